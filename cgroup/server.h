@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The control socket: JSON lines over a unix stream socket (docs/protocol.md). Served by vpmu-vmm
+ * now; the daemon of the kernel plane will serve the same commands. Runs inside the caller's
+ * sd-event loop on the control thread; each request is answered by one line before the next is
+ * read.
+ *
+ * Built in: hello, list, events, attach, read, detach, sessions, sharing, conservation, check,
+ * tenant-add, tenant-remove. The owner registers what only it can do (vm-add, vm-remove, quit).
+ */
+#ifndef CGROUP_SERVER_H
+#define CGROUP_SERVER_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <systemd/sd-event.h>
+
+#include "cgroup/tenant.h"
+
+struct server;
+
+struct server_opts {
+	const char *path;       /* socket path; mode 0660; a stale socket is replaced, a live one
+				 * is -EADDRINUSE with one line */
+	const char *name;       /* "vpmu-vmm", for hello */
+	enum vpmu_space raw_space; /* vendor of rHEX event names */
+	/* called before values are read: extra text rows for `check`, may be NULL */
+	void (*check)(json_t *rows, void *arg); /* appends {"what","ok","why"} objects */
+	int (*vm_info)(const struct node *vm, json_t *obj, void *arg); /* extra fields of a VM */
+	void *arg;
+};
+
+int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *opts,
+		  struct server **out, char *err, size_t errlen);
+void server_destroy(struct server *s);
+
+/*
+ * A command: @req is the whole request object, @resp gets the fields of the answer ("ok":true is
+ * added). On error return -errno and one line in @err; the answer is then
+ * {"ok":false,"errno":N,"error":"..."}.
+ */
+typedef int (*server_fn)(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen);
+int server_register(struct server *s, const char *cmd, server_fn fn, void *arg);
+
+/* server_dispatch - one request line (not NUL-terminated, @len bytes) to one malloc'd answer line
+ * ending in \n. Never NULL but when out of memory. The fuzzer's entry. */
+char *server_dispatch(struct server *s, const char *line, size_t len);
+
+#endif

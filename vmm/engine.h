@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What executes guest code: the soft machine's interpreter or KVM, behind one interface shaped
+ * like the KVM API (linux/kvm.h structures where they fit). An engine knows nothing of pCPU
+ * scheduling, tenants or the vPMU: it runs one vCPU until something needs its caller.
+ *
+ * Thread rules: one thread at a time per vCPU; kick() from anywhere. Errors: negative errno.
+ */
+#ifndef VMM_ENGINE_H
+#define VMM_ENGINE_H
+
+#include <linux/kvm.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vpmu/guest/guest.h"
+#include "vpmu/softpmu.h"
+
+enum vmm_exit {
+	VMM_EXIT_BUDGET = 1, /* soft: exactly the budgeted instructions retired */
+	VMM_EXIT_INTR,       /* kicked */
+	VMM_EXIT_IO,         /* u.io: IN/OUT; for IN the caller stores data before the next run */
+	VMM_EXIT_RDMSR,      /* u.msr: caller stores data or fault before the next run */
+	VMM_EXIT_WRMSR,      /* u.msr: caller stores fault before the next run */
+	VMM_EXIT_RDPMC,      /* u.pmc, soft only: like RDMSR; CR4.PCE and CPL are checked already */
+	VMM_EXIT_HLT,        /* HLT retired */
+	VMM_EXIT_SHUTDOWN,   /* triple fault */
+	VMM_EXIT_ERROR       /* the engine cannot go on: u.error.msg, one line, names RIP and why */
+};
+
+/* The communication area of one vCPU, owned by the caller of run(). */
+struct vmm_run {
+	enum vmm_exit exit;
+	uint64_t budget;  /* in: most instructions to retire (soft; KVM ignores it). 0 = none */
+	uint64_t retired; /* out: instructions retired by this run() (soft; 0 on KVM) */
+	union {
+		struct {
+			uint16_t port;
+			uint8_t size; /* 1, 2, 4 */
+			bool in;
+			uint32_t data;
+		} io;
+		struct {
+			uint32_t index;
+			uint64_t data;
+			bool fault; /* in: #GP instead of completing */
+		} msr;
+		struct {
+			uint32_t index;
+			uint64_t data;
+			bool fault;
+		} pmc;
+		struct {
+			uint64_t rip;
+			char msg[200];
+		} error;
+	} u;
+};
+
+struct vmm_engine;     /* per-process state of one engine */
+struct vmm_engine_vm;  /* one VM */
+struct vmm_engine_vcpu; /* one vCPU */
+
+struct vmm_engine_ops {
+	const char *name; /* "soft", "kvm" */
+	bool rdpmc_exits; /* guests may use RDPMC */
+
+	/* open: 0, or -errno with one line in @why naming what is missing. */
+	int (*open)(struct vmm_engine **e, char *why, size_t why_len);
+	void (*close)(struct vmm_engine *e);
+
+	/* @ram is the caller's memory of @bytes (multiple of 2 MiB), guest-physical from 0. */
+	int (*vm_create)(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm);
+	void (*vm_destroy)(struct vmm_engine_vm *vm); /* vCPUs are destroyed before */
+
+	/* Trap these MSRs to the caller; all others the engine does not know exit too. Before the
+	 * first vCPU. @r ends with count 0. */
+	int (*vm_trap_msrs)(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
+
+	int (*vcpu_create)(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
+	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
+
+	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
+	int (*get_regs)(struct vmm_engine_vcpu *v, struct kvm_regs *r);
+	int (*set_regs)(struct vmm_engine_vcpu *v, const struct kvm_regs *r);
+	int (*get_sregs)(struct vmm_engine_vcpu *v, struct kvm_sregs *s);
+	int (*set_sregs)(struct vmm_engine_vcpu *v, const struct kvm_sregs *s);
+
+	/* Execute until an exit. 0 and run->exit, or -errno when the engine itself failed. */
+	int (*run)(struct vmm_engine_vcpu *v, struct vmm_run *run);
+	/* Make a run() in progress (or the next one) return VMM_EXIT_INTR soon. Any thread,
+	 * async-signal-safe. */
+	void (*kick)(struct vmm_engine_vcpu *v);
+
+	/* Queue external interrupt @vector (taken when IF allows) / an NMI. -EBUSY when one is
+	 * queued already. Between runs. */
+	int (*interrupt)(struct vmm_engine_vcpu *v, uint8_t vector);
+	int (*nmi)(struct vmm_engine_vcpu *v);
+
+	/* Soft: add what executes to @t (the pCPU it runs on); NULL = a tally of its own.
+	 * KVM: NULL op. */
+	void (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t);
+
+	/* KVM: TSC ticks spent between entering and leaving the guest so far (the engine's own
+	 * account, monotonic). Soft: NULL op. Thread that runs the vCPU. */
+	uint64_t (*guest_tsc)(struct vmm_engine_vcpu *v);
+};
+
+extern const struct vmm_engine_ops vmm_soft_ops;
+extern const struct vmm_engine_ops vmm_kvm_ops;
+
+#endif

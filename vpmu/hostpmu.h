@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a host PMU implements: the counters of one pCPU (soft machine) or of one vCPU thread (perf
+ * events). libvpmu calls these from the thread that owns the pCPU only, or from a control thread
+ * while the pCPU is offline; never two at once. read() and now() are on the switch path: no locks,
+ * no allocation, no system call beyond what reading the counter needs.
+ */
+#ifndef VPMU_HOSTPMU_H
+#define VPMU_HOSTPMU_H
+
+#include <stdint.h>
+
+#include "vpmu/event.h"
+
+#define VPMU_MAX_CTRS 32
+
+struct vpmu_hostpmu;
+
+struct vpmu_hostpmu_ops {
+	const char *name; /* "soft", "perf" */
+
+	/*
+	 * Counters that could count @key: bit n = counter n; 0 = this PMU cannot count it.
+	 * Fixed counters of the PMU must be in @fixed_mask of struct vpmu_hostpmu.
+	 */
+	uint32_t (*eligible)(const struct vpmu_hostpmu *pmu, vpmu_key_t key);
+
+	/* How good counts of @key are here (enum vpmu_quality). */
+	enum vpmu_quality (*quality)(const struct vpmu_hostpmu *pmu, vpmu_key_t key);
+
+	/* Program free counter @ctr for @key and start it; its first read is the base of what
+	 * follows and need not be 0. -errno when the host refuses (then nothing changed). */
+	int (*bind)(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key);
+
+	/* Stop counter @ctr and forget its key. */
+	void (*unbind)(struct vpmu_hostpmu *pmu, unsigned int ctr);
+
+	/* Current value of bound counter @ctr; counts modulo width_mask + 1. */
+	uint64_t (*read)(struct vpmu_hostpmu *pmu, unsigned int ctr);
+
+	/* Time in ns of this pCPU's clock: monotonic, any epoch. */
+	uint64_t (*now)(const struct vpmu_hostpmu *pmu);
+
+	/*
+	 * Audit: all that @ctr has counted since its bind, 64 bits, by a way that does not go
+	 * through read() and snapshots, so that conservation (I1) is checked against something
+	 * independent. NULL where the host has no such way.
+	 */
+	uint64_t (*audit)(const struct vpmu_hostpmu *pmu, unsigned int ctr);
+
+	/* Make the owner thread reach a safe point soon (vpmu_pcpu_poll). Any thread. May be NULL. */
+	void (*kick)(struct vpmu_hostpmu *pmu);
+};
+
+/* Embedded first in an implementation's own struct. Constant once handed to vpmu_pcpu_create. */
+struct vpmu_hostpmu {
+	const struct vpmu_hostpmu_ops *ops;
+	unsigned int nr_ctrs;  /* 1 .. VPMU_MAX_CTRS */
+	uint32_t fixed_mask;   /* counters that count one event only: used first */
+	uint64_t width_mask;   /* (1 << counter width) - 1 */
+};
+
+#endif

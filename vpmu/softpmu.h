@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The soft machine's PMU: one modelled pCPU's counters, as hardware would have them.
+ *
+ * The engine adds what it executed to the tallies, per privilege mode; a counter is a key and a
+ * base, its value the masked difference, so counting costs the engine nothing per counter. One
+ * thread - the pCPU's owner - touches it.
+ */
+#ifndef VPMU_SOFTPMU_H
+#define VPMU_SOFTPMU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vpmu/hostpmu.h"
+
+enum vpmu_soft_mode { VPMU_SOFT_OS = 0, VPMU_SOFT_USR = 1, VPMU_SOFT_HOST = 2, VPMU_SOFT_MODES };
+
+/* What the soft machine can count, indexed by these; see enum vpmu_generic for the meanings.
+ * cycles and ref_cycles are modelled: a fixed cost table (docs/soft-machine.md). */
+enum vpmu_soft_event {
+	VPMU_SOFT_CYCLES = 0,
+	VPMU_SOFT_INSTRUCTIONS,
+	VPMU_SOFT_REF_CYCLES,
+	VPMU_SOFT_BRANCHES,
+	VPMU_SOFT_BRANCHES_TAKEN,
+	VPMU_SOFT_LOADS,
+	VPMU_SOFT_STORES,
+	VPMU_SOFT_EVENTS
+};
+
+struct vpmu_soft_tally {
+	uint64_t ev[VPMU_SOFT_MODES][VPMU_SOFT_EVENTS];
+};
+
+struct vpmu_softpmu {
+	struct vpmu_hostpmu pmu; /* first */
+	struct vpmu_soft_tally *tally;
+	struct vpmu_soft_tally own_tally; /* used when init got no other */
+	const uint64_t *clock_ns;         /* this pCPU's time */
+	uint64_t own_clock_ns;            /* used when init got no other */
+	void (*kick)(void *arg);
+	void *kick_arg;
+	struct vpmu_soft_ctr {
+		bool bound;
+		vpmu_key_t key;
+		uint8_t event;      /* enum vpmu_soft_event */
+		uint8_t modes;      /* bit per enum vpmu_soft_mode */
+		uint64_t base;      /* tally sum at bind */
+		uint64_t audit_base[VPMU_SOFT_MODES];
+	} ctr[VPMU_MAX_CTRS];
+};
+
+struct vpmu_softpmu_opts {
+	unsigned int gp;    /* general-purpose counters, 0..16; default (all zero opts) 4 */
+	unsigned int fixed; /* fixed: instructions, cycles, ref-cycles; 0..3; default 3 */
+	unsigned int width; /* bits, 8..63; default 48 */
+	bool no_default;    /* take gp and fixed literally, zeros included */
+};
+
+/* vpmu_softpmu_init - @sp is the caller's memory. Counters n < gp are general purpose, gp..gp+2
+ * fixed. -EINVAL on opts out of range. Before the pCPU exists. */
+int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *opts);
+
+#endif

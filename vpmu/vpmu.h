@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * libvpmu's core: a host, its pCPUs with shared counters, accounts, contexts and consumers.
+ *
+ *   host      the slot table (key -> slot, refcounted) and the tree of accounts
+ *   pcpu      the counters of one CPU: which slot has which counter, last snapshots, who runs
+ *   account   who is charged; a tree (host root > tenants > VMs > vCPUs). Only the account that
+ *             runs is charged; ancestors are summed when somebody reads them
+ *   context   one vCPU task as the switch path sees it: an account plus caches
+ *   consumer  one counter of somebody: (account, key, base). Its value is a difference
+ *
+ * Threads. Each pCPU has one owner thread; vpmu_pcpu_* and the consumers of the vCPU that runs on
+ * it ("local" calls) belong to the owner. Everything marked "control" may be called by any other
+ * thread; control calls serialize on a mutex inside and never hold it while an owner waits for it.
+ * A pCPU that is not online is operated by whoever makes the call (single-threaded programs never
+ * need to bring a pCPU online). vpmu_consumer_read is for any context at all: other threads, signal
+ * handlers at any point of any of these functions. Threads that call any function here must be
+ * registered with liburcu (urcu_memb_register_thread).
+ *
+ * Errors are negative errno.
+ */
+#ifndef VPMU_VPMU_H
+#define VPMU_VPMU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vpmu/account.h"
+#include "vpmu/event.h"
+#include "vpmu/hostpmu.h"
+
+struct vpmu_host;
+struct vpmu_pcpu;
+struct vpmu_account;
+struct vpmu_binding;
+
+/* ---- host -------------------------------------------------------------------------------- */
+
+/* vpmu_host_create - an empty host. NULL when out of memory. Control. */
+struct vpmu_host *vpmu_host_create(void);
+
+/* vpmu_host_destroy - free @host and every account and pCPU still in it; waits for a grace
+ * period. No pCPU may be online and no consumer added. Control, last call. */
+void vpmu_host_destroy(struct vpmu_host *host);
+
+/* vpmu_host_root / vpmu_host_other - the account of the whole host, and its child "host": the
+ * account of everything that runs in no VM-cgroup and of counts nobody asked for. */
+struct vpmu_account *vpmu_host_root(struct vpmu_host *host);
+struct vpmu_account *vpmu_host_other(struct vpmu_host *host);
+
+/*
+ * vpmu_host_sync - make every total current: each online pCPU's owner is kicked and charges what
+ * its counters hold at its next vpmu_pcpu_poll; pCPUs that are not online are charged here.
+ * Returns when all have. Control; must not be called by the owner of an online pCPU.
+ */
+void vpmu_host_sync(struct vpmu_host *host);
+
+/* Figures for "how many consumers are served by how many counters". Any thread. */
+struct vpmu_sharing {
+	unsigned int consumers;     /* enabled consumers */
+	unsigned int keys;          /* distinct keys they use */
+	unsigned int host_counters; /* hardware counters bound now, over all pCPUs */
+};
+void vpmu_host_sharing(struct vpmu_host *host, struct vpmu_sharing *out);
+
+/* ---- pCPU -------------------------------------------------------------------------------- */
+
+/*
+ * vpmu_pcpu_create - add a CPU whose counters are @pmu (borrowed until vpmu_pcpu_destroy). It
+ * starts offline with the host account current. @id is for output only. Control.
+ */
+int vpmu_pcpu_create(struct vpmu_host *host, struct vpmu_hostpmu *pmu, unsigned int id,
+		     struct vpmu_pcpu **out);
+
+/* vpmu_pcpu_destroy - charge what is left, unbind all counters, fold the host account's part.
+ * -EBUSY while online or while an account other than host is current. Control. */
+int vpmu_pcpu_destroy(struct vpmu_pcpu *pcpu);
+
+/* vpmu_pcpu_online / offline - the calling thread becomes (stops being) the owner; offline
+ * charges everything first and answers waiting syncs. Owner. */
+void vpmu_pcpu_online(struct vpmu_pcpu *pcpu);
+void vpmu_pcpu_offline(struct vpmu_pcpu *pcpu);
+
+/* vpmu_pcpu_poll - a safe point: answers pending syncs. One load when there is none. Owner. */
+void vpmu_pcpu_poll(struct vpmu_pcpu *pcpu);
+
+/* vpmu_pcpu_flush - charge what the counters hold to the running account, now, and take up
+ * changed key sets. Owner. */
+void vpmu_pcpu_flush(struct vpmu_pcpu *pcpu);
+
+/*
+ * vpmu_pcpu_tick - rotation. When more keys are in use here than there are counters, the slots
+ * that wait take their turn (keys that fit fixed counters stay there); slots that nobody used
+ * since the last tick give their counter up first. Does nothing otherwise. Owner.
+ */
+void vpmu_pcpu_tick(struct vpmu_pcpu *pcpu);
+
+unsigned int vpmu_pcpu_id(const struct vpmu_pcpu *pcpu);
+
+/* ---- accounts ---------------------------------------------------------------------------- */
+
+/*
+ * vpmu_account_create - a new account below @parent (not NULL). @owner is the caller's pointer,
+ * returned by vpmu_account_owner. Control; cost does not depend on how many there are.
+ */
+int vpmu_account_create(struct vpmu_account *parent, void *owner, struct vpmu_account **out);
+
+/*
+ * vpmu_account_del - remove: its counts fold into its parent, exactly, under concurrent readers.
+ * -EBUSY while it has children, consumers or contexts. The memory goes after a grace
+ * period. Control.
+ */
+int vpmu_account_del(struct vpmu_account *account);
+
+void *vpmu_account_owner(const struct vpmu_account *account);
+struct vpmu_account *vpmu_account_parent(const struct vpmu_account *account);
+
+/* ---- contexts and the switch path ---------------------------------------------------------- */
+
+/*
+ * A vCPU task. @own is the account charged while the vCPU itself has consumers; @group (its VM's)
+ * is charged otherwise, so that vCPUs that are only counted as part of their VM are equal and
+ * switching between them reads nothing.
+ */
+struct vpmu_context {
+	struct vpmu_account *own;
+	struct vpmu_account *group;
+	/* private: see pcpu.c */
+	struct vpmu_pcpu *pcpu;
+	struct vpmu_cell *own_cell;
+	struct vpmu_cell *group_cell;
+	struct vpmu_account *account;
+	struct vpmu_cell *cell;
+	uint64_t cookie;   /* the account's cookie when @keys was computed */
+	uint64_t tree_gen; /* likewise of the host */
+	uint64_t keys;     /* slots in use by the account and its ancestors */
+};
+
+/* vpmu_context_init - @group may be NULL (then @own is always charged). Takes a reference on
+ * both accounts. Control. */
+int vpmu_context_init(struct vpmu_context *ctx, struct vpmu_account *own,
+		      struct vpmu_account *group);
+
+/* vpmu_context_fini - drop the references. Must not be current anywhere. Control. */
+void vpmu_context_fini(struct vpmu_context *ctx);
+
+/*
+ * vpmu_context_place - make @ctx ready to run on @pcpu (first placement and every migration);
+ * all allocation happens here so that the switch has none. Must not be current anywhere.
+ * Owner of @pcpu, or control while @pcpu is offline. -ENOMEM.
+ */
+int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu);
+
+/*
+ * vpmu_pcpu_switch - @next (placed here; NULL = the host account) runs from now on. Nothing at
+ * all happens when its cookie equals that of what ran until now. Otherwise the slots in use by
+ * either are read and charged. Owner; no locks, no allocation; binds a counter on the first run
+ * of a key on this pCPU only.
+ */
+void vpmu_pcpu_switch(struct vpmu_pcpu *pcpu, struct vpmu_context *next);
+
+/* ---- consumers --------------------------------------------------------------------------- */
+
+struct vpmu_value {
+	uint64_t count;      /* events counted, never scaled */
+	uint64_t enabled_ns; /* the account ran while the consumer was enabled */
+	uint64_t running_ns; /* of that: a host counter was counting (= enabled: exact) */
+	enum vpmu_quality quality;
+	bool supported; /* false: this host cannot count the key; count is 0 */
+};
+
+/* vpmu_value_scaled - count * enabled / running, saturating; 0 when it never ran. Pure. */
+uint64_t vpmu_value_scaled(const struct vpmu_value *v);
+
+/* Memory is the caller's: zeroed before the first use; may be freed a grace period after
+ * vpmu_consumer_del (vpmu_rcu_free does). */
+struct vpmu_consumer {
+	/* private */
+	struct vpmu_binding *binding; /* RCU: read anywhere, replaced whole */
+	struct vpmu_account *account;
+	vpmu_key_t key;
+	int slot; /* -1: disabled or unsupported */
+	bool supported;
+	enum vpmu_quality quality;
+};
+
+/*
+ * vpmu_consumer_add - count @key for @account and everything below it, from now. Value 0.
+ * Local form (@pcpu not NULL): the account's vCPU is @pcpu's and the caller owns @pcpu; O(1), no
+ * lock and no allocation when the key is in use already. Control form (@pcpu NULL): any account;
+ * waits for every pCPU to pass a safe point, so that no count from before the call is included.
+ * -EOPNOTSUPP: no host PMU here counts the key (the consumer is added all the same, reads as
+ * unsupported, and must be deleted); -ENOSPC: all VPMU_MAX_SLOTS slots in use (not added);
+ * -EINVAL: bad key (not added); -ENOMEM (not added).
+ */
+int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		      struct vpmu_pcpu *pcpu);
+
+/* vpmu_consumer_disable / enable - stop and go on counting, value kept. Same two forms; enable
+ * may fail like add (then still disabled). Idempotent. */
+int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu);
+void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu);
+
+/* vpmu_consumer_del - disable, store the last value in *last (may be NULL), forget. */
+void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct vpmu_value *last);
+
+/*
+ * Batches, so that many control-form changes wait for the pCPUs once. All of @c belong to the
+ * caller. add: stops at the first error other than -EOPNOTSUPP, deletes what it added, and
+ * returns the error with *failed = its index.
+ */
+int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
+			   const vpmu_key_t *key, size_t n, size_t *failed);
+void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_value *last);
+
+/*
+ * vpmu_consumer_read - the value as of the last switch or flush of the pCPUs concerned; for an
+ * exact one call vpmu_pcpu_flush (owner) or vpmu_host_sync (control) first. Any context: signal
+ * handlers included, never blocks, never goes back.
+ */
+void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out);
+
+/* vpmu_rcu_free - free(@ptr) after a grace period. Any thread. Never fails. */
+void vpmu_rcu_free(void *ptr);
+
+/* ---- conservation (I1) ------------------------------------------------------------------- */
+
+struct vpmu_conservation {
+	unsigned int pcpu;  /* vpmu_pcpu_id */
+	vpmu_key_t key;
+	uint64_t hardware;  /* what the host's counter counted, over all its binds */
+	uint64_t charged;   /* the sum over all accounts, removed ones included */
+};
+
+/*
+ * vpmu_host_conservation - syncs, then reports each pCPU and key that was ever bound there while
+ * the key held its slot. @fn must not call control functions. Stops when @fn returns non-zero and
+ * returns that. hardware is from the PMU's audit way where it has one. Control.
+ */
+int vpmu_host_conservation(struct vpmu_host *host,
+			   int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);
+
+#endif
