@@ -20,9 +20,9 @@
 struct server;
 
 struct server_opts {
-	const char *path;       /* socket path; mode 0660; a stale socket is replaced, a live one
-				 * is -EADDRINUSE with one line */
-	const char *name;       /* "vpmu-vmm", for hello */
+	const char *path;	   /* socket path; mode 0660; a stale socket is replaced, a live one
+				    * is -EADDRINUSE with one line */
+	const char *name;	   /* "vpmu-vmm", for hello */
 	enum vpmu_space raw_space; /* vendor of rHEX event names */
 	/* called before values are read: extra text rows for `check`, may be NULL */
 	void (*check)(json_t *rows, void *arg); /* appends {"what","ok","why"} objects */

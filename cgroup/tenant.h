@@ -27,19 +27,27 @@ struct node {
 	enum node_kind kind;
 	const char *name;  /* last path component, VM name, or vCPU number */
 	const char *path;  /* tenant path: of itself, or of the tenant a VM/vCPU belongs to */
-	uint64_t id;       /* cgroup id, or an id of our own with bit 63 set; VM, vCPU: 0 */
+	uint64_t id;	   /* cgroup id, or an id of our own with bit 63 set; VM, vCPU: 0 */
 	const char *dir;   /* cgroup2 directory, or NULL */
 	unsigned int vcpu; /* NODE_VCPU: number */
 	struct vpmu_account *account;
 	struct node *parent;
 	struct node *first_child, *next; /* siblings, in order of creation */
-	void *user;                      /* NODE_VM: the VMM's */
+	unsigned int depth;		 /* "/" is 0 */
+	unsigned int order;		 /* private: position in the last tenants_walk */
+	void *user;			 /* NODE_VM: the VMM's */
 };
+
+/* Limits of names: see tenant_path_ok and tenant_vm_name_ok. */
+#define TENANT_PATH_MAX	   255
+#define TENANT_LEVELS_MAX  16
+#define TENANT_VM_NAME_MAX 64
+#define TENANT_VCPUS_MAX   4096
 
 /* tenants_create - @cgroup_root: an existing cgroup2 directory below which tenants get
  * directories of their own, or NULL for plain paths. Errors in one line to @err. */
-int tenants_create(struct vpmu_host *host, const char *cgroup_root, struct tenants **out,
-		   char *err, size_t errlen);
+int tenants_create(struct vpmu_host *host, const char *cgroup_root, struct tenants **out, char *err,
+		   size_t errlen);
 /* tenants_destroy - remove every node, and the cgroup directories this process made. */
 void tenants_destroy(struct tenants *ts);
 
@@ -49,6 +57,8 @@ struct node *tenants_root(const struct tenants *ts);
 /* tenant_path_ok - "/a/b": components of [A-Za-z0-9_.:@-], not "." "..", not "/host", at most 255
  * bytes whole, 16 levels. One line to @err when not. Pure. */
 bool tenant_path_ok(const char *path, char *err, size_t errlen);
+/* tenant_vm_name_ok - 1..64 of [A-Za-z0-9_.:@-], the first one a letter, digit or '_'. Pure. */
+bool tenant_vm_name_ok(const char *name, char *err, size_t errlen);
 
 /* tenant_add - the tenant at @path, with missing ancestors; existing ones are found. */
 int tenant_add(struct tenants *ts, const char *path, struct node **out, char *err, size_t errlen);
@@ -64,16 +74,21 @@ int tenant_vm_add(struct tenants *ts, struct node *t, const char *name, unsigned
 		  void *user, struct node **vm, char *err, size_t errlen);
 struct node *tenant_vm_find(const struct tenants *ts, const char *name);
 struct node *node_vcpu(const struct node *vm, unsigned int vcpu);
-/* tenant_vm_remove - the VM's contexts must be gone; its counts fold into its tenant. */
+/* tenant_vm_remove - the VM's contexts must be gone; its counts fold into its tenant. -EBUSY when
+ * some are not: vCPUs removed until then stay removed, call again when they are gone. */
 int tenant_vm_remove(struct tenants *ts, struct node *vm);
 
-/* tenant_join - move thread @tid into the tenant's cgroup (VM node: its tenant's); 0 and nothing
- * done for plain paths. */
+/* tenant_join - move thread @tid into the tenant's cgroup (VM, vCPU: its tenant's); 0 and nothing
+ * done for plain paths, "/" and "/host". The first call for a thread of this process makes the
+ * tenants' cgroups "threaded" and moves the process to the cgroup root (cgroupfs.h says why). */
 int tenant_join(const struct node *n, int tid, char *err, size_t errlen);
 
 /* tenants_walk - every node, parents before children. Stops when @fn returns non-zero. */
 int tenants_walk(const struct tenants *ts, int (*fn)(struct node *n, unsigned int depth, void *arg),
 		 void *arg);
+
+/* tenants_generation - changes whenever a node is added or removed. */
+uint64_t tenants_generation(const struct tenants *ts);
 
 /* One watcher is told of every node added, and of every removal before it happens (so that it
  * can delete its consumers and keep their last values). Sessions use it. */
