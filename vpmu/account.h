@@ -20,7 +20,8 @@
 #define VPMU_STORE(p, v) (*(volatile __typeof__(*(p)) *)(p) = (v))
 #else
 #define VPMU_LOAD(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-#define VPMU_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+/* Release: whoever reads a total sees every binding published before it (consumer.c pairs). */
+#define VPMU_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #endif
 
 /* What one account was charged on one pCPU. Only ever grows. */

@@ -178,6 +178,7 @@ uint64_t vpmu_value_scaled(const struct vpmu_value *v);
 struct vpmu_consumer {
 	/* private */
 	struct vpmu_binding *binding; /* RCU: read anywhere, replaced whole */
+	struct vpmu_binding *spare;   /* so that disabling cannot fail */
 	struct vpmu_account *account;
 	vpmu_key_t key;
 	int slot; /* -1: disabled or unsupported */

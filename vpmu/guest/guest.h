@@ -17,36 +17,42 @@
 #include "vpmu/vpmu.h"
 
 enum vpmu_guest_model {
-	VPMU_GUEST_NONE = 0,  /* no PMU: CPUID says so, every PMU MSR is #GP */
-	VPMU_GUEST_INTEL_V2,  /* SDM vol. 3, 20.2.2: architectural version 2 */
-	VPMU_GUEST_INTEL_V5,  /* 20.2.5: version 5 (fixed-counter bitmap, STATUS_RESET/SET) */
-	VPMU_GUEST_AMD_V2     /* APM vol. 2, 13.2: PerfMonV2, with PERFCTR_CORE and K7 aliases */
+	VPMU_GUEST_NONE = 0, /* no PMU: CPUID says so, every PMU MSR is #GP */
+	VPMU_GUEST_INTEL_V2, /* SDM vol. 3, 20.2.2: architectural version 2 */
+	VPMU_GUEST_INTEL_V5, /* 20.2.5: version 5 (fixed-counter bitmap, STATUS_RESET/SET) */
+	VPMU_GUEST_AMD_V2    /* APM vol. 2, 13.2: PerfMonV2, with PERFCTR_CORE and K7 aliases */
 };
 
 /* vpmu_guest_model_parse - "none", "intel-v2", "intel-v5", "amd-v2"; -EINVAL otherwise. */
 int vpmu_guest_model_parse(const char *name, enum vpmu_guest_model *model);
 const char *vpmu_guest_model_name(enum vpmu_guest_model model);
 
-#define VPMU_GUEST_MAX_GP 16
+#define VPMU_GUEST_MAX_GP    16
 #define VPMU_GUEST_MAX_FIXED 4
-#define VPMU_GUEST_MAX_CTRS (VPMU_GUEST_MAX_GP + VPMU_GUEST_MAX_FIXED)
+#define VPMU_GUEST_MAX_CTRS  (VPMU_GUEST_MAX_GP + VPMU_GUEST_MAX_FIXED)
 
 struct vpmu_guest_cfg {
 	enum vpmu_guest_model model;
-	unsigned int gp;    /* 0 = the model's default (8 Intel, 6 AMD); Intel 1..8, AMD 4..16 */
-	unsigned int fixed; /* Intel; 0 = default (3 for v2, 3 for v5); 1..4 */
+	unsigned int gp;    /* 0 = the model's default (8 Intel, 6 AMD); Intel 1..8, AMD 4..15 */
+	unsigned int fixed; /* Intel; 0 = default (3 for v2, 3 for v5); 1..4; AMD 0 */
+	bool rdpmc;	    /* the engine supports RDPMC: said so in the paravirtual leaf */
 };
 
 struct vpmu_guest_ops; /* one per vendor, private */
 
 struct vpmu_guest_ctr {
 	struct vpmu_consumer consumer;
-	bool added;          /* consumer is added (counting, or unsupported) */
-	vpmu_key_t key;      /* what it counts while added */
-	uint64_t value;      /* register value at the time it last stopped or was written */
-	uint64_t base_count; /* consumer count that @value corresponds to */
-	uint64_t evtsel;     /* GP: event select as the guest reads it back */
-	struct vpmu_value time; /* enabled/running since the last write of the counter */
+	uint64_t evtsel; /* GP: event select as the guest reads it back */
+	vpmu_key_t sel;	 /* what the registers select; 0: nothing, whatever the global enable */
+	vpmu_key_t key;	 /* the consumer's key; 0: the consumer is not added */
+	bool enabled;	 /* the consumer is counting (or unsupported) */
+	bool failed;	 /* the counter is on, but the host had no slot for it */
+	bool lost;	 /* it was on without a host counter since it was last written */
+	uint8_t quality; /* worst since then: enum vpmu_quality, VPMU_PV_UNSUPPORTED = never on */
+	uint64_t value;	 /* register value when the consumer stood at @base */
+	uint64_t enabled_ns; /* likewise: times since the counter was last written */
+	uint64_t running_ns;
+	struct vpmu_value base;
 };
 
 struct vpmu_guest {
@@ -54,29 +60,37 @@ struct vpmu_guest {
 	const struct vpmu_guest_ops *ops;
 	struct vpmu_context *ctx;
 	struct vpmu_hostpmu *pmu; /* to know what the host can count */
-	struct vpmu_pcpu *pcpu;   /* where the vCPU is placed now */
+	struct vpmu_pcpu *pcpu;	  /* where the vCPU is placed now */
 	uint64_t width_mask;
-	struct vpmu_guest_ctr gp[VPMU_GUEST_MAX_GP];
-	struct vpmu_guest_ctr fixed[VPMU_GUEST_MAX_FIXED];
-	uint64_t fixed_ctrl;   /* Intel IA32_FIXED_CTR_CTRL */
-	uint64_t global_ctrl;  /* Intel 38F, AMD C0000301 */
-	uint64_t global_status;
-	uint64_t debugctl; /* the freeze bits the model owns */
+	uint32_t ctrs;	  /* counters that exist: GP from bit 0, fixed from VPMU_GUEST_MAX_GP */
+	uint32_t enabled; /* of these: consumer enabled */
+	struct vpmu_guest_ctr ctr[VPMU_GUEST_MAX_CTRS];
+	uint64_t fixed_ctrl;	/* Intel IA32_FIXED_CTR_CTRL */
+	uint64_t global_ctrl;	/* Intel 38F, AMD C0000301 */
+	uint64_t global_status; /* overflows seen so far: the model looks when the guest does */
+	uint64_t debugctl;	/* the freeze bits the model owns */
 };
 
 /* vpmu_guest_init - registers at their power-up values. @g is zeroed caller memory; @ctx is
- * borrowed. -EINVAL: cfg out of range. @pmu tells what can be counted (CPUID 0AH EBX). */
+ * borrowed. -EINVAL: cfg out of range, or no @ctx or @pmu although the model has counters. @pmu
+ * tells what can be counted (CPUID 0AH EBX). */
 int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 		    struct vpmu_context *ctx, struct vpmu_hostpmu *pmu);
 
 /* vpmu_guest_fini - stop all counters, delete the consumers. @g may be freed a grace period
- * later (vpmu_rcu_free). */
+ * later (vpmu_rcu_free). Owner of the pCPU the vCPU is placed on; any control thread when it is
+ * placed nowhere (vpmu_guest_placed with NULL). */
 void vpmu_guest_fini(struct vpmu_guest *g);
 
-/* vpmu_guest_placed - the vCPU was placed on @pcpu (after vpmu_context_place, before it runs). */
+/*
+ * vpmu_guest_placed - the vCPU was placed on @pcpu (after vpmu_context_place, before it runs).
+ * NULL: it runs nowhere for now; registers can be read and written, and what must count starts at
+ * the next placement. Counters the host had no room for are tried again.
+ */
 void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu);
 
-/* vpmu_guest_reset - power-up/INIT values (SDM vol. 3 table 10-1; APM vol. 2, 14.1.3). */
+/* vpmu_guest_reset - power-up values, or what INIT makes of them: nothing changes, counters go on
+ * counting (SDM vol. 3 table 10-1; APM vol. 2 table 14-1). */
 void vpmu_guest_reset(struct vpmu_guest *g, bool init);
 
 /*
@@ -88,7 +102,8 @@ int vpmu_guest_rdmsr(struct vpmu_guest *g, uint32_t msr, uint64_t *val);
 int vpmu_guest_wrmsr(struct vpmu_guest *g, uint32_t msr, uint64_t val);
 int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val);
 
-/* The MSR ranges a VMM must trap for the model (KVM MSR filter); NULL-terminated by count 0. */
+/* The MSR ranges a VMM must trap for the model (KVM MSR filter), at most 8, ended by count 0. They
+ * may hold MSRs that are none of the model's (-ENOENT). */
 struct vpmu_msr_range {
 	uint32_t base;
 	uint32_t count;
@@ -96,9 +111,12 @@ struct vpmu_msr_range {
 const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model);
 
 /*
- * vpmu_guest_cpuid - overwrite the registers of a PMU leaf (0AH; 80000001H ECX PERFCTR_CORE bit;
- * 80000022H; 1H ECX PDCM) with what this model shows; regs = {eax, ebx, ecx, edx} hold the
- * VMM's values on entry. Leaves that have nothing to do with the PMU stay as they are.
+ * vpmu_guest_cpuid - overwrite the PMU's part of a leaf with what this model shows; regs = {eax,
+ * ebx, ecx, edx} hold the VMM's values on entry. Leaves: 0AH; 1H ECX PDCM; 80000001H ECX
+ * PERFCTR_CORE; 80000022H; the highest leaf in 0H and 80000000H is raised to reach these; the
+ * paravirtual 40000000H and 40000001H. PMU facilities no model has are taken away: DS and PEBS
+ * (1H), Arch LBR (7H, 1CH), ArchPerfmonExt (7H, 23H), IBS, northbridge and L3 counters, PTSC
+ * (80000001H, 8000001BH). Everything else stays as it is.
  */
 void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
 		      uint32_t regs[4]);

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Consumers: one counter of somebody. A consumer's whole state is one immutable binding, replaced
+ * by publication, so that a reader anywhere sees the old or the new one and never a mix; there is
+ * no state in which reading is forbidden.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/internal.h"
+
+static struct vpmu_sum sum_of(const struct vpmu_account *a, int slot)
+{
+	struct vpmu_sum sum = {0};
+
+	urcu_memb_read_lock();
+	account_sum(a, slot, &sum);
+	urcu_memb_read_unlock();
+	return sum;
+}
+
+/* acc + (now - base) */
+static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *now,
+			     const struct vpmu_sum *base)
+{
+	return (struct vpmu_sum){
+		.count = acc->count + now->count - base->count,
+		.time_ns = acc->time_ns + now->time_ns - base->time_ns,
+		.idle_ns = acc->idle_ns + now->idle_ns - base->idle_ns,
+	};
+}
+
+static struct vpmu_pool *pool_of(const struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
+{
+	return pcpu ? pcpu->pool : c->account->host->pool;
+}
+
+/* Replace the published binding. Release: a reader that finds @b finds its contents. */
+static void publish(struct vpmu_consumer *c, struct vpmu_binding *b, struct vpmu_pool *pool)
+{
+	struct vpmu_binding *old = c->binding;
+
+	store_release(&c->binding, b);
+	pool_retire(pool, old);
+}
+
+/* ---- which slots an account uses ---- */
+
+static void keys_add(struct vpmu_account *a, int slot, bool local)
+{
+	uint32_t *refs = local ? a->refs_local : a->refs_ctl;
+	uint64_t *keys = local ? &a->keys_local : &a->keys_ctl;
+
+	if (refs[slot]++)
+		return;
+	store_release(keys, *keys | VPMU_BIT(slot));
+	/* Release: whoever sees the new generation sees the keys (context_update). */
+	__atomic_add_fetch(local ? &a->gen : &a->host->tree_gen, 1, __ATOMIC_RELEASE);
+}
+
+static void keys_del(struct vpmu_account *a, int slot, bool local)
+{
+	uint32_t *refs = local ? a->refs_local : a->refs_ctl;
+	uint64_t *keys = local ? &a->keys_local : &a->keys_ctl;
+
+	if (--refs[slot])
+		return;
+	store_release(keys, *keys & ~VPMU_BIT(slot));
+	__atomic_add_fetch(local ? &a->gen : &a->host->tree_gen, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- starting and stopping ---- */
+
+/* The account's totals become current as far as @slot is concerned. Owner of @p. */
+static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
+{
+	const struct vpmu_context *ctx = p->ctx;
+
+	if (ctx->own == a && (ctx->cookie != a->gen || !(p->keys & VPMU_BIT(slot))))
+		pcpu_refresh(p); /* a change of keys, perhaps of the account charged */
+	else if (p->account == a)
+		pcpu_charge(p, VPMU_BIT(slot));
+	/* else it is not running: its totals are current */
+}
+
+static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p, struct vpmu_binding *b)
+{
+	keys_add(c->account, c->slot, true);
+	local_charge(p, c->account, c->slot);
+	b->base = sum_of(c->account, c->slot);
+	publish(c, b, p->pool);
+}
+
+/* Fold what was counted into the spare binding and publish that. Totals are current. */
+static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool, bool local)
+{
+	struct vpmu_binding *b = c->spare;
+	struct vpmu_sum now = sum_of(c->account, c->slot);
+
+	*b = *c->binding;
+	b->acc = since(&c->binding->acc, &now, &c->binding->base);
+	b->base = (struct vpmu_sum){0};
+	b->slot = -1;
+	c->spare = NULL;
+	publish(c, b, pool);
+	keys_del(c->account, c->slot, local);
+	slot_put(c->account->host, c->slot);
+	c->slot = -1;
+}
+
+/* A binding that is about to start, and a spare one to stop with. */
+static struct vpmu_binding *prepare(struct vpmu_consumer *c, struct vpmu_pool *pool)
+{
+	struct vpmu_binding *b;
+
+	if (!c->spare)
+		c->spare = pool_alloc(pool);
+	if (!c->spare)
+		return NULL;
+	b = pool_alloc(pool);
+	if (b)
+		*b = (struct vpmu_binding){
+			.slot = c->slot,
+			.account = c->account,
+			.acc = c->binding ? c->binding->acc : (struct vpmu_sum){0},
+			.quality = c->quality,
+			.supported = c->supported,
+		};
+	return b;
+}
+
+/* ---- what a host can do with a key ---- */
+
+static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
+{
+	enum vpmu_quality q;
+
+	if (!pmu->ops->eligible(pmu, c->key))
+		return;
+	q = pmu->ops->quality(pmu, c->key);
+	if (!c->supported || q > c->quality)
+		c->quality = q; /* several kinds of pCPU: say the worst */
+	c->supported = true;
+}
+
+/* Under ctl_lock. No pCPU yet: nobody can say no. */
+static void ask_host(struct vpmu_consumer *c)
+{
+	struct vpmu_host *host = c->account->host;
+	struct vpmu_pcpu *p;
+
+	c->supported = cds_list_empty(&host->pcpus);
+	cds_list_for_each_entry (p, &host->pcpus, node)
+		ask_pmu(c, p->pmu);
+}
+
+/* ---- local form ---- */
+
+static int local_enable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	struct vpmu_binding *b;
+	int slot;
+
+	if (c->slot >= 0 || !c->supported)
+		return c->supported ? 0 : -EOPNOTSUPP;
+	slot = slot_get(c->account->host, c->key);
+	if (slot < 0)
+		return slot;
+	c->slot = slot;
+	b = prepare(c, p->pool);
+	if (!b) {
+		slot_put(c->account->host, slot);
+		c->slot = -1;
+		return -ENOMEM;
+	}
+	local_start(c, p, b);
+	return 0;
+}
+
+static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	if (c->slot < 0)
+		return;
+	local_charge(p, c->account, c->slot);
+	stop(c, p->pool, true);
+}
+
+/* ---- control form: many at once ---- */
+
+/* Under ctl_lock. Takes slots and keys; the consumer counts after a sync and ctl_start. */
+static int ctl_take(struct vpmu_consumer *c)
+{
+	struct vpmu_binding *b;
+	int slot = slot_get(c->account->host, c->key);
+
+	if (slot < 0)
+		return slot;
+	c->slot = slot;
+	b = prepare(c, c->account->host->pool);
+	if (!b) {
+		slot_put(c->account->host, slot);
+		c->slot = -1;
+		return -ENOMEM;
+	}
+	/* Not counting yet, but published so that readers find acc; ctl_start replaces it. */
+	b->slot = -1;
+	publish(c, b, c->account->host->pool);
+	keys_add(c->account, slot, false);
+	return 0;
+}
+
+static void ctl_untake(struct vpmu_consumer *c)
+{
+	keys_del(c->account, c->slot, false);
+	slot_put(c->account->host, c->slot);
+	c->slot = -1;
+}
+
+/* After the sync: every count from before the call is in the totals. */
+static int ctl_start(struct vpmu_consumer *c)
+{
+	struct vpmu_binding *b = prepare(c, c->account->host->pool);
+
+	if (!b)
+		return -ENOMEM;
+	b->base = sum_of(c->account, c->slot);
+	publish(c, b, c->account->host->pool);
+	return 0;
+}
+
+/* ---- public ---- */
+
+static int init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key)
+{
+	if (!vpmu_key_valid(key))
+		return -EINVAL;
+	*c = (struct vpmu_consumer){.account = account, .key = key, .slot = -1};
+	__atomic_add_fetch(&account->nr_consumers, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void fini(struct vpmu_consumer *c, struct vpmu_pool *pool)
+{
+	struct vpmu_account *account = c->account;
+	struct vpmu_binding *b = c->binding;
+
+	store_release(&c->binding, NULL);
+	pool_retire(pool, b);
+	pool_retire(pool, c->spare);
+	c->spare = NULL;
+	c->account = NULL;
+	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
+}
+
+int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		      struct vpmu_pcpu *pcpu)
+{
+	int ret;
+
+	if (!pcpu)
+		return vpmu_consumer_add_many(&c, &account, &key, 1, NULL);
+	ret = init(c, account, key);
+	if (ret)
+		return ret;
+	ask_pmu(c, pcpu->pmu);
+	ret = local_enable(c, pcpu);
+	if (ret && ret != -EOPNOTSUPP)
+		fini(c, pcpu->pool);
+	return ret;
+}
+
+int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
+{
+	struct vpmu_host *host = c->account->host;
+	int ret;
+
+	if (pcpu)
+		return local_enable(c, pcpu);
+	pthread_mutex_lock(&host->ctl_lock);
+	ret = c->slot >= 0 ? 0 : ctl_take(c);
+	if (!ret && c->binding->slot < 0) {
+		host_sync_locked(host, NULL, NULL);
+		ret = ctl_start(c);
+		if (ret)
+			ctl_untake(c);
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret;
+}
+
+void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
+{
+	struct vpmu_host *host = c->account->host;
+
+	if (pcpu) {
+		local_disable(c, pcpu);
+		return;
+	}
+	pthread_mutex_lock(&host->ctl_lock);
+	if (c->slot >= 0) {
+		host_sync_locked(host, NULL, NULL);
+		stop(c, host->pool, false);
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct vpmu_value *last)
+{
+	if (!pcpu) {
+		vpmu_consumer_del_many(&c, 1, last);
+		return;
+	}
+	local_disable(c, pcpu);
+	if (last)
+		vpmu_consumer_read(c, last);
+	fini(c, pcpu->pool);
+}
+
+int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
+			   const vpmu_key_t *key, size_t n, size_t *failed)
+{
+	struct vpmu_host *host;
+	bool unsupported = false;
+	size_t i, taken = 0, inited = 0;
+	int ret = 0;
+
+	if (!n)
+		return 0;
+	host = account[0]->host;
+	pthread_mutex_lock(&host->ctl_lock);
+	for (i = 0; i < n; i++) {
+		ret = init(c[i], account[i], key[i]);
+		if (ret)
+			goto fail;
+		inited++;
+		ask_host(c[i]);
+		unsupported |= !c[i]->supported;
+		ret = ctl_take(c[i]);
+		if (ret)
+			goto fail;
+		taken++;
+	}
+	host_sync_locked(host, NULL, NULL);
+	for (i = 0; i < n; i++) {
+		ret = ctl_start(c[i]);
+		if (ret)
+			goto fail;
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+	return unsupported ? -EOPNOTSUPP : 0;
+fail:
+	if (failed)
+		*failed = i;
+	for (size_t k = 0; k < inited; k++) {
+		if (k < taken)
+			ctl_untake(c[k]);
+		fini(c[k], host->pool);
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret;
+}
+
+void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_value *last)
+{
+	struct vpmu_host *host;
+
+	if (!n)
+		return;
+	host = c[0]->account->host;
+	pthread_mutex_lock(&host->ctl_lock);
+	host_sync_locked(host, NULL, NULL);
+	for (size_t i = 0; i < n; i++) {
+		bool unsupported = false;
+
+		if (last && c[i]->binding && c[i]->binding->slot >= 0) {
+			urcu_memb_read_lock();
+			unsupported = account_unsupported(c[i]->account, c[i]->slot);
+			urcu_memb_read_unlock();
+		}
+		if (c[i]->slot >= 0)
+			stop(c[i], host->pool, false);
+		if (last) {
+			vpmu_consumer_read(c[i], &last[i]);
+			if (unsupported)
+				last[i].supported = false;
+		}
+		fini(c[i], host->pool);
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
+{
+	struct vpmu_sum sum, v;
+	struct vpmu_binding *b;
+
+	*out = (struct vpmu_value){0};
+	urcu_memb_read_lock();
+	do {
+		b = load_acquire(&c->binding);
+		if (!b)
+			goto out;
+		v = b->acc;
+		if (b->slot >= 0) {
+			sum = (struct vpmu_sum){0};
+			account_sum(b->account, b->slot, &sum);
+			v = since(&b->acc, &sum, &b->base);
+		}
+		/* The totals may be newer than the end of this binding: only if it is still the
+		 * current one does the difference belong to us. The loads of totals are acquire, so
+		 * this one comes after them. Whoever interrupted the writer never loops. */
+	} while (b != load_acquire(&c->binding));
+	out->count = v.count;
+	out->enabled_ns = v.time_ns;
+	out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
+	out->quality = b->quality;
+	out->supported = b->supported;
+	if (b->slot >= 0 && out->running_ns == 0 && out->enabled_ns)
+		out->supported = out->supported && !account_unsupported(b->account, b->slot);
+out:
+	urcu_memb_read_unlock();
+}
+
+uint64_t vpmu_value_scaled(const struct vpmu_value *v)
+{
+	unsigned __int128 scaled;
+
+	if (!v->running_ns)
+		return v->enabled_ns ? 0 : v->count;
+	if (v->running_ns >= v->enabled_ns)
+		return v->count;
+	scaled = (unsigned __int128)v->count * v->enabled_ns / v->running_ns;
+	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+/* ---- freeing ---- */
+
+struct deferred {
+	struct rcu_head rcu;
+	void *ptr;
+};
+
+static void deferred_free(struct rcu_head *head)
+{
+	struct deferred *d = caa_container_of(head, struct deferred, rcu);
+
+	free(d->ptr);
+	free(d);
+}
+
+void vpmu_rcu_free(void *ptr)
+{
+	struct deferred *d;
+
+	if (!ptr)
+		return;
+	d = malloc(sizeof(*d));
+	if (!d) {
+		urcu_memb_synchronize_rcu();
+		free(ptr);
+		return;
+	}
+	d->ptr = ptr;
+	urcu_memb_call_rcu(&d->rcu, deferred_free);
+}

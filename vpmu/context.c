@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Contexts: what of a vCPU task the switch path needs, and where it is placed. */
+#include <errno.h>
+
+#include "vpmu/internal.h"
+
+int vpmu_context_init(struct vpmu_context *ctx, struct vpmu_account *own,
+		      struct vpmu_account *group)
+{
+	if (group && own->parent != group)
+		return -EINVAL; /* the keys of group must be among those of own's ancestors */
+	*ctx = (struct vpmu_context){.own = own, .group = group};
+	__atomic_add_fetch(&own->nr_contexts, 1, __ATOMIC_RELAXED);
+	if (group)
+		__atomic_add_fetch(&group->nr_contexts, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+void vpmu_context_fini(struct vpmu_context *ctx)
+{
+	if (!ctx->own)
+		return;
+	__atomic_sub_fetch(&ctx->own->nr_contexts, 1, __ATOMIC_RELEASE);
+	if (ctx->group)
+		__atomic_sub_fetch(&ctx->group->nr_contexts, 1, __ATOMIC_RELEASE);
+	*ctx = (struct vpmu_context){0};
+}
+
+int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
+{
+	struct vpmu_cell *own_cell, *group_cell = NULL;
+
+	if (ctx->pcpu == pcpu)
+		return 0;
+	own_cell = account_cell(ctx->own, pcpu);
+	if (ctx->group)
+		group_cell = account_cell(ctx->group, pcpu);
+	if (!own_cell || (ctx->group && !group_cell))
+		return -ENOMEM; /* a cell made on the way stays with its account */
+	ctx->pcpu = pcpu;
+	ctx->own_cell = own_cell;
+	ctx->group_cell = group_cell;
+	ctx->cookie = 0; /* no account has generation 0: computed at the next switch */
+	return 0;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What libvpmu's files share and nobody else sees.
+ *
+ * Locks, outermost first: host->ctl_lock (control calls), pcpu->lock (who operates a pCPU),
+ * host->tree_lock (lists of accounts and cells), host->slots_lock (taking a slot into use). Owners
+ * of online pCPUs never take ctl_lock, and control never waits for an owner holding anything but
+ * ctl_lock. The switch path and local calls on keys in use take none.
+ */
+#ifndef VPMU_INTERNAL_H
+#define VPMU_INTERNAL_H
+
+#include <pthread.h>
+#ifndef _LGPL_SOURCE
+#define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */
+#endif
+#include <urcu/urcu-memb.h>
+#include <urcu/rculist.h>
+
+#include "vpmu/vpmu.h"
+
+#define VPMU_BIT(s)	    (1ULL << (s))
+#define load_relaxed(p)	    __atomic_load_n((p), __ATOMIC_RELAXED)
+#define load_acquire(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define likely(x)	    __builtin_expect(!!(x), 1)
+#define unlikely(x)	    __builtin_expect(!!(x), 0)
+
+#define vpmu_for_each_slot(s, mask)                                                                \
+	for (uint64_t m_ = (mask); m_ && ((s) = __builtin_ctzll(m_), true); m_ &= m_ - 1)
+
+/* ---- slots ---- */
+
+struct vpmu_slot {
+	vpmu_key_t key;	   /* 0: never used */
+	unsigned int refs; /* enabled consumers; may be taken to 1 under slots_lock only */
+};
+
+#define VPMU_SLOT_HASH 256
+
+/* ---- accounts ---- */
+
+/* Something whose counts are part of an account's sum: one of its cells, or a child account. */
+struct vpmu_part {
+	struct cds_list_head node; /* RCU, in the account's cells or children */
+	uint64_t dead_gen;	   /* 0: alive; else folded into the views of this gen and later */
+	struct rcu_head rcu;
+};
+
+struct vpmu_cell {
+	struct vpmu_counts counts;
+	struct vpmu_part part;
+	struct vpmu_account *account;
+	struct vpmu_pcpu *pcpu;		/* RCU; NULL when the pCPU is gone */
+	struct cds_list_head pcpu_node; /* in pcpu->cells, under tree_lock */
+};
+
+/* Immutable: counts of parts that are gone. Published by RCU, see account.c. */
+struct vpmu_view {
+	uint64_t gen;
+	struct vpmu_counts folded;
+	struct rcu_head rcu;
+};
+
+struct vpmu_account {
+	/* read by the switch path */
+	uint64_t gen;	     /* grows when the keys of this account change */
+	uint64_t keys_local; /* written by the pCPU owner only */
+	uint64_t keys_ctl;   /* written under ctl_lock only */
+	struct vpmu_account *parent;
+	struct vpmu_host *host;
+
+	struct cds_list_head cells;    /* RCU */
+	struct cds_list_head children; /* RCU */
+	struct vpmu_view *view;	       /* RCU; NULL: nothing folded yet */
+	struct vpmu_part part;	       /* in parent->children */
+	void *owner;
+	unsigned int nr_children;  /* alive, under ctl_lock */
+	unsigned int nr_consumers; /* atomic */
+	unsigned int nr_contexts;  /* atomic */
+	unsigned int mem_refs;	   /* atomic: itself, and every child or cell still linked */
+	uint32_t refs_local[VPMU_MAX_SLOTS];
+	uint32_t refs_ctl[VPMU_MAX_SLOTS];
+};
+
+/* What one sum over an account and everything below it gives for a slot. */
+struct vpmu_sum {
+	uint64_t count, time_ns, idle_ns;
+};
+
+struct vpmu_pool;
+
+struct vpmu_host {
+	uint64_t tree_gen;  /* grows when keys of any account change by control */
+	uint64_t slots_gen; /* grows when a slot gets another key */
+	struct vpmu_slot slot[VPMU_MAX_SLOTS];
+	uint8_t hash[VPMU_SLOT_HASH]; /* slot + 1, a hint: checked against slot[].key */
+	pthread_mutex_t slots_lock;
+
+	pthread_mutex_t ctl_lock;
+	pthread_mutex_t tree_lock;
+	struct cds_list_head pcpus; /* under ctl_lock; struct vpmu_pcpu.node */
+	struct vpmu_account *root, *other;
+	struct vpmu_pool *pool; /* bindings of control calls */
+};
+
+struct vpmu_pcpu {
+	/* the switch path, owner only (but for sync_req) */
+	struct vpmu_host *host;
+	struct vpmu_hostpmu *pmu;
+	struct vpmu_context *ctx; /* who runs; &host_ctx for the host */
+	struct vpmu_account *account;
+	struct vpmu_cell *cell;
+	struct vpmu_cell *other; /* the host account's cell here */
+	uint64_t keys;		 /* slots in use by the running account */
+	uint64_t active;	 /* slots that have a counter */
+	uint64_t bound;		 /* slots whose key this pCPU knows */
+	uint64_t unsup;		 /* of those: keys this PMU cannot count */
+	uint64_t slots_gen;
+	uint64_t time_snap;
+	uint64_t sync_req, sync_ack;			 /* under lock but for the owner's poll */
+	void (*sync_fn)(struct vpmu_pcpu *p, void *arg); /* under lock */
+	void *sync_arg;
+	__u64 snap[VPMU_MAX_SLOTS];
+	uint8_t ctr[VPMU_MAX_SLOTS];
+
+	/* assignment of counters to slots */
+	uint32_t ctrs_used;
+	uint32_t elig[VPMU_MAX_SLOTS];
+	uint64_t since[VPMU_MAX_SLOTS]; /* turn in which the slot got or lost its counter */
+	uint64_t turn;
+	vpmu_key_t key[VPMU_MAX_SLOTS];
+
+	/* conservation: what the hardware counted over past binds, and removed cells' counts */
+	uint64_t hw_past[VPMU_MAX_SLOTS];
+	uint64_t hw_at_key[VPMU_MAX_SLOTS];
+	uint64_t bind_value[VPMU_MAX_SLOTS];
+	uint64_t retired[VPMU_MAX_SLOTS]; /* under tree_lock */
+
+	bool online; /* under lock to change */
+	unsigned int id;
+	pthread_mutex_t lock;
+	pthread_cond_t acked;
+	struct vpmu_pool *pool; /* bindings of local calls */
+	struct vpmu_context host_ctx;
+	struct cds_list_head cells; /* under tree_lock */
+	struct cds_list_head node;
+	struct rcu_head rcu;
+};
+
+/* One consumer's state, immutable once published. */
+struct vpmu_binding {
+	int slot; /* -1: not counting */
+	struct vpmu_account *account;
+	struct vpmu_sum base; /* the account's sum when it started */
+	struct vpmu_sum acc;  /* counted before that */
+	enum vpmu_quality quality;
+	bool supported;
+	struct vpmu_binding *next; /* in a pool only */
+};
+
+/* binding.c: pools of bindings, so that local calls need no allocation once warm */
+struct vpmu_pool *pool_create(void);
+void pool_put(struct vpmu_pool *pool);
+struct vpmu_binding *pool_alloc(struct vpmu_pool *pool);
+void pool_retire(struct vpmu_pool *pool, struct vpmu_binding *b); /* after unpublishing */
+
+/* slot.c */
+int slot_get(struct vpmu_host *host, vpmu_key_t key); /* slot, or -ENOSPC */
+void slot_put(struct vpmu_host *host, int slot);
+
+/* account.c */
+struct vpmu_account *account_alloc(struct vpmu_host *host, struct vpmu_account *parent,
+				   void *owner);
+void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum); /* in RCU */
+bool account_unsupported(const struct vpmu_account *a, int slot);		/* in RCU */
+struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu); /* find or make */
+int account_fold_cell(struct vpmu_cell *cell); /* under ctl_lock; nobody charges it any more */
+void account_free_tree(struct vpmu_account *a);
+
+/* pcpu.c */
+void pcpu_refresh(struct vpmu_pcpu *p);		       /* charge all, take up changed keys */
+void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots); /* charge time and these slots */
+uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot);
+/* Under ctl_lock: every pCPU charges all, takes up changed keys and then calls @fn (may be NULL),
+ * on its owner at a safe point, or here while it is offline; several owners at once. */
+void host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg),
+		      void *arg);
+
+#endif

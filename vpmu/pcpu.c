@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The switch path: who runs on a pCPU, and who is charged.
+ *
+ * A counter is read when the running account or the next one uses its slot; what it counted since
+ * its last reading is charged to the running account if that uses the slot, and to the host
+ * account otherwise (nobody asked for it). So every count is charged exactly once, whoever comes
+ * and goes. Contexts whose account and keys are equal need no PMU work at all.
+ *
+ * Everything here runs on the owner of the pCPU, or on a control thread that holds pcpu->lock
+ * while the pCPU is offline.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "vpmu/internal.h"
+
+/* ---- charging ---- */
+
+static void charge_time(struct vpmu_pcpu *p)
+{
+	uint64_t now = p->pmu->ops->now(p->pmu);
+	uint64_t dt = now - p->time_snap;
+	unsigned int s;
+
+	p->time_snap = now;
+	vpmu_charge_time(&p->cell->counts.time_ns, dt);
+	vpmu_for_each_slot (s, p->keys & ~p->active)
+		vpmu_charge_time(&p->cell->counts.idle_ns[s], dt);
+}
+
+static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
+{
+	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
+	uint64_t width_mask = p->pmu->width_mask;
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots & p->active) {
+		struct vpmu_cell *cell = p->keys & VPMU_BIT(s) ? p->cell : p->other;
+
+		vpmu_charge(&cell->counts.total[s], &p->snap[s], ops->read(p->pmu, p->ctr[s]),
+			    width_mask);
+	}
+}
+
+void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
+{
+	charge_slots(p, slots);
+	charge_time(p);
+}
+
+/* ---- counters for slots ---- */
+
+/* What the hardware counted for @slot here, by the PMU's own account where it keeps one. */
+uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
+{
+	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
+	uint64_t hw = p->hw_past[slot];
+
+	if (!(p->active & VPMU_BIT(slot)))
+		return hw;
+	if (ops->audit)
+		return hw + ops->audit(p->pmu, p->ctr[slot]);
+	return hw + ((ops->read(p->pmu, p->ctr[slot]) - p->bind_value[slot]) & p->pmu->width_mask);
+}
+
+static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
+{
+	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s]))
+		return false;
+	p->ctrs_used |= 1u << ctr;
+	p->ctr[s] = (uint8_t)ctr;
+	p->snap[s] = p->bind_value[s] = p->pmu->ops->read(p->pmu, ctr);
+	p->since[s] = ++p->turn;
+	store_relaxed(&p->active, p->active | VPMU_BIT(s));
+	return true;
+}
+
+/* Time must have been charged up to now. */
+static void slot_unbind(struct vpmu_pcpu *p, unsigned int s)
+{
+	charge_slots(p, VPMU_BIT(s));
+	p->hw_past[s] = pcpu_hw_count(p, s);
+	p->pmu->ops->unbind(p->pmu, p->ctr[s]);
+	p->ctrs_used &= ~(1u << p->ctr[s]);
+	p->since[s] = ++p->turn;
+	store_relaxed(&p->active, p->active & ~VPMU_BIT(s));
+}
+
+/* A free counter for slot @s, fixed ones first; -1 when all that fit are taken. */
+static int free_ctr(const struct vpmu_pcpu *p, unsigned int s)
+{
+	uint32_t ctrs = p->elig[s] & ~p->ctrs_used;
+
+	if (ctrs & p->pmu->fixed_mask)
+		ctrs &= p->pmu->fixed_mask;
+	return ctrs ? __builtin_ctz(ctrs) : -1;
+}
+
+/* The slot out of @slots that has had (or lacked) its counter longest; -1 when none. */
+static int longest(const struct vpmu_pcpu *p, uint64_t slots)
+{
+	int best = -1;
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots) {
+		if (best < 0 || p->since[s] < p->since[best])
+			best = (int)s;
+	}
+	return best;
+}
+
+/* Active slots whose counter could count slot @s. */
+static uint64_t rivals(const struct vpmu_pcpu *p, unsigned int s)
+{
+	uint64_t slots = 0;
+	unsigned int r;
+
+	vpmu_for_each_slot (r, p->active) {
+		if (p->elig[s] & (1u << p->ctr[r]))
+			slots |= VPMU_BIT(r);
+	}
+	return slots;
+}
+
+/* Take the counter of slot @from for slot @s. */
+static void steal(struct vpmu_pcpu *p, unsigned int s, unsigned int from)
+{
+	unsigned int ctr = p->ctr[from];
+
+	slot_unbind(p, from);
+	slot_bind(p, s, ctr);
+}
+
+/* Make room for slot @s by moving one rival to another free counter that fits it. */
+static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots)
+{
+	unsigned int r;
+
+	vpmu_for_each_slot (r, slots) {
+		int ctr = free_ctr(p, r);
+		unsigned int old = p->ctr[r];
+
+		if (ctr < 0)
+			continue;
+		slot_unbind(p, r);
+		slot_bind(p, r, (unsigned int)ctr);
+		return slot_bind(p, s, old);
+	}
+	return false;
+}
+
+/*
+ * Give counters to the slots in use by @keys that have none: free ones, then those of slots not in
+ * @keys. With @rotate also those of slots in @keys, once each per turn, those on fixed counters
+ * last: they need not share. Time must have been charged up to now.
+ */
+static void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
+{
+	uint64_t wait = keys & p->bound & ~p->active & ~p->unsup;
+	uint64_t old = p->active;
+
+	while (wait) {
+		unsigned int s = (unsigned int)longest(p, wait);
+		int ctr = free_ctr(p, s);
+		uint64_t have;
+		int from;
+
+		wait &= ~VPMU_BIT(s);
+		if (ctr >= 0) {
+			slot_bind(p, s, (unsigned int)ctr);
+			continue;
+		}
+		have = rivals(p, s);
+		from = longest(p, have & ~keys);
+		if (from < 0 && move_rival(p, s, have))
+			continue;
+		if (from < 0 && rotate) {
+			uint64_t fixed = 0;
+			unsigned int r;
+
+			have &= old; /* not those that got theirs in this turn */
+			vpmu_for_each_slot (r, have) {
+				if (p->pmu->fixed_mask & (1u << p->ctr[r]))
+					fixed |= VPMU_BIT(r);
+			}
+			from = longest(p, have & ~fixed ? have & ~fixed : have);
+		}
+		if (from >= 0)
+			steal(p, s, (unsigned int)from);
+	}
+}
+
+/* Forget slots that have got another key since this pCPU last looked. */
+static void revalidate(struct vpmu_pcpu *p, uint64_t slots_gen)
+{
+	unsigned int s;
+
+	p->slots_gen = slots_gen;
+	vpmu_for_each_slot (s, p->bound) {
+		if (load_acquire(&p->host->slot[s].key) == p->key[s])
+			continue;
+		if (p->active & VPMU_BIT(s))
+			slot_unbind(p, s);
+		p->bound &= ~VPMU_BIT(s);
+		store_relaxed(&p->unsup, p->unsup & ~VPMU_BIT(s));
+	}
+}
+
+/* First use of some slots on this pCPU. */
+static void take_up(struct vpmu_pcpu *p, uint64_t slots)
+{
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots) {
+		vpmu_key_t key = load_acquire(&p->host->slot[s].key);
+
+		if (key != p->key[s]) {
+			p->key[s] = key;
+			p->hw_at_key[s] = p->hw_past[s];
+		}
+		p->elig[s] = p->pmu->ops->eligible(p->pmu, key);
+		p->bound |= VPMU_BIT(s);
+		if (!p->elig[s])
+			store_relaxed(&p->unsup, p->unsup | VPMU_BIT(s));
+	}
+}
+
+/* ---- switching ---- */
+
+/*
+ * Compute a context's account and keys anew. Acquire on the generations first: they are released
+ * after the keys they stand for, so that keys are at least as new as what we remember of them; a
+ * change in between just makes the next switch compute once more. Acquire on the keys: they are
+ * released after the slots they name got their key (slots_gen is looked at next).
+ */
+static void context_update(struct vpmu_context *ctx, const struct vpmu_host *host)
+{
+	uint64_t keys = 0;
+
+	ctx->tree_gen = load_acquire(&host->tree_gen);
+	ctx->cookie = load_acquire(&ctx->own->gen);
+	if (!ctx->group || load_acquire(&ctx->own->keys_local) ||
+	    load_acquire(&ctx->own->keys_ctl)) {
+		ctx->account = ctx->own;
+		ctx->cell = ctx->own_cell;
+	} else {
+		ctx->account = ctx->group;
+		ctx->cell = ctx->group_cell;
+	}
+	for (const struct vpmu_account *a = ctx->account; a; a = a->parent)
+		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
+	ctx->keys = keys;
+}
+
+static void switch_slow(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge)
+{
+	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
+	uint64_t keys = next->keys;
+
+	charge_slots(p, charge);
+	charge_time(p);
+	if (unlikely(slots_gen != p->slots_gen))
+		revalidate(p, slots_gen);
+	if (unlikely(keys & ~p->bound))
+		take_up(p, keys & ~p->bound);
+	if (unlikely(keys & ~p->active & ~p->unsup))
+		assign_counters(p, keys, false);
+	store_relaxed(&p->ctx, next);
+	p->account = next->account;
+	p->cell = next->cell;
+	p->keys = keys;
+}
+
+static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
+{
+	return ctx->cookie != load_relaxed(&ctx->own->gen) ||
+	       ctx->tree_gen != load_relaxed(&host->tree_gen);
+}
+
+void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (!next)
+		next = &p->host_ctx;
+	if (unlikely(context_stale(next, p->host)))
+		context_update(next, p->host);
+	if (next->account == p->account && next->keys == p->keys) {
+		store_relaxed(&p->ctx, next);
+		return;
+	}
+	switch_slow(p, next, p->keys | next->keys);
+}
+
+void pcpu_refresh(struct vpmu_pcpu *p)
+{
+	if (context_stale(p->ctx, p->host))
+		context_update(p->ctx, p->host);
+	switch_slow(p, p->ctx, p->active);
+}
+
+void vpmu_pcpu_flush(struct vpmu_pcpu *p)
+{
+	pcpu_refresh(p);
+}
+
+void vpmu_pcpu_tick(struct vpmu_pcpu *p)
+{
+	pcpu_refresh(p);
+	if (p->keys & ~p->active & ~p->unsup)
+		assign_counters(p, p->keys, true);
+}
+
+/* ---- owners and syncs ---- */
+
+void vpmu_pcpu_online(struct vpmu_pcpu *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->online = true;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* At a safe point, under p->lock. */
+static void answer_sync(struct vpmu_pcpu *p)
+{
+	pcpu_refresh(p);
+	if (p->sync_ack != p->sync_req && p->sync_fn)
+		p->sync_fn(p, p->sync_arg);
+	p->sync_ack = p->sync_req;
+	pthread_cond_broadcast(&p->acked);
+}
+
+void vpmu_pcpu_offline(struct vpmu_pcpu *p)
+{
+	pthread_mutex_lock(&p->lock);
+	answer_sync(p);
+	p->online = false;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void vpmu_pcpu_poll(struct vpmu_pcpu *p)
+{
+	/* Acquire: pairs with the release in host_sync_locked; we see the keys it is about. */
+	if (likely(load_acquire(&p->sync_req) == p->sync_ack))
+		return;
+	pthread_mutex_lock(&p->lock);
+	answer_sync(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Ask every online pCPU first, then wait for all, so that the waits overlap. */
+void host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
+{
+	struct vpmu_pcpu *p;
+
+	cds_list_for_each_entry (p, &host->pcpus, node) {
+		pthread_mutex_lock(&p->lock);
+		if (p->online) {
+			p->sync_fn = fn;
+			p->sync_arg = arg;
+			/* Release: pairs with the acquire in vpmu_pcpu_poll. */
+			store_release(&p->sync_req, p->sync_req + 1);
+		} else {
+			pcpu_refresh(p);
+			if (fn)
+				fn(p, arg);
+		}
+		pthread_mutex_unlock(&p->lock);
+		if (p->pmu->ops->kick)
+			p->pmu->ops->kick(p->pmu);
+	}
+	cds_list_for_each_entry (p, &host->pcpus, node) {
+		pthread_mutex_lock(&p->lock);
+		while (p->sync_ack != p->sync_req)
+			pthread_cond_wait(&p->acked, &p->lock);
+		pthread_mutex_unlock(&p->lock);
+	}
+}
+
+void vpmu_host_sync(struct vpmu_host *host)
+{
+	pthread_mutex_lock(&host->ctl_lock);
+	host_sync_locked(host, NULL, NULL);
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+unsigned int vpmu_pcpu_id(const struct vpmu_pcpu *p)
+{
+	return p->id;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The soft machine's PMU as a host PMU: counters are differences of the engine's tallies.
+ *
+ * Width and wrap are as in hardware: read() shows the low bits of what was counted plus whatever
+ * the register held; audit() keeps 64-bit bases per mode of its own.
+ */
+#include <errno.h>
+
+#include "vpmu/softpmu.h"
+
+#define GP_DEFAULT    4
+#define FIXED_DEFAULT 3
+#define WIDTH_DEFAULT 48
+
+static struct vpmu_softpmu *soft(const struct vpmu_hostpmu *pmu)
+{
+	return (struct vpmu_softpmu *)pmu; /* pmu is the first member */
+}
+
+/* Soft event of @key, or -1. Only plain generic events: no edge, inv, cmask. */
+static int soft_event(vpmu_key_t key)
+{
+	static const int8_t map[VPMU_EV_GENERIC_NR] = {
+		[VPMU_EV_CYCLES] = VPMU_SOFT_CYCLES,
+		[VPMU_EV_INSTRUCTIONS] = VPMU_SOFT_INSTRUCTIONS,
+		[VPMU_EV_REF_CYCLES] = VPMU_SOFT_REF_CYCLES,
+		[VPMU_EV_BRANCHES] = VPMU_SOFT_BRANCHES,
+		[VPMU_EV_BRANCHES_TAKEN] = VPMU_SOFT_BRANCHES_TAKEN,
+		[VPMU_EV_LOADS] = VPMU_SOFT_LOADS,
+		[VPMU_EV_STORES] = VPMU_SOFT_STORES,
+		[VPMU_EV_BRANCH_MISSES] = -1,
+		[VPMU_EV_CACHE_REFERENCES] = -1,
+		[VPMU_EV_CACHE_MISSES] = -1,
+		[VPMU_EV_BUS_CYCLES] = -1,
+		[VPMU_EV_SLOTS] = -1,
+	};
+
+	if (vpmu_key_space(key) != VPMU_SPACE_GENERIC || vpmu_key_event(key) >= VPMU_EV_GENERIC_NR)
+		return -1;
+	return map[vpmu_key_event(key)];
+}
+
+/* The modes a key counts in. Host privilege levels are not modelled: host work is one mode, seen
+ * by keys that count the host's OS level. */
+static uint8_t soft_modes(vpmu_key_t key)
+{
+	uint8_t modes = 0;
+
+	if ((key & VPMU_KEY_GUEST) && (key & VPMU_KEY_USR))
+		modes |= 1 << VPMU_SOFT_USR;
+	if ((key & VPMU_KEY_GUEST) && (key & VPMU_KEY_OS))
+		modes |= 1 << VPMU_SOFT_OS;
+	if ((key & VPMU_KEY_HOST) && (key & VPMU_KEY_OS))
+		modes |= 1 << VPMU_SOFT_HOST;
+	return modes;
+}
+
+static uint32_t soft_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	static const uint8_t fixed_event[] = {VPMU_SOFT_INSTRUCTIONS, VPMU_SOFT_CYCLES,
+					      VPMU_SOFT_REF_CYCLES};
+	uint32_t ctrs = ((1u << pmu->nr_ctrs) - 1) & ~pmu->fixed_mask;
+	unsigned int first = (unsigned int)__builtin_popcount(ctrs);
+	int ev = soft_event(key);
+
+	if (ev < 0 || !soft_modes(key))
+		return 0;
+	for (unsigned int i = 0; i + first < pmu->nr_ctrs; i++) {
+		if (fixed_event[i] == ev)
+			ctrs |= 1u << (first + i);
+	}
+	return ctrs;
+}
+
+static enum vpmu_quality soft_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	int ev = soft_event(key);
+
+	return ev == VPMU_SOFT_CYCLES || ev == VPMU_SOFT_REF_CYCLES ? VPMU_Q_MODELLED
+								    : VPMU_Q_EXACT;
+}
+
+static uint64_t tally_sum(const struct vpmu_softpmu *sp, const struct vpmu_soft_ctr *c)
+{
+	uint64_t sum = 0;
+
+	/* No loop: this is what a counter read costs. */
+	if (c->modes & (1 << VPMU_SOFT_OS))
+		sum += sp->tally->ev[VPMU_SOFT_OS][c->event];
+	if (c->modes & (1 << VPMU_SOFT_USR))
+		sum += sp->tally->ev[VPMU_SOFT_USR][c->event];
+	if (c->modes & (1 << VPMU_SOFT_HOST))
+		sum += sp->tally->ev[VPMU_SOFT_HOST][c->event];
+	return sum;
+}
+
+static int soft_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
+{
+	struct vpmu_softpmu *sp = soft(pmu);
+	struct vpmu_soft_ctr *c = &sp->ctr[ctr];
+
+	if (ctr >= pmu->nr_ctrs || !(soft_eligible(pmu, key) & (1u << ctr)))
+		return -EINVAL;
+	if (c->bound)
+		return -EBUSY;
+	c->bound = true;
+	c->key = key;
+	c->event = (uint8_t)soft_event(key);
+	c->modes = soft_modes(key);
+	c->base = tally_sum(sp, c);
+	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+		c->audit_base[m] = sp->tally->ev[m][c->event];
+	return 0;
+}
+
+static void soft_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	soft(pmu)->ctr[ctr].bound = false;
+}
+
+static uint64_t soft_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	struct vpmu_softpmu *sp = soft(pmu);
+
+	return (tally_sum(sp, &sp->ctr[ctr]) - sp->ctr[ctr].base) & pmu->width_mask;
+}
+
+static uint64_t soft_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	const struct vpmu_softpmu *sp = soft(pmu);
+	const struct vpmu_soft_ctr *c = &sp->ctr[ctr];
+	uint64_t sum = 0;
+
+	for (int m = 0; m < VPMU_SOFT_MODES; m++) {
+		if (c->modes & (1 << m))
+			sum += sp->tally->ev[m][c->event] - c->audit_base[m];
+	}
+	return sum;
+}
+
+static uint64_t soft_now(const struct vpmu_hostpmu *pmu)
+{
+	return *soft(pmu)->clock_ns;
+}
+
+static void soft_kick(struct vpmu_hostpmu *pmu)
+{
+	struct vpmu_softpmu *sp = soft(pmu);
+
+	if (sp->kick)
+		sp->kick(sp->kick_arg);
+}
+
+static const struct vpmu_hostpmu_ops soft_ops = {
+	.name = "soft",
+	.eligible = soft_eligible,
+	.quality = soft_quality,
+	.bind = soft_bind,
+	.unbind = soft_unbind,
+	.read = soft_read,
+	.now = soft_now,
+	.audit = soft_audit,
+	.kick = soft_kick,
+};
+
+int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *opts)
+{
+	struct vpmu_softpmu_opts o = opts ? *opts : (struct vpmu_softpmu_opts){0};
+
+	if (!o.no_default) {
+		o.gp = o.gp ? o.gp : GP_DEFAULT;
+		o.fixed = o.fixed ? o.fixed : FIXED_DEFAULT;
+	}
+	o.width = o.width ? o.width : WIDTH_DEFAULT;
+	if (o.gp > 16 || o.fixed > 3 || o.gp + o.fixed == 0 || o.width < 8 || o.width > 63)
+		return -EINVAL;
+	*sp = (struct vpmu_softpmu){
+		.pmu = {.ops = &soft_ops,
+			.nr_ctrs = o.gp + o.fixed,
+			.fixed_mask = ((1u << o.fixed) - 1) << o.gp,
+			.width_mask = (1ULL << o.width) - 1},
+	};
+	sp->tally = &sp->own_tally;
+	sp->clock_ns = &sp->own_clock_ns;
+	return 0;
+}
