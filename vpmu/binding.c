@@ -9,7 +9,7 @@
 
 #include "vpmu/internal.h"
 
-#define BATCH 64
+#define BATCH 256
 
 struct vpmu_pool {
 	struct vpmu_binding *free;
@@ -111,6 +111,14 @@ struct vpmu_binding *pool_alloc(struct vpmu_pool *pool)
 		return b;
 	}
 	return malloc(sizeof(*b));
+}
+
+void pool_release(struct vpmu_pool *pool, struct vpmu_binding *b)
+{
+	if (!b)
+		return;
+	b->next = pool->free;
+	pool->free = b;
 }
 
 void pool_retire(struct vpmu_pool *pool, struct vpmu_binding *b)

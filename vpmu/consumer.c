@@ -31,11 +31,6 @@ static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *
 	};
 }
 
-static struct vpmu_pool *pool_of(const struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
-{
-	return pcpu ? pcpu->pool : c->account->host->pool;
-}
-
 /* Replace the published binding. Release: a reader that finds @b finds its contents. */
 static void publish(struct vpmu_consumer *c, struct vpmu_binding *b, struct vpmu_pool *pool)
 {
@@ -247,10 +242,24 @@ static void fini(struct vpmu_consumer *c, struct vpmu_pool *pool)
 
 	store_release(&c->binding, NULL);
 	pool_retire(pool, b);
-	pool_retire(pool, c->spare);
+	pool_release(pool, c->spare);
 	c->spare = NULL;
 	c->account = NULL;
 	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
+}
+
+/* Forget a consumer whose totals are current. */
+static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, bool local,
+		struct vpmu_value *last)
+{
+	if (last)
+		vpmu_consumer_read(c, last);
+	if (c->slot >= 0) {
+		keys_del(c->account, c->slot, local);
+		slot_put(c->account->host, c->slot);
+		c->slot = -1;
+	}
+	fini(c, pool);
 }
 
 int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
@@ -311,10 +320,9 @@ void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct v
 		vpmu_consumer_del_many(&c, 1, last);
 		return;
 	}
-	local_disable(c, pcpu);
-	if (last)
-		vpmu_consumer_read(c, last);
-	fini(c, pcpu->pool);
+	if (c->slot >= 0)
+		local_charge(pcpu, c->account, c->slot);
+	del(c, pcpu->pool, true, last);
 }
 
 int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
@@ -370,23 +378,8 @@ void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_valu
 	host = c[0]->account->host;
 	pthread_mutex_lock(&host->ctl_lock);
 	host_sync_locked(host, NULL, NULL);
-	for (size_t i = 0; i < n; i++) {
-		bool unsupported = false;
-
-		if (last && c[i]->binding && c[i]->binding->slot >= 0) {
-			urcu_memb_read_lock();
-			unsupported = account_unsupported(c[i]->account, c[i]->slot);
-			urcu_memb_read_unlock();
-		}
-		if (c[i]->slot >= 0)
-			stop(c[i], host->pool, false);
-		if (last) {
-			vpmu_consumer_read(c[i], &last[i]);
-			if (unsupported)
-				last[i].supported = false;
-		}
-		fini(c[i], host->pool);
-	}
+	for (size_t i = 0; i < n; i++)
+		del(c[i], host->pool, false, last ? &last[i] : NULL);
 	pthread_mutex_unlock(&host->ctl_lock);
 }
 

@@ -164,7 +164,8 @@ struct vpmu_binding {
 struct vpmu_pool *pool_create(void);
 void pool_put(struct vpmu_pool *pool);
 struct vpmu_binding *pool_alloc(struct vpmu_pool *pool);
-void pool_retire(struct vpmu_pool *pool, struct vpmu_binding *b); /* after unpublishing */
+void pool_release(struct vpmu_pool *pool, struct vpmu_binding *b); /* never published */
+void pool_retire(struct vpmu_pool *pool, struct vpmu_binding *b);  /* after unpublishing */
 
 /* slot.c */
 int slot_get(struct vpmu_host *host, vpmu_key_t key); /* slot, or -ENOSPC */
