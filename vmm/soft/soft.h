@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The soft machine: a predecoded-block interpreter for a closed list of x86-64 instructions.
+ *
+ * Internal structures of one VM and one vCPU, shared by the files of this folder. Callers use
+ * vmm_soft_ops (vmm/engine.h); the only other public name is soft_isa_list(). What is modelled,
+ * counted and refused is written down in docs/soft-machine.md.
+ *
+ * Layout rule: what the dispatch loop touches comes first in struct soft_vcpu, so that a time
+ * slice of one of a thousand vCPUs brings few cache lines with it.
+ */
+#ifndef VMM_SOFT_SOFT_H
+#define VMM_SOFT_SOFT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vmm/engine.h"
+
+/* soft_isa_list - call @fn with the Zydis mnemonic ("add", "rdmsr", ...) of every instruction of
+ * the closed list, in no particular order. Stops when @fn returns non-zero and returns that.
+ * Any thread. */
+int soft_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg);
+
+#define SOFT_PAGE_SHIFT 12
+#define SOFT_PAGE_SIZE	4096ULL
+#define SOFT_PAGE_MASK	(~(SOFT_PAGE_SIZE - 1))
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+struct soft_vcpu;
+struct soft_op;
+
+/* ---- register file -------------------------------------------------------------------------
+ * 0..15 as x86 numbers them. The rest lets an effective address be r[base] + (r[idx] << scale) +
+ * disp in every case, and gives decomposed instructions a place for what they carry over. */
+enum {
+	SOFT_RAX = 0,
+	SOFT_RCX,
+	SOFT_RDX,
+	SOFT_RBX,
+	SOFT_RSP,
+	SOFT_RBP,
+	SOFT_RSI,
+	SOFT_RDI,
+	SOFT_R8,
+	SOFT_R11 = 11,
+	SOFT_ZERO = 16, /* always 0 */
+	SOFT_FSBASE,
+	SOFT_GSBASE,
+	SOFT_TEA, /* effective address computed by a preceding op of the instruction */
+	SOFT_T0,  /* memory operand of a decomposed instruction */
+	SOFT_NREGS
+};
+
+/* ---- predecoded code -----------------------------------------------------------------------
+ * One op does one instruction, or a part of one; the first op of each instruction carries its
+ * length (len > 0) and its events. */
+struct soft_op {
+	const void *h; /* label in soft_exec() */
+	union {
+		int64_t disp;
+		struct soft_block *taken; /* block ends: where a taken branch goes */
+		int (*fn)(struct soft_vcpu *v, const struct soft_op *op);
+	};
+	union {
+		int64_t imm;
+		struct soft_block *fall; /* block ends: the block that follows */
+	};
+	uint8_t dst;
+	uint8_t src;
+	union {
+		struct {
+			uint8_t base;
+			uint8_t idx;
+		};
+		uint16_t unfused; /* of a fused pair's second op: the first one's own opcode */
+	};
+	uint8_t scale;
+	uint8_t len;
+	uint8_t ev;    /* SOFT_EV_*, cost << SOFT_EV_COST_SHIFT */
+	uint8_t flags; /* SOFT_OPF_* */
+};
+
+#define SOFT_EV_LOAD	   1u
+#define SOFT_EV_STORE	   2u
+#define SOFT_EV_BRANCH	   4u
+#define SOFT_EV_COST_SHIFT 3
+#define SOFT_COST_MAX	   31u /* per instruction in an op; more is added by helpers */
+
+#define SOFT_OPF_FUSED 1u /* also executes the op that follows */
+#define SOFT_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
+#define SOFT_OPF_LOCK  4u
+#define SOFT_OPF_REP   8u /* REP / REPE */
+#define SOFT_OPF_REPNE 16u
+#define SOFT_OPF_A32   32u /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
+
+/* Packed event sums: what a block or an instruction adds at once. A lane cannot overflow between
+ * two folds because at most SOFT_CHUNK instructions run in between. */
+#define SOFT_CHUNK	   2048
+#define SOFT_LANE_CYCLES   0  /* 20 bits */
+#define SOFT_LANE_LOADS	   20 /* 12 bits each */
+#define SOFT_LANE_STORES   32
+#define SOFT_LANE_BRANCHES 44
+#define SOFT_TAKEN_CYCLES  1u
+
+#define SOFT_BLOCK_INSNS 32 /* most instructions of a block */
+#define SOFT_BLOCK_OPS	 96 /* most ops */
+#define SOFT_BLOCK_BYTES (SOFT_BLOCK_INSNS * 15)
+
+struct soft_block {
+	uint64_t pa;	 /* guest-physical address of the first byte */
+	uint64_t target; /* of the branch at the end, if direct */
+	uint64_t next;	 /* address after the last instruction */
+	struct soft_block *hash_next;
+	struct soft_block *page_next[2]; /* lists of the code pages it covers */
+	uint32_t pfn2; /* second page, of an instruction that crosses; else UINT32_MAX */
+	uint16_t nr_ops;
+	uint16_t bytes;
+	/* hot from here */
+	uint64_t rip;
+	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0 = dead */
+	int32_t n;    /* instructions */
+	uint64_t sum; /* events, packed */
+	struct soft_op ops[];
+};
+
+/* ---- memory --------------------------------------------------------------------------------
+ * A tag is the page's address; SOFT_TAG_NONE matches no access. */
+struct soft_tlbe {
+	uint64_t rtag;
+	uint64_t wtag; /* writable, dirty, no decoded code in it */
+	uintptr_t add; /* host address = add + guest-virtual address */
+	uint64_t ctag; /* writable and dirty, but the slow path must look for code */
+};
+#define SOFT_TAG_NONE 1ULL
+#define SOFT_TLB_BITS 8
+#define SOFT_TLB_SIZE (1u << SOFT_TLB_BITS)
+
+/* Guest-physical page: which 64-byte pieces hold decoded code of any vCPU, and how often that
+ * code was overwritten. */
+struct soft_page {
+	_Atomic uint64_t mask;
+	_Atomic uint32_t gen;
+};
+
+struct soft_cpage { /* a page this vCPU has decoded code of */
+	uint32_t pfn;
+	uint32_t gen;
+	struct soft_block *blocks;
+};
+
+#define SOFT_JC_BITS	  9
+#define SOFT_JC_SIZE	  (1u << SOFT_JC_BITS)
+#define SOFT_HASH_BITS	  8
+#define SOFT_HASH_SIZE	  (1u << SOFT_HASH_BITS)
+#define SOFT_CPAGES	  256
+#define SOFT_ARENA_CHUNK  16384u
+#define SOFT_ARENA_CHUNKS 32
+
+struct soft_chunk {
+	struct soft_chunk *next;
+	uint32_t used;
+	_Alignas(64) uint8_t mem[];
+};
+
+/* A large page seen by the page walker, so that misses in it need no walk. */
+struct soft_ltlbe {
+	uint64_t tag; /* 2 MiB-aligned address, SOFT_TAG_NONE */
+	uint64_t pa;
+	uint32_t perm; /* SOFT_PTE_* of the whole walk */
+	uint32_t ctx;
+};
+#define SOFT_LTLB_SIZE 16
+
+/* ---- flags: the last result, evaluated only when somebody looks ----------------------------- */
+enum soft_fk {			/* times 4, plus log2 of the operand bytes */
+	       SOFT_FK_RAW = 0, /* a = the six flags */
+	       SOFT_FK_SUB,	/* a - b, both sign-extended; logic results are (result, 0) */
+	       SOFT_FK_ADD,	/* a = result, b = addend, sign-extended */
+	       SOFT_FK_INC,	/* a = result sign-extended, b = CF */
+	       SOFT_FK_DEC,
+	       SOFT_FK_SHL, /* a = result sign-extended, b = CF */
+	       SOFT_FK_SHR  /* SHR and SAR: a = result sign-extended, b = CF */
+};
+
+/* Why soft_exec() or a helper stopped. */
+enum soft_trap {
+	SOFT_TRAP_NONE = 0,
+	SOFT_TRAP_FAULT, /* v->fault: deliver, the instruction did not retire */
+	SOFT_TRAP_SMC,	 /* the store hits decoded code: run this instruction alone */
+	SOFT_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
+	SOFT_TRAP_STOP	 /* budget spent inside a block */
+};
+
+enum { SOFT_ES, SOFT_CS, SOFT_SS, SOFT_DS, SOFT_FS, SOFT_GS, SOFT_NSEGS };
+
+enum soft_pending_kind {
+	SOFT_PEND_NONE = 0,
+	SOFT_PEND_IN,
+	SOFT_PEND_OUT,
+	SOFT_PEND_RDMSR,
+	SOFT_PEND_WRMSR,
+	SOFT_PEND_RDPMC
+};
+
+struct soft_vm {
+	uint8_t *ram;
+	uint64_t bytes;
+	struct soft_page *pages;
+	size_t pages_bytes; /* of the mapping behind pages */
+	struct vpmu_msr_range *msrs;
+	size_t nr_msrs;
+	_Atomic uint32_t smc_seq;    /* decoded code was overwritten */
+	_Atomic uint32_t code_epoch; /* a page began to hold decoded code */
+	pthread_mutex_t lock;	     /* vcpus */
+	pthread_mutex_t split_lock;  /* locked accesses that cross a page */
+	struct soft_vcpu *vcpus;
+};
+
+struct soft_vcpu {
+	uint64_t r[SOFT_NREGS + 1];
+	uint64_t fl_a, fl_b;
+	uint32_t fl_kind;      /* enum soft_fk * 4 + size */
+	uint32_t ctx;	       /* mapping generation << 1 | (CPL == 3) */
+	struct soft_tlbe *tlb; /* of the current privilege level */
+	struct soft_block *cur;
+	int64_t left, left0; /* of the chunk in progress */
+	uint64_t acc;	     /* packed events not folded yet */
+	uint64_t taken;
+	uint64_t rip;
+	uint32_t trap; /* enum soft_trap */
+	uint32_t attn; /* leave the dispatch loop at the next block boundary */
+	uint8_t cpl;
+	bool single; /* executing one instruction; stores may hit decoded code */
+	bool sti_shadow;
+	bool nmi_masked;
+	uint64_t rflags; /* all but the six arithmetic flags */
+
+	/* events */
+	struct vpmu_soft_tally *tally;
+	uint64_t retired;      /* of this run() */
+	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
+	uint32_t extra_cycles; /* of the op in progress, beyond its static cost */
+	int32_t adj_loads, adj_stores;
+
+	/* a fault to deliver */
+	struct {
+		uint8_t vec;
+		bool has_err;
+		bool soft; /* INT n, INT3: no error code, RIP is after the instruction */
+		uint32_t err;
+	} fault;
+	uint64_t cr2;
+
+	struct soft_block **link; /* to point at the block found next, or NULL */
+	struct vmm_run *run;
+	struct soft_vm *vm;
+
+	/* system state */
+	uint64_t cr0, cr3, cr4, cr8, efer;
+	uint64_t star, lstar, cstar, fmask, kernel_gs_base, apic_base, pat, tsc_aux;
+	uint64_t tsc_offset;
+	uint64_t dr[8];
+	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
+	struct kvm_dtable gdt, idt;
+
+	_Atomic bool kicked;
+	_Atomic bool running;
+	_Atomic uint32_t epoch_seen;
+	uint32_t smc_seen;
+	bool intr_pending, nmi_pending;
+	uint8_t intr_vec;
+	struct {
+		enum soft_pending_kind kind;
+		uint64_t rip, next;
+		uint8_t ev;
+		uint8_t size;
+	} pending; /* an exit the caller answers */
+
+	struct kvm_cpuid_entry2 *cpuid;
+	size_t nr_cpuid;
+	struct vpmu_soft_tally own_tally;
+	struct soft_vcpu *vm_next;
+	unsigned int id;
+
+	/* caches */
+	uint32_t map_gen;
+	struct soft_chunk *arena, *arena_free;
+	uint32_t nr_cpages, nr_chunks;
+	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
+	struct soft_block *jc[SOFT_JC_SIZE];	 /* by rip */
+	struct soft_block *hash[SOFT_HASH_SIZE]; /* by physical address */
+	struct soft_cpage cpages[SOFT_CPAGES];
+	struct soft_tlbe tlbs[2][SOFT_TLB_SIZE]; /* supervisor, user */
+};
+
+#endif
