@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Intel architectural performance monitoring, versions 2 and 5, as a guest programs it.
+ *
+ * Sources: SDM vol. 3 ch. 20 (section numbers of edition 083, 2024; 18.x in older ones) and vol. 4
+ * table 2-2 for the registers, vol. 2 for CPUID and RDPMC. "A non-zero write of a field that is
+ * introduced in a later version results in #GP" (20.2): so each version has masks of its own.
+ */
+#include <errno.h>
+
+#include "vpmu/guest/abi.h"
+#include "vpmu/guest/internal.h"
+
+#define NR_GP	 8
+#define NR_FIXED 4
+#define WIDTH	 48
+
+/* IA32_PERFEVTSELx, figure 20-1 (v1), 20-6 (v3) */
+#define SEL_USR BIT(16)
+#define SEL_OS	BIT(17)
+#define SEL_PC	BIT(19)
+#define SEL_INT BIT(20)
+#define SEL_ANY BIT(21)
+#define SEL_EN	BIT(22)
+
+/* IA32_FIXED_CTR_CTRL, four bits a counter, figure 20-2; bit 2 is AnyThread */
+#define FIXED_OS   1
+#define FIXED_USR  2
+#define FIXED_PMI  8
+#define FIXED_BITS (FIXED_OS | FIXED_USR | FIXED_PMI)
+
+/* IA32_PERF_GLOBAL_STATUS besides the overflow bits, figure 20-10 and vol. 4 table 2-2 */
+#define STATUS_LBR_FRZ	  BIT(58)
+#define STATUS_OVF_UNCORE BIT(61)
+#define STATUS_OVF_BUF	  BIT(62)
+#define STATUS_COND_CHGD  BIT(63)
+
+#define INUSE_PMI		BIT(63) /* figure 20-13 */
+#define CAP_FW_WRITE		BIT(13) /* IA32_PERF_CAPABILITIES, figure 20-65 */
+#define DEBUGCTL_FREEZE_PERFMON BIT(12) /* figure 18-3 (17-3 in older editions) */
+
+static bool v5(const struct vpmu_guest *g)
+{
+	return g->cfg.model == VPMU_GUEST_INTEL_V5;
+}
+
+/* ---- counters ---- */
+
+static int gp_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	if (i >= g->cfg.gp)
+		return -EFAULT;
+	*val = guest_ctr_read(g, i);
+	return 0;
+}
+
+/* IA32_PMCx: "the value written into IA32_PMCx by WRMSR is the signed extended 64-bit value of the
+ * EAX[31:0] input" (20.2.8): EDX is not looked at. */
+static int gp_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (i >= g->cfg.gp)
+		return -EFAULT;
+	guest_ctr_write(g, i, (uint64_t)(int64_t)(int32_t)val);
+	return 0;
+}
+
+/* IA32_A_PMCx: all bits of the counter's width, those above are reserved (20.2.8). */
+static int gp_wr_full(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (i >= g->cfg.gp || (val & ~g->width_mask))
+		return -EFAULT;
+	guest_ctr_write(g, i, val);
+	return 0;
+}
+
+static int fixed_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	if (i >= g->cfg.fixed)
+		return -EFAULT;
+	*val = guest_ctr_read(g, FIXED0 + i);
+	return 0;
+}
+
+/* "Bits beyond the width of the fixed-function counter are reserved and must be written as
+ * zeros" (20.2.2). */
+static int fixed_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (i >= g->cfg.fixed || (val & ~g->width_mask))
+		return -EFAULT;
+	guest_ctr_write(g, FIXED0 + i, val);
+	return 0;
+}
+
+/* ---- what they count ---- */
+
+static int evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	if (i >= g->cfg.gp)
+		return -EFAULT;
+	*val = g->ctr[i].evtsel;
+	return 0;
+}
+
+/*
+ * Bits a guest may set: 31:0 but AnyThread, which comes with version 3 and goes again when
+ * CPUID.0AH:EDX[15] says so (20.2.3, 20.2.5). Pin control is "reserved (not writeable)" beginning
+ * with Sandy Bridge and moves a pin that no vCPU has before that (20.2.1.1): version 2 stores it,
+ * as KVM does; version 5, which no older part has, refuses it.
+ */
+static uint64_t evtsel_bits(const struct vpmu_guest *g)
+{
+	return 0xffffffffULL & ~SEL_ANY & ~(v5(g) ? SEL_PC : 0);
+}
+
+static uint64_t key_flags(bool os, bool usr)
+{
+	return VPMU_KEY_GUEST | (os ? VPMU_KEY_OS : 0) | (usr ? VPMU_KEY_USR : 0);
+}
+
+static int evtsel_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	vpmu_key_t sel = 0;
+
+	if (i >= g->cfg.gp || (val & ~evtsel_bits(g)))
+		return -EFAULT;
+	if ((val & SEL_EN) && (val & (SEL_USR | SEL_OS)))
+		sel = vpmu_key_from_raw(VPMU_SPACE_INTEL, val,
+					key_flags(val & SEL_OS, val & SEL_USR));
+	guest_settle(g, 1u << i);
+	g->ctr[i].evtsel = val;
+	guest_select(g, i, sel);
+	return 0;
+}
+
+static int fixed_ctrl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = g->fixed_ctrl;
+	return 0;
+}
+
+/* Table 20-2: what each fixed counter counts, whatever the host counts it with. */
+static vpmu_key_t fixed_key(unsigned int n, unsigned int ctrl)
+{
+	static const enum vpmu_generic event[NR_FIXED] = {
+		VPMU_EV_INSTRUCTIONS,
+		VPMU_EV_CYCLES,
+		VPMU_EV_REF_CYCLES,
+		VPMU_EV_SLOTS,
+	};
+
+	if (!(ctrl & (FIXED_OS | FIXED_USR)))
+		return 0;
+	return vpmu_key_generic(event[n], key_flags(ctrl & FIXED_OS, ctrl & FIXED_USR));
+}
+
+static int fixed_ctrl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	uint32_t ctrs = 0;
+
+	for (unsigned int n = 0; n < g->cfg.fixed; n++)
+		ctrs |= (uint32_t)FIXED_BITS << (4 * n);
+	if (val & ~(uint64_t)ctrs)
+		return -EFAULT;
+	ctrs = g->ctrs & ~(uint32_t)(BIT(FIXED0) - 1);
+	guest_settle(g, ctrs);
+	g->fixed_ctrl = val;
+	for (unsigned int n = 0; n < g->cfg.fixed; n++)
+		g->ctr[FIXED0 + n].sel = fixed_key(n, (val >> (4 * n)) & 0xf);
+	guest_apply(g, ctrs);
+	return 0;
+}
+
+/* ---- global control and status ---- */
+
+static int global_ctrl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = g->global_ctrl;
+	return 0;
+}
+
+static int global_ctrl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (val & ~guest_global_mask(g))
+		return -EFAULT;
+	guest_set_global(g, val);
+	return 0;
+}
+
+static int status_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = guest_status(g);
+	return 0;
+}
+
+/*
+ * Bits of IA32_PERF_GLOBAL_OVF_CTRL (v2) and STATUS_RESET / STATUS_SET (v4 and later) by vol. 4
+ * table 2-2: OvfBuf and CondChgd always, Ovf_Uncore with version > 2, LBR_Frz and CTR_Frz with
+ * version > 3. Trace_ToPA_PMI (55) and ASCI (60) come with PT and SGX, which are none of the
+ * model's. CondChgd cannot be set by software.
+ */
+static uint64_t status_bits(const struct vpmu_guest *g, bool set)
+{
+	return guest_global_mask(g) | STATUS_OVF_BUF | (set ? 0 : STATUS_COND_CHGD) |
+	       (v5(g) ? STATUS_OVF_UNCORE | STATUS_LBR_FRZ | STATUS_CTR_FRZ : 0);
+}
+
+/* Both registers act when written and hold nothing: they read as 0, as on KVM. */
+static int status_cmd_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = 0;
+	return 0;
+}
+
+static int status_reset_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (val & ~status_bits(g, false))
+		return -EFAULT;
+	guest_set_status(g, val, 0);
+	return 0;
+}
+
+static int status_set_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (val & ~status_bits(g, true))
+		return -EFAULT;
+	guest_set_status(g, 0, val);
+	return 0;
+}
+
+/* 20.2.4.3: a counter is in use when its event select field, or its fixed enables, are not 0; PMI
+ * when any of them would interrupt. */
+static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	uint64_t inuse = 0;
+
+	for (unsigned int n = 0; n < g->cfg.gp; n++) {
+		if (g->ctr[n].evtsel & 0xff)
+			inuse |= BIT(n);
+		if (g->ctr[n].evtsel & SEL_INT)
+			inuse |= INUSE_PMI;
+	}
+	for (unsigned int n = 0; n < g->cfg.fixed; n++) {
+		unsigned int ctrl = (g->fixed_ctrl >> (4 * n)) & 0xf;
+
+		if (ctrl & (FIXED_OS | FIXED_USR))
+			inuse |= BIT(32 + n);
+		if (ctrl & FIXED_PMI)
+			inuse |= INUSE_PMI;
+	}
+	*val = inuse;
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+/* No LBR format, no PEBS, no freeze in SMM: full-width writes only. Read-only. */
+static int caps_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = CAP_FW_WRITE;
+	return 0;
+}
+
+static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = g->debugctl;
+	return 0;
+}
+
+/* Of the freeze bits Freeze_PerfMon_On_PMI, which version 2 brings (18.4.7); LBR, BTS and BTF have
+ * nothing behind them in these models, so their bits are reserved. */
+static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	if (val & ~DEBUGCTL_FREEZE_PERFMON)
+		return -EFAULT;
+	g->debugctl = val;
+	return 0;
+}
+
+/* The last two are version 4's. */
+static const struct guest_reg regs[] = {
+	{0x0c1, NR_GP, gp_rd, gp_wr},		    /* IA32_PMCx */
+	{0x309, NR_FIXED, fixed_rd, fixed_wr},	    /* IA32_FIXED_CTRx */
+	{0x38f, 1, global_ctrl_rd, global_ctrl_wr}, /* IA32_PERF_GLOBAL_CTRL */
+	{0x4c1, NR_GP, gp_rd, gp_wr_full},	    /* IA32_A_PMCx */
+	{0x186, NR_GP, evtsel_rd, evtsel_wr},	    /* IA32_PERFEVTSELx */
+	{0x38e, 1, status_rd, NULL},		    /* IA32_PERF_GLOBAL_STATUS */
+	{0x390, 1, status_cmd_rd, status_reset_wr}, /* ..._OVF_CTRL, ..._STATUS_RESET */
+	{0x38d, 1, fixed_ctrl_rd, fixed_ctrl_wr},   /* IA32_FIXED_CTR_CTRL */
+	{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL},
+	{0x1d9, 1, debugctl_rd, debugctl_wr},	  /* IA32_DEBUGCTL */
+	{0x345, 1, caps_rd, NULL},		  /* IA32_PERF_CAPABILITIES */
+	{0x391, 1, status_cmd_rd, status_set_wr}, /* IA32_PERF_GLOBAL_STATUS_SET */
+	{0x392, 1, inuse_rd, NULL},		  /* IA32_PERF_GLOBAL_INUSE */
+};
+
+/*
+ * RDPMC with architectural perfmon: ECX[31:16] is the type - 0 general-purpose, 4000H fixed, 2000H
+ * metrics, which IA32_PERF_CAPABILITIES[15] does not announce - and ECX[15:0] the index; anything
+ * else is #GP. "Fast" reads (ECX[31]) exist without architectural perfmon only, so that bit makes
+ * the type one that does not exist (vol. 2, RDPMC).
+ */
+static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
+{
+	unsigned int n = ecx & 0xffff;
+
+	switch (ecx >> 16) {
+	case 0:
+		return n < g->cfg.gp ? (int)n : -1;
+	case 0x4000:
+		return n < g->cfg.fixed ? (int)(FIXED0 + n) : -1;
+	default:
+		return -1;
+	}
+}
+
+/* ---- CPUID ---- */
+
+/* CPUID.0AH:EBX, table 20-1: bit n set = architectural event n is not available. It is where the
+ * host cannot count it for a guest. */
+static uint32_t events_missing(const struct vpmu_guest *g, unsigned int length)
+{
+	static const uint16_t event[] = {
+		0x003c, /* 0 core cycles: umask << 8 | event */
+		0x00c0, /* 1 instructions retired */
+		0x013c, /* 2 reference cycles */
+		0x4f2e, /* 3 last-level cache references */
+		0x412e, /* 4 last-level cache misses */
+		0x00c4, /* 5 branches retired */
+		0x00c5, /* 6 mispredicted branches retired */
+		0x01a4, /* 7 topdown slots */
+	};
+	uint32_t missing = 0;
+
+	for (unsigned int n = 0; n < length; n++) {
+		vpmu_key_t key =
+			vpmu_key_from_raw(VPMU_SPACE_INTEL, event[n], key_flags(true, true));
+
+		if (!g->pmu->ops->eligible(g->pmu, key))
+			missing |= 1u << n;
+	}
+	return missing;
+}
+
+static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+{
+	unsigned int version = v5(g) ? 5 : 2;
+	unsigned int length = v5(g) ? 8 : 7;
+
+	switch (leaf) {
+	case 0x0:
+		if (r[0] < 0xa)
+			r[0] = 0xa;
+		break;
+	case 0x1:
+		r[2] |= 1u << 15; /* PDCM: IA32_PERF_CAPABILITIES is there */
+		break;
+	case 0xa:
+		r[0] = version | g->cfg.gp << 8 | WIDTH << 16 | length << 24;
+		r[1] = events_missing(g, length);
+		r[2] = v5(g) ? (1u << g->cfg.fixed) - 1 : 0; /* fixed counters, one by one */
+		/* their number, width, and from v5 on AnyThread deprecation */
+		r[3] = g->cfg.fixed | WIDTH << 5 | (v5(g) ? 1u << 15 : 0);
+		break;
+	default:
+		break;
+	}
+}
+
+const struct vpmu_guest_ops guest_intel_v2_ops = {
+	.regs = regs,
+	.nr_regs = ARRAY_SIZE(regs) - 2,
+	.gp_min = 1,
+	.gp_max = NR_GP,
+	.gp_default = 8,
+	.fixed_max = NR_FIXED,
+	.fixed_default = 3,
+	.width = WIDTH,
+	.rdpmc = rdpmc,
+	.cpuid = cpuid,
+};
+
+const struct vpmu_guest_ops guest_intel_v5_ops = {
+	.regs = regs,
+	.nr_regs = ARRAY_SIZE(regs),
+	.gp_min = 1,
+	.gp_max = NR_GP,
+	.gp_default = 8,
+	.fixed_max = NR_FIXED,
+	.fixed_default = 3,
+	.width = WIDTH,
+	.rdpmc = rdpmc,
+	.cpuid = cpuid,
+};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The paravirtual registers and leaves of vpmu/guest/abi.h: how much of a count is missing. A guest
+ * that does not know them loses nothing; one that does can say "not counted" and "estimated" where
+ * a plain register could only lie.
+ */
+#include <errno.h>
+
+#include "vpmu/guest/abi.h"
+#include "vpmu/guest/internal.h"
+
+enum { PV_ENABLED, PV_RUNNING, PV_QUALITY, PV_REGS = 4 };
+
+_Static_assert(VPMU_PV_FIXED == FIXED0, "counter numbers are the ABI's");
+_Static_assert(VPMU_PV_MSR_COUNT == PV_REGS * VPMU_GUEST_MAX_CTRS, "one block per counter");
+
+int guest_pv_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	unsigned int ctr = i / PV_REGS, what = i % PV_REGS;
+	const struct vpmu_guest_ctr *c;
+	bool known;
+
+	if (!guest_has(g, ctr) || what > PV_QUALITY)
+		return -EFAULT;
+	guest_settle(g, 1u << ctr);
+	c = &g->ctr[ctr];
+	known = !c->lost && c->quality != VPMU_PV_UNSUPPORTED;
+	if (what == PV_QUALITY)
+		*val = known ? c->quality : VPMU_PV_UNSUPPORTED;
+	else if (!known)
+		*val = 0;
+	else
+		*val = what == PV_ENABLED ? c->enabled_ns : c->running_ns;
+	return 0;
+}
+
+void guest_pv_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t regs[4])
+{
+	if (leaf == VPMU_PV_CPUID_BASE) {
+		regs[0] = VPMU_PV_CPUID_BASE + 1;
+		regs[1] = regs[2] = regs[3] = VPMU_PV_SIG_EBX;
+	} else if (leaf == VPMU_PV_CPUID_BASE + 1) {
+		regs[0] = VPMU_PV_VERSION;
+		regs[1] = 0;
+		if (g->ops)
+			regs[1] = VPMU_PV_FEAT_TIMES | (g->cfg.rdpmc ? VPMU_PV_FEAT_RDPMC : 0);
+		regs[2] = regs[3] = 0;
+	}
+}
