@@ -58,6 +58,7 @@ struct vpmu_hostpmu {
 	unsigned int nr_ctrs;  /* 1 .. VPMU_MAX_CTRS */
 	uint32_t fixed_mask;   /* counters that count one event only: used first */
 	uint64_t width_mask;   /* (1 << counter width) - 1 */
+	const uint64_t *clock_ns; /* where now() can be read as memory, or NULL: saves the call */
 };
 
 #endif

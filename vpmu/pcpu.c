@@ -15,32 +15,60 @@
 
 #include "vpmu/internal.h"
 
+/* Off the common path of a switch: kept out of line so that it needs few registers. */
+#define COLD __attribute__((noinline, cold))
+
 /* ---- charging ---- */
 
-static void charge_time(struct vpmu_pcpu *p)
+/* Slots in use that have no counter. */
+static COLD void charge_idle(struct vpmu_pcpu *p, uint64_t slots, uint64_t dt)
 {
-	uint64_t now = p->pmu->ops->now(p->pmu);
-	uint64_t dt = now - p->time_snap;
 	unsigned int s;
+
+	vpmu_for_each_slot (s, slots)
+		vpmu_charge_time(&p->cell->counts.idle_ns[s], dt);
+}
+
+static inline void charge_time(struct vpmu_pcpu *p)
+{
+	const struct vpmu_hostpmu *pmu = p->pmu;
+	uint64_t now = pmu->clock_ns ? load_relaxed(pmu->clock_ns) : pmu->ops->now(pmu);
+	uint64_t dt = now - p->time_snap;
+	uint64_t idle = p->keys & ~p->active;
 
 	p->time_snap = now;
 	vpmu_charge_time(&p->cell->counts.time_ns, dt);
-	vpmu_for_each_slot (s, p->keys & ~p->active)
-		vpmu_charge_time(&p->cell->counts.idle_ns[s], dt);
+	if (unlikely(idle))
+		charge_idle(p, idle, dt);
+}
+
+static inline void charge_to(struct vpmu_pcpu *p, struct vpmu_cell *cell, uint64_t slots)
+{
+	struct vpmu_hostpmu *pmu = p->pmu;
+	uint64_t (*read)(struct vpmu_hostpmu *, unsigned int) = pmu->ops->read;
+	uint64_t width_mask = pmu->width_mask;
+	uint64_t s;
+
+	for (; slots; slots &= slots - 1) {
+		s = (uint64_t)__builtin_ctzll(slots);
+		vpmu_charge(&cell->counts.total[s], &p->snap[s], read(pmu, p->ctr[s]), width_mask);
+	}
+}
+
+static COLD void charge_other(struct vpmu_pcpu *p, uint64_t slots)
+{
+	charge_to(p, p->other, slots);
 }
 
 static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 {
-	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
-	uint64_t width_mask = p->pmu->width_mask;
-	unsigned int s;
+	uint64_t others;
 
-	vpmu_for_each_slot (s, slots & p->active) {
-		struct vpmu_cell *cell = p->keys & VPMU_BIT(s) ? p->cell : p->other;
-
-		vpmu_charge(&cell->counts.total[s], &p->snap[s], ops->read(p->pmu, p->ctr[s]),
-			    width_mask);
-	}
+	slots &= p->active;
+	others = slots & ~p->keys;
+	charge_to(p, p->cell, slots & p->keys);
+	if (unlikely(others))
+		charge_other(p, others);
 }
 
 void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
@@ -155,7 +183,7 @@ static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots)
  * @keys. With @rotate also those of slots in @keys, once each per turn, those on fixed counters
  * last: they need not share. Time must have been charged up to now.
  */
-static void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
+static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
 {
 	uint64_t wait = keys & p->bound & ~p->active & ~p->unsup;
 	uint64_t old = p->active;
@@ -192,11 +220,15 @@ static void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
 }
 
 /* Forget slots that have got another key since this pCPU last looked. */
-static void revalidate(struct vpmu_pcpu *p, uint64_t slots_gen)
+static void revalidate(struct vpmu_pcpu *p)
 {
+	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
 	unsigned int s;
 
+	if (slots_gen == p->slots_gen)
+		return;
 	p->slots_gen = slots_gen;
+	charge_time(p);
 	vpmu_for_each_slot (s, p->bound) {
 		if (load_acquire(&p->host->slot[s].key) == p->key[s])
 			continue;
@@ -208,7 +240,7 @@ static void revalidate(struct vpmu_pcpu *p, uint64_t slots_gen)
 }
 
 /* First use of some slots on this pCPU. */
-static void take_up(struct vpmu_pcpu *p, uint64_t slots)
+static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 {
 	unsigned int s;
 
@@ -231,11 +263,14 @@ static void take_up(struct vpmu_pcpu *p, uint64_t slots)
 /*
  * Compute a context's account and keys anew. Acquire on the generations first: they are released
  * after the keys they stand for, so that keys are at least as new as what we remember of them; a
- * change in between just makes the next switch compute once more. Acquire on the keys: they are
- * released after the slots they name got their key (slots_gen is looked at next).
+ * change in between just makes the next switch compute once more. A slot that got another key
+ * moved tree_gen too (slot.c) and a context that migrated has no cookie, so whoever might use a
+ * recycled slot comes through here, and this pCPU forgets the slot's old key first: its counter
+ * must not be charged to someone who means the new one.
  */
-static void context_update(struct vpmu_context *ctx, const struct vpmu_host *host)
+static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 {
+	const struct vpmu_host *host = p->host;
 	uint64_t keys = 0;
 
 	ctx->tree_gen = load_acquire(&host->tree_gen);
@@ -251,21 +286,26 @@ static void context_update(struct vpmu_context *ctx, const struct vpmu_host *hos
 	for (const struct vpmu_account *a = ctx->account; a; a = a->parent)
 		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
 	ctx->keys = keys;
+	/* After the keys: a slot named in them got its key before (release in keys_add). */
+	revalidate(p);
 }
 
-static void switch_slow(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge)
+/* Some slots in use by the next context have no counter: first use here, or too few counters. */
+static COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
 {
-	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
+	if (keys & ~p->bound)
+		take_up(p, keys & ~p->bound);
+	assign_counters(p, keys, false);
+}
+
+static void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge)
+{
 	uint64_t keys = next->keys;
 
 	charge_slots(p, charge);
 	charge_time(p);
-	if (unlikely(slots_gen != p->slots_gen))
-		revalidate(p, slots_gen);
-	if (unlikely(keys & ~p->bound))
-		take_up(p, keys & ~p->bound);
-	if (unlikely(keys & ~p->active & ~p->unsup))
-		assign_counters(p, keys, false);
+	if (unlikely(keys & ~p->active))
+		provide_counters(p, keys);
 	store_relaxed(&p->ctx, next);
 	p->account = next->account;
 	p->cell = next->cell;
@@ -280,22 +320,22 @@ static inline bool context_stale(const struct vpmu_context *ctx, const struct vp
 
 void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
-	if (!next)
+	if (unlikely(!next))
 		next = &p->host_ctx;
 	if (unlikely(context_stale(next, p->host)))
-		context_update(next, p->host);
+		context_update(p, next);
 	if (next->account == p->account && next->keys == p->keys) {
 		store_relaxed(&p->ctx, next);
 		return;
 	}
-	switch_slow(p, next, p->keys | next->keys);
+	switch_to(p, next, p->keys | next->keys);
 }
 
 void pcpu_refresh(struct vpmu_pcpu *p)
 {
 	if (context_stale(p->ctx, p->host))
-		context_update(p->ctx, p->host);
-	switch_slow(p, p->ctx, p->active);
+		context_update(p, p->ctx);
+	switch_to(p, p->ctx, p->active);
 }
 
 void vpmu_pcpu_flush(struct vpmu_pcpu *p)

@@ -53,9 +53,10 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key)
 	if (slot >= 0) {
 		if (host->slot[slot].key != key) {
 			store_relaxed(&host->slot[slot].key, key);
-			/* pCPUs that know the slot by its old key see the new generation before
-			 * they can see the slot in anyone's keys (pcpu_revalidate). */
+			/* pCPUs that know the slot by its old key must look again before they
+			 * see it in anyone's keys (context_update in pcpu.c). */
 			__atomic_add_fetch(&host->slots_gen, 1, __ATOMIC_RELEASE);
+			__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
 		}
 		/* Release: pairs with the acquire in slot_share, which then reads the key. */
 		__atomic_add_fetch(&host->slot[slot].refs, 1, __ATOMIC_RELEASE);

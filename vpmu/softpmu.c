@@ -141,7 +141,7 @@ static uint64_t soft_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 
 static uint64_t soft_now(const struct vpmu_hostpmu *pmu)
 {
-	return *soft(pmu)->clock_ns;
+	return *pmu->clock_ns;
 }
 
 static void soft_kick(struct vpmu_hostpmu *pmu)
@@ -182,6 +182,6 @@ int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *o
 			.width_mask = (1ULL << o.width) - 1},
 	};
 	sp->tally = &sp->own_tally;
-	sp->clock_ns = &sp->own_clock_ns;
+	sp->pmu.clock_ns = &sp->own_clock_ns;
 	return 0;
 }

@@ -36,9 +36,8 @@ struct vpmu_soft_tally {
 struct vpmu_softpmu {
 	struct vpmu_hostpmu pmu; /* first */
 	struct vpmu_soft_tally *tally;
-	struct vpmu_soft_tally own_tally; /* used when init got no other */
-	const uint64_t *clock_ns;         /* this pCPU's time */
-	uint64_t own_clock_ns;            /* used when init got no other */
+	struct vpmu_soft_tally own_tally; /* tally points here unless set to another before use */
+	uint64_t own_clock_ns; /* pmu.clock_ns points here unless set to another before use */
 	void (*kick)(void *arg);
 	void *kick_arg;
 	struct vpmu_soft_ctr {
