@@ -13,8 +13,9 @@ int fail(int ret, char *err, size_t errlen, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err, errlen, fmt, ap);
 	va_end(ap);
+	/* Cut UTF-8 would make the JSON answer invalid, so bytes beyond ASCII go as well. */
 	for (char *p = err; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+		if (*p < 0x20 || *p > 0x7e)
 			*p = '?';
 	return ret;
 }

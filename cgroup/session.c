@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cgroup/fail.h"
+#include "cgroup/session.h"
+
+struct row {
+	struct session_row pub;
+	struct node *node; /* NULL: gone */
+	unsigned int order;
+	struct vpmu_consumer *c;  /* one per event; NULL: not counted, or gone */
+	struct vpmu_value *final; /* last values read, one per event; gone: for good */
+	char *path, *vm, *error;  /* owned */
+};
+
+struct session {
+	struct sessions *ss;
+	struct session *next;
+	char name[SESSION_NAME_MAX + 1];
+	char *target;
+	bool target_vm;
+	enum session_scope scope;
+	const void *owner;
+	uint64_t opened_ns, dropped, next_id;
+	size_t nr_events;
+	char **events;
+	vpmu_key_t *keys;
+	struct row **rows;
+	size_t nr_rows, cap_rows, nr_gone;
+	uint64_t sorted_gen;
+};
+
+struct sessions {
+	struct tenants *ts;
+	struct session *first;
+	unsigned int nr;
+	uint64_t next_auto;
+};
+
+static const char *const scope_names[] = {"none", "tenant", "vm", "vcpu"};
+
+int session_scope_parse(const char *name, enum session_scope *scope)
+{
+	for (unsigned int i = 0; i < sizeof(scope_names) / sizeof(scope_names[0]); i++) {
+		if (strcmp(name, scope_names[i]) == 0) {
+			*scope = (enum session_scope)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+const char *session_scope_name(enum session_scope scope)
+{
+	return scope_names[scope];
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* ---- which nodes a session counts ----------------------------------------------------------- */
+
+static bool path_within(const char *target, const char *path)
+{
+	size_t n = strlen(target);
+
+	if (n == 1) /* "/" */
+		return true;
+	return strncmp(path, target, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+static const struct node *vm_of(const struct node *n)
+{
+	return n->kind == NODE_VCPU ? n->parent : n;
+}
+
+static bool in_target(const struct session *s, const struct node *n)
+{
+	if (s->target_vm)
+		return strcmp(vm_of(n)->name, s->target) == 0;
+	return path_within(s->target, n->path);
+}
+
+static bool counts(const struct session *s, const struct node *n)
+{
+	switch (s->scope) {
+	case SESSION_ONE:
+		if (s->target_vm)
+			return n->kind == NODE_VM && strcmp(n->name, s->target) == 0;
+		return n->kind <= NODE_TENANT && strcmp(n->path, s->target) == 0;
+	case SESSION_TENANT:
+		return n->kind <= NODE_TENANT && in_target(s, n);
+	case SESSION_VM:
+		return n->kind == NODE_VM && in_target(s, n);
+	case SESSION_VCPU:
+		return n->kind == NODE_VCPU && in_target(s, n);
+	}
+	return false;
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+static void row_free(struct row *r)
+{
+	if (!r)
+		return;
+	/* Consumers may still be looked at by readers of before their deletion. */
+	if (r->c)
+		vpmu_rcu_free(r->c);
+	free(r->final);
+	free(r->path);
+	free(r->vm);
+	free(r->error);
+	free(r);
+}
+
+static struct row *row_new(struct session *s, struct node *n)
+{
+	struct row *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->node = n;
+	r->pub.id = s->next_id++;
+	r->pub.kind = n->kind;
+	r->pub.depth = n->depth;
+	r->pub.vcpu = n->vcpu;
+	r->path = strdup(n->path);
+	r->c = calloc(s->nr_events, sizeof(*r->c));
+	r->final = calloc(s->nr_events, sizeof(*r->final));
+	if (n->kind >= NODE_VM)
+		r->vm = strdup(vm_of(n)->name);
+	if (!r->path || !r->c || !r->final || (n->kind >= NODE_VM && !r->vm)) {
+		row_free(r);
+		return NULL;
+	}
+	r->pub.path = r->path;
+	r->pub.vm = r->vm;
+	return r;
+}
+
+static int rows_reserve(struct session *s, size_t more)
+{
+	size_t want = s->nr_rows + more, cap = s->cap_rows ? s->cap_rows : 8;
+	struct row **rows;
+
+	if (want * s->nr_events > SESSION_VALUES_MAX)
+		return -E2BIG;
+	if (want <= s->cap_rows)
+		return 0;
+	while (cap < want)
+		cap *= 2;
+	rows = reallocarray(s->rows, cap, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	s->rows = rows;
+	s->cap_rows = cap;
+	return 0;
+}
+
+/* Add the consumers of rows first..nr_rows-1 in one batch. *failed: index of the event. */
+static int rows_start(struct session *s, size_t first, size_t *failed)
+{
+	size_t n = (s->nr_rows - first) * s->nr_events, k = 0;
+	struct vpmu_consumer **c = calloc(n ? n : 1, sizeof(*c));
+	struct vpmu_account **a = calloc(n ? n : 1, sizeof(*a));
+	vpmu_key_t *keys = calloc(n ? n : 1, sizeof(*keys));
+	int ret = -ENOMEM;
+
+	*failed = 0;
+	if (!c || !a || !keys)
+		goto out;
+	for (size_t i = first; i < s->nr_rows; i++) {
+		for (size_t e = 0; e < s->nr_events; e++, k++) {
+			c[k] = &s->rows[i]->c[e];
+			a[k] = s->rows[i]->node->account;
+			keys[k] = s->keys[e];
+		}
+	}
+	ret = n ? vpmu_consumer_add_many(c, a, keys, n, failed) : 0;
+	*failed %= s->nr_events;
+	if (ret == -EOPNOTSUPP) /* added all the same; their values say so */
+		ret = 0;
+out:
+	free(c);
+	free(a);
+	free(keys);
+	return ret;
+}
+
+/* Stop the consumers of the @n rows at @rows in one batch and keep their last values. */
+static void rows_stop(struct session *s, struct row **rows, size_t n)
+{
+	size_t k = 0;
+	struct vpmu_consumer **c = calloc(n * s->nr_events + 1, sizeof(*c));
+	struct vpmu_value *last = calloc(n * s->nr_events + 1, sizeof(*last));
+
+	for (size_t i = 0; i < n; i++) {
+		if (!rows[i]->c)
+			continue;
+		for (size_t e = 0; e < s->nr_events; e++) {
+			if (c && last)
+				c[k++] = &rows[i]->c[e];
+			else /* no memory for the batch: one by one */
+				vpmu_consumer_del(&rows[i]->c[e], NULL, &rows[i]->final[e]);
+		}
+	}
+	if (c && last && k)
+		vpmu_consumer_del_many(c, k, last);
+	k = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!rows[i]->c)
+			continue;
+		if (c && last) {
+			memcpy(rows[i]->final, &last[k], s->nr_events * sizeof(*last));
+			k += s->nr_events;
+		}
+		vpmu_rcu_free(rows[i]->c);
+		rows[i]->c = NULL;
+	}
+	free(c);
+	free(last);
+}
+
+/* Forget rows of removed nodes: all, or the oldest until @keep are left. */
+static void rows_forget(struct session *s, size_t keep)
+{
+	size_t to = 0, drop = s->nr_gone > keep ? s->nr_gone - keep : 0;
+
+	for (size_t i = 0; i < s->nr_rows; i++) {
+		if (drop && !s->rows[i]->node) {
+			row_free(s->rows[i]);
+			drop--;
+			s->nr_gone--;
+			continue;
+		}
+		s->rows[to++] = s->rows[i];
+	}
+	s->nr_rows = to;
+}
+
+static int cmp_row(const void *a, const void *b)
+{
+	const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
+
+	if (x->order != y->order)
+		return x->order < y->order ? -1 : 1;
+	return x->pub.id < y->pub.id ? -1 : x->pub.id > y->pub.id;
+}
+
+static int nothing(struct node *n, unsigned int depth, void *arg)
+{
+	return 0;
+}
+
+/* Tree order. Gone rows stay where their node was. */
+static void rows_sort(struct session *s)
+{
+	uint64_t gen = tenants_generation(s->ss->ts) + 1;
+
+	if (s->sorted_gen == gen)
+		return;
+	tenants_walk(s->ss->ts, nothing, NULL); /* numbers the nodes */
+	for (size_t i = 0; i < s->nr_rows; i++)
+		if (s->rows[i]->node)
+			s->rows[i]->order = s->rows[i]->node->order;
+	qsort(s->rows, s->nr_rows, sizeof(*s->rows), cmp_row);
+	s->sorted_gen = gen;
+}
+
+/* ---- following the tree --------------------------------------------------------------------- */
+
+static void node_added(struct node *n, void *arg)
+{
+	struct sessions *ss = arg;
+
+	for (struct session *s = ss->first; s; s = s->next) {
+		struct row *r;
+		size_t failed;
+		int ret;
+
+		if (!counts(s, n))
+			continue;
+		ret = rows_reserve(s, 1);
+		r = ret == 0 || ret == -E2BIG ? row_new(s, n) : NULL;
+		if (ret || !r) {
+			/* No row to say it in: the reader sees that rows are missing. */
+			row_free(r);
+			s->dropped++;
+			continue;
+		}
+		s->rows[s->nr_rows++] = r;
+		ret = rows_start(s, s->nr_rows - 1, &failed);
+		if (ret) {
+			vpmu_rcu_free(r->c);
+			r->c = NULL;
+			for (size_t e = 0; e < s->nr_events; e++)
+				r->final[e].supported = true; /* for all we know: not counted */
+			if (asprintf(&r->error, "%s: %s", s->events[failed],
+				     ret == -ENOSPC ? "all counter slots of the host are in use"
+						    : strerror(-ret)) < 0)
+				r->error = NULL;
+			r->pub.error = r->error ? r->error : "out of memory";
+		}
+	}
+}
+
+static void node_removing(struct node *n, void *arg)
+{
+	struct sessions *ss = arg;
+
+	for (struct session *s = ss->first; s; s = s->next) {
+		if (!counts(s, n))
+			continue;
+		for (size_t i = 0; i < s->nr_rows; i++) {
+			if (s->rows[i]->node != n)
+				continue;
+			rows_stop(s, &s->rows[i], 1);
+			s->rows[i]->node = NULL;
+			s->rows[i]->pub.gone = true;
+			s->nr_gone++;
+			break;
+		}
+		if (s->nr_gone > SESSION_GONE_MAX) {
+			s->dropped += s->nr_gone - SESSION_GONE_MAX;
+			rows_forget(s, SESSION_GONE_MAX);
+		}
+	}
+}
+
+int sessions_create(struct tenants *ts, struct sessions **out)
+{
+	struct sessions *ss = calloc(1, sizeof(*ss));
+	struct tenants_watch w = {.added = node_added, .removing = node_removing, .arg = ss};
+
+	if (!ss)
+		return -ENOMEM;
+	ss->ts = ts;
+	ss->next_auto = 1;
+	tenants_set_watch(ts, &w);
+	*out = ss;
+	return 0;
+}
+
+void sessions_destroy(struct sessions *ss)
+{
+	if (!ss)
+		return;
+	while (ss->first)
+		session_close(ss->first);
+	tenants_set_watch(ss->ts, NULL);
+	free(ss);
+}
+
+/* ---- sessions ----------------------------------------------------------------------------- */
+
+static void session_free(struct session *s)
+{
+	for (size_t i = 0; i < s->nr_rows; i++)
+		row_free(s->rows[i]);
+	for (size_t e = 0; s->events && e < s->nr_events; e++)
+		free(s->events[e]);
+	free(s->rows);
+	free(s->events);
+	free(s->keys);
+	free(s->target);
+	free(s);
+}
+
+static bool name_ok(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len >= 1 && len <= SESSION_NAME_MAX &&
+	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-") ==
+		       len;
+}
+
+static int take_name(struct sessions *ss, const char *name, struct session *s, char *err,
+		     size_t errlen)
+{
+	if (!name) {
+		snprintf(s->name, sizeof(s->name), "@%llu", (unsigned long long)ss->next_auto++);
+		return 0;
+	}
+	if (!name_ok(name))
+		return fail(-EINVAL, err, errlen,
+			    "name: \"%.64s\": 1 to %d of [A-Za-z0-9_.:-] are accepted", name,
+			    SESSION_NAME_MAX);
+	if (session_find(ss, name))
+		return fail(-EEXIST, err, errlen,
+			    "name: there is a session \"%s\"; detach it, or take another name",
+			    name);
+	strcpy(s->name, name);
+	return 0;
+}
+
+static int add_row(struct node *n, unsigned int depth, void *arg)
+{
+	struct session *s = arg;
+	struct row *r;
+	int ret;
+
+	if (!counts(s, n))
+		return 0;
+	ret = rows_reserve(s, 1);
+	if (ret)
+		return ret;
+	r = row_new(s, n);
+	if (!r)
+		return -ENOMEM;
+	s->rows[s->nr_rows++] = r;
+	return 0;
+}
+
+static int copy_events(struct session *s, const struct session_spec *spec)
+{
+	s->nr_events = spec->nr_events;
+	s->events = calloc(spec->nr_events, sizeof(*s->events));
+	s->keys = calloc(spec->nr_events, sizeof(*s->keys));
+	if (!s->events || !s->keys)
+		return -ENOMEM;
+	for (size_t e = 0; e < spec->nr_events; e++) {
+		s->keys[e] = spec->keys[e];
+		s->events[e] = strdup(spec->events[e]);
+		if (!s->events[e])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int check_spec(const struct sessions *ss, const struct session_spec *spec, char *err,
+		      size_t errlen)
+{
+	if (spec->nr_events < 1 || spec->nr_events > SESSION_EVENTS_MAX)
+		return fail(-EINVAL, err, errlen, "events: %zu given; 1 to %d are accepted",
+			    spec->nr_events, SESSION_EVENTS_MAX);
+	if (spec->target->kind == NODE_VCPU)
+		return fail(-EINVAL, err, errlen, "target: a vCPU; a tenant or VM is accepted");
+	if (spec->target->kind == NODE_VM && spec->scope == SESSION_TENANT)
+		return fail(-EINVAL, err, errlen,
+			    "scope: \"tenant\" of VM %s; none, vm or vcpu are accepted for a VM",
+			    spec->target->name);
+	if (ss->nr >= SESSIONS_MAX)
+		return fail(-E2BIG, err, errlen,
+			    "attach: there are %d sessions; detach one of `sessions` first",
+			    SESSIONS_MAX);
+	return 0;
+}
+
+int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
+		 char *err, size_t errlen)
+{
+	struct session *s, **link;
+	size_t failed;
+	int ret = check_spec(ss, spec, err, errlen);
+
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return fail(-ENOMEM, err, errlen, "attach: out of memory");
+	s->ss = ss;
+	s->scope = spec->scope;
+	s->owner = spec->owner;
+	s->target_vm = spec->target->kind == NODE_VM;
+	s->next_id = 1;
+	ret = take_name(ss, spec->name, s, err, errlen);
+	if (ret)
+		goto fail;
+	s->target = strdup(s->target_vm ? spec->target->name : spec->target->path);
+	ret = s->target ? copy_events(s, spec) : -ENOMEM;
+	if (!ret)
+		ret = tenants_walk(ss->ts, add_row, s);
+	if (ret) {
+		fail(ret, err, errlen, "attach: %s",
+		     ret == -E2BIG ? "too many rows; fewer events or a narrower target are accepted"
+				   : strerror(-ret));
+		goto fail;
+	}
+	ret = rows_start(s, 0, &failed);
+	if (ret) {
+		fail(ret, err, errlen, "events: %s: %s", s->events[failed],
+		     ret == -ENOSPC ? "all counter slots of the host are in use; detach a session, "
+				      "or ask for fewer distinct events"
+				    : strerror(-ret));
+		goto fail;
+	}
+	s->opened_ns = now_ns();
+	for (link = &ss->first; *link; link = &(*link)->next)
+		;
+	*link = s;
+	ss->nr++;
+	*out = s;
+	return 0;
+fail:
+	session_free(s);
+	return ret;
+}
+
+void session_close(struct session *s)
+{
+	struct session **link = &s->ss->first;
+
+	rows_stop(s, s->rows, s->nr_rows);
+	while (*link != s)
+		link = &(*link)->next;
+	*link = s->next;
+	s->ss->nr--;
+	session_free(s);
+}
+
+void session_close_owner(struct sessions *ss, const void *owner)
+{
+	struct session *s = ss->first, *next;
+
+	for (; s; s = next) {
+		next = s->next;
+		if (s->owner == owner)
+			session_close(s);
+	}
+}
+
+struct session *session_find(const struct sessions *ss, const char *name)
+{
+	for (struct session *s = ss->first; s; s = s->next)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+int sessions_each(const struct sessions *ss, int (*fn)(struct session *s, void *arg), void *arg)
+{
+	int ret = 0;
+
+	for (struct session *s = ss->first; s && !ret; s = s->next)
+		ret = fn(s, arg);
+	return ret;
+}
+
+int session_read(struct session *s, bool keep_gone,
+		 int (*fn)(const struct session_row *row, void *arg), void *arg)
+{
+	int ret = 0;
+
+	vpmu_host_sync(tenants_host(s->ss->ts));
+	rows_sort(s);
+	/* The host runs on: a parent read after its children never shows less than they do. */
+	for (size_t i = s->nr_rows; i--;)
+		for (size_t e = 0; s->rows[i]->c && e < s->nr_events; e++)
+			vpmu_consumer_read(&s->rows[i]->c[e], &s->rows[i]->final[e]);
+	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
+		s->rows[i]->pub.values = s->rows[i]->final;
+		ret = fn(&s->rows[i]->pub, arg);
+	}
+	if (!ret && !keep_gone)
+		rows_forget(s, 0);
+	return ret;
+}
+
+const char *session_name(const struct session *s)
+{
+	return s->name;
+}
+
+const char *session_target(const struct session *s)
+{
+	return s->target;
+}
+
+enum session_scope session_scope(const struct session *s)
+{
+	return s->scope;
+}
+
+const void *session_owner(const struct session *s)
+{
+	return s->owner;
+}
+
+size_t session_nr_events(const struct session *s)
+{
+	return s->nr_events;
+}
+
+size_t session_nr_rows(const struct session *s)
+{
+	return s->nr_rows;
+}
+
+const char *session_event(const struct session *s, size_t i)
+{
+	return s->events[i];
+}
+
+vpmu_key_t session_key(const struct session *s, size_t i)
+{
+	return s->keys[i];
+}
+
+uint64_t session_age_ns(const struct session *s)
+{
+	return now_ns() - s->opened_ns;
+}
+
+uint64_t session_dropped(const struct session *s)
+{
+	return s->dropped;
+}
