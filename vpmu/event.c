@@ -79,9 +79,8 @@ const struct software_row vpmu_software_rows[VPMU_SW_NR] = {
 	[PERF_COUNT_SW_EMULATION_FAULTS] = {"emulation-faults", NULL,
 					    "instructions the kernel emulated", SW_PRIV_REGS},
 	[PERF_COUNT_SW_DUMMY] = {"dummy", NULL, "counts nothing", SW_PRIV_NONE},
-	[11 /* PERF_COUNT_SW_CGROUP_SWITCHES */] = {"cgroup-switches", NULL,
-						    "context switches to another cgroup",
-						    SW_PRIV_NONE},
+	[PERF_COUNT_SW_CGROUP_SWITCHES] = {"cgroup-switches", NULL,
+					   "context switches to another cgroup", SW_PRIV_NONE},
 };
 
 const char *vpmu_quality_name(enum vpmu_quality q)

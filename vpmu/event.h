@@ -35,7 +35,9 @@ enum vpmu_space {
 	VPMU_SPACE_GENERIC = 1, /* enum vpmu_generic: the same meaning on every host PMU */
 	VPMU_SPACE_INTEL = 2,   /* raw, Intel SDM vol. 3 ch. 20 IA32_PERFEVTSELx layout */
 	VPMU_SPACE_AMD = 3,     /* raw, AMD APM vol. 2 ch. 13 PerfEvtSeln layout */
-	VPMU_SPACE_SOFTWARE = 4 /* enum perf_sw_ids of linux/perf_event.h */
+	VPMU_SPACE_SOFTWARE = 4 /* enum perf_sw_ids of linux/perf_event.h. The kernel counts these
+				 * for a thread in guest and host alike: always GUEST | HOST, and
+				 * USR | OS together except for faults */
 };
 
 #define VPMU_KEY_EVENT_MASK 0xffffULL
@@ -53,7 +55,7 @@ enum vpmu_space {
 enum vpmu_generic {
 	VPMU_EV_CYCLES = 0,      /* unhalted core cycles; Intel 3C/00, fixed 1; AMD 76/00 */
 	VPMU_EV_INSTRUCTIONS,    /* retired instructions; Intel C0/00, fixed 0; AMD C0/00 */
-	VPMU_EV_REF_CYCLES,      /* unhalted cycles at TSC rate; Intel fixed 2 */
+	VPMU_EV_REF_CYCLES,      /* unhalted cycles at TSC rate; Intel fixed 2; AMD 120/01 */
 	VPMU_EV_BRANCHES,        /* retired branches; Intel C4/00; AMD C2/00 */
 	VPMU_EV_BRANCHES_TAKEN,  /* retired taken branches; Intel C4/20; AMD C4/00 */
 	VPMU_EV_LOADS,           /* retired instructions that load; Intel D0/81; AMD 29/01 */
@@ -113,14 +115,19 @@ vpmu_key_t vpmu_key_from_raw(enum vpmu_space space, uint64_t config, uint64_t fl
  * Returns 0 and *config (no EN/INT/USR/OS bits), or -EOPNOTSUPP. Pure, any thread. */
 int vpmu_key_to_raw(vpmu_key_t key, enum vpmu_space space, uint64_t *config);
 
-/* vpmu_key_valid - whether @key is well formed (a space, an event in range, a privilege bit). */
+/*
+ * vpmu_key_valid - whether @key is well formed (a space, an event in range, USR or OS, GUEST or
+ * HOST) and canonical: a raw key that has a generic twin, or a software key that the kernel
+ * cannot tell from another, is not valid. Pure, any thread.
+ */
 bool vpmu_key_valid(vpmu_key_t key);
 
 /*
  * vpmu_key_to_attr / vpmu_key_from_attr - to and from the perf ABI. to_attr fills *attr whole
  * (size, type, config, exclude_*; disabled and inherit stay 0). Raw keys of the other vendor than
- * the running CPU's, and generic events perf has no encoding for on it, give -EOPNOTSUPP. from_attr
- * refuses sampling attrs and attrs a key cannot express (config1..3, precise_ip) with -EINVAL.
+ * the running CPU's, and generic events perf has no encoding of that meaning for on it, give
+ * -EOPNOTSUPP; an invalid key -EINVAL. from_attr refuses sampling attrs and attrs a key cannot
+ * express (config1..3, precise_ip) with -EINVAL. Any thread; may take libpfm's lock.
  */
 int vpmu_key_to_attr(vpmu_key_t key, struct perf_event_attr *attr);
 int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
@@ -129,9 +136,10 @@ int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
  * vpmu_event_parse - one event name to a key.
  * Accepts perf's generic names and aliases (instructions, cycles, cpu-cycles, branches,
  * branch-instructions, branches-taken, ref-cycles, loads, stores, ...), software events
- * (task-clock, context-switches, ...), raw rHEX (the vendor of @raw_space), and libpfm4 names
- * ("skl::BR_INST_RETIRED:NEAR_TAKEN", "amd64_fam19h_zen4::RETIRED_INSTRUCTIONS"), each with perf
- * modifiers ":u", ":k", ":G", ":H". Default: USR | OS | GUEST.
+ * (task-clock, context-switches, ...), raw rHEX (the vendor of @raw_space, or that of "intel::" or
+ * "amd::" in front), and libpfm4 names ("skl::BR_INST_RETIRED:NEAR_TAKEN",
+ * "amd64_fam19h_zen4::RETIRED_INSTRUCTIONS"), each with perf modifiers ":u", ":k", ":G", ":H".
+ * Default: USR | OS | GUEST; software events: USR | OS | GUEST | HOST.
  * On error returns -EINVAL / -ENOENT and writes one line saying what and what is accepted to
  * @err (size @errlen, may be NULL). Takes libpfm's lock at most: not for hot paths.
  */
@@ -140,8 +148,10 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
 
 /*
  * vpmu_event_parse_list - comma separated list as in `perf stat -e`, {groups} allowed and flat.
- * Fills keys[0..*n) and names (each a malloc'd string owned by the caller, if @names not NULL).
- * *n is the capacity on entry. -E2BIG when it is too small; else as vpmu_event_parse.
+ * Fills keys[0..*n) and names (each a malloc'd string owned by the caller, if @names not NULL; a
+ * group's modifiers are part of each of its names). *n is the capacity on entry. -E2BIG when it is
+ * too small; else as vpmu_event_parse. On error *n is 0, no name is left allocated, and @err says
+ * at which character.
  */
 int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_t *keys,
 			  char **names, size_t *n, char *err, size_t errlen);

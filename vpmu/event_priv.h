@@ -77,6 +77,17 @@ struct vpmu_nearest {
 void vpmu_nearest_init(struct vpmu_nearest *n, const char *word);
 void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate);
 
+/* Longest name looked at; libpfm's longest fully spelt out stay well below. */
+#define NAME_MAX_BYTES 255
+
+/* perf's modifier letters; those of the second line are refused, but by a line that says why.
+ * libpfm has attributes of its own that look like them (":e" is edge), hence the two sets. */
+#define MODS_ANYWHERE	   "ukhGHpP"
+#define MODS_ON_PERF_NAMES MODS_ANYWHERE "SDWeIbR"
+
+/* The colon before what may be modifiers out of @letters at the end of @name, or NULL. */
+char *vpmu_find_modifiers(char *name, const char *letters);
+
 /* One line to @err; control and non-ASCII characters become '?', so that it stays one line
  * whatever a client sent. Returns @rc. */
 int vpmu_event_err(int rc, char *err, size_t errlen, const char *fmt, ...)
