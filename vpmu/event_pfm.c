@@ -196,7 +196,8 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 
 	snprintf(event, sizeof(event), "%.*s", colon ? (int)(colon - rest) : (int)strlen(rest),
 		 rest);
-	if (!pmu[0])
+	/* The caller has more to say about names that libpfm never heard of. */
+	if (rest == name)
 		return vpmu_event_err(-ENOENT, err, errlen, "%s", "");
 
 	vpmu_nearest_init(&near_pmu, pmu);

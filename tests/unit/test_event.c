@@ -1,0 +1,630 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Event names, keys and perf attributes (vpmu/event.h). Encodings are spelt out from the manuals
+ * here and not taken from event.c, so that a wrong row there is seen. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <linux/perf_event.h>
+
+#include "vpmu/event.h"
+
+#define U  VPMU_KEY_USR
+#define K  VPMU_KEY_OS
+#define UK (U | K)
+#define G  VPMU_KEY_GUEST
+#define H  VPMU_KEY_HOST
+/* vpmu_key_make(), usable in a static table; vpmu_key_make itself is checked against it. */
+#define KEY(space, ev, flags) ((uint64_t)(space) << 40 | (uint64_t)(ev) | (flags))
+#define GENERIC(ev, flags)    KEY(VPMU_SPACE_GENERIC, ev, flags)
+#define SOFTWARE(ev, flags)   KEY(VPMU_SPACE_SOFTWARE, ev, (flags) | G | H)
+
+static uint64_t next_random(uint64_t *state)
+{
+	/* xorshift64*: any seed but 0 */
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dULL;
+}
+
+/* ---- names that parse ---------------------------------------------------------------------- */
+
+static const struct {
+	int line;
+	const char *name;
+	enum vpmu_space raw_space;
+	vpmu_key_t key;
+	const char *canonical;
+} parses[] = {
+	{__LINE__, "cycles", 0, GENERIC(VPMU_EV_CYCLES, UK | G), "cycles"},
+	{__LINE__, "cpu-cycles", 0, GENERIC(VPMU_EV_CYCLES, UK | G), "cycles"},
+	{__LINE__, "instructions:u", 0, GENERIC(VPMU_EV_INSTRUCTIONS, U | G), "instructions:u"},
+	{__LINE__, "instructions:k", 0, GENERIC(VPMU_EV_INSTRUCTIONS, K | G), "instructions:k"},
+	{__LINE__, "instructions:uk", 0, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G), "instructions"},
+	{__LINE__, "instructions:kh", 0, GENERIC(VPMU_EV_INSTRUCTIONS, K | G), "instructions:k"},
+	{__LINE__, "instructions:G", 0, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G), "instructions"},
+	{__LINE__, "instructions:H", 0, GENERIC(VPMU_EV_INSTRUCTIONS, UK | H), "instructions:H"},
+	{__LINE__, "instructions:HGu", 0, GENERIC(VPMU_EV_INSTRUCTIONS, U | G | H),
+	 "instructions:uGH"},
+	{__LINE__, "ref-cycles", 0, GENERIC(VPMU_EV_REF_CYCLES, UK | G), "ref-cycles"},
+	{__LINE__, "branches", 0, GENERIC(VPMU_EV_BRANCHES, UK | G), "branches"},
+	{__LINE__, "branch-instructions", 0, GENERIC(VPMU_EV_BRANCHES, UK | G), "branches"},
+	{__LINE__, "branches-taken", 0, GENERIC(VPMU_EV_BRANCHES_TAKEN, UK | G), "branches-taken"},
+	{__LINE__, "loads", 0, GENERIC(VPMU_EV_LOADS, UK | G), "loads"},
+	{__LINE__, "stores:u", 0, GENERIC(VPMU_EV_STORES, U | G), "stores:u"},
+	{__LINE__, "slots", 0, GENERIC(VPMU_EV_SLOTS, UK | G), "slots"},
+	/* software: a thread in guest and host alike */
+	{__LINE__, "task-clock", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
+	{__LINE__, "task-clock:GH", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
+	{__LINE__, "cs", 0, SOFTWARE(PERF_COUNT_SW_CONTEXT_SWITCHES, UK), "context-switches"},
+	{__LINE__, "migrations", 0, SOFTWARE(PERF_COUNT_SW_CPU_MIGRATIONS, UK), "cpu-migrations"},
+	{__LINE__, "faults:u", 0, SOFTWARE(PERF_COUNT_SW_PAGE_FAULTS, U), "page-faults:u"},
+	{__LINE__, "major-faults:k", 0, SOFTWARE(PERF_COUNT_SW_PAGE_FAULTS_MAJ, K),
+	 "major-faults:k"},
+	{__LINE__, "dummy", 0, SOFTWARE(PERF_COUNT_SW_DUMMY, UK), "dummy"},
+	/* raw: SDM vol. 3 table 20-1, and AMD PPR */
+	{__LINE__, "r3c", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_CYCLES, UK | G), "cycles"},
+	{__LINE__, "rc0", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G), "instructions"},
+	{__LINE__, "r013C", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_BUS_CYCLES, UK | G), "bus-cycles"},
+	{__LINE__, "r4f2e", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_CACHE_REFERENCES, UK | G),
+	 "cache-references"},
+	{__LINE__, "r412e", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_CACHE_MISSES, UK | G),
+	 "cache-misses"},
+	{__LINE__, "rc4", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_BRANCHES, UK | G), "branches"},
+	{__LINE__, "r20c4", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_BRANCHES_TAKEN, UK | G),
+	 "branches-taken"},
+	{__LINE__, "rc5", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_BRANCH_MISSES, UK | G),
+	 "branch-misses"},
+	{__LINE__, "r1a4", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_SLOTS, UK | G), "slots"},
+	{__LINE__, "r76", VPMU_SPACE_AMD, GENERIC(VPMU_EV_CYCLES, UK | G), "cycles"},
+	{__LINE__, "rc0", VPMU_SPACE_AMD, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G), "instructions"},
+	{__LINE__, "rc2", VPMU_SPACE_AMD, GENERIC(VPMU_EV_BRANCHES, UK | G), "branches"},
+	{__LINE__, "rc3", VPMU_SPACE_AMD, GENERIC(VPMU_EV_BRANCH_MISSES, UK | G), "branch-misses"},
+	{__LINE__, "rc4", VPMU_SPACE_AMD, GENERIC(VPMU_EV_BRANCHES_TAKEN, UK | G),
+	 "branches-taken"},
+	{__LINE__, "r100000120", VPMU_SPACE_AMD, GENERIC(VPMU_EV_REF_CYCLES, UK | G), "ref-cycles"},
+	{__LINE__, "amd::rc2", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_BRANCHES, UK | G), "branches"},
+	{__LINE__, "r1a8:u", VPMU_SPACE_INTEL, 0x0214000100a8ULL, "intel::r1a8:u"},
+	{__LINE__, "intel::r20420c4", VPMU_SPACE_AMD, 0x021e022000c4ULL, "intel::r20420c4"},
+	{__LINE__, "r1000001ff", VPMU_SPACE_AMD, 0x031c000101ffULL, "amd::r1000001ff"},
+	/* SDM vol. 3, 20.2.1.1: INV without a counter mask is ignored */
+	{__LINE__, "r8000c0", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G),
+	 "instructions"},
+	/* libpfm4 */
+	{__LINE__, "skl::BR_INST_RETIRED:NEAR_TAKEN", 0, GENERIC(VPMU_EV_BRANCHES_TAKEN, UK | G),
+	 "branches-taken"},
+	{__LINE__, "skl::br_inst_retired:near_taken:u", 0, GENERIC(VPMU_EV_BRANCHES_TAKEN, U | G),
+	 "branches-taken:u"},
+	{__LINE__, "amd64_fam19h_zen4::RETIRED_INSTRUCTIONS:kH", 0,
+	 GENERIC(VPMU_EV_INSTRUCTIONS, K | H), "instructions:kH"},
+	{__LINE__, "skl::UNHALTED_REFERENCE_CYCLES", 0, GENERIC(VPMU_EV_REF_CYCLES, UK | G),
+	 "ref-cycles"},
+	{__LINE__, "icl::TOPDOWN:SLOTS:k", 0, GENERIC(VPMU_EV_SLOTS, K | G), "slots:k"},
+	{__LINE__, "skl::MEM_INST_RETIRED:ALL_LOADS", 0, GENERIC(VPMU_EV_LOADS, UK | G), "loads"},
+	{__LINE__, "skl::CYCLE_ACTIVITY:STALLS_TOTAL", 0, 0x021c040400a3ULL, "intel::r40004a3"},
+	{__LINE__, "skl::BR_INST_RETIRED:NEAR_TAKEN:c=1:e", 0, 0x021e012000c4ULL,
+	 "intel::r10420c4"},
+	{__LINE__, "perf::PERF_COUNT_HW_INSTRUCTIONS:u", 0, GENERIC(VPMU_EV_INSTRUCTIONS, U | G),
+	 "instructions:u"},
+	{__LINE__, "perf::PERF_COUNT_SW_TASK_CLOCK", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK),
+	 "task-clock"},
+};
+
+Test(event, names_that_parse)
+{
+	char err[512], name[VPMU_EVENT_NAME_MAX];
+	vpmu_key_t key;
+
+	for (size_t i = 0; i < sizeof(parses) / sizeof(parses[0]); i++) {
+		int rc = vpmu_event_parse(parses[i].name, parses[i].raw_space, &key, err,
+					  sizeof(err));
+
+		cr_expect(rc == 0, "line %d: '%s': %d %s", parses[i].line, parses[i].name, rc, err);
+		if (rc)
+			continue;
+		cr_expect(key == parses[i].key, "line %d: '%s': key 0x%lx, expected 0x%lx",
+			  parses[i].line, parses[i].name, key, parses[i].key);
+		vpmu_event_name(key, name);
+		cr_expect(!strcmp(name, parses[i].canonical), "line %d: '%s': named '%s', not '%s'",
+			  parses[i].line, parses[i].name, name, parses[i].canonical);
+		cr_expect(vpmu_key_valid(key), "line %d: not valid", parses[i].line);
+	}
+}
+
+/* ---- names that are refused ------------------------------------------------------------------ */
+
+static const struct {
+	int line;
+	const char *name;
+	enum vpmu_space raw_space;
+	int rc;
+	const char *says; /* part of the line */
+} refusals[] = {
+	{__LINE__, "", 0, -EINVAL, "empty"},
+	{__LINE__, "insructions", 0, -ENOENT, "did you mean 'instructions'"},
+	{__LINE__, "branchs", 0, -ENOENT, "did you mean 'branches'"},
+	{__LINE__, "context-switch", 0, -ENOENT, "did you mean 'context-switches'"},
+	{__LINE__, "zzz", 0, -ENOENT, "accepted"},
+	{__LINE__, "bpf-output", 0, -ENOENT, "unknown event"},
+	{__LINE__, "cycles:p", 0, -EINVAL, "precise"},
+	{__LINE__, "cycles:upp", 0, -EINVAL, "precise"},
+	{__LINE__, "cycles:D", 0, -EINVAL, "modifier 'D'"},
+	{__LINE__, "cycles:h", 0, -EINVAL, "no hypervisor level"},
+	{__LINE__, "cycles:x", 0, -ENOENT, "unknown event"},
+	{__LINE__, "cycles:", 0, -ENOENT, "unknown event"},
+	{__LINE__, "cycles\nok", 0, -EINVAL, "'cycles?ok'"},
+	{__LINE__, "task-clock:u", 0, -EINVAL, "accepted: 'task-clock'"},
+	{__LINE__, "cs:k", 0, -EINVAL, "accepted: 'context-switches'"},
+	{__LINE__, "task-clock:G", 0, -EINVAL, "guest and host alike"},
+	{__LINE__, "page-faults:H", 0, -EINVAL, "guest and host alike"},
+	{__LINE__, "rc0", 0, -EINVAL, "intel::rc0 or amd::rc0"},
+	{__LINE__, "r5300c0", VPMU_SPACE_INTEL, -EINVAL, "privilege is :u or :k"},
+	{__LINE__, "r100000120", VPMU_SPACE_INTEL, -EINVAL, "0xff84ffff"},
+	{__LINE__, "r1000000000", VPMU_SPACE_AMD, -EINVAL, "0xfff84ffff"},
+	{__LINE__, "rfffffffffffffffff", VPMU_SPACE_AMD, -EINVAL, "bits outside"},
+	{__LINE__, "skl::BR_INST_RETIRD:NEAR_TAKEN", 0, -ENOENT, "did you mean 'BR_INST_RETIRED'"},
+	{__LINE__, "skl::BR_INST_RETIRED:NEAR_TAKN", 0, -ENOENT, "did you mean 'NEAR_TAKEN'"},
+	{__LINE__, "sky::BR_INST_RETIRED", 0, -ENOENT, "did you mean 'skl'"},
+	{__LINE__, "skl::BR_INST_RETIRED:c=999", 0, -EINVAL, "out of range"},
+	{__LINE__, "skl::BR_INST_RETIRED:NEAR_TAKEN:e", 0, -EINVAL, "combination"},
+	{__LINE__, "skl::OFFCORE_RESPONSE_0:DMND_DATA_RD:ANY_RESPONSE", 0, -EINVAL,
+	 "second register"},
+	{__LINE__, "skl::MEM_TRANS_RETIRED:LOAD_LATENCY", 0, -EINVAL, "second register"},
+	{__LINE__, "skl::FRONTEND_RETIRED:L1I_MISS", 0, -EINVAL, "second register"},
+	{__LINE__, "skl::UNHALTED_CORE_CYCLES:t", 0, -EINVAL, "AnyThread"},
+	{__LINE__, "skl::INST_RETIRED:intx=1", 0, -EINVAL, "transaction"},
+	{__LINE__, "amd64_fam19h_zen4::RETIRED_INSTRUCTIONS:g", 0, -EINVAL, ":G and :H"},
+	{__LINE__, "amd64_fam19h_zen4::RETIRED_INSTRUCTIONS:u=0:k=0", 0, -EINVAL,
+	 "no privilege level"},
+	{__LINE__, "netburst::GLOBAL_POWER_EVENTS", 0, -EINVAL, "netburst"},
+	{__LINE__, "skx_unc_cha0::UNC_C_CLOCKTICKS", 0, -EINVAL, "core events"},
+	{__LINE__, "perf::L1-DCACHE-LOADS", 0, -EINVAL, "accepted"},
+	{__LINE__, "::", 0, -ENOENT, "no core PMU ''"},
+	{__LINE__, ":", 0, -ENOENT, "unknown event"},
+	{__LINE__, ":u", 0, -ENOENT, "unknown event"},
+};
+
+Test(event, names_that_are_refused)
+{
+	char err[512];
+	vpmu_key_t key;
+
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		int rc = vpmu_event_parse(refusals[i].name, refusals[i].raw_space, &key, err,
+					  sizeof(err));
+
+		cr_expect(rc == refusals[i].rc, "line %d: '%s': %d (%s), expected %d",
+			  refusals[i].line, refusals[i].name, rc, rc ? err : "", refusals[i].rc);
+		if (rc)
+			cr_expect(strstr(err, refusals[i].says), "line %d: '%s' lacks '%s'",
+				  refusals[i].line, err, refusals[i].says);
+		/* the error text is optional */
+		cr_expect(vpmu_event_parse(refusals[i].name, refusals[i].raw_space, &key, NULL,
+					   0) == rc);
+	}
+}
+
+Test(event, long_names_are_refused_not_cut)
+{
+	char name[1024], err[128];
+	vpmu_key_t key;
+
+	memset(name, 'a', sizeof(name));
+	for (size_t len = 250; len < sizeof(name); len++) {
+		name[len] = '\0';
+		cr_expect(vpmu_event_parse(name, VPMU_SPACE_INTEL, &key, err, sizeof(err)) < 0);
+		name[len] = 'a';
+	}
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static const struct {
+	int line;
+	const char *list;
+	int rc;
+	const char *expect; /* names as returned, ';' between; or part of the error */
+} lists[] = {
+	{__LINE__, "cycles", 0, "cycles"},
+	{__LINE__, "cycles,instructions:u", 0, "cycles;instructions:u"},
+	{__LINE__, "{cycles,instructions},cs", 0, "cycles;instructions;cs"},
+	{__LINE__, "{cycles,instructions}:u", 0, "cycles:u;instructions:u"},
+	{__LINE__, "{cycles:k,loads}:u,{stores}", 0, "cycles:ku;loads:u;stores"},
+	{__LINE__, " cycles , {loads , stores} , cs ", 0, "cycles;loads;stores;cs"},
+	{__LINE__, "cycles,cycles", 0, "cycles;cycles"},
+	{__LINE__, "a,b", -ENOENT, "event list, character 1: unknown event 'a'"},
+	{__LINE__, "cycles,b", -ENOENT, "character 8: unknown event 'b'"},
+	{__LINE__, "nope", -ENOENT, "unknown event 'nope'"},
+	{__LINE__, "", -EINVAL, "empty event name"},
+	{__LINE__, "cycles,", -EINVAL, "character 8: empty"},
+	{__LINE__, ",cycles", -EINVAL, "character 1: empty"},
+	{__LINE__, "{}", -EINVAL, "empty"},
+	{__LINE__, "{cycles", -EINVAL, "'{' without '}'"},
+	{__LINE__, "cycles}", -EINVAL, "brace inside"},
+	{__LINE__, "{cycles,{loads}}", -EINVAL, "brace inside"},
+	{__LINE__, "{cycles}loads", -EINVAL, "after '}'"},
+	{__LINE__, "{cycles}:", -EINVAL, "after '}'"},
+	{__LINE__, "{cycles}:p", -EINVAL, "precise"},
+	{__LINE__, "{cycles}{loads}", -EINVAL, "',' is missing"},
+	{__LINE__, "{cycles}:uuuuuuuuuuuuuuuuuuuuuuu", -EINVAL, "after '}'"},
+	{__LINE__, "cycles,loads,stores,branches,slots,cs,faults,dummy,task-clock", -E2BIG,
+	 "more than 8"},
+};
+
+Test(event, lists)
+{
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		vpmu_key_t keys[8], again;
+		char *names[8] = {NULL};
+		char err[512] = "", joined[512] = "";
+		size_t n = 8;
+		int rc = vpmu_event_parse_list(lists[i].list, VPMU_SPACE_INTEL, keys, names, &n,
+					       err, sizeof(err));
+
+		cr_expect(rc == lists[i].rc, "line %d: %d (%s), expected %d", lists[i].line, rc,
+			  err, lists[i].rc);
+		if (rc) {
+			cr_expect(strstr(err, lists[i].expect), "line %d: '%s' lacks '%s'",
+				  lists[i].line, err, lists[i].expect);
+			cr_expect(n == 0);
+			for (size_t j = 0; j < 8; j++)
+				cr_expect(!names[j], "line %d: name %zu left", lists[i].line, j);
+			continue;
+		}
+		for (size_t j = 0; j < n; j++) {
+			strcat(joined, j ? ";" : "");
+			strcat(joined, names[j]);
+			cr_expect(!vpmu_event_parse(names[j], VPMU_SPACE_INTEL, &again, NULL, 0));
+			cr_expect(again == keys[j], "line %d: '%s' is another key alone",
+				  lists[i].line, names[j]);
+			free(names[j]);
+		}
+		cr_expect(!strcmp(joined, lists[i].expect), "line %d: '%s', expected '%s'",
+			  lists[i].line, joined, lists[i].expect);
+	}
+}
+
+/* ---- properties of keys ------------------------------------------------------------------------
+ */
+
+/* Any 64 bits: a valid key's name parses back to it under either raw space. */
+static void check_name(vpmu_key_t key)
+{
+	static const enum vpmu_space spaces[] = {VPMU_SPACE_INTEL, VPMU_SPACE_AMD};
+	char name[VPMU_EVENT_NAME_MAX], err[512];
+	vpmu_key_t back;
+
+	vpmu_event_name(key, name);
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert(!vpmu_event_parse(name, spaces[i], &back, err, sizeof(err)),
+			  "0x%lx '%s': %s", key, name, err);
+		cr_assert(back == key, "0x%lx '%s' parses to 0x%lx", key, name, back);
+	}
+}
+
+Test(event, random_names_parse_back)
+{
+	uint64_t seed = 0x76706d75;
+	unsigned int valid = 0;
+
+	for (unsigned int i = 0; i < 300000; i++) {
+		uint64_t r = next_random(&seed);
+		enum vpmu_space space = r >> 60 & 1 ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD;
+		vpmu_key_t key = vpmu_key_from_raw(space, r, next_random(&seed));
+
+		cr_assert(!(key & ~VPMU_KEY_VALID_MASK));
+		if (!(key & UK) || !(key & (G | H))) {
+			cr_assert(!vpmu_key_valid(key));
+			continue;
+		}
+		cr_assert(vpmu_key_valid(key), "0x%lx from 0x%lx", key, r);
+		check_name(key);
+		valid++;
+	}
+	cr_expect(valid > 100000);
+
+	/* and keys that nobody made: valid or not, nothing in between */
+	for (unsigned int i = 0; i < 300000; i++) {
+		vpmu_key_t key = next_random(&seed) & VPMU_KEY_VALID_MASK;
+
+		if (i & 1)
+			key &= ~0xffffff00ULL & ~VPMU_KEY_INV & ~VPMU_KEY_EDGE;
+		if (vpmu_key_valid(key))
+			check_name(key);
+	}
+	for (unsigned int space = 0; space < 16; space++) {
+		for (unsigned int event = 0; event < 32; event++) {
+			for (uint64_t flags = 0; flags < 16; flags++) {
+				vpmu_key_t key = vpmu_key_make(space, event, flags << 34);
+
+				if (vpmu_key_valid(key))
+					check_name(key);
+			}
+		}
+	}
+}
+
+/* Two encodings give one key iff the manuals say that they count the same. */
+Test(event, raw_keys_are_injective)
+{
+	static const enum vpmu_space spaces[] = {VPMU_SPACE_INTEL, VPMU_SPACE_AMD};
+	static const uint64_t tops[] = {0,
+					1ULL << 18,
+					1ULL << 23,
+					1ULL << 24,
+					0x85ULL << 24,
+					1ULL << 23 | 1ULL << 24,
+					0xffULL << 24 | 1ULL << 18};
+
+	for (size_t s = 0; s < 2; s++) {
+		for (uint64_t low = 0; low < 1 << 16; low++) {
+			for (size_t t = 0; t < sizeof(tops) / sizeof(tops[0]); t++) {
+				uint64_t config = low | tops[t], want = config, back;
+				vpmu_key_t key;
+
+				/* upper AMD event bits; on Intel they are not event bits */
+				if (spaces[s] == VPMU_SPACE_AMD && low & 0x100)
+					want = config |= (low >> 9 & 0xf) << 32;
+				if (spaces[s] == VPMU_SPACE_INTEL && !(config >> 24 & 0xff))
+					want &= ~(1ULL << 23);
+				/* EN, INT, PC, USR, OS say nothing about what */
+				key = vpmu_key_from_raw(spaces[s], config | 0x7b0000, UK | G);
+				cr_assert(vpmu_key_valid(key));
+				cr_assert(!vpmu_key_to_raw(key, spaces[s], &back), "0x%lx", config);
+				cr_assert(back == want, "0x%lx -> 0x%lx -> 0x%lx", config, key,
+					  back);
+			}
+		}
+	}
+}
+
+Test(event, keys_without_a_twin_do_not_convert)
+{
+	uint64_t config;
+
+	cr_expect(vpmu_key_to_raw(vpmu_key_generic(VPMU_EV_REF_CYCLES, UK), VPMU_SPACE_INTEL,
+				  &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_to_raw(vpmu_key_generic(VPMU_EV_CACHE_MISSES, UK), VPMU_SPACE_AMD,
+				  &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_to_raw(vpmu_key_from_raw(VPMU_SPACE_INTEL, 0x1a8, UK | G),
+				  VPMU_SPACE_AMD, &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_to_raw(SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), VPMU_SPACE_INTEL,
+				  &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_to_raw(0, VPMU_SPACE_INTEL, &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_from_raw(VPMU_SPACE_GENERIC, 0xc0, UK | G) == 0);
+	cr_expect(vpmu_key_from_raw(0, 0xc0, UK | G) == 0);
+}
+
+Test(event, valid)
+{
+	static const struct {
+		int line;
+		vpmu_key_t key;
+		bool valid;
+	} rows[] = {
+		{__LINE__, 0, false},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G), true},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, G), false},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK), false},
+		{__LINE__, GENERIC(VPMU_EV_GENERIC_NR, UK | G), false},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G) | 1 << 16, false},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G) | 1ULL << 38, false},
+		{__LINE__, GENERIC(VPMU_EV_CYCLES, UK | G) | 1ULL << 44, false},
+		{__LINE__, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), true},
+		{__LINE__, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, U), false},
+		{__LINE__, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK) & ~H, false},
+		{__LINE__, SOFTWARE(PERF_COUNT_SW_PAGE_FAULTS, U), true},
+		{__LINE__, SOFTWARE(PERF_COUNT_SW_BPF_OUTPUT, UK), false},
+		{__LINE__, SOFTWARE(99, UK), false},
+		/* has a generic twin */
+		{__LINE__, KEY(VPMU_SPACE_INTEL, 0xc0, UK | G), false},
+		{__LINE__, KEY(VPMU_SPACE_AMD, 0xc0, UK | G), false},
+		{__LINE__, KEY(VPMU_SPACE_INTEL, 0xc1, UK | G), true},
+		{__LINE__, KEY(VPMU_SPACE_INTEL, 0x1c1, UK | G), false},
+		{__LINE__, KEY(VPMU_SPACE_AMD, 0x1c1, UK | G), true},
+		{__LINE__, KEY(VPMU_SPACE_AMD, 0x11c1, UK | G), false},
+		/* INV without a counter mask */
+		{__LINE__, KEY(VPMU_SPACE_INTEL, 0xc1, UK | G | VPMU_KEY_INV), false},
+		{__LINE__, KEY(5, 0, UK | G), false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_expect(vpmu_key_valid(rows[i].key) == rows[i].valid, "line %d", rows[i].line);
+}
+
+/* ---- perf attributes ---------------------------------------------------------------------------
+ */
+
+Test(event, attr_fields)
+{
+	struct perf_event_attr attr;
+
+	memset(&attr, 0xff, sizeof(attr));
+	cr_assert(!vpmu_key_to_attr(GENERIC(VPMU_EV_INSTRUCTIONS, U | G), &attr));
+	cr_expect(attr.type == PERF_TYPE_HARDWARE && attr.config == PERF_COUNT_HW_INSTRUCTIONS);
+	cr_expect(attr.size == sizeof(attr) && !attr.disabled && !attr.inherit);
+	cr_expect(!attr.exclude_user && attr.exclude_kernel && !attr.exclude_guest &&
+		  attr.exclude_host);
+	cr_expect(!attr.config1 && !attr.config2 && !attr.sample_period && !attr.sample_type);
+
+	cr_assert(!vpmu_key_to_attr(GENERIC(VPMU_EV_CYCLES, K | H), &attr));
+	cr_expect(attr.exclude_user && !attr.exclude_kernel && attr.exclude_guest &&
+		  !attr.exclude_host);
+
+	cr_assert(!vpmu_key_to_attr(SOFTWARE(PERF_COUNT_SW_CONTEXT_SWITCHES, UK), &attr));
+	cr_expect(attr.type == PERF_TYPE_SOFTWARE && attr.config == PERF_COUNT_SW_CONTEXT_SWITCHES);
+	cr_expect(!attr.exclude_user && !attr.exclude_kernel && !attr.exclude_guest &&
+		  !attr.exclude_host);
+
+	cr_expect(vpmu_key_to_attr(0, &attr) == -EINVAL);
+}
+
+Test(event, attr_refusals)
+{
+	struct perf_event_attr good = {.type = PERF_TYPE_HARDWARE,
+				       .size = sizeof(good),
+				       .config = PERF_COUNT_HW_INSTRUCTIONS};
+	struct perf_event_attr a;
+	vpmu_key_t key;
+
+	cr_assert(!vpmu_key_from_attr(&good, &key));
+	cr_expect(key == GENERIC(VPMU_EV_INSTRUCTIONS, UK | G | H));
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		a = good;                                                                          \
+		change;                                                                            \
+		cr_expect(vpmu_key_from_attr(&a, &key) == -EINVAL, #change);                       \
+	} while (0)
+	REFUSED(a.sample_period = 1000);
+	REFUSED((a.freq = 1, a.sample_freq = 99));
+	REFUSED(a.precise_ip = 2);
+	REFUSED(a.config1 = 1);
+	REFUSED(a.config2 = 1);
+	REFUSED(a.exclude_idle = 1);
+	REFUSED(a.size = sizeof(a) + 8);
+	REFUSED(a.config = PERF_COUNT_HW_STALLED_CYCLES_FRONTEND);
+	REFUSED(a.config |= 4ULL << 32);
+	REFUSED(a.type = PERF_TYPE_HW_CACHE);
+	REFUSED(a.type = PERF_TYPE_TRACEPOINT);
+	REFUSED((a.exclude_user = 1, a.exclude_kernel = 1));
+	REFUSED((a.exclude_guest = 1, a.exclude_host = 1));
+	REFUSED((a.type = PERF_TYPE_SOFTWARE, a.config = PERF_COUNT_SW_BPF_OUTPUT));
+	REFUSED((a.type = PERF_TYPE_SOFTWARE, a.config = 99));
+	/* counts nothing: they happen in the kernel */
+	REFUSED((a.type = PERF_TYPE_SOFTWARE, a.config = PERF_COUNT_SW_CONTEXT_SWITCHES,
+		 a.exclude_kernel = 1));
+
+	/* the clocks do not look at privilege: one meaning, one key */
+	a = good;
+	a.type = PERF_TYPE_SOFTWARE;
+	a.config = PERF_COUNT_SW_TASK_CLOCK;
+	a.exclude_kernel = 1;
+	cr_assert(!vpmu_key_from_attr(&a, &key));
+	cr_expect(key == SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK));
+}
+
+Test(event, attr_round_trip)
+{
+	uint64_t seed = 42;
+	unsigned int tried = 0;
+
+	for (unsigned int i = 0; i < 20000; i++) {
+		uint64_t flags = (next_random(&seed) & 0xf) << 34;
+		struct perf_event_attr attr;
+		vpmu_key_t key, back;
+
+		switch (i % 4) {
+		case 0:
+			key = GENERIC(next_random(&seed) % VPMU_EV_GENERIC_NR, flags);
+			break;
+		case 1:
+			key = SOFTWARE(next_random(&seed) % 12, flags);
+			break;
+		case 2:
+			key = vpmu_key_from_raw(VPMU_SPACE_AMD, next_random(&seed), flags);
+			break;
+		default:
+			key = vpmu_key_from_raw(VPMU_SPACE_INTEL, next_random(&seed), flags);
+		}
+		if (vpmu_key_to_attr(key, &attr))
+			continue;
+		tried++;
+		cr_assert(!vpmu_key_from_attr(&attr, &back), "0x%lx", key);
+		cr_assert(back == key, "0x%lx -> 0x%lx", key, back);
+	}
+	cr_expect(tried > 1000);
+}
+
+/* ---- listing, errors, threads
+ * -------------------------------------------------------------------- */
+
+static int check_info(const struct vpmu_event_info *info, void *arg)
+{
+	unsigned int *n = arg;
+	char name[VPMU_EVENT_NAME_MAX];
+	vpmu_key_t key;
+
+	(*n)++;
+	cr_expect(vpmu_key_valid(info->key), "%s", info->name);
+	cr_expect(!vpmu_event_parse(info->name, 0, &key, NULL, 0) && key == info->key);
+	cr_expect(!strcmp(vpmu_event_name(key, name), info->name));
+	if (info->alias)
+		cr_expect(!vpmu_event_parse(info->alias, 0, &key, NULL, 0) && key == info->key);
+	cr_expect(info->desc && *info->desc);
+	return 0;
+}
+
+static int stop_at_third(const struct vpmu_event_info *info, void *arg)
+{
+	return ++*(int *)arg == 3 ? 7 : 0;
+}
+
+Test(event, listing)
+{
+	unsigned int n = 0;
+	int calls = 0;
+
+	cr_expect(vpmu_event_list(check_info, &n) == 0);
+	cr_expect(n == VPMU_EV_GENERIC_NR + 11, "%u events", n);
+	cr_expect(vpmu_event_list(stop_at_third, &calls) == 7 && calls == 3);
+}
+
+Test(event, errors_are_one_clean_line)
+{
+	static const char alphabet[] = "cyclesinructo:ukGHp,{}- \n\t\x1b\xff=.0123skl";
+	uint64_t seed = 7;
+
+	for (unsigned int i = 0; i < 20000; i++) {
+		char text[64], err[200];
+		vpmu_key_t keys[4];
+		size_t n = 4, len = next_random(&seed) % (sizeof(text) - 1);
+
+		for (size_t j = 0; j < len; j++)
+			text[j] = alphabet[next_random(&seed) % (sizeof(alphabet) - 1)];
+		text[len] = '\0';
+		memset(err, 0x7f, sizeof(err));
+		if (!vpmu_event_parse_list(text, VPMU_SPACE_AMD, keys, NULL, &n, err, sizeof(err)))
+			continue;
+		cr_assert(memchr(err, 0, sizeof(err)) && err[0], "no error for '%s'", text);
+		for (const char *p = err; *p; p++)
+			cr_assert(*p >= ' ' && *p <= '~', "byte 0x%02x", (unsigned char)*p);
+	}
+}
+
+static void *parse_many(void *arg)
+{
+	for (unsigned int i = 0; i < 2000; i++) {
+		const size_t row = i % (sizeof(parses) / sizeof(parses[0]));
+		vpmu_key_t key = 0;
+
+		if (vpmu_event_parse(parses[row].name, parses[row].raw_space, &key, NULL, 0) ||
+		    key != parses[row].key)
+			return (void *)1;
+	}
+	return NULL;
+}
+
+Test(event, threads)
+{
+	pthread_t t[4];
+	void *bad;
+
+	for (size_t i = 0; i < 4; i++)
+		cr_assert(!pthread_create(&t[i], NULL, parse_many, NULL));
+	for (size_t i = 0; i < 4; i++) {
+		cr_assert(!pthread_join(t[i], &bad));
+		cr_expect(!bad);
+	}
+}
+
+Test(event, quality_names)
+{
+	cr_expect(!strcmp(vpmu_quality_name(VPMU_Q_EXACT), "exact"));
+	cr_expect(!strcmp(vpmu_quality_name(VPMU_Q_MODELLED), "modelled"));
+	cr_expect(!strcmp(vpmu_quality_name(VPMU_Q_ESTIMATED), "estimated"));
+	cr_expect(!strcmp(vpmu_quality_name(VPMU_Q_TSC), "tsc"));
+}
