@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A vCPU with a register model on a host with two soft pCPUs, for the tests and the fuzzer of
+ * vpmu/guest. bed_exec() is "the guest executed this": it adds to the tallies of the pCPU the vCPU
+ * is on. Everything on one thread, pCPUs offline.
+ */
+#ifndef GUEST_BED_H
+#define GUEST_BED_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <urcu/urcu-memb.h>
+
+#include "vpmu/guest/abi.h"
+#include "vpmu/guest/guest.h"
+#include "vpmu/softpmu.h"
+#include "vpmu/vpmu.h"
+
+#define BED_PCPUS 2
+
+struct bed {
+	struct vpmu_host *host;
+	struct vpmu_softpmu sp[BED_PCPUS];
+	struct vpmu_pcpu *pcpu[BED_PCPUS];
+	struct vpmu_account *vm, *vcpu;
+	struct vpmu_context ctx;
+	struct vpmu_guest *g;
+	int on; /* pCPU the vCPU is on, -1: none */
+};
+
+#define BED_MUST(x)                                                                                \
+	do {                                                                                       \
+		if (!(x))                                                                          \
+			abort();                                                                   \
+	} while (0)
+
+static inline void bed_leave(struct bed *b)
+{
+	if (b->on < 0)
+		return;
+	vpmu_pcpu_switch(b->pcpu[b->on], NULL);
+	b->on = -1;
+}
+
+/* Switch the vCPU in on pCPU @n, migrating it there when it was elsewhere. */
+static inline void bed_enter(struct bed *b, int n)
+{
+	if (b->on == n)
+		return;
+	bed_leave(b);
+	BED_MUST(!vpmu_context_place(&b->ctx, b->pcpu[n]));
+	vpmu_guest_placed(b->g, b->pcpu[n]);
+	vpmu_pcpu_switch(b->pcpu[n], &b->ctx);
+	b->on = n;
+}
+
+/* Take the vCPU off its pCPU altogether. */
+static inline void bed_unplace(struct bed *b)
+{
+	vpmu_guest_placed(b->g, NULL);
+	bed_leave(b);
+}
+
+/* @soft: the pCPUs' PMUs. The vCPU is on no pCPU yet. Returns vpmu_guest_init's result. */
+static inline int bed_init(struct bed *b, const struct vpmu_guest_cfg *cfg,
+			   const struct vpmu_softpmu_opts *soft)
+{
+	int ret;
+
+	memset(b, 0, sizeof(*b));
+	urcu_memb_register_thread();
+	b->host = vpmu_host_create();
+	BED_MUST(b->host);
+	for (int i = 0; i < BED_PCPUS; i++) {
+		BED_MUST(!vpmu_softpmu_init(&b->sp[i], soft));
+		BED_MUST(!vpmu_pcpu_create(b->host, &b->sp[i].pmu, (unsigned int)i, &b->pcpu[i]));
+	}
+	BED_MUST(!vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
+	BED_MUST(!vpmu_account_create(b->vm, NULL, &b->vcpu));
+	BED_MUST(!vpmu_context_init(&b->ctx, b->vcpu, b->vm));
+	b->g = calloc(1, sizeof(*b->g));
+	BED_MUST(b->g);
+	b->on = -1;
+	ret = vpmu_guest_init(b->g, cfg, &b->ctx, &b->sp[0].pmu);
+	return ret;
+}
+
+static inline void bed_fini(struct bed *b)
+{
+	vpmu_guest_fini(b->g);
+	bed_leave(b);
+	vpmu_context_fini(&b->ctx);
+	BED_MUST(!vpmu_account_del(b->vcpu));
+	BED_MUST(!vpmu_account_del(b->vm));
+	for (int i = 0; i < BED_PCPUS; i++)
+		BED_MUST(!vpmu_pcpu_destroy(b->pcpu[i]));
+	vpmu_host_destroy(b->host);
+	vpmu_rcu_free(b->g);
+	urcu_memb_barrier();
+	urcu_memb_unregister_thread();
+}
+
+static inline void bed_exec(struct bed *b, enum vpmu_soft_mode mode, enum vpmu_soft_event ev,
+			    uint64_t n)
+{
+	BED_MUST(b->on >= 0);
+	b->sp[b->on].tally->ev[mode][ev] += n;
+}
+
+static inline void bed_time(struct bed *b, uint64_t ns)
+{
+	for (int i = 0; i < BED_PCPUS; i++)
+		b->sp[i].own_clock_ns += ns;
+}
+
+#endif
