@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The exit loop both engines share. The guest is hostile: whatever it does ends in an answer, the
+ * architectural fault, or the end of its VM with one line saying why.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "vmm/vm.h"
+#include "vpmu/guest/abi.h"
+
+enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_ENDED };
+
+static void console_line(const char *line, size_t len, void *arg)
+{
+	struct vcpu *v = arg;
+
+	v->vm->console(v->vm, v->id, line, len, v->vm->arg);
+}
+
+static enum step end(struct vcpu *v, enum vcpu_state state)
+{
+	serial_flush(&v->serial, console_line, v);
+	v->state = state;
+	return STEP_ENDED;
+}
+
+static uint64_t rip_of(struct vcpu *v)
+{
+	struct kvm_regs regs;
+
+	return v->vm->ops->get_regs(v->ev, &regs) ? 0 : regs.rip;
+}
+
+/* ---- ports ---- */
+
+static enum step io_out(struct vcpu *v)
+{
+	uint16_t port = v->run.u.io.port;
+	uint32_t data = v->run.u.io.data;
+
+	if (port == VPMU_PORT_EXIT && v->run.u.io.size == 4) {
+		v->status = data;
+		return end(v, VCPU_EXITED);
+	}
+	/* A wide OUT writes consecutive ports, a byte each. */
+	for (unsigned int i = 0; i < v->run.u.io.size; i++)
+		if (serial_claims((uint16_t)(port + i)))
+			serial_out(&v->serial, (uint16_t)(port + i), (uint8_t)(data >> 8 * i),
+				   console_line, v);
+	return STEP_ON;
+}
+
+static enum step io_in(struct vcpu *v)
+{
+	uint16_t port = v->run.u.io.port;
+	uint32_t data = 0;
+
+	for (unsigned int i = 0; i < v->run.u.io.size; i++) {
+		/* Nobody drives the bus: all ones. */
+		uint32_t byte = 0xff;
+
+		if (serial_claims((uint16_t)(port + i)))
+			byte = serial_in(&v->serial, (uint16_t)(port + i));
+		data |= byte << 8 * i;
+	}
+	v->run.u.io.data = data;
+	return STEP_ON;
+}
+
+/* ---- exits ---- */
+
+/* MSRs that neither the engine nor the PMU model knows do not exist: #GP. */
+static enum step answer(struct vcpu *v)
+{
+	struct vmm_run *run = &v->run;
+
+	switch (run->exit) {
+	case VMM_EXIT_BUDGET:
+		return STEP_BUDGET;
+	case VMM_EXIT_INTR:
+		return STEP_INTR;
+	case VMM_EXIT_IO:
+		return run->u.io.in ? io_in(v) : io_out(v);
+	case VMM_EXIT_RDMSR:
+		run->u.msr.data = 0;
+		run->u.msr.fault =
+			vpmu_guest_rdmsr(v->guest, run->u.msr.index, &run->u.msr.data) != 0;
+		return STEP_ON;
+	case VMM_EXIT_WRMSR:
+		run->u.msr.fault =
+			vpmu_guest_wrmsr(v->guest, run->u.msr.index, run->u.msr.data) != 0;
+		return STEP_ON;
+	case VMM_EXIT_RDPMC:
+		run->u.pmc.data = 0;
+		run->u.pmc.fault =
+			vpmu_guest_rdpmc(v->guest, run->u.pmc.index, &run->u.pmc.data) != 0;
+		return STEP_ON;
+	case VMM_EXIT_HLT:
+		/* No timer and no interrupt source exist: it would sleep forever. */
+		return end(v, VCPU_HALTED);
+	case VMM_EXIT_SHUTDOWN:
+		vm_fail(v->vm, "vCPU %u: triple fault at RIP 0x%" PRIx64, v->id, rip_of(v));
+		return end(v, VCPU_FAILED);
+	case VMM_EXIT_ERROR:
+		vm_fail(v->vm, "vCPU %u: %s", v->id, run->u.error.msg);
+		return end(v, VCPU_FAILED);
+	}
+	vm_fail(v->vm, "vCPU %u: engine %s reports unknown exit %d", v->id, v->vm->ops->name,
+		run->exit);
+	return end(v, VCPU_FAILED);
+}
+
+/* The host's part of what just ran: charged to the account that is still current. */
+static inline void model_world_switch(const struct vcpu_env *env)
+{
+	struct vpmu_soft_tally *t = env->tally;
+
+	if (!t)
+		return;
+	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES] += VCPU_WORLD_SWITCH_CYCLES;
+	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES] += VCPU_WORLD_SWITCH_CYCLES;
+	*env->clock_ns = t->ev[VPMU_SOFT_OS][VPMU_SOFT_REF_CYCLES] +
+			 t->ev[VPMU_SOFT_USR][VPMU_SOFT_REF_CYCLES] +
+			 t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES];
+}
+
+enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
+			       uint64_t *retired)
+{
+	const struct vmm_engine_ops *ops = v->vm->ops;
+	unsigned int exits = 0;
+	uint64_t left = budget;
+	int ret;
+
+	for (;;) {
+		if (vm_failing(v->vm)) {
+			end(v, VCPU_STOPPED);
+			return VCPU_SLICE_ENDED;
+		}
+		v->run.budget = left;
+		ret = ops->run(v->ev, &v->run);
+		model_world_switch(env);
+		if (ret) {
+			vm_fail(v->vm, "vCPU %u: engine %s: %s", v->id, ops->name, strerror(-ret));
+			end(v, VCPU_FAILED);
+			return VCPU_SLICE_ENDED;
+		}
+		*retired += v->run.retired;
+		left -= v->run.retired < left ? v->run.retired : left;
+		switch (answer(v)) {
+		case STEP_ON:
+			break;
+		case STEP_BUDGET:
+			return VCPU_SLICE_BUDGET;
+		case STEP_INTR:
+			return VCPU_SLICE_INTR;
+		case STEP_ENDED:
+			return VCPU_SLICE_ENDED;
+		}
+		vpmu_pcpu_poll(env->pcpu);
+		if (budget && (!left || ++exits == VCPU_SLICE_EXITS_MAX))
+			return VCPU_SLICE_BUDGET;
+	}
+}
