@@ -92,9 +92,14 @@ static void set_answer(struct client *c, char *line)
 		c->close = true;
 }
 
-static int rearm(struct client *c)
+static uint64_t slow_us(const struct listener *l)
 {
-	return sd_event_source_set_time_relative(c->timer, SERVER_SLOW_SEC * 1000000ULL);
+	return (l->opts->slow_sec ? l->opts->slow_sec : SERVER_SLOW_SEC) * 1000000ULL;
+}
+
+static void rearm(struct client *c)
+{
+	sd_event_source_set_time_relative(c->timer, slow_us(c->l));
 }
 
 /* What to wait for now. The socket is not watched while a buffered line waits its turn: a client
@@ -213,7 +218,7 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 
 static int on_slow(sd_event_source *src, uint64_t usec, void *arg)
 {
-	client_drop(arg, "it did not read its answer for 10 s");
+	client_drop(arg, "it does not read its answer");
 	return 0;
 }
 
@@ -248,8 +253,8 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	if (sd_event_add_io(l->ev, &c->io, fd, EPOLLIN, on_client, c) < 0 ||
 	    sd_event_add_defer(l->ev, &c->work, on_work, c) < 0 ||
 	    sd_event_source_set_enabled(c->work, SD_EVENT_OFF) < 0 ||
-	    sd_event_add_time_relative(l->ev, &c->timer, CLOCK_MONOTONIC,
-				       SERVER_SLOW_SEC * 1000000ULL, 100000, on_slow, c) < 0 ||
+	    sd_event_add_time_relative(l->ev, &c->timer, CLOCK_MONOTONIC, slow_us(l), 100000,
+				       on_slow, c) < 0 ||
 	    sd_event_source_set_enabled(c->timer, SD_EVENT_OFF) < 0)
 		client_drop(c, "the event loop refused it");
 	return 0;

@@ -38,6 +38,7 @@ struct server_opts {
 	/* whether this host counts @key (and how well): 1, 0 with one line in @why, or -errno when
 	 * it is not known (yet). For `events`; may be NULL */
 	int (*can_count)(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
+	unsigned int slow_sec; /* 0: SERVER_SLOW_SEC */
 	/* one line about a client that was dropped and why, may be NULL */
 	void (*log)(const char *line, void *arg);
 	void *arg;

@@ -324,6 +324,12 @@ static void node_removing(struct node *n, void *arg)
 		for (size_t i = 0; i < s->nr_rows; i++) {
 			if (s->rows[i]->node != n)
 				continue;
+			/* Where it was in the tree; 0 is "/", which is never removed. */
+			if (!s->rows[i]->order) {
+				rows_sort(s);
+				i = SIZE_MAX; /* rows moved: look again */
+				continue;
+			}
 			rows_stop(s, &s->rows[i], 1);
 			s->rows[i]->node = NULL;
 			s->rows[i]->pub.gone = true;

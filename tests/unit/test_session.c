@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * cgroup/session.c: what operators see. Invariants I1 (conservation), I2 (nothing from before the
+ * attach), I7 (quality and support reach the row), and that no count is lost or counted twice when
+ * VMs and tenants come and go.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cgroup/session.h"
+#include "cgroup_host.h"
+
+static struct test_host h;
+static struct sessions *ss;
+
+static void setup(void)
+{
+	test_host_init(&h, NULL);
+	cr_assert_eq(sessions_create(h.ts, &ss), 0);
+}
+
+static void teardown(void)
+{
+	sessions_destroy(ss);
+	test_host_fini(&h);
+}
+
+TestSuite(session, .init = setup, .fini = teardown);
+
+static const char *const insns_name[] = {"instructions", "cycles", "cache-misses"};
+static vpmu_key_t insns_key[3];
+
+/* A session of the first @nr_events of instructions, cycles and cache-misses. */
+static struct session *open_session(const char *target, enum session_scope scope, size_t nr_events)
+{
+	static const enum vpmu_generic ev[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES,
+					       VPMU_EV_CACHE_MISSES};
+	struct session_spec spec = {
+		.nr_events = nr_events, .events = insns_name, .keys = insns_key, .scope = scope};
+	struct session *s = NULL;
+
+	for (int i = 0; i < 3; i++)
+		insns_key[i] = vpmu_key_generic(ev[i], VPMU_KEY_USR | VPMU_KEY_OS);
+	spec.target = *target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
+	cr_assert(spec.target, "%s", target);
+	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
+	return s;
+}
+
+/* The rows of one read as text: "path[:vm[:vcpu]]=count[!]" in order, "!" for gone. */
+struct shot {
+	char text[4096];
+};
+
+static int shoot(const struct session_row *r, void *arg)
+{
+	struct shot *s = arg;
+	size_t n = strlen(s->text);
+
+	n += (size_t)snprintf(s->text + n, sizeof(s->text) - n, "%s%s", n ? " " : "", r->path);
+	if (r->vm)
+		n += (size_t)snprintf(s->text + n, sizeof(s->text) - n, ":%s", r->vm);
+	if (r->kind == NODE_VCPU)
+		n += (size_t)snprintf(s->text + n, sizeof(s->text) - n, ":%u", r->vcpu);
+	snprintf(s->text + n, sizeof(s->text) - n, "=%llu%s",
+		 (unsigned long long)r->values[0].count, r->gone ? "!" : "");
+	return 0;
+}
+
+static const char *read_all(struct session *s)
+{
+	static struct shot shot;
+
+	shot.text[0] = '\0';
+	cr_assert_eq(session_read(s, false, shoot, &shot), 0);
+	return shot.text;
+}
+
+/* /a/web with VM w (2 vCPUs), /a/db with VM d (1), /b with VM x (1), VM free without a tenant. */
+static struct node *vm_w, *vm_d, *vm_x, *vm_free;
+static struct test_vcpu w0, w1, d0, x0, f0;
+
+static void populate(void)
+{
+	vm_w = test_vm(&h, test_tenant(&h, "/a/web"), "w", 2);
+	vm_d = test_vm(&h, test_tenant(&h, "/a/db"), "d", 1);
+	vm_x = test_vm(&h, test_tenant(&h, "/b"), "x", 1);
+	vm_free = test_vm(&h, tenant_find(h.ts, "/host"), "free", 1);
+	test_vcpu_init(&w0, vm_w, 0);
+	test_vcpu_init(&w1, vm_w, 1);
+	test_vcpu_init(&d0, vm_d, 0);
+	test_vcpu_init(&x0, vm_x, 0);
+	test_vcpu_init(&f0, vm_free, 0);
+}
+
+static void depopulate(void)
+{
+	test_vcpu_fini(&w0);
+	test_vcpu_fini(&w1);
+	test_vcpu_fini(&d0);
+	test_vcpu_fini(&x0);
+	test_vcpu_fini(&f0);
+}
+
+/* Everybody runs once: w 1000 + 200, d 30, x 4, free 5, the host 60000. */
+static void everybody_runs(void)
+{
+	test_run(&h, 0, &w0, 1000);
+	test_run(&h, 1, &w1, 200);
+	test_run(&h, 0, &d0, 30);
+	test_run(&h, 1, &x0, 4);
+	test_run(&h, 1, &f0, 5);
+	test_run(&h, 0, NULL, 60000);
+}
+
+Test(session, tenant_rows_form_a_tree)
+{
+	struct session *s;
+
+	populate();
+	s = open_session("/", SESSION_TENANT, 1);
+	everybody_runs();
+	cr_expect_str_eq(read_all(s), "/=61239 /host=60005 /a=1230 /a/web=1200 /a/db=30 /b=4");
+	everybody_runs();
+	cr_expect_str_eq(read_all(s), "/=122478 /host=120010 /a=2460 /a/web=2400 /a/db=60 /b=8");
+	depopulate();
+}
+
+Test(session, scopes_and_targets)
+{
+	static const struct {
+		int line;
+		const char *target;
+		enum session_scope scope;
+		const char *want;
+	} rows[] = {
+		{__LINE__, "/", SESSION_ONE, "/=61239"},
+		{__LINE__, "/host", SESSION_ONE, "/host=60005"},
+		{__LINE__, "/a", SESSION_ONE, "/a=1230"},
+		{__LINE__, "w", SESSION_ONE, "/a/web:w=1200"},
+		{__LINE__, "/a", SESSION_TENANT, "/a=1230 /a/web=1200 /a/db=30"},
+		{__LINE__, "/a/web", SESSION_TENANT, "/a/web=1200"},
+		{__LINE__, "/host", SESSION_TENANT, "/host=60005"},
+		{__LINE__, "/", SESSION_VM, "/host:free=5 /a/web:w=1200 /a/db:d=30 /b:x=4"},
+		{__LINE__, "/a", SESSION_VM, "/a/web:w=1200 /a/db:d=30"},
+		{__LINE__, "w", SESSION_VM, "/a/web:w=1200"},
+		{__LINE__, "/host", SESSION_VM, "/host:free=5"},
+		{__LINE__, "w", SESSION_VCPU, "/a/web:w:0=1000 /a/web:w:1=200"},
+		{__LINE__, "/b", SESSION_VCPU, "/b:x:0=4"},
+		{__LINE__, "/", SESSION_VCPU,
+		 "/host:free:0=5 /a/web:w:0=1000 /a/web:w:1=200 /a/db:d:0=30 /b:x:0=4"},
+	};
+	struct session *s[sizeof(rows) / sizeof(rows[0])];
+
+	populate();
+	/* All at once: none disturbs another. */
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		s[i] = open_session(rows[i].target, rows[i].scope, 1);
+	everybody_runs();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *got = read_all(s[i]);
+
+		cr_expect(strcmp(got, rows[i].want) == 0, "line %d: got %s, want %s", rows[i].line,
+			  got, rows[i].want);
+	}
+	depopulate();
+}
+
+/* I2 */
+Test(session, nothing_from_before_the_attach)
+{
+	struct session *first, *second;
+
+	populate();
+	everybody_runs();
+	first = open_session("/", SESSION_VM, 1);
+	cr_expect_str_eq(read_all(first), "/host:free=0 /a/web:w=0 /a/db:d=0 /b:x=0");
+	everybody_runs();
+	/* In the middle of a time slice, with counts the pCPU has not charged yet. */
+	vpmu_pcpu_switch(h.pcpu[0], &w0.ctx);
+	test_retire(&h.pmu[0], 777);
+	second = open_session("/", SESSION_VM, 1);
+	test_retire(&h.pmu[0], 23);
+	vpmu_pcpu_switch(h.pcpu[0], NULL);
+	cr_expect_str_eq(read_all(first), "/host:free=5 /a/web:w=2000 /a/db:d=30 /b:x=4");
+	cr_expect_str_eq(read_all(second), "/host:free=0 /a/web:w=23 /a/db:d=0 /b:x=0");
+	depopulate();
+}
+
+Test(session, read_includes_a_running_slice)
+{
+	struct session *s;
+
+	populate();
+	s = open_session("w", SESSION_ONE, 1);
+	test_run(&h, 0, &w0, 0); /* places it */
+	vpmu_pcpu_switch(h.pcpu[0], &w0.ctx);
+	test_retire(&h.pmu[0], 41);
+	cr_expect_str_eq(read_all(s), "/a/web:w=41");
+	test_retire(&h.pmu[0], 1);
+	cr_expect_str_eq(read_all(s), "/a/web:w=42");
+	vpmu_pcpu_switch(h.pcpu[0], NULL);
+	depopulate();
+}
+
+Test(session, detach_leaves_others_alone)
+{
+	struct session *a, *b, *c;
+
+	populate();
+	a = open_session("/", SESSION_TENANT, 1);
+	b = open_session("/a", SESSION_ONE, 1);
+	everybody_runs();
+	session_close(a);
+	everybody_runs();
+	c = open_session("/a", SESSION_ONE, 1);
+	everybody_runs();
+	cr_expect_str_eq(read_all(b), "/a=3690");
+	cr_expect_str_eq(read_all(c), "/a=1230");
+	session_close(c);
+	everybody_runs();
+	cr_expect_str_eq(read_all(b), "/a=4920");
+	depopulate();
+}
+
+static void remove_w(void)
+{
+	test_vcpu_fini(&w0);
+	test_vcpu_fini(&w1);
+	cr_assert_eq(tenant_vm_remove(h.ts, vm_w), 0);
+}
+
+Test(session, a_removed_vm_is_shown_once_more_and_stays_in_its_tenant)
+{
+	struct session *vms, *vcpus, *tenants, *one;
+
+	populate();
+	vms = open_session("/a", SESSION_VM, 1);
+	vcpus = open_session("/a", SESSION_VCPU, 1);
+	tenants = open_session("/a", SESSION_TENANT, 1);
+	one = open_session("w", SESSION_ONE, 1);
+	everybody_runs();
+	remove_w();
+	test_run(&h, 0, &d0, 5);
+	cr_expect_str_eq(read_all(vms), "/a/web:w=1200! /a/db:d=35");
+	cr_expect_str_eq(read_all(vms), "/a/db:d=35");
+	cr_expect_str_eq(read_all(vcpus), "/a/web:w:0=1000! /a/web:w:1=200! /a/db:d:0=35");
+	cr_expect_str_eq(read_all(vcpus), "/a/db:d:0=35");
+	cr_expect_str_eq(read_all(tenants), "/a=1235 /a/web=1200 /a/db=35");
+	cr_expect_str_eq(read_all(tenants), "/a=1235 /a/web=1200 /a/db=35");
+	cr_expect_str_eq(read_all(one), "/a/web:w=1200!");
+	cr_expect_str_eq(read_all(one), "");
+	/* The name comes back: counted from then on, also by sessions bound to the name. */
+	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
+	test_vcpu_init(&w0, vm_w, 0);
+	test_vcpu_init(&w1, vm_w, 1);
+	everybody_runs();
+	cr_expect_str_eq(read_all(one), "/b:w=1200");
+	cr_expect_str_eq(read_all(vms), "/a/db:d=65", "it is in /b now");
+	cr_expect_str_eq(read_all(tenants), "/a=1265 /a/web=1200 /a/db=65");
+	depopulate();
+}
+
+Test(session, keep_gone_shows_again)
+{
+	struct session *vms;
+	struct shot shot = {0};
+
+	populate();
+	vms = open_session("/a/web", SESSION_VM, 1);
+	everybody_runs();
+	remove_w();
+	cr_assert_eq(session_read(vms, true, shoot, &shot), 0);
+	cr_expect_str_eq(shot.text, "/a/web:w=1200!");
+	cr_expect_str_eq(read_all(vms), "/a/web:w=1200!");
+	cr_expect_str_eq(read_all(vms), "");
+	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
+	test_vcpu_init(&w0, vm_w, 0);
+	test_vcpu_init(&w1, vm_w, 1);
+	depopulate();
+}
+
+Test(session, removed_tenants_fold_and_new_ones_count)
+{
+	struct session *s, *host;
+
+	populate();
+	s = open_session("/", SESSION_TENANT, 1);
+	host = open_session("/", SESSION_ONE, 1);
+	everybody_runs();
+	remove_w();
+	cr_assert_eq(tenant_remove(h.ts, "/a/web", h.err, sizeof(h.err)), 0);
+	cr_expect_str_eq(read_all(s), "/=61239 /host=60005 /a=1230 /a/web=1200! /a/db=30 /b=4");
+	cr_expect_str_eq(read_all(s), "/=61239 /host=60005 /a=1230 /a/db=30 /b=4");
+	vm_w = test_vm(&h, test_tenant(&h, "/c/new"), "w", 2);
+	test_vcpu_init(&w0, vm_w, 0);
+	test_vcpu_init(&w1, vm_w, 1);
+	everybody_runs();
+	cr_expect_str_eq(read_all(s), "/=122478 /host=120010 /a=1260 /a/db=60 /b=8 /c=1200 "
+				      "/c/new=1200");
+	cr_expect_str_eq(read_all(host), "/=122478");
+	depopulate();
+}
+
+Test(session, a_failed_removal_changes_nothing_that_is_counted)
+{
+	struct session *s;
+
+	populate();
+	s = open_session("/b", SESSION_VM, 1);
+	everybody_runs();
+	cr_assert_eq(tenant_vm_remove(h.ts, vm_x), -EBUSY);
+	everybody_runs();
+	/* Its vCPU's context lives on, so the VM and its row do as well. */
+	cr_expect_str_eq(read_all(s), "/b:x=8");
+	depopulate();
+}
+
+/* I1: over churn, the rows' sum and the hardware agree on every key. */
+static int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	cr_expect_eq(c->hardware, c->charged, "pCPU %u", c->pcpu);
+	if (c->key == insns_key[0])
+		*(uint64_t *)arg += c->hardware;
+	return 0;
+}
+
+static int add_level_one(const struct session_row *r, void *arg)
+{
+	if (r->depth == 1 && !r->gone)
+		*(uint64_t *)arg += r->values[0].count;
+	return 0;
+}
+
+Test(session, top_level_rows_sum_to_the_hardware_through_churn)
+{
+	uint64_t hw = 0, sum = 0;
+	struct session *s;
+	char path[64];
+
+	populate();
+	s = open_session("/", SESSION_TENANT, 2);
+	for (unsigned int i = 0; i < 50; i++) {
+		struct session *extra = i % 3 ? open_session("/", SESSION_VCPU, 1 + i % 2) : NULL;
+		struct test_vcpu v;
+		struct node *vm;
+
+		snprintf(path, sizeof(path), "/%s/t%u", i % 2 ? "a" : "b", i % 7);
+		vm = test_vm(&h, test_tenant(&h, path), "tmp", 1);
+		test_vcpu_init(&v, vm, 0);
+		everybody_runs();
+		test_run(&h, i % 2, &v, 100 + i);
+		test_run(&h, (i + 1) % 2, &v, i);
+		if (extra && i % 5)
+			session_close(extra);
+		test_vcpu_fini(&v);
+		cr_assert_eq(tenant_vm_remove(h.ts, vm), 0);
+		if (i % 4 == 0)
+			cr_assert_eq(tenant_remove(h.ts, path, h.err, sizeof(h.err)), 0);
+	}
+	cr_assert_eq(session_read(s, false, add_level_one, &sum), 0);
+	cr_assert_eq(vpmu_host_conservation(h.host, conserved, &hw), 0);
+	cr_expect_eq(sum, 50 * 61239 + 50 * 100 + 2 * (49 * 50 / 2));
+	cr_expect_eq(hw, sum, "hardware %llu, rows %llu", (unsigned long long)hw,
+		     (unsigned long long)sum);
+	depopulate();
+}
+
+/* I7 */
+static int check_quality(const struct session_row *r, void *arg)
+{
+	const struct vpmu_value *v = r->values;
+
+	cr_expect_eq(v[0].quality, VPMU_Q_EXACT);
+	cr_expect_eq(v[1].quality, VPMU_Q_MODELLED);
+	cr_expect_eq(v[1].count, 2 * v[0].count);
+	cr_expect(v[0].supported && v[1].supported);
+	cr_expect(!v[2].supported, "the soft PMU has no cache");
+	cr_expect_eq(v[2].count, 0);
+	++*(int *)arg;
+	return 0;
+}
+
+Test(session, quality_and_support_reach_the_row)
+{
+	struct session *s;
+	int rows = 0;
+
+	populate();
+	s = open_session("/", SESSION_VCPU, 3);
+	everybody_runs();
+	cr_assert_eq(session_read(s, false, check_quality, &rows), 0);
+	cr_expect_eq(rows, 5);
+	remove_w();
+	cr_assert_eq(session_read(s, false, check_quality, &rows), 0);
+	cr_expect_eq(rows, 10, "removed rows say the same");
+	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
+	test_vcpu_init(&w0, vm_w, 0);
+	test_vcpu_init(&w1, vm_w, 1);
+	depopulate();
+}
+
+static int row_error(const struct session_row *r, void *arg)
+{
+	if (r->error) {
+		cr_expect(strstr(r->error, "slots"), "%s", r->error);
+		cr_expect_eq(r->values[0].running_ns, 0);
+		cr_expect(r->values[0].supported, "not counted is not \"not supported\"");
+		++*(int *)arg;
+	}
+	return 0;
+}
+
+Test(session, no_slot_left_is_said_so)
+{
+	struct vpmu_consumer *c = calloc(VPMU_MAX_SLOTS, sizeof(*c));
+	struct node *a = test_tenant(&h, "/a");
+	struct session_spec spec = {.nr_events = 1, .events = insns_name, .keys = insns_key};
+	struct session *early = open_session("/a", SESSION_VM, 1), *s;
+	int errors = 0, ret;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		ret = vpmu_consumer_add(&c[i], a->account,
+					vpmu_key_make(VPMU_SPACE_INTEL, (uint16_t)(0x80 + i),
+						      VPMU_KEY_USR | VPMU_KEY_GUEST),
+					NULL);
+		cr_assert(ret == 0 || ret == -EOPNOTSUPP, "%d", ret);
+	}
+	spec.target = a;
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
+	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "slots"), "%s", h.err);
+	/* A session whose row comes too late keeps going and shows why it does not count. */
+	test_vm(&h, a, "late", 1);
+	cr_assert_eq(session_read(early, false, row_error, &errors), 0);
+	cr_expect_eq(errors, 1);
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		vpmu_consumer_del(&c[i], NULL, NULL);
+	vpmu_rcu_free(c);
+	cr_assert_eq(tenant_vm_remove(h.ts, tenant_vm_find(h.ts, "late")), 0);
+}
+
+Test(session, names_and_owners)
+{
+	struct session_spec spec = {.nr_events = 1,
+				    .events = insns_name,
+				    .keys = insns_key,
+				    .target = tenants_root(h.ts)};
+	struct session *s, *auto1, *auto2;
+	int me, you;
+
+	open_session("/", SESSION_ONE, 1);
+	spec.name = "bill";
+	spec.owner = &me;
+	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0);
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EEXIST);
+	cr_expect(strstr(h.err, "bill"), "%s", h.err);
+	spec.name = "a/b";
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
+	spec.name = "@7";
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
+	spec.name = NULL;
+	spec.owner = &you;
+	cr_assert_eq(session_open(ss, &spec, &auto1, h.err, sizeof(h.err)), 0);
+	spec.owner = NULL;
+	cr_assert_eq(session_open(ss, &spec, &auto2, h.err, sizeof(h.err)), 0);
+	cr_expect_str_neq(session_name(auto1), session_name(auto2));
+	session_close_owner(ss, &me);
+	cr_expect_null(session_find(ss, "bill"));
+	cr_expect_eq(session_find(ss, session_name(auto1)), auto1);
+	session_close_owner(ss, &you);
+	cr_expect_eq(session_find(ss, session_name(auto2)), auto2, "a kept one stays");
+	spec.nr_events = 0;
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
+	spec.nr_events = SESSION_EVENTS_MAX + 1;
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
+	spec.nr_events = 1;
+	test_vm(&h, test_tenant(&h, "/a"), "vm", 1);
+	spec.target = tenant_vm_find(h.ts, "vm");
+	spec.scope = SESSION_TENANT;
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
+	cr_expect(strstr(h.err, "vm or vcpu"), "%s", h.err);
+}
+
+Test(session, gone_rows_are_bounded_and_the_loss_is_counted)
+{
+	struct session *s;
+	struct shot shot = {0};
+
+	test_tenant(&h, "/a");
+	s = open_session("/a", SESSION_VM, 1);
+	for (unsigned int i = 0; i < SESSION_GONE_MAX + 10; i++)
+		cr_assert_eq(tenant_vm_remove(h.ts, test_vm(&h, tenant_find(h.ts, "/a"), "vm", 1)),
+			     0);
+	cr_expect_eq(session_nr_rows(s), SESSION_GONE_MAX);
+	cr_expect_eq(session_dropped(s), 10);
+	session_read(s, false, shoot, &shot);
+	cr_expect_eq(session_nr_rows(s), 0);
+}
