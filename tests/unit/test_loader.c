@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vmm/loader: a good image, and every header field that is not. */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vmm/loader.h"
+#include "vpmu/guest/abi.h"
+
+#define RAM_BYTES (16ULL << 20)
+#define TEXT_OFF  0x1000
+#define TEXT_LEN  0x20
+#define DATA_OFF  0x2000
+#define DATA_LEN  0x30
+
+/* An image of three program headers: text, data with bss, a note that is not loaded. */
+struct file {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[3];
+	uint8_t pad[0x3000 - sizeof(Elf64_Ehdr) - 3 * sizeof(Elf64_Phdr)];
+};
+
+static void good_file(struct file *f)
+{
+	memset(f, 0, sizeof(*f));
+	f->eh = (Elf64_Ehdr){
+		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_entry = VPMU_BOOT_IMAGE + 0x10,
+		.e_phoff = sizeof(Elf64_Ehdr),
+		.e_ehsize = sizeof(Elf64_Ehdr),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = 3,
+	};
+	f->ph[0] = (Elf64_Phdr){
+		.p_type = PT_LOAD,
+		.p_flags = PF_R | PF_X,
+		.p_offset = TEXT_OFF,
+		.p_vaddr = VPMU_BOOT_IMAGE,
+		.p_paddr = VPMU_BOOT_IMAGE,
+		.p_filesz = TEXT_LEN,
+		.p_memsz = TEXT_LEN,
+		.p_align = 0x1000,
+	};
+	f->ph[1] = (Elf64_Phdr){
+		.p_type = PT_LOAD,
+		.p_flags = PF_R | PF_W,
+		.p_offset = DATA_OFF,
+		.p_vaddr = VPMU_BOOT_IMAGE + 0x1000,
+		.p_paddr = VPMU_BOOT_IMAGE + 0x1000,
+		.p_filesz = DATA_LEN,
+		.p_memsz = 0x5000,
+		.p_align = 0x1000,
+	};
+	f->ph[2] = (Elf64_Phdr){.p_type = PT_NOTE};
+	memset((uint8_t *)f + TEXT_OFF, 0x90, TEXT_LEN);
+	memset((uint8_t *)f + DATA_OFF, 0xda, DATA_LEN);
+}
+
+static struct image image_of(struct file *f, size_t bytes)
+{
+	return (struct image){.name = "test.elf", .data = (uint8_t *)f, .bytes = bytes};
+}
+
+static uint8_t *map_ram(void)
+{
+	uint8_t *ram =
+		mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(ram, MAP_FAILED);
+	return ram;
+}
+
+static uint64_t read64(const uint8_t *ram, uint64_t gpa)
+{
+	uint64_t v;
+
+	cr_assert_leq(gpa + 8, RAM_BYTES);
+	memcpy(&v, ram + gpa, 8);
+	return v;
+}
+
+/* Walk the loader's tables as the CPU would; ~0 when not mapped. */
+static uint64_t walk(const uint8_t *ram, uint64_t va)
+{
+	uint64_t e = read64(ram, VPMU_BOOT_PAGETABLES + (va >> 39 & 511) * 8);
+
+	if (!(e & 1))
+		return ~0ULL;
+	e = read64(ram, (e & ~0xfffULL) + (va >> 30 & 511) * 8);
+	if (!(e & 1))
+		return ~0ULL;
+	e = read64(ram, (e & ~0xfffULL) + (va >> 21 & 511) * 8);
+	if ((e & 0x87) != 0x83) /* present, writable, supervisor, large */
+		return ~0ULL;
+	return (e & ~0x1fffffULL) | (va & 0x1fffff);
+}
+
+Test(loader, good_image)
+{
+	struct loader_boot boot = {.args = "stat loop 1000", .nr_vcpus = 3};
+	struct vpmu_boot_info info;
+	struct kvm_sregs sregs;
+	struct kvm_regs regs;
+	struct file f;
+	struct image img = image_of(&f, sizeof(f));
+	uint8_t *ram = map_ram();
+	uint64_t entry = 0;
+	char err[256];
+
+	good_file(&f);
+	cr_assert_eq(loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err)), 0, "%s",
+		     err);
+	cr_assert_eq(entry, VPMU_BOOT_IMAGE + 0x10);
+	cr_assert(!memcmp(ram + VPMU_BOOT_IMAGE, (uint8_t *)&f + TEXT_OFF, TEXT_LEN));
+	cr_assert_eq(ram[VPMU_BOOT_IMAGE + TEXT_LEN], 0);
+	cr_assert(!memcmp(ram + VPMU_BOOT_IMAGE + 0x1000, (uint8_t *)&f + DATA_OFF, DATA_LEN));
+	cr_assert_eq(ram[VPMU_BOOT_IMAGE + 0x1000 + DATA_LEN], 0);
+
+	memcpy(&info, ram + VPMU_BOOT_INFO, sizeof(info));
+	cr_assert_eq(info.magic, VPMU_BOOT_MAGIC);
+	cr_assert_eq(info.mem_bytes, RAM_BYTES);
+	cr_assert_eq(info.args, VPMU_BOOT_ARGS);
+	cr_assert_eq(info.nr_vcpus, 3);
+	cr_assert_eq(info.version, 1);
+	cr_assert_str_eq((char *)ram + VPMU_BOOT_ARGS, "stat loop 1000");
+
+	for (uint64_t va = 0; va < RAM_BYTES; va += 0x1ff123)
+		cr_assert_eq(walk(ram, va), va, "0x%lx", va);
+	cr_assert_eq(walk(ram, RAM_BYTES), ~0ULL);
+	cr_assert_eq(walk(ram, 1ULL << 39), ~0ULL);
+
+	memset(&sregs, 0xff, sizeof(sregs));
+	loader_sregs(&sregs);
+	loader_regs(entry, 2, &regs);
+	cr_assert_eq(regs.rip, entry);
+	cr_assert_eq(regs.rdi, 2);
+	cr_assert_eq(regs.rsi, VPMU_BOOT_INFO);
+	cr_assert_eq(regs.rflags, 2);
+	cr_assert_eq(sregs.cr3, VPMU_BOOT_PAGETABLES);
+	cr_assert_eq(sregs.cs.selector, 8);
+	cr_assert_eq(sregs.cs.l, 1);
+	cr_assert_eq(sregs.ss.selector, 0x10);
+	/* The descriptors in memory say what the segment registers hold. */
+	cr_assert_eq(read64(ram, sregs.gdt.base + 8) >> 53 & 1, sregs.cs.l);
+	cr_assert_eq(read64(ram, sregs.gdt.base + 8) >> 40 & 0xf, sregs.cs.type);
+	cr_assert_eq(read64(ram, sregs.gdt.base + 0x10) >> 40 & 0xf, sregs.ss.type);
+	cr_assert_eq(read64(ram, sregs.gdt.base + 0x18) >> 40 & 0xf, sregs.tr.type);
+	munmap(ram, RAM_BYTES);
+}
+
+/* ---- corrupted headers ---- */
+
+#define EH(field, v)                                                                               \
+	((struct corrupt){__LINE__, #field, offsetof(Elf64_Ehdr, field),                           \
+			  sizeof(((Elf64_Ehdr *)0)->field), v, #field})
+#define ID(i, v) ((struct corrupt){__LINE__, "e_ident", i, 1, v, "e_ident"})
+#define PH(n, field, v)                                                                            \
+	((struct corrupt){__LINE__, #field,                                                        \
+			  sizeof(Elf64_Ehdr) + (n) * sizeof(Elf64_Phdr) +                          \
+				  offsetof(Elf64_Phdr, field),                                     \
+			  sizeof(((Elf64_Phdr *)0)->field), v, #field})
+/* the message names another field than the one changed */
+#define PHM(n, field, v, named)                                                                    \
+	((struct corrupt){__LINE__, #field,                                                        \
+			  sizeof(Elf64_Ehdr) + (n) * sizeof(Elf64_Phdr) +                          \
+				  offsetof(Elf64_Phdr, field),                                     \
+			  sizeof(((Elf64_Phdr *)0)->field), v, named})
+
+struct corrupt {
+	int line;
+	const char *field;
+	size_t offset, bytes;
+	uint64_t value;
+	const char *named; /* the message says so */
+};
+
+Test(loader, corrupted_headers)
+{
+	const struct corrupt rows[] = {
+		ID(0, 0),
+		ID(EI_CLASS, ELFCLASS32),
+		ID(EI_DATA, ELFDATA2MSB),
+		ID(EI_VERSION, 0),
+		EH(e_type, ET_DYN),
+		EH(e_type, ET_REL),
+		EH(e_machine, EM_AARCH64),
+		EH(e_version, 2),
+		EH(e_ehsize, 0),
+		EH(e_phentsize, 0),
+		EH(e_phentsize, 0xffff),
+		EH(e_phnum, 0),
+		EH(e_phnum, 65),
+		EH(e_phnum, 0xffff),
+		EH(e_phoff, 0x3000),
+		EH(e_phoff, 0x3000 - 3 * sizeof(Elf64_Phdr) + 1),
+		EH(e_phoff, UINT64_MAX),
+		EH(e_phoff, UINT64_MAX - 0xa0),
+		EH(e_entry, 0),
+		EH(e_entry, VPMU_BOOT_IMAGE - 1),
+		EH(e_entry, VPMU_BOOT_IMAGE + TEXT_LEN),
+		EH(e_entry, VPMU_BOOT_IMAGE + 0x1000), /* not executable */
+		EH(e_entry, UINT64_MAX),
+		PH(2, p_type, PT_INTERP),
+		PH(2, p_type, PT_DYNAMIC),
+		PH(0, p_filesz, TEXT_LEN + 1),
+		PH(0, p_filesz, UINT64_MAX),
+		PHM(0, p_offset, 0x3000 - TEXT_LEN + 1, "p_offset"),
+		PH(0, p_offset, 0x3001),
+		PH(0, p_offset, UINT64_MAX),
+		PH(0, p_offset, UINT64_MAX - TEXT_LEN + 1),
+		PH(0, p_offset, TEXT_OFF + 1), /* not p_vaddr modulo p_align */
+		PH(0, p_vaddr, VPMU_BOOT_IMAGE - 0x1000),
+		PH(0, p_vaddr, 0),
+		PH(0, p_vaddr, RAM_BYTES + 0x1000),
+		PH(0, p_vaddr, UINT64_MAX - 0xfff),
+		PHM(0, p_vaddr, RAM_BYTES, "p_memsz"),
+		PH(0, p_paddr, 0),
+		PH(0, p_align, 3),
+		PH(1, p_memsz, UINT64_MAX),
+		PH(1, p_memsz, RAM_BYTES - VPMU_BOOT_IMAGE - 0xfff),
+		PH(1, p_memsz, UINT64_MAX - VPMU_BOOT_IMAGE - 0x1000 + 1), /* sum wraps */
+		PHM(0, p_memsz, 0x1001, "p_vaddr"),			   /* overlaps data */
+	};
+	struct loader_boot boot = {.nr_vcpus = 1};
+	uint8_t *ram = map_ram();
+	static const uint8_t zero[4096];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct corrupt *r = &rows[i];
+		struct file f;
+		struct image img = image_of(&f, sizeof(f));
+		uint64_t entry = 0xdead;
+		char err[256] = "", quoted[64];
+		int ret;
+
+		good_file(&f);
+		memcpy((uint8_t *)&f + r->offset, &r->value, r->bytes);
+		ret = loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err));
+		cr_assert_eq(ret, -ENOEXEC, "line %d: returned %d", r->line, ret);
+		snprintf(quoted, sizeof(quoted), "%s", r->named);
+		cr_assert(strstr(err, "test.elf: "), "line %d: %s", r->line, err);
+		cr_assert(strstr(err, quoted), "line %d: %s", r->line, err);
+		cr_assert(strstr(err, "accepted: "), "line %d: %s", r->line, err);
+		cr_assert_null(strchr(err, '\n'), "line %d", r->line);
+		cr_assert_eq(entry, 0xdead, "line %d", r->line);
+	}
+	/* A refused image leaves RAM as it was. */
+	for (uint64_t gpa = 0; gpa < RAM_BYTES; gpa += sizeof(zero))
+		cr_assert(!memcmp(ram + gpa, zero, sizeof(zero)), "gpa 0x%lx", gpa);
+	munmap(ram, RAM_BYTES);
+}
+
+Test(loader, no_segment)
+{
+	struct file f;
+	struct image img = image_of(&f, sizeof(f));
+	char err[256];
+
+	good_file(&f);
+	f.ph[0].p_type = f.ph[1].p_type = PT_NOTE;
+	cr_assert_eq(loader_check(&img, RAM_BYTES, NULL, err, sizeof(err)), -ENOEXEC);
+	cr_assert(strstr(err, "PT_LOAD"), "%s", err);
+}
+
+/* Every prefix of the file is refused or a valid image; none is read beyond its end (asan). */
+Test(loader, truncated)
+{
+	struct file f;
+	char err[256];
+
+	good_file(&f);
+	for (size_t n = 0; n < sizeof(f); n += n < 0x200 ? 1 : 0x33) {
+		uint8_t *copy = malloc(n ? n : 1);
+		struct image img = {.name = "cut.elf", .data = copy, .bytes = n};
+		int ret;
+
+		memcpy(copy, &f, n);
+		ret = loader_check(&img, RAM_BYTES, NULL, err, sizeof(err));
+		cr_assert_eq(ret, n >= DATA_OFF + DATA_LEN ? 0 : -ENOEXEC, "%zu bytes: %s", n, err);
+		free(copy);
+	}
+}
+
+Test(loader, ram_and_args)
+{
+	static const uint64_t bad_ram[] = {0,
+					   2ULL << 20,
+					   (4ULL << 20) + 4096,
+					   3ULL << 20,
+					   (64ULL << 30) + (2ULL << 20),
+					   UINT64_MAX};
+	struct loader_boot boot = {.nr_vcpus = 1};
+	char args[VPMU_BOOT_ARGS_MAX + 2];
+	struct file f;
+	struct image img = image_of(&f, sizeof(f));
+	uint8_t *ram = map_ram();
+	uint64_t entry;
+	char err[256];
+
+	good_file(&f);
+	for (size_t i = 0; i < sizeof(bad_ram) / sizeof(bad_ram[0]); i++)
+		cr_assert_eq(loader_load(&img, ram, bad_ram[i], &boot, &entry, err, sizeof(err)),
+			     -EINVAL);
+	memset(args, 'a', sizeof(args));
+	args[VPMU_BOOT_ARGS_MAX + 1] = 0;
+	boot.args = args;
+	cr_assert_eq(loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err)), -EINVAL);
+	args[VPMU_BOOT_ARGS_MAX] = 0;
+	cr_assert_eq(loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err)), 0, "%s",
+		     err);
+	cr_assert_str_eq((char *)ram + VPMU_BOOT_ARGS, args);
+	munmap(ram, RAM_BYTES);
+}
+
+Test(loader, files)
+{
+	char path[] = "/tmp/vpmu-loader-XXXXXX", fifo[64];
+	struct image img;
+	char err[256];
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(image_read(path, &img, err, sizeof(err)), -EFBIG); /* empty */
+	cr_assert_eq(write(fd, "abc", 3), 3);
+	cr_assert_eq(image_read(path, &img, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(img.bytes, 3);
+	cr_assert_str_eq(img.name, path);
+	cr_assert_eq(loader_check(&img, RAM_BYTES, NULL, err, sizeof(err)), -ENOEXEC);
+	image_free(&img);
+	cr_assert_eq(ftruncate(fd, (off_t)LOADER_FILE_MAX + 1), 0);
+	cr_assert_eq(image_read(path, &img, err, sizeof(err)), -EFBIG);
+	cr_assert(strstr(err, path), "%s", err);
+	close(fd);
+	unlink(path);
+	cr_assert_eq(image_read(path, &img, err, sizeof(err)), -ENOENT);
+	cr_assert_eq(image_read("/tmp", &img, err, sizeof(err)), -EINVAL);
+	snprintf(fifo, sizeof(fifo), "%s.fifo", path);
+	cr_assert_eq(mkfifo(fifo, 0600), 0);
+	cr_assert_eq(image_read(fifo, &img, err, sizeof(err)), -EINVAL); /* and does not hang */
+	unlink(fifo);
+}
