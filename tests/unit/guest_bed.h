@@ -61,12 +61,9 @@ static inline void bed_unplace(struct bed *b)
 	bed_leave(b);
 }
 
-/* @soft: the pCPUs' PMUs. The vCPU is on no pCPU yet. Returns vpmu_guest_init's result. */
-static inline int bed_init(struct bed *b, const struct vpmu_guest_cfg *cfg,
-			   const struct vpmu_softpmu_opts *soft)
+/* The host: pCPUs with PMUs as @soft says, offline. */
+static inline void bed_host(struct bed *b, const struct vpmu_softpmu_opts *soft)
 {
-	int ret;
-
 	memset(b, 0, sizeof(*b));
 	urcu_memb_register_thread();
 	b->host = vpmu_host_create();
@@ -75,29 +72,51 @@ static inline int bed_init(struct bed *b, const struct vpmu_guest_cfg *cfg,
 		BED_MUST(!vpmu_softpmu_init(&b->sp[i], soft));
 		BED_MUST(!vpmu_pcpu_create(b->host, &b->sp[i].pmu, (unsigned int)i, &b->pcpu[i]));
 	}
+}
+
+static inline void bed_host_fini(struct bed *b)
+{
+	for (int i = 0; i < BED_PCPUS; i++)
+		BED_MUST(!vpmu_pcpu_destroy(b->pcpu[i]));
+	vpmu_host_destroy(b->host);
+	urcu_memb_unregister_thread();
+}
+
+/* The vCPU, on no pCPU yet. Returns vpmu_guest_init's result. */
+static inline int bed_vcpu(struct bed *b, const struct vpmu_guest_cfg *cfg)
+{
 	BED_MUST(!vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
 	BED_MUST(!vpmu_account_create(b->vm, NULL, &b->vcpu));
 	BED_MUST(!vpmu_context_init(&b->ctx, b->vcpu, b->vm));
 	b->g = calloc(1, sizeof(*b->g));
 	BED_MUST(b->g);
 	b->on = -1;
-	ret = vpmu_guest_init(b->g, cfg, &b->ctx, &b->sp[0].pmu);
-	return ret;
+	return vpmu_guest_init(b->g, cfg, &b->ctx, &b->sp[0].pmu);
 }
 
-static inline void bed_fini(struct bed *b)
+static inline void bed_vcpu_fini(struct bed *b)
 {
 	vpmu_guest_fini(b->g);
 	bed_leave(b);
 	vpmu_context_fini(&b->ctx);
 	BED_MUST(!vpmu_account_del(b->vcpu));
 	BED_MUST(!vpmu_account_del(b->vm));
-	for (int i = 0; i < BED_PCPUS; i++)
-		BED_MUST(!vpmu_pcpu_destroy(b->pcpu[i]));
-	vpmu_host_destroy(b->host);
 	vpmu_rcu_free(b->g);
-	urcu_memb_barrier();
-	urcu_memb_unregister_thread();
+	b->g = NULL;
+}
+
+/* Both; the usual case. */
+static inline int bed_init(struct bed *b, const struct vpmu_guest_cfg *cfg,
+			   const struct vpmu_softpmu_opts *soft)
+{
+	bed_host(b, soft);
+	return bed_vcpu(b, cfg);
+}
+
+static inline void bed_fini(struct bed *b)
+{
+	bed_vcpu_fini(b);
+	bed_host_fini(b);
 }
 
 static inline void bed_exec(struct bed *b, enum vpmu_soft_mode mode, enum vpmu_soft_event ev,
