@@ -8,8 +8,8 @@
 
 /* ---- VMs ---- */
 
-/* Without threads: what the pCPUs would do about requests. Twice, since one pCPU may leave a vCPU to
- * the one it is placed on. */
+/* Without threads: what the pCPUs would do about requests. Twice, since one pCPU may leave a vCPU
+ * to the one it is placed on. */
 static void serve_all(struct runner *r)
 {
 	for (unsigned int i = 0; i < 2 * r->nr; i++) {
@@ -126,21 +126,22 @@ struct vm_sched *runner_sched(struct runner *r)
 
 /* ---- pCPUs ---- */
 
+/* Whether any pCPU has a vCPU. One that just gave its only vCPU to another ran nothing, yet there
+ * is something to run. */
+static bool busy(const struct runner *r)
+{
+	for (unsigned int i = 0; i < r->nr; i++)
+		if (r->pcpus[i]->cur || r->pcpus[i]->head)
+			return true;
+	return false;
+}
+
 uint64_t runner_step(struct runner *r, uint64_t slices)
 {
-	unsigned int idle = 0;
 	uint64_t done = 0;
 
-	while (done < slices && idle < r->nr) {
-		struct runner_pcpu *p = r->pcpus[r->turn++ % r->nr];
-
-		if (runner_slice(p)) {
-			done++;
-			idle = 0;
-		} else {
-			idle++;
-		}
-	}
+	while (done < slices && busy(r))
+		done += runner_slice(r->pcpus[r->turn++ % r->nr]);
 	return done;
 }
 

@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vmm/runner, vm, vcpu: scripted vCPUs on modelled pCPUs. */
+#include <criterion/criterion.h>
+#include <time.h>
+#include <urcu/urcu-memb.h>
+
+#include "fake_engine.h"
+#include "vmm/runner.h"
+
+#define VMS_MAX 64
+#define VCPUS	2
+
+struct bed {
+	struct vpmu_host *host;
+	struct runner *runner;
+	struct {
+		struct vm *vm;
+		struct vpmu_account *account, *vcpus[VCPUS];
+	} vms[VMS_MAX];
+	_Atomic unsigned int ended;
+	pthread_mutex_t lock;
+	char console[4096]; /* lines as "vcpu:text\n" */
+};
+
+static const struct host_config small_host = {
+	.pcpus = 2,
+	.gp = 4,
+	.fixed = 3,
+	.width = 48,
+	.slice_insns = 1000,
+	.seed = 1,
+	.migrate_every = 4,
+	.tick_us = 10,
+};
+
+static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
+{
+	struct bed *b = arg;
+	size_t at;
+
+	pthread_mutex_lock(&b->lock);
+	at = strlen(b->console);
+	snprintf(b->console + at, sizeof(b->console) - at, "%u:%.*s\n", vcpu, (int)len, line);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void on_ended(struct vm *vm, void *arg)
+{
+	struct bed *b = arg;
+
+	b->ended++;
+}
+
+static void bed_init(struct bed *b, const struct host_config *h)
+{
+	memset(b, 0, sizeof(*b));
+	pthread_mutex_init(&b->lock, NULL);
+	urcu_memb_register_thread();
+	fake_wrong = 0;
+	fake_trace = NULL;
+	b->host = vpmu_host_create();
+	cr_assert(b->host);
+	cr_assert_eq(runner_create(b->host, h, &b->runner), 0);
+}
+
+static struct vm *add_vm(struct bed *b, unsigned int i)
+{
+	struct image img = fake_image();
+	struct vm_opts o = {
+		.name = "vm",
+		.vcpus = VCPUS,
+		.memory_bytes = 4 << 20,
+		.image = &img,
+		.pmu.model = VPMU_GUEST_INTEL_V2,
+		.ops = &fake_ops,
+		.sched = runner_sched(b->runner),
+		.vcpu_accounts = b->vms[i].vcpus,
+		.console = on_console,
+		.ended = on_ended,
+		.arg = b,
+	};
+	char err[256] = "";
+
+	cr_assert_eq(vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vms[i].account), 0);
+	for (int v = 0; v < VCPUS; v++)
+		cr_assert_eq(vpmu_account_create(b->vms[i].account, NULL, &b->vms[i].vcpus[v]), 0);
+	o.account = b->vms[i].account;
+	cr_assert_eq(vm_create(&o, &b->vms[i].vm, err, sizeof(err)), 0, "%s", err);
+	return b->vms[i].vm;
+}
+
+static void del_vm(struct bed *b, unsigned int i)
+{
+	if (!b->vms[i].vm)
+		return;
+	vm_destroy(b->vms[i].vm);
+	/* -EBUSY if a consumer or a context were left. */
+	for (int v = 0; v < VCPUS; v++)
+		cr_assert_eq(vpmu_account_del(b->vms[i].vcpus[v]), 0);
+	cr_assert_eq(vpmu_account_del(b->vms[i].account), 0);
+	b->vms[i].vm = NULL;
+}
+
+static void start(struct vm *vm)
+{
+	char err[256];
+
+	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0);
+}
+
+static int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	unsigned int *rows = arg;
+
+	cr_assert_eq(c->hardware, c->charged, "pCPU %u key %#lx: hardware %lu, charged %lu",
+		     c->pcpu, (unsigned long)c->key, (unsigned long)c->hardware,
+		     (unsigned long)c->charged);
+	(*rows)++;
+	return 0;
+}
+
+static unsigned int check_conservation(struct bed *b)
+{
+	unsigned int rows = 0;
+
+	cr_assert_eq(vpmu_host_conservation(b->host, conserved, &rows), 0);
+	return rows;
+}
+
+static void bed_fini(struct bed *b)
+{
+	for (unsigned int i = 0; i < VMS_MAX; i++)
+		del_vm(b, i);
+	check_conservation(b);
+	runner_destroy(b->runner);
+	vpmu_host_destroy(b->host);
+	urcu_memb_unregister_thread();
+	cr_assert_eq(fake_wrong, 0);
+}
+
+static void wait_ended(struct bed *b, unsigned int n)
+{
+	struct timespec ms = {.tv_nsec = 1000000};
+
+	while (b->ended < n)
+		nanosleep(&ms, NULL);
+}
+
+/* ---- scripts ---- */
+
+/* SDM vol. 4: IA32_PERFEVTSEL0, IA32_PMC0, IA32_FIXED_CTR0, IA32_FIXED_CTR_CTRL, GLOBAL_CTRL. */
+#define EVTSEL0	   0x186
+#define PMC0	   0xc1
+#define FIXED0	   0x309
+#define FIXED_CTRL 0x38d
+#define GLOBAL	   0x38f
+#define USR_EN	   (1ULL << 16 | 1ULL << 22)
+#define EXIT(status)                                                                               \
+	{                                                                                          \
+		FAKE_OUT, VPMU_PORT_EXIT, status, 4                                                \
+	}
+
+/* Counts three events over three phases; each read must be exact. */
+static const struct fake_step counting[] = {
+	{FAKE_RUN, 777, 0, 0},
+	{FAKE_WRMSR, EVTSEL0, 0xc4 | USR_EN, 0},     /* branches */
+	{FAKE_WRMSR, EVTSEL0 + 1, 0x3c | USR_EN, 0}, /* cycles */
+	{FAKE_WRMSR, FIXED_CTRL, 0x2, 0},	     /* instructions, user */
+	{FAKE_WRMSR, GLOBAL, 0x100000003, 0},
+	{FAKE_RUN, 80000, 0, 0},
+	{FAKE_RDMSR, FIXED0, 80000, 0},
+	{FAKE_RDMSR, PMC0, 10000, 0},
+	{FAKE_RDMSR, PMC0 + 1, 160000, 0},
+	{FAKE_WRMSR, GLOBAL, 0, 0},
+	{FAKE_RUN, 5000, 0, 0}, /* not counted */
+	{FAKE_RDMSR, FIXED0, 80000, 0},
+	{FAKE_WRMSR, GLOBAL, 0x100000003, 0},
+	{FAKE_RUN, 16, 0, 0},
+	{FAKE_RDMSR, FIXED0, 80016, 0},
+	{FAKE_RDMSR, PMC0, 10002, 0},
+	EXIT(0),
+};
+
+static const struct fake_step *counting_script(unsigned int vcpu)
+{
+	return counting;
+}
+
+static const struct fake_step endless[] = {
+	{FAKE_WRMSR, FIXED_CTRL, 0x2, 0},
+	{FAKE_WRMSR, GLOBAL, 0x100000000, 0},
+	{FAKE_RUN, 12345, 0, 0},
+	{FAKE_RDMSR_GP, 0x12345, 0, 0},
+	{FAKE_AGAIN, 2, 0, 0},
+};
+
+static const struct fake_step *endless_script(unsigned int vcpu)
+{
+	return endless;
+}
+
+/* ---- exactness and determinism, stepped ---- */
+
+static void step_all(const struct host_config *h, unsigned int vms)
+{
+	struct bed b;
+	struct runner_stats stats;
+
+	bed_init(&b, h);
+	fake_script = counting_script;
+	for (unsigned int i = 0; i < vms; i++)
+		start(add_vm(&b, i));
+	while (runner_step(b.runner, 1000) == 1000)
+		;
+	cr_assert_eq(b.ended, vms);
+	runner_stats(b.runner, &stats);
+	cr_assert_eq(stats.insns, vms * VCPUS * (777 + 80000 + 5000 + 16));
+	for (unsigned int i = 0; i < vms; i++) {
+		cr_assert_eq(vm_state(b.vms[i].vm), VM_DONE);
+		cr_assert_eq(vm_status(b.vms[i].vm), 0);
+	}
+	cr_assert_gt(check_conservation(&b), 0);
+	bed_fini(&b);
+}
+
+Test(runner, exact_one_pcpu)
+{
+	struct host_config h = small_host;
+
+	h.pcpus = 1;
+	step_all(&h, 1);
+	step_all(&h, 20);
+}
+
+Test(runner, exact_random_slices_and_migration)
+{
+	struct host_config h = small_host;
+
+	h.migrate = RUNNER_MIGRATE_RANDOM;
+	h.random_slices = true;
+	for (h.pcpus = 2; h.pcpus <= 5; h.pcpus++)
+		for (h.seed = 0; h.seed < 5; h.seed++)
+			step_all(&h, 10);
+	h.slice_insns = 1;
+	h.pcpus = 3;
+	step_all(&h, 1);
+}
+
+static uint64_t trace_hash;
+
+static void hash_trace(struct vmm_engine_vcpu *v, uint64_t budget)
+{
+	trace_hash = (trace_hash ^ v->id ^ budget << 8 ^ v->at << 40) * 0x100000001b3ULL;
+}
+
+static uint64_t trace_of(const struct host_config *h)
+{
+	struct bed b;
+
+	bed_init(&b, h);
+	fake_script = counting_script;
+	fake_trace = hash_trace;
+	trace_hash = 0xcbf29ce484222325ULL;
+	for (unsigned int i = 0; i < 8; i++)
+		start(add_vm(&b, i));
+	while (runner_step(b.runner, 7) == 7)
+		;
+	bed_fini(&b);
+	return trace_hash;
+}
+
+Test(runner, deterministic)
+{
+	struct host_config h = small_host;
+	uint64_t first;
+
+	h.random_slices = true;
+	h.migrate = RUNNER_MIGRATE_RANDOM;
+	first = trace_of(&h);
+	cr_assert_eq(trace_of(&h), first);
+	h.seed++;
+	cr_assert_neq(trace_of(&h), first);
+	h.pcpus = 1;
+	first = trace_of(&h);
+	cr_assert_eq(trace_of(&h), first);
+}
+
+/* ---- migration ---- */
+
+static const struct fake_step exiting7[] = {{FAKE_RUN, 5, 0, 0}, EXIT(7)};
+
+static const struct fake_step *exit_one(unsigned int vcpu)
+{
+	return vcpu ? exiting7 : endless;
+}
+
+/* vCPUs 1 all sit on one pCPU and exit at once: it takes over half of what waits on the other. */
+Test(runner, balance_moves_waiting_vcpus)
+{
+	struct bed b;
+	struct runner_stats stats;
+
+	bed_init(&b, &small_host);
+	fake_script = exit_one;
+	for (unsigned int i = 0; i < 6; i++)
+		start(add_vm(&b, i));
+	cr_assert_eq(runner_step(b.runner, 400), 400);
+	runner_stats(b.runner, &stats);
+	cr_assert_eq(stats.migrated, 3);
+	cr_assert_gt(stats.ticks, 0);
+	bed_fini(&b);
+}
+
+Test(runner, none_never_moves)
+{
+	struct host_config h = small_host;
+	struct runner_stats stats;
+	struct bed b;
+
+	h.migrate = RUNNER_MIGRATE_NONE;
+	bed_init(&b, &h);
+	fake_script = endless_script;
+	for (unsigned int i = 0; i < 4; i++)
+		start(add_vm(&b, i));
+	runner_step(b.runner, 100);
+	del_vm(&b, 0);
+	vm_pause(b.vms[1].vm);
+	runner_step(b.runner, 100);
+	start(b.vms[1].vm);
+	runner_step(b.runner, 100);
+	runner_stats(b.runner, &stats);
+	cr_assert_eq(stats.migrated, 0);
+	bed_fini(&b);
+}
+
+/* ---- ends ---- */
+
+static const struct fake_step *one_script;
+static const struct fake_step *vcpu1_script(unsigned int vcpu)
+{
+	return vcpu == 1 ? one_script : endless;
+}
+
+static void expect_failure(const struct fake_step *script, const char *reason)
+{
+	struct bed b;
+
+	bed_init(&b, &small_host);
+	one_script = script;
+	fake_script = vcpu1_script;
+	start(add_vm(&b, 0));
+	while (!b.ended)
+		cr_assert_gt(runner_step(b.runner, 1), 0);
+	cr_assert_eq(vm_state(b.vms[0].vm), VM_FAILED);
+	cr_assert_str_eq(b.vms[0].vm->reason, reason);
+	cr_assert_eq(b.vms[0].vm->vcpus[1].state, VCPU_FAILED);
+	cr_assert_eq(b.vms[0].vm->vcpus[0].state, VCPU_STOPPED);
+	bed_fini(&b);
+}
+
+Test(runner, failures_end_the_vm)
+{
+	static const struct fake_step shutdown[] = {{FAKE_RUN, 5, 0, 0}, {FAKE_SHUTDOWN, 0, 0, 0}};
+	static const struct fake_step error[] = {{FAKE_RUN, 5, 0, 0}, {FAKE_ERROR, 0, 0, 0}};
+	static const struct fake_step eio[] = {{FAKE_RUN, 5, 0, 0}, {FAKE_EIO, 0, 0, 0}};
+
+	expect_failure(shutdown, "vCPU 1: triple fault at RIP 0x1001");
+	expect_failure(error, "vCPU 1: no such instruction at RIP 0x1234");
+	expect_failure(eio, "vCPU 1: engine fake: Input/output error");
+}
+
+static const struct fake_step halting[] = {{FAKE_RUN, 5, 0, 0}, {FAKE_HLT, 0, 0, 0}};
+
+static const struct fake_step *halt_all(unsigned int vcpu)
+{
+	return halting;
+}
+
+static const struct fake_step *halt_one(unsigned int vcpu)
+{
+	return vcpu ? exiting7 : halting;
+}
+
+Test(runner, halted_and_status)
+{
+	struct bed b;
+
+	bed_init(&b, &small_host);
+	fake_script = halt_all;
+	start(add_vm(&b, 0));
+	fake_script = halt_one;
+	start(add_vm(&b, 1));
+	cr_assert_eq(vm_state(b.vms[1].vm), VM_RUNNING);
+	runner_step(b.runner, 100);
+	cr_assert_eq(b.ended, 2);
+	cr_assert_eq(vm_state(b.vms[0].vm), VM_FAILED);
+	cr_assert_str_eq(b.vms[0].vm->reason, "all vCPUs halted with nothing that could wake them");
+	cr_assert_eq(vm_state(b.vms[1].vm), VM_DONE);
+	cr_assert_eq(vm_status(b.vms[1].vm), 7);
+	bed_fini(&b);
+}
+
+/* ---- devices ---- */
+
+Test(runner, ports_and_msrs)
+{
+	static const struct fake_step script[] = {
+		{FAKE_OUT, VPMU_PORT_COM1, 'a', 1},
+		{FAKE_OUT, VPMU_PORT_COM1, '\r', 1},
+		{FAKE_OUT, VPMU_PORT_COM1, '\n', 1},
+		{FAKE_OUT, VPMU_PORT_COM1, '\n', 1},
+		{FAKE_OUT, VPMU_PORT_COM1 + 3, 0x80, 1}, /* DLAB: divisor, not text */
+		{FAKE_OUT, VPMU_PORT_COM1, 1, 1},
+		{FAKE_IN, VPMU_PORT_COM1, 1, 1},
+		{FAKE_OUT, VPMU_PORT_COM1 + 3, 3, 1},
+		{FAKE_IN, VPMU_PORT_COM1_LSR, 0x60, 1},
+		{FAKE_IN, 0x70, 0xff, 1}, /* nobody there */
+		{FAKE_IN, 0x70, 0xffff, 2},
+		{FAKE_IN, 0xfffe, 0xffffffff, 4},
+		{FAKE_OUT, 0x80, 5, 1},
+		{FAKE_OUT, VPMU_PORT_EXIT, 5, 1}, /* only a 32-bit write ends */
+		{FAKE_RDMSR_GP, 0x4b564d00, 0, 0},
+		{FAKE_WRMSR_GP, 0x10, 1, 0},
+		{FAKE_OUT, VPMU_PORT_COM1, 'z', 1}, /* unfinished line */
+		EXIT(3),
+	};
+	struct bed b;
+
+	bed_init(&b, &small_host);
+	one_script = script;
+	fake_script = halt_one;
+	fake_script = vcpu1_script;
+	start(add_vm(&b, 0));
+	runner_step(b.runner, 200);
+	cr_assert_eq(b.vms[0].vm->vcpus[1].state, VCPU_EXITED);
+	cr_assert_eq(b.vms[0].vm->vcpus[1].status, 3);
+	cr_assert_str_eq(b.console, "1:a\n1:\n1:z\n");
+	bed_fini(&b);
+}
+
+Test(runner, exit_storm_does_not_hold_the_pcpu)
+{
+	static const struct fake_step storm[] = {{FAKE_OUT, 0x80, 0, 1}, {FAKE_AGAIN, 0, 0, 0}};
+	struct host_config h = small_host;
+	struct bed b;
+
+	h.pcpus = 1;
+	h.slice_insns = RUNNER_SLICE_MAX;
+	bed_init(&b, &h);
+	one_script = storm;
+	fake_script = vcpu1_script;
+	start(add_vm(&b, 0));
+	cr_assert_eq(runner_step(b.runner, 10), 10);
+	bed_fini(&b);
+}
+
+Test(runner, long_and_hostile_lines)
+{
+	char text[SERIAL_TEXT_MAX], raw[SERIAL_LINE_MAX];
+	static const struct {
+		const char *in, *out;
+	} rows[] = {
+		{"plain\ttext", "plain\ttext"},
+		{"\x1b[2J", "\\x1b[2J"},
+		{"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+		{"\xc2\x9b"
+		 "31m",
+		 "\\xc2\\x9b31m"},			      /* C1 CSI */
+		{"\xc0\xaf", "\\xc0\\xaf"},		      /* overlong */
+		{"\xed\xa0\x80", "\\xed\\xa0\\x80"},	      /* surrogate */
+		{"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* beyond U+10FFFF */
+		{"\xe2\x82", "\\xe2\\x82"},		      /* cut off */
+		{"\x7f", "\\x7f"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_assert_str_eq(serial_text(rows[i].in, strlen(rows[i].in), text), rows[i].out);
+	memset(raw, 0xff, sizeof(raw));
+	serial_text(raw, sizeof(raw), text);
+	cr_assert_eq(strlen(text), SERIAL_TEXT_MAX - 1);
+}
+
+/* ---- threads ---- */
+
+Test(runner, threads_exact_under_churn)
+{
+	struct host_config h = small_host;
+	struct bed b;
+
+	h.random_slices = true;
+	h.migrate = RUNNER_MIGRATE_RANDOM;
+	bed_init(&b, &h);
+	cr_assert_eq(runner_launch(b.runner), 0);
+	fake_script = counting_script;
+	for (unsigned int i = 0; i < 40; i++)
+		start(add_vm(&b, i));
+	/* Meanwhile others come, pause, go on and go. */
+	fake_script = endless_script;
+	for (unsigned int n = 0; n < 50; n++) {
+		unsigned int i = 40 + n % 8;
+
+		del_vm(&b, i);
+		start(add_vm(&b, i));
+		if (n % 3 == 0)
+			vm_pause(b.vms[i].vm);
+		if (n % 6 == 0)
+			start(b.vms[i].vm);
+		if (n % 10 == 0)
+			check_conservation(&b);
+	}
+	wait_ended(&b, 40);
+	for (unsigned int i = 0; i < 40; i++)
+		cr_assert_eq(vm_state(b.vms[i].vm), VM_DONE, "vm %u: %s", i, b.vms[i].vm->reason);
+	bed_fini(&b);
+}
+
+Test(runner, threads_wake_up)
+{
+	struct bed b;
+
+	bed_init(&b, &small_host);
+	cr_assert_eq(runner_launch(b.runner), 0);
+	fake_script = counting_script;
+	for (unsigned int n = 1; n <= 100; n++) {
+		/* Both pCPUs are asleep, or about to be. */
+		start(add_vm(&b, 0));
+		wait_ended(&b, n);
+		del_vm(&b, 0);
+	}
+	bed_fini(&b);
+}
+
+Test(runner, never_started_and_paused_vms_can_be_destroyed)
+{
+	struct bed b;
+
+	bed_init(&b, &small_host);
+	fake_script = endless_script;
+	add_vm(&b, 0);
+	del_vm(&b, 0);
+	cr_assert_eq(runner_launch(b.runner), 0);
+	add_vm(&b, 0);
+	del_vm(&b, 0);
+	start(add_vm(&b, 1));
+	vm_pause(b.vms[1].vm);
+	cr_assert_eq(vm_state(b.vms[1].vm), VM_PAUSED);
+	del_vm(&b, 1);
+	bed_fini(&b);
+}
+
+Test(runner, vm_create_refuses_and_undoes)
+{
+	struct image img = fake_image();
+	struct bed b;
+	struct vpmu_account *vm_account, *vcpu_account;
+	struct vm_opts o = {.name = "bad", .vcpus = 1, .memory_bytes = 4 << 20, .image = &img};
+	struct vm *vm;
+	char err[256];
+
+	bed_init(&b, &small_host);
+	fake_script = counting_script;
+	cr_assert_eq(vpmu_account_create(vpmu_host_root(b.host), NULL, &vm_account), 0);
+	cr_assert_eq(vpmu_account_create(vm_account, NULL, &vcpu_account), 0);
+	o.ops = &fake_ops;
+	o.sched = runner_sched(b.runner);
+	o.account = vm_account;
+	o.vcpu_accounts = &vcpu_account;
+	o.pmu = (struct vpmu_guest_cfg){.model = VPMU_GUEST_INTEL_V2, .gp = 99};
+	cr_assert_eq(vm_create(&o, &vm, err, sizeof(err)), -EINVAL);
+	cr_assert(strstr(err, "vm bad: PMU model intel-v2 with gp = 99"), "%s", err);
+	o.pmu.gp = 0;
+	img.bytes = 10;
+	cr_assert_eq(vm_create(&o, &vm, err, sizeof(err)), -ENOEXEC);
+	cr_assert(strstr(err, "fake.elf"), "%s", err);
+	cr_assert_eq(vpmu_account_del(vcpu_account), 0);
+	cr_assert_eq(vpmu_account_del(vm_account), 0);
+	bed_fini(&b);
+}
