@@ -18,7 +18,7 @@ static void collect(struct vpmu_pcpu *p, void *arg)
 
 	pthread_mutex_lock(&p->host->tree_lock);
 	for (unsigned int s = 0; s < VPMU_MAX_SLOTS; s++) {
-		uint64_t charged = p->retired[s];
+		uint64_t charged = p->retired[s] + p->unclaimed[s];
 
 		if (!(p->bound & VPMU_BIT(s)) || (p->unsup & VPMU_BIT(s)) || rows->n == rows->room)
 			continue;

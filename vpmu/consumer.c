@@ -31,13 +31,64 @@ static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *
 	};
 }
 
-/* Replace the published binding. Release: a reader that finds @b finds its contents. */
+/*
+ * Replace the published binding. Release: a reader that finds @b finds its contents. The exchange
+ * is also a full barrier: totals that the caller reads next are at least as new as those of any
+ * reader that still found the old binding current (binding_value).
+ */
 static void publish(struct vpmu_consumer *c, struct vpmu_binding *b, struct vpmu_pool *pool)
 {
-	struct vpmu_binding *old = c->binding;
+	pool_retire(pool, __atomic_exchange_n(&c->binding, b, __ATOMIC_SEQ_CST));
+}
 
-	store_release(&c->binding, b);
-	pool_retire(pool, old);
+#define CUT_UNSET UINT64_MAX
+
+/* First come, first served: everybody who meets the binding uses the winner's number. */
+static void decide(uint64_t *cut, uint64_t *mine)
+{
+	uint64_t expected = CUT_UNSET;
+
+	if (!__atomic_compare_exchange_n(cut, &expected, *mine, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		*mine = expected;
+}
+
+/*
+ * What a binding says its consumer counted. A binding that stops while other threads go on charging
+ * its account has no last value when it is published: the first who looks decides it, and nobody
+ * can have seen more through the binding before. In RCU.
+ */
+static struct vpmu_sum binding_value(struct vpmu_binding *b)
+{
+	struct vpmu_sum sum = {0};
+
+	if (b->slot < 0)
+		return b->acc;
+	if (b->stopping) {
+		sum = (struct vpmu_sum){load_acquire(&b->cut.count), load_acquire(&b->cut.time_ns),
+					load_acquire(&b->cut.idle_ns)};
+		if (sum.count != CUT_UNSET && sum.time_ns != CUT_UNSET && sum.idle_ns != CUT_UNSET)
+			return since(&b->acc, &sum, &b->base);
+		sum = (struct vpmu_sum){0};
+	}
+	account_sum(b->account, b->slot, &sum);
+	if (b->stopping) {
+		decide(&b->cut.count, &sum.count);
+		decide(&b->cut.time_ns, &sum.time_ns);
+		decide(&b->cut.idle_ns, &sum.idle_ns);
+	}
+	return since(&b->acc, &sum, &b->base);
+}
+
+static struct vpmu_sum value_now(const struct vpmu_consumer *c)
+{
+	struct vpmu_sum v = {0};
+
+	urcu_memb_read_lock();
+	if (c->binding)
+		v = binding_value(c->binding);
+	urcu_memb_read_unlock();
+	return v;
 }
 
 /* ---- which slots an account uses ---- */
@@ -65,7 +116,29 @@ static void keys_del(struct vpmu_account *a, int slot, bool local)
 	__atomic_add_fetch(local ? &a->gen : &a->host->tree_gen, 1, __ATOMIC_RELEASE);
 }
 
+static void release(struct vpmu_consumer *c)
+{
+	keys_del(c->account, c->slot, c->local);
+	slot_put(c->account->host, c->slot);
+	c->slot = -1;
+}
+
 /* ---- starting and stopping ---- */
+
+/* A control consumer may be counted by several kinds of pCPU, some of which come later: it is as
+ * good as the worst that has taken its slot up. A vCPU's own is as its pCPU says. */
+static enum vpmu_quality quality_now(const struct vpmu_binding *b)
+{
+	enum vpmu_quality q = b->quality;
+
+	if (!b->local && b->slot >= 0 && !b->stopping) {
+		unsigned int seen = load_relaxed(&b->account->host->slot[b->slot].quality);
+
+		if (seen > q)
+			q = (enum vpmu_quality)seen;
+	}
+	return q;
+}
 
 /* The account's totals become current as far as @slot is concerned. Owner of @p. */
 static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
@@ -87,21 +160,42 @@ static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p, struct vpm
 	publish(c, b, p->pool);
 }
 
-/* Fold what was counted into the spare binding and publish that. Totals are current. */
-static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool, bool local)
+/* What was said when it was added holds until the pCPUs it ran on know better. */
+static bool supported_now(const struct vpmu_binding *b, const struct vpmu_sum *v)
+{
+	if (v->idle_ns < v->time_ns)
+		return true;
+	if (b->slot < 0 || b->stopping || !v->time_ns)
+		return b->supported;
+	return b->supported && !account_unsupported(b->account, b->slot);
+}
+
+/*
+ * End the current binding with the spare one. Totals were current at some moment of this call. In
+ * the local form nobody else charges the account; in the control form others do all the time, so
+ * the last value is decided after publication.
+ */
+static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
 {
 	struct vpmu_binding *b = c->spare;
-	struct vpmu_sum now = sum_of(c->account, c->slot);
+	struct vpmu_sum v = value_now(c);
 
 	*b = *c->binding;
-	b->acc = since(&c->binding->acc, &now, &c->binding->base);
-	b->base = (struct vpmu_sum){0};
-	b->slot = -1;
+	b->quality = quality_now(b);
+	urcu_memb_read_lock();
+	b->supported = supported_now(b, &v);
+	urcu_memb_read_unlock();
 	c->spare = NULL;
+	if (c->local) {
+		b->acc = v;
+		b->slot = -1;
+	} else {
+		b->stopping = true;
+		b->cut = (struct vpmu_sum){CUT_UNSET, CUT_UNSET, CUT_UNSET};
+	}
 	publish(c, b, pool);
-	keys_del(c->account, c->slot, local);
-	slot_put(c->account->host, c->slot);
-	c->slot = -1;
+	value_now(c); /* decided before the slot can get another key */
+	release(c);
 }
 
 /* A binding that is about to start, and a spare one to stop with. */
@@ -118,9 +212,10 @@ static struct vpmu_binding *prepare(struct vpmu_consumer *c, struct vpmu_pool *p
 		*b = (struct vpmu_binding){
 			.slot = c->slot,
 			.account = c->account,
-			.acc = c->binding ? c->binding->acc : (struct vpmu_sum){0},
+			.acc = value_now(c),
 			.quality = c->quality,
 			.supported = c->supported,
+			.local = c->local,
 		};
 	return b;
 }
@@ -178,7 +273,7 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 	if (c->slot < 0)
 		return;
 	local_charge(p, c->account, c->slot);
-	stop(c, p->pool, true);
+	stop(c, p->pool);
 }
 
 /* ---- control form: many at once ---- */
@@ -205,13 +300,6 @@ static int ctl_take(struct vpmu_consumer *c)
 	return 0;
 }
 
-static void ctl_untake(struct vpmu_consumer *c)
-{
-	keys_del(c->account, c->slot, false);
-	slot_put(c->account->host, c->slot);
-	c->slot = -1;
-}
-
 /* After the sync: every count from before the call is in the totals. */
 static int ctl_start(struct vpmu_consumer *c)
 {
@@ -226,11 +314,11 @@ static int ctl_start(struct vpmu_consumer *c)
 
 /* ---- public ---- */
 
-static int init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key)
+static int init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key, bool local)
 {
 	if (!vpmu_key_valid(key))
 		return -EINVAL;
-	*c = (struct vpmu_consumer){.account = account, .key = key, .slot = -1};
+	*c = (struct vpmu_consumer){.account = account, .key = key, .slot = -1, .local = local};
 	__atomic_add_fetch(&account->nr_consumers, 1, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -249,16 +337,16 @@ static void fini(struct vpmu_consumer *c, struct vpmu_pool *pool)
 }
 
 /* Forget a consumer whose totals are current. */
-static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, bool local,
-		struct vpmu_value *last)
+static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, struct vpmu_value *last)
 {
-	if (last)
+	if (last) {
+		/* Nobody may have read more than what is returned as the last value. */
+		if (c->slot >= 0 && !c->local)
+			stop(c, pool);
 		vpmu_consumer_read(c, last);
-	if (c->slot >= 0) {
-		keys_del(c->account, c->slot, local);
-		slot_put(c->account->host, c->slot);
-		c->slot = -1;
 	}
+	if (c->slot >= 0)
+		release(c);
 	fini(c, pool);
 }
 
@@ -269,7 +357,7 @@ int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpm
 
 	if (!pcpu)
 		return vpmu_consumer_add_many(&c, &account, &key, 1, NULL);
-	ret = init(c, account, key);
+	ret = init(c, account, key, true);
 	if (ret)
 		return ret;
 	ask_pmu(c, pcpu->pmu);
@@ -292,10 +380,10 @@ int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 		host_sync_locked(host, NULL, NULL);
 		ret = ctl_start(c);
 		if (ret)
-			ctl_untake(c);
+			release(c);
 	}
 	pthread_mutex_unlock(&host->ctl_lock);
-	return ret;
+	return ret ? ret : c->supported ? 0 : -EOPNOTSUPP;
 }
 
 void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
@@ -309,7 +397,7 @@ void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 	pthread_mutex_lock(&host->ctl_lock);
 	if (c->slot >= 0) {
 		host_sync_locked(host, NULL, NULL);
-		stop(c, host->pool, false);
+		stop(c, host->pool);
 	}
 	pthread_mutex_unlock(&host->ctl_lock);
 }
@@ -322,7 +410,7 @@ void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct v
 	}
 	if (c->slot >= 0)
 		local_charge(pcpu, c->account, c->slot);
-	del(c, pcpu->pool, true, last);
+	del(c, pcpu->pool, last);
 }
 
 int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
@@ -338,7 +426,7 @@ int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const 
 	host = account[0]->host;
 	pthread_mutex_lock(&host->ctl_lock);
 	for (i = 0; i < n; i++) {
-		ret = init(c[i], account[i], key[i]);
+		ret = init(c[i], account[i], key[i], false);
 		if (ret)
 			goto fail;
 		inited++;
@@ -362,7 +450,7 @@ fail:
 		*failed = i;
 	for (size_t k = 0; k < inited; k++) {
 		if (k < taken)
-			ctl_untake(c[k]);
+			release(c[k]);
 		fini(c[k], host->pool);
 	}
 	pthread_mutex_unlock(&host->ctl_lock);
@@ -379,13 +467,13 @@ void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_valu
 	pthread_mutex_lock(&host->ctl_lock);
 	host_sync_locked(host, NULL, NULL);
 	for (size_t i = 0; i < n; i++)
-		del(c[i], host->pool, false, last ? &last[i] : NULL);
+		del(c[i], host->pool, last ? &last[i] : NULL);
 	pthread_mutex_unlock(&host->ctl_lock);
 }
 
 void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 {
-	struct vpmu_sum sum, v;
+	struct vpmu_sum v;
 	struct vpmu_binding *b;
 
 	*out = (struct vpmu_value){0};
@@ -394,12 +482,7 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 		b = load_acquire(&c->binding);
 		if (!b)
 			goto out;
-		v = b->acc;
-		if (b->slot >= 0) {
-			sum = (struct vpmu_sum){0};
-			account_sum(b->account, b->slot, &sum);
-			v = since(&b->acc, &sum, &b->base);
-		}
+		v = binding_value(b);
 		/* The totals may be newer than the end of this binding: only if it is still the
 		 * current one does the difference belong to us. The loads of totals are acquire, so
 		 * this one comes after them. Whoever interrupted the writer never loops. */
@@ -407,10 +490,8 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 	out->count = v.count;
 	out->enabled_ns = v.time_ns;
 	out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
-	out->quality = b->quality;
-	out->supported = b->supported;
-	if (b->slot >= 0 && out->running_ns == 0 && out->enabled_ns)
-		out->supported = out->supported && !account_unsupported(b->account, b->slot);
+	out->quality = quality_now(b);
+	out->supported = supported_now(b, &v);
 out:
 	urcu_memb_read_unlock();
 }

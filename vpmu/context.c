@@ -30,7 +30,8 @@ int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 {
 	struct vpmu_cell *own_cell, *group_cell = NULL;
 
-	if (ctx->pcpu == pcpu)
+	/* The cell tells a pCPU from another one at the address of one that is gone. */
+	if (ctx->pcpu == pcpu && load_relaxed(&ctx->own_cell->pcpu) == pcpu)
 		return 0;
 	own_cell = account_cell(ctx->own, pcpu);
 	if (ctx->group)

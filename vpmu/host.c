@@ -104,7 +104,7 @@ int vpmu_pcpu_create(struct vpmu_host *host, struct vpmu_hostpmu *pmu, unsigned 
 		goto fail;
 	p->ctx = &p->host_ctx;
 	p->account = host->other;
-	p->cell = p->other = p->host_ctx.own_cell;
+	p->cell = p->host_ctx.own_cell;
 	p->time_snap = pmu->ops->now(pmu);
 	pthread_mutex_lock(&host->ctl_lock);
 	pcpu_refresh(p);
@@ -134,7 +134,7 @@ int vpmu_pcpu_destroy(struct vpmu_pcpu *p)
 	}
 	pcpu_refresh(p);
 	pthread_mutex_unlock(&p->lock);
-	ret = account_fold_cell(p->other);
+	ret = account_fold_cell(p->host_ctx.own_cell);
 	if (ret)
 		goto out;
 	for (uint32_t ctrs = p->ctrs_used; ctrs; ctrs &= ctrs - 1) {

@@ -33,8 +33,9 @@
 /* ---- slots ---- */
 
 struct vpmu_slot {
-	vpmu_key_t key;	   /* 0: never used */
-	unsigned int refs; /* enabled consumers; may be taken to 1 under slots_lock only */
+	vpmu_key_t key;	      /* 0: never used */
+	unsigned int refs;    /* enabled consumers; may be taken to 1 under slots_lock only */
+	unsigned int quality; /* worst enum vpmu_quality of the pCPUs that took it up */
 };
 
 #define VPMU_SLOT_HASH 256
@@ -112,11 +113,10 @@ struct vpmu_pcpu {
 	struct vpmu_context *ctx; /* who runs; &host_ctx for the host */
 	struct vpmu_account *account;
 	struct vpmu_cell *cell;
-	struct vpmu_cell *other; /* the host account's cell here */
-	uint64_t keys;		 /* slots in use by the running account */
-	uint64_t active;	 /* slots that have a counter */
-	uint64_t bound;		 /* slots whose key this pCPU knows */
-	uint64_t unsup;		 /* of those: keys this PMU cannot count */
+	uint64_t keys;	 /* slots in use by the running account */
+	uint64_t active; /* slots that have a counter */
+	uint64_t bound;	 /* slots whose key this pCPU knows */
+	uint64_t unsup;	 /* of those: keys this PMU cannot count */
 	uint64_t slots_gen;
 	uint64_t time_snap;
 	uint64_t sync_req, sync_ack;			 /* under lock but for the owner's poll */
@@ -137,6 +137,7 @@ struct vpmu_pcpu {
 	uint64_t hw_at_key[VPMU_MAX_SLOTS];
 	uint64_t bind_value[VPMU_MAX_SLOTS];
 	uint64_t retired[VPMU_MAX_SLOTS]; /* under tree_lock */
+	__u64 unclaimed[VPMU_MAX_SLOTS];  /* counted while nobody who ran asked for it */
 
 	bool online; /* under lock to change */
 	unsigned int id;
@@ -149,14 +150,17 @@ struct vpmu_pcpu {
 	struct rcu_head rcu;
 };
 
-/* One consumer's state, immutable once published. */
+/* One consumer's state, immutable once published, but for the one decision in cut. */
 struct vpmu_binding {
 	int slot; /* -1: not counting */
 	struct vpmu_account *account;
 	struct vpmu_sum base; /* the account's sum when it started */
 	struct vpmu_sum acc;  /* counted before that */
-	enum vpmu_quality quality;
+	struct vpmu_sum cut;  /* stopping: the account's sum when it stopped, or CUT_UNSET */
+	bool stopping;
+	bool local;
 	bool supported;
+	enum vpmu_quality quality;
 	struct vpmu_binding *next; /* in a pool only */
 };
 

@@ -3,9 +3,9 @@
  * The switch path: who runs on a pCPU, and who is charged.
  *
  * A counter is read when the running account or the next one uses its slot; what it counted since
- * its last reading is charged to the running account if that uses the slot, and to the host
- * account otherwise (nobody asked for it). So every count is charged exactly once, whoever comes
- * and goes. Contexts whose account and keys are equal need no PMU work at all.
+ * its last reading is charged to the running account if that uses the slot, and to nobody (the
+ * pCPU's unclaimed counts) otherwise. So every count is charged exactly once, whoever comes and
+ * goes. Contexts whose account and keys are equal need no PMU work at all.
  *
  * Everything here runs on the owner of the pCPU, or on a control thread that holds pcpu->lock
  * while the pCPU is offline.
@@ -42,7 +42,7 @@ static inline void charge_time(struct vpmu_pcpu *p)
 		charge_idle(p, idle, dt);
 }
 
-static inline void charge_to(struct vpmu_pcpu *p, struct vpmu_cell *cell, uint64_t slots)
+static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 {
 	struct vpmu_hostpmu *pmu = p->pmu;
 	uint64_t (*read)(struct vpmu_hostpmu *, unsigned int) = pmu->ops->read;
@@ -51,13 +51,13 @@ static inline void charge_to(struct vpmu_pcpu *p, struct vpmu_cell *cell, uint64
 
 	for (; slots; slots &= slots - 1) {
 		s = (uint64_t)__builtin_ctzll(slots);
-		vpmu_charge(&cell->counts.total[s], &p->snap[s], read(pmu, p->ctr[s]), width_mask);
+		vpmu_charge(&total[s], &p->snap[s], read(pmu, p->ctr[s]), width_mask);
 	}
 }
 
-static COLD void charge_other(struct vpmu_pcpu *p, uint64_t slots)
+static COLD void charge_unclaimed(struct vpmu_pcpu *p, uint64_t slots)
 {
-	charge_to(p, p->other, slots);
+	charge_to(p, p->unclaimed, slots);
 }
 
 static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
@@ -66,9 +66,9 @@ static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 
 	slots &= p->active;
 	others = slots & ~p->keys;
-	charge_to(p, p->cell, slots & p->keys);
+	charge_to(p, p->cell->counts.total, slots & p->keys);
 	if (unlikely(others))
-		charge_other(p, others);
+		charge_unclaimed(p, others);
 }
 
 void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
@@ -239,6 +239,15 @@ static void revalidate(struct vpmu_pcpu *p)
 	}
 }
 
+static void raise_quality(struct vpmu_slot *slot, unsigned int q)
+{
+	unsigned int old = load_relaxed(&slot->quality);
+
+	while (old < q && !__atomic_compare_exchange_n(&slot->quality, &old, q, true,
+						       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 /* First use of some slots on this pCPU. */
 static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 {
@@ -253,7 +262,9 @@ static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 		}
 		p->elig[s] = p->pmu->ops->eligible(p->pmu, key);
 		p->bound |= VPMU_BIT(s);
-		if (!p->elig[s])
+		if (p->elig[s])
+			raise_quality(&p->host->slot[s], p->pmu->ops->quality(p->pmu, key));
+		else
 			store_relaxed(&p->unsup, p->unsup | VPMU_BIT(s));
 	}
 }

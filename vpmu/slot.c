@@ -52,6 +52,7 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key)
 	}
 	if (slot >= 0) {
 		if (host->slot[slot].key != key) {
+			store_relaxed(&host->slot[slot].quality, 0);
 			store_relaxed(&host->slot[slot].key, key);
 			/* pCPUs that know the slot by its old key must look again before they
 			 * see it in anyone's keys (context_update in pcpu.c). */

@@ -45,7 +45,7 @@ struct vpmu_host *vpmu_host_create(void);
 void vpmu_host_destroy(struct vpmu_host *host);
 
 /* vpmu_host_root / vpmu_host_other - the account of the whole host, and its child "host": the
- * account of everything that runs in no VM-cgroup and of counts nobody asked for. */
+ * account of everything that runs in no VM-cgroup. */
 struct vpmu_account *vpmu_host_root(struct vpmu_host *host);
 struct vpmu_account *vpmu_host_other(struct vpmu_host *host);
 
@@ -58,8 +58,8 @@ void vpmu_host_sync(struct vpmu_host *host);
 
 /* Figures for "how many consumers are served by how many counters". Any thread. */
 struct vpmu_sharing {
-	unsigned int consumers;     /* enabled consumers */
-	unsigned int keys;          /* distinct keys they use */
+	unsigned int consumers;	    /* enabled consumers */
+	unsigned int keys;	    /* distinct keys they use */
 	unsigned int host_counters; /* hardware counters bound now, over all pCPUs */
 };
 void vpmu_host_sharing(struct vpmu_host *host, struct vpmu_sharing *out);
@@ -134,7 +134,7 @@ struct vpmu_context {
 	struct vpmu_cell *cell;
 	uint64_t cookie;   /* the account's cookie when @keys was computed */
 	uint64_t tree_gen; /* likewise of the host */
-	uint64_t keys;     /* slots in use by the account and its ancestors */
+	uint64_t keys;	   /* slots in use by the account and its ancestors */
 };
 
 /* vpmu_context_init - @group may be NULL (then @own is always charged). Takes a reference on
@@ -163,7 +163,7 @@ void vpmu_pcpu_switch(struct vpmu_pcpu *pcpu, struct vpmu_context *next);
 /* ---- consumers --------------------------------------------------------------------------- */
 
 struct vpmu_value {
-	uint64_t count;      /* events counted, never scaled */
+	uint64_t count;	     /* events counted, never scaled */
 	uint64_t enabled_ns; /* the account ran while the consumer was enabled */
 	uint64_t running_ns; /* of that: a host counter was counting (= enabled: exact) */
 	enum vpmu_quality quality;
@@ -181,7 +181,8 @@ struct vpmu_consumer {
 	struct vpmu_binding *spare;   /* so that disabling cannot fail */
 	struct vpmu_account *account;
 	vpmu_key_t key;
-	int slot; /* -1: disabled or unsupported */
+	int slot;   /* -1: disabled or unsupported */
+	bool local; /* the form it was added in */
 	bool supported;
 	enum vpmu_quality quality;
 };
@@ -191,6 +192,8 @@ struct vpmu_consumer {
  * Local form (@pcpu not NULL): the account's vCPU is @pcpu's and the caller owns @pcpu; O(1), no
  * lock and no allocation when the key is in use already. Control form (@pcpu NULL): any account;
  * waits for every pCPU to pass a safe point, so that no count from before the call is included.
+ * A consumer keeps to the form it was added in. Reading and control calls walk the accounts below;
+ * for a vCPU's account there are none.
  * -EOPNOTSUPP: no host PMU here counts the key (the consumer is added all the same, reads as
  * unsupported, and must be deleted); -ENOSPC: all VPMU_MAX_SLOTS slots in use (not added);
  * -EINVAL: bad key (not added); -ENOMEM (not added).
@@ -218,7 +221,8 @@ void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_valu
 /*
  * vpmu_consumer_read - the value as of the last switch or flush of the pCPUs concerned; for an
  * exact one call vpmu_pcpu_flush (owner) or vpmu_host_sync (control) first. Any context: signal
- * handlers included, never blocks, never goes back.
+ * handlers included, never blocks; count and enabled_ns never go back. A read in the middle of a
+ * charge can show running_ns one interval ahead for a slot without a counter.
  */
 void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out);
 
@@ -228,10 +232,11 @@ void vpmu_rcu_free(void *ptr);
 /* ---- conservation (I1) ------------------------------------------------------------------- */
 
 struct vpmu_conservation {
-	unsigned int pcpu;  /* vpmu_pcpu_id */
+	unsigned int pcpu; /* vpmu_pcpu_id */
 	vpmu_key_t key;
-	uint64_t hardware;  /* what the host's counter counted, over all its binds */
-	uint64_t charged;   /* the sum over all accounts, removed ones included */
+	uint64_t hardware; /* what the host's counter counted, over all its binds */
+	uint64_t charged;  /* the sum over all accounts, removed ones included, and of what was
+			    * counted while somebody ran who had not asked for it */
 };
 
 /*
