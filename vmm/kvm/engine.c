@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The KVM engine: /dev/kvm behind vmm/engine.h. This file opens it and says in one line what is
+ * missing when it cannot be used.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vmm/kvm/kvm_priv.h"
+
+static int refuse(char *why, size_t why_len, int rc, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int refuse(char *why, size_t why_len, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (why && why_len) {
+		va_start(ap, fmt);
+		vsnprintf(why, why_len, fmt, ap);
+		va_end(ap);
+	}
+	return rc;
+}
+
+/* Kernel Documentation/virt/kvm/api.rst; the version is that from which Linux has it. */
+static const struct {
+	int cap;
+	const char *name;
+	const char *since;
+} required_caps[] = {
+	{KVM_CAP_USER_MEMORY, "KVM_CAP_USER_MEMORY", "2.6.26"},
+	{KVM_CAP_SET_TSS_ADDR, "KVM_CAP_SET_TSS_ADDR", "2.6.26"},
+	{KVM_CAP_EXT_CPUID, "KVM_CAP_EXT_CPUID", "2.6.26"},
+	{KVM_CAP_USER_NMI, "KVM_CAP_USER_NMI", "2.6.29"},
+	{KVM_CAP_VCPU_EVENTS, "KVM_CAP_VCPU_EVENTS", "2.6.33"},
+	{KVM_CAP_IMMEDIATE_EXIT, "KVM_CAP_IMMEDIATE_EXIT", "4.11"},
+	{KVM_CAP_X86_USER_SPACE_MSR, "KVM_CAP_X86_USER_SPACE_MSR", "5.10"},
+	{KVM_CAP_X86_MSR_FILTER, "KVM_CAP_X86_MSR_FILTER", "5.10"},
+};
+
+static void on_kick(int sig)
+{
+	/* Its arrival ends KVM_RUN; immediate_exit covers the time before. Nothing to do. */
+}
+
+static int install_kick(char *why, size_t why_len)
+{
+	struct sigaction sa = {.sa_handler = on_kick}, old;
+
+	if (sigaction(VMM_KVM_KICK_SIGNAL, NULL, &old))
+		return refuse(why, why_len, -errno, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
+			      strerror(errno));
+	if (old.sa_handler == on_kick)
+		return 0;
+	if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)
+		return refuse(why, why_len, -EBUSY,
+			      "signal %d, which the KVM engine needs, has a handler already",
+			      VMM_KVM_KICK_SIGNAL);
+	sigemptyset(&sa.sa_mask);
+	/* No SA_RESTART: the point is that KVM_RUN returns EINTR. */
+	if (sigaction(VMM_KVM_KICK_SIGNAL, &sa, NULL))
+		return refuse(why, why_len, -errno, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
+			      strerror(errno));
+	return 0;
+}
+
+static const char *open_hint(int err)
+{
+	switch (err) {
+	case ENOENT:
+		return "; load the kvm module, or use the soft engine";
+	case EACCES:
+	case EPERM:
+		return "; this user may not (group kvm), or use the soft engine";
+	case ENXIO:
+	case ENODEV:
+		return "; the kvm module found no usable CPU virtualization, use the soft engine";
+	default:
+		return "";
+	}
+}
+
+/* The device is there; can it do what we need? */
+static int check_device(struct vmm_engine *e, const char *path, char *why, size_t why_len)
+{
+	int rc = kvm_ioctl(e->fd, KVM_GET_API_VERSION, 0);
+	size_t i;
+
+	if (rc < 0)
+		return refuse(why, why_len, rc == -ENOTTY ? -ENODEV : rc,
+			      "%s: not a KVM device (KVM_GET_API_VERSION: %s)", path,
+			      strerror(-rc));
+	if (rc != KVM_API_VERSION)
+		return refuse(why, why_len, -EPROTO, "%s: KVM API version %d; accepted: %d", path,
+			      rc, KVM_API_VERSION);
+
+	for (i = 0; i < sizeof(required_caps) / sizeof(required_caps[0]); i++) {
+		rc = kvm_ioctl(e->fd, KVM_CHECK_EXTENSION,
+			       (void *)(unsigned long)required_caps[i].cap);
+		if (rc <= 0)
+			return refuse(why, why_len, -EOPNOTSUPP,
+				      "%s: lacks %s; accepted: a KVM of Linux %s or later", path,
+				      required_caps[i].name, required_caps[i].since);
+	}
+
+	rc = kvm_ioctl(e->fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+	if (rc < (int)sizeof(struct kvm_run))
+		return refuse(why, why_len, rc < 0 ? rc : -EPROTO,
+			      "%s: KVM_GET_VCPU_MMAP_SIZE says %d; accepted: at least %zu", path,
+			      rc, sizeof(struct kvm_run));
+	e->run_bytes = (size_t)rc;
+
+	/* Only making a VM shows whether another hypervisor holds the CPUs. */
+	rc = kvm_ioctl(e->fd, KVM_CREATE_VM, 0);
+	if (rc < 0)
+		return refuse(why, why_len, rc, "%s: KVM_CREATE_VM: %s%s", path, strerror(-rc),
+			      rc == -EBUSY ? "; another hypervisor uses the CPU's virtualization"
+					   : "");
+	close(rc);
+	return 0;
+}
+
+int vmm_kvm_open_path(const char *path, struct vmm_engine **out, char *why, size_t why_len)
+{
+	struct vmm_engine *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return refuse(why, why_len, -ENOMEM, "%s: out of memory", path);
+	e->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (e->fd < 0) {
+		rc = refuse(why, why_len, -errno, "%s: %s%s", path, strerror(errno),
+			    open_hint(errno));
+		goto err_free;
+	}
+	rc = check_device(e, path, why, why_len);
+	if (rc)
+		goto err_close;
+	rc = install_kick(why, why_len);
+	if (rc)
+		goto err_close;
+	*out = e;
+	return 0;
+
+err_close:
+	close(e->fd);
+err_free:
+	free(e);
+	return rc;
+}
+
+static int engine_open(struct vmm_engine **e, char *why, size_t why_len)
+{
+	return vmm_kvm_open_path("/dev/kvm", e, why, why_len);
+}
+
+static void engine_close(struct vmm_engine *e)
+{
+	if (!e)
+		return;
+	close(e->fd);
+	free(e);
+}
+
+int vmm_kvm_supported_cpuid(struct vmm_engine *e, struct kvm_cpuid_entry2 *entries, size_t *n)
+{
+	struct kvm_cpuid2 *table;
+	int rc;
+
+	/* KVM_MAX_CPUID_ENTRIES of the kernel is 256. */
+	table = calloc(1, sizeof(*table) + 256 * sizeof(table->entries[0]));
+	if (!table)
+		return -ENOMEM;
+	table->nent = 256;
+	rc = kvm_ioctl(e->fd, KVM_GET_SUPPORTED_CPUID, table);
+	if (rc < 0)
+		goto out;
+	if (table->nent > *n)
+		rc = -E2BIG;
+	else
+		memcpy(entries, table->entries, table->nent * sizeof(table->entries[0]));
+	*n = table->nent;
+out:
+	free(table);
+	return rc;
+}
+
+const struct vmm_engine_ops vmm_kvm_ops = {
+	.name = "kvm",
+	.rdpmc_exits = false,
+	.open = engine_open,
+	.close = engine_close,
+	.vm_create = kvm_vm_create,
+	.vm_destroy = kvm_vm_destroy,
+	.vm_trap_msrs = kvm_vm_trap_msrs,
+	.vcpu_create = kvm_vcpu_create,
+	.vcpu_destroy = kvm_vcpu_destroy,
+	.set_cpuid = kvm_vcpu_set_cpuid,
+	.get_regs = kvm_vcpu_get_regs,
+	.set_regs = kvm_vcpu_set_regs,
+	.get_sregs = kvm_vcpu_get_sregs,
+	.set_sregs = kvm_vcpu_set_sregs,
+	.run = kvm_vcpu_run,
+	.kick = kvm_vcpu_kick,
+	.interrupt = kvm_vcpu_interrupt,
+	.nmi = kvm_vcpu_nmi,
+	.guest_tsc = kvm_vcpu_guest_tsc,
+};

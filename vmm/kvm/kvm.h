@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the KVM engine offers beyond vmm/engine.h. Users other than tests and `check` need only
+ * vmm_kvm_ops.
+ */
+#ifndef VMM_KVM_KVM_H
+#define VMM_KVM_KVM_H
+
+#include <signal.h>
+
+#include "vmm/engine.h"
+
+/*
+ * The signal that takes a vCPU thread out of KVM_RUN (kick). The engine installs a handler that
+ * does nothing, without SA_RESTART, and unblocks the signal in each thread that calls run(). The
+ * rest of the process leaves it alone. One that comes late may give a slow system call of that
+ * thread EINTR.
+ */
+#define VMM_KVM_KICK_SIGNAL (SIGRTMIN + 4)
+
+/* Guest RAM ends below KVM's own pages at the top of the first 4 GiB (vm.c). */
+#define VMM_KVM_MAX_RAM 0xffe00000ull
+
+/* vmm_kvm_open_path - vmm_kvm_ops.open with another device file than /dev/kvm. */
+int vmm_kvm_open_path(const char *path, struct vmm_engine **e, char *why, size_t why_len);
+
+/*
+ * vmm_kvm_supported_cpuid - what this host's KVM can show a guest (KVM_GET_SUPPORTED_CPUID), up
+ * to *n entries into @e; *n = how many there are. -E2BIG when they do not fit. Any thread.
+ */
+int vmm_kvm_supported_cpuid(struct vmm_engine *e, struct kvm_cpuid_entry2 *entries, size_t *n);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Shared by the engine's own files only. */
+#ifndef VMM_KVM_KVM_PRIV_H
+#define VMM_KVM_KVM_PRIV_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+
+#include "vmm/kvm/kvm.h"
+
+struct vmm_engine {
+	int fd;		  /* /dev/kvm */
+	size_t run_bytes; /* of a vCPU's struct kvm_run mapping */
+};
+
+struct vmm_engine_vm {
+	struct vmm_engine *engine;
+	int fd;
+};
+
+/* What the next run() must hand back to the guest before it goes on. */
+enum kvm_pending {
+	KVM_PENDING_NONE = 0,
+	KVM_PENDING_IO,	     /* an element was delivered: take its data */
+	KVM_PENDING_IO_NEXT, /* elements of a string instruction are left to deliver */
+	KVM_PENDING_RDMSR,
+	KVM_PENDING_WRMSR
+};
+
+struct vmm_engine_vcpu {
+	struct vmm_engine_vm *vm;
+	int fd;
+	struct kvm_run *kr; /* shared with the kernel */
+	size_t kr_bytes;
+
+	enum kvm_pending pending;
+	uint32_t io_done; /* elements of kr->io delivered so far */
+
+	bool irq_pending; /* irq_vector waits until the guest takes interrupts */
+	uint8_t irq_vector;
+	bool irq_ready; /* as of the last exit, and nobody touched the registers since */
+
+	uint64_t tsc; /* ticks inside of KVM_RUN so far */
+
+	_Atomic int tid; /* thread inside of run(), or 0 */
+};
+
+/* ioctl() that returns the result or -errno. */
+static inline int kvm_ioctl(int fd, unsigned long request, void *arg)
+{
+	int rc = ioctl(fd, request, arg);
+
+	return rc < 0 ? -errno : rc;
+}
+
+/* vm.c */
+int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm);
+void kvm_vm_destroy(struct vmm_engine_vm *vm);
+int kvm_vm_trap_msrs(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
+
+/* vcpu.c */
+int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
+void kvm_vcpu_destroy(struct vmm_engine_vcpu *v);
+int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
+int kvm_vcpu_get_regs(struct vmm_engine_vcpu *v, struct kvm_regs *r);
+int kvm_vcpu_set_regs(struct vmm_engine_vcpu *v, const struct kvm_regs *r);
+int kvm_vcpu_get_sregs(struct vmm_engine_vcpu *v, struct kvm_sregs *s);
+int kvm_vcpu_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s);
+int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run);
+void kvm_vcpu_kick(struct vmm_engine_vcpu *v);
+int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector);
+int kvm_vcpu_nmi(struct vmm_engine_vcpu *v);
+uint64_t kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v);
+
+/* exit.c: KVM_EXIT_* to VMM_EXIT_*. False: nothing for the caller, enter again. */
+bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run);
+/* Hand the caller's answer to the last exit to the kernel. */
+void kvm_exit_complete(struct vmm_engine_vcpu *v, const struct vmm_run *run);
+/* The next element of a string instruction, when KVM_PENDING_IO_NEXT. */
+void kvm_exit_next_io(struct vmm_engine_vcpu *v, struct vmm_run *run);
+
+#endif

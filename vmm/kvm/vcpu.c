@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A vCPU of the KVM engine: KVM_RUN, what comes before it (answers, interrupts) and what ends it
+ * early (kicks).
+ *
+ * Kicks lose no race: kick() sets immediate_exit before it signals. Whatever point of run() the
+ * thread is at, either KVM_RUN has yet to look at immediate_exit and returns at once, or it is in
+ * the guest already and the signal takes it out, or it has returned and the next run() finds
+ * immediate_exit set. run() takes it back, atomically, when it reports VMM_EXIT_INTR. A signal that
+ * comes late, or from elsewhere, finds immediate_exit clear and run() goes on.
+ *
+ * guest_tsc() counts TSC ticks from just before to just after the KVM_RUN ioctl: the time in the
+ * guest plus the cost of the system call, of KVM's own exits (page faults, CPUID) and of being
+ * scheduled out inside of it. KVM offers user space nothing closer.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "vmm/kvm/kvm_priv.h"
+
+int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **out)
+{
+	struct vmm_engine_vcpu *v = calloc(1, sizeof(*v));
+	int rc;
+
+	if (!v)
+		return -ENOMEM;
+	v->vm = vm;
+	rc = v->fd = kvm_ioctl(vm->fd, KVM_CREATE_VCPU, (void *)(unsigned long)id);
+	if (rc < 0)
+		goto err_free;
+	v->kr_bytes = vm->engine->run_bytes;
+	v->kr = mmap(NULL, v->kr_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
+	if (v->kr == MAP_FAILED) {
+		rc = -errno;
+		goto err_close;
+	}
+	*out = v;
+	return 0;
+
+err_close:
+	close(v->fd);
+err_free:
+	free(v);
+	return rc;
+}
+
+void kvm_vcpu_destroy(struct vmm_engine_vcpu *v)
+{
+	if (!v)
+		return;
+	munmap(v->kr, v->kr_bytes);
+	close(v->fd);
+	free(v);
+}
+
+int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	struct kvm_cpuid2 *table;
+	int rc;
+
+	if (n > UINT16_MAX)
+		return -E2BIG;
+	table = calloc(1, sizeof(*table) + n * sizeof(table->entries[0]));
+	if (!table)
+		return -ENOMEM;
+	table->nent = (uint32_t)n;
+	memcpy(table->entries, e, n * sizeof(table->entries[0]));
+	rc = kvm_ioctl(v->fd, KVM_SET_CPUID2, table);
+	free(table);
+	return rc;
+}
+
+int kvm_vcpu_get_regs(struct vmm_engine_vcpu *v, struct kvm_regs *r)
+{
+	return kvm_ioctl(v->fd, KVM_GET_REGS, r);
+}
+
+int kvm_vcpu_set_regs(struct vmm_engine_vcpu *v, const struct kvm_regs *r)
+{
+	v->irq_ready = false; /* RFLAGS.IF may be another now */
+	return kvm_ioctl(v->fd, KVM_SET_REGS, (void *)r);
+}
+
+int kvm_vcpu_get_sregs(struct vmm_engine_vcpu *v, struct kvm_sregs *s)
+{
+	return kvm_ioctl(v->fd, KVM_GET_SREGS, s);
+}
+
+int kvm_vcpu_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s)
+{
+	v->irq_ready = false;
+	return kvm_ioctl(v->fd, KVM_SET_SREGS, (void *)s);
+}
+
+int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector)
+{
+	if (v->irq_pending)
+		return -EBUSY;
+	v->irq_vector = vector;
+	v->irq_pending = true;
+	return 0;
+}
+
+int kvm_vcpu_nmi(struct vmm_engine_vcpu *v)
+{
+	struct kvm_vcpu_events events = {0};
+	int rc = kvm_ioctl(v->fd, KVM_GET_VCPU_EVENTS, &events);
+
+	if (rc)
+		return rc;
+	if (events.nmi.pending)
+		return -EBUSY;
+	return kvm_ioctl(v->fd, KVM_NMI, 0);
+}
+
+uint64_t kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v)
+{
+	return v->tsc;
+}
+
+void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
+{
+	int tid;
+
+	__atomic_store_n(&v->kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
+	/* Pairs with run(): it stores tid before KVM_RUN looks at immediate_exit, so a thread
+	 * that did not see immediate_exit is seen here. */
+	tid = atomic_load(&v->tid);
+	if (tid)
+		syscall(SYS_tgkill, getpid(), tid, VMM_KVM_KICK_SIGNAL);
+}
+
+/* A kick that nobody has answered: answer it. */
+static bool take_kick(struct vmm_engine_vcpu *v, struct vmm_run *run)
+{
+	if (!__atomic_exchange_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST))
+		return false;
+	run->exit = VMM_EXIT_INTR;
+	return true;
+}
+
+/* This thread's id; on its first call here, open it to kicks. */
+static int enter_thread(void)
+{
+	static __thread int tid;
+	sigset_t kick;
+
+	if (!tid) {
+		sigemptyset(&kick);
+		sigaddset(&kick, VMM_KVM_KICK_SIGNAL);
+		pthread_sigmask(SIG_UNBLOCK, &kick, NULL);
+		tid = (int)syscall(SYS_gettid);
+	}
+	return tid;
+}
+
+/* Give a queued interrupt to the guest if it takes one now, or ask KVM to say when. */
+static int inject(struct vmm_engine_vcpu *v)
+{
+	struct kvm_interrupt irq = {.irq = v->irq_vector};
+	int rc;
+
+	if (!v->irq_pending) {
+		v->kr->request_interrupt_window = 0;
+		return 0;
+	}
+	if (!v->irq_ready) {
+		v->kr->request_interrupt_window = 1;
+		return 0;
+	}
+	rc = kvm_ioctl(v->fd, KVM_INTERRUPT, &irq);
+	if (rc)
+		return rc;
+	v->irq_pending = false;
+	v->irq_ready = false;
+	v->kr->request_interrupt_window = 0;
+	return 0;
+}
+
+/* KVM_RUN once. 0 or -errno, -EINTR included. */
+static int enter_guest(struct vmm_engine_vcpu *v)
+{
+	uint64_t before, after;
+	unsigned int aux;
+	int rc;
+
+	before = __rdtscp(&aux);
+	rc = kvm_ioctl(v->fd, KVM_RUN, 0);
+	after = __rdtscp(&aux);
+	/* TSCs of CPUs that are not in step must not make it go back. */
+	if (after > before)
+		v->tsc += after - before;
+	v->irq_ready = v->kr->ready_for_interrupt_injection && v->kr->if_flag;
+	return rc;
+}
+
+int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
+{
+	int rc;
+
+	kvm_exit_complete(v, run);
+	run->retired = 0;
+	if (v->pending == KVM_PENDING_IO_NEXT) {
+		if (!take_kick(v, run))
+			kvm_exit_next_io(v, run);
+		return 0;
+	}
+
+	atomic_store(&v->tid, enter_thread());
+	for (;;) {
+		rc = inject(v);
+		if (rc)
+			break;
+		rc = enter_guest(v);
+		if (rc == -EINTR) {
+			/* Other signals of the process are not ours to report. */
+			rc = 0;
+			if (take_kick(v, run))
+				break;
+			continue;
+		}
+		if (rc || kvm_exit_translate(v, run))
+			break;
+	}
+	atomic_store(&v->tid, 0);
+	return rc;
+}

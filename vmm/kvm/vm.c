@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A VM of the KVM engine: its memory and which MSRs come to the caller. Guests get no in-kernel
+ * irqchip and no in-kernel vPMU: the PMU they see is libvpmu's, and KVM's own would take the host
+ * counters that libvpmu shares out.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vmm/kvm/kvm_priv.h"
+
+/* Three pages below the BIOS area that KVM needs on Intel for real mode emulation; it demands an
+ * address in the first 4 GiB that no memory slot covers (api.rst, KVM_SET_TSS_ADDR). */
+#define TSS_ADDRESS 0xfffbd000ul
+
+static int disable_vpmu(struct vmm_engine_vm *vm)
+{
+	struct kvm_enable_cap cap = {.cap = KVM_CAP_PMU_CAPABILITY, .args = {KVM_PMU_CAP_DISABLE}};
+	int rc = kvm_ioctl(vm->fd, KVM_CHECK_EXTENSION, (void *)KVM_CAP_PMU_CAPABILITY);
+
+	/* Kernels before 5.18 cannot; a guest's PMU MSRs are filtered all the same. */
+	if (rc <= 0 || !(rc & KVM_PMU_CAP_DISABLE))
+		return 0;
+	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &cap);
+}
+
+static int enable_msr_exits(struct vmm_engine_vm *vm)
+{
+	struct kvm_enable_cap cap = {.cap = KVM_CAP_X86_USER_SPACE_MSR,
+				     .args = {KVM_MSR_EXIT_REASON_INVAL |
+					      KVM_MSR_EXIT_REASON_UNKNOWN |
+					      KVM_MSR_EXIT_REASON_FILTER}};
+
+	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &cap);
+}
+
+int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **out)
+{
+	struct kvm_userspace_memory_region region = {.memory_size = bytes,
+						     .userspace_addr = (uintptr_t)ram};
+	struct vmm_engine_vm *vm;
+	int rc;
+
+	if (!bytes || bytes & ((2u << 20) - 1) || bytes > VMM_KVM_MAX_RAM || (uintptr_t)ram & 0xfff)
+		return -EINVAL;
+	vm = calloc(1, sizeof(*vm));
+	if (!vm)
+		return -ENOMEM;
+	vm->engine = e;
+	/* A signal may interrupt it; then it has done nothing. */
+	do
+		rc = vm->fd = kvm_ioctl(e->fd, KVM_CREATE_VM, 0);
+	while (rc == -EINTR);
+	if (rc < 0)
+		goto err_free;
+	rc = kvm_ioctl(vm->fd, KVM_SET_TSS_ADDR, (void *)TSS_ADDRESS);
+	if (!rc)
+		rc = kvm_ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region);
+	if (!rc)
+		rc = disable_vpmu(vm);
+	/* Before any filter: without it a filtered access is #GP and not an exit. */
+	if (!rc)
+		rc = enable_msr_exits(vm);
+	if (rc < 0)
+		goto err_close;
+	*out = vm;
+	return 0;
+
+err_close:
+	close(vm->fd);
+err_free:
+	free(vm);
+	return rc;
+}
+
+void kvm_vm_destroy(struct vmm_engine_vm *vm)
+{
+	if (!vm)
+		return;
+	close(vm->fd);
+	free(vm);
+}
+
+static int by_base(const void *a, const void *b)
+{
+	const struct vpmu_msr_range *x = a, *y = b;
+
+	return (x->base > y->base) - (x->base < y->base);
+}
+
+/*
+ * Sort, and join ranges that touch or overlap, as KVM takes KVM_MSR_FILTER_MAX_RANGES only, each
+ * of at most KVM_MSR_FILTER_MAX_BITMAP_SIZE bytes of bitmap. Returns how many are left.
+ */
+static size_t join_ranges(struct vpmu_msr_range *r, size_t n)
+{
+	size_t in, out = 0;
+
+	qsort(r, n, sizeof(*r), by_base);
+	for (in = 1; in < n; in++) {
+		uint64_t end = (uint64_t)r[out].base + r[out].count;
+		uint64_t in_end = (uint64_t)r[in].base + r[in].count;
+
+		if (r[in].base > end) {
+			r[++out] = r[in];
+			continue;
+		}
+		if (in_end > end)
+			r[out].count = (uint32_t)(in_end - r[out].base);
+	}
+	return n ? out + 1 : 0;
+}
+
+int kvm_vm_trap_msrs(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r)
+{
+	/* A clear bit denies; all ranges can use the same zeroes. */
+	static uint8_t zeroes[KVM_MSR_FILTER_MAX_BITMAP_SIZE];
+	struct kvm_msr_filter filter = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
+	struct vpmu_msr_range *ranges = NULL;
+	size_t n = 0, i;
+	int rc = 0;
+
+	while (r[n].count)
+		n++;
+	if (!n)
+		return 0;
+	ranges = malloc(n * sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	memcpy(ranges, r, n * sizeof(*ranges));
+	n = join_ranges(ranges, n);
+	if (n > KVM_MSR_FILTER_MAX_RANGES) {
+		rc = -E2BIG;
+		goto out;
+	}
+	for (i = 0; i < n; i++) {
+		if (ranges[i].count > 8 * sizeof(zeroes)) {
+			rc = -E2BIG;
+			goto out;
+		}
+		filter.ranges[i].flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE;
+		filter.ranges[i].base = ranges[i].base;
+		filter.ranges[i].nmsrs = ranges[i].count;
+		filter.ranges[i].bitmap = zeroes;
+	}
+	rc = kvm_ioctl(vm->fd, KVM_X86_SET_MSR_FILTER, &filter);
+out:
+	free(ranges);
+	return rc;
+}
