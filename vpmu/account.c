@@ -28,7 +28,6 @@ struct vpmu_account *account_alloc(struct vpmu_host *host, struct vpmu_account *
 	a->host = host;
 	a->parent = parent;
 	a->owner = owner;
-	a->gen = 1;
 	a->mem_refs = 1;
 	CDS_INIT_LIST_HEAD(&a->cells);
 	CDS_INIT_LIST_HEAD(&a->children);

@@ -93,6 +93,19 @@ static struct vpmu_sum value_now(const struct vpmu_consumer *c)
 
 /* ---- which slots an account uses ---- */
 
+/*
+ * Tell the contexts concerned that their keys have changed: the one of this account, which is the
+ * caller's own, or all (they look at their ancestors). Release: whoever sees the new generation
+ * sees the keys (context_update).
+ */
+static void keys_changed(struct vpmu_account *a, bool local)
+{
+	if (!local)
+		__atomic_add_fetch(&a->host->tree_gen, 1, __ATOMIC_RELEASE);
+	else if (a->ctx)
+		a->ctx->tree_gen = 0;
+}
+
 static void keys_add(struct vpmu_account *a, int slot, bool local)
 {
 	uint32_t *refs = local ? a->refs_local : a->refs_ctl;
@@ -101,8 +114,7 @@ static void keys_add(struct vpmu_account *a, int slot, bool local)
 	if (refs[slot]++)
 		return;
 	store_release(keys, *keys | VPMU_BIT(slot));
-	/* Release: whoever sees the new generation sees the keys (context_update). */
-	__atomic_add_fetch(local ? &a->gen : &a->host->tree_gen, 1, __ATOMIC_RELEASE);
+	keys_changed(a, local);
 }
 
 static void keys_del(struct vpmu_account *a, int slot, bool local)
@@ -113,7 +125,7 @@ static void keys_del(struct vpmu_account *a, int slot, bool local)
 	if (--refs[slot])
 		return;
 	store_release(keys, *keys & ~VPMU_BIT(slot));
-	__atomic_add_fetch(local ? &a->gen : &a->host->tree_gen, 1, __ATOMIC_RELEASE);
+	keys_changed(a, local);
 }
 
 static void release(struct vpmu_consumer *c)
@@ -145,11 +157,12 @@ static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int 
 {
 	const struct vpmu_context *ctx = p->ctx;
 
-	if (ctx->own == a && (ctx->cookie != a->gen || !(p->keys & VPMU_BIT(slot))))
+	if (ctx->own != a)
+		return; /* not running: its totals are current */
+	if (!ctx->tree_gen || !(p->keys & VPMU_BIT(slot)))
 		pcpu_refresh(p); /* a change of keys, perhaps of the account charged */
-	else if (p->account == a)
+	else
 		pcpu_charge(p, VPMU_BIT(slot));
-	/* else it is not running: its totals are current */
 }
 
 static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p, struct vpmu_binding *b)
@@ -339,12 +352,15 @@ static void fini(struct vpmu_consumer *c, struct vpmu_pool *pool)
 /* Forget a consumer whose totals are current. */
 static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, struct vpmu_value *last)
 {
-	if (last) {
-		/* Nobody may have read more than what is returned as the last value. */
-		if (c->slot >= 0 && !c->local)
-			stop(c, pool);
+	/*
+	 * Readers may be at it. In the control form nobody may have read more than the last value,
+	 * nor what the slot counts for its next key. In the local form the slot keeps its key until
+	 * the owner, who is here, switches on.
+	 */
+	if (c->slot >= 0 && !c->local)
+		stop(c, pool);
+	if (last)
 		vpmu_consumer_read(c, last);
-	}
 	if (c->slot >= 0)
 		release(c);
 	fini(c, pool);

@@ -9,7 +9,11 @@ int vpmu_context_init(struct vpmu_context *ctx, struct vpmu_account *own,
 {
 	if (group && own->parent != group)
 		return -EINVAL; /* the keys of group must be among those of own's ancestors */
+	if (own->ctx)
+		return -EBUSY;
 	*ctx = (struct vpmu_context){.own = own, .group = group};
+	if (own != own->host->other)
+		own->ctx = ctx;
 	__atomic_add_fetch(&own->nr_contexts, 1, __ATOMIC_RELAXED);
 	if (group)
 		__atomic_add_fetch(&group->nr_contexts, 1, __ATOMIC_RELAXED);
@@ -20,6 +24,8 @@ void vpmu_context_fini(struct vpmu_context *ctx)
 {
 	if (!ctx->own)
 		return;
+	if (ctx->own->ctx == ctx)
+		ctx->own->ctx = NULL;
 	__atomic_sub_fetch(&ctx->own->nr_contexts, 1, __ATOMIC_RELEASE);
 	if (ctx->group)
 		__atomic_sub_fetch(&ctx->group->nr_contexts, 1, __ATOMIC_RELEASE);
@@ -41,6 +47,6 @@ int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 	ctx->pcpu = pcpu;
 	ctx->own_cell = own_cell;
 	ctx->group_cell = group_cell;
-	ctx->cookie = 0; /* no account has generation 0: computed at the next switch */
+	ctx->tree_gen = 0; /* the host's never is: computed at the next switch */
 	return 0;
 }

@@ -103,7 +103,6 @@ int vpmu_pcpu_create(struct vpmu_host *host, struct vpmu_hostpmu *pmu, unsigned 
 	if (ret)
 		goto fail;
 	p->ctx = &p->host_ctx;
-	p->account = host->other;
 	p->cell = p->host_ctx.own_cell;
 	p->time_snap = pmu->ops->now(pmu);
 	pthread_mutex_lock(&host->ctl_lock);

@@ -66,9 +66,9 @@ struct vpmu_view {
 
 struct vpmu_account {
 	/* read by the switch path */
-	uint64_t gen;	     /* grows when the keys of this account change */
-	uint64_t keys_local; /* written by the pCPU owner only */
-	uint64_t keys_ctl;   /* written under ctl_lock only */
+	uint64_t keys_local;	  /* written by the pCPU owner only */
+	uint64_t keys_ctl;	  /* written under ctl_lock only */
+	struct vpmu_context *ctx; /* whose own account this is; NULL: nobody's, or several' */
 	struct vpmu_account *parent;
 	struct vpmu_host *host;
 
@@ -111,7 +111,6 @@ struct vpmu_pcpu {
 	struct vpmu_host *host;
 	struct vpmu_hostpmu *pmu;
 	struct vpmu_context *ctx; /* who runs; &host_ctx for the host */
-	struct vpmu_account *account;
 	struct vpmu_cell *cell;
 	uint64_t keys;	 /* slots in use by the running account */
 	uint64_t active; /* slots that have a counter */

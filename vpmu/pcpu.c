@@ -160,17 +160,23 @@ static void steal(struct vpmu_pcpu *p, unsigned int s, unsigned int from)
 	slot_bind(p, s, ctr);
 }
 
-/* Make room for slot @s by moving one rival to another free counter that fits it. */
-static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots)
+/* Make room for slot @s by moving one rival to another counter that fits it and is free, or held by
+ * a slot not in @keys. */
+static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint64_t keys)
 {
 	unsigned int r;
 
 	vpmu_for_each_slot (r, slots) {
-		int ctr = free_ctr(p, r);
+		int ctr = free_ctr(p, r), from;
 		unsigned int old = p->ctr[r];
 
-		if (ctr < 0)
-			continue;
+		if (ctr < 0) {
+			from = longest(p, rivals(p, r) & ~keys);
+			if (from < 0)
+				continue;
+			ctr = p->ctr[from];
+			slot_unbind(p, (unsigned int)from);
+		}
 		slot_unbind(p, r);
 		slot_bind(p, r, (unsigned int)ctr);
 		return slot_bind(p, s, old);
@@ -201,7 +207,7 @@ static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate
 		}
 		have = rivals(p, s);
 		from = longest(p, have & ~keys);
-		if (from < 0 && move_rival(p, s, have))
+		if (from < 0 && move_rival(p, s, have, keys))
 			continue;
 		if (from < 0 && rotate) {
 			uint64_t fixed = 0;
@@ -275,26 +281,26 @@ static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
  * Compute a context's account and keys anew. Acquire on the generations first: they are released
  * after the keys they stand for, so that keys are at least as new as what we remember of them; a
  * change in between just makes the next switch compute once more. A slot that got another key
- * moved tree_gen too (slot.c) and a context that migrated has no cookie, so whoever might use a
+ * moved tree_gen too (slot.c) and a context that migrated computes anew, so whoever might use a
  * recycled slot comes through here, and this pCPU forgets the slot's old key first: its counter
  * must not be charged to someone who means the new one.
  */
 static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 {
 	const struct vpmu_host *host = p->host;
+	const struct vpmu_account *account;
 	uint64_t keys = 0;
 
 	ctx->tree_gen = load_acquire(&host->tree_gen);
-	ctx->cookie = load_acquire(&ctx->own->gen);
 	if (!ctx->group || load_acquire(&ctx->own->keys_local) ||
 	    load_acquire(&ctx->own->keys_ctl)) {
-		ctx->account = ctx->own;
+		account = ctx->own;
 		ctx->cell = ctx->own_cell;
 	} else {
-		ctx->account = ctx->group;
+		account = ctx->group;
 		ctx->cell = ctx->group_cell;
 	}
-	for (const struct vpmu_account *a = ctx->account; a; a = a->parent)
+	for (const struct vpmu_account *a = account; a; a = a->parent)
 		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
 	ctx->keys = keys;
 	/* After the keys: a slot named in them got its key before (release in keys_add). */
@@ -318,15 +324,13 @@ static void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t c
 	if (unlikely(keys & ~p->active))
 		provide_counters(p, keys);
 	store_relaxed(&p->ctx, next);
-	p->account = next->account;
 	p->cell = next->cell;
 	p->keys = keys;
 }
 
 static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
 {
-	return ctx->cookie != load_relaxed(&ctx->own->gen) ||
-	       ctx->tree_gen != load_relaxed(&host->tree_gen);
+	return ctx->tree_gen != load_relaxed(&host->tree_gen);
 }
 
 void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
@@ -335,7 +339,8 @@ void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 		next = &p->host_ctx;
 	if (unlikely(context_stale(next, p->host)))
 		context_update(p, next);
-	if (next->account == p->account && next->keys == p->keys) {
+	/* One account has one cell here: equal cells, equal accounts. */
+	if (next->cell == p->cell && next->keys == p->keys) {
 		store_relaxed(&p->ctx, next);
 		return;
 	}

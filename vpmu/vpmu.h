@@ -130,10 +130,8 @@ struct vpmu_context {
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_cell *own_cell;
 	struct vpmu_cell *group_cell;
-	struct vpmu_account *account;
 	struct vpmu_cell *cell;
-	uint64_t cookie;   /* the account's cookie when @keys was computed */
-	uint64_t tree_gen; /* likewise of the host */
+	uint64_t tree_gen; /* the host's when @keys was computed; 0: compute again */
 	uint64_t keys;	   /* slots in use by the account and its ancestors */
 };
 
