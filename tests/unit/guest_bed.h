@@ -61,11 +61,10 @@ static inline void bed_unplace(struct bed *b)
 	bed_leave(b);
 }
 
-/* The host: pCPUs with PMUs as @soft says, offline. */
+/* The host: pCPUs with PMUs as @soft says, offline. The thread is registered with liburcu. */
 static inline void bed_host(struct bed *b, const struct vpmu_softpmu_opts *soft)
 {
 	memset(b, 0, sizeof(*b));
-	urcu_memb_register_thread();
 	b->host = vpmu_host_create();
 	BED_MUST(b->host);
 	for (int i = 0; i < BED_PCPUS; i++) {
@@ -79,7 +78,6 @@ static inline void bed_host_fini(struct bed *b)
 	for (int i = 0; i < BED_PCPUS; i++)
 		BED_MUST(!vpmu_pcpu_destroy(b->pcpu[i]));
 	vpmu_host_destroy(b->host);
-	urcu_memb_unregister_thread();
 }
 
 /* The vCPU, on no pCPU yet. Returns vpmu_guest_init's result. */
@@ -109,6 +107,7 @@ static inline void bed_vcpu_fini(struct bed *b)
 static inline int bed_init(struct bed *b, const struct vpmu_guest_cfg *cfg,
 			   const struct vpmu_softpmu_opts *soft)
 {
+	urcu_memb_register_thread();
 	bed_host(b, soft);
 	return bed_vcpu(b, cfg);
 }
@@ -117,6 +116,7 @@ static inline void bed_fini(struct bed *b)
 {
 	bed_vcpu_fini(b);
 	bed_host_fini(b);
+	urcu_memb_unregister_thread();
 }
 
 static inline void bed_exec(struct bed *b, enum vpmu_soft_mode mode, enum vpmu_soft_event ev,

@@ -699,19 +699,31 @@ Test(guest_count, quality)
 	finish();
 }
 
-/* All slots of the host taken by others: the guest's write succeeds, the counter stands. */
-Test(guest_count, host_full)
-{
-	struct vpmu_consumer op[VPMU_MAX_SLOTS] = {0};
+/* Take every slot of the host for events nobody else uses; give them back. */
+static struct vpmu_consumer filler[VPMU_MAX_SLOTS];
 
-	start(VPMU_GUEST_INTEL_V2);
+static void fill_host(void)
+{
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		vpmu_key_t key = vpmu_key_from_raw(VPMU_SPACE_INTEL, 0x100 * i | 0xa8,
 						   VPMU_KEY_USR | VPMU_KEY_GUEST);
-		int ret = vpmu_consumer_add(&op[i], b.vm, key, NULL);
+		int ret = vpmu_consumer_add(&filler[i], b.vm, key, NULL);
 
 		cr_assert(ret == 0 || ret == -EOPNOTSUPP, "%u: %d", i, ret);
 	}
+}
+
+static void empty_host(void)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		vpmu_consumer_del(&filler[i], NULL, NULL);
+}
+
+/* All slots of the host taken by others: the guest's write succeeds, the counter stands. */
+Test(guest_count, host_full)
+{
+	start(VPMU_GUEST_INTEL_V2);
+	fill_host();
 	wr(0x186, INSTR | USR | EN);
 	work(100, 0);
 	bed_time(&b, 10);
@@ -720,8 +732,7 @@ Test(guest_count, host_full)
 	wr(0xc1, 5);
 	cr_assert_eq(rd(0xc1), 5);
 	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "still on, still not counted");
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		vpmu_consumer_del(&op[i], NULL, NULL);
+	empty_host();
 	/* the next placement tries again */
 	bed_enter(&b, 1);
 	work(100, 0);
@@ -730,6 +741,33 @@ Test(guest_count, host_full)
 	wr(0xc1, 0);
 	work(7, 0);
 	cr_assert_eq(rd(0xc1), 7);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+	finish();
+}
+
+/* It counted, stopped, and could not go on: the count lacks something from then on. */
+Test(guest_count, host_full_in_between)
+{
+	start(VPMU_GUEST_INTEL_V2);
+	wr(0x186, INSTR | USR | EN);
+	work(100, 0);
+	bed_time(&b, 10);
+	wr(0x38f, 0);
+	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
+	cr_assert_eq(PV_EN(0), 10);
+	fill_host();
+	wr(0x38f, 1);
+	work(100, 0);
+	cr_assert_eq(rd(0xc1), 100);
+	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
+	cr_assert_eq(PV_EN(0), 0);
+	/* off and written: a new count, which lacks nothing */
+	wr(0x38f, 0);
+	wr(0xc1, 0);
+	empty_host();
+	wr(0x38f, 1);
+	work(3, 0);
+	cr_assert_eq(rd(0xc1), 3);
 	cr_assert_eq(PV_Q(0), VPMU_Q_EXACT);
 	finish();
 }
