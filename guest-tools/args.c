@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The tools' arguments, see args.h. */
+#include "guest-tools/args.h"
+
+/* What of a word goes into an error line. */
+static int cut(struct word w)
+{
+	return (int)(w.len < 64 ? w.len : 64);
+}
+
+bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, char *err)
+{
+	struct word name = text_next_word(s), arg;
+	const char *behind = *s;
+	size_t n = 0;
+
+	work->w = name.len ? workload_find(name.s, name.len) : NULL;
+	if (!work->w) {
+		if (name.len)
+			n = text_format(err, ARGS_ERR_MAX, "unknown workload '%.*s'", cut(name),
+					name.s);
+		else
+			n = text_format(err, ARGS_ERR_MAX, "no workload");
+		for (size_t i = 0; i < nr_workloads; i++)
+			n += text_format(err + n, ARGS_ERR_MAX - n, "%s%s",
+					 i ? ", " : ": known are ", workloads[i].name);
+		return false;
+	}
+	work->n = work->w->default_arg;
+	arg = text_next_word(&behind);
+	if (arg.len && arg.s[0] >= '0' && arg.s[0] <= '9') {
+		*s = behind;
+		if (!text_u64(arg.s, arg.len, &work->n)) {
+			text_format(err, ARGS_ERR_MAX,
+				    "bad argument '%.*s' of %s: a decimal or 0x number is accepted",
+				    cut(arg), arg.s, work->w->name);
+			return false;
+		}
+	}
+	if (work->n > work->w->max_arg) {
+		text_format(err, ARGS_ERR_MAX, "argument %lu of %s: at most %lu is accepted",
+			    work->n, work->w->name, work->w->max_arg);
+		return false;
+	}
+	if (workload_mem_bytes(work->w, work->n) > mem_bytes) {
+		text_format(err, ARGS_ERR_MAX,
+			    "%s %lu needs %lu bytes of memory, this vCPU has %lu", work->w->name,
+			    work->n, workload_mem_bytes(work->w, work->n), mem_bytes);
+		return false;
+	}
+	return true;
+}
+
+bool args_end(const char *s, char *err)
+{
+	struct word w = text_next_word(&s);
+
+	if (w.len)
+		text_format(err, ARGS_ERR_MAX, "unexpected '%.*s' at the end", cut(w), w.s);
+	return !w.len;
+}
+
+/* The value of an option: what follows in its word, or else the next word. */
+static bool option_value(const char **s, struct word opt, struct word *value, char *err)
+{
+	if (opt.len > 2)
+		*value = (struct word){opt.s + 2, opt.len - 2};
+	else
+		*value = text_next_word(s);
+	if (!value->len)
+		text_format(err, ARGS_ERR_MAX, "option %.*s needs a value", 2, opt.s);
+	return value->len;
+}
+
+static bool parse_option(const char **s, struct word opt, struct args_stat *a, char *err)
+{
+	struct word value;
+	uint64_t repeat;
+
+	if (word_is(opt, "-v")) {
+		a->verbose = true;
+		return true;
+	}
+	if (word_is(opt, "-j")) {
+		a->format = STAT_JSON;
+		return true;
+	}
+	switch (opt.len >= 2 ? opt.s[1] : 0) {
+	case 'e':
+		return option_value(s, opt, &value, err) &&
+		       events_parse(value.s, value.len, a->ev, &a->nr_ev, err, ARGS_ERR_MAX);
+	case 'x':
+		if (!option_value(s, opt, &value, err))
+			return false;
+		if (value.len >= sizeof(a->sep)) {
+			text_format(err, ARGS_ERR_MAX, "separator of -x: at most %d bytes",
+				    (int)sizeof(a->sep) - 1);
+			return false;
+		}
+		text_format(a->sep, sizeof(a->sep), "%.*s", (int)value.len, value.s);
+		a->format = STAT_CSV;
+		return true;
+	case 'r':
+		if (!option_value(s, opt, &value, err))
+			return false;
+		if (!text_u64(value.s, value.len, &repeat) || !repeat || repeat > ARGS_REPEAT_MAX) {
+			text_format(err, ARGS_ERR_MAX, "-r '%.*s': 1 to %u runs are accepted",
+				    cut(value), value.s, ARGS_REPEAT_MAX);
+			return false;
+		}
+		a->repeat = (uint32_t)repeat;
+		return true;
+	}
+	text_format(err, ARGS_ERR_MAX,
+		    "unknown option '%.*s': stat takes -e EVENTS, -x SEP, -j, -r N, -v", cut(opt),
+		    opt.s);
+	return false;
+}
+
+bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, char *err)
+{
+	*a = (struct args_stat){.repeat = 1};
+	for (;;) {
+		const char *behind = s;
+		struct word w = text_next_word(&behind);
+
+		if (!w.len || w.s[0] != '-')
+			break;
+		s = behind;
+		if (word_is(w, "--"))
+			break;
+		if (!parse_option(&s, w, a, err))
+			return false;
+	}
+	if (!a->nr_ev && !events_parse(EVENTS_DEFAULT, sizeof(EVENTS_DEFAULT) - 1, a->ev, &a->nr_ev,
+				       err, ARGS_ERR_MAX))
+		return false;
+	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
+}

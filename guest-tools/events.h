@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The events the guest's perf-like tool knows, and how each vendor encodes them. */
+#ifndef GUEST_TOOLS_EVENTS_H
+#define GUEST_TOOLS_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum event_id {
+	EV_INSTRUCTIONS,
+	EV_CYCLES,
+	EV_REF_CYCLES,
+	EV_BRANCHES,
+	EV_BRANCHES_TAKEN,
+	EV_LOADS,
+	EV_STORES,
+	EV_BRANCH_MISSES,
+	EV_CACHE_REFERENCES,
+	EV_CACHE_MISSES,
+	EV_RAW, /* rHEX: umask and event select as in perf */
+	EV_NR
+};
+
+#define EVENT_NAME_MAX 40
+
+struct event {
+	enum event_id id;
+	bool usr, os;		   /* counted at CPL 3, CPL 0 */
+	uint32_t config;	   /* EV_RAW: umask << 8 | event */
+	char name[EVENT_NAME_MAX]; /* as given */
+};
+
+struct event_desc {
+	const char *name, *alias;
+	uint16_t intel;	 /* umask << 8 | event select; 0: none */
+	uint16_t amd;	 /* likewise, PMCxXXX */
+	int8_t fixed;	 /* Intel fixed counter, -1: none */
+	int8_t arch_bit; /* bit of CPUID 0AH EBX that says it is missing, -1: none */
+};
+
+extern const struct event_desc event_table[EV_RAW];
+
+#define EVENTS_MAX 32
+
+/* The default list: 8 counters over 7 events, in groups as people ask for them. */
+#define EVENTS_DEFAULT                                                                             \
+	"{instructions,cycles},{instructions,branches,branches-taken},{loads,stores},ref-cycles"
+
+/*
+ * events_parse - the comma separated list of @len bytes at @s appended to ev[*n..EVENTS_MAX).
+ * {groups} are flat: all counters are enabled by one write anyway. false: one line in @err.
+ */
+bool events_parse(const char *s, size_t len, struct event *ev, size_t *n, char *err,
+		  size_t err_size);
+
+bool event_same(const struct event *a, const struct event *b);
+
+#endif

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The guest kernel's C half: page tables, descriptor tables, faults and system calls of one vCPU.
+ * It does as little as it can: on some hosts CPL0 is interpreted, and everything worth doing runs
+ * in CPL3. No variables of its own besides struct percpu: all vCPUs share the image.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "guest-tools/layout.h"
+
+#define MSR_EFER  0xc0000080u /* APM vol. 2, 3.1.7 */
+#define MSR_STAR  0xc0000081u
+#define MSR_LSTAR 0xc0000082u
+#define MSR_FMASK 0xc0000084u
+#define EFER_SCE  (1u << 0)
+#define EFER_NXE  (1u << 11)
+#define CR0_WP	  (1u << 16)
+
+#define PTE_P  (1ull << 0) /* SDM vol. 3, 4.5 */
+#define PTE_W  (1ull << 1)
+#define PTE_U  (1ull << 2)
+#define PTE_NX (1ull << 63)
+
+enum { VEC_NMI = 2, VEC_UD = 6, VEC_DF = 8, VEC_GP = 13, VEC_PF = 14 };
+
+struct gate { /* SDM vol. 3, 6.14.1 */
+	uint16_t offset0;
+	uint16_t selector;
+	uint8_t ist;
+	uint8_t type;
+	uint16_t offset16;
+	uint32_t offset32;
+	uint32_t reserved;
+};
+
+struct tss { /* SDM vol. 3, 8.7 */
+	uint32_t reserved0;
+	uint64_t rsp[3];
+	uint64_t reserved1;
+	uint64_t ist[7];
+	uint64_t reserved2;
+	uint16_t reserved3;
+	uint16_t iomap;
+} __attribute__((packed));
+
+struct percpu {
+	uint64_t user_rsp; /* the first three are known to start.S */
+	uint64_t run_rip;
+	uint64_t run_msr;
+	uint64_t catch_rip;
+	uint64_t catch_rsp;
+	uint64_t vcpu;
+	uint64_t umem_end;
+	uint64_t gdt[8];
+	struct gate idt[32];
+	struct tss tss;
+};
+
+_Static_assert(offsetof(struct percpu, user_rsp) == PERCPU_USER_RSP, "");
+_Static_assert(offsetof(struct percpu, run_rip) == PERCPU_RUN_RIP, "");
+_Static_assert(offsetof(struct percpu, run_msr) == PERCPU_RUN_MSR, "");
+_Static_assert(sizeof(struct percpu) <= GUEST_PAGE, "");
+_Static_assert(offsetof(struct guest_run, fn) == RUN_FN, "");
+_Static_assert(offsetof(struct guest_run, n) == RUN_N, "");
+_Static_assert(offsetof(struct guest_run, mem) == RUN_MEM, "");
+_Static_assert(offsetof(struct guest_run, mem_bytes) == RUN_BYTES, "");
+_Static_assert(offsetof(struct guest_run, call) == RUN_CALL, "");
+_Static_assert(offsetof(struct guest_run, enable) == RUN_ENABLE, "");
+_Static_assert(offsetof(struct guest_run, msr) == RUN_MSR, "");
+_Static_assert(offsetof(struct guest_run, fault) == RUN_FAULT, "");
+_Static_assert(sizeof(struct guest_info) <= UINFO_PAGES * GUEST_PAGE, "");
+_Static_assert(offsetof(struct vpmu_boot_info, mem_bytes) == 8, "start.S");
+_Static_assert(offsetof(struct vpmu_boot_info, nr_vcpus) == 24, "start.S");
+_Static_assert(VPMU_BOOT_MAGIC == 0x756d7076746f6f62ull, "start.S");
+_Static_assert(VPMU_PORT_COM1 == 0x3f8 && VPMU_PORT_EXIT == 0xf4, "start.S");
+
+struct trap_frame {
+	uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15;
+	uint64_t vector, error;
+	uint64_t rip, cs, rflags, rsp, ss;
+};
+
+struct ex_entry {
+	uint64_t fault, fixup;
+};
+
+/* guest.lds */
+extern char __ktext_start[], __krodata_start[], __utext_start[], __urodata_start[];
+extern char __udata_start[], __image_end[];
+extern const struct ex_entry __ex_table_start[], __ex_table_end[];
+/* start.S */
+extern char trap_stubs[], syscall_entry[];
+int msr_read_safe(uint32_t msr, uint64_t *value);
+int msr_write_safe(uint32_t msr, uint64_t value);
+int pmc_read_safe(uint32_t index, uint64_t *value);
+/* called by start.S */
+uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t slab,
+		    uint64_t bytes);
+void kernel_init(void);
+void kernel_trap(struct trap_frame *f);
+int64_t kernel_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c);
+
+static inline struct percpu *this_cpu(void)
+{
+	return (struct percpu *)KCPU_VA;
+}
+
+static inline void outb(uint16_t port, uint8_t value)
+{
+	__asm__ volatile("outb %0, %1" : : "a"(value), "d"(port));
+}
+
+static inline void outl(uint16_t port, uint32_t value)
+{
+	__asm__ volatile("outl %0, %1" : : "a"(value), "d"(port));
+}
+
+static inline void cpuid(uint32_t leaf, uint32_t sub, uint32_t regs[4])
+{
+	__asm__ volatile("cpuid"
+			 : "=a"(regs[0]), "=b"(regs[1]), "=c"(regs[2]), "=d"(regs[3])
+			 : "a"(leaf), "c"(sub));
+}
+
+static void copy_quads(void *to, const void *from, uint64_t quads)
+{
+	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(quads) : : "memory");
+}
+
+static void zero_pages(void *to, uint64_t pages)
+{
+	uint64_t quads = pages * (GUEST_PAGE / 8);
+
+	__asm__ volatile("rep stosq" : "+D"(to), "+c"(quads) : "a"(0ull) : "memory");
+}
+
+/* ---- console and end --------------------------------------------------------------------- */
+
+static void put(const char *s)
+{
+	/* The transmitter of this machine is always ready (abi.h), and asking it is one more exit.
+	 */
+	while (*s)
+		outb(VPMU_PORT_COM1, (uint8_t)*s++);
+}
+
+static void put_dec(uint64_t v)
+{
+	char buf[21], *p = buf + 20;
+
+	*p = 0;
+	do {
+		*--p = (char)('0' + v % 10);
+	} while (v /= 10);
+	put(p);
+}
+
+static void put_hex(uint64_t v)
+{
+	int shift = 60;
+
+	put("0x");
+	while (shift && !(v >> shift))
+		shift -= 4;
+	for (; shift >= 0; shift -= 4)
+		outb(VPMU_PORT_COM1, (uint8_t) "0123456789abcdef"[(v >> shift) & 15]);
+}
+
+static void __attribute__((noreturn)) vcpu_exit(uint32_t status)
+{
+	outl(VPMU_PORT_EXIT, status);
+	for (;;)
+		__asm__ volatile("cli; hlt");
+}
+
+/* ---- page tables ------------------------------------------------------------------------- */
+
+static inline uint64_t rdmsr(uint32_t msr)
+{
+	uint32_t lo, hi;
+
+	__asm__ volatile("rdmsr" : "=a"(lo), "=d"(hi) : "c"(msr));
+	return (uint64_t)hi << 32 | lo;
+}
+
+static inline void wrmsr(uint32_t msr, uint64_t value)
+{
+	__asm__ volatile("wrmsr" : : "c"(msr), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
+}
+
+/* Whether no-execute exists; when it does it must be on before a page table uses it. */
+static bool enable_nx(void)
+{
+	uint32_t r[4];
+
+	cpuid(0x80000000u, 0, r);
+	if (r[0] < 0x80000001u)
+		return false;
+	cpuid(0x80000001u, 0, r);
+	if (!(r[3] & (1u << 20)))
+		return false;
+	wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_NXE);
+	return true;
+}
+
+/* Map @pages from physical @phys at index of @va in the page table @pt. */
+static void map(uint64_t *pt, uint64_t va, uint64_t phys, uint64_t pages, uint64_t flags)
+{
+	uint64_t *pte = &pt[(va >> 12) & 511];
+
+	for (; pages; pages--, phys += GUEST_PAGE)
+		*pte++ = phys | flags | PTE_P;
+}
+
+static uint64_t pages_of(const char *from, const char *to)
+{
+	return (uint64_t)(to - from) / GUEST_PAGE;
+}
+
+/*
+ * Build this vCPU's address space (layout.h) in its slab, still on the loader's tables, where
+ * virtual = physical. Returns CR3. start.S made sure of SLAB_MIN_PAGES.
+ */
+uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t slab, uint64_t bytes)
+{
+	uint64_t nx = enable_nx() ? PTE_NX : 0;
+	uint64_t udata_pages = pages_of(__udata_start, __image_end);
+	uint64_t next = SLAB_REST + udata_pages, pages = bytes / GUEST_PAGE, umem, tables;
+	char *base = (char *)slab;
+	uint64_t *pd = (uint64_t *)(base + SLAB_PD * GUEST_PAGE);
+	uint64_t *img = (uint64_t *)(base + SLAB_PT_IMG * GUEST_PAGE);
+	uint64_t *kcpu = (uint64_t *)(base + SLAB_PT_KCPU * GUEST_PAGE);
+	uint64_t *user = (uint64_t *)(base + SLAB_PT_USER * GUEST_PAGE);
+	struct percpu *cpu = (struct percpu *)base;
+	struct guest_info *info = (struct guest_info *)(base + SLAB_UINFO * GUEST_PAGE);
+	const char *args = (const char *)boot->args;
+	const uint64_t dir = PTE_P | PTE_W | PTE_U;
+
+	/* What is left is scratch memory and its page tables; a table maps 512 pages. */
+	umem = pages - next;
+	if (umem > UMEM_MAX_PAGES)
+		umem = UMEM_MAX_PAGES;
+	tables = (umem + 511) / 512;
+	if (umem > pages - next - tables)
+		umem = pages - next - tables;
+
+	zero_pages(cpu, 1);
+	zero_pages(base + SLAB_PML4 * GUEST_PAGE, SLAB_UINFO + UINFO_PAGES - SLAB_PML4);
+	*(uint64_t *)(base + SLAB_PML4 * GUEST_PAGE) = (slab + SLAB_PDPT * GUEST_PAGE) | dir;
+	*(uint64_t *)(base + SLAB_PDPT * GUEST_PAGE) = (slab + SLAB_PD * GUEST_PAGE) | dir;
+	pd[VPMU_BOOT_IMAGE >> 21] = (uint64_t)img | dir;
+	pd[KCPU_VA >> 21] = (uint64_t)kcpu | dir;
+	pd[UINFO_VA >> 21] = (uint64_t)user | dir;
+
+	map(img, (uint64_t)__ktext_start, (uint64_t)__ktext_start,
+	    pages_of(__ktext_start, __krodata_start), 0);
+	map(img, (uint64_t)__krodata_start, (uint64_t)__krodata_start,
+	    pages_of(__krodata_start, __utext_start), nx);
+	map(img, (uint64_t)__utext_start, (uint64_t)__utext_start,
+	    pages_of(__utext_start, __urodata_start), PTE_U);
+	map(img, (uint64_t)__urodata_start, (uint64_t)__urodata_start,
+	    pages_of(__urodata_start, __udata_start), PTE_U | nx);
+	copy_quads(base + SLAB_REST * GUEST_PAGE, __udata_start, udata_pages * (GUEST_PAGE / 8));
+	map(img, (uint64_t)__udata_start, slab + SLAB_REST * GUEST_PAGE, udata_pages,
+	    PTE_U | PTE_W | nx);
+
+	map(kcpu, KCPU_VA, slab, 1, PTE_W | nx);
+	map(kcpu, KSTACK_VA, slab + SLAB_KSTACK * GUEST_PAGE, KSTACK_PAGES, PTE_W | nx);
+	map(kcpu, KSTACK2_VA, slab + SLAB_KSTACK2 * GUEST_PAGE, 1, PTE_W | nx);
+	map(user, UINFO_VA, slab + SLAB_UINFO * GUEST_PAGE, UINFO_PAGES, PTE_U | nx);
+	map(user, USTACK_VA, slab + SLAB_USTACK * GUEST_PAGE, USTACK_PAGES, PTE_U | PTE_W | nx);
+
+	zero_pages(base + next * GUEST_PAGE, tables);
+	for (uint64_t i = 0; i < tables; i++)
+		pd[(UMEM_VA >> 21) + i] = (slab + (next + i) * GUEST_PAGE) | dir;
+	/* The tables follow one another, so one run of entries fills them all. */
+	map((uint64_t *)(base + next * GUEST_PAGE), UMEM_VA, slab + (next + tables) * GUEST_PAGE,
+	    umem, PTE_U | PTE_W | nx);
+
+	cpu->vcpu = vcpu;
+	cpu->umem_end = UMEM_VA + umem * GUEST_PAGE;
+	info->vcpu = (uint32_t)vcpu;
+	info->nr_vcpus = boot->nr_vcpus;
+	info->mem = (void *)UMEM_VA;
+	info->mem_bytes = umem * GUEST_PAGE;
+	for (unsigned int i = 0; i < VPMU_BOOT_ARGS_MAX && args[i]; i++)
+		info->args[i] = args[i];
+	return slab + SLAB_PML4 * GUEST_PAGE;
+}
+
+/* ---- descriptor tables, MSRs ----------------------------------------------------------------- */
+
+struct table_reg {
+	uint16_t limit;
+	uint64_t base;
+} __attribute__((packed));
+
+/* On the vCPU's own address space and stack from here on. The loader's segments have the same
+ * selectors as ours: none has to be loaded. */
+void kernel_init(void)
+{
+	struct percpu *cpu = this_cpu();
+	struct table_reg gdtr = {sizeof(cpu->gdt) - 1, (uint64_t)cpu->gdt};
+	struct table_reg idtr = {sizeof(cpu->idt) - 1, (uint64_t)cpu->idt};
+	uint64_t tss = (uint64_t)&cpu->tss, cr0;
+
+	cpu->gdt[SEL_KCODE / 8] = 0x00af9b000000ffffull; /* SDM vol. 3, 3.4.5: L=1, DPL 0, code */
+	cpu->gdt[SEL_KDATA / 8] = 0x00cf93000000ffffull;
+	cpu->gdt[SEL_UDATA / 8] = 0x00cff3000000ffffull;
+	cpu->gdt[SEL_UCODE / 8] = 0x00affb000000ffffull;
+	cpu->gdt[SEL_TSS / 8] = (sizeof(cpu->tss) - 1) | (tss & 0xffffff) << 16 | 0x89ull << 40 |
+				(tss >> 24 & 0xff) << 56;
+	cpu->gdt[SEL_TSS / 8 + 1] = tss >> 32;
+	cpu->tss.rsp[0] = KSTACK_TOP;
+	cpu->tss.ist[0] = KSTACK2_TOP;
+	cpu->tss.iomap = sizeof(cpu->tss); /* no port is open to CPL3 */
+	for (unsigned int i = 0; i < 32; i++) {
+		uint64_t stub = (uint64_t)trap_stubs + 16 * i;
+
+		cpu->idt[i] = (struct gate){
+			.offset0 = (uint16_t)stub,
+			.selector = SEL_KCODE,
+			.ist = i == VEC_NMI || i == VEC_DF ? 1 : 0,
+			.type = 0x8e, /* present, DPL 0, interrupt gate */
+			.offset16 = (uint16_t)(stub >> 16),
+		};
+	}
+	__asm__ volatile("lgdt %0" : : "m"(gdtr));
+	__asm__ volatile("lidt %0" : : "m"(idtr));
+	__asm__ volatile("ltr %w0" : : "r"(SEL_TSS));
+	__asm__ volatile("mov %%cr0, %0" : "=r"(cr0));
+	__asm__ volatile("mov %0, %%cr0" : : "r"(cr0 | CR0_WP));
+	wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_SCE);
+	wrmsr(MSR_STAR, (uint64_t)(SEL_SYSRET | 3) << 48 | (uint64_t)SEL_KCODE << 32);
+	wrmsr(MSR_LSTAR, (uint64_t)syscall_entry);
+	wrmsr(MSR_FMASK, 0x47700); /* AC, NT, IOPL, DF, IF, TF */
+}
+
+/* ---- faults ------------------------------------------------------------------------------- */
+
+static const char *trap_name(uint64_t vector)
+{
+	/* clang-format off */
+	static const char names[32][4] = {
+		"#DE", "#DB", "NMI", "#BP", "#OF", "#BR", "#UD", "#NM",
+		"#DF", "",    "#TS", "#NP", "#SS", "#GP", "#PF", "",
+		"#MF", "#AC", "#MC", "#XM", "#VE", "#CP", "",    "",
+		"",    "",    "",    "",    "#HV", "#VC", "#SX", "",
+	};
+	/* clang-format on */
+
+	return names[vector & 31][0] ? names[vector & 31] : "exception";
+}
+
+static uint64_t read_cr2(void)
+{
+	uint64_t v;
+
+	__asm__ volatile("mov %%cr2, %0" : "=r"(v));
+	return v;
+}
+
+/*
+ * A software KVM has been seen whose SYSCALL, in CPL3, does everything but enter CPL0: it jumps to
+ * the entry in user mode, and the fetch from a supervisor page faults. RCX, R11 and RSP are as
+ * SYSCALL leaves them, so the call goes on from here. There is nothing to gain from jumping to the
+ * entry on purpose: it is the same call.
+ */
+static bool finish_syscall(struct trap_frame *f)
+{
+	if (f->vector != VEC_PF || f->rip != (uint64_t)syscall_entry)
+		return false;
+	f->cs = SEL_KCODE;
+	f->ss = SEL_KDATA;
+	f->rflags = 2;
+	return true;
+}
+
+/* A fault goes on at the fixup of its instruction, in the tool that wants it, or ends the vCPU. */
+void kernel_trap(struct trap_frame *f)
+{
+	struct percpu *cpu = this_cpu();
+	bool user = f->cs & 3;
+
+	if (!user && (f->vector == VEC_GP || f->vector == VEC_UD)) {
+		for (const struct ex_entry *e = __ex_table_start; e < __ex_table_end; e++) {
+			if (e->fault == f->rip) {
+				f->rip = e->fixup;
+				return;
+			}
+		}
+	}
+	if (user && finish_syscall(f))
+		return;
+	if (user && cpu->catch_rip && f->vector != VEC_NMI) {
+		f->rip = cpu->catch_rip;
+		f->rsp = cpu->catch_rsp;
+		f->rax = f->vector;
+		f->rdx = f->error;
+		f->rsi = f->vector == VEC_PF ? read_cr2() : 0;
+		f->rflags = 2;
+		cpu->catch_rip = 0;
+		return;
+	}
+	put("vcpu ");
+	put_dec(cpu->vcpu);
+	put(": ");
+	put(trap_name(f->vector));
+	put("(");
+	put_hex(f->error);
+	put(") at rip=");
+	put_hex(f->rip);
+	if (f->vector == VEC_PF) {
+		put(" address ");
+		put_hex(read_cr2());
+	}
+	put(user ? " in user mode\n" : " in kernel mode\n");
+	vcpu_exit(128 + (uint32_t)f->vector);
+}
+
+/* ---- system calls ------------------------------------------------------------------------- */
+
+/* Whether CPL3 may pass @bytes at @p: in its part of the image or behind UINFO_VA. */
+static bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes)
+{
+	uint64_t end = p + bytes;
+
+	if (end < p)
+		return false;
+	return (p >= (uint64_t)__utext_start && end <= (uint64_t)__image_end) ||
+	       (p >= UINFO_VA && end <= cpu->umem_end);
+}
+
+static void do_op(struct guest_op *op)
+{
+	int rc = 0;
+
+	switch (op->kind) {
+	case GUEST_RDMSR:
+		rc = msr_read_safe(op->index, &op->value);
+		break;
+	case GUEST_WRMSR:
+		rc = msr_write_safe(op->index, op->value);
+		break;
+	case GUEST_RDPMC:
+		rc = pmc_read_safe(op->index, &op->value);
+		break;
+	case GUEST_CPUID: {
+		uint32_t regs[4];
+
+		cpuid(op->index, op->sub, regs);
+		for (int i = 0; i < 4; i++)
+			op->regs[i] = regs[i];
+		break;
+	}
+	default:
+		rc = -1;
+	}
+	op->fault = rc != 0;
+}
+
+/* Result in RAX of the caller; -1: no such call or a bad pointer. A page that is not mapped in an
+ * allowed range faults in kernel mode and ends the vCPU. */
+int64_t kernel_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c)
+{
+	struct percpu *cpu = this_cpu();
+
+	switch (nr) {
+	case SYS_EXIT:
+		vcpu_exit((uint32_t)a);
+	case SYS_WRITE:
+		if (!user_range(cpu, a, b))
+			return -1;
+		for (uint64_t i = 0; i < b; i++)
+			outb(VPMU_PORT_COM1, ((const uint8_t *)a)[i]);
+		return (int64_t)b;
+	case SYS_PMU:
+		if (b > UMEM_MAX_PAGES || !user_range(cpu, a, b * sizeof(struct guest_op)))
+			return -1;
+		for (uint64_t i = 0; i < b; i++)
+			do_op((struct guest_op *)a + i);
+		return 0;
+	case SYS_CATCH:
+		cpu->catch_rip = a;
+		cpu->catch_rsp = b;
+		return 0;
+	default:
+		return -1;
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The tools' entry in CPL3: the first word of the guest's arguments names a command. */
+#include "guest-tools/args.h"
+#include "guest-tools/tools.h"
+
+int tools_main(const struct guest_info *info);
+
+int tool_error(const struct guest_info *info, const char *text)
+{
+	out("vcpu %u: error: %s\n", info->vcpu, text);
+	return TOOL_USAGE;
+}
+
+int tool_run(const struct guest_info *info, const struct workload *w, uint64_t n,
+	     struct guest_run *run, uint64_t *result)
+{
+	run->fn = w->fn;
+	run->n = n;
+	run->mem = info->mem;
+	run->mem_bytes = info->mem_bytes;
+	run->call = w->needs_call ? sys_null_call : NULL;
+	run->fault = 0;
+	*result = sys_run(run);
+	return run->fault ? -1 : 0;
+}
+
+static int run_main(const struct guest_info *info, const char *args)
+{
+	static char err[ARGS_ERR_MAX];
+	struct guest_run run = {.msr = 0};
+	struct args_work work;
+	uint64_t result;
+
+	if (!args_workload(&args, info->mem_bytes, &work, err) || !args_end(args, err))
+		return tool_error(info, err);
+	tool_run(info, work.w, work.n, &run, &result);
+	out("vcpu %u: %s %lu = %lu\n", info->vcpu, work.w->name, work.n, result);
+	return TOOL_OK;
+}
+
+/* Keeps the vCPU busy: N million iterations, or until the VM is ended. */
+static int spin_main(const struct guest_info *info, const char *args)
+{
+	static char err[ARGS_ERR_MAX];
+	struct word w = text_next_word(&args);
+	uint64_t n = 0;
+
+	if (w.len && !text_u64(w.s, w.len, &n)) {
+		text_format(err, sizeof(err),
+			    "bad count '%.*s' of spin: a number of million iterations",
+			    (int)(w.len < 64 ? w.len : 64), w.s);
+		return tool_error(info, err);
+	}
+	if (!args_end(args, err))
+		return tool_error(info, err);
+	for (uint64_t i = 0; !w.len || i < n; i++)
+		workload_loop(1000000, NULL, 0, NULL);
+	out("vcpu %u: spin %lu done\n", info->vcpu, n);
+	return TOOL_OK;
+}
+
+static tool_fn help_main;
+
+static const struct command {
+	const char *name;
+	tool_fn *fn;
+	const char *args, *desc;
+} commands[] = {
+	{"stat", stat_main, "[-e EV,...] [-x SEP | -j] [-r N] [-v] WORKLOAD [ARG]",
+	 "count events while a workload runs"},
+	{"run", run_main, "WORKLOAD [ARG]", "run a workload, print its result"},
+	{"spin", spin_main, "[N]", "N million loop iterations; for ever without N"},
+	{"msr", msr_main, "rd|wr|pmc|cpuid|run|count ...", "a script of privileged operations"},
+	{"selftest", selftest_main, "", "faults, system calls, PMU registers: PASS or FAIL lines"},
+	{"help", help_main, "", "this text"},
+};
+
+static int help_main(const struct guest_info *info, const char *args)
+{
+	if (info->vcpu) /* once is enough */
+		return TOOL_OK;
+	out("Guest arguments: COMMAND [ARGUMENTS]\n");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		out("  %-8s %-50s %s\n", commands[i].name, commands[i].args, commands[i].desc);
+	out("Workloads:\n");
+	for (size_t i = 0; i < nr_workloads; i++)
+		out("  %-8s %s (%s, default %lu)\n", workloads[i].name, workloads[i].desc,
+		    workloads[i].arg, workloads[i].default_arg);
+	out("Events, with :u and :k, or raw rHEX:\n ");
+	for (int i = 0; i < EV_RAW; i++)
+		out(" %s", event_table[i].name);
+	out("\n");
+	return TOOL_OK;
+}
+
+static int dispatch(const struct guest_info *info)
+{
+	static char err[ARGS_ERR_MAX];
+	const char *args = info->args;
+	struct word name = text_next_word(&args);
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (name.len && word_is(name, commands[i].name))
+			return commands[i].fn(info, args);
+	}
+	if (name.len)
+		n = text_format(err, sizeof(err), "unknown command '%.*s' in the guest's arguments",
+				(int)(name.len < 64 ? name.len : 64), name.s);
+	else
+		n = text_format(err, sizeof(err), "no command in the guest's arguments");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		n += text_format(err + n, sizeof(err) - n, "%s%s", i ? ", " : ": known are ",
+				 commands[i].name);
+	return tool_error(info, err);
+}
+
+int tools_main(const struct guest_info *info)
+{
+	int status = dispatch(info);
+
+	out_flush();
+	return status;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The guest's PMU driver, see pmu.h. */
+#include "guest-tools/pmu.h"
+#include "guest-tools/tools.h"
+
+/* SDM vol. 4 table 2-2 */
+#define MSR_IA32_PMC0	     0xc1u
+#define MSR_IA32_PERFEVTSEL0 0x186u
+#define MSR_IA32_FIXED_CTR0  0x309u
+#define MSR_IA32_FIXED_CTRL  0x38du
+#define MSR_IA32_GLOBAL_CTRL 0x38fu
+/* APM vol. 2, 13.2 */
+#define MSR_AMD_PERF_CTL0  0xc0010200u /* PERF_CTR0 is the next one, and so on in pairs */
+#define MSR_AMD_GLOBAL_CTL 0xc0000301u
+
+/* The same bits on both: SDM vol. 3 figure 20-1, APM vol. 2 figure 13-7. */
+#define EVTSEL_USR (1u << 16)
+#define EVTSEL_OS  (1u << 17)
+#define EVTSEL_EN  (1u << 22)
+#define FIXED_OS   1u /* SDM vol. 3 figure 20-2, four bits per counter */
+#define FIXED_USR  2u
+
+static void op_cpuid(uint32_t leaf, struct guest_op *op)
+{
+	*op = (struct guest_op){.kind = GUEST_CPUID, .index = leaf};
+	sys_pmu(op, 1);
+}
+
+static bool vendor_is(const struct guest_op *op, const char *id) /* EBX EDX ECX */
+{
+	static const uint8_t order[3] = {1, 3, 2};
+
+	for (int i = 0; i < 12; i++) {
+		if ((char)(op->regs[order[i / 4]] >> i % 4 * 8) != id[i])
+			return false;
+	}
+	return true;
+}
+
+static void probe_pv(struct pmu *pmu)
+{
+	struct guest_op op;
+
+	op_cpuid(1, &op);
+	if (!(op.regs[2] & 1u << 31)) /* hypervisor present: leaves 40000000H mean something */
+		return;
+	op_cpuid(VPMU_PV_CPUID_BASE, &op);
+	if (op.regs[0] <= VPMU_PV_CPUID_BASE || op.regs[1] != VPMU_PV_SIG_EBX ||
+	    op.regs[2] != VPMU_PV_SIG_EBX || op.regs[3] != VPMU_PV_SIG_EBX)
+		return;
+	op_cpuid(VPMU_PV_CPUID_BASE + 1, &op);
+	if (op.regs[0] == VPMU_PV_VERSION)
+		pmu->pv = op.regs[1];
+}
+
+/* SDM vol. 3, 20.2: EAX version, counters, width, length of EBX; EDX (and ECX from v5) fixed */
+static void probe_intel(struct pmu *pmu, uint32_t max_leaf)
+{
+	struct guest_op op;
+	unsigned int bits;
+
+	if (max_leaf < 0xa)
+		return;
+	op_cpuid(0xa, &op);
+	pmu->version = op.regs[0] & 0xff;
+	pmu->gp = op.regs[0] >> 8 & 0xff;
+	pmu->width = op.regs[0] >> 16 & 0xff;
+	bits = op.regs[0] >> 24;
+	pmu->missing = op.regs[1];
+	if (bits < 32)
+		pmu->missing |= ~0u << bits;
+	if (pmu->version >= 2)
+		pmu->fixed = op.regs[3] & 0x1f;
+	/* Counters we can name: 16 and 4, see the paravirtual MSRs. */
+	if (pmu->gp > VPMU_PV_FIXED)
+		pmu->gp = VPMU_PV_FIXED;
+	if (pmu->fixed > 4)
+		pmu->fixed = 4;
+	if (pmu->version >= 2) { /* version 1 has no global control */
+		pmu->vendor = PMU_INTEL;
+		pmu->global_ctrl = MSR_IA32_GLOBAL_CTRL;
+	}
+}
+
+/* APM vol. 2, 13.2: PerfMonV2 in 80000022H EAX[0], counters in EBX[3:0] */
+static void probe_amd(struct pmu *pmu)
+{
+	struct guest_op op;
+
+	op_cpuid(0x80000000u, &op);
+	if (op.regs[0] < 0x80000022u)
+		return;
+	op_cpuid(0x80000022u, &op);
+	if (!(op.regs[0] & 1))
+		return;
+	pmu->vendor = PMU_AMD;
+	pmu->version = 2;
+	pmu->gp = op.regs[1] & 0xf;
+	pmu->width = 48;
+	pmu->global_ctrl = MSR_AMD_GLOBAL_CTL;
+}
+
+void pmu_probe(struct pmu *pmu)
+{
+	struct guest_op op;
+
+	*pmu = (struct pmu){.vendor = PMU_NONE};
+	op_cpuid(0, &op);
+	if (vendor_is(&op, "GenuineIntel"))
+		probe_intel(pmu, op.regs[0]);
+	else if (vendor_is(&op, "AuthenticAMD"))
+		probe_amd(pmu);
+	probe_pv(pmu);
+}
+
+void pmu_describe(const struct pmu *pmu, char *buf, size_t size)
+{
+	size_t n;
+
+	if (pmu->vendor == PMU_NONE) {
+		text_format(buf, size, "no PMU with global control");
+		return;
+	}
+	if (pmu->vendor == PMU_INTEL)
+		n = text_format(buf, size, "Intel architectural version %u: %u + %u fixed",
+				pmu->version, pmu->gp, pmu->fixed);
+	else
+		n = text_format(buf, size, "AMD PerfMonV2: %u", pmu->gp);
+	text_format(buf + n, size - n, " counters of %u bits, %s%s", pmu->width,
+		    pmu->pv & VPMU_PV_FEAT_TIMES ? "times and quality" : "no times",
+		    pmu->pv & VPMU_PV_FEAT_RDPMC ? ", RDPMC" : "");
+}
+
+uint32_t pmu_counter_msr(const struct pmu *pmu, int ctr)
+{
+	if (ctr >= (int)VPMU_PV_FIXED)
+		return MSR_IA32_FIXED_CTR0 + (uint32_t)ctr - VPMU_PV_FIXED;
+	return pmu->vendor == PMU_AMD ? MSR_AMD_PERF_CTL0 + 2 * (uint32_t)ctr + 1
+				      : MSR_IA32_PMC0 + (uint32_t)ctr;
+}
+
+uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr)
+{
+	return pmu->vendor == PMU_AMD ? MSR_AMD_PERF_CTL0 + 2 * (uint32_t)ctr
+				      : MSR_IA32_PERFEVTSEL0 + (uint32_t)ctr;
+}
+
+/* umask << 8 | event; 0: a GP counter of this vendor cannot count it. */
+static uint32_t gp_config(const struct pmu *pmu, const struct event *e)
+{
+	if (e->id == EV_RAW)
+		return e->config;
+	return pmu->vendor == PMU_AMD ? event_table[e->id].amd : event_table[e->id].intel;
+}
+
+/* The fixed counter for @e, or -1. */
+static int fixed_of(const struct pmu *pmu, const struct event *e)
+{
+	int f = e->id == EV_RAW ? -1 : event_table[e->id].fixed;
+
+	return f < (int)pmu->fixed ? f : -1;
+}
+
+static bool countable(const struct pmu *pmu, const struct event *e)
+{
+	if (pmu->vendor == PMU_NONE)
+		return false;
+	if (pmu->vendor == PMU_INTEL && e->id != EV_RAW && event_table[e->id].arch_bit >= 0 &&
+	    pmu->missing & 1u << event_table[e->id].arch_bit)
+		return false;
+	return fixed_of(pmu, e) >= 0 || (gp_config(pmu, e) && pmu->gp);
+}
+
+/* false: some event got no counter though it could be counted. */
+static bool assign(const struct pmu *pmu, struct pmu_slot *s, size_t n, bool share)
+{
+	uint32_t used = 0; /* by counter number */
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) {
+		int fixed = fixed_of(pmu, s[i].ev), gp = 0;
+		int same = PMU_NO_COUNTER;
+
+		s[i].ctr = PMU_NO_COUNTER;
+		s[i].state = PMU_NOT_SUPPORTED;
+		if (!countable(pmu, s[i].ev))
+			continue;
+		s[i].state = PMU_COUNTED;
+		for (size_t k = 0; k < i && same < 0; k++) {
+			if (event_same(s[k].ev, s[i].ev))
+				same = s[k].ctr;
+		}
+		while (gp < (int)pmu->gp && used & 1u << gp)
+			gp++;
+		if (share && same >= 0)
+			s[i].ctr = same;
+		else if (fixed >= 0 && !(used & 1u << (VPMU_PV_FIXED + (unsigned int)fixed)))
+			s[i].ctr = (int)VPMU_PV_FIXED + fixed;
+		else if (gp_config(pmu, s[i].ev) && gp < (int)pmu->gp)
+			s[i].ctr = gp;
+		else
+			s[i].ctr = same;
+		if (s[i].ctr >= 0) {
+			used |= 1u << s[i].ctr;
+		} else {
+			s[i].state = PMU_NO_FREE;
+			all = false;
+		}
+	}
+	return all;
+}
+
+void pmu_assign(const struct pmu *pmu, const struct event *ev, struct pmu_slot *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		s[i] = (struct pmu_slot){.ev = &ev[i]};
+	if (!assign(pmu, s, n, false))
+		assign(pmu, s, n, true);
+}
+
+static bool write_msr(uint32_t msr, uint64_t value)
+{
+	struct guest_op op = {.kind = GUEST_WRMSR, .index = msr, .value = value};
+
+	sys_pmu(&op, 1);
+	return !op.fault;
+}
+
+/* Set up one counter; *fixed_ctrl collects the setup of fixed ones. */
+static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_t *fixed_ctrl)
+{
+	unsigned int fixed = (unsigned int)s->ctr - VPMU_PV_FIXED;
+
+	if (s->ctr >= (int)VPMU_PV_FIXED) {
+		*fixed_ctrl |= (uint64_t)((s->ev->os ? FIXED_OS : 0) | (s->ev->usr ? FIXED_USR : 0))
+			       << 4 * fixed;
+		return write_msr(pmu_counter_msr(pmu, s->ctr), 0);
+	}
+	return write_msr(pmu_evtsel_msr(pmu, s->ctr), 0) &&
+	       write_msr(pmu_counter_msr(pmu, s->ctr), 0) &&
+	       write_msr(pmu_evtsel_msr(pmu, s->ctr), gp_config(pmu, s->ev) | EVTSEL_EN |
+							      (s->ev->usr ? EVTSEL_USR : 0) |
+							      (s->ev->os ? EVTSEL_OS : 0));
+}
+
+static bool shares_earlier(const struct pmu_slot *s, size_t i)
+{
+	for (size_t k = 0; k < i; k++) {
+		if (s[k].ctr == s[i].ctr)
+			return true;
+	}
+	return false;
+}
+
+uint64_t pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n)
+{
+	uint64_t fixed_ctrl = 0, enable = 0;
+
+	if (pmu->vendor == PMU_NONE)
+		return 0;
+	write_msr(pmu->global_ctrl, 0);
+	if (pmu->fixed)
+		write_msr(MSR_IA32_FIXED_CTRL, 0);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bit = 1ull << (s[i].ctr & 31);
+
+		if (s[i].ctr < 0 || s[i].state == PMU_NOT_SUPPORTED)
+			continue;
+		s[i].state = PMU_COUNTED;
+		if (s[i].ctr >= (int)VPMU_PV_FIXED)
+			bit = 1ull << (32 + s[i].ctr - (int)VPMU_PV_FIXED);
+		if (shares_earlier(s, i))
+			s[i].state = enable & bit ? PMU_COUNTED : PMU_NOT_SUPPORTED;
+		else if (program_one(pmu, &s[i], &fixed_ctrl))
+			enable |= bit;
+		else
+			s[i].state = PMU_NOT_SUPPORTED;
+	}
+	if (fixed_ctrl && !write_msr(MSR_IA32_FIXED_CTRL, fixed_ctrl)) {
+		for (size_t i = 0; i < n; i++) {
+			if (s[i].ctr >= (int)VPMU_PV_FIXED)
+				s[i].state = PMU_NOT_SUPPORTED;
+		}
+		enable &= 0xffffffffu;
+	}
+	return enable;
+}
+
+static void read_one(const struct pmu *pmu, struct pmu_slot *s)
+{
+	const uint32_t pv = VPMU_PV_MSR_BASE + 4 * (uint32_t)s->ctr;
+	struct guest_op op[4] = {
+		{.kind = GUEST_RDMSR, .index = pmu_counter_msr(pmu, s->ctr)},
+		{.kind = GUEST_RDMSR, .index = pv},
+		{.kind = GUEST_RDMSR, .index = pv + 1},
+		{.kind = GUEST_RDMSR, .index = pv + 2},
+	};
+
+	sys_pmu(op, pmu->pv & VPMU_PV_FEAT_TIMES ? 4 : 1);
+	if (op[0].fault) {
+		s->state = PMU_NOT_SUPPORTED;
+		return;
+	}
+	s->value = op[0].value;
+	s->times = pmu->pv & VPMU_PV_FEAT_TIMES && !op[1].fault && !op[2].fault && !op[3].fault;
+	if (!s->times)
+		return;
+	s->enabled_ns = op[1].value;
+	s->running_ns = op[2].value;
+	s->quality = (uint32_t)op[3].value;
+	if (op[3].value == VPMU_PV_UNSUPPORTED)
+		s->state = PMU_NOT_SUPPORTED;
+	else if (s->enabled_ns && !s->running_ns)
+		s->state = PMU_NOT_COUNTED;
+}
+
+void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (s[i].ctr >= 0 && s[i].state != PMU_NOT_SUPPORTED)
+			read_one(pmu, &s[i]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (s[i].ctr >= 0 && s[i].ctr < (int)VPMU_PV_FIXED)
+			write_msr(pmu_evtsel_msr(pmu, s[i].ctr), 0);
+	}
+	if (pmu->fixed)
+		write_msr(MSR_IA32_FIXED_CTRL, 0);
+}
+
+uint64_t pmu_scaled(const struct pmu_slot *s)
+{
+	if (!s->times || s->running_ns >= s->enabled_ns)
+		return s->value;
+	return mul_div(s->value, s->enabled_ns, s->running_ns);
+}

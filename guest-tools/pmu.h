@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The guest's PMU driver: finds out which PMU the vCPU shows, gives events counters, programs
+ * them through the architectural MSRs and reads them back, with the paravirtual times and
+ * quality of vpmu/guest/abi.h where those exist. One vCPU, one user; runs in CPL3 and has the
+ * kernel execute batches of privileged instructions.
+ */
+#ifndef GUEST_TOOLS_PMU_H
+#define GUEST_TOOLS_PMU_H
+
+#include "guest-tools/events.h"
+#include "guest-tools/layout.h"
+#include "vpmu/event.h"
+
+enum pmu_vendor { PMU_NONE, PMU_INTEL, PMU_AMD };
+
+struct pmu {
+	enum pmu_vendor vendor;
+	unsigned int version; /* Intel: architectural version; AMD: 2 */
+	unsigned int gp, fixed;
+	unsigned int width;   /* bits of a counter */
+	uint32_t missing;     /* Intel: CPUID 0AH EBX, bits beyond its length set */
+	uint32_t global_ctrl; /* MSR */
+	uint32_t pv;	      /* VPMU_PV_FEAT_*, 0: no paravirtual leaf */
+};
+
+/* Counter numbers are those of the paravirtual MSRs: GP from 0, fixed from VPMU_PV_FIXED. */
+#define PMU_NO_COUNTER (-1)
+
+enum pmu_state {
+	PMU_COUNTED,
+	PMU_NOT_SUPPORTED, /* no encoding, flagged missing, refused, or the host cannot count it */
+	PMU_NO_FREE,	   /* all counters taken by other events */
+	PMU_NOT_COUNTED	   /* enabled, but a host counter was never free for it */
+};
+
+struct pmu_slot {
+	const struct event *ev;
+	enum pmu_state state;
+	int ctr;
+	uint64_t value; /* as read */
+	bool times;	/* the following are known */
+	uint64_t enabled_ns, running_ns;
+	uint32_t quality; /* enum vpmu_quality */
+};
+
+/* pmu_probe - what CPUID says; reads nothing else. */
+void pmu_probe(struct pmu *pmu);
+
+/* pmu_describe - one line about it into @buf. */
+void pmu_describe(const struct pmu *pmu, char *buf, size_t size);
+
+/*
+ * pmu_assign - give each of @ev a counter: fixed ones first; equal events get one each while
+ * there are enough, and share otherwise. Sets s[].ev, state, ctr.
+ */
+void pmu_assign(const struct pmu *pmu, const struct event *ev, struct pmu_slot *s, size_t n);
+
+/* pmu_program - all counters off, zeroed and set up; returns what to write to pmu->global_ctrl to
+ * start them (0: none). A counter whose setup is refused becomes PMU_NOT_SUPPORTED. */
+uint64_t pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n);
+
+/* pmu_read - values, times and quality of stopped counters; then takes the setup away. */
+void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n);
+
+/* pmu_scaled - the estimate for the whole time a counter was enabled. */
+uint64_t pmu_scaled(const struct pmu_slot *s);
+
+/* The MSRs of a counter. */
+uint32_t pmu_counter_msr(const struct pmu *pmu, int ctr);
+uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr);
+
+#endif

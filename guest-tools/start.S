@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The guest kernel's assembly: entry of every vCPU, exception stubs, SYSCALL entry, the measured
+ * run. See layout.h for who may call what.
+ */
+#include "guest-tools/layout.h"
+
+#define MAGIC_HI 0x756d7076 /* VPMU_BOOT_MAGIC, the constant is C */
+#define MAGIC_LO 0x746f6f62
+#define COM1 0x3f8
+#define PORT_EXIT 0xf4
+
+/* From @fault on, a #GP or #UD in CPL0 goes on at @fixup. */
+.macro ex_table fault, fixup
+	.pushsection .ex_table, "a"
+	.quad \fault, \fixup
+	.popsection
+.endm
+
+	.text
+
+/* In: RDI = vCPU, RSI = struct vpmu_boot_info, no stack. Finds this vCPU's slab: RAM behind the
+ * image, shared out evenly. */
+	.globl _start
+_start:
+	cli
+	cld
+	movabsq	$(MAGIC_HI << 32 | MAGIC_LO), %rax
+	cmpq	%rax, (%rsi)
+	movl	$msg_magic, %ebx
+	jne	early_fail
+	movl	24(%rsi), %ecx		/* nr_vcpus */
+	movl	$msg_vcpus, %ebx
+	cmpq	%rcx, %rdi
+	jae	early_fail
+	movq	8(%rsi), %rax		/* mem_bytes */
+	movl	$msg_memory, %ebx
+	subq	$__image_end, %rax
+	jb	early_fail
+	xorl	%edx, %edx
+	divq	%rcx
+	andq	$-GUEST_PAGE, %rax
+	cmpq	$(SLAB_MIN_PAGES * GUEST_PAGE), %rax
+	jb	early_fail
+	movq	%rax, %rcx		/* slab size */
+	movq	%rdi, %rdx
+	imulq	%rcx, %rdx
+	addq	$__image_end, %rdx	/* slab */
+	leaq	((SLAB_KSTACK + KSTACK_PAGES) * GUEST_PAGE)(%rdx), %rsp
+	call	kernel_map		/* (vcpu, boot_info, slab, bytes): CR3 */
+	movq	%rax, %cr3
+	movl	$KSTACK_TOP, %esp
+	call	kernel_init
+	/* To the tools: RDI = info, and their stack aligned as after a call. */
+	movl	$UINFO_VA, %edi
+	movl	$(USTACK_TOP - 8), %esp
+	movl	$user_start, %ecx
+	movl	$2, %r11d
+	sysretq
+
+/* EBX = message. Before there is anything. */
+early_fail:
+	movl	$COM1, %edx
+1:	movb	(%rbx), %al
+	testb	%al, %al
+	jz	2f
+	outb	%al, %dx
+	incq	%rbx
+	jmp	1b
+2:	movl	$2, %eax
+	movl	$PORT_EXIT, %edx
+	outl	%eax, %dx
+3:	hlt
+	jmp	3b
+
+	.section .rodata
+msg_magic:
+	.asciz "guest: no boot information at RSI: not started by vpmu-vmm\n"
+msg_vcpus:
+	.asciz "guest: RDI names a vCPU beyond the number in the boot information\n"
+msg_memory:
+	.asciz "guest: too little memory: every vCPU needs 192 KiB behind the image\n"
+	.text
+
+/*
+ * SYSCALL. RCX = return address, R11 = RFLAGS, still on the caller's stack. The end of a measured
+ * run is told from other calls by its address, before anything else, so that what is counted
+ * between the workload's last instruction and the disabling write is as short as it can be.
+ */
+	.globl syscall_entry
+syscall_entry:
+	cmpq	$user_call_end, %rcx
+	je	run_end
+	testl	%eax, %eax
+	jz	sys_null
+	cmpl	$SYS_RUN, %eax
+	je	run_begin
+	movq	%rsp, KCPU_VA + PERCPU_USER_RSP
+	movl	$KSTACK_TOP, %esp
+	pushq	%rcx
+	pushq	%r11
+	movq	%rdx, %rcx
+	movq	%rsi, %rdx
+	movq	%rdi, %rsi
+	movl	%eax, %edi
+	call	kernel_syscall
+	popq	%r11
+	popq	%rcx
+	movq	KCPU_VA + PERCPU_USER_RSP, %rsp
+	sysretq
+
+sys_null:
+	movq	%rdi, %rax
+	sysretq
+
+/*
+ * SYS_RUN. RDI = struct guest_run. Leaves to user_call by IRETQ, which, other than SYSRET, lets RCX
+ * carry the function's fourth argument; the frame is ready before the counters are enabled.
+ */
+run_begin:
+	movq	%rcx, KCPU_VA + PERCPU_RUN_RIP
+	movl	RUN_MSR(%rdi), %ecx
+	movl	%ecx, KCPU_VA + PERCPU_RUN_MSR
+	movq	%rsp, %rax
+	movl	$KSTACK_TOP, %esp
+	pushq	$SEL_UDATA
+	pushq	%rax
+	pushq	$2
+	pushq	$SEL_UCODE
+	pushq	$user_call
+	movq	RUN_FN(%rdi), %r8
+	movq	RUN_BYTES(%rdi), %r9
+	movq	RUN_CALL(%rdi), %r10
+	movq	RUN_MEM(%rdi), %rsi
+	movl	RUN_ENABLE(%rdi), %eax
+	movl	RUN_ENABLE+4(%rdi), %edx
+	movq	%rdi, %r11
+	movq	RUN_N(%rdi), %rdi
+	testl	%ecx, %ecx
+	jz	2f
+1:	wrmsr
+2:	movq	%r8, %rax
+	movq	%r9, %rdx
+	movq	%r10, %rcx
+	iretq
+	/* #GP: back to the caller of SYS_RUN */
+3:	movl	$1, RUN_FAULT(%r11)
+	movq	24(%rsp), %rsp
+	movq	KCPU_VA + PERCPU_RUN_RIP, %rcx
+	movl	$2, %r11d
+	xorl	%eax, %eax
+	sysretq
+	ex_table 1b, 3b
+
+/* RAX = the workload's result. Callee-saved registers and RSP are as the caller of SYS_RUN left
+ * them. */
+run_end:
+	movq	%rax, %rdi
+	movl	KCPU_VA + PERCPU_RUN_MSR, %ecx
+	testl	%ecx, %ecx
+	jz	1f
+	xorl	%eax, %eax
+	xorl	%edx, %edx
+	wrmsr
+1:	movq	%rdi, %rax
+	movq	KCPU_VA + PERCPU_RUN_RIP, %rcx
+	movl	$2, %r11d
+	sysretq
+
+/* int msr_read_safe(uint32_t msr, uint64_t *value), msr_write_safe(msr, value),
+ * pmc_read_safe(index, *value): 0, or -1 for #GP. */
+	.globl msr_read_safe, msr_write_safe, pmc_read_safe
+msr_read_safe:
+	movl	%edi, %ecx
+1:	rdmsr
+	jmp	read_done
+	ex_table 1b, access_fault
+pmc_read_safe:
+	movl	%edi, %ecx
+1:	rdpmc
+	ex_table 1b, access_fault
+read_done:
+	shlq	$32, %rdx
+	orq	%rdx, %rax
+	movq	%rax, (%rsi)
+	xorl	%eax, %eax
+	ret
+msr_write_safe:
+	movl	%edi, %ecx
+	movl	%esi, %eax
+	movq	%rsi, %rdx
+	shrq	$32, %rdx
+1:	wrmsr
+	xorl	%eax, %eax
+	ret
+	ex_table 1b, access_fault
+access_fault:
+	movl	$-1, %eax
+	ret
+
+/* One stub per exception, 16 bytes apart so that kernel.c can compute their addresses; all end up
+ * with the same struct trap_frame. */
+	.p2align 4
+	.globl trap_stubs
+trap_stubs:
+	vector = 0
+	.rept	32
+	.p2align 4
+	.if	!(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || \
+		vector == 21 || vector == 29 || vector == 30)
+	pushq	$0
+	.endif
+	pushq	$vector
+	jmp	trap_common
+	vector = vector + 1
+	.endr
+
+trap_common:
+	pushq	%r15
+	pushq	%r14
+	pushq	%r13
+	pushq	%r12
+	pushq	%r11
+	pushq	%r10
+	pushq	%r9
+	pushq	%r8
+	pushq	%rbp
+	pushq	%rdi
+	pushq	%rsi
+	pushq	%rdx
+	pushq	%rcx
+	pushq	%rbx
+	pushq	%rax
+	movq	%rsp, %rdi
+	call	kernel_trap
+	popq	%rax
+	popq	%rbx
+	popq	%rcx
+	popq	%rdx
+	popq	%rsi
+	popq	%rdi
+	popq	%rbp
+	popq	%r8
+	popq	%r9
+	popq	%r10
+	popq	%r11
+	popq	%r12
+	popq	%r13
+	popq	%r14
+	popq	%r15
+	addq	$16, %rsp
+	iretq
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The tools' assembly: entry in CPL3, system calls, and the trampoline of measured runs. */
+#include "guest-tools/layout.h"
+
+	.text
+
+/* RDI = struct guest_info */
+	.globl user_start
+user_start:
+	xorl	%ebp, %ebp
+	call	tools_main
+	movl	%eax, %edi
+	movl	$SYS_EXIT, %eax
+	syscall
+	ud2
+
+/*
+ * What is counted of a measured run in CPL3, besides the workload itself: these two instructions,
+ * WORKLOAD_OVERHEAD_* in workloads.h. The kernel comes here by IRETQ with RAX = the workload and
+ * its arguments in place.
+ */
+	.globl user_call, user_call_end
+user_call:
+	call	*%rax
+	syscall
+user_call_end:
+	ud2
+
+/* uint64_t sys_null(uint64_t arg): the null system call of the workload "syscalls" */
+	.globl sys_null_call
+sys_null_call:
+	movl	$SYS_NULL, %eax
+	syscall
+	ret
+
+/* uint64_t sys_run(struct guest_run *run); */
+	.globl sys_run
+sys_run:
+	movl	$SYS_RUN, %eax
+	syscall
+	ret
+
+/* void sys_exit(int status) */
+	.globl sys_exit
+sys_exit:
+	movl	$SYS_EXIT, %eax
+	syscall
+	ud2
+
+/* int64_t sys_write(const char *buf, size_t bytes) */
+	.globl sys_write
+sys_write:
+	movl	$SYS_WRITE, %eax
+	syscall
+	ret
+
+/* int64_t sys_pmu(struct guest_op *ops, size_t n) */
+	.globl sys_pmu
+sys_pmu:
+	movl	$SYS_PMU, %eax
+	syscall
+	ret
+
+/*
+ * int user_try(void (*fn)(void *), void *arg, struct user_fault *fault)
+ * Calls fn(arg). Returns 0 when it returned, 1 and *fault = {vector, error code, CR2} when it
+ * faulted.
+ */
+	.globl user_try
+user_try:
+	pushq	%rbx
+	pushq	%rbp
+	pushq	%r12
+	pushq	%r13
+	pushq	%r14
+	pushq	%r15
+	pushq	%rdx
+	movq	%rdi, %rbx
+	movq	%rsi, %rbp
+	movl	$1f, %edi
+	movq	%rsp, %rsi
+	movl	$SYS_CATCH, %eax
+	syscall
+	movq	%rbp, %rdi
+	call	*%rbx
+	xorl	%edi, %edi
+	xorl	%esi, %esi
+	movl	$SYS_CATCH, %eax
+	syscall
+	xorl	%eax, %eax
+	popq	%rdx
+	jmp	2f
+	/* the kernel comes here with RAX, RDX, RSI = vector, error code, CR2 */
+1:	popq	%rdi
+	movq	%rax, (%rdi)
+	movq	%rdx, 8(%rdi)
+	movq	%rsi, 16(%rdi)
+	movl	$1, %eax
+2:	popq	%r15
+	popq	%r14
+	popq	%r13
+	popq	%r12
+	popq	%rbp
+	popq	%rbx
+	ret
+
+/* Faults for the selftest. */
+	.globl fault_ud, fault_de, fault_hlt, fault_rdmsr, fault_noncanonical
+fault_ud:
+	ud2
+fault_de:
+	xorl	%eax, %eax
+	cltd
+	divl	%eax
+	ret
+fault_hlt:
+	hlt
+	ret
+fault_rdmsr:
+	movl	$0xc0000080, %ecx
+	rdmsr
+	ret
+fault_noncanonical:
+	movabsq	$0x8000000000000000, %rax
+	movq	(%rax), %rax
+	ret
+
+	.section .note.GNU-stack, "", @progbits
