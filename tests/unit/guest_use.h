@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Short words for tests that use a guest's counters: one vCPU, its registers, its work. */
+#ifndef GUEST_USE_H
+#define GUEST_USE_H
+
+#include <criterion/criterion.h>
+
+#include "guest_bed.h"
+
+#define USR  (1u << 16)
+#define OS   (1u << 17)
+#define EDGE (1u << 18)
+#define INT  (1u << 20)
+#define EN   (1u << 22)
+#define INV  (1u << 23)
+#define BOTH (USR | OS)
+#define W48  0xffffffffffffULL
+
+#define INSTR  0xc0u
+#define CYCLES 0x3cu
+#define BRANCH 0xc4u
+#define TAKEN  0x20c4u
+#define LOADS  0x81d0u
+#define STORES 0x82d0u
+#define MISSES 0xc5u /* the soft host has none */
+
+static struct bed b;
+
+static inline uint64_t rd(uint32_t msr)
+{
+	uint64_t val = 0;
+	int ret = vpmu_guest_rdmsr(b.g, msr, &val);
+
+	cr_assert_eq(ret, 0, "RDMSR %x: %d", msr, ret);
+	return val;
+}
+
+static inline void wr(uint32_t msr, uint64_t val)
+{
+	int ret = vpmu_guest_wrmsr(b.g, msr, val);
+
+	cr_assert_eq(ret, 0, "WRMSR(%x, %llx): %d", msr, (unsigned long long)val, ret);
+}
+
+static inline uint64_t pmc(uint32_t ecx)
+{
+	uint64_t val = 0;
+
+	cr_assert_eq(vpmu_guest_rdpmc(b.g, ecx, &val), 0);
+	return val;
+}
+
+#define PV_EN(i)  rd(VPMU_PV_MSR_BASE + 4 * (i))
+#define PV_RUN(i) rd(VPMU_PV_MSR_BASE + 4 * (i) + 1)
+#define PV_Q(i)	  rd(VPMU_PV_MSR_BASE + 4 * (i) + 2)
+
+static inline void start_on(enum vpmu_guest_model model, unsigned int gp, unsigned int fixed,
+			    const struct vpmu_softpmu_opts *soft)
+{
+	struct vpmu_guest_cfg cfg = {.model = model, .gp = gp, .fixed = fixed};
+
+	cr_assert_eq(bed_init(&b, &cfg, soft), 0);
+	bed_enter(&b, 0);
+}
+
+static inline void start(enum vpmu_guest_model model)
+{
+	start_on(model, 0, 0, NULL);
+}
+
+/* The guest runs @n user and @m kernel instructions, with some of everything else. */
+static inline void work(uint64_t n, uint64_t m)
+{
+	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
+	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, m);
+	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, n / 2);
+	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_BRANCHES, m / 2);
+	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 3 * n);
+	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 3 * m);
+	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_REF_CYCLES, 2 * n);
+	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_REF_CYCLES, 2 * m);
+	/* the hypervisor's own work is never the guest's */
+	bed_exec(&b, VPMU_SOFT_HOST, VPMU_SOFT_INSTRUCTIONS, 1000003);
+}
+
+/* I1 at the end of every test: nothing was lost or invented on the way. */
+static inline int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	cr_assert_eq(c->hardware, c->charged, "pcpu %u key %llx: hardware %llu, charged %llu",
+		     c->pcpu, (unsigned long long)c->key, (unsigned long long)c->hardware,
+		     (unsigned long long)c->charged);
+	return 0;
+}
+
+static inline void finish(void)
+{
+	cr_assert_eq(vpmu_host_conservation(b.host, conserved, NULL), 0);
+	bed_fini(&b);
+}
+
+#endif
