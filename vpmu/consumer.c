@@ -211,6 +211,12 @@ static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
 	release(c);
 }
 
+/* As good as the pCPUs said when it was added, or the worst that has counted for it since. */
+static enum vpmu_quality quality_so_far(const struct vpmu_consumer *c)
+{
+	return c->binding && c->binding->quality > c->quality ? c->binding->quality : c->quality;
+}
+
 /* A binding that is about to start, and a spare one to stop with. */
 static struct vpmu_binding *prepare(struct vpmu_consumer *c, struct vpmu_pool *pool)
 {
@@ -226,7 +232,7 @@ static struct vpmu_binding *prepare(struct vpmu_consumer *c, struct vpmu_pool *p
 			.slot = c->slot,
 			.account = c->account,
 			.acc = value_now(c),
-			.quality = c->quality,
+			.quality = quality_so_far(c),
 			.supported = c->supported,
 			.local = c->local,
 		};
