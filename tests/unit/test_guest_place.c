@@ -9,7 +9,7 @@
 
 /* ---- placement ---- */
 
-Test(guest_count, migration)
+Test(guest_place, migration)
 {
 	uint64_t want = 0;
 
@@ -33,7 +33,7 @@ Test(guest_count, migration)
 }
 
 /* Registers work before the vCPU is placed; what they say starts with the placement. */
-Test(guest_count, not_placed_yet)
+Test(guest_place, not_placed_yet)
 {
 	struct vpmu_guest_cfg cfg = {.model = VPMU_GUEST_INTEL_V2};
 
@@ -65,7 +65,7 @@ Test(guest_count, not_placed_yet)
 }
 
 /* Registers of a vCPU that is placed but switched out. */
-Test(guest_count, switched_out)
+Test(guest_place, switched_out)
 {
 	start(VPMU_GUEST_INTEL_V2);
 	wr(0x186, INSTR | USR | EN);
@@ -86,7 +86,7 @@ Test(guest_count, switched_out)
 	finish();
 }
 
-Test(guest_count, reset_and_init)
+Test(guest_place, reset_and_init)
 {
 	start(VPMU_GUEST_INTEL_V5);
 	wr(0x186, INSTR | USR | EN);
@@ -109,7 +109,7 @@ Test(guest_count, reset_and_init)
 /* ---- sharing and what the host cannot do ---- */
 
 /* All guest counters of one event are one host counter. */
-Test(guest_count, one_key_one_counter)
+Test(guest_place, one_key_one_counter)
 {
 	struct vpmu_sharing s;
 
@@ -130,7 +130,7 @@ Test(guest_count, one_key_one_counter)
 }
 
 /* Eleven guest counters of different keys start and stop at one instant. */
-Test(guest_count, global_write_is_one_instant)
+Test(guest_place, global_write_is_one_instant)
 {
 	static const uint64_t sel[] = {INSTR | USR,  INSTR | OS,  BRANCH | USR, BRANCH | OS,
 				       CYCLES | USR, CYCLES | OS, INSTR | BOTH, BRANCH | BOTH};
@@ -173,7 +173,7 @@ Test(guest_count, global_write_is_one_instant)
  * More keys than host counters: slots rotate, values are partial, and the times say how much. The
  * workload is even, so that scaling by the times gives the truth again.
  */
-Test(guest_count, rotation_times)
+Test(guest_place, rotation_times)
 {
 	static const uint64_t sel[] = {INSTR | USR, INSTR | OS,	   INSTR | BOTH, BRANCH | USR,
 				       BRANCH | OS, BRANCH | BOTH, CYCLES | USR, CYCLES | OS};
@@ -211,7 +211,7 @@ Test(guest_count, rotation_times)
 	finish();
 }
 
-Test(guest_count, times_keep_after_stop)
+Test(guest_place, times_keep_after_stop)
 {
 	start(VPMU_GUEST_AMD_V2);
 	wr(0xc0010200, 0xc0 | USR | EN);
@@ -235,7 +235,7 @@ Test(guest_count, times_keep_after_stop)
 }
 
 /* What the host cannot count reads as not counted; nothing fails. */
-Test(guest_count, unsupported)
+Test(guest_place, unsupported)
 {
 	static const uint64_t sel[] = {
 		MISSES | USR,
@@ -270,7 +270,7 @@ Test(guest_count, unsupported)
 	finish();
 }
 
-Test(guest_count, quality)
+Test(guest_place, quality)
 {
 	start(VPMU_GUEST_INTEL_V2);
 	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED, "never on");
@@ -309,7 +309,7 @@ static void empty_host(void)
 }
 
 /* All slots of the host taken by others: the guest's write succeeds, the counter stands. */
-Test(guest_count, host_full)
+Test(guest_place, host_full)
 {
 	start(VPMU_GUEST_INTEL_V2);
 	fill_host();
@@ -335,7 +335,7 @@ Test(guest_count, host_full)
 }
 
 /* It counted, stopped, and could not go on: the count lacks something from then on. */
-Test(guest_count, host_full_in_between)
+Test(guest_place, host_full_in_between)
 {
 	start(VPMU_GUEST_INTEL_V2);
 	wr(0x186, INSTR | USR | EN);
@@ -362,7 +362,7 @@ Test(guest_count, host_full_in_between)
 }
 
 /* The operator counts the same event: both see all of it, on one counter. */
-Test(guest_count, shares_with_operator)
+Test(guest_place, shares_with_operator)
 {
 	struct vpmu_consumer op = {0};
 	struct vpmu_sharing s;
@@ -394,7 +394,7 @@ Test(guest_count, shares_with_operator)
 }
 
 /* A counter switched on and off a thousand times loses nothing. */
-Test(guest_count, toggling)
+Test(guest_place, toggling)
 {
 	uint64_t want = 0;
 
