@@ -23,12 +23,18 @@ static bool counted(const struct rrow *row, size_t e)
 	return row->v[e].supported && !val_not_counted(row, &row->v[e]);
 }
 
-/* What has to be said about values that are not plain counts. */
-static void print_legend(const struct reading *r)
+/* What has to be said about values that are not plain counts; whether there was something. */
+static bool print_legend(const struct reading *r)
 {
-	bool scaled = false, seen[3] = {false};
+	bool any = false, scaled = false, seen[3] = {false};
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
+		if (r->rows[i].error) {
+			printf(" %s%s%s: not counted: %s\n", r->rows[i].path,
+			       r->rows[i].vm ? " " : "", r->rows[i].vm ? r->rows[i].vm : "",
+			       r->rows[i].error);
+			any = true;
+		}
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &r->rows[i].v[e];
 
@@ -39,31 +45,28 @@ static void print_legend(const struct reading *r)
 				seen[q] |= strcmp(v->quality, legends[q].quality) == 0;
 		}
 	}
-	for (size_t q = 0; q < 3; q++)
-		if (seen[q])
-			printf(" %s\n", legends[q].text);
+	for (size_t q = 0; q < 3; q++) {
+		if (!seen[q])
+			continue;
+		printf(" %s\n", legends[q].text);
+		any = true;
+	}
 	if (scaled)
 		puts(" (n%): counted in n% of the time it ran, and scaled up to all of it");
-	for (size_t i = 0; i < r->nr_rows; i++)
-		if (r->rows[i].error)
-			printf(" %s%s%s: not counted: %s\n", r->rows[i].path,
-			       r->rows[i].vm ? " " : "", r->rows[i].vm ? r->rows[i].vm : "",
-			       r->rows[i].error);
 	if (r->dropped)
 		printf(" %llu rows of removed VMs or tenants were dropped; their counts are in the "
 		       "tenants above them\n",
 		       (unsigned long long)r->dropped);
+	return any || scaled || r->dropped;
 }
 
 static void print_title(const struct reading *r)
 {
-	bool one = strcmp(r->scope, "none") == 0;
-
-	printf("\n Performance counter stats for %s'%s'%s:\n\n", one ? "" : "each ",
-	       one ? r->target : r->scope,
-	       one			? ""
-	       : strcmp(r->target, "/") ? " of"
-					: "");
+	if (strcmp(r->scope, "none") == 0)
+		printf("\n Performance counter stats for '%s':\n\n", r->target);
+	else
+		printf("\n Performance counter stats for each %s of '%s':\n\n", r->scope,
+		       r->target);
 }
 
 /* ---- one row: perf stat's lines ------------------------------------------------------------- */
@@ -289,6 +292,7 @@ void out_total(const struct reading *r, unsigned int width)
 	else
 		print_table(r, width);
 	putchar('\n');
-	print_legend(r);
-	printf("\n %20.9f seconds time elapsed\n\n", (double)r->age_ns / 1e9);
+	if (print_legend(r))
+		putchar('\n');
+	printf(" %20.9f seconds time elapsed\n\n", (double)r->age_ns / 1e9);
 }

@@ -9,7 +9,7 @@
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/top.h"
 
-#define BATCH_WIDTH 132
+#define BATCH_WIDTH 80 /* without $COLUMNS */
 
 enum { OPT_FOR_EACH = 1000 };
 
@@ -106,18 +106,27 @@ void top_close(struct top_source *src)
 
 /* ---- batch -------------------------------------------------------------------------------- */
 
+static unsigned int batch_width(void)
+{
+	const char *env = getenv("COLUMNS");
+	long n = env ? strtol(env, NULL, 10) : 0;
+
+	return n >= 40 && n <= 500 ? (unsigned int)n : BATCH_WIDTH;
+}
+
 static void print_batch(const struct top_view *v)
 {
+	unsigned int width = batch_width();
 	char line[512], stamp[32];
 	time_t now = time(NULL);
 	struct tm tm;
 
 	strftime(stamp, sizeof(stamp), "%H:%M:%S", localtime_r(&now, &tm));
 	printf("vpmu top - %s - events per second over %.2f s\n", stamp, v->seconds);
-	view_line(v, -1, line, sizeof(line), BATCH_WIDTH);
+	view_line(v, -1, line, sizeof(line), width);
 	puts(line);
 	for (size_t i = 0; i < v->nr_rows; i++) {
-		view_line(v, (long)v->order[i], line, sizeof(line), BATCH_WIDTH);
+		view_line(v, (long)v->order[i], line, sizeof(line), width);
 		puts(line);
 	}
 	if (v->modelled || v->estimated || v->scaled)

@@ -31,7 +31,7 @@ void view_cell(const struct top_view *v, size_t row, size_t col, char buf[VIEW_C
 /* view_name - indented by depth in a tree. */
 void view_name(const struct top_view *v, size_t row, char *buf, size_t len);
 
-#define VIEW_COL_WIDTH 11
+#define VIEW_COL_WIDTH 13
 
 /* view_line - a whole line for row @row (-1: the headings) of @width columns. Returns how many
  * number columns fit. */

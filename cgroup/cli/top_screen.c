@@ -71,7 +71,8 @@ static void draw_footer(const struct top_view *v)
 		 v->scaled ? "  * scaled: counted part of the time" : "");
 	put(LINES - 2, A_NORMAL, text);
 	put(LINES - 1, A_REVERSE,
-	    "q quit  t tenants  v VMs  c vCPUs  </> sort  n name  r reverse  +/- delay");
+	    COLS >= 76 ? "q quit  t tenants  v VMs  c vCPUs  </> sort  n name  r reverse  +/- delay"
+		       : "q quit  t v c rows  </> n r sort  +/- delay");
 }
 
 static void draw(struct screen *s)

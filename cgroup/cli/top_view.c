@@ -7,7 +7,8 @@
 #include "cgroup/cli/output.h"
 #include "cgroup/cli/top.h"
 
-#define NAME_MIN 16
+#define NAME_MIN    16
+#define TENANT_ROOM 28 /* a name column of so much shows the tenant of a VM as well */
 
 /* Value that a column sorts by; below 0: none. */
 static double number(const struct top_view *v, size_t row, size_t col)
@@ -136,7 +137,7 @@ void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
 	if (col >= v->diff->nr_events)
 		snprintf(buf, VIEW_CELL, "IPC");
 	else
-		snprintf(buf, VIEW_CELL, "%.10s", v->diff->events[col]);
+		snprintf(buf, VIEW_CELL, "%.12s", v->diff->events[col]);
 }
 
 /* Marks: '~' modelled, '?' estimated or TSC, '*' scaled. */
@@ -197,6 +198,13 @@ size_t view_line(const struct top_view *v, long row, char *buf, size_t len, unsi
 		snprintf(name, sizeof(name), "%s", is_tree(v) ? "TENANT" : "NAME");
 	else
 		view_name(v, (size_t)row, name, sizeof(name));
+	if (!is_tree(v) && name_width >= TENANT_ROOM) {
+		char vm[400];
+
+		memcpy(vm, name, sizeof(vm));
+		snprintf(name, sizeof(name), "%-*.*s %.255s", name_width / 2, name_width / 2, vm,
+			 row < 0 ? "TENANT" : v->diff->rows[row].path);
+	}
 	n = (size_t)snprintf(buf, len, "%-*.*s", name_width, name_width, name);
 	for (size_t i = 0; i < fit && n < len; i++) {
 		/* When not all fit, IPC stays: it is what the others are for. */
