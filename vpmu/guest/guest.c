@@ -394,23 +394,30 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val)
  * Besides its own registers each model traps those of the other vendor that KVM answers by itself,
  * without a fault, when its own vPMU is off (kvm_get_msr_common: K7 and P6 counters and selects).
  */
-#define TRAP_INTEL                                                                                 \
-	{0x0c1, 10}, {0x186, 10}, /* IA32_FIXED_CTR0 .. IA32_PERF_GLOBAL_INUSE */ {0x309, 0x8a},   \
-	{                                                                                          \
-		0x4c1, 10                                                                          \
-	}
-#define TRAP_PV                                                                                    \
-	{                                                                                          \
-		VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT                                                \
-	}
-
 const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
 {
 	static const struct vpmu_msr_range intel[] = {
-		TRAP_INTEL, {0x1d9, 1}, {0xc0010000, 8}, {0xc0010200, 32}, TRAP_PV, {0, 0},
+		{0x0c1, 10},	  /* IA32_PMCx */
+		{0x186, 10},	  /* IA32_PERFEVTSELx */
+		{0x1d9, 1},	  /* IA32_DEBUGCTL */
+		{0x309, 0x8a},	  /* IA32_FIXED_CTR0 .. IA32_PERF_GLOBAL_INUSE */
+		{0x4c1, 10},	  /* IA32_A_PMCx */
+		{0xc0010000, 8},  /* AMD K7 */
+		{0xc0010200, 32}, /* AMD PERF_CTL, PERF_CTR */
+		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		{0, 0},
 	};
+	/* and of the model without a PMU */
 	static const struct vpmu_msr_range amd[] = {
-		TRAP_INTEL, {0xc0000300, 4}, {0xc0010000, 8}, {0xc0010200, 32}, TRAP_PV, {0, 0},
+		{0x0c1, 10}, /* Intel, as above */
+		{0x186, 10},
+		{0x309, 0x8a},
+		{0x4c1, 10},
+		{0xc0000300, 4},  /* PerfCntrGlobal* */
+		{0xc0010000, 8},  /* PerfEvtSel, PerfCtr */
+		{0xc0010200, 32}, /* PERF_CTL, PERF_CTR */
+		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		{0, 0},
 	};
 
 	return model == VPMU_GUEST_INTEL_V2 || model == VPMU_GUEST_INTEL_V5 ? intel : amd;
