@@ -195,13 +195,14 @@ static const struct key host_keys[] = {
 	{"migrate", set_migrate, 0, 1, 1000000,
 	 "none, balance, random or random:N, N 1 to 1000000"},
 	{"tick_us", set_uint, H(tick_us), 1, 1000000, "1 to 1000000 microseconds"},
+	{"nominal_cycles", set_bool, H(nominal_cycles), 0, 0, "yes or no"},
 	{"socket", set_text, H(socket), 1, SOCKET_MAX, "a path of 1 to 107 bytes"},
 	{"cgroup_root", set_text, H(cgroup_root), 1, 4095, "a path of 1 to 4095 bytes"},
 };
 
 static const struct key vm_keys[] = {
 	{"name", set_name, V(name), 0, 0,
-	 "1 to 40 of letters, digits and _ . : @ -, not \".\" or \"..\""},
+	 "1 to 40 of letters, digits and _ . : @ -, the first a letter, digit or _"},
 	{"tenant", set_tenant, V(tenant), 0, 0, "a path such as /acme/web"},
 	{"vcpus", set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
 	{"memory", set_memory, V(memory_bytes), LOADER_RAM_MIN, LOADER_RAM_MAX,
@@ -274,12 +275,7 @@ int config_set_vm(struct vm_config *vm, const struct config_at *at, const char *
 
 bool vm_name_ok(const char *name)
 {
-	size_t len = strlen(name);
-
-	if (!len || len > VM_NAME_MAX || !strcmp(name, ".") || !strcmp(name, ".."))
-		return false;
-	return strspn(name,
-		      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@-") == len;
+	return strlen(name) <= VM_NAME_MAX && tenant_vm_name_ok(name, NULL, 0);
 }
 
 const char *vm_engine_name(enum vm_engine e)

@@ -56,6 +56,7 @@ struct host_config {
 	enum runner_migrate migrate;
 	unsigned int migrate_every; /* random: once in so many slices, on average */
 	unsigned int tick_us;	    /* rotation, in modelled time */
+	bool nominal_cycles;	    /* KVM without a hardware PMU: cycles of the nominal clock */
 	char *socket;		    /* control socket; NULL: not given */
 	char *cgroup_root;	    /* NULL: tenants are plain paths */
 	uint32_t given;
@@ -94,7 +95,7 @@ int vm_config_set(struct vm_config *vm, const char *key, const char *value, char
 		  size_t errlen);
 int vm_config_check(const struct vm_config *vm, char *err, size_t errlen);
 
-/* vm_name_ok - 1 to VM_NAME_MAX of [A-Za-z0-9_.:@-], not "." or "..". Pure. */
+/* vm_name_ok - 1 to VM_NAME_MAX of [A-Za-z0-9_.:@-], the first a letter, digit or "_". Pure. */
 bool vm_name_ok(const char *name);
 
 const char *vm_engine_name(enum vm_engine e); /* "auto", "soft", "kvm" */

@@ -32,6 +32,9 @@ void runner_destroy(struct runner *r);
  * that counts into tallies like it. */
 struct vm_sched *runner_sched(struct runner *r);
 
+/* runner_pmu - the PMU of one modelled pCPU; all are alike. To ask what it counts. */
+const struct vpmu_hostpmu *runner_pmu(const struct runner *r);
+
 /* runner_launch - a thread per pCPU from now on. -errno: none was started. Once. */
 int runner_launch(struct runner *r);
 

@@ -61,7 +61,7 @@ static struct runner *of_sched(struct vm_sched *s)
 static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
 			   size_t errlen)
 {
-	*pmu = &of_sched(s)->pcpus[0]->soft.pmu; /* all are alike */
+	*pmu = &of_sched(s)->pcpus[0]->soft.pmu;
 	return 0;
 }
 
@@ -122,6 +122,11 @@ static const struct vm_sched_ops runner_sched_ops = {
 struct vm_sched *runner_sched(struct runner *r)
 {
 	return &r->sched;
+}
+
+const struct vpmu_hostpmu *runner_pmu(const struct runner *r)
+{
+	return &r->pcpus[0]->soft.pmu;
 }
 
 /* ---- pCPUs ---- */

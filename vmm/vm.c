@@ -129,6 +129,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	vm->sched = o->sched;
 	vm->console = o->console;
 	vm->ended = o->ended;
+	vm->join = o->join;
 	vm->arg = o->arg;
 	vm->nr_vcpus = o->vcpus;
 	vm->name = strdup(o->name);

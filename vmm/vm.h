@@ -52,6 +52,8 @@ struct vm_opts {
 	void (*console)(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg);
 	/* The last vCPU has ended. Thread that ran it; vm_destroy is for the control thread. */
 	void (*ended)(struct vm *vm, void *arg);
+	/* Thread @tid will run a vCPU: put it into the VM's cgroup. Control thread; may be NULL. */
+	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
 };
 
@@ -75,10 +77,11 @@ struct vm {
 	uint64_t ram_bytes;
 	void (*console)(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg);
 	void (*ended)(struct vm *vm, void *arg);
+	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
 	bool started;
 	_Atomic unsigned int live; /* vCPUs that have not ended */
-	_Atomic bool over;         /* all have, and the outcome is settled */
+	_Atomic bool over;	   /* all have, and the outcome is settled */
 	_Atomic int failing;	   /* 0; 1: the reason is being written; 2: it is there */
 	char reason[VM_REASON_MAX];
 };
@@ -112,8 +115,8 @@ static inline bool vm_failing(struct vm *vm)
 	return atomic_load_explicit(&vm->failing, memory_order_relaxed) != 0;
 }
 
-/* vm_vcpu_ended - @v will not run again and is current nowhere; its state is set. By the thread that
- * ran it, before the scheduler lets go of it (so that vm_destroy waits for this). */
+/* vm_vcpu_ended - @v will not run again and is current nowhere; its state is set. By the thread
+ * that ran it, before the scheduler lets go of it (so that vm_destroy waits for this). */
 void vm_vcpu_ended(struct vcpu *v);
 
 #endif

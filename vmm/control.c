@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/fail.h"
+#include "cgroup/request.h"
+#include "vmm/control.h"
+
+/* ---- VMs ------------------------------------------------------------------------------------ */
+
+/* The value of one field as text, as an ini file would have it. */
+static int set_field(struct vm_config *vm, const char *key, const json_t *value, char *err,
+		     size_t errlen)
+{
+	char number[32];
+
+	if (json_is_string(value)) {
+		if (strlen(json_string_value(value)) != json_string_length(value))
+			return fail(-EINVAL, err, errlen, "vm/%.80s: NUL byte, accepted: text",
+				    key);
+		return vm_config_set(vm, key, json_string_value(value), err, errlen);
+	}
+	if (json_is_integer(value)) {
+		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
+			 json_integer_value(value));
+		return vm_config_set(vm, key, number, err, errlen);
+	}
+	return fail(-EINVAL, err, errlen, "vm/%.80s: accepted: a string or a number", key);
+}
+
+static int read_config(const json_t *req, struct vm_config *vm, char *err, size_t errlen)
+{
+	const json_t *value;
+	const char *key;
+	int ret;
+
+	/* json_object_foreach wants a mutable object only to iterate over it. */
+	json_object_foreach ((json_t *)req, key, value) {
+		if (!strcmp(key, "cmd") || !strcmp(key, "id"))
+			continue;
+		ret = set_field(vm, key, value, err, errlen);
+		if (ret)
+			return ret;
+	}
+	return vm_config_check(vm, err, errlen);
+}
+
+static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct control *c = arg;
+	struct vm_config cfg;
+	struct machine_vm *vm;
+	int ret = vm_config_init(&cfg, "vm-add");
+
+	if (ret)
+		return fail(ret, err, errlen, "vm-add: out of memory");
+	ret = read_config(req, &cfg, err, errlen);
+	if (!ret)
+		ret = machine_vm_add(c->machine, &cfg, &vm, err, errlen);
+	vm_config_fini(&cfg);
+	if (ret)
+		return ret;
+	if (!c->paused)
+		ret = machine_vm_start(vm, err, errlen);
+	if (!ret && (json_object_set_new(resp, "vm", json_string(vm->name)) ||
+		     json_object_set_new(resp, "engine", json_string(vm->engine))))
+		ret = fail(-ENOMEM, err, errlen, "vm-add: out of memory");
+	if (ret)
+		machine_vm_remove(vm);
+	else
+		c->added(vm, c->arg);
+	return ret;
+}
+
+/* The VM "name" names; missing: NULL if it may be. */
+static int named_vm(struct control *c, const json_t *req, bool required, struct machine_vm **vm,
+		    char *err, size_t errlen)
+{
+	static const char *const fields[] = {"name", NULL};
+	const char *name = NULL;
+	int ret = request_fields(req, fields, err, errlen);
+
+	*vm = NULL;
+	if (!ret)
+		ret = request_string(req, "name", required, VM_NAME_MAX, &name, err, errlen);
+	if (ret || !name)
+		return ret;
+	*vm = machine_vm_find(c->machine, name);
+	if (*vm)
+		return 0;
+	return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted", name);
+}
+
+static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct control *c = arg;
+	struct machine_vm *vm;
+	int ret = named_vm(c, req, true, &vm, err, errlen);
+
+	if (ret)
+		return ret;
+	/* If it has ended just now, that is still reported as its end. */
+	machine_reap(c->machine);
+	c->removed(vm, c->arg);
+	machine_vm_remove(vm);
+	return 0;
+}
+
+static int cmd_pause(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct control *c = arg;
+	struct machine_vm *vm;
+	int ret = named_vm(c, req, false, &vm, err, errlen);
+
+	if (ret)
+		return ret;
+	if (vm) {
+		machine_vm_pause(vm);
+		return 0;
+	}
+	c->paused = true;
+	for (vm = machine_vms(c->machine); vm; vm = vm->next)
+		machine_vm_pause(vm);
+	return 0;
+}
+
+int control_resume(struct control *c, char *err, size_t errlen)
+{
+	int ret = 0;
+
+	c->paused = false;
+	for (struct machine_vm *vm = machine_vms(c->machine); vm && !ret; vm = vm->next)
+		ret = machine_vm_start(vm, err, errlen);
+	/* After the VMs: see machine_launch. */
+	return ret ? ret : machine_launch(c->machine, err, errlen);
+}
+
+static int cmd_resume(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct control *c = arg;
+	struct machine_vm *vm;
+	int ret = named_vm(c, req, false, &vm, err, errlen);
+
+	if (ret)
+		return ret;
+	if (!vm)
+		return control_resume(c, err, errlen);
+	ret = machine_vm_start(vm, err, errlen);
+	return ret ? ret : machine_launch(c->machine, err, errlen);
+}
+
+static int cmd_quit(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct control *c = arg;
+	int ret = request_fields(req, NULL, err, errlen);
+
+	if (!ret)
+		c->quit(c->arg);
+	return ret;
+}
+
+/* ---- what the server asks ------------------------------------------------------------------- */
+
+static int vm_info(const struct node *n, json_t *obj, void *arg)
+{
+	const struct machine_vm *vm = n->user;
+	enum vm_state state = machine_vm_state(vm);
+	int bad = 0;
+
+	bad |= json_object_set_new(obj, "state", json_string(vm_state_name(state)));
+	bad |= json_object_set_new(obj, "engine", json_string(vm->engine));
+	bad |= json_object_set_new(obj, "pmu", json_string(vpmu_guest_model_name(vm->pmu)));
+	if (!vm->vm && state == VM_DONE)
+		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
+	if (!vm->vm && state == VM_FAILED)
+		bad |= json_object_set_new(obj, "reason", json_string(vm->reason));
+	return bad ? -ENOMEM : 0;
+}
+
+static int can_count(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
+{
+	const struct control *c = arg;
+
+	return machine_can_count(c->machine, key, q, why, whylen);
+}
+
+static void check_row(const char *what, bool ok, const char *why, void *rows)
+{
+	/* A row that does not fit in memory is left out. */
+	json_array_append_new(rows,
+			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
+}
+
+static void check(json_t *rows, void *arg)
+{
+	const struct control *c = arg;
+
+	machine_describe(c->machine, check_row, rows);
+}
+
+static void server_log(const char *line, void *arg)
+{
+	const struct control *c = arg;
+
+	c->log(line, c->arg);
+}
+
+unsigned int control_sessions(struct control *c)
+{
+	static const char request[] = "{\"cmd\":\"sessions\"}";
+	char *line = server_dispatch(c->server, request, sizeof(request) - 1);
+	json_t *answer = line ? json_loads(line, 0, NULL) : NULL;
+	size_t n = json_array_size(json_object_get(answer, "sessions"));
+
+	json_decref(answer);
+	free(line);
+	return (unsigned int)n;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int control_serve(struct control *c, sd_event *ev, const char *path, char *err, size_t errlen)
+{
+	static const struct {
+		const char *cmd;
+		server_fn fn;
+	} commands[] = {
+		{"vm-add", cmd_vm_add}, {"vm-remove", cmd_vm_remove}, {"pause", cmd_pause},
+		{"resume", cmd_resume}, {"quit", cmd_quit},
+	};
+	struct server_opts opts = {
+		.path = path,
+		.name = "vpmu-vmm",
+		.check = check,
+		.vm_info = vm_info,
+		.can_count = can_count,
+		.log = server_log,
+		.arg = c,
+	};
+	int ret;
+
+	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
+	__builtin_cpu_init();
+	opts.raw_space = __builtin_cpu_is("amd") ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL;
+	ret = server_create(machine_tenants(c->machine), ev, &opts, &c->server, err, errlen);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]) && !ret; i++)
+		ret = server_register(c->server, commands[i].cmd, commands[i].fn, c);
+	if (ret) {
+		control_close(c);
+		return fail(ret, err, errlen, "control socket: %s", strerror(-ret));
+	}
+	return 0;
+}
+
+void control_close(struct control *c)
+{
+	server_destroy(c->server);
+	c->server = NULL;
+}

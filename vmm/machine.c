@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cgroup/fail.h"
+#include "vmm/machine.h"
+#include "vmm/perfpmu.h"
+#include "vmm/runner.h"
+#include "vmm/threads.h"
+
+/* An engine and who schedules its vCPUs; both come with the first VM that needs them. */
+struct plane {
+	const struct vmm_engine_ops *ops;
+	struct vmm_engine *engine;
+	struct vm_sched *sched;
+	char why[VM_REASON_MAX]; /* not empty: the engine cannot be had, and why */
+};
+
+struct machine {
+	struct machine_opts opts;
+	struct host_config host_cfg;
+	struct vpmu_host *host;
+	struct tenants *tenants;
+	struct plane soft, kvm;
+	struct runner *runner;
+	struct threads *threads;
+	bool launched;
+	struct machine_vm *vms, **last;
+};
+
+/* ---- engines -------------------------------------------------------------------------------- */
+
+static int open_engine(struct plane *p, char *err, size_t errlen)
+{
+	int ret;
+
+	if (p->engine)
+		return 0;
+	*p->why = 0;
+	ret = p->ops->open(&p->engine, p->why, sizeof(p->why));
+	if (!ret)
+		return 0;
+	p->engine = NULL;
+	if (!*p->why)
+		snprintf(p->why, sizeof(p->why), "%s", strerror(-ret));
+	return fail(ret, err, errlen, "engine %s: %s", p->ops->name, p->why);
+}
+
+static int need_soft(struct machine *m, char *err, size_t errlen)
+{
+	int ret = open_engine(&m->soft, err, errlen);
+
+	if (ret || m->runner)
+		return ret;
+	ret = runner_create(m->host, &m->host_cfg, &m->runner);
+	if (!ret && m->launched)
+		ret = runner_launch(m->runner);
+	if (ret)
+		return fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
+	m->soft.sched = runner_sched(m->runner);
+	return 0;
+}
+
+static int need_kvm(struct machine *m, char *err, size_t errlen)
+{
+	struct threads_pmu pmu = perfpmu_ops;
+	int ret = open_engine(&m->kvm, err, errlen);
+
+	if (ret || m->threads)
+		return ret;
+	pmu.arg = &m->host_cfg.nominal_cycles;
+	/* Numbers of modelled pCPUs come first, whether there are any or not. */
+	ret = threads_create(m->host, &pmu, m->host_cfg.pcpus, &m->threads);
+	if (ret)
+		return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
+	m->kvm.sched = threads_sched(m->threads);
+	return 0;
+}
+
+static int choose_plane(struct machine *m, const struct vm_config *c, struct plane **out, char *err,
+			size_t errlen)
+{
+	char line[VM_REASON_MAX + 160], why[VM_REASON_MAX];
+	int ret = 0;
+
+	*out = c->engine == VM_ENGINE_SOFT ? &m->soft : &m->kvm;
+	if (c->engine != VM_ENGINE_SOFT)
+		ret = need_kvm(m, why, sizeof(why));
+	if (c->engine == VM_ENGINE_KVM && ret)
+		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+	if (c->engine == VM_ENGINE_AUTO && ret) {
+		snprintf(line, sizeof(line), "vm %s: runs on the soft machine (%s)", c->name, why);
+		if (m->opts.note)
+			m->opts.note(line, m->opts.arg);
+		*out = &m->soft;
+	}
+	return *out == &m->soft ? need_soft(m, err, errlen) : 0;
+}
+
+/* ---- a VM ----------------------------------------------------------------------------------- */
+
+static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	e->machine->opts.console(e, vcpu, line, len, e->machine->opts.arg);
+}
+
+static void on_ended(struct vm *vm, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	/* Release: pairs with machine_reap. */
+	atomic_store_explicit(&e->over, true, memory_order_release);
+	e->machine->opts.wake(e->machine->opts.arg);
+}
+
+static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
+{
+	struct machine_vm *e = arg;
+
+	return tenant_join(e->node, tid, err, errlen);
+}
+
+static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
+		     struct plane *plane, char *err, size_t errlen)
+{
+	struct vpmu_account *vcpus[VM_VCPUS_MAX];
+	struct image img = {0};
+	struct vm_opts o = {
+		.name = c->name,
+		.vcpus = c->vcpus,
+		.memory_bytes = c->memory_bytes,
+		.image = &img,
+		.args = c->args,
+		.pmu = c->pmu,
+		.ops = plane->ops,
+		.engine = plane->engine,
+		.sched = plane->sched,
+		.account = e->node->account,
+		.vcpu_accounts = vcpus,
+		.console = on_console,
+		.ended = on_ended,
+		.join = on_join,
+		.arg = e,
+	};
+	char why[VM_REASON_MAX];
+	int ret;
+
+	for (unsigned int i = 0; i < c->vcpus; i++)
+		vcpus[i] = node_vcpu(e->node, i)->account;
+	ret = image_read(c->image, &img, why, sizeof(why));
+	if (!ret)
+		ret = vm_create(&o, &e->vm, why, sizeof(why));
+	if (ret)
+		fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+	image_free(&img);
+	return ret;
+}
+
+int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
+		   size_t errlen)
+{
+	struct machine_vm *e;
+	struct plane *plane;
+	struct node *tenant;
+	char why[VM_REASON_MAX];
+	int ret;
+
+	if (machine_vm_find(m, c->name))
+		return fail(-EEXIST, err, errlen, "%s: vm %s: there is a VM of that name", c->where,
+			    c->name);
+	ret = choose_plane(m, c, &plane, err, errlen);
+	if (ret)
+		return ret;
+	e = calloc(1, sizeof(*e));
+	if (!e || !(e->name = strdup(c->name))) {
+		free(e);
+		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
+	}
+	e->machine = m;
+	e->engine = plane->ops->name;
+	e->pmu = c->pmu.model;
+	atomic_init(&e->over, false);
+	tenant = tenant_find(m->tenants, "/host");
+	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
+	if (!ret)
+		ret = tenant_vm_add(m->tenants, tenant, c->name, c->vcpus, e, &e->node, why,
+				    sizeof(why));
+	if (ret) {
+		fail(ret, err, errlen, "%s: vm %s/tenant: %s", c->where, c->name, why);
+		goto err_free;
+	}
+	ret = create_vm(m, e, c, plane, err, errlen);
+	if (ret)
+		goto err_node;
+	*m->last = e;
+	m->last = &e->next;
+	if (out)
+		*out = e;
+	return 0;
+err_node:
+	tenant_vm_remove(m->tenants, e->node);
+err_free:
+	free(e->name);
+	free(e);
+	return ret;
+}
+
+void machine_vm_remove(struct machine_vm *e)
+{
+	struct machine *m = e->machine;
+	struct machine_vm **p;
+
+	if (e->vm)
+		vm_destroy(e->vm);
+	tenant_vm_remove(m->tenants, e->node);
+	for (p = &m->vms; *p != e; p = &(*p)->next)
+		;
+	*p = e->next;
+	if (m->last == &e->next)
+		m->last = p;
+	free(e->name);
+	free(e);
+}
+
+struct machine_vm *machine_vm_find(const struct machine *m, const char *name)
+{
+	struct node *n = tenant_vm_find(m->tenants, name);
+
+	return n ? n->user : NULL;
+}
+
+struct machine_vm *machine_vms(const struct machine *m)
+{
+	return m->vms;
+}
+
+int machine_vm_start(struct machine_vm *e, char *err, size_t errlen)
+{
+	return e->vm ? vm_start(e->vm, err, errlen) : 0;
+}
+
+void machine_vm_pause(struct machine_vm *e)
+{
+	if (e->vm)
+		vm_pause(e->vm);
+}
+
+enum vm_state machine_vm_state(const struct machine_vm *e)
+{
+	return e->vm ? vm_state(e->vm) : e->state;
+}
+
+void machine_reap(struct machine *m)
+{
+	struct machine_vm *next;
+
+	for (struct machine_vm *e = m->vms; e; e = next) {
+		next = e->next; /* ended() may remove it */
+		if (!e->vm || !atomic_load_explicit(&e->over, memory_order_acquire))
+			continue;
+		e->state = vm_state(e->vm);
+		e->status = vm_status(e->vm);
+		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
+		vm_destroy(e->vm);
+		e->vm = NULL;
+		m->opts.ended(e, m->opts.arg);
+	}
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+int machine_create(const struct machine_opts *o, struct machine **out, char *err, size_t errlen)
+{
+	struct machine *m = calloc(1, sizeof(*m));
+	int ret;
+
+	if (!m)
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	m->opts = *o;
+	m->host_cfg = *o->host;
+	m->opts.host = &m->host_cfg;
+	m->last = &m->vms;
+	m->soft.ops = &vmm_soft_ops;
+	m->kvm.ops = &vmm_kvm_ops;
+	m->host = vpmu_host_create();
+	if (!m->host) {
+		free(m);
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	}
+	ret = tenants_create(m->host, o->host->cgroup_root, &m->tenants, err, errlen);
+	if (ret) {
+		vpmu_host_destroy(m->host);
+		free(m);
+		return ret;
+	}
+	*out = m;
+	return 0;
+}
+
+void machine_destroy(struct machine *m)
+{
+	while (m->vms)
+		machine_vm_remove(m->vms);
+	if (m->runner)
+		runner_destroy(m->runner);
+	if (m->threads)
+		threads_destroy(m->threads);
+	tenants_destroy(m->tenants);
+	vpmu_host_destroy(m->host);
+	if (m->soft.engine)
+		m->soft.ops->close(m->soft.engine);
+	if (m->kvm.engine)
+		m->kvm.ops->close(m->kvm.engine);
+	free(m);
+}
+
+struct tenants *machine_tenants(struct machine *m)
+{
+	return m->tenants;
+}
+
+int machine_launch(struct machine *m, char *err, size_t errlen)
+{
+	int ret = 0;
+
+	if (m->launched)
+		return 0;
+	if (m->runner)
+		ret = runner_launch(m->runner);
+	if (ret)
+		return fail(ret, err, errlen, "modelled host: starting its pCPUs: %s",
+			    strerror(-ret));
+	m->launched = true;
+	return 0;
+}
+
+/* ---- what it can count ---------------------------------------------------------------------- */
+
+/* The host PMUs that keys may be counted by: the modelled pCPUs', and that of vCPU threads. */
+static int pmu_counts(const struct vpmu_hostpmu *pmu, vpmu_key_t key, enum vpmu_quality *q)
+{
+	if (!pmu->ops->eligible(pmu, key))
+		return 0;
+	*q = pmu->ops->quality(pmu, key);
+	return 1;
+}
+
+int machine_can_count(struct machine *m, vpmu_key_t key, enum vpmu_quality *q, char *why,
+		      size_t whylen)
+{
+	enum vpmu_quality soft_q = VPMU_Q_EXACT, kvm_q = VPMU_Q_EXACT;
+	bool soft, kvm;
+
+	if (!m->runner && !m->threads)
+		return -ENODATA;
+	soft = m->runner && pmu_counts(runner_pmu(m->runner), key, &soft_q);
+	kvm = m->threads && perfpmu_counts(key, m->host_cfg.nominal_cycles, &kvm_q);
+	if (soft || kvm) {
+		*q = soft && (!kvm || soft_q > kvm_q) ? soft_q : kvm_q;
+		return 1;
+	}
+	snprintf(why, whylen, "%s",
+		 m->runner && m->threads ? "neither the modelled pCPUs nor this host's KVM guests"
+		 : m->runner		 ? "not among the events of the modelled pCPUs"
+					 : "not for KVM guests of this host");
+	return 0;
+}
+
+struct describe {
+	void (*fn)(const char *what, bool ok, const char *why, void *arg);
+	void *arg;
+};
+
+static int perf_row(const char *what, bool ok, const char *why, void *arg)
+{
+	const struct describe *d = arg;
+
+	d->fn(what, ok, why, d->arg);
+	return 0;
+}
+
+void machine_describe(struct machine *m,
+		      void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg)
+{
+	struct describe d = {.fn = fn, .arg = arg};
+	const struct host_config *h = &m->host_cfg;
+	char text[VM_REASON_MAX];
+	bool ok;
+
+	snprintf(text, sizeof(text),
+		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
+		 h->gp, h->fixed, h->width);
+	fn("soft machine", true, text, arg);
+	ok = !need_kvm(m, text, sizeof(text));
+	fn("KVM engine", ok, ok ? "" : text, arg);
+	vpmu_hostpmu_perf_check(perf_row, &d);
+}

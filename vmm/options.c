@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Options are collected first and applied in order of strength: defaults, the file, then what the
+ * command line says. An option of the modelled host is the [host] key of the same name.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/fail.h"
+#include "vmm/options.h"
+
+enum {
+	OPT_VM = 256,
+	OPT_JSON,
+	OPT_EXIT,
+	OPT_HOLD,
+	OPT_PAUSED,
+	OPT_WAIT_ATTACH,
+	OPT_NO_SOCKET,
+	OPT_HOST /* the first of the host's, see host_options */
+};
+
+/* [host] keys by option. */
+static const struct {
+	const char *key;
+	struct argp_option opt;
+} host_options[] = {
+	{"pcpus", {"pcpus", OPT_HOST, "N", 0, "modelled pCPUs, 1 to 64 [2]", 2}},
+	{"gp", {"gp", OPT_HOST + 1, "N", 0, "general-purpose counters of each, 0 to 16 [4]", 2}},
+	{"fixed", {"fixed", OPT_HOST + 2, "N", 0, "fixed counters of each, 0 to 3 [3]", 2}},
+	{"width", {"width", OPT_HOST + 3, "BITS", 0, "width of the counters, 40 to 63 [48]", 2}},
+	{"slice",
+	 {"slice", OPT_HOST + 4, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]",
+	  2}},
+	{"random_slices",
+	 {"random-slices", OPT_HOST + 5, NULL, 0, "slices of random length, of that mean", 2}},
+	{"seed", {"seed", OPT_HOST + 6, "N", 0, "seed of everything random [1]", 2}},
+	{"migrate",
+	 {"migrate", OPT_HOST + 7, "HOW", 0, "none, balance, random or random:N [balance]", 2}},
+	{"tick_us",
+	 {"tick-us", OPT_HOST + 8, "US", 0, "modelled time between rotations [1000]", 2}},
+	{"nominal_cycles",
+	 {"nominal-cycles", OPT_HOST + 9, NULL, 0,
+	  "KVM without a hardware PMU: count cycles as ticks of the nominal clock", 2}},
+	{"socket", {"socket", OPT_HOST + 10, "PATH", 0, "control socket", 3}},
+	{"cgroup_root",
+	 {"cgroup-root", OPT_HOST + 11, "DIR", 0,
+	  "cgroup2 directory in which tenants get directories of their own", 3}},
+};
+
+#define NR_HOST (sizeof(host_options) / sizeof(host_options[0]))
+
+/* What argp found. */
+struct found {
+	struct options *o;
+	const char *file;
+	const char *host[NR_HOST];
+	const char **vms;
+	size_t nr_vms;
+	bool exit_when_done;
+	int ret;
+	char *err;
+	size_t errlen;
+};
+
+static void refuse(struct found *f, const char *what)
+{
+	if (!f->ret)
+		f->ret = fail(-EINVAL, f->err, f->errlen, "%s", what);
+}
+
+static void add_vm(struct found *f, const char *arg)
+{
+	const char **vms = reallocarray(f->vms, f->nr_vms + 1, sizeof(*vms));
+
+	if (!vms) {
+		f->ret = fail(-ENOMEM, f->err, f->errlen, "out of memory");
+		return;
+	}
+	f->vms = vms;
+	f->vms[f->nr_vms++] = arg;
+}
+
+static void wait_attach(struct found *f, const char *arg)
+{
+	char *end;
+	unsigned long n = strtoul(arg, &end, 10);
+
+	if (*arg < '1' || *arg > '9' || *end || n > 256) {
+		f->ret = fail(-EINVAL, f->err, f->errlen,
+			      "--wait-attach: \"%.80s\" given, accepted: 1 to 256", arg);
+		return;
+	}
+	f->o->wait_attach = (unsigned int)n;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct found *f = state->input;
+
+	switch (key) {
+	case 'c':
+		if (f->file)
+			refuse(f, "--config: given twice, accepted: once");
+		f->file = arg;
+		return 0;
+	case OPT_VM:
+		add_vm(f, arg);
+		return 0;
+	case OPT_JSON:
+		f->o->json = true;
+		return 0;
+	case OPT_EXIT:
+		f->exit_when_done = true;
+		return 0;
+	case OPT_HOLD:
+		f->o->hold = true;
+		return 0;
+	case OPT_PAUSED:
+		f->o->paused = true;
+		return 0;
+	case OPT_WAIT_ATTACH:
+		wait_attach(f, arg);
+		return 0;
+	case OPT_NO_SOCKET:
+		f->o->no_socket = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		f->ret = fail(-EINVAL, f->err, f->errlen,
+			      "\"%.80s\": not an option, accepted: options only (--help)", arg);
+		return 0;
+	}
+	if (key >= OPT_HOST && key < OPT_HOST + (int)NR_HOST) {
+		if (f->host[key - OPT_HOST])
+			f->ret = fail(-EINVAL, f->err, f->errlen,
+				      "--%s: given twice, accepted: once",
+				      host_options[key - OPT_HOST].opt.name);
+		f->host[key - OPT_HOST] = arg ? arg : "yes";
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static int apply(struct found *f)
+{
+	struct options *o = f->o;
+	char where[32];
+	int ret = 0;
+
+	if (f->file)
+		ret = config_file(&o->config, f->file, f->err, f->errlen);
+	for (size_t i = 0; i < NR_HOST && !ret; i++) {
+		if (!f->host[i])
+			continue;
+		snprintf(where, sizeof(where), "--%s", host_options[i].opt.name);
+		ret = config_host_option(&o->config, where, host_options[i].key, f->host[i], f->err,
+					 f->errlen);
+	}
+	for (size_t i = 0; i < f->nr_vms && !ret; i++)
+		ret = config_vm_option(&o->config, f->vms[i], f->err, f->errlen);
+	if (!ret)
+		ret = config_check(&o->config, f->err, f->errlen);
+	if (ret)
+		return ret;
+	if (f->exit_when_done && o->hold)
+		return fail(-EINVAL, f->err, f->errlen,
+			    "--exit-when-done and --hold: accepted: one of them");
+	if (o->config.host.socket && o->no_socket)
+		return fail(-EINVAL, f->err, f->errlen,
+			    "--no-socket: accepted where no socket is given");
+	if (o->no_socket && (o->paused || o->wait_attach || o->hold))
+		return fail(-EINVAL, f->err, f->errlen,
+			    "--no-socket: accepted without --paused, --wait-attach and --hold, "
+			    "which wait for somebody to connect");
+	if (!o->config.nr_vms && !o->hold)
+		return fail(-EINVAL, f->err, f->errlen,
+			    "no VM given, accepted: --vm, [vm NAME] in --config, or --hold");
+	return 0;
+}
+
+int options_parse(struct options *o, int argc, char **argv, char *err, size_t errlen)
+{
+	static const struct argp_option own[] = {
+		{"config", 'c', "FILE", 0, "read the host and its VMs from an ini file", 1},
+		{"vm", OPT_VM, "KEY=VALUE,...", 0,
+		 "a VM: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, engine", 1},
+		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},
+		{"exit-when-done", OPT_EXIT, NULL, 0,
+		 "exit when the last VM has ended (the default)", 5},
+		{"hold", OPT_HOLD, NULL, 0, "stay until told to quit", 5},
+		{"paused", OPT_PAUSED, NULL, 0, "start no VM before somebody sends resume", 5},
+		{"wait-attach", OPT_WAIT_ATTACH, "N", 0,
+		 "start no VM before N operator sessions are attached", 5},
+		{"no-socket", OPT_NO_SOCKET, NULL, 0, "serve no control socket", 3},
+	};
+	struct argp_option all[sizeof(own) / sizeof(own[0]) + NR_HOST + 1] = {0};
+	struct argp argp = {.options = all, .parser = parse};
+	struct found f = {.o = o, .err = err, .errlen = errlen};
+	int ret;
+
+	argp_program_version = "vpmu-vmm " VPMU_VERSION;
+	argp_err_exit_status = 2;
+	argp.doc = "Run virtual machines whose performance counters are shared.";
+	memcpy(all, own, sizeof(own));
+	for (size_t i = 0; i < NR_HOST; i++)
+		all[sizeof(own) / sizeof(own[0]) + i] = host_options[i].opt;
+
+	*o = (struct options){0};
+	config_init(&o->config);
+	ret = argp_parse(&argp, argc, argv, 0, NULL, &f);
+	if (ret)
+		ret = fail(-ret, err, errlen, "%s", strerror(ret));
+	else
+		ret = f.ret ? f.ret : apply(&f);
+	free(f.vms);
+	return ret;
+}
+
+void options_fini(struct options *o)
+{
+	config_fini(&o->config);
+}

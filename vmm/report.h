@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What vpmu-vmm prints on standard output: for people, or one JSON object per line. Each line
+ * goes out whole, whoever else prints. Any thread.
+ */
+#ifndef VMM_REPORT_H
+#define VMM_REPORT_H
+
+#include <stdbool.h>
+
+#include "vmm/machine.h"
+
+/* report_init - before any other. */
+void report_init(bool json);
+
+/* report_console - a line of a guest: "[name] text", or kind "console". */
+void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len);
+
+/* report_end - how a VM ended: "vm name: done, status 0", or kind "vm-end". */
+void report_end(const struct machine_vm *vm);
+
+/* report_removed - a VM was removed while it ran: "vm name: removed", or kind "vm-end". */
+void report_removed(const struct machine_vm *vm);
+
+/* report_ready - JSON only: the socket (NULL: none) is served and the VMs exist. */
+void report_ready(const char *socket, size_t vms, bool paused);
+
+/* report_failed - whether a line could not be written: the reader is gone. */
+bool report_failed(void);
+
+#endif
