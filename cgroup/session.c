@@ -273,7 +273,8 @@ static void rows_sort(struct session *s)
 	for (size_t i = 0; i < s->nr_rows; i++)
 		if (s->rows[i]->node)
 			s->rows[i]->order = s->rows[i]->node->order;
-	qsort(s->rows, s->nr_rows, sizeof(*s->rows), cmp_row);
+	if (s->nr_rows > 1)
+		qsort(s->rows, s->nr_rows, sizeof(*s->rows), cmp_row);
 	s->sorted_gen = gen;
 }
 

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Fuzzer of the control socket's requests: each line of the input is one request, to a server
+ * whose tenants and VMs come and go by requests as well ("fuzz-vm", "fuzz-run"), so that sessions
+ * have something to follow. Every answer must be one line of JSON with "ok", and at the end every
+ * count must be accounted for.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <urcu/urcu-memb.h>
+
+#include "cgroup/request.h"
+#include "cgroup/server.h"
+#include "vpmu/softpmu.h"
+
+#define LINES_MAX 64
+#define VMS_MAX	  8
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+
+static struct vpmu_host *host;
+static struct vpmu_softpmu pmu;
+static struct vpmu_pcpu *pcpu;
+static struct tenants *ts;
+
+struct vm {
+	struct node *node;
+	struct vpmu_context ctx;
+	struct vm *next;
+};
+static struct vm *vms;
+static unsigned int nr_vms;
+
+static void check(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "fuzz_server: %s\n", what);
+	abort();
+}
+
+static void vm_gone(struct vm **link)
+{
+	struct vm *vm = *link;
+
+	*link = vm->next;
+	nr_vms--;
+	vpmu_context_fini(&vm->ctx);
+	check(tenant_vm_remove(ts, vm->node) == 0, "a VM without contexts is not removable");
+	free(vm);
+}
+
+/* {"cmd":"fuzz-vm","name":NAME,"tenant":PATH}: add it, or remove it when it is there. */
+static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"name", "tenant", NULL};
+	const char *name = NULL, *path = "/host";
+	struct node *t;
+	struct vm *vm;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "name", true, 64, &name, err, errlen);
+	if (!ret)
+		ret = request_string(req, "tenant", false, 255, &path, err, errlen);
+	if (ret)
+		return ret;
+	for (struct vm **link = &vms; *link; link = &(*link)->next) {
+		if (strcmp((*link)->node->name, name) == 0) {
+			vm_gone(link);
+			return 0;
+		}
+	}
+	t = tenant_find(ts, path);
+	if (!t || nr_vms == VMS_MAX)
+		return -ENOENT;
+	vm = calloc(1, sizeof(*vm));
+	ret = tenant_vm_add(ts, t, name, 2, NULL, &vm->node, err, errlen);
+	if (ret) {
+		free(vm);
+		return ret;
+	}
+	check(vpmu_context_init(&vm->ctx, node_vcpu(vm->node, 1)->account, vm->node->account) == 0,
+	      "no context");
+	check(vpmu_context_place(&vm->ctx, pcpu) == 0, "not placed");
+	vm->next = vms;
+	vms = vm;
+	nr_vms++;
+	return 0;
+}
+
+static int cmd_run(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	uint64_t n = 1000;
+
+	for (struct vm *vm = vms; vm; vm = vm->next) {
+		vpmu_pcpu_switch(pcpu, &vm->ctx);
+		pmu.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += n;
+		pmu.tally->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 2 * n;
+		pmu.own_clock_ns += n++;
+	}
+	vpmu_pcpu_switch(pcpu, NULL);
+	vpmu_pcpu_tick(pcpu);
+	return 0;
+}
+
+static void checks(json_t *rows, void *arg)
+{
+	json_array_append_new(rows, json_pack("{s:s}", "what", "fuzz"));
+}
+
+static int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	check(c->hardware == c->charged, "counts were lost or made up");
+	return 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	urcu_memb_register_thread();
+	host = vpmu_host_create();
+	check(host && vpmu_softpmu_init(&pmu, &(struct vpmu_softpmu_opts){0}) == 0 &&
+		      vpmu_pcpu_create(host, &pmu.pmu, 0, &pcpu) == 0,
+	      "no host");
+	return 0;
+}
+
+static void request(struct server *s, const char *line, size_t len)
+{
+	char *answer = server_dispatch(s, line, len);
+	json_t *obj;
+
+	check(answer, "no answer");
+	check(strchr(answer, '\n') == answer + strlen(answer) - 1, "not one line");
+	obj = json_loads(answer, JSON_REJECT_DUPLICATES, NULL);
+	check(obj && json_is_boolean(json_object_get(obj, "ok")), answer);
+	if (json_is_false(json_object_get(obj, "ok"))) {
+		const char *text = json_string_value(json_object_get(obj, "error"));
+
+		check(text && *text && !strpbrk(text, "\n\r\x1b"), "an error without a clean line");
+		check(json_integer_value(json_object_get(obj, "errno")) > 0, "no errno");
+	}
+	json_decref(obj);
+	free(answer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct server_opts opts = {
+		.name = "fuzz", .path = "/nowhere", .check = checks, .raw_space = VPMU_SPACE_INTEL};
+	const char *p = (const char *)data, *end = p + size;
+	struct server *s;
+	char err[256];
+
+	check(tenants_create(host, NULL, &ts, err, sizeof(err)) == 0, err);
+	check(server_create(ts, NULL, &opts, &s, err, sizeof(err)) == 0, err);
+	check(server_register(s, "fuzz-vm", cmd_vm, NULL) == 0, "not registered");
+	check(server_register(s, "fuzz-run", cmd_run, NULL) == 0, "not registered");
+	for (int i = 0; i < LINES_MAX && p < end; i++) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+
+		if (!nl)
+			nl = end;
+		request(s, p, (size_t)(nl - p));
+		p = nl + (nl < end);
+	}
+	check(vpmu_host_conservation(host, conserved, NULL) == 0, "conservation failed");
+	while (vms)
+		vm_gone(&vms);
+	server_destroy(s);
+	tenants_destroy(ts);
+	return 0;
+}
+
+/* ---- mutation: whole requests, so that the parser is not all that is reached ----------------- */
+
+static const char *const whole[] = {
+	"{\"cmd\":\"attach\",\"events\":\"instructions,cycles\",\"scope\":\"tenant\"}\n",
+	"{\"cmd\":\"attach\",\"events\":[\"loads:u\",\"slots\"],\"name\":\"n\",\"keep\":true}\n",
+	"{\"cmd\":\"attach\",\"events\":\"loads\",\"scope\":\"vcpu\",\"target\":\"/a\"}\n",
+	"{\"cmd\":\"attach\",\"events\":\"stores\",\"target\":\"v\"}\n",
+	"{\"cmd\":\"read\",\"session\":\"@1\"}\n",
+	"{\"cmd\":\"read\",\"session\":\"@2\",\"keep-gone\":true}\n",
+	"{\"cmd\":\"read\",\"session\":\"n\"}\n",
+	"{\"cmd\":\"detach\",\"session\":\"@1\"}\n",
+	"{\"cmd\":\"detach\",\"session\":\"n\"}\n",
+	"{\"cmd\":\"tenant-add\",\"path\":\"/a/b\"}\n",
+	"{\"cmd\":\"tenant-remove\",\"path\":\"/a/b\"}\n",
+	"{\"cmd\":\"fuzz-vm\",\"name\":\"v\",\"tenant\":\"/a/b\"}\n",
+	"{\"cmd\":\"fuzz-vm\",\"name\":\"w\"}\n",
+	"{\"cmd\":\"fuzz-run\"}\n",
+	"{\"cmd\":\"list\"}\n",
+	"{\"cmd\":\"events\",\"id\":1}\n",
+	"{\"cmd\":\"sessions\",\"id\":\"x\"}\n",
+	"{\"cmd\":\"sharing\"}\n",
+	"{\"cmd\":\"conservation\"}\n",
+	"{\"cmd\":\"check\"}\n",
+	"{\"cmd\":\"hello\"}\n",
+};
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
+{
+	const char *line = whole[seed / 4 % (sizeof(whole) / sizeof(whole[0]))];
+	size_t len = strlen(line), at;
+
+	if (seed % 4 == 0 || size + len > max)
+		return LLVMFuzzerMutate(data, size, max);
+	/* Insert one at the start of a line. */
+	at = size ? (seed >> 8) % (size + 1) : 0;
+	while (at && at < size && data[at - 1] != '\n')
+		at++;
+	memmove(data + at + len, data + at, size - at);
+	memcpy(data + at, line, len);
+	return size + len;
+}
