@@ -52,7 +52,8 @@ struct vpmu_hostpmu_perf {
 		bool lost;	/* the kernel stopped it: counts are missing */
 		int fd;
 		struct perf_event_mmap_page *page; /* or NULL */
-		uint64_t base;			   /* TSC: ticks at bind */
+		bool based;			   /* base is set */
+		uint64_t base;			   /* first value read after the bind */
 		uint64_t last;			   /* last value read */
 	} ctr[VPMU_MAX_CTRS];
 };
