@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Hostile ini files and --vm options: the first byte says which. Either is refused with one
+ * printable line, or what came of it keeps to the limits that config.h promises.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/config.h"
+#include "vmm/loader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void check_limits(const struct config *c)
+{
+	const struct host_config *h = &c->host;
+
+	require(h->pcpus >= 1 && h->pcpus <= RUNNER_PCPUS_MAX);
+	require(h->gp <= 16 && h->fixed <= 3 && h->gp + h->fixed >= 1);
+	require(h->width >= 40 && h->width <= 63);
+	require(h->slice_insns >= 1 && h->slice_insns <= RUNNER_SLICE_MAX);
+	require(h->migrate_every >= 1 && h->tick_us >= 1 && h->tick_us <= 1000000);
+	for (size_t i = 0; i < c->nr_vms; i++) {
+		const struct vm_config *vm = &c->vms[i];
+
+		require(vm_name_ok(vm->name) && vm->image && *vm->image && vm->args);
+		require(vm->vcpus >= 1 && vm->vcpus <= VM_VCPUS_MAX);
+		require(vm->memory_bytes >= LOADER_RAM_MIN && vm->memory_bytes <= LOADER_RAM_MAX &&
+			vm->memory_bytes % LOADER_RAM_ALIGN == 0);
+		require(vm->pmu.gp <= VPMU_GUEST_MAX_GP && vm->pmu.fixed <= VPMU_GUEST_MAX_FIXED);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct config c;
+	char err[512] = "";
+	char *text;
+	int ret;
+
+	if (!size)
+		return 0;
+	text = malloc(size);
+	if (!text)
+		return 0;
+	memcpy(text, data + 1, size - 1);
+	text[size - 1] = 0;
+	config_init(&c);
+	if (data[0] & 1)
+		ret = config_vm_option(&c, text, err, sizeof(err));
+	else
+		ret = config_text(&c, "fuzz.ini", text, size - 1, err, sizeof(err));
+	if (!ret)
+		ret = config_check(&c, err, sizeof(err));
+	if (!ret)
+		check_limits(&c);
+	require(!ret == !*err);
+	for (const char *p = err; *p; p++)
+		require((unsigned char)*p >= 0x20 && *p != 0x7f);
+	config_fini(&c);
+	free(text);
+	return 0;
+}
