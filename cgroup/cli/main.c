@@ -27,7 +27,8 @@ const struct subcommand subcommands[] = {
 	{"conservation", "hardware counts against charged counts", cmd_conservation},
 	{"tenant", "add or remove a tenant", cmd_tenant},
 	{"vm", "add or remove a VM", cmd_vm},
-	{"resume", "let VMs run that wait for it", cmd_resume},
+	{"pause", "stop VMs for a while", cmd_pause},
+	{"resume", "let VMs go on, or start", cmd_resume},
 	{"quit", "end the server", cmd_quit},
 	{NULL, NULL, NULL},
 };

@@ -219,21 +219,34 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	return request(cli, req);
 }
 
-static int bare(struct cli *cli, int argc, char **argv, const char *cmd, const char *doc)
+/* Commands of all VMs, or of one when it is named. */
+static int maybe_one(struct cli *cli, int argc, char **argv, const char *cmd, const char *doc)
 {
-	const struct argp argp = {.parser = cli_no_args, .doc = doc};
+	struct words w = {0};
 
-	cli_parse(cli, &argp, argc, argv, NULL, NULL);
-	return request(cli, json_pack("{s:s}", "cmd", cmd));
+	words(cli, argc, argv, "[NAME]", doc, &w);
+	if (w.n > 1)
+		cli_usage("%s: \"%s\": one NAME of a VM, or none for all, is accepted", cmd,
+			  w.word[1]);
+	return request(cli, json_pack("{s:s, s:s*}", "cmd", cmd, "name", w.n ? w.word[0] : NULL));
+}
+
+int cmd_pause(struct cli *cli, int argc, char **argv)
+{
+	return maybe_one(cli, argc, argv, "pause", "Stop all VMs, or one, until `vpmu resume`.");
 }
 
 int cmd_resume(struct cli *cli, int argc, char **argv)
 {
-	return bare(cli, argc, argv, "resume",
-		    "Let the VMs run of a server started with --paused.");
+	return maybe_one(cli, argc, argv, "resume",
+			 "Let all VMs run that are paused or wait for their start, or one.");
 }
 
 int cmd_quit(struct cli *cli, int argc, char **argv)
 {
-	return bare(cli, argc, argv, "quit", "End the server and its VMs.");
+	static const struct argp argp = {.parser = cli_no_args,
+					 .doc = "End the server and its VMs."};
+
+	cli_parse(cli, &argp, argc, argv, NULL, NULL);
+	return request(cli, json_pack("{s:s}", "cmd", "quit"));
 }

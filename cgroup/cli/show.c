@@ -8,6 +8,7 @@
 
 #include "cgroup/cli/client.h"
 #include "vpmu/event.h"
+#include "vpmu/hostpmu_perf.h"
 
 struct show_opts {
 	bool json;
@@ -378,14 +379,38 @@ int cmd_conservation(struct cli *cli, int argc, char **argv)
 	return ret;
 }
 
+static int local_row(const char *what, bool ok, const char *why, void *rows)
+{
+	json_t *o = json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why);
+
+	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+}
+
 int cmd_check(struct cli *cli, int argc, char **argv)
 {
 	static const char *const title[] = {"WHAT", "OK", "WHY", NULL};
 	static const char *const key[] = {"what", "ok", "why", NULL};
-	bool json = parse_json(cli, argc, argv, "What the server's host can count, and why not.");
-	json_t *answer, *rows = ask_rows(cli, "check", "rows", &answer);
+	bool json = parse_json(cli, argc, argv,
+			       "What the server's host can count, and why not. Without a server: "
+			       "what perf events count for this user here.");
+	struct client *c = client_open(cli, cli->socket == NULL);
+	json_t *answer = NULL, *rows = NULL;
 	int ret = 1;
 
+	if (!c && cli->socket)
+		return 1;
+	if (c) {
+		answer = client_simple(c, "check");
+		client_close(c);
+		rows = json_object_get(answer, "rows");
+	} else {
+		cli_error("no server: perf events of this machine only");
+		rows = answer = json_array();
+		if (vpmu_hostpmu_perf_check(local_row, rows)) {
+			cli_error("check: out of memory");
+			rows = NULL;
+		}
+	}
 	if (rows && json)
 		print_json(rows);
 	if (rows)
