@@ -305,8 +305,10 @@ static int check_event(const struct vpmu_event_info *info, void *arg)
 	int rc = vpmu_perf_probe(info->key, -1);
 	char why[160] = "";
 
-	if (vpmu_key_space(info->key) != VPMU_SPACE_SOFTWARE && !rc)
-		rc = vpmu_perf_capacity()->gp ? 0 : vpmu_perf_capacity()->rc;
+	/* The kernel looks at rights first: that there is no PMU at all says more. */
+	if (vpmu_key_space(info->key) != VPMU_SPACE_SOFTWARE && rc != -EOPNOTSUPP &&
+	    !vpmu_perf_capacity()->gp)
+		rc = vpmu_perf_capacity()->rc;
 	if (rc)
 		why_not(ck, info->key, rc, why, sizeof(why));
 	if (rc && info->key == vpmu_key_generic(VPMU_EV_REF_CYCLES, VPMU_KEY_USR | VPMU_KEY_OS))

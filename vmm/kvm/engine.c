@@ -118,7 +118,7 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 	e->run_bytes = (size_t)rc;
 
 	/* Only making a VM shows whether another hypervisor holds the CPUs. */
-	rc = kvm_ioctl(e->fd, KVM_CREATE_VM, 0);
+	rc = kvm_create_vm_fd(e);
 	if (rc < 0)
 		return refuse(why, why_len, rc, "%s: KVM_CREATE_VM: %s%s", path, strerror(-rc),
 			      rc == -EBUSY ? "; another hypervisor uses the CPU's virtualization"

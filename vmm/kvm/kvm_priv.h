@@ -54,6 +54,17 @@ static inline int kvm_ioctl(int fd, unsigned long request, void *arg)
 	return rc < 0 ? -errno : rc;
 }
 
+/* KVM_CREATE_VM: fd or -errno. A signal may interrupt it; then it has done nothing. */
+static inline int kvm_create_vm_fd(const struct vmm_engine *e)
+{
+	int rc;
+
+	do
+		rc = kvm_ioctl(e->fd, KVM_CREATE_VM, 0);
+	while (rc == -EINTR);
+	return rc;
+}
+
 /* vm.c */
 int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm);
 void kvm_vm_destroy(struct vmm_engine_vm *vm);

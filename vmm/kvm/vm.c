@@ -49,10 +49,7 @@ int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engi
 	if (!vm)
 		return -ENOMEM;
 	vm->engine = e;
-	/* A signal may interrupt it; then it has done nothing. */
-	do
-		rc = vm->fd = kvm_ioctl(e->fd, KVM_CREATE_VM, 0);
-	while (rc == -EINTR);
+	rc = vm->fd = kvm_create_vm_fd(e);
 	if (rc < 0)
 		goto err_free;
 	rc = kvm_ioctl(vm->fd, KVM_SET_TSS_ADDR, (void *)TSS_ADDRESS);
