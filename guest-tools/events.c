@@ -102,7 +102,7 @@ bool events_parse(const char *s, size_t len, struct event *ev, size_t *n, char *
 	for (;;) {
 		size_t start;
 
-		if (i < len && s[i] == '{') {
+		while (i < len && s[i] == '{') {
 			if (group) {
 				text_format(err, err_size, "'{' inside a group in -e");
 				return false;

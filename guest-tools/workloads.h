@@ -74,4 +74,22 @@ workload_fn workload_syscalls;
 #define WORKLOAD_CHASE_NODES 4096u
 #define WORKLOAD_CHASE_SEED  0x76706d75u
 
+/*
+ * What a guest tool's measured run counts in CPL3 besides the function from its first instruction
+ * to its RET, exactly: CALL *RAX and SYSCALL of user_call (user.S). Nothing is subtracted from what
+ * is printed.
+ */
+#define WORKLOAD_OVERHEAD_INSNS_U    2
+#define WORKLOAD_OVERHEAD_BRANCHES_U 2
+#define WORKLOAD_OVERHEAD_TAKEN_U    2
+#define WORKLOAD_OVERHEAD_LOADS_U    0
+#define WORKLOAD_OVERHEAD_STORES_U   1 /* the return address */
+
+/* Likewise what @call executes in CPL3, once: MOV, SYSCALL, RET of sys_null_call (user.S). */
+#define WORKLOAD_CALL_INSNS_U	 3
+#define WORKLOAD_CALL_BRANCHES_U 2
+#define WORKLOAD_CALL_TAKEN_U	 2
+#define WORKLOAD_CALL_LOADS_U	 1
+#define WORKLOAD_CALL_STORES_U	 0
+
 #endif

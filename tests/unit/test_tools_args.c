@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The guest tools' text functions against libc, and their argument parser row by row. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest-tools/args.h"
+#include "guest-tools/tools.h"
+
+#define MEM_BYTES (1u << 20)
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+Test(text, format_agrees_with_libc)
+{
+	char a[128], b[128];
+
+#define SAME(...)                                                                                  \
+	do {                                                                                       \
+		size_t len = text_format(a, sizeof(a), __VA_ARGS__);                               \
+		snprintf(b, sizeof(b), __VA_ARGS__);                                               \
+		cr_expect_str_eq(a, b);                                                            \
+		cr_expect_eq(len, strlen(b));                                                      \
+	} while (0)
+	SAME("%s|%5s|%-5s|%.2s|%.*s", "ab", "ab", "ab", "abc", 1, "xyz");
+	SAME("%d %d %5d|%-5d|", 0, -2147483647 - 1, -42, 42);
+	SAME("%u %lu %x %lx %18lu", 4294967295u, UINT64_MAX, 0xabcu, UINT64_MAX, 7ul);
+	SAME("%c%%%-*s|", 'x', 6, "ab");
+#undef SAME
+	cr_expect_eq(text_format(a, 5, "%s", "12345678"), 4);
+	cr_expect_str_eq(a, "1234");
+}
+
+Test(text, numbers)
+{
+	static const struct {
+		int line;
+		const char *s;
+		bool ok;
+		uint64_t v;
+	} rows[] = {
+		{__LINE__, "0", true, 0},
+		{__LINE__, "18446744073709551615", true, UINT64_MAX},
+		{__LINE__, "18446744073709551616", false, 0},
+		{__LINE__, "99999999999999999999", false, 0},
+		{__LINE__, "0xffffffffffffffff", true, UINT64_MAX},
+		{__LINE__, "0x10000000000000000", false, 0},
+		{__LINE__, "0X1f", true, 31},
+		{__LINE__, "0xAbC", true, 0xabc},
+		{__LINE__, "0x", false, 0},
+		{__LINE__, "", false, 0},
+		{__LINE__, "-1", false, 0},
+		{__LINE__, "+1", false, 0},
+		{__LINE__, "12a", false, 0},
+		{__LINE__, "1 ", false, 0},
+		{__LINE__, "010", true, 10},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t v = 0;
+
+		cr_expect(text_u64(rows[i].s, strlen(rows[i].s), &v) == rows[i].ok, "line %d",
+			  rows[i].line);
+		if (rows[i].ok)
+			cr_expect(v == rows[i].v, "line %d: %lu", rows[i].line, v);
+	}
+}
+
+Test(text, thousands_and_mul_div)
+{
+	char buf[32];
+
+	cr_expect_str_eq(text_thousands(0, buf), "0");
+	cr_expect_str_eq(text_thousands(999, buf), "999");
+	cr_expect_str_eq(text_thousands(1000, buf), "1,000");
+	cr_expect_str_eq(text_thousands(UINT64_MAX, buf), "18,446,744,073,709,551,615");
+	cr_expect_eq(mul_div(UINT64_MAX, 7, 7), UINT64_MAX);
+	cr_expect_eq(mul_div(1ull << 63, 3, 4), 3ull << 61);
+	cr_expect_eq(mul_div(UINT64_MAX, 2, 1), UINT64_MAX); /* saturates */
+	cr_expect_eq(mul_div(5, 5, 0), UINT64_MAX);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+Test(args, stat_accepts)
+{
+	static const struct {
+		int line;
+		const char *args;
+		size_t nr_ev;
+		enum stat_format format;
+		uint32_t repeat;
+		const char *work;
+		uint64_t n;
+	} rows[] = {
+		{__LINE__, "loop", 8, STAT_TEXT, 1, "loop", 1000000},
+		{__LINE__, "  sieve\t10 ", 8, STAT_TEXT, 1, "sieve", 10},
+		{__LINE__, "-e cycles loop 0x10", 1, STAT_TEXT, 1, "loop", 16},
+		{__LINE__, "-e cycles -e {loads:u,stores:uk} loop", 3, STAT_TEXT, 1, "loop",
+		 1000000},
+		{__LINE__, "-ecycles -j -r5 fib 3", 1, STAT_JSON, 5, "fib", 3},
+		{__LINE__, "-x, -r 2 -v -- fib", 8, STAT_CSV, 2, "fib", 20},
+		{__LINE__, "-x ; -e r20c4:k,cpu-cycles empty", 2, STAT_CSV, 1, "empty", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char err[ARGS_ERR_MAX] = "";
+		struct args_stat a;
+
+		cr_expect(args_stat_parse(rows[i].args, MEM_BYTES, &a, err), "line %d: %s",
+			  rows[i].line, err);
+		cr_expect(a.nr_ev == rows[i].nr_ev, "line %d", rows[i].line);
+		cr_expect(a.format == rows[i].format, "line %d", rows[i].line);
+		cr_expect(a.repeat == rows[i].repeat, "line %d", rows[i].line);
+		cr_expect(!strcmp(a.work.w->name, rows[i].work), "line %d", rows[i].line);
+		cr_expect(a.work.n == rows[i].n, "line %d", rows[i].line);
+	}
+}
+
+Test(args, stat_refuses)
+{
+	static const struct {
+		int line;
+		const char *args, *err; /* what the line must name */
+	} rows[] = {
+		{__LINE__, "", "no workload"},
+		{__LINE__, "frob", "'frob'"},
+		{__LINE__, "loop 12x", "'12x'"},
+		{__LINE__, "loop 1 2", "'2'"},
+		{__LINE__, "loop ten", "'ten'"},
+		{__LINE__, "fib 94", "at most 93"},
+		{__LINE__, "sieve 2000000", "needs 2000001 bytes"},
+		{__LINE__, "sieve 99999999999", "at most"},
+		{__LINE__, "-e", "-e needs a value"},
+		{__LINE__, "-x", "-x needs a value"},
+		{__LINE__, "-r 0 loop", "'0'"},
+		{__LINE__, "-r 99999999999 loop", "'99999999999'"},
+		{__LINE__, "-r x loop", "'x'"},
+		{__LINE__, "-q loop", "'-q'"},
+		{__LINE__, "-vv loop", "'-vv'"},
+		{__LINE__, "- loop", "'-'"},
+		{__LINE__, "-x ======== loop", "at most 7"},
+		{__LINE__, "-e cycle loop", "'cycle'"},
+		{__LINE__, "-e cycles, loop", "''"},
+		{__LINE__, "-e ,cycles loop", "''"},
+		{__LINE__, "-e {cycles loop", "without '}'"},
+		{__LINE__, "-e cycles} loop", "without '{'"},
+		{__LINE__, "-e {{cycles}} loop", "inside a group"},
+		{__LINE__, "-e {cycles}loads loop", "',' expected"},
+		{__LINE__, "-e cycles:x loop", "'cycles:x'"},
+		{__LINE__, "-e cycles: loop", "'cycles:'"},
+		{__LINE__, "-e cycles:uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu loop", "modifier"},
+		{__LINE__, "-e r loop", "'r'"},
+		{__LINE__, "-e r12345 loop", "'r12345'"},
+		{__LINE__, "-e rxy loop", "'rxy'"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char err[ARGS_ERR_MAX] = "";
+		struct args_stat a;
+
+		cr_expect(!args_stat_parse(rows[i].args, MEM_BYTES, &a, err), "line %d",
+			  rows[i].line);
+		cr_expect(strstr(err, rows[i].err), "line %d: %s", rows[i].line, err);
+		cr_expect(!strchr(err, '\n'), "line %d", rows[i].line);
+	}
+}
+
+Test(args, too_many_events)
+{
+	char s[EVENTS_MAX * 8 + 32] = "-e loads", err[ARGS_ERR_MAX];
+	struct args_stat a;
+
+	for (int i = 1; i < EVENTS_MAX; i++)
+		strcat(s, ",loads");
+	strcat(s, " loop");
+	cr_expect(args_stat_parse(s, MEM_BYTES, &a, err), "%s", err);
+	cr_expect_eq(a.nr_ev, EVENTS_MAX);
+	s[strlen(s) - 5] = 0;
+	strcat(s, ",loads loop");
+	cr_expect(!args_stat_parse(s, MEM_BYTES, &a, err));
+	cr_expect(strstr(err, "more than 32"));
+}
+
+/* Hostile text: any bytes at all give a parse or one line, never more. */
+Test(args, random_text)
+{
+	static const char pieces[][12] = {"stat",  "-e",     "-x", "-j",   "-r", "-v",	 "loop",
+					  "sieve", "cycles", ":u", ",",	   "{",	 "}",	 " ",
+					  "0x",	   "99",     "--", "r1c0", "\t", "\xff", "-"};
+	unsigned int seed = 1;
+
+	for (int round = 0; round < 20000; round++) {
+		char s[256] = "", err[ARGS_ERR_MAX] = "";
+		struct args_stat a;
+		int n = rand_r(&seed) % 16;
+
+		for (int i = 0; i < n; i++)
+			strcat(s,
+			       pieces[(size_t)rand_r(&seed) % (sizeof(pieces) / sizeof(*pieces))]);
+		if (args_stat_parse(s, MEM_BYTES, &a, err))
+			cr_expect(a.work.w && a.nr_ev && a.repeat, "%s", s);
+		else
+			cr_expect(err[0] && !strchr(err, '\n'), "%s", s);
+	}
+}
+
+/* The library's output goes nowhere in this test. */
+int64_t sys_write(const char *buf, size_t bytes)
+{
+	return (int64_t)bytes;
+}
