@@ -6,7 +6,7 @@
  *   and "not supported" reach the value.
  * I4, reads at every point, is test_signal.c.
  */
-#include "tests/model/history.h"
+#include "tests/model/steps.h"
 
 #include <string.h>
 
@@ -106,7 +106,7 @@ static void check_sharing(struct history *h)
 void check_exact(struct history *h)
 {
 	check_stale(h);
-	vpmu_host_sync(h->host);
+	OP_VOID(h, M_NONE, vpmu_host_sync(h->host));
 	for (int p = 0; p < H_PCPUS; p++)
 		h_refreshed(h, p);
 	for (int i = 0; i < H_CONSUMERS; i++) {
@@ -143,7 +143,7 @@ void check_conservation(struct history *h)
 {
 	struct rows rows = {.n = 0};
 	bool seen[H_PCPUS][M_KEYS] = {0};
-	int ret = vpmu_host_conservation(h->host, collect, &rows);
+	int ret = OP(h, M_NONE, vpmu_host_conservation(h->host, collect, &rows));
 
 	H_CHECK(h, ret == 0, "I1: conservation failed: %d", ret);
 	for (int p = 0; p < H_PCPUS; p++)

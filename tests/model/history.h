@@ -62,7 +62,7 @@ struct history {
 	int steps;
 	bool log;
 	/* flavour */
-	int max_pcpus, keys, gp, fixed, width, batch;
+	int max_pcpus, max_consumers, keys, gp, fixed, width, batch;
 	int pool[M_KEYS]; /* the keys in use, some maybe twice */
 	unsigned int refuse_percent;
 	bool mixed; /* pCPUs that differ in what they can count */
@@ -79,6 +79,8 @@ struct history {
 	int nr_keys_used;
 	int nr_pcpu_ids;
 
+	bool touched[H_CONSUMERS]; /* made or removed by the call under way */
+
 	int step;
 	jmp_buf failed;
 	char why[512];
@@ -92,8 +94,11 @@ struct h_stats {
 extern struct h_stats h_stats; /* atomic adds */
 #define H_COUNT(field) __atomic_add_fetch(&h_stats.field, 1, __ATOMIC_RELAXED)
 
-/* Run @steps steps (0: as many as the seed says) of history @seed. 0, or the failing step + 1,
- * with h->why filled. */
+/* test_signal: called before (@on) and after every call of the library; small histories only. */
+extern void (*h_trace)(struct history *h, bool on);
+
+/* Run at most @steps steps (0: as many as the seed says) of history @seed; traced, exactly @steps.
+ * 0, or the failing step + 1, with h->why filled. */
 int history_run(struct history *h, uint64_t seed, int steps, bool log);
 
 /* for checks.c */

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Shared by history.c and steps_*.c: the steps, and what they need of each other. */
+#ifndef TESTS_MODEL_STEPS_H
+#define TESTS_MODEL_STEPS_H
+
+#include "tests/model/history.h"
+
+#define ROOT  0 /* indices of the first accounts */
+#define OTHER 1
+
+void say(const struct history *h, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+unsigned int rnd(struct history *h, unsigned int below);
+bool chance(struct history *h, unsigned int percent);
+/* A random index below @n for which @ok holds, or M_NONE. */
+int pick(struct history *h, int n, bool (*ok)(const struct history *h, int i));
+int pick_free(bool alive_at_0, const void *first, size_t size, int n);
+#define FREE(array)                                                                                \
+	pick_free(false, array, sizeof(array[0]), (int)(sizeof(array) / sizeof(array[0])))
+bool pcpu_alive(const struct history *h, int i);
+bool vcpu_alive(const struct history *h, int i);
+bool vcpu_current(const struct history *h, int v);
+bool acc_alive(const struct history *h, int i);
+bool con_operator(const struct history *h, int i);
+
+/*
+ * Around every call of the library, so that test_signal can interrupt exactly those. @con is the
+ * consumer that the call makes or removes, or M_NONE; of several, the others are h->touched.
+ */
+void op_begin(struct history *h, int con);
+void op_end(struct history *h);
+#define OP(h, con, call)                                                                           \
+	({                                                                                         \
+		op_begin(h, con);                                                                  \
+		__auto_type ret_ = (call);                                                         \
+		op_end(h);                                                                         \
+		ret_;                                                                              \
+	})
+#define OP_VOID(h, con, call)                                                                      \
+	do {                                                                                       \
+		op_begin(h, con);                                                                  \
+		call;                                                                              \
+		op_end(h);                                                                         \
+	} while (0)
+
+/* What the library knows of its pCPUs after a call. */
+void consumers_changed(struct history *h);
+void all_refreshed(struct history *h);
+
+void do_switch(struct history *h, int pcpu, int vcpu);
+void flush(struct history *h, int pcpu, bool tick);
+void run(struct history *h, int pcpu);
+void place(struct history *h, int vcpu, int pcpu);
+bool acc_del(struct history *h, int acc);
+bool con_del(struct history *h, int con); /* false: a guest's whose vCPU is nowhere */
+void del_all(struct history *h, const int *con, int n);
+
+void step_pcpu_create(struct history *h);
+void step_pcpu_destroy(struct history *h);
+void step_run(struct history *h);
+void step_flush(struct history *h);
+void step_tick(struct history *h);
+void step_exact(struct history *h);
+void step_conservation(struct history *h);
+void step_switch(struct history *h);
+void step_migrate(struct history *h);
+void step_tenant_create(struct history *h);
+void step_account_del(struct history *h);
+void step_vm_create(struct history *h);
+void step_vm_destroy(struct history *h);
+void step_i5_probe(struct history *h);
+void step_local_add(struct history *h);
+void step_del(struct history *h);
+void step_disable(struct history *h);
+void step_enable(struct history *h);
+void step_add_many(struct history *h);
+void step_del_many(struct history *h);
+
+#endif

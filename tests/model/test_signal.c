@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * I4 (and I2 with it): a consumer can be read in any context, at every point of any operation.
+ *
+ *   test_signal [--traps N] [--signals N] [--seed N]
+ *
+ * 1. Every point: random histories (history.h) whose library calls run under the trap flag. After
+ *    each single instruction a SIGTRAP handler reads all consumers, those being added or removed
+ *    included, and checks that each value lies between the one before the call and the truth, and
+ *    that it never goes back.
+ * 2. Timer: the same, interrupted by SIGRTMIN at random microseconds instead.
+ * 3. Between threads: while a control thread adds, disables, enables and removes consumers one
+ *    instruction at a time, the owner of an online pCPU executes and charges at every one of them.
+ *
+ * Plain main with TAP-like output. Skipped (77) where there is no trap flag or under TSan, which
+ * must not be single-stepped.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#ifndef _LGPL_SOURCE
+#define _LGPL_SOURCE
+#endif
+#include <urcu/urcu-memb.h>
+
+#include "tests/model/history.h"
+
+#define EFLAGS_TF 0x100
+
+/* What the handler needs and says; written by the thread it interrupts or by itself. */
+static struct {
+	struct history *h;
+	volatile bool in_call;
+	struct vpmu_value before[H_CONSUMERS], last[H_CONSUMERS];
+	struct m_truth truth[H_CONSUMERS];
+	bool watch[H_CONSUMERS], gone[H_CONSUMERS];
+	unsigned long traps, reads;
+	uint64_t rip;
+
+	bool failed;
+	int con;
+	const char *why;
+	struct vpmu_value value;
+} s;
+
+static void blame(int con, const char *why, const struct vpmu_value *v, uint64_t rip)
+{
+	if (s.failed)
+		return;
+	s.failed = true;
+	s.con = con;
+	s.why = why;
+	s.value = *v;
+	s.rip = rip;
+}
+
+static bool is_zero(const struct vpmu_value *v)
+{
+	return !v->count && !v->enabled_ns && !v->running_ns;
+}
+
+/* In the handler: reads only, nothing that is not async-signal-safe. */
+static void look_at(int i, uint64_t rip)
+{
+	const struct h_con *c = &s.h->con[i];
+	const struct m_truth *t = &s.truth[i];
+	struct vpmu_value v;
+
+	vpmu_consumer_read(&c->c, &v);
+	s.reads++;
+	if (s.h->touched[i] && is_zero(&v)) {
+		s.gone[i] = true; /* being made, or removed: nothing yet, or no more */
+		return;
+	}
+	if (s.h->touched[i] && (!c->alive || s.gone[i]))
+		blame(i, "I5: a consumer being made or removed shows a value", &v, rip);
+	else if (v.count < s.last[i].count || v.enabled_ns < s.last[i].enabled_ns)
+		blame(i, "I2: went back", &v, rip);
+	else if (v.running_ns < s.before[i].running_ns)
+		blame(i, "I2: running time went back", &v, rip);
+	else if (v.count > t->counted || v.enabled_ns > t->enabled_ns)
+		blame(i, "I2: ahead of the truth", &v, rip);
+	else if (v.running_ns > v.enabled_ns)
+		blame(i, "I2: running longer than enabled", &v, rip);
+	else if (v.running_ns &&
+		 (!v.supported ||
+		  v.quality != (m_keys[c->key].modelled ? VPMU_Q_MODELLED : VPMU_Q_EXACT)))
+		blame(i, "I7: counted, but of another quality", &v, rip);
+	s.last[i] = v;
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	uint64_t rip = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (!s.in_call)
+		return;
+	s.traps++;
+	for (int i = 0; i < s.h->max_consumers; i++) {
+		if (s.watch[i])
+			look_at(i, rip);
+	}
+	if (s.failed)
+		uc->uc_mcontext.gregs[REG_EFL] &= ~EFLAGS_TF;
+}
+
+/* The 128 bytes below the stack pointer belong to the function we are inlined into. */
+static inline void trap_flag_on(void)
+{
+	__asm__ volatile(
+		"sub $128, %%rsp\n\tpushf\n\torq $0x100, (%%rsp)\n\tpopf\n\tadd $128, %%rsp" ::
+			: "memory", "cc");
+}
+
+static inline void trap_flag_off(void)
+{
+	__asm__ volatile("sub $128, %%rsp\n\tpushf\n\tandq $~0x100, (%%rsp)\n\tpopf\n\t"
+			 "add $128, %%rsp" ::
+				 : "memory", "cc");
+}
+
+static void before_call(struct history *h)
+{
+	for (int i = 0; i < h->max_consumers; i++) {
+		s.watch[i] = h->con[i].alive || h->touched[i];
+		s.gone[i] = false;
+		if (!s.watch[i])
+			continue;
+		memset(&s.truth[i], 0, sizeof(s.truth[i]));
+		if (h->con[i].alive)
+			s.truth[i] = model_truth(h->m, h->con[i].model);
+		vpmu_consumer_read(&h->con[i].c, &s.before[i]);
+		s.last[i] = s.before[i];
+	}
+	s.in_call = true;
+}
+
+static void after_call(struct history *h)
+{
+	s.in_call = false;
+	if (s.failed)
+		h_fail(h,
+		       "%s: consumer %d read %lu/%lu/%lu, before the call %lu/%lu/%lu, true "
+		       "%lu/%lu/%lu, at rip %#lx (addr2line)",
+		       s.why, s.con, s.value.count, s.value.enabled_ns, s.value.running_ns,
+		       s.before[s.con].count, s.before[s.con].enabled_ns,
+		       s.before[s.con].running_ns, s.truth[s.con].counted,
+		       s.truth[s.con].enabled_ns, s.truth[s.con].running_ns, s.rip);
+	for (int i = 0; i < h->max_consumers; i++) {
+		if (s.watch[i] && !h->touched[i])
+			look_at(i, 0);
+	}
+}
+
+static void trace_steps(struct history *h, bool on)
+{
+	if (on) {
+		before_call(h);
+		trap_flag_on();
+	} else {
+		trap_flag_off();
+		after_call(h);
+	}
+}
+
+static void trace_timer(struct history *h, bool on)
+{
+	if (on)
+		before_call(h);
+	else
+		after_call(h);
+}
+
+static struct history history;
+
+static int run_histories(uint64_t *seed, int steps, unsigned long traps)
+{
+	unsigned long n = 0;
+
+	memset(&s, 0, sizeof(s));
+	s.h = &history;
+	while (s.traps < traps) {
+		int step;
+
+		*seed += 1;
+		step = history_run(&history, *seed, steps, false);
+		s.in_call = false;
+		if (step) {
+			printf("# history --seed %#lx failed at step %d: %s\n", *seed, step - 1,
+			       history.why);
+			return -1;
+		}
+		n++;
+	}
+	printf("# %lu histories, interrupted at %lu points, %lu reads\n", n, s.traps, s.reads);
+	return 0;
+}
+
+static void set_handler(int sig)
+{
+	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+	sigaction(sig, &sa, NULL);
+}
+
+static int every_point(uint64_t seed, unsigned long traps)
+{
+	int ret;
+
+	set_handler(SIGTRAP);
+	h_trace = trace_steps;
+	ret = run_histories(&seed, 60, traps);
+	trap_flag_off();
+	h_trace = NULL;
+	return ret;
+}
+
+/* ---- timer ---- */
+
+static timer_t timer;
+static uint64_t timer_rng;
+
+static void arm(void)
+{
+	struct itimerspec t = {.it_value.tv_nsec = 1000 + (long)(rnd64(&timer_rng) % 60000)};
+
+	timer_settime(timer, 0, &t, NULL);
+}
+
+static void on_timer(int sig, siginfo_t *info, void *context)
+{
+	on_signal(sig, info, context);
+	arm();
+}
+
+static int random_points(uint64_t seed, unsigned long signals)
+{
+	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
+	struct sigaction sa = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
+	int ret;
+
+	ev._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+	timer_rng = seed;
+	sigaction(SIGRTMIN, &sa, NULL);
+	if (timer_create(CLOCK_MONOTONIC, &ev, &timer))
+		return -errno;
+	h_trace = trace_timer;
+	arm();
+	ret = run_histories(&seed, 3000, signals);
+	timer_delete(timer);
+	h_trace = NULL;
+	return ret;
+}
+
+/* ---- a control thread, one instruction at a time, against an owner that charges ---- */
+
+static struct {
+	struct vpmu_host *host;
+	struct vpmu_softpmu pmu;
+	struct vpmu_pcpu *p;
+	struct vpmu_context ctx;
+	struct vpmu_account *tenant, *vm, *vcpu;
+	unsigned long asked, done; /* charges; atomic */
+	int stop;		   /* atomic */
+	uint64_t executed;	   /* atomic: user instructions */
+
+	struct vpmu_consumer c;
+	uint64_t last, from, limit;
+	bool failed;
+	const char *why;
+	uint64_t value, rip;
+	unsigned long charges, timeouts, points;
+} r;
+
+static void *owner(void *arg)
+{
+	unsigned long done = 0;
+
+	urcu_memb_register_thread();
+	vpmu_pcpu_online(r.p);
+	vpmu_pcpu_switch(r.p, &r.ctx);
+	while (!__atomic_load_n(&r.stop, __ATOMIC_ACQUIRE)) {
+		if (__atomic_load_n(&r.asked, __ATOMIC_ACQUIRE) == done) {
+			vpmu_pcpu_poll(r.p);
+			sched_yield();
+			continue;
+		}
+		/* Published before it happens: nobody may read more. */
+		__atomic_add_fetch(&r.executed, 7, __ATOMIC_SEQ_CST);
+		r.pmu.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 7;
+		r.pmu.own_clock_ns += 3;
+		vpmu_pcpu_flush(r.p);
+		__atomic_store_n(&r.done, ++done, __ATOMIC_RELEASE);
+	}
+	vpmu_pcpu_switch(r.p, NULL);
+	vpmu_pcpu_offline(r.p);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* Have the owner charge once more. It may be waiting for a lock that the interrupted code holds:
+ * then go on without. */
+static void charge_now(void)
+{
+	unsigned long want = __atomic_load_n(&r.asked, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) != want)
+		return; /* still busy with the last one */
+	__atomic_store_n(&r.asked, ++want, __ATOMIC_RELEASE);
+	for (int i = 0; i < 200; i++) {
+		if (__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) == want) {
+			r.charges++;
+			return;
+		}
+		sched_yield();
+	}
+	r.timeouts++;
+}
+
+static void on_race_step(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	struct vpmu_value v;
+
+	r.points++;
+	/* Before and after each charge. */
+	for (int i = 0; i < 2; i++) {
+		vpmu_consumer_read(&r.c, &v);
+		if (!r.failed && v.count < r.last) {
+			r.failed = true;
+			r.why = "I2: went back";
+		} else if (!r.failed &&
+			   v.count > r.limit + __atomic_load_n(&r.executed, __ATOMIC_SEQ_CST)) {
+			r.failed = true;
+			r.why = "I2: counts from before";
+		}
+		if (r.failed) {
+			r.value = v.count;
+			r.rip = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+			uc->uc_mcontext.gregs[REG_EFL] &= ~EFLAGS_TF;
+			return;
+		}
+		r.last = v.count;
+		if (!i)
+			charge_now();
+	}
+}
+
+enum race_op { RACE_ADD, RACE_DISABLE, RACE_ENABLE, RACE_DEL, RACE_OPS };
+
+/* One operation on a consumer of @a, at every instruction of which the owner charges. */
+static int race(enum race_op op, struct vpmu_account *a)
+{
+	static const char *const name[] = {"add", "disable", "enable", "del"};
+	vpmu_key_t key = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR);
+	uint64_t before = __atomic_load_n(&r.executed, __ATOMIC_SEQ_CST);
+	struct vpmu_value v, last = {0};
+	int ret = 0;
+
+	switch (op) {
+	case RACE_ADD:
+		memset(&r.c, 0, sizeof(r.c));
+		r.last = 0;
+		r.limit = -before; /* modulo 2^64: nothing from before may count */
+		trap_flag_on();
+		ret = vpmu_consumer_add(&r.c, a, key, NULL);
+		trap_flag_off();
+		break;
+	case RACE_DISABLE:
+		trap_flag_on();
+		vpmu_consumer_disable(&r.c, NULL);
+		trap_flag_off();
+		break;
+	case RACE_ENABLE:
+		r.limit = r.last - before;
+		trap_flag_on();
+		ret = vpmu_consumer_enable(&r.c, NULL);
+		trap_flag_off();
+		break;
+	default:
+		/* A removed consumer reads 0: no handler, the returned value must not be less. */
+		vpmu_consumer_del(&r.c, NULL, &last);
+		if (last.count < r.last) {
+			printf("# del returned %lu, %lu had been read\n", last.count, r.last);
+			return -1;
+		}
+		return 0;
+	}
+	if (ret || r.failed) {
+		printf("# %s: %d, %s: %lu after %lu, at rip %#lx\n", name[op], ret,
+		       r.failed ? r.why : "", r.value, r.last, r.rip);
+		return -1;
+	}
+	charge_now();
+	vpmu_consumer_read(&r.c, &v);
+	if (v.count < r.last || (op == RACE_DISABLE && v.count != r.last)) {
+		printf("# after %s: %lu after %lu\n", name[op], v.count, r.last);
+		return -1;
+	}
+	r.last = v.count;
+	return 0;
+}
+
+static int race_all(unsigned int rounds)
+{
+	struct vpmu_account *accounts[3];
+	struct sigaction sa = {.sa_sigaction = on_race_step, .sa_flags = SA_SIGINFO};
+	pthread_t t;
+	int ret = -1;
+
+	memset(&r, 0, sizeof(r));
+	r.host = vpmu_host_create();
+	vpmu_softpmu_init(&r.pmu, NULL);
+	if (vpmu_pcpu_create(r.host, &r.pmu.pmu, 0, &r.p) ||
+	    vpmu_account_create(vpmu_host_root(r.host), NULL, &r.tenant) ||
+	    vpmu_account_create(r.tenant, NULL, &r.vm) ||
+	    vpmu_account_create(r.vm, NULL, &r.vcpu) || vpmu_context_init(&r.ctx, r.vcpu, r.vm) ||
+	    vpmu_context_place(&r.ctx, r.p))
+		return -1;
+	accounts[0] = r.tenant;
+	accounts[1] = r.vm;
+	accounts[2] = r.vcpu;
+	sigaction(SIGTRAP, &sa, NULL);
+	pthread_create(&t, NULL, owner, NULL);
+	for (unsigned int i = 0; i < rounds; i++) {
+		struct vpmu_account *a = accounts[i % 3];
+
+		if (race(RACE_ADD, a) || race(RACE_DISABLE, a) || race(RACE_ENABLE, a) ||
+		    race(RACE_DISABLE, a) || race(RACE_ENABLE, a) || race(RACE_DEL, a))
+			goto out;
+	}
+	ret = 0;
+out:
+	__atomic_store_n(&r.stop, 1, __ATOMIC_RELEASE);
+	pthread_join(t, NULL);
+	vpmu_context_fini(&r.ctx);
+	if (!ret)
+		vpmu_host_destroy(r.host);
+	printf("# %lu points, %lu charges there, %lu where the owner had to wait\n", r.points,
+	       r.charges, r.timeouts);
+	return ret;
+}
+
+static int report(int n, int ret, const char *what)
+{
+	printf("%sok %d - %s\n", ret ? "not " : "", n, what);
+	fflush(stdout);
+	return ret != 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"traps", required_argument, NULL, 't'},
+						{"signals", required_argument, NULL, 'r'},
+						{"rounds", required_argument, NULL, 'c'},
+						{"seed", required_argument, NULL, 's'},
+						{NULL, 0, NULL, 0}};
+	unsigned long traps = 300000, signals = 2000;
+	unsigned int rounds = 9;
+	uint64_t seed = 1;
+	int opt, failed = 0;
+
+#ifdef __SANITIZE_THREAD__
+	printf("1..0 # skipped: TSan delays signals\n");
+	return 77;
+#endif
+	while ((opt = getopt_long(argc, argv, "t:r:c:s:", options, NULL)) != -1) {
+		if (opt == 't')
+			traps = strtoul(optarg, NULL, 0);
+		else if (opt == 'r')
+			signals = strtoul(optarg, NULL, 0);
+		else if (opt == 'c')
+			rounds = (unsigned int)strtoul(optarg, NULL, 0);
+		else if (opt == 's')
+			seed = strtoull(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	m_keys_init();
+	urcu_memb_register_thread();
+	/* Its thread must not be made, with the trap flag, inside a traced call. */
+	urcu_memb_get_default_call_rcu_data();
+	printf("1..3\n");
+	failed |= report(1, every_point(seed, traps), "I4 reads after every single instruction");
+	failed |= report(2, random_points(seed, signals), "I4 reads at random times");
+	failed |= report(3, race_all(rounds),
+			 "I2 control calls at every instruction of which an "
+			 "owner charges");
+	urcu_memb_unregister_thread();
+	return failed;
+}
