@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Hostile guest images: whatever the bytes are, the loader either refuses them with one line and
- * leaves guest RAM alone, or loads them inside of it.
+ * leaves guest RAM alone, or loads them inside of it. The first byte says how the rest makes an
+ * image: it is one, or it is a list of patches to a good one, so that the deeper checks are met
+ * without a corpus.
  */
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,12 +19,75 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define RAM_BYTES (8ULL << 20)
 
+struct good {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[3];
+	uint8_t code[64];
+};
+
+static void make_good(struct good *g)
+{
+	*g = (struct good){
+		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		       .e_type = ET_EXEC,
+		       .e_machine = EM_X86_64,
+		       .e_version = EV_CURRENT,
+		       .e_entry = VPMU_BOOT_IMAGE + offsetof(struct good, code),
+		       .e_phoff = offsetof(struct good, ph),
+		       .e_ehsize = sizeof(Elf64_Ehdr),
+		       .e_phentsize = sizeof(Elf64_Phdr),
+		       .e_phnum = 3},
+	};
+	for (unsigned int i = 0; i < 3; i++)
+		g->ph[i] = (Elf64_Phdr){
+			.p_type = i < 2 ? PT_LOAD : PT_NOTE,
+			.p_flags = PF_R | (i ? PF_W : PF_X),
+			.p_vaddr = VPMU_BOOT_IMAGE + i * 0x1000,
+			.p_paddr = VPMU_BOOT_IMAGE + i * 0x1000,
+			.p_filesz = sizeof(*g),
+			.p_memsz = i ? 0x3000 : sizeof(*g),
+			.p_align = 0x1000,
+		};
+}
+
+/* Patches: offset, length 1..8, bytes. */
+static void patch(struct good *g, const uint8_t *data, size_t size)
+{
+	while (size >= 3) {
+		size_t at = (data[0] | data[1] << 8) % sizeof(*g), n = data[2] % 8 + 1;
+
+		data += 3;
+		size -= 3;
+		for (size_t i = 0; i < n && i < size && at + i < sizeof(*g); i++)
+			((uint8_t *)g)[at + i] = data[i];
+		data += n < size ? n : size;
+		size -= n < size ? n : size;
+	}
+}
+
+/* The image that the input stands for, in memory of exactly its size. */
+static struct image make_image(const uint8_t *data, size_t size)
+{
+	bool patches = size && data[0] & 1;
+	struct image img = {.name = "fuzz.elf"};
+	struct good g;
+
+	if (patches) {
+		make_good(&g);
+		patch(&g, data + 1, size - 1);
+	}
+	img.bytes = patches ? sizeof(g) : size ? size - 1 : 0;
+	img.data = malloc(img.bytes ? img.bytes : 1);
+	if (img.data && img.bytes)
+		memcpy(img.data, patches ? (const void *)&g : data + 1, img.bytes);
+	return img;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t *ram;
 	struct loader_boot boot = {.args = "stat loop 1", .nr_vcpus = 1};
-	/* A copy of exactly @size bytes, so that reading beyond its end is seen. */
-	struct image img = {.name = "fuzz.elf", .data = malloc(size ? size : 1), .bytes = size};
+	struct image img = make_image(data, size);
 	uint64_t entry = 0;
 	char err[256] = "";
 
@@ -34,7 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (!img.data)
 		return 0;
-	memcpy(img.data, data, size);
 	if (loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err))) {
 		if (!*err || strchr(err, '\n') || ram[VPMU_BOOT_INFO])
 			abort();
