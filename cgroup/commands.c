@@ -183,8 +183,8 @@ static json_t *session_object(const struct session *s)
 		return NULL;
 	obj = json_pack("{s:s, s:s, s:s, s:b, s:I, s:o}", "session", session_name(s), "scope",
 			session_scope_name(session_scope(s)), "target", session_target(s), "keep",
-			session_owner(s) == NULL, "rows", (json_int_t)session_nr_rows(s), "events",
-			names);
+			session_owner(s) == NULL, "nr-rows", (json_int_t)session_nr_rows(s),
+			"events", names);
 	if (!obj || json_object_set_new(obj, "age-ns", json_u64(session_age_ns(s)))) {
 		json_decref(obj);
 		return NULL;
@@ -318,8 +318,8 @@ static int answer_read(struct session *s, bool keep_gone, json_t *resp, char *er
 	}
 	json_decref(obj);
 	ret = session_read(s, keep_gone, read_row, &st);
-	/* "rows" was how many there are; here it is the rows. */
-	if (json_object_set_new(resp, "rows", st.rows) || ret)
+	if (json_object_set_new(resp, "rows", st.rows) || ret ||
+	    json_object_set_new(resp, "age-ns", json_u64(session_read_age_ns(s))))
 		return oom(err, errlen);
 	return 0;
 }

@@ -25,7 +25,7 @@ struct session {
 	bool target_vm;
 	enum session_scope scope;
 	const void *owner;
-	uint64_t opened_ns, dropped, next_id;
+	uint64_t opened_ns, read_ns, dropped, next_id;
 	size_t nr_events;
 	char **events;
 	vpmu_key_t *keys;
@@ -560,6 +560,7 @@ int session_read(struct session *s, bool keep_gone,
 	int ret = 0;
 
 	vpmu_host_sync(tenants_host(s->ss->ts));
+	s->read_ns = now_ns();
 	rows_sort(s);
 	/* The host runs on: a parent read after its children never shows less than they do. */
 	for (size_t i = s->nr_rows; i--;)
@@ -617,6 +618,11 @@ vpmu_key_t session_key(const struct session *s, size_t i)
 uint64_t session_age_ns(const struct session *s)
 {
 	return now_ns() - s->opened_ns;
+}
+
+uint64_t session_read_age_ns(const struct session *s)
+{
+	return s->read_ns - s->opened_ns;
 }
 
 uint64_t session_dropped(const struct session *s)

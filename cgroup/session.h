@@ -72,8 +72,9 @@ size_t session_nr_events(const struct session *s);
 size_t session_nr_rows(const struct session *s);
 const char *session_event(const struct session *s, size_t i);
 vpmu_key_t session_key(const struct session *s, size_t i);
-uint64_t session_age_ns(const struct session *s);  /* CLOCK_MONOTONIC since the attach */
-uint64_t session_dropped(const struct session *s); /* rows lost to SESSION_GONE_MAX so far */
+uint64_t session_age_ns(const struct session *s);      /* CLOCK_MONOTONIC since the attach */
+uint64_t session_read_age_ns(const struct session *s); /* likewise, of the last read's values */
+uint64_t session_dropped(const struct session *s);     /* rows lost to SESSION_GONE_MAX so far */
 
 /* One node's values. Valid during the callback. */
 struct session_row {

@@ -285,7 +285,7 @@ int cmd_sessions(struct cli *cli, int argc, char **argv)
 {
 	static const char *const title[] = {"SESSION", "SCOPE",	 "TARGET", ">ROWS",
 					    "KEEP",    "EVENTS", NULL};
-	static const char *const key[] = {"session", "scope", "target", "rows",
+	static const char *const key[] = {"session", "scope", "target", "nr-rows",
 					  "keep",    "list",  NULL};
 	bool json = parse_json(cli, argc, argv,
 			       "Sessions that count now. KEEP: goes on without "

@@ -328,7 +328,7 @@ Test(server, a_session_from_attach_to_detach)
 		   "\"cache-misses\"],\"scope\":\"vcpu\",\"target\":\"/acme\",\"name\":\"bill\","
 		   "\"keep\":true}");
 	cr_expect_str_eq(str(obj, "session"), "bill");
-	cr_expect_eq(json_integer_value(json_object_get(obj, "rows")), 2);
+	cr_expect_eq(json_integer_value(json_object_get(obj, "nr-rows")), 2);
 	json_decref(obj);
 	test_run(&h, 0, &v, 1000);
 	obj = must("{\"cmd\":\"read\",\"session\":\"bill\"}");
