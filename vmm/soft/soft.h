@@ -96,16 +96,21 @@ struct soft_op {
 #define SOFT_OPF_LOCK  4u
 #define SOFT_OPF_REP   8u /* REP / REPE */
 #define SOFT_OPF_REPNE 16u
-#define SOFT_OPF_A32   32u /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
+#define SOFT_OPF_A32   32u  /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
+#define SOFT_OPF_TAKEN 64u  /* ->taken is in use */
+#define SOFT_OPF_FALL  128u /* ->fall is in use */
 
-/* Packed event sums: what a block or an instruction adds at once. A lane cannot overflow between
- * two folds because at most SOFT_CHUNK instructions run in between. */
-#define SOFT_CHUNK	   2048
-#define SOFT_LANE_CYCLES   0  /* 20 bits */
-#define SOFT_LANE_LOADS	   20 /* 12 bits each */
-#define SOFT_LANE_STORES   32
-#define SOFT_LANE_BRANCHES 44
-#define SOFT_TAKEN_CYCLES  1u
+/* Packed event sums: what a block or an instruction adds at once. No lane overflows between two
+ * folds, because at most SOFT_CHUNK instructions of at most SOFT_COST_MAX + SOFT_TAKEN_CYCLES
+ * cycles run in between. */
+#define SOFT_CHUNK	   2000
+#define SOFT_LANE_CYCLES   0  /* 16 bits */
+#define SOFT_LANE_LOADS	   16 /* 12 bits each */
+#define SOFT_LANE_STORES   28
+#define SOFT_LANE_BRANCHES 40
+#define SOFT_LANE_TAKEN	   52
+#define SOFT_TAKEN_CYCLES  1ULL
+#define SOFT_TAKEN_SUM	   ((1ULL << SOFT_LANE_TAKEN) | SOFT_TAKEN_CYCLES)
 
 #define SOFT_BLOCK_INSNS 32 /* most instructions of a block */
 #define SOFT_BLOCK_OPS	 96 /* most ops */
@@ -186,6 +191,7 @@ enum soft_fk {			/* times 4, plus log2 of the operand bytes */
 	       SOFT_FK_SHL, /* a = result sign-extended, b = CF */
 	       SOFT_FK_SHR  /* SHR and SAR: a = result sign-extended, b = CF */
 };
+#define SOFT_FK_OVER 0x100u /* in fl_kind: some flags were set afterwards */
 
 /* Why soft_exec() or a helper stopped. */
 enum soft_trap {
@@ -193,7 +199,8 @@ enum soft_trap {
 	SOFT_TRAP_FAULT, /* v->fault: deliver, the instruction did not retire */
 	SOFT_TRAP_SMC,	 /* the store hits decoded code: run this instruction alone */
 	SOFT_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
-	SOFT_TRAP_STOP	 /* budget spent inside a block */
+	SOFT_TRAP_STOP,	 /* budget spent inside a block */
+	SOFT_TRAP_KICK	 /* a long string instruction was interrupted; it will be started over */
 };
 
 enum { SOFT_ES, SOFT_CS, SOFT_SS, SOFT_DS, SOFT_FS, SOFT_GS, SOFT_NSEGS };
@@ -224,13 +231,13 @@ struct soft_vm {
 struct soft_vcpu {
 	uint64_t r[SOFT_NREGS + 1];
 	uint64_t fl_a, fl_b;
-	uint32_t fl_kind;      /* enum soft_fk * 4 + size */
-	uint32_t ctx;	       /* mapping generation << 1 | (CPL == 3) */
-	struct soft_tlbe *tlb; /* of the current privilege level */
+	uint32_t fl_omask, fl_oval; /* with SOFT_FK_OVER: flags in omask are as in oval */
+	uint32_t fl_kind;	    /* enum soft_fk * 4 + size */
+	uint32_t ctx;		    /* mapping generation << 1 | (CPL == 3) */
+	struct soft_tlbe *tlb;	    /* of the current privilege level */
 	struct soft_block *cur;
 	int64_t left, left0; /* of the chunk in progress */
 	uint64_t acc;	     /* packed events not folded yet */
-	uint64_t taken;
 	uint64_t rip;
 	uint32_t trap; /* enum soft_trap */
 	uint32_t attn; /* leave the dispatch loop at the next block boundary */
@@ -244,17 +251,24 @@ struct soft_vcpu {
 	struct vpmu_soft_tally *tally;
 	uint64_t retired;      /* of this run() */
 	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
-	uint32_t extra_cycles; /* of the op in progress, beyond its static cost */
+	uint64_t extra_cycles; /* of the op in progress, beyond its static cost */
 	int32_t adj_loads, adj_stores;
 
 	/* a fault to deliver */
 	struct {
 		uint8_t vec;
 		bool has_err;
-		bool soft; /* INT n, INT3: no error code, RIP is after the instruction */
+		bool canon; /* a non-canonical address: #SS if the stack segment was used */
 		uint32_t err;
 	} fault;
 	uint64_t cr2;
+
+	/* a read-modify-write that crosses a page or hits code goes through here */
+	struct {
+		uint8_t buf[16];
+		uint8_t *host[2];
+		uint8_t n[2];
+	} bounce;
 
 	struct soft_block **link; /* to point at the block found next, or NULL */
 	struct vmm_run *run;

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The cache of decoded blocks of one vCPU, and how overwritten code leaves it.
+ *
+ * A block is found by (guest-physical address, virtual address); v->ctx names the mapping and
+ * privilege in which that pair was last checked, so a transfer of control costs one comparison
+ * and a change of mapping invalidates all blocks by counting v->map_gen up.
+ *
+ * Self-modifying code. vm->pages[] says which 64-byte pieces of a page hold code decoded by any
+ * vCPU. Stores to such a page never take the TLB's fast path. A store that hits a marked piece
+ * clears the page's mask and counts its generation up; every vCPU compares generations at its
+ * next safe point (a block boundary at most SOFT_CHUNK instructions away, any system instruction)
+ * and drops the page's blocks. The storing vCPU runs that one instruction alone, so its own next
+ * instruction already is the new one, as SDM vol. 3, 9.1.3 demands; other vCPUs must serialise.
+ *
+ * When a page first holds code, other vCPUs of the VM may still have a fast path to it:
+ * soft_code_mark() sets the mask and waits until each of them is outside run() or has passed a
+ * safe point (code_epoch, epoch_seen).
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/soft/internal.h"
+
+#define MAP_GEN_LIMIT 0x7fffff00u
+
+/* Stands for "none" in the tables and links; its ctx matches no vCPU's. */
+static struct soft_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
+
+static unsigned int hash_index(uint64_t pa)
+{
+	return (unsigned int)(pa ^ pa >> SOFT_HASH_BITS) & (SOFT_HASH_SIZE - 1);
+}
+
+static void cache_reset(struct soft_vcpu *v)
+{
+	for (unsigned int i = 0; i < SOFT_JC_SIZE; i++)
+		v->jc[i] = &nowhere;
+	memset(v->hash, 0, sizeof(v->hash));
+	v->nr_cpages = 0;
+	v->link = NULL;
+	v->cur = &nowhere;
+	for (struct soft_chunk *c = v->arena; c; c = c->next)
+		c->used = 0;
+	v->arena_free = v->arena;
+}
+
+int soft_cache_init(struct soft_vcpu *v)
+{
+	v->map_gen = 1;
+	cache_reset(v);
+	for (unsigned int i = 0; i < SOFT_LTLB_SIZE; i++)
+		v->ltlb[i].tag = SOFT_TAG_NONE;
+	soft_tlb_flush(v);
+	return 0;
+}
+
+void soft_cache_fini(struct soft_vcpu *v)
+{
+	struct soft_chunk *c = v->arena;
+
+	while (c) {
+		struct soft_chunk *next = c->next;
+
+		free(c);
+		c = next;
+	}
+	v->arena = v->arena_free = NULL;
+}
+
+/* Room for a block, or NULL when the arena is full (or the host out of memory). */
+static struct soft_block *arena_alloc(struct soft_vcpu *v, size_t bytes)
+{
+	struct soft_chunk *c = v->arena_free;
+
+	bytes = (bytes + 63) & ~63ULL;
+	if (c && c->used + bytes > SOFT_ARENA_CHUNK)
+		c = c->next; /* the chunks after arena_free are empty */
+	if (!c) {
+		if (v->nr_chunks == SOFT_ARENA_CHUNKS)
+			return NULL;
+		c = aligned_alloc(64, sizeof(*c) + SOFT_ARENA_CHUNK);
+		if (!c)
+			return NULL;
+		c->next = NULL;
+		c->used = 0;
+		if (v->arena_free)
+			v->arena_free->next = c;
+		else
+			v->arena = c;
+		v->nr_chunks++;
+	}
+	v->arena_free = c;
+	c->used += (uint32_t)bytes;
+	return (struct soft_block *)(c->mem + c->used - bytes);
+}
+
+/* ---- decoded code in guest pages ------------------------------------------------------------ */
+
+static uint64_t piece_mask(uint64_t offset, unsigned int bytes)
+{
+	unsigned int first = (unsigned int)(offset & ~SOFT_PAGE_MASK) >> 6;
+	unsigned int last = (unsigned int)((offset + bytes - 1) & ~SOFT_PAGE_MASK) >> 6;
+
+	return (~0ULL >> (63 - (last - first))) << first;
+}
+
+bool soft_code_hit(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
+{
+	uint64_t pa = (uint64_t)(p - vm->ram);
+
+	return atomic_load(&vm->pages[pa >> SOFT_PAGE_SHIFT].mask) & piece_mask(pa, bytes);
+}
+
+void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
+{
+	struct soft_page *page = &vm->pages[(uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT];
+
+	/* Mask first: a decoder that reads the new generation must also see its bits gone. */
+	atomic_store(&page->mask, 0);
+	atomic_fetch_add(&page->gen, 1);
+	atomic_fetch_add(&vm->smc_seq, 1);
+}
+
+void soft_ack_code(struct soft_vcpu *v)
+{
+	uint32_t e = atomic_load(&v->vm->code_epoch);
+
+	if (atomic_load_explicit(&v->epoch_seen, memory_order_relaxed) != e) {
+		soft_tlb_demote(v);
+		atomic_store(&v->epoch_seen, e);
+	}
+}
+
+void soft_code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
+{
+	struct soft_vm *vm = v->vm;
+	struct soft_page *page = &vm->pages[pa >> SOFT_PAGE_SHIFT];
+	uint32_t e;
+
+	if (atomic_fetch_or(&page->mask, piece_mask(pa, bytes)))
+		return; /* no fast path leads there already */
+	e = atomic_fetch_add(&vm->code_epoch, 1) + 1;
+	soft_ack_code(v);
+	while (pthread_mutex_trylock(&vm->lock)) {
+		soft_ack_code(v);
+		sched_yield();
+	}
+	for (struct soft_vcpu *o = vm->vcpus; o; o = o->vm_next)
+		while (o != v && atomic_load(&o->running) &&
+		       (int32_t)(atomic_load(&o->epoch_seen) - e) < 0) {
+			soft_ack_code(v);
+			sched_yield();
+		}
+	pthread_mutex_unlock(&vm->lock);
+}
+
+static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
+{
+	for (uint32_t i = 0; i < v->nr_cpages; i++)
+		if (v->cpages[i].pfn == pfn)
+			return &v->cpages[i];
+	return NULL;
+}
+
+static void block_kill(struct soft_block *b)
+{
+	b->ctx = 0;
+	b->nr_ops = 0; /* dead for good: find_slow() passes over it */
+}
+
+static void cpage_drop(struct soft_vcpu *v, struct soft_cpage *cp)
+{
+	for (struct soft_block *b = cp->blocks, *next; b; b = next) {
+		next = b->page_next[b->pa >> SOFT_PAGE_SHIFT != cp->pfn];
+		block_kill(b);
+	}
+	cp->blocks = NULL;
+	cp->gen = atomic_load(&v->vm->pages[cp->pfn].gen);
+}
+
+void soft_sync(struct soft_vcpu *v)
+{
+	uint32_t seq = atomic_load(&v->vm->smc_seq);
+
+	soft_ack_code(v);
+	if (likely(seq == v->smc_seen))
+		return;
+	v->smc_seen = seq;
+	for (uint32_t i = 0; i < v->nr_cpages; i++) {
+		struct soft_cpage *cp = &v->cpages[i];
+
+		if (cp->gen != atomic_load(&v->vm->pages[cp->pfn].gen))
+			cpage_drop(v, cp);
+	}
+}
+
+/* ---- finding and making blocks ----------------------------------------------------------------
+ */
+
+/* Mark the block's bytes as code and check that they still are what was decoded. */
+static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, const uint8_t *buf,
+		   uint32_t gen[2])
+{
+	struct soft_vm *vm = v->vm;
+	uint64_t at[2] = {pa, (uint64_t)c->pfn2 << SOFT_PAGE_SHIFT};
+	unsigned int n[2] = {c->bytes, 0};
+
+	if (c->crosses) {
+		n[0] = (unsigned int)(SOFT_PAGE_SIZE - (pa & ~SOFT_PAGE_MASK));
+		n[1] = c->bytes - n[0];
+	}
+	for (int i = 0; i < 2 && n[i]; i++) {
+		struct soft_page *page = &vm->pages[at[i] >> SOFT_PAGE_SHIFT];
+		uint64_t bits = piece_mask(at[i], n[i]);
+
+		soft_code_mark(v, at[i], n[i]);
+		gen[i] = atomic_load(&page->gen);
+		/* Pairs with the fence after stores: they see the mask, or we see the bytes. */
+		atomic_thread_fence(memory_order_seq_cst);
+		if (memcmp(vm->ram + at[i], buf + (i ? n[0] : 0), n[i]))
+			return false;
+		if ((atomic_load(&page->mask) & bits) != bits)
+			return false;
+	}
+	return true;
+}
+
+static bool cpage_add(struct soft_vcpu *v, uint32_t pfn, uint32_t gen, struct soft_block *b,
+		      unsigned int which)
+{
+	struct soft_cpage *cp = cpage_find(v, pfn);
+
+	if (!cp) {
+		if (v->nr_cpages == SOFT_CPAGES)
+			return false;
+		cp = &v->cpages[v->nr_cpages++];
+		*cp = (struct soft_cpage){.pfn = pfn, .gen = gen};
+	} else if (cp->gen != gen) {
+		cpage_drop(v, cp);
+		cp->gen = gen;
+	}
+	b->page_next[which] = cp->blocks;
+	cp->blocks = b;
+	return true;
+}
+
+static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c,
+				    const uint32_t gen[2])
+{
+	size_t bytes = sizeof(struct soft_block) + c->nr_ops * sizeof(struct soft_op);
+	struct soft_block *b = arena_alloc(v, bytes);
+	unsigned int h = hash_index(pa);
+
+	if (!b)
+		return NULL;
+	*b = (struct soft_block){
+		.pa = pa,
+		.target = c->target,
+		.next = c->next,
+		.pfn2 = c->crosses ? c->pfn2 : UINT32_MAX,
+		.nr_ops = (uint16_t)c->nr_ops,
+		.bytes = (uint16_t)c->bytes,
+		.rip = c->rip,
+		.ctx = v->ctx,
+		.n = (int32_t)c->n,
+		.sum = c->sum,
+	};
+	memcpy(b->ops, c->ops, c->nr_ops * sizeof(struct soft_op));
+	if (c->ended) {
+		struct soft_op *last = &b->ops[c->nr_ops - 1];
+
+		if (last->flags & SOFT_OPF_TAKEN)
+			last->taken = &nowhere;
+		if (last->flags & SOFT_OPF_FALL)
+			last->fall = &nowhere;
+	}
+	if (!cpage_add(v, (uint32_t)(pa >> SOFT_PAGE_SHIFT), gen[0], b, 0))
+		return NULL;
+	if (c->crosses && !cpage_add(v, c->pfn2, gen[1], b, 1))
+		return NULL;
+	b->hash_next = v->hash[h];
+	v->hash[h] = b;
+	return b;
+}
+
+/* A crossing instruction's second page must still be where it was. Traps. */
+static int check_second(struct soft_vcpu *v, const struct soft_block *b, bool *same)
+{
+	uint64_t pa;
+
+	*same = true;
+	if (b->pfn2 == UINT32_MAX)
+		return 0;
+	if (soft_translate(v, (b->rip & SOFT_PAGE_MASK) + SOFT_PAGE_SIZE,
+			   SOFT_ACC_X | (v->cpl == 3 ? SOFT_ACC_U : 0), &pa, NULL))
+		return 1;
+	*same = pa >> SOFT_PAGE_SHIFT == b->pfn2;
+	return 0;
+}
+
+static struct soft_block *find_slow(struct soft_vcpu *v)
+{
+	unsigned int acc = SOFT_ACC_X | (v->cpl == 3 ? SOFT_ACC_U : 0);
+	uint8_t buf[SOFT_BLOCK_BYTES];
+	struct soft_code code;
+	struct soft_block *b;
+	uint32_t gen[2] = {0, 0};
+	uint64_t pa;
+	bool same;
+
+	if (unlikely(v->map_gen >= MAP_GEN_LIMIT)) {
+		cache_reset(v);
+		v->map_gen = 0;
+		soft_tlb_flush(v);
+	}
+	if (soft_translate(v, v->rip, acc, &pa, NULL))
+		return NULL;
+	if (pa >= v->vm->bytes) {
+		soft_error(v,
+			   "instruction fetch from guest-physical 0x%llx, beyond the %llu bytes "
+			   "of RAM",
+			   (unsigned long long)pa, (unsigned long long)v->vm->bytes);
+		return NULL;
+	}
+	for (b = v->hash[hash_index(pa)]; b; b = b->hash_next) {
+		if (b->pa != pa || b->rip != v->rip || !b->nr_ops)
+			continue;
+		if (check_second(v, b, &same))
+			return NULL;
+		if (same) {
+			b->ctx = v->ctx;
+			return b;
+		}
+	}
+	do {
+		if (soft_decode(v, pa, &code, buf))
+			return NULL;
+	} while (!settle(v, pa, &code, buf, gen));
+	b = block_new(v, pa, &code, gen);
+	if (!b) {
+		cache_reset(v);
+		b = block_new(v, pa, &code, gen);
+	}
+	if (!b)
+		soft_error(v, "no memory for decoded code");
+	return b;
+}
+
+struct soft_block *soft_find(struct soft_vcpu *v)
+{
+	unsigned int i = soft_jc_index(v->rip);
+	struct soft_block *b = v->jc[i];
+
+	if (b->rip != v->rip || b->ctx != v->ctx) {
+		b = find_slow(v);
+		if (unlikely(!b)) {
+			v->link = NULL;
+			return NULL;
+		}
+		v->jc[soft_jc_index(v->rip)] = b;
+	}
+	if (v->link) {
+		*v->link = b;
+		v->link = NULL;
+	}
+	return b;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the emitters (emit.c, emit_sys.c) share: one function per group of instructions turns a
+ * decoded instruction into ops. isa.c has the table that assigns them.
+ */
+#ifndef VMM_SOFT_EMIT_H
+#define VMM_SOFT_EMIT_H
+
+#include <Zydis/Zydis.h>
+
+#include "vmm/soft/internal.h"
+#include "vmm/soft/ops.h"
+
+struct emit {
+	struct soft_code *c;
+	const ZydisDecodedInstruction *zi;
+	const ZydisDecodedOperand *zo;
+	uint64_t rip, next;
+	uint8_t ev;	     /* SOFT_EV_LOAD etc. without the cost */
+	enum soft_fclass fc; /* flag state after it, if it sets flags */
+};
+
+/* Emits the instruction and returns true, or returns false: this form is not in the list. */
+typedef bool (*emit_fn)(struct emit *e, unsigned int arg);
+
+struct soft_isa_row {
+	ZydisMnemonic mnemonic;
+	emit_fn fn;
+	uint16_t arg;
+	uint8_t cost;  /* modelled cycles, without memory accesses (docs/soft-machine.md) */
+	uint8_t flags; /* ISA_* */
+};
+#define ISA_NO_MEM 1u /* its memory operand is not accessed, or only implicitly: not counted */
+#define ISA_BRANCH 2u
+
+/* Modelled cycles on top of a row's cost. */
+#define SOFT_COST_LOAD	2u
+#define SOFT_COST_STORE 1u
+#define SOFT_COST_LOCK	12u
+
+/* isa.c: the row of @m, or NULL. */
+const struct soft_isa_row *soft_isa_row(ZydisMnemonic m);
+
+/* A resolved memory operand. */
+struct emit_mem {
+	uint8_t base, idx, scale;
+	bool ss;
+	int64_t disp;
+};
+
+enum { ALU_ADD, ALU_OR, ALU_ADC, ALU_SBB, ALU_AND, ALU_SUB, ALU_XOR, ALU_CMP, ALU_TEST };
+/* Kinds of soft_help_locked beyond the first seven of those. */
+enum {
+	LOCKED_INC = 16,
+	LOCKED_DEC,
+	LOCKED_NEG,
+	LOCKED_NOT,
+	LOCKED_BTS,
+	LOCKED_BTR,
+	LOCKED_BTC,
+	LOCKED_XADD,
+	LOCKED_XCHG,
+	LOCKED_CMPXCHG
+};
+enum { ROT_ROL, ROT_ROR, ROT_RCL, ROT_RCR };
+enum { SCAN_BSF, SCAN_BSR, SCAN_TZCNT, SCAN_LZCNT, SCAN_POPCNT };
+enum { STR_MOVS, STR_STOS, STR_LODS, STR_CMPS, STR_SCAS };
+enum { FLAG_CLC, FLAG_STC, FLAG_CMC, FLAG_CLD, FLAG_STD };
+#define EMIT_IMM 0xff /* src: the operand is op->imm */
+
+/* emit.c */
+struct soft_op *emit_add(struct emit *e, unsigned int opcode);
+struct soft_op *emit_helper(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *),
+			    unsigned int lg, unsigned int kind);
+struct soft_op *emit_sysop(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *));
+void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m);
+void emit_set_mem(struct soft_op *op, const struct emit_mem *m);
+/* Leave the effective address of operand @i in SOFT_TEA. */
+void emit_tea(struct emit *e, unsigned int i);
+unsigned int emit_reg(const struct emit *e, unsigned int i);
+/* Register that holds source operand @i: itself, or SOFT_T0 after a load. */
+unsigned int emit_src(struct emit *e, unsigned int i);
+/* Begin and end of a read-modify-write of operand @i: the register to work on. */
+unsigned int emit_rmw_begin(struct emit *e, unsigned int i, struct emit_mem *m);
+void emit_rmw_end(struct emit *e, unsigned int i, const struct emit_mem *m);
+
+static inline bool emit_is_mem(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].type == ZYDIS_OPERAND_TYPE_MEMORY;
+}
+static inline bool emit_is_reg(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+static inline bool emit_is_imm(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+}
+static inline int64_t emit_imm(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].imm.value.s;
+}
+/* log2 of the bytes of operand @i. */
+static inline unsigned int emit_lg(const struct emit *e, unsigned int i)
+{
+	switch (e->zo[i].size) {
+	case 8:
+		return 0;
+	case 16:
+		return 1;
+	case 32:
+		return 2;
+	default:
+		return 3;
+	}
+}
+static inline unsigned int emit_t0(unsigned int lg)
+{
+	return lg ? SOFT_T0 : SOFT_T0 * 8;
+}
+static inline bool emit_locked(const struct emit *e)
+{
+	return e->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK;
+}
+
+/* Emitters, by group. */
+bool emit_alu(struct emit *e, unsigned int alu);
+bool emit_mov(struct emit *e, unsigned int arg);
+bool emit_movx(struct emit *e, unsigned int is_signed);
+bool emit_lea(struct emit *e, unsigned int arg);
+bool emit_unary(struct emit *e, unsigned int opcode);
+bool emit_shift(struct emit *e, unsigned int which);
+bool emit_rotate(struct emit *e, unsigned int kind);
+bool emit_shiftd(struct emit *e, unsigned int right);
+bool emit_mul(struct emit *e, unsigned int which);
+bool emit_imul(struct emit *e, unsigned int arg);
+bool emit_bt(struct emit *e, unsigned int kind);
+bool emit_scan(struct emit *e, unsigned int kind);
+bool emit_bswap(struct emit *e, unsigned int arg);
+bool emit_simple(struct emit *e, unsigned int opcode);
+bool emit_cbw(struct emit *e, unsigned int arg);
+bool emit_flagop(struct emit *e, unsigned int kind);
+bool emit_ahf(struct emit *e, unsigned int store);
+bool emit_xchg(struct emit *e, unsigned int arg);
+bool emit_xadd(struct emit *e, unsigned int arg);
+bool emit_cmpxchg(struct emit *e, unsigned int arg);
+bool emit_cmpxchgb(struct emit *e, unsigned int lg);
+bool emit_push(struct emit *e, unsigned int arg);
+bool emit_pop(struct emit *e, unsigned int arg);
+bool emit_leave(struct emit *e, unsigned int arg);
+bool emit_enter(struct emit *e, unsigned int arg);
+bool emit_jcc(struct emit *e, unsigned int cc);
+bool emit_setcc(struct emit *e, unsigned int cc);
+bool emit_cmov(struct emit *e, unsigned int cc);
+bool emit_jmp(struct emit *e, unsigned int arg);
+bool emit_call(struct emit *e, unsigned int arg);
+bool emit_ret(struct emit *e, unsigned int arg);
+bool emit_loop(struct emit *e, unsigned int opcode);
+bool emit_string(struct emit *e, unsigned int arg);
+bool emit_fence(struct emit *e, unsigned int arg);
+bool emit_system(struct emit *e, unsigned int which);
+bool emit_mov_special(struct emit *e);
+
+/* emit_system's instructions. */
+enum emit_sys {
+	SYS_UD,
+	SYS_CLI,
+	SYS_STI,
+	SYS_HLT,
+	SYS_PUSHF,
+	SYS_POPF,
+	SYS_CLTS,
+	SYS_INVLPG,
+	SYS_WBINVD,
+	SYS_LGDT,
+	SYS_LIDT,
+	SYS_SGDT,
+	SYS_SIDT,
+	SYS_LLDT,
+	SYS_LTR,
+	SYS_STR,
+	SYS_SLDT,
+	SYS_SWAPGS,
+	SYS_RDBASE,
+	SYS_WRBASE,
+	SYS_CPUID,
+	SYS_RDTSC,
+	SYS_RDTSCP,
+	SYS_RDMSR,
+	SYS_WRMSR,
+	SYS_RDPMC,
+	SYS_IN,
+	SYS_OUT,
+	SYS_SYSCALL,
+	SYS_SYSRET,
+	SYS_IRETQ,
+	SYS_INT,
+	SYS_INT3
+};
+
+#endif

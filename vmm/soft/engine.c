@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vmm_soft_ops: the soft machine behind the engine interface. Creation and destruction, registers,
+ * events from outside. Everything that executes is in run.c and below.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "vmm/soft/internal.h"
+
+#define RAM_UNIT   (2ULL << 20)
+#define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
+#define EFER_KNOWN 0xd01ULL	/* SCE LME LMA NXE */
+
+static inline struct soft_vm *to_vm(struct vmm_engine_vm *vm)
+{
+	return (struct soft_vm *)vm;
+}
+
+static inline struct soft_vcpu *to_vcpu(struct vmm_engine_vcpu *v)
+{
+	return (struct soft_vcpu *)v;
+}
+
+static int soft_open(struct vmm_engine **e, char *why, size_t why_len)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static char engine; /* nothing to keep: its address is the handle */
+
+	pthread_once(&once, soft_exec_init);
+	if (why && why_len)
+		why[0] = '\0';
+	*e = (struct vmm_engine *)&engine;
+	return 0;
+}
+
+static void soft_close(struct vmm_engine *e)
+{
+}
+
+static int soft_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **out)
+{
+	size_t pages = bytes >> SOFT_PAGE_SHIFT;
+	struct soft_vm *vm;
+
+	if (!ram || !bytes || bytes % RAM_UNIT || bytes > RAM_MAX)
+		return -EINVAL;
+	vm = calloc(1, sizeof(*vm));
+	if (!vm)
+		return -ENOMEM;
+	vm->ram = ram;
+	vm->bytes = bytes;
+	/* Mapped, not allocated: only what describes pages in use becomes memory. */
+	vm->pages_bytes = pages * sizeof(struct soft_page);
+	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (vm->pages == MAP_FAILED) {
+		free(vm);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&vm->lock, NULL);
+	pthread_mutex_init(&vm->split_lock, NULL);
+	*out = (struct vmm_engine_vm *)vm;
+	return 0;
+}
+
+static void soft_vm_destroy(struct vmm_engine_vm *evm)
+{
+	struct soft_vm *vm = to_vm(evm);
+
+	if (!vm)
+		return;
+	munmap(vm->pages, vm->pages_bytes);
+	pthread_mutex_destroy(&vm->lock);
+	pthread_mutex_destroy(&vm->split_lock);
+	free(vm->msrs);
+	free(vm);
+}
+
+static int soft_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_range *r)
+{
+	struct soft_vm *vm = to_vm(evm);
+	struct vpmu_msr_range *copy;
+	size_t n = 0;
+
+	if (vm->vcpus)
+		return -EBUSY;
+	while (r && r[n].count)
+		n++;
+	copy = n ? malloc(n * sizeof(*copy)) : NULL;
+	if (n && !copy)
+		return -ENOMEM;
+	if (n)
+		memcpy(copy, r, n * sizeof(*copy));
+	free(vm->msrs);
+	vm->msrs = copy;
+	vm->nr_msrs = n;
+	return 0;
+}
+
+/* Power-up values as far as they matter: a caller sets the rest by set_regs and set_sregs. */
+static void reset(struct soft_vcpu *v)
+{
+	v->rflags = 2;
+	v->rip = 0xfff0;
+	v->cr0 = 0x60000010;
+	v->apic_base = 0xfee00800 | (v->id ? 0 : 0x100);
+	v->pat = 0x0007040600070406ULL;
+	v->dr[6] = 0xffff0ff0;
+	v->dr[7] = 0x400;
+	v->gdt.limit = v->idt.limit = 0xffff;
+	for (int i = 0; i < SOFT_NSEGS; i++)
+		v->seg[i] = (struct kvm_segment){
+			.limit = 0xffff, .type = i == SOFT_CS ? 0xb : 3, .present = 1, .s = 1};
+	v->tr = (struct kvm_segment){.limit = 0xffff, .type = 0xb, .present = 1};
+	v->ldt = (struct kvm_segment){.limit = 0xffff, .type = 2, .present = 1};
+}
+
+static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
+			    struct vmm_engine_vcpu **out)
+{
+	struct soft_vm *vm = to_vm(evm);
+	struct soft_vcpu *v = calloc(1, sizeof(*v));
+	int rc;
+
+	if (!v)
+		return -ENOMEM;
+	v->vm = vm;
+	v->id = id;
+	v->tally = &v->own_tally;
+	v->tlb = v->tlbs[0];
+	reset(v);
+	rc = soft_cache_init(v);
+	if (rc) {
+		free(v);
+		return rc;
+	}
+	v->epoch_seen = atomic_load(&vm->code_epoch);
+	v->smc_seen = atomic_load(&vm->smc_seq);
+	pthread_mutex_lock(&vm->lock);
+	v->vm_next = vm->vcpus;
+	vm->vcpus = v;
+	pthread_mutex_unlock(&vm->lock);
+	*out = (struct vmm_engine_vcpu *)v;
+	return 0;
+}
+
+static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
+{
+	struct soft_vcpu *v = to_vcpu(ev), **p;
+
+	if (!v)
+		return;
+	pthread_mutex_lock(&v->vm->lock);
+	for (p = &v->vm->vcpus; *p != v; p = &(*p)->vm_next)
+		;
+	*p = v->vm_next;
+	pthread_mutex_unlock(&v->vm->lock);
+	soft_cache_fini(v);
+	free(v->cpuid);
+	free(v);
+}
+
+static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
+
+	if (n && !copy)
+		return -ENOMEM;
+	if (n)
+		memcpy(copy, e, n * sizeof(*copy));
+	free(v->cpuid);
+	v->cpuid = copy;
+	v->nr_cpuid = n;
+	return 0;
+}
+
+static int soft_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
+{
+	const struct soft_vcpu *v = to_vcpu(ev);
+	const uint64_t *x = v->r;
+
+	*r = (struct kvm_regs){
+		.rax = x[0],
+		.rcx = x[1],
+		.rdx = x[2],
+		.rbx = x[3],
+		.rsp = x[4],
+		.rbp = x[5],
+		.rsi = x[6],
+		.rdi = x[7],
+		.r8 = x[8],
+		.r9 = x[9],
+		.r10 = x[10],
+		.r11 = x[11],
+		.r12 = x[12],
+		.r13 = x[13],
+		.r14 = x[14],
+		.r15 = x[15],
+		.rip = v->rip,
+		.rflags = soft_get_rflags(v),
+	};
+	return 0;
+}
+
+static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+	uint64_t *x = v->r;
+
+	x[0] = r->rax, x[1] = r->rcx, x[2] = r->rdx, x[3] = r->rbx;
+	x[4] = r->rsp, x[5] = r->rbp, x[6] = r->rsi, x[7] = r->rdi;
+	x[8] = r->r8, x[9] = r->r9, x[10] = r->r10, x[11] = r->r11;
+	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
+	v->rip = r->rip;
+	soft_put_rflags(v, r->rflags & 0x3f7fd7);
+	/* New registers are a new place: an exit that waits for its answer is forgotten. */
+	v->pending.kind = SOFT_PEND_NONE;
+	v->sti_shadow = false;
+	return 0;
+}
+
+static int soft_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
+{
+	const struct soft_vcpu *v = to_vcpu(ev);
+
+	memset(s, 0, sizeof(*s));
+	s->es = v->seg[SOFT_ES];
+	s->cs = v->seg[SOFT_CS];
+	s->ss = v->seg[SOFT_SS];
+	s->ds = v->seg[SOFT_DS];
+	s->fs = v->seg[SOFT_FS];
+	s->gs = v->seg[SOFT_GS];
+	s->fs.base = v->r[SOFT_FSBASE];
+	s->gs.base = v->r[SOFT_GSBASE];
+	s->tr = v->tr;
+	s->ldt = v->ldt;
+	s->gdt = v->gdt;
+	s->idt = v->idt;
+	s->cr0 = v->cr0;
+	s->cr2 = v->cr2;
+	s->cr3 = v->cr3;
+	s->cr4 = v->cr4;
+	s->cr8 = v->cr8;
+	s->efer = v->efer;
+	s->apic_base = v->apic_base;
+	if (v->intr_pending)
+		s->interrupt_bitmap[v->intr_vec / 64] |= 1ULL << v->intr_vec % 64;
+	return 0;
+}
+
+static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~EFER_KNOWN) ||
+	    !soft_canonical(s->fs.base) || !soft_canonical(s->gs.base))
+		return -EINVAL;
+	v->seg[SOFT_ES] = s->es;
+	v->seg[SOFT_CS] = s->cs;
+	v->seg[SOFT_SS] = s->ss;
+	v->seg[SOFT_DS] = s->ds;
+	v->seg[SOFT_FS] = s->fs;
+	v->seg[SOFT_GS] = s->gs;
+	v->r[SOFT_FSBASE] = s->fs.base;
+	v->r[SOFT_GSBASE] = s->gs.base;
+	v->tr = s->tr;
+	v->ldt = s->ldt;
+	v->gdt = s->gdt;
+	v->idt = s->idt;
+	v->cr0 = s->cr0;
+	v->cr2 = s->cr2;
+	v->cr3 = s->cr3;
+	v->cr4 = s->cr4;
+	v->cr8 = s->cr8;
+	v->efer = s->efer;
+	v->apic_base = s->apic_base;
+	/* Nothing is counted between runs, so the mode changes without a fold. */
+	v->cpl = s->cs.dpl;
+	v->tlb = v->tlbs[v->cpl == 3];
+	v->pending.kind = SOFT_PEND_NONE;
+	v->intr_pending = false;
+	for (unsigned int i = 0; i < 256; i++)
+		if (s->interrupt_bitmap[i / 64] >> i % 64 & 1) {
+			v->intr_pending = true;
+			v->intr_vec = (uint8_t)i;
+		}
+	soft_tlb_flush(v);
+	return 0;
+}
+
+static int soft_engine_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
+{
+	return soft_run(to_vcpu(ev), run);
+}
+
+static void soft_kick(struct vmm_engine_vcpu *ev)
+{
+	atomic_store(&to_vcpu(ev)->kicked, true);
+}
+
+static int soft_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (v->intr_pending)
+		return -EBUSY;
+	v->intr_pending = true;
+	v->intr_vec = vector;
+	return 0;
+}
+
+static int soft_nmi_queue(struct vmm_engine_vcpu *ev)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (v->nmi_pending)
+		return -EBUSY;
+	v->nmi_pending = true;
+	return 0;
+}
+
+static void soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	v->tally = t ? t : &v->own_tally;
+}
+
+const struct vmm_engine_ops vmm_soft_ops = {
+	.name = "soft",
+	.rdpmc_exits = true,
+	.open = soft_open,
+	.close = soft_close,
+	.vm_create = soft_vm_create,
+	.vm_destroy = soft_vm_destroy,
+	.vm_trap_msrs = soft_vm_trap_msrs,
+	.vcpu_create = soft_vcpu_create,
+	.vcpu_destroy = soft_vcpu_destroy,
+	.set_cpuid = soft_set_cpuid,
+	.get_regs = soft_get_regs,
+	.set_regs = soft_set_regs,
+	.get_sregs = soft_get_sregs,
+	.set_sregs = soft_set_sregs,
+	.run = soft_engine_run,
+	.kick = soft_kick,
+	.interrupt = soft_interrupt_queue,
+	.nmi = soft_nmi_queue,
+	.set_tally = soft_set_tally,
+};

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Interrupt and exception delivery in 64-bit mode, and the instructions that change the privilege
+ * level: SYSCALL, SYSRET, IRETQ, INT n, far RET. AMD64 APM vol. 2, 8.9 and 8.2; SDM vol. 3, 6.14.
+ *
+ * All checks and stores precede the first change of registers, so a trap leaves everything as it
+ * was. Delivery retires nothing.
+ */
+#include <string.h>
+
+#include "vmm/soft/internal.h"
+
+#define EFER_SCE       1ULL
+#define GATE_INTERRUPT 0xe
+#define GATE_TRAP      0xf
+
+void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl)
+{
+	if (cpl == v->cpl)
+		return;
+	soft_fold(v);
+	v->cpl = (uint8_t)cpl;
+	v->tlb = v->tlbs[cpl == 3];
+	v->ctx = v->map_gen << 1 | (cpl == 3);
+}
+
+int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
+		   uint32_t err)
+{
+	uint32_t ext = kind != SOFT_EVENT_SOFT, code = vec * 8u + 2 + ext;
+	unsigned int type, dpl, ist, cpl;
+	uint64_t gate[2], offset, rsp, frame[6], flags = soft_get_rflags(v);
+	struct kvm_segment cs;
+	unsigned int n = 0, acc;
+	uint16_t sel;
+
+	if (vec * 16u + 15 > v->idt.limit)
+		return soft_gp(v, code);
+	if (soft_sys_read(v, v->idt.base + vec * 16u, gate, 16, 0))
+		return 1;
+	type = gate[0] >> 40 & 0x1f;
+	dpl = gate[0] >> 45 & 3;
+	ist = gate[0] >> 32 & 7;
+	sel = gate[0] >> 16 & 0xffff;
+	offset = (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
+	if (type != GATE_INTERRUPT && type != GATE_TRAP)
+		return soft_gp(v, code);
+	if (kind == SOFT_EVENT_SOFT && dpl < v->cpl)
+		return soft_gp(v, code);
+	if (!(gate[0] >> 47 & 1))
+		return soft_fault(v, SOFT_NP, true, code);
+
+	if (soft_read_cs(v, sel, ext, &cs))
+		return 1;
+	if (cs.dpl > v->cpl)
+		return soft_gp(v, (sel & ~7u) | ext);
+	cpl = cs.type & 4 ? v->cpl : cs.dpl;
+	if (!soft_canonical(offset))
+		return soft_gp(v, ext);
+
+	rsp = v->r[SOFT_RSP];
+	if (ist || cpl < v->cpl) {
+		if (soft_tss(v, ist ? 0x24 + (ist - 1) * 8 : 4 + cpl * 8, &rsp, 8, ext))
+			return 1;
+		if (!soft_canonical(rsp))
+			return soft_fault(v, SOFT_STACK, true, ext);
+	}
+	rsp &= ~15ULL;
+
+	if (has_err)
+		frame[n++] = err;
+	frame[n++] = v->rip;
+	frame[n++] = v->seg[SOFT_CS].selector;
+	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
+	frame[n++] = v->r[SOFT_RSP];
+	frame[n++] = v->seg[SOFT_SS].selector;
+	rsp -= n * 8;
+	acc = cpl == 3 ? SOFT_ACC_U : 0;
+	if (soft_sys_write(v, rsp, frame, n * 8, acc)) {
+		if (v->trap == SOFT_TRAP_FAULT && v->fault.canon)
+			soft_fault(v, SOFT_STACK, true, ext);
+		return 1;
+	}
+
+	flags &= ~(SOFT_TF | SOFT_NT | SOFT_RF | SOFT_VM);
+	if (type == GATE_INTERRUPT)
+		flags &= ~SOFT_IF;
+	soft_put_rflags(v, flags);
+	if (cpl != v->cpl) {
+		/* A null selector of the new privilege (APM vol. 2, 8.9.3). */
+		memset(&v->seg[SOFT_SS], 0, sizeof(v->seg[SOFT_SS]));
+		v->seg[SOFT_SS].selector = (uint16_t)cpl;
+		v->seg[SOFT_SS].dpl = (uint8_t)cpl;
+		v->seg[SOFT_SS].unusable = 1;
+	}
+	soft_set_cpl(v, cpl);
+	cs.selector = (uint16_t)((sel & ~3u) | cpl);
+	v->seg[SOFT_CS] = cs;
+	v->r[SOFT_RSP] = rsp;
+	v->rip = offset;
+	v->sti_shadow = false;
+	return 0;
+}
+
+static bool contributory(uint8_t vec)
+{
+	return vec == SOFT_DE || (vec >= SOFT_TS && vec <= SOFT_GP);
+}
+
+int soft_deliver(struct soft_vcpu *v)
+{
+	uint8_t first = v->fault.vec, vec;
+	bool has_err = v->fault.has_err;
+	uint32_t err = v->fault.err;
+
+	for (;;) {
+		v->trap = SOFT_TRAP_NONE;
+		v->fault.canon = false;
+		if (!soft_interrupt(v, first, SOFT_EVENT_FAULT, has_err, err))
+			return 0;
+		if (v->trap != SOFT_TRAP_FAULT)
+			return 1;
+		vec = v->fault.vec;
+		if (first == SOFT_DOUBLE) {
+			v->run->exit = VMM_EXIT_SHUTDOWN;
+			v->trap = SOFT_TRAP_EXIT;
+			return 1;
+		}
+		/* SDM vol. 3, table 6-5. */
+		if ((contributory(first) && contributory(vec)) ||
+		    (first == SOFT_PF_VEC && (vec == SOFT_PF_VEC || contributory(vec)))) {
+			first = SOFT_DOUBLE;
+			has_err = true;
+			err = 0;
+		} else {
+			first = vec;
+			has_err = v->fault.has_err;
+			err = v->fault.err;
+		}
+	}
+}
+
+int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint64_t flags = soft_get_rflags(v) & ~SOFT_RF;
+	uint16_t sel = v->star >> 32 & 0xfffc;
+
+	if (!(v->efer & EFER_SCE))
+		return soft_ud(v);
+	v->r[SOFT_RCX] = v->rip;
+	v->r[SOFT_R11] = flags;
+	v->rip = v->lstar;
+	soft_taken(v);
+	soft_set_cpl(v, 0);
+	soft_flat_seg(&v->seg[SOFT_CS], sel, 0, true);
+	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)(sel + 8), 0, false);
+	soft_put_rflags(v, flags & ~v->fmask);
+	soft_recheck(v);
+	return 0;
+}
+
+int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint16_t sel = v->star >> 48 & 0xffff;
+
+	if (!(v->efer & EFER_SCE))
+		return soft_ud(v);
+	if (v->cpl || !soft_canonical(v->r[SOFT_RCX]))
+		return soft_gp(v, 0);
+	v->rip = v->r[SOFT_RCX];
+	soft_taken(v);
+	soft_set_cpl(v, 3);
+	soft_flat_seg(&v->seg[SOFT_CS], (uint16_t)((sel + 16) | 3), 3, true);
+	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 8) | 3), 3, false);
+	soft_put_rflags(v, v->r[SOFT_R11] & 0x3c7fd7);
+	soft_recheck(v);
+	return 0;
+}
+
+int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
+{
+	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, rpl;
+	uint64_t f[5], keep, now = soft_get_rflags(v);
+	struct kvm_segment cs, ss;
+
+	if (now & SOFT_NT)
+		return soft_gp(v, 0);
+	if (soft_sys_read(v, v->r[SOFT_RSP], f, sizeof(f), acc))
+		return 1;
+	rpl = f[1] & 3;
+	if (!(f[1] & 0xfffc))
+		return soft_gp(v, 0);
+	if (soft_read_cs(v, (uint16_t)f[1], 0, &cs))
+		return 1;
+	if (rpl < v->cpl || (cs.type & 4 ? cs.dpl > rpl : cs.dpl != rpl))
+		return soft_gp(v, f[1] & 0xfffc);
+	if (soft_read_ss(v, (uint16_t)f[4], rpl, &ss))
+		return 1;
+	if (!soft_canonical(f[0]))
+		return soft_gp(v, 0);
+
+	/* Bits that this privilege may not change, and those that do not exist. */
+	keep = SOFT_VM | SOFT_VIF | SOFT_VIP;
+	if (v->cpl)
+		keep |= SOFT_IOPL;
+	if (v->cpl > (now & SOFT_IOPL) >> 12)
+		keep |= SOFT_IF;
+	soft_put_rflags(v, (now & keep) | (f[2] & 0x3f7fd7 & ~keep));
+	v->rip = f[0];
+	v->r[SOFT_RSP] = f[3];
+	soft_taken(v);
+	soft_set_cpl(v, rpl);
+	cs.selector = (uint16_t)f[1];
+	v->seg[SOFT_CS] = cs;
+	v->seg[SOFT_SS] = ss;
+	v->nmi_masked = false;
+	v->sti_shadow = false;
+	soft_recheck(v);
+	return 0;
+}
+
+/* INT n and INT3: the gate's DPL counts, and RIP is that of the next instruction. */
+int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint64_t acc = v->acc;
+
+	/* The taken branch belongs to the mode that executes INT: count before the mode changes. */
+	soft_taken(v);
+	if (soft_interrupt(v, (uint8_t)op->imm, SOFT_EVENT_SOFT, false, 0)) {
+		v->acc = acc;
+		return 1;
+	}
+	return 0;
+}
+
+/* RETF to 64-bit code, the way kernels load CS. */
+int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
+{
+	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, rpl;
+	uint64_t f[4] = {0}, rsp = v->r[SOFT_RSP];
+	struct kvm_segment cs, ss = v->seg[SOFT_SS];
+
+	if (soft_sys_read(v, rsp, f, 16, acc))
+		return 1;
+	rpl = f[1] & 3;
+	if (!(f[1] & 0xfffc))
+		return soft_gp(v, 0);
+	if (soft_read_cs(v, (uint16_t)f[1], 0, &cs))
+		return 1;
+	if (rpl < v->cpl || (cs.type & 4 ? cs.dpl > rpl : cs.dpl != rpl))
+		return soft_gp(v, f[1] & 0xfffc);
+	rsp += 16 + (uint64_t)op->imm;
+	if (rpl > v->cpl) {
+		if (soft_sys_read(v, rsp, f + 2, 16, acc) ||
+		    soft_read_ss(v, (uint16_t)f[3], rpl, &ss))
+			return 1;
+		rsp = f[2] + (uint64_t)op->imm;
+	}
+	if (!soft_canonical(f[0]))
+		return soft_gp(v, 0);
+	v->rip = f[0];
+	v->r[SOFT_RSP] = rsp;
+	soft_taken(v);
+	soft_set_cpl(v, rpl);
+	cs.selector = (uint16_t)f[1];
+	v->seg[SOFT_CS] = cs;
+	v->seg[SOFT_SS] = ss;
+	return 0;
+}

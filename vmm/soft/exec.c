@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The dispatch loop: executes decoded blocks until a trap, the end of the chunk or an event.
+ *
+ * Threaded code: each op holds the address of its handler's label, each handler ends in its own
+ * indirect jump. Handlers live in exec_*.h, grouped by kind. Rules they keep:
+ * - a handler that can trap does so before it changes anything architectural;
+ * - guest memory is reached through a TLB entry or the slow functions of mmu.c, nothing else;
+ * - events are not counted here: entering a block adds the block's sums, and a trap takes those
+ *   of the instructions that did not retire off again (soft_unwind).
+ *
+ * Locals that live in registers: v, op, left, acc, tlb. Everything else is the vCPU's.
+ */
+#include "vmm/soft/internal.h"
+#include "vmm/soft/ops.h"
+
+const void *soft_labels[SOFT_NR_OPS];
+
+typedef uint8_t T8;
+typedef uint16_t T16;
+typedef uint32_t T32;
+typedef uint64_t T64;
+typedef int8_t S8;
+typedef int16_t S16;
+typedef int32_t S32;
+typedef int64_t S64;
+
+enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
+
+#define R(i)	    (v->r[i])
+#define GET8(i)	    (((const uint8_t *)v->r)[i])
+#define GET16(i)    ((uint16_t)R(i))
+#define GET32(i)    ((uint32_t)R(i))
+#define GET64(i)    (R(i))
+#define PUT8(i, x)  (((uint8_t *)v->r)[i] = (uint8_t)(x))
+#define PUT16(i, x) (((soft_u16 *)&R(i))->v = (uint16_t)(x))
+#define PUT32(i, x) (R(i) = (uint32_t)(x))
+#define PUT64(i, x) (R(i) = (x))
+
+#define SEXT(sz, x) ((uint64_t)(int64_t)(S##sz)(x))
+
+#define NEXT                                                                                       \
+	do {                                                                                       \
+		op++;                                                                              \
+		goto * op->h;                                                                      \
+	} while (0)
+
+/* Effective addresses: base form, indexed form. */
+#define EAB (R(op->base) + (uint64_t)op->disp)
+#define EAX (R(op->base) + (R(op->idx) << op->scale) + (uint64_t)op->disp)
+
+/* The TLB entry of address @a: sizeof(struct soft_tlbe) is 1 << 5. */
+#define TLBE(a)                                                                                    \
+	((struct soft_tlbe *)((char *)tlb + ((a) >> (SOFT_PAGE_SHIFT - 5) &                        \
+					     ((uint64_t)(SOFT_TLB_SIZE - 1) << 5))))
+/* The tag that makes an access of sz bits at @a a hit; one that crosses a page never hits. */
+#define TAG(sz, a) (((a) + (sz) / 8 - 1) & SOFT_PAGE_MASK)
+
+#define LOAD(sz, ea, x)                                                                            \
+	do {                                                                                       \
+		uint64_t a_ = (ea);                                                                \
+		const struct soft_tlbe *e_ = TLBE(a_);                                             \
+		if (likely(e_->rtag == TAG(sz, a_))) {                                             \
+			(x) = ((const soft_u##sz *)(e_->add + a_))->v;                             \
+		} else {                                                                           \
+			(x) = (T##sz)soft_ld_slow(v, a_, (sz) / 8);                                \
+			if (unlikely(v->trap))                                                     \
+				goto trap;                                                         \
+		}                                                                                  \
+	} while (0)
+
+#define STORE(sz, ea, x)                                                                           \
+	do {                                                                                       \
+		uint64_t a_ = (ea);                                                                \
+		const struct soft_tlbe *e_ = TLBE(a_);                                             \
+		if (likely(e_->wtag == TAG(sz, a_)))                                               \
+			((soft_u##sz *)(e_->add + a_))->v = (T##sz)(x);                            \
+		else if (unlikely(soft_st_slow(v, a_, (sz) / 8, (T##sz)(x))))                      \
+			goto trap;                                                                 \
+	} while (0)
+
+/* @p: where to modify sz bits in place; RMW_END when done. */
+#define RMW(sz, ea, p)                                                                             \
+	do {                                                                                       \
+		uint64_t a_ = (ea);                                                                \
+		const struct soft_tlbe *e_ = TLBE(a_);                                             \
+		if (likely(e_->wtag == TAG(sz, a_))) {                                             \
+			(p) = (soft_u##sz *)(e_->add + a_);                                        \
+		} else {                                                                           \
+			(p) = soft_rmw_slow(v, a_, (sz) / 8);                                      \
+			if (unlikely(!(p)))                                                        \
+				goto trap;                                                         \
+		}                                                                                  \
+	} while (0)
+#define RMW_END(p)                                                                                 \
+	do {                                                                                       \
+		if (unlikely((const void *)(p) == v->bounce.buf))                                  \
+			soft_rmw_commit(v);                                                        \
+	} while (0)
+
+/* Continue in block blk, which is valid in the current mapping. */
+#define ENTER                                                                                      \
+	do {                                                                                       \
+		left -= blk->n;                                                                    \
+		if (unlikely(left < 0))                                                            \
+			goto chunk_end;                                                            \
+		v->cur = blk;                                                                      \
+		acc += blk->sum;                                                                   \
+		op = blk->ops;                                                                     \
+		goto * op->h;                                                                      \
+	} while (0)
+#define TAKEN(o)                                                                                   \
+	do {                                                                                       \
+		blk = (o)->taken;                                                                  \
+		if (unlikely(blk->ctx != v->ctx))                                                  \
+			goto relink_taken;                                                         \
+		acc += SOFT_TAKEN_SUM;                                                             \
+		ENTER;                                                                             \
+	} while (0)
+#define FALL(o)                                                                                    \
+	do {                                                                                       \
+		blk = (o)->fall;                                                                   \
+		if (unlikely(blk->ctx != v->ctx))                                                  \
+			goto relink_fall;                                                          \
+		ENTER;                                                                             \
+	} while (0)
+#define BRANCH(cond, o)                                                                            \
+	do {                                                                                       \
+		if (cond)                                                                          \
+			TAKEN(o);                                                                  \
+		FALL(o);                                                                           \
+	} while (0)
+/* An indirect transfer: the target is in @rip. */
+#define INDIRECT(to)                                                                               \
+	do {                                                                                       \
+		v->rip = (to);                                                                     \
+		acc += SOFT_TAKEN_SUM;                                                             \
+		blk = v->jc[soft_jc_index(v->rip)];                                                \
+		if (unlikely(blk->rip != v->rip || blk->ctx != v->ctx))                            \
+			goto find;                                                                 \
+		ENTER;                                                                             \
+	} while (0)
+
+/* Conditions, on a SUB-like state (a, b) or a sign-extended result a. */
+#define CC_B(a, b)   ((a) < (b))
+#define CC_AE(a, b)  ((a) >= (b))
+#define CC_E(a, b)   ((a) == (b))
+#define CC_NE(a, b)  ((a) != (b))
+#define CC_BE(a, b)  ((a) <= (b))
+#define CC_A(a, b)   ((a) > (b))
+#define CC_L(a, b)   ((int64_t)(a) < (int64_t)(b))
+#define CC_GE(a, b)  ((int64_t)(a) >= (int64_t)(b))
+#define CC_LE(a, b)  ((int64_t)(a) <= (int64_t)(b))
+#define CC_G(a, b)   ((int64_t)(a) > (int64_t)(b))
+#define CC_RE(a, b)  ((a) == 0)
+#define CC_RNE(a, b) ((a) != 0)
+#define CC_RS(a, b)  ((int64_t)(a) < 0)
+#define CC_RNS(a, b) ((int64_t)(a) >= 0)
+
+/* ADC and SBB compute their flags at once: three inputs do not fit the lazy state. */
+static inline void adc_flags(struct soft_vcpu *v, uint64_t a, uint64_t b, uint64_t res,
+			     uint64_t carries, unsigned int msb)
+{
+	soft_fl_raw(v, soft_fl_zsp(res) | ((a ^ b ^ res) & SOFT_AF) | (carries >> msb & 1) |
+			       ((carries >> msb ^ carries >> (msb - 1)) & 1 ? SOFT_OF : 0));
+}
+
+static __attribute__((noinline)) bool soft_cc_slow(const struct soft_vcpu *v, unsigned int cc)
+{
+	return soft_cc(v, cc);
+}
+
+/* Take the instructions from @op's own on off the counts, and make v->rip that instruction's
+ * address. */
+static void unwind(struct soft_vcpu *v, const struct soft_op *op)
+{
+	const struct soft_block *b = v->cur;
+	const struct soft_op *start = b->ops, *o;
+	uint64_t rip = b->rip;
+
+	for (o = b->ops + 1; o <= op; o++)
+		if (o->len) {
+			rip += start->len;
+			start = o;
+		}
+	for (o = start; o < b->ops + b->nr_ops; o++)
+		if (o->len) {
+			v->left++;
+			v->acc -= soft_ev_sum(o->ev);
+		}
+	v->rip = rip;
+	v->extra_cycles = 0;
+	v->adj_loads = v->adj_stores = 0;
+	if (v->trap == SOFT_TRAP_FAULT && v->fault.canon && (op->flags & SOFT_OPF_SS))
+		v->fault.vec = SOFT_STACK;
+}
+
+void soft_exec_init(void)
+{
+	soft_exec(NULL, NULL);
+}
+
+/* soft_exec(NULL, NULL) fills soft_labels. */
+void soft_exec(struct soft_vcpu *v, struct soft_block *blk)
+{
+	static const void *const labels[] = {
+#define X(n) &&L_##n,
+		SOFT_OPS(X)
+#undef X
+	};
+	const struct soft_op *op;
+	struct soft_tlbe *tlb;
+	int64_t left;
+	uint64_t acc;
+
+	if (unlikely(!v)) {
+		for (unsigned int i = 0; i < SOFT_NR_OPS; i++)
+			soft_labels[i] = labels[i];
+		return;
+	}
+	tlb = v->tlb;
+	/* The caller has made sure that the block fits, or has patched a STOP into it. */
+	left = v->left - blk->n;
+	acc = blk->sum;
+	v->cur = blk;
+	op = blk->ops;
+	goto * op->h;
+
+#include "vmm/soft/exec_alu.h"
+#include "vmm/soft/exec_mov.h"
+#include "vmm/soft/exec_branch.h"
+
+trap:
+	v->left = left;
+	v->acc = acc;
+	unwind(v, op);
+	soft_fold(v);
+	return;
+
+relink_taken:
+	/* The link is not made, or was made in another mapping. */
+	acc += SOFT_TAKEN_SUM;
+	v->link = (struct soft_block **)&(op + (op->flags & SOFT_OPF_FUSED))->taken;
+	v->rip = v->cur->target;
+	goto find;
+relink_fall:
+	v->link = (struct soft_block **)&(op + (op->flags & SOFT_OPF_FUSED))->fall;
+	v->rip = v->cur->next;
+find:
+	blk = soft_find(v);
+	if (likely(blk))
+		ENTER;
+	goto out;
+chunk_end:
+	left += blk->n;
+	v->rip = blk->rip;
+out:
+	v->left = left;
+	v->acc = acc;
+	soft_fold(v);
+}

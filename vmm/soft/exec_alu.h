@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Handlers of integer arithmetic; part of soft_exec(), included by exec.c only.
+ */
+
+/* What an operation computes from a and b, and the flags it leaves. */
+#define C_ADD(sz)                                                                                  \
+	res = (T##sz)(a + b);                                                                      \
+	soft_fl_set(v, SOFT_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
+#define C_SUB(sz)                                                                                  \
+	res = (T##sz)(a - b);                                                                      \
+	soft_fl_set(v, SOFT_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
+#define C_CMP(sz)                                                                                  \
+	(void)res;                                                                                 \
+	soft_fl_set(v, SOFT_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
+#define C_LOGIC(sz, x)                                                                             \
+	res = (T##sz)(x);                                                                          \
+	soft_fl_set(v, SOFT_FK(SUB, LG##sz), SEXT(sz, res), 0)
+#define C_OR(sz)   C_LOGIC(sz, a | b)
+#define C_AND(sz)  C_LOGIC(sz, a &b)
+#define C_XOR(sz)  C_LOGIC(sz, a ^ b)
+#define C_TEST(sz) C_LOGIC(sz, a &b)
+#define C_ADC(sz)                                                                                  \
+	res = (T##sz)(a + b + (T##sz)soft_cf(v));                                                  \
+	adc_flags(v, a, b, SEXT(sz, res), (a & b) | ((a | b) & (T##sz) ~res), (sz)-1)
+#define C_SBB(sz)                                                                                  \
+	res = (T##sz)(a - b - (T##sz)soft_cf(v));                                                  \
+	adc_flags(v, a, b, SEXT(sz, res), ((T##sz) ~a & b) | (((T##sz) ~a | b) & res), (sz)-1)
+
+#define ALU_REG_FORMS(n, sz)                                                                       \
+	L_##n##_RR##sz:                                                                            \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst), b = GET##sz(op->src), res;                             \
+		C_##n(sz);                                                                         \
+		WB_##n(PUT##sz(op->dst, res));                                                     \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_##n##_RI##sz:                                                                            \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
+		C_##n(sz);                                                                         \
+		WB_##n(PUT##sz(op->dst, res));                                                     \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_##n##_RM##sz:                                                                            \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst), b, res;                                                \
+		LOAD(sz, EAB, b);                                                                  \
+		C_##n(sz);                                                                         \
+		WB_##n(PUT##sz(op->dst, res));                                                     \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_##n##_RX##sz:                                                                            \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst), b, res;                                                \
+		LOAD(sz, EAX, b);                                                                  \
+		C_##n(sz);                                                                         \
+		WB_##n(PUT##sz(op->dst, res));                                                     \
+		NEXT;                                                                              \
+	}
+
+#define ALU_RMW_FORMS(n, sz)                                                                       \
+	L_##n##_MR##sz:                                                                            \
+	{                                                                                          \
+		T##sz a, b = GET##sz(op->src), res;                                                \
+		soft_u##sz *p;                                                                     \
+		RMW(sz, EAX, p);                                                                   \
+		a = p->v;                                                                          \
+		C_##n(sz);                                                                         \
+		p->v = res;                                                                        \
+		RMW_END(p);                                                                        \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_##n##_MI##sz:                                                                            \
+	{                                                                                          \
+		T##sz a, b = (T##sz)op->imm, res;                                                  \
+		soft_u##sz *p;                                                                     \
+		RMW(sz, EAX, p);                                                                   \
+		a = p->v;                                                                          \
+		C_##n(sz);                                                                         \
+		p->v = res;                                                                        \
+		RMW_END(p);                                                                        \
+		NEXT;                                                                              \
+	}
+
+#define ALU_CMP_FORMS(n, sz)                                                                       \
+	L_##n##_MR##sz:                                                                            \
+	{                                                                                          \
+		T##sz a, b = GET##sz(op->src), res;                                                \
+		LOAD(sz, EAX, a);                                                                  \
+		C_##n(sz);                                                                         \
+		(void)res;                                                                         \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_##n##_MI##sz:                                                                            \
+	{                                                                                          \
+		T##sz a, b = (T##sz)op->imm, res;                                                  \
+		LOAD(sz, EAX, a);                                                                  \
+		C_##n(sz);                                                                         \
+		(void)res;                                                                         \
+		NEXT;                                                                              \
+	}
+
+#define WB_ADD(x)  (x)
+#define WB_OR(x)   (x)
+#define WB_ADC(x)  (x)
+#define WB_SBB(x)  (x)
+#define WB_AND(x)  (x)
+#define WB_SUB(x)  (x)
+#define WB_XOR(x)  (x)
+#define WB_CMP(x)  (void)res
+#define WB_TEST(x) (void)res
+
+#define ALU_SIZES(m, n) m(n, 8) m(n, 16) m(n, 32) m(n, 64)
+#define ALU(n)                                                                                     \
+	ALU_SIZES(ALU_REG_FORMS, n)                                                                \
+	ALU_SIZES(ALU_RMW_FORMS, n)
+#define ALU_NOWRITE(n)                                                                             \
+	ALU_SIZES(ALU_REG_FORMS, n)                                                                \
+	ALU_SIZES(ALU_CMP_FORMS, n)
+
+ALU(ADD)
+ALU(OR)
+ALU(ADC)
+ALU(SBB)
+ALU(AND)
+ALU(SUB)
+ALU(XOR)
+ALU_NOWRITE(CMP)
+ALU_NOWRITE(TEST)
+
+/* ---- one operand ---- */
+
+#define UNARY(sz)                                                                                  \
+	L_NOT##sz:                                                                                 \
+	{                                                                                          \
+		PUT##sz(op->dst, (T##sz) ~GET##sz(op->dst));                                       \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_NEG##sz:                                                                                 \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst);                                                        \
+		soft_fl_set(v, SOFT_FK(SUB, LG##sz), 0, SEXT(sz, a));                              \
+		PUT##sz(op->dst, (T##sz)(0 - a));                                                  \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_INC##sz:                                                                                 \
+	{                                                                                          \
+		T##sz a = (T##sz)(GET##sz(op->dst) + 1);                                           \
+		uint64_t cf = soft_cf(v);                                                          \
+		soft_fl_set(v, SOFT_FK(INC, LG##sz), SEXT(sz, a), cf);                             \
+		PUT##sz(op->dst, a);                                                               \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_DEC##sz:                                                                                 \
+	{                                                                                          \
+		T##sz a = (T##sz)(GET##sz(op->dst) - 1);                                           \
+		uint64_t cf = soft_cf(v);                                                          \
+		soft_fl_set(v, SOFT_FK(DEC, LG##sz), SEXT(sz, a), cf);                             \
+		PUT##sz(op->dst, a);                                                               \
+		NEXT;                                                                              \
+	}
+UNARY(8)
+UNARY(16)
+UNARY(32)
+UNARY(64)
+
+/* Shifts by a count that is not zero; CF is the last bit shifted out. Counts up to 31 reach
+ * beyond 8- and 16-bit operands, hence the 64-bit arithmetic. */
+#define SHL_BODY(sz, c)                                                                            \
+	do {                                                                                       \
+		T##sz a = GET##sz(op->dst);                                                        \
+		unsigned int c_ = (c);                                                             \
+		T##sz res = (T##sz)((uint64_t)a << c_);                                            \
+		uint64_t cf = c_ <= (sz) ? (uint64_t)a >> ((sz)-c_) & 1 : 0;                       \
+		soft_fl_set(v, SOFT_FK(SHL, LG##sz), SEXT(sz, res), cf);                           \
+		PUT##sz(op->dst, res);                                                             \
+	} while (0)
+#define SHR_BODY(sz, c, ext)                                                                       \
+	do {                                                                                       \
+		ext a = (ext)(S##sz)GET##sz(op->dst);                                              \
+		unsigned int c_ = (c);                                                             \
+		T##sz res = (T##sz)(a >> c_);                                                      \
+		soft_fl_set(v, SOFT_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);            \
+		PUT##sz(op->dst, res);                                                             \
+	} while (0)
+#define ZSHR_BODY(sz, c)                                                                           \
+	do {                                                                                       \
+		uint64_t a = GET##sz(op->dst);                                                     \
+		unsigned int c_ = (c);                                                             \
+		T##sz res = (T##sz)(a >> c_);                                                      \
+		soft_fl_set(v, SOFT_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);            \
+		PUT##sz(op->dst, res);                                                             \
+	} while (0)
+#define CL_COUNT(sz) ((unsigned int)(R(SOFT_RCX) & ((sz) == 64 ? 63 : 31)))
+
+#define SHIFTS(sz)                                                                                 \
+	L_SHL_I##sz:                                                                               \
+	{                                                                                          \
+		SHL_BODY(sz, (unsigned int)op->imm);                                               \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_SHR_I##sz:                                                                               \
+	{                                                                                          \
+		ZSHR_BODY(sz, (unsigned int)op->imm);                                              \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_SAR_I##sz:                                                                               \
+	{                                                                                          \
+		SHR_BODY(sz, (unsigned int)op->imm, int64_t);                                      \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_SHL_C##sz:                                                                               \
+	{                                                                                          \
+		unsigned int c = CL_COUNT(sz);                                                     \
+		if (likely(c))                                                                     \
+			SHL_BODY(sz, c);                                                           \
+		else                                                                               \
+			PUT##sz(op->dst, GET##sz(op->dst));                                        \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_SHR_C##sz:                                                                               \
+	{                                                                                          \
+		unsigned int c = CL_COUNT(sz);                                                     \
+		if (likely(c))                                                                     \
+			ZSHR_BODY(sz, c);                                                          \
+		else                                                                               \
+			PUT##sz(op->dst, GET##sz(op->dst));                                        \
+		NEXT;                                                                              \
+	}                                                                                          \
+	L_SAR_C##sz:                                                                               \
+	{                                                                                          \
+		unsigned int c = CL_COUNT(sz);                                                     \
+		if (likely(c))                                                                     \
+			SHR_BODY(sz, c, int64_t);                                                  \
+		else                                                                               \
+			PUT##sz(op->dst, GET##sz(op->dst));                                        \
+		NEXT;                                                                              \
+	}
+SHIFTS(8)
+SHIFTS(16)
+SHIFTS(32)
+SHIFTS(64)
+
+/* ---- multiplication: SF, ZF, AF and PF stay as they were ---- */
+
+#define IMUL_BODY(sz, wide, x, y)                                                                  \
+	do {                                                                                       \
+		wide r_ = (wide)(S##sz)(x) * (S##sz)(y);                                           \
+		soft_fl_override(v, SOFT_CF | SOFT_OF, r_ != (S##sz)r_ ? SOFT_CF | SOFT_OF : 0);   \
+		PUT##sz(op->dst, (T##sz)r_);                                                       \
+	} while (0)
+L_IMUL_RR32:
+{
+	IMUL_BODY(32, int64_t, GET32(op->dst), GET32(op->src));
+	NEXT;
+}
+L_IMUL_RR64:
+{
+	IMUL_BODY(64, __int128, GET64(op->dst), GET64(op->src));
+	NEXT;
+}
+L_IMUL_RRI32:
+{
+	IMUL_BODY(32, int64_t, GET32(op->src), op->imm);
+	NEXT;
+}
+L_IMUL_RRI64:
+{
+	IMUL_BODY(64, __int128, GET64(op->src), op->imm);
+	NEXT;
+}

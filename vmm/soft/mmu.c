@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Guest paging and the software TLB: every guest access ends here or in a TLB entry made here, and
+ * an entry only ever points into guest RAM. Four-level tables, AMD64 APM vol. 2, 5.3; SDM vol. 3,
+ * 4.5-4.8. LA57, PCID, SMAP and protection keys are refused when CR4 is written.
+ */
+#include <string.h>
+
+#include "vmm/soft/internal.h"
+
+#define PTE_P	 1ULL
+#define PTE_W	 2ULL
+#define PTE_U	 4ULL
+#define PTE_A	 0x20ULL
+#define PTE_D	 0x40ULL
+#define PTE_PS	 0x80ULL
+#define PTE_NX	 (1ULL << 63)
+#define PTE_ADDR 0x000ffffffffff000ULL
+
+#define CR0_WP	 (1ULL << 16)
+#define CR4_SMEP (1ULL << 20)
+#define EFER_NXE (1ULL << 11)
+
+#define PF_P	1u
+#define PF_RSVD 8u
+
+#define LTLB_DIRTY 0x80000000u
+#define LARGE_MASK (~0x1fffffULL)
+
+static int page_fault(struct soft_vcpu *v, uint64_t va, unsigned int acc, unsigned int err)
+{
+	err |= acc & (SOFT_ACC_W | SOFT_ACC_U);
+	/* The I bit exists only where instruction fetches can be forbidden. */
+	if ((acc & SOFT_ACC_X) && ((v->efer & EFER_NXE) || (v->cr4 & CR4_SMEP)))
+		err |= SOFT_ACC_X;
+	v->cr2 = va;
+	return soft_fault(v, SOFT_PF_VEC, true, err);
+}
+
+/* Whether @perm (W, U, NX combined over the walk) allows @acc. */
+static bool allowed(const struct soft_vcpu *v, uint64_t perm, unsigned int acc)
+{
+	bool user = acc & SOFT_ACC_U;
+
+	if (user && !(perm & PTE_U))
+		return false;
+	if ((acc & SOFT_ACC_W) && !(perm & PTE_W) && (user || (v->cr0 & CR0_WP)))
+		return false;
+	if (acc & SOFT_ACC_X) {
+		if (perm & PTE_NX)
+			return false;
+		if (!user && (perm & PTE_U) && (v->cr4 & CR4_SMEP))
+			return false;
+	}
+	return true;
+}
+
+static void set_bits(struct soft_vcpu *v, _Atomic uint64_t *pte, uint64_t bits)
+{
+	atomic_fetch_or(pte, bits);
+	if (unlikely(soft_code_hit(v->vm, (uint8_t *)pte, 8)))
+		soft_code_written(v->vm, (uint8_t *)pte, 8);
+}
+
+static unsigned int writable_now(const struct soft_vcpu *v, uint64_t perm, bool dirty,
+				 unsigned int acc)
+{
+	return dirty && allowed(v, perm, (acc & SOFT_ACC_U) | SOFT_ACC_W) ? SOFT_ACC_W : 0;
+}
+
+static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa, unsigned int *wr)
+{
+	uint64_t table = v->cr3 & PTE_ADDR, perm = PTE_W | PTE_U, pte;
+	_Atomic uint64_t *slot[4];
+	int shift = 39, level;
+	bool large = false;
+
+	for (level = 0;; level++, shift -= 9) {
+		uint64_t at = table + (va >> shift & 511) * 8;
+
+		if (at + 8 > v->vm->bytes)
+			return soft_error(v,
+					  "page table entry at guest-physical 0x%llx, beyond the "
+					  "%llu bytes of RAM (walking 0x%llx)",
+					  (unsigned long long)at, (unsigned long long)v->vm->bytes,
+					  (unsigned long long)va);
+		slot[level] = (_Atomic uint64_t *)(v->vm->ram + at);
+		pte = atomic_load_explicit(slot[level], memory_order_relaxed);
+		if (!(pte & PTE_P))
+			return page_fault(v, va, acc, 0);
+		if (((pte & PTE_NX) && !(v->efer & EFER_NXE)) || (level == 0 && (pte & PTE_PS)))
+			return page_fault(v, va, acc, PF_P | PF_RSVD);
+		perm = (perm & (pte | ~(PTE_W | PTE_U))) | (pte & PTE_NX);
+		if (level == 3)
+			break;
+		if (level > 0 && (pte & PTE_PS)) {
+			/* Bits between PAT (12) and the page's address are reserved. */
+			if (pte & ((1ULL << shift) - 1) & PTE_ADDR & ~0x1000ULL)
+				return page_fault(v, va, acc, PF_P | PF_RSVD);
+			large = true;
+			break;
+		}
+		table = pte & PTE_ADDR;
+	}
+	if (!allowed(v, perm, acc))
+		return page_fault(v, va, acc, PF_P);
+
+	for (int i = 0; i < level; i++)
+		if (!(atomic_load_explicit(slot[i], memory_order_relaxed) & PTE_A))
+			set_bits(v, slot[i], PTE_A);
+	if (!(pte & PTE_A) || ((acc & SOFT_ACC_W) && !(pte & PTE_D))) {
+		uint64_t bits = PTE_A | (acc & SOFT_ACC_W ? PTE_D : 0);
+
+		set_bits(v, slot[level], bits);
+		pte |= bits;
+	}
+	*pa = (pte & PTE_ADDR & ~((1ULL << shift) - 1)) | (va & ((1ULL << shift) - 1));
+	*wr = writable_now(v, perm, pte & PTE_D, acc);
+	if (large) {
+		struct soft_ltlbe *e = &v->ltlb[va >> 21 & (SOFT_LTLB_SIZE - 1)];
+
+		e->tag = va & LARGE_MASK;
+		e->pa = *pa & LARGE_MASK;
+		e->perm = (uint32_t)perm | (perm & PTE_NX ? 1u << 30 : 0) |
+			  (pte & PTE_D ? LTLB_DIRTY : 0);
+		e->ctx = v->map_gen;
+	}
+	return 0;
+}
+
+int soft_translate(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
+		   unsigned int *perm)
+{
+	const struct soft_ltlbe *e = &v->ltlb[va >> 21 & (SOFT_LTLB_SIZE - 1)];
+	unsigned int wr = 0;
+	int rc;
+
+	if (unlikely(!soft_canonical(va))) {
+		soft_gp(v, 0);
+		v->fault.canon = true;
+		return 1;
+	}
+	if (e->tag == (va & LARGE_MASK) && e->ctx == v->map_gen) {
+		uint64_t p = (e->perm & (PTE_W | PTE_U)) | (e->perm & 1u << 30 ? PTE_NX : 0);
+		bool dirty = e->perm & LTLB_DIRTY;
+
+		if (allowed(v, p, acc) && (dirty || !(acc & SOFT_ACC_W))) {
+			*pa = e->pa | (va & ~LARGE_MASK);
+			if (perm)
+				*perm = writable_now(v, p, dirty, acc);
+			return 0;
+		}
+	}
+	rc = walk(v, va, acc, pa, &wr);
+	if (!rc && perm)
+		*perm = wr;
+	return rc;
+}
+
+static struct soft_tlbe *tlb_slot(struct soft_vcpu *v, uint64_t va, unsigned int acc)
+{
+	return &v->tlbs[!!(acc & SOFT_ACC_U)][va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+}
+
+uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
+{
+	struct soft_tlbe *e = tlb_slot(v, va, acc);
+	uint64_t page = va & SOFT_PAGE_MASK, pa;
+	unsigned int wr;
+
+	if (acc & SOFT_ACC_W ? e->ctag == page : e->rtag == page) {
+		pa = e->add + va - (uintptr_t)v->vm->ram;
+		if (e->ctag == page && !atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
+			e->wtag = page; /* its code is gone */
+		return (uint8_t *)(e->add + va);
+	}
+	if (soft_translate(v, va, acc, &pa, &wr))
+		return NULL;
+	if (unlikely(pa >= v->vm->bytes)) {
+		soft_error(v,
+			   "%s of guest-physical 0x%llx (virtual 0x%llx), beyond the %llu bytes "
+			   "of RAM",
+			   acc & SOFT_ACC_W ? "store" : "load", (unsigned long long)pa,
+			   (unsigned long long)va, (unsigned long long)v->vm->bytes);
+		return NULL;
+	}
+	e->add = (uintptr_t)v->vm->ram + pa - va;
+	e->rtag = page;
+	e->wtag = e->ctag = SOFT_TAG_NONE;
+	if (wr) {
+		e->ctag = page;
+		/* Pairs with soft_code_mark(): it sets the mask, then waits for this vCPU. */
+		if (!atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
+			e->wtag = page;
+	}
+	return (uint8_t *)(e->add + va);
+}
+
+static inline unsigned int cur_acc(const struct soft_vcpu *v, unsigned int acc)
+{
+	return acc | (v->cpl == 3 ? SOFT_ACC_U : 0);
+}
+
+/* Both parts of an access that may cross a page. Returns the number of parts, or 0: trap. */
+static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
+		uint8_t *host[2], uint8_t n[2])
+{
+	uint64_t room = SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK);
+
+	host[0] = soft_host(v, va, acc);
+	if (!host[0])
+		return 0;
+	if (room >= bytes) {
+		n[0] = (uint8_t)bytes;
+		n[1] = 0;
+		return 1;
+	}
+	n[0] = (uint8_t)room;
+	n[1] = (uint8_t)(bytes - room);
+	host[1] = soft_host(v, va + room, acc);
+	return host[1] ? 2 : 0;
+}
+
+uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+{
+	uint8_t *host[2], n[2], buf[8] = {0};
+
+	switch (span(v, va, bytes, cur_acc(v, SOFT_ACC_R), host, n)) {
+	case 1:
+		return soft_get(host[0], bytes);
+	case 2:
+		memcpy(buf, host[0], n[0]);
+		memcpy(buf + n[0], host[1], n[1]);
+		return soft_get(buf, bytes);
+	}
+	return 0;
+}
+
+/* Whether a store to these parts hits decoded code; a trap unless that is expected. */
+static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const uint8_t n[2],
+		      bool *hit)
+{
+	*hit = soft_code_hit(v->vm, host[0], n[0]) ||
+	       (parts == 2 && soft_code_hit(v->vm, host[1], n[1]));
+	if (*hit && !v->single) {
+		v->trap = SOFT_TRAP_SMC;
+		return 1;
+	}
+	return 0;
+}
+
+int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
+{
+	uint8_t *host[2], n[2], buf[8];
+	int parts = span(v, va, bytes, cur_acc(v, SOFT_ACC_W), host, n);
+	bool hit;
+
+	if (!parts || code_check(v, parts, host, n, &hit))
+		return 1;
+	if (parts == 1) {
+		soft_put(host[0], bytes, x);
+	} else {
+		soft_put(buf, bytes, x);
+		memcpy(host[0], buf, n[0]);
+		memcpy(host[1], buf + n[0], n[1]);
+	}
+	/* Another vCPU may have decoded these bytes since the check: look again after the store.
+	 * Pairs with the fence in soft_code_mark(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (int i = 0; i < parts; i++)
+		if (soft_code_hit(v->vm, host[i], n[i]))
+			soft_code_written(v->vm, host[i], n[i]);
+	return 0;
+}
+
+void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+{
+	int parts = span(v, va, bytes, cur_acc(v, SOFT_ACC_W), v->bounce.host, v->bounce.n);
+	bool hit;
+
+	if (!parts || code_check(v, parts, v->bounce.host, v->bounce.n, &hit))
+		return NULL;
+	/* A page without code may be written directly until the next safe point. */
+	if (parts == 1 &&
+	    !atomic_load(
+		    &v->vm->pages[(uint64_t)(v->bounce.host[0] - v->vm->ram) >> SOFT_PAGE_SHIFT]
+			     .mask))
+		return v->bounce.host[0];
+	memcpy(v->bounce.buf, v->bounce.host[0], v->bounce.n[0]);
+	if (parts == 2)
+		memcpy(v->bounce.buf + v->bounce.n[0], v->bounce.host[1], v->bounce.n[1]);
+	return v->bounce.buf;
+}
+
+void soft_rmw_commit(struct soft_vcpu *v)
+{
+	uint8_t *src = v->bounce.buf;
+
+	for (int i = 0; i < 2 && v->bounce.n[i]; i++) {
+		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
+		src += v->bounce.n[i];
+		atomic_thread_fence(memory_order_seq_cst);
+		if (soft_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
+			soft_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
+	}
+}
+
+int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc)
+{
+	uint8_t *host[2], n[2];
+	int parts = span(v, va, bytes, SOFT_ACC_R | acc, host, n);
+
+	if (!parts)
+		return 1;
+	memcpy(buf, host[0], n[0]);
+	if (parts == 2)
+		memcpy((uint8_t *)buf + n[0], host[1], n[1]);
+	return 0;
+}
+
+int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
+		   unsigned int acc)
+{
+	uint8_t *host[2], n[2];
+	int parts = span(v, va, bytes, SOFT_ACC_W | acc, host, n);
+
+	if (!parts)
+		return 1;
+	memcpy(host[0], buf, n[0]);
+	if (parts == 2)
+		memcpy(host[1], (const uint8_t *)buf + n[0], n[1]);
+	atomic_thread_fence(memory_order_seq_cst);
+	for (int i = 0; i < parts; i++)
+		if (soft_code_hit(v->vm, host[i], n[i]))
+			soft_code_written(v->vm, host[i], n[i]);
+	return 0;
+}
+
+void soft_tlb_flush(struct soft_vcpu *v)
+{
+	for (unsigned int m = 0; m < 2; m++)
+		for (unsigned int i = 0; i < SOFT_TLB_SIZE; i++) {
+			struct soft_tlbe *e = &v->tlbs[m][i];
+
+			e->rtag = e->wtag = e->ctag = SOFT_TAG_NONE;
+		}
+	v->map_gen++;
+	v->ctx = v->map_gen << 1 | (v->cpl == 3);
+}
+
+void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va)
+{
+	/* Entries are 4 KiB pieces: a large page may have many. Flushing everything is allowed
+	 * (SDM vol. 3, 4.10.2.2: translations may be dropped at any time). */
+	(void)va;
+	soft_tlb_flush(v);
+}
+
+void soft_tlb_demote(struct soft_vcpu *v)
+{
+	for (unsigned int m = 0; m < 2; m++)
+		for (unsigned int i = 0; i < SOFT_TLB_SIZE; i++) {
+			struct soft_tlbe *e = &v->tlbs[m][i];
+			uint64_t pa = e->add + e->wtag - (uintptr_t)v->vm->ram;
+
+			if (e->wtag != SOFT_TAG_NONE &&
+			    atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
+				e->wtag = SOFT_TAG_NONE;
+		}
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * CPUID, the TSC, model-specific registers, RDPMC and ports. What the engine does not hold itself
+ * exits to its caller; the instruction retires when the caller has answered, at the next run().
+ */
+#include "vmm/soft/internal.h"
+
+/* AMD64 APM vol. 2, appendix A; SDM vol. 4. */
+#define MSR_TSC		   0x10u
+#define MSR_APIC_BASE	   0x1bu
+#define MSR_PAT		   0x277u
+#define MSR_EFER	   0xc0000080u
+#define MSR_STAR	   0xc0000081u
+#define MSR_LSTAR	   0xc0000082u
+#define MSR_CSTAR	   0xc0000083u
+#define MSR_FMASK	   0xc0000084u
+#define MSR_FS_BASE	   0xc0000100u
+#define MSR_GS_BASE	   0xc0000101u
+#define MSR_KERNEL_GS_BASE 0xc0000102u
+#define MSR_TSC_AUX	   0xc0000103u
+
+#define EFER_LME	   (1ULL << 8)
+#define EFER_LMA	   (1ULL << 10)
+#define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
+#define APIC_BASE_RESERVED 0xfff00000000002ffULL /* all but BSP (8), EXTD (10), EN (11), base */
+#define CR4_TSD		   (1ULL << 2)
+#define CR4_PCE		   (1ULL << 8)
+
+#define IN_TSS_IOMAP 0x66
+
+uint64_t soft_tsc(const struct soft_vcpu *v)
+{
+	return v->tsc_offset + v->cycles + (v->acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
+}
+
+int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint32_t leaf = (uint32_t)v->r[SOFT_RAX], sub = (uint32_t)v->r[SOFT_RCX];
+	const struct kvm_cpuid_entry2 *e = NULL;
+
+	for (size_t i = 0; i < v->nr_cpuid && !e; i++) {
+		const struct kvm_cpuid_entry2 *c = &v->cpuid[i];
+
+		if (c->function == leaf &&
+		    (!(c->flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || c->index == sub))
+			e = c;
+	}
+	v->r[SOFT_RAX] = e ? e->eax : 0;
+	v->r[SOFT_RBX] = e ? e->ebx : 0;
+	v->r[SOFT_RCX] = e ? e->ecx : 0;
+	v->r[SOFT_RDX] = e ? e->edx : 0;
+	return 0;
+}
+
+int soft_sys_rdtsc(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint64_t t = soft_tsc(v);
+
+	if ((v->cr4 & CR4_TSD) && v->cpl)
+		return soft_gp(v, 0);
+	v->r[SOFT_RAX] = (uint32_t)t;
+	v->r[SOFT_RDX] = t >> 32;
+	if (op->idx == 1)
+		v->r[SOFT_RCX] = (uint32_t)v->tsc_aux;
+	return 0;
+}
+
+/* ---- exits ---- */
+
+static int exit_pending(struct soft_vcpu *v, const struct soft_op *op, enum vmm_exit why,
+			enum soft_pending_kind kind)
+{
+	v->run->exit = why;
+	v->pending.kind = kind;
+	v->pending.rip = v->cur->rip;
+	v->pending.next = v->cur->next;
+	v->pending.ev = op->ev;
+	v->trap = SOFT_TRAP_EXIT;
+	return 1;
+}
+
+static bool trapped(const struct soft_vcpu *v, uint32_t msr)
+{
+	for (size_t i = 0; i < v->vm->nr_msrs; i++)
+		if (msr - v->vm->msrs[i].base < v->vm->msrs[i].count)
+			return true;
+	return false;
+}
+
+int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
+	uint64_t x;
+
+	if (v->cpl)
+		return soft_gp(v, 0);
+	if (trapped(v, msr))
+		goto out;
+	switch (msr) {
+	case MSR_TSC:
+		x = soft_tsc(v);
+		break;
+	case MSR_APIC_BASE:
+		x = v->apic_base;
+		break;
+	case MSR_PAT:
+		x = v->pat;
+		break;
+	case MSR_EFER:
+		x = v->efer;
+		break;
+	case MSR_STAR:
+		x = v->star;
+		break;
+	case MSR_LSTAR:
+		x = v->lstar;
+		break;
+	case MSR_CSTAR:
+		x = v->cstar;
+		break;
+	case MSR_FMASK:
+		x = v->fmask;
+		break;
+	case MSR_FS_BASE:
+		x = v->r[SOFT_FSBASE];
+		break;
+	case MSR_GS_BASE:
+		x = v->r[SOFT_GSBASE];
+		break;
+	case MSR_KERNEL_GS_BASE:
+		x = v->kernel_gs_base;
+		break;
+	case MSR_TSC_AUX:
+		x = v->tsc_aux;
+		break;
+	default:
+		goto out;
+	}
+	v->r[SOFT_RAX] = (uint32_t)x;
+	v->r[SOFT_RDX] = x >> 32;
+	return 0;
+out:
+	v->run->u.msr.index = msr;
+	v->run->u.msr.data = 0;
+	v->run->u.msr.fault = false;
+	return exit_pending(v, op, VMM_EXIT_RDMSR, SOFT_PEND_RDMSR);
+}
+
+static int set_addr(struct soft_vcpu *v, uint64_t *reg, uint64_t x)
+{
+	if (!soft_canonical(x))
+		return soft_gp(v, 0);
+	*reg = x;
+	return 0;
+}
+
+static bool pat_valid(uint64_t x)
+{
+	for (int i = 0; i < 8; i++) {
+		unsigned int type = x >> (8 * i) & 0xff;
+
+		if (type > 7 || type == 2 || type == 3)
+			return false;
+	}
+	return true;
+}
+
+int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
+	uint64_t x = (uint32_t)v->r[SOFT_RAX] | v->r[SOFT_RDX] << 32;
+
+	if (v->cpl)
+		return soft_gp(v, 0);
+	if (trapped(v, msr))
+		goto out;
+	switch (msr) {
+	case MSR_TSC:
+		v->tsc_offset += x - soft_tsc(v);
+		return 0;
+	case MSR_APIC_BASE:
+		if (x & APIC_BASE_RESERVED)
+			return soft_gp(v, 0);
+		v->apic_base = x;
+		return 0;
+	case MSR_PAT:
+		if (!pat_valid(x))
+			return soft_gp(v, 0);
+		v->pat = x;
+		return 0;
+	case MSR_EFER:
+		/* LME cannot change while paging is on, and it always is (SDM vol. 3, 9.8.5). */
+		if ((x & ~(EFER_WRITABLE | EFER_LMA)) || !(x & EFER_LME))
+			return soft_gp(v, 0);
+		v->efer = (x & EFER_WRITABLE) | EFER_LMA;
+		soft_tlb_flush(v);
+		return 0;
+	case MSR_STAR:
+		v->star = x;
+		return 0;
+	case MSR_LSTAR:
+		return set_addr(v, &v->lstar, x);
+	case MSR_CSTAR:
+		return set_addr(v, &v->cstar, x);
+	case MSR_FMASK:
+		v->fmask = (uint32_t)x;
+		return 0;
+	case MSR_FS_BASE:
+		return set_addr(v, &v->r[SOFT_FSBASE], x);
+	case MSR_GS_BASE:
+		return set_addr(v, &v->r[SOFT_GSBASE], x);
+	case MSR_KERNEL_GS_BASE:
+		return set_addr(v, &v->kernel_gs_base, x);
+	case MSR_TSC_AUX:
+		if (x >> 32)
+			return soft_gp(v, 0);
+		v->tsc_aux = x;
+		return 0;
+	}
+out:
+	v->run->u.msr.index = msr;
+	v->run->u.msr.data = x;
+	v->run->u.msr.fault = false;
+	return exit_pending(v, op, VMM_EXIT_WRMSR, SOFT_PEND_WRMSR);
+}
+
+int soft_sys_rdpmc(struct soft_vcpu *v, const struct soft_op *op)
+{
+	if (v->cpl && !(v->cr4 & CR4_PCE))
+		return soft_gp(v, 0);
+	v->run->u.pmc.index = (uint32_t)v->r[SOFT_RCX];
+	v->run->u.pmc.data = 0;
+	v->run->u.pmc.fault = false;
+	return exit_pending(v, op, VMM_EXIT_RDPMC, SOFT_PEND_RDPMC);
+}
+
+/* Beyond IOPL, the TSS's I/O bitmap decides (SDM vol. 1, 19.5.2). */
+static int port_allowed(struct soft_vcpu *v, uint16_t port, unsigned int bytes)
+{
+	uint16_t base, bits;
+
+	if (v->cpl <= (v->rflags & SOFT_IOPL) >> 12)
+		return 0;
+	if (v->tr.unusable || !v->tr.present || IN_TSS_IOMAP + 1 > v->tr.limit)
+		return soft_gp(v, 0);
+	if (soft_sys_read(v, v->tr.base + IN_TSS_IOMAP, &base, 2, 0))
+		return 1;
+	if (base + port / 8u + 1 > v->tr.limit)
+		return soft_gp(v, 0);
+	if (soft_sys_read(v, v->tr.base + base + port / 8u, &bits, 2, 0))
+		return 1;
+	return bits >> (port & 7) & ((1u << bytes) - 1) ? soft_gp(v, 0) : 0;
+}
+
+static int port_io(struct soft_vcpu *v, const struct soft_op *op, bool in)
+{
+	uint16_t port = (uint16_t)(op->src == SOFT_RDX ? (int64_t)v->r[SOFT_RDX] : op->imm);
+	unsigned int bytes = 1u << op->base;
+
+	if (port_allowed(v, port, bytes))
+		return 1;
+	v->run->u.io.port = port;
+	v->run->u.io.size = (uint8_t)bytes;
+	v->run->u.io.in = in;
+	v->run->u.io.data = in ? 0 : (uint32_t)soft_rd(v, 0, bytes);
+	v->pending.size = (uint8_t)bytes;
+	return exit_pending(v, op, VMM_EXIT_IO, in ? SOFT_PEND_IN : SOFT_PEND_OUT);
+}
+
+int soft_sys_in(struct soft_vcpu *v, const struct soft_op *op)
+{
+	return port_io(v, op, true);
+}
+
+int soft_sys_out(struct soft_vcpu *v, const struct soft_op *op)
+{
+	return port_io(v, op, false);
+}

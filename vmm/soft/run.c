@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * run(): answers the exit before, then alternates between events (kicks, interrupts, faults) and
+ * chunks of execution, and keeps the counts exact at every return.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "vmm/soft/internal.h"
+#include "vmm/soft/ops.h"
+
+#define CR0_PE_PG 0x80000001ULL
+#define CR4_PAE	  (1ULL << 5)
+#define EFER_LMA  (1ULL << 10)
+
+void soft_fold(struct soft_vcpu *v)
+{
+	uint64_t *ev = v->tally->ev[v->cpl ? VPMU_SOFT_USR : VPMU_SOFT_OS];
+	uint64_t n = (uint64_t)(v->left0 - v->left), acc = v->acc;
+	uint64_t cycles = (acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
+
+	ev[VPMU_SOFT_INSTRUCTIONS] += n;
+	ev[VPMU_SOFT_CYCLES] += cycles;
+	ev[VPMU_SOFT_REF_CYCLES] += cycles;
+	ev[VPMU_SOFT_LOADS] += (acc >> SOFT_LANE_LOADS & 0xfff) + (uint64_t)(int64_t)v->adj_loads;
+	ev[VPMU_SOFT_STORES] +=
+		(acc >> SOFT_LANE_STORES & 0xfff) + (uint64_t)(int64_t)v->adj_stores;
+	ev[VPMU_SOFT_BRANCHES] += acc >> SOFT_LANE_BRANCHES & 0xfff;
+	ev[VPMU_SOFT_BRANCHES_TAKEN] += acc >> SOFT_LANE_TAKEN;
+	v->retired += n;
+	v->cycles += cycles;
+	v->left0 = v->left;
+	v->acc = 0;
+	v->extra_cycles = 0;
+	v->adj_loads = v->adj_stores = 0;
+}
+
+int soft_error(struct soft_vcpu *v, const char *fmt, ...)
+{
+	struct vmm_run *run = v->run;
+	va_list ap;
+
+	run->exit = VMM_EXIT_ERROR;
+	va_start(ap, fmt);
+	vsnprintf(run->u.error.msg, sizeof(run->u.error.msg), fmt, ap);
+	va_end(ap);
+	v->trap = SOFT_TRAP_EXIT;
+	return 1;
+}
+
+int soft_fault(struct soft_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
+{
+	v->trap = SOFT_TRAP_FAULT;
+	v->fault.vec = vec;
+	v->fault.has_err = has_err;
+	v->fault.canon = false;
+	v->fault.err = err;
+	return 1;
+}
+
+/* One instruction that was not executed by soft_exec() retires. */
+static void retire(struct soft_vcpu *v, uint8_t ev)
+{
+	v->left0 = 1;
+	v->left = 0;
+	v->acc = soft_ev_sum(ev);
+	soft_fold(v);
+}
+
+/* The caller answered the last exit. Returns a trap if the answer is a fault. */
+static int complete(struct soft_vcpu *v)
+{
+	const struct vmm_run *run = v->run;
+	enum soft_pending_kind kind = v->pending.kind;
+	uint64_t x;
+
+	v->pending.kind = SOFT_PEND_NONE;
+	switch (kind) {
+	case SOFT_PEND_IN:
+		soft_wr(v, SOFT_RAX, v->pending.size, run->u.io.data);
+		break;
+	case SOFT_PEND_RDMSR:
+	case SOFT_PEND_WRMSR:
+		if (run->u.msr.fault)
+			return soft_gp(v, 0);
+		x = run->u.msr.data;
+		if (kind == SOFT_PEND_RDMSR) {
+			v->r[SOFT_RAX] = (uint32_t)x;
+			v->r[SOFT_RDX] = x >> 32;
+		}
+		break;
+	case SOFT_PEND_RDPMC:
+		if (run->u.pmc.fault)
+			return soft_gp(v, 0);
+		v->r[SOFT_RAX] = (uint32_t)run->u.pmc.data;
+		v->r[SOFT_RDX] = run->u.pmc.data >> 32;
+		break;
+	default:
+		break;
+	}
+	v->rip = v->pending.next;
+	v->sti_shadow = false;
+	retire(v, v->pending.ev);
+	return 0;
+}
+
+/* Deliver what waits and may be. Returns a trap: exit. */
+static int events(struct soft_vcpu *v)
+{
+	if (v->sti_shadow)
+		return 0;
+	if (v->nmi_pending && !v->nmi_masked) {
+		v->nmi_pending = false;
+		v->nmi_masked = true;
+		if (soft_interrupt(v, SOFT_NMI, SOFT_EVENT_EXT, false, 0))
+			return v->trap == SOFT_TRAP_FAULT ? soft_deliver(v) : 1;
+	}
+	if (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8) {
+		v->intr_pending = false;
+		if (soft_interrupt(v, v->intr_vec, SOFT_EVENT_EXT, false, 0))
+			return v->trap == SOFT_TRAP_FAULT ? soft_deliver(v) : 1;
+	}
+	return 0;
+}
+
+/* Index of the op that instruction @n of @b begins with. */
+static unsigned int op_of(const struct soft_block *b, int64_t n)
+{
+	unsigned int i = 0;
+
+	for (;; i++)
+		if (b->ops[i].len && n-- == 0)
+			return i;
+}
+
+/* Execute at most the first @n instructions of @b, fewer than it has: a STOP is patched over the
+ * next one, and a fused pair it would cut is taken apart, for the time being. */
+static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
+{
+	unsigned int i = op_of(b, n);
+	const void *stop = b->ops[i].h, *pair = NULL;
+	struct soft_op *prev = i ? &b->ops[i - 1] : NULL;
+
+	if (prev && (prev->flags & SOFT_OPF_FUSED)) {
+		pair = prev->h;
+		prev->h = soft_labels[b->ops[i].unfused];
+		prev->flags &= (uint8_t)~SOFT_OPF_FUSED;
+	}
+	b->ops[i].h = soft_labels[SOFT_OP_STOP];
+	soft_exec(v, b);
+	b->ops[i].h = stop;
+	if (pair) {
+		prev->h = pair;
+		prev->flags |= SOFT_OPF_FUSED;
+	}
+}
+
+/* #DB after a single-stepped instruction. */
+static void single_step(struct soft_vcpu *v)
+{
+	v->dr[6] |= 1u << 14; /* BS */
+	soft_fault(v, SOFT_DB, false, 0);
+}
+
+/* One chunk. Returns with v->trap set when somebody has to act. */
+static void chunk(struct soft_vcpu *v, uint64_t budget)
+{
+	bool tf = v->rflags & SOFT_TF, shadow = v->sti_shadow;
+	int64_t n = budget < SOFT_CHUNK ? (int64_t)budget : SOFT_CHUNK;
+	uint64_t before = v->retired;
+	struct soft_block *b = soft_find(v);
+
+	if (!b)
+		return;
+	if (tf || shadow || v->single)
+		n = 1;
+	v->sti_shadow = false;
+	v->left = v->left0 = n;
+	v->acc = 0;
+	if (b->n > n)
+		exec_part(v, b, n);
+	else
+		soft_exec(v, b);
+	v->single = false;
+	if (v->trap == SOFT_TRAP_STOP)
+		v->trap = SOFT_TRAP_NONE;
+	if (v->retired == before)
+		v->sti_shadow = shadow; /* the instruction in the shadow is still to come */
+	else if (tf && v->trap == SOFT_TRAP_NONE)
+		single_step(v);
+}
+
+static bool in_64bit_mode(const struct soft_vcpu *v)
+{
+	return (v->cr0 & CR0_PE_PG) == CR0_PE_PG && (v->cr4 & CR4_PAE) && (v->efer & EFER_LMA) &&
+	       v->seg[SOFT_CS].l && !v->seg[SOFT_CS].db;
+}
+
+static void run_loop(struct soft_vcpu *v)
+{
+	struct vmm_run *run = v->run;
+	uint64_t budget = run->budget ? run->budget : UINT64_MAX;
+
+	if (!in_64bit_mode(v)) {
+		soft_error(v, "not in 64-bit mode (CR0 0x%llx, CR4 0x%llx, EFER 0x%llx, CS.L %u)",
+			   (unsigned long long)v->cr0, (unsigned long long)v->cr4,
+			   (unsigned long long)v->efer, v->seg[SOFT_CS].l);
+		return;
+	}
+	if (v->pending.kind) {
+		if (complete(v)) {
+			if (soft_deliver(v))
+				return;
+		} else if (v->rflags & SOFT_TF) {
+			single_step(v);
+			if (soft_deliver(v))
+				return;
+		}
+	}
+	for (;;) {
+		if (v->retired >= budget) {
+			run->exit = VMM_EXIT_BUDGET;
+			return;
+		}
+		if (atomic_exchange(&v->kicked, false)) {
+			run->exit = VMM_EXIT_INTR;
+			return;
+		}
+		soft_sync(v);
+		v->attn = 0;
+		v->trap = SOFT_TRAP_NONE;
+		if (events(v))
+			return;
+		v->trap = SOFT_TRAP_NONE;
+		chunk(v, budget - v->retired);
+		switch ((enum soft_trap)v->trap) {
+		case SOFT_TRAP_FAULT:
+			if (soft_deliver(v))
+				return;
+			break;
+		case SOFT_TRAP_SMC:
+			v->single = true;
+			break;
+		case SOFT_TRAP_EXIT:
+			return;
+		default:
+			break;
+		}
+	}
+}
+
+int soft_run(struct soft_vcpu *v, struct vmm_run *run)
+{
+	v->run = run;
+	v->retired = 0;
+	v->trap = SOFT_TRAP_NONE;
+	v->left = v->left0 = 0;
+	v->acc = 0;
+	/* Pairs with soft_code_mark(): either it sees us running, or we see its epoch. */
+	atomic_store(&v->running, true);
+	soft_ack_code(v);
+	run_loop(v);
+	atomic_store(&v->running, false);
+	if (run->exit == VMM_EXIT_ERROR) {
+		size_t n = strlen(run->u.error.msg);
+
+		run->u.error.rip = v->rip;
+		snprintf(run->u.error.msg + n, sizeof(run->u.error.msg) - n, " at rip 0x%llx",
+			 (unsigned long long)v->rip);
+	}
+	run->retired = v->retired;
+	v->run = NULL;
+	return 0;
+}

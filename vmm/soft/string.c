@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * MOVS, STOS, LODS, CMPS, SCAS, plain and repeated. A repeated instruction is one instruction; on
+ * a fault RCX, RSI and RDI tell what is done and the instruction is started over (SDM vol. 2, REP).
+ * Long MOVS and STOS run page piece by page piece instead of element by element.
+ */
+#include <string.h>
+
+#include "vmm/soft/emit.h"
+
+struct str {
+	struct soft_vcpu *v;
+	uint64_t seg;	/* base added to the source */
+	uint64_t amask; /* address size */
+	int64_t step;	/* +-bytes */
+	unsigned int bytes;
+	unsigned int acc; /* SOFT_ACC_U in user mode */
+};
+
+static uint64_t src_at(const struct str *s)
+{
+	return s->seg + (s->v->r[SOFT_RSI] & s->amask);
+}
+
+static uint64_t dst_at(const struct str *s)
+{
+	return s->v->r[SOFT_RDI] & s->amask;
+}
+
+/* A 32-bit address size writes the registers as 32-bit ones. */
+static void advance(struct str *s, unsigned int reg, uint64_t n)
+{
+	s->v->r[reg] = (s->v->r[reg] + (uint64_t)s->step * n) & s->amask;
+}
+
+static void cmp_flags(struct soft_vcpu *v, unsigned int lg, uint64_t a, uint64_t b)
+{
+	soft_fl_set(v, SOFT_FK(SUB, lg), soft_sext(a, lg), soft_sext(b, lg));
+}
+
+/* One element. Traps with nothing changed. */
+static int one(struct str *s, unsigned int kind, unsigned int lg)
+{
+	struct soft_vcpu *v = s->v;
+	uint64_t a = 0, b = 0;
+
+	if (kind == STR_MOVS || kind == STR_LODS || kind == STR_CMPS) {
+		a = soft_ld_slow(v, src_at(s), s->bytes);
+		if (v->trap)
+			return 1;
+	}
+	if (kind == STR_CMPS || kind == STR_SCAS) {
+		b = soft_ld_slow(v, dst_at(s), s->bytes);
+		if (v->trap)
+			return 1;
+	}
+	switch (kind) {
+	case STR_MOVS:
+		if (soft_st_slow(v, dst_at(s), s->bytes, a))
+			return 1;
+		break;
+	case STR_STOS:
+		if (soft_st_slow(v, dst_at(s), s->bytes, v->r[SOFT_RAX]))
+			return 1;
+		break;
+	case STR_LODS:
+		soft_wr(v, SOFT_RAX, s->bytes, a);
+		break;
+	case STR_CMPS:
+		cmp_flags(v, lg, a, b);
+		break;
+	case STR_SCAS:
+		cmp_flags(v, lg, soft_rd(v, SOFT_RAX, s->bytes), b);
+		break;
+	}
+	if (kind != STR_STOS && kind != STR_SCAS)
+		advance(s, SOFT_RSI, 1);
+	if (kind != STR_LODS)
+		advance(s, SOFT_RDI, 1);
+	return 0;
+}
+
+static uint64_t room(const struct str *s, uint64_t va)
+{
+	return (SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK)) / s->bytes;
+}
+
+/* Where a whole piece may be stored directly, or NULL: trap, or not possible. */
+static uint8_t *plain_dst(struct str *s, uint64_t va)
+{
+	uint8_t *p = soft_host(s->v, va, s->acc | SOFT_ACC_W);
+	struct soft_vm *vm = s->v->vm;
+
+	if (!p || atomic_load(&vm->pages[(uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT].mask))
+		return NULL;
+	return p;
+}
+
+/* As many elements of a forward MOVS or STOS as one piece of a page has; 0: none this way, or a
+ * trap. */
+static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
+{
+	struct soft_vcpu *v = s->v;
+	uint64_t to = dst_at(s), from = src_at(s), n = room(s, to);
+	uint8_t *d, *p;
+
+	if (kind == STR_MOVS && room(s, from) < n)
+		n = room(s, from);
+	if (n > count)
+		n = count;
+	if (n < 2)
+		return 0;
+	if (kind == STR_MOVS) {
+		p = soft_host(v, from, s->acc);
+		if (!p)
+			return 0;
+		d = plain_dst(s, to);
+		if (!d)
+			return 0;
+		/* Ascending copies that overlap repeat a pattern: element by element then. */
+		if (d > p && d < p + n * s->bytes) {
+			for (uint64_t i = 0; i < n * s->bytes; i += s->bytes)
+				soft_put(d + i, s->bytes, soft_get(p + i, s->bytes));
+		} else {
+			memmove(d, p, n * s->bytes);
+		}
+		advance(s, SOFT_RSI, n);
+	} else {
+		d = plain_dst(s, to);
+		if (!d)
+			return 0;
+		if (s->bytes == 1)
+			memset(d, (uint8_t)v->r[SOFT_RAX], n);
+		else
+			for (uint64_t i = 0; i < n; i++)
+				soft_put(d + i * s->bytes, s->bytes, v->r[SOFT_RAX]);
+	}
+	advance(s, SOFT_RDI, n);
+	return n;
+}
+
+int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
+{
+	unsigned int lg = op->base, kind = op->idx;
+	struct str s = {
+		.v = v,
+		.seg = v->r[op->src],
+		.amask = op->flags & SOFT_OPF_A32 ? 0xffffffffULL : ~0ULL,
+		.bytes = 1u << lg,
+		.acc = v->cpl == 3 ? SOFT_ACC_U : 0,
+	};
+	const struct {
+		uint64_t a, b;
+		uint32_t kind, omask, oval;
+	} fl = {v->fl_a, v->fl_b, v->fl_kind, v->fl_omask, v->fl_oval};
+	uint64_t count, n;
+
+	s.step = v->rflags & SOFT_DF ? -(int64_t)s.bytes : (int64_t)s.bytes;
+	if (!(op->flags & (SOFT_OPF_REP | SOFT_OPF_REPNE)))
+		return one(&s, kind, lg);
+
+	count = v->r[SOFT_RCX] & s.amask;
+	if (!count) { /* accesses nothing */
+		v->adj_loads -= kind != STR_STOS;
+		v->adj_stores -= kind == STR_MOVS || kind == STR_STOS;
+		return 0;
+	}
+	for (n = 0; count; count -= n) {
+		n = 0;
+		if (s.step > 0 && (kind == STR_MOVS || kind == STR_STOS))
+			n = bulk(&s, kind, count);
+		if (!v->trap && !n)
+			n = !one(&s, kind, lg);
+		if (v->trap) {
+			/* The flags are those from before the instruction (SDM, REP). */
+			soft_fl_set(v, fl.kind, fl.a, fl.b);
+			v->fl_omask = fl.omask;
+			v->fl_oval = fl.oval;
+			return 1;
+		}
+		v->r[SOFT_RCX] = (v->r[SOFT_RCX] - n) & s.amask;
+		v->extra_cycles += (uint32_t)n;
+		if (kind >= STR_CMPS) {
+			bool equal = v->fl_a == v->fl_b;
+
+			if (op->flags & SOFT_OPF_REPNE ? equal : !equal)
+				return 0;
+		}
+		/* Between pieces no host address is held: a safe point for other vCPUs that wait
+		 * in soft_code_mark(). */
+		soft_ack_code(v);
+		if (unlikely(atomic_load_explicit(&v->kicked, memory_order_relaxed)) && count > n) {
+			v->trap = SOFT_TRAP_KICK;
+			return 1;
+		}
+	}
+	return 0;
+}
