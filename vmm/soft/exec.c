@@ -27,6 +27,9 @@ typedef int64_t S64;
 
 enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 
+/* Begins a handler. */
+#define OP(n) L_##n:
+
 #define R(i)	    (v->r[i])
 #define GET8(i)	    (((const uint8_t *)v->r)[i])
 #define GET16(i)    ((uint16_t)R(i))

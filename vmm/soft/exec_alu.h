@@ -28,21 +28,21 @@
 	adc_flags(v, a, b, SEXT(sz, res), ((T##sz) ~a & b) | (((T##sz) ~a | b) & res), (sz)-1)
 
 #define ALU_REG_FORMS(n, sz)                                                                       \
-	L_##n##_RR##sz:                                                                            \
+	OP(n##_RR##sz)                                                                             \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b = GET##sz(op->src), res;                             \
 		C_##n(sz);                                                                         \
 		WB_##n(PUT##sz(op->dst, res));                                                     \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_##n##_RI##sz:                                                                            \
+	OP(n##_RI##sz)                                                                             \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
 		C_##n(sz);                                                                         \
 		WB_##n(PUT##sz(op->dst, res));                                                     \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_##n##_RM##sz:                                                                            \
+	OP(n##_RM##sz)                                                                             \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b, res;                                                \
 		LOAD(sz, EAB, b);                                                                  \
@@ -50,7 +50,7 @@
 		WB_##n(PUT##sz(op->dst, res));                                                     \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_##n##_RX##sz:                                                                            \
+	OP(n##_RX##sz)                                                                             \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b, res;                                                \
 		LOAD(sz, EAX, b);                                                                  \
@@ -60,7 +60,7 @@
 	}
 
 #define ALU_RMW_FORMS(n, sz)                                                                       \
-	L_##n##_MR##sz:                                                                            \
+	OP(n##_MR##sz)                                                                             \
 	{                                                                                          \
 		T##sz a, b = GET##sz(op->src), res;                                                \
 		soft_u##sz *p;                                                                     \
@@ -71,7 +71,7 @@
 		RMW_END(p);                                                                        \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_##n##_MI##sz:                                                                            \
+	OP(n##_MI##sz)                                                                             \
 	{                                                                                          \
 		T##sz a, b = (T##sz)op->imm, res;                                                  \
 		soft_u##sz *p;                                                                     \
@@ -84,7 +84,7 @@
 	}
 
 #define ALU_CMP_FORMS(n, sz)                                                                       \
-	L_##n##_MR##sz:                                                                            \
+	OP(n##_MR##sz)                                                                             \
 	{                                                                                          \
 		T##sz a, b = GET##sz(op->src), res;                                                \
 		LOAD(sz, EAX, a);                                                                  \
@@ -92,7 +92,7 @@
 		(void)res;                                                                         \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_##n##_MI##sz:                                                                            \
+	OP(n##_MI##sz)                                                                             \
 	{                                                                                          \
 		T##sz a, b = (T##sz)op->imm, res;                                                  \
 		LOAD(sz, EAX, a);                                                                  \
@@ -132,19 +132,19 @@ ALU_NOWRITE(TEST)
 /* ---- one operand ---- */
 
 #define UNARY(sz)                                                                                  \
-	L_NOT##sz:                                                                                 \
+	OP(NOT##sz)                                                                                \
 	{                                                                                          \
 		PUT##sz(op->dst, (T##sz) ~GET##sz(op->dst));                                       \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_NEG##sz:                                                                                 \
+	OP(NEG##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst);                                                        \
 		soft_fl_set(v, SOFT_FK(SUB, LG##sz), 0, SEXT(sz, a));                              \
 		PUT##sz(op->dst, (T##sz)(0 - a));                                                  \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_INC##sz:                                                                                 \
+	OP(INC##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = (T##sz)(GET##sz(op->dst) + 1);                                           \
 		uint64_t cf = soft_cf(v);                                                          \
@@ -152,7 +152,7 @@ ALU_NOWRITE(TEST)
 		PUT##sz(op->dst, a);                                                               \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_DEC##sz:                                                                                 \
+	OP(DEC##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = (T##sz)(GET##sz(op->dst) - 1);                                           \
 		uint64_t cf = soft_cf(v);                                                          \
@@ -195,22 +195,22 @@ UNARY(64)
 #define CL_COUNT(sz) ((unsigned int)(R(SOFT_RCX) & ((sz) == 64 ? 63 : 31)))
 
 #define SHIFTS(sz)                                                                                 \
-	L_SHL_I##sz:                                                                               \
+	OP(SHL_I##sz)                                                                              \
 	{                                                                                          \
 		SHL_BODY(sz, (unsigned int)op->imm);                                               \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_SHR_I##sz:                                                                               \
+	OP(SHR_I##sz)                                                                              \
 	{                                                                                          \
 		ZSHR_BODY(sz, (unsigned int)op->imm);                                              \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_SAR_I##sz:                                                                               \
+	OP(SAR_I##sz)                                                                              \
 	{                                                                                          \
 		SHR_BODY(sz, (unsigned int)op->imm, int64_t);                                      \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_SHL_C##sz:                                                                               \
+	OP(SHL_C##sz)                                                                              \
 	{                                                                                          \
 		unsigned int c = CL_COUNT(sz);                                                     \
 		if (likely(c))                                                                     \
@@ -219,7 +219,7 @@ UNARY(64)
 			PUT##sz(op->dst, GET##sz(op->dst));                                        \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_SHR_C##sz:                                                                               \
+	OP(SHR_C##sz)                                                                              \
 	{                                                                                          \
 		unsigned int c = CL_COUNT(sz);                                                     \
 		if (likely(c))                                                                     \
@@ -228,7 +228,7 @@ UNARY(64)
 			PUT##sz(op->dst, GET##sz(op->dst));                                        \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_SAR_C##sz:                                                                               \
+	OP(SAR_C##sz)                                                                              \
 	{                                                                                          \
 		unsigned int c = CL_COUNT(sz);                                                     \
 		if (likely(c))                                                                     \
@@ -250,22 +250,22 @@ SHIFTS(64)
 		soft_fl_override(v, SOFT_CF | SOFT_OF, r_ != (S##sz)r_ ? SOFT_CF | SOFT_OF : 0);   \
 		PUT##sz(op->dst, (T##sz)r_);                                                       \
 	} while (0)
-L_IMUL_RR32:
+OP(IMUL_RR32)
 {
 	IMUL_BODY(32, int64_t, GET32(op->dst), GET32(op->src));
 	NEXT;
 }
-L_IMUL_RR64:
+OP(IMUL_RR64)
 {
 	IMUL_BODY(64, __int128, GET64(op->dst), GET64(op->src));
 	NEXT;
 }
-L_IMUL_RRI32:
+OP(IMUL_RRI32)
 {
 	IMUL_BODY(32, int64_t, GET32(op->src), op->imm);
 	NEXT;
 }
-L_IMUL_RRI64:
+OP(IMUL_RRI64)
 {
 	IMUL_BODY(64, __int128, GET64(op->src), op->imm);
 	NEXT;

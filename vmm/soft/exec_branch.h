@@ -9,19 +9,22 @@
 
 /* ---- conditions on a state known when the block was decoded ---- */
 #define COND_KNOWN(cc)                                                                             \
-	L_J_##cc : BRANCH(CC_##cc(v->fl_a, v->fl_b), op);                                          \
-	L_SET_##cc:                                                                                \
+	OP(J_##cc)                                                                                 \
+	{                                                                                          \
+		BRANCH(CC_##cc(v->fl_a, v->fl_b), op);                                             \
+	}                                                                                          \
+	OP(SET_##cc)                                                                               \
 	{                                                                                          \
 		GET8W(op->dst) = CC_##cc(v->fl_a, v->fl_b);                                        \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_CMOV32_##cc:                                                                             \
+	OP(CMOV32_##cc)                                                                            \
 	{                                                                                          \
 		uint32_t x = CC_##cc(v->fl_a, v->fl_b) ? GET32(op->src) : GET32(op->dst);          \
 		R(op->dst) = x;                                                                    \
 		NEXT;                                                                              \
 	}                                                                                          \
-	L_CMOV64_##cc:                                                                             \
+	OP(CMOV64_##cc)                                                                            \
 	{                                                                                          \
 		uint64_t x = CC_##cc(v->fl_a, v->fl_b) ? R(op->src) : R(op->dst);                  \
 		R(op->dst) = x;                                                                    \
@@ -31,40 +34,63 @@
 CC14(COND_KNOWN)
 
 /* ---- any condition, any state; the condition's number is in scale ---- */
-L_JCC : BRANCH(soft_cc_slow(v, op->scale), op);
-L_SETCC : GET8W(op->dst) = soft_cc_slow(v, op->scale);
-NEXT;
-L_CMOVCC16 : if (soft_cc_slow(v, op->scale)) PUT16(op->dst, GET16(op->src));
-NEXT;
-L_CMOVCC32 : PUT32(op->dst, soft_cc_slow(v, op->scale) ? GET32(op->src) : GET32(op->dst));
-NEXT;
-L_CMOVCC64 : if (soft_cc_slow(v, op->scale)) R(op->dst) = R(op->src);
-NEXT;
+OP(JCC)
+{
+	BRANCH(soft_cc_slow(v, op->scale), op);
+}
+OP(SETCC)
+{
+	GET8W(op->dst) = soft_cc_slow(v, op->scale);
+	NEXT;
+}
+OP(CMOVCC16)
+{
+	if (soft_cc_slow(v, op->scale))
+		PUT16(op->dst, GET16(op->src));
+	NEXT;
+}
+OP(CMOVCC32)
+{
+	PUT32(op->dst, soft_cc_slow(v, op->scale) ? GET32(op->src) : GET32(op->dst));
+	NEXT;
+}
+OP(CMOVCC64)
+{
+	if (soft_cc_slow(v, op->scale))
+		R(op->dst) = R(op->src);
+	NEXT;
+}
 
 /* ---- transfers ---- */
-L_JMP : TAKEN(op);
-L_JMP_R : INDIRECT(R(op->src));
-L_CALL:
+OP(JMP)
+{
+	TAKEN(op);
+}
+OP(JMP_R)
+{
+	INDIRECT(R(op->src));
+}
+OP(CALL)
 {
 	STORE(64, R(SOFT_RSP) - 8, op->imm);
 	R(SOFT_RSP) -= 8;
 	TAKEN(op);
 }
-L_CALL_R:
+OP(CALL_R)
 {
 	uint64_t to = R(op->src);
 	STORE(64, R(SOFT_RSP) - 8, op->imm);
 	R(SOFT_RSP) -= 8;
 	INDIRECT(to);
 }
-L_RET:
+OP(RET)
 {
 	uint64_t to;
 	LOAD(64, R(SOFT_RSP), to);
 	R(SOFT_RSP) += 8;
 	INDIRECT(to);
 }
-L_RETI:
+OP(RETI)
 {
 	uint64_t to;
 	LOAD(64, R(SOFT_RSP), to);
@@ -73,39 +99,45 @@ L_RETI:
 }
 #define LOOP_COUNT                                                                                 \
 	(op->flags & SOFT_OPF_A32 ? (R(SOFT_RCX) = (uint32_t)(R(SOFT_RCX) - 1)) : --R(SOFT_RCX))
-L_LOOP : BRANCH(LOOP_COUNT != 0, op);
-L_LOOPE:
+OP(LOOP)
+{
+	BRANCH(LOOP_COUNT != 0, op);
+}
+OP(LOOPE)
 {
 	bool more = LOOP_COUNT != 0;
 	BRANCH(more && (soft_flags(v) & SOFT_ZF), op);
 }
-L_LOOPNE:
+OP(LOOPNE)
 {
 	bool more = LOOP_COUNT != 0;
 	BRANCH(more && !(soft_flags(v) & SOFT_ZF), op);
 }
-L_JRCXZ : BRANCH((op->flags & SOFT_OPF_A32 ? (uint32_t)R(SOFT_RCX) : R(SOFT_RCX)) == 0, op);
+OP(JRCXZ)
+{
+	BRANCH((op->flags & SOFT_OPF_A32 ? (uint32_t)R(SOFT_RCX) : R(SOFT_RCX)) == 0, op);
+}
 
 /* ---- compare or test, and jump ---- */
 #define CMP_STATE(sz)                                                                              \
 	uint64_t a = SEXT(sz, x), b = SEXT(sz, y);                                                 \
 	soft_fl_set(v, SOFT_FK(SUB, LG##sz), a, b)
 #define CJ_RR(sz, cc)                                                                              \
-	L_CJ_RR##sz##_##cc:                                                                        \
+	OP(CJ_RR##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x = GET##sz(op->dst), y = GET##sz(op->src);                                  \
 		CMP_STATE(sz);                                                                     \
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
 #define CJ_RI(sz, cc)                                                                              \
-	L_CJ_RI##sz##_##cc:                                                                        \
+	OP(CJ_RI##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x = GET##sz(op->dst), y = (T##sz)op->imm;                                    \
 		CMP_STATE(sz);                                                                     \
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
 #define CJ_RX(sz, cc)                                                                              \
-	L_CJ_RX##sz##_##cc:                                                                        \
+	OP(CJ_RX##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x = GET##sz(op->dst), y;                                                     \
 		LOAD(sz, EAX, y);                                                                  \
@@ -113,7 +145,7 @@ L_JRCXZ : BRANCH((op->flags & SOFT_OPF_A32 ? (uint32_t)R(SOFT_RCX) : R(SOFT_RCX)
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
 #define CJ_MR(sz, cc)                                                                              \
-	L_CJ_MR##sz##_##cc:                                                                        \
+	OP(CJ_MR##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x, y = GET##sz(op->src);                                                     \
 		LOAD(sz, EAX, x);                                                                  \
@@ -121,7 +153,7 @@ L_JRCXZ : BRANCH((op->flags & SOFT_OPF_A32 ? (uint32_t)R(SOFT_RCX) : R(SOFT_RCX)
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
 #define CJ_MI(sz, cc)                                                                              \
-	L_CJ_MI##sz##_##cc:                                                                        \
+	OP(CJ_MI##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x, y = (T##sz)op->imm;                                                       \
 		LOAD(sz, EAX, x);                                                                  \
@@ -148,14 +180,14 @@ CC10(CJ_ALL)
 	uint64_t a = SEXT(sz, x & y), b = 0;                                                       \
 	soft_fl_set(v, SOFT_FK(SUB, LG##sz), a, b)
 #define TJ_RR(sz, cc)                                                                              \
-	L_TJ_RR##sz##_##cc:                                                                        \
+	OP(TJ_RR##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x = GET##sz(op->dst), y = GET##sz(op->src);                                  \
 		TEST_STATE(sz);                                                                    \
 		BRANCH(CC_##cc(a, b), op + 1);                                                     \
 	}
 #define TJ_RI(sz, cc)                                                                              \
-	L_TJ_RI##sz##_##cc:                                                                        \
+	OP(TJ_RI##sz##_##cc)                                                                       \
 	{                                                                                          \
 		T##sz x = GET##sz(op->dst), y = (T##sz)op->imm;                                    \
 		TEST_STATE(sz);                                                                    \
@@ -171,7 +203,7 @@ TJ_ALL(G)
 
 /* ---- count and jump ---- */
 #define ADDJ(sz, cc)                                                                               \
-	L_ADDJ##sz##_##cc:                                                                         \
+	OP(ADDJ##sz##_##cc)                                                                        \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
 		C_ADD(sz);                                                                         \
@@ -179,7 +211,7 @@ TJ_ALL(G)
 		BRANCH(CC_##cc(res, 0), op + 1);                                                   \
 	}
 #define SUBJ(sz, cc)                                                                               \
-	L_SUBJ##sz##_##cc:                                                                         \
+	OP(SUBJ##sz##_##cc)                                                                        \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst), b = (T##sz)op->imm, res;                               \
 		C_SUB(sz);                                                                         \
@@ -187,7 +219,7 @@ TJ_ALL(G)
 		BRANCH(CC_##cc(res, 0), op + 1);                                                   \
 	}
 #define DECJ(sz, cc)                                                                               \
-	L_DECJ##sz##_##cc:                                                                         \
+	OP(DECJ##sz##_##cc)                                                                        \
 	{                                                                                          \
 		T##sz a = (T##sz)(GET##sz(op->dst) - 1);                                           \
 		uint64_t cf = soft_cf(v);                                                          \
