@@ -141,7 +141,7 @@ static enum vmm_exit run(struct guest *g)
 {
 	cr_assert(!ops->run(g->vcpu, &g->run));
 	if (g->run.exit == VMM_EXIT_ERROR)
-		cr_log_warn("%s", g->run.u.error.msg);
+		cr_log_info("%s", g->run.u.error.msg);
 	return g->run.exit;
 }
 
