@@ -5,6 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+#ifndef _LGPL_SOURCE
+#define _LGPL_SOURCE
+#endif
+#include <urcu/urcu-memb.h>
+
 /* ---- pCPUs ---- */
 
 void step_pcpu_create(struct history *h)
@@ -80,6 +85,12 @@ void step_pcpu_destroy(struct history *h)
 	for (int v = 0; v < H_VCPUS; v++) {
 		if (h->vcpu[v].alive && h->vcpu[v].place == i)
 			h->vcpu[v].place = M_NONE;
+	}
+	/* The memory comes back after a grace period: the next pCPU may lie where this one was. */
+	if (!h_trace && chance(h, 10)) {
+		say(h, "grace period");
+		urcu_memb_barrier();
+		step_pcpu_create(h);
 	}
 }
 

@@ -1,0 +1,733 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Readers, controllers and runners at the same time; exact sums at the end.
+ *
+ *   test_churn [--seconds N] [--seed N] [--multiplex]
+ *
+ * Runners own a pCPU each: they switch between the vCPUs they have, execute, program the vCPUs'
+ * own consumers, poll, tick, go offline and online, and hand vCPUs to each other. Controllers make
+ * and remove VMs and operators' consumers of every level, some of keys no PMU counts so that slots
+ * keep getting other keys, and check conservation (I1) all the time. Readers read every consumer
+ * there is: values must never go back, whoever looks (I2, I4). At the end consumers that lived all
+ * the time hold exactly what was executed.
+ *
+ * All keys fit the counters, so that every value must be exact; with --multiplex they do not, and
+ * values must not exceed what was executed. Meant for TSan and ASan too (--seconds 30).
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifndef _LGPL_SOURCE
+#define _LGPL_SOURCE
+#endif
+#include <urcu/urcu-memb.h>
+
+#include "tests/model/fake.h"
+#include "vpmu/vpmu.h"
+
+#define RUNNERS	  2
+#define READERS	  2
+#define TENANTS	  3
+#define NESTED	  2 /* this tenant is below the one before it */
+#define VMS	  12
+#define VCPUS	  2 /* of each VM */
+#define LOCALS	  3 /* consumers of each vCPU */
+#define OPERATORS 24
+#define PUBLISHED 256
+
+#define load(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+/* Keys that count: indices of m_keys (event order of enum vpmu_generic, user and kernel). The
+ * first seven fit 4 + 3 counters. */
+static const int plain_keys[] = {0, 1, 2, 3, 4, 5, 6};
+#define PLAIN 7
+static bool multiplex;
+static uint64_t base_seed;
+
+/* A consumer that readers may look at. */
+struct pub {
+	struct vpmu_consumer c;
+	struct vpmu_value seen; /* the most anybody has read: fields are atomic */
+	int slot;		/* in published[] */
+};
+static struct pub *published[PUBLISHED]; /* atomic; entries live until a grace period later */
+
+struct vm;
+
+struct vcpu {
+	struct vm *vm;
+	struct vpmu_account *own;
+	struct vpmu_context ctx;
+	uint64_t executed[PLAIN]; /* by whoever holds it */
+	struct pub *local[LOCALS];
+	int local_key[LOCALS];
+	uint64_t local_from[LOCALS];
+	bool local_partial[LOCALS]; /* was disabled meanwhile: not compared */
+	struct vcpu *next;
+};
+
+struct vm {
+	struct vpmu_account *account;
+	int tenant;
+	struct vcpu vcpu[VCPUS];
+	bool dying;	   /* atomic */
+	unsigned int held; /* atomic: vCPUs that runners have */
+};
+
+struct runner {
+	int id;
+	struct vpmu_softpmu pmu;
+	struct vpmu_pcpu *p;
+	uint64_t rng;
+	pthread_mutex_t lock;
+	struct vcpu *inbox; /* under lock */
+	struct vcpu *mine[VMS * VCPUS];
+	int n;
+	uint64_t host_executed[PLAIN];
+	unsigned long slices, moved;
+	pthread_t thread;
+};
+
+static struct vpmu_host *host;
+static struct runner runner[RUNNERS];
+static struct vpmu_account *tenant[TENANTS];
+static uint64_t tenant_gone[TENANTS][PLAIN]; /* executed by VMs that are gone */
+static struct vm *vms[VMS];
+static int stop_controllers, stop_runners, stop_readers; /* atomic */
+static int failed;					 /* atomic */
+static unsigned long nr_reads, nr_ops, nr_rows, nr_vms;
+
+static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (__atomic_exchange_n(&failed, 1, __ATOMIC_RELAXED))
+		return;
+	va_start(ap, fmt);
+	printf("# ");
+	vprintf(fmt, ap);
+	putchar('\n');
+	va_end(ap);
+}
+
+static unsigned int rnd(uint64_t *rng, unsigned int below)
+{
+	return (unsigned int)(rnd64(rng) % below);
+}
+
+static void publish(struct pub *pub, uint64_t *rng)
+{
+	for (unsigned int i = rnd(rng, PUBLISHED);; i = (i + 1) % PUBLISHED) {
+		struct pub *none = NULL;
+
+		if (__atomic_compare_exchange_n(&published[i], &none, pub, false, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED)) {
+			pub->slot = (int)i;
+			return;
+		}
+	}
+}
+
+static void unpublish(struct pub *pub)
+{
+	store(&published[pub->slot], NULL);
+}
+
+/* ---- readers ---- */
+
+static uint64_t raise(uint64_t *most, uint64_t v)
+{
+	uint64_t old = __atomic_load_n(most, __ATOMIC_SEQ_CST);
+
+	while (old < v && !__atomic_compare_exchange_n(most, &old, v, false, __ATOMIC_SEQ_CST,
+						       __ATOMIC_SEQ_CST))
+		;
+	return old;
+}
+
+/* Whoever read before us saw no more than we see now. */
+static void read_one(int i)
+{
+	struct vpmu_value v;
+	struct pub *pub;
+	uint64_t count, enabled;
+
+	urcu_memb_read_lock();
+	pub = load(&published[i]);
+	if (pub) {
+		count = __atomic_load_n(&pub->seen.count, __ATOMIC_SEQ_CST);
+		enabled = __atomic_load_n(&pub->seen.enabled_ns, __ATOMIC_SEQ_CST);
+		vpmu_consumer_read(&pub->c, &v);
+		/* Unpublished before it is removed: then 0 is right. */
+		if (load(&published[i]) == pub) {
+			if (v.count < count || v.enabled_ns < enabled)
+				fail("I2: consumer went back: %lu/%lu after %lu/%lu", v.count,
+				     v.enabled_ns, count, enabled);
+			if (v.running_ns > v.enabled_ns)
+				fail("I2: running %lu > enabled %lu", v.running_ns, v.enabled_ns);
+			raise(&pub->seen.count, v.count);
+			raise(&pub->seen.enabled_ns, v.enabled_ns);
+		}
+	}
+	urcu_memb_read_unlock();
+}
+
+static void *reader(void *arg)
+{
+	unsigned long n = 0;
+
+	urcu_memb_register_thread();
+	while (!load(&stop_readers)) {
+		for (int i = 0; i < PUBLISHED; i++)
+			read_one(i);
+		n += PUBLISHED;
+		sched_yield();
+	}
+	__atomic_add_fetch(&nr_reads, n, __ATOMIC_RELAXED);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- runners ---- */
+
+static void give(struct runner *to, struct vcpu *v)
+{
+	pthread_mutex_lock(&to->lock);
+	v->next = to->inbox;
+	to->inbox = v;
+	pthread_mutex_unlock(&to->lock);
+}
+
+static void take_inbox(struct runner *r)
+{
+	struct vcpu *v;
+
+	pthread_mutex_lock(&r->lock);
+	v = r->inbox;
+	r->inbox = NULL;
+	pthread_mutex_unlock(&r->lock);
+	while (v) {
+		struct vcpu *next = v->next;
+
+		if (vpmu_context_place(&v->ctx, r->p))
+			fail("place");
+		r->mine[r->n++] = v;
+		v = next;
+	}
+}
+
+/* The vCPU that runs, or the host when NULL, executes a little. */
+static void execute(struct runner *r, struct vcpu *v)
+{
+	uint64_t *sum = v ? v->executed : r->host_executed;
+
+	for (int e = 0; e < PLAIN; e++) {
+		uint64_t usr = rnd(&r->rng, 50), os = rnd(&r->rng, 20);
+
+		r->pmu.own_tally.ev[VPMU_SOFT_USR][e] += usr;
+		r->pmu.own_tally.ev[VPMU_SOFT_OS][e] += os;
+		sum[e] += usr + os;
+	}
+	r->pmu.own_clock_ns += 1 + rnd(&r->rng, 1000);
+}
+
+static void local_add(struct runner *r, struct vcpu *v, int i)
+{
+	struct pub *pub = calloc(1, sizeof(*pub));
+	int k = plain_keys[rnd(&r->rng, PLAIN)], ret;
+
+	ret = vpmu_consumer_add(&pub->c, v->own, m_keys[k].key, r->p);
+	if (ret) {
+		fail("local add: %d", ret);
+		free(pub);
+		return;
+	}
+	v->local[i] = pub;
+	v->local_key[i] = k;
+	v->local_from[i] = v->executed[k];
+	v->local_partial[i] = false;
+	publish(pub, &r->rng);
+}
+
+static void local_del(struct runner *r, struct vcpu *v, int i)
+{
+	struct pub *pub = v->local[i];
+	uint64_t most = v->executed[v->local_key[i]] - v->local_from[i];
+	struct vpmu_value last;
+
+	unpublish(pub);
+	vpmu_consumer_del(&pub->c, r->p, &last);
+	if (last.count > most || (!multiplex && !v->local_partial[i] && last.count != most))
+		fail("I2: a vCPU's consumer counted %lu of %lu", last.count, most);
+	if (last.count < __atomic_load_n(&pub->seen.count, __ATOMIC_SEQ_CST))
+		fail("I2: last value %lu is below what was read", last.count);
+	vpmu_rcu_free(pub);
+	v->local[i] = NULL;
+}
+
+static void program(struct runner *r, struct vcpu *v)
+{
+	int i = (int)rnd(&r->rng, LOCALS);
+
+	if (!v->local[i]) {
+		local_add(r, v, i);
+		return;
+	}
+	switch (rnd(&r->rng, 3)) {
+	case 0:
+		local_del(r, v, i);
+		break;
+	case 1:
+		vpmu_consumer_disable(&v->local[i]->c, r->p);
+		v->local_partial[i] = true;
+		break;
+	default:
+		if (vpmu_consumer_enable(&v->local[i]->c, r->p))
+			fail("local enable");
+	}
+}
+
+/* Not current any more: the VM is going. */
+static void let_go(struct runner *r, int i)
+{
+	struct vcpu *v = r->mine[i];
+
+	for (int k = 0; k < LOCALS; k++) {
+		if (v->local[k])
+			local_del(r, v, k);
+	}
+	r->mine[i] = r->mine[--r->n];
+	__atomic_sub_fetch(&v->vm->held, 1, __ATOMIC_RELEASE);
+}
+
+static void slice(struct runner *r)
+{
+	struct vcpu *v = NULL;
+	int i = 0;
+
+	take_inbox(r);
+	if (r->n && rnd(&r->rng, 8)) {
+		i = (int)rnd(&r->rng, (unsigned int)r->n);
+		v = r->mine[i];
+	}
+	vpmu_pcpu_switch(r->p, v ? &v->ctx : NULL);
+	for (unsigned int k = rnd(&r->rng, 4); k; k--) {
+		execute(r, v);
+		if (v && !rnd(&r->rng, 4))
+			program(r, v);
+		vpmu_pcpu_poll(r->p);
+	}
+	if (!rnd(&r->rng, 20))
+		vpmu_pcpu_tick(r->p);
+	if (!rnd(&r->rng, 300)) {
+		vpmu_pcpu_offline(r->p);
+		sched_yield();
+		vpmu_pcpu_online(r->p);
+	}
+	r->slices++;
+	if (!v)
+		return;
+	if (load(&v->vm->dying)) {
+		vpmu_pcpu_switch(r->p, NULL);
+		let_go(r, i);
+	} else if (!rnd(&r->rng, 10)) {
+		vpmu_pcpu_switch(r->p, NULL);
+		r->mine[i] = r->mine[--r->n];
+		give(&runner[rnd(&r->rng, RUNNERS)], v);
+		r->moved++;
+	}
+}
+
+static void *run(void *arg)
+{
+	struct runner *r = arg;
+
+	urcu_memb_register_thread();
+	vpmu_pcpu_online(r->p);
+	while (!load(&stop_runners)) {
+		slice(r);
+		if (r->slices % 64 == 0)
+			sched_yield();
+	}
+	vpmu_pcpu_switch(r->p, NULL);
+	vpmu_pcpu_offline(r->p);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- controllers ---- */
+
+static void vm_create(int i, uint64_t *rng)
+{
+	struct vm *vm = calloc(1, sizeof(*vm));
+
+	vm->tenant = (int)rnd(rng, TENANTS);
+	if (vpmu_account_create(tenant[vm->tenant], vm, &vm->account))
+		fail("account_create");
+	vm->held = VCPUS;
+	for (int k = 0; k < VCPUS; k++) {
+		struct vcpu *v = &vm->vcpu[k];
+
+		v->vm = vm;
+		if (vpmu_account_create(vm->account, v, &v->own) ||
+		    vpmu_context_init(&v->ctx, v->own, vm->account))
+			fail("vCPU");
+		give(&runner[rnd(rng, RUNNERS)], v);
+	}
+	vms[i] = vm;
+	nr_vms++;
+}
+
+/* Wait until no runner has its vCPUs, then remove: counts go to the tenant. */
+static void vm_destroy(int i)
+{
+	struct vm *vm = vms[i];
+
+	store(&vm->dying, true);
+	while (load(&vm->held)) {
+		struct timespec t = {.tv_nsec = 100000};
+
+		nanosleep(&t, NULL);
+		if (load(&failed))
+			return;
+	}
+	for (int k = 0; k < VCPUS; k++) {
+		struct vcpu *v = &vm->vcpu[k];
+
+		for (int e = 0; e < PLAIN; e++)
+			tenant_gone[vm->tenant][e] += v->executed[e];
+		vpmu_context_fini(&v->ctx);
+		if (vpmu_account_del(v->own))
+			fail("vCPU account is busy");
+	}
+	if (vpmu_account_del(vm->account))
+		fail("VM account is busy");
+	vms[i] = NULL;
+	free(vm);
+}
+
+struct operator_consumer {
+	struct pub *pub;
+	int vm; /* must go before this VM; -1: of something that stays */
+};
+static struct operator_consumer ops[OPERATORS];
+
+/* Mostly what counts; else one of many that only take a slot. */
+static vpmu_key_t operator_key(uint64_t *rng)
+{
+	if (rnd(rng, 3) == 0)
+		return vpmu_key_make(VPMU_SPACE_INTEL, 0xb7, VPMU_KEY_USR | VPMU_KEY_GUEST) |
+		       (vpmu_key_t)rnd(rng, 128) << VPMU_KEY_UMASK_SHIFT;
+	if (multiplex)
+		return m_keys[rnd(rng, (unsigned int)m_nr_keys)].key;
+	return m_keys[plain_keys[rnd(rng, PLAIN)]].key;
+}
+
+static void op_add(uint64_t *rng, size_t n)
+{
+	struct vpmu_consumer *c[4];
+	struct vpmu_account *acc[4];
+	vpmu_key_t key[4];
+	int at[4], ret;
+	size_t got = 0;
+
+	for (int i = 0; i < OPERATORS && got < n; i++) {
+		struct vpmu_account *a;
+		int vm = -1;
+
+		if (ops[i].pub)
+			continue;
+		switch (rnd(rng, 5)) {
+		case 0:
+			a = vpmu_host_root(host);
+			break;
+		case 1:
+			a = vpmu_host_other(host);
+			break;
+		case 2:
+			a = tenant[rnd(rng, TENANTS)];
+			break;
+		default:
+			vm = (int)rnd(rng, VMS);
+			if (!vms[vm])
+				continue;
+			a = rnd(rng, 2) ? vms[vm]->account : vms[vm]->vcpu[rnd(rng, VCPUS)].own;
+		}
+		ops[i] = (struct operator_consumer){.pub = calloc(1, sizeof(struct pub)), .vm = vm};
+		c[got] = &ops[i].pub->c;
+		acc[got] = a;
+		key[got] = operator_key(rng);
+		at[got++] = i;
+	}
+	if (!got)
+		return;
+	ret = vpmu_consumer_add_many(c, acc, key, got, NULL);
+	if (ret && ret != -EOPNOTSUPP)
+		fail("add_many: %d", ret);
+	for (size_t i = 0; i < got; i++)
+		publish(ops[at[i]].pub, rng);
+}
+
+static void op_del(int i)
+{
+	struct pub *pub = ops[i].pub;
+	struct vpmu_value last;
+
+	unpublish(pub);
+	vpmu_consumer_del(&pub->c, NULL, &last);
+	if (last.count < __atomic_load_n(&pub->seen.count, __ATOMIC_SEQ_CST) ||
+	    last.enabled_ns < __atomic_load_n(&pub->seen.enabled_ns, __ATOMIC_SEQ_CST))
+		fail("I2: last value %lu, but %lu was read", last.count, pub->seen.count);
+	vpmu_rcu_free(pub);
+	ops[i].pub = NULL;
+}
+
+static void *controller(void *arg)
+{
+	uint64_t rng = base_seed + 100;
+
+	urcu_memb_register_thread();
+	while (!load(&stop_controllers) && !load(&failed)) {
+		unsigned int what = rnd(&rng, 100);
+		int i = (int)rnd(&rng, OPERATORS), v = (int)rnd(&rng, VMS);
+
+		if (what < 30) {
+			op_add(&rng, 1 + rnd(&rng, 4));
+		} else if (what < 55) {
+			if (ops[i].pub)
+				op_del(i);
+		} else if (what < 75) {
+			if (ops[i].pub)
+				vpmu_consumer_disable(&ops[i].pub->c, NULL);
+		} else if (what < 92) {
+			int ret = ops[i].pub ? vpmu_consumer_enable(&ops[i].pub->c, NULL) : 0;
+
+			if (ret && ret != -EOPNOTSUPP && ret != -ENOSPC)
+				fail("control enable: %d", ret);
+		} else if (!vms[v]) {
+			vm_create(v, &rng);
+		} else {
+			for (int k = 0; k < OPERATORS; k++) {
+				if (ops[k].pub && ops[k].vm == v)
+					op_del(k);
+			}
+			vm_destroy(v);
+		}
+		__atomic_add_fetch(&nr_ops, 1, __ATOMIC_RELAXED);
+	}
+	for (int k = 0; k < OPERATORS; k++) {
+		if (ops[k].pub)
+			op_del(k);
+	}
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+static int row(const struct vpmu_conservation *c, void *arg)
+{
+	char name[VPMU_EVENT_NAME_MAX];
+
+	if (c->hardware != c->charged)
+		fail("I1: pCPU %u, %s: hardware %lu, charged %lu", c->pcpu,
+		     vpmu_event_name(c->key, name), c->hardware, c->charged);
+	nr_rows++;
+	return 0;
+}
+
+static void *auditor(void *arg)
+{
+	struct vpmu_sharing s;
+
+	urcu_memb_register_thread();
+	while (!load(&stop_controllers) && !load(&failed)) {
+		struct timespec t = {.tv_nsec = 300000};
+
+		if (vpmu_host_conservation(host, row, NULL))
+			fail("conservation");
+		vpmu_host_sync(host);
+		vpmu_host_sharing(host, &s);
+		nanosleep(&t, NULL);
+	}
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- the whole ---- */
+
+/* Consumers that live all the time: root, host, tenants, by key. */
+static struct pub lasting[TENANTS + 2][PLAIN];
+
+static void add_lasting(void)
+{
+	struct vpmu_consumer *c[(TENANTS + 2) * PLAIN];
+	struct vpmu_account *acc[(TENANTS + 2) * PLAIN];
+	vpmu_key_t key[(TENANTS + 2) * PLAIN];
+	uint64_t rng = base_seed;
+	size_t n = 0;
+
+	for (int a = 0; a < TENANTS + 2; a++) {
+		for (int e = 0; e < PLAIN; e++, n++) {
+			c[n] = &lasting[a][e].c;
+			acc[n] = a == 0	  ? vpmu_host_root(host)
+				 : a == 1 ? vpmu_host_other(host)
+					  : tenant[a - 2];
+			key[n] = m_keys[plain_keys[e]].key;
+		}
+	}
+	if (vpmu_consumer_add_many(c, acc, key, n, NULL))
+		fail("add_many");
+	for (int a = 0; a < TENANTS + 2; a++) {
+		for (int e = 0; e < PLAIN; e++)
+			publish(&lasting[a][e], &rng);
+	}
+}
+
+static void check_lasting(void)
+{
+	uint64_t want[TENANTS + 2][PLAIN] = {0};
+
+	vpmu_host_sync(host);
+	for (int e = 0; e < PLAIN; e++) {
+		for (int i = 0; i < RUNNERS; i++)
+			want[1][e] += runner[i].host_executed[e];
+		for (int t = 0; t < TENANTS; t++)
+			want[t + 2][e] = tenant_gone[t][e];
+		for (int i = 0; i < VMS; i++) {
+			for (int k = 0; vms[i] && k < VCPUS; k++)
+				want[vms[i]->tenant + 2][e] += vms[i]->vcpu[k].executed[e];
+		}
+		for (int a = 1; a < TENANTS + 2; a++)
+			want[0][e] += want[a][e];
+		want[NESTED - 1 + 2][e] += want[NESTED + 2][e]; /* a tenant has its child's */
+	}
+	for (int a = 0; a < TENANTS + 2; a++) {
+		for (int e = 0; e < PLAIN; e++) {
+			struct vpmu_value v, last;
+
+			vpmu_consumer_read(&lasting[a][e].c, &v);
+			if (v.count > want[a][e] || (!multiplex && v.count != want[a][e]) ||
+			    (!multiplex && v.running_ns != v.enabled_ns))
+				fail("account %d, event %d: counted %lu, executed %lu; running %lu "
+				     "of %lu",
+				     a, e, v.count, want[a][e], v.running_ns, v.enabled_ns);
+			if (a == 0 && e == VPMU_SOFT_INSTRUCTIONS)
+				printf("# %lu instructions executed, %lu counted for all\n",
+				       want[a][e], v.count);
+			unpublish(&lasting[a][e]);
+			vpmu_consumer_del(&lasting[a][e].c, NULL, &last);
+			if (memcmp(&v, &last, sizeof(v)))
+				fail("last value differs");
+		}
+	}
+}
+
+static void setup(void)
+{
+	struct vpmu_softpmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
+
+	host = vpmu_host_create();
+	for (int i = 0; i < RUNNERS; i++) {
+		runner[i].id = i;
+		runner[i].rng = base_seed + (uint64_t)i;
+		pthread_mutex_init(&runner[i].lock, NULL);
+		vpmu_softpmu_init(&runner[i].pmu, multiplex && i ? &opts : NULL);
+		if (vpmu_pcpu_create(host, &runner[i].pmu.pmu, (unsigned int)i, &runner[i].p))
+			fail("pcpu_create");
+	}
+	for (int i = 0; i < TENANTS; i++) {
+		if (vpmu_account_create(i == NESTED ? tenant[i - 1] : vpmu_host_root(host), NULL,
+					&tenant[i]))
+			fail("account_create");
+	}
+}
+
+static void teardown(void)
+{
+	for (int i = 0; i < VMS; i++) {
+		struct vm *vm = vms[i];
+
+		for (int k = 0; vm && k < VCPUS; k++) {
+			struct vcpu *v = &vm->vcpu[k];
+
+			if (vpmu_context_place(&v->ctx, runner[0].p))
+				fail("place");
+			for (int l = 0; l < LOCALS; l++) {
+				if (v->local[l])
+					local_del(&runner[0], v, l);
+			}
+			vpmu_context_fini(&v->ctx);
+			if (vpmu_account_del(v->own))
+				fail("vCPU account is busy");
+		}
+		if (vm && vpmu_account_del(vm->account))
+			fail("VM account is busy");
+		free(vm);
+	}
+	vpmu_host_destroy(host);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"seconds", required_argument, NULL, 't'},
+						{"seed", required_argument, NULL, 's'},
+						{"multiplex", no_argument, NULL, 'm'},
+						{NULL, 0, NULL, 0}};
+	pthread_t readers[READERS], control, audit;
+	struct timespec t = {.tv_sec = 3};
+	int opt;
+
+	base_seed = 1;
+	while ((opt = getopt_long(argc, argv, "t:s:m", options, NULL)) != -1) {
+		if (opt == 't')
+			t.tv_sec = strtol(optarg, NULL, 0);
+		else if (opt == 's')
+			base_seed = strtoull(optarg, NULL, 0);
+		else if (opt == 'm')
+			multiplex = true;
+		else
+			return 2;
+	}
+	m_keys_init();
+	urcu_memb_register_thread();
+	setup();
+	add_lasting();
+	for (int i = 0; i < RUNNERS; i++)
+		pthread_create(&runner[i].thread, NULL, run, &runner[i]);
+	for (int i = 0; i < READERS; i++)
+		pthread_create(&readers[i], NULL, reader, NULL);
+	pthread_create(&control, NULL, controller, NULL);
+	pthread_create(&audit, NULL, auditor, NULL);
+
+	while (nanosleep(&t, &t))
+		;
+	/* Controllers wait for runners: they end first. */
+	store(&stop_controllers, 1);
+	pthread_join(control, NULL);
+	pthread_join(audit, NULL);
+	store(&stop_runners, 1);
+	for (int i = 0; i < RUNNERS; i++)
+		pthread_join(runner[i].thread, NULL);
+	check_lasting();
+	store(&stop_readers, 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i], NULL);
+	if (!load(&failed))
+		teardown();
+	printf("# seed %lu: %lu + %lu slices, %lu migrations, %lu control operations, %lu VMs, %lu "
+	       "reads, %lu conservation rows\n",
+	       base_seed, runner[0].slices, runner[1].slices, runner[0].moved + runner[1].moved,
+	       nr_ops, nr_vms, nr_reads, nr_rows);
+	printf("%sok 1 - I1, I2, I4 under churn%s\n1..1\n", failed ? "not " : "",
+	       multiplex ? ", more keys than counters" : "");
+	urcu_memb_unregister_thread();
+	return failed;
+}
