@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * libFuzzer target: the soft machine runs whatever a guest could hand it. The input is code,
+ * registers, control registers and changes to the page tables, which the code can reach and change
+ * further. Each input runs twice, in one go and in short slices.
+ *
+ * Must hold: no crash, no undefined behaviour, no leak; never more retired than the budget, and on
+ * a budget exit exactly that; the tallies hold as many instructions as were retired; slicing
+ * changes nothing a guest or the operator could see.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/soft/dt.h"
+#include "tests/soft/svm.h"
+
+#define RAM_BYTES  (4u << 20)
+#define CODE_VA	   0x10000u
+#define CODE_BYTES 0x2000u
+#define DATA_VA	   0x20000u
+#define TABLES_VA  0x400000u /* the page tables, writable from CPL3 */
+#define BIG_VA	   0x800000u /* a large page over guest-physical 2 MiB */
+#define BUDGET	   4000u
+#define MAX_EXITS  48u
+
+enum { M_KERNEL = 1, M_TABLES = 2, M_CONTROL = 4, M_EVENTS = 8, M_EDGE = 16 };
+
+struct __attribute__((packed)) header {
+	uint8_t mode;
+	uint8_t nr_patches;
+	uint8_t slice;
+	uint8_t events; /* vector of the interrupts */
+	uint32_t rflags;
+	uint32_t cr0, cr4;
+	uint16_t efer;
+	uint64_t regs[16];
+};
+
+struct __attribute__((packed)) patch {
+	uint16_t at; /* index of a page table entry, from SVM_CR3 */
+	uint64_t value;
+};
+
+struct machine {
+	struct svm s;
+	struct vpmu_soft_tally tally;
+	uint64_t retired, exits;
+	enum vmm_exit last;
+	struct kvm_regs regs;
+	struct kvm_sregs sregs;
+	bool started;
+};
+
+#define CHECK(cond, ...)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "fuzz_soft: " __VA_ARGS__);                                \
+			fputc('\n', stderr);                                                       \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static void must(int rc, const char *what)
+{
+	CHECK(rc == 0, "%s: %s", what, strerror(-rc));
+}
+
+/* The tables' last level entry for a large page, by hand: svm_map() makes small ones. */
+static void map_big(struct svm *s)
+{
+	uint64_t entry = 0x200000 | 1 | SVM_W | SVM_U | 0x80, table = SVM_CR3, e;
+
+	must(svm_map(s, BIG_VA, 0x200000, 4096, SVM_W | SVM_U), "svm_map");
+	for (int shift = 39; shift > 21; shift -= 9) {
+		memcpy(&e, s->ram + table + ((BIG_VA >> shift) & 511) * 8, 8);
+		table = e & 0x000ffffffffff000ull;
+	}
+	memcpy(s->ram + table + ((BIG_VA >> 21) & 511) * 8, &entry, 8);
+}
+
+static void build(struct machine *m, const struct header *h, const struct patch *p,
+		  unsigned int nr_patches, const uint8_t *code, size_t code_len)
+{
+	struct svm *s = &m->s;
+	uint64_t code_pa, data_pa;
+	char why[200] = "";
+
+	must(svm_create(s, RAM_BYTES, 1, why, sizeof(why)), why);
+	code_pa = svm_alloc(s, CODE_BYTES);
+	data_pa = svm_alloc(s, CODE_BYTES);
+	CHECK(code_pa && data_pa, "out of guest memory");
+	must(svm_map(s, CODE_VA, code_pa, CODE_BYTES, SVM_U | SVM_W), "svm_map");
+	must(svm_map(s, DATA_VA, data_pa, CODE_BYTES, SVM_U | SVM_W | SVM_NX), "svm_map");
+	map_big(s);
+	must(svm_map(s, TABLES_VA, SVM_CR3, 16 * 4096, SVM_U | SVM_W), "svm_map");
+	for (unsigned int i = 0; i < nr_patches; i++)
+		memcpy(s->ram + SVM_CR3 + p[i].at % (16 * 512) * 8, &p[i].value, 8);
+	/* At the start, or so that it runs off the end of the mapping. */
+	memcpy(s->ram + code_pa + (h->mode & M_EDGE ? CODE_BYTES - code_len : 0), code, code_len);
+}
+
+static void start(struct machine *m, const struct header *h, size_t code_len)
+{
+	const uint64_t *r = h->regs;
+	struct kvm_regs k = {
+		.rax = r[0],
+		.rcx = r[1],
+		.rdx = r[2],
+		.rbx = r[3],
+		.rsp = r[4],
+		.rbp = r[5],
+		.rsi = r[6],
+		.rdi = r[7],
+		.r8 = r[8],
+		.r9 = r[9],
+		.r10 = r[10],
+		.r11 = r[11],
+		.r12 = r[12],
+		.r13 = r[13],
+		.r14 = r[14],
+		.r15 = r[15],
+		.rip = CODE_VA + (h->mode & M_EDGE ? CODE_BYTES - code_len : 0),
+		.rflags = h->rflags | 2,
+	};
+	struct kvm_sregs sr;
+
+	vmm_soft_ops.set_tally(m->s.vcpu[0], &m->tally);
+	/* Refusing flags the architecture does not have is an answer too. */
+	if (svm_user(&m->s, 0, &k, DATA_VA, DATA_VA + 0x1000))
+		return;
+	must(vmm_soft_ops.get_sregs(m->s.vcpu[0], &sr), "get_sregs");
+	if (h->mode & M_KERNEL) {
+		sr.cs.selector = 0x10;
+		sr.ss.selector = 0x18;
+		sr.cs.dpl = sr.ss.dpl = 0;
+	}
+	if (h->mode & M_CONTROL) {
+		sr.cr0 ^= h->cr0;
+		sr.cr4 ^= h->cr4;
+		sr.efer ^= h->efer;
+	}
+	m->started = !vmm_soft_ops.set_sregs(m->s.vcpu[0], &sr);
+}
+
+/* What a caller would do; false: this vCPU is at its end. */
+static bool answer(struct machine *m, const struct header *h, struct vmm_run *run)
+{
+	uint64_t n = m->exits * 0x9e3779b97f4a7c15ull + h->events;
+
+	m->last = run->exit;
+	if (run->exit == VMM_EXIT_BUDGET)
+		return true;
+	if (++m->exits > MAX_EXITS)
+		return false;
+	switch (run->exit) {
+	case VMM_EXIT_IO:
+		CHECK(run->u.io.size == 1 || run->u.io.size == 2 || run->u.io.size == 4,
+		      "I/O of %u bytes", run->u.io.size);
+		run->u.io.data = (uint32_t)n;
+		return true;
+	case VMM_EXIT_RDMSR:
+	case VMM_EXIT_WRMSR:
+		run->u.msr.fault = n & 1;
+		run->u.msr.data = n;
+		return true;
+	case VMM_EXIT_RDPMC:
+		run->u.pmc.fault = n & 1;
+		run->u.pmc.data = n;
+		return true;
+	case VMM_EXIT_HLT:
+		if (!(h->mode & M_EVENTS))
+			return false;
+		if (n & 4)
+			vmm_soft_ops.nmi(m->s.vcpu[0]);
+		else
+			vmm_soft_ops.interrupt(m->s.vcpu[0], h->events);
+		return true;
+	case VMM_EXIT_INTR:
+	case VMM_EXIT_SHUTDOWN:
+		return false;
+	case VMM_EXIT_ERROR:
+		CHECK(memchr(run->u.error.msg, 0, sizeof(run->u.error.msg)) &&
+			      run->u.error.msg[0] && !strchr(run->u.error.msg, '\n'),
+		      "not one line: %.200s", run->u.error.msg);
+		return false;
+	default:
+		CHECK(false, "exit %d", run->exit);
+		return false;
+	}
+}
+
+static uint64_t tallied(const struct vpmu_soft_tally *t)
+{
+	uint64_t n = 0;
+
+	for (int mode = 0; mode < VPMU_SOFT_MODES; mode++)
+		n += t->ev[mode][VPMU_SOFT_INSTRUCTIONS];
+	return n;
+}
+
+static void execute(struct machine *m, const struct header *h, uint64_t slice)
+{
+	struct vmm_run run = {0};
+	bool more = m->started;
+
+	while (more && m->retired < BUDGET) {
+		uint64_t left = BUDGET - m->retired;
+
+		run.budget = slice && slice < left ? slice : left;
+		must(vmm_soft_ops.run(m->s.vcpu[0], &run), "run");
+		CHECK(run.retired <= run.budget, "retired %llu of %llu",
+		      (unsigned long long)run.retired, (unsigned long long)run.budget);
+		CHECK(run.exit != VMM_EXIT_BUDGET || run.retired == run.budget,
+		      "budget exit after %llu of %llu", (unsigned long long)run.retired,
+		      (unsigned long long)run.budget);
+		m->retired += run.retired;
+		CHECK(tallied(&m->tally) == m->retired, "tallies %llu, retired %llu",
+		      (unsigned long long)tallied(&m->tally), (unsigned long long)m->retired);
+		more = answer(m, h, &run);
+	}
+	must(vmm_soft_ops.get_regs(m->s.vcpu[0], &m->regs), "get_regs");
+	must(vmm_soft_ops.get_sregs(m->s.vcpu[0], &m->sregs), "get_sregs");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct machine m[2];
+	unsigned int nr_patches;
+	struct header h;
+	struct patch patch[64];
+
+	if (size < sizeof(h))
+		return 0;
+	memcpy(&h, data, sizeof(h));
+	data += sizeof(h);
+	size -= sizeof(h);
+	nr_patches = h.mode & M_TABLES ? h.nr_patches % 64 : 0;
+	if (size < nr_patches * sizeof(patch[0]))
+		return 0;
+	memcpy(patch, data, nr_patches * sizeof(patch[0]));
+	data += nr_patches * sizeof(patch[0]);
+	size -= nr_patches * sizeof(patch[0]);
+	if (size > CODE_BYTES)
+		size = CODE_BYTES;
+	for (int i = 0; i < 2; i++) {
+		memset(&m[i], 0, sizeof(m[i]));
+		build(&m[i], &h, patch, nr_patches, data, size);
+		start(&m[i], &h, size);
+		execute(&m[i], &h, i ? 1 + h.slice % 32 : 0);
+	}
+	CHECK(m[0].retired == m[1].retired && m[0].exits == m[1].exits,
+	      "slices: %llu:%llu retired, "
+	      "%llu:%llu exits",
+	      (unsigned long long)m[0].retired, (unsigned long long)m[1].retired,
+	      (unsigned long long)m[0].exits, (unsigned long long)m[1].exits);
+	CHECK(!memcmp(&m[0].regs, &m[1].regs, sizeof(m[0].regs)), "slices: registers differ");
+	CHECK(!memcmp(&m[0].tally, &m[1].tally, sizeof(m[0].tally)), "slices: tallies differ");
+	CHECK(!memcmp(m[0].s.ram, m[1].s.ram, RAM_BYTES), "slices: memory differs");
+	for (int i = 0; i < 2; i++)
+		svm_destroy(&m[i].s);
+	return 0;
+}

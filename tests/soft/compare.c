@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Comparison and reports of the differential test, see compare.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/soft/compare.h"
+
+static const char *const reg_name[DT_NREGS] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp",
+					       "rsi", "rdi", "r8",  "r9",  "r10", "r11",
+					       "r12", "r13", "r14", "r15"};
+
+/*
+ * What was undefined where @r stopped. A REP CMPS or SCAS that faults half way has the flags from
+ * before it by the SDM (vol. 2, REP), those of its last comparison on AMD's processors.
+ */
+static uint32_t undefined_at(const struct dt_seq *q, const struct dt_result *r)
+{
+	if (r->vector == DT_END)
+		return q->undef_end;
+	for (unsigned int k = 0; k < q->n; k++) {
+		const struct seq_insn *si = &q->insn[k];
+		struct insn in;
+
+		if (q->c.slot + si->off != r->rip)
+			continue;
+		if (!si->raw && insn_decode(q->c.code + si->off, si->len, &in) &&
+		    insn_is_rep_string(&in))
+			return DT_STATUS;
+		return si->undef;
+	}
+	return q->undef_any; /* went astray */
+}
+
+static bool memory_equal(const char *what, uint64_t base, const uint8_t *a, const uint8_t *b,
+			 size_t n, char *why, size_t why_len)
+{
+	if (!memcmp(a, b, n))
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (a[i] != b[i]) {
+			snprintf(why, why_len, "%s at %#" PRIx64 ": native %02x, soft %02x", what,
+				 base + i, a[i], b[i]);
+			break;
+		}
+	return false;
+}
+
+static bool fault_equal(const struct dt_result *nat, const struct dt_result *soft, char *why,
+			size_t why_len)
+{
+	uint32_t error_mask = ~0u;
+
+	if (nat->vector != 14 && nat->vector != 13)
+		return true;
+	if (nat->vector == 14 && nat->cr2 != soft->cr2) {
+		snprintf(why, why_len, "cr2: native %#" PRIx64 ", soft %#" PRIx64, nat->cr2,
+			 soft->cr2);
+		return false;
+	}
+	/* Linux hides from user space whether a kernel address is mapped. */
+	if (nat->vector == 14 && nat->cr2 >> 47)
+		error_mask = ~1u;
+	if ((nat->error ^ soft->error) & error_mask) {
+		snprintf(why, why_len, "error code: native %#x, soft %#x", nat->error, soft->error);
+		return false;
+	}
+	return true;
+}
+
+bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
+		   const struct dt_result *soft, bool undefined, char *why, size_t why_len)
+{
+	uint32_t mask = ~(undefined ? 0 : undefined_at(q, nat));
+
+	if (nat->vector != soft->vector) {
+		snprintf(why, why_len, "ended by: native %d, soft %d %s", nat->vector, soft->vector,
+			 soft->vector == DT_OTHER ? soft->msg : "");
+		return false;
+	}
+	if (nat->vector == DT_HANG)
+		return true; /* where it was stopped is chance */
+	if (nat->rip != soft->rip) {
+		snprintf(why, why_len, "rip: native %#" PRIx64 ", soft %#" PRIx64, nat->rip,
+			 soft->rip);
+		return false;
+	}
+	for (int i = 0; i < DT_NREGS; i++)
+		if (nat->regs[i] != soft->regs[i]) {
+			snprintf(why, why_len, "%s: native %#" PRIx64 ", soft %#" PRIx64,
+				 reg_name[i], nat->regs[i], soft->regs[i]);
+			return false;
+		}
+	if ((nat->rflags ^ soft->rflags) & mask) {
+		snprintf(why, why_len,
+			 "rflags: native %#" PRIx64 ", soft %#" PRIx64 ", differ in %#" PRIx64,
+			 nat->rflags, soft->rflags, (nat->rflags ^ soft->rflags) & mask);
+		return false;
+	}
+	if (nat->vector >= 0 && (nat->cs != soft->cs || nat->ss != soft->ss)) {
+		snprintf(why, why_len, "cs:ss: native %x:%x, soft %x:%x", nat->cs, nat->ss,
+			 soft->cs, soft->ss);
+		return false;
+	}
+	return fault_equal(nat, soft, why, why_len) &&
+	       memory_equal("data", DT_DATA, nat->data, soft->data, DT_DATA_BYTES, why, why_len) &&
+	       memory_equal("stack", DT_STACK, nat->stack, soft->stack, DT_STACK_BYTES, why,
+			    why_len) &&
+	       memory_equal("code", q->c.slot, nat->code, soft->code, DT_SLOT, why, why_len);
+}
+
+bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out)
+{
+	uint64_t ip = q->c.rip;
+
+	memset(out, 0, sizeof(*out));
+	out->exact_memory = true;
+	if (q->no_step || nat->nr_steps > DT_STEPS)
+		return false;
+	for (uint32_t i = 0; i < nat->nr_steps; i++) {
+		uint64_t next = (uint32_t)(nat->step[i] + DT_CODE), off = ip - q->c.slot;
+		struct insn in;
+
+		if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in))
+			return false;
+		if (insn_is_rep_string(&in)) {
+			/* With RCX = 0 it accesses nothing; the path does not tell. */
+			out->exact_memory = false;
+			if (next == ip)
+				continue; /* traps after each iteration, retires once */
+		}
+		out->insns++;
+		out->loads += insn_loads(&in);
+		out->stores += insn_stores(&in);
+		if (insn_is_branch(&in)) {
+			out->branches++;
+			out->taken += in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
+				      next != ip + in.i.length;
+		}
+		ip = next;
+	}
+	return true;
+}
+
+static void print_insns(FILE *f, const struct dt_seq *q)
+{
+	for (unsigned int k = 0; k < q->n; k++) {
+		const struct seq_insn *si = &q->insn[k];
+		char text[128] = "(no instruction)";
+		unsigned int done = 0;
+
+		/* A place may hold several NOPs after shrinking. */
+		while (done < si->len) {
+			struct insn in;
+			unsigned int len = si->len - done;
+
+			if (!si->raw &&
+			    insn_decode(q->c.code + si->off + done, si->len - done, &in)) {
+				len = in.i.length;
+				insn_text(&in, q->c.slot + si->off + done, text, sizeof(text));
+			}
+			if (len == 1 && q->c.code[si->off + done] == 0x90 && si->len > 1) {
+				done++;
+				continue;
+			}
+			fprintf(f, "#   %" PRIx64 ": ", q->c.slot + si->off + done);
+			for (unsigned int b = 0; b < 12 || b < len; b++)
+				if (b < len)
+					fprintf(f, "%02x ", q->c.code[si->off + done + b]);
+				else
+					fprintf(f, "   ");
+			fprintf(f, " %s\n", text);
+			done += len;
+		}
+	}
+}
+
+static void print_result(FILE *f, const char *who, const struct dt_result *r)
+{
+	fprintf(f,
+		"#  %-6s vector %d error %#x cr2 %#" PRIx64 " rip %#" PRIx64 " rflags %#" PRIx64
+		" %s\n",
+		who, r->vector, r->error, r->cr2, r->rip, r->rflags, r->msg);
+	for (int i = 0; i < DT_NREGS; i++)
+		fprintf(f, "%s%4s %016" PRIx64 "%s", i % 4 ? "" : "#   ", reg_name[i], r->regs[i],
+			i % 4 == 3 ? "\n" : "");
+}
+
+static void print_memory(FILE *f, const char *what, uint64_t base, const uint8_t *a,
+			 const uint8_t *b, size_t n)
+{
+	unsigned int shown = 0;
+
+	for (size_t i = 0; i < n && shown < 32; i++)
+		if (a[i] != b[i]) {
+			fprintf(f, "#   %s %#" PRIx64 ": native %02x soft %02x\n", what, base + i,
+				a[i], b[i]);
+			shown++;
+		}
+}
+
+void print_case(FILE *f, const struct dt_seq *q, const struct dt_result *nat,
+		const struct dt_result *soft)
+{
+	fprintf(f, "#  sequence at %#" PRIx64 ", memory %#x %#x:\n", q->c.rip, q->c.data_pool,
+		q->c.stack_pool);
+	print_insns(f, q);
+	fprintf(f, "#  before: rflags %#" PRIx64 "\n", q->c.rflags);
+	for (int i = 0; i < DT_NREGS; i++)
+		fprintf(f, "%s%4s %016" PRIx64 "%s", i % 4 ? "" : "#   ", reg_name[i], q->c.regs[i],
+			i % 4 == 3 ? "\n" : "");
+	if (nat)
+		print_result(f, "native", nat);
+	if (soft)
+		print_result(f, "soft", soft);
+	if (!nat || !soft)
+		return;
+	print_memory(f, "data", DT_DATA, nat->data, soft->data, DT_DATA_BYTES);
+	print_memory(f, "stack", DT_STACK, nat->stack, soft->stack, DT_STACK_BYTES);
+	print_memory(f, "code", q->c.slot, nat->code, soft->code, DT_SLOT);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Differential test: are two results the same, and how to say where they are not. */
+#ifndef TESTS_SOFT_COMPARE_H
+#define TESTS_SOFT_COMPARE_H
+
+#include <stdio.h>
+
+#include "tests/soft/gen.h"
+
+/* Counts of one path through a sequence. */
+struct path_counts {
+	uint64_t insns, branches, taken, loads, stores;
+	bool exact_memory; /* loads and stores are known */
+};
+
+/* results_equal - everything observable but undefined flags; on a difference, what differs first
+ * in @why. @undefined: compare those too. */
+bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
+		   const struct dt_result *soft, bool undefined, char *why, size_t why_len);
+
+/* path_count - count along the single-stepped path in @nat; false when it was not recorded. */
+bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out);
+
+/* print_case - sequence, inputs and both results (either may be NULL). */
+void print_case(FILE *f, const struct dt_seq *q, const struct dt_result *nat,
+		const struct dt_result *soft);
+
+#endif

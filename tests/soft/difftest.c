@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Differential test of the soft machine: random instruction sequences of its ISA list must leave
+ * the same registers, flags, memory and faults as on the CPU this runs on; what they retired must
+ * be what single-stepping saw; and chopping a run into random budgets must change nothing.
+ *
+ * A sequence is a function of its seed alone: `--seed N --count 1` replays one.
+ */
+#include <cpuid.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/soft/compare.h"
+#include "tests/soft/native_side.h"
+#include "tests/soft/soft_side.h"
+#include "vmm/soft/soft.h"
+
+#define STEP_ONE_IN  64u /* single-stepping costs a signal per instruction */
+#define SLICE_ONE_IN 4u
+#define MAX_REPORTS  64u
+
+enum kind { K_STATE, K_COUNT, K_SLICE, K_KINDS };
+
+static const char *const kind_name[K_KINDS] = {
+	"registers, flags, memory and faults equal the native CPU's",
+	"instructions, branches, taken branches, loads and stores equal single-stepping",
+	"random budget slices change neither state nor counts",
+};
+
+static struct {
+	uint64_t seed, count, seconds, min_coverage;
+	unsigned int max_report;
+	bool undefined, shrink, step_all, quiet;
+} opt = {.seed = 1, .count = 100000, .max_report = 5, .shrink = true};
+
+static struct native_side native;
+static struct soft_side whole, sliced;
+static struct kvm_cpuid_entry2 cpuid[GEN_CPUID_LEAVES];
+static bool isa[SEQ_MNEMONICS];
+static struct {
+	uint64_t checked[K_KINDS], failed[K_KINDS];
+	uint64_t ran, insns, faults, hangs;
+	uint64_t generated[SEQ_MNEMONICS], reached[SEQ_MNEMONICS];
+} st;
+
+/*
+ * Not generated although on the list: results that belong to the machine (time stamps), and what
+ * has no meaning for a process (it would enter the host's kernel).
+ */
+static const struct {
+	const char *name, *why;
+} left_out[] = {
+	{"rdtsc", "time stamps differ"},	   {"rdtscp", "time stamps differ"},
+	{"syscall", "enters the host's kernel"},   {"sgdt", "answers for the host's kernel"},
+	{"sidt", "answers for the host's kernel"}, {"sldt", "answers for the host's kernel"},
+	{"str", "answers for the host's kernel"},
+};
+
+static const char *why_left_out(const char *name)
+{
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+		if (!strcmp(left_out[i].name, name))
+			return left_out[i].why;
+	return NULL;
+}
+
+static int add_mnemonic(const char *name, void *arg)
+{
+	for (int m = 0; m < SEQ_MNEMONICS; m++) {
+		const char *z = ZydisMnemonicGetString((ZydisMnemonic)m);
+
+		if (z && !strcmp(z, name)) {
+			isa[m] = !why_left_out(name);
+			return 0;
+		}
+	}
+	fprintf(stderr, "difftest: soft_isa_list() names \"%s\", which Zydis does not know\n",
+		name);
+	return -EINVAL;
+}
+
+static int new_machine(struct soft_side *s)
+{
+	char why[200];
+	int rc;
+
+	soft_side_fini(s);
+	rc = soft_side_init(s, native.shm->pool, cpuid, GEN_CPUID_LEAVES, why, sizeof(why));
+	if (rc)
+		fprintf(stderr, "difftest: %s\n", why);
+	return rc;
+}
+
+static void count_coverage(const struct dt_seq *q, const struct dt_result *nat)
+{
+	uint64_t stop = nat->vector == DT_END ? DT_SLOT : nat->rip - q->c.slot;
+
+	for (unsigned int k = 0; k < q->n; k++) {
+		st.generated[q->insn[k].mnemonic]++;
+		if (q->insn[k].off <= stop)
+			st.reached[q->insn[k].mnemonic]++;
+	}
+	st.insns += q->n;
+}
+
+static bool counts_equal(const struct path_counts *p, const struct soft_counts *c, char *why,
+			 size_t why_len)
+{
+	const struct {
+		const char *name;
+		uint64_t truth, soft;
+		bool known;
+	} t[] = {
+		{"instructions", p->insns, c->ev[VPMU_SOFT_INSTRUCTIONS], true},
+		{"branches", p->branches, c->ev[VPMU_SOFT_BRANCHES], true},
+		{"taken branches", p->taken, c->ev[VPMU_SOFT_BRANCHES_TAKEN], true},
+		{"loads", p->loads, c->ev[VPMU_SOFT_LOADS], p->exact_memory},
+		{"stores", p->stores, c->ev[VPMU_SOFT_STORES], p->exact_memory},
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		if (t[i].known && t[i].truth != t[i].soft) {
+			snprintf(why, why_len, "%s: single-stepped %" PRIu64 ", soft %" PRIu64,
+				 t[i].name, t[i].truth, t[i].soft);
+			return false;
+		}
+	return true;
+}
+
+/* Everything but cycles, which may be charged to another slice, must add up the same. */
+static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
+			 const struct soft_counts *ca, const struct soft_counts *cb,
+			 const struct dt_seq *q, char *why, size_t why_len)
+{
+	if (!results_equal(q, a, b, true, why, why_len))
+		return false;
+	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+		if (ca->ev[e] != cb->ev[e]) {
+			snprintf(why, why_len, "event %d: whole %" PRIu64 ", sliced %" PRIu64, e,
+				 ca->ev[e], cb->ev[e]);
+			return false;
+		}
+	return true;
+}
+
+static struct dt_result r_whole, r_sliced;
+
+/* All checks of one case whose native result is @nat. K_KINDS: nothing wrong. */
+static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
+			    struct soft_side *a, struct soft_side *b, char *why, size_t why_len)
+{
+	struct soft_counts ca, cb;
+	struct path_counts p;
+	bool hang = nat->vector == DT_HANG;
+
+	soft_side_run(a, &q->c, 0, &r_whole, &ca);
+	st.checked[K_STATE]++;
+	if (!results_equal(q, nat, &r_whole, opt.undefined, why, why_len))
+		return K_STATE;
+	if (ca.broken[0]) {
+		snprintf(why, why_len, "%s", ca.broken);
+		return K_COUNT;
+	}
+	if (q->c.step && !hang && path_count(q, nat, &p)) {
+		st.checked[K_COUNT]++;
+		if (!counts_equal(&p, &ca, why, why_len))
+			return K_COUNT;
+	}
+	if (!b || hang)
+		return K_KINDS;
+	soft_side_run(b, &q->c, q->c.seed | 1, &r_sliced, &cb);
+	st.checked[K_SLICE]++;
+	if (cb.broken[0]) {
+		snprintf(why, why_len, "%s", cb.broken);
+		return K_SLICE;
+	}
+	return slices_equal(&r_whole, &r_sliced, &ca, &cb, q, why, why_len) ? K_KINDS : K_SLICE;
+}
+
+/* One case alone on new machines; -1: could not run. */
+static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t why_len)
+{
+	struct soft_side a = {0}, b = {0};
+	int rc = -1;
+
+	native.shm->buf[0].n = 1;
+	native.shm->buf[0].c[0] = q->c;
+	native.shm->buf[0].c[0].step = !q->no_step;
+	if (native_submit(&native, 0) || native_wait(&native, 0, why, why_len))
+		return -1;
+	if (!new_machine(&a) && !new_machine(&b)) {
+		struct dt_seq s = *q;
+
+		s.c.step = !q->no_step;
+		soft_side_load(&a, &q->c, 1);
+		soft_side_load(&b, &q->c, 1);
+		*found = check_case(&s, &native.shm->buf[0].r[0], &a, &b, why, why_len);
+		rc = 0;
+	}
+	soft_side_fini(&a);
+	soft_side_fini(&b);
+	return rc;
+}
+
+/* Replace by NOPs whatever the difference does not need. MOV ECX stays: shift counts hang on it. */
+static void shrink(struct dt_seq *q, enum kind want)
+{
+	bool again = true;
+	char why[200];
+
+	while (again) {
+		again = false;
+		for (unsigned int k = 0; k + 1 < q->n; k++) {
+			struct seq_insn *si = &q->insn[k];
+			const uint8_t *b = q->c.code + si->off;
+			struct dt_seq t = *q;
+			enum kind found;
+
+			if (b[0] == 0xb9 || (b[0] == 0x90 && (si->len == 1 || b[1] == 0x90)))
+				continue;
+			memset(t.c.code + si->off, 0x90, si->len);
+			t.insn[k].raw = false;
+			if (!gen_recheck(&t) || run_alone(&t, &found, why, sizeof(why)) ||
+			    found != want)
+				continue;
+			*q = t;
+			again = true;
+		}
+	}
+}
+
+/* Mismatches are looked into at the end, when the helper has no batch in work. */
+static struct mismatch {
+	struct dt_seq q;
+	enum kind kind;
+	char why[200];
+} mismatch[MAX_REPORTS];
+static unsigned int nr_mismatches;
+
+static void note_mismatch(const struct dt_seq *q, enum kind kind, const char *why)
+{
+	struct mismatch *m = &mismatch[nr_mismatches];
+
+	st.failed[kind]++;
+	if (nr_mismatches == opt.max_report)
+		return;
+	nr_mismatches++;
+	m->q = *q;
+	m->kind = kind;
+	snprintf(m->why, sizeof(m->why), "%s", why);
+}
+
+static void report(const struct mismatch *m)
+{
+	struct dt_seq s = m->q;
+	enum kind found = K_KINDS;
+	char now[200];
+
+	printf("# MISMATCH (%s)\n#  seed %" PRIu64 ": %s\n#  replay: %s --seed %" PRIu64
+	       " --count 1%s\n",
+	       kind_name[m->kind], s.c.seed, m->why, program_invocation_name, s.c.seed,
+	       opt.undefined ? " --undefined" : "");
+	if (opt.shrink && gen_recheck(&s))
+		shrink(&s, m->kind);
+	else
+		s = m->q;
+	if (run_alone(&s, &found, now, sizeof(now)) || found != m->kind) {
+		printf("#  does not happen alone on a new machine; what came before matters\n");
+		print_case(stdout, &m->q, NULL, NULL);
+		return;
+	}
+	printf("#  %s\n", now);
+	print_case(stdout, &s, m->kind == K_SLICE ? &r_whole : &native.shm->buf[0].r[0],
+		   m->kind == K_SLICE ? &r_sliced : &r_whole);
+	fflush(stdout);
+}
+
+struct batch {
+	unsigned int n;
+	struct dt_seq seq[DT_BATCH];
+};
+
+static void make_batch(struct batch *b, uint64_t seed, uint64_t left, unsigned int which)
+{
+	/* A batch ends where the next region of the code area begins. */
+	b->n = (unsigned int)(DT_BATCH - seed % DT_BATCH);
+	if (b->n > left)
+		b->n = (unsigned int)left;
+	for (unsigned int i = 0; i < b->n; i++) {
+		gen_sequence(seed + i, &b->seq[i]);
+		b->seq[i].c.step =
+			(opt.step_all || b->seq[i].c.seed % STEP_ONE_IN == 0) && !b->seq[i].no_step;
+		native.shm->buf[which].c[i] = b->seq[i].c;
+	}
+	native.shm->buf[which].n = b->n;
+}
+
+static int check_batch(const struct batch *b, unsigned int which)
+{
+	const struct dt_result *nat = native.shm->buf[which].r;
+	const struct dt_seq *first = &b->seq[0];
+	bool all_sliced = b->n < 16;
+	char why[200];
+
+	if (!whole.vm.vm || first->c.seed / DT_BATCH % DT_REGIONS == 0) {
+		if (new_machine(&whole) || new_machine(&sliced))
+			return -1;
+	}
+	soft_side_load(&whole, native.shm->buf[which].c, b->n);
+	soft_side_load(&sliced, native.shm->buf[which].c, b->n);
+	for (unsigned int i = 0; i < b->n; i++) {
+		const struct dt_seq *q = &b->seq[i];
+		bool slice = all_sliced || q->c.seed % SLICE_ONE_IN == 0;
+		enum kind k =
+			check_case(q, &nat[i], &whole, slice ? &sliced : NULL, why, sizeof(why));
+
+		count_coverage(q, &nat[i]);
+		st.ran++;
+		st.faults += nat[i].vector >= 0;
+		st.hangs += nat[i].vector == DT_HANG;
+		if (k != K_KINDS)
+			note_mismatch(q, k, why);
+	}
+	return 0;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static bool failed(void)
+{
+	return st.failed[K_STATE] || st.failed[K_COUNT] || st.failed[K_SLICE];
+}
+
+static bool enough(double start, uint64_t next)
+{
+	if (nr_mismatches == opt.max_report)
+		return true;
+	return opt.seconds ? now() - start >= (double)opt.seconds : next >= opt.seed + opt.count;
+}
+
+/* While the helper runs one batch natively, this process makes and checks the others. */
+static int run_all(double start)
+{
+	static struct batch batch[2];
+	uint64_t next = opt.seed;
+	unsigned int which = 0;
+	char why[200];
+
+	make_batch(&batch[0], next, opt.seconds ? UINT64_MAX : opt.count, 0);
+	next += batch[0].n;
+	if (native_submit(&native, 0))
+		return -1;
+	for (;; which ^= 1) {
+		bool more = !enough(start, next);
+
+		if (more) {
+			make_batch(&batch[which ^ 1], next,
+				   opt.seconds ? UINT64_MAX : opt.seed + opt.count - next,
+				   which ^ 1);
+			next += batch[which ^ 1].n;
+		}
+		if (native_wait(&native, which, why, sizeof(why))) {
+			printf("# %s\n", why);
+			return -1;
+		}
+		if (more && native_submit(&native, which ^ 1))
+			return -1;
+		if (check_batch(&batch[which], which))
+			return -1;
+		if (!more)
+			return 0;
+	}
+}
+
+/* Instructions CPL3 cannot execute are on the list too; for those a fault is what is compared. */
+static bool print_coverage(void)
+{
+	bool ok = true;
+	unsigned int total = 0, low = 0;
+
+	for (int m = 0; m < SEQ_MNEMONICS; m++) {
+		if (!isa[m])
+			continue;
+		total++;
+		if (st.reached[m] < opt.min_coverage) {
+			low++;
+			ok = false;
+		}
+		if (!opt.quiet || st.reached[m] < opt.min_coverage)
+			printf("# %-12s generated %9" PRIu64 " reached %9" PRIu64 "%s\n",
+			       ZydisMnemonicGetString((ZydisMnemonic)m), st.generated[m],
+			       st.reached[m], st.reached[m] < opt.min_coverage ? " <- low" : "");
+	}
+	printf("# %u mnemonics, %u reached less than %" PRIu64 " times\n", total, low,
+	       opt.min_coverage);
+	return ok;
+}
+
+static int print_left_out(const char *name, void *arg)
+{
+	const char *why = why_left_out(name);
+
+	if (why)
+		printf("# not generated: %s (%s)\n", name, why);
+	return 0;
+}
+
+static int parse(int argc, char **argv)
+{
+	static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+						{"count", required_argument, NULL, 'n'},
+						{"time", required_argument, NULL, 't'},
+						{"coverage", required_argument, NULL, 'c'},
+						{"max-report", required_argument, NULL, 'm'},
+						{"undefined", no_argument, NULL, 'u'},
+						{"no-shrink", no_argument, NULL, 'S'},
+						{"step-all", no_argument, NULL, 'a'},
+						{"quiet", no_argument, NULL, 'q'},
+						{0}};
+	int o;
+
+	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		uint64_t v = optarg ? strtoull(optarg, NULL, 0) : 0;
+
+		switch (o) {
+		case 's':
+			opt.seed = v;
+			break;
+		case 'n':
+			opt.count = v;
+			break;
+		case 't':
+			opt.seconds = v;
+			break;
+		case 'c':
+			opt.min_coverage = v;
+			break;
+		case 'm':
+			opt.max_report = (unsigned int)v;
+			break;
+		case 'u':
+			opt.undefined = true;
+			break;
+		case 'S':
+			opt.shrink = false;
+			break;
+		case 'a':
+			opt.step_all = true;
+			break;
+		case 'q':
+			opt.quiet = true;
+			break;
+		default:
+			fprintf(stderr,
+				"usage: %s [--seed N] [--count N | --time SECONDS] [--coverage N]\n"
+				"  [--max-report N] [--undefined] [--no-shrink] [--step-all] "
+				"[--quiet]\n",
+				argv[0]);
+			return -1;
+		}
+	}
+	if (opt.max_report < 1 || opt.max_report > MAX_REPORTS || !opt.count) {
+		fprintf(stderr, "difftest: --max-report is 1..%u, --count at least 1\n",
+			MAX_REPORTS);
+		return -1;
+	}
+	return 0;
+}
+
+/* The CPU must have what the list assumes; TZCNT on an old one silently is BSF. */
+static const char *host_lacks(void)
+{
+	unsigned int a, b, c, d;
+
+	if (!(getauxval(AT_HWCAP2) & 2))
+		return "user-space FSGSBASE";
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_BMI))
+		return "BMI1 (TZCNT)";
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_POPCNT) || !(c & bit_MOVBE))
+		return "POPCNT or MOVBE";
+	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT) || !(c & bit_LAHF_LM))
+		return "LZCNT or LAHF";
+	return NULL;
+}
+
+static int setup(void)
+{
+	char path[4096];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
+
+	if (soft_isa_list(add_mnemonic, NULL))
+		return -1;
+	gen_init(isa);
+	for (uint32_t i = 0; i < GEN_CPUID_LEAVES; i++) {
+		cpuid[i].function = GEN_CPUID_FIRST + i;
+		if (!__get_cpuid(cpuid[i].function, &cpuid[i].eax, &cpuid[i].ebx, &cpuid[i].ecx,
+				 &cpuid[i].edx))
+			isa[ZYDIS_MNEMONIC_CPUID] = false;
+	}
+	if (len < 0)
+		return -1;
+	path[len] = 0;
+	strcat(path, "-native");
+	if (native_start(&native, path)) {
+		fprintf(stderr, "difftest: cannot start %s\n", path);
+		return -1;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *lacks = host_lacks();
+	double start = now();
+	bool covered;
+	int rc;
+
+	if (parse(argc, argv))
+		return 2;
+	if (lacks) {
+		printf("1..0 # SKIP this CPU has no %s\n", lacks);
+		return 77;
+	}
+	if (setup())
+		return 1;
+	rc = run_all(start);
+	for (unsigned int i = 0; i < nr_mismatches && !rc; i++)
+		report(&mismatch[i]);
+	covered = print_coverage();
+	soft_isa_list(print_left_out, NULL);
+	printf("# %" PRIu64 " sequences from seed %" PRIu64 ", %" PRIu64 " instructions, %" PRIu64
+	       " faults, %" PRIu64 " endless, %.1f s, %.0f sequences/s\n",
+	       st.ran, opt.seed, st.insns, st.faults, st.hangs, now() - start,
+	       (double)st.ran / (now() - start));
+	for (int k = 0; k < K_KINDS; k++)
+		printf("%s %d - %s (%" PRIu64 " checked, %" PRIu64 " failed)\n",
+		       st.failed[k] || rc ? "not ok" : "ok", k + 1, kind_name[k], st.checked[k],
+		       st.failed[k]);
+	printf("%s %d - every mnemonic reached at least %" PRIu64 " times\n",
+	       covered ? "ok" : "not ok", K_KINDS + 1, opt.min_coverage);
+	printf("1..%d\n", K_KINDS + 1);
+	soft_side_fini(&whole);
+	soft_side_fini(&sliced);
+	native_stop(&native);
+	return rc || failed() || !covered;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the manuals say about one decoded instruction that a comparison or a count needs. Written
+ * from the SDM's instruction pages and Zydis's operand tables; shares nothing with the soft
+ * machine.
+ */
+#ifndef TESTS_SOFT_FACTS_H
+#define TESTS_SOFT_FACTS_H
+
+#include <Zydis/Zydis.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct insn {
+	ZydisDecodedInstruction i;
+	ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+/* insn_decode - the 64-bit instruction at @code; false when there is none in @len bytes. */
+bool insn_decode(const void *code, size_t len, struct insn *in);
+
+/*
+ * insn_undefined_flags - which of DT_STATUS are undefined after @in, given which were before.
+ * @count: the value of CL when it is known, else -1; only shifts and rotates by CL look at it.
+ */
+uint32_t insn_undefined_flags(const struct insn *in, uint32_t before, int count);
+
+/* insn_reads_flags - the DT_STATUS bits whose value decides what @in does. */
+uint32_t insn_reads_flags(const struct insn *in);
+
+/* insn_undefined_result - its destination is undefined (SHLD by more than 16, BSWAP r16). */
+bool insn_undefined_result(const struct insn *in, int count);
+
+/* insn_count - a shift's immediate count, @cl when it counts by CL, 1 for the short form. */
+int insn_count(const struct insn *in, int cl);
+
+/* Counting: SDM vol. 3 ch. 20 "instruction retired" events. */
+bool insn_is_branch(const struct insn *in);
+bool insn_is_rep_string(const struct insn *in);
+bool insn_loads(const struct insn *in);
+bool insn_stores(const struct insn *in);
+
+/* insn_text - disassembly into @buf. */
+void insn_text(const struct insn *in, uint64_t rip, char *buf, size_t len);
+
+#endif

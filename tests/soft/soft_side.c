@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Soft side of the differential test, see soft_side.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/soft/soft_side.h"
+
+#define RAM_BYTES  0x800000u
+#define MAX_INSNS  20000u /* no sequence that ends executes as many */
+#define RESERVED_1 2u	  /* RFLAGS bit 1 */
+
+static int map(struct soft_side *s, uint32_t va, size_t bytes, uint64_t bits, uint64_t *pa)
+{
+	*pa = svm_alloc(&s->vm, bytes);
+	return *pa ? svm_map(&s->vm, va, *pa, bytes, bits) : -ENOMEM;
+}
+
+int soft_side_init(struct soft_side *s, const uint8_t *pool, const struct kvm_cpuid_entry2 *cpuid,
+		   size_t n, char *why, size_t why_len)
+{
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	s->pool = pool;
+	rc = svm_create(&s->vm, RAM_BYTES, 1, why, why_len);
+	if (rc)
+		return rc;
+	rc = map(s, DT_CODE, DT_CODE_BYTES, SVM_U | SVM_W, &s->code);
+	if (!rc)
+		rc = map(s, DT_EDGE, 0x1000, SVM_U | SVM_W, &s->edge);
+	if (!rc)
+		rc = map(s, DT_DATA, DT_DATA_BYTES, SVM_U | SVM_W | SVM_NX, &s->data);
+	if (!rc)
+		rc = map(s, DT_RO, 0x1000, SVM_U | SVM_NX, &s->ro);
+	if (!rc)
+		rc = map(s, DT_STACK, DT_STACK_BYTES, SVM_U | SVM_W | SVM_NX, &s->stack);
+	if (!rc)
+		rc = map(s, DT_EXIT, 0x1000, SVM_U, &s->exit);
+	if (!rc)
+		rc = vmm_soft_ops.set_cpuid(s->vm.vcpu[0], cpuid, n);
+	if (rc) {
+		snprintf(why, why_len, "soft side: %s", strerror(-rc));
+		return rc;
+	}
+	memcpy(s->vm.ram + s->ro, pool, 0x1000);
+	s->vm.ram[s->exit] = 0xf4; /* HLT in CPL3: #GP, which ends the case */
+	vmm_soft_ops.set_tally(s->vm.vcpu[0], &s->tally);
+	return 0;
+}
+
+void soft_side_fini(struct soft_side *s)
+{
+	svm_destroy(&s->vm);
+}
+
+void soft_side_load(struct soft_side *s, const struct dt_case *c, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		memcpy(s->vm.ram + s->code + (c[i].slot - DT_CODE), c[i].code, DT_SLOT);
+}
+
+static void regs_in(const struct dt_case *c, struct kvm_regs *k)
+{
+	const uint64_t *r = c->regs;
+
+	*k = (struct kvm_regs){
+		.rax = r[DT_RAX],
+		.rcx = r[DT_RCX],
+		.rdx = r[DT_RDX],
+		.rbx = r[DT_RBX],
+		.rsp = r[DT_RSP],
+		.rbp = r[DT_RBP],
+		.rsi = r[DT_RSI],
+		.rdi = r[DT_RDI],
+		.r8 = r[DT_R8],
+		.r9 = r[DT_R9],
+		.r10 = r[DT_R10],
+		.r11 = r[DT_R11],
+		.r12 = r[DT_R12],
+		.r13 = r[DT_R13],
+		.r14 = r[DT_R14],
+		.r15 = r[DT_R15],
+		.rip = c->rip,
+		.rflags = c->rflags | RESERVED_1,
+	};
+}
+
+static void regs_out(const struct kvm_regs *k, uint64_t *r)
+{
+	const uint64_t v[DT_NREGS] = {k->rax, k->rcx, k->rdx, k->rbx, k->rsp, k->rbp,
+				      k->rsi, k->rdi, k->r8,  k->r9,  k->r10, k->r11,
+				      k->r12, k->r13, k->r14, k->r15};
+
+	memcpy(r, v, sizeof(v));
+}
+
+static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
+		      struct soft_counts *counts)
+{
+	uint64_t rng = slices, left = MAX_INSNS;
+
+	do {
+		memset(run, 0, sizeof(*run));
+		run->budget = slices ? 1 + dt_below(&rng, dt_below(&rng, 4) ? 4 : 40) : left;
+		if (run->budget > left)
+			run->budget = left;
+		int rc = vmm_soft_ops.run(s->vm.vcpu[0], run);
+
+		if (rc)
+			return rc;
+		counts->retired += run->retired;
+		if (run->retired > run->budget)
+			snprintf(counts->broken, sizeof(counts->broken),
+				 "retired %llu of a budget of %llu",
+				 (unsigned long long)run->retired, (unsigned long long)run->budget);
+		if (run->exit == VMM_EXIT_BUDGET && run->retired != run->budget)
+			snprintf(counts->broken, sizeof(counts->broken),
+				 "budget exit after %llu of %llu", (unsigned long long)run->retired,
+				 (unsigned long long)run->budget);
+		left -= run->retired < left ? run->retired : left;
+	} while (run->exit == VMM_EXIT_BUDGET && left);
+	return 0;
+}
+
+static void fill_result(struct soft_side *s, const struct vmm_run *run, struct dt_result *r)
+{
+	struct svm_stop stop;
+	int rc = svm_stopped(&s->vm, 0, run->exit, &stop);
+
+	if (rc) {
+		snprintf(r->msg, sizeof(r->msg), "reading the state back: %s", strerror(-rc));
+		return;
+	}
+	r->vector = stop.vector;
+	r->error = stop.error;
+	r->cr2 = stop.cr2;
+	r->rip = stop.rip;
+	r->rflags = stop.rflags;
+	r->cs = stop.cs;
+	r->ss = stop.ss;
+	regs_out(&stop.regs, r->regs);
+	if (stop.vector < 0) {
+		r->vector = run->exit == VMM_EXIT_BUDGET ? DT_HANG : DT_OTHER;
+		if (run->exit == VMM_EXIT_ERROR)
+			snprintf(r->msg, sizeof(r->msg), "engine error: %.140s", run->u.error.msg);
+		else
+			snprintf(r->msg, sizeof(r->msg), "exit %d", run->exit);
+	} else if (stop.vector == 13 && stop.rip == DT_EXIT) {
+		r->vector = DT_END;
+		r->error = 0;
+		r->rflags &= ~(uint64_t)DT_RF; /* the image of the #GP that ends the case */
+	}
+}
+
+void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices,
+		   struct dt_result *r, struct soft_counts *counts)
+{
+	const uint64_t slot = s->code + (c->slot - DT_CODE);
+	struct vpmu_soft_tally before = s->tally;
+	uint64_t all = 0;
+	struct kvm_regs k;
+	struct vmm_run run;
+	int rc;
+
+	memset(counts, 0, sizeof(*counts));
+	r->vector = DT_OTHER;
+	r->msg[0] = 0;
+	memcpy(s->vm.ram + s->data, s->pool + c->data_pool, DT_DATA_BYTES);
+	memcpy(s->vm.ram + s->stack, s->pool + c->stack_pool, DT_STACK_BYTES);
+	regs_in(c, &k);
+	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
+	if (!rc)
+		rc = run_slices(s, slices, &run, counts);
+	if (rc)
+		snprintf(r->msg, sizeof(r->msg), "engine: %s", strerror(-rc));
+	else
+		fill_result(s, &run, r);
+	memcpy(r->code, s->vm.ram + slot, DT_SLOT);
+	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
+	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);
+	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+		counts->ev[e] = s->tally.ev[VPMU_SOFT_USR][e] - before.ev[VPMU_SOFT_USR][e];
+	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+		all += s->tally.ev[m][VPMU_SOFT_INSTRUCTIONS] -
+		       before.ev[m][VPMU_SOFT_INSTRUCTIONS];
+	if (all != counts->retired && !counts->broken[0])
+		snprintf(counts->broken, sizeof(counts->broken),
+			 "tallies have %llu instructions, retired says %llu",
+			 (unsigned long long)all, (unsigned long long)counts->retired);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Soft side of the differential test: cases run on the soft machine through vmm/engine.h. */
+#ifndef TESTS_SOFT_SOFT_SIDE_H
+#define TESTS_SOFT_SOFT_SIDE_H
+
+#include "tests/soft/dt.h"
+#include "tests/soft/svm.h"
+
+struct soft_side {
+	struct svm vm;
+	const uint8_t *pool;
+	uint64_t code, edge, data, ro, stack, exit; /* guest-physical */
+	struct vpmu_soft_tally tally;
+};
+
+/* What one run added to the tally in CPL3, and whether the engine kept its promises doing so. */
+struct soft_counts {
+	uint64_t ev[VPMU_SOFT_EVENTS];
+	uint64_t retired;
+	char broken[120]; /* empty, or the promise broken */
+};
+
+/* soft_side_init - a fresh machine. @cpuid: @n entries the guest sees. 0 or -errno, @why. */
+int soft_side_init(struct soft_side *s, const uint8_t *pool, const struct kvm_cpuid_entry2 *cpuid,
+		   size_t n, char *why, size_t why_len);
+void soft_side_fini(struct soft_side *s);
+
+/*
+ * soft_side_load - put the code of @n cases into their slots; none of their pages may have run.
+ * soft_side_run - run one; @slices: 0 = in one go, else a seed of random budgets.
+ */
+void soft_side_load(struct soft_side *s, const struct dt_case *c, unsigned int n);
+void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices,
+		   struct dt_result *r, struct soft_counts *counts);
+
+#endif

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Counting truth by PTRACE_SINGLESTEP, see truth.h. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/soft/facts.h"
+#include "tests/soft/truth.h"
+
+typedef uint64_t any_fn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+/* From the child's SIGSTOP to the function's entry: libc's way out of raise(), and our call. */
+#define MAX_LEAD_IN 20000
+
+static int step(pid_t pid, struct user_regs_struct *r)
+{
+	int status;
+
+	if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL))
+		return -errno;
+	if (waitpid(pid, &status, 0) != pid)
+		return -errno;
+	if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) {
+		fprintf(stderr, "truth: the function died of %s %d\n",
+			WIFSTOPPED(status) ? "signal" : "status",
+			WIFSTOPPED(status) ? WSTOPSIG(status) : status);
+		return -EINTR;
+	}
+	return ptrace(PTRACE_GETREGS, pid, NULL, r) ? -errno : 0;
+}
+
+/* The child is a fork: its code is at the same addresses as here, but may be read anywhere. */
+static int decode_at(pid_t pid, uint64_t rip, struct insn *in)
+{
+	uint8_t code[15];
+	struct iovec here = {code, sizeof(code)}, there = {(void *)(uintptr_t)rip, sizeof(code)};
+	ssize_t n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+
+	if (n < 0) {
+		/* The last instruction before an unmapped page. */
+		there.iov_len = here.iov_len = 4096 - (rip & 4095);
+		if (there.iov_len > sizeof(code))
+			return -errno;
+		n = process_vm_readv(pid, &here, 1, &there, 1, 0);
+		if (n < 0)
+			return -errno;
+	}
+	return insn_decode(code, (size_t)n, in) ? 0 : -ENOEXEC;
+}
+
+static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *out)
+{
+	uint64_t entry_rsp = r->rsp;
+	bool in_string = false; /* amid the iterations of a rep string instruction */
+
+	for (;;) {
+		uint64_t rip = r->rip, rcx = r->rcx;
+		struct insn in;
+		bool string, idle;
+		int rc = decode_at(pid, rip, &in);
+
+		if (rc)
+			return rc;
+		string = insn_is_rep_string(&in);
+		if (string && in.i.address_width == 32)
+			rcx = (uint32_t)rcx;
+		idle = string && !in_string && rcx == 0;
+		rc = step(pid, r);
+		if (rc)
+			return rc;
+		/* One trap per iteration, but one instruction: it retires when RIP moves on. */
+		in_string = string && r->rip == rip;
+		if (in_string)
+			continue;
+		out->insns++;
+		out->loads += insn_loads(&in) && !idle;
+		out->stores += insn_stores(&in) && !idle;
+		if (insn_is_branch(&in)) {
+			out->branches++;
+			out->taken += in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
+				      r->rip != rip + in.i.length;
+		}
+		if (in.i.meta.category == ZYDIS_CATEGORY_RET && r->rsp > entry_rsp) {
+			out->ret = r->rax;
+			return 0;
+		}
+	}
+}
+
+static int trace(pid_t pid, uint64_t entry, struct truth *out)
+{
+	struct user_regs_struct r;
+	int status, rc;
+
+	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+		return -EPERM;
+	if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(uintptr_t)PTRACE_O_EXITKILL))
+		return -errno;
+	for (int i = 0; i < MAX_LEAD_IN; i++) {
+		rc = step(pid, &r);
+		if (rc)
+			return rc;
+		if (r.rip == entry)
+			return count_to_return(pid, &r, out);
+	}
+	return -EINTR;
+}
+
+int truth_call(const void *fn, const uint64_t args[6], struct truth *out)
+{
+	any_fn *f = (any_fn *)(uintptr_t)fn;
+	pid_t pid;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+			_exit(1);
+		raise(SIGSTOP);
+		f(args[0], args[1], args[2], args[3], args[4], args[5]);
+		_exit(0);
+	}
+	rc = trace(pid, (uint64_t)(uintptr_t)fn, out);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return rc;
+}
+
+int truth_count(void (*fn)(void *), void *arg, struct truth *out)
+{
+	const uint64_t args[6] = {(uint64_t)(uintptr_t)arg};
+
+	return truth_call((const void *)(uintptr_t)fn, args, out);
+}
