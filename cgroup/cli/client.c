@@ -80,10 +80,21 @@ static struct client *client_new(int fd, const char *path)
 	return c;
 }
 
-struct client *client_open(const struct cli *cli, bool quiet)
+static const char *named_path(const struct cli *cli)
 {
 	const char *env = getenv("VPMU_SOCKET");
-	const char *path = cli->socket ? cli->socket : env && *env ? env : NULL;
+
+	return cli->socket ? cli->socket : env && *env ? env : NULL;
+}
+
+bool client_named(const struct cli *cli)
+{
+	return named_path(cli) != NULL;
+}
+
+struct client *client_open(const struct cli *cli, bool quiet)
+{
+	const char *path = named_path(cli);
 	char place[PLACES_MAX][108], tried[PLACES_MAX * 128] = "";
 	size_t n = path ? 1 : usual_places(place), len = 0;
 

@@ -10,6 +10,8 @@ struct client;
 /* client_open - connect to cli->socket, $VPMU_SOCKET or the first of the usual places that
  * answers. NULL: said on stderr which were tried and how to start a server (@quiet: not said). */
 struct client *client_open(const struct cli *cli, bool quiet);
+/* client_named - whether -S or $VPMU_SOCKET says which server is meant. */
+bool client_named(const struct cli *cli);
 void client_close(struct client *c);
 
 /* client_fd - readable when the server went away. */

@@ -248,11 +248,12 @@ int cmd_events(struct cli *cli, int argc, char **argv)
 			       "server's host counts it, no where it does not, ? where nobody "
 			       "knows: no server runs, or no counter was there yet. Names of "
 			       "libpfm4 (skl::UOPS_RETIRED:ALL) and rHEX are accepted as well.");
-	struct client *c = client_open(cli, cli->socket == NULL);
+	bool named = client_named(cli);
+	struct client *c = client_open(cli, !named);
 	json_t *answer = NULL, *rows;
 	int ret = 1;
 
-	if (!c && cli->socket)
+	if (!c && named)
 		return 1;
 	if (c) {
 		answer = client_simple(c, "events");
@@ -393,11 +394,12 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 	bool json = parse_json(cli, argc, argv,
 			       "What the server's host can count, and why not. Without a server: "
 			       "what perf events count for this user here.");
-	struct client *c = client_open(cli, cli->socket == NULL);
+	bool named = client_named(cli);
+	struct client *c = client_open(cli, !named);
 	json_t *answer = NULL, *rows = NULL;
 	int ret = 1;
 
-	if (!c && cli->socket)
+	if (!c && named)
 		return 1;
 	if (c) {
 		answer = client_simple(c, "check");
