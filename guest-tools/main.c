@@ -62,7 +62,7 @@ static int help_main(const struct guest_info *info, const char *args)
 		return TOOL_OK;
 	out("Guest arguments: COMMAND [ARGUMENTS]\n");
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		out("  %-8s %-50s %s\n", commands[i].name, commands[i].args, commands[i].desc);
+		out("  %-8s %-57s %s\n", commands[i].name, commands[i].args, commands[i].desc);
 	out("Workloads:\n");
 	for (size_t i = 0; i < nr_workloads; i++)
 		out("  %-8s %s (%s, default %lu)\n", workloads[i].name, workloads[i].desc,

@@ -216,6 +216,7 @@ trap_stubs:
 	.endr
 
 trap_common:
+	cld
 	pushq	%r15
 	pushq	%r14
 	pushq	%r13

@@ -85,11 +85,23 @@ workload_fn workload_syscalls;
 #define WORKLOAD_OVERHEAD_LOADS_U    0
 #define WORKLOAD_OVERHEAD_STORES_U   1 /* the return address */
 
-/* Likewise what @call executes in CPL3, once: MOV, SYSCALL, RET of sys_null_call (user.S). */
+/* In CPL0, on the soft machine: from behind the enabling WRMSR to the disabling one. */
+#define WORKLOAD_OVERHEAD_INSNS_K    13
+#define WORKLOAD_OVERHEAD_BRANCHES_K 3
+#define WORKLOAD_OVERHEAD_TAKEN_K    2
+#define WORKLOAD_OVERHEAD_LOADS_K    2
+#define WORKLOAD_OVERHEAD_STORES_K   0
+
+/* What one @call executes in CPL3: MOV, SYSCALL, RET of sys_null_call (user.S); and in CPL0. */
 #define WORKLOAD_CALL_INSNS_U	 3
 #define WORKLOAD_CALL_BRANCHES_U 2
 #define WORKLOAD_CALL_TAKEN_U	 2
 #define WORKLOAD_CALL_LOADS_U	 1
 #define WORKLOAD_CALL_STORES_U	 0
+#define WORKLOAD_CALL_INSNS_K	 6
+#define WORKLOAD_CALL_BRANCHES_K 3
+#define WORKLOAD_CALL_TAKEN_K	 2
+#define WORKLOAD_CALL_LOADS_K	 0
+#define WORKLOAD_CALL_STORES_K	 0
 
 #endif

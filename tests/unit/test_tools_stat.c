@@ -316,7 +316,7 @@ Test(pmu, assignment)
 		{__LINE__, PMU_INTEL, 2, 0, 0, "instructions,cycles,ref-cycles,loads",
 		 "g0 g1 x - "},
 		{__LINE__, PMU_INTEL, 4, 3, 0x67, "instructions,cycles,ref-cycles,branches,loads",
-		 "x x x x g0 "},
+		 "x x f2 x g0 "},
 		{__LINE__, PMU_INTEL, 4, 1, 0, "cycles,instructions:u,instructions:k", "g0 f0 g1 "},
 		{__LINE__, PMU_NONE, 4, 3, 0, "cycles,loads", "x x "},
 	};
