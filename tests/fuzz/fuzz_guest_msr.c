@@ -52,20 +52,26 @@ static struct bed *bed_of(bool big)
 		}                                                                                  \
 	} while (0)
 
-/* The registers PMUs have, so that most numbers hit; a raw 32-bit one now and then. */
+/* The registers PMUs have, so that most numbers hit; busy ones twice. */
+static const struct {
+	uint32_t base, count;
+} areas[] = {
+	{0xc1, 16},	 {0x186, 16},	  {0x309, 8},	    {0x38d, 8},
+	{0x4c1, 16},	 {0x1d9, 1},	  {0x345, 1},	    {VPMU_PV_MSR_BASE, 84},
+	{0xc0000300, 4}, {0xc0010000, 8}, {0xc0010200, 34}, {0x38f, 3},
+	{0xc0000301, 2}, {0x186, 4},	  {0xc0010200, 8},  {0x390, 2},
+};
+
+#define NR_AREAS (sizeof(areas) / sizeof(areas[0]))
+
+/* One of them, or any 32-bit number now and then. */
 static uint32_t some_msr(struct in *in)
 {
-	static const struct {
-		uint32_t base, count;
-	} area[] = {{0xc1, 16},	     {0x186, 16},     {0x309, 8},	{0x38d, 8},
-		    {0x4c1, 16},     {0x1d9, 1},      {0x345, 1},	{VPMU_PV_MSR_BASE, 84},
-		    {0xc0000300, 4}, {0xc0010000, 8}, {0xc0010200, 34}, {0x38f, 1},
-		    {0xc0000301, 1}, {0x186, 4},      {0xc0010200, 8}};
 	uint8_t a = (uint8_t)take(in, 1);
 
 	if (a >= 15 * 16)
 		return (uint32_t)take(in, 4);
-	return area[a % 15].base + (uint32_t)take(in, 1) % area[a % 15].count;
+	return areas[a % NR_AREAS].base + (uint32_t)take(in, 1) % areas[a % NR_AREAS].count;
 }
 
 static uint64_t some_value(struct in *in)
@@ -81,8 +87,10 @@ static uint64_t some_value(struct in *in)
 		return (1ULL << 48) - 1 - take(in, 2);
 	case 3: /* an event select that counts */
 		return take(in, 2) | 1u << 22 | (uint64_t)(how >> 3 & 3) << 16;
-	case 4:
-		return take(in, 1) | take(in, 1) << 32;
+	case 4: /* bits of the global registers: counters, or one of 58 to 63 */
+		if (how & 0x80)
+			return 1ULL << (58 + take(in, 1) % 6);
+		return take(in, 1) | (take(in, 1) & 15) << 32;
 	default:
 		return take(in, 4);
 	}
@@ -146,6 +154,34 @@ static void check_times(struct bed *b, const struct plain *p)
 		CHECK(!vpmu_guest_rdmsr(b->g, msr + 1, &run), "no running time");
 		CHECK(run <= en, "counter %u ran longer than it was on", c);
 	}
+}
+
+/* Whatever happened, in the end every register says what it should. */
+static void check_all(struct bed *b, const struct plain *p, bool big)
+{
+	for (unsigned int a = 0; a < NR_AREAS; a++) {
+		for (uint32_t i = 0; i < areas[a].count; i++)
+			check_rd(b, p, areas[a].base + i, big);
+	}
+}
+
+/* A guest that counts already: every counter on, so that what follows shows in the counts. */
+static void prelude(struct bed *b, struct plain *p, bool big)
+{
+	static const uint32_t intel[] = {0xc0, 0xc4, 0x3c, 0x20c4, 0x81d0, 0x82d0, 0xc0, 0xc4};
+	static const uint32_t amd[] = {0xc0, 0xc2, 0x76, 0xc4, 0x129, 0x229, 0xc0, 0xc2};
+	bool is_amd = p->s->kind == AMD;
+
+	bed_enter(b, 0);
+	p->placed = true;
+	for (uint32_t i = 0; i < p->s->gp; i++)
+		check_wr(b, p, is_amd ? 0xc0010200 + 2 * i : 0x186 + i,
+			 (is_amd ? amd : intel)[i % 8] | (1 + i % 3) << 16 | 1u << 22, big);
+	if (!is_amd) {
+		check_wr(b, p, 0x38d, 0x3333 & ((1u << 4 * p->s->fixed) - 1), big);
+		check_wr(b, p, 0x38f, gmask(p), big);
+	}
+	plain_look(p, 0);
 }
 
 static int conserved(const struct vpmu_conservation *c, void *arg)
@@ -261,11 +297,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct in in = {data, data + size};
 	unsigned int shape = (unsigned int)take(&in, 1);
-	bool big = shape & 0x80;
+	bool big = shape & 0x80, busy;
 	struct bed *b = bed_of(big);
 	struct plain p = {0};
 
-	shape = (shape & 0x7f) % (NR_SHAPES + 1);
+	busy = shape & 0x40;
+	shape = (shape & 0x3f) % (NR_SHAPES + 1);
 	if (shape == NR_SHAPES) {
 		fuzz_none(&in);
 		return 0;
@@ -273,8 +310,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p.s = &shapes[shape];
 	plain_reset(&p);
 	BED_MUST(!bed_vcpu(b, &p.s->cfg));
+	if (busy)
+		prelude(b, &p, big);
 	while (in.p < in.end)
 		step(&in, b, &p, big);
+	check_all(b, &p, big);
 	check_times(b, &p);
 	vpmu_host_conservation(b->host, conserved, NULL);
 	bed_vcpu_fini(b);
