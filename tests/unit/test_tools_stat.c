@@ -208,8 +208,9 @@ Test(stat, table)
 	cr_expect(has("\n Performance counter stats for 'sieve 1000' (vcpu 3):\n\n"), "%s", output);
 	cr_expect(has("         2,469,134      instructions "), "%s", output);
 	cr_expect(has("(50.00%)\n"), "%s", output);
-	cr_expect(has("             4,068      cycles:u                  # modelled     (25.00%)\n"),
-		  "%s", output);
+	cr_expect(
+		has("             4,068      cycles:u                  # modelled     (25.00%)\n"),
+		"%s", output);
 	cr_expect(has("             1,018      ref-cycles                # tsc\n"), "%s", output);
 	cr_expect(has("     <not counted>      loads\n"), "%s", output);
 	cr_expect(has("   <not supported>      stores\n"), "%s", output);
