@@ -15,11 +15,6 @@
 
 #include "vpmu/event_priv.h"
 
-/* Intel pseudo encodings of perf's for fixed counters without a GP event (kernel
- * arch/x86/events/intel/core.c, the FIXED_EVENT_CONSTRAINT lists): event 0, umask n + 1. */
-#define PSEUDO_REF_CYCLES 0x0300
-#define PSEUDO_SLOTS	  0x0400
-
 static enum vpmu_space cpu_space(void)
 {
 #ifdef __x86_64__

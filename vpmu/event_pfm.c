@@ -24,10 +24,6 @@
 #define SEL_IN_TX      (3ULL << 32) /* Intel */
 #define SEL_HOST_GUEST (3ULL << 40) /* AMD HostOnly, GuestOnly */
 
-/* libpfm's encodings of Intel fixed-counter events; perf has the same. */
-#define PSEUDO_REF_CYCLES 0x0300
-#define PSEUDO_SLOTS	  0x0400
-
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int init_rc;

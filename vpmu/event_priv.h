@@ -24,6 +24,11 @@
 #define EVTSEL_COUNTED	    0xff84ffffULL /* the bits that say what is counted */
 #define EVTSEL_AMD_EVENT_HI (0xfULL << 32)
 
+/* Pseudo encodings of perf's, and libpfm's, for Intel fixed counters without an event select: event
+ * 0, umask n + 1 (kernel arch/x86/events/intel/core.c, the FIXED_EVENT_CONSTRAINT lists). */
+#define PSEUDO_REF_CYCLES 0x0300
+#define PSEUDO_SLOTS	  0x0400
+
 /* Bits of a raw config of @space that a key can hold. */
 uint64_t vpmu_raw_config_mask(enum vpmu_space space);
 
