@@ -33,38 +33,38 @@ typedef uint64_t vpmu_key_t;
 
 enum vpmu_space {
 	VPMU_SPACE_GENERIC = 1, /* enum vpmu_generic: the same meaning on every host PMU */
-	VPMU_SPACE_INTEL = 2,   /* raw, Intel SDM vol. 3 ch. 20 IA32_PERFEVTSELx layout */
-	VPMU_SPACE_AMD = 3,     /* raw, AMD APM vol. 2 ch. 13 PerfEvtSeln layout */
+	VPMU_SPACE_INTEL = 2,	/* raw, Intel SDM vol. 3 ch. 20 IA32_PERFEVTSELx layout */
+	VPMU_SPACE_AMD = 3,	/* raw, AMD APM vol. 2 ch. 13 PerfEvtSeln layout */
 	VPMU_SPACE_SOFTWARE = 4 /* enum perf_sw_ids of linux/perf_event.h. The kernel counts these
 				 * for a thread in guest and host alike: always GUEST | HOST, and
 				 * USR | OS together except for faults */
 };
 
-#define VPMU_KEY_EVENT_MASK 0xffffULL
+#define VPMU_KEY_EVENT_MASK  0xffffULL
 #define VPMU_KEY_UMASK_SHIFT 16
 #define VPMU_KEY_CMASK_SHIFT 24
-#define VPMU_KEY_INV (1ULL << 32)
-#define VPMU_KEY_EDGE (1ULL << 33)
-#define VPMU_KEY_USR (1ULL << 34)
-#define VPMU_KEY_OS (1ULL << 35)
-#define VPMU_KEY_GUEST (1ULL << 36)
-#define VPMU_KEY_HOST (1ULL << 37)
+#define VPMU_KEY_INV	     (1ULL << 32)
+#define VPMU_KEY_EDGE	     (1ULL << 33)
+#define VPMU_KEY_USR	     (1ULL << 34)
+#define VPMU_KEY_OS	     (1ULL << 35)
+#define VPMU_KEY_GUEST	     (1ULL << 36)
+#define VPMU_KEY_HOST	     (1ULL << 37)
 #define VPMU_KEY_SPACE_SHIFT 40
-#define VPMU_KEY_VALID_MASK 0x0f3fffffffffULL
+#define VPMU_KEY_VALID_MASK  0x0f3fffffffffULL
 
 enum vpmu_generic {
-	VPMU_EV_CYCLES = 0,      /* unhalted core cycles; Intel 3C/00, fixed 1; AMD 76/00 */
-	VPMU_EV_INSTRUCTIONS,    /* retired instructions; Intel C0/00, fixed 0; AMD C0/00 */
-	VPMU_EV_REF_CYCLES,      /* unhalted cycles at TSC rate; Intel fixed 2; AMD 120/01 */
-	VPMU_EV_BRANCHES,        /* retired branches; Intel C4/00; AMD C2/00 */
-	VPMU_EV_BRANCHES_TAKEN,  /* retired taken branches; Intel C4/20; AMD C4/00 */
-	VPMU_EV_LOADS,           /* retired instructions that load; Intel D0/81; AMD 29/01 */
-	VPMU_EV_STORES,          /* retired instructions that store; Intel D0/82; AMD 29/02 */
-	VPMU_EV_BRANCH_MISSES,   /* Intel C5/00; AMD C3/00 */
+	VPMU_EV_CYCLES = 0,	  /* unhalted core cycles; Intel 3C/00, fixed 1; AMD 76/00 */
+	VPMU_EV_INSTRUCTIONS,	  /* retired instructions; Intel C0/00, fixed 0; AMD C0/00 */
+	VPMU_EV_REF_CYCLES,	  /* unhalted cycles at TSC rate; Intel fixed 2; AMD 120/01 */
+	VPMU_EV_BRANCHES,	  /* retired branches; Intel C4/00; AMD C2/00 */
+	VPMU_EV_BRANCHES_TAKEN,	  /* retired taken branches; Intel C4/20; AMD C4/00 */
+	VPMU_EV_LOADS,		  /* retired instructions that load; Intel D0/81; AMD 29/01 */
+	VPMU_EV_STORES,		  /* retired instructions that store; Intel D0/82; AMD 29/02 */
+	VPMU_EV_BRANCH_MISSES,	  /* Intel C5/00; AMD C3/00 */
 	VPMU_EV_CACHE_REFERENCES, /* Intel 2E/4F */
-	VPMU_EV_CACHE_MISSES,    /* Intel 2E/41 */
-	VPMU_EV_BUS_CYCLES,      /* Intel 3C/01 */
-	VPMU_EV_SLOTS,           /* topdown slots; Intel A4/01, fixed 3 */
+	VPMU_EV_CACHE_MISSES,	  /* Intel 2E/41 */
+	VPMU_EV_BUS_CYCLES,	  /* Intel 3C/01 */
+	VPMU_EV_SLOTS,		  /* topdown slots; Intel A4/01, fixed 3 */
 	VPMU_EV_GENERIC_NR
 };
 
@@ -73,7 +73,7 @@ enum vpmu_quality {
 	VPMU_Q_EXACT = 0,     /* counted, one by one */
 	VPMU_Q_MODELLED = 1,  /* from a documented cost model (soft machine cycles) */
 	VPMU_Q_ESTIMATED = 2, /* derived from something else (nominal clock) */
-	VPMU_Q_TSC = 3        /* TSC between entering and leaving the guest */
+	VPMU_Q_TSC = 3	      /* TSC between entering and leaving the guest */
 };
 
 /* vpmu_quality_name - "exact", "modelled", "estimated" or "tsc". Any thread; static string. */
