@@ -192,8 +192,6 @@ static void unwind(struct soft_vcpu *v, const struct soft_op *op)
 			v->acc -= soft_ev_sum(o->ev);
 		}
 	v->rip = rip;
-	v->extra_cycles = 0;
-	v->adj_loads = v->adj_stores = 0;
 	if (v->trap == SOFT_TRAP_FAULT && v->fault.canon && (op->flags & SOFT_OPF_SS))
 		v->fault.vec = SOFT_STACK;
 }

@@ -23,9 +23,8 @@ void soft_fold(struct soft_vcpu *v)
 	ev[VPMU_SOFT_INSTRUCTIONS] += n;
 	ev[VPMU_SOFT_CYCLES] += cycles;
 	ev[VPMU_SOFT_REF_CYCLES] += cycles;
-	ev[VPMU_SOFT_LOADS] += (acc >> SOFT_LANE_LOADS & 0xfff) + (uint64_t)(int64_t)v->adj_loads;
-	ev[VPMU_SOFT_STORES] +=
-		(acc >> SOFT_LANE_STORES & 0xfff) + (uint64_t)(int64_t)v->adj_stores;
+	ev[VPMU_SOFT_LOADS] += (acc >> SOFT_LANE_LOADS & 0xfff) + (uint64_t)v->adj_loads;
+	ev[VPMU_SOFT_STORES] += (acc >> SOFT_LANE_STORES & 0xfff) + (uint64_t)v->adj_stores;
 	ev[VPMU_SOFT_BRANCHES] += acc >> SOFT_LANE_BRANCHES & 0xfff;
 	ev[VPMU_SOFT_BRANCHES_TAKEN] += acc >> SOFT_LANE_TAKEN;
 	v->retired += n;

@@ -249,10 +249,10 @@ struct soft_vcpu {
 
 	/* events */
 	struct vpmu_soft_tally *tally;
-	uint64_t retired;      /* of this run() */
-	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
-	uint64_t extra_cycles; /* of the op in progress, beyond its static cost */
-	int32_t adj_loads, adj_stores;
+	uint64_t retired;	       /* of this run() */
+	uint64_t cycles;	       /* of this vCPU, ever: its modelled clock */
+	uint64_t extra_cycles;	       /* since the last fold, beyond static costs */
+	int64_t adj_loads, adj_stores; /* likewise: accesses that did not happen (REP, RCX = 0) */
 
 	/* a fault to deliver */
 	struct {

@@ -153,7 +153,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		uint64_t a, b;
 		uint32_t kind, omask, oval;
 	} fl = {v->fl_a, v->fl_b, v->fl_kind, v->fl_omask, v->fl_oval};
-	uint64_t count, n;
+	uint64_t count, n, done = 0;
 
 	s.step = v->rflags & SOFT_DF ? -(int64_t)s.bytes : (int64_t)s.bytes;
 	if (!(op->flags & (SOFT_OPF_REP | SOFT_OPF_REPNE)))
@@ -179,12 +179,12 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 			return 1;
 		}
 		v->r[SOFT_RCX] = (v->r[SOFT_RCX] - n) & s.amask;
-		v->extra_cycles += (uint32_t)n;
+		done += n;
 		if (kind >= STR_CMPS) {
 			bool equal = v->fl_a == v->fl_b;
 
 			if (op->flags & SOFT_OPF_REPNE ? equal : !equal)
-				return 0;
+				break;
 		}
 		/* Between pieces no host address is held: a safe point for other vCPUs that wait
 		 * in soft_code_mark(). */
@@ -194,5 +194,6 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 			return 1;
 		}
 	}
+	v->extra_cycles += done;
 	return 0;
 }
