@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Tenants as real cgroup2 directories: made and removed with them, their ids, vCPU threads of the
+# KVM engine in their tenants' cgroups, everything gone and the process back at the end.
+. "$(dirname "$0")/cli_lib.inc"
+
+ground=
+for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
+	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
+	mkdir $mount/vpmu-cli-$$ 2>/dev/null && ground=$mount/vpmu-cli-$$ && break
+done
+[ -n "$ground" ] || { echo "skipped: no cgroup2 directory this user may write to"; exit 77; }
+remove_ground() {
+	find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
+}
+on_exit=remove_ground
+
+before=$(grep '^0::' /proc/self/cgroup)
+start_server --cgroup-root "$ground" --vm "$(vm s-1 tenant=/acme/web 'run loop 1000')"
+wait_state s-1 done
+check "directories" "$(cd "$ground" && find . -type d | sort | tr '\n' ' ')" ". ./acme ./acme/web "
+check "ids" "$("$vpmu" list -j | sed -n 's/.*"path":"\/acme\/web","depth":2,"id":"\([0-9]*\)".*/\1/p')" \
+	"$(stat -c %i "$ground/acme/web")"
+check_match "list shows them" "$("$vpmu" list)" "web +tenant +$ground/acme/web"
+check_match "check says so" "$("$vpmu" check)" "tenants are cgroups +yes $ground"
+"$vpmu" tenant add /bob/ci || exit 1
+check "a new one" "$(stat -c %F "$ground/bob/ci")" directory
+"$vpmu" tenant rm /bob/ci || exit 1
+check "is gone with its tenant" "$(ls -d "$ground/bob/ci" 2>/dev/null)" ""
+check_match "names of kernel files" "$("$vpmu" tenant add /bob/cgroup.procs 2>&1)" 'file of the kernel'
+
+if "$vpmu" check | grep -q '^KVM engine *yes'; then
+	"$vpmu" vm add name=k-1 tenant=/bob vcpus=2 engine=kvm image="$image" args="spin 1000000" || exit 1
+	wait_state k-1 running
+	# Two vCPU threads; since 6.14 a helper thread that KVM makes from the first of them as well.
+	threads=0
+	for _ in $(seq 100); do
+		threads=$(wc -l <"$ground/bob/cgroup.threads")
+		[ "$threads" -ge 2 ] && break
+		sleep 0.1
+	done
+	[ "$threads" -ge 2 ] || check "vCPU threads are in the tenant's cgroup" "$threads" "2 or more"
+	while read -r tid; do
+		[ -d "/proc/$server/task/$tid" ] || check "threads of the server only" "$tid" "one of them"
+	done <"$ground/bob/cgroup.threads"
+	check "which is threaded" "$(cat "$ground/bob/cgroup.type")" threaded
+	"$vpmu" attach k -e ref-cycles -t /bob || exit 1
+	sleep 0.3
+	n=$("$vpmu" detach k -x, | cut -d, -f1)
+	[ "$n" -gt 0 ] 2>/dev/null || check "counts of the cgroup's VM" "$n" "more than 0"
+	"$vpmu" vm rm k-1 || exit 1
+	"$vpmu" tenant rm /bob || exit 1
+	check "the directory goes with the last VM" "$(ls -d "$ground/bob" 2>/dev/null)" ""
+else
+	echo "the KVM part was skipped: no KVM engine"
+fi
+stop_server
+check "nothing is left below the root" "$(find "$ground" -mindepth 1 -type d)" ""
+check "nobody is left in the root" "$(cat "$ground/cgroup.procs")" ""
+check "we are where we were" "$(grep '^0::' /proc/self/cgroup)" "$before"
+finish

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What people type wrong: one line that names it, the right exit status, nothing else happens.
+. "$(dirname "$0")/cli_lib.inc"
+
+bad() { # STATUS PATTERN ARG...
+	local want=$1 pattern=$2 err status
+	shift 2
+	err=$("$vpmu" "$@" 2>&1 >/dev/null </dev/null)
+	status=$?
+	check "vpmu $*: exit status" $status "$want"
+	check_match "vpmu $*: message" "$err" "$pattern"
+	case $err in
+	"vpmu: "*) check "vpmu $*: one line" "$(printf '%s\n' "$err" | wc -l)" 1 ;;
+	esac
+}
+
+# No server: which places were tried, and how to start one.
+bad 1 "tried $VPMU_SOCKET .*vpmu-vmm" list
+bad 1 'tried /nowhere/s' -S /nowhere/s stat -d 1
+bad 1 'tried /nowhere/s' events -S /nowhere/s
+(unset VPMU_SOCKET; HOME=/ XDG_RUNTIME_DIR="$dir" "$vpmu" sharing 2>&1 | grep -q "tried .*$dir/vpmu/vpmu-vmm.sock" ||
+	"$vpmu" sharing >/dev/null 2>&1) || check "the usual places" "not named" "named"
+
+start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"
+wait_state web-1 done
+bad 2 'no command given'
+bad 2 'bogus: no such command' bogus
+bad 2 'list: "x": no argument' list x
+bad 2 "unrecognized option '--bogus'" stat --bogus
+bad 2 'stat: -I: "5"' stat -I 5
+bad 2 'a number from 10' stat -I 1e3
+bad 2 'seconds above 0' stat -d 0
+bad 2 'seconds above 0' stat -d nan
+bad 2 'tenant, vm or vcpu is accepted' stat --for-each pod
+bad 2 'one of them is accepted' stat -j -x,
+bad 2 'separator like' stat -x ''
+bad 2 'has its own events' stat --session a -e cycles
+bad 2 'no name' attach -e cycles
+bad 2 'no events' attach a
+bad 2 'one NAME' attach a b
+bad 2 'one NAME' detach
+bad 2 'tenant add PATH' tenant
+bad 2 'tenant add PATH' tenant mv /a
+bad 2 'vm add KEY=VALUE' vm
+bad 2 'KEY=VALUE is accepted' vm add web
+bad 2 'given twice' vm add name=a name=b
+bad 2 'is no terminal' top
+bad 2 'a number from 1' top -b -n 0
+bad 2 'empty' -S '' list
+bad 1 "unknown event 'bogus'" stat -e bogus
+bad 1 'no tenant "/nope"' stat -t /nope
+bad 1 'no VM "nope"' stat -t nope
+bad 1 'none, vm or vcpu are accepted for a VM' stat -t web-1 --for-each tenant
+bad 1 'no "nope"' stat --session nope
+bad 1 'no "nope"' detach nope
+bad 1 'A-Za-z0-9' attach 'a/b' -e cycles
+bad 1 'No such file.*can be run' stat -- /nowhere/cmd
+bad 1 'tenant path' tenant add acme
+bad 1 'tenant path' tenant add /../etc
+bad 1 '/host is what runs in no tenant' tenant add /host/x
+bad 1 'has VM "web-1"' tenant rm /acme/web
+bad 1 'no such tenant' tenant rm /nope
+bad 1 'no VM "nope"' vm rm nope
+bad 1 . vm add name=x flavour=large
+bad 1 . vm add name=web-1 image="$image" engine=soft
+bad 1 'no VM "nope"' pause nope
+"$vpmu" attach twice -e cycles || exit 1
+bad 1 'there is a session "twice"' attach twice -e cycles
+"$vpmu" list >/dev/full 2>"$dir/err"
+check "a full disk: exit status" $? 1
+check_match "a full disk: message" "$(cat "$dir/err")" 'standard output'
+check "sessions left" "$("$vpmu" sessions -j | wc -l)" 1
+check "VMs left" "$("$vpmu" list -j | grep -c '"kind":"vm"')" 1
+for c in list stat top events check attach detach sessions sharing conservation tenant vm pause resume quit; do
+	"$vpmu" $c --help >"$dir/help" || check "$c --help" $? 0
+	check_match "$c --help names itself" "$(cat "$dir/help")" "Usage: vpmu $c"
+done
+check_match "--version" "$("$vpmu" --version)" '^vpmu [0-9]'
+stop_server
+finish
