@@ -32,7 +32,7 @@ check_match "names of kernel files" "$("$vpmu" tenant add /bob/cgroup.procs 2>&1
 if "$vpmu" check | grep -q '^KVM engine *yes'; then
 	"$vpmu" vm add name=k-1 tenant=/bob vcpus=2 engine=kvm image="$image" args="spin 1000000" || exit 1
 	wait_state k-1 running
-	# Two vCPU threads; since 6.14 a helper thread that KVM makes from the first of them as well.
+	# Two vCPU threads; on newer kernels a helper thread that KVM makes from the first of them as well.
 	threads=0
 	for _ in $(seq 100); do
 		threads=$(wc -l <"$ground/bob/cgroup.threads")
