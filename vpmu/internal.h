@@ -11,12 +11,8 @@
 #define VPMU_INTERNAL_H
 
 #include <pthread.h>
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */
-#endif
-#include <urcu/urcu-memb.h>
-#include <urcu/rculist.h>
 
+#include "vpmu/rcu.h"
 #include "vpmu/vpmu.h"
 
 #define VPMU_BIT(s)	    (1ULL << (s))

@@ -190,10 +190,11 @@ void step_enable(struct history *h)
 {
 	int i = pick(h, H_CONSUMERS, con_alive), ret, want = 0;
 	struct vpmu_pcpu *p;
-	struct h_con *c = &h->con[i];
+	struct h_con *c;
 
 	if (i == M_NONE || !con_pcpu(h, i, &p))
 		return;
+	c = &h->con[i];
 	ret = OP(h, M_NONE, vpmu_consumer_enable(&c->c, p));
 	say(h, "%s enable consumer %d: %d", p ? "local" : "control", i, ret);
 	if (!c->enabled && slots_full(h, c->key))

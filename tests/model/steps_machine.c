@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Steps of the machine: pCPUs, who runs, accounts, VMs. */
 #include "tests/model/steps.h"
+#include "vpmu/rcu.h"
 
 #include <errno.h>
 #include <string.h>
-
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE
-#endif
-#include <urcu/urcu-memb.h>
 
 /* ---- pCPUs ---- */
 
@@ -231,10 +227,11 @@ static bool acc_vm(const struct history *h, int i)
 static int acc_create(struct history *h, enum acc_kind kind, int parent)
 {
 	int i = FREE(h->acc), ret;
-	struct h_acc *a = &h->acc[i];
+	struct h_acc *a;
 
 	if (i == M_NONE)
 		return M_NONE;
+	a = &h->acc[i];
 	*a = (struct h_acc){.kind = kind, .parent = parent};
 	ret = OP(h, M_NONE, vpmu_account_create(h->acc[parent].a, a, &a->a));
 	H_CHECK(h, ret == 0, "vpmu_account_create: %d", ret);
@@ -281,10 +278,11 @@ void step_account_del(struct history *h)
 static void vcpu_create(struct history *h, int own, int group)
 {
 	int i = FREE(h->vcpu), ret;
-	struct h_vcpu *v = &h->vcpu[i];
+	struct h_vcpu *v;
 
 	if (i == M_NONE)
 		return;
+	v = &h->vcpu[i];
 	*v = (struct h_vcpu){.own = own, .group = group, .place = M_NONE};
 	ret = OP(h, M_NONE,
 		 vpmu_context_init(&v->ctx, h->acc[own].a,

@@ -24,12 +24,8 @@
 #include <string.h>
 #include <time.h>
 
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE
-#endif
-#include <urcu/urcu-memb.h>
-
 #include "tests/model/fake.h"
+#include "vpmu/rcu.h"
 #include "vpmu/vpmu.h"
 
 #define RUNNERS	  2

@@ -15,12 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE
-#endif
-#include <urcu/urcu-memb.h>
-
 #include "tests/model/history.h"
+#include "vpmu/rcu.h"
 
 static uint64_t base = 0x76706d75;
 static unsigned long nr_histories = 10000;

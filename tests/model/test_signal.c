@@ -28,12 +28,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE
-#endif
-#include <urcu/urcu-memb.h>
-
 #include "tests/model/history.h"
+#include "vpmu/rcu.h"
 
 #define EFLAGS_TF 0x100
 
