@@ -183,6 +183,7 @@ int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_
 	e->machine = m;
 	e->engine = plane->ops->name;
 	e->pmu = c->pmu.model;
+	e->vcpus = c->vcpus;
 	atomic_init(&e->over, false);
 	tenant = tenant_find(m->tenants, "/host");
 	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;

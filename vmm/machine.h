@@ -20,6 +20,7 @@ struct machine_vm {
 	struct node *node; /* node->user is this */
 	const char *engine;
 	enum vpmu_guest_model pmu;
+	unsigned int vcpus;
 	struct vm *vm; /* NULL once it has ended */
 	/* once it has ended */
 	enum vm_state state;

@@ -44,6 +44,8 @@ void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *
 	if (json)
 		print_json(json_pack("{s:s, s:s, s:i, s:s}", "kind", "console", "vm", vm->name,
 				     "vcpu", (int)vcpu, "text", text));
+	else if (vm->vcpus > 1)
+		line_done(printf("[%s/%u] %s\n", vm->name, vcpu, text));
 	else
 		line_done(printf("[%s] %s\n", vm->name, text));
 }

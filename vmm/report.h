@@ -13,7 +13,8 @@
 /* report_init - before any other. */
 void report_init(bool json);
 
-/* report_console - a line of a guest: "[name] text", or kind "console". */
+/* report_console - a line of a guest: "[name] text", with several vCPUs "[name/1] text"; or kind
+ * "console". */
 void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len);
 
 /* report_end - how a VM ended: "vm name: done, status 0", or kind "vm-end". */

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <urcu/urcu-memb.h>
+
+#include "machine_bed.h"
+
+#define WAIT_SECONDS 120
+
+static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
+		       void *arg)
+{
+	struct bed *b = arg;
+
+	pthread_mutex_lock(&b->lock);
+	b->lines = reallocarray(b->lines, b->nr_lines + 1, sizeof(*b->lines));
+	b->lines[b->nr_lines++] =
+		(struct bed_line){.vm = strdup(vm->name), .text = strndup(line, len), .vcpu = vcpu};
+	b->woken = true;
+	pthread_cond_signal(&b->cond);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void on_wake(void *arg)
+{
+	struct bed *b = arg;
+
+	pthread_mutex_lock(&b->lock);
+	b->woken = true;
+	pthread_cond_signal(&b->cond);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void on_ended(const struct machine_vm *vm, void *arg)
+{
+	struct bed *b = arg;
+
+	b->ended++;
+	b->failed += vm->state == VM_FAILED || vm->status;
+}
+
+static void on_log(const char *line, void *arg)
+{
+	fprintf(stderr, "# %s\n", line);
+}
+
+static void on_quit(void *arg)
+{
+	struct bed *b = arg;
+
+	b->quit = true;
+}
+
+static void on_change(const struct machine_vm *vm, void *arg)
+{
+}
+
+void bed_open(struct bed *b, const char *host)
+{
+	struct machine_opts mo = {
+		.console = on_console,
+		.wake = on_wake,
+		.ended = on_ended,
+		.note = on_log,
+		.arg = b,
+	};
+	char err[512], *copy = strdup(host), *rest = copy, *item;
+
+	memset(b, 0, sizeof(*b));
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->cond, NULL);
+	urcu_memb_register_thread();
+	config_init(&b->config);
+	while ((item = strsep(&rest, ",")) && *item) {
+		char *eq = strchr(item, '=');
+
+		cr_assert(eq);
+		*eq = 0;
+		cr_assert_eq(config_host_option(&b->config, "test", item, eq + 1, err, sizeof(err)),
+			     0, "%s", err);
+	}
+	free(copy);
+	mo.host = &b->config.host;
+	cr_assert_eq(machine_create(&mo, &b->machine, err, sizeof(err)), 0, "%s", err);
+	b->control = (struct control){
+		.machine = b->machine,
+		.paused = true,
+		.quit = on_quit,
+		.added = on_change,
+		.removed = on_change,
+		.log = on_log,
+		.arg = b,
+	};
+	cr_assert_eq(control_serve(&b->control, NULL, NULL, err, sizeof(err)), 0, "%s", err);
+}
+
+void bed_close(struct bed *b)
+{
+	bed_conserved(b);
+	control_close(&b->control);
+	machine_destroy(b->machine);
+	config_fini(&b->config);
+	for (size_t i = 0; i < b->nr_lines; i++) {
+		free(b->lines[i].vm);
+		free(b->lines[i].text);
+	}
+	free(b->lines);
+	urcu_memb_barrier();
+	urcu_memb_unregister_thread();
+}
+
+struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
+{
+	char option[2048], err[1024];
+	struct machine_vm *vm;
+	size_t n;
+	va_list ap;
+
+	va_start(ap, fmt);
+	n = (size_t)vsnprintf(option, sizeof(option), fmt, ap);
+	va_end(ap);
+	if (!strstr(option, "image="))
+		n += (size_t)snprintf(option + n, sizeof(option) - n, ",image=" VPMU_GUEST);
+	if (!strstr(option, "engine="))
+		snprintf(option + n, sizeof(option) - n, ",engine=soft");
+	cr_assert_eq(config_vm_option(&b->config, option, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(machine_vm_add(b->machine, &b->config.vms[b->config.nr_vms - 1], &vm, err,
+				    sizeof(err)),
+		     0, "%s", err);
+	return vm;
+}
+
+/* Sleep until something happened; @deadline: give up. */
+static void wait_event(struct bed *b, const struct timespec *deadline)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&b->lock);
+	while (!b->woken && !rc)
+		rc = pthread_cond_timedwait(&b->cond, &b->lock, deadline);
+	b->woken = false;
+	pthread_mutex_unlock(&b->lock);
+	cr_assert_eq(rc, 0, "nothing happened for %d s", WAIT_SECONDS);
+	machine_reap(b->machine);
+}
+
+static struct timespec deadline(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += WAIT_SECONDS;
+	return t;
+}
+
+void bed_run(struct bed *b, unsigned int ended)
+{
+	struct timespec until = deadline();
+	char err[512];
+
+	cr_assert_eq(control_resume(&b->control, err, sizeof(err)), 0, "%s", err);
+	machine_reap(b->machine);
+	while (b->ended < ended)
+		wait_event(b, &until);
+}
+
+static bool has_line(struct bed *b, const char *vm, const char *text)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&b->lock);
+	for (size_t i = 0; i < b->nr_lines && !found; i++)
+		found = !strcmp(b->lines[i].vm, vm) && strstr(b->lines[i].text, text);
+	pthread_mutex_unlock(&b->lock);
+	return found;
+}
+
+void bed_wait_line(struct bed *b, const char *vm, const char *text)
+{
+	struct timespec until = deadline();
+
+	while (!has_line(b, vm, text))
+		wait_event(b, &until);
+}
+
+json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...)
+{
+	char line[2048], *answer;
+	json_error_t error;
+	json_t *obj;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	answer = server_dispatch(b->control.server, line, (size_t)n);
+	cr_assert(answer);
+	obj = json_loads(answer, 0, &error);
+	cr_assert(obj, "%s", answer);
+	cr_assert_eq(json_is_true(json_object_get(obj, "ok")), ok, "%s -> %s", line, answer);
+	free(answer);
+	return obj;
+}
+
+size_t bed_conserved(struct bed *b)
+{
+	json_t *answer = bed_ask(b, true, "{\"cmd\":\"conservation\"}"), *rows, *row;
+	size_t i, n;
+
+	rows = json_object_get(answer, "rows");
+	n = json_array_size(rows);
+	json_array_foreach (rows, i, row) {
+		const char *hw = json_string_value(json_object_get(row, "hardware"));
+		const char *charged = json_string_value(json_object_get(row, "charged"));
+
+		cr_assert(hw && charged);
+		cr_assert_str_eq(hw, charged, "pCPU %d, %s: hardware %s, charged %s",
+				 (int)json_integer_value(json_object_get(row, "pcpu")),
+				 json_string_value(json_object_get(row, "event")), hw, charged);
+	}
+	json_decref(answer);
+	return n;
+}
+
+void bed_each_stat(struct bed *b,
+		   void (*fn)(const struct bed_line *l, const json_t *stat, void *arg), void *arg)
+{
+	for (size_t i = 0; i < b->nr_lines; i++) {
+		json_t *stat;
+
+		if (b->lines[i].text[0] != '{')
+			continue;
+		stat = json_loads(b->lines[i].text, 0, NULL);
+		cr_assert(stat, "%s: %s", b->lines[i].vm, b->lines[i].text);
+		fn(&b->lines[i], stat, arg);
+		json_decref(stat);
+	}
+}
+
+bool bed_kvm(void)
+{
+	struct vmm_engine *e;
+	char why[256] = "";
+
+	if (vmm_kvm_ops.open(&e, why, sizeof(why))) {
+		cr_log_warn("skipped: %s", why);
+		return false;
+	}
+	vmm_kvm_ops.close(e);
+	return true;
+}

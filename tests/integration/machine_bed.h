@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A whole machine inside of a test: VMs by their --vm options, their console lines, and the control
+ * socket's commands without a socket. The test's thread is the control thread. Whatever fails
+ * ends the test with a line.
+ */
+#ifndef MACHINE_BED_H
+#define MACHINE_BED_H
+
+#include <jansson.h>
+#include <pthread.h>
+
+#include "vmm/control.h"
+#include "vmm/machine.h"
+
+struct bed_line {
+	char *vm, *text;
+	unsigned int vcpu;
+};
+
+struct bed {
+	struct config config;
+	struct machine *machine;
+	struct control control;
+	unsigned int ended, failed; /* VMs */
+	bool quit;		    /* the quit command came */
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool woken;
+	struct bed_line *lines;
+	size_t nr_lines;
+};
+
+/* bed_open - @host: "key=value,..." of [host], may be "". VMs are paused. */
+void bed_open(struct bed *b, const char *host);
+/* bed_close - checks conservation first. */
+void bed_close(struct bed *b);
+
+/* bed_add - a VM by --vm's keys (image: the guest's, unless given; engine: soft unless given). */
+struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* bed_run - resume, and wait until @ended VMs in all have ended. */
+void bed_run(struct bed *b, unsigned int ended);
+/* bed_wait_line - wait until a console line of @vm contains @text. */
+void bed_wait_line(struct bed *b, const char *vm, const char *text);
+
+/* bed_ask - one command, its answer (a new reference). Fails the test unless "ok" is @ok. */
+json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* bed_conserved - every pCPU and event: what the hardware counted is what was charged. Returns
+ * how many rows there were. */
+size_t bed_conserved(struct bed *b);
+
+/* bed_each_stat - every JSON line that `stat -j` of a guest printed. */
+void bed_each_stat(struct bed *b,
+		   void (*fn)(const struct bed_line *l, const json_t *stat, void *arg), void *arg);
+
+/* bed_kvm - whether /dev/kvm works here; if not, says so. */
+bool bed_kvm(void);
+
+#endif
