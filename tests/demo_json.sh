@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# ./demo --json prints only objects of the documented kinds, with the promised contents, and what
+# it prints agrees with itself. Usage: demo_json.sh BUILDDIR
+set -eu
+cd "$(dirname "$0")/.."
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+VPMU_BUILD=$1 ./demo --json >"$out"
+
+fail() {
+	echo "demo_json: $*"
+	exit 1
+}
+[ -s "$out" ] || fail "no output"
+jq -e . "$out" >/dev/null || fail "a line is not JSON"
+check() { # what jq-program: true over the whole output
+	[ "$(jq -s "$2" "$out")" = true ] || fail "$1"
+}
+check "an object of an unknown kind" \
+	'all(.kind | IN("guest", "tenant", "sharing", "conservation"))'
+check "16 vCPUs of 8 VMs, 8 counters each" \
+	'[.[] | select(.kind == "guest" and (.vm | startswith("kvm") | not))] | length == 128 and
+	 (map([.vm, .vcpu]) | unique | length) == 16'
+check "a soft machine guest counter without a number, or not all the time" \
+	'[.[] | select(.kind == "guest" and (.vm | startswith("kvm") | not))]
+	 | all((.value | type) == "number" and .value > 0 and .running == 100)'
+check "4 tenants with a count of instructions" \
+	'([.[] | select(.kind == "tenant" and .event == "instructions" and (.value | type) == "number")
+	   | .tenant] | unique) - ["/", "/host", "/acme"] | contains(["/acme/web", "/acme/db", "/globex", "/initech"])'
+check "a parent tenant that is not the sum of its children" \
+	'[.[] | select(.kind == "tenant" and .event == "loads")] | map({(.tenant): .value}) | add
+	 | ."/acme" == ."/acme/web" + ."/acme/db"'
+check "more hardware counters than 2 pCPUs of 7, or hardly any sharing" \
+	'map(select(.kind == "sharing"))[0] | .host_counters <= 14 and .consumers > 4 * .host_counters'
+check "hardware counts that are not the charged counts" \
+	'[.[] | select(.kind == "conservation")] | length > 0 and all(.hardware == .charged)'
+check "a tenant that counted less than its guests saw" \
+	'([.[] | select(.kind == "guest" and .event == "stores" and (.vm | startswith("gx"))) | .value] | add)
+	 <= (map(select(.kind == "tenant" and .tenant == "/globex" and .event == "stores"))[0].value)'
+echo "demo_json: $(wc -l <"$out") objects, all as promised"
