@@ -60,9 +60,12 @@ struct bed {
 	__asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n" #name ":\n" __VA_ARGS__     \
 		"\n.globl " #name "_end\n" #name "_end:\n.popsection\n")
 
-static inline uint64_t *bed_u64(struct bed *b, uint64_t pa)
+/* The TSS has its 64-bit fields at odd multiples of 4. */
+typedef uint64_t bed_word __attribute__((aligned(1), may_alias));
+
+static inline bed_word *bed_u64(struct bed *b, uint64_t pa)
 {
-	return (uint64_t *)(b->ram + pa);
+	return (bed_word *)(b->ram + pa);
 }
 
 static inline struct kvm_segment bed_seg(uint16_t sel, bool code)
@@ -101,7 +104,7 @@ static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool u
 static inline void bed_gate(struct bed *b, unsigned int vec, uint64_t to, unsigned int ist,
 			    unsigned int type_dpl)
 {
-	uint64_t *g = bed_u64(b, BED_IDT + vec * 16);
+	bed_word *g = bed_u64(b, BED_IDT + vec * 16);
 
 	g[0] = (to & 0xffff) | (uint64_t)BED_CS0 << 16 | (uint64_t)ist << 32 |
 	       (uint64_t)(type_dpl | 0x80) << 40 | (to & 0xffff0000) << 32;
@@ -140,8 +143,8 @@ static inline void bed_init(struct bed *b)
 	*bed_u64(b, BED_GDT + 0x20) = 0x00cff3000000ffff;
 	*bed_u64(b, BED_GDT + 0x28) = 0x00affb000000ffff;
 	*bed_u64(b, BED_GDT + 0x30) = 0x0000890000000067 | (BED_TSS & 0xffffff) << 16;
-	*(uint64_t *)(b->ram + BED_TSS + 4) = BED_STACK0;
-	*(uint64_t *)(b->ram + BED_TSS + 0x24) = BED_IST1;
+	*bed_u64(b, BED_TSS + 4) = BED_STACK0;
+	*bed_u64(b, BED_TSS + 0x24) = BED_IST1;
 	*(uint16_t *)(b->ram + BED_TSS + 0x66) = 0x68;
 	memset(b->ram + BED_HANDLERS, 0xf4, 256);
 	for (unsigned int i = 0; i < 256; i++)

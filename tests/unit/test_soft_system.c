@@ -304,7 +304,7 @@ Test(soft_system, double_and_triple_faults)
 
 	/* No stack to push to: #DF cannot be delivered either. */
 	BED_START(&b, guest_ud, true);
-	*(uint64_t *)(b.ram + BED_TSS + 4) = BED_WIN;
+	*bed_u64(&b, BED_TSS + 4) = BED_WIN;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_SHUTDOWN);
 	cr_assert_eq(b.run.retired, 0);
 	cr_assert_eq(b.r.rip, BED_CODE);
