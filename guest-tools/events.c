@@ -8,12 +8,12 @@
  * counters). Event 2 of the former (3C/01, core crystal clock) is another one than fixed counter 2
  * (TSC rate), so its bit says nothing about ref-cycles. BR_INST_RETIRED.NEAR_TAKEN C4/20 and
  * MEM_INST_RETIRED D0/81, D0/82 are those of Skylake and later. AMD: PPR of family 19h, PMCx0C0,
- * 076, 0C2, 0C4, 029, 0C3.
+ * 076, 120 (P0 frequency cycles), 0C2, 0C4, 029, 0C3.
  */
 const struct event_desc event_table[EV_RAW] = {
 	[EV_INSTRUCTIONS] = {"instructions", NULL, 0x00c0, 0x00c0, 0, 1},
 	[EV_CYCLES] = {"cycles", "cpu-cycles", 0x003c, 0x0076, 1, 0},
-	[EV_REF_CYCLES] = {"ref-cycles", NULL, 0, 0, 2, -1},
+	[EV_REF_CYCLES] = {"ref-cycles", NULL, 0, 0x100000120, 2, -1},
 	[EV_BRANCHES] = {"branches", "branch-instructions", 0x00c4, 0x00c2, -1, 5},
 	[EV_BRANCHES_TAKEN] = {"branches-taken", NULL, 0x20c4, 0x00c4, -1, -1},
 	[EV_LOADS] = {"loads", NULL, 0x81d0, 0x0129, -1, -1},

@@ -34,7 +34,7 @@ struct event {
 struct event_desc {
 	const char *name, *alias;
 	uint16_t intel;	 /* umask << 8 | event select; 0: none */
-	uint16_t amd;	 /* likewise */
+	uint64_t amd;	 /* likewise, event select bits 11:8 at 35:32 as in PerfEvtSeln */
 	int8_t fixed;	 /* Intel fixed counter, -1: none */
 	int8_t arch_bit; /* bit of CPUID 0AH EBX that says it is missing, -1: none */
 };

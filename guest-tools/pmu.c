@@ -145,8 +145,8 @@ uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr)
 				      : MSR_IA32_PERFEVTSEL0 + (uint32_t)ctr;
 }
 
-/* umask << 8 | event; 0: a GP counter of this vendor cannot count it. */
-static uint32_t gp_config(const struct pmu *pmu, const struct event *e)
+/* Event select bits; 0: a GP counter of this vendor cannot count it. */
+static uint64_t gp_config(const struct pmu *pmu, const struct event *e)
 {
 	if (e->id == EV_RAW)
 		return e->config;

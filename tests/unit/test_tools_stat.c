@@ -310,9 +310,11 @@ Test(pmu, assignment)
 		const char *ev, *want;
 	} rows[] = {
 		{__LINE__, PMU_INTEL, 8, 3, 0, EVENTS_DEFAULT, "f0 f1 g0 g1 g2 g3 g4 f2 "},
-		/* six counters, seven countable events of six kinds: equal ones share */
-		{__LINE__, PMU_AMD, 6, 0, 0, EVENTS_DEFAULT, "g0 g1 g0 g2 g3 g4 g5 x "},
-		{__LINE__, PMU_AMD, 8, 0, 0, EVENTS_DEFAULT, "g0 g1 g2 g3 g4 g5 g6 x "},
+		/* seven counters, eight events of seven kinds: equal ones share */
+		{__LINE__, PMU_AMD, 6, 0, 0, EVENTS_DEFAULT, "g0 g1 g0 g2 g3 g4 g5 - "},
+		{__LINE__, PMU_AMD, 7, 0, 0, EVENTS_DEFAULT, "g0 g1 g0 g2 g3 g4 g5 g6 "},
+		{__LINE__, PMU_AMD, 8, 0, 0, EVENTS_DEFAULT, "g0 g1 g2 g3 g4 g5 g6 g7 "},
+		{__LINE__, PMU_AMD, 6, 0, 0, "cache-references,cache-misses", "x x "},
 		{__LINE__, PMU_INTEL, 1, 3, 0, "loads,stores,ref-cycles,ref-cycles", "g0 - f2 f2 "},
 		{__LINE__, PMU_INTEL, 2, 0, 0, "instructions,cycles,ref-cycles,loads",
 		 "g0 g1 x - "},
