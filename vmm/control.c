@@ -17,12 +17,8 @@ static int set_field(struct vm_config *vm, const char *key, const json_t *value,
 {
 	char number[32];
 
-	if (json_is_string(value)) {
-		if (strlen(json_string_value(value)) != json_string_length(value))
-			return fail(-EINVAL, err, errlen, "vm/%.80s: NUL byte, accepted: text",
-				    key);
+	if (json_is_string(value))
 		return vm_config_set(vm, key, json_string_value(value), err, errlen);
-	}
 	if (json_is_integer(value)) {
 		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
 			 json_integer_value(value));

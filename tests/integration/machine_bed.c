@@ -248,7 +248,7 @@ bool bed_kvm(void)
 	char why[256] = "";
 
 	if (vmm_kvm_ops.open(&e, why, sizeof(why))) {
-		cr_log_warn("skipped: %s", why);
+		fprintf(stderr, "# without KVM: %s\n", why);
 		return false;
 	}
 	vmm_kvm_ops.close(e);
