@@ -210,7 +210,7 @@ static const struct key vm_keys[] = {
 	{"image", set_text, V(image), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"args", set_text, V(args), 0, 4095, "at most 4095 bytes"},
 	{"pmu", set_model, V(pmu.model), 0, 0, "none, intel-v2, intel-v5 or amd-v2"},
-	{"gp", set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "1 to 8 (Intel) or 4 to 16 (AMD)"},
+	{"gp", set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "1 to 8 (Intel) or 4 to 15 (AMD)"},
 	{"fixed", set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
 	{"engine", set_engine, V(engine), 0, 0, "auto, soft or kvm"},
 };
@@ -349,8 +349,8 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 			return bad_vm(vm, "gp", "1 to 8", err, errlen);
 		break;
 	case VPMU_GUEST_AMD_V2:
-		if (pmu->gp && pmu->gp < 4)
-			return bad_vm(vm, "gp", "4 to 16", err, errlen);
+		if (pmu->gp && (pmu->gp < 4 || pmu->gp > 15))
+			return bad_vm(vm, "gp", "4 to 15", err, errlen);
 		if (pmu->fixed)
 			return bad_vm(vm, "fixed", "nothing", err, errlen);
 		break;

@@ -68,8 +68,7 @@ static uint32_t text32(const char *text, size_t offset)
 }
 
 /* The table without the PMU; false: no such leaf. regs = EAX, EBX, ECX, EDX. */
-static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcpu, bool rdpmc,
-		      uint32_t regs[4])
+static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcpu, uint32_t regs[4])
 {
 	static const char brand[48] = "vpmu virtual CPU";
 
@@ -85,13 +84,8 @@ static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcp
 		regs[3] = FEATURES_EDX;
 		return true;
 	case VPMU_PV_CPUID_BASE:
-		regs[0] = VPMU_PV_CPUID_BASE + 1;
-		regs[1] = regs[2] = regs[3] = VPMU_PV_SIG_EBX;
-		return true;
 	case VPMU_PV_CPUID_BASE + 1:
-		regs[0] = VPMU_PV_VERSION;
-		regs[1] = VPMU_PV_FEAT_TIMES | (rdpmc ? VPMU_PV_FEAT_RDPMC : 0);
-		return true;
+		return true; /* the PMU's */
 	case 0x80000000:
 		regs[0] = 0x80000022;
 		break;
@@ -128,8 +122,7 @@ static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcp
 	return true;
 }
 
-size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool rdpmc,
-		 struct kvm_cpuid_entry2 *e)
+size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, struct kvm_cpuid_entry2 *e)
 {
 	static const uint32_t leaves[] = {
 		0,	    1,		0xa,	    VPMU_PV_CPUID_BASE, VPMU_PV_CPUID_BASE + 1,
@@ -143,7 +136,7 @@ size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool rdpmc,
 	for (size_t i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
 		uint32_t regs[4];
 
-		if (!base_leaf(id, leaves[i], vcpu, rdpmc, regs))
+		if (!base_leaf(id, leaves[i], vcpu, regs))
 			continue;
 		vpmu_guest_cpuid(guest, leaves[i], 0, regs);
 		e[n++] = (struct kvm_cpuid_entry2){

@@ -17,10 +17,9 @@
 
 /*
  * vmm_cpuid - fill e[] (VMM_CPUID_MAX entries) with the leaves vCPU @vcpu sees and return how
- * many. @guest: its register model, initialised. @rdpmc: the engine lets guests use RDPMC. Leaves
- * that are not in the table read as 0. Pure.
+ * many. @guest: its register model, initialised. Leaves that are not in the table
+ * read as 0. Pure.
  */
-size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool rdpmc,
-		 struct kvm_cpuid_entry2 *e);
+size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, struct kvm_cpuid_entry2 *e);
 
 #endif

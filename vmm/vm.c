@@ -46,7 +46,7 @@ static int boot_vcpu(struct vcpu *v, uint64_t entry, char *err, size_t errlen)
 	int ret;
 
 	/* CPUID first: KVM accepts control register bits by what it says. */
-	n = vmm_cpuid(v->guest, v->id, ops->rdpmc_exits, cpuid);
+	n = vmm_cpuid(v->guest, v->id, cpuid);
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
@@ -67,9 +67,11 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 		       char *err, size_t errlen)
 {
 	struct vcpu *v = &vm->vcpus[id];
+	struct vpmu_guest_cfg cfg = o->pmu;
 	struct vpmu_hostpmu *pmu = NULL;
 	int ret;
 
+	cfg.rdpmc = vm->ops->rdpmc_exits;
 	v->vm = vm;
 	v->id = id;
 	v->away = true;
@@ -85,7 +87,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 	ret = vm->sched->ops->vcpu_init(vm->sched, v, &pmu, err, errlen);
 	if (ret)
 		return ret;
-	ret = vpmu_guest_init(v->guest, &o->pmu, &v->ctx, pmu);
+	ret = vpmu_guest_init(v->guest, &cfg, &v->ctx, pmu);
 	if (ret)
 		return fail(ret, err, errlen, "vm %s: PMU model %s with gp = %u, fixed = %u: %s",
 			    vm->name, vpmu_guest_model_name(o->pmu.model), o->pmu.gp, o->pmu.fixed,
