@@ -227,7 +227,7 @@ Test(soft_system, faults)
 		FAULT(guest_noncanon, true, 13, 0, 10),
 		FAULT(guest_noncanon_ss, true, 12, 0, 10),
 		FAULT(guest_noncanon_push, true, 12, 0, 10),
-		FAULT(guest_noncanon_jmp, true, 13, 0, 0x800000000000 - BED_CODE),
+		FAULT(guest_noncanon_jmp, true, 13, 0, 10),
 		FAULT(guest_cli3, true, 13, 0, 0),
 		FAULT(guest_hlt3, true, 13, 0, 0),
 		FAULT(guest_cr3, true, 13, 0, 0),

@@ -222,11 +222,15 @@ int soft_help_shiftd(struct soft_vcpu *v, const struct soft_op *op)
 
 /* ---- bits ---- */
 
+/* SOFT_TEA becomes the address of the word that holds the bit; op->idx: the segment base in it. */
 int soft_help_btea(struct soft_vcpu *v, const struct soft_op *op)
 {
 	int64_t bit = (int64_t)soft_sext(rd(v, op->src, op->base), op->base);
 
-	v->r[SOFT_TEA] += (uint64_t)(bit >> (3 + op->base)) << op->base;
+	uint64_t seg = v->r[op->idx], at = v->r[SOFT_TEA] - seg;
+
+	at += (uint64_t)(bit >> (3 + op->base)) << op->base;
+	v->r[SOFT_TEA] = seg + (op->flags & SOFT_OPF_A32 ? (uint32_t)at : at);
 	return 0;
 }
 

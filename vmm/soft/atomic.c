@@ -241,24 +241,32 @@ int soft_help_pop16(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 }
 
+/* op->idx: the destination is in the stack segment too. */
 int soft_help_popm(struct soft_vcpu *v, const struct soft_op *op)
 {
 	unsigned int bytes = 1u << op->base;
 	uint64_t x = soft_ld_slow(v, v->r[SOFT_RSP], bytes);
 
-	if (v->trap || soft_st_slow(v, v->r[SOFT_TEA], bytes, x))
+	if (v->trap)
 		return 1;
+	if (soft_st_slow(v, v->r[SOFT_TEA], bytes, x)) {
+		v->fault.canon &= op->idx;
+		return 1;
+	}
 	v->r[SOFT_RSP] += bytes;
 	return 0;
 }
 
 int soft_help_enter(struct soft_vcpu *v, const struct soft_op *op)
 {
-	uint64_t frame = v->r[SOFT_RSP] - 8;
+	uint64_t frame = v->r[SOFT_RSP] - 8, rsp = frame - (uint64_t)op->imm;
 
 	if (soft_st_slow(v, frame, 8, v->r[SOFT_RBP]))
 		return 1;
+	/* The new top of the stack must be writable too (SDM, ENTER). The frame stays stored. */
+	if (!soft_rmw_slow(v, rsp, 1))
+		return 1;
 	v->r[SOFT_RBP] = frame;
-	v->r[SOFT_RSP] = frame - (uint64_t)op->imm;
+	v->r[SOFT_RSP] = rsp;
 	return 0;
 }

@@ -61,13 +61,22 @@ unsigned int emit_reg(const struct emit *e, unsigned int i)
 	return gpr(e->zo[i].reg.value);
 }
 
+/* Register that holds the segment base of memory operand @i. */
+static uint8_t emit_seg(const struct emit *e, unsigned int i)
+{
+	const ZydisDecodedOperandMem *z = &e->zo[i].mem;
+
+	if (z->type == ZYDIS_MEMOP_TYPE_AGEN) /* LEA has none */
+		return SOFT_ZERO;
+	return z->segment == ZYDIS_REGISTER_FS	 ? SOFT_FSBASE
+	       : z->segment == ZYDIS_REGISTER_GS ? SOFT_GSBASE
+						 : SOFT_ZERO;
+}
+
 void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m)
 {
 	const ZydisDecodedOperandMem *z = &e->zo[i].mem;
-	uint8_t seg = z->type == ZYDIS_MEMOP_TYPE_AGEN	? SOFT_ZERO
-		      : z->segment == ZYDIS_REGISTER_FS ? SOFT_FSBASE
-		      : z->segment == ZYDIS_REGISTER_GS ? SOFT_GSBASE
-							: SOFT_ZERO;
+	uint8_t seg = emit_seg(e, i);
 	struct soft_op *op;
 
 	*m = (struct emit_mem){.base = SOFT_ZERO, .idx = SOFT_ZERO};
@@ -77,6 +86,13 @@ void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m)
 		m->disp += (int64_t)e->next;
 	else
 		m->base = (uint8_t)gpr(z->base);
+	if ((e->zi->attributes & ZYDIS_ATTRIB_HAS_SIB) && e->zi->raw.modrm.mod == 0 &&
+	    e->zi->raw.sib.base == 5) {
+		/* disp32 without a base, whatever REX.B says (SDM vol. 2, table 2-3). Zydis 4.0
+		 * takes it for [r13d] when the address size is 32 bits. */
+		m->base = SOFT_ZERO;
+		m->disp = e->zi->raw.disp.value;
+	}
 	if (z->index != ZYDIS_REGISTER_NONE) {
 		m->idx = (uint8_t)gpr(z->index);
 		m->scale = (uint8_t)(z->scale == 8 ? 3 : z->scale == 4 ? 2 : z->scale == 2 ? 1 : 0);
@@ -347,8 +363,10 @@ bool emit_bt(struct emit *e, unsigned int kind)
 		emit_tea(e, 0);
 		m.ss = e->zo[0].mem.segment == ZYDIS_REGISTER_SS;
 		if (by_reg) {
-			op = emit_helper(e, soft_help_btea, lg, 0);
+			op = emit_helper(e, soft_help_btea, lg, emit_seg(e, 0));
 			op->src = (uint8_t)emit_reg(e, 1);
+			if (e->zi->address_width == 32)
+				op->flags |= SOFT_OPF_A32;
 		}
 		if (emit_locked(e)) {
 			if (!by_reg) {
@@ -500,6 +518,26 @@ bool emit_xchg(struct emit *e, unsigned int arg)
 		    : emit_add(e, SOFT_OP_XCHG32 + (lg - 2));
 	op->dst = (uint8_t)emit_reg(e, 0);
 	op->src = (uint8_t)emit_reg(e, 1);
+	return true;
+}
+
+bool emit_pause(struct emit *e, unsigned int arg)
+{
+	bool w = e->zi->raw.rex.W;
+	struct soft_op *op;
+
+	if (!e->zi->raw.rex.B) {
+		emit_add(e, SOFT_OP_NOP);
+		return true;
+	}
+	/* With REX.B the opcode is XCHG r8, rAX, and F3 is ignored (measured); Zydis 4.0 calls it
+	 * PAUSE all the same. */
+	if (!w && (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE))
+		op = emit_helper(e, soft_help_xchg, 1, 0);
+	else
+		op = emit_add(e, w ? SOFT_OP_XCHG64 : SOFT_OP_XCHG32);
+	op->dst = SOFT_R8;
+	op->src = SOFT_RAX;
 	return true;
 }
 

@@ -142,6 +142,7 @@ bool emit_cbw(struct emit *e, unsigned int arg);
 bool emit_flagop(struct emit *e, unsigned int kind);
 bool emit_ahf(struct emit *e, unsigned int store);
 bool emit_xchg(struct emit *e, unsigned int arg);
+bool emit_pause(struct emit *e, unsigned int arg);
 bool emit_xadd(struct emit *e, unsigned int arg);
 bool emit_cmpxchg(struct emit *e, unsigned int arg);
 bool emit_cmpxchgb(struct emit *e, unsigned int lg);

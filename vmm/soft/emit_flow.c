@@ -48,12 +48,14 @@ bool emit_pop(struct emit *e, unsigned int arg)
 	if (emit_is_mem(e, 0)) {
 		/* An RSP-based destination is computed after the increment (SDM, POP). */
 		emit_mem(e, 0, &m);
-		if (m.base == SOFT_RSP)
-			m.disp += wide ? 8 : 2;
+		if (e->zo[0].mem.base == ZYDIS_REGISTER_RSP ||
+		    e->zo[0].mem.base == ZYDIS_REGISTER_ESP)
+			*(m.base == SOFT_TEA ? &e->c->ops[e->c->nr_ops - 1].disp : &m.disp) +=
+				wide ? 8 : 2;
 		op = emit_add(e, SOFT_OP_LEA64X);
 		emit_set_mem(op, &m);
 		op->dst = SOFT_TEA;
-		stack_op(emit_helper(e, soft_help_popm, wide ? 3 : 1, 0));
+		stack_op(emit_helper(e, soft_help_popm, wide ? 3 : 1, m.ss));
 		return true;
 	}
 	if (e->zo[0].reg.value > ZYDIS_REGISTER_R15) {

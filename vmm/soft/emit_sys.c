@@ -116,16 +116,14 @@ static int (*const sys_fn[])(struct soft_vcpu *, const struct soft_op *) = {
 
 bool emit_system(struct emit *e, unsigned int which)
 {
-	bool stack = false;
+	bool stack = false, mem;
 	struct soft_op *op;
-	unsigned int src;
 
 	switch (which) {
 	case SYS_STR:
 	case SYS_SLDT: {
 		struct emit_mem m;
-		bool mem = emit_is_mem(e, 0);
-
+		mem = emit_is_mem(e, 0);
 		op = emit_helper(e, soft_help_from_seg, mem ? 1 : emit_lg(e, 0), 0);
 		op->src = which == SYS_STR ? SOFT_NSEGS : SOFT_NSEGS + 1;
 		op->dst = mem ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
@@ -147,8 +145,14 @@ bool emit_system(struct emit *e, unsigned int which)
 		break;
 	case SYS_LLDT:
 	case SYS_LTR:
-		src = emit_src(e, 0);
-		emit_sysop(e, sys_fn[which])->src = (uint8_t)src;
+		/* Privilege comes before the access: the instruction loads by itself. */
+		mem = emit_is_mem(e, 0);
+		if (mem)
+			emit_tea(e, 0);
+		op = emit_sysop(e, sys_fn[which]);
+		op->idx = mem;
+		op->src = mem ? 0 : (uint8_t)emit_reg(e, 0);
+		op->flags |= mem && e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? SOFT_OPF_SS : 0;
 		return true;
 	case SYS_PUSHF:
 	case SYS_POPF:

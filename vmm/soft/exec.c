@@ -133,7 +133,15 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			TAKEN(o);                                                                  \
 		FALL(o);                                                                           \
 	} while (0)
-/* An indirect transfer: the target is in @rip. */
+/* A transfer to a non-canonical address faults where it is, with nothing changed. */
+#define TARGET(to)                                                                                 \
+	do {                                                                                       \
+		if (unlikely(!soft_canonical(to))) {                                               \
+			soft_gp(v, 0);                                                             \
+			goto trap;                                                                 \
+		}                                                                                  \
+	} while (0)
+/* An indirect transfer. */
 #define INDIRECT(to)                                                                               \
 	do {                                                                                       \
 		v->rip = (to);                                                                     \

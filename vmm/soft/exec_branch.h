@@ -68,6 +68,7 @@ OP(JMP)
 }
 OP(JMP_R)
 {
+	TARGET(R(op->src));
 	INDIRECT(R(op->src));
 }
 OP(CALL)
@@ -79,6 +80,7 @@ OP(CALL)
 OP(CALL_R)
 {
 	uint64_t to = R(op->src);
+	TARGET(to);
 	STORE(64, R(SOFT_RSP) - 8, op->imm);
 	R(SOFT_RSP) -= 8;
 	INDIRECT(to);
@@ -87,6 +89,7 @@ OP(RET)
 {
 	uint64_t to;
 	LOAD(64, R(SOFT_RSP), to);
+	TARGET(to);
 	R(SOFT_RSP) += 8;
 	INDIRECT(to);
 }
@@ -94,6 +97,7 @@ OP(RETI)
 {
 	uint64_t to;
 	LOAD(64, R(SOFT_RSP), to);
+	TARGET(to);
 	R(SOFT_RSP) += 8 + (uint64_t)op->imm;
 	INDIRECT(to);
 }

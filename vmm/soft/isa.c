@@ -116,7 +116,7 @@ static const struct soft_isa_row rows[] = {
 	STR(SCAS, STR_SCAS),
 	/* hints and barriers */
 	NOPS(NOP),
-	NOPS(PAUSE),
+	I(PAUSE, emit_pause, 0, 1),
 	NOPS(ENDBR64),
 	NOPS(ENDBR32),
 	NOPS(PREFETCHNTA),

@@ -261,14 +261,24 @@ static int system_desc(struct soft_vcpu *v, uint16_t sel, unsigned int type,
 	return soft_canonical(out->base) ? 0 : soft_gp(v, sel & ~3u);
 }
 
-int soft_sys_lldt(struct soft_vcpu *v, const struct soft_op *op)
+/* Operand of LLDT and LTR; op->idx: in memory. */
+static int selector(struct soft_vcpu *v, const struct soft_op *op, uint16_t *sel)
 {
-	uint16_t sel = (uint16_t)v->r[op->src];
-	struct kvm_segment ldt = {.selector = sel, .unusable = 1};
-	uint64_t at;
-
 	if (v->cpl)
 		return soft_gp(v, 0);
+	*sel = (uint16_t)(op->idx ? soft_ld_slow(v, v->r[SOFT_TEA], 2) : v->r[op->src]);
+	return v->trap != SOFT_TRAP_NONE;
+}
+
+int soft_sys_lldt(struct soft_vcpu *v, const struct soft_op *op)
+{
+	struct kvm_segment ldt = {.unusable = 1};
+	uint64_t at;
+	uint16_t sel = 0;
+
+	if (selector(v, op, &sel))
+		return 1;
+	ldt.selector = sel;
 	if ((sel & ~3u) && system_desc(v, sel, 2, &ldt, &at))
 		return 1;
 	v->ldt = ldt;
@@ -277,12 +287,14 @@ int soft_sys_lldt(struct soft_vcpu *v, const struct soft_op *op)
 
 int soft_sys_ltr(struct soft_vcpu *v, const struct soft_op *op)
 {
-	uint16_t sel = (uint16_t)v->r[op->src];
 	struct kvm_segment tr;
+	uint16_t sel = 0;
 	uint8_t busy = 0x8b; /* present, DPL 0, busy 64-bit TSS */
 	uint64_t at;
 
-	if (v->cpl || !(sel & ~3u))
+	if (selector(v, op, &sel))
+		return 1;
+	if (!(sel & ~3u))
 		return soft_gp(v, 0);
 	if (system_desc(v, sel, 9, &tr, &at))
 		return 1;
