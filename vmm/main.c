@@ -12,15 +12,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */
-#endif
-#include <urcu/urcu-memb.h>
 
 #include "cgroup/fail.h"
 #include "vmm/control.h"
 #include "vmm/options.h"
 #include "vmm/report.h"
+#include "vpmu/rcu.h"
 
 #define EXIT_USAGE 2
 #define ERR_MAX	   1024

@@ -20,12 +20,9 @@
 #define VMM_RUNNER_PRIV_H
 
 #include <pthread.h>
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */
-#endif
-#include <urcu/urcu-memb.h>
 
 #include "vmm/runner.h"
+#include "vpmu/rcu.h"
 
 struct runner_pcpu {
 	/* its own */

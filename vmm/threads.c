@@ -9,13 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */
-#endif
-#include <urcu/urcu-memb.h>
 
 #include "cgroup/fail.h"
 #include "vmm/threads.h"
+#include "vpmu/rcu.h"
 
 enum order { ORDER_WAIT, ORDER_RUN, ORDER_QUIT };
 

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <urcu/urcu-memb.h>
 
 #include "machine_bed.h"
+#include "vpmu/rcu.h"
 
 #define WAIT_SECONDS 120
+
+void bed_fail(const char *file, int line, const char *expr, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "%s:%d: %s: ", file, line, expr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n");
+	abort();
+}
 
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
 		       void *arg)
@@ -78,14 +89,15 @@ void bed_open(struct bed *b, const char *host)
 	while ((item = strsep(&rest, ",")) && *item) {
 		char *eq = strchr(item, '=');
 
-		cr_assert(eq);
+		bed_must(eq, "%s", item);
 		*eq = 0;
-		cr_assert_eq(config_host_option(&b->config, "test", item, eq + 1, err, sizeof(err)),
-			     0, "%s", err);
+		bed_must(config_host_option(&b->config, "test", item, eq + 1, err, sizeof(err)) ==
+				 0,
+			 "%s", err);
 	}
 	free(copy);
 	mo.host = &b->config.host;
-	cr_assert_eq(machine_create(&mo, &b->machine, err, sizeof(err)), 0, "%s", err);
+	bed_must(machine_create(&mo, &b->machine, err, sizeof(err)) == 0, "%s", err);
 	b->control = (struct control){
 		.machine = b->machine,
 		.paused = true,
@@ -95,7 +107,7 @@ void bed_open(struct bed *b, const char *host)
 		.log = on_log,
 		.arg = b,
 	};
-	cr_assert_eq(control_serve(&b->control, NULL, NULL, err, sizeof(err)), 0, "%s", err);
+	bed_must(control_serve(&b->control, NULL, NULL, err, sizeof(err)) == 0, "%s", err);
 }
 
 void bed_close(struct bed *b)
@@ -127,10 +139,10 @@ struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 		n += (size_t)snprintf(option + n, sizeof(option) - n, ",image=" VPMU_GUEST);
 	if (!strstr(option, "engine="))
 		snprintf(option + n, sizeof(option) - n, ",engine=soft");
-	cr_assert_eq(config_vm_option(&b->config, option, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(machine_vm_add(b->machine, &b->config.vms[b->config.nr_vms - 1], &vm, err,
-				    sizeof(err)),
-		     0, "%s", err);
+	bed_must(config_vm_option(&b->config, option, err, sizeof(err)) == 0, "%s", err);
+	bed_must(machine_vm_add(b->machine, &b->config.vms[b->config.nr_vms - 1], &vm, err,
+				sizeof(err)) == 0,
+		 "%s", err);
 	return vm;
 }
 
@@ -144,7 +156,7 @@ static void wait_event(struct bed *b, const struct timespec *deadline)
 		rc = pthread_cond_timedwait(&b->cond, &b->lock, deadline);
 	b->woken = false;
 	pthread_mutex_unlock(&b->lock);
-	cr_assert_eq(rc, 0, "nothing happened for %d s", WAIT_SECONDS);
+	bed_must(rc == 0, "nothing happened for %d s", WAIT_SECONDS);
 	machine_reap(b->machine);
 }
 
@@ -162,7 +174,7 @@ void bed_run(struct bed *b, unsigned int ended)
 	struct timespec until = deadline();
 	char err[512];
 
-	cr_assert_eq(control_resume(&b->control, err, sizeof(err)), 0, "%s", err);
+	bed_must(control_resume(&b->control, err, sizeof(err)) == 0, "%s", err);
 	machine_reap(b->machine);
 	while (b->ended < ended)
 		wait_event(b, &until);
@@ -199,10 +211,10 @@ json_t *bed_ask(struct bed *b, bool ok, const char *fmt, ...)
 	n = vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	answer = server_dispatch(b->control.server, line, (size_t)n);
-	cr_assert(answer);
+	bed_must(answer, "out of memory");
 	obj = json_loads(answer, 0, &error);
-	cr_assert(obj, "%s", answer);
-	cr_assert_eq(json_is_true(json_object_get(obj, "ok")), ok, "%s -> %s", line, answer);
+	bed_must(obj, "%s", answer);
+	bed_must(json_is_true(json_object_get(obj, "ok")) == ok, "%s -> %s", line, answer);
 	free(answer);
 	return obj;
 }
@@ -218,10 +230,10 @@ size_t bed_conserved(struct bed *b)
 		const char *hw = json_string_value(json_object_get(row, "hardware"));
 		const char *charged = json_string_value(json_object_get(row, "charged"));
 
-		cr_assert(hw && charged);
-		cr_assert_str_eq(hw, charged, "pCPU %d, %s: hardware %s, charged %s",
-				 (int)json_integer_value(json_object_get(row, "pcpu")),
-				 json_string_value(json_object_get(row, "event")), hw, charged);
+		bed_must(hw && charged, "conservation: bad row");
+		bed_must(!strcmp(hw, charged), "pCPU %d, %s: hardware %s, charged %s",
+			 (int)json_integer_value(json_object_get(row, "pcpu")),
+			 json_string_value(json_object_get(row, "event")), hw, charged);
 	}
 	json_decref(answer);
 	return n;
@@ -236,7 +248,7 @@ void bed_each_stat(struct bed *b,
 		if (b->lines[i].text[0] != '{')
 			continue;
 		stat = json_loads(b->lines[i].text, 0, NULL);
-		cr_assert(stat, "%s: %s", b->lines[i].vm, b->lines[i].text);
+		bed_must(stat, "%s: %s", b->lines[i].vm, b->lines[i].text);
 		fn(&b->lines[i], stat, arg);
 		json_decref(stat);
 	}

@@ -2,7 +2,8 @@
 /*
  * A whole machine inside of a test: VMs by their --vm options, their console lines, and the control
  * socket's commands without a socket. The test's thread is the control thread. Whatever fails
- * ends the test with a line.
+ * ends the process with a line. Knows nothing of Criterion, which does not run under
+ * ThreadSanitizer.
  */
 #ifndef MACHINE_BED_H
 #define MACHINE_BED_H
@@ -12,6 +13,15 @@
 
 #include "vmm/control.h"
 #include "vmm/machine.h"
+
+/* Go on only if @ok: else print where, what and the message, and abort. */
+#define bed_must(ok, ...)                                                                          \
+	do {                                                                                       \
+		if (!(ok))                                                                         \
+			bed_fail(__FILE__, __LINE__, #ok, __VA_ARGS__);                            \
+	} while (0)
+void bed_fail(const char *file, int line, const char *expr, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5), noreturn));
 
 struct bed_line {
 	char *vm, *text;
