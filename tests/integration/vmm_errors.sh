@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What vpmu-vmm refuses: one line on standard error that says what and what is accepted, nothing
+# on standard output, exit status 2 for options and configuration, 1 for what fails later.
+set -u
+vmm=$VPMU_BIN/vpmu-vmm
+cd "$VPMU_TMP" || exit 1
+bad=0
+
+# refused STATUS TEXT ARGUMENTS...
+refused() {
+	want=$1 text=$2
+	shift 2
+	timeout 20 "$vmm" "$@" >out 2>err
+	got=$?
+	if [ $got -ne "$want" ] || [ -s out ] || [ "$(wc -l <err)" -ne 1 ] || ! grep -qF -- "$text" err; then
+		echo "vpmu-vmm $*: expected status $want and one line with '$text', saw status $got:"
+		cat out err
+		bad=1
+	fi
+}
+
+# image OFFSET BYTES: the guest image with some bytes overwritten (printf's octal)
+image() {
+	cp "$VPMU_GUEST" bad.elf
+	printf "$2" | dd of=bad.elf bs=1 seek="$1" conv=notrunc 2>/dev/null
+}
+
+vm="name=a,engine=soft,image=$VPMU_GUEST"
+
+# options
+refused 2 'no VM given, accepted: --vm' --no-socket
+refused 2 '"x": not an option' x
+refused 2 '--pcpus: host/pcpus: "0" given, accepted: 1 to 64' --pcpus 0 --vm "$vm"
+refused 2 '--pcpus: given twice' --pcpus 1 --pcpus 2 --vm "$vm"
+refused 2 '--wait-attach: "0" given, accepted: 1 to 256' --wait-attach 0 --vm "$vm"
+refused 2 '--exit-when-done and --hold' --exit-when-done --hold
+refused 2 '--no-socket' --no-socket --paused --vm "$vm"
+refused 2 'vm/colour: no such key' --vm "$vm,colour=red"
+refused 2 'a VM of that name' --vm "$vm" --vm "$vm"
+refused 2 'accepted with pmu = amd-v2' --vm "$vm,pmu=amd-v2,fixed=1"
+refused 2 'key=value,key=value' --vm 'just text'
+
+# configuration
+refused 2 'none.ini: No such file or directory' -c none.ini
+printf '[host]\npcpus = many\n' >a.ini
+refused 2 'a.ini:2: host/pcpus: "many" given, accepted: 1 to 64' -c a.ini
+printf '[vm a]\nmemory = 3M\n' >a.ini
+refused 2 'a.ini:2: vm a/memory: "3M" given, accepted: 4M to 64G in steps of 2M' -c a.ini
+printf '[vm a]\nargs = %0300d\n' 0 >a.ini
+refused 2 'a.ini:2: line of' -c a.ini
+printf '[vm a]\n' >a.ini
+refused 2 'a.ini:1: vm a/image: not given' -c a.ini
+head -c 100000 /dev/urandom >a.ini
+refused 2 'a.ini:' -c a.ini
+refused 2 '--config: given twice' -c a.ini -c a.ini
+
+# images
+refused 1 'nowhere.elf: No such file or directory' --no-socket --vm name=a,engine=soft,image=nowhere.elf
+refused 1 '/tmp: not a regular file' --no-socket --vm name=a,engine=soft,image=/tmp
+image 0 '\0'
+refused 1 'bad.elf: e_ident is' --no-socket --vm name=a,engine=soft,image=bad.elf
+image 18 '\003'
+refused 1 'bad.elf: e_machine is 0x3, accepted: 0x3e (x86-64)' --no-socket --vm name=a,engine=soft,image=bad.elf
+image 24 '\0\0\0\0'
+refused 1 'bad.elf: e_entry is 0x0' --no-socket --vm name=a,engine=soft,image=bad.elf
+image 32 '\377\377\377\377\377\377\377\377'
+refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=soft,image=bad.elf
+head -c 70 "$VPMU_GUEST" >bad.elf
+refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=soft,image=bad.elf
+
+# sockets
+refused 1 '/nonexistent/dir/x.sock' --socket /nonexistent/dir/x.sock --vm "$vm"
+refused 1 'cgroup' --no-socket --cgroup-root /nonexistent --vm "$vm"
+
+exit $bad

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vpmu-vmm as a program: output, exit status, ini file, pause and resume, signals.
+set -u
+vmm=$VPMU_BIN/vpmu-vmm
+vpmu=$VPMU_BIN/vpmu
+cd "$VPMU_TMP" || exit 1
+command -v jq >/dev/null || { echo "needs jq"; exit 77; }
+bad=0
+
+check() { # WHAT CONDITION...
+	what=$1
+	shift
+	if ! "$@" >check.log 2>&1; then
+		echo "FAILED: $what: $*"
+		cat check.log
+		for f in out err; do [ -s $f ] && sed "s/^/$f: /" $f | head -20; done
+		bad=1
+	fi
+}
+
+status() { # EXPECTED ARGUMENTS...
+	want=$1
+	shift
+	timeout 60 "$vmm" "$@" >out 2>err
+	check "status of $*" [ $? -eq "$want" ]
+}
+
+# A finished VM, as text
+status 0 --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 100"
+check "console line" grep -qx '\[a\] vcpu 0: loop 100 = 5050' out
+check "end line" grep -qx 'vm a: done, status 0' out
+check "no errors" [ ! -s err ]
+
+# Several vCPUs are told apart
+status 0 --no-socket --vm "name=a,engine=soft,vcpus=2,image=$VPMU_GUEST,args=run loop 100"
+check "console line of vCPU 1" grep -qx '\[a/1\] vcpu 1: loop 100 = 5050' out
+
+# A guest that ends with a status, and one that cannot be
+status 1 --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=nonsense"
+check "status is told" grep -q '^vm a: done, status [1-9]' out
+
+# JSON: every line an object; guests' JSON survives being quoted
+status 0 --json --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=stat -j sieve 100"
+check "all lines are JSON" jq -es 'all(.kind)' out
+check "ready first" jq -es '.[0] == {"kind":"ready","vms":1,"paused":false}' out
+check "end last" jq -es '.[-1] == {"kind":"vm-end","vm":"a","state":"done","status":0}' out
+check "guest's counts" jq -es '[.[] | select(.kind=="console").text | select(startswith("{")) |
+	fromjson | select(.event=="instructions")][0]."counter-value" | tonumber > 100' out
+
+# An ini file; options win over it
+cat >host.ini <<END
+[host]
+pcpus = 1
+seed = 7
+[vm one]
+tenant = /acme
+engine = soft
+image = $VPMU_GUEST
+args = run fib 10
+[vm two]
+tenant = /beta
+engine = soft
+image = $VPMU_GUEST
+args = run loop 3
+END
+status 0 --no-socket --config host.ini --pcpus 2
+check "both ran" grep -qx '\[two\] vcpu 0: loop 3 = 6' out
+
+# One pCPU, one seed: the same output every time
+status 0 --no-socket --config host.ini --random-slices --slice 50 --vm "name=c,vcpus=3,engine=soft,image=$VPMU_GUEST,args=stat sieve 500"
+cp out first
+status 0 --no-socket --config host.ini --random-slices --slice 50 --vm "name=c,vcpus=3,engine=soft,image=$VPMU_GUEST,args=stat sieve 500"
+check "same seed, same output" cmp first out
+
+# Paused until resume; held until quit
+"$vmm" --socket sock --hold --paused --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
+pid=$!
+for i in $(seq 100); do [ -S sock ] && break; sleep 0.1; done
+check "socket is there" [ -S sock ]
+sleep 0.2
+check "nothing ran" [ ! -s out ]
+check "list says paused" sh -c "'$vpmu' -S sock list | grep -q state=paused"
+"$vpmu" -S sock resume || bad=1
+for i in $(seq 100); do grep -q '^vm a: done' out && break; sleep 0.1; done
+check "ran after resume" grep -qx 'vm a: done, status 0' out
+check "held" kill -0 $pid
+check "a second one refuses the socket" sh -c "! '$vmm' --socket sock --hold"
+"$vpmu" -S sock quit || bad=1
+wait $pid
+check "status after quit" [ $? -eq 0 ]
+check "socket is gone" [ ! -e sock ]
+
+# --wait-attach
+"$vmm" --socket sock --wait-attach 1 --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
+pid=$!
+for i in $(seq 100); do [ -S sock ] && break; sleep 0.1; done
+sleep 0.2
+check "nothing ran before the attach" [ ! -s out ]
+"$vpmu" -S sock attach s -e instructions || bad=1
+wait $pid
+check "status when done" [ $? -eq 0 ]
+check "ran after the attach" grep -qx 'vm a: done, status 0' out
+
+# A signal ends it cleanly while VMs run
+"$vmm" --socket sock --vm "name=a,vcpus=2,engine=soft,image=$VPMU_GUEST,args=spin" >out 2>err &
+pid=$!
+for i in $(seq 100); do [ -S sock ] && break; sleep 0.1; done
+kill -TERM $pid
+wait $pid
+check "status after SIGTERM" [ $? -eq 0 ]
+check "socket is gone" [ ! -e sock ]
+check "no complaints" [ ! -s err ]
+
+# Nobody reads what it prints
+"$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=selftest" 2>err | head -c 1 >/dev/null
+check "a closed output is no crash" sh -c '! grep -qi "signal\|core" err'
+
+exit $bad
