@@ -48,17 +48,26 @@ struct vpmu_hostpmu_ops {
 	 */
 	uint64_t (*audit)(const struct vpmu_hostpmu *pmu, unsigned int ctr);
 
-	/* Make the owner thread reach a safe point soon (vpmu_pcpu_poll). Any thread. May be NULL. */
+	/* Make the owner thread reach a safe point soon (vpmu_pcpu_poll). Any thread. May be NULL.
+	 */
 	void (*kick)(struct vpmu_hostpmu *pmu);
+};
+
+/* A bound counter that can be read as memory: sum of the parts less base, modulo the width. All
+ * three parts can be read; one that is not needed points at a word that stays 0. */
+struct vpmu_ctr_mem {
+	const uint64_t *part[3];
+	uint64_t base;
 };
 
 /* Embedded first in an implementation's own struct. Constant once handed to vpmu_pcpu_create. */
 struct vpmu_hostpmu {
 	const struct vpmu_hostpmu_ops *ops;
-	unsigned int nr_ctrs;  /* 1 .. VPMU_MAX_CTRS */
-	uint32_t fixed_mask;   /* counters that count one event only: used first */
-	uint64_t width_mask;   /* (1 << counter width) - 1 */
+	unsigned int nr_ctrs;	  /* 1 .. VPMU_MAX_CTRS */
+	uint32_t fixed_mask;	  /* counters that count one event only: used first */
+	uint64_t width_mask;	  /* (1 << counter width) - 1 */
 	const uint64_t *clock_ns; /* where now() can be read as memory, or NULL: saves the call */
+	const struct vpmu_ctr_mem *mem; /* by counter: reading without a call; or NULL */
 };
 
 #endif

@@ -42,16 +42,33 @@ static inline void charge_time(struct vpmu_pcpu *p)
 		charge_idle(p, idle, dt);
 }
 
-static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
+/* Counters that must be asked for. */
+static COLD void charge_call(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 {
 	struct vpmu_hostpmu *pmu = p->pmu;
-	uint64_t (*read)(struct vpmu_hostpmu *, unsigned int) = pmu->ops->read;
-	uint64_t width_mask = pmu->width_mask;
-	uint64_t s;
+	unsigned int s;
 
+	vpmu_for_each_slot (s, slots)
+		vpmu_charge(&total[s], &p->snap[s], pmu->ops->read(pmu, p->ctr[s]),
+			    pmu->width_mask);
+}
+
+/* Charge what the counters of @slots hold since their snapshots to @total. */
+static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
+{
+	const struct vpmu_ctr_mem *mem = p->pmu->mem;
+	uint64_t width_mask = p->pmu->width_mask;
+
+	if (unlikely(!mem)) {
+		charge_call(p, total, slots);
+		return;
+	}
 	for (; slots; slots &= slots - 1) {
-		s = (uint64_t)__builtin_ctzll(slots);
-		vpmu_charge(&total[s], &p->snap[s], read(pmu, p->ctr[s]), width_mask);
+		uint64_t s = (uint64_t)__builtin_ctzll(slots);
+		const struct vpmu_ctr_mem *c = &mem[p->ctr[s]];
+
+		vpmu_charge(&total[s], &p->snap[s],
+			    *c->part[0] + *c->part[1] + *c->part[2] - c->base, width_mask);
 	}
 }
 

@@ -95,6 +95,11 @@ static uint64_t tally_sum(const struct vpmu_softpmu *sp, const struct vpmu_soft_
 	return sum;
 }
 
+/* A counter's part in a mode that it does not count. */
+static const uint64_t zero;
+
+_Static_assert(VPMU_SOFT_MODES == 3, "as many parts as vpmu_ctr_mem has");
+
 static int soft_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 {
 	struct vpmu_softpmu *sp = soft(pmu);
@@ -109,8 +114,11 @@ static int soft_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	c->event = (uint8_t)soft_event(key);
 	c->modes = soft_modes(key);
 	c->base = tally_sum(sp, c);
-	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+	sp->mem[ctr].base = c->base;
+	for (int m = 0; m < VPMU_SOFT_MODES; m++) {
 		c->audit_base[m] = sp->tally->ev[m][c->event];
+		sp->mem[ctr].part[m] = c->modes & (1 << m) ? &sp->tally->ev[m][c->event] : &zero;
+	}
 	return 0;
 }
 
@@ -183,5 +191,6 @@ int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *o
 	};
 	sp->tally = &sp->own_tally;
 	sp->pmu.clock_ns = &sp->own_clock_ns;
+	sp->pmu.mem = sp->mem;
 	return 0;
 }

@@ -35,6 +35,7 @@ struct vpmu_soft_tally {
 
 struct vpmu_softpmu {
 	struct vpmu_hostpmu pmu; /* first */
+	struct vpmu_ctr_mem mem[VPMU_MAX_CTRS];
 	struct vpmu_soft_tally *tally;
 	struct vpmu_soft_tally own_tally; /* tally points here unless set to another before use */
 	uint64_t own_clock_ns; /* pmu.clock_ns points here unless set to another before use */
@@ -43,9 +44,9 @@ struct vpmu_softpmu {
 	struct vpmu_soft_ctr {
 		bool bound;
 		vpmu_key_t key;
-		uint8_t event;      /* enum vpmu_soft_event */
-		uint8_t modes;      /* bit per enum vpmu_soft_mode */
-		uint64_t base;      /* tally sum at bind */
+		uint8_t event; /* enum vpmu_soft_event */
+		uint8_t modes; /* bit per enum vpmu_soft_mode */
+		uint64_t base; /* tally sum at bind */
 		uint64_t audit_base[VPMU_SOFT_MODES];
 	} ctr[VPMU_MAX_CTRS];
 };

@@ -125,6 +125,7 @@ int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model
 	if (vpmu_softpmu_init(&f->soft, opts))
 		return -EINVAL;
 	f->pmu = f->soft.pmu;
+	f->pmu.mem = NULL; /* every read comes through here and is counted */
 	f->pmu.ops = &fake_ops;
 	f->model = m;
 	f->pcpu = pcpu;
