@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Accounts and contexts: lazy sums, folding, who is charged; what is refused and how. */
+#include <errno.h>
+#include <pthread.h>
+
+#include "core_bed.h"
+
+static struct bed b;
+
+static void setup(void)
+{
+	bed_init(&b, NULL);
+}
+
+static void teardown(void)
+{
+	bed_fini(&b);
+}
+
+TestSuite(accounts, .init = setup, .fini = teardown);
+
+Test(accounts, ancestors_are_sums)
+{
+	struct vpmu_account *a[] = {vpmu_host_root(b.host), b.tenant, b.vm, b.vcpu[0], b.vcpu[1],
+				    vpmu_host_other(b.host)};
+	static const uint64_t want[] = {1111, 111, 111, 11, 100, 1000};
+	struct vpmu_consumer c[6] = {0};
+
+	for (int i = 0; i < 6; i++)
+		cr_assert_eq(vpmu_consumer_add(&c[i], a[i], INSNS, NULL), 0);
+	bed_vcpu(&b, 0, 11);
+	bed_vcpu(&b, 1, 100);
+	vpmu_pcpu_switch(b.p[1], NULL);
+	bed_run(&b, 1, 1000);
+	vpmu_pcpu_flush(b.p[1]);
+	for (int i = 0; i < 6; i++) {
+		struct vpmu_value v = bed_read(&c[i]);
+
+		cr_assert_eq(v.count, want[i], "account %d: %lu", i, v.count);
+		cr_assert_eq(v.enabled_ns, want[i]);
+		cr_assert_eq(v.running_ns, want[i]);
+		vpmu_consumer_del(&c[i], NULL, NULL);
+	}
+}
+
+/* I5: "host" is what ran in no VM, whoever else counts the same event. */
+Test(accounts, host_does_not_get_what_nobody_asked_for)
+{
+	struct vpmu_consumer host = {0}, one = {0};
+
+	cr_assert_eq(vpmu_consumer_add(&host, vpmu_host_other(b.host), INSNS, NULL), 0);
+	cr_assert_eq(vpmu_consumer_add(&one, b.vcpu[0], INSNS, b.p[0]), 0);
+	bed_vcpu(&b, 0, 10);
+	bed_vcpu(&b, 2, 500); /* has not asked */
+	vpmu_pcpu_switch(b.p[0], NULL);
+	bed_run(&b, 0, 3);
+	vpmu_pcpu_flush(b.p[0]);
+	cr_assert_eq(bed_read(&host).count, 3);
+	cr_assert_eq(bed_read(&one).count, 10);
+	cr_assert_gt(bed_conserved(&b), 0, "and yet nothing is lost");
+	vpmu_consumer_del(&host, NULL, NULL);
+	vpmu_consumer_del(&one, b.p[0], NULL);
+}
+
+/* A vCPU's guest and the operator count the same and different things on one account. */
+Test(accounts, local_and_control_on_one_account)
+{
+	struct vpmu_consumer guest = {0}, operator= {0}, loads = {0};
+	struct vpmu_value last;
+
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	cr_assert_eq(vpmu_consumer_add(&guest, b.vcpu[0], INSNS, b.p[0]), 0);
+	bed_run(&b, 0, 1);
+	cr_assert_eq(vpmu_consumer_add(&operator, b.vcpu[0], INSNS, NULL), 0);
+	cr_assert_eq(vpmu_consumer_add(&loads, b.vcpu[0], LOADS, NULL), 0);
+	bed_run(&b, 0, 10);
+	vpmu_consumer_disable(&guest, b.p[0]);
+	bed_run(&b, 0, 100);
+	vpmu_consumer_del(&operator, NULL, &last);
+	cr_assert_eq(last.count, 110);
+	bed_run(&b, 0, 1000);
+	cr_assert_eq(vpmu_consumer_enable(&guest, b.p[0]), 0);
+	bed_run(&b, 0, 10000);
+	vpmu_consumer_del(&guest, b.p[0], &last);
+	cr_assert_eq(last.count, 10011);
+	vpmu_consumer_del(&loads, NULL, &last);
+	cr_assert_eq(last.count, 11110);
+	vpmu_pcpu_switch(b.p[0], NULL);
+	bed_conserved(&b);
+}
+
+Test(accounts, enable_and_disable_twice)
+{
+	struct vpmu_consumer c[2] = {0};
+	struct vpmu_sharing s;
+
+	for (int i = 0; i < 2; i++) {
+		struct vpmu_pcpu *p = i ? NULL : b.p[0];
+
+		vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpu[0], INSNS, p), 0);
+		bed_run(&b, 0, 5);
+		cr_assert_eq(vpmu_consumer_enable(&c[i], p), 0);
+		bed_run(&b, 0, 5);
+		vpmu_consumer_disable(&c[i], p);
+		bed_run(&b, 0, 5);
+		vpmu_consumer_disable(&c[i], p);
+		cr_assert_eq(bed_read(&c[i]).count, 10);
+		vpmu_host_sharing(b.host, &s);
+		cr_assert_eq(s.consumers, 0);
+		vpmu_consumer_del(&c[i], p, NULL);
+	}
+}
+
+Test(accounts, busy)
+{
+	struct vpmu_consumer c = {0};
+	struct vpmu_account *a;
+
+	cr_assert_eq(vpmu_account_del(b.tenant), -EBUSY, "has a child");
+	cr_assert_eq(vpmu_account_del(b.vcpu[0]), -EBUSY, "has a context");
+	cr_assert_eq(vpmu_account_del(vpmu_host_root(b.host)), -EBUSY);
+	cr_assert_eq(vpmu_account_del(vpmu_host_other(b.host)), -EBUSY);
+	cr_assert_eq(vpmu_account_create(b.tenant, &c, &a), 0);
+	cr_assert_eq(vpmu_account_owner(a), &c);
+	cr_assert_eq(vpmu_account_parent(a), b.tenant);
+	cr_assert_eq(vpmu_consumer_add(&c, a, INSNS, NULL), 0);
+	cr_assert_eq(vpmu_account_del(a), -EBUSY, "has a consumer");
+	vpmu_consumer_disable(&c, NULL);
+	cr_assert_eq(vpmu_account_del(a), -EBUSY, "a disabled one, too");
+	vpmu_consumer_del(&c, NULL, NULL);
+	cr_assert_eq(vpmu_account_del(a), 0);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	cr_assert_eq(vpmu_pcpu_destroy(b.p[0]), -EBUSY, "a vCPU is current");
+	vpmu_pcpu_switch(b.p[0], NULL);
+	vpmu_pcpu_online(b.p[0]);
+	cr_assert_eq(vpmu_pcpu_destroy(b.p[0]), -EBUSY, "online");
+	vpmu_pcpu_offline(b.p[0]);
+}
+
+Test(accounts, contexts_that_are_refused)
+{
+	struct vpmu_context ctx;
+
+	cr_assert_eq(vpmu_context_init(&ctx, b.vcpu[0], b.tenant), -EINVAL,
+		     "the group must be the parent");
+	cr_assert_eq(vpmu_context_init(&ctx, b.vcpu[0], b.vm), -EBUSY, "one context per vCPU");
+}
+
+Test(accounts, keys_that_are_refused)
+{
+	static const vpmu_key_t bad[] = {
+		0,
+		UINT64_MAX,
+		VPMU_KEY_GUEST | VPMU_KEY_USR,				/* no space */
+		1ULL << VPMU_KEY_SPACE_SHIFT | VPMU_KEY_GUEST,		/* no privilege */
+		1ULL << VPMU_KEY_SPACE_SHIFT | VPMU_KEY_USR,		/* neither guest nor host */
+		15ULL << VPMU_KEY_SPACE_SHIFT | GUEST | VPMU_KEY_GUEST, /* no such space */
+	};
+	struct vpmu_consumer c[3] = {0}, *list[] = {&c[0], &c[1], &c[2]};
+	struct vpmu_account *acc[] = {b.tenant, b.tenant, b.tenant};
+	vpmu_key_t keys[] = {INSNS, MISSES, 0};
+	struct vpmu_sharing s;
+	size_t failed = 9;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_eq(vpmu_consumer_add(&c[0], b.tenant, bad[i], NULL), -EINVAL, "%zu", i);
+		cr_assert_eq(vpmu_consumer_add(&c[0], b.vcpu[0], bad[i], b.p[0]), -EINVAL);
+	}
+	/* A batch: all or nothing. */
+	cr_assert_eq(vpmu_consumer_add_many(list, acc, keys, 3, &failed), -EINVAL);
+	cr_assert_eq(failed, 2);
+	vpmu_host_sharing(b.host, &s);
+	cr_assert_eq(s.consumers, 0);
+	cr_assert_eq(vpmu_consumer_add_many(list, acc, keys, 0, NULL), 0);
+	cr_assert_eq(vpmu_consumer_add_many(list, acc, keys, 2, NULL), -EOPNOTSUPP);
+	vpmu_host_sharing(b.host, &s);
+	cr_assert_eq(s.consumers, 2, "not supported, but added");
+	vpmu_consumer_del_many(list, 2, NULL);
+}
+
+/* I7: what no PMU here counts says so, in both forms, and never a number. */
+Test(accounts, not_supported)
+{
+	struct vpmu_consumer local = {0}, control = {0};
+	struct vpmu_value v;
+
+	cr_assert_eq(vpmu_consumer_add(&local, b.vcpu[0], MISSES, b.p[0]), -EOPNOTSUPP);
+	cr_assert_eq(vpmu_consumer_add(&control, b.tenant, MISSES, NULL), -EOPNOTSUPP);
+	bed_vcpu(&b, 0, 100);
+	v = bed_read(&local);
+	cr_assert(!v.supported && !v.count && !v.running_ns);
+	v = bed_read(&control);
+	cr_assert(!v.supported && !v.count && !v.running_ns);
+	cr_assert_eq(v.enabled_ns, 100);
+	cr_assert_eq(vpmu_value_scaled(&v), 0);
+	cr_assert_eq(vpmu_consumer_enable(&local, b.p[0]), -EOPNOTSUPP);
+	vpmu_consumer_disable(&control, NULL);
+	cr_assert(!bed_read(&control).supported);
+	cr_assert_eq(vpmu_consumer_enable(&control, NULL), -EOPNOTSUPP);
+	vpmu_consumer_del(&local, b.p[0], &v);
+	cr_assert(!v.supported);
+	vpmu_consumer_del(&control, NULL, &v);
+	cr_assert(!v.supported);
+}
+
+/* I7: a consumer older than every pCPU learns what its counts are worth from those that come. */
+Test(accounts, quality_comes_with_the_pcpus)
+{
+	struct vpmu_host *host = vpmu_host_create();
+	struct vpmu_consumer cycles = {0}, misses = {0};
+	struct vpmu_softpmu sp;
+	struct vpmu_pcpu *p;
+	struct vpmu_value v;
+
+	cr_assert_eq(vpmu_consumer_add(&cycles, vpmu_host_root(host), CYCLES, NULL), 0);
+	cr_assert_eq(vpmu_consumer_add(&misses, vpmu_host_root(host), MISSES, NULL), 0);
+	vpmu_softpmu_init(&sp, NULL);
+	cr_assert_eq(vpmu_pcpu_create(host, &sp.pmu, 0, &p), 0);
+	vpmu_pcpu_flush(p);
+	sp.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] += 5;
+	sp.own_clock_ns += 5;
+	vpmu_pcpu_flush(p);
+	v = bed_read(&cycles);
+	cr_assert_eq(v.count, 5);
+	cr_assert_eq(v.quality, VPMU_Q_MODELLED);
+	cr_assert(!bed_read(&misses).supported);
+	vpmu_consumer_disable(&cycles, NULL);
+	cr_assert_eq(bed_read(&cycles).quality, VPMU_Q_MODELLED);
+	cr_assert_eq(vpmu_consumer_enable(&cycles, NULL), 0);
+	cr_assert_eq(bed_read(&cycles).quality, VPMU_Q_MODELLED);
+	vpmu_consumer_del(&cycles, NULL, NULL);
+	vpmu_consumer_del(&misses, NULL, NULL);
+	vpmu_host_destroy(host);
+}
+
+/* vpmu_host_sync and control calls wait for the owners of online pCPUs, no others. */
+struct owner {
+	int stop;
+};
+
+static void *own(void *arg)
+{
+	struct owner *o = arg;
+
+	urcu_memb_register_thread();
+	vpmu_pcpu_online(b.p[1]);
+	vpmu_pcpu_switch(b.p[1], &b.ctx[1]);
+	for (int i = 0; i < 1000; i++)
+		bed_run(&b, 1, 1);
+	__atomic_store_n(&o->stop, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&o->stop, __ATOMIC_ACQUIRE) == 1)
+		vpmu_pcpu_poll(b.p[1]);
+	vpmu_pcpu_switch(b.p[1], NULL);
+	vpmu_pcpu_offline(b.p[1]);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+Test(accounts, sync_reaches_online_pcpus)
+{
+	struct vpmu_consumer c = {0};
+	struct owner o = {0};
+	pthread_t t;
+
+	cr_assert_eq(vpmu_consumer_add(&c, b.tenant, INSNS, NULL), 0);
+	pthread_create(&t, NULL, own, &o);
+	while (!__atomic_load_n(&o.stop, __ATOMIC_ACQUIRE))
+		;
+	cr_assert_eq(bed_read(&c).count, 0, "nobody charged it yet");
+	vpmu_host_sync(b.host);
+	cr_assert_eq(bed_read(&c).count, 1000);
+	bed_conserved(&b);
+	__atomic_store_n(&o.stop, 2, __ATOMIC_RELEASE);
+	pthread_join(t, NULL);
+	vpmu_consumer_del(&c, NULL, NULL);
+}

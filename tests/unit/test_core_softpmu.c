@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The soft PMU as a host PMU: what it can count, modes, width and wrap, audit, its options. */
+#include <errno.h>
+
+#include "core_bed.h"
+
+static struct vpmu_softpmu sp;
+
+#define OPS sp.pmu.ops
+
+static uint32_t eligible(enum vpmu_generic ev, uint64_t flags)
+{
+	return OPS->eligible(&sp.pmu, vpmu_key_generic(ev, flags));
+}
+
+Test(softpmu, options)
+{
+	static const struct {
+		struct vpmu_softpmu_opts opts;
+		int ret;
+		unsigned int ctrs;
+		uint32_t fixed;
+	} rows[] = {
+		{{0}, 0, 7, 0x70},
+		{{.gp = 8}, 0, 11, 0x700},
+		{{.gp = 2, .fixed = 1}, 0, 3, 0x4},
+		{{.gp = 4, .no_default = true}, 0, 4, 0},
+		{{.fixed = 3, .no_default = true}, 0, 3, 0x7},
+		{{.no_default = true}, -EINVAL, 0, 0},
+		{{.gp = 17}, -EINVAL, 0, 0},
+		{{.fixed = 4}, -EINVAL, 0, 0},
+		{{.width = 7}, -EINVAL, 0, 0},
+		{{.width = 64}, -EINVAL, 0, 0},
+		{{.width = 63}, 0, 7, 0x70},
+		{{.gp = 16}, 0, 19, 0x70000},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int ret = vpmu_softpmu_init(&sp, &rows[i].opts);
+
+		cr_assert_eq(ret, rows[i].ret, "row %zu: %d", i, ret);
+		if (ret)
+			continue;
+		cr_assert_eq(sp.pmu.nr_ctrs, rows[i].ctrs, "row %zu", i);
+		cr_assert_eq(sp.pmu.fixed_mask, rows[i].fixed, "row %zu", i);
+	}
+	cr_assert_eq(vpmu_softpmu_init(&sp, NULL), 0);
+	cr_assert_eq(sp.pmu.width_mask, (1ULL << 48) - 1);
+}
+
+Test(softpmu, eligible)
+{
+	vpmu_softpmu_init(&sp, NULL);
+	cr_assert_eq(eligible(VPMU_EV_INSTRUCTIONS, GUEST), 0x1f);
+	cr_assert_eq(eligible(VPMU_EV_CYCLES, GUEST), 0x2f);
+	cr_assert_eq(eligible(VPMU_EV_REF_CYCLES, VPMU_KEY_OS), 0x4f);
+	cr_assert_eq(eligible(VPMU_EV_LOADS, GUEST), 0x0f);
+	cr_assert_eq(eligible(VPMU_EV_CACHE_MISSES, GUEST), 0);
+	cr_assert_eq(eligible(VPMU_EV_SLOTS, GUEST), 0);
+	cr_assert_eq(OPS->eligible(&sp.pmu, vpmu_key_make(VPMU_SPACE_INTEL, 0xb7, GUEST)), 0);
+	cr_assert_eq(OPS->eligible(&sp.pmu, vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_INSTRUCTIONS,
+							  VPMU_KEY_USR | VPMU_KEY_HOST)),
+		     0, "host user mode is not modelled");
+	cr_assert_eq(OPS->quality(&sp.pmu, CYCLES), VPMU_Q_MODELLED);
+	cr_assert_eq(OPS->quality(&sp.pmu, INSNS), VPMU_Q_EXACT);
+}
+
+Test(softpmu, bind_refuses)
+{
+	vpmu_softpmu_init(&sp, NULL);
+	cr_assert_eq(OPS->bind(&sp.pmu, 5, INSNS), -EINVAL, "fixed 1 counts cycles");
+	cr_assert_eq(OPS->bind(&sp.pmu, 7, INSNS), -EINVAL, "no such counter");
+	cr_assert_eq(OPS->bind(&sp.pmu, 0, MISSES), -EINVAL);
+	cr_assert_eq(OPS->bind(&sp.pmu, 4, INSNS), 0);
+	cr_assert_eq(OPS->bind(&sp.pmu, 4, INSNS), -EBUSY);
+	OPS->unbind(&sp.pmu, 4);
+	cr_assert_eq(OPS->bind(&sp.pmu, 4, INSNS), 0);
+}
+
+Test(softpmu, modes)
+{
+	static const struct {
+		uint64_t flags;
+		uint64_t want;
+	} rows[] = {
+		{VPMU_KEY_GUEST | VPMU_KEY_USR, 1},
+		{VPMU_KEY_GUEST | VPMU_KEY_OS, 10},
+		{VPMU_KEY_GUEST | VPMU_KEY_USR | VPMU_KEY_OS, 11},
+		{VPMU_KEY_HOST | VPMU_KEY_OS, 100},
+		{VPMU_KEY_HOST | VPMU_KEY_GUEST | VPMU_KEY_OS, 110},
+		{VPMU_KEY_HOST | VPMU_KEY_GUEST | VPMU_KEY_OS | VPMU_KEY_USR, 111},
+		{VPMU_KEY_HOST | VPMU_KEY_GUEST | VPMU_KEY_USR, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		vpmu_softpmu_init(&sp, NULL);
+		cr_assert_eq(
+			OPS->bind(&sp.pmu, 0,
+				  vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_LOADS, rows[i].flags)),
+			0);
+		sp.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 1;
+		sp.tally->ev[VPMU_SOFT_OS][VPMU_SOFT_LOADS] += 10;
+		sp.tally->ev[VPMU_SOFT_HOST][VPMU_SOFT_LOADS] += 100;
+		sp.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_STORES] += 1000;
+		cr_assert_eq(OPS->read(&sp.pmu, 0), rows[i].want, "row %zu", i);
+		cr_assert_eq(OPS->audit(&sp.pmu, 0), rows[i].want, "row %zu", i);
+	}
+}
+
+Test(softpmu, wrap_and_audit)
+{
+	struct vpmu_softpmu_opts opts = {.width = 8};
+	struct vpmu_consumer c = {0};
+	struct bed b;
+
+	bed_init(&b, &opts);
+	cr_assert_eq(vpmu_consumer_add(&c, b.tenant, INSNS, NULL), 0);
+	for (unsigned int i = 1; i <= 100; i++) {
+		bed_vcpu(&b, 0, 255); /* the most between two readings of 8 bits */
+		cr_assert_eq(bed_read(&c).count, 255 * i);
+	}
+	cr_assert_eq(bed_conserved(&b), 1, "the audit does not wrap");
+	vpmu_consumer_del(&c, NULL, NULL);
+	bed_fini(&b);
+}
+
+static void count_kick(void *arg)
+{
+	(*(int *)arg)++;
+}
+
+Test(softpmu, kick)
+{
+	int kicks = 0;
+
+	vpmu_softpmu_init(&sp, NULL);
+	OPS->kick(&sp.pmu); /* nobody to call */
+	sp.kick = count_kick;
+	sp.kick_arg = &kicks;
+	OPS->kick(&sp.pmu);
+	cr_assert_eq(kicks, 1);
+}
