@@ -447,10 +447,9 @@ Test(soft_exec, a_kick_ends_an_endless_run)
 
 BED_GUEST(guest_huge_rep, "rep stosb\n1: jmp 1b\n");
 
-Test(soft_exec, a_kick_ends_a_string_instruction_without_end)
+Test(soft_exec, a_string_instruction_without_end_is_interrupted)
 {
 	struct bed b;
-	pthread_t th;
 
 	BED_START(&b, guest_huge_rep, false);
 	/* All of the lower half maps to the same few pages: hours of storing. */
@@ -471,13 +470,17 @@ Test(soft_exec, a_kick_ends_a_string_instruction_without_end)
 	b.r.rcx = 1ULL << 46;
 	b.r.rax = 0x77;
 	o->set_regs(b.v, &b.r);
-	pthread_create(&th, NULL, kicker, b.v);
-	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR);
-	pthread_join(th, NULL);
-	cr_assert_eq(b.run.retired, 0);
-	cr_assert_eq(b.r.rip, BED_CODE);
-	cr_assert_lt(b.r.rcx, 1ULL << 46);
-	cr_assert_eq(b.r.rdi - 0x80000000, (1ULL << 46) - b.r.rcx);
+	/* It comes back by itself every now and then, not retired, and goes on. */
+	for (uint64_t last = b.r.rcx, i = 0; i < 3; i++, last = b.r.rcx) {
+		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_INTR);
+		cr_assert_eq(b.run.retired, 0);
+		cr_assert_eq(b.r.rip, BED_CODE);
+		cr_assert_lt(b.r.rcx, last);
+		cr_assert_eq(b.r.rdi - 0x80000000, (1ULL << 46) - b.r.rcx);
+	}
+	cr_assert_eq(b.ram[BED_DATA + 0x40000], 0x77);
+	o->kick(b.v);
+	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_INTR);
 	bed_stop(&b);
 }
 

@@ -311,6 +311,20 @@ Test(soft_system, double_and_triple_faults)
 	bed_stop(&b);
 }
 
+Test(soft_system, a_guest_that_only_faults_gives_the_cpu_back)
+{
+	struct bed b;
+
+	/* #PF on IST 1 whose handler cannot be fetched: for ever, without an instruction. */
+	BED_START(&b, guest_access, false);
+	bed_gate(&b, 14, BED_WIN, 1, 0xe);
+	b.r.rsi = BED_WIN;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
+	cr_assert_eq(b.run.retired, 0);
+	bed_stop(&b);
+}
+
 /* ---- interrupts ---- */
 
 BED_GUEST(guest_sti, "mov $1, %eax\n"
@@ -338,6 +352,21 @@ Test(soft_system, external_interrupts_wait_for_if_and_the_shadow)
 		cr_assert_eq(b.r.rflags & 0x200, 0);
 		cr_assert_eq(INSNS(&b, OS), 4);
 		cr_assert_eq(o->interrupt(b.v, 0x56), 0);
+		bed_stop(&b);
+	}
+}
+
+/* A shadow lasts one instruction, wherever the budget ends. */
+Test(soft_system, the_shadow_is_over_after_one_instruction)
+{
+	struct bed b;
+
+	for (uint64_t n = 2; n <= 5; n++) {
+		BED_START(&b, guest_sti, false);
+		cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
+		cr_assert_eq(o->interrupt(b.v, 0x77), 0);
+		cr_assert_eq(bed_run_to_hlt(&b), 0x77);
+		cr_assert_eq(b.r.rax, n == 2 ? 2 : n - 1, "%lu: %llu", n, b.r.rax);
 		bed_stop(&b);
 	}
 }

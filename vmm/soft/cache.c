@@ -34,7 +34,7 @@ static unsigned int hash_index(uint64_t pa)
 	return (unsigned int)(pa ^ pa >> SOFT_HASH_BITS) & (SOFT_HASH_SIZE - 1);
 }
 
-static void cache_reset(struct soft_vcpu *v)
+void soft_cache_reset(struct soft_vcpu *v)
 {
 	for (unsigned int i = 0; i < SOFT_JC_SIZE; i++)
 		v->jc[i] = &nowhere;
@@ -50,7 +50,7 @@ static void cache_reset(struct soft_vcpu *v)
 int soft_cache_init(struct soft_vcpu *v)
 {
 	v->map_gen = 1;
-	cache_reset(v);
+	soft_cache_reset(v);
 	for (unsigned int i = 0; i < SOFT_LTLB_SIZE; i++)
 		v->ltlb[i].tag = SOFT_TAG_NONE;
 	soft_tlb_flush(v);
@@ -312,7 +312,7 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 	bool same;
 
 	if (unlikely(v->map_gen >= MAP_GEN_LIMIT)) {
-		cache_reset(v);
+		soft_cache_reset(v);
 		v->map_gen = 0;
 		soft_tlb_flush(v);
 	}
@@ -341,7 +341,7 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 	} while (!settle(v, pa, &code, buf, gen));
 	b = block_new(v, pa, &code, gen);
 	if (!b) {
-		cache_reset(v);
+		soft_cache_reset(v);
 		b = block_new(v, pa, &code, gen);
 	}
 	if (!b)

@@ -217,7 +217,7 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	x[8] = r->r8, x[9] = r->r9, x[10] = r->r10, x[11] = r->r11;
 	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
 	v->rip = r->rip;
-	soft_put_rflags(v, r->rflags & 0x3f7fd7);
+	soft_put_rflags(v, r->rflags & 0x3d7fd7); /* no VM, nothing reserved */
 	/* New registers are a new place: an exit that waits for its answer is forgotten. */
 	v->pending.kind = SOFT_PEND_NONE;
 	v->sti_shadow = false;
@@ -289,6 +289,8 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 			v->intr_pending = true;
 			v->intr_vec = (uint8_t)i;
 		}
+	/* A caller that sets up a vCPU may have written code as well: decode anew. */
+	soft_cache_reset(v);
 	soft_tlb_flush(v);
 	return 0;
 }

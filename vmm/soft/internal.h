@@ -145,6 +145,8 @@ static inline unsigned int soft_jc_index(uint64_t rip)
 }
 int soft_cache_init(struct soft_vcpu *v);
 void soft_cache_fini(struct soft_vcpu *v);
+/* soft_cache_reset - forget all decoded code. Not while a block executes. */
+void soft_cache_reset(struct soft_vcpu *v);
 /* soft_find - block at v->rip in the current mode; decodes it when there is none. Traps (fetch
  * faults). Points v->link at it. */
 struct soft_block *soft_find(struct soft_vcpu *v);

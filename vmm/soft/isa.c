@@ -66,6 +66,7 @@ static const struct soft_isa_row rows[] = {
 	I(CQO, emit_simple, SOFT_OP_CQO, 1),
 	/* moves */
 	I(MOV, emit_mov, 0, 1),
+	I(MOVNTI, emit_mov, 0, 1),
 	I(MOVZX, emit_movx, 0, 1),
 	I(MOVSX, emit_movx, 1, 1),
 	I(MOVSXD, emit_movx, 1, 1),

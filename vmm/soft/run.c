@@ -14,6 +14,10 @@
 #define CR4_PAE	  (1ULL << 5)
 #define EFER_LMA  (1ULL << 10)
 
+/* Faults and interrupts delivered without an instruction retiring in between, after which the
+ * caller gets the vCPU back: a handler that faults on its first byte would go on for ever. */
+#define IDLE_EVENTS 1000
+
 void soft_fold(struct soft_vcpu *v)
 {
 	uint64_t *ev = v->tally->ev[v->cpl ? VPMU_SOFT_USR : VPMU_SOFT_OS];
@@ -199,7 +203,8 @@ static bool in_64bit_mode(const struct soft_vcpu *v)
 static void run_loop(struct soft_vcpu *v)
 {
 	struct vmm_run *run = v->run;
-	uint64_t budget = run->budget ? run->budget : UINT64_MAX;
+	uint64_t budget = run->budget ? run->budget : UINT64_MAX, last = 0;
+	unsigned int idle = 0;
 
 	if (!in_64bit_mode(v)) {
 		soft_error(v, "not in 64-bit mode (CR0 0x%llx, CR4 0x%llx, EFER 0x%llx, CS.L %u)",
@@ -222,7 +227,9 @@ static void run_loop(struct soft_vcpu *v)
 			run->exit = VMM_EXIT_BUDGET;
 			return;
 		}
-		if (atomic_exchange(&v->kicked, false)) {
+		idle = v->retired == last ? idle + 1 : 0;
+		last = v->retired;
+		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS) {
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
@@ -242,6 +249,10 @@ static void run_loop(struct soft_vcpu *v)
 			v->single = true;
 			break;
 		case SOFT_TRAP_EXIT:
+			return;
+		case SOFT_TRAP_KICK:
+			run->exit = VMM_EXIT_INTR;
+			atomic_store(&v->kicked, false);
 			return;
 		default:
 			break;

@@ -8,6 +8,10 @@
 
 #include "vmm/soft/emit.h"
 
+/* A guest can map 128 TiB to a handful of pages: so many elements at most before the caller gets
+ * the vCPU back, with the instruction to be started over. */
+#define SOFT_REP_MAX (4u << 20)
+
 struct str {
 	struct soft_vcpu *v;
 	uint64_t seg;	/* base added to the source */
@@ -85,15 +89,19 @@ static uint64_t room(const struct str *s, uint64_t va)
 	return (SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK)) / s->bytes;
 }
 
-/* Where a whole piece may be stored directly, or NULL: trap, or not possible. */
-static uint8_t *plain_dst(struct str *s, uint64_t va)
+/* Where a whole piece may be read, or stored directly: from the TLB, or by the long way. NULL: a
+ * trap, or a page with decoded code. */
+static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 {
-	uint8_t *p = soft_host(s->v, va, s->acc | SOFT_ACC_W);
-	struct soft_vm *vm = s->v->vm;
+	struct soft_vcpu *v = s->v;
+	const struct soft_tlbe *e = &v->tlb[va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	uint8_t *p;
 
-	if (!p || atomic_load(&vm->pages[(uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT].mask))
-		return NULL;
-	return p;
+	if (likely((write ? e->wtag : e->rtag) == (va & SOFT_PAGE_MASK)))
+		return (uint8_t *)(e->add + va);
+	p = soft_host(v, va, s->acc | (write ? SOFT_ACC_W : 0));
+	/* soft_host() makes a store hit the TLB unless there is code in the page. */
+	return p && write && e->wtag != (va & SOFT_PAGE_MASK) ? NULL : p;
 }
 
 /* As many elements of a forward MOVS or STOS as one piece of a page has; 0: none this way, or a
@@ -111,10 +119,10 @@ static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
 	if (n < 2)
 		return 0;
 	if (kind == STR_MOVS) {
-		p = soft_host(v, from, s->acc);
+		p = piece(s, from, false);
 		if (!p)
 			return 0;
-		d = plain_dst(s, to);
+		d = piece(s, to, true);
 		if (!d)
 			return 0;
 		/* Ascending copies that overlap repeat a pattern: element by element then. */
@@ -126,7 +134,7 @@ static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
 		}
 		advance(s, SOFT_RSI, n);
 	} else {
-		d = plain_dst(s, to);
+		d = piece(s, to, true);
 		if (!d)
 			return 0;
 		if (s->bytes == 1)
@@ -176,6 +184,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 			soft_fl_set(v, fl.kind, fl.a, fl.b);
 			v->fl_omask = fl.omask;
 			v->fl_oval = fl.oval;
+			v->extra_cycles += done;
 			return 1;
 		}
 		v->r[SOFT_RCX] = (v->r[SOFT_RCX] - n) & s.amask;
@@ -186,11 +195,15 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 			if (op->flags & SOFT_OPF_REPNE ? equal : !equal)
 				break;
 		}
+		if (count == n)
+			break;
 		/* Between pieces no host address is held: a safe point for other vCPUs that wait
 		 * in soft_code_mark(). */
 		soft_ack_code(v);
-		if (unlikely(atomic_load_explicit(&v->kicked, memory_order_relaxed)) && count > n) {
+		if (unlikely(done >= SOFT_REP_MAX ||
+			     atomic_load_explicit(&v->kicked, memory_order_relaxed))) {
 			v->trap = SOFT_TRAP_KICK;
+			v->extra_cycles += done;
 			return 1;
 		}
 	}

@@ -77,10 +77,11 @@ int soft_sys_sti(struct soft_vcpu *v, const struct soft_op *op)
 {
 	if (v->cpl > (v->rflags & SOFT_IOPL) >> 12)
 		return soft_gp(v, 0);
-	if (!(v->rflags & SOFT_IF))
+	if (!(v->rflags & SOFT_IF)) {
 		v->sti_shadow = true;
+		v->attn = 1; /* the run loop ends the shadow after one instruction */
+	}
 	v->rflags |= SOFT_IF;
-	soft_recheck(v);
 	return 0;
 }
 
