@@ -27,6 +27,7 @@ struct machine {
 	struct runner *runner;
 	struct threads *threads;
 	bool launched;
+	bool hardware; /* KVM guests have hardware counters */
 	struct machine_vm *vms, **last;
 };
 
@@ -76,6 +77,7 @@ static int need_kvm(struct machine *m, char *err, size_t errlen)
 	if (ret)
 		return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
 	m->kvm.sched = threads_sched(m->threads);
+	m->hardware = perfpmu_hardware();
 	return 0;
 }
 
@@ -270,6 +272,17 @@ void machine_reap(struct machine *m)
 		e->vm = NULL;
 		m->opts.ended(e, m->opts.arg);
 	}
+}
+
+bool machine_ticks(const struct machine *m)
+{
+	return m->hardware;
+}
+
+void machine_tick(struct machine *m)
+{
+	if (m->threads)
+		threads_tick(m->threads);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

@@ -73,6 +73,14 @@ int machine_launch(struct machine *m, char *err, size_t errlen);
 /* machine_reap - take note of the VMs that have ended: frees what they used and calls ended(). */
 void machine_reap(struct machine *m);
 
+/*
+ * machine_ticks - whether machine_tick must be called every MACHINE_TICK_MS: KVM vCPUs share
+ * hardware counters then. (Modelled pCPUs tick by themselves.)
+ */
+#define MACHINE_TICK_MS 20
+bool machine_ticks(const struct machine *m);
+void machine_tick(struct machine *m);
+
 /* machine_can_count - for server_opts.can_count: 1, 0 with one line in @why, or -ENODATA while
  * there is no host PMU. */
 int machine_can_count(struct machine *m, vpmu_key_t key, enum vpmu_quality *q, char *why,

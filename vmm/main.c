@@ -25,6 +25,7 @@
 struct app {
 	struct options opts;
 	sd_event *ev;
+	sd_event_source *timer;
 	struct machine *machine;
 	struct control control;
 	int wake_fd;
@@ -114,6 +115,14 @@ static int on_wake_fd(sd_event_source *s, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
+static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct app *a = arg;
+
+	machine_tick(a->machine);
+	return sd_event_source_set_time_relative(s, MACHINE_TICK_MS * 1000);
+}
+
 /* After every event: what may have changed by it. */
 static int on_post(sd_event_source *s, void *arg)
 {
@@ -135,7 +144,8 @@ static int on_post(sd_event_source *s, void *arg)
 	}
 	if (!a->running && !a->opts.hold)
 		sd_event_exit(a->ev, 0);
-	return 0;
+	return sd_event_source_set_enabled(
+		a->timer, a->running && machine_ticks(a->machine) ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 /* Signals first: threads that come later have them blocked too. */
@@ -162,6 +172,9 @@ static int setup_events(struct app *a)
 	ret = sd_event_add_io(a->ev, NULL, a->wake_fd, POLLIN, on_wake_fd, a);
 	if (ret >= 0)
 		ret = sd_event_add_post(a->ev, NULL, on_post, a);
+	if (ret >= 0)
+		ret = sd_event_add_time_relative(a->ev, &a->timer, CLOCK_MONOTONIC,
+						 MACHINE_TICK_MS * 1000, 0, on_timer, a);
 	return ret < 0 ? ret : 0;
 }
 
@@ -244,6 +257,7 @@ static void teardown(struct app *a)
 		machine_destroy(a->machine);
 	if (a->wake_fd >= 0)
 		close(a->wake_fd);
+	sd_event_source_unref(a->timer);
 	sd_event_unref(a->ev);
 	urcu_memb_barrier();
 }

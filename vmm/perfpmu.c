@@ -81,3 +81,11 @@ bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q)
 	vpmu_hostpmu_perf_fini(&p);
 	return counts;
 }
+
+bool perfpmu_hardware(void)
+{
+	const vpmu_key_t key = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR | VPMU_KEY_OS);
+	enum vpmu_quality q;
+
+	return perfpmu_counts(key, false, &q);
+}

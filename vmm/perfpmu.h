@@ -13,4 +13,8 @@ extern const struct threads_pmu perfpmu_ops;
 /* perfpmu_counts - whether such a PMU counts @key, and how well. Any thread. */
 bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q);
 
+/* perfpmu_hardware - whether this host has hardware counters for guests: then there may be more
+ * keys than counters, and threads_tick is needed. Any thread. */
+bool perfpmu_hardware(void);
+
 #endif
