@@ -202,7 +202,8 @@ bool val_is_scaled(const struct val *v)
 
 bool val_not_counted(const struct rrow *row, const struct val *v)
 {
-	return row->error || (v->enabled_ns && !v->running_ns);
+	/* As perf: what did not run was not counted, be it that it never ran at all. */
+	return row->error || !v->running_ns;
 }
 
 static size_t base_len(const char *event)
