@@ -104,14 +104,15 @@ static char *read_line(char *buf, int num, void *arg)
 	struct reader *r = arg;
 	const char *nl = memchr(r->text, '\n', r->left);
 	size_t len = nl ? (size_t)(nl - r->text) + 1 : r->left;
-	size_t indent;
+	size_t bytes = len - (nl != NULL), indent;
 
 	if (r->ret || !len)
 		return NULL;
 	r->line++;
 	snprintf(r->where, sizeof(r->where), "%s:%u", r->name, r->line);
-	if (len >= (size_t)num) {
-		bad_line(r, "line of %zu bytes, accepted: at most %d", len, num - 1);
+	/* Room for the newline and a NUL. */
+	if (bytes > (size_t)num - 2) {
+		bad_line(r, "line of %zu bytes, accepted: at most %d", bytes, num - 2);
 		return NULL;
 	}
 	if (memchr(r->text, 0, len)) {
