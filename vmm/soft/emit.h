@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the emitters (emit.c, emit_sys.c) share: one function per group of instructions turns a
+ * What the emitters (emit*.c) share: one function per group of instructions turns a
  * decoded instruction into ops. isa.c has the table that assigns them.
  */
 #ifndef VMM_SOFT_EMIT_H
@@ -75,6 +75,12 @@ struct soft_op *emit_helper(struct emit *e, int (*fn)(struct soft_vcpu *, const 
 struct soft_op *emit_sysop(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *));
 void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m);
 void emit_set_mem(struct soft_op *op, const struct emit_mem *m);
+/* Register that holds the segment base of memory operand @i. */
+uint8_t emit_seg(const struct emit *e, unsigned int i);
+struct soft_op *emit_load(struct emit *e, const struct emit_mem *m, unsigned int lg,
+			  unsigned int dst);
+struct soft_op *emit_store(struct emit *e, const struct emit_mem *m, unsigned int lg,
+			   unsigned int src);
 /* Leave the effective address of operand @i in SOFT_TEA. */
 void emit_tea(struct emit *e, unsigned int i);
 unsigned int emit_reg(const struct emit *e, unsigned int i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From decoded instructions to ops, continued: stack, conditions, transfers of control, strings,
- * system instructions; and soft_emit(), which picks the emitter and fuses pairs.
+ * From decoded instructions to ops, continued: stack, conditions, transfers of control, strings.
+ * Compare-and-jump pairs are fused here.
  */
 #include "vmm/soft/emit.h"
 
@@ -335,77 +335,4 @@ bool emit_string(struct emit *e, unsigned int arg)
 		  : a & ZYDIS_ATTRIB_HAS_SEGMENT_GS ? SOFT_GSBASE
 						    : SOFT_ZERO;
 	return true;
-}
-
-/* ---- the whole instruction ---- */
-
-static void finish(struct soft_code *c, unsigned int first, uint64_t rip, unsigned int len,
-		   uint8_t ev)
-{
-	c->ops[first].len = (uint8_t)len;
-	c->ops[first].ev = ev;
-	c->sum += soft_ev_sum(ev);
-	c->n++;
-	c->bytes += len;
-	c->next = rip + len;
-}
-
-static uint8_t events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
-		      const struct soft_isa_row *row)
-{
-	unsigned int ev = row->flags & ISA_BRANCH ? SOFT_EV_BRANCH : 0, cost = row->cost;
-
-	for (unsigned int i = 0; i < zi->operand_count; i++) {
-		if (zo[i].type != ZYDIS_OPERAND_TYPE_MEMORY ||
-		    zo[i].mem.type != ZYDIS_MEMOP_TYPE_MEM || (row->flags & ISA_NO_MEM))
-			continue;
-		if (zo[i].actions & ZYDIS_OPERAND_ACTION_MASK_READ)
-			ev |= SOFT_EV_LOAD;
-		if (zo[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
-			ev |= SOFT_EV_STORE;
-	}
-	cost += (ev & SOFT_EV_LOAD ? SOFT_COST_LOAD : 0) +
-		(ev & SOFT_EV_STORE ? SOFT_COST_STORE : 0);
-	if (zi->attributes & ZYDIS_ATTRIB_HAS_LOCK)
-		cost += SOFT_COST_LOCK;
-	if (cost > SOFT_COST_MAX)
-		cost = SOFT_COST_MAX;
-	return (uint8_t)(ev | cost << SOFT_EV_COST_SHIFT);
-}
-
-void soft_emit(struct soft_code *c, uint64_t rip, const struct ZydisDecodedInstruction_ *zi,
-	       const struct ZydisDecodedOperand_ *zo)
-{
-	const struct soft_isa_row *row = soft_isa_row(zi->mnemonic);
-	const ZydisAccessedFlags *fl = zi->cpu_flags;
-	struct emit e = {.c = c, .zi = zi, .zo = zo, .rip = rip, .next = rip + zi->length};
-	unsigned int first = c->nr_ops;
-	uint8_t ev = 0;
-
-	if (row && row->fn(&e, row->arg)) {
-		ev = events(zi, zo, row);
-	} else {
-		c->nr_ops = first;
-		emit_sysop(&e, soft_sys_closed);
-	}
-	finish(c, first, rip, zi->length, ev);
-	if (fl && ((fl->modified | fl->set_0 | fl->set_1 | fl->undefined) & SOFT_ARITH))
-		c->fclass = e.fc;
-}
-
-void soft_emit_fault(struct soft_code *c, uint64_t rip, unsigned int len, bool gp)
-{
-	struct emit e = {.c = c};
-	unsigned int first = c->nr_ops;
-
-	emit_sysop(&e, gp ? soft_sys_gp : soft_sys_ud);
-	finish(c, first, rip, len, 0);
-}
-
-void soft_emit_end(struct soft_code *c)
-{
-	struct emit e = {.c = c};
-
-	emit_add(&e, SOFT_OP_END)->flags = SOFT_OPF_FALL;
-	c->ended = true;
 }
