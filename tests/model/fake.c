@@ -66,7 +66,7 @@ static int bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	if (ret)
 		return ret;
 	f->key[ctr] = k;
-	f->offset[ctr] = rnd64(&f->rng);
+	f->offset[ctr] = f->memory ? 0 : rnd64(&f->rng);
 	f->rebound[k] = true;
 	if (f->model)
 		model_counter(f->model, f->pcpu, k, true);
@@ -122,14 +122,19 @@ int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model
 	      uint64_t seed)
 {
 	memset(f, 0, sizeof(*f));
+	f->rng = seed;
 	if (vpmu_softpmu_init(&f->soft, opts))
 		return -EINVAL;
 	f->pmu = f->soft.pmu;
-	f->pmu.mem = NULL; /* every read comes through here and is counted */
+	/* Half of them are read as memory, the others by calls, which are counted. */
+	f->memory = rnd64(&f->rng) & 1;
+	if (!f->memory) {
+		f->pmu.mem = NULL;
+		f->pmu.clock_ns = NULL;
+	}
 	f->pmu.ops = &fake_ops;
 	f->model = m;
 	f->pcpu = pcpu;
-	f->rng = seed;
 	f->soft.own_clock_ns = rnd64(&f->rng) >> 20; /* any epoch */
 	for (int i = 0; i < VPMU_MAX_CTRS; i++)
 		f->key[i] = M_NONE;

@@ -17,6 +17,7 @@ struct fake {
 	int pcpu;
 	uint64_t rng;
 	unsigned int refuse_percent; /* of binds */
+	bool memory;		     /* counters and clock can be read without a call */
 	bool cannot[M_EVENTS];
 	int key[VPMU_MAX_CTRS]; /* index of the bound key, or M_NONE */
 	uint64_t offset[VPMU_MAX_CTRS];
