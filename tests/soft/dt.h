@@ -30,6 +30,7 @@
 #define DT_STACK_BYTES 0x1000u
 #define DT_FS_BASE     (DT_DATA + 0x800u)
 #define DT_GS_BASE     (DT_DATA + 0x1000u)
+#define DT_FILL	       0xf4u /* HLT: code nobody wrote faults at once */
 #define DT_USER_CS     0x33u /* what 64-bit Linux gives a process */
 #define DT_USER_SS     0x2bu
 

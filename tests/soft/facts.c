@@ -245,6 +245,16 @@ bool insn_stores(const struct insn *in)
 	return touches_memory(in, ZYDIS_OPERAND_ACTION_MASK_WRITE);
 }
 
+bool insn_is_rip_relative(const struct insn *in)
+{
+	for (int k = 0; k < in->i.operand_count; k++)
+		if (in->op[k].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+		    (in->op[k].mem.base == ZYDIS_REGISTER_RIP ||
+		     in->op[k].mem.base == ZYDIS_REGISTER_EIP))
+			return true;
+	return false;
+}
+
 void insn_text(const struct insn *in, uint64_t rip, char *buf, size_t len)
 {
 	static ZydisFormatter formatter;

@@ -40,6 +40,9 @@ bool insn_is_rep_string(const struct insn *in);
 bool insn_loads(const struct insn *in);
 bool insn_stores(const struct insn *in);
 
+/* insn_is_rip_relative - it has a memory operand relative to RIP. */
+bool insn_is_rip_relative(const struct insn *in);
+
 /* insn_text - disassembly into @buf. */
 void insn_text(const struct insn *in, uint64_t rip, char *buf, size_t len);
 

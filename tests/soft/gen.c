@@ -152,7 +152,6 @@ static bool form_left_out(const struct insn *in)
 int emit_bytes(struct gen *g, const uint8_t *b, unsigned int n)
 {
 	const unsigned int definer = 4;
-	bool riprel = false;
 	uint32_t undef;
 	struct insn in;
 
@@ -163,10 +162,7 @@ int emit_bytes(struct gen *g, const uint8_t *b, unsigned int n)
 	undef = g->undef | g->join_undef[g->pos];
 	if (insn_reads_flags(&in) & undef) {
 		/* A RIP-relative displacement was computed for this place: fill it up to there. */
-		for (int k = 0; k < in.i.operand_count; k++)
-			riprel |= in.op[k].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-				  in.op[k].mem.base == ZYDIS_REGISTER_RIP;
-		if (riprel)
+		if (insn_is_rip_relative(&in))
 			return -1;
 		define_flags(g);
 	}
@@ -503,21 +499,26 @@ static void t_cmpxchg(struct gen *g)
 /* PUSH imm32; POPF with any flags but TF, AC and ID; and the ways to read them. */
 static void t_flags(struct gen *g)
 {
-	static const uint8_t pushf = 0x9c, popf = 0x9d, pushf16[] = {0x66, 0x9c};
+	static const uint8_t pushf = 0x9c, popf = 0x9d, pushf16[] = {0x66, 0x9c},
+			     popf16[] = {0x66, 0x9d};
 	uint32_t f =
 		(uint32_t)dt_rand(&g->rng) & (DT_STATUS | DT_DF | DT_IF | 0x3000 | 0x10000 | 2);
-	uint8_t push[5] = {0x68};
+	uint8_t push[5] = {0x68}, push16[4] = {0x66, 0x68, (uint8_t)f, (uint8_t)(f >> 8)};
 
 	if (g->frozen)
 		return;
 	g->q->no_step = true;
 	memcpy(push + 1, &f, 4);
-	switch (below(g, 4)) {
+	switch (below(g, 5)) {
 	case 0:
 		emit_bytes(g, &pushf, 1);
 		break;
 	case 1:
 		emit_bytes(g, pushf16, 2);
+		break;
+	case 2:
+		if (emit_bytes(g, push16, 4) >= 0)
+			emit_bytes(g, popf16, 2);
 		break;
 	default:
 		if (emit_bytes(g, push, 5) >= 0)
@@ -742,6 +743,21 @@ static void t_fixed(struct gen *g)
 	emit_bytes(g, b, n);
 }
 
+/* Writes back the segment base it read: the other operands rely on it. */
+static void t_segment_base(struct gen *g)
+{
+	static const uint8_t rd[5] = {0xf3, 0x48, 0x0f, 0xae, 0xc0}; /* RDFSBASE RAX */
+	uint8_t b[5], w = percent(g, 60) ? 0x48 : 0x40, gs = percent(g, 50) ? 8 : 0;
+
+	memcpy(b, rd, sizeof(b));
+	b[1] = w;
+	b[4] = (uint8_t)(rd[4] | gs);
+	if (emit_bytes(g, b, 5) < 0)
+		return;
+	b[4] |= 0x10; /* WRFSBASE, WRGSBASE */
+	emit_bytes(g, b, 5);
+}
+
 /* Leaves that are the same on every CPU of the host, and need no masking by a hypervisor. */
 static void t_cpuid(struct gen *g)
 {
@@ -785,10 +801,11 @@ static const struct {
 	uint8_t weight;
 	void (*fn)(struct gen *g);
 } templates[] = {
-	{110, simple_op}, {10, t_jump_over}, {3, t_jump_indirect}, {5, t_call},	    {4, t_loop},
-	{12, t_string},	  {10, t_shift_cl},  {6, t_div},	   {7, t_bit},	    {6, t_cmpxchg},
-	{3, t_flags},	  {1, t_iret},	     {2, t_self_modify},   {1, t_bad_jump}, {1, t_fault},
-	{3, t_fixed},	  {4, t_stack},	     {1, t_cpuid},
+	{110, simple_op},   {10, t_jump_over}, {3, t_jump_indirect}, {5, t_call},
+	{4, t_loop},	    {12, t_string},    {10, t_shift_cl},     {6, t_div},
+	{7, t_bit},	    {6, t_cmpxchg},    {3, t_flags},	     {1, t_iret},
+	{2, t_self_modify}, {1, t_bad_jump},   {1, t_fault},	     {3, t_fixed},
+	{4, t_stack},	    {1, t_cpuid},      {1, t_segment_base},
 };
 
 static void random_op(struct gen *g)
@@ -834,7 +851,7 @@ void gen_sequence(uint64_t seed, struct dt_seq *q)
 	q->c.seed = seed;
 	q->c.slot = dt_slot_address(seed);
 	q->c.step = false;
-	memset(q->c.code, 0xf4, sizeof(q->c.code));
+	memset(q->c.code, DT_FILL, sizeof(q->c.code));
 	init_state(&g);
 	g.pos = below(&g, DT_SLOT - SEQ_BYTES);
 	q->c.rip = q->c.slot + g.pos;

@@ -683,9 +683,12 @@ bool gen_random_op(struct gen *g)
 		    !random_op_fits(g, &in))
 			continue;
 		e.n = in.i.length;
-		if (c.mem && c.m.riprel && in.i.raw.modrm.offset + 1u == disp_at) {
+		if (insn_is_rip_relative(&in)) {
 			uint32_t rel = c.m.disp - (uint32_t)(here(g) + e.n);
 
+			/* By accident, with any displacement: it would hit code. */
+			if (!c.mem || !c.m.riprel || in.i.raw.modrm.offset + 1u != disp_at)
+				continue;
 			for (unsigned int i = 0; i < 4; i++)
 				e.b[disp_at + i] = (uint8_t)(rel >> (8 * i));
 		}

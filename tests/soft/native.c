@@ -185,8 +185,8 @@ static void load_slots(const struct dt_case *c, uint32_t n)
 	uint64_t region = (c->slot - DT_CODE) / DT_STRIDE * DT_STRIDE + DT_CODE;
 
 	if (region == DT_CODE) {
-		memset((void *)(uintptr_t)DT_CODE, 0, DT_CODE_BYTES);
-		memset((void *)(uintptr_t)DT_EDGE, 0, 0x1000);
+		memset((void *)(uintptr_t)DT_CODE, DT_FILL, DT_CODE_BYTES);
+		memset((void *)(uintptr_t)DT_EDGE, DT_FILL, 0x1000);
 	}
 	for (uint32_t i = 0; i < n; i++)
 		memcpy((void *)(uintptr_t)c[i].slot, c[i].code, DT_SLOT);
@@ -218,6 +218,8 @@ static int setup(const struct dt_shm *shm)
 	    map(DT_STACK, DT_STACK_BYTES, PROT_READ | PROT_WRITE) ||
 	    map(DT_EXIT, 0x1000, PROT_READ | PROT_WRITE))
 		return -1;
+	memset((void *)(uintptr_t)DT_CODE, DT_FILL, DT_CODE_BYTES);
+	memset((void *)(uintptr_t)DT_EDGE, DT_FILL, 0x1000);
 	memcpy((void *)(uintptr_t)DT_RO, shm->pool, 0x1000);
 	memcpy(exit_page, jmp_mem, sizeof(jmp_mem));
 	memcpy(exit_page + sizeof(jmp_mem), &leave, sizeof(leave));

@@ -43,6 +43,8 @@ int soft_side_init(struct soft_side *s, const uint8_t *pool, const struct kvm_cp
 		snprintf(why, why_len, "soft side: %s", strerror(-rc));
 		return rc;
 	}
+	memset(s->vm.ram + s->code, DT_FILL, DT_CODE_BYTES);
+	memset(s->vm.ram + s->edge, DT_FILL, 0x1000);
 	memcpy(s->vm.ram + s->ro, pool, 0x1000);
 	s->vm.ram[s->exit] = 0xf4; /* HLT in CPL3: #GP, which ends the case */
 	vmm_soft_ops.set_tally(s->vm.vcpu[0], &s->tally);
