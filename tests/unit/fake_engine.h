@@ -144,7 +144,7 @@ static int fake_exit(struct vmm_engine_vcpu *v, const struct fake_step *s, struc
 
 static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 {
-	uint64_t left = run->budget;
+	uint64_t left = run->budget ? run->budget : UINT64_MAX; /* 0: none, as on KVM */
 
 	if (fake_trace)
 		fake_trace(v, run->budget);

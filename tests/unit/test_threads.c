@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vmm/threads with scripted vCPUs instead of KVM's: each thread's counters are its own tally, kicks
+ * and orders take effect, and what guests read is exact.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_engine.h"
+#include "vmm/threads.h"
+#include "vpmu/rcu.h"
+
+#define VCPUS 3
+
+struct bed {
+	struct vpmu_host *host;
+	struct threads *threads;
+	struct vpmu_account *account, *vcpus[VCPUS];
+	struct vm *vm;
+	_Atomic unsigned int ended, joined;
+};
+
+static int pmu_create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *err,
+		      size_t errlen)
+{
+	struct vpmu_softpmu *sp = calloc(1, sizeof(*sp));
+
+	cr_assert_eq(vpmu_softpmu_init(sp, NULL), 0);
+	sp->tally = &v->ev->own;
+	*pmu = &sp->pmu;
+	return 0;
+}
+
+static void pmu_destroy(struct vpmu_hostpmu *pmu)
+{
+	free(pmu);
+}
+
+static void pmu_set_thread(struct vpmu_hostpmu *pmu, int tid)
+{
+	cr_assert_eq(tid, gettid());
+}
+
+static const struct threads_pmu fake_pmu = {
+	.create = pmu_create, .set_thread = pmu_set_thread, .destroy = pmu_destroy};
+
+static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
+{
+}
+
+static void on_ended(struct vm *vm, void *arg)
+{
+	struct bed *b = arg;
+
+	b->ended++;
+}
+
+/* The control thread, before the vCPU runs anything. */
+static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
+{
+	struct bed *b = arg;
+
+	cr_assert_neq(tid, gettid());
+	b->joined++;
+	return 0;
+}
+
+static void bed_init(struct bed *b)
+{
+	struct image img = fake_image();
+	struct vm_opts o = {
+		.name = "vm",
+		.vcpus = VCPUS,
+		.memory_bytes = 4 << 20,
+		.image = &img,
+		.pmu.model = VPMU_GUEST_INTEL_V2,
+		.ops = &fake_ops,
+		.vcpu_accounts = b->vcpus,
+		.console = on_console,
+		.ended = on_ended,
+		.join = on_join,
+		.arg = b,
+	};
+	char err[256] = "";
+
+	memset(b, 0, sizeof(*b));
+	urcu_memb_register_thread();
+	fake_wrong = 0;
+	b->host = vpmu_host_create();
+	cr_assert_eq(threads_create(b->host, &fake_pmu, 10, &b->threads), 0);
+	cr_assert_eq(vpmu_account_create(vpmu_host_root(b->host), NULL, &b->account), 0);
+	for (int i = 0; i < VCPUS; i++)
+		cr_assert_eq(vpmu_account_create(b->account, NULL, &b->vcpus[i]), 0);
+	o.account = b->account;
+	o.sched = threads_sched(b->threads);
+	cr_assert_eq(vm_create(&o, &b->vm, err, sizeof(err)), 0, "%s", err);
+}
+
+static int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	cr_assert_eq(c->hardware, c->charged);
+	cr_assert_geq(c->pcpu, 10);
+	(*(unsigned int *)arg)++;
+	return 0;
+}
+
+static void bed_fini(struct bed *b)
+{
+	unsigned int rows = 0;
+
+	cr_assert_eq(vpmu_host_conservation(b->host, conserved, &rows), 0);
+	vm_destroy(b->vm);
+	for (int i = 0; i < VCPUS; i++)
+		cr_assert_eq(vpmu_account_del(b->vcpus[i]), 0);
+	cr_assert_eq(vpmu_account_del(b->account), 0);
+	threads_destroy(b->threads);
+	vpmu_host_destroy(b->host);
+	urcu_memb_barrier();
+	urcu_memb_unregister_thread();
+	cr_assert_eq(fake_wrong, 0);
+}
+
+static void start(struct bed *b)
+{
+	char err[256] = "";
+
+	cr_assert_eq(vm_start(b->vm, err, sizeof(err)), 0, "%s", err);
+}
+
+static void wait_ended(struct bed *b)
+{
+	struct timespec ms = {.tv_nsec = 1000000};
+
+	while (!b->ended)
+		nanosleep(&ms, NULL);
+}
+
+/* SDM vol. 4: IA32_FIXED_CTR0, IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL. */
+#define FIXED0	   0x309
+#define FIXED_CTRL 0x38d
+#define GLOBAL	   0x38f
+
+static const struct fake_step counting[] = {
+	{FAKE_WRMSR, FIXED_CTRL, 0x2, 0},
+	{FAKE_WRMSR, GLOBAL, 0x100000000, 0},
+	{FAKE_RUN, 123456, 0, 0},
+	{FAKE_RDMSR, FIXED0, 123456, 0},
+	{FAKE_RUN, 44, 0, 0},
+	{FAKE_RDMSR, FIXED0, 123500, 0},
+	{FAKE_OUT, VPMU_PORT_EXIT, 0, 4},
+};
+
+static const struct fake_step endless[] = {
+	{FAKE_WRMSR, FIXED_CTRL, 0x2, 0},
+	{FAKE_WRMSR, GLOBAL, 0x100000000, 0},
+	{FAKE_RUN, 1000, 0, 0},
+	{FAKE_IN, 0x80, 0xff, 1},
+	{FAKE_AGAIN, 2, 0, 0},
+};
+
+static const struct fake_step failing[] = {{FAKE_RUN, 10, 0, 0}, {FAKE_SHUTDOWN, 0, 0, 0}};
+
+static const struct fake_step *script_counting(unsigned int vcpu)
+{
+	return counting;
+}
+
+static const struct fake_step *script_endless(unsigned int vcpu)
+{
+	return endless;
+}
+
+static const struct fake_step *script_one_fails(unsigned int vcpu)
+{
+	return vcpu == 1 ? failing : endless;
+}
+
+Test(threads, exact)
+{
+	struct bed b;
+
+	fake_script = script_counting;
+	bed_init(&b);
+	start(&b);
+	wait_ended(&b);
+	cr_assert_eq(b.joined, VCPUS);
+	cr_assert_eq(vm_state(b.vm), VM_DONE);
+	bed_fini(&b);
+}
+
+Test(threads, one_failure_stops_the_others)
+{
+	struct bed b;
+
+	fake_script = script_one_fails;
+	bed_init(&b);
+	start(&b);
+	wait_ended(&b);
+	cr_assert_eq(vm_state(b.vm), VM_FAILED);
+	cr_assert_eq(b.vm->vcpus[0].state, VCPU_STOPPED);
+	cr_assert_eq(b.vm->vcpus[2].state, VCPU_STOPPED);
+	bed_fini(&b);
+}
+
+Test(threads, pause_resume_tick_sync)
+{
+	struct vpmu_consumer c = {0};
+	struct vpmu_value before, after = {0};
+	struct bed b;
+
+	fake_script = script_endless;
+	bed_init(&b);
+	cr_assert_eq(vpmu_consumer_add(&c, b.account,
+				       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR), NULL),
+		     0);
+	for (int i = 0; i < 20; i++) {
+		start(&b);
+		threads_tick(b.threads);
+		do { /* it may not have got to run yet */
+			vpmu_host_sync(b.host);
+			vpmu_consumer_read(&c, &after);
+		} while (!after.count);
+		vm_pause(b.vm);
+		cr_assert_eq(vm_state(b.vm), VM_PAUSED);
+		vpmu_consumer_read(&c, &before);
+		vpmu_host_sync(b.host);
+		vpmu_consumer_read(&c, &after);
+		cr_assert_eq(before.count, after.count);
+	}
+	cr_assert_eq(b.joined, VCPUS); /* threads are kept over pauses */
+	start(&b);
+	vpmu_consumer_del(&c, NULL, NULL);
+	bed_fini(&b); /* while it runs */
+}
+
+Test(threads, never_started)
+{
+	struct bed b;
+
+	fake_script = script_endless;
+	bed_init(&b);
+	vm_pause(b.vm);
+	bed_fini(&b);
+}

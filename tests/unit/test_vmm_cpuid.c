@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vmm/cpuid: what a VM sees must hang together whatever the PMU model. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "vmm/cpuid.h"
+#include "vpmu/guest/abi.h"
+#include "vpmu/softpmu.h"
+
+static const struct kvm_cpuid_entry2 *find(const struct kvm_cpuid_entry2 *e, size_t n,
+					   uint32_t leaf)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == leaf && !e[i].flags)
+			return &e[i];
+	cr_assert_fail("no leaf %#x", leaf);
+	return NULL;
+}
+
+static void vendor_of(const struct kvm_cpuid_entry2 *e, char vendor[13])
+{
+	memcpy(vendor, &e->ebx, 4);
+	memcpy(vendor + 4, &e->edx, 4);
+	memcpy(vendor + 8, &e->ecx, 4);
+	vendor[12] = 0;
+}
+
+static unsigned int family(uint32_t signature)
+{
+	unsigned int base = signature >> 8 & 0xf;
+
+	return base == 0xf ? base + (signature >> 20 & 0xff) : base;
+}
+
+Test(vmm_cpuid, each_model)
+{
+	static const struct {
+		enum vpmu_guest_model model;
+		const char *vendor;
+		unsigned int family, perfmon; /* version in 0AH EAX */
+		bool core, v2;		      /* PERFCTR_CORE, PerfMonV2 */
+	} rows[] = {
+		{VPMU_GUEST_NONE, "AuthenticAMD", 0x19, 0, false, false},
+		{VPMU_GUEST_INTEL_V2, "GenuineIntel", 6, 2, false, false},
+		{VPMU_GUEST_INTEL_V5, "GenuineIntel", 6, 5, false, false},
+		{VPMU_GUEST_AMD_V2, "AuthenticAMD", 0x19, 0, true, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kvm_cpuid_entry2 e[VMM_CPUID_MAX];
+		struct vpmu_guest_cfg cfg = {.model = rows[i].model, .rdpmc = i & 1};
+		const struct kvm_cpuid_entry2 *base, *one, *ext;
+		struct vpmu_context ctx = {0};
+		struct vpmu_softpmu pmu;
+		struct vpmu_guest g = {0};
+		char vendor[13];
+		size_t n;
+
+		cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+		cr_assert_eq(vpmu_guest_init(&g, &cfg, &ctx, &pmu.pmu), 0);
+		n = vmm_cpuid(&g, 3, e);
+		cr_assert_leq(n, VMM_CPUID_MAX);
+		/* Each leaf once, and none above what 0H and 80000000H announce. */
+		base = find(e, n, 0);
+		ext = find(e, n, 0x80000000);
+		for (size_t a = 0; a < n; a++) {
+			for (size_t b = 0; b < a; b++)
+				cr_assert_neq(e[a].function, e[b].function);
+			if (e[a].function < 0x40000000 && e[a].eax | e[a].ebx | e[a].ecx | e[a].edx)
+				cr_assert_leq(e[a].function, base->eax);
+			if (e[a].function >= 0x80000000)
+				cr_assert_leq(e[a].function, ext->eax);
+		}
+		vendor_of(base, vendor);
+		cr_assert_str_eq(vendor, rows[i].vendor);
+		one = find(e, n, 1);
+		cr_assert_eq(family(one->eax), rows[i].family);
+		cr_assert_eq(one->ebx >> 24, 3); /* APIC id */
+		cr_assert_eq(one->ecx >> 31, 1); /* hypervisor */
+		cr_assert_eq(one->edx & 0x070001ff & (1u << 0 | 1u << 9 | 1u << 24 | 1u << 25), 0,
+			     "FPU, APIC, FXSR or SSE");
+		/* MSR, PAE, TSC, CX8; SYSCALL, NX, LM: what boots a 64-bit guest. */
+		cr_assert_eq(one->edx & 0x170, 0x170);
+		cr_assert_eq(find(e, n, 0x80000001)->edx & 0x20100800, 0x20100800);
+		cr_assert_eq(find(e, n, 0xa)->eax & 0xff, rows[i].perfmon);
+		cr_assert_eq(find(e, n, 0x80000001)->ecx >> 23 & 1, rows[i].core);
+		cr_assert_eq(find(e, n, 0x80000022)->eax & 1, rows[i].v2);
+		/* The paravirtual leaves. */
+		cr_assert_eq(find(e, n, VPMU_PV_CPUID_BASE)->ebx, VPMU_PV_SIG_EBX);
+		cr_assert_geq(find(e, n, VPMU_PV_CPUID_BASE)->eax, VPMU_PV_CPUID_BASE + 1);
+		cr_assert_eq(find(e, n, VPMU_PV_CPUID_BASE + 1)->eax, VPMU_PV_VERSION);
+		vpmu_guest_fini(&g);
+	}
+}
