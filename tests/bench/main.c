@@ -1,188 +1,176 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * vpmu-bench [--json] [--list] [NAME...] - the speed figures of docs/performance.md.
- *
- * A table, or one JSON object per line: name, value, unit, goal, ok and what was measured. The
- * exit status says whether it could measure, not whether goals were met.
- */
-#include <getopt.h>
-#include <stdarg.h>
+/* vpmu-bench [--json] [--list] [NAME...]: run all benchmarks, or those named. */
+#include <argp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "tests/bench/bench.h"
 #include "vpmu/rcu.h"
 
-static bool json;
+static const struct bench benches[] = {
+	{"switch_equal", "switch between vCPUs of equal cookies", bench_switch_equal},
+	{"switch_4keys", "switch between vCPUs with 4 distinct keys", bench_switch_4keys},
+	{"switch_scale", "the same with many tenants and consumers", bench_switch_scale},
+	{"consumer_add_del", "a guest counter comes and goes", bench_consumer_add_del},
+	{"consumer_read", "a guest counter is read", bench_consumer_read},
+	{"soft_mips", "guest instructions per CPU second, all events counted", bench_soft_mips},
+	{"vm_create", "a soft VM is made: time, memory beyond guest RAM", bench_vm_create},
+	{"runner_scale", "1,000 vCPUs on 2 pCPUs against one", bench_runner_scale},
+};
+#define NR (sizeof(benches) / sizeof(benches[0]))
 
-static uint64_t clock_of(clockid_t id)
+static bool as_json, list;
+static bool wanted[NR];
+
+void bench_report(const char *name, double value, const char *unit, double goal, bool at_least,
+		  json_t *params)
+{
+	bool ok = goal == 0 || (at_least ? value >= goal : value <= goal);
+	json_t *o = json_pack("{s:s, s:f, s:s}", "name", name, "value", value, "unit", unit);
+	char *text;
+
+	if (goal != 0) {
+		json_object_set_new(o, "goal", json_real(goal));
+		json_object_set_new(o, "ok", json_boolean(ok));
+	}
+	if (params)
+		json_object_update(o, params);
+	if (as_json) {
+		text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(5));
+		printf("%s\n", text);
+	} else {
+		text = params ? json_dumps(params, JSON_COMPACT | JSON_REAL_PRECISION(5)) : NULL;
+		printf("%-20s %12.2f %-10s", name, value, unit);
+		if (goal != 0)
+			printf(" %s %.2f %s", at_least ? ">=" : "<=", goal, ok ? "ok" : "MISSED");
+		printf("  %s\n", text ? text : "");
+	}
+	fflush(stdout);
+	free(text);
+	json_decref(params);
+	json_decref(o);
+}
+
+static double now_ns(clockid_t id)
 {
 	struct timespec t;
 
 	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-uint64_t bench_ns(void)
+double bench_thread_ns(void)
 {
-	return clock_of(CLOCK_THREAD_CPUTIME_ID);
+	return now_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-uint64_t bench_wall_ns(void)
+double bench_process_ns(void)
 {
-	return clock_of(CLOCK_MONOTONIC);
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-void bench_report(const char *name, double value, const char *unit, enum bench_goal cmp,
-		  double goal, const char *params, ...)
+/* How many calls take about 2 ms. */
+static uint64_t calibrate(void (*fn)(void *arg, uint64_t n), void *arg)
 {
-	bool ok = cmp == GOAL_MOST ? value <= goal : value >= goal;
-	char more[512], sign = cmp == GOAL_MOST ? '<' : '>';
-	va_list ap;
+	for (uint64_t n = 16;; n *= 2) {
+		double start = bench_thread_ns();
 
-	va_start(ap, params);
-	vsnprintf(more, sizeof(more), params, ap);
-	va_end(ap);
-	if (json) {
-		printf("{\"name\":\"%s\",\"value\":%.4g,\"unit\":\"%s\"", name, value, unit);
-		if (cmp != GOAL_NONE)
-			printf(",\"goal\":\"%c= %g\",\"ok\":%s", sign, goal, ok ? "true" : "false");
-		printf("%s%s}\n", *more ? "," : "", more);
-	} else {
-		char text[32] = "", *out = more;
+		fn(arg, n);
+		if (bench_thread_ns() - start > 2e6 || n > 1ULL << 32)
+			return n;
+	}
+}
 
-		for (char *in = more; *in; in++) {
-			if (*in != '"')
-				*out++ = *in == ',' ? ' ' : *in == ':' ? '=' : *in;
+static double once(void (*fn)(void *arg, uint64_t n), void *arg, uint64_t n)
+{
+	double start = bench_thread_ns();
+
+	fn(arg, n);
+	return (bench_thread_ns() - start) / (double)n;
+}
+
+double bench_batch(void (*fn)(void *arg, uint64_t n), void *arg, unsigned int batches)
+{
+	uint64_t n = calibrate(fn, arg);
+	double best = once(fn, arg, n);
+
+	for (unsigned int i = 1; i < batches; i++) {
+		double ns = once(fn, arg, n);
+
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+void bench_pair(void (*a)(void *arg, uint64_t n), void *arg_a, void (*b)(void *arg, uint64_t n),
+		void *arg_b, unsigned int batches, double *ns_a, double *ns_b)
+{
+	uint64_t na = calibrate(a, arg_a), nb = calibrate(b, arg_b);
+
+	*ns_a = once(a, arg_a, na);
+	*ns_b = once(b, arg_b, nb);
+	for (unsigned int i = 1; i < batches; i++) {
+		double ns = once(a, arg_a, na);
+
+		*ns_a = ns < *ns_a ? ns : *ns_a;
+		ns = once(b, arg_b, nb);
+		*ns_b = ns < *ns_b ? ns : *ns_b;
+	}
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'j':
+		as_json = true;
+		return 0;
+	case 'l':
+		list = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		for (size_t i = 0; i < NR; i++) {
+			if (!strcmp(arg, benches[i].name)) {
+				wanted[i] = true;
+				return 0;
+			}
 		}
-		*out = '\0';
-		if (cmp != GOAL_NONE)
-			snprintf(text, sizeof(text), "%c= %g %s", sign, goal, ok ? "ok" : "MISSED");
-		printf("%-18s %10.4g %-8s %-18s %s\n", name, value, unit, text, more);
+		argp_failure(state, 2, 0, "%s: no such benchmark; --list names them", arg);
+		return EINVAL;
 	}
-	fflush(stdout);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-double bench_median(double *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), by_value);
-	return n & 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-void bench_compare(void (*a)(void *arg, size_t ops), void *a_arg, void (*b)(void *arg, size_t ops),
-		   void *b_arg, size_t ops, size_t batches, struct bench_pair *out)
-{
-	double *ta = calloc(batches, sizeof(*ta)), *ratio = calloc(batches, sizeof(*ratio));
-
-	*out = (struct bench_pair){.a_ns = 1e300, .b_ns = 1e300};
-	for (size_t i = 0; ta && ratio && i < batches; i++) {
-		uint64_t t0 = bench_ns(), t1, t2;
-		double ns;
-
-		a(a_arg, ops);
-		t1 = bench_ns();
-		ta[i] = (double)(t1 - t0) / (double)ops;
-		if (ta[i] < out->a_ns)
-			out->a_ns = ta[i];
-		if (!b)
-			continue;
-		b(b_arg, ops);
-		t2 = bench_ns();
-		ns = (double)(t2 - t1) / (double)ops;
-		if (ns < out->b_ns)
-			out->b_ns = ns;
-		ratio[i] = ta[i] / ns;
-	}
-	out->a_median_ns = bench_median(ta, batches);
-	out->ratio = b ? bench_median(ratio, batches) : 0;
-	free(ta);
-	free(ratio);
-}
-
-static const struct {
-	const struct bench *b;
-	const size_t *n;
-} all[] = {
-	{core_benches, &nr_core_benches},
-#ifdef BENCH_VM
-	{vm_benches, &nr_vm_benches},
-#endif
-};
-#define NR_ALL (sizeof(all) / sizeof(all[0]))
-
-static const struct bench *find(const char *name)
-{
-	for (size_t k = 0; k < NR_ALL; k++) {
-		for (size_t i = 0; i < *all[k].n; i++) {
-			if (!strcmp(all[k].b[i].name, name))
-				return &all[k].b[i];
-		}
-	}
-	return NULL;
-}
-
-static void list(FILE *f)
-{
-	for (size_t k = 0; k < NR_ALL; k++) {
-		for (size_t i = 0; i < *all[k].n; i++)
-			fprintf(f, "%-18s %s\n", all[k].b[i].name, all[k].b[i].what);
-	}
-}
-
-static int run(const struct bench *b)
-{
-	int ret = b->run();
-
-	if (ret)
-		fprintf(stderr, "vpmu-bench: %s: %s\n", b->name, strerror(-ret));
-	return ret != 0;
+	return ARGP_ERR_UNKNOWN;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-						{"list", no_argument, NULL, 'l'},
-						{"help", no_argument, NULL, 'h'},
-						{NULL, 0, NULL, 0}};
-	int opt, failed = 0;
+	static const struct argp_option options[] = {
+		{"json", 'j', NULL, 0, "One JSON object per line", 0},
+		{"list", 'l', NULL, 0, "Name the benchmarks", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "[NAME...]",
+		.doc = "Measure vpmu. Values are of the fastest batch.",
+	};
+	bool all = true;
+	int ret = 0;
 
-	while ((opt = getopt_long(argc, argv, "jlh", options, NULL)) != -1) {
-		switch (opt) {
-		case 'j':
-			json = true;
-			break;
-		case 'l':
-			list(stdout);
-			return 0;
-		default:
-			fprintf(opt == 'h' ? stdout : stderr,
-				"usage: vpmu-bench [--json] [--list] [NAME...]\n");
-			return opt == 'h' ? 0 : 2;
-		}
+	argp_err_exit_status = 2;
+	if (argp_parse(&argp, argc, argv, 0, NULL, NULL))
+		return 2;
+	for (size_t i = 0; i < NR; i++) {
+		if (list)
+			printf("%-20s %s\n", benches[i].name, benches[i].what);
+		all = all && !wanted[i];
 	}
-	for (int i = optind; i < argc; i++) {
-		if (!find(argv[i])) {
-			fprintf(stderr, "vpmu-bench: no benchmark \"%s\"; there are:\n", argv[i]);
-			list(stderr);
-			return 2;
-		}
-	}
+	if (list)
+		return 0;
 	urcu_memb_register_thread();
-	for (int i = optind; i < argc; i++)
-		failed |= run(find(argv[i]));
-	for (size_t k = 0; k < NR_ALL && optind == argc; k++) {
-		for (size_t i = 0; i < *all[k].n; i++)
-			failed |= run(&all[k].b[i]);
-	}
+	for (size_t i = 0; i < NR; i++)
+		if (all || wanted[i])
+			ret |= benches[i].run();
 	urcu_memb_unregister_thread();
-	return failed;
+	return ret;
 }
