@@ -33,6 +33,7 @@ struct app {
 	bool waiting;	      /* for --wait-attach */
 	bool vm_failed;	      /* a VM failed or ended with a status other than 0 */
 	bool failed;	      /* we did */
+	bool reports;	      /* report_init done */
 };
 
 static void error_line(const char *text)
@@ -45,12 +46,7 @@ static void error_line(const char *text)
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
 		       void *arg)
 {
-	struct app *a = arg;
-	uint64_t one = 1;
-
 	report_console(vm, vcpu, line, len);
-	if (report_failed() && write(a->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is awake */
 }
 
 static void on_wake(void *arg)
@@ -224,6 +220,10 @@ static int setup(struct app *a, char *err, size_t errlen)
 	ret = setup_events(a);
 	if (ret)
 		return fail(ret, err, errlen, "event loop: %s", strerror(-ret));
+	ret = report_init(a->opts.json, on_wake, a);
+	if (ret)
+		return fail(ret, err, errlen, "output thread: %s", strerror(-ret));
+	a->reports = true;
 	ret = machine_create(&mo, &a->machine, err, errlen);
 	if (ret)
 		return ret;
@@ -255,6 +255,8 @@ static void teardown(struct app *a)
 	control_close(&a->control);
 	if (a->machine)
 		machine_destroy(a->machine);
+	if (a->reports)
+		report_close();
 	if (a->wake_fd >= 0)
 		close(a->wake_fd);
 	sd_event_source_unref(a->timer);
@@ -274,7 +276,6 @@ int main(int argc, char **argv)
 		options_fini(&a.opts);
 		return EXIT_USAGE;
 	}
-	report_init(a.opts.json);
 	urcu_memb_register_thread();
 	ret = setup(&a, err, sizeof(err));
 	if (!ret) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What vpmu-vmm prints on standard output: for people, or one JSON object per line. Each line
- * goes out whole, whoever else prints. Any thread.
+ * goes out whole, whoever else prints, and nobody waits for whoever reads it (lineout.h). Any
+ * thread.
  */
 #ifndef VMM_REPORT_H
 #define VMM_REPORT_H
@@ -10,8 +11,12 @@
 
 #include "vmm/machine.h"
 
-/* report_init - before any other. */
-void report_init(bool json);
+/* report_init - before any other. @gone(arg): nobody can read it any more; from another thread.
+ * -errno. */
+int report_init(bool json, void (*gone)(void *arg), void *arg);
+
+/* report_close - print what is queued; gives up on a reader that takes nothing. Last call. */
+void report_close(void);
 
 /* report_console - a line of a guest: "[name] text", with several vCPUs "[name/1] text"; or kind
  * "console". */
