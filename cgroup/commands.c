@@ -273,7 +273,8 @@ static json_t *value_object(const struct vpmu_value *v)
 	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b}", "count", json_u64(v->count),
 			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
 			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
-			 vpmu_quality_name(v->quality), "supported", v->supported);
+			 v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
+			 v->supported);
 }
 
 struct read_state {

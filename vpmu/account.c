@@ -78,6 +78,7 @@ static void sum_counts(const struct vpmu_counts *c, int slot, struct vpmu_sum *s
 	sum->count += load_acquire(&c->total[slot]);
 	sum->time_ns += load_acquire(&c->time_ns);
 	sum->idle_ns += load_acquire(&c->idle_ns[slot]);
+	sum->unsup_ns += load_acquire(&c->unsup_ns[slot]);
 }
 
 void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum)
@@ -178,6 +179,7 @@ static void add_counts(struct vpmu_counts *to, const struct vpmu_counts *c)
 	for (int s = 0; s < VPMU_MAX_SLOTS; s++) {
 		to->total[s] += load_acquire(&c->total[s]);
 		to->idle_ns[s] += load_acquire(&c->idle_ns[s]);
+		to->unsup_ns[s] += load_acquire(&c->unsup_ns[s]);
 	}
 }
 

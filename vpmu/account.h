@@ -16,19 +16,20 @@
 
 #ifdef __bpf__
 /* clang's BPF back end has no atomic load/store; volatile u64 accesses are single there. */
-#define VPMU_LOAD(p) (*(const volatile __typeof__(*(p)) *)(p))
+#define VPMU_LOAD(p)	 (*(const volatile __typeof__(*(p)) *)(p))
 #define VPMU_STORE(p, v) (*(volatile __typeof__(*(p)) *)(p) = (v))
 #else
-#define VPMU_LOAD(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define VPMU_LOAD(p)	 __atomic_load_n((p), __ATOMIC_RELAXED)
 /* Release: whoever reads a total sees every binding published before it (consumer.c pairs). */
 #define VPMU_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #endif
 
 /* What one account was charged on one pCPU. Only ever grows. */
 struct vpmu_counts {
-	__u64 time_ns;                 /* the account was current on the pCPU */
-	__u64 total[VPMU_MAX_SLOTS];   /* counts, by slot */
-	__u64 idle_ns[VPMU_MAX_SLOTS]; /* of time_ns: slot in use but without a counter */
+	__u64 time_ns;			/* the account was current on the pCPU */
+	__u64 total[VPMU_MAX_SLOTS];	/* counts, by slot */
+	__u64 idle_ns[VPMU_MAX_SLOTS];	/* of time_ns: slot in use but without a counter */
+	__u64 unsup_ns[VPMU_MAX_SLOTS]; /* of idle_ns: the pCPU cannot count the key at all */
 };
 
 /*

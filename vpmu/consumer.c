@@ -28,6 +28,7 @@ static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *
 		.count = acc->count + now->count - base->count,
 		.time_ns = acc->time_ns + now->time_ns - base->time_ns,
 		.idle_ns = acc->idle_ns + now->idle_ns - base->idle_ns,
+		.unsup_ns = acc->unsup_ns + now->unsup_ns - base->unsup_ns,
 	};
 }
 
@@ -66,8 +67,10 @@ static struct vpmu_sum binding_value(struct vpmu_binding *b)
 		return b->acc;
 	if (b->stopping) {
 		sum = (struct vpmu_sum){load_acquire(&b->cut.count), load_acquire(&b->cut.time_ns),
-					load_acquire(&b->cut.idle_ns)};
-		if (sum.count != CUT_UNSET && sum.time_ns != CUT_UNSET && sum.idle_ns != CUT_UNSET)
+					load_acquire(&b->cut.idle_ns),
+					load_acquire(&b->cut.unsup_ns)};
+		if (sum.count != CUT_UNSET && sum.time_ns != CUT_UNSET &&
+		    sum.idle_ns != CUT_UNSET && sum.unsup_ns != CUT_UNSET)
 			return since(&b->acc, &sum, &b->base);
 		sum = (struct vpmu_sum){0};
 	}
@@ -76,6 +79,7 @@ static struct vpmu_sum binding_value(struct vpmu_binding *b)
 		decide(&b->cut.count, &sum.count);
 		decide(&b->cut.time_ns, &sum.time_ns);
 		decide(&b->cut.idle_ns, &sum.idle_ns);
+		decide(&b->cut.unsup_ns, &sum.unsup_ns);
 	}
 	return since(&b->acc, &sum, &b->base);
 }
@@ -204,7 +208,7 @@ static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
 		b->slot = -1;
 	} else {
 		b->stopping = true;
-		b->cut = (struct vpmu_sum){CUT_UNSET, CUT_UNSET, CUT_UNSET};
+		b->cut = (struct vpmu_sum){CUT_UNSET, CUT_UNSET, CUT_UNSET, CUT_UNSET};
 	}
 	publish(c, b, pool);
 	value_now(c); /* decided before the slot can get another key */
@@ -510,10 +514,12 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 		 * this one comes after them. Whoever interrupted the writer never loops. */
 	} while (b != load_acquire(&c->binding));
 	out->count = v.count;
-	out->enabled_ns = v.time_ns;
+	/* Time on pCPUs that cannot count the key is no time it could have been scaled by. */
+	out->enabled_ns = v.unsup_ns < v.time_ns ? v.time_ns - v.unsup_ns : 0;
 	out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
 	out->quality = quality_now(b);
 	out->supported = supported_now(b, &v);
+	out->partial = out->running_ns && v.unsup_ns;
 out:
 	urcu_memb_read_unlock();
 }

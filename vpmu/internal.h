@@ -83,7 +83,7 @@ struct vpmu_account {
 
 /* What one sum over an account and everything below it gives for a slot. */
 struct vpmu_sum {
-	uint64_t count, time_ns, idle_ns;
+	uint64_t count, time_ns, idle_ns, unsup_ns;
 };
 
 struct vpmu_pool;

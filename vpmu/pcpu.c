@@ -27,6 +27,8 @@ static COLD void charge_idle(struct vpmu_pcpu *p, uint64_t slots, uint64_t dt)
 
 	vpmu_for_each_slot (s, slots)
 		vpmu_charge_time(&p->cell->counts.idle_ns[s], dt);
+	vpmu_for_each_slot (s, slots & p->unsup)
+		vpmu_charge_time(&p->cell->counts.unsup_ns[s], dt);
 }
 
 static inline void charge_time(struct vpmu_pcpu *p)

@@ -162,10 +162,12 @@ void vpmu_pcpu_switch(struct vpmu_pcpu *pcpu, struct vpmu_context *next);
 
 struct vpmu_value {
 	uint64_t count;	     /* events counted, never scaled */
-	uint64_t enabled_ns; /* the account ran while the consumer was enabled */
+	uint64_t enabled_ns; /* the account ran, where the key can be counted, while enabled */
 	uint64_t running_ns; /* of that: a host counter was counting (= enabled: exact) */
 	enum vpmu_quality quality;
 	bool supported; /* false: this host cannot count the key; count is 0 */
+	bool partial;	/* part of the account ran where the key cannot be counted: that part is
+			 * missing from count */
 };
 
 /* vpmu_value_scaled - count * enabled / running, saturating; 0 when it never ran. Pure. */

@@ -15,6 +15,8 @@ static const struct {
 } legends[] = {
 	{"modelled", "modelled: from the soft machine's fixed cost table, not from hardware"},
 	{"estimated", "estimated: derived from the nominal clock, not counted"},
+	{"partial",
+	 "partial: some of it ran where the event cannot be counted; that part is missing"},
 	{"tsc", "tsc: time stamp counter between entering and leaving the guest"},
 };
 
@@ -26,7 +28,7 @@ static bool counted(const struct rrow *row, size_t e)
 /* What has to be said about values that are not plain counts; whether there was something. */
 static bool print_legend(const struct reading *r)
 {
-	bool any = false, scaled = false, seen[3] = {false};
+	bool any = false, scaled = false, seen[sizeof(legends) / sizeof(legends[0])] = {false};
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
 		if (r->rows[i].error) {
@@ -41,11 +43,11 @@ static bool print_legend(const struct reading *r)
 			if (!counted(&r->rows[i], e))
 				continue;
 			scaled |= val_is_scaled(v);
-			for (size_t q = 0; q < 3; q++)
+			for (size_t q = 0; q < sizeof(legends) / sizeof(legends[0]); q++)
 				seen[q] |= strcmp(v->quality, legends[q].quality) == 0;
 		}
 	}
-	for (size_t q = 0; q < 3; q++) {
+	for (size_t q = 0; q < sizeof(legends) / sizeof(legends[0]); q++) {
 		if (!seen[q])
 			continue;
 		printf(" %s\n", legends[q].text);

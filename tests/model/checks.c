@@ -61,8 +61,12 @@ void check_value(struct history *h, int con, bool exact)
 			v.running_ns == t.running_ns,
 		"I2: consumer %d (%s) reads %lu/%lu/%lu, true %lu/%lu/%lu", con, key_name(c->key),
 		v.count, v.enabled_ns, v.running_ns, t.counted, t.enabled_ns, t.running_ns);
-	if (v.running_ns == v.enabled_ns && m_keys[c->key].event != M_NONE) {
-		H_CHECK(h, v.count == t.executed && vpmu_value_scaled(&v) == v.count,
+	H_CHECK(h, v.partial == (t.running_ns && t.uncountable_ns),
+		"I7: consumer %d (%s) is called %s", con, key_name(c->key),
+		v.partial ? "partial" : "whole");
+	if (v.running_ns == v.enabled_ns && (v.enabled_ns || !t.uncountable_ns) &&
+	    m_keys[c->key].event != M_NONE) {
+		H_CHECK(h, (v.partial || v.count == t.executed) && vpmu_value_scaled(&v) == v.count,
 			"I2: consumer %d (%s) claims to be exact with %lu, executed %lu", con,
 			key_name(c->key), v.count, t.executed);
 		H_COUNT(exact_values);

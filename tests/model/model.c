@@ -12,7 +12,7 @@ struct entry {
 	int pcpu;
 	int account;
 	struct m_exec x;
-	m_keyset bound;
+	m_keyset bound, can;
 };
 
 struct consumer {
@@ -32,7 +32,7 @@ struct model {
 	struct consumer *consumers;
 	int nr_consumers;
 	int runs[M_PCPUS];
-	m_keyset bound[M_PCPUS];
+	m_keyset bound[M_PCPUS], can[M_PCPUS];
 };
 
 static void add_key(vpmu_key_t key, int event, bool os, bool usr, bool host)
@@ -112,6 +112,11 @@ void model_counter(struct model *m, int pcpu, int key, bool bound)
 	m->bound[pcpu].has[key] = bound;
 }
 
+void model_can(struct model *m, int pcpu, int key, bool can)
+{
+	m->can[pcpu].has[key] = can;
+}
+
 void model_execute(struct model *m, int pcpu, const struct m_exec *x)
 {
 	if (m->nr_log == m->room_log) {
@@ -123,6 +128,7 @@ void model_execute(struct model *m, int pcpu, const struct m_exec *x)
 		.account = m->runs[pcpu],
 		.x = *x,
 		.bound = m->bound[pcpu],
+		.can = m->can[pcpu],
 	};
 }
 
@@ -154,7 +160,10 @@ static void catch_up(struct model *m, struct consumer *c)
 		if (!model_below(m, e->account, c->account))
 			continue;
 		c->truth.executed += n;
-		c->truth.enabled_ns += e->x.ns;
+		if (e->can.has[c->key])
+			c->truth.enabled_ns += e->x.ns;
+		else
+			c->truth.uncountable_ns += e->x.ns;
 		if (e->bound.has[c->key]) {
 			c->truth.counted += n;
 			c->truth.running_ns += e->x.ns;

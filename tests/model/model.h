@@ -45,8 +45,9 @@ struct m_truth {
 	uint64_t
 		executed; /* events of the key while the account ran and the consumer was enabled */
 	uint64_t counted; /* of these: while a hardware counter had the key */
-	uint64_t enabled_ns;
-	uint64_t running_ns; /* of that: while a hardware counter had the key */
+	uint64_t enabled_ns;	 /* the account ran on pCPUs that can count the key */
+	uint64_t uncountable_ns; /* it ran on others */
+	uint64_t running_ns;	 /* of that: while a hardware counter had the key */
 };
 
 struct model;
@@ -63,6 +64,8 @@ bool model_below(const struct model *m, int account, int above);
 void model_switch(struct model *m, int pcpu, int account);
 /* A hardware counter of @pcpu now has (not) @key. */
 void model_counter(struct model *m, int pcpu, int key, bool bound);
+/* Whether some counter of @pcpu could count @key; before anything runs there. */
+void model_can(struct model *m, int pcpu, int key, bool can);
 void model_execute(struct model *m, int pcpu, const struct m_exec *x);
 
 /* Consumers: made disabled. */

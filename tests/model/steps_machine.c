@@ -30,6 +30,8 @@ void step_pcpu_create(struct history *h)
 	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, rnd64(&h->rng)), "fake_init");
 	for (int e = 0; e < M_EVENTS; e++)
 		p->fake.cannot[e] = h->mixed && chance(h, 20);
+	for (int k = 0; k < m_nr_keys; k++)
+		model_can(h->m, p->id, k, fake_eligible(&p->fake, k) != 0);
 	p->fake.refuse_percent = h->refuse_percent;
 	ret = OP(h, M_NONE, vpmu_pcpu_create(h->host, &p->fake.pmu, (unsigned int)p->id, &p->p));
 	H_CHECK(h, ret == 0, "vpmu_pcpu_create: %d", ret);

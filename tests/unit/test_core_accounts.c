@@ -192,7 +192,7 @@ Test(accounts, not_supported)
 	cr_assert(!v.supported && !v.count && !v.running_ns);
 	v = bed_read(&control);
 	cr_assert(!v.supported && !v.count && !v.running_ns);
-	cr_assert_eq(v.enabled_ns, 100);
+	cr_assert_eq(v.enabled_ns, 0);
 	cr_assert_eq(vpmu_value_scaled(&v), 0);
 	cr_assert_eq(vpmu_consumer_enable(&local, b.p[0]), -EOPNOTSUPP);
 	vpmu_consumer_disable(&control, NULL);
@@ -202,6 +202,48 @@ Test(accounts, not_supported)
 	cr_assert(!v.supported);
 	vpmu_consumer_del(&control, NULL, &v);
 	cr_assert(!v.supported);
+}
+
+/* I7: a tenant that runs on two kinds of pCPU, one of which cannot count the event: the part that
+ * was counted is shown as it is and called partial, never scaled up over the other. */
+Test(accounts, counted_on_some_pcpus_only)
+{
+	const struct vpmu_softpmu_opts one_fixed = {.fixed = 1, .no_default = true};
+	struct vpmu_consumer branches = {0}, insns = {0};
+	struct vpmu_softpmu small;
+	struct vpmu_pcpu *p;
+	struct vpmu_value v;
+
+	cr_assert_eq(vpmu_softpmu_init(&small, &one_fixed), 0);
+	cr_assert_eq(vpmu_pcpu_create(b.host, &small.pmu, 2, &p), 0);
+	cr_assert_eq(vpmu_consumer_add(&branches, b.tenant, BRANCHES, NULL), 0);
+	cr_assert_eq(vpmu_consumer_add(&insns, b.tenant, INSNS, NULL), 0);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	b.pmu[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += 50;
+	b.pmu[0].own_clock_ns += 100;
+	vpmu_pcpu_switch(b.p[0], NULL);
+	v = bed_read(&branches);
+	cr_assert(v.supported && !v.partial && v.count == 50);
+	cr_assert_eq(vpmu_context_place(&b.ctx[1], p), 0);
+	vpmu_pcpu_switch(p, &b.ctx[1]);
+	small.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += 7;
+	small.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 9;
+	small.own_clock_ns += 300;
+	vpmu_pcpu_switch(p, NULL);
+	v = bed_read(&branches);
+	cr_assert(v.supported && v.partial);
+	cr_assert_eq(v.count, 50);
+	cr_assert_eq(v.enabled_ns, 100);
+	cr_assert_eq(v.running_ns, 100);
+	cr_assert_eq(vpmu_value_scaled(&v), 50);
+	vpmu_consumer_disable(&branches, NULL);
+	v = bed_read(&branches);
+	cr_assert(v.partial && v.count == 50 && v.running_ns == 100);
+	v = bed_read(&insns);
+	cr_assert(!v.partial && v.count == 9 && v.enabled_ns == 400 && v.running_ns == 400);
+	vpmu_consumer_del(&branches, NULL, NULL);
+	vpmu_consumer_del(&insns, NULL, NULL);
+	cr_assert_eq(vpmu_pcpu_destroy(p), 0);
 }
 
 /* I7: a consumer older than every pCPU learns what its counts are worth from those that come. */
