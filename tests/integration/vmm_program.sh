@@ -118,4 +118,18 @@ check "no complaints" [ ! -s err ]
 "$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=selftest" 2>err | head -c 1 >/dev/null
 check "a closed output is no crash" sh -c '! grep -qi "signal\|core" err'
 
+# Without KVM: "auto" comes to the soft machine and says why, "kvm" is refused
+if unshare -m sh -c 'mount --bind /dev/null /dev/kvm' 2>/dev/null; then
+	unshare -m sh -c "mount --bind /dev/null /dev/kvm
+		exec '$vmm' --no-socket --vm 'name=a,image=$VPMU_GUEST,args=run loop 3'" >out 2>err
+	check "auto without KVM" [ $? -eq 0 ]
+	check "says so" grep -q '^vpmu-vmm: vm a: runs on the soft machine (.*/dev/kvm' err
+	unshare -m sh -c "mount --bind /dev/null /dev/kvm
+		exec '$vmm' --no-socket --vm 'name=a,engine=kvm,image=$VPMU_GUEST'" >out 2>err
+	check "kvm without KVM" [ $? -eq 1 ]
+	check "one line that says why" sh -c '[ $(wc -l <err) -eq 1 ] && grep -q "vm a: .*/dev/kvm" err'
+else
+	echo "# left out: hiding /dev/kvm needs root and /dev/kvm"
+fi
+
 exit $bad
