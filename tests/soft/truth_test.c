@@ -3,7 +3,8 @@
  * The soft machine counts what the CPU retires: every known workload is single-stepped natively
  * and run by the soft machine from the very same bytes at the very same addresses. Then on 100
  * vCPUs that are chopped into random slices and moved between two pCPUs' tallies, by one thread and
- * by two: what each vCPU was charged must still be the truth, to the count.
+ * by two: what each vCPU was charged must still be the truth, to the count, and what they did to
+ * shared memory under LOCK must all be there.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,6 +28,7 @@
 #define MEM_BYTES   0xc000u
 #define STACK_OFF   0xd000u /* its stack, in the same stride */
 #define STACK_BYTES 0x2000u
+#define SHARED_BASE (MEM_BASE + NR_VCPUS * MEM_STRIDE) /* two pages all vCPUs write to */
 #define EXIT_VA	    0x13370000u
 #define RAM_BYTES   (32u << 20)
 #define MAX_RUNS    16u
@@ -88,6 +90,25 @@ __asm__(".text\n.globl truth_odd\n.type truth_odd, @function\n"
 	"	jg 1b\n"
 	"	pop %rbx\n"
 	"	mov $17, %eax\n"
+	"	ret\n");
+
+/*
+ * Locked operations on memory that others use as well: in a cache line, across two, across two
+ * pages. What is lost if one of them is not atomic shows in the sums.
+ */
+uint64_t truth_shared(uint64_t n, void *mem, size_t bytes, workload_call *call);
+__asm__(".text\n.globl truth_shared\n.type truth_shared, @function\n"
+	"truth_shared:\n"
+	"1:	lock incq (%rsi)\n"
+	"	mov $3, %eax\n"
+	"	lock xaddl %eax, 62(%rsi)\n"
+	"	lock addq $5, 4092(%rsi)\n"
+	"	mov $7, %eax\n"
+	"	lock subw %ax, 127(%rsi)\n"
+	"	lock btcl $1, 256(%rsi)\n"
+	"	dec %rdi\n"
+	"	jnz 1b\n"
+	"	xor %eax, %eax\n"
 	"	ret\n");
 
 struct run {
@@ -173,13 +194,15 @@ static int make_runs(void)
 	for (size_t i = 0; i < nr_workloads; i++) {
 		uint64_t n = argument(workloads[i].name);
 
-		if (workload_mem_bytes(&workloads[i], n) > MEM_BYTES || nr_runs == MAX_RUNS - 1)
+		if (workload_mem_bytes(&workloads[i], n) > MEM_BYTES || nr_runs == MAX_RUNS - 2)
 			return -E2BIG;
 		rc = add_run(workloads[i].name, workloads[i].fn, n, mem);
 		if (rc)
 			return rc;
 	}
 	rc = add_run("odd", truth_odd, 10, mem);
+	if (!rc)
+		rc = add_run("shared", truth_shared, 700, mem);
 	munmap(mem, MEM_BYTES);
 	return rc;
 }
@@ -211,6 +234,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* Scratch memory's guest-physical address, per vCPU. */
 static uint64_t mem_pa[NR_VCPUS];
+static uint64_t shared_pa;
 
 static int map_machine(struct svm *s)
 {
@@ -230,6 +254,10 @@ static int map_machine(struct svm *s)
 	if (rc || !pa)
 		return rc ? rc : -ENOMEM;
 	s->ram[pa] = 0xf4;
+	shared_pa = svm_alloc(s, 8192);
+	if (!shared_pa)
+		return -ENOMEM;
+	rc = svm_map(s, SHARED_BASE, shared_pa, 8192, SVM_U | SVM_W | SVM_NX);
 	for (unsigned int i = 0; i < s->nr_vcpus && !rc; i++) {
 		mem_pa[i] = svm_alloc(s, MEM_STRIDE);
 		if (!mem_pa[i])
@@ -240,12 +268,12 @@ static int map_machine(struct svm *s)
 	return rc;
 }
 
-static int start_vcpu(struct svm *s, unsigned int i, const struct run *r)
+static int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared)
 {
 	uint32_t mem = MEM_BASE + i * MEM_STRIDE;
 	uint64_t ret_at = STACK_OFF + STACK_BYTES - 64, ret = EXIT_VA;
 	struct kvm_regs regs = {.rdi = r->n,
-				.rsi = mem,
+				.rsi = shared ? SHARED_BASE : mem,
 				.rdx = MEM_BYTES,
 				.rcx = (uint64_t)(uintptr_t)truth_echo,
 				.rsp = mem + ret_at,
@@ -265,7 +293,7 @@ struct account {
 	bool done;
 };
 
-static bool right(struct svm *s, unsigned int i, const struct account *a)
+static bool right(struct svm *s, unsigned int i, const struct account *a, bool own_memory)
 {
 	const struct truth *t = &a->r->truth;
 	struct svm_stop stop;
@@ -294,7 +322,7 @@ static bool right(struct svm *s, unsigned int i, const struct account *a)
 	}
 	/* Pointers in memory differ by where the scratch area is; vCPU 0 has it where native had.
 	 */
-	if (i == 0 && memcmp(s->ram + mem_pa[0], a->r->memory, MEM_BYTES)) {
+	if (i == 0 && own_memory && memcmp(s->ram + mem_pa[0], a->r->memory, MEM_BYTES)) {
 		printf("# vcpu %u, %s: memory differs from the native run's\n", i, a->r->name);
 		ok = false;
 	}
@@ -346,12 +374,12 @@ static void test_alone(void)
 		if (!rc)
 			rc = map_machine(&s);
 		if (!rc)
-			rc = start_vcpu(&s, 0, a.r);
+			rc = start_vcpu(&s, 0, a.r, false);
 		if (!rc)
 			rc = slice(&s, 0, &a, &tally, 0, 100 * a.r->truth.insns);
 		if (rc)
 			printf("# %s: %s\n", a.r->name, strerror(-rc));
-		result(!rc && right(&s, 0, &a), "%s: soft counts are the single-stepped ones",
+		result(!rc && right(&s, 0, &a, true), "%s: soft counts are the single-stepped ones",
 		       a.r->name);
 		svm_destroy(&s);
 	}
@@ -413,6 +441,11 @@ static void run_pcpus(struct schedule *sc, uint64_t rng, int only)
 			sc->rc = rc;
 		if (++sc->slices > SLICE_TOTAL)
 			sc->rc = -ETIMEDOUT;
+		/* Let the other thread have its turn at the lock. */
+		pthread_mutex_unlock(&sc->lock);
+		if (only >= 0)
+			sched_yield();
+		pthread_mutex_lock(&sc->lock);
 	}
 	pthread_mutex_unlock(&sc->lock);
 }
@@ -470,10 +503,32 @@ static bool conserved(const struct schedule *sc)
 	return ok;
 }
 
-static void test_sliced(bool threads)
+/* What @vcpus times @n rounds of truth_shared() leave, by plain arithmetic. */
+static bool shared_right(const struct svm *s, uint64_t vcpus, uint64_t n)
+{
+	const uint8_t *mem = s->ram + shared_pa;
+	uint64_t rounds = vcpus * n, quad[2];
+	uint32_t sum, bit;
+	uint16_t word;
+
+	memcpy(&quad[0], mem, 8);
+	memcpy(&sum, mem + 62, 4);
+	memcpy(&quad[1], mem + 4092, 8);
+	memcpy(&word, mem + 127, 2);
+	memcpy(&bit, mem + 256, 4);
+	printf("# %" PRIu64 " locked rounds: %" PRIu64
+	       " incremented, %u /3 added over a line, %" PRIu64 " /5 over a page, %u subtracted\n",
+	       rounds, quad[0], sum, quad[1], (unsigned int)(uint16_t)-word);
+	return quad[0] == rounds && sum == (uint32_t)(3 * rounds) && quad[1] == 5 * rounds &&
+	       (uint16_t)-word == (uint16_t)(7 * rounds) && bit == (rounds & 1) << 1;
+}
+
+/* 100 vCPUs in random slices on 2 pCPUs: the workloads, or all on the same shared memory. */
+static void test_sliced(bool threads, const struct run *shared)
 {
 	static struct schedule sc;
 	unsigned int wrong = 0, moves = 0;
+	bool ok;
 	char why[200];
 	int rc;
 
@@ -486,8 +541,8 @@ static void test_sliced(bool threads)
 	if (!rc)
 		rc = map_machine(&sc.s);
 	for (unsigned int i = 0; i < NR_VCPUS && !rc; i++) {
-		sc.acc[i].r = &runs[i % nr_runs];
-		rc = start_vcpu(&sc.s, i, sc.acc[i].r);
+		sc.acc[i].r = shared ? shared : &runs[i % nr_runs];
+		rc = start_vcpu(&sc.s, i, sc.acc[i].r, shared);
 	}
 	if (!rc && threads)
 		rc = run_threads(&sc);
@@ -498,12 +553,17 @@ static void test_sliced(bool threads)
 	if (rc)
 		printf("# %s\n", strerror(-rc));
 	for (unsigned int i = 0; i < NR_VCPUS && !rc; i++) {
-		wrong += !right(&sc.s, i, &sc.acc[i]);
+		wrong += !right(&sc.s, i, &sc.acc[i], !shared);
 		moves += sc.acc[i].moves;
 	}
 	printf("# %" PRIu64 " slices, %u moves between pCPUs, seed %" PRIu64 "\n", sc.slices, moves,
 	       seed);
-	result(!rc && !wrong && conserved(&sc), "100 vCPUs in random slices on 2 pCPUs, %s",
+	ok = !rc && !wrong && conserved(&sc);
+	if (ok && shared)
+		ok = shared_right(&sc.s, NR_VCPUS, shared->n);
+	result(ok,
+	       shared ? "100 vCPUs in random slices on shared memory, %s"
+		      : "100 vCPUs in random slices on 2 pCPUs, %s",
 	       threads ? "two threads" : "one thread");
 	svm_destroy(&sc.s);
 	pthread_mutex_destroy(&sc.lock);
@@ -511,6 +571,8 @@ static void test_sliced(bool threads)
 
 int main(int argc, char **argv)
 {
+	const struct run *shared = &runs[0];
+
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
 	if (make_runs()) {
@@ -519,8 +581,12 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	test_alone();
-	test_sliced(false);
-	test_sliced(true);
+	test_sliced(false, NULL);
+	test_sliced(true, NULL);
+	for (unsigned int k = 0; k < nr_runs; k++)
+		if (runs[k].fn == truth_shared)
+			shared = &runs[k];
+	test_sliced(true, shared);
 	printf("1..%u\n", nr_tests);
 	for (unsigned int k = 0; k < nr_runs; k++)
 		free(runs[k].memory);
