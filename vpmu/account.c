@@ -73,12 +73,21 @@ static bool part_counts(const struct vpmu_part *part, uint64_t gen)
 
 static void sum_counts(const struct vpmu_counts *c, int slot, struct vpmu_sum *sum)
 {
+	uint64_t unsup, time_ns, t;
+
 	/* Acquire: pairs with the release in VPMU_STORE; a total that includes something charged
 	 * after a binding was replaced makes the replacement visible (vpmu_consumer_read). */
 	sum->count += load_acquire(&c->total[slot]);
-	sum->time_ns += load_acquire(&c->time_ns);
+	/* A time that is newer than the word would run on where it stands still. Whoever
+	 * interrupted the writer finds the word unchanged. */
+	do {
+		unsup = load_acquire(&c->unsup[slot]);
+		time_ns = load_acquire(&c->time_ns);
+	} while (unsup != load_acquire(&c->unsup[slot]));
+	t = vpmu_slot_time(unsup, time_ns);
+	sum->time_ns += t;
+	sum->unsup_ns += time_ns - t;
 	sum->idle_ns += load_acquire(&c->idle_ns[slot]);
-	sum->unsup_ns += load_acquire(&c->unsup_ns[slot]);
 }
 
 void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum)
@@ -98,35 +107,6 @@ void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum)
 		if (part_counts(part, gen))
 			account_sum(caa_container_of(part, struct vpmu_account, part), slot, sum);
 	}
-}
-
-static bool any_supported(const struct vpmu_account *a, int slot, bool *seen)
-{
-	struct vpmu_part *part;
-
-	cds_list_for_each_entry_rcu (part, &a->cells, node) {
-		const struct vpmu_cell *cell = caa_container_of(part, struct vpmu_cell, part);
-		const struct vpmu_pcpu *p = load_acquire(&cell->pcpu);
-
-		if (!p || load_acquire(&cell->counts.time_ns) == 0)
-			continue;
-		*seen = true;
-		if (!(load_relaxed(&p->unsup) & VPMU_BIT(slot)))
-			return true;
-	}
-	cds_list_for_each_entry_rcu (part, &a->children, node) {
-		if (any_supported(caa_container_of(part, struct vpmu_account, part), slot, seen))
-			return true;
-	}
-	return false;
-}
-
-/* Whether every pCPU on which something below @a ran is unable to count the slot's key. */
-bool account_unsupported(const struct vpmu_account *a, int slot)
-{
-	bool seen = false;
-
-	return !any_supported(a, slot, &seen) && seen;
 }
 
 /* ---- cells ---- */
@@ -173,13 +153,16 @@ static void cell_retire(struct vpmu_cell *cell)
 
 /* ---- folding ---- */
 
+/* Counts that change no more. */
 static void add_counts(struct vpmu_counts *to, const struct vpmu_counts *c)
 {
-	to->time_ns += load_acquire(&c->time_ns);
+	uint64_t time_ns = load_acquire(&c->time_ns);
+
+	to->time_ns += time_ns;
 	for (int s = 0; s < VPMU_MAX_SLOTS; s++) {
 		to->total[s] += load_acquire(&c->total[s]);
 		to->idle_ns[s] += load_acquire(&c->idle_ns[s]);
-		to->unsup_ns[s] += load_acquire(&c->unsup_ns[s]);
+		to->unsup[s] += time_ns - vpmu_slot_time(load_acquire(&c->unsup[s]), time_ns);
 	}
 }
 

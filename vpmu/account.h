@@ -26,11 +26,31 @@
 
 /* What one account was charged on one pCPU. Only ever grows. */
 struct vpmu_counts {
-	__u64 time_ns;			/* the account was current on the pCPU */
-	__u64 total[VPMU_MAX_SLOTS];	/* counts, by slot */
-	__u64 idle_ns[VPMU_MAX_SLOTS];	/* of time_ns: slot in use but without a counter */
-	__u64 unsup_ns[VPMU_MAX_SLOTS]; /* of idle_ns: the pCPU cannot count the key at all */
+	__u64 time_ns;		       /* the account was current on the pCPU */
+	__u64 total[VPMU_MAX_SLOTS];   /* counts, by slot */
+	__u64 idle_ns[VPMU_MAX_SLOTS]; /* of time_ns: slot in use but without a counter */
+	__u64 unsup[VPMU_MAX_SLOTS];   /* which of time_ns is the slot's, see vpmu_slot_time */
 };
+
+/*
+ * The time that is a slot's: that in which the account ran here while this pCPU's PMU could count
+ * the slot's key. One word per slot, so that readers see every change of it whole: with
+ * VPMU_UNSUP the time stands still at the low bits; without, it is time_ns less the word.
+ */
+#define VPMU_UNSUP (1ULL << 63)
+
+static inline __u64 vpmu_slot_time(__u64 unsup, __u64 time_ns)
+{
+	return unsup & VPMU_UNSUP ? unsup & ~VPMU_UNSUP : time_ns - unsup;
+}
+
+/* vpmu_unsup_set - the word from now on: the slot's time does not jump. */
+static inline __u64 vpmu_unsup_set(__u64 unsup, __u64 time_ns, int unsupported)
+{
+	__u64 t = vpmu_slot_time(unsup, time_ns);
+
+	return unsupported ? t | VPMU_UNSUP : time_ns - t;
+}
 
 /*
  * vpmu_charge - charge the events since the last snapshot of a counter to a total.

@@ -177,14 +177,10 @@ static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p, struct vpm
 	publish(c, b, p->pool);
 }
 
-/* What was said when it was added holds until the pCPUs it ran on know better. */
+/* What was said when it was added holds until the account ran somewhere. */
 static bool supported_now(const struct vpmu_binding *b, const struct vpmu_sum *v)
 {
-	if (v->idle_ns < v->time_ns)
-		return true;
-	if (b->slot < 0 || b->stopping || !v->time_ns)
-		return b->supported;
-	return b->supported && !account_unsupported(b->account, b->slot);
+	return v->time_ns || (b->supported && !v->unsup_ns);
 }
 
 /*
@@ -199,9 +195,7 @@ static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
 
 	*b = *c->binding;
 	b->quality = quality_now(b);
-	urcu_memb_read_lock();
 	b->supported = supported_now(b, &v);
-	urcu_memb_read_unlock();
 	c->spare = NULL;
 	if (c->local) {
 		b->acc = v;
@@ -514,8 +508,7 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 		 * this one comes after them. Whoever interrupted the writer never loops. */
 	} while (b != load_acquire(&c->binding));
 	out->count = v.count;
-	/* Time on pCPUs that cannot count the key is no time it could have been scaled by. */
-	out->enabled_ns = v.unsup_ns < v.time_ns ? v.time_ns - v.unsup_ns : 0;
+	out->enabled_ns = v.time_ns;
 	out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
 	out->quality = quality_now(b);
 	out->supported = supported_now(b, &v);

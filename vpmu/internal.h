@@ -47,6 +47,7 @@ struct vpmu_part {
 
 struct vpmu_cell {
 	struct vpmu_counts counts;
+	uint64_t unsup; /* slots with VPMU_UNSUP; the pCPU's owner only */
 	struct vpmu_part part;
 	struct vpmu_account *account;
 	struct vpmu_pcpu *pcpu;		/* RCU; NULL when the pCPU is gone */
@@ -83,7 +84,10 @@ struct vpmu_account {
 
 /* What one sum over an account and everything below it gives for a slot. */
 struct vpmu_sum {
-	uint64_t count, time_ns, idle_ns, unsup_ns;
+	uint64_t count;
+	uint64_t time_ns;  /* the slot's: where its key can be counted */
+	uint64_t idle_ns;  /* of that: without a counter */
+	uint64_t unsup_ns; /* besides: where it cannot be counted */
 };
 
 struct vpmu_pool;
@@ -174,7 +178,6 @@ void slot_put(struct vpmu_host *host, int slot);
 struct vpmu_account *account_alloc(struct vpmu_host *host, struct vpmu_account *parent,
 				   void *owner);
 void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum); /* in RCU */
-bool account_unsupported(const struct vpmu_account *a, int slot);		/* in RCU */
 struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu); /* find or make */
 int account_fold_cell(struct vpmu_cell *cell); /* under ctl_lock; nobody charges it any more */
 void account_free_tree(struct vpmu_account *a);

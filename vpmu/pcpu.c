@@ -27,8 +27,6 @@ static COLD void charge_idle(struct vpmu_pcpu *p, uint64_t slots, uint64_t dt)
 
 	vpmu_for_each_slot (s, slots)
 		vpmu_charge_time(&p->cell->counts.idle_ns[s], dt);
-	vpmu_for_each_slot (s, slots & p->unsup)
-		vpmu_charge_time(&p->cell->counts.unsup_ns[s], dt);
 }
 
 static inline void charge_time(struct vpmu_pcpu *p)
@@ -36,7 +34,7 @@ static inline void charge_time(struct vpmu_pcpu *p)
 	const struct vpmu_hostpmu *pmu = p->pmu;
 	uint64_t now = pmu->clock_ns ? load_relaxed(pmu->clock_ns) : pmu->ops->now(pmu);
 	uint64_t dt = now - p->time_snap;
-	uint64_t idle = p->keys & ~p->active;
+	uint64_t idle = p->keys & ~p->active & ~p->unsup;
 
 	p->time_snap = now;
 	vpmu_charge_time(&p->cell->counts.time_ns, dt);
@@ -334,6 +332,19 @@ static COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
 	assign_counters(p, keys, false);
 }
 
+/* Slots in use by the next context whose time begins or ends to stand still in its cell. The cell
+ * is not running, or time has been charged up to now. */
+static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, uint64_t slots)
+{
+	struct vpmu_counts *c = &cell->counts;
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots)
+		VPMU_STORE(&c->unsup[s],
+			   vpmu_unsup_set(c->unsup[s], c->time_ns, (p->unsup & VPMU_BIT(s)) != 0));
+	cell->unsup ^= slots;
+}
+
 static void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge)
 {
 	uint64_t keys = next->keys;
@@ -342,6 +353,8 @@ static void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t c
 	charge_time(p);
 	if (unlikely(keys & ~p->active))
 		provide_counters(p, keys);
+	if (unlikely((next->cell->unsup ^ p->unsup) & keys))
+		mark_unsupported(p, next->cell, (next->cell->unsup ^ p->unsup) & keys);
 	store_relaxed(&p->ctx, next);
 	p->cell = next->cell;
 	p->keys = keys;
