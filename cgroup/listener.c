@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct listener {
 	sd_event *ev;
 	const struct server_opts *opts;
 	int fd;
+	int reserve_fd; /* given up to turn a client away when there are no descriptors left */
 	sd_event_source *io;
 	struct client *clients;
 	unsigned int nr_clients;
@@ -238,8 +240,18 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct client *c;
 
-	if (fd < 0)
+	if (fd < 0) {
+		/* Out of descriptors: the client stays in the backlog and would wake us for ever.
+		 * Give up the reserve to take it, and turn it away. */
+		if ((errno == EMFILE || errno == ENFILE) && l->reserve_fd >= 0) {
+			close(l->reserve_fd);
+			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			if (fd >= 0)
+				refuse(fd);
+			l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		}
 		return 0;
+	}
 	c = l->nr_clients < SERVER_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		refuse(fd);
@@ -266,11 +278,21 @@ static int make_parent(const char *path, char *err, size_t errlen)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
 
 	if (!slash || slash == path)
 		return 0;
 	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	if (mkdir(dir, 0755) == 0 || errno == EEXIST)
+	if (mkdir(dir, geteuid() ? 0700 : 0755) == 0)
+		return 0;
+	/* Who owns the directory can replace the socket (/tmp/vpmu-UID is anyone's to make). */
+	if (errno == EEXIST && geteuid() && stat(dir, &st) == 0 && st.st_uid != geteuid() &&
+	    st.st_uid != 0)
+		return fail(-EPERM, err, errlen,
+			    "socket %s: %s belongs to user %u; a directory of yours or root's is "
+			    "accepted",
+			    path, dir, st.st_uid);
+	if (errno == EEXIST)
 		return 0;
 	return fail(-errno, err, errlen,
 		    "socket %s: cannot make %s: %s; a path in an existing "
@@ -343,6 +365,7 @@ int listener_create(struct server *s, sd_event *ev, const struct server_opts *op
 	l->ev = sd_event_ref(ev);
 	l->opts = opts;
 	l->fd = -1;
+	l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ret = listen_at(l, opts->path, err, errlen);
 	if (!ret) {
 		ret = sd_event_add_io(ev, &l->io, l->fd, EPOLLIN, on_accept, l);
@@ -373,6 +396,8 @@ void listener_destroy(struct listener *l)
 		unlink(l->opts->path);
 	if (l->fd >= 0)
 		close(l->fd);
+	if (l->reserve_fd >= 0)
+		close(l->reserve_fd);
 	sd_event_unref(l->ev);
 	free(l);
 }
