@@ -19,7 +19,8 @@
 
 enum vmm_exit {
 	VMM_EXIT_BUDGET = 1, /* soft: exactly the budgeted instructions retired */
-	VMM_EXIT_INTR,       /* kicked */
+	VMM_EXIT_INTR,       /* kicked; soft: also before the budget, at an instruction, when a guest
+			      * costs far more time than its instructions should */
 	VMM_EXIT_IO,         /* u.io: IN/OUT; for IN the caller stores data before the next run */
 	VMM_EXIT_RDMSR,      /* u.msr: caller stores data or fault before the next run */
 	VMM_EXIT_WRMSR,      /* u.msr: caller stores fault before the next run */

@@ -564,11 +564,39 @@ BED_GUEST(guest_caller, "1: pause\n"
 			"jne 1b\n"
 			"2: hlt\n");
 
+/* Hostile: every instruction is decoded anew, which takes a thousand times as long as running it. A
+ * run ends long before its budget, at an instruction, and the next one goes on from there. */
+Test(soft_exec, code_that_modifies_itself_gives_the_cpu_back)
+{
+	/* 1: incb 2f+1(%rip); 2: mov $1, %al; jmp 1b */
+	static const uint8_t code[] = {0xfe, 0x05, 0x01, 0x00, 0x00, 0x00, 0xb0, 0x01, 0xeb, 0xf6};
+	struct bed b;
+	uint64_t sum = 0;
+	int runs = 0;
+
+	bed_start(&b, code, code + sizeof(code), false);
+	while (sum < 10000) {
+		enum vmm_exit x = bed_run(&b, 10000 - sum);
+
+		cr_assert_gt(b.run.retired, 0);
+		sum += b.run.retired;
+		cr_assert_eq(x, sum < 10000 ? VMM_EXIT_INTR : VMM_EXIT_BUDGET);
+		runs++;
+	}
+	cr_assert_eq(sum, 10000);
+	cr_assert_gt(runs, 5);
+	bed_stop(&b);
+}
+
 static void *run_thread(void *arg)
 {
 	struct bed *b = arg;
+	enum vmm_exit x;
 
-	cr_assert_eq(bed_run(b, 0), VMM_EXIT_HLT);
+	/* Code that has to be decoded again and again gives its pCPU back early. */
+	while ((x = bed_run(b, 0)) == VMM_EXIT_INTR)
+		;
+	cr_assert_eq(x, VMM_EXIT_HLT);
 	return NULL;
 }
 

@@ -335,6 +335,7 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 			return b;
 		}
 	}
+	v->decodes++;
 	do {
 		if (soft_decode(v, pa, &code, buf))
 			return NULL;

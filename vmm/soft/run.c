@@ -17,6 +17,7 @@
 /* Faults and interrupts delivered without an instruction retiring in between, after which the
  * caller gets the vCPU back: a handler that faults on its first byte would go on for ever. */
 #define IDLE_EVENTS 1000
+#define DECODES_MAX 512 /* blocks decoded in one run(), a few milliseconds' worth */
 
 void soft_fold(struct soft_vcpu *v)
 {
@@ -229,7 +230,10 @@ static void run_loop(struct soft_vcpu *v)
 		}
 		idle = v->retired == last ? idle + 1 : 0;
 		last = v->retired;
-		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS) {
+		/* A slice is a number of instructions: a guest that makes us decode again for each
+		 * must not hold its pCPU a thousand times longer than others. */
+		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS ||
+		    v->decodes > DECODES_MAX) {
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
@@ -264,6 +268,7 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 {
 	v->run = run;
 	v->retired = 0;
+	v->decodes = 0;
 	v->trap = SOFT_TRAP_NONE;
 	v->left = v->left0 = 0;
 	v->acc = 0;

@@ -282,6 +282,7 @@ struct soft_vcpu {
 	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
 	struct kvm_dtable gdt, idt;
 
+	unsigned int decodes; /* blocks decoded in this run() */
 	_Atomic bool kicked;
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;
