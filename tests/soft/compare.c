@@ -134,27 +134,30 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out)
 {
-	uint64_t ip = q->c.rip;
+	uint64_t ip = q->c.rip, rcx = q->c.regs[DT_RCX];
+	bool in_string = false; /* amid the iterations of a rep string instruction */
 
 	memset(out, 0, sizeof(*out));
-	out->exact_memory = true;
 	if (q->no_step || nat->nr_steps > DT_STEPS)
 		return false;
 	for (uint32_t i = 0; i < nat->nr_steps; i++) {
 		uint64_t next = (uint32_t)(nat->step[i] + DT_CODE), off = ip - q->c.slot;
+		bool string, idle;
 		struct insn in;
 
 		if (off >= DT_SLOT || !insn_decode(q->c.code + off, DT_SLOT - off, &in))
 			return false;
-		if (insn_is_rep_string(&in)) {
-			/* With RCX = 0 it accesses nothing; the path does not tell. */
-			out->exact_memory = false;
-			if (next == ip)
-				continue; /* traps after each iteration, retires once */
-		}
+		string = insn_is_rep_string(&in);
+		idle = string && !in_string &&
+		       (in.i.address_width == 32 ? (uint32_t)rcx : rcx) == 0;
+		rcx = nat->step_rcx[i];
+		/* One trap per iteration, but one instruction: it retires when RIP moves on. */
+		in_string = string && next == ip;
+		if (in_string)
+			continue;
 		out->insns++;
-		out->loads += insn_loads(&in);
-		out->stores += insn_stores(&in);
+		out->loads += insn_loads(&in) && !idle;
+		out->stores += insn_stores(&in) && !idle;
 		if (insn_is_branch(&in)) {
 			out->branches++;
 			out->taken += in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||

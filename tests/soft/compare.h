@@ -10,7 +10,6 @@
 /* Counts of one path through a sequence. */
 struct path_counts {
 	uint64_t insns, branches, taken, loads, stores;
-	bool exact_memory; /* loads and stores are known */
 };
 
 /* results_equal - everything observable but undefined flags; on a difference, what differs first

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "tests/soft/compare.h"
+#include "tests/soft/coverage.h"
 #include "tests/soft/native_side.h"
 #include "tests/soft/soft_side.h"
-#include "vmm/soft/soft.h"
 
 #define STEP_ONE_IN  64u /* single-stepping costs a signal per instruction */
 #define SLICE_ONE_IN 4u
@@ -42,48 +42,10 @@ static struct {
 static struct native_side native;
 static struct soft_side whole, sliced;
 static struct kvm_cpuid_entry2 cpuid[GEN_CPUID_LEAVES];
-static bool isa[SEQ_MNEMONICS];
 static struct {
 	uint64_t checked[K_KINDS], failed[K_KINDS];
 	uint64_t ran, insns, faults, hangs;
-	uint64_t generated[SEQ_MNEMONICS], reached[SEQ_MNEMONICS];
 } st;
-
-/*
- * Not generated although on the list: results that belong to the machine (time stamps), and what
- * has no meaning for a process (it would enter the host's kernel).
- */
-static const struct {
-	const char *name, *why;
-} left_out[] = {
-	{"rdtsc", "time stamps differ"},	   {"rdtscp", "time stamps differ"},
-	{"syscall", "enters the host's kernel"},   {"sgdt", "answers for the host's kernel"},
-	{"sidt", "answers for the host's kernel"}, {"sldt", "answers for the host's kernel"},
-	{"str", "answers for the host's kernel"},
-};
-
-static const char *why_left_out(const char *name)
-{
-	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
-		if (!strcmp(left_out[i].name, name))
-			return left_out[i].why;
-	return NULL;
-}
-
-static int add_mnemonic(const char *name, void *arg)
-{
-	for (int m = 0; m < SEQ_MNEMONICS; m++) {
-		const char *z = ZydisMnemonicGetString((ZydisMnemonic)m);
-
-		if (z && !strcmp(z, name)) {
-			isa[m] = !why_left_out(name);
-			return 0;
-		}
-	}
-	fprintf(stderr, "difftest: soft_isa_list() names \"%s\", which Zydis does not know\n",
-		name);
-	return -EINVAL;
-}
 
 static int new_machine(struct soft_side *s)
 {
@@ -97,35 +59,22 @@ static int new_machine(struct soft_side *s)
 	return rc;
 }
 
-static void count_coverage(const struct dt_seq *q, const struct dt_result *nat)
-{
-	uint64_t stop = nat->vector == DT_END ? DT_SLOT : nat->rip - q->c.slot;
-
-	for (unsigned int k = 0; k < q->n; k++) {
-		st.generated[q->insn[k].mnemonic]++;
-		if (q->insn[k].off <= stop)
-			st.reached[q->insn[k].mnemonic]++;
-	}
-	st.insns += q->n;
-}
-
 static bool counts_equal(const struct path_counts *p, const struct soft_counts *c, char *why,
 			 size_t why_len)
 {
 	const struct {
 		const char *name;
 		uint64_t truth, soft;
-		bool known;
 	} t[] = {
-		{"instructions", p->insns, c->ev[VPMU_SOFT_INSTRUCTIONS], true},
-		{"branches", p->branches, c->ev[VPMU_SOFT_BRANCHES], true},
-		{"taken branches", p->taken, c->ev[VPMU_SOFT_BRANCHES_TAKEN], true},
-		{"loads", p->loads, c->ev[VPMU_SOFT_LOADS], p->exact_memory},
-		{"stores", p->stores, c->ev[VPMU_SOFT_STORES], p->exact_memory},
+		{"instructions", p->insns, c->ev[VPMU_SOFT_INSTRUCTIONS]},
+		{"branches", p->branches, c->ev[VPMU_SOFT_BRANCHES]},
+		{"taken branches", p->taken, c->ev[VPMU_SOFT_BRANCHES_TAKEN]},
+		{"loads", p->loads, c->ev[VPMU_SOFT_LOADS]},
+		{"stores", p->stores, c->ev[VPMU_SOFT_STORES]},
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
-		if (t[i].known && t[i].truth != t[i].soft) {
+		if (t[i].truth != t[i].soft) {
 			snprintf(why, why_len, "%s: single-stepped %" PRIu64 ", soft %" PRIu64,
 				 t[i].name, t[i].truth, t[i].soft);
 			return false;
@@ -320,7 +269,8 @@ static int check_batch(const struct batch *b, unsigned int which)
 		enum kind k =
 			check_case(q, &nat[i], &whole, slice ? &sliced : NULL, why, sizeof(why));
 
-		count_coverage(q, &nat[i]);
+		coverage_count(q, &nat[i]);
+		st.insns += q->n;
 		st.ran++;
 		st.faults += nat[i].vector >= 0;
 		st.hangs += nat[i].vector == DT_HANG;
@@ -382,39 +332,6 @@ static int run_all(double start)
 		if (!more)
 			return 0;
 	}
-}
-
-/* Instructions CPL3 cannot execute are on the list too; for those a fault is what is compared. */
-static bool print_coverage(void)
-{
-	bool ok = true;
-	unsigned int total = 0, low = 0;
-
-	for (int m = 0; m < SEQ_MNEMONICS; m++) {
-		if (!isa[m])
-			continue;
-		total++;
-		if (st.reached[m] < opt.min_coverage) {
-			low++;
-			ok = false;
-		}
-		if (!opt.quiet || st.reached[m] < opt.min_coverage)
-			printf("# %-12s generated %9" PRIu64 " reached %9" PRIu64 "%s\n",
-			       ZydisMnemonicGetString((ZydisMnemonic)m), st.generated[m],
-			       st.reached[m], st.reached[m] < opt.min_coverage ? " <- low" : "");
-	}
-	printf("# %u mnemonics, %u reached less than %" PRIu64 " times\n", total, low,
-	       opt.min_coverage);
-	return ok;
-}
-
-static int print_left_out(const char *name, void *arg)
-{
-	const char *why = why_left_out(name);
-
-	if (why)
-		printf("# not generated: %s (%s)\n", name, why);
-	return 0;
 }
 
 static int parse(int argc, char **argv)
@@ -500,7 +417,9 @@ static int setup(void)
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
 
-	if (soft_isa_list(add_mnemonic, NULL))
+	bool *isa = coverage_init();
+
+	if (!isa)
 		return -1;
 	gen_init(isa);
 	for (uint32_t i = 0; i < GEN_CPUID_LEAVES; i++) {
@@ -538,8 +457,7 @@ int main(int argc, char **argv)
 	rc = run_all(start);
 	for (unsigned int i = 0; i < nr_mismatches && !rc; i++)
 		report(&mismatch[i]);
-	covered = print_coverage();
-	soft_isa_list(print_left_out, NULL);
+	covered = coverage_print(opt.min_coverage, opt.quiet);
 	printf("# %" PRIu64 " sequences from seed %" PRIu64 ", %" PRIu64 " instructions, %" PRIu64
 	       " faults, %" PRIu64 " endless, %.1f s, %.0f sequences/s\n",
 	       st.ran, opt.seed, st.insns, st.faults, st.hangs, now() - start,

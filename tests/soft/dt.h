@@ -106,6 +106,7 @@ struct dt_result {
 	uint16_t cs, ss;
 	uint32_t nr_steps; /* native: how often it was interrupted; > DT_STEPS: not recorded */
 	uint32_t step[DT_STEPS]; /* RIP - DT_CODE after each */
+	uint64_t step_rcx[DT_STEPS];
 	char msg[160];
 	uint8_t code[DT_SLOT];
 	uint8_t data[DT_DATA_BYTES];

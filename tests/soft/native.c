@@ -123,8 +123,10 @@ static void on_signal(int sig, siginfo_t *info, void *ctx)
 		return;
 	}
 	if (sig == SIGTRAP && g[REG_TRAPNO] == 1 && stepping) {
-		if (cur->nr_steps < DT_STEPS)
+		if (cur->nr_steps < DT_STEPS) {
 			cur->step[cur->nr_steps] = (uint32_t)(g[REG_RIP] - DT_CODE);
+			cur->step_rcx[cur->nr_steps] = (uint64_t)g[REG_RCX];
+		}
 		cur->nr_steps++;
 		if (g[REG_RIP] == DT_EXIT || cur->nr_steps > DT_STEPS)
 			g[REG_EFL] &= ~(greg_t)DT_TF;
