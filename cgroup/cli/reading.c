@@ -202,8 +202,9 @@ bool val_is_scaled(const struct val *v)
 
 bool val_not_counted(const struct rrow *row, const struct val *v)
 {
-	/* As perf: what did not run was not counted, be it that it never ran at all. */
-	return row->error || !v->running_ns;
+	/* As perf: what did not run was not counted, be it that it never ran at all. But when the
+	 * host never ran for lack of idle time, its part of the whole is just 0. */
+	return row->error || (!v->running_ns && (v->enabled_ns || row->kind != ROW_HOST));
 }
 
 static size_t base_len(const char *event)
