@@ -22,7 +22,7 @@
 #define DATA_VA	   0x20000u
 #define TABLES_VA  0x400000u   /* the page tables, writable from CPL3 */
 #define BIG_VA	   0x800000ull /* a large page over guest-physical 2 MiB */
-#define BUDGET	   4000u
+#define BUDGET	   2000u
 #define MAX_EXITS  48u
 
 enum { M_KERNEL = 1, M_TABLES = 2, M_CONTROL = 4, M_EVENTS = 8, M_EDGE = 16 };
