@@ -349,7 +349,13 @@ static int parse(int argc, char **argv)
 	int o;
 
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		uint64_t v = optarg ? strtoull(optarg, NULL, 0) : 0;
+		char *end = NULL;
+		uint64_t v = optarg ? strtoull(optarg, &end, 0) : 0;
+
+		if (optarg && (end == optarg || *end || *optarg == '-')) {
+			fprintf(stderr, "difftest: \"%s\" is not a number\n", optarg);
+			return -1;
+		}
 
 		switch (o) {
 		case 's':
@@ -396,6 +402,20 @@ static int parse(int argc, char **argv)
 	return 0;
 }
 
+/* With 57-bit addresses other ones are canonical than on the soft machine. */
+static bool five_level_paging(void)
+{
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	char line[8192];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, "flags", 5) && strstr(line, " la57");
+	if (f)
+		fclose(f);
+	return found;
+}
+
 /* The CPU must have what the list assumes; TZCNT on an old one silently is BSF. */
 static const char *host_lacks(void)
 {
@@ -409,6 +429,8 @@ static const char *host_lacks(void)
 		return "POPCNT or MOVBE";
 	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT) || !(c & bit_LAHF_LM))
 		return "LZCNT or LAHF";
+	if (five_level_paging())
+		return "four-level paging only (LA57 is on)";
 	return NULL;
 }
 

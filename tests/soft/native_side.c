@@ -31,6 +31,7 @@ int native_start(struct native_side *n, const char *path)
 
 	memset(n, 0, sizeof(*n));
 	n->cmd = n->ack = -1;
+	signal(SIGPIPE, SIG_IGN); /* a dead helper is an error to report */
 	fd = memfd_create("difftest", MFD_CLOEXEC);
 	if (fd < 0 || ftruncate(fd, sizeof(*n->shm)))
 		goto fail;
