@@ -8,7 +8,8 @@
 
 #define RAM_BYTES  0x800000u
 #define MAX_INSNS  20000u /* no sequence that ends executes as many */
-#define RESERVED_1 2u	  /* RFLAGS bit 1 */
+#define MAX_COSTLY 1000u
+#define RESERVED_1 2u /* RFLAGS bit 1 */
 
 static int map(struct soft_side *s, uint32_t va, size_t bytes, uint64_t bits, uint64_t *pa)
 {
@@ -101,6 +102,7 @@ static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 		      struct soft_counts *counts)
 {
 	uint64_t rng = slices, left = MAX_INSNS;
+	unsigned int costly = 0;
 
 	do {
 		memset(run, 0, sizeof(*run));
@@ -121,7 +123,10 @@ static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 				 "budget exit after %llu of %llu", (unsigned long long)run->retired,
 				 (unsigned long long)run->budget);
 		left -= run->retired < left ? run->retired : left;
-	} while (run->exit == VMM_EXIT_BUDGET && left);
+		/* INTR without a kick: sequences that make the machine decode over and over. */
+		costly += run->exit == VMM_EXIT_INTR;
+	} while ((run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR) && left &&
+		 costly < MAX_COSTLY);
 	return 0;
 }
 
@@ -143,7 +148,8 @@ static void fill_result(struct soft_side *s, const struct vmm_run *run, struct d
 	r->ss = stop.ss;
 	regs_out(&stop.regs, r->regs);
 	if (stop.vector < 0) {
-		r->vector = run->exit == VMM_EXIT_BUDGET ? DT_HANG : DT_OTHER;
+		r->vector = run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR ? DT_HANG
+										       : DT_OTHER;
 		if (run->exit == VMM_EXIT_ERROR)
 			snprintf(r->msg, sizeof(r->msg), "engine error: %.140s", run->u.error.msg);
 		else

@@ -280,6 +280,8 @@ static int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_s
 		printf("# vcpu %u: %s\n", i, run.u.error.msg);
 	if (run.exit == VMM_EXIT_BUDGET)
 		return run.retired == budget ? 0 : -ERANGE;
+	if (run.exit == VMM_EXIT_INTR) /* the machine gave the CPU back early */
+		return 0;
 	a->done = true;
 	return run.exit == VMM_EXIT_HLT ? 0 : -EIO;
 }
@@ -300,7 +302,9 @@ static void test_alone(void)
 		if (!rc)
 			rc = start_vcpu(&s, 0, a.r, false);
 		if (!rc)
-			rc = slice(&s, 0, &a, &tally, 0, 100 * a.r->truth.insns);
+			do
+				rc = slice(&s, 0, &a, &tally, 0, 100 * a.r->truth.insns);
+			while (!rc && !a.done && a.slices < 1000);
 		if (rc)
 			printf("# %s: %s\n", a.r->name, strerror(-rc));
 		result(!rc && right(&s, 0, &a, true), "%s: soft counts are the single-stepped ones",
