@@ -206,7 +206,8 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	if (v->cpl > (now & SOFT_IOPL) >> 12)
 		keep |= SOFT_IF;
 	/* RF would only hold off breakpoints, which are not modelled, for one instruction, and is
-	 * clear after it (SDM vol. 3, 18.3.1.1): not loaded, it is never seen when it should not be. */
+	 * clear after it (SDM vol. 3, 18.3.1.1): not loaded, it is never seen when it should not
+	 * be. */
 	soft_put_rflags(v, (now & keep) | (f[2] & 0x3e7fd7 & ~keep));
 	v->rip = f[0];
 	v->r[SOFT_RSP] = f[3];
