@@ -181,6 +181,7 @@ void t_loop(struct gen *g)
 void t_iret(struct gen *g)
 {
 	static const uint8_t push_ss[] = {0x6a, DT_USER_SS}, push_rsp = 0x54, pushf = 0x9c,
+			     or_rf[] = {0x81, 0x0c, 0x24, 0, 0, 1, 0},
 			     push_cs[] = {0x6a, DT_USER_CS}, push_rax = 0x50,
 			     iretq[] = {0x48, 0xcf};
 	static const uint8_t lea[7] = {0x48, 0x8d, 0x05};
@@ -192,6 +193,8 @@ void t_iret(struct gen *g)
 	emit_bytes(g, push_ss, 2);
 	emit_bytes(g, &push_rsp, 1);
 	emit_bytes(g, &pushf, 1);
+	if (percent(g, 40)) /* RF: would suppress a breakpoint on the next instruction only */
+		emit_bytes(g, or_rf, 7);
 	emit_bytes(g, push_cs, 2);
 	emit_bytes(g, lea, 7);
 	lea_end = g->pos;
