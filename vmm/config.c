@@ -344,11 +344,16 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 			return bad_vm(vm, "fixed", "nothing", err, errlen);
 		break;
 	case VPMU_GUEST_INTEL_V2:
+	case VPMU_GUEST_INTEL_V3:
+	case VPMU_GUEST_INTEL_V4:
 	case VPMU_GUEST_INTEL_V5:
 		if (pmu->gp > 8)
 			return bad_vm(vm, "gp", "1 to 8", err, errlen);
 		break;
+	case VPMU_GUEST_AMD_K7:
+	case VPMU_GUEST_AMD_CORE:
 	case VPMU_GUEST_AMD_V2:
+	case VPMU_GUEST_MODELS:
 		if (pmu->gp && (pmu->gp < 4 || pmu->gp > 15))
 			return bad_vm(vm, "gp", "4 to 15", err, errlen);
 		if (pmu->fixed)

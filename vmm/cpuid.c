@@ -49,11 +49,16 @@ static const struct identity *identity_of(enum vpmu_guest_model model)
 
 	switch (model) {
 	case VPMU_GUEST_INTEL_V2:
+	case VPMU_GUEST_INTEL_V3:
+	case VPMU_GUEST_INTEL_V4:
 		return &skylake;
 	case VPMU_GUEST_INTEL_V5:
 		return &icelake;
 	case VPMU_GUEST_NONE:
 	case VPMU_GUEST_AMD_V2:
+	case VPMU_GUEST_AMD_K7:
+	case VPMU_GUEST_AMD_CORE:
+	case VPMU_GUEST_MODELS:
 		break;
 	}
 	return &zen4;

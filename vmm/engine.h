@@ -25,6 +25,9 @@ enum vmm_exit {
 	VMM_EXIT_RDMSR,      /* u.msr: caller stores data or fault before the next run */
 	VMM_EXIT_WRMSR,      /* u.msr: caller stores fault before the next run */
 	VMM_EXIT_RDPMC,      /* u.pmc, soft only: like RDMSR; CR4.PCE and CPL are checked already */
+	VMM_EXIT_ALARM,      /* soft: an alarm of the tally is due, right behind the instruction that
+			      * used it up; it must be answered (vpmu_pcpu_overflow) before the
+			      * next run() executes anything */
 	VMM_EXIT_HLT,        /* HLT retired */
 	VMM_EXIT_SHUTDOWN,   /* triple fault */
 	VMM_EXIT_ERROR       /* the engine cannot go on: u.error.msg, one line, names RIP and why */
@@ -102,6 +105,16 @@ struct vmm_engine_ops {
 	/* Soft: add what executes to @t (the pCPU it runs on); NULL = a tally of its own.
 	 * KVM: NULL op. */
 	void (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t);
+
+	/*
+	 * Everything of the vCPU that set_regs and set_sregs do not hold: events that wait, the
+	 * exit that waits for its answer, MSRs, clocks. get: *bytes in = room, out = used; -ENOSPC.
+	 * set: after set_sregs and set_regs; checks every byte: -EINVAL with nothing changed. A
+	 * vCPU set up so goes on as the other one would have, in another process as well. Between
+	 * runs. NULL ops: not supported (KVM).
+	 */
+	int (*get_state)(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
+	int (*set_state)(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
 
 	/* KVM: TSC ticks spent between entering and leaving the guest so far (the engine's own
 	 * account, monotonic). Soft: NULL op. Thread that runs the vCPU. */

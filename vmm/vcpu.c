@@ -72,7 +72,7 @@ static enum step io_in(struct vcpu *v)
 /* ---- exits ---- */
 
 /* MSRs that neither the engine nor the PMU model knows do not exist: #GP. */
-static enum step answer(struct vcpu *v)
+static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 {
 	struct vmm_run *run = &v->run;
 
@@ -96,6 +96,9 @@ static enum step answer(struct vcpu *v)
 		run->u.pmc.data = 0;
 		run->u.pmc.fault =
 			vpmu_guest_rdpmc(v->guest, run->u.pmc.index, &run->u.pmc.data) != 0;
+		return STEP_ON;
+	case VMM_EXIT_ALARM:
+		vpmu_pcpu_overflow(env->pcpu);
 		return STEP_ON;
 	case VMM_EXIT_HLT:
 		/* No timer and no interrupt source exist: it would sleep forever. */
@@ -149,7 +152,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 		}
 		*retired += v->run.retired;
 		left -= v->run.retired < left ? v->run.retired : left;
-		switch (answer(v)) {
+		switch (answer(v, env)) {
 		case STEP_ON:
 			break;
 		case STEP_BUDGET:

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "vpmu/event.h"
+#include "vpmu/lbr.h"
 
 #define VPMU_MAX_CTRS 32
 
@@ -51,6 +52,25 @@ struct vpmu_hostpmu_ops {
 	/* Make the owner thread reach a safe point soon (vpmu_pcpu_poll). Any thread. May be NULL.
 	 */
 	void (*kick)(struct vpmu_hostpmu *pmu);
+
+	/*
+	 * Alarm: make the owner call vpmu_pcpu_overflow when bound counter @ctr has counted
+	 * @events (> 0) more from now, as soon as the hardware can tell; 0: no alarm. Replaces the
+	 * counter's last alarm; unbind drops it. NULL: this PMU has none, and who samples is told
+	 * at the next charge. Owner; on the switch path: no locks, no allocation.
+	 */
+	void (*arm)(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events);
+
+	/*
+	 * Branch records (lbr_depth > 0). save: stop recording and copy the state to @r. restore:
+	 * the state is @r's from now on; records if r->ctl says so. reset: stop, and zero all
+	 * records. Owner; on the switch path.
+	 */
+	void (*lbr_save)(struct vpmu_hostpmu *pmu, struct vpmu_lbr_regs *r);
+	void (*lbr_restore)(struct vpmu_hostpmu *pmu, const struct vpmu_lbr_regs *r);
+	void (*lbr_reset)(struct vpmu_hostpmu *pmu);
+	/* lbr_resume: go on recording what save left in place, by @ctl. */
+	void (*lbr_resume)(struct vpmu_hostpmu *pmu, uint32_t ctl);
 };
 
 /* A bound counter that can be read as memory: sum of the parts less base, modulo the width. All
@@ -68,6 +88,7 @@ struct vpmu_hostpmu {
 	uint64_t width_mask;	  /* (1 << counter width) - 1 */
 	const uint64_t *clock_ns; /* where now() can be read as memory, or NULL: saves the call */
 	const struct vpmu_ctr_mem *mem; /* by counter: reading without a call; or NULL */
+	unsigned int lbr_depth;		/* 0: no branch records */
 };
 
 #endif

@@ -80,6 +80,8 @@ struct vpmu_account {
 	unsigned int mem_refs;	   /* atomic: itself, and every child or cell still linked */
 	uint32_t refs_local[VPMU_MAX_SLOTS];
 	uint32_t refs_ctl[VPMU_MAX_SLOTS];
+	unsigned int lbr_users; /* vpmu_lbr_attach, and */
+	uint32_t lbr_ctl;	/* with what: under ctl_lock */
 };
 
 /* What one sum over an account and everything below it gives for a slot. */
@@ -104,7 +106,19 @@ struct vpmu_host {
 	struct cds_list_head pcpus; /* under ctl_lock; struct vpmu_pcpu.node */
 	struct vpmu_account *root, *other;
 	struct vpmu_pool *pool; /* bindings of control calls */
+
+	/* taskdata.c */
+	struct vpmu_context *contexts; /* all, under ctl_lock */
+	struct vpmu_lbr_pool *lbr_pool;
+	unsigned int lbr_faults; /* VPMU_LBR_FAULT_*: what tests break to see that they can fail */
+
+	/* sampler.c */
+	struct vpmu_sampler *samplers; /* RCU list; changed under ctl_lock */
+	unsigned int nr_samplers;
 };
+
+#define VPMU_LBR_FAULT_NO_RESTORE 1u /* a task starts with empty records at each switch */
+#define VPMU_LBR_FAULT_NO_RESET	  2u /* records of the task before stay in the CPU */
 
 struct vpmu_pcpu {
 	/* the switch path, owner only (but for sync_req) */
@@ -137,6 +151,10 @@ struct vpmu_pcpu {
 	uint64_t bind_value[VPMU_MAX_SLOTS];
 	uint64_t retired[VPMU_MAX_SLOTS]; /* under tree_lock */
 	__u64 unclaimed[VPMU_MAX_SLOTS];  /* counted while nobody who ran asked for it */
+
+	/* taskdata.c: owner only */
+	struct vpmu_taskdata *lbr_data; /* whose records the CPU makes now; NULL: nobody's */
+	uint64_t lbr_owner; /* id of the data whose records the CPU holds; 0: all zero */
 
 	bool online; /* under lock to change */
 	unsigned int id;
@@ -181,6 +199,18 @@ void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum); 
 struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu); /* find or make */
 int account_fold_cell(struct vpmu_cell *cell); /* under ctl_lock; nobody charges it any more */
 void account_free_tree(struct vpmu_account *a);
+
+/* taskdata.c: the branch records' part of a switch, of a safe point and of a context's life */
+void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next);
+void lbr_flush(struct vpmu_pcpu *p); /* the running task's data are as new as its records */
+static inline bool lbr_concerns(const struct vpmu_pcpu *p, const struct vpmu_context *next)
+{
+	return p->lbr_data || load_relaxed(&next->lbr.data[VPMU_LBR_GUEST]) ||
+	       load_relaxed(&next->lbr.data[VPMU_LBR_HOST]);
+}
+int lbr_context_init(struct vpmu_context *ctx); /* under ctl_lock: inheritance */
+void lbr_context_fini(struct vpmu_context *ctx);
+void lbr_host_fini(struct vpmu_host *host);
 
 /* pcpu.c */
 void pcpu_refresh(struct vpmu_pcpu *p);		       /* charge all, take up changed keys */

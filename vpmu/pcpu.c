@@ -371,6 +371,8 @@ void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 		next = &p->host_ctx;
 	if (unlikely(context_stale(next, p->host)))
 		context_update(p, next);
+	if (unlikely(lbr_concerns(p, next)))
+		lbr_switch(p, next);
 	/* One account has one cell here: equal cells, equal accounts. */
 	if (next->cell == p->cell && next->keys == p->keys) {
 		store_relaxed(&p->ctx, next);
@@ -384,6 +386,8 @@ void pcpu_refresh(struct vpmu_pcpu *p)
 	if (context_stale(p->ctx, p->host))
 		context_update(p, p->ctx);
 	switch_to(p, p->ctx, p->active);
+	if (lbr_concerns(p, p->ctx))
+		lbr_flush(p);
 }
 
 void vpmu_pcpu_flush(struct vpmu_pcpu *p)

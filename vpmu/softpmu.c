@@ -125,6 +125,49 @@ static int soft_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 static void soft_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
 	soft(pmu)->ctr[ctr].bound = false;
+	soft(pmu)->tally->armed &= ~(1u << ctr);
+}
+
+static void soft_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
+{
+	struct vpmu_softpmu *sp = soft(pmu);
+	const struct vpmu_soft_ctr *c = &sp->ctr[ctr];
+
+	sp->tally->armed &= ~(1u << ctr);
+	if (!events)
+		return;
+	sp->tally->alarm[ctr] = (struct vpmu_soft_alarm){
+		.event = c->event, .modes = c->modes, .at = tally_sum(sp, c) + events};
+	sp->tally->armed |= 1u << ctr;
+}
+
+/* ---- branch records ---- */
+
+static void soft_lbr_save(struct vpmu_hostpmu *pmu, struct vpmu_lbr_regs *r)
+{
+	struct vpmu_soft_tally *t = soft(pmu)->tally;
+
+	*r = t->lbr;
+	r->cycles = vpmu_soft_clock(t) - t->lbr.cycles;
+	t->lbr.ctl &= ~VPMU_LBR_EN;
+}
+
+static void soft_lbr_restore(struct vpmu_hostpmu *pmu, const struct vpmu_lbr_regs *r)
+{
+	struct vpmu_soft_tally *t = soft(pmu)->tally;
+
+	t->lbr = *r;
+	t->lbr.cycles = vpmu_soft_clock(t) - r->cycles;
+}
+
+static void soft_lbr_reset(struct vpmu_hostpmu *pmu)
+{
+	soft(pmu)->tally->lbr = (struct vpmu_lbr_regs){0};
+}
+
+static void soft_lbr_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
+{
+	soft(pmu)->tally->lbr.ctl = ctl;
 }
 
 static uint64_t soft_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
@@ -170,6 +213,11 @@ static const struct vpmu_hostpmu_ops soft_ops = {
 	.now = soft_now,
 	.audit = soft_audit,
 	.kick = soft_kick,
+	.arm = soft_arm,
+	.lbr_save = soft_lbr_save,
+	.lbr_restore = soft_lbr_restore,
+	.lbr_reset = soft_lbr_reset,
+	.lbr_resume = soft_lbr_resume,
 };
 
 int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *opts)
@@ -187,7 +235,8 @@ int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *o
 		.pmu = {.ops = &soft_ops,
 			.nr_ctrs = o.gp + o.fixed,
 			.fixed_mask = ((1u << o.fixed) - 1) << o.gp,
-			.width_mask = (1ULL << o.width) - 1},
+			.width_mask = (1ULL << o.width) - 1,
+			.lbr_depth = o.no_lbr ? 0 : VPMU_LBR_DEPTH_MAX},
 	};
 	sp->tally = &sp->own_tally;
 	sp->pmu.clock_ns = &sp->own_clock_ns;

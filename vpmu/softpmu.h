@@ -29,9 +29,43 @@ enum vpmu_soft_event {
 	VPMU_SOFT_EVENTS
 };
 
+/* Fires when the sum of an event over some modes has reached a value. */
+struct vpmu_soft_alarm {
+	uint8_t event; /* enum vpmu_soft_event */
+	uint8_t modes; /* bit per enum vpmu_soft_mode */
+	uint64_t at;   /* sum at which it fires */
+};
+
+/*
+ * What the engine shares with the PMU of the pCPU it runs on: tallies, the alarms it must stop for,
+ * the branch records it makes. @lbr is live while lbr.ctl has VPMU_LBR_EN: the engine then pushes
+ * (and pops) records; lbr.cycles holds the modelled clock (cycles tallies' sum) of the newest
+ * record meanwhile: save and restore turn it into a distance and back.
+ */
 struct vpmu_soft_tally {
 	uint64_t ev[VPMU_SOFT_MODES][VPMU_SOFT_EVENTS];
+	uint32_t armed; /* bit per counter: alarm[] is in use */
+	struct vpmu_soft_alarm alarm[VPMU_MAX_CTRS];
+	struct vpmu_lbr_regs lbr;
 };
+
+/* vpmu_soft_alarm_left - events until @a fires; 0: it is due. Owner. */
+static inline uint64_t vpmu_soft_alarm_left(const struct vpmu_soft_tally *t,
+					    const struct vpmu_soft_alarm *a)
+{
+	uint64_t sum = 0;
+
+	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+		sum += a->modes & (1 << m) ? t->ev[m][a->event] : 0;
+	return (int64_t)(a->at - sum) > 0 ? a->at - sum : 0;
+}
+
+/* vpmu_soft_clock - modelled cycles of the pCPU. Owner. */
+static inline uint64_t vpmu_soft_clock(const struct vpmu_soft_tally *t)
+{
+	return t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] + t->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] +
+	       t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES];
+}
 
 struct vpmu_softpmu {
 	struct vpmu_hostpmu pmu; /* first */
@@ -56,6 +90,7 @@ struct vpmu_softpmu_opts {
 	unsigned int fixed; /* fixed: instructions, cycles, ref-cycles; 0..3; default 3 */
 	unsigned int width; /* bits, 8..63; default 48 */
 	bool no_default;    /* take gp and fixed literally, zeros included */
+	bool no_lbr;	    /* no branch records */
 };
 
 /* vpmu_softpmu_init - @sp is the caller's memory. Counters n < gp are general purpose, gp..gp+2

@@ -29,6 +29,7 @@
 #include "vpmu/account.h"
 #include "vpmu/event.h"
 #include "vpmu/hostpmu.h"
+#include "vpmu/lbr.h"
 
 struct vpmu_host;
 struct vpmu_pcpu;
@@ -118,6 +119,9 @@ struct vpmu_account *vpmu_account_parent(const struct vpmu_account *account);
 
 /* ---- contexts and the switch path ---------------------------------------------------------- */
 
+struct vpmu_where;
+struct vpmu_alarm;
+
 /*
  * A vCPU task. @own is the account charged while the vCPU itself has consumers; @group (its VM's)
  * is charged otherwise, so that vCPUs that are only counted as part of their VM are equal and
@@ -126,13 +130,26 @@ struct vpmu_account *vpmu_account_parent(const struct vpmu_account *account);
 struct vpmu_context {
 	struct vpmu_account *own;
 	struct vpmu_account *group;
+	/* Where the vCPU is, for samples: may be set after init (NULL: not known). Owner of the
+	 * pCPU on which the context is current, not while guest code executes. */
+	int (*where)(struct vpmu_context *ctx, struct vpmu_where *out);
 	/* private: see pcpu.c */
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_cell *own_cell;
 	struct vpmu_cell *group_cell;
 	struct vpmu_cell *cell;
-	uint64_t tree_gen; /* the host's when @keys was computed; 0: compute again */
-	uint64_t keys;	   /* slots in use by the account and its ancestors */
+	uint64_t tree_gen;	   /* the host's when @keys was computed; 0: compute again */
+	uint64_t keys;		   /* slots in use by the account and its ancestors */
+	struct vpmu_alarm *alarms; /* its own consumers', see alarm.c */
+	uint64_t alarm_slots;	   /* slots these are on */
+	struct vpmu_lbr_task lbr;
+	struct vpmu_context *host_next, **host_prev; /* all of the host's, under ctl_lock */
+};
+
+/* Where a vCPU is: the next instruction it will execute. */
+struct vpmu_where {
+	uint64_t ip;
+	uint8_t cpl; /* 0..3 */
 };
 
 /* vpmu_context_init - @group may be NULL (then @own is always charged). Takes a reference on
@@ -228,6 +245,95 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out);
 
 /* vpmu_rcu_free - free(@ptr) after a grace period. Any thread. Never fails. */
 void vpmu_rcu_free(void *ptr);
+
+/* ---- sampling: alarms and samplers --------------------------------------------------------- */
+
+/*
+ * An alarm of a vCPU's own consumer: fires when the consumer has counted so many more events. The
+ * counter of a slot is armed for the smallest distance among the alarms of whoever runs; each alarm
+ * whose distance is used up fires, the others' distances go down by what was counted. Distances are
+ * of counts charged: while a slot has no counter (rotation) they stand still, and nothing is lost
+ * by a switch or a migration. Memory is the caller's. Owner of the pCPU the context is placed on.
+ */
+struct vpmu_alarm {
+	/*
+	 * The distance is used up, and @over more events were counted already (one instruction can
+	 * count several; a PMU without alarms is late). Returns the next distance, from the instant
+	 * at which it was used up, so @over is taken off it; one that is used up by then fires at
+	 * once again with what remains of @over; 0: no further alarm. Called by the owner inside
+	 * vpmu_pcpu_overflow, switch, flush, tick or a consumer call: it must only take a note, and
+	 * call nothing of libvpmu.
+	 */
+	uint64_t (*fire)(struct vpmu_alarm *a, uint64_t over);
+	/* private: see alarm.c */
+	struct vpmu_context *ctx; /* NULL: not set */
+	struct vpmu_alarm *next;
+	int slot;
+	uint64_t left;
+};
+
+/*
+ * vpmu_alarm_set - fire @events (> 0) events of @c from now; replaces the distance if it is set.
+ * @c is a local consumer of ctx->own, enabled; one that is unsupported has no alarms (nothing
+ * happens). It must be cleared before @c is disabled or deleted.
+ */
+void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct vpmu_consumer *c,
+		    struct vpmu_pcpu *pcpu, uint64_t events);
+/* vpmu_alarm_clear - charge, so that what is due fires, then forget. Idempotent. */
+void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *pcpu);
+
+/*
+ * vpmu_pcpu_overflow - the host PMU's alarm went off: charge, fire what is due, arm again. Harmless
+ * when nothing is due. Owner.
+ */
+void vpmu_pcpu_overflow(struct vpmu_pcpu *pcpu);
+
+/*
+ * An operator's sampler: an account (whatever it is: vCPU, VM, tenant, root), a key and a period.
+ * On each pCPU every period-th event that is charged to the account or below it makes a sample; the
+ * distances of the pCPUs are separate, as those of perf's per-CPU events are: with N events on a
+ * pCPU there are exactly floor(N / period) samples from it. It shares the slot's counter with
+ * everybody who counts or samples the key.
+ */
+struct vpmu_sampler;
+
+struct vpmu_sample {
+	const struct vpmu_context *ctx; /* who ran (its own, group say which vCPU) */
+	struct vpmu_where where;	/* ip 0, cpl 0 when it is not known */
+	bool where_known;
+	unsigned int pcpu; /* vpmu_pcpu_id */
+	uint64_t time_ns;  /* of the pCPU's clock */
+	uint64_t periods;  /* 1, or more when one instruction counted several periods */
+	bool has_lbr;
+	const struct vpmu_lbr_regs *lbr; /* the branch records then, when lbr was asked for */
+	enum vpmu_lbr_user lbr_user;
+};
+
+struct vpmu_sampler_opts {
+	struct vpmu_account *account;
+	vpmu_key_t key;
+	uint64_t period; /* 1 .. 2^47 */
+	bool lbr;	 /* with branch records, where there are some */
+	/* A sample. Owner of the pCPU, inside vpmu_pcpu_overflow or a switch: no locks, no
+	 * allocation, nothing of libvpmu. *s is gone on return. Calls for different pCPUs come at
+	 * the same time. */
+	void (*sample)(void *arg, const struct vpmu_sample *s);
+	void *arg;
+};
+
+#define VPMU_SAMPLERS_MAX 32 /* of one host */
+
+/*
+ * vpmu_sampler_create - sample from now on. Errors as vpmu_consumer_add's; besides -EINVAL: period;
+ * -E2BIG: VPMU_SAMPLERS_MAX; -EOPNOTSUPP: no pCPU here counts the key, or none has alarms
+ * (nothing is left behind). vpmu_sampler_destroy - no call of sample() on return. Control.
+ */
+int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *opts,
+			struct vpmu_sampler **out);
+void vpmu_sampler_destroy(struct vpmu_sampler *s);
+
+/* vpmu_sampler_read - what the sampler's consumer counted: as vpmu_consumer_read. */
+void vpmu_sampler_read(const struct vpmu_sampler *s, struct vpmu_value *out);
 
 /* ---- conservation (I1) ------------------------------------------------------------------- */
 

@@ -14,16 +14,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vpmu/blob.h"
+#include "vpmu/guest/policy.h"
 #include "vpmu/vpmu.h"
 
 enum vpmu_guest_model {
 	VPMU_GUEST_NONE = 0, /* no PMU: CPUID says so, every PMU MSR is #GP */
 	VPMU_GUEST_INTEL_V2, /* SDM vol. 3, 20.2.2: architectural version 2 */
-	VPMU_GUEST_INTEL_V5, /* 20.2.5: version 5 (fixed-counter bitmap, STATUS_RESET/SET) */
-	VPMU_GUEST_AMD_V2    /* APM vol. 2, 13.2: PerfMonV2, with PERFCTR_CORE and K7 aliases */
+	VPMU_GUEST_INTEL_V5, /* 20.2.5: version 5 (fixed-counter bitmap), Arch LBR */
+	VPMU_GUEST_AMD_V2,   /* APM vol. 2, 13.2: PerfMonV2, PERFCTR_CORE, K7 aliases, LbrExtV2 */
+	VPMU_GUEST_INTEL_V3, /* 20.2.3 */
+	VPMU_GUEST_INTEL_V4, /* 20.2.4: STATUS_RESET/SET, INUSE, streamlined freeze */
+	VPMU_GUEST_AMD_K7,   /* four counters at C001_0000, no global registers */
+	VPMU_GUEST_AMD_CORE, /* PERFCTR_CORE: six counters at C001_0200, K7 aliases */
+	VPMU_GUEST_MODELS
 };
 
-/* vpmu_guest_model_parse - "none", "intel-v2", "intel-v5", "amd-v2"; -EINVAL otherwise. */
+/* vpmu_guest_model_parse - "none", "intel-v2" .. "intel-v5", "amd-k7", "amd-core", "amd-v2";
+ * -EINVAL otherwise. */
 int vpmu_guest_model_parse(const char *name, enum vpmu_guest_model *model);
 const char *vpmu_guest_model_name(enum vpmu_guest_model model);
 
@@ -36,12 +44,15 @@ struct vpmu_guest_cfg {
 	unsigned int gp;    /* 0 = the model's default (8 Intel, 6 AMD); Intel 1..8, AMD 4..15 */
 	unsigned int fixed; /* Intel; 0 = default (3 for v2, 3 for v5); 1..4; AMD 0 */
 	bool rdpmc;	    /* the engine supports RDPMC: said so in the paravirtual leaf */
+	bool no_lbr;	    /* no branch records, whatever model and policy would offer */
+	const struct vpmu_policy *policy; /* policy.h; NULL: everything. Outlives the guest */
 };
 
 struct vpmu_guest_ops; /* one per vendor, private */
 
 struct vpmu_guest_ctr {
 	struct vpmu_consumer consumer;
+	struct vpmu_alarm alarm;
 	uint64_t evtsel; /* GP: event select as the guest reads it back */
 	vpmu_key_t sel;	 /* what the registers select; 0: nothing, whatever the global enable */
 	vpmu_key_t key;	 /* the consumer's key; 0: the consumer is not added */
@@ -69,6 +80,19 @@ struct vpmu_guest {
 	uint64_t global_ctrl;	/* Intel 38F, AMD C0000301 */
 	uint64_t global_status; /* overflows seen so far: the model looks when the guest does */
 	uint64_t debugctl;	/* the freeze bits the model owns */
+
+	uint32_t overflowed; /* alarms that fired, by counter; until vpmu_guest_service */
+	bool pmi;	     /* a PMI waits to be raised: set when written by the guest, restored */
+
+	/* branch records: what the guest wrote; the records themselves are the context's */
+	unsigned int lbr_max; /* 0: the model has none */
+	unsigned int lbr_depth;
+	uint64_t lbr_ctl;    /* Intel IA32_LBR_CTL; AMD LBR_SELECT */
+	uint64_t lbr_enable; /* AMD DBG_EXTN_CFG */
+
+	/* denials by the policy: writes that selected an event which then counts nothing */
+	uint64_t denied;
+	uint64_t denied_last; /* event select (GP) or fixed counter number, of the newest */
 };
 
 /* vpmu_guest_init - registers at their power-up values. @g is zeroed caller memory; @ctx is
@@ -92,6 +116,32 @@ void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu);
 /* vpmu_guest_reset - power-up values, or what INIT makes of them: nothing changes, counters go on
  * counting (SDM vol. 3 table 10-1; APM vol. 2 table 14-1). */
 void vpmu_guest_reset(struct vpmu_guest *g, bool init);
+
+/*
+ * vpmu_guest_service - what overflows since the last call mean: status bits, freezing (DEBUGCTL,
+ * IA32_PERF_GLOBAL_STATUS.CTR_Frz and LBR_Frz, PerfCntrGlobalStatus), and whether a PMI goes out
+ * now: true = through the local APIC's LVT entry. Before every entry into the guest for which
+ * vpmu_guest_pending says so; cheap when not. Owner; the vCPU is placed.
+ */
+bool vpmu_guest_service(struct vpmu_guest *g);
+static inline bool vpmu_guest_pending(const struct vpmu_guest *g)
+{
+	return g->overflowed != 0 || g->pmi;
+}
+
+/* vpmu_guest_is_intel - whose LVT rules hold: an Intel local APIC masks LVTPC when it delivers
+ * (SDM vol. 3, 11.5.1), AMD's does not. */
+bool vpmu_guest_is_intel(const struct vpmu_guest *g);
+
+/*
+ * Snapshot: registers, counts, overflows that wait, branch records; all that makes the PMU of a
+ * vCPU the same in another process. Both while the vCPU is placed nowhere (vpmu_guest_placed with
+ * NULL). save appends to @b; -ENOMEM. load: @g was made by vpmu_guest_init with the configuration
+ * of the saved one; reads and checks everything before it changes anything: -EINVAL and one line in
+ * @err; counters whose events this host cannot count stand still, as they do after any placement.
+ */
+int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b);
+int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen);
 
 /*
  * vpmu_guest_rdmsr / wrmsr - 0: done. -EFAULT: #GP. -ENOENT: not an MSR of this model (the VMM
