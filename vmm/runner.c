@@ -34,16 +34,22 @@ static void set_away(struct runner *r, struct vcpu *v)
 void runner_serve(struct runner_pcpu *p, struct vcpu *v)
 {
 	bool over = v->state != VCPU_READY;
-
 	/* Acquire: pairs with the release in take_away. */
-	if (over || atomic_load_explicit(&v->request, memory_order_acquire) == VCPU_REQ_DROP) {
+	int req = atomic_load_explicit(&v->request, memory_order_acquire);
+
+	if (over || req == VCPU_REQ_DROP || req == VCPU_REQ_UNPLACE) {
 		/* Its counters are the business of the pCPU it is placed on. */
 		if (v->placed && v->placed != p) {
 			runq_push(v->placed, v, true);
 			return;
 		}
-		vpmu_guest_fini(v->guest);
-		v->guest_gone = true;
+		if (over || req == VCPU_REQ_DROP) {
+			vpmu_guest_fini(v->guest);
+			v->guest_gone = true;
+		} else {
+			vpmu_guest_placed(v->guest, NULL);
+			v->placed = NULL;
+		}
 	}
 	if (over)
 		vm_vcpu_ended(v);

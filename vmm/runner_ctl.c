@@ -34,7 +34,7 @@ static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 		atomic_store_explicit(&v->request, req, memory_order_release);
 		pthread_mutex_lock(&r->away_lock);
 		away = v->away;
-		if (away && req == VCPU_REQ_DROP && v->placed && !v->guest_gone)
+		if (away && req != VCPU_REQ_PARK && v->placed && !v->guest_gone)
 			v->away = false;
 		pthread_mutex_unlock(&r->away_lock);
 		/* Paused: its counters are for the pCPU to take down where it is placed. */
@@ -106,6 +106,11 @@ static void sched_pause(struct vm_sched *s, struct vm *vm)
 	take_away(of_sched(s), vm, VCPU_REQ_PARK);
 }
 
+static void sched_unplace(struct vm_sched *s, struct vm *vm)
+{
+	take_away(of_sched(s), vm, VCPU_REQ_UNPLACE);
+}
+
 static void sched_remove(struct vm_sched *s, struct vm *vm)
 {
 	take_away(of_sched(s), vm, VCPU_REQ_DROP);
@@ -116,6 +121,7 @@ static const struct vm_sched_ops runner_sched_ops = {
 	.vcpu_fini = sched_vcpu_fini,
 	.start = sched_start,
 	.pause = sched_pause,
+	.unplace = sched_unplace,
 	.remove = sched_remove,
 };
 

@@ -26,8 +26,9 @@ enum vcpu_state {
 /* What the runner asks of the pCPU that meets the vCPU next. */
 enum vcpu_request {
 	VCPU_REQ_NONE = 0,
-	VCPU_REQ_PARK, /* put it aside */
-	VCPU_REQ_DROP  /* put it aside for good: its counters go */
+	VCPU_REQ_PARK,	  /* put it aside */
+	VCPU_REQ_UNPLACE, /* put it aside, placed nowhere: for a snapshot */
+	VCPU_REQ_DROP	  /* put it aside for good: its counters go */
 };
 
 struct vcpu {

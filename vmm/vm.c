@@ -35,8 +35,8 @@ static int engine_failed(const struct vm *vm, int ret, const char *what, char *e
 		    strerror(-ret));
 }
 
-/* Engine vCPU, CPUID, registers at the image's entry point. */
-static int boot_vcpu(struct vcpu *v, uint64_t entry, char *err, size_t errlen)
+/* CPUID; with @boot registers at the image's entry point. */
+static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_t errlen)
 {
 	const struct vmm_engine_ops *ops = v->vm->ops;
 	struct kvm_cpuid_entry2 cpuid[VMM_CPUID_MAX];
@@ -50,6 +50,8 @@ static int boot_vcpu(struct vcpu *v, uint64_t entry, char *err, size_t errlen)
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
+	if (!boot)
+		return 0;
 	ret = ops->get_sregs(v->ev, &sregs);
 	if (ret)
 		return engine_failed(v->vm, ret, "reading registers", err, errlen);
@@ -92,7 +94,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 		return fail(ret, err, errlen, "vm %s: PMU model %s with gp = %u, fixed = %u: %s",
 			    vm->name, vpmu_guest_model_name(o->pmu.model), o->pmu.gp, o->pmu.fixed,
 			    strerror(-ret));
-	return boot_vcpu(v, entry, err, errlen);
+	return boot_vcpu(v, !o->load, entry, err, errlen);
 }
 
 static void free_vm(struct vm *vm)
@@ -122,7 +124,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 {
 	struct loader_boot boot = {.args = o->args, .nr_vcpus = o->vcpus};
 	struct vm *vm = calloc(1, sizeof(*vm));
-	uint64_t entry;
+	uint64_t entry = 0;
 	int ret;
 
 	if (!vm)
@@ -143,13 +145,14 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		goto fail;
 	}
 	/* The image first: what the user most likely got wrong, and nothing to undo. */
-	ret = loader_check(o->image, o->memory_bytes, NULL, err, errlen);
+	ret = o->load ? 0 : loader_check(o->image, o->memory_bytes, NULL, err, errlen);
 	if (ret)
 		goto fail;
 	ret = map_ram(vm, o->memory_bytes, err, errlen);
 	if (ret)
 		goto fail;
-	ret = loader_load(o->image, vm->ram, vm->ram_bytes, &boot, &entry, err, errlen);
+	if (!o->load)
+		ret = loader_load(o->image, vm->ram, vm->ram_bytes, &boot, &entry, err, errlen);
 	if (ret)
 		goto fail;
 	ret = vm->ops->vm_create(o->engine, vm->ram, vm->ram_bytes, &vm->evm);
@@ -164,6 +167,9 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		if (ret)
 			goto fail;
 	}
+	ret = o->load ? o->load(vm, o->load_arg, err, errlen) : 0;
+	if (ret)
+		goto fail;
 	*out = vm;
 	return 0;
 fail:
@@ -198,6 +204,15 @@ void vm_pause(struct vm *vm)
 		return;
 	vm->sched->ops->pause(vm->sched, vm);
 	vm->started = false;
+}
+
+int vm_unplace(struct vm *vm)
+{
+	if (!vm->sched->ops->unplace || !vm->ops->get_state)
+		return -EOPNOTSUPP;
+	vm->sched->ops->unplace(vm->sched, vm);
+	vm->started = false;
+	return 0;
 }
 
 void vm_fail(struct vm *vm, const char *fmt, ...)

@@ -31,6 +31,9 @@ struct vm_sched_ops {
 	int (*start)(struct vm_sched *s, struct vm *vm, char *err, size_t errlen);
 	/* Returns when none of them is on a pCPU. */
 	void (*pause)(struct vm_sched *s, struct vm *vm);
+	/* The same, and on return their PMU registers are placed nowhere, for a snapshot; start
+	 * places them again. NULL: not supported. */
+	void (*unplace)(struct vm_sched *s, struct vm *vm);
 	/* The same for good; their counters are gone on return. */
 	void (*remove)(struct vm_sched *s, struct vm *vm);
 };
@@ -40,6 +43,10 @@ struct vm_opts {
 	unsigned int vcpus;
 	uint64_t memory_bytes;
 	const struct image *image; /* needed during vm_create only */
+	/* Instead of an image, a snapshot: gives the vCPUs, which are as the engine made them, and
+	 * RAM their contents. Inside vm_create. */
+	int (*load)(struct vm *vm, void *arg, char *err, size_t errlen);
+	void *load_arg;
 	const char *args;
 	struct vpmu_guest_cfg pmu;
 	const struct vmm_engine_ops *ops;
@@ -95,6 +102,10 @@ void vm_destroy(struct vm *vm);
 /* vm_start - run, or go on after vm_pause. vm_pause - returns when no vCPU runs. */
 int vm_start(struct vm *vm, char *err, size_t errlen);
 void vm_pause(struct vm *vm);
+
+/* vm_unplace - pause, and the vCPUs are placed nowhere until vm_start: their state can be saved.
+ * -EOPNOTSUPP: nothing happened; not with this scheduler or engine. */
+int vm_unplace(struct vm *vm);
 
 enum vm_state vm_state(const struct vm *vm);
 const char *vm_state_name(enum vm_state s); /* "paused", "running", "done", "failed" */
