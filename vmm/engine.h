@@ -102,6 +102,16 @@ struct vmm_engine_ops {
 	int (*interrupt)(struct vmm_engine_vcpu *v, uint8_t vector);
 	int (*nmi)(struct vmm_engine_vcpu *v);
 
+	/*
+	 * What a local APIC outside of the engine needs besides (lapic.h). NULL ops: the engine has
+	 * local APICs of its own (KVM). Between runs. cancel_interrupt: take back the interrupt
+	 * that is queued and was not taken; -ENOENT: there is none. set_cr8: 0..15, as if the guest
+	 * wrote it. wakes: something queued would be taken now, so that a HLT ends.
+	 */
+	int (*cancel_interrupt)(struct vmm_engine_vcpu *v);
+	void (*set_cr8)(struct vmm_engine_vcpu *v, unsigned int cr8);
+	bool (*wakes)(struct vmm_engine_vcpu *v);
+
 	/* Soft: add what executes to @t (the pCPU it runs on); NULL = a tally of its own.
 	 * KVM: NULL op. */
 	void (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t);

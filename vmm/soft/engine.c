@@ -326,6 +326,29 @@ static int soft_nmi_queue(struct vmm_engine_vcpu *ev)
 	return 0;
 }
 
+static int soft_cancel_interrupt(struct vmm_engine_vcpu *ev)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (!v->intr_pending)
+		return -ENOENT;
+	v->intr_pending = false;
+	return 0;
+}
+
+static void soft_set_cr8(struct vmm_engine_vcpu *ev, unsigned int cr8)
+{
+	to_vcpu(ev)->cr8 = cr8 & 15;
+}
+
+static bool soft_wakes(struct vmm_engine_vcpu *ev)
+{
+	const struct soft_vcpu *v = to_vcpu(ev);
+
+	return (v->nmi_pending && !v->nmi_masked) ||
+	       (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8);
+}
+
 static void soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)
 {
 	struct soft_vcpu *v = to_vcpu(ev);
@@ -352,5 +375,8 @@ const struct vmm_engine_ops vmm_soft_ops = {
 	.kick = soft_kick,
 	.interrupt = soft_interrupt_queue,
 	.nmi = soft_nmi_queue,
+	.cancel_interrupt = soft_cancel_interrupt,
+	.set_cr8 = soft_set_cr8,
+	.wakes = soft_wakes,
 	.set_tally = soft_set_tally,
 };
