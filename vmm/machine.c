@@ -131,8 +131,10 @@ static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
 	return tenant_join(e->node, tid, err, errlen);
 }
 
+typedef int (*load_fn)(struct vm *vm, void *arg, char *err, size_t errlen);
+
 static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
-		     struct plane *plane, char *err, size_t errlen)
+		     struct plane *plane, load_fn load, void *load_arg, char *err, size_t errlen)
 {
 	struct vpmu_account *vcpus[VM_VCPUS_MAX];
 	struct image img = {0};
@@ -141,6 +143,8 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.vcpus = c->vcpus,
 		.memory_bytes = c->memory_bytes,
 		.image = &img,
+		.load = load,
+		.load_arg = load_arg,
 		.args = c->args,
 		.pmu = c->pmu,
 		.ops = plane->ops,
@@ -158,7 +162,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 
 	for (unsigned int i = 0; i < c->vcpus; i++)
 		vcpus[i] = node_vcpu(e->node, i)->account;
-	ret = image_read(c->image, &img, why, sizeof(why));
+	ret = load ? 0 : image_read(c->image, &img, why, sizeof(why));
 	if (!ret)
 		ret = vm_create(&o, &e->vm, why, sizeof(why));
 	if (ret)
@@ -167,8 +171,38 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 	return ret;
 }
 
-int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
-		   size_t errlen)
+static void free_entry(struct machine_vm *e)
+{
+	free(e->name);
+	free(e->image);
+	free(e->args);
+	free(e);
+}
+
+static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c,
+				    const struct plane *plane)
+{
+	struct machine_vm *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->name = strdup(c->name);
+	e->image = strdup(c->image ? c->image : "");
+	e->args = strdup(c->args);
+	if (!e->name || !e->image || !e->args) {
+		free_entry(e);
+		return NULL;
+	}
+	e->machine = m;
+	e->engine = plane->ops->name;
+	e->pmu = c->pmu.model;
+	e->vcpus = c->vcpus;
+	atomic_init(&e->over, false);
+	return e;
+}
+
+static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		  struct machine_vm **out, char *err, size_t errlen)
 {
 	struct machine_vm *e;
 	struct plane *plane;
@@ -182,16 +216,13 @@ int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_
 	ret = choose_plane(m, c, &plane, err, errlen);
 	if (ret)
 		return ret;
-	e = calloc(1, sizeof(*e));
-	if (!e || !(e->name = strdup(c->name))) {
-		free(e);
+	if (load && !plane->ops->set_state)
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "%s: vm %s: engine %s cannot go on from a snapshot", c->where, c->name,
+			    plane->ops->name);
+	e = new_entry(m, c, plane);
+	if (!e)
 		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
-	}
-	e->machine = m;
-	e->engine = plane->ops->name;
-	e->pmu = c->pmu.model;
-	e->vcpus = c->vcpus;
-	atomic_init(&e->over, false);
 	tenant = tenant_find(m->tenants, "/host");
 	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
 	if (!ret)
@@ -201,7 +232,7 @@ int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_
 		fail(ret, err, errlen, "%s: vm %s/tenant: %s", c->where, c->name, why);
 		goto err_free;
 	}
-	ret = create_vm(m, e, c, plane, err, errlen);
+	ret = create_vm(m, e, c, plane, load, load_arg, err, errlen);
 	if (ret)
 		goto err_node;
 	*m->last = e;
@@ -212,9 +243,20 @@ int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_
 err_node:
 	tenant_vm_remove(m->tenants, e->node);
 err_free:
-	free(e->name);
-	free(e);
+	free_entry(e);
 	return ret;
+}
+
+int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
+		   size_t errlen)
+{
+	return add_vm(m, c, NULL, NULL, out, err, errlen);
+}
+
+int machine_vm_restore(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		       struct machine_vm **out, char *err, size_t errlen)
+{
+	return add_vm(m, c, load, load_arg, out, err, errlen);
 }
 
 void machine_vm_remove(struct machine_vm *e)
@@ -230,8 +272,7 @@ void machine_vm_remove(struct machine_vm *e)
 	*p = e->next;
 	if (m->last == &e->next)
 		m->last = p;
-	free(e->name);
-	free(e);
+	free_entry(e);
 }
 
 struct machine_vm *machine_vm_find(const struct machine *m, const char *name)

@@ -21,7 +21,8 @@ struct machine_vm {
 	const char *engine;
 	enum vpmu_guest_model pmu;
 	unsigned int vcpus;
-	struct vm *vm; /* NULL once it has ended */
+	char *image, *args; /* as configured */
+	struct vm *vm;	    /* NULL once it has ended */
 	/* once it has ended */
 	enum vm_state state;
 	uint32_t status;
@@ -56,6 +57,11 @@ struct tenants *machine_tenants(struct machine *m);
  * is new. It stays paused until machine_vm_start. */
 int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
 		   size_t errlen);
+/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load); c->image is
+ * not looked at. Engines that cannot be saved: -EOPNOTSUPP. */
+int machine_vm_restore(struct machine *m, const struct vm_config *c,
+		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
+		       void *load_arg, struct machine_vm **out, char *err, size_t errlen);
 /* machine_vm_remove - stop it, if it runs, and forget it; its counts go to its tenant. */
 void machine_vm_remove(struct machine_vm *vm);
 struct machine_vm *machine_vm_find(const struct machine *m, const char *name);
