@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cgroup/fail.h"
@@ -23,8 +24,9 @@ struct client {
 	char *out;		/* the answer on its way, or NULL */
 	size_t out_len, out_done;
 	size_t in_len;
-	bool eof;   /* nothing more comes */
-	bool close; /* as soon as the answer is out */
+	uint64_t active_ns; /* CLOCK_MONOTONIC: when it last sent or took something */
+	bool eof;	    /* nothing more comes */
+	bool close;	    /* as soon as the answer is out */
 	char in[SERVER_LINE_MAX];
 };
 
@@ -73,6 +75,14 @@ static void client_drop(struct client *c, const char *why)
 	if (o->log)
 		o->log(line, o->arg);
 	client_close(c);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
 /* Take up @line (malloc'd) as the answer to write. */
@@ -139,6 +149,7 @@ static bool client_write(struct client *c)
 			return false;
 		}
 		c->out_done += (size_t)n;
+		c->active_ns = now_ns();
 		rearm(c);
 	}
 	c->l->pending -= c->out_len;
@@ -190,6 +201,8 @@ static void client_read(struct client *c)
 	}
 	if (n == 0)
 		c->eof = true;
+	else
+		c->active_ns = now_ns();
 	c->in_len += (size_t)n;
 	if (c->in_len == sizeof(c->in) && !memchr(c->in, '\n', c->in_len)) {
 		c->in_len = 0;
@@ -234,6 +247,22 @@ static void refuse(int fd)
 	close(fd);
 }
 
+/* The client that may go for another one: nothing on its way, nothing that would end with it, and
+ * silent for the longest time, at least SERVER_IDLE_MS. NULL: there is none. */
+static struct client *longest_idle(const struct listener *l)
+{
+	uint64_t latest = now_ns() - SERVER_IDLE_MS * 1000000ULL;
+	struct client *idle = NULL;
+
+	for (struct client *c = l->clients; c; c = c->next) {
+		if (c->out || c->active_ns > (idle ? idle->active_ns : latest) ||
+		    memchr(c->in, '\n', c->in_len) || server_conn_owns(l->s, c))
+			continue;
+		idle = c;
+	}
+	return idle;
+}
+
 static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void *arg)
 {
 	struct listener *l = arg;
@@ -252,6 +281,12 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 		}
 		return 0;
 	}
+	if (l->nr_clients == SERVER_CLIENTS_MAX) {
+		/* Programs that hold connections and say nothing must not lock the operator out. */
+		c = longest_idle(l);
+		if (c)
+			client_drop(c, "too many clients, and it was idle for longest");
+	}
 	c = l->nr_clients < SERVER_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		refuse(fd);
@@ -259,6 +294,7 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	}
 	c->l = l;
 	c->fd = fd;
+	c->active_ns = now_ns();
 	c->next = l->clients;
 	l->clients = c;
 	l->nr_clients++;

@@ -24,7 +24,9 @@ void listener_destroy(struct listener *l);
 char *server_dispatch_conn(struct server *s, const void *conn, const char *line, size_t len);
 /* server_error_line - an error answer, malloc'd; NULL when out of memory. */
 char *server_error_line(int ret, const char *text);
-/* server_conn_closed - connection @conn is gone, and its sessions with it. */
+/* server_conn_owns - whether sessions, profiles or captures would end with connection @conn. */
+bool server_conn_owns(struct server *s, const void *conn);
+/* server_conn_closed - connection @conn is gone, and what it owns with it. */
 void server_conn_closed(struct server *s, const void *conn);
 
 #endif

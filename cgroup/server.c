@@ -160,6 +160,11 @@ char *server_dispatch(struct server *s, const char *line, size_t len)
 	return server_dispatch_conn(s, NULL, line, len);
 }
 
+bool server_conn_owns(struct server *s, const void *conn)
+{
+	return session_owned(s->c.sessions, conn);
+}
+
 void server_conn_closed(struct server *s, const void *conn)
 {
 	session_close_owner(s->c.sessions, conn);

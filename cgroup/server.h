@@ -22,6 +22,7 @@
 #define SERVER_PROTOCOL	   1	 /* version of docs/protocol.md */
 #define SERVER_LINE_MAX	   65536 /* bytes of a request, newline included */
 #define SERVER_CLIENTS_MAX 64
+#define SERVER_IDLE_MS	   1000 /* silent for so long: may be dropped when clients are too many */
 #define SERVER_PENDING_MAX (64 << 20) /* bytes of answers not yet read, over all clients */
 #define SERVER_SLOW_SEC	   10	      /* a client that reads nothing for so long is dropped */
 
@@ -46,7 +47,7 @@ struct server_opts {
 
 /*
  * server_create - listen on @opts->path. Makes the last directory of the path (mode 0755) when it
- * is missing. @opts is copied, its strings are not. The sessions it keeps take the watch of @ts.
+ * is missing. @opts is copied, its strings are not. The sessions it keeps watch @ts.
  * -errno and one line in @err. server_destroy closes clients and sessions and removes the socket;
  * before tenants_destroy.
  */

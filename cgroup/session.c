@@ -10,6 +10,7 @@
 
 struct sessions {
 	struct tenants *ts;
+	struct tenants_watch watch;
 	struct session *first;
 	unsigned int nr;
 	uint64_t next_auto;
@@ -110,13 +111,14 @@ static void node_removing(struct node *n, void *arg)
 int sessions_create(struct tenants *ts, struct sessions **out)
 {
 	struct sessions *ss = calloc(1, sizeof(*ss));
-	struct tenants_watch w = {.added = node_added, .removing = node_removing, .arg = ss};
 
 	if (!ss)
 		return -ENOMEM;
 	ss->ts = ts;
 	ss->next_auto = 1;
-	tenants_set_watch(ts, &w);
+	ss->watch =
+		(struct tenants_watch){.added = node_added, .removing = node_removing, .arg = ss};
+	tenants_watch(ts, &ss->watch);
 	*out = ss;
 	return 0;
 }
@@ -127,7 +129,7 @@ void sessions_destroy(struct sessions *ss)
 		return;
 	while (ss->first)
 		session_close(ss->first);
-	tenants_set_watch(ss->ts, NULL);
+	tenants_unwatch(ss->ts, &ss->watch);
 	free(ss);
 }
 
@@ -299,6 +301,14 @@ void session_close_owner(struct sessions *ss, const void *owner)
 		if (s->owner == owner)
 			session_close(s);
 	}
+}
+
+bool session_owned(const struct sessions *ss, const void *owner)
+{
+	for (const struct session *s = ss->first; s; s = s->next)
+		if (s->owner == owner)
+			return true;
+	return false;
 }
 
 struct session *session_find(const struct sessions *ss, const char *name)

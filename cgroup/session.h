@@ -32,7 +32,7 @@ const char *session_scope_name(enum session_scope scope);
 struct sessions;
 struct session;
 
-/* sessions_create - takes the watch of @ts. sessions_destroy closes every session. */
+/* sessions_create - watches @ts. sessions_destroy closes every session. */
 int sessions_create(struct tenants *ts, struct sessions **out);
 void sessions_destroy(struct sessions *ss);
 
@@ -57,8 +57,9 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 
 /* session_close - stop. Other sessions and consumers do not notice. */
 void session_close(struct session *s);
-/* session_close_owner - close every session of @owner. */
+/* session_close_owner - close every session of @owner. session_owned - whether there is one. */
 void session_close_owner(struct sessions *ss, const void *owner);
+bool session_owned(const struct sessions *ss, const void *owner);
 
 struct session *session_find(const struct sessions *ss, const char *name);
 /* sessions_each - in order of opening; stops when @fn returns non-zero and returns that. */

@@ -29,8 +29,8 @@ struct tenants {
 	struct cgroupfs *fs; /* NULL: plain paths */
 	struct node *root, *other;
 	void *by_path, *by_vm; /* tsearch(3) trees of struct node */
-	uint64_t next_id, generation;
-	struct tenants_watch watch;
+	uint64_t next_id, next_serial, generation;
+	struct tenants_watch *watches;
 };
 
 static struct node_priv *priv(const struct node *n)
@@ -68,6 +68,7 @@ static struct node *node_new(struct tenants *ts, enum node_kind kind, struct nod
 		return NULL;
 	p->ts = ts;
 	p->n.kind = kind;
+	p->n.serial = ++ts->next_serial;
 	p->n.parent = parent;
 	p->n.depth = parent ? parent->depth + 1 : 0;
 	return &p->n;
@@ -108,8 +109,8 @@ static void node_unlink(struct node *n)
 
 static void tell_added(struct tenants *ts, struct node *n)
 {
-	if (ts->watch.added)
-		ts->watch.added(n, ts->watch.arg);
+	for (struct tenants_watch *w = ts->watches; w; w = w->next)
+		w->added(n, w->arg);
 }
 
 /* Delete the account of @n and forget @n, or leave all as it was. */
@@ -118,8 +119,8 @@ static int node_remove(struct node *n)
 	struct tenants *ts = priv(n)->ts;
 	int ret;
 
-	if (ts->watch.removing)
-		ts->watch.removing(n, ts->watch.arg);
+	for (struct tenants_watch *w = ts->watches; w; w = w->next)
+		w->removing(n, w->arg);
 	ret = vpmu_account_del(n->account);
 	if (ret) {
 		tell_added(ts, n);
@@ -271,9 +272,24 @@ uint64_t tenants_generation(const struct tenants *ts)
 	return ts->generation;
 }
 
-void tenants_set_watch(struct tenants *ts, const struct tenants_watch *w)
+void tenants_watch(struct tenants *ts, struct tenants_watch *w)
 {
-	ts->watch = w ? *w : (struct tenants_watch){0};
+	struct tenants_watch **link = &ts->watches;
+
+	while (*link)
+		link = &(*link)->next;
+	w->next = NULL;
+	*link = w;
+}
+
+void tenants_unwatch(struct tenants *ts, struct tenants_watch *w)
+{
+	struct tenants_watch **link = &ts->watches;
+
+	while (*link && *link != w)
+		link = &(*link)->next;
+	if (*link)
+		*link = w->next;
 }
 
 struct node *tenant_find(const struct tenants *ts, const char *path)

@@ -29,6 +29,7 @@ struct node {
 	const char *path;  /* tenant path: of itself, or of the tenant a VM/vCPU belongs to */
 	uint64_t id;	   /* cgroup id, or an id of our own with bit 63 set; VM, vCPU: 0 */
 	const char *dir;   /* cgroup2 directory, or NULL */
+	uint64_t serial;   /* of this node alone, never used again; constant: any thread */
 	unsigned int vcpu; /* NODE_VCPU: number */
 	struct vpmu_account *account;
 	struct node *parent;
@@ -90,13 +91,16 @@ int tenants_walk(const struct tenants *ts, int (*fn)(struct node *n, unsigned in
 /* tenants_generation - changes whenever a node is added or removed. */
 uint64_t tenants_generation(const struct tenants *ts);
 
-/* One watcher is told of every node added, and of every removal before it happens (so that it
- * can delete its consumers and keep their last values). Sessions use it. */
+/* Watchers are told of every node added, and of every removal before it happens (so that they can
+ * delete their consumers and keep their last values); when a removal fails, of the node as added
+ * again. In order of tenants_watch; the memory is the caller's until tenants_unwatch. */
 struct tenants_watch {
 	void (*added)(struct node *n, void *arg);
 	void (*removing)(struct node *n, void *arg);
 	void *arg;
+	struct tenants_watch *next; /* private */
 };
-void tenants_set_watch(struct tenants *ts, const struct tenants_watch *w);
+void tenants_watch(struct tenants *ts, struct tenants_watch *w);
+void tenants_unwatch(struct tenants *ts, struct tenants_watch *w);
 
 #endif

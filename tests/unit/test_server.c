@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "cgroup/request.h"
 #include "cgroup/server.h"
@@ -545,6 +546,48 @@ Test(server, too_many_clients)
 	cr_expect_eq(lines(buf), 1, "room for one again");
 	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
 		close(fd[i]);
+	pump();
+}
+
+static bool closed(int fd)
+{
+	char c;
+
+	pump();
+	return recv(fd, &c, 1, MSG_PEEK) == 0;
+}
+
+Test(server, idle_clients_lock_nobody_out)
+{
+	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 20000000};
+	int fd[SERVER_CLIENTS_MAX], late[2];
+	char buf[65536];
+
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		fd[i] = dial();
+		pump();
+	}
+	say(fd[0], "{\"cmd\":\"attach\",\"events\":\"loads\"}\n");
+	say(fd[1], "{\"cmd\":"); /* half a request is no reason to stay */
+	take(fd[0], buf, sizeof(buf));
+	nanosleep(&idle, NULL);
+	say(fd[2], "{\"cmd\":\"sharing\"}\n");
+	cr_expect(take(fd[2], buf, sizeof(buf)) > 0);
+	for (int i = 0; i < 2; i++) {
+		late[i] = dial();
+		say(late[i], "{\"cmd\":\"sharing\"}\n");
+		take(late[i], buf, sizeof(buf));
+		cr_expect(strstr(buf, "\"ok\":true"), "a new client is served: %s", buf);
+	}
+	cr_expect(strstr(last_log, "idle for longest"), "%s", last_log);
+	cr_expect_not(closed(fd[0]), "it has a session");
+	cr_expect_not(closed(fd[2]), "it has just asked");
+	cr_expect(closed(fd[1]) + closed(fd[3]) + closed(fd[4]) == 2, "the two longest idle");
+	cr_expect_not(closed(fd[SERVER_CLIENTS_MAX - 1]));
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
+		close(fd[i]);
+	close(late[0]);
+	close(late[1]);
 	pump();
 }
 

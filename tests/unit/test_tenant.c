@@ -257,19 +257,24 @@ static void on_removing(struct node *n, void *arg)
 	removing++;
 }
 
-Test(tenant, watch_is_told_of_every_node)
+Test(tenant, watches_are_told_of_every_node)
 {
-	struct tenants_watch w = {.added = on_added, .removing = on_removing};
+	struct tenants_watch w = {.added = on_added, .removing = on_removing}, w2 = w, never = w;
 	struct node *vm;
 
-	tenants_set_watch(h.ts, &w);
+	tenants_watch(h.ts, &never);
+	tenants_watch(h.ts, &w);
+	tenants_watch(h.ts, &w2);
+	tenants_unwatch(h.ts, &never);
+	tenants_unwatch(h.ts, &never);
 	vm = test_vm(&h, test_tenant(&h, "/a/b"), "vm", 4);
-	cr_expect_eq(added, 2 + 1 + 4);
+	cr_expect_eq(added, 2 * (2 + 1 + 4));
+	tenants_unwatch(h.ts, &w);
 	cr_expect_eq(tenant_vm_remove(h.ts, vm), 0);
 	cr_expect_eq(removing, 5);
 	tenant_remove(h.ts, "/a/b", NULL, 0);
 	cr_expect_eq(removing, 6);
-	tenants_set_watch(h.ts, NULL);
+	tenants_unwatch(h.ts, &w2);
 }
 
 /* ---- real cgroups ------------------------------------------------------------------------- */
