@@ -19,19 +19,30 @@
 
 enum vmm_exit {
 	VMM_EXIT_BUDGET = 1, /* soft: exactly the budgeted instructions retired */
-	VMM_EXIT_INTR,       /* kicked; soft: also before the budget, at an instruction, when a guest
-			      * costs far more time than its instructions should */
-	VMM_EXIT_IO,         /* u.io: IN/OUT; for IN the caller stores data before the next run */
-	VMM_EXIT_RDMSR,      /* u.msr: caller stores data or fault before the next run */
-	VMM_EXIT_WRMSR,      /* u.msr: caller stores fault before the next run */
-	VMM_EXIT_RDPMC,      /* u.pmc, soft only: like RDMSR; CR4.PCE and CPL are checked already */
-	VMM_EXIT_ALARM,      /* soft: an alarm of the tally is due, right behind the instruction that
-			      * used it up; it must be answered (vpmu_pcpu_overflow) before the
-			      * next run() executes anything */
-	VMM_EXIT_HLT,        /* HLT retired */
-	VMM_EXIT_SHUTDOWN,   /* triple fault */
-	VMM_EXIT_ERROR       /* the engine cannot go on: u.error.msg, one line, names RIP and why */
+	VMM_EXIT_INTR,	   /* kicked; soft: also before the budget, at an instruction, when a guest
+			    * costs far more time than its instructions should */
+	VMM_EXIT_IO,	   /* u.io: IN/OUT; for IN the caller stores data before the next run */
+	VMM_EXIT_RDMSR,	   /* u.msr: caller stores data or fault before the next run */
+	VMM_EXIT_WRMSR,	   /* u.msr: caller stores fault before the next run */
+	VMM_EXIT_RDPMC,	   /* u.pmc, soft only: like RDMSR; CR4.PCE and CPL are checked already */
+	VMM_EXIT_ALARM,	   /* soft: an alarm of the tally is due, right behind the instruction that
+			    * used it up; see below */
+	VMM_EXIT_HLT,	   /* HLT retired */
+	VMM_EXIT_SHUTDOWN, /* triple fault */
+	VMM_EXIT_ERROR	   /* the engine cannot go on: u.error.msg, one line, names RIP and why */
 };
+
+/*
+ * Alarms (soft). run() stops right behind the instruction whose retirement makes an armed alarm of
+ * the tally due; a repeated string instruction is one instruction, and its elements' cycles may
+ * pass the alarm's value by far. An alarm that is due comes before everything else: before
+ * interrupts, a kick and the end of the budget (run again with what is left of it), and before the
+ * exit of a HLT that made it due: that exit comes at the next run(), unless an interrupt that was
+ * queued meanwhile wakes the vCPU. While it is not answered (vpmu_pcpu_overflow), run() executes
+ * nothing and returns VMM_EXIT_ALARM again. The one exception: an exit that waits for its answer
+ * is completed first. Its instruction retires at that next run(), counts then, and the alarm that
+ * it makes due stops right behind it.
+ */
 
 /* The communication area of one vCPU, owned by the caller of run(). */
 struct vmm_run {
@@ -62,8 +73,8 @@ struct vmm_run {
 	} u;
 };
 
-struct vmm_engine;     /* per-process state of one engine */
-struct vmm_engine_vm;  /* one VM */
+struct vmm_engine;	/* per-process state of one engine */
+struct vmm_engine_vm;	/* one VM */
 struct vmm_engine_vcpu; /* one vCPU */
 
 struct vmm_engine_ops {

@@ -60,6 +60,15 @@ static inline uint64_t vpmu_soft_alarm_left(const struct vpmu_soft_tally *t,
 	return (int64_t)(a->at - sum) > 0 ? a->at - sum : 0;
 }
 
+/* vpmu_soft_alarm_due - whether an armed alarm is due: it was not answered yet. Owner. */
+static inline bool vpmu_soft_alarm_due(const struct vpmu_soft_tally *t)
+{
+	for (uint32_t armed = t->armed; armed; armed &= armed - 1)
+		if (!vpmu_soft_alarm_left(t, &t->alarm[__builtin_ctz(armed)]))
+			return true;
+	return false;
+}
+
 /* vpmu_soft_clock - modelled cycles of the pCPU. Owner. */
 static inline uint64_t vpmu_soft_clock(const struct vpmu_soft_tally *t)
 {

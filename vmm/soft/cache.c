@@ -40,6 +40,7 @@ void soft_cache_reset(struct soft_vcpu *v)
 		v->jc[i] = &nowhere;
 	memset(v->hash, 0, sizeof(v->hash));
 	v->nr_cpages = 0;
+	v->density = 1;
 	v->link = NULL;
 	v->cur = &nowhere;
 	for (struct soft_chunk *c = v->arena; c; c = c->next)
@@ -281,6 +282,7 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 		return NULL;
 	if (c->crosses && !cpage_add(v, c->pfn2, gen[1], b, 1))
 		return NULL;
+	soft_alarm_decoded(v, b, c->solo);
 	b->hash_next = v->hash[h];
 	v->hash[h] = b;
 	return b;

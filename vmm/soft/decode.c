@@ -81,7 +81,7 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 	c->rip = c->next = v->rip;
 	c->target = 0;
 	c->sum = 0;
-	c->crosses = c->ended = c->solo = false;
+	c->crosses = c->ended = c->full = c->solo = false;
 	c->pfn2 = UINT32_MAX;
 	c->fclass = SOFT_FC_UNKNOWN;
 
@@ -90,7 +90,8 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 		uint64_t sum = c->sum, next = c->next;
 		enum outcome o;
 
-		if (n == SOFT_BLOCK_INSNS || nr_ops + INSN_OPS >= SOFT_BLOCK_OPS || !room) {
+		if (c->full || n == SOFT_BLOCK_INSNS || nr_ops + INSN_OPS >= SOFT_BLOCK_OPS ||
+		    !room) {
 			soft_emit_end(c);
 			break;
 		}

@@ -331,6 +331,10 @@ bool emit_string(struct emit *e, unsigned int arg)
 		op->flags |= arg >> 2 >= STR_CMPS ? SOFT_OPF_REPNE : SOFT_OPF_REP;
 	if (e->zi->address_width == 32)
 		op->flags |= SOFT_OPF_A32;
+	if (op->flags & (SOFT_OPF_REP | SOFT_OPF_REPNE)) {
+		e->c->code[e->c->nr_ops - 1] = SOFT_OP_STRING_REP;
+		e->c->full = true;
+	}
 	op->src = a & ZYDIS_ATTRIB_HAS_SEGMENT_FS   ? SOFT_FSBASE
 		  : a & ZYDIS_ATTRIB_HAS_SEGMENT_GS ? SOFT_GSBASE
 						    : SOFT_ZERO;

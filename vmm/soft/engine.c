@@ -220,6 +220,7 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	soft_put_rflags(v, r->rflags & 0x3d7fd7); /* no VM, nothing reserved */
 	/* New registers are a new place: an exit that waits for its answer is forgotten. */
 	v->pending.kind = SOFT_PEND_NONE;
+	v->halted = false;
 	v->sti_shadow = false;
 	return 0;
 }
@@ -283,6 +284,7 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 	v->cpl = s->cs.dpl;
 	v->tlb = v->tlbs[v->cpl == 3];
 	v->pending.kind = SOFT_PEND_NONE;
+	v->halted = false;
 	v->intr_pending = false;
 	for (unsigned int i = 0; i < 256; i++)
 		if (s->interrupt_bitmap[i / 64] >> i % 64 & 1) {

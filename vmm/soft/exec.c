@@ -257,7 +257,7 @@ relink_fall:
 	v->rip = v->cur->next;
 find:
 	blk = soft_find(v);
-	if (likely(blk))
+	if (likely(blk && !(v->attn & SOFT_ATTN_DENSE)))
 		ENTER;
 	goto out;
 chunk_end:

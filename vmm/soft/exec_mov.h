@@ -194,6 +194,19 @@ OP(HELPER)
 	NEXT;
 }
 
+/* A repeated string instruction: what it counts beyond its block's sum is known now. It ends the
+ * block; an END follows. */
+OP(STRING_REP)
+{
+	if (unlikely(op->fn(v, op)))
+		goto trap;
+	if (unlikely(v->attn)) {
+		v->rip = v->cur->next;
+		goto out;
+	}
+	NEXT;
+}
+
 /* A system instruction: alone in its block. It sees what was counted so far, itself included, in
  * v->acc and v->left, and may change the mode. */
 OP(SYS)

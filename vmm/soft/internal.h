@@ -183,6 +183,7 @@ struct soft_code { /* a block being built */
 	uint32_t pfn2;
 	bool crosses; /* its only instruction reaches into the next page */
 	bool ended;   /* the last instruction ends the block */
+	bool full;    /* nothing more fits behind the last instruction */
 	bool solo;    /* ... and must be alone in it */
 	enum soft_fclass fclass;
 };
@@ -227,6 +228,13 @@ static inline int soft_ud(struct soft_vcpu *v)
 	return soft_fault(v, SOFT_UD, false, 0);
 }
 
+/* ---- alarm.c ---- */
+/* soft_alarm_limit - of @n instructions from the start of @b, as many as can be executed without
+ * passing one that makes an armed alarm due (none is yet). At least 1, or all of @b. */
+int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n);
+/* soft_alarm_decoded - @b was decoded; @alone: a system instruction. */
+void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone);
+
 /* ---- event.c ---- */
 enum soft_event_kind { SOFT_EVENT_FAULT, SOFT_EVENT_TRAP, SOFT_EVENT_EXT, SOFT_EVENT_SOFT };
 /* soft_deliver - deliver the fault in v->fault with v->rip as the return address; double and
@@ -241,7 +249,7 @@ void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl);
 static inline void soft_recheck(struct soft_vcpu *v)
 {
 	if (v->intr_pending || v->nmi_pending || (v->rflags & SOFT_TF))
-		v->attn = 1;
+		v->attn |= SOFT_ATTN_EVENT;
 }
 static inline void soft_taken(struct soft_vcpu *v)
 {

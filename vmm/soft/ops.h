@@ -59,7 +59,8 @@
 	X(IMUL_RRI64)                                                                              \
 	X(BSWAP32)                                                                                 \
 	X(BSWAP64)                                                                                 \
-	X(CDQ) X(CQO) X(CWDE) X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(SYS) X(STOP) X(END)
+	X(CDQ)                                                                                     \
+	X(CQO) X(CWDE) X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(STRING_REP) X(SYS) X(STOP) X(END)
 
 /* Conditions on a SUB-like state (a, b), then on a result in a. */
 #define OPS_CC10(X, n)                                                                             \

@@ -128,6 +128,20 @@ static int events(struct soft_vcpu *v)
 	return 0;
 }
 
+/* Whether events() would deliver something. */
+static bool deliverable(const struct soft_vcpu *v)
+{
+	if (v->sti_shadow)
+		return false;
+	return (v->nmi_pending && !v->nmi_masked) ||
+	       (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8);
+}
+
+static bool alarm_due(const struct soft_vcpu *v)
+{
+	return unlikely(v->tally->armed) && vpmu_soft_alarm_due(v->tally);
+}
+
 /* Index of the op that instruction @n of @b begins with. */
 static unsigned int op_of(const struct soft_block *b, int64_t n)
 {
@@ -179,6 +193,8 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 		return;
 	if (tf || shadow || v->single)
 		n = 1;
+	if (unlikely(v->tally->armed))
+		n = soft_alarm_limit(v, b, n);
 	v->sti_shadow = false;
 	v->left = v->left0 = n;
 	v->acc = 0;
@@ -224,6 +240,10 @@ static void run_loop(struct soft_vcpu *v)
 		}
 	}
 	for (;;) {
+		if (alarm_due(v)) {
+			run->exit = VMM_EXIT_ALARM;
+			return;
+		}
 		if (v->retired >= budget) {
 			run->exit = VMM_EXIT_BUDGET;
 			return;
@@ -237,8 +257,15 @@ static void run_loop(struct soft_vcpu *v)
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
+		if (unlikely(v->halted)) {
+			v->halted = false;
+			if (!deliverable(v)) {
+				run->exit = VMM_EXIT_HLT;
+				return;
+			}
+		}
 		soft_sync(v);
-		v->attn = 0;
+		v->attn = v->tally->armed ? SOFT_ATTN_ARMED : 0;
 		v->trap = SOFT_TRAP_NONE;
 		if (events(v))
 			return;
@@ -253,8 +280,14 @@ static void run_loop(struct soft_vcpu *v)
 			v->single = true;
 			break;
 		case SOFT_TRAP_EXIT:
+			if (run->exit == VMM_EXIT_HLT && alarm_due(v)) {
+				v->halted = true;
+				run->exit = VMM_EXIT_ALARM;
+			}
 			return;
 		case SOFT_TRAP_KICK:
+			if (alarm_due(v))
+				break; /* by elements done so far; the kick is not forgotten */
 			run->exit = VMM_EXIT_INTR;
 			atomic_store(&v->kicked, false);
 			return;

@@ -163,7 +163,7 @@ static int load_seg(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
 		return 1;
 	v->seg[SOFT_SS] = ss;
 	v->sti_shadow = true; /* no interrupt before the next instruction is done */
-	v->attn = 1;
+	v->attn |= SOFT_ATTN_EVENT;
 	return 0;
 }
 

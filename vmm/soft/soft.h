@@ -193,6 +193,11 @@ enum soft_fk {			/* times 4, plus log2 of the operand bytes */
 };
 #define SOFT_FK_OVER 0x100u /* in fl_kind: some flags were set afterwards */
 
+/* Why the dispatch loop shall be left. */
+#define SOFT_ATTN_EVENT 1u /* IF, TF or a shadow changed: something may be deliverable */
+#define SOFT_ATTN_ARMED 2u /* alarms are armed: behind system and repeated string instructions */
+#define SOFT_ATTN_DENSE 4u /* v->density grew: the chunk's limit is out of date */
+
 /* Why soft_exec() or a helper stopped. */
 enum soft_trap {
 	SOFT_TRAP_NONE = 0,
@@ -240,7 +245,7 @@ struct soft_vcpu {
 	uint64_t acc;	     /* packed events not folded yet */
 	uint64_t rip;
 	uint32_t trap; /* enum soft_trap */
-	uint32_t attn; /* leave the dispatch loop at the next block boundary */
+	uint32_t attn; /* SOFT_ATTN_*: leave the dispatch loop at the next block boundary */
 	uint8_t cpl;
 	bool single; /* executing one instruction; stores may hit decoded code */
 	bool sti_shadow;
@@ -249,9 +254,10 @@ struct soft_vcpu {
 
 	/* events */
 	struct vpmu_soft_tally *tally;
-	uint64_t retired;	       /* of this run() */
-	uint64_t cycles;	       /* of this vCPU, ever: its modelled clock */
-	uint64_t extra_cycles;	       /* since the last fold, beyond static costs */
+	uint64_t retired;      /* of this run() */
+	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
+	uint64_t extra_cycles; /* since the last fold, beyond static costs */
+	uint32_t density; /* most cycles per instruction of any decoded block, taken included */
 	int64_t adj_loads, adj_stores; /* likewise: accesses that did not happen (REP, RCX = 0) */
 
 	/* a fault to deliver */
@@ -294,7 +300,8 @@ struct soft_vcpu {
 		uint64_t rip, next;
 		uint8_t ev;
 		uint8_t size;
-	} pending; /* an exit the caller answers */
+	} pending;   /* an exit the caller answers */
+	bool halted; /* HLT retired, an alarm was due: the exit is still to come */
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;

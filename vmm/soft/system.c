@@ -79,7 +79,7 @@ int soft_sys_sti(struct soft_vcpu *v, const struct soft_op *op)
 		return soft_gp(v, 0);
 	if (!(v->rflags & SOFT_IF)) {
 		v->sti_shadow = true;
-		v->attn = 1; /* the run loop ends the shadow after one instruction */
+		v->attn |= SOFT_ATTN_EVENT; /* the run loop ends the shadow after one instruction */
 	}
 	v->rflags |= SOFT_IF;
 	return 0;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Alarms of the pCPU's PMU: how far execution may go without passing the instruction that makes
+ * one due.
+ *
+ * A chunk is limited so that no armed alarm can be passed inside it: by how many events its
+ * instructions can make at most. Close to an alarm the bound gives less than a block; then that
+ * block is looked at instruction by instruction, since what they count is known when they are
+ * decoded. Only three things are not: whether the branch at a block's end is taken, what a
+ * repeated string instruction adds (it ends its block), and in which mode what follows a system
+ * instruction counts. While an alarm is armed, the dispatch loop stops behind the latter two, so
+ * the alarms are looked at again right there.
+ */
+#include "vmm/soft/internal.h"
+
+/* Cycles of a system instruction, which may be the last of a chunk. */
+#define SYS_CYCLES (SOFT_COST_MAX + SOFT_TAKEN_CYCLES)
+
+static unsigned int ev_count(uint8_t ev, enum vpmu_soft_event event)
+{
+	switch (event) {
+	case VPMU_SOFT_INSTRUCTIONS:
+		return 1;
+	case VPMU_SOFT_CYCLES:
+	case VPMU_SOFT_REF_CYCLES:
+		return ev >> SOFT_EV_COST_SHIFT;
+	case VPMU_SOFT_LOADS:
+		return !!(ev & SOFT_EV_LOAD);
+	case VPMU_SOFT_STORES:
+		return !!(ev & SOFT_EV_STORE);
+	case VPMU_SOFT_BRANCHES:
+		return !!(ev & SOFT_EV_BRANCH);
+	default:
+		return 0; /* taken branches: known at the block's end */
+	}
+}
+
+/* The instructions of @b up to the one that makes the @left events full; all, if none does. */
+static int64_t walk(const struct soft_block *b, enum vpmu_soft_event event, uint64_t left)
+{
+	uint64_t sum = 0;
+	int64_t n = 0;
+
+	for (const struct soft_op *op = b->ops; op < b->ops + b->nr_ops && sum < left; op++)
+		if (op->len) {
+			sum += ev_count(op->ev, event);
+			n++;
+		}
+	return sum < left ? b->n : n;
+}
+
+int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n)
+{
+	const struct vpmu_soft_tally *t = v->tally;
+	unsigned int mode = v->cpl ? 1u << VPMU_SOFT_USR : 1u << VPMU_SOFT_OS;
+
+	for (uint32_t armed = t->armed; armed; armed &= armed - 1) {
+		const struct vpmu_soft_alarm *a = &t->alarm[__builtin_ctz(armed)];
+		uint64_t left, most;
+
+		if (!(a->modes & mode))
+			continue;
+		left = vpmu_soft_alarm_left(t, a);
+		most = left;
+		if (a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES)
+			most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
+		if (most < (uint64_t)b->n)
+			most = (uint64_t)walk(b, a->event, left);
+		if (most < (uint64_t)n)
+			n = (int64_t)most;
+	}
+	return n;
+}
+
+void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone)
+{
+	uint32_t cycles = (b->sum >> SOFT_LANE_CYCLES & 0xffff) + SOFT_TAKEN_CYCLES, most;
+
+	most = (cycles + (uint32_t)b->n - 1) / (uint32_t)b->n;
+	if (alone || most <= v->density)
+		return;
+	v->density = most;
+	v->attn |= SOFT_ATTN_DENSE;
+}
