@@ -465,3 +465,17 @@ void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t sublea
 	if (g->ops)
 		g->ops->cpuid(g, leaf, subleaf, regs);
 }
+
+/* No model raises PMIs yet: what fired is forgotten. */
+bool vpmu_guest_service(struct vpmu_guest *g)
+{
+	g->overflowed = 0;
+	g->pmi = false;
+	return false;
+}
+
+bool vpmu_guest_is_intel(const struct vpmu_guest *g)
+{
+	return g->cfg.model == VPMU_GUEST_INTEL_V2 || g->cfg.model == VPMU_GUEST_INTEL_V3 ||
+	       g->cfg.model == VPMU_GUEST_INTEL_V4 || g->cfg.model == VPMU_GUEST_INTEL_V5;
+}
