@@ -275,3 +275,35 @@ Test(soft_alarm, other_mode)
 	cr_assert_eq(b.run.retired, 0);
 	bed_stop(&b);
 }
+
+BED_GUEST(g_dense, "mov $40,%ecx\n mov $3,%ebx\n 1: dec %ecx\n jnz 1b\n xor %edx,%edx\n"
+		   ".rept 25\n div %ebx\n .endr\n mov $40,%ecx\n 2: dec %ecx\n jnz 2b\n"
+		   ".rept 25\n lock xadd %rax,(%rdi)\n .endr\n hlt");
+
+/* Code of more cycles per instruction than any before is met in the middle of a chunk. */
+Test(soft_alarm, denser_code_on_the_way)
+{
+	static uint64_t sum[400], rip[400];
+	size_t n = 0;
+	struct bed b;
+
+	BED_START(&b, g_dense, false);
+	while (bed_run(&b, 1) == VMM_EXIT_BUDGET && n < 399) {
+		sum[++n] = bed_total(&b.t, VPMU_SOFT_CYCLES);
+		rip[n] = b.r.rip;
+	}
+	bed_stop(&b);
+	for (uint64_t left = 1; left <= sum[n]; left++) {
+		size_t want = 1;
+
+		while (sum[want] < left)
+			want++;
+		BED_START(&b, g_dense, false);
+		arm(&b.t, 0, VPMU_SOFT_CYCLES, 1, left);
+		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
+		cr_assert_eq(b.run.retired, want, "distance %lu: %lu instead of %zu", left,
+			     b.run.retired, want);
+		cr_assert_eq(b.r.rip, rip[want]);
+		bed_stop(&b);
+	}
+}

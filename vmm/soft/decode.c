@@ -114,6 +114,7 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 			c->bytes = at;
 			c->sum = sum;
 			c->next = next;
+			c->solo = false;
 			soft_emit_end(c);
 			break;
 		}
