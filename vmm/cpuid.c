@@ -13,6 +13,7 @@
 #define F_MSR  (1u << 5)
 #define F_PAE  (1u << 6)
 #define F_CX8  (1u << 8)
+#define F_APIC (1u << 9)
 #define F_PGE  (1u << 13)
 #define F_CMOV (1u << 15)
 /* 80000001H EDX only */
@@ -20,6 +21,7 @@
 #define F_NX	  (1u << 20)
 #define F_LM	  (1u << 29)
 /* 1H ECX */
+#define F_X2APIC     (1u << 21)
 #define F_POPCNT     (1u << 23)
 #define F_HYPERVISOR (1u << 31)
 /* 80000001H ECX */
@@ -112,7 +114,9 @@ static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcp
 	case 0x80000008:
 		regs[0] = ADDRESS_BITS;
 		return true;
+	case 0x7:
 	case 0xa:
+	case 0x1c:
 	case 0x80000022:
 		return true; /* the PMU's */
 	default:
@@ -127,12 +131,24 @@ static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcp
 	return true;
 }
 
-size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, struct kvm_cpuid_entry2 *e)
+size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
+		 struct kvm_cpuid_entry2 *e)
 {
 	static const uint32_t leaves[] = {
-		0,	    1,		0xa,	    VPMU_PV_CPUID_BASE, VPMU_PV_CPUID_BASE + 1,
-		0x80000000, 0x80000001, 0x80000002, 0x80000003,		0x80000004,
-		0x80000008, 0x80000022,
+		0,
+		1,
+		7,
+		0xa,
+		0x1c,
+		VPMU_PV_CPUID_BASE,
+		VPMU_PV_CPUID_BASE + 1,
+		0x80000000,
+		0x80000001,
+		0x80000002,
+		0x80000003,
+		0x80000004,
+		0x80000008,
+		0x80000022,
 	};
 	const struct identity *id = identity_of(guest->cfg.model);
 	size_t n = 0;
@@ -143,9 +159,17 @@ size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, struct kvm_c
 
 		if (!base_leaf(id, leaves[i], vcpu, regs))
 			continue;
+		if (lapic && leaves[i] == 1) {
+			regs[2] |= F_X2APIC;
+			regs[3] |= F_APIC;
+		}
+		if (lapic && leaves[i] == 0x80000001 && id->vendor[0] == 'A')
+			regs[3] |= F_APIC;
 		vpmu_guest_cpuid(guest, leaves[i], 0, regs);
 		e[n++] = (struct kvm_cpuid_entry2){
 			.function = leaves[i],
+			/* Of 7H there is sub-leaf 0 only. */
+			.flags = leaves[i] == 7 ? KVM_CPUID_FLAG_SIGNIFCANT_INDEX : 0,
 			.eax = regs[0],
 			.ebx = regs[1],
 			.ecx = regs[2],

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The CPU a VM sees: one small, deterministic CPUID table for both engines, the same on every
- * host. It offers what the soft machine executes - 64-bit mode and general registers, no FPU, SSE
- * or APIC - and the PMU of the VM's register model.
+ * host. It offers what the soft machine executes - 64-bit mode and general registers, no FPU or
+ * SSE; the local APIC where that is ours - and the PMU of the VM's register model.
  */
 #ifndef VMM_CPUID_H
 #define VMM_CPUID_H
@@ -17,9 +17,10 @@
 
 /*
  * vmm_cpuid - fill e[] (VMM_CPUID_MAX entries) with the leaves vCPU @vcpu sees and return how
- * many. @guest: its register model, initialised. Leaves that are not in the table
- * read as 0. Pure.
+ * many. @guest: its register model, initialised. @lapic: there is a local APIC with x2APIC mode.
+ * Leaves that are not in the table read as 0. Pure.
  */
-size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, struct kvm_cpuid_entry2 *e);
+size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
+		 struct kvm_cpuid_entry2 *e);
 
 #endif

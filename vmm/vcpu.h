@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "vmm/engine.h"
+#include "vmm/lapic.h"
 #include "vmm/serial.h"
 
 struct vm;
@@ -39,6 +40,7 @@ struct vcpu {
 	struct vpmu_guest *guest;
 	struct vmm_run run;
 	struct serial serial;
+	struct lapic lapic; /* vcpu_has_lapic */
 
 	/* Outcome: written by the thread that runs it, before it says so (vm_vcpu_ended). */
 	enum vcpu_state state;
@@ -64,6 +66,16 @@ struct vcpu {
 /* A slice ends early after so many exits, so that a guest that does nothing but exit does not
  * hold its pCPU longer than others. */
 #define VCPU_SLICE_EXITS_MAX 1000
+
+/* vcpu_has_lapic - the local APIC is ours; else it is the engine's (KVM), and PMIs do not reach
+ * the guest. */
+static inline bool vcpu_has_lapic(const struct vmm_engine_ops *ops)
+{
+	return ops->cancel_interrupt != NULL;
+}
+
+/* vcpu_where - for vpmu_context.where of a vCPU's ctx. -errno of the engine. */
+int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out);
 
 /* Where a vCPU runs. */
 struct vcpu_env {

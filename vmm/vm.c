@@ -10,6 +10,11 @@
 #include "vmm/cpuid.h"
 #include "vmm/vm.h"
 
+/* IA32_APIC_BASE */
+#define APIC_BASE_BSP  (1u << 8)
+#define APIC_BASE_EXTD (1u << 10)
+#define APIC_BASE_EN   (1u << 11)
+
 /* ---- creation ---- */
 
 static int map_ram(struct vm *vm, uint64_t bytes, char *err, size_t errlen)
@@ -46,7 +51,7 @@ static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_
 	int ret;
 
 	/* CPUID first: KVM accepts control register bits by what it says. */
-	n = vmm_cpuid(v->guest, v->id, cpuid);
+	n = vmm_cpuid(v->guest, v->id, vcpu_has_lapic(ops), cpuid);
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
@@ -56,6 +61,10 @@ static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_
 	if (ret)
 		return engine_failed(v->vm, ret, "reading registers", err, errlen);
 	loader_sregs(&sregs);
+	if (vcpu_has_lapic(ops))
+		/* x2APIC mode from the start; vCPU 0 is the boot processor (SDM vol. 3, 11.4.4). */
+		sregs.apic_base =
+			0xfee00000 | APIC_BASE_EN | APIC_BASE_EXTD | (v->id ? 0 : APIC_BASE_BSP);
 	loader_regs(entry, v->id, &regs);
 	ret = ops->set_sregs(v->ev, &sregs);
 	if (!ret)
@@ -86,6 +95,8 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 	ret = vpmu_context_init(&v->ctx, o->vcpu_accounts[id], o->account);
 	if (ret)
 		return engine_failed(vm, ret, "accounts", err, errlen);
+	v->ctx.where = vcpu_where;
+	lapic_init(&v->lapic, id);
 	ret = vm->sched->ops->vcpu_init(vm->sched, v, &pmu, err, errlen);
 	if (ret)
 		return ret;
