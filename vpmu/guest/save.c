@@ -1,14 +1,442 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The PMU of a vCPU as bytes: docs/snapshot.md has the format.
+ *
+ * Whoever wrote the bytes is not believed. They are read into a struct saved; its registers are
+ * then written to a scratch guest of the same configuration by the model's own write functions, so
+ * that what a guest may not write a snapshot may not hold either, with one set of rules for both;
+ * and what hardware alone writes - counts, times, overflow bits, branch records - is checked here.
+ * Only then anything of the guest changes.
+ */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
+#include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
+
+#define SECTION_TAG	0x47554d50u /* "PMUG" */
+#define SECTION_VERSION 1
+
+struct saved_ctr {
+	uint64_t evtsel, value, enabled_ns, running_ns;
+	uint8_t quality;
+	bool lost;
+};
+
+struct saved {
+	uint8_t model, gp, fixed, lbr_max;
+	bool rdpmc, no_lbr;
+	struct saved_ctr ctr[VPMU_GUEST_MAX_CTRS];
+	uint64_t fixed_ctrl, global_ctrl, global_status, debugctl;
+	uint32_t overflowed;
+	bool pmi;
+	uint64_t denied, denied_last;
+	uint8_t lbr_depth;
+	uint64_t lbr_ctl, lbr_enable;
+	bool has_records;
+	struct vpmu_lbr_regs lbr; /* newest record at e[count - 1] */
+};
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+static void put_records(struct vpmu_blob *b, const struct vpmu_lbr_regs *r)
+{
+	uint8_t n = r->count < r->depth ? r->count : r->depth;
+
+	vpmu_blob_u32(b, r->ctl);
+	vpmu_blob_u8(b, r->depth);
+	vpmu_blob_u8(b, n);
+	vpmu_blob_u64(b, r->cycles);
+	vpmu_blob_u64(b, r->total);
+	for (unsigned int i = n; i-- > 0;) {
+		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, i);
+
+		vpmu_blob_u64(b, e->from);
+		vpmu_blob_u64(b, e->to);
+		vpmu_blob_u64(b, e->info);
+	}
+}
 
 int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b)
 {
-	return -EOPNOTSUPP;
+	struct vpmu_lbr_regs lbr;
+	size_t section;
+	unsigned int i;
+	int ret = -ENOENT;
+
+	if (g->pcpu)
+		return -EBUSY; /* its counts are not in the registers */
+	if (g->lbr_max)
+		ret = vpmu_lbr_guest_get(g->ctx, NULL, &lbr);
+	if (ret && ret != -ENOENT)
+		return ret;
+	section = vpmu_blob_begin(b, SECTION_TAG, SECTION_VERSION);
+	vpmu_blob_u8(b, (uint8_t)g->cfg.model);
+	vpmu_blob_u8(b, (uint8_t)g->cfg.gp);
+	vpmu_blob_u8(b, (uint8_t)g->cfg.fixed);
+	vpmu_blob_u8(b, (uint8_t)g->lbr_max);
+	vpmu_blob_u8(b, g->cfg.rdpmc);
+	vpmu_blob_u8(b, g->cfg.no_lbr);
+	guest_for_each_ctr(i, g->ctrs)
+	{
+		const struct vpmu_guest_ctr *c = &g->ctr[i];
+
+		if (i < FIXED0)
+			vpmu_blob_u64(b, c->evtsel);
+		vpmu_blob_u64(b, c->value);
+		vpmu_blob_u64(b, c->enabled_ns);
+		vpmu_blob_u64(b, c->running_ns);
+		vpmu_blob_u8(b, c->quality);
+		vpmu_blob_u8(b, c->lost);
+	}
+	vpmu_blob_u64(b, g->fixed_ctrl);
+	vpmu_blob_u64(b, g->global_ctrl);
+	vpmu_blob_u64(b, g->global_status);
+	vpmu_blob_u64(b, g->debugctl);
+	vpmu_blob_u32(b, g->overflowed);
+	vpmu_blob_u8(b, g->pmi);
+	vpmu_blob_u64(b, g->denied);
+	vpmu_blob_u64(b, g->denied_last);
+	vpmu_blob_u8(b, (uint8_t)g->lbr_depth);
+	vpmu_blob_u64(b, g->lbr_ctl);
+	vpmu_blob_u64(b, g->lbr_enable);
+	vpmu_blob_u8(b, !ret);
+	if (!ret)
+		put_records(b, &lbr);
+	vpmu_blob_end(b, section);
+	return b->failed ? -ENOMEM : 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct error {
+	char *text;
+	size_t len;
+};
+
+static int bad(const struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int bad(const struct error *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (e->len)
+		vsnprintf(e->text, e->len, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int differs(const struct error *e, const char *what, uint64_t got, uint64_t want)
+{
+	if (got == want)
+		return 0;
+	return bad(e, "PMU: %s is %" PRIu64 ", but %" PRIu64 " in this VM's configuration", what,
+		   got, want);
+}
+
+static void get_records(struct vpmu_blob_reader *r, struct vpmu_lbr_regs *lbr)
+{
+	*lbr = (struct vpmu_lbr_regs){0};
+	lbr->ctl = vpmu_blob_get_u32(r);
+	lbr->depth = vpmu_blob_get_u8(r);
+	lbr->count = vpmu_blob_get_u8(r);
+	lbr->cycles = vpmu_blob_get_u64(r);
+	lbr->total = vpmu_blob_get_u64(r);
+	if (lbr->count > VPMU_LBR_DEPTH_MAX) {
+		r->failed = true;
+		return;
+	}
+	lbr->head = lbr->count ? lbr->count - 1 : 0;
+	for (unsigned int i = 0; i < lbr->count; i++) {
+		lbr->e[i].from = vpmu_blob_get_u64(r);
+		lbr->e[i].to = vpmu_blob_get_u64(r);
+		lbr->e[i].info = vpmu_blob_get_u64(r);
+	}
+}
+
+/* The section as it is, its configuration that of @g: how much there is to read depends on it. */
+static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct saved *s,
+		  const struct error *e)
+{
+	struct vpmu_blob_reader r;
+	uint16_t version;
+	unsigned int i;
+	int ret;
+
+	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, &r))
+		return bad(e, "PMU: section is missing or cut off");
+	if (version != SECTION_VERSION)
+		return bad(e, "PMU: section of version %u, accepted: %u", version, SECTION_VERSION);
+	*s = (struct saved){0};
+	s->model = vpmu_blob_get_u8(&r);
+	s->gp = vpmu_blob_get_u8(&r);
+	s->fixed = vpmu_blob_get_u8(&r);
+	s->lbr_max = vpmu_blob_get_u8(&r);
+	s->rdpmc = vpmu_blob_get_bool(&r);
+	s->no_lbr = vpmu_blob_get_bool(&r);
+	ret = differs(e, "model", s->model, g->cfg.model);
+	if (!ret)
+		ret = differs(e, "gp", s->gp, g->cfg.gp);
+	if (!ret)
+		ret = differs(e, "fixed", s->fixed, g->cfg.fixed);
+	if (!ret)
+		ret = differs(e, "depth of branch records", s->lbr_max, g->lbr_max);
+	if (!ret)
+		ret = differs(e, "rdpmc", s->rdpmc, g->cfg.rdpmc);
+	if (!ret)
+		ret = differs(e, "no_lbr", s->no_lbr, g->cfg.no_lbr);
+	if (ret)
+		return ret;
+	guest_for_each_ctr(i, g->ctrs)
+	{
+		struct saved_ctr *c = &s->ctr[i];
+
+		if (i < FIXED0)
+			c->evtsel = vpmu_blob_get_u64(&r);
+		c->value = vpmu_blob_get_u64(&r);
+		c->enabled_ns = vpmu_blob_get_u64(&r);
+		c->running_ns = vpmu_blob_get_u64(&r);
+		c->quality = vpmu_blob_get_u8(&r);
+		c->lost = vpmu_blob_get_bool(&r);
+	}
+	s->fixed_ctrl = vpmu_blob_get_u64(&r);
+	s->global_ctrl = vpmu_blob_get_u64(&r);
+	s->global_status = vpmu_blob_get_u64(&r);
+	s->debugctl = vpmu_blob_get_u64(&r);
+	s->overflowed = vpmu_blob_get_u32(&r);
+	s->pmi = vpmu_blob_get_bool(&r);
+	s->denied = vpmu_blob_get_u64(&r);
+	s->denied_last = vpmu_blob_get_u64(&r);
+	s->lbr_depth = vpmu_blob_get_u8(&r);
+	s->lbr_ctl = vpmu_blob_get_u64(&r);
+	s->lbr_enable = vpmu_blob_get_u64(&r);
+	s->has_records = vpmu_blob_get_bool(&r);
+	if (s->has_records)
+		get_records(&r, &s->lbr);
+	if (!vpmu_blob_done(&r))
+		return bad(e, "PMU: section is of another length than its contents, or a flag is "
+			      "neither 0 nor 1");
+	return 0;
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+/*
+ * Write @val to @msr of the scratch guest unless @field, where the model keeps it, holds it after a
+ * reset already (a model need not have the register then).
+ */
+static int replay(struct vpmu_guest *scratch, const struct error *e, const char *what, uint32_t msr,
+		  uint64_t val, const uint64_t *field)
+{
+	if (*field == val)
+		return 0;
+	if (vpmu_guest_wrmsr(scratch, msr, val) || *field != val)
+		return bad(e, "PMU: %s is 0x%" PRIx64 ", which a guest of model %s cannot write",
+			   what, val, vpmu_guest_model_name(scratch->cfg.model));
+	return 0;
+}
+
+static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned int i,
+		     const struct saved_ctr *c)
+{
+	bool intel = vpmu_guest_is_intel(scratch);
+	uint32_t sel = i < 4 ? 0xc0010000 + i : 0xc0010200 + 2 * i;
+	char what[32];
+
+	snprintf(what, sizeof(what), "event select %u", i);
+	if (c->value & ~scratch->width_mask)
+		return bad(e, "PMU: counter %u is 0x%" PRIx64 ", wider than %u bits", i, c->value,
+			   scratch->ops->width);
+	if (c->running_ns > c->enabled_ns)
+		return bad(e, "PMU: counter %u ran for longer than it was enabled", i);
+	if (c->quality > VPMU_Q_TSC && c->quality != VPMU_PV_UNSUPPORTED)
+		return bad(e, "PMU: counter %u has quality %u, accepted: 0 to %u, %u", i,
+			   c->quality, VPMU_Q_TSC, VPMU_PV_UNSUPPORTED);
+	if (i >= FIXED0)
+		return 0;
+	return replay(scratch, e, what, intel ? 0x186 + i : sel, c->evtsel,
+		      &scratch->ctr[i].evtsel);
+}
+
+/* Overflow bits are the hardware's in every model; the others need a register that sets them. */
+static int check_status(struct vpmu_guest *scratch, const struct error *e, uint64_t status)
+{
+	uint64_t rest = status & ~guest_global_mask(scratch);
+
+	if (!scratch->ops && status)
+		return bad(e, "PMU: status is 0x%" PRIx64 " without a PMU", status);
+	return replay(scratch, e, "status", vpmu_guest_is_intel(scratch) ? 0x391 : 0xc0000303, rest,
+		      &scratch->global_status);
+}
+
+static bool canonical(uint64_t a)
+{
+	return a >> 47 == 0 || a >> 47 == 0x1ffff;
+}
+
+static int check_records(const struct vpmu_guest *scratch, const struct error *e,
+			 const struct saved *s)
+{
+	const struct vpmu_lbr_regs *r = &s->lbr;
+
+	if (!s->has_records)
+		return 0;
+	if (!s->lbr_max)
+		return bad(e, "PMU: branch records, which this VM's configuration has not");
+	if (r->depth != s->lbr_depth || r->depth % 8 || !r->depth || r->depth > s->lbr_max)
+		return bad(e, "PMU: branch records %u deep, register says %u, at most %u", r->depth,
+			   s->lbr_depth, s->lbr_max);
+	if (r->count > r->depth || r->count > r->total)
+		return bad(e, "PMU: %u branch records of %" PRIu64 " made, %u deep", r->count,
+			   r->total, r->depth);
+	if (!vpmu_lbr_ctl_ok(r->ctl))
+		return bad(e, "PMU: branch record control is 0x%x", r->ctl);
+	for (unsigned int i = 0; i < r->count; i++) {
+		const struct vpmu_lbr_entry *x = &r->e[i];
+
+		if (!canonical(x->from) || !canonical(x->to))
+			return bad(e,
+				   "PMU: branch record %u from 0x%" PRIx64 " to 0x%" PRIx64
+				   ": not canonical",
+				   i, x->from, x->to);
+	}
+	return 0;
+}
+
+static int check_lbr(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
+{
+	bool intel = vpmu_guest_is_intel(scratch);
+	uint64_t depth = scratch->lbr_depth;
+	int ret = 0;
+
+	if (s->lbr_depth != depth && (!intel || vpmu_guest_wrmsr(scratch, 0x14cf, s->lbr_depth) ||
+				      scratch->lbr_depth != s->lbr_depth))
+		return bad(e, "PMU: branch record depth %u, which a guest of model %s cannot write",
+			   s->lbr_depth, vpmu_guest_model_name(scratch->cfg.model));
+	ret = replay(scratch, e, "branch record control", intel ? 0x14ce : 0xc000010e, s->lbr_ctl,
+		     &scratch->lbr_ctl);
+	if (!ret)
+		ret = replay(scratch, e, "DBG_EXTN_CFG", 0xc000010f, s->lbr_enable,
+			     &scratch->lbr_enable);
+	return ret ? ret : check_records(scratch, e, s);
+}
+
+/* -EINVAL when a guest could not have come to *s. Leaves in @scratch what the registers select. */
+static int check(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
+{
+	bool intel = vpmu_guest_is_intel(scratch);
+	unsigned int i;
+	int ret = 0;
+
+	guest_for_each_ctr(i, scratch->ctrs)
+	{
+		ret = check_ctr(scratch, e, i, &s->ctr[i]);
+		if (ret)
+			return ret;
+	}
+	ret = replay(scratch, e, "IA32_FIXED_CTR_CTRL", 0x38d, s->fixed_ctrl, &scratch->fixed_ctrl);
+	if (!ret)
+		ret = replay(scratch, e, "global control", intel ? 0x38f : 0xc0000301,
+			     s->global_ctrl, &scratch->global_ctrl);
+	if (!ret)
+		ret = replay(scratch, e, "DEBUGCTL", 0x1d9, s->debugctl, &scratch->debugctl);
+	if (!ret)
+		ret = check_status(scratch, e, s->global_status);
+	if (!ret)
+		ret = check_lbr(scratch, e, s);
+	if (ret)
+		return ret;
+	if (s->overflowed & ~scratch->ctrs)
+		return bad(e, "PMU: overflow of a counter that is not there (0x%x)", s->overflowed);
+	if (s->pmi && !scratch->ops)
+		return bad(e, "PMU: an interrupt waits without a PMU");
+	return 0;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static void apply(struct vpmu_guest *g, const struct vpmu_guest *scratch, const struct saved *s)
+{
+	unsigned int i;
+
+	guest_for_each_ctr(i, g->ctrs)
+	{
+		struct vpmu_guest_ctr *c = &g->ctr[i];
+		const struct saved_ctr *from = &s->ctr[i];
+
+		c->evtsel = from->evtsel;
+		c->sel = scratch->ctr[i].sel;
+		c->value = from->value;
+		c->enabled_ns = from->enabled_ns;
+		c->running_ns = from->running_ns;
+		c->quality = from->quality;
+		c->lost = from->lost;
+	}
+	g->fixed_ctrl = s->fixed_ctrl;
+	g->global_ctrl = s->global_ctrl;
+	g->global_status = s->global_status;
+	g->debugctl = s->debugctl;
+	g->overflowed = s->overflowed;
+	g->pmi = s->pmi;
+	g->denied = s->denied;
+	g->denied_last = s->denied_last;
+	g->lbr_depth = s->lbr_depth;
+	g->lbr_ctl = s->lbr_ctl;
+	g->lbr_enable = s->lbr_enable;
+}
+
+static int apply_records(struct vpmu_guest *g, const struct saved *s, const struct error *e)
+{
+	int ret;
+
+	if (!s->has_records) {
+		if (g->lbr_max)
+			vpmu_lbr_guest_close(g->ctx, NULL);
+		return 0;
+	}
+	ret = vpmu_lbr_guest_open(g->ctx, NULL, s->lbr.depth);
+	if (!ret)
+		ret = vpmu_lbr_guest_set(g->ctx, NULL, &s->lbr);
+	if (ret) {
+		vpmu_lbr_guest_close(g->ctx, NULL);
+		bad(e, "PMU: no memory for branch records");
+	}
+	return ret;
 }
 
 int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen)
 {
-	return -EOPNOTSUPP;
+	const struct error e = {err, errlen};
+	struct vpmu_context nowhere = {0};
+	struct vpmu_guest scratch;
+	struct saved s;
+	int ret;
+
+	if (g->pcpu) {
+		bad(&e, "PMU: placed on a pCPU");
+		return -EBUSY;
+	}
+	ret = decode(g, b, &s, &e);
+	if (ret)
+		return ret;
+	/* A context of its own: what the scratch guest records is nobody's. */
+	if (g->ctx) {
+		nowhere.own = g->ctx->own;
+		nowhere.group = g->ctx->group;
+	}
+	ret = vpmu_guest_init(&scratch, &g->cfg, g->ctx ? &nowhere : NULL, g->pmu);
+	if (ret)
+		return bad(&e, "PMU: configuration");
+	ret = check(&scratch, &e, &s);
+	if (!ret)
+		ret = apply_records(g, &s, &e);
+	if (!ret)
+		apply(g, &scratch, &s);
+	vpmu_guest_fini(&scratch);
+	if (scratch.lbr_max)
+		vpmu_lbr_guest_close(&nowhere, NULL);
+	return ret;
 }
