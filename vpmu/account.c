@@ -298,8 +298,8 @@ int vpmu_account_del(struct vpmu_account *a)
 	int ret = -EBUSY;
 
 	pthread_mutex_lock(&host->ctl_lock);
-	if (!a->parent || a == host->other || a->nr_children || load_acquire(&a->nr_consumers) ||
-	    load_acquire(&a->nr_contexts))
+	if (!a->parent || a == host->other || a->nr_children || a->lbr_users ||
+	    load_acquire(&a->nr_consumers) || load_acquire(&a->nr_contexts))
 		goto out;
 	ret = -ENOMEM;
 	next = view_next(a->parent);

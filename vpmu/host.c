@@ -14,6 +14,7 @@ struct vpmu_host *vpmu_host_create(void)
 	pthread_mutex_init(&host->ctl_lock, NULL);
 	pthread_mutex_init(&host->tree_lock, NULL);
 	pthread_mutex_init(&host->slots_lock, NULL);
+	taskdata_pool_init(&host->lbr_pool);
 	CDS_INIT_LIST_HEAD(&host->pcpus);
 	host->tree_gen = 1;
 	host->pool = pool_create();
@@ -21,6 +22,7 @@ struct vpmu_host *vpmu_host_create(void)
 	if (!host->pool || !host->root || vpmu_account_create(host->root, NULL, &host->other)) {
 		free(host->root);
 		pool_put(host->pool);
+		taskdata_pool_fini(&host->lbr_pool);
 		free(host);
 		return NULL;
 	}
@@ -36,9 +38,11 @@ void vpmu_host_destroy(struct vpmu_host *host)
 	cds_list_for_each_entry_safe (p, tmp, &host->pcpus, node)
 		vpmu_pcpu_destroy(p);
 	pool_put(host->pool);
-	/* Each barrier lets one step of the removal chains through: unlink, then free. */
+	/* Each barrier lets one step of the removal chains through: unlink, then free; and those
+	 * that wait in the pool of task data, then those retired meanwhile. */
 	urcu_memb_barrier();
 	urcu_memb_barrier();
+	taskdata_pool_fini(&host->lbr_pool);
 	account_free_tree(host->root);
 	pthread_mutex_destroy(&host->ctl_lock);
 	pthread_mutex_destroy(&host->tree_lock);
@@ -106,6 +110,7 @@ int vpmu_pcpu_create(struct vpmu_host *host, struct vpmu_hostpmu *pmu, unsigned 
 	p->cell = p->host_ctx.own_cell;
 	p->time_snap = pmu->ops->now(pmu);
 	pthread_mutex_lock(&host->ctl_lock);
+	sampler_pcpu_init(p);
 	pcpu_refresh(p);
 	cds_list_add_tail(&p->node, &host->pcpus);
 	pthread_mutex_unlock(&host->ctl_lock);
@@ -148,7 +153,7 @@ int vpmu_pcpu_destroy(struct vpmu_pcpu *p)
 	}
 	pthread_mutex_unlock(&host->tree_lock);
 	cds_list_del(&p->node);
-	vpmu_context_fini(&p->host_ctx);
+	context_fini_locked(&p->host_ctx);
 	pool_put(p->pool);
 	p->pool = NULL;
 	urcu_memb_call_rcu(&p->rcu, pcpu_free);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "vpmu/rcu.h"
+#include "vpmu/taskdata.h"
 #include "vpmu/vpmu.h"
 
 #define VPMU_BIT(s)	    (1ULL << (s))
@@ -80,6 +81,7 @@ struct vpmu_account {
 	unsigned int mem_refs;	   /* atomic: itself, and every child or cell still linked */
 	uint32_t refs_local[VPMU_MAX_SLOTS];
 	uint32_t refs_ctl[VPMU_MAX_SLOTS];
+	uint32_t samplers;	/* of this account: bit per host->sampler[]; under ctl_lock */
 	unsigned int lbr_users; /* vpmu_lbr_attach, and */
 	uint32_t lbr_ctl;	/* with what: under ctl_lock */
 };
@@ -107,14 +109,13 @@ struct vpmu_host {
 	struct vpmu_account *root, *other;
 	struct vpmu_pool *pool; /* bindings of control calls */
 
-	/* taskdata.c */
+	/* branch records: lbr.c, lbr_attach.c, taskdata.c */
 	struct vpmu_context *contexts; /* all, under ctl_lock */
-	struct vpmu_lbr_pool *lbr_pool;
+	struct vpmu_lbr_pool lbr_pool;
 	unsigned int lbr_faults; /* VPMU_LBR_FAULT_*: what tests break to see that they can fail */
 
 	/* sampler.c */
-	struct vpmu_sampler *samplers; /* RCU list; changed under ctl_lock */
-	unsigned int nr_samplers;
+	struct vpmu_sampler *sampler[VPMU_SAMPLERS_MAX]; /* changed under ctl_lock */
 };
 
 #define VPMU_LBR_FAULT_NO_RESTORE 1u /* a task starts with empty records at each switch */
@@ -130,6 +131,8 @@ struct vpmu_pcpu {
 	uint64_t active; /* slots that have a counter */
 	uint64_t bound;	 /* slots whose key this pCPU knows */
 	uint64_t unsup;	 /* of those: keys this PMU cannot count */
+	uint64_t watch;	 /* slots whose counts the running context's distances are taken from */
+	uint32_t samplers; /* in reach of the running account */
 	uint64_t slots_gen;
 	uint64_t time_snap;
 	uint64_t sync_req, sync_ack;			 /* under lock but for the owner's poll */
@@ -152,8 +155,14 @@ struct vpmu_pcpu {
 	uint64_t retired[VPMU_MAX_SLOTS]; /* under tree_lock */
 	__u64 unclaimed[VPMU_MAX_SLOTS];  /* counted while nobody who ran asked for it */
 
-	/* taskdata.c: owner only */
-	struct vpmu_taskdata *lbr_data; /* whose records the CPU makes now; NULL: nobody's */
+	/* alarm.c */
+	uint64_t armed;			  /* slots whose counter has an alarm; some of watch */
+	uint64_t arm_left[VPMU_MAX_SLOTS]; /* armed: events until it goes off */
+	uint64_t sampler_left[VPMU_SAMPLERS_MAX];
+
+	/* lbr.c: owner only */
+	struct vpmu_taskdata *lbr_data; /* of ctx: what the CPU records into; NULL: it does not.
+					 * Not to be followed unless ctx still publishes it */
 	uint64_t lbr_owner; /* id of the data whose records the CPU holds; 0: all zero */
 
 	bool online; /* under lock to change */
@@ -200,17 +209,38 @@ struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu); 
 int account_fold_cell(struct vpmu_cell *cell); /* under ctl_lock; nobody charges it any more */
 void account_free_tree(struct vpmu_account *a);
 
-/* taskdata.c: the branch records' part of a switch, of a safe point and of a context's life */
-void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next);
-void lbr_flush(struct vpmu_pcpu *p); /* the running task's data are as new as its records */
+/* lbr.c: the branch records' part of a switch and of a safe point. Owner. */
+void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next); /* before p->ctx is @next */
+void lbr_flush(struct vpmu_pcpu *p); /* p->ctx's data are as new as its records, changes taken up */
 static inline bool lbr_concerns(const struct vpmu_pcpu *p, const struct vpmu_context *next)
 {
 	return p->lbr_data || load_relaxed(&next->lbr.data[VPMU_LBR_GUEST]) ||
 	       load_relaxed(&next->lbr.data[VPMU_LBR_HOST]);
 }
-int lbr_context_init(struct vpmu_context *ctx); /* under ctl_lock: inheritance */
+
+/* lbr_attach.c: of a context's life. Under ctl_lock. */
+int lbr_context_init(struct vpmu_context *ctx); /* inheritance. -ENOMEM */
 void lbr_context_fini(struct vpmu_context *ctx);
-void lbr_host_fini(struct vpmu_host *host);
+
+/* context.c: vpmu_context_fini under ctl_lock */
+void context_fini_locked(struct vpmu_context *ctx);
+
+/*
+ * alarm.c: distances. Every charge of a slot in p->watch takes what was counted off the distances
+ * of the running context's alarms and of p->samplers, and calls whoever has used his up.
+ */
+uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots); /* returns those to arm again */
+void watch_rearm(struct vpmu_pcpu *p, uint64_t slots);	    /* the running context goes on */
+void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next); /* @next goes on */
+void watch_update(struct vpmu_context *ctx); /* ctx->watch, after a change of what is on it */
+
+/* sampler.c */
+void sampler_pcpu_init(struct vpmu_pcpu *p); /* under ctl_lock: periods begin on a new pCPU */
+uint64_t sampler_slots(const struct vpmu_host *host, uint32_t samplers);
+/* What was counted, by slot, of @slots: take it off the distances of p->samplers. */
+void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted);
+/* The distances of p->samplers on @slots go into @least, by slot, where smaller. */
+void sampler_least(const struct vpmu_pcpu *p, uint64_t slots, uint64_t *least);
 
 /* pcpu.c */
 void pcpu_refresh(struct vpmu_pcpu *p);		       /* charge all, take up changed keys */

@@ -12,7 +12,7 @@
  * The data of a task are one RCU pointer to {refcount, sequence, pool, regs}: published when the
  * first user comes, handed to call_rcu when the last one goes. The switch path saves and restores
  * under rcu_read_lock; readers copy under rcu_read_lock and a sequence check and never stop a
- * vCPU. See taskdata.c.
+ * vCPU. See taskdata.h (memory), lbr.c (what a CPU records), lbr_attach.c (who captures).
  */
 #ifndef VPMU_LBR_H
 #define VPMU_LBR_H
@@ -97,16 +97,18 @@ enum vpmu_lbr_user { VPMU_LBR_GUEST, VPMU_LBR_HOST, VPMU_LBR_USERS };
 
 /*
  * vpmu_lbr_guest_open - the guest begins to use its records: data exist from now on, all zero,
- * @depth deep. Idempotent (then nothing changes). Takes memory from the pool. -ENOMEM.
+ * @depth (8, 16, 24, 32; else -EINVAL) deep. Idempotent (then nothing changes). Takes memory from
+ * the pool. -ENOMEM.
  * vpmu_lbr_guest_close - their records are gone, the memory too (after a grace period).
+ * vpmu_context_fini closes.
  */
 int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsigned int depth);
 void vpmu_lbr_guest_close(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu);
 
 /*
- * vpmu_lbr_guest_get / set - the guest's state, to the instruction; replace it, ctl included. get:
- * -ENOENT before open. What ctl enables is recorded from now on; without VPMU_LBR_EN nothing is,
- * and the records stay.
+ * vpmu_lbr_guest_get / set - the guest's state, to the instruction; replace it, ctl included.
+ * -ENOENT before open; set: -EINVAL when it is no state there can be (ctl, depth, head, count).
+ * What ctl enables is recorded from now on; without VPMU_LBR_EN nothing is, and the records stay.
  */
 int vpmu_lbr_guest_get(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r);
 int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
@@ -117,26 +119,30 @@ int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 /*
  * vpmu_lbr_attach - capture with @ctl (EN is understood), 32 deep, for every context of @account
  * and of what is below it: those that exist and those to come (inheritance); of the host's root:
- * global mode. Counted per account: each attach needs a detach. Recording has begun everywhere on
- * return. -EBUSY: one of them is captured with another ctl (nothing changed); -EINVAL: ctl;
- * -EOPNOTSUPP: no pCPU has a branch record facility; -ENOMEM (nothing changed).
- * vpmu_lbr_detach - when it was the last user, the data are gone after a grace period.
+ * global mode. Counted per account: each attach needs a detach, and until then the account cannot
+ * be deleted (vpmu_account_del: -EBUSY, as with consumers). Recording has begun everywhere on
+ * return. -EBUSY: the account, one above it or one below it is captured with another ctl (nothing
+ * changed); -EINVAL: ctl; -EOPNOTSUPP: no pCPU has a branch record facility, or the account is the
+ * host's own (vpmu_host_other), whose work is no vCPU task; -ENOMEM (nothing changed).
+ * vpmu_lbr_detach - when it was the last user, the data are gone after a grace period; until then
+ * nothing changes. Without an attach: nothing.
  */
 int vpmu_lbr_attach(struct vpmu_account *account, uint32_t ctl);
 void vpmu_lbr_detach(struct vpmu_account *account);
 
 /*
  * vpmu_lbr_read - copy the newest state of the context whose own account @vcpu is: of the guest's
- * own records if the guest has them enabled, else of the capture; *user says whose. As of the last
- * switch, or exact after vpmu_host_sync. Any thread registered with liburcu, as long as the context
- * cannot go; never waits for the vCPU. -ENOENT: nobody uses them. -EAGAIN: written over and over
- * meanwhile.
+ * own records if the guest has them enabled, else of the capture, else what the guest kept when it
+ * disabled them; *user says whose. As of the last switch, or exact after vpmu_host_sync. Any thread
+ * registered with liburcu, as long as the context cannot go; never waits for the vCPU. -ENOENT:
+ * nobody uses them. -EAGAIN: written over and over meanwhile (or the writer lost its CPU while it
+ * wrote); try again.
  */
 int vpmu_lbr_read(const struct vpmu_account *vcpu, struct vpmu_lbr_regs *r,
 		  enum vpmu_lbr_user *user);
 
 /* vpmu_lbr_live - the state to the instruction, of a context that is current on @pcpu: for
- * samples and post-mortem dumps. Owner. -ENOENT. */
+ * samples and post-mortem dumps; chosen as vpmu_lbr_read does. Owner. -ENOENT. */
 int vpmu_lbr_live(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r,
 		  enum vpmu_lbr_user *user);
 
@@ -149,8 +155,10 @@ void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out);
 
 /* ---- private part of struct vpmu_context -------------------------------------------------- */
 struct vpmu_lbr_task {
-	struct vpmu_taskdata *data[VPMU_LBR_USERS]; /* RCU */
-	unsigned int host_users;		    /* under ctl_lock */
+	struct vpmu_taskdata *data[VPMU_LBR_USERS]; /* RCU. GUEST: owner; HOST: under ctl_lock */
+	struct vpmu_taskdata *pending; /* under ctl_lock: not published yet, or not any more */
+	unsigned int host_users;       /* under ctl_lock: captured accounts among own's ancestors */
+	bool guest_on;		       /* the guest's ctl has VPMU_LBR_EN; owner */
 };
 
 #endif

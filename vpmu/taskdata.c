@@ -1,71 +1,223 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <errno.h>
+/* The pool of task data, and writing one under readers. */
+#include <string.h>
+#include <sys/mman.h>
 
 #include "vpmu/internal.h"
 
-void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
+#define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define POISON(p, n)   ((void)(p))
+#define UNPOISON(p, n) ((void)(p))
+#endif
+
+#define CHUNK_BYTES 65536
+#define CHUNK_TASKS 80
+#define MAP_WORDS   2 /* bits for CHUNK_TASKS */
+
+/* Each object is in one of four states: in use, free, retired, waiting for a grace period. */
+struct vpmu_lbr_chunk {
+	struct cds_list_head node; /* in pool->partial while anything is free, else full */
+	struct vpmu_lbr_pool *pool;
+	struct rcu_head rcu;
+	bool waits; /* rcu is under way, for those in waiting */
+	unsigned int nr_free;
+	uint64_t free[MAP_WORDS], retired[MAP_WORDS], waiting[MAP_WORDS];
+	struct vpmu_taskdata task[CHUNK_TASKS];
+};
+
+_Static_assert(sizeof(struct vpmu_lbr_chunk) <= CHUNK_BYTES, "chunk");
+_Static_assert(CHUNK_TASKS <= 64 * MAP_WORDS, "bitmaps");
+
+void taskdata_pool_init(struct vpmu_lbr_pool *pool)
 {
+	*pool = (struct vpmu_lbr_pool){.next_id = 1};
+	pthread_mutex_init(&pool->lock, NULL);
+	CDS_INIT_LIST_HEAD(&pool->partial);
+	CDS_INIT_LIST_HEAD(&pool->full);
 }
 
-void lbr_flush(struct vpmu_pcpu *p)
+static void chunk_unmap(struct vpmu_lbr_chunk *c)
 {
+	UNPOISON(c, CHUNK_BYTES);
+	munmap(c, CHUNK_BYTES);
 }
 
-int lbr_context_init(struct vpmu_context *ctx)
+void taskdata_pool_fini(struct vpmu_lbr_pool *pool)
 {
-	return 0;
+	struct vpmu_lbr_chunk *c, *tmp;
+
+	cds_list_for_each_entry_safe (c, tmp, &pool->partial, node)
+		chunk_unmap(c);
+	cds_list_for_each_entry_safe (c, tmp, &pool->full, node)
+		chunk_unmap(c);
+	pthread_mutex_destroy(&pool->lock);
 }
 
-void lbr_context_fini(struct vpmu_context *ctx)
+static struct vpmu_lbr_chunk *chunk_map(struct vpmu_lbr_pool *pool)
 {
+	struct vpmu_lbr_chunk *c;
+
+	if (pool->max_chunks && pool->nr_chunks >= pool->max_chunks)
+		return NULL;
+	c = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (c == MAP_FAILED)
+		return NULL;
+	c->pool = pool;
+	c->nr_free = CHUNK_TASKS;
+	for (unsigned int i = 0; i < CHUNK_TASKS; i++)
+		c->free[i / 64] |= VPMU_BIT(i % 64);
+	POISON(c->task, sizeof(c->task));
+	cds_list_add(&c->node, &pool->partial);
+	store_relaxed(&pool->nr_chunks, pool->nr_chunks + 1);
+	return c;
 }
 
-void lbr_host_fini(struct vpmu_host *host)
+struct vpmu_taskdata *taskdata_alloc(struct vpmu_lbr_pool *pool)
 {
+	struct vpmu_taskdata *d = NULL;
+	struct vpmu_lbr_chunk *c;
+	unsigned int word = 0;
+	uint64_t id;
+
+	pthread_mutex_lock(&pool->lock);
+	c = cds_list_empty(&pool->partial)
+		    ? chunk_map(pool)
+		    : cds_list_first_entry(&pool->partial, struct vpmu_lbr_chunk, node);
+	if (!c)
+		goto out;
+	while (!c->free[word])
+		word++;
+	d = &c->task[word * 64 + (unsigned int)__builtin_ctzll(c->free[word])];
+	c->free[word] &= c->free[word] - 1;
+	if (--c->nr_free == 0)
+		cds_list_move(&c->node, &pool->full);
+	id = pool->next_id++;
+	store_relaxed(&pool->nr_tasks, pool->nr_tasks + 1);
+out:
+	pthread_mutex_unlock(&pool->lock);
+	if (!d)
+		return NULL;
+	/* I5: nothing of whoever had it before. */
+	UNPOISON(d, sizeof(*d));
+	memset(d, 0, sizeof(*d));
+	d->id = id;
+	d->chunk = c;
+	return d;
 }
 
-int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsigned int depth)
+/* Retired objects begin to wait, if none do. Under the lock; true: call_rcu must be called. */
+static bool chunk_wait(struct vpmu_lbr_chunk *c)
 {
-	return -ENOMEM;
+	bool any = false;
+
+	if (c->waits)
+		return false;
+	for (unsigned int i = 0; i < MAP_WORDS; i++) {
+		c->waiting[i] = c->retired[i];
+		c->retired[i] = 0;
+		any = any || c->waiting[i];
+	}
+	c->waits = any;
+	return any;
 }
 
-void vpmu_lbr_guest_close(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
+/* A grace period after they were retired: those that waited are free. */
+static void chunk_waited(struct rcu_head *head)
 {
+	struct vpmu_lbr_chunk *c = caa_container_of(head, struct vpmu_lbr_chunk, rcu);
+	struct vpmu_lbr_pool *pool = c->pool;
+	unsigned int s;
+	bool again, gone;
+
+	pthread_mutex_lock(&pool->lock);
+	for (unsigned int i = 0; i < MAP_WORDS; i++) {
+		vpmu_for_each_slot (s, c->waiting[i])
+			POISON(&c->task[i * 64 + s], sizeof(c->task[0]));
+		c->free[i] |= c->waiting[i];
+		c->nr_free += (unsigned int)__builtin_popcountll(c->waiting[i]);
+	}
+	cds_list_move(&c->node, &pool->partial);
+	c->waits = false;
+	again = chunk_wait(c);
+	gone = c->nr_free == CHUNK_TASKS;
+	if (gone) {
+		cds_list_del(&c->node);
+		store_relaxed(&pool->nr_chunks, pool->nr_chunks - 1);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (again)
+		urcu_memb_call_rcu(&c->rcu, chunk_waited);
+	else if (gone)
+		chunk_unmap(c);
 }
 
-int vpmu_lbr_guest_get(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r)
+void taskdata_retire(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 {
-	return -ENOENT;
-}
+	struct vpmu_lbr_chunk *c = d->chunk;
+	size_t i = (size_t)(d - c->task);
+	bool wait;
 
-int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
-		       const struct vpmu_lbr_regs *r)
-{
-	return -ENOENT;
-}
-
-int vpmu_lbr_attach(struct vpmu_account *account, uint32_t ctl)
-{
-	return -EOPNOTSUPP;
-}
-
-void vpmu_lbr_detach(struct vpmu_account *account)
-{
-}
-
-int vpmu_lbr_read(const struct vpmu_account *vcpu, struct vpmu_lbr_regs *r,
-		  enum vpmu_lbr_user *user)
-{
-	return -ENOENT;
-}
-
-int vpmu_lbr_live(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r,
-		  enum vpmu_lbr_user *user)
-{
-	return -ENOENT;
+	pthread_mutex_lock(&pool->lock);
+	c->retired[i / 64] |= VPMU_BIT(i % 64);
+	store_relaxed(&pool->nr_tasks, pool->nr_tasks - 1);
+	wait = chunk_wait(c);
+	pthread_mutex_unlock(&pool->lock);
+	if (wait)
+		urcu_memb_call_rcu(&c->rcu, chunk_waited);
 }
 
 void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out)
 {
-	*out = (struct vpmu_lbr_usage){0};
+	out->tasks = load_relaxed(&host->lbr_pool.nr_tasks);
+	out->bytes = load_relaxed(&host->lbr_pool.nr_chunks) * CHUNK_BYTES;
+}
+
+/* ---- one object ---- */
+
+#define WORDS (sizeof(struct vpmu_lbr_regs) / sizeof(uint64_t))
+_Static_assert(sizeof(struct vpmu_lbr_regs) % sizeof(uint64_t) == 0, "copied by words");
+
+/*
+ * Release on every word instead of a fence after the first store of seq: who sees one of these
+ * words sees seq odd (taskdata_read's acquire of the word), and does not trust the copy. It costs
+ * nothing on x86, and ThreadSanitizer understands it.
+ */
+void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r)
+{
+	uint64_t *to = (uint64_t *)&d->regs;
+	const uint64_t *from = (const uint64_t *)r;
+	uint32_t seq = load_relaxed(&d->seq);
+
+	store_relaxed(&d->seq, seq + 1);
+	for (size_t i = 0; i < WORDS; i++)
+		store_release(&to[i], from[i]);
+	/* Pairs with the first acquire in taskdata_read: who sees it sees all words. */
+	store_release(&d->seq, seq + 2);
+}
+
+#define READ_TRIES 100
+
+bool taskdata_read(const struct vpmu_taskdata *d, struct vpmu_lbr_regs *r)
+{
+	const uint64_t *from = (const uint64_t *)&d->regs;
+	uint64_t *to = (uint64_t *)r;
+
+	for (int i = 0; i < READ_TRIES; i++) {
+		uint32_t seq = load_acquire(&d->seq);
+
+		if (seq & 1) {
+			caa_cpu_relax();
+			continue;
+		}
+		/* Acquire: the second look at seq is not before any of these. */
+		for (size_t w = 0; w < WORDS; w++)
+			to[w] = load_acquire(&from[w]);
+		if (load_relaxed(&d->seq) == seq)
+			return true;
+	}
+	return false;
 }

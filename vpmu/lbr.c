@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What a CPU's branch record facility does: whose records it makes, and where they are otherwise.
+ *
+ * pcpu->lbr_data is what the CPU records into now, always data of pcpu->ctx; pcpu->lbr_owner is the
+ * id of the data whose records it holds. To go over to something else is always the same two steps:
+ * leave (stop, save into the data if the context still publishes them: an operator on another
+ * thread may have detached) and enter (resume what is still there, restore what is not, or zero).
+ *
+ * Data are safe to follow while they are published, under rcu_read_lock. Pointers can be compared
+ * without: an operator's data are given back only after every pCPU has come through lbr_flush
+ * (vpmu_lbr_detach), a guest's by the owner itself, and a context's when it is current nowhere; so
+ * no other data can be at the address in pcpu->lbr_data.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "vpmu/internal.h"
+
+/* lbr_owner of records that belong to nobody any more. */
+#define OWNER_NONE (~0ULL)
+
+/* What the CPU should record while @ctx runs. Not to be followed outside of RCU. */
+static inline struct vpmu_taskdata *chosen(const struct vpmu_context *ctx)
+{
+	return rcu_dereference(ctx->lbr.data[ctx->lbr.guest_on ? VPMU_LBR_GUEST : VPMU_LBR_HOST]);
+}
+
+/* In RCU. The CPU may go on recording until enter(). */
+static void leave(struct vpmu_pcpu *p, unsigned int faults)
+{
+	struct vpmu_lbr_task *t = &p->ctx->lbr;
+	struct vpmu_taskdata *d = p->lbr_data;
+	struct vpmu_lbr_regs r;
+	bool guest;
+
+	if (!d)
+		return;
+	p->lbr_data = NULL;
+	guest = d == rcu_dereference(t->data[VPMU_LBR_GUEST]);
+	if ((!guest && d != rcu_dereference(t->data[VPMU_LBR_HOST])) || d->id != p->lbr_owner ||
+	    unlikely(faults & VPMU_LBR_FAULT_NO_RESTORE)) {
+		p->lbr_owner = OWNER_NONE;
+		return;
+	}
+	p->pmu->ops->lbr_save(p->pmu, &r);
+	taskdata_write(d, &r);
+	/* The hardware can have stopped it (freeze on PMI). */
+	if (guest)
+		t->guest_on = r.ctl & VPMU_LBR_EN;
+}
+
+/* @faults: see VPMU_LBR_FAULT_NO_RESET. */
+static void zero(struct vpmu_pcpu *p, unsigned int faults)
+{
+	struct vpmu_lbr_regs ignored;
+
+	if (unlikely(faults & VPMU_LBR_FAULT_NO_RESET)) {
+		p->pmu->ops->lbr_save(p->pmu, &ignored); /* only stop */
+		p->lbr_owner = OWNER_NONE;
+		return;
+	}
+	p->pmu->ops->lbr_reset(p->pmu);
+	p->lbr_owner = 0;
+}
+
+/* In RCU, after leave(). */
+static void enter(struct vpmu_pcpu *p, const struct vpmu_context *ctx, unsigned int faults)
+{
+	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
+	struct vpmu_taskdata *to = chosen(ctx);
+
+	if (!to) {
+		if (p->lbr_owner)
+			zero(p, faults);
+		return;
+	}
+	if (to->id == p->lbr_owner) {
+		ops->lbr_resume(p->pmu, to->regs.ctl);
+	} else if (unlikely(faults & VPMU_LBR_FAULT_NO_RESTORE)) {
+		struct vpmu_lbr_regs empty = {.ctl = to->regs.ctl, .depth = to->regs.depth};
+
+		ops->lbr_restore(p->pmu, &empty);
+	} else {
+		ops->lbr_restore(p->pmu, &to->regs);
+	}
+	p->lbr_owner = to->id;
+	p->lbr_data = to;
+}
+
+void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	unsigned int faults;
+
+	/* Data belong to one context: @next is who runs, or neither of the two uses any. */
+	if (likely(chosen(next) == p->lbr_data) || !p->pmu->lbr_depth)
+		return;
+	faults = load_relaxed(&p->host->lbr_faults);
+	urcu_memb_read_lock();
+	leave(p, faults);
+	enter(p, next, faults);
+	urcu_memb_read_unlock();
+}
+
+/* The running context goes on, maybe with other data. */
+void lbr_flush(struct vpmu_pcpu *p)
+{
+	unsigned int faults = load_relaxed(&p->host->lbr_faults) & ~VPMU_LBR_FAULT_NO_RESTORE;
+
+	if (!p->pmu->lbr_depth)
+		return;
+	urcu_memb_read_lock();
+	leave(p, faults);
+	enter(p, p->ctx, faults);
+	urcu_memb_read_unlock();
+}
+
+/* ---- the guest's own ---- */
+
+static bool depth_ok(unsigned int depth)
+{
+	return depth && depth <= VPMU_LBR_DEPTH_MAX && depth % 8 == 0;
+}
+
+static bool regs_ok(const struct vpmu_lbr_regs *r)
+{
+	return vpmu_lbr_ctl_ok(r->ctl) && depth_ok(r->depth) && r->head < VPMU_LBR_DEPTH_MAX &&
+	       r->count <= r->depth;
+}
+
+/* The data of the guest that @pcpu records into now, if they are @g. */
+static bool in_cpu(const struct vpmu_context *ctx, const struct vpmu_pcpu *pcpu,
+		   const struct vpmu_taskdata *g)
+{
+	return pcpu && pcpu->ctx == ctx && pcpu->lbr_data == g;
+}
+
+/* What the CPU holds of @g is void, and what @ctx should record may be something else now. */
+static void replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
+		     const struct vpmu_taskdata *g)
+{
+	if (!pcpu || pcpu->ctx != ctx)
+		return;
+	if (pcpu->lbr_data == g) {
+		pcpu->lbr_data = NULL;
+		pcpu->lbr_owner = OWNER_NONE;
+	} else if (pcpu->lbr_data == chosen(ctx)) {
+		return;
+	}
+	lbr_flush(pcpu);
+}
+
+/* Only for tests that must be able to fail: what the CPU still holds becomes the guest's. */
+static void take_stale(struct vpmu_pcpu *p, struct vpmu_lbr_regs *r)
+{
+	uint8_t depth = r->depth;
+
+	p->pmu->ops->lbr_save(p->pmu, r);
+	r->ctl = 0;
+	r->depth = depth;
+	r->count = r->count < depth ? r->count : depth;
+}
+
+int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsigned int depth)
+{
+	struct vpmu_host *host = ctx->own->host;
+	struct vpmu_taskdata *g;
+
+	if (!depth_ok(depth))
+		return -EINVAL;
+	if (ctx->lbr.data[VPMU_LBR_GUEST])
+		return 0;
+	g = taskdata_alloc(&host->lbr_pool);
+	if (!g)
+		return -ENOMEM;
+	g->regs.depth = (uint8_t)depth;
+	if (unlikely(load_relaxed(&host->lbr_faults) & VPMU_LBR_FAULT_NO_RESET) &&
+	    in_cpu(ctx, pcpu, NULL) && pcpu->pmu->lbr_depth)
+		take_stale(pcpu, &g->regs);
+	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_GUEST], g);
+	return 0;
+}
+
+void vpmu_lbr_guest_close(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
+{
+	struct vpmu_taskdata *g = ctx->lbr.data[VPMU_LBR_GUEST];
+
+	if (!g)
+		return;
+	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_GUEST], NULL);
+	ctx->lbr.guest_on = false;
+	replaced(ctx, pcpu, g);
+	taskdata_retire(&ctx->own->host->lbr_pool, g);
+}
+
+int vpmu_lbr_guest_get(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r)
+{
+	struct vpmu_taskdata *g = ctx->lbr.data[VPMU_LBR_GUEST];
+
+	if (!g)
+		return -ENOENT;
+	if (in_cpu(ctx, pcpu, g)) {
+		pcpu->pmu->ops->lbr_save(pcpu->pmu, r);
+		pcpu->pmu->ops->lbr_resume(pcpu->pmu, r->ctl);
+	} else {
+		*r = g->regs;
+	}
+	return 0;
+}
+
+int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
+		       const struct vpmu_lbr_regs *r)
+{
+	struct vpmu_taskdata *g = ctx->lbr.data[VPMU_LBR_GUEST];
+
+	if (!g)
+		return -ENOENT;
+	if (!regs_ok(r))
+		return -EINVAL;
+	taskdata_write(g, r);
+	ctx->lbr.guest_on = r->ctl & VPMU_LBR_EN;
+	replaced(ctx, pcpu, g);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/* As of the last save. In RCU. */
+static int read_saved(const struct vpmu_context *ctx, struct vpmu_lbr_regs *r,
+		      enum vpmu_lbr_user *user)
+{
+	const struct vpmu_taskdata *g = rcu_dereference(ctx->lbr.data[VPMU_LBR_GUEST]);
+	const struct vpmu_taskdata *h = rcu_dereference(ctx->lbr.data[VPMU_LBR_HOST]);
+
+	if (g) {
+		if (!taskdata_read(g, r))
+			return -EAGAIN;
+		*user = VPMU_LBR_GUEST;
+		if (!h || (r->ctl & VPMU_LBR_EN))
+			return 0;
+	}
+	if (!h)
+		return -ENOENT;
+	*user = VPMU_LBR_HOST;
+	return taskdata_read(h, r) ? 0 : -EAGAIN;
+}
+
+#define READ_YIELDS 10
+
+int vpmu_lbr_read(const struct vpmu_account *vcpu, struct vpmu_lbr_regs *r,
+		  enum vpmu_lbr_user *user)
+{
+	const struct vpmu_context *ctx = load_acquire(&vcpu->ctx);
+	int ret;
+
+	if (!ctx)
+		return -ENOENT;
+	for (int i = 0;; i++) {
+		urcu_memb_read_lock();
+		ret = read_saved(ctx, r, user);
+		urcu_memb_read_unlock();
+		if (ret != -EAGAIN || i == READ_YIELDS)
+			return ret;
+		/* The writer may have lost its CPU to us. */
+		sched_yield();
+	}
+}
+
+int vpmu_lbr_live(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r,
+		  enum vpmu_lbr_user *user)
+{
+	const struct vpmu_taskdata *d = pcpu->lbr_data;
+	int ret = 0;
+
+	urcu_memb_read_lock();
+	if (pcpu->ctx == ctx && d &&
+	    (d == rcu_dereference(ctx->lbr.data[VPMU_LBR_GUEST]) ||
+	     d == rcu_dereference(ctx->lbr.data[VPMU_LBR_HOST]))) {
+		pcpu->pmu->ops->lbr_save(pcpu->pmu, r);
+		pcpu->pmu->ops->lbr_resume(pcpu->pmu, r->ctl);
+		*user = d == ctx->lbr.data[VPMU_LBR_GUEST] ? VPMU_LBR_GUEST : VPMU_LBR_HOST;
+	} else {
+		ret = read_saved(ctx, r, user);
+	}
+	urcu_memb_read_unlock();
+	return ret;
+}

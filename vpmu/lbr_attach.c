@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Who captures branch records: accounts, counted, and through them every context at or below them,
+ * those that come later included. A context has capture data while any account among its own and
+ * that one's ancestors is attached; all of these have the same ctl.
+ *
+ * Everything here is control, under ctl_lock. Memory is taken for all contexts before any of it is
+ * published, and given back after every pCPU has let go of it, so neither can stop half way.
+ */
+#include <errno.h>
+
+#include "vpmu/internal.h"
+
+/* ---- the contexts an account covers ---- */
+
+static bool is_below(const struct vpmu_account *a, const struct vpmu_account *top)
+{
+	while (a && a != top)
+		a = a->parent;
+	return a;
+}
+
+/* The host's own work is no vCPU task. */
+static struct vpmu_context *covered_from(struct vpmu_context *ctx, const struct vpmu_account *top)
+{
+	while (ctx && (ctx->own == top->host->other || !is_below(ctx->own, top)))
+		ctx = ctx->host_next;
+	return ctx;
+}
+
+static struct vpmu_context *covered_first(const struct vpmu_account *top)
+{
+	return top->nr_children ? covered_from(top->host->contexts, top) : top->ctx;
+}
+
+static struct vpmu_context *covered_next(struct vpmu_context *ctx, const struct vpmu_account *top)
+{
+	return top->nr_children ? covered_from(ctx->host_next, top) : NULL;
+}
+
+#define for_each_covered(ctx, top)                                                                 \
+	for ((ctx) = covered_first(top); (ctx); (ctx) = covered_next(ctx, top))
+
+/* ---- conflicts ---- */
+
+static bool other_ctl(const struct vpmu_account *a, uint32_t ctl)
+{
+	return a->lbr_users && a->lbr_ctl != ctl;
+}
+
+/* In RCU: accounts that are gone are unlinked without our lock. */
+static bool conflict_below(const struct vpmu_account *top, uint32_t ctl)
+{
+	struct vpmu_part *part;
+
+	cds_list_for_each_entry_rcu (part, &top->children, node) {
+		const struct vpmu_account *a = caa_container_of(part, struct vpmu_account, part);
+
+		if (!load_relaxed(&part->dead_gen) && (other_ctl(a, ctl) || conflict_below(a, ctl)))
+			return true;
+	}
+	return false;
+}
+
+static bool conflict(const struct vpmu_account *account, uint32_t ctl)
+{
+	bool below;
+
+	for (const struct vpmu_account *a = account; a; a = a->parent) {
+		if (other_ctl(a, ctl))
+			return true;
+	}
+	urcu_memb_read_lock();
+	below = conflict_below(account, ctl);
+	urcu_memb_read_unlock();
+	return below;
+}
+
+static bool has_facility(const struct vpmu_host *host)
+{
+	const struct vpmu_pcpu *p;
+
+	cds_list_for_each_entry (p, &host->pcpus, node) {
+		if (p->pmu->lbr_depth)
+			return true;
+	}
+	return false;
+}
+
+/* ---- attach, detach ---- */
+
+static struct vpmu_taskdata *make(struct vpmu_host *host, uint32_t ctl)
+{
+	struct vpmu_taskdata *d = taskdata_alloc(&host->lbr_pool);
+
+	if (d) {
+		d->regs.ctl = ctl;
+		d->regs.depth = VPMU_LBR_DEPTH_MAX;
+	}
+	return d;
+}
+
+static void give_back_pending(struct vpmu_account *account)
+{
+	struct vpmu_context *ctx;
+
+	for_each_covered(ctx, account)
+	{
+		if (ctx->lbr.pending)
+			taskdata_retire(&account->host->lbr_pool, ctx->lbr.pending);
+		ctx->lbr.pending = NULL;
+	}
+}
+
+/* Memory for every context that has none yet. */
+static int make_pending(struct vpmu_account *account, uint32_t ctl)
+{
+	struct vpmu_context *ctx;
+
+	for_each_covered(ctx, account)
+	{
+		if (ctx->lbr.host_users)
+			continue;
+		ctx->lbr.pending = make(account->host, ctl);
+		if (!ctx->lbr.pending) {
+			give_back_pending(account);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+int vpmu_lbr_attach(struct vpmu_account *account, uint32_t ctl)
+{
+	struct vpmu_host *host = account->host;
+	struct vpmu_context *ctx;
+	bool any = false;
+	int ret = 0;
+
+	ctl |= VPMU_LBR_EN;
+	if (!vpmu_lbr_ctl_ok(ctl))
+		return -EINVAL;
+	pthread_mutex_lock(&host->ctl_lock);
+	if (account == host->other || !has_facility(host))
+		ret = -EOPNOTSUPP;
+	else if (conflict(account, ctl))
+		ret = -EBUSY;
+	else if (!account->lbr_users)
+		ret = make_pending(account, ctl);
+	if (ret || account->lbr_users++)
+		goto out;
+	account->lbr_ctl = ctl;
+	for_each_covered(ctx, account)
+	{
+		if (ctx->lbr.host_users++)
+			continue;
+		rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_HOST], ctx->lbr.pending);
+		ctx->lbr.pending = NULL;
+		any = true;
+	}
+	if (any)
+		host_sync_locked(host, NULL, NULL);
+out:
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret;
+}
+
+void vpmu_lbr_detach(struct vpmu_account *account)
+{
+	struct vpmu_host *host = account->host;
+	struct vpmu_context *ctx;
+	bool any = false;
+
+	pthread_mutex_lock(&host->ctl_lock);
+	if (!account->lbr_users || --account->lbr_users)
+		goto out;
+	for_each_covered(ctx, account)
+	{
+		if (--ctx->lbr.host_users)
+			continue;
+		ctx->lbr.pending = ctx->lbr.data[VPMU_LBR_HOST];
+		rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_HOST], NULL);
+		any = true;
+	}
+	if (any) {
+		/* No pCPU remembers them afterwards: see lbr.c. */
+		host_sync_locked(host, NULL, NULL);
+		give_back_pending(account);
+	}
+out:
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+/* ---- a context's life ---- */
+
+int lbr_context_init(struct vpmu_context *ctx)
+{
+	struct vpmu_host *host = ctx->own->host;
+	struct vpmu_taskdata *d;
+	uint32_t ctl = 0;
+
+	if (ctx->own == host->other)
+		return 0;
+	for (const struct vpmu_account *a = ctx->own; a; a = a->parent) {
+		if (a->lbr_users) {
+			ctx->lbr.host_users++;
+			ctl = a->lbr_ctl;
+		}
+	}
+	if (!ctx->lbr.host_users)
+		return 0;
+	d = make(host, ctl);
+	if (!d)
+		return -ENOMEM;
+	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_HOST], d);
+	return 0;
+}
+
+void lbr_context_fini(struct vpmu_context *ctx)
+{
+	struct vpmu_lbr_pool *pool = &ctx->own->host->lbr_pool;
+
+	for (int user = 0; user < VPMU_LBR_USERS; user++) {
+		struct vpmu_taskdata *d = ctx->lbr.data[user];
+
+		rcu_assign_pointer(ctx->lbr.data[user], NULL);
+		if (d)
+			taskdata_retire(pool, d);
+	}
+}
