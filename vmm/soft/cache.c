@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vmm/soft/internal.h"
+#include "vmm/soft/lbr.h"
 
 #define MAP_GEN_LIMIT 0x7fffff00u
 
@@ -248,6 +248,24 @@ static bool cpage_add(struct soft_vcpu *v, uint32_t pfn, uint32_t gen, struct so
 	return true;
 }
 
+static uint8_t branch_type(uint32_t branch)
+{
+	switch (branch) {
+	case VPMU_LBR_IND_JMP:
+		return SOFT_LBR_IND_JMP;
+	case VPMU_LBR_REL_JMP:
+		return SOFT_LBR_REL_JMP;
+	case VPMU_LBR_IND_CALL:
+		return SOFT_LBR_IND_CALL;
+	case VPMU_LBR_REL_CALL:
+		return SOFT_LBR_REL_CALL;
+	case VPMU_LBR_RET:
+		return SOFT_LBR_RET;
+	default:
+		return SOFT_LBR_JCC;
+	}
+}
+
 static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c,
 				    const uint32_t gen[2])
 {
@@ -264,6 +282,9 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 		.pfn2 = c->crosses ? c->pfn2 : UINT32_MAX,
 		.nr_ops = (uint16_t)c->nr_ops,
 		.bytes = (uint16_t)c->bytes,
+		.last = c->last,
+		.branch = c->branch,
+		.branch_type = branch_type(c->branch),
 		.rip = c->rip,
 		.ctx = v->ctx,
 		.n = (int32_t)c->n,

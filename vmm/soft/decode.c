@@ -80,6 +80,8 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 	c->nr_ops = c->n = c->bytes = 0;
 	c->rip = c->next = v->rip;
 	c->target = 0;
+	c->last = v->rip;
+	c->branch = 0;
 	c->sum = 0;
 	c->crosses = c->ended = c->full = c->solo = false;
 	c->pfn2 = UINT32_MAX;
@@ -87,7 +89,7 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 
 	while (!c->ended) {
 		unsigned int nr_ops = c->nr_ops, n = c->n, room = avail - at;
-		uint64_t sum = c->sum, next = c->next;
+		uint64_t sum = c->sum, next = c->next, last = c->last;
 		enum outcome o;
 
 		if (c->full || n == SOFT_BLOCK_INSNS || nr_ops + INSN_OPS >= SOFT_BLOCK_OPS ||
@@ -114,6 +116,7 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 			c->bytes = at;
 			c->sum = sum;
 			c->next = next;
+			c->last = last;
 			c->solo = false;
 			soft_emit_end(c);
 			break;

@@ -195,6 +195,7 @@ static void finish(struct soft_code *c, unsigned int first, uint64_t rip, unsign
 	c->n++;
 	c->bytes += len;
 	c->next = rip + len;
+	c->last = rip;
 }
 
 static uint8_t events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,

@@ -214,9 +214,10 @@ static bool near_only(const struct emit *e)
 	return e->zi->meta.branch_type != ZYDIS_BRANCH_TYPE_FAR && !narrow;
 }
 
-static void ends(struct emit *e, struct soft_op *op, unsigned int flags)
+static void ends(struct emit *e, struct soft_op *op, unsigned int flags, uint32_t branch)
 {
 	e->c->ended = true;
+	e->c->branch = branch;
 	op->flags |= (uint8_t)flags;
 	if (flags & SOFT_OPF_TAKEN)
 		e->c->target = e->next + (uint64_t)emit_imm(e, 0);
@@ -240,7 +241,7 @@ bool emit_jcc(struct emit *e, unsigned int cc)
 		c->code[prev] = (uint16_t)pair;
 		c->ops[prev].flags |= SOFT_OPF_FUSED;
 	}
-	ends(e, op, SOFT_OPF_TAKEN | SOFT_OPF_FALL);
+	ends(e, op, SOFT_OPF_TAKEN | SOFT_OPF_FALL, VPMU_LBR_JCC);
 	return true;
 }
 
@@ -252,13 +253,13 @@ bool emit_jmp(struct emit *e, unsigned int arg)
 	if (!near_only(e))
 		return false;
 	if (emit_is_imm(e, 0)) {
-		ends(e, emit_add(e, SOFT_OP_JMP), SOFT_OPF_TAKEN);
+		ends(e, emit_add(e, SOFT_OP_JMP), SOFT_OPF_TAKEN, VPMU_LBR_REL_JMP);
 		return true;
 	}
 	src = emit_src(e, 0);
 	op = emit_add(e, SOFT_OP_JMP_R);
 	op->src = (uint8_t)src;
-	ends(e, op, 0);
+	ends(e, op, 0, VPMU_LBR_IND_JMP);
 	return true;
 }
 
@@ -271,12 +272,12 @@ bool emit_call(struct emit *e, unsigned int arg)
 		return false;
 	if (emit_is_imm(e, 0)) {
 		op = emit_add(e, SOFT_OP_CALL);
-		ends(e, op, SOFT_OPF_TAKEN);
+		ends(e, op, SOFT_OPF_TAKEN, VPMU_LBR_REL_CALL);
 	} else {
 		src = emit_src(e, 0);
 		op = emit_add(e, SOFT_OP_CALL_R);
 		op->src = (uint8_t)src;
-		ends(e, op, 0);
+		ends(e, op, 0, VPMU_LBR_IND_CALL);
 	}
 	stack_op(op)->imm = (int64_t)e->next;
 	return true;
@@ -298,7 +299,7 @@ bool emit_ret(struct emit *e, unsigned int arg)
 		return false;
 	op = stack_op(emit_add(e, imm ? SOFT_OP_RETI : SOFT_OP_RET));
 	op->imm = imm ? emit_imm(e, 0) & 0xffff : 0;
-	ends(e, op, 0);
+	ends(e, op, 0, VPMU_LBR_RET);
 	return true;
 }
 
@@ -311,7 +312,7 @@ bool emit_loop(struct emit *e, unsigned int opcode)
 	op = emit_add(e, opcode);
 	if (e->zi->address_width == 32)
 		op->flags |= SOFT_OPF_A32;
-	ends(e, op, SOFT_OPF_TAKEN | SOFT_OPF_FALL);
+	ends(e, op, SOFT_OPF_TAKEN | SOFT_OPF_FALL, VPMU_LBR_JCC);
 	return true;
 }
 

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "vmm/soft/internal.h"
+#include "vmm/soft/lbr.h"
 
 #define EFER_SCE       1ULL
 #define GATE_INTERRUPT 0xe
@@ -22,6 +22,7 @@ void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl)
 	v->cpl = (uint8_t)cpl;
 	v->tlb = v->tlbs[cpl == 3];
 	v->ctx = v->map_gen << 1 | (cpl == 3);
+	soft_lbr_update(v);
 }
 
 int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
@@ -31,7 +32,8 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 	unsigned int type, dpl, ist, cpl;
 	uint64_t gate[2], offset, rsp, frame[6], flags = soft_get_rflags(v);
 	struct kvm_segment cs;
-	unsigned int n = 0, acc;
+	unsigned int n = 0, acc, old = v->cpl;
+	uint64_t from = kind == SOFT_EVENT_SOFT ? v->cur->rip : v->rip;
 	uint16_t sel;
 
 	if (vec * 16u + 15 > v->idt.limit)
@@ -99,6 +101,7 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 	v->r[SOFT_RSP] = rsp;
 	v->rip = offset;
 	v->sti_shadow = false;
+	soft_lbr_far(v, from, old);
 	return 0;
 }
 
@@ -144,6 +147,7 @@ int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint64_t flags = soft_get_rflags(v) & ~SOFT_RF;
 	uint16_t sel = v->star >> 32 & 0xfffc;
+	unsigned int old = v->cpl;
 
 	if (!(v->efer & EFER_SCE))
 		return soft_ud(v);
@@ -155,6 +159,7 @@ int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
 	soft_flat_seg(&v->seg[SOFT_CS], sel, 0, true);
 	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)(sel + 8), 0, false);
 	soft_put_rflags(v, flags & ~v->fmask);
+	soft_lbr_far(v, v->cur->rip, old);
 	soft_recheck(v);
 	return 0;
 }
@@ -173,13 +178,14 @@ int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
 	soft_flat_seg(&v->seg[SOFT_CS], (uint16_t)((sel + 16) | 3), 3, true);
 	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 8) | 3), 3, false);
 	soft_put_rflags(v, v->r[SOFT_R11] & 0x3c7fd7);
+	soft_lbr_far(v, v->cur->rip, 0);
 	soft_recheck(v);
 	return 0;
 }
 
 int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 {
-	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, rpl;
+	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;
 	uint64_t f[5], keep, now = soft_get_rflags(v);
 	struct kvm_segment cs, ss;
 
@@ -218,6 +224,7 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	v->seg[SOFT_SS] = ss;
 	v->nmi_masked = false;
 	v->sti_shadow = false;
+	soft_lbr_far(v, v->cur->rip, old);
 	soft_recheck(v);
 	return 0;
 }
@@ -239,7 +246,7 @@ int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
 /* RETF to 64-bit code, the way kernels load CS. */
 int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 {
-	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, rpl;
+	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;
 	uint64_t f[4] = {0}, rsp = v->r[SOFT_RSP];
 	struct kvm_segment cs, ss = v->seg[SOFT_SS];
 
@@ -268,5 +275,6 @@ int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 	cs.selector = (uint16_t)f[1];
 	v->seg[SOFT_CS] = cs;
 	v->seg[SOFT_SS] = ss;
+	soft_lbr_far(v, v->cur->rip, old);
 	return 0;
 }

@@ -11,7 +11,7 @@
  *
  * Locals that live in registers: v, op, left, acc, tlb. Everything else is the vCPU's.
  */
-#include "vmm/soft/internal.h"
+#include "vmm/soft/lbr.h"
 #include "vmm/soft/ops.h"
 
 const void *soft_labels[SOFT_NR_OPS];
@@ -115,7 +115,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define TAKEN(o)                                                                                   \
 	do {                                                                                       \
 		blk = (o)->taken;                                                                  \
-		if (unlikely(blk->ctx != v->ctx))                                                  \
+		if (unlikely(blk->ctx != v->tctx))                                                 \
 			goto relink_taken;                                                         \
 		acc += SOFT_TAKEN_SUM;                                                             \
 		ENTER;                                                                             \
@@ -147,8 +147,8 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 		v->rip = (to);                                                                     \
 		acc += SOFT_TAKEN_SUM;                                                             \
 		blk = v->jc[soft_jc_index(v->rip)];                                                \
-		if (unlikely(blk->rip != v->rip || blk->ctx != v->ctx))                            \
-			goto find;                                                                 \
+		if (unlikely(blk->rip != v->rip || blk->ctx != v->tctx))                           \
+			goto indirect;                                                             \
 		ENTER;                                                                             \
 	} while (0)
 
@@ -247,14 +247,26 @@ trap:
 	return;
 
 relink_taken:
-	/* The link is not made, or was made in another mapping. */
+	/* The link is not made, or was made in another mapping; or the branch is to be recorded. */
 	acc += SOFT_TAKEN_SUM;
+	if (v->lbr_sel) {
+		soft_lbr_taken(v, v->cur->target, acc);
+		if (likely(blk->ctx == v->ctx))
+			ENTER;
+	}
 	v->link = (struct soft_block **)&(op + (op->flags & SOFT_OPF_FUSED))->taken;
 	v->rip = v->cur->target;
 	goto find;
 relink_fall:
 	v->link = (struct soft_block **)&(op + (op->flags & SOFT_OPF_FUSED))->fall;
 	v->rip = v->cur->next;
+	goto find;
+indirect:
+	if (v->lbr_sel) {
+		soft_lbr_taken(v, v->rip, acc);
+		if (likely(blk->rip == v->rip && blk->ctx == v->ctx))
+			ENTER;
+	}
 find:
 	blk = soft_find(v);
 	if (likely(blk && !(v->attn & SOFT_ATTN_DENSE)))

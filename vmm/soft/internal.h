@@ -179,6 +179,8 @@ struct soft_code { /* a block being built */
 	unsigned int n; /* instructions */
 	unsigned int bytes;
 	uint64_t rip, next, target;
+	uint64_t last;	 /* address of the last instruction */
+	uint32_t branch; /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint64_t sum;
 	uint32_t pfn2;
 	bool crosses; /* its only instruction reaches into the next page */

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "vmm/soft/internal.h"
+#include "vmm/soft/lbr.h"
 
 #define PTE_P	 1ULL
 #define PTE_W	 2ULL
@@ -346,6 +346,7 @@ void soft_tlb_flush(struct soft_vcpu *v)
 		}
 	v->map_gen++;
 	v->ctx = v->map_gen << 1 | (v->cpl == 3);
+	soft_lbr_update(v);
 }
 
 void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vmm/soft/internal.h"
+#include "vmm/soft/lbr.h"
 #include "vmm/soft/ops.h"
 
 #define CR0_PE_PG 0x80000001ULL
@@ -34,6 +34,7 @@ void soft_fold(struct soft_vcpu *v)
 	ev[VPMU_SOFT_BRANCHES_TAKEN] += acc >> SOFT_LANE_TAKEN;
 	v->retired += n;
 	v->cycles += cycles;
+	v->clock += cycles;
 	v->left0 = v->left;
 	v->acc = 0;
 	v->extra_cycles = 0;
@@ -305,6 +306,9 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 	v->trap = SOFT_TRAP_NONE;
 	v->left = v->left0 = 0;
 	v->acc = 0;
+	v->clock = vpmu_soft_clock(v->tally);
+	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
+	soft_lbr_update(v);
 	/* Pairs with soft_code_mark(): either it sees us running, or we see its epoch. */
 	atomic_store(&v->running, true);
 	soft_ack_code(v);

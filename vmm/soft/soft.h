@@ -125,6 +125,9 @@ struct soft_block {
 	uint32_t pfn2; /* second page, of an instruction that crosses; else UINT32_MAX */
 	uint16_t nr_ops;
 	uint16_t bytes;
+	uint64_t last;	     /* address of the last instruction: where its branch comes from */
+	uint32_t branch;     /* VPMU_LBR_* type of that branch, or 0 */
+	uint8_t branch_type; /* the same as in IA32_LBR_x_INFO */
 	/* hot from here */
 	uint64_t rip;
 	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0 = dead */
@@ -233,13 +236,17 @@ struct soft_vm {
 	struct soft_vcpu *vcpus;
 };
 
+#define SOFT_CTX_NEVER (~0u) /* no block's ctx */
+
 struct soft_vcpu {
 	uint64_t r[SOFT_NREGS + 1];
 	uint64_t fl_a, fl_b;
 	uint32_t fl_omask, fl_oval; /* with SOFT_FK_OVER: flags in omask are as in oval */
 	uint32_t fl_kind;	    /* enum soft_fk * 4 + size */
 	uint32_t ctx;		    /* mapping generation << 1 | (CPL == 3) */
-	struct soft_tlbe *tlb;	    /* of the current privilege level */
+	uint32_t tctx;		    /* what a taken branch's target must have: see lbr.h */
+	uint32_t lbr_sel;      /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
+	struct soft_tlbe *tlb; /* of the current privilege level */
 	struct soft_block *cur;
 	int64_t left, left0; /* of the chunk in progress */
 	uint64_t acc;	     /* packed events not folded yet */
@@ -256,6 +263,8 @@ struct soft_vcpu {
 	struct vpmu_soft_tally *tally;
 	uint64_t retired;      /* of this run() */
 	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
+	uint64_t clock;	       /* of the pCPU, as of the last fold */
+	uint32_t lbr_ctl;      /* tally->lbr.ctl while it has EN, else 0; of this run() */
 	uint64_t extra_cycles; /* since the last fold, beyond static costs */
 	uint32_t density; /* most cycles per instruction of any decoded block, taken included */
 	int64_t adj_loads, adj_stores; /* likewise: accesses that did not happen (REP, RCX = 0) */
