@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * AMD core performance counters with PerfMonV2, PERFCTR_CORE and the K7 aliases of the first four.
+ * AMD core performance counters: the four of K7, the six of PERFCTR_CORE with K7's addresses as
+ * aliases, and PerfMonV2 with its global registers, freezing and branch records.
  *
  * Sources: APM vol. 2, 13.2 (registers) and appendix A; vol. 3, RDPMC and appendix E (CPUID); PPR
  * for family 19h model 11h, MSRC001_020x and MSRC000_030x. Where the APM says "reserved" without
@@ -15,11 +16,14 @@
 
 #define NR_MSRS 16 /* PERF_CTL/CTR pairs with an address */
 #define NR_K7	4
+#define NR_CORE 6
+#define NR_LBR	16
 #define WIDTH	48
 
 /* PERF_CTLn, APM vol. 2 figure 13-6 */
 #define SEL_USR BIT(16)
 #define SEL_OS	BIT(17)
+#define SEL_INT BIT(20)
 #define SEL_EN	BIT(22)
 /*
  * Bits that hold what is written: event 7:0 and 35:32, unit mask, USR, OS, edge, INT, EN, INV,
@@ -57,19 +61,21 @@ static int ctl_rd(struct vpmu_guest *g, unsigned int n, uint64_t *val)
 
 static int ctl_wr(struct vpmu_guest *g, unsigned int n, uint64_t val)
 {
-	uint64_t flags = VPMU_KEY_GUEST;
-	vpmu_key_t sel = 0;
-
 	if (n >= g->cfg.gp)
 		return -EFAULT;
-	val &= SEL_BITS;
-	flags |= (val & SEL_OS ? VPMU_KEY_OS : 0) | (val & SEL_USR ? VPMU_KEY_USR : 0);
-	if ((val & SEL_EN) && (val & (SEL_USR | SEL_OS)))
-		sel = vpmu_key_from_raw(VPMU_SPACE_AMD, val, flags);
-	guest_settle(g, 1u << n);
-	g->ctr[n].evtsel = val;
-	guest_select(g, n, sel);
+	guest_evtsel_write(g, n, val & SEL_BITS);
 	return 0;
+}
+
+static vpmu_key_t selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
+{
+	uint64_t sel = g->ctr[i].evtsel, flags = VPMU_KEY_GUEST;
+
+	*intr = sel & SEL_INT;
+	if (!(sel & SEL_EN) || !(sel & (SEL_USR | SEL_OS)))
+		return 0;
+	flags |= (sel & SEL_OS ? VPMU_KEY_OS : 0) | (sel & SEL_USR ? VPMU_KEY_USR : 0);
+	return vpmu_key_from_raw(VPMU_SPACE_AMD, sel, flags);
 }
 
 /* PERF_CTLn at even, PERF_CTRn at odd addresses from C001_0200 */
@@ -105,24 +111,82 @@ static int global_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-/* One bit a counter. LbrFreeze (58) and PmcFreeze (59) come with CPUID 8000_0022H:EAX[2:1]. */
+/*
+ * One bit a counter. LbrFreeze (58) and PmcFreeze (59), which come with CPUID 8000_0022H:EAX[2],
+ * are set by a PMI, and freeze as long as they are set.
+ */
 static int global_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	val &= guest_global_mask(g);
+	uint64_t frz = STATUS_CTR_FRZ | (g->lbr_max ? STATUS_LBR_FRZ : 0);
+
 	if (i == CTL)
-		guest_set_global(g, val);
-	else if (i == STATUS_CLR)
+		guest_set_global(g, val & guest_global_mask(g));
+	val &= guest_global_mask(g) | frz;
+	if (i == STATUS_CLR)
 		guest_set_status(g, val, 0);
 	else if (i == STATUS_SET)
 		guest_set_status(g, 0, val);
 	return 0; /* STATUS is read-only: ignored */
 }
 
-static const struct guest_reg regs[] = {
+static void pmi(struct vpmu_guest *g)
+{
+	uint64_t frz = 0;
+
+	if (g->debugctl & DEBUGCTL_FREEZE_PERFMON)
+		frz |= STATUS_CTR_FRZ;
+	if (g->debugctl & DEBUGCTL_FREEZE_LBRS)
+		frz |= STATUS_LBR_FRZ;
+	if (frz)
+		guest_set_status(g, 0, frz);
+}
+
+static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = g->debugctl;
+	return 0;
+}
+
+/*
+ * DebugCtl, APM vol. 2, 13.1.1.5: the two freeze bits. LBR (0) would start the single legacy
+ * record and BTF (1) single steps of branches, neither of which exists here, and bits 5:2 have
+ * meant pins or bus locks: all of these are dropped, as KVM does, since stock guests write them.
+ * What is reserved above is #GP.
+ */
+static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
+
+	if (val & ~(bits | 0x3f))
+		return -EFAULT;
+	g->debugctl = val & bits;
+	return 0;
+}
+
+#define PV                                                                                         \
+	{                                                                                          \
+		VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL                             \
+	}
+
+static const struct guest_reg regs_k7[] = {
+	{0xc0010000, 2 * NR_K7, k7_rd, k7_wr},
+	PV,
+};
+
+static const struct guest_reg regs_core[] = {
+	{0xc0010200, 2 * NR_CORE, core_rd, core_wr},
+	{0xc0010000, 2 * NR_K7, k7_rd, k7_wr},
+	PV,
+};
+
+static const struct guest_reg regs_v2[] = {
 	{0xc0010200, 2 * NR_MSRS, core_rd, core_wr},
 	{0xc0000300, NR_GLOBAL, global_rd, global_wr},
 	{0xc0010000, 2 * NR_K7, k7_rd, k7_wr},
-	{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL},
+	PV,
+	{0x1d9, 1, debugctl_rd, debugctl_wr},
+	{0xc000010e, 2, guest_amd_lbr_cfg_rd, guest_amd_lbr_cfg_wr}, /* LBR_SELECT, DBG_EXTN_CFG */
+	{0xc0010300, 2 * NR_LBR, guest_amd_lbr_rd, guest_amd_lbr_wr},
 };
 
 /* ECX is the number of the core counter; northbridge and L3 counters, which follow at 6 and 10
@@ -132,19 +196,29 @@ static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 	return ecx < g->cfg.gp ? (int)ecx : -1;
 }
 
-static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+static void cpuid_k7(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
 {
+}
+
+static void cpuid_core(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+{
+	if (leaf == 0x80000001)
+		r[2] |= 1u << 23; /* PerfCtrExtCore */
+}
+
+static void cpuid_v2(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+{
+	cpuid_core(g, leaf, subleaf, r);
 	switch (leaf) {
 	case 0x80000000:
 		if (r[0] < 0x80000022)
 			r[0] = 0x80000022;
 		break;
-	case 0x80000001:
-		r[2] |= 1u << 23; /* PerfCtrExtCore */
-		break;
 	case 0x80000022:
-		r[0] = 1;	  /* PerfMonV2; no LbrStack, no freeze */
-		r[1] = g->cfg.gp; /* NumPerfCtrCore, 3:0 */
+		/* PerfMonV2, LbrStack, LbrAndPmcFreeze */
+		r[0] = 1 | (g->lbr_max ? 1 << 1 : 0) | 1 << 2;
+		/* NumPerfCtrCore 3:0, LbrStackSize 9:4 */
+		r[1] = g->cfg.gp | (g->lbr_max ? g->lbr_max << 4 : 0);
 		r[2] = r[3] = 0;
 		break;
 	default:
@@ -152,13 +226,42 @@ static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, u
 	}
 }
 
-const struct vpmu_guest_ops guest_amd_v2_ops = {
-	.regs = regs,
-	.nr_regs = ARRAY_SIZE(regs),
+const struct vpmu_guest_ops guest_amd_k7_ops = {
+	.regs = regs_k7,
+	.nr_regs = ARRAY_SIZE(regs_k7),
 	.gp_min = NR_K7,
-	.gp_max = 15, /* what NumPerfCtrCore can say */
-	.gp_default = 6,
+	.gp_max = NR_K7,
+	.gp_default = NR_K7,
 	.width = WIDTH,
 	.rdpmc = rdpmc,
-	.cpuid = cpuid,
+	.cpuid = cpuid_k7,
+	.select = selects,
+};
+
+const struct vpmu_guest_ops guest_amd_core_ops = {
+	.regs = regs_core,
+	.nr_regs = ARRAY_SIZE(regs_core),
+	.gp_min = NR_CORE,
+	.gp_max = NR_CORE,
+	.gp_default = NR_CORE,
+	.width = WIDTH,
+	.rdpmc = rdpmc,
+	.cpuid = cpuid_core,
+	.select = selects,
+};
+
+const struct vpmu_guest_ops guest_amd_v2_ops = {
+	.regs = regs_v2,
+	.nr_regs = ARRAY_SIZE(regs_v2),
+	.global = true,
+	.gp_min = NR_K7,
+	.gp_max = 15, /* what NumPerfCtrCore can say */
+	.gp_default = NR_CORE,
+	.width = WIDTH,
+	.lbr_max = NR_LBR,
+	.rdpmc = rdpmc,
+	.cpuid = cpuid_v2,
+	.select = selects,
+	.pmi = pmi,
+	.lbr = guest_amd_lbr,
 };

@@ -2,8 +2,9 @@
 /*
  * The counters of a vCPU, whatever their registers look like: each one that is on is a consumer of
  * the vCPU's account, its value the register's value at some instant plus what the consumer counted
- * since. Overflow needs no interrupt here: the carry out of the width shows whenever the two are
- * added up, and they are before anybody can see the result.
+ * since. The carry out of the width shows whenever the two are added up, and they are before
+ * anybody can see the result: that is the overflow, and the only place where one is found. Counters
+ * that interrupt have an alarm besides, so that somebody looks at the right instruction (pmi.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +20,13 @@ static const struct {
 	[VPMU_GUEST_INTEL_V2] = {"intel-v2", &guest_intel_v2_ops},
 	[VPMU_GUEST_INTEL_V5] = {"intel-v5", &guest_intel_v5_ops},
 	[VPMU_GUEST_AMD_V2] = {"amd-v2", &guest_amd_v2_ops},
+	[VPMU_GUEST_INTEL_V3] = {"intel-v3", &guest_intel_v3_ops},
+	[VPMU_GUEST_INTEL_V4] = {"intel-v4", &guest_intel_v4_ops},
+	[VPMU_GUEST_AMD_K7] = {"amd-k7", &guest_amd_k7_ops},
+	[VPMU_GUEST_AMD_CORE] = {"amd-core", &guest_amd_core_ops},
 };
+
+_Static_assert(ARRAY_SIZE(models) == VPMU_GUEST_MODELS, "a row for each model");
 
 int vpmu_guest_model_parse(const char *name, enum vpmu_guest_model *model)
 {
@@ -53,8 +60,13 @@ static void ctr_fold(struct vpmu_guest *g, unsigned int i, const struct vpmu_val
 	 * centuries between two looks. */
 	uint64_t sum = c->value + delta;
 
-	if (sum & ~g->width_mask)
-		g->global_status |= guest_global_bit(i);
+	if (sum & ~g->width_mask) {
+		if (g->ops->global)
+			g->global_status |= guest_global_bit(i);
+		/* Several until the next vpmu_guest_service are one PMI. */
+		if (g->intr & (1u << i))
+			g->pmi = true;
+	}
 	c->value = sum & g->width_mask;
 	if (now->supported) {
 		c->enabled_ns += now->enabled_ns - c->base.enabled_ns;
@@ -103,6 +115,7 @@ void guest_ctr_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	guest_settle(g, 1u << i); /* an overflow before the write has happened */
 	ctr_restart(&g->ctr[i], val & g->width_mask);
+	guest_arm_again(g, i);
 }
 
 /* ---- starting and stopping ---- */
@@ -112,6 +125,7 @@ static void ctr_disable(struct vpmu_guest *g, unsigned int i)
 	struct vpmu_guest_ctr *c = &g->ctr[i];
 	struct vpmu_value last;
 
+	guest_disarm(g, i);
 	vpmu_consumer_disable(&c->consumer, g->pcpu);
 	vpmu_consumer_read(&c->consumer, &last);
 	ctr_fold(g, i, &last);
@@ -152,10 +166,30 @@ static void ctr_enable(struct vpmu_guest *g, unsigned int i)
 		c->lost = true;
 }
 
+/* The global controls let counter @i count. */
+static bool globally_on(const struct vpmu_guest *g, unsigned int i)
+{
+	return (g->global_ctrl & guest_global_bit(i)) && !(g->global_status & STATUS_CTR_FRZ);
+}
+
 static bool ctr_on(const struct vpmu_guest *g, unsigned int i)
 {
-	return g->ctr[i].sel && (g->global_ctrl & guest_global_bit(i)) &&
-	       !(g->global_status & STATUS_CTR_FRZ);
+	return g->ctr[i].sel && globally_on(g, i);
+}
+
+/* Stop what must not go on, so that slots which become free can be had by what starts. */
+static void ctr_stop(struct vpmu_guest *g, unsigned int i)
+{
+	struct vpmu_guest_ctr *c = &g->ctr[i];
+
+	if (c->key && c->sel && c->key != c->sel)
+		ctr_del(g, i);
+	else if (c->enabled && !ctr_on(g, i))
+		ctr_disable(g, i);
+	if (c->denied && globally_on(g, i))
+		c->failed = c->lost = true; /* the guest thinks it counts */
+	else if (c->failed && !ctr_on(g, i))
+		c->failed = false;
 }
 
 void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
@@ -164,28 +198,58 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 
 	if (!g->pcpu)
 		return; /* no consumers now; placement applies what the registers say then */
-	/* Stop first, so that slots which become free can be had by what starts. */
-	guest_for_each_ctr(i, ctrs & g->ctrs)
-	{
-		struct vpmu_guest_ctr *c = &g->ctr[i];
-
-		if (c->key && c->sel && c->key != c->sel)
-			ctr_del(g, i);
-		else if (c->enabled && !ctr_on(g, i))
-			ctr_disable(g, i);
-		if (c->failed && !ctr_on(g, i))
-			c->failed = false;
-	}
+	guest_for_each_ctr(i, ctrs & g->ctrs) ctr_stop(g, i);
 	guest_for_each_ctr(i, ctrs & g->ctrs)
 	{
 		if (!g->ctr[i].enabled && ctr_on(g, i))
 			ctr_enable(g, i);
+		guest_arm(g, i);
 	}
 }
 
-void guest_select(struct vpmu_guest *g, unsigned int i, vpmu_key_t sel)
+static bool allowed(const struct vpmu_guest *g, unsigned int i, vpmu_key_t key)
 {
-	g->ctr[i].sel = sel;
+	if (i >= FIXED0)
+		return vpmu_policy_allows_fixed(g->cfg.policy, i - FIXED0, key);
+	return vpmu_policy_allows(g->cfg.policy, g->ops->intel ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD,
+				  g->ctr[i].evtsel, key);
+}
+
+void guest_derive(struct vpmu_guest *g, uint32_t ctrs)
+{
+	unsigned int i;
+
+	guest_for_each_ctr(i, ctrs & g->ctrs)
+	{
+		struct vpmu_guest_ctr *c = &g->ctr[i];
+		bool intr = false;
+		vpmu_key_t key = g->ops->select(g, i, &intr);
+
+		c->denied = key && !allowed(g, i, key);
+		c->sel = c->denied ? 0 : key;
+		g->intr = intr ? g->intr | 1u << i : g->intr & ~(1u << i);
+	}
+}
+
+void guest_denied(struct vpmu_guest *g, uint32_t ctrs)
+{
+	unsigned int i;
+
+	guest_for_each_ctr(i, ctrs & g->ctrs)
+	{
+		if (!g->ctr[i].denied)
+			continue;
+		g->denied++;
+		g->denied_last = i < FIXED0 ? g->ctr[i].evtsel : i - FIXED0;
+	}
+}
+
+void guest_evtsel_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	guest_settle(g, 1u << i);
+	g->ctr[i].evtsel = val;
+	guest_derive(g, 1u << i);
+	guest_denied(g, 1u << i);
 	guest_apply(g, 1u << i);
 }
 
@@ -209,6 +273,8 @@ void guest_set_status(struct vpmu_guest *g, uint64_t clear, uint64_t set)
 	g->global_status = (old & ~clear) | set;
 	if ((g->global_status ^ old) & STATUS_CTR_FRZ)
 		guest_apply(g, g->ctrs);
+	if ((g->global_status ^ old) & STATUS_LBR_FRZ)
+		guest_lbr_apply(g);
 }
 
 /* Fold and delete every consumer. Owner of the pCPU; @g->pcpu is set. */
@@ -234,18 +300,25 @@ static void set_reset_values(struct vpmu_guest *g)
 	guest_for_each_ctr(i, g->ctrs)
 	{
 		g->ctr[i].evtsel = 0;
+		g->ctr[i].failed = false;
 		ctr_restart(&g->ctr[i], 0);
 	}
 	g->fixed_ctrl = 0;
 	g->global_status = 0;
 	g->debugctl = 0;
+	g->overflowed = 0;
+	g->pmi = false;
 	/*
 	 * The enable bits of the GP counters are 1, so that software of version 1, which does not
 	 * know the register, can count: SDM vol. 3 table 10-1, IA32_PERF_GLOBAL_CTRL "sets bits
 	 * n-1:0 and clears the upper bits". PerfCntrGlobalCtl likewise, as Linux has found on
-	 * PerfMonV2 parts (kvm_pmu_refresh).
+	 * PerfMonV2 parts (kvm_pmu_refresh). AMD models without the register have them on always.
 	 */
 	g->global_ctrl = g->ctrs & (BIT(FIXED0) - 1);
+	g->lbr_ctl = 0;
+	g->lbr_enable = 0;
+	g->lbr_depth = g->lbr_max;
+	guest_derive(g, g->ctrs);
 }
 
 int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
@@ -257,6 +330,8 @@ int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 	if ((unsigned int)cfg->model >= ARRAY_SIZE(models))
 		return -EINVAL;
 	ops = models[cfg->model].ops;
+	if (cfg->policy && cfg->policy->tier == VPMU_POLICY_OFF)
+		ops = NULL;
 	*g = (struct vpmu_guest){.cfg = *cfg, .ops = ops, .ctx = ctx, .pmu = pmu};
 	if (!ops) {
 		g->cfg.gp = 0;
@@ -265,18 +340,28 @@ int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 	}
 	gp = cfg->gp ? cfg->gp : ops->gp_default;
 	fixed = cfg->fixed ? cfg->fixed : ops->fixed_default;
-	if (gp < ops->gp_min || gp > ops->gp_max || fixed > ops->fixed_max || !ctx || !pmu)
+	if (gp < ops->gp_min || gp > ops->gp_max || fixed > ops->fixed_max || !ctx || !pmu) {
+		g->ops = NULL;
 		return -EINVAL;
+	}
 	g->cfg.gp = gp;
 	g->cfg.fixed = fixed;
 	g->width_mask = BIT(ops->width) - 1;
 	g->ctrs = (uint32_t)((BIT(gp) - 1) | (BIT(fixed) - 1) << FIXED0);
+	for (uint8_t i = 0; i < VPMU_GUEST_MAX_CTRS; i++)
+		g->ctr[i].index = i;
+	if (!cfg->no_lbr && vpmu_policy_lbr(cfg->policy) && pmu->lbr_depth >= ops->lbr_max)
+		g->lbr_max = ops->lbr_max;
 	set_reset_values(g);
 	return 0;
 }
 
 void vpmu_guest_fini(struct vpmu_guest *g)
 {
+	/* First, as it may be what runs on its pCPU. */
+	if (g->lbr_max)
+		vpmu_lbr_guest_close(g->ctx, g->pcpu);
+	g->lbr_max = 0;
 	vpmu_guest_placed(g, NULL);
 }
 
@@ -286,196 +371,29 @@ void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu)
 		guest_detach(g);
 	g->pcpu = pcpu;
 	guest_apply(g, g->ctrs);
+	guest_lbr_apply(g); /* there was no memory the last time */
 }
 
 void vpmu_guest_reset(struct vpmu_guest *g, bool init)
 {
 	unsigned int i;
 
-	if (init)
+	if (init || !g->ops)
 		return;
-	guest_for_each_ctr(i, g->ctrs) g->ctr[i].sel = 0;
+	guest_for_each_ctr(i, g->ctrs)
+	{
+		g->ctr[i].sel = 0;
+		g->ctr[i].denied = false;
+	}
 	guest_apply(g, g->ctrs);
 	set_reset_values(g);
-}
-
-/* ---- registers ---- */
-
-/*
- * PMU registers of either vendor, those included that no model has: what a model does not list is
- * #GP if it is one of these, and not ours otherwise. IA32_DEBUGCTL is not among them: AMD has a
- * DebugCtl at the same place that is no business of the PMU's.
- */
-static const struct vpmu_msr_range pmu_msrs[] = {
-	/* Intel: SDM vol. 4 table 2-2 */
-	{0x0c1, 10},  /* IA32_PMC0..9 */
-	{0x186, 10},  /* IA32_PERFEVTSEL0..9 */
-	{0x1a6, 2},   /* MSR_OFFCORE_RSP_0, 1 */
-	{0x1c8, 2},   /* MSR_LBR_SELECT, MSR_LASTBRANCH_TOS */
-	{0x309, 16},  /* IA32_FIXED_CTR0.. */
-	{0x329, 1},   /* MSR_PERF_METRICS */
-	{0x345, 1},   /* IA32_PERF_CAPABILITIES */
-	{0x38d, 10},  /* IA32_FIXED_CTR_CTRL .. IA32_PERF_GLOBAL_INUSE, uncore control */
-	{0x3f1, 2},   /* IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG */
-	{0x3f6, 2},   /* MSR_PEBS_LD_LAT, MSR_PEBS_FRONTEND */
-	{0x4c1, 10},  /* IA32_A_PMC0..9 */
-	{0x600, 1},   /* IA32_DS_AREA */
-	{0x680, 32},  /* MSR_LASTBRANCH_x_FROM_IP */
-	{0x6c0, 32},  /* MSR_LASTBRANCH_x_TO_IP */
-	{0xdc0, 32},  /* MSR_LASTBRANCH_INFO_x */
-	{0x1200, 32}, /* IA32_LBR_x_INFO */
-	{0x14ce, 2},  /* IA32_LBR_CTL, IA32_LBR_DEPTH */
-	{0x1500, 32}, /* IA32_LBR_x_FROM_IP */
-	{0x1600, 32}, /* IA32_LBR_x_TO_IP */
-	/* AMD: APM vol. 2 appendix A.6, and linux/arch/x86/include/asm/msr-index.h */
-	{0xc000010e, 2},   /* LbrSelect, DbgExtnCfg */
-	{0xc0000300, 4},   /* PerfCntrGlobalStatus, Ctl, StatusClr, StatusSet */
-	{0xc0010000, 8},   /* PerfEvtSel0..3, PerfCtr0..3 */
-	{0xc0010200, 32},  /* PERF_CTL0, PERF_CTR0 ... */
-	{0xc0010230, 12},  /* L3 (L2I) PMC */
-	{0xc0010240, 16},  /* northbridge, data fabric PMC */
-	{0xc0010280, 1},   /* performance time-stamp counter */
-	{0xc0010300, 32},  /* LBR stack */
-	{0xc0010800, 128}, /* UMC PMC */
-	{0xc0011030, 14},  /* IBS */
-	/* our own */
-	{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
-};
-
-static int unlisted(uint32_t msr)
-{
-	for (unsigned int i = 0; i < ARRAY_SIZE(pmu_msrs); i++) {
-		if (msr - pmu_msrs[i].base < pmu_msrs[i].count)
-			return -EFAULT;
-	}
-	return -ENOENT;
-}
-
-static const struct guest_reg *find_reg(const struct vpmu_guest *g, uint32_t msr)
-{
-	for (unsigned int i = 0; g->ops && i < g->ops->nr_regs; i++) {
-		const struct guest_reg *r = &g->ops->regs[i];
-
-		if (msr - r->base < r->count)
-			return r;
-	}
-	return NULL;
-}
-
-int vpmu_guest_rdmsr(struct vpmu_guest *g, uint32_t msr, uint64_t *val)
-{
-	const struct guest_reg *r = find_reg(g, msr);
-
-	if (!r)
-		return unlisted(msr);
-	return r->rd ? r->rd(g, msr - r->base, val) : -EFAULT;
-}
-
-int vpmu_guest_wrmsr(struct vpmu_guest *g, uint32_t msr, uint64_t val)
-{
-	const struct guest_reg *r = find_reg(g, msr);
-
-	if (!r)
-		return unlisted(msr);
-	return r->wr ? r->wr(g, msr - r->base, val) : -EFAULT;
-}
-
-int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val)
-{
-	int i = g->ops ? g->ops->rdpmc(g, index) : -1;
-
-	if (i < 0)
-		return -EFAULT;
-	*val = guest_ctr_read(g, (unsigned int)i);
-	return 0;
-}
-
-/*
- * Besides its own registers each model traps those of the other vendor that KVM answers by itself,
- * without a fault, when its own vPMU is off (kvm_get_msr_common: K7 and P6 counters and selects).
- */
-const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
-{
-	static const struct vpmu_msr_range intel[] = {
-		{0x0c1, 10},	  /* IA32_PMCx */
-		{0x186, 10},	  /* IA32_PERFEVTSELx */
-		{0x1d9, 1},	  /* IA32_DEBUGCTL */
-		{0x309, 0x8a},	  /* IA32_FIXED_CTR0 .. IA32_PERF_GLOBAL_INUSE */
-		{0x4c1, 10},	  /* IA32_A_PMCx */
-		{0xc0010000, 8},  /* AMD K7 */
-		{0xc0010200, 32}, /* AMD PERF_CTL, PERF_CTR */
-		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
-		{0, 0},
-	};
-	/* and of the model without a PMU */
-	static const struct vpmu_msr_range amd[] = {
-		{0x0c1, 10}, /* Intel, as above */
-		{0x186, 10},
-		{0x309, 0x8a},
-		{0x4c1, 10},
-		{0xc0000300, 4},  /* PerfCntrGlobal* */
-		{0xc0010000, 8},  /* PerfEvtSel, PerfCtr */
-		{0xc0010200, 32}, /* PERF_CTL, PERF_CTR */
-		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
-		{0, 0},
-	};
-
-	return model == VPMU_GUEST_INTEL_V2 || model == VPMU_GUEST_INTEL_V5 ? intel : amd;
-}
-
-/* ---- CPUID ---- */
-
-enum { EAX, EBX, ECX, EDX };
-
-/* Take away what only some model's own function may put back, and what no model has. */
-static void cpuid_strip(uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
-{
-	switch (leaf) {
-	case 0x1:
-		/* PDCM, DS-CPL, DTES64; DS */
-		regs[ECX] &= ~(uint32_t)(BIT(15) | BIT(4) | BIT(2));
-		regs[EDX] &= ~(uint32_t)BIT(21);
-		break;
-	case 0x7:
-		if (subleaf == 0)
-			regs[EDX] &= ~(uint32_t)BIT(19); /* Arch LBR */
-		else if (subleaf == 1)
-			regs[EAX] &= ~(uint32_t)BIT(8); /* ArchPerfmonExt: leaf 23H */
-		break;
-	case 0x80000001:
-		/* PerfCtrExtLLC, PerfTsc, PerfCtrExtNB, PerfCtrExtCore, IBS */
-		regs[ECX] &= ~(uint32_t)(BIT(28) | BIT(27) | BIT(24) | BIT(23) | BIT(10));
-		break;
-	case 0xa:
-	case 0x1c:
-	case 0x23:
-	case 0x8000001b:
-	case 0x80000022:
-		memset(regs, 0, 4 * sizeof(*regs));
-		break;
-	default:
-		break;
-	}
-}
-
-void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
-{
-	cpuid_strip(leaf, subleaf, regs);
-	guest_pv_cpuid(g, leaf, regs);
-	if (g->ops)
-		g->ops->cpuid(g, leaf, subleaf, regs);
-}
-
-/* No model raises PMIs yet: what fired is forgotten. */
-bool vpmu_guest_service(struct vpmu_guest *g)
-{
-	g->overflowed = 0;
-	g->pmi = false;
-	return false;
+	if (g->lbr_max)
+		vpmu_lbr_guest_close(g->ctx, g->pcpu);
 }
 
 bool vpmu_guest_is_intel(const struct vpmu_guest *g)
 {
-	return g->cfg.model == VPMU_GUEST_INTEL_V2 || g->cfg.model == VPMU_GUEST_INTEL_V3 ||
-	       g->cfg.model == VPMU_GUEST_INTEL_V4 || g->cfg.model == VPMU_GUEST_INTEL_V5;
+	const struct vpmu_guest_ops *ops = models[g->cfg.model].ops;
+
+	return ops && ops->intel;
 }

@@ -41,8 +41,9 @@ const char *vpmu_guest_model_name(enum vpmu_guest_model model);
 
 struct vpmu_guest_cfg {
 	enum vpmu_guest_model model;
-	unsigned int gp;    /* 0 = the model's default (8 Intel, 6 AMD); Intel 1..8, AMD 4..15 */
-	unsigned int fixed; /* Intel; 0 = default (3 for v2, 3 for v5); 1..4; AMD 0 */
+	/* 0 = the model's default; Intel 8 (1..8), amd-k7 4, amd-core 6, amd-v2 6 (4..15) */
+	unsigned int gp;
+	unsigned int fixed; /* Intel; 0 = default 3; 1..4; AMD 0 */
 	bool rdpmc;	    /* the engine supports RDPMC: said so in the paravirtual leaf */
 	bool no_lbr;	    /* no branch records, whatever model and policy would offer */
 	const struct vpmu_policy *policy; /* policy.h; NULL: everything. Outlives the guest */
@@ -53,19 +54,26 @@ struct vpmu_guest_ops; /* one per vendor, private */
 struct vpmu_guest_ctr {
 	struct vpmu_consumer consumer;
 	struct vpmu_alarm alarm;
-	uint64_t evtsel; /* GP: event select as the guest reads it back */
-	vpmu_key_t sel;	 /* what the registers select; 0: nothing, whatever the global enable */
-	vpmu_key_t key;	 /* the consumer's key; 0: the consumer is not added */
-	bool enabled;	 /* the consumer is counting (or unsupported) */
-	bool failed;	 /* the counter is on, but the host had no slot for it */
-	bool lost;	 /* it was on without a host counter since it was last written */
-	uint8_t quality; /* worst since then: enum vpmu_quality, VPMU_PV_UNSUPPORTED = never on */
-	uint64_t value;	 /* register value when the consumer stood at @base */
-	uint64_t enabled_ns; /* likewise: times since the counter was last written */
-	uint64_t running_ns;
+	uint64_t evtsel;     /* GP: event select as the guest reads it back (saved) */
+	vpmu_key_t sel;	     /* what the registers select; 0: nothing, whatever the global enable */
+	bool denied;	     /* the registers select an event that the policy denies: sel is 0 */
+	uint8_t index;	     /* in struct vpmu_guest.ctr */
+	vpmu_key_t key;	     /* the consumer's key; 0: the consumer is not added */
+	bool enabled;	     /* the consumer is counting (or unsupported) */
+	bool failed;	     /* the counter is on, but the host had no slot for it */
+	bool lost;	     /* on without a host counter since it was last written (saved) */
+	uint8_t quality;     /* worst since then: enum vpmu_quality, VPMU_PV_UNSUPPORTED = never on
+			      * (saved) */
+	uint64_t value;	     /* register value when the consumer stood at @base (saved) */
+	uint64_t enabled_ns; /* likewise: times since the counter was last written (saved) */
+	uint64_t running_ns; /* (saved) */
 	struct vpmu_value base;
 };
 
+/*
+ * "(saved)" marks what a snapshot must hold; the rest is configuration, follows from it
+ * (guest_derive, guest_lbr_apply in internal.h), or is of this process.
+ */
 struct vpmu_guest {
 	struct vpmu_guest_cfg cfg;
 	const struct vpmu_guest_ops *ops;
@@ -75,24 +83,29 @@ struct vpmu_guest {
 	uint64_t width_mask;
 	uint32_t ctrs;	  /* counters that exist: GP from bit 0, fixed from VPMU_GUEST_MAX_GP */
 	uint32_t enabled; /* of these: consumer enabled */
+	uint32_t intr;	  /* of these: an overflow interrupts (INT, or the fixed PMI bit) */
+	uint32_t armed;	  /* of these: the alarm is set */
 	struct vpmu_guest_ctr ctr[VPMU_GUEST_MAX_CTRS];
-	uint64_t fixed_ctrl;	/* Intel IA32_FIXED_CTR_CTRL */
-	uint64_t global_ctrl;	/* Intel 38F, AMD C0000301 */
-	uint64_t global_status; /* overflows seen so far: the model looks when the guest does */
-	uint64_t debugctl;	/* the freeze bits the model owns */
+	uint64_t fixed_ctrl;	/* Intel IA32_FIXED_CTR_CTRL (saved) */
+	uint64_t global_ctrl;	/* Intel 38F, AMD C0000301 (saved) */
+	uint64_t global_status; /* overflows seen so far: the model looks when the guest does
+				 * (saved) */
+	uint64_t debugctl;	/* the freeze bits the model owns (saved) */
 
-	uint32_t overflowed; /* alarms that fired, by counter; until vpmu_guest_service */
-	bool pmi;	     /* a PMI waits to be raised: set when written by the guest, restored */
+	uint32_t overflowed; /* alarms that fired, by counter; until vpmu_guest_service. Nothing
+			      * but a reason to look: the wraps themselves set what follows */
+	bool pmi;	     /* a counter that interrupts has wrapped, and the PMI was not raised
+			      * yet (saved) */
 
 	/* branch records: what the guest wrote; the records themselves are the context's */
-	unsigned int lbr_max; /* 0: the model has none */
-	unsigned int lbr_depth;
-	uint64_t lbr_ctl;    /* Intel IA32_LBR_CTL; AMD LBR_SELECT */
-	uint64_t lbr_enable; /* AMD DBG_EXTN_CFG */
+	unsigned int lbr_max;	/* 0: the model has none */
+	unsigned int lbr_depth; /* (saved) */
+	uint64_t lbr_ctl;	/* Intel IA32_LBR_CTL; AMD LBR_SELECT (saved) */
+	uint64_t lbr_enable;	/* AMD DBG_EXTN_CFG (saved) */
 
 	/* denials by the policy: writes that selected an event which then counts nothing */
-	uint64_t denied;
-	uint64_t denied_last; /* event select (GP) or fixed counter number, of the newest */
+	uint64_t denied;      /* (saved) */
+	uint64_t denied_last; /* event select (GP) or fixed counter number, of the newest (saved) */
 };
 
 /* vpmu_guest_init - registers at their power-up values. @g is zeroed caller memory; @ctx is
@@ -114,7 +127,8 @@ void vpmu_guest_fini(struct vpmu_guest *g);
 void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu);
 
 /* vpmu_guest_reset - power-up values, or what INIT makes of them: nothing changes, counters go on
- * counting (SDM vol. 3 table 10-1; APM vol. 2 table 14-1). */
+ * counting (SDM vol. 3 table 10-1: MSRs "unchanged"; APM vol. 2 table 14-1). A PMI that waits is
+ * forgotten by RESET. */
 void vpmu_guest_reset(struct vpmu_guest *g, bool init);
 
 /*
@@ -152,7 +166,7 @@ int vpmu_guest_rdmsr(struct vpmu_guest *g, uint32_t msr, uint64_t *val);
 int vpmu_guest_wrmsr(struct vpmu_guest *g, uint32_t msr, uint64_t val);
 int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val);
 
-/* The MSR ranges a VMM must trap for the model (KVM MSR filter), at most 8, ended by count 0. They
+/* The MSR ranges a VMM must trap for the model (KVM MSR filter), at most 12, ended by count 0. They
  * may hold MSRs that are none of the model's (-ENOENT). */
 struct vpmu_msr_range {
 	uint32_t base;
@@ -163,9 +177,9 @@ const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model);
 /*
  * vpmu_guest_cpuid - overwrite the PMU's part of a leaf with what this model shows; regs = {eax,
  * ebx, ecx, edx} hold the VMM's values on entry. Leaves: 0AH; 1H ECX PDCM; 80000001H ECX
- * PERFCTR_CORE; 80000022H; the highest leaf in 0H and 80000000H is raised to reach these; the
- * paravirtual 40000000H and 40000001H. PMU facilities no model has are taken away: DS and PEBS
- * (1H), Arch LBR (7H, 1CH), ArchPerfmonExt (7H, 23H), IBS, northbridge and L3 counters, PTSC
+ * PERFCTR_CORE; 80000022H; 7H EDX and 1CH Arch LBR; the highest leaf in 0H and 80000000H is raised
+ * to reach these; the paravirtual 40000000H and 40000001H. PMU facilities no model has are taken
+ * away: DS and PEBS (1H), ArchPerfmonExt (7H, 23H), IBS, northbridge and L3 counters, PTSC
  * (80000001H, 8000001BH). Everything else stays as it is.
  */
 void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,

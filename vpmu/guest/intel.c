@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Intel architectural performance monitoring, versions 2 and 5, as a guest programs it.
+ * Intel architectural performance monitoring, versions 2 to 5, as a guest programs it.
  *
  * Sources: SDM vol. 3 ch. 20 (section numbers of edition 083, 2024; 18.x in older ones) and vol. 4
  * table 2-2 for the registers, vol. 2 for CPUID and RDPMC. "A non-zero write of a field that is
@@ -30,18 +30,27 @@
 #define FIXED_BITS (FIXED_OS | FIXED_USR | FIXED_PMI)
 
 /* IA32_PERF_GLOBAL_STATUS besides the overflow bits, figure 20-10 and vol. 4 table 2-2 */
-#define STATUS_LBR_FRZ	  BIT(58)
 #define STATUS_OVF_UNCORE BIT(61)
 #define STATUS_OVF_BUF	  BIT(62)
 #define STATUS_COND_CHGD  BIT(63)
 
-#define INUSE_PMI		BIT(63) /* figure 20-13 */
-#define CAP_FW_WRITE		BIT(13) /* IA32_PERF_CAPABILITIES, figure 20-65 */
-#define DEBUGCTL_FREEZE_PERFMON BIT(12) /* figure 18-3 (17-3 in older editions) */
+#define INUSE_PMI    BIT(63) /* figure 20-13 */
+#define CAP_FW_WRITE BIT(13) /* IA32_PERF_CAPABILITIES, figure 20-65 */
+#define CAP_LBR_ARCH 0x3fULL /* its LBR format: architectural */
+#define DEBUGCTL_LBR BIT(0)
 
-static bool v5(const struct vpmu_guest *g)
+static unsigned int version(const struct vpmu_guest *g)
 {
-	return g->cfg.model == VPMU_GUEST_INTEL_V5;
+	switch (g->cfg.model) {
+	case VPMU_GUEST_INTEL_V2:
+		return 2;
+	case VPMU_GUEST_INTEL_V3:
+		return 3;
+	case VPMU_GUEST_INTEL_V4:
+		return 4;
+	default:
+		return 5;
+	}
 }
 
 /* ---- counters ---- */
@@ -102,14 +111,15 @@ static int evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * Bits a guest may set: 31:0 but AnyThread, which comes with version 3 and goes again when
- * CPUID.0AH:EDX[15] says so (20.2.3, 20.2.5). Pin control is "reserved (not writeable)" beginning
- * with Sandy Bridge and moves a pin that no vCPU has before that (20.2.1.1): version 2 stores it,
- * as KVM does; version 5, which no older part has, refuses it.
+ * Bits a guest may set: 31:0 but AnyThread, which comes with version 3 and is not there where
+ * CPUID.0AH:EDX[15] says so, as it does in all models from 3 on and in KVM's (20.2.3, 20.2.5).
+ * Pin control is "reserved (not writeable)" beginning with Sandy Bridge and moves a pin that no
+ * vCPU has before that (20.2.1.1): versions 2 and 3 store it, as KVM does; 4 and 5, which no older
+ * part has, refuse it.
  */
 static uint64_t evtsel_bits(const struct vpmu_guest *g)
 {
-	return 0xffffffffULL & ~SEL_ANY & ~(v5(g) ? SEL_PC : 0);
+	return 0xffffffffULL & ~SEL_ANY & ~(version(g) >= 4 ? SEL_PC : 0);
 }
 
 static uint64_t key_flags(bool os, bool usr)
@@ -119,16 +129,9 @@ static uint64_t key_flags(bool os, bool usr)
 
 static int evtsel_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	vpmu_key_t sel = 0;
-
 	if (i >= g->cfg.gp || (val & ~evtsel_bits(g)))
 		return -EFAULT;
-	if ((val & SEL_EN) && (val & (SEL_USR | SEL_OS)))
-		sel = vpmu_key_from_raw(VPMU_SPACE_INTEL, val,
-					key_flags(val & SEL_OS, val & SEL_USR));
-	guest_settle(g, 1u << i);
-	g->ctr[i].evtsel = val;
-	guest_select(g, i, sel);
+	guest_evtsel_write(g, i, val);
 	return 0;
 }
 
@@ -153,20 +156,39 @@ static vpmu_key_t fixed_key(unsigned int n, unsigned int ctrl)
 	return vpmu_key_generic(event[n], key_flags(ctrl & FIXED_OS, ctrl & FIXED_USR));
 }
 
+static vpmu_key_t selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
+{
+	uint64_t sel;
+
+	if (i >= FIXED0) {
+		unsigned int ctrl = (g->fixed_ctrl >> (4 * (i - FIXED0))) & 0xf;
+
+		*intr = ctrl & FIXED_PMI;
+		return fixed_key(i - FIXED0, ctrl);
+	}
+	sel = g->ctr[i].evtsel;
+	*intr = sel & SEL_INT;
+	if (!(sel & SEL_EN) || !(sel & (SEL_USR | SEL_OS)))
+		return 0;
+	return vpmu_key_from_raw(VPMU_SPACE_INTEL, sel, key_flags(sel & SEL_OS, sel & SEL_USR));
+}
+
 static int fixed_ctrl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	uint32_t ctrs = 0;
+	uint32_t ctrs = 0, changed = 0;
 
-	for (unsigned int n = 0; n < g->cfg.fixed; n++)
+	for (unsigned int n = 0; n < g->cfg.fixed; n++) {
 		ctrs |= (uint32_t)FIXED_BITS << (4 * n);
+		if ((g->fixed_ctrl ^ val) >> (4 * n) & FIXED_BITS)
+			changed |= 1u << (FIXED0 + n);
+	}
 	if (val & ~(uint64_t)ctrs)
 		return -EFAULT;
-	ctrs = g->ctrs & ~(uint32_t)(BIT(FIXED0) - 1);
-	guest_settle(g, ctrs);
+	guest_settle(g, changed);
 	g->fixed_ctrl = val;
-	for (unsigned int n = 0; n < g->cfg.fixed; n++)
-		g->ctr[FIXED0 + n].sel = fixed_key(n, (val >> (4 * n)) & 0xf);
-	guest_apply(g, ctrs);
+	guest_derive(g, changed);
+	guest_denied(g, changed);
+	guest_apply(g, changed);
 	return 0;
 }
 
@@ -193,7 +215,7 @@ static int status_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * Bits of IA32_PERF_GLOBAL_OVF_CTRL (v2) and STATUS_RESET / STATUS_SET (v4 and later) by vol. 4
+ * Bits of IA32_PERF_GLOBAL_OVF_CTRL (v2, v3) and STATUS_RESET / STATUS_SET (v4 and later) by vol. 4
  * table 2-2: OvfBuf and CondChgd always, Ovf_Uncore with version > 2, LBR_Frz and CTR_Frz with
  * version > 3. Trace_ToPA_PMI (55) and ASCI (60) come with PT and SGX, which are none of the
  * model's. CondChgd cannot be set by software.
@@ -201,7 +223,8 @@ static int status_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 static uint64_t status_bits(const struct vpmu_guest *g, bool set)
 {
 	return guest_global_mask(g) | STATUS_OVF_BUF | (set ? 0 : STATUS_COND_CHGD) |
-	       (v5(g) ? STATUS_OVF_UNCORE | STATUS_LBR_FRZ | STATUS_CTR_FRZ : 0);
+	       (version(g) > 2 ? STATUS_OVF_UNCORE : 0) |
+	       (version(g) > 3 ? STATUS_LBR_FRZ | STATUS_CTR_FRZ : 0);
 }
 
 /* Both registers act when written and hold nothing: they read as 0, as on KVM. */
@@ -251,12 +274,33 @@ static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
+/*
+ * Freeze on PMI. Version 4 and later, streamlined (20.2.4.1): the PMI sets CTR_Frz and LBR_Frz,
+ * which the handler clears. Versions 2 and 3, legacy (18.4.7): it clears the enables in
+ * IA32_PERF_GLOBAL_CTRL; they have no LBR to freeze.
+ */
+static void pmi(struct vpmu_guest *g)
+{
+	uint64_t frz = 0;
+
+	if (g->debugctl & DEBUGCTL_FREEZE_PERFMON) {
+		if (version(g) < 4)
+			guest_set_global(g, 0);
+		else
+			frz |= STATUS_CTR_FRZ;
+	}
+	if (g->debugctl & DEBUGCTL_FREEZE_LBRS)
+		frz |= STATUS_LBR_FRZ;
+	if (frz)
+		guest_set_status(g, 0, frz);
+}
+
 /* ---- the rest ---- */
 
-/* No LBR format, no PEBS, no freeze in SMM: full-width writes only. Read-only. */
+/* No PEBS, no freeze in SMM: full-width writes, and which branch records there are. Read-only. */
 static int caps_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
-	*val = CAP_FW_WRITE;
+	*val = CAP_FW_WRITE | (g->lbr_max ? CAP_LBR_ARCH : 0);
 	return 0;
 }
 
@@ -266,31 +310,53 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-/* Of the freeze bits Freeze_PerfMon_On_PMI, which version 2 brings (18.4.7); LBR, BTS and BTF have
- * nothing behind them in these models, so their bits are reserved. */
+/*
+ * Freeze_PerfMon_On_PMI comes with version 2 (18.4.7), Freeze_LBRs_On_PMI with branch records. The
+ * LBR bit has no meaning on parts with architectural LBR only: writes of it are discarded, it reads
+ * as 0 (18.4.1). BTS and BTF have nothing behind them, so these bits are reserved, as is LBR
+ * without branch records.
+ */
 static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	if (val & ~DEBUGCTL_FREEZE_PERFMON)
+	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
+
+	if (val & ~(bits | (g->lbr_max ? DEBUGCTL_LBR : 0)))
 		return -EFAULT;
-	g->debugctl = val;
+	g->debugctl = val & bits;
 	return 0;
 }
 
-/* The last two are version 4's. */
-static const struct guest_reg regs[] = {
-	{0x0c1, NR_GP, gp_rd, gp_wr},		    /* IA32_PMCx */
-	{0x309, NR_FIXED, fixed_rd, fixed_wr},	    /* IA32_FIXED_CTRx */
-	{0x38f, 1, global_ctrl_rd, global_ctrl_wr}, /* IA32_PERF_GLOBAL_CTRL */
-	{0x4c1, NR_GP, gp_rd, gp_wr_full},	    /* IA32_A_PMCx */
-	{0x186, NR_GP, evtsel_rd, evtsel_wr},	    /* IA32_PERFEVTSELx */
-	{0x38e, 1, status_rd, NULL},		    /* IA32_PERF_GLOBAL_STATUS */
-	{0x390, 1, status_cmd_rd, status_reset_wr}, /* ..._OVF_CTRL, ..._STATUS_RESET */
-	{0x38d, 1, fixed_ctrl_rd, fixed_ctrl_wr},   /* IA32_FIXED_CTR_CTRL */
-	{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL},
-	{0x1d9, 1, debugctl_rd, debugctl_wr},	  /* IA32_DEBUGCTL */
-	{0x345, 1, caps_rd, NULL},		  /* IA32_PERF_CAPABILITIES */
-	{0x391, 1, status_cmd_rd, status_set_wr}, /* IA32_PERF_GLOBAL_STATUS_SET */
-	{0x392, 1, inuse_rd, NULL},		  /* IA32_PERF_GLOBAL_INUSE */
+#define REGS_V2                                                                                    \
+	{0x0c1, NR_GP, gp_rd, gp_wr},			    /* IA32_PMCx */                        \
+		{0x309, NR_FIXED, fixed_rd, fixed_wr},	    /* IA32_FIXED_CTRx */                  \
+		{0x38f, 1, global_ctrl_rd, global_ctrl_wr}, /* IA32_PERF_GLOBAL_CTRL */            \
+		{0x4c1, NR_GP, gp_rd, gp_wr_full},	    /* IA32_A_PMCx */                      \
+		{0x186, NR_GP, evtsel_rd, evtsel_wr},	    /* IA32_PERFEVTSELx */                 \
+		{0x38e, 1, status_rd, NULL},		    /* IA32_PERF_GLOBAL_STATUS */          \
+		{0x390, 1, status_cmd_rd, status_reset_wr}, /* ..._OVF_CTRL, ..._STATUS_RESET */   \
+		{0x38d, 1, fixed_ctrl_rd, fixed_ctrl_wr},   /* IA32_FIXED_CTR_CTRL */              \
+		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL},                          \
+		{0x1d9, 1, debugctl_rd, debugctl_wr}, /* IA32_DEBUGCTL */                          \
+	{                                                                                          \
+		0x345, 1, caps_rd, NULL                                                            \
+	} /* IA32_PERF_CAPABILITIES */
+
+#define REGS_V4                                                                                    \
+	REGS_V2, {0x391, 1, status_cmd_rd, status_set_wr}, /* IA32_PERF_GLOBAL_STATUS_SET */       \
+	{                                                                                          \
+		0x392, 1, inuse_rd, NULL                                                           \
+	} /* IA32_PERF_GLOBAL_INUSE */
+
+#define NR_LBR VPMU_LBR_DEPTH_MAX
+
+static const struct guest_reg regs_v2[] = {REGS_V2};
+static const struct guest_reg regs_v4[] = {REGS_V4};
+static const struct guest_reg regs_v5[] = {
+	REGS_V4,
+	{0x14ce, 2, guest_intel_lbr_ctl_rd, guest_intel_lbr_ctl_wr}, /* IA32_LBR_CTL, _DEPTH */
+	{0x1500, NR_LBR, guest_intel_lbr_from_rd, guest_intel_lbr_from_wr}, /* x_FROM_IP */
+	{0x1600, NR_LBR, guest_intel_lbr_to_rd, guest_intel_lbr_to_wr},	    /* x_TO_IP */
+	{0x1200, NR_LBR, guest_intel_lbr_info_rd, guest_intel_lbr_info_wr}, /* x_INFO */
 };
 
 /*
@@ -316,7 +382,7 @@ static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 /* ---- CPUID ---- */
 
 /* CPUID.0AH:EBX, table 20-1: bit n set = architectural event n is not available. It is where the
- * host cannot count it for a guest. */
+ * host cannot count it for a guest, or the guest may not. */
 static uint32_t events_missing(const struct vpmu_guest *g, unsigned int length)
 {
 	static const uint16_t event[] = {
@@ -335,7 +401,8 @@ static uint32_t events_missing(const struct vpmu_guest *g, unsigned int length)
 		vpmu_key_t key =
 			vpmu_key_from_raw(VPMU_SPACE_INTEL, event[n], key_flags(true, true));
 
-		if (!g->pmu->ops->eligible(g->pmu, key))
+		if (!g->pmu->ops->eligible(g->pmu, key) ||
+		    !vpmu_policy_allows(g->cfg.policy, VPMU_SPACE_INTEL, event[n], key))
 			missing |= 1u << n;
 	}
 	return missing;
@@ -343,8 +410,8 @@ static uint32_t events_missing(const struct vpmu_guest *g, unsigned int length)
 
 static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
 {
-	unsigned int version = v5(g) ? 5 : 2;
-	unsigned int length = v5(g) ? 8 : 7;
+	unsigned int ver = version(g);
+	unsigned int length = ver >= 5 ? 8 : 7;
 
 	switch (leaf) {
 	case 0x0:
@@ -355,39 +422,45 @@ static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, u
 		r[2] |= 1u << 15; /* PDCM: IA32_PERF_CAPABILITIES is there */
 		break;
 	case 0xa:
-		r[0] = version | g->cfg.gp << 8 | WIDTH << 16 | length << 24;
+		r[0] = ver | g->cfg.gp << 8 | WIDTH << 16 | length << 24;
 		r[1] = events_missing(g, length);
-		r[2] = v5(g) ? (1u << g->cfg.fixed) - 1 : 0; /* fixed counters, one by one */
-		/* their number, width, and from v5 on AnyThread deprecation */
-		r[3] = g->cfg.fixed | WIDTH << 5 | (v5(g) ? 1u << 15 : 0);
+		r[2] = ver >= 5 ? (1u << g->cfg.fixed) - 1 : 0; /* fixed counters, one by one */
+		/* their number, width, and that there is no AnyThread */
+		r[3] = g->cfg.fixed | WIDTH << 5 | (ver >= 3 ? 1u << 15 : 0);
 		break;
 	default:
 		break;
 	}
+	guest_intel_lbr_cpuid(g, leaf, subleaf, r);
 }
 
+#define COMMON                                                                                     \
+	.intel = true, .global = true, .gp_min = 1, .gp_max = NR_GP, .gp_default = 8,              \
+	.fixed_max = NR_FIXED, .fixed_default = 3, .width = WIDTH, .rdpmc = rdpmc, .cpuid = cpuid, \
+	.select = selects, .pmi = pmi
+
 const struct vpmu_guest_ops guest_intel_v2_ops = {
-	.regs = regs,
-	.nr_regs = ARRAY_SIZE(regs) - 2,
-	.gp_min = 1,
-	.gp_max = NR_GP,
-	.gp_default = 8,
-	.fixed_max = NR_FIXED,
-	.fixed_default = 3,
-	.width = WIDTH,
-	.rdpmc = rdpmc,
-	.cpuid = cpuid,
+	.regs = regs_v2,
+	.nr_regs = ARRAY_SIZE(regs_v2),
+	COMMON,
+};
+
+const struct vpmu_guest_ops guest_intel_v3_ops = {
+	.regs = regs_v2,
+	.nr_regs = ARRAY_SIZE(regs_v2),
+	COMMON,
+};
+
+const struct vpmu_guest_ops guest_intel_v4_ops = {
+	.regs = regs_v4,
+	.nr_regs = ARRAY_SIZE(regs_v4),
+	COMMON,
 };
 
 const struct vpmu_guest_ops guest_intel_v5_ops = {
-	.regs = regs,
-	.nr_regs = ARRAY_SIZE(regs),
-	.gp_min = 1,
-	.gp_max = NR_GP,
-	.gp_default = 8,
-	.fixed_max = NR_FIXED,
-	.fixed_default = 3,
-	.width = WIDTH,
-	.rdpmc = rdpmc,
-	.cpuid = cpuid,
+	.regs = regs_v5,
+	.nr_regs = ARRAY_SIZE(regs_v5),
+	.lbr_max = NR_LBR,
+	.lbr = guest_intel_lbr,
+	COMMON,
 };

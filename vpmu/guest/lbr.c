@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Branch records of a guest, whatever its registers for them look like. The records are the
+ * context's (vpmu/lbr.h) and exist only while the guest uses them: from the first enable, or the
+ * first record it writes, until it has them disabled and none is left.
+ *
+ * Hardware never refuses to record. When there is no memory, nothing is recorded for now, records
+ * read as zero, and the next enable or placement tries again.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "vpmu/guest/internal.h"
+
+static bool empty(const struct vpmu_guest *g, const struct vpmu_lbr_entry *e)
+{
+	uint64_t info = g->ops->intel ? e->info
+				      : (e->info & (LBR_INFO_SPEC | LBR_INFO_MISPRED)) |
+						(~e->info & LBR_INFO_INVALID);
+
+	return !(e->from | e->to | info);
+}
+
+/* The entry that a record which was never made reads as. */
+static struct vpmu_lbr_entry no_entry(const struct vpmu_guest *g)
+{
+	return (struct vpmu_lbr_entry){.info = g->ops->intel ? 0 : LBR_INFO_INVALID};
+}
+
+static struct vpmu_lbr_entry *nth(struct vpmu_lbr_regs *r, unsigned int n)
+{
+	return &r->e[(r->head + VPMU_LBR_DEPTH_MAX - n) % VPMU_LBR_DEPTH_MAX];
+}
+
+/* The state, made now if there is none and @make. */
+static int state(struct vpmu_guest *g, struct vpmu_lbr_regs *r, bool make)
+{
+	int ret = vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
+
+	if (ret != -ENOENT || !make)
+		return ret;
+	ret = vpmu_lbr_guest_open(g->ctx, g->pcpu, g->lbr_depth);
+	return ret ? ret : vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
+}
+
+/* What @r is from now on, given back if it is of no use any more. */
+static void store(struct vpmu_guest *g, struct vpmu_lbr_regs *r)
+{
+	while (r->count && empty(g, nth(r, r->count - 1u)))
+		r->count--;
+	if (r->total < r->count)
+		r->total = r->count; /* the guest made the rest */
+	r->ctl = g->ops->lbr(g);
+	if (r->count || (r->ctl & VPMU_LBR_EN))
+		vpmu_lbr_guest_set(g->ctx, g->pcpu, r);
+	else
+		vpmu_lbr_guest_close(g->ctx, g->pcpu);
+}
+
+void guest_lbr_apply(struct vpmu_guest *g)
+{
+	struct vpmu_lbr_regs r;
+	uint32_t want;
+
+	if (!g->lbr_max)
+		return;
+	want = g->ops->lbr(g);
+	if (state(g, &r, want & VPMU_LBR_EN))
+		return;
+	if (r.ctl != want || (!r.count && !(want & VPMU_LBR_EN)))
+		store(g, &r);
+}
+
+bool guest_lbr_get(struct vpmu_guest *g, unsigned int n, struct vpmu_lbr_entry *e)
+{
+	const struct vpmu_lbr_entry *found;
+	struct vpmu_lbr_regs r;
+
+	*e = no_entry(g);
+	if (state(g, &r, false))
+		return false;
+	found = vpmu_lbr_nth(&r, n);
+	if (found)
+		*e = *found;
+	return found != NULL;
+}
+
+void guest_lbr_put(struct vpmu_guest *g, unsigned int n, const struct vpmu_lbr_entry *e)
+{
+	struct vpmu_lbr_regs r;
+
+	if (state(g, &r, !empty(g, e)))
+		return;
+	for (; r.count <= n; r.count++)
+		*nth(&r, r.count) = no_entry(g);
+	*nth(&r, n) = *e;
+	store(g, &r);
+}
+
+void guest_lbr_reset(struct vpmu_guest *g)
+{
+	struct vpmu_lbr_regs r;
+
+	if (state(g, &r, false)) {
+		guest_lbr_apply(g); /* enabled without memory: another try */
+		return;
+	}
+	r = (struct vpmu_lbr_regs){.depth = (uint8_t)g->lbr_depth};
+	store(g, &r);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * From MSR numbers, RDPMC indexes and CPUID leaves to a model's registers; what no model has.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "vpmu/guest/abi.h"
+#include "vpmu/guest/internal.h"
+
+/* ---- registers ---- */
+
+/*
+ * PMU registers of either vendor, those included that no model has: what a model does not list is
+ * #GP if it is one of these, and not ours otherwise. IA32_DEBUGCTL is not among them: AMD has a
+ * DebugCtl at the same place that is no business of the PMU's.
+ */
+static const struct vpmu_msr_range pmu_msrs[] = {
+	/* Intel: SDM vol. 4 table 2-2 */
+	{0x0c1, 10},  /* IA32_PMC0..9 */
+	{0x186, 10},  /* IA32_PERFEVTSEL0..9 */
+	{0x1a6, 2},   /* MSR_OFFCORE_RSP_0, 1 */
+	{0x1c8, 2},   /* MSR_LBR_SELECT, MSR_LASTBRANCH_TOS */
+	{0x309, 16},  /* IA32_FIXED_CTR0.. */
+	{0x329, 1},   /* MSR_PERF_METRICS */
+	{0x345, 1},   /* IA32_PERF_CAPABILITIES */
+	{0x38d, 10},  /* IA32_FIXED_CTR_CTRL .. IA32_PERF_GLOBAL_INUSE, uncore control */
+	{0x3f1, 2},   /* IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG */
+	{0x3f6, 2},   /* MSR_PEBS_LD_LAT, MSR_PEBS_FRONTEND */
+	{0x4c1, 10},  /* IA32_A_PMC0..9 */
+	{0x600, 1},   /* IA32_DS_AREA */
+	{0x680, 32},  /* MSR_LASTBRANCH_x_FROM_IP */
+	{0x6c0, 32},  /* MSR_LASTBRANCH_x_TO_IP */
+	{0xdc0, 32},  /* MSR_LASTBRANCH_INFO_x */
+	{0x1200, 32}, /* IA32_LBR_x_INFO */
+	{0x14ce, 2},  /* IA32_LBR_CTL, IA32_LBR_DEPTH */
+	{0x1500, 32}, /* IA32_LBR_x_FROM_IP */
+	{0x1600, 32}, /* IA32_LBR_x_TO_IP */
+	/* AMD: APM vol. 2 appendix A.6, and linux/arch/x86/include/asm/msr-index.h */
+	{0xc000010e, 2},   /* LbrSelect, DbgExtnCfg */
+	{0xc0000300, 4},   /* PerfCntrGlobalStatus, Ctl, StatusClr, StatusSet */
+	{0xc0010000, 8},   /* PerfEvtSel0..3, PerfCtr0..3 */
+	{0xc0010200, 32},  /* PERF_CTL0, PERF_CTR0 ... */
+	{0xc0010230, 12},  /* L3 (L2I) PMC */
+	{0xc0010240, 16},  /* northbridge, data fabric PMC */
+	{0xc0010280, 1},   /* performance time-stamp counter */
+	{0xc0010300, 32},  /* LBR stack */
+	{0xc0010800, 128}, /* UMC PMC */
+	{0xc0011030, 14},  /* IBS */
+	/* our own */
+	{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+};
+
+static int unlisted(uint32_t msr)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(pmu_msrs); i++) {
+		if (msr - pmu_msrs[i].base < pmu_msrs[i].count)
+			return -EFAULT;
+	}
+	return -ENOENT;
+}
+
+static const struct guest_reg *find_reg(const struct vpmu_guest *g, uint32_t msr)
+{
+	for (unsigned int i = 0; g->ops && i < g->ops->nr_regs; i++) {
+		const struct guest_reg *r = &g->ops->regs[i];
+
+		if (msr - r->base < r->count)
+			return r;
+	}
+	return NULL;
+}
+
+int vpmu_guest_rdmsr(struct vpmu_guest *g, uint32_t msr, uint64_t *val)
+{
+	const struct guest_reg *r = find_reg(g, msr);
+
+	if (!r)
+		return unlisted(msr);
+	return r->rd ? r->rd(g, msr - r->base, val) : -EFAULT;
+}
+
+int vpmu_guest_wrmsr(struct vpmu_guest *g, uint32_t msr, uint64_t val)
+{
+	const struct guest_reg *r = find_reg(g, msr);
+
+	if (!r)
+		return unlisted(msr);
+	return r->wr ? r->wr(g, msr - r->base, val) : -EFAULT;
+}
+
+int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val)
+{
+	int i = g->ops ? g->ops->rdpmc(g, index) : -1;
+
+	if (i < 0)
+		return -EFAULT;
+	*val = guest_ctr_read(g, (unsigned int)i);
+	return 0;
+}
+
+/*
+ * Besides its own registers each model traps those of the other vendor that KVM answers by itself,
+ * without a fault, when its own vPMU is off (kvm_get_msr_common: K7 and P6 counters and selects).
+ */
+#define INTEL_COMMON                                                                               \
+	{0x0c1, 10},	       /* IA32_PMCx */                                                     \
+		{0x186, 10},   /* IA32_PERFEVTSELx */                                              \
+		{0x309, 0x8a}, /* IA32_FIXED_CTR0 .. IA32_PERF_GLOBAL_INUSE */                     \
+	{                                                                                          \
+		0x4c1, 10                                                                          \
+	} /* IA32_A_PMCx */
+#define AMD_COMMON                                                                                 \
+	{0xc0010000, 8}, /* PerfEvtSel, PerfCtr */                                                 \
+	{                                                                                          \
+		0xc0010200, 32                                                                     \
+	} /* PERF_CTL, PERF_CTR */
+
+const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
+{
+	static const struct vpmu_msr_range intel[] = {
+		INTEL_COMMON,	 {0x1d9, 1}, /* IA32_DEBUGCTL */
+		{0x1200, 0x420}, /* IA32_LBR_x_INFO, LBR_CTL, LBR_DEPTH, x_FROM_IP, x_TO_IP */
+		AMD_COMMON,	 {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		{0, 0},
+	};
+	/* and of the model without a PMU */
+	static const struct vpmu_msr_range amd[] = {
+		INTEL_COMMON, {0xc0000300, 4}, /* PerfCntrGlobal* */
+		AMD_COMMON,   {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		{0, 0},
+	};
+	static const struct vpmu_msr_range amd_v2[] = {
+		INTEL_COMMON,
+		{0x1d9, 1},	 /* DebugCtl */
+		{0xc000010e, 2}, /* LBR_SELECT, DBG_EXTN_CFG */
+		{0xc0000300, 4}, /* PerfCntrGlobal* */
+		AMD_COMMON,
+		{0xc0010300, 32}, /* LBR stack */
+		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		{0, 0},
+	};
+
+	switch (model) {
+	case VPMU_GUEST_INTEL_V2:
+	case VPMU_GUEST_INTEL_V3:
+	case VPMU_GUEST_INTEL_V4:
+	case VPMU_GUEST_INTEL_V5:
+		return intel;
+	case VPMU_GUEST_AMD_V2:
+		return amd_v2;
+	default:
+		return amd;
+	}
+}
+
+/* ---- CPUID ---- */
+
+enum { EAX, EBX, ECX, EDX };
+
+/* Take away what only some model's own function may put back, and what no model has. */
+static void cpuid_strip(uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
+{
+	switch (leaf) {
+	case 0x1:
+		/* PDCM, DS-CPL, DTES64; DS */
+		regs[ECX] &= ~(uint32_t)(BIT(15) | BIT(4) | BIT(2));
+		regs[EDX] &= ~(uint32_t)BIT(21);
+		break;
+	case 0x7:
+		if (subleaf == 0)
+			regs[EDX] &= ~(uint32_t)BIT(19); /* Arch LBR */
+		else if (subleaf == 1)
+			regs[EAX] &= ~(uint32_t)BIT(8); /* ArchPerfmonExt: leaf 23H */
+		break;
+	case 0x80000001:
+		/* PerfCtrExtLLC, PerfTsc, PerfCtrExtNB, PerfCtrExtCore, IBS */
+		regs[ECX] &= ~(uint32_t)(BIT(28) | BIT(27) | BIT(24) | BIT(23) | BIT(10));
+		break;
+	case 0xa:
+	case 0x1c:
+	case 0x23:
+	case 0x8000001b:
+	case 0x80000022:
+		memset(regs, 0, 4 * sizeof(*regs));
+		break;
+	default:
+		break;
+	}
+}
+
+void vpmu_guest_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
+{
+	cpuid_strip(leaf, subleaf, regs);
+	guest_pv_cpuid(g, leaf, regs);
+	if (g->ops)
+		g->ops->cpuid(g, leaf, subleaf, regs);
+}

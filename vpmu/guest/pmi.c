@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Performance monitoring interrupts of a vCPU.
+ *
+ * Each counter that is on and interrupts has an alarm at its overflow: it makes the engine stop
+ * there and the VMM call vpmu_guest_service before the guest goes on. Firing only says "look". What
+ * counts is the wrap that guest_settle then finds, so an alarm that is late (a host PMU without
+ * alarms) makes a PMI late, and none can be lost, repeated or invented: not by a switch or a
+ * migration, nor by a look of the guest that comes first.
+ *
+ * A PMI that is due is raised even if the guest has cleared the status bit meanwhile, as one that
+ * has reached the local APIC is. Software that sets status bits (IA32_PERF_GLOBAL_STATUS_SET,
+ * PerfCntrGlobalStatusSet) gets none: these registers are there to put a saved state back (SDM
+ * vol. 3, 20.2.4.2; so does KVM use them), and an interrupt comes of overflows only.
+ */
+#include <stddef.h>
+
+#include "vpmu/guest/internal.h"
+
+/* Called in the middle of libvpmu: takes a note, nothing else. */
+static uint64_t fire(struct vpmu_alarm *a, uint64_t over)
+{
+	struct vpmu_guest_ctr *c =
+		(struct vpmu_guest_ctr *)((char *)a - offsetof(struct vpmu_guest_ctr, alarm));
+	struct vpmu_guest *g =
+		(struct vpmu_guest *)((char *)(c - c->index) - offsetof(struct vpmu_guest, ctr));
+
+	(void)over;
+	g->overflowed |= 1u << c->index;
+	return g->width_mask + 1; /* the next wrap */
+}
+
+void guest_arm_again(struct vpmu_guest *g, unsigned int i)
+{
+	struct vpmu_guest_ctr *c = &g->ctr[i];
+
+	if (!c->enabled || !(g->intr & (1u << i)))
+		return;
+	c->alarm.fire = fire;
+	g->armed |= 1u << i;
+	vpmu_alarm_set(&c->alarm, g->ctx, &c->consumer, g->pcpu, g->width_mask + 1 - c->value);
+}
+
+void guest_arm(struct vpmu_guest *g, unsigned int i)
+{
+	bool want = g->ctr[i].enabled && (g->intr & (1u << i));
+
+	if (want && !(g->armed & (1u << i)))
+		guest_arm_again(g, i);
+	else if (!want)
+		guest_disarm(g, i);
+}
+
+void guest_disarm(struct vpmu_guest *g, unsigned int i)
+{
+	if (!(g->armed & (1u << i)))
+		return;
+	vpmu_alarm_clear(&g->ctr[i].alarm, g->pcpu);
+	g->armed &= ~(1u << i);
+}
+
+bool vpmu_guest_service(struct vpmu_guest *g)
+{
+	if (!vpmu_guest_pending(g))
+		return false;
+	guest_settle(g, g->ctrs);
+	g->overflowed = 0;
+	if (!g->pmi)
+		return false;
+	g->pmi = false;
+	if (g->ops->pmi)
+		g->ops->pmi(g);
+	return true;
+}
