@@ -30,13 +30,12 @@ struct saved {
 	bool rdpmc, no_lbr;
 	struct saved_ctr ctr[VPMU_GUEST_MAX_CTRS];
 	uint64_t fixed_ctrl, global_ctrl, global_status, debugctl;
-	uint32_t overflowed;
 	bool pmi;
 	uint64_t denied, denied_last;
 	uint8_t lbr_depth;
 	uint64_t lbr_ctl, lbr_enable;
 	bool has_records;
-	struct vpmu_lbr_regs lbr; /* newest record at e[count - 1] */
+	struct vpmu_lbr_regs lbr; /* newest record at e[count - 1]; ctl and depth follow */
 };
 
 /* ---- saving ---------------------------------------------------------------------------------- */
@@ -45,8 +44,6 @@ static void put_records(struct vpmu_blob *b, const struct vpmu_lbr_regs *r)
 {
 	uint8_t n = r->count < r->depth ? r->count : r->depth;
 
-	vpmu_blob_u32(b, r->ctl);
-	vpmu_blob_u8(b, r->depth);
 	vpmu_blob_u8(b, n);
 	vpmu_blob_u64(b, r->cycles);
 	vpmu_blob_u64(b, r->total);
@@ -95,7 +92,6 @@ int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b)
 	vpmu_blob_u64(b, g->global_ctrl);
 	vpmu_blob_u64(b, g->global_status);
 	vpmu_blob_u64(b, g->debugctl);
-	vpmu_blob_u32(b, g->overflowed);
 	vpmu_blob_u8(b, g->pmi);
 	vpmu_blob_u64(b, g->denied);
 	vpmu_blob_u64(b, g->denied_last);
@@ -140,8 +136,6 @@ static int differs(const struct error *e, const char *what, uint64_t got, uint64
 static void get_records(struct vpmu_blob_reader *r, struct vpmu_lbr_regs *lbr)
 {
 	*lbr = (struct vpmu_lbr_regs){0};
-	lbr->ctl = vpmu_blob_get_u32(r);
-	lbr->depth = vpmu_blob_get_u8(r);
 	lbr->count = vpmu_blob_get_u8(r);
 	lbr->cycles = vpmu_blob_get_u64(r);
 	lbr->total = vpmu_blob_get_u64(r);
@@ -166,11 +160,11 @@ static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct
 	unsigned int i;
 	int ret;
 
+	*s = (struct saved){0};
 	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, &r))
 		return bad(e, "PMU: section is missing or cut off");
 	if (version != SECTION_VERSION)
 		return bad(e, "PMU: section of version %u, accepted: %u", version, SECTION_VERSION);
-	*s = (struct saved){0};
 	s->model = vpmu_blob_get_u8(&r);
 	s->gp = vpmu_blob_get_u8(&r);
 	s->fixed = vpmu_blob_get_u8(&r);
@@ -206,7 +200,6 @@ static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct
 	s->global_ctrl = vpmu_blob_get_u64(&r);
 	s->global_status = vpmu_blob_get_u64(&r);
 	s->debugctl = vpmu_blob_get_u64(&r);
-	s->overflowed = vpmu_blob_get_u32(&r);
 	s->pmi = vpmu_blob_get_bool(&r);
 	s->denied = vpmu_blob_get_u64(&r);
 	s->denied_last = vpmu_blob_get_u64(&r);
@@ -261,47 +254,51 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 		      &scratch->ctr[i].evtsel);
 }
 
-/* Overflow bits are the hardware's in every model; the others need a register that sets them. */
+/* Overflow bits are the hardware's in every model that has them; the others need a register that
+ * sets them. */
 static int check_status(struct vpmu_guest *scratch, const struct error *e, uint64_t status)
 {
-	uint64_t rest = status & ~guest_global_mask(scratch);
+	bool has = scratch->ops && scratch->ops->global;
+	uint64_t rest = has ? status & ~guest_global_mask(scratch) : status;
 
-	if (!scratch->ops && status)
-		return bad(e, "PMU: status is 0x%" PRIx64 " without a PMU", status);
 	return replay(scratch, e, "status", vpmu_guest_is_intel(scratch) ? 0x391 : 0xc0000303, rest,
 		      &scratch->global_status);
 }
 
-static bool canonical(uint64_t a)
+/* An address as wide as the model's registers keep it, with its sign above: Intel 48 bits (SDM vol.
+ * 4, 1500H: #GP otherwise), AMD 58 (APM vol. 2, 13.1.1.9). */
+static bool address_ok(bool intel, uint64_t a)
 {
-	return a >> 47 == 0 || a >> 47 == 0x1ffff;
+	unsigned int above = intel ? 16 : 6;
+
+	return (uint64_t)((int64_t)(a << above) >> above) == a;
 }
 
 static int check_records(const struct vpmu_guest *scratch, const struct error *e,
 			 const struct saved *s)
 {
 	const struct vpmu_lbr_regs *r = &s->lbr;
+	bool intel = vpmu_guest_is_intel(scratch);
+	uint64_t info = VPMU_LBR_INFO_CYC | VPMU_LBR_INFO_TYPE | VPMU_LBR_INFO_CYC_VALID;
 
+	if (!intel)
+		info |= LBR_INFO_INVALID | LBR_INFO_SPEC | LBR_INFO_MISPRED;
 	if (!s->has_records)
 		return 0;
 	if (!s->lbr_max)
 		return bad(e, "PMU: branch records, which this VM's configuration has not");
-	if (r->depth != s->lbr_depth || r->depth % 8 || !r->depth || r->depth > s->lbr_max)
-		return bad(e, "PMU: branch records %u deep, register says %u, at most %u", r->depth,
-			   s->lbr_depth, s->lbr_max);
-	if (r->count > r->depth || r->count > r->total)
-		return bad(e, "PMU: %u branch records of %" PRIu64 " made, %u deep", r->count,
-			   r->total, r->depth);
-	if (!vpmu_lbr_ctl_ok(r->ctl))
-		return bad(e, "PMU: branch record control is 0x%x", r->ctl);
+	if (r->count > s->lbr_depth)
+		return bad(e, "PMU: %u branch records in %u entries", r->count, s->lbr_depth);
+	if (!r->count && !(scratch->ops->lbr(scratch) & VPMU_LBR_EN))
+		return bad(e, "PMU: branch records, but none is there and none will be");
 	for (unsigned int i = 0; i < r->count; i++) {
 		const struct vpmu_lbr_entry *x = &r->e[i];
 
-		if (!canonical(x->from) || !canonical(x->to))
+		if (!address_ok(intel, x->from) || !address_ok(intel, x->to) || (x->info & ~info))
 			return bad(e,
-				   "PMU: branch record %u from 0x%" PRIx64 " to 0x%" PRIx64
-				   ": not canonical",
-				   i, x->from, x->to);
+				   "PMU: branch record from 0x%" PRIx64 " to 0x%" PRIx64
+				   ", info 0x%" PRIx64 ": not one that can be",
+				   x->from, x->to, x->info);
 	}
 	return 0;
 }
@@ -321,10 +318,10 @@ static int check_lbr(struct vpmu_guest *scratch, const struct error *e, const st
 	if (!ret)
 		ret = replay(scratch, e, "DBG_EXTN_CFG", 0xc000010f, s->lbr_enable,
 			     &scratch->lbr_enable);
-	return ret ? ret : check_records(scratch, e, s);
+	return ret;
 }
 
-/* -EINVAL when a guest could not have come to *s. Leaves in @scratch what the registers select. */
+/* -EINVAL when a guest could not have come to *s; else @scratch has its registers. */
 static int check(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
@@ -347,18 +344,16 @@ static int check(struct vpmu_guest *scratch, const struct error *e, const struct
 		ret = check_status(scratch, e, s->global_status);
 	if (!ret)
 		ret = check_lbr(scratch, e, s);
-	if (ret)
-		return ret;
-	if (s->overflowed & ~scratch->ctrs)
-		return bad(e, "PMU: overflow of a counter that is not there (0x%x)", s->overflowed);
-	if (s->pmi && !scratch->ops)
-		return bad(e, "PMU: an interrupt waits without a PMU");
-	return 0;
+	if (!ret)
+		ret = check_records(scratch, e, s);
+	if (!ret && s->pmi && !scratch->ops)
+		ret = bad(e, "PMU: an interrupt waits without a PMU");
+	return ret;
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static void apply(struct vpmu_guest *g, const struct vpmu_guest *scratch, const struct saved *s)
+static void apply(struct vpmu_guest *g, const struct saved *s)
 {
 	unsigned int i;
 
@@ -368,7 +363,6 @@ static void apply(struct vpmu_guest *g, const struct vpmu_guest *scratch, const 
 		const struct saved_ctr *from = &s->ctr[i];
 
 		c->evtsel = from->evtsel;
-		c->sel = scratch->ctr[i].sel;
 		c->value = from->value;
 		c->enabled_ns = from->enabled_ns;
 		c->running_ns = from->running_ns;
@@ -379,17 +373,22 @@ static void apply(struct vpmu_guest *g, const struct vpmu_guest *scratch, const 
 	g->global_ctrl = s->global_ctrl;
 	g->global_status = s->global_status;
 	g->debugctl = s->debugctl;
-	g->overflowed = s->overflowed;
+	g->overflowed = 0;
 	g->pmi = s->pmi;
 	g->denied = s->denied;
 	g->denied_last = s->denied_last;
 	g->lbr_depth = s->lbr_depth;
 	g->lbr_ctl = s->lbr_ctl;
 	g->lbr_enable = s->lbr_enable;
+	if (g->ops)
+		guest_derive(g, g->ctrs);
 }
 
-static int apply_records(struct vpmu_guest *g, const struct saved *s, const struct error *e)
+/* What can fail, so first. @ctl: what the registers say is recorded. */
+static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t ctl,
+			 const struct error *e)
 {
+	struct vpmu_lbr_regs r = s->lbr;
 	int ret;
 
 	if (!s->has_records) {
@@ -397,13 +396,13 @@ static int apply_records(struct vpmu_guest *g, const struct saved *s, const stru
 			vpmu_lbr_guest_close(g->ctx, NULL);
 		return 0;
 	}
-	ret = vpmu_lbr_guest_open(g->ctx, NULL, s->lbr.depth);
+	r.ctl = ctl;
+	r.depth = s->lbr_depth;
+	ret = vpmu_lbr_guest_open(g->ctx, NULL, r.depth);
 	if (!ret)
-		ret = vpmu_lbr_guest_set(g->ctx, NULL, &s->lbr);
-	if (ret) {
-		vpmu_lbr_guest_close(g->ctx, NULL);
-		bad(e, "PMU: no memory for branch records");
-	}
+		ret = vpmu_lbr_guest_set(g->ctx, NULL, &r);
+	if (ret)
+		bad(e, "PMU: branch records: error %d", -ret);
 	return ret;
 }
 
@@ -432,11 +431,9 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 		return bad(&e, "PMU: configuration");
 	ret = check(&scratch, &e, &s);
 	if (!ret)
-		ret = apply_records(g, &s, &e);
+		ret = apply_records(g, &s, scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);
 	if (!ret)
-		apply(g, &scratch, &s);
-	vpmu_guest_fini(&scratch);
-	if (scratch.lbr_max)
-		vpmu_lbr_guest_close(&nowhere, NULL);
+		apply(g, &s);
+	vpmu_guest_fini(&scratch); /* its branch records with it */
 	return ret;
 }
