@@ -244,7 +244,8 @@ void sampler_least(const struct vpmu_pcpu *p, uint64_t slots, uint64_t *least);
 
 /* pcpu.c */
 void pcpu_refresh(struct vpmu_pcpu *p);		       /* charge all, take up changed keys */
-void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots); /* charge time and these slots */
+/* Charge time and these slots; returns those whose alarms went off: they are armed again. */
+uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots);
 uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot);
 /* Under ctl_lock: every pCPU charges all, takes up changed keys and then calls @fn (may be NULL),
  * on its owner at a safe point, or here while it is offline; several owners at once. */

@@ -77,7 +77,8 @@ static COLD void charge_unclaimed(struct vpmu_pcpu *p, uint64_t slots)
 	charge_to(p, p->unclaimed, slots);
 }
 
-static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
+/* What is watched goes through alarm.c before this. */
+static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 {
 	uint64_t others;
 
@@ -88,10 +89,25 @@ static inline void charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 		charge_unclaimed(p, others);
 }
 
-void pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
+/* Returns watched slots whose alarms must be set again, unless others follow. */
+static inline uint64_t charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 {
-	charge_slots(p, slots);
+	uint64_t watched = slots & p->watch & p->keys, rearm = 0;
+
+	if (unlikely(watched))
+		rearm = watch_charge(p, watched);
+	charge_unwatched(p, slots & ~watched);
+	return rearm;
+}
+
+uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
+{
+	uint64_t rearm = charge_slots(p, slots);
+
 	charge_time(p);
+	if (unlikely(rearm))
+		watch_rearm(p, rearm);
+	return rearm;
 }
 
 /* ---- counters for slots ---- */
@@ -127,6 +143,7 @@ static void slot_unbind(struct vpmu_pcpu *p, unsigned int s)
 	charge_slots(p, VPMU_BIT(s));
 	p->hw_past[s] = pcpu_hw_count(p, s);
 	p->pmu->ops->unbind(p->pmu, p->ctr[s]);
+	p->armed &= ~VPMU_BIT(s);
 	p->ctrs_used &= ~(1u << p->ctr[s]);
 	p->since[s] = ++p->turn;
 	store_relaxed(&p->active, p->active & ~VPMU_BIT(s));
@@ -306,6 +323,7 @@ static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 {
 	const struct vpmu_host *host = p->host;
 	const struct vpmu_account *account;
+	uint32_t samplers = 0;
 	uint64_t keys = 0;
 
 	ctx->tree_gen = load_acquire(&host->tree_gen);
@@ -317,9 +335,15 @@ static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 		account = ctx->group;
 		ctx->cell = ctx->group_cell;
 	}
-	for (const struct vpmu_account *a = account; a; a = a->parent)
+	for (const struct vpmu_account *a = account; a; a = a->parent) {
+		samplers |= load_acquire(&a->samplers); /* first: a sampler's key is there */
 		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
+	}
 	ctx->keys = keys;
+	if (unlikely(samplers | ctx->watch)) {
+		ctx->samplers = samplers;
+		watch_update(ctx);
+	}
 	/* After the keys: a slot named in them got its key before (release in keys_add). */
 	revalidate(p);
 }
@@ -345,19 +369,35 @@ static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, u
 	cell->unsup ^= slots;
 }
 
-static void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge)
+/*
+ * Charge who ran, and make everything but p->ctx and the branch records @next's. Those come last:
+ * samples of who ran may still be taken until then, and they tell where it was.
+ */
+static inline void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge,
+			     bool watched)
 {
 	uint64_t keys = next->keys;
 
-	charge_slots(p, charge);
+	if (watched)
+		charge_slots(p, charge);
+	else
+		charge_unwatched(p, charge);
 	charge_time(p);
 	if (unlikely(keys & ~p->active))
 		provide_counters(p, keys);
 	if (unlikely((next->cell->unsup ^ p->unsup) & keys))
 		mark_unsupported(p, next->cell, (next->cell->unsup ^ p->unsup) & keys);
-	store_relaxed(&p->ctx, next);
 	p->cell = next->cell;
 	p->keys = keys;
+	if (watched && (p->watch | next->watch))
+		watch_switch(p, next);
+}
+
+/* The same when either of them has alarms or samplers in reach. */
+static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next,
+						     uint64_t charge)
+{
+	switch_to(p, next, charge, true);
 }
 
 static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
@@ -371,21 +411,24 @@ void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 		next = &p->host_ctx;
 	if (unlikely(context_stale(next, p->host)))
 		context_update(p, next);
+	/* One account has one cell here: equal cells, equal accounts. Alarms are of an account that
+	 * one context only has; when they change while it runs, p->watch does (alarm.c). */
+	if (next->cell != p->cell || next->keys != p->keys || next->samplers != p->samplers) {
+		if (unlikely(p->watch | next->watch))
+			switch_watched(p, next, p->keys | next->keys);
+		else
+			switch_to(p, next, p->keys | next->keys, false);
+	}
 	if (unlikely(lbr_concerns(p, next)))
 		lbr_switch(p, next);
-	/* One account has one cell here: equal cells, equal accounts. */
-	if (next->cell == p->cell && next->keys == p->keys) {
-		store_relaxed(&p->ctx, next);
-		return;
-	}
-	switch_to(p, next, p->keys | next->keys);
+	store_relaxed(&p->ctx, next);
 }
 
 void pcpu_refresh(struct vpmu_pcpu *p)
 {
 	if (context_stale(p->ctx, p->host))
 		context_update(p, p->ctx);
-	switch_to(p, p->ctx, p->active);
+	switch_watched(p, p->ctx, p->active);
 	if (lbr_concerns(p, p->ctx))
 		lbr_flush(p);
 }
@@ -398,8 +441,11 @@ void vpmu_pcpu_flush(struct vpmu_pcpu *p)
 void vpmu_pcpu_tick(struct vpmu_pcpu *p)
 {
 	pcpu_refresh(p);
-	if (p->keys & ~p->active & ~p->unsup)
+	if (p->keys & ~p->active & ~p->unsup) {
 		assign_counters(p, p->keys, true);
+		if (p->watch)
+			watch_switch(p, p->ctx);
+	}
 }
 
 /* ---- owners and syncs ---- */

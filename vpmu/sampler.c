@@ -1,19 +1,222 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samplers: an operator's profile of an account, whatever it is, by sharing the counter everybody
+ * else has.
+ *
+ * A sampler is a bit of a mask: in its account, then in the contexts that have it in reach
+ * (context_update), then in the pCPU that runs one of them. Its distance on each pCPU is in that
+ * pCPU, so nothing is allocated where it is met. It counts through a consumer of its own, which is
+ * what puts its key into use.
+ */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "vpmu/internal.h"
+
+#define PERIOD_MAX (1ULL << 47)
+
+struct vpmu_sampler {
+	struct vpmu_sampler_opts opts;
+	unsigned int slot; /* its consumer's, as long as it lives */
+	unsigned int index;
+	struct vpmu_consumer consumer;
+};
+
+#define for_each_sampler(s, i, host, mask)                                                         \
+	for (uint32_t m_ = (mask);                                                                 \
+	     m_ && ((i) = (unsigned int)__builtin_ctz(m_), (s) = (host)->sampler[i], true);        \
+	     m_ &= m_ - 1)
+
+/* ---- on the switch path ---- */
+
+uint64_t sampler_slots(const struct vpmu_host *host, uint32_t samplers)
+{
+	const struct vpmu_sampler *s;
+	uint64_t slots = 0;
+	unsigned int i;
+
+	for_each_sampler(s, i, host, samplers) slots |= VPMU_BIT(s->slot);
+	return slots;
+}
+
+void sampler_least(const struct vpmu_pcpu *p, uint64_t slots, uint64_t *least)
+{
+	const struct vpmu_sampler *s;
+	unsigned int i;
+
+	for_each_sampler(s, i, p->host, p->samplers)
+	{
+		if ((slots & VPMU_BIT(s->slot)) && p->sampler_left[i] < least[s->slot])
+			least[s->slot] = p->sampler_left[i];
+	}
+}
+
+static __attribute__((noinline)) void
+sample_with_lbr(struct vpmu_pcpu *p, const struct vpmu_sampler *s, struct vpmu_sample *v)
+{
+	struct vpmu_lbr_regs regs;
+
+	v->has_lbr = !vpmu_lbr_live(p->ctx, p, &regs, &v->lbr_user);
+	v->lbr = v->has_lbr ? &regs : NULL;
+	s->opts.sample(s->opts.arg, v);
+}
+
+static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods)
+{
+	const struct vpmu_hostpmu *pmu = p->pmu;
+	struct vpmu_sample v = {
+		.ctx = p->ctx,
+		.pcpu = p->id,
+		.time_ns = pmu->clock_ns ? load_relaxed(pmu->clock_ns) : pmu->ops->now(pmu),
+		.periods = periods,
+	};
+
+	if (p->ctx->where) {
+		v.where_known = !p->ctx->where(p->ctx, &v.where);
+		if (!v.where_known)
+			v.where = (struct vpmu_where){0};
+	}
+	if (s->opts.lbr)
+		sample_with_lbr(p, s, &v);
+	else
+		s->opts.sample(s->opts.arg, &v);
+}
+
+void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
+{
+	const struct vpmu_sampler *s;
+	unsigned int i;
+
+	for_each_sampler(s, i, p->host, p->samplers)
+	{
+		uint64_t *left = &p->sampler_left[i], over, periods = 1;
+
+		if (!(slots & VPMU_BIT(s->slot)))
+			continue;
+		if (counted[s->slot] < *left) {
+			*left -= counted[s->slot];
+			continue;
+		}
+		over = counted[s->slot] - *left;
+		if (over >= s->opts.period) {
+			periods += over / s->opts.period;
+			over %= s->opts.period;
+		}
+		*left = s->opts.period - over;
+		sample(p, s, periods);
+	}
+}
+
+/* ---- coming and going ---- */
+
+void sampler_pcpu_init(struct vpmu_pcpu *p)
+{
+	for (int i = 0; i < VPMU_SAMPLERS_MAX; i++) {
+		if (p->host->sampler[i])
+			p->sampler_left[i] = p->host->sampler[i]->opts.period;
+	}
+}
+
+/* Under ctl_lock. */
+static int can_sample(const struct vpmu_host *host, vpmu_key_t key)
+{
+	struct vpmu_pcpu *p;
+
+	cds_list_for_each_entry (p, &host->pcpus, node) {
+		if (p->pmu->ops->arm && p->pmu->ops->eligible(p->pmu, key))
+			return 0;
+	}
+	return -EOPNOTSUPP;
+}
+
+/*
+ * Let every pCPU know. Distances first: release pairs with the acquire in context_update, so
+ * whoever finds the sampler finds them. The sync makes the contexts that run take it up, having
+ * charged what they counted before.
+ */
+static int start(struct vpmu_host *host, struct vpmu_sampler *s)
+{
+	struct vpmu_account *a = s->opts.account;
+	struct vpmu_pcpu *p;
+	int ret = can_sample(host, s->opts.key);
+
+	if (ret)
+		return ret;
+	while (s->index < VPMU_SAMPLERS_MAX && host->sampler[s->index])
+		s->index++;
+	if (s->index == VPMU_SAMPLERS_MAX)
+		return -E2BIG;
+	host->sampler[s->index] = s;
+	cds_list_for_each_entry (p, &host->pcpus, node)
+		p->sampler_left[s->index] = s->opts.period;
+	store_release(&a->samplers, a->samplers | 1u << s->index);
+	__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
+	host_sync_locked(host, NULL, NULL);
+	return 0;
+}
+
+/*
+ * After the sync no running context has it in reach, and all others look again before they run.
+ * What pCPUs knew of it is in their past (the sync's lock), so the place may be taken again.
+ */
+static void stop(struct vpmu_host *host, struct vpmu_sampler *s)
+{
+	struct vpmu_account *a = s->opts.account;
+
+	store_release(&a->samplers, a->samplers & ~(1u << s->index));
+	__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
+	host_sync_locked(host, NULL, NULL);
+	host->sampler[s->index] = NULL;
+}
 
 int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *opts,
 			struct vpmu_sampler **out)
 {
-	return -EOPNOTSUPP;
+	struct vpmu_sampler *s;
+	int ret;
+
+	if (opts->period < 1 || opts->period > PERIOD_MAX || !opts->sample ||
+	    !vpmu_key_valid(opts->key) || opts->account->host != host)
+		return -EINVAL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->opts = *opts;
+	ret = vpmu_consumer_add(&s->consumer, opts->account, opts->key, NULL);
+	if (ret && ret != -EOPNOTSUPP) {
+		free(s);
+		return ret;
+	}
+	if (!ret) {
+		s->slot = (unsigned int)s->consumer.slot;
+		pthread_mutex_lock(&host->ctl_lock);
+		ret = start(host, s);
+		pthread_mutex_unlock(&host->ctl_lock);
+	}
+	if (ret) {
+		vpmu_consumer_del(&s->consumer, NULL, NULL);
+		vpmu_rcu_free(s);
+		return ret;
+	}
+	*out = s;
+	return 0;
 }
 
 void vpmu_sampler_destroy(struct vpmu_sampler *s)
 {
+	struct vpmu_host *host;
+
+	if (!s)
+		return;
+	host = s->opts.account->host;
+	pthread_mutex_lock(&host->ctl_lock);
+	stop(host, s);
+	pthread_mutex_unlock(&host->ctl_lock);
+	vpmu_consumer_del(&s->consumer, NULL, NULL);
+	vpmu_rcu_free(s);
 }
 
 void vpmu_sampler_read(const struct vpmu_sampler *s, struct vpmu_value *out)
 {
-	*out = (struct vpmu_value){0};
+	vpmu_consumer_read(&s->consumer, out);
 }

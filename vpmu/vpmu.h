@@ -109,8 +109,8 @@ int vpmu_account_create(struct vpmu_account *parent, void *owner, struct vpmu_ac
 
 /*
  * vpmu_account_del - remove: its counts fold into its parent, exactly, under concurrent readers.
- * -EBUSY while it has children, consumers or contexts. The memory goes after a grace
- * period. Control.
+ * -EBUSY while it has children, consumers or contexts, or is captured (vpmu_lbr_attach). The memory
+ * goes after a grace period. Control.
  */
 int vpmu_account_del(struct vpmu_account *account);
 
@@ -140,8 +140,9 @@ struct vpmu_context {
 	struct vpmu_cell *cell;
 	uint64_t tree_gen;	   /* the host's when @keys was computed; 0: compute again */
 	uint64_t keys;		   /* slots in use by the account and its ancestors */
+	uint64_t watch;		   /* slots that alarms, or samplers in reach, are on */
 	struct vpmu_alarm *alarms; /* its own consumers', see alarm.c */
-	uint64_t alarm_slots;	   /* slots these are on */
+	uint32_t samplers;	   /* in reach: of the account and its ancestors */
 	struct vpmu_lbr_task lbr;
 	struct vpmu_context *host_next, **host_prev; /* all of the host's, under ctl_lock */
 };
@@ -262,7 +263,7 @@ struct vpmu_alarm {
 	 * at which it was used up, so @over is taken off it; one that is used up by then fires at
 	 * once again with what remains of @over; 0: no further alarm. Called by the owner inside
 	 * vpmu_pcpu_overflow, switch, flush, tick or a consumer call: it must only take a note, and
-	 * call nothing of libvpmu.
+	 * call nothing of libvpmu. Several that fire in one call come in no particular order.
 	 */
 	uint64_t (*fire)(struct vpmu_alarm *a, uint64_t over);
 	/* private: see alarm.c */
@@ -298,7 +299,9 @@ void vpmu_pcpu_overflow(struct vpmu_pcpu *pcpu);
 struct vpmu_sampler;
 
 struct vpmu_sample {
-	const struct vpmu_context *ctx; /* who ran (its own, group say which vCPU) */
+	/* Who ran (its own, group say which vCPU); while no vCPU ran, the pCPU's own context, whose
+	 * own account is vpmu_host_other. Never NULL. */
+	const struct vpmu_context *ctx;
 	struct vpmu_where where;	/* ip 0, cpl 0 when it is not known */
 	bool where_known;
 	unsigned int pcpu; /* vpmu_pcpu_id */
@@ -314,9 +317,9 @@ struct vpmu_sampler_opts {
 	vpmu_key_t key;
 	uint64_t period; /* 1 .. 2^47 */
 	bool lbr;	 /* with branch records, where there are some */
-	/* A sample. Owner of the pCPU, inside vpmu_pcpu_overflow or a switch: no locks, no
-	 * allocation, nothing of libvpmu. *s is gone on return. Calls for different pCPUs come at
-	 * the same time. */
+	/* A sample. Owner of the pCPU (control while it is offline), inside any call that charges:
+	 * no locks, no allocation, nothing of libvpmu. *s is gone on return. Calls for different
+	 * pCPUs come at the same time, and before vpmu_sampler_create returns. */
 	void (*sample)(void *arg, const struct vpmu_sample *s);
 	void *arg;
 };
@@ -324,9 +327,11 @@ struct vpmu_sampler_opts {
 #define VPMU_SAMPLERS_MAX 32 /* of one host */
 
 /*
- * vpmu_sampler_create - sample from now on. Errors as vpmu_consumer_add's; besides -EINVAL: period;
- * -E2BIG: VPMU_SAMPLERS_MAX; -EOPNOTSUPP: no pCPU here counts the key, or none has alarms
- * (nothing is left behind). vpmu_sampler_destroy - no call of sample() on return. Control.
+ * vpmu_sampler_create - sample from now on: on each pCPU the first period begins inside this call,
+ * not before it, and not before vpmu_sampler_read counts. Errors as vpmu_consumer_add's; besides
+ * -EINVAL: period, no sample(); -E2BIG: VPMU_SAMPLERS_MAX; -EOPNOTSUPP: no pCPU here counts the key,
+ * or none of those that do has alarms (nothing is left behind). pCPUs that come later take part.
+ * vpmu_sampler_destroy - no call of sample() on return. NULL is fine. Control.
  */
 int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *opts,
 			struct vpmu_sampler **out);
