@@ -38,8 +38,7 @@ void vpmu_host_destroy(struct vpmu_host *host)
 	cds_list_for_each_entry_safe (p, tmp, &host->pcpus, node)
 		vpmu_pcpu_destroy(p);
 	pool_put(host->pool);
-	/* Each barrier lets one step of the removal chains through: unlink, then free; and those
-	 * that wait in the pool of task data, then those retired meanwhile. */
+	/* Each barrier lets one step of the removal chains through: unlink, then free. */
 	urcu_memb_barrier();
 	urcu_memb_barrier();
 	taskdata_pool_fini(&host->lbr_pool);

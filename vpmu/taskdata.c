@@ -15,22 +15,20 @@
 #endif
 
 #define CHUNK_BYTES 65536
-#define CHUNK_TASKS 80
-#define MAP_WORDS   2 /* bits for CHUNK_TASKS */
+#define CHUNK_HEAD  256 /* at most */
+#define CHUNK_TASKS ((CHUNK_BYTES - CHUNK_HEAD) / sizeof(struct vpmu_taskdata))
+#define MAP_WORDS   2
 
-/* Each object is in one of four states: in use, free, retired, waiting for a grace period. */
 struct vpmu_lbr_chunk {
 	struct cds_list_head node; /* in pool->partial while anything is free, else full */
 	struct vpmu_lbr_pool *pool;
-	struct rcu_head rcu;
-	bool waits; /* rcu is under way, for those in waiting */
 	unsigned int nr_free;
-	uint64_t free[MAP_WORDS], retired[MAP_WORDS], waiting[MAP_WORDS];
+	uint64_t free[MAP_WORDS];
 	struct vpmu_taskdata task[CHUNK_TASKS];
 };
 
 _Static_assert(sizeof(struct vpmu_lbr_chunk) <= CHUNK_BYTES, "chunk");
-_Static_assert(CHUNK_TASKS <= 64 * MAP_WORDS, "bitmaps");
+_Static_assert(CHUNK_TASKS <= 64 * MAP_WORDS, "bitmap");
 
 void taskdata_pool_init(struct vpmu_lbr_pool *pool)
 {
@@ -57,6 +55,11 @@ void taskdata_pool_fini(struct vpmu_lbr_pool *pool)
 	pthread_mutex_destroy(&pool->lock);
 }
 
+static struct vpmu_lbr_chunk *chunk_of(struct vpmu_taskdata *d)
+{
+	return caa_container_of(d - d->index, struct vpmu_lbr_chunk, task[0]);
+}
+
 static struct vpmu_lbr_chunk *chunk_map(struct vpmu_lbr_pool *pool)
 {
 	struct vpmu_lbr_chunk *c;
@@ -80,7 +83,7 @@ struct vpmu_taskdata *taskdata_alloc(struct vpmu_lbr_pool *pool)
 {
 	struct vpmu_taskdata *d = NULL;
 	struct vpmu_lbr_chunk *c;
-	unsigned int word = 0;
+	unsigned int word = 0, index;
 	uint64_t id;
 
 	pthread_mutex_lock(&pool->lock);
@@ -91,12 +94,13 @@ struct vpmu_taskdata *taskdata_alloc(struct vpmu_lbr_pool *pool)
 		goto out;
 	while (!c->free[word])
 		word++;
-	d = &c->task[word * 64 + (unsigned int)__builtin_ctzll(c->free[word])];
+	index = word * 64 + (unsigned int)__builtin_ctzll(c->free[word]);
+	d = &c->task[index];
 	c->free[word] &= c->free[word] - 1;
 	if (--c->nr_free == 0)
 		cds_list_move(&c->node, &pool->full);
 	id = pool->next_id++;
-	store_relaxed(&pool->nr_tasks, pool->nr_tasks + 1);
+	__atomic_add_fetch(&pool->nr_tasks, 1, __ATOMIC_RELAXED);
 out:
 	pthread_mutex_unlock(&pool->lock);
 	if (!d)
@@ -105,69 +109,38 @@ out:
 	UNPOISON(d, sizeof(*d));
 	memset(d, 0, sizeof(*d));
 	d->id = id;
-	d->chunk = c;
+	d->index = index;
 	return d;
 }
 
-/* Retired objects begin to wait, if none do. Under the lock; true: call_rcu must be called. */
-static bool chunk_wait(struct vpmu_lbr_chunk *c)
+/* A grace period after it was retired. */
+static void task_free(struct rcu_head *head)
 {
-	bool any = false;
-
-	if (c->waits)
-		return false;
-	for (unsigned int i = 0; i < MAP_WORDS; i++) {
-		c->waiting[i] = c->retired[i];
-		c->retired[i] = 0;
-		any = any || c->waiting[i];
-	}
-	c->waits = any;
-	return any;
-}
-
-/* A grace period after they were retired: those that waited are free. */
-static void chunk_waited(struct rcu_head *head)
-{
-	struct vpmu_lbr_chunk *c = caa_container_of(head, struct vpmu_lbr_chunk, rcu);
+	struct vpmu_taskdata *d = caa_container_of(head, struct vpmu_taskdata, rcu);
+	struct vpmu_lbr_chunk *c = chunk_of(d);
 	struct vpmu_lbr_pool *pool = c->pool;
-	unsigned int s;
-	bool again, gone;
+	unsigned int i = d->index;
+	bool gone;
 
+	POISON(d, sizeof(*d));
 	pthread_mutex_lock(&pool->lock);
-	for (unsigned int i = 0; i < MAP_WORDS; i++) {
-		vpmu_for_each_slot (s, c->waiting[i])
-			POISON(&c->task[i * 64 + s], sizeof(c->task[0]));
-		c->free[i] |= c->waiting[i];
-		c->nr_free += (unsigned int)__builtin_popcountll(c->waiting[i]);
-	}
-	cds_list_move(&c->node, &pool->partial);
-	c->waits = false;
-	again = chunk_wait(c);
+	c->free[i / 64] |= VPMU_BIT(i % 64);
+	if (c->nr_free++ == 0)
+		cds_list_move(&c->node, &pool->partial);
 	gone = c->nr_free == CHUNK_TASKS;
 	if (gone) {
 		cds_list_del(&c->node);
 		store_relaxed(&pool->nr_chunks, pool->nr_chunks - 1);
 	}
 	pthread_mutex_unlock(&pool->lock);
-	if (again)
-		urcu_memb_call_rcu(&c->rcu, chunk_waited);
-	else if (gone)
+	if (gone)
 		chunk_unmap(c);
 }
 
 void taskdata_retire(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 {
-	struct vpmu_lbr_chunk *c = d->chunk;
-	size_t i = (size_t)(d - c->task);
-	bool wait;
-
-	pthread_mutex_lock(&pool->lock);
-	c->retired[i / 64] |= VPMU_BIT(i % 64);
-	store_relaxed(&pool->nr_tasks, pool->nr_tasks - 1);
-	wait = chunk_wait(c);
-	pthread_mutex_unlock(&pool->lock);
-	if (wait)
-		urcu_memb_call_rcu(&c->rcu, chunk_waited);
+	__atomic_sub_fetch(&pool->nr_tasks, 1, __ATOMIC_RELAXED);
+	urcu_memb_call_rcu(&d->rcu, task_free);
 }
 
 void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out)

@@ -6,8 +6,7 @@
  *
  * The pool's chunks are mapped when they are needed and unmapped when their last object is gone, so
  * a host whose vCPUs use no branch records holds no memory for them. An object is found through an
- * RCU pointer; one that is retired comes back to its chunk a grace period later. Grace periods are
- * asked for by chunk, not by object: detaching 10,000 tasks asks for 125.
+ * RCU pointer; one that is retired comes back to its chunk a grace period later.
  */
 #ifndef VPMU_TASKDATA_H
 #define VPMU_TASKDATA_H
@@ -18,18 +17,16 @@
 #include "vpmu/lbr.h"
 #include "vpmu/rcu.h"
 
-struct vpmu_lbr_chunk;
-
 /*
  * One writer at a time: who makes it, then the owner of the pCPU where its task is placed. The
  * owner reads @regs plainly; everybody else through taskdata_read.
  */
 struct vpmu_taskdata {
-	uint64_t id; /* never used again; a CPU remembers whose records it holds by it */
-	struct vpmu_lbr_chunk *chunk;
-	uint32_t seq; /* odd while regs is being written */
-	uint32_t pad;
+	uint64_t id;	/* never used again; a CPU remembers whose records it holds by it */
+	uint32_t seq;	/* odd while regs is being written */
+	uint32_t index; /* in its chunk */
 	struct vpmu_lbr_regs regs;
+	struct rcu_head rcu;
 };
 
 _Static_assert(sizeof(struct vpmu_lbr_regs) <= 800, "I6: payload of a vCPU's records");
@@ -41,8 +38,8 @@ struct vpmu_lbr_pool {
 	struct cds_list_head full;    /* the others */
 	uint64_t next_id;
 	unsigned int max_chunks; /* refuse to grow beyond; 0: no limit. For tests */
-	size_t nr_chunks;	 /* atomic to read */
-	size_t nr_tasks;	 /* atomic to read: neither free nor retired */
+	size_t nr_chunks;	 /* under lock; atomic to read */
+	size_t nr_tasks;	 /* atomic: in use, retired ones not included */
 };
 
 /* taskdata_pool_init / fini - fini: after the last grace period (no callback is in flight), frees
