@@ -8,6 +8,7 @@
 #include "cgroup/fail.h"
 #include "cgroup/request.h"
 #include "vmm/control.h"
+#include "vmm/control_snapshot.h"
 
 /* ---- VMs ------------------------------------------------------------------------------------ */
 
@@ -246,6 +247,8 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		return ret;
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]) && !ret; i++)
 		ret = server_register(c->server, commands[i].cmd, commands[i].fn, c);
+	if (!ret)
+		ret = control_snapshot_register(c);
 	if (ret) {
 		control_close(c);
 		return fail(ret, err, errlen, "control socket: %s", strerror(-ret));

@@ -398,6 +398,11 @@ int machine_launch(struct machine *m, char *err, size_t errlen)
 	return 0;
 }
 
+uint64_t machine_step(struct machine *m, uint64_t slices)
+{
+	return m->runner && !m->launched ? runner_step(m->runner, slices) : 0;
+}
+
 /* ---- what it can count ---------------------------------------------------------------------- */
 
 /* The host PMUs that keys may be counted by: the modelled pCPUs', and that of vCPU threads. */

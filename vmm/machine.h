@@ -76,6 +76,10 @@ enum vm_state machine_vm_state(const struct machine_vm *vm);
  * once: with one pCPU what happens then depends on the seed alone). */
 int machine_launch(struct machine *m, char *err, size_t errlen);
 
+/* machine_step - before machine_launch, for tests: up to @slices slices of the modelled pCPUs on the
+ * caller's thread (runner_step). Returns how many. */
+uint64_t machine_step(struct machine *m, uint64_t slices);
+
 /* machine_reap - take note of the VMs that have ended: frees what they used and calls ended(). */
 void machine_reap(struct machine *m);
 

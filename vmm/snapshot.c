@@ -16,6 +16,8 @@
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
+/* Keys and values of a VM's configuration, as texts: a key means and accepts what it does in an ini
+ * file, and has the same limits. */
 static void put_text(struct vpmu_blob *b, const char *text)
 {
 	size_t n = strlen(text);
@@ -24,7 +26,45 @@ static void put_text(struct vpmu_blob *b, const char *text)
 	vpmu_blob_bytes(b, text, n);
 }
 
-/* At most 4095 bytes, as every text of a VM's configuration, and none of them 0. */
+static void put_key(struct vpmu_blob *b, const char *key, const char *value)
+{
+	if (!value || !*value)
+		return; /* not set */
+	put_text(b, key);
+	put_text(b, value);
+}
+
+static void put_number(struct vpmu_blob *b, const char *key, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	put_key(b, key, v ? text : NULL);
+}
+
+static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
+{
+	const struct vpmu_guest_cfg *pmu = &e->vm->vcpus[0].guest->cfg;
+
+	put_key(b, "name", e->name);
+	put_key(b, "tenant", e->node->parent->kind == NODE_TENANT ? e->node->path : NULL);
+	put_key(b, "engine", e->engine);
+	put_number(b, "vcpus", e->vm->nr_vcpus);
+	put_number(b, "memory", e->vm->ram_bytes);
+	put_key(b, "pmu", vpmu_guest_model_name(pmu->model));
+	put_number(b, "gp", pmu->gp);
+	put_number(b, "fixed", pmu->fixed);
+	put_key(b, "image", e->image);
+	put_key(b, "args", e->args);
+}
+
+struct restore {
+	struct vm_config cfg;
+	const char *name, *tenant; /* instead of the file's */
+	struct snap_in in;
+};
+
+/* At most 4095 bytes, the longest a value can be, and none of them 0. */
 static void get_text(struct vpmu_blob_reader *r, char text[4096])
 {
 	size_t n = vpmu_blob_get_u16(r);
@@ -39,90 +79,26 @@ static void get_text(struct vpmu_blob_reader *r, char text[4096])
 		r->failed = true;
 }
 
-static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
-{
-	const struct vpmu_guest_cfg *pmu = &e->vm->vcpus[0].guest->cfg;
-	bool tenant = e->node->parent->kind == NODE_TENANT;
-
-	put_text(b, e->name);
-	put_text(b, tenant ? e->node->path : "");
-	put_text(b, e->engine);
-	vpmu_blob_u32(b, e->vm->nr_vcpus);
-	vpmu_blob_u64(b, e->vm->ram_bytes);
-	put_text(b, vpmu_guest_model_name(pmu->model));
-	vpmu_blob_u8(b, (uint8_t)pmu->gp);
-	vpmu_blob_u8(b, (uint8_t)pmu->fixed);
-	vpmu_blob_u8(b, pmu->no_lbr);
-	put_text(b, e->image);
-	put_text(b, e->args);
-}
-
-struct restore {
-	struct vm_config cfg;
-	const char *name, *tenant; /* instead of the file's */
-	struct snap_in in;
-};
-
-static int set_text(struct restore *rs, struct vpmu_blob_reader *r, const char *key,
-		    const char *instead, char *err, size_t errlen)
-{
-	char text[4096];
-
-	get_text(r, text);
-	if (r->failed)
-		return 0; /* said at the end */
-	if (instead)
-		snprintf(text, sizeof(text), "%s", instead);
-	/* What is not set has no value the configuration would accept. */
-	if (!*text && strcmp(key, "name"))
-		return 0;
-	return vm_config_set(&rs->cfg, key, text, err, errlen);
-}
-
-static int set_number(struct restore *rs, uint64_t v, const char *key, char *err, size_t errlen)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, v);
-	return vm_config_set(&rs->cfg, key, text, err, errlen);
-}
-
-/* In the order of save_conf. All values go through the keys of the configuration: their limits are
- * the same. */
 static int load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 {
 	struct vpmu_blob_reader r = {.data = in->conf, .len = in->conf_bytes};
 	struct restore *rs = arg;
-	unsigned int gp, fixed;
-	uint64_t n;
-	int ret;
+	char key[4096], value[4096];
+	int ret = 0;
 
-	ret = set_text(rs, &r, "name", rs->name, err, errlen);
-	if (!ret)
-		ret = set_text(rs, &r, "tenant", rs->tenant, err, errlen);
-	if (!ret)
-		ret = set_text(rs, &r, "engine", NULL, err, errlen);
-	n = vpmu_blob_get_u32(&r);
-	if (!ret && !r.failed)
-		ret = set_number(rs, n, "vcpus", err, errlen);
-	n = vpmu_blob_get_u64(&r);
-	if (!ret && !r.failed)
-		ret = set_number(rs, n, "memory", err, errlen);
-	if (!ret)
-		ret = set_text(rs, &r, "pmu", NULL, err, errlen);
-	gp = vpmu_blob_get_u8(&r);
-	fixed = vpmu_blob_get_u8(&r);
-	rs->cfg.pmu.no_lbr = vpmu_blob_get_bool(&r);
-	if (!ret && !r.failed && gp)
-		ret = set_number(rs, gp, "gp", err, errlen);
-	if (!ret && !r.failed && fixed)
-		ret = set_number(rs, fixed, "fixed", err, errlen);
-	if (!ret)
-		ret = set_text(rs, &r, "image", NULL, err, errlen);
-	if (!ret)
-		ret = set_text(rs, &r, "args", NULL, err, errlen);
-	if (!ret && !vpmu_blob_done(&r))
-		ret = fail(-EINVAL, err, errlen, "%s: configuration is damaged", in->name);
+	if (rs->name)
+		ret = vm_config_set(&rs->cfg, "name", rs->name, err, errlen);
+	if (!ret && rs->tenant)
+		ret = vm_config_set(&rs->cfg, "tenant", rs->tenant, err, errlen);
+	while (!ret && !vpmu_blob_done(&r)) {
+		get_text(&r, key);
+		get_text(&r, value);
+		if (r.failed)
+			return fail(-EINVAL, err, errlen, "%s: configuration is damaged", in->name);
+		if ((rs->name && !strcmp(key, "name")) || (rs->tenant && !strcmp(key, "tenant")))
+			continue;
+		ret = vm_config_set(&rs->cfg, key, value, err, errlen);
+	}
 	if (!ret)
 		ret = vm_config_check(&rs->cfg, err, errlen);
 	if (!ret && rs->cfg.engine != VM_ENGINE_SOFT)
