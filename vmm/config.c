@@ -144,6 +144,35 @@ static int set_model(const struct key *k, void *field, const char *value, char w
 	return vpmu_guest_model_parse(value, field);
 }
 
+static int set_policy(const struct key *k, void *field, const char *value, char why[160])
+{
+	return vpmu_policy_tier_parse(value, field);
+}
+
+/* Works on the whole struct vm_config: what was asked for, and what the model is told. */
+static int set_vm_lbr(const struct key *k, void *field, const char *value, char why[160])
+{
+	struct vm_config *vm = field;
+	bool on;
+
+	if (set_bool(k, &on, value, why))
+		return -EINVAL;
+	vm->lbr = on ? VM_LBR_ON : VM_LBR_OFF;
+	vm->pmu.no_lbr = !on;
+	return 0;
+}
+
+static int set_host_lbr(const struct key *k, void *field, const char *value, char why[160])
+{
+	for (enum host_lbr m = HOST_LBR_OFF; m <= HOST_LBR_CALL_STACK; m++) {
+		if (!strcmp(value, host_lbr_name(m))) {
+			*(enum host_lbr *)field = m;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int set_engine(const struct key *k, void *field, const char *value, char why[160])
 {
 	for (enum vm_engine e = VM_ENGINE_AUTO; e <= VM_ENGINE_KVM; e++) {
@@ -196,27 +225,31 @@ static const struct key host_keys[] = {
 	 "none, balance, random or random:N, N 1 to 1000000"},
 	{"tick_us", set_uint, H(tick_us), 1, 1000000, "1 to 1000000 microseconds"},
 	{"nominal_cycles", set_bool, H(nominal_cycles), 0, 0, "yes or no"},
+	{"lbr", set_host_lbr, H(lbr), 0, 0, "off, branches or call-stack"},
 	{"socket", set_text, H(socket), 1, SOCKET_MAX, "a path of 1 to 107 bytes"},
 	{"cgroup_root", set_text, H(cgroup_root), 1, 4095, "a path of 1 to 4095 bytes"},
 };
 
 static const struct key vm_keys[] = {
-	{"name", set_name, V(name), 0, 0,
-	 "1 to 40 of letters, digits and _ . : @ -, the first a letter, digit or _"},
+	{"name", set_name, V(name), 0, 0, VM_NAME_ACCEPTED},
 	{"tenant", set_tenant, V(tenant), 0, 0, "a path such as /acme/web"},
 	{"vcpus", set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
 	{"memory", set_memory, V(memory_bytes), LOADER_RAM_MIN, LOADER_RAM_MAX,
 	 "4M to 64G in steps of 2M"},
 	{"image", set_text, V(image), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"args", set_text, V(args), 0, 4095, "at most 4095 bytes"},
-	{"pmu", set_model, V(pmu.model), 0, 0, "none, intel-v2, intel-v5 or amd-v2"},
+	{"pmu", set_model, V(pmu.model), 0, 0,
+	 "none, intel-v2, intel-v3, intel-v4, intel-v5, amd-k7, amd-core or amd-v2"},
 	{"gp", set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "1 to 8 (Intel) or 4 to 15 (AMD)"},
 	{"fixed", set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
 	{"engine", set_engine, V(engine), 0, 0, "auto, soft or kvm"},
+	{"policy", set_policy, V(policy), 0, 0, "full, standard, architectural or off"},
+	{"allow", set_text, V(allow), 1, 4095, "a list of events of 1 to 4095 bytes"},
+	{"deny", set_text, V(deny), 1, 4095, "a list of events of 1 to 4095 bytes"},
+	{"lbr", set_vm_lbr, 0, 0, 0, "on or off"},
 };
 
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
-#define NAME_KEY 0 /* index of "name" in vm_keys */
 
 /* All names of a table, for "no such key". */
 static const char *key_names(const struct key *keys, size_t nr, char buf[160])
@@ -285,82 +318,11 @@ const char *vm_engine_name(enum vm_engine e)
 	return names[e];
 }
 
-/* ---- one VM ---- */
-
-int vm_config_init(struct vm_config *vm, const char *where)
+const char *host_lbr_name(enum host_lbr m)
 {
-	*vm = (struct vm_config){
-		.vcpus = 1,
-		.memory_bytes = 16u << 20,
-		.pmu.model = VPMU_GUEST_INTEL_V5,
-		.args = strdup(""),
-		.where = strdup(where),
-	};
-	if (vm->args && vm->where)
-		return 0;
-	vm_config_fini(vm);
-	return -ENOMEM;
-}
+	static const char *const names[] = {"off", "branches", "call-stack"};
 
-void vm_config_fini(struct vm_config *vm)
-{
-	free(vm->image);
-	free(vm->args);
-	free(vm->where);
-	*vm = (struct vm_config){0};
-}
-
-int vm_config_set(struct vm_config *vm, const char *key, const char *value, char *err,
-		  size_t errlen)
-{
-	struct config_at at = {vm->where, "vm", err, errlen};
-
-	return config_set_vm(vm, &at, key, value);
-}
-
-static int bad_vm(const struct vm_config *vm, const char *key, const char *accepted, char *err,
-		  size_t errlen)
-{
-	return fail(-EINVAL, err, errlen, "%s: vm %s/%s: accepted with pmu = %s: %s", vm->where,
-		    vm->name, key, vpmu_guest_model_name(vm->pmu.model), accepted);
-}
-
-int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
-{
-	const struct vpmu_guest_cfg *pmu = &vm->pmu;
-
-	if (!*vm->name)
-		return fail(-EINVAL, err, errlen, "%s: vm/name: not given, accepted: %s", vm->where,
-			    vm_keys[NAME_KEY].accepted);
-	if (!vm->image)
-		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/image: not given, accepted: the path of a guest image",
-			    vm->where, vm->name);
-	switch (pmu->model) {
-	case VPMU_GUEST_NONE:
-		if (pmu->gp)
-			return bad_vm(vm, "gp", "nothing", err, errlen);
-		if (pmu->fixed)
-			return bad_vm(vm, "fixed", "nothing", err, errlen);
-		break;
-	case VPMU_GUEST_INTEL_V2:
-	case VPMU_GUEST_INTEL_V3:
-	case VPMU_GUEST_INTEL_V4:
-	case VPMU_GUEST_INTEL_V5:
-		if (pmu->gp > 8)
-			return bad_vm(vm, "gp", "1 to 8", err, errlen);
-		break;
-	case VPMU_GUEST_AMD_K7:
-	case VPMU_GUEST_AMD_CORE:
-	case VPMU_GUEST_AMD_V2:
-	case VPMU_GUEST_MODELS:
-		if (pmu->gp && (pmu->gp < 4 || pmu->gp > 15))
-			return bad_vm(vm, "gp", "4 to 15", err, errlen);
-		if (pmu->fixed)
-			return bad_vm(vm, "fixed", "nothing", err, errlen);
-		break;
-	}
-	return 0;
+	return names[m];
 }
 
 /* ---- all of it ---- */

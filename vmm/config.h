@@ -26,6 +26,8 @@
 
 enum vm_engine { VM_ENGINE_AUTO = 0, VM_ENGINE_SOFT, VM_ENGINE_KVM };
 
+enum vm_lbr { VM_LBR_DEFAULT = 0, VM_LBR_ON, VM_LBR_OFF };
+
 /* One VM as asked for. */
 struct vm_config {
 	char name[VM_NAME_MAX + 1];
@@ -33,11 +35,14 @@ struct vm_config {
 	unsigned int vcpus;		/* 1 .. VM_VCPUS_MAX */
 	uint64_t memory_bytes;
 	char *image;
-	char *args; /* never NULL */
-	struct vpmu_guest_cfg pmu;
+	char *args;		   /* never NULL */
+	struct vpmu_guest_cfg pmu; /* its policy: vm_config_policy */
 	enum vm_engine engine;
-	uint32_t given; /* keys that were set, by table index */
-	char *where;	/* where it was defined, for later messages */
+	enum vpmu_policy_tier policy;
+	char *allow, *deny; /* lists of events; NULL: not given, and at most one is */
+	enum vm_lbr lbr;    /* default: on where the model has branch records */
+	uint32_t given;	    /* keys that were set, by table index */
+	char *where;	    /* where it was defined, for later messages */
 };
 
 enum runner_migrate {
@@ -45,6 +50,9 @@ enum runner_migrate {
 	RUNNER_MIGRATE_RANDOM,	    /* also anywhere, at random */
 	RUNNER_MIGRATE_NONE	    /* a vCPU stays where it was first put */
 };
+
+/* What every vCPU's branch records capture for the operator, from the start. */
+enum host_lbr { HOST_LBR_OFF = 0, HOST_LBR_BRANCHES, HOST_LBR_CALL_STACK };
 
 /* The modelled host. */
 struct host_config {
@@ -57,8 +65,9 @@ struct host_config {
 	unsigned int migrate_every; /* random: once in so many slices, on average */
 	unsigned int tick_us;	    /* rotation, in modelled time */
 	bool nominal_cycles;	    /* KVM without a hardware PMU: cycles of the nominal clock */
-	char *socket;		    /* control socket; NULL: not given */
-	char *cgroup_root;	    /* NULL: tenants are plain paths */
+	enum host_lbr lbr;
+	char *socket;	   /* control socket; NULL: not given */
+	char *cgroup_root; /* NULL: tenants are plain paths */
 	uint32_t given;
 };
 
@@ -95,9 +104,18 @@ int vm_config_set(struct vm_config *vm, const char *key, const char *value, char
 		  size_t errlen);
 int vm_config_check(const struct vm_config *vm, char *err, size_t errlen);
 
+/*
+ * vm_config_policy - the policy @vm asks for, for its register models: *out is NULL (everything is
+ * allowed), or one that lives for ever, or - lists need memory - *mem, which the caller frees after
+ * the VM; else *mem is NULL. -EINVAL: a list; -ENOMEM.
+ */
+int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
+		     struct vpmu_policy **mem, char *err, size_t errlen);
+
 /* vm_name_ok - 1 to VM_NAME_MAX of [A-Za-z0-9_.:@-], the first a letter, digit or "_". Pure. */
 bool vm_name_ok(const char *name);
 
 const char *vm_engine_name(enum vm_engine e); /* "auto", "soft", "kvm" */
+const char *host_lbr_name(enum host_lbr m);   /* "off", "branches", "call-stack" */
 
 #endif

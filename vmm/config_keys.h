@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Between config.c (keys and values) and inifile.c (files); nobody else's. */
+/* Between config.c (keys and values), config_vm.c (one VM) and inifile.c (files); nobody else's. */
 #ifndef VMM_CONFIG_KEYS_H
 #define VMM_CONFIG_KEYS_H
 
 #include "vmm/config.h"
+
+#define VM_NAME_ACCEPTED "1 to 40 of letters, digits and _ . : @ -, the first a letter, digit or _"
 
 /* What a message names, and where it goes. */
 struct config_at {

@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cgroup/fail.h"
@@ -179,6 +181,13 @@ int config_text(struct config *c, const char *name, const char *text, size_t len
 	return ret;
 }
 
+static bool is_fifo(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISFIFO(st.st_mode);
+}
+
 int config_file(struct config *c, const char *path, char *err, size_t errlen)
 {
 	char *text = malloc(CONFIG_FILE_MAX + 1);
@@ -188,20 +197,31 @@ int config_file(struct config *c, const char *path, char *err, size_t errlen)
 
 	if (!text)
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* A pipe is read to its end; one that nobody has open for writing would never have one. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		goto errno_out;
 	while (len <= CONFIG_FILE_MAX) {
 		n = read(fd, text + len, CONFIG_FILE_MAX + 1 - len);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd p = {.fd = fd, .events = POLLIN};
+
+			if (poll(&p, 1, -1) < 0 && errno != EINTR)
+				break;
+			continue;
+		}
 		if (n <= 0)
 			break;
 		len += (size_t)n;
 	}
 	if (n < 0)
 		goto errno_out;
-	if (len > CONFIG_FILE_MAX)
+	if (!len && is_fifo(fd))
+		ret = fail(-EINVAL, err, errlen,
+			   "%s: empty pipe, accepted: a file, or a pipe somebody writes to", path);
+	else if (len > CONFIG_FILE_MAX)
 		ret = fail(-EFBIG, err, errlen, "%s: longer than %u bytes", path, CONFIG_FILE_MAX);
 	else
 		ret = config_text(c, path, text, len, err, errlen);

@@ -44,9 +44,13 @@ static const struct {
 	{"nominal_cycles",
 	 {"nominal-cycles", OPT_HOST + 9, NULL, 0,
 	  "KVM without a hardware PMU: count cycles as ticks of the nominal clock", 2}},
-	{"socket", {"socket", OPT_HOST + 10, "PATH", 0, "control socket", 3}},
+	{"lbr",
+	 {"lbr", OPT_HOST + 10, "WHAT", 0,
+	  "branch records of every vCPU of the modelled host: off, branches or call-stack [off]",
+	  2}},
+	{"socket", {"socket", OPT_HOST + 11, "PATH", 0, "control socket", 3}},
 	{"cgroup_root",
-	 {"cgroup-root", OPT_HOST + 11, "DIR", 0,
+	 {"cgroup-root", OPT_HOST + 12, "DIR", 0,
 	  "cgroup2 directory in which tenants get directories of their own", 3}},
 };
 
@@ -185,7 +189,9 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	static const struct argp_option own[] = {
 		{"config", 'c', "FILE", 0, "read the host and its VMs from an ini file", 1},
 		{"vm", OPT_VM, "KEY=VALUE,...", 0,
-		 "a VM: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, engine", 1},
+		 "a VM: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, engine, policy, "
+		 "allow, deny, lbr",
+		 1},
 		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},
 		{"exit-when-done", OPT_EXIT, NULL, 0,
 		 "exit when the last VM has ended (the default)", 5},

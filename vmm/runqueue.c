@@ -19,7 +19,9 @@ static void push_locked(struct runner_pcpu *q, struct vcpu *v, bool front)
 void runq_push(struct runner_pcpu *q, struct vcpu *v, bool front)
 {
 	pthread_mutex_lock(&q->lock);
-	push_locked(q, v, front);
+	/* A request made before runq_expedite looked at this queue is seen here, under its lock: so
+	 * either that finds the vCPU here, or it goes to the front now. */
+	push_locked(q, v, front || runner_must_go(v));
 	pthread_cond_signal(&q->wake);
 	pthread_mutex_unlock(&q->lock);
 }

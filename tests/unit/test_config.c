@@ -2,7 +2,11 @@
 /* vmm/config: what files and options may say, and what each refusal says. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "vmm/config.h"
@@ -32,6 +36,7 @@ Test(config, everything)
 			   "seed = 18446744073709551615\n"
 			   "migrate = random:7\n"
 			   "tick_us = 500\n"
+			   "lbr = call-stack\n"
 			   "socket = /tmp/x.sock\n"
 			   "cgroup_root = /sys/fs/cgroup/vpmu\n"
 			   "\n"
@@ -44,6 +49,8 @@ Test(config, everything)
 			   "pmu = amd-v2\n"
 			   "gp = 12\n"
 			   "engine = soft\n"
+			   "policy = standard\n"
+			   "lbr = off\n"
 			   "[vm b]\n"
 			   "image = other.elf\n",
 			   err, sizeof(err)),
@@ -70,6 +77,10 @@ Test(config, everything)
 	cr_assert_eq(c.vms[0].pmu.model, VPMU_GUEST_AMD_V2);
 	cr_assert_eq(c.vms[0].pmu.gp, 12);
 	cr_assert_eq(c.vms[0].engine, VM_ENGINE_SOFT);
+	cr_assert_eq(c.vms[0].policy, VPMU_POLICY_STANDARD);
+	cr_assert_eq(c.vms[0].lbr, VM_LBR_OFF);
+	cr_assert(c.vms[0].pmu.no_lbr);
+	cr_assert_eq(c.host.lbr, HOST_LBR_CALL_STACK);
 	/* defaults */
 	cr_assert_str_eq(c.vms[1].name, "b");
 	cr_assert_str_empty(c.vms[1].tenant);
@@ -78,6 +89,11 @@ Test(config, everything)
 	cr_assert_str_empty(c.vms[1].args);
 	cr_assert_eq(c.vms[1].pmu.model, VPMU_GUEST_INTEL_V5);
 	cr_assert_eq(c.vms[1].engine, VM_ENGINE_AUTO);
+	cr_assert_eq(c.vms[1].policy, VPMU_POLICY_FULL);
+	cr_assert_eq(c.vms[1].lbr, VM_LBR_DEFAULT);
+	cr_assert_not(c.vms[1].pmu.no_lbr);
+	cr_assert_null(c.vms[1].allow);
+	cr_assert_null(c.vms[1].deny);
 	cr_assert_eq(config_check(&c, err, sizeof(err)), 0, "%s", err);
 	config_fini(&c);
 }
@@ -156,7 +172,8 @@ Test(config, refused)
 		{__LINE__, VM "memory = M\n", "t.ini:3:", "4M to 64G"},
 		{__LINE__, VM "memory = 16T\n", "t.ini:3:", "4M to 64G"},
 		{__LINE__, VM "memory =\n", "t.ini:3:", "4M to 64G"},
-		{__LINE__, VM "pmu = intel-v9\n", "t.ini:3:", "none, intel-v2, intel-v5 or amd-v2"},
+		{__LINE__, VM "pmu = intel-v9\n",
+		 "t.ini:3:", "none, intel-v2, intel-v3, intel-v4,"},
 		{__LINE__, VM "gp = 0\n", "t.ini:3:", "1 to 8 (Intel)"},
 		{__LINE__, VM "gp = 9\n",
 		 "t.ini:1:", "vm a/gp: accepted with pmu = intel-v5: 1 to 8"},
@@ -167,6 +184,23 @@ Test(config, refused)
 		{__LINE__, VM "pmu = none\nfixed = 2\n", "t.ini:1:", "vm a/fixed"},
 		{__LINE__, VM "fixed = 5\n", "t.ini:3:", "1 to 4 (Intel only)"},
 		{__LINE__, VM "engine = qemu\n", "t.ini:3:", "auto, soft or kvm"},
+		{__LINE__, VM "pmu = amd-k7\ngp = 6\n", "t.ini:1:", "pmu = amd-k7: 4"},
+		{__LINE__, VM "pmu = amd-core\ngp = 7\n", "t.ini:1:", "pmu = amd-core: 4 to 6"},
+		{__LINE__, VM "pmu = amd-core\nfixed = 3\n", "t.ini:1:", "vm a/fixed"},
+		{__LINE__, VM "pmu = intel-v3\ngp = 9\n", "t.ini:1:", "1 to 8"},
+		{__LINE__, VM "policy = some\n",
+		 "t.ini:3:", "full, standard, architectural or off"},
+		{__LINE__, VM "lbr = 3\n", "t.ini:3:", "on or off"},
+		{__LINE__, "[host]\nlbr = on\n", "t.ini:2:", "off, branches or call-stack"},
+		{__LINE__, VM "pmu = intel-v2\nlbr = on\n", "t.ini:1:", "pmu = intel-v2: off"},
+		{__LINE__, VM "lbr = on\npolicy = standard\n",
+		 "t.ini:1:", "policy = standard: off"},
+		{__LINE__, VM "allow =\n", "t.ini:3:", "a list of events"},
+		{__LINE__, VM "allow = cycles\ndeny = branches\n",
+		 "t.ini:1:", "vm a/deny: given with allow, accepted: one of them"},
+		{__LINE__, VM "deny = cycles\npmu = none\n", "t.ini:1:", "pmu = none: nothing"},
+		{__LINE__, VM "deny = cycles\npolicy = off\n", "t.ini:1:", "policy = off: nothing"},
+		{__LINE__, VM "allow = no-such-event\n", "t.ini:1:", "comma separated"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -300,4 +334,76 @@ Test(config, files)
 	cr_assert(strstr(err, path), "%s", err);
 	cr_assert_eq(config_file(&c, "/tmp", err, sizeof(err)), -EISDIR);
 	config_fini(&c);
+}
+
+static const struct vpmu_policy *policy_of(const char *option, struct vpmu_policy **mem)
+{
+	const struct vpmu_policy *policy;
+	struct config c;
+	char err[512];
+
+	config_init(&c);
+	cr_assert_eq(config_vm_option(&c, option, err, sizeof(err)), 0, "%s: %s", option, err);
+	cr_assert_eq(vm_config_policy(&c.vms[0], &policy, mem, err, sizeof(err)), 0, "%s", err);
+	config_fini(&c);
+	return policy;
+}
+
+Test(config, policies)
+{
+	const struct vpmu_policy *policy;
+	struct vpmu_policy *mem;
+
+	/* Without lists nothing is allocated. */
+	cr_assert_null(policy_of("name=a,image=i", &mem));
+	cr_assert_null(mem);
+	policy = policy_of("name=a,image=i,policy=architectural", &mem);
+	cr_assert_null(mem);
+	cr_assert_eq(policy->tier, VPMU_POLICY_ARCHITECTURAL);
+	cr_assert_eq(policy->action, VPMU_POLICY_NO_LIST);
+
+	policy = policy_of("name=a,image=i,policy=standard,allow=r00c0,,r00c4", &mem);
+	cr_assert_eq(policy, mem);
+	cr_assert_eq(policy->tier, VPMU_POLICY_STANDARD);
+	cr_assert_eq(policy->action, VPMU_POLICY_ALLOW);
+	cr_assert_eq(policy->nr_events, 2);
+	cr_assert_eq(policy->events[0].event, 0xc0);
+	free(mem);
+
+	/* Raw events are the vendor's of the model: AMD's have four more event bits. */
+	policy = policy_of("name=a,image=i,pmu=amd-v2,deny=r1000000c0", &mem);
+	cr_assert_eq(policy, mem);
+	cr_assert_eq(policy->action, VPMU_POLICY_DENY);
+	cr_assert_eq(policy->nr_events, 1);
+	cr_assert_eq(policy->events[0].event, 0x1c0);
+	free(mem);
+}
+
+/* A FIFO nobody writes to does not make us wait. */
+Test(config, fifo, .timeout = 10)
+{
+	char dir[] = "/tmp/vpmu-config-XXXXXX", path[64], err[512];
+	struct config c;
+	int fd;
+
+	cr_assert(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/fifo", dir);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	config_init(&c);
+	cr_assert_eq(config_file(&c, path, err, sizeof(err)), -EINVAL);
+	cr_assert(strstr(err, "empty pipe"), "%s", err);
+	/* One with a writer is read to its end. */
+	fd = open(path, O_RDWR);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, VM, strlen(VM)), (ssize_t)strlen(VM));
+	if (!fork()) {
+		usleep(100000);
+		_exit(0); /* and with it the last writer */
+	}
+	close(fd);
+	cr_assert_eq(config_file(&c, path, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(c.nr_vms, 1);
+	config_fini(&c);
+	unlink(path);
+	rmdir(dir);
 }
