@@ -26,7 +26,7 @@ const struct subcommand subcommands[] = {
 	{"sharing", "how many consumers share how many counters", cmd_sharing},
 	{"conservation", "hardware counts against charged counts", cmd_conservation},
 	{"tenant", "add or remove a tenant", cmd_tenant},
-	{"vm", "add or remove a VM", cmd_vm},
+	{"vm", "add, remove, save or restore a VM", cmd_vm},
 	{"pause", "stop VMs for a while", cmd_pause},
 	{"resume", "let VMs go on, or start", cmd_resume},
 	{"quit", "end the server", cmd_quit},

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/output.h"
@@ -184,20 +185,36 @@ int cmd_tenant(struct cli *cli, int argc, char **argv)
 				      "path", w.word[1]));
 }
 
-/* key=value words as fields of @req. */
-static int add_fields(json_t *req, const struct words *w)
+/* key=value words from @first on as fields of @req. */
+static int add_fields(json_t *req, const struct words *w, size_t first, const char *cmd)
 {
-	for (size_t i = 1; i < w->n; i++) {
+	for (size_t i = first; i < w->n; i++) {
 		const char *eq = strchr(w->word[i], '=');
 		char key[64];
 
 		if (!eq || eq == w->word[i] || (size_t)(eq - w->word[i]) >= sizeof(key))
-			cli_usage("vm add: \"%s\": KEY=VALUE is accepted", w->word[i]);
+			cli_usage("vm %s: \"%s\": KEY=VALUE is accepted", cmd, w->word[i]);
 		snprintf(key, sizeof(key), "%.*s", (int)(eq - w->word[i]), w->word[i]);
 		if (json_object_get(req, key) || json_object_set_new(req, key, json_string(eq + 1)))
-			cli_usage("vm add: %s: given twice, or no UTF-8; once is accepted", key);
+			cli_usage("vm %s: %s: given twice, or no UTF-8; once is accepted", cmd,
+				  key);
 	}
 	return 0;
+}
+
+/* The server's working directory may be another one. */
+static json_t *absolute(const char *path)
+{
+	char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
+	json_t *s;
+
+	if (*path != '/' && !cwd)
+		cli_usage("%s: the working directory cannot be told; a path that starts with / is "
+			  "accepted",
+			  path);
+	s = cwd ? json_sprintf("%s/%s", cwd, path) : json_string(path);
+	free(cwd);
+	return s;
 }
 
 int cmd_vm(struct cli *cli, int argc, char **argv)
@@ -205,17 +222,28 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	struct words w = {0};
 	json_t *req;
 
-	words(cli, argc, argv, "add KEY=VALUE...\nrm NAME",
+	words(cli, argc, argv,
+	      "add KEY=VALUE...\nrm NAME\nsave NAME FILE\nrestore FILE [name=NAME] "
+	      "[tenant=PATH]",
 	      "Add a VM - the keys are those of vpmu-vmm's [vm] sections, and name=NAME - or stop "
-	      "and "
-	      "remove one; its counts stay in its tenant.",
+	      "and remove one; its counts stay in its tenant. Save one to a file of the server's "
+	      "host: it stays paused; restore it from there, in this server or another one.",
 	      &w);
 	if (w.n == 2 && strcmp(w.word[0], "rm") == 0)
 		return request(cli, json_pack("{s:s, s:s}", "cmd", "vm-remove", "name", w.word[1]));
+	if (w.n == 3 && strcmp(w.word[0], "save") == 0)
+		return request(cli, json_pack("{s:s, s:s, s:o}", "cmd", "vm-save", "name",
+					      w.word[1], "file", absolute(w.word[2])));
+	if (w.n >= 2 && strcmp(w.word[0], "restore") == 0) {
+		req = json_pack("{s:s, s:o}", "cmd", "vm-restore", "file", absolute(w.word[1]));
+		add_fields(req, &w, 2, "restore");
+		return request(cli, req);
+	}
 	if (w.n < 2 || strcmp(w.word[0], "add") != 0)
-		cli_usage("vm: `vm add KEY=VALUE...` or `vm rm NAME` is accepted");
+		cli_usage("vm: `vm add KEY=VALUE...`, `vm rm NAME`, `vm save NAME FILE` or `vm "
+			  "restore FILE` is accepted");
 	req = json_pack("{s:s}", "cmd", "vm-add");
-	add_fields(req, &w);
+	add_fields(req, &w, 1, "add");
 	return request(cli, req);
 }
 
