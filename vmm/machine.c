@@ -176,6 +176,8 @@ static void free_entry(struct machine_vm *e)
 	free(e->name);
 	free(e->image);
 	free(e->args);
+	free(e->allow);
+	free(e->deny);
 	free(e);
 }
 
@@ -189,7 +191,9 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 	e->name = strdup(c->name);
 	e->image = strdup(c->image ? c->image : "");
 	e->args = strdup(c->args);
-	if (!e->name || !e->image || !e->args) {
+	e->allow = c->allow ? strdup(c->allow) : NULL;
+	e->deny = c->deny ? strdup(c->deny) : NULL;
+	if (!e->name || !e->image || !e->args || !e->allow != !c->allow || !e->deny != !c->deny) {
 		free_entry(e);
 		return NULL;
 	}
@@ -197,6 +201,8 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 	e->engine = plane->ops->name;
 	e->pmu = c->pmu.model;
 	e->vcpus = c->vcpus;
+	e->policy = c->policy;
+	e->lbr = c->lbr;
 	atomic_init(&e->over, false);
 	return e;
 }

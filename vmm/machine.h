@@ -21,8 +21,11 @@ struct machine_vm {
 	const char *engine;
 	enum vpmu_guest_model pmu;
 	unsigned int vcpus;
-	char *image, *args; /* as configured */
-	struct vm *vm;	    /* NULL once it has ended */
+	/* as configured, for snapshots; allow, deny: or NULL */
+	char *image, *args, *allow, *deny;
+	enum vpmu_policy_tier policy;
+	enum vm_lbr lbr;
+	struct vm *vm; /* NULL once it has ended */
 	/* once it has ended */
 	enum vm_state state;
 	uint32_t status;

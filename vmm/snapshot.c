@@ -56,6 +56,11 @@ static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 	put_number(b, "fixed", pmu->fixed);
 	put_key(b, "image", e->image);
 	put_key(b, "args", e->args);
+	put_key(b, "policy", vpmu_policy_tier_name(e->policy));
+	put_key(b, "allow", e->allow);
+	put_key(b, "deny", e->deny);
+	if (e->lbr != VM_LBR_DEFAULT)
+		put_key(b, "lbr", e->lbr == VM_LBR_ON ? "on" : "off");
 }
 
 struct restore {
