@@ -3,22 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "guest_bed.h"
-
-#define L __LINE__
-
-static const struct machine {
-	int line;
-	struct vpmu_guest_cfg cfg;
-	unsigned int gp, fixed; /* that the guest sees */
-} machines[] = {
-	{L, {.model = VPMU_GUEST_NONE}, 0, 0},
-	{L, {.model = VPMU_GUEST_INTEL_V2}, 8, 3},
-	{L, {.model = VPMU_GUEST_INTEL_V5}, 8, 3},
-	{L, {.model = VPMU_GUEST_INTEL_V5, .gp = 3, .fixed = 4}, 3, 4},
-	{L, {.model = VPMU_GUEST_AMD_V2}, 6, 0},
-	{L, {.model = VPMU_GUEST_AMD_V2, .gp = 15}, 15, 0},
-};
+#include "guest_manual.h"
 
 static void start(struct bed *b, const struct machine *m)
 {
@@ -38,39 +23,48 @@ static const struct pmc_row {
 	uint64_t val; /* counters hold 0x1000 + n, fixed ones 0x2000 + n */
 } pmc_rows[] = {
 	/* SDM vol. 2, RDPMC: type in 31:16, index in 15:0 */
-	{L, 1, 0, 0, 0x1000},
-	{L, 1, 7, 0, 0x1007},
-	{L, 1, 8, -EFAULT, 0},
-	{L, 1, 0x40000000, 0, 0x2000},
-	{L, 1, 0x40000002, 0, 0x2002},
-	{L, 1, 0x40000003, -EFAULT, 0},
-	{L, 1, 0x20000000, -EFAULT, 0}, /* metrics: not announced */
-	{L, 1, 0x80000000, -EFAULT, 0}, /* fast reads: not with architectural perfmon */
-	{L, 1, 0xc0000000, -EFAULT, 0},
-	{L, 1, 0x00010000, -EFAULT, 0},
-	{L, 1, 0x00000100, -EFAULT, 0},
-	{L, 1, 0x40010000, -EFAULT, 0},
-	{L, 1, 0xffffffff, -EFAULT, 0},
-	{L, 2, 7, 0, 0x1007},
-	{L, 2, 0x40000002, 0, 0x2002},
-	{L, 2, 0x40000003, -EFAULT, 0},
-	{L, 2, 0x80000000, -EFAULT, 0},
-	{L, 3, 2, 0, 0x1002},
-	{L, 3, 3, -EFAULT, 0},
-	{L, 3, 0x40000003, 0, 0x2003},
-	{L, 3, 0x40000004, -EFAULT, 0},
+	{L, M_V2, 0, 0, 0x1000},
+	{L, M_V2, 7, 0, 0x1007},
+	{L, M_V2, 8, -EFAULT, 0},
+	{L, M_V2, 0x40000000, 0, 0x2000},
+	{L, M_V2, 0x40000002, 0, 0x2002},
+	{L, M_V2, 0x40000003, -EFAULT, 0},
+	{L, M_V2, 0x20000000, -EFAULT, 0}, /* metrics: not announced */
+	{L, M_V2, 0x80000000, -EFAULT, 0}, /* fast reads: not with architectural perfmon */
+	{L, M_V2, 0xc0000000, -EFAULT, 0},
+	{L, M_V2, 0x00010000, -EFAULT, 0},
+	{L, M_V2, 0x00000100, -EFAULT, 0},
+	{L, M_V2, 0x40010000, -EFAULT, 0},
+	{L, M_V2, 0xffffffff, -EFAULT, 0},
+	{L, M_V5, 7, 0, 0x1007},
+	{L, M_V5, 0x40000002, 0, 0x2002},
+	{L, M_V5, 0x40000003, -EFAULT, 0},
+	{L, M_V5, 0x80000000, -EFAULT, 0},
+	{L, M_V5_34, 2, 0, 0x1002},
+	{L, M_V5_34, 3, -EFAULT, 0},
+	{L, M_V5_34, 0x40000003, 0, 0x2003},
+	{L, M_V5_34, 0x40000004, -EFAULT, 0},
 	/* APM vol. 3, RDPMC: the number of the counter */
-	{L, 4, 0, 0, 0x1000},
-	{L, 4, 5, 0, 0x1005},
-	{L, 4, 6, -EFAULT, 0}, /* northbridge counters: not announced */
-	{L, 4, 10, -EFAULT, 0},
-	{L, 4, 0x40000000, -EFAULT, 0},
-	{L, 4, 0x80000000, -EFAULT, 0},
-	{L, 4, 0xffffffff, -EFAULT, 0},
-	{L, 5, 14, 0, 0x100e},
-	{L, 5, 15, -EFAULT, 0},
-	{L, 0, 0, -EFAULT, 0},
-	{L, 0, 0x40000000, -EFAULT, 0},
+	{L, M_AMD, 0, 0, 0x1000},
+	{L, M_AMD, 5, 0, 0x1005},
+	{L, M_AMD, 6, -EFAULT, 0}, /* northbridge counters: not announced */
+	{L, M_AMD, 10, -EFAULT, 0},
+	{L, M_AMD, 0x40000000, -EFAULT, 0},
+	{L, M_AMD, 0x80000000, -EFAULT, 0},
+	{L, M_AMD, 0xffffffff, -EFAULT, 0},
+	{L, M_AMD15, 14, 0, 0x100e},
+	{L, M_AMD15, 15, -EFAULT, 0},
+	{L, M_V3, 7, 0, 0x1007},
+	{L, M_V3, 0x40000002, 0, 0x2002},
+	{L, M_V4, 0x40000003, -EFAULT, 0},
+	{L, M_K7, 3, 0, 0x1003},
+	{L, M_K7, 4, -EFAULT, 0},
+	{L, M_CORE, 5, 0, 0x1005},
+	{L, M_CORE, 6, -EFAULT, 0},
+	{L, M_CORE, 0x40000000, -EFAULT, 0},
+	{L, M_NONE, 0, -EFAULT, 0},
+	{L, M_OFF, 0, -EFAULT, 0},
+	{L, M_NONE, 0x40000000, -EFAULT, 0},
 };
 
 Test(guest_regs, rdpmc)
@@ -84,7 +78,10 @@ Test(guest_regs, rdpmc)
 
 		start(&b, m);
 		for (uint32_t i = 0; i < m->gp; i++)
-			vpmu_guest_wrmsr(b.g, r->machine < 4 ? 0xc1 + i : 0xc0010201 + 2 * i,
+			vpmu_guest_wrmsr(b.g,
+					 m->cfg.model == VPMU_GUEST_AMD_K7 ? 0xc0010004 + i
+					 : vpmu_guest_is_intel(b.g)	   ? 0xc1 + i
+									   : 0xc0010201 + 2 * i,
 					 0x1000 + i);
 		for (uint32_t i = 0; i < m->fixed; i++)
 			vpmu_guest_wrmsr(b.g, 0x309 + i, 0x2000 + i);
@@ -105,46 +102,71 @@ static const struct cpuid_row {
 } cpuid_rows[] = {
 	/* SDM vol. 2 CPUID 0AH. The soft host has no bus cycles, cache events, branch misses and
 	 * slots: EBX bits 2, 3, 4, 6 and 7. */
-	{L, 1, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0x07300802, 0x5c, 0, 0x603}},
-	{L, 2, 0xa, 0, {0, 0, 0, 0}, {0x08300805, 0xdc, 0x7, 0x8603}},
-	{L, 3, 0xa, 0, {0, 0, 0, 0}, {0x08300305, 0xdc, 0xf, 0x8604}},
-	{L, 4, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
-	{L, 0, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_V2, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0x07300802, 0x5c, 0, 0x603}},
+	{L, M_V5, 0xa, 0, {0, 0, 0, 0}, {0x08300805, 0xdc, 0x7, 0x8603}},
+	{L, M_V5_34, 0xa, 0, {0, 0, 0, 0}, {0x08300305, 0xdc, 0xf, 0x8604}},
+	{L, M_V3, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0x07300803, 0x5c, 0, 0x8603}},
+	{L, M_V4, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0x07300804, 0x5c, 0, 0x8603}},
+	{L, M_AMD, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_OFF, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_OFF, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x8014u, ~0x200000u}},
+	{L, M_OFF, 7, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0x80000u}},
+	{L, M_NONE, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
 	/* highest leaf */
-	{L, 1, 0, 0, {5, 1, 2, 3}, {0xa, 1, 2, 3}},
-	{L, 1, 0, 0, {0x20, 1, 2, 3}, {0x20, 1, 2, 3}},
-	{L, 4, 0, 0, {5, 1, 2, 3}, {5, 1, 2, 3}},
-	{L, 4, 0x80000000, 0, {0x80000008, 1, 2, 3}, {0x80000022, 1, 2, 3}},
-	{L, 4, 0x80000000, 0, {0x80000030, 1, 2, 3}, {0x80000030, 1, 2, 3}},
-	{L, 1, 0x80000000, 0, {0x80000008, 1, 2, 3}, {0x80000008, 1, 2, 3}},
+	{L, M_V2, 0, 0, {5, 1, 2, 3}, {0xa, 1, 2, 3}},
+	{L, M_V2, 0, 0, {0x20, 1, 2, 3}, {0x20, 1, 2, 3}},
+	{L, M_AMD, 0, 0, {5, 1, 2, 3}, {5, 1, 2, 3}},
+	{L, M_AMD, 0x80000000, 0, {0x80000008, 1, 2, 3}, {0x80000022, 1, 2, 3}},
+	{L, M_AMD, 0x80000000, 0, {0x80000030, 1, 2, 3}, {0x80000030, 1, 2, 3}},
+	{L, M_V2, 0x80000000, 0, {0x80000008, 1, 2, 3}, {0x80000008, 1, 2, 3}},
 	/* PDCM on Intel; DS, DTES64 and DS-CPL on none */
-	{L, 1, 1, 0, {9, 8, 0, 0}, {9, 8, 0x8000, 0}},
-	{L, 2, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x14u, ~0x200000u}},
-	{L, 4, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x8014u, ~0x200000u}},
-	{L, 0, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x8014u, ~0x200000u}},
+	{L, M_V2, 1, 0, {9, 8, 0, 0}, {9, 8, 0x8000, 0}},
+	{L, M_V5, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x14u, ~0x200000u}},
+	{L, M_AMD, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x8014u, ~0x200000u}},
+	{L, M_NONE, 1, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x8014u, ~0x200000u}},
 	/* Arch LBR, ArchPerfmonExt */
-	{L, 2, 7, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0x80000u}},
-	{L, 2, 7, 1, {~0u, ~0u, ~0u, ~0u}, {~0x100u, ~0u, ~0u, ~0u}},
-	{L, 2, 0x1c, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
-	{L, 2, 0x23, 1, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_V5, 0, 0, {5, 1, 2, 3}, {0x1c, 1, 2, 3}},
+	{L, M_V5_NOLBR, 0, 0, {5, 1, 2, 3}, {0xa, 1, 2, 3}},
+	{L, M_V4, 0, 0, {5, 1, 2, 3}, {0xa, 1, 2, 3}},
+	{L, M_V5, 7, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0u}},
+	{L, M_V5, 7, 0, {0, 0, 0, 0}, {0, 0, 0, 0x80000}},
+	{L, M_V4, 7, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0x80000u}},
+	{L, M_V5_NOLBR, 7, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0x80000u}},
+	{L, M_AMD, 7, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0u, ~0x80000u}},
+	{L, M_V5, 7, 1, {~0u, ~0u, ~0u, ~0u}, {~0x100u, ~0u, ~0u, ~0u}},
+	/* depths 8, 16, 24, 32; CPL and branch filters, call stack; timed, branch type */
+	{L, M_V5, 0x1c, 0, {~0u, ~0u, ~0u, ~0u}, {0xf, 7, 6, 0}},
+	{L, M_V5, 0x1c, 1, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_V4, 0x1c, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_V5_NOLBR, 0x1c, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_AMD, 0x1c, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_V5, 0x23, 1, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
 	/* APM vol. 3 appendix E.4: PerfCtrExtCore; not NB (24), PTSC (27), LLC (28), IBS (10) */
-	{L, 4, 0x80000001, 0, {1, 2, 0, 4}, {1, 2, 0x800000, 4}},
-	{L, 4, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19000400u, ~0u}},
-	{L, 1, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19800400u, ~0u}},
-	{L, 0, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19800400u, ~0u}},
-	{L, 4, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {1, 6, 0, 0}},
-	{L, 5, 0x80000022, 0, {0, 0, 0, 0}, {1, 15, 0, 0}},
-	{L, 2, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
-	{L, 0, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
-	{L, 4, 0x8000001b, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_AMD, 0x80000001, 0, {1, 2, 0, 4}, {1, 2, 0x800000, 4}},
+	{L, M_AMD, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19000400u, ~0u}},
+	{L, M_V2, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19800400u, ~0u}},
+	{L, M_NONE, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19800400u, ~0u}},
+	/* E.4.22: PerfMonV2, LbrStack, LbrAndPmcFreeze; counters, LbrStackSize */
+	{L, M_AMD, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {7, 0x106, 0, 0}},
+	{L, M_AMD15, 0x80000022, 0, {0, 0, 0, 0}, {7, 0x10f, 0, 0}},
+	{L, M_AMD_NOLBR, 0x80000022, 0, {0, 0, 0, 0}, {5, 6, 0, 0}},
+	{L, M_CORE, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_CORE, 0x80000000, 0, {0x80000008, 1, 2, 3}, {0x80000008, 1, 2, 3}},
+	{L, M_CORE, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19000400u, ~0u}},
+	{L, M_CORE, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_K7, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_K7, 0x80000001, 0, {~0u, ~0u, ~0u, ~0u}, {~0u, ~0u, ~0x19800400u, ~0u}},
+	{L, M_V5, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_NONE, 0x80000022, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
+	{L, M_AMD, 0x8000001b, 0, {~0u, ~0u, ~0u, ~0u}, {0, 0, 0, 0}},
 	/* nothing to do with the PMU */
-	{L, 2, 0xd, 0, {1, 2, 3, 4}, {1, 2, 3, 4}},
-	{L, 4, 0x80000008, 0, {1, 2, 3, 4}, {1, 2, 3, 4}},
+	{L, M_V5, 0xd, 0, {1, 2, 3, 4}, {1, 2, 3, 4}},
+	{L, M_AMD, 0x80000008, 0, {1, 2, 3, 4}, {1, 2, 3, 4}},
 	/* ours */
-	{L, 2, 0x40000000, 0, {0, 0, 0, 0}, {0x40000001, 0x756d7076, 0x756d7076, 0x756d7076}},
-	{L, 2, 0x40000001, 0, {~0u, ~0u, ~0u, ~0u}, {1, 1, 0, 0}},
-	{L, 4, 0x40000001, 0, {~0u, ~0u, ~0u, ~0u}, {1, 1, 0, 0}},
-	{L, 0, 0x40000001, 0, {~0u, ~0u, ~0u, ~0u}, {1, 0, 0, 0}},
+	{L, M_V5, 0x40000000, 0, {0, 0, 0, 0}, {0x40000001, 0x756d7076, 0x756d7076, 0x756d7076}},
+	{L, M_V5, 0x40000001, 0, {~0u, ~0u, ~0u, ~0u}, {1, 1, 0, 0}},
+	{L, M_AMD, 0x40000001, 0, {~0u, ~0u, ~0u, ~0u}, {1, 1, 0, 0}},
+	{L, M_NONE, 0x40000001, 0, {~0u, ~0u, ~0u, ~0u}, {1, 0, 0, 0}},
 };
 
 Test(guest_regs, cpuid)
@@ -176,14 +198,52 @@ Test(guest_regs, cpuid_rdpmc)
 	bed_fini(&b);
 }
 
+/* Whose rules the local APIC follows. */
+Test(guest_regs, vendor)
+{
+	for (unsigned int k = 0; k < NR_MACHINES; k++) {
+		enum vpmu_guest_model model = machines[k].cfg.model;
+		bool intel = !strncmp(vpmu_guest_model_name(model), "intel", 5);
+		struct bed b;
+
+		start(&b, &machines[k]);
+		cr_assert_eq(vpmu_guest_is_intel(b.g), intel, "line %d", machines[k].line);
+		bed_fini(&b);
+	}
+}
+
+/* A host whose PMU has no branch records: the models that would have them go without. */
+Test(guest_regs, host_without_lbr)
+{
+	static const unsigned int which[] = {M_V5, M_AMD};
+	struct vpmu_softpmu_opts soft = {.no_lbr = true};
+
+	for (unsigned int k = 0; k < 2; k++) {
+		const struct machine *m = &machines[which[k]];
+		uint32_t v[4] = {0};
+		uint64_t val;
+		struct bed b;
+
+		cr_assert_eq(bed_init(&b, &m->cfg, &soft), 0);
+		vpmu_guest_cpuid(b.g, k ? 0x80000022 : 0x1c, 0, v);
+		cr_assert_eq(v[0], k ? 5 : 0);
+		cr_assert_eq(v[1], k ? 6 : 0);
+		cr_assert_eq(vpmu_guest_rdmsr(b.g, k ? 0xc0010300 : 0x1500, &val), -EFAULT);
+		cr_assert_eq(vpmu_guest_wrmsr(b.g, k ? 0xc000010f : 0x14ce, 0), -EFAULT);
+		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x1d9, 1 << 11), -EFAULT);
+		bed_fini(&b);
+	}
+}
+
 /* ---- names and limits ---- */
 
 Test(guest_regs, model_names)
 {
-	static const char *const bad[] = {"", "intel", "intel-v3", "INTEL-V2", "none ", "?"};
+	static const char *const bad[] = {"",	 "intel",  "intel-v1", "intel-v6", "INTEL-V2",
+					  "amd", "amd-v3", "none ",    "?"};
 	enum vpmu_guest_model m;
 
-	for (int i = VPMU_GUEST_NONE; i <= VPMU_GUEST_AMD_V2; i++) {
+	for (int i = VPMU_GUEST_NONE; i < VPMU_GUEST_MODELS; i++) {
 		cr_assert_eq(vpmu_guest_model_parse(vpmu_guest_model_name(i), &m), 0);
 		cr_assert_eq(m, (enum vpmu_guest_model)i);
 	}
@@ -202,6 +262,14 @@ static const struct {
 	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 8, .fixed = 4}, 0},
 	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 9}, -EINVAL},
 	{L, {.model = VPMU_GUEST_INTEL_V5, .fixed = 5}, -EINVAL},
+	{L, {.model = VPMU_GUEST_INTEL_V3, .gp = 8, .fixed = 4}, 0},
+	{L, {.model = VPMU_GUEST_INTEL_V4, .gp = 9}, -EINVAL},
+	{L, {.model = VPMU_GUEST_AMD_K7, .gp = 4}, 0},
+	{L, {.model = VPMU_GUEST_AMD_K7, .gp = 6}, -EINVAL},
+	{L, {.model = VPMU_GUEST_AMD_K7, .fixed = 1}, -EINVAL},
+	{L, {.model = VPMU_GUEST_AMD_CORE, .gp = 6}, 0},
+	{L, {.model = VPMU_GUEST_AMD_CORE, .gp = 4}, -EINVAL},
+	{L, {.model = VPMU_GUEST_MODELS}, -EINVAL},
 	{L, {.model = VPMU_GUEST_AMD_V2, .gp = 3}, -EINVAL},
 	{L, {.model = VPMU_GUEST_AMD_V2, .gp = 4}, 0},
 	{L, {.model = VPMU_GUEST_AMD_V2, .gp = 16}, -EINVAL}, /* NumPerfCtrCore has 4 bits */

@@ -6,191 +6,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "guest_bed.h"
+#include "guest_manual.h"
 
-#define PV VPMU_PV_MSR_BASE
-
-/* How many registers a row has. */
-enum count { ONE, GP, FIXED, K7, PVREGS };
-
-/* What a read gives after a write of v that was accepted. */
-enum back {
-	SAME,  /* the bits of @keep */
-	SEXT,  /* v's low 32 bits sign-extended, 48 bits of it (SDM 20.2.8) */
-	ZERO,  /* nothing: the register is a command, or the write is ignored */
-	CONST, /* @reset */
-};
-
-struct row {
-	int line;
-	const char *name;
-	uint32_t msr;
-	unsigned int stride;
-	enum count count;
-	bool wr;	 /* false: any write is #GP */
-	uint64_t keep;	 /* bits that may be set and are kept */
-	uint64_t ignore; /* bits that may be set and are not kept; all others are #GP */
-	enum back back;
-	uint64_t reset;
-};
-
-#define L    __LINE__
-#define ALL  (~0ULL)
-#define W48  0xffffffffffffULL
-#define F(n) (0xbULL << (4 * (n)))
-
-/* SDM vol. 3 20.2.1-20.2.2, 20.2.8; vol. 4 table 2-2. 8 GP, 3 fixed. */
-static const struct row intel_v2[] = {
-	{L, "PMC", 0xc1, 1, GP, true, W48, ALL, SEXT, 0},
-	{L, "A_PMC", 0x4c1, 1, GP, true, W48, 0, SAME, 0},
-	{L, "PERFEVTSEL", 0x186, 1, GP, true, 0xffdfffff, 0, SAME, 0},
-	{L, "FIXED_CTR", 0x309, 1, FIXED, true, W48, 0, SAME, 0},
-	{L, "PERF_CAPABILITIES", 0x345, 1, ONE, false, 0, 0, CONST, 0x2000},
-	{L, "FIXED_CTR_CTRL", 0x38d, 1, ONE, true, F(0) | F(1) | F(2), 0, SAME, 0},
-	{L, "GLOBAL_STATUS", 0x38e, 1, ONE, false, 0, 0, CONST, 0},
-	{L, "GLOBAL_CTRL", 0x38f, 1, ONE, true, 0x7000000ff, 0, SAME, 0xff},
-	{L, "GLOBAL_OVF_CTRL", 0x390, 1, ONE, true, 0, 0xc0000007000000ff, ZERO, 0},
-	{L, "DEBUGCTL", 0x1d9, 1, ONE, true, 0x1000, 0, SAME, 0},
-	{L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0},
-	{0},
-};
-
-/* The same with version 4's and 5's changes (20.2.4, 20.2.5), 8 GP, 3 fixed. */
-static const struct row intel_v5[] = {
-	{L, "PMC", 0xc1, 1, GP, true, W48, ALL, SEXT, 0},
-	{L, "A_PMC", 0x4c1, 1, GP, true, W48, 0, SAME, 0},
-	{L, "PERFEVTSEL", 0x186, 1, GP, true, 0xffd7ffff, 0, SAME, 0},
-	{L, "FIXED_CTR", 0x309, 1, FIXED, true, W48, 0, SAME, 0},
-	{L, "PERF_CAPABILITIES", 0x345, 1, ONE, false, 0, 0, CONST, 0x2000},
-	{L, "FIXED_CTR_CTRL", 0x38d, 1, ONE, true, F(0) | F(1) | F(2), 0, SAME, 0},
-	{L, "GLOBAL_STATUS", 0x38e, 1, ONE, false, 0, 0, CONST, 0},
-	{L, "GLOBAL_CTRL", 0x38f, 1, ONE, true, 0x7000000ff, 0, SAME, 0xff},
-	{L, "STATUS_RESET", 0x390, 1, ONE, true, 0, 0xec000007000000ff, ZERO, 0},
-	{L, "STATUS_SET", 0x391, 1, ONE, true, 0, 0x6c000007000000ff, ZERO, 0},
-	{L, "INUSE", 0x392, 1, ONE, false, 0, 0, CONST, 0},
-	{L, "DEBUGCTL", 0x1d9, 1, ONE, true, 0x1000, 0, SAME, 0},
-	{L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0},
-	{0},
-};
-
-/* Version 5 with 3 GP and 4 fixed counters. */
-static const struct row intel_v5_34[] = {
-	{L, "PMC", 0xc1, 1, GP, true, W48, ALL, SEXT, 0},
-	{L, "A_PMC", 0x4c1, 1, GP, true, W48, 0, SAME, 0},
-	{L, "PERFEVTSEL", 0x186, 1, GP, true, 0xffd7ffff, 0, SAME, 0},
-	{L, "FIXED_CTR", 0x309, 1, FIXED, true, W48, 0, SAME, 0},
-	{L, "PERF_CAPABILITIES", 0x345, 1, ONE, false, 0, 0, CONST, 0x2000},
-	{L, "FIXED_CTR_CTRL", 0x38d, 1, ONE, true, F(0) | F(1) | F(2) | F(3), 0, SAME, 0},
-	{L, "GLOBAL_STATUS", 0x38e, 1, ONE, false, 0, 0, CONST, 0},
-	{L, "GLOBAL_CTRL", 0x38f, 1, ONE, true, 0xf00000007, 0, SAME, 0x7},
-	{L, "STATUS_RESET", 0x390, 1, ONE, true, 0, 0xec00000f00000007, ZERO, 0},
-	{L, "STATUS_SET", 0x391, 1, ONE, true, 0, 0x6c00000f00000007, ZERO, 0},
-	{L, "INUSE", 0x392, 1, ONE, false, 0, 0, CONST, 0},
-	{L, "DEBUGCTL", 0x1d9, 1, ONE, true, 0x1000, 0, SAME, 0},
-	{L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0},
-	{0},
-};
-
-/* APM vol. 2 13.2; reserved bits are dropped, not refused (Linux 9b026073db2f). 6 counters. */
-static const struct row amd_6[] = {
-	{L, "PERF_CTL", 0xc0010200, 2, GP, true, 0xfffd7ffff & ~(1ULL << 19), ALL, SAME, 0},
-	{L, "PERF_CTR", 0xc0010201, 2, GP, true, W48, ALL, SAME, 0},
-	{L, "PerfEvtSel", 0xc0010000, 1, K7, true, 0xfffd7ffff & ~(1ULL << 19), ALL, SAME, 0},
-	{L, "PerfCtr", 0xc0010004, 1, K7, true, W48, ALL, SAME, 0},
-	{L, "GlobalStatus", 0xc0000300, 1, ONE, true, 0, ALL, ZERO, 0},
-	{L, "GlobalCtl", 0xc0000301, 1, ONE, true, 0x3f, ALL, SAME, 0x3f},
-	{L, "StatusClr", 0xc0000302, 1, ONE, true, 0, ALL, ZERO, 0},
-	{L, "StatusSet", 0xc0000303, 1, ONE, true, 0, ALL, ZERO, 0},
-	{L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0},
-	{0},
-};
-
-static const struct row amd_15[] = {
-	{L, "PERF_CTL", 0xc0010200, 2, GP, true, 0xfffd7ffff & ~(1ULL << 19), ALL, SAME, 0},
-	{L, "PERF_CTR", 0xc0010201, 2, GP, true, W48, ALL, SAME, 0},
-	{L, "PerfEvtSel", 0xc0010000, 1, K7, true, 0xfffd7ffff & ~(1ULL << 19), ALL, SAME, 0},
-	{L, "PerfCtr", 0xc0010004, 1, K7, true, W48, ALL, SAME, 0},
-	{L, "GlobalStatus", 0xc0000300, 1, ONE, true, 0, ALL, ZERO, 0},
-	{L, "GlobalCtl", 0xc0000301, 1, ONE, true, 0x7fff, ALL, SAME, 0x7fff},
-	{L, "StatusClr", 0xc0000302, 1, ONE, true, 0, ALL, ZERO, 0},
-	{L, "StatusSet", 0xc0000303, 1, ONE, true, 0, ALL, ZERO, 0},
-	{L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0},
-	{0},
-};
-
-static const struct row none[] = {{0}};
-
-static const struct machine {
-	int line;
-	struct vpmu_guest_cfg cfg;
-	unsigned int gp, fixed; /* that the guest sees */
-	const struct row *rows;
-} machines[] = {
-	{L, {.model = VPMU_GUEST_NONE}, 0, 0, none},
-	{L, {.model = VPMU_GUEST_INTEL_V2}, 8, 3, intel_v2},
-	{L, {.model = VPMU_GUEST_INTEL_V5}, 8, 3, intel_v5},
-	{L, {.model = VPMU_GUEST_INTEL_V5, .gp = 3, .fixed = 4}, 3, 4, intel_v5_34},
-	{L, {.model = VPMU_GUEST_AMD_V2}, 6, 0, amd_6},
-	{L, {.model = VPMU_GUEST_AMD_V2, .gp = 15}, 15, 0, amd_15},
-};
-
-#define NR_MACHINES (sizeof(machines) / sizeof(machines[0]))
-
-static unsigned int row_count(const struct machine *m, const struct row *r)
-{
-	switch (r->count) {
-	case GP:
-		return m->gp;
-	case FIXED:
-		return m->fixed;
-	case K7:
-		return 4;
-	case PVREGS:
-		return VPMU_PV_MSR_COUNT;
-	default:
-		return 1;
-	}
-}
-
-/* Of the paravirtual block: 3 registers each for counters that exist. */
-static bool pv_exists(const struct machine *m, unsigned int i)
-{
-	unsigned int ctr = i / 4;
-
-	return i % 4 < 3 && (ctr < 16 ? ctr < m->gp : ctr - 16 < m->fixed);
-}
-
-static bool row_has(const struct machine *m, const struct row *r, uint32_t msr)
-{
-	uint32_t i = msr - r->msr;
-
-	if (i % r->stride || i / r->stride >= row_count(m, r))
-		return false;
-	return r->count != PVREGS || pv_exists(m, i);
-}
-
-static const struct row *row_of(const struct machine *m, uint32_t msr)
-{
-	for (const struct row *r = m->rows; r->line; r++) {
-		if (row_has(m, r, msr))
-			return r;
-	}
-	return NULL;
-}
-
-static uint64_t expect_back(const struct row *r, uint64_t val)
-{
-	switch (r->back) {
-	case SEXT:
-		return (uint64_t)(int64_t)(int32_t)(uint32_t)val & 0xffffffffffffULL;
-	case SAME:
-		return val & r->keep;
-	case CONST:
-		return r->reset;
-	default:
-		return 0;
-	}
-}
+/* What the test last wrote to IA32_LBR_DEPTH. */
+static unsigned int depth;
 
 static uint64_t rd(struct bed *b, uint32_t msr)
 {
@@ -206,6 +25,7 @@ static void start(struct bed *b, const struct machine *m)
 	int ret = bed_init(b, &m->cfg, NULL);
 
 	cr_assert_eq(ret, 0, "line %d: init %d", m->line, ret);
+	depth = m->lbr;
 	bed_enter(b, 0);
 }
 
@@ -216,8 +36,8 @@ static unsigned int dump(struct bed *b, const struct machine *m, uint64_t out[MA
 	unsigned int n = 0;
 
 	for (const struct row *r = m->rows; r->line; r++) {
-		for (unsigned int i = 0; i < row_count(m, r); i++) {
-			if (row_has(m, r, r->msr + i * r->stride))
+		for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
+			if (row_has(m, r, r->msr + i * r->stride, depth))
 				out[n++] = rd(b, r->msr + i * r->stride);
 		}
 	}
@@ -228,14 +48,16 @@ static void check_value(struct bed *b, const struct machine *m, const struct row
 			uint64_t val)
 {
 	uint64_t before[MAX_REGS], after[MAX_REGS];
-	bool legal = r->wr && !(val & ~(r->keep | r->ignore));
+	bool legal = row_takes(r, val);
 	unsigned int n = dump(b, m, before);
 	int ret = vpmu_guest_wrmsr(b->g, msr, val);
 
 	cr_assert_eq(ret, legal ? 0 : -EFAULT, "machine %d row %d %s: WRMSR(%x, %llx) = %d",
 		     m->line, r->line, r->name, msr, (unsigned long long)val, ret);
+	if (legal && r->back == DEPTH)
+		depth = (unsigned int)val;
 	if (legal) {
-		uint64_t back = rd(b, msr), want = expect_back(r, val);
+		uint64_t back = rd(b, msr), want = row_back(r, val);
 
 		cr_assert_eq(back, want, "machine %d row %d %s: %x holds %llx after %llx, not %llx",
 			     m->line, r->line, r->name, msr, (unsigned long long)back,
@@ -256,11 +78,11 @@ Test(guest_regs, reset_values)
 
 		start(&b, m);
 		for (const struct row *r = m->rows; r->line; r++) {
-			for (unsigned int i = 0; i < row_count(m, r); i++) {
+			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
 				uint32_t msr = r->msr + i * r->stride;
 				uint64_t want = r->reset;
 
-				if (!row_has(m, r, msr))
+				if (!row_has(m, r, msr, depth))
 					continue;
 				if (r->count == PVREGS && i % 4 == 2)
 					want = VPMU_PV_UNSUPPORTED;
@@ -282,10 +104,10 @@ Test(guest_regs, every_bit)
 
 		start(&b, m);
 		for (const struct row *r = m->rows; r->line; r++) {
-			for (unsigned int i = 0; i < row_count(m, r); i++) {
+			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
 				uint32_t msr = r->msr + i * r->stride;
 
-				if (!row_has(m, r, msr))
+				if (!row_has(m, r, msr, depth))
 					continue;
 				for (unsigned int bit = 0; bit < 64; bit++) {
 					check_value(&b, m, r, msr, 1ULL << bit);
@@ -300,55 +122,6 @@ Test(guest_regs, every_bit)
 		}
 		bed_fini(&b);
 	}
-}
-
-/*
- * PMU registers of either vendor, from the tables of MSRs of the SDM and the PPR: #GP unless the
- * model has them. And some that are not the PMU's.
- */
-static const struct span {
-	int line;
-	uint32_t first, last;
-} pmu_spans[] = {
-	{L, 0xc1, 0xca},
-	{L, 0x186, 0x18f},
-	{L, 0x1a6, 0x1a7},
-	{L, 0x1c8, 0x1c9},
-	{L, 0x309, 0x318},
-	{L, 0x329, 0x329},
-	{L, 0x345, 0x345},
-	{L, 0x38d, 0x396},
-	{L, 0x3f1, 0x3f2},
-	{L, 0x3f6, 0x3f7},
-	{L, 0x4c1, 0x4ca},
-	{L, 0x600, 0x600},
-	{L, 0x680, 0x69f},
-	{L, 0x6c0, 0x6df},
-	{L, 0xdc0, 0xddf},
-	{L, 0x1200, 0x121f},
-	{L, 0x14ce, 0x14cf},
-	{L, 0x1500, 0x151f},
-	{L, 0x1600, 0x161f},
-	{L, 0xc000010e, 0xc000010f},
-	{L, 0xc0000300, 0xc0000303},
-	{L, 0xc0010000, 0xc0010007},
-	{L, 0xc0010200, 0xc001021f},
-	{L, 0xc0010230, 0xc001023b},
-	{L, 0xc0010240, 0xc001024f},
-	{L, 0xc0010280, 0xc0010280},
-	{L, 0xc0010300, 0xc001031f},
-	{L, 0xc0010800, 0xc001087f},
-	{L, 0xc0011030, 0xc001103d},
-	{L, PV, PV + 79},
-};
-
-static bool is_pmu(uint32_t msr)
-{
-	for (unsigned int i = 0; i < sizeof(pmu_spans) / sizeof(pmu_spans[0]); i++) {
-		if (msr >= pmu_spans[i].first && msr <= pmu_spans[i].last)
-			return true;
-	}
-	return false;
 }
 
 /* Closed world: every MSR number of the ranges PMUs live in is one of ours, #GP, or not ours. */
@@ -366,8 +139,8 @@ Test(guest_regs, every_msr)
 		start(&b, m);
 		for (unsigned int s = 0; s < 4; s++) {
 			for (uint32_t msr = range[s][0]; msr < range[s][1]; msr++) {
-				const struct row *r = row_of(m, msr);
-				int other = is_pmu(msr) ? -EFAULT : -ENOENT;
+				const struct row *r = row_of(m, msr, depth);
+				int other = no_register(msr);
 				uint64_t val = 0x5a5a;
 				int ret = vpmu_guest_rdmsr(b.g, msr, &val);
 
@@ -375,7 +148,7 @@ Test(guest_regs, every_msr)
 					     m->line, msr, ret);
 				cr_assert(!ret || val == 0x5a5a, "a refused read wrote a value");
 				ret = vpmu_guest_wrmsr(b.g, msr, 0);
-				cr_assert_eq(ret, r ? (r->wr ? 0 : -EFAULT) : other,
+				cr_assert_eq(ret, r ? (row_takes(r, 0) ? 0 : -EFAULT) : other,
 					     "machine %d: WRMSR %x = %d", m->line, msr, ret);
 			}
 		}
@@ -393,9 +166,9 @@ Test(guest_regs, ranges_cover)
 
 		while (t[n].count)
 			n++;
-		cr_assert_leq(n, 8u);
+		cr_assert_leq(n, 12u);
 		for (const struct row *r = m->rows; r->line; r++) {
-			for (unsigned int i = 0; i < row_count(m, r); i++) {
+			for (unsigned int i = 0; i < row_count(m, r, depth); i++) {
 				uint32_t msr = r->msr + i * r->stride;
 				bool in = false;
 
@@ -421,7 +194,7 @@ Test(guest_regs, k7_alias)
 {
 	struct bed b;
 
-	start(&b, &machines[4]);
+	start(&b, &machines[M_AMD]);
 	for (uint32_t i = 0; i < 4; i++) {
 		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0010000 + i, 0x5300c0 + i), 0);
 		cr_assert_eq(rd(&b, 0xc0010200 + 2 * i), 0x5300c0 + i);
@@ -439,7 +212,7 @@ Test(guest_regs, full_width_alias)
 {
 	struct bed b;
 
-	start(&b, &machines[1]);
+	start(&b, &machines[M_V2]);
 	for (uint32_t i = 0; i < 8; i++) {
 		cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x4c1 + i, 0x800000000000ULL + i), 0);
 		cr_assert_eq(rd(&b, 0xc1 + i), 0x800000000000ULL + i);
@@ -456,7 +229,7 @@ Test(guest_regs, status_set_reset)
 	const uint64_t settable = 0x6c000007000000ffULL;
 	struct bed b;
 
-	start(&b, &machines[2]);
+	start(&b, &machines[M_V5]);
 	for (unsigned int bit = 0; bit < 64; bit++) {
 		if (!(settable >> bit & 1))
 			continue;
@@ -471,13 +244,13 @@ Test(guest_regs, status_set_reset)
 	cr_assert_eq(rd(&b, 0x38e), settable);
 	bed_fini(&b);
 
-	start(&b, &machines[4]);
+	start(&b, &machines[M_AMD]);
 	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000303, ALL), 0);
-	cr_assert_eq(rd(&b, 0xc0000300), 0x3f);
+	cr_assert_eq(rd(&b, 0xc0000300), 0x3f | 3ULL << 58);
 	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000300, 0), 0); /* read-only: ignored */
-	cr_assert_eq(rd(&b, 0xc0000300), 0x3f);
-	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000302, 0x15), 0);
-	cr_assert_eq(rd(&b, 0xc0000300), 0x2a);
+	cr_assert_eq(rd(&b, 0xc0000300), 0x3f | 3ULL << 58);
+	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000302, 0x15 | 1ULL << 58), 0);
+	cr_assert_eq(rd(&b, 0xc0000300), 0x2a | 1ULL << 59);
 	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0xc0000302, ALL), 0);
 	cr_assert_eq(rd(&b, 0xc0000300), 0);
 	bed_fini(&b);
@@ -487,7 +260,7 @@ Test(guest_regs, inuse)
 {
 	struct bed b;
 
-	start(&b, &machines[2]);
+	start(&b, &machines[M_V5]);
 	cr_assert_eq(vpmu_guest_wrmsr(b.g, 0x188, 0x00c0),
 		     0); /* not enabled: in use all the same */
 	cr_assert_eq(rd(&b, 0x392), 0x4);
@@ -507,7 +280,7 @@ Test(guest_regs, inuse)
  * 14-1: MSRs "not modified"). */
 Test(guest_regs, reset_and_init)
 {
-	for (unsigned int k = 1; k < NR_MACHINES; k++) {
+	for (unsigned int k = M_V2; k < NR_MACHINES; k++) {
 		const struct machine *m = &machines[k];
 		uint64_t fresh[MAX_REGS], set[MAX_REGS], after[MAX_REGS];
 		unsigned int n;
@@ -516,8 +289,13 @@ Test(guest_regs, reset_and_init)
 		start(&b, m);
 		n = dump(&b, m, fresh);
 		for (const struct row *r = m->rows; r->line; r++) {
-			for (unsigned int i = 0; r->wr && i < row_count(m, r); i++)
-				cr_assert_eq(vpmu_guest_wrmsr(b.g, r->msr + i * r->stride, r->keep),
+			for (unsigned int i = 0; r->wr && i < row_count(m, r, depth); i++)
+				cr_assert_eq(vpmu_guest_wrmsr(b.g, r->msr + i * r->stride,
+							      r->back == CANON	 ? 0x1234 + i
+							      : r->back == DEPTH ? 32
+							      : r->back == AFROM || r->back == ATO
+								      ? 1ULL << 63 | i
+								      : r->keep),
 					     0);
 		}
 		dump(&b, m, set);
