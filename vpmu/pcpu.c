@@ -373,8 +373,8 @@ static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, u
  * Charge who ran, and make everything but p->ctx and the branch records @next's. Those come last:
  * samples of who ran may still be taken until then, and they tell where it was.
  */
-static inline void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge,
-			     bool watched)
+static inline __attribute__((always_inline)) void
+switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge, bool watched)
 {
 	uint64_t keys = next->keys;
 
@@ -393,42 +393,73 @@ static inline void switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uin
 		watch_switch(p, next);
 }
 
-/* The same when either of them has alarms or samplers in reach. */
-static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next,
-						     uint64_t charge)
-{
-	switch_to(p, next, charge, true);
-}
-
 static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
 {
 	return ctx->tree_gen != load_relaxed(&host->tree_gen);
 }
 
+/* One account has one cell here: equal cells, equal accounts. */
+static inline bool equal(const struct vpmu_pcpu *p, const struct vpmu_context *next)
+{
+	return next->cell == p->cell && next->keys == p->keys;
+}
+
+/* The end of each way below. */
+static inline void runs_now(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (unlikely(lbr_concerns(p, next)))
+		lbr_switch(p, next);
+	store_relaxed(&p->ctx, next);
+}
+
+static __attribute__((noinline)) void switch_plain(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	switch_to(p, next, p->keys | next->keys, false);
+	runs_now(p, next);
+}
+
+/*
+ * One of them has alarms or samplers in reach. Alarms are of a vCPU's own account, and when they
+ * change while it runs, p->watch does (alarm.c): with equal accounts only samplers can differ.
+ */
+static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (!equal(p, next) || next->samplers != p->samplers)
+		switch_to(p, next, p->keys | next->keys, true);
+	runs_now(p, next);
+}
+
+static COLD void switch_stale(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	context_update(p, next);
+	if (p->watch | next->watch)
+		switch_watched(p, next);
+	else if (equal(p, next))
+		runs_now(p, next);
+	else
+		switch_plain(p, next);
+}
+
+/* Nothing but tests and tail calls: equal contexts pay for no more. */
 void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
 	if (unlikely(!next))
 		next = &p->host_ctx;
 	if (unlikely(context_stale(next, p->host)))
-		context_update(p, next);
-	/* One account has one cell here: equal cells, equal accounts. Alarms are of an account that
-	 * one context only has; when they change while it runs, p->watch does (alarm.c). */
-	if (next->cell != p->cell || next->keys != p->keys || next->samplers != p->samplers) {
-		if (unlikely(p->watch | next->watch))
-			switch_watched(p, next, p->keys | next->keys);
-		else
-			switch_to(p, next, p->keys | next->keys, false);
-	}
-	if (unlikely(lbr_concerns(p, next)))
-		lbr_switch(p, next);
-	store_relaxed(&p->ctx, next);
+		switch_stale(p, next);
+	else if (unlikely(p->watch | next->watch))
+		switch_watched(p, next);
+	else if (equal(p, next))
+		runs_now(p, next);
+	else
+		switch_plain(p, next);
 }
 
 void pcpu_refresh(struct vpmu_pcpu *p)
 {
 	if (context_stale(p->ctx, p->host))
 		context_update(p, p->ctx);
-	switch_watched(p, p->ctx, p->active);
+	switch_to(p, p->ctx, p->active, true);
 	if (lbr_concerns(p, p->ctx))
 		lbr_flush(p);
 }
