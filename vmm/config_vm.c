@@ -112,8 +112,8 @@ static int check_counters(const struct vm_config *vm, char *err, size_t errlen)
 			return bad_vm(vm, "gp", "4", err, errlen);
 		break;
 	case VPMU_GUEST_AMD_CORE:
-		if (pmu->gp && (pmu->gp < 4 || pmu->gp > 6))
-			return bad_vm(vm, "gp", "4 to 6", err, errlen);
+		if (pmu->gp && pmu->gp != 6)
+			return bad_vm(vm, "gp", "6", err, errlen);
 		break;
 	case VPMU_GUEST_AMD_V2:
 	case VPMU_GUEST_MODELS:

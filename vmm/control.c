@@ -10,6 +10,9 @@
 #include "vmm/control.h"
 #include "vmm/control_snapshot.h"
 
+#define EVTSEL_USR (1ull << 16)
+#define EVTSEL_OS  (1ull << 17)
+
 /* ---- VMs ------------------------------------------------------------------------------------ */
 
 /* The value of one field as text, as an ini file would have it. */
@@ -161,6 +164,36 @@ static int cmd_quit(void *arg, const json_t *req, json_t *resp, char *err, size_
 
 /* ---- what the server asks ------------------------------------------------------------------- */
 
+/* What the guest selected last that its policy denies, as `perf stat -e` would have it. */
+static const char *denied_name(const struct machine_vm *vm, uint64_t last,
+			       char buf[VPMU_EVENT_NAME_MAX])
+{
+	bool amd = vm->pmu == VPMU_GUEST_AMD_K7 || vm->pmu == VPMU_GUEST_AMD_CORE ||
+		   vm->pmu == VPMU_GUEST_AMD_V2;
+	uint64_t flags = VPMU_KEY_GUEST;
+
+	/* An event select that counts has one of these bits. */
+	if (!(last & (EVTSEL_USR | EVTSEL_OS))) {
+		snprintf(buf, VPMU_EVENT_NAME_MAX, "fixed counter %" PRIu64, last);
+		return buf;
+	}
+	flags |= (last & EVTSEL_USR ? VPMU_KEY_USR : 0) | (last & EVTSEL_OS ? VPMU_KEY_OS : 0);
+	return vpmu_event_name(
+		vpmu_key_from_raw(amd ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL, last, flags), buf);
+}
+
+static int denials(const struct machine_vm *vm, json_t *obj)
+{
+	char name[VPMU_EVENT_NAME_MAX];
+	uint64_t last, n = machine_vm_denied(vm, &last);
+	int bad = json_object_set_new(obj, "denied", json_sprintf("%" PRIu64, n));
+
+	if (n)
+		bad |= json_object_set_new(obj, "denied-last",
+					   json_string(denied_name(vm, last, name)));
+	return bad;
+}
+
 static int vm_info(const struct node *n, json_t *obj, void *arg)
 {
 	const struct machine_vm *vm = n->user;
@@ -170,6 +203,10 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 	bad |= json_object_set_new(obj, "state", json_string(vm_state_name(state)));
 	bad |= json_object_set_new(obj, "engine", json_string(vm->engine));
 	bad |= json_object_set_new(obj, "pmu", json_string(vpmu_guest_model_name(vm->pmu)));
+	bad |= json_object_set_new(obj, "policy", json_string(vpmu_policy_tier_name(vm->policy)));
+	bad |= json_object_set_new(obj, "image", json_string(vm->image));
+	if (vm->policy != VPMU_POLICY_FULL || vm->allow || vm->deny)
+		bad |= denials(vm, obj);
 	if (!vm->vm && state == VM_DONE)
 		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
 	if (!vm->vm && state == VM_FAILED)

@@ -29,6 +29,7 @@ struct machine {
 	struct threads *threads;
 	bool launched;
 	bool hardware; /* KVM guests have hardware counters */
+	bool capture;  /* host_cfg.lbr: attached to the root */
 	struct machine_vm *vms, **last;
 };
 
@@ -50,6 +51,30 @@ static int open_engine(struct plane *p, char *err, size_t errlen)
 	return fail(ret, err, errlen, "engine %s: %s", p->ops->name, p->why);
 }
 
+/* [host] lbr: every vCPU of the modelled pCPUs, those to come as well. */
+static int start_capture(struct machine *m)
+{
+	static const uint32_t ctl[] = {
+		[HOST_LBR_BRANCHES] = VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES,
+		[HOST_LBR_CALL_STACK] =
+			VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS,
+	};
+	int ret;
+
+	if (m->host_cfg.lbr == HOST_LBR_OFF)
+		return 0;
+	ret = vpmu_lbr_attach(vpmu_host_root(m->host), ctl[m->host_cfg.lbr]);
+	m->capture = !ret;
+	return ret;
+}
+
+static void stop_capture(struct machine *m)
+{
+	if (m->capture)
+		vpmu_lbr_detach(vpmu_host_root(m->host));
+	m->capture = false;
+}
+
 static int need_soft(struct machine *m, char *err, size_t errlen)
 {
 	int ret = open_engine(&m->soft, err, errlen);
@@ -57,10 +82,23 @@ static int need_soft(struct machine *m, char *err, size_t errlen)
 	if (ret || m->runner)
 		return ret;
 	ret = runner_create(m->host, &m->host_cfg, &m->runner);
-	if (!ret && m->launched)
-		ret = runner_launch(m->runner);
 	if (ret)
 		return fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
+	ret = start_capture(m);
+	if (ret)
+		fail(ret, err, errlen, "modelled host: lbr = %s: %s",
+		     host_lbr_name(m->host_cfg.lbr), strerror(-ret));
+	if (!ret && m->launched) {
+		ret = runner_launch(m->runner);
+		if (ret)
+			fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
+	}
+	if (ret) {
+		stop_capture(m);
+		runner_destroy(m->runner);
+		m->runner = NULL;
+		return ret;
+	}
 	m->soft.sched = runner_sched(m->runner);
 	return 0;
 }
@@ -162,6 +200,9 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 
 	for (unsigned int i = 0; i < c->vcpus; i++)
 		vcpus[i] = node_vcpu(e->node, i)->account;
+	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
+	if (ret)
+		return ret;
 	ret = load ? 0 : image_read(c->image, &img, why, sizeof(why));
 	if (!ret)
 		ret = vm_create(&o, &e->vm, why, sizeof(why));
@@ -173,12 +214,23 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 
 static void free_entry(struct machine_vm *e)
 {
+	for (unsigned int i = 0; e->branches && i < e->vcpus; i++)
+		free(e->branches[i]);
+	free(e->branches);
+	free(e->policy_mem);
 	free(e->name);
 	free(e->image);
 	free(e->args);
 	free(e->allow);
 	free(e->deny);
 	free(e);
+}
+
+/* NULL stays NULL. */
+static bool copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
 }
 
 static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c,
@@ -188,12 +240,9 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 
 	if (!e)
 		return NULL;
-	e->name = strdup(c->name);
-	e->image = strdup(c->image ? c->image : "");
-	e->args = strdup(c->args);
-	e->allow = c->allow ? strdup(c->allow) : NULL;
-	e->deny = c->deny ? strdup(c->deny) : NULL;
-	if (!e->name || !e->image || !e->args || !e->allow != !c->allow || !e->deny != !c->deny) {
+	if (!copy_text(&e->name, c->name) || !copy_text(&e->image, c->image ? c->image : "") ||
+	    !copy_text(&e->args, c->args) || !copy_text(&e->allow, c->allow) ||
+	    !copy_text(&e->deny, c->deny)) {
 		free_entry(e);
 		return NULL;
 	}
@@ -309,6 +358,26 @@ enum vm_state machine_vm_state(const struct machine_vm *e)
 	return e->vm ? vm_state(e->vm) : e->state;
 }
 
+uint64_t machine_vm_denied(const struct machine_vm *e, uint64_t *last)
+{
+	if (!e->vm) {
+		*last = e->denied_last;
+		return e->denied;
+	}
+	*last = atomic_load_explicit(&e->vm->denied_last, memory_order_relaxed);
+	return atomic_load_explicit(&e->vm->denied, memory_order_relaxed);
+}
+
+/* What its vCPUs did last outlives a VM that died. Without memory there is no post-mortem. */
+static void keep_branches(struct machine_vm *e)
+{
+	e->branches = calloc(e->vcpus, sizeof(*e->branches));
+	for (unsigned int i = 0; e->branches && i < e->vcpus; i++) {
+		e->branches[i] = e->vm->vcpus[i].last;
+		e->vm->vcpus[i].last = NULL;
+	}
+}
+
 void machine_reap(struct machine *m)
 {
 	struct machine_vm *next;
@@ -320,6 +389,9 @@ void machine_reap(struct machine *m)
 		e->state = vm_state(e->vm);
 		e->status = vm_status(e->vm);
 		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
+		e->denied = machine_vm_denied(e, &e->denied_last);
+		if (e->state == VM_FAILED)
+			keep_branches(e);
 		vm_destroy(e->vm);
 		e->vm = NULL;
 		m->opts.ended(e, m->opts.arg);
@@ -371,6 +443,7 @@ void machine_destroy(struct machine *m)
 {
 	while (m->vms)
 		machine_vm_remove(m->vms);
+	stop_capture(m);
 	if (m->runner)
 		runner_destroy(m->runner);
 	if (m->threads)
@@ -466,6 +539,11 @@ void machine_describe(struct machine *m,
 		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
 		 h->gp, h->fixed, h->width);
 	fn("soft machine", true, text, arg);
+	fn("sampling", true, "on the modelled pCPUs, to the instruction; not of KVM guests", arg);
+	snprintf(text, sizeof(text),
+		 "the last %d of each vCPU of the modelled pCPUs; lbr = %s; not of KVM guests",
+		 VPMU_LBR_DEPTH_MAX, host_lbr_name(h->lbr));
+	fn("branch records", true, text, arg);
 	ok = !need_kvm(m, text, sizeof(text));
 	fn("KVM engine", ok, ok ? "" : text, arg);
 	vpmu_hostpmu_perf_check(perf_row, &d);

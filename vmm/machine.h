@@ -30,7 +30,11 @@ struct machine_vm {
 	enum vm_state state;
 	uint32_t status;
 	char reason[VM_REASON_MAX];
+	uint64_t denied, denied_last; /* machine_vm_denied also knows before */
+	/* VM_FAILED: by vCPU, NULL where nobody recorded; else NULL */
+	struct vcpu_branches **branches;
 	/* machine.c's */
+	struct vpmu_policy *policy_mem;
 	_Atomic bool over;
 	struct machine_vm *next;
 };
@@ -74,13 +78,16 @@ struct machine_vm *machine_vms(const struct machine *m); /* first; ->next. In or
 int machine_vm_start(struct machine_vm *vm, char *err, size_t errlen);
 void machine_vm_pause(struct machine_vm *vm);
 enum vm_state machine_vm_state(const struct machine_vm *vm);
+/* machine_vm_denied - how often its guest selected an event its policy denies; *last: which one
+ * was the newest, as vpmu_guest.denied_last says it. */
+uint64_t machine_vm_denied(const struct machine_vm *vm, uint64_t *last);
 
 /* machine_launch - let the modelled pCPUs run from now on (VMs started before are all there at
  * once: with one pCPU what happens then depends on the seed alone). */
 int machine_launch(struct machine *m, char *err, size_t errlen);
 
-/* machine_step - before machine_launch, for tests: up to @slices slices of the modelled pCPUs on the
- * caller's thread (runner_step). Returns how many. */
+/* machine_step - before machine_launch, for tests: up to @slices slices of the modelled pCPUs on
+ * the caller's thread (runner_step). Returns how many. */
 uint64_t machine_step(struct machine *m, uint64_t slices);
 
 /* machine_reap - take note of the VMs that have ended: frees what they used and calls ended(). */

@@ -63,6 +63,7 @@ static void on_ended(const struct machine_vm *vm, void *arg)
 	struct app *a = arg;
 
 	report_end(vm);
+	report_post_mortem(vm);
 	a->vm_failed |= vm->state == VM_FAILED || vm->status;
 	a->running--;
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "vmm/lineout.h"
 #include "vmm/report.h"
@@ -90,6 +91,103 @@ void report_end(const struct machine_vm *vm)
 	else
 		lineout_put(format("vm %s: %s, status %" PRIu32 "", vm->name, state, vm->status),
 			    NULL);
+}
+
+/* ---- post-mortem ---- */
+
+/* SDM vol. 4, 1200H: the branch type field of IA32_LBR_x_INFO; names as those of `vpmu lbr`. */
+static const char *branch_type(uint64_t info)
+{
+	switch ((info & VPMU_LBR_INFO_TYPE) >> VPMU_LBR_INFO_TYPE_SHIFT) {
+	case 0:
+		return "jcc";
+	case 1:
+		return "ind-jmp";
+	case 2:
+		return "rel-jmp";
+	case 3:
+		return "ind-call";
+	case 4:
+		return "rel-call";
+	case 5:
+		return "ret";
+	default:
+		return "other";
+	}
+}
+
+static void branches_text(const struct machine_vm *vm, unsigned int vcpu,
+			  const struct vpmu_lbr_regs *r)
+{
+	const struct vpmu_lbr_entry *e;
+
+	if (!vpmu_lbr_nth(r, 0))
+		lineout_put(format("%s/%u: no branch was recorded", vm->name, vcpu), NULL);
+	for (unsigned int i = 0; (e = vpmu_lbr_nth(r, i)); i++) {
+		if (e->from == VPMU_LBR_FROM_FILTERED)
+			lineout_put(format("%s/%u: ? -> 0x%" PRIx64 " (%s)", vm->name, vcpu, e->to,
+					   branch_type(e->info)),
+				    NULL);
+		else
+			lineout_put(format("%s/%u: 0x%" PRIx64 " -> 0x%" PRIx64 " (%s)", vm->name,
+					   vcpu, e->from, e->to, branch_type(e->info)),
+				    NULL);
+	}
+}
+
+static void branches_json(const struct machine_vm *vm, unsigned int vcpu,
+			  const struct vcpu_branches *b)
+{
+	json_t *entries = json_array();
+	const struct vpmu_lbr_entry *e;
+
+	for (unsigned int i = 0; entries && (e = vpmu_lbr_nth(&b->regs, i)); i++) {
+		json_t *entry = json_pack(
+			"{s:o, s:o, s:s}", "from", json_sprintf("0x%" PRIx64, e->from), "to",
+			json_sprintf("0x%" PRIx64, e->to), "type", branch_type(e->info));
+
+		if (e->info & VPMU_LBR_INFO_CYC_VALID)
+			json_object_set_new(
+				entry, "cycles",
+				json_integer((json_int_t)(e->info & VPMU_LBR_INFO_CYC)));
+		if (json_array_append_new(entries, entry)) {
+			json_decref(entries);
+			entries = NULL;
+		}
+	}
+	/* Takes the reference to entries; NULL, out of memory, makes it NULL too. */
+	lineout_put(json_text(json_pack("{s:s, s:s, s:i, s:s, s:o}", "kind", "post-mortem", "vm",
+					vm->name, "vcpu", (int)vcpu, "source",
+					b->user == VPMU_LBR_GUEST ? "guest" : "capture", "entries",
+					entries)),
+		    NULL);
+}
+
+void report_post_mortem(const struct machine_vm *vm)
+{
+	static const char hint[] = "lbr = branches in [host] keeps each vCPU's last ones";
+	bool any = false;
+
+	if (vm->state != VM_FAILED)
+		return;
+	for (unsigned int i = 0; vm->branches && i < vm->vcpus; i++) {
+		if (!vm->branches[i])
+			continue;
+		any = true;
+		if (json)
+			branches_json(vm, i, vm->branches[i]);
+		else
+			branches_text(vm, i, &vm->branches[i]->regs);
+	}
+	/* On KVM nothing would. */
+	if (any || strcmp(vm->engine, "soft"))
+		return;
+	if (json)
+		lineout_put(json_text(json_pack("{s:s, s:s, s:s}", "kind", "post-mortem", "vm",
+						vm->name, "note", hint)),
+			    NULL);
+	else
+		lineout_put(format("vm %s: no branch records; %s", vm->name, hint), NULL);
 }
 
 void report_removed(const struct machine_vm *vm)

@@ -25,6 +25,13 @@ void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *
 /* report_end - how a VM ended: "vm name: done, status 0", or kind "vm-end". */
 void report_end(const struct machine_vm *vm);
 
+/*
+ * report_post_mortem - of a VM that has failed: the last branches of each vCPU, newest first,
+ * "name/1: 0x201234 -> 0x200100 (rel-call)" a line; or an object of kind "post-mortem" for each
+ * vCPU. One line when nobody recorded any. Nothing for a VM that has not failed.
+ */
+void report_post_mortem(const struct machine_vm *vm);
+
 /* report_removed - a VM was removed while it ran: "vm name: removed", or kind "vm-end". */
 void report_removed(const struct machine_vm *vm);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "vmm/vm.h"
@@ -113,6 +114,17 @@ static int lapic_msr(struct vcpu *v, bool write, uint32_t msr, uint64_t *val)
 
 /* ---- MSRs ---- */
 
+void vcpu_note_denials(struct vcpu *v)
+{
+	uint64_t more = v->guest->denied - v->denied;
+
+	if (!more)
+		return;
+	v->denied += more;
+	atomic_store_explicit(&v->vm->denied_last, v->guest->denied_last, memory_order_relaxed);
+	atomic_fetch_add_explicit(&v->vm->denied, more, memory_order_relaxed);
+}
+
 /* Those that neither the engine nor the local APIC nor the PMU model knows do not exist: #GP. */
 static void rdmsr(struct vcpu *v)
 {
@@ -135,6 +147,7 @@ static void wrmsr(struct vcpu *v)
 	ret = is_lapic_msr(v, msr) ? lapic_msr(v, true, msr, &run->u.msr.data)
 				   : vpmu_guest_wrmsr(v->guest, msr, run->u.msr.data);
 	run->u.msr.fault = ret != 0;
+	vcpu_note_denials(v);
 }
 
 /* ---- ports ---- */
@@ -242,6 +255,19 @@ static inline void model_world_switch(const struct vcpu_env *env)
 			 t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES];
 }
 
+/* It never runs again: keep its last branches, while they are on the pCPU, for a post-mortem. */
+static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
+{
+	struct vcpu_branches b;
+
+	if (!vpmu_lbr_live(&v->ctx, env->pcpu, &b.regs, &b.user)) {
+		v->last = malloc(sizeof(*v->last));
+		if (v->last)
+			*v->last = b;
+	}
+	return VCPU_SLICE_ENDED;
+}
+
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
 			       uint64_t *retired)
 {
@@ -253,7 +279,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 	for (;;) {
 		if (vm_failing(v->vm)) {
 			end(v, VCPU_STOPPED);
-			return VCPU_SLICE_ENDED;
+			return ended(v, env);
 		}
 		deliver(v);
 		v->run.budget = left;
@@ -262,7 +288,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 		if (ret) {
 			vm_fail(v->vm, "vCPU %u: engine %s: %s", v->id, ops->name, strerror(-ret));
 			end(v, VCPU_FAILED);
-			return VCPU_SLICE_ENDED;
+			return ended(v, env);
 		}
 		*retired += v->run.retired;
 		left -= v->run.retired < left ? v->run.retired : left;
@@ -274,7 +300,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 		case STEP_INTR:
 			return VCPU_SLICE_INTR;
 		case STEP_ENDED:
-			return VCPU_SLICE_ENDED;
+			return ended(v, env);
 		}
 		vpmu_pcpu_poll(env->pcpu);
 		if (budget && (!left || ++exits == VCPU_SLICE_EXITS_MAX))

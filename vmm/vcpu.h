@@ -32,6 +32,12 @@ enum vcpu_request {
 	VCPU_REQ_DROP	  /* put it aside for good: its counters go */
 };
 
+/* The last branches of a vCPU that has ended. */
+struct vcpu_branches {
+	enum vpmu_lbr_user user; /* the guest's own, or a capture */
+	struct vpmu_lbr_regs regs;
+};
+
 struct vcpu {
 	struct vm *vm;
 	unsigned int id;
@@ -44,7 +50,10 @@ struct vcpu {
 
 	/* Outcome: written by the thread that runs it, before it says so (vm_vcpu_ended). */
 	enum vcpu_state state;
-	uint32_t status; /* VCPU_EXITED */
+	uint32_t status;	    /* VCPU_EXITED */
+	struct vcpu_branches *last; /* malloc'd; NULL: nobody recorded */
+
+	uint64_t denied; /* of guest->denied: in vm->denied already */
 
 	/* runner.c's, see there */
 	struct vcpu *next;
@@ -73,6 +82,10 @@ static inline bool vcpu_has_lapic(const struct vmm_engine_ops *ops)
 {
 	return ops->cancel_interrupt != NULL;
 }
+
+/* vcpu_note_denials - what the policy denied its guest since the last call, to vm->denied. Thread
+ * that runs it. */
+void vcpu_note_denials(struct vcpu *v);
 
 /* vcpu_where - for vpmu_context.where of a vCPU's ctx. -errno of the engine. */
 int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out);

@@ -118,6 +118,7 @@ static void free_vm(struct vm *vm)
 		vpmu_context_fini(&v->ctx);
 		if (v->ev)
 			vm->ops->vcpu_destroy(v->ev);
+		free(v->last);
 		/* Readers may still look at its consumers. */
 		if (v->guest)
 			vpmu_rcu_free(v->guest);
@@ -151,6 +152,8 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	vm->vcpus = calloc(o->vcpus, sizeof(*vm->vcpus));
 	atomic_init(&vm->live, o->vcpus);
 	atomic_init(&vm->failing, 0);
+	atomic_init(&vm->denied, 0);
+	atomic_init(&vm->denied_last, 0);
 	if (!vm->name || !vm->vcpus) {
 		ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
 		goto fail;
@@ -181,6 +184,8 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	ret = o->load ? o->load(vm, o->load_arg, err, errlen) : 0;
 	if (ret)
 		goto fail;
+	for (unsigned int i = 0; i < o->vcpus; i++)
+		vcpu_note_denials(&vm->vcpus[i]);
 	*out = vm;
 	return 0;
 fail:

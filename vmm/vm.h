@@ -89,7 +89,9 @@ struct vm {
 	bool started;
 	_Atomic unsigned int live; /* vCPUs that have not ended */
 	_Atomic bool over;	   /* all have, and the outcome is settled */
-	_Atomic int failing;	   /* 0; 1: the reason is being written; 2: it is there */
+	_Atomic uint64_t denied;   /* selections that the policy denied, of all vCPUs; and what */
+	_Atomic uint64_t denied_last; /* the newest was: vpmu_guest.denied_last */
+	_Atomic int failing;	      /* 0; 1: the reason is being written; 2: it is there */
 	char reason[VM_REASON_MAX];
 };
 

@@ -185,7 +185,7 @@ Test(config, refused)
 		{__LINE__, VM "fixed = 5\n", "t.ini:3:", "1 to 4 (Intel only)"},
 		{__LINE__, VM "engine = qemu\n", "t.ini:3:", "auto, soft or kvm"},
 		{__LINE__, VM "pmu = amd-k7\ngp = 6\n", "t.ini:1:", "pmu = amd-k7: 4"},
-		{__LINE__, VM "pmu = amd-core\ngp = 7\n", "t.ini:1:", "pmu = amd-core: 4 to 6"},
+		{__LINE__, VM "pmu = amd-core\ngp = 7\n", "t.ini:1:", "pmu = amd-core: 6"},
 		{__LINE__, VM "pmu = amd-core\nfixed = 3\n", "t.ini:1:", "vm a/fixed"},
 		{__LINE__, VM "pmu = intel-v3\ngp = 9\n", "t.ini:1:", "1 to 8"},
 		{__LINE__, VM "policy = some\n",
