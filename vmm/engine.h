@@ -129,10 +129,17 @@ struct vmm_engine_ops {
 
 	/*
 	 * Everything of the vCPU that set_regs and set_sregs do not hold: events that wait, the
-	 * exit that waits for its answer, MSRs, clocks. get: *bytes in = room, out = used; -ENOSPC.
-	 * set: after set_sregs and set_regs; checks every byte: -EINVAL with nothing changed. A
-	 * vCPU set up so goes on as the other one would have, in another process as well. Between
-	 * runs. NULL ops: not supported (KVM).
+	 * exit that waits for its answer, MSRs, clocks. get: *bytes in = room, out = used, or with
+	 * -ENOSPC what is needed; -ENOMEM. set: after set_sregs and set_regs, which forget such
+	 * things; checks every byte: -EINVAL with nothing changed. A vCPU set up so goes on as the
+	 * other one would have, in another process as well. Between runs. NULL ops: not supported
+	 * (KVM).
+	 *
+	 * The answer to a waiting exit is not in it: as always, it is taken from run->u by the next
+	 * run(). So whoever saves a vCPU after an exit that wants an answer (IO, RDMSR, WRMSR,
+	 * RDPMC) saves the answer, or the question with it, as well, and hands the first run() of
+	 * the restored vCPU a run->u with the answer. CPUID, trapped MSRs, guest RAM and the tally
+	 * are the caller's too.
 	 */
 	int (*get_state)(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 	int (*set_state)(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);

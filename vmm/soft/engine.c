@@ -358,6 +358,16 @@ static void soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t
 	v->tally = t ? t : &v->own_tally;
 }
 
+static int soft_engine_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
+{
+	return soft_get_state(to_vcpu(ev), buf, bytes);
+}
+
+static int soft_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
+{
+	return soft_set_state(to_vcpu(ev), buf, bytes);
+}
+
 const struct vmm_engine_ops vmm_soft_ops = {
 	.name = "soft",
 	.rdpmc_exits = true,
@@ -381,4 +391,6 @@ const struct vmm_engine_ops vmm_soft_ops = {
 	.set_cr8 = soft_set_cr8,
 	.wakes = soft_wakes,
 	.set_tally = soft_set_tally,
+	.get_state = soft_engine_get_state,
+	.set_state = soft_engine_set_state,
 };

@@ -143,6 +143,11 @@ int soft_deliver(struct soft_vcpu *v)
 	}
 }
 
+/*
+ * A single-step trap follows SYSCALL and SYSRET if TF is set behind them, unlike behind other
+ * instructions: so a kernel whose FMASK has TF is not stepped at its entry, and the user code that
+ * SYSRET returns to sees the trap as if SYSCALL itself had just completed.
+ */
 int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint64_t flags = soft_get_rflags(v) & ~SOFT_RF;
@@ -159,6 +164,7 @@ int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
 	soft_flat_seg(&v->seg[SOFT_CS], sel, 0, true);
 	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)(sel + 8), 0, false);
 	soft_put_rflags(v, flags & ~v->fmask);
+	v->step = v->rflags & SOFT_TF;
 	soft_lbr_far(v, v->cur->rip, old);
 	soft_recheck(v);
 	return 0;
@@ -178,9 +184,25 @@ int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
 	soft_flat_seg(&v->seg[SOFT_CS], (uint16_t)((sel + 16) | 3), 3, true);
 	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 8) | 3), 3, false);
 	soft_put_rflags(v, v->r[SOFT_R11] & 0x3c7fd7);
+	v->step = v->rflags & SOFT_TF;
 	soft_lbr_far(v, v->cur->rip, 0);
 	soft_recheck(v);
 	return 0;
+}
+
+/* Data segments that the level we returned to may not use become null; FS and GS keep their bases
+ * (SDM vol. 2, IRET and RET; AMD64 APM vol. 3, the same). */
+static void drop_segments(struct soft_vcpu *v)
+{
+	static const uint8_t which[] = {SOFT_ES, SOFT_DS, SOFT_FS, SOFT_GS};
+
+	for (unsigned int i = 0; i < sizeof(which); i++) {
+		struct kvm_segment *s = &v->seg[which[i]];
+		bool conforming = (s->type & 0xc) == 0xc;
+
+		if (!s->unusable && s->dpl < v->cpl && !conforming)
+			*s = (struct kvm_segment){.unusable = 1};
+	}
 }
 
 int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
@@ -222,6 +244,8 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	cs.selector = (uint16_t)f[1];
 	v->seg[SOFT_CS] = cs;
 	v->seg[SOFT_SS] = ss;
+	if (rpl > old)
+		drop_segments(v);
 	v->nmi_masked = false;
 	v->sti_shadow = false;
 	soft_lbr_far(v, v->cur->rip, old);
@@ -240,6 +264,7 @@ int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
 		v->acc = acc;
 		return 1;
 	}
+	v->step = false; /* INT clears TF, and no debug trap follows it (SDM vol. 3, 17.3.1.4) */
 	return 0;
 }
 
@@ -275,6 +300,8 @@ int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 	cs.selector = (uint16_t)f[1];
 	v->seg[SOFT_CS] = cs;
 	v->seg[SOFT_SS] = ss;
+	if (rpl > old)
+		drop_segments(v);
 	soft_lbr_far(v, v->cur->rip, old);
 	return 0;
 }

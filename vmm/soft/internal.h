@@ -280,6 +280,8 @@ int soft_sys_clts(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_invlpg(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_wbinvd(struct soft_vcpu *v, const struct soft_op *op);
 int soft_set_cr(struct soft_vcpu *v, unsigned int cr, uint64_t x);
+/* soft_dr_valid - whether debug register 6 or 7 can hold @x: no breakpoint enabled. */
+bool soft_dr_valid(unsigned int n, uint64_t x);
 
 /* ---- segment.c ---- */
 int soft_sys_mov_to_seg(struct soft_vcpu *v, const struct soft_op *op);
@@ -304,7 +306,13 @@ void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool c
 /* soft_tss - @bytes of the TSS at @off. Traps: #TS beyond its limit. */
 int soft_tss(struct soft_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext);
 
+/* ---- state.c: see get_state and set_state in vmm/engine.h ---- */
+int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes);
+int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes);
+
 /* ---- msr.c ---- */
+/* soft_pat_valid - whether IA32_PAT can hold @x. */
+bool soft_pat_valid(uint64_t x);
 /* soft_tsc - what RDTSC reads now. */
 uint64_t soft_tsc(const struct soft_vcpu *v);
 int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op);

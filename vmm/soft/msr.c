@@ -154,7 +154,7 @@ static int set_addr(struct soft_vcpu *v, uint64_t *reg, uint64_t x)
 	return 0;
 }
 
-static bool pat_valid(uint64_t x)
+bool soft_pat_valid(uint64_t x)
 {
 	for (int i = 0; i < 8; i++) {
 		unsigned int type = x >> (8 * i) & 0xff;
@@ -184,7 +184,7 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		v->apic_base = x;
 		return 0;
 	case MSR_PAT:
-		if (!pat_valid(x))
+		if (!soft_pat_valid(x))
 			return soft_gp(v, 0);
 		v->pat = x;
 		return 0;

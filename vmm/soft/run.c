@@ -197,6 +197,7 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	if (unlikely(v->tally->armed))
 		n = soft_alarm_limit(v, b, n);
 	v->sti_shadow = false;
+	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;
 	if (b->n > n)
@@ -208,7 +209,7 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 		v->trap = SOFT_TRAP_NONE;
 	if (v->retired == before)
 		v->sti_shadow = shadow; /* the instruction in the shadow is still to come */
-	else if (tf && v->trap == SOFT_TRAP_NONE)
+	else if (v->step && v->trap == SOFT_TRAP_NONE)
 		single_step(v);
 }
 

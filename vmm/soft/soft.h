@@ -254,6 +254,7 @@ struct soft_vcpu {
 	uint32_t trap; /* enum soft_trap */
 	uint32_t attn; /* SOFT_ATTN_*: leave the dispatch loop at the next block boundary */
 	uint8_t cpl;
+	bool step;   /* TF: a debug trap follows the instruction that executes */
 	bool single; /* executing one instruction; stores may hit decoded code */
 	bool sti_shadow;
 	bool nmi_masked;

@@ -234,6 +234,17 @@ static int dr_index(struct soft_vcpu *v, unsigned int n)
 	return n > 7 ? -1 : (int)n;
 }
 
+/* Bits that are fixed: SDM vol. 3, 17.2. */
+static uint64_t dr_fixed(unsigned int n, uint64_t x)
+{
+	return n == 6 ? (x & 0xe00f) | 0xffff0ff0 : (x & 0xffff2bff) | 0x400;
+}
+
+bool soft_dr_valid(unsigned int n, uint64_t x)
+{
+	return x == dr_fixed(n, x) && !(n == 7 && (x & DR7_ENABLES));
+}
+
 int soft_sys_mov_to_dr(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint64_t x = v->r[op->src];
@@ -251,8 +262,7 @@ int soft_sys_mov_to_dr(struct soft_vcpu *v, const struct soft_op *op)
 				  "DR7 = 0x%llx enables hardware breakpoints, which are not "
 				  "modelled",
 				  (unsigned long long)x);
-	/* Bits that are fixed: SDM vol. 3, 17.2. */
-	v->dr[n] = n == 6 ? (x & 0xe00f) | 0xffff0ff0 : n == 7 ? (x & 0xffff2bff) | 0x400 : x;
+	v->dr[n] = n < 6 ? x : dr_fixed((unsigned int)n, x);
 	return 0;
 }
 

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * get_state and set_state: what of a vCPU kvm_regs and kvm_sregs have no place for.
+ *
+ * Not in it: caches (decoded code, translations), which the restored vCPU makes anew; the tally,
+ * which is the pCPU's; CPUID and the VM's trapped MSRs, which whoever restores sets up as they
+ * were; a kick. Whoever wrote the bytes is not trusted: each field has to have a value that this
+ * engine could have written for a vCPU with these registers.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "vmm/soft/emit.h"
+#include "vpmu/blob.h"
+
+#define TAG	0x55504356u /* "VCPU" */
+#define VERSION 1
+
+struct state {
+	uint8_t cpl;
+	bool sti_shadow, nmi_masked, nmi_pending, intr_pending, halted;
+	uint8_t intr_vec;
+	uint8_t kind, size; /* the exit that waits */
+	uint8_t len;	    /* bytes of its instruction */
+	uint64_t cycles, tsc_offset;
+	uint64_t star, lstar, cstar, fmask, kernel_gs_base, pat, tsc_aux;
+	uint64_t dr[6]; /* 0..3, 6, 7 */
+};
+
+static void collect(const struct soft_vcpu *v, struct state *s)
+{
+	bool waits = v->pending.kind != SOFT_PEND_NONE;
+	bool io = v->pending.kind == SOFT_PEND_IN || v->pending.kind == SOFT_PEND_OUT;
+
+	*s = (struct state){
+		.cpl = v->cpl,
+		.sti_shadow = v->sti_shadow,
+		.nmi_masked = v->nmi_masked,
+		.nmi_pending = v->nmi_pending,
+		.intr_pending = v->intr_pending,
+		.halted = v->halted,
+		.intr_vec = v->intr_pending ? v->intr_vec : 0,
+		.kind = (uint8_t)v->pending.kind,
+		.size = io ? v->pending.size : 0,
+		.len = waits ? (uint8_t)(v->pending.next - v->pending.rip) : 0,
+		.cycles = v->cycles,
+		.tsc_offset = v->tsc_offset,
+		.star = v->star,
+		.lstar = v->lstar,
+		.cstar = v->cstar,
+		.fmask = v->fmask,
+		.kernel_gs_base = v->kernel_gs_base,
+		.pat = v->pat,
+		.tsc_aux = v->tsc_aux,
+		.dr = {v->dr[0], v->dr[1], v->dr[2], v->dr[3], v->dr[6], v->dr[7]},
+	};
+}
+
+int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
+{
+	struct vpmu_blob b = {0};
+	struct state s;
+	size_t section;
+	int ret = 0;
+
+	collect(v, &s);
+	section = vpmu_blob_begin(&b, TAG, VERSION);
+	vpmu_blob_u8(&b, s.cpl);
+	vpmu_blob_u8(&b, s.sti_shadow);
+	vpmu_blob_u8(&b, s.nmi_masked);
+	vpmu_blob_u8(&b, s.nmi_pending);
+	vpmu_blob_u8(&b, s.intr_pending);
+	vpmu_blob_u8(&b, s.intr_vec);
+	vpmu_blob_u8(&b, s.halted);
+	vpmu_blob_u8(&b, s.kind);
+	vpmu_blob_u8(&b, s.size);
+	vpmu_blob_u8(&b, s.len);
+	vpmu_blob_u64(&b, s.cycles);
+	vpmu_blob_u64(&b, s.tsc_offset);
+	vpmu_blob_u64(&b, s.star);
+	vpmu_blob_u64(&b, s.lstar);
+	vpmu_blob_u64(&b, s.cstar);
+	vpmu_blob_u64(&b, s.fmask);
+	vpmu_blob_u64(&b, s.kernel_gs_base);
+	vpmu_blob_u64(&b, s.pat);
+	vpmu_blob_u64(&b, s.tsc_aux);
+	for (int i = 0; i < 6; i++)
+		vpmu_blob_u64(&b, s.dr[i]);
+	vpmu_blob_end(&b, section);
+	if (b.failed)
+		ret = -ENOMEM;
+	else if (*bytes < b.len)
+		ret = -ENOSPC;
+	else
+		memcpy(buf, b.data, b.len);
+	if (ret != -ENOMEM)
+		*bytes = b.len;
+	vpmu_blob_fini(&b);
+	return ret;
+}
+
+static bool parse(struct state *s, const void *buf, size_t bytes)
+{
+	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
+	uint16_t version;
+
+	memset(s, 0, sizeof(*s));
+	if (!vpmu_blob_get_section(&all, TAG, &version, &r) || version != VERSION)
+		return false;
+	s->cpl = vpmu_blob_get_u8(&r);
+	s->sti_shadow = vpmu_blob_get_bool(&r);
+	s->nmi_masked = vpmu_blob_get_bool(&r);
+	s->nmi_pending = vpmu_blob_get_bool(&r);
+	s->intr_pending = vpmu_blob_get_bool(&r);
+	s->intr_vec = vpmu_blob_get_u8(&r);
+	s->halted = vpmu_blob_get_bool(&r);
+	s->kind = vpmu_blob_get_u8(&r);
+	s->size = vpmu_blob_get_u8(&r);
+	s->len = vpmu_blob_get_u8(&r);
+	s->cycles = vpmu_blob_get_u64(&r);
+	s->tsc_offset = vpmu_blob_get_u64(&r);
+	s->star = vpmu_blob_get_u64(&r);
+	s->lstar = vpmu_blob_get_u64(&r);
+	s->cstar = vpmu_blob_get_u64(&r);
+	s->fmask = vpmu_blob_get_u64(&r);
+	s->kernel_gs_base = vpmu_blob_get_u64(&r);
+	s->pat = vpmu_blob_get_u64(&r);
+	s->tsc_aux = vpmu_blob_get_u64(&r);
+	for (int i = 0; i < 6; i++)
+		s->dr[i] = vpmu_blob_get_u64(&r);
+	return vpmu_blob_done(&r) && vpmu_blob_done(&all);
+}
+
+/* The instruction whose exit waits, or NULL: no such kind. */
+static const struct soft_isa_row *row_of(uint8_t kind)
+{
+	switch ((enum soft_pending_kind)kind) {
+	case SOFT_PEND_IN:
+		return soft_isa_row(ZYDIS_MNEMONIC_IN);
+	case SOFT_PEND_OUT:
+		return soft_isa_row(ZYDIS_MNEMONIC_OUT);
+	case SOFT_PEND_RDMSR:
+		return soft_isa_row(ZYDIS_MNEMONIC_RDMSR);
+	case SOFT_PEND_WRMSR:
+		return soft_isa_row(ZYDIS_MNEMONIC_WRMSR);
+	case SOFT_PEND_RDPMC:
+		return soft_isa_row(ZYDIS_MNEMONIC_RDPMC);
+	default:
+		return NULL;
+	}
+}
+
+static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
+{
+	bool io = s->kind == SOFT_PEND_IN || s->kind == SOFT_PEND_OUT;
+
+	if (s->kind == SOFT_PEND_NONE)
+		return !s->size && !s->len;
+	if (!row_of(s->kind) || s->halted || !s->len || s->len > 15)
+		return false;
+	/* RDMSR and WRMSR exit in CPL 0 only. */
+	if ((s->kind == SOFT_PEND_RDMSR || s->kind == SOFT_PEND_WRMSR) && s->cpl)
+		return false;
+	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
+}
+
+static bool valid(const struct soft_vcpu *v, const struct state *s)
+{
+	const struct kvm_segment *cs = &v->seg[SOFT_CS];
+
+	/* Conforming code runs in the level of who called it. */
+	if (s->cpl > 3 || ((cs->type & 0xc) == 0xc ? s->cpl < cs->dpl : s->cpl != cs->dpl))
+		return false;
+	if (!s->intr_pending && s->intr_vec)
+		return false;
+	if (s->halted && s->cpl)
+		return false;
+	if (!soft_canonical(s->lstar) || !soft_canonical(s->cstar) ||
+	    !soft_canonical(s->kernel_gs_base))
+		return false;
+	if (s->fmask >> 32 || s->tsc_aux >> 32 || !soft_pat_valid(s->pat))
+		return false;
+	if (!soft_dr_valid(6, s->dr[4]) || !soft_dr_valid(7, s->dr[5]))
+		return false;
+	return exit_valid(v, s);
+}
+
+int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
+{
+	struct state s;
+
+	if (!parse(&s, buf, bytes) || !valid(v, &s))
+		return -EINVAL;
+	v->cpl = s.cpl;
+	v->tlb = v->tlbs[v->cpl == 3];
+	v->sti_shadow = s.sti_shadow;
+	v->nmi_masked = s.nmi_masked;
+	v->nmi_pending = s.nmi_pending;
+	v->intr_pending = s.intr_pending;
+	v->intr_vec = s.intr_vec;
+	v->halted = s.halted;
+	v->cycles = s.cycles;
+	v->tsc_offset = s.tsc_offset;
+	v->star = s.star;
+	v->lstar = s.lstar;
+	v->cstar = s.cstar;
+	v->fmask = s.fmask;
+	v->kernel_gs_base = s.kernel_gs_base;
+	v->pat = s.pat;
+	v->tsc_aux = s.tsc_aux;
+	memcpy(v->dr, s.dr, 4 * sizeof(v->dr[0]));
+	v->dr[6] = s.dr[4];
+	v->dr[7] = s.dr[5];
+	v->pending.kind = s.kind;
+	v->pending.size = s.size;
+	v->pending.rip = v->rip;
+	v->pending.next = v->rip + s.len;
+	v->pending.ev = s.kind ? (uint8_t)(row_of(s.kind)->cost << SOFT_EV_COST_SHIFT) : 0;
+	/* The level may be another one than set_sregs took from CS. */
+	soft_tlb_flush(v);
+	return 0;
+}
