@@ -10,7 +10,7 @@
 #define EVENTS_BYTES_MAX 8192
 #define NO_FIELDS	 NULL
 
-static int oom(char *err, size_t errlen)
+int command_oom(char *err, size_t errlen)
 {
 	return fail(-ENOMEM, err, errlen, "request: out of memory");
 }
@@ -69,7 +69,7 @@ static int cmd_list(struct commands *c, const json_t *req, json_t *resp, char *e
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "nodes", st.nodes))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	if (ret)
 		return ret;
 	ret = tenants_walk(c->ts, list_node, &st);
@@ -108,7 +108,7 @@ static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char 
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "events", st.nodes))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	if (ret)
 		return ret;
 	ret = vpmu_event_list(event_row, &st);
@@ -153,11 +153,11 @@ static int event_list(const json_t *req, char *buf, size_t len, char *err, size_
 	return 0;
 }
 
-static int find_target(struct commands *c, const json_t *req, const struct node **out, char *err,
-		       size_t errlen)
+int command_target(struct commands *c, const json_t *req, bool required, struct node **out,
+		   char *err, size_t errlen)
 {
 	const char *target = "/";
-	int ret = request_string(req, "target", false, TENANT_PATH_MAX, &target, err, errlen);
+	int ret = request_string(req, "target", required, TENANT_PATH_MAX, &target, err, errlen);
 
 	if (ret)
 		return ret;
@@ -198,6 +198,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	struct session_spec spec = {
 		.nr_events = n, .events = (const char *const *)names, .keys = keys};
 	const char *scope = "none";
+	struct node *target = NULL;
 	struct session *s;
 	bool keep = false;
 	json_t *obj;
@@ -208,7 +209,8 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		ret = fail(-EINVAL, err, errlen,
 			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
 	if (!ret)
-		ret = find_target(c, req, &spec.target, err, errlen);
+		ret = command_target(c, req, false, &target, err, errlen);
+	spec.target = target;
 	if (!ret)
 		ret = request_string(req, "name", false, SESSION_NAME_MAX, &spec.name, err, errlen);
 	if (!ret)
@@ -223,7 +225,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	if (!obj || json_object_update(resp, obj)) {
 		json_decref(obj);
 		session_close(s);
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	}
 	json_decref(obj);
 	return 0;
@@ -315,13 +317,13 @@ static int answer_read(struct session *s, bool keep_gone, json_t *resp, char *er
 	    json_object_set_new(resp, "dropped", json_u64(session_dropped(s))) || !st.rows) {
 		json_decref(obj);
 		json_decref(st.rows);
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	}
 	json_decref(obj);
 	ret = session_read(s, keep_gone, read_row, &st);
 	if (json_object_set_new(resp, "rows", st.rows) || ret ||
 	    json_object_set_new(resp, "age-ns", json_u64(session_read_age_ns(s))))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	return 0;
 }
 
@@ -368,10 +370,10 @@ static int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, cha
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "sessions", list))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	if (ret)
 		return ret;
-	return sessions_each(c->sessions, list_session, list) ? oom(err, errlen) : 0;
+	return sessions_each(c->sessions, list_session, list) ? command_oom(err, errlen) : 0;
 }
 
 /* ---- the host ------------------------------------------------------------------------------- */
@@ -390,7 +392,7 @@ static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char
 			(json_int_t)sh.keys, "host-counters", (json_int_t)sh.host_counters);
 	ret = obj ? json_object_update(resp, obj) : -1;
 	json_decref(obj);
-	return ret ? oom(err, errlen) : 0;
+	return ret ? command_oom(err, errlen) : 0;
 }
 
 static int conservation_row(const struct vpmu_conservation *c, void *arg)
@@ -410,11 +412,11 @@ static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp,
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "rows", rows))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	if (ret)
 		return ret;
 	return vpmu_host_conservation(tenants_host(c->ts), conservation_row, rows)
-		       ? oom(err, errlen)
+		       ? command_oom(err, errlen)
 		       : 0;
 }
 
@@ -425,13 +427,13 @@ static int cmd_check(struct commands *c, const json_t *req, json_t *resp, char *
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "rows", rows))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	if (ret)
 		return ret;
 	obj = json_pack("{s:s, s:b, s:s}", "what", "tenants are cgroups", "ok", dir != NULL, "why",
 			dir ? dir : "plain paths: the server was given no cgroup root");
 	if (!obj || json_array_append_new(rows, obj))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	if (c->opts->check)
 		c->opts->check(rows, c->opts->arg);
 	return 0;
@@ -456,7 +458,7 @@ static int cmd_tenant_add(struct commands *c, const json_t *req, json_t *resp, c
 	if (json_object_set_new(resp, "path", json_string(n->path)) ||
 	    json_object_set_new(resp, "id", json_u64(n->id)) ||
 	    (n->dir && json_object_set_new(resp, "cgroup", json_string(n->dir))))
-		return oom(err, errlen);
+		return command_oom(err, errlen);
 	return 0;
 }
 
@@ -484,5 +486,13 @@ const struct command builtin_commands[] = {
 	{"check", cmd_check},
 	{"tenant-add", cmd_tenant_add},
 	{"tenant-remove", cmd_tenant_remove},
+	{"profile-start", cmd_profile_start},
+	{"profile-read", cmd_profile_read},
+	{"profile-stop", cmd_profile_stop},
+	{"profiles", cmd_profiles},
+	{"lbr-attach", cmd_lbr_attach},
+	{"lbr-read", cmd_lbr_read},
+	{"lbr-detach", cmd_lbr_detach},
+	{"captures", cmd_captures},
 	{NULL, NULL},
 };

@@ -162,12 +162,15 @@ char *server_dispatch(struct server *s, const char *line, size_t len)
 
 bool server_conn_owns(struct server *s, const void *conn)
 {
-	return session_owned(s->c.sessions, conn);
+	return session_owned(s->c.sessions, conn) || profiles_owned(s->c.profiles, conn) ||
+	       captures_owned(s->c.captures, conn);
 }
 
 void server_conn_closed(struct server *s, const void *conn)
 {
 	session_close_owner(s->c.sessions, conn);
+	profiles_close_owner(s->c.profiles, conn);
+	captures_close_owner(s->c.captures, conn);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -191,6 +194,10 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 	}
 	if (!ret)
 		ret = sessions_create(ts, &s->c.sessions);
+	if (!ret)
+		ret = profiles_create(ts, ev, &s->c.profiles);
+	if (!ret)
+		ret = captures_create(ts, &s->c.captures);
 	if (ret) {
 		fail(ret, err, errlen, "socket: %s", strerror(-ret));
 		goto fail;
@@ -213,6 +220,8 @@ void server_destroy(struct server *s)
 	if (!s)
 		return;
 	listener_destroy(s->listener);
+	captures_destroy(s->c.captures);
+	profiles_destroy(s->c.profiles);
 	sessions_destroy(s->c.sessions);
 	free(s);
 }

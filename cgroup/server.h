@@ -6,8 +6,9 @@
  * read.
  *
  * Built in: hello, list, events, attach, read, detach, sessions, sharing, conservation, check,
- * tenant-add, tenant-remove. The owner registers what only it can do (vm-add, vm-remove, quit);
- * request.h has what such a command needs to check its fields.
+ * tenant-add, tenant-remove, profile-start, profile-read, profile-stop, profiles, lbr-attach,
+ * lbr-read, lbr-detach, captures. The owner registers what only it can do (vm-add, vm-remove,
+ * quit); request.h has what such a command needs to check its fields.
  */
 #ifndef CGROUP_SERVER_H
 #define CGROUP_SERVER_H

@@ -148,13 +148,17 @@ static void session_free(struct session *s)
 	free(s);
 }
 
-static bool name_ok(const char *name)
+bool session_name_ok(const char *name, char *err, size_t errlen)
 {
 	size_t len = strlen(name);
 
-	return len >= 1 && len <= SESSION_NAME_MAX &&
-	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-") ==
-		       len;
+	if (len >= 1 && len <= SESSION_NAME_MAX &&
+	    strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-") ==
+		    len)
+		return true;
+	fail(-EINVAL, err, errlen, "name: \"%.64s\": 1 to %d of [A-Za-z0-9_.:-] are accepted", name,
+	     SESSION_NAME_MAX);
+	return false;
 }
 
 static int take_name(struct sessions *ss, const char *name, struct session *s, char *err,
@@ -164,10 +168,8 @@ static int take_name(struct sessions *ss, const char *name, struct session *s, c
 		snprintf(s->name, sizeof(s->name), "@%llu", (unsigned long long)ss->next_auto++);
 		return 0;
 	}
-	if (!name_ok(name))
-		return fail(-EINVAL, err, errlen,
-			    "name: \"%.64s\": 1 to %d of [A-Za-z0-9_.:-] are accepted", name,
-			    SESSION_NAME_MAX);
+	if (!session_name_ok(name, err, errlen))
+		return -EINVAL;
 	if (session_find(ss, name))
 		return fail(-EEXIST, err, errlen,
 			    "name: there is a session \"%s\"; detach it, or take another name",

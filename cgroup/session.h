@@ -29,6 +29,10 @@ enum session_scope { SESSION_ONE, SESSION_TENANT, SESSION_VM, SESSION_VCPU };
 int session_scope_parse(const char *name, enum session_scope *scope);
 const char *session_scope_name(enum session_scope scope);
 
+/* session_name_ok - 1 to SESSION_NAME_MAX of [A-Za-z0-9_.:-]; profiles and captures have such names
+ * too. One line to @err when not. Pure. */
+bool session_name_ok(const char *name, char *err, size_t errlen);
+
 struct sessions;
 struct session;
 

@@ -110,7 +110,8 @@ static void node_unlink(struct node *n)
 static void tell_added(struct tenants *ts, struct node *n)
 {
 	for (struct tenants_watch *w = ts->watches; w; w = w->next)
-		w->added(n, w->arg);
+		if (w->added)
+			w->added(n, w->arg);
 }
 
 /* Delete the account of @n and forget @n, or leave all as it was. */
@@ -120,7 +121,8 @@ static int node_remove(struct node *n)
 	int ret;
 
 	for (struct tenants_watch *w = ts->watches; w; w = w->next)
-		w->removing(n, w->arg);
+		if (w->removing)
+			w->removing(n, w->arg);
 	ret = vpmu_account_del(n->account);
 	if (ret) {
 		tell_added(ts, n);

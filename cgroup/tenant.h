@@ -93,7 +93,8 @@ uint64_t tenants_generation(const struct tenants *ts);
 
 /* Watchers are told of every node added, and of every removal before it happens (so that they can
  * delete their consumers and keep their last values); when a removal fails, of the node as added
- * again. In order of tenants_watch; the memory is the caller's until tenants_unwatch. */
+ * again. Either may be NULL. In order of tenants_watch; the memory is the caller's until
+ * tenants_unwatch. */
 struct tenants_watch {
 	void (*added)(struct node *n, void *arg);
 	void (*removing)(struct node *n, void *arg);

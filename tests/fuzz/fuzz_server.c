@@ -89,10 +89,29 @@ static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t 
 	check(vpmu_context_init(&vm->ctx, node_vcpu(vm->node, 1)->account, vm->node->account) == 0,
 	      "no context");
 	check(vpmu_context_place(&vm->ctx, pcpu) == 0, "not placed");
+	vm->ctx.where = where;
 	vm->next = vms;
 	vms = vm;
 	nr_vms++;
 	return 0;
+}
+
+static int where(struct vpmu_context *ctx, struct vpmu_where *out)
+{
+	*out = (struct vpmu_where){.ip = pmu.own_clock_ns % 64 * 16, .cpl = 3};
+	return pmu.own_clock_ns % 5 ? 0 : -ENODATA;
+}
+
+/* What the soft machine does for a branch while records are made. */
+static void branch(struct vpmu_lbr_regs *r, uint64_t n)
+{
+	if (!(r->ctl & VPMU_LBR_EN))
+		return;
+	r->head = (uint8_t)((r->head + 1) % VPMU_LBR_DEPTH_MAX);
+	r->e[r->head] = (struct vpmu_lbr_entry){n, ~n, n << VPMU_LBR_INFO_TYPE_SHIFT};
+	if (r->count < r->depth)
+		r->count++;
+	r->total++;
 }
 
 static int cmd_run(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -101,6 +120,7 @@ static int cmd_run(void *arg, const json_t *req, json_t *resp, char *err, size_t
 
 	for (struct vm *vm = vms; vm; vm = vm->next) {
 		vpmu_pcpu_switch(pcpu, &vm->ctx);
+		branch(&pmu.tally->lbr, n);
 		pmu.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += n;
 		pmu.tally->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 2 * n;
 		pmu.own_clock_ns += n++;
@@ -131,6 +151,28 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
+static uint64_t number(const json_t *obj, const char *key)
+{
+	const char *text = json_string_value(json_object_get(obj, key));
+
+	check(text, key);
+	return strtoull(text, NULL, 10);
+}
+
+/* Every sample is in a row or among the others, and they are what was counted. */
+static void check_profile(const json_t *obj)
+{
+	uint64_t rows = number(obj, "other-rows"), samples = number(obj, "samples");
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach (json_object_get(obj, "rows"), i, row)
+		rows += number(row, "samples");
+	check(rows == samples, "samples are missing in rows");
+	check(number(obj, "count") / number(obj, "period") == samples + number(obj, "lost"),
+	      "samples are not count / period");
+}
+
 static void request(struct server *s, const char *line, size_t len)
 {
 	char *answer = server_dispatch(s, line, len);
@@ -146,6 +188,8 @@ static void request(struct server *s, const char *line, size_t len)
 		check(text && *text && !strpbrk(text, "\n\r\x1b"), "an error without a clean line");
 		check(json_integer_value(json_object_get(obj, "errno")) > 0, "no errno");
 	}
+	if (json_object_get(obj, "lost"))
+		check_profile(obj);
 	json_decref(obj);
 	free(answer);
 }
@@ -155,6 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const struct server_opts opts = {
 		.name = "fuzz", .path = "/nowhere", .check = checks, .raw_space = VPMU_SPACE_INTEL};
 	const char *p = (const char *)data, *end = p + size;
+	struct vpmu_lbr_usage usage;
 	struct server *s;
 	char err[256];
 
@@ -171,9 +216,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p = nl + (nl < end);
 	}
 	check(vpmu_host_conservation(host, conserved, NULL) == 0, "conservation failed");
+	/* VMs may go while sampled and captured, and the server before them. */
+	if (size % 2)
+		server_destroy(s);
 	while (vms)
 		vm_gone(&vms);
-	server_destroy(s);
+	if (size % 2 == 0)
+		server_destroy(s);
+	vpmu_lbr_usage(host, &usage);
+	check(usage.tasks == 0, "branch records are left behind");
 	tenants_destroy(ts);
 	return 0;
 }
@@ -202,6 +253,19 @@ static const char *const whole[] = {
 	"{\"cmd\":\"conservation\"}\n",
 	"{\"cmd\":\"check\"}\n",
 	"{\"cmd\":\"hello\"}\n",
+	"{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100}\n",
+	"{\"cmd\":\"profile-start\",\"event\":\"cycles:k\",\"period\":\"7\",\"lbr\":true,"
+	"\"target\":\"v\",\"name\":\"p\",\"keep\":true}\n",
+	"{\"cmd\":\"profile-read\",\"profile\":\"@1\",\"max\":3}\n",
+	"{\"cmd\":\"profile-read\",\"profile\":\"p\"}\n",
+	"{\"cmd\":\"profile-stop\",\"profile\":\"p\"}\n",
+	"{\"cmd\":\"profiles\"}\n",
+	"{\"cmd\":\"lbr-attach\",\"target\":\"/a\",\"mode\":\"branches\",\"name\":\"c\"}\n",
+	"{\"cmd\":\"lbr-attach\",\"target\":\"v\"}\n",
+	"{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"mode\":\"calls\"}\n",
+	"{\"cmd\":\"lbr-read\",\"target\":\"/\"}\n",
+	"{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}\n",
+	"{\"cmd\":\"captures\"}\n",
 };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* cgroup/profile.c, profile_commands.c: every sample is in a row, among others, or lost and said.
+ */
+#include <errno.h>
+
+#include "capture_bed.h"
+#include "cgroup/profile.h"
+
+#define PERIOD 97
+
+static struct node *acme;
+
+static void setup(void)
+{
+	bed_server(NULL, "/nowhere");
+	acme = test_tenant(&h, "/acme");
+}
+
+TestSuite(profile, .init = setup, .fini = bed_fini);
+
+/* Samples of the rows, or chains, and of what is in none of them. */
+static uint64_t sum(const json_t *o, const char *key)
+{
+	char other[32];
+	const json_t *row;
+	uint64_t n;
+	size_t i;
+
+	snprintf(other, sizeof(other), "other-%s", key);
+	n = num(o, other);
+	json_array_foreach (json_object_get(o, key), i, row)
+		n += num(row, "samples");
+	return n;
+}
+
+static const json_t *row_of(const json_t *o, const char *vm, int vcpu, const char *ip)
+{
+	const json_t *row, *found = NULL;
+	size_t i;
+
+	json_array_foreach (json_object_get(o, "rows"), i, row) {
+		if (strcmp(str(row, "vm"), vm) == 0 && strcmp(str(row, "ip"), ip) == 0 &&
+		    (vcpu < 0 || json_integer_value(json_object_get(row, "vcpu")) == vcpu)) {
+			cr_expect(!found, "one row for %s/%d %s", vm, vcpu, ip);
+			found = row;
+		}
+	}
+	return found;
+}
+
+static void remove_vm(struct node *vm, struct bed_vcpu *v, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		test_vcpu_fini(&v[i].v);
+	cr_assert_eq(tenant_vm_remove(h.ts, vm), 0);
+}
+
+Test(profile, samples_are_the_floors_of_the_counts)
+{
+	struct node *vm = test_vm(&h, acme, "web-1", 3),
+		    *out = test_vm(&h, acme->parent->first_child, "out", 1);
+	uint64_t counted[TEST_PCPUS] = {0}, floors = 0;
+	struct bed_vcpu v[3], o;
+	json_t *a;
+
+	for (unsigned int i = 0; i < 3; i++)
+		bed_vcpu_init(&v[i], vm, i);
+	bed_vcpu_init(&o, out, 0);
+	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"97\","
+			 "\"target\":\"/acme\",\"name\":\"p\"}"));
+	srand(1);
+	for (int i = 0; i < 5000; i++) {
+		unsigned int p = (unsigned int)rand() % TEST_PCPUS, n = (unsigned int)rand() % 300;
+		struct bed_vcpu *b = &v[rand() % 3];
+
+		b->at = (struct vpmu_where){.ip = 0x1000 + (unsigned int)rand() % 20,
+					    .cpl = rand() % 2 ? 3 : 0};
+		test_run(&h, p, &b->v, n);
+		counted[p] += n;
+		test_run(&h, p, i % 2 ? &o.v : NULL, 50); /* others' do not count */
+		if (i % 1000 == 0)
+			json_decref(must("{\"cmd\":\"profile-read\",\"profile\":\"p\"}"));
+	}
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
+	for (int p = 0; p < TEST_PCPUS; p++)
+		floors += counted[p] / PERIOD;
+	cr_expect_eq(num(a, "samples") + num(a, "lost"), floors);
+	cr_expect_eq(num(a, "lost"), 0);
+	cr_expect_eq(sum(a, "rows"), num(a, "samples"));
+	cr_expect_eq(num(a, "count"), counted[0] + counted[1]);
+	cr_expect_eq(num(a, "period"), PERIOD);
+	cr_expect_str_eq(str(a, "quality"), "exact");
+	cr_expect_eq(json_integer_value(json_object_get(a, "nr-rows")), 3 * 20 * 2);
+	cr_expect(!row_of(a, "out", -1, "0x1000"));
+	cr_expect(!json_object_get(a, "chains"));
+	json_decref(a);
+	a = must("{\"cmd\":\"profiles\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "profiles")), 0);
+	json_decref(a);
+	test_vcpu_fini(&o.v);
+	remove_vm(vm, v, 3);
+}
+
+Test(profile, rows_say_who_where_and_how_privileged)
+{
+	struct node *vm = test_vm(&h, acme, "web-1", 2);
+	struct bed_vcpu v[2];
+	const json_t *row;
+	json_t *a;
+
+	bed_vcpu_init(&v[0], vm, 0);
+	bed_vcpu_init(&v[1], vm, 1);
+	v[1].v.ctx.where = NULL; /* nobody knows */
+	a = must("{\"cmd\":\"profile-start\",\"event\":\"cycles:u\",\"target\":\"web-1\"}");
+	cr_expect_str_eq(str(a, "profile"), "@1");
+	cr_expect_str_eq(str(a, "event"), "cycles:u");
+	cr_expect_str_eq(str(a, "target"), "web-1");
+	cr_expect_eq(num(a, "period"), PROFILE_PERIOD, "the default");
+	json_decref(a);
+	v[0].at = (struct vpmu_where){.ip = 0xffffffff81000000, .cpl = 3};
+	test_run(&h, 0, &v[0].v, 3 * PROFILE_PERIOD / 2); /* two cycles each */
+	test_run(&h, 1, &v[1].v, PROFILE_PERIOD / 2);
+	a = must("{\"cmd\":\"profile-read\",\"profile\":\"@1\"}");
+	cr_expect_eq(num(a, "samples"), 4);
+	cr_expect_str_eq(str(a, "quality"), "modelled");
+	row = row_of(a, "web-1", 0, "0xffffffff81000000");
+	cr_assert(row);
+	cr_expect_eq(num(row, "samples"), 3);
+	cr_expect_eq(json_integer_value(json_object_get(row, "cpl")), 3);
+	row = row_of(a, "web-1", 1, "(none)");
+	cr_assert(row, "not known where, but who");
+	cr_expect_eq(num(row, "samples"), 1);
+	cr_expect(!json_object_get(row, "cpl"));
+	json_decref(a);
+	a = must("{\"cmd\":\"profile-read\",\"profile\":\"@1\",\"max\":1}");
+	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 1);
+	cr_expect_eq(num(a, "other-rows"), 1);
+	cr_expect_eq(json_integer_value(json_object_get(a, "nr-rows")), 2);
+	json_decref(a);
+	remove_vm(vm, v, 2);
+}
+
+Test(profile, the_host_itself_has_no_vm)
+{
+	json_t *a;
+
+	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100}"));
+	test_run(&h, 0, NULL, 1000);
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
+	cr_expect_eq(num(a, "samples"), 10);
+	cr_expect_eq(sum(a, "rows"), 10);
+	cr_assert(row_of(a, "(none)", -1, "(none)"));
+	json_decref(a);
+}
+
+Test(profile, vms_come_and_go)
+{
+	struct bed_vcpu v[2];
+	struct node *vm;
+	json_t *a;
+
+	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":10,"
+			 "\"target\":\"/acme\",\"name\":\"all\"}"));
+	for (int round = 0; round < 3; round++) {
+		vm = test_vm(&h, acme, "web-1", 2);
+		bed_vcpu_init(&v[0], vm, 0);
+		bed_vcpu_init(&v[1], vm, 1);
+		a = must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":10,"
+			 "\"target\":\"web-1\",\"name\":\"one\",\"lbr\":true}");
+		json_decref(a);
+		v[0].at.ip = 0x400;
+		test_run(&h, 0, &v[0].v, 50);
+		test_run(&h, 1, &v[1].v, 20);
+		/* Nobody reads before they go. */
+		remove_vm(vm, v, 2);
+		a = must("{\"cmd\":\"profile-read\",\"profile\":\"one\"}");
+		cr_expect(json_is_true(json_object_get(a, "gone")));
+		cr_expect_eq(num(a, "samples"), 7, "%llu", (unsigned long long)num(a, "samples"));
+		cr_expect_eq(num(a, "count"), 70);
+		cr_expect_eq(sum(a, "chains"), 7);
+		cr_expect_eq(num(row_of(a, "web-1", 0, "0x400"), "samples"), 5);
+		json_decref(a);
+		json_decref(must("{\"cmd\":\"profile-stop\",\"profile\":\"one\"}"));
+	}
+	a = must("{\"cmd\":\"profile-read\",\"profile\":\"all\"}");
+	cr_expect(json_is_false(json_object_get(a, "gone")));
+	cr_expect_eq(num(a, "samples"), 21);
+	cr_expect_eq(num(row_of(a, "web-1", 0, "0x400"), "samples"), 15, "the same name, one row");
+	json_decref(a);
+	cr_assert_eq(tenant_remove(h.ts, "/acme", h.err, sizeof(h.err)), 0, "%s", h.err);
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"all\"}");
+	cr_expect(json_is_true(json_object_get(a, "gone")));
+	cr_expect_eq(num(a, "samples"), 21);
+	json_decref(a);
+}
+
+Test(profile, chains_are_calls_newest_first)
+{
+	struct node *vm = test_vm(&h, acme, "web-1", 1);
+	struct vpmu_lbr_regs *lbr = &h.pmu[0].tally->lbr;
+	const json_t *chains;
+	struct bed_vcpu v;
+	json_t *a;
+	char *text;
+
+	bed_vcpu_init(&v, vm, 0);
+	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100,"
+			 "\"target\":\"/acme\",\"lbr\":true}"));
+	v.at = (struct vpmu_where){.ip = 0x333, .cpl = 3};
+	cr_assert_eq(vpmu_context_place(&v.v.ctx, h.pcpu[0]), 0);
+	v.v.placed = h.pcpu[0];
+	vpmu_pcpu_switch(h.pcpu[0], &v.v.ctx);
+	cr_assert(lbr->ctl & VPMU_LBR_EN, "captured as well");
+	cr_assert(lbr->ctl & VPMU_LBR_CALL_STACK);
+	for (unsigned int i = 1; i <= 2; i++) {
+		lbr->head = (uint8_t)((lbr->head + 1) % VPMU_LBR_DEPTH_MAX);
+		lbr->e[lbr->head] = (struct vpmu_lbr_entry){.from = 0x110 * i, .to = 0x300};
+		lbr->count++;
+		lbr->total++;
+	}
+	test_retire(&h.pmu[0], 100);
+	vpmu_pcpu_overflow(h.pcpu[0]);
+	lbr->e[lbr->head].from = VPMU_LBR_FROM_FILTERED;
+	test_retire(&h.pmu[0], 300);
+	vpmu_pcpu_overflow(h.pcpu[0]);
+	vpmu_pcpu_switch(h.pcpu[0], NULL);
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
+	cr_expect_eq(num(a, "samples"), 4);
+	cr_expect_eq(sum(a, "chains"), 4);
+	cr_expect_eq(num(a, "unchained"), 0);
+	chains = json_object_get(a, "chains");
+	cr_assert_eq(json_array_size(chains), 2);
+	cr_expect_eq(num(json_array_get(chains, 0), "samples"), 3);
+	text = json_dumps(json_object_get(json_array_get(chains, 0), "chain"), JSON_COMPACT);
+	cr_expect_str_eq(text, "[\"0x333\",null,\"0x110\"]");
+	free(text);
+	text = json_dumps(json_object_get(json_array_get(chains, 1), "chain"), JSON_COMPACT);
+	cr_expect_str_eq(text, "[\"0x333\",\"0x220\",\"0x110\"]");
+	free(text);
+	json_decref(a);
+	vpmu_pcpu_switch(h.pcpu[0], &v.v.ctx);
+	cr_expect_not(lbr->ctl & VPMU_LBR_EN, "and not any more");
+	vpmu_pcpu_switch(h.pcpu[0], NULL);
+	test_vcpu_fini(&v.v);
+}
+
+Test(profile, a_guest_that_records_branches_has_no_chain)
+{
+	struct node *vm = test_vm(&h, acme, "web-1", 1);
+	struct vpmu_lbr_regs own = {.ctl = VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_JCC, .depth = 8};
+	struct bed_vcpu v;
+	json_t *a;
+
+	bed_vcpu_init(&v, vm, 0);
+	cr_assert_eq(vpmu_context_place(&v.v.ctx, h.pcpu[0]), 0);
+	v.v.placed = h.pcpu[0];
+	cr_assert_eq(vpmu_lbr_guest_open(&v.v.ctx, h.pcpu[0], 8), 0);
+	cr_assert_eq(vpmu_lbr_guest_set(&v.v.ctx, h.pcpu[0], &own), 0);
+	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100,"
+			 "\"target\":\"/acme\",\"lbr\":true}"));
+	test_run(&h, 0, &v.v, 500);
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}");
+	cr_expect_eq(num(a, "samples"), 5);
+	cr_expect_eq(num(a, "unchained"), 5);
+	cr_expect_eq(sum(a, "chains"), 5);
+	json_decref(a);
+	test_vcpu_fini(&v.v);
+}
+
+/* ---- bounds ------------------------------------------------------------------------------- */
+
+static struct profile *direct(struct profiles *ps, bool lbr)
+{
+	const struct profile_spec spec = {.event = "instructions",
+					  .key = 0,
+					  .period = 1000,
+					  .lbr = lbr,
+					  .target = tenants_root(h.ts)};
+	struct profile_spec s = spec;
+	struct profile *p = NULL;
+
+	cr_assert_eq(vpmu_event_parse("instructions", VPMU_SPACE_INTEL, &s.key, NULL, 0), 0);
+	cr_assert_eq(profile_start(ps, &s, &p, h.err, sizeof(h.err)), 0, "%s", h.err);
+	return p;
+}
+
+static uint64_t traced(const struct traces *t)
+{
+	const struct trace **all = traces_sorted(t);
+	uint64_t n = t->other;
+
+	for (size_t i = 0; i < t->nr; i++)
+		n += all[i]->samples;
+	free(all);
+	return n;
+}
+
+Test(profile, full_rings_lose_and_say_so)
+{
+	const struct vpmu_lbr_regs none = {.ctl = 0};
+	struct vpmu_sample s = {.where_known = true, .periods = 3, .pcpu = 1};
+	struct profiles *ps;
+	struct profile *p;
+
+	cr_assert_eq(profiles_create(h.ts, NULL, &ps), 0);
+	for (int lbr = 0; lbr < 2; lbr++) {
+		uint64_t slots = lbr ? SAMPLE_CHAIN_SLOTS : SAMPLE_RING_SLOTS, sent = 0;
+
+		p = direct(ps, lbr);
+		s.has_lbr = lbr;
+		s.lbr = lbr ? &none : NULL;
+		for (int round = 0; round < 5; round++) {
+			for (uint64_t i = 0; i < 2 * slots + (uint64_t)round; i++, sent += 3)
+				profile_sample(p, &s);
+			profile_read(p);
+			cr_expect_eq(p->samples, 3 * slots * (uint64_t)(round + 1));
+			cr_expect_eq(p->samples + p->lost, sent);
+			cr_expect_eq(traced(&p->rows), p->samples);
+			cr_expect_eq(traced(&p->chains), lbr ? p->samples : 0);
+		}
+		profile_stop(p);
+	}
+	profiles_destroy(ps);
+}
+
+Test(profile, more_addresses_than_rows_go_into_other)
+{
+	struct vpmu_sample s = {.where_known = true, .periods = 1};
+	struct profiles *ps;
+	struct profile *p;
+	uint64_t sent = 0;
+
+	cr_assert_eq(profiles_create(h.ts, NULL, &ps), 0);
+	p = direct(ps, false);
+	for (int again = 0; again < 2; again++) {
+		for (s.where.ip = 0; s.where.ip < PROFILE_ROWS_MAX + 5000; s.where.ip++, sent++) {
+			profile_sample(p, &s);
+			if (sent % SAMPLE_RING_SLOTS == 0)
+				profile_read(p);
+		}
+	}
+	profile_read(p);
+	cr_expect_eq(p->lost, 0);
+	cr_expect_eq(p->rows.nr, PROFILE_ROWS_MAX);
+	cr_expect_eq(p->rows.other, 10000);
+	cr_expect_eq(traced(&p->rows), sent);
+	cr_expect_eq(p->samples, sent);
+	profiles_destroy(ps);
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+#define START "{\"cmd\":\"profile-start\""
+
+Test(profile, bad_requests)
+{
+	static const struct bad bad[] = {
+		{__LINE__, START "}", "event: missing", EINVAL},
+		{__LINE__, START ",\"event\":5}", "event: an integer; a string", EINVAL},
+		{__LINE__, START ",\"event\":\"\"}", "event: 0 bytes", EINVAL},
+		{__LINE__, START ",\"event\":\"bogus\"}", "event: unknown event 'bogus'", ENOENT},
+		{__LINE__, START ",\"event\":\"loads,stores\"}", "event: ", EINVAL},
+		{__LINE__, START ",\"event\":\"cache-misses\"}",
+		 "no CPU of this host can sample it", EOPNOTSUPP},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":0}", "period: 0; 1 to ", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":\"0\"}", "period: \"0\"; 1 to ",
+		 EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":140737488355329}",
+		 "1 to 140737488355328", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":\"140737488355329\"}",
+		 "1 to 140737488355328", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":\" 7\"}", "period: \" 7\"",
+		 EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":\"-7\"}", "period: \"-7\"",
+		 EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":\"7x\"}", "period: \"7x\"",
+		 EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":\"99999999999999999999\"}",
+		 "period: \"9999", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"period\":true}", "period: ", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"target\":\"/nope\"}",
+		 "no tenant \"/nope\"", ENOENT},
+		{__LINE__, START ",\"event\":\"loads\",\"target\":\"nope\"}", "no VM \"nope\"",
+		 ENOENT},
+		{__LINE__, START ",\"event\":\"loads\",\"lbr\":1}", "lbr: an integer", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"lbr\":true,\"target\":\"/host\"}",
+		 "lbr: no CPU", EOPNOTSUPP},
+		{__LINE__, START ",\"event\":\"loads\",\"name\":\"a b\"}", "name: \"a b\"", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"name\":\"taken\"}", "there is a profile",
+		 EEXIST},
+		{__LINE__, START ",\"event\":\"loads\",\"keep\":0}", "keep: ", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"scope\":\"vm\"}", "scope: unknown field",
+		 EINVAL},
+		{__LINE__, "{\"cmd\":\"profile-read\"}", "profile: missing", EINVAL},
+		{__LINE__, "{\"cmd\":\"profile-read\",\"profile\":\"nope\"}",
+		 "profile: no \"nope\"; a name of `profiles`", ENOENT},
+		{__LINE__, "{\"cmd\":\"profile-read\",\"profile\":\"taken\",\"max\":65537}",
+		 "max: 65537; 0 to 65536", EINVAL},
+		{__LINE__, "{\"cmd\":\"profile-stop\",\"profile\":7}", "profile: an integer",
+		 EINVAL},
+		{__LINE__, "{\"cmd\":\"profile-stop\",\"session\":\"taken\"}",
+		 "session: unknown field", EINVAL},
+		{__LINE__, "{\"cmd\":\"profiles\",\"x\":1}", "x: unknown field", EINVAL},
+	};
+	json_t *a;
+
+	json_decref(must(START ",\"event\":\"loads\",\"name\":\"taken\",\"keep\":true}"));
+	all_bad(bad, sizeof(bad) / sizeof(bad[0]));
+	a = must("{\"cmd\":\"profiles\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "profiles")), 1, "nothing was left behind");
+	json_decref(a);
+}
+
+Test(profile, as_many_as_the_host_has_samplers)
+{
+	json_t *a;
+
+	for (int i = 0; i < VPMU_SAMPLERS_MAX; i++)
+		json_decref(must(START ",\"event\":\"loads\"}"));
+	a = ask(START ",\"event\":\"loads\"}");
+	cr_expect(strstr(str(a, "error"), "the host has 32 samplers"), "%s", str(a, "error"));
+	json_decref(a);
+	json_decref(must("{\"cmd\":\"profile-stop\",\"profile\":\"@7\"}"));
+	json_decref(must(START ",\"event\":\"loads\"}"));
+}
