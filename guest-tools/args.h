@@ -27,6 +27,45 @@ struct args_stat {
 	struct args_work work;
 };
 
+#define ARGS_PERIOD_MAX 0x7fffffffu
+#define ARGS_OPS_MAX	1000000000u
+
+struct args_record {
+	struct event ev; /* default instructions:u */
+	uint64_t period; /* default 10000 */
+	bool vector;	 /* deliver by a fixed vector; default NMI */
+	bool fixed;	 /* sample by a fixed counter */
+	bool chains;	 /* branch records with each sample */
+	bool json;
+	struct args_work work;
+};
+
+struct args_lbr {
+	uint64_t period; /* in instructions in CPL3; default 997 */
+	uint32_t depth;	 /* 0: as deep as it goes */
+	bool branches;	 /* any branch instead of the call stack */
+	bool vector;
+	bool json;
+	struct args_work work; /* default chain, or branches */
+};
+
+struct args_torture {
+	uint64_t seed, ops; /* default 1, 10000 */
+	bool json;
+};
+
+struct args_leak {
+	uint64_t rounds;  /* default 10 */
+	uint64_t spin;	  /* instructions that are waited for a switch; default 100000 */
+	uint64_t address; /* where its own code is mapped */
+	bool json;
+};
+
+struct args_victim {
+	uint64_t address;
+	uint64_t rounds; /* 0: for ever */
+};
+
 /*
  * args_workload - "WORKLOAD [ARG]" at *@s, checked against @mem_bytes of scratch memory. A
  * following word that does not start with a digit is left alone. args_end - nothing more at @s.
@@ -35,5 +74,12 @@ struct args_stat {
 bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, char *err);
 bool args_end(const char *s, char *err);
 bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, char *err);
+
+/* args_sample.c: what is behind "record", "lbr", "torture", "leak", "victim". */
+bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err);
+bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err);
+bool args_torture_parse(const char *s, struct args_torture *a, char *err);
+bool args_leak_parse(const char *s, struct args_leak *a, char *err);
+bool args_victim_parse(const char *s, struct args_victim *a, char *err);
 
 #endif

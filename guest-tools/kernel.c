@@ -4,10 +4,7 @@
  * It does as little as it can: on some hosts CPL0 is interpreted, and everything worth doing runs
  * in CPL3. No variables of its own besides struct percpu: all vCPUs share the image.
  */
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "guest-tools/layout.h"
+#include "guest-tools/kernel.h"
 
 #define MSR_EFER  0xc0000080u /* APM vol. 2, 3.1.7 */
 #define MSR_STAR  0xc0000081u
@@ -22,44 +19,12 @@
 #define PTE_U  (1ull << 2)
 #define PTE_NX (1ull << 63)
 
-enum { VEC_NMI = 2, VEC_UD = 6, VEC_DF = 8, VEC_GP = 13, VEC_PF = 14 };
-
-struct gate { /* SDM vol. 3, 6.14.1 */
-	uint16_t offset0;
-	uint16_t selector;
-	uint8_t ist;
-	uint8_t type;
-	uint16_t offset16;
-	uint32_t offset32;
-	uint32_t reserved;
-};
-
-struct tss { /* SDM vol. 3, 8.7 */
-	uint32_t reserved0;
-	uint64_t rsp[3];
-	uint64_t reserved1;
-	uint64_t ist[7];
-	uint64_t reserved2;
-	uint16_t reserved3;
-	uint16_t iomap;
-} __attribute__((packed));
-
-struct percpu {
-	uint64_t user_rsp; /* the first three are known to start.S */
-	uint64_t run_rip;
-	uint64_t run_msr;
-	uint64_t catch_rip;
-	uint64_t catch_rsp;
-	uint64_t vcpu;
-	uint64_t umem_end;
-	uint64_t gdt[8];
-	struct gate idt[32];
-	struct tss tss;
-};
-
 _Static_assert(offsetof(struct percpu, user_rsp) == PERCPU_USER_RSP, "");
 _Static_assert(offsetof(struct percpu, run_rip) == PERCPU_RUN_RIP, "");
 _Static_assert(offsetof(struct percpu, run_msr) == PERCPU_RUN_MSR, "");
+_Static_assert(offsetof(struct percpu, run_msr) == PERCPU_RUN_MSR, "");
+_Static_assert(offsetof(struct percpu, run_rsp) == PERCPU_RUN_RSP, "");
+_Static_assert(offsetof(struct percpu, run_flags) == PERCPU_RUN_FLAGS, "");
 _Static_assert(sizeof(struct percpu) <= GUEST_PAGE, "");
 _Static_assert(offsetof(struct guest_run, fn) == RUN_FN, "");
 _Static_assert(offsetof(struct guest_run, n) == RUN_N, "");
@@ -75,12 +40,6 @@ _Static_assert(offsetof(struct vpmu_boot_info, nr_vcpus) == 24, "start.S");
 _Static_assert(VPMU_BOOT_MAGIC == 0x756d7076746f6f62ull, "start.S");
 _Static_assert(VPMU_PORT_COM1 == 0x3f8 && VPMU_PORT_EXIT == 0xf4, "start.S");
 
-struct trap_frame {
-	uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15;
-	uint64_t vector, error;
-	uint64_t rip, cs, rflags, rsp, ss;
-};
-
 struct ex_entry {
 	uint64_t fault, fixup;
 };
@@ -91,20 +50,12 @@ extern char __udata_start[], __image_end[];
 extern const struct ex_entry __ex_table_start[], __ex_table_end[];
 /* start.S */
 extern char trap_stubs[], syscall_entry[];
-int msr_read_safe(uint32_t msr, uint64_t *value);
-int msr_write_safe(uint32_t msr, uint64_t value);
-int pmc_read_safe(uint32_t index, uint64_t *value);
 /* called by start.S */
 uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t slab,
 		    uint64_t bytes);
 void kernel_init(void);
 void kernel_trap(struct trap_frame *f);
 int64_t kernel_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c);
-
-static inline struct percpu *this_cpu(void)
-{
-	return (struct percpu *)KCPU_VA;
-}
 
 static inline void outb(uint16_t port, uint8_t value)
 {
@@ -175,19 +126,6 @@ static void __attribute__((noreturn)) vcpu_exit(uint32_t status)
 }
 
 /* ---- page tables ------------------------------------------------------------------------- */
-
-static inline uint64_t rdmsr(uint32_t msr)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("rdmsr" : "=a"(lo), "=d"(hi) : "c"(msr));
-	return (uint64_t)hi << 32 | lo;
-}
-
-static inline void wrmsr(uint32_t msr, uint64_t value)
-{
-	__asm__ volatile("wrmsr" : : "c"(msr), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
-}
 
 /* Whether no-execute exists; when it does it must be on before a page table uses it. */
 static bool enable_nx(void)
@@ -268,9 +206,14 @@ uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t s
 	map(kcpu, KCPU_VA, slab, 1, PTE_W | nx);
 	map(kcpu, KSTACK_VA, slab + SLAB_KSTACK * GUEST_PAGE, KSTACK_PAGES, PTE_W | nx);
 	map(kcpu, KSTACK2_VA, slab + SLAB_KSTACK2 * GUEST_PAGE, 1, PTE_W | nx);
+	map(kcpu, KIDT_VA, slab + SLAB_IDT * GUEST_PAGE, 1, PTE_W | nx);
+	map(kcpu, KEXEC_VA, slab + SLAB_EXEC * GUEST_PAGE, 1, PTE_W | nx);
+	map(kcpu, KEXEC_PT_VA, slab + SLAB_PT_EXEC * GUEST_PAGE, 1, PTE_W | nx);
+	map(kcpu, KPD_VA, slab + SLAB_PD * GUEST_PAGE, 1, PTE_W | nx);
 	map(user, UINFO_VA, slab + SLAB_UINFO * GUEST_PAGE, UINFO_PAGES, PTE_U | nx);
 	map(user, USTACK_VA, slab + SLAB_USTACK * GUEST_PAGE, USTACK_PAGES, PTE_U | PTE_W | nx);
 
+	zero_pages(base + SLAB_EXEC * GUEST_PAGE, 2);
 	zero_pages(base + next * GUEST_PAGE, tables);
 	for (uint64_t i = 0; i < tables; i++)
 		pd[(UMEM_VA >> 21) + i] = (slab + (next + i) * GUEST_PAGE) | dir;
@@ -278,6 +221,9 @@ uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t s
 	map((uint64_t *)(base + next * GUEST_PAGE), UMEM_VA, slab + (next + tables) * GUEST_PAGE,
 	    umem, PTE_U | PTE_W | nx);
 
+	cpu->run_flags = 2;
+	cpu->exec = slab + SLAB_EXEC * GUEST_PAGE;
+	cpu->exec_pt = slab + SLAB_PT_EXEC * GUEST_PAGE;
 	cpu->vcpu = vcpu;
 	cpu->umem_end = UMEM_VA + umem * GUEST_PAGE;
 	info->vcpu = (uint32_t)vcpu;
@@ -302,7 +248,8 @@ void kernel_init(void)
 {
 	struct percpu *cpu = this_cpu();
 	struct table_reg gdtr = {sizeof(cpu->gdt) - 1, (uint64_t)cpu->gdt};
-	struct table_reg idtr = {sizeof(cpu->idt) - 1, (uint64_t)cpu->idt};
+	struct gate *idt = (struct gate *)KIDT_VA;
+	struct table_reg idtr = {GUEST_PAGE - 1, KIDT_VA};
 	uint64_t tss = (uint64_t)&cpu->tss, cr0;
 
 	cpu->gdt[SEL_KCODE / 8] = 0x00af9b000000ffffull; /* SDM vol. 3, 3.4.5: L=1, DPL 0, code */
@@ -315,10 +262,10 @@ void kernel_init(void)
 	cpu->tss.rsp[0] = KSTACK_TOP;
 	cpu->tss.ist[0] = KSTACK2_TOP;
 	cpu->tss.iomap = sizeof(cpu->tss); /* no port is open to CPL3 */
-	for (unsigned int i = 0; i < 32; i++) {
+	for (unsigned int i = 0; i < GUEST_PAGE / sizeof(*idt); i++) {
 		uint64_t stub = (uint64_t)trap_stubs + 16 * i;
 
-		cpu->idt[i] = (struct gate){
+		idt[i] = (struct gate){
 			.offset0 = (uint16_t)stub,
 			.selector = SEL_KCODE,
 			.ist = i == VEC_NMI || i == VEC_DF ? 1 : 0,
@@ -383,6 +330,10 @@ void kernel_trap(struct trap_frame *f)
 	struct percpu *cpu = this_cpu();
 	bool user = f->cs & 3;
 
+	if (f->vector >= 32 || (f->vector == VEC_NMI && cpu->pmi)) {
+		pmi_interrupt(cpu, f);
+		return;
+	}
 	if (!user && (f->vector == VEC_GP || f->vector == VEC_UD)) {
 		for (const struct ex_entry *e = __ex_table_start; e < __ex_table_end; e++) {
 			if (e->fault == f->rip) {
@@ -421,8 +372,8 @@ void kernel_trap(struct trap_frame *f)
 
 /* ---- system calls ------------------------------------------------------------------------- */
 
-/* Whether CPL3 may pass @bytes at @p: in its part of the image or behind UINFO_VA. */
-static bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes)
+/* In its part of the image or behind UINFO_VA. */
+bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes)
 {
 	uint64_t end = p + bytes;
 
@@ -460,6 +411,30 @@ static void do_op(struct guest_op *op)
 	op->fault = rc != 0;
 }
 
+/* SYS_EXEC: one page of code in CPL3's address space, writable for nobody but through here. */
+static int64_t exec_map(const struct percpu *cpu, uint64_t from, uint64_t bytes, uint64_t va)
+{
+	uint64_t *pt = (uint64_t *)KEXEC_PT_VA, *pd = (uint64_t *)KPD_VA;
+	uint64_t old = cpu->exec_va;
+
+	if (bytes > GUEST_PAGE || !user_range(cpu, from, bytes) || va % GUEST_PAGE ||
+	    va < UEXEC_MIN || va > UEXEC_MAX)
+		return -1;
+	if (old) {
+		pt[old >> 12 & 511] = 0;
+		pd[old >> 21] = 0;
+		__asm__ volatile("invlpg (%0)" : : "r"(old) : "memory");
+	}
+	zero_pages((void *)KEXEC_VA, 1);
+	copy_quads((void *)KEXEC_VA, (const void *)from, bytes / 8);
+	for (uint64_t i = bytes & ~7ull; i < bytes; i++)
+		((volatile char *)KEXEC_VA)[i] = ((const char *)from)[i];
+	pt[va >> 12 & 511] = cpu->exec | PTE_U | PTE_P;
+	pd[va >> 21] = cpu->exec_pt | PTE_U | PTE_W | PTE_P;
+	this_cpu()->exec_va = va;
+	return 0;
+}
+
 /* Result in RAX of the caller; -1: no such call or a bad pointer. A page that is not mapped in an
  * allowed range faults in kernel mode and ends the vCPU. */
 int64_t kernel_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c)
@@ -485,6 +460,10 @@ int64_t kernel_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c)
 		cpu->catch_rip = a;
 		cpu->catch_rsp = b;
 		return 0;
+	case SYS_PMI:
+		return pmi_register(cpu, a);
+	case SYS_EXEC:
+		return exec_map(cpu, a, b, c);
 	default:
 		return -1;
 	}

@@ -15,9 +15,12 @@
  *	400000H			struct percpu			supervisor
  *	402000H..404000H	kernel stack			supervisor
  *	405000H..406000H	stack of #DF and NMI		supervisor
+ *	408000H			IDT				supervisor
+ *	409000H..40C000H	executable page and its tables	supervisor (SYS_EXEC writes here)
  *	600000H..602000H	struct guest_info		user, read only
  *	604000H..608000H	stack of the tools		user
  *	800000H..		scratch memory of workloads	user
+ *	10000000H..3FFFFFFFH	one page of code (SYS_EXEC)	user, read only
  *
  * Pages between those are not mapped: they end a stack overflow.
  */
@@ -32,6 +35,10 @@
 #define KSTACK_TOP     0x404000
 #define KSTACK2_VA     0x405000
 #define KSTACK2_TOP    0x406000
+#define KIDT_VA	       0x408000
+#define KEXEC_VA       0x409000 /* the executable page, as the kernel writes it */
+#define KEXEC_PT_VA    0x40a000 /* its page table */
+#define KPD_VA	       0x40b000
 #define UINFO_VA       0x600000
 #define UINFO_PAGES    2
 #define USTACK_VA      0x604000
@@ -39,6 +46,9 @@
 #define USTACK_TOP     0x608000
 #define UMEM_VA	       0x800000
 #define UMEM_MAX_PAGES 4096 /* 16 MiB: page tables are built in interpreted CPL0 on some hosts */
+/* Where SYS_EXEC maps its page: anywhere here, so that each VM's copy can have its own address. */
+#define UEXEC_MIN 0x10000000
+#define UEXEC_MAX 0x3ffff000
 
 /* A slab, in pages: where its parts lie before they are mapped. */
 #define SLAB_KCPU      0
@@ -52,7 +62,10 @@
 #define SLAB_PT_USER   9
 #define SLAB_UINFO     10
 #define SLAB_USTACK    12
-#define SLAB_REST      16 /* page tables of the scratch memory, copies of the variables, scratch */
+#define SLAB_IDT       16
+#define SLAB_EXEC      17
+#define SLAB_PT_EXEC   18
+#define SLAB_REST      19 /* page tables of the scratch memory, copies of the variables, scratch */
 #define SLAB_MIN_PAGES 48
 
 #define SEL_KCODE  0x08
@@ -63,9 +76,11 @@
 #define SEL_TSS	   0x30
 
 /* struct percpu, as start.S sees it (checked in kernel.c) */
-#define PERCPU_USER_RSP 0
-#define PERCPU_RUN_RIP	8
-#define PERCPU_RUN_MSR	16
+#define PERCPU_USER_RSP	 0
+#define PERCPU_RUN_RIP	 8
+#define PERCPU_RUN_MSR	 16
+#define PERCPU_RUN_RSP	 24
+#define PERCPU_RUN_FLAGS 32
 
 /* struct guest_run, likewise */
 #define RUN_FN	   0
@@ -87,6 +102,8 @@
 #define SYS_WRITE 3 /* buffer, bytes: to the serial port */
 #define SYS_PMU	  4 /* struct guest_op array, how many */
 #define SYS_CATCH 5 /* RIP, RSP: the next fault in CPL3 goes on there; 0 = ends this vCPU */
+#define SYS_PMI	  6 /* struct guest_pmi, to be used until the next call; 0 = none */
+#define SYS_EXEC  7 /* source, bytes (at most a page), address: map a copy there, to be executed */
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
@@ -126,6 +143,61 @@ struct guest_op {
 		uint64_t value;
 		uint32_t regs[4]; /* EAX EBX ECX EDX */
 	};
+};
+
+/* ---- PMIs (kernel_pmi.c) ----------------------------------------------------------------- */
+
+#define GUEST_VEC_PMI	   0x30 /* fixed delivery */
+#define GUEST_VEC_SPURIOUS 0x3f /* what the tools write to SVR */
+
+enum guest_pmi_delivery { GUEST_PMI_NMI, GUEST_PMI_VECTOR };
+
+/* How a PMI's cause is found and acknowledged. */
+enum guest_pmi_status {
+	GUEST_STATUS_NONE, /* AMD without PerfMonV2: the counter has wrapped */
+	GUEST_STATUS_INTEL,
+	GUEST_STATUS_AMD, /* PerfMonV2 */
+};
+
+/*
+ * What the kernel does at a PMI, and what it saw. In the tool's memory; the kernel checks the
+ * addresses once and writes the last part at every PMI. While a function runs by SYS_RUN external
+ * interrupts are on if @delivery is GUEST_PMI_VECTOR.
+ */
+struct guest_pmi {
+	uint32_t delivery; /* enum guest_pmi_delivery: what LVTPC is set to, again at each PMI */
+	uint32_t status;   /* enum guest_pmi_status */
+	/* The sampled counter; ctr 0: none, PMIs are only counted and acknowledged. */
+	uint32_t ctl;	     /* MSR whose bits @ctl_off stop counting; it is put back as it was */
+	uint32_t ctr;	     /* MSR */
+	uint32_t status_bit; /* its bit in the status register */
+	uint32_t width;	     /* bits */
+	uint64_t ctl_off;
+	uint64_t period;
+	/* Branch records: MSR of the first FROM and TO, distance to the next pair. */
+	uint32_t lbr_from, lbr_to, lbr_stride, lbr_nr; /* lbr_nr 0: none are read */
+	uint32_t keep_lvtpc; /* the tool sets LVTPC itself: only the mask bit is taken away */
+	uint32_t stack_nr;   /* words of the tool's stack that are copied into a sample, at most */
+	uint32_t sample_bytes; /* sizeof(struct guest_sample) + 8 * (stack_nr + 2 * lbr_nr) */
+	uint64_t max;	       /* samples at @buf */
+	unsigned char *buf;
+
+	/* out */
+	uint64_t pmis;	      /* all that came */
+	uint64_t samples;     /* of these: stored at @buf */
+	uint64_t no_cause;    /* of these: no counter had overflowed */
+	uint64_t overruns;    /* periods that ended before the PMI of the one before was handled */
+	uint64_t status_seen; /* all status bits seen, ORed */
+	uint64_t interrupts;  /* vectors that are neither an exception nor GUEST_VEC_PMI */
+};
+
+/* One sample; behind it stack[stack_nr], then {from, to} [lbr_nr]. */
+struct guest_sample {
+	uint64_t ip, rsp, status;
+	uint64_t r8, rdi; /* registers of the interrupted code */
+	uint32_t cs;
+	uint16_t nr_stack; /* words from RSP to where SYS_RUN entered: all of them if they fit */
+	uint16_t nr_lbr;   /* valid records, the newest first */
 };
 #endif
 

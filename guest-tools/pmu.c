@@ -4,21 +4,19 @@
 #include "guest-tools/tools.h"
 
 /* SDM vol. 4 table 2-2 */
-#define MSR_IA32_PMC0	     0xc1u
-#define MSR_IA32_PERFEVTSEL0 0x186u
-#define MSR_IA32_FIXED_CTR0  0x309u
-#define MSR_IA32_FIXED_CTRL  0x38du
-#define MSR_IA32_GLOBAL_CTRL 0x38fu
+#define MSR_IA32_PMC0	       0xc1u
+#define MSR_IA32_PERFEVTSEL0   0x186u
+#define MSR_IA32_FIXED_CTR0    0x309u
+#define MSR_IA32_GLOBAL_STATUS 0x38eu
+#define MSR_IA32_GLOBAL_CTRL   0x38fu
+#define MSR_IA32_STATUS_RESET  0x390u /* versions 2 and 3: OVF_CTRL */
 /* APM vol. 2, 13.2 */
-#define MSR_AMD_PERF_CTL0  0xc0010200u /* PERF_CTR0 is the next one, and so on in pairs */
-#define MSR_AMD_GLOBAL_CTL 0xc0000301u
-
-/* The same bits on both: SDM vol. 3 figure 20-1, APM vol. 2 figure 13-7. */
-#define EVTSEL_USR (1u << 16)
-#define EVTSEL_OS  (1u << 17)
-#define EVTSEL_EN  (1u << 22)
-#define FIXED_OS   1u /* SDM vol. 3 figure 20-2, four bits per counter */
-#define FIXED_USR  2u
+#define MSR_AMD_PERF_CTL0     0xc0010200u /* PERF_CTR0 is the next one, and so on in pairs */
+#define MSR_AMD_GLOBAL_STATUS 0xc0000300u
+#define MSR_AMD_GLOBAL_CTL    0xc0000301u
+#define MSR_AMD_STATUS_CLR    0xc0000302u
+#define MSR_AMD_K7_CTL0	      0xc0010000u
+#define MSR_AMD_K7_CTR0	      0xc0010004u
 
 static void op_cpuid(uint32_t leaf, struct guest_op *op)
 {
@@ -79,6 +77,11 @@ static void probe_intel(struct pmu *pmu, uint32_t max_leaf)
 	if (pmu->version >= 2) { /* version 1 has no global control */
 		pmu->vendor = PMU_INTEL;
 		pmu->global_ctrl = MSR_IA32_GLOBAL_CTRL;
+		pmu->status = MSR_IA32_GLOBAL_STATUS;
+		pmu->status_clear = MSR_IA32_STATUS_RESET;
+		pmu->evtsel0 = MSR_IA32_PERFEVTSEL0;
+		pmu->ctr0 = MSR_IA32_PMC0;
+		pmu->stride = 1;
 	}
 }
 
@@ -98,6 +101,41 @@ static void probe_amd(struct pmu *pmu)
 	pmu->gp = op.regs[1] & 0xf;
 	pmu->width = 48;
 	pmu->global_ctrl = MSR_AMD_GLOBAL_CTL;
+	pmu->status = MSR_AMD_GLOBAL_STATUS;
+	pmu->status_clear = MSR_AMD_STATUS_CLR;
+	pmu->evtsel0 = MSR_AMD_PERF_CTL0;
+	pmu->ctr0 = MSR_AMD_PERF_CTL0 + 1;
+	pmu->stride = 2;
+}
+
+/* 13.2.1: four counters always; six with PERFCTR_CORE, 80000001H ECX[23] */
+static void probe_amd_legacy(struct pmu *pmu)
+{
+	struct guest_op op;
+
+	op_cpuid(0x80000001u, &op);
+	pmu->vendor = PMU_AMD;
+	pmu->version = 1;
+	pmu->width = 48;
+	pmu->gp = op.regs[2] & 1u << 23 ? 6 : 4;
+	pmu->evtsel0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 : MSR_AMD_K7_CTL0;
+	pmu->ctr0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 + 1 : MSR_AMD_K7_CTR0;
+	pmu->stride = pmu->gp == 6 ? 2 : 1;
+	/* A CPUID without a PMU looks the same: only the registers tell. */
+	op = (struct guest_op){.kind = GUEST_RDMSR, .index = pmu->evtsel0};
+	sys_pmu(&op, 1);
+	if (op.fault)
+		*pmu = (struct pmu){.vendor = PMU_NONE, .pv = pmu->pv};
+}
+
+void pmu_probe_any(struct pmu *pmu)
+{
+	struct guest_op op;
+
+	pmu_probe(pmu);
+	op_cpuid(0, &op);
+	if (pmu->vendor == PMU_NONE && vendor_is(&op, "AuthenticAMD"))
+		probe_amd_legacy(pmu);
 }
 
 void pmu_probe(struct pmu *pmu)
@@ -125,7 +163,9 @@ void pmu_describe(const struct pmu *pmu, char *buf, size_t size)
 		n = text_format(buf, size, "Intel architectural version %u: %u + %u fixed",
 				pmu->version, pmu->gp, pmu->fixed);
 	else
-		n = text_format(buf, size, "AMD PerfMonV2: %u", pmu->gp);
+		n = text_format(buf, size, "%s: %u",
+				pmu->version == 2 ? "AMD PerfMonV2" : "AMD without global control",
+				pmu->gp);
 	text_format(buf + n, size - n, " counters of %u bits, %s%s", pmu->width,
 		    pmu->pv & VPMU_PV_FEAT_TIMES ? "times and quality" : "no times",
 		    pmu->pv & VPMU_PV_FEAT_RDPMC ? ", RDPMC" : "");
@@ -135,14 +175,12 @@ uint32_t pmu_counter_msr(const struct pmu *pmu, int ctr)
 {
 	if (ctr >= (int)VPMU_PV_FIXED)
 		return MSR_IA32_FIXED_CTR0 + (uint32_t)ctr - VPMU_PV_FIXED;
-	return pmu->vendor == PMU_AMD ? MSR_AMD_PERF_CTL0 + 2 * (uint32_t)ctr + 1
-				      : MSR_IA32_PMC0 + (uint32_t)ctr;
+	return pmu->ctr0 + pmu->stride * (uint32_t)ctr;
 }
 
 uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr)
 {
-	return pmu->vendor == PMU_AMD ? MSR_AMD_PERF_CTL0 + 2 * (uint32_t)ctr
-				      : MSR_IA32_PERFEVTSEL0 + (uint32_t)ctr;
+	return pmu->evtsel0 + pmu->stride * (uint32_t)ctr;
 }
 
 /* Event select bits; 0: a GP counter of this vendor cannot count it. */
@@ -153,22 +191,28 @@ static uint64_t gp_config(const struct pmu *pmu, const struct event *e)
 	return pmu->vendor == PMU_AMD ? event_table[e->id].amd : event_table[e->id].intel;
 }
 
-/* The fixed counter for @e, or -1. */
-static int fixed_of(const struct pmu *pmu, const struct event *e)
+uint64_t pmu_gp_select(const struct pmu *pmu, const struct event *e)
+{
+	uint64_t config = gp_config(pmu, e);
+
+	return config ? config | (e->usr ? EVTSEL_USR : 0) | (e->os ? EVTSEL_OS : 0) : 0;
+}
+
+int pmu_fixed(const struct pmu *pmu, const struct event *e)
 {
 	int f = e->id == EV_RAW ? -1 : event_table[e->id].fixed;
 
 	return f < (int)pmu->fixed ? f : -1;
 }
 
-static bool countable(const struct pmu *pmu, const struct event *e)
+bool pmu_countable(const struct pmu *pmu, const struct event *e)
 {
 	if (pmu->vendor == PMU_NONE)
 		return false;
 	if (pmu->vendor == PMU_INTEL && e->id != EV_RAW && event_table[e->id].arch_bit >= 0 &&
 	    pmu->missing & 1u << event_table[e->id].arch_bit)
 		return false;
-	return fixed_of(pmu, e) >= 0 || (gp_config(pmu, e) && pmu->gp);
+	return pmu_fixed(pmu, e) >= 0 || (gp_config(pmu, e) && pmu->gp);
 }
 
 /* false: some event got no counter though it could be counted. */
@@ -178,12 +222,12 @@ static bool assign(const struct pmu *pmu, struct pmu_slot *s, size_t n, bool sha
 	bool all = true;
 
 	for (size_t i = 0; i < n; i++) {
-		int fixed = fixed_of(pmu, s[i].ev), gp = 0;
+		int fixed = pmu_fixed(pmu, s[i].ev), gp = 0;
 		int same = PMU_NO_COUNTER;
 
 		s[i].ctr = PMU_NO_COUNTER;
 		s[i].state = PMU_NOT_SUPPORTED;
-		if (!countable(pmu, s[i].ev))
+		if (!pmu_countable(pmu, s[i].ev))
 			continue;
 		s[i].state = PMU_COUNTED;
 		for (size_t k = 0; k < i && same < 0; k++) {
@@ -238,9 +282,7 @@ static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_
 	}
 	return write_msr(pmu_evtsel_msr(pmu, s->ctr), 0) &&
 	       write_msr(pmu_counter_msr(pmu, s->ctr), 0) &&
-	       write_msr(pmu_evtsel_msr(pmu, s->ctr), gp_config(pmu, s->ev) | EVTSEL_EN |
-							      (s->ev->usr ? EVTSEL_USR : 0) |
-							      (s->ev->os ? EVTSEL_OS : 0));
+	       write_msr(pmu_evtsel_msr(pmu, s->ctr), pmu_gp_select(pmu, s->ev) | EVTSEL_EN);
 }
 
 static bool shares_earlier(const struct pmu_slot *s, size_t i)

@@ -16,12 +16,15 @@ enum pmu_vendor { PMU_NONE, PMU_INTEL, PMU_AMD };
 
 struct pmu {
 	enum pmu_vendor vendor;
-	unsigned int version; /* Intel: architectural version; AMD: 2 */
+	unsigned int version; /* Intel: architectural version; AMD: 2 PerfMonV2, 1 without */
 	unsigned int gp, fixed;
-	unsigned int width;   /* bits of a counter */
-	uint32_t missing;     /* Intel: CPUID 0AH EBX, bits beyond its length set */
-	uint32_t global_ctrl; /* MSR */
-	uint32_t pv;	      /* VPMU_PV_FEAT_*, 0: no paravirtual leaf */
+	unsigned int width;	       /* bits of a counter */
+	uint32_t missing;	       /* Intel: CPUID 0AH EBX, bits beyond its length set */
+	uint32_t global_ctrl;	       /* MSR; 0: none, each event select starts its own counter */
+	uint32_t status, status_clear; /* MSRs; 0: counters have no status */
+	uint32_t evtsel0, ctr0;	       /* MSRs of counter 0 */
+	uint32_t stride;	       /* from one counter's to the next one's */
+	uint32_t pv;		       /* VPMU_PV_FEAT_*, 0: no paravirtual leaf */
 };
 
 /* Counter numbers are those of the paravirtual MSRs: GP from 0, fixed from VPMU_PV_FIXED. */
@@ -44,8 +47,10 @@ struct pmu_slot {
 	uint32_t quality; /* enum vpmu_quality */
 };
 
-/* pmu_probe - what CPUID says; reads nothing else. */
+/* pmu_probe - what CPUID says; reads nothing else. Only a PMU with global control counts as one:
+ * a single write has to start all counters. pmu_probe_any - AMD's without, too. */
 void pmu_probe(struct pmu *pmu);
+void pmu_probe_any(struct pmu *pmu);
 
 /* pmu_describe - one line about it into @buf. */
 void pmu_describe(const struct pmu *pmu, char *buf, size_t size);
@@ -65,6 +70,23 @@ void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n);
 
 /* pmu_scaled - the estimate for the whole time a counter was enabled. */
 uint64_t pmu_scaled(const struct pmu_slot *s);
+
+/* pmu_countable - whether a counter can be given @e at all. pmu_gp_select - its event select with
+ * USR and OS, without EN and INT; 0: fixed counters only. pmu_fixed - its fixed counter, or -1. */
+bool pmu_countable(const struct pmu *pmu, const struct event *e);
+uint64_t pmu_gp_select(const struct pmu *pmu, const struct event *e);
+int pmu_fixed(const struct pmu *pmu, const struct event *e);
+
+/* The same bits on both: SDM vol. 3 figure 20-1, APM vol. 2 figure 13-7. */
+#define EVTSEL_USR (1u << 16)
+#define EVTSEL_OS  (1u << 17)
+#define EVTSEL_INT (1u << 20)
+#define EVTSEL_EN  (1u << 22)
+/* SDM vol. 3 figure 20-2, four bits per counter */
+#define FIXED_OS	    1u
+#define FIXED_USR	    2u
+#define FIXED_PMI	    8u
+#define MSR_IA32_FIXED_CTRL 0x38du
 
 /* The MSRs of a counter. */
 uint32_t pmu_counter_msr(const struct pmu *pmu, int ctr);

@@ -122,10 +122,11 @@ run_begin:
 	movl	RUN_MSR(%rdi), %ecx
 	movl	%ecx, KCPU_VA + PERCPU_RUN_MSR
 	movq	%rsp, %rax
+	movq	%rax, KCPU_VA + PERCPU_RUN_RSP
 	movl	$KSTACK_TOP, %esp
 	pushq	$SEL_UDATA
 	pushq	%rax
-	pushq	$2
+	pushq	KCPU_VA + PERCPU_RUN_FLAGS
 	pushq	$SEL_UCODE
 	pushq	$user_call
 	movq	RUN_FN(%rdi), %r8
@@ -198,13 +199,13 @@ access_fault:
 	movl	$-1, %eax
 	ret
 
-/* One stub per exception, 16 bytes apart so that kernel.c can compute their addresses; all end up
+/* One stub per vector, 16 bytes apart so that kernel.c can compute their addresses; all end up
  * with the same struct trap_frame. */
 	.p2align 4
 	.globl trap_stubs
 trap_stubs:
 	vector = 0
-	.rept	32
+	.rept	256
 	.p2align 4
 	.if	!(vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || \
 		vector == 21 || vector == 29 || vector == 30)

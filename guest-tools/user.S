@@ -61,6 +61,20 @@ sys_pmu:
 	syscall
 	ret
 
+/* int64_t sys_pmi(struct guest_pmi *pmi) */
+	.globl sys_pmi
+sys_pmi:
+	movl	$SYS_PMI, %eax
+	syscall
+	ret
+
+/* int64_t sys_exec(const void *code, size_t bytes, uint64_t va) */
+	.globl sys_exec
+sys_exec:
+	movl	$SYS_EXEC, %eax
+	syscall
+	ret
+
 /*
  * int user_try(void (*fn)(void *), void *arg, struct user_fault *fault)
  * Calls fn(arg). Returns 0 when it returned, 1 and *fault = {vector, error code, CR2} when it

@@ -5,6 +5,7 @@
  * call: the object must be the same bytes wherever it is linked.
  */
 #include "guest-tools/workloads.h"
+#include "guest-tools/flow.h"
 
 /* Hides @x from the optimizer: without it most of these loops have a closed form. */
 #define OPAQUE(x) __asm__ volatile("" : "+r"(x))
@@ -161,6 +162,10 @@ const struct workload workloads[] = {
 	 "dependent loads through a random cycle of 4096 pointers"},
 	{"syscalls", workload_syscalls, 1000, UINT64_MAX, 0, 0, 1, "system calls",
 	 "null system calls: user and kernel halves"},
+	{"chain", workload_chain, 10000, UINT64_MAX, FLOW_MEM_BYTES, 0, 0, "visits",
+	 "a tree of calls, 24 deep, whose chain is known at every instruction"},
+	{"branches", workload_branches, 10000, UINT64_MAX, 0, 0, 0, "blocks",
+	 "branches of all kinds that follow from two registers at every instruction"},
 };
 const size_t nr_workloads = sizeof(workloads) / sizeof(workloads[0]);
 

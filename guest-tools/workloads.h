@@ -68,6 +68,8 @@ workload_fn workload_repmovs;
 workload_fn workload_chase;
 /* syscalls: calls @call(i) for i = 1 .. @n and returns the sum of what it returned. */
 workload_fn workload_syscalls;
+/* chain, branches: flow.S. chain returns a checksum over @n visits of a call tree, branches the sum
+ * of @n states of its generator; flow.h says how to know where they stand. */
 
 #define WORKLOAD_COPY_BLOCK  4096u /* bytes per block of memcpy and repmovs */
 #define WORKLOAD_COPY_SHIFT  64u   /* block k starts at source offset k % this */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Branch records as the guest has them: Intel architectural LBR (SDM vol. 3, 19.1) or AMD LbrExtV2
+ * (APM vol. 2, 13.1.1.9). Both show the newest record first.
+ */
+#ifndef GUEST_TOOLS_LBRDEV_H
+#define GUEST_TOOLS_LBRDEV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LBR_DEPTH_MAX 32
+
+enum lbr_kind { LBR_NONE, LBR_INTEL, LBR_AMD };
+enum lbr_mode { LBR_CALLS, LBR_BRANCHES };
+
+struct lbr_dev {
+	enum lbr_kind kind;
+	unsigned int max;  /* records at most */
+	uint32_t depths;   /* bit n: depth 8 * (n + 1) can be chosen; 0: only max */
+	bool call_stack;   /* has call-stack mode */
+	bool filter;	   /* can leave out privilege levels and kinds of branches */
+	uint32_t from, to; /* MSRs of the newest record */
+	uint32_t stride;
+};
+
+/* lbr_probe - what CPUID says; kind LBR_NONE and one line in @why when there is nothing. */
+void lbr_probe(struct lbr_dev *dev, char *why, size_t why_size);
+
+/* lbr_start - no records, then record CPL3: the call stack, or all near branches, @depth deep.
+ * lbr_stop - record no more; what is there stays. false: an access was #GP. */
+bool lbr_start(const struct lbr_dev *dev, enum lbr_mode mode, unsigned int depth);
+bool lbr_stop(const struct lbr_dev *dev);
+
+/* lbr_clear - write the depth (Intel) or zeros to the records (AMD). */
+bool lbr_clear(const struct lbr_dev *dev, unsigned int depth);
+
+/* lbr_depth_ok - whether @depth can be chosen. */
+bool lbr_depth_ok(const struct lbr_dev *dev, unsigned int depth);
+
+/* A record as read: the branch's addresses; false: not valid. */
+static inline bool lbr_record(const struct lbr_dev *dev, uint64_t *from, uint64_t *to)
+{
+	if (dev->kind == LBR_AMD) {
+		bool valid = *to >> 63;
+
+		*from = (uint64_t)((int64_t)(*from << 6) >> 6); /* 57:0, sign-extended */
+		*to = (uint64_t)((int64_t)(*to << 6) >> 6);
+		return valid;
+	}
+	return *from || *to;
+}
+
+#endif
