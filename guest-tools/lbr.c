@@ -111,21 +111,29 @@ static void print_records(const char *what, const struct guest_sample *g)
 	}
 }
 
-/* The names of the calling functions, outermost first, as far as they fit a line of 512 bytes. */
-static void json_chain(const struct guest_sample *g)
+#define JSON_BRANCHES 8
+
+/* As much as fits a line of 512 bytes: the names of the calling functions, outermost first, or the
+ * newest branches, newest first. */
+static void json_records(const struct guest_sample *g)
 {
+	const uint64_t *lbr = sample_lbr(&s, g);
 	char text[320], buf[SYMBOL_TEXT_MAX];
 	size_t n = 0;
 
 	text[0] = 0;
-	for (unsigned int i = g->nr_lbr; i--;) {
-		uint64_t from = sample_lbr(&s, g)[2 * i], to = sample_lbr(&s, g)[2 * i + 1];
+	for (unsigned int k = 0; k < g->nr_lbr; k++) {
+		unsigned int i = args.branches ? k : g->nr_lbr - 1u - k;
+		uint64_t from = lbr[2 * i], to = lbr[2 * i + 1];
 
 		lbr_record(&s.lbr, &from, &to);
-		if (n + SYMBOL_TEXT_MAX + 3 > sizeof(text))
+		if (n + SYMBOL_TEXT_MAX + 3 > sizeof(text) || (args.branches && k == JSON_BRANCHES))
 			break;
-		n += text_format(text + n, sizeof(text) - n, "%s\"%s\"", n ? "," : "",
-				 name_of(from, buf));
+		n += text_format(text + n, sizeof(text) - n, "%s\"", n ? "," : "");
+		if (args.branches)
+			n += text_format(text + n, sizeof(text) - n, "0x%lx 0x%lx\"", from, to);
+		else
+			n += text_format(text + n, sizeof(text) - n, "%s\"", name_of(from, buf));
 	}
 	out(",\"%s\":[%s]", args.branches ? "branches" : "chain", text);
 }
@@ -139,7 +147,7 @@ static void print(uint32_t vcpu)
 		    vcpu, args.branches ? "branches" : "calls", s.pmi.lbr_nr, captures,
 		    judged ? "true" : "false", equal, cut, wrong, s.handled - s.pmi.samples);
 		if (shown)
-			json_chain(shown);
+			json_records(shown);
 		out("}\n");
 		return;
 	}

@@ -12,6 +12,7 @@
 #define SHOWN_MAX   8
 
 #define MSR_DEBUGCTL	 0x1d9u
+#define MSR_X2APIC_TPR	 0x808u
 #define MSR_X2APIC_LVTPC 0x834u
 
 struct range {
@@ -33,7 +34,7 @@ static struct pmu pmu;
 static struct lbr_dev lbr;
 static struct guest_pmi pmi;
 static bool apic, partial;
-static uint64_t rnd, faults, runs, pmis, no_cause, interrupts, checks, failures;
+static uint64_t rnd, faults, armed, runs, pmis, no_cause, interrupts, checks, failures;
 static bool nmi_only; /* since the last check, LVTPC delivered by NMI at once or not at all */
 
 static uint64_t random64(void)
@@ -116,6 +117,52 @@ static uint64_t tame(uint32_t msr, uint64_t value)
 	return value;
 }
 
+static void work(void)
+{
+	struct guest_run run = {.msr = 0, .mem = vcpu->mem, .call = sys_null_call};
+
+	switch (below(3)) {
+	case 0:
+		run.fn = workload_loop;
+		run.n = below(500);
+		break;
+	case 1:
+		run.fn = workload_chain;
+		run.n = below(100);
+		break;
+	default:
+		run.fn = workload_syscalls;
+		run.n = below(20);
+	}
+	sys_run(&run);
+	runs++;
+}
+
+/* A counter that overflows soon, with everything on that it takes; sometimes frozen by its PMI. */
+static void arm(void)
+{
+	const uint32_t c = pmu.gp ? (uint32_t)below(pmu.gp) : 0;
+	uint64_t select = 0xc0 | EVTSEL_EN | EVTSEL_INT | (1 + below(3)) << 16;
+
+	if (pmu.vendor == PMU_NONE)
+		return;
+	if (pmu.vendor == PMU_INTEL)
+		faults += !tool_wrmsr(MSR_DEBUGCTL, below(3) ? 0 : below(4) << 11);
+	if (pmu.fixed && !below(3)) {
+		faults += !tool_wrmsr(pmu_counter_msr(&pmu, VPMU_PV_FIXED),
+				      -(1 + below(300)) & ((1ull << pmu.width) - 1));
+		faults += !tool_wrmsr(MSR_IA32_FIXED_CTRL, FIXED_PMI | (1 + below(3)));
+	}
+	faults += !tool_wrmsr(pmu_counter_msr(&pmu, (int)c),
+			      -(1 + below(300)) & ((1ull << pmu.width) - 1));
+	faults += !tool_wrmsr(pmu_evtsel_msr(&pmu, (int)c), select);
+	if (pmu.global_ctrl)
+		faults += !tool_wrmsr(pmu.global_ctrl,
+				      ((1ull << pmu.gp) - 1) | ((1ull << pmu.fixed) - 1) << 32);
+	armed++;
+	work();
+}
+
 static void operate(void)
 {
 	uint32_t msr = random_msr();
@@ -136,27 +183,6 @@ static void operate(void)
 	}
 	if (!tool_op(kind, msr, &v))
 		faults++;
-}
-
-static void work(void)
-{
-	struct guest_run run = {.msr = 0, .mem = vcpu->mem, .call = sys_null_call};
-
-	switch (below(3)) {
-	case 0:
-		run.fn = workload_loop;
-		run.n = below(500);
-		break;
-	case 1:
-		run.fn = workload_chain;
-		run.n = below(100);
-		break;
-	default:
-		run.fn = workload_syscalls;
-		run.n = below(20);
-	}
-	sys_run(&run);
-	runs++;
 }
 
 /* ---- what must hold ---------------------------------------------------------------------------
@@ -257,14 +283,15 @@ static void check_pmis(void)
 
 	if (!apic)
 		return;
+	tool_wrmsr(MSR_X2APIC_TPR, 0); /* whatever waits for priority comes now */
 	sys_run(&drain);
 	if (pmu.status && nmi_only)
 		check(!pmi.no_cause, "a PMI without an overflow", pmu.status, pmi.no_cause, 0);
 	pmis += pmi.pmis;
-	no_cause += pmi.no_cause;
+	if (pmu.status)
+		no_cause += pmi.no_cause;
 	interrupts += pmi.interrupts;
 	pmi.pmis = pmi.no_cause = pmi.interrupts = 0;
-	tool_wrmsr(0x808, 0); /* TPR: all priorities */
 	tool_wrmsr(MSR_X2APIC_LVTPC, 4u << 8);
 	nmi_only = true;
 }
@@ -306,7 +333,10 @@ int torture_main(const struct guest_info *info, const char *text)
 		return tool_cannot(info, err);
 	check_pmis();
 	for (uint64_t i = 1; i <= args.ops; i++) {
-		operate();
+		if (below(6))
+			operate();
+		else
+			arm();
 		if (below(4) == 0)
 			work();
 		if (i % CHECK_EVERY && i != args.ops)
@@ -322,11 +352,12 @@ int torture_main(const struct guest_info *info, const char *text)
 	sys_pmi(NULL);
 	out(args.json
 		    ? "{\"kind\":\"guest-torture\",\"vcpu\":%u,\"seed\":%lu,\"ops\":%lu,"
-		      "\"faults\":%lu,\"runs\":%lu,\"pmis\":%lu,\"late_pmis\":%lu,"
+		      "\"armed\":%lu,\"faults\":%lu,\"runs\":%lu,\"pmis\":%lu,\"late_pmis\":%lu,"
 		      "\"interrupts\":%lu,\"checks\":%lu,\"failures\":%lu}\n"
-		    : "vcpu %u: torture %lu: %lu operations, %lu faults, %lu runs, %lu PMIs (%lu "
+		    : "vcpu %u: torture %lu: %lu operations, %lu armed, %lu faults, %lu runs, %lu "
+		      "PMIs (%lu "
 		      "after their status went), %lu other interrupts, %lu checks, %lu failures\n",
-	    info->vcpu, args.seed, args.ops, faults, runs, pmis, no_cause, interrupts, checks,
-	    failures);
+	    info->vcpu, args.seed, args.ops, armed, faults, runs, pmis, no_cause, interrupts,
+	    checks, failures);
 	return failures ? TOOL_FAILED : TOOL_OK;
 }
