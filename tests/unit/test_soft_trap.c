@@ -157,3 +157,36 @@ Test(soft_trap, return_drops_segments)
 			bed_stop(&b);
 		}
 }
+
+BED_GUEST(g_apic, "mov $0x1b,%ecx\n xor %edx,%edx\n mov %esi,%eax\n wrmsr\n hlt");
+
+/* The modes of the local APIC, and the ways between them. */
+Test(soft_trap, apic_base)
+{
+	enum { OFF = 0, X1 = 2, X2 = 3 }; /* bit 1: EN, bit 0: EXTD */
+	static const struct {
+		unsigned int from, to;
+		bool ok;
+	} rows[] = {
+		{OFF, OFF, true}, {OFF, X1, true}, {OFF, X2, false}, {OFF, 1, false},
+		{X1, OFF, true},  {X1, X1, true},  {X1, X2, true},   {X1, 1, false},
+		{X2, OFF, true},  {X2, X1, false}, {X2, X2, true},   {X2, 1, false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kvm_sregs s;
+		struct bed b;
+
+		BED_START(&b, g_apic, false);
+		vmm_soft_ops.get_sregs(b.v, &s);
+		s.apic_base = 0xfee00000 | rows[i].from << 10;
+		vmm_soft_ops.set_sregs(b.v, &s);
+		b.r.rsi = 0xfee00000 | rows[i].to << 10;
+		vmm_soft_ops.set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), rows[i].ok ? -1 : 13, "row %zu", i);
+		vmm_soft_ops.get_sregs(b.v, &s);
+		cr_assert_eq(s.apic_base, 0xfee00000 | (rows[i].ok ? rows[i].to : rows[i].from)
+							       << 10);
+		bed_stop(&b);
+	}
+}

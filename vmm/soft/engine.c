@@ -345,10 +345,7 @@ static void soft_set_cr8(struct vmm_engine_vcpu *ev, unsigned int cr8)
 
 static bool soft_wakes(struct vmm_engine_vcpu *ev)
 {
-	const struct soft_vcpu *v = to_vcpu(ev);
-
-	return (v->nmi_pending && !v->nmi_masked) ||
-	       (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8);
+	return soft_deliverable(to_vcpu(ev));
 }
 
 static void soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)

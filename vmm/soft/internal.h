@@ -253,6 +253,14 @@ static inline void soft_recheck(struct soft_vcpu *v)
 	if (v->intr_pending || v->nmi_pending || (v->rflags & SOFT_TF))
 		v->attn |= SOFT_ATTN_EVENT;
 }
+/* soft_deliverable - whether an interrupt or NMI that waits would be taken now. */
+static inline bool soft_deliverable(const struct soft_vcpu *v)
+{
+	if (v->sti_shadow)
+		return false;
+	return (v->nmi_pending && !v->nmi_masked) ||
+	       (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8);
+}
 static inline void soft_taken(struct soft_vcpu *v)
 {
 	v->acc += SOFT_TAKEN_SUM;

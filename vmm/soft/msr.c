@@ -23,6 +23,8 @@
 #define EFER_LMA	   (1ULL << 10)
 #define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
 #define APIC_BASE_RESERVED 0xfff00000000002ffULL /* all but BSP (8), EXTD (10), EN (11), base */
+#define APIC_BASE_EXTD	   (1ULL << 10)
+#define APIC_BASE_EN	   (1ULL << 11)
 #define CR4_TSD		   (1ULL << 2)
 #define CR4_PCE		   (1ULL << 8)
 
@@ -165,6 +167,19 @@ bool soft_pat_valid(uint64_t x)
 	return true;
 }
 
+/* Between the modes of a local APIC only some ways lead: not to "x2APIC but disabled", from x2APIC
+ * only to disabled, from disabled only to xAPIC (SDM vol. 3, 11.12.5). */
+static bool apic_mode_ok(uint64_t from, uint64_t to)
+{
+	bool en = to & APIC_BASE_EN, extd = to & APIC_BASE_EXTD;
+
+	if (extd && !en)
+		return false;
+	if ((from & APIC_BASE_EXTD) && en && !extd)
+		return false;
+	return (from & APIC_BASE_EN) || !extd;
+}
+
 int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
@@ -179,7 +194,7 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		v->tsc_offset += x - soft_tsc(v);
 		return 0;
 	case MSR_APIC_BASE:
-		if (x & APIC_BASE_RESERVED)
+		if ((x & APIC_BASE_RESERVED) || !apic_mode_ok(v->apic_base, x))
 			return soft_gp(v, 0);
 		v->apic_base = x;
 		return 0;

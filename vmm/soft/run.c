@@ -129,15 +129,6 @@ static int events(struct soft_vcpu *v)
 	return 0;
 }
 
-/* Whether events() would deliver something. */
-static bool deliverable(const struct soft_vcpu *v)
-{
-	if (v->sti_shadow)
-		return false;
-	return (v->nmi_pending && !v->nmi_masked) ||
-	       (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8);
-}
-
 static bool alarm_due(const struct soft_vcpu *v)
 {
 	return unlikely(v->tally->armed) && vpmu_soft_alarm_due(v->tally);
@@ -261,7 +252,7 @@ static void run_loop(struct soft_vcpu *v)
 		}
 		if (unlikely(v->halted)) {
 			v->halted = false;
-			if (!deliverable(v)) {
+			if (!soft_deliverable(v)) {
 				run->exit = VMM_EXIT_HLT;
 				return;
 			}
