@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The PMU of a vCPU that moves: twins do the same, one of them stays, the other is saved and loaded
+ * on a new host again and again; nothing a guest can see may tell them apart. And bytes that lie:
+ * refused with nothing changed, or another state that a guest can be in. VPMU_SEED=n replays one
+ * history, VPMU_HISTORIES=n sets how many run per configuration (300).
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "guest_bed.h"
+
+static uint64_t rng_state;
+
+static uint64_t rnd(void)
+{
+	/* splitmix64 */
+	uint64_t z = rng_state += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return z ^ z >> 31;
+}
+
+static uint64_t below(uint64_t n)
+{
+	return rnd() % n;
+}
+
+/* ---- one vCPU ---------------------------------------------------------------------------------
+ */
+
+static const struct vpmu_softpmu_opts big_host = {.gp = 16, .fixed = 3};
+
+/* Hosts are used again: to destroy one waits for a grace period. */
+static struct bed *free_hosts[16];
+static unsigned int nr_free_hosts;
+
+static struct bed *new_bed(const struct vpmu_guest_cfg *cfg)
+{
+	struct bed *b;
+
+	if (nr_free_hosts) {
+		b = free_hosts[--nr_free_hosts];
+	} else {
+		b = malloc(sizeof(*b));
+		bed_host(b, &big_host);
+	}
+	cr_assert_eq(bed_vcpu(b, cfg), 0);
+	return b;
+}
+
+static void free_bed(struct bed *b)
+{
+	bed_vcpu_fini(b);
+	free_hosts[nr_free_hosts++] = b;
+}
+
+static void free_all_hosts(void)
+{
+	while (nr_free_hosts) {
+		struct bed *b = free_hosts[--nr_free_hosts];
+
+		bed_host_fini(b);
+		free(b);
+	}
+}
+
+/* What the engine does at a branch. */
+static void branch(struct bed *b, uint64_t from, uint64_t to, uint64_t type)
+{
+	struct vpmu_soft_tally *t = b->sp[b->on].tally;
+	struct vpmu_lbr_regs *r = &t->lbr;
+	uint64_t now = vpmu_soft_clock(t), cycles = now - r->cycles;
+
+	if (!(r->ctl & VPMU_LBR_EN))
+		return;
+	r->head = (uint8_t)((r->head + 1) % VPMU_LBR_DEPTH_MAX);
+	r->count = r->count < r->depth ? r->count + 1 : r->depth;
+	r->e[r->head] = (struct vpmu_lbr_entry){from, to,
+						(cycles < 0xffff ? cycles : 0xffff) |
+							type << VPMU_LBR_INFO_TYPE_SHIFT |
+							VPMU_LBR_INFO_CYC_VALID};
+	r->cycles = now;
+	r->total++;
+}
+
+/* Registers of all models; what one of them has not is #GP for both twins. */
+static const struct {
+	uint32_t base, count;
+} areas[] = {
+	{0xc1, 8},	  {0x186, 8},	   {0x309, 4},	     {0x38d, 6},
+	{0x4c1, 8},	  {0x1d9, 1},	   {0x345, 1},	     {VPMU_PV_MSR_BASE, 80},
+	{0xc0000300, 4},  {0xc0010000, 8}, {0xc0010200, 32}, {0x14ce, 2},
+	{0x1500, 32},	  {0x1600, 32},	   {0x1200, 32},     {0xc000010e, 2},
+	{0xc0010300, 32},
+};
+
+#define NR_AREAS (sizeof(areas) / sizeof(areas[0]))
+
+static void compare(struct bed *a, struct bed *b, const char *when)
+{
+	for (unsigned int i = 0; i < NR_AREAS; i++) {
+		for (uint32_t n = 0; n < areas[i].count; n++) {
+			uint64_t va = 0, vb = 0;
+			uint32_t msr = areas[i].base + n;
+			int ra = vpmu_guest_rdmsr(a->g, msr, &va);
+			int rb = vpmu_guest_rdmsr(b->g, msr, &vb);
+
+			cr_assert(ra == rb && va == vb,
+				  "%s: RDMSR %x: %d %llx stayed, %d %llx moved", when, msr, ra,
+				  (unsigned long long)va, rb, (unsigned long long)vb);
+		}
+	}
+	cr_assert_eq(a->g->denied, b->g->denied);
+	cr_assert_eq(a->g->denied_last, b->g->denied_last);
+}
+
+static uint64_t some_value(uint32_t msr)
+{
+	static const uint16_t events[] = {0x3c, 0xc0, 0xc4, 0x20c4, 0x81d0, 0x82d0, 0x76, 0xc2};
+
+	if (below(12) == 0)
+		return rnd();
+	switch (msr) {
+	case 0x38d:
+		return rnd() & 0xbbb;
+	case 0x38e ... 0x391:
+	case 0xc0000300 ... 0xc0000303:
+		return (rnd() & 0x7000000ffULL) | (below(4) ? 0 : 3ULL << 58);
+	case 0x1d9:
+		return below(4) << 11;
+	case 0x14ce:
+		return below(2) | (1 + below(3)) << 1 |
+		       (below(2) ? VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS : rnd() & VPMU_LBR_TYPES);
+	case 0x14cf:
+		return 8 + 8 * below(4);
+	case 0xc000010e:
+		return rnd() & 0x1ff;
+	case 0xc000010f:
+		return below(3) ? 0x40 : 0;
+	case 0x186 ... 0x18d:
+	case 0xc0010000 ... 0xc0010003:
+		return events[below(8)] | below(4) << 16 | below(2) << 20 | 1u << 22;
+	case 0xc0010200 ... 0xc001021f:
+		if (!(msr & 1))
+			return events[below(8)] | below(4) << 16 | below(2) << 20 | 1u << 22;
+		break;
+	case 0x1200 ... 0x121f:
+	case 0x1500 ... 0x161f:
+	case 0xc0010300 ... 0xc001031f:
+		return rnd() >> below(64);
+	}
+	/* counters: near the end, so that they wrap */
+	return below(3) ? 0xffffffffffffULL - below(5000) : below(100000);
+}
+
+/* One random thing a guest does or that happens to it. */
+static void act(struct bed *b, uint64_t seed)
+{
+	uint64_t kept = rng_state, n;
+	uint32_t msr;
+	unsigned int i;
+
+	rng_state = seed;
+	switch (below(8)) {
+	case 1:
+		/* a counter that counts, near its end, and interrupts */
+		i = (unsigned int)below(6);
+		vpmu_guest_wrmsr(b->g, 0x4c1 + i, 0xffffffffffffULL - below(9000));
+		vpmu_guest_wrmsr(b->g, 0xc1 + i, -below(9000));
+		vpmu_guest_wrmsr(b->g, 0xc0010201 + 2 * i, -below(9000));
+		vpmu_guest_wrmsr(b->g, 0xc0010004 + i % 4, -below(9000));
+		for (unsigned int k = 0; k < 3; k++) {
+			static const uint32_t sel[] = {0x186, 0xc0010000, 0xc0010200};
+
+			vpmu_guest_wrmsr(b->g, sel[k] + i * (k < 2 ? 1 : 2), 0x5300c0);
+		}
+		vpmu_guest_wrmsr(b->g, 0x38f, 0x70000000fULL);
+		vpmu_guest_wrmsr(b->g, 0xc0000301, 0x3f);
+		vpmu_guest_wrmsr(b->g, 0x390, 3ULL << 58);
+		vpmu_guest_wrmsr(b->g, 0xc0000302, 3ULL << 58);
+		break;
+	case 0:
+	case 2:
+		i = (unsigned int)below(NR_AREAS);
+		msr = areas[i].base + (uint32_t)below(areas[i].count);
+		vpmu_guest_wrmsr(b->g, msr, some_value(msr));
+		break;
+	case 3:
+		bed_enter(b, (int)below(BED_PCPUS));
+		break;
+	case 4:
+		for (n = below(40); n--;)
+			branch(b, 0x400000 + below(0x10000), 0x500000 + below(0x10000), below(6));
+		break;
+	default:
+		n = 1 + below(4000);
+		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
+		bed_exec(b, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, n / 3);
+		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 2 * n);
+		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, n / 5);
+		bed_exec(b, VPMU_SOFT_OS, VPMU_SOFT_LOADS, n / 7);
+		bed_time(b, n);
+		break;
+	}
+	rng_state = kept;
+}
+
+/* The pCPU's alarms are answered, as before every entry into the guest; sometimes it waits. */
+static bool serve(struct bed *b)
+{
+	vpmu_pcpu_overflow(b->pcpu[b->on]);
+	return vpmu_guest_pending(b->g) && vpmu_guest_service(b->g);
+}
+
+/* ---- moving ------------------------------------------------------------------------------------
+ */
+
+static struct vpmu_blob save(struct bed *b)
+{
+	struct vpmu_blob blob = {0};
+
+	cr_assert_eq(vpmu_guest_save(b->g, &blob), 0);
+	return blob;
+}
+
+static int load(struct bed *b, const uint8_t *data, size_t len, char err[200])
+{
+	struct vpmu_blob_reader r = {.data = data, .len = len};
+	int ret;
+
+	*err = 0;
+	ret = vpmu_guest_load(b->g, &r, err, 200);
+	cr_assert_eq(!ret, !*err, "%d: \"%s\"", ret, err);
+	cr_assert(ret == 0 || ret == -EINVAL, "%d", ret);
+	cr_assert(ret || vpmu_blob_done(&r));
+	return ret;
+}
+
+static void check_same(const struct vpmu_blob *a, const struct vpmu_blob *b, const char *what)
+{
+	cr_assert(a->len == b->len && !memcmp(a->data, b->data, a->len), "%s", what);
+}
+
+/* To a new host; the old one is gone. */
+static void move(struct bed **b, const struct vpmu_guest_cfg *cfg)
+{
+	struct bed *to = new_bed(cfg);
+	struct vpmu_blob one, two;
+	int on = (*b)->on;
+	char err[200];
+
+	bed_unplace(*b);
+	one = save(*b);
+	cr_assert_eq(load(to, one.data, one.len, err), 0, "%s", err);
+	two = save(to);
+	check_same(&one, &two, "saved again, it is not the same");
+	vpmu_blob_fini(&one);
+	vpmu_blob_fini(&two);
+	free_bed(*b);
+	bed_enter(to, on);
+	*b = to;
+}
+
+static const struct vpmu_policy some_policy = {.tier = VPMU_POLICY_ARCHITECTURAL};
+
+static const struct vpmu_guest_cfg cfgs[] = {
+	{.model = VPMU_GUEST_INTEL_V2},
+	{.model = VPMU_GUEST_INTEL_V3, .gp = 4, .fixed = 2},
+	{.model = VPMU_GUEST_INTEL_V4},
+	{.model = VPMU_GUEST_INTEL_V5, .fixed = 4, .rdpmc = true},
+	{.model = VPMU_GUEST_INTEL_V5, .policy = &some_policy},
+	{.model = VPMU_GUEST_AMD_K7},
+	{.model = VPMU_GUEST_AMD_CORE},
+	{.model = VPMU_GUEST_AMD_V2},
+	{.model = VPMU_GUEST_AMD_V2, .gp = 15, .no_lbr = true},
+	{.model = VPMU_GUEST_NONE},
+};
+
+#define NR_CFGS (sizeof(cfgs) / sizeof(cfgs[0]))
+
+static unsigned int moves, pmis, waiting, with_records;
+
+static void history(const struct vpmu_guest_cfg *cfg, uint64_t seed)
+{
+	struct bed *a = new_bed(cfg), *b = new_bed(cfg);
+	char when[80];
+
+	rng_state = seed;
+	bed_enter(a, 0);
+	bed_enter(b, 0);
+	for (unsigned int step = 0; step < 120; step++) {
+		uint64_t what = rnd();
+
+		act(a, what);
+		act(b, what);
+		snprintf(when, sizeof(when), "%s VPMU_SEED=%llu step %u",
+			 vpmu_guest_model_name(cfg->model), (unsigned long long)seed, step);
+		if (below(12) == 0) {
+			struct vpmu_lbr_regs r;
+
+			moves++;
+			/* its alarms are not answered yet: the PMI goes out over there */
+			with_records +=
+				!vpmu_lbr_guest_get(&b->ctx, b->pcpu[b->on], &r) && r.count > 0;
+			move(&b, cfg);
+			waiting += vpmu_guest_pending(b->g);
+		}
+		if (below(3)) {
+			bool pa = serve(a), pb = serve(b);
+
+			cr_assert_eq(pa, pb, "%s: PMI %d stayed, %d moved", when, pa, pb);
+			pmis += pa;
+		}
+		if (below(8) == 0)
+			compare(a, b, when);
+	}
+	compare(a, b, when);
+	free_bed(a);
+	free_bed(b);
+}
+
+Test(snapshot_guest, twins, .timeout = 280)
+{
+	const char *one = getenv("VPMU_SEED"), *many = getenv("VPMU_HISTORIES");
+	uint64_t n = many ? strtoull(many, NULL, 10) : 300;
+
+	urcu_memb_register_thread();
+	for (unsigned int i = 0; i < NR_CFGS; i++) {
+		for (uint64_t s = 1; s <= n; s++)
+			history(&cfgs[i], one ? strtoull(one, NULL, 10) : s * 1000 + i);
+	}
+	fprintf(stderr, "# %u moves, %u with a PMI waiting, %u with branch records; %u PMIs\n",
+		moves, waiting, with_records, pmis);
+	cr_assert(one || (moves > 100 && pmis > 20 && waiting > 5 && with_records > 20));
+	free_all_hosts();
+	urcu_memb_unregister_thread();
+}
+
+/* ---- bytes that lie ----------------------------------------------------------------------------
+ */
+
+/* Something of everything. */
+static struct bed *busy(const struct vpmu_guest_cfg *cfg)
+{
+	struct bed *b = new_bed(cfg);
+
+	bed_enter(b, 0);
+	rng_state = 7;
+	for (unsigned int step = 0; step < 300; step++)
+		act(b, rnd());
+	vpmu_guest_wrmsr(b->g, 0x14ce, VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES);
+	vpmu_guest_wrmsr(b->g, 0xc000010f, 0x40);
+	vpmu_guest_wrmsr(b->g, 0x390, ~0ULL >> 6);
+	vpmu_guest_wrmsr(b->g, 0xc0000302, ~0ULL);
+	bed_enter(b, 1);
+	for (unsigned int i = 0; i < 40; i++)
+		branch(b, 0x400000 + i, 0x500000 + i, 3);
+	bed_unplace(b);
+	return b;
+}
+
+static void lie(const struct vpmu_guest_cfg *cfg, unsigned int *taken, unsigned int *refused)
+{
+	struct bed *b = busy(cfg), *to = new_bed(cfg), *other = new_bed(cfg);
+	struct vpmu_blob good = save(b), before = save(other), now;
+	uint8_t *copy = malloc(good.len);
+	char err[200];
+
+	for (size_t len = 0; len < good.len; len++) {
+		uint8_t *cut = malloc(len ? len : 1);
+
+		memcpy(cut, good.data, len);
+		cr_assert_eq(load(other, cut, len, err), -EINVAL, "cut to %zu", len);
+		free(cut);
+	}
+	now = save(other);
+	check_same(&before, &now, "a cut section changed something");
+	vpmu_blob_fini(&now);
+	for (size_t bit = 0; bit < 8 * good.len; bit++) {
+		int ret;
+
+		cr_assert_eq(load(to, good.data, good.len, err), 0, "%s", err);
+		memcpy(copy, good.data, good.len);
+		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ret = load(to, copy, good.len, err);
+		now = save(to);
+		if (ret) {
+			++*refused;
+			check_same(&good, &now, "refused, and something changed");
+			cr_assert(strlen(err) < 199 && !strchr(err, '\n'), "%s", err);
+		} else {
+			++*taken;
+			cr_assert(now.len == good.len && !memcmp(now.data, copy, now.len),
+				  "bit %zu: taken as something else than it says", bit);
+			/* it can run */
+			bed_enter(to, 0);
+			act(to, bit);
+			serve(to);
+			bed_unplace(to);
+		}
+		vpmu_blob_fini(&now);
+	}
+	free(copy);
+	vpmu_blob_fini(&good);
+	vpmu_blob_fini(&before);
+	free_bed(b);
+	free_bed(to);
+	free_bed(other);
+}
+
+Test(snapshot_guest, every_bit, .timeout = 280)
+{
+	urcu_memb_register_thread();
+	for (unsigned int i = 0; i < NR_CFGS; i++) {
+		unsigned int taken = 0, refused = 0;
+
+		lie(&cfgs[i], &taken, &refused);
+		fprintf(stderr, "# %s: %u flipped bits refused, %u make another state\n",
+			vpmu_guest_model_name(cfgs[i].model), refused, taken);
+		cr_assert(refused > 100);
+		cr_assert(cfgs[i].model == VPMU_GUEST_NONE || taken > 500);
+	}
+	free_all_hosts();
+	urcu_memb_unregister_thread();
+}
+
+/* A section belongs to one configuration. */
+Test(snapshot_guest, of_another_configuration)
+{
+	char err[200];
+
+	urcu_memb_register_thread();
+	for (unsigned int i = 0; i < NR_CFGS; i++) {
+		struct bed *b = new_bed(&cfgs[i]);
+		struct vpmu_blob blob = save(b);
+
+		for (unsigned int j = 0; j < NR_CFGS; j++) {
+			struct bed *to = new_bed(&cfgs[j]);
+			int ret = load(to, blob.data, blob.len, err);
+
+			cr_assert_eq(ret, i == j ? 0 : -EINVAL, "%u into %u: %s", i, j, err);
+			free_bed(to);
+		}
+		vpmu_blob_fini(&blob);
+		free_bed(b);
+	}
+	free_all_hosts();
+	urcu_memb_unregister_thread();
+}
+
+Test(snapshot_guest, placed_is_refused)
+{
+	struct vpmu_blob blob = {0};
+	struct vpmu_blob_reader r = {0};
+	struct bed *b;
+	char err[100];
+
+	urcu_memb_register_thread();
+	b = new_bed(&cfgs[0]);
+	bed_enter(b, 0);
+	cr_assert_eq(vpmu_guest_save(b->g, &blob), -EBUSY);
+	cr_assert_eq(blob.len, 0);
+	cr_assert_eq(vpmu_guest_load(b->g, &r, err, sizeof(err)), -EBUSY);
+	free_bed(b);
+	free_all_hosts();
+	urcu_memb_unregister_thread();
+}
