@@ -43,6 +43,8 @@ int bench_consumer_read(void);
 int bench_lbr_switch(void);
 int bench_lbr_memory(void);
 int bench_soft_mips(void);
+int bench_soft_mips_lbr(void);
+int bench_soft_alarm(void);
 int bench_vm_create(void);
 int bench_runner_scale(void);
 

@@ -150,34 +150,154 @@ static double step_rate(struct bed *b, uint64_t slices, unsigned int batches)
 
 /* ---- soft_mips ---- */
 
+/* Arguments so large that none ends before it is measured. */
+static const struct workload {
+	const char *name, *args;
+	bool goal;
+} workloads[] = {
+	{"loop", "run loop 4000000000", true},
+	{"sieve", "run sieve 8000000", true},
+	{"fib", "run fib 60", true},
+	{"memcpy", "run memcpy 4000000000", true},
+	{"repmovs", "run repmovs 400000000000", false},
+	{"chase", "run chase 4000000000", false},
+};
+#define NR_WORKLOADS (sizeof(workloads) / sizeof(workloads[0]))
+
+static void workload_open(struct bed *b, struct bvm *v, const struct workload *w)
+{
+	bed_open(b, 1, 100000);
+	bvm_open(b, v, 1, w->args);
+	start(v);
+	runner_step(b->runner, 20); /* past the boot */
+}
+
 int bench_soft_mips(void)
 {
-	/* Arguments so large that none ends before it is measured. */
-	static const struct {
-		const char *name, *args;
-	} rows[] = {
-		{"loop", "run loop 4000000000"},
-		{"sieve", "run sieve 8000000"},
-		{"fib", "run fib 60"},
-		{"memcpy", "run memcpy 4000000000"},
-		{"repmovs", "run repmovs 400000000000"},
-		{"chase", "run chase 4000000000"},
-	};
-	char name[40];
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		bool goal = i < 4;
+	for (size_t i = 0; i < NR_WORKLOADS; i++) {
+		const struct workload *w = &workloads[i];
 		struct bvm v;
 		struct bed b;
 
-		bed_open(&b, 1, 100000);
-		bvm_open(&b, &v, 1, rows[i].args);
-		start(&v);
-		runner_step(b.runner, 20); /* past the boot */
-		snprintf(name, sizeof(name), "soft_mips");
-		bench_report(name, step_rate(&b, 20, 25), "Minsn/s", goal ? 300 : 0, true,
-			     json_pack("{s:s, s:i, s:i}", "workload", rows[i].name, "events",
-				       NR_KEYS, "slice", 100000));
+		workload_open(&b, &v, w);
+		bench_report("soft_mips", step_rate(&b, 20, 25), "Minsn/s", w->goal ? 300 : 0, true,
+			     json_pack("{s:s, s:i, s:i}", "workload", w->name, "events", NR_KEYS,
+				       "slice", 100000));
+		bvm_close(&v);
+		bed_close(&b);
+	}
+	return 0;
+}
+
+/* ---- soft_mips_lbr: the same while branches are recorded ---- */
+
+int bench_soft_mips_lbr(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t ctl;
+		double goal;
+	} modes[] = {
+		{"any", VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES, 250},
+		{"call_stack", VPMU_LBR_USR | VPMU_LBR_CALLS | VPMU_LBR_CALL_STACK, 0},
+	};
+
+	for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++)
+		for (size_t i = 0; i < NR_WORKLOADS; i++) {
+			const struct workload *w = &workloads[i];
+			enum vpmu_lbr_user user;
+			struct vpmu_lbr_regs r;
+			double rate;
+			struct bvm v;
+			struct bed b;
+
+			workload_open(&b, &v, w);
+			must(!vpmu_lbr_attach(v.account, modes[m].ctl), "lbr", "attach");
+			rate = step_rate(&b, 20, 25);
+			vpmu_host_sync(b.host);
+			must(!vpmu_lbr_read(v.vcpus[0], &r, &user) &&
+				     (r.total || modes[m].ctl & VPMU_LBR_CALL_STACK),
+			     "lbr", "nothing was recorded");
+			bench_report("soft_mips_lbr", rate, "Minsn/s", w->goal ? modes[m].goal : 0,
+				     true,
+				     json_pack("{s:s, s:s, s:i, s:i, s:I}", "workload", w->name,
+					       "branches", modes[m].name, "events", NR_KEYS,
+					       "slice", 100000, "recorded", (json_int_t)r.total));
+			vpmu_lbr_detach(v.account);
+			bvm_close(&v);
+			bed_close(&b);
+		}
+	return 0;
+}
+
+/* ---- soft_alarm: what stopping exactly every so many events costs the engine alone ---- */
+
+#define ALARM_INSNS 500000ULL
+
+/* Minsn per CPU second, with an alarm every @period of @event; 0: none. */
+static double alarm_rate(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t, unsigned int event,
+			 uint64_t period)
+{
+	double best = 0;
+
+	for (int batch = 0; batch < 15; batch++) {
+		struct vmm_run run = {.budget = ALARM_INSNS};
+		double start = bench_thread_ns(), rate;
+		uint64_t done = 0;
+
+		while (done < ALARM_INSNS) {
+			if (period) {
+				t->alarm[0] = (struct vpmu_soft_alarm){
+					.event = (uint8_t)event,
+					.modes = 1 << VPMU_SOFT_OS | 1 << VPMU_SOFT_USR,
+					.at = t->ev[0][event] + t->ev[1][event] + period};
+				t->armed = 1;
+			}
+			run.budget = ALARM_INSNS - done;
+			must(!vmm_soft_ops.run(ev, &run) &&
+				     (run.exit == VMM_EXIT_ALARM || run.exit == VMM_EXIT_BUDGET),
+			     "engine", "unexpected exit");
+			done += run.retired;
+		}
+		t->armed = 0;
+		rate = (double)done * 1e3 / (bench_thread_ns() - start);
+		best = rate > best ? rate : best;
+	}
+	return best;
+}
+
+int bench_soft_alarm(void)
+{
+	static const struct {
+		const char *name;
+		unsigned int event;
+	} kinds[] = {{"instructions", VPMU_SOFT_INSTRUCTIONS},
+		     {"cycles", VPMU_SOFT_CYCLES},
+		     {"branches-taken", VPMU_SOFT_BRANCHES_TAKEN}};
+	static const uint64_t periods[] = {100000, 10000, 1000};
+
+	for (size_t i = 0; i < 4; i++) {
+		static struct vpmu_soft_tally t;
+		struct vmm_engine_vcpu *ev;
+		struct bvm v;
+		struct bed b;
+
+		workload_open(&b, &v, &workloads[i]);
+		ev = v.vm->vcpus[0].ev;
+		vmm_soft_ops.set_tally(ev, &t);
+		for (size_t k = 0; k < 3; k++)
+			for (size_t p = 0; p < 3; p++) {
+				double base = alarm_rate(ev, &t, 0, 0);
+				double rate = alarm_rate(ev, &t, kinds[k].event, periods[p]);
+
+				bench_report("soft_alarm", 100 * (base / rate - 1), "% slower", 0,
+					     false,
+					     json_pack("{s:s, s:s, s:I, s:f}", "workload",
+						       workloads[i].name, "event", kinds[k].name,
+						       "period", (json_int_t)periods[p], "minsn_s",
+						       rate));
+			}
+		vmm_soft_ops.set_tally(ev, NULL);
 		bvm_close(&v);
 		bed_close(&b);
 	}

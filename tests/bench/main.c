@@ -17,6 +17,8 @@ static const struct bench benches[] = {
 	{"lbr_switch", "switch with 32 branch records to save and restore", bench_lbr_switch},
 	{"lbr_memory", "memory for branch records of 10,000 vCPUs", bench_lbr_memory},
 	{"soft_mips", "guest instructions per CPU second, all events counted", bench_soft_mips},
+	{"soft_mips_lbr", "the same while branches are recorded", bench_soft_mips_lbr},
+	{"soft_alarm", "the same with an exact stop every so many events", bench_soft_alarm},
 	{"vm_create", "a soft VM is made: time, memory beyond guest RAM", bench_vm_create},
 	{"runner_scale", "1,000 vCPUs on 2 pCPUs against one", bench_runner_scale},
 };
