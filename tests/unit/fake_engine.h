@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * An engine without a CPU, for tests of the runner: each vCPU follows a script of steps, so that
- * what it executed is known. It counts into the tally it is given like the soft machine does.
+ * what it executed is known. It counts into the tally it is given and stops for its alarms like the
+ * soft machine does. Interrupts are taken where they may be and noted; their handlers take no time
+ * and end at once.
  */
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
@@ -25,7 +27,10 @@ enum fake_op {
 	FAKE_RDMSR_GP,
 	FAKE_OUT, /* port @a, value @b, size @c */
 	FAKE_IN,  /* port @a, size @c, must give @b */
-	FAKE_HLT,
+	FAKE_HLT, /* @a: also count as so many instructions */
+	FAKE_IF,  /* RFLAGS.IF = @a */
+	FAKE_CR8, /* CR8 = @a */
+	FAKE_APIC_BASE,
 	FAKE_SHUTDOWN,
 	FAKE_ERROR,
 	FAKE_EIO,   /* run() itself fails */
@@ -47,6 +52,18 @@ struct vmm_engine_vcpu {
 	_Atomic bool kicked;
 	struct vpmu_soft_tally own, *tally;
 	struct kvm_regs regs;
+	struct kvm_sregs sregs;
+
+	/* interrupts that wait; and those taken: which, behind how many instructions */
+	bool no_if; /* RFLAGS.IF is clear */
+	bool nmi, nmi_masked;
+	int intr; /* vector, 0: none */
+	uint64_t insns;
+	unsigned int nr_taken;
+	struct {
+		uint64_t insns;
+		int vector; /* 2: NMI */
+	} taken[64];
 };
 
 struct vmm_engine_vm {
@@ -57,6 +74,8 @@ struct vmm_engine_vm {
 static const struct fake_step *(*fake_script)(unsigned int vcpu);
 /* Steps whose answer was not the expected one. */
 static _Atomic unsigned int fake_wrong;
+/* A machine whose PMU has no alarms: what is due is found at switches only. */
+static bool fake_no_alarms;
 /* Called at each run(); for traces. */
 static void (*fake_trace)(struct vmm_engine_vcpu *v, uint64_t budget);
 
@@ -128,6 +147,8 @@ static int fake_exit(struct vmm_engine_vcpu *v, const struct fake_step *s, struc
 		run->u.io.data = s->op == FAKE_IN ? 0 : (uint32_t)s->b;
 		return 0;
 	case FAKE_HLT:
+		fake_count(v, VPMU_SOFT_OS, s->a);
+		v->insns += s->a;
 		run->exit = VMM_EXIT_HLT;
 		return 0;
 	case FAKE_SHUTDOWN:
@@ -140,6 +161,55 @@ static int fake_exit(struct vmm_engine_vcpu *v, const struct fake_step *s, struc
 	default:
 		return -EIO;
 	}
+}
+
+static bool fake_wakes(struct vmm_engine_vcpu *v)
+{
+	return (v->nmi && !v->nmi_masked) ||
+	       (v->intr && !v->no_if && (unsigned int)v->intr >> 4 > v->sregs.cr8);
+}
+
+static void fake_take(struct vmm_engine_vcpu *v)
+{
+	while (fake_wakes(v) && v->nr_taken < 64) {
+		bool nmi = v->nmi && !v->nmi_masked;
+
+		v->taken[v->nr_taken].insns = v->insns;
+		v->taken[v->nr_taken++].vector = nmi ? 2 : v->intr;
+		if (nmi)
+			v->nmi = false;
+		else
+			v->intr = 0;
+	}
+}
+
+/* One instruction of a FAKE_RUN step at a time where an alarm may stop it. */
+static uint64_t fake_stride(const struct vmm_engine_vcpu *v, uint64_t n)
+{
+	return v->tally->armed && !fake_no_alarms && n > 1 ? 1 : n;
+}
+
+/* Steps that only change the CPU. */
+static bool fake_quiet(struct vmm_engine_vcpu *v, const struct fake_step *s)
+{
+	switch (s->op) {
+	case FAKE_AGAIN:
+		v->at = s->a;
+		return true;
+	case FAKE_IF:
+		v->no_if = !s->a;
+		break;
+	case FAKE_CR8:
+		v->sregs.cr8 = s->a;
+		break;
+	case FAKE_APIC_BASE:
+		v->sregs.apic_base = s->a;
+		break;
+	default:
+		return false;
+	}
+	v->at++;
+	return true;
 }
 
 static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
@@ -160,24 +230,29 @@ static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		const struct fake_step *s = &v->script[v->at];
 		uint64_t n = s->a - v->done;
 
-		if (s->op == FAKE_AGAIN) {
-			v->at = s->a;
-			continue;
+		if (!fake_no_alarms && vpmu_soft_alarm_due(v->tally)) {
+			run->exit = VMM_EXIT_ALARM;
+			return 0;
 		}
+		fake_take(v);
+		if (fake_quiet(v, s))
+			continue;
 		if (s->op != FAKE_RUN)
 			return fake_exit(v, s, run);
-		if (n > left)
-			n = left;
-		fake_count(v, VPMU_SOFT_USR, n);
-		v->done += n;
-		run->retired += n;
-		left -= n;
-		if (v->done < s->a) {
+		if (!left) {
 			run->exit = VMM_EXIT_BUDGET;
 			return 0;
 		}
-		v->done = 0;
-		v->at++;
+		n = fake_stride(v, n < left ? n : left);
+		fake_count(v, VPMU_SOFT_USR, n);
+		v->done += n;
+		v->insns += n;
+		run->retired += n;
+		left -= n;
+		if (v->done == s->a) {
+			v->done = 0;
+			v->at++;
+		}
 	}
 }
 
@@ -232,13 +307,43 @@ static int fake_set_regs(struct vmm_engine_vcpu *v, const struct kvm_regs *r)
 
 static int fake_get_sregs(struct vmm_engine_vcpu *v, struct kvm_sregs *s)
 {
-	memset(s, 0, sizeof(*s));
+	*s = v->sregs;
 	return 0;
 }
 
 static int fake_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s)
 {
+	v->sregs = *s;
 	return 0;
+}
+
+static int fake_interrupt(struct vmm_engine_vcpu *v, uint8_t vector)
+{
+	if (v->intr)
+		return -EBUSY;
+	v->intr = vector;
+	return 0;
+}
+
+static int fake_nmi(struct vmm_engine_vcpu *v)
+{
+	if (v->nmi)
+		return -EBUSY;
+	v->nmi = true;
+	return 0;
+}
+
+static int fake_cancel_interrupt(struct vmm_engine_vcpu *v)
+{
+	if (!v->intr)
+		return -ENOENT;
+	v->intr = 0;
+	return 0;
+}
+
+static void fake_set_cr8(struct vmm_engine_vcpu *v, unsigned int cr8)
+{
+	v->sregs.cr8 = cr8;
 }
 
 static void fake_kick(struct vmm_engine_vcpu *v)
@@ -265,6 +370,11 @@ static const struct vmm_engine_ops fake_ops = {
 	.set_sregs = fake_set_sregs,
 	.run = fake_run,
 	.kick = fake_kick,
+	.interrupt = fake_interrupt,
+	.nmi = fake_nmi,
+	.cancel_interrupt = fake_cancel_interrupt,
+	.set_cr8 = fake_set_cr8,
+	.wakes = fake_wakes,
 	.set_tally = fake_set_tally,
 };
 
