@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "lbr_bed.h"
 
@@ -436,6 +437,42 @@ Test(lbr, memory_only_while_in_use)
 	urcu_memb_read_unlock();
 	urcu_memb_barrier();
 	cr_assert_eq(lbr_usage(&b).bytes, 0);
+}
+
+/* The memory is back at the system, not only no longer counted. */
+Test(lbr, memory_is_unmapped)
+{
+	uintptr_t page;
+	unsigned char in_core;
+
+	guest_on(0);
+	page = (uintptr_t)C0->lbr.data[VPMU_LBR_GUEST] & ~4095UL;
+	cr_assert_eq(mincore((void *)page, 4096, &in_core), 0);
+	vpmu_lbr_guest_close(C0, NULL);
+	urcu_memb_barrier();
+	cr_assert_eq(mincore((void *)page, 4096, &in_core), -1);
+	cr_assert_eq(errno, ENOMEM);
+}
+
+/* I5: memory that was another task's. */
+Test(lbr, reused_memory_is_empty)
+{
+	struct vpmu_taskdata *old;
+	struct vpmu_lbr_regs r;
+
+	guest_on(2); /* so that the pool keeps its memory */
+	guest_on(0);
+	old = C0->lbr.data[VPMU_LBR_GUEST];
+	vpmu_pcpu_switch(P0, C0);
+	branches(0, 20, 100);
+	vpmu_lbr_guest_close(C0, P0);
+	urcu_memb_barrier();
+	cr_assert_eq(vpmu_lbr_guest_open(&b.ctx[1], NULL, 32), 0);
+	cr_assert_eq(b.ctx[1].lbr.data[VPMU_LBR_GUEST], old, "not the same memory: no test");
+	cr_assert_eq(vpmu_lbr_guest_get(&b.ctx[1], NULL, &r), 0);
+	for (int i = 0; i < VPMU_LBR_DEPTH_MAX; i++)
+		cr_assert(!r.e[i].from && !r.e[i].to && !r.e[i].info, "entry %d", i);
+	cr_assert(!r.ctl && !r.count && !r.head && !r.cycles && !r.total);
 }
 
 #define MANY 10000

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Branch records while everything happens at once.
+ *
+ *   test_lbr_churn [--seconds N] [--seed N]
+ *
+ * Runners own a pCPU each: they switch between the vCPUs they have, make branches, use the guests'
+ * own records, poll, go offline and online, and hand vCPUs to each other. One controller captures
+ * tenants and the whole host, another one VMs and vCPUs, which it also makes and removes (births
+ * and deaths in global mode). Readers read everybody's records all the time.
+ *
+ * Each branch carries the vCPU that made it, whether its guest had records enabled, and a number
+ * that counts them. So whoever reads can tell: records of another task or another user (I5), a
+ * record lost or repeated anywhere in the middle, a torn copy, a state older than what was read
+ * before. What the guests read of their own is compared exactly. At the end no memory is left (I6).
+ * Meant for TSan and ASan too (--seconds 30).
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/model/fake.h"
+#include "vpmu/rcu.h"
+#include "vpmu/vpmu.h"
+
+#define RUNNERS 2
+#define READERS 2
+#define TENANTS 2
+#define VMS	8
+#define VCPUS	2 /* of each VM */
+
+#define ALL   (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
+#define STACK (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS)
+
+#define load(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+struct vm;
+
+struct vcpu {
+	struct vm *vm;
+	uint32_t id; /* never used twice */
+	struct vpmu_account *own;
+	struct vpmu_context ctx;
+	/* by whoever holds it: branches made with the guest's records enabled, and without */
+	uint32_t made[VPMU_LBR_USERS];
+	bool open, on;
+	unsigned int depth;
+	uint64_t recorded; /* of made[GUEST], since the open */
+	/* readers: the newest branch anybody has seen; atomic */
+	uint32_t seen[VPMU_LBR_USERS];
+	struct vcpu *next;
+};
+
+struct vm {
+	struct vpmu_account *account;
+	struct vcpu vcpu[VCPUS];
+	bool dying;	   /* atomic */
+	unsigned int held; /* atomic: vCPUs that runners have */
+};
+
+struct runner {
+	struct vpmu_softpmu pmu;
+	struct vpmu_pcpu *p;
+	uint64_t rng;
+	pthread_mutex_t lock;
+	struct vcpu *inbox; /* under lock */
+	struct vcpu *mine[VMS * VCPUS];
+	int n;
+	unsigned long slices, moved, guest_checks;
+	pthread_t thread;
+};
+
+static uint64_t base_seed = 1;
+static struct vpmu_host *host;
+static struct runner runner[RUNNERS];
+static struct vpmu_account *tenant[TENANTS];
+/* Readers hold the lock while they look at a VM: its contexts cannot go. */
+static struct {
+	pthread_rwlock_t lock;
+	struct vm *vm;
+} slots[VMS];
+static uint32_t next_id = 1;
+static int stop_controllers, stop_runners, stop_readers, failed; /* atomic */
+static unsigned long nr_reads, nr_records, nr_again, nr_attached, nr_busy, nr_vms;
+
+static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (__atomic_exchange_n(&failed, 1, __ATOMIC_RELAXED))
+		return;
+	va_start(ap, fmt);
+	printf("# ");
+	vprintf(fmt, ap);
+	putchar('\n');
+	va_end(ap);
+}
+
+static unsigned int rnd(uint64_t *rng, unsigned int below)
+{
+	return (unsigned int)(rnd64(rng) % below);
+}
+
+/* ---- what a record says ---- */
+
+static uint64_t stamp(const struct vcpu *v, enum vpmu_lbr_user user, uint32_t n)
+{
+	return (uint64_t)v->id << 40 | (uint64_t)user << 32 | n;
+}
+
+/* All of @r are @v's own, made as @user, without a gap. The number of the newest; 0: none. */
+static uint32_t check(const struct vcpu *v, const struct vpmu_lbr_regs *r, enum vpmu_lbr_user user,
+		      const char *who)
+{
+	const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, 0);
+	uint32_t newest = e ? (uint32_t)e->from : 0;
+
+	if (r->count > r->depth || (r->total < 32 && r->count > r->total))
+		fail("%s: %u records, %lu made, depth %u", who, r->count, r->total, r->depth);
+	for (unsigned int i = 0; i < r->count; i++) {
+		e = vpmu_lbr_nth(r, i);
+		if (e->from != stamp(v, user, newest - i) || e->to != ~e->from)
+			fail("%s: record %u of vCPU %u, user %d: %#lx -> %#lx, newest %u", who, i,
+			     v->id, user, e->from, e->to, newest);
+	}
+	return newest;
+}
+
+/* ---- readers ---- */
+
+/* Whoever read before us saw nothing newer. */
+static void read_one(struct vcpu *v)
+{
+	struct vpmu_lbr_regs r;
+	enum vpmu_lbr_user user;
+	uint32_t seen[VPMU_LBR_USERS], newest;
+	int ret;
+
+	for (int u = 0; u < VPMU_LBR_USERS; u++)
+		seen[u] = load(&v->seen[u]);
+	ret = vpmu_lbr_read(v->own, &r, &user);
+	if (ret == -EAGAIN)
+		__atomic_add_fetch(&nr_again, 1, __ATOMIC_RELAXED);
+	else if (ret && ret != -ENOENT)
+		fail("read: %d", ret);
+	if (ret)
+		return;
+	newest = check(v, &r, user, "reader");
+	__atomic_add_fetch(&nr_records, r.count, __ATOMIC_RELAXED);
+	if (!newest)
+		return; /* just begun */
+	if (newest < seen[user])
+		fail("reader: vCPU %u went back from %u to %u", v->id, seen[user], newest);
+	while (seen[user] < newest &&
+	       !__atomic_compare_exchange_n(&v->seen[user], &seen[user], newest, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+static void *reader(void *arg)
+{
+	unsigned long n = 0;
+
+	urcu_memb_register_thread();
+	while (!load(&stop_readers)) {
+		for (int i = 0; i < VMS; i++) {
+			pthread_rwlock_rdlock(&slots[i].lock);
+			for (int k = 0; slots[i].vm && k < VCPUS; k++, n++)
+				read_one(&slots[i].vm->vcpu[k]);
+			pthread_rwlock_unlock(&slots[i].lock);
+		}
+		if (n % 512 == 0)
+			vpmu_host_sync(host);
+		sched_yield();
+	}
+	__atomic_add_fetch(&nr_reads, n, __ATOMIC_RELAXED);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- runners ---- */
+
+static void give(struct runner *to, struct vcpu *v)
+{
+	pthread_mutex_lock(&to->lock);
+	v->next = to->inbox;
+	to->inbox = v;
+	pthread_mutex_unlock(&to->lock);
+}
+
+static void take_inbox(struct runner *r)
+{
+	struct vcpu *v;
+
+	pthread_mutex_lock(&r->lock);
+	v = r->inbox;
+	r->inbox = NULL;
+	pthread_mutex_unlock(&r->lock);
+	for (; v; v = v->next) {
+		if (vpmu_context_place(&v->ctx, r->p))
+			fail("place");
+		r->mine[r->n++] = v;
+	}
+}
+
+/* @v, or the host when NULL, executes @n branches. */
+static void execute(struct runner *r, struct vcpu *v, unsigned int n)
+{
+	struct vpmu_lbr_regs *lbr = &r->pmu.tally->lbr;
+	enum vpmu_lbr_user user = v && v->on ? VPMU_LBR_GUEST : VPMU_LBR_HOST;
+
+	for (; n; n--) {
+		uint64_t from = v ? stamp(v, user, ++v->made[user]) : 0xbad;
+
+		if (v && v->on)
+			v->recorded++;
+		if (!(lbr->ctl & VPMU_LBR_EN)) {
+			if (v && v->on)
+				fail("the guest of vCPU %u is not recorded", v->id);
+			continue;
+		}
+		if (!v)
+			fail("the host is recorded");
+		lbr->head = (uint8_t)((lbr->head + 1) % VPMU_LBR_DEPTH_MAX);
+		lbr->e[lbr->head] = (struct vpmu_lbr_entry){from, ~from, 0};
+		lbr->count = lbr->count < lbr->depth ? lbr->count + 1 : lbr->depth;
+		lbr->total++;
+	}
+}
+
+/* The guest looks at its own: exactly what it made. */
+static void guest_check(struct runner *r, struct vcpu *v, struct vpmu_lbr_regs *regs)
+{
+	uint32_t newest;
+
+	if (vpmu_lbr_guest_get(&v->ctx, r->p, regs)) {
+		fail("guest_get");
+		return;
+	}
+	newest = check(v, regs, VPMU_LBR_GUEST, "guest");
+	if (regs->total != v->recorded ||
+	    regs->count != (v->recorded < v->depth ? v->recorded : v->depth) ||
+	    (regs->count && newest != v->made[VPMU_LBR_GUEST]))
+		fail("guest of vCPU %u: %u records, %lu of %lu made, newest %u of %u", v->id,
+		     regs->count, regs->total, v->recorded, newest, v->made[VPMU_LBR_GUEST]);
+	r->guest_checks++;
+}
+
+/* Current or not. */
+static void guest_use(struct runner *r, struct vcpu *v)
+{
+	struct vpmu_lbr_regs regs;
+
+	if (!v->open) {
+		v->depth = 8 + 8 * rnd(&r->rng, 4);
+		if (vpmu_lbr_guest_open(&v->ctx, r->p, v->depth))
+			fail("guest_open");
+		v->open = true;
+		v->recorded = 0;
+		guest_check(r, v, &regs); /* nobody's are in there */
+		return;
+	}
+	guest_check(r, v, &regs);
+	if (!rnd(&r->rng, 8)) {
+		vpmu_lbr_guest_close(&v->ctx, r->p);
+		v->open = v->on = false;
+	} else if (!rnd(&r->rng, 2)) {
+		v->on = !v->on;
+		regs.ctl = v->on ? ALL : 0;
+		if (vpmu_lbr_guest_set(&v->ctx, r->p, &regs))
+			fail("guest_set");
+	}
+}
+
+static void live(struct runner *r, struct vcpu *v)
+{
+	struct vpmu_lbr_regs regs;
+	enum vpmu_lbr_user user;
+	int ret = vpmu_lbr_live(&v->ctx, r->p, &regs, &user);
+
+	if (ret && (ret != -ENOENT || v->open))
+		fail("live: %d", ret);
+	if (!ret)
+		check(v, &regs, user, "live");
+}
+
+static void slice(struct runner *r)
+{
+	static const struct vpmu_lbr_regs zero;
+	struct vcpu *v = NULL;
+	int i = 0;
+
+	take_inbox(r);
+	if (r->n && rnd(&r->rng, 8)) {
+		i = (int)rnd(&r->rng, (unsigned int)r->n);
+		v = r->mine[i];
+	}
+	vpmu_pcpu_switch(r->p, v ? &v->ctx : NULL);
+	if (!v && memcmp(&r->pmu.tally->lbr, &zero, sizeof(zero)))
+		fail("I5: the CPU holds records while the host runs");
+	for (unsigned int k = rnd(&r->rng, 4); k; k--) {
+		execute(r, v, rnd(&r->rng, 50));
+		if (v && !rnd(&r->rng, 4))
+			guest_use(r, v);
+		if (v && !rnd(&r->rng, 8))
+			live(r, v);
+		vpmu_pcpu_poll(r->p);
+	}
+	if (r->n && !rnd(&r->rng, 16) && r->mine[0] != v)
+		guest_use(r, r->mine[0]);
+	if (!rnd(&r->rng, 300)) {
+		vpmu_pcpu_offline(r->p);
+		sched_yield();
+		vpmu_pcpu_online(r->p);
+	}
+	r->slices++;
+	if (!v || (!load(&v->vm->dying) && rnd(&r->rng, 10)))
+		return;
+	/* Not always the host in between when it leaves. */
+	vpmu_pcpu_switch(r->p, r->n > 1 ? &r->mine[i ? 0 : 1]->ctx : NULL);
+	r->mine[i] = r->mine[--r->n];
+	if (load(&v->vm->dying)) {
+		__atomic_sub_fetch(&v->vm->held, 1, __ATOMIC_RELEASE);
+	} else {
+		give(&runner[rnd(&r->rng, RUNNERS)], v);
+		r->moved++;
+	}
+}
+
+static void *run(void *arg)
+{
+	struct runner *r = arg;
+
+	urcu_memb_register_thread();
+	vpmu_pcpu_online(r->p);
+	while (!load(&stop_runners)) {
+		slice(r);
+		if (r->slices % 64 == 0)
+			sched_yield();
+	}
+	vpmu_pcpu_switch(r->p, NULL);
+	vpmu_pcpu_offline(r->p);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- controllers ---- */
+
+static void vm_create(int i, uint64_t *rng)
+{
+	struct vm *vm = calloc(1, sizeof(*vm));
+
+	if (vpmu_account_create(tenant[rnd(rng, TENANTS)], vm, &vm->account))
+		fail("account_create");
+	vm->held = VCPUS;
+	for (int k = 0; k < VCPUS; k++) {
+		struct vcpu *v = &vm->vcpu[k];
+
+		v->vm = vm;
+		v->id = next_id++;
+		if (vpmu_account_create(vm->account, v, &v->own) ||
+		    vpmu_context_init(&v->ctx, v->own, vm->account))
+			fail("vCPU");
+	}
+	pthread_rwlock_wrlock(&slots[i].lock);
+	slots[i].vm = vm;
+	pthread_rwlock_unlock(&slots[i].lock);
+	for (int k = 0; k < VCPUS; k++)
+		give(&runner[rnd(rng, RUNNERS)], &vm->vcpu[k]);
+	nr_vms++;
+}
+
+static void vm_free(struct vm *vm)
+{
+	for (int k = 0; k < VCPUS; k++) {
+		vpmu_context_fini(&vm->vcpu[k].ctx); /* closes the guest's records */
+		if (vpmu_account_del(vm->vcpu[k].own))
+			fail("vCPU account is busy");
+	}
+	if (vpmu_account_del(vm->account))
+		fail("VM account is busy");
+	free(vm);
+}
+
+static void vm_destroy(int i)
+{
+	struct vm *vm = slots[i].vm;
+
+	store(&vm->dying, true);
+	while (load(&vm->held)) {
+		struct timespec t = {.tv_nsec = 100000};
+
+		nanosleep(&t, NULL);
+		if (load(&failed))
+			return;
+	}
+	pthread_rwlock_wrlock(&slots[i].lock);
+	slots[i].vm = NULL;
+	pthread_rwlock_unlock(&slots[i].lock);
+	vm_free(vm);
+}
+
+/* Attach or detach; *users are this controller's attaches of @a. */
+static void capture(struct vpmu_account *a, unsigned int *users, uint64_t *rng)
+{
+	int ret;
+
+	if (*users && rnd(rng, 2)) {
+		vpmu_lbr_detach(a);
+		--*users;
+		return;
+	}
+	ret = vpmu_lbr_attach(a, rnd(rng, 8) ? ALL : STACK);
+	if (ret && ret != -EBUSY)
+		fail("attach: %d", ret);
+	if (!ret)
+		++*users;
+	__atomic_add_fetch(ret ? &nr_busy : &nr_attached, 1, __ATOMIC_RELAXED);
+}
+
+static void release(struct vpmu_account *a, unsigned int *users)
+{
+	for (; *users; --*users)
+		vpmu_lbr_detach(a);
+}
+
+/* The host, the tenants. */
+static void *control_top(void *arg)
+{
+	struct vpmu_account *a[TENANTS + 1] = {tenant[0], tenant[1], vpmu_host_root(host)};
+	unsigned int users[TENANTS + 1] = {0};
+	uint64_t rng = base_seed + 100;
+
+	urcu_memb_register_thread();
+	while (!load(&stop_controllers) && !load(&failed)) {
+		unsigned int i = rnd(&rng, TENANTS + 1);
+
+		capture(a[i], &users[i], &rng);
+		sched_yield();
+	}
+	for (int i = 0; i <= TENANTS; i++)
+		release(a[i], &users[i]);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* VMs and vCPUs: their captures, births and deaths. */
+static void *control_vms(void *arg)
+{
+	unsigned int users[VMS][VCPUS + 1] = {{0}};
+	uint64_t rng = base_seed + 200;
+
+	urcu_memb_register_thread();
+	while (!load(&stop_controllers) && !load(&failed)) {
+		int i = (int)rnd(&rng, VMS), k = (int)rnd(&rng, VCPUS + 1);
+		struct vm *vm = slots[i].vm;
+
+		if (!vm) {
+			vm_create(i, &rng);
+		} else if (rnd(&rng, 4)) {
+			capture(k < VCPUS ? vm->vcpu[k].own : vm->account, &users[i][k], &rng);
+		} else {
+			for (k = 0; k < VCPUS; k++)
+				release(vm->vcpu[k].own, &users[i][k]);
+			release(vm->account, &users[i][VCPUS]);
+			vm_destroy(i);
+		}
+	}
+	for (int i = 0; i < VMS; i++) {
+		for (int k = 0; slots[i].vm && k < VCPUS; k++)
+			release(slots[i].vm->vcpu[k].own, &users[i][k]);
+		if (slots[i].vm)
+			release(slots[i].vm->account, &users[i][VCPUS]);
+	}
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- the whole ---- */
+
+static void setup(void)
+{
+	host = vpmu_host_create();
+	for (int i = 0; i < RUNNERS; i++) {
+		runner[i].rng = base_seed + (uint64_t)i;
+		pthread_mutex_init(&runner[i].lock, NULL);
+		vpmu_softpmu_init(&runner[i].pmu, NULL);
+		if (vpmu_pcpu_create(host, &runner[i].pmu.pmu, (unsigned int)i, &runner[i].p))
+			fail("pcpu_create");
+	}
+	for (int i = 0; i < TENANTS; i++) {
+		if (vpmu_account_create(vpmu_host_root(host), NULL, &tenant[i]))
+			fail("account_create");
+	}
+	for (int i = 0; i < VMS; i++)
+		pthread_rwlock_init(&slots[i].lock, NULL);
+}
+
+static void teardown(void)
+{
+	struct vpmu_lbr_usage u;
+
+	for (int i = 0; i < VMS; i++) {
+		if (slots[i].vm)
+			vm_free(slots[i].vm);
+	}
+	urcu_memb_barrier();
+	vpmu_lbr_usage(host, &u);
+	if (u.tasks || u.bytes)
+		fail("I6: %zu tasks, %zu bytes are left", u.tasks, u.bytes);
+	vpmu_host_destroy(host);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"seconds", required_argument, NULL, 't'},
+						{"seed", required_argument, NULL, 's'},
+						{NULL, 0, NULL, 0}};
+	pthread_t readers[READERS], top, vms;
+	struct timespec t = {.tv_sec = 3};
+	unsigned long checks = 0, slices = 0, moved = 0;
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "t:s:", options, NULL)) != -1) {
+		if (opt == 't')
+			t.tv_sec = strtol(optarg, NULL, 0);
+		else if (opt == 's')
+			base_seed = strtoull(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	urcu_memb_register_thread();
+	setup();
+	for (int i = 0; i < RUNNERS; i++)
+		pthread_create(&runner[i].thread, NULL, run, &runner[i]);
+	for (int i = 0; i < READERS; i++)
+		pthread_create(&readers[i], NULL, reader, NULL);
+	pthread_create(&top, NULL, control_top, NULL);
+	pthread_create(&vms, NULL, control_vms, NULL);
+
+	while (nanosleep(&t, &t))
+		;
+	/* Controllers and readers wait for runners: they end first. */
+	store(&stop_controllers, 1);
+	pthread_join(top, NULL);
+	pthread_join(vms, NULL);
+	store(&stop_readers, 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i], NULL);
+	store(&stop_runners, 1);
+	for (int i = 0; i < RUNNERS; i++) {
+		pthread_join(runner[i].thread, NULL);
+		checks += runner[i].guest_checks;
+		slices += runner[i].slices;
+		moved += runner[i].moved;
+	}
+	if (!load(&failed))
+		teardown();
+	printf("# seed %lu: %lu slices, %lu migrations, %lu VMs, %lu captures (%lu refused), %lu "
+	       "guest checks, %lu reads (%lu given up), %lu records read\n",
+	       base_seed, slices, moved, nr_vms, nr_attached, nr_busy, checks, nr_reads, nr_again,
+	       nr_records);
+	if (!failed && (!nr_records || !nr_attached || !checks || !moved))
+		fail("too little happened to tell anything");
+	printf("%sok 1 - I5, I6: branch records under churn\n1..1\n", failed ? "not " : "");
+	urcu_memb_unregister_thread();
+	return failed;
+}
