@@ -362,6 +362,46 @@ static struct bed *busy(const struct vpmu_guest_cfg *cfg)
 	return b;
 }
 
+/* What @b's registers hold is what a guest can write to them, and counters are 48 bits wide. */
+static void check_writable(struct bed *b)
+{
+	static const struct {
+		uint32_t base, count;
+	} regs[] = {
+		{0x186, 8},	  {0x309, 4},	   {0x38d, 1},	    {0x38f, 1},
+		{0x1d9, 1},	  {0xc0000301, 1}, {0xc0010000, 4}, {0x4c1, 8},
+		{0xc0010200, 32}, {0x1500, 32},	   {0x1600, 32},    {0x1200, 32},
+		{0xc0010300, 32}, {0x14ce, 1},	   {0xc000010e, 2},
+	};
+
+	struct vpmu_lbr_regs r;
+
+	for (unsigned int i = 0; i < sizeof(regs) / sizeof(regs[0]); i++) {
+		for (uint32_t msr = regs[i].base; msr < regs[i].base + regs[i].count; msr++) {
+			uint64_t v, again;
+
+			if (vpmu_guest_rdmsr(b->g, msr, &v))
+				continue;
+			cr_assert(!vpmu_guest_wrmsr(b->g, msr, v), "%x = %llx: #GP", msr,
+				  (unsigned long long)v);
+			cr_assert(!vpmu_guest_rdmsr(b->g, msr, &again) && again == v,
+				  "%x: %llx, written back %llx", msr, (unsigned long long)v,
+				  (unsigned long long)again);
+		}
+	}
+	if (b->g->lbr_max && !vpmu_lbr_guest_get(&b->ctx, NULL, &r)) {
+		uint64_t known =
+			vpmu_guest_is_intel(b->g) ? 0x1f0000000000ffffULL : 0xff0000000000ffffULL;
+
+		for (unsigned int i = 0; i < r.count; i++)
+			cr_assert(!(vpmu_lbr_nth(&r, i)->info & ~known));
+	}
+	for (unsigned int i = 0; i < VPMU_GUEST_MAX_CTRS; i++) {
+		cr_assert_eq(b->g->ctr[i].value >> 48, 0);
+		cr_assert(b->g->ctr[i].running_ns <= b->g->ctr[i].enabled_ns);
+	}
+}
+
 static void lie(const struct vpmu_guest_cfg *cfg, unsigned int *taken, unsigned int *refused)
 {
 	struct bed *b = busy(cfg), *to = new_bed(cfg), *other = new_bed(cfg);
@@ -400,6 +440,8 @@ static void lie(const struct vpmu_guest_cfg *cfg, unsigned int *taken, unsigned 
 			act(to, bit);
 			serve(to);
 			bed_unplace(to);
+			cr_assert_eq(load(to, copy, good.len, err), 0);
+			check_writable(to);
 		}
 		vpmu_blob_fini(&now);
 	}
