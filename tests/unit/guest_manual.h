@@ -173,6 +173,7 @@ enum {
 	M_NONE,
 	M_OFF,
 	M_V2,
+	M_V2_ARCH,
 	M_V3,
 	M_V4,
 	M_V5,
@@ -187,6 +188,7 @@ enum {
 };
 
 static const struct vpmu_policy policy_off = {.tier = VPMU_POLICY_OFF};
+static const struct vpmu_policy policy_arch = {.tier = VPMU_POLICY_ARCHITECTURAL};
 static const struct vpmu_policy policy_standard = {.tier = VPMU_POLICY_STANDARD};
 
 static const struct machine {
@@ -199,6 +201,8 @@ static const struct machine {
 	[M_NONE] = {L, {.model = VPMU_GUEST_NONE}, 0, 0, 0, none},
 	[M_OFF] = {L, {.model = VPMU_GUEST_INTEL_V5, .policy = &policy_off}, 0, 0, 0, none},
 	[M_V2] = {L, {.model = VPMU_GUEST_INTEL_V2}, 8, 3, 0, intel_v2},
+	[M_V2_ARCH] =
+		{L, {.model = VPMU_GUEST_INTEL_V2, .policy = &policy_arch}, 8, 3, 0, intel_v2},
 	[M_V3] = {L, {.model = VPMU_GUEST_INTEL_V3}, 8, 3, 0, intel_v3},
 	[M_V4] = {L, {.model = VPMU_GUEST_INTEL_V4}, 8, 3, 0, intel_v4},
 	[M_V5] = {L, {.model = VPMU_GUEST_INTEL_V5}, 8, 3, 32, intel_v5},
