@@ -23,6 +23,8 @@
 #define MSR_AMD_STATUS	   0xc0000300u
 #define MSR_AMD_STATUS_CLR 0xc0000302u
 
+#define COUNTER_BITS ((1ull << 48) - 1) /* of the status: the others say what is frozen */
+
 #define STACK_MAX 64u
 #define LBR_MAX	  32u
 
@@ -149,8 +151,14 @@ static void handle(struct percpu *cpu, struct guest_pmi *p, const struct trap_fr
 	}
 	status = take_status(p, value);
 	p->status_seen |= status;
-	if (!status)
+	if (!status && p->early && p->status == GUEST_STATUS_AMD)
+		p->early--;
+	else if (!status)
 		p->no_cause++;
+	/* AMD does not mask its entry: a counter that overflows before the status is read has its
+	 * own PMI waiting, which then finds nothing. */
+	for (uint64_t more = status & COUNTER_BITS; more & (more - 1); more &= more - 1)
+		p->early++;
 	if (p->ctr && status >> p->status_bit & 1) {
 		take_sample(cpu, p, f, status);
 		for (; value >= p->period && !(value >> (p->width - 1)); value -= p->period)

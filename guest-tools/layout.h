@@ -183,10 +183,11 @@ struct guest_pmi {
 	unsigned char *buf;
 
 	/* out */
-	uint64_t pmis;	      /* all that came */
-	uint64_t samples;     /* of these: stored at @buf */
-	uint64_t no_cause;    /* of these: no counter had overflowed */
-	uint64_t overruns;    /* periods that ended before the PMI of the one before was handled */
+	uint64_t pmis;	   /* all that came */
+	uint64_t samples;  /* of these: stored at @buf */
+	uint64_t early;	   /* overflows that the PMI of another one acknowledged: AMD's come yet */
+	uint64_t no_cause; /* of these: no counter had overflowed */
+	uint64_t overruns; /* periods that ended before the PMI of the one before was handled */
 	uint64_t status_seen; /* all status bits seen, ORed */
 	uint64_t interrupts;  /* vectors that are neither an exception nor GUEST_VEC_PMI */
 };

@@ -8,6 +8,7 @@
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
 #include "guest-tools/symbols.h"
+#include "guest-tools/truth.h"
 
 extern const char __urodata_start[]; /* guest.lds: the end of all code */
 
@@ -17,41 +18,6 @@ static bool judged; /* the truth is known */
 static uint64_t captures, equal, cut, wrong, edge;
 static const struct guest_sample *shown, *first_bad;
 
-/* How many of the newest records of @g agree with the truth; *want: how many there should be. */
-static unsigned int agree_chain(const struct guest_sample *g, unsigned int *want)
-{
-	const uint64_t *stack = sample_stack(g), *lbr = sample_lbr(&s, g);
-	unsigned int n = 0;
-
-	*want = g->nr_stack;
-	while (n < *want && n < g->nr_lbr) {
-		uint64_t from = lbr[2 * n], to = lbr[2 * n + 1];
-
-		if (!lbr_record(&s.lbr, &from, &to) || !flow_call_ok(from, to, stack[n]))
-			break;
-		n++;
-	}
-	return n;
-}
-
-static unsigned int agree_branches(const struct guest_sample *g, unsigned int *want)
-{
-	struct flow_branch b[LBR_DEPTH_MAX];
-	const uint64_t *lbr = sample_lbr(&s, g);
-	int true_nr = flow_branches((uint64_t)branch_code, g->ip, g->r8, b, (int)s.pmi.lbr_nr);
-	unsigned int n = 0;
-
-	*want = true_nr < 0 ? 0 : (unsigned int)true_nr;
-	while (n < *want && n < g->nr_lbr) {
-		uint64_t from = lbr[2 * n], to = lbr[2 * n + 1];
-
-		if (!lbr_record(&s.lbr, &from, &to) || from != b[n].from || to != b[n].to)
-			break;
-		n++;
-	}
-	return n;
-}
-
 /* Records that end early are short; records that say something else are wrong. */
 static void judge(void)
 {
@@ -59,9 +25,7 @@ static void judge(void)
 		const struct guest_sample *g = sampler_get(&s, i);
 		unsigned int n, want;
 
-		if (!(g->cs & 3) || (args.branches && judged &&
-				     (g->ip < (uint64_t)branch_blocks ||
-				      g->ip >= (uint64_t)branch_blocks + 16 * 64))) {
+		if (truth_edge(g, args.branches && judged)) {
 			edge++; /* in the kernel, before the first or behind the last block */
 			continue;
 		}
@@ -70,7 +34,7 @@ static void judge(void)
 			shown = g;
 			continue;
 		}
-		n = args.branches ? agree_branches(g, &want) : agree_chain(g, &want);
+		n = args.branches ? truth_branches(&s, g, &want) : truth_chain(&s, g, &want);
 		if (want && n == want) {
 			equal++;
 			if (!shown || g->nr_stack > shown->nr_stack)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* selftest: what the tools rely on, checked on the engine and PMU model they run on. */
 #include "guest-tools/pmu.h"
+#include "guest-tools/selftest.h"
 #include "guest-tools/tools.h"
 
 enum { VEC_DE = 0, VEC_UD = 6, VEC_GP = 13, VEC_PF = 14 };
@@ -14,7 +15,7 @@ static const struct guest_info *vcpu;
 static unsigned int passed, failed;
 static uint64_t initialized = 0x1122334455667788;
 
-static void check(const char *what, bool ok, uint64_t saw, uint64_t expected)
+void check(const char *what, bool ok, uint64_t saw, uint64_t expected)
 {
 	if (ok) {
 		passed++;
@@ -26,7 +27,7 @@ static void check(const char *what, bool ok, uint64_t saw, uint64_t expected)
 	}
 }
 
-static void check_equal(const char *what, uint64_t saw, uint64_t expected)
+void check_equal(const char *what, uint64_t saw, uint64_t expected)
 {
 	check(what, saw == expected, saw, expected);
 }
@@ -267,6 +268,8 @@ int selftest_main(const struct guest_info *info, const char *args)
 	check_syscalls();
 	check_workloads();
 	check_pmu();
+	check_pmis(info);
+	check_branch_records(info);
 	out("selftest: %u passed, %u failed (vcpu %u)\n", passed, failed, info->vcpu);
 	return failed ? TOOL_FAILED : TOOL_OK;
 }
