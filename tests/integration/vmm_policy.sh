@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Policies of VMs: what their guests can count, what they are told, what the operator sees.
+set -u
+vmm=$VPMU_BIN/vpmu-vmm
+vpmu=$VPMU_BIN/vpmu
+cd "$VPMU_TMP" || exit 1
+command -v jq >/dev/null || { echo "needs jq"; exit 77; }
+bad=0
+
+check() { # WHAT CONDITION...
+	what=$1
+	shift
+	if ! "$@" >check.log 2>&1; then
+		echo "FAILED: $what: $*"
+		cat check.log
+		for f in out err list; do [ -s $f ] && sed "s/^/$f: /" $f | head -20; done
+		bad=1
+	fi
+}
+
+# run KEYS SCRIPT: a soft VM with these keys executes an msr script; then what `list` says of it
+run() {
+	"$vmm" --hold --socket sock --vm "name=a,engine=soft,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
+	pid=$!
+	for i in $(seq 100); do grep -q '^vm a:' out && break; sleep 0.1; done
+	"$vpmu" -S sock list -j | jq -c 'select(.vm == "a")' >list
+	"$vpmu" -S sock quit || bad=1
+	wait $pid
+	check "$1: done" grep -qx 'vm a: done, status 0' out
+	check "$1: no complaints" [ ! -s err ]
+}
+
+# counted MSR COUNT: what the counter read in the end
+counted() {
+	check "count of $1" grep -qx "\[a\] vcpu 0: rd $1 = $2" out
+}
+
+listed() { # JQ-CONDITION
+	check "list: $1" jq -e "$1" list
+}
+
+# Counter 0: instructions, in user mode; counter 1: loads, which are no architectural event.
+ev0=0x4100c0
+ev1=0x4181d0
+both="wr 0x186 $ev0 wr 0x187 $ev1 count 0x38f 3 loop 100 rd 0xc1 rd 0xc2"
+
+run "policy=full" "$both"
+counted 0xc1 $some
+counted 0xc2 $some
+listed '.policy == "full" and (has("denied") | not)'
+
+run "policy=standard" "$both"
+counted 0xc2 $some
+listed '.policy == "standard" and .denied == "0" and (has("denied-last") | not)'
+
+# Denied: programmed without a fault, reads back, counts nothing; the operator sees which
+run "policy=architectural" "$both rd 0x187"
+counted 0xc1 $some
+counted 0xc2 0x0
+counted 0x187 $ev1
+listed '.policy == "architectural" and .denied == "1" and ."denied-last" == "loads:u"'
+
+run "deny=loads" "$both"
+counted 0xc1 $some
+counted 0xc2 0x0
+listed '.policy == "full" and .denied == "1" and ."denied-last" == "loads:u"'
+
+run "allow=r81d0" "$both"
+counted 0xc1 0x0
+counted 0xc2 $some
+listed '.denied == "1" and ."denied-last" == "instructions:u"'
+
+# By unit mask: every event d0H but those of unit mask 81H
+run "deny=d0/0/0,,!d0/ff/81" "$both wr 0x187 0x4182d0"
+counted 0xc2 $some
+listed '.denied == "1" and ."denied-last" == "stores:u"'
+
+# Fixed counters go by what they count: 0 instructions, 1 cycles
+fixed="wr 0x38d 0x22 count 0x38f 0x300000000 loop 100 rd 0x309 rd 0x30a"
+run "deny=instructions" "$fixed"
+counted 0x309 0x0
+counted 0x30a $some
+listed '.denied == "1" and ."denied-last" == "fixed counter 0"'
+
+# AMD encodings are AMD's; the denial is known by name
+run "pmu=amd-v2,deny=r00c0" "wr 0xc0010200 $ev0 count 0xc0000301 1 loop 100 rd 0xc0010201"
+counted 0xc0010201 0x0
+listed '.denied == "1" and ."denied-last" == "instructions:u"'
+
+# Off: as a CPU without a PMU
+run "policy=off" "rd 0x186 wr 0x38f 1 cpuid 0xa pmc 0"
+check "no PMU MSRs" grep -q 'rd 0x186: #GP' out
+check "no counters" grep -q 'pmc 0.*: #GP' out
+check "CPUID says so" grep -q 'cpuid 0xa.0 = 0x0 0x0 0x0 0x0' out
+listed '.policy == "off" and .denied == "0"'
+
+# Branch records: where the model has them, unless they are switched off or the policy is narrower
+run "policy=full" "rd 0x14ce wr 0x14ce 0x7f0003 cpuid 7 cpuid 0x1c"
+check "LBR_CTL can be written" grep -q 'wr 0x14ce <- 0x7f0003 ok' out
+for keys in lbr=off policy=standard pmu=intel-v4; do
+	run "$keys" "rd 0x14ce wr 0x14ce 0x7f0003 cpuid 0x1c"
+	check "$keys: no LBR_CTL" grep -q 'rd 0x14ce: #GP' out
+	check "$keys: CPUID says so" grep -q 'cpuid 0x1c.0 = 0x0 0x0 0x0 0x0' out
+done
+
+# What does not go together, or does not exist, is one line
+refused() { # TEXT KEYS
+	timeout 20 "$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,$2" >out 2>err
+	check "$2: status" [ $? -eq 2 ]
+	check "$2: one line" [ "$(wc -l <err)" -eq 1 ]
+	check "$2: says" grep -qF -- "$1" err
+}
+refused 'vm/policy: "some" given, accepted: full, standard, architectural or off' policy=some
+refused 'vm a/deny: given with allow, accepted: one of them' allow=cycles,deny=loads
+refused 'vm a/allow:' allow=no-such-event
+refused 'vm a/deny: accepted with pmu = none: nothing' pmu=none,deny=loads
+refused 'vm a/lbr: accepted with pmu = amd-k7: off' pmu=amd-k7,lbr=on
+refused 'vm/pmu: "pentium" given, accepted: none, intel-v2' pmu=pentium
+
+# A VM that comes by request is under the same rules
+"$vmm" --hold --socket sock >out 2>err &
+pid=$!
+for i in $(seq 100); do [ -S sock ] && break; sleep 0.1; done
+"$vpmu" -S sock vm add name=b engine=soft image="$VPMU_GUEST" policy=architectural \
+	args="msr $both" >/dev/null || bad=1
+for i in $(seq 100); do grep -q '^vm b:' out && break; sleep 0.1; done
+"$vpmu" -S sock list -j | jq -c 'select(.vm == "b")' >list
+listed '.policy == "architectural" and .denied == "1"'
+"$vpmu" -S sock check -j >check.out
+check "check: sampling" jq -es 'any(.what == "sampling" and .ok)' check.out
+check "check: branch records" jq -es 'any(.what == "branch records" and .ok)' check.out
+"$vpmu" -S sock quit || bad=1
+wait $pid
+
+exit $bad
