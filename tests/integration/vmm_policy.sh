@@ -30,7 +30,8 @@ run() {
 	check "$1: no complaints" [ ! -s err ]
 }
 
-# counted MSR COUNT: what the counter read in the end
+some='0x[1-9a-f][0-9a-f]*'
+# counted MSR VALUE: what the counter read in the end
 counted() {
 	check "count of $1" grep -qx "\[a\] vcpu 0: rd $1 = $2" out
 }
