@@ -160,8 +160,12 @@ bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path
 		out->stores += insn_stores(&in) && !idle;
 		if (insn_is_branch(&in)) {
 			out->branches++;
-			out->taken += in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
-				      next != ip + in.i.length;
+			if (in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
+			    next != ip + in.i.length) {
+				out->last[out->taken++ % VPMU_LBR_DEPTH_MAX] =
+					(struct vpmu_lbr_entry){ip, next, insn_branch_type(&in)};
+				out->recorded = out->taken;
+			}
 		}
 		ip = next;
 	}
@@ -170,6 +174,33 @@ bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path
 		out->insns++;
 		out->branches++;
 		out->taken++;
+	}
+	return true;
+}
+
+bool path_branches_equal(const struct path_counts *p, const struct vpmu_lbr_regs *l, char *why,
+			 size_t why_len)
+{
+	uint64_t nr = p->recorded < VPMU_LBR_DEPTH_MAX ? p->recorded : VPMU_LBR_DEPTH_MAX;
+
+	if (l->total != p->recorded || l->count != nr) {
+		snprintf(why, why_len, "branches: single-stepped %" PRIu64 ", recorded %" PRIu64,
+			 p->recorded, l->total);
+		return false;
+	}
+	for (unsigned int i = 0; i < nr; i++) {
+		const struct vpmu_lbr_entry *t =
+			&p->last[(p->recorded - 1 - i) % VPMU_LBR_DEPTH_MAX];
+		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(l, i);
+		uint64_t type = (e->info & VPMU_LBR_INFO_TYPE) >> VPMU_LBR_INFO_TYPE_SHIFT;
+
+		if (e->from != t->from || e->to != t->to || type != t->info) {
+			snprintf(why, why_len,
+				 "branch %u: single-stepped %#" PRIx64 " -> %#" PRIx64 " (%" PRIu64
+				 "), recorded %#" PRIx64 " -> %#" PRIx64 " (%" PRIu64 ")",
+				 i, t->from, t->to, t->info, e->from, e->to, type);
+			return false;
+		}
 	}
 	return true;
 }

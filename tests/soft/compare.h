@@ -6,10 +6,14 @@
 #include <stdio.h>
 
 #include "tests/soft/gen.h"
+#include "vpmu/lbr.h"
 
 /* Counts of one path through a sequence. */
 struct path_counts {
 	uint64_t insns, branches, taken, loads, stores;
+	uint64_t recorded; /* of taken: those that stayed in CPL3 */
+	struct vpmu_lbr_entry
+		last[VPMU_LBR_DEPTH_MAX]; /* taken branch n is at n %; info: type only */
 };
 
 /* results_equal - everything observable but undefined flags; on a difference, what differs first
@@ -19,6 +23,10 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 
 /* path_count - count along the single-stepped path in @nat; false when it was not recorded. */
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out);
+
+/* path_branches_equal - what was recorded is the path's last taken branches. */
+bool path_branches_equal(const struct path_counts *p, const struct vpmu_lbr_regs *l, char *why,
+			 size_t why_len);
 
 /* print_case - sequence, inputs and both results (either may be NULL). */
 void print_case(FILE *f, const struct dt_seq *q, const struct dt_result *nat,

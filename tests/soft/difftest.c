@@ -25,12 +25,13 @@
 #define SLICE_ONE_IN 4u
 #define MAX_REPORTS  64u
 
-enum kind { K_STATE, K_COUNT, K_SLICE, K_KINDS };
+enum kind { K_STATE, K_COUNT, K_BRANCH, K_SLICE, K_KINDS };
 
 static const char *const kind_name[K_KINDS] = {
 	"registers, flags, memory and faults equal the native CPU's",
 	"instructions, branches, taken branches, loads and stores equal single-stepping",
-	"random budget slices change neither state nor counts",
+	"the last branches recorded are the single-stepped ones",
+	"random budget slices and alarms change neither state nor counts",
 };
 
 static struct {
@@ -120,6 +121,9 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 		st.checked[K_COUNT]++;
 		if (!counts_equal(&p, &ca, why, why_len))
 			return K_COUNT;
+		st.checked[K_BRANCH]++;
+		if (!path_branches_equal(&p, &ca.lbr, why, why_len))
+			return K_BRANCH;
 	}
 	if (!b || hang)
 		return K_KINDS;
@@ -290,7 +294,8 @@ static double now(void)
 
 static bool failed(void)
 {
-	return st.failed[K_STATE] || st.failed[K_COUNT] || st.failed[K_SLICE];
+	return st.failed[K_STATE] || st.failed[K_COUNT] || st.failed[K_BRANCH] ||
+	       st.failed[K_SLICE];
 }
 
 static bool enough(double start, uint64_t next)

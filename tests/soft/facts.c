@@ -245,6 +245,24 @@ bool insn_stores(const struct insn *in)
 	return touches_memory(in, ZYDIS_OPERAND_ACTION_MASK_WRITE);
 }
 
+unsigned int insn_branch_type(const struct insn *in)
+{
+	bool direct = in->op[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+
+	switch (in->i.meta.category) {
+	case ZYDIS_CATEGORY_COND_BR:
+		return 0;
+	case ZYDIS_CATEGORY_UNCOND_BR:
+		return direct ? 2 : 1;
+	case ZYDIS_CATEGORY_CALL:
+		return direct ? 4 : 3;
+	case ZYDIS_CATEGORY_RET:
+		return 5;
+	default:
+		return 8;
+	}
+}
+
 bool insn_is_rip_relative(const struct insn *in)
 {
 	for (int k = 0; k < in->i.operand_count; k++)

@@ -40,6 +40,9 @@ bool insn_is_rep_string(const struct insn *in);
 bool insn_loads(const struct insn *in);
 bool insn_stores(const struct insn *in);
 
+/* insn_branch_type - of a branch, as in IA32_LBR_x_INFO (SDM vol. 4, 1200H). */
+unsigned int insn_branch_type(const struct insn *in);
+
 /* insn_is_rip_relative - it has a memory operand relative to RIP. */
 bool insn_is_rip_relative(const struct insn *in);
 

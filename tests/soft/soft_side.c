@@ -98,6 +98,38 @@ static void regs_out(const struct kvm_regs *k, uint64_t *r)
 	memcpy(r, v, sizeof(v));
 }
 
+/* An alarm a few events ahead. */
+static void arm(struct vpmu_soft_tally *t, uint64_t *rng)
+{
+	struct vpmu_soft_alarm *a = &t->alarm[0];
+
+	*a = (struct vpmu_soft_alarm){.event = (uint8_t)dt_below(rng, VPMU_SOFT_EVENTS),
+				      .modes = (uint8_t)(1 + dt_below(rng, 3))};
+	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+		a->at += a->modes & (1 << m) ? t->ev[m][a->event] : 0;
+	a->at += 1 + dt_below(rng, dt_below(rng, 3) ? 10 : 200);
+	t->armed = 1;
+}
+
+/* It must be due exactly when the engine says so, and not have been passed. */
+static void check_alarm(const struct vpmu_soft_tally *t, enum vmm_exit exit, char *broken,
+			size_t len)
+{
+	const struct vpmu_soft_alarm *a = &t->alarm[0];
+	bool cycles = a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES;
+	bool due = !vpmu_soft_alarm_left(t, a);
+	uint64_t sum = 0;
+
+	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+		sum += a->modes & (1 << m) ? t->ev[m][a->event] : 0;
+	if (due != (exit == VMM_EXIT_ALARM) && exit != VMM_EXIT_ERROR)
+		snprintf(broken, len, "exit %d, but %llu events until the alarm", exit,
+			 (unsigned long long)vpmu_soft_alarm_left(t, a));
+	else if (due && !cycles && sum != a->at)
+		snprintf(broken, len, "alarm of event %u at %llu, stopped at %llu", a->event,
+			 (unsigned long long)a->at, (unsigned long long)sum);
+}
+
 static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 		      struct soft_counts *counts)
 {
@@ -109,6 +141,9 @@ static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 		run->budget = slices ? 1 + dt_below(&rng, dt_below(&rng, 4) ? 4 : 40) : left;
 		if (run->budget > left)
 			run->budget = left;
+		if (slices && !s->tally.armed)
+			arm(&s->tally, &rng);
+
 		int rc = vmm_soft_ops.run(s->vm.vcpu[0], run);
 
 		if (rc)
@@ -122,11 +157,17 @@ static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 			snprintf(counts->broken, sizeof(counts->broken),
 				 "budget exit after %llu of %llu", (unsigned long long)run->retired,
 				 (unsigned long long)run->budget);
+		if (slices)
+			check_alarm(&s->tally, run->exit, counts->broken, sizeof(counts->broken));
+		if (run->exit == VMM_EXIT_ALARM)
+			s->tally.armed = 0;
 		left -= run->retired < left ? run->retired : left;
 		/* INTR without a kick: sequences that make the machine decode over and over. */
 		costly += run->exit == VMM_EXIT_INTR;
-	} while ((run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR) && left &&
-		 costly < MAX_COSTLY);
+	} while ((run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR ||
+		  run->exit == VMM_EXIT_ALARM) &&
+		 left && costly < MAX_COSTLY);
+	s->tally.armed = 0;
 	return 0;
 }
 
@@ -176,6 +217,11 @@ void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices
 	r->msg[0] = 0;
 	memcpy(s->vm.ram + s->data, s->pool + c->data_pool, DT_DATA_BYTES);
 	memcpy(s->vm.ram + s->stack, s->pool + c->stack_pool, DT_STACK_BYTES);
+	s->tally.lbr = (struct vpmu_lbr_regs){0};
+	if (!slices) {
+		s->tally.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES;
+		s->tally.lbr.depth = VPMU_LBR_DEPTH_MAX;
+	}
 	regs_in(c, &k);
 	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
 	if (!rc)
@@ -187,6 +233,7 @@ void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices
 	memcpy(r->code, s->vm.ram + slot, DT_SLOT);
 	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
 	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);
+	counts->lbr = s->tally.lbr;
 	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
 		counts->ev[e] = s->tally.ev[VPMU_SOFT_USR][e] - before.ev[VPMU_SOFT_USR][e];
 	for (int m = 0; m < VPMU_SOFT_MODES; m++)

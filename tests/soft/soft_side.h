@@ -17,7 +17,8 @@ struct soft_side {
 struct soft_counts {
 	uint64_t ev[VPMU_SOFT_EVENTS];
 	uint64_t retired;
-	char broken[120]; /* empty, or the promise broken */
+	struct vpmu_lbr_regs lbr; /* branches in CPL3, of a run in one go */
+	char broken[120];	  /* empty, or the promise broken */
 };
 
 /* soft_side_init - a fresh machine. @cpuid: @n entries the guest sees. 0 or -errno, @why. */
@@ -27,7 +28,8 @@ void soft_side_fini(struct soft_side *s);
 
 /*
  * soft_side_load - put the code of @n cases into their slots; none of their pages may have run.
- * soft_side_run - run one; @slices: 0 = in one go, else a seed of random budgets.
+ * soft_side_run - run one; @slices: 0 = in one go, with branch records on; else a seed of random
+ * budgets and alarms.
  */
 void soft_side_load(struct soft_side *s, const struct dt_case *c, unsigned int n);
 void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices,

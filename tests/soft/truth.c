@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -54,7 +55,28 @@ static int decode_at(pid_t pid, uint64_t rip, struct insn *in)
 	return insn_decode(code, (size_t)n, in) ? 0 : -ENOEXEC;
 }
 
-static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *out)
+static int note(struct truth_log *log, const struct insn *in, uint64_t from, uint64_t to,
+		uint64_t insn)
+{
+	if (log->nr == log->room) {
+		size_t room = log->room ? 2 * log->room : 1024;
+		struct truth_branch *b = realloc(log->b, room * sizeof(*b));
+
+		if (!b)
+			return -ENOMEM;
+		log->b = b;
+		log->room = room;
+	}
+	log->b[log->nr++] = (struct truth_branch){.from = from,
+						  .to = to,
+						  .next = from + in->i.length,
+						  .insn = insn,
+						  .type = insn_branch_type(in)};
+	return 0;
+}
+
+static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *out,
+			   struct truth_log *log)
 {
 	uint64_t entry_rsp = r->rsp;
 	bool in_string = false; /* amid the iterations of a rep string instruction */
@@ -83,8 +105,13 @@ static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *
 		out->stores += insn_stores(&in) && !idle;
 		if (insn_is_branch(&in)) {
 			out->branches++;
-			out->taken += in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
-				      r->rip != rip + in.i.length;
+			if (in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
+			    r->rip != rip + in.i.length) {
+				out->taken++;
+				rc = log ? note(log, &in, rip, r->rip, out->insns) : 0;
+				if (rc)
+					return rc;
+			}
 		}
 		if (in.i.meta.category == ZYDIS_CATEGORY_RET && r->rsp > entry_rsp) {
 			out->ret = r->rax;
@@ -93,7 +120,7 @@ static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *
 	}
 }
 
-static int trace(pid_t pid, uint64_t entry, struct truth *out)
+static int trace(pid_t pid, uint64_t entry, struct truth *out, struct truth_log *log)
 {
 	struct user_regs_struct r;
 	int status, rc;
@@ -107,12 +134,12 @@ static int trace(pid_t pid, uint64_t entry, struct truth *out)
 		if (rc)
 			return rc;
 		if (r.rip == entry)
-			return count_to_return(pid, &r, out);
+			return count_to_return(pid, &r, out, log);
 	}
 	return -EINTR;
 }
 
-int truth_call(const void *fn, const uint64_t args[6], struct truth *out)
+int truth_record(const void *fn, const uint64_t args[6], struct truth *out, struct truth_log *log)
 {
 	any_fn *f = (any_fn *)(uintptr_t)fn;
 	pid_t pid;
@@ -129,10 +156,15 @@ int truth_call(const void *fn, const uint64_t args[6], struct truth *out)
 		f(args[0], args[1], args[2], args[3], args[4], args[5]);
 		_exit(0);
 	}
-	rc = trace(pid, (uint64_t)(uintptr_t)fn, out);
+	rc = trace(pid, (uint64_t)(uintptr_t)fn, out, log);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return rc;
+}
+
+int truth_call(const void *fn, const uint64_t args[6], struct truth *out)
+{
+	return truth_record(fn, args, out, NULL);
 }
 
 int truth_count(void (*fn)(void *), void *arg, struct truth *out)

@@ -7,6 +7,7 @@
 #ifndef TESTS_SOFT_TRUTH_H
 #define TESTS_SOFT_TRUTH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Counts from the function's first instruction to its return, both included. */
@@ -20,6 +21,19 @@ struct truth {
 	uint64_t ret; /* what it returned (RAX) */
 };
 
+/* A branch that was taken: type as in IA32_LBR_x_INFO. */
+struct truth_branch {
+	uint64_t from, to, next;
+	uint64_t insn; /* it was the how manieth instruction */
+	unsigned int type;
+};
+
+/* All of them, in order; zeroed = empty; the caller frees b. */
+struct truth_log {
+	struct truth_branch *b;
+	size_t nr, room;
+};
+
 /*
  * truth_call - count @fn(args[0], ..., args[5]) in a forked child; its effects on memory stay in
  * the child. truth_count - the same for @fn(@arg).
@@ -27,6 +41,8 @@ struct truth {
  * Zydis does not know, -EPERM no ptrace here. Call from a process with one thread.
  */
 int truth_call(const void *fn, const uint64_t args[6], struct truth *out);
+/* truth_record - like truth_call, and every taken branch goes to @log (-ENOMEM). */
+int truth_record(const void *fn, const uint64_t args[6], struct truth *out, struct truth_log *log);
 int truth_count(void (*fn)(void *), void *arg, struct truth *out);
 
 #endif

@@ -8,7 +8,8 @@ __asm__(".text\n.globl truth_echo\n.type truth_echo, @function\n"
 
 /*
  * A function of awkward cases: strings of no, one and many elements, a conditional jump that is
- * taken into the next line, locked and string comparisons, a failing CMPXCHG.
+ * taken into the next line, locked and string comparisons, a failing CMPXCHG, a call of the next
+ * instruction, indirect jumps and calls.
  */
 __asm__(".text\n.globl truth_odd\n.type truth_odd, @function\n"
 	"truth_odd:\n"
@@ -51,7 +52,15 @@ __asm__(".text\n.globl truth_odd\n.type truth_odd, @function\n"
 	"	lea 8(%rbx), %rax\n"
 	"	enter $32, $0\n"
 	"	leave\n"
-	"	call truth_echo\n"
+	"	call 4f\n"
+	"4:	pop %rax\n"
+	"	lea 5f(%rip), %rax\n"
+	"	jmp *%rax\n"
+	"5:	lea truth_echo(%rip), %rax\n"
+	"	call *%rax\n"
+	"	jmp 6f\n"
+	"	nop\n"
+	"6:	call truth_echo\n"
 	"	dec %r8\n"
 	"	jg 1b\n"
 	"	pop %rbx\n"

@@ -4,7 +4,8 @@
  * and run by the soft machine from the very same bytes at the very same addresses. Then on 100
  * vCPUs that are chopped into random slices and moved between two pCPUs' tallies, by one thread and
  * by two: what each vCPU was charged must still be the truth, to the count, and what they did to
- * shared memory under LOCK must all be there.
+ * shared memory under LOCK must all be there. And the branch records, looked at between slices, are
+ * the last branches of the native run.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,39 +17,26 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "guest-tools/workloads.h"
 #include "tests/soft/dt.h"
-#include "tests/soft/svm.h"
-#include "tests/soft/truth.h"
 #include "tests/soft/truth_code.h"
+#include "tests/soft/truth_run.h"
 
 #define NR_VCPUS    100u
-#define NR_PCPUS    2u
 #define MEM_BASE    0x50000000u /* vCPU i's scratch memory: MEM_BASE + i * MEM_STRIDE */
 #define MEM_STRIDE  0x10000u
 #define MEM_BYTES   0xc000u
 #define STACK_OFF   0xd000u /* its stack, in the same stride */
 #define STACK_BYTES 0x2000u
 #define SHARED_BASE (MEM_BASE + NR_VCPUS * MEM_STRIDE) /* two pages all vCPUs write to */
-#define EXIT_VA	    0x13370000u
-#define RAM_BYTES   (32u << 20)
 #define MAX_RUNS    16u
 #define SLICE_TOTAL 2000000u /* slices after which a schedule is stuck */
-
-struct run {
-	const char *name;
-	workload_fn *fn;
-	uint64_t n;
-	struct truth truth;
-	uint8_t *memory; /* scratch memory as the native run left it */
-};
 
 static struct run runs[MAX_RUNS];
 static unsigned int nr_runs;
 static unsigned int nr_tests, nr_failed;
 static uint64_t seed = 20240611;
 
-static void result(bool ok, const char *fmt, const char *name)
+void result(bool ok, const char *fmt, const char *name)
 {
 	nr_tests++;
 	nr_failed += !ok;
@@ -85,7 +73,7 @@ static int add_run(const char *name, workload_fn *fn, uint64_t n, void *mem)
 	r->name = name;
 	r->fn = fn;
 	r->n = n;
-	rc = truth_call((const void *)(uintptr_t)fn, args, &r->truth);
+	rc = truth_record((const void *)(uintptr_t)fn, args, &r->truth, &r->log);
 	if (rc) {
 		printf("# %s: no truth: %s\n", name, strerror(-rc));
 		return rc;
@@ -160,7 +148,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
 static uint64_t mem_pa[NR_VCPUS];
 static uint64_t shared_pa;
 
-static int map_machine(struct svm *s)
+int map_machine(struct svm *s)
 {
 	struct text t = {0};
 	uint64_t pa;
@@ -192,7 +180,7 @@ static int map_machine(struct svm *s)
 	return rc;
 }
 
-static int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared)
+int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared)
 {
 	uint32_t mem = MEM_BASE + i * MEM_STRIDE;
 	uint64_t ret_at = STACK_OFF + STACK_BYTES - 64, ret = EXIT_VA;
@@ -208,14 +196,6 @@ static int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool s
 	memcpy(s->ram + mem_pa[i] + ret_at, &ret, 8);
 	return svm_user(s, i, &regs, 0, 0);
 }
-
-struct account {
-	const struct run *r;
-	uint64_t ev[VPMU_SOFT_EVENTS]; /* CPL3 */
-	unsigned int slices, moves;
-	int on; /* pCPU of the last slice */
-	bool done;
-};
 
 static bool right(struct svm *s, unsigned int i, const struct account *a, bool own_memory)
 {
@@ -259,9 +239,8 @@ static bool right(struct svm *s, unsigned int i, const struct account *a, bool o
 	return ok;
 }
 
-/* One slice of vCPU @i on @tally; what was added there is the vCPU's. Returns 0, or -errno. */
-static int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_soft_tally *tally,
-		 int pcpu, uint64_t budget)
+int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_soft_tally *tally, int pcpu,
+	  uint64_t budget)
 {
 	struct vpmu_soft_tally before = *tally;
 	struct vmm_run run = {.budget = budget};
@@ -509,6 +488,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	test_alone();
+	truth_branches(runs, nr_runs, false, seed);
+	truth_branches(runs, nr_runs, true, seed);
 	test_sliced(false, NULL);
 	test_sliced(true, NULL);
 	for (unsigned int k = 0; k < nr_runs; k++)
@@ -516,7 +497,9 @@ int main(int argc, char **argv)
 			shared = &runs[k];
 	test_sliced(true, shared);
 	printf("1..%u\n", nr_tests);
-	for (unsigned int k = 0; k < nr_runs; k++)
+	for (unsigned int k = 0; k < nr_runs; k++) {
 		free(runs[k].memory);
+		free(runs[k].log.b);
+	}
 	return nr_failed != 0;
 }
