@@ -17,6 +17,23 @@ static void require(bool ok)
 		abort();
 }
 
+/* What was accepted can be built, and is what was asked for. */
+static void check_policy(const struct vm_config *vm)
+{
+	const struct vpmu_policy *policy;
+	struct vpmu_policy *mem;
+	char err[512] = "";
+
+	require(!vm->allow || !vm->deny);
+	require(!vm_config_policy(vm, &policy, &mem, err, sizeof(err)));
+	require(!policy == (vm->policy == VPMU_POLICY_FULL && !vm->allow && !vm->deny));
+	require(!mem == (!vm->allow && !vm->deny) && (!mem || mem == policy));
+	require(!policy || policy->tier == vm->policy);
+	require(!mem || (mem->nr_events <= VPMU_POLICY_EVENTS_MAX &&
+			 mem->action == (vm->allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY)));
+	free(mem);
+}
+
 static void check_limits(const struct config *c)
 {
 	const struct host_config *h = &c->host;
@@ -25,6 +42,7 @@ static void check_limits(const struct config *c)
 	require(h->gp <= 16 && h->fixed <= 3 && h->gp + h->fixed >= 1);
 	require(h->width >= 40 && h->width <= 63);
 	require(h->slice_insns >= 1 && h->slice_insns <= RUNNER_SLICE_MAX);
+	require(h->lbr <= HOST_LBR_CALL_STACK);
 	require(h->migrate_every >= 1 && h->tick_us >= 1 && h->tick_us <= 1000000);
 	for (size_t i = 0; i < c->nr_vms; i++) {
 		const struct vm_config *vm = &c->vms[i];
@@ -34,6 +52,8 @@ static void check_limits(const struct config *c)
 		require(vm->memory_bytes >= LOADER_RAM_MIN && vm->memory_bytes <= LOADER_RAM_MAX &&
 			vm->memory_bytes % LOADER_RAM_ALIGN == 0);
 		require(vm->pmu.gp <= VPMU_GUEST_MAX_GP && vm->pmu.fixed <= VPMU_GUEST_MAX_FIXED);
+		require(vm->pmu.no_lbr == (vm->lbr == VM_LBR_OFF));
+		check_policy(vm);
 	}
 }
 
