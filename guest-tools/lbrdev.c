@@ -50,6 +50,8 @@ static void probe_intel(struct lbr_dev *dev, char *why, size_t why_size)
 	dev->kind = LBR_INTEL;
 	dev->filter = (r[1] & 3) == 3;
 	dev->call_stack = r[1] & 4;
+	dev->enable_msr = MSR_LBR_CTL;
+	dev->enable = CTL_EN | CTL_USR | CTL_CALLS | CTL_JCC | CTL_REL_JMP | CTL_IND_JMP;
 	dev->from = MSR_LBR_FROM;
 	dev->to = MSR_LBR_TO;
 	dev->stride = 1;
@@ -74,6 +76,8 @@ static void probe_amd(struct lbr_dev *dev, char *why, size_t why_size)
 	if (dev->max > LBR_DEPTH_MAX)
 		dev->max = LBR_DEPTH_MAX;
 	dev->filter = true;
+	dev->enable_msr = MSR_AMD_DBG_EXTN;
+	dev->enable = DBG_EXTN_LBRV2EN;
 	dev->from = MSR_AMD_LBR_FROM;
 	dev->to = MSR_AMD_LBR_FROM + 1;
 	dev->stride = 2;

@@ -23,6 +23,8 @@ struct lbr_dev {
 	bool filter;	   /* can leave out privilege levels and kinds of branches */
 	uint32_t from, to; /* MSRs of the newest record */
 	uint32_t stride;
+	uint32_t enable_msr; /* writing @enable starts recording, and clears nothing */
+	uint64_t enable;
 };
 
 /* lbr_probe - what CPUID says; kind LBR_NONE and one line in @why when there is nothing. */
