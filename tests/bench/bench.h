@@ -40,6 +40,7 @@ int bench_switch_4keys(void);
 int bench_switch_scale(void);
 int bench_consumer_add_del(void);
 int bench_consumer_read(void);
+int bench_sampling(void);
 int bench_lbr_switch(void);
 int bench_lbr_memory(void);
 int bench_soft_mips(void);

@@ -14,6 +14,7 @@ static const struct bench benches[] = {
 	{"switch_scale", "the same with many tenants and consumers", bench_switch_scale},
 	{"consumer_add_del", "a guest counter comes and goes", bench_consumer_add_del},
 	{"consumer_read", "a guest counter is read", bench_consumer_read},
+	{"sampling", "three sample on one counter against one", bench_sampling},
 	{"lbr_switch", "switch with 32 branch records to save and restore", bench_lbr_switch},
 	{"lbr_memory", "memory for branch records of 10,000 vCPUs", bench_lbr_memory},
 	{"soft_mips", "guest instructions per CPU second, all events counted", bench_soft_mips},
