@@ -125,6 +125,23 @@ Test(alarm, distances_longer_than_the_counter)
 	tick_del(&t[1], b.p[0]);
 }
 
+/* Half a range a step leaves room for an instruction that counts a lot. */
+Test(alarm, steps_leave_room)
+{
+	struct vpmu_softpmu_opts opts = {.width = 8};
+	struct tick t;
+
+	engine_init(&b, &opts);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	tick_add(&t, &b, b.p[0], 0, LOADS, 1000);
+	engine_run(&b, 0, 0, 120 * 1000, 120);
+	vpmu_pcpu_flush(b.p[0]);
+	cr_assert_eq(bed_read(&t.c).count, 120 * 1000, "%lu", bed_read(&t.c).count);
+	cr_assert_eq(t.fires, 120);
+	tick_del(&t, b.p[0]);
+	bed_conserved(&b);
+}
+
 /* More keys than counters: distances stand still while their slot has none. */
 Test(alarm, rotation_stands_still)
 {
@@ -291,6 +308,26 @@ Test(alarm, unsupported_has_none)
 	engine_run(&b, 0, 0, 1000, 1);
 	vpmu_pcpu_overflow(b.p[0]); /* harmless */
 	cr_assert_eq(t.fires, 0);
+	tick_del(&t, b.p[0]);
+}
+
+/* Used up just when something else charges, and the next distance is as long as the last. */
+Test(alarm, due_at_a_flush_is_armed_again)
+{
+	struct tick t;
+
+	engine_init(&b, NULL);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	tick_add(&t, &b, b.p[0], 0, INSNS, 100);
+	bed_run(&b, 0, 100);
+	vpmu_pcpu_flush(b.p[0]);
+	cr_assert_eq(t.fires, 1);
+	cr_assert_eq(alarm_left(&b, 0), 100);
+	bed_run(&b, 0, 100);
+	vpmu_pcpu_switch(b.p[0], NULL);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	cr_assert_eq(t.fires, 2);
+	cr_assert_eq(alarm_left(&b, 0), 100);
 	tick_del(&t, b.p[0]);
 }
 
