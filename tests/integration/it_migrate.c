@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A running VM that moves from one machine to another, again and again, against the same VM that
+ * stays: what its guest says - its counts, its samples with their addresses, its branch records -
+ * must be the same to the letter, and what the operators of all machines counted must add up to
+ * what the operator of the one machine counted. Machines are stepped on this thread, so a save can
+ * be at any slice. VPMU_SEED=n replays one journey of each program (VPMU_LINE=n: of the one
+ * in that line), VPMU_JOURNEYS=n sets how many there are (2).
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "machine_bed.h"
+
+#define EVENTS	  "instructions,branches,branches-taken:u,loads:k,stores,cycles:u"
+#define NR_EVENTS 6
+#define LINES_MAX 4000
+
+static uint64_t rng_state;
+
+static uint64_t below(uint64_t n)
+{
+	/* splitmix64 */
+	uint64_t z = rng_state += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+	return (z ^ z >> 31) % n;
+}
+
+/* What is left of a VM that has ended: its console, by vCPU, and what operators counted. */
+struct outcome {
+	char *text[4];
+	uint64_t count[NR_EVENTS];
+	unsigned int moves;
+	/* what the saves met */
+	unsigned int answers, pmis, counting, recording;
+};
+
+static void add_lines(struct outcome *o, const struct bed *b)
+{
+	for (size_t i = 0; i < b->nr_lines; i++) {
+		const struct bed_line *l = &b->lines[i];
+		char **t = &o->text[l->vcpu];
+		size_t have = *t ? strlen(*t) : 0, len = strlen(l->text);
+
+		*t = realloc(*t, have + len + 2);
+		sprintf(*t + have, "%s\n", l->text);
+	}
+}
+
+static void attach(struct bed *b)
+{
+	json_decref(bed_ask(b, true, "{\"cmd\":\"tenant-add\",\"path\":\"/acme\"}"));
+	json_decref(bed_ask(b, true,
+			    "{\"cmd\":\"attach\",\"events\":\"%s\",\"target\":\"/acme\","
+			    "\"name\":\"bill\",\"keep\":true}",
+			    EVENTS));
+}
+
+static void add_counts(struct outcome *o, struct bed *b)
+{
+	json_t *resp = bed_ask(b, true, "{\"cmd\":\"detach\",\"session\":\"bill\"}");
+	json_t *row = json_array_get(json_object_get(resp, "rows"), 0), *value;
+	size_t i;
+
+	json_array_foreach (json_object_get(row, "values"), i, value) {
+		const char *count = json_string_value(json_object_get(value, "count"));
+
+		cr_assert(count && i < NR_EVENTS);
+		o->count[i] += strtoull(count, NULL, 10);
+	}
+	json_decref(resp);
+}
+
+static void start(struct machine_vm *vm)
+{
+	char err[300];
+
+	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0, "%s", err);
+}
+
+static void leave(struct outcome *o, struct bed *b)
+{
+	add_counts(o, b);
+	add_lines(o, b);
+	bed_close(b);
+}
+
+/* What the vCPUs of @vm, which is saved, are in the middle of. */
+static void note(struct outcome *o, const struct machine_vm *vm)
+{
+	for (unsigned int i = 0; i < vm->vcpus; i++) {
+		const struct vcpu *v = &vm->vm->vcpus[i];
+		struct vpmu_lbr_regs r;
+
+		if (v->state != VCPU_READY)
+			continue;
+		o->answers += v->run.exit == VMM_EXIT_IO || v->run.exit == VMM_EXIT_RDMSR ||
+			      v->run.exit == VMM_EXIT_WRMSR || v->run.exit == VMM_EXIT_RDPMC;
+		o->pmis += v->guest->pmi || lapic_pending(&v->lapic);
+		for (unsigned int c = 0; c < VPMU_GUEST_MAX_CTRS; c++)
+			o->counting += v->guest->ctr[c].sel && (v->guest->intr & (1u << c));
+		o->recording += !vpmu_lbr_guest_get((struct vpmu_context *)&v->ctx, NULL, &r) &&
+				(r.ctl & VPMU_LBR_EN);
+	}
+}
+
+static char dir[] = "/tmp/vpmu-migrate-XXXXXX";
+
+static const char *file(void)
+{
+	static char path[100];
+
+	if (strstr(dir, "XXXXXX"))
+		cr_assert(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/vm.snap", dir);
+	return path;
+}
+
+static void save(struct bed *b)
+{
+	json_t *resp =
+		bed_ask(b, true, "{\"cmd\":\"vm-save\",\"name\":\"web\",\"file\":\"%s\"}", file());
+	struct stat st;
+
+	cr_assert(json_is_true(json_object_get(resp, "saved")));
+	json_decref(resp);
+	cr_assert_eq(stat(file(), &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0600);
+}
+
+static struct machine_vm *restore(struct bed *b)
+{
+	json_decref(bed_ask(b, true, "{\"cmd\":\"vm-restore\",\"file\":\"%s\"}", file()));
+	return machine_vm_find(b->machine, "web");
+}
+
+/* Step until the VM has ended, at most @slices. */
+static bool step(struct bed *b, uint64_t slices)
+{
+	machine_step(b->machine, slices);
+	machine_reap(b->machine);
+	return b->ended;
+}
+
+/* Run it to its end, moving after random numbers of slices around @every (0: never). */
+static struct outcome journey(const char *host, const char *vm, const char *args, uint64_t every)
+{
+	struct outcome o = {0};
+	struct machine_vm *m;
+	struct bed b;
+
+	bed_open(&b, host);
+	attach(&b);
+	m = bed_add(&b, "name=web,tenant=/acme,%s,args=%s", vm, args);
+	start(m);
+	while (!step(&b, every ? 1 + below(2 * every) : 1000000)) {
+		cr_assert(every, "it does not end");
+		save(&b);
+		note(&o, m);
+		if (below(8) == 0) { /* it may stay as well, as if it had failed over there */
+			start(m);
+			continue;
+		}
+		json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"web\"}"));
+		leave(&o, &b);
+		bed_open(&b, host);
+		attach(&b);
+		m = restore(&b);
+		start(m);
+		o.moves++;
+		cr_assert(o.moves < 3000);
+	}
+	leave(&o, &b);
+	unlink(file());
+	return o;
+}
+
+static void outcome_free(struct outcome *o)
+{
+	for (size_t i = 0; i < sizeof(o->text) / sizeof(o->text[0]); i++)
+		free(o->text[i]);
+}
+
+static void compare(const struct outcome *stayed, const struct outcome *moved, const char *what)
+{
+	for (size_t i = 0; i < sizeof(stayed->text) / sizeof(stayed->text[0]); i++) {
+		const char *s = stayed->text[i] ? stayed->text[i] : "";
+		const char *m = moved->text[i] ? moved->text[i] : "";
+
+		cr_assert_str_eq(m, s, "%s: vCPU %zu, stayed:\n%.3000s\nmoved:\n%.3000s", what, i,
+				 s, m);
+	}
+	for (unsigned int i = 0; i < NR_EVENTS; i++)
+		cr_assert_eq(stayed->count[i], moved->count[i],
+			     "%s: operator's event %u of " EVENTS ": stayed %lu, moved %lu", what,
+			     i, stayed->count[i], moved->count[i]);
+}
+
+/* ---- what is run --------------------------------------------------------------------------------
+ */
+
+static const struct program {
+	int line;
+	const char *host, *vm, *args;
+	uint64_t every; /* slices between moves, on average */
+} programs[] = {
+	/* counting */
+	{__LINE__, "pcpus=1,slice=1000", "pmu=intel-v2", "stat -j sieve 3000", 15},
+	{__LINE__, "pcpus=1,slice=700", "pmu=intel-v5,gp=4",
+	 "stat -j -e instructions,,branches,,cycles,,loads:u,,stores:k fib 17", 25},
+	{__LINE__, "pcpus=1,slice=900", "pmu=amd-v2", "stat -j fib 17", 25},
+	{__LINE__, "pcpus=1,slice=900", "pmu=amd-k7", "stat -j -e cycles,,instructions sieve 3000",
+	 15},
+	/* a move in the middle of everything: exits that wait for their answer */
+	{__LINE__, "pcpus=1,slice=1", "pmu=intel-v4", "stat -j -e instructions,,branches loop 100",
+	 500},
+	{__LINE__, "pcpus=1,slice=1", "pmu=amd-core", "stat -j -e instructions loop 50", 500},
+	{__LINE__, "pcpus=1,slice=3", "pmu=intel-v3,vcpus=2", "run syscalls 40", 150},
+	/* sampling */
+	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v5", "record -j -c 500 fib 15", 20},
+	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v2", "record -j --vector -c 777 sieve 3000", 20},
+	{__LINE__, "pcpus=1,slice=50", "pmu=intel-v4", "record -j -c 64 fib 11", 60},
+	{__LINE__, "pcpus=1,slice=300", "pmu=amd-v2", "record -j -c 500 fib 15", 20},
+	{__LINE__, "pcpus=1,slice=300", "pmu=amd-k7", "record -j -c 501 -e branches fib 15", 20},
+	/* branch records */
+	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v5", "lbr -j -c 500 chain 300", 20},
+	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v5", "record -j -g -c 500 fib 15", 20},
+	{__LINE__, "pcpus=1,slice=300", "pmu=intel-v5", "lbr -j --branches -c 100 branches 300",
+	 20},
+	{__LINE__, "pcpus=1,slice=300", "pmu=amd-v2", "lbr -j --branches -c 100 branches 300", 20},
+	/* everything at once, and several vCPUs; as many host counters as they can want, since what
+	 * rotation leaves out depends on time */
+	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=intel-v5,vcpus=2", "torture -j 3 400", 40},
+	{__LINE__, "pcpus=2,slice=200,gp=16,migrate=random:2", "pmu=intel-v4,vcpus=3",
+	 "torture -j 4 400", 40},
+	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=amd-v2,vcpus=2", "torture -j 5 400", 40},
+	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=amd-core", "torture -j 6 400", 40},
+	{__LINE__, "pcpus=2,slice=500", "pmu=intel-v5,vcpus=4,memory=32M", "stat -j sieve 3000",
+	 40},
+	{__LINE__, "pcpus=1,slice=500", "pmu=none", "run sieve 3000", 20},
+	{__LINE__, "pcpus=1,slice=500", "policy=architectural,deny=branches", "stat -j sieve 2000",
+	 10},
+};
+
+#define NR_PROGRAMS (sizeof(programs) / sizeof(programs[0]))
+
+Test(migrate, as_if_it_had_stayed, .timeout = 290)
+{
+	const char *one = getenv("VPMU_SEED"), *many = getenv("VPMU_JOURNEYS");
+	const char *line = getenv("VPMU_LINE");
+	uint64_t n = one ? 1 : many ? strtoull(many, NULL, 10) : 2;
+	struct outcome all = {0};
+
+	for (unsigned int i = 0; i < NR_PROGRAMS; i++) {
+		const struct program *p = &programs[i];
+		struct outcome stayed;
+		char what[300];
+
+		if (line && atoi(line) != p->line)
+			continue;
+		stayed = journey(p->host, p->vm, p->args, 0);
+		cr_assert(stayed.count[0] > 100, "line %d", p->line);
+		for (uint64_t k = 1; k <= n; k++) {
+			uint64_t seed = one ? strtoull(one, NULL, 10) : k * 100 + i;
+			struct outcome moved;
+
+			rng_state = seed;
+			snprintf(what, sizeof(what), "line %d VPMU_SEED=%lu: %s: %s", p->line, seed,
+				 p->vm, p->args);
+			moved = journey(p->host, p->vm, p->args, p->every);
+			compare(&stayed, &moved, what);
+			all.moves += moved.moves;
+			all.answers += moved.answers;
+			all.pmis += moved.pmis;
+			all.counting += moved.counting;
+			all.recording += moved.recording;
+			outcome_free(&moved);
+		}
+		outcome_free(&stayed);
+	}
+	rmdir(dir);
+	fprintf(stderr,
+		"# %u moves; saved with: %u exits answered and not completed, %u PMIs on their "
+		"way, "
+		"%u counters on their way to a PMI, %u vCPUs recording branches\n",
+		all.moves, all.answers, all.pmis, all.counting, all.recording);
+	cr_assert(line || (all.moves > 100 && all.answers > 5 && all.pmis > 0 &&
+			   all.counting > 20 && all.recording > 10));
+}
