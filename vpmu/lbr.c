@@ -164,19 +164,23 @@ static void take_stale(struct vpmu_pcpu *p, struct vpmu_lbr_regs *r)
 int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsigned int depth)
 {
 	struct vpmu_host *host = ctx->own->host;
+	struct vpmu_lbr_regs fresh = {0};
 	struct vpmu_taskdata *g;
 
 	if (!depth_ok(depth))
 		return -EINVAL;
 	if (ctx->lbr.data[VPMU_LBR_GUEST])
 		return 0;
-	g = taskdata_alloc(&host->lbr_pool);
+	g = taskdata_unpark(&host->lbr_pool, &ctx->lbr.parked);
+	if (!g)
+		g = taskdata_alloc(&host->lbr_pool);
 	if (!g)
 		return -ENOMEM;
-	g->regs.depth = (uint8_t)depth;
+	fresh.depth = (uint8_t)depth;
 	if (unlikely(load_relaxed(&host->lbr_faults) & VPMU_LBR_FAULT_NO_RESET) &&
 	    in_cpu(ctx, pcpu, NULL) && pcpu->pmu->lbr_depth)
-		take_stale(pcpu, &g->regs);
+		take_stale(pcpu, &fresh);
+	taskdata_write(g, &fresh);
 	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_GUEST], g);
 	return 0;
 }
@@ -190,7 +194,7 @@ void vpmu_lbr_guest_close(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_GUEST], NULL);
 	ctx->lbr.guest_on = false;
 	replaced(ctx, pcpu, g);
-	taskdata_retire(&ctx->own->host->lbr_pool, g);
+	taskdata_park(&ctx->own->host->lbr_pool, g, &ctx->lbr.parked);
 }
 
 int vpmu_lbr_guest_get(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, struct vpmu_lbr_regs *r)

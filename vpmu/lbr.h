@@ -99,8 +99,8 @@ enum vpmu_lbr_user { VPMU_LBR_GUEST, VPMU_LBR_HOST, VPMU_LBR_USERS };
  * vpmu_lbr_guest_open - the guest begins to use its records: data exist from now on, all zero,
  * @depth (8, 16, 24, 32; else -EINVAL) deep. Idempotent (then nothing changes). Takes memory from
  * the pool. -ENOMEM.
- * vpmu_lbr_guest_close - their records are gone, the memory too (after a grace period).
- * vpmu_context_fini closes.
+ * vpmu_lbr_guest_close - their records are gone, the memory too: after a grace period, or two if
+ * they were opened again in the first. vpmu_context_fini closes.
  */
 int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsigned int depth);
 void vpmu_lbr_guest_close(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu);
@@ -156,6 +156,7 @@ void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out);
 /* ---- private part of struct vpmu_context -------------------------------------------------- */
 struct vpmu_lbr_task {
 	struct vpmu_taskdata *data[VPMU_LBR_USERS]; /* RCU. GUEST: owner; HOST: under ctl_lock */
+	struct vpmu_taskdata *parked;  /* the guest's last, see taskdata_park; the pool's lock */
 	struct vpmu_taskdata *pending; /* under ctl_lock: not published yet, or not any more */
 	unsigned int host_users;       /* under ctl_lock: captured accounts among own's ancestors */
 	bool guest_on;		       /* the guest's ctl has VPMU_LBR_EN; owner */

@@ -227,4 +227,5 @@ void lbr_context_fini(struct vpmu_context *ctx)
 		if (d)
 			taskdata_retire(pool, d);
 	}
+	taskdata_retire_parked(pool, &ctx->lbr.parked);
 }

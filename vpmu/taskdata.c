@@ -100,7 +100,7 @@ struct vpmu_taskdata *taskdata_alloc(struct vpmu_lbr_pool *pool)
 	if (--c->nr_free == 0)
 		cds_list_move(&c->node, &pool->full);
 	id = pool->next_id++;
-	__atomic_add_fetch(&pool->nr_tasks, 1, __ATOMIC_RELAXED);
+	store_relaxed(&pool->nr_tasks, pool->nr_tasks + 1);
 out:
 	pthread_mutex_unlock(&pool->lock);
 	if (!d)
@@ -109,38 +109,112 @@ out:
 	UNPOISON(d, sizeof(*d));
 	memset(d, 0, sizeof(*d));
 	d->id = id;
-	d->index = index;
+	d->index = (uint8_t)index;
 	return d;
 }
 
-/* A grace period after it was retired. */
-static void task_free(struct rcu_head *head)
+/* Under the lock. True: its chunk is empty, and no longer the pool's. */
+static bool task_free(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
+{
+	struct vpmu_lbr_chunk *c = chunk_of(d);
+
+	c->free[d->index / 64] |= VPMU_BIT(d->index % 64);
+	POISON(d, sizeof(*d));
+	if (c->nr_free++ == 0)
+		cds_list_move(&c->node, &pool->partial);
+	if (c->nr_free < CHUNK_TASKS)
+		return false;
+	cds_list_del(&c->node);
+	store_relaxed(&pool->nr_chunks, pool->nr_chunks - 1);
+	return true;
+}
+
+/* A grace period is over, though maybe not for the last time it was given back. */
+static void task_waited(struct rcu_head *head)
 {
 	struct vpmu_taskdata *d = caa_container_of(head, struct vpmu_taskdata, rcu);
 	struct vpmu_lbr_chunk *c = chunk_of(d);
 	struct vpmu_lbr_pool *pool = c->pool;
-	unsigned int i = d->index;
-	bool gone;
+	bool again = false, gone = false;
 
-	POISON(d, sizeof(*d));
 	pthread_mutex_lock(&pool->lock);
-	c->free[i / 64] |= VPMU_BIT(i % 64);
-	if (c->nr_free++ == 0)
-		cds_list_move(&c->node, &pool->partial);
-	gone = c->nr_free == CHUNK_TASKS;
-	if (gone) {
-		cds_list_del(&c->node);
-		store_relaxed(&pool->nr_chunks, pool->nr_chunks - 1);
+	if (d->state == TASKDATA_USED) {
+		d->waiting = d->again = false;
+	} else if (d->again) {
+		d->again = false;
+		again = true;
+	} else {
+		if (d->state == TASKDATA_PARKED)
+			*d->slot = NULL;
+		gone = task_free(pool, d);
 	}
 	pthread_mutex_unlock(&pool->lock);
+	if (again)
+		urcu_memb_call_rcu(&d->rcu, task_waited);
 	if (gone)
 		chunk_unmap(c);
 }
 
+/* Under the lock. True: call_rcu must be called. */
+static bool give_back(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d,
+		      enum taskdata_state state)
+{
+	bool waiting = d->waiting;
+
+	d->state = (uint8_t)state;
+	d->waiting = true;
+	d->again = waiting;
+	store_relaxed(&pool->nr_tasks, pool->nr_tasks - 1);
+	return !waiting;
+}
+
 void taskdata_retire(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 {
-	__atomic_sub_fetch(&pool->nr_tasks, 1, __ATOMIC_RELAXED);
-	urcu_memb_call_rcu(&d->rcu, task_free);
+	bool wait;
+
+	pthread_mutex_lock(&pool->lock);
+	wait = give_back(pool, d, TASKDATA_RETIRED);
+	pthread_mutex_unlock(&pool->lock);
+	if (wait)
+		urcu_memb_call_rcu(&d->rcu, task_waited);
+}
+
+void taskdata_park(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d, struct vpmu_taskdata **slot)
+{
+	bool wait;
+
+	pthread_mutex_lock(&pool->lock);
+	wait = give_back(pool, d, TASKDATA_PARKED);
+	d->slot = slot;
+	*slot = d;
+	pthread_mutex_unlock(&pool->lock);
+	if (wait)
+		urcu_memb_call_rcu(&d->rcu, task_waited);
+}
+
+struct vpmu_taskdata *taskdata_unpark(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **slot)
+{
+	struct vpmu_taskdata *d;
+
+	pthread_mutex_lock(&pool->lock);
+	d = *slot;
+	*slot = NULL;
+	if (d) {
+		d->state = TASKDATA_USED;
+		d->id = pool->next_id++;
+		store_relaxed(&pool->nr_tasks, pool->nr_tasks + 1);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return d;
+}
+
+void taskdata_retire_parked(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **slot)
+{
+	pthread_mutex_lock(&pool->lock);
+	if (*slot)
+		(*slot)->state = TASKDATA_RETIRED;
+	*slot = NULL;
+	pthread_mutex_unlock(&pool->lock);
 }
 
 void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out)

@@ -17,14 +17,23 @@
 #include "vpmu/lbr.h"
 #include "vpmu/rcu.h"
 
+enum taskdata_state { TASKDATA_USED, TASKDATA_PARKED, TASKDATA_RETIRED };
+
 /*
  * One writer at a time: who makes it, then the owner of the pCPU where its task is placed. The
  * owner reads @regs plainly; everybody else through taskdata_read.
  */
 struct vpmu_taskdata {
-	uint64_t id;	/* never used again; a CPU remembers whose records it holds by it */
-	uint32_t seq;	/* odd while regs is being written */
-	uint32_t index; /* in its chunk */
+	union {
+		uint64_t id; /* never used again; a CPU remembers whose records it holds by it */
+		struct vpmu_taskdata **slot; /* parked: what points here */
+	};
+	uint32_t seq; /* odd while regs is being written */
+	/* under the pool's lock */
+	uint8_t index; /* in its chunk */
+	uint8_t state; /* enum taskdata_state */
+	bool waiting;  /* rcu is under way */
+	bool again;    /* and was asked for once more meanwhile */
 	struct vpmu_lbr_regs regs;
 	struct rcu_head rcu;
 };
@@ -39,7 +48,7 @@ struct vpmu_lbr_pool {
 	uint64_t next_id;
 	unsigned int max_chunks; /* refuse to grow beyond; 0: no limit. For tests */
 	size_t nr_chunks;	 /* under lock; atomic to read */
-	size_t nr_tasks;	 /* atomic: in use, retired ones not included */
+	size_t nr_tasks;	 /* in use; the same */
 };
 
 /* taskdata_pool_init / fini - fini: after the last grace period (no callback is in flight), frees
@@ -53,6 +62,18 @@ struct vpmu_taskdata *taskdata_alloc(struct vpmu_lbr_pool *pool);
 /* taskdata_retire - give back what is not published any more; it stays readable for a grace
  * period. Any thread registered with liburcu. */
 void taskdata_retire(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d);
+
+/*
+ * taskdata_park - the same, but until the grace period is over whoever has *@slot (NULL before) can
+ * have it back by taskdata_unpark: with a new id, the records as they were, and maybe readers;
+ * NULL: it is gone already. So a guest that opens and closes its records as fast as it can has one
+ * object, not as many as fit in a grace period. taskdata_retire_parked - nobody wants it back,
+ * @slot goes away. Each slot has one user at a time.
+ */
+void taskdata_park(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d,
+		   struct vpmu_taskdata **slot);
+struct vpmu_taskdata *taskdata_unpark(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **slot);
+void taskdata_retire_parked(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **slot);
 
 /* taskdata_write - replace the records, whole for every reader. The writer. */
 void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r);

@@ -512,6 +512,8 @@ static void teardown(void)
 		if (slots[i].vm)
 			vm_free(slots[i].vm);
 	}
+	/* Twice, as one may have been opened and closed in its first grace period. */
+	urcu_memb_barrier();
 	urcu_memb_barrier();
 	vpmu_lbr_usage(host, &u);
 	if (u.tasks || u.bytes)

@@ -459,6 +459,7 @@ Test(lbr, reused_memory_is_empty)
 {
 	struct vpmu_taskdata *old;
 	struct vpmu_lbr_regs r;
+	enum vpmu_lbr_user user;
 
 	guest_on(2); /* so that the pool keeps its memory */
 	guest_on(0);
@@ -467,12 +468,52 @@ Test(lbr, reused_memory_is_empty)
 	branches(0, 20, 100);
 	vpmu_lbr_guest_close(C0, P0);
 	urcu_memb_barrier();
-	cr_assert_eq(vpmu_lbr_guest_open(&b.ctx[1], NULL, 32), 0);
-	cr_assert_eq(b.ctx[1].lbr.data[VPMU_LBR_GUEST], old, "not the same memory: no test");
-	cr_assert_eq(vpmu_lbr_guest_get(&b.ctx[1], NULL, &r), 0);
+	cr_assert_eq(vpmu_lbr_attach(b.vcpu[1], LBR_ALL), 0);
+	cr_assert_eq(b.ctx[1].lbr.data[VPMU_LBR_HOST], old, "not the same memory: no test");
+	cr_assert_eq(vpmu_lbr_read(b.vcpu[1], &r, &user), 0);
 	for (int i = 0; i < VPMU_LBR_DEPTH_MAX; i++)
 		cr_assert(!r.e[i].from && !r.e[i].to && !r.e[i].info, "entry %d", i);
-	cr_assert(!r.ctl && !r.count && !r.head && !r.cycles && !r.total);
+	cr_assert(r.ctl == LBR_ALL && !r.count && !r.head && !r.cycles && !r.total);
+	vpmu_lbr_detach(b.vcpu[1]);
+}
+
+/* A guest that enables and disables as fast as it can takes no more than any other, and finds
+ * nothing of what it had. */
+Test(lbr, toggling_takes_one_object)
+{
+	size_t most = 0;
+
+	vpmu_pcpu_switch(P0, C0);
+	for (unsigned int i = 0; i < 20000; i++) {
+		struct vpmu_lbr_regs r;
+
+		cr_assert_eq(vpmu_lbr_guest_open(C0, P0, 16), 0);
+		cr_assert_eq(vpmu_lbr_guest_get(C0, P0, &r), 0);
+		cr_assert(!r.count && !r.ctl && !r.e[1].from && r.depth == 16);
+		cr_assert_eq(lbr_usage(&b).tasks, 1);
+		if (i % 16 == 0) {
+			r.ctl = LBR_ALL;
+			cr_assert_eq(vpmu_lbr_guest_set(C0, P0, &r), 0);
+			branches(0, 3, 100);
+		}
+		most = lbr_usage(&b).bytes > most ? lbr_usage(&b).bytes : most;
+		vpmu_lbr_guest_close(C0, P0);
+		cr_assert_eq(lbr_usage(&b).tasks, 0);
+		cr_assert(lbr_cpu_zero(&b, 0));
+	}
+	cr_assert_leq(most, 2 * 65536, "%zu bytes", most);
+	urcu_memb_barrier();
+	urcu_memb_barrier();
+	cr_assert_eq(lbr_usage(&b).bytes, 0);
+	/* Its context goes while it waits. */
+	guest_on(0);
+	vpmu_lbr_guest_close(C0, P0);
+	vpmu_pcpu_switch(P0, NULL);
+	vpmu_context_fini(C0);
+	memset(C0, 0xff, sizeof(*C0));
+	urcu_memb_barrier();
+	cr_assert_eq(lbr_usage(&b).bytes, 0);
+	memset(C0, 0, sizeof(*C0));
 }
 
 #define MANY 10000
