@@ -127,11 +127,11 @@ struct vpmu_pcpu {
 	struct vpmu_hostpmu *pmu;
 	struct vpmu_context *ctx; /* who runs; &host_ctx for the host */
 	struct vpmu_cell *cell;
-	uint64_t keys;	 /* slots in use by the running account */
-	uint64_t active; /* slots that have a counter */
-	uint64_t bound;	 /* slots whose key this pCPU knows */
-	uint64_t unsup;	 /* of those: keys this PMU cannot count */
-	uint64_t watch;	 /* slots whose counts the running context's distances are taken from */
+	uint64_t keys;	   /* slots in use by the running account */
+	uint64_t active;   /* slots that have a counter */
+	uint64_t bound;	   /* slots whose key this pCPU knows */
+	uint64_t unsup;	   /* of those: keys this PMU cannot count */
+	uint64_t watch;	   /* slots whose counts the running context's distances are taken from */
 	uint32_t samplers; /* in reach of the running account */
 	uint64_t slots_gen;
 	uint64_t time_snap;
@@ -156,7 +156,7 @@ struct vpmu_pcpu {
 	__u64 unclaimed[VPMU_MAX_SLOTS];  /* counted while nobody who ran asked for it */
 
 	/* alarm.c */
-	uint64_t armed;			  /* slots whose counter has an alarm; some of watch */
+	uint64_t armed;			   /* slots whose counter has an alarm; some of watch */
 	uint64_t arm_left[VPMU_MAX_SLOTS]; /* armed: events until it goes off */
 	uint64_t sampler_left[VPMU_SAMPLERS_MAX];
 
@@ -243,10 +243,12 @@ void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted);
 void sampler_least(const struct vpmu_pcpu *p, uint64_t slots, uint64_t *least);
 
 /* pcpu.c */
-void pcpu_refresh(struct vpmu_pcpu *p);		       /* charge all, take up changed keys */
+void pcpu_refresh(struct vpmu_pcpu *p); /* charge all, take up changed keys */
 /* Charge time and these slots; returns those whose alarms went off: they are armed again. */
 uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots);
 uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot);
+
+/* sync.c */
 /* Under ctl_lock: every pCPU charges all, takes up changed keys and then calls @fn (may be NULL),
  * on its owner at a safe point, or here while it is offline; several owners at once. */
 void host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg),
