@@ -217,7 +217,12 @@ static const struct program {
 	{__LINE__, "pcpus=1,slice=900", "pmu=amd-v2", "stat -j fib 17", 25},
 	{__LINE__, "pcpus=1,slice=900", "pmu=amd-k7", "stat -j -e cycles,,instructions sieve 3000",
 	 15},
-	/* a move in the middle of everything: exits that wait for their answer */
+	/* a slice ends after 1000 exits: the last one was answered and is not completed */
+	{__LINE__, "pcpus=1,slice=1000000", "pmu=intel-v5", "help", 1},
+	{__LINE__, "pcpus=1,slice=1000000", "pmu=amd-v2", "selftest", 1},
+	{__LINE__, "pcpus=1,slice=1000000", "pmu=intel-v5", "selftest", 1},
+	{__LINE__, "pcpus=1,slice=1000000,gp=16", "pmu=intel-v4", "torture 9 1000", 1},
+	/* a move between any two instructions */
 	{__LINE__, "pcpus=1,slice=1", "pmu=intel-v4", "stat -j -e instructions,,branches loop 100",
 	 500},
 	{__LINE__, "pcpus=1,slice=1", "pmu=amd-core", "stat -j -e instructions loop 50", 500},
@@ -236,11 +241,11 @@ static const struct program {
 	{__LINE__, "pcpus=1,slice=300", "pmu=amd-v2", "lbr -j --branches -c 100 branches 300", 20},
 	/* everything at once, and several vCPUs; as many host counters as they can want, since what
 	 * rotation leaves out depends on time */
-	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=intel-v5,vcpus=2", "torture -j 3 400", 40},
+	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=intel-v5,vcpus=2", "torture -j 3 400", 150},
 	{__LINE__, "pcpus=2,slice=200,gp=16,migrate=random:2", "pmu=intel-v4,vcpus=3",
-	 "torture -j 4 400", 40},
-	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=amd-v2,vcpus=2", "torture -j 5 400", 40},
-	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=amd-core", "torture -j 6 400", 40},
+	 "torture -j 4 400", 150},
+	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=amd-v2,vcpus=2", "torture -j 5 400", 150},
+	{__LINE__, "pcpus=1,slice=200,gp=16", "pmu=amd-core", "torture -j 6 400", 150},
 	{__LINE__, "pcpus=2,slice=500", "pmu=intel-v5,vcpus=4,memory=32M", "stat -j sieve 3000",
 	 40},
 	{__LINE__, "pcpus=1,slice=500", "pmu=none", "run sieve 3000", 20},
