@@ -2,11 +2,13 @@
 /*
  * libFuzzer target: the soft machine runs whatever a guest could hand it. The input is code,
  * registers, control registers and changes to the page tables, which the code can reach and change
- * further. Each input runs twice, in one go and in short slices.
+ * further. Each input runs twice, in one go and in short slices; the slices with alarms armed,
+ * branches recorded, and the vCPU's state taken out and put back in between.
  *
  * Must hold: no crash, no undefined behaviour, no leak; never more retired than the budget, and on
  * a budget exit exactly that; the tallies hold as many instructions as were retired; slicing
- * changes nothing user code or the operator could see.
+ * changes nothing user code or the operator could see. An alarm stops exactly where it is due;
+ * records stay in their ring; state from a stranger is taken exactly or refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +28,17 @@
 #define MAX_COSTLY 16u
 #define MAX_EXITS  48u
 
-enum { M_KERNEL = 1, M_TABLES = 2, M_CONTROL = 4, M_EVENTS = 8, M_EDGE = 16, M_SELF = 32 };
+enum {
+	M_KERNEL = 1,
+	M_TABLES = 2,
+	M_CONTROL = 4,
+	M_EVENTS = 8,
+	M_EDGE = 16,
+	M_SELF = 32,
+	M_ALARM = 64,
+	M_LBR = 128
+};
+#define SLICE_STATE 0x80 /* in slice: take the state out and put it back */
 
 struct __attribute__((packed)) header {
 	uint8_t mode;
@@ -47,7 +59,7 @@ struct __attribute__((packed)) patch {
 struct machine {
 	struct svm s;
 	struct vpmu_soft_tally tally;
-	uint64_t retired, exits, costly;
+	uint64_t retired, exits, costly, alarms;
 	bool gave_up; /* too costly: stopped anywhere */
 	enum vmm_exit last;
 	struct kvm_regs regs;
@@ -181,7 +193,7 @@ static bool answer(struct machine *m, const struct header *h, struct vmm_run *ru
 	uint64_t n = m->exits * 0x9e3779b97f4a7c15ull + h->events;
 
 	m->last = run->exit;
-	if (run->exit == VMM_EXIT_BUDGET)
+	if (run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_ALARM)
 		return true;
 	/* Not kicked: the guest costs more time than its instructions should. */
 	if (run->exit == VMM_EXIT_INTR) {
@@ -235,15 +247,132 @@ static uint64_t tallied(const struct vpmu_soft_tally *t)
 	return n;
 }
 
+/* ---- alarms, branch records, state ---- */
+
+static uint64_t alarm_sum(const struct vpmu_soft_tally *t, const struct vpmu_soft_alarm *a)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < VPMU_SOFT_MODES; i++)
+		sum += a->modes & (1 << i) ? t->ev[i][a->event] : 0;
+	return sum;
+}
+
+static void arm(struct machine *m, const struct header *h)
+{
+	uint64_t n = (m->alarms++ + 1) * 0x9e3779b97f4a7c15ull + h->nr_patches;
+	struct vpmu_soft_alarm *a = &m->tally.alarm[5];
+
+	if (!(h->mode & M_ALARM) || m->tally.armed)
+		return;
+	*a = (struct vpmu_soft_alarm){.event = (uint8_t)((n >> 32) % VPMU_SOFT_EVENTS),
+				      .modes = (uint8_t)(1 + (n >> 40) % 3)};
+	a->at = alarm_sum(&m->tally, a) + 1 + (n >> 48) % 60;
+	m->tally.armed = 1 << 5;
+}
+
+static void check_alarm(struct machine *m, const struct vmm_run *run)
+{
+	const struct vpmu_soft_alarm *a = &m->tally.alarm[5];
+	bool cycles = a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES;
+	bool due = vpmu_soft_alarm_due(&m->tally);
+
+	CHECK(due || run->exit != VMM_EXIT_ALARM, "an alarm that is not due");
+	CHECK(!due || run->exit == VMM_EXIT_ALARM || run->exit == VMM_EXIT_ERROR ||
+		      run->exit == VMM_EXIT_SHUTDOWN,
+	      "exit %d, but an alarm is due", run->exit);
+	CHECK(!due || cycles || alarm_sum(&m->tally, a) == a->at,
+	      "alarm of event %u passed by %llu", a->event,
+	      (unsigned long long)(alarm_sum(&m->tally, a) - a->at));
+	if (due)
+		m->tally.armed = 0;
+}
+
+/* Rules as the input chooses, among those a register model lets through. */
+static void record(struct machine *m, const struct header *h)
+{
+	struct vpmu_lbr_regs *l = &m->tally.lbr;
+
+	if (!(h->mode & M_LBR))
+		return;
+	l->depth = (uint8_t)(8 * (1 + h->nr_patches % 4));
+	l->ctl = VPMU_LBR_EN | ((h->cr4 >> 8) & (VPMU_LBR_OS | VPMU_LBR_USR)) |
+		 ((h->cr4 >> 1) & VPMU_LBR_TYPES);
+	if (h->cr4 & 1)
+		l->ctl = (l->ctl & ~VPMU_LBR_TYPES) | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS;
+}
+
+static void check_records(const struct machine *m)
+{
+	const struct vpmu_lbr_regs *l = &m->tally.lbr;
+	bool stack = l->ctl & VPMU_LBR_CALL_STACK;
+
+	CHECK(l->count <= l->depth && l->head < VPMU_LBR_DEPTH_MAX && l->count <= l->total,
+	      "%u records of %u, head %u", l->count, l->depth, l->head);
+	CHECK(l->cycles <= vpmu_soft_clock(&m->tally), "the newest record is in the future");
+	for (unsigned int i = 0; i < l->count; i++) {
+		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(l, i);
+		unsigned int type = (unsigned int)(e->info >> VPMU_LBR_INFO_TYPE_SHIFT) & 15;
+
+		CHECK((e->info & VPMU_LBR_INFO_CYC_VALID) && (type <= 5 || type == 8),
+		      "record of type %u", type);
+		CHECK(!stack || type == 3 || type == 4, "type %u on the call stack", type);
+	}
+}
+
+/* The state out and back in; what waits must still wait. */
+static void state_round(struct machine *m)
+{
+	struct vmm_engine_vcpu *v = m->s.vcpu[0];
+	uint8_t buf[512], again[512];
+	size_t n = sizeof(buf), k = sizeof(again);
+	struct kvm_sregs sr;
+	struct kvm_regs r;
+
+	must(vmm_soft_ops.get_sregs(v, &sr), "get_sregs");
+	must(vmm_soft_ops.get_regs(v, &r), "get_regs");
+	must(vmm_soft_ops.get_state(v, buf, &n), "get_state");
+	must(vmm_soft_ops.set_sregs(v, &sr), "set_sregs");
+	must(vmm_soft_ops.set_regs(v, &r), "set_regs");
+	must(vmm_soft_ops.set_state(v, buf, n), "set_state");
+	must(vmm_soft_ops.get_state(v, again, &k), "get_state");
+	CHECK(n == k && !memcmp(buf, again, n), "state changed on its way");
+}
+
+/* Some bytes of it from the input. */
+static void hostile_state(struct machine *m, const uint8_t *data, size_t size)
+{
+	struct vmm_engine_vcpu *v = m->s.vcpu[0];
+	uint8_t now[512], buf[512], after[512];
+	size_t n = sizeof(now), k = sizeof(after);
+	struct vmm_run run = {.budget = 50};
+	int rc;
+
+	must(vmm_soft_ops.get_state(v, now, &n), "get_state");
+	memcpy(buf, now, n);
+	for (size_t i = 0; i + 1 < size && i < 16; i += 2)
+		buf[data[i] % n] = data[i + 1];
+	rc = vmm_soft_ops.set_state(v, buf, n);
+	CHECK(rc == 0 || rc == -EINVAL, "set_state: %d", rc);
+	must(vmm_soft_ops.get_state(v, after, &k), "get_state");
+	CHECK(k == n && !memcmp(after, rc ? now : buf, n), "set_state returned %d, but", rc);
+	if (m->started)
+		must(vmm_soft_ops.run(v, &run), "run");
+}
+
 static void execute(struct machine *m, const struct header *h, uint64_t slice)
 {
 	struct vmm_run run = {0};
 	bool more = m->started;
 
+	if (slice)
+		record(m, h);
 	while (more && m->retired < BUDGET) {
 		uint64_t left = BUDGET - m->retired;
 
 		run.budget = slice && slice < left ? slice : left;
+		if (slice)
+			arm(m, h);
 		must(vmm_soft_ops.run(m->s.vcpu[0], &run), "run");
 		CHECK(run.retired <= run.budget, "retired %llu of %llu",
 		      (unsigned long long)run.retired, (unsigned long long)run.budget);
@@ -253,7 +382,11 @@ static void execute(struct machine *m, const struct header *h, uint64_t slice)
 		m->retired += run.retired;
 		CHECK(tallied(&m->tally) == m->retired, "tallies %llu, retired %llu",
 		      (unsigned long long)tallied(&m->tally), (unsigned long long)m->retired);
+		check_alarm(m, &run);
+		check_records(m);
 		more = answer(m, h, &run);
+		if (slice && (h->slice & SLICE_STATE))
+			state_round(m);
 	}
 	must(vmm_soft_ops.get_regs(m->s.vcpu[0], &m->regs), "get_regs");
 	must(vmm_soft_ops.get_sregs(m->s.vcpu[0], &m->sregs), "get_sregs");
@@ -267,7 +400,7 @@ static void check_same(const struct machine *a, const struct machine *b)
 	      (unsigned long long)a->retired, (unsigned long long)b->retired,
 	      (unsigned long long)a->exits, (unsigned long long)b->exits);
 	CHECK(!memcmp(&a->regs, &b->regs, sizeof(a->regs)), "slices: registers differ");
-	CHECK(!memcmp(&a->tally, &b->tally, sizeof(a->tally)), "slices: tallies differ");
+	CHECK(!memcmp(&a->tally.ev, &b->tally.ev, sizeof(a->tally.ev)), "slices: tallies differ");
 	for (size_t i = 0; memcmp(a->s.ram, b->s.ram, RAM_BYTES) && i < RAM_BYTES; i++)
 		CHECK(a->s.ram[i] == b->s.ram[i], "slices: memory differs at %#zx: %02x:%02x", i,
 		      a->s.ram[i], b->s.ram[i]);
@@ -308,7 +441,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	 */
 	if (!(h.mode & (M_KERNEL | M_TABLES | M_SELF)) && !m[0].gave_up && !m[1].gave_up)
 		check_same(&m[0], &m[1]);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		hostile_state(&m[i], data, size);
 		svm_destroy(&m[i].s);
+	}
 	return 0;
 }
