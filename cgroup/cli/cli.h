@@ -37,6 +37,8 @@ int cmd_sharing(struct cli *cli, int argc, char **argv);
 int cmd_conservation(struct cli *cli, int argc, char **argv);
 int cmd_tenant(struct cli *cli, int argc, char **argv);
 int cmd_vm(struct cli *cli, int argc, char **argv);
+int cmd_profile(struct cli *cli, int argc, char **argv);
+int cmd_lbr(struct cli *cli, int argc, char **argv);
 int cmd_pause(struct cli *cli, int argc, char **argv);
 int cmd_resume(struct cli *cli, int argc, char **argv);
 int cmd_quit(struct cli *cli, int argc, char **argv);

@@ -18,6 +18,8 @@ const struct subcommand subcommands[] = {
 	{"list", "tenants, VMs and vCPUs of the server", cmd_list},
 	{"stat", "count events, like perf stat", cmd_stat},
 	{"top", "rates of tenants or VMs, live", cmd_top},
+	{"profile", "where VMs are: functions by samples", cmd_profile},
+	{"lbr", "call chains and branches of VMs", cmd_lbr},
 	{"events", "event names, and which of them this host counts", cmd_events},
 	{"check", "what this host can count, and why not", cmd_check},
 	{"attach", "start a session that goes on without a client", cmd_attach},

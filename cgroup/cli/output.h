@@ -21,6 +21,9 @@ void out_lines(const struct reading *r, double time_s);
 void out_csv(const struct reading *r, double time_s, const char *sep);
 void out_json(const struct reading *r, double time_s);
 
+/* out_quality - one line that says what a quality other than exact means. */
+const char *out_quality(const char *quality);
+
 /* Heading of out_lines, once per run. */
 void out_lines_heading(const struct reading *r);
 

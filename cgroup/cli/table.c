@@ -20,6 +20,14 @@ static const struct {
 	{"tsc", "tsc: time stamp counter between entering and leaving the guest"},
 };
 
+const char *out_quality(const char *quality)
+{
+	for (size_t i = 0; i < sizeof(legends) / sizeof(legends[0]); i++)
+		if (strcmp(quality, legends[i].quality) == 0)
+			return legends[i].text;
+	return quality;
+}
+
 static bool counted(const struct rrow *row, size_t e)
 {
 	return row->v[e].supported && !val_not_counted(row, &row->v[e]);

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <urcu/urcu-memb.h>
 
 #include "cgroup/request.h"
 #include "cgroup/server.h"
+#include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 
 #define LINES_MAX 64
@@ -56,6 +56,12 @@ static void vm_gone(struct vm **link)
 	free(vm);
 }
 
+static int where(struct vpmu_context *ctx, struct vpmu_where *out)
+{
+	*out = (struct vpmu_where){.ip = pmu.own_clock_ns % 64 * 16, .cpl = 3};
+	return pmu.own_clock_ns % 5 ? 0 : -ENODATA;
+}
+
 /* {"cmd":"fuzz-vm","name":NAME,"tenant":PATH}: add it, or remove it when it is there. */
 static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
@@ -94,12 +100,6 @@ static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t 
 	vms = vm;
 	nr_vms++;
 	return 0;
-}
-
-static int where(struct vpmu_context *ctx, struct vpmu_where *out)
-{
-	*out = (struct vpmu_where){.ip = pmu.own_clock_ns % 64 * 16, .cpl = 3};
-	return pmu.own_clock_ns % 5 ? 0 : -ENODATA;
 }
 
 /* What the soft machine does for a branch while records are made. */
@@ -226,6 +226,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	vpmu_lbr_usage(host, &usage);
 	check(usage.tasks == 0, "branch records are left behind");
 	tenants_destroy(ts);
+	/* What call_rcu still has is no leak, but looks like one now and then: let it go. */
+	urcu_memb_barrier();
 	return 0;
 }
 
@@ -254,8 +256,8 @@ static const char *const whole[] = {
 	"{\"cmd\":\"check\"}\n",
 	"{\"cmd\":\"hello\"}\n",
 	"{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":100}\n",
-	"{\"cmd\":\"profile-start\",\"event\":\"cycles:k\",\"period\":\"7\",\"lbr\":true,"
-	"\"target\":\"v\",\"name\":\"p\",\"keep\":true}\n",
+	("{\"cmd\":\"profile-start\",\"event\":\"cycles:k\",\"period\":\"7\",\"lbr\":true,"
+	 "\"target\":\"v\",\"name\":\"p\",\"keep\":true}\n"),
 	"{\"cmd\":\"profile-read\",\"profile\":\"@1\",\"max\":3}\n",
 	"{\"cmd\":\"profile-read\",\"profile\":\"p\"}\n",
 	"{\"cmd\":\"profile-stop\",\"profile\":\"p\"}\n",

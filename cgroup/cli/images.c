@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Which VM runs which image, and the symbols of those that are asked for. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup/cli/client.h"
+#include "cgroup/cli/symbols.h"
+
+struct image {
+	struct image *next;
+	char *path;
+	struct symbols *symbols; /* NULL: there are none */
+};
+
+struct images {
+	json_t *vms;	/* name -> path */
+	json_int_t pid; /* the server's; 0: not known */
+	struct image *first;
+};
+
+int images_refresh(struct images *im, struct client *c)
+{
+	json_t *list = client_simple(c, "list");
+	const json_t *node;
+	size_t i;
+
+	json_array_foreach (json_object_get(list, "nodes"), i, node) {
+		const char *vm = json_string_value(json_object_get(node, "vm"));
+		json_t *image = json_object_get(node, "image");
+
+		if (vm && json_is_string(image))
+			json_object_set(im->vms, vm, image);
+	}
+	json_decref(list);
+	return list ? 0 : -1;
+}
+
+struct images *images_load(struct client *c)
+{
+	struct images *im = calloc(1, sizeof(*im));
+	json_t *hello = im ? client_simple(c, "hello") : NULL;
+
+	if (!im)
+		cli_error("out of memory");
+	if (!hello) {
+		free(im);
+		return NULL;
+	}
+	im->pid = json_integer_value(json_object_get(hello, "pid"));
+	json_decref(hello);
+	im->vms = json_object();
+	if (images_refresh(im, c) == 0)
+		return im;
+	images_free(im);
+	return NULL;
+}
+
+void images_free(struct images *im)
+{
+	struct image *next;
+
+	if (!im)
+		return;
+	for (struct image *i = im->first; i; i = next) {
+		next = i->next;
+		symbols_free(i->symbols);
+		free(i->path);
+		free(i);
+	}
+	json_decref(im->vms);
+	free(im);
+}
+
+/* As the server finds it: a path may be relative to its directory, not ours. */
+static void read_symbols(const struct images *im, struct image *i)
+{
+	char there[PATH_MAX], err[PATH_MAX + 100];
+	const char *path = i->path;
+
+	if (path[0] != '/' && im->pid > 0) {
+		snprintf(there, sizeof(there), "/proc/%" JSON_INTEGER_FORMAT "/cwd/%s", im->pid,
+			 path);
+		if (access(there, R_OK) == 0)
+			path = there;
+	}
+	if (symbols_load(path, &i->symbols, err, sizeof(err)))
+		cli_error("no names of functions: %s; addresses are shown instead", err);
+}
+
+static struct symbols *symbols_of(struct images *im, const char *vm)
+{
+	const char *path = vm ? json_string_value(json_object_get(im->vms, vm)) : NULL;
+	struct image *i = im->first;
+
+	if (!path)
+		return NULL;
+	while (i && strcmp(i->path, path))
+		i = i->next;
+	if (!i) {
+		i = calloc(1, sizeof(*i));
+		if (!i)
+			return NULL;
+		i->path = strdup(path);
+		if (!i->path) {
+			free(i);
+			return NULL;
+		}
+		i->next = im->first;
+		im->first = i;
+		read_symbols(im, i);
+	}
+	return i->symbols;
+}
+
+static const char *name(struct images *im, const char *vm, uint64_t address, uint64_t *offset)
+{
+	const struct symbols *s = symbols_of(im, vm);
+
+	return s ? symbols_find(s, address, offset) : NULL;
+}
+
+/* Names come from a file of whatever content, and go to a terminal. */
+static const char *printable(char *buf)
+{
+	for (char *p = buf; *p; p++)
+		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
+			*p = '?';
+	return buf;
+}
+
+const char *images_function(struct images *im, const char *vm, uint64_t address,
+			    char buf[ADDRESS_LEN])
+{
+	uint64_t offset;
+	const char *n = name(im, vm, address, &offset);
+
+	if (n)
+		snprintf(buf, ADDRESS_LEN, "%s", n);
+	else
+		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
+	return printable(buf);
+}
+
+const char *images_place(struct images *im, const char *vm, uint64_t address, char buf[ADDRESS_LEN])
+{
+	uint64_t offset;
+	const char *n = name(im, vm, address, &offset);
+
+	if (n)
+		snprintf(buf, ADDRESS_LEN, "%.200s+0x%" PRIx64, n, offset);
+	else
+		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
+	return printable(buf);
+}
+
+int address_parse(const json_t *v, uint64_t *address)
+{
+	const char *text = json_string_value(v);
+	char *end;
+
+	if (!text || strncmp(text, "0x", 2) || !text[2])
+		return -EINVAL;
+	errno = 0;
+	*address = strtoull(text + 2, &end, 16);
+	return errno || *end || text[2] == '-' || text[2] == '+' || text[2] == ' ' ? -EINVAL : 0;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup/cli/symbols.h"
+#include "cgroup/fail.h"
+
+#define SYMBOLS_MAX (8u << 20)
+
+struct symbol {
+	uint64_t start, end; /* end: of the last byte, exclusive */
+	size_t order;	     /* in the file: the first of equals wins */
+	char *name;
+	bool function, global, sized;
+};
+
+struct symbols {
+	struct symbol *sym;
+	size_t nr, cap;
+};
+
+static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_t section_end)
+{
+	struct symbol *n;
+
+	if (s->nr == SYMBOLS_MAX)
+		return -E2BIG;
+	if (s->nr == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 256;
+
+		n = reallocarray(s->sym, cap, sizeof(*n));
+		if (!n)
+			return -ENOMEM;
+		s->sym = n;
+		s->cap = cap;
+	}
+	n = &s->sym[s->nr];
+	*n = (struct symbol){
+		.start = sym->st_value,
+		/* Without a size (assembler) it goes up to the next one: see finish(). */
+		.end = sym->st_size ? sym->st_value + sym->st_size : section_end,
+		.order = s->nr,
+		.function = GELF_ST_TYPE(sym->st_info) == STT_FUNC,
+		.global = GELF_ST_BIND(sym->st_info) == STB_GLOBAL,
+		.sized = sym->st_size != 0,
+		.name = strdup(name),
+	};
+	if (!n->name)
+		return -ENOMEM;
+	s->nr++;
+	return 0;
+}
+
+/* Functions, and labels of code (assembler files often give no type). */
+static int take_symbol(struct symbols *s, Elf *elf, const GElf_Shdr *table, const GElf_Sym *sym)
+{
+	int type = GELF_ST_TYPE(sym->st_info);
+	const char *name = elf_strptr(elf, table->sh_link, sym->st_name);
+	Elf_Scn *scn;
+	GElf_Shdr sh;
+
+	if ((type != STT_FUNC && type != STT_NOTYPE) || !name || !*name ||
+	    sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE)
+		return 0;
+	/* Labels of the assembler's own. */
+	if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$'))
+		return 0;
+	scn = elf_getscn(elf, sym->st_shndx);
+	if (!scn || !gelf_getshdr(scn, &sh) || !(sh.sh_flags & SHF_EXECINSTR) ||
+	    sym->st_value < sh.sh_addr || sym->st_value - sh.sh_addr >= sh.sh_size)
+		return 0;
+	return add(s, sym, name, sh.sh_addr + sh.sh_size);
+}
+
+static int take_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
+{
+	Elf_Data *data = elf_getdata(scn, NULL);
+	size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < n && i < INT32_MAX && !ret; i++) {
+		GElf_Sym sym;
+
+		if (gelf_getsym(data, (int)i, &sym))
+			ret = take_symbol(s, elf, sh, &sym);
+	}
+	return ret;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->function != y->function)
+		return x->function ? -1 : 1;
+	if (x->global != y->global)
+		return x->global ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+/* Sorted, one per start, none reaching into the next. */
+static void finish(struct symbols *s)
+{
+	size_t to = 0;
+
+	if (s->nr)
+		qsort(s->sym, s->nr, sizeof(*s->sym), by_start);
+	for (size_t i = 0; i < s->nr; i++) {
+		/* Labels inside of a function whose end is known are part of it. */
+		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
+			      s->sym[i].start < s->sym[to - 1].end;
+
+		if (inside || (to && s->sym[to - 1].start == s->sym[i].start)) {
+			free(s->sym[i].name);
+			continue;
+		}
+		if (to && s->sym[to - 1].end > s->sym[i].start)
+			s->sym[to - 1].end = s->sym[i].start;
+		s->sym[to++] = s->sym[i];
+	}
+	s->nr = to;
+}
+
+int symbols_load(const char *path, struct symbols **out, char *err, size_t errlen)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), ret = 0;
+	Elf_Scn *scn = NULL;
+	Elf *elf = NULL;
+	GElf_Shdr sh;
+
+	if (fd < 0 || !s) {
+		ret = fail(fd < 0 ? -errno : -ENOMEM, err, errlen, "%s: %s", path, strerror(errno));
+		goto out;
+	}
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf || elf_kind(elf) != ELF_K_ELF) {
+		ret = fail(-ENOEXEC, err, errlen, "%s: no ELF file", path);
+		goto out;
+	}
+	while (!ret && (scn = elf_nextscn(elf, scn)))
+		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_SYMTAB)
+			ret = take_table(s, elf, scn, &sh);
+	if (ret)
+		fail(ret, err, errlen, "%s: %s", path,
+		     ret == -E2BIG ? "too many symbols" : strerror(-ret));
+	else if (!s->nr)
+		ret = fail(-ENODATA, err, errlen, "%s: no symbols", path);
+out:
+	if (elf)
+		elf_end(elf);
+	if (fd >= 0)
+		close(fd);
+	if (ret) {
+		symbols_free(s);
+		return ret;
+	}
+	finish(s);
+	*out = s;
+	return 0;
+}
+
+void symbols_free(struct symbols *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->nr; i++)
+		free(s->sym[i].name);
+	free(s->sym);
+	free(s);
+}
+
+const char *symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset)
+{
+	size_t low = 0, high = s->nr;
+
+	while (low < high) { /* the last one that starts at or before @address */
+		size_t mid = (low + high) / 2;
+
+		if (s->sym[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (!low || address >= s->sym[low - 1].end)
+		return NULL;
+	*offset = address - s->sym[low - 1].start;
+	return s->sym[low - 1].name;
+}
