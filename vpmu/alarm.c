@@ -47,13 +47,13 @@ static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
 	watch_update(ctx);
 }
 
+/* As snapshots have it. */
 static uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int slot)
 {
-	struct vpmu_hostpmu *pmu = p->pmu;
-	const struct vpmu_ctr_mem *c = pmu->mem ? &pmu->mem[p->ctr[slot]] : NULL;
+	const struct vpmu_reading *c = &p->last[slot];
 
-	return c ? *c->part[0] + *c->part[1] + *c->part[2] - c->base
-		 : pmu->ops->read(pmu, p->ctr[slot]);
+	return p->pmu->mem ? *c->part[0] + *c->part[1] + *c->part[2]
+			   : p->pmu->ops->read(p->pmu, p->ctr[slot]);
 }
 
 /*
@@ -68,8 +68,8 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 
 	slots &= p->active;
 	vpmu_for_each_slot (s, slots) {
-		counted[s] = vpmu_charge(&p->cell->counts.total[s], &p->snap[s], read_ctr(p, s),
-					 p->pmu->width_mask);
+		counted[s] = vpmu_charge(&p->cell->counts.total[s], &p->last[s].snap,
+					 read_ctr(p, s), p->pmu->width_mask);
 		if (!counted[s])
 			continue;
 		some |= VPMU_BIT(s);

@@ -121,6 +121,13 @@ struct vpmu_host {
 #define VPMU_LBR_FAULT_NO_RESTORE 1u /* a task starts with empty records at each switch */
 #define VPMU_LBR_FAULT_NO_RESET	  2u /* records of the task before stay in the CPU */
 
+/* The last snapshot of a slot's counter. One that is memory is read as the sum of its parts: its
+ * base is in the snapshot, once, instead of being taken off each time. */
+struct vpmu_reading {
+	const uint64_t *part[3];
+	__u64 snap; /* modulo the counter's width */
+};
+
 struct vpmu_pcpu {
 	/* the switch path, owner only (but for sync_req) */
 	struct vpmu_host *host;
@@ -135,10 +142,12 @@ struct vpmu_pcpu {
 	uint32_t samplers; /* in reach of the running account */
 	uint64_t slots_gen;
 	uint64_t time_snap;
+	struct vpmu_taskdata *lbr_data; /* lbr.c: of ctx: what the CPU records into; NULL: it does
+					 * not. Not to be followed unless ctx still publishes it */
 	uint64_t sync_req, sync_ack;			 /* under lock but for the owner's poll */
 	void (*sync_fn)(struct vpmu_pcpu *p, void *arg); /* under lock */
 	void *sync_arg;
-	__u64 snap[VPMU_MAX_SLOTS];
+	struct vpmu_reading last[VPMU_MAX_SLOTS];
 	uint8_t ctr[VPMU_MAX_SLOTS];
 
 	/* assignment of counters to slots */
@@ -160,10 +169,7 @@ struct vpmu_pcpu {
 	uint64_t arm_left[VPMU_MAX_SLOTS]; /* armed: events until it goes off */
 	uint64_t sampler_left[VPMU_SAMPLERS_MAX];
 
-	/* lbr.c: owner only */
-	struct vpmu_taskdata *lbr_data; /* of ctx: what the CPU records into; NULL: it does not.
-					 * Not to be followed unless ctx still publishes it */
-	uint64_t lbr_owner; /* id of the data whose records the CPU holds; 0: all zero */
+	uint64_t lbr_owner; /* lbr.c: id of the data whose records the CPU holds; 0: all zero */
 
 	bool online; /* under lock to change */
 	unsigned int id;
@@ -214,8 +220,9 @@ void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next); /* before p->ct
 void lbr_flush(struct vpmu_pcpu *p); /* p->ctx's data are as new as its records, changes taken up */
 static inline bool lbr_concerns(const struct vpmu_pcpu *p, const struct vpmu_context *next)
 {
-	return p->lbr_data || load_relaxed(&next->lbr.data[VPMU_LBR_GUEST]) ||
-	       load_relaxed(&next->lbr.data[VPMU_LBR_HOST]);
+	/* One branch for all three: nearly always none. */
+	return (uintptr_t)p->lbr_data | (uintptr_t)load_relaxed(&next->lbr.data[VPMU_LBR_GUEST]) |
+	       (uintptr_t)load_relaxed(&next->lbr.data[VPMU_LBR_HOST]);
 }
 
 /* lbr_attach.c: of a context's life. Under ctl_lock. */

@@ -10,9 +10,6 @@
  * Everything here runs on the owner of the pCPU, or on a control thread that holds pcpu->lock
  * while the pCPU is offline.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "vpmu/internal.h"
 
 /* Off the common path of a switch: kept out of line so that it needs few registers. */
@@ -49,26 +46,25 @@ static COLD void charge_call(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 	unsigned int s;
 
 	vpmu_for_each_slot (s, slots)
-		vpmu_charge(&total[s], &p->snap[s], pmu->ops->read(pmu, p->ctr[s]),
+		vpmu_charge(&total[s], &p->last[s].snap, pmu->ops->read(pmu, p->ctr[s]),
 			    pmu->width_mask);
 }
 
 /* Charge what the counters of @slots hold since their snapshots to @total. */
 static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 {
-	const struct vpmu_ctr_mem *mem = p->pmu->mem;
 	uint64_t width_mask = p->pmu->width_mask;
 
-	if (unlikely(!mem)) {
+	if (unlikely(!p->pmu->mem)) {
 		charge_call(p, total, slots);
 		return;
 	}
 	for (; slots; slots &= slots - 1) {
 		uint64_t s = (uint64_t)__builtin_ctzll(slots);
-		const struct vpmu_ctr_mem *c = &mem[p->ctr[s]];
+		struct vpmu_reading *c = &p->last[s];
 
-		vpmu_charge(&total[s], &p->snap[s],
-			    *c->part[0] + *c->part[1] + *c->part[2] - c->base, width_mask);
+		vpmu_charge(&total[s], &c->snap, *c->part[0] + *c->part[1] + *c->part[2],
+			    width_mask);
 	}
 }
 
@@ -127,11 +123,18 @@ uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
 
 static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
 {
+	const struct vpmu_ctr_mem *mem = p->pmu->mem;
+
 	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s]))
 		return false;
 	p->ctrs_used |= 1u << ctr;
 	p->ctr[s] = (uint8_t)ctr;
-	p->snap[s] = p->bind_value[s] = p->pmu->ops->read(p->pmu, ctr);
+	p->last[s].snap = p->bind_value[s] = p->pmu->ops->read(p->pmu, ctr);
+	if (mem) {
+		for (int i = 0; i < 3; i++)
+			p->last[s].part[i] = mem[ctr].part[i];
+		p->last[s].snap += mem[ctr].base;
+	}
 	p->since[s] = ++p->turn;
 	store_relaxed(&p->active, p->active | VPMU_BIT(s));
 	return true;

@@ -344,7 +344,14 @@ Test(sampler, refused)
 	for (int i = 0; i < VPMU_SAMPLERS_MAX; i++)
 		prof_close(&f[i]);
 	cr_assert_eq(consumers(), 0);
-	/* No pCPU here has alarms. */
+}
+
+/* No pCPU here has alarms. */
+Test(sampler, refused_without_alarms)
+{
+	struct prof g;
+
+	engine_init(&b, NULL);
 	odd(&b, NULL);
 	cr_assert_eq(prof_open(&g, &b, b.vm, INSNS, 10), -EOPNOTSUPP);
 	cr_assert_eq(consumers(), 0);
