@@ -136,6 +136,8 @@ static void soft_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 	sp->tally->armed &= ~(1u << ctr);
 	if (!events)
 		return;
+	if (events > INT64_MAX) /* as good as never; more would read as due */
+		events = INT64_MAX;
 	sp->tally->alarm[ctr] = (struct vpmu_soft_alarm){
 		.event = c->event, .modes = c->modes, .at = tally_sum(sp, c) + events};
 	sp->tally->armed |= 1u << ctr;

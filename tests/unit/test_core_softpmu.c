@@ -140,3 +140,108 @@ Test(softpmu, kick)
 	OPS->kick(&sp.pmu);
 	cr_assert_eq(kicks, 1);
 }
+
+/* What the engine sees of an alarm: armed for a counter's own event and modes, counted from now,
+ * replaced, dropped by 0 and by unbind. */
+Test(softpmu, arm)
+{
+	struct vpmu_soft_tally *t;
+	const struct vpmu_soft_alarm *a;
+
+	vpmu_softpmu_init(&sp, NULL);
+	t = sp.tally;
+	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] = 1000;
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_LOADS] = 50;
+	cr_assert_eq(OPS->bind(&sp.pmu, 2,
+			       vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_LOADS,
+					     VPMU_KEY_GUEST | VPMU_KEY_USR)),
+		     0);
+	cr_assert_eq(t->armed, 0);
+	OPS->arm(&sp.pmu, 2, 7);
+	cr_assert_eq(t->armed, 1 << 2);
+	a = &t->alarm[2];
+	cr_assert_eq(vpmu_soft_alarm_left(t, a), 7);
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_LOADS] += 100;
+	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 6;
+	cr_assert_eq(vpmu_soft_alarm_left(t, a), 1);
+	cr_assert_not(vpmu_soft_alarm_due(t));
+	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 1;
+	cr_assert_eq(vpmu_soft_alarm_left(t, a), 0);
+	cr_assert(vpmu_soft_alarm_due(t));
+	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 100; /* passed: still due */
+	cr_assert(vpmu_soft_alarm_due(t));
+	OPS->arm(&sp.pmu, 2, UINT64_MAX);
+	cr_assert_not(vpmu_soft_alarm_due(t));
+	OPS->arm(&sp.pmu, 2, 1ULL << 63);
+	cr_assert_not(vpmu_soft_alarm_due(t));
+	OPS->arm(&sp.pmu, 2, 0);
+	cr_assert_eq(t->armed, 0);
+	OPS->arm(&sp.pmu, 2, 1);
+	OPS->unbind(&sp.pmu, 2);
+	cr_assert_eq(t->armed, 0);
+	cr_assert_not(vpmu_soft_alarm_due(t));
+}
+
+/* Several alarms: due when any is; a wrapped sum is no special case. */
+Test(softpmu, arm_several)
+{
+	struct vpmu_soft_tally *t;
+
+	vpmu_softpmu_init(&sp, NULL);
+	t = sp.tally;
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] = UINT64_MAX - 2;
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] = UINT64_MAX - 2;
+	cr_assert_eq(OPS->bind(&sp.pmu, 0, INSNS), 0);
+	cr_assert_eq(OPS->bind(&sp.pmu, 1, CYCLES), 0);
+	OPS->arm(&sp.pmu, 0, 10);
+	OPS->arm(&sp.pmu, 1, 5);
+	cr_assert_eq(t->armed, 3);
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 4;
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] += 4;
+	cr_assert_not(vpmu_soft_alarm_due(t));
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES]++;
+	cr_assert(vpmu_soft_alarm_due(t));
+	OPS->arm(&sp.pmu, 1, 0);
+	cr_assert_not(vpmu_soft_alarm_due(t));
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] += 6;
+	cr_assert(vpmu_soft_alarm_due(t));
+}
+
+/* The clock of branch records: a distance while saved, a time while live. */
+Test(softpmu, lbr_clock)
+{
+	struct vpmu_lbr_regs in = {.ctl = VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES,
+				   .depth = 32,
+				   .head = 3,
+				   .count = 2,
+				   .cycles = 40,
+				   .total = 9},
+			     out;
+	struct vpmu_soft_tally *t;
+
+	vpmu_softpmu_init(&sp, NULL);
+	t = sp.tally;
+	cr_assert_eq(sp.pmu.lbr_depth, VPMU_LBR_DEPTH_MAX);
+	t->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] = 10; /* less than the distance: it wraps */
+	in.e[3] = (struct vpmu_lbr_entry){1, 2, 3};
+	OPS->lbr_restore(&sp.pmu, &in);
+	cr_assert(t->lbr.ctl & VPMU_LBR_EN);
+	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 5;
+	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES] += 1000;
+	OPS->lbr_save(&sp.pmu, &out);
+	cr_assert_eq(out.cycles, 1045);
+	out.cycles = in.cycles;
+	cr_assert(!memcmp(&in, &out, sizeof(in)));
+	cr_assert_not(t->lbr.ctl & VPMU_LBR_EN, "saved is stopped");
+	OPS->lbr_resume(&sp.pmu, in.ctl);
+	OPS->lbr_save(&sp.pmu, &out);
+	cr_assert_eq(out.cycles, 1045, "resumed in place");
+	cr_assert_eq(out.ctl, in.ctl);
+	OPS->lbr_reset(&sp.pmu);
+	OPS->lbr_save(&sp.pmu, &out);
+	cr_assert_eq(out.ctl | out.count | out.head | out.depth, 0);
+	for (int i = 0; i < VPMU_LBR_DEPTH_MAX; i++)
+		cr_assert_eq(out.e[i].from | out.e[i].to | out.e[i].info, 0);
+	cr_assert_eq(vpmu_softpmu_init(&sp, &(struct vpmu_softpmu_opts){.no_lbr = true}), 0);
+	cr_assert_eq(sp.pmu.lbr_depth, 0);
+}
