@@ -244,6 +244,43 @@ Test(guest_pmi, across_switches)
 	finish();
 }
 
+/* More keys than host counters: counts are partial, but a PMI still comes where the guest's counter
+ * wraps and nowhere else. */
+Test(guest_pmi, rotation)
+{
+	static const uint64_t sel[] = {INSTR | USR | INT, CYCLES | USR, BRANCH | USR,
+				       CYCLES | OS,	  BRANCH | OS,	INSTR | OS};
+	struct vpmu_softpmu_opts soft = {.gp = 2, .no_default = true};
+	unsigned int pmis = 0;
+	uint64_t counted = 0;
+
+	start_on(VPMU_GUEST_INTEL_V4, 8, 0, &soft);
+	for (uint32_t i = 0; i < 6; i++)
+		wr(0x186 + i, sel[i] | EN);
+	wr(0x4c1, W48 + 1 - 1000);
+	for (unsigned int i = 0; i < 3000; i++) {
+		unsigned int due = run(70, NULL);
+
+		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 100);
+		bed_time(&b, 1000);
+		vpmu_pcpu_tick(b.pcpu[0]);
+		cr_assert_leq(due, 1u);
+		cr_assert_eq(rd(0x38e) & 1, due);
+		if (!due)
+			continue;
+		cr_assert_lt(rd(0xc1), 70u);
+		pmis++;
+		wr(0x390, 1);
+		counted += 1000 + rd(0xc1);
+		wr(0x4c1, W48 + 1 - 1000);
+	}
+	counted += (rd(0xc1) + 1000) & W48;
+	cr_assert_gt(pmis, 10u);
+	cr_assert_leq(counted, 3000u * 70);
+	cr_assert_lt(PV_RUN(0), PV_EN(0));
+	finish();
+}
+
 /* RESET takes a PMI that waits with it, INIT does not. */
 Test(guest_pmi, reset)
 {

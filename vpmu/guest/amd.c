@@ -148,7 +148,7 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * DebugCtl, APM vol. 2, 13.1.1.5: the two freeze bits. LBR (0) would start the single legacy
+ * DebugCtl, APM vol. 2, 13.1.1.6: the two freeze bits. LBR (0) would start the single legacy
  * record and BTF (1) single steps of branches, neither of which exists here, and bits 5:2 have
  * meant pins or bus locks: all of these are dropped, as KVM does, since stock guests write them.
  * What is reserved above is #GP.

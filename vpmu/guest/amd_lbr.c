@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * AMD's last branch record stack, LbrExtV2: APM vol. 2, 13.1.1.9 and appendix A, PPR for family 19h
+ * AMD's last branch record stack, LbrExtV2: APM vol. 2, 13.1.1 and appendix A, PPR for family 19h
  * model 11h (MSRC000_010E, MSRC000_010F, MSRC001_0300), and what Linux makes of them
  * (arch/x86/events/amd/lbr.c). Record 0 is always the newest. As with the counters, reserved bits
  * are dropped and not refused.
@@ -17,7 +17,7 @@ enum { SELECT, EXTN_CFG };
 #define SELECT_BITS  0x1ffULL
 #define EXTN_CFG_LBR BIT(6)
 
-/* From and to: the address, with its sign up to the flags */
+/* From and to: bits 57:0 of the address, its sign up to the flags */
 #define FROM_MISPREDICT BIT(63)
 #define TO_VALID	BIT(63)
 #define TO_SPEC		BIT(62)

@@ -30,7 +30,7 @@ int guest_intel_lbr_ctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /* Reserved bits and a depth that CPUID does not list are #GP; a write of the depth, the old one
- * included, clears all records (19.1.2.1). */
+ * included, clears all records (19.1.2). */
 int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	if (!g->lbr_max)

@@ -75,8 +75,8 @@ uint64_t guest_global_mask(const struct vpmu_guest *g);
 
 /*
  * While set no counter counts, no branch is recorded: IA32_PERF_GLOBAL_STATUS.CTR_Frz and LBR_Frz
- * (SDM vol. 3, 20.2.4), PerfCntrGlobalStatus PMCF and LBRS (APM vol. 2, 13.2.1). And the bits of
- * (IA32_)DEBUGCTL that make a PMI freeze them, the same for both vendors, too.
+ * (SDM vol. 3, 20.2.4), PerfCntrGlobalStatus bits of the same numbers (APM vol. 2, 13.2). And the
+ * bits of (IA32_)DEBUGCTL that make a PMI freeze them, the same for both vendors, too.
  */
 #define STATUS_LBR_FRZ		BIT(58)
 #define STATUS_CTR_FRZ		BIT(59)
