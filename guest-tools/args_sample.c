@@ -14,7 +14,7 @@ static bool number(const char **s, struct word opt, uint64_t min, uint64_t max, 
 {
 	struct word w;
 
-	if (opt.len > 2 && opt.s[1] != '-')
+	if (opt.len > 2 && opt.s[0] == '-' && opt.s[1] != '-')
 		w = (struct word){opt.s + 2, opt.len - 2};
 	else
 		w = text_next_word(s);
@@ -139,10 +139,11 @@ static bool positional(const char **s, const char *name, uint64_t min, uint64_t 
 		       char *err)
 {
 	const char *rest = *s;
+	struct word w = {name, 0};
 
-	if (!text_next_word(&rest).len)
-		return true;
-	return number(s, (struct word){name, 0}, min, max, v, err);
+	while (name[w.len])
+		w.len++;
+	return !text_next_word(&rest).len || number(s, w, min, max, v, err);
 }
 
 bool args_torture_parse(const char *s, struct args_torture *a, char *err)

@@ -136,6 +136,9 @@ int lbr_main(const struct guest_info *info, const char *text)
 	workload_fn *fn;
 	size_t bytes = info->mem_bytes, n = 0;
 
+	captures = equal = cut = wrong = edge = 0;
+	shown = first_bad = NULL;
+	judged = false;
 	if (!args_lbr_parse(text, info->mem_bytes, &args, err))
 		return tool_error(info, err);
 	lbr_probe(&dev, err, sizeof(err));

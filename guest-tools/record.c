@@ -216,6 +216,7 @@ int record_main(const struct guest_info *info, const char *text)
 	static char err[ARGS_ERR_MAX];
 	struct sample_opts o;
 
+	nr_rows = nr_chains = other = other_chains = 0;
 	if (!args_record_parse(text, info->mem_bytes, &args, err))
 		return tool_error(info, err);
 	o = (struct sample_opts){

@@ -183,16 +183,128 @@ Test(args, too_many_events)
 	cr_expect(strstr(err, "more than 32"));
 }
 
+Test(args, record)
+{
+	char err[ARGS_ERR_MAX];
+	struct args_record a;
+
+	cr_assert(args_record_parse(" sieve", MEM_BYTES, &a, err), "%s", err);
+	cr_expect_str_eq(a.ev.name, "instructions:u");
+	cr_expect(a.ev.usr && !a.ev.os && a.period == 10000 && !a.vector && !a.json && !a.chains);
+	cr_assert(args_record_parse("-e cycles -c500 --vector -g -j --fixed -- fib 7", MEM_BYTES,
+				    &a, err),
+		  "%s", err);
+	cr_expect_eq(a.ev.id, EV_CYCLES);
+	cr_expect(a.ev.usr && a.ev.os && a.period == 500 && a.vector && a.json && a.chains &&
+		  a.fixed);
+	cr_expect_eq(a.work.n, 7);
+	cr_assert(args_record_parse("--vector --nmi -c 0x7fffffff loop", MEM_BYTES, &a, err));
+	cr_expect(!a.vector && a.period == 0x7fffffff);
+}
+
+Test(args, lbr)
+{
+	char err[ARGS_ERR_MAX];
+	struct args_lbr a;
+
+	cr_assert(args_lbr_parse("", MEM_BYTES, &a, err), "%s", err);
+	cr_expect_str_eq(a.work.w->name, "chain");
+	cr_expect(a.period == 997 && !a.depth && !a.branches && !a.vector && !a.json);
+	cr_assert(args_lbr_parse("--branches --depth 8 -c 50 -j", MEM_BYTES, &a, err), "%s", err);
+	cr_expect_str_eq(a.work.w->name, "branches");
+	cr_expect(a.branches && a.depth == 8 && a.period == 50 && a.json);
+	cr_assert(args_lbr_parse("--vector fib 9", MEM_BYTES, &a, err), "%s", err);
+	cr_expect(a.vector && a.work.n == 9);
+}
+
+Test(args, torture_leak_victim)
+{
+	char err[ARGS_ERR_MAX];
+	struct args_torture t;
+	struct args_victim v;
+	struct args_leak l;
+
+	cr_assert(args_torture_parse(" ", &t, err));
+	cr_expect(t.seed == 1 && t.ops == 10000 && !t.json);
+	cr_assert(args_torture_parse("-j 18446744073709551615 5", &t, err), "%s", err);
+	cr_expect(t.seed == UINT64_MAX && t.ops == 5 && t.json);
+	cr_assert(args_leak_parse("", &l, err));
+	cr_expect(l.rounds == 10 && l.spin == 100000 && l.address == 0x10000000);
+	cr_assert(args_leak_parse("--spin 300 --at 0x3ffff000 -j 7", &l, err), "%s", err);
+	cr_expect(l.rounds == 7 && l.spin == 300 && l.address == 0x3ffff000 && l.json);
+	cr_assert(args_victim_parse("", &v, err));
+	cr_expect(v.address == 0x20000000 && v.rounds == 0);
+	cr_assert(args_victim_parse("0x10000000 3", &v, err));
+	cr_expect(v.address == 0x10000000 && v.rounds == 3);
+}
+
+Test(args, sampling_errors)
+{
+	static const struct {
+		int line;
+		char tool; /* Record, Lbr, Torture, lEak, Victim */
+		const char *args, *err;
+	} rows[] = {
+		{__LINE__, 'R', "", "no workload"},
+		{__LINE__, 'R', "-x loop", "unknown option '-x': record takes"},
+		{__LINE__, 'R', "--vectors loop", "unknown option '--vectors'"},
+		{__LINE__, 'R', "-c 0 loop", "1 to 2147483647"},
+		{__LINE__, 'R', "-c 0x80000000 loop", "-c '0x80000000'"},
+		{__LINE__, 'R', "-c", "-c ''"},
+		{__LINE__, 'R', "-e", "-e needs a value"},
+		{__LINE__, 'R', "-e cycles,loads loop", "one event is sampled at a time"},
+		{__LINE__, 'R', "-e nonsense loop", "unknown event 'nonsense'"},
+		{__LINE__, 'R', "loop 5 6", "unexpected '6'"},
+		{__LINE__, 'L', "--depth 33", "--depth '33': 1 to 32"},
+		{__LINE__, 'L', "--depth", "--depth ''"},
+		{__LINE__, 'L', "-g", "unknown option '-g': lbr takes"},
+		{__LINE__, 'L', "nonsense", "unknown workload 'nonsense'"},
+		{__LINE__, 'T', "x", "SEED 'x'"},
+		{__LINE__, 'T', "1 0", "N '0': 1 to 1000000000"},
+		{__LINE__, 'T', "1 2 3", "unexpected '3'"},
+		{__LINE__, 'T', "-v", "torture takes -j"},
+		{__LINE__, 'E', "0", "ROUNDS '0'"},
+		{__LINE__, 'E', "--at 0x10000001", "address 0x10000001: 0x10000000 to 0x3ffff000"},
+		{__LINE__, 'E', "--at 0xffff000", "address 0xffff000"},
+		{__LINE__, 'E', "--spin 0", "--spin '0'"},
+		{__LINE__, 'E', "1 2", "unexpected '2'"},
+		{__LINE__, 'V', "0x40000000", "address 0x40000000"},
+		{__LINE__, 'V', "nowhere", "ADDRESS 'nowhere'"},
+		{__LINE__, 'V', "0x10000000 1 2", "unexpected '2'"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char err[ARGS_ERR_MAX] = "";
+		struct args_torture t;
+		struct args_record r;
+		struct args_victim v;
+		struct args_lbr l;
+		struct args_leak e;
+		const char *s = rows[i].args;
+		bool ok = rows[i].tool == 'R'	? args_record_parse(s, MEM_BYTES, &r, err)
+			  : rows[i].tool == 'L' ? args_lbr_parse(s, MEM_BYTES, &l, err)
+			  : rows[i].tool == 'T' ? args_torture_parse(s, &t, err)
+			  : rows[i].tool == 'E' ? args_leak_parse(s, &e, err)
+						: args_victim_parse(s, &v, err);
+
+		cr_expect(!ok, "line %d", rows[i].line);
+		cr_expect(strstr(err, rows[i].err), "line %d: %s", rows[i].line, err);
+		cr_expect(!strchr(err, '\n'), "line %d", rows[i].line);
+	}
+}
+
 /* Hostile text: any bytes at all give a parse or one line, never more. */
 Test(args, random_text)
 {
-	static const char pieces[][12] = {"stat",  "-e",     "-x", "-j",   "-r", "-v",	 "loop",
-					  "sieve", "cycles", ":u", ",",	   "{",	 "}",	 " ",
-					  "0x",	   "99",     "--", "r1c0", "\t", "\xff", "-"};
+	static const char pieces[][12] = {"stat", "-e",	   "-x",     "-j", "-r", "-v",
+					  "loop", "sieve", "cycles", ":u", ",",	 "{",
+					  "}",	  " ",	   "0x",     "99", "--", "r1c0",
+					  "\t",	  "\xff",  "-",	     "-c", "-g", "--vector"};
 	unsigned int seed = 1;
 
 	for (int round = 0; round < 20000; round++) {
 		char s[256] = "", err[ARGS_ERR_MAX] = "";
+		struct args_record r;
 		struct args_stat a;
 		int n = rand_r(&seed) % 16;
 
@@ -201,6 +313,11 @@ Test(args, random_text)
 			       pieces[(size_t)rand_r(&seed) % (sizeof(pieces) / sizeof(*pieces))]);
 		if (args_stat_parse(s, MEM_BYTES, &a, err))
 			cr_expect(a.work.w && a.nr_ev && a.repeat, "%s", s);
+		else
+			cr_expect(err[0] && !strchr(err, '\n'), "%s", s);
+		err[0] = 0;
+		if (args_record_parse(s, MEM_BYTES, &r, err))
+			cr_expect(r.work.w && r.period, "%s", s);
 		else
 			cr_expect(err[0] && !strchr(err, '\n'), "%s", s);
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guest-tools/flow.h"
 #include "guest-tools/workloads.h"
 
 static uint64_t calls;
@@ -134,6 +135,95 @@ Test(workloads, results)
 	}
 	cr_expect_eq(run("sieve", 100000), 9592);
 	cr_expect_eq(run("fib", 25), ref_fib(25));
+}
+
+/* chain in C: who calls whom, and the state that decides it. */
+static struct {
+	uint64_t n, sum, state;
+} walk;
+
+static bool visit(uint64_t id, uint64_t depth)
+{
+	if (!walk.n)
+		return false;
+	walk.n--;
+	walk.sum = walk.sum * 31 + id + depth;
+	walk.state = walk.state * FLOW_CHAIN_MUL + FLOW_CHAIN_ADD;
+	return true;
+}
+
+static void ref_a(uint64_t depth);
+static void ref_d(uint64_t depth);
+
+static void ref_c(uint64_t depth)
+{
+	if (!visit(3, depth) || !depth)
+		return;
+	if (walk.state >> 45 & 1)
+		ref_d(depth);
+	else
+		ref_a(depth - 1);
+}
+
+static void ref_b(uint64_t depth)
+{
+	if (!visit(2, depth) || !depth)
+		return;
+	for (uint64_t more = walk.state >> 63;; more--) {
+		if (walk.state >> 50 & 1)
+			ref_d(depth - 1);
+		else
+			ref_c(depth - 1);
+		if (more != 1)
+			return;
+	}
+}
+
+static void ref_a(uint64_t depth)
+{
+	if (!visit(1, depth) || !depth)
+		return;
+	ref_b(depth - 1);
+	if (walk.state >> 40 & 1)
+		ref_c(depth - 1);
+}
+
+static void ref_d(uint64_t depth)
+{
+	if (!visit(4, depth) || !depth)
+		return;
+	ref_b(depth - 1);
+	if (walk.state >> 55 & 1)
+		ref_a(depth - 1);
+}
+
+static uint64_t ref_chain(uint64_t n)
+{
+	walk.n = n;
+	walk.sum = 0;
+	walk.state = FLOW_CHAIN_SEED;
+	while (walk.n)
+		ref_a(FLOW_CHAIN_DEPTH);
+	return walk.sum;
+}
+
+static uint64_t ref_branches(uint64_t n)
+{
+	uint64_t state = FLOW_BRANCH_SEED, sum = 0;
+
+	for (; n; n--)
+		sum += state *= FLOW_BRANCH_MUL;
+	return sum;
+}
+
+Test(workloads, known_flow)
+{
+	static const uint64_t n[] = {0, 1, 2, 3, 10, 100, 1000, 54321};
+
+	for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
+		cr_expect_eq(run("chain", n[i]), ref_chain(n[i]), "n=%lu", n[i]);
+		cr_expect_eq(run("branches", n[i]), ref_branches(n[i]), "n=%lu", n[i]);
+	}
 }
 
 Test(workloads, chase_is_one_cycle)
