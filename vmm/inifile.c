@@ -148,6 +148,12 @@ static int handle(void *arg, const char *section, const char *key, const char *v
 		r->ret = config_set_host(&c->host, &c->host.given, &r->at, key, value);
 		break;
 	case IN_VM:
+		if (!strcmp(key, "name")) {
+			bad_line(r,
+				 "%s/name: \"%.80s\" given, accepted: the name in [vm NAME] only",
+				 r->section_name, value);
+			break;
+		}
 		r->ret = config_set_vm(&c->vms[c->nr_vms - 1], &r->at, key, value);
 		break;
 	}

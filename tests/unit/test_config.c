@@ -122,7 +122,7 @@ Test(config, refused)
 		 "t.ini:2:", "host/speed: no such key, accepted: pcpus"},
 		{__LINE__, "[host]\npcpus = 1\npcpus = 2\n", "t.ini:3:", "host/pcpus: given twice"},
 		{__LINE__, VM "image=j\n", "t.ini:3:", "vm a/image: given twice"},
-		{__LINE__, VM "name=b\n", "t.ini:3:", "vm a/name: given twice"},
+		{__LINE__, VM "name=b\n", "t.ini:3:", "accepted: the name in [vm NAME] only"},
 		{__LINE__, VM "colour = red\n", "t.ini:3:", "vm a/colour: no such key"},
 		{__LINE__, "[vm " CHARS50 "]\n", "t.ini:1:", "accepted: at most 49"},
 		{__LINE__, "[vm a b]\n", "t.ini:1:", "vm a b/name: \"a b\" given"},
