@@ -9,7 +9,8 @@
 #include "cgroup/fail.h"
 #include "cgroup/profile.h"
 
-#define DRAIN_MIN_MS 5
+#define DRAIN_MIN_MS   5
+#define DRAIN_FIRST_MS 10 /* nothing is known of how fast samples come */
 
 struct profiles {
 	struct tenants *ts;
@@ -169,7 +170,6 @@ int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out)
 		return -ENOMEM;
 	ps->ts = ts;
 	ps->next_auto = 1;
-	ps->drain_ms = PROFILE_DRAIN_MS;
 	if (ev)
 		ret = sd_event_add_time_relative(ev, &ps->timer, CLOCK_MONOTONIC, 0, 1000, on_timer,
 						 ps);
@@ -310,7 +310,9 @@ int profile_start(struct profiles *ps, const struct profile_spec *spec, struct p
 	for (link = &ps->first; *link; link = &(*link)->next)
 		;
 	*link = p;
-	if (ps->timer && p == ps->first &&
+	/* From now on it is not known how fast they come. */
+	ps->drain_ms = DRAIN_FIRST_MS;
+	if (ps->timer &&
 	    (sd_event_source_set_time_relative(ps->timer, ps->drain_ms * 1000ULL) < 0 ||
 	     sd_event_source_set_enabled(ps->timer, SD_EVENT_ON) < 0)) {
 		profile_stop(p);

@@ -17,8 +17,8 @@
 #include "vpmu/lbr.h"
 
 #define SAMPLE_RINGS	   16
-#define SAMPLE_RING_SLOTS  8192 /* of one ring; a power of two, as the next */
-#define SAMPLE_CHAIN_SLOTS 4096 /* of one ring with branch records */
+#define SAMPLE_RING_SLOTS  32768 /* of one ring; a power of two, as the next */
+#define SAMPLE_CHAIN_SLOTS 8192 /* of one ring with branch records */
 
 struct sample_record {
 	uint64_t vcpu;	  /* serial of the vCPU's node; 0: none ran */

@@ -31,7 +31,7 @@ _vpmu_events() {
 _vpmu() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd= i
 	local -a server=()
-	local commands='list stat top events check attach detach sessions sharing conservation
+	local commands='list stat top profile lbr events check attach detach sessions sharing conservation
 		tenant vm pause resume quit'
 
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -58,6 +58,14 @@ _vpmu() {
 		COMPREPLY=($(compgen -W "$(_vpmu_targets)" -- "$cur"))
 		return
 		;;
+	--mode)
+		COMPREPLY=($(compgen -W 'call-stack branches calls' -- "$cur"))
+		return
+		;;
+	--svg)
+		COMPREPLY=($(compgen -f -- "$cur"))
+		return
+		;;
 	--for-each)
 		COMPREPLY=($(compgen -W 'tenant vm vcpu' -- "$cur"))
 		return
@@ -71,6 +79,12 @@ _vpmu() {
 	'') COMPREPLY=($(compgen -W "$commands -S --socket --help --version" -- "$cur")) ;;
 	stat) COMPREPLY=($(compgen -W '-e --for-each -t -I -d -x -j --session --help' -- "$cur")) ;;
 	top) COMPREPLY=($(compgen -W '-e --for-each -t -d -b -n --help' -- "$cur")) ;;
+	profile)
+		COMPREPLY=($(compgen -W "-e -c -d -g --vcpu --folded --svg -j --help $(_vpmu_targets)" -- "$cur"))
+		;;
+	lbr)
+		COMPREPLY=($(compgen -W "--mode -d -n --folded --svg -j --help $(_vpmu_targets)" -- "$cur"))
+		;;
 	attach) COMPREPLY=($(compgen -W '-e --for-each -t --help' -- "$cur")) ;;
 	detach)
 		COMPREPLY=($(compgen -W "$(_vpmu_ask "${server[@]}" sessions -j | _vpmu_field session) -x -j" -- "$cur"))

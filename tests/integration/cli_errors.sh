@@ -65,6 +65,25 @@ bad 1 'no VM "nope"' vm rm nope
 bad 1 . vm add name=x flavour=large
 bad 1 . vm add name=web-1 image="$image" engine=soft
 bad 1 'no VM "nope"' pause nope
+bad 1 "unknown event 'bogus'" profile -e bogus -d 1
+bad 1 'event: cache-misses: no CPU of this host can sample it' profile -e cache-misses -d 1
+bad 1 'period: "0"; 1 to 140737488355328' profile -c 0 -d 1
+bad 2 'a number of events' profile -c 1e6
+bad 2 'seconds above 0' profile -d 0
+bad 2 'one of them is accepted' profile --folded -j
+bad 2 'one of them is accepted' profile --svg "$dir/x" -j
+bad 2 'one TARGET' profile a b
+bad 2 'empty' profile --svg ''
+bad 1 'no VM "nope"' profile -d 1 nope
+bad 1 'lbr: no CPU here has branch records' profile -g -d 1 /host
+bad 1 'no tenant "/nope"' lbr /nope
+bad 1 'no vCPU of web-1 had records' lbr -d 0.1 web-1
+bad 1 '/nowhere/x.svg: No such file' profile -d 0.1 --svg /nowhere/x.svg
+bad 2 'call-stack, branches or calls' lbr --mode all
+bad 2 'of --mode call-stack only' lbr --mode branches --folded
+bad 2 'one of them is accepted' lbr --svg "$dir/x" --folded
+bad 2 'a number from 1' lbr -n 0
+bad 2 'one TARGET' lbr a b
 "$vpmu" attach twice -e cycles || exit 1
 bad 1 'there is a session "twice"' attach twice -e cycles
 "$vpmu" list >/dev/full 2>"$dir/err"
@@ -72,7 +91,7 @@ check "a full disk: exit status" $? 1
 check_match "a full disk: message" "$(cat "$dir/err")" 'standard output'
 check "sessions left" "$("$vpmu" sessions -j | wc -l)" 1
 check "VMs left" "$("$vpmu" list -j | grep -c '"kind":"vm"')" 1
-for c in list stat top events check attach detach sessions sharing conservation tenant vm pause resume quit; do
+for c in list stat top profile lbr events check attach detach sessions sharing conservation tenant vm pause resume quit; do
 	"$vpmu" $c --help >"$dir/help" || check "$c --help" $? 0
 	check_match "$c --help names itself" "$(cat "$dir/help")" "Usage: vpmu $c"
 done

@@ -1,0 +1,161 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vpmu profile and vpmu lbr on real VMs: samples are what was counted, functions are those that ran,
+# call chains are whole, every output format agrees, the guests do not notice.
+. "$(dirname "$0")/cli_lib.inc"
+
+# counted FILE KEY: a field of the last line of `profile -j`
+counted() {
+	sed -n "s/.*\"kind\":\"profile-total\".*\"$2\":\"\([^\"]*\)\".*/\1/p" "$1"
+}
+
+waiting() { # COMMAND KEY: until the server has one
+	for _ in $(seq 100); do
+		printf '{"cmd":"%s"}\n' "$1" | socket | grep -q "\"$2\":\"" && return 0
+		sleep 0.05
+	done
+	echo "FAILED: no $2 in $1"
+	exit 1
+}
+
+# The socket without vpmu: what the server has now.
+if command -v socat >/dev/null; then
+	socket() { socat -t 5 - "UNIX:$VPMU_SOCKET"; }
+elif command -v python3 >/dev/null; then
+	socket() {
+		python3 -c 'import socket,sys
+s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.stdin.buffer.read())
+s.shutdown(socket.SHUT_WR); print(s.makefile().read(),end="")' "$VPMU_SOCKET"
+	}
+else
+	echo "skipped: neither socat nor python3"
+	exit 77
+fi
+
+# ---- exact: VMs of known work, sampled from their first instruction to their last ----
+start_server --paused \
+	--vm "$(vm fib-1 tenant=/acme/web,vcpus=2 'run fib 24')" \
+	--vm "$(vm loop-1 tenant=/acme/db 'run loop 3000000')" \
+	--vm "$(vm other tenant=/bob 'run loop 500000')"
+"$vpmu" attach all -e instructions -t /acme || exit 1
+"$vpmu" profile -j --vcpu -c 1009 /acme >"$dir/profile.json" &
+one=$!
+"$vpmu" profile --folded -c 2003 /acme >"$dir/folded" &
+two=$!
+"$vpmu" profile -e branches-taken -c 701 -g /acme >"$dir/text" &
+three=$!
+for _ in $(seq 100); do
+	[ "$(printf '{"cmd":"profiles"}\n' | socket | grep -o '"profile":' | wc -l)" = 3 ] && break
+	sleep 0.05
+done
+check "the same counter for three profiles and a session" \
+	"$("$vpmu" sharing -j | grep -o '"keys":[0-9]*')" '"keys":2'
+"$vpmu" resume || exit 1
+for v in fib-1 loop-1 other; do
+	wait_state $v "done"
+done
+for p in $one $two $three; do
+	kill -INT $p
+	wait $p
+	check "profile ends with 0 on Ctrl-C" $? 0
+done
+
+work=$("$vpmu" detach all -x, | cut -d, -f1)
+samples=$(counted "$dir/profile.json" samples)
+lost=$(counted "$dir/profile.json" lost)
+check "the profile's count is the session's" "$(counted "$dir/profile.json" count)" "$work"
+# Per pCPU the floor: two pCPUs, so up to one less in all.
+check "samples and what was lost are what was counted" \
+	"$((work / 1009 - samples - lost <= 1 && work / 1009 - samples - lost >= 0))" 1
+check "nothing was lost" "$lost" 0
+check "rows add up to all samples" \
+	"$(sed -n 's/.*"kind":"profile",.*"samples":"\([0-9]*\)".*/\1/p' "$dir/profile.json" |
+		awk '{ s += $1 } END { print s }')" "$samples"
+check_match "each vCPU has its rows" "$(cat "$dir/profile.json")" \
+	'"vm":"fib-1","function":"workload_fib",.*"vcpu":1,"level":"user"'
+check_match "the loop's function" "$(cat "$dir/profile.json")" \
+	'"vm":"loop-1","function":"workload_loop"'
+check "another tenant's VM is not in it" "$(grep -c '"vm":"other"' "$dir/profile.json")" 0
+check "nearly all of loop-1 is its loop" \
+	"$(awk -F'"samples":"' '/"loop-1"/ { n = $2 + 0; all += n; if (/workload_loop/) f += n }
+		END { print (f > 0.9 * all) }' "$dir/profile.json")" 1
+
+# Folded stacks: every sample once, chains from the outermost call to where the vCPU was.
+check_match "a whole call chain" "$(cat "$dir/folded")" \
+	'^loop-1;vcpu0;.*user_start;tools_main;.*workload_loop [0-9]+$|^loop-1;vcpu0;user_call;workload_loop [0-9]+$'
+check_match "recursion" "$(cat "$dir/folded")" \
+	'^fib-1;vcpu0;.*workload_fib;workload_fib;workload_fib.* [0-9]+$'
+stacks=$(awk '{ s += $NF } END { print s }' "$dir/folded")
+check "stacks add up to what was counted" \
+	"$((work / 2003 - stacks <= 1 && work / 2003 - stacks >= 0))" 1
+
+check_match "people see the function" "$(cat "$dir/text")" '[0-9.]+%.*fib-1 +\[\.\] workload_fib'
+check_match "and what was sampled" "$(head -n 1 "$dir/text")" \
+	'^# /acme: branches-taken every 701: [0-9,]+ samples, 0 lost, [0-9,]+ counted$'
+check_match "and chains" "$(cat "$dir/text")" 'workload_fib \([0-9]+ times\)'
+
+# ---- VMs that run on: captures ----
+"$vpmu" vm add name=spin tenant=/acme image="$image" engine=soft args="spin 100000000" || exit 1
+"$vpmu" vm add name=deep tenant=/acme vcpus=2 image="$image" engine=soft args="run fib 40" || exit 1
+wait_state deep running
+"$vpmu" lbr -d 0.3 >"$dir/lbr" || check "lbr" $? 0
+check_match "a row per vCPU" "$(cat "$dir/lbr")" '^deep/1: captured, call-stack: [0-9]+ of [0-9,]+ records'
+check_match "with places" "$(cat "$dir/lbr")" '^    workload_fib\+0x[0-9a-f]+$'
+"$vpmu" lbr -j -d 0.3 deep >"$dir/lbr.json" || check "lbr -j" $? 0
+check "one object per vCPU" "$(wc -l <"$dir/lbr.json")" 2
+check_match "JSON" "$(cat "$dir/lbr.json")" \
+	'^\{"kind":"lbr","vm":"deep","vcpu":0,"source":"capture","mode":"call-stack","chain":\["workload_fib".*\]\}$'
+"$vpmu" lbr -n 7 -j -d 0.3 deep >"$dir/lbr.json" || check "lbr -n" $? 0
+check "seven times" "$(wc -l <"$dir/lbr.json")" 14
+"$vpmu" lbr --mode branches -d 0.2 spin >"$dir/branches" || check "lbr --mode" $? 0
+check "32 branches" "$(grep -c ' -> ' "$dir/branches")" 32
+check_match "of the loop" "$(cat "$dir/branches")" 'jcc +workload_loop\+0x[0-9a-f]+ +-> workload_loop\+0x.* cycles \(modelled\)'
+"$vpmu" lbr --mode calls -d 0.2 -j deep >"$dir/calls" || check "lbr --mode calls" $? 0
+check_match "calls only" "$(cat "$dir/calls")" '"type":"rel-call"'
+check "no other branches" "$(grep -c '"type":"\(jcc\|ret\|rel-jmp\)"' "$dir/calls")" 0
+"$vpmu" lbr --folded -n 20 -d 0.5 deep >"$dir/lbr.folded" || check "lbr --folded" $? 0
+check "20 times two vCPUs" "$(awk '{ s += $NF } END { print s }' "$dir/lbr.folded")" 40
+check "of deep only" "$(grep -vc '^deep;vcpu[01];' "$dir/lbr.folded")" 0
+
+for c in lbr profile; do
+	"$vpmu" $c --svg "$dir/$c.svg" -d 0.5 /acme || check "$c --svg" $? 0
+	check_match "$c: an SVG" "$(head -n 2 "$dir/$c.svg")" '^<svg xmlns="http://www.w3.org/2000/svg"'
+	check_match "$c: with frames" "$(cat "$dir/$c.svg")" '<title>workload_fib \([0-9]+ samples, '
+	check "$c: no scripts" "$(grep -c '<script' "$dir/$c.svg")" 0
+	if command -v xmllint >/dev/null; then
+		xmllint --noout "$dir/$c.svg" || check "$c: well-formed" "no" "yes"
+	fi
+done
+
+# ---- what goes while it is looked at ----
+"$vpmu" profile -j /acme >"$dir/gone.json" &
+one=$!
+"$vpmu" lbr -d 60 deep >/dev/null 2>"$dir/gone.err" &
+two=$!
+waiting profiles profile
+waiting captures capture
+"$vpmu" vm rm deep || exit 1
+kill -INT $two
+wait $two
+check "a capture of a VM that went" $? 1
+check_match "says so" "$(cat "$dir/gone.err")" 'no VM "deep"'
+kill -INT $one
+wait $one
+check "a profile goes on" $? 0
+check_match "and shows what went" "$(cat "$dir/gone.json")" '"vm":"deep","function":"workload_fib"'
+check "nothing is left behind" "$(printf '{"cmd":"profiles"}\n{"cmd":"captures"}\n' | socket |
+	grep -c '"\(profiles\|captures\)":\[\]')" 2
+
+# An image that is gone: numbers, and said once.
+cp "$image" "$dir/copy.elf"
+"$vpmu" vm add name=lost vcpus=2 image="$dir/copy.elf" engine=soft args="run fib 40" || exit 1
+wait_state lost running
+rm "$dir/copy.elf"
+"$vpmu" profile -d 0.3 --vcpu lost >"$dir/lost" 2>"$dir/lost.err" || check "no image" $? 0
+check_match "addresses" "$(cat "$dir/lost")" 'lost/1 \[\.\] 0x[0-9a-f]+$'
+check "said once" "$(grep -c 'copy.elf: No such file or directory; addresses are shown' "$dir/lost.err")" 1
+
+"$vpmu" conservation >/dev/null
+check "conservation" $? 0
+stop_server
+finish
