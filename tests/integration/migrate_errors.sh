@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vm save and vm restore: what they refuse, in one line each, and that nothing comes of it.
+set -u
+. "$(dirname "$0")/cli_lib.inc"
+
+refused() { # WHAT PATTERN COMMAND...
+	what=$1 pattern=$2
+	shift 2
+	out=$("$@" 2>&1)
+	check "status of $what" "$([ $? -ne 0 ] && echo refused)" refused
+	check "lines of $what" "$(printf '%s\n' "$out" | wc -l)" 1
+	check_match "$what" "$out" "$pattern"
+}
+ask() { # JSON: through the CLI's socket, for what the CLI does not send
+	printf '%s\n' "$1" | timeout 10 python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+s.sendall(sys.stdin.buffer.read()); s.shutdown(socket.SHUT_WR)
+print(s.makefile().read().strip())' "$VPMU_SOCKET"
+}
+
+start_server --vm "$(vm web tenant=/acme,vcpus=2 spin)" --vm "$(vm done x=1 "run loop 3" | sed s/x=1/vcpus=1/)"
+f=$dir/web.snap
+wait_state done done
+
+# ---- saving
+refused "no such VM" 'no VM "wob"' "$vpmu" vm save wob "$f"
+refused "a VM that has ended" 'vm done: has ended' "$vpmu" vm save done "$f"
+refused "no such directory" "No such file" "$vpmu" vm save web "$dir/none/web.snap"
+refused "a directory" 'not a regular file' "$vpmu" vm save web "$dir"
+refused "a device" 'not a regular file' "$vpmu" vm save web /dev/null
+ln -s /dev/null "$dir/link"
+refused "a link" 'not a regular file' "$vpmu" vm save web "$dir/link"
+echo precious >"$dir/other"
+refused "somebody's file" 'exists and is not a snapshot' "$vpmu" vm save web "$dir/other"
+check "somebody's file is whole" "$(cat "$dir/other")" precious
+mkdir "$dir/small"
+if mount -t tmpfs -o size=64k none "$dir/small" 2>/dev/null; then
+	on_exit="umount $dir/small"
+	refused "a file system without room" 'No space left' "$vpmu" vm save web "$dir/small/w.snap"
+	check "nothing is left there" "$(ls -A "$dir/small")" ""
+else
+	echo "# left out: a full file system (needs root)"
+fi
+check_match "after a failed save it goes on" "$("$vpmu" list -j)" '"vm":"web".*"state":"running"'
+if command -v python3 >/dev/null; then
+	check_match "a relative path" "$(ask '{"cmd":"vm-save","name":"web","file":"web.snap"}')" \
+		'"errno": *22.*starts with /'
+	check_match "an unknown field" \
+		"$(ask '{"cmd":"vm-save","name":"web","file":"/x","mode":1}')" 'mode: unknown field'
+	check_match "no file" "$(ask '{"cmd":"vm-restore"}')" 'file: '
+fi
+check "nothing is left behind" "$(find "$dir" -name '*.snap' -o -name '*.tmp')" ""
+
+# ---- a good one, replaced by another good one, from the working directory
+(cd "$dir" && "$vpmu" vm save web web.snap) || exit 1
+check_match "it waits" "$("$vpmu" list -j)" '"vm":"web".*"state":"paused"'
+"$vpmu" vm save web "$f" || exit 1
+"$vpmu" resume web
+check_match "it goes on here" "$("$vpmu" list -j)" '"vm":"web".*"state":"running"'
+
+# ---- restoring
+nodes() { "$vpmu" list -j | grep -c '"kind":"vm"'; }
+before=$(nodes)
+refused "the name is taken" 'vm web: there is a VM of that name' "$vpmu" vm restore "$f"
+refused "a bad name" 'name: "a/b"' "$vpmu" vm restore "$f" name=a/b
+refused "a bad tenant" 'tenant: "acme"' "$vpmu" vm restore "$f" name=b tenant=acme
+refused "a key that is none" 'memory: unknown field' "$vpmu" vm restore "$f" memory=4M
+refused "no file" 'No such file' "$vpmu" vm restore "$dir/none" name=b
+refused "a directory" 'not a regular file' "$vpmu" vm restore "$dir" name=b
+refused "a device" 'not a regular file' "$vpmu" vm restore /dev/zero name=b
+mkfifo "$dir/fifo"
+refused "a pipe" 'not a regular file' "$vpmu" vm restore "$dir/fifo" name=b
+: >"$dir/bad"
+refused "an empty file" 'the file ends here' "$vpmu" vm restore "$dir/bad" name=b
+head -c 100000 /dev/urandom >"$dir/bad"
+refused "noise" 'offset 0: not a snapshot' "$vpmu" vm restore "$dir/bad" name=b
+refused "an image" 'not a snapshot' "$vpmu" vm restore "$image" name=b
+size=$(stat -c %s "$f")
+for n in 7 15 16 20 28 200 2000 $((size / 2)) $((size - 5)) $((size - 1)); do
+	head -c "$n" "$f" >"$dir/bad"
+	refused "$n of $size bytes" "bad: offset [0-9]+: " "$vpmu" vm restore "$dir/bad" name=b
+done
+for n in 3 9 13 18 25 40 300 900 3000 $((size / 2)) $((size - 10)) $((size - 2)); do
+	cp "$f" "$dir/bad"
+	printf 'X' | dd of="$dir/bad" bs=1 seek="$n" conv=notrunc status=none
+	cmp -s "$f" "$dir/bad" && continue
+	refused "byte $n changed" "bad" "$vpmu" vm restore "$dir/bad" name=b
+done
+{ cat "$f"; echo; } >"$dir/bad"
+refused "a byte more" 'bytes after the end' "$vpmu" vm restore "$dir/bad" name=b
+check "no VM came of it" "$(nodes)" "$before"
+
+# ---- under another name and tenant; both go on: nothing forbids it
+"$vpmu" vm restore "$f" name=twin tenant=/beta/eu || exit 1
+check_match "a twin" "$("$vpmu" list -j)" '"vm":"twin".*"state":"running"'
+check_match "in its tenant" "$("$vpmu" list -j)" '"kind":"vm".*"path":"/beta/eu".*"vm":"twin"'
+check_match "and the first one" "$("$vpmu" list -j)" '"vm":"web".*"state":"running"'
+
+# ---- a server that is paused starts nothing
+"$vpmu" pause
+"$vpmu" vm restore "$f" name=third || exit 1
+check_match "paused" "$("$vpmu" list -j)" '"vm":"third".*"state":"paused"'
+"$vpmu" resume
+check_match "resumed" "$("$vpmu" list -j)" '"vm":"third".*"state":"running"'
+
+# ---- KVM
+if out=$("$vpmu" vm add name=k engine=kvm image="$image" args=spin 2>&1); then
+	refused "a VM of the KVM engine" 'vm k: engine kvm: .*accepted: soft' \
+		"$vpmu" vm save k "$dir/k.snap"
+	check_match "it goes on" "$("$vpmu" list -j)" '"vm":"k".*"state":"running"'
+else
+	echo "# left out: KVM ($out)"
+fi
+stop_server
+finish

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A VM that runs moves between two vpmu-vmm processes by the operator's commands. What its guest
+# says at the end is what a VM that stayed says, and what the two servers' operators counted for
+# its tenant is together what one server's operator counts.
+set -u
+. "$(dirname "$0")/cli_lib.inc"
+
+here=$VPMU_SOCKET there=$dir/t.sock
+other=
+on_exit=stop_other
+stop_other() {
+	[ -z "$other" ] || { kill "$other" 2>/dev/null; wait "$other" 2>/dev/null; }
+}
+
+start_other() {
+	"$vmm" --socket "$there" --hold "$@" >"$dir/other.log" 2>&1 &
+	other=$!
+	for _ in $(seq 200); do
+		"$vpmu" -S "$there" sharing >/dev/null 2>&1 && return 0
+		sleep 0.05
+	done
+	echo "the second server does not answer:"
+	cat "$dir/other.log"
+	exit 1
+}
+
+events=instructions,branches,loads:u
+count() { # SOCKET: counts of /acme's session, which ends
+	"$vpmu" -S "$1" detach -x, bill | awk -F, '{ print $1 }' | tr '\n' ' '
+}
+sum() { # COUNTS COUNTS
+	echo "$1" "$2" | awk '{ for (i = 1; i <= NF / 2; i++) printf "%s ", $i + $(i + NF / 2) }'
+}
+said() { grep '^\[' "$1"; }
+# wait_end SOCKET LOG: until the VM has ended
+wait_end() {
+	for _ in $(seq 600); do
+		grep -q '^vm web: ' "$2" && return 0
+		sleep 0.1
+	done
+	echo "FAILED: the VM does not end"
+	cat "$2"
+	exit 1
+}
+
+attach() { # SOCKET
+	"$vpmu" -S "$1" tenant add /acme || exit 1
+	"$vpmu" -S "$1" attach -e $events --target /acme bill >/dev/null || exit 1
+}
+
+# Two programs: one counts, one samples and keeps branch records. Long enough to be met running.
+for args in "stat -e instructions,branches,cycles,stores fib 33" \
+	"record -g -c 1000000 fib 33" "lbr -c 200000 chain 4000000"; do
+	# It stays
+	start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
+	attach "$here"
+	"$vpmu" resume
+	wait_end "$here" "$dir/server.log"
+	stayed=$(count "$here")
+	said "$dir/server.log" | sort >"$dir/stayed"
+	stop_server
+
+	# It moves, there and back
+	start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
+	start_other
+	attach "$here"
+	attach "$there"
+	"$vpmu" resume
+	moves=0 from=$here to=$there
+	while [ $moves -lt 4 ]; do
+		sleep 0.03
+		out=$("$vpmu" -S "$from" vm save web "$dir/web.snap" 2>&1) || {
+			check_match "vm save" "$out" "has ended"
+			break
+		}
+		check "mode of the file" "$(stat -c %a "$dir/web.snap")" 600
+		check_match "paused after saving" "$("$vpmu" -S "$from" list -j)" \
+			'"vm":"web".*"state":"paused"'
+		"$vpmu" -S "$from" vm rm web || exit 1
+		"$vpmu" -S "$to" vm restore "$dir/web.snap" || exit 1
+		moves=$((moves + 1))
+		if [ "$to" = "$there" ]; then from=$there to=$here; else from=$here to=$there; fi
+	done
+	check "moves of $args" "$moves" 4
+	for _ in $(seq 600); do
+		cat "$dir/server.log" "$dir/other.log" | grep -q '^vm web: done' && break
+		sleep 0.1
+	done
+	cat "$dir/server.log" "$dir/other.log" | grep '^\[' | sort >"$dir/moved"
+	check "what the guest says: $args" "$(cat "$dir/moved")" "$(cat "$dir/stayed")"
+	check "what operators counted: $args" "$(sum "$(count "$here")" "$(count "$there")")" "$stayed"
+	check "no temporary files" "$(find "$dir" -name '*.tmp')" ""
+	for s in "$here" "$there"; do
+		check "conservation" "$("$vpmu" -S "$s" conservation >/dev/null && echo holds)" holds
+	done
+	echo "# $args: $moves moves"
+	"$vpmu" -S "$there" quit
+	wait "$other"
+	other=
+	stop_server
+done
+
+finish
