@@ -6,32 +6,10 @@
 
 #include "cgroup/fail.h"
 #include "vmm/kvm/kvm.h"
-#include "vmm/machine.h"
+#include "vmm/machine_priv.h"
 #include "vmm/perfpmu.h"
 #include "vmm/runner.h"
 #include "vmm/threads.h"
-
-/* An engine and who schedules its vCPUs; both come with the first VM that needs them. */
-struct plane {
-	const struct vmm_engine_ops *ops;
-	struct vmm_engine *engine;
-	struct vm_sched *sched;
-	char why[VM_REASON_MAX]; /* not empty: the engine cannot be had, and why */
-};
-
-struct machine {
-	struct machine_opts opts;
-	struct host_config host_cfg;
-	struct vpmu_host *host;
-	struct tenants *tenants;
-	struct plane soft, kvm;
-	struct runner *runner;
-	struct threads *threads;
-	bool launched;
-	bool hardware; /* KVM guests have hardware counters */
-	bool capture;  /* host_cfg.lbr: attached to the root */
-	struct machine_vm *vms, **last;
-};
 
 /* ---- engines -------------------------------------------------------------------------------- */
 
@@ -103,7 +81,7 @@ static int need_soft(struct machine *m, char *err, size_t errlen)
 	return 0;
 }
 
-static int need_kvm(struct machine *m, char *err, size_t errlen)
+int machine_need_kvm(struct machine *m, char *err, size_t errlen)
 {
 	struct threads_pmu pmu = perfpmu_ops;
 	int ret = open_engine(&m->kvm, err, errlen);
@@ -132,7 +110,7 @@ static int choose_plane(struct machine *m, const struct vm_config *c, struct pla
 			   "memory: more than %lluM, which is all that KVM VMs have here",
 			   VMM_KVM_MAX_RAM >> 20);
 	else if (c->engine != VM_ENGINE_SOFT)
-		ret = need_kvm(m, why, sizeof(why));
+		ret = machine_need_kvm(m, why, sizeof(why));
 	if (c->engine == VM_ENGINE_KVM && ret)
 		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
 	if (c->engine == VM_ENGINE_AUTO && ret) {
@@ -480,71 +458,4 @@ int machine_launch(struct machine *m, char *err, size_t errlen)
 uint64_t machine_step(struct machine *m, uint64_t slices)
 {
 	return m->runner && !m->launched ? runner_step(m->runner, slices) : 0;
-}
-
-/* ---- what it can count ---------------------------------------------------------------------- */
-
-/* The host PMUs that keys may be counted by: the modelled pCPUs', and that of vCPU threads. */
-static int pmu_counts(const struct vpmu_hostpmu *pmu, vpmu_key_t key, enum vpmu_quality *q)
-{
-	if (!pmu->ops->eligible(pmu, key))
-		return 0;
-	*q = pmu->ops->quality(pmu, key);
-	return 1;
-}
-
-int machine_can_count(struct machine *m, vpmu_key_t key, enum vpmu_quality *q, char *why,
-		      size_t whylen)
-{
-	enum vpmu_quality soft_q = VPMU_Q_EXACT, kvm_q = VPMU_Q_EXACT;
-	bool soft, kvm;
-
-	if (!m->runner && !m->threads)
-		return -ENODATA;
-	soft = m->runner && pmu_counts(runner_pmu(m->runner), key, &soft_q);
-	kvm = m->threads && perfpmu_counts(key, m->host_cfg.nominal_cycles, &kvm_q);
-	if (soft || kvm) {
-		*q = soft && (!kvm || soft_q > kvm_q) ? soft_q : kvm_q;
-		return 1;
-	}
-	snprintf(why, whylen, "%s",
-		 m->runner && m->threads ? "neither the modelled pCPUs nor this host's KVM guests"
-		 : m->runner		 ? "not among the events of the modelled pCPUs"
-					 : "not for KVM guests of this host");
-	return 0;
-}
-
-struct describe {
-	void (*fn)(const char *what, bool ok, const char *why, void *arg);
-	void *arg;
-};
-
-static int perf_row(const char *what, bool ok, const char *why, void *arg)
-{
-	const struct describe *d = arg;
-
-	d->fn(what, ok, why, d->arg);
-	return 0;
-}
-
-void machine_describe(struct machine *m,
-		      void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg)
-{
-	struct describe d = {.fn = fn, .arg = arg};
-	const struct host_config *h = &m->host_cfg;
-	char text[VM_REASON_MAX];
-	bool ok;
-
-	snprintf(text, sizeof(text),
-		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
-		 h->gp, h->fixed, h->width);
-	fn("soft machine", true, text, arg);
-	fn("sampling", true, "on the modelled pCPUs, to the instruction; not of KVM guests", arg);
-	snprintf(text, sizeof(text),
-		 "the last %d of each vCPU of the modelled pCPUs; lbr = %s; not of KVM guests",
-		 VPMU_LBR_DEPTH_MAX, host_lbr_name(h->lbr));
-	fn("branch records", true, text, arg);
-	ok = !need_kvm(m, text, sizeof(text));
-	fn("KVM engine", ok, ok ? "" : text, arg);
-	vpmu_hostpmu_perf_check(perf_row, &d);
 }

@@ -6,6 +6,7 @@
 
 #include "fake_engine.h"
 #include "vmm/runner.h"
+#include "vmm/runner_priv.h"
 
 #define VMS_MAX 64
 #define VCPUS	2
@@ -574,5 +575,32 @@ Test(runner, vm_create_refuses_and_undoes)
 	cr_assert(strstr(err, "fake.elf"), "%s", err);
 	cr_assert_eq(vpmu_account_del(vcpu_account), 0);
 	cr_assert_eq(vpmu_account_del(vm_account), 0);
+	bed_fini(&b);
+}
+
+/* A vCPU that is asked to go while a pCPU holds it goes to the front, whoever expedited before. */
+Test(runner, a_request_does_not_wait_behind_a_queue)
+{
+	struct host_config host = small_host;
+	struct runner_pcpu *p;
+	struct vcpu *v;
+	struct bed b;
+
+	host.pcpus = 1;
+	bed_init(&b, &host);
+	fake_script = halt_all;
+	for (unsigned int i = 0; i < 3; i++)
+		start(add_vm(&b, i));
+	p = b.runner->pcpus[0];
+	v = runq_pop(p);
+	runq_push(p, v, false);
+	cr_assert_neq(p->head, v);
+	cr_assert_eq(p->tail, v);
+	for (v = runq_pop(p); p->head && v->vm != b.vms[1].vm; v = runq_pop(p))
+		runq_push(p, v, false);
+	atomic_store(&v->request, VCPU_REQ_PARK);
+	runq_push(p, v, false);
+	cr_assert_eq(p->head, v);
+	atomic_store(&v->request, VCPU_REQ_NONE);
 	bed_fini(&b);
 }
