@@ -273,6 +273,9 @@ bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, c
 	s->handled = s->pmi.pmis - s->pmi.no_cause;
 	s->own = (s->handled + s->pmi.overruns) * s->o.period +
 		 ((v + s->o.period) & mask_of(&s->pmu));
+	/* The handler's own instructions are no part of a run without it. */
+	if (s->ref == PMU_NO_COUNTER && s->o.ev.os)
+		s->count = s->own;
 	s->expected = s->count / s->o.period;
 	return true;
 }
