@@ -125,10 +125,12 @@ static int print_columns(const json_t *rows, const char *const *title, const cha
 
 /* ---- list --------------------------------------------------------------------------------- */
 
-/* Fields every node has or that the tree shows; what else a server adds goes into INFO. */
+/* Fields every node has or that the tree shows, and what is too long for it; what else a server
+ * adds goes into INFO. */
 static bool shown_elsewhere(const char *key)
 {
-	static const char *const known[] = {"kind", "path", "depth", "vm", "vcpus", "id", "cgroup"};
+	static const char *const known[] = {"kind",  "path", "depth",  "vm",
+					    "vcpus", "id",   "cgroup", "image"};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strcmp(key, known[i]) == 0)
