@@ -371,6 +371,18 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 		   : 0;
 }
 
+/* The bytes of @r say nothing but what was understood: saved again, the vCPU is the same bytes. */
+static int check_same(struct vcpu *v, const struct vpmu_blob_reader *r, char *err, size_t errlen)
+{
+	struct vpmu_blob b = {0};
+	int ret = snap_save_vcpu(v, &b, err, errlen);
+
+	if (!ret && (b.len != r->len || memcmp(b.data, r->data, b.len)))
+		ret = bad(v, "registers that no guest can have", err, errlen);
+	vpmu_blob_fini(&b);
+	return ret;
+}
+
 int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t errlen)
 {
 	uint32_t id = vpmu_blob_get_u32(r);
@@ -398,5 +410,6 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 		if (ret)
 			return fail(ret, err, errlen, "vCPU %u: %s", v->id, why);
 	}
-	return vpmu_blob_done(r) ? 0 : bad(v, "bytes after its end", err, errlen);
+	return vpmu_blob_done(r) ? check_same(v, r, err, errlen)
+				 : bad(v, "bytes after its end", err, errlen);
 }
