@@ -573,3 +573,111 @@ Test(lapic, hostile_snapshots, .init = busy)
 	}
 	vpmu_blob_fini(&b);
 }
+
+/* ---- whatever a guest does ---- */
+
+static uint64_t rng = 1;
+
+static uint64_t draw(void)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return rng;
+}
+
+/* Values that are accepted often enough. */
+static uint64_t draw_value(void)
+{
+	uint64_t x = draw();
+
+	switch (draw() % 4) {
+	case 0:
+		return 0;
+	case 1:
+		return x & 0xff;
+	case 2:
+		return x & 0x1ffff;
+	default:
+		return x;
+	}
+}
+
+static unsigned int top(uint32_t first)
+{
+	for (int i = 7; i >= 0; i--) {
+		uint32_t x = (uint32_t)rd(first + (uint32_t)i);
+
+		for (int bit = 31; bit >= 0; bit--)
+			if (x >> bit & 1)
+				return (unsigned int)(i * 32 + bit);
+	}
+	return 0;
+}
+
+/* What comes is always the highest that waits, above the class in service; what is refused changes
+ * nothing; and every state that can be reached can be saved and loaded. */
+Test(lapic, random, .init = init_enabled)
+{
+	unsigned int taken = 0, nmis = 0, faults = 0;
+
+	for (int n = 0; n < 300000; n++) {
+		uint32_t msr = 0x800 + draw() % 0x40;
+		uint64_t x = draw_value();
+		unsigned int irr, isr;
+		struct lapic before;
+		int vector;
+
+		switch (draw() % 8) {
+		case 0:
+			msr = LVTPC;
+			x = draw() & 0x107ff;
+			/* fall through */
+		case 1 ... 3:
+			lapic_sync(&l, &ops, &cpu);
+			before = l;
+			if (lapic_wrmsr(&l, msr, x)) {
+				faults++;
+				cr_assert_eq(memcmp(&before, &l, sizeof(l)), 0);
+			}
+			break;
+		case 4:
+			lapic_pmi(&l, x & 1);
+			break;
+		case 5:
+			wr(SVR, 0x1ff);
+			wr(EOI, 0);
+			break;
+		default:
+			lapic_sync(&l, &ops, &cpu);
+			irr = top(IRR);
+			isr = top(ISR);
+			inject();
+			nmis += cpu.nmi;
+			cpu.nmi = false;
+			vector = x & 1 ? take() : -1;
+			if (vector < 0)
+				break;
+			taken++;
+			cr_assert_eq(vector, (int)irr);
+			cr_assert_gt(irr >> 4, isr >> 4);
+			cr_assert_eq(top(ISR), irr);
+			break;
+		}
+		cr_assert_eq((l.irr[0] | l.isr[0]) & 0xffff, 0);
+		if (n % 64 == 0) {
+			struct vpmu_blob b = {0};
+			struct lapic same;
+
+			lapic_save(&l, &b);
+			lapic_init(&same, 0);
+			cr_assert_eq(load(&b, &same), 0, "step %d", n);
+			cr_assert_eq(memcmp(&same, &l, sizeof(l)), 0);
+			vpmu_blob_fini(&b);
+		}
+	}
+	/* It did happen. */
+	cr_assert_gt(taken, 1000);
+	cr_assert_gt(nmis, 100);
+	cr_assert_gt(faults, 10000);
+}
