@@ -260,7 +260,8 @@ static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
 {
 	struct vcpu_branches b;
 
-	if (!vpmu_lbr_live(&v->ctx, env->pcpu, &b.regs, &b.user)) {
+	/* Only modelled pCPUs have branch records. */
+	if (env->tally && !vpmu_lbr_live(&v->ctx, env->pcpu, &b.regs, &b.user)) {
 		v->last = malloc(sizeof(*v->last));
 		if (v->last)
 			*v->last = b;

@@ -117,6 +117,16 @@ timeout 60 "$vmm" --no-socket --lbr branches --vm "$vm,image=$VPMU_GUEST,args=ru
 check "done: status" [ $? -eq 0 ]
 check "done: no post-mortem" sh -c '! grep -q "^a/" out'
 
+# On KVM nothing records, whatever is captured elsewhere, and nothing is said about it
+if timeout 60 "$vmm" --no-socket --vm "name=a,engine=kvm,image=$VPMU_GUEST,args=run loop 1" >out 2>err; then
+	run --lbr branches --vm "name=b,engine=soft,image=$VPMU_GUEST,args=run loop 1" \
+		--vm "name=a,engine=kvm,image=jumps.elf"
+	check "KVM: why" grep -qx 'vm a: failed: vCPU 0: triple fault at RIP 0x200006' out
+	check "KVM: no post-mortem" sh -c '! grep -q "^a/\|branch" out'
+else
+	echo "# left out: KVM does not work here"
+fi
+
 # Many at once: every line whole
 args=
 for i in $(seq 40); do args="$args --vm name=m$i,engine=soft,vcpus=2,image=loop.elf,memory=4M"; done
