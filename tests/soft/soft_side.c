@@ -191,10 +191,12 @@ static void fill_result(struct soft_side *s, const struct vmm_run *run, struct d
 	if (stop.vector < 0) {
 		r->vector = run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR ? DT_HANG
 										       : DT_OTHER;
-		if (run->exit == VMM_EXIT_ERROR)
+		if (run->exit == VMM_EXIT_ERROR) {
+			r->rip = run->u.error.rip;
 			snprintf(r->msg, sizeof(r->msg), "engine error: %.140s", run->u.error.msg);
-		else
+		} else {
 			snprintf(r->msg, sizeof(r->msg), "exit %d", run->exit);
+		}
 	} else if (stop.vector == 13 && stop.rip == DT_EXIT) {
 		r->vector = DT_END;
 		r->error = 0;
