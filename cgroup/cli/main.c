@@ -24,7 +24,7 @@ const struct subcommand subcommands[] = {
 	{"check", "what this host can count, and why not", cmd_check},
 	{"attach", "start a session that goes on without a client", cmd_attach},
 	{"detach", "end a session and show its counts", cmd_detach},
-	{"sessions", "sessions that count now", cmd_sessions},
+	{"sessions", "sessions, profiles and captures of now", cmd_sessions},
 	{"sharing", "how many consumers share how many counters", cmd_sharing},
 	{"conservation", "hardware counts against charged counts", cmd_conservation},
 	{"tenant", "add or remove a tenant", cmd_tenant},

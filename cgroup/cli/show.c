@@ -284,41 +284,82 @@ out:
 
 /* ---- the others --------------------------------------------------------------------------- */
 
+/* Append what the server answers to @cmd, its array of that name, to @all. A server of before has
+ * no such command: then there are none. */
+static int add_all(struct client *c, const char *cmd, json_t *all)
+{
+	char *err = NULL;
+	json_t *answer = client_try(c, json_pack("{s:s}", "cmd", cmd), &err);
+	bool none = !answer && err;
+
+	json_array_extend(all, json_object_get(answer, cmd));
+	free(err);
+	json_decref(answer);
+	return answer || none ? 0 : -1;
+}
+
+static const char *word(const json_t *row, const char *key)
+{
+	const char *text = json_string_value(json_object_get(row, key));
+
+	return text ? text : "?";
+}
+
+/* One text for the cells where sessions, profiles and captures differ. */
+static void describe_row(json_t *row)
+{
+	const json_t *events = json_object_get(row, "events"), *e;
+	const char *name = NULL, *kind = "session";
+	char text[300] = "";
+	size_t k, n = 0;
+
+	json_array_foreach (events, k, e) {
+		if (n < sizeof(text) && json_is_string(e))
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "",
+					      json_string_value(e));
+	}
+	if (json_object_get(row, "profile")) {
+		kind = name = "profile";
+		snprintf(text, sizeof(text), "%s every %s", word(row, "event"),
+			 word(row, "period"));
+	} else if (json_object_get(row, "capture")) {
+		kind = name = "capture";
+		snprintf(text, sizeof(text), "%s", json_string_value(json_object_get(row, "mode")));
+	}
+	if (name)
+		json_object_set(row, "session", json_object_get(row, name));
+	json_object_set_new(row, "kind", json_string(kind));
+	json_object_set_new(row, "list", json_string(text));
+}
+
 int cmd_sessions(struct cli *cli, int argc, char **argv)
 {
-	static const char *const title[] = {"SESSION", "SCOPE",	 "TARGET", ">ROWS",
-					    "KEEP",    "EVENTS", NULL};
-	static const char *const key[] = {"session", "scope", "target", "nr-rows",
-					  "keep",    "list",  NULL};
+	static const char *const title[] = {"NAME",  "KIND", "SCOPE",  "TARGET",
+					    ">ROWS", "KEEP", "EVENTS", NULL};
+	static const char *const key[] = {"session", "kind", "scope", "target",
+					  "nr-rows", "keep", "list",  NULL};
 	bool json = parse_json(cli, argc, argv,
-			       "Sessions that count now. KEEP: goes on without "
-			       "the client that attached it.");
-	json_t *answer, *rows = ask_rows(cli, "sessions", "sessions", &answer), *row;
+			       "Sessions that count now, and profiles and captures. KEEP: goes on "
+			       "without the client that started it.");
+	struct client *c = client_open(cli, false);
+	json_t *all = json_array(), *row;
 	size_t i;
 	int ret = 1;
 
-	if (!rows)
-		return 1;
+	if (!c || add_all(c, "sessions", all) || add_all(c, "profiles", all) ||
+	    add_all(c, "captures", all))
+		goto out;
+	ret = 0;
 	if (json) {
-		print_json(rows);
-		ret = 0;
+		print_json(all);
 		goto out;
 	}
-	json_array_foreach (rows, i, row) {
-		const json_t *events = json_object_get(row, "events"), *e;
-		char text[300] = "";
-		size_t k, n = 0;
-
-		json_array_foreach (events, k, e) {
-			if (n < sizeof(text) && json_is_string(e))
-				n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s",
-						      n ? "," : "", json_string_value(e));
-		}
-		json_object_set_new(row, "list", json_string(text));
-	}
-	ret = print_columns(rows, title, key);
+	json_array_foreach (all, i, row)
+		describe_row(row);
+	ret = print_columns(all, title, key);
 out:
-	json_decref(answer);
+	client_close(c);
+	json_decref(all);
 	return ret;
 }
 

@@ -105,7 +105,7 @@ _vpmu() {
 		elif [[ $prev == rm ]]; then
 			COMPREPLY=($(compgen -W "$(_vpmu_vms)" -- "$cur"))
 		else
-			COMPREPLY=($(compgen -W 'name= tenant= vcpus= memory= image= args= pmu= gp= fixed= engine=' -- "$cur"))
+			COMPREPLY=($(compgen -W 'name= tenant= vcpus= memory= image= args= pmu= gp= fixed= engine= policy= allow= deny=' -- "$cur"))
 			compopt -o nospace
 		fi
 		;;

@@ -9,28 +9,16 @@ counted() {
 	sed -n "s/.*\"kind\":\"profile-total\".*\"$2\":\"\([^\"]*\)\".*/\1/p" "$1"
 }
 
-waiting() { # COMMAND KEY: until the server has one
+# waiting KIND N: until the server has so many profiles or captures
+waiting() {
 	for _ in $(seq 100); do
-		printf '{"cmd":"%s"}\n' "$1" | socket | grep -q "\"$2\":\"" && return 0
+		[ "$("$vpmu" sessions -j | grep -c "\"$1\":")" = "$2" ] && return 0
 		sleep 0.05
 	done
-	echo "FAILED: no $2 in $1"
+	echo "FAILED: not $2 of kind $1:"
+	"$vpmu" sessions
 	exit 1
 }
-
-# The socket without vpmu: what the server has now.
-if command -v socat >/dev/null; then
-	socket() { socat -t 5 - "UNIX:$VPMU_SOCKET"; }
-elif command -v python3 >/dev/null; then
-	socket() {
-		python3 -c 'import socket,sys
-s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.stdin.buffer.read())
-s.shutdown(socket.SHUT_WR); print(s.makefile().read(),end="")' "$VPMU_SOCKET"
-	}
-else
-	echo "skipped: neither socat nor python3"
-	exit 77
-fi
 
 # ---- exact: VMs of known work, sampled from their first instruction to their last ----
 start_server --paused \
@@ -44,10 +32,7 @@ one=$!
 two=$!
 "$vpmu" profile -e branches-taken -c 701 -g /acme >"$dir/text" &
 three=$!
-for _ in $(seq 100); do
-	[ "$(printf '{"cmd":"profiles"}\n' | socket | grep -o '"profile":' | wc -l)" = 3 ] && break
-	sleep 0.05
-done
+waiting profile 3
 check "the same counter for three profiles and a session" \
 	"$("$vpmu" sharing -j | grep -o '"keys":[0-9]*')" '"keys":2'
 "$vpmu" resume || exit 1
@@ -132,8 +117,10 @@ done
 one=$!
 "$vpmu" lbr -d 60 deep >/dev/null 2>"$dir/gone.err" &
 two=$!
-waiting profiles profile
-waiting captures capture
+waiting profile 1
+waiting capture 1
+check_match "sessions: the profile" "$("$vpmu" sessions)" '^@[0-9]+ +profile +/acme +no +instructions every 100000$'
+check_match "sessions: the capture" "$("$vpmu" sessions)" '^@[0-9]+ +capture +deep +no +call-stack$'
 "$vpmu" vm rm deep || exit 1
 kill -INT $two
 wait $two
@@ -143,8 +130,7 @@ kill -INT $one
 wait $one
 check "a profile goes on" $? 0
 check_match "and shows what went" "$(cat "$dir/gone.json")" '"vm":"deep","function":"workload_fib"'
-check "nothing is left behind" "$(printf '{"cmd":"profiles"}\n{"cmd":"captures"}\n' | socket |
-	grep -c '"\(profiles\|captures\)":\[\]')" 2
+check "nothing is left behind" "$("$vpmu" sessions -j)" ""
 
 # An image that is gone: numbers, and said once.
 cp "$image" "$dir/copy.elf"
