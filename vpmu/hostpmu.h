@@ -58,9 +58,9 @@ struct vpmu_hostpmu_ops {
 	 * @events (> 0) more from now, as soon as the hardware can tell; 0: no alarm. Replaces the
 	 * counter's last alarm; unbind drops it. @events is half of width_mask at most: there is
 	 * room for what is counted until the answer. One that goes off early is answered by arming
-	 * again, one that is late makes the sample late, and neither makes a count wrong. NULL: this
-	 * PMU has none, and who samples is told at the next charge. Owner; on the switch path: no
-	 * locks, no allocation.
+	 * again, one that is late makes the sample late, and neither makes a count wrong. NULL:
+	 * this PMU has none, and who samples is told at the next charge. Owner; on the switch path:
+	 * no locks, no allocation.
 	 */
 	void (*arm)(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events);
 

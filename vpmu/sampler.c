@@ -61,7 +61,8 @@ sample_with_lbr(struct vpmu_pcpu *p, const struct vpmu_sampler *s, struct vpmu_s
 	s->opts.sample(s->opts.arg, v);
 }
 
-static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods)
+static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods,
+		   uint64_t over)
 {
 	const struct vpmu_hostpmu *pmu = p->pmu;
 	struct vpmu_sample v = {
@@ -69,6 +70,7 @@ static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t p
 		.pcpu = p->id,
 		.time_ns = pmu->clock_ns ? load_relaxed(pmu->clock_ns) : pmu->ops->now(pmu),
 		.periods = periods,
+		.over = over,
 	};
 
 	if (p->ctx->where) {
@@ -103,7 +105,7 @@ void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
 			over %= s->opts.period;
 		}
 		*left = s->opts.period - over;
-		sample(p, s, periods);
+		sample(p, s, periods, over);
 	}
 }
 

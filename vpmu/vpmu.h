@@ -302,11 +302,14 @@ struct vpmu_sample {
 	/* Who ran (its own, group say which vCPU); while no vCPU ran, the pCPU's own context, whose
 	 * own account is vpmu_host_other. Never NULL. */
 	const struct vpmu_context *ctx;
-	struct vpmu_where where;	/* ip 0, cpl 0 when it is not known */
+	struct vpmu_where where; /* ip 0, cpl 0 when it is not known */
 	bool where_known;
 	unsigned int pcpu; /* vpmu_pcpu_id */
 	uint64_t time_ns;  /* of the pCPU's clock */
 	uint64_t periods;  /* 1, or more when one instruction counted several periods */
+	/* Events counted since the last of these was used up: 0, or less than what one instruction
+	 * counts; more: the PMU was late (or has no alarms), and @where is so far behind. */
+	uint64_t over;
 	bool has_lbr;
 	const struct vpmu_lbr_regs *lbr; /* the branch records then, when lbr was asked for */
 	enum vpmu_lbr_user lbr_user;
@@ -329,9 +332,9 @@ struct vpmu_sampler_opts {
 /*
  * vpmu_sampler_create - sample from now on: on each pCPU the first period begins inside this call,
  * not before it, and not before vpmu_sampler_read counts. Errors as vpmu_consumer_add's; besides
- * -EINVAL: period, no sample(); -E2BIG: VPMU_SAMPLERS_MAX; -EOPNOTSUPP: no pCPU here counts the key,
- * or none of those that do has alarms (nothing is left behind). pCPUs that come later take part.
- * vpmu_sampler_destroy - no call of sample() on return. NULL is fine. Control.
+ * -EINVAL: period, no sample(); -E2BIG: VPMU_SAMPLERS_MAX; -EOPNOTSUPP: no pCPU here counts the
+ * key, or none of those that do has alarms (nothing is left behind). pCPUs that come later take
+ * part. vpmu_sampler_destroy - no call of sample() on return. NULL is fine. Control.
  */
 int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *opts,
 			struct vpmu_sampler **out);

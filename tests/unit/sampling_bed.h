@@ -94,7 +94,7 @@ struct prof {
 	uint64_t ip; /* of the newest */
 	const struct vpmu_context *ctx;
 	unsigned int pcpu;
-	uint64_t time_ns, periods;
+	uint64_t time_ns, periods, over;
 	uint64_t at[BED_PCPUS + 1]; /* plain account: counted since it was made */
 };
 
@@ -110,6 +110,7 @@ static inline void prof_sample(void *arg, const struct vpmu_sample *s)
 	f->pcpu = s->pcpu;
 	f->time_ns = s->time_ns;
 	f->periods = s->periods;
+	f->over = s->over;
 }
 
 static inline int prof_open(struct prof *f, struct bed *b, struct vpmu_account *account,

@@ -128,8 +128,10 @@ Test(sampler, sample_fields)
 	cr_assert_eq(f.ip, 20);
 	cr_assert_eq(f.time_ns, 20);
 	cr_assert_eq(f.periods, 1);
+	cr_assert_eq(f.over, 0);
 	engine_run(&b, 1, 1, 40, 40);
 	cr_assert_eq(f.calls, 3);
+	cr_assert_eq(f.over, 5);
 	cr_assert_eq(f.periods, 4, "one instruction counted 40: 25 + 40 = 6 periods and 5");
 	b.ctx[1].where = NULL;
 	engine_run(&b, 1, 1, 5, 5);
