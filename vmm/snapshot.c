@@ -152,7 +152,7 @@ static int fill_pages(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
 	return 0;
 }
 
-static int write_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t errlen)
+int snap_save_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t errlen)
 {
 	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\1"; /* version, little-endian */
 	struct vm *vm = e->vm;
@@ -225,7 +225,7 @@ static int write_file(struct machine_vm *e, const char *path, char *err, size_t 
 		free(o);
 		return ret;
 	}
-	ret = write_vm(e, o, err, errlen);
+	ret = snap_save_vm(e, o, err, errlen);
 	close(o->fd);
 	free(o);
 	if (!ret && rename(tmp, path))

@@ -39,6 +39,9 @@ void snap_write(struct snap_out *o, const void *p, size_t n);
 /* snap_finish - the CRC of all before, and everything to the disk. */
 int snap_finish(struct snap_out *o);
 
+/* snap_save_vm - snapshot.c's: all of @vm, which is placed nowhere, to o->fd. */
+int snap_save_vm(struct machine_vm *vm, struct snap_out *o, char *err, size_t errlen);
+
 /* ---- snapshot_file.c: reading ---- */
 
 struct snap_in {

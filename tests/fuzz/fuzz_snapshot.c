@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Hostile snapshots: the section of one vCPU's PMU, and files of whole VMs. The bytes are the
+ * input, or a good snapshot with the input's patches, so that deep checks are met without a corpus;
+ * the CRC of a file is made right. What is refused must have changed nothing; what is taken must be
+ * exactly what the bytes say, must run, and must then be a state that can move again - a guest that
+ * brings itself into one that cannot would be tied to its host.
+ */
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tests/unit/guest_bed.h"
+#include "vmm/snapshot_priv.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(cond, ...)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, __VA_ARGS__);                                              \
+			fputc('\n', stderr);                                                       \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define FILE_MAX (1u << 20)
+
+/* Patches: offset (3 bytes), how many (1..8), bytes. Most go below @deep. */
+static void patch(uint8_t *to, size_t len, size_t deep, const uint8_t *data, size_t size)
+{
+	while (size >= 5) {
+		size_t at = data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16;
+		size_t n = data[3] % 8 + 1;
+
+		at %= data[3] & 0x80 ? len : deep;
+		data += 4;
+		size -= 4;
+		for (; n-- && size && at < len; at++, data++, size--)
+			to[at] = *data;
+	}
+}
+
+/* ---- the PMU of a vCPU -------------------------------------------------------------------------
+ */
+
+static const struct vpmu_policy policy = {.tier = VPMU_POLICY_ARCHITECTURAL};
+
+static const struct vpmu_guest_cfg cfgs[] = {
+	{.model = VPMU_GUEST_INTEL_V2},
+	{.model = VPMU_GUEST_INTEL_V3, .gp = 4, .fixed = 2},
+	{.model = VPMU_GUEST_INTEL_V4},
+	{.model = VPMU_GUEST_INTEL_V5, .fixed = 4},
+	{.model = VPMU_GUEST_INTEL_V5, .policy = &policy},
+	{.model = VPMU_GUEST_AMD_K7},
+	{.model = VPMU_GUEST_AMD_CORE},
+	{.model = VPMU_GUEST_AMD_V2},
+	{.model = VPMU_GUEST_NONE},
+};
+
+#define NR_CFGS (sizeof(cfgs) / sizeof(cfgs[0]))
+
+static struct vpmu_blob guest_saved(struct bed *b)
+{
+	struct vpmu_blob blob = {0};
+
+	CHECK(!vpmu_guest_save(b->g, &blob), "cannot be saved");
+	return blob;
+}
+
+/* Registers in use, branch records made: what is patched. */
+static void guest_busy(struct bed *b)
+{
+	struct vpmu_soft_tally *t;
+
+	vpmu_guest_wrmsr(b->g, 0x186, 0x5300c0);
+	vpmu_guest_wrmsr(b->g, 0xc0010000, 0x5300c0);
+	vpmu_guest_wrmsr(b->g, 0x38d, 0xb);
+	vpmu_guest_wrmsr(b->g, 0x38f, 0x100000001ULL);
+	vpmu_guest_wrmsr(b->g, 0xc1, -20ULL);
+	vpmu_guest_wrmsr(b->g, 0xc0010004, -20ULL);
+	vpmu_guest_wrmsr(b->g, 0x14ce, VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES);
+	vpmu_guest_wrmsr(b->g, 0xc000010f, 0x40);
+	bed_enter(b, 0);
+	bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 100);
+	bed_time(b, 100);
+	t = b->sp[0].tally;
+	for (uint64_t i = 0; (t->lbr.ctl & VPMU_LBR_EN) && i < 5; i++) {
+		t->lbr.head = (uint8_t)(t->lbr.head + 1) % VPMU_LBR_DEPTH_MAX;
+		t->lbr.e[t->lbr.head] = (struct vpmu_lbr_entry){0x400000 + i, 0x500000 + i, 1};
+		t->lbr.count++;
+		t->lbr.total++;
+	}
+	bed_unplace(b);
+}
+
+static void guest_runs(struct bed *b, const uint8_t *data, size_t size)
+{
+	uint64_t val;
+
+	bed_enter(b, 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 1000);
+		bed_exec(b, VPMU_SOFT_OS, VPMU_SOFT_BRANCHES, 300);
+		bed_time(b, 1000);
+		vpmu_pcpu_overflow(b->pcpu[0]);
+		if (vpmu_guest_pending(b->g))
+			vpmu_guest_service(b->g);
+	}
+	for (uint32_t n = 0; n < 32; n++) {
+		vpmu_guest_rdmsr(b->g, 0x1500 + n, &val);
+		vpmu_guest_rdmsr(b->g, 0xc0010300 + n, &val);
+		vpmu_guest_rdmsr(b->g, 0xc0010200 + n, &val);
+		vpmu_guest_rdmsr(b->g, 0x38d + n % 8, &val);
+		if (n < size)
+			vpmu_guest_wrmsr(b->g, 0xc1 + data[n] % 8, data[n]);
+	}
+	bed_unplace(b);
+}
+
+static void fuzz_guest(const uint8_t *data, size_t size)
+{
+	static struct bed bed;
+	static bool made;
+	const struct vpmu_guest_cfg *cfg;
+	struct vpmu_blob_reader r;
+	struct vpmu_blob before, after;
+	uint8_t *copy;
+	char err[200] = "";
+	size_t len;
+	int ret;
+
+	if (!made)
+		bed_host(&bed, NULL);
+	made = true;
+	cfg = &cfgs[data[0] % NR_CFGS];
+	CHECK(!bed_vcpu(&bed, cfg), "configuration");
+	guest_busy(&bed);
+	before = guest_saved(&bed);
+	if (data[0] & 0x80) {
+		len = size - 1;
+		copy = malloc(len ? len : 1);
+		memcpy(copy, data + 1, len);
+	} else {
+		len = before.len;
+		copy = malloc(len);
+		memcpy(copy, before.data, len);
+		patch(copy, len, len, data + 1, size - 1);
+	}
+	r = (struct vpmu_blob_reader){.data = copy, .len = len};
+	ret = vpmu_guest_load(bed.g, &r, err, sizeof(err));
+	after = guest_saved(&bed);
+	if (ret) {
+		CHECK(*err, "refused without a word");
+		CHECK(after.len == before.len && !memcmp(after.data, before.data, after.len),
+		      "refused (%s), but something changed", err);
+	} else {
+		CHECK(after.len == r.at && !memcmp(after.data, copy, after.len),
+		      "taken as something else");
+		vpmu_blob_fini(&after);
+		guest_runs(&bed, data, size);
+		after = guest_saved(&bed);
+		r = (struct vpmu_blob_reader){.data = after.data, .len = after.len};
+		CHECK(!vpmu_guest_load(bed.g, &r, err, sizeof(err)), "cannot move again: %s", err);
+	}
+	vpmu_blob_fini(&before);
+	vpmu_blob_fini(&after);
+	free(copy);
+	bed_vcpu_fini(&bed);
+}
+
+/* ---- whole VMs ---------------------------------------------------------------------------------
+ */
+
+static struct machine *machine;
+static struct snap_out out;
+static uint8_t *good, *file;
+static size_t good_bytes, good_deep;
+static int file_fd;
+static char file_path[40];
+
+static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
+		       void *arg)
+{
+}
+
+static void on_wake(void *arg)
+{
+}
+
+static void on_ended(const struct machine_vm *vm, void *arg)
+{
+}
+
+/* Programs the PMU, records branches, prints, for ever. */
+static const uint8_t guest_code[] = {
+	0xb9, 0x86, 0x01, 0x00, 0x00, 0xb8, 0xc0, 0x00, 0x53, 0x00, 0x31, 0xd2, 0x0f, 0x30, 0xb9,
+	0xce, 0x14, 0x00, 0x00, 0xb8, 0x07, 0x00, 0x7f, 0x00, 0x0f, 0x30, 0x66, 0xba, 0xf8, 0x03,
+	0xb0, 0x78, 0xee, 0xb9, 0x00, 0x01, 0x00, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0xeb, 0xee,
+};
+
+static int image_fd(void)
+{
+	struct {
+		Elf64_Ehdr eh;
+		Elf64_Phdr ph;
+		uint8_t code[sizeof(guest_code)];
+	} f = {
+		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+		       .e_type = ET_EXEC,
+		       .e_machine = EM_X86_64,
+		       .e_version = EV_CURRENT,
+		       .e_entry = VPMU_BOOT_IMAGE + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr),
+		       .e_phoff = sizeof(Elf64_Ehdr),
+		       .e_ehsize = sizeof(Elf64_Ehdr),
+		       .e_phentsize = sizeof(Elf64_Phdr),
+		       .e_phnum = 1},
+		.ph = {.p_type = PT_LOAD,
+		       .p_flags = PF_R | PF_X,
+		       .p_vaddr = VPMU_BOOT_IMAGE,
+		       .p_paddr = VPMU_BOOT_IMAGE,
+		       .p_filesz = sizeof(f),
+		       .p_memsz = sizeof(f)},
+	};
+	int fd = memfd_create("image", MFD_CLOEXEC);
+
+	memcpy(f.code, guest_code, sizeof(guest_code));
+	CHECK(write(fd, &f, sizeof(f)) == sizeof(f), "image");
+	return fd;
+}
+
+/* @vm, which is placed nowhere, to file_fd. */
+static void write_vm(struct machine_vm *vm)
+{
+	char err[500] = "";
+
+	CHECK(!ftruncate(file_fd, 0) && lseek(file_fd, 0, SEEK_SET) == 0, "file");
+	memset(&out, 0, offsetof(struct snap_out, buf));
+	out.fd = file_fd;
+	CHECK(!snap_save_vm(vm, &out, err, sizeof(err)), "cannot be saved: %s", err);
+}
+
+static void make_machine(void)
+{
+	static struct config c;
+	const struct machine_opts mo = {
+		.host = &c.host, .console = on_console, .wake = on_wake, .ended = on_ended};
+	struct machine_vm *vm;
+	char option[200], err[500];
+	int image = image_fd();
+
+	config_init(&c);
+	c.host.pcpus = 1;
+	c.host.slice_insns = 300;
+	CHECK(!machine_create(&mo, &machine, err, sizeof(err)), "%s", err);
+	file_fd = memfd_create("snapshot", MFD_CLOEXEC);
+	snprintf(file_path, sizeof(file_path), "/proc/self/fd/%d", file_fd);
+	snprintf(option, sizeof(option),
+		 "name=good,vcpus=2,memory=4M,engine=soft,image=/proc/self/fd/%d", image);
+	CHECK(!config_vm_option(&c, option, err, sizeof(err)), "%s", err);
+	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
+	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
+	CHECK(machine_step(machine, 20) == 20, "the good VM does not run");
+	CHECK(!vm_unplace(vm->vm), "engine");
+	write_vm(vm);
+	machine_vm_remove(vm);
+	close(image);
+	good_bytes = (size_t)lseek(file_fd, 0, SEEK_END);
+	good = malloc(good_bytes);
+	file = malloc(FILE_MAX);
+	CHECK(good_bytes < FILE_MAX && pread(file_fd, good, good_bytes, 0) == (ssize_t)good_bytes,
+	      "file");
+	for (good_deep = SNAP_HEAD; memcmp(good + good_deep, "RAMP", 4);)
+		good_deep += SNAP_SECTION_HEAD + (good[good_deep + 8] | good[good_deep + 9] << 8);
+}
+
+static void run(struct machine_vm *vm)
+{
+	char err[500];
+
+	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
+	machine_step(machine, 8);
+	machine_reap(machine);
+}
+
+static void fuzz_file(const uint8_t *data, size_t size)
+{
+	struct machine_vm *vm = NULL;
+	char err[500] = "";
+	size_t len;
+	uint32_t crc;
+	int ret;
+
+	if (!machine)
+		make_machine();
+	if (data[0] & 0x80) {
+		len = size - 1 < FILE_MAX - 4 ? size - 1 : FILE_MAX - 4;
+		memcpy(file, data + 1, len);
+		len += 4;
+	} else {
+		len = good_bytes;
+		memcpy(file, good, len);
+		patch(file, len, good_deep, data + 1, size - 1);
+		if (data[0] & 0x40 && size > 3)
+			len = 4 + (data[1] | data[2] << 8) % (len - 4);
+	}
+	if (!(data[0] & 0x20)) {
+		crc = (uint32_t)crc32_z(0, file, len - 4);
+		for (int i = 0; i < 4; i++)
+			file[len - 4 + i] = (uint8_t)(crc >> 8 * i);
+	}
+	CHECK(!ftruncate(file_fd, 0) && pwrite(file_fd, file, len, 0) == (ssize_t)len, "file");
+	ret = snapshot_restore(machine, file_path, NULL, NULL, &vm, err, sizeof(err));
+	CHECK(!ret == !*err, "%d \"%s\"", ret, err);
+	CHECK(!ret == !!machine_vms(machine), "refused, and there is a VM: %s", err);
+	if (ret)
+		return;
+	run(vm);
+	if (vm->vm && !vm_failing(vm->vm)) {
+		CHECK(!vm_unplace(vm->vm), "engine");
+		write_vm(vm);
+		machine_vm_remove(vm);
+		ret = snapshot_restore(machine, file_path, NULL, NULL, &vm, err, sizeof(err));
+		CHECK(!ret, "cannot move again: %s", err);
+		run(vm);
+	}
+	machine_vm_remove(vm);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static bool registered;
+
+	if (!registered)
+		urcu_memb_register_thread();
+	registered = true;
+	if (size < 2)
+		return 0;
+	if (data[0] & 1)
+		fuzz_guest(data + 1, size - 1);
+	else
+		fuzz_file(data + 1, size - 1);
+	return 0;
+}
