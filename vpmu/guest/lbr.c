@@ -35,8 +35,11 @@ static struct vpmu_lbr_entry *nth(struct vpmu_lbr_regs *r, unsigned int n)
 /* The state, made now if there is none and @make. */
 static int state(struct vpmu_guest *g, struct vpmu_lbr_regs *r, bool make)
 {
-	int ret = vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
+	int ret;
 
+	if (!g->ctx)
+		return -ENOENT; /* save.c's scratch: registers only */
+	ret = vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
 	if (ret != -ENOENT || !make)
 		return ret;
 	ret = vpmu_lbr_guest_open(g->ctx, g->pcpu, g->lbr_depth);

@@ -409,7 +409,6 @@ static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t c
 int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err, size_t errlen)
 {
 	const struct error e = {err, errlen};
-	struct vpmu_context nowhere = {0};
 	struct vpmu_guest scratch;
 	struct saved s;
 	int ret;
@@ -421,19 +420,13 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 	ret = decode(g, b, &s, &e);
 	if (ret)
 		return ret;
-	/* A context of its own: what the scratch guest records is nobody's. */
-	if (g->ctx) {
-		nowhere.own = g->ctx->own;
-		nowhere.group = g->ctx->group;
-	}
-	ret = vpmu_guest_init(&scratch, &g->cfg, g->ctx ? &nowhere : NULL, g->pmu);
-	if (ret)
+	if (vpmu_guest_init(&scratch, &g->cfg, g->ctx, g->pmu))
 		return bad(&e, "PMU: configuration");
+	scratch.ctx = NULL; /* it has registers only, and nothing to be finished */
 	ret = check(&scratch, &e, &s);
 	if (!ret)
 		ret = apply_records(g, &s, scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);
 	if (!ret)
 		apply(g, &s);
-	vpmu_guest_fini(&scratch); /* its branch records with it */
 	return ret;
 }
