@@ -40,6 +40,7 @@ void profile_sample(void *arg, const struct vpmu_sample *s)
 		.vcpu = n && n->kind == NODE_VCPU ? n->serial : 0,
 		.ip = s->where_known ? s->where.ip : 0,
 		.periods = s->periods,
+		.late = (s->periods - 1) * p->period + s->over,
 		.cpl = s->where_known ? s->where.cpl : 0,
 		.known = s->where_known,
 	};
@@ -61,6 +62,8 @@ static void take(const struct sample_record *r, void *arg)
 
 	ip[0] = r->ip;
 	p->samples += r->periods;
+	if (r->late > p->late_max)
+		p->late_max = r->late;
 	traces_add(&p->rows, &t, ip);
 	if (!p->lbr)
 		return;

@@ -44,6 +44,7 @@ struct profile {
 	uint64_t samples;   /* in rows and rows.other */
 	uint64_t lost;	    /* taken, but the rings were full */
 	uint64_t unchained; /* of samples: there were no call records, the chain is the address */
+	uint64_t late_max;  /* events between a sample's due and its taking, at most */
 	uint64_t read_ns;   /* CLOCK_MONOTONIC */
 	struct vpmu_value value;
 	struct traces rows;   /* one address each */

@@ -174,9 +174,10 @@ static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t
 	int ret;
 
 	profile_read(p);
-	obj = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s, s:b}", "samples", json_u64(p->samples),
-			"lost", json_u64(p->lost), "count", json_u64(v->count), "enabled-ns",
-			json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
+	obj = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}", "samples", json_u64(p->samples),
+			"lost", json_u64(p->lost), "late-max", json_u64(p->late_max), "count",
+			json_u64(v->count), "enabled-ns", json_u64(v->enabled_ns), "running-ns",
+			json_u64(v->running_ns), "quality",
 			v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
 			v->supported);
 	ret = !obj || describe(p, resp) || json_object_update(resp, obj);

@@ -13,7 +13,7 @@
 
 struct slot {
 	_Atomic uint64_t seq;
-	uint64_t vcpu, ip, periods;
+	uint64_t vcpu, ip, periods, late;
 	uint8_t cpl, known, chained, nr_from;
 	uint64_t from[];
 };
@@ -75,6 +75,7 @@ static void fill(const struct sample_rings *rs, struct slot *s, const struct sam
 	s->vcpu = r->vcpu;
 	s->ip = r->ip;
 	s->periods = r->periods;
+	s->late = r->late;
 	s->cpl = r->cpl;
 	s->known = r->known;
 	s->chained = rs->chains && lbr && (lbr->ctl & VPMU_LBR_CALL_STACK);
@@ -132,6 +133,7 @@ unsigned int sample_rings_drain(struct sample_rings *rs,
 			r = (struct sample_record){.vcpu = s->vcpu,
 						   .ip = s->ip,
 						   .periods = s->periods,
+						   .late = s->late,
 						   .cpl = s->cpl,
 						   .known = s->known,
 						   .chained = s->chained,

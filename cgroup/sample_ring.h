@@ -18,12 +18,13 @@
 
 #define SAMPLE_RINGS	   16
 #define SAMPLE_RING_SLOTS  32768 /* of one ring; a power of two, as the next */
-#define SAMPLE_CHAIN_SLOTS 8192 /* of one ring with branch records */
+#define SAMPLE_CHAIN_SLOTS 8192	 /* of one ring with branch records */
 
 struct sample_record {
 	uint64_t vcpu;	  /* serial of the vCPU's node; 0: none ran */
 	uint64_t ip;	  /* 0 when not @known */
 	uint64_t periods; /* how many samples it stands for */
+	uint64_t late;	  /* events counted since the first of them was due */
 	uint8_t cpl;
 	bool known;	 /* where it was */
 	bool chained;	 /* @from are call records */

@@ -157,6 +157,9 @@ static void facts(const json_t *a, char *buf, size_t len)
 		out_group(count_of(a, "period"), n[0]), out_group(count_of(a, "samples"), n[1]),
 		out_group(count_of(a, "lost"), n[2]), out_group(count_of(a, "count"), n[3]),
 		q ? " (" : "", q ? q : "", q ? ")" : "");
+	if (used < len && count_of(a, "late-max"))
+		used += (size_t)snprintf(buf + used, len - used, ", at most %s late",
+					 out_group(count_of(a, "late-max"), n[0]));
 	if (used < len && running < enabled)
 		snprintf(buf + used, len - used, ", a counter in %.2f%% of the time",
 			 percent(running, enabled));
@@ -203,9 +206,10 @@ static int print_histogram(const json_t *a, const struct lines *ls)
 
 static void print_json(const json_t *a, const struct lines *ls)
 {
-	static const char *const totals[] = {"target",	"event",      "period",	    "samples",
-					     "lost",	"count",      "enabled-ns", "running-ns",
-					     "quality", "other-rows", "unchained",  "gone"};
+	static const char *const totals[] = {"target",	   "event",    "period",     "samples",
+					     "lost",	   "late-max", "count",	     "enabled-ns",
+					     "running-ns", "quality",  "other-rows", "unchained",
+					     "gone"};
 	uint64_t samples = count_of(a, "samples");
 	json_t *obj;
 

@@ -53,6 +53,7 @@ check "the profile's count is the session's" "$(counted "$dir/profile.json" coun
 check "samples and what was lost are what was counted" \
 	"$((work / 1009 - samples - lost <= 1 && work / 1009 - samples - lost >= 0))" 1
 check "nothing was lost" "$lost" 0
+check "nothing was late" "$(counted "$dir/profile.json" late-max)" 0
 check "rows add up to all samples" \
 	"$(sed -n 's/.*"kind":"profile",.*"samples":"\([0-9]*\)".*/\1/p' "$dir/profile.json" |
 		awk '{ s += $1 } END { print s }')" "$samples"

@@ -185,6 +185,7 @@ Test(profile, vms_come_and_go)
 	a = must("{\"cmd\":\"profile-read\",\"profile\":\"all\"}");
 	cr_expect(json_is_false(json_object_get(a, "gone")));
 	cr_expect_eq(num(a, "samples"), 21);
+	cr_expect_eq(num(a, "late-max"), 40, "the first of five that were noticed together");
 	cr_expect_eq(num(row_of(a, "web-1", 0, "0x400"), "samples"), 15, "the same name, one row");
 	json_decref(a);
 	cr_assert_eq(tenant_remove(h.ts, "/acme", h.err, sizeof(h.err)), 0, "%s", h.err);
