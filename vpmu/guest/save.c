@@ -19,6 +19,8 @@
 #define SECTION_TAG	0x47554d50u /* "PMUG" */
 #define SECTION_VERSION 1
 
+#define TIME_MAX (1ULL << 62) /* 146 years: a sum of times does not wrap after it */
+
 struct saved_ctr {
 	uint64_t evtsel, value, enabled_ns, running_ns;
 	uint8_t quality;
@@ -243,8 +245,9 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 	if (c->value & ~scratch->width_mask)
 		return bad(e, "PMU: counter %u is 0x%" PRIx64 ", wider than %u bits", i, c->value,
 			   scratch->ops->width);
-	if (c->running_ns > c->enabled_ns)
-		return bad(e, "PMU: counter %u ran for longer than it was enabled", i);
+	if (c->running_ns > c->enabled_ns || c->enabled_ns > TIME_MAX)
+		return bad(e, "PMU: counter %u was enabled for %" PRIu64 " ns and ran for %" PRIu64,
+			   i, c->enabled_ns, c->running_ns);
 	if (c->quality > VPMU_Q_TSC && c->quality != VPMU_PV_UNSUPPORTED)
 		return bad(e, "PMU: counter %u has quality %u, accepted: 0 to %u, %u", i,
 			   c->quality, VPMU_Q_TSC, VPMU_PV_UNSUPPORTED);
