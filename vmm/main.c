@@ -157,6 +157,7 @@ static int setup_events(struct app *a)
 	sigaddset(&set, SIGTERM);
 	ret = -pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a snapshot that may not be so large is an error */
 	if (!ret)
 		ret = sd_event_new(&a->ev);
 	for (size_t i = 0; i < 2 && ret >= 0; i++)

@@ -266,16 +266,18 @@ int snapshot_save(struct machine_vm *e, const char *path, char *err, size_t errl
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "vm %s: engine %s: VMs of this engine cannot be saved, accepted: soft",
 			    e->name, e->engine);
-	ret = check_state(e, err, errlen); /* it may have ended meanwhile */
-	if (ret)
-		return ret;
-	ret = write_file(e, path, why, sizeof(why));
-	if (!ret)
-		return 0;
-	fail(ret, err, errlen, "vm %s: %.300s: %s", e->name, path, why);
+	/* It may have ended or begun to fail meanwhile: then its other vCPUs must run to stop. */
+	ret = check_state(e, why, sizeof(why));
+	if (ret) {
+		fail(ret, err, errlen, "%s", why);
+	} else {
+		ret = write_file(e, path, why, sizeof(why));
+		if (!ret)
+			return 0;
+		fail(ret, err, errlen, "vm %s: %.300s: %s", e->name, path, why);
+	}
 	if (ran && vm_start(e->vm, more, sizeof(more)))
-		return fail(ret, err, errlen, "vm %s: %.300s: %s; and it stays paused: %s", e->name,
-			    path, why, more);
+		fail(ret, err, errlen, "vm %s: %s; and it stays paused: %s", e->name, why, more);
 	return ret;
 }
 
