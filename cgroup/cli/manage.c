@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu attach, detach, tenant, vm, resume, quit: thin wrappers of requests that change something.
- */
+/* vpmu attach, detach, tenant, vm, pause, resume, quit: thin wrappers of requests that change
+ * something. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

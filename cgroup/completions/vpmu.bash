@@ -101,8 +101,10 @@ _vpmu() {
 		;;
 	vm)
 		if [[ $prev == vm ]]; then
-			COMPREPLY=($(compgen -W 'add rm' -- "$cur"))
-		elif [[ $prev == rm ]]; then
+			COMPREPLY=($(compgen -W 'add rm save restore' -- "$cur"))
+		elif [[ $prev == restore || ${COMP_WORDS[COMP_CWORD - 2]} == save ]]; then
+			COMPREPLY=($(compgen -f -- "$cur"))
+		elif [[ $prev == rm || $prev == save ]]; then
 			COMPREPLY=($(compgen -W "$(_vpmu_vms)" -- "$cur"))
 		else
 			COMPREPLY=($(compgen -W 'name= tenant= vcpus= memory= image= args= pmu= gp= fixed= engine= policy= allow= deny=' -- "$cur"))

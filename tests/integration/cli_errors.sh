@@ -45,6 +45,10 @@ bad 2 'tenant add PATH' tenant mv /a
 bad 2 'vm add KEY=VALUE' vm
 bad 2 'KEY=VALUE is accepted' vm add web
 bad 2 'given twice' vm add name=a name=b
+bad 2 'vm save NAME FILE' vm save web-1
+bad 2 'vm restore: "x": KEY=VALUE' vm restore f x
+bad 1 'no VM "nope"' vm save nope "$dir/x"
+bad 1 "$dir/x" vm restore "$dir/x"
 bad 2 'is no terminal' top
 bad 2 'a number from 1' top -b -n 0
 bad 2 'empty' -S '' list
