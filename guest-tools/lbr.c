@@ -82,7 +82,7 @@ static void print_records(const char *what, const struct guest_sample *g)
 static void json_records(const struct guest_sample *g)
 {
 	const uint64_t *lbr = sample_lbr(&s, g);
-	char text[320], buf[SYMBOL_TEXT_MAX];
+	char text[280], buf[SYMBOL_TEXT_MAX];
 	size_t n = 0;
 
 	text[0] = 0;
