@@ -85,6 +85,9 @@ void check_stale(struct history *h)
 		if (h->con[i].alive)
 			check_value(h, i, false);
 	}
+	check_alarms(h);
+	check_samplers(h, false);
+	check_lbr_cpu(h);
 }
 
 static void check_sharing(struct history *h)
@@ -96,6 +99,8 @@ static void check_sharing(struct history *h)
 	vpmu_host_sharing(h->host, &s);
 	for (int i = 0; i < H_CONSUMERS; i++)
 		enabled += h->con[i].alive && h->con[i].enabled;
+	for (int i = 0; i < H_SAMPLERS; i++)
+		enabled += h->smp[i].alive;
 	for (int p = 0; p < H_PCPUS; p++) {
 		for (unsigned int i = 0; h->pcpu[p].alive && i < h->pcpu[p].fake.pmu.nr_ctrs; i++)
 			counters += h->pcpu[p].fake.key[i] != M_NONE;
@@ -118,6 +123,9 @@ void check_exact(struct history *h)
 			check_value(h, i, true);
 	}
 	check_sharing(h);
+	check_alarms(h);
+	check_samplers(h, true);
+	check_lbr(h);
 }
 
 struct rows {
@@ -182,7 +190,8 @@ void check_conservation(struct history *h)
 }
 
 /* After vpmu_pcpu_switch, calls reset before it. */
-void check_switch(struct history *h, int pcpu, int next_account, const m_keyset *next)
+void check_switch(struct history *h, int pcpu, int next_account, const m_keyset *next,
+		  unsigned int samples)
 {
 	struct h_pcpu *p = &h->pcpu[pcpu];
 	const struct fake *f = &p->fake;
@@ -194,7 +203,7 @@ void check_switch(struct history *h, int pcpu, int next_account, const m_keyset 
 	}
 	H_COUNT(switches);
 	/* Once more when slots may have got other keys since this pCPU looked. */
-	H_CHECK(h, f->nows <= 1u + (p->seen_changes != h->changes),
+	H_CHECK(h, f->nows <= 1u + samples + (p->seen_changes != h->changes),
 		"I3: the clock was read %u times", f->nows);
 	for (int k = 0; k < m_nr_keys; k++) {
 		if (!f->reads[k])

@@ -3,6 +3,7 @@
 #include "tests/model/fake.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct fake *fake(const struct vpmu_hostpmu *pmu)
@@ -107,19 +108,50 @@ static uint64_t audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 	return fake(pmu)->soft.pmu.ops->audit(&fake(pmu)->soft.pmu, ctr);
 }
 
-static const struct vpmu_hostpmu_ops fake_ops = {
-	.name = "fake",
-	.eligible = eligible,
-	.quality = quality,
-	.bind = bind,
-	.unbind = unbind,
-	.read = read,
-	.now = now,
-	.audit = audit,
-};
+static void arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
+{
+	struct fake *f = fake(pmu);
+
+	f->calls++;
+	if (f->key[ctr] == M_NONE)
+		abort(); /* the contract says a bound counter */
+	f->soft.pmu.ops->arm(&f->soft.pmu, ctr, events);
+}
+
+static void lbr_save(struct vpmu_hostpmu *pmu, struct vpmu_lbr_regs *r)
+{
+	fake(pmu)->lbr_calls++;
+	fake(pmu)->soft.pmu.ops->lbr_save(&fake(pmu)->soft.pmu, r);
+}
+
+static void lbr_restore(struct vpmu_hostpmu *pmu, const struct vpmu_lbr_regs *r)
+{
+	fake(pmu)->lbr_calls++;
+	fake(pmu)->soft.pmu.ops->lbr_restore(&fake(pmu)->soft.pmu, r);
+}
+
+static void lbr_reset(struct vpmu_hostpmu *pmu)
+{
+	fake(pmu)->lbr_calls++;
+	fake(pmu)->soft.pmu.ops->lbr_reset(&fake(pmu)->soft.pmu);
+}
+
+static void lbr_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
+{
+	fake(pmu)->lbr_calls++;
+	fake(pmu)->soft.pmu.ops->lbr_resume(&fake(pmu)->soft.pmu, ctl);
+}
+
+#define OPS                                                                                        \
+	.name = "fake", .eligible = eligible, .quality = quality, .bind = bind, .unbind = unbind,  \
+	.read = read, .now = now, .audit = audit, .lbr_save = lbr_save,                            \
+	.lbr_restore = lbr_restore, .lbr_reset = lbr_reset, .lbr_resume = lbr_resume
+
+static const struct vpmu_hostpmu_ops fake_ops = {OPS, .arm = arm};
+static const struct vpmu_hostpmu_ops fake_ops_no_alarms = {OPS};
 
 int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model *m, int pcpu,
-	      uint64_t seed)
+	      uint64_t seed, int alarms)
 {
 	memset(f, 0, sizeof(*f));
 	f->rng = seed;
@@ -132,7 +164,8 @@ int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model
 		f->pmu.mem = NULL;
 		f->pmu.clock_ns = NULL;
 	}
-	f->pmu.ops = &fake_ops;
+	f->alarms = alarms;
+	f->pmu.ops = alarms == FAKE_NEVER ? &fake_ops_no_alarms : &fake_ops;
 	f->model = m;
 	f->pcpu = pcpu;
 	f->soft.own_clock_ns = rnd64(&f->rng) >> 20; /* any epoch */
@@ -143,7 +176,7 @@ int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model
 
 void fake_reset_calls(struct fake *f)
 {
-	f->calls = f->nows = 0;
+	f->calls = f->nows = f->lbr_calls = 0;
 	memset(f->reads, 0, sizeof(f->reads));
 	memset(f->rebound, 0, sizeof(f->rebound));
 }
@@ -157,4 +190,85 @@ void fake_execute(struct fake *f, const struct m_exec *x)
 	f->soft.own_clock_ns += x->ns;
 	if (f->model)
 		model_execute(f->model, f->pcpu, x);
+}
+
+/* How much of @n events of @e in @mode may go before an alarm must be answered; *left by counter.
+ */
+static uint64_t most(const struct fake *f, int mode, int e, uint64_t n, const uint64_t *left)
+{
+	const struct vpmu_soft_tally *t = f->soft.tally;
+
+	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
+		if (t->armed >> c & 1 && t->alarm[c].event == e && t->alarm[c].modes >> mode & 1 &&
+		    left[c] < n)
+			n = left[c];
+	}
+	return n;
+}
+
+bool fake_execute_some(struct fake *f, struct m_exec *x)
+{
+	const struct vpmu_soft_tally *t = f->soft.tally;
+	uint64_t left[VPMU_MAX_CTRS], slack = 0;
+	int first = (int)(rnd64(&f->rng) % (M_MODES * M_EVENTS));
+	struct m_exec y = {0};
+	bool due = false;
+
+	if (f->alarms == FAKE_BIG)
+		slack = rnd64(&f->rng) % 8;
+	else if (f->alarms == FAKE_LATE)
+		slack = rnd64(&f->rng) % 300;
+	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
+		if (t->armed >> c & 1)
+			left[c] = vpmu_soft_alarm_left(t, &t->alarm[c]) + slack;
+	}
+	for (int i = 0; i < M_MODES * M_EVENTS && !due; i++) {
+		int mode = (first + i) % (M_MODES * M_EVENTS) / M_EVENTS;
+		int e = (first + i) % M_EVENTS;
+		uint64_t n = most(f, mode, e, x->ev[mode][e], left);
+
+		y.ev[mode][e] = n;
+		x->ev[mode][e] -= n;
+		for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
+			if (t->armed >> c & 1 && t->alarm[c].event == e &&
+			    t->alarm[c].modes >> mode & 1) {
+				left[c] -= n;
+				due |= left[c] <= slack;
+			}
+		}
+	}
+	y.ns = due ? rnd64(&f->rng) % (x->ns + 1) : x->ns;
+	x->ns -= y.ns;
+	fake_execute(f, &y);
+	return due;
+}
+
+bool fake_record(struct vpmu_lbr_regs *r, const struct fake_branch *b)
+{
+	uint32_t cpl = b->mode == VPMU_SOFT_USR ? VPMU_LBR_USR : VPMU_LBR_OS;
+
+	if (!(r->ctl & VPMU_LBR_EN) || !(r->ctl & cpl) || !(r->ctl & b->type))
+		return false;
+	if ((r->ctl & VPMU_LBR_CALL_STACK) && b->type == VPMU_LBR_RET) {
+		if (r->count) {
+			r->e[r->head] = (struct vpmu_lbr_entry){0};
+			r->head =
+				(uint8_t)((r->head + VPMU_LBR_DEPTH_MAX - 1) % VPMU_LBR_DEPTH_MAX);
+			r->count--;
+		}
+		return false;
+	}
+	r->head = (uint8_t)((r->head + 1) % VPMU_LBR_DEPTH_MAX);
+	r->e[r->head] = b->e;
+	r->count = (uint8_t)(r->count < r->depth ? r->count + 1 : r->depth);
+	r->total++;
+	return true;
+}
+
+void fake_branch(struct fake *f, const struct fake_branch *b)
+{
+	struct vpmu_lbr_regs *r = &f->soft.own_tally.lbr;
+
+	if (fake_record(r, b))
+		r->cycles = vpmu_soft_clock(&f->soft.own_tally);
 }

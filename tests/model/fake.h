@@ -10,6 +10,13 @@
 #include "tests/model/model.h"
 #include "vpmu/softpmu.h"
 
+/* A branch: @mode and @type (VPMU_LBR_JCC ...) are what filters look at. */
+struct fake_branch {
+	int mode;
+	uint32_t type;
+	struct vpmu_lbr_entry e;
+};
+
 struct fake {
 	struct vpmu_hostpmu pmu; /* first */
 	struct vpmu_softpmu soft;
@@ -18,20 +25,29 @@ struct fake {
 	uint64_t rng;
 	unsigned int refuse_percent; /* of binds */
 	bool memory;		     /* counters and clock can be read without a call */
+	enum { FAKE_EXACT, FAKE_BIG, FAKE_LATE, FAKE_NEVER } alarms;
 	bool cannot[M_EVENTS];
 	int key[VPMU_MAX_CTRS]; /* index of the bound key, or M_NONE */
 	uint64_t offset[VPMU_MAX_CTRS];
 
 	/* since fake_reset_calls */
-	unsigned int calls, nows;
+	unsigned int calls, nows, lbr_calls;
 	unsigned int reads[M_KEYS];
 	bool rebound[M_KEYS]; /* got or lost a counter */
 };
 
+/* @alarms: they go off on time; as soon as an instruction that counts several is over; too late, or
+ * not at all; there are none. */
 int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model *m, int pcpu,
-	      uint64_t seed);
+	      uint64_t seed, int alarms);
 void fake_reset_calls(struct fake *f);
 void fake_execute(struct fake *f, const struct m_exec *x);
+/* As much of *x as is executed until an alarm goes off: executed, and taken off. True: one did. */
+bool fake_execute_some(struct fake *f, struct m_exec *x);
+/* A branch, recorded if the facility is told to; RETs pop in call-stack mode. fake_record: the same
+ * for any state; whether there is a newest record now that was not there. */
+bool fake_record(struct vpmu_lbr_regs *r, const struct fake_branch *b);
+void fake_branch(struct fake *f, const struct fake_branch *b);
 bool fake_can(const struct fake *f, int key);
 int fake_counter_of(const struct fake *f, int key);
 uint32_t fake_eligible(const struct fake *f, int key);

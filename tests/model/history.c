@@ -20,6 +20,18 @@ void h_fail(struct history *h, const char *fmt, ...)
 	longjmp(h->failed, 1);
 }
 
+void h_tell(struct history *h, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (h->told)
+		return;
+	h->told = true;
+	va_start(ap, fmt);
+	vsnprintf(h->why, sizeof(h->why), fmt, ap);
+	va_end(ap);
+}
+
 void say(const struct history *h, const char *fmt, ...)
 {
 	va_list ap;
@@ -99,6 +111,8 @@ void op_end(struct history *h)
 	if (h_trace)
 		h_trace(h, false);
 	memset(h->touched, 0, sizeof(h->touched));
+	if (h->told)
+		longjmp(h->failed, 1);
 }
 
 /* ---- who is charged, and what the library has seen of it ---- */
@@ -111,12 +125,8 @@ int h_charged(const struct history *h, int vcpu)
 	if (vcpu == M_NONE)
 		return OTHER;
 	v = &h->vcpu[vcpu];
-	if (v->group == M_NONE)
+	if (v->group == M_NONE || model_enabled(h->m, h->acc[v->own].model))
 		return v->own;
-	for (int i = 0; i < H_CONSUMERS; i++) {
-		if (h->con[i].alive && h->con[i].enabled && h->con[i].acc == v->own)
-			return v->own;
-	}
 	return v->group;
 }
 
@@ -161,13 +171,20 @@ static const struct {
 	void (*step)(struct history *h);
 	unsigned int weight, storm_weight;
 } steps[] = {
-	{step_run, 260, 200},	    {step_switch, 220, 150},	 {step_local_add, 60, 140},
-	{step_del, 40, 30},	    {step_disable, 50, 40},	 {step_enable, 60, 60},
-	{step_add_many, 45, 100},   {step_del_many, 15, 30},	 {step_tenant_create, 20, 10},
-	{step_account_del, 25, 10}, {step_vm_create, 25, 20},	 {step_vm_destroy, 15, 10},
-	{step_migrate, 50, 40},	    {step_tick, 50, 50},	 {step_flush, 20, 20},
-	{step_exact, 12, 10},	    {step_conservation, 10, 10}, {step_i5_probe, 10, 5},
-	{step_pcpu_create, 15, 15}, {step_pcpu_destroy, 8, 4},
+	{step_run, 260, 200},	       {step_switch, 220, 150},
+	{step_local_add, 60, 140},     {step_del, 40, 30},
+	{step_disable, 50, 40},	       {step_enable, 60, 60},
+	{step_add_many, 45, 100},      {step_del_many, 15, 30},
+	{step_tenant_create, 20, 10},  {step_account_del, 25, 10},
+	{step_vm_create, 25, 20},      {step_vm_destroy, 15, 10},
+	{step_migrate, 50, 40},	       {step_tick, 50, 50},
+	{step_flush, 20, 20},	       {step_exact, 12, 10},
+	{step_conservation, 10, 10},   {step_i5_probe, 10, 5},
+	{step_pcpu_create, 15, 15},    {step_pcpu_destroy, 8, 4},
+	{step_alarm, 90, 30},	       {step_sampler_create, 25, 20},
+	{step_sampler_destroy, 15, 5}, {step_overflow, 10, 5},
+	{step_lbr_attach, 25, 10},     {step_lbr_guest, 40, 10},
+	{step_lbr_read, 30, 10},       {step_lbr_memory, 10, 5},
 };
 #define NR_STEPS (sizeof(steps) / sizeof(steps[0]))
 
@@ -204,6 +221,8 @@ static void begin(struct history *h, uint64_t seed)
 	h->max_consumers = h_trace ? 16 : H_CONSUMERS;
 	h->batch = h->storm ? 60 : 6;
 	h->mixed = chance(h, 15);
+	h->alarms = chance(h, 60) ? FAKE_EXACT : (int)rnd(h, FAKE_NEVER + 1);
+	h->no_lbr = chance(h, 10);
 	h->refuse_percent = chance(h, 10) ? 1 + rnd(h, 60) : 0;
 	/* Mostly keys that count somewhere; all of them in a storm. */
 	for (int i = 0; i < h->keys; i++) {
@@ -235,6 +254,7 @@ static void begin(struct history *h, uint64_t seed)
 static void end(struct history *h)
 {
 	int idx[H_CONSUMERS], n = 0;
+	struct vpmu_lbr_usage u;
 
 	if (pick(h, H_PCPUS, pcpu_alive) == M_NONE) {
 		h->nr_pcpu_ids = 0; /* only to get rid of guests' counters: no row is compared */
@@ -252,6 +272,13 @@ static void end(struct history *h)
 	}
 	if (n)
 		del_all(h, idx, n);
+	for (int a = 0; a < H_ACCOUNTS; a++) {
+		if (!h->acc[a].alive)
+			continue;
+		acc_samplers_destroy(h, a);
+		if (chance(h, 50))
+			lbr_detach_all(h, a);
+	}
 	for (int p = 0; p < H_PCPUS; p++) {
 		if (h->pcpu[p].alive)
 			do_switch(h, p, M_NONE);
@@ -260,6 +287,8 @@ static void end(struct history *h)
 		if (h->vcpu[v].alive)
 			vpmu_context_fini(&h->vcpu[v].ctx);
 	}
+	vpmu_lbr_usage(h->host, &u);
+	H_CHECK(h, !u.tasks, "I6: %zu buffers are left", u.tasks);
 	vpmu_host_destroy(h->host);
 	model_free(h->m);
 	H_COUNT(histories);

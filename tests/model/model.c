@@ -24,13 +24,22 @@ struct consumer {
 	struct m_truth truth;
 };
 
+struct watch {
+	bool used;
+	int account, key, pcpu;
+	size_t pos;
+	uint64_t counted;
+};
+
 struct model {
 	struct entry *log;
 	size_t nr_log, room_log;
-	int *parent;
+	int *parent, *enabled; /* by account */
 	int nr_accounts;
 	struct consumer *consumers;
 	int nr_consumers;
+	struct watch *watches;
+	int nr_watches;
 	int runs[M_PCPUS];
 	m_keyset bound[M_PCPUS], can[M_PCPUS];
 };
@@ -82,14 +91,18 @@ void model_free(struct model *m)
 {
 	free(m->log);
 	free(m->parent);
+	free(m->enabled);
 	free(m->consumers);
+	free(m->watches);
 	free(m);
 }
 
 int model_account(struct model *m, int parent)
 {
 	m->parent = realloc(m->parent, (size_t)(m->nr_accounts + 1) * sizeof(*m->parent));
+	m->enabled = realloc(m->enabled, (size_t)(m->nr_accounts + 1) * sizeof(*m->enabled));
 	m->parent[m->nr_accounts] = parent;
+	m->enabled[m->nr_accounts] = 0;
 	return m->nr_accounts++;
 }
 
@@ -145,9 +158,15 @@ static uint64_t events_of(const struct m_exec *x, const struct m_key *k)
 
 int model_consumer(struct model *m, int account, int key)
 {
-	m->consumers = realloc(m->consumers, (size_t)(m->nr_consumers + 1) * sizeof(*m->consumers));
-	m->consumers[m->nr_consumers] = (struct consumer){.account = account, .key = key};
-	return m->nr_consumers++;
+	int i = 0;
+
+	while (i < m->nr_consumers && !m->consumers[i].forgotten)
+		i++;
+	if (i == m->nr_consumers)
+		m->consumers =
+			realloc(m->consumers, (size_t)++m->nr_consumers * sizeof(*m->consumers));
+	m->consumers[i] = (struct consumer){.account = account, .key = key};
+	return i;
 }
 
 /* Add up the log from where the consumer stands. */
@@ -175,18 +194,22 @@ void model_enable(struct model *m, int consumer)
 {
 	struct consumer *c = &m->consumers[consumer];
 
-	if (!c->enabled)
-		c->pos = m->nr_log;
+	if (c->enabled)
+		return;
+	c->pos = m->nr_log;
 	c->enabled = true;
+	m->enabled[c->account]++;
 }
 
 void model_disable(struct model *m, int consumer)
 {
 	struct consumer *c = &m->consumers[consumer];
 
-	if (c->enabled)
-		catch_up(m, c);
+	if (!c->enabled)
+		return;
+	catch_up(m, c);
 	c->enabled = false;
+	m->enabled[c->account]--;
 }
 
 void model_forget(struct model *m, int consumer)
@@ -202,6 +225,42 @@ struct m_truth model_truth(struct model *m, int consumer)
 	if (c->enabled)
 		catch_up(m, c);
 	return c->truth;
+}
+
+int model_enabled(const struct model *m, int account)
+{
+	return m->enabled[account];
+}
+
+int model_watch(struct model *m, int account, int key, int pcpu)
+{
+	int i = 0;
+
+	while (i < m->nr_watches && m->watches[i].used)
+		i++;
+	if (i == m->nr_watches)
+		m->watches = realloc(m->watches, (size_t)++m->nr_watches * sizeof(*m->watches));
+	m->watches[i] = (struct watch){true, account, key, pcpu, m->nr_log, 0};
+	return i;
+}
+
+uint64_t model_watched(struct model *m, int watch)
+{
+	struct watch *w = &m->watches[watch];
+
+	for (; w->pos < m->nr_log; w->pos++) {
+		const struct entry *e = &m->log[w->pos];
+
+		if ((w->pcpu == M_NONE || w->pcpu == e->pcpu) && e->bound.has[w->key] &&
+		    model_below(m, e->account, w->account))
+			w->counted += events_of(&e->x, &m_keys[w->key]);
+	}
+	return w->counted;
+}
+
+void model_unwatch(struct model *m, int watch)
+{
+	m->watches[watch].used = false;
 }
 
 uint64_t model_hardware(const struct model *m, int pcpu, int key)

@@ -74,6 +74,16 @@ void model_enable(struct model *m, int consumer);
 void model_disable(struct model *m, int consumer);
 void model_forget(struct model *m, int consumer);
 struct m_truth model_truth(struct model *m, int consumer);
+/* Enabled consumers of @account itself. */
+int model_enabled(const struct model *m, int account);
+
+/*
+ * Somebody who samples: what @account, and those below it, executed from now on while a counter had
+ * @key. @pcpu: there, or M_NONE: anywhere.
+ */
+int model_watch(struct model *m, int account, int key, int pcpu);
+uint64_t model_watched(struct model *m, int watch);
+void model_unwatch(struct model *m, int watch);
 
 /* Everything executed on @pcpu while a counter had @key, whoever ran. */
 uint64_t model_hardware(const struct model *m, int pcpu, int key);

@@ -54,6 +54,34 @@ bool acc_del(struct history *h, int acc);
 bool con_del(struct history *h, int con); /* false: a guest's whose vCPU is nowhere */
 void del_all(struct history *h, const int *con, int n);
 
+/* steps_sampling.c */
+void alarm_clear(struct history *h, int alarm);
+void con_alarms_clear(struct history *h, int con);
+void smp_destroy(struct history *h, int smp);
+void acc_samplers_destroy(struct history *h, int acc);
+void step_alarm(struct history *h);
+void step_sampler_create(struct history *h);
+void step_sampler_destroy(struct history *h);
+void step_overflow(struct history *h);
+
+/* steps_lbr.c */
+struct h_lbr *lbr_chosen(struct history *h, int vcpu); /* what is recorded; NULL: nothing */
+struct h_lbr *lbr_shown(struct history *h, int vcpu, enum vpmu_lbr_user *user); /* to readers */
+void lbr_same(struct history *h, int vcpu, const struct vpmu_lbr_regs *r, const struct h_lbr *want,
+	      const char *who);
+void lbr_executed(struct history *h, int pcpu, uint64_t cycles);
+void lbr_branches(struct history *h, int pcpu);
+void lbr_capture(struct history *h); /* after a change of who is captured */
+void lbr_detach_all(struct history *h, int acc);
+void step_lbr_attach(struct history *h);
+void step_lbr_guest(struct history *h);
+void step_lbr_read(struct history *h);
+void step_lbr_memory(struct history *h);
+
+/* consumers, of steps_consumer.c, that guests need too */
+void key_in_use(struct history *h, int key);
+bool slots_full(struct history *h, int key);
+
 void step_pcpu_create(struct history *h);
 void step_pcpu_destroy(struct history *h);
 void step_run(struct history *h);

@@ -7,14 +7,14 @@
 
 /* ---- consumers ---- */
 
-static void key_in_use(struct history *h, int key)
+void key_in_use(struct history *h, int key)
 {
 	if (!h->key_used[key] && ++h->nr_keys_used > VPMU_MAX_SLOTS)
 		H_COUNT(recycled);
 	h->key_used[key] = true;
 }
 
-static bool slots_full(struct history *h, int key)
+bool slots_full(struct history *h, int key)
 {
 	bool among;
 
@@ -152,6 +152,7 @@ bool con_del(struct history *h, int i)
 
 	if (!con_pcpu(h, i, &p))
 		return false;
+	con_alarms_clear(h, i);
 	say(h, "%s del consumer %d", p ? "local" : "control", i);
 	OP_VOID(h, i, vpmu_consumer_del(&h->con[i].c, p, &last));
 	if (!p)
@@ -176,6 +177,7 @@ void step_disable(struct history *h)
 
 	if (i == M_NONE || !con_pcpu(h, i, &p))
 		return;
+	con_alarms_clear(h, i);
 	say(h, "%s disable consumer %d", p ? "local" : "control", i);
 	OP_VOID(h, M_NONE, vpmu_consumer_disable(&h->con[i].c, p));
 	if (!p && h->con[i].enabled)

@@ -4,14 +4,17 @@
 #include "vpmu/rcu.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
+
+#define MOST_STOPS (h_trace ? 3 : 40) /* of one run */
 
 /* ---- pCPUs ---- */
 
 void step_pcpu_create(struct history *h)
 {
 	struct vpmu_softpmu_opts opts = {.no_default = true};
-	int i = FREE(h->pcpu), ret;
+	int i = FREE(h->pcpu), alarms = h->alarms, ret;
 	struct h_pcpu *p;
 
 	if (i == M_NONE || i >= h->max_pcpus || h->nr_pcpu_ids == M_PCPUS)
@@ -23,11 +26,14 @@ void step_pcpu_create(struct history *h)
 	opts.gp = (unsigned int)h->gp;
 	opts.fixed = (unsigned int)h->fixed;
 	opts.width = (unsigned int)h->width;
+	opts.no_lbr = h->no_lbr;
 	if (h->mixed && chance(h, 50)) {
+		alarms = (int)rnd(h, FAKE_NEVER + 1);
+		opts.no_lbr = chance(h, 30);
 		opts.gp = 1 + rnd(h, 4);
 		opts.fixed = rnd(h, 4);
 	}
-	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, rnd64(&h->rng)), "fake_init");
+	H_CHECK(h, !fake_init(&p->fake, &opts, h->m, p->id, rnd64(&h->rng), alarms), "fake_init");
 	for (int e = 0; e < M_EVENTS; e++)
 		p->fake.cannot[e] = h->mixed && chance(h, 20);
 	for (int k = 0; k < m_nr_keys; k++)
@@ -38,20 +44,25 @@ void step_pcpu_create(struct history *h)
 	p->alive = true;
 	model_switch(h->m, p->id, h->acc[OTHER].model);
 	h_refreshed(h, i);
-	say(h, "pcpu %d create: id %d, %u gp, %u fixed, %u bits", i, p->id, opts.gp, opts.fixed,
-	    opts.width);
+	say(h, "pcpu %d create: id %d, %u gp, %u fixed, %u bits, alarms %d%s", i, p->id, opts.gp,
+	    opts.fixed, opts.width, alarms, opts.no_lbr ? ", no LBR" : "");
 }
 
 void do_switch(struct history *h, int i, int v)
 {
 	struct h_pcpu *p = &h->pcpu[i];
 	int account = h_charged(h, v);
+	bool lbr = v != p->vcpu && ((v != M_NONE && lbr_chosen(h, v)) ||
+				    (p->vcpu != M_NONE && lbr_chosen(h, p->vcpu)));
+	unsigned int samples = h->samples;
 	m_keyset next;
 
 	model_keys_in_use(h->m, h->acc[account].model, &next);
 	fake_reset_calls(&p->fake);
 	OP_VOID(h, M_NONE, vpmu_pcpu_switch(p->p, v == M_NONE ? NULL : &h->vcpu[v].ctx));
-	check_switch(h, i, account, &next);
+	check_switch(h, i, account, &next, h->samples - samples);
+	H_CHECK(h, lbr || !p->fake.lbr_calls, "I3: the same owner of branch records, %u calls",
+		p->fake.lbr_calls);
 	p->seen_account = account;
 	p->seen_keys = next;
 	p->seen_changes = h->changes;
@@ -105,6 +116,38 @@ void flush(struct history *h, int i, bool tick)
 	check_no_idle_counter(h, i);
 }
 
+static uint64_t cycles(const struct m_exec *x)
+{
+	return x->ev[0][0] + x->ev[1][0] + x->ev[2][0];
+}
+
+/* As an engine does: stop where an alarm is due, so far as this kind of PMU knows. */
+static void execute(struct history *h, int i, struct m_exec *x)
+{
+	struct h_pcpu *p = &h->pcpu[i];
+	bool due = true;
+
+	lbr_branches(h, i);
+	for (int stops = 0; due && stops < MOST_STOPS; stops++) {
+		uint64_t before = cycles(x);
+
+		due = fake_execute_some(&p->fake, x);
+		lbr_executed(h, i, before - cycles(x));
+		if (due && (p->fake.alarms != FAKE_LATE || chance(h, 50))) {
+			OP_VOID(h, M_NONE, vpmu_pcpu_overflow(p->p));
+			H_COUNT(stops);
+		}
+		if (chance(h, 30))
+			lbr_branches(h, i);
+	}
+	if (!due)
+		return;
+	/* A period of a few events: the rest in one go. */
+	fake_execute(&p->fake, x);
+	lbr_executed(h, i, cycles(x));
+	OP_VOID(h, M_NONE, vpmu_pcpu_overflow(p->p));
+}
+
 void run(struct history *h, int i)
 {
 	struct h_pcpu *p = &h->pcpu[i];
@@ -129,8 +172,8 @@ void run(struct history *h, int i)
 	}
 	for (int e = 0; e < M_EVENTS; e++)
 		p->unread[e] += sum[e];
-	fake_execute(&p->fake, &x);
 	say(h, "run pcpu %d vcpu %d, %lu ns, user instructions %lu", i, p->vcpu, x.ns, x.ev[1][1]);
+	execute(h, i, &x);
 }
 
 void step_run(struct history *h)
@@ -249,7 +292,8 @@ static int acc_create(struct history *h, enum acc_kind kind, int parent)
 bool acc_del(struct history *h, int i)
 {
 	struct h_acc *a = &h->acc[i];
-	bool busy = a->children || a->consumers || a->contexts || i == ROOT || i == OTHER;
+	bool busy = a->children || a->consumers || a->contexts || a->captures || i == ROOT ||
+		    i == OTHER;
 	int ret = OP(h, M_NONE, vpmu_account_del(a->a));
 
 	H_CHECK(h, ret == (busy ? -EBUSY : 0),
@@ -277,6 +321,16 @@ void step_account_del(struct history *h)
 	acc_del(h, pick(h, H_ACCOUNTS, acc_alive));
 }
 
+/* An engine's, called in the middle of a charge. */
+static int where(struct vpmu_context *ctx, struct vpmu_where *out)
+{
+	const struct h_vcpu *v =
+		(const struct h_vcpu *)((const char *)ctx - offsetof(struct h_vcpu, ctx));
+
+	*out = (struct vpmu_where){v->branches, v->tag % 4}; /* seen only if it is known */
+	return v->where_known ? 0 : -EIO;
+}
+
 static void vcpu_create(struct history *h, int own, int group)
 {
 	int i = FREE(h->vcpu), ret;
@@ -291,6 +345,12 @@ static void vcpu_create(struct history *h, int own, int group)
 				   group == M_NONE ? NULL : h->acc[group].a));
 	H_CHECK(h, ret == 0, "vpmu_context_init: %d", ret);
 	v->alive = true;
+	v->h = h;
+	v->tag = ++h->next_tag;
+	v->where_known = chance(h, 80);
+	v->ctx.where = chance(h, 90) ? where : NULL;
+	v->where_known &= v->ctx.where != NULL;
+	lbr_capture(h);
 	h->acc[own].contexts++;
 	if (group != M_NONE)
 		h->acc[group].contexts++;
@@ -309,6 +369,24 @@ void step_vm_create(struct history *h)
 		if (own != M_NONE)
 			vcpu_create(h, own, chance(h, 80) ? vm : M_NONE);
 	}
+}
+
+/* Everybody lets go of the account, in any order, and then it goes. */
+static void acc_forget(struct history *h, int acc)
+{
+	if (chance(h, 50))
+		acc_samplers_destroy(h, acc);
+	for (int i = 0; i < H_CONSUMERS; i++) {
+		if (h->con[i].alive && h->con[i].acc == acc)
+			con_del(h, i);
+	}
+	if (chance(h, 50))
+		acc_del(h, acc);
+	if (!h->acc[acc].alive)
+		return;
+	lbr_detach_all(h, acc);
+	acc_samplers_destroy(h, acc);
+	acc_del(h, acc);
 }
 
 void step_vm_destroy(struct history *h)
@@ -336,13 +414,10 @@ void step_vm_destroy(struct history *h)
 		if (x->group != M_NONE)
 			h->acc[x->group].contexts--;
 		x->alive = false;
-		acc_del(h, x->own);
+		acc_forget(h, x->own);
+		H_COUNT(killed);
 	}
-	for (int i = 0; i < H_CONSUMERS; i++) {
-		if (h->con[i].alive && h->con[i].acc == vm)
-			con_del(h, i);
-	}
-	acc_del(h, vm); /* -EBUSY when somebody made vCPU accounts without vCPUs */
+	acc_forget(h, vm); /* -EBUSY when somebody made vCPU accounts without vCPUs */
 }
 
 /* I5: with everything charged, B executes; nobody's consumer but B's and its ancestors' moves. */

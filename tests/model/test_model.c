@@ -115,6 +115,10 @@ static void report(void)
 	       "%lu flushes for narrow counters; %lu keys that reused a slot; %lu ENOSPC\n",
 	       s->switches, s->equal_switches, s->rows, s->folds, s->i5_probes, s->wraps,
 	       s->recycled, s->enospc);
+	printf("# %lu alarms fired, %lu samples, %lu stops; %lu captures, %lu branch records and "
+	       "%lu states of them compared, %lu times all was given back; %lu VMs killed\n",
+	       s->fires, s->samples, s->stops, s->captures, s->records, s->reads_lbr, s->freed,
+	       s->killed);
 	printf("ok 1 - I1 conservation per pCPU and key\n"
 	       "ok 2 - I2 monotonic, nothing from before add or after disable, exact\n"
 	       "ok 3 - I3 a switch reads what prev or next use, equal contexts nothing\n"
