@@ -7,14 +7,19 @@ ok='.ok and .lost == 0 and .without_cause == 0 and .partial == false and .pmis >
 	(.pmis - .expected | fabs) <= 1 and .samples == .pmis'
 
 for model in intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2; do
+	set --
+	i=0
 	for how in --nmi --vector; do
 		for what in "-c 777 sieve 5000" "-c 97 -e branches:u fib 12" \
 			"-c 500 -e stores memcpy 5000" "-c 1000 -e cycles:u chase 3000" \
 			"-c 300 -e instructions syscalls 500" "-c 1 -e instructions:u loop 10"; do
-			guest 0 $model 333 "record -j $how $what"
-			all sample-summary "$ok" "$model $how $what"
+			i=$((i + 1))
+			set -- "$@" --vm "name=g$i,engine=soft,pmu=$model,image=$VPMU_GUEST,args=record -j $how $what"
 		done
 	done
+	vms 0 --slice 333 "$@"
+	all sample-summary "$ok" "$model"
+	[ "$(wc -l <lines)" -eq 12 ] || { echo "FAILED: 12 summaries expected on $model"; bad=1; }
 done
 
 # A fixed counter samples as well.
