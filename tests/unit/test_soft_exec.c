@@ -588,6 +588,61 @@ Test(soft_exec, code_that_modifies_itself_gives_the_cpu_back)
 	bed_stop(&b);
 }
 
+/* 400 blocks of one instruction, killed by a store, again and again, with an exit in between. */
+BED_GUEST(guest_decodes, "mov $0x202000, %edi\n"
+			 "mov %rdi, %rbx\n"
+			 "mov $400, %ecx\n"
+			 "1: movw $0x00eb, (%rdi)\n"
+			 "add $2, %rdi\n"
+			 "dec %ecx\n"
+			 "jnz 1b\n"
+			 "movb $0xc3, (%rdi)\n"
+			 "2: call *%rbx\n"
+			 "movb $0xc3, (%rdi)\n"
+			 "out %al, $0x80\n"
+			 "jmp 2b\n");
+/* Strings of 1 MiB, one instruction each; and of elements that are done one by one. */
+BED_GUEST(guest_strings, "1: mov $0x300000, %edi\n"
+			 "mov $0xfffff, %ecx\n"
+			 "rep stosb\n"
+			 "jmp 1b\n");
+BED_GUEST(guest_elements, "1: mov $0x300000, %esi\n"
+			  "mov $0xfffff, %ecx\n"
+			  "rep lodsb\n"
+			  "jmp 1b\n");
+
+/* Exits that are answered, and strings that end, add up to a slice that costs too much. */
+Test(soft_exec, effort_adds_up)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		uint64_t most; /* instructions */
+	} hostile[] = {
+		{guest_decodes, guest_decodes_end, 5000},
+		{guest_strings, guest_strings_end, 30},
+		{guest_elements, guest_elements_end, 10},
+	};
+
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+		struct bed b;
+
+		bed_start(&b, hostile[i].code, hostile[i].end, false);
+		for (int slice = 0; slice < 10; slice++) {
+			uint64_t sum = 0;
+			enum vmm_exit x;
+
+			do {
+				x = bed_run(&b, 100000 - sum);
+				sum += b.run.retired;
+			} while (x == VMM_EXIT_IO && sum < 100000);
+			cr_assert_eq(x, VMM_EXIT_INTR, "line %zu slice %d: exit %d", i, slice, x);
+			cr_assert_leq(sum, hostile[i].most, "line %zu: %lu", i, sum);
+		}
+		cr_assert_gt(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 5, "and it goes on");
+		bed_stop(&b);
+	}
+}
+
 static void *run_thread(void *arg)
 {
 	struct bed *b = arg;

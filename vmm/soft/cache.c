@@ -358,7 +358,7 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 			return b;
 		}
 	}
-	v->decodes++;
+	v->effort += SOFT_EFFORT_DECODE;
 	do {
 		if (soft_decode(v, pa, &code, buf))
 			return NULL;

@@ -17,7 +17,6 @@
 /* Faults and interrupts delivered without an instruction retiring in between, after which the
  * caller gets the vCPU back: a handler that faults on its first byte would go on for ever. */
 #define IDLE_EVENTS 1000
-#define DECODES_MAX 512 /* blocks decoded in one run(), a few milliseconds' worth */
 
 void soft_fold(struct soft_vcpu *v)
 {
@@ -243,10 +242,11 @@ static void run_loop(struct soft_vcpu *v)
 		}
 		idle = v->retired == last ? idle + 1 : 0;
 		last = v->retired;
-		/* A slice is a number of instructions: a guest that makes us decode again for each
-		 * must not hold its pCPU a thousand times longer than others. */
+		/* A slice is a number of instructions: a guest that makes us decode again for each,
+		 * or whose instructions are long strings, must not hold its pCPU a thousand times
+		 * longer than others. */
 		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS ||
-		    v->decodes > DECODES_MAX) {
+		    v->effort >= SOFT_EFFORT_MAX) {
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
@@ -294,7 +294,6 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 {
 	v->run = run;
 	v->retired = 0;
-	v->decodes = 0;
 	v->trap = SOFT_TRAP_NONE;
 	v->left = v->left0 = 0;
 	v->acc = 0;
@@ -306,6 +305,9 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 	soft_ack_code(v);
 	run_loop(v);
 	atomic_store(&v->running, false);
+	/* The others are answered, and the slice goes on: they must not make it cheap again. */
+	if (run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR || run->exit == VMM_EXIT_HLT)
+		v->effort = 0;
 	if (run->exit == VMM_EXIT_ERROR) {
 		size_t n = strlen(run->u.error.msg);
 

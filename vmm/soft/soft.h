@@ -196,8 +196,17 @@ enum soft_fk {			/* times 4, plus log2 of the operand bytes */
 };
 #define SOFT_FK_OVER 0x100u /* in fl_kind: some flags were set afterwards */
 
+/*
+ * What a slice may cost beyond its instructions, in elements of repeated strings that go page piece
+ * by page piece (a guest can map 128 TiB to a handful of pages): a millisecond or two. One that
+ * goes alone, and a block to decode, cost as much as so many.
+ */
+#define SOFT_EFFORT_MAX	    (4u << 20)
+#define SOFT_EFFORT_ELEMENT 16u
+#define SOFT_EFFORT_DECODE  8192u
+
 /* Why the dispatch loop shall be left. */
-#define SOFT_ATTN_EVENT 1u /* IF, TF or a shadow changed: something may be deliverable */
+#define SOFT_ATTN_EVENT 1u /* something may be deliverable, or the effort was enough */
 #define SOFT_ATTN_ARMED 2u /* alarms are armed: behind system and repeated string instructions */
 #define SOFT_ATTN_DENSE 4u /* v->density grew: the chunk's limit is out of date */
 
@@ -298,7 +307,7 @@ struct soft_vcpu {
 	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
 	struct kvm_dtable gdt, idt;
 
-	unsigned int decodes; /* blocks decoded in this run() */
+	uint64_t effort; /* SOFT_EFFORT_*: since the caller last had the choice who runs */
 	_Atomic bool kicked;
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;

@@ -8,10 +8,6 @@
 
 #include "vmm/soft/emit.h"
 
-/* A guest can map 128 TiB to a handful of pages: so many elements at most before the caller gets
- * the vCPU back, with the instruction to be started over. */
-#define SOFT_REP_MAX (4u << 20)
-
 struct str {
 	struct soft_vcpu *v;
 	uint64_t seg;	/* base added to the source */
@@ -177,8 +173,11 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		n = 0;
 		if (s.step > 0 && (kind == STR_MOVS || kind == STR_STOS))
 			n = bulk(&s, kind, count);
-		if (!v->trap && !n)
+		v->effort += n;
+		if (!v->trap && !n) {
 			n = !one(&s, kind, lg);
+			v->effort += SOFT_EFFORT_ELEMENT;
+		}
 		if (v->trap) {
 			/* The flags are those from before the instruction (SDM, REP). */
 			soft_fl_set(v, fl.kind, fl.a, fl.b);
@@ -200,7 +199,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		/* Between pieces no host address is held: a safe point for other vCPUs that wait
 		 * in soft_code_mark(). */
 		soft_ack_code(v);
-		if (unlikely(done >= SOFT_REP_MAX ||
+		if (unlikely(v->effort >= SOFT_EFFORT_MAX ||
 			     atomic_load_explicit(&v->kicked, memory_order_relaxed))) {
 			v->trap = SOFT_TRAP_KICK;
 			v->extra_cycles += done;
@@ -208,5 +207,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		}
 	}
 	v->extra_cycles += done;
+	if (unlikely(v->effort >= SOFT_EFFORT_MAX))
+		v->attn |= SOFT_ATTN_EVENT;
 	return 0;
 }
