@@ -69,8 +69,8 @@ int flame_add(struct frame *root, const char *const *name, size_t n, uint64_t co
 void flame_free(struct frame *root)
 {
 	for (size_t i = 0; i < root->nr; i++) {
-		flame_free(root->child[i]);
 		free(root->child[i]->name);
+		flame_free(root->child[i]);
 		free(root->child[i]);
 	}
 	free(root->child);
