@@ -39,7 +39,7 @@ struct vpmu_soft_alarm {
 /*
  * What the engine shares with the PMU of the pCPU it runs on: tallies, the alarms it must stop for,
  * the branch records it makes. @lbr is live while lbr.ctl has VPMU_LBR_EN: the engine then pushes
- * (and pops) records; lbr.cycles holds the modelled clock (cycles tallies' sum) of the newest
+ * (and pops) records; lbr.cycles holds the modelled clock (vpmu_soft_clock) of the newest
  * record meanwhile: save and restore turn it into a distance and back.
  */
 struct vpmu_soft_tally {
@@ -69,11 +69,12 @@ static inline bool vpmu_soft_alarm_due(const struct vpmu_soft_tally *t)
 	return false;
 }
 
-/* vpmu_soft_clock - modelled cycles of the pCPU. Owner. */
+/* vpmu_soft_clock - modelled cycles of the pCPU's guests: the clock of branch records. The host's
+ * own would tell a guest when it exits for reasons that are not its business, a sample of an
+ * operator's. Owner. */
 static inline uint64_t vpmu_soft_clock(const struct vpmu_soft_tally *t)
 {
-	return t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] + t->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] +
-	       t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES];
+	return t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] + t->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES];
 }
 
 struct vpmu_softpmu {

@@ -229,13 +229,13 @@ Test(softpmu, lbr_clock)
 	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 5;
 	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES] += 1000;
 	OPS->lbr_save(&sp.pmu, &out);
-	cr_assert_eq(out.cycles, 1045);
+	cr_assert_eq(out.cycles, 45, "what the host did is none of the guest's business");
 	out.cycles = in.cycles;
 	cr_assert(!memcmp(&in, &out, sizeof(in)));
 	cr_assert_not(t->lbr.ctl & VPMU_LBR_EN, "saved is stopped");
 	OPS->lbr_resume(&sp.pmu, in.ctl);
 	OPS->lbr_save(&sp.pmu, &out);
-	cr_assert_eq(out.cycles, 1045, "resumed in place");
+	cr_assert_eq(out.cycles, 45, "resumed in place");
 	cr_assert_eq(out.ctl, in.ctl);
 	OPS->lbr_reset(&sp.pmu);
 	OPS->lbr_save(&sp.pmu, &out);

@@ -273,7 +273,7 @@ struct soft_vcpu {
 	struct vpmu_soft_tally *tally;
 	uint64_t retired;      /* of this run() */
 	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
-	uint64_t clock;	       /* of the pCPU, as of the last fold */
+	uint64_t clock;	       /* vpmu_soft_clock, as of the last fold */
 	uint32_t lbr_ctl;      /* tally->lbr.ctl while it has EN, else 0; of this run() */
 	uint64_t extra_cycles; /* since the last fold, beyond static costs */
 	uint32_t density; /* most cycles per instruction of any decoded block, taken included */
