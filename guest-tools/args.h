@@ -36,6 +36,7 @@ struct args_record {
 	bool vector;	 /* deliver by a fixed vector; default NMI */
 	bool fixed;	 /* sample by a fixed counter */
 	bool chains;	 /* branch records with each sample */
+	bool raw;	 /* each sample, too */
 	bool json;
 	struct args_work work;
 };

@@ -72,7 +72,7 @@ static bool one_event(const char **s, struct word opt, struct event *ev, char *e
 bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err)
 {
 	static const char accepted[] =
-		"record takes -e EVENT, -c PERIOD, -g, --nmi, --vector, --fixed, -j";
+		"record takes -e EVENT, -c PERIOD, -g, --raw, --nmi, --vector, --fixed, -j";
 	struct word opt;
 	size_t n = 0;
 
@@ -84,6 +84,8 @@ bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a,
 			a->json = true;
 		else if (word_is(opt, "-g"))
 			a->chains = true;
+		else if (word_is(opt, "--raw"))
+			a->raw = true;
 		else if (word_is(opt, "--nmi"))
 			a->vector = false;
 		else if (word_is(opt, "--vector"))

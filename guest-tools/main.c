@@ -49,7 +49,7 @@ static const struct command {
 } commands[] = {
 	{"stat", stat_main, "[-e EV,...] [-x SEP | -j] [-r N] [-v] WORKLOAD [ARG]",
 	 "count events while a workload runs"},
-	{"record", record_main, "[-e EV] [-c PERIOD] [-g] [--vector] [-j] WORKLOAD [ARG]",
+	{"record", record_main, "[-e EV] [-c PERIOD] [-g] [--raw] [--vector] [-j] WORKLOAD [ARG]",
 	 "sample a workload by PMIs, histogram by function"},
 	{"lbr", lbr_main, "[--depth N] [--branches] [-c PERIOD] [-j] [WORKLOAD [ARG]]",
 	 "branch records at PMIs against the true call chain"},

@@ -151,6 +151,25 @@ static const char *delivery(void)
 	return args.vector ? "vector" : "nmi";
 }
 
+/* Each sample, in the order they came: where it was as function and offset. */
+static void print_raw(uint32_t vcpu)
+{
+	char name[SYMBOL_TEXT_MAX];
+
+	for (uint64_t i = 0; i < s.pmi.samples; i++) {
+		const struct guest_sample *g = sampler_get(&s, i);
+		uint64_t start = function_of(g->ip);
+
+		if (args.json)
+			out("{\"kind\":\"sample\",\"vcpu\":%u,\"nr\":%lu,\"function\":\"%s\","
+			    "\"offset\":%lu,\"cpl\":%u}\n",
+			    vcpu, i, symbol_text(start, name), g->ip - start, g->cs & 3);
+		else
+			out("# sample %lu: %s+0x%lx cpl %u\n", i, symbol_text(start, name),
+			    g->ip - start, g->cs & 3);
+	}
+}
+
 static void print_text(uint32_t vcpu)
 {
 	char name[SYMBOL_TEXT_MAX], line[400];
@@ -253,5 +272,7 @@ int record_main(const struct guest_info *info, const char *text)
 		print_json(info->vcpu);
 	else
 		print_text(info->vcpu);
+	if (args.raw)
+		print_raw(info->vcpu);
 	return s.partial || sampler_ok(&s) ? TOOL_OK : TOOL_FAILED;
 }

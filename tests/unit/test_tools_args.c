@@ -199,7 +199,8 @@ Test(args, record)
 		  a.fixed);
 	cr_expect_eq(a.work.n, 7);
 	cr_assert(args_record_parse("--vector --nmi -c 0x7fffffff loop", MEM_BYTES, &a, err));
-	cr_expect(!a.vector && a.period == 0x7fffffff);
+	cr_expect(!a.vector && a.period == 0x7fffffff && !a.raw);
+	cr_assert(args_record_parse("--raw loop", MEM_BYTES, &a, err) && a.raw);
 }
 
 Test(args, lbr)

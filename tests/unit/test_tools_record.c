@@ -233,6 +233,27 @@ Test(record, histogram)
 	cr_expect(has("by vector") && has("[k] alpha"), "%s", output);
 }
 
+Test(record, raw)
+{
+	good();
+	cr_assert_eq(tool(record_main, "--raw -c 1000 loop 10"), 0, "%s", output);
+	cr_expect(has(": ok\n# sample 0: alpha+0x0 cpl 3\n# sample 1: alpha+0xfff cpl 3\n"
+		      "# sample 2: gamma+0x4 cpl 3\n# sample 3: alpha+0x4 cpl 3\n"
+		      "# sample 4: 0x10+0x0 cpl 3\n"),
+		  "%s", output);
+	cr_expect(has("# sample 9: alpha+0xfff cpl 3\n"), "%s", output);
+	cr_expect(!has("# sample 10:"), "%s", output);
+	good();
+	hw.kernel = true;
+	cr_assert_eq(tool(record_main, "-j --raw -c 1000 loop 10"), 0, "%s", output);
+	cr_expect(has("{\"kind\":\"sample\",\"vcpu\":3,\"nr\":2,\"function\":\"gamma\","
+		      "\"offset\":4,\"cpl\":0}\n"),
+		  "%s", output);
+	good();
+	cr_assert_eq(tool(record_main, "-c 1000 loop 10"), 0, "%s", output);
+	cr_expect(!has("# sample 0"), "only when asked: %s", output);
+}
+
 Test(record, json_lines)
 {
 	uint64_t sum = 0;
