@@ -87,6 +87,7 @@ void check_stale(struct history *h)
 	}
 	check_alarms(h);
 	check_samplers(h, false);
+	check_pending(h);
 	check_lbr_cpu(h);
 }
 
@@ -101,6 +102,12 @@ static void check_sharing(struct history *h)
 		enabled += h->con[i].alive && h->con[i].enabled;
 	for (int i = 0; i < H_SAMPLERS; i++)
 		enabled += h->smp[i].alive;
+	for (int v = 0; v < H_VCPUS; v++) {
+		const struct h_guest *g = h->vcpu[v].alive ? h->vcpu[v].guest : NULL;
+
+		for (int i = 0; g && i < VPMU_GUEST_MAX_CTRS; i++)
+			enabled += g->ctr[i].on && g->ctr[i].can;
+	}
 	for (int p = 0; p < H_PCPUS; p++) {
 		for (unsigned int i = 0; h->pcpu[p].alive && i < h->pcpu[p].fake.pmu.nr_ctrs; i++)
 			counters += h->pcpu[p].fake.key[i] != M_NONE;

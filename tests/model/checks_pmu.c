@@ -101,6 +101,10 @@ void check_lbr_cpu(struct history *h)
 				p, r->count, r->ctl);
 			continue;
 		}
+		H_CHECK(h,
+			vpmu_soft_clock(&h->pcpu[p].fake.soft.own_tally) - r->cycles == l->r.cycles,
+			"pcpu %d: newest branch record is %lu cycles old, true %lu", p,
+			vpmu_soft_clock(&h->pcpu[p].fake.soft.own_tally) - r->cycles, l->r.cycles);
 		H_CHECK(h, r->ctl == l->r.ctl && r->count == l->r.count && r->total == l->r.total,
 			"pcpu %d records with %#x, has %u of %lu; vcpu %d: %#x, %u of %lu", p,
 			r->ctl, r->count, r->total, v, l->r.ctl, l->r.count, l->r.total);

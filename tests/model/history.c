@@ -185,6 +185,7 @@ static const struct {
 	{step_sampler_destroy, 15, 5}, {step_overflow, 10, 5},
 	{step_lbr_attach, 25, 10},     {step_lbr_guest, 40, 10},
 	{step_lbr_read, 30, 10},       {step_lbr_memory, 10, 5},
+	{step_guest, 160, 40},	       {step_move, 25, 5},
 };
 #define NR_STEPS (sizeof(steps) / sizeof(steps[0]))
 
@@ -223,6 +224,7 @@ static void begin(struct history *h, uint64_t seed)
 	h->mixed = chance(h, 15);
 	h->alarms = chance(h, 60) ? FAKE_EXACT : (int)rnd(h, FAKE_NEVER + 1);
 	h->no_lbr = chance(h, 10);
+	vpmu_softpmu_init(&h->reference, &(struct vpmu_softpmu_opts){.no_lbr = h->no_lbr});
 	h->refuse_percent = chance(h, 10) ? 1 + rnd(h, 60) : 0;
 	/* Mostly keys that count somewhere; all of them in a storm. */
 	for (int i = 0; i < h->keys; i++) {
@@ -272,6 +274,10 @@ static void end(struct history *h)
 	}
 	if (n)
 		del_all(h, idx, n);
+	for (int v = 0; v < H_VCPUS; v++) {
+		if (h->vcpu[v].alive)
+			guest_fini(h, v);
+	}
 	for (int a = 0; a < H_ACCOUNTS; a++) {
 		if (!h->acc[a].alive)
 			continue;

@@ -143,8 +143,8 @@ struct history {
 
 	struct vpmu_host *host;
 	struct model *m;
-	struct h_pcpu pcpu[H_PCPUS];
-	struct h_acc acc[H_ACCOUNTS];
+	struct h_pcpu pcpu[H_PCPUS + 1]; /* the last ones: of another host, steps_move.c */
+	struct h_acc acc[H_ACCOUNTS + 1];
 	struct h_vcpu vcpu[H_VCPUS];
 	struct h_con con[H_CONSUMERS];
 	struct h_alm alm[H_ALARMS];
@@ -152,6 +152,7 @@ struct history {
 	uint32_t next_tag;
 	struct vpmu_softpmu reference; /* what guests are told that the host can do */
 	unsigned int samples;	       /* taken, ever */
+	bool away;		       /* a vCPU is in another host */
 	bool lbr_moves; /* records come or go in the call under way: samples may show either */
 	unsigned int changes; /* of any consumer's being enabled */
 	bool key_used[M_KEYS];
@@ -171,7 +172,7 @@ struct h_stats {
 	unsigned long histories, steps, exact_values, multiplexed_values, unsupported_values;
 	unsigned long enospc, recycled, equal_switches, switches, folds, i5_probes, rows, wraps;
 	unsigned long fires, samples, stops, pmis, captures, records, reads_lbr, moved, killed,
-		freed;
+		freed, overflows, guest_reads;
 };
 extern struct h_stats h_stats; /* atomic adds */
 #define H_COUNT(field) __atomic_add_fetch(&h_stats.field, 1, __ATOMIC_RELAXED)

@@ -78,6 +78,20 @@ void step_lbr_guest(struct history *h);
 void step_lbr_read(struct history *h);
 void step_lbr_memory(struct history *h);
 
+/* steps_guest.c, steps_move.c */
+bool vcpu_guest(const struct history *h, int v);
+void guest_create(struct history *h, int vcpu);
+void guest_fini(struct history *h, int vcpu);
+void guest_place(struct history *h, int vcpu, int pcpu);
+void guest_service(struct history *h, int vcpu); /* before it is entered */
+void guest_acts(struct history *h, int vcpu);
+bool guest_looked(const struct history *h, int vcpu); /* what is due has been noticed */
+void step_guest(struct history *h);
+void step_move(struct history *h);
+int acc_create(struct history *h, enum acc_kind kind, int parent);
+bool acc_vm(const struct history *h, int i);
+void vcpu_begin(struct history *h, int vcpu, int own, int group);
+
 /* consumers, of steps_consumer.c, that guests need too */
 void key_in_use(struct history *h, int key);
 bool slots_full(struct history *h, int key);

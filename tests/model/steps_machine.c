@@ -17,7 +17,7 @@ void step_pcpu_create(struct history *h)
 	int i = FREE(h->pcpu), alarms = h->alarms, ret;
 	struct h_pcpu *p;
 
-	if (i == M_NONE || i >= h->max_pcpus || h->nr_pcpu_ids == M_PCPUS)
+	if (i == M_NONE || i >= h->max_pcpus || h->nr_pcpu_ids == M_PCPUS - 1)
 		return;
 	p = &h->pcpu[i];
 	memset(p, 0, sizeof(*p));
@@ -51,12 +51,15 @@ void step_pcpu_create(struct history *h)
 void do_switch(struct history *h, int i, int v)
 {
 	struct h_pcpu *p = &h->pcpu[i];
-	int account = h_charged(h, v);
+	int account;
 	bool lbr = v != p->vcpu && ((v != M_NONE && lbr_chosen(h, v)) ||
 				    (p->vcpu != M_NONE && lbr_chosen(h, p->vcpu)));
 	unsigned int samples = h->samples;
 	m_keyset next;
 
+	if (v != M_NONE)
+		guest_place(h, v, i);
+	account = h_charged(h, v);
 	model_keys_in_use(h->m, h->acc[account].model, &next);
 	fake_reset_calls(&p->fake);
 	OP_VOID(h, M_NONE, vpmu_pcpu_switch(p->p, v == M_NONE ? NULL : &h->vcpu[v].ctx));
@@ -77,13 +80,17 @@ void step_pcpu_destroy(struct history *h)
 	int i = pick(h, H_PCPUS, pcpu_alive), ret;
 	struct h_pcpu *p;
 
-	if (i == M_NONE || h->nr_pcpu_ids == M_PCPUS)
+	if (i == M_NONE || h->nr_pcpu_ids == M_PCPUS - 1)
 		return; /* none could come after the last */
 	p = &h->pcpu[i];
 	if (p->vcpu != M_NONE) {
 		ret = OP(h, M_NONE, vpmu_pcpu_destroy(p->p));
 		H_CHECK(h, ret == -EBUSY, "destroy of a busy pCPU: %d", ret);
 		do_switch(h, i, M_NONE);
+	}
+	for (int v = 0; v < H_VCPUS; v++) {
+		if (h->vcpu[v].alive && h->vcpu[v].guest && h->vcpu[v].guest->place == i)
+			guest_place(h, v, M_NONE);
 	}
 	say(h, "pcpu %d destroy", i);
 	ret = OP(h, M_NONE, vpmu_pcpu_destroy(p->p));
@@ -116,9 +123,10 @@ void flush(struct history *h, int i, bool tick)
 	check_no_idle_counter(h, i);
 }
 
+/* The clock of branch records: guests' cycles. */
 static uint64_t cycles(const struct m_exec *x)
 {
-	return x->ev[0][0] + x->ev[1][0] + x->ev[2][0];
+	return x->ev[0][0] + x->ev[1][0];
 }
 
 /* As an engine does: stop where an alarm is due, so far as this kind of PMU knows. */
@@ -127,6 +135,8 @@ static void execute(struct history *h, int i, struct m_exec *x)
 	struct h_pcpu *p = &h->pcpu[i];
 	bool due = true;
 
+	if (p->vcpu != M_NONE && chance(h, 80))
+		guest_service(h, p->vcpu);
 	lbr_branches(h, i);
 	for (int stops = 0; due && stops < MOST_STOPS; stops++) {
 		uint64_t before = cycles(x);
@@ -136,6 +146,8 @@ static void execute(struct history *h, int i, struct m_exec *x)
 		if (due && (p->fake.alarms != FAKE_LATE || chance(h, 50))) {
 			OP_VOID(h, M_NONE, vpmu_pcpu_overflow(p->p));
 			H_COUNT(stops);
+			if (p->vcpu != M_NONE && chance(h, 60))
+				guest_service(h, p->vcpu);
 		}
 		if (chance(h, 30))
 			lbr_branches(h, i);
@@ -216,11 +228,17 @@ void step_conservation(struct history *h)
 
 void place(struct history *h, int v, int p)
 {
-	int ret = OP(h, M_NONE, vpmu_context_place(&h->vcpu[v].ctx, h->pcpu[p].p));
+	int ret;
+
+	/* With or without a time of being nowhere. */
+	if (h->vcpu[v].guest && h->vcpu[v].guest->place != p && chance(h, 50))
+		guest_place(h, v, M_NONE);
+	ret = OP(h, M_NONE, vpmu_context_place(&h->vcpu[v].ctx, h->pcpu[p].p));
 
 	H_CHECK(h, ret == 0, "vpmu_context_place: %d", ret);
 	h->vcpu[v].place = p;
 	say(h, "place vcpu %d on pcpu %d", v, p);
+	guest_place(h, v, p);
 }
 
 void step_switch(struct history *h)
@@ -264,17 +282,17 @@ static bool acc_tenant(const struct history *h, int i)
 	return h->acc[i].alive && (h->acc[i].kind == ACC_TENANT || h->acc[i].kind == ACC_ROOT);
 }
 
-static bool acc_vm(const struct history *h, int i)
+bool acc_vm(const struct history *h, int i)
 {
 	return h->acc[i].alive && h->acc[i].kind == ACC_VM;
 }
 
-static int acc_create(struct history *h, enum acc_kind kind, int parent)
+int acc_create(struct history *h, enum acc_kind kind, int parent)
 {
 	int i = FREE(h->acc), ret;
 	struct h_acc *a;
 
-	if (i == M_NONE)
+	if (i == M_NONE || i >= H_ACCOUNTS)
 		return M_NONE;
 	a = &h->acc[i];
 	*a = (struct h_acc){.kind = kind, .parent = parent};
@@ -331,30 +349,40 @@ static int where(struct vpmu_context *ctx, struct vpmu_where *out)
 	return v->where_known ? 0 : -EIO;
 }
 
-static void vcpu_create(struct history *h, int own, int group)
+/* Its guest and its branches' tag are the caller's: a new one, or one restored. */
+void vcpu_begin(struct history *h, int i, int own, int group)
 {
-	int i = FREE(h->vcpu), ret;
-	struct h_vcpu *v;
+	struct h_vcpu *v = &h->vcpu[i];
+	int ret;
 
-	if (i == M_NONE)
-		return;
-	v = &h->vcpu[i];
-	*v = (struct h_vcpu){.own = own, .group = group, .place = M_NONE};
+	v->own = own;
+	v->group = group;
+	v->place = M_NONE;
+	v->h = h;
 	ret = OP(h, M_NONE,
 		 vpmu_context_init(&v->ctx, h->acc[own].a,
 				   group == M_NONE ? NULL : h->acc[group].a));
 	H_CHECK(h, ret == 0, "vpmu_context_init: %d", ret);
-	v->alive = true;
-	v->h = h;
-	v->tag = ++h->next_tag;
 	v->where_known = chance(h, 80);
-	v->ctx.where = chance(h, 90) ? where : NULL;
-	v->where_known &= v->ctx.where != NULL;
+	v->ctx.where = v->where_known || chance(h, 50) ? where : NULL;
+	v->alive = true;
 	lbr_capture(h);
 	h->acc[own].contexts++;
 	if (group != M_NONE)
 		h->acc[group].contexts++;
 	say(h, "vcpu %d: own account %d, group %d", i, own, group);
+}
+
+static void vcpu_create(struct history *h, int own, int group)
+{
+	int i = FREE(h->vcpu);
+
+	if (i == M_NONE)
+		return;
+	h->vcpu[i] = (struct h_vcpu){.tag = ++h->next_tag};
+	vcpu_begin(h, i, own, group);
+	if (chance(h, 40))
+		guest_create(h, i);
 }
 
 void step_vm_create(struct history *h)
@@ -401,6 +429,9 @@ void step_vm_destroy(struct history *h)
 
 		if (!x->alive || h->acc[x->own].parent != vm)
 			continue;
+		/* In the middle of whatever it does. */
+		if (chance(h, 50) && x->place != M_NONE)
+			guest_fini(h, v);
 		if (vcpu_current(h, v))
 			do_switch(h, x->place, M_NONE);
 		if (x->place == M_NONE && pick(h, H_PCPUS, pcpu_alive) != M_NONE)
@@ -409,7 +440,10 @@ void step_vm_destroy(struct history *h)
 			if (h->con[i].alive && h->con[i].acc == x->own && !con_del(h, i))
 				return; /* nowhere to delete a guest's counter: later */
 		}
+		guest_fini(h, v);
+		h->lbr_moves = true;
 		OP_VOID(h, M_NONE, vpmu_context_fini(&x->ctx));
+		h->lbr_moves = false;
 		h->acc[x->own].contexts--;
 		if (x->group != M_NONE)
 			h->acc[x->group].contexts--;

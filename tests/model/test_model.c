@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * I1, I2, I3, I5 and I7 over many random histories, against the plain model.
+ * I1, I2, I3 and I5 to I8 over many random histories, against the plain model.
  *
  *   test_model [--histories N] [--seed N] [--base N] [--threads N]
  *
@@ -119,11 +119,18 @@ static void report(void)
 	       "%lu states of them compared, %lu times all was given back; %lu VMs killed\n",
 	       s->fires, s->samples, s->stops, s->captures, s->records, s->reads_lbr, s->freed,
 	       s->killed);
+	printf("# guests: %lu overflows, %lu PMIs, %lu counters read; %lu vCPUs saved and "
+	       "restored\n",
+	       s->overflows, s->pmis, s->guest_reads, s->moved);
 	printf("ok 1 - I1 conservation per pCPU and key\n"
 	       "ok 2 - I2 monotonic, nothing from before add or after disable, exact\n"
 	       "ok 3 - I3 a switch reads what prev or next use, equal contexts nothing\n"
 	       "ok 4 - I5 no consumer moves by what others execute, nothing of the past\n"
-	       "ok 5 - I7 quality and support of every value\n1..5\n");
+	       "ok 5 - I7 quality and support of every value\n"
+	       "ok 6 - alarms and samplers: floor(N / period), each at the right event\n"
+	       "ok 7 - I5, I6 branch records: their makers' own, memory on demand\n"
+	       "ok 8 - guests' registers, overflows and PMIs, also saved and restored\n"
+	       "ok 9 - I8 counts of VMs that were killed are their tenants'\n1..9\n");
 }
 
 int main(int argc, char **argv)
