@@ -10,12 +10,17 @@
 #include "vpmu/internal.h"
 
 #define BATCH 256
+/* Bindings that wait in a pool for their owner. Where vCPUs start counters on one pCPU and stop
+ * them on another, the one pool only gives and the other only gets: what is beyond this is freed.
+ */
+#define RETURNED_MAX (4 * BATCH)
 
 struct vpmu_pool {
 	struct vpmu_binding *free;
 	struct vpmu_binding *retired;
 	unsigned int nr_retired;
 	struct vpmu_binding *returned; /* pushed by call_rcu, taken whole by the owner */
+	unsigned int nr_returned;      /* about so many: see pool_alloc */
 	unsigned int refs;	       /* the owner, and each batch under way */
 };
 
@@ -23,6 +28,7 @@ struct batch {
 	struct rcu_head rcu;
 	struct vpmu_pool *pool;
 	struct vpmu_binding *first, *last;
+	unsigned int nr;
 };
 
 struct vpmu_pool *pool_create(void)
@@ -59,6 +65,13 @@ static void batch_done(struct rcu_head *head)
 	struct vpmu_pool *pool = batch->pool;
 	struct vpmu_binding *old = load_relaxed(&pool->returned);
 
+	if (load_relaxed(&pool->nr_returned) >= RETURNED_MAX) {
+		free_list(batch->first);
+		free(batch);
+		pool_unref(pool);
+		return;
+	}
+	__atomic_add_fetch(&pool->nr_returned, batch->nr, __ATOMIC_RELAXED);
 	/* Release: pairs with the owner's exchange, which then reads the bindings. */
 	do {
 		batch->last->next = old;
@@ -79,6 +92,7 @@ static void send_batch(struct vpmu_pool *pool)
 	batch->last = pool->retired;
 	while (batch->last->next)
 		batch->last = batch->last->next;
+	batch->nr = pool->nr_retired;
 	pool->retired = NULL;
 	pool->nr_retired = 0;
 	__atomic_add_fetch(&pool->refs, 1, __ATOMIC_RELAXED);
@@ -103,8 +117,12 @@ struct vpmu_binding *pool_alloc(struct vpmu_pool *pool)
 {
 	struct vpmu_binding *b;
 
-	if (!pool->free)
+	if (!pool->free) {
+		/* The number first: a batch that comes in between is counted although it is taken,
+		 * and the next one is freed a little early. */
+		store_relaxed(&pool->nr_returned, 0);
 		pool->free = __atomic_exchange_n(&pool->returned, NULL, __ATOMIC_ACQUIRE);
+	}
 	b = pool->free;
 	if (b) {
 		pool->free = b->next;
