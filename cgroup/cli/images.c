@@ -140,7 +140,7 @@ const char *images_function(struct images *im, const char *vm, uint64_t address,
 	const char *n = name(im, vm, address, &offset);
 
 	if (n)
-		snprintf(buf, ADDRESS_LEN, "%s", n);
+		snprintf(buf, ADDRESS_LEN, "%.*s", ADDRESS_LEN - 1, n);
 	else
 		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
 	return printable(buf);

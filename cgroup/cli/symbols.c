@@ -6,23 +6,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cgroup/cli/symbols.h"
 #include "cgroup/fail.h"
 
-#define SYMBOLS_MAX (8u << 20)
+/*
+ * The file is as its owner made it: memory and time are bounded by its size. Names are never copied
+ * (a million symbols may share one long name), only one table is read (thousands may overlap).
+ */
+#define FILE_MAX    (256u << 20) /* vpmu-vmm boots none that is larger */
+#define SYMBOLS_MAX (4u << 20)
 
 struct symbol {
 	uint64_t start, end; /* end: of the last byte, exclusive */
 	size_t order;	     /* in the file: the first of equals wins */
-	char *name;
+	const char *name;    /* in the file's string table */
 	bool function, global, sized;
 };
 
 struct symbols {
 	struct symbol *sym;
 	size_t nr, cap;
+	Elf *elf; /* owns the names */
 };
 
 static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_t section_end)
@@ -44,43 +51,56 @@ static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_
 	*n = (struct symbol){
 		.start = sym->st_value,
 		/* Without a size (assembler) it goes up to the next one: see finish(). */
-		.end = sym->st_size ? sym->st_value + sym->st_size : section_end,
+		.end = sym->st_size && sym->st_size < section_end - sym->st_value
+			       ? sym->st_value + sym->st_size
+			       : section_end,
 		.order = s->nr,
 		.function = GELF_ST_TYPE(sym->st_info) == STT_FUNC,
 		.global = GELF_ST_BIND(sym->st_info) == STB_GLOBAL,
 		.sized = sym->st_size != 0,
-		.name = strdup(name),
+		.name = name,
 	};
-	if (!n->name)
-		return -ENOMEM;
 	s->nr++;
 	return 0;
 }
 
 /* Functions, and labels of code (assembler files often give no type). */
-static int take_symbol(struct symbols *s, Elf *elf, const GElf_Shdr *table, const GElf_Sym *sym)
+static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym *sym)
 {
 	int type = GELF_ST_TYPE(sym->st_info);
-	const char *name = elf_strptr(elf, table->sh_link, sym->st_name);
+	const char *name;
 	Elf_Scn *scn;
 	GElf_Shdr sh;
 
-	if ((type != STT_FUNC && type != STT_NOTYPE) || !name || !*name ||
+	if ((type != STT_FUNC && type != STT_NOTYPE) || sym->st_name >= names->d_size ||
 	    sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE)
+		return 0;
+	name = (const char *)names->d_buf + sym->st_name;
+	if (!*name)
 		return 0;
 	/* Labels of the assembler's own. */
 	if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$'))
 		return 0;
-	scn = elf_getscn(elf, sym->st_shndx);
+	scn = elf_getscn(s->elf, sym->st_shndx);
 	if (!scn || !gelf_getshdr(scn, &sh) || !(sh.sh_flags & SHF_EXECINSTR) ||
 	    sym->st_value < sh.sh_addr || sym->st_value - sh.sh_addr >= sh.sh_size)
 		return 0;
 	return add(s, sym, name, sh.sh_addr + sh.sh_size);
 }
 
-static int take_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh)
+/* A string table's bytes, if it is one: the last one is 0, so every name in it has an end. */
+static const Elf_Data *names_of(Elf *elf, const GElf_Shdr *table)
 {
-	Elf_Data *data = elf_getdata(scn, NULL);
+	Elf_Scn *scn = elf_getscn(elf, table->sh_link);
+	const Elf_Data *d = scn ? elf_rawdata(scn, NULL) : NULL;
+
+	return d && d->d_buf && d->d_size && !((const char *)d->d_buf)[d->d_size - 1] ? d : NULL;
+}
+
+static int take_table(struct symbols *s, Elf_Scn *scn, const GElf_Shdr *sh)
+{
+	const Elf_Data *names = names_of(s->elf, sh);
+	Elf_Data *data = names ? elf_getdata(scn, NULL) : NULL;
 	size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
 	int ret = 0;
 
@@ -88,7 +108,7 @@ static int take_table(struct symbols *s, Elf *elf, Elf_Scn *scn, const GElf_Shdr
 		GElf_Sym sym;
 
 		if (gelf_getsym(data, (int)i, &sym))
-			ret = take_symbol(s, elf, sh, &sym);
+			ret = take_symbol(s, names, &sym);
 	}
 	return ret;
 }
@@ -118,10 +138,8 @@ static void finish(struct symbols *s)
 		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
 			      s->sym[i].start < s->sym[to - 1].end;
 
-		if (inside || (to && s->sym[to - 1].start == s->sym[i].start)) {
-			free(s->sym[i].name);
+		if (inside || (to && s->sym[to - 1].start == s->sym[i].start))
 			continue;
-		}
 		if (to && s->sym[to - 1].end > s->sym[i].start)
 			s->sym[to - 1].end = s->sym[i].start;
 		s->sym[to++] = s->sym[i];
@@ -129,37 +147,48 @@ static void finish(struct symbols *s)
 	s->nr = to;
 }
 
+static int read_file(struct symbols *s, int fd, const char *path, char *err, size_t errlen)
+{
+	Elf_Scn *scn = NULL;
+	struct stat st;
+	GElf_Shdr sh = {0};
+	int ret = 0;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return fail(-EINVAL, err, errlen, "%s: not a regular file", path);
+	if (st.st_size > FILE_MAX)
+		return fail(-EFBIG, err, errlen, "%s: larger than %u MiB", path, FILE_MAX >> 20);
+	elf_version(EV_CURRENT);
+	s->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!s->elf || elf_kind(s->elf) != ELF_K_ELF)
+		return fail(-ENOEXEC, err, errlen, "%s: no ELF file", path);
+	do
+		scn = elf_nextscn(s->elf, scn);
+	while (scn && (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB));
+	if (scn)
+		ret = take_table(s, scn, &sh);
+	/* What is needed has been read. */
+	elf_cntl(s->elf, ELF_C_FDDONE);
+	if (ret)
+		return fail(ret, err, errlen, "%s: %s", path,
+			    ret == -E2BIG ? "too many symbols" : strerror(-ret));
+	return s->nr ? 0 : fail(-ENODATA, err, errlen, "%s: no symbols", path);
+}
+
 int symbols_load(const char *path, struct symbols **out, char *err, size_t errlen)
 {
 	struct symbols *s = calloc(1, sizeof(*s));
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), ret = 0;
-	Elf_Scn *scn = NULL;
-	Elf *elf = NULL;
-	GElf_Shdr sh;
+	int fd, ret;
 
-	if (fd < 0 || !s) {
-		ret = fail(fd < 0 ? -errno : -ENOMEM, err, errlen, "%s: %s", path, strerror(errno));
-		goto out;
-	}
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF) {
-		ret = fail(-ENOEXEC, err, errlen, "%s: no ELF file", path);
-		goto out;
-	}
-	while (!ret && (scn = elf_nextscn(elf, scn)))
-		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_SYMTAB)
-			ret = take_table(s, elf, scn, &sh);
-	if (ret)
-		fail(ret, err, errlen, "%s: %s", path,
-		     ret == -E2BIG ? "too many symbols" : strerror(-ret));
-	else if (!s->nr)
-		ret = fail(-ENODATA, err, errlen, "%s: no symbols", path);
-out:
-	if (elf)
-		elf_end(elf);
-	if (fd >= 0)
+	if (!s)
+		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		ret = fail(-errno, err, errlen, "%s: %s", path, strerror(errno));
+	} else {
+		ret = read_file(s, fd, path, err, errlen);
 		close(fd);
+	}
 	if (ret) {
 		symbols_free(s);
 		return ret;
@@ -173,8 +202,8 @@ void symbols_free(struct symbols *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->nr; i++)
-		free(s->sym[i].name);
+	if (s->elf)
+		elf_end(s->elf);
 	free(s->sym);
 	free(s);
 }

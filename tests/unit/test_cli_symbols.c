@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Names of functions from image files, which are as their owners made them. */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroup/cli/symbols.h"
+
+#define TEXT	    0x200000ULL
+#define TEXT_BYTES  0x100000ULL
+#define NR_SECTIONS 4 /* none, text, symbols, names */
+
+static char path[64];
+
+static void make_dir(void)
+{
+	strcpy(path, "/tmp/vpmu-symbols-XXXXXX");
+	cr_assert(mkdtemp(path));
+	strcat(path, "/file");
+}
+
+static void remove_dir(void)
+{
+	unlink(path);
+	*strrchr(path, '/') = 0;
+	rmdir(path);
+}
+
+TestSuite(cli_symbols, .init = make_dir, .fini = remove_dir, .timeout = 60);
+
+/* An ELF file of @nr symbols and @names. Returns its bytes, malloc'd. */
+static unsigned char *make_elf(const Elf64_Sym *sym, size_t nr, const char *names,
+			       size_t names_bytes, size_t *bytes)
+{
+	const size_t sections = sizeof(Elf64_Ehdr);
+	const size_t symbols = sections + NR_SECTIONS * sizeof(Elf64_Shdr);
+	const size_t strings = symbols + nr * sizeof(*sym);
+	const Elf64_Ehdr eh = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT},
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_shoff = sections,
+		.e_ehsize = sizeof(eh),
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = NR_SECTIONS,
+	};
+	const Elf64_Shdr sh[NR_SECTIONS] = {
+		{0},
+		{.sh_type = SHT_NOBITS,
+		 .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+		 .sh_addr = TEXT,
+		 .sh_size = TEXT_BYTES},
+		{.sh_type = SHT_SYMTAB,
+		 .sh_offset = symbols,
+		 .sh_size = nr * sizeof(*sym),
+		 .sh_link = 3,
+		 .sh_addralign = 8,
+		 .sh_entsize = sizeof(*sym)},
+		{.sh_type = SHT_STRTAB,
+		 .sh_offset = strings,
+		 .sh_size = names_bytes,
+		 .sh_addralign = 1},
+	};
+	unsigned char *file = malloc(strings + names_bytes);
+
+	cr_assert(file);
+	memcpy(file, &eh, sizeof(eh));
+	memcpy(file + sections, sh, sizeof(sh));
+	memcpy(file + symbols, sym, nr * sizeof(*sym));
+	memcpy(file + strings, names, names_bytes);
+	*bytes = strings + names_bytes;
+	return file;
+}
+
+static void write_file(const unsigned char *data, size_t bytes)
+{
+	FILE *f = fopen(path, "we");
+
+	cr_assert(f);
+	cr_assert_eq(fwrite(data, 1, bytes, f), bytes);
+	cr_assert_eq(fclose(f), 0);
+}
+
+static void write_elf(const Elf64_Sym *sym, size_t nr, const char *names, size_t names_bytes)
+{
+	size_t bytes;
+	unsigned char *file = make_elf(sym, nr, names, names_bytes, &bytes);
+
+	write_file(file, bytes);
+	free(file);
+}
+
+static int load(struct symbols **s)
+{
+	char err[300] = "";
+	int ret = symbols_load(path, s, err, sizeof(err));
+
+	cr_expect(!ret == !*err && !strchr(err, '\n'), "%d: %s", ret, err);
+	return ret;
+}
+
+#define FUNCTION(name, value, size)                                                                \
+	{                                                                                          \
+		name, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, value, size                       \
+	}
+
+static const char two_names[] = "\0first\0second";
+static const Elf64_Sym two[] = {{0}, FUNCTION(1, TEXT, 16), FUNCTION(7, TEXT + 64, 16)};
+
+static void expect_at(const struct symbols *s, uint64_t address, const char *want,
+		      uint64_t want_off)
+{
+	uint64_t offset = 0;
+	const char *name = symbols_find(s, address, &offset);
+
+	if (!want)
+		cr_expect_null(name, "%#lx: %s", address, name);
+	else
+		cr_expect(name && !strcmp(name, want) && offset == want_off, "%#lx: %s+%lu",
+			  address, name ? name : "nothing", offset);
+}
+
+Test(cli_symbols, found)
+{
+	struct symbols *s;
+
+	write_elf(two, 3, two_names, sizeof(two_names));
+	cr_assert_eq(load(&s), 0);
+	unlink(path); /* it is not needed any more */
+	expect_at(s, TEXT - 1, NULL, 0);
+	expect_at(s, TEXT, "first", 0);
+	expect_at(s, TEXT + 15, "first", 15);
+	expect_at(s, TEXT + 16, NULL, 0);
+	expect_at(s, TEXT + 79, "second", 15);
+	expect_at(s, UINT64_MAX, NULL, 0);
+	symbols_free(s);
+}
+
+/* A table of many symbols is small in the file when they share one long name. */
+Test(cli_symbols, shared_name_is_no_memory_bomb)
+{
+	enum { NR = 20000, NAME = 100000, MIB_MAX = 256 };
+	Elf64_Sym *sym = calloc(NR, sizeof(*sym));
+	char *names = malloc(NAME);
+	struct rusage before, after;
+	struct symbols *s;
+
+	cr_assert(sym && names);
+	memset(names, 'n', NAME);
+	names[0] = names[NAME - 1] = 0;
+	for (size_t i = 0; i < NR; i++)
+		sym[i] = (Elf64_Sym)FUNCTION(1, TEXT + i, 1);
+	write_elf(sym, NR, names, NAME);
+	getrusage(RUSAGE_SELF, &before);
+	cr_assert_eq(load(&s), 0);
+	getrusage(RUSAGE_SELF, &after);
+	cr_expect(after.ru_maxrss - before.ru_maxrss < MIB_MAX * 1024, "%ld KiB",
+		  after.ru_maxrss - before.ru_maxrss);
+	expect_at(s, TEXT + NR - 1, names + 1, 0);
+	symbols_free(s);
+	free(sym);
+	free(names);
+}
+
+Test(cli_symbols, names_without_end)
+{
+	static const char names[] = {0, 'a', 'b'};
+	const Elf64_Sym sym = FUNCTION(1, TEXT, 1);
+	struct symbols *s;
+
+	write_elf(&sym, 1, names, sizeof(names));
+	cr_expect_eq(load(&s), -ENODATA);
+}
+
+Test(cli_symbols, wild_symbols)
+{
+	const Elf64_Sym sym[] = {
+		FUNCTION(UINT32_MAX, TEXT, 1), FUNCTION(sizeof(two_names), TEXT, 1),
+		FUNCTION(1, UINT64_MAX, 16),   FUNCTION(1, TEXT + TEXT_BYTES, 16),
+		FUNCTION(1, TEXT, UINT64_MAX), FUNCTION(7, TEXT + 8, UINT64_MAX - TEXT),
+		{1, 2, 0, 60000, TEXT + 9, 1}, /* no such section */
+	};
+	struct symbols *s;
+
+	write_elf(sym, sizeof(sym) / sizeof(*sym), two_names, sizeof(two_names));
+	cr_assert_eq(load(&s), 0);
+	/* Whatever is said of such a symbol, it is not said of addresses before it. */
+	expect_at(s, TEXT - 1, NULL, 0);
+	expect_at(s, TEXT + 8, "second", 0);
+	symbols_free(s);
+}
+
+Test(cli_symbols, no_image)
+{
+	struct symbols *s;
+
+	cr_expect_eq(load(&s), -ENOENT);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_expect_eq(load(&s), -EINVAL);
+	unlink(path);
+	cr_assert_eq(symlink("/dev/zero", path), 0);
+	cr_expect_eq(load(&s), -EINVAL);
+	unlink(path);
+	write_file((const unsigned char *)"#!/bin/sh\n", 10);
+	cr_expect_eq(load(&s), -ENOEXEC);
+	cr_assert_eq(truncate(path, 0), 0);
+	cr_expect_eq(load(&s), -ENOEXEC);
+	/* Nothing of it is on the disk. */
+	cr_assert_eq(truncate(path, 1LL << 40), 0);
+	cr_expect_eq(load(&s), -EFBIG);
+}
+
+/* Every length, every byte changed: symbols or an error, nothing else. */
+Test(cli_symbols, damaged)
+{
+	size_t bytes;
+	unsigned char *file = make_elf(two, 3, two_names, sizeof(two_names), &bytes);
+
+	for (size_t i = 0; i < 2 * bytes; i++) {
+		struct symbols *s = NULL;
+		uint64_t offset;
+
+		if (i < bytes) {
+			write_file(file, i);
+		} else {
+			file[i - bytes] ^= 0xff;
+			write_file(file, bytes);
+			file[i - bytes] ^= 0xff;
+		}
+		if (load(&s))
+			continue;
+		for (uint64_t a = TEXT - 2; a < TEXT + 100; a++) {
+			const char *name = symbols_find(s, a, &offset);
+
+			cr_expect(!name || strlen(name) < sizeof(two_names));
+		}
+		symbols_free(s);
+	}
+	free(file);
+}
