@@ -9,6 +9,7 @@
 
 struct h_stats h_stats;
 void (*h_trace)(struct history *h, bool on);
+void (*h_trace_pause)(bool on);
 
 void h_fail(struct history *h, const char *fmt, ...)
 {
@@ -167,43 +168,41 @@ void all_refreshed(struct history *h)
 
 /* ---- a whole history ---- */
 
+/* How often, in histories of three kinds. */
+enum { PLAIN, STORM, TRACED, KINDS };
 static const struct {
 	void (*step)(struct history *h);
-	unsigned int weight, storm_weight;
+	unsigned int weight[KINDS];
 } steps[] = {
-	{step_run, 260, 200},	       {step_switch, 220, 150},
-	{step_local_add, 60, 140},     {step_del, 40, 30},
-	{step_disable, 50, 40},	       {step_enable, 60, 60},
-	{step_add_many, 45, 100},      {step_del_many, 15, 30},
-	{step_tenant_create, 20, 10},  {step_account_del, 25, 10},
-	{step_vm_create, 25, 20},      {step_vm_destroy, 15, 10},
-	{step_migrate, 50, 40},	       {step_tick, 50, 50},
-	{step_flush, 20, 20},	       {step_exact, 12, 10},
-	{step_conservation, 10, 10},   {step_i5_probe, 10, 5},
-	{step_pcpu_create, 15, 15},    {step_pcpu_destroy, 8, 4},
-	{step_alarm, 90, 30},	       {step_sampler_create, 25, 20},
-	{step_sampler_destroy, 15, 5}, {step_overflow, 10, 5},
-	{step_lbr_attach, 25, 10},     {step_lbr_guest, 40, 10},
-	{step_lbr_read, 30, 10},       {step_lbr_memory, 10, 5},
-	{step_guest, 160, 40},	       {step_move, 25, 5},
+	{step_run, {260, 200, 200}},	     {step_switch, {220, 150, 200}},
+	{step_local_add, {60, 140, 50}},     {step_del, {40, 30, 30}},
+	{step_disable, {50, 40, 30}},	     {step_enable, {60, 60, 30}},
+	{step_add_many, {45, 100, 15}},	     {step_del_many, {15, 30, 5}},
+	{step_tenant_create, {20, 10, 5}},   {step_account_del, {25, 10, 10}},
+	{step_vm_create, {25, 20, 10}},	     {step_vm_destroy, {15, 10, 10}},
+	{step_migrate, {50, 40, 40}},	     {step_tick, {50, 50, 40}},
+	{step_flush, {20, 20, 20}},	     {step_exact, {12, 10, 5}},
+	{step_conservation, {10, 10, 3}},    {step_i5_probe, {10, 5, 2}},
+	{step_pcpu_create, {15, 15, 10}},    {step_pcpu_destroy, {8, 4, 5}},
+	{step_alarm, {90, 30, 200}},	     {step_sampler_create, {25, 20, 60}},
+	{step_sampler_destroy, {15, 5, 40}}, {step_overflow, {10, 5, 40}},
+	{step_lbr_attach, {25, 10, 60}},     {step_lbr_guest, {40, 10, 120}},
+	{step_lbr_read, {30, 10, 10}},	     {step_lbr_memory, {10, 5, 1}},
+	{step_guest, {160, 40, 200}},	     {step_move, {25, 5, 15}},
 };
 #define NR_STEPS (sizeof(steps) / sizeof(steps[0]))
 
 static void one_step(struct history *h)
 {
+	int kind = h_trace_pause ? TRACED : h->storm ? STORM : PLAIN;
 	unsigned int total = 0, at;
 	size_t i;
 
 	for (i = 0; i < NR_STEPS; i++)
-		total += h->storm ? steps[i].storm_weight : steps[i].weight;
+		total += steps[i].weight[kind];
 	at = rnd(h, total);
-	for (i = 0; i < NR_STEPS - 1; i++) {
-		unsigned int w = h->storm ? steps[i].storm_weight : steps[i].weight;
-
-		if (at < w)
-			break;
-		at -= w;
-	}
+	for (i = 0; i < NR_STEPS - 1 && at >= steps[i].weight[kind]; i++)
+		at -= steps[i].weight[kind];
 	steps[i].step(h);
 	H_COUNT(steps);
 }

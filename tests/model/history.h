@@ -160,6 +160,7 @@ struct history {
 	int nr_pcpu_ids;
 
 	bool touched[H_CONSUMERS]; /* made or removed by the call under way */
+	int smp_touched;	   /* sampler + 1 that is being removed */
 
 	int step;
 	jmp_buf failed;
@@ -179,6 +180,7 @@ extern struct h_stats h_stats; /* atomic adds */
 
 /* test_signal: called before (@on) and after every call of the library; small histories only. */
 extern void (*h_trace)(struct history *h, bool on);
+extern void (*h_trace_pause)(bool on); /* in callbacks of the library; may be NULL */
 
 /* Run at most @steps steps (0: as many as the seed says) of history @seed; traced, exactly @steps.
  * 0, or the failing step + 1, with h->why filled. */

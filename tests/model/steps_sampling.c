@@ -18,7 +18,7 @@ static uint64_t rnd_distance(struct history *h)
  * In the middle of a charge. Whatever has been counted when somebody looks: it is told at the first
  * look at which the distance is used up, and how long ago that was.
  */
-static uint64_t alarm_fire(struct vpmu_alarm *a, uint64_t over)
+static uint64_t alarm_fires(struct vpmu_alarm *a, uint64_t over)
 {
 	struct h_alm *x = (struct h_alm *)((char *)a - offsetof(struct h_alm, a));
 	struct history *h = x->h;
@@ -37,6 +37,18 @@ static uint64_t alarm_fire(struct vpmu_alarm *a, uint64_t over)
 		x->set = false;
 		model_unwatch(h->m, x->watch);
 	}
+	return next;
+}
+
+static uint64_t alarm_fire(struct vpmu_alarm *a, uint64_t over)
+{
+	uint64_t next;
+
+	if (h_trace_pause)
+		h_trace_pause(true);
+	next = alarm_fires(a, over);
+	if (h_trace_pause)
+		h_trace_pause(false);
 	return next;
 }
 
@@ -165,7 +177,7 @@ static void sample_lbr(struct history *h, const struct vpmu_sample *s, int v)
 }
 
 /* In the middle of a charge. */
-static void sampled(void *arg, const struct vpmu_sample *s)
+static void check_sample(void *arg, const struct vpmu_sample *s)
 {
 	struct h_smp *x = arg;
 	struct history *h = x->h;
@@ -205,6 +217,15 @@ static void sampled(void *arg, const struct vpmu_sample *s)
 		sample_lbr(h, s, v);
 	else
 		H_TELL(h, !s->has_lbr && !s->lbr, "sample with records nobody wanted");
+}
+
+static void sampled(void *arg, const struct vpmu_sample *s)
+{
+	if (h_trace_pause)
+		h_trace_pause(true);
+	check_sample(arg, s);
+	if (h_trace_pause)
+		h_trace_pause(false);
 }
 
 static bool can_sample(const struct history *h, int key)
@@ -274,7 +295,9 @@ void smp_destroy(struct history *h, int i)
 	struct h_smp *x = &h->smp[i];
 
 	say(h, "destroy sampler %d", i);
+	h->smp_touched = i + 1;
 	OP_VOID(h, M_NONE, vpmu_sampler_destroy(x->s));
+	h->smp_touched = 0;
 	all_refreshed(h);
 	for (int id = 0; id < M_PCPUS; id++) {
 		uint64_t n = model_watched(h->m, x->watch[id]);

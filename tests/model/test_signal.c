@@ -40,11 +40,16 @@ static struct {
 	struct vpmu_value before[H_CONSUMERS], last[H_CONSUMERS];
 	struct m_truth truth[H_CONSUMERS];
 	bool watch[H_CONSUMERS], gone[H_CONSUMERS];
-	unsigned long traps, reads;
+	/* samplers and branch records */
+	struct vpmu_value smp_last[H_SAMPLERS];
+	struct m_truth smp_truth[H_SAMPLERS];
+	bool smp_watch[H_SAMPLERS], vcpu_watch[H_VCPUS];
+	struct vpmu_lbr_regs now; /* the handler's */
+	unsigned long traps, reads, lbr_reads, lbr_again;
 	uint64_t rip;
 
 	bool failed;
-	int con;
+	int con; /* or sampler, or vCPU */
 	const char *why;
 	struct vpmu_value value;
 } s;
@@ -75,7 +80,8 @@ static void look_at(int i, uint64_t rip)
 	vpmu_consumer_read(&c->c, &v);
 	s.reads++;
 	if (s.h->touched[i] && is_zero(&v)) {
-		s.gone[i] = true; /* being made, or removed: nothing yet, or no more */
+		/* Being made, or removed: nothing yet, or no more; or nothing charged so far. */
+		s.gone[i] |= !c->alive || !is_zero(&s.last[i]);
 		return;
 	}
 	if (s.h->touched[i] && (!c->alive || s.gone[i]))
@@ -95,6 +101,61 @@ static void look_at(int i, uint64_t rip)
 	s.last[i] = v;
 }
 
+static void look_at_sampler(int i, uint64_t rip)
+{
+	const struct m_truth *t = &s.smp_truth[i];
+	struct vpmu_value v;
+
+	vpmu_sampler_read(s.h->smp[i].s, &v);
+	s.reads++;
+	if (v.count < s.smp_last[i].count || v.enabled_ns < s.smp_last[i].enabled_ns)
+		blame(i, "I2: a sampler went back", &v, rip);
+	else if (v.count > t->counted || v.enabled_ns > t->enabled_ns)
+		blame(i, "I2: a sampler is ahead of the truth", &v, rip);
+	s.smp_last[i] = v;
+}
+
+/* No call executes anything: a capture's records are as they were at some moment before it. */
+static bool records_ok(int v, enum vpmu_lbr_user user)
+{
+	const struct vpmu_lbr_regs *r = &s.now, *model = &s.h->vcpu[v].lbr[VPMU_LBR_HOST].r;
+	uint64_t newer = UINT64_MAX;
+
+	if (r->count > r->depth || r->depth > VPMU_LBR_DEPTH_MAX)
+		return false;
+	for (unsigned int n = 0; n < r->count; n++) {
+		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, n);
+
+		if (e->from >> 24 != s.h->vcpu[v].tag || e->to >> 24 != s.h->vcpu[v].tag)
+			return false;
+		if (user == VPMU_LBR_HOST &&
+		    (e->from >= newer || (e->to & 0xffffff) != (~e->from & 0xffffff)))
+			return false;
+		newer = e->from;
+	}
+	/* A record that was popped since is in no total. */
+	if (user != VPMU_LBR_HOST || s.h->lbr_moves || (r->ctl & VPMU_LBR_CALL_STACK))
+		return true;
+	return r->total < model->total ||
+	       (r->total == model->total && r->count == model->count &&
+		(!r->count || !memcmp(vpmu_lbr_nth(r, 0), vpmu_lbr_nth(model, 0), 24)));
+}
+
+static void look_at_records(int v, uint64_t rip)
+{
+	enum vpmu_lbr_user user;
+	int ret = vpmu_lbr_read(s.h->acc[s.h->vcpu[v].own].a, &s.now, &user);
+
+	s.lbr_reads++;
+	if (ret == -EAGAIN)
+		s.lbr_again++;
+	else if (ret && ret != -ENOENT)
+		blame(v, "lbr_read failed", &(struct vpmu_value){0}, rip);
+	else if (!ret && !records_ok(v, user))
+		blame(v, "I5: branch records of nobody, or half of them",
+		      &(struct vpmu_value){.count = s.now.total, .enabled_ns = s.now.count}, rip);
+}
+
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
@@ -106,6 +167,14 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	for (int i = 0; i < s.h->max_consumers; i++) {
 		if (s.watch[i])
 			look_at(i, rip);
+	}
+	for (int i = 0; i < H_SAMPLERS; i++) {
+		if (s.smp_watch[i] && i != s.h->smp_touched - 1)
+			look_at_sampler(i, rip);
+	}
+	for (int v = 0; v < H_VCPUS; v++) {
+		if (s.vcpu_watch[v])
+			look_at_records(v, rip);
 	}
 	if (s.failed)
 		uc->uc_mcontext.gregs[REG_EFL] &= ~EFLAGS_TF;
@@ -139,6 +208,15 @@ static void before_call(struct history *h)
 		vpmu_consumer_read(&h->con[i].c, &s.before[i]);
 		s.last[i] = s.before[i];
 	}
+	for (int i = 0; i < H_SAMPLERS; i++) {
+		s.smp_watch[i] = h->smp[i].alive;
+		if (!s.smp_watch[i])
+			continue;
+		s.smp_truth[i] = model_truth(h->m, h->smp[i].model);
+		vpmu_sampler_read(h->smp[i].s, &s.smp_last[i]);
+	}
+	for (int v = 0; v < H_VCPUS; v++)
+		s.vcpu_watch[v] = h->vcpu[v].alive;
 	s.in_call = true;
 }
 
@@ -170,6 +248,15 @@ static void trace_steps(struct history *h, bool on)
 	}
 }
 
+/* What tests do in callbacks is not what this is about. */
+static void pause_steps(bool on)
+{
+	if (on)
+		trap_flag_off();
+	else
+		trap_flag_on();
+}
+
 static void trace_timer(struct history *h, bool on)
 {
 	if (on)
@@ -180,11 +267,14 @@ static void trace_timer(struct history *h, bool on)
 
 static struct history history;
 
+#define ENOUGH 300000 /* points, for histories to have met everything */
+
 static int run_histories(uint64_t *seed, int steps, unsigned long traps)
 {
 	unsigned long n = 0;
 
 	memset(&s, 0, sizeof(s));
+	memset(&h_stats, 0, sizeof(h_stats));
 	s.h = &history;
 	while (s.traps < traps) {
 		int step;
@@ -199,7 +289,20 @@ static int run_histories(uint64_t *seed, int steps, unsigned long traps)
 		}
 		n++;
 	}
-	printf("# %lu histories, interrupted at %lu points, %lu reads\n", n, s.traps, s.reads);
+	printf("# %lu histories, interrupted at %lu points, %lu reads of counts, %lu of branch "
+	       "records, %lu of them in the middle of a write\n",
+	       n, s.traps, s.reads, s.lbr_reads, s.lbr_again);
+	printf("# in them %lu alarms fired, %lu samples, %lu captures, %lu PMIs, %lu vCPUs moved, "
+	       "%lu "
+	       "VMs killed\n",
+	       h_stats.fires, h_stats.samples, h_stats.captures, h_stats.pmis, h_stats.moved,
+	       h_stats.killed);
+	if (traps < ENOUGH)
+		return 0;
+	if (!h_stats.fires || !h_stats.samples || !h_stats.captures || !h_stats.pmis) {
+		printf("# which is too little\n");
+		return -1;
+	}
 	return 0;
 }
 
@@ -216,9 +319,11 @@ static int every_point(uint64_t seed, unsigned long traps)
 
 	set_handler(SIGTRAP);
 	h_trace = trace_steps;
+	h_trace_pause = pause_steps;
 	ret = run_histories(&seed, 60, traps);
 	trap_flag_off();
 	h_trace = NULL;
+	h_trace_pause = NULL;
 	return ret;
 }
 
@@ -462,7 +567,7 @@ int main(int argc, char **argv)
 						{"rounds", required_argument, NULL, 'c'},
 						{"seed", required_argument, NULL, 's'},
 						{NULL, 0, NULL, 0}};
-	unsigned long traps = 300000, signals = 2000;
+	unsigned long traps = ENOUGH, signals = 2000;
 	unsigned int rounds = 9;
 	uint64_t seed = 1;
 	int opt, failed = 0;
