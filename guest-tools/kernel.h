@@ -31,11 +31,13 @@ struct tss { /* SDM vol. 3, 8.7 */
 } __attribute__((packed));
 
 struct percpu {
-	uint64_t user_rsp; /* the first five are known to start.S */
+	uint64_t user_rsp; /* the first seven are known to start.S */
 	uint64_t run_rip;
 	uint64_t run_msr;
 	uint64_t run_rsp;   /* of the tool when SYS_RUN came */
 	uint64_t run_flags; /* RFLAGS of what SYS_RUN calls */
+	uint64_t run;	    /* struct guest_run, when there are */
+	uint64_t run_nr;    /* so many writes around it */
 	uint64_t catch_rip;
 	uint64_t catch_rsp;
 	uint64_t vcpu;

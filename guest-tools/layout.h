@@ -81,6 +81,8 @@
 #define PERCPU_RUN_MSR	 16
 #define PERCPU_RUN_RSP	 24
 #define PERCPU_RUN_FLAGS 32
+#define PERCPU_RUN	 40
+#define PERCPU_RUN_NR	 48
 
 /* struct guest_run, likewise */
 #define RUN_FN	   0
@@ -91,6 +93,14 @@
 #define RUN_ENABLE 40
 #define RUN_MSR	   48
 #define RUN_FAULT  52
+#define RUN_WRITES 56
+#define RUN_NR	   64
+
+/* struct guest_write, likewise */
+#define WRITE_MSR   0
+#define WRITE_ON    8
+#define WRITE_OFF   16
+#define WRITE_BYTES 24
 
 /*
  * System calls: number in RAX, arguments in RDI, RSI, RDX, result in RAX. All registers that the
@@ -119,7 +129,18 @@ struct guest_info {
 	char args[VPMU_BOOT_ARGS_MAX + 1];
 };
 
-/* SYS_RUN. One write of @enable to MSR @msr comes right before, one write of 0 right after. */
+/* For PMUs that have no register that starts all counters. */
+struct guest_write {
+	uint32_t msr;
+	uint32_t zero;
+	uint64_t on, off;
+};
+
+/*
+ * SYS_RUN. One write of @enable to MSR @msr comes right before, one write of 0 right after. With
+ * @msr 0: the writes of @on of all @writes one after the other, and those of @off, in the same
+ * order, so that between on and off of each there are as many instructions of the kernel.
+ */
 struct guest_run {
 	uint64_t (*fn)(uint64_t n, void *mem, uint64_t mem_bytes, uint64_t (*call)(uint64_t));
 	uint64_t n;
@@ -127,8 +148,10 @@ struct guest_run {
 	uint64_t mem_bytes;
 	uint64_t (*call)(uint64_t);
 	uint64_t enable;
-	uint32_t msr;	/* 0: no PMU use */
-	uint32_t fault; /* out: the write was #GP, nothing was run */
+	uint32_t msr;	/* 0: @writes */
+	uint32_t fault; /* out: a write was #GP, nothing was run; the ones before it stand */
+	const struct guest_write *writes;
+	uint32_t nr_writes; /* 0: no PMU use */
 };
 
 /* SYS_PMU: what only the kernel may do, many at once. */

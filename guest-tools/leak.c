@@ -273,7 +273,7 @@ int leak_main(const struct guest_info *info, const char *text)
 	if (!args_leak_parse(text, &args, err))
 		return tool_error(info, err);
 	vcpu = info;
-	pmu_probe_any(&pmu);
+	pmu_probe(&pmu);
 	lbr_probe(&lbr, err, sizeof(err));
 	if (pmu.vendor == PMU_NONE && lbr.kind == LBR_NONE)
 		return tool_cannot(info, "no PMU and no branch records: nothing can leak");
@@ -336,7 +336,7 @@ int victim_main(const struct guest_info *info, const char *text)
 
 	if (!args_victim_parse(text, &a, err))
 		return tool_error(info, err);
-	pmu_probe_any(&pmu);
+	pmu_probe(&pmu);
 	lbr_probe(&lbr, err, sizeof(err));
 	if (sys_exec(branch_code, CODE_BYTES, a.address))
 		return tool_cannot(info, "the code could not be mapped");

@@ -85,30 +85,7 @@ static void probe_intel(struct pmu *pmu, uint32_t max_leaf)
 	}
 }
 
-/* APM vol. 2, 13.2: PerfMonV2 in 80000022H EAX[0], counters in EBX[3:0] */
-static void probe_amd(struct pmu *pmu)
-{
-	struct guest_op op;
-
-	op_cpuid(0x80000000u, &op);
-	if (op.regs[0] < 0x80000022u)
-		return;
-	op_cpuid(0x80000022u, &op);
-	if (!(op.regs[0] & 1))
-		return;
-	pmu->vendor = PMU_AMD;
-	pmu->version = 2;
-	pmu->gp = op.regs[1] & 0xf;
-	pmu->width = 48;
-	pmu->global_ctrl = MSR_AMD_GLOBAL_CTL;
-	pmu->status = MSR_AMD_GLOBAL_STATUS;
-	pmu->status_clear = MSR_AMD_STATUS_CLR;
-	pmu->evtsel0 = MSR_AMD_PERF_CTL0;
-	pmu->ctr0 = MSR_AMD_PERF_CTL0 + 1;
-	pmu->stride = 2;
-}
-
-/* 13.2.1: four counters always; six with PERFCTR_CORE, 80000001H ECX[23] */
+/* APM vol. 2, 13.2.1: four counters always; six with PERFCTR_CORE, 80000001H ECX[23] */
 static void probe_amd_legacy(struct pmu *pmu)
 {
 	struct guest_op op;
@@ -128,14 +105,30 @@ static void probe_amd_legacy(struct pmu *pmu)
 		*pmu = (struct pmu){.vendor = PMU_NONE, .pv = pmu->pv};
 }
 
-void pmu_probe_any(struct pmu *pmu)
+/* APM vol. 2, 13.2: PerfMonV2 in 80000022H EAX[0], counters in EBX[3:0] */
+static void probe_amd(struct pmu *pmu)
 {
 	struct guest_op op;
+	uint32_t max_leaf;
 
-	pmu_probe(pmu);
-	op_cpuid(0, &op);
-	if (pmu->vendor == PMU_NONE && vendor_is(&op, "AuthenticAMD"))
+	op_cpuid(0x80000000u, &op);
+	max_leaf = op.regs[0];
+	if (max_leaf >= 0x80000022u)
+		op_cpuid(0x80000022u, &op);
+	if (max_leaf < 0x80000022u || !(op.regs[0] & 1)) {
 		probe_amd_legacy(pmu);
+		return;
+	}
+	pmu->vendor = PMU_AMD;
+	pmu->version = 2;
+	pmu->gp = op.regs[1] & 0xf;
+	pmu->width = 48;
+	pmu->global_ctrl = MSR_AMD_GLOBAL_CTL;
+	pmu->status = MSR_AMD_GLOBAL_STATUS;
+	pmu->status_clear = MSR_AMD_STATUS_CLR;
+	pmu->evtsel0 = MSR_AMD_PERF_CTL0;
+	pmu->ctr0 = MSR_AMD_PERF_CTL0 + 1;
+	pmu->stride = 2;
 }
 
 void pmu_probe(struct pmu *pmu)
@@ -156,7 +149,7 @@ void pmu_describe(const struct pmu *pmu, char *buf, size_t size)
 	size_t n;
 
 	if (pmu->vendor == PMU_NONE) {
-		text_format(buf, size, "no PMU with global control");
+		text_format(buf, size, "no PMU");
 		return;
 	}
 	if (pmu->vendor == PMU_INTEL)
@@ -270,7 +263,8 @@ static bool write_msr(uint32_t msr, uint64_t value)
 	return !op.fault;
 }
 
-/* Set up one counter; *fixed_ctrl collects the setup of fixed ones. */
+/* Set up one counter; *fixed_ctrl collects the setup of fixed ones. Without global control EN is
+ * left to what starts the counters. */
 static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_t *fixed_ctrl)
 {
 	unsigned int fixed = (unsigned int)s->ctr - VPMU_PV_FIXED;
@@ -282,7 +276,8 @@ static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_
 	}
 	return write_msr(pmu_evtsel_msr(pmu, s->ctr), 0) &&
 	       write_msr(pmu_counter_msr(pmu, s->ctr), 0) &&
-	       write_msr(pmu_evtsel_msr(pmu, s->ctr), pmu_gp_select(pmu, s->ev) | EVTSEL_EN);
+	       write_msr(pmu_evtsel_msr(pmu, s->ctr),
+			 pmu_gp_select(pmu, s->ev) | (pmu->global_ctrl ? EVTSEL_EN : 0));
 }
 
 static bool shares_earlier(const struct pmu_slot *s, size_t i)
@@ -294,13 +289,32 @@ static bool shares_earlier(const struct pmu_slot *s, size_t i)
 	return false;
 }
 
-uint64_t pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n)
+/* Where counters are started one by one, in the order of @s. */
+static void list_writes(const struct pmu *pmu, const struct pmu_slot *s, size_t n,
+			struct guest_run *run, struct guest_write *writes)
+{
+	run->writes = writes;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t select = pmu_gp_select(pmu, s[i].ev);
+
+		if (s[i].ctr >= 0 && s[i].state == PMU_COUNTED && !shares_earlier(s, i))
+			writes[run->nr_writes++] =
+				(struct guest_write){.msr = pmu_evtsel_msr(pmu, s[i].ctr),
+						     .on = select | EVTSEL_EN,
+						     .off = select};
+	}
+}
+
+bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct guest_run *run,
+		 struct guest_write writes[PMU_WRITES_MAX])
 {
 	uint64_t fixed_ctrl = 0, enable = 0;
 
+	*run = (struct guest_run){.msr = 0};
 	if (pmu->vendor == PMU_NONE)
-		return 0;
-	write_msr(pmu->global_ctrl, 0);
+		return false;
+	if (pmu->global_ctrl)
+		write_msr(pmu->global_ctrl, 0);
 	if (pmu->fixed)
 		write_msr(MSR_IA32_FIXED_CTRL, 0);
 	for (size_t i = 0; i < n; i++) {
@@ -324,6 +338,12 @@ uint64_t pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n)
 				s[i].state = PMU_NOT_SUPPORTED;
 		}
 		enable &= 0xffffffffu;
+	}
+	if (!pmu->global_ctrl) {
+		list_writes(pmu, s, n, run, writes);
+	} else if (enable) {
+		run->msr = pmu->global_ctrl;
+		run->enable = enable;
 	}
 	return enable;
 }
@@ -368,6 +388,22 @@ void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n)
 	}
 	if (pmu->fixed)
 		write_msr(MSR_IA32_FIXED_CTRL, 0);
+}
+
+void pmu_quiet(const struct pmu *pmu)
+{
+	uint64_t status;
+
+	if (pmu->vendor == PMU_NONE)
+		return;
+	if (pmu->global_ctrl)
+		tool_wrmsr(pmu->global_ctrl, 0);
+	if (pmu->fixed)
+		tool_wrmsr(MSR_IA32_FIXED_CTRL, 0);
+	for (int i = 0; i < (int)pmu->gp; i++)
+		tool_wrmsr(pmu_evtsel_msr(pmu, i), 0);
+	if (pmu->status && tool_rdmsr(pmu->status, &status))
+		tool_wrmsr(pmu->status_clear, status);
 }
 
 uint64_t pmu_scaled(const struct pmu_slot *s)

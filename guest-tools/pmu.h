@@ -29,6 +29,7 @@ struct pmu {
 
 /* Counter numbers are those of the paravirtual MSRs: GP from 0, fixed from VPMU_PV_FIXED. */
 #define PMU_NO_COUNTER (-1)
+#define PMU_WRITES_MAX VPMU_PV_FIXED
 
 enum pmu_state {
 	PMU_COUNTED,
@@ -47,10 +48,9 @@ struct pmu_slot {
 	uint32_t quality; /* enum vpmu_quality */
 };
 
-/* pmu_probe - what CPUID says; reads nothing else. Only a PMU with global control counts as one:
- * a single write has to start all counters. pmu_probe_any - AMD's without, too. */
+/* pmu_probe - what CPUID says; whether there is one of AMD's without global control only a register
+ * tells, which is read. */
 void pmu_probe(struct pmu *pmu);
-void pmu_probe_any(struct pmu *pmu);
 
 /* pmu_describe - one line about it into @buf. */
 void pmu_describe(const struct pmu *pmu, char *buf, size_t size);
@@ -61,12 +61,19 @@ void pmu_describe(const struct pmu *pmu, char *buf, size_t size);
  */
 void pmu_assign(const struct pmu *pmu, const struct event *ev, struct pmu_slot *s, size_t n);
 
-/* pmu_program - all counters off, zeroed and set up; returns what to write to pmu->global_ctrl to
- * start them (0: none). A counter whose setup is refused becomes PMU_NOT_SUPPORTED. */
-uint64_t pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n);
+/*
+ * pmu_program - all counters off, zeroed and set up; *run: what starts them around a run, nothing
+ * else. Without global control that is a list in @writes, which must live as long as @run. false:
+ * nothing to start. A counter whose setup is refused becomes PMU_NOT_SUPPORTED.
+ */
+bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct guest_run *run,
+		 struct guest_write writes[PMU_WRITES_MAX]);
 
 /* pmu_read - values, times and quality of stopped counters; then takes the setup away. */
 void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n);
+
+/* pmu_quiet - all counters off, event selects 0, status cleared. */
+void pmu_quiet(const struct pmu *pmu);
 
 /* pmu_scaled - the estimate for the whole time a counter was enabled. */
 uint64_t pmu_scaled(const struct pmu_slot *s);

@@ -30,22 +30,6 @@ bool apic_enable(char *err, size_t err_size)
 	return true;
 }
 
-void pmu_quiet(const struct pmu *pmu)
-{
-	uint64_t status;
-
-	if (pmu->vendor == PMU_NONE)
-		return;
-	if (pmu->global_ctrl)
-		tool_wrmsr(pmu->global_ctrl, 0);
-	if (pmu->fixed)
-		tool_wrmsr(MSR_IA32_FIXED_CTRL, 0);
-	for (int i = 0; i < (int)pmu->gp; i++)
-		tool_wrmsr(pmu_evtsel_msr(pmu, i), 0);
-	if (pmu->status && tool_rdmsr(pmu->status, &status))
-		tool_wrmsr(pmu->status_clear, status);
-}
-
 static uint64_t mask_of(const struct pmu *pmu)
 {
 	return (1ull << pmu->width) - 1;
@@ -127,7 +111,7 @@ bool sampler_open(struct sampler *s, const struct guest_info *info, const struct
 		  char *err, size_t err_size)
 {
 	*s = (struct sampler){.info = info, .o = *o};
-	pmu_probe_any(&s->pmu);
+	pmu_probe(&s->pmu);
 	if (s->pmu.vendor == PMU_NONE) {
 		text_format(err, err_size, "no PMU to sample with");
 		return false;
@@ -162,8 +146,7 @@ static bool program(struct sampler *s, bool sampling, struct guest_run *run)
 	uint64_t select = pmu_gp_select(&s->pmu, &s->o.ev);
 	bool ok = true;
 
-	run->msr = s->pmu.global_ctrl;
-	run->enable = 0;
+	*run = (struct guest_run){.msr = s->pmu.global_ctrl};
 	for (int i = 0; i < 2; i++) {
 		bool irq = sampling && i == 0;
 		uint64_t v = irq ? -s->o.period & mask_of(&s->pmu) : 0;

@@ -74,7 +74,4 @@ static inline const uint64_t *sample_lbr(const struct sampler *s, const struct g
 /* apic_enable - x2APIC mode and software enable; false: one line. */
 bool apic_enable(char *err, size_t err_size);
 
-/* pmu_quiet - all counters off, event selects 0, status cleared. */
-void pmu_quiet(const struct pmu *pmu);
-
 #endif

@@ -85,7 +85,7 @@ void check_pmis(const struct guest_info *info)
 {
 	struct pmu pmu;
 
-	pmu_probe_any(&pmu);
+	pmu_probe(&pmu);
 	if (pmu.vendor == PMU_NONE)
 		return;
 	if (!apic_enable(err, sizeof(err))) {

@@ -138,7 +138,7 @@ run_begin:
 	movq	%rdi, %r11
 	movq	RUN_N(%rdi), %rdi
 	testl	%ecx, %ecx
-	jz	2f
+	jz	4f
 1:	wrmsr
 2:	movq	%r8, %rax
 	movq	%r9, %rdx
@@ -152,6 +152,26 @@ run_begin:
 	xorl	%eax, %eax
 	sysretq
 	ex_table 1b, 3b
+	/* The list, if there is one. R9 is free until its end. */
+4:	movq	%r11, KCPU_VA + PERCPU_RUN
+	movl	RUN_NR(%r11), %r9d
+	movl	%r9d, KCPU_VA + PERCPU_RUN_NR
+	testl	%r9d, %r9d
+	jz	7f
+	movq	RUN_WRITES(%r11), %r11
+5:	movl	WRITE_MSR(%r11), %ecx
+	movl	WRITE_ON(%r11), %eax
+	movl	WRITE_ON+4(%r11), %edx
+6:	wrmsr
+	addq	$WRITE_BYTES, %r11
+	decl	%r9d
+	jnz	5b
+	movq	KCPU_VA + PERCPU_RUN, %r11
+7:	movq	RUN_BYTES(%r11), %r9
+	jmp	2b
+8:	movq	KCPU_VA + PERCPU_RUN, %r11
+	jmp	3b
+	ex_table 6b, 8b
 
 /* RAX = the workload's result. Callee-saved registers and RSP are as the caller of SYS_RUN left
  * them. */
@@ -159,7 +179,7 @@ run_end:
 	movq	%rax, %rdi
 	movl	KCPU_VA + PERCPU_RUN_MSR, %ecx
 	testl	%ecx, %ecx
-	jz	1f
+	jz	2f
 	xorl	%eax, %eax
 	xorl	%edx, %edx
 	wrmsr
@@ -167,6 +187,20 @@ run_end:
 	movq	KCPU_VA + PERCPU_RUN_RIP, %rcx
 	movl	$2, %r11d
 	sysretq
+	/* The same instructions for each as where they were written. */
+2:	movl	KCPU_VA + PERCPU_RUN_NR, %r8d
+	testl	%r8d, %r8d
+	jz	1b
+	movq	KCPU_VA + PERCPU_RUN, %rsi
+	movq	RUN_WRITES(%rsi), %rsi
+3:	movl	WRITE_MSR(%rsi), %ecx
+	movl	WRITE_OFF(%rsi), %eax
+	movl	WRITE_OFF+4(%rsi), %edx
+	wrmsr
+	addq	$WRITE_BYTES, %rsi
+	decl	%r8d
+	jnz	3b
+	jmp	1b
 
 /* int msr_read_safe(uint32_t msr, uint64_t *value), msr_write_safe(msr, value),
  * pmc_read_safe(index, *value): 0, or -1 for #GP. */

@@ -20,6 +20,7 @@ static struct args_stat args;
 static struct pmu pmu;
 static struct pmu_slot slots[EVENTS_MAX];
 static struct total totals[EVENTS_MAX];
+static struct guest_write writes[PMU_WRITES_MAX];
 
 static uint64_t isqrt(unsigned __int128 v)
 {
@@ -225,18 +226,24 @@ int stat_main(const struct guest_info *info, const char *text)
 		return tool_error(info, err);
 	pmu_probe(&pmu);
 	pmu_assign(&pmu, args.ev, slots, args.nr_ev);
+	for (size_t i = 0; i < args.nr_ev; i++)
+		totals[i] = (struct total){.runs = 0};
 	if (args.verbose)
 		print_counters(info->vcpu);
 	for (uint32_t r = 0; r < args.repeat; r++) {
-		struct guest_run run = {.enable = pmu_program(&pmu, slots, args.nr_ev)};
+		struct guest_run run;
 
-		run.msr = run.enable ? pmu.global_ctrl : 0;
+		pmu_program(&pmu, slots, args.nr_ev, &run, writes);
 		if (tool_run(info, args.work.w, args.work.n, &run, &result)) {
-			text_format(err, sizeof(err),
-				    "writing 0x%lx to MSR 0x%x (global control) is #GP", run.enable,
-				    run.msr);
-			tool_error(info, err);
-			return TOOL_FAILED;
+			if (run.msr)
+				text_format(err, sizeof(err),
+					    "writing 0x%lx to MSR 0x%x (global control) is #GP",
+					    run.enable, run.msr);
+			else
+				text_format(err, sizeof(err),
+					    "enabling a counter in its event select is #GP");
+			pmu_quiet(&pmu);
+			return tool_cannot(info, err);
 		}
 		pmu_read(&pmu, slots, args.nr_ev);
 		for (size_t i = 0; i < args.nr_ev; i++)

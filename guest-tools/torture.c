@@ -327,7 +327,7 @@ int torture_main(const struct guest_info *info, const char *text)
 	if (!args_torture_parse(text, &args, err))
 		return tool_error(info, err);
 	vcpu = info;
-	pmu_probe_any(&pmu);
+	pmu_probe(&pmu);
 	lbr_probe(&lbr, err, sizeof(err));
 	rnd = args.seed * 0x2545f4914f6cdd1d + info->vcpu;
 	if (pmu.vendor == PMU_NONE)

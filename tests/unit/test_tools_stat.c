@@ -17,6 +17,7 @@
 
 static struct {
 	enum pmu_vendor vendor;
+	bool legacy; /* AMD without PerfMonV2 */
 	unsigned int gp, fixed;
 	uint32_t ebx; /* CPUID 0AH */
 	bool pv;
@@ -25,8 +26,10 @@ static struct {
 	/* registers */
 	uint64_t evtsel[16], ctr[20], fixed_ctrl, global;
 	uint64_t run_enable; /* what was in force during the last run */
+	uint32_t run_on;     /* event selects with EN during it, by counter */
 	unsigned int runs;
-	uint32_t refuse; /* this MSR is #GP */
+	uint32_t refuse;     /* this MSR is #GP */
+	uint32_t refuse_run; /* only around a run */
 } hw;
 
 static char output[8192];
@@ -70,8 +73,11 @@ static void fake_cpuid(struct guest_op *op)
 		op->regs[0] = 0x80000022u;
 		break;
 	case 0x80000022u:
-		op->regs[0] = hw.vendor == PMU_AMD;
+		op->regs[0] = hw.vendor == PMU_AMD && !hw.legacy;
 		op->regs[1] = hw.gp;
+		break;
+	case 0x80000001u:
+		op->regs[2] = hw.gp == 6 ? 1u << 23 : 0;
 		break;
 	case VPMU_PV_CPUID_BASE:
 		op->regs[0] = VPMU_PV_CPUID_BASE + 1;
@@ -98,7 +104,11 @@ static uint64_t *fake_msr(uint32_t msr, bool write)
 	}
 	if (hw.vendor == PMU_AMD) {
 		if (msr == 0xc0000301u)
-			return &hw.global;
+			return hw.legacy ? NULL : &hw.global;
+		if (hw.legacy && hw.gp == 4)
+			return msr - 0xc0010000u < 4   ? &hw.evtsel[msr - 0xc0010000u]
+			       : msr - 0xc0010004u < 4 ? &hw.ctr[msr - 0xc0010004u]
+						       : NULL;
 		if (msr - 0xc0010200u < 2 * hw.gp)
 			return msr & 1 ? &hw.ctr[(msr - 0xc0010200u) / 2]
 				       : &hw.evtsel[(msr - 0xc0010200u) / 2];
@@ -148,6 +158,19 @@ uint64_t sys_run(struct guest_run *r)
 		return 0;
 	}
 	hw.run_enable = r->msr ? r->enable : 0;
+	for (uint32_t i = 0; !r->msr && i < r->nr_writes; i++) {
+		reg = r->writes[i].msr == hw.refuse_run ? NULL : fake_msr(r->writes[i].msr, true);
+		if (!reg) {
+			r->fault = 1;
+			return 0;
+		}
+		*reg = r->writes[i].on;
+	}
+	hw.run_on = 0;
+	for (int i = 0; i < 16; i++)
+		hw.run_on |= (uint32_t)(hw.evtsel[i] >> 22 & 1) << i;
+	if (hw.legacy)
+		hw.run_enable = hw.run_on;
 	result = r->fn(r->n, r->mem, r->mem_bytes, r->call);
 	for (int i = 0; i < 20; i++) {
 		int bit = i < 16 ? i : 32 + i - 16;
@@ -155,6 +178,8 @@ uint64_t sys_run(struct guest_run *r)
 		if (hw.run_enable >> bit & 1)
 			hw.ctr[i] += hw.value[i];
 	}
+	for (uint32_t i = 0; !r->msr && i < r->nr_writes; i++)
+		*fake_msr(r->writes[i].msr, true) = r->writes[i].off;
 	hw.runs++;
 	return result;
 }
@@ -261,7 +286,9 @@ Test(stat, event_encodings)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct guest_write writes[PMU_WRITES_MAX];
 		struct event ev[EVENTS_MAX];
+		struct guest_run run;
 		struct pmu_slot s[1];
 		char err[ARGS_ERR_MAX];
 		struct pmu pmu;
@@ -272,10 +299,72 @@ Test(stat, event_encodings)
 		pmu_probe(&pmu);
 		cr_assert(events_parse(rows[i].ev, strlen(rows[i].ev), ev, &n, err, sizeof(err)));
 		pmu_assign(&pmu, ev, s, 1);
-		cr_expect(pmu_program(&pmu, s, 1) == 1, "line %d", rows[i].line);
+		cr_expect(pmu_program(&pmu, s, 1, &run, writes), "line %d", rows[i].line);
+		cr_expect(run.enable == 1 && run.msr == pmu.global_ctrl, "line %d", rows[i].line);
 		cr_expect(hw.evtsel[0] == rows[i].evtsel, "line %d: 0x%lx", rows[i].line,
 			  hw.evtsel[0]);
 	}
+}
+
+/* Without global control each counter is started by its own event select, around the run only. */
+Test(stat, starts_counters_one_by_one)
+{
+	static const unsigned int gp[] = {4, 6};
+
+	for (size_t i = 0; i < 2; i++) {
+		intel();
+		hw.vendor = PMU_AMD;
+		hw.legacy = true;
+		hw.gp = gp[i];
+		cr_assert_eq(tool(stat_main, "-x, -e instructions:u,loads,branches:k empty"), 0);
+		cr_expect_str_eq(output, "1000,,instructions:u,5000,100.00,exact,vcpu 3\n"
+					 "1001,,loads,5000,100.00,exact,vcpu 3\n"
+					 "1002,,branches:k,5000,100.00,exact,vcpu 3\n");
+		cr_expect_eq(hw.run_on, 7);
+		for (int k = 0; k < 16; k++)
+			cr_expect_eq(hw.evtsel[k], 0);
+	}
+	/* refused at the second: nothing runs, nothing is left set up */
+	hw.runs = 0;
+	hw.refuse_run = 0xc0010202;
+	cr_assert_eq(tool(stat_main, "-e instructions:u,loads empty"), TOOL_FAILED);
+	cr_expect_str_eq(output, "vcpu 3: error: enabling a counter in its event select is #GP\n");
+	cr_expect_eq(hw.runs, 0);
+	cr_expect_eq(hw.evtsel[0], 0);
+}
+
+/* The list: each counter once, off is the same select without EN. */
+Test(pmu, list_of_writes)
+{
+	struct guest_write writes[PMU_WRITES_MAX];
+	struct event ev[EVENTS_MAX];
+	struct pmu_slot s[EVENTS_MAX];
+	char err[ARGS_ERR_MAX];
+	struct guest_run run;
+	struct pmu pmu;
+	size_t n = 0;
+
+	intel();
+	hw.vendor = PMU_AMD;
+	hw.legacy = true;
+	pmu_probe(&pmu);
+	cr_assert(events_parse("loads,stores,loads,branches,cycles,loads", 40, ev, &n, err,
+			       sizeof(err)));
+	pmu_assign(&pmu, ev, s, n);
+	cr_assert(pmu_program(&pmu, s, n, &run, writes));
+	cr_expect_eq(run.msr, 0);
+	cr_assert_eq(run.nr_writes, 4);
+	cr_expect_eq(writes[0].msr, 0xc0010000);
+	cr_expect_eq(writes[0].on, 0x430129);
+	cr_expect_eq(writes[0].off, 0x030129);
+	cr_expect_eq(writes[3].msr, 0xc0010003);
+	cr_expect_eq(writes[3].on, 0x430076);
+	for (int i = 0; i < 4; i++)
+		cr_expect(!(hw.evtsel[i] >> 22 & 1), "nothing counts yet");
+	/* and where nothing can be counted */
+	cr_assert(events_parse("cache-references", 16, ev, (n = 0, &n), err, sizeof(err)));
+	pmu_assign(&pmu, ev, s, n);
+	cr_expect(!pmu_program(&pmu, s, n, &run, writes) && !run.nr_writes && !run.msr);
 }
 
 /* Which counter each event gets, as "f0 g1 -": fixed, GP, none. */
