@@ -44,8 +44,11 @@ struct describe {
 static int perf_row(const char *what, bool ok, const char *why, void *arg)
 {
 	const struct describe *d = arg;
+	char name[64];
 
-	d->fn(what, ok, why, d->arg);
+	/* What these counters count is for KVM guests only; the soft machine has its own. */
+	snprintf(name, sizeof(name), "KVM: %s", what);
+	d->fn(name, ok, why, d->arg);
 	return 0;
 }
 
@@ -61,6 +64,10 @@ void machine_describe(struct machine *m,
 		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
 		 h->gp, h->fixed, h->width);
 	fn("soft machine", true, text, arg);
+	fn("soft: events", true,
+	   "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
+	   "modelled",
+	   arg);
 	fn("sampling", true, "on the modelled pCPUs, to the instruction; not of KVM guests", arg);
 	snprintf(text, sizeof(text),
 		 "the last %d of each vCPU of the modelled pCPUs; lbr = %s; not of KVM guests",
