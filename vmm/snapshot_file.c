@@ -170,12 +170,21 @@ static int keep(struct walk *w, uint32_t tag, const char *missing, uint8_t **buf
 	return get(w, *buf, w->bytes);
 }
 
-/* RAM sections up to the one that ends them. @ram: NULL, or where they go. */
-static int ram_pages(struct walk *w, uint8_t *ram)
+/* @ram is zero: pages that are zero are not written, which would make them exist. A few blocks of a
+ * sparse file may say that there are gigabytes of them. */
+static void put_pages(uint8_t *ram, const uint8_t *from, uint64_t n)
+{
+	for (; n; n -= SNAP_PAGE, ram += SNAP_PAGE, from += SNAP_PAGE)
+		if (*from || memcmp(from, from + 1, SNAP_PAGE - 1))
+			memcpy(ram, from, SNAP_PAGE);
+}
+
+/* RAM sections up to the one that ends them, by way of @buf. @ram: NULL, or where they go. */
+static int ram_sections(struct walk *w, uint8_t *ram, uint8_t buf[SNAP_RUN_PAGES * SNAP_PAGE])
 {
 	static const char *const wrong = "RAM section of a wrong length";
 	uint64_t end = 0, pages = 0, told;
-	uint8_t page[SNAP_PAGE], word[8];
+	uint8_t word[8];
 	int ret;
 
 	while (!(ret = section(w)) && w->tag == SNAP_RAMP) {
@@ -194,10 +203,11 @@ static int ram_pages(struct walk *w, uint8_t *ram)
 				   "RAM section outside of the VM's memory, or out of order");
 		end = gpa + n;
 		pages += n / SNAP_PAGE;
-		for (; gpa < end && !ret; gpa += SNAP_PAGE)
-			ret = get(w, ram ? ram + gpa : page, SNAP_PAGE);
+		ret = get(w, buf, n);
 		if (ret)
 			return ret;
+		if (ram)
+			put_pages(ram + gpa, buf, n);
 	}
 	if (ret)
 		return ret;
@@ -207,6 +217,16 @@ static int ram_pages(struct walk *w, uint8_t *ram)
 	told = vpmu_blob_get_u64(&(struct vpmu_blob_reader){.data = word, .len = sizeof(word)});
 	if (!ret && told != pages)
 		return bad(w, w->section_at, "pages are missing");
+	return ret;
+}
+
+static int ram_pages(struct walk *w, uint8_t *ram)
+{
+	uint8_t *buf = malloc(SNAP_RUN_PAGES * SNAP_PAGE);
+	int ret = buf ? ram_sections(w, ram, buf)
+		      : fail(-ENOMEM, w->err, w->errlen, "%s: out of memory", w->in->name);
+
+	free(buf);
 	return ret;
 }
 

@@ -257,6 +257,49 @@ Test(snapshot_file, zero_pages_are_left_out)
 	free(b.data);
 }
 
+static void put_le(uint8_t *to, uint64_t x, unsigned int bytes)
+{
+	for (unsigned int i = 0; i < bytes; i++)
+		to[i] = (uint8_t)(x >> 8 * i);
+}
+
+/* Nobody writes such a file: all of RAM is in it, and zero. The VM has no memory for it. */
+Test(snapshot_file, zero_pages_take_no_memory)
+{
+	const size_t ram = 4 << 20, run = SNAP_RUN_PAGES * SNAP_PAGE;
+	struct bytes b = good_file("none", 10);
+	size_t at = described(&b), len = at, resident = 0;
+	unsigned char in_core[1024];
+	struct machine_vm *vm;
+	uint8_t *f = calloc(1, at + ram + 4096);
+	char err[500];
+
+	cr_assert(f);
+	memcpy(f, b.data, at);
+	for (size_t gpa = 0; gpa < ram; gpa += run) {
+		put_le(f + len, SNAP_RAMP, 4);
+		f[len + 4] = 1;
+		put_le(f + len + 8, 8 + run, 4);
+		put_le(f + len + 12, gpa, 8);
+		len += SNAP_SECTION_HEAD + 8 + run;
+	}
+	put_le(f + len, SNAP_END, 4);
+	f[len + 4] = 1;
+	put_le(f + len + 8, 8, 4);
+	put_le(f + len + 12, ram / SNAP_PAGE, 8);
+	len += SNAP_SECTION_HEAD + 8 + 4;
+	fix_crc(f, len);
+	cr_assert_eq(restore(f, len, &vm, err), 0, "%s", err);
+	cr_assert_eq(vm->vm->ram_bytes, ram);
+	cr_assert_eq(mincore(vm->vm->ram, ram, in_core), 0);
+	for (size_t i = 0; i < ram / SNAP_PAGE; i++)
+		resident += in_core[i] & 1;
+	cr_expect_eq(resident, 0, "%zu pages", resident);
+	machine_vm_remove(vm);
+	free(f);
+	free(b.data);
+}
+
 Test(snapshot_file, every_bit_of_the_description)
 {
 	struct bytes b = good_file("intel-v5", 40);
