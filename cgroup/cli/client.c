@@ -123,6 +123,13 @@ void client_close(struct client *c)
 	free(c);
 }
 
+void client_wait_long(struct client *c)
+{
+	struct timeval tv = {0}; /* for ever */
+
+	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+}
+
 int client_fd(const struct client *c)
 {
 	return c->fd;
@@ -184,7 +191,7 @@ static int receive_line(int fd, char **out)
 static const char *why(int ret)
 {
 	if (ret == -EAGAIN)
-		return "it does not answer";
+		return "it does not answer; what was asked may be done later";
 	return ret == -EPIPE || ret == -ECONNRESET ? "it closed the connection" : strerror(-ret);
 }
 

@@ -14,6 +14,10 @@ struct client *client_open(const struct cli *cli, bool quiet);
 bool client_named(const struct cli *cli);
 void client_close(struct client *c);
 
+/* client_wait_long - for requests whose answer takes as long as it takes: a VM's memory is written
+ * or read. Giving up would call something failed that is then done. Ctrl-C ends the client. */
+void client_wait_long(struct client *c);
+
 /* client_fd - readable when the server went away. */
 int client_fd(const struct client *c);
 

@@ -9,12 +9,13 @@
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/output.h"
 
-/* Send @req (taken), say nothing when it worked. */
-static int request(struct cli *cli, json_t *req)
+static int ask(struct cli *cli, json_t *req, bool takes_long)
 {
 	struct client *c = client_open(cli, false);
 	json_t *resp = NULL;
 
+	if (c && takes_long)
+		client_wait_long(c);
 	if (c)
 		resp = client_ask(c, req);
 	else
@@ -22,6 +23,12 @@ static int request(struct cli *cli, json_t *req)
 	client_close(c);
 	json_decref(resp);
 	return resp ? 0 : 1;
+}
+
+/* Send @req (taken), say nothing when it worked. */
+static int request(struct cli *cli, json_t *req)
+{
+	return ask(cli, req, false);
 }
 
 /* ---- attach ------------------------------------------------------------------------------- */
@@ -232,12 +239,14 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	if (w.n == 2 && strcmp(w.word[0], "rm") == 0)
 		return request(cli, json_pack("{s:s, s:s}", "cmd", "vm-remove", "name", w.word[1]));
 	if (w.n == 3 && strcmp(w.word[0], "save") == 0)
-		return request(cli, json_pack("{s:s, s:s, s:o}", "cmd", "vm-save", "name",
-					      w.word[1], "file", absolute(w.word[2])));
+		return ask(cli,
+			   json_pack("{s:s, s:s, s:o}", "cmd", "vm-save", "name", w.word[1], "file",
+				     absolute(w.word[2])),
+			   true);
 	if (w.n >= 2 && strcmp(w.word[0], "restore") == 0) {
 		req = json_pack("{s:s, s:o}", "cmd", "vm-restore", "file", absolute(w.word[1]));
 		add_fields(req, &w, 2, "restore");
-		return request(cli, req);
+		return ask(cli, req, true);
 	}
 	if (w.n < 2 || strcmp(w.word[0], "add") != 0)
 		cli_usage("vm: `vm add KEY=VALUE...`, `vm rm NAME`, `vm save NAME FILE` or `vm "

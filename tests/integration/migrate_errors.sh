@@ -112,5 +112,15 @@ if out=$("$vpmu" vm add name=k engine=kvm image="$image" args=spin 2>&1); then
 else
 	echo "# left out: KVM ($out)"
 fi
+# ---- a server that is busy for longer than other requests wait: a VM is not called lost and then there
+"$vpmu" vm save twin "$f" && "$vpmu" vm rm twin || exit 1
+kill -STOP "$server"
+"$vpmu" vm restore "$f" name=late &
+late=$!
+refused "another request meanwhile" 'does not answer; what was asked may be done later' "$vpmu" list
+kill -CONT "$server"
+wait $late
+check "a restore waits" $? 0
+check_match "and its VM is there" "$("$vpmu" list -j)" '"vm":"late".*"state":"running"'
 stop_server
 finish
