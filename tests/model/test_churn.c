@@ -6,10 +6,11 @@
  *
  * Runners own a pCPU each: they switch between the vCPUs they have, execute, program the vCPUs'
  * own consumers, poll, tick, go offline and online, and hand vCPUs to each other. Controllers make
- * and remove VMs and operators' consumers of every level, some of keys no PMU counts so that slots
- * keep getting other keys, and check conservation (I1) all the time. Readers read every consumer
- * there is: values must never go back, whoever looks (I2, I4). At the end consumers that lived all
- * the time hold exactly what was executed.
+ * and remove VMs and operators' consumers, samplers and captures of every level, some of keys no
+ * PMU counts so that slots keep getting other keys, and check conservation (I1) all the time.
+ * Readers read every consumer there is: values must never go back, whoever looks (I2, I4). Alarms
+ * of vCPUs fire where they should, whoever charges. At the end consumers that lived all the time
+ * hold exactly what was executed, and samplers have taken floor(N / period) samples of each pCPU.
  *
  * All keys fit the counters, so that every value must be exact; with --multiplex they do not, and
  * values must not exceed what was executed. Meant for TSan and ASan too (--seconds 30).
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/model/churn_sampling.h"
 #include "tests/model/fake.h"
 #include "vpmu/rcu.h"
 #include "vpmu/vpmu.h"
@@ -67,6 +69,7 @@ struct vcpu {
 	int local_key[LOCALS];
 	uint64_t local_from[LOCALS];
 	bool local_partial[LOCALS]; /* was disabled meanwhile: not compared */
+	struct churn_alarm alarm[LOCALS];
 	struct vcpu *next;
 };
 
@@ -88,7 +91,8 @@ struct runner {
 	struct vcpu *mine[VMS * VCPUS];
 	int n;
 	uint64_t host_executed[PLAIN];
-	unsigned long slices, moved;
+	uint64_t here[TENANTS + 2][PLAIN]; /* executed on this pCPU: in all, host, tenants */
+	unsigned long slices, moved, fires;
 	pthread_t thread;
 };
 
@@ -101,8 +105,8 @@ static int stop_controllers, stop_runners, stop_readers; /* atomic */
 static int failed;					 /* atomic */
 static unsigned long nr_reads, nr_ops, nr_rows, nr_vms;
 
-static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void fail(const char *fmt, ...)
+#define fail churn_fail
+void churn_fail(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -232,7 +236,13 @@ static void execute(struct runner *r, struct vcpu *v)
 		r->pmu.own_tally.ev[VPMU_SOFT_USR][e] += usr;
 		r->pmu.own_tally.ev[VPMU_SOFT_OS][e] += os;
 		sum[e] += usr + os;
+		r->here[0][e] += usr + os;
+		r->here[v ? v->vm->tenant + 2 : 1][e] += usr + os;
+		if (v && v->vm->tenant == NESTED)
+			r->here[NESTED - 1 + 2][e] += usr + os;
 	}
+	if (v)
+		churn_branch(&r->pmu, v->own);
 	r->pmu.own_clock_ns += 1 + rnd(&r->rng, 1000);
 }
 
@@ -254,12 +264,20 @@ static void local_add(struct runner *r, struct vcpu *v, int i)
 	publish(pub, &r->rng);
 }
 
+static void alarm_clear(struct runner *r, struct vcpu *v, int i)
+{
+	churn_alarm_clear(&v->alarm[i], r->p);
+	r->fires += v->alarm[i].fires;
+	v->alarm[i].fires = 0;
+}
+
 static void local_del(struct runner *r, struct vcpu *v, int i)
 {
 	struct pub *pub = v->local[i];
 	uint64_t most = v->executed[v->local_key[i]] - v->local_from[i];
 	struct vpmu_value last;
 
+	alarm_clear(r, v, i);
 	unpublish(pub);
 	vpmu_consumer_del(&pub->c, r->p, &last);
 	if (last.count > most || (!multiplex && !v->local_partial[i] && last.count != most))
@@ -278,11 +296,22 @@ static void program(struct runner *r, struct vcpu *v)
 		local_add(r, v, i);
 		return;
 	}
-	switch (rnd(&r->rng, 3)) {
+	switch (rnd(&r->rng, 5)) {
 	case 0:
 		local_del(r, v, i);
 		break;
 	case 1:
+		alarm_clear(r, v, i);
+		break;
+	case 2:
+		if (v->local[i]->c.slot < 0)
+			break; /* disabled */
+		alarm_clear(r, v, i);
+		churn_alarm_set(&v->alarm[i], &v->ctx, &v->local[i]->c, r->p,
+				&v->executed[v->local_key[i]], 1 + rnd(&r->rng, 2000), !multiplex);
+		break;
+	case 3:
+		alarm_clear(r, v, i);
 		vpmu_consumer_disable(&v->local[i]->c, r->p);
 		v->local_partial[i] = true;
 		break;
@@ -318,6 +347,8 @@ static void slice(struct runner *r)
 	vpmu_pcpu_switch(r->p, v ? &v->ctx : NULL);
 	for (unsigned int k = rnd(&r->rng, 4); k; k--) {
 		execute(r, v);
+		if (vpmu_soft_alarm_due(&r->pmu.own_tally) && rnd(&r->rng, 4))
+			vpmu_pcpu_overflow(r->p);
 		if (v && !rnd(&r->rng, 4))
 			program(r, v);
 		vpmu_pcpu_poll(r->p);
@@ -360,6 +391,55 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* ---- samplers and captures ---- */
+
+#define ROVING 8
+static struct churn_sampler roving[ROVING];
+static int roving_vm[ROVING]; /* must go before this VM; -1: of something that stays */
+static unsigned long nr_captures;
+
+static void sampler_toggle(uint64_t *rng, int i)
+{
+	struct vpmu_account *a = vpmu_host_root(host);
+	unsigned int what = rnd(rng, 4);
+	int ret;
+
+	if (roving[i].s) {
+		churn_sample_end(&roving[i]);
+		return;
+	}
+	roving_vm[i] = -1;
+	if (what == 1)
+		a = tenant[rnd(rng, TENANTS)];
+	else if (what > 1)
+		roving_vm[i] = (int)rnd(rng, VMS);
+	if (roving_vm[i] >= 0) {
+		struct vm *vm = vms[roving_vm[i]];
+
+		if (!vm)
+			return;
+		a = what == 2 ? vm->account : vm->vcpu[rnd(rng, VCPUS)].own;
+	}
+	ret = churn_sample(&roving[i], host, a, m_keys[plain_keys[rnd(rng, PLAIN)]].key,
+			   1 + rnd(rng, 500), rnd(rng, 2));
+	if (ret && ret != -ENOSPC)
+		fail("sampler: %d", ret);
+}
+
+/* All with the same filter: conflicts are test_lbr_churn's. */
+static void capture_toggle(uint64_t *rng)
+{
+	struct vpmu_account *a = rnd(rng, 3) ? tenant[rnd(rng, TENANTS)] : vpmu_host_root(host);
+
+	if (rnd(rng, 2)) {
+		vpmu_lbr_detach(a);
+		return;
+	}
+	if (vpmu_lbr_attach(a, VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES))
+		fail("lbr_attach");
+	nr_captures++;
+}
+
 /* ---- controllers ---- */
 
 static void vm_create(int i, uint64_t *rng)
@@ -389,12 +469,21 @@ static void vm_destroy(int i)
 	struct vm *vm = vms[i];
 
 	store(&vm->dying, true);
+	/* Some are there until nobody runs any more, some go while it dies. */
+	for (int k = 0; k < ROVING; k++) {
+		if (roving[k].s && roving_vm[k] == i && k % 2)
+			churn_sample_end(&roving[k]);
+	}
 	while (load(&vm->held)) {
 		struct timespec t = {.tv_nsec = 100000};
 
 		nanosleep(&t, NULL);
 		if (load(&failed))
 			return;
+	}
+	for (int k = 0; k < ROVING; k++) {
+		if (roving[k].s && roving_vm[k] == i)
+			churn_sample_end(&roving[k]);
 	}
 	for (int k = 0; k < VCPUS; k++) {
 		struct vcpu *v = &vm->vcpu[k];
@@ -518,11 +607,19 @@ static void *controller(void *arg)
 			}
 			vm_destroy(v);
 		}
+		if (!rnd(&rng, 3))
+			sampler_toggle(&rng, (int)rnd(&rng, ROVING));
+		if (!rnd(&rng, 6))
+			capture_toggle(&rng);
 		__atomic_add_fetch(&nr_ops, 1, __ATOMIC_RELAXED);
 	}
 	for (int k = 0; k < OPERATORS; k++) {
 		if (ops[k].pub)
 			op_del(k);
+	}
+	for (int k = 0; k < ROVING; k++) {
+		if (roving[k].s)
+			churn_sample_end(&roving[k]);
 	}
 	urcu_memb_unregister_thread();
 	return NULL;
@@ -587,6 +684,48 @@ static void add_lasting(void)
 	}
 }
 
+/* And samplers that do: of each account, of two keys. */
+static struct churn_sampler sampler[TENANTS + 2][2];
+static const int sampled_keys[2] = {VPMU_SOFT_INSTRUCTIONS, VPMU_SOFT_BRANCHES};
+
+static void add_samplers(void)
+{
+	uint64_t rng = base_seed;
+
+	for (int a = 0; a < TENANTS + 2; a++) {
+		for (int e = 0; e < 2; e++) {
+			struct vpmu_account *x = a == 0	  ? vpmu_host_root(host)
+						 : a == 1 ? vpmu_host_other(host)
+							  : tenant[a - 2];
+
+			if (churn_sample(&sampler[a][e], host, x,
+					 m_keys[plain_keys[sampled_keys[e]]].key,
+					 1 + rnd(&rng, 1000), e))
+				fail("sampler");
+		}
+	}
+}
+
+/* floor(N / period) of each pCPU. */
+static void check_samplers(void)
+{
+	vpmu_host_sync(host);
+	for (int a = 0; a < TENANTS + 2; a++) {
+		for (int e = 0; e < 2; e++) {
+			struct churn_sampler *x = &sampler[a][e];
+
+			for (int p = 0; p < RUNNERS; p++) {
+				uint64_t most = runner[p].here[a][sampled_keys[e]] / x->period;
+
+				if (x->taken[p] > most || (!multiplex && x->taken[p] != most))
+					fail("account %d, pCPU %d: %lu samples, %lu periods of %lu",
+					     a, p, x->taken[p], most, x->period);
+			}
+			churn_sample_end(x);
+		}
+	}
+}
+
 static void check_lasting(void)
 {
 	uint64_t want[TENANTS + 2][PLAIN] = {0};
@@ -648,6 +787,11 @@ static void setup(void)
 
 static void teardown(void)
 {
+	for (unsigned long i = 0; i < nr_captures; i++) {
+		for (int t = 0; t < TENANTS; t++)
+			vpmu_lbr_detach(tenant[t]);
+		vpmu_lbr_detach(vpmu_host_root(host));
+	}
 	for (int i = 0; i < VMS; i++) {
 		struct vm *vm = vms[i];
 
@@ -696,6 +840,7 @@ int main(int argc, char **argv)
 	urcu_memb_register_thread();
 	setup();
 	add_lasting();
+	add_samplers();
 	for (int i = 0; i < RUNNERS; i++)
 		pthread_create(&runner[i].thread, NULL, run, &runner[i]);
 	for (int i = 0; i < READERS; i++)
@@ -712,6 +857,7 @@ int main(int argc, char **argv)
 	store(&stop_runners, 1);
 	for (int i = 0; i < RUNNERS; i++)
 		pthread_join(runner[i].thread, NULL);
+	check_samplers();
 	check_lasting();
 	store(&stop_readers, 1);
 	for (int i = 0; i < READERS; i++)
@@ -722,6 +868,10 @@ int main(int argc, char **argv)
 	       "reads, %lu conservation rows\n",
 	       base_seed, runner[0].slices, runner[1].slices, runner[0].moved + runner[1].moved,
 	       nr_ops, nr_vms, nr_reads, nr_rows);
+	printf("# %lu samples of %lu branch records, %lu captures, %lu alarms fired\n",
+	       churn_samples, churn_records, nr_captures, runner[0].fires + runner[1].fires);
+	if (!churn_samples || !churn_records || !nr_captures || !runner[0].fires)
+		fail("something never happened");
 	printf("%sok 1 - I1, I2, I4 under churn%s\n1..1\n", failed ? "not " : "",
 	       multiplex ? ", more keys than counters" : "");
 	urcu_memb_unregister_thread();

@@ -269,6 +269,12 @@ static struct history history;
 
 #define ENOUGH 300000 /* points, for histories to have met everything */
 
+static bool too_little(void)
+{
+	return !h_stats.fires || !h_stats.samples || !h_stats.captures || !h_stats.pmis ||
+	       !h_stats.moved;
+}
+
 static int run_histories(uint64_t *seed, int steps, unsigned long traps)
 {
 	unsigned long n = 0;
@@ -276,7 +282,7 @@ static int run_histories(uint64_t *seed, int steps, unsigned long traps)
 	memset(&s, 0, sizeof(s));
 	memset(&h_stats, 0, sizeof(h_stats));
 	s.h = &history;
-	while (s.traps < traps) {
+	while (s.traps < traps || (traps >= ENOUGH && too_little() && s.traps < 5 * traps)) {
 		int step;
 
 		*seed += 1;
@@ -299,7 +305,7 @@ static int run_histories(uint64_t *seed, int steps, unsigned long traps)
 	       h_stats.killed);
 	if (traps < ENOUGH)
 		return 0;
-	if (!h_stats.fires || !h_stats.samples || !h_stats.captures || !h_stats.pmis) {
+	if (too_little()) {
 		printf("# which is too little\n");
 		return -1;
 	}
