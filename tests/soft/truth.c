@@ -75,14 +75,36 @@ static int note(struct truth_log *log, const struct insn *in, uint64_t from, uin
 	return 0;
 }
 
+static int note_step(struct truth_steps *steps, uint64_t rip, unsigned int what)
+{
+	if (steps->nr == steps->room) {
+		size_t room = steps->room ? 2 * steps->room : 1024;
+		struct truth_step *s = realloc(steps->s, room * sizeof(*s));
+
+		if (!s)
+			return -ENOMEM;
+		steps->s = s;
+		steps->room = room;
+	}
+	steps->s[steps->nr++] = (struct truth_step){.rip = rip, .what = what};
+	return 0;
+}
+
+/* What a run leaves behind; each may be NULL. */
+struct sink {
+	struct truth_log *log;
+	struct truth_steps *steps;
+};
+
 static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *out,
-			   struct truth_log *log)
+			   const struct sink *sink)
 {
 	uint64_t entry_rsp = r->rsp;
 	bool in_string = false; /* amid the iterations of a rep string instruction */
 
 	for (;;) {
 		uint64_t rip = r->rip, rcx = r->rcx;
+		unsigned int what = 0;
 		struct insn in;
 		bool string, idle;
 		int rc = decode_at(pid, rip, &in);
@@ -101,18 +123,25 @@ static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *
 		if (in_string)
 			continue;
 		out->insns++;
-		out->loads += insn_loads(&in) && !idle;
-		out->stores += insn_stores(&in) && !idle;
-		if (insn_is_branch(&in)) {
-			out->branches++;
-			if (in.i.meta.category != ZYDIS_CATEGORY_COND_BR ||
-			    r->rip != rip + in.i.length) {
-				out->taken++;
-				rc = log ? note(log, &in, rip, r->rip, out->insns) : 0;
-				if (rc)
-					return rc;
-			}
-		}
+		if (insn_loads(&in) && !idle)
+			what |= TRUTH_LOAD;
+		if (insn_stores(&in) && !idle)
+			what |= TRUTH_STORE;
+		if (insn_is_branch(&in))
+			what |= TRUTH_BRANCH;
+		if (insn_is_branch(&in) &&
+		    (in.i.meta.category != ZYDIS_CATEGORY_COND_BR || r->rip != rip + in.i.length))
+			what |= TRUTH_TAKEN;
+		out->loads += !!(what & TRUTH_LOAD);
+		out->stores += !!(what & TRUTH_STORE);
+		out->branches += !!(what & TRUTH_BRANCH);
+		out->taken += !!(what & TRUTH_TAKEN);
+		if (sink->log && what & TRUTH_TAKEN)
+			rc = note(sink->log, &in, rip, r->rip, out->insns);
+		if (sink->steps && !rc)
+			rc = note_step(sink->steps, rip, what);
+		if (rc)
+			return rc;
 		if (in.i.meta.category == ZYDIS_CATEGORY_RET && r->rsp > entry_rsp) {
 			out->ret = r->rax;
 			return 0;
@@ -120,7 +149,7 @@ static int count_to_return(pid_t pid, struct user_regs_struct *r, struct truth *
 	}
 }
 
-static int trace(pid_t pid, uint64_t entry, struct truth *out, struct truth_log *log)
+static int trace(pid_t pid, uint64_t entry, struct truth *out, const struct sink *sink)
 {
 	struct user_regs_struct r;
 	int status, rc;
@@ -134,12 +163,12 @@ static int trace(pid_t pid, uint64_t entry, struct truth *out, struct truth_log 
 		if (rc)
 			return rc;
 		if (r.rip == entry)
-			return count_to_return(pid, &r, out, log);
+			return count_to_return(pid, &r, out, sink);
 	}
 	return -EINTR;
 }
 
-int truth_record(const void *fn, const uint64_t args[6], struct truth *out, struct truth_log *log)
+static int run(const void *fn, const uint64_t args[6], struct truth *out, const struct sink *sink)
 {
 	any_fn *f = (any_fn *)(uintptr_t)fn;
 	pid_t pid;
@@ -156,10 +185,21 @@ int truth_record(const void *fn, const uint64_t args[6], struct truth *out, stru
 		f(args[0], args[1], args[2], args[3], args[4], args[5]);
 		_exit(0);
 	}
-	rc = trace(pid, (uint64_t)(uintptr_t)fn, out, log);
+	rc = trace(pid, (uint64_t)(uintptr_t)fn, out, sink);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return rc;
+}
+
+int truth_record(const void *fn, const uint64_t args[6], struct truth *out, struct truth_log *log)
+{
+	return run(fn, args, out, &(struct sink){.log = log});
+}
+
+int truth_steps(const void *fn, const uint64_t args[6], struct truth *out,
+		struct truth_steps *steps)
+{
+	return run(fn, args, out, &(struct sink){.steps = steps});
 }
 
 int truth_call(const void *fn, const uint64_t args[6], struct truth *out)

@@ -34,6 +34,20 @@ struct truth_log {
 	size_t nr, room;
 };
 
+/* An instruction that was executed, and what it counts besides itself. */
+enum { TRUTH_BRANCH = 1, TRUTH_TAKEN = 2, TRUTH_LOAD = 4, TRUTH_STORE = 8 };
+
+struct truth_step {
+	uint64_t rip;
+	unsigned int what;
+};
+
+/* All of them, in order; zeroed = empty; the caller frees s. */
+struct truth_steps {
+	struct truth_step *s;
+	size_t nr, room;
+};
+
 /*
  * truth_call - count @fn(args[0], ..., args[5]) in a forked child; its effects on memory stay in
  * the child. truth_count - the same for @fn(@arg).
@@ -43,6 +57,9 @@ struct truth_log {
 int truth_call(const void *fn, const uint64_t args[6], struct truth *out);
 /* truth_record - like truth_call, and every taken branch goes to @log (-ENOMEM). */
 int truth_record(const void *fn, const uint64_t args[6], struct truth *out, struct truth_log *log);
+/* truth_steps - like truth_call, and every instruction goes to @steps (-ENOMEM). */
+int truth_steps(const void *fn, const uint64_t args[6], struct truth *out,
+		struct truth_steps *steps);
 int truth_count(void (*fn)(void *), void *arg, struct truth *out);
 
 #endif
