@@ -12,10 +12,18 @@
 #include "machine_bed.h"
 #include "tests/soft/truth.h"
 
-#define NR_VMS 50
+#define NR_VMS 70 /* each workload on each model */
 #define VCPUS  2
 #define EVENTS "instructions:u,,branches:u,,branches-taken:u,,loads:u,,stores:u"
 #define NR_EV  5
+/* amd-k7 has four counters. */
+#define EVENTS4 "instructions:u,,branches:u,,branches-taken:u,,loads:u"
+#define NR_EV4	4
+
+static const char *const models[] = {"intel-v2", "intel-v3", "intel-v4", "intel-v5",
+				     "amd-k7",	 "amd-core", "amd-v2"};
+
+#define NR_MODELS (sizeof(models) / sizeof(models[0]))
 
 /* The guest's system call, as far as the native run goes; in assembly so that its counts are
  * known: 2 instructions, 1 branch, taken, 1 load (RET). */
@@ -35,6 +43,7 @@ static const char *const event_names[NR_EV] = {"instructions:u", "branches:u", "
 static struct expected expected[] = {
 	{"empty", 5, {0}},     {"loop", 3000, {0}},    {"sieve", 400, {0}}, {"fib", 12, {0}},
 	{"memcpy", 5003, {0}}, {"repmovs", 9001, {0}}, {"chase", 500, {0}}, {"syscalls", 300, {0}},
+	{"chain", 700, {0}},   {"branches", 900, {0}},
 };
 
 #define NR_EXPECTED (sizeof(expected) / sizeof(expected[0]))
@@ -138,19 +147,22 @@ static void check_operator(struct bed *b, const struct seen *seen)
 
 static void run_all(const char *host)
 {
-	static const char *const models[] = {"intel-v2", "intel-v5", "amd-v2"};
 	struct seen seen = {0};
+	unsigned int values = 0;
 	struct bed b;
 
 	bed_open(&b, host);
 	for (unsigned int i = 0; i < NR_VMS; i++) {
 		const struct expected *e = &expected[i % NR_EXPECTED];
+		const char *model = models[i / NR_EXPECTED % NR_MODELS];
+		bool four = !strcmp(model, "amd-k7");
 
 		bed_add(&b,
 			"name=%u-%s,tenant=/t%u/%s,vcpus=%u,memory=8M,pmu=%s,"
-			"args=stat -j -e " EVENTS " %s %lu",
-			i, e->workload, i % 4, e->workload, VCPUS, models[i % 3], e->workload,
-			(unsigned long)e->n);
+			"args=stat -j -e %s %s %lu",
+			i, e->workload, i % 4, e->workload, VCPUS, model, four ? EVENTS4 : EVENTS,
+			e->workload, (unsigned long)e->n);
+		values += VCPUS * (four ? NR_EV4 : NR_EV);
 	}
 	json_decref(bed_ask(&b, true,
 			    "{\"cmd\":\"attach\",\"name\":\"vms\",\"keep\":true,\"scope\":\"vm\","
@@ -161,8 +173,87 @@ static void run_all(const char *host)
 	bed_run(&b, NR_VMS);
 	cr_assert_eq(b.failed, 0);
 	bed_each_stat(&b, check_stat, &seen);
-	cr_assert_eq(seen.values, NR_VMS * VCPUS * NR_EV);
+	cr_assert_eq(seen.values, values);
 	check_operator(&b, &seen);
+	cr_assert_gt(bed_conserved(&b), 0);
+	bed_close(&b);
+}
+
+/*
+ * In the kernel: what starting and stopping the counters adds, by how many there are, and what each
+ * null system call does (workloads.h).
+ */
+static const char *const kernel_events[] = {"instructions:k", "branches:k", "branches-taken:k",
+					    "loads:k", "stores:k"};
+
+struct kernel_run {
+	bool list; /* counters are started one by one */
+	unsigned int nr;
+	uint64_t calls;
+	unsigned int values;
+};
+
+static uint64_t kernel_value(const struct kernel_run *k, unsigned int event)
+{
+	const uint64_t more = k->nr;
+	const uint64_t one[] = {WORKLOAD_OVERHEAD_INSNS_K, WORKLOAD_OVERHEAD_BRANCHES_K,
+				WORKLOAD_OVERHEAD_TAKEN_K, WORKLOAD_OVERHEAD_LOADS_K,
+				WORKLOAD_OVERHEAD_STORES_K};
+	const uint64_t list[] = {WORKLOAD_LIST_INSNS_K(more), WORKLOAD_LIST_BRANCHES_K(more),
+				 WORKLOAD_LIST_TAKEN_K(more), WORKLOAD_LIST_LOADS_K(more),
+				 WORKLOAD_LIST_STORES_K(more)};
+	const uint64_t call[] = {WORKLOAD_CALL_INSNS_K, WORKLOAD_CALL_BRANCHES_K,
+				 WORKLOAD_CALL_TAKEN_K, WORKLOAD_CALL_LOADS_K,
+				 WORKLOAD_CALL_STORES_K};
+
+	return (k->list ? list : one)[event] + k->calls * call[event];
+}
+
+static void check_kernel(const struct bed_line *l, const json_t *stat, void *arg)
+{
+	struct kernel_run *k = &((struct kernel_run *)arg)[atoi(l->vm)];
+	const char *event = json_string_value(json_object_get(stat, "event"));
+	const char *text = json_string_value(json_object_get(stat, "counter-value"));
+	unsigned int i = 0;
+
+	while (i < 5 && strcmp(event, kernel_events[i]))
+		i++;
+	cr_assert_lt(i, 5, "%s", event);
+	cr_assert_eq(strtoull(text, NULL, 10), kernel_value(k, i), "%s %s: %s, documented %lu",
+		     l->vm, event, text, (unsigned long)kernel_value(k, i));
+	k->values++;
+}
+
+/* One to four events on each model, with and without system calls. */
+static void run_kernel(const char *host)
+{
+	struct kernel_run runs[NR_MODELS * 8] = {0};
+	unsigned int nr = 0;
+	struct bed b;
+
+	bed_open(&b, host);
+	for (unsigned int m = 0; m < NR_MODELS; m++) {
+		for (unsigned int i = 0; i < 8; i++, nr++) {
+			struct kernel_run *k = &runs[nr];
+			char list[128] = "";
+
+			k->list = !strcmp(models[m], "amd-k7") || !strcmp(models[m], "amd-core");
+			k->nr = 1 + i / 2;
+			k->calls = i % 2 ? 200 + i : 0;
+			for (unsigned int e = 0; e < k->nr; e++) {
+				strcat(list, e ? ",," : "");
+				strcat(list, kernel_events[(m + i + e) % 5]);
+			}
+			bed_add(&b, "name=%u-k,memory=8M,pmu=%s,args=stat -j -e %s %s %lu", nr,
+				models[m], list, i % 2 ? "syscalls" : "empty",
+				(unsigned long)k->calls);
+		}
+	}
+	bed_run(&b, nr);
+	cr_assert_eq(b.failed, 0);
+	bed_each_stat(&b, check_kernel, runs);
+	for (unsigned int i = 0; i < nr; i++)
+		cr_assert_eq(runs[i].values, runs[i].nr, "VM %u", i);
 	cr_assert_gt(bed_conserved(&b), 0);
 	bed_close(&b);
 }
@@ -213,6 +304,7 @@ Test(exact, guests_read_the_truth)
 	run_all("");
 	run_all("pcpus=2,slice=500,random_slices=yes,migrate=random:3,seed=1");
 	run_all("pcpus=3,slice=37,random_slices=yes,migrate=random:2,seed=2,tick_us=20");
+	run_kernel("pcpus=2,gp=8,slice=90,random_slices=yes,migrate=random:3,seed=3");
 	run_rotating();
 }
 
