@@ -114,8 +114,9 @@ int capture_attach(struct vpmu_account *account, uint32_t ctl, const char *field
 		return 0;
 	case -EBUSY:
 		return fail(ret, err, errlen,
-			    "%s: branches there are captured in another mode already; end those of "
-			    "`captures` first, or take their mode",
+			    "%s: branches there are captured in another mode already, by one of "
+			    "`captures` (vpmu sessions shows them) or the server's lbr option; its "
+			    "mode is accepted",
 			    field);
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,

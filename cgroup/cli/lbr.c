@@ -11,6 +11,7 @@
 
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/flame.h"
+#include "cgroup/cli/outfile.h"
 #include "cgroup/cli/output.h"
 #include "cgroup/cli/symbols.h"
 #include "cgroup/cli/wait.h"
@@ -235,27 +236,15 @@ static int add_stack(struct result *r, const json_t *row)
 	return flame_add(&r->stacks, name, 2 + (n ? n : 1), 1);
 }
 
-static int write_svg(const struct lbr_opts *o, const struct result *r)
+static int write_svg(const struct lbr_opts *o, const struct result *r, struct outfile *svg)
 {
 	char title[256], note[256];
-	FILE *f = fopen(o->svg, "we");
-	int bad;
 
-	if (!f) {
-		cli_error("%s: %s; a file that can be written is accepted", o->svg,
-			  strerror(errno));
-		return 1;
-	}
 	snprintf(title, sizeof(title), "vpmu lbr: call chains of %s", o->target);
 	snprintf(note, sizeof(note), "%" PRIu64 " call chains from branch records",
 		 r->stacks.total);
-	flame_svg(&r->stacks, title, note, f);
-	bad = ferror(f);
-	if (fclose(f) || bad) {
-		cli_error("%s: cannot write it all", o->svg);
-		return 1;
-	}
-	return 0;
+	flame_svg(&r->stacks, title, note, outfile_begin(svg));
+	return outfile_end(svg) ? 1 : 0;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -283,7 +272,7 @@ static int take(const struct lbr_opts *o, struct result *r, const json_t *answer
 	return 0;
 }
 
-static int finish(const struct lbr_opts *o, struct result *r)
+static int finish(const struct lbr_opts *o, struct result *r, struct outfile *svg)
 {
 	int ret = 0;
 
@@ -294,7 +283,7 @@ static int finish(const struct lbr_opts *o, struct result *r)
 	if (o->folded)
 		flame_folded(&r->stacks, stdout);
 	if (o->svg)
-		ret = write_svg(o, r);
+		ret = write_svg(o, r, svg);
 	if ((o->folded || o->svg) && r->custom)
 		cli_error("%" PRIu64 " of %" PRIu64 " readings are not in it: the guests there "
 			  "record branches of their own",
@@ -306,7 +295,7 @@ static int finish(const struct lbr_opts *o, struct result *r)
 	return ret;
 }
 
-static int run(const struct lbr_opts *o, struct client *c)
+static int run(const struct lbr_opts *o, struct client *c, struct outfile *svg)
 {
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s}", "cmd", "lbr-attach", "target",
 					    o->target, "mode", o->mode));
@@ -332,8 +321,9 @@ static int run(const struct lbr_opts *o, struct client *c)
 		ret = a ? take(o, &r, a) ? 1 : 0 : 1;
 		json_decref(a);
 	}
-	if (!ret)
-		ret = finish(o, &r);
+	/* What was read until the VM or the server went is not thrown away. */
+	if (!ret || r.rows)
+		ret |= finish(o, &r, svg);
 	flame_free(&r.stacks);
 	images_free(r.images);
 	return ret;
@@ -351,6 +341,7 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 		       "are shown.",
 	};
 	struct lbr_opts o = {.mode = CALL_STACK, .duration_s = 1};
+	struct outfile svg = {0};
 	struct client *c;
 	int ret = 1;
 
@@ -364,8 +355,9 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 	if (!o.target)
 		o.target = "/";
 	c = client_open(cli, false);
-	if (c && cli_wait_init() == 0)
-		ret = run(&o, c);
+	if (c && (!o.svg || !outfile_open(&svg, o.svg)) && cli_wait_init() == 0)
+		ret = run(&o, c, &svg);
+	outfile_drop(&svg);
 	client_close(c);
 	return ret;
 }

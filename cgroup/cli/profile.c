@@ -3,6 +3,7 @@
  * vpmu profile: sample VMs for a time, then show where they were: a histogram of functions, folded
  * stacks, a flame graph or JSON.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cgroup/cli/wait.h"
 
 #define DEFAULT_EVENT "instructions"
+#define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
 
 enum { OPT_VCPU = 1000, OPT_FOLDED, OPT_SVG };
 
@@ -70,18 +72,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* "-c": digits, as the protocol has them. */
-static const char *period(const char *text)
+static void check_period(const char *text)
 {
-	if (text && (!*text || text[strspn(text, "0123456789")]))
-		cli_usage("profile: -c \"%s\": a number of events is accepted", text);
-	return text;
+	unsigned long long n;
+
+	if (!text)
+		return;
+	errno = 0;
+	n = strtoull(text, NULL, 10);
+	if (!*text || text[strspn(text, "0123456789")] || errno || !n || n > PERIOD_MAX)
+		cli_usage("profile: -c \"%s\": 1 to %llu events are accepted", text, PERIOD_MAX);
 }
 
-static int run(const struct profile_opts *o, struct client *c)
+static int run(const struct profile_opts *o, struct client *c, struct outfile *svg)
 {
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b}", "cmd", "profile-start",
-					    "event", o->event, "period", period(o->period),
-					    "target", o->target, "lbr", o->chains));
+					    "event", o->event, "period", o->period, "target",
+					    o->target, "lbr", o->chains));
 	const char *name = json_string_value(json_object_get(a, "profile"));
 	json_t *stop =
 		name ? json_pack("{s:s, s:s}", "cmd", "profile-stop", "profile", name) : NULL;
@@ -102,7 +109,7 @@ static int run(const struct profile_opts *o, struct client *c)
 		a = client_ask(c, json_incref(stop));
 	json_decref(stop);
 	if (a)
-		ret = profile_show(o, im, a);
+		ret = profile_show(o, im, a, svg);
 	json_decref(a);
 	images_free(im);
 	return ret;
@@ -120,6 +127,7 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		       "Names are those of the VMs' image files.",
 	};
 	struct profile_opts o = {.event = DEFAULT_EVENT, .duration_s = -1};
+	struct outfile svg = {0};
 	struct client *c;
 	int ret = 1;
 
@@ -128,10 +136,11 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		cli_usage("profile: --folded, --svg and -j: one of them is accepted");
 	if (!o.target)
 		o.target = "/";
-	period(o.period);
+	check_period(o.period);
 	c = client_open(cli, false);
-	if (c && cli_wait_init() == 0)
-		ret = run(&o, c);
+	if (c && (!o.svg || !outfile_open(&svg, o.svg)) && cli_wait_init() == 0)
+		ret = run(&o, c, &svg);
+	outfile_drop(&svg);
 	client_close(c);
 	return ret;
 }

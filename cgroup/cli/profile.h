@@ -4,6 +4,7 @@
 #define CLI_PROFILE_H
 
 #include "cgroup/cli/cli.h"
+#include "cgroup/cli/outfile.h"
 #include "cgroup/cli/symbols.h"
 
 struct profile_opts {
@@ -12,8 +13,9 @@ struct profile_opts {
 	bool vcpu, folded, json, chains;
 };
 
-/* profile_show - print @answer (of profile-stop) or write it to a file, as @o says. The exit
- * status; errors were said. */
-int profile_show(const struct profile_opts *o, struct images *im, const json_t *answer);
+/* profile_show - print @answer (of profile-stop), or draw it into @svg (open, if @o has one). The
+ * exit status; errors were said. */
+int profile_show(const struct profile_opts *o, struct images *im, const json_t *answer,
+		 struct outfile *svg);
 
 #endif

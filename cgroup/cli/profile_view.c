@@ -161,8 +161,11 @@ static void facts(const json_t *a, char *buf, size_t len)
 		used += (size_t)snprintf(buf + used, len - used, ", at most %s late",
 					 out_group(count_of(a, "late-max"), n[0]));
 	if (used < len && running < enabled)
-		snprintf(buf + used, len - used, ", a counter in %.2f%% of the time",
-			 percent(running, enabled));
+		used += (size_t)snprintf(buf + used, len - used,
+					 ", a counter in %.2f%% of the time",
+					 percent(running, enabled));
+	if (used < len && json_is_true(json_object_get(a, "gone")))
+		snprintf(buf + used, len - used, ", until it was removed");
 }
 
 static int print_histogram(const json_t *a, const struct lines *ls)
@@ -284,26 +287,14 @@ static int make_stacks(struct images *im, const json_t *a, struct frame *root)
 	return 0;
 }
 
-static int write_svg(const struct profile_opts *o, const json_t *a, const struct frame *root)
+static int write_svg(struct outfile *svg, const json_t *a, const struct frame *root)
 {
 	char title[256], note[256];
-	FILE *f = fopen(o->svg, "we");
-	int bad;
 
-	if (!f) {
-		cli_error("%s: %s; a file that can be written is accepted", o->svg,
-			  strerror(errno));
-		return 1;
-	}
 	snprintf(title, sizeof(title), "vpmu profile of %s", text_of(a, "target"));
 	facts(a, note, sizeof(note));
-	flame_svg(root, title, note, f);
-	bad = ferror(f);
-	if (fclose(f) || bad) {
-		cli_error("%s: cannot write it all", o->svg);
-		return 1;
-	}
-	return 0;
+	flame_svg(root, title, note, outfile_begin(svg));
+	return outfile_end(svg) ? 1 : 0;
 }
 
 /* A stack of the tree: its frames from the outermost to the innermost. */
@@ -379,7 +370,8 @@ static int print_chains(struct images *im, const json_t *a)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-int profile_show(const struct profile_opts *o, struct images *im, const json_t *a)
+int profile_show(const struct profile_opts *o, struct images *im, const json_t *a,
+		 struct outfile *svg)
 {
 	struct frame root = {0};
 	struct lines ls = {0};
@@ -391,7 +383,7 @@ int profile_show(const struct profile_opts *o, struct images *im, const json_t *
 		if (!ret && o->folded)
 			flame_folded(&root, stdout);
 		if (!ret && o->svg)
-			ret = write_svg(o, a, &root);
+			ret = write_svg(svg, a, &root);
 		flame_free(&root);
 	} else {
 		ret = make_lines(o, im, a, &ls) ? 1 : 0;

@@ -71,8 +71,9 @@ bad 1 . vm add name=web-1 image="$image" engine=soft
 bad 1 'no VM "nope"' pause nope
 bad 1 "unknown event 'bogus'" profile -e bogus -d 1
 bad 1 'event: cache-misses: no CPU of this host can sample it' profile -e cache-misses -d 1
-bad 1 'period: "0"; 1 to 140737488355328' profile -c 0 -d 1
-bad 2 'a number of events' profile -c 1e6
+bad 2 '-c "0": 1 to 140737488355328 events' profile -c 0 -d 1
+bad 2 '-c "140737488355329": 1 to' profile -c 140737488355329 -d 1
+bad 2 '-c "1e6": 1 to' profile -c 1e6
 bad 2 'seconds above 0' profile -d 0
 bad 2 'one of them is accepted' profile --folded -j
 bad 2 'one of them is accepted' profile --svg "$dir/x" -j
@@ -82,7 +83,14 @@ bad 1 'no VM "nope"' profile -d 1 nope
 bad 1 'lbr: no CPU here has branch records' profile -g -d 1 /host
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 had records' lbr -d 0.1 web-1
-bad 1 '/nowhere/x.svg: No such file' profile -d 0.1 --svg /nowhere/x.svg
+# Not after an hour, when there would be something to write.
+bad 1 '/nowhere/x.svg: No such file' profile -d 3600 --svg /nowhere/x.svg
+bad 1 '/nowhere/x.svg: No such file' lbr -d 3600 --svg /nowhere/x.svg
+echo before >"$dir/old.svg"
+bad 1 'no VM "nope"' profile -d 1 --svg "$dir/old.svg" nope
+check "a file stays when there is nothing for it" "$(cat "$dir/old.svg")" before
+bad 1 'no VM "nope"' lbr -d 1 --svg "$dir/new.svg" nope
+check "and none is made" "$(ls "$dir"/new.svg 2>/dev/null)" ""
 bad 2 'call-stack, branches or calls' lbr --mode all
 bad 2 'of --mode call-stack only' lbr --mode branches --folded
 bad 2 'one of them is accepted' lbr --svg "$dir/x" --folded

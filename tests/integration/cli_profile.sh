@@ -120,9 +120,23 @@ one=$!
 two=$!
 waiting profile 1
 waiting capture 1
+"$vpmu" profile deep >"$dir/gone.text" &
+three=$!
+waiting profile 2
 check_match "sessions: the profile" "$("$vpmu" sessions)" '^@[0-9]+ +profile +/acme +no +instructions every 100000$'
 check_match "sessions: the capture" "$("$vpmu" sessions)" '^@[0-9]+ +capture +deep +no +call-stack$'
+"$vpmu" lbr --folded -n 600 -d 60 deep >"$dir/gone.folded" 2>/dev/null &
+four=$!
+waiting capture 2
+sleep 1
 "$vpmu" vm rm deep || exit 1
+wait $four
+check "captures of a VM that went" $? 1
+check_match "what was read is shown" "$(cat "$dir/gone.folded")" '^deep;vcpu[01];.* [0-9]+$'
+kill -INT $three
+wait $three
+check "a profile of a VM that went" $? 0
+check_match "and says it" "$(head -n 1 "$dir/gone.text")" ' counted, until it was removed$'
 kill -INT $two
 wait $two
 check "a capture of a VM that went" $? 1
