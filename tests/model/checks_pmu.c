@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-static bool on_time(const struct fake *f)
-{
-	return f->alarms == FAKE_EXACT || f->alarms == FAKE_BIG;
-}
-
 /* Where @vcpu runs, or M_NONE. */
 static int runs_on(const struct history *h, int vcpu)
 {
@@ -33,7 +28,7 @@ void check_alarms(struct history *h)
 		if (!x->set)
 			continue;
 		p = runs_on(h, x->vcpu);
-		if (p != M_NONE && !on_time(&h->pcpu[p].fake))
+		if (p != M_NONE && !fake_on_time(&h->pcpu[p].fake))
 			continue; /* at the next charge */
 		n = model_watched(h->m, x->watch);
 		H_CHECK(h, n < x->due, "alarm %d of vcpu %d: counted %lu, due at %lu, not fired", i,
@@ -64,7 +59,7 @@ static void check_sampler(struct history *h, int i, bool charged)
 		uint64_t n;
 		int id = h->pcpu[p].id;
 
-		if (!h->pcpu[p].alive || (!charged && !on_time(&h->pcpu[p].fake)))
+		if (!h->pcpu[p].alive || (!charged && !fake_on_time(&h->pcpu[p].fake)))
 			continue;
 		n = model_watched(h->m, x->watch[id]);
 		H_CHECK(h, x->taken[id] == n / x->period,

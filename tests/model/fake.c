@@ -206,13 +206,23 @@ static uint64_t most(const struct fake *f, int mode, int e, uint64_t n, const ui
 	return n;
 }
 
+bool fake_tells_all(const struct fake *f)
+{
+	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
+		if (f->key[c] != M_NONE && !(f->soft.tally->armed >> c & 1))
+			return false;
+	}
+	return fake_on_time(f);
+}
+
 bool fake_execute_some(struct fake *f, struct m_exec *x)
 {
-	const struct vpmu_soft_tally *t = f->soft.tally;
+	struct vpmu_soft_tally *t = f->soft.tally;
 	uint64_t left[VPMU_MAX_CTRS], slack = 0;
 	int first = (int)(rnd64(&f->rng) % (M_MODES * M_EVENTS));
 	struct m_exec y = {0};
 	bool due = false;
+	uint32_t gone = 0;
 
 	if (f->alarms == FAKE_BIG)
 		slack = rnd64(&f->rng) % 8;
@@ -221,6 +231,8 @@ bool fake_execute_some(struct fake *f, struct m_exec *x)
 	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
 		if (t->armed >> c & 1)
 			left[c] = vpmu_soft_alarm_left(t, &t->alarm[c]) + slack;
+		if (t->armed >> c & 1 && f->alarms == FAKE_EARLY)
+			left[c] -= rnd64(&f->rng) % (left[c] < 20 ? left[c] + 1 : 20);
 	}
 	for (int i = 0; i < M_MODES * M_EVENTS && !due; i++) {
 		int mode = (first + i) % (M_MODES * M_EVENTS) / M_EVENTS;
@@ -234,12 +246,15 @@ bool fake_execute_some(struct fake *f, struct m_exec *x)
 			    t->alarm[c].modes >> mode & 1) {
 				left[c] -= n;
 				due |= left[c] <= slack;
+				if (!left[c] && f->alarms == FAKE_EARLY)
+					gone |= 1u << c;
 			}
 		}
 	}
 	y.ns = due ? rnd64(&f->rng) % (x->ns + 1) : x->ns;
 	x->ns -= y.ns;
 	fake_execute(f, &y);
+	t->armed &= ~gone;
 	return due;
 }
 

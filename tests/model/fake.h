@@ -25,7 +25,7 @@ struct fake {
 	uint64_t rng;
 	unsigned int refuse_percent; /* of binds */
 	bool memory;		     /* counters and clock can be read without a call */
-	enum { FAKE_EXACT, FAKE_BIG, FAKE_LATE, FAKE_NEVER } alarms;
+	enum { FAKE_EXACT, FAKE_BIG, FAKE_LATE, FAKE_NEVER, FAKE_EARLY } alarms;
 	bool cannot[M_EVENTS];
 	int key[VPMU_MAX_CTRS]; /* index of the bound key, or M_NONE */
 	uint64_t offset[VPMU_MAX_CTRS];
@@ -48,6 +48,13 @@ bool fake_execute_some(struct fake *f, struct m_exec *x);
  * for any state; whether there is a newest record now that was not there. */
 bool fake_record(struct vpmu_lbr_regs *r, const struct fake_branch *b);
 void fake_branch(struct fake *f, const struct fake_branch *b);
+/* Alarms are noticed before anything else is executed. */
+static inline bool fake_on_time(const struct fake *f)
+{
+	return f->alarms == FAKE_EXACT || f->alarms == FAKE_BIG || f->alarms == FAKE_EARLY;
+}
+/* All bound counters have alarms, which are on time: so nobody needs to read them in time. */
+bool fake_tells_all(const struct fake *f);
 bool fake_can(const struct fake *f, int key);
 int fake_counter_of(const struct fake *f, int key);
 uint32_t fake_eligible(const struct fake *f, int key);

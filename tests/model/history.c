@@ -221,7 +221,7 @@ static void begin(struct history *h, uint64_t seed)
 	h->max_consumers = h_trace ? 16 : H_CONSUMERS;
 	h->batch = h->storm ? 60 : 6;
 	h->mixed = chance(h, 15);
-	h->alarms = chance(h, 60) ? FAKE_EXACT : (int)rnd(h, FAKE_NEVER + 1);
+	h->alarms = chance(h, 60) ? FAKE_EXACT : (int)rnd(h, FAKE_EARLY + 1);
 	h->no_lbr = chance(h, 10);
 	vpmu_softpmu_init(&h->reference, &(struct vpmu_softpmu_opts){.no_lbr = h->no_lbr});
 	h->refuse_percent = chance(h, 10) ? 1 + rnd(h, 60) : 0;

@@ -71,8 +71,7 @@ bool guest_looked(const struct history *h, int v)
 {
 	int p = h->vcpu[v].place;
 
-	return p == M_NONE || h->pcpu[p].vcpu != v || h->pcpu[p].fake.alarms == FAKE_EXACT ||
-	       h->pcpu[p].fake.alarms == FAKE_BIG;
+	return p == M_NONE || h->pcpu[p].vcpu != v || fake_on_time(&h->pcpu[p].fake);
 }
 
 void guest_service(struct history *h, int v)
