@@ -73,7 +73,8 @@ static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t p
 		.over = over,
 	};
 
-	if (p->ctx->where) {
+	/* Without alarms this is seen whenever something is charged, anywhere behind it. */
+	if (p->ctx->where && pmu->ops->arm) {
 		v.where_known = !p->ctx->where(p->ctx, &v.where);
 		if (!v.where_known)
 			v.where = (struct vpmu_where){0};

@@ -303,12 +303,12 @@ struct vpmu_sample {
 	 * own account is vpmu_host_other. Never NULL. */
 	const struct vpmu_context *ctx;
 	struct vpmu_where where; /* ip 0, cpl 0 when it is not known */
-	bool where_known;
+	bool where_known;	 /* not on a pCPU whose PMU has no alarms */
 	unsigned int pcpu; /* vpmu_pcpu_id */
 	uint64_t time_ns;  /* of the pCPU's clock */
 	uint64_t periods;  /* 1, or more when one instruction counted several periods */
 	/* Events counted since the last of these was used up: 0, or less than what one instruction
-	 * counts; more: the PMU was late (or has no alarms), and @where is so far behind. */
+	 * counts; more: the PMU was late, and @where is so far behind (no alarms: not known). */
 	uint64_t over;
 	bool has_lbr;
 	const struct vpmu_lbr_regs *lbr; /* the branch records then, when lbr was asked for */

@@ -359,6 +359,33 @@ Test(sampler, refused_without_alarms)
 	cr_assert_eq(consumers(), 0);
 }
 
+/* One pCPU of two has alarms (a modelled one beside KVM): the other's samples are counted when what
+ * they are of is charged, and are of no place. */
+Test(sampler, no_place_without_alarms)
+{
+	static struct vpmu_hostpmu_ops late;
+	struct prof f;
+
+	engine_init(&b, NULL);
+	late = *b.pmu[1].pmu.ops;
+	late.arm = NULL;
+	b.pmu[1].pmu.ops = &late;
+	cr_assert_eq(prof_open(&f, &b, b.vm, INSNS, 10), 0);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	engine_run(&b, 0, 0, 35, 1);
+	cr_assert_eq(f.samples[0], 3);
+	cr_assert_eq(f.unknown, 0);
+	cr_assert_eq(f.ip, 30);
+	vpmu_pcpu_switch(b.p[1], &b.ctx[1]);
+	engine_run(&b, 1, 1, 35, 1);
+	vpmu_pcpu_switch(b.p[1], NULL);
+	cr_assert_eq(f.samples[1], 3);
+	cr_assert_eq(f.unknown, f.calls - 3, "%lu of %lu", f.unknown, f.calls);
+	cr_assert_gt(f.unknown, 0);
+	cr_assert_eq(f.ip, 0);
+	prof_close(&f);
+}
+
 /* More keys than counters, and samplers of keys that nobody else counts. */
 Test(sampler, rotation_stands_still)
 {
