@@ -186,7 +186,7 @@ static const struct {
 	{step_pcpu_create, {15, 15, 10}},    {step_pcpu_destroy, {8, 4, 5}},
 	{step_alarm, {90, 30, 200}},	     {step_sampler_create, {25, 20, 60}},
 	{step_sampler_destroy, {15, 5, 40}}, {step_overflow, {10, 5, 40}},
-	{step_lbr_attach, {25, 10, 60}},     {step_lbr_guest, {40, 10, 120}},
+	{step_lbr_attach, {25, 10, 60}},     {step_lbr_guest, {60, 10, 120}},
 	{step_lbr_read, {30, 10, 10}},	     {step_lbr_memory, {10, 5, 1}},
 	{step_guest, {160, 40, 200}},	     {step_move, {25, 5, 15}},
 };

@@ -232,14 +232,25 @@ static void guest_set(struct history *h, int v, struct vpmu_pcpu *p)
 		l->r = r;
 }
 
+static void guest_open(struct history *h, int v, struct vpmu_pcpu *p)
+{
+	struct h_lbr *l = &h->vcpu[v].lbr[VPMU_LBR_GUEST];
+	unsigned int depth = 8 * rnd(h, 6);
+	bool ok = depth >= 8 && depth <= 32;
+	int ret = OP(h, M_NONE, vpmu_lbr_guest_open(&h->vcpu[v].ctx, p, depth));
+
+	say(h, "guest of vcpu %d opens, depth %u: %d", v, depth, ret);
+	H_CHECK(h, ret == (ok ? 0 : -EINVAL), "guest_open: %d", ret);
+	if (!l->exists && ok)
+		*l = (struct h_lbr){.exists = true, .r.depth = (uint8_t)depth};
+}
+
 void step_lbr_guest(struct history *h)
 {
 	int v = pick(h, H_VCPUS, vcpu_raw), ret;
-	unsigned int depth = 8 * rnd(h, 6);
 	struct vpmu_lbr_regs r;
 	struct vpmu_pcpu *p;
 	struct h_lbr *l;
-	bool ok;
 
 	if (v == M_NONE)
 		return;
@@ -248,17 +259,17 @@ void step_lbr_guest(struct history *h)
 	switch (rnd(h, 6)) {
 	case 0:
 	case 1:
-		ok = depth >= 8 && depth <= 32;
-		ret = OP(h, M_NONE, vpmu_lbr_guest_open(&h->vcpu[v].ctx, p, depth));
-		say(h, "guest of vcpu %d opens, depth %u: %d", v, depth, ret);
-		H_CHECK(h, ret == (ok ? 0 : -EINVAL), "guest_open: %d", ret);
-		if (!l->exists && ok)
-			*l = (struct h_lbr){.exists = true, .r.depth = (uint8_t)depth};
+		guest_open(h, v, p);
 		break;
 	case 2:
 		say(h, "guest of vcpu %d closes", v);
 		OP_VOID(h, M_NONE, vpmu_lbr_guest_close(&h->vcpu[v].ctx, p));
 		l->exists = false;
+		if (chance(h, 40))
+			break;
+		/* At once again: the same memory, but nothing in it. */
+		guest_open(h, v, p);
+		guest_set(h, v, p);
 		break;
 	case 3:
 		ret = OP(h, M_NONE, vpmu_lbr_guest_get(&h->vcpu[v].ctx, p, &r));

@@ -110,12 +110,13 @@ static bool local_of(const struct history *h, int con, int acc)
 void step_move(struct history *h)
 {
 	int v = pick(h, H_VCPUS, vcpu_guest), own, group;
-	struct h_vcpu *x = &h->vcpu[v];
 	struct vpmu_blob b = {0};
 	struct h_guest *g;
+	struct h_vcpu *x;
 
 	if (v == M_NONE)
 		return;
+	x = &h->vcpu[v];
 	g = x->guest;
 	own = x->own;
 	group = x->group;

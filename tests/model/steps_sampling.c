@@ -205,7 +205,8 @@ static void check_sample(void *arg, const struct vpmu_sample *s)
 						 h->acc[x->acc].model),
 	       "I5: sampler %d of account %d: a sample of somebody else", i, x->acc);
 	H_TELL(h, s->time_ns == h->pcpu[p].fake.soft.own_clock_ns, "sample: another time");
-	if (v != M_NONE && h->vcpu[v].where_known)
+	/* A PMU without alarms tells too late for the place to mean anything. */
+	if (v != M_NONE && h->vcpu[v].where_known && h->pcpu[p].fake.alarms != FAKE_NEVER)
 		H_TELL(h,
 		       s->where_known && s->where.ip == h->vcpu[v].branches &&
 			       s->where.cpl == h->vcpu[v].tag % 4,
