@@ -63,8 +63,9 @@ static bool choose(struct sampler *s, char *err, size_t err_size)
 		return true;
 	}
 	s->ctr = 0;
-	if (!s->pmu.global_ctrl)
-		return true; /* nothing starts two counters at once: two runs, see below */
+	/* Nothing stops both for the handler: what is counted of CPL0 would not agree. */
+	if (!s->pmu.global_ctrl && ev->os)
+		return true;
 	if (fixed >= 0)
 		s->ref = (int)VPMU_PV_FIXED + fixed;
 	else if (s->pmu.gp > 1)
@@ -163,8 +164,9 @@ static bool program(struct sampler *s, bool sampling, struct guest_run *run)
 		}
 		v = select | (irq ? EVTSEL_INT : 0);
 		if (!s->pmu.global_ctrl) {
-			run->msr = pmu_evtsel_msr(&s->pmu, c);
-			run->enable = v | EVTSEL_EN;
+			s->writes[run->nr_writes++] = (struct guest_write){
+				.msr = pmu_evtsel_msr(&s->pmu, c), .on = v | EVTSEL_EN, .off = v};
+			run->writes = s->writes;
 		}
 		ok = tool_wrmsr(pmu_evtsel_msr(&s->pmu, c),
 				v | (s->pmu.global_ctrl ? EVTSEL_EN : 0)) &&
