@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Random steps, done to the library and told to the model. See history.h. */
 #include "tests/model/steps.h"
+#include "vpmu/rcu.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -239,7 +240,7 @@ static void begin(struct history *h, uint64_t seed)
 	h->acc[OTHER] = (struct h_acc){.alive = true, .kind = ACC_OTHER, .parent = ROOT};
 	h->acc[OTHER].a = vpmu_host_other(h->host);
 	h->acc[OTHER].model = model_account(h->m, 0);
-	h->steps = 100 + (int)rnd(h, 200);
+	h->steps = 100 + (int)rnd(h, 500);
 	say(h,
 	    "seed %#lx: %d pCPUs at most, %d keys, %d gp + %d fixed of %d bits%s%s, %u %% refused",
 	    seed, h->max_pcpus, h->keys, h->gp, h->fixed, h->width, h->mixed ? ", mixed" : "",
@@ -294,6 +295,13 @@ static void end(struct history *h)
 	}
 	vpmu_lbr_usage(h->host, &u);
 	H_CHECK(h, !u.tasks, "I6: %zu buffers are left", u.tasks);
+	if (!h_trace && u.bytes && chance(h, 20)) {
+		urcu_memb_barrier();
+		urcu_memb_barrier();
+		vpmu_lbr_usage(h->host, &u);
+		H_CHECK(h, !u.bytes, "I6: %zu bytes are left", u.bytes);
+		H_COUNT(freed);
+	}
 	vpmu_host_destroy(h->host);
 	model_free(h->m);
 	H_COUNT(histories);

@@ -64,8 +64,8 @@ void do_switch(struct history *h, int i, int v)
 	fake_reset_calls(&p->fake);
 	OP_VOID(h, M_NONE, vpmu_pcpu_switch(p->p, v == M_NONE ? NULL : &h->vcpu[v].ctx));
 	check_switch(h, i, account, &next, h->samples - samples);
-	H_CHECK(h, lbr || !p->fake.lbr_calls, "I3: the same owner of branch records, %u calls",
-		p->fake.lbr_calls);
+	H_CHECK(h, lbr || h->samples != samples || !p->fake.lbr_calls,
+		"I3: the same owner of branch records, %u calls", p->fake.lbr_calls);
 	p->seen_account = account;
 	p->seen_keys = next;
 	p->seen_changes = h->changes;
