@@ -30,7 +30,7 @@ struct sampler {
 	struct pmu pmu;
 	struct lbr_dev lbr;
 	struct guest_pmi pmi;
-	int ctr, ref; /* counters; ref may be PMU_NO_COUNTER */
+	int ctr, ref;		      /* counters; ref may be PMU_NO_COUNTER */
 	struct guest_write writes[2]; /* what starts them where there is no global control */
 
 	/* after a run */

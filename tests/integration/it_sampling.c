@@ -173,6 +173,7 @@ static void check_guests(struct bed *b, struct guest *guests, unsigned int nr)
 			samples += g->next[v];
 		}
 	}
+	cr_assert_eq(b->failed, 0);
 	fprintf(stderr, "# %u VMs: %lu samples, each at its instruction\n", nr,
 		(unsigned long)samples);
 }
@@ -250,7 +251,6 @@ static unsigned int run_and_watch(struct bed *b, unsigned int ended, unsigned in
 		usleep(1000);
 		machine_reap(b->machine);
 	}
-	cr_assert_eq(b->failed, 0);
 	return most;
 }
 
