@@ -268,8 +268,8 @@ static int take(const struct lbr_opts *o, struct result *r, const json_t *answer
 			return -ENOMEM;
 		}
 	}
-	fflush(stdout);
-	return 0;
+	/* Nobody reads any more, or the disk is full: main says why. */
+	return fflush(stdout) ? -EIO : 0;
 }
 
 static int finish(const struct lbr_opts *o, struct result *r, struct outfile *svg)
@@ -301,6 +301,7 @@ static int run(const struct lbr_opts *o, struct client *c, struct outfile *svg)
 					    o->target, "mode", o->mode));
 	struct result r = {0};
 	enum cli_wait w = CLI_WAIT_TIME;
+	double start;
 	int ret = 0;
 
 	if (!a)
@@ -309,9 +310,13 @@ static int run(const struct lbr_opts *o, struct client *c, struct outfile *svg)
 	r.images = images_load(c);
 	if (!r.images)
 		return 1;
+	start = cli_now();
 	/* The capture ends with the connection, whatever happens. */
 	for (long i = 0; i < o->times && !ret && w == CLI_WAIT_TIME; i++) {
-		w = cli_wait(o->duration_s / (double)o->times, client_fd(c));
+		double next = o->duration_s / (double)o->times * (double)(i + 1);
+		double left = start + next - cli_now();
+
+		w = cli_wait(left > 0 ? left : 0, client_fd(c));
 		if (w == CLI_WAIT_SERVER_GONE) {
 			cli_error("the server went away");
 			ret = 1;

@@ -29,7 +29,7 @@ int cli_wait_init(void)
 	return signals < 0 ? -1 : 0;
 }
 
-static double now(void)
+double cli_now(void)
 {
 	struct timespec t;
 
@@ -39,12 +39,12 @@ static double now(void)
 
 enum cli_wait cli_wait(double seconds, int server_fd)
 {
-	double end = now() + seconds;
+	double end = cli_now() + seconds;
 
 	while (!stopped) {
 		struct pollfd p[2] = {{.fd = signals, .events = POLLIN},
 				      {.fd = server_fd, .events = POLLIN}};
-		double left = end - now();
+		double left = end - cli_now();
 		struct timespec t = {0};
 		struct signalfd_siginfo si;
 		int n;

@@ -11,4 +11,7 @@ int cli_wait_init(void);
 /* cli_wait - @seconds (below 0: for ever). A stop is told by every call after it too. */
 enum cli_wait cli_wait(double seconds, int server_fd);
 
+/* cli_now - seconds of a clock that only goes on. */
+double cli_now(void);
+
 #endif

@@ -113,6 +113,15 @@ for c in lbr profile; do
 	fi
 done
 
+# Nobody reads on: it ends, long before its time.
+before=$(date +%s)
+"$vpmu" lbr -d 60 -n 600 spin 2>"$dir/closed.err" | head -n 1 >/dev/null
+check "a closed pipe ends it" "$(($(date +%s) - before < 30))" 1
+check "quietly" "$(cat "$dir/closed.err")" ""
+"$vpmu" lbr -d 60 -n 600 spin >/dev/full 2>"$dir/full.err"
+check "a full disk ends it" "$(($(date +%s) - before < 45))" 1
+check_match "with a message" "$(cat "$dir/full.err")" '^vpmu: standard output: No space'
+
 # ---- what goes while it is looked at ----
 "$vpmu" profile -j /acme >"$dir/gone.json" &
 one=$!
