@@ -200,17 +200,20 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	char *line = req ? json_dumps(req, JSON_COMPACT) : NULL, *text = NULL;
 	json_t *resp = NULL;
 	json_error_t je;
-	int ret = -ENOMEM;
+	int ret;
 
 	*err = NULL;
 	json_decref(req);
-	if (line) {
-		ret = send_all(c->fd, line, strlen(line));
-		if (!ret)
-			ret = send_all(c->fd, "\n", 1);
-		if (!ret || ret == -EPIPE) /* it may have said why */
-			ret = receive_line(c->fd, &text);
+	if (!line) {
+		/* JSON's texts are UTF-8: jansson takes no others. */
+		cli_error("an argument is no UTF-8 text, or there is no memory");
+		return NULL;
 	}
+	ret = send_all(c->fd, line, strlen(line));
+	if (!ret)
+		ret = send_all(c->fd, "\n", 1);
+	if (!ret || ret == -EPIPE) /* it may have said why */
+		ret = receive_line(c->fd, &text);
 	free(line);
 	if (ret) {
 		cli_error("server at %s: %s", c->path, why(ret));

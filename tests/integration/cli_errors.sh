@@ -83,6 +83,8 @@ bad 1 'no VM "nope"' profile -d 1 nope
 bad 1 'lbr: no CPU here has branch records' profile -g -d 1 /host
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 had records' lbr -d 0.1 web-1
+bad 1 'an argument is no UTF-8 text' profile -d 1 "$(printf '\377')"
+bad 1 'an argument is no UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
 # Not after an hour, when there would be something to write.
 bad 1 '/nowhere/x.svg: No such file' profile -d 3600 --svg /nowhere/x.svg
 bad 1 '/nowhere/x.svg: No such file' lbr -d 3600 --svg /nowhere/x.svg
