@@ -7,18 +7,8 @@
  * --seed replays one history. Histories are independent, and mostly wait for RCU grace periods
  * (each makes and destroys a host), so several threads run them at the same time.
  *
- * That it can fail was tried by breaking the library, one thing at a time, and running 3000
- * histories. Found: no charge at unbind; base before the sync (control) or the charge (local);
- * equal contexts without regard to keys, or to accounts; no width mask; time without a counter not
- * noted; a removed account, or what had folded into it, not folded; recycled slots not noticed;
- * next charged instead of prev; values forgotten on disable; a switch that reads all counters;
- * unasked counts charged to the host account; a removed account left out of conservation; quality
- * always exact; the clock read by an equal switch; a slot not given back; old cells after
- * migration; own consumers charged to the group; unused counters not taken; no first snapshot; a
- * failed batch left half done. Not found here, but by unit test new_pcpu_at_an_old_address: a pCPU
- * mistaken for one that was at its address. Of what readers see in between, test_signal found: a
- * fold published in the wrong order or in two steps, a binding changed in place or missing for a
- * moment, a last value decided before publication, a total that is stored twice.
+ * That it can fail was tried by breaking the library, one thing at a time: docs/testing.md says
+ * what was tried, and what of it only test_signal, test_lbr_churn or a unit test finds.
  */
 #include <getopt.h>
 #include <pthread.h>

@@ -271,8 +271,7 @@ static struct history history;
 
 static bool too_little(void)
 {
-	return !h_stats.fires || !h_stats.samples || !h_stats.captures || !h_stats.pmis ||
-	       !h_stats.moved;
+	return !h_stats.fires || !h_stats.samples || !h_stats.captures || !h_stats.pmis;
 }
 
 static int run_histories(uint64_t *seed, int steps, unsigned long traps)
