@@ -134,8 +134,8 @@ void vpmu_lbr_detach(struct vpmu_account *account);
  * vpmu_lbr_read - copy the newest state of the context whose own account @vcpu is: of the guest's
  * own records if the guest has them enabled, else of the capture, else what the guest kept when it
  * disabled them; *user says whose. As of the last switch, or exact after vpmu_host_sync. Any thread
- * registered with liburcu, signal handlers at any point of any function here included (in the middle
- * of a write: -EAGAIN), as long as the context cannot go; never waits for the vCPU. -ENOENT:
+ * registered with liburcu, signal handlers at any point of any function here included (in the
+ * middle of a write: -EAGAIN), as long as the context cannot go; never waits for the vCPU. -ENOENT:
  * nobody uses them. -EAGAIN: written over and over meanwhile (or the writer lost its CPU while it
  * wrote); try again.
  */
