@@ -96,10 +96,10 @@ workload_fn workload_syscalls;
 
 /* The same where no register starts all counters (amd-k7, amd-core): with n counters, which are
  * started one after the other and stopped in the same order, each counts this much. */
-#define WORKLOAD_LIST_INSNS_K(n)    (25 + 7 * ((n) - 1))
-#define WORKLOAD_LIST_BRANCHES_K(n) (6 + ((n) - 1))
-#define WORKLOAD_LIST_TAKEN_K(n)    (4 + ((n) - 1))
-#define WORKLOAD_LIST_LOADS_K(n)    (10 + 3 * ((n) - 1))
+#define WORKLOAD_LIST_INSNS_K(n)    (25 + 7 * ((n)-1))
+#define WORKLOAD_LIST_BRANCHES_K(n) (6 + ((n)-1))
+#define WORKLOAD_LIST_TAKEN_K(n)    (4 + ((n)-1))
+#define WORKLOAD_LIST_LOADS_K(n)    (10 + 3 * ((n)-1))
 #define WORKLOAD_LIST_STORES_K(n)   0
 
 /* What one @call executes in CPL3: MOV, SYSCALL, RET of sys_null_call (user.S); and in CPL0. */
