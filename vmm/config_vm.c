@@ -74,8 +74,10 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 			    why, sizeof(why))) {
 		free(p);
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/%s: %s; accepted: event names, rHEX or EVENT/MASK/MATCH, "
-			    "comma separated",
+			    strstr(why, "accepted")
+				    ? "%s: vm %s/%s: %s, or EVENT/MASK/MATCH"
+				    : "%s: vm %s/%s: %s; accepted: event names, rHEX or "
+				      "EVENT/MASK/MATCH, comma separated",
 			    vm->where, vm->name, vm->allow ? "allow" : "deny", why);
 	}
 	*out = *mem = p;

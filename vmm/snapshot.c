@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,15 @@ static void put_number(struct vpmu_blob *b, const char *key, uint64_t v)
 	put_key(b, key, v ? text : NULL);
 }
 
+/* For the symbols of profiles, wherever the file is restored; as given if it is not there. */
+static void put_image(struct vpmu_blob *b, const char *image)
+{
+	char *path = image ? realpath(image, NULL) : NULL;
+
+	put_key(b, "image", path && strlen(path) < PATH_MAX ? path : image);
+	free(path);
+}
+
 static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 {
 	const struct vpmu_guest_cfg *pmu = &e->vm->vcpus[0].guest->cfg;
@@ -54,7 +64,7 @@ static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 	put_key(b, "pmu", vpmu_guest_model_name(pmu->model));
 	put_number(b, "gp", pmu->gp);
 	put_number(b, "fixed", pmu->fixed);
-	put_key(b, "image", e->image);
+	put_image(b, e->image);
 	put_key(b, "args", e->args);
 	put_key(b, "policy", vpmu_policy_tier_name(e->policy));
 	put_key(b, "allow", e->allow);

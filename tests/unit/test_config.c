@@ -200,7 +200,7 @@ Test(config, refused)
 		 "t.ini:1:", "vm a/deny: given with allow, accepted: one of them"},
 		{__LINE__, VM "deny = cycles\npmu = none\n", "t.ini:1:", "pmu = none: nothing"},
 		{__LINE__, VM "deny = cycles\npolicy = off\n", "t.ini:1:", "policy = off: nothing"},
-		{__LINE__, VM "allow = no-such-event\n", "t.ini:1:", "comma separated"},
+		{__LINE__, VM "allow = no-such-event\n", "t.ini:1:", "or EVENT/MASK/MATCH"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
