@@ -334,7 +334,8 @@ Test(symbols, files_that_are_none_are_said)
 	cr_expect(strstr(err, "no ELF file"), "%s", err);
 	cr_expect_eq(symbols_load("/nowhere/x", &s, err, sizeof(err)), -ENOENT);
 	cr_expect(strstr(err, "/nowhere/x: No such file"), "%s", err);
-	cr_expect_eq(symbols_load("/", &s, err, sizeof(err)), -ENOEXEC);
+	cr_expect_lt(symbols_load("/", &s, err, sizeof(err)), 0);
+	cr_expect(strstr(err, "/: "), "%s", err);
 	image_init(&im);
 	im.sh[3].sh_size = sizeof(im.sym[0]);
 	cr_expect_eq(load(&im, sizeof(im), &s, err), -ENODATA);
