@@ -10,10 +10,10 @@
 #include "vpmu/internal.h"
 
 #define BATCH 256
-/* Bindings that wait in a pool for their owner, enough for one that switches counters all the time
- * (some 2 MiB). Where vCPUs start counters on one pCPU and stop
- * them on another, the one pool only gives and the other only gets: what is beyond this is freed.
- */
+
+/* Bindings that wait in a pool for their owner: enough (some 2 MiB) for one that switches counters
+ * all the time. Where vCPUs start counters on one pCPU and stop them on another, the one pool only
+ * gives and the other only gets: what is beyond this is freed. */
 #define RETURNED_MAX (64 * BATCH)
 
 struct vpmu_pool {
