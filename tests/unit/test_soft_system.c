@@ -250,8 +250,8 @@ Test(soft_system, faults)
 		vec = bed_run_to_hlt(&b);
 		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
 		if (e)
-			cr_assert_eq(bed_stack(&b, 0), row->err, "line %d: 0x%lx", row->line,
-				     bed_stack(&b, 0));
+			cr_assert_eq(bed_stack(&b, 0), (uint64_t)row->err, "line %d: 0x%lx",
+				     row->line, bed_stack(&b, 0));
 		cr_assert_eq(bed_stack(&b, e), BED_CODE + row->at, "line %d: rip 0x%lx", row->line,
 			     bed_stack(&b, e));
 		cr_assert_eq(bed_stack(&b, e + 1), row->user ? BED_CS3 : BED_CS0);
