@@ -91,32 +91,11 @@ static json_t *filters(uint32_t ctl)
 	return list;
 }
 
-/* SDM vol. 4, 1200H: the branch type field of IA32_LBR_x_INFO. */
-static const char *type_name(uint64_t info)
-{
-	switch ((info & VPMU_LBR_INFO_TYPE) >> VPMU_LBR_INFO_TYPE_SHIFT) {
-	case 0:
-		return "jcc";
-	case 1:
-		return "ind-jmp";
-	case 2:
-		return "rel-jmp";
-	case 3:
-		return "ind-call";
-	case 4:
-		return "rel-call";
-	case 5:
-		return "ret";
-	default:
-		return "other";
-	}
-}
-
 static json_t *entry_object(const struct vpmu_lbr_entry *e)
 {
 	json_t *from = e->from == VPMU_LBR_FROM_FILTERED ? json_null() : command_address(e->from);
 	json_t *obj = json_pack("{s:o, s:o, s:s}", "from", from, "to", command_address(e->to),
-				"type", type_name(e->info));
+				"type", vpmu_lbr_type_name(e->info));
 
 	if (obj && (e->info & VPMU_LBR_INFO_CYC_VALID) &&
 	    json_object_set_new(obj, "cycles",

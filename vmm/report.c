@@ -95,27 +95,6 @@ void report_end(const struct machine_vm *vm)
 
 /* ---- post-mortem ---- */
 
-/* SDM vol. 4, 1200H: the branch type field of IA32_LBR_x_INFO; names as those of `vpmu lbr`. */
-static const char *branch_type(uint64_t info)
-{
-	switch ((info & VPMU_LBR_INFO_TYPE) >> VPMU_LBR_INFO_TYPE_SHIFT) {
-	case 0:
-		return "jcc";
-	case 1:
-		return "ind-jmp";
-	case 2:
-		return "rel-jmp";
-	case 3:
-		return "ind-call";
-	case 4:
-		return "rel-call";
-	case 5:
-		return "ret";
-	default:
-		return "other";
-	}
-}
-
 static void branches_text(const struct machine_vm *vm, unsigned int vcpu,
 			  const struct vpmu_lbr_regs *r)
 {
@@ -126,11 +105,11 @@ static void branches_text(const struct machine_vm *vm, unsigned int vcpu,
 	for (unsigned int i = 0; (e = vpmu_lbr_nth(r, i)); i++) {
 		if (e->from == VPMU_LBR_FROM_FILTERED)
 			lineout_put(format("%s/%u: ? -> 0x%" PRIx64 " (%s)", vm->name, vcpu, e->to,
-					   branch_type(e->info)),
+					   vpmu_lbr_type_name(e->info)),
 				    NULL);
 		else
 			lineout_put(format("%s/%u: 0x%" PRIx64 " -> 0x%" PRIx64 " (%s)", vm->name,
-					   vcpu, e->from, e->to, branch_type(e->info)),
+					   vcpu, e->from, e->to, vpmu_lbr_type_name(e->info)),
 				    NULL);
 	}
 }
@@ -144,7 +123,7 @@ static void branches_json(const struct machine_vm *vm, unsigned int vcpu,
 	for (unsigned int i = 0; entries && (e = vpmu_lbr_nth(&b->regs, i)); i++) {
 		json_t *entry = json_pack(
 			"{s:o, s:o, s:s}", "from", json_sprintf("0x%" PRIx64, e->from), "to",
-			json_sprintf("0x%" PRIx64, e->to), "type", branch_type(e->info));
+			json_sprintf("0x%" PRIx64, e->to), "type", vpmu_lbr_type_name(e->info));
 
 		if (e->info & VPMU_LBR_INFO_CYC_VALID)
 			json_object_set_new(

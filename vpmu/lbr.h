@@ -53,6 +53,27 @@ struct vpmu_taskdata;
 #define VPMU_LBR_INFO_TYPE	 (0xfULL << VPMU_LBR_INFO_TYPE_SHIFT)
 #define VPMU_LBR_INFO_CYC_VALID	 (1ULL << 60)
 
+/* vpmu_lbr_type_name - of a record's info, as every output spells it. Pure. */
+static inline const char *vpmu_lbr_type_name(uint64_t info)
+{
+	switch ((info & VPMU_LBR_INFO_TYPE) >> VPMU_LBR_INFO_TYPE_SHIFT) {
+	case 0:
+		return "jcc";
+	case 1:
+		return "ind-jmp";
+	case 2:
+		return "rel-jmp";
+	case 3:
+		return "ind-call";
+	case 4:
+		return "rel-call";
+	case 5:
+		return "ret";
+	default:
+		return "other";
+	}
+}
+
 /* FROM of a record whose branch came from a privilege level that is not recorded (19.1.2.3). */
 #define VPMU_LBR_FROM_FILTERED (~0ULL)
 
