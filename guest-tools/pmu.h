@@ -10,7 +10,7 @@
 
 #include "guest-tools/events.h"
 #include "guest-tools/layout.h"
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 
 enum pmu_vendor { PMU_NONE, PMU_INTEL, PMU_AMD };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/fail.h"
-#include "cgroup/request.h"
+#include "vpmu/fail.h"
+#include "cgroup/service/request.h"
 #include "vmm/control.h"
 #include "vmm/control_snapshot.h"
 

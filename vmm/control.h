@@ -6,8 +6,8 @@
 #ifndef VMM_CONTROL_H
 #define VMM_CONTROL_H
 
-#include "cgroup/server.h"
-#include "vmm/machine.h"
+#include "cgroup/service/server.h"
+#include "vmm/machine/machine.h"
 
 struct control {
 	struct machine *machine;

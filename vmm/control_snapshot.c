@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cgroup/fail.h"
-#include "cgroup/request.h"
+#include "vpmu/fail.h"
+#include "cgroup/service/request.h"
 #include "vmm/control_snapshot.h"
-#include "vmm/snapshot.h"
+#include "vmm/snapshot/snapshot.h"
 
 /* The server's working directory is not the client's. */
 static int get_file(const json_t *req, const char **file, char *err, size_t errlen)

@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cgroup/fail.h"
+#include "vpmu/fail.h"
 #include "vmm/control.h"
 #include "vmm/options.h"
 #include "vmm/report.h"

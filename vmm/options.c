@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/fail.h"
+#include "vpmu/fail.h"
 #include "vmm/options.h"
 
 enum {

@@ -3,7 +3,7 @@
 #ifndef VMM_OPTIONS_H
 #define VMM_OPTIONS_H
 
-#include "vmm/config.h"
+#include "vmm/config/config.h"
 
 struct options {
 	struct config config;	  /* file and options together, checked */

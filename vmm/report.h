@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "vmm/machine.h"
+#include "vmm/machine/machine.h"
 
 /* report_init - before any other. @gone(arg): nobody can read it any more; from another thread.
  * -errno. */

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 #include "vpmu/lbr.h"
 
 #define VPMU_MAX_CTRS 32

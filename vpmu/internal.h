@@ -144,7 +144,7 @@ struct vpmu_pcpu {
 	uint64_t time_snap;
 	struct vpmu_taskdata *lbr_data; /* lbr.c: of ctx: what the CPU records into; NULL: it does
 					 * not. Not to be followed unless ctx still publishes it */
-	uint64_t sync_req, sync_ack;			 /* under lock but for the owner's poll */
+	uint64_t sync_req, sync_ack;	/* under lock but for the owner's poll */
 	void (*sync_fn)(struct vpmu_pcpu *p, void *arg); /* under lock */
 	void *sync_arg;
 	struct vpmu_reading last[VPMU_MAX_SLOTS];

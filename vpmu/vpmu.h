@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "vpmu/account.h"
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 #include "vpmu/hostpmu.h"
 #include "vpmu/lbr.h"
 
@@ -304,9 +304,9 @@ struct vpmu_sample {
 	const struct vpmu_context *ctx;
 	struct vpmu_where where; /* ip 0, cpl 0 when it is not known */
 	bool where_known;	 /* not on a pCPU whose PMU has no alarms */
-	unsigned int pcpu; /* vpmu_pcpu_id */
-	uint64_t time_ns;  /* of the pCPU's clock */
-	uint64_t periods;  /* 1, or more when one instruction counted several periods */
+	unsigned int pcpu;	 /* vpmu_pcpu_id */
+	uint64_t time_ns;	 /* of the pCPU's clock */
+	uint64_t periods;	 /* 1, or more when one instruction counted several periods */
 	/* Events counted since the last of these was used up: 0, or less than what one instruction
 	 * counts; more: the PMU was late, and @where is so far behind (no alarms: not known). */
 	uint64_t over;

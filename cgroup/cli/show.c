@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cgroup/cli/client.h"
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 #include "vpmu/hostpmu_perf.h"
 
 struct show_opts {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cgroup/cli/symbols.h"
-#include "cgroup/fail.h"
+#include "vpmu/fail.h"
 
 /*
  * The file is as its owner made it: memory and time are bounded by its size. Names are never copied

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "tests/bench/bench.h"
-#include "vmm/runner.h"
-#include "vmm/vm.h"
+#include "vmm/sched/runner.h"
+#include "vmm/vm/vm.h"
 #include "vpmu/rcu.h"
 
 #define MIB	(1u << 20)

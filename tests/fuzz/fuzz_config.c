@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vmm/config.h"
-#include "vmm/loader.h"
+#include "vmm/config/config.h"
+#include "vmm/boot/loader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "vmm/loader.h"
+#include "vmm/boot/loader.h"
 #include "vpmu/guest/abi.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 
 #define MAX_EVENTS 8
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/request.h"
-#include "cgroup/server.h"
+#include "cgroup/service/request.h"
+#include "cgroup/service/server.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 

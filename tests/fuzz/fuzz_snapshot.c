@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "tests/unit/guest_bed.h"
-#include "vmm/snapshot_priv.h"
+#include "vmm/snapshot/priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define CHECK(cond, ...)                                                                           \

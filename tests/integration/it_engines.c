@@ -11,7 +11,7 @@
 
 #include "guest-tools/workloads.h"
 #include "machine_bed.h"
-#include "vmm/perfpmu.h"
+#include "vmm/sched/perfpmu.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "vmm/control.h"
-#include "vmm/machine.h"
+#include "vmm/machine/machine.h"
 
 /* Go on only if @ok: else print where, what and the message, and abort. */
 #define bed_must(ok, ...)                                                                          \

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 
 #define M_EVENTS 7 /* what the machine executes, in the order of enum vpmu_soft_event */
 #define M_MODES	 3 /* guest kernel, guest user, host: the order of enum vpmu_soft_mode */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Soft side of the differential test: cases run on the soft machine through vmm/engine.h. */
+/* Soft side of the differential test: cases run on the soft machine through vmm/engine/engine.h. */
 #ifndef TESTS_SOFT_SOFT_SIDE_H
 #define TESTS_SOFT_SOFT_SIDE_H
 

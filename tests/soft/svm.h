@@ -4,12 +4,12 @@
  * kernel that is nothing but 32 exception handlers which halt. Where it halted tells what
  * happened; there is no other way out, so a test sees every fault.
  *
- * Uses vmm/engine.h only.
+ * Uses vmm/engine/engine.h only.
  */
 #ifndef TESTS_SOFT_SVM_H
 #define TESTS_SOFT_SVM_H
 
-#include "vmm/engine.h"
+#include "vmm/engine/engine.h"
 
 #define SVM_MAX_VCPUS 128u
 

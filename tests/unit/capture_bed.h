@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "cgroup/server.h"
+#include "cgroup/service/server.h"
 #include "cgroup_host.h"
 
 struct bed_vcpu {

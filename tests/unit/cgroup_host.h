@@ -11,7 +11,7 @@
 #include <string.h>
 #include <urcu/urcu-memb.h>
 
-#include "cgroup/tenant.h"
+#include "cgroup/tenant/tenant.h"
 #include "vpmu/softpmu.h"
 
 #define TEST_PCPUS 2

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vmm/engine.h"
-#include "vmm/loader.h"
+#include "vmm/engine/engine.h"
+#include "vmm/boot/loader.h"
 #include "vpmu/guest/abi.h"
 
 enum fake_op {

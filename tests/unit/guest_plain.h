@@ -96,7 +96,7 @@ static inline int code_of(const struct plain *p, uint64_t sel, int *tier)
 	if (sel >> 18 & 1 || sel >> 24 & 0xff) /* edge, cmask */
 		return -1;
 	if (!p->intel) {
-		if (sel >> 23 & 1) /* inv: KVM and vpmu/event.h keep it for AMD */
+		if (sel >> 23 & 1) /* inv: KVM and vpmu/event/event.h keep it for AMD */
 			return -1;
 		if (sel >> 32 & 0xf) /* event 1xxH: as if the unit mask began at bit 16 */
 			code = (sel >> 32 & 0xf) << 8 | (sel & 0xff) | (sel & 0xff00) << 8;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "vmm/engine.h"
+#include "vmm/engine/engine.h"
 
 #define BED_RAM	     (4ULL << 20)
 #define BED_PML4     0x10000ULL

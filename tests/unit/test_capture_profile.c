@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/profile.c, profile_commands.c: every sample is in a row, among others, or lost and said.
+/* cgroup/service/profile.c, profile_commands.c: every sample is in a row, among others, or lost and
+ * said.
  */
 #include <errno.h>
 
 #include "capture_bed.h"
-#include "cgroup/profile.h"
+#include "cgroup/service/profile.h"
 
 #define PERIOD 97
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/sample_ring.c with many producers at once; profiles in an event loop; clients that go. */
+/* cgroup/service/sample_ring.c with many producers at once; profiles in an event loop; clients that
+ * go. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -7,7 +8,7 @@
 #include <unistd.h>
 
 #include "capture_bed.h"
-#include "cgroup/profile.h"
+#include "cgroup/service/profile.h"
 
 #define PRODUCERS 4
 #define EACH	  200000

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vmm/config.h"
+#include "vmm/config/config.h"
 
 static int parse(struct config *c, const char *text, char *err, size_t errlen)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Event names, keys and perf attributes (vpmu/event.h). Encodings are spelt out from the manuals
- * here and not taken from event.c, so that a wrong row there is seen. */
+/* Event names, keys and perf attributes (vpmu/event/event.h). Encodings are spelt out from the
+ * manuals here and not taken from key.c, so that a wrong row there is seen. */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include <linux/perf_event.h>
 
-#include "vpmu/event.h"
+#include "vpmu/event/event.h"
 
 #define U  VPMU_KEY_USR
 #define K  VPMU_KEY_OS

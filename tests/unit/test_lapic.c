@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/lapic: every register, every fault, priorities, delivery of PMIs (SDM vol. 3, chapter 11). */
+/* vmm/soft/lapic: every register, every fault, priorities, delivery of PMIs (SDM vol. 3, chapter 11). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "vmm/lapic.h"
+#include "vmm/soft/lapic.h"
 
 /* An engine that takes events when the test says so. */
 struct vmm_engine_vcpu {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/loader: a good image, and every header field that is not. */
+/* vmm/boot/loader: a good image, and every header field that is not. */
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vmm/loader.h"
+#include "vmm/boot/loader.h"
 #include "vpmu/guest/abi.h"
 
 #define RAM_BYTES (16ULL << 20)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/runner, vm, vcpu: scripted vCPUs on modelled pCPUs. */
+/* vmm/sched/runner, vmm/vm: scripted vCPUs on modelled pCPUs. */
 #include <criterion/criterion.h>
 #include <time.h>
 #include <urcu/urcu-memb.h>
 
 #include "fake_engine.h"
-#include "vmm/runner.h"
-#include "vmm/runner_priv.h"
+#include "vmm/sched/runner.h"
+#include "vmm/sched/runner_priv.h"
 
 #define VMS_MAX 64
 #define VCPUS	2

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/server.c, listener.c, commands.c, request.c: the protocol, hostile requests, clients. */
+/* cgroup/service/server.c, listener.c, commands.c, request.c: the protocol, hostile requests,
+ * clients. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "cgroup/request.h"
-#include "cgroup/server.h"
+#include "cgroup/service/request.h"
+#include "cgroup/service/server.h"
 #include "cgroup_host.h"
 
 static struct test_host h;

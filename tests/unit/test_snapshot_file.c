@@ -17,7 +17,7 @@
 #include <urcu/urcu-memb.h>
 #include <zlib.h>
 
-#include "vmm/snapshot_priv.h"
+#include "vmm/snapshot/priv.h"
 #include "vpmu/guest/abi.h"
 
 /* Counts, records branches (models that have both registers), and prints: in CPL0. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/tenant.c and cgroupfs.c: names, the tree, folding, real cgroup2 directories. */
+/* cgroup/tenant/tenant.c and cgroupfs.c: names, the tree, folding, real cgroup2 directories. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

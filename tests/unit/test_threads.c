@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm/threads with scripted vCPUs instead of KVM's: each thread's counters are its own tally, kicks
+ * vmm/sched/threads with scripted vCPUs instead of KVM's: each thread's counters are its own tally, kicks
  * and orders take effect, and what guests read is exact.
  */
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fake_engine.h"
-#include "vmm/threads.h"
+#include "vmm/sched/threads.h"
 #include "vpmu/rcu.h"
 
 #define VCPUS 3

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/vcpu: PMIs and interrupts of scripted vCPUs, behind the right instruction. */
+/* vmm/vm/vcpu: PMIs and interrupts of scripted vCPUs, behind the right instruction. */
 #include <criterion/criterion.h>
 #include <urcu/urcu-memb.h>
 
 #include "fake_engine.h"
-#include "vmm/runner.h"
+#include "vmm/sched/runner.h"
 
 #define VCPUS 2
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "vmm/cpuid.h"
+#include "vmm/vm/cpuid.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/softpmu.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The KVM engine: /dev/kvm behind vmm/engine.h. This file opens it and says in one line what is
- * missing when it cannot be used.
+ * The KVM engine: /dev/kvm behind vmm/engine/engine.h. This file opens it and says in one line what
+ * is missing when it cannot be used.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * KVM's exits as those of vmm/engine.h, and the caller's answers back. Every exit we do not know
- * how to go on from becomes one line that names RIP and the reason.
+ * KVM's exits as those of vmm/engine/engine.h, and the caller's answers back. Every exit we do not
+ * know how to go on from becomes one line that names RIP and the reason.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the KVM engine offers beyond vmm/engine.h. Users other than tests and `check` need only
- * vmm_kvm_ops.
+ * What the KVM engine offers beyond vmm/engine/engine.h. Users other than tests and `check` need
+ * only vmm_kvm_ops.
  */
 #ifndef VMM_KVM_KVM_H
 #define VMM_KVM_KVM_H
 
 #include <signal.h>
 
-#include "vmm/engine.h"
+#include "vmm/engine/engine.h"
 
 /*
  * The signal that takes a vCPU thread out of KVM_RUN (kick). The engine installs a handler that

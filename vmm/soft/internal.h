@@ -314,7 +314,7 @@ void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool c
 /* soft_tss - @bytes of the TSS at @off. Traps: #TS beyond its limit. */
 int soft_tss(struct soft_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext);
 
-/* ---- state.c: see get_state and set_state in vmm/engine.h ---- */
+/* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */
 int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes);
 int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes);
 

@@ -3,8 +3,8 @@
  * The soft machine: a predecoded-block interpreter for a closed list of x86-64 instructions.
  *
  * Internal structures of one VM and one vCPU, shared by the files of this folder. Callers use
- * vmm_soft_ops (vmm/engine.h); the only other public name is soft_isa_list(). What is modelled,
- * counted and refused is written down in docs/soft-machine.md.
+ * vmm_soft_ops (vmm/engine/engine.h); the only other public name is soft_isa_list(). What is
+ * modelled, counted and refused is written down in docs/soft-machine.md.
  *
  * Layout rule: what the dispatch loop touches comes first in struct soft_vcpu, so that a time
  * slice of one of a thousand vCPUs brings few cache lines with it.
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vmm/engine.h"
+#include "vmm/engine/engine.h"
 
 /* soft_isa_list - call @fn with the Zydis mnemonic ("add", "rdmsr", ...) of every instruction of
  * the closed list, in no particular order. Stops when @fn returns non-zero and returns that.

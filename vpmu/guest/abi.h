@@ -10,10 +10,10 @@
  * CPUID 40000000H: EAX = highest leaf, EBX ECX EDX = "vpmuvpmuvpmu".
  * CPUID 40000001H: EAX = ABI version, EBX = feature bits below. */
 #define VPMU_PV_CPUID_BASE 0x40000000u
-#define VPMU_PV_SIG_EBX 0x756d7076u /* "vpmu" little endian, the same in ECX and EDX */
-#define VPMU_PV_VERSION 1u
-#define VPMU_PV_FEAT_TIMES (1u << 0)   /* the MSRs below exist */
-#define VPMU_PV_FEAT_RDPMC (1u << 1)   /* RDPMC works (it is #GP on the KVM engine) */
+#define VPMU_PV_SIG_EBX	   0x756d7076u /* "vpmu" little endian, the same in ECX and EDX */
+#define VPMU_PV_VERSION	   1u
+#define VPMU_PV_FEAT_TIMES (1u << 0) /* the MSRs below exist */
+#define VPMU_PV_FEAT_RDPMC (1u << 1) /* RDPMC works (it is #GP on the KVM engine) */
 
 /*
  * Read-only MSRs per counter, i = 0..15 for GP counters, 16..19 for fixed ones:
@@ -23,23 +23,24 @@
  * running < enabled: the count is partial, and value * enabled / running an estimate. They read
  * as 0 / 0 / UNSUPPORTED for a counter that is not counting anything the host can count.
  */
-#define VPMU_PV_MSR_BASE 0x56504d00u
-#define VPMU_PV_MSR_COUNT 80u
-#define VPMU_PV_FIXED 16u
+#define VPMU_PV_MSR_BASE    0x56504d00u
+#define VPMU_PV_MSR_COUNT   80u
+#define VPMU_PV_FIXED	    16u
 #define VPMU_PV_UNSUPPORTED 0xffu
 
 /* ---- boot protocol of freestanding images ---------------------------------------------------
  * A static ELF64 executable linked at VPMU_BOOT_IMAGE or above, identity-mapped. Every vCPU starts
- * at the entry point in 64-bit mode, CPL0, interrupts off, flat CS = 08h (64-bit code), SS/DS = 10h,
- * CR3 = tables of the loader that map all guest RAM 1:1 with 2 MiB pages, writable, supervisor,
- * RDI = the vCPU's number, RSI = address of struct vpmu_boot_info; no stack. IDT is empty. */
-#define VPMU_BOOT_INFO 0x7000u      /* struct vpmu_boot_info */
-#define VPMU_BOOT_GDT 0x6000u       /* loader's GDT */
-#define VPMU_BOOT_ARGS 0x8000u      /* guest arguments, NUL-terminated, at most 4095 bytes */
+ * at the entry point in 64-bit mode, CPL0, interrupts off, flat CS = 08h (64-bit code), SS/DS =
+ * 10h, CR3 = tables of the loader that map all guest RAM 1:1 with 2 MiB pages, writable,
+ * supervisor, RDI = the vCPU's number, RSI = address of struct vpmu_boot_info; no stack. IDT is
+ * empty. */
+#define VPMU_BOOT_INFO	     0x7000u  /* struct vpmu_boot_info */
+#define VPMU_BOOT_GDT	     0x6000u  /* loader's GDT */
+#define VPMU_BOOT_ARGS	     0x8000u  /* guest arguments, NUL-terminated, at most 4095 bytes */
 #define VPMU_BOOT_PAGETABLES 0x10000u /* loader's page tables, up to 0x80000 */
-#define VPMU_BOOT_IMAGE 0x200000u
-#define VPMU_BOOT_MAGIC 0x756d7076746f6f62ull /* "bootvpmu" */
-#define VPMU_BOOT_ARGS_MAX 4095u
+#define VPMU_BOOT_IMAGE	     0x200000u
+#define VPMU_BOOT_MAGIC	     0x756d7076746f6f62ull /* "bootvpmu" */
+#define VPMU_BOOT_ARGS_MAX   4095u
 
 struct vpmu_boot_info {
 	unsigned long long magic;
@@ -53,8 +54,8 @@ struct vpmu_boot_info {
  * 16550-compatible transmitter at COM1: write a byte to THR; LSR always says ready. Each vCPU has
  * its own line buffer in the VMM, so lines of several vCPUs do not mix.
  * EXIT: a 32-bit write ends this vCPU with that status; the VM ends when all of its vCPUs have. */
-#define VPMU_PORT_COM1 0x3f8
+#define VPMU_PORT_COM1	   0x3f8
 #define VPMU_PORT_COM1_LSR 0x3fd
-#define VPMU_PORT_EXIT 0xf4
+#define VPMU_PORT_EXIT	   0xf4
 
 #endif

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "vpmu/fail.h"
+#include "cgroup/service/listener.h"
+
+struct client {
+	struct listener *l;
+	struct client *next;
+	int fd;
+	sd_event_source *io;	/* the socket */
+	sd_event_source *work;	/* a whole line is buffered */
+	sd_event_source *timer; /* armed while an answer waits */
+	char *out;		/* the answer on its way, or NULL */
+	size_t out_len, out_done;
+	size_t in_len;
+	uint64_t active_ns; /* CLOCK_MONOTONIC: when it last sent or took something */
+	bool eof;	    /* nothing more comes */
+	bool close;	    /* as soon as the answer is out */
+	char in[SERVER_LINE_MAX];
+};
+
+struct listener {
+	struct server *s;
+	sd_event *ev;
+	const struct server_opts *opts;
+	int fd;
+	int reserve_fd; /* given up to turn a client away when there are no descriptors left */
+	sd_event_source *io;
+	struct client *clients;
+	unsigned int nr_clients;
+	size_t pending; /* bytes of answers of all clients */
+	struct stat at; /* the socket file we made */
+	bool bound;
+};
+
+static void client_close(struct client *c)
+{
+	struct listener *l = c->l;
+	struct client **link = &l->clients;
+
+	while (*link != c)
+		link = &(*link)->next;
+	*link = c->next;
+	l->nr_clients--;
+	l->pending -= c->out_len;
+	server_conn_closed(l->s, c);
+	sd_event_source_disable_unref(c->io);
+	sd_event_source_disable_unref(c->work);
+	sd_event_source_disable_unref(c->timer);
+	close(c->fd);
+	free(c->out);
+	free(c);
+}
+
+static void client_drop(struct client *c, const char *why)
+{
+	const struct server_opts *o = c->l->opts;
+	struct ucred cred = {.pid = 0};
+	socklen_t len = sizeof(cred);
+	char line[160];
+
+	getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	snprintf(line, sizeof(line), "socket: client with pid %d dropped: %s", cred.pid, why);
+	if (o->log)
+		o->log(line, o->arg);
+	client_close(c);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* Take up @line (malloc'd) as the answer to write. */
+static void set_answer(struct client *c, char *line)
+{
+	size_t len = line ? strlen(line) : 0;
+
+	if (c->l->pending + len > SERVER_PENDING_MAX) {
+		free(line);
+		line = server_error_line(-EAGAIN, "answer: other clients have not read theirs; "
+						  "ask again later");
+		len = line ? strlen(line) : 0;
+	}
+	c->out = line;
+	c->out_len = len;
+	c->out_done = 0;
+	c->l->pending += len;
+	if (!line) /* out of memory even for saying so */
+		c->close = true;
+}
+
+static uint64_t slow_us(const struct listener *l)
+{
+	return (l->opts->slow_sec ? l->opts->slow_sec : SERVER_SLOW_SEC) * 1000000ULL;
+}
+
+static void rearm(struct client *c)
+{
+	sd_event_source_set_time_relative(c->timer, slow_us(c->l));
+}
+
+/* What to wait for now. The socket is not watched while a buffered line waits its turn: a client
+ * that sent its request and went away still gets it done. */
+static int client_wait(struct client *c)
+{
+	bool line = memchr(c->in, '\n', c->in_len) != NULL;
+	int ret = sd_event_source_set_io_events(c->io, c->out ? EPOLLOUT : EPOLLIN);
+
+	if (ret >= 0)
+		ret = sd_event_source_set_enabled(c->io,
+						  c->out || !line ? SD_EVENT_ON : SD_EVENT_OFF);
+	if (ret >= 0)
+		ret = sd_event_source_set_enabled(c->work, !c->out && line ? SD_EVENT_ONESHOT
+									   : SD_EVENT_OFF);
+	if (ret >= 0)
+		ret = sd_event_source_set_enabled(c->timer,
+						  c->out ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+	return ret;
+}
+
+/* Write what the socket takes. false: the client is gone. */
+static bool client_write(struct client *c)
+{
+	while (c->out && c->out_done < c->out_len) {
+		ssize_t n = send(c->fd, c->out + c->out_done, c->out_len - c->out_done,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return true;
+		if (n < 0) {
+			client_close(c);
+			return false;
+		}
+		c->out_done += (size_t)n;
+		c->active_ns = now_ns();
+		rearm(c);
+	}
+	c->l->pending -= c->out_len;
+	free(c->out);
+	c->out = NULL;
+	c->out_len = 0;
+	return true;
+}
+
+/* After anything happened: write, and decide what comes next. */
+static void client_go_on(struct client *c)
+{
+	if (!client_write(c))
+		return;
+	if (!c->out && (c->close || (c->eof && !memchr(c->in, '\n', c->in_len)))) {
+		client_close(c);
+		return;
+	}
+	if (client_wait(c) < 0)
+		client_drop(c, "the event loop refused it");
+}
+
+static int on_work(sd_event_source *src, void *arg)
+{
+	struct client *c = arg;
+	char *nl = memchr(c->in, '\n', c->in_len);
+	size_t len;
+
+	if (!nl || c->out)
+		return 0;
+	len = (size_t)(nl - c->in);
+	rearm(c);
+	set_answer(c, server_dispatch_conn(c->l->s, c, c->in, len));
+	c->in_len -= len + 1;
+	memmove(c->in, nl + 1, c->in_len);
+	client_go_on(c);
+	return 0;
+}
+
+static void client_read(struct client *c)
+{
+	ssize_t n = recv(c->fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		client_close(c);
+		return;
+	}
+	if (n == 0)
+		c->eof = true;
+	else
+		c->active_ns = now_ns();
+	c->in_len += (size_t)n;
+	if (c->in_len == sizeof(c->in) && !memchr(c->in, '\n', c->in_len)) {
+		c->in_len = 0;
+		c->close = true;
+		rearm(c);
+		set_answer(c, server_error_line(-EMSGSIZE, "request: longer than 65535 bytes; "
+							   "lines up to that are accepted"));
+	}
+	client_go_on(c);
+}
+
+static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
+{
+	struct client *c = arg;
+
+	if (c->out) {
+		if (revents & (EPOLLERR | EPOLLHUP))
+			client_close(c); /* nobody reads the answer any more */
+		else
+			client_go_on(c);
+	} else if (revents & EPOLLIN) {
+		client_read(c);
+	} else if (revents & (EPOLLERR | EPOLLHUP)) {
+		client_close(c);
+	}
+	return 0;
+}
+
+static int on_slow(sd_event_source *src, uint64_t usec, void *arg)
+{
+	client_drop(arg, "it does not read its answer");
+	return 0;
+}
+
+static void refuse(int fd)
+{
+	char *line = server_error_line(-EBUSY, "socket: too many clients; try again later");
+
+	if (line)
+		send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
+	free(line);
+	close(fd);
+}
+
+/* The client that may go for another one: nothing on its way, nothing that would end with it, and
+ * silent for the longest time, at least SERVER_IDLE_MS. NULL: there is none. */
+static struct client *longest_idle(const struct listener *l)
+{
+	uint64_t latest = now_ns() - SERVER_IDLE_MS * 1000000ULL;
+	struct client *idle = NULL;
+
+	for (struct client *c = l->clients; c; c = c->next) {
+		if (c->out || c->active_ns > (idle ? idle->active_ns : latest) ||
+		    memchr(c->in, '\n', c->in_len) || server_conn_owns(l->s, c))
+			continue;
+		idle = c;
+	}
+	return idle;
+}
+
+static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void *arg)
+{
+	struct listener *l = arg;
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct client *c;
+
+	if (fd < 0) {
+		/* Out of descriptors: the client stays in the backlog and would wake us for ever.
+		 * Give up the reserve to take it, and turn it away. */
+		if ((errno == EMFILE || errno == ENFILE) && l->reserve_fd >= 0) {
+			close(l->reserve_fd);
+			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			if (fd >= 0)
+				refuse(fd);
+			l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		}
+		return 0;
+	}
+	if (l->nr_clients == SERVER_CLIENTS_MAX) {
+		/* Programs that hold connections and say nothing must not lock the operator out. */
+		c = longest_idle(l);
+		if (c)
+			client_drop(c, "too many clients, and it was idle for longest");
+	}
+	c = l->nr_clients < SERVER_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	if (!c) {
+		refuse(fd);
+		return 0;
+	}
+	c->l = l;
+	c->fd = fd;
+	c->active_ns = now_ns();
+	c->next = l->clients;
+	l->clients = c;
+	l->nr_clients++;
+	if (sd_event_add_io(l->ev, &c->io, fd, EPOLLIN, on_client, c) < 0 ||
+	    sd_event_add_defer(l->ev, &c->work, on_work, c) < 0 ||
+	    sd_event_source_set_enabled(c->work, SD_EVENT_OFF) < 0 ||
+	    sd_event_add_time_relative(l->ev, &c->timer, CLOCK_MONOTONIC, slow_us(l), 100000,
+				       on_slow, c) < 0 ||
+	    sd_event_source_set_enabled(c->timer, SD_EVENT_OFF) < 0)
+		client_drop(c, "the event loop refused it");
+	return 0;
+}
+
+/* ---- the socket file ------------------------------------------------------------------------ */
+
+static int make_parent(const char *path, char *err, size_t errlen)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
+
+	if (!slash || slash == path)
+		return 0;
+	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
+	if (mkdir(dir, geteuid() ? 0700 : 0755) == 0)
+		return 0;
+	/* Who owns the directory can replace the socket (/tmp/vpmu-UID is anyone's to make). */
+	if (errno == EEXIST && geteuid() && stat(dir, &st) == 0 && st.st_uid != geteuid() &&
+	    st.st_uid != 0)
+		return fail(-EPERM, err, errlen,
+			    "socket %s: %s belongs to user %u; a directory of yours or root's is "
+			    "accepted",
+			    path, dir, st.st_uid);
+	if (errno == EEXIST)
+		return 0;
+	return fail(-errno, err, errlen,
+		    "socket %s: cannot make %s: %s; a path in an existing "
+		    "directory is accepted",
+		    path, dir, strerror(errno));
+}
+
+/* Make way for a new socket at @addr: one that nobody listens on any more is removed. */
+static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
+{
+	struct stat st;
+	int fd, ret;
+
+	if (lstat(addr->sun_path, &st))
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return fail(-EEXIST, err, errlen,
+			    "socket %s: exists and is no socket; another path is accepted",
+			    addr->sun_path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fail(-errno, err, errlen, "socket %s: %s", addr->sun_path, strerror(errno));
+	ret = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? errno : 0;
+	close(fd);
+	if (ret != ECONNREFUSED)
+		return fail(-EADDRINUSE, err, errlen,
+			    "socket %s: a server listens there; another path is accepted",
+			    addr->sun_path);
+	if (unlink(addr->sun_path) && errno != ENOENT)
+		return fail(-errno, err, errlen, "socket %s: cannot replace it: %s", addr->sun_path,
+			    strerror(errno));
+	return 0;
+}
+
+static int listen_at(struct listener *l, const char *path, char *err, size_t errlen)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int ret;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return fail(-ENAMETOOLONG, err, errlen,
+			    "socket %.40s...: a path of at most %zu bytes is accepted", path,
+			    sizeof(addr.sun_path) - 1);
+	strcpy(addr.sun_path, path);
+	ret = make_parent(path, err, errlen);
+	if (!ret)
+		ret = clear_stale(&addr, err, errlen);
+	if (ret)
+		return ret;
+	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* fchmod before bind: the file never exists with a wider mode (unix(7), bind takes the
+	 * inode's mode less umask); chmod after it: whatever the umask is. */
+	if (l->fd < 0 || fchmod(l->fd, 0660) || bind(l->fd, (struct sockaddr *)&addr, sizeof(addr)))
+		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
+	l->bound = true;
+	if (chmod(path, 0660) || lstat(path, &l->at) || listen(l->fd, 32))
+		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
+	return 0;
+}
+
+int listener_create(struct server *s, sd_event *ev, const struct server_opts *opts,
+		    struct listener **out, char *err, size_t errlen)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+	int ret;
+
+	if (!l)
+		return fail(-ENOMEM, err, errlen, "socket: out of memory");
+	l->s = s;
+	l->ev = sd_event_ref(ev);
+	l->opts = opts;
+	l->fd = -1;
+	l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ret = listen_at(l, opts->path, err, errlen);
+	if (!ret) {
+		ret = sd_event_add_io(ev, &l->io, l->fd, EPOLLIN, on_accept, l);
+		if (ret < 0)
+			fail(ret, err, errlen, "socket %s: event loop: %s", opts->path,
+			     strerror(-ret));
+	}
+	if (ret < 0) {
+		listener_destroy(l);
+		return ret;
+	}
+	*out = l;
+	return 0;
+}
+
+void listener_destroy(struct listener *l)
+{
+	struct stat st;
+
+	if (!l)
+		return;
+	while (l->clients)
+		client_close(l->clients);
+	sd_event_source_disable_unref(l->io);
+	/* Only the file we made: somebody may have replaced it. */
+	if (l->bound && lstat(l->opts->path, &st) == 0 && st.st_ino == l->at.st_ino &&
+	    st.st_dev == l->at.st_dev)
+		unlink(l->opts->path);
+	if (l->fd >= 0)
+		close(l->fd);
+	if (l->reserve_fd >= 0)
+		close(l->reserve_fd);
+	sd_event_unref(l->ev);
+	free(l);
+}

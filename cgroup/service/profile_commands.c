@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The control socket's commands of profiles: docs/protocol.md. Control thread. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/service/commands.h"
+#include "vpmu/fail.h"
+#include "cgroup/service/request.h"
+
+#define EVENT_BYTES_MAX 256
+
+json_t *command_address(uint64_t address)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	return json_string(text);
+}
+
+/* "period": an integer or a string of decimal digits, as counts are. */
+static int period_field(const json_t *req, uint64_t *period, char *err, size_t errlen)
+{
+	const json_t *v = json_object_get(req, "period");
+	const char *text = json_string_value(v);
+	char *end;
+
+	if (!json_is_string(v))
+		return request_uint(req, "period", false, 1, PROFILE_PERIOD_MAX, period, err,
+				    errlen);
+	errno = 0;
+	*period = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && !errno && *period >= 1 &&
+	    *period <= PROFILE_PERIOD_MAX)
+		return 0;
+	return fail(-EINVAL, err, errlen, "period: \"%.40s\"; 1 to %llu is accepted", text,
+		    (unsigned long long)PROFILE_PERIOD_MAX);
+}
+
+/* What is known of @p without reading it. */
+static int describe(const struct profile *p, json_t *resp)
+{
+	json_t *obj = json_pack("{s:s, s:s, s:s, s:o, s:b, s:b, s:b, s:o}", "profile", p->name,
+				"event", p->event, "target", p->target, "period",
+				json_u64(p->period), "lbr", p->lbr, "keep", p->owner == NULL,
+				"gone", p->gone, "age-ns", json_u64(profile_age_ns(p)));
+	int ret = obj ? json_object_update(resp, obj) : -1;
+
+	json_decref(obj);
+	return ret;
+}
+
+int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"event", "period", "target", "lbr",
+					     "name",  "keep",	NULL};
+	struct profile_spec spec = {.period = PROFILE_PERIOD};
+	char why[200] = "";
+	bool keep = false;
+	struct profile *p;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "event", true, EVENT_BYTES_MAX, &spec.event, err, errlen);
+	if (!ret)
+		ret = period_field(req, &spec.period, err, errlen);
+	if (!ret)
+		ret = command_target(c, req, false, &spec.target, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
+	if (!ret)
+		ret = request_string(req, "name", false, SESSION_NAME_MAX, &spec.name, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "keep", false, &keep, err, errlen);
+	if (ret)
+		return ret;
+	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));
+	if (ret)
+		return fail(ret, err, errlen, "event: %s", why);
+	spec.owner = keep ? NULL : c->conn;
+	ret = profile_start(c->profiles, &spec, &p, err, errlen);
+	if (ret)
+		return ret;
+	if (describe(p, resp)) {
+		profile_stop(p);
+		return command_oom(err, errlen);
+	}
+	return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* The fields rows and chains have in common. */
+static json_t *trace_object(const struct trace *t)
+{
+	json_t *obj = json_pack("{s:s*, s:o}", "vm", t->who ? t->who->vm : NULL, "samples",
+				json_u64(t->samples));
+
+	if (!obj || (t->who && json_object_set_new(obj, "vcpu", json_integer(t->who->vcpu))) ||
+	    (t->known && json_object_set_new(obj, "cpl", json_integer(t->cpl)))) {
+		json_decref(obj);
+		return NULL;
+	}
+	return obj;
+}
+
+static json_t *row_object(const struct trace *t)
+{
+	json_t *obj = trace_object(t);
+
+	if (obj && t->known && json_object_set_new(obj, "ip", command_address(t->ip[0]))) {
+		json_decref(obj);
+		return NULL;
+	}
+	return obj;
+}
+
+static json_t *chain_object(const struct trace *t)
+{
+	json_t *obj = trace_object(t), *chain = json_array();
+
+	for (unsigned int i = 0; chain && i < t->nr; i++) {
+		/* Not known: where the sample was, or a call from a level that is not recorded. */
+		bool known = i ? t->ip[i] != VPMU_LBR_FROM_FILTERED : t->known;
+
+		if (json_array_append_new(chain, known ? command_address(t->ip[i]) : json_null())) {
+			json_decref(chain);
+			chain = NULL;
+		}
+	}
+	if (!obj || !chain || json_object_set_new(obj, "chain", chain)) {
+		if (!obj)
+			json_decref(chain);
+		json_decref(obj);
+		return NULL;
+	}
+	return obj;
+}
+
+/* The @max biggest of @t as array @key, their number as "nr-@key", the rest as "other-@key". */
+static int add_traces(json_t *resp, const char *key, const struct traces *t, size_t max,
+		      json_t *(*object)(const struct trace *t))
+{
+	const struct trace **all = traces_sorted(t);
+	json_t *array = json_array();
+	uint64_t other = t->other;
+	char name[32];
+	int ret = all && array ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < t->nr && !ret; i++) {
+		if (i < max)
+			ret = json_array_append_new(array, object(all[i]));
+		else
+			other += all[i]->samples;
+	}
+	free(all);
+	if (ret || json_object_set_new(resp, key, array)) {
+		if (ret)
+			json_decref(array);
+		return -ENOMEM;
+	}
+	snprintf(name, sizeof(name), "nr-%s", key);
+	ret = json_object_set_new(resp, name, json_integer((json_int_t)t->nr));
+	snprintf(name, sizeof(name), "other-%s", key);
+	return ret || json_object_set_new(resp, name, json_u64(other)) ? -ENOMEM : 0;
+}
+
+static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t errlen)
+{
+	const struct vpmu_value *v = &p->value;
+	json_t *obj;
+	int ret;
+
+	profile_read(p);
+	obj = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}", "samples", json_u64(p->samples),
+			"lost", json_u64(p->lost), "late-max", json_u64(p->late_max), "count",
+			json_u64(v->count), "enabled-ns", json_u64(v->enabled_ns), "running-ns",
+			json_u64(v->running_ns), "quality",
+			v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
+			v->supported);
+	ret = !obj || describe(p, resp) || json_object_update(resp, obj);
+	json_decref(obj);
+	if (!ret)
+		ret = add_traces(resp, "rows", &p->rows, max, row_object);
+	if (!ret && p->lbr)
+		ret = add_traces(resp, "chains", &p->chains, max, chain_object);
+	if (!ret && p->lbr)
+		ret = json_object_set_new(resp, "unchained", json_u64(p->unchained));
+	return ret ? command_oom(err, errlen) : 0;
+}
+
+static int read_request(struct commands *c, const json_t *req, struct profile **p, uint64_t *max,
+			char *err, size_t errlen)
+{
+	static const char *const fields[] = {"profile", "max", NULL};
+	const char *name = NULL;
+	int ret = request_fields(req, fields, err, errlen);
+
+	*max = PROFILE_ROWS_MAX;
+	if (!ret)
+		ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, max, err, errlen);
+	if (!ret)
+		ret = request_string(req, "profile", true, SESSION_NAME_MAX + 1, &name, err,
+				     errlen);
+	if (ret)
+		return ret;
+	*p = profile_find(c->profiles, name);
+	return *p ? 0
+		  : fail(-ENOENT, err, errlen,
+			 "profile: no \"%s\"; a name of `profiles` is accepted", name);
+}
+
+int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct profile *p;
+	uint64_t max;
+	int ret = read_request(c, req, &p, &max, err, errlen);
+
+	return ret ? ret : answer(p, max, resp, err, errlen);
+}
+
+int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct profile *p;
+	uint64_t max;
+	int ret = read_request(c, req, &p, &max, err, errlen);
+
+	if (!ret)
+		ret = answer(p, max, resp, err, errlen);
+	if (!ret)
+		profile_stop(p);
+	return ret;
+}
+
+int cmd_profiles(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	json_t *list = json_array();
+	int ret = request_fields(req, NULL, err, errlen);
+
+	if (json_object_set_new(resp, "profiles", list))
+		return command_oom(err, errlen);
+	for (struct profile *p = profiles_first(c->profiles); p && !ret; p = p->next) {
+		json_t *obj = json_object();
+
+		if (!obj || json_array_append_new(list, obj) || describe(p, obj))
+			ret = command_oom(err, errlen);
+	}
+	return ret;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Checking the fields of a request of the control socket. Whatever a client sends is hostile: each
+ * function names the field, what is wrong and what is accepted, in one line.
+ */
+#ifndef CGROUP_SERVICE_REQUEST_H
+#define CGROUP_SERVICE_REQUEST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REQUEST_DEPTH_MAX 8 /* nested arrays and objects */
+
+/* request_parse - @len bytes of one line to an object with a string "cmd" and, if there is one, a
+ * well-formed "id". -EINVAL and one line in @err otherwise. */
+int request_parse(const char *line, size_t len, json_t **req, char *err, size_t errlen);
+
+/* request_fields - -EINVAL when @req has a field other than "cmd", "id" and those of @allowed
+ * (NULL-terminated; NULL: none). Commands call this first. */
+int request_fields(const json_t *req, const char *const *allowed, char *err, size_t errlen);
+
+/*
+ * request_string / bool / uint - field @key of @req. Missing: -EINVAL when @required, else *out is
+ * left alone and 0 returned. A string has 1..@max bytes and is valid as long as @req; a number
+ * is @min..@max.
+ */
+int request_string(const json_t *req, const char *key, bool required, size_t max, const char **out,
+		   char *err, size_t errlen);
+int request_bool(const json_t *req, const char *key, bool required, bool *out, char *err,
+		 size_t errlen);
+int request_uint(const json_t *req, const char *key, bool required, uint64_t min, uint64_t max,
+		 uint64_t *out, char *err, size_t errlen);
+
+/* json_u64 - a 64-bit count as a string: JSON numbers lose bits in many readers. NULL when out of
+ * memory, which json_object_set_new takes as an error. */
+json_t *json_u64(uint64_t v);
+
+#endif

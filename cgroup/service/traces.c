@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/service/traces.h"
+
+/* ---- who ---------------------------------------------------------------------------------- */
+
+struct alias {
+	uint64_t serial;
+	struct who *who;
+};
+
+static int cmp_serial(const void *a, const void *b)
+{
+	uint64_t x = ((const struct alias *)a)->serial, y = ((const struct alias *)b)->serial;
+
+	return x < y ? -1 : x > y;
+}
+
+static int cmp_who(const void *a, const void *b)
+{
+	const struct who *x = a, *y = b;
+	int ret = strcmp(x->vm, y->vm);
+
+	if (ret)
+		return ret;
+	return x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
+}
+
+static void who_put(struct whos *ws, struct who *w)
+{
+	if (!w || --w->refs)
+		return;
+	tdelete(w, &ws->by_name, cmp_who);
+	free(w);
+}
+
+/* The one of that name, with a reference. */
+static struct who *who_named(struct whos *ws, const char *vm, unsigned int vcpu)
+{
+	struct who *w = calloc(1, sizeof(*w)), **found;
+
+	if (!w)
+		return NULL;
+	strncpy(w->vm, vm, sizeof(w->vm) - 1);
+	w->vcpu = vcpu;
+	found = tsearch(w, &ws->by_name, cmp_who);
+	if (!found || *found != w)
+		free(w);
+	if (!found)
+		return NULL;
+	(*found)->refs++;
+	return *found;
+}
+
+int whos_add(struct whos *ws, const struct node *n)
+{
+	struct alias *a, **found;
+
+	if (n->kind != NODE_VCPU || whos_find(ws, n->serial))
+		return 0;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	a->serial = n->serial;
+	a->who = who_named(ws, n->parent->name, n->vcpu);
+	found = a->who ? tsearch(a, &ws->by_serial, cmp_serial) : NULL;
+	if (found)
+		return 0;
+	who_put(ws, a->who);
+	free(a);
+	return -ENOMEM;
+}
+
+static void alias_drop(struct whos *ws, struct alias *a)
+{
+	tdelete(a, &ws->by_serial, cmp_serial);
+	who_put(ws, a->who);
+	free(a);
+}
+
+void whos_gone(struct whos *ws, uint64_t serial)
+{
+	struct alias key = {.serial = serial}, **found = tfind(&key, &ws->by_serial, cmp_serial);
+
+	if (found)
+		alias_drop(ws, *found);
+}
+
+void whos_clear(struct whos *ws)
+{
+	/* The root of a tsearch tree is a pointer to its datum first. */
+	while (ws->by_serial)
+		alias_drop(ws, *(struct alias **)ws->by_serial);
+}
+
+struct who *whos_find(const struct whos *ws, uint64_t serial)
+{
+	struct alias key = {.serial = serial}, **found = tfind(&key, &ws->by_serial, cmp_serial);
+
+	return found ? (*found)->who : NULL;
+}
+
+/* ---- traces ------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+	return h ^ h >> 29;
+}
+
+static uint64_t hash(const struct trace *t, const uint64_t *ip)
+{
+	uint64_t h = mix((uintptr_t)t->who, (uint64_t)t->cpl << 16 | t->known << 8 | t->nr);
+
+	for (unsigned int i = 0; i < t->nr; i++)
+		h = mix(h, ip[i]);
+	return h;
+}
+
+/* Where @what is, or the free slot where it would be. */
+static struct trace **lookup(struct trace **slot, size_t cap, const struct trace *what,
+			     const uint64_t *ip)
+{
+	size_t i = hash(what, ip) & (cap - 1);
+
+	for (;; i = (i + 1) & (cap - 1)) {
+		const struct trace *t = slot[i];
+
+		if (!t || (t->who == what->who && t->cpl == what->cpl && t->known == what->known &&
+			   t->nr == what->nr && memcmp(t->ip, ip, t->nr * sizeof(*ip)) == 0))
+			return &slot[i];
+	}
+}
+
+/* Keep the table at most half full. */
+static int grow(struct traces *t)
+{
+	size_t cap = t->cap ? t->cap * 2 : 256;
+	struct trace **slot;
+
+	if (t->cap && (t->nr + 1) * 2 <= t->cap)
+		return 0;
+	slot = calloc(cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->cap; i++)
+		if (t->slot[i])
+			*lookup(slot, cap, t->slot[i], t->slot[i]->ip) = t->slot[i];
+	free(t->slot);
+	t->slot = slot;
+	t->cap = cap;
+	return 0;
+}
+
+void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip)
+{
+	struct trace **slot = t->cap ? lookup(t->slot, t->cap, what, ip) : NULL, *new;
+
+	if (slot && *slot) {
+		(*slot)->samples += what->samples;
+		return;
+	}
+	new = t->nr < t->max &&grow(t) == 0 ? malloc(sizeof(*new) + what->nr * sizeof(*ip)) : NULL;
+	if (!new) {
+		t->other += what->samples;
+		return;
+	}
+	*new = *what;
+	memcpy(new->ip, ip, what->nr * sizeof(*ip));
+	if (new->who)
+		new->who->refs++;
+	*lookup(t->slot, t->cap, what, ip) = new;
+	t->nr++;
+}
+
+static int cmp_trace(const void *a, const void *b)
+{
+	const struct trace *x = *(const struct trace *const *)a;
+	const struct trace *y = *(const struct trace *const *)b;
+	int ret;
+
+	if (x->samples != y->samples)
+		return x->samples > y->samples ? -1 : 1;
+	if (!x->who != !y->who)
+		return x->who ? -1 : 1;
+	ret = x->who ? cmp_who(x->who, y->who) : 0;
+	for (unsigned int i = 0; !ret && i < x->nr && i < y->nr; i++)
+		ret = x->ip[i] < y->ip[i] ? -1 : x->ip[i] > y->ip[i];
+	if (!ret)
+		ret = x->nr - y->nr;
+	return ret ? ret : x->cpl - y->cpl;
+}
+
+const struct trace **traces_sorted(const struct traces *t)
+{
+	const struct trace **all = calloc(t->nr + 1, sizeof(*all));
+	size_t n = 0;
+
+	for (size_t i = 0; all && i < t->cap; i++)
+		if (t->slot[i])
+			all[n++] = t->slot[i];
+	if (all && n > 1)
+		qsort(all, n, sizeof(*all), cmp_trace);
+	return all;
+}
+
+void traces_free(struct traces *t)
+{
+	for (size_t i = 0; i < t->cap; i++) {
+		if (!t->slot[i])
+			continue;
+		who_put(t->whos, t->slot[i]->who);
+		free(t->slot[i]);
+	}
+	free(t->slot);
+	*t = (struct traces){.whos = t->whos, .max = t->max};
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* One VM as asked for: its defaults, what its keys must agree on, its policy. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/fail.h"
+#include "vmm/config/config.h"
+#include "vmm/config/keys.h"
+
+int vm_config_init(struct vm_config *vm, const char *where)
+{
+	*vm = (struct vm_config){
+		.vcpus = 1,
+		.memory_bytes = 16u << 20,
+		.pmu.model = VPMU_GUEST_INTEL_V5,
+		.args = strdup(""),
+		.where = strdup(where),
+	};
+	if (vm->args && vm->where)
+		return 0;
+	vm_config_fini(vm);
+	return -ENOMEM;
+}
+
+void vm_config_fini(struct vm_config *vm)
+{
+	free(vm->image);
+	free(vm->args);
+	free(vm->allow);
+	free(vm->deny);
+	free(vm->where);
+	*vm = (struct vm_config){0};
+}
+
+int vm_config_set(struct vm_config *vm, const char *key, const char *value, char *err,
+		  size_t errlen)
+{
+	struct config_at at = {vm->where, "vm", err, errlen};
+
+	return config_set_vm(vm, &at, key, value);
+}
+
+/* ---- its policy ---- */
+
+static bool is_intel(enum vpmu_guest_model model)
+{
+	return model == VPMU_GUEST_INTEL_V2 || model == VPMU_GUEST_INTEL_V3 ||
+	       model == VPMU_GUEST_INTEL_V4 || model == VPMU_GUEST_INTEL_V5;
+}
+
+int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
+		     struct vpmu_policy **mem, char *err, size_t errlen)
+{
+	static const struct vpmu_policy tiers[] = {
+		[VPMU_POLICY_STANDARD] = {.tier = VPMU_POLICY_STANDARD},
+		[VPMU_POLICY_ARCHITECTURAL] = {.tier = VPMU_POLICY_ARCHITECTURAL},
+		[VPMU_POLICY_OFF] = {.tier = VPMU_POLICY_OFF},
+	};
+	const char *list = vm->allow ? vm->allow : vm->deny;
+	struct vpmu_policy *p;
+	char why[200] = "";
+
+	*mem = NULL;
+	*out = vm->policy == VPMU_POLICY_FULL ? NULL : &tiers[vm->policy];
+	if (!list)
+		return 0;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return fail(-ENOMEM, err, errlen, "%s: out of memory", vm->where);
+	p->tier = vm->policy;
+	p->action = vm->allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY;
+	if (vpmu_policy_add(p, is_intel(vm->pmu.model) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD, list,
+			    why, sizeof(why))) {
+		free(p);
+		return fail(-EINVAL, err, errlen,
+			    strstr(why, "accepted")
+				    ? "%s: vm %s/%s: %s, or EVENT/MASK/MATCH"
+				    : "%s: vm %s/%s: %s; accepted: event names, rHEX or "
+				      "EVENT/MASK/MATCH, comma separated",
+			    vm->where, vm->name, vm->allow ? "allow" : "deny", why);
+	}
+	*out = *mem = p;
+	return 0;
+}
+
+/* ---- what must agree ---- */
+
+static int bad_vm(const struct vm_config *vm, const char *key, const char *accepted, char *err,
+		  size_t errlen)
+{
+	return fail(-EINVAL, err, errlen, "%s: vm %s/%s: accepted with pmu = %s: %s", vm->where,
+		    vm->name, key, vpmu_guest_model_name(vm->pmu.model), accepted);
+}
+
+static int check_counters(const struct vm_config *vm, char *err, size_t errlen)
+{
+	const struct vpmu_guest_cfg *pmu = &vm->pmu;
+
+	switch (pmu->model) {
+	case VPMU_GUEST_NONE:
+		if (pmu->gp)
+			return bad_vm(vm, "gp", "nothing", err, errlen);
+		break;
+	case VPMU_GUEST_INTEL_V2:
+	case VPMU_GUEST_INTEL_V3:
+	case VPMU_GUEST_INTEL_V4:
+	case VPMU_GUEST_INTEL_V5:
+		if (pmu->gp > 8)
+			return bad_vm(vm, "gp", "1 to 8", err, errlen);
+		return 0;
+	case VPMU_GUEST_AMD_K7:
+		if (pmu->gp && pmu->gp != 4)
+			return bad_vm(vm, "gp", "4", err, errlen);
+		break;
+	case VPMU_GUEST_AMD_CORE:
+		if (pmu->gp && pmu->gp != 6)
+			return bad_vm(vm, "gp", "6", err, errlen);
+		break;
+	case VPMU_GUEST_AMD_V2:
+	case VPMU_GUEST_MODELS:
+		if (pmu->gp && (pmu->gp < 4 || pmu->gp > 15))
+			return bad_vm(vm, "gp", "4 to 15", err, errlen);
+		break;
+	}
+	return pmu->fixed ? bad_vm(vm, "fixed", "nothing", err, errlen) : 0;
+}
+
+static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
+{
+	const char *list = vm->allow ? "allow" : vm->deny ? "deny" : NULL;
+	const struct vpmu_policy *policy;
+	struct vpmu_policy *mem;
+	int ret;
+
+	if (vm->allow && vm->deny)
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/deny: given with allow, accepted: one of them", vm->where,
+			    vm->name);
+	if (list && vm->pmu.model == VPMU_GUEST_NONE)
+		return bad_vm(vm, list, "nothing", err, errlen);
+	if (list && vm->policy == VPMU_POLICY_OFF)
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/%s: accepted with policy = off: nothing", vm->where,
+			    vm->name, list);
+	ret = vm_config_policy(vm, &policy, &mem, err, errlen);
+	if (ret)
+		return ret;
+	free(mem);
+	if (vm->lbr != VM_LBR_ON)
+		return 0;
+	if (vm->pmu.model != VPMU_GUEST_INTEL_V5 && vm->pmu.model != VPMU_GUEST_AMD_V2)
+		return bad_vm(vm, "lbr", "off", err, errlen);
+	if (vm->policy != VPMU_POLICY_FULL)
+		return fail(-EINVAL, err, errlen, "%s: vm %s/lbr: accepted with policy = %s: off",
+			    vm->where, vm->name, vpmu_policy_tier_name(vm->policy));
+	return 0;
+}
+
+int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
+{
+	int ret;
+
+	if (!*vm->name)
+		return fail(-EINVAL, err, errlen, "%s: vm/name: not given, accepted: %s", vm->where,
+			    VM_NAME_ACCEPTED);
+	if (!vm->image)
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/image: not given, accepted: the path of a guest image",
+			    vm->where, vm->name);
+	ret = check_counters(vm, err, errlen);
+	return ret ? ret : check_policy(vm, err, errlen);
+}

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "vpmu/fail.h"
+#include "vmm/kvm/kvm.h"
+#include "vmm/machine/priv.h"
+#include "vmm/sched/perfpmu.h"
+#include "vmm/sched/runner.h"
+#include "vmm/sched/threads.h"
+
+/* ---- engines -------------------------------------------------------------------------------- */
+
+static int open_engine(struct plane *p, char *err, size_t errlen)
+{
+	int ret;
+
+	if (p->engine)
+		return 0;
+	*p->why = 0;
+	ret = p->ops->open(&p->engine, p->why, sizeof(p->why));
+	if (!ret)
+		return 0;
+	p->engine = NULL;
+	if (!*p->why)
+		snprintf(p->why, sizeof(p->why), "%s", strerror(-ret));
+	return fail(ret, err, errlen, "engine %s: %s", p->ops->name, p->why);
+}
+
+/* [host] lbr: every vCPU of the modelled pCPUs, those to come as well. */
+static int start_capture(struct machine *m)
+{
+	static const uint32_t ctl[] = {
+		[HOST_LBR_BRANCHES] = VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES,
+		[HOST_LBR_CALL_STACK] =
+			VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS,
+	};
+	int ret;
+
+	if (m->host_cfg.lbr == HOST_LBR_OFF)
+		return 0;
+	ret = vpmu_lbr_attach(vpmu_host_root(m->host), ctl[m->host_cfg.lbr]);
+	m->capture = !ret;
+	return ret;
+}
+
+static void stop_capture(struct machine *m)
+{
+	if (m->capture)
+		vpmu_lbr_detach(vpmu_host_root(m->host));
+	m->capture = false;
+}
+
+static int need_soft(struct machine *m, char *err, size_t errlen)
+{
+	int ret = open_engine(&m->soft, err, errlen);
+
+	if (ret || m->runner)
+		return ret;
+	ret = runner_create(m->host, &m->host_cfg, &m->runner);
+	if (ret)
+		return fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
+	ret = start_capture(m);
+	if (ret)
+		fail(ret, err, errlen, "modelled host: lbr = %s: %s",
+		     host_lbr_name(m->host_cfg.lbr), strerror(-ret));
+	if (!ret && m->launched) {
+		ret = runner_launch(m->runner);
+		if (ret)
+			fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
+	}
+	if (ret) {
+		stop_capture(m);
+		runner_destroy(m->runner);
+		m->runner = NULL;
+		return ret;
+	}
+	m->soft.sched = runner_sched(m->runner);
+	return 0;
+}
+
+int machine_need_kvm(struct machine *m, char *err, size_t errlen)
+{
+	struct threads_pmu pmu = perfpmu_ops;
+	int ret = open_engine(&m->kvm, err, errlen);
+
+	if (ret || m->threads)
+		return ret;
+	pmu.arg = &m->host_cfg.nominal_cycles;
+	/* Numbers of modelled pCPUs come first, whether there are any or not. */
+	ret = threads_create(m->host, &pmu, m->host_cfg.pcpus, &m->threads);
+	if (ret)
+		return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
+	m->kvm.sched = threads_sched(m->threads);
+	m->hardware = perfpmu_hardware();
+	return 0;
+}
+
+static int choose_plane(struct machine *m, const struct vm_config *c, struct plane **out, char *err,
+			size_t errlen)
+{
+	char line[VM_REASON_MAX + 160], why[VM_REASON_MAX];
+	int ret = 0;
+
+	*out = c->engine == VM_ENGINE_SOFT ? &m->soft : &m->kvm;
+	if (c->engine != VM_ENGINE_SOFT && c->memory_bytes > VMM_KVM_MAX_RAM)
+		ret = fail(-EINVAL, why, sizeof(why),
+			   "memory: more than %lluM, which is all that KVM VMs have here",
+			   VMM_KVM_MAX_RAM >> 20);
+	else if (c->engine != VM_ENGINE_SOFT)
+		ret = machine_need_kvm(m, why, sizeof(why));
+	if (c->engine == VM_ENGINE_KVM && ret)
+		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+	if (c->engine == VM_ENGINE_AUTO && ret) {
+		snprintf(line, sizeof(line), "vm %s: runs on the soft machine (%s)", c->name, why);
+		if (m->opts.note)
+			m->opts.note(line, m->opts.arg);
+		*out = &m->soft;
+	}
+	return *out == &m->soft ? need_soft(m, err, errlen) : 0;
+}
+
+/* ---- a VM ----------------------------------------------------------------------------------- */
+
+static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	e->machine->opts.console(e, vcpu, line, len, e->machine->opts.arg);
+}
+
+static void on_ended(struct vm *vm, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	/* Release: pairs with machine_reap. */
+	atomic_store_explicit(&e->over, true, memory_order_release);
+	e->machine->opts.wake(e->machine->opts.arg);
+}
+
+static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
+{
+	struct machine_vm *e = arg;
+
+	return tenant_join(e->node, tid, err, errlen);
+}
+
+typedef int (*load_fn)(struct vm *vm, void *arg, char *err, size_t errlen);
+
+static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
+		     struct plane *plane, load_fn load, void *load_arg, char *err, size_t errlen)
+{
+	struct vpmu_account *vcpus[VM_VCPUS_MAX];
+	struct image img = {0};
+	struct vm_opts o = {
+		.name = c->name,
+		.vcpus = c->vcpus,
+		.memory_bytes = c->memory_bytes,
+		.image = &img,
+		.load = load,
+		.load_arg = load_arg,
+		.args = c->args,
+		.pmu = c->pmu,
+		.ops = plane->ops,
+		.engine = plane->engine,
+		.sched = plane->sched,
+		.account = e->node->account,
+		.vcpu_accounts = vcpus,
+		.console = on_console,
+		.ended = on_ended,
+		.join = on_join,
+		.arg = e,
+	};
+	char why[VM_REASON_MAX];
+	int ret;
+
+	for (unsigned int i = 0; i < c->vcpus; i++)
+		vcpus[i] = node_vcpu(e->node, i)->account;
+	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
+	if (ret)
+		return ret;
+	ret = load ? 0 : image_read(c->image, &img, why, sizeof(why));
+	if (!ret)
+		ret = vm_create(&o, &e->vm, why, sizeof(why));
+	if (ret)
+		fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+	image_free(&img);
+	return ret;
+}
+
+static void free_entry(struct machine_vm *e)
+{
+	for (unsigned int i = 0; e->branches && i < e->vcpus; i++)
+		free(e->branches[i]);
+	free(e->branches);
+	free(e->policy_mem);
+	free(e->name);
+	free(e->image);
+	free(e->args);
+	free(e->allow);
+	free(e->deny);
+	free(e);
+}
+
+/* NULL stays NULL. */
+static bool copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c,
+				    const struct plane *plane)
+{
+	struct machine_vm *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	if (!copy_text(&e->name, c->name) || !copy_text(&e->image, c->image ? c->image : "") ||
+	    !copy_text(&e->args, c->args) || !copy_text(&e->allow, c->allow) ||
+	    !copy_text(&e->deny, c->deny)) {
+		free_entry(e);
+		return NULL;
+	}
+	e->machine = m;
+	e->engine = plane->ops->name;
+	e->pmu = c->pmu.model;
+	e->vcpus = c->vcpus;
+	e->policy = c->policy;
+	e->lbr = c->lbr;
+	atomic_init(&e->over, false);
+	return e;
+}
+
+static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		  struct machine_vm **out, char *err, size_t errlen)
+{
+	struct machine_vm *e;
+	struct plane *plane;
+	struct node *tenant;
+	char why[VM_REASON_MAX];
+	int ret;
+
+	if (machine_vm_find(m, c->name))
+		return fail(-EEXIST, err, errlen, "%s: vm %s: there is a VM of that name", c->where,
+			    c->name);
+	ret = choose_plane(m, c, &plane, err, errlen);
+	if (ret)
+		return ret;
+	if (load && !plane->ops->set_state)
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "%s: vm %s: engine %s cannot go on from a snapshot", c->where, c->name,
+			    plane->ops->name);
+	e = new_entry(m, c, plane);
+	if (!e)
+		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
+	tenant = tenant_find(m->tenants, "/host");
+	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
+	if (!ret)
+		ret = tenant_vm_add(m->tenants, tenant, c->name, c->vcpus, e, &e->node, why,
+				    sizeof(why));
+	if (ret) {
+		fail(ret, err, errlen, "%s: vm %s/tenant: %s", c->where, c->name, why);
+		goto err_free;
+	}
+	ret = create_vm(m, e, c, plane, load, load_arg, err, errlen);
+	if (ret)
+		goto err_node;
+	*m->last = e;
+	m->last = &e->next;
+	if (out)
+		*out = e;
+	return 0;
+err_node:
+	tenant_vm_remove(m->tenants, e->node);
+err_free:
+	free_entry(e);
+	return ret;
+}
+
+int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
+		   size_t errlen)
+{
+	return add_vm(m, c, NULL, NULL, out, err, errlen);
+}
+
+int machine_vm_restore(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		       struct machine_vm **out, char *err, size_t errlen)
+{
+	return add_vm(m, c, load, load_arg, out, err, errlen);
+}
+
+void machine_vm_remove(struct machine_vm *e)
+{
+	struct machine *m = e->machine;
+	struct machine_vm **p;
+
+	if (e->vm)
+		vm_destroy(e->vm);
+	tenant_vm_remove(m->tenants, e->node);
+	for (p = &m->vms; *p != e; p = &(*p)->next)
+		;
+	*p = e->next;
+	if (m->last == &e->next)
+		m->last = p;
+	free_entry(e);
+}
+
+struct machine_vm *machine_vm_find(const struct machine *m, const char *name)
+{
+	struct node *n = tenant_vm_find(m->tenants, name);
+
+	return n ? n->user : NULL;
+}
+
+struct machine_vm *machine_vms(const struct machine *m)
+{
+	return m->vms;
+}
+
+int machine_vm_start(struct machine_vm *e, char *err, size_t errlen)
+{
+	return e->vm ? vm_start(e->vm, err, errlen) : 0;
+}
+
+void machine_vm_pause(struct machine_vm *e)
+{
+	if (e->vm)
+		vm_pause(e->vm);
+}
+
+enum vm_state machine_vm_state(const struct machine_vm *e)
+{
+	return e->vm ? vm_state(e->vm) : e->state;
+}
+
+uint64_t machine_vm_denied(const struct machine_vm *e, uint64_t *last)
+{
+	if (!e->vm) {
+		*last = e->denied_last;
+		return e->denied;
+	}
+	*last = atomic_load_explicit(&e->vm->denied_last, memory_order_relaxed);
+	return atomic_load_explicit(&e->vm->denied, memory_order_relaxed);
+}
+
+/* What its vCPUs did last outlives a VM that died. Without memory there is no post-mortem. */
+static void keep_branches(struct machine_vm *e)
+{
+	e->branches = calloc(e->vcpus, sizeof(*e->branches));
+	for (unsigned int i = 0; e->branches && i < e->vcpus; i++) {
+		e->branches[i] = e->vm->vcpus[i].last;
+		e->vm->vcpus[i].last = NULL;
+	}
+}
+
+void machine_reap(struct machine *m)
+{
+	struct machine_vm *next;
+
+	for (struct machine_vm *e = m->vms; e; e = next) {
+		next = e->next; /* ended() may remove it */
+		if (!e->vm || !atomic_load_explicit(&e->over, memory_order_acquire))
+			continue;
+		e->state = vm_state(e->vm);
+		e->status = vm_status(e->vm);
+		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
+		e->denied = machine_vm_denied(e, &e->denied_last);
+		if (e->state == VM_FAILED)
+			keep_branches(e);
+		vm_destroy(e->vm);
+		e->vm = NULL;
+		m->opts.ended(e, m->opts.arg);
+	}
+}
+
+bool machine_ticks(const struct machine *m)
+{
+	return m->hardware;
+}
+
+void machine_tick(struct machine *m)
+{
+	if (m->threads)
+		threads_tick(m->threads);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+int machine_create(const struct machine_opts *o, struct machine **out, char *err, size_t errlen)
+{
+	struct machine *m = calloc(1, sizeof(*m));
+	int ret;
+
+	if (!m)
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	m->opts = *o;
+	m->host_cfg = *o->host;
+	m->opts.host = &m->host_cfg;
+	m->last = &m->vms;
+	m->soft.ops = &vmm_soft_ops;
+	m->kvm.ops = &vmm_kvm_ops;
+	m->host = vpmu_host_create();
+	if (!m->host) {
+		free(m);
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	}
+	ret = tenants_create(m->host, o->host->cgroup_root, &m->tenants, err, errlen);
+	if (ret) {
+		vpmu_host_destroy(m->host);
+		free(m);
+		return ret;
+	}
+	*out = m;
+	return 0;
+}
+
+void machine_destroy(struct machine *m)
+{
+	while (m->vms)
+		machine_vm_remove(m->vms);
+	stop_capture(m);
+	if (m->runner)
+		runner_destroy(m->runner);
+	if (m->threads)
+		threads_destroy(m->threads);
+	tenants_destroy(m->tenants);
+	vpmu_host_destroy(m->host);
+	if (m->soft.engine)
+		m->soft.ops->close(m->soft.engine);
+	if (m->kvm.engine)
+		m->kvm.ops->close(m->kvm.engine);
+	free(m);
+}
+
+struct tenants *machine_tenants(struct machine *m)
+{
+	return m->tenants;
+}
+
+int machine_launch(struct machine *m, char *err, size_t errlen)
+{
+	int ret = 0;
+
+	if (m->launched)
+		return 0;
+	if (m->runner)
+		ret = runner_launch(m->runner);
+	if (ret)
+		return fail(ret, err, errlen, "modelled host: starting its pCPUs: %s",
+			    strerror(-ret));
+	m->launched = true;
+	return 0;
+}
+
+uint64_t machine_step(struct machine *m, uint64_t slices)
+{
+	return m->runner && !m->launched ? runner_step(m->runner, slices) : 0;
+}

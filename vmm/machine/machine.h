@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Everything vpmu-vmm runs: one host with its accounts and tenants, the engines and schedulers as
+ * VMs need them, and the VMs by name. Control thread, unless said otherwise. Errors: -errno and
+ * one line in @err.
+ */
+#ifndef VMM_MACHINE_MACHINE_H
+#define VMM_MACHINE_MACHINE_H
+
+#include "cgroup/tenant/tenant.h"
+#include "vmm/config/config.h"
+#include "vmm/vm/vm.h"
+
+struct machine;
+
+/* A VM, from vm-add to vm-remove: also after it has ended. */
+struct machine_vm {
+	struct machine *machine;
+	char *name;
+	struct node *node; /* node->user is this */
+	const char *engine;
+	enum vpmu_guest_model pmu;
+	unsigned int vcpus;
+	/* as configured, for snapshots; allow, deny: or NULL */
+	char *image, *args, *allow, *deny;
+	enum vpmu_policy_tier policy;
+	enum vm_lbr lbr;
+	struct vm *vm; /* NULL once it has ended */
+	/* once it has ended */
+	enum vm_state state;
+	uint32_t status;
+	char reason[VM_REASON_MAX];
+	uint64_t denied, denied_last; /* machine_vm_denied also knows before */
+	/* VM_FAILED: by vCPU, NULL where nobody recorded; else NULL */
+	struct vcpu_branches **branches;
+	/* machine.c's */
+	struct vpmu_policy *policy_mem;
+	_Atomic bool over;
+	struct machine_vm *next;
+};
+
+struct machine_opts {
+	const struct host_config *host; /* copied, but for its strings */
+
+	/* A line of a console, raw bytes of the guest. Thread of the vCPU. */
+	void (*console)(const struct machine_vm *vm, unsigned int vcpu, const char *line,
+			size_t len, void *arg);
+	/* machine_reap has something to do. Any thread. */
+	void (*wake)(void *arg);
+	/* @vm has ended: state, status and reason say how. */
+	void (*ended)(const struct machine_vm *vm, void *arg);
+	/* One line for whoever watches, such as which engine "auto" came to. */
+	void (*note)(const char *line, void *arg);
+	void *arg;
+};
+
+int machine_create(const struct machine_opts *o, struct machine **out, char *err, size_t errlen);
+/* machine_destroy - stop and remove every VM, then everything else. */
+void machine_destroy(struct machine *m);
+
+struct tenants *machine_tenants(struct machine *m);
+
+/* machine_vm_add - create the VM @c describes (checked: vm_config_check), with its tenant if that
+ * is new. It stays paused until machine_vm_start. */
+int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
+		   size_t errlen);
+/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load); c->image is
+ * not looked at. Engines that cannot be saved: -EOPNOTSUPP. */
+int machine_vm_restore(struct machine *m, const struct vm_config *c,
+		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
+		       void *load_arg, struct machine_vm **out, char *err, size_t errlen);
+/* machine_vm_remove - stop it, if it runs, and forget it; its counts go to its tenant. */
+void machine_vm_remove(struct machine_vm *vm);
+struct machine_vm *machine_vm_find(const struct machine *m, const char *name);
+struct machine_vm *machine_vms(const struct machine *m); /* first; ->next. In order of adding */
+
+/* machine_vm_start / pause - nothing happens if it runs (is paused, has ended) already. */
+int machine_vm_start(struct machine_vm *vm, char *err, size_t errlen);
+void machine_vm_pause(struct machine_vm *vm);
+enum vm_state machine_vm_state(const struct machine_vm *vm);
+/* machine_vm_denied - how often its guest selected an event its policy denies; *last: which one
+ * was the newest, as vpmu_guest.denied_last says it. */
+uint64_t machine_vm_denied(const struct machine_vm *vm, uint64_t *last);
+
+/* machine_launch - let the modelled pCPUs run from now on (VMs started before are all there at
+ * once: with one pCPU what happens then depends on the seed alone). */
+int machine_launch(struct machine *m, char *err, size_t errlen);
+
+/* machine_step - before machine_launch, for tests: up to @slices slices of the modelled pCPUs on
+ * the caller's thread (runner_step). Returns how many. */
+uint64_t machine_step(struct machine *m, uint64_t slices);
+
+/* machine_reap - take note of the VMs that have ended: frees what they used and calls ended(). */
+void machine_reap(struct machine *m);
+
+/*
+ * machine_ticks - whether machine_tick must be called every MACHINE_TICK_MS: KVM vCPUs share
+ * hardware counters then. (Modelled pCPUs tick by themselves.)
+ */
+#define MACHINE_TICK_MS 20
+bool machine_ticks(const struct machine *m);
+void machine_tick(struct machine *m);
+
+/* machine_can_count - for server_opts.can_count: 1, 0 with one line in @why, or -ENODATA while
+ * there is no host PMU. */
+int machine_can_count(struct machine *m, vpmu_key_t key, enum vpmu_quality *q, char *why,
+		      size_t whylen);
+
+/* machine_describe - rows for `check`: calls @fn for each thing this host can or cannot do. */
+void machine_describe(struct machine *m,
+		      void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg);
+
+#endif

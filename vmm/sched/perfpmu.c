@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/fail.h"
+#include "vmm/sched/perfpmu.h"
+
+static uint64_t guest_tsc(void *arg)
+{
+	struct vcpu *v = arg;
+
+	return v->vm->ops->guest_tsc(v->ev);
+}
+
+static void kick(void *arg)
+{
+	struct vcpu *v = arg;
+
+	v->vm->ops->kick(v->ev);
+}
+
+static int create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *err, size_t errlen)
+{
+	const struct vpmu_hostpmu_perf_opts opts = {
+		.cpu = VPMU_PERF_THREAD,
+		.guest_tsc = guest_tsc,
+		.kick = kick,
+		.arg = v,
+		.nominal_cycles = *(const bool *)arg,
+	};
+	struct vpmu_hostpmu_perf *p = calloc(1, sizeof(*p));
+	int ret = p ? vpmu_hostpmu_perf_init(p, &opts) : -ENOMEM;
+
+	if (ret) {
+		free(p);
+		if (ret == -EOPNOTSUPP)
+			return fail(ret, err, errlen,
+				    "nominal_cycles: this host's TSC does not run at a constant "
+				    "rate");
+		return fail(ret, err, errlen, "perf events of vCPU %u: %s", v->id, strerror(-ret));
+	}
+	*pmu = &p->pmu;
+	return 0;
+}
+
+static void set_thread(struct vpmu_hostpmu *pmu, int tid)
+{
+	vpmu_hostpmu_perf_set_thread((struct vpmu_hostpmu_perf *)pmu, tid); /* pmu is first */
+}
+
+static void destroy(struct vpmu_hostpmu *pmu)
+{
+	struct vpmu_hostpmu_perf *p = (struct vpmu_hostpmu_perf *)pmu;
+
+	vpmu_hostpmu_perf_fini(p);
+	free(p);
+}
+
+const struct threads_pmu perfpmu_ops = {
+	.create = create,
+	.set_thread = set_thread,
+	.destroy = destroy,
+};
+
+bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q)
+{
+	const struct vpmu_hostpmu_perf_opts opts = {
+		.cpu = VPMU_PERF_THREAD,
+		.guest_tsc = guest_tsc, /* never called: nothing is bound */
+		.nominal_cycles = nominal_cycles,
+	};
+	struct vpmu_hostpmu_perf p;
+	bool counts;
+
+	if (vpmu_hostpmu_perf_init(&p, &opts))
+		return false;
+	counts = p.pmu.ops->eligible(&p.pmu, key) != 0;
+	if (counts)
+		*q = p.pmu.ops->quality(&p.pmu, key);
+	vpmu_hostpmu_perf_fini(&p);
+	return counts;
+}
+
+bool perfpmu_hardware(void)
+{
+	const vpmu_key_t key = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR | VPMU_KEY_OS);
+	enum vpmu_quality q;
+
+	return perfpmu_counts(key, false, &q);
+}

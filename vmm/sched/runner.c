@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a modelled pCPU does: choose a vCPU, run a slice of it, idle. */
+#include "vmm/sched/runner_priv.h"
+
+/* ---- random numbers ---- */
+
+/* splitmix64 (Steele, Lea, Flood 2014): good enough, one word of state, any seed. */
+static uint64_t next_random(struct runner_pcpu *p)
+{
+	uint64_t z = (p->rng += 0x9e3779b97f4a7c15ULL);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+/* Uniform in 0 .. n - 1, to within 2^-32. */
+static uint64_t random_below(struct runner_pcpu *p, uint64_t n)
+{
+	return (uint64_t)((unsigned __int128)next_random(p) * n >> 64);
+}
+
+/* ---- letting go of a vCPU ---- */
+
+/* @v is in nobody's hands from now on. */
+static void set_away(struct runner *r, struct vcpu *v)
+{
+	pthread_mutex_lock(&r->away_lock);
+	v->away = true;
+	pthread_cond_broadcast(&r->away_cond);
+	pthread_mutex_unlock(&r->away_lock);
+}
+
+void runner_serve(struct runner_pcpu *p, struct vcpu *v)
+{
+	bool over = v->state != VCPU_READY;
+	/* Acquire: pairs with the release in take_away. */
+	int req = atomic_load_explicit(&v->request, memory_order_acquire);
+
+	if (over || req == VCPU_REQ_DROP || req == VCPU_REQ_UNPLACE) {
+		/* Its counters are the business of the pCPU it is placed on. */
+		if (v->placed && v->placed != p) {
+			runq_push(v->placed, v, true);
+			return;
+		}
+		if (over || req == VCPU_REQ_DROP) {
+			vpmu_guest_fini(v->guest);
+			v->guest_gone = true;
+		} else {
+			vpmu_guest_placed(v->guest, NULL);
+			v->placed = NULL;
+		}
+	}
+	if (over)
+		vm_vcpu_ended(v);
+	set_away(p->runner, v);
+}
+
+/* Give away @v, which ran last and is not current any more. */
+static void let_go(struct runner_pcpu *p, struct vcpu *v, struct runner_pcpu *target)
+{
+	if (runner_must_go(v))
+		runner_serve(p, v);
+	else
+		runq_push(target, v, false);
+}
+
+void runner_leave(struct runner_pcpu *p)
+{
+	struct vcpu *prev = p->cur;
+
+	vpmu_pcpu_switch(p->pcpu, NULL);
+	p->cur = NULL;
+	if (prev)
+		let_go(p, prev, p);
+}
+
+/* ---- what runs next ---- */
+
+/*
+ * Where @p's last vCPU goes: to a pCPU that idles, if @p has another one to run (two pCPUs would
+ * pass the only one back and forth); anywhere, at random; or back into its own queue.
+ */
+static struct runner_pcpu *push_target(struct runner_pcpu *p, bool have_other)
+{
+	struct runner *r = p->runner;
+	uint64_t idle;
+
+	if (r->nr == 1 || r->cfg.migrate == RUNNER_MIGRATE_NONE)
+		return p;
+	idle = atomic_load_explicit(&r->idle, memory_order_relaxed);
+	if (idle && have_other) {
+		idle &= -idle;
+		/* Claim it, so that one wake-up brings it one vCPU. */
+		if (atomic_fetch_and(&r->idle, ~idle) & idle)
+			return r->pcpus[__builtin_ctzll(idle)];
+	}
+	if (r->cfg.migrate == RUNNER_MIGRATE_RANDOM && !random_below(p, r->cfg.migrate_every))
+		return r->pcpus[random_below(p, r->nr)];
+	return p;
+}
+
+/* The next vCPU from the queue that may run; those that must go are served. */
+static struct vcpu *pop_runnable(struct runner_pcpu *p)
+{
+	struct vcpu *v;
+
+	while ((v = runq_pop(p)) && runner_must_go(v))
+		runner_serve(p, v);
+	return v;
+}
+
+/* Make @v, which is in our hands, current. -ENOMEM: it cannot run here. */
+static int make_current(struct runner_pcpu *p, struct vcpu *v)
+{
+	int ret;
+
+	if (v->placed != p) {
+		ret = vpmu_context_place(&v->ctx, p->pcpu);
+		if (ret)
+			return ret;
+		if (v->placed)
+			__atomic_store_n(&p->migrated, p->migrated + 1, __ATOMIC_RELAXED);
+		v->placed = p;
+		vpmu_guest_placed(v->guest, p->pcpu);
+		v->vm->ops->set_tally(v->ev, p->env.tally);
+	}
+	vpmu_pcpu_switch(p->pcpu, &v->ctx);
+	return 0;
+}
+
+/* Choose what runs next and make it current; NULL: nothing to do. */
+static struct vcpu *pick(struct runner_pcpu *p)
+{
+	struct vcpu *prev = p->cur, *v = pop_runnable(p);
+	bool again = prev && !runner_must_go(prev);
+	struct runner_pcpu *target = again ? push_target(p, v != NULL) : p;
+
+	if (!v && again && target == p)
+		return prev;
+	if (!v && !again) {
+		v = runq_steal(p, 1);
+		if (v && runner_must_go(v)) {
+			runner_serve(p, v);
+			v = NULL;
+		}
+	}
+	if (v && make_current(p, v)) {
+		vm_fail(v->vm, "vCPU %u: out of memory", v->id);
+		v->state = VCPU_FAILED;
+		runner_serve(p, v);
+		v = NULL;
+	}
+	if (!v)
+		vpmu_pcpu_switch(p->pcpu, NULL);
+	p->cur = v;
+	/* After the switch: it is no longer current, so others may have it. */
+	if (prev)
+		let_go(p, prev, target);
+	return v;
+}
+
+/* ---- slices ---- */
+
+static void tick(struct runner_pcpu *p)
+{
+	struct vcpu *v;
+
+	vpmu_pcpu_tick(p->pcpu);
+	p->next_tick_ns = *p->env.clock_ns + p->runner->tick_ns;
+	__atomic_store_n(&p->ticks, p->ticks + 1, __ATOMIC_RELAXED);
+	/* Fairness: nobody waits in a queue that is longer than ours by two. */
+	v = runq_steal(p, runq_length(p) + 2);
+	if (v)
+		runq_push(p, v, false);
+}
+
+bool runner_slice(struct runner_pcpu *p)
+{
+	const struct host_config *cfg = &p->runner->cfg;
+	struct vcpu *v = pick(p);
+	uint64_t budget = cfg->slice_insns, retired = 0;
+
+	if (!v)
+		return false;
+	if (cfg->random_slices)
+		budget = 1 + random_below(p, 2 * budget - 1);
+	if (vcpu_run_slice(v, &p->env, budget, &retired) == VCPU_SLICE_ENDED)
+		runner_leave(p);
+	__atomic_store_n(&p->slices, p->slices + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->insns, p->insns + retired, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->clock_ns, *p->env.clock_ns, __ATOMIC_RELAXED);
+	if (*p->env.clock_ns >= p->next_tick_ns)
+		tick(p);
+	vpmu_pcpu_poll(p->pcpu);
+	return true;
+}
+
+/* Sleep until something is in the queue. Offline meanwhile: whoever syncs need not wake us. */
+static void idle(struct runner_pcpu *p)
+{
+	struct runner *r = p->runner;
+	uint64_t bit = 1ULL << p->id;
+
+	vpmu_pcpu_offline(p->pcpu);
+	atomic_fetch_or(&r->idle, bit);
+	pthread_mutex_lock(&p->lock);
+	while (!p->head && !atomic_load_explicit(&r->stop, memory_order_relaxed))
+		pthread_cond_wait(&p->wake, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	atomic_fetch_and(&r->idle, ~bit);
+	vpmu_pcpu_online(p->pcpu);
+}
+
+void *runner_thread(void *arg)
+{
+	struct runner_pcpu *p = arg;
+
+	urcu_memb_register_thread();
+	vpmu_pcpu_online(p->pcpu);
+	while (!atomic_load_explicit(&p->runner->stop, memory_order_relaxed))
+		if (!runner_slice(p))
+			idle(p);
+	runner_leave(p);
+	vpmu_pcpu_offline(p->pcpu);
+	urcu_memb_unregister_thread();
+	return NULL;
+}

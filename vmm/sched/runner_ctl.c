@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the control thread does to the runner: VMs come, pause and go; pCPUs start and stop. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/sched/runner_priv.h"
+
+/* ---- VMs ---- */
+
+/* Without threads: what the pCPUs would do about requests. Twice, since one pCPU may leave a vCPU
+ * to the one it is placed on. */
+static void serve_all(struct runner *r)
+{
+	for (unsigned int i = 0; i < 2 * r->nr; i++) {
+		struct runner_pcpu *p = r->pcpus[i % r->nr];
+
+		if (p->cur && runner_must_go(p->cur))
+			runner_leave(p);
+		while (p->head && runner_must_go(p->head))
+			runner_serve(p, runq_pop(p));
+	}
+}
+
+/* Make the vCPUs of @vm go away, for @req, and wait until they have. */
+static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
+{
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+		struct vcpu *v = &vm->vcpus[i];
+		bool away;
+
+		if (!v->vm)
+			continue; /* vm_create failed before this one */
+		atomic_store_explicit(&v->request, req, memory_order_release);
+		pthread_mutex_lock(&r->away_lock);
+		away = v->away;
+		if (away && req != VCPU_REQ_PARK && v->placed && !v->guest_gone)
+			v->away = false;
+		pthread_mutex_unlock(&r->away_lock);
+		/* Paused: its counters are for the pCPU to take down where it is placed. */
+		if (away && !v->away)
+			runq_push(v->placed, v, true);
+	}
+	for (unsigned int i = 0; i < r->nr; i++)
+		runq_expedite(r->pcpus[i], vm);
+	if (!r->launched)
+		serve_all(r);
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+		pthread_mutex_lock(&r->away_lock);
+		while (vm->vcpus[i].vm && !vm->vcpus[i].away)
+			pthread_cond_wait(&r->away_cond, &r->away_lock);
+		pthread_mutex_unlock(&r->away_lock);
+	}
+}
+
+static struct runner *of_sched(struct vm_sched *s)
+{
+	return (struct runner *)s; /* sched is the first member */
+}
+
+static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
+			   size_t errlen)
+{
+	*pmu = &of_sched(s)->pcpus[0]->soft.pmu;
+	return 0;
+}
+
+static void sched_vcpu_fini(struct vm_sched *s, struct vcpu *v)
+{
+	/* One that never ran has no counters; this frees what its model holds. */
+	if (v->guest && !v->guest_gone)
+		vpmu_guest_fini(v->guest);
+}
+
+static struct runner_pcpu *shortest(struct runner *r)
+{
+	struct runner_pcpu *best = r->pcpus[0];
+
+	for (unsigned int i = 1; i < r->nr; i++)
+		if (runq_length(r->pcpus[i]) < runq_length(best))
+			best = r->pcpus[i];
+	return best;
+}
+
+static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errlen)
+{
+	struct runner *r = of_sched(s);
+
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+		struct vcpu *v = &vm->vcpus[i];
+		struct runner_pcpu *p = shortest(r);
+
+		if (v->state != VCPU_READY)
+			continue;
+		if (v->placed && r->cfg.migrate == RUNNER_MIGRATE_NONE)
+			p = v->placed;
+		atomic_store_explicit(&v->request, VCPU_REQ_NONE, memory_order_relaxed);
+		v->away = false; /* nobody else looks at it before push */
+		runq_push(p, v, false);
+	}
+	return 0;
+}
+
+static void sched_pause(struct vm_sched *s, struct vm *vm)
+{
+	take_away(of_sched(s), vm, VCPU_REQ_PARK);
+}
+
+static void sched_unplace(struct vm_sched *s, struct vm *vm)
+{
+	take_away(of_sched(s), vm, VCPU_REQ_UNPLACE);
+}
+
+static void sched_remove(struct vm_sched *s, struct vm *vm)
+{
+	take_away(of_sched(s), vm, VCPU_REQ_DROP);
+}
+
+static const struct vm_sched_ops runner_sched_ops = {
+	.vcpu_init = sched_vcpu_init,
+	.vcpu_fini = sched_vcpu_fini,
+	.start = sched_start,
+	.pause = sched_pause,
+	.unplace = sched_unplace,
+	.remove = sched_remove,
+};
+
+struct vm_sched *runner_sched(struct runner *r)
+{
+	return &r->sched;
+}
+
+const struct vpmu_hostpmu *runner_pmu(const struct runner *r)
+{
+	return &r->pcpus[0]->soft.pmu;
+}
+
+/* ---- pCPUs ---- */
+
+/* Whether any pCPU has a vCPU. One that just gave its only vCPU to another ran nothing, yet there
+ * is something to run. */
+static bool busy(const struct runner *r)
+{
+	for (unsigned int i = 0; i < r->nr; i++)
+		if (r->pcpus[i]->cur || r->pcpus[i]->head)
+			return true;
+	return false;
+}
+
+uint64_t runner_step(struct runner *r, uint64_t slices)
+{
+	uint64_t done = 0;
+
+	while (done < slices && busy(r))
+		done += runner_slice(r->pcpus[r->turn++ % r->nr]);
+	return done;
+}
+
+static void pcpu_free(struct runner_pcpu *p)
+{
+	if (!p)
+		return;
+	if (p->pcpu)
+		vpmu_pcpu_destroy(p->pcpu);
+	pthread_cond_destroy(&p->wake);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
+		    struct runner_pcpu **out)
+{
+	const struct vpmu_softpmu_opts opts = {
+		.gp = r->cfg.gp,
+		.fixed = r->cfg.fixed,
+		.width = r->cfg.width,
+		.no_default = true,
+	};
+	struct runner_pcpu *p = aligned_alloc(_Alignof(struct runner_pcpu), sizeof(*p));
+	int ret;
+
+	if (!p)
+		return -ENOMEM;
+	memset(p, 0, sizeof(*p));
+	p->runner = r;
+	p->id = id;
+	p->rng = r->cfg.seed + id * 0x632be59bd9b4e019ULL; /* any odd number: streams differ */
+	p->next_tick_ns = r->tick_ns;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->wake, NULL);
+	ret = vpmu_softpmu_init(&p->soft, &opts);
+	if (!ret)
+		ret = vpmu_pcpu_create(host, &p->soft.pmu, id, &p->pcpu);
+	if (ret) {
+		pcpu_free(p);
+		return ret;
+	}
+	p->env = (struct vcpu_env){
+		.pcpu = p->pcpu, .tally = &p->soft.own_tally, .clock_ns = &p->soft.own_clock_ns};
+	*out = p;
+	return 0;
+}
+
+int runner_create(struct vpmu_host *host, const struct host_config *h, struct runner **out)
+{
+	struct runner *r = calloc(1, sizeof(*r));
+	int ret = 0;
+
+	if (!r)
+		return -ENOMEM;
+	r->sched.ops = &runner_sched_ops;
+	r->cfg = *h;
+	r->tick_ns = h->tick_us * 1000ULL;
+	pthread_mutex_init(&r->away_lock, NULL);
+	pthread_cond_init(&r->away_cond, NULL);
+	r->pcpus = calloc(h->pcpus, sizeof(*r->pcpus));
+	if (!r->pcpus)
+		ret = -ENOMEM;
+	for (; !ret && r->nr < h->pcpus; r->nr++)
+		ret = pcpu_new(r, host, r->nr, &r->pcpus[r->nr]);
+	if (ret) {
+		runner_destroy(r);
+		return ret;
+	}
+	*out = r;
+	return 0;
+}
+
+static void stop_threads(struct runner *r)
+{
+	atomic_store(&r->stop, true);
+	for (unsigned int i = 0; i < r->nr; i++) {
+		struct runner_pcpu *p = r->pcpus[i];
+
+		if (!p || !p->threaded)
+			continue;
+		pthread_mutex_lock(&p->lock);
+		pthread_cond_signal(&p->wake);
+		pthread_mutex_unlock(&p->lock);
+		pthread_join(p->thread, NULL);
+		p->threaded = false;
+	}
+}
+
+int runner_launch(struct runner *r)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < r->nr && !ret; i++) {
+		struct runner_pcpu *p = r->pcpus[i];
+
+		runner_leave(p); /* if it was stepped before */
+		ret = -pthread_create(&p->thread, NULL, runner_thread, p);
+		p->threaded = !ret;
+	}
+	if (ret)
+		stop_threads(r);
+	r->launched = !ret;
+	atomic_store(&r->stop, false);
+	return ret;
+}
+
+void runner_destroy(struct runner *r)
+{
+	stop_threads(r);
+	for (unsigned int i = 0; i < r->nr; i++) {
+		if (r->pcpus[i])
+			runner_leave(r->pcpus[i]);
+		pcpu_free(r->pcpus[i]);
+	}
+	free(r->pcpus);
+	pthread_cond_destroy(&r->away_cond);
+	pthread_mutex_destroy(&r->away_lock);
+	free(r);
+}
+
+void runner_stats(const struct runner *r, struct runner_stats *out)
+{
+	*out = (struct runner_stats){0};
+	for (unsigned int i = 0; i < r->nr; i++) {
+		const struct runner_pcpu *p = r->pcpus[i];
+
+		out->slices += __atomic_load_n(&p->slices, __ATOMIC_RELAXED);
+		out->insns += __atomic_load_n(&p->insns, __ATOMIC_RELAXED);
+		out->migrated += __atomic_load_n(&p->migrated, __ATOMIC_RELAXED);
+		out->ticks += __atomic_load_n(&p->ticks, __ATOMIC_RELAXED);
+		out->clock_ns += __atomic_load_n(&p->clock_ns, __ATOMIC_RELAXED);
+	}
+}

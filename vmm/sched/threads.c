@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The control thread tells a vCPU's thread what to do by an order under the scheduler's lock, and
+ * by a kick when it may be in the guest; the thread says what it has done by its state. Only the
+ * thread touches its pCPU and the vCPU's register model while it lives.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vpmu/fail.h"
+#include "vmm/sched/threads.h"
+#include "vpmu/rcu.h"
+
+enum order { ORDER_WAIT, ORDER_RUN, ORDER_QUIT };
+
+struct threads {
+	struct vm_sched sched; /* first */
+	struct vpmu_host *host;
+	struct threads_pmu pmu;
+	unsigned int next_id;
+	struct vcpu_thread *list;
+	pthread_mutex_t lock; /* orders, states */
+	pthread_cond_t cond;  /* an order or a state has changed */
+};
+
+struct vcpu_thread {
+	struct threads *threads;
+	struct vcpu *v;
+	struct vpmu_hostpmu *pmu;
+	struct vcpu_env env;
+	pthread_t thread;
+	bool alive;	   /* the thread exists; control thread */
+	bool placed;	   /* the thread's */
+	_Atomic int order; /* enum order; written under lock */
+	_Atomic bool tick; /* rotate at the next exit */
+	bool running;	   /* in the guest or on its way; under lock */
+	int tid;	   /* 0 until the thread has started; under lock */
+	struct vcpu_thread *next;
+};
+
+/* ---- the vCPU's thread ---- */
+
+static enum order order_of(struct vcpu_thread *t)
+{
+	return atomic_load_explicit(&t->order, memory_order_acquire);
+}
+
+/* First run: place it where it stays for life. */
+static bool place(struct vcpu_thread *t)
+{
+	if (t->placed)
+		return true;
+	if (vpmu_context_place(&t->v->ctx, t->env.pcpu)) {
+		vm_fail(t->v->vm, "vCPU %u: out of memory", t->v->id);
+		t->v->state = VCPU_FAILED;
+		return false;
+	}
+	vpmu_guest_placed(t->v->guest, t->env.pcpu);
+	t->placed = true;
+	return true;
+}
+
+static void finish_guest(struct vcpu_thread *t)
+{
+	if (!t->v->guest_gone)
+		vpmu_guest_fini(t->v->guest);
+	t->v->guest_gone = true;
+}
+
+/* Run until ended or ordered otherwise. The pCPU is online meanwhile. */
+static void run(struct vcpu_thread *t)
+{
+	struct vcpu *v = t->v;
+	uint64_t retired = 0;
+
+	vpmu_pcpu_online(t->env.pcpu);
+	if (place(t))
+		vpmu_pcpu_switch(t->env.pcpu, &v->ctx);
+	while (v->state == VCPU_READY && order_of(t) == ORDER_RUN) {
+		vcpu_run_slice(v, &t->env, 0, &retired);
+		if (atomic_exchange_explicit(&t->tick, false, memory_order_relaxed))
+			vpmu_pcpu_tick(t->env.pcpu);
+		vpmu_pcpu_poll(t->env.pcpu);
+	}
+	if (v->state != VCPU_READY)
+		finish_guest(t);
+	vpmu_pcpu_switch(t->env.pcpu, NULL);
+	vpmu_pcpu_offline(t->env.pcpu);
+	if (v->state != VCPU_READY)
+		vm_vcpu_ended(v);
+}
+
+static void *vcpu_thread(void *arg)
+{
+	struct vcpu_thread *t = arg;
+	struct threads *ts = t->threads;
+	enum order order;
+
+	urcu_memb_register_thread();
+	if (ts->pmu.set_thread)
+		ts->pmu.set_thread(t->pmu, gettid());
+	pthread_mutex_lock(&ts->lock);
+	t->tid = gettid();
+	pthread_cond_broadcast(&ts->cond);
+	while ((order = order_of(t)) != ORDER_QUIT) {
+		if (order == ORDER_WAIT || t->v->state != VCPU_READY) {
+			pthread_cond_wait(&ts->cond, &ts->lock);
+			continue;
+		}
+		t->running = true;
+		pthread_mutex_unlock(&ts->lock);
+		run(t);
+		pthread_mutex_lock(&ts->lock);
+		t->running = false;
+		pthread_cond_broadcast(&ts->cond);
+	}
+	pthread_mutex_unlock(&ts->lock);
+	/* Its counters are its pCPU's owner's to take down. */
+	vpmu_pcpu_online(t->env.pcpu);
+	finish_guest(t);
+	vpmu_pcpu_offline(t->env.pcpu);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+/* ---- the control thread ---- */
+
+static struct threads *of_sched(struct vm_sched *s)
+{
+	return (struct threads *)s; /* sched is the first member */
+}
+
+static struct vcpu_thread *thread_of(const struct vcpu *v)
+{
+	return v->thread;
+}
+
+static void give_order(struct vcpu_thread *t, enum order order)
+{
+	struct threads *ts = t->threads;
+	bool kick;
+
+	pthread_mutex_lock(&ts->lock);
+	/* Release: pairs with order_of outside of the lock. */
+	atomic_store_explicit(&t->order, order, memory_order_release);
+	kick = t->running && order != ORDER_RUN;
+	pthread_cond_broadcast(&ts->cond);
+	pthread_mutex_unlock(&ts->lock);
+	if (kick)
+		t->v->vm->ops->kick(t->v->ev);
+}
+
+static int vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
+		     size_t errlen)
+{
+	struct threads *ts = of_sched(s);
+	struct vcpu_thread *t = calloc(1, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return fail(-ENOMEM, err, errlen, "vm %s: out of memory", v->vm->name);
+	t->threads = ts;
+	t->v = v;
+	ret = ts->pmu.create(v, ts->pmu.arg, &t->pmu, err, errlen);
+	if (ret)
+		goto err_free;
+	ret = vpmu_pcpu_create(ts->host, t->pmu, ts->next_id, &t->env.pcpu);
+	if (ret) {
+		fail(ret, err, errlen, "vm %s: pCPU of vCPU %u: %s", v->vm->name, v->id,
+		     strerror(-ret));
+		goto err_pmu;
+	}
+	ts->next_id++;
+	t->next = ts->list;
+	ts->list = t;
+	v->thread = t;
+	*pmu = t->pmu;
+	return 0;
+err_pmu:
+	ts->pmu.destroy(t->pmu);
+err_free:
+	free(t);
+	return ret;
+}
+
+static void vcpu_fini(struct vm_sched *s, struct vcpu *v)
+{
+	struct vcpu_thread *t = thread_of(v), **p;
+
+	if (!t)
+		return;
+	for (p = &of_sched(s)->list; *p != t; p = &(*p)->next)
+		;
+	*p = t->next;
+	vpmu_pcpu_destroy(t->env.pcpu);
+	of_sched(s)->pmu.destroy(t->pmu);
+	free(t);
+	v->thread = NULL;
+}
+
+/* Create the thread and put it into the VM's cgroup before it runs anything. */
+static int spawn(struct vcpu_thread *t, char *err, size_t errlen)
+{
+	struct threads *ts = t->threads;
+	struct vm *vm = t->v->vm;
+	int ret;
+
+	atomic_store_explicit(&t->order, ORDER_WAIT, memory_order_relaxed);
+	ret = -pthread_create(&t->thread, NULL, vcpu_thread, t);
+	if (ret)
+		return fail(ret, err, errlen, "vm %s: thread of vCPU %u: %s", vm->name, t->v->id,
+			    strerror(-ret));
+	t->alive = true;
+	pthread_mutex_lock(&ts->lock);
+	while (!t->tid)
+		pthread_cond_wait(&ts->cond, &ts->lock);
+	pthread_mutex_unlock(&ts->lock);
+	return vm->join ? vm->join(vm, t->tid, vm->arg, err, errlen) : 0;
+}
+
+static void quit(struct vcpu_thread *t)
+{
+	if (!t || !t->alive)
+		return;
+	give_order(t, ORDER_QUIT);
+	pthread_join(t->thread, NULL);
+	t->alive = false;
+	t->tid = 0;
+}
+
+static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errlen)
+{
+	int ret;
+
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+		struct vcpu_thread *t = thread_of(&vm->vcpus[i]);
+
+		ret = t->alive ? 0 : spawn(t, err, errlen);
+		if (ret)
+			return ret; /* those that exist wait for orders, or for vm_destroy */
+	}
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		give_order(thread_of(&vm->vcpus[i]), ORDER_RUN);
+	return 0;
+}
+
+static void sched_pause(struct vm_sched *s, struct vm *vm)
+{
+	struct threads *ts = of_sched(s);
+
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		give_order(thread_of(&vm->vcpus[i]), ORDER_WAIT);
+	pthread_mutex_lock(&ts->lock);
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		while (thread_of(&vm->vcpus[i])->running)
+			pthread_cond_wait(&ts->cond, &ts->lock);
+	pthread_mutex_unlock(&ts->lock);
+}
+
+static void sched_remove(struct vm_sched *s, struct vm *vm)
+{
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		quit(thread_of(&vm->vcpus[i]));
+}
+
+static const struct vm_sched_ops threads_sched_ops = {
+	.vcpu_init = vcpu_init,
+	.vcpu_fini = vcpu_fini,
+	.start = sched_start,
+	.pause = sched_pause,
+	.remove = sched_remove,
+};
+
+struct vm_sched *threads_sched(struct threads *ts)
+{
+	return &ts->sched;
+}
+
+void threads_tick(struct threads *ts)
+{
+	pthread_mutex_lock(&ts->lock);
+	for (struct vcpu_thread *t = ts->list; t; t = t->next) {
+		if (!t->running)
+			continue;
+		atomic_store_explicit(&t->tick, true, memory_order_relaxed);
+		t->v->vm->ops->kick(t->v->ev);
+	}
+	pthread_mutex_unlock(&ts->lock);
+}
+
+int threads_create(struct vpmu_host *host, const struct threads_pmu *pmu, unsigned int first_id,
+		   struct threads **out)
+{
+	struct threads *ts = calloc(1, sizeof(*ts));
+
+	if (!ts)
+		return -ENOMEM;
+	ts->sched.ops = &threads_sched_ops;
+	ts->host = host;
+	ts->pmu = *pmu;
+	ts->next_id = first_id;
+	pthread_mutex_init(&ts->lock, NULL);
+	pthread_cond_init(&ts->cond, NULL);
+	*out = ts;
+	return 0;
+}
+
+void threads_destroy(struct threads *ts)
+{
+	pthread_cond_destroy(&ts->cond);
+	pthread_mutex_destroy(&ts->lock);
+	free(ts);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Between snapshot.c (a VM's configuration; save and restore), vcpu.c (what a vCPU is),
+ * file.c (files of checked sections) and ram.c (which pages are not zero); and
+ * for their fuzzer. Nobody else's.
+ */
+#ifndef VMM_SNAPSHOT_PRIV_H
+#define VMM_SNAPSHOT_PRIV_H
+
+#include "vmm/snapshot/snapshot.h"
+#include "vpmu/blob.h"
+
+#define SNAP_MAGIC   "VPMUSNAP"
+#define SNAP_VERSION 1
+#define SNAP_HEAD    16 /* magic, version u32, reserved u32 */
+#define SNAP_PAGE    4096
+
+/* Tags of the sections of a file, in their order. "CONF", "VCPU", "RAMP", "END." */
+#define SNAP_CONF 0x464e4f43u
+#define SNAP_VCPU 0x55504356u
+#define SNAP_RAMP 0x504d4152u
+#define SNAP_END  0x2e444e45u
+
+#define SNAP_SECTION_HEAD 12	       /* tag u32, version u16, reserved u16, bytes u32 */
+#define SNAP_SECTION_MAX  (256u << 10) /* bytes of a CONF or VCPU section */
+#define SNAP_RUN_PAGES	  256	       /* most pages of a RAMP section */
+
+/* ---- file.c: writing ---- */
+
+struct snap_out {
+	int fd;
+	uint32_t crc;
+	int error; /* the first, -errno */
+	size_t used;
+	uint8_t buf[64 << 10];
+};
+
+void snap_write(struct snap_out *o, const void *p, size_t n);
+/* snap_finish - the CRC of all before, and everything to the disk. */
+int snap_finish(struct snap_out *o);
+
+/* snap_save_vm - snapshot.c's: all of @vm, which is placed nowhere, to o->fd. */
+int snap_save_vm(struct machine_vm *vm, struct snap_out *o, char *err, size_t errlen);
+
+/* ---- file.c: reading ---- */
+
+struct snap_in {
+	const char *name; /* for messages */
+	int fd;
+	uint64_t memory_bytes; /* of the VM; set by conf() */
+	unsigned int vcpus;
+	uint32_t crc; /* of the file */
+	uint8_t *conf;
+	size_t conf_bytes;
+	uint8_t *vcpu[VM_VCPUS_MAX];
+	size_t vcpu_bytes[VM_VCPUS_MAX];
+	uint64_t vcpu_at[VM_VCPUS_MAX]; /* offset in the file */
+};
+
+/*
+ * snap_check - read all of in->fd from its start: structure, lengths, CRC. Keeps the contents of
+ * CONF and VCPU sections; @conf is called with CONF's and sets vcpus and memory_bytes.
+ * snap_load_ram - read it again, RAM to @ram (zeroed). The file may have changed meanwhile: all is
+ * checked again, and that it is the same. Errors in one line.
+ */
+int snap_check(struct snap_in *in,
+	       int (*conf)(struct snap_in *in, void *arg, char *err, size_t len), void *arg,
+	       char *err, size_t errlen);
+int snap_load_ram(struct snap_in *in, void *ram, char *err, size_t errlen);
+void snap_in_fini(struct snap_in *in);
+
+/* ---- ram.c ---- */
+
+/* snap_save_ram - RAMP sections of all pages of @ram that are not zero. Returns how many. */
+uint64_t snap_save_ram(struct snap_out *o, const void *ram, uint64_t bytes);
+
+/* ---- vcpu.c ---- */
+
+/* snap_save_vcpu - append the contents of a VCPU section. @v is placed nowhere. */
+int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen);
+/* snap_load_vcpu - the reverse, for a vCPU just made. -EINVAL: the vCPU is useless then. */
+int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t errlen);
+
+#endif

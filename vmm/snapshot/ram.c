@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Guest RAM of a VM that is paused. Most of it was never touched: the kernel knows which pages
+ * exist (pagemap), and those that do not are zero without a look, which would make them exist.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vmm/snapshot/priv.h"
+
+#define EXISTS	 (3ULL << 62) /* present, or swapped: Documentation/admin-guide/mm/pagemap.rst */
+#define MAP_PART 512
+
+struct pages {
+	int fd; /* of pagemap; -1: every page is looked at */
+	const uint8_t *ram;
+	uint64_t first, have;
+	uint64_t map[MAP_PART];
+};
+
+static bool zero(const uint8_t *p)
+{
+	return !p[0] && !memcmp(p, p + 1, SNAP_PAGE - 1);
+}
+
+static bool exists(struct pages *p, uint64_t page)
+{
+	if (p->fd < 0)
+		return true;
+	if (page - p->first >= p->have) {
+		uint64_t at = ((uintptr_t)p->ram / SNAP_PAGE + page) * sizeof(uint64_t);
+		ssize_t n;
+
+		do
+			n = pread(p->fd, p->map, sizeof(p->map), (off_t)at);
+		while (n < 0 && errno == EINTR);
+		if (n < (ssize_t)sizeof(uint64_t)) {
+			close(p->fd);
+			p->fd = -1;
+			return true;
+		}
+		p->first = page;
+		p->have = (uint64_t)n / sizeof(uint64_t);
+	}
+	return p->map[page - p->first] & EXISTS;
+}
+
+static void put_run(struct snap_out *o, const uint8_t *ram, uint64_t page, uint64_t n)
+{
+	uint8_t raw[SNAP_SECTION_HEAD + 8];
+
+	/* A section's head by hand: its contents are not copied into a blob. */
+	for (int i = 0; i < 4; i++) {
+		raw[i] = (uint8_t)(SNAP_RAMP >> 8 * i);
+		raw[8 + i] = (uint8_t)((8 + n * SNAP_PAGE) >> 8 * i);
+	}
+	raw[4] = 1;
+	raw[5] = raw[6] = raw[7] = 0;
+	for (int i = 0; i < 8; i++)
+		raw[12 + i] = (uint8_t)(page * SNAP_PAGE >> 8 * i);
+	snap_write(o, raw, sizeof(raw));
+	snap_write(o, ram + page * SNAP_PAGE, n * SNAP_PAGE);
+}
+
+uint64_t snap_save_ram(struct snap_out *o, const void *ram, uint64_t bytes)
+{
+	struct pages p = {.ram = ram};
+	uint64_t saved = 0, start = 0, n = 0;
+
+	p.fd = sysconf(_SC_PAGESIZE) == SNAP_PAGE ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)
+						  : -1;
+	for (uint64_t page = 0; page < bytes / SNAP_PAGE && !o->error; page++) {
+		bool want = exists(&p, page) && !zero(p.ram + page * SNAP_PAGE);
+
+		if (n && (!want || n == SNAP_RUN_PAGES)) {
+			put_run(o, ram, start, n);
+			n = 0;
+		}
+		if (want) {
+			start = n ? start : page;
+			n++;
+			saved++;
+		}
+	}
+	if (n)
+		put_run(o, ram, start, n);
+	if (p.fd >= 0)
+		close(p.fd);
+	return saved;
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A vCPU as bytes and back. Structures of the kernel's are encoded field by field: their layout is
+ * nobody's business here. A vCPU that has ended is its outcome only.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/fail.h"
+#include "vmm/snapshot/priv.h"
+
+#define TAG_REGS   0x53474552u /* "REGS" */
+#define TAG_SREGS  0x47455253u /* "SREG" */
+#define TAG_ENGINE 0x4e474e45u /* "ENGN" */
+#define TAG_EXIT   0x54495845u /* "EXIT" */
+#define TAG_SERIAL 0x4c524553u /* "SERL" */
+
+#define ENGINE_BYTES_MAX (64u << 10)
+
+static int bad(const struct vcpu *v, const char *what, char *err, size_t errlen)
+{
+	return fail(-EINVAL, err, errlen, "vCPU %u: %s", v->id, what);
+}
+
+/* The one version there is of section @tag, used up by the caller. */
+static bool open_section(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob_reader *inner)
+{
+	uint16_t version;
+
+	return vpmu_blob_get_section(r, tag, &version, inner) && version == 1;
+}
+
+/* ---- registers ---- */
+
+#define NR_REGS 18
+
+/* In the order of the format. */
+static void list_regs(struct kvm_regs *r, __u64 *list[NR_REGS])
+{
+	__u64 *const all[NR_REGS] = {&r->rax, &r->rbx, &r->rcx, &r->rdx, &r->rsi, &r->rdi,
+				     &r->rsp, &r->rbp, &r->r8,	&r->r9,	 &r->r10, &r->r11,
+				     &r->r12, &r->r13, &r->r14, &r->r15, &r->rip, &r->rflags};
+
+	memcpy(list, all, sizeof(all));
+}
+
+static int save_regs(struct vcpu *v, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_REGS, 1);
+	struct kvm_regs regs;
+	__u64 *list[NR_REGS];
+	int ret = v->vm->ops->get_regs(v->ev, &regs);
+
+	list_regs(&regs, list);
+	for (unsigned int i = 0; i < NR_REGS && !ret; i++)
+		vpmu_blob_u64(b, *list[i]);
+	vpmu_blob_end(b, section);
+	return ret;
+}
+
+static bool load_regs(struct vpmu_blob_reader *r, struct kvm_regs *regs)
+{
+	struct vpmu_blob_reader s;
+	__u64 *list[NR_REGS];
+
+	if (!open_section(r, TAG_REGS, &s))
+		return false;
+	memset(regs, 0, sizeof(*regs));
+	list_regs(regs, list);
+	for (unsigned int i = 0; i < NR_REGS; i++)
+		*list[i] = vpmu_blob_get_u64(&s);
+	return vpmu_blob_done(&s);
+}
+
+static void put_segment(struct vpmu_blob *b, const struct kvm_segment *s)
+{
+	vpmu_blob_u64(b, s->base);
+	vpmu_blob_u32(b, s->limit);
+	vpmu_blob_u16(b, s->selector);
+	vpmu_blob_u8(b, s->type);
+	vpmu_blob_u8(b, s->dpl);
+	vpmu_blob_u8(b, s->present);
+	vpmu_blob_u8(b, s->db);
+	vpmu_blob_u8(b, s->s);
+	vpmu_blob_u8(b, s->l);
+	vpmu_blob_u8(b, s->g);
+	vpmu_blob_u8(b, s->avl);
+	vpmu_blob_u8(b, s->unusable);
+}
+
+static void get_segment(struct vpmu_blob_reader *r, struct kvm_segment *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->base = vpmu_blob_get_u64(r);
+	s->limit = vpmu_blob_get_u32(r);
+	s->selector = vpmu_blob_get_u16(r);
+	s->type = vpmu_blob_get_u8(r);
+	s->dpl = vpmu_blob_get_u8(r);
+	s->present = vpmu_blob_get_bool(r);
+	s->db = vpmu_blob_get_bool(r);
+	s->s = vpmu_blob_get_bool(r);
+	s->l = vpmu_blob_get_bool(r);
+	s->g = vpmu_blob_get_bool(r);
+	s->avl = vpmu_blob_get_bool(r);
+	s->unusable = vpmu_blob_get_bool(r);
+	if (s->type > 15 || s->dpl > 3)
+		r->failed = true;
+}
+
+static int save_sregs(struct vcpu *v, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_SREGS, 1);
+	struct kvm_sregs s;
+	int ret = v->vm->ops->get_sregs(v->ev, &s);
+
+	if (ret)
+		return ret;
+	put_segment(b, &s.cs);
+	put_segment(b, &s.ds);
+	put_segment(b, &s.es);
+	put_segment(b, &s.fs);
+	put_segment(b, &s.gs);
+	put_segment(b, &s.ss);
+	put_segment(b, &s.tr);
+	put_segment(b, &s.ldt);
+	vpmu_blob_u64(b, s.gdt.base);
+	vpmu_blob_u16(b, s.gdt.limit);
+	vpmu_blob_u64(b, s.idt.base);
+	vpmu_blob_u16(b, s.idt.limit);
+	vpmu_blob_u64(b, s.cr0);
+	vpmu_blob_u64(b, s.cr2);
+	vpmu_blob_u64(b, s.cr3);
+	vpmu_blob_u64(b, s.cr4);
+	vpmu_blob_u64(b, s.cr8);
+	vpmu_blob_u64(b, s.efer);
+	vpmu_blob_u64(b, s.apic_base);
+	for (int i = 0; i < 4; i++)
+		vpmu_blob_u64(b, s.interrupt_bitmap[i]);
+	vpmu_blob_end(b, section);
+	return 0;
+}
+
+static bool load_sregs(struct vpmu_blob_reader *r, struct kvm_sregs *s)
+{
+	struct vpmu_blob_reader in;
+	unsigned int queued = 0;
+
+	if (!open_section(r, TAG_SREGS, &in))
+		return false;
+	memset(s, 0, sizeof(*s));
+	get_segment(&in, &s->cs);
+	get_segment(&in, &s->ds);
+	get_segment(&in, &s->es);
+	get_segment(&in, &s->fs);
+	get_segment(&in, &s->gs);
+	get_segment(&in, &s->ss);
+	get_segment(&in, &s->tr);
+	get_segment(&in, &s->ldt);
+	s->gdt.base = vpmu_blob_get_u64(&in);
+	s->gdt.limit = vpmu_blob_get_u16(&in);
+	s->idt.base = vpmu_blob_get_u64(&in);
+	s->idt.limit = vpmu_blob_get_u16(&in);
+	s->cr0 = vpmu_blob_get_u64(&in);
+	s->cr2 = vpmu_blob_get_u64(&in);
+	s->cr3 = vpmu_blob_get_u64(&in);
+	s->cr4 = vpmu_blob_get_u64(&in);
+	s->cr8 = vpmu_blob_get_u64(&in);
+	s->efer = vpmu_blob_get_u64(&in);
+	s->apic_base = vpmu_blob_get_u64(&in);
+	for (int i = 0; i < 4; i++) {
+		s->interrupt_bitmap[i] = vpmu_blob_get_u64(&in);
+		queued += (unsigned int)__builtin_popcountll(s->interrupt_bitmap[i]);
+	}
+	/* One vector at most can be queued, none below 16 exists. */
+	return vpmu_blob_done(&in) && queued <= 1 && !(s->interrupt_bitmap[0] & 0xffff);
+}
+
+/* ---- the engine's ---- */
+
+static int save_engine(struct vcpu *v, struct vpmu_blob *b)
+{
+	size_t section, bytes, room = 4096;
+	uint8_t *buf = NULL, *more;
+	int ret;
+
+	do {
+		more = realloc(buf, room);
+		if (!more) {
+			free(buf);
+			return -ENOMEM;
+		}
+		buf = more;
+		bytes = room;
+		ret = v->vm->ops->get_state(v->ev, buf, &bytes);
+		room *= 2;
+	} while (ret == -ENOSPC && room <= ENGINE_BYTES_MAX);
+	if (!ret) {
+		section = vpmu_blob_begin(b, TAG_ENGINE, 1);
+		vpmu_blob_bytes(b, buf, bytes);
+		vpmu_blob_end(b, section);
+	}
+	free(buf);
+	return ret;
+}
+
+/* ---- the exit that waits for being completed: run() finds its answer in v->run ---- */
+
+static void save_exit(const struct vcpu *v, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_EXIT, 1);
+	const struct vmm_run *run = &v->run;
+
+	vpmu_blob_u8(b, (uint8_t)run->exit);
+	switch (run->exit) {
+	case VMM_EXIT_IO:
+		vpmu_blob_u16(b, run->u.io.port);
+		vpmu_blob_u8(b, run->u.io.size);
+		vpmu_blob_u8(b, run->u.io.in);
+		vpmu_blob_u32(b, run->u.io.data);
+		break;
+	case VMM_EXIT_RDMSR:
+	case VMM_EXIT_WRMSR:
+		vpmu_blob_u32(b, run->u.msr.index);
+		vpmu_blob_u64(b, run->u.msr.data);
+		vpmu_blob_u8(b, run->u.msr.fault);
+		break;
+	case VMM_EXIT_RDPMC:
+		vpmu_blob_u32(b, run->u.pmc.index);
+		vpmu_blob_u64(b, run->u.pmc.data);
+		vpmu_blob_u8(b, run->u.pmc.fault);
+		break;
+	default:
+		break;
+	}
+	vpmu_blob_end(b, section);
+}
+
+static bool load_exit(struct vpmu_blob_reader *r, struct vmm_run *run)
+{
+	struct vpmu_blob_reader s;
+	unsigned int exit;
+
+	if (!open_section(r, TAG_EXIT, &s))
+		return false;
+	*run = (struct vmm_run){0};
+	exit = vpmu_blob_get_u8(&s);
+	run->exit = exit;
+	switch (exit) {
+	case 0: /* it has not run yet */
+	case VMM_EXIT_BUDGET:
+	case VMM_EXIT_INTR:
+	case VMM_EXIT_ALARM:
+	case VMM_EXIT_HLT:
+		break;
+	case VMM_EXIT_IO:
+		run->u.io.port = vpmu_blob_get_u16(&s);
+		run->u.io.size = vpmu_blob_get_u8(&s);
+		run->u.io.in = vpmu_blob_get_bool(&s);
+		run->u.io.data = vpmu_blob_get_u32(&s);
+		if (run->u.io.size != 1 && run->u.io.size != 2 && run->u.io.size != 4)
+			return false;
+		break;
+	case VMM_EXIT_RDMSR:
+	case VMM_EXIT_WRMSR:
+		run->u.msr.index = vpmu_blob_get_u32(&s);
+		run->u.msr.data = vpmu_blob_get_u64(&s);
+		run->u.msr.fault = vpmu_blob_get_bool(&s);
+		break;
+	case VMM_EXIT_RDPMC:
+		run->u.pmc.index = vpmu_blob_get_u32(&s);
+		run->u.pmc.data = vpmu_blob_get_u64(&s);
+		run->u.pmc.fault = vpmu_blob_get_bool(&s);
+		break;
+	default:
+		return false;
+	}
+	return vpmu_blob_done(&s);
+}
+
+/* ---- the serial line ---- */
+
+static void save_serial(const struct serial *s, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_SERIAL, 1);
+
+	vpmu_blob_u8(b, s->ier);
+	vpmu_blob_u8(b, s->lcr);
+	vpmu_blob_u8(b, s->mcr);
+	vpmu_blob_u8(b, s->scr);
+	vpmu_blob_u8(b, s->dll);
+	vpmu_blob_u8(b, s->dlm);
+	vpmu_blob_u16(b, (uint16_t)s->len);
+	vpmu_blob_bytes(b, s->line, s->len);
+	vpmu_blob_end(b, section);
+}
+
+static bool load_serial(struct vpmu_blob_reader *r, struct serial *s)
+{
+	struct vpmu_blob_reader in;
+
+	if (!open_section(r, TAG_SERIAL, &in))
+		return false;
+	*s = (struct serial){0};
+	s->ier = vpmu_blob_get_u8(&in);
+	s->lcr = vpmu_blob_get_u8(&in);
+	s->mcr = vpmu_blob_get_u8(&in);
+	s->scr = vpmu_blob_get_u8(&in);
+	s->dll = vpmu_blob_get_u8(&in);
+	s->dlm = vpmu_blob_get_u8(&in);
+	s->len = vpmu_blob_get_u16(&in);
+	if (s->len > SERIAL_LINE_MAX || s->ier > 0xf || s->mcr > 0x1f)
+		return false;
+	vpmu_blob_get_bytes(&in, s->line, s->len);
+	return vpmu_blob_done(&in);
+}
+
+/* ---- all of it ---- */
+
+int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen)
+{
+	int ret;
+
+	vpmu_blob_u32(b, v->id);
+	vpmu_blob_u8(b, (uint8_t)v->state);
+	vpmu_blob_u32(b, v->status);
+	if (v->state != VCPU_READY)
+		return 0;
+	ret = save_regs(v, b);
+	if (!ret)
+		ret = save_sregs(v, b);
+	if (!ret)
+		ret = save_engine(v, b);
+	if (ret)
+		return fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, v->vm->ops->name,
+			    strerror(-ret));
+	lapic_save(&v->lapic, b);
+	save_exit(v, b);
+	save_serial(&v->serial, b);
+	ret = vpmu_guest_save(v->guest, b);
+	if (ret)
+		return fail(ret, err, errlen, "vCPU %u: PMU: %s", v->id, strerror(-ret));
+	return b->failed ? fail(-ENOMEM, err, errlen, "vCPU %u: out of memory", v->id) : 0;
+}
+
+static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t errlen)
+{
+	const struct vmm_engine_ops *ops = v->vm->ops;
+	struct vpmu_blob_reader engine;
+	struct kvm_sregs sregs;
+	struct kvm_regs regs;
+	int ret;
+
+	if (!load_regs(r, &regs))
+		return bad(v, "registers are damaged", err, errlen);
+	if (!load_sregs(r, &sregs))
+		return bad(v, "system registers are damaged or out of range", err, errlen);
+	if (!open_section(r, TAG_ENGINE, &engine))
+		return bad(v, "state of the engine is damaged", err, errlen);
+	ret = ops->set_sregs(v->ev, &sregs);
+	if (ret)
+		return bad(v, "system registers that no guest can have", err, errlen);
+	ret = ops->set_regs(v->ev, &regs);
+	if (ret)
+		return bad(v, "registers that no guest can have", err, errlen);
+	ret = ops->set_state(v->ev, engine.data, engine.len);
+	if (ret == -EINVAL)
+		return bad(v, "state of the engine that no guest can have", err, errlen);
+	return ret ? fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, ops->name,
+			  strerror(-ret))
+		   : 0;
+}
+
+/* The bytes of @r say nothing but what was understood: saved again, the vCPU is the same bytes. */
+static int check_same(struct vcpu *v, const struct vpmu_blob_reader *r, char *err, size_t errlen)
+{
+	struct vpmu_blob b = {0};
+	int ret = snap_save_vcpu(v, &b, err, errlen);
+
+	if (!ret && (b.len != r->len || memcmp(b.data, r->data, b.len)))
+		ret = bad(v, "registers that no guest can have", err, errlen);
+	vpmu_blob_fini(&b);
+	return ret;
+}
+
+int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t errlen)
+{
+	uint32_t id = vpmu_blob_get_u32(r);
+	unsigned int state = vpmu_blob_get_u8(r);
+	char why[200];
+	int ret;
+
+	v->status = vpmu_blob_get_u32(r);
+	if (r->failed || id != v->id)
+		return bad(v, "not the next vCPU", err, errlen);
+	if (state != VCPU_READY && state != VCPU_EXITED && state != VCPU_HALTED)
+		return bad(v, "neither running nor ended", err, errlen);
+	v->state = state;
+	if (state == VCPU_READY) {
+		ret = load_engine(v, r, err, errlen);
+		if (ret)
+			return ret;
+		if (lapic_load(&v->lapic, r))
+			return bad(v, "local APIC is damaged or out of range", err, errlen);
+		if (!load_exit(r, &v->run))
+			return bad(v, "last exit is damaged or out of range", err, errlen);
+		if (!load_serial(r, &v->serial))
+			return bad(v, "serial line is damaged or out of range", err, errlen);
+		ret = vpmu_guest_load(v->guest, r, why, sizeof(why));
+		if (ret)
+			return fail(ret, err, errlen, "vCPU %u: %s", v->id, why);
+	}
+	return vpmu_blob_done(r) ? check_same(v, r, err, errlen)
+				 : bad(v, "bytes after its end", err, errlen);
+}

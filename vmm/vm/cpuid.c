@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * CPUID leaves: SDM vol. 2A, CPUID instruction; APM vol. 3, appendix E.
+ */
+#include <string.h>
+
+#include "vmm/vm/cpuid.h"
+#include "vpmu/guest/abi.h"
+
+/* 1H EDX and, for the bits both have, 80000001H EDX. */
+#define F_PSE  (1u << 3)
+#define F_TSC  (1u << 4)
+#define F_MSR  (1u << 5)
+#define F_PAE  (1u << 6)
+#define F_CX8  (1u << 8)
+#define F_APIC (1u << 9)
+#define F_PGE  (1u << 13)
+#define F_CMOV (1u << 15)
+/* 80000001H EDX only */
+#define F_SYSCALL (1u << 11)
+#define F_NX	  (1u << 20)
+#define F_LM	  (1u << 29)
+/* 1H ECX */
+#define F_X2APIC     (1u << 21)
+#define F_POPCNT     (1u << 23)
+#define F_HYPERVISOR (1u << 31)
+/* 80000001H ECX */
+#define F_LAHF (1u << 0)
+
+#define FEATURES_EDX (F_PSE | F_TSC | F_MSR | F_PAE | F_CX8 | F_PGE | F_CMOV)
+
+/* 80000008H EAX: 36 bits of physical address (LOADER_RAM_MAX), 48 of linear address. */
+#define ADDRESS_BITS (36 | 48 << 8)
+
+/*
+ * Vendor and signature, chosen so that stock perf picks event tables that match the raw encodings
+ * the register models translate: Skylake-SP and Ice Lake-SP for Intel (their real PMUs are v4 and
+ * v5), Zen 4 for AMD (the first with PerfMonV2).
+ */
+struct identity {
+	const char *vendor; /* EBX, EDX, ECX order is the caller's business */
+	uint32_t signature; /* 1H EAX */
+	uint32_t max_basic;
+};
+
+static const struct identity *identity_of(enum vpmu_guest_model model)
+{
+	static const struct identity skylake = {"GenuineIntel", 0x00050654, 0xa};
+	static const struct identity icelake = {"GenuineIntel", 0x000606a6, 0xa};
+	static const struct identity zen4 = {"AuthenticAMD", 0x00a10f11, 0x7};
+
+	switch (model) {
+	case VPMU_GUEST_INTEL_V2:
+	case VPMU_GUEST_INTEL_V3:
+	case VPMU_GUEST_INTEL_V4:
+		return &skylake;
+	case VPMU_GUEST_INTEL_V5:
+		return &icelake;
+	case VPMU_GUEST_NONE:
+	case VPMU_GUEST_AMD_V2:
+	case VPMU_GUEST_AMD_K7:
+	case VPMU_GUEST_AMD_CORE:
+	case VPMU_GUEST_MODELS:
+		break;
+	}
+	return &zen4;
+}
+
+static uint32_t text32(const char *text, size_t offset)
+{
+	uint32_t v;
+
+	memcpy(&v, text + offset, sizeof(v));
+	return v;
+}
+
+/* The table without the PMU; false: no such leaf. regs = EAX, EBX, ECX, EDX. */
+static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcpu, uint32_t regs[4])
+{
+	static const char brand[48] = "vpmu virtual CPU";
+
+	memset(regs, 0, 4 * sizeof(*regs));
+	switch (leaf) {
+	case 0:
+		regs[0] = id->max_basic;
+		break;
+	case 1:
+		regs[0] = id->signature;
+		regs[1] = vcpu << 24; /* initial APIC id */
+		regs[2] = F_POPCNT | F_HYPERVISOR;
+		regs[3] = FEATURES_EDX;
+		return true;
+	case VPMU_PV_CPUID_BASE:
+	case VPMU_PV_CPUID_BASE + 1:
+		return true; /* the PMU's */
+	case 0x80000000:
+		regs[0] = 0x80000022;
+		break;
+	case 0x80000001:
+		regs[2] = F_LAHF;
+		regs[3] = F_SYSCALL | F_NX | F_LM;
+		if (id->vendor[0] == 'A') {
+			/* AMD repeats the signature and the 1H EDX bits here. */
+			regs[0] = id->signature;
+			regs[3] |= FEATURES_EDX;
+		}
+		return true;
+	case 0x80000002:
+	case 0x80000003:
+	case 0x80000004:
+		for (size_t i = 0; i < 4; i++)
+			regs[i] = text32(brand, (leaf - 0x80000002) * 16 + i * 4);
+		return true;
+	case 0x80000008:
+		regs[0] = ADDRESS_BITS;
+		return true;
+	case 0x7:
+	case 0xa:
+	case 0x1c:
+	case 0x80000022:
+		return true; /* the PMU's */
+	default:
+		return false;
+	}
+	/* 0H and 80000000H: the vendor, in EBX, EDX, ECX. */
+	if (leaf == 0 || id->vendor[0] == 'A') {
+		regs[1] = text32(id->vendor, 0);
+		regs[3] = text32(id->vendor, 4);
+		regs[2] = text32(id->vendor, 8);
+	}
+	return true;
+}
+
+size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
+		 struct kvm_cpuid_entry2 *e)
+{
+	static const uint32_t leaves[] = {
+		0,
+		1,
+		7,
+		0xa,
+		0x1c,
+		VPMU_PV_CPUID_BASE,
+		VPMU_PV_CPUID_BASE + 1,
+		0x80000000,
+		0x80000001,
+		0x80000002,
+		0x80000003,
+		0x80000004,
+		0x80000008,
+		0x80000022,
+	};
+	const struct identity *id = identity_of(guest->cfg.model);
+	size_t n = 0;
+
+	_Static_assert(sizeof(leaves) / sizeof(leaves[0]) <= VMM_CPUID_MAX, "table size");
+	for (size_t i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
+		uint32_t regs[4];
+
+		if (!base_leaf(id, leaves[i], vcpu, regs))
+			continue;
+		if (lapic && leaves[i] == 1) {
+			regs[2] |= F_X2APIC;
+			regs[3] |= F_APIC;
+		}
+		if (lapic && leaves[i] == 0x80000001 && id->vendor[0] == 'A')
+			regs[3] |= F_APIC;
+		vpmu_guest_cpuid(guest, leaves[i], 0, regs);
+		e[n++] = (struct kvm_cpuid_entry2){
+			.function = leaves[i],
+			/* Of 7H there is sub-leaf 0 only. */
+			.flags = leaves[i] == 7 ? KVM_CPUID_FLAG_SIGNIFCANT_INDEX : 0,
+			.eax = regs[0],
+			.ebx = regs[1],
+			.ecx = regs[2],
+			.edx = regs[3],
+		};
+	}
+	return n;
+}

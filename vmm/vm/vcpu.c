@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The exit loop both engines share. The guest is hostile: whatever it does ends in an answer, the
+ * architectural fault, or the end of its VM with one line saying why.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/vm/vm.h"
+#include "vpmu/guest/abi.h"
+
+enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_ENDED };
+
+static void console_line(const char *line, size_t len, void *arg)
+{
+	struct vcpu *v = arg;
+
+	v->vm->console(v->vm, v->id, line, len, v->vm->arg);
+}
+
+static enum step end(struct vcpu *v, enum vcpu_state state)
+{
+	serial_flush(&v->serial, console_line, v);
+	v->state = state;
+	return STEP_ENDED;
+}
+
+static uint64_t rip_of(struct vcpu *v)
+{
+	struct kvm_regs regs;
+
+	return v->vm->ops->get_regs(v->ev, &regs) ? 0 : regs.rip;
+}
+
+int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out)
+{
+	struct vcpu *v = (struct vcpu *)((char *)ctx - offsetof(struct vcpu, ctx));
+	struct kvm_sregs sregs;
+	struct kvm_regs regs;
+	int ret = v->vm->ops->get_regs(v->ev, &regs);
+
+	if (!ret)
+		ret = v->vm->ops->get_sregs(v->ev, &sregs);
+	if (ret)
+		return ret;
+	out->ip = regs.rip;
+	out->cpl = sregs.cs.selector & 3; /* SDM vol. 3, 5.5 */
+	return 0;
+}
+
+/* ---- interrupts ---- */
+
+#define APIC_BASE_X2APIC (3ULL << 10) /* EN and EXTD: SDM vol. 3, 11.12.1 */
+
+/* Whether the guest has its local APIC in x2APIC mode; TPR and CR8 are made one. */
+static bool lapic_on(struct vcpu *v)
+{
+	struct kvm_sregs sregs;
+
+	if (v->vm->ops->get_sregs(v->ev, &sregs) ||
+	    (sregs.apic_base & APIC_BASE_X2APIC) != APIC_BASE_X2APIC)
+		return false;
+	/* A write of CR8 clears TPR bits 3:0 (11.8.6). */
+	if (sregs.cr8 != v->lapic.tpr >> 4)
+		v->lapic.tpr = (uint32_t)sregs.cr8 << 4;
+	return true;
+}
+
+/* What the counters have to say since the last run, and what the local APIC makes of it. */
+static inline void deliver(struct vcpu *v)
+{
+	const struct vmm_engine_ops *ops = v->vm->ops;
+
+	/* A PMI that finds the local APIC off is lost, as one that finds its entry masked is. */
+	if (vpmu_guest_pending(v->guest) && vpmu_guest_service(v->guest) && vcpu_has_lapic(ops) &&
+	    lapic_on(v))
+		lapic_pmi(&v->lapic, vpmu_guest_is_intel(v->guest));
+	if (!lapic_pending(&v->lapic))
+		return;
+	if (lapic_on(v)) {
+		lapic_inject(&v->lapic, ops, v->ev);
+	} else {
+		/* Switched off, it forgets everything (11.12.5.1). */
+		lapic_sync(&v->lapic, ops, v->ev);
+		lapic_init(&v->lapic, v->id);
+	}
+}
+
+static bool is_lapic_msr(const struct vcpu *v, uint32_t msr)
+{
+	return msr - LAPIC_MSR_BASE < LAPIC_MSR_COUNT && vcpu_has_lapic(v->vm->ops);
+}
+
+static int lapic_msr(struct vcpu *v, bool write, uint32_t msr, uint64_t *val)
+{
+	const struct vmm_engine_ops *ops = v->vm->ops;
+	unsigned int cr8;
+	int ret;
+
+	if (!lapic_on(v))
+		return -EFAULT;
+	lapic_sync(&v->lapic, ops, v->ev);
+	if (!write)
+		return lapic_rdmsr(&v->lapic, msr, val);
+	cr8 = v->lapic.tpr >> 4;
+	ret = lapic_wrmsr(&v->lapic, msr, *val);
+	if (v->lapic.tpr >> 4 != cr8)
+		ops->set_cr8(v->ev, v->lapic.tpr >> 4);
+	return ret;
+}
+
+/* ---- MSRs ---- */
+
+void vcpu_note_denials(struct vcpu *v)
+{
+	uint64_t more = v->guest->denied - v->denied;
+
+	if (!more)
+		return;
+	v->denied += more;
+	atomic_store_explicit(&v->vm->denied_last, v->guest->denied_last, memory_order_relaxed);
+	atomic_fetch_add_explicit(&v->vm->denied, more, memory_order_relaxed);
+}
+
+/* Those that neither the engine nor the local APIC nor the PMU model knows do not exist: #GP. */
+static void rdmsr(struct vcpu *v)
+{
+	struct vmm_run *run = &v->run;
+	uint32_t msr = run->u.msr.index;
+	int ret;
+
+	run->u.msr.data = 0;
+	ret = is_lapic_msr(v, msr) ? lapic_msr(v, false, msr, &run->u.msr.data)
+				   : vpmu_guest_rdmsr(v->guest, msr, &run->u.msr.data);
+	run->u.msr.fault = ret != 0;
+}
+
+static void wrmsr(struct vcpu *v)
+{
+	struct vmm_run *run = &v->run;
+	uint32_t msr = run->u.msr.index;
+	int ret;
+
+	ret = is_lapic_msr(v, msr) ? lapic_msr(v, true, msr, &run->u.msr.data)
+				   : vpmu_guest_wrmsr(v->guest, msr, run->u.msr.data);
+	run->u.msr.fault = ret != 0;
+	vcpu_note_denials(v);
+}
+
+/* ---- ports ---- */
+
+static enum step io_out(struct vcpu *v)
+{
+	uint16_t port = v->run.u.io.port;
+	uint32_t data = v->run.u.io.data;
+
+	if (port == VPMU_PORT_EXIT && v->run.u.io.size == 4) {
+		v->status = data;
+		return end(v, VCPU_EXITED);
+	}
+	/* A wide OUT writes consecutive ports, a byte each. */
+	for (unsigned int i = 0; i < v->run.u.io.size; i++)
+		if (serial_claims((uint16_t)(port + i)))
+			serial_out(&v->serial, (uint16_t)(port + i), (uint8_t)(data >> 8 * i),
+				   console_line, v);
+	return STEP_ON;
+}
+
+static enum step io_in(struct vcpu *v)
+{
+	uint16_t port = v->run.u.io.port;
+	uint32_t data = 0;
+
+	for (unsigned int i = 0; i < v->run.u.io.size; i++) {
+		/* Nobody drives the bus: all ones. */
+		uint32_t byte = 0xff;
+
+		if (serial_claims((uint16_t)(port + i)))
+			byte = serial_in(&v->serial, (uint16_t)(port + i));
+		data |= byte << 8 * i;
+	}
+	v->run.u.io.data = data;
+	return STEP_ON;
+}
+
+/* ---- exits ---- */
+
+/*
+ * HLT ends when an interrupt can be delivered. Nothing can come from outside - there is no timer,
+ * and IPIs of other vCPUs go nowhere - so what does not wait now never comes. HLT itself may have
+ * been the instruction that makes a counter overflow.
+ */
+static enum step halt(struct vcpu *v, const struct vcpu_env *env)
+{
+	vpmu_pcpu_overflow(env->pcpu);
+	deliver(v);
+	if (vcpu_has_lapic(v->vm->ops) && v->vm->ops->wakes(v->ev))
+		return STEP_ON;
+	return end(v, VCPU_HALTED);
+}
+
+static enum step answer(struct vcpu *v, const struct vcpu_env *env)
+{
+	struct vmm_run *run = &v->run;
+
+	switch (run->exit) {
+	case VMM_EXIT_BUDGET:
+		return STEP_BUDGET;
+	case VMM_EXIT_INTR:
+		return STEP_INTR;
+	case VMM_EXIT_IO:
+		return run->u.io.in ? io_in(v) : io_out(v);
+	case VMM_EXIT_RDMSR:
+		rdmsr(v);
+		return STEP_ON;
+	case VMM_EXIT_WRMSR:
+		wrmsr(v);
+		return STEP_ON;
+	case VMM_EXIT_RDPMC:
+		run->u.pmc.data = 0;
+		run->u.pmc.fault =
+			vpmu_guest_rdpmc(v->guest, run->u.pmc.index, &run->u.pmc.data) != 0;
+		return STEP_ON;
+	case VMM_EXIT_ALARM:
+		vpmu_pcpu_overflow(env->pcpu);
+		return STEP_ON;
+	case VMM_EXIT_HLT:
+		return halt(v, env);
+	case VMM_EXIT_SHUTDOWN:
+		vm_fail(v->vm, "vCPU %u: triple fault at RIP 0x%" PRIx64, v->id, rip_of(v));
+		return end(v, VCPU_FAILED);
+	case VMM_EXIT_ERROR:
+		vm_fail(v->vm, "vCPU %u: %s", v->id, run->u.error.msg);
+		return end(v, VCPU_FAILED);
+	}
+	vm_fail(v->vm, "vCPU %u: engine %s reports unknown exit %d", v->id, v->vm->ops->name,
+		run->exit);
+	return end(v, VCPU_FAILED);
+}
+
+/* The host's part of what just ran: charged to the account that is still current. */
+static inline void model_world_switch(const struct vcpu_env *env)
+{
+	struct vpmu_soft_tally *t = env->tally;
+
+	if (!t)
+		return;
+	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES] += VCPU_WORLD_SWITCH_CYCLES;
+	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES] += VCPU_WORLD_SWITCH_CYCLES;
+	*env->clock_ns = t->ev[VPMU_SOFT_OS][VPMU_SOFT_REF_CYCLES] +
+			 t->ev[VPMU_SOFT_USR][VPMU_SOFT_REF_CYCLES] +
+			 t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES];
+}
+
+/* It never runs again: keep its last branches, while they are on the pCPU, for a post-mortem. */
+static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
+{
+	struct vcpu_branches b;
+
+	/* Only modelled pCPUs have branch records. */
+	if (env->tally && !vpmu_lbr_live(&v->ctx, env->pcpu, &b.regs, &b.user)) {
+		v->last = malloc(sizeof(*v->last));
+		if (v->last)
+			*v->last = b;
+	}
+	return VCPU_SLICE_ENDED;
+}
+
+enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
+			       uint64_t *retired)
+{
+	const struct vmm_engine_ops *ops = v->vm->ops;
+	unsigned int exits = 0;
+	uint64_t left = budget;
+	int ret;
+
+	for (;;) {
+		if (vm_failing(v->vm)) {
+			end(v, VCPU_STOPPED);
+			return ended(v, env);
+		}
+		deliver(v);
+		v->run.budget = left;
+		ret = ops->run(v->ev, &v->run);
+		model_world_switch(env);
+		if (ret) {
+			vm_fail(v->vm, "vCPU %u: engine %s: %s", v->id, ops->name, strerror(-ret));
+			end(v, VCPU_FAILED);
+			return ended(v, env);
+		}
+		*retired += v->run.retired;
+		left -= v->run.retired < left ? v->run.retired : left;
+		switch (answer(v, env)) {
+		case STEP_ON:
+			break;
+		case STEP_BUDGET:
+			return VCPU_SLICE_BUDGET;
+		case STEP_INTR:
+			return VCPU_SLICE_INTR;
+		case STEP_ENDED:
+			return ended(v, env);
+		}
+		vpmu_pcpu_poll(env->pcpu);
+		if (budget && (!left || ++exits == VCPU_SLICE_EXITS_MAX))
+			return VCPU_SLICE_BUDGET;
+	}
+}

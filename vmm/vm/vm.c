@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "vpmu/fail.h"
+#include "vmm/vm/cpuid.h"
+#include "vmm/vm/vm.h"
+
+/* IA32_APIC_BASE */
+#define APIC_BASE_BSP  (1u << 8)
+#define APIC_BASE_EXTD (1u << 10)
+#define APIC_BASE_EN   (1u << 11)
+
+/* ---- creation ---- */
+
+static int map_ram(struct vm *vm, uint64_t bytes, char *err, size_t errlen)
+{
+	void *ram = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (ram == MAP_FAILED)
+		return fail(-errno, err, errlen, "vm %s: %llu MiB of guest memory: %s", vm->name,
+			    (unsigned long long)bytes >> 20, strerror(errno));
+	/* An interpreted guest gains nothing from huge pages, and a thousand small ones would each
+	 * pay for whole 2 MiB pages at their boot area and image. May fail without harm. */
+	if (!strcmp(vm->ops->name, "soft"))
+		madvise(ram, bytes, MADV_NOHUGEPAGE);
+	vm->ram = ram;
+	vm->ram_bytes = bytes;
+	return 0;
+}
+
+static int engine_failed(const struct vm *vm, int ret, const char *what, char *err, size_t errlen)
+{
+	return fail(ret, err, errlen, "vm %s: engine %s: %s: %s", vm->name, vm->ops->name, what,
+		    strerror(-ret));
+}
+
+/* CPUID; with @boot registers at the image's entry point. */
+static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_t errlen)
+{
+	const struct vmm_engine_ops *ops = v->vm->ops;
+	struct kvm_cpuid_entry2 cpuid[VMM_CPUID_MAX];
+	struct kvm_regs regs;
+	struct kvm_sregs sregs;
+	size_t n;
+	int ret;
+
+	/* CPUID first: KVM accepts control register bits by what it says. */
+	n = vmm_cpuid(v->guest, v->id, vcpu_has_lapic(ops), cpuid);
+	ret = ops->set_cpuid(v->ev, cpuid, n);
+	if (ret)
+		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
+	if (!boot)
+		return 0;
+	ret = ops->get_sregs(v->ev, &sregs);
+	if (ret)
+		return engine_failed(v->vm, ret, "reading registers", err, errlen);
+	loader_sregs(&sregs);
+	if (vcpu_has_lapic(ops))
+		/* x2APIC mode from the start; vCPU 0 is the boot processor (SDM vol. 3, 11.4.4). */
+		sregs.apic_base =
+			0xfee00000 | APIC_BASE_EN | APIC_BASE_EXTD | (v->id ? 0 : APIC_BASE_BSP);
+	loader_regs(entry, v->id, &regs);
+	ret = ops->set_sregs(v->ev, &sregs);
+	if (!ret)
+		ret = ops->set_regs(v->ev, &regs);
+	if (ret)
+		return engine_failed(v->vm, ret, "setting registers", err, errlen);
+	return 0;
+}
+
+static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, uint64_t entry,
+		       char *err, size_t errlen)
+{
+	struct vcpu *v = &vm->vcpus[id];
+	struct vpmu_guest_cfg cfg = o->pmu;
+	struct vpmu_hostpmu *pmu = NULL;
+	int ret;
+
+	cfg.rdpmc = vm->ops->rdpmc_exits;
+	v->vm = vm;
+	v->id = id;
+	v->away = true;
+	v->guest = calloc(1, sizeof(*v->guest));
+	if (!v->guest)
+		return fail(-ENOMEM, err, errlen, "vm %s: out of memory", vm->name);
+	ret = vm->ops->vcpu_create(vm->evm, id, &v->ev);
+	if (ret)
+		return engine_failed(vm, ret, "creating a vCPU", err, errlen);
+	ret = vpmu_context_init(&v->ctx, o->vcpu_accounts[id], o->account);
+	if (ret)
+		return engine_failed(vm, ret, "accounts", err, errlen);
+	v->ctx.where = vcpu_where;
+	lapic_init(&v->lapic, id);
+	ret = vm->sched->ops->vcpu_init(vm->sched, v, &pmu, err, errlen);
+	if (ret)
+		return ret;
+	ret = vpmu_guest_init(v->guest, &cfg, &v->ctx, pmu);
+	if (ret)
+		return fail(ret, err, errlen, "vm %s: PMU model %s with gp = %u, fixed = %u: %s",
+			    vm->name, vpmu_guest_model_name(o->pmu.model), o->pmu.gp, o->pmu.fixed,
+			    strerror(-ret));
+	return boot_vcpu(v, !o->load, entry, err, errlen);
+}
+
+static void free_vm(struct vm *vm)
+{
+	for (unsigned int i = 0; vm->vcpus && i < vm->nr_vcpus; i++) {
+		struct vcpu *v = &vm->vcpus[i];
+
+		if (v->vm)
+			vm->sched->ops->vcpu_fini(vm->sched, v);
+		vpmu_context_fini(&v->ctx);
+		if (v->ev)
+			vm->ops->vcpu_destroy(v->ev);
+		free(v->last);
+		/* Readers may still look at its consumers. */
+		if (v->guest)
+			vpmu_rcu_free(v->guest);
+	}
+	if (vm->evm)
+		vm->ops->vm_destroy(vm->evm);
+	if (vm->ram)
+		munmap(vm->ram, vm->ram_bytes);
+	free(vm->vcpus);
+	free(vm->name);
+	free(vm);
+}
+
+int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen)
+{
+	struct loader_boot boot = {.args = o->args, .nr_vcpus = o->vcpus};
+	struct vm *vm = calloc(1, sizeof(*vm));
+	uint64_t entry = 0;
+	int ret;
+
+	if (!vm)
+		return fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
+	vm->ops = o->ops;
+	vm->sched = o->sched;
+	vm->console = o->console;
+	vm->ended = o->ended;
+	vm->join = o->join;
+	vm->arg = o->arg;
+	vm->nr_vcpus = o->vcpus;
+	vm->name = strdup(o->name);
+	vm->vcpus = calloc(o->vcpus, sizeof(*vm->vcpus));
+	atomic_init(&vm->live, o->vcpus);
+	atomic_init(&vm->failing, 0);
+	atomic_init(&vm->denied, 0);
+	atomic_init(&vm->denied_last, 0);
+	if (!vm->name || !vm->vcpus) {
+		ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
+		goto fail;
+	}
+	/* The image first: what the user most likely got wrong, and nothing to undo. */
+	ret = o->load ? 0 : loader_check(o->image, o->memory_bytes, NULL, err, errlen);
+	if (ret)
+		goto fail;
+	ret = map_ram(vm, o->memory_bytes, err, errlen);
+	if (ret)
+		goto fail;
+	if (!o->load)
+		ret = loader_load(o->image, vm->ram, vm->ram_bytes, &boot, &entry, err, errlen);
+	if (ret)
+		goto fail;
+	ret = vm->ops->vm_create(o->engine, vm->ram, vm->ram_bytes, &vm->evm);
+	if (!ret)
+		ret = vm->ops->vm_trap_msrs(vm->evm, vpmu_guest_msr_ranges(o->pmu.model));
+	if (ret) {
+		engine_failed(vm, ret, "creating the VM", err, errlen);
+		goto fail;
+	}
+	for (unsigned int i = 0; i < o->vcpus; i++) {
+		ret = create_vcpu(vm, i, o, entry, err, errlen);
+		if (ret)
+			goto fail;
+	}
+	ret = o->load ? o->load(vm, o->load_arg, err, errlen) : 0;
+	if (ret)
+		goto fail;
+	for (unsigned int i = 0; i < o->vcpus; i++)
+		vcpu_note_denials(&vm->vcpus[i]);
+	*out = vm;
+	return 0;
+fail:
+	free_vm(vm);
+	return ret;
+}
+
+void vm_destroy(struct vm *vm)
+{
+	vm->sched->ops->remove(vm->sched, vm);
+	free_vm(vm);
+}
+
+/* ---- running ---- */
+
+int vm_start(struct vm *vm, char *err, size_t errlen)
+{
+	int ret;
+
+	if (vm->started)
+		return 0;
+	vm->started = true;
+	ret = vm->sched->ops->start(vm->sched, vm, err, errlen);
+	if (ret)
+		vm->started = false;
+	return ret;
+}
+
+void vm_pause(struct vm *vm)
+{
+	if (!vm->started)
+		return;
+	vm->sched->ops->pause(vm->sched, vm);
+	vm->started = false;
+}
+
+int vm_unplace(struct vm *vm)
+{
+	if (!vm->sched->ops->unplace || !vm->ops->get_state)
+		return -EOPNOTSUPP;
+	vm->sched->ops->unplace(vm->sched, vm);
+	vm->started = false;
+	return 0;
+}
+
+void vm_fail(struct vm *vm, const char *fmt, ...)
+{
+	int none = 0;
+	va_list ap;
+
+	if (!atomic_compare_exchange_strong(&vm->failing, &none, 1))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(vm->reason, sizeof(vm->reason), fmt, ap);
+	va_end(ap);
+	/* Release: pairs with the acquire in vm_state; whoever sees 2 sees the reason. */
+	atomic_store_explicit(&vm->failing, 2, memory_order_release);
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		vm->ops->kick(vm->vcpus[i].ev);
+}
+
+void vm_vcpu_ended(struct vcpu *v)
+{
+	struct vm *vm = v->vm;
+	bool any = false;
+
+	/* Acquire and release: the last one sees what all others left behind. */
+	if (atomic_fetch_sub_explicit(&vm->live, 1, memory_order_acq_rel) != 1)
+		return;
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		any |= vm->vcpus[i].state != VCPU_HALTED;
+	if (!any)
+		vm_fail(vm, "%s halted with nothing that could wake %s",
+			vm->nr_vcpus > 1 ? "all vCPUs" : "vCPU 0",
+			vm->nr_vcpus > 1 ? "them" : "it");
+	/* Release: pairs with the acquire in vm_state. */
+	atomic_store_explicit(&vm->over, true, memory_order_release);
+	vm->ended(vm, vm->arg);
+}
+
+/* ---- state ---- */
+
+enum vm_state vm_state(const struct vm *vm)
+{
+	/* Acquire: whoever sees that it is over sees how it ended. */
+	if (!atomic_load_explicit(&vm->over, memory_order_acquire))
+		return vm->started ? VM_RUNNING : VM_PAUSED;
+	return atomic_load_explicit(&vm->failing, memory_order_acquire) ? VM_FAILED : VM_DONE;
+}
+
+const char *vm_state_name(enum vm_state s)
+{
+	static const char *const names[] = {"paused", "running", "done", "failed"};
+
+	return names[s];
+}
+
+uint32_t vm_status(const struct vm *vm)
+{
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		if (vm->vcpus[i].state == VCPU_EXITED && vm->vcpus[i].status)
+			return vm->vcpus[i].status;
+	return 0;
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Event names, as an operator or a client of the control socket writes them, to keys. The text is
+ * hostile: every refusal is one clean line that says what, where and what would do.
+ *
+ *   name  := base [":" modifiers]
+ *   base  := generic or software name | rHEX | "intel::" rHEX | "amd::" rHEX | libpfm4 name
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/event/priv.h"
+
+#define ACCEPTED                                                                                   \
+	"accepted: names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "  \
+	"with :u :k :G :H"
+
+int vpmu_event_err(int rc, char *err, size_t errlen, const char *fmt, ...)
+{
+	va_list ap;
+	char *p;
+
+	if (!err || !errlen)
+		return rc;
+	va_start(ap, fmt);
+	vsnprintf(err, errlen, fmt, ap);
+	va_end(ap);
+	for (p = err; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
+	return rc;
+}
+
+unsigned int vpmu_name_distance(const char *a, const char *b, unsigned int cap)
+{
+	enum { MAX = 64 };
+	size_t la = strlen(a), lb = strlen(b), i, j;
+	unsigned int row[MAX + 1];
+
+	if (la > MAX || lb > MAX || (la > lb ? la - lb : lb - la) > cap)
+		return cap + 1;
+	for (j = 0; j <= lb; j++)
+		row[j] = (unsigned int)j;
+	for (i = 1; i <= la; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = (unsigned int)i;
+		for (j = 1; j <= lb; j++) {
+			unsigned int same = tolower((unsigned char)a[i - 1]) ==
+					    tolower((unsigned char)b[j - 1]);
+			unsigned int best = diagonal + !same;
+
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[lb] > cap ? cap + 1 : row[lb];
+}
+
+void vpmu_nearest_init(struct vpmu_nearest *n, const char *word)
+{
+	n->word = word;
+	n->best = NULL;
+	/* A third of the word may be wrong; a suggestion further away only confuses. */
+	n->distance = (unsigned int)strlen(word) / 3 + 1;
+}
+
+void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate)
+{
+	unsigned int d;
+
+	if (!n->distance)
+		return;
+	d = vpmu_name_distance(n->word, candidate, n->distance - 1);
+	if (d < n->distance) {
+		n->distance = d;
+		n->best = candidate;
+	}
+}
+
+/* What modifiers and spelling gave, before it becomes a key. */
+struct spec {
+	enum vpmu_space space;
+	uint64_t config; /* raw spaces */
+	uint16_t event;	 /* generic and software */
+	uint64_t priv;	 /* privilege bits that the base itself names */
+	bool whole;	 /* @key is complete but for modifiers (libpfm's special events) */
+	vpmu_key_t key;
+};
+
+/* ---- modifiers --------------------------------------------------------------------------- */
+
+static bool all_of(const char *s, const char *letters)
+{
+	return *s && !s[strspn(s, letters)];
+}
+
+char *vpmu_find_modifiers(char *name, const char *letters)
+{
+	char *colon = strrchr(name, ':');
+
+	if (!colon || colon == name || colon[-1] == ':' || !all_of(colon + 1, letters))
+		return NULL;
+	return colon;
+}
+
+struct mods {
+	uint64_t priv;	/* 0: not given */
+	uint64_t where; /* 0: not given */
+};
+
+static int parse_modifiers(const char *name, const char *mods, struct mods *m, char *err,
+			   size_t errlen)
+{
+	bool hv = false;
+
+	for (; *mods; mods++) {
+		switch (*mods) {
+		case 'u':
+			m->priv |= VPMU_KEY_USR;
+			break;
+		case 'k':
+			m->priv |= VPMU_KEY_OS;
+			break;
+		case 'h':
+			hv = true;
+			break;
+		case 'G':
+			m->where |= VPMU_KEY_GUEST;
+			break;
+		case 'H':
+			m->where |= VPMU_KEY_HOST;
+			break;
+		case 'p':
+		case 'P':
+			return vpmu_event_err(
+				-EINVAL, err, errlen,
+				"event '%s': modifier '%c' asks for precise samples, "
+				"which counters that are shared cannot give; accepted: u "
+				"k h G H",
+				name, *mods);
+		default:
+			return vpmu_event_err(
+				-EINVAL, err, errlen,
+				"event '%s': modifier '%c' says how to count, not what; "
+				"accepted: u k h G H",
+				name, *mods);
+		}
+	}
+	/* x86 has no hypervisor level apart from the host's: beside u or k it adds nothing. */
+	if (hv && !m->priv)
+		return vpmu_event_err(
+			-EINVAL, err, errlen,
+			"event '%s': modifier 'h' alone counts nothing on x86, which has "
+			"no hypervisor level; accepted: u k G H",
+			name);
+	return 0;
+}
+
+/* ---- the forms of a base ------------------------------------------------------------------ */
+
+static bool same_name(const char *s, const char *name, const char *alias)
+{
+	return name && (!strcmp(s, name) || (alias && !strcmp(s, alias)));
+}
+
+static bool lookup_named(const char *base, struct spec *spec)
+{
+	unsigned int i;
+
+	for (i = 0; i < VPMU_EV_GENERIC_NR; i++) {
+		if (!same_name(base, vpmu_generic_rows[i].name, vpmu_generic_rows[i].alias))
+			continue;
+		spec->space = VPMU_SPACE_GENERIC;
+		spec->event = (uint16_t)i;
+		return true;
+	}
+	for (i = 0; i < VPMU_SW_NR; i++) {
+		if (!same_name(base, vpmu_software_rows[i].name, vpmu_software_rows[i].alias))
+			continue;
+		spec->space = VPMU_SPACE_SOFTWARE;
+		spec->event = (uint16_t)i;
+		return true;
+	}
+	return false;
+}
+
+/* rHEX, with the vendor in front or @raw_space's. 1: it is one, 0: it is not, -errno. */
+static int parse_raw(const char *name, const char *base, enum vpmu_space raw_space,
+		     struct spec *spec, char *err, size_t errlen)
+{
+	uint64_t mask;
+
+	if (!strncmp(base, "intel::", 7)) {
+		raw_space = VPMU_SPACE_INTEL;
+		base += 7;
+	} else if (!strncmp(base, "amd::", 5)) {
+		raw_space = VPMU_SPACE_AMD;
+		base += 5;
+	}
+	if (base[0] != 'r' || !base[1] ||
+	    strspn(base + 1, "0123456789abcdefABCDEF") != strlen(base + 1))
+		return 0;
+
+	mask = vpmu_raw_config_mask(raw_space);
+	if (!mask)
+		return vpmu_event_err(-EINVAL, err, errlen,
+				      "event '%s': raw codes need a vendor here; accepted: "
+				      "intel::%s or amd::%s",
+				      name, base, base);
+	errno = 0;
+	spec->config = strtoull(base + 1, NULL, 16);
+	if (errno || spec->config & ~mask)
+		return vpmu_event_err(
+			-EINVAL, err, errlen,
+			"event '%s': bits outside of 0x%llx (event, umask, edge, inv, "
+			"cmask); privilege is :u or :k",
+			name, (unsigned long long)mask);
+	spec->space = raw_space;
+	return 1;
+}
+
+static int unknown_event(const char *name, const char *base, char *err, size_t errlen)
+{
+	struct vpmu_nearest near;
+	unsigned int i;
+
+	vpmu_nearest_init(&near, base);
+	for (i = 0; i < VPMU_EV_GENERIC_NR; i++) {
+		vpmu_nearest_try(&near, vpmu_generic_rows[i].name);
+		if (vpmu_generic_rows[i].alias)
+			vpmu_nearest_try(&near, vpmu_generic_rows[i].alias);
+	}
+	for (i = 0; i < VPMU_SW_NR; i++) {
+		if (!vpmu_software_rows[i].name)
+			continue;
+		vpmu_nearest_try(&near, vpmu_software_rows[i].name);
+		if (vpmu_software_rows[i].alias)
+			vpmu_nearest_try(&near, vpmu_software_rows[i].alias);
+	}
+	if (near.best)
+		return vpmu_event_err(-ENOENT, err, errlen,
+				      "unknown event '%s'; did you mean '%s'? " ACCEPTED, name,
+				      near.best);
+	return vpmu_event_err(-ENOENT, err, errlen, "unknown event '%s'; " ACCEPTED, name);
+}
+
+static int parse_pfm(const char *name, const char *base, struct spec *spec, char *err,
+		     size_t errlen)
+{
+	int rc;
+
+	if (err && errlen)
+		err[0] = '\0';
+	rc = vpmu_pfm_encode(base, &spec->space, &spec->config, &spec->priv, &spec->key, err,
+			     errlen);
+	if (rc == -ENOENT && !strstr(base, "::"))
+		return unknown_event(name, base, err, errlen);
+	spec->whole = !rc && !spec->space;
+	return rc;
+}
+
+/* Take @base, a copy of @name, apart. Cuts the modifiers off @base and sets *mods to them. */
+static int parse_base(const char *name, char *base, enum vpmu_space raw_space, struct spec *spec,
+		      const char **mods, char *err, size_t errlen)
+{
+	char *colon = vpmu_find_modifiers(base, MODS_ON_PERF_NAMES);
+	int rc;
+
+	*mods = "";
+	if (colon) {
+		*colon = '\0';
+		*mods = colon + 1;
+	}
+	if (lookup_named(base, spec))
+		return 0;
+	rc = parse_raw(name, base, raw_space, spec, err, errlen);
+	if (rc)
+		return rc < 0 ? rc : 0;
+
+	if (colon && !all_of(*mods, MODS_ANYWHERE)) {
+		*colon = ':';
+		*mods = "";
+	}
+	return parse_pfm(name, base, spec, err, errlen);
+}
+
+/* ---- one event ---------------------------------------------------------------------------- */
+
+static int software_key(const char *name, const struct spec *spec, const struct mods *m,
+			vpmu_key_t *key, char *err, size_t errlen)
+{
+	const struct software_row *row = &vpmu_software_rows[spec->event];
+	uint64_t priv = m->priv ? m->priv : VPMU_KEY_PRIV;
+
+	if (m->where && m->where != VPMU_KEY_WHERE)
+		return vpmu_event_err(
+			-EINVAL, err, errlen,
+			"event '%s': the kernel counts software events of a thread in "
+			"guest and host alike; accepted: '%s'",
+			name, row->name);
+	if (row->priv == SW_PRIV_NONE && priv != VPMU_KEY_PRIV)
+		return vpmu_event_err(
+			-EINVAL, err, errlen,
+			"event '%s': the kernel does not tell user from kernel for this "
+			"event; accepted: '%s'",
+			name, row->name);
+	*key = vpmu_key_make(VPMU_SPACE_SOFTWARE, spec->event, priv | VPMU_KEY_WHERE);
+	return 0;
+}
+
+static int make_key(const char *name, const struct spec *spec, const struct mods *m,
+		    vpmu_key_t *key, char *err, size_t errlen)
+{
+	uint64_t flags;
+
+	if (spec->whole && vpmu_key_space(spec->key) == VPMU_SPACE_SOFTWARE) {
+		struct spec sw = {.event = (uint16_t)vpmu_key_event(spec->key)};
+
+		return software_key(name, &sw, m, key, err, errlen);
+	}
+	if (spec->space == VPMU_SPACE_SOFTWARE)
+		return software_key(name, spec, m, key, err, errlen);
+
+	flags = m->where ? m->where : VPMU_KEY_GUEST;
+	if (m->priv)
+		flags |= m->priv;
+	else if (spec->whole)
+		flags |= spec->key & VPMU_KEY_PRIV;
+	else
+		flags |= spec->space == VPMU_SPACE_GENERIC ? VPMU_KEY_PRIV : spec->priv;
+
+	if (spec->whole)
+		*key = (spec->key & ~VPMU_KEY_FLAGS) | flags;
+	else if (spec->space == VPMU_SPACE_GENERIC)
+		*key = vpmu_key_make(VPMU_SPACE_GENERIC, spec->event, flags);
+	else
+		*key = vpmu_key_from_raw(spec->space, spec->config, flags);
+
+	if (!vpmu_key_valid(*key))
+		return vpmu_event_err(
+			-EINVAL, err, errlen,
+			"event '%s' counts at no privilege level; accepted: :u, :k or "
+			"neither for both",
+			name);
+	return 0;
+}
+
+#define NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:="
+
+int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *key, char *err,
+		     size_t errlen)
+{
+	struct spec spec = {.priv = VPMU_KEY_PRIV};
+	struct mods mods = {0};
+	char base[NAME_MAX_BYTES + 1];
+	size_t len = strlen(name), good = strspn(name, NAME_CHARS);
+	const char *letters;
+	int rc;
+
+	if (!len)
+		return vpmu_event_err(-EINVAL, err, errlen, "empty event name; " ACCEPTED);
+	if (len > NAME_MAX_BYTES)
+		return vpmu_event_err(-EINVAL, err, errlen,
+				      "event '%.32s...' is %zu bytes long; accepted: up to %d",
+				      name, len, NAME_MAX_BYTES);
+	if (good != len)
+		return vpmu_event_err(-EINVAL, err, errlen,
+				      "event '%.64s': character %zu cannot be part of a name; "
+				      "accepted: letters, digits and _-.:=",
+				      name, good + 1);
+
+	memcpy(base, name, len + 1);
+	rc = parse_base(name, base, raw_space, &spec, &letters, err, errlen);
+	if (!rc)
+		rc = parse_modifiers(name, letters, &mods, err, errlen);
+	if (!rc)
+		rc = make_key(name, &spec, &mods, key, err, errlen);
+	return rc;
+}

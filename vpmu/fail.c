@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "vpmu/fail.h"
+
+int fail(int ret, char *err, size_t errlen, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err || !errlen)
+		return ret;
+	va_start(ap, fmt);
+	vsnprintf(err, errlen, fmt, ap);
+	va_end(ap);
+	/* Cut UTF-8 would make the JSON answer invalid, so bytes beyond ASCII go as well. */
+	for (char *p = err; *p; p++)
+		if (*p < 0x20 || *p > 0x7e)
+			*p = '?';
+	return ret;
+}
