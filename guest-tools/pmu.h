@@ -10,7 +10,6 @@
 
 #include "guest-tools/events.h"
 #include "guest-tools/layout.h"
-#include "vpmu/event/event.h"
 
 enum pmu_vendor { PMU_NONE, PMU_INTEL, PMU_AMD };
 
@@ -45,7 +44,7 @@ struct pmu_slot {
 	uint64_t value; /* as read */
 	bool times;	/* the following are known */
 	uint64_t enabled_ns, running_ns;
-	uint32_t quality; /* enum vpmu_quality */
+	uint32_t quality; /* VPMU_PV_Q_* */
 };
 
 /* pmu_probe - what CPUID says; whether there is one of AMD's without global control only a register

@@ -229,7 +229,7 @@ static void check_counting(const struct pmu *pmu)
 		pmu_read(pmu, &s, 1);
 		counts[i] = s.value;
 	}
-	if (s.state != PMU_COUNTED || !s.times || s.quality != VPMU_Q_EXACT ||
+	if (s.state != PMU_COUNTED || !s.times || s.quality != VPMU_PV_Q_EXACT ||
 	    s.running_ns < s.enabled_ns) {
 		check_equal("instructions cannot be counted here: reads as 0",
 			    s.state == PMU_NOT_SUPPORTED ? counts[1] : 0, 0);

@@ -61,13 +61,13 @@ static uint64_t deviation(const struct total *t)
 static const char *quality_name(uint32_t quality)
 {
 	switch (quality) {
-	case VPMU_Q_EXACT:
+	case VPMU_PV_Q_EXACT:
 		return "exact";
-	case VPMU_Q_MODELLED:
+	case VPMU_PV_Q_MODELLED:
 		return "modelled";
-	case VPMU_Q_ESTIMATED:
+	case VPMU_PV_Q_ESTIMATED:
 		return "estimated";
-	case VPMU_Q_TSC:
+	case VPMU_PV_Q_TSC:
 		return "tsc";
 	default:
 		return "unknown";
@@ -97,7 +97,7 @@ static void print_text(const struct pmu_slot *s, const struct total *t)
 	size_t n = 0;
 	uint64_t v;
 
-	if (!none && s->times && s->quality != VPMU_Q_EXACT)
+	if (!none && s->times && s->quality != VPMU_PV_Q_EXACT)
 		remark = quality_name(s->quality);
 	else if (s->state == PMU_NO_FREE)
 		remark = "no free counter";

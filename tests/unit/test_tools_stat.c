@@ -222,9 +222,9 @@ Test(stat, table)
 	intel();
 	hw.running[16] = 2500;
 	hw.value[16] = 1234567;
-	hw.quality[17] = VPMU_Q_MODELLED;
+	hw.quality[17] = VPMU_PV_Q_MODELLED;
 	hw.running[17] = 1250;
-	hw.quality[18] = VPMU_Q_TSC;
+	hw.quality[18] = VPMU_PV_Q_TSC;
 	hw.running[0] = 0;
 	hw.quality[1] = VPMU_PV_UNSUPPORTED;
 	cr_assert_eq(tool(stat_main, "-e instructions,cycles:u,ref-cycles,loads,stores,branches"
@@ -432,7 +432,7 @@ Test(stat, json_lines)
 
 	intel();
 	hw.running[17] = 4375;
-	hw.quality[17] = VPMU_Q_MODELLED;
+	hw.quality[17] = VPMU_PV_Q_MODELLED;
 	hw.quality[0] = VPMU_PV_UNSUPPORTED;
 	cr_assert_eq(tool(stat_main, "-j -e instructions:u,cycles,loads,branch-misses empty"), 0);
 	for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n"), lines++) {

@@ -19,7 +19,7 @@
  * Read-only MSRs per counter, i = 0..15 for GP counters, 16..19 for fixed ones:
  *   BASE + 4*i + 0  ns the vCPU ran with the counter enabled, since the counter was last written
  *   BASE + 4*i + 1  ns of those in which a host counter was counting for it
- *   BASE + 4*i + 2  quality: enum vpmu_quality, or VPMU_PV_UNSUPPORTED
+ *   BASE + 4*i + 2  quality: VPMU_PV_Q_*, or VPMU_PV_UNSUPPORTED
  * running < enabled: the count is partial, and value * enabled / running an estimate. They read
  * as 0 / 0 / UNSUPPORTED for a counter that is not counting anything the host can count.
  */
@@ -27,6 +27,10 @@
 #define VPMU_PV_MSR_COUNT   80u
 #define VPMU_PV_FIXED	    16u
 #define VPMU_PV_UNSUPPORTED 0xffu
+#define VPMU_PV_Q_EXACT	    0u /* counted, one by one */
+#define VPMU_PV_Q_MODELLED  1u /* from a documented cost model */
+#define VPMU_PV_Q_ESTIMATED 2u /* derived from something else */
+#define VPMU_PV_Q_TSC	    3u /* time stamp counter between entering and leaving the guest */
 
 /* ---- boot protocol of freestanding images ---------------------------------------------------
  * A static ELF64 executable linked at VPMU_BOOT_IMAGE or above, identity-mapped. Every vCPU starts

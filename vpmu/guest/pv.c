@@ -9,6 +9,11 @@
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
 
+/* Guests read an enum vpmu_quality as a VPMU_PV_Q_*. */
+_Static_assert(VPMU_PV_Q_EXACT == VPMU_Q_EXACT && VPMU_PV_Q_MODELLED == VPMU_Q_MODELLED &&
+		       VPMU_PV_Q_ESTIMATED == VPMU_Q_ESTIMATED && VPMU_PV_Q_TSC == VPMU_Q_TSC,
+	       "the guest ABI's qualities are those of the core");
+
 enum { PV_ENABLED, PV_RUNNING, PV_QUALITY, PV_REGS = 4 };
 
 _Static_assert(VPMU_PV_FIXED == FIXED0, "counter numbers are the ABI's");

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# tests/layers.sh must see what it is there for: each defect is planted in a copy of the tree.
+set -u
+src=$(cd "$(dirname "$0")/.." && pwd) || exit 2
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+
+fresh() {
+	rm -rf "$tmp/tree"
+	mkdir -p "$tmp/tree/docs" "$tmp/tree/tests"
+	cp "$src/docs/architecture.md" "$tmp/tree/docs/"
+	tar cf - -C "$src" vpmu cgroup vmm guest-tools | tar xf - -C "$tmp/tree"
+}
+expect() { # pattern that the output must have, what was planted
+	out=$(sh "$src/tests/layers.sh" "$tmp/tree" 2>&1) && {
+		echo "not ok: $2: not seen"
+		bad=1
+		return
+	}
+	if printf '%s\n' "$out" | grep -qE "$1"; then
+		echo "ok: $2"
+	else
+		echo "not ok: $2: the output is another one:"
+		printf '%s\n' "$out"
+		bad=1
+	fi
+}
+
+fresh
+sh "$src/tests/layers.sh" "$tmp/tree" || { echo "not ok: the tree as it is"; exit 1; }
+echo '#include "vmm/vm/vm.h"' >>"$tmp/tree/vpmu/slot.c"
+expect 'vpmu/slot.c:[0-9]+: includes vmm/vm/vm.h: vpmu is on floor' "an include upwards"
+fresh
+echo '#include "vmm/soft/soft.h"' >>"$tmp/tree/vmm/kvm/vm.c"
+expect 'vmm/kvm/vm.c:[0-9]+: includes .*not below' "an include of the neighbour on the same floor"
+fresh
+echo '#include "vmm/machine/machine.h"' >>"$tmp/tree/vmm/vm/vm.h"
+expect 'circle of folders: .*vmm/vm' "a circle of folders"
+fresh
+echo '#include <sys/socket.h>' >>"$tmp/tree/vpmu/host.c"
+expect 'vpmu/host.c:[0-9]+: includes <sys/socket.h>, which vpmu never does' "a socket in libvpmu"
+fresh
+echo '#include "vpmu/internal.h"' >>"$tmp/tree/guest-tools/stat.c"
+expect 'guest-tools may use only vpmu/guest/abi.h' "a guest tool that looks into libvpmu"
+fresh
+mkdir "$tmp/tree/vmm/attic"
+echo 'int attic;' >"$tmp/tree/vmm/attic/a.c"
+expect 'vmm/attic: the folder is on no floor' "a folder nobody has placed"
+exit "$bad"
