@@ -11,6 +11,8 @@
 #include "vpmu/fail.h"
 #include "vmm/options.h"
 
+const char *argp_program_version = "vpmu-vmm " VPMU_VERSION;
+
 enum {
 	OPT_VM = 256,
 	OPT_JSON,
@@ -206,7 +208,6 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	struct found f = {.o = o, .err = err, .errlen = errlen};
 	int ret;
 
-	argp_program_version = "vpmu-vmm " VPMU_VERSION;
 	argp_err_exit_status = 2;
 	argp.doc = "Run virtual machines whose performance counters are shared.";
 	memcpy(all, own, sizeof(own));
