@@ -517,18 +517,6 @@ out:
 	urcu_memb_read_unlock();
 }
 
-uint64_t vpmu_value_scaled(const struct vpmu_value *v)
-{
-	unsigned __int128 scaled;
-
-	if (!v->running_ns)
-		return v->enabled_ns ? 0 : v->count;
-	if (v->running_ns >= v->enabled_ns)
-		return v->count;
-	scaled = (unsigned __int128)v->count * v->enabled_ns / v->running_ns;
-	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
-}
-
 /* ---- freeing ---- */
 
 struct deferred {

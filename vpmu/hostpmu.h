@@ -10,12 +10,13 @@
 
 #include <stdint.h>
 
-#include "vpmu/event/event.h"
-#include "vpmu/lbr.h"
+#include "vpmu/event/key.h"
+#include "vpmu/value.h"
 
 #define VPMU_MAX_CTRS 32
 
 struct vpmu_hostpmu;
+struct vpmu_lbr_regs;
 
 struct vpmu_hostpmu_ops {
 	const char *name; /* "soft", "perf" */

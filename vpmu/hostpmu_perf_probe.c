@@ -14,6 +14,7 @@
 
 #include <linux/perf_event.h>
 
+#include "vpmu/event/event.h"
 #include "vpmu/hostpmu_perf_priv.h"
 
 /* ---- the kernel --------------------------------------------------------------------------- */

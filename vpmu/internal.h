@@ -12,9 +12,19 @@
 
 #include <pthread.h>
 
+#include "vpmu/account.h"
+#include "vpmu/alarm.h"
+#include "vpmu/charge.h"
+#include "vpmu/conservation.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/hostpmu.h"
+#include "vpmu/lbr.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
+#include "vpmu/sampler.h"
 #include "vpmu/taskdata.h"
-#include "vpmu/vpmu.h"
 
 #define VPMU_BIT(s)	    (1ULL << (s))
 #define load_relaxed(p)	    __atomic_load_n((p), __ATOMIC_RELAXED)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "vpmu/hostpmu.h"
+#include "vpmu/lbr_regs.h"
 
 enum vpmu_soft_mode { VPMU_SOFT_OS = 0, VPMU_SOFT_USR = 1, VPMU_SOFT_HOST = 2, VPMU_SOFT_MODES };
 

@@ -12,9 +12,11 @@
 #define VPMU_TASKDATA_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "vpmu/lbr.h"
+#include "vpmu/lbr_regs.h"
 #include "vpmu/rcu.h"
 
 enum taskdata_state { TASKDATA_USED, TASKDATA_PARKED, TASKDATA_RETIRED };

@@ -11,6 +11,7 @@
 #include "vmm/sched/runner.h"
 #include "vmm/vm/vm.h"
 #include "vpmu/rcu.h"
+#include "vpmu/softpmu.h"
 
 #define MIB	(1u << 20)
 #define NR_KEYS 7

@@ -17,6 +17,7 @@
 
 #include "tests/soft/dt.h"
 #include "tests/soft/svm.h"
+#include "vpmu/softpmu.h"
 
 #define RAM_BYTES  (4u << 20)
 #define CODE_VA	   0x10000u

@@ -5,6 +5,7 @@
  * life in another host. Counts, overflows that wait and branch records go on as the model has them.
  */
 #include "tests/model/guest.h"
+#include "vpmu/blob.h"
 
 #include <errno.h>
 #include <stdlib.h>

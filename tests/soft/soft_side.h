@@ -5,6 +5,7 @@
 
 #include "tests/soft/dt.h"
 #include "tests/soft/svm.h"
+#include "vpmu/softpmu.h"
 
 struct soft_side {
 	struct svm vm;

@@ -6,6 +6,7 @@
 #include "guest-tools/workloads.h"
 #include "tests/soft/svm.h"
 #include "tests/soft/truth.h"
+#include "vpmu/softpmu.h"
 
 #define NR_PCPUS  2u
 #define EXIT_VA	  0x13370000u

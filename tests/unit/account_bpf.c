@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Build check, never run: vpmu/account.h as the BPF program of the kernel plane will use it. A
+ * Build check, never run: vpmu/charge.h as the BPF program of the kernel plane will use it. A
  * ctest compiles this with clang -target bpf; it fails when the delta rule needs anything that
  * BPF has not (a library, a 128-bit type, an atomic load).
  */
 #include <linux/types.h>
 
-#include "vpmu/account.h"
+#include "vpmu/charge.h"
 
 /* Laid out like the values of two per-CPU array maps. */
 struct cpu_state {

@@ -18,6 +18,7 @@
 #include "vmm/engine/engine.h"
 #include "vmm/boot/loader.h"
 #include "vpmu/guest/abi.h"
+#include "vpmu/softpmu.h"
 
 enum fake_op {
 	FAKE_RUN,      /* @a user instructions */

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "guest_bed.h"
+#include "vpmu/guest/policy.h"
 
 #define PV VPMU_PV_MSR_BASE
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "vmm/engine/engine.h"
+#include "vpmu/softpmu.h"
 
 #define BED_RAM	     (4ULL << 20)
 #define BED_PML4     0x10000ULL

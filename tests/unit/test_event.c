@@ -11,6 +11,7 @@
 #include <linux/perf_event.h>
 
 #include "vpmu/event/event.h"
+#include "vpmu/value.h"
 
 #define U  VPMU_KEY_USR
 #define K  VPMU_KEY_OS

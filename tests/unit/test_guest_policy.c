@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "guest_use.h"
+#include "vpmu/guest/policy.h"
 
 #define FLAGS (VPMU_KEY_GUEST | VPMU_KEY_USR)
 

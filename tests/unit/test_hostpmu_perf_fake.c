@@ -2,6 +2,7 @@
 /* The perf host PMU on a fake kernel with a PMU of 4 general and 3 fixed counters, as most machines
  * that run this have none; the TSC; and what `check` says. */
 #include "perf_bed.h"
+#include "vpmu/event/event.h"
 
 #include <cpuid.h>
 #include <errno.h>

@@ -7,6 +7,9 @@
 #include "fake_engine.h"
 #include "vmm/sched/runner.h"
 #include "vmm/sched/runner_priv.h"
+#include "vpmu/account.h"
+#include "vpmu/conservation.h"
+#include "vpmu/host.h"
 
 #define VMS_MAX 64
 #define VCPUS	2

@@ -10,6 +10,8 @@
 #include <stdio.h>
 
 #include "guest_bed.h"
+#include "vpmu/blob.h"
+#include "vpmu/guest/policy.h"
 
 static uint64_t rng_state;
 

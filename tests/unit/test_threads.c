@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm/sched/threads with scripted vCPUs instead of KVM's: each thread's counters are its own tally, kicks
- * and orders take effect, and what guests read is exact.
+ * vmm/sched/threads with scripted vCPUs instead of KVM's: each thread's counters are its own tally,
+ * kicks and orders take effect, and what guests read is exact.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -10,6 +10,9 @@
 
 #include "fake_engine.h"
 #include "vmm/sched/threads.h"
+#include "vpmu/account.h"
+#include "vpmu/conservation.h"
+#include "vpmu/host.h"
 #include "vpmu/rcu.h"
 
 #define VCPUS 3

@@ -5,6 +5,8 @@
 
 #include "fake_engine.h"
 #include "vmm/sched/runner.h"
+#include "vpmu/account.h"
+#include "vpmu/host.h"
 
 #define VCPUS 2
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "vmm/vm/cpuid.h"
+#include "vpmu/context.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/softpmu.h"
 

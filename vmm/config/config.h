@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vpmu/guest/guest.h"
+#include "vpmu/guest/model.h"
+#include "vpmu/guest/policy.h"
 
 #define VM_NAME_MAX	 40 /* so that "[vm NAME]" fits libinih's section buffer */
 #define VM_VCPUS_MAX	 64

@@ -14,8 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vpmu/guest/guest.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/guest/msr_range.h"
+
+struct vpmu_soft_tally;
 
 enum vmm_exit {
 	VMM_EXIT_BUDGET = 1, /* soft: exactly the budgeted instructions retired */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a modelled pCPU does: choose a vCPU, run a slice of it, idle. */
 #include "vmm/sched/runner_priv.h"
+#include "vpmu/pcpu.h"
 
 /* ---- random numbers ---- */
 

@@ -20,6 +20,8 @@
 #include "vmm/vm/vm.h"
 
 struct runner;
+struct vpmu_host;
+struct vpmu_hostpmu;
 
 /* runner_create - @h->pcpus pCPUs of @host, numbered from 0; what @h says is in range. -EINVAL,
  * -ENOMEM. The pCPUs idle until runner_launch or runner_step. */

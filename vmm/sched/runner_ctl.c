@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "vmm/sched/runner_priv.h"
+#include "vpmu/pcpu.h"
 
 /* ---- VMs ---- */
 

@@ -23,6 +23,7 @@
 
 #include "vmm/sched/runner.h"
 #include "vpmu/rcu.h"
+#include "vpmu/softpmu.h"
 
 struct runner_pcpu {
 	/* its own */

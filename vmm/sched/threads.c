@@ -12,6 +12,7 @@
 
 #include "vpmu/fail.h"
 #include "vmm/sched/threads.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 
 enum order { ORDER_WAIT, ORDER_RUN, ORDER_QUIT };

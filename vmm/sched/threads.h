@@ -12,6 +12,8 @@
 #include "vmm/vm/vm.h"
 
 struct threads;
+struct vpmu_host;
+struct vpmu_hostpmu;
 
 /* What counts for a vCPU thread. create runs on the control thread before the thread exists,
  * set_thread on the thread before it runs the vCPU, destroy after it has ended. */

@@ -11,6 +11,7 @@
 #define VMM_SOFT_LBR_H
 
 #include "vmm/soft/internal.h"
+#include "vpmu/lbr_regs.h"
 
 /* Types in IA32_LBR_x_INFO (SDM vol. 4, 1200H). */
 enum soft_lbr_type {

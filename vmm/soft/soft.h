@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "vmm/engine/engine.h"
+#include "vpmu/softpmu.h"
 
 /* soft_isa_list - call @fn with the Zydis mnemonic ("add", "rdmsr", ...) of every instruction of
  * the closed list, in no particular order. Stops when @fn returns non-zero and returns that.

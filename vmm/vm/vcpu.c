@@ -11,6 +11,9 @@
 
 #include "vmm/vm/vm.h"
 #include "vpmu/guest/abi.h"
+#include "vpmu/lbr.h"
+#include "vpmu/pcpu.h"
+#include "vpmu/softpmu.h"
 
 enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_ENDED };
 

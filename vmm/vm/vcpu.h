@@ -12,6 +12,9 @@
 #include "vmm/engine/engine.h"
 #include "vmm/soft/lapic.h"
 #include "vmm/dev/serial.h"
+#include "vpmu/context.h"
+#include "vpmu/guest/guest.h"
+#include "vpmu/lbr_regs.h"
 
 struct vm;
 struct image;

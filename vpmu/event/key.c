@@ -83,21 +83,6 @@ const struct software_row vpmu_software_rows[VPMU_SW_NR] = {
 					   "context switches to another cgroup", SW_PRIV_NONE},
 };
 
-const char *vpmu_quality_name(enum vpmu_quality q)
-{
-	switch (q) {
-	case VPMU_Q_EXACT:
-		return "exact";
-	case VPMU_Q_MODELLED:
-		return "modelled";
-	case VPMU_Q_ESTIMATED:
-		return "estimated";
-	case VPMU_Q_TSC:
-		return "tsc";
-	}
-	return "unknown";
-}
-
 uint64_t vpmu_raw_config_mask(enum vpmu_space space)
 {
 	if (space == VPMU_SPACE_INTEL)

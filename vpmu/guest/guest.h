@@ -14,40 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vpmu/blob.h"
-#include "vpmu/guest/policy.h"
-#include "vpmu/vpmu.h"
+#include "vpmu/alarm.h"
+#include "vpmu/consumer.h"
+#include "vpmu/guest/model.h"
 
-enum vpmu_guest_model {
-	VPMU_GUEST_NONE = 0, /* no PMU: CPUID says so, every PMU MSR is #GP */
-	VPMU_GUEST_INTEL_V2, /* SDM vol. 3, 20.2.2: architectural version 2 */
-	VPMU_GUEST_INTEL_V5, /* 20.2.5: version 5 (fixed-counter bitmap), Arch LBR */
-	VPMU_GUEST_AMD_V2,   /* APM vol. 2, 13.2: PerfMonV2, PERFCTR_CORE, K7 aliases, LbrExtV2 */
-	VPMU_GUEST_INTEL_V3, /* 20.2.3 */
-	VPMU_GUEST_INTEL_V4, /* 20.2.4: STATUS_RESET/SET, INUSE, streamlined freeze */
-	VPMU_GUEST_AMD_K7,   /* four counters at C001_0000, no global registers */
-	VPMU_GUEST_AMD_CORE, /* PERFCTR_CORE: six counters at C001_0200, K7 aliases */
-	VPMU_GUEST_MODELS
-};
-
-/* vpmu_guest_model_parse - "none", "intel-v2" .. "intel-v5", "amd-k7", "amd-core", "amd-v2";
- * -EINVAL otherwise. */
-int vpmu_guest_model_parse(const char *name, enum vpmu_guest_model *model);
-const char *vpmu_guest_model_name(enum vpmu_guest_model model);
-
-#define VPMU_GUEST_MAX_GP    16
-#define VPMU_GUEST_MAX_FIXED 4
-#define VPMU_GUEST_MAX_CTRS  (VPMU_GUEST_MAX_GP + VPMU_GUEST_MAX_FIXED)
-
-struct vpmu_guest_cfg {
-	enum vpmu_guest_model model;
-	/* 0 = the model's default; Intel 8 (1..8), amd-k7 4, amd-core 6, amd-v2 6 (4..15) */
-	unsigned int gp;
-	unsigned int fixed; /* Intel; 0 = default 3; 1..4; AMD 0 */
-	bool rdpmc;	    /* the engine supports RDPMC: said so in the paravirtual leaf */
-	bool no_lbr;	    /* no branch records, whatever model and policy would offer */
-	const struct vpmu_policy *policy; /* policy.h; NULL: everything. Outlives the guest */
-};
+struct vpmu_blob;
+struct vpmu_blob_reader;
+struct vpmu_hostpmu;
 
 struct vpmu_guest_ops; /* one per vendor, private */
 
@@ -165,14 +138,6 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 int vpmu_guest_rdmsr(struct vpmu_guest *g, uint32_t msr, uint64_t *val);
 int vpmu_guest_wrmsr(struct vpmu_guest *g, uint32_t msr, uint64_t val);
 int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val);
-
-/* The MSR ranges a VMM must trap for the model (KVM MSR filter), at most 12, ended by count 0. They
- * may hold MSRs that are none of the model's (-ENOENT). */
-struct vpmu_msr_range {
-	uint32_t base;
-	uint32_t count;
-};
-const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model);
 
 /*
  * vpmu_guest_cpuid - overwrite the PMU's part of a leaf with what this model shows; regs = {eax,

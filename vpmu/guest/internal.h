@@ -11,7 +11,12 @@
 #ifndef VPMU_GUEST_INTERNAL_H
 #define VPMU_GUEST_INTERNAL_H
 
+#include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
+#include "vpmu/guest/policy.h"
+#include "vpmu/hostpmu.h"
+#include "vpmu/lbr.h"
+#include "vpmu/pcpu.h"
 
 #define BIT(n)	      (1ULL << (n))
 #define FIXED0	      VPMU_GUEST_MAX_GP /* counter number of the first fixed counter */

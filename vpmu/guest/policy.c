@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vpmu/event/event.h"
 #include "vpmu/guest/policy.h"
 
 static const char *const tiers[] = {"full", "standard", "architectural", "off"};

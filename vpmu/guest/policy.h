@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vpmu/event/event.h"
+#include "vpmu/event/key.h"
 
 enum vpmu_policy_tier {
 	VPMU_POLICY_FULL = 0,	   /* everything the model has, branch records included */
