@@ -16,10 +16,14 @@ struct path_counts {
 		last[VPMU_LBR_DEPTH_MAX]; /* taken branch n is at n %; info: type only */
 };
 
+#define COMPARE_UNDEFINED    1u /* undefined flags too */
+#define COMPARE_EITHER_FAULT 2u /* of CMPS and CALL, which can fault for two reasons, accept both  \
+				 */
+
 /* results_equal - everything observable but undefined flags; on a difference, what differs first
- * in @why. @undefined: compare those too. */
+ * in @why. @how: COMPARE_*. */
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, bool undefined, char *why, size_t why_len);
+		   const struct dt_result *soft, unsigned int how, char *why, size_t why_len);
 
 /* path_count - count along the single-stepped path in @nat; false when it was not recorded. */
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out);

@@ -20,6 +20,7 @@
 #include "tests/soft/coverage.h"
 #include "tests/soft/native_side.h"
 #include "tests/soft/soft_side.h"
+#include "tests/soft/vendor.h"
 
 #define STEP_ONE_IN  64u /* single-stepping costs a signal per instruction */
 #define SLICE_ONE_IN 4u
@@ -37,24 +38,28 @@ static const char *const kind_name[K_KINDS] = {
 static struct {
 	uint64_t seed, count, seconds, min_coverage;
 	unsigned int max_report;
-	bool undefined, shrink, step_all, quiet;
-} opt = {.seed = 1, .count = 100000, .max_report = 5, .shrink = true};
+	bool undefined, shrink, step_all, unlisted, quiet;
+} opt = {.seed = 1, .count = 100000, .max_report = 6, .shrink = true};
 
 static struct native_side native;
-static struct soft_side whole, sliced;
-static struct kvm_cpuid_entry2 cpuid[GEN_CPUID_LEAVES];
+static struct vendor_host host;
+/* The machines are what the host's vendor makes; @other, what the other vendor makes, is used only
+ * on a host that vendor.c does not list. */
+static struct soft_side whole, sliced, other;
+static struct kvm_cpuid_entry2 cpuid[1 + GEN_CPUID_LEAVES]; /* the first is leaf 0 */
 static struct {
 	uint64_t checked[K_KINDS], failed[K_KINDS];
-	uint64_t ran, insns, faults, hangs, wild;
+	uint64_t ran, insns, faults, hangs, wild, vendors;
 } st;
 
-static int new_machine(struct soft_side *s)
+static int new_machine(struct soft_side *s, enum vendor vendor)
 {
 	char why[200];
 	int rc;
 
 	soft_side_fini(s);
-	rc = soft_side_init(s, native.shm->pool, cpuid, GEN_CPUID_LEAVES, why, sizeof(why));
+	vendor_leaf0(vendor, &cpuid[0]);
+	rc = soft_side_init(s, native.shm->pool, cpuid, 1 + GEN_CPUID_LEAVES, why, sizeof(why));
 	if (rc)
 		fprintf(stderr, "difftest: %s\n", why);
 	return rc;
@@ -88,7 +93,7 @@ static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
 			 const struct soft_counts *ca, const struct soft_counts *cb,
 			 const struct dt_seq *q, char *why, size_t why_len)
 {
-	if (!results_equal(q, a, b, true, why, why_len))
+	if (!results_equal(q, a, b, COMPARE_UNDEFINED, why, why_len))
 		return false;
 	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
 		if (ca->ev[e] != cb->ev[e]) {
@@ -99,7 +104,7 @@ static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
 	return true;
 }
 
-static struct dt_result r_whole, r_sliced;
+static struct dt_result r_whole, r_sliced, r_other;
 
 /* A sequence that overwrote its own return address may end up amid the bytes of a neighbour's
  * instructions, and meet one of those that the machine does not have and says so. */
@@ -109,27 +114,42 @@ static bool went_wild(const struct dt_seq *q, const struct dt_result *soft)
 	       strstr(soft->msg, "outside the soft machine's list");
 }
 
-/* All checks of one case whose native result is @nat. K_KINDS: nothing wrong. */
+/*
+ * All checks of one case whose native result is @nat. K_KINDS: nothing wrong. @a runs it in one
+ * go, @b (may be NULL) in slices. @c (may be NULL) is of the other vendor: a case that ends
+ * differently on @a and @c is not compared with the CPU.
+ */
 static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
-			    struct soft_side *a, struct soft_side *b, char *why, size_t why_len)
+			    struct soft_side *a, struct soft_side *b, struct soft_side *c,
+			    char *why, size_t why_len)
 {
 	struct soft_counts ca, cb;
 	struct path_counts p;
-	bool hang = nat->vector == DT_HANG;
+	bool hang = nat->vector == DT_HANG, native_known = true;
+	unsigned int how = (opt.undefined ? COMPARE_UNDEFINED : 0) |
+			   (host.vendor == VENDOR_INTEL ? 0 : COMPARE_EITHER_FAULT);
 
 	soft_side_run(a, &q->c, 0, &r_whole, &ca);
+	if (c)
+		soft_side_run(c, &q->c, 0, &r_other, &cb);
 	if (went_wild(q, &r_whole)) {
 		st.wild++;
 		return K_KINDS;
 	}
-	st.checked[K_STATE]++;
-	if (!results_equal(q, nat, &r_whole, opt.undefined, why, why_len))
-		return K_STATE;
+	if (c && !results_equal(q, &r_whole, &r_other, how & COMPARE_UNDEFINED, why, why_len)) {
+		st.vendors++;
+		native_known = false;
+	}
+	if (native_known) {
+		st.checked[K_STATE]++;
+		if (!results_equal(q, nat, &r_whole, how, why, why_len))
+			return K_STATE;
+	}
 	if (ca.broken[0]) {
 		snprintf(why, why_len, "%s", ca.broken);
 		return K_COUNT;
 	}
-	if (q->c.step && !hang && path_count(q, nat, &p)) {
+	if (native_known && q->c.step && !hang && path_count(q, nat, &p)) {
 		st.checked[K_COUNT]++;
 		if (!counts_equal(&p, &ca, why, why_len))
 			return K_COUNT;
@@ -151,7 +171,7 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 /* One case alone on new machines; -1: could not run. */
 static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t why_len)
 {
-	struct soft_side a = {0}, b = {0};
+	struct soft_side a = {0}, b = {0}, c = {0};
 	int rc = -1;
 
 	native.shm->buf[0].n = 1;
@@ -159,17 +179,21 @@ static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t
 	native.shm->buf[0].c[0].step = !q->no_step;
 	if (native_submit(&native, 0) || native_wait(&native, 0, why, why_len))
 		return -1;
-	if (!new_machine(&a) && !new_machine(&b)) {
+	if (!new_machine(&a, host.vendor) && !new_machine(&b, host.vendor) &&
+	    !new_machine(&c, vendor_other(host.vendor))) {
 		struct dt_seq s = *q;
 
 		s.c.step = !q->no_step;
 		soft_side_load(&a, &q->c, 1);
 		soft_side_load(&b, &q->c, 1);
-		*found = check_case(&s, &native.shm->buf[0].r[0], &a, &b, why, why_len);
+		soft_side_load(&c, &q->c, 1);
+		*found = check_case(&s, &native.shm->buf[0].r[0], &a, &b, host.listed ? NULL : &c,
+				    why, why_len);
 		rc = 0;
 	}
 	soft_side_fini(&a);
 	soft_side_fini(&b);
+	soft_side_fini(&c);
 	return rc;
 }
 
@@ -274,16 +298,18 @@ static int check_batch(const struct batch *b, unsigned int which)
 	char why[200];
 
 	if (!whole.vm.vm || first->c.seed / DT_BATCH % DT_REGIONS == 0) {
-		if (new_machine(&whole) || new_machine(&sliced))
+		if (new_machine(&whole, host.vendor) || new_machine(&sliced, host.vendor) ||
+		    new_machine(&other, vendor_other(host.vendor)))
 			return -1;
 	}
 	soft_side_load(&whole, native.shm->buf[which].c, b->n);
 	soft_side_load(&sliced, native.shm->buf[which].c, b->n);
+	soft_side_load(&other, native.shm->buf[which].c, b->n);
 	for (unsigned int i = 0; i < b->n; i++) {
 		const struct dt_seq *q = &b->seq[i];
 		bool slice = all_sliced || q->c.seed % SLICE_ONE_IN == 0;
-		enum kind k =
-			check_case(q, &nat[i], &whole, slice ? &sliced : NULL, why, sizeof(why));
+		enum kind k = check_case(q, &nat[i], &whole, slice ? &sliced : NULL,
+					 host.listed ? NULL : &other, why, sizeof(why));
 
 		coverage_count(q, &nat[i]);
 		st.insns += q->n;
@@ -304,16 +330,13 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static bool failed(void)
+static uint64_t nr_failed(void)
 {
-	return st.failed[K_STATE] || st.failed[K_COUNT] || st.failed[K_BRANCH] ||
-	       st.failed[K_SLICE];
+	return st.failed[K_STATE] + st.failed[K_COUNT] + st.failed[K_BRANCH] + st.failed[K_SLICE];
 }
 
 static bool enough(double start, uint64_t next)
 {
-	if (nr_mismatches == opt.max_report)
-		return true;
 	return opt.seconds ? now() - start >= (double)opt.seconds : next >= opt.seed + opt.count;
 }
 
@@ -361,6 +384,7 @@ static int parse(int argc, char **argv)
 						{"undefined", no_argument, NULL, 'u'},
 						{"no-shrink", no_argument, NULL, 'S'},
 						{"step-all", no_argument, NULL, 'a'},
+						{"unlisted", no_argument, NULL, 'l'},
 						{"quiet", no_argument, NULL, 'q'},
 						{0}};
 	int o;
@@ -399,6 +423,9 @@ static int parse(int argc, char **argv)
 		case 'a':
 			opt.step_all = true;
 			break;
+		case 'l':
+			opt.unlisted = true;
+			break;
 		case 'q':
 			opt.quiet = true;
 			break;
@@ -406,7 +433,7 @@ static int parse(int argc, char **argv)
 			fprintf(stderr,
 				"usage: %s [--seed N] [--count N | --time SECONDS] [--coverage N]\n"
 				"  [--max-report N] [--undefined] [--no-shrink] [--step-all] "
-				"[--quiet]\n",
+				"[--unlisted] [--quiet]\n",
 				argv[0]);
 			return -1;
 		}
@@ -462,11 +489,17 @@ static int setup(void)
 		return -1;
 	gen_init(isa);
 	for (uint32_t i = 0; i < GEN_CPUID_LEAVES; i++) {
-		cpuid[i].function = GEN_CPUID_FIRST + i;
-		if (!__get_cpuid(cpuid[i].function, &cpuid[i].eax, &cpuid[i].ebx, &cpuid[i].ecx,
-				 &cpuid[i].edx))
+		struct kvm_cpuid_entry2 *e = &cpuid[1 + i];
+
+		e->function = GEN_CPUID_FIRST + i;
+		if (!__get_cpuid(e->function, &e->eax, &e->ebx, &e->ecx, &e->edx))
 			isa[ZYDIS_MNEMONIC_CPUID] = false;
 	}
+	vendor_of_host(&host);
+	host.listed &= !opt.unlisted;
+	printf("# this CPU: %s; compared with the soft machine as %s%s\n", host.text,
+	       vendor_name(host.vendor),
+	       host.listed ? "" : ", except where the vendors differ (not in vendor.c's table)");
 	if (len < 0)
 		return -1;
 	path[len] = 0;
@@ -496,10 +529,13 @@ int main(int argc, char **argv)
 	rc = run_all(start);
 	for (unsigned int i = 0; i < nr_mismatches && !rc; i++)
 		report(&mismatch[i]);
+	if (nr_failed() > nr_mismatches)
+		printf("# and %" PRIu64 " mismatches more\n", nr_failed() - nr_mismatches);
 	covered = coverage_print(opt.min_coverage, opt.quiet);
 	printf("# %" PRIu64 " sequences from seed %" PRIu64 ", %" PRIu64 " instructions, %" PRIu64
-	       " faults, %" PRIu64 " endless, %" PRIu64 " astray, %.1f s, %.0f sequences/s\n",
-	       st.ran, opt.seed, st.insns, st.faults, st.hangs, st.wild, now() - start,
+	       " faults, %" PRIu64 " endless, %" PRIu64 " astray, %" PRIu64
+	       " different by vendor, %.1f s, %.0f sequences/s\n",
+	       st.ran, opt.seed, st.insns, st.faults, st.hangs, st.wild, st.vendors, now() - start,
 	       (double)st.ran / (now() - start));
 	for (int k = 0; k < K_KINDS; k++)
 		printf("%s %d - %s (%" PRIu64 " checked, %" PRIu64 " failed)\n",
@@ -510,6 +546,7 @@ int main(int argc, char **argv)
 	printf("1..%d\n", K_KINDS + 1);
 	soft_side_fini(&whole);
 	soft_side_fini(&sliced);
+	soft_side_fini(&other);
 	native_stop(&native);
-	return rc || failed() || !covered;
+	return rc || nr_failed() || !covered;
 }

@@ -345,12 +345,12 @@ bool emit_pause(struct emit *e, unsigned int arg)
 	bool w = e->zi->raw.rex.W;
 	struct soft_op *op;
 
-	if (!e->zi->raw.rex.B) {
+	if (!e->zi->raw.rex.B || e->c->intel) {
 		emit_add(e, SOFT_OP_NOP);
 		return true;
 	}
-	/* With REX.B the opcode is XCHG r8, rAX, and F3 is ignored (measured); Zydis 4.0 calls it
-	 * PAUSE all the same. */
+	/* With REX.B the opcode is XCHG r8, rAX, and AMD's CPUs ignore F3 (measured). Intel's take
+	 * it for PAUSE, as Zydis does. */
 	if (!w && (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE))
 		op = emit_helper(e, soft_help_xchg, 1, 0);
 	else

@@ -164,10 +164,21 @@ static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
 	free(v);
 }
 
+/* Whether leaf 0 of a CPUID table names Intel: EBX, EDX, ECX hold the vendor's name. */
+static bool names_intel(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 0)
+			return !memcmp(&e[i].ebx, "Genu", 4) && !memcmp(&e[i].edx, "ineI", 4) &&
+			       !memcmp(&e[i].ecx, "ntel", 4);
+	return false;
+}
+
 static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	struct soft_vcpu *v = to_vcpu(ev);
 	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
+	bool intel = names_intel(e, n);
 
 	if (n && !copy)
 		return -ENOMEM;
@@ -176,6 +187,12 @@ static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_ent
 	free(v->cpuid);
 	v->cpuid = copy;
 	v->nr_cpuid = n;
+	if (intel != v->intel) {
+		/* Code is decoded, and page tables are walked, the way the vendor does. */
+		v->intel = intel;
+		soft_cache_reset(v);
+		soft_tlb_flush(v);
+	}
 	return 0;
 }
 

@@ -181,6 +181,16 @@ static __attribute__((noinline)) bool soft_cc_slow(const struct soft_vcpu *v, un
 	return soft_cc(v, cc);
 }
 
+/* A call of a non-canonical address: #GP, with RSP as it was. Intel's CPUs have stored the return
+ * address by then, and report that the stack cannot be written instead if it cannot. */
+static __attribute__((noinline, cold)) void soft_call_nowhere(struct soft_vcpu *v,
+							      const struct soft_op *op)
+{
+	if (v->intel && soft_st_slow(v, v->r[SOFT_RSP] - 8, 8, (uint64_t)op->imm))
+		return;
+	soft_gp(v, 0);
+}
+
 /* Take the instructions from @op's own on off the counts, and make v->rip that instruction's
  * address. */
 static void unwind(struct soft_vcpu *v, const struct soft_op *op)

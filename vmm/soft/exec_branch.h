@@ -80,7 +80,10 @@ OP(CALL)
 OP(CALL_R)
 {
 	uint64_t to = R(op->src);
-	TARGET(to);
+	if (unlikely(!soft_canonical(to))) {
+		soft_call_nowhere(v, op);
+		goto trap;
+	}
 	STORE(64, R(SOFT_RSP) - 8, op->imm);
 	R(SOFT_RSP) -= 8;
 	INDIRECT(to);

@@ -187,6 +187,7 @@ struct soft_code { /* a block being built */
 	bool ended;   /* the last instruction ends the block */
 	bool full;    /* nothing more fits behind the last instruction */
 	bool solo;    /* ... and must be alone in it */
+	bool intel;   /* decode it as Intel's CPUs do */
 	enum soft_fclass fclass;
 };
 

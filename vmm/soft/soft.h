@@ -325,6 +325,7 @@ struct soft_vcpu {
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;
+	bool intel; /* CPUID says GenuineIntel; every other vCPU behaves like AMD's CPUs */
 	struct vpmu_soft_tally own_tally;
 	struct soft_vcpu *vm_next;
 	unsigned int id;

@@ -38,18 +38,26 @@ static void cmp_flags(struct soft_vcpu *v, unsigned int lg, uint64_t a, uint64_t
 	soft_fl_set(v, SOFT_FK(SUB, lg), soft_sext(a, lg), soft_sext(b, lg));
 }
 
-/* One element. Traps with nothing changed. */
+/* One element. Traps with nothing changed. Of CMPS's two operands Intel's CPUs read the one at
+ * ES:[RDI] first, AMD's the one at DS:[RSI]: when both fault, that one is reported. */
 static int one(struct str *s, unsigned int kind, unsigned int lg)
 {
 	struct soft_vcpu *v = s->v;
 	uint64_t a = 0, b = 0;
 
+	bool dst_first = kind == STR_SCAS || (kind == STR_CMPS && v->intel);
+
+	if (dst_first) {
+		b = soft_ld_slow(v, dst_at(s), s->bytes);
+		if (v->trap)
+			return 1;
+	}
 	if (kind == STR_MOVS || kind == STR_LODS || kind == STR_CMPS) {
 		a = soft_ld_slow(v, src_at(s), s->bytes);
 		if (v->trap)
 			return 1;
 	}
-	if (kind == STR_CMPS || kind == STR_SCAS) {
+	if (kind == STR_CMPS && !dst_first) {
 		b = soft_ld_slow(v, dst_at(s), s->bytes);
 		if (v->trap)
 			return 1;
@@ -143,6 +151,21 @@ static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
 	return n;
 }
 
+/*
+ * Intel's CPUs write ECX before the first iteration of a repeated string instruction with a 32-bit
+ * address size, and ESI and EDI too where they copy or fill memory. This clears the upper halves
+ * even if the count is zero or the first element faults. AMD's write registers only with the
+ * elements.
+ */
+static void narrow(struct soft_vcpu *v, unsigned int kind)
+{
+	v->r[SOFT_RCX] = (uint32_t)v->r[SOFT_RCX];
+	if (kind == STR_MOVS)
+		v->r[SOFT_RSI] = (uint32_t)v->r[SOFT_RSI];
+	if (kind == STR_MOVS || kind == STR_STOS)
+		v->r[SOFT_RDI] = (uint32_t)v->r[SOFT_RDI];
+}
+
 int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 {
 	unsigned int lg = op->base, kind = op->idx;
@@ -163,6 +186,8 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	if (!(op->flags & (SOFT_OPF_REP | SOFT_OPF_REPNE)))
 		return one(&s, kind, lg);
 
+	if (unlikely(v->intel && (op->flags & SOFT_OPF_A32)))
+		narrow(v, kind);
 	count = v->r[SOFT_RCX] & s.amask;
 	if (!count) { /* accesses nothing */
 		v->adj_loads -= kind != STR_STOS;
