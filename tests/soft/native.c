@@ -87,7 +87,7 @@ static inline void wrgsbase(uint64_t v)
 static volatile bool in_guest;
 static struct dt_result *cur;
 static bool stepping;
-static uint64_t run_nr, run_at_tick; /* the run in work, and at the last SIGALRM */
+static uint64_t run_nr, run_at_tick; /* the run in work, and at the last SIGPROF */
 
 static const int greg_of[DT_NREGS] = {
 	REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
@@ -117,8 +117,8 @@ static void on_signal(int sig, siginfo_t *info, void *ctx)
 
 	wrfsbase(dt_host_fs);
 	if (!in_guest) {
-		/* SIGALRM between two cases. A fault here is a bug of this file: die of it. */
-		if (sig != SIGALRM)
+		/* SIGPROF between two cases. A fault here is a bug of this file: die of it. */
+		if (sig != SIGPROF)
 			signal(sig, SIG_DFL);
 		return;
 	}
@@ -133,12 +133,12 @@ static void on_signal(int sig, siginfo_t *info, void *ctx)
 		wrfsbase(fs);
 		return;
 	}
-	if (sig == SIGALRM && run_nr != run_at_tick) {
+	if (sig == SIGPROF && run_nr != run_at_tick) {
 		run_at_tick = run_nr;
 		wrfsbase(fs);
 		return;
 	}
-	save_fault(g, sig == SIGALRM ? DT_HANG : (int)g[REG_TRAPNO]);
+	save_fault(g, sig == SIGPROF ? DT_HANG : (int)g[REG_TRAPNO]);
 	in_guest = false;
 	g[REG_RIP] = (greg_t)dt_recover;
 	g[REG_RSP] = (greg_t)dt_host_rsp;
@@ -206,7 +206,7 @@ static int map(uint32_t at, size_t bytes, int prot)
 static int setup(const struct dt_shm *shm)
 {
 	static uint8_t altstack[65536] __attribute__((aligned(64)));
-	static const int sigs[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGALRM};
+	static const int sigs[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGPROF};
 	struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	stack_t ss = {.ss_sp = altstack, .ss_size = sizeof(altstack)};
 	uint8_t *exit_page = (uint8_t *)(uintptr_t)DT_EXIT;
@@ -248,7 +248,8 @@ static bool read_command(uint8_t *which)
 
 int main(void)
 {
-	/* A run that sees two of these ticks loops for ever: it is stopped and reported. */
+	/* A run that sees two of these ticks loops for ever: it is stopped and reported. They are
+	 * CPU time, so that a busy host does not look like a loop. */
 	static const struct itimerval tick = {.it_value.tv_sec = 2, .it_interval.tv_sec = 2};
 	struct dt_shm *shm =
 		mmap(NULL, sizeof(*shm), PROT_READ | PROT_WRITE, MAP_SHARED, DT_FD_SHM, 0);
@@ -259,7 +260,7 @@ int main(void)
 			strerror(errno));
 		return 1;
 	}
-	if (setitimer(ITIMER_REAL, &tick, NULL))
+	if (setitimer(ITIMER_PROF, &tick, NULL))
 		return 1;
 	while (read_command(&which)) {
 		load_slots(shm->buf[which].c, shm->buf[which].n);

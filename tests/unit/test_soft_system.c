@@ -99,6 +99,28 @@ Test(soft_system, page_permissions)
 	}
 }
 
+BED_GUEST(guest_push, "push %rax\nhlt\n");
+
+Test(soft_system, accesses_across_the_end_of_the_address_space)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		int vec;
+	} rows[] = {{LOAD_, 13}, {STORE_, 13}, {guest_push, guest_push_end, 12}};
+	struct bed b;
+
+	/* The page of the first byte is not mapped, but the address is looked at first. */
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bed_start(&b, rows[i].code, rows[i].end, true);
+		b.r.rsi = 0x7ffffffffffe;
+		b.r.rsp = 0x7ffffffffffe + 8;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
+		cr_assert_eq(bed_stack(&b, 0), 0);
+		bed_stop(&b);
+	}
+}
+
 Test(soft_system, reserved_bits_and_large_pages)
 {
 	struct bed b;
@@ -661,6 +683,33 @@ Test(soft_system, cpuid_is_a_table)
 	cr_assert_eq(b.r.r9, 9);
 	cr_assert_eq(b.r.r10, 77);
 	cr_assert_eq(b.r.rax | b.r.rbx | b.r.rcx | b.r.rdx, 0);
+	bed_stop(&b);
+}
+
+/* F3 49 90 exchanges RAX and R8 on AMD's CPUs and pauses on Intel's. */
+BED_GUEST(guest_pause, "mov $1, %eax\nmov $2, %r8d\n.byte 0xf3, 0x49, 0x90\nhlt\n");
+
+Test(soft_system, cpuid_names_the_vendor)
+{
+	static const struct kvm_cpuid_entry2 intel = {
+		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
+	static const struct kvm_cpuid_entry2 amd = {
+		.ebx = 0x68747541, .edx = 0x69746e65, .ecx = 0x444d4163};
+	static const struct {
+		const struct kvm_cpuid_entry2 *table;
+		uint64_t rax;
+	} rows[] = {{NULL, 2}, {&intel, 1}, {&intel, 1}, {&amd, 2}, {&intel, 1}, {NULL, 2}};
+	struct bed b;
+
+	/* The code has been decoded, for the other vendor, when the next row runs it. */
+	BED_START(&b, guest_pause, false);
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_assert_eq(o->set_cpuid(b.v, rows[i].table, rows[i].table ? 1 : 0), 0);
+		b.r.rip = BED_CODE;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), -1);
+		cr_assert_eq(b.r.rax, rows[i].rax, "row %u: rax %llu", i, b.r.rax);
+	}
 	bed_stop(&b);
 }
 

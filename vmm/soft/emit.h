@@ -144,6 +144,7 @@ bool emit_bt(struct emit *e, unsigned int kind);
 bool emit_scan(struct emit *e, unsigned int kind);
 bool emit_bswap(struct emit *e, unsigned int arg);
 bool emit_simple(struct emit *e, unsigned int opcode);
+bool emit_hint(struct emit *e, unsigned int arg);
 bool emit_cbw(struct emit *e, unsigned int arg);
 bool emit_flagop(struct emit *e, unsigned int kind);
 bool emit_ahf(struct emit *e, unsigned int store);

@@ -205,11 +205,12 @@ bool emit_cmov(struct emit *e, unsigned int cc)
 
 /* ---- transfers of control ---- */
 
-/* Far transfers, and 16-bit targets (which AMD and Intel treat differently), are not in the list.
- */
+/* Far transfers are not in the list. An operand-size prefix without REX.W makes a near branch one
+ * with a 16-bit target on AMD's CPUs, which is not in the list either; Intel's ignore it. */
 static bool near_only(const struct emit *e)
 {
-	bool narrow = (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !e->zi->raw.rex.W;
+	bool narrow = (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !e->zi->raw.rex.W &&
+		      !e->c->intel;
 
 	return e->zi->meta.branch_type != ZYDIS_BRANCH_TYPE_FAR && !narrow;
 }

@@ -320,6 +320,17 @@ bool emit_simple(struct emit *e, unsigned int opcode)
 	return true;
 }
 
+bool emit_hint(struct emit *e, unsigned int arg)
+{
+	/* 0F 0D, PREFETCHW, with a register operand: #UD on AMD's CPUs, a NOP on Intel's. */
+	if (e->zi->opcode_map == ZYDIS_OPCODE_MAP_0F && e->zi->opcode == 0x0d &&
+	    e->zi->raw.modrm.mod == 3 && !e->c->intel)
+		emit_sysop(e, soft_sys_ud);
+	else
+		emit_add(e, SOFT_OP_NOP);
+	return true;
+}
+
 bool emit_xchg(struct emit *e, unsigned int arg)
 {
 	unsigned int lg = emit_lg(e, 0);

@@ -176,7 +176,8 @@ int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
 
 	if (!(v->efer & EFER_SCE))
 		return soft_ud(v);
-	if (v->cpl || !soft_canonical(v->r[SOFT_RCX]))
+	/* AMD's CPUs go to any address: the fetch there faults, in CPL 3. */
+	if (v->cpl || (v->intel && !soft_canonical(v->r[SOFT_RCX])))
 		return soft_gp(v, 0);
 	v->rip = v->r[SOFT_RCX];
 	soft_taken(v);

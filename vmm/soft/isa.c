@@ -18,7 +18,7 @@
 #define STR(m, k)                                                                                  \
 	I(m##B, emit_string, (k) << 2 | 0, 2), I(m##W, emit_string, (k) << 2 | 1, 2),              \
 		I(m##D, emit_string, (k) << 2 | 2, 2), I(m##Q, emit_string, (k) << 2 | 3, 2)
-#define NOPS(m) I(m, emit_simple, SOFT_OP_NOP, 1, | ISA_NO_MEM)
+#define NOPS(m) I(m, emit_hint, 0, 1, | ISA_NO_MEM)
 
 static const struct soft_isa_row rows[] = {
 	/* arithmetic and logic */

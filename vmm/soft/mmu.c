@@ -14,6 +14,7 @@
 #define PTE_A	 0x20ULL
 #define PTE_D	 0x40ULL
 #define PTE_PS	 0x80ULL
+#define PTE_G	 0x100ULL
 #define PTE_NX	 (1ULL << 63)
 #define PTE_ADDR 0x000ffffffffff000ULL
 
@@ -88,7 +89,8 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 		pte = atomic_load_explicit(slot[level], memory_order_relaxed);
 		if (!(pte & PTE_P))
 			return page_fault(v, va, acc, 0);
-		if (((pte & PTE_NX) && !(v->efer & EFER_NXE)) || (level == 0 && (pte & PTE_PS)))
+		if (((pte & PTE_NX) && !(v->efer & EFER_NXE)) ||
+		    (level == 0 && (pte & (v->intel ? PTE_PS : PTE_PS | PTE_G))))
 			return page_fault(v, va, acc, PF_P | PF_RSVD);
 		perm = (perm & (pte | ~(PTE_W | PTE_U))) | (pte & PTE_NX);
 		if (level == 3)
@@ -207,6 +209,10 @@ static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned i
 {
 	uint64_t room = SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK);
 
+	/* An access that reaches beyond the canonical addresses is #GP or #SS before its first
+	 * byte's page is looked at. */
+	if (room < bytes && unlikely(!soft_canonical(va + bytes - 1)))
+		va += room;
 	host[0] = soft_host(v, va, acc);
 	if (!host[0])
 		return 0;

@@ -35,18 +35,39 @@ uint64_t soft_tsc(const struct soft_vcpu *v)
 	return v->tsc_offset + v->cycles + (v->acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
 }
 
+static const struct kvm_cpuid_entry2 *find_leaf(const struct soft_vcpu *v, uint32_t leaf,
+						uint32_t sub)
+{
+	for (size_t i = 0; i < v->nr_cpuid; i++) {
+		const struct kvm_cpuid_entry2 *e = &v->cpuid[i];
+
+		if (e->function == leaf &&
+		    (!(e->flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || e->index == sub))
+			return e;
+	}
+	return NULL;
+}
+
+/* Intel's CPUs answer for a leaf beyond the last of its range (basic, hypervisor's, extended) with
+ * the data of the last basic leaf; NULL if @leaf is inside its range. */
+static const struct kvm_cpuid_entry2 *beyond(const struct soft_vcpu *v, uint32_t leaf, uint32_t sub)
+{
+	const struct kvm_cpuid_entry2 *basic = find_leaf(v, 0, 0), *range = basic;
+
+	if (leaf >> 28 == 4)
+		range = find_leaf(v, leaf & 0xffffff00, 0);
+	else if (leaf >> 31)
+		range = find_leaf(v, leaf & 0x80000000, 0);
+	return range && leaf <= range->eax ? NULL : find_leaf(v, basic->eax, sub);
+}
+
 int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint32_t leaf = (uint32_t)v->r[SOFT_RAX], sub = (uint32_t)v->r[SOFT_RCX];
-	const struct kvm_cpuid_entry2 *e = NULL;
+	const struct kvm_cpuid_entry2 *e = find_leaf(v, leaf, sub);
 
-	for (size_t i = 0; i < v->nr_cpuid && !e; i++) {
-		const struct kvm_cpuid_entry2 *c = &v->cpuid[i];
-
-		if (c->function == leaf &&
-		    (!(c->flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || c->index == sub))
-			e = c;
-	}
+	if (!e && v->intel)
+		e = beyond(v, leaf, sub);
 	v->r[SOFT_RAX] = e ? e->eax : 0;
 	v->r[SOFT_RBX] = e ? e->ebx : 0;
 	v->r[SOFT_RCX] = e ? e->ecx : 0;
@@ -227,9 +248,10 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 	case MSR_KERNEL_GS_BASE:
 		return set_addr(v, &v->kernel_gs_base, x);
 	case MSR_TSC_AUX:
-		if (x >> 32)
+		/* AMD's CPUs ignore the upper half. */
+		if (v->intel && x >> 32)
 			return soft_gp(v, 0);
-		v->tsc_aux = x;
+		v->tsc_aux = (uint32_t)x;
 		return 0;
 	}
 out:

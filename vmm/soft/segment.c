@@ -128,8 +128,13 @@ static int load_data(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
 	uint64_t d;
 
 	if (!(sel & ~3u)) {
-		/* Null: FS and GS keep their base on AMD; here they do too. */
+		/* A null selector in FS or GS leaves the base alone on AMD's CPUs whose CPUID does
+		 * not have NullSelectClearsBase; Intel's clear it. */
 		*s = (struct kvm_segment){.selector = sel, .unusable = 1};
+		if (v->intel && seg == SOFT_FS)
+			v->r[SOFT_FSBASE] = 0;
+		if (v->intel && seg == SOFT_GS)
+			v->r[SOFT_GSBASE] = 0;
 		return 0;
 	}
 	if (soft_read_desc(v, sel, 0, &d))
