@@ -40,6 +40,7 @@ enum {
 	M_LBR = 128
 };
 #define SLICE_STATE 0x80 /* in slice: take the state out and put it back */
+#define SLICE_INTEL 0x40 /* in slice: CPUID names Intel */
 
 struct __attribute__((packed)) header {
 	uint8_t mode;
@@ -170,7 +171,12 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 		.rip = CODE_VA + (h->mode & M_EDGE ? CODE_BYTES - code_len : 0),
 		.rflags = h->rflags | 2,
 	};
+	static const struct kvm_cpuid_entry2 intel = {
+		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
+
 	vmm_soft_ops.set_tally(m->s.vcpu[0], &m->tally);
+	if (h->slice & SLICE_INTEL)
+		must(vmm_soft_ops.set_cpuid(m->s.vcpu[0], &intel, 1), "set_cpuid");
 	/* Refusing flags the architecture does not have is an answer too. */
 	if (svm_user(&m->s, 0, &k, DATA_VA, DATA_VA + 0x1000))
 		return;

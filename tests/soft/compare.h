@@ -16,9 +16,10 @@ struct path_counts {
 		last[VPMU_LBR_DEPTH_MAX]; /* taken branch n is at n %; info: type only */
 };
 
-#define COMPARE_UNDEFINED    1u /* undefined flags too */
-#define COMPARE_EITHER_FAULT 2u /* of CMPS and CALL, which can fault for two reasons, accept both  \
-				 */
+#define COMPARE_UNDEFINED 1u /* undefined flags too */
+#define COMPARE_EITHER_FAULT                                                                       \
+	2u /* of CMPS and CALL, which can fault for two reasons, accept both                       \
+	    */
 
 /* results_equal - everything observable but undefined flags; on a difference, what differs first
  * in @why. @how: COMPARE_*. */

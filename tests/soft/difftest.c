@@ -487,7 +487,6 @@ static int setup(void)
 
 	if (!isa)
 		return -1;
-	gen_init(isa);
 	for (uint32_t i = 0; i < GEN_CPUID_LEAVES; i++) {
 		struct kvm_cpuid_entry2 *e = &cpuid[1 + i];
 
@@ -497,6 +496,7 @@ static int setup(void)
 	}
 	vendor_of_host(&host);
 	host.listed &= !opt.unlisted;
+	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL);
 	printf("# this CPU: %s; compared with the soft machine as %s%s\n", host.text,
 	       vendor_name(host.vendor),
 	       host.listed ? "" : ", except where the vendors differ (not in vendor.c's table)");

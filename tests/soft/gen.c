@@ -8,13 +8,15 @@
 #include "tests/soft/gen_internal.h"
 
 const bool *gen_isa;
+bool gen_intel;
 
 #define SEQ_BYTES  150u /* longest sequence, its final jump included */
 #define FINAL_JUMP 5u
 
-void gen_init(const bool isa[SEQ_MNEMONICS])
+void gen_init(const bool isa[SEQ_MNEMONICS], bool intel)
 {
 	gen_isa = isa;
+	gen_intel = intel;
 }
 
 static int gpr_index(ZydisRegister reg)
@@ -133,7 +135,7 @@ static void define_flags(struct gen *g)
 /*
  * Forms that are not on the list though their mnemonic is (docs/soft-machine.md): nested and
  * 16-bit frames, vector instructions that share a string instruction's name. And 0F 0D with a
- * register: #UD on AMD, NOP on Intel.
+ * register, #UD on AMD's CPUs by the manual only.
  */
 static bool form_left_out(const struct insn *in)
 {
@@ -141,7 +143,7 @@ static bool form_left_out(const struct insn *in)
 		return in->i.operand_width == 16 ||
 		       (in->i.operand_count_visible == 2 && in->op[1].imm.value.u & 31);
 	if (in->i.opcode_map == ZYDIS_OPCODE_MAP_0F && in->i.opcode == 0x0d)
-		return in->i.raw.modrm.mod == 3;
+		return in->i.raw.modrm.mod == 3 && !gen_intel;
 	return in->i.meta.isa_ext != ZYDIS_ISA_EXT_BASE &&
 	       in->i.opcode_map == ZYDIS_OPCODE_MAP_0F &&
 	       (in->i.mnemonic == ZYDIS_MNEMONIC_MOVSD || in->i.mnemonic == ZYDIS_MNEMONIC_CMPSD);
@@ -221,7 +223,8 @@ static const struct {
 	{4, t_loop},	      {12, t_string},	 {10, t_shift_cl},     {6, t_div},
 	{7, t_bit},	      {6, t_cmpxchg},	 {3, t_flags},	       {1, t_iret},
 	{2, t_self_modify},   {1, t_bad_jump},	 {1, t_fault},	       {3, t_fixed},
-	{4, t_stack},	      {1, t_cpuid},	 {1, t_segment_base},
+	{4, t_stack},	      {1, t_cpuid},	 {1, t_segment_base},  {1, t_bad_access},
+	{1, t_selector},
 };
 
 static void random_op(struct gen *g)

@@ -40,14 +40,16 @@ struct dt_seq {
 
 /*
  * gen_init - @isa[m] says whether sequences may contain mnemonic m; false for an instruction the
- * machine under test does not claim, or whose result belongs to the machine (time stamps).
- * gen_sequence - the sequence of @seed; always the same for the same isa.
+ * machine under test does not claim, or whose result belongs to the machine (time stamps). @intel:
+ * also what is on the list for Intel's CPUs only (near branches with prefix 66), and what was not
+ * measured on others.
+ * gen_sequence - the sequence of @seed; always the same for the same arguments of gen_init.
  * gen_recheck - recompute the undefined flags after bytes were replaced by NOPs; false when an
  * instruction would decide on an undefined flag.
  */
 #define GEN_CPUID_FIRST	 0x80000002u /* the brand string: the leaves sequences ask for */
 #define GEN_CPUID_LEAVES 3u
-void gen_init(const bool isa[SEQ_MNEMONICS]);
+void gen_init(const bool isa[SEQ_MNEMONICS], bool intel);
 void gen_sequence(uint64_t seed, struct dt_seq *q);
 bool gen_recheck(struct dt_seq *q);
 

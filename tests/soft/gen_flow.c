@@ -6,6 +6,17 @@
 
 #include "tests/soft/gen_internal.h"
 
+/* A near branch, now and then with the operand-size prefix that Intel's CPUs ignore. */
+static int emit_branch(struct gen *g, const uint8_t *b, unsigned int n)
+{
+	uint8_t prefixed[12] = {0x66};
+
+	if (!gen_intel || !percent(g, 8))
+		return emit_bytes(g, b, n);
+	memcpy(prefixed + 1, b, n);
+	return emit_bytes(g, prefixed, n + 1);
+}
+
 /*
  * Code that is jumped over: @from's branch target field is @bytes long and ends at @end. The body
  * is filled in after the branch is placed, so the flags at the branch are kept for the join.
@@ -63,7 +74,7 @@ void t_jump_over(struct gen *g)
 		b[0] = (uint8_t)(0x70 + below(g, 16)), n = 2, field = 1;
 		break;
 	}
-	at = emit_bytes(g, b, n);
+	at = emit_branch(g, b, n);
 	if (at >= 0)
 		skip_body(g, at, g->pos, field);
 }
@@ -85,10 +96,10 @@ void t_jump_indirect(struct gen *g)
 		return;
 	lea_end = g->pos;
 	if (percent(g, 50)) {
-		at = emit_bytes(g, jmp_reg, sizeof(jmp_reg));
+		at = emit_branch(g, jmp_reg, sizeof(jmp_reg));
 	} else {
 		emit_bytes(g, store, sizeof(store));
-		at = emit_bytes(g, jmp_mem, sizeof(jmp_mem));
+		at = emit_branch(g, jmp_mem, sizeof(jmp_mem));
 	}
 	if (at < 0)
 		return;
@@ -117,12 +128,12 @@ void t_call(struct gen *g)
 
 	if (!gen_can_join(g) || g->frozen & REG(DT_RSP) || g->pos + 90 > g->limit)
 		return;
-	if (emit_bytes(g, indirect ? lea : call, indirect ? 7 : 5) < 0)
+	if ((indirect ? emit_bytes(g, lea, 7) : emit_branch(g, call, 5)) < 0)
 		return;
 	field = g->pos;
-	if (indirect && emit_bytes(g, call_reg, 2) < 0)
+	if (indirect && emit_branch(g, call_reg, 2) < 0)
 		return;
-	if (emit_bytes(g, jmp, 2) < 0)
+	if (emit_branch(g, jmp, 2) < 0)
 		return;
 	jmp_end = g->pos;
 	gen_patch32(g, field - 4, g->pos - field);
@@ -133,9 +144,9 @@ void t_call(struct gen *g)
 		gen_simple_op(g);
 	g->frozen = frozen;
 	if (percent(g, 70))
-		emit_bytes(g, &ret, 1);
+		emit_branch(g, &ret, 1);
 	else
-		emit_bytes(g, ret_n, 3);
+		emit_branch(g, ret_n, 3);
 	g->q->c.code[jmp_end - 1] = (uint8_t)(g->pos - jmp_end);
 }
 
@@ -165,11 +176,11 @@ void t_loop(struct gen *g)
 	g->frozen = frozen;
 	g->join_undef[g->pos] = DT_STATUS;
 	if (percent(g, 60)) {
-		at = emit_bytes(g, loop, 2);
+		at = emit_branch(g, loop, 2);
 	} else {
 		at = emit_bytes(g, dec_jnz, 3);
 		if (at >= 0)
-			at = emit_bytes(g, dec_jnz + 3, 2);
+			at = emit_branch(g, dec_jnz + 3, 2);
 	}
 	if (at < 0)
 		return;
@@ -177,31 +188,56 @@ void t_loop(struct gen *g)
 	gen_join(g, at, label, DT_STATUS);
 }
 
-/* IRETQ to the instruction that follows, by the book: SS, RSP, RFLAGS, CS, RIP on the stack. */
+/*
+ * IRETQ or far RET to the instruction that follows, by the book: SS, RSP, RFLAGS, CS, RIP on the
+ * stack, or CS, RIP. Now and then one of them is wrong.
+ */
 void t_iret(struct gen *g)
 {
-	static const uint8_t push_ss[] = {0x6a, DT_USER_SS}, push_rsp = 0x54, pushf = 0x9c,
-			     or_rf[] = {0x81, 0x0c, 0x24, 0, 0, 1, 0},
-			     push_cs[] = {0x6a, DT_USER_CS}, push_rax = 0x50,
-			     iretq[] = {0x48, 0xcf};
+	static const uint8_t push_rsp = 0x54, pushf = 0x9c,
+			     or_rf[] = {0x81, 0x0c, 0x24, 0, 0, 1, 0}, push_rax = 0x50,
+			     iretq[] = {0x48, 0xcf}, retf[] = {0x48, 0xcb},
+			     retf_n[] = {0x48, 0xca, 8, 0};
 	static const uint8_t lea[7] = {0x48, 0x8d, 0x05};
-	unsigned int lea_end;
+	/* Null, the kernel's, data where code is wanted and the other way round, no LDT. */
+	static const uint8_t no_cs[] = {0, 3, 0x10, 0x13, DT_USER_SS, 0x0f},
+			     no_ss[] = {0, 3, 0x18, 0x1b, DT_USER_CS, 0x0f, 0x28};
+	uint8_t push_ss[] = {0x6a, DT_USER_SS}, push_cs[] = {0x6a, DT_USER_CS};
+	uint8_t mov64[10] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0x80};
+	unsigned int lea_end = 0, wrong = percent(g, 12) ? 1 + below(g, gen_intel ? 3 : 2) : 0;
+	bool far_ret = percent(g, 30);
 
-	if (g->frozen || g->pos + 40 > g->limit || !gen_isa[ZYDIS_MNEMONIC_IRETQ])
+	if (g->frozen || g->pos + 44 > g->limit || !gen_isa[ZYDIS_MNEMONIC_IRETQ])
 		return;
 	g->q->no_step = true;
-	emit_bytes(g, push_ss, 2);
-	emit_bytes(g, &push_rsp, 1);
-	emit_bytes(g, &pushf, 1);
-	if (percent(g, 40)) /* RF: would suppress a breakpoint on the next instruction only */
-		emit_bytes(g, or_rf, 7);
+	if (wrong == 1)
+		push_cs[1] = no_cs[below(g, sizeof(no_cs))];
+	if (wrong == 2)
+		push_ss[1] = no_ss[below(g, sizeof(no_ss))];
+	if (!far_ret) {
+		emit_bytes(g, push_ss, 2);
+		emit_bytes(g, &push_rsp, 1);
+		emit_bytes(g, &pushf, 1);
+		if (percent(g, 40)) /* RF: would suppress a breakpoint on the next instruction */
+			emit_bytes(g, or_rf, 7);
+	}
 	emit_bytes(g, push_cs, 2);
-	emit_bytes(g, lea, 7);
-	lea_end = g->pos;
+	if (wrong == 3) {
+		emit_bytes(g, mov64, 10);
+	} else {
+		emit_bytes(g, lea, 7);
+		lea_end = g->pos;
+	}
 	emit_bytes(g, &push_rax, 1);
 	g->known &= ~REG(DT_RSP);
-	emit_bytes(g, iretq, 2);
-	gen_patch32(g, lea_end - 4, g->pos - lea_end);
+	if (!far_ret)
+		emit_bytes(g, iretq, 2);
+	else if (percent(g, 50))
+		emit_bytes(g, retf, 2);
+	else
+		emit_bytes(g, retf_n, 4);
+	if (lea_end)
+		gen_patch32(g, lea_end - 4, g->pos - lea_end);
 	gen_set_reg(g, DT_RAX, gen_address(g, 1));
 }
 

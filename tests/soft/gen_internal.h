@@ -29,6 +29,7 @@ struct enc {
 #define REG(r) (1u << (r))
 
 extern const bool *gen_isa;
+extern bool gen_intel;
 
 static inline uint32_t below(struct gen *g, uint32_t n)
 {
@@ -126,6 +127,8 @@ void t_bad_jump(struct gen *g);
 
 /* ---- gen_special.c ---- */
 void t_string(struct gen *g);
+void t_bad_access(struct gen *g);
+void t_selector(struct gen *g);
 void t_shift_cl(struct gen *g);
 void t_div(struct gen *g);
 void t_bit(struct gen *g);

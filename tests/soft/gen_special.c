@@ -7,6 +7,121 @@
 
 #include "tests/soft/gen_internal.h"
 
+/* Instruction bytes as one number in reading order, behind a 1 that keeps leading zeros. */
+static unsigned int unpack(uint64_t packed, uint8_t b[8])
+{
+	unsigned int n = (unsigned int)(63 - __builtin_clzll(packed)) / 8;
+
+	for (unsigned int i = 0; i < n; i++)
+		b[i] = (uint8_t)(packed >> (8 * (n - 1 - i)));
+	return n;
+}
+
+/* An address where an access faults, or one of more than a byte does. */
+static uint64_t bad_address(struct gen *g)
+{
+	switch (below(g, 6)) {
+	case 0:
+		return below(g, 0x10000);
+	case 1:
+		return DT_RO + 0x1000 - below(g, 8);
+	case 2:
+		return DT_DATA - 1 - below(g, 8);
+	case 3: /* across the end of what is canonical, and just beyond */
+		return 0x800000000000 - 8 + below(g, 12);
+	case 4:
+		return 0xffff800000000000 - 8 + below(g, 16);
+	default:
+		return dt_rand(&g->rng);
+	}
+}
+
+static int set_bad(struct gen *g, unsigned int reg)
+{
+	uint64_t v = bad_address(g);
+	uint8_t b[10] = {(uint8_t)(0x48 | reg >> 3), (uint8_t)(0xb8 | (reg & 7))};
+
+	memcpy(b + 2, &v, 8);
+	return emit_bytes(g, b, 10);
+}
+
+/* One access to such an address, of every kind; the stack's too. */
+void t_bad_access(struct gen *g)
+{
+	static const uint64_t access[] = {
+		0x18a07,     /* MOV AL, [RDI] */
+		0x18807,     /* MOV [RDI], AL */
+		0x1668b07,   /* MOV AX, [RDI] */
+		0x18b07,     /* MOV EAX, [RDI] */
+		0x1488b07,   /* MOV RAX, [RDI] */
+		0x1668907,   /* MOV [RDI], AX */
+		0x18907,     /* MOV [RDI], EAX */
+		0x1488907,   /* MOV [RDI], RAX */
+		0x1480107,   /* ADD [RDI], RAX */
+		0x1f0480107, /* LOCK ADD [RDI], RAX */
+		0x148870f,   /* XCHG [RDI], RCX */
+		0x1480fb10f, /* CMPXCHG [RDI], RCX */
+		0x10fc70f,   /* CMPXCHG8B [RDI] */
+		0x1480fc70f, /* CMPXCHG16B [RDI] */
+		0x1480fab07, /* BTS [RDI], RAX */
+		0x1480fc307, /* MOVNTI [RDI], RAX */
+		0x1d10f,     /* ROR DWORD [RDI], 1 */
+		0x10f9007,   /* SETO [RDI] */
+		0x1ff37,     /* PUSH [RDI] */
+		0x18f07,     /* POP [RDI] */
+		0x1ff17,     /* CALL [RDI] */
+		0x1ff27,     /* JMP [RDI] */
+		0x18c1f,     /* MOV [RDI], DS */
+	};
+	static const uint64_t stack[] = {
+		0x150,	       /* PUSH RAX */
+		0x158,	       /* POP RAX */
+		0x16650,       /* PUSH AX */
+		0x16658,       /* POP AX */
+		0x16a01,       /* PUSH 1 */
+		0x19c,	       /* PUSHFQ */
+		0x1c9,	       /* LEAVE */
+		0x1c8100000,   /* ENTER 16, 0 */
+		0x1e800000000, /* CALL */
+		0x1c3,	       /* RET */
+		0x1c20800,     /* RET 8 */
+		0x148cb,       /* far RET */
+		0x148cf,       /* IRETQ */
+		0x1488b4424f8, /* MOV RAX, [RSP - 8] */
+	};
+	static const uint8_t regs[] = {DT_RDI, DT_RSP, DT_RBP};
+	unsigned int r = regs[below(g, 3)], n;
+	uint8_t b[8];
+
+	if (!gen_intel || g->frozen)
+		return;
+	g->q->no_step = true;
+	if (set_bad(g, r) < 0)
+		return;
+	n = r == DT_RDI ? unpack(access[below(g, sizeof(access) / sizeof(access[0]))], b)
+			: unpack(stack[below(g, sizeof(stack) / sizeof(stack[0]))], b);
+	emit_bytes(g, b, n);
+}
+
+/* Loads a selector, null or one that both sides' descriptor tables hold, and reads it back. */
+void t_selector(struct gen *g)
+{
+	static const uint8_t sel[] = {0,    1,		2,    3,	  0x10, 0x18,
+				      0x23, DT_USER_SS, 0x2a, DT_USER_CS, 7};
+	unsigned int seg = below(g, 4); /* ES, CS, SS, DS */
+	uint8_t mov[2] = {0x8e, (uint8_t)(0xc0 | seg << 3)}, back[2] = {0x8c, mov[1]};
+	uint8_t s = sel[below(g, sizeof(sel))];
+
+	/* As it is at the beginning, the other segments' values being seen elsewhere. */
+	if (percent(g, 70))
+		s = seg == 2 ? DT_USER_SS : 0;
+	g->q->no_step |= seg == 2; /* no trap behind MOV SS */
+	if (gen_set_reg(g, DT_RAX, s) < 0 || emit_bytes(g, mov, 2) < 0)
+		return;
+	emit_bytes(g, back, 2);
+	gen_set_reg(g, DT_RAX, gen_address(g, 1));
+}
+
 void t_string(struct gen *g)
 {
 	static const uint8_t ops[] = {0xa4, 0xa5, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf, 0xa6, 0xa7};
@@ -18,10 +133,15 @@ void t_string(struct gen *g)
 
 	if (percent(g, 60))
 		emit_bytes(g, &cld_std[below(g, 3) == 0], 1);
-	if (percent(g, 95))
-		set(g, DT_RDI, gen_address(g, 1));
-	if (percent(g, 95))
-		set(g, DT_RSI, gen_address(g, 1));
+	if (gen_intel && percent(g, 8)) { /* which of two faults */
+		set_bad(g, DT_RDI);
+		set_bad(g, DT_RSI);
+	} else {
+		if (percent(g, 95))
+			set(g, DT_RDI, gen_address(g, 1));
+		if (percent(g, 95))
+			set(g, DT_RSI, gen_address(g, 1));
+	}
 	if (percent(g, 30)) /* a chance that two strings are equal for a while */
 		gen_set_reg(g, DT_RAX, below(g, 256));
 	if (percent(g, 70)) {
@@ -148,16 +268,6 @@ void t_flags(struct gen *g)
 			emit_bytes(g, &popf, 1);
 		break;
 	}
-}
-
-/* Instruction bytes as one number in reading order, behind a 1 that keeps leading zeros. */
-static unsigned int unpack(uint64_t packed, uint8_t b[8])
-{
-	unsigned int n = (unsigned int)(63 - __builtin_clzll(packed)) / 8;
-
-	for (unsigned int i = 0; i < n; i++)
-		b[i] = (uint8_t)(packed >> (8 * (n - 1 - i)));
-	return n;
 }
 
 /* What CPL3 may not do, and what is no instruction at all. */

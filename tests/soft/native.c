@@ -161,6 +161,8 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
 	dt_frame[3] = c->regs[DT_RSP];
 	dt_frame[4] = DT_USER_SS;
+	/* What an earlier case may have loaded; null, as the soft side begins. */
+	__asm__ volatile("mov %0, %%ds\n\tmov %0, %%es" : : "r"(0));
 	wrgsbase(DT_GS_BASE);
 	in_guest = true;
 	wrfsbase(DT_FS_BASE);

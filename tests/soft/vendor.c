@@ -108,7 +108,8 @@ bool vendor_expect(const struct vendor_diff *d, enum vendor v, const struct dt_c
 		snprintf(why, why_len, "rip %#" PRIx64 ", not %#" PRIx64, r->rip, rip);
 		return false;
 	}
-	if (e->vector == 14 && (r->cr2 != e->cr2 || r->error != e->error)) {
+	if ((e->vector == 13 && r->error != e->error) ||
+	    (e->vector == 14 && (r->cr2 != e->cr2 || r->error != e->error))) {
 		snprintf(why, why_len, "error %#x at %#" PRIx64 ", not %#x at %#" PRIx64, r->error,
 			 r->cr2, e->error, e->cr2);
 		return false;
@@ -126,7 +127,7 @@ bool vendor_expect(const struct vendor_diff *d, enum vendor v, const struct dt_c
 				 r->regs[i], regs[i]);
 			return false;
 		}
-	if (!d->kernel && !stack_expect(e, c, pool, r)) {
+	if (!d->kernel && !d->pushes && !stack_expect(e, c, pool, r)) {
 		snprintf(why, why_len, "the stack differs");
 		return false;
 	}

@@ -60,6 +60,7 @@ struct vendor_diff {
 	const char *source[NR_VENDORS]; /* where the expectation comes from */
 	bool kernel;			/* runs in CPL 0, others in CPL 3 */
 	uint8_t soft_only;		/* 1 << enum vendor: not run on that vendor's CPUs */
+	bool pushes;			/* changes the stack: it is not compared */
 	uint8_t len;
 	uint8_t code[56];
 	unsigned int nr;

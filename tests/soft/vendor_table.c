@@ -11,10 +11,11 @@
 #include "tests/soft/svm.h"
 #include "tests/soft/vendor.h"
 
-#define HIGH	0x1234567800000000u /* upper half of a 64-bit register */
-#define NOWHERE 0x8000000000000000u /* not canonical */
-#define UNMAP	0x1000u
-#define PML4E_1 (1ull << 39) /* the first address that the second entry translates */
+#define HIGH	  0x1234567800000000u /* upper half of a 64-bit register */
+#define NOWHERE	  0x8000000000000000u /* not canonical */
+#define UNMAP	  0x1000u
+#define STACK_END (DT_STACK + DT_STACK_BYTES)
+#define PML4E_1	  (1ull << 39) /* the first address that the second entry translates */
 
 #define CODE(...)    .len = sizeof((uint8_t[]){__VA_ARGS__}), .code = {__VA_ARGS__}
 #define NR_REGS(...) (sizeof((struct vendor_reg[]){__VA_ARGS__}) / sizeof(struct vendor_reg))
@@ -114,6 +115,37 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0xf3, 0xa6),
 		BEFORE({DT_RCX, 2}, {DT_RSI, NOWHERE}, {DT_RDI, UNMAP}),
 		.result = {{GP}, {PF(4, UNMAP)}},
+		.soft_only = NOT_ON_AMD,
+	},
+	{
+		.name = "iretq-no-frame",
+		.what = "IRETQ whose frame cannot be read: Intel reports the address of RFLAGS, "
+			"then CS, RIP, and when CS is good SS and RSP; AMD the first word",
+		.source = {"APM vol. 3, IRET (the order of its POPs); not measured", MEASURED},
+		CODE(0x48, 0xcf),
+		BEFORE({DT_RSP, UNMAP}),
+		.result = {{PF(4, UNMAP)}, {PF(4, UNMAP + 16)}},
+		.soft_only = NOT_ON_AMD,
+	},
+	{
+		.name = "iretq-half-a-frame",
+		.what = "... whose SS and RSP cannot be read, with a bad CS",
+		.source = {"APM vol. 3, IRET (the order of its POPs); not measured", MEASURED},
+		/* MOV RSP, RBX; PUSHFQ; PUSH 10H; PUSH RAX; IRETQ */
+		CODE(0x48, 0x89, 0xdc, 0x9c, 0x6a, 0x10, 0x50, 0x48, 0xcf),
+		BEFORE({DT_RBX, STACK_END}),
+		.result = {{PF(4, STACK_END), .rip = 7, AFTER({DT_RSP, STACK_END - 24})},
+			   {GP, .error = 0x10, .rip = 7, AFTER({DT_RSP, STACK_END - 24})}},
+		.soft_only = NOT_ON_AMD,
+		.pushes = true,
+	},
+	{
+		.name = "retf-no-frame",
+		.what = "far RET whose frame cannot be read: Intel reports the address of CS",
+		.source = {"APM vol. 3, RET (Far) (the order of its POPs); not measured", MEASURED},
+		CODE(0x48, 0xcb),
+		BEFORE({DT_RSP, UNMAP}),
+		.result = {{PF(4, UNMAP)}, {PF(4, UNMAP + 8)}},
 		.soft_only = NOT_ON_AMD,
 	},
 	/* ---- near branches ---- */

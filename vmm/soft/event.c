@@ -206,15 +206,48 @@ static void drop_segments(struct soft_vcpu *v)
 	}
 }
 
+/* Words of a far return's frame at RSP, @order[] by index, one at a time. Traps. */
+static int read_words(struct soft_vcpu *v, uint64_t *f, const uint8_t *order, unsigned int n,
+		      unsigned int acc)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (soft_sys_read(v, v->r[SOFT_RSP] + order[i] * 8u, &f[order[i]], 8, acc))
+			return 1;
+	return 0;
+}
+
+/*
+ * The first @n words of a far return's frame; traps. AMD's CPUs read RIP first, Intel's read it
+ * after CS and RFLAGS: when the frame cannot be read, that decides which address is reported.
+ * Intel's IRETQ reads SS and RSP when CS is known to be good: then *late says that they are still
+ * to be read.
+ */
+static int read_frame(struct soft_vcpu *v, uint64_t *f, unsigned int n, unsigned int acc,
+		      bool *late)
+{
+	static const uint8_t order[] = {2, 1, 0};
+
+	*late = false;
+	if (!soft_sys_read(v, v->r[SOFT_RSP], f, n * 8, acc))
+		return 0;
+	if (!v->intel || v->trap != SOFT_TRAP_FAULT)
+		return 1;
+	v->trap = SOFT_TRAP_NONE;
+	*late = n > 3;
+	return read_words(v, f, n > 3 ? order : order + 1, n > 3 ? 3 : 2, acc);
+}
+
 int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 {
+	static const uint8_t rest[] = {4, 3};
 	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;
 	uint64_t f[5], keep, now = soft_get_rflags(v);
 	struct kvm_segment cs, ss;
+	bool late;
 
 	if (now & SOFT_NT)
 		return soft_gp(v, 0);
-	if (soft_sys_read(v, v->r[SOFT_RSP], f, sizeof(f), acc))
+	if (read_frame(v, f, 5, acc, &late))
 		return 1;
 	rpl = f[1] & 3;
 	if (!(f[1] & 0xfffc))
@@ -223,6 +256,8 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 		return 1;
 	if (rpl < v->cpl || (cs.type & 4 ? cs.dpl > rpl : cs.dpl != rpl))
 		return soft_gp(v, f[1] & 0xfffc);
+	if (late && read_words(v, f, rest, 2, acc))
+		return 1;
 	if (soft_read_ss(v, (uint16_t)f[4], rpl, &ss))
 		return 1;
 	if (!soft_canonical(f[0]))
@@ -275,8 +310,9 @@ int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;
 	uint64_t f[4] = {0}, rsp = v->r[SOFT_RSP];
 	struct kvm_segment cs, ss = v->seg[SOFT_SS];
+	bool late;
 
-	if (soft_sys_read(v, rsp, f, 16, acc))
+	if (read_frame(v, f, 2, acc, &late))
 		return 1;
 	rpl = f[1] & 3;
 	if (!(f[1] & 0xfffc))
