@@ -278,6 +278,12 @@ indirect:
 			ENTER;
 	}
 find:
+	/* The chunk is used up: nothing more is fetched. The alarm, the end of the budget or the
+	 * debug trap that this instruction made due comes before a fault of the next fetch. */
+	if (unlikely(!left)) {
+		v->link = NULL;
+		goto out;
+	}
 	blk = soft_find(v);
 	if (likely(blk && !(v->attn & SOFT_ATTN_DENSE)))
 		ENTER;

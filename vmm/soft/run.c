@@ -165,7 +165,7 @@ static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
 	}
 }
 
-/* #DB after a single-stepped instruction. */
+/* #DB behind a single-stepped instruction, or behind an iteration of a repeated one. */
 static void single_step(struct soft_vcpu *v)
 {
 	v->dr[6] |= 1u << 14; /* BS */
@@ -187,6 +187,7 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	if (unlikely(v->tally->armed))
 		n = soft_alarm_limit(v, b, n);
 	v->sti_shadow = false;
+	v->rflags &= ~SOFT_RF; /* an instruction begins (SDM vol. 3, 17.3.1.1) */
 	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;
@@ -199,8 +200,8 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 		v->trap = SOFT_TRAP_NONE;
 	if (v->retired == before)
 		v->sti_shadow = shadow; /* the instruction in the shadow is still to come */
-	else if (v->step && v->trap == SOFT_TRAP_NONE)
-		single_step(v);
+	else if (v->step)
+		single_step(v); /* instead of the exit of a HLT, which a debug exception ends */
 }
 
 static bool in_64bit_mode(const struct soft_vcpu *v)
@@ -278,7 +279,14 @@ static void run_loop(struct soft_vcpu *v)
 				run->exit = VMM_EXIT_ALARM;
 			}
 			return;
+		case SOFT_TRAP_STEP:
+			v->rflags |= SOFT_RF;
+			single_step(v);
+			if (soft_deliver(v))
+				return;
+			break;
 		case SOFT_TRAP_KICK:
+			v->rflags |= SOFT_RF; /* for the frame of an interrupt that comes here */
 			if (alarm_due(v))
 				break; /* by elements done so far; the kick is not forgotten */
 			run->exit = VMM_EXIT_INTR;

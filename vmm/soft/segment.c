@@ -167,7 +167,10 @@ static int load_seg(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
 	if (soft_read_ss(v, sel, v->cpl, &ss))
 		return 1;
 	v->seg[SOFT_SS] = ss;
-	v->sti_shadow = true; /* no interrupt before the next instruction is done */
+	/* Neither an interrupt nor a debug trap comes before the next instruction is done (SDM
+	 * vol. 3, 6.8.3). */
+	v->sti_shadow = true;
+	v->step = false;
 	v->attn |= SOFT_ATTN_EVENT;
 	return 0;
 }

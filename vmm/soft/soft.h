@@ -218,7 +218,8 @@ enum soft_trap {
 	SOFT_TRAP_SMC,	 /* the store hits decoded code: run this instruction alone */
 	SOFT_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
 	SOFT_TRAP_STOP,	 /* budget spent inside a block */
-	SOFT_TRAP_KICK	 /* a long string instruction was interrupted; it will be started over */
+	SOFT_TRAP_KICK,	 /* a long string instruction was interrupted; it will be started over */
+	SOFT_TRAP_STEP	 /* an iteration of a repeated string instruction was single-stepped */
 };
 
 enum { SOFT_ES, SOFT_CS, SOFT_SS, SOFT_DS, SOFT_FS, SOFT_GS, SOFT_NSEGS };

@@ -196,21 +196,15 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	}
 	for (n = 0; count; count -= n) {
 		n = 0;
-		if (s.step > 0 && (kind == STR_MOVS || kind == STR_STOS))
+		if (s.step > 0 && !v->step && (kind == STR_MOVS || kind == STR_STOS))
 			n = bulk(&s, kind, count);
 		v->effort += n;
 		if (!v->trap && !n) {
 			n = !one(&s, kind, lg);
 			v->effort += SOFT_EFFORT_ELEMENT;
 		}
-		if (v->trap) {
-			/* The flags are those from before the instruction (SDM, REP). */
-			soft_fl_set(v, fl.kind, fl.a, fl.b);
-			v->fl_omask = fl.omask;
-			v->fl_oval = fl.oval;
-			v->extra_cycles += done;
-			return 1;
-		}
+		if (v->trap)
+			goto unfinished;
 		v->r[SOFT_RCX] = (v->r[SOFT_RCX] - n) & s.amask;
 		done += n;
 		if (kind >= STR_CMPS) {
@@ -221,18 +215,30 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		}
 		if (count == n)
 			break;
+		if (unlikely(v->step)) { /* a debug trap behind each iteration */
+			v->trap = SOFT_TRAP_STEP;
+			goto unfinished;
+		}
 		/* Between pieces no host address is held: a safe point for other vCPUs that wait
 		 * in soft_code_mark(). */
 		soft_ack_code(v);
 		if (unlikely(v->effort >= SOFT_EFFORT_MAX ||
 			     atomic_load_explicit(&v->kicked, memory_order_relaxed))) {
 			v->trap = SOFT_TRAP_KICK;
-			v->extra_cycles += done;
-			return 1;
+			goto unfinished;
 		}
 	}
 	v->extra_cycles += done;
 	if (unlikely(v->effort >= SOFT_EFFORT_MAX))
 		v->attn |= SOFT_ATTN_EVENT;
 	return 0;
+
+unfinished:
+	/* The flags are those from before the instruction: for a fault SDM vol. 2, REP, says so;
+	 * for interrupts and debug traps between iterations it was measured (Intel, family 6). */
+	soft_fl_set(v, fl.kind, fl.a, fl.b);
+	v->fl_omask = fl.omask;
+	v->fl_oval = fl.oval;
+	v->extra_cycles += done;
+	return 1;
 }
