@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Single-step traps around instructions that change TF, and segments that a return drops. */
+/*
+ * Single-step traps: around instructions that change TF, inside of repeated string instructions,
+ * and what is pushed; segments that a return drops.
+ */
 #include "soft_bed.h"
 
 #define TF     0x100ULL
@@ -187,6 +190,190 @@ Test(soft_trap, apic_base)
 		vmm_soft_ops.get_sregs(b.v, &s);
 		cr_assert_eq(s.apic_base, 0xfee00000 | (rows[i].ok ? rows[i].to : rows[i].from)
 							       << 10);
+		bed_stop(&b);
+	}
+}
+
+/* ---- what is pushed: RF, and where (SDM vol. 3, 17.3.1.1; an Intel CPU of family 6 does the same
+ * where CPL3 can see it) ---- */
+
+#define IF 0x200ULL
+#define RF 0x10000ULL
+
+BED_GUEST(g_nops, "nop\n nop\n nop\n nop");
+BED_GUEST(g_ud2, "ud2");
+
+/* 0 for a debug trap, interrupts between instructions and #DF, which is an abort; faults and
+ * software interrupts are in test_soft_system.c. */
+Test(soft_trap, rf_between_instructions)
+{
+	struct bed b;
+
+	BED_START(&b, g_nops, true);
+	b.r.rflags = 2 | TF;
+	vmm_soft_ops.set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 1);
+	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
+	cr_assert_eq(bed_stack(&b, 2), 2 | TF);
+	bed_stop(&b);
+	for (int nmi = 0; nmi < 2; nmi++)
+		for (uint64_t n = 0; n < 2; n++) {
+			BED_START(&b, g_nops, true);
+			b.r.rflags = 2 | IF | RF; /* as a debugger sets it to pass a breakpoint */
+			vmm_soft_ops.set_regs(b.v, &b.r);
+			if (n)
+				cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
+			cr_assert_eq(
+				nmi ? vmm_soft_ops.nmi(b.v) : vmm_soft_ops.interrupt(b.v, 0x40), 0);
+			cr_assert_eq(bed_run_to_hlt(&b), nmi ? 2 : 0x40);
+			cr_assert_eq(bed_stack(&b, 0), BED_CODE + n);
+			/* The instruction that completes clears it. */
+			cr_assert_eq(bed_stack(&b, 2), 2 | IF | (n ? 0 : RF));
+			bed_stop(&b);
+		}
+	BED_START(&b, g_ud2, true);
+	bed_gate(&b, 6, BED_WIN, 0, 0xe);	/* nothing there: #PF in its handler */
+	bed_gate(&b, 14, BED_HANDLERS, 0, 0x5); /* no gate: #GP, so #DF */
+	cr_assert_eq(bed_run_to_hlt(&b), 8);
+	cr_assert_eq(bed_stack(&b, 1), BED_WIN);
+	cr_assert_eq(bed_stack(&b, 3) & RF, 0);
+	bed_stop(&b);
+}
+
+BED_GUEST(g_stos, "std\n rep stosb\n hlt");
+BED_GUEST(g_scas, "stc\n repe scasb\n hlt");
+
+/* Between two iterations of a repeated string instruction RF is 1, and the flags are those from
+ * before it. The engine gives the vCPU back there after so many iterations. */
+Test(soft_trap, rf_between_iterations)
+{
+	for (int scas = 0; scas < 2; scas++) {
+		struct bed b;
+
+		BED_START(&b, g_stos, true);
+		if (scas)
+			bed_load(&b, g_scas, g_scas_end, true);
+		b.r.rcx = 300000;
+		b.r.rdi = scas ? BED_DATA : BED_DATA + 0xf0000;
+		vmm_soft_ops.set_regs(b.v, &b.r);
+		memcpy(b.ram + 0x3800, g_iretq, 2);
+		bed_gate(&b, 2, 0x3800, 0, 0xe);
+		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR);
+		cr_assert_eq(b.run.retired, 1);
+		cr_assert_eq(b.r.rip, BED_CODE + 1);
+		cr_assert(b.r.rcx && b.r.rcx < 300000);
+		cr_assert_eq(b.r.rflags, 2 | RF | (scas ? 1 : 0x400), "0x%llx", b.r.rflags);
+		vmm_soft_ops.nmi(b.v);
+		/* The frame of the NMI is still there behind its IRETQ. */
+		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
+		cr_assert_eq(b.r.rip, BED_CODE + 1);
+		cr_assert_eq(*bed_u64(&b, BED_STACK0 - 40), BED_CODE + 1);
+		cr_assert_eq(*bed_u64(&b, BED_STACK0 - 24), 2 | RF | (scas ? 1 : 0x400));
+		while (bed_run(&b, 1) == VMM_EXIT_INTR)
+			;
+		cr_assert_eq(b.r.rcx, 0);
+		cr_assert_eq(b.r.rflags & RF, 0, "the last iteration is done");
+		cr_assert_eq(b.r.rip, BED_CODE + 3);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(g_cmps, "stc\n repe cmpsb\n nop");
+
+/* A debug trap behind each iteration: counts and RIP say that it is not done, but the last. */
+Test(soft_trap, iterations_are_stepped)
+{
+	struct bed b;
+
+	BED_START(&b, g_cmps, true);
+	memcpy(b.ram + BED_DATA, "aabz", 4);
+	memcpy(b.ram + BED_DATA + 16, "aacy", 4);
+	b.r.rsi = BED_DATA + 16;
+	b.r.rcx = 4;
+	vmm_soft_ops.set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
+	for (uint64_t k = 1; k <= 3; k++) {
+		b.r.rflags |= TF;
+		vmm_soft_ops.set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), 1);
+		cr_assert_eq(bed_stack(&b, 0), BED_CODE + (k < 3 ? 1 : 3), "iteration %lu", k);
+		cr_assert_eq(b.r.rcx, 4 - k);
+		cr_assert_eq(b.r.rdi, BED_DATA + k);
+		cr_assert_eq(b.r.rsi, BED_DATA + 16 + k);
+		/* CF of the STC; at the end 'c' - 'b': nothing set. */
+		cr_assert_eq(bed_stack(&b, 2), k < 3 ? 2 | TF | RF | 1 : 2 | TF, "0x%lx",
+			     bed_stack(&b, 2));
+		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], k < 3 ? 1 : 2);
+		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS], k < 3 ? 0 : 1);
+		b.r.rip = bed_stack(&b, 0);
+		b.r.rflags = bed_stack(&b, 2) & ~TF;
+		bed_set_mode(&b, b.v, true);
+		b.r.rsp = BED_STACK;
+		vmm_soft_ops.set_regs(b.v, &b.r);
+	}
+	bed_stop(&b);
+}
+
+BED_GUEST(g_count, "pushfq\n orq $0x100,(%rsp)\n popfq\n rep stosb\n int $0x41");
+BED_GUEST(g_handler, "inc %r15\n iretq");
+
+/* One trap for each iteration, and the memory that the instruction writes when nobody looks. */
+Test(soft_trap, a_long_string_is_stepped)
+{
+	struct bed b;
+
+	BED_START(&b, g_count, false);
+	memcpy(b.ram + 0x3800, g_handler, (size_t)(g_handler_end - g_handler));
+	bed_gate(&b, 1, 0x3800, 0, 0xe);
+	b.r.rcx = 5000;
+	b.r.rax = 0x5a;
+	vmm_soft_ops.set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 0x41);
+	cr_assert_eq(b.r.r15, 5000);
+	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 3 + 1 + 5000 * 2 + 2);
+	for (int i = 0; i <= 5000; i++)
+		cr_assert_eq(b.ram[BED_DATA + i], i < 5000 ? 0x5a : 0);
+	bed_stop(&b);
+}
+
+BED_GUEST(g_ss, "mov %ss,%eax\n pushfq\n orq $0x100,(%rsp)\n popfq\n mov %eax,%ss\n nop\n nop");
+
+/* No debug trap between MOV SS and the next instruction, so that both stack registers can be
+ * loaded (SDM vol. 3, 6.8.3). */
+Test(soft_trap, mov_ss)
+{
+	for (int user = 0; user < 2; user++) {
+		struct bed b;
+
+		BED_START(&b, g_ss, user);
+		cr_assert_eq(bed_run_to_hlt(&b), 1);
+		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 15, "0x%lx", bed_stack(&b, 0));
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(g_halt, "hlt\n nop");
+
+/* A debug exception ends HLT (SDM vol. 2, HLT); an alarm is told, too. */
+Test(soft_trap, hlt)
+{
+	for (int alarm = 0; alarm < 2; alarm++) {
+		struct bed b;
+
+		BED_START(&b, g_halt, false);
+		b.r.rflags = 2 | TF;
+		vmm_soft_ops.set_regs(b.v, &b.r);
+		if (alarm) {
+			b.t.alarm[0] = (struct vpmu_soft_alarm){
+				.event = VPMU_SOFT_INSTRUCTIONS, .modes = 1, .at = 1};
+			b.t.armed = 1;
+			cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
+			cr_assert_eq(b.r.rip, BED_HANDLERS + 1);
+			b.t.armed = 0;
+		}
+		cr_assert_eq(bed_run_to_hlt(&b), 1);
+		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
+		cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 2);
 		bed_stop(&b);
 	}
 }

@@ -73,8 +73,8 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 		frame[n++] = err;
 	frame[n++] = v->rip;
 	frame[n++] = v->seg[SOFT_CS].selector;
-	/* SDM vol. 3, 17.3.1.1: 1 for a fault, and as it is for everything else. It is 1 between the
-	 * iterations of a repeated string instruction, and 0 between instructions. */
+	/* SDM vol. 3, 17.3.1.1: 1 for a fault, and as it is for everything else. It is 1 between
+	 * the iterations of a repeated string instruction, and 0 between instructions. */
 	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
 	frame[n++] = v->r[SOFT_RSP];
 	frame[n++] = v->seg[SOFT_SS].selector;
@@ -122,7 +122,8 @@ int soft_deliver(struct soft_vcpu *v)
 	for (;;) {
 		v->trap = SOFT_TRAP_NONE;
 		v->fault.canon = false;
-		/* #DB is the trap of a single step, for nothing else is modelled; #DF is an abort. */
+		/* #DB is the trap of a single step, for nothing else is modelled; #DF is an abort.
+		 */
 		kind = first == SOFT_DB || first == SOFT_DOUBLE ? SOFT_EVENT_TRAP
 								: SOFT_EVENT_FAULT;
 		if (!soft_interrupt(v, first, kind, has_err, err))
