@@ -37,12 +37,15 @@ enum vmm_exit {
  * Alarms (soft). run() stops right behind the instruction whose retirement makes an armed alarm of
  * the tally due; a repeated string instruction is one instruction, and its elements' cycles may
  * pass the alarm's value by far. An alarm that is due comes before everything else: before
- * interrupts, a kick and the end of the budget (run again with what is left of it), and before the
- * exit of a HLT that made it due: that exit comes at the next run(), unless an interrupt that was
- * queued meanwhile wakes the vCPU. While it is not answered (vpmu_pcpu_overflow), run() executes
- * nothing and returns VMM_EXIT_ALARM again. The one exception: an exit that waits for its answer
- * is completed first. Its instruction retires at that next run(), counts then, and the alarm that
- * it makes due stops right behind it.
+ * interrupts, a kick and the end of the budget (run again with what is left of it), before a fault
+ * of fetching the next instruction (behind a jump to an unmapped page RIP is that page's address,
+ * and the next run() delivers the page fault), and before the exit of a HLT that made it due: that
+ * exit comes at the next run(), unless an interrupt that was queued meanwhile wakes the vCPU. While
+ * it is not answered (vpmu_pcpu_overflow), run() executes nothing and returns VMM_EXIT_ALARM again.
+ * There are two exceptions. The debug trap of an instruction that is single-stepped (RFLAGS.TF) is
+ * delivered before the stop. And an exit that waits for its answer is completed first. Its
+ * instruction retires at that next run(), counts then, and the alarm that it makes due stops right
+ * behind it.
  */
 
 /* The communication area of one vCPU, owned by the caller of run(). */
