@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vpmu-bench: what its parts share. A benchmark measures with CPU time of the measuring thread (or
- * process), in many short batches of which the fastest counts: on a shared machine everything else
- * only ever adds. What is compared is measured in alternating batches of one run.
+ * vpmu-bench: what its parts share. measure.c runs the batches, machine.c describes the machine and
+ * picks a CPU, vs.c compares two builds, main.c reads the command line and prints results; each
+ * bench_*.c measures one part of the product. docs/performance.md explains the method. Nothing here
+ * may be a test of time: a test asserts that a benchmark runs, never how fast it is.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -14,20 +15,100 @@
 
 #include "vpmu/vpmu.h"
 
-/* bench_report - one result. @goal: what it should be at most (or at least, if @at_least); 0: none.
- * @params: stolen reference, extra fields, or NULL. */
+/*
+ * Units that travel from one machine to another: small pieces of code, measured in the same rounds
+ * as the benchmark. A benchmark uses the unit that resembles what it mostly does. No unit contains
+ * product code.
+ */
+enum bench_unit {
+	BENCH_BLOCK, /* 4 L1 loads, 5 ALU operations, 1 store, no waiting: fills a core */
+	BENCH_CALL,  /* an indirect call that loads two words, adds, and stores two words */
+	BENCH_XCHG,  /* an atomic exchange on a cache line nobody else uses */
+	BENCH_PAGE,  /* one page mapped, written and unmapped: system calls and a page fault */
+	BENCH_UNITS,
+};
+
+const char *bench_unit_name(enum bench_unit unit);
+
+#define BENCH_CASES_MAX 8
+
+/* One thing to measure. */
+struct bench_case {
+	void (*fn)(void *arg, uint64_t n); /* does it @n times */
+	void *arg;
+	uint64_t n;	  /* times per batch; 0: as many as take about 50 us */
+	bool no_warm;	  /* else an eighth of a batch runs untimed before each batch */
+	double ns;	  /* result: ns of CPU time each, a low quantile of all rounds */
+	double *round_ns; /* result: ns each, by round; measure.c frees it */
+};
+
+/*
+ * What is compared with each other. All cases and all units are measured in every round, in random
+ * order.
+ */
+struct bench_set {
+	unsigned int nr;
+	struct bench_case c[BENCH_CASES_MAX];
+	/* Exactly so many; 0: 3000, and up to 12000 while the core is not free. Result: how many.
+	 */
+	unsigned int rounds;
+	bool page;		      /* measure BENCH_PAGE too */
+	double *unit_ns[BENCH_UNITS]; /* result: ns each, by round; NULL: not measured */
+	/* Additions per clock cycle in the best rounds; a multiplication is taken as 3 cycles. */
+	double adds_per_cycle;
+	/* Rounds with about as many additions per second as this process ever saw. In the others
+	 * the core was shared, most likely with its other hardware thread. */
+	double core_free_pct;
+};
+
+/* bench_measure - run the rounds and fill the results in. Runs on one thread; exits on -ENOMEM. */
+void bench_measure(struct bench_set *set);
+/* bench_ratio - case @a in terms of case @b: the median of the ratios within each round. */
+double bench_ratio(const struct bench_set *set, unsigned int a, unsigned int b);
+/* bench_units - case @i in terms of @unit, by the same rule. */
+double bench_units(const struct bench_set *set, unsigned int i, enum bench_unit unit);
+/* bench_flat - greatest over least of cases @first..@first+@nr-1, each the median of its ratios to
+ * the mean of the round. 1: they cost the same. */
+double bench_flat(const struct bench_set *set, unsigned int first, unsigned int nr);
+/* bench_free - free what bench_measure allocated. */
+void bench_free(struct bench_set *set);
+
+/* bench_limit_rounds - no more than @rounds rounds in any set, for tests; 0: no limit. */
+void bench_limit_rounds(unsigned int rounds);
+
+/* bench_report - print one result. @goal: what it should be at most (or at least, if @at_least);
+ * 0: none. @params: extra fields, or NULL; the reference is taken over. */
 void bench_report(const char *name, double value, const char *unit, double goal, bool at_least,
 		  json_t *params);
+/* bench_report_ns - print case @i of @set in ns and in terms of @unit. @goal: how many units it
+ * should be at most; 0: none. */
+void bench_report_ns(const char *name, const struct bench_set *set, unsigned int i,
+		     enum bench_unit unit, double goal, json_t *params);
+/* bench_report_as - the same for a result of case @i that is printed as @value, such as a rate. The
+ * units are those of the case divided by @parts, and so is @goal. */
+void bench_report_as(const char *name, double value, const char *value_unit,
+		     const struct bench_set *set, unsigned int i, double parts,
+		     enum bench_unit unit, double goal, json_t *params);
 
 /* CPU time in ns of this thread / of the process. */
 double bench_thread_ns(void);
 double bench_process_ns(void);
 
-/* bench_batch - the least ns per call of @fn(arg, n), over @batches batches of about 2 ms. */
-double bench_batch(void (*fn)(void *arg, uint64_t n), void *arg, unsigned int batches);
-/* bench_pair - the same for two, alternating. */
-void bench_pair(void (*a)(void *arg, uint64_t n), void *arg_a, void (*b)(void *arg, uint64_t n),
-		void *arg_b, unsigned int batches, double *ns_a, double *ns_b);
+/* bench_pin - keep this thread, and threads it makes, on the CPU whose core is the freest now.
+ * bench_unpin - all CPUs again. */
+void bench_pin(void);
+void bench_unpin(void);
+/* bench_add_ns - ns per addition, the best of @batches batches of about 20 us: how much of the core
+ * this thread has now. */
+double bench_add_ns(unsigned int batches);
+
+/* machine_describe - new reference: CPU, kernel, load and clock of this machine, or NULL. */
+json_t *machine_describe(void);
+
+/* vs_run - compare this program with the build @other. Runs each of @names (a NULL-terminated list)
+ * @runs times with either program in turn, and prints ratios. Returns 0, or 1 with a line on
+ * stderr. */
+int vs_run(const char *other, unsigned int runs, unsigned int rounds, const char *const *names);
 
 /* One benchmark; its results may have names that begin with its own. */
 struct bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The library alone: switches and consumers, on the soft machine's PMU. */
+/* Benchmarks of the library alone: switches and consumers, on the soft machine's PMU. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,8 +7,7 @@
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 
-#define BATCHES 60
-#define KEYS	4
+#define KEYS 4
 
 static const enum vpmu_generic events[KEYS] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES,
 					       VPMU_EV_BRANCHES, VPMU_EV_LOADS};
@@ -30,7 +29,8 @@ struct bed {
 	} * vm;
 	struct vpmu_consumer *consumers;
 	size_t nr_consumers;
-	uint32_t *order; /* which VM runs next */
+	uint32_t *order; /* in which order the VMs run */
+	unsigned int at; /* who in it runs next, where a batch does not run all */
 };
 
 static void oom(void)
@@ -91,17 +91,16 @@ static void bed_consumers(struct bed *b, size_t per_vm)
 static void bed_close(struct bed *b)
 {
 	vpmu_pcpu_switch(b->p, NULL);
-	for (size_t i = 0; i < b->nr_consumers; i++)
-		if (i == 0) {
-			struct vpmu_consumer **c = calloc(b->nr_consumers, sizeof(*c));
+	if (b->nr_consumers) {
+		struct vpmu_consumer **c = calloc(b->nr_consumers, sizeof(*c));
 
-			if (!c)
-				oom();
-			for (size_t n = 0; n < b->nr_consumers; n++)
-				c[n] = &b->consumers[n];
-			vpmu_consumer_del_many(c, b->nr_consumers, NULL);
-			free(c);
-		}
+		if (!c)
+			oom();
+		for (size_t n = 0; n < b->nr_consumers; n++)
+			c[n] = &b->consumers[n];
+		vpmu_consumer_del_many(c, b->nr_consumers, NULL);
+		free(c);
+	}
 	for (unsigned int i = 0; i < b->vms; i++)
 		for (int v = 0; v < 2; v++)
 			vpmu_context_fini(&b->vm[i].ctx[v]);
@@ -180,32 +179,36 @@ static void bare_init(struct bare *b)
 
 int bench_switch_equal(void)
 {
-	struct bed b;
+	static struct bed b;
+	struct bench_set set = {.nr = 1, .c = {{.fn = run_equal, .arg = &b}}};
 
 	bed_open(&b, 1);
 	bed_consumers(&b, KEYS);
-	bench_report("switch_equal", bench_batch(run_equal, &b, BATCHES), "ns", 5, false,
-		     json_pack("{s:i}", "keys", KEYS));
+	bench_measure(&set);
+	bench_report_ns("switch_equal", &set, 0, BENCH_BLOCK, 5, json_pack("{s:i}", "keys", KEYS));
+	bench_free(&set);
 	bed_close(&b);
 	return 0;
 }
 
 int bench_switch_4keys(void)
 {
-	double ns, bare_ns, again, mem_ns;
-	struct bare bare;
-	struct bed b;
+	static struct bare bare;
+	static struct bed b;
+	struct bench_set set = {.nr = 3,
+				.c = {{.fn = run_vms, .arg = &b},
+				      {.fn = run_bare, .arg = &bare},
+				      {.fn = run_bare_mem, .arg = &bare}}};
 
 	bed_open(&b, 2);
 	bed_consumers(&b, KEYS);
 	bare_init(&bare);
-	bench_pair(run_vms, &b, run_bare, &bare, BATCHES, &ns, &bare_ns);
-	bench_pair(run_vms, &b, run_bare_mem, &bare, BATCHES, &again, &mem_ns);
-	ns = again < ns ? again : ns;
-	bench_report("switch_4keys", ns, "ns", 0, false, json_pack("{s:i}", "keys", KEYS));
-	bench_report("switch_4keys_ratio", ns / bare_ns, "x bare", 1.5, false,
-		     json_pack("{s:f, s:f, s:f}", "bare_read_ns", bare_ns, "bare_memory_ns", mem_ns,
-			       "ratio_to_bare_memory", ns / mem_ns));
+	bench_measure(&set);
+	bench_report_ns("switch_4keys", &set, 0, BENCH_BLOCK, 0, json_pack("{s:i}", "keys", KEYS));
+	bench_report("switch_4keys_ratio", bench_ratio(&set, 0, 1), "x bare", 1.5, false,
+		     json_pack("{s:f, s:f, s:f}", "bare_read_ns", set.c[1].ns, "bare_memory_ns",
+			       set.c[2].ns, "ratio_to_bare_memory", bench_ratio(&set, 0, 2)));
+	bench_free(&set);
 	bed_close(&b);
 	return 0;
 }
@@ -231,41 +234,64 @@ static void shuffle(struct bed *b)
 	}
 }
 
+static void run_all(void *arg, uint64_t n)
+{
+	struct bed *b = arg;
+
+	for (uint64_t i = 0; i < n; i++) {
+		vpmu_pcpu_switch(b->p, &b->vm[b->order[b->at]].ctx[0]);
+		if (++b->at == b->vms)
+			b->at = 0;
+	}
+}
+
+#define SCALES 4
+
 /*
- * "hot": two VMs of the many run in turn, as on a CPU with a busy pair; what else exists must not
- * matter. "all": every VM runs once per round, in random order: each switch finds the next VM's
- * account and context in no cache, which is memory's price and not ours.
+ * switch_scale: two VMs of the many run in turn, as on a CPU with a busy pair; what else exists
+ * must not matter. The caches hold the same few lines whatever the size, so this is the cost of the
+ * algorithm. switch_scale_cold: every VM runs once per round, in random order. Each switch finds
+ * the next VM's account and context in no cache: this adds the price of memory, grows with the
+ * machine's cache misses and has no goal.
  */
 int bench_switch_scale(void)
 {
 	static const struct {
 		unsigned int tenants;
 		size_t per_tenant;
-	} rows[] = {{2, 4}, {100, 4}, {10000, 4}, {10000, 100}};
-	double least = 0, most = 0;
+	} scale[SCALES] = {{2, 4}, {100, 4}, {10000, 4}, {10000, 100}};
+	struct bench_set hot = {.nr = SCALES}, cold = {.nr = SCALES, .rounds = 300};
+	static struct bed beds[SCALES];
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		double hot, all;
-		struct bed b;
+	for (size_t i = 0; i < SCALES; i++) {
+		struct bed *b = &beds[i];
 
-		bed_open(&b, rows[i].tenants);
-		bed_consumers(&b, rows[i].per_tenant);
-		shuffle(&b);
-		/* Warm all, then let two run. */
-		run_vms(&b, b.vms);
-		b.vms = 2;
-		hot = bench_batch(run_vms, &b, BATCHES);
-		b.vms = rows[i].tenants;
-		all = bench_batch(run_vms, &b, BATCHES);
-		least = i == 0 || hot < least ? hot : least;
-		most = hot > most ? hot : most;
-		bench_report("switch_scale", hot, "ns", 0, false,
-			     json_pack("{s:i, s:I, s:f}", "tenants", (int)rows[i].tenants,
-				       "consumers", (json_int_t)b.nr_consumers,
-				       "all_in_random_order_ns", all));
-		bed_close(&b);
+		bed_open(b, scale[i].tenants);
+		bed_consumers(b, scale[i].per_tenant);
+		shuffle(b);
+		run_all(b, b->vms); /* all have a cell on the pCPU */
+		hot.c[i] = (struct bench_case){.fn = run_vms, .arg = b};
+		cold.c[i] = (struct bench_case){.fn = run_all, .arg = b, .n = 2000};
+		b->vms = 2;
 	}
-	bench_report("switch_scale_flat", most / least, "max/min", 1.25, false, NULL);
+	bench_measure(&hot);
+	for (size_t i = 0; i < SCALES; i++)
+		beds[i].vms = scale[i].tenants;
+	bench_measure(&cold);
+	for (unsigned int i = 0; i < SCALES; i++)
+		bench_report_ns("switch_scale", &hot, i, BENCH_BLOCK, 0,
+				json_pack("{s:i, s:I}", "tenants", (int)scale[i].tenants,
+					  "consumers", (json_int_t)beds[i].nr_consumers));
+	bench_report("switch_scale_flat", bench_flat(&hot, 0, SCALES), "max/min", 1.25, false,
+		     NULL);
+	for (unsigned int i = 0; i < SCALES; i++)
+		bench_report_ns("switch_scale_cold", &cold, i, BENCH_BLOCK, 0,
+				json_pack("{s:i, s:I}", "tenants", (int)scale[i].tenants,
+					  "consumers", (json_int_t)beds[i].nr_consumers));
+	bench_free(&hot);
+	bench_free(&cold);
+	for (size_t i = 0; i < SCALES; i++)
+		bed_close(&beds[i]);
 	return 0;
 }
 
@@ -296,51 +322,61 @@ static void run_read(void *arg, uint64_t n)
 		vpmu_consumer_read(&o->c, &v);
 }
 
-static int consumers(const char *name, double goal, void (*run)(void *arg, uint64_t n), bool add)
+/* So many times per batch that the bindings it retires stay in the caches until they come back. */
+#define ADD_DEL_BATCH 500
+
+/* @add: measure adding and deleting; else reading. @goal: in @unit. */
+static int consumers(const char *name, bool add, enum bench_unit unit, double goal)
 {
-	static const size_t rows[] = {1, 100, 10000, 100000};
-	double least = 0, most = 0;
+	static const size_t others[SCALES] = {1, 100, 10000, 100000};
+	static struct bed beds[SCALES];
+	static struct one ones[SCALES];
+	struct bench_set set = {.nr = SCALES};
 	char flat[64];
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct one o = {0};
-		struct bed b;
-		double ns;
+	for (size_t i = 0; i < SCALES; i++) {
+		struct bed *b = &beds[i];
+		struct one *o = &ones[i];
 
-		bed_open(&b, 1);
+		bed_open(b, 1);
 		/* All of one key: compatible. The VM's vCPU 0 runs and has the guest counter. */
-		b.nr_consumers = rows[i];
-		b.consumers = calloc(rows[i], sizeof(*b.consumers));
-		if (!b.consumers)
+		b->nr_consumers = others[i];
+		b->consumers = calloc(others[i], sizeof(*b->consumers));
+		if (!b->consumers)
 			oom();
-		for (size_t c = 0; c < rows[i]; c++)
-			if (vpmu_consumer_add(&b.consumers[c], c % 2 ? b.vm[0].tenant : b.vm[0].vm,
-					      key(0), NULL))
+		for (size_t c = 0; c < others[i]; c++)
+			if (vpmu_consumer_add(&b->consumers[c],
+					      c % 2 ? b->vm[0].tenant : b->vm[0].vm, key(0), NULL))
 				oom();
-		vpmu_pcpu_switch(b.p, &b.vm[0].ctx[0]);
-		o = (struct one){.b = &b, .a = b.vm[0].vcpu[0]};
-		if (!add && vpmu_consumer_add(&o.c, o.a, key(0), b.p))
+		vpmu_pcpu_switch(b->p, &b->vm[0].ctx[0]);
+		*o = (struct one){.b = b, .a = b->vm[0].vcpu[0]};
+		if (!add && vpmu_consumer_add(&o->c, o->a, key(0), b->p))
 			oom();
-		ns = bench_batch(run, &o, BATCHES);
-		if (!add)
-			vpmu_consumer_del(&o.c, b.p, NULL);
-		least = i == 0 || ns < least ? ns : least;
-		most = ns > most ? ns : most;
-		bench_report(name, ns, "ns", goal, false,
-			     json_pack("{s:I}", "consumers", (json_int_t)rows[i]));
-		bed_close(&b);
+		set.c[i] =
+			add ? (struct bench_case){.fn = run_add_del, .arg = o, .n = ADD_DEL_BATCH}
+			    : (struct bench_case){.fn = run_read, .arg = o};
 	}
+	bench_measure(&set);
+	for (unsigned int i = 0; i < SCALES; i++)
+		bench_report_ns(name, &set, i, unit, goal,
+				json_pack("{s:I}", "consumers", (json_int_t)others[i]));
 	snprintf(flat, sizeof(flat), "%s_flat", name);
-	bench_report(flat, most / least, "max/min", 1.25, false, NULL);
+	bench_report(flat, bench_flat(&set, 0, SCALES), "max/min", 1.25, false, NULL);
+	bench_free(&set);
+	for (size_t i = 0; i < SCALES; i++) {
+		if (!add)
+			vpmu_consumer_del(&ones[i].c, beds[i].p, NULL);
+		bed_close(&beds[i]);
+	}
 	return 0;
 }
 
 int bench_consumer_add_del(void)
 {
-	return consumers("consumer_add_del", 100, run_add_del, true);
+	return consumers("consumer_add_del", true, BENCH_XCHG, 25);
 }
 
 int bench_consumer_read(void)
 {
-	return consumers("consumer_read", 20, run_read, false);
+	return consumers("consumer_read", false, BENCH_CALL, 15);
 }

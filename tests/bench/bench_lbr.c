@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Branch records of vCPU tasks: what a switch costs, and their memory. On the soft machine's PMU.
- */
+/* Benchmarks of vCPUs' branch records: a switch, and memory. On the soft machine's PMU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +8,8 @@
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 
-#define BATCHES 60
-#define MANY	10000
-#define MIB	(1024.0 * 1024)
+#define MANY 10000
+#define MIB  (1024.0 * 1024)
 
 #define CTL (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
 
@@ -97,23 +95,27 @@ static void run_host(void *arg, uint64_t n)
 	}
 }
 
-/* "lbr_switch": every switch saves 32 entries and restores 32 others. "same": the task that ran
- * goes on. Without branch records the same two vCPUs are equal. */
+/* lbr_switch: every switch saves 32 entries and restores 32 others. lbr_switch_same: the vCPU that
+ * ran goes on. Without branch records the same two vCPUs are equal. */
 int bench_lbr_switch(void)
 {
-	struct bed plain, b;
-	double with, without, same, host;
+	static struct bed plain, b;
+	struct bench_set set = {.nr = 4,
+				.c = {{.fn = run_two, .arg = &b},
+				      {.fn = run_two, .arg = &plain},
+				      {.fn = run_same, .arg = &b},
+				      {.fn = run_host, .arg = &b}}};
 
 	bed_open(&plain, 2);
 	bed_open(&b, 2);
 	record(&b, 0);
 	record(&b, 1);
-	bench_pair(run_two, &b, run_two, &plain, BATCHES, &with, &without);
-	bench_pair(run_same, &b, run_host, &b, BATCHES, &same, &host);
-	bench_report("lbr_switch", with, "ns", 0, false,
-		     json_pack("{s:i, s:f, s:f}", "entries", 32, "without_lbr_ns", without,
-			       "host_and_back_ns", host));
-	bench_report("lbr_switch_same", same, "ns", 5, false, NULL);
+	bench_measure(&set);
+	bench_report_ns("lbr_switch", &set, 0, BENCH_BLOCK, 0,
+			json_pack("{s:i, s:f, s:f}", "entries", 32, "without_lbr_ns", set.c[1].ns,
+				  "host_and_back_ns", set.c[3].ns));
+	bench_report_ns("lbr_switch_same", &set, 2, BENCH_BLOCK, 6, NULL);
+	bench_free(&set);
 	bed_close(&b);
 	bed_close(&plain);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who samples shares, too: three with different periods on one counter against one. */
+/* Benchmarks of sampling: three samplers with different periods on one counter, against one. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,8 +7,7 @@
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 
-#define BATCHES 60
-#define WAIT	(1ULL << 40) /* events: never, here */
+#define WAIT (1ULL << 40) /* events: never, here */
 
 static const uint64_t periods[] = {1000, 1500, 2300};
 
@@ -137,47 +136,46 @@ static void run_switch(void *arg, uint64_t n)
 	}
 }
 
-/* ns per overflow that is told to one or more, and per switch; *told_ns: per fire or sample. */
-static void measure(unsigned int alarms, unsigned int samplers, double *overflow, double *switched,
-		    double *told_ns)
-{
-	double one_overflow, one_switch;
-	struct bed b, one;
-	uint64_t told;
+enum { OVERFLOW, OVERFLOW_ONE, SWITCH, SWITCH_ONE, CASES };
 
-	bed_open(&b, alarms, samplers, true);
-	bed_open(&one, 1, 0, true);
-	bench_pair(run_overflow, &b, run_overflow, &one, BATCHES, overflow, &one_overflow);
-	told = b.told;
-	run_overflow(&b, 100000);
-	*told_ns = *overflow * 100000 / (double)(b.told - told);
-	bed_close(&b);
-	bed_close(&one);
-	bed_open(&b, alarms, samplers, false);
-	bed_open(&one, 1, 0, false);
-	bench_pair(run_switch, &b, run_switch, &one, BATCHES, switched, &one_switch);
-	bed_close(&b);
-	bed_close(&one);
-	*overflow /= one_overflow;
-	*switched /= one_switch;
-	/* Both in terms of one consumer; tell its price as well. */
-	if (alarms == 3) {
-		bench_report("sampling_overflow", one_overflow, "ns", 0, false,
-			     json_pack("{s:i}", "consumers", 1));
-		bench_report("sampling_switch", one_switch, "ns", 0, false,
-			     json_pack("{s:i}", "consumers", 1));
-	}
-}
-
+/* An overflow that is told to one or more, and a switch; each also with one consumer alone. */
 static void report(const char *name, unsigned int alarms, unsigned int samplers)
 {
-	double overflow, switched, told;
+	static struct bed busy, busy_one, calm, calm_one;
+	struct bench_set set = {.nr = CASES,
+				.c = {{.fn = run_overflow, .arg = &busy},
+				      {.fn = run_overflow, .arg = &busy_one},
+				      {.fn = run_switch, .arg = &calm},
+				      {.fn = run_switch, .arg = &calm_one}}};
+	double overflow, switched, told_ns;
+	uint64_t told;
 
-	measure(alarms, samplers, &overflow, &switched, &told);
+	bed_open(&busy, alarms, samplers, true);
+	bed_open(&busy_one, 1, 0, true);
+	bed_open(&calm, alarms, samplers, false);
+	bed_open(&calm_one, 1, 0, false);
+	bench_measure(&set);
+	told = busy.told;
+	run_overflow(&busy, 100000);
+	told_ns = set.c[OVERFLOW].ns * 100000 / (double)(busy.told - told);
+	overflow = bench_ratio(&set, OVERFLOW, OVERFLOW_ONE);
+	switched = bench_ratio(&set, SWITCH, SWITCH_ONE);
+	/* Both are in terms of one consumer; print its price as well, once. */
+	if (alarms == 3) {
+		bench_report_ns("sampling_overflow", &set, OVERFLOW_ONE, BENCH_CALL, 0,
+				json_pack("{s:i}", "consumers", 1));
+		bench_report_ns("sampling_switch", &set, SWITCH_ONE, BENCH_BLOCK, 0,
+				json_pack("{s:i}", "consumers", 1));
+	}
 	bench_report(name, overflow > switched ? overflow : switched, "x one", 2, false,
 		     json_pack("{s:i, s:i, s:f, s:f, s:f}", "alarms", alarms, "samplers", samplers,
 			       "overflow_ratio", overflow, "switch_ratio", switched, "per_fire_ns",
-			       told));
+			       told_ns));
+	bench_free(&set);
+	bed_close(&busy);
+	bed_close(&busy_one);
+	bed_close(&calm);
+	bed_close(&calm_one);
 }
 
 /* The dearer of an overflow and a switch, three against one: three counters of one guest; and one

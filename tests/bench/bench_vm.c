@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Whole soft VMs: how fast they execute with everything counted, what they cost, how they scale. */
+/* Benchmarks of whole soft VMs: how fast they execute with everything counted, what they cost, how
+ * they scale. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct bed {
 	struct vmm_engine *engine;
 	struct image image;
 	struct vpmu_consumer total[NR_KEYS];
+	uint64_t slices, insns_before; /* run by run_slices; executed before its first */
 };
 
 struct bvm {
@@ -133,20 +135,20 @@ static uint64_t insns(struct bed *b)
 	return s.insns;
 }
 
-/* Step for @batches batches of @slices; the best rate of a batch, in Minsn per CPU second. */
-static double step_rate(struct bed *b, uint64_t slices, unsigned int batches)
+static void run_slices(void *arg, uint64_t n)
 {
-	double best = 0;
+	struct bed *b = arg;
 
-	for (unsigned int i = 0; i < batches; i++) {
-		uint64_t before = insns(b);
-		double t = bench_thread_ns(), rate;
+	if (!b->slices)
+		b->insns_before = insns(b);
+	must(runner_step(b->runner, n) == n, "runner", "the guests ended");
+	b->slices += n;
+}
 
-		must(runner_step(b->runner, slices) == slices, "runner", "the guests ended");
-		rate = (double)(insns(b) - before) * 1e3 / (bench_thread_ns() - t);
-		best = rate > best ? rate : best;
-	}
-	return best;
+/* Guest instructions per slice, the mean of all. */
+static double insns_per_slice(struct bed *b)
+{
+	return (double)(insns(b) - b->insns_before) / (double)b->slices;
 }
 
 /* ---- soft_mips ---- */
@@ -173,6 +175,20 @@ static void workload_open(struct bed *b, struct bvm *v, const struct workload *w
 	runner_step(b->runner, 20); /* past the boot */
 }
 
+/* Measure and report one workload. @goal: blocks per instruction. */
+static void report_rate(const char *name, struct bed *b, double goal, json_t *params)
+{
+	struct bench_set set = {
+		.nr = 1, .rounds = 150, .c = {{.fn = run_slices, .arg = b, .n = 5}}};
+	double per;
+
+	bench_measure(&set);
+	per = insns_per_slice(b);
+	bench_report_as(name, 1e3 * per / set.c[0].ns, "Minsn/s", &set, 0, per, BENCH_BLOCK, goal,
+			params);
+	bench_free(&set);
+}
+
 int bench_soft_mips(void)
 {
 	for (size_t i = 0; i < NR_WORKLOADS; i++) {
@@ -181,9 +197,9 @@ int bench_soft_mips(void)
 		struct bed b;
 
 		workload_open(&b, &v, w);
-		bench_report("soft_mips", step_rate(&b, 20, 25), "Minsn/s", w->goal ? 300 : 0, true,
-			     json_pack("{s:s, s:i, s:i}", "workload", w->name, "events", NR_KEYS,
-				       "slice", 100000));
+		report_rate("soft_mips", &b, w->goal ? 3.5 : 0,
+			    json_pack("{s:s, s:i, s:i}", "workload", w->name, "events", NR_KEYS,
+				      "slice", 100000));
 		bvm_close(&v);
 		bed_close(&b);
 	}
@@ -199,7 +215,7 @@ int bench_soft_mips_lbr(void)
 		uint32_t ctl;
 		double goal;
 	} modes[] = {
-		{"any", VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES, 250},
+		{"any", VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES, 4.5},
 		{"call_stack", VPMU_LBR_USR | VPMU_LBR_CALLS | VPMU_LBR_CALL_STACK, 0},
 	};
 
@@ -208,22 +224,19 @@ int bench_soft_mips_lbr(void)
 			const struct workload *w = &workloads[i];
 			enum vpmu_lbr_user user;
 			struct vpmu_lbr_regs r;
-			double rate;
 			struct bvm v;
 			struct bed b;
 
 			workload_open(&b, &v, w);
 			must(!vpmu_lbr_attach(v.account, modes[m].ctl), "lbr", "attach");
-			rate = step_rate(&b, 20, 25);
+			report_rate("soft_mips_lbr", &b, w->goal ? modes[m].goal : 0,
+				    json_pack("{s:s, s:s, s:i, s:i}", "workload", w->name,
+					      "branches", modes[m].name, "events", NR_KEYS, "slice",
+					      100000));
 			vpmu_host_sync(b.host);
 			must(!vpmu_lbr_read(v.vcpus[0], &r, &user) &&
 				     (r.total || modes[m].ctl & VPMU_LBR_CALL_STACK),
 			     "lbr", "nothing was recorded");
-			bench_report("soft_mips_lbr", rate, "Minsn/s", w->goal ? modes[m].goal : 0,
-				     true,
-				     json_pack("{s:s, s:s, s:i, s:i, s:I}", "workload", w->name,
-					       "branches", modes[m].name, "events", NR_KEYS,
-					       "slice", 100000, "recorded", (json_int_t)r.total));
 			vpmu_lbr_detach(v.account);
 			bvm_close(&v);
 			bed_close(&b);
@@ -233,50 +246,54 @@ int bench_soft_mips_lbr(void)
 
 /* ---- soft_alarm: what stopping exactly every so many events costs the engine alone ---- */
 
-#define ALARM_INSNS 2000000ULL
+#define ALARM_INSNS 500000ULL
 
-/* One batch: Minsn per CPU second, with an alarm every @period of @event; 0: none. */
-static double alarm_rate(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t, unsigned int event,
-			 uint64_t period)
+/* An engine's vCPU with an alarm every @period of @event; 0: none. */
+struct alarm_run {
+	struct vmm_engine_vcpu *ev;
+	struct vpmu_soft_tally *t;
+	unsigned int event;
+	uint64_t period;
+};
+
+static void run_alarm(void *arg, uint64_t n)
 {
-	double begin = bench_thread_ns();
+	const struct alarm_run *a = arg;
+	struct vpmu_soft_tally *t = a->t;
+	uint64_t insns = n * ALARM_INSNS;
 	struct vmm_run run = {0};
-	uint64_t done = 0;
 
-	while (done < ALARM_INSNS) {
-		if (period) {
+	for (uint64_t done = 0; done < insns; done += run.retired) {
+		if (a->period) {
 			t->alarm[0] = (struct vpmu_soft_alarm){
-				.event = (uint8_t)event,
+				.event = (uint8_t)a->event,
 				.modes = 1 << VPMU_SOFT_OS | 1 << VPMU_SOFT_USR,
-				.at = t->ev[0][event] + t->ev[1][event] + period};
+				.at = t->ev[0][a->event] + t->ev[1][a->event] + a->period};
 			t->armed = 1;
 		}
-		run.budget = ALARM_INSNS - done;
-		must(!vmm_soft_ops.run(ev, &run) &&
+		run.budget = insns - done;
+		must(!vmm_soft_ops.run(a->ev, &run) &&
 			     (run.exit == VMM_EXIT_ALARM || run.exit == VMM_EXIT_BUDGET),
 		     "engine", "the guest ended");
-		done += run.retired;
 	}
 	t->armed = 0;
-	return (double)done * 1e3 / (bench_thread_ns() - begin);
 }
 
 static void alarm_row(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t, const char *workload,
 		      const char *name, unsigned int event, uint64_t period)
 {
-	double without = 0, with = 0;
+	struct alarm_run without = {ev, t, event, 0}, with = {ev, t, event, period};
+	struct bench_set set = {.nr = 2,
+				.rounds = 60,
+				.c = {{.fn = run_alarm, .arg = &with, .n = 1, .no_warm = true},
+				      {.fn = run_alarm, .arg = &without, .n = 1, .no_warm = true}}};
 
-	/* Alternating, so that both meet the same machine. */
-	for (int i = 0; i < 15; i++) {
-		double rate = alarm_rate(ev, t, event, 0);
-
-		without = rate > without ? rate : without;
-		rate = alarm_rate(ev, t, event, period);
-		with = rate > with ? rate : with;
-	}
-	bench_report("soft_alarm", 100 * (without / with - 1), "% slower", 0, false,
+	bench_measure(&set);
+	bench_report("soft_alarm", 100 * (bench_ratio(&set, 0, 1) - 1), "% slower", 0, false,
 		     json_pack("{s:s, s:s, s:I, s:f}", "workload", workload, "event", name,
-			       "period", (json_int_t)period, "minsn_s", with));
+			       "period", (json_int_t)period, "minsn_s",
+			       1e3 * (double)ALARM_INSNS / set.c[0].ns));
+	bench_free(&set);
 }
 
 int bench_soft_alarm(void)
@@ -341,37 +358,51 @@ static size_t ram_resident(const struct vm *vm)
 
 #define CREATE_VMS 200
 
+/* VMs that are created one per round. */
+struct creation {
+	struct bed *b;
+	struct bvm *vms;
+	unsigned int nr;
+};
+
+static void run_create(void *arg, uint64_t n)
+{
+	struct creation *c = arg;
+
+	for (uint64_t i = 0; i < n; i++)
+		bvm_open(c->b, &c->vms[c->nr++], 1, "run fib 60");
+}
+
 int bench_vm_create(void)
 {
 	static struct bvm v[CREATE_VMS];
-	double best = 0, total = 0;
-	size_t before, after, ram = 0;
 	struct bed b;
+	struct creation c = {.b = &b, .vms = v};
+	struct bench_set set = {
+		.nr = 1,
+		.rounds = CREATE_VMS,
+		.page = true,
+		.c = {{.fn = run_create, .arg = &c, .n = 1, .no_warm = true}},
+	};
+	size_t before, after, ram = 0;
 
 	bed_open(&b, 2, 10000);
 	malloc_trim(0); /* what earlier benchmarks freed must not hide what this one takes */
 	before = rss_bytes();
-	for (int i = 0; i < CREATE_VMS; i++) {
-		double t = bench_thread_ns();
-
-		bvm_open(&b, &v[i], 1, "run fib 60");
-		t = bench_thread_ns() - t;
-		total += t;
-		best = i == 0 || t < best ? t : best;
-	}
-	bench_report("vm_create", best / 1e6, "ms", 1, false,
-		     json_pack("{s:f, s:i}", "mean_ms", total / CREATE_VMS / 1e6, "vcpus", 1));
-	for (int i = 0; i < CREATE_VMS; i++)
+	bench_measure(&set);
+	bench_report_as("vm_create", set.c[0].ns / 1e6, "ms", &set, 0, 1, BENCH_PAGE, 200,
+			json_pack("{s:i}", "vcpus", 1));
+	bench_free(&set);
+	for (unsigned int i = 0; i < c.nr; i++)
 		start(&v[i]);
-	runner_step(b.runner, CREATE_VMS * 20); /* all have run: their caches are there */
+	runner_step(b.runner, c.nr * 20); /* all have run: their caches are there */
 	after = rss_bytes();
-	for (int i = 0; i < CREATE_VMS; i++)
+	for (unsigned int i = 0; i < c.nr; i++)
 		ram += ram_resident(v[i].vm);
-	bench_report("vm_memory", (double)(after - before - ram) / CREATE_VMS / 1024, "KiB", 1024,
-		     false,
-		     json_pack("{s:i, s:i, s:f}", "vms", CREATE_VMS, "vcpus", 1,
-			       "guest_ram_resident_kib", (double)ram / CREATE_VMS / 1024));
-	for (int i = 0; i < CREATE_VMS; i++)
+	bench_report("vm_memory", (double)(after - before - ram) / c.nr / 1024, "KiB", 1024, false,
+		     json_pack("{s:i, s:f}", "vcpus", 1, "guest_ram_resident_kib",
+			       (double)ram / c.nr / 1024));
+	for (unsigned int i = 0; i < c.nr; i++)
 		bvm_close(&v[i]);
 	bed_close(&b);
 	return 0;
@@ -382,7 +413,20 @@ int bench_vm_create(void)
 #define SCALE_VMS   125
 #define SCALE_VCPUS 8
 
-/* Threads: instructions per second of CPU time of the process, over about half a second. */
+/* Minsn per second of CPU time, the mean over some 0.4 s: of the stepped runner @b. */
+static double step_rate(struct bed *b)
+{
+	double begin = bench_thread_ns(), ns;
+	uint64_t before = insns(b);
+
+	do {
+		run_slices(b, 1000);
+		ns = bench_thread_ns() - begin;
+	} while (ns < 0.4e9);
+	return (double)(insns(b) - before) * 1e3 / ns;
+}
+
+/* The same with a thread per pCPU, over the CPU time of the process. */
 static double thread_rate(struct bed *b)
 {
 	uint64_t before;
@@ -399,8 +443,12 @@ static double thread_rate(struct bed *b)
 int bench_runner_scale(void)
 {
 	static struct bvm many[SCALE_VMS];
-	double one_rate = 0, many_rate = 0, threads;
 	struct bed a, b;
+	struct bench_set set = {.nr = 2,
+				.rounds = 40,
+				.c = {{.fn = run_slices, .arg = &a, .n = 1000},
+				      {.fn = run_slices, .arg = &b, .n = 1000}}};
+	double one_insns, many_insns, one_rate, threads;
 	struct bvm one;
 
 	bed_open(&a, 1, 10000);
@@ -413,26 +461,29 @@ int bench_runner_scale(void)
 	}
 	runner_step(a.runner, 100);
 	runner_step(b.runner, SCALE_VMS * SCALE_VCPUS * 10);
-	/* Alternating, so that both meet the same machine. */
-	for (int i = 0; i < 12; i++) {
-		double r = step_rate(&a, 2000, 1);
-
-		one_rate = r > one_rate ? r : one_rate;
-		r = step_rate(&b, 2000, 1);
-		many_rate = r > many_rate ? r : many_rate;
-	}
-	bench_report("runner_scale", 100 * many_rate / one_rate, "% of one", 80, true,
+	bench_measure(&set);
+	one_insns = insns_per_slice(&a);
+	many_insns = insns_per_slice(&b);
+	bench_report("runner_scale", 100 * bench_ratio(&set, 0, 1) * many_insns / one_insns,
+		     "% of one", 80, true,
 		     json_pack("{s:i, s:i, s:i, s:f, s:f}", "vcpus", SCALE_VMS * SCALE_VCPUS,
-			       "pcpus", 2, "slice", 10000, "one_minsn_s", one_rate, "many_minsn_s",
-			       many_rate));
+			       "pcpus", 2, "slice", 10000, "one_minsn_s",
+			       1e3 * one_insns / set.c[0].ns, "many_minsn_s",
+			       1e3 * many_insns / set.c[1].ns));
+	bench_free(&set);
+	/* Threads cannot alternate with anything: one vCPU before and after, and means of all. */
+	bench_unpin();
+	one_rate = step_rate(&a);
 	threads = thread_rate(&b);
+	for (int i = 0; i < SCALE_VMS; i++)
+		bvm_close(&many[i]);
+	bed_close(&b);
+	one_rate = (one_rate + step_rate(&a)) / 2;
 	bench_report("runner_scale_threads", 100 * threads / one_rate, "% of one", 80, true,
 		     json_pack("{s:i, s:i, s:f}", "vcpus", SCALE_VMS * SCALE_VCPUS, "threads", 2,
 			       "minsn_per_cpu_s", threads));
-	for (int i = 0; i < SCALE_VMS; i++)
-		bvm_close(&many[i]);
 	bvm_close(&one);
-	bed_close(&b);
 	bed_close(&a);
+	bench_pin();
 	return 0;
 }

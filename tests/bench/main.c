@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu-bench [--json] [--list] [NAME...]: run all benchmarks, or those named. */
+/*
+ * vpmu-bench [NAME...]: run all benchmarks, or those named, and print the machine and the results;
+ * vpmu-bench --vs OTHER [NAME...]: compare with another build. Results and goals are explained in
+ * docs/performance.md. A goal that is missed is printed; it is never an exit status.
+ */
 #include <argp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/bench/bench.h"
 #include "vpmu/rcu.h"
@@ -27,106 +31,154 @@ static const struct bench benches[] = {
 
 static bool as_json, list;
 static bool wanted[NR];
+static const char *vs_other;
+static unsigned int rounds, runs = 10;
+
+/* The columns of a table. A goal is in units where the result has some. */
+static void print_row(json_t *o, json_t *params)
+{
+	const char *of = json_string_value(json_object_get(o, "of"));
+	json_t *goal = json_object_get(o, of ? "goal_units" : "goal");
+	json_t *free_pct = json_object_get(o, "core_free_pct");
+	char units[32] = "", limit[48] = "", core[32] = "", *text;
+
+	if (of)
+		snprintf(units, sizeof(units), "%.2f %s",
+			 json_number_value(json_object_get(o, "units")), of);
+	if (goal)
+		snprintf(limit, sizeof(limit), "%s %g %s",
+			 json_is_true(json_object_get(o, "at_least")) ? ">=" : "<=",
+			 json_number_value(goal),
+			 json_is_true(json_object_get(o, "ok")) ? "ok" : "MISSED");
+	if (free_pct)
+		snprintf(core, sizeof(core), "%.0f%%", json_number_value(free_pct));
+	text = params ? json_dumps(params, JSON_COMPACT | JSON_REAL_PRECISION(5)) : NULL;
+	printf("%-22s %10.2f %-9s %-13s %-15s %5s  %s\n",
+	       json_string_value(json_object_get(o, "name")),
+	       json_number_value(json_object_get(o, "value")),
+	       json_string_value(json_object_get(o, "unit")), units, limit, core, text ? text : "");
+	free(text);
+}
+
+/* Takes both references over. */
+static void print_result(json_t *o, json_t *params, const struct bench_set *set)
+{
+	if (set) {
+		json_object_set_new(o, "rounds", json_integer(set->rounds));
+		json_object_set_new(o, "adds_per_cycle", json_real(set->adds_per_cycle));
+		json_object_set_new(o, "core_free_pct", json_real(set->core_free_pct));
+	}
+	if (as_json) {
+		char *text;
+
+		if (params)
+			json_object_update(o, params);
+		text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(5));
+		printf("%s\n", text);
+		free(text);
+	} else {
+		print_row(o, params);
+	}
+	fflush(stdout);
+	json_decref(params);
+	json_decref(o);
+}
 
 void bench_report(const char *name, double value, const char *unit, double goal, bool at_least,
 		  json_t *params)
 {
 	bool ok = goal == 0 || (at_least ? value >= goal : value <= goal);
 	json_t *o = json_pack("{s:s, s:f, s:s}", "name", name, "value", value, "unit", unit);
-	char *text;
 
 	if (goal != 0) {
 		json_object_set_new(o, "goal", json_real(goal));
+		json_object_set_new(o, "at_least", json_boolean(at_least));
 		json_object_set_new(o, "ok", json_boolean(ok));
 	}
-	if (params)
-		json_object_update(o, params);
+	print_result(o, params, NULL);
+}
+
+void bench_report_as(const char *name, double value, const char *value_unit,
+		     const struct bench_set *set, unsigned int i, double parts,
+		     enum bench_unit unit, double goal, json_t *params)
+{
+	double units = bench_units(set, i, unit) / parts;
+	json_t *o = json_pack("{s:s, s:f, s:s, s:f, s:s}", "name", name, "value", value, "unit",
+			      value_unit, "units", units, "of", bench_unit_name(unit));
+
+	if (goal != 0) {
+		json_object_set_new(o, "goal_units", json_real(goal));
+		json_object_set_new(o, "ok", json_boolean(units <= goal));
+	}
+	print_result(o, params, set);
+}
+
+void bench_report_ns(const char *name, const struct bench_set *set, unsigned int i,
+		     enum bench_unit unit, double goal, json_t *params)
+{
+	bench_report_as(name, set->c[i].ns, "ns", set, i, 1, unit, goal, params);
+}
+
+static unsigned int number(struct argp_state *state, const char *arg)
+{
+	char *end;
+	unsigned long n = strtoul(arg, &end, 10);
+
+	if (*end || end == arg || n < 1 || n > 1000000)
+		argp_failure(state, 2, 0, "%s: a number from 1 to 1000000 is needed", arg);
+	return (unsigned int)n;
+}
+
+/* The machine, once before the results. */
+static void print_machine(void)
+{
+	json_t *o = machine_describe();
+	const char *name;
+	json_t *v;
+
 	if (as_json) {
-		text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(5));
+		json_t *line = json_pack("{s:o}", "machine", o);
+		char *text = json_dumps(line, JSON_COMPACT);
+
 		printf("%s\n", text);
-	} else {
-		text = params ? json_dumps(params, JSON_COMPACT | JSON_REAL_PRECISION(5)) : NULL;
-		printf("%-20s %12.2f %-10s", name, value, unit);
-		if (goal != 0)
-			printf(" %s %.2f %s", at_least ? ">=" : "<=", goal, ok ? "ok" : "MISSED");
-		printf("  %s\n", text ? text : "");
+		free(text);
+		json_decref(line);
+		return;
 	}
-	fflush(stdout);
-	free(text);
-	json_decref(params);
+	json_object_foreach (o, name, v) {
+		char *text = json_is_string(v) ? NULL : json_dumps(v, JSON_ENCODE_ANY);
+
+		printf("# %-16s %s\n", name, text ? text : json_string_value(v));
+		free(text);
+	}
 	json_decref(o);
+	printf("%-22s %10s %-9s %-13s %-15s %5s\n", "# name", "value", "", "in units", "goal",
+	       "core free");
 }
 
-static double now_ns(clockid_t id)
+static int compare(bool all)
 {
-	struct timespec t;
+	const char *names[NR + 1] = {0};
+	size_t n = 0;
 
-	clock_gettime(id, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-double bench_thread_ns(void)
-{
-	return now_ns(CLOCK_THREAD_CPUTIME_ID);
-}
-
-double bench_process_ns(void)
-{
-	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
-}
-
-/* How many calls take about 2 ms. */
-static uint64_t calibrate(void (*fn)(void *arg, uint64_t n), void *arg)
-{
-	for (uint64_t n = 16;; n *= 2) {
-		double start = bench_thread_ns();
-
-		fn(arg, n);
-		if (bench_thread_ns() - start > 2e6 || n > 1ULL << 32)
-			return n;
-	}
-}
-
-static double once(void (*fn)(void *arg, uint64_t n), void *arg, uint64_t n)
-{
-	double start = bench_thread_ns();
-
-	fn(arg, n);
-	return (bench_thread_ns() - start) / (double)n;
-}
-
-double bench_batch(void (*fn)(void *arg, uint64_t n), void *arg, unsigned int batches)
-{
-	uint64_t n = calibrate(fn, arg);
-	double best = once(fn, arg, n);
-
-	for (unsigned int i = 1; i < batches; i++) {
-		double ns = once(fn, arg, n);
-
-		best = ns < best ? ns : best;
-	}
-	return best;
-}
-
-void bench_pair(void (*a)(void *arg, uint64_t n), void *arg_a, void (*b)(void *arg, uint64_t n),
-		void *arg_b, unsigned int batches, double *ns_a, double *ns_b)
-{
-	uint64_t na = calibrate(a, arg_a), nb = calibrate(b, arg_b);
-
-	*ns_a = once(a, arg_a, na);
-	*ns_b = once(b, arg_b, nb);
-	for (unsigned int i = 1; i < batches; i++) {
-		double ns = once(a, arg_a, na);
-
-		*ns_a = ns < *ns_a ? ns : *ns_a;
-		ns = once(b, arg_b, nb);
-		*ns_b = ns < *ns_b ? ns : *ns_b;
-	}
+	for (size_t i = 0; i < NR; i++)
+		if (all || wanted[i])
+			names[n++] = benches[i].name;
+	return vs_run(vs_other, runs, rounds, names);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
+	case 'r':
+		rounds = number(state, arg);
+		return 0;
+	case 'v':
+		vs_other = arg;
+		return 0;
+	case 'n':
+		runs = number(state, arg);
+		return 0;
 	case 'j':
 		as_json = true;
 		return 0;
@@ -151,13 +203,18 @@ int main(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{"json", 'j', NULL, 0, "One JSON object per line", 0},
 		{"list", 'l', NULL, 0, "Name the benchmarks", 0},
+		{"rounds", 'r', "N", 0, "Measure in N rounds at most; for tests", 0},
+		{"vs", 'v', "OTHER", 0, "Compare with the vpmu-bench of another build", 0},
+		{"runs", 'n', "N", 0, "With --vs: run either build N times (10)", 0},
 		{0},
 	};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
 		.args_doc = "[NAME...]",
-		.doc = "Measure vpmu. Values are of the fastest batch.",
+		.doc = "Measure vpmu. Times are CPU time; docs/performance.md says how they are "
+		       "taken "
+		       "and what the units are.",
 	};
 	bool all = true;
 	int ret = 0;
@@ -172,6 +229,11 @@ int main(int argc, char **argv)
 	}
 	if (list)
 		return 0;
+	if (vs_other)
+		return compare(all);
+	bench_limit_rounds(rounds);
+	bench_pin();
+	print_machine();
 	urcu_memb_register_thread();
 	for (size_t i = 0; i < NR; i++)
 		if (all || wanted[i])
