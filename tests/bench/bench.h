@@ -54,10 +54,10 @@ struct bench_set {
 	unsigned int rounds;
 	bool page;		      /* measure BENCH_PAGE too */
 	double *unit_ns[BENCH_UNITS]; /* result: ns each, by round; NULL: not measured */
-	/* Additions per clock cycle in the best rounds; a multiplication is taken as 3 cycles. */
-	double adds_per_cycle;
-	/* Rounds with about as many additions per second as this process ever saw. In the others
-	 * the core was shared, most likely with its other hardware thread. */
+	/* A low quantile; a multiplication is taken as 3 cycles. 2 to 3 on a core that is free. */
+	double cycles_per_block;
+	/* Rounds in which a block took no longer than on a free core. In the others the core was
+	 * shared, most likely with its other hardware thread. */
 	double core_free_pct;
 };
 
@@ -98,9 +98,9 @@ double bench_process_ns(void);
  * bench_unpin - all CPUs again. */
 void bench_pin(void);
 void bench_unpin(void);
-/* bench_add_ns - ns per addition, the best of @batches batches of about 20 us: how much of the core
- * this thread has now. */
-double bench_add_ns(unsigned int batches);
+/* bench_block_ns - ns per BENCH_BLOCK, the best of @batches batches of about 20 us: how much of the
+ * core this thread has now. */
+double bench_block_ns(unsigned int batches);
 
 /* machine_describe - new reference: CPU, kernel, load and clock of this machine, or NULL. */
 json_t *machine_describe(void);

@@ -37,7 +37,7 @@ void bench_pin(void)
 			continue;
 		tried++;
 		pin_to(cpu);
-		ns = bench_add_ns(1000);
+		ns = bench_block_ns(1000);
 		if (tried == 1 || ns < best) {
 			best = ns;
 			pinned = cpu;

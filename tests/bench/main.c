@@ -65,7 +65,7 @@ static void print_result(json_t *o, json_t *params, const struct bench_set *set)
 {
 	if (set) {
 		json_object_set_new(o, "rounds", json_integer(set->rounds));
-		json_object_set_new(o, "adds_per_cycle", json_real(set->adds_per_cycle));
+		json_object_set_new(o, "cycles_per_block", json_real(set->cycles_per_block));
 		json_object_set_new(o, "core_free_pct", json_real(set->core_free_pct));
 	}
 	if (as_json) {
