@@ -30,7 +30,8 @@ enum bench_unit {
 
 const char *bench_unit_name(enum bench_unit unit);
 
-#define BENCH_CASES_MAX 8
+#define BENCH_CASES_MAX	    8
+#define BENCH_SETTLE_ROUNDS 4
 
 /* One thing to measure. */
 struct bench_case {
@@ -52,7 +53,9 @@ struct bench_set {
 	/* Exactly so many; 0: 3000, and up to 12000 while the core is not free. Result: how many.
 	 */
 	unsigned int rounds;
-	bool page;		      /* measure BENCH_PAGE too */
+	bool page; /* measure BENCH_PAGE too */
+	bool slow; /* a batch takes about a millisecond or more: longer batches of the units, too */
+	void (*settle)(void);	      /* called before every BENCH_SETTLE_ROUNDS rounds, or NULL */
 	double *unit_ns[BENCH_UNITS]; /* result: ns each, by round; NULL: not measured */
 	/* A low quantile; a multiplication is taken as 3 cycles. 2 to 3 on a core that is free. */
 	double cycles_per_block;

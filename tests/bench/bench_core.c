@@ -322,8 +322,14 @@ static void run_read(void *arg, uint64_t n)
 		vpmu_consumer_read(&o->c, &v);
 }
 
-/* So many times per batch that the bindings it retires stay in the caches until they come back. */
-#define ADD_DEL_BATCH 500
+/*
+ * Bindings that a batch retires come back to the pCPU's pool a grace period later, which is 10 ms
+ * or more. A pool whose grace periods happen to be long grows, goes through more memory and stays
+ * slower than the others. So batches are short, and all bindings are back in the pools (settle)
+ * before they grow.
+ */
+#define ADD_DEL_BATCH  100
+#define ADD_DEL_ROUNDS 2000
 
 /* @add: measure adding and deleting; else reading. @goal: in @unit. */
 static int consumers(const char *name, bool add, enum bench_unit unit, double goal)
@@ -331,7 +337,9 @@ static int consumers(const char *name, bool add, enum bench_unit unit, double go
 	static const size_t others[SCALES] = {1, 100, 10000, 100000};
 	static struct bed beds[SCALES];
 	static struct one ones[SCALES];
-	struct bench_set set = {.nr = SCALES};
+	struct bench_set set = {.nr = SCALES,
+				.rounds = add ? ADD_DEL_ROUNDS : 0,
+				.settle = add ? urcu_memb_barrier : NULL};
 	char flat[64];
 
 	for (size_t i = 0; i < SCALES; i++) {

@@ -179,7 +179,7 @@ static void workload_open(struct bed *b, struct bvm *v, const struct workload *w
 static void report_rate(const char *name, struct bed *b, double goal, json_t *params)
 {
 	struct bench_set set = {
-		.nr = 1, .rounds = 150, .c = {{.fn = run_slices, .arg = b, .n = 5}}};
+		.nr = 1, .rounds = 150, .slow = true, .c = {{.fn = run_slices, .arg = b, .n = 5}}};
 	double per;
 
 	bench_measure(&set);
@@ -285,6 +285,7 @@ static void alarm_row(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t, con
 	struct alarm_run without = {ev, t, event, 0}, with = {ev, t, event, period};
 	struct bench_set set = {.nr = 2,
 				.rounds = 60,
+				.slow = true,
 				.c = {{.fn = run_alarm, .arg = &with, .n = 1, .no_warm = true},
 				      {.fn = run_alarm, .arg = &without, .n = 1, .no_warm = true}}};
 
@@ -446,6 +447,7 @@ int bench_runner_scale(void)
 	struct bed a, b;
 	struct bench_set set = {.nr = 2,
 				.rounds = 40,
+				.slow = true,
 				.c = {{.fn = run_slices, .arg = &a, .n = 1000},
 				      {.fn = run_slices, .arg = &b, .n = 1000}}};
 	double one_insns, many_insns, one_rate, threads;

@@ -22,7 +22,7 @@
 #define ROUNDS	 3000
 #define BATCH_NS 50e3
 #define UNIT_NS	 20e3
-#define LONG_NS	 200e3 /* a unit's batch in sets of few rounds, whose cases take milliseconds */
+#define LONG_NS	 200e3 /* a unit's batch in slow sets */
 /* Values are this quantile: the least few batches had a clock above the usual. */
 #define LOW 0.05
 /*
@@ -298,7 +298,7 @@ void bench_measure(struct bench_set *set)
 		if (u == BENCH_PAGE && !set->page)
 			continue;
 		unit[u].fn = units[u].fn;
-		unit[u].n = calibrate(&unit[u], set->rounds ? LONG_NS : UNIT_NS);
+		unit[u].n = calibrate(&unit[u], set->slow ? LONG_NS : UNIT_NS);
 		all[nr++] = &unit[u];
 	}
 	for (unsigned int i = 0; i < set->nr; i++)
@@ -307,8 +307,11 @@ void bench_measure(struct bench_set *set)
 	for (unsigned int more = 0; more < PATIENCE; more++) {
 		for (unsigned int i = 0; i < nr; i++)
 			grow(all[i], done + per);
-		for (unsigned int r = 0; r < per; r++)
+		for (unsigned int r = 0; r < per; r++) {
+			if (set->settle && r % BENCH_SETTLE_ROUNDS == 0)
+				set->settle();
 			one_round(all, nr, done + r);
+		}
 		done += per;
 		block = low(unit[BENCH_BLOCK].round_ns, done);
 		cycle = low(unit[MUL].round_ns, done) / 3;
