@@ -9,7 +9,7 @@ for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
 	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
 	mkdir $mount/vpmu-cli-$$ 2>/dev/null && ground=$mount/vpmu-cli-$$ && break
 done
-[ -n "$ground" ] || { echo "skipped: no cgroup2 directory this user may write to"; exit 77; }
+[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
 remove_ground() {
 	find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
 }
@@ -33,26 +33,22 @@ if "$vpmu" check | grep -q '^KVM engine *yes'; then
 	"$vpmu" vm add name=k-1 tenant=/bob vcpus=2 engine=kvm image="$image" args="spin 1000000" || exit 1
 	wait_state k-1 running
 	# Two vCPU threads; on newer kernels a helper thread that KVM makes from the first of them as well.
-	threads=0
-	for _ in $(seq 100); do
-		threads=$(wc -l <"$ground/bob/cgroup.threads")
-		[ "$threads" -ge 2 ] && break
-		sleep 0.1
-	done
-	[ "$threads" -ge 2 ] || check "vCPU threads are in the tenant's cgroup" "$threads" "2 or more"
+	two() { [ "$(wc -l <"$ground/bob/cgroup.threads")" -ge 2 ]; }
+	wait_for "$server" two || exit 1
 	while read -r tid; do
 		[ -d "/proc/$server/task/$tid" ] || check "threads of the server only" "$tid" "one of them"
 	done <"$ground/bob/cgroup.threads"
 	check "which is threaded" "$(cat "$ground/bob/cgroup.type")" threaded
 	"$vpmu" attach k -e ref-cycles -t /bob || exit 1
-	sleep 0.3
+	counted() { [ "$("$vpmu" stat --session k -x, | cut -d, -f1)" -gt 0 ]; }
+	wait_for "$server" counted
 	n=$("$vpmu" detach k -x, | cut -d, -f1)
 	[ "$n" -gt 0 ] 2>/dev/null || check "counts of the cgroup's VM" "$n" "more than 0"
 	"$vpmu" vm rm k-1 || exit 1
 	"$vpmu" tenant rm /bob || exit 1
 	check "the directory goes with the last VM" "$(ls -d "$ground/bob" 2>/dev/null)" ""
 else
-	echo "the KVM part was skipped: no KVM engine"
+	echo "# SKIP the KVM part: no KVM engine"
 fi
 stop_server
 check "nothing is left below the root" "$(find "$ground" -mindepth 1 -type d)" ""

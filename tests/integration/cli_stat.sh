@@ -18,10 +18,8 @@ start_server --paused \
 # Started before anything runs, ended after everything did.
 "$vpmu" stat -e instructions,cycles --for-each tenant -I 20 -x, >"$dir/intervals" &
 intervals=$!
-for _ in $(seq 100); do
-	[ "$("$vpmu" sessions -j | wc -l)" = 5 ] && break
-	sleep 0.05
-done
+five() { [ "$("$vpmu" sessions -j | wc -l)" = 5 ]; }
+wait_for $intervals five || exit 1
 "$vpmu" resume || exit 1
 for v in web-1 db-1 bob-1 free; do
 	wait_state $v done

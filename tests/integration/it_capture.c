@@ -16,6 +16,7 @@
 #define NR_VMS 50
 #define VCPUS  2
 #define PAUSES 12
+#define ENOUGH 300 /* captures that were judged */
 
 /* Where chain_walk's code lies in the guest. */
 struct code {
@@ -145,7 +146,9 @@ static struct tally run(const char *host, unsigned int faults)
 			    "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"c\","
 			    "\"keep\":true}"));
 	srand(7);
-	for (int i = 0; i < PAUSES; i++) {
+	/* Where vCPUs are when they are paused depends on how long they ran: more pauses if need
+	 * be. */
+	for (int i = 0; i < PAUSES || t.judged <= ENOUGH; i++) {
 		json_decref(bed_ask(&b, true, "{\"cmd\":\"resume\"}"));
 		usleep(20000 + (useconds_t)rand() % 30000);
 		json_decref(bed_ask(&b, true, "{\"cmd\":\"pause\"}"));
@@ -165,7 +168,6 @@ static void all_equal(const char *host)
 {
 	struct tally t = run(host, 0);
 
-	cr_assert_gt(t.judged, 300);
 	cr_assert_eq(t.equal, t.judged);
 }
 
@@ -181,6 +183,5 @@ Test(capture, without_restore_chains_are_not_true)
 	struct tally t = run("pcpus=2,slice=97,random_slices=yes,migrate=random:2,seed=2",
 			     VPMU_LBR_FAULT_NO_RESTORE);
 
-	cr_assert_gt(t.judged, 300);
 	cr_assert_lt(t.equal, t.judged / 2);
 }

@@ -3,12 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 #include "machine_bed.h"
 #include "vpmu/rcu.h"
 
-#define WAIT_SECONDS 120
+#define WAIT_SECONDS 3600
 
 void bed_fail(const char *file, int line, const char *expr, const char *fmt, ...)
 {
@@ -252,6 +258,34 @@ void bed_each_stat(struct bed *b,
 		fn(&b->lines[i], stat, arg);
 		json_decref(stat);
 	}
+}
+
+void bed_fork(unsigned int n, void *results, size_t size,
+	      void (*work)(unsigned int i, void *result))
+{
+	char *shared =
+		mmap(NULL, n * size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int died = 0;
+	int status;
+
+	bed_must(shared != MAP_FAILED, "out of memory");
+	for (unsigned int i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		bed_must(pid >= 0, "fork");
+		if (pid)
+			continue;
+		work(i, shared + i * size);
+#ifdef __SANITIZE_ADDRESS__
+		__lsan_do_leak_check(); /* ends the process if there is a leak */
+#endif
+		_exit(0);
+	}
+	for (unsigned int i = 0; i < n; i++)
+		died += wait(&status) < 0 || status;
+	bed_must(!died, "%u of %u processes died", died, n);
+	memcpy(results, shared, n * size);
+	munmap(shared, n * size);
 }
 
 bool bed_kvm(void)

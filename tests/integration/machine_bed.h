@@ -65,6 +65,15 @@ size_t bed_conserved(struct bed *b);
 void bed_each_stat(struct bed *b,
 		   void (*fn)(const struct bed_line *l, const json_t *stat, void *arg), void *arg);
 
+/*
+ * bed_fork - call @work in @n processes at once, each with its number, and store what each found in
+ * its element of @results (@size bytes, zero at start). A machine that is taken down waits for
+ * grace periods, so that more processes than CPUs are worth it. The caller has no other thread. A
+ * process that fails must print why and abort, as bed_must does; then bed_fork fails the test.
+ */
+void bed_fork(unsigned int n, void *results, size_t size,
+	      void (*work)(unsigned int i, void *result));
+
 /* bed_kvm - whether /dev/kvm works here; if not, says so. */
 bool bed_kvm(void);
 

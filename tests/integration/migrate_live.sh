@@ -15,10 +15,7 @@ stop_other() {
 start_other() {
 	"$vmm" --socket "$there" --hold "$@" >"$dir/other.log" 2>&1 &
 	other=$!
-	for _ in $(seq 200); do
-		"$vpmu" -S "$there" sharing >/dev/null 2>&1 && return 0
-		sleep 0.05
-	done
+	wait_for "$other" "$vpmu" -S "$there" sharing && return 0
 	echo "the second server does not answer:"
 	cat "$dir/other.log"
 	exit 1
@@ -32,15 +29,8 @@ sum() { # COUNTS COUNTS
 	echo "$1" "$2" | awk '{ for (i = 1; i <= NF / 2; i++) printf "%s ", $i + $(i + NF / 2) }'
 }
 said() { grep '^\[' "$1"; }
-# wait_end SOCKET LOG: until the VM has ended
-wait_end() {
-	for _ in $(seq 600); do
-		grep -q '^vm web: ' "$2" && return 0
-		sleep 0.1
-	done
-	echo "FAILED: the VM does not end"
-	cat "$2"
-	exit 1
+has_ended() { # LOG...
+	cat "$@" | grep -Eq '^vm web: (done|failed)'
 }
 
 attach() { # SOCKET
@@ -55,49 +45,48 @@ for args in "stat -e instructions,branches,cycles,stores fib 33" \
 	start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
 	attach "$here"
 	"$vpmu" resume
-	wait_end "$here" "$dir/server.log"
+	wait_for "$server" has_ended "$dir/server.log"
 	stayed=$(count "$here")
 	said "$dir/server.log" | sort >"$dir/stayed"
 	stop_server
 
-	# It moves, there and back
-	start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
-	start_other
-	attach "$here"
-	attach "$there"
-	"$vpmu" resume
-	moves=0 from=$here to=$there
-	while [ $moves -lt 4 ]; do
-		sleep 0.03
-		out=$("$vpmu" -S "$from" vm save web "$dir/web.snap" 2>&1) || {
-			check_match "vm save" "$out" "has ended"
-			break
-		}
-		check "mode of the file" "$(stat -c %a "$dir/web.snap")" 600
-		check_match "paused after saving" "$("$vpmu" -S "$from" list -j)" \
-			'"vm":"web".*"state":"paused"'
-		"$vpmu" -S "$from" vm rm web || exit 1
-		"$vpmu" -S "$to" vm restore "$dir/web.snap" || exit 1
-		moves=$((moves + 1))
-		if [ "$to" = "$there" ]; then from=$there to=$here; else from=$here to=$there; fi
+	# It moves, there and back; once more if it had ended before the first move
+	moves=0
+	while [ $moves = 0 ] && [ $failures = 0 ]; do
+		start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
+		start_other
+		attach "$here"
+		attach "$there"
+		"$vpmu" resume
+		from=$here to=$there
+		while [ $moves -lt 4 ]; do
+			sleep 0.03
+			out=$("$vpmu" -S "$from" vm save web "$dir/web.snap" 2>&1) || {
+				check_match "vm save" "$out" "has ended"
+				break
+			}
+			check "mode of the file" "$(stat -c %a "$dir/web.snap")" 600
+			check_match "paused after saving" "$("$vpmu" -S "$from" list -j)" \
+				'"vm":"web".*"state":"paused"'
+			"$vpmu" -S "$from" vm rm web || exit 1
+			"$vpmu" -S "$to" vm restore "$dir/web.snap" || exit 1
+			moves=$((moves + 1))
+			if [ "$to" = "$there" ]; then from=$there to=$here; else from=$here to=$there; fi
+		done
+		wait_for "$server" has_ended "$dir/server.log" "$dir/other.log"
+		cat "$dir/server.log" "$dir/other.log" | grep '^\[' | sort >"$dir/moved"
+		check "what the guest says: $args" "$(cat "$dir/moved")" "$(cat "$dir/stayed")"
+		check "what operators counted: $args" "$(sum "$(count "$here")" "$(count "$there")")" "$stayed"
+		check "no temporary files" "$(find "$dir" -name '*.tmp')" ""
+		for s in "$here" "$there"; do
+			check "conservation" "$("$vpmu" -S "$s" conservation >/dev/null && echo holds)" holds
+		done
+		echo "# $args: $moves moves"
+		"$vpmu" -S "$there" quit
+		wait "$other"
+		other=
+		stop_server
 	done
-	check_match "moves of $args" "$moves" '^[1-4]'
-	for _ in $(seq 600); do
-		cat "$dir/server.log" "$dir/other.log" | grep -q '^vm web: done' && break
-		sleep 0.1
-	done
-	cat "$dir/server.log" "$dir/other.log" | grep '^\[' | sort >"$dir/moved"
-	check "what the guest says: $args" "$(cat "$dir/moved")" "$(cat "$dir/stayed")"
-	check "what operators counted: $args" "$(sum "$(count "$here")" "$(count "$there")")" "$stayed"
-	check "no temporary files" "$(find "$dir" -name '*.tmp')" ""
-	for s in "$here" "$there"; do
-		check "conservation" "$("$vpmu" -S "$s" conservation >/dev/null && echo holds)" holds
-	done
-	echo "# $args: $moves moves"
-	"$vpmu" -S "$there" quit
-	wait "$other"
-	other=
-	stop_server
 done
 
 finish

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Policies of VMs: what their guests can count, what they are told, what the operator sees.
 set -u
+. "$(dirname "$0")/wait.inc"
 vmm=$VPMU_BIN/vpmu-vmm
 vpmu=$VPMU_BIN/vpmu
 cd "$VPMU_TMP" || exit 1
@@ -20,9 +21,10 @@ check() { # WHAT CONDITION...
 
 # run KEYS SCRIPT: a soft VM with these keys executes an msr script; then what `list` says of it
 run() {
+	: >out # before the background does: what is there is the last one's
 	"$vmm" --hold --socket sock --vm "name=a,engine=soft,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
 	pid=$!
-	for i in $(seq 100); do grep -q '^vm a:' out && break; sleep 0.1; done
+	wait_for $pid grep -q '^vm a:' out
 	"$vpmu" -S sock list -j | jq -c 'select(.vm == "a")' >list
 	"$vpmu" -S sock quit || bad=1
 	wait $pid
@@ -106,7 +108,7 @@ done
 
 # What does not go together, or does not exist, is one line
 refused() { # TEXT KEYS
-	timeout 20 "$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,$2" >out 2>err
+	"$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,$2" >out 2>err
 	check "$2: status" [ $? -eq 2 ]
 	check "$2: one line" [ "$(wc -l <err)" -eq 1 ]
 	check "$2: says" grep -qF -- "$1" err
@@ -119,12 +121,13 @@ refused 'vm a/lbr: accepted with pmu = amd-k7: off' pmu=amd-k7,lbr=on
 refused 'vm/pmu: "pentium" given, accepted: none, intel-v2' pmu=pentium
 
 # A VM that comes by request is under the same rules
+: >out # before the background does: what is there is the last one's
 "$vmm" --hold --socket sock >out 2>err &
 pid=$!
-for i in $(seq 100); do [ -S sock ] && break; sleep 0.1; done
+wait_for $pid "$vpmu" -S sock list
 "$vpmu" -S sock vm add name=b engine=soft image="$VPMU_GUEST" policy=architectural \
 	args="msr $both" >/dev/null || bad=1
-for i in $(seq 100); do grep -q '^vm b:' out && break; sleep 0.1; done
+wait_for $pid grep -q '^vm b:' out
 "$vpmu" -S sock list -j | jq -c 'select(.vm == "b")' >list
 listed '.policy == "architectural" and .denied == "1"'
 "$vpmu" -S sock check -j >check.out

@@ -73,7 +73,8 @@ struct runner {
 	struct vcpu *inbox; /* under lock */
 	struct vcpu *mine[VMS * VCPUS];
 	int n;
-	unsigned long slices, moved, guest_checks;
+	unsigned long slices;
+	unsigned long moved, guest_checks; /* atomic */
 	pthread_t thread;
 };
 
@@ -251,7 +252,7 @@ static void guest_check(struct runner *r, struct vcpu *v, struct vpmu_lbr_regs *
 	    (regs->count && newest != v->made[VPMU_LBR_GUEST]))
 		fail("guest of vCPU %u: %u records, %lu of %lu made, newest %u of %u", v->id,
 		     regs->count, regs->total, v->recorded, newest, v->made[VPMU_LBR_GUEST]);
-	r->guest_checks++;
+	__atomic_add_fetch(&r->guest_checks, 1, __ATOMIC_RELAXED);
 }
 
 /* Current or not. */
@@ -331,7 +332,7 @@ static void slice(struct runner *r)
 		__atomic_sub_fetch(&v->vm->held, 1, __ATOMIC_RELEASE);
 	} else {
 		give(&runner[rnd(&r->rng, RUNNERS)], v);
-		r->moved++;
+		__atomic_add_fetch(&r->moved, 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -521,6 +522,18 @@ static void teardown(void)
 	vpmu_host_destroy(host);
 }
 
+/* What the test is about was there: on a slow machine that takes longer than --seconds. */
+static bool all_happened(void)
+{
+	unsigned long checks = 0, moved = 0;
+
+	for (int i = 0; i < RUNNERS; i++) {
+		checks += load(&runner[i].guest_checks);
+		moved += load(&runner[i].moved);
+	}
+	return checks && moved && load(&nr_records) && load(&nr_attached);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"seconds", required_argument, NULL, 't'},
@@ -550,6 +563,9 @@ int main(int argc, char **argv)
 
 	while (nanosleep(&t, &t))
 		;
+	t.tv_nsec = 10000000;
+	while (!all_happened() && !load(&failed))
+		nanosleep(&t, NULL);
 	/* Controllers and readers wait for runners: they end first. */
 	store(&stop_controllers, 1);
 	pthread_join(top, NULL);
@@ -570,8 +586,6 @@ int main(int argc, char **argv)
 	       "guest checks, %lu reads (%lu given up), %lu records read\n",
 	       base_seed, slices, moved, nr_vms, nr_attached, nr_busy, checks, nr_reads, nr_again,
 	       nr_records);
-	if (!failed && (!nr_records || !nr_attached || !checks || !moved))
-		fail("too little happened to tell anything");
 	printf("%sok 1 - I5, I6: branch records under churn\n1..1\n", failed ? "not " : "");
 	urcu_memb_unregister_thread();
 	return failed;

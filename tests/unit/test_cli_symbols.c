@@ -33,7 +33,7 @@ static void remove_dir(void)
 	rmdir(path);
 }
 
-TestSuite(cli_symbols, .init = make_dir, .fini = remove_dir, .timeout = 60);
+TestSuite(cli_symbols, .init = make_dir, .fini = remove_dir);
 
 /* An ELF file of @nr symbols and @names. Returns its bytes, malloc'd. */
 static unsigned char *make_elf(const Elf64_Sym *sym, size_t nr, const char *names,

@@ -380,7 +380,7 @@ Test(config, policies)
 }
 
 /* A FIFO nobody writes to does not make us wait. */
-Test(config, fifo, .timeout = 10)
+Test(config, fifo)
 {
 	char dir[] = "/tmp/vpmu-config-XXXXXX", path[64], err[512];
 	struct config c;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <urcu/urcu-memb.h>
 
@@ -91,6 +92,19 @@ Test(hostpmu_perf, page_faults_by_level)
 	vpmu_hostpmu_perf_fini(&p);
 }
 
+/* A thread that has only lost its CPU for a while has state R. */
+static bool sleeps(int tid)
+{
+	char path[64], stat[256] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	cr_assert(f && fgets(stat, sizeof(stat), f));
+	fclose(f);
+	return strstr(stat, ") S");
+}
+
 Test(hostpmu_perf, counts_its_thread_only)
 {
 	struct vpmu_hostpmu_perf p;
@@ -111,12 +125,10 @@ Test(hostpmu_perf, counts_its_thread_only)
 	cr_assert(!pthread_create(&t, NULL, sleeper, &s));
 	sem_wait(&s.done);
 	vpmu_hostpmu_perf_set_thread(&p, s.tid);
-	/* let it go to sleep */
 	ctr = bind_key(&p, sw_key(PERF_COUNT_SW_TASK_CLOCK));
-	do {
-		a = read_ctr(&p, ctr);
-		usleep(10000);
-	} while (read_ctr(&p, ctr) != a);
+	while (!sleeps(s.tid))
+		usleep(1000);
+	a = read_ctr(&p, ctr);
 	spin();
 	cr_expect(read_ctr(&p, ctr) == a, "we ran, it did not");
 	sem_post(&s.go);

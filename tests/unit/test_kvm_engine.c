@@ -369,7 +369,7 @@ static void *kicker(void *arg)
 	}
 }
 
-Test(kvm_engine, every_kick_from_another_thread_arrives, .timeout = 60)
+Test(kvm_engine, every_kick_from_another_thread_arrives)
 {
 	struct guest g;
 	struct kicker k = {.g = &g};
@@ -430,7 +430,7 @@ static void on_alarm(int sig)
 		ops->kick(alarmed->vcpu);
 }
 
-Test(kvm_engine, other_signals_do_not_end_run, .timeout = 60)
+Test(kvm_engine, other_signals_do_not_end_run)
 {
 	struct itimerval every_ms = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
 	struct sigaction sa = {.sa_handler = on_alarm};

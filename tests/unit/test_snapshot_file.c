@@ -122,7 +122,7 @@ static void teardown(void)
 	urcu_memb_unregister_thread();
 }
 
-TestSuite(snapshot_file, .init = setup, .fini = teardown, .timeout = 280);
+TestSuite(snapshot_file, .init = setup, .fini = teardown);
 
 /* ---- a good file --------------------------------------------------------------------------------
  */

@@ -324,7 +324,7 @@ static void history(const struct vpmu_guest_cfg *cfg, uint64_t seed)
 	free_bed(b);
 }
 
-Test(snapshot_guest, twins, .timeout = 280)
+Test(snapshot_guest, twins)
 {
 	const char *one = getenv("VPMU_SEED"), *many = getenv("VPMU_HISTORIES");
 	uint64_t n = many ? strtoull(many, NULL, 10) : 300;
@@ -455,7 +455,7 @@ static void lie(const struct vpmu_guest_cfg *cfg, unsigned int *taken, unsigned 
 	free_bed(other);
 }
 
-Test(snapshot_guest, every_bit, .timeout = 280)
+Test(snapshot_guest, every_bit)
 {
 	urcu_memb_register_thread();
 	for (unsigned int i = 0; i < NR_CFGS; i++) {
