@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vpmu lbr: capture branch records of VMs, once or several times, and show them: call chains,
- * branches, folded stacks, a flame graph or JSON.
+ * branches, folded stacks or JSON.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,32 +10,30 @@
 #include <string.h>
 
 #include "cgroup/cli/client.h"
-#include "cgroup/cli/flame.h"
-#include "cgroup/cli/outfile.h"
 #include "cgroup/cli/output.h"
+#include "cgroup/cli/stacks.h"
 #include "cgroup/cli/symbols.h"
 #include "cgroup/cli/wait.h"
 
-#define CHAIN_MAX   64
-#define FLAME_TIMES 100 /* captures when stacks are added up */
-#define CALL_STACK  "call-stack"
+#define CHAIN_MAX    64
+#define FOLDED_TIMES 100 /* readings by default with --folded */
+#define CALL_STACK   "call-stack"
 
 struct lbr_opts {
-	const char *mode, *target, *svg;
+	const char *mode, *target;
 	double duration_s;
 	long times; /* 0: not said */
 	bool folded, json;
 };
 
-enum { OPT_MODE = 1000, OPT_FOLDED, OPT_SVG };
+enum { OPT_MODE = 1000, OPT_FOLDED };
 
 static const struct argp_option options[] = {
 	{"mode", OPT_MODE, "MODE", 0, "call-stack (default), branches or calls", 0},
 	{"duration", 'd', "SEC", 0, "Record for SEC seconds (default: 1)", 0},
 	{"times", 'n', "N", 0,
-	 "Read N times, spread over the duration (default: 1; for --folded and --svg 100)", 0},
+	 "Read N times, spread over the duration (default: 1; with --folded 100)", 0},
 	{"folded", OPT_FOLDED, NULL, 0, "Call chains as folded stacks with counts", 0},
-	{"svg", OPT_SVG, "FILE", 0, "Call chains as a flame graph into FILE", 0},
 	{"json-output", 'j', NULL, 0, "One JSON object per vCPU and line", 0},
 	{0},
 };
@@ -59,11 +57,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_FOLDED:
 		o->folded = true;
-		return 0;
-	case OPT_SVG:
-		if (!*arg)
-			cli_usage("lbr: --svg: empty; the name of a file is accepted");
-		o->svg = arg;
 		return 0;
 	case 'j':
 		o->json = true;
@@ -233,18 +226,7 @@ static int add_stack(struct result *r, const json_t *row)
 	/* Without a call that has not returned it is not known where the vCPU was. */
 	if (!n)
 		name[2] = "[no calls]";
-	return flame_add(&r->stacks, name, 2 + (n ? n : 1), 1);
-}
-
-static int write_svg(const struct lbr_opts *o, const struct result *r, struct outfile *svg)
-{
-	char title[256], note[256];
-
-	snprintf(title, sizeof(title), "vpmu lbr: call chains of %s", o->target);
-	snprintf(note, sizeof(note), "%" PRIu64 " call chains from branch records",
-		 r->stacks.total);
-	flame_svg(&r->stacks, title, note, outfile_begin(svg));
-	return outfile_end(svg) ? 1 : 0;
+	return stacks_add(&r->stacks, name, 2 + (n ? n : 1), 1);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -261,7 +243,7 @@ static int take(const struct lbr_opts *o, struct result *r, const json_t *answer
 			r->custom++;
 		if (o->json)
 			print_json(r->images, row);
-		else if (!o->folded && !o->svg)
+		else if (!o->folded)
 			print_text(r->images, row);
 		else if (is_call_stack(row) && add_stack(r, row)) {
 			cli_error("out of memory");
@@ -272,30 +254,26 @@ static int take(const struct lbr_opts *o, struct result *r, const json_t *answer
 	return fflush(stdout) ? -EIO : 0;
 }
 
-static int finish(const struct lbr_opts *o, struct result *r, struct outfile *svg)
+static int finish(const struct lbr_opts *o, struct result *r)
 {
-	int ret = 0;
-
 	if (!r->rows) {
 		cli_error("lbr: no vCPU of %s had records; one that runs is accepted", o->target);
 		return 1;
 	}
 	if (o->folded)
-		flame_folded(&r->stacks, stdout);
-	if (o->svg)
-		ret = write_svg(o, r, svg);
-	if ((o->folded || o->svg) && r->custom)
+		stacks_print_folded(&r->stacks, stdout);
+	if (o->folded && r->custom)
 		cli_error("%" PRIu64 " of %" PRIu64 " readings are not in it: the guests there "
 			  "record branches of their own",
 			  r->custom, r->rows);
-	if ((o->folded || o->svg) && r->unread)
+	if (o->folded && r->unread)
 		cli_error("%" PRIu64 " of %" PRIu64 " readings are not in it: they could not be "
 			  "read whole",
 			  r->unread, r->rows);
-	return ret;
+	return 0;
 }
 
-static int run(const struct lbr_opts *o, struct client *c, struct outfile *svg)
+static int run(const struct lbr_opts *o, struct client *c)
 {
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s}", "cmd", "lbr-attach", "target",
 					    o->target, "mode", o->mode));
@@ -328,8 +306,8 @@ static int run(const struct lbr_opts *o, struct client *c, struct outfile *svg)
 	}
 	/* What was read until the VM or the server went is not thrown away. */
 	if (!ret || r.rows)
-		ret |= finish(o, &r, svg);
-	flame_free(&r.stacks);
+		ret |= finish(o, &r);
+	stacks_free(&r.stacks);
 	images_free(r.images);
 	return ret;
 }
@@ -346,23 +324,21 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 		       "are shown.",
 	};
 	struct lbr_opts o = {.mode = CALL_STACK, .duration_s = 1};
-	struct outfile svg = {0};
 	struct client *c;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	if (o.folded + !!o.svg + o.json > 1)
-		cli_usage("lbr: --folded, --svg and -j: one of them is accepted");
-	if ((o.folded || o.svg) && strcmp(o.mode, CALL_STACK))
-		cli_usage("lbr: --folded and --svg: of --mode call-stack only");
+	if (o.folded && o.json)
+		cli_usage("lbr: --folded and -j: one of them is accepted");
+	if (o.folded && strcmp(o.mode, CALL_STACK))
+		cli_usage("lbr: --folded needs --mode call-stack");
 	if (!o.times)
-		o.times = o.folded || o.svg ? FLAME_TIMES : 1;
+		o.times = o.folded ? FOLDED_TIMES : 1;
 	if (!o.target)
 		o.target = "/";
 	c = client_open(cli, false);
-	if (c && (!o.svg || !outfile_open(&svg, o.svg)) && cli_wait_init() == 0)
-		ret = run(&o, c, &svg);
-	outfile_drop(&svg);
+	if (c && cli_wait_init() == 0)
+		ret = run(&o, c);
 	client_close(c);
 	return ret;
 }

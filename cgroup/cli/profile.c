@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vpmu profile: sample VMs for a time, then show where they were: a histogram of functions, folded
- * stacks, a flame graph or JSON.
+ * stacks or JSON.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define DEFAULT_EVENT "instructions"
 #define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
 
-enum { OPT_VCPU = 1000, OPT_FOLDED, OPT_SVG };
+enum { OPT_VCPU = 1000, OPT_FOLDED };
 
 static const struct argp_option options[] = {
 	{"event", 'e', "EVENT", 0, "What to sample (default: " DEFAULT_EVENT ")", 0},
@@ -23,8 +23,7 @@ static const struct argp_option options[] = {
 	{"duration", 'd', "SEC", 0, "Stop after SEC seconds (default: on Ctrl-C)", 0},
 	{"call-graph", 'g', NULL, 0, "Call chains too, from branch records", 0},
 	{"vcpu", OPT_VCPU, NULL, 0, "Each vCPU of its own", 0},
-	{"folded", OPT_FOLDED, NULL, 0, "Folded stacks instead; with -g", 0},
-	{"svg", OPT_SVG, "FILE", 0, "A flame graph into FILE instead; with -g", 0},
+	{"folded", OPT_FOLDED, NULL, 0, "All call chains as folded stacks; implies -g", 0},
 	{"json-output", 'j', NULL, 0, "One JSON object per line", 0},
 	{0},
 };
@@ -52,12 +51,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_FOLDED:
 		o->folded = o->chains = true;
 		return 0;
-	case OPT_SVG:
-		if (!*arg)
-			cli_usage("profile: --svg: empty; the name of a file is accepted");
-		o->svg = arg;
-		o->chains = true;
-		return 0;
 	case 'j':
 		o->json = true;
 		return 0;
@@ -84,7 +77,7 @@ static void check_period(const char *text)
 		cli_usage("profile: -c \"%s\": 1 to %llu events are accepted", text, PERIOD_MAX);
 }
 
-static int run(const struct profile_opts *o, struct client *c, struct outfile *svg)
+static int run(const struct profile_opts *o, struct client *c)
 {
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b}", "cmd", "profile-start",
 					    "event", o->event, "period", o->period, "target",
@@ -109,7 +102,7 @@ static int run(const struct profile_opts *o, struct client *c, struct outfile *s
 		a = client_ask(c, json_incref(stop));
 	json_decref(stop);
 	if (a)
-		ret = profile_show(o, im, a, svg);
+		ret = profile_show(o, im, a);
 	json_decref(a);
 	images_free(im);
 	return ret;
@@ -127,20 +120,18 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		       "Names are those of the VMs' image files.",
 	};
 	struct profile_opts o = {.event = DEFAULT_EVENT, .duration_s = -1};
-	struct outfile svg = {0};
 	struct client *c;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	if (o.folded + !!o.svg + o.json > 1)
-		cli_usage("profile: --folded, --svg and -j: one of them is accepted");
+	if (o.folded && o.json)
+		cli_usage("profile: --folded and -j: one of them is accepted");
 	if (!o.target)
 		o.target = "/";
 	check_period(o.period);
 	c = client_open(cli, false);
-	if (c && (!o.svg || !outfile_open(&svg, o.svg)) && cli_wait_init() == 0)
-		ret = run(&o, c, &svg);
-	outfile_drop(&svg);
+	if (c && cli_wait_init() == 0)
+		ret = run(&o, c);
 	client_close(c);
 	return ret;
 }

@@ -4,18 +4,15 @@
 #define CLI_PROFILE_H
 
 #include "cgroup/cli/cli.h"
-#include "cgroup/cli/outfile.h"
 #include "cgroup/cli/symbols.h"
 
 struct profile_opts {
-	const char *event, *period, *target, *svg;
+	const char *event, *period, *target;
 	double duration_s; /* below 0: none */
 	bool vcpu, folded, json, chains;
 };
 
-/* profile_show - print @answer (of profile-stop), or draw it into @svg (open, if @o has one). The
- * exit status; errors were said. */
-int profile_show(const struct profile_opts *o, struct images *im, const json_t *answer,
-		 struct outfile *svg);
+/* profile_show - print @answer (of profile-stop). Returns the exit status; errors were printed. */
+int profile_show(const struct profile_opts *o, struct images *im, const json_t *answer);
 
 #endif

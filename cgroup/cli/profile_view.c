@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What vpmu profile shows of an answer: histogram, JSON, folded stacks, flame graph. */
+/* What vpmu profile shows of an answer: histogram, JSON, folded stacks. */
 #include <errno.h>
 #include <inttypes.h>
 #include <libsmartcols.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/cli/flame.h"
 #include "cgroup/cli/output.h"
 #include "cgroup/cli/profile.h"
+#include "cgroup/cli/stacks.h"
 
 #define CHAIN_MAX  64
 #define TOP_CHAINS 5
@@ -273,7 +273,7 @@ static int make_stacks(struct images *im, const json_t *a, struct frame *root)
 				images_function(im, vm, address, buf[k]);
 			name[n++] = buf[k];
 		}
-		if (flame_add(root, name, n, count_of(chain, "samples"))) {
+		if (stacks_add(root, name, n, count_of(chain, "samples"))) {
 			cli_error("out of memory");
 			return -ENOMEM;
 		}
@@ -281,20 +281,10 @@ static int make_stacks(struct images *im, const json_t *a, struct frame *root)
 	if (count_of(a, "other-chains")) {
 		const char *other = "[other chains]";
 
-		if (flame_add(root, &other, 1, count_of(a, "other-chains")))
+		if (stacks_add(root, &other, 1, count_of(a, "other-chains")))
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-static int write_svg(struct outfile *svg, const json_t *a, const struct frame *root)
-{
-	char title[256], note[256];
-
-	snprintf(title, sizeof(title), "vpmu profile of %s", text_of(a, "target"));
-	facts(a, note, sizeof(note));
-	flame_svg(root, title, note, outfile_begin(svg));
-	return outfile_end(svg) ? 1 : 0;
 }
 
 /* A stack of the tree: its frames from the outermost to the innermost. */
@@ -341,7 +331,7 @@ static int print_chains(struct images *im, const json_t *a)
 	size_t n;
 
 	if (make_stacks(im, a, &root)) {
-		flame_free(&root);
+		stacks_free(&root);
 		return 1;
 	}
 	n = collect(&root, &path, top);
@@ -364,27 +354,24 @@ static int print_chains(struct images *im, const json_t *a)
 	}
 	if (n > TOP_CHAINS)
 		printf("\n(%zu more call chains; --folded shows them)\n", n - TOP_CHAINS);
-	flame_free(&root);
+	stacks_free(&root);
 	return 0;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-int profile_show(const struct profile_opts *o, struct images *im, const json_t *a,
-		 struct outfile *svg)
+int profile_show(const struct profile_opts *o, struct images *im, const json_t *a)
 {
 	struct frame root = {0};
 	struct lines ls = {0};
 	char line[256];
 	int ret = 0;
 
-	if (o->folded || o->svg) {
+	if (o->folded) {
 		ret = make_stacks(im, a, &root) ? 1 : 0;
-		if (!ret && o->folded)
-			flame_folded(&root, stdout);
-		if (!ret && o->svg)
-			ret = write_svg(svg, a, &root);
-		flame_free(&root);
+		if (!ret)
+			stacks_print_folded(&root, stdout);
+		stacks_free(&root);
 	} else {
 		ret = make_lines(o, im, a, &ls) ? 1 : 0;
 		if (!ret && o->json) {
@@ -401,7 +388,7 @@ int profile_show(const struct profile_opts *o, struct images *im, const json_t *
 		lines_free(&ls);
 	}
 	/* Where only the data are printed, what is wrong with them is said beside. */
-	if ((o->folded || o->svg) && count_of(a, "lost"))
+	if (o->folded && count_of(a, "lost"))
 		cli_error("%" PRIu64 " samples were lost and are not in it: they came faster than "
 			  "they could be taken; a greater -c is accepted",
 			  count_of(a, "lost"));

@@ -76,26 +76,16 @@ bad 2 '-c "140737488355329": 1 to' profile -c 140737488355329 -d 1
 bad 2 '-c "1e6": 1 to' profile -c 1e6
 bad 2 'seconds above 0' profile -d 0
 bad 2 'one of them is accepted' profile --folded -j
-bad 2 'one of them is accepted' profile --svg "$dir/x" -j
 bad 2 'one TARGET' profile a b
-bad 2 'empty' profile --svg ''
 bad 1 'no VM "nope"' profile -d 1 nope
 bad 1 'lbr: no CPU here has branch records' profile -g -d 1 /host
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 had records' lbr -d 0.1 web-1
 bad 1 'an argument is no UTF-8 text' profile -d 1 "$(printf '\377')"
 bad 1 'an argument is no UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
-# Not after an hour, when there would be something to write.
-bad 1 '/nowhere/x.svg: No such file' profile -d 3600 --svg /nowhere/x.svg
-bad 1 '/nowhere/x.svg: No such file' lbr -d 3600 --svg /nowhere/x.svg
-echo before >"$dir/old.svg"
-bad 1 'no VM "nope"' profile -d 1 --svg "$dir/old.svg" nope
-check "a file stays when there is nothing for it" "$(cat "$dir/old.svg")" before
-bad 1 'no VM "nope"' lbr -d 1 --svg "$dir/new.svg" nope
-check "and none is made" "$(ls "$dir"/new.svg 2>/dev/null)" ""
 bad 2 'call-stack, branches or calls' lbr --mode all
-bad 2 'of --mode call-stack only' lbr --mode branches --folded
-bad 2 'one of them is accepted' lbr --svg "$dir/x" --folded
+bad 2 'needs --mode call-stack' lbr --mode branches --folded
+bad 2 'one of them is accepted' lbr -j --folded
 bad 2 'a number from 1' lbr -n 0
 bad 2 'one TARGET' lbr a b
 "$vpmu" attach twice -e cycles || exit 1

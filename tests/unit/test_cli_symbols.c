@@ -145,6 +145,69 @@ Test(cli_symbols, found)
 	symbols_free(s);
 }
 
+/* Where @name stands in the string table @names. */
+static unsigned int name_at(const char *names, size_t bytes, const char *name)
+{
+	size_t at = 1;
+
+	while (at < bytes && strcmp(names + at, name) != 0)
+		at += strlen(names + at) + 1;
+	cr_assert_lt(at, bytes, "%s", name);
+	return (unsigned int)at;
+}
+
+/* Which symbols name an address: functions and labels of code, one per address. */
+Test(cli_symbols, which_symbol_names_an_address)
+{
+	static const char names[] =
+		"\0_start\0f\0label\0f_alias\0mark\0g\0h\0variable\0absent\0.Lx";
+	static const struct {
+		const char *name;
+		int bind, type;
+		unsigned int section; /* 1: code; 2: not code */
+		uint64_t at, size;
+	} row[] = {
+		{"_start", STB_GLOBAL, STT_NOTYPE, 1, 0x0, 0},
+		{"f", STB_GLOBAL, STT_FUNC, 1, 0x100, 0x80},
+		{"label", STB_LOCAL, STT_NOTYPE, 1, 0x110, 0},	  /* inside of f */
+		{"f_alias", STB_LOCAL, STT_FUNC, 1, 0x100, 0x80}, /* the global name wins */
+		{"mark", STB_GLOBAL, STT_NOTYPE, 1, 0x100, 0},	  /* the function wins */
+		{"g", STB_LOCAL, STT_FUNC, 1, 0x200, 0},	  /* no size: up to h */
+		{"h", STB_GLOBAL, STT_NOTYPE, 1, 0x300, 0},	  /* to the section's end */
+		{"variable", STB_GLOBAL, STT_OBJECT, 1, 0x400, 8},
+		{"label", STB_GLOBAL, STT_NOTYPE, 2, 0x410, 0},
+		{"absent", STB_GLOBAL, STT_FUNC, 0, 0x420, 8},
+		{".Lx", STB_LOCAL, STT_NOTYPE, 1, 0x310, 0},
+	};
+	Elf64_Sym sym[1 + sizeof(row) / sizeof(row[0])] = {{0}};
+	struct symbols *s;
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		sym[i + 1] = (Elf64_Sym){
+			.st_name = name_at(names, sizeof(names), row[i].name),
+			.st_info = ELF64_ST_INFO(row[i].bind, row[i].type),
+			.st_shndx = (Elf64_Half)row[i].section,
+			.st_value = TEXT + row[i].at,
+			.st_size = row[i].size,
+		};
+	write_elf(sym, sizeof(sym) / sizeof(sym[0]), names, sizeof(names));
+	cr_assert_eq(load(&s), 0);
+	expect_at(s, TEXT - 1, NULL, 0);
+	expect_at(s, TEXT, "_start", 0);
+	expect_at(s, TEXT + 0xff, "_start", 0xff);
+	expect_at(s, TEXT + 0x100, "f", 0);
+	expect_at(s, TEXT + 0x115, "f", 0x15);
+	expect_at(s, TEXT + 0x17f, "f", 0x7f);
+	expect_at(s, TEXT + 0x180, NULL, 0);
+	expect_at(s, TEXT + 0x2ff, "g", 0xff);
+	expect_at(s, TEXT + 0x300, "h", 0);
+	expect_at(s, TEXT + 0x423, "h", 0x123);
+	expect_at(s, TEXT + TEXT_BYTES - 1, "h", TEXT_BYTES - 1 - 0x300);
+	expect_at(s, TEXT + TEXT_BYTES, NULL, 0);
+	expect_at(s, ~0ULL, NULL, 0);
+	symbols_free(s);
+}
+
 /* A table of many symbols is small in the file when they share one long name. */
 Test(cli_symbols, shared_name_is_no_memory_bomb)
 {

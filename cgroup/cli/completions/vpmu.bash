@@ -62,10 +62,6 @@ _vpmu() {
 		COMPREPLY=($(compgen -W 'call-stack branches calls' -- "$cur"))
 		return
 		;;
-	--svg)
-		COMPREPLY=($(compgen -f -- "$cur"))
-		return
-		;;
 	--for-each)
 		COMPREPLY=($(compgen -W 'tenant vm vcpu' -- "$cur"))
 		return
@@ -80,10 +76,10 @@ _vpmu() {
 	stat) COMPREPLY=($(compgen -W '-e --for-each -t -I -d -x -j --session --help' -- "$cur")) ;;
 	top) COMPREPLY=($(compgen -W '-e --for-each -t -d -b -n --help' -- "$cur")) ;;
 	profile)
-		COMPREPLY=($(compgen -W "-e -c -d -g --vcpu --folded --svg -j --help $(_vpmu_targets)" -- "$cur"))
+		COMPREPLY=($(compgen -W "-e -c -d -g --vcpu --folded -j --help $(_vpmu_targets)" -- "$cur"))
 		;;
 	lbr)
-		COMPREPLY=($(compgen -W "--mode -d -n --folded --svg -j --help $(_vpmu_targets)" -- "$cur"))
+		COMPREPLY=($(compgen -W "--mode -d -n --folded -j --help $(_vpmu_targets)" -- "$cur"))
 		;;
 	attach) COMPREPLY=($(compgen -W '-e --for-each -t --help' -- "$cur")) ;;
 	detach)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/cli/flame.h"
+#include "cgroup/cli/stacks.h"
 
 /* Where @name is among the children, or belongs. */
 static size_t position(const struct frame *f, const char *name)
@@ -51,7 +51,7 @@ static struct frame *child_named(struct frame *f, const char *name)
 	return c;
 }
 
-int flame_add(struct frame *root, const char *const *name, size_t n, uint64_t count)
+int stacks_add(struct frame *root, const char *const *name, size_t n, uint64_t count)
 {
 	struct frame *f = root;
 
@@ -66,11 +66,11 @@ int flame_add(struct frame *root, const char *const *name, size_t n, uint64_t co
 	return 0;
 }
 
-void flame_free(struct frame *root)
+void stacks_free(struct frame *root)
 {
 	for (size_t i = 0; i < root->nr; i++) {
 		free(root->child[i]->name);
-		flame_free(root->child[i]);
+		stacks_free(root->child[i]);
 		free(root->child[i]);
 	}
 	free(root->child);
@@ -108,7 +108,7 @@ static void folded_below(const struct frame *fr, const struct path *p, FILE *f)
 	}
 }
 
-void flame_folded(const struct frame *root, FILE *f)
+void stacks_print_folded(const struct frame *root, FILE *f)
 {
 	folded_below(root, NULL, f);
 }

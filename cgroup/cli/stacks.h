@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Call stacks with counts, added up to a tree. `vpmu profile` and `vpmu lbr` print the tree as
+ * folded stacks: one line "outermost;...;innermost COUNT" per stack, the format that flamegraph.pl,
+ * speedscope and similar tools read. The output depends on the counts only, not on the order in
+ * which the stacks were added.
+ */
+#ifndef CLI_STACKS_H
+#define CLI_STACKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* A function at one place of the tree. The root has no name. */
+struct frame {
+	char *name;
+	uint64_t self;	      /* samples whose innermost frame this is */
+	uint64_t total;	      /* self, and the samples of all frames below */
+	struct frame **child; /* the functions called from here, sorted by name */
+	size_t nr, cap;
+};
+
+/*
+ * stacks_add - add @count samples of the stack @name[0..n), outermost frame first, to the tree
+ * @root. A zeroed struct is an empty tree. The names are copied. Returns 0 or -ENOMEM; after
+ * -ENOMEM the tree may hold a part of the stack and can only be freed.
+ */
+int stacks_add(struct frame *root, const char *const *name, size_t n, uint64_t count);
+
+/* stacks_free - free everything below @root. The tree is empty afterwards. */
+void stacks_free(struct frame *root);
+
+/*
+ * stacks_print_folded - print one line per stack, sorted by name. A ';' or a control character in a
+ * name is printed as '_', so that a name never makes a frame or a line of its own.
+ */
+void stacks_print_folded(const struct frame *root, FILE *f);
+
+#endif
