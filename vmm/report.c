@@ -158,8 +158,7 @@ void report_post_mortem(const struct machine_vm *vm)
 		else
 			branches_text(vm, i, &vm->branches[i]->regs);
 	}
-	/* On KVM nothing would. */
-	if (any || strcmp(vm->engine, "soft"))
+	if (any || !(vm->can & VMM_CAN_LBR))
 		return;
 	if (json)
 		lineout_put(json_text(json_pack("{s:s, s:s, s:s}", "kind", "post-mortem", "vm",

@@ -62,7 +62,8 @@ struct machine {
 	struct svm s;
 	struct vpmu_soft_tally tally;
 	uint64_t retired, exits, costly, alarms;
-	bool gave_up; /* too costly: stopped anywhere */
+	uint64_t halted_at; /* instructions up to the last HLT exit */
+	bool gave_up;	    /* too costly: stopped anywhere */
 	enum vmm_exit last;
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
@@ -225,8 +226,10 @@ static bool answer(struct machine *m, const struct header *h, struct vmm_run *ru
 		run->u.pmc.data = n;
 		return true;
 	case VMM_EXIT_HLT:
-		if (!(h->mode & M_EVENTS))
+		/* The second time in the same place: what was queued does not wake it. */
+		if (!(h->mode & M_EVENTS) || m->halted_at == m->retired)
 			return false;
+		m->halted_at = m->retired;
 		if (n & 4)
 			vmm_soft_ops.nmi(m->s.vcpu[0]);
 		else

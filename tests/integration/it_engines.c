@@ -152,7 +152,7 @@ static int spy_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	struct spy *s = v == spies[0].ev ? &spies[0] : &spies[1];
 	int ret = vmm_kvm_ops.run(v, run);
 
-	s->last = vmm_kvm_ops.guest_tsc(v);
+	vmm_kvm_ops.guest_tsc(v, &s->last);
 	if (!ret && run->exit == VMM_EXIT_WRMSR && run->u.msr.index == GLOBAL_CTRL) {
 		if (run->u.msr.data == ENABLE_FIXED2) {
 			s->enabled = s->last;

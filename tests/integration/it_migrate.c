@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "machine_bed.h"
+#include "vmm/soft/soft.h"
 
 #define EVENTS	  "instructions,branches,branches-taken:u,loads:k,stores,cycles:u"
 #define NR_EVENTS 6
@@ -91,6 +92,14 @@ static void leave(struct outcome *o, struct bed *b)
 	bed_close(b);
 }
 
+/* Whether the soft machine has an interrupt or NMI that @v has not taken yet. */
+static bool events_wait(const struct vcpu *v)
+{
+	const struct soft_vcpu *sv = (const struct soft_vcpu *)v->ev;
+
+	return sv->intr_pending || sv->nmi_pending;
+}
+
 /* What the vCPUs of @vm, which is saved, are in the middle of. */
 static void note(struct outcome *o, const struct machine_vm *vm)
 {
@@ -103,7 +112,7 @@ static void note(struct outcome *o, const struct machine_vm *vm)
 		o->answers += v->run.exit == VMM_EXIT_IO || v->run.exit == VMM_EXIT_RDMSR ||
 			      v->run.exit == VMM_EXIT_WRMSR || v->run.exit == VMM_EXIT_RDPMC;
 		o->overflows += v->guest->pmi;
-		o->pmis += lapic_pending(&v->lapic);
+		o->pmis += events_wait(v);
 		for (unsigned int c = 0; c < VPMU_GUEST_MAX_CTRS; c++)
 			o->counting += v->guest->ctr[c].sel && (v->guest->intr & (1u << c));
 		o->recording += !vpmu_lbr_guest_get((struct vpmu_context *)&v->ctx, NULL, &r) &&

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vmm/engine/engine.h"
+#include "vmm/engine/refuse.h"
 #include "vmm/boot/loader.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/softpmu.h"
@@ -30,8 +30,6 @@ enum fake_op {
 	FAKE_IN,  /* port @a, size @c, must give @b */
 	FAKE_HLT, /* @a: also count as so many instructions */
 	FAKE_IF,  /* RFLAGS.IF = @a */
-	FAKE_CR8, /* CR8 = @a */
-	FAKE_APIC_BASE,
 	FAKE_SHUTDOWN,
 	FAKE_ERROR,
 	FAKE_EIO,   /* run() itself fails */
@@ -50,6 +48,7 @@ struct vmm_engine_vcpu {
 	size_t at;
 	uint64_t done; /* of a FAKE_RUN step */
 	bool answered; /* the step at @at has exited and is to be completed */
+	bool halted;   /* ... and it was a HLT */
 	_Atomic bool kicked;
 	struct vpmu_soft_tally own, *tally;
 	struct kvm_regs regs;
@@ -60,7 +59,7 @@ struct vmm_engine_vcpu {
 	bool nmi, nmi_masked;
 	int intr; /* vector, 0: none */
 	uint64_t insns;
-	unsigned int nr_taken;
+	unsigned int pmis, nr_taken;
 	struct {
 		uint64_t insns;
 		int vector; /* 2: NMI */
@@ -150,6 +149,7 @@ static int fake_exit(struct vmm_engine_vcpu *v, const struct fake_step *s, struc
 	case FAKE_HLT:
 		fake_count(v, VPMU_SOFT_OS, s->a);
 		v->insns += s->a;
+		v->halted = true;
 		run->exit = VMM_EXIT_HLT;
 		return 0;
 	case FAKE_SHUTDOWN:
@@ -200,12 +200,6 @@ static bool fake_quiet(struct vmm_engine_vcpu *v, const struct fake_step *s)
 	case FAKE_IF:
 		v->no_if = !s->a;
 		break;
-	case FAKE_CR8:
-		v->sregs.cr8 = s->a;
-		break;
-	case FAKE_APIC_BASE:
-		v->sregs.apic_base = s->a;
-		break;
 	default:
 		return false;
 	}
@@ -224,6 +218,11 @@ static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		run->exit = VMM_EXIT_INTR;
 		return 0;
 	}
+	if (v->halted && !fake_wakes(v)) {
+		run->exit = VMM_EXIT_HLT;
+		return 0;
+	}
+	v->halted = false;
 	if (v->answered)
 		fake_complete(v, &v->script[v->at], run);
 	v->answered = false;
@@ -334,17 +333,12 @@ static int fake_nmi(struct vmm_engine_vcpu *v)
 	return 0;
 }
 
-static int fake_cancel_interrupt(struct vmm_engine_vcpu *v)
+/* LVTPC has NMI delivery and is never masked. */
+static int fake_pmi(struct vmm_engine_vcpu *v)
 {
-	if (!v->intr)
-		return -ENOENT;
-	v->intr = 0;
+	v->pmis++;
+	v->nmi = true;
 	return 0;
-}
-
-static void fake_set_cr8(struct vmm_engine_vcpu *v, unsigned int cr8)
-{
-	v->sregs.cr8 = cr8;
 }
 
 static void fake_kick(struct vmm_engine_vcpu *v)
@@ -352,13 +346,15 @@ static void fake_kick(struct vmm_engine_vcpu *v)
 	v->kicked = true;
 }
 
-static void fake_set_tally(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t)
+static int fake_set_tally(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t)
 {
 	v->tally = t ? t : &v->own;
+	return 0;
 }
 
 static const struct vmm_engine_ops fake_ops = {
 	.name = "fake",
+	.can = VMM_CAN_RDPMC | VMM_CAN_LAPIC | VMM_CAN_PMI | VMM_CAN_TALLY | VMM_CAN_LBR,
 	.vm_create = fake_vm_create,
 	.vm_destroy = fake_vm_destroy,
 	.vm_trap_msrs = fake_trap_msrs,
@@ -373,10 +369,11 @@ static const struct vmm_engine_ops fake_ops = {
 	.kick = fake_kick,
 	.interrupt = fake_interrupt,
 	.nmi = fake_nmi,
-	.cancel_interrupt = fake_cancel_interrupt,
-	.set_cr8 = fake_set_cr8,
-	.wakes = fake_wakes,
+	.pmi = fake_pmi,
 	.set_tally = fake_set_tally,
+	.get_state = vmm_no_get_state,
+	.set_state = vmm_no_set_state,
+	.guest_tsc = vmm_no_guest_tsc,
 };
 
 /* The smallest image that loads. */

@@ -163,6 +163,15 @@ static uint64_t rip(struct guest *g)
 	return regs.rip;
 }
 
+/* End a HLT, as whoever sets registers does. */
+static void wake(struct guest *g)
+{
+	struct kvm_regs regs;
+
+	cr_assert(!ops->get_regs(g->vcpu, &regs));
+	cr_assert(!ops->set_regs(g->vcpu, &regs));
+}
+
 /* ---- ports, HLT ---------------------------------------------------------------------------- */
 
 GUEST(io, "mov $0x3f8, %edx\n mov $0x41, %eax\n out %al, %dx\n"
@@ -192,7 +201,13 @@ Test(kvm_engine, ports_and_hlt)
 
 	cr_expect(run(&g) == VMM_EXIT_HLT);
 	cr_expect(g.run.retired == 0);
-	/* HLT has retired: the next run goes on behind it */
+	/* Nothing wakes it, but a kick is noticed. */
+	cr_expect(run(&g) == VMM_EXIT_HLT);
+	ops->kick(g.vcpu);
+	cr_expect(run(&g) == VMM_EXIT_INTR);
+	cr_expect(run(&g) == VMM_EXIT_HLT);
+	/* HLT has retired: RIP is behind it */
+	wake(&g);
 	EXPECT_OUT(&g, 0xf4, 1, 7);
 	cr_expect(run(&g) == VMM_EXIT_HLT);
 	stop(&g);
@@ -282,6 +297,7 @@ Test(kvm_engine, msr_faults)
 	EXPECT_OUT(&g, 0xf4, 4, 0);
 	EXPECT_OUT(&g, 0xf4, 4, CODE + 5); /* the RDMSR itself */
 	cr_expect(run(&g) == VMM_EXIT_HLT);
+	wake(&g);
 	cr_assert(run(&g) == VMM_EXIT_WRMSR);
 	g.run.u.msr.fault = true;
 	EXPECT_OUT(&g, 0xf4, 4, 0);
@@ -480,6 +496,35 @@ Test(kvm_engine, interrupt_waits_for_if)
 	stop(&g);
 }
 
+/* An interrupt ends HLT if IF is set, an NMI always. */
+GUEST(sleep, "mov $1, %al\n out %al, $0xf4\n sti\n hlt\n cli\n mov $2, %al\n out %al, $0xf4\n hlt\n"
+	     "mov $3, %al\n out %al, $0xf4\n hlt\n"
+	     ".org guest_sleep + 0x40\n mov $0x40, %al\n out %al, $0xf4\n iretq\n"
+	     ".org guest_sleep + 0x60\n mov $0x60, %al\n out %al, $0xf4\n iretq");
+
+Test(kvm_engine, what_ends_hlt)
+{
+	struct guest g;
+
+	START(&g, sleep);
+	set_gate(&g, 0x40, CODE + 0x40);
+	set_gate(&g, 2, CODE + 0x60);
+	EXPECT_OUT(&g, 0xf4, 1, 1);
+	cr_assert(run(&g) == VMM_EXIT_HLT);
+	cr_assert(run(&g) == VMM_EXIT_HLT);
+	cr_expect(!ops->interrupt(g.vcpu, 0x40));
+	EXPECT_OUT(&g, 0xf4, 1, 0x40);
+	EXPECT_OUT(&g, 0xf4, 1, 2);
+	cr_assert(run(&g) == VMM_EXIT_HLT);
+	cr_expect(!ops->interrupt(g.vcpu, 0x40));
+	cr_assert(run(&g) == VMM_EXIT_HLT);
+	cr_expect(!ops->nmi(g.vcpu));
+	EXPECT_OUT(&g, 0xf4, 1, 0x60);
+	EXPECT_OUT(&g, 0xf4, 1, 3);
+	cr_assert(run(&g) == VMM_EXIT_HLT);
+	stop(&g);
+}
+
 Test(kvm_engine, nmi_does_not_wait)
 {
 	struct guest g;
@@ -498,18 +543,26 @@ Test(kvm_engine, nmi_does_not_wait)
 /* ---- the rest
  * ------------------------------------------------------------------------------------ */
 
+static uint64_t ticks(struct guest *g)
+{
+	uint64_t t = ~0ull;
+
+	cr_assert(!ops->guest_tsc(g->vcpu, &t));
+	return t;
+}
+
 Test(kvm_engine, guest_tsc_grows_only_inside_of_run)
 {
 	struct guest g;
 	uint64_t last = 0;
 
 	START(&g, msr);
-	cr_expect(ops->guest_tsc(g.vcpu) == 0);
+	cr_expect(ticks(&g) == 0);
 	while (run(&g) != VMM_EXIT_HLT) {
-		uint64_t now = ops->guest_tsc(g.vcpu);
+		uint64_t now = ticks(&g);
 
 		cr_expect(now > last);
-		cr_expect(ops->guest_tsc(g.vcpu) == now);
+		cr_expect(ticks(&g) == now);
 		last = now;
 		g.run.u.msr.data = 0;
 	}

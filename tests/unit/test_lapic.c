@@ -1,45 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/soft/lapic: every register, every fault, priorities, delivery of PMIs (SDM vol. 3, chapter 11). */
+/* vmm/soft/lapic: every register, every fault, priorities, delivery of PMIs (SDM vol. 3, chapter
+ * 11). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
 #include "vmm/soft/lapic.h"
 
-/* An engine that takes events when the test says so. */
-struct vmm_engine_vcpu {
+/* A CPU that takes events when the test says so. */
+static struct {
 	int vector; /* queued; -1: none */
 	bool nmi;
-	unsigned int cancels;
-};
-
-static int fake_interrupt(struct vmm_engine_vcpu *v, uint8_t vector)
-{
-	if (v->vector >= 0)
-		return -EBUSY;
-	v->vector = vector;
-	return 0;
-}
-
-static int fake_nmi(struct vmm_engine_vcpu *v)
-{
-	if (v->nmi)
-		return -EBUSY;
-	v->nmi = true;
-	return 0;
-}
-
-static int fake_cancel(struct vmm_engine_vcpu *v)
-{
-	v->cancels++;
-	if (v->vector < 0)
-		return -ENOENT;
-	v->vector = -1;
-	return 0;
-}
-
-static const struct vmm_engine_ops ops = {
-	.interrupt = fake_interrupt, .nmi = fake_nmi, .cancel_interrupt = fake_cancel};
+} cpu;
 
 enum {
 	ID = 0x802,
@@ -71,7 +43,6 @@ enum {
 #define NMI    0x400ull
 
 static struct lapic l;
-static struct vmm_engine_vcpu cpu;
 
 static uint64_t rd(uint32_t msr)
 {
@@ -95,26 +66,40 @@ static void wr_gp(uint32_t msr, uint64_t x)
 	cr_assert_eq(memcmp(&before, &l, sizeof(l)), 0, "WRMSR %#x = %#lx", msr, (unsigned long)x);
 }
 
+/* What the vCPU does when the APIC has changed (vmm/soft/irq.c). */
 static void inject(void)
 {
-	lapic_inject(&l, &ops, &cpu);
+	if (l.nmi && !cpu.nmi) {
+		cpu.nmi = true;
+		l.nmi = false;
+	}
+	l.offered = (uint8_t)lapic_next(&l);
+	cpu.vector = l.offered ? l.offered : -1;
 }
 
-/* The guest takes what the engine offers it. Returns the vector, -1: nothing. */
+/* The guest takes the queued vector. Returns it, -1: none. */
 static int take(void)
 {
 	int vector = cpu.vector;
 
 	cpu.vector = -1;
-	lapic_sync(&l, &ops, &cpu);
+	if (l.offered)
+		lapic_taken(&l);
 	return vector;
+}
+
+/* Whether something waits to be delivered. */
+static bool waits(void)
+{
+	return l.nmi || lapic_next(&l);
 }
 
 static void init(void)
 {
 	memset(&l, 0xee, sizeof(l));
 	lapic_init(&l, 0);
-	cpu = (struct vmm_engine_vcpu){.vector = -1};
+	cpu.vector = -1;
+	cpu.nmi = false;
 }
 
 static void init_enabled(void)
@@ -136,7 +121,7 @@ Test(lapic, reset_values, .init = init)
 		cr_assert_eq(rd(msr), 0, "%#x", msr);
 	cr_assert_eq(rd(TPR) | rd(PPR) | rd(ESR) | rd(ICR) | rd(INITIAL) | rd(CURRENT) | rd(DIVIDE),
 		     0);
-	cr_assert_not(lapic_pending(&l));
+	cr_assert_not(waits());
 }
 
 /* What can be read and what can be written, of all 256 (table 11-6). */
@@ -224,7 +209,7 @@ Test(lapic, software_disable, .init = init)
 	wr(LVTPC, NMI);
 	cr_assert_eq(rd(LVTPC), NMI | MASKED);
 	wr(SELF, 0x40);
-	cr_assert_not(lapic_pending(&l));
+	cr_assert_not(waits());
 	wr(SVR, 0x1ff);
 	cr_assert_eq(rd(LVTPC), NMI | MASKED, "enabling unmasks nothing");
 	wr(LVTPC, NMI);
@@ -244,16 +229,16 @@ Test(lapic, pmi_nmi, .init = init_enabled)
 	cr_assert_not(cpu.nmi, "the entry is masked");
 	wr(LVTPC, NMI);
 	lapic_pmi(&l, false);
-	cr_assert(lapic_pending(&l));
+	cr_assert(waits());
 	cr_assert_eq(rd(LVTPC), NMI, "AMD: not masked by delivery");
 	inject();
 	cr_assert(cpu.nmi);
-	cr_assert_not(lapic_pending(&l));
-	/* A second one waits while the engine holds one; a third is the second. */
+	cr_assert_not(waits());
+	/* A second one waits while the CPU holds one; a third is the second. */
 	lapic_pmi(&l, false);
 	lapic_pmi(&l, false);
 	inject();
-	cr_assert(lapic_pending(&l));
+	cr_assert(waits());
 	cpu.nmi = false;
 	inject();
 	cr_assert(cpu.nmi);
@@ -296,7 +281,7 @@ Test(lapic, pmi_other_modes, .init = init_enabled)
 			continue;
 		wr(LVTPC, mode << 8 | 0x40);
 		lapic_pmi(&l, false);
-		cr_assert_not(lapic_pending(&l), "mode %lu", (unsigned long)mode);
+		cr_assert_not(waits(), "mode %lu", (unsigned long)mode);
 	}
 }
 
@@ -309,15 +294,15 @@ Test(lapic, pmi_fixed, .init = init_enabled)
 	cr_assert_eq(cpu.vector, 0x41);
 	cr_assert_eq(rd(IRR + 2), 2, "in IRR until taken");
 	cr_assert_eq(rd(ISR + 2), 0);
-	/* Not taken yet (IF = 0): offered again at every run, still waiting. */
+	/* Not taken yet (IF = 0): still waiting. */
 	inject();
 	cr_assert_eq(cpu.vector, 0x41);
-	cr_assert(lapic_pending(&l));
+	cr_assert(waits());
 	cr_assert_eq(take(), 0x41);
 	cr_assert_eq(rd(IRR + 2), 0);
 	cr_assert_eq(rd(ISR + 2), 2);
 	cr_assert_eq(rd(PPR), 0x40);
-	cr_assert_not(lapic_pending(&l));
+	cr_assert_not(waits());
 	wr(EOI, 0);
 	cr_assert_eq(rd(ISR + 2), 0);
 	cr_assert_eq(rd(PPR), 0);
@@ -329,7 +314,7 @@ Test(lapic, illegal_vectors, .init = init_enabled)
 	for (uint64_t vector = 0; vector < 16; vector++) {
 		wr(LVTPC, vector);
 		lapic_pmi(&l, false);
-		cr_assert_not(lapic_pending(&l));
+		cr_assert_not(waits());
 		cr_assert_eq(rd(ESR), 0, "shown when written only");
 		wr(ESR, 0);
 		cr_assert_eq(rd(ESR), 0x40, "receive illegal vector");
@@ -360,7 +345,7 @@ Test(lapic, error_interrupt, .init = init_enabled)
 	wr(ICR, 7ull << 32 | 3);
 	wr(ESR, 0);
 	cr_assert_eq(rd(ESR), 0x60);
-	cr_assert_not(lapic_pending(&l));
+	cr_assert_not(waits());
 }
 
 Test(lapic, priorities, .init = init_enabled)
@@ -394,7 +379,7 @@ Test(lapic, priorities, .init = init_enabled)
 	wr(EOI, 0);
 	inject();
 	cr_assert_eq(take(), -1);
-	cr_assert_not(lapic_pending(&l));
+	cr_assert_not(waits());
 }
 
 Test(lapic, tpr_and_ppr, .init = init_enabled)
@@ -409,7 +394,7 @@ Test(lapic, tpr_and_ppr, .init = init_enabled)
 	cr_assert_eq(rd(PPR), 0x5a);
 	wr(TPR, 0xff);
 	cr_assert_eq(rd(PPR), 0xff);
-	/* TPR itself is held against the vector by the engine, which has it as CR8. */
+	/* TPR itself is held against the vector by the CPU, which has it as CR8. */
 	wr(SELF, 0x61);
 	inject();
 	cr_assert_eq(cpu.vector, 0x61);
@@ -427,7 +412,7 @@ Test(lapic, every_vector, .init = init_enabled)
 			cr_assert_eq(rd(ISR + i), i == vector / 32 ? 1u << vector % 32 : 0);
 		wr(EOI, 0);
 	}
-	cr_assert_not(lapic_pending(&l));
+	cr_assert_not(waits());
 }
 
 Test(lapic, ipis)
@@ -458,7 +443,8 @@ Test(lapic, ipis)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		cpu = (struct vmm_engine_vcpu){.vector = -1};
+		cpu.vector = -1;
+		cpu.nmi = false;
 		lapic_init(&l, 18);
 		cr_assert_eq(rd(ID), 18);
 		cr_assert_eq(rd(LDR), 0x10004);
@@ -634,25 +620,25 @@ Test(lapic, random, .init = init_enabled)
 			x = draw() & 0x107ff;
 			/* fall through */
 		case 1 ... 3:
-			lapic_sync(&l, &ops, &cpu);
 			before = l;
 			if (lapic_wrmsr(&l, msr, x)) {
 				faults++;
 				cr_assert_eq(memcmp(&before, &l, sizeof(l)), 0);
 			}
+			inject();
 			break;
 		case 4:
 			lapic_pmi(&l, x & 1);
+			inject();
 			break;
 		case 5:
 			wr(SVR, 0x1ff);
 			wr(EOI, 0);
+			inject();
 			break;
 		default:
-			lapic_sync(&l, &ops, &cpu);
 			irr = top(IRR);
 			isr = top(ISR);
-			inject();
 			nmis += cpu.nmi;
 			cpu.nmi = false;
 			vector = x & 1 ? take() : -1;
@@ -662,6 +648,7 @@ Test(lapic, random, .init = init_enabled)
 			cr_assert_eq(vector, (int)irr);
 			cr_assert_gt(irr >> 4, isr >> 4);
 			cr_assert_eq(top(ISR), irr);
+			inject();
 			break;
 		}
 		cr_assert_eq((l.irr[0] | l.isr[0]) & 0xffff, 0);

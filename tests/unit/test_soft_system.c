@@ -745,7 +745,7 @@ Test(soft_system, the_tsc_is_modelled_time)
 
 BED_GUEST(guest_hlt, "hlt\nadd $1, %eax\nhlt\n");
 
-Test(soft_system, hlt_retires_and_execution_goes_on_after_it)
+Test(soft_system, hlt_retires_and_waits)
 {
 	struct bed b;
 
@@ -753,6 +753,11 @@ Test(soft_system, hlt_retires_and_execution_goes_on_after_it)
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	/* Nothing wakes it; new registers do. */
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
+	cr_assert_eq(b.run.retired, 0);
+	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
 	cr_assert_eq(b.run.retired, 2);
 	cr_assert_eq(b.r.rax, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/vm/vcpu: PMIs and interrupts of scripted vCPUs, behind the right instruction. */
+/* vmm/vm/vcpu: PMIs of scripted vCPUs come behind the right instruction and wake from HLT. */
 #include <criterion/criterion.h>
 #include <urcu/urcu-memb.h>
 
@@ -119,22 +119,6 @@ static void expect_taken(const struct bed *b, unsigned int vcpu, unsigned int n,
 		     (unsigned long)v->taken[n].insns);
 }
 
-#define SVR                                                                                        \
-	{                                                                                          \
-		FAKE_WRMSR, 0x80f, 0x1ff, 0                                                        \
-	}
-#define LVTPC(x)                                                                                   \
-	{                                                                                          \
-		FAKE_WRMSR, 0x834, x, 0                                                            \
-	}
-#define EOI                                                                                        \
-	{                                                                                          \
-		FAKE_WRMSR, 0x80b, 0, 0                                                            \
-	}
-#define SELF_IPI(x)                                                                                \
-	{                                                                                          \
-		FAKE_WRMSR, 0x83f, x, 0                                                            \
-	}
 #define RUN(n)                                                                                     \
 	{                                                                                          \
 		FAKE_RUN, n, 0, 0                                                                  \
@@ -154,20 +138,11 @@ static void expect_taken(const struct bed *b, unsigned int vcpu, unsigned int n,
 
 /* Intel v2: PMC0 counts instructions, from -n, with interrupt. */
 #define SAMPLE(n) WR(0xc1, (uint32_t) - (n)), WR(0x186, 0x5300c0), WR(0x38f, 1)
-#define NMI_MODE  0x400
-#define MASKED	  0x10000
 
 Test(vcpu, pmi_behind_the_instruction)
 {
 	static const struct fake_step script[] = {
-		SVR,
-		LVTPC(NMI_MODE),
-		SAMPLE(100),
-		RUN(250),
-		RD(0x834, NMI_MODE | MASKED), /* masked by delivery */
-		RD(0x38e, 1),
-		RD(0xc1, 150),
-		EXIT(0),
+		SAMPLE(100), RUN(250), RD(0x38e, 1), RD(0xc1, 150), EXIT(0),
 	};
 	struct bed b;
 
@@ -179,16 +154,13 @@ Test(vcpu, pmi_behind_the_instruction)
 	bed_fini(&b);
 }
 
-/* AMD's local APIC does not mask; K7 counters have no status. */
+/* K7 counters have no status. */
 Test(vcpu, pmi_amd)
 {
 	static const struct fake_step script[] = {
-		SVR,
-		LVTPC(NMI_MODE),
 		WR(0xc0010004, (1ull << 48) - 70),
 		WR(0xc0010000, 0x5300c0),
 		RUN(250),
-		RD(0x834, NMI_MODE),
 		WR(0xc0010004, (1ull << 48) - 30), /* the handler's new period, late */
 		RUN(100),
 		EXIT(0),
@@ -208,8 +180,8 @@ Test(vcpu, pmi_amd)
 Test(vcpu, pmi_across_slices)
 {
 	static const struct fake_step script[2][10] = {
-		{SVR, LVTPC(NMI_MODE), SAMPLE(1000), RUN(5000), EXIT(0)},
-		{SVR, LVTPC(NMI_MODE), SAMPLE(1777), RUN(5000), EXIT(0)},
+		{SAMPLE(1000), RUN(5000), EXIT(0)},
+		{SAMPLE(1777), RUN(5000), EXIT(0)},
 	};
 
 	for (unsigned int slice = 1; slice < 2500; slice = slice * 3 + 1) {
@@ -234,7 +206,7 @@ Test(vcpu, pmi_across_slices)
 Test(vcpu, pmi_noted_at_switch_out)
 {
 	static const struct fake_step script[2][10] = {
-		{SVR, LVTPC(NMI_MODE), SAMPLE(1500), RUN(5000), EXIT(0)},
+		{SAMPLE(1500), RUN(5000), EXIT(0)},
 		{RUN(5000), EXIT(0)},
 	};
 	struct host_config host = one_pcpu;
@@ -262,7 +234,7 @@ Test(vcpu, pmi_noted_at_switch_out)
 Test(vcpu, hlt_with_pmi)
 {
 	static const struct fake_step script[] = {
-		SVR, LVTPC(NMI_MODE), SAMPLE(100), RUN(99), {FAKE_HLT, 1, 0, 0}, RUN(10), EXIT(3),
+		SAMPLE(100), RUN(99), {FAKE_HLT, 1, 0, 0}, RUN(10), EXIT(3),
 	};
 	struct bed b;
 
@@ -275,158 +247,43 @@ Test(vcpu, hlt_with_pmi)
 	bed_fini(&b);
 }
 
-/* What cannot be delivered does not end HLT. */
-Test(vcpu, hlt_with_what_waits)
+/* A PMI that the guest does not accept does not end HLT. */
+Test(vcpu, hlt_with_refused_pmi)
 {
-	static const struct fake_step cli[] = {
-		SVR, {FAKE_IF, 0, 0, 0}, SELF_IPI(0x41), {FAKE_HLT, 0, 0, 0}, EXIT(0)};
-	static const struct fake_step tpr[] = {
-		SVR, WR(0x808, 0x40), SELF_IPI(0x41), {FAKE_HLT, 0, 0, 0}, EXIT(0)};
-	static const struct fake_step in_service[] = {SVR,
-						      SELF_IPI(0x55),
-						      RUN(1),
-						      SELF_IPI(0x54),
-						      RD(0x822, 1u << 20),
-						      {FAKE_HLT, 0, 0, 0},
-						      EXIT(0)};
-	static const struct fake_step masked[] = {SVR,	   LVTPC(NMI_MODE | MASKED), SAMPLE(5),
-						  RUN(10), {FAKE_HLT, 0, 0, 0},	     EXIT(0)};
-	static const struct fake_step *const all[] = {cli, tpr, in_service, masked};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		struct bed b;
-
-		scripts[0] = all[i];
-		bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-		run(&b);
-		cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED, "script %zu", i);
-		cr_assert_eq(vm_state(b.vm), VM_FAILED);
-		bed_fini(&b);
-	}
-}
-
-/* Fixed delivery: held by IF, then by CR8; in IRR until taken, in ISR until EOI. */
-Test(vcpu, fixed)
-{
-	static const struct fake_step script[] = {
-		SVR,
-		LVTPC(0x61),
-		{FAKE_IF, 0, 0, 0},
-		SAMPLE(100),
-		RUN(200),
-		RD(0x823, 2),
-		RD(0x813, 0),
-		{FAKE_CR8, 6, 0, 0},
-		{FAKE_IF, 1, 0, 0},
-		RUN(100),
-		RD(0x808, 0x60), /* MOV CR8 is TPR */
-		RD(0x823, 2),
-		WR(0x808, 0x5f), /* ... and TPR is CR8 */
-		RUN(100),
-		RD(0x823, 0),
-		RD(0x813, 2),
-		RD(0x80a, 0x60),
-		EOI,
-		RD(0x813, 0),
-		RD(0x80a, 0x5f),
-		EXIT(0),
-	};
+	static const struct fake_step script[] = {SAMPLE(5), RUN(4), {FAKE_HLT, 1, 0, 0}, EXIT(0)};
 	struct bed b;
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
+	b.vm->vcpus[0].ev->nmi_masked = true;
 	run(&b);
-	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 1);
-	expect_taken(&b, 0, 0, 300, 0x61);
-	cr_assert_eq(b.vm->vcpus[0].ev->sregs.cr8, 5);
+	cr_assert_eq(b.vm->vcpus[0].ev->pmis, 1);
+	cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED);
+	cr_assert_eq(vm_state(b.vm), VM_FAILED);
 	bed_fini(&b);
 }
 
-/* A higher vector overtakes one that was offered and not taken. */
-Test(vcpu, overtaking)
+/* With local APICs, each vCPU starts in x2APIC mode, and the first is the boot processor. */
+Test(vcpu, apic_base)
 {
-	static const struct fake_step script[] = {
-		SVR,
-		{FAKE_IF, 0, 0, 0},
-		SELF_IPI(0x41),
-		RUN(5),
-		SELF_IPI(0x92),
-		RUN(5),
-		{FAKE_IF, 1, 0, 0},
-		RUN(5),
-		RD(0x814, 1u << 18),
-		RD(0x822, 2),
-		EOI,
-		RUN(5),
-		EOI,
-		EXIT(0),
-	};
+	static const struct fake_step script[] = {EXIT(0)};
 	struct bed b;
 
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	run(&b);
-	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 2);
-	expect_taken(&b, 0, 0, 10, 0x92);
-	expect_taken(&b, 0, 1, 15, 0x41);
-	bed_fini(&b);
-}
-
-/* Switched off by IA32_APIC_BASE: no registers, no PMI, and nothing is left of it afterwards. */
-Test(vcpu, apic_off)
-{
-	static const struct fake_step script[] = {
-		RD(0x802, 0),
-		SVR,
-		LVTPC(NMI_MODE),
-		{FAKE_IF, 0, 0, 0},
-		SELF_IPI(0x41),
-		SAMPLE(100),
-		{FAKE_APIC_BASE, 0xfee00900, 0, 0},
-		{FAKE_RDMSR_GP, 0x802, 0, 0},
-		{FAKE_WRMSR_GP, 0x80f, 0x1ff, 0},
-		{FAKE_IF, 1, 0, 0},
-		RUN(200),
-		RD(0x38e, 1), /* the counter overflowed all the same */
-		{FAKE_APIC_BASE, 0xfee00d00, 0, 0},
-		RD(0x80f, 0xff),
-		RD(0x834, MASKED),
-		RUN(100),
-		EXIT(0),
-	};
-	struct bed b;
-
-	scripts[0] = script;
-	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
-	cr_assert_eq(b.vm->vcpus[0].ev->sregs.apic_base, 0xfee00d00, "x2APIC, boot processor");
-	run(&b);
-	cr_assert_eq(b.vm->vcpus[0].ev->nr_taken, 0);
-	bed_fini(&b);
-}
-
-/* Each vCPU has an APIC of its own number; only the first is the boot processor. */
-Test(vcpu, apic_ids)
-{
-	static const struct fake_step script[2][4] = {
-		{RD(0x802, 0), RD(0x80d, 1), EXIT(0)},
-		{RD(0x802, 1), RD(0x80d, 2), EXIT(0)},
-	};
-	struct bed b;
-
-	scripts[0] = script[0];
-	scripts[1] = script[1];
+	scripts[0] = scripts[1] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_NONE, .vcpus = 2});
+	cr_assert_eq(b.vm->vcpus[0].ev->sregs.apic_base, 0xfee00d00);
 	cr_assert_eq(b.vm->vcpus[1].ev->sregs.apic_base, 0xfee00c00);
 	run(&b);
 	bed_fini(&b);
 }
 
-/* An engine that has local APICs itself: ours are not there, overflows harm nobody. */
-Test(vcpu, engine_with_an_apic)
+/* An engine without local APICs and PMIs: nobody asks it for one, and an overflow shows in the
+ * status register. */
+Test(vcpu, engine_without_pmi)
 {
 	static const struct fake_step script[] = {
 		{FAKE_RDMSR_GP, 0x802, 0, 0},
-		{FAKE_WRMSR_GP, 0x834, NMI_MODE, 0},
+		{FAKE_WRMSR_GP, 0x834, 0x400, 0},
 		SAMPLE(100),
 		RUN(200),
 		RD(0x38e, 1),
@@ -435,15 +292,12 @@ Test(vcpu, engine_with_an_apic)
 	struct vmm_engine_ops ops = fake_ops;
 	struct bed b;
 
-	ops.cancel_interrupt = NULL;
-	ops.set_cr8 = NULL;
-	ops.wakes = NULL;
-	ops.nmi = NULL;
-	ops.interrupt = NULL;
+	ops.can &= ~(VMM_CAN_LAPIC | VMM_CAN_PMI);
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2, .ops = &ops});
 	cr_assert_eq(b.vm->vcpus[0].ev->sregs.apic_base, 0);
 	run(&b);
+	cr_assert_eq(b.vm->vcpus[0].ev->pmis, 0);
 	cr_assert_eq(b.vm->vcpus[0].state, VCPU_HALTED);
 	bed_fini(&b);
 }

@@ -9,9 +9,11 @@
 #include <string.h>
 #include <urcu/urcu-memb.h>
 
-#include "vmm/loader.h"
-#include "vmm/runner.h"
+#include "vmm/boot/loader.h"
+#include "vmm/sched/runner.h"
+#include "vpmu/account.h"
 #include "vpmu/guest/abi.h"
+#include "vpmu/host.h"
 
 /* The image: offsets in the file are offsets from VPMU_BOOT_IMAGE. */
 #define BASE	 VPMU_BOOT_IMAGE

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What executes guest code: the soft machine's interpreter or KVM, behind one interface shaped
- * like the KVM API (linux/kvm.h structures where they fit). An engine knows nothing of pCPU
- * scheduling, tenants or the vPMU: it runs one vCPU until something needs its caller.
+ * The engine interface: what executes guest code. There are two engines, the soft machine
+ * (vmm/soft/, an interpreter) and KVM (vmm/kvm/). The interface has the shape of the KVM API and
+ * uses structures of linux/kvm.h where they fit.
  *
- * Thread rules: one thread at a time per vCPU; kick() from anywhere. Errors: negative errno.
+ * Callers are vmm/vm/ (one VM and the exit loop), vmm/sched/ (who runs when), vmm/snapshot/ and
+ * vmm/machine/. An engine runs one vCPU until something needs its caller. It must never know about
+ * pCPU scheduling, tenants or the register models of the vPMU.
+ *
+ * Threads: at most one thread at a time uses a vCPU. Only kick() may come from any other thread.
+ * Errors: negative errno.
  */
 #ifndef VMM_ENGINE_ENGINE_H
 #define VMM_ENGINE_ENGINE_H
@@ -18,57 +23,98 @@
 
 struct vpmu_soft_tally;
 
+/*
+ * What an engine can do, in vmm_engine_ops.can. Callers ask these flags. They never compare names
+ * and never look whether an operation is NULL: no operation is. An operation whose flag is absent
+ * does nothing and returns -EOPNOTSUPP (refuse.h has these operations).
+ */
+#define VMM_CAN_RDPMC (1u << 0) /* RDPMC exits with VMM_EXIT_RDPMC. Without: it is #GP in guests   \
+				 */
+#define VMM_CAN_LAPIC (1u << 1) /* vCPUs have local APICs with an x2APIC mode: see "Local APIC" */
+#define VMM_CAN_PMI   (1u << 2) /* pmi(). Comes with VMM_CAN_LAPIC only */
+#define VMM_CAN_SAVE  (1u << 3) /* get_state(), set_state() */
+/* Instructions are counted into a tally (set_tally), run() stops at vmm_run.budget and for the
+ * tally's alarms, and vmm_run.retired is filled in. Without: budget is ignored, retired is 0. */
+#define VMM_CAN_TALLY	  (1u << 4)
+#define VMM_CAN_GUEST_TSC (1u << 5) /* guest_tsc() */
+#define VMM_CAN_LBR	  (1u << 7) /* taken branches are recorded in the tally's branch records (lbr) \
+				     */
+/* Guests run faster when the host maps their RAM with huge pages. Without: huge pages would only
+ * cost memory. */
+#define VMM_CAN_HUGE_PAGES (1u << 6)
+
 enum vmm_exit {
-	VMM_EXIT_BUDGET = 1, /* soft: exactly the budgeted instructions retired */
-	VMM_EXIT_INTR,	   /* kicked; soft: also before the budget, at an instruction, when a guest
-			    * costs far more time than its instructions should */
-	VMM_EXIT_IO,	   /* u.io: IN/OUT; for IN the caller stores data before the next run */
-	VMM_EXIT_RDMSR,	   /* u.msr: caller stores data or fault before the next run */
-	VMM_EXIT_WRMSR,	   /* u.msr: caller stores fault before the next run */
-	VMM_EXIT_RDPMC,	   /* u.pmc, soft only: like RDMSR; CR4.PCE and CPL are checked already */
-	VMM_EXIT_ALARM,	   /* soft: an alarm of the tally is due, right behind the instruction that
-			    * used it up; see below */
-	VMM_EXIT_HLT,	   /* HLT retired */
-	VMM_EXIT_SHUTDOWN, /* triple fault */
-	VMM_EXIT_ERROR	   /* the engine cannot go on: u.error.msg, one line, names RIP and why */
+	/* Exactly the budgeted number of instructions retired. VMM_CAN_TALLY. */
+	VMM_EXIT_BUDGET = 1,
+	/* The vCPU was kicked. The soft machine also returns this before the budget is used up,
+	 * always at the same instruction, when a guest costs far more time than its instructions
+	 * should. */
+	VMM_EXIT_INTR,
+	/* IN or OUT, described by u.io. For IN the caller stores u.io.data before the next run().
+	 */
+	VMM_EXIT_IO,
+	/* RDMSR, described by u.msr. The caller stores data or fault before the next run(). */
+	VMM_EXIT_RDMSR,
+	/* WRMSR, described by u.msr. The caller stores fault before the next run(). */
+	VMM_EXIT_WRMSR,
+	/* RDPMC, described by u.pmc. The engine has checked CR4.PCE and CPL. The caller stores data
+	 * or fault before the next run(). VMM_CAN_RDPMC. */
+	VMM_EXIT_RDPMC,
+	/* An alarm of the tally is due: see "Alarms". VMM_CAN_TALLY. */
+	VMM_EXIT_ALARM,
+	/* HLT retired, and nothing that waits would wake the vCPU. While that is so, the next run()
+	 * executes nothing and returns VMM_EXIT_HLT again. What wakes it: pmi(), interrupt() or
+	 * nmi(), if the guest accepts the event; or new registers (set_regs, set_sregs). */
+	VMM_EXIT_HLT,
+	/* Triple fault. */
+	VMM_EXIT_SHUTDOWN,
+	/* The engine cannot go on. u.error.msg is one line that names RIP and the reason. */
+	VMM_EXIT_ERROR
 };
 
 /*
- * Alarms (soft). run() stops right behind the instruction whose retirement makes an armed alarm of
- * the tally due; a repeated string instruction is one instruction, and its elements' cycles may
- * pass the alarm's value by far. An alarm that is due comes before everything else: before
- * interrupts, a kick and the end of the budget (run again with what is left of it), before a fault
- * of fetching the next instruction (behind a jump to an unmapped page RIP is that page's address,
- * and the next run() delivers the page fault), and before the exit of a HLT that made it due: that
- * exit comes at the next run(), unless an interrupt that was queued meanwhile wakes the vCPU. While
- * it is not answered (vpmu_pcpu_overflow), run() executes nothing and returns VMM_EXIT_ALARM again.
- * There are two exceptions. The debug trap of an instruction that is single-stepped (RFLAGS.TF) is
- * delivered before the stop. And an exit that waits for its answer is completed first. Its
- * instruction retires at that next run(), counts then, and the alarm that it makes due stops right
- * behind it.
+ * Alarms. run() stops immediately behind the instruction whose retirement makes an armed alarm of
+ * the tally due. A repeated string instruction is one instruction; its elements' cycles may pass
+ * the alarm's value by far.
+ *
+ * A due alarm takes precedence:
+ *   - over interrupts, a kick and the end of the budget. The caller runs the vCPU again with what
+ *     is left of the budget.
+ *   - over a fault of fetching the next instruction. Behind a jump to an unmapped page RIP is that
+ *     page's address, and the next run() delivers the page fault.
+ *   - over the exit of the HLT that made the alarm due. That exit comes at the next run(), unless
+ *     an interrupt that the caller raised in between wakes the vCPU.
+ * Until the alarm is answered (vpmu_pcpu_overflow), run() executes nothing and returns
+ * VMM_EXIT_ALARM again.
+ *
+ * Two things come before an alarm:
+ *   - the debug trap of an instruction that is single-stepped (RFLAGS.TF).
+ *   - the completion of an earlier exit. Example: WRMSR exits, the caller answers, and the next
+ *     run() completes the WRMSR first. The WRMSR retires and is counted then. If that makes an
+ *     alarm due, run() stops immediately behind the WRMSR.
  */
 
-/* The communication area of one vCPU, owned by the caller of run(). */
+/* The communication area of one vCPU. The caller of run() owns it. */
 struct vmm_run {
 	enum vmm_exit exit;
-	uint64_t budget;  /* in: most instructions to retire (soft; KVM ignores it). 0 = none */
-	uint64_t retired; /* out: instructions retired by this run() (soft; 0 on KVM) */
+	uint64_t budget;  /* in: retire at most so many instructions; 0 means no limit */
+	uint64_t retired; /* out: instructions that this run() retired */
 	union {
 		struct {
 			uint16_t port;
-			uint8_t size; /* 1, 2, 4 */
+			uint8_t size; /* 1, 2 or 4 bytes */
 			bool in;
 			uint32_t data;
 		} io;
 		struct {
 			uint32_t index;
 			uint64_t data;
-			bool fault; /* in: #GP instead of completing */
+			bool fault; /* in: raise #GP instead of completing the instruction */
 		} msr;
 		struct {
-			uint32_t index;
+			uint32_t index; /* ECX */
 			uint64_t data;
-			bool fault;
+			bool fault; /* in: as for msr */
 		} pmc;
 		struct {
 			uint64_t rip;
@@ -77,80 +123,96 @@ struct vmm_run {
 	} u;
 };
 
+/*
+ * Local APIC. It belongs to the engine. Without VMM_CAN_LAPIC guests have none: CPUID must not show
+ * one, and MSRs 800H-8FFH do not exist for them.
+ *
+ * With VMM_CAN_LAPIC, each vCPU has one, whose ID is the vCPU's number. The engine answers its MSRs
+ * itself, delivers what it accepts, wakes the vCPU from HLT, and includes it in get_state(). The
+ * APIC is in x2APIC mode when EN and EXTD are set in sregs.apic_base; in every other mode it is as
+ * after a reset and accepts nothing.
+ */
+
 struct vmm_engine;	/* per-process state of one engine */
 struct vmm_engine_vm;	/* one VM */
 struct vmm_engine_vcpu; /* one vCPU */
 
 struct vmm_engine_ops {
-	const char *name; /* "soft", "kvm" */
-	bool rdpmc_exits; /* guests may use RDPMC */
+	const char *name; /* "soft", "kvm": for messages and reports only */
+	unsigned int can; /* VMM_CAN_* */
 
-	/* open: 0, or -errno with one line in @why naming what is missing. */
+	/* open - 0, or -errno and one line in @why that names what is missing. */
 	int (*open)(struct vmm_engine **e, char *why, size_t why_len);
 	void (*close)(struct vmm_engine *e);
 
-	/* @ram is the caller's memory of @bytes (multiple of 2 MiB), guest-physical from 0. */
+	/* vm_create - @ram is the caller's memory of @bytes (a multiple of 2 MiB). It appears at
+	 * guest-physical address 0. It must outlive the VM. */
 	int (*vm_create)(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm);
-	void (*vm_destroy)(struct vmm_engine_vm *vm); /* vCPUs are destroyed before */
+	/* vm_destroy - the vCPUs must have been destroyed. */
+	void (*vm_destroy)(struct vmm_engine_vm *vm);
 
-	/* Trap these MSRs to the caller; all others the engine does not know exit too. Before the
-	 * first vCPU. @r ends with count 0. */
+	/* vm_trap_msrs - accesses to these MSRs exit, whether the engine knows the MSR or not. MSRs
+	 * that the engine does not know always exit. @r ends with an entry of count 0. Call it
+	 * before the first vcpu_create. */
 	int (*vm_trap_msrs)(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
 
 	int (*vcpu_create)(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
 
+	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
+	 * masks LVTPC (pmi). Call it before set_sregs: KVM accepts control register bits by it. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
 	int (*get_regs)(struct vmm_engine_vcpu *v, struct kvm_regs *r);
 	int (*set_regs)(struct vmm_engine_vcpu *v, const struct kvm_regs *r);
 	int (*get_sregs)(struct vmm_engine_vcpu *v, struct kvm_sregs *s);
 	int (*set_sregs)(struct vmm_engine_vcpu *v, const struct kvm_sregs *s);
 
-	/* Execute until an exit. 0 and run->exit, or -errno when the engine itself failed. */
+	/* run - execute until an exit. Returns 0 and sets run->exit, or -errno when the engine
+	 * itself failed. */
 	int (*run)(struct vmm_engine_vcpu *v, struct vmm_run *run);
-	/* Make a run() in progress (or the next one) return VMM_EXIT_INTR soon. Any thread,
-	 * async-signal-safe. */
+	/* kick - make the run() in progress, or else the next one, return VMM_EXIT_INTR soon. Any
+	 * thread; async-signal-safe. */
 	void (*kick)(struct vmm_engine_vcpu *v);
 
-	/* Queue external interrupt @vector (taken when IF allows) / an NMI. -EBUSY when one is
-	 * queued already. Between runs. */
+	/* interrupt, nmi - queue external interrupt @vector, or an NMI, beside what the local APIC
+	 * delivers. The guest takes the vector when RFLAGS.IF and CR8 allow. -EBUSY: one is queued
+	 * already. Between runs. */
 	int (*interrupt)(struct vmm_engine_vcpu *v, uint8_t vector);
 	int (*nmi)(struct vmm_engine_vcpu *v);
 
 	/*
-	 * What a local APIC outside of the engine needs besides (lapic.h). NULL ops: the engine has
-	 * local APICs of its own (KVM). Between runs. cancel_interrupt: take back the interrupt
-	 * that is queued and was not taken; -ENOENT: there is none. set_cr8: 0..15, as if the guest
-	 * wrote it. wakes: something queued would be taken now, so that a HLT ends.
+	 * pmi - the vCPU's counters raise their interrupt: it goes through LVTPC of the vCPU's
+	 * local APIC and is lost if that entry is masked or the APIC is not in x2APIC mode.
+	 * Delivery masks LVTPC if CPUID says Intel (SDM vol. 3, 11.5.1). The guest sees the
+	 * interrupt before its next instruction, if it accepts it. Between runs. VMM_CAN_PMI.
 	 */
-	int (*cancel_interrupt)(struct vmm_engine_vcpu *v);
-	void (*set_cr8)(struct vmm_engine_vcpu *v, unsigned int cr8);
-	bool (*wakes)(struct vmm_engine_vcpu *v);
+	int (*pmi)(struct vmm_engine_vcpu *v);
 
-	/* Soft: add what executes to @t (the pCPU it runs on); NULL = a tally of its own.
-	 * KVM: NULL op. */
-	void (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t);
+	/* set_tally - what executes is added to @t from now on: the counters of the pCPU that the
+	 * vCPU runs on. NULL: a tally of the vCPU's own. Between runs. VMM_CAN_TALLY. */
+	int (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t);
 
 	/*
-	 * Everything of the vCPU that set_regs and set_sregs do not hold: events that wait, the
-	 * exit that waits for its answer, MSRs, clocks. get: *bytes in = room, out = used, or with
-	 * -ENOSPC what is needed; -ENOMEM. set: after set_sregs and set_regs, which forget such
-	 * things; checks every byte: -EINVAL with nothing changed. A vCPU set up so goes on as the
-	 * other one would have, in another process as well. Between runs. NULL ops: not supported
-	 * (KVM).
+	 * get_state - everything of the vCPU that kvm_regs and kvm_sregs do not hold: queued
+	 * events, the local APIC, the exit that waits for its answer, MSRs, clocks. *bytes is the
+	 * room in
+	 * @buf; on return it is what was used, or with -ENOSPC what is needed. -ENOMEM.
+	 * set_state - the reverse. Call it after set_sregs and set_regs, which reset such things.
+	 * It checks every byte: -EINVAL means that nothing changed.
+	 * Both between runs. VMM_CAN_SAVE.
 	 *
-	 * The answer to a waiting exit is not in it: as always, it is taken from run->u by the next
-	 * run(). So whoever saves a vCPU after an exit that wants an answer (IO, RDMSR, WRMSR,
-	 * RDPMC) saves the answer, or the question with it, as well, and hands the first run() of
-	 * the restored vCPU a run->u with the answer. CPUID, trapped MSRs, guest RAM and the tally
-	 * are the caller's too.
+	 * A vCPU restored in this way continues as the original would have, also in another
+	 * process. The caller saves and restores what is the caller's: CPUID, the trapped MSRs,
+	 * guest RAM, the tally, and the answer to the exit that waits. Example: the vCPU is saved
+	 * after VMM_EXIT_RDMSR. Whoever restores it answers (or saved the answer), and passes it in
+	 * run->u to the first run() of the restored vCPU.
 	 */
 	int (*get_state)(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 	int (*set_state)(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
 
-	/* KVM: TSC ticks spent between entering and leaving the guest so far (the engine's own
-	 * account, monotonic). Soft: NULL op. Thread that runs the vCPU. */
-	uint64_t (*guest_tsc)(struct vmm_engine_vcpu *v);
+	/* guest_tsc - *ticks = TSC ticks that have passed between entering and leaving the guest,
+	 * so far. Never decreases. Only the thread that runs the vCPU. VMM_CAN_GUEST_TSC. */
+	int (*guest_tsc)(struct vmm_engine_vcpu *v, uint64_t *ticks);
 };
 
 extern const struct vmm_engine_ops vmm_soft_ops;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "vmm/engine/refuse.h"
 #include "vmm/kvm/kvm_priv.h"
 
 static int refuse(char *why, size_t why_len, int rc, const char *fmt, ...)
@@ -194,7 +195,7 @@ out:
 
 const struct vmm_engine_ops vmm_kvm_ops = {
 	.name = "kvm",
-	.rdpmc_exits = false,
+	.can = VMM_CAN_GUEST_TSC | VMM_CAN_HUGE_PAGES,
 	.open = engine_open,
 	.close = engine_close,
 	.vm_create = kvm_vm_create,
@@ -211,5 +212,9 @@ const struct vmm_engine_ops vmm_kvm_ops = {
 	.kick = kvm_vcpu_kick,
 	.interrupt = kvm_vcpu_interrupt,
 	.nmi = kvm_vcpu_nmi,
+	.pmi = vmm_no_pmi,
+	.set_tally = vmm_no_tally,
+	.get_state = vmm_no_get_state,
+	.set_state = vmm_no_set_state,
 	.guest_tsc = kvm_vcpu_guest_tsc,
 };

@@ -39,7 +39,9 @@ struct vmm_engine_vcpu {
 
 	bool irq_pending; /* irq_vector waits until the guest takes interrupts */
 	uint8_t irq_vector;
-	bool irq_ready; /* as of the last exit, and nobody touched the registers since */
+	bool irq_ready;	 /* as of the last exit, and nobody touched the registers since */
+	bool nmi_queued; /* since the last entry */
+	bool halted;	 /* HLT retired, and nothing has woken the vCPU since */
 
 	uint64_t tsc; /* ticks inside of KVM_RUN so far */
 
@@ -82,7 +84,7 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run);
 void kvm_vcpu_kick(struct vmm_engine_vcpu *v);
 int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector);
 int kvm_vcpu_nmi(struct vmm_engine_vcpu *v);
-uint64_t kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v);
+int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks);
 
 /* exit.c: KVM_EXIT_* to VMM_EXIT_*. False: nothing for the caller, enter again. */
 bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run);

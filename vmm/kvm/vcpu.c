@@ -86,6 +86,7 @@ int kvm_vcpu_get_regs(struct vmm_engine_vcpu *v, struct kvm_regs *r)
 int kvm_vcpu_set_regs(struct vmm_engine_vcpu *v, const struct kvm_regs *r)
 {
 	v->irq_ready = false; /* RFLAGS.IF may be another now */
+	v->halted = false;
 	return kvm_ioctl(v->fd, KVM_SET_REGS, (void *)r);
 }
 
@@ -97,6 +98,7 @@ int kvm_vcpu_get_sregs(struct vmm_engine_vcpu *v, struct kvm_sregs *s)
 int kvm_vcpu_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s)
 {
 	v->irq_ready = false;
+	v->halted = false;
 	return kvm_ioctl(v->fd, KVM_SET_SREGS, (void *)s);
 }
 
@@ -118,12 +120,15 @@ int kvm_vcpu_nmi(struct vmm_engine_vcpu *v)
 		return rc;
 	if (events.nmi.pending)
 		return -EBUSY;
-	return kvm_ioctl(v->fd, KVM_NMI, 0);
+	rc = kvm_ioctl(v->fd, KVM_NMI, 0);
+	v->nmi_queued = !rc;
+	return rc;
 }
 
-uint64_t kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v)
+int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks)
 {
-	return v->tsc;
+	*ticks = v->tsc;
+	return 0;
 }
 
 void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
@@ -214,6 +219,14 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		return 0;
 	}
 
+	/* Without an in-kernel irqchip, KVM leaves it to us to wait in HLT. */
+	if (v->halted && !v->nmi_queued && !(v->irq_pending && v->irq_ready)) {
+		if (!take_kick(v, run))
+			run->exit = VMM_EXIT_HLT;
+		return 0;
+	}
+	v->halted = false;
+
 	atomic_store(&v->tid, enter_thread());
 	for (;;) {
 		rc = inject(v);
@@ -227,9 +240,14 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 				break;
 			continue;
 		}
-		if (rc || kvm_exit_translate(v, run))
+		if (rc)
+			break;
+		if (kvm_exit_translate(v, run) &&
+		    !(run->exit == VMM_EXIT_HLT && v->irq_pending && v->irq_ready))
 			break;
 	}
 	atomic_store(&v->tid, 0);
+	v->nmi_queued = false;
+	v->halted = !rc && run->exit == VMM_EXIT_HLT;
 	return rc;
 }

@@ -226,6 +226,7 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 	}
 	e->machine = m;
 	e->engine = plane->ops->name;
+	e->can = plane->ops->can;
 	e->pmu = c->pmu.model;
 	e->vcpus = c->vcpus;
 	e->policy = c->policy;
@@ -249,7 +250,7 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	ret = choose_plane(m, c, &plane, err, errlen);
 	if (ret)
 		return ret;
-	if (load && !plane->ops->set_state)
+	if (load && !(plane->ops->can & VMM_CAN_SAVE))
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "%s: vm %s: engine %s cannot go on from a snapshot", c->where, c->name,
 			    plane->ops->name);

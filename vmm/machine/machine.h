@@ -17,8 +17,9 @@ struct machine;
 struct machine_vm {
 	struct machine *machine;
 	char *name;
-	struct node *node; /* node->user is this */
-	const char *engine;
+	struct node *node;  /* node->user is this */
+	const char *engine; /* its name */
+	unsigned int can;   /* VMM_CAN_* of the engine */
 	enum vpmu_guest_model pmu;
 	unsigned int vcpus;
 	/* as configured, for snapshots; allow, deny: or NULL */

@@ -9,8 +9,10 @@
 static uint64_t guest_tsc(void *arg)
 {
 	struct vcpu *v = arg;
+	uint64_t ticks = 0;
 
-	return v->vm->ops->guest_tsc(v->ev);
+	v->vm->ops->guest_tsc(v->ev, &ticks); /* cannot fail: create() has looked */
+	return ticks;
 }
 
 static void kick(void *arg)
@@ -29,9 +31,15 @@ static int create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *er
 		.arg = v,
 		.nominal_cycles = *(const bool *)arg,
 	};
-	struct vpmu_hostpmu_perf *p = calloc(1, sizeof(*p));
-	int ret = p ? vpmu_hostpmu_perf_init(p, &opts) : -ENOMEM;
+	struct vpmu_hostpmu_perf *p;
+	int ret;
 
+	if (!(v->vm->ops->can & VMM_CAN_GUEST_TSC))
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "vm %s: engine %s does not tell the time its guests take", v->vm->name,
+			    v->vm->ops->name);
+	p = calloc(1, sizeof(*p));
+	ret = p ? vpmu_hostpmu_perf_init(p, &opts) : -ENOMEM;
 	if (ret) {
 		free(p);
 		if (ret == -EOPNOTSUPP)

@@ -30,8 +30,8 @@ int runner_create(struct vpmu_host *host, const struct host_config *h, struct ru
 /* runner_destroy - every VM must have been destroyed. Stops the threads. */
 void runner_destroy(struct runner *r);
 
-/* runner_sched - for vm_opts: VMs of this scheduler run here. Their engine is vmm_soft_ops or one
- * that counts into tallies like it. */
+/* runner_sched - for vm_opts: VMs of this scheduler run here. Their engine must have
+ * VMM_CAN_TALLY. */
 struct vm_sched *runner_sched(struct runner *r);
 
 /* runner_pmu - the PMU of one modelled pCPU; all are alike. To ask what it counts. */

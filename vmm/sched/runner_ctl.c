@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "vmm/sched/runner_priv.h"
+#include "vpmu/fail.h"
 #include "vpmu/pcpu.h"
 
 /* ---- VMs ---- */
@@ -62,6 +63,11 @@ static struct runner *of_sched(struct vm_sched *s)
 static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
 			   size_t errlen)
 {
+	/* Modelled counters are the tallies that the engine counts into. */
+	if (!(v->vm->ops->can & VMM_CAN_TALLY))
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "vm %s: engine %s does not count for modelled pCPUs", v->vm->name,
+			    v->vm->ops->name);
 	*pmu = &of_sched(s)->pcpus[0]->soft.pmu;
 	return 0;
 }
@@ -107,9 +113,10 @@ static void sched_pause(struct vm_sched *s, struct vm *vm)
 	take_away(of_sched(s), vm, VCPU_REQ_PARK);
 }
 
-static void sched_unplace(struct vm_sched *s, struct vm *vm)
+static int sched_unplace(struct vm_sched *s, struct vm *vm)
 {
 	take_away(of_sched(s), vm, VCPU_REQ_UNPLACE);
+	return 0;
 }
 
 static void sched_remove(struct vm_sched *s, struct vm *vm)

@@ -261,6 +261,12 @@ static void sched_pause(struct vm_sched *s, struct vm *vm)
 	pthread_mutex_unlock(&ts->lock);
 }
 
+/* The register models stay with their threads' pCPUs for life. */
+static int sched_unplace(struct vm_sched *s, struct vm *vm)
+{
+	return -EOPNOTSUPP;
+}
+
 static void sched_remove(struct vm_sched *s, struct vm *vm)
 {
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
@@ -272,6 +278,7 @@ static const struct vm_sched_ops threads_sched_ops = {
 	.vcpu_fini = vcpu_fini,
 	.start = sched_start,
 	.pause = sched_pause,
+	.unplace = sched_unplace,
 	.remove = sched_remove,
 };
 

@@ -334,7 +334,6 @@ int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen
 	if (ret)
 		return fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, v->vm->ops->name,
 			    strerror(-ret));
-	lapic_save(&v->lapic, b);
 	save_exit(v, b);
 	save_serial(&v->serial, b);
 	ret = vpmu_guest_save(v->guest, b);
@@ -400,8 +399,6 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 		ret = load_engine(v, r, err, errlen);
 		if (ret)
 			return ret;
-		if (lapic_load(&v->lapic, r))
-			return bad(v, "local APIC is damaged or out of range", err, errlen);
 		if (!load_exit(r, &v->run))
 			return bad(v, "last exit is damaged or out of range", err, errlen);
 		if (!load_serial(r, &v->serial))

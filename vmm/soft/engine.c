@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "vmm/engine/refuse.h"
 #include "vmm/soft/internal.h"
 
 #define RAM_UNIT   (2ULL << 20)
@@ -133,6 +134,7 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
 	reset(v);
+	lapic_init(&v->lapic, id);
 	rc = soft_cache_init(v);
 	if (rc) {
 		free(v);
@@ -308,6 +310,10 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 			v->intr_pending = true;
 			v->intr_vec = (uint8_t)i;
 		}
+	if (v->lapic.offered && !(v->intr_pending && v->intr_vec == v->lapic.offered))
+		v->lapic.offered = 0;
+	soft_lapic_mode(v);
+	soft_irq_update(v);
 	/* A caller that sets up a vCPU may have written code as well: decode anew. */
 	soft_cache_reset(v);
 	soft_tlb_flush(v);
@@ -345,31 +351,18 @@ static int soft_nmi_queue(struct vmm_engine_vcpu *ev)
 	return 0;
 }
 
-static int soft_cancel_interrupt(struct vmm_engine_vcpu *ev)
+static int soft_engine_pmi(struct vmm_engine_vcpu *ev)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
-
-	if (!v->intr_pending)
-		return -ENOENT;
-	v->intr_pending = false;
+	soft_pmi(to_vcpu(ev));
 	return 0;
 }
 
-static void soft_set_cr8(struct vmm_engine_vcpu *ev, unsigned int cr8)
-{
-	to_vcpu(ev)->cr8 = cr8 & 15;
-}
-
-static bool soft_wakes(struct vmm_engine_vcpu *ev)
-{
-	return soft_deliverable(to_vcpu(ev));
-}
-
-static void soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)
+static int soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)
 {
 	struct soft_vcpu *v = to_vcpu(ev);
 
 	v->tally = t ? t : &v->own_tally;
+	return 0;
 }
 
 static int soft_engine_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
@@ -384,7 +377,8 @@ static int soft_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, si
 
 const struct vmm_engine_ops vmm_soft_ops = {
 	.name = "soft",
-	.rdpmc_exits = true,
+	.can = VMM_CAN_RDPMC | VMM_CAN_LAPIC | VMM_CAN_PMI | VMM_CAN_SAVE | VMM_CAN_TALLY |
+	       VMM_CAN_LBR,
 	.open = soft_open,
 	.close = soft_close,
 	.vm_create = soft_vm_create,
@@ -401,10 +395,9 @@ const struct vmm_engine_ops vmm_soft_ops = {
 	.kick = soft_kick,
 	.interrupt = soft_interrupt_queue,
 	.nmi = soft_nmi_queue,
-	.cancel_interrupt = soft_cancel_interrupt,
-	.set_cr8 = soft_set_cr8,
-	.wakes = soft_wakes,
+	.pmi = soft_engine_pmi,
 	.set_tally = soft_set_tally,
 	.get_state = soft_engine_get_state,
 	.set_state = soft_engine_set_state,
+	.guest_tsc = vmm_no_guest_tsc,
 };

@@ -315,6 +315,27 @@ void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool c
 /* soft_tss - @bytes of the TSS at @off. Traps: #TS beyond its limit. */
 int soft_tss(struct soft_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext);
 
+/* ---- irq.c ---- */
+/* soft_lapic_on - whether the local APIC is in x2APIC mode. In every other mode it accepts nothing.
+ */
+bool soft_lapic_on(const struct soft_vcpu *v);
+/* soft_lapic - a copy of the APIC's registers, with TPR as CR8 says. */
+struct lapic soft_lapic(const struct soft_vcpu *v);
+/* soft_lapic_mode - v->apic_base has a new value: an APIC that is off is reset. */
+void soft_lapic_mode(struct soft_vcpu *v);
+/* soft_lapic_rdmsr / soft_lapic_wrmsr - the guest accesses an MSR of 800H..8FFH. Traps: #GP. */
+int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x);
+int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x);
+/* soft_pmi - see pmi in vmm/engine/engine.h. */
+void soft_pmi(struct soft_vcpu *v);
+/* soft_irq_update - the APIC, or what is queued, has changed: queue what comes next. */
+void soft_irq_update(struct soft_vcpu *v);
+/* soft_irq_taken - the queued NMI or vector (intr_pending is clear) was taken. */
+void soft_irq_taken(struct soft_vcpu *v);
+/* soft_irq_settled - whether soft_irq_update would change nothing, if @l were the APIC, @nmi said
+ * whether an NMI is queued and @intr whether @vector is. */
+bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector);
+
 /* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */
 int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes);
 int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes);

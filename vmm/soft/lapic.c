@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* SDM vol. 3, chapter 11; registers and their reserved bits in x2APIC mode: 11.12.1, table 11-6. */
+/*
+ * The local APIC's registers: SDM vol. 3, chapter 11. Which registers and reserved bits there are
+ * in x2APIC mode: 11.12.1, table 11-6.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -95,11 +98,6 @@ static void clear_bit(uint32_t *set, unsigned int vector)
 	set[vector / 32] &= ~(1u << vector % 32);
 }
 
-static bool test_bit(const uint32_t *set, unsigned int vector)
-{
-	return set[vector / 32] >> vector % 32 & 1;
-}
-
 /* The highest vector of @set, 0 when it is empty. */
 static unsigned int highest(const uint32_t *set)
 {
@@ -159,27 +157,18 @@ void lapic_pmi(struct lapic *l, bool automask)
 		l->lvt[LVT_PERF] |= LVT_MASK;
 }
 
-void lapic_sync(struct lapic *l, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v)
+unsigned int lapic_next(const struct lapic *l)
 {
-	if (l->offered && ops->cancel_interrupt(v) == -ENOENT) {
-		clear_bit(l->irr, l->offered);
-		set_bit(l->isr, l->offered);
-	}
-	l->offered = 0;
+	unsigned int vector = highest(l->irr);
+
+	return vector >> 4 > highest(l->isr) >> 4 ? vector : 0;
 }
 
-void lapic_inject(struct lapic *l, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v)
+void lapic_taken(struct lapic *l)
 {
-	unsigned int vector;
-
-	if (l->nmi && !ops->nmi(v))
-		l->nmi = false;
-	/* Taken back and offered anew: one of higher priority may have come. */
-	lapic_sync(l, ops, v);
-	vector = highest(l->irr);
-	/* Above the class in service; TPR, the other half of PPR, is the engine's CR8. */
-	if (vector >> 4 > highest(l->isr) >> 4 && !ops->interrupt(v, (uint8_t)vector))
-		l->offered = (uint8_t)vector;
+	clear_bit(l->irr, l->offered);
+	set_bit(l->isr, l->offered);
+	l->offered = 0;
 }
 
 /* 11.8.3.1: the higher class of TPR and of what is in service; on a tie models differ. */
@@ -251,7 +240,7 @@ static int lvt_of(uint32_t reg)
 	return reg >= REG_LVT && reg < REG_LVT + LVTS - 1 ? (int)(reg - REG_LVT) + LVT_TIMER : -1;
 }
 
-int lapic_rdmsr(struct lapic *l, uint32_t msr, uint64_t *val)
+int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val)
 {
 	uint32_t reg = msr - LAPIC_MSR_BASE;
 
@@ -424,7 +413,7 @@ static bool plausible(const struct lapic *l)
 	return !(l->svr & ~SVR_WRITABLE) && l->tpr <= 0xff && !(l->esr & ~ESR_ALL) &&
 	       !(l->esr_shown & ~ESR_ALL) && !(l->icr & (~ICR_WRITABLE | ICR_STATUS)) &&
 	       !(l->timer_divide & ~DIVIDE_WRITABLE) && !((l->irr[0] | l->isr[0]) & 0xffff) &&
-	       (!l->offered || test_bit(l->irr, l->offered));
+	       (!l->offered || l->offered == lapic_next(l));
 }
 
 int lapic_load(struct lapic *l, struct vpmu_blob_reader *r)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The local APIC of one soft vCPU, x2APIC mode only (SDM vol. 3, 11.12): as much as delivering a
- * PMI needs. LVT performance entry with fixed and NMI delivery and mask; IRR, ISR, TPR, PPR, EOI;
- * SVR, ESR with its error interrupt, self IPIs; the other LVT entries keep what is written and
- * deliver nothing. No timer: its registers keep what is written and the count stays 0. IPIs to
- * other vCPUs, and INIT, SIPI and SMI to itself, go nowhere. On KVM the kernel has the local APIC.
+ * The registers of the local APIC of one soft vCPU, in x2APIC mode only (SDM vol. 3, 11.12). It has
+ * what delivering a PMI needs:
+ *   - the LVT performance entry, with fixed and NMI delivery and a mask;
+ *   - IRR, ISR, TPR, PPR and EOI;
+ *   - SVR, ESR with its error interrupt, and self IPIs.
+ * The other LVT entries and the timer's registers keep what is written and deliver nothing. The
+ * timer's current count is 0. IPIs to other vCPUs go nowhere; so do INIT, SIPI and SMI to itself.
  *
- * As after any reset it is software-disabled (SVR bit 8 clear): LVT entries are masked and cannot
- * be unmasked, fixed interrupts are not accepted, until the guest sets that bit.
+ * After a reset the APIC is software-disabled (SVR bit 8 clear): LVT entries are masked and cannot
+ * be unmasked, and fixed interrupts are not accepted, until the guest sets that bit.
  *
- * Everything: the thread that runs the vCPU, between runs. The guest is hostile: what the manual
- * makes #GP is -EFAULT, and nothing has changed.
+ * Only irq.c uses this file (and its test): irq.c connects the APIC to the vCPU. This file knows no
+ * vCPU. Only the thread that runs the vCPU calls these functions. The guest is hostile: what the
+ * manual makes #GP returns -EFAULT, and nothing has changed then.
  */
 #ifndef VMM_SOFT_LAPIC_H
 #define VMM_SOFT_LAPIC_H
@@ -18,7 +21,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "vmm/engine/engine.h"
 #include "vpmu/blob.h"
 
 #define LAPIC_MSR_BASE	0x800u /* ID 802H, VERSION 803H, TPR 808H, EOI 80BH, SVR 80FH, ... */
@@ -32,43 +34,34 @@ struct lapic {
 	uint32_t irr[8], isr[8];
 	uint64_t icr;
 	uint32_t timer_initial, timer_divide;
-	bool nmi;	 /* waits for the engine to take it */
-	uint8_t offered; /* vector that is queued in the engine, still in irr; 0: none */
+	bool nmi;	 /* an NMI waits until the CPU can queue it */
+	uint8_t offered; /* the vector that the CPU has queued for us, still in irr; 0: none */
 };
 
-/* lapic_init - as after reset, software-enabled by what the guest writes to SVR. */
+/* lapic_init - the state after a reset. */
 void lapic_init(struct lapic *l, unsigned int id);
 
-/* lapic_rdmsr / wrmsr - 0, -EFAULT (#GP), -ENOENT: not 800H..8FFH. After lapic_sync, and with
- * ->tpr what CR8 says it is. */
-int lapic_rdmsr(struct lapic *l, uint32_t msr, uint64_t *val);
+/* lapic_rdmsr / lapic_wrmsr - 0; -EFAULT: #GP; -ENOENT: not an MSR of 800H..8FFH. ->tpr must hold
+ * what CR8 says, and CR8 must follow ->tpr afterwards. After wrmsr the caller looks at ->nmi and
+ * lapic_next again. */
+int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val);
 int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val);
 
-/* lapic_pmi - the counters raise their interrupt: through LVTPC, if that is not masked. @automask:
- * delivery sets its mask bit (Intel). */
+/* lapic_pmi - the counters raise their interrupt. It goes through LVTPC and is lost if that entry
+ * is masked. @automask: delivery sets the entry's mask bit (Intel). Afterwards the caller looks at
+ * ->nmi and lapic_next again. */
 void lapic_pmi(struct lapic *l, bool automask);
 
-/*
- * lapic_inject - give the engine what can be delivered now, at most one NMI and one vector; what
- * cannot stays. Before every run. The engine holds the vector back as long as IF or CR8 (which is
- * TPR bits 7:4) say so; it stays in IRR until it was taken.
- */
-void lapic_inject(struct lapic *l, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v);
-/* lapic_pending - inject has (or may have) something to do. */
-static inline bool lapic_pending(const struct lapic *l)
-{
-	uint32_t any = l->nmi;
+/* lapic_next - the vector that the CPU should queue now: the highest that waits, if its class is
+ * above all that are in service. 0: none. TPR is not considered: the CPU holds a queued vector back
+ * while CR8, which is TPR bits 7:4, says so. */
+unsigned int lapic_next(const struct lapic *l);
 
-	for (int i = 0; i < 8; i++)
-		any |= l->irr[i];
-	return any != 0;
-}
+/* lapic_taken - the CPU has taken the vector in ->offered: it is in service from now on. */
+void lapic_taken(struct lapic *l);
 
-/* lapic_sync - if the vector that was offered has been taken, it is in service (ISR) from now on;
- * else it is offered no longer. */
-void lapic_sync(struct lapic *l, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v);
-
-/* lapic_save - append one section. lapic_load - -EINVAL: nothing changed. */
+/* lapic_save - append one section. lapic_load - -EINVAL: the section is damaged, or no guest can
+ * bring @l about; nothing changed. */
 void lapic_save(const struct lapic *l, struct vpmu_blob *b);
 int lapic_load(struct lapic *l, struct vpmu_blob_reader *r);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * CPUID, the TSC, model-specific registers, RDPMC and ports. What the engine does not hold itself
- * exits to its caller; the instruction retires when the caller has answered, at the next run().
+ * CPUID, the TSC, model-specific registers, RDPMC and ports. The MSRs of the local APIC are in
+ * irq.c. What the engine does not hold itself exits to its caller. The instruction retires when the
+ * caller has answered, at the next run().
  */
 #include "vmm/soft/internal.h"
 
@@ -156,6 +157,10 @@ int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
 	case MSR_TSC_AUX:
 		x = v->tsc_aux;
 		break;
+	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
+		if (soft_lapic_rdmsr(v, msr, &x))
+			return 1;
+		break;
 	default:
 		goto out;
 	}
@@ -218,6 +223,7 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		if ((x & APIC_BASE_RESERVED) || !apic_mode_ok(v->apic_base, x))
 			return soft_gp(v, 0);
 		v->apic_base = x;
+		soft_lapic_mode(v);
 		return 0;
 	case MSR_PAT:
 		if (!soft_pat_valid(x))
@@ -253,6 +259,8 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 			return soft_gp(v, 0);
 		v->tsc_aux = (uint32_t)x;
 		return 0;
+	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
+		return soft_lapic_wrmsr(v, msr, x);
 	}
 out:
 	v->run->u.msr.index = msr;

@@ -112,17 +112,22 @@ static int complete(struct soft_vcpu *v)
 /* Deliver what waits and may be. Returns a trap: exit. */
 static int events(struct soft_vcpu *v)
 {
+	uint8_t vec;
+
 	if (v->sti_shadow)
 		return 0;
 	if (v->nmi_pending && !v->nmi_masked) {
 		v->nmi_pending = false;
 		v->nmi_masked = true;
+		soft_irq_taken(v);
 		if (soft_interrupt(v, SOFT_NMI, SOFT_EVENT_EXT, false, 0))
 			return v->trap == SOFT_TRAP_FAULT ? soft_deliver(v) : 1;
 	}
 	if (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8) {
+		vec = v->intr_vec;
 		v->intr_pending = false;
-		if (soft_interrupt(v, v->intr_vec, SOFT_EVENT_EXT, false, 0))
+		soft_irq_taken(v);
+		if (soft_interrupt(v, vec, SOFT_EVENT_EXT, false, 0))
 			return v->trap == SOFT_TRAP_FAULT ? soft_deliver(v) : 1;
 	}
 	return 0;
@@ -252,11 +257,11 @@ static void run_loop(struct soft_vcpu *v)
 			return;
 		}
 		if (unlikely(v->halted)) {
-			v->halted = false;
 			if (!soft_deliverable(v)) {
 				run->exit = VMM_EXIT_HLT;
 				return;
 			}
+			v->halted = false;
 		}
 		soft_sync(v);
 		v->attn = v->tally->armed ? SOFT_ATTN_ARMED : 0;
@@ -274,10 +279,13 @@ static void run_loop(struct soft_vcpu *v)
 			v->single = true;
 			break;
 		case SOFT_TRAP_EXIT:
-			if (run->exit == VMM_EXIT_HLT && alarm_due(v)) {
-				v->halted = true;
+			if (run->exit != VMM_EXIT_HLT)
+				return;
+			v->halted = true;
+			if (alarm_due(v))
 				run->exit = VMM_EXIT_ALARM;
-			}
+			else if (soft_deliverable(v))
+				break; /* what waits wakes it */
 			return;
 		case SOFT_TRAP_STEP:
 			v->rflags |= SOFT_RF;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "vmm/engine/engine.h"
+#include "vmm/soft/lapic.h"
 #include "vpmu/softpmu.h"
 
 /* soft_isa_list - call @fn with the Zydis mnemonic ("add", "rdmsr", ...) of every instruction of
@@ -314,15 +315,16 @@ struct soft_vcpu {
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;
 	uint32_t smc_seen;
-	bool intr_pending, nmi_pending;
+	bool intr_pending, nmi_pending; /* queued: by the local APIC (irq.c) or by the caller */
 	uint8_t intr_vec;
+	struct lapic lapic;
 	struct {
 		enum soft_pending_kind kind;
 		uint64_t rip, next;
 		uint8_t ev;
 		uint8_t size;
 	} pending;   /* an exit the caller answers */
-	bool halted; /* HLT retired, an alarm was due: the exit is still to come */
+	bool halted; /* HLT retired, and nothing has woken the vCPU since */
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * get_state and set_state: what of a vCPU kvm_regs and kvm_sregs have no place for.
+ * get_state and set_state: the state of a vCPU that kvm_regs and kvm_sregs have no place for, as
+ * one section of fields followed by the section of the local APIC (lapic.c).
  *
  * Not in it: caches (decoded code, translations), which the restored vCPU makes anew; the tally,
  * which is the pCPU's; CPUID and the VM's trapped MSRs, which whoever restores sets up as they
- * were; a kick. Whoever wrote the bytes is not trusted: each field has to have a value that this
+ * were; a kick. Whoever wrote the bytes is not trusted: each field must have a value that this
  * engine could have written for a vCPU with these registers.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "vmm/soft/emit.h"
 #include "vpmu/blob.h"
 
 #define TAG	0x55504356u /* "VCPU" */
-#define VERSION 1
+#define VERSION 2
 
 struct state {
 	uint8_t cpl;
@@ -25,6 +27,7 @@ struct state {
 	uint64_t cycles, tsc_offset;
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, pat, tsc_aux;
 	uint64_t dr[6]; /* 0..3, 6, 7 */
+	struct lapic lapic;
 };
 
 static void collect(const struct soft_vcpu *v, struct state *s)
@@ -53,6 +56,7 @@ static void collect(const struct soft_vcpu *v, struct state *s)
 		.pat = v->pat,
 		.tsc_aux = v->tsc_aux,
 		.dr = {v->dr[0], v->dr[1], v->dr[2], v->dr[3], v->dr[6], v->dr[7]},
+		.lapic = soft_lapic(v),
 	};
 }
 
@@ -87,6 +91,7 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 	for (int i = 0; i < 6; i++)
 		vpmu_blob_u64(&b, s.dr[i]);
 	vpmu_blob_end(&b, section);
+	lapic_save(&s.lapic, &b);
 	if (b.failed)
 		ret = -ENOMEM;
 	else if (*bytes < b.len)
@@ -99,7 +104,7 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 	return ret;
 }
 
-static bool parse(struct state *s, const void *buf, size_t bytes)
+static bool parse(struct state *s, unsigned int id, const void *buf, size_t bytes)
 {
 	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
 	uint16_t version;
@@ -128,7 +133,8 @@ static bool parse(struct state *s, const void *buf, size_t bytes)
 	s->tsc_aux = vpmu_blob_get_u64(&r);
 	for (int i = 0; i < 6; i++)
 		s->dr[i] = vpmu_blob_get_u64(&r);
-	return vpmu_blob_done(&r) && vpmu_blob_done(&all);
+	lapic_init(&s->lapic, id);
+	return vpmu_blob_done(&r) && !lapic_load(&s->lapic, &all) && vpmu_blob_done(&all);
 }
 
 /* The instruction whose exit waits, or NULL: no such kind. */
@@ -164,6 +170,19 @@ static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
 	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
 }
 
+static bool lapic_valid(const struct soft_vcpu *v, const struct state *s)
+{
+	const struct lapic *l = &s->lapic;
+	struct lapic reset;
+
+	if (!soft_lapic_on(v)) {
+		lapic_init(&reset, v->id);
+		return !memcmp(l, &reset, offsetof(struct lapic, nmi)) && !l->nmi && !l->offered;
+	}
+	return l->tpr >> 4 == v->cr8 &&
+	       soft_irq_settled(l, s->nmi_pending, s->intr_pending, s->intr_vec);
+}
+
 static bool valid(const struct soft_vcpu *v, const struct state *s)
 {
 	const struct kvm_segment *cs = &v->seg[SOFT_CS];
@@ -182,14 +201,14 @@ static bool valid(const struct soft_vcpu *v, const struct state *s)
 		return false;
 	if (!soft_dr_valid(6, s->dr[4]) || !soft_dr_valid(7, s->dr[5]))
 		return false;
-	return exit_valid(v, s);
+	return exit_valid(v, s) && lapic_valid(v, s);
 }
 
 int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 {
 	struct state s;
 
-	if (!parse(&s, buf, bytes) || !valid(v, &s))
+	if (!parse(&s, v->id, buf, bytes) || !valid(v, &s))
 		return -EINVAL;
 	v->cpl = s.cpl;
 	v->tlb = v->tlbs[v->cpl == 3];
@@ -211,6 +230,7 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 	memcpy(v->dr, s.dr, 4 * sizeof(v->dr[0]));
 	v->dr[6] = s.dr[4];
 	v->dr[7] = s.dr[5];
+	v->lapic = s.lapic;
 	v->pending.kind = s.kind;
 	v->pending.size = s.size;
 	v->pending.rip = v->rip;

@@ -54,65 +54,17 @@ int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out)
 	return 0;
 }
 
-/* ---- interrupts ---- */
+/* ---- PMIs ---- */
 
-#define APIC_BASE_X2APIC (3ULL << 10) /* EN and EXTD: SDM vol. 3, 11.12.1 */
-
-/* Whether the guest has its local APIC in x2APIC mode; TPR and CR8 are made one. */
-static bool lapic_on(struct vcpu *v)
+/* Do what the counters' overflows since the last run ask for. True: a PMI was raised. */
+static inline bool service_counters(struct vcpu *v)
 {
-	struct kvm_sregs sregs;
+	const struct vmm_engine_ops *ops = v->vm->ops;
 
-	if (v->vm->ops->get_sregs(v->ev, &sregs) ||
-	    (sregs.apic_base & APIC_BASE_X2APIC) != APIC_BASE_X2APIC)
+	if (!vpmu_guest_pending(v->guest) || !vpmu_guest_service(v->guest))
 		return false;
-	/* A write of CR8 clears TPR bits 3:0 (11.8.6). */
-	if (sregs.cr8 != v->lapic.tpr >> 4)
-		v->lapic.tpr = (uint32_t)sregs.cr8 << 4;
-	return true;
-}
-
-/* What the counters have to say since the last run, and what the local APIC makes of it. */
-static inline void deliver(struct vcpu *v)
-{
-	const struct vmm_engine_ops *ops = v->vm->ops;
-
-	/* A PMI that finds the local APIC off is lost, as one that finds its entry masked is. */
-	if (vpmu_guest_pending(v->guest) && vpmu_guest_service(v->guest) && vcpu_has_lapic(ops) &&
-	    lapic_on(v))
-		lapic_pmi(&v->lapic, vpmu_guest_is_intel(v->guest));
-	if (!lapic_pending(&v->lapic))
-		return;
-	if (lapic_on(v)) {
-		lapic_inject(&v->lapic, ops, v->ev);
-	} else {
-		/* Switched off, it forgets everything (11.12.5.1). */
-		lapic_sync(&v->lapic, ops, v->ev);
-		lapic_init(&v->lapic, v->id);
-	}
-}
-
-static bool is_lapic_msr(const struct vcpu *v, uint32_t msr)
-{
-	return msr - LAPIC_MSR_BASE < LAPIC_MSR_COUNT && vcpu_has_lapic(v->vm->ops);
-}
-
-static int lapic_msr(struct vcpu *v, bool write, uint32_t msr, uint64_t *val)
-{
-	const struct vmm_engine_ops *ops = v->vm->ops;
-	unsigned int cr8;
-	int ret;
-
-	if (!lapic_on(v))
-		return -EFAULT;
-	lapic_sync(&v->lapic, ops, v->ev);
-	if (!write)
-		return lapic_rdmsr(&v->lapic, msr, val);
-	cr8 = v->lapic.tpr >> 4;
-	ret = lapic_wrmsr(&v->lapic, msr, *val);
-	if (v->lapic.tpr >> 4 != cr8)
-		ops->set_cr8(v->ev, v->lapic.tpr >> 4);
-	return ret;
+	/* Without PMIs the guest finds the overflow in its status register. */
+	return (ops->can & VMM_CAN_PMI) && !ops->pmi(v->ev);
 }
 
 /* ---- MSRs ---- */
@@ -128,28 +80,20 @@ void vcpu_note_denials(struct vcpu *v)
 	atomic_fetch_add_explicit(&v->vm->denied, more, memory_order_relaxed);
 }
 
-/* Those that neither the engine nor the local APIC nor the PMU model knows do not exist: #GP. */
+/* MSRs that neither the engine nor the PMU model knows do not exist: #GP. */
 static void rdmsr(struct vcpu *v)
 {
 	struct vmm_run *run = &v->run;
-	uint32_t msr = run->u.msr.index;
-	int ret;
 
 	run->u.msr.data = 0;
-	ret = is_lapic_msr(v, msr) ? lapic_msr(v, false, msr, &run->u.msr.data)
-				   : vpmu_guest_rdmsr(v->guest, msr, &run->u.msr.data);
-	run->u.msr.fault = ret != 0;
+	run->u.msr.fault = vpmu_guest_rdmsr(v->guest, run->u.msr.index, &run->u.msr.data) != 0;
 }
 
 static void wrmsr(struct vcpu *v)
 {
 	struct vmm_run *run = &v->run;
-	uint32_t msr = run->u.msr.index;
-	int ret;
 
-	ret = is_lapic_msr(v, msr) ? lapic_msr(v, true, msr, &run->u.msr.data)
-				   : vpmu_guest_wrmsr(v->guest, msr, run->u.msr.data);
-	run->u.msr.fault = ret != 0;
+	run->u.msr.fault = vpmu_guest_wrmsr(v->guest, run->u.msr.index, run->u.msr.data) != 0;
 	vcpu_note_denials(v);
 }
 
@@ -192,17 +136,15 @@ static enum step io_in(struct vcpu *v)
 /* ---- exits ---- */
 
 /*
- * HLT ends when an interrupt can be delivered. Nothing can come from outside - there is no timer,
- * and IPIs of other vCPUs go nowhere - so what does not wait now never comes. HLT itself may have
- * been the instruction that makes a counter overflow.
+ * The vCPU is in HLT, and nothing that waits would wake it. HLT itself may have been the
+ * instruction that made a counter overflow. If that raises a PMI, the vCPU runs again: the engine
+ * wakes it, or reports HLT once more when the guest does not accept the PMI. Nothing else can wake
+ * a vCPU: there is no timer, and IPIs of other vCPUs go nowhere.
  */
 static enum step halt(struct vcpu *v, const struct vcpu_env *env)
 {
 	vpmu_pcpu_overflow(env->pcpu);
-	deliver(v);
-	if (vcpu_has_lapic(v->vm->ops) && v->vm->ops->wakes(v->ev))
-		return STEP_ON;
-	return end(v, VCPU_HALTED);
+	return service_counters(v) ? STEP_ON : end(v, VCPU_HALTED);
 }
 
 static enum step answer(struct vcpu *v, const struct vcpu_env *env)
@@ -263,8 +205,8 @@ static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
 {
 	struct vcpu_branches b;
 
-	/* Only modelled pCPUs have branch records. */
-	if (env->tally && !vpmu_lbr_live(&v->ctx, env->pcpu, &b.regs, &b.user)) {
+	if ((v->vm->ops->can & VMM_CAN_LBR) &&
+	    !vpmu_lbr_live(&v->ctx, env->pcpu, &b.regs, &b.user)) {
 		v->last = malloc(sizeof(*v->last));
 		if (v->last)
 			*v->last = b;
@@ -285,7 +227,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			end(v, VCPU_STOPPED);
 			return ended(v, env);
 		}
-		deliver(v);
+		service_counters(v);
 		v->run.budget = left;
 		ret = ops->run(v->ev, &v->run);
 		model_world_switch(env);

@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 
 #include "vmm/engine/engine.h"
-#include "vmm/soft/lapic.h"
 #include "vmm/dev/serial.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
@@ -49,7 +48,6 @@ struct vcpu {
 	struct vpmu_guest *guest;
 	struct vmm_run run;
 	struct serial serial;
-	struct lapic lapic; /* vcpu_has_lapic */
 
 	/* Outcome: written by the thread that runs it, before it says so (vm_vcpu_ended). */
 	enum vcpu_state state;
@@ -78,13 +76,6 @@ struct vcpu {
 /* A slice ends early after so many exits, so that a guest that does nothing but exit does not
  * hold its pCPU longer than others. */
 #define VCPU_SLICE_EXITS_MAX 1000
-
-/* vcpu_has_lapic - the local APIC is ours; else it is the engine's (KVM), and PMIs do not reach
- * the guest. */
-static inline bool vcpu_has_lapic(const struct vmm_engine_ops *ops)
-{
-	return ops->cancel_interrupt != NULL;
-}
 
 /* vcpu_note_denials - what the policy denied its guest since the last call, to vm->denied. Thread
  * that runs it. */

@@ -25,9 +25,9 @@ static int map_ram(struct vm *vm, uint64_t bytes, char *err, size_t errlen)
 	if (ram == MAP_FAILED)
 		return fail(-errno, err, errlen, "vm %s: %llu MiB of guest memory: %s", vm->name,
 			    (unsigned long long)bytes >> 20, strerror(errno));
-	/* An interpreted guest gains nothing from huge pages, and a thousand small ones would each
-	 * pay for whole 2 MiB pages at their boot area and image. May fail without harm. */
-	if (!strcmp(vm->ops->name, "soft"))
+	/* A thousand small guests would each pay for whole 2 MiB pages at their boot area and
+	 * image. May fail without harm. */
+	if (!(vm->ops->can & VMM_CAN_HUGE_PAGES))
 		madvise(ram, bytes, MADV_NOHUGEPAGE);
 	vm->ram = ram;
 	vm->ram_bytes = bytes;
@@ -51,7 +51,7 @@ static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_
 	int ret;
 
 	/* CPUID first: KVM accepts control register bits by what it says. */
-	n = vmm_cpuid(v->guest, v->id, vcpu_has_lapic(ops), cpuid);
+	n = vmm_cpuid(v->guest, v->id, ops->can & VMM_CAN_LAPIC, cpuid);
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
@@ -61,7 +61,7 @@ static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_
 	if (ret)
 		return engine_failed(v->vm, ret, "reading registers", err, errlen);
 	loader_sregs(&sregs);
-	if (vcpu_has_lapic(ops))
+	if (ops->can & VMM_CAN_LAPIC)
 		/* x2APIC mode from the start; vCPU 0 is the boot processor (SDM vol. 3, 11.4.4). */
 		sregs.apic_base =
 			0xfee00000 | APIC_BASE_EN | APIC_BASE_EXTD | (v->id ? 0 : APIC_BASE_BSP);
@@ -82,7 +82,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 	struct vpmu_hostpmu *pmu = NULL;
 	int ret;
 
-	cfg.rdpmc = vm->ops->rdpmc_exits;
+	cfg.rdpmc = vm->ops->can & VMM_CAN_RDPMC;
 	v->vm = vm;
 	v->id = id;
 	v->away = true;
@@ -96,7 +96,6 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 	if (ret)
 		return engine_failed(vm, ret, "accounts", err, errlen);
 	v->ctx.where = vcpu_where;
-	lapic_init(&v->lapic, id);
 	ret = vm->sched->ops->vcpu_init(vm->sched, v, &pmu, err, errlen);
 	if (ret)
 		return ret;
@@ -224,11 +223,12 @@ void vm_pause(struct vm *vm)
 
 int vm_unplace(struct vm *vm)
 {
-	if (!vm->sched->ops->unplace || !vm->ops->get_state)
-		return -EOPNOTSUPP;
-	vm->sched->ops->unplace(vm->sched, vm);
-	vm->started = false;
-	return 0;
+	int ret =
+		vm->ops->can & VMM_CAN_SAVE ? vm->sched->ops->unplace(vm->sched, vm) : -EOPNOTSUPP;
+
+	if (!ret)
+		vm->started = false;
+	return ret;
 }
 
 void vm_fail(struct vm *vm, const char *fmt, ...)

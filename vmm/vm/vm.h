@@ -31,9 +31,10 @@ struct vm_sched_ops {
 	int (*start)(struct vm_sched *s, struct vm *vm, char *err, size_t errlen);
 	/* Returns when none of them is on a pCPU. */
 	void (*pause)(struct vm_sched *s, struct vm *vm);
-	/* The same, and on return their PMU registers are placed nowhere, for a snapshot; start
-	 * places them again. NULL: not supported. */
-	void (*unplace)(struct vm_sched *s, struct vm *vm);
+	/* As pause; on return their PMU registers are also placed nowhere, so that a snapshot can
+	 * be taken. start places them again. -EOPNOTSUPP: this scheduler cannot, nothing happened.
+	 */
+	int (*unplace)(struct vm_sched *s, struct vm *vm);
 	/* The same for good; their counters are gone on return. */
 	void (*remove)(struct vm_sched *s, struct vm *vm);
 };

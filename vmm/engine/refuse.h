@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Operations that an engine does not have (vmm_engine_ops.can lacks their flag). Engines put these
+ * into their table, so that no operation is NULL. Each does nothing and returns -EOPNOTSUPP.
+ */
+#ifndef VMM_ENGINE_REFUSE_H
+#define VMM_ENGINE_REFUSE_H
+
+#include <errno.h>
+
+#include "vmm/engine/engine.h"
+
+static inline int vmm_no_pmi(struct vmm_engine_vcpu *v)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int vmm_no_tally(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int vmm_no_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int vmm_no_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int vmm_no_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks)
+{
+	return -EOPNOTSUPP;
+}
+
+#endif

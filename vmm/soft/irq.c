@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Interrupts of a soft vCPU: connects the registers of its local APIC (lapic.c) to the events that
+ * run() delivers. Called by msr.c (the guest reads and writes the APIC), by run.c (an event was
+ * taken) and by engine.c (pmi, new system registers).
+ *
+ * The vCPU can have one vector and one NMI queued: v->intr_pending, v->nmi_pending. Everything else
+ * waits in the APIC. Whenever anything changes, soft_irq_update() queues what comes next. So
+ * between any two instructions this holds: a vector that the APIC could deliver is queued, unless
+ * the caller's own (interrupt()) is.
+ */
+#include "vmm/soft/internal.h"
+
+#define APIC_BASE_X2APIC (3ULL << 10) /* EN and EXTD: SDM vol. 3, 11.12.1 */
+
+bool soft_lapic_on(const struct soft_vcpu *v)
+{
+	return (v->apic_base & APIC_BASE_X2APIC) == APIC_BASE_X2APIC;
+}
+
+bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector)
+{
+	if (l->nmi && !nmi)
+		return false;
+	if (l->offered)
+		return intr && vector == l->offered;
+	return intr || !lapic_next(l);
+}
+
+void soft_irq_update(struct soft_vcpu *v)
+{
+	struct lapic *l = &v->lapic;
+
+	if (l->nmi && !v->nmi_pending) {
+		v->nmi_pending = true;
+		l->nmi = false;
+	}
+	/* Take the queued vector back: one of a higher class may have come. */
+	if (l->offered)
+		v->intr_pending = false;
+	l->offered = 0;
+	if (!v->intr_pending && lapic_next(l)) {
+		l->offered = (uint8_t)lapic_next(l);
+		v->intr_vec = l->offered;
+		v->intr_pending = true;
+	}
+	soft_recheck(v);
+}
+
+void soft_irq_taken(struct soft_vcpu *v)
+{
+	if (v->lapic.offered && !v->intr_pending)
+		lapic_taken(&v->lapic);
+	soft_irq_update(v);
+}
+
+void soft_lapic_mode(struct soft_vcpu *v)
+{
+	if (soft_lapic_on(v))
+		return;
+	/* Switched off, the APIC forgets everything (11.12.5.1). */
+	if (v->lapic.offered)
+		v->intr_pending = false;
+	lapic_init(&v->lapic, v->id);
+}
+
+struct lapic soft_lapic(const struct soft_vcpu *v)
+{
+	struct lapic l = v->lapic;
+
+	/* CR8 is TPR bits 7:4; writing CR8 clears the others (11.8.6). */
+	if (soft_lapic_on(v) && v->cr8 != l.tpr >> 4)
+		l.tpr = (uint32_t)v->cr8 << 4;
+	return l;
+}
+
+int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
+{
+	if (!soft_lapic_on(v))
+		return soft_gp(v, 0);
+	v->lapic = soft_lapic(v);
+	return lapic_rdmsr(&v->lapic, msr, x) ? soft_gp(v, 0) : 0;
+}
+
+int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
+{
+	if (!soft_lapic_on(v))
+		return soft_gp(v, 0);
+	v->lapic = soft_lapic(v);
+	if (lapic_wrmsr(&v->lapic, msr, x))
+		return soft_gp(v, 0);
+	v->cr8 = v->lapic.tpr >> 4;
+	soft_irq_update(v);
+	return 0;
+}
+
+static bool is_intel(const struct soft_vcpu *v)
+{
+	for (size_t i = 0; i < v->nr_cpuid; i++)
+		if (!v->cpuid[i].function)
+			return v->cpuid[i].ebx == 0x756e6547; /* "Genu"ineIntel */
+	return false;
+}
+
+void soft_pmi(struct soft_vcpu *v)
+{
+	if (!soft_lapic_on(v))
+		return;
+	lapic_pmi(&v->lapic, is_intel(v));
+	soft_irq_update(v);
+}
