@@ -331,3 +331,23 @@ Test(soft_boundary, an_instruction_across_pages)
 		bed_stop(&b);
 	}
 }
+
+BED_GUEST(b_forever, "1: inc %rax\n jmp 1b");
+
+/* Where a branch goes is not remembered wrongly when it used up the budget and something else came
+ * before its target. */
+Test(soft_boundary, an_interrupted_branch_goes_where_it_went)
+{
+	struct bed b;
+
+	BED_START(&b, b_forever, false);
+	memcpy(b.ram + IRETQ, b_iretq, 2);
+	bed_gate(&b, 2, IRETQ, 0, 0xe);
+	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
+	cr_assert_eq(b.r.rip, BED_CODE);
+	cr_assert_eq(vmm_soft_ops.nmi(b.v), 0);
+	cr_assert_eq(bed_run(&b, 1 + 1000), VMM_EXIT_BUDGET);
+	cr_assert_eq(b.r.rax, 1 + 500);
+	cr_assert_eq(b.r.rsp, BED_STACK);
+	bed_stop(&b);
+}
