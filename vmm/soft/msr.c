@@ -59,7 +59,9 @@ static const struct kvm_cpuid_entry2 *beyond(const struct soft_vcpu *v, uint32_t
 		range = find_leaf(v, leaf & 0xffffff00, 0);
 	else if (leaf >> 31)
 		range = find_leaf(v, leaf & 0x80000000, 0);
-	return range && leaf <= range->eax ? NULL : find_leaf(v, basic->eax, sub);
+	if (!basic || (range && leaf <= range->eax))
+		return NULL;
+	return find_leaf(v, basic->eax, sub);
 }
 
 int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)

@@ -43,9 +43,8 @@ static void cmp_flags(struct soft_vcpu *v, unsigned int lg, uint64_t a, uint64_t
 static int one(struct str *s, unsigned int kind, unsigned int lg)
 {
 	struct soft_vcpu *v = s->v;
-	uint64_t a = 0, b = 0;
-
 	bool dst_first = kind == STR_SCAS || (kind == STR_CMPS && v->intel);
+	uint64_t a = 0, b = 0;
 
 	if (dst_first) {
 		b = soft_ld_slow(v, dst_at(s), s->bytes);
