@@ -26,6 +26,7 @@ static const char *const params[] = {"tenants", "consumers", "keys",   "workload
 struct row {
 	char key[160], unit[32];
 	double *value[2];    /* by run; 0: none */
+	double *units[2];    /* the same in units; 0 where it is not said */
 	double *free_pct[2]; /* by run, core_free_pct; 0 where it is not said */
 };
 
@@ -57,6 +58,8 @@ static struct row *find(const char *key, const char *unit)
 	snprintf(row->unit, sizeof(row->unit), "%s", unit);
 	row->value[0] = values();
 	row->value[1] = values();
+	row->units[0] = values();
+	row->units[1] = values();
 	row->free_pct[0] = values();
 	row->free_pct[1] = values();
 	return row;
@@ -86,6 +89,7 @@ static void take_line(const char *line, unsigned int who, unsigned int run)
 		row = find(key, unit);
 		if (row) {
 			row->value[who][run] = json_number_value(json_object_get(o, "value"));
+			row->units[who][run] = json_number_value(json_object_get(o, "units"));
 			row->free_pct[who][run] =
 				json_number_value(json_object_get(o, "core_free_pct"));
 		}
@@ -201,7 +205,10 @@ static bool print_row(const struct row *row)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < nr_runs; i++)
-		if (row->value[0][i] != 0 && row->value[1][i] != 0)
+		/* In units where both say so: the core may be shared in one of the two. */
+		if (row->units[0][i] != 0 && row->units[1][i] != 0)
+			ratio[n++] = row->units[0][i] / row->units[1][i];
+		else if (row->value[0][i] != 0 && row->value[1][i] != 0)
 			ratio[n++] = cost_ratio(row, row->value[0][i], row->value[1][i]);
 	if (n) {
 		qsort(ratio, n, sizeof(*ratio), by_value);
@@ -245,6 +252,7 @@ int vs_run(const char *other, unsigned int runs, unsigned int rounds, const char
 			printed += print_row(&rows[i]);
 		for (int who = 0; who < 2; who++) {
 			free(rows[i].value[who]);
+			free(rows[i].units[who]);
 			free(rows[i].free_pct[who]);
 		}
 	}
