@@ -446,10 +446,10 @@ int bench_runner_scale(void)
 	static struct bvm many[SCALE_VMS];
 	struct bed a, b;
 	struct bench_set set = {.nr = 2,
-				.rounds = 40,
+				.rounds = 400,
 				.slow = true,
-				.c = {{.fn = run_slices, .arg = &a, .n = 1000},
-				      {.fn = run_slices, .arg = &b, .n = 1000}}};
+				.c = {{.fn = run_slices, .arg = &a, .n = 100},
+				      {.fn = run_slices, .arg = &b, .n = 100}}};
 	double one_insns, many_insns, one_rate, threads;
 	struct bvm one;
 
