@@ -14,7 +14,6 @@
 #define TAG_SREGS  0x47455253u /* "SREG" */
 #define TAG_ENGINE 0x4e474e45u /* "ENGN" */
 #define TAG_EXIT   0x54495845u /* "EXIT" */
-#define TAG_SERIAL 0x4c524553u /* "SERL" */
 
 #define ENGINE_BYTES_MAX (64u << 10)
 
@@ -278,43 +277,6 @@ static bool load_exit(struct vpmu_blob_reader *r, struct vmm_run *run)
 	return vpmu_blob_done(&s);
 }
 
-/* ---- the serial line ---- */
-
-static void save_serial(const struct serial *s, struct vpmu_blob *b)
-{
-	size_t section = vpmu_blob_begin(b, TAG_SERIAL, 1);
-
-	vpmu_blob_u8(b, s->ier);
-	vpmu_blob_u8(b, s->lcr);
-	vpmu_blob_u8(b, s->mcr);
-	vpmu_blob_u8(b, s->scr);
-	vpmu_blob_u8(b, s->dll);
-	vpmu_blob_u8(b, s->dlm);
-	vpmu_blob_u16(b, (uint16_t)s->len);
-	vpmu_blob_bytes(b, s->line, s->len);
-	vpmu_blob_end(b, section);
-}
-
-static bool load_serial(struct vpmu_blob_reader *r, struct serial *s)
-{
-	struct vpmu_blob_reader in;
-
-	if (!open_section(r, TAG_SERIAL, &in))
-		return false;
-	*s = (struct serial){0};
-	s->ier = vpmu_blob_get_u8(&in);
-	s->lcr = vpmu_blob_get_u8(&in);
-	s->mcr = vpmu_blob_get_u8(&in);
-	s->scr = vpmu_blob_get_u8(&in);
-	s->dll = vpmu_blob_get_u8(&in);
-	s->dlm = vpmu_blob_get_u8(&in);
-	s->len = vpmu_blob_get_u16(&in);
-	if (s->len > SERIAL_LINE_MAX || s->ier > 0xf || s->mcr > 0x1f)
-		return false;
-	vpmu_blob_get_bytes(&in, s->line, s->len);
-	return vpmu_blob_done(&in);
-}
-
 /* ---- all of it ---- */
 
 int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen)
@@ -335,7 +297,7 @@ int snap_save_vcpu(struct vcpu *v, struct vpmu_blob *b, char *err, size_t errlen
 		return fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, v->vm->ops->name,
 			    strerror(-ret));
 	save_exit(v, b);
-	save_serial(&v->serial, b);
+	serial_save(&v->serial, b);
 	ret = vpmu_guest_save(v->guest, b);
 	if (ret)
 		return fail(ret, err, errlen, "vCPU %u: PMU: %s", v->id, strerror(-ret));
@@ -401,7 +363,7 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 			return ret;
 		if (!load_exit(r, &v->run))
 			return bad(v, "last exit is damaged or out of range", err, errlen);
-		if (!load_serial(r, &v->serial))
+		if (!serial_load(&v->serial, r))
 			return bad(v, "serial line is damaged or out of range", err, errlen);
 		ret = vpmu_guest_load(v->guest, r, why, sizeof(why));
 		if (ret)

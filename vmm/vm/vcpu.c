@@ -10,23 +10,15 @@
 #include <string.h>
 
 #include "vmm/vm/vm.h"
-#include "vpmu/guest/abi.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/softpmu.h"
 
 enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_ENDED };
 
-static void console_line(const char *line, size_t len, void *arg)
-{
-	struct vcpu *v = arg;
-
-	v->vm->console(v->vm, v->id, line, len, v->vm->arg);
-}
-
 static enum step end(struct vcpu *v, enum vcpu_state state)
 {
-	serial_flush(&v->serial, console_line, v);
+	serial_flush(&v->serial);
 	v->state = state;
 	return STEP_ENDED;
 }
@@ -97,40 +89,42 @@ static void wrmsr(struct vcpu *v)
 	vcpu_note_denials(v);
 }
 
-/* ---- ports ---- */
+/* ---- devices ---- */
 
-static enum step io_out(struct vcpu *v)
+static void console_line(const char *line, size_t len, void *arg)
 {
-	uint16_t port = v->run.u.io.port;
-	uint32_t data = v->run.u.io.data;
+	struct vcpu *v = arg;
 
-	if (port == VPMU_PORT_EXIT && v->run.u.io.size == 4) {
-		v->status = data;
-		return end(v, VCPU_EXITED);
-	}
-	/* A wide OUT writes consecutive ports, a byte each. */
-	for (unsigned int i = 0; i < v->run.u.io.size; i++)
-		if (serial_claims((uint16_t)(port + i)))
-			serial_out(&v->serial, (uint16_t)(port + i), (uint8_t)(data >> 8 * i),
-				   console_line, v);
-	return STEP_ON;
+	v->vm->console(v->vm, v->id, line, len, v->vm->arg);
 }
 
-static enum step io_in(struct vcpu *v)
+static void exited(uint32_t status, void *arg)
 {
-	uint16_t port = v->run.u.io.port;
-	uint32_t data = 0;
+	struct vcpu *v = arg;
 
-	for (unsigned int i = 0; i < v->run.u.io.size; i++) {
-		/* Nobody drives the bus: all ones. */
-		uint32_t byte = 0xff;
+	v->status = status;
+	end(v, VCPU_EXITED);
+}
 
-		if (serial_claims((uint16_t)(port + i)))
-			byte = serial_in(&v->serial, (uint16_t)(port + i));
-		data |= byte << 8 * i;
-	}
-	v->run.u.io.data = data;
-	return STEP_ON;
+int vcpu_devices(struct vcpu *v)
+{
+	int ret;
+
+	serial_init(&v->serial, console_line, v);
+	v->exitport = (struct exitport){.exited = exited, .arg = v};
+	ret = serial_claim(&v->serial, &v->ports);
+	return ret ? ret : exitport_claim(&v->exitport, &v->ports);
+}
+
+static enum step port_io(struct vcpu *v)
+{
+	struct vmm_run *run = &v->run;
+
+	if (run->u.io.in)
+		run->u.io.data = (uint32_t)bus_read(&v->ports, run->u.io.port, run->u.io.size);
+	else
+		bus_write(&v->ports, run->u.io.port, run->u.io.size, run->u.io.data);
+	return v->state == VCPU_READY ? STEP_ON : STEP_ENDED;
 }
 
 /* ---- exits ---- */
@@ -157,7 +151,7 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 	case VMM_EXIT_INTR:
 		return STEP_INTR;
 	case VMM_EXIT_IO:
-		return run->u.io.in ? io_in(v) : io_out(v);
+		return port_io(v);
 	case VMM_EXIT_RDMSR:
 		rdmsr(v);
 		return STEP_ON;

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "vmm/engine/engine.h"
+#include "vmm/dev/exitport.h"
 #include "vmm/dev/serial.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/guest.h"
@@ -47,7 +48,9 @@ struct vcpu {
 	struct vpmu_context ctx;
 	struct vpmu_guest *guest;
 	struct vmm_run run;
+	struct bus ports; /* the I/O ports it reaches, and its own devices there */
 	struct serial serial;
+	struct exitport exitport;
 
 	/* Outcome: written by the thread that runs it, before it says so (vm_vcpu_ended). */
 	enum vcpu_state state;
@@ -76,6 +79,10 @@ struct vcpu {
 /* A slice ends early after so many exits, so that a guest that does nothing but exit does not
  * hold its pCPU longer than others. */
 #define VCPU_SLICE_EXITS_MAX 1000
+
+/* vcpu_devices - make the devices of @v, as after a reset, and put them onto its bus. v->vm and
+ * v->id are set. -errno of bus_claim. Control thread. */
+int vcpu_devices(struct vcpu *v);
 
 /* vcpu_note_denials - what the policy denied its guest since the last call, to vm->denied. Thread
  * that runs it. */

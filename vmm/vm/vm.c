@@ -96,6 +96,9 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 	if (ret)
 		return engine_failed(vm, ret, "accounts", err, errlen);
 	v->ctx.where = vcpu_where;
+	ret = vcpu_devices(v);
+	if (ret)
+		return fail(ret, err, errlen, "vm %s: devices: %s", vm->name, strerror(-ret));
 	ret = vm->sched->ops->vcpu_init(vm->sched, v, &pmu, err, errlen);
 	if (ret)
 		return ret;

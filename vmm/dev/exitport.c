@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* See exitport.h. */
+#include "vmm/dev/exitport.h"
+#include "vpmu/guest/abi.h"
+
+static uint64_t exitport_read(void *dev, uint64_t offset, unsigned int size)
+{
+	return UINT32_MAX;
+}
+
+static void exitport_write(void *dev, uint64_t offset, unsigned int size, uint64_t value)
+{
+	const struct exitport *e = dev;
+
+	e->exited((uint32_t)value, e->arg);
+}
+
+int exitport_claim(struct exitport *e, struct bus *bus)
+{
+	static const struct bus_device ops = {
+		.sizes = 4, .read = exitport_read, .write = exitport_write};
+
+	return bus_claim(bus, VPMU_PORT_EXIT, 4, &ops, e);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The exit port of freestanding guests (VPMU_PORT_EXIT in vpmu/guest/abi.h): a 32-bit write ends
+ * the vCPU with that status. Other sizes are not the device's. It reads as all ones.
+ */
+#ifndef VMM_DEV_EXITPORT_H
+#define VMM_DEV_EXITPORT_H
+
+#include "vmm/dev/bus.h"
+
+struct exitport {
+	void (*exited)(uint32_t status, void *arg); /* thread of the vCPU */
+	void *arg;
+};
+
+/* exitport_claim - put *@e, filled in by the caller, onto @bus. -errno of bus_claim. */
+int exitport_claim(struct exitport *e, struct bus *bus);
+
+#endif
