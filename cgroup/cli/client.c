@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* The client's side of the control socket: see client.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,19 @@
 #include <unistd.h>
 
 #include "cgroup/cli/client.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/terminal.h"
 
-#define ANSWER_MAX  (128u << 20)
+#define ANSWER_MAX  (128u << 20) /* bytes of one answer */
 #define TIMEOUT_SEC 30
-#define PLACES_MAX  5
+#define PLACES_MAX  4
 
 struct client {
 	int fd;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
+/* Connect to @path. Returns the socket, or -errno. */
 static int dial(const char *path)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -41,7 +45,7 @@ static int dial(const char *path)
 	return ret;
 }
 
-/* Anybody may make directories in /tmp: only one that is ours is used. */
+/* Everybody may make directories in /tmp, so a socket there is used only in a directory of ours. */
 static bool trusted(const char *path)
 {
 	char dir[128];
@@ -53,12 +57,12 @@ static bool trusted(const char *path)
 	return lstat(dir, &st) || (S_ISDIR(st.st_mode) && st.st_uid == geteuid());
 }
 
+/* Where vpmu-vmm listens without --socket: docs/protocol.md. */
 static size_t usual_places(char place[PLACES_MAX][108])
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	size_t n = 0;
 
-	snprintf(place[n++], 108, "/run/vpmu/vpmud.sock");
 	snprintf(place[n++], 108, "/run/vpmu/vpmu-vmm.sock");
 	if (xdg && *xdg == '/')
 		snprintf(place[n++], 108, "%s/vpmu/vpmu-vmm.sock", xdg);
@@ -110,7 +114,7 @@ struct client *client_open(const struct cli *cli, bool quiet)
 	}
 	if (!quiet)
 		cli_error("no server: tried %s; start one with `vpmu-vmm --socket PATH ...`, or "
-			  "say where it listens with -S PATH or $VPMU_SOCKET",
+			  "name its socket with -S PATH or $VPMU_SOCKET",
 			  tried);
 	return NULL;
 }
@@ -125,7 +129,7 @@ void client_close(struct client *c)
 
 void client_wait_long(struct client *c)
 {
-	struct timeval tv = {0}; /* for ever */
+	struct timeval tv = {0}; /* no limit */
 
 	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
 }
@@ -150,7 +154,7 @@ static int send_all(int fd, const char *p, size_t len)
 	return 0;
 }
 
-/* One line, malloc'd, without its newline. */
+/* Receive one line into *out, malloc'd, without its newline. Returns 0 or -errno. */
 static int receive_line(int fd, char **out)
 {
 	size_t len = 0, room = 1 << 16;
@@ -191,42 +195,84 @@ static int receive_line(int fd, char **out)
 static const char *why(int ret)
 {
 	if (ret == -EAGAIN)
-		return "it does not answer; what was asked may be done later";
+		return "it does not answer; it may still do what was asked later";
 	return ret == -EPIPE || ret == -ECONNRESET ? "it closed the connection" : strerror(-ret);
+}
+
+/* Make all strings in @v safe to print. false: out of memory, or a key that is not safe. */
+static bool make_safe(json_t *v)
+{
+	const char *key;
+	json_t *part;
+	char *copy;
+	size_t i;
+	bool ok;
+
+	switch (json_typeof(v)) {
+	case JSON_STRING:
+		if (terminal_is_safe(json_string_value(v)))
+			return true;
+		copy = strdup(json_string_value(v));
+		ok = copy && json_string_set(v, terminal_safe(copy)) == 0;
+		free(copy);
+		return ok;
+	case JSON_ARRAY:
+		json_array_foreach (v, i, part)
+			if (!make_safe(part))
+				return false;
+		return true;
+	case JSON_OBJECT:
+		json_object_foreach (v, key, part)
+			if (!terminal_is_safe(key) || !make_safe(part))
+				return false;
+		return true;
+	default:
+		return true;
+	}
+}
+
+/* Parse the line @text. NULL: it is no JSON object. */
+static json_t *parse_answer(const char *text)
+{
+	json_t *resp = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+
+	if (json_is_object(resp) && make_safe(resp))
+		return resp;
+	json_decref(resp);
+	return NULL;
 }
 
 json_t *client_try(struct client *c, json_t *req, char **err)
 {
 	char *line = req ? json_dumps(req, JSON_COMPACT) : NULL, *text = NULL;
 	json_t *resp = NULL;
-	json_error_t je;
 	int ret;
 
 	*err = NULL;
 	json_decref(req);
 	if (!line) {
-		/* JSON's texts are UTF-8: jansson takes no others. */
-		cli_error("an argument is no UTF-8 text, or there is no memory");
+		/* A string of JSON is UTF-8; jansson takes no other bytes. */
+		cli_error("an argument is not UTF-8 text, or memory ran out");
 		return NULL;
 	}
 	ret = send_all(c->fd, line, strlen(line));
 	if (!ret)
 		ret = send_all(c->fd, "\n", 1);
-	if (!ret || ret == -EPIPE) /* it may have said why */
+	if (!ret || ret == -EPIPE) /* a server that closed the connection may have said why */
 		ret = receive_line(c->fd, &text);
 	free(line);
 	if (ret) {
 		cli_error("server at %s: %s", c->path, why(ret));
 		return NULL;
 	}
-	resp = json_loads(text, JSON_REJECT_DUPLICATES, &je);
+	resp = parse_answer(text);
 	free(text);
 	if (json_is_true(json_object_get(resp, "ok")))
 		return resp;
 	if (json_is_string(json_object_get(resp, "error")))
 		*err = strdup(json_string_value(json_object_get(resp, "error")));
 	else
-		cli_error("server at %s: its answer is none of vpmu's protocol", c->path);
+		cli_error("server at %s: its answer does not follow vpmu's protocol", c->path);
 	json_decref(resp);
 	return NULL;
 }

@@ -1,33 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The client's side of the control socket: one request, one answer. */
+/*
+ * The client's side of the control socket (docs/protocol.md): one request, one answer. Used by all
+ * subcommands, from one thread. Answers are checked to be JSON objects that say "ok"; their fields
+ * are for field.h to check. Strings in an answer are safe to print (terminal_safe).
+ */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
-#include "cgroup/cli/cli.h"
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "cgroup/cli/options.h"
 
 struct client;
 
-/* client_open - connect to cli->socket, $VPMU_SOCKET or the first of the usual places that
- * answers. NULL: said on stderr which were tried and how to start a server (@quiet: not said). */
+/*
+ * client_open - connect to the socket of -S or $VPMU_SOCKET, else to the first of the usual places
+ * that answers. NULL after an error was printed: which places were tried, and how to start a
+ * server. @quiet: NULL without an error.
+ */
 struct client *client_open(const struct cli *cli, bool quiet);
-/* client_named - whether -S or $VPMU_SOCKET says which server is meant. */
+/* client_named - whether -S or $VPMU_SOCKET names a server. */
 bool client_named(const struct cli *cli);
+/* client_close - end the connection. The server drops what belongs to it. NULL is allowed. */
 void client_close(struct client *c);
 
-/* client_wait_long - for requests whose answer takes as long as it takes: a VM's memory is written
- * or read. Giving up would call something failed that is then done. Ctrl-C ends the client. */
+/* client_wait_long - do not give up on an answer after 30 s. For requests that read or write a VM's
+ * memory: giving up would report a failure of something that is then done. Ctrl-C ends the client.
+ */
 void client_wait_long(struct client *c);
 
-/* client_fd - readable when the server went away. */
+/* client_fd - becomes readable when the server closes the connection. */
 int client_fd(const struct client *c);
 
-/* client_ask - send @req (taken, may be NULL: out of memory) and return the answer, or NULL after
- * an error was said on stderr. client_try - the same, and leaves what to say about an error of the
- * server to the caller: *err (malloc'd). */
+/*
+ * client_ask - send @req and return the answer, which the caller must json_decref. @req is taken;
+ * NULL counts as out of memory, so that json_pack can be passed directly. NULL after an error was
+ * printed.
+ */
 json_t *client_ask(struct client *c, json_t *req);
+/* client_try - as client_ask, but an error that the server answers is not printed: it goes to *err,
+ * which the caller must free. */
 json_t *client_try(struct client *c, json_t *req, char **err);
-
-/* client_simple - ask without fields. */
+/* client_simple - client_ask for a command without fields. */
 json_t *client_simple(struct client *c, const char *cmd);
 
 #endif

@@ -1,49 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Which VM runs which image, and the symbols of those that are asked for. */
+/* Names of guest addresses from image files: see images.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup/cli/client.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/field.h"
+#include "cgroup/cli/images.h"
 #include "cgroup/cli/symbols.h"
 
 struct image {
 	struct image *next;
 	char *path;
-	struct symbols *symbols; /* NULL: there are none */
+	struct symbols *symbols; /* NULL: the file could not be read */
 };
 
 struct images {
-	json_t *vms;	/* name -> path */
-	json_int_t pid; /* the server's; 0: not known */
+	json_t *vms;	  /* name of a VM -> path of its image */
+	unsigned int pid; /* of the server */
 	struct image *first;
 };
 
 int images_refresh(struct images *im, struct client *c)
 {
 	json_t *list = client_simple(c, "list");
-	const json_t *node;
+	const json_t *nodes, *node;
+	struct fields f = {0};
+	bool ok;
 	size_t i;
 
-	json_array_foreach (json_object_get(list, "nodes"), i, node) {
-		const char *vm = json_string_value(json_object_get(node, "vm"));
-		json_t *image = json_object_get(node, "image");
+	if (!list)
+		return -1;
+	nodes = field_array(&f, list, "nodes");
+	json_array_foreach (nodes, i, node) {
+		const char *vm = field_string_or(&f, node, "vm", NULL);
+		const char *image = field_string_or(&f, node, "image", NULL);
 
-		if (vm && json_is_string(image))
-			json_object_set(im->vms, vm, image);
+		if (vm && image)
+			json_object_set_new(im->vms, vm, json_string(image));
 	}
+	ok = fields_ok(&f); /* while the answer still has the names */
 	json_decref(list);
-	return list ? 0 : -1;
+	return ok ? 0 : -1;
 }
 
 struct images *images_load(struct client *c)
 {
 	struct images *im = calloc(1, sizeof(*im));
 	json_t *hello = im ? client_simple(c, "hello") : NULL;
+	struct fields f = {0};
 
 	if (!im)
 		cli_error("out of memory");
@@ -51,10 +61,10 @@ struct images *images_load(struct client *c)
 		free(im);
 		return NULL;
 	}
-	im->pid = json_integer_value(json_object_get(hello, "pid"));
+	im->pid = field_int(&f, hello, "pid", INT32_MAX);
 	json_decref(hello);
 	im->vms = json_object();
-	if (images_refresh(im, c) == 0)
+	if (fields_ok(&f) && images_refresh(im, c) == 0)
 		return im;
 	images_free(im);
 	return NULL;
@@ -76,15 +86,14 @@ void images_free(struct images *im)
 	free(im);
 }
 
-/* As the server finds it: a path may be relative to its directory, not ours. */
+/* A relative path is relative to the server's directory, not to ours. */
 static void read_symbols(const struct images *im, struct image *i)
 {
 	char there[PATH_MAX], err[PATH_MAX + 100];
 	const char *path = i->path;
 
-	if (path[0] != '/' && im->pid > 0) {
-		snprintf(there, sizeof(there), "/proc/%" JSON_INTEGER_FORMAT "/cwd/%s", im->pid,
-			 path);
+	if (path[0] != '/') {
+		snprintf(there, sizeof(there), "/proc/%u/cwd/%s", im->pid, path);
 		if (access(there, R_OK) == 0)
 			path = there;
 	}
@@ -124,7 +133,7 @@ static const char *name(struct images *im, const char *vm, uint64_t address, uin
 	return s ? symbols_find(s, address, offset) : NULL;
 }
 
-/* Names come from a file of whatever content, and go to a terminal. */
+/* A name comes from a file of whatever content and goes to a terminal, or into a folded stack. */
 static const char *printable(char *buf)
 {
 	for (char *p = buf; *p; p++)
@@ -156,16 +165,4 @@ const char *images_place(struct images *im, const char *vm, uint64_t address, ch
 	else
 		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
 	return printable(buf);
-}
-
-int address_parse(const json_t *v, uint64_t *address)
-{
-	const char *text = json_string_value(v);
-	char *end;
-
-	if (!text || strncmp(text, "0x", 2) || !text[2])
-		return -EINVAL;
-	errno = 0;
-	*address = strtoull(text + 2, &end, 16);
-	return errno || *end || text[2] == '-' || text[2] == '+' || text[2] == ' ' ? -EINVAL : 0;
 }

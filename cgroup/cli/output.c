@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One value per line: intervals, separated values, JSON. */
+/* Readings as one value per line: see output.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,26 +40,44 @@ char *out_short(double v, char buf[SHORT_LEN])
 	return buf;
 }
 
-void out_name(const struct rrow *row, char *buf, size_t len)
+void out_name(const struct rrow *row, char buf[NAME_LEN])
 {
 	if (row->kind == ROW_VCPU)
-		snprintf(buf, len, "%s/%u", row->vm, row->vcpu);
+		snprintf(buf, NAME_LEN, "%s/%u", row->vm, row->vcpu);
 	else
-		snprintf(buf, len, "%s", row->kind == ROW_VM ? row->vm : row->path);
+		snprintf(buf, NAME_LEN, "%s", row->kind == ROW_VM ? row->vm : row->path);
 }
 
-static bool counted(const struct rrow *row, const struct val *v)
+const char *out_quality(const char *quality)
 {
-	return v->supported && !val_not_counted(row, v);
+	static const struct {
+		const char *quality, *text;
+	} texts[] = {
+		{"modelled",
+		 "modelled: computed from the soft machine's cost table, not measured by hardware"},
+		{"estimated", "estimated: derived from the nominal clock rate, not counted"},
+		{"partial", "partial: part of the time the event could not be counted, and what "
+			    "happened then is missing"},
+		{"tsc", "tsc: ticks of the time stamp counter between entering and leaving the "
+			"guest"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(quality, texts[i].quality) == 0)
+			return texts[i].text;
+	return quality;
 }
 
-/* The count as perf spells it. */
-static const char *spell(const struct rrow *row, const struct val *v, char buf[GROUP_LEN],
-			 bool group)
+const char *out_not_exact(const char *quality)
+{
+	return strcmp(quality, "exact") ? quality : NULL;
+}
+
+const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROUP_LEN], bool group)
 {
 	if (!v->supported)
 		return "<not supported>";
-	if (val_not_counted(row, v))
+	if (!val_counted(row, v))
 		return "<not counted>";
 	if (group)
 		return out_group(val_scaled(v), buf);
@@ -67,36 +85,48 @@ static const char *spell(const struct rrow *row, const struct val *v, char buf[G
 	return buf;
 }
 
+/* ---- lines for people --------------------------------------------------------------------- */
+
 void out_lines_heading(const struct reading *r)
 {
-	printf("#%15s %20s  %-28s %s\n", "time", "counts", "events",
-	       strcmp(r->scope, "none") ? r->scope : "");
+	bool several = reading_planes(r) > 1;
+	const char *plane = reading_plane(r);
+
+	printf("#%15s %20s  %-28s %s%s%s%s\n", "time", "counts", "events",
+	       several ? "plane    " : "", strcmp(r->scope, "none") ? r->scope : "",
+	       plane ? "  plane: " : "", plane ? plane : "");
 }
 
 void out_lines(const struct reading *r, double time_s)
 {
-	char buf[GROUP_LEN], name[320], tail[80];
+	char buf[GROUP_LEN], name[NAME_LEN], tail[80];
+	bool several = reading_planes(r) > 1;
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
 		const struct rrow *row = &r->rows[i];
 
-		out_name(row, name, sizeof(name));
+		out_name(row, name);
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &row->v[e];
 			size_t n = 0;
 
 			tail[0] = '\0';
-			if (counted(row, v) && strcmp(v->quality, "exact"))
+			if (val_counted(row, v) && out_not_exact(v->quality))
 				n += (size_t)snprintf(tail, sizeof(tail), " (%s)", v->quality);
-			if (counted(row, v) && val_is_scaled(v))
+			if (val_counted(row, v) && val_is_scaled(v))
 				snprintf(tail + n, sizeof(tail) - n, " (%.2f%%)", val_percent(v));
-			printf("%16.9f %20s  %-28s %s%s%s\n", time_s, spell(row, v, buf, true),
-			       r->events[e], name, row->gone ? " (gone)" : "", tail);
+			printf("%16.9f %20s  %-28s ", time_s, out_spell(row, v, buf, true),
+			       r->events[e]);
+			if (several)
+				printf("%-8s ", row->plane ? row->plane : "");
+			printf("%s%s%s\n", name, row->gone ? " (gone)" : "", tail);
 		}
 	}
 }
 
-/* Names have no separators of their own but ':' '.' and '-', '@', '_': quote when they clash. */
+/* ---- separated values --------------------------------------------------------------------- */
+
+/* Print @text (NULL: empty) and @sep. A text that contains the separator is put in quotes. */
 static void field(const char *text, const char *sep)
 {
 	if (text && strstr(text, sep))
@@ -115,26 +145,31 @@ void out_csv(const struct reading *r, double time_s, const char *sep)
 
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &row->v[e];
+			bool counted = val_counted(row, v);
 
 			if (time_s >= 0)
 				printf("%.9f%s", time_s, sep);
-			field(spell(row, v, buf, false), sep);
+			field(out_spell(row, v, buf, false), sep);
 			field("", sep); /* unit: a count has none */
 			field(r->events[e], sep);
 			field(row->path, sep);
 			field(row->vm, sep);
 			snprintf(number, sizeof(number), "%u", row->vcpu);
 			field(row->kind == ROW_VCPU ? number : "", sep);
-			printf("%llu%s%.2f%s%s\n", (unsigned long long)v->running_ns, sep,
-			       counted(row, v) ? val_percent(v) : 0, sep,
-			       counted(row, v) ? v->quality : "");
+			printf("%llu%s%.2f%s", (unsigned long long)v->running_ns, sep,
+			       counted ? val_percent(v) : 0, sep);
+			field(counted ? v->quality : "", sep);
+			printf("%s\n", row->plane ? row->plane : "");
 		}
 	}
 }
 
+/* ---- JSON --------------------------------------------------------------------------------- */
+
 static json_t *json_of(const struct reading *r, const struct rrow *row, size_t e, double time_s)
 {
 	const struct val *v = &row->v[e];
+	bool counted = val_counted(row, v);
 	json_t *o = json_object();
 	char buf[GROUP_LEN], count[24];
 
@@ -147,14 +182,16 @@ static json_t *json_of(const struct reading *r, const struct rrow *row, size_t e
 		json_object_set_new(o, "vm", json_string(row->vm));
 	if (row->kind == ROW_VCPU)
 		json_object_set_new(o, "vcpu", json_integer(row->vcpu));
-	json_object_set_new(o, "counter-value", json_string(spell(row, v, buf, false)));
+	if (row->plane)
+		json_object_set_new(o, "plane", json_string(row->plane));
+	json_object_set_new(o, "counter-value", json_string(out_spell(row, v, buf, false)));
 	json_object_set_new(o, "count", json_string(count));
 	json_object_set_new(o, "unit", json_string(""));
 	json_object_set_new(o, "event", json_string(r->events[e]));
 	json_object_set_new(o, "event-runtime", json_integer((json_int_t)v->running_ns));
 	json_object_set_new(o, "pcnt-running",
-			    json_real(counted(row, v) ? round(val_percent(v) * 100) / 100 : 0));
-	if (counted(row, v))
+			    json_real(counted ? round(val_percent(v) * 100) / 100 : 0));
+	if (counted)
 		json_object_set_new(o, "quality", json_string(v->quality));
 	if (row->gone)
 		json_object_set_new(o, "gone", json_true());

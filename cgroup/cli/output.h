@@ -1,34 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Readings as text for people, as separated values and as JSON lines. */
+/*
+ * Readings as one value per line: for people (intervals), as separated values and as JSON lines.
+ * The fields are documented in vpmu(1), OUTPUT. Also the spelling of numbers and names that all
+ * output shares.
+ */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
 #include "cgroup/cli/reading.h"
 
-/* out_group - @v with thousands separators into @buf; returns @buf. */
+/* out_group - write @v with thousands separators to @buf; returns @buf. */
 #define GROUP_LEN 32
 char *out_group(uint64_t v, char buf[GROUP_LEN]);
 
-/* out_short - @v in at most 6 columns: 999, 12.3k, 4.56M. */
+/* out_short - write @v in at most 6 columns to @buf: 999, 12.3k, 4.56M. Returns @buf. */
 #define SHORT_LEN 16
 char *out_short(double v, char buf[SHORT_LEN]);
 
-/* out_name - what a row is called in one word or path ("/acme", "web-1", "web-1/0"). */
-void out_name(const struct rrow *row, char *buf, size_t len);
+/* out_name - the name of a row: "/acme", "web-1" or "web-1/0" (a vCPU). */
+#define NAME_LEN 400
+void out_name(const struct rrow *row, char buf[NAME_LEN]);
 
-/* One value per line. @time_s: of the interval; below 0: none. out_csv: separator @sep. */
+/* out_quality - one line that says what a quality ("modelled") means. */
+const char *out_quality(const char *quality);
+
+/* out_not_exact - the quality if it is not "exact", else NULL. */
+const char *out_not_exact(const char *quality);
+
+/* out_spell - the count as perf prints it: digits, "<not supported>" or "<not counted>". @group:
+ * with thousands separators. */
+const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROUP_LEN], bool group);
+
+/*
+ * out_lines_heading - the heading of out_lines. If all rows are of one plane, the heading names it.
+ * Otherwise there is a column for it: print the heading again when the planes change.
+ */
+void out_lines_heading(const struct reading *r);
+/* out_lines, out_csv, out_json - print one value per line. @time_s: seconds since the attach, of an
+ * interval; below 0: no such field. @sep: the separator. */
 void out_lines(const struct reading *r, double time_s);
 void out_csv(const struct reading *r, double time_s, const char *sep);
 void out_json(const struct reading *r, double time_s);
-
-/* out_quality - one line that says what a quality other than exact means. */
-const char *out_quality(const char *quality);
-
-/* Heading of out_lines, once per run. */
-void out_lines_heading(const struct reading *r);
-
-/* out_total - the final table: perf stat's lines for one row, else a table of rows by events (a
- * tree for tenants), cut into blocks of at most @width columns (0: no limit). */
-void out_total(const struct reading *r, unsigned int width);
 
 #endif

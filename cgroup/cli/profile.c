@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * vpmu profile: sample VMs for a time, then show where they were: a histogram of functions, folded
- * stacks or JSON.
- */
+/* vpmu profile: sample VMs for a time, then show which functions they ran. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cgroup/cli/client.h"
-#include "cgroup/cli/profile.h"
+#include "cgroup/cli/commands.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/field.h"
+#include "cgroup/cli/profile_view.h"
 #include "cgroup/cli/wait.h"
 
 #define DEFAULT_EVENT "instructions"
 #define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
 
-enum { OPT_VCPU = 1000, OPT_FOLDED };
+struct profile_opts {
+	const char *event, *period;
+	struct look_opts look;
+	bool vcpu, chains;
+};
+
+enum { OPT_VCPU = 1000 };
 
 static const struct argp_option options[] = {
-	{"event", 'e', "EVENT", 0, "What to sample (default: " DEFAULT_EVENT ")", 0},
+	{"event", 'e', "EVENT", 0, "The event to sample (default: " DEFAULT_EVENT ")", 0},
 	{"count", 'c', "PERIOD", 0, "Events between two samples (default: 100000)", 0},
-	{"duration", 'd', "SEC", 0, "Stop after SEC seconds (default: on Ctrl-C)", 0},
-	{"call-graph", 'g', NULL, 0, "Call chains too, from branch records", 0},
-	{"vcpu", OPT_VCPU, NULL, 0, "Each vCPU of its own", 0},
-	{"folded", OPT_FOLDED, NULL, 0, "All call chains as folded stacks; implies -g", 0},
-	{"json-output", 'j', NULL, 0, "One JSON object per line", 0},
+	{"call-graph", 'g', NULL, 0, "Show call chains too, from branch records", 0},
+	{"vcpu", OPT_VCPU, NULL, 0, "Show each vCPU separately", 0},
 	{0},
 };
 
@@ -33,14 +36,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct profile_opts *o = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->look;
+		return 0;
 	case 'e':
 		o->event = arg;
 		return 0;
 	case 'c':
 		o->period = arg;
-		return 0;
-	case 'd':
-		o->duration_s = cli_seconds("profile: -d", arg, 1e6);
 		return 0;
 	case 'g':
 		o->chains = true;
@@ -48,23 +51,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_VCPU:
 		o->vcpu = true;
 		return 0;
-	case OPT_FOLDED:
-		o->folded = o->chains = true;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (o->target)
-			cli_usage("profile: \"%s\": one TARGET is accepted", arg);
-		o->target = arg;
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-/* "-c": digits, as the protocol has them. */
+/* -c is sent as it is given: as digits, like all 64-bit numbers of the protocol. */
 static void check_period(const char *text)
 {
 	unsigned long long n;
@@ -74,60 +66,72 @@ static void check_period(const char *text)
 	errno = 0;
 	n = strtoull(text, NULL, 10);
 	if (!*text || text[strspn(text, "0123456789")] || errno || !n || n > PERIOD_MAX)
-		cli_usage("profile: -c \"%s\": 1 to %llu events are accepted", text, PERIOD_MAX);
+		cli_usage("profile: -c \"%s\": give a number of events from 1 to %llu", text,
+			  PERIOD_MAX);
+}
+
+/* Start a profile. Returns the request that stops it, or NULL after an error was printed. */
+static json_t *start(const struct profile_opts *o, struct client *c)
+{
+	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b}", "cmd", "profile-start",
+					    "event", o->event, "period", o->period, "target",
+					    o->look.target, "lbr", o->chains));
+	struct fields f = {0};
+	const char *name = a ? field_string(&f, a, "profile") : NULL;
+	json_t *stop = NULL;
+
+	if (a && fields_ok(&f))
+		stop = json_pack("{s:s, s:s}", "cmd", "profile-stop", "profile", name);
+	json_decref(a);
+	return stop;
 }
 
 static int run(const struct profile_opts *o, struct client *c)
 {
-	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b}", "cmd", "profile-start",
-					    "event", o->event, "period", o->period, "target",
-					    o->target, "lbr", o->chains));
-	const char *name = json_string_value(json_object_get(a, "profile"));
-	json_t *stop =
-		name ? json_pack("{s:s, s:s}", "cmd", "profile-stop", "profile", name) : NULL;
+	struct profile_format format = {.vcpu = o->vcpu,
+					.chains = o->chains,
+					.folded = o->look.folded,
+					.json = o->look.json};
+	double end = o->look.duration_s < 0 ? -1 : cli_now() + o->look.duration_s;
+	json_t *stop = start(o, c), *a = NULL;
 	struct images *im = NULL;
 	int ret = 1;
 
-	if (a && !stop)
-		cli_error("the server's answer is none of vpmu's protocol");
-	json_decref(a);
 	if (!stop)
 		return 1;
-	/* Now: VMs may be gone at the end. */
+	/* Ask for the images now: VMs may be gone at the end. */
 	im = images_load(c);
-	a = NULL;
-	if (im && cli_wait(o->duration_s, client_fd(c)) == CLI_WAIT_SERVER_GONE)
-		cli_error("the server went away");
+	if (im && cli_wait(end, client_fd(c)) == CLI_WAIT_SERVER_GONE)
+		cli_error("profile: the server went away");
 	else if (im && images_refresh(im, c) == 0)
 		a = client_ask(c, json_incref(stop));
-	json_decref(stop);
 	if (a)
-		ret = profile_show(o, im, a);
+		ret = profile_show(&format, im, a);
 	json_decref(a);
+	json_decref(stop);
 	images_free(im);
 	return ret;
 }
 
 int cmd_profile(struct cli *cli, int argc, char **argv)
 {
+	static const struct argp_child children[] = {{&cli_look_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
+		.children = children,
 		.args_doc = "[TARGET]",
-		.doc = "Sample a tenant, a VM or the whole host (/, the default) without the "
-		       "guests' "
-		       "help, and show in which functions they were.\v"
-		       "Names are those of the VMs' image files.",
+		.doc = "Sample a tenant, a VM or everything (/, the default) until Ctrl-C, or for "
+		       "a "
+		       "time, and show which functions they ran. The guests take no part in it.\v"
+		       "The names are those of the VMs' image files. --folded implies -g.",
 	};
-	struct profile_opts o = {.event = DEFAULT_EVENT, .duration_s = -1};
+	struct profile_opts o = {.event = DEFAULT_EVENT, .look = {.duration_s = -1}};
 	struct client *c;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	if (o.folded && o.json)
-		cli_usage("profile: --folded and -j: one of them is accepted");
-	if (!o.target)
-		o.target = "/";
+	o.chains |= o.look.folded;
 	check_period(o.period);
 	c = client_open(cli, false);
 	if (c && cli_wait_init() == 0)

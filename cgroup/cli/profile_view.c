@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What vpmu profile shows of an answer: histogram, JSON, folded stacks. */
+/* What vpmu profile shows: a histogram of functions, call chains, folded stacks or JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <libsmartcols.h>
@@ -7,42 +7,60 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cgroup/cli/chain.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/field.h"
 #include "cgroup/cli/output.h"
-#include "cgroup/cli/profile.h"
+#include "cgroup/cli/profile_view.h"
+#include "cgroup/cli/rows.h"
 #include "cgroup/cli/stacks.h"
 
-#define CHAIN_MAX  64
 #define TOP_CHAINS 5
 
-/* ---- the answer ------------------------------------------------------------------------------ */
+/* ---- the answer --------------------------------------------------------------------------- */
 
-static uint64_t count_of(const json_t *o, const char *key)
+/* The answer of profile-stop without its rows and chains. Strings belong to the answer. */
+struct facts {
+	const char *event, *target, *quality, *plane; /* plane: may be NULL */
+	uint64_t period, samples, lost, late_max, count, enabled_ns, running_ns;
+	uint64_t other_rows, other_chains, unchained;
+	bool gone;
+};
+
+static void parse_facts(struct fields *f, const json_t *a, struct facts *p)
 {
-	const char *text = json_string_value(json_object_get(o, key));
-
-	return text ? strtoull(text, NULL, 10) : 0;
-}
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *text = json_string_value(json_object_get(o, key));
-
-	return text ? text : "?";
+	*p = (struct facts){
+		.event = field_string(f, a, "event"),
+		.target = field_string(f, a, "target"),
+		.quality = field_string(f, a, "quality"),
+		.plane = field_string_or(f, a, "plane", NULL),
+		.period = field_u64(f, a, "period"),
+		.samples = field_u64(f, a, "samples"),
+		.lost = field_u64(f, a, "lost"),
+		.late_max = field_u64(f, a, "late-max"),
+		.count = field_u64(f, a, "count"),
+		.enabled_ns = field_u64(f, a, "enabled-ns"),
+		.running_ns = field_u64(f, a, "running-ns"),
+		.other_rows = field_u64(f, a, "other-rows"),
+		.other_chains = field_u64_or(f, a, "other-chains", 0),
+		.unchained = field_u64_or(f, a, "unchained", 0),
+		.gone = field_bool_or(f, a, "gone", false),
+	};
 }
 
 /* One line of the histogram. */
 struct line {
-	char *name; /* VM or VM/vCPU */
-	const char *vm;
-	int vcpu; /* -1: all, or none */
+	char *name;	/* of the VM, or "VM/vCPU" */
+	const char *vm; /* NULL: no VM, or it is not known which */
+	int vcpu;	/* -1: all of them, or no VM */
 	char *function;
-	bool kernel, known;
+	bool kernel, known; /* known: where the samples were */
 	uint64_t samples;
 };
 
 struct lines {
 	struct line *line;
-	size_t nr, cap;
+	size_t nr;
 };
 
 static void lines_free(struct lines *ls)
@@ -73,45 +91,39 @@ static int by_samples(const void *a, const void *b)
 	return by_place(a, b);
 }
 
-/* Rows of addresses to lines of functions, most samples first. */
-static int make_lines(const struct profile_opts *o, struct images *im, const json_t *answer,
+static bool parse_line(struct fields *f, struct images *im, const json_t *row, bool each_vcpu,
+		       struct line *l)
+{
+	char buf[ADDRESS_LEN];
+	struct place p = {0};
+
+	p.known = json_object_get(row, "ip") &&
+		  field_address(f, json_object_get(row, "ip"), "ip", &p.address);
+	l->known = p.known;
+	l->vm = field_string_or(f, row, "vm", NULL);
+	l->vcpu = l->vm && each_vcpu ? (int)field_int(f, row, "vcpu", INT32_MAX) : -1;
+	l->kernel = l->known && field_int(f, row, "cpl", 3) < 3;
+	l->samples = field_u64(f, row, "samples");
+	l->function = strdup(place_function(im, l->vm, &p, buf));
+	if (asprintf(&l->name, l->vcpu < 0 ? "%s" : "%s/%d", l->vm ? l->vm : "[host]", l->vcpu) < 0)
+		l->name = NULL;
+	return l->name && l->function;
+}
+
+/* Add up the rows, which are of addresses, to lines of functions. Most samples come first. */
+static int make_lines(struct fields *f, bool each_vcpu, struct images *im, const json_t *a,
 		      struct lines *ls)
 {
-	const json_t *rows = json_object_get(answer, "rows"), *row;
+	const json_t *rows = field_array(f, a, "rows"), *row;
 	size_t i, to = 0;
 
 	ls->line = calloc(json_array_size(rows) + 1, sizeof(*ls->line));
-	json_array_foreach (rows, i, row) {
-		const char *vm = json_string_value(json_object_get(row, "vm"));
-		const json_t *cpl = json_object_get(row, "cpl");
-		char buf[ADDRESS_LEN] = "[unknown]";
-		struct line *l = &ls->line[ls->nr];
-		uint64_t ip;
-
-		if (!ls->line)
-			break;
-		l->known = address_parse(json_object_get(row, "ip"), &ip) == 0;
-		if (l->known)
-			images_function(im, vm, ip, buf);
-		l->vm = vm;
-		l->vcpu =
-			vm && o->vcpu ? (int)json_integer_value(json_object_get(row, "vcpu")) : -1;
-		l->kernel = l->known && json_integer_value(cpl) < 3;
-		l->samples = count_of(row, "samples");
-		l->function = strdup(buf);
-		if (asprintf(&l->name, l->vcpu < 0 ? "%s" : "%s/%d", vm ? vm : "[host]", l->vcpu) <
-		    0)
-			l->name = NULL;
-		if (!l->name || !l->function) {
-			free(l->name);
-			free(l->function);
-			break;
-		}
-		ls->nr++;
-	}
-	if (!ls->line || ls->nr < json_array_size(rows)) {
-		cli_error("out of memory");
+	if (!ls->line)
 		return -ENOMEM;
+	json_array_foreach (rows, i, row) {
+		ls->nr++;
+		if (!parse_line(f, im, row, each_vcpu, &ls->line[i]))
+			return -ENOMEM;
 	}
 	if (!ls->nr)
 		return 0;
@@ -130,68 +142,81 @@ static int make_lines(const struct profile_opts *o, struct images *im, const jso
 	return 0;
 }
 
-/* ---- text and JSON ------------------------------------------------------------------------- */
+/* Add the chains of the answer up to a tree. */
+static int make_stacks(struct fields *f, const struct facts *p, struct images *im, const json_t *a,
+		       struct frame *root)
+{
+	const json_t *chains = field_array(f, a, "chains"), *row, *ip;
+	const char *other = "[other chains]";
+	size_t i, k;
+
+	json_array_foreach (chains, i, row) {
+		struct chain ch = {.vm = field_string_or(f, row, "vm", NULL)};
+		const json_t *ips = field_array(f, row, "chain");
+
+		if (ch.vm)
+			ch.vcpu = field_int(f, row, "vcpu", INT32_MAX);
+		json_array_foreach (ips, k, ip) {
+			uint64_t address = 0;
+			bool known = field_address(f, ip, "chain", &address);
+
+			chain_push(&ch, known, address);
+		}
+		if (chain_add(root, im, &ch, field_u64(f, row, "samples")))
+			return -ENOMEM;
+	}
+	return p->other_chains ? stacks_add(root, &other, 1, p->other_chains) : 0;
+}
+
+/* ---- text and JSON ------------------------------------------------------------------------ */
 
 static double percent(uint64_t n, uint64_t all)
 {
 	return all ? 100.0 * (double)n / (double)all : 0;
 }
 
-static const char *quality_note(const json_t *a)
+/* What was sampled and how well, in one line. */
+static void print_facts(const struct facts *p)
 {
-	const char *q = text_of(a, "quality");
-
-	return strcmp(q, "exact") ? q : NULL;
-}
-
-/* What was sampled, and how well: the same facts everywhere. */
-static void facts(const json_t *a, char *buf, size_t len)
-{
+	const char *q = out_not_exact(p->quality);
 	char n[4][GROUP_LEN];
-	const char *q = quality_note(a);
-	uint64_t enabled = count_of(a, "enabled-ns"), running = count_of(a, "running-ns");
-	size_t used;
 
-	used = (size_t)snprintf(
-		buf, len, "%s every %s: %s samples, %s lost, %s counted%s%s%s", text_of(a, "event"),
-		out_group(count_of(a, "period"), n[0]), out_group(count_of(a, "samples"), n[1]),
-		out_group(count_of(a, "lost"), n[2]), out_group(count_of(a, "count"), n[3]),
-		q ? " (" : "", q ? q : "", q ? ")" : "");
-	if (used < len && count_of(a, "late-max"))
-		used += (size_t)snprintf(buf + used, len - used, ", at most %s late",
-					 out_group(count_of(a, "late-max"), n[0]));
-	if (used < len && running < enabled)
-		used += (size_t)snprintf(buf + used, len - used,
-					 ", a counter in %.2f%% of the time",
-					 percent(running, enabled));
-	if (used < len && json_is_true(json_object_get(a, "gone")))
-		snprintf(buf + used, len - used, ", until it was removed");
+	printf("# %s: %s every %s: %s samples, %s lost, %s counted", p->target, p->event,
+	       out_group(p->period, n[0]), out_group(p->samples, n[1]), out_group(p->lost, n[2]),
+	       out_group(p->count, n[3]));
+	if (q)
+		printf(" (%s)", q);
+	if (p->late_max)
+		printf(", at most %s events late", out_group(p->late_max, n[0]));
+	if (p->running_ns < p->enabled_ns)
+		printf(", a counter in %.2f%% of the time", percent(p->running_ns, p->enabled_ns));
+	if (p->gone)
+		printf(", until it was removed");
+	if (p->plane)
+		printf(", plane: %s", p->plane);
+	putchar('\n');
 }
 
-static int print_histogram(const json_t *a, const struct lines *ls)
+static int print_histogram(const struct facts *p, const struct lines *ls)
 {
-	struct libscols_table *t = scols_new_table();
-	uint64_t samples = count_of(a, "samples"), other = count_of(a, "other-rows");
+	struct libscols_table *t = rows_new_table();
 	char buf[ADDRESS_LEN + 8];
 
-	if (!t) {
-		cli_error("out of memory");
+	if (!t)
 		return 1;
-	}
-	scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
 	scols_table_new_column(t, "OVERHEAD", 0, SCOLS_FL_RIGHT);
 	scols_table_new_column(t, "SAMPLES", 0, SCOLS_FL_RIGHT);
 	scols_table_new_column(t, "VM", 0, 0);
 	scols_table_new_column(t, "FUNCTION", 0, 0);
-	for (size_t i = 0; i <= ls->nr; i++) {
+	for (size_t i = 0; i < ls->nr + (p->other_rows != 0); i++) {
 		const struct line *l = i < ls->nr ? &ls->line[i] : NULL;
-		struct libscols_line *out = l || other ? scols_table_new_line(t, NULL) : NULL;
+		struct libscols_line *out = scols_table_new_line(t, NULL);
+		uint64_t n = l ? l->samples : p->other_rows;
 		char group[GROUP_LEN];
-		uint64_t n = l ? l->samples : other;
 
 		if (!out)
-			continue;
-		snprintf(buf, sizeof(buf), "%.2f%%", percent(n, samples));
+			break;
+		snprintf(buf, sizeof(buf), "%.2f%%", percent(n, p->samples));
 		scols_line_set_data(out, 0, buf);
 		scols_line_set_data(out, 1, out_group(n, group));
 		scols_line_set_data(out, 2, l ? l->name : "");
@@ -207,13 +232,12 @@ static int print_histogram(const json_t *a, const struct lines *ls)
 	return 0;
 }
 
-static void print_json(const json_t *a, const struct lines *ls)
+static void print_json(const struct facts *p, const json_t *a, const struct lines *ls)
 {
-	static const char *const totals[] = {"target",	   "event",    "period",     "samples",
-					     "lost",	   "late-max", "count",	     "enabled-ns",
-					     "running-ns", "quality",  "other-rows", "unchained",
-					     "gone"};
-	uint64_t samples = count_of(a, "samples");
+	static const char *const totals[] = {"target",	   "plane",	 "event",    "period",
+					     "samples",	   "lost",	 "late-max", "count",
+					     "enabled-ns", "running-ns", "quality",  "other-rows",
+					     "unchained",  "gone"};
 	json_t *obj;
 
 	for (size_t i = 0; i < ls->nr; i++) {
@@ -221,9 +245,9 @@ static void print_json(const json_t *a, const struct lines *ls)
 		char n[24];
 
 		snprintf(n, sizeof(n), "%" PRIu64, l->samples);
-		obj = json_pack("{s:s, s:s*, s:s, s:s, s:f}", "kind", "profile", "vm", l->vm,
+		obj = json_pack("{s:s, s:s*, s:s, s:s, s:f, s:s*}", "kind", "profile", "vm", l->vm,
 				"function", l->function, "samples", n, "percent",
-				percent(l->samples, samples));
+				percent(l->samples, p->samples), "plane", p->plane);
 		if (l->vcpu >= 0)
 			json_object_set_new(obj, "vcpu", json_integer(l->vcpu));
 		if (l->known)
@@ -241,60 +265,16 @@ static void print_json(const json_t *a, const struct lines *ls)
 	json_decref(obj);
 }
 
-/* ---- chains ------------------------------------------------------------------------------- */
+/* ---- call chains -------------------------------------------------------------------------- */
 
-/* Chains of addresses, innermost first, to stacks below "vm;vcpuN", outermost first. */
-static int make_stacks(struct images *im, const json_t *a, struct frame *root)
-{
-	const json_t *chain, *ip;
-	size_t i, k;
-
-	json_array_foreach (json_object_get(a, "chains"), i, chain) {
-		const char *vm = json_string_value(json_object_get(chain, "vm"));
-		const json_t *ips = json_object_get(chain, "chain");
-		char buf[CHAIN_MAX][ADDRESS_LEN], vcpu[24];
-		const char *name[CHAIN_MAX + 2];
-		size_t n = 0, len = json_array_size(ips);
-
-		if (len > CHAIN_MAX)
-			len = CHAIN_MAX;
-		snprintf(vcpu, sizeof(vcpu), "vcpu%d",
-			 (int)json_integer_value(json_object_get(chain, "vcpu")));
-		name[n++] = vm ? vm : "[host]";
-		if (vm)
-			name[n++] = vcpu;
-		for (k = len; k--;) {
-			uint64_t address;
-
-			ip = json_array_get(ips, k);
-			if (address_parse(ip, &address))
-				strcpy(buf[k], "[unknown]");
-			else
-				images_function(im, vm, address, buf[k]);
-			name[n++] = buf[k];
-		}
-		if (stacks_add(root, name, n, count_of(chain, "samples"))) {
-			cli_error("out of memory");
-			return -ENOMEM;
-		}
-	}
-	if (count_of(a, "other-chains")) {
-		const char *other = "[other chains]";
-
-		if (stacks_add(root, &other, 1, count_of(a, "other-chains")))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-/* A stack of the tree: its frames from the outermost to the innermost. */
+/* A stack of the tree, outermost frame first. */
 struct stack {
 	uint64_t samples;
 	size_t n;
-	const char *name[CHAIN_MAX + 2];
+	const char *name[CHAIN_MAX + 3];
 };
 
-/* Insert @st into the TOP_CHAINS of @top, if it is one of them. */
+/* Insert @st into @top, the TOP_CHAINS stacks with most samples, if it is one of them. */
 static void rank(struct stack *top, const struct stack *st)
 {
 	size_t i = TOP_CHAINS;
@@ -307,6 +287,7 @@ static void rank(struct stack *top, const struct stack *st)
 	top[i] = *st;
 }
 
+/* Rank all stacks of the tree @f. @path is the way to @f. Returns how many stacks there are. */
 static size_t collect(const struct frame *f, struct stack *path, struct stack *top)
 {
 	size_t n = f->self != 0;
@@ -323,78 +304,87 @@ static size_t collect(const struct frame *f, struct stack *path, struct stack *t
 	return n;
 }
 
-/* The stacks with most samples, innermost first, for people. */
-static int print_chains(struct images *im, const json_t *a)
+/* Print one stack, innermost frame first. A frame that repeats is one line. */
+static void print_stack(const struct stack *st, uint64_t all)
 {
-	struct stack top[TOP_CHAINS] = {0}, path = {0};
-	struct frame root = {0};
-	size_t n;
+	size_t first = st->name[0][0] == '[' ? 1 : 2; /* "[host]" has no vCPU; no VM is named so */
 
-	if (make_stacks(im, a, &root)) {
-		stacks_free(&root);
-		return 1;
-	}
-	n = collect(&root, &path, top);
-	for (size_t i = 0; i < TOP_CHAINS && top[i].samples; i++) {
-		const struct stack *st = &top[i];
-		bool vcpu = st->name[0][0] != '['; /* no VM's name starts so */
+	printf("\n%6.2f%%  %s%s%s\n", percent(st->samples, all), st->name[0], first > 1 ? "/" : "",
+	       first > 1 ? st->name[1] + strlen("vcpu") : "");
+	for (size_t k = st->n; k-- > first;) {
+		size_t same = 1;
 
-		printf("\n%6.2f%%  %s%s%s\n", percent(st->samples, root.total), st->name[0],
-		       vcpu ? "/" : "", vcpu ? st->name[1] + strlen("vcpu") : "");
-		for (size_t k = st->n; k-- > 1U + vcpu;) {
-			size_t same = 1;
-
-			while (k > 1U + vcpu && strcmp(st->name[k - 1], st->name[k]) == 0) {
-				same++;
-				k--;
-			}
-			printf("        %s", st->name[k]);
-			printf(same > 1 ? " (%zu times)\n" : "\n", same);
+		while (k > first && strcmp(st->name[k - 1], st->name[k]) == 0) {
+			same++;
+			k--;
 		}
+		printf("        %s", st->name[k]);
+		printf(same > 1 ? " (%zu times)\n" : "\n", same);
 	}
-	if (n > TOP_CHAINS)
-		printf("\n(%zu more call chains; --folded shows them)\n", n - TOP_CHAINS);
-	stacks_free(&root);
-	return 0;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
-
-int profile_show(const struct profile_opts *o, struct images *im, const json_t *a)
+/* Print the stacks with most samples. */
+static void print_chains(const struct frame *root)
 {
+	struct stack top[TOP_CHAINS] = {0}, path = {0};
+	size_t n = collect(root, &path, top);
+
+	for (size_t i = 0; i < TOP_CHAINS && top[i].samples; i++)
+		print_stack(&top[i], root->total);
+	if (n > TOP_CHAINS)
+		printf("\n(%zu more call chains; --folded shows them)\n", n - TOP_CHAINS);
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+/* What text and JSON do not say, or where only data are printed: on standard error. */
+static void print_notes(const struct profile_format *format, const struct facts *p)
+{
+	if (format->folded && p->lost)
+		cli_error("%" PRIu64 " samples were lost and are missing: they arrived faster than "
+			  "the server reads them; raise the period with -c",
+			  p->lost);
+	if (format->chains && p->unchained)
+		cli_error("%" PRIu64 " samples have no call chain, because their guests record "
+			  "branches of their own",
+			  p->unchained);
+}
+
+int profile_show(const struct profile_format *format, struct images *im, const json_t *a)
+{
+	bool text = !format->folded && !format->json;
 	struct frame root = {0};
+	struct fields f = {0};
 	struct lines ls = {0};
-	char line[256];
+	struct facts p;
 	int ret = 0;
 
-	if (o->folded) {
-		ret = make_stacks(im, a, &root) ? 1 : 0;
-		if (!ret)
-			stacks_print_folded(&root, stdout);
-		stacks_free(&root);
-	} else {
-		ret = make_lines(o, im, a, &ls) ? 1 : 0;
-		if (!ret && o->json) {
-			print_json(a, &ls);
-		} else if (!ret) {
-			facts(a, line, sizeof(line));
-			printf("# %s: %s\n", text_of(a, "target"), line);
-			ret = print_histogram(a, &ls);
-			if (o->chains && !ret)
-				ret = print_chains(im, a);
-			if (quality_note(a))
-				printf("\n%s\n", out_quality(quality_note(a)));
-		}
-		lines_free(&ls);
+	parse_facts(&f, a, &p);
+	if (!format->folded)
+		ret = make_lines(&f, format->vcpu, im, a, &ls);
+	if (!ret && format->chains && !format->json)
+		ret = make_stacks(&f, &p, im, a, &root);
+	if (ret)
+		cli_error("out of memory");
+	if (ret || !fields_ok(&f)) {
+		ret = 1;
+		goto out;
 	}
-	/* Where only the data are printed, what is wrong with them is said beside. */
-	if (o->folded && count_of(a, "lost"))
-		cli_error("%" PRIu64 " samples were lost and are not in it: they came faster than "
-			  "they could be taken; a greater -c is accepted",
-			  count_of(a, "lost"));
-	if (o->chains && count_of(a, "unchained"))
-		cli_error("%" PRIu64 " samples have no call chain: their guests record branches of "
-			  "their own",
-			  count_of(a, "unchained"));
+	if (format->folded)
+		stacks_print_folded(&root, stdout);
+	if (format->json)
+		print_json(&p, a, &ls);
+	if (text) {
+		print_facts(&p);
+		ret = print_histogram(&p, &ls);
+	}
+	if (text && format->chains)
+		print_chains(&root);
+	if (text && out_not_exact(p.quality))
+		printf("\n%s\n", out_quality(p.quality));
+	print_notes(format, &p);
+out:
+	stacks_free(&root);
+	lines_free(&ls);
 	return ret;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <errno.h>
+/* The answer of `read` or `detach` as plain structures: see reading.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/cli/cli.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/field.h"
 #include "cgroup/cli/reading.h"
 
 static const char *const kinds[] = {"root", "host", "tenant", "vm", "vcpu"};
@@ -16,112 +17,130 @@ const char *row_kind_name(enum row_kind kind)
 
 /* ---- parsing ------------------------------------------------------------------------------ */
 
-/* Text of the server goes to a terminal: no control characters. */
-static char *text(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-	char *copy = s ? strdup(s) : NULL;
+/*
+ * The parsers below return false when memory ran out. A wrong field is in @f, and the result then
+ * has harmless values.
+ */
 
-	for (char *p = copy; p && *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = '?';
-	return copy;
+static bool copy(const char *text, char **out)
+{
+	*out = text ? strdup(text) : NULL;
+	return !text || *out;
 }
 
-static bool get_u64(const json_t *obj, const char *key, uint64_t *out)
+static void parse_val(struct fields *f, const json_t *o, struct val *v)
 {
-	const char *s = json_string_value(json_object_get(obj, key));
-	char *end;
-
-	if (!s || *s < '0' || *s > '9')
-		return false;
-	errno = 0;
-	*out = strtoull(s, &end, 10);
-	return !*end && !errno;
+	snprintf(v->quality, sizeof(v->quality), "%s", field_string(f, o, "quality"));
+	v->supported = field_bool(f, o, "supported");
+	v->count = field_u64(f, o, "count");
+	v->enabled_ns = field_u64(f, o, "enabled-ns");
+	v->running_ns = field_u64(f, o, "running-ns");
 }
 
-static bool parse_val(const json_t *o, struct val *v)
+static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_t nr_events)
 {
-	const char *q = json_string_value(json_object_get(o, "quality"));
+	const json_t *values = field_array(f, o, "values");
+	const char *kind = field_string(f, o, "kind");
 
-	if (!q || !json_is_boolean(json_object_get(o, "supported")))
-		return false;
-	snprintf(v->quality, sizeof(v->quality), "%s", q);
-	v->supported = json_is_true(json_object_get(o, "supported"));
-	return get_u64(o, "count", &v->count) && get_u64(o, "enabled-ns", &v->enabled_ns) &&
-	       get_u64(o, "running-ns", &v->running_ns);
-}
-
-static bool parse_row(const json_t *o, struct rrow *row, size_t nr_events)
-{
-	const json_t *values = json_object_get(o, "values");
-	const char *kind = json_string_value(json_object_get(o, "kind"));
-
-	while (kind && row->kind <= ROW_VCPU && strcmp(kind, kinds[row->kind]) != 0)
+	while (row->kind < ROW_VCPU && strcmp(kind, kinds[row->kind]) != 0)
 		row->kind++;
-	row->id = (uint64_t)json_integer_value(json_object_get(o, "row"));
-	row->depth = (unsigned int)json_integer_value(json_object_get(o, "depth")) & 0xff;
-	row->vcpu = (unsigned int)json_integer_value(json_object_get(o, "vcpu"));
-	row->gone = json_is_true(json_object_get(o, "gone"));
-	row->path = text(o, "path");
-	row->vm = text(o, "vm");
-	row->error = text(o, "error");
+	if (strcmp(kind, kinds[row->kind]) != 0)
+		field_wrong(f, "kind");
+	row->id = field_int(f, o, "row", UINT32_MAX);
+	row->depth = field_int(f, o, "depth", ROW_DEPTH_MAX);
+	row->gone = field_bool_or(f, o, "gone", false);
+	if (row->kind == ROW_VCPU)
+		row->vcpu = field_int(f, o, "vcpu", INT32_MAX);
 	row->v = calloc(nr_events, sizeof(*row->v));
-	if (!kind || row->kind > ROW_VCPU || !row->path || !row->v ||
-	    (row->kind >= ROW_VM && !row->vm) || json_array_size(values) != nr_events)
+	if (!row->v || !copy(field_string(f, o, "path"), &row->path) ||
+	    !copy(row->kind >= ROW_VM ? field_string(f, o, "vm") : NULL, &row->vm) ||
+	    !copy(field_string_or(f, o, "error", NULL), &row->error) ||
+	    !copy(field_string_or(f, o, "plane", NULL), &row->plane))
 		return false;
-	for (size_t e = 0; e < nr_events; e++)
-		if (!parse_val(json_array_get(values, e), &row->v[e]))
-			return false;
+	/* Names of tenants are cut out of the path. */
+	if (row->path[0] != '/')
+		field_wrong(f, "path");
+	if (json_array_size(values) != nr_events)
+		field_wrong(f, "values");
+	for (size_t e = 0; e < nr_events && !f->wrong; e++)
+		parse_val(f, json_array_get(values, e), &row->v[e]);
 	return true;
 }
 
-static bool parse_events(const json_t *list, struct reading *r)
+static bool parse_events(struct fields *f, const json_t *list, struct reading *r)
 {
 	size_t n = json_array_size(list);
 
-	r->events = calloc(n ? n : 1, sizeof(*r->events));
-	if (!n || !r->events)
+	if (!n)
+		field_wrong(f, "events");
+	r->events = calloc(n + 1, sizeof(*r->events));
+	if (!r->events)
 		return false;
-	for (; r->nr_events < n; r->nr_events++) {
-		const char *s = json_string_value(json_array_get(list, r->nr_events));
+	for (size_t i = 0; i < n; i++) {
+		const char *name = json_string_value(json_array_get(list, i));
 
-		r->events[r->nr_events] = s ? strdup(s) : NULL;
-		if (!r->events[r->nr_events])
+		if (!name)
+			field_wrong(f, "events");
+		if (!copy(name ? name : "", &r->events[i]))
+			return false;
+		r->nr_events++;
+	}
+	return true;
+}
+
+static bool parse_answer(struct fields *f, const json_t *answer, struct reading *r)
+{
+	const json_t *rows = field_array(f, answer, "rows");
+	size_t n = json_array_size(rows);
+
+	r->age_ns = field_u64(f, answer, "age-ns");
+	r->dropped = field_u64(f, answer, "dropped");
+	r->rows = calloc(n + 1, sizeof(*r->rows));
+	if (!r->rows || !copy(field_string(f, answer, "session"), &r->session) ||
+	    !copy(field_string(f, answer, "target"), &r->target) ||
+	    !copy(field_string(f, answer, "scope"), &r->scope) ||
+	    !parse_events(f, field_array(f, answer, "events"), r))
+		return false;
+	while (r->nr_rows < n && !f->wrong) {
+		struct rrow *row = &r->rows[r->nr_rows];
+
+		row->order = r->nr_rows++;
+		if (!parse_row(f, json_array_get(rows, row->order), row, r->nr_events))
 			return false;
 	}
 	return true;
+}
+
+static const char *plane_of(const struct rrow *row)
+{
+	return row->plane ? row->plane : "";
+}
+
+static int by_plane(const void *a, const void *b)
+{
+	const struct rrow *x = a, *y = b;
+	int ret = strcmp(plane_of(x), plane_of(y));
+
+	return ret ? ret : x->order < y->order ? -1 : 1;
 }
 
 struct reading *reading_parse(const json_t *answer)
 {
-	const json_t *rows = json_object_get(answer, "rows");
 	struct reading *r = calloc(1, sizeof(*r));
-	size_t n = json_array_size(rows);
+	struct fields f = {0};
 
-	if (!r)
-		goto bad;
-	r->session = text(answer, "session");
-	r->target = text(answer, "target");
-	r->scope = text(answer, "scope");
-	if (!r->session || !r->target || !r->scope || !get_u64(answer, "age-ns", &r->age_ns) ||
-	    !get_u64(answer, "dropped", &r->dropped) || !json_is_array(rows) ||
-	    !parse_events(json_object_get(answer, "events"), r))
-		goto bad;
-	r->rows = calloc(n ? n : 1, sizeof(*r->rows));
-	if (!r->rows)
-		goto bad;
-	while (r->nr_rows < n) {
-		r->nr_rows++;
-		if (!parse_row(json_array_get(rows, r->nr_rows - 1), &r->rows[r->nr_rows - 1],
-			       r->nr_events))
-			goto bad;
+	if (!r || !parse_answer(&f, answer, r)) {
+		cli_error("out of memory");
+		reading_free(r);
+		return NULL;
 	}
+	if (!fields_ok(&f)) {
+		reading_free(r);
+		return NULL;
+	}
+	if (r->nr_rows)
+		qsort(r->rows, r->nr_rows, sizeof(*r->rows), by_plane);
 	return r;
-bad:
-	reading_free(r);
-	cli_error("the server's answer is none of vpmu's protocol");
-	return NULL;
 }
 
 void reading_free(struct reading *r)
@@ -132,6 +151,7 @@ void reading_free(struct reading *r)
 		free(r->rows[i].path);
 		free(r->rows[i].vm);
 		free(r->rows[i].error);
+		free(r->rows[i].plane);
 		free(r->rows[i].v);
 	}
 	for (size_t e = 0; e < r->nr_events; e++)
@@ -144,6 +164,22 @@ void reading_free(struct reading *r)
 	free(r);
 }
 
+/* ---- planes --------------------------------------------------------------------------------- */
+
+size_t reading_planes(const struct reading *r)
+{
+	size_t n = r->nr_rows > 0;
+
+	for (size_t i = 1; i < r->nr_rows; i++)
+		n += strcmp(plane_of(&r->rows[i - 1]), plane_of(&r->rows[i])) != 0;
+	return n;
+}
+
+const char *reading_plane(const struct reading *r)
+{
+	return reading_planes(r) == 1 ? r->rows[0].plane : NULL;
+}
+
 /* ---- differences -------------------------------------------------------------------------- */
 
 static int by_id(const void *a, const void *b)
@@ -153,15 +189,15 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-void reading_subtract(struct reading *now, const struct reading *before)
+bool reading_subtract(struct reading *now, const struct reading *before)
 {
 	const struct rrow **sorted;
 
 	if (!before || !before->nr_rows || before->nr_events != now->nr_events)
-		return;
+		return true;
 	sorted = calloc(before->nr_rows, sizeof(*sorted));
 	if (!sorted)
-		return;
+		return false;
 	for (size_t i = 0; i < before->nr_rows; i++)
 		sorted[i] = &before->rows[i];
 	qsort(sorted, before->nr_rows, sizeof(*sorted), by_id);
@@ -176,6 +212,7 @@ void reading_subtract(struct reading *now, const struct reading *before)
 		}
 	}
 	free(sorted);
+	return true;
 }
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -200,11 +237,13 @@ bool val_is_scaled(const struct val *v)
 	return v->running_ns < v->enabled_ns;
 }
 
-bool val_not_counted(const struct rrow *row, const struct val *v)
+bool val_counted(const struct rrow *row, const struct val *v)
 {
-	/* As perf: what did not run was not counted, be it that it never ran at all. But when the
-	 * host never ran for lack of idle time, its part of the whole is just 0. */
-	return row->error || (!v->running_ns && (v->enabled_ns || row->kind != ROW_HOST));
+	if (!v->supported || row->error)
+		return false;
+	/* As perf: an event that never ran was not counted, also when the row itself never ran. The
+	 * host is different: where no CPU was idle, its part of the whole is 0. */
+	return v->running_ns || (!v->enabled_ns && row->kind == ROW_HOST);
 }
 
 static size_t base_len(const char *event)

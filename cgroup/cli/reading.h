@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The answer of `read` or `detach` as plain structures, and differences of two of them. The server
- * may be anything: every field is checked.
+ * The answer of `read` or `detach` as plain structures, and the difference of two of them. Used by
+ * `vpmu stat`, `top` and `detach`. Every field is checked: the server may answer anything.
  */
 #ifndef CLI_READING_H
 #define CLI_READING_H
@@ -13,6 +13,9 @@
 
 enum row_kind { ROW_ROOT, ROW_HOST, ROW_TENANT, ROW_VM, ROW_VCPU };
 
+#define ROW_DEPTH_MAX 255
+
+/* One event of one row. */
 struct val {
 	uint64_t count, enabled_ns, running_ns;
 	char quality[16];
@@ -20,14 +23,22 @@ struct val {
 };
 
 struct rrow {
-	uint64_t id;
+	uint64_t id; /* of the session; the same in all its readings */
 	enum row_kind kind;
-	unsigned int depth, vcpu;
+	unsigned int depth; /* at most ROW_DEPTH_MAX */
+	unsigned int vcpu;
 	char *path, *vm, *error; /* vm, error: may be NULL */
+	char *plane;		 /* who counted: "soft", "kvm"; NULL: the server does not say */
 	bool gone;
-	struct val *v; /* nr_events */
+	struct val *v; /* one per event of the reading */
+	size_t order;  /* where it stood in the answer */
 };
 
+/*
+ * The rows of one plane stand together, in the order of the answer: parents before children. A
+ * tenant with VMs on two planes has two rows. Their counts must never be added: a modelled count of
+ * the soft machine and a count of a real CPU are different things.
+ */
 struct reading {
 	char *session, *target, *scope;
 	uint64_t age_ns, dropped;
@@ -36,26 +47,38 @@ struct reading {
 	struct rrow *rows;
 };
 
-/* reading_parse - NULL after an error was said on stderr. @answer is borrowed. */
+/* reading_parse - NULL after an error was printed. @answer is borrowed. Free with reading_free. */
 struct reading *reading_parse(const json_t *answer);
+/* reading_free - NULL is allowed. */
 void reading_free(struct reading *r);
 
-/* reading_subtract - make @now the difference to @before (NULL: since the attach): rows of both
- * are matched by id. */
-void reading_subtract(struct reading *now, const struct reading *before);
+/* reading_planes - how many planes the rows are of. A row without a plane counts as one more. */
+size_t reading_planes(const struct reading *r);
+/* reading_plane - the plane that all rows are of, or NULL: there are several, or it is not known.
+ */
+const char *reading_plane(const struct reading *r);
 
-/* val_scaled - count * enabled / running, saturating; 0 when it never ran. val_percent - of the
- * time its account ran; 100 when that is none. */
+/* reading_subtract - take the counts of @before (NULL: nothing) off those of @now. Rows are matched
+ * by id; a row that is not in @before keeps its counts. false: out of memory, and @now is as it
+ * was. */
+bool reading_subtract(struct reading *now, const struct reading *before);
+
+/* val_scaled - count * enabled / running, at most UINT64_MAX. The count itself if it was counted
+ * all the time or never. */
 uint64_t val_scaled(const struct val *v);
+/* val_percent - running / enabled in percent; 100 if it was never enabled. */
 double val_percent(const struct val *v);
-/* A count that stands for more than was counted, or that was never counted. */
+/* val_is_scaled - whether it was counted in a part of the time only. */
 bool val_is_scaled(const struct val *v);
-bool val_not_counted(const struct rrow *row, const struct val *v);
+/* val_counted - whether there is a count to show: the event is supported, the row could be counted,
+ * and the event was counted for some time. */
+bool val_counted(const struct rrow *row, const struct val *v);
 
-/* reading_ipc_pair - the event with the cycles that event @e (instructions) is divided by, of the
- * same modifiers; -1: none. */
+/* reading_ipc_pair - if event @e is instructions: the index of the cycles event with the same
+ * modifiers. -1: there is none. */
 int reading_ipc_pair(const struct reading *r, size_t e);
 
+/* row_kind_name - "root", "host", "tenant", "vm" or "vcpu". */
 const char *row_kind_name(enum row_kind kind);
 
 #endif

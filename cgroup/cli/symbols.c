@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* The functions of one ELF file: see symbols.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -13,15 +14,16 @@
 #include "vpmu/fail.h"
 
 /*
- * The file is as its owner made it: memory and time are bounded by its size. Names are never copied
- * (a million symbols may share one long name), only one table is read (thousands may overlap).
+ * The file may be hostile, so its size must bound memory and time. Names are never copied, because
+ * a million symbols may share one long name. Only one symbol table is read, because thousands of
+ * tables may overlap.
  */
-#define FILE_MAX    (256u << 20) /* vpmu-vmm boots none that is larger */
+#define FILE_MAX    (256u << 20) /* bytes; vpmu-vmm boots no larger image */
 #define SYMBOLS_MAX (4u << 20)
 
 struct symbol {
 	uint64_t start, end; /* end: of the last byte, exclusive */
-	size_t order;	     /* in the file: the first of equals wins */
+	size_t order;	     /* place in the file: the first of equals wins */
 	const char *name;    /* in the file's string table */
 	bool function, global, sized;
 };
@@ -50,7 +52,8 @@ static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_
 	n = &s->sym[s->nr];
 	*n = (struct symbol){
 		.start = sym->st_value,
-		/* Without a size (assembler) it goes up to the next one: see finish(). */
+		/* A symbol of an assembler file may have no size. finish() ends it at the next one.
+		 */
 		.end = sym->st_size && sym->st_size < section_end - sym->st_value
 			       ? sym->st_value + sym->st_size
 			       : section_end,
@@ -64,7 +67,7 @@ static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_
 	return 0;
 }
 
-/* Functions, and labels of code (assembler files often give no type). */
+/* Take @sym if it is a function or a label in code. Assembler files often give labels no type. */
 static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym *sym)
 {
 	int type = GELF_ST_TYPE(sym->st_info);
@@ -78,7 +81,7 @@ static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym 
 	name = (const char *)names->d_buf + sym->st_name;
 	if (!*name)
 		return 0;
-	/* Labels of the assembler's own. */
+	/* The assembler makes labels of its own. */
 	if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$'))
 		return 0;
 	scn = elf_getscn(s->elf, sym->st_shndx);
@@ -88,7 +91,8 @@ static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym 
 	return add(s, sym, name, sh.sh_addr + sh.sh_size);
 }
 
-/* A string table's bytes, if it is one: the last one is 0, so every name in it has an end. */
+/* The string table of the symbol table @table, or NULL. Its last byte is 0, so every name has an
+ * end. */
 static const Elf_Data *names_of(Elf *elf, const GElf_Shdr *table)
 {
 	Elf_Scn *scn = elf_getscn(elf, table->sh_link);
@@ -126,7 +130,7 @@ static int by_start(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-/* Sorted, one per start, none reaching into the next. */
+/* Sort the symbols, keep one per address, and let none reach into the next. */
 static void finish(struct symbols *s)
 {
 	size_t to = 0;
@@ -134,7 +138,7 @@ static void finish(struct symbols *s)
 	if (s->nr)
 		qsort(s->sym, s->nr, sizeof(*s->sym), by_start);
 	for (size_t i = 0; i < s->nr; i++) {
-		/* Labels inside of a function whose end is known are part of it. */
+		/* A label inside of a function whose end is known belongs to that function. */
 		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
 			      s->sym[i].start < s->sym[to - 1].end;
 
@@ -161,13 +165,13 @@ static int read_file(struct symbols *s, int fd, const char *path, char *err, siz
 	elf_version(EV_CURRENT);
 	s->elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!s->elf || elf_kind(s->elf) != ELF_K_ELF)
-		return fail(-ENOEXEC, err, errlen, "%s: no ELF file", path);
+		return fail(-ENOEXEC, err, errlen, "%s: not an ELF file", path);
 	do
 		scn = elf_nextscn(s->elf, scn);
 	while (scn && (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB));
 	if (scn)
 		ret = take_table(s, scn, &sh);
-	/* What is needed has been read. */
+	/* Everything that is needed has been read, so the file can be closed. */
 	elf_cntl(s->elf, ELF_C_FDDONE);
 	if (ret)
 		return fail(ret, err, errlen, "%s: %s", path,
@@ -212,7 +216,7 @@ const char *symbols_find(const struct symbols *s, uint64_t address, uint64_t *of
 {
 	size_t low = 0, high = s->nr;
 
-	while (low < high) { /* the last one that starts at or before @address */
+	while (low < high) { /* find the last symbol that starts at or before @address */
 		size_t mid = (low + high) / 2;
 
 		if (s->sym[mid].start <= address)

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu top's screen: ncurses, keys, scrolling. Readable from 40x8 on; made for 80x24. */
+/* The full screen of vpmu top: ncurses, keys, scrolling. It is made for 80x24 and readable from
+ * 40x8 on. */
 #include <curses.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "cgroup/cli/cli.h"
-#include "cgroup/cli/client.h"
-#include "cgroup/cli/top.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/sharing.h"
+#include "cgroup/cli/top_screen.h"
+#include "cgroup/cli/top_view.h"
+#include "cgroup/cli/wait.h"
 
-#define FIRST_S 0.3 /* a new session shows its first rates after so long */
+#define FIRST_S 0.3 /* seconds until a new session shows its first rates */
 
 struct screen {
 	struct top_source *src;
@@ -19,25 +21,27 @@ struct screen {
 	const struct reading *diff;
 	size_t sort, scroll;
 	bool reverse;
-	bool counted; /* the session is older than a first short interval */
-	char sharing[96];
+	bool counted; /* there are rates to show */
+	char sharing[SHARING_PLANES_MAX * 96];
 };
 
 enum key_result { KEY_REDRAW, KEY_QUIT, KEY_SCOPE };
 
-/* How many consumers share how many counters, for the heading. */
-static void ask_sharing(struct screen *s)
+/* The second line: how many consumers share how many counters, of each plane. false after an error.
+ */
+static bool ask_sharing(struct screen *s)
 {
-	char *err = NULL;
-	json_t *resp = client_try(s->src->c, json_pack("{s:s}", "cmd", "sharing"), &err);
+	struct sharing all[SHARING_PLANES_MAX];
+	int nr = sharing_ask(s->src->c, all);
+	size_t n = 0;
 
 	s->sharing[0] = '\0';
-	if (resp)
-		snprintf(s->sharing, sizeof(s->sharing), "%lld consumers on %lld counters",
-			 (long long)json_integer_value(json_object_get(resp, "consumers")),
-			 (long long)json_integer_value(json_object_get(resp, "host-counters")));
-	json_decref(resp);
-	free(err);
+	for (int i = 0; i < nr && n < sizeof(s->sharing); i++)
+		n += (size_t)snprintf(s->sharing + n, sizeof(s->sharing) - n,
+				      "%s%u consumers on %u counters%s%s%s", i ? ", " : "",
+				      all[i].consumers, all[i].counters, *all[i].plane ? " (" : "",
+				      all[i].plane, *all[i].plane ? ")" : "");
+	return nr >= 0;
 }
 
 static void put(int y, int attrs, const char *text)
@@ -52,23 +56,24 @@ static void put(int y, int attrs, const char *text)
 
 static void draw_heading(const struct screen *s, const struct top_view *v)
 {
+	const char *plane = reading_plane(s->diff);
 	char sort[VIEW_CELL] = "name", text[512];
 
 	if (s->sort < v->nr_cols)
 		view_heading(v, s->sort, sort);
-	snprintf(text, sizeof(text), "vpmu top  %s of %s  every %g s  by %s%s", s->o->scope,
-		 s->o->target, s->o->delay_s, sort, s->reverse ? " (reversed)" : "");
+	snprintf(text, sizeof(text), "vpmu top  %s of %s  every %g s  by %s%s%s%s",
+		 s->o->what.scope, s->o->what.target, s->o->delay_s, sort,
+		 s->reverse ? " (reversed)" : "", plane ? "  plane: " : "", plane ? plane : "");
 	put(0, A_BOLD, text);
 	put(1, A_NORMAL, s->sharing);
 }
 
 static void draw_footer(const struct top_view *v)
 {
-	char text[256];
+	char text[VIEW_MARKS + 16], marks[VIEW_MARKS];
 
-	snprintf(text, sizeof(text), "events/s%s%s%s", v->modelled ? "  ~ modelled" : "",
-		 v->estimated ? "  ? estimated or tsc" : "",
-		 v->scaled ? "  * scaled: counted part of the time" : "");
+	view_marks(v, marks);
+	snprintf(text, sizeof(text), "events/s%s", marks);
 	put(LINES - 2, A_NORMAL, text);
 	put(LINES - 1, A_REVERSE,
 	    COLS >= 76 ? "q quit  t tenants  v VMs  c vCPUs  </> sort  n name  r reverse  +/- delay"
@@ -168,13 +173,13 @@ static enum key_result handle(struct screen *s, int key)
 	default:
 		break;
 	}
-	if (!scope || strcmp(scope, s->o->scope) == 0)
+	if (!scope || strcmp(scope, s->o->what.scope) == 0)
 		return KEY_REDRAW;
-	s->o->scope = scope;
+	s->o->what.scope = scope;
 	return KEY_SCOPE;
 }
 
-/* Another scope is another session. */
+/* Rows of another kind need another session. */
 static bool reopen(struct screen *s)
 {
 	struct client *c = s->src->c;
@@ -188,21 +193,13 @@ static bool reopen(struct screen *s)
 	return true;
 }
 
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static int loop(struct screen *s)
 {
-	double last = now_s() - s->o->delay_s + FIRST_S;
+	double last = cli_now() - s->o->delay_s + FIRST_S;
 	long updates = 0;
 
 	for (;;) {
-		double left = last + s->o->delay_s - now_s();
+		double left = last + s->o->delay_s - cli_now();
 		int key;
 
 		draw(s);
@@ -216,17 +213,18 @@ static int loop(struct screen *s)
 			if (r == KEY_SCOPE && !reopen(s))
 				return 1;
 			if (r == KEY_SCOPE)
-				last = now_s() - s->o->delay_s + FIRST_S;
+				last = cli_now() - s->o->delay_s + FIRST_S;
 			continue;
 		}
-		if (now_s() < last + s->o->delay_s)
+		if (cli_now() < last + s->o->delay_s)
 			continue;
-		last = now_s();
+		last = cli_now();
 		s->diff = top_take(s->src);
 		if (!s->diff)
 			return 1;
 		s->counted = true;
-		ask_sharing(s);
+		if (!ask_sharing(s))
+			return 1;
 		if (s->o->iterations && ++updates >= s->o->iterations) {
 			draw(s);
 			return 0;
@@ -245,11 +243,12 @@ int top_screen(struct top_source *src, struct top_opts *o)
 	setlocale(LC_ALL, "");
 	scr = newterm(NULL, stdout, stdin);
 	if (!scr) {
-		cli_error("top: terminal \"%s\" is not known; -b works everywhere",
+		cli_error("top: the terminal \"%s\" is not known; -b needs no terminal",
 			  getenv("TERM") ? getenv("TERM") : "");
 		return 1;
 	}
-	/* Errors said while the screen is up would be lost in it: show them after it. */
+	/* An error that is printed while the screen is up would be lost in it: show it afterwards.
+	 */
 	err = fmemopen(message, sizeof(message) - 1, "w");
 	if (err) {
 		FILE *real = stderr;
@@ -260,8 +259,7 @@ int top_screen(struct top_source *src, struct top_opts *o)
 		noecho();
 		keypad(stdscr, TRUE);
 		curs_set(0);
-		ask_sharing(&s);
-		ret = loop(&s);
+		ret = ask_sharing(&s) ? loop(&s) : 1;
 		stderr = real;
 		fclose(err);
 	} else {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What `vpmu top` shows: rates, sorted, as lines of text. */
+/* What vpmu top shows: see top_view.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cgroup/cli/output.h"
-#include "cgroup/cli/top.h"
+#include "cgroup/cli/top_view.h"
 
 #define NAME_MIN    16
-#define TENANT_ROOM 28 /* a name column of so much shows the tenant of a VM as well */
+#define COL_WIDTH   13
+#define PLANE_WIDTH 8
+#define TENANT_ROOM 28 /* a column of names of so much width shows the tenant of a VM as well */
 
-/* Value that a column sorts by; below 0: none. */
+/* The value of a cell, by which its column is sorted; below 0: there is none. */
 static double number(const struct top_view *v, size_t row, size_t col)
 {
 	const struct rrow *r = &v->diff->rows[row];
@@ -21,7 +23,7 @@ static double number(const struct top_view *v, size_t row, size_t col)
 
 		return ins >= 0 && cyc > 0 ? ins / cyc : -1;
 	}
-	if (!r->v[col].supported || val_not_counted(r, &r->v[col]))
+	if (!val_counted(r, &r->v[col]))
 		return -1;
 	return (double)val_scaled(&r->v[col]) / v->seconds;
 }
@@ -58,7 +60,7 @@ static bool is_tree(const struct top_view *v)
 	return v->nr_rows && v->diff->rows[0].kind <= ROW_TENANT;
 }
 
-/* Put the subtree rows first..last-1, whose tops have depth @depth, into order at @out. */
+/* Put the rows first..last-1, which are whole subtrees, in order and append them to @out. */
 static bool order_tree(struct top_view *v, size_t first, size_t last, size_t **out)
 {
 	const struct rrow *rows = v->diff->rows;
@@ -97,6 +99,7 @@ bool view_init(struct top_view *v, const struct reading *diff, double seconds, s
 			       .ipc_cyc = -1,
 			       .sort = sort,
 			       .reverse = reverse,
+			       .planes = reading_planes(diff) > 1,
 			       .nr_rows = diff->nr_rows};
 	for (size_t e = 0; e < diff->nr_events && v->ipc_cyc < 0; e++) {
 		v->ipc_cyc = reading_ipc_pair(diff, e);
@@ -112,12 +115,12 @@ bool view_init(struct top_view *v, const struct reading *diff, double seconds, s
 		for (size_t e = 0; e < diff->nr_events; e++) {
 			const struct val *val = &diff->rows[i].v[e];
 
-			if (!val->supported || val_not_counted(&diff->rows[i], val))
+			if (!val_counted(&diff->rows[i], val))
 				continue;
 			v->scaled |= val_is_scaled(val);
 			v->modelled |= strcmp(val->quality, "modelled") == 0;
-			v->estimated |= strcmp(val->quality, "estimated") == 0 ||
-					strcmp(val->quality, "tsc") == 0;
+			v->estimated |=
+				strcmp(val->quality, "modelled") && out_not_exact(val->quality);
 		}
 	}
 	if (is_tree(v))
@@ -140,17 +143,17 @@ void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
 		snprintf(buf, VIEW_CELL, "%.12s", v->diff->events[col]);
 }
 
-/* Marks: '~' modelled, '?' estimated or TSC, '*' scaled. */
+/* '*' scaled up, '~' modelled, '?' any other quality that is not exact. */
 static const char *mark(const struct val *v)
 {
 	if (val_is_scaled(v))
 		return "*";
 	if (strcmp(v->quality, "modelled") == 0)
 		return "~";
-	return strcmp(v->quality, "exact") ? "?" : "";
+	return out_not_exact(v->quality) ? "?" : "";
 }
 
-void view_cell(const struct top_view *v, size_t row, size_t col, char buf[VIEW_CELL])
+static void cell_text(const struct top_view *v, size_t row, size_t col, char buf[VIEW_CELL])
 {
 	const struct rrow *r = &v->diff->rows[row];
 	double n = number(v, row, col);
@@ -169,52 +172,75 @@ void view_cell(const struct top_view *v, size_t row, size_t col, char buf[VIEW_C
 		snprintf(buf, VIEW_CELL, "%s%s", out_short(n, text), mark(&r->v[col]));
 }
 
-void view_name(const struct top_view *v, size_t row, char *buf, size_t len)
+/* The name of row @row. In a tree it is indented by depth, and the last part of the path. */
+static void row_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
 {
 	const struct rrow *r = &v->diff->rows[row], *top = &v->diff->rows[0];
 	unsigned int indent = is_tree(v) && r->depth > top->depth ? r->depth - top->depth : 0;
+	size_t n;
 
 	if (indent)
-		snprintf(buf, len, "%*s%s%s", (int)(2 * indent), "", strrchr(r->path, '/') + 1,
-			 r->gone ? " (gone)" : "");
-	else {
-		char name[320];
-
-		out_name(r, name, sizeof(name));
-		snprintf(buf, len, "%s%s", name, r->gone ? " (gone)" : "");
-	}
+		snprintf(buf, NAME_LEN, "%*s%s", (int)(2 * indent), "", strrchr(r->path, '/') + 1);
+	else
+		out_name(r, buf);
+	n = strlen(buf);
+	if (r->gone)
+		snprintf(buf + n, NAME_LEN - n, " (gone)");
 }
 
-size_t view_line(const struct top_view *v, long row, char *buf, size_t len, unsigned int width)
+/* What stands left of the numbers, @width columns wide: the name, the tenant of a VM if there is
+ * room, the plane if there are several. */
+static size_t left_part(const struct top_view *v, long row, char *buf, size_t len,
+			unsigned int width)
 {
-	size_t fit = width > NAME_MIN ? (width - NAME_MIN) / VIEW_COL_WIDTH : 0, n;
-	char name[400], cell[VIEW_CELL];
-	int name_width;
+	int plane_width = v->planes ? PLANE_WIDTH : 0;
+	int room = (int)width - plane_width, name_width = room;
+	const struct rrow *r = row < 0 ? NULL : &v->diff->rows[row];
+	char name[NAME_LEN];
+	size_t n;
+
+	if (r)
+		row_name(v, (size_t)row, name);
+	else
+		snprintf(name, sizeof(name), "%s", is_tree(v) ? "TENANT" : "NAME");
+	if (!is_tree(v) && room >= TENANT_ROOM)
+		name_width = room / 2;
+	n = (size_t)snprintf(buf, len, "%-*.*s", name_width, name_width, name);
+	if (name_width < room && n < len)
+		n += (size_t)snprintf(buf + n, len - n, " %-*.*s", room - name_width - 1,
+				      room - name_width - 1, r ? r->path : "TENANT");
+	if (v->planes && n < len)
+		n += (size_t)snprintf(buf + n, len - n, " %-*.*s", plane_width - 1, plane_width - 1,
+				      !r	 ? "PLANE"
+				      : r->plane ? r->plane
+						 : "");
+	return n;
+}
+
+void view_line(const struct top_view *v, long row, char *buf, size_t len, unsigned int width)
+{
+	unsigned int left_min = NAME_MIN + (v->planes ? PLANE_WIDTH : 0);
+	size_t fit = width > left_min ? (width - left_min) / COL_WIDTH : 0, n;
+	char cell[VIEW_CELL];
 
 	if (fit > v->nr_cols)
 		fit = v->nr_cols;
-	name_width = (int)(width - fit * VIEW_COL_WIDTH);
-	if (row < 0)
-		snprintf(name, sizeof(name), "%s", is_tree(v) ? "TENANT" : "NAME");
-	else
-		view_name(v, (size_t)row, name, sizeof(name));
-	if (!is_tree(v) && name_width >= TENANT_ROOM) {
-		char vm[400];
-
-		memcpy(vm, name, sizeof(vm));
-		snprintf(name, sizeof(name), "%-*.*s %.255s", name_width / 2, name_width / 2, vm,
-			 row < 0 ? "TENANT" : v->diff->rows[row].path);
-	}
-	n = (size_t)snprintf(buf, len, "%-*.*s", name_width, name_width, name);
+	n = left_part(v, row, buf, len, width - (unsigned int)fit * COL_WIDTH);
 	for (size_t i = 0; i < fit && n < len; i++) {
-		/* When not all fit, IPC stays: it is what the others are for. */
+		/* IPC stays when not all columns fit: it says most. */
 		size_t col = i + 1 == fit && v->ipc_cyc >= 0 ? v->nr_cols - 1 : i;
 
 		if (row < 0)
 			view_heading(v, col, cell);
 		else
-			view_cell(v, (size_t)row, col, cell);
-		n += (size_t)snprintf(buf + n, len - n, "%*s", VIEW_COL_WIDTH, cell);
+			cell_text(v, (size_t)row, col, cell);
+		n += (size_t)snprintf(buf + n, len - n, "%*s", COL_WIDTH, cell);
 	}
-	return fit;
+}
+
+void view_marks(const struct top_view *v, char legend[VIEW_MARKS])
+{
+	snprintf(legend, VIEW_MARKS, "%s%s%s", v->modelled ? "  ~ modelled" : "",
+		 v->estimated ? "  ? estimated, tsc or partial" : "",
+		 v->scaled ? "  * counted in a part of the time, scaled up" : "");
 }

@@ -1,17 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Waiting for a time, Ctrl-C or the server's end. */
+/*
+ * Waiting for whatever comes first: a time, Ctrl-C, the end of a command, the server's end. One
+ * waiter per process; only its main thread may call these functions.
+ */
 #ifndef CLI_WAIT_H
 #define CLI_WAIT_H
 
-enum cli_wait { CLI_WAIT_TIME, CLI_WAIT_STOP, CLI_WAIT_SERVER_GONE };
+enum cli_wait {
+	CLI_WAIT_TIME,	     /* the time has come */
+	CLI_WAIT_STOP,	     /* Ctrl-C, SIGTERM, or the command ended; all later calls say so too */
+	CLI_WAIT_SERVER_GONE /* the server closed the connection */
+};
 
-/* cli_wait_init - from now on Ctrl-C and SIGTERM only end cli_wait. 0, or -1 after an error was
- * said. */
+/* cli_wait_init - from now on Ctrl-C and SIGTERM no longer end the process but the waiting. 0, or
+ * -1 after an error was printed. */
 int cli_wait_init(void);
-/* cli_wait - @seconds (below 0: for ever). A stop is told by every call after it too. */
-enum cli_wait cli_wait(double seconds, int server_fd);
 
-/* cli_now - seconds of a clock that only goes on. */
+/*
+ * cli_wait_start - run @command (a NULL-terminated argv); its end then ends the waiting. Ctrl-C
+ * goes to the command as well, so the waiting goes on until the command ends. SIGTERM ends the
+ * waiting at once. 0, or -1 after an error was printed. Call cli_wait_init before.
+ */
+int cli_wait_start(char **command);
+/* cli_wait_status - wait until the command has ended. Returns its exit status, or 128 + its signal.
+ */
+int cli_wait_status(void);
+
+/* cli_now - seconds of CLOCK_MONOTONIC. */
 double cli_now(void);
+
+/* cli_wait - wait until cli_now() reaches @end (below 0: there is no such end). @server_fd is the
+ * connection to the server, with no request under way. */
+enum cli_wait cli_wait(double end, int server_fd);
 
 #endif

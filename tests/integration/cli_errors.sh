@@ -26,32 +26,32 @@ start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"
 wait_state web-1 done
 bad 2 'no command given'
 bad 2 'bogus: no such command' bogus
-bad 2 'list: "x": no argument' list x
+bad 2 'list: "x": this command takes no argument' list x
 bad 2 "unrecognized option '--bogus'" stat --bogus
-bad 2 'stat: -I: "5"' stat -I 5
+bad 2 'stat: -I "5": give a number from 10 to 3600000' stat -I 5
 bad 2 'a number from 10' stat -I 1e3
 bad 2 'seconds above 0' stat -d 0
 bad 2 'seconds above 0' stat -d nan
-bad 2 'tenant, vm or vcpu is accepted' stat --for-each pod
-bad 2 'one of them is accepted' stat -j -x,
-bad 2 'separator like' stat -x ''
+bad 2 'give tenant, vm or vcpu' stat --for-each pod
+bad 2 'give only one of -j and -x' stat -j -x,
+bad 2 'give a separator' stat -x ''
 bad 2 'has its own events' stat --session a -e cycles
-bad 2 'no name' attach -e cycles
-bad 2 'no events' attach a
-bad 2 'one NAME' attach a b
-bad 2 'one NAME' detach
+bad 2 'attach: give a NAME' attach -e cycles
+bad 2 'attach: give the events with -e' attach a
+bad 2 '"a" and "b": give only one NAME' attach a b
+bad 2 'give the NAME of a session' detach
 bad 2 'tenant add PATH' tenant
 bad 2 'tenant add PATH' tenant mv /a
 bad 2 'vm add KEY=VALUE' vm
-bad 2 'KEY=VALUE is accepted' vm add web
+bad 2 'give KEY=VALUE' vm add web
 bad 2 'given twice' vm add name=a name=b
 bad 2 'vm save NAME FILE' vm save web-1
-bad 2 'vm restore: "x": KEY=VALUE' vm restore f x
+bad 2 'vm restore: "x": give KEY=VALUE' vm restore f x
 bad 1 'no VM "nope"' vm save nope "$dir/x"
 bad 1 "$dir/x" vm restore "$dir/x"
-bad 2 'is no terminal' top
+bad 2 'is not a terminal; give -b' top
 bad 2 'a number from 1' top -b -n 0
-bad 2 'empty' -S '' list
+bad 2 'not an empty string' -S '' list
 bad 1 "unknown event 'bogus'" stat -e bogus
 bad 1 'no tenant "/nope"' stat -t /nope
 bad 1 'no VM "nope"' stat -t nope
@@ -59,7 +59,7 @@ bad 1 'none, vm or vcpu are accepted for a VM' stat -t web-1 --for-each tenant
 bad 1 'no "nope"' stat --session nope
 bad 1 'no "nope"' detach nope
 bad 1 'A-Za-z0-9' attach 'a/b' -e cycles
-bad 1 'No such file.*can be run' stat -- /nowhere/cmd
+bad 1 '/nowhere/cmd: cannot run it: No such file' stat -- /nowhere/cmd
 bad 1 'tenant path' tenant add acme
 bad 1 'tenant path' tenant add /../etc
 bad 1 '/host is what runs in no tenant' tenant add /host/x
@@ -71,23 +71,23 @@ bad 1 . vm add name=web-1 image="$image" engine=soft
 bad 1 'no VM "nope"' pause nope
 bad 1 "unknown event 'bogus'" profile -e bogus -d 1
 bad 1 'event: cache-misses: no CPU of this host can sample it' profile -e cache-misses -d 1
-bad 2 '-c "0": 1 to 140737488355328 events' profile -c 0 -d 1
-bad 2 '-c "140737488355329": 1 to' profile -c 140737488355329 -d 1
-bad 2 '-c "1e6": 1 to' profile -c 1e6
+bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -d 1
+bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
+bad 2 '-c "1e6": give a number' profile -c 1e6
 bad 2 'seconds above 0' profile -d 0
-bad 2 'one of them is accepted' profile --folded -j
-bad 2 'one TARGET' profile a b
+bad 2 'give only one of --folded and -j' profile --folded -j
+bad 2 '"a" and "b": give only one target' profile a b
 bad 1 'no VM "nope"' profile -d 1 nope
 bad 1 'lbr: no CPU here has branch records' profile -g -d 1 /host
 bad 1 'no tenant "/nope"' lbr /nope
-bad 1 'no vCPU of web-1 had records' lbr -d 0.1 web-1
-bad 1 'an argument is no UTF-8 text' profile -d 1 "$(printf '\377')"
-bad 1 'an argument is no UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
+bad 1 'no vCPU of web-1 has records' lbr -d 0.1 web-1
+bad 1 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"
+bad 1 'an argument is not UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
 bad 2 'call-stack, branches or calls' lbr --mode all
 bad 2 'needs --mode call-stack' lbr --mode branches --folded
-bad 2 'one of them is accepted' lbr -j --folded
+bad 2 'give only one of --folded and -j' lbr -j --folded
 bad 2 'a number from 1' lbr -n 0
-bad 2 'one TARGET' lbr a b
+bad 2 'give only one target' lbr a b
 "$vpmu" attach twice -e cycles || exit 1
 bad 1 'there is a session "twice"' attach twice -e cycles
 "$vpmu" list >/dev/full 2>"$dir/err"

@@ -115,7 +115,7 @@ fi
 kill -STOP "$server"
 "$vpmu" vm restore "$f" name=late &
 late=$!
-refused "another request meanwhile" 'does not answer; what was asked may be done later' "$vpmu" list
+refused "another request meanwhile" 'does not answer; it may still do what was asked later' "$vpmu" list
 kill -CONT "$server"
 wait $late
 check "a restore waits" $? 0

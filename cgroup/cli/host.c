@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu events and check: what the host can count. Without a server they say what this machine knows
+ * by itself: the names of events, and what perf events can count.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cgroup/cli/client.h"
+#include "cgroup/cli/commands.h"
+#include "cgroup/cli/error.h"
+#include "cgroup/cli/field.h"
+#include "cgroup/cli/rows.h"
+#include "vpmu/event/event.h"
+#include "vpmu/hostpmu_perf.h"
+
+#define PLANES_MAX 8
+
+/*
+ * The array @key of the server's answer to @cmd. Without a server that was named, @local adds rows
+ * to an array instead, and @note says so. NULL after an error was printed. *answer must be
+ * json_decref'd.
+ */
+static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t **answer,
+		      int (*local)(json_t *rows), const char *note)
+{
+	bool named = client_named(cli);
+	struct client *c = client_open(cli, !named);
+	json_t *rows = rows_ask(c, cmd, key, answer);
+
+	client_close(c);
+	if (c || named)
+		return rows;
+	*answer = json_array();
+	cli_error("no server: %s", note);
+	if (*answer && local(*answer) == 0)
+		return *answer;
+	cli_error("out of memory");
+	return NULL;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static int add_event(const struct vpmu_event_info *info, void *rows)
+{
+	json_t *o = json_pack("{s:s, s:s, s:s*}", "event", info->name, "desc", info->desc, "alias",
+			      info->alias);
+
+	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+}
+
+static int local_events(json_t *rows)
+{
+	return vpmu_event_list(add_event, rows);
+}
+
+/* The planes that the rows of `events` tell of, in the order in which they occur. */
+struct planes {
+	const char *name[PLANES_MAX];
+	size_t nr;
+};
+
+static void add_plane(struct planes *p, const char *name)
+{
+	for (size_t i = 0; i < p->nr; i++)
+		if (strcmp(p->name[i], name) == 0)
+			return;
+	if (p->nr < PLANES_MAX)
+		p->name[p->nr++] = name;
+}
+
+/* How well a plane counts the event: exact, modelled, ..., or no. @o: the row or one of its planes.
+ */
+static const char *how_well(struct fields *f, const json_t *o)
+{
+	if (!field_bool(f, o, "supported"))
+		return "no";
+	return field_string_or(f, o, "quality", "yes");
+}
+
+/* Add to each row one field per plane, named as the plane, and "counted" if the server knows no
+ * planes. */
+static bool add_cells(json_t *rows, struct planes *planes)
+{
+	struct fields f = {0};
+	json_t *row, *plane;
+	size_t i, k;
+
+	json_array_foreach (rows, i, row) {
+		json_t *list = json_object_get(row, "planes");
+
+		if (list)
+			field_array(&f, row, "planes");
+		json_array_foreach (list, k, plane) {
+			const char *name = field_string(&f, plane, "plane");
+			char key[80];
+
+			snprintf(key, sizeof(key), "counted by %s", name);
+			json_object_set_new(row, key, json_string(how_well(&f, plane)));
+			add_plane(planes, name);
+		}
+		json_object_set_new(
+			row, "counted",
+			json_string(json_object_get(row, "supported") ? how_well(&f, row) : "?"));
+	}
+	return fields_ok(&f);
+}
+
+static int print_events(json_t *rows)
+{
+	struct column columns[PLANES_MAX + 4] = {{"EVENT", "event", COLUMN_TEXT},
+						 {"ALIAS", "alias", COLUMN_TEXT | COLUMN_MAY_MISS}};
+	char key[PLANES_MAX][80], title[PLANES_MAX][80];
+	struct planes planes = {.nr = 0};
+	size_t n = 2;
+
+	if (!add_cells(rows, &planes))
+		return 1;
+	for (size_t i = 0; i < planes.nr; i++) {
+		snprintf(key[i], sizeof(key[i]), "counted by %s", planes.name[i]);
+		snprintf(title[i], sizeof(title[i]), "COUNTED(%s)", planes.name[i]);
+		columns[n++] = (struct column){planes.nr > 1 ? title[i] : "COUNTED", key[i],
+					       COLUMN_TEXT | COLUMN_MAY_MISS};
+	}
+	if (!planes.nr)
+		columns[n++] = (struct column){"COUNTED", "counted", COLUMN_TEXT};
+	columns[n++] = (struct column){"MEANING", "desc", COLUMN_TEXT};
+	if (planes.nr == 1)
+		printf("# plane: %s\n", planes.name[0]);
+	return rows_print(rows, columns, false);
+}
+
+int cmd_events(struct cli *cli, int argc, char **argv)
+{
+	static const struct column columns[] = {
+		{"EVENT", "event", COLUMN_TEXT}, {"MEANING", "desc", COLUMN_TEXT}, {NULL, NULL, 0}};
+	bool json = rows_parse_json(
+		cli, argc, argv,
+		"Show the names of events. COUNTED: how well the server's host counts the event "
+		"(exact, modelled, estimated or tsc), or no if it does not count it. ? means that "
+		"it is not known: no server runs, or the server has no counter yet. With several "
+		"planes each has a column. Names of libpfm4 (skl::UOPS_RETIRED:ALL) and rHEX are "
+		"events as well.");
+	json_t *answer = NULL, *rows = ask_or(cli, "events", "events", &answer, local_events,
+					      "these are the names only; what a host counts is "
+					      "known to its server");
+	int ret = 1;
+
+	if (rows && json)
+		ret = rows_print(rows, columns, true);
+	else if (rows)
+		ret = print_events(rows);
+	json_decref(answer);
+	return ret;
+}
+
+/* ---- check -------------------------------------------------------------------------------- */
+
+static int add_check(const char *what, bool ok, const char *why, void *rows)
+{
+	json_t *o = json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why);
+
+	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+}
+
+static int local_check(json_t *rows)
+{
+	return vpmu_hostpmu_perf_check(add_check, rows);
+}
+
+int cmd_check(struct cli *cli, int argc, char **argv)
+{
+	static const struct column columns[] = {COLUMN_PLANE,
+						{"WHAT", "what", COLUMN_TEXT},
+						{"OK", "ok", COLUMN_BOOL},
+						{"WHY", "why", COLUMN_TEXT},
+						{NULL, NULL, 0}};
+	bool json = rows_parse_json(cli, argc, argv,
+				    "Show what the server's host can count, and why not. Without a "
+				    "server: what perf events can count here for this user.");
+	json_t *answer = NULL, *rows = ask_or(cli, "check", "rows", &answer, local_check,
+					      "these are the perf events of this machine only");
+	int ret = rows ? rows_print(rows, columns, json) : 1;
+
+	json_decref(answer);
+	return ret;
+}

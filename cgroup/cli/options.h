@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Command lines of the subcommands: one parser for all, and the options that several subcommands
+ * have. Wrong values end the program with EXIT_USAGE and one line that says what would be right.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What every subcommand gets. */
+struct cli {
+	const char *socket; /* -S; NULL: $VPMU_SOCKET, else the usual places */
+};
+
+/* The option -S. Its input is struct cli. */
+extern const struct argp cli_socket_argp;
+
+/*
+ * cli_parse - parse the options of a subcommand, and -S. @argp is as for argp_parse. It may have
+ * children; its parser sets their inputs at ARGP_KEY_INIT. With @first_arg NULL, arguments go to
+ * the parser of @argp. Otherwise parsing ends at the first argument, and *first_arg is its index in
+ * @argv
+ * (@argc: there is none).
+ */
+void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, int *first_arg,
+	       void *input);
+
+/* cli_command - the subcommand that @state parses, for messages: "stat". */
+const char *cli_command(const struct argp_state *state);
+
+/* cli_no_args - argp parser of a subcommand that takes neither options nor arguments. */
+error_t cli_no_args(int key, char *arg, struct argp_state *state);
+
+/* cli_one_arg - store the one argument of a subcommand; called at ARGP_KEY_ARG. @what: "a target".
+ */
+void cli_one_arg(const char **out, const char *arg, const char *what,
+		 const struct argp_state *state);
+
+/* cli_number - all of @text is a decimal number from @min to @max. @option: "-I". */
+long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
+		long max);
+
+/* cli_seconds - all of @text is a number of seconds above 0, at most @max. Fractions are allowed.
+ */
+double cli_seconds(const struct argp_state *state, const char *option, const char *text,
+		   double max);
+
+/* -e, --for-each and -t: what a session counts. The caller sets the defaults before it parses. */
+struct what_opts {
+	const char *events; /* NULL: not given */
+	const char *scope;  /* "none", "tenant", "vm" or "vcpu" */
+	const char *target;
+};
+extern const struct argp cli_what_argp;
+
+/* -j and -x: how values are printed. Both false and NULL: as text for people. */
+struct format_opts {
+	bool json;
+	const char *sep; /* separator of -x; NULL: not given */
+};
+extern const struct argp cli_format_argp;
+
+/* -j alone. Its input is a bool. */
+extern const struct argp cli_json_argp;
+
+/* -d, --folded, -j and the argument TARGET: how long to look at VMs, and how to show it. */
+struct look_opts {
+	const char *target; /* "/" when none is given */
+	double duration_s;  /* set before parsing; below 0: until Ctrl-C */
+	bool folded, json;
+};
+extern const struct argp cli_look_argp;
+
+#endif

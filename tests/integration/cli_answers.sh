@@ -1,0 +1,231 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What vpmu prints for answers of servers that this host does not have (two planes, a server that knows
+# no planes), and for wrong answers: one error line, exit status 1, nothing printed of it.
+. "$(dirname "$0")/cli_lib.inc"
+fake=$VPMU_BIN/../tests/vpmu-answers
+[ -x "$fake" ] || { echo "no $fake: build the target vpmu-answers"; exit 1; }
+
+# answers: start a server with the lines of standard input (see answers.c)
+answers() {
+	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null
+	cat >"$dir/answers"
+	rm -f "$VPMU_SOCKET"
+	"$fake" "$VPMU_SOCKET" "$dir/answers" 2>"$dir/server.log" &
+	server=$!
+	for _ in $(seq 200); do
+		[ -S "$VPMU_SOCKET" ] && return 0
+		sleep 0.05
+	done
+	echo "the server does not listen:"
+	cat "$dir/server.log"
+	exit 1
+}
+
+value() { # COUNT QUALITY
+	printf '{"count":"%s","counter-value":"%s","enabled-ns":"100","running-ns":"100","quality":"%s","supported":true}' \
+		"$1" "$1" "$2"
+}
+row() { # ID KIND DEPTH PATH MORE COUNT QUALITY
+	printf '{"row":%s,"kind":"%s","depth":%s,"path":"%s",%s"gone":false,"values":[%s]}' \
+		"$1" "$2" "$3" "$4" "$5" "$(value "$6" "$7")"
+}
+read_answer() { # SCOPE ROWS
+	printf '{"session":"s","target":"/","scope":"%s","age-ns":"1000000000","dropped":"0","events":["cycles"],"rows":[%s],"ok":true}' \
+		"$1" "$2"
+}
+soft='"plane":"soft",' kvm='"plane":"kvm",'
+
+# ---- two planes: rows of their own, never added ----
+tree="$(row 1 root 0 / "$soft" 111 modelled),$(row 2 root 0 / "$kvm" 7000 exact),$(
+	row 3 tenant 1 /acme "$soft" 110 modelled),$(row 4 tenant 1 /acme "$kvm" 6000 exact),$(
+	row 5 tenant 2 /acme/web "$kvm" 5000 exact)"
+vms="$(row 1 vm 1 /acme "$soft\"vm\":\"web-1\"," 110 modelled),$(row 2 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
+answers <<END
+attach {"session":"s","ok":true}
+read $(read_answer tenant "$tree")
+detach $(read_answer tenant "$tree")
+sharing {"planes":[{"plane":"soft","consumers":9,"keys":3,"host-counters":4},{"plane":"kvm","consumers":5,"keys":2,"host-counters":2}],"ok":true}
+conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"5","plane":"soft"},{"pcpu":0,"event":"cycles","hardware":"8","charged":"8","plane":"kvm"}],"ok":true}
+check {"rows":[{"what":"tenants are cgroups","ok":false,"why":"none"},{"what":"events","ok":true,"why":"all","plane":"soft"},{"what":"events","ok":false,"why":"no PMU","plane":"kvm"}],"ok":true}
+events {"events":[{"event":"cycles","desc":"core cycles","planes":[{"plane":"soft","supported":true,"quality":"modelled"},{"plane":"kvm","supported":true,"quality":"exact"}]},{"event":"loads","desc":"loads","planes":[{"plane":"soft","supported":true,"quality":"exact"},{"plane":"kvm","supported":false,"why":"no PMU"}]}],"ok":true}
+list {"nodes":[{"kind":"root","path":"/","depth":0},{"kind":"tenant","path":"/acme","depth":1},{"kind":"vm","path":"/acme","depth":2,"vm":"web-1","vcpus":2,"state":"running","plane":"soft"},{"kind":"vm","path":"/acme","depth":2,"vm":"k-1","vcpus":1,"state":"running","plane":"kvm"}],"ok":true}
+sessions {"sessions":[{"session":"a","scope":"none","target":"/","keep":true,"nr-rows":2,"events":["cycles","loads"]}],"ok":true}
+profiles {"profiles":[{"profile":"p","event":"cycles","target":"/","period":"100","lbr":false,"keep":false,"gone":false,"plane":"kvm"}],"ok":true}
+captures {"captures":[{"capture":"c","target":"web-1","mode":"calls","keep":false,"gone":false,"plane":"soft"}],"ok":true}
+END
+check "a tree for each plane" "$("$vpmu" stat --for-each tenant -d 0.01 | sed -n '4,9p')" \
+'TENANT  PLANE         cycles
+/       kvm            7,000
+└─acme  kvm            6,000
+  └─web kvm            5,000
+/       soft  111 (modelled)
+└─acme  soft  110 (modelled)'
+check "-x: the plane is the last field" "$("$vpmu" stat --session s -x, | sed -n '1p;4p')" \
+'7000,,cycles,/,,,100,100.00,exact,kvm
+111,,cycles,/,,,100,100.00,modelled,soft'
+check "-j: every line has the plane" "$("$vpmu" stat --session s -j | grep -c '"plane":"\(soft\|kvm\)"')" 5
+check "-j: which" "$("$vpmu" detach s -j | sed -n 's/.*"tenant":"\(.*\)","plane":"\(.*\)","counter-value":"\([0-9]*\)".*/\1 \2 \3/p')" \
+'/ kvm 7000
+/acme kvm 6000
+/acme/web kvm 5000
+/ soft 111
+/acme soft 110'
+out=$("$vpmu" stat --for-each tenant -I 10 -d 0.05)
+check_match "-I: a column" "$out" '^# +time +counts +events +plane +tenant$'
+check "-I: one heading" "$(printf '%s\n' "$out" | grep -c '^#')" 1
+check_match "-I: in each line" "$out" '^ +1\.000000000 .* cycles +soft +/acme( |$)'
+out=$("$vpmu" top -b -n 1 -d 0.01)
+check_match "top: a column" "$out" '^TENANT +PLANE +cycles$'
+check "top: a tree for each plane" "$(printf '%s\n' "$out" | awk '/^ *\// || /^  / { print $1, $2 }' | sort)" \
+'/ kvm
+/ soft
+acme kvm
+acme soft
+web kvm'
+check "sharing" "$("$vpmu" sharing)" 'soft: 9 consumers of 3 distinct events on 4 host counters
+kvm: 5 consumers of 2 distinct events on 2 host counters'
+check "sharing -j" "$("$vpmu" sharing -j)" '{"plane":"soft","consumers":9,"keys":3,"host-counters":4}
+{"plane":"kvm","consumers":5,"keys":2,"host-counters":2}'
+check "conservation" "$("$vpmu" conservation)" 'PLANE PCPU EVENT  HARDWARE CHARGED EQUAL
+soft     0 cycles        5       5 yes
+kvm      0 cycles        8       8 yes'
+check "conservation -j" "$("$vpmu" conservation -j | grep -c '"plane":"')" 2
+check "check" "$("$vpmu" check)" 'PLANE WHAT                OK  WHY
+      tenants are cgroups no  none
+soft  events              yes all
+kvm   events              no  no PMU'
+check "events" "$("$vpmu" events)" 'EVENT  ALIAS COUNTED(soft) COUNTED(kvm) MEANING
+cycles       modelled      exact        core cycles
+loads        exact         no           loads'
+check "list" "$("$vpmu" list)" 'NAME      KIND   VCPUS PLANE INFO
+/         root               
+└─acme    tenant             
+  ├─web-1 vm         2 soft  state=running
+  └─k-1   vm         1 kvm   state=running'
+check "sessions" "$("$vpmu" sessions)" 'NAME KIND    SCOPE TARGET ROWS KEEP PLANE EVENTS
+a    session none  /         2 yes        cycles,loads
+p    profile       /           no   kvm   cycles every 100
+c    capture       web-1       no   soft  calls'
+
+# ---- one plane: said once ----
+one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
+total='"plane":"kvm","profile":"p","event":"cycles","target":"/","period":"100","samples":"3","lost":"1","late-max":"0","count":"400","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"other-rows":"0","nr-rows":1'
+answers <<END
+attach {"session":"s","ok":true}
+read $(read_answer vm "$one")
+read $(read_answer vm "$one")
+read $(read_answer vm "$vms")
+detach $(read_answer none "$one")
+sharing {"planes":[],"ok":true}
+events {"events":[{"event":"cycles","desc":"core cycles","planes":[]},{"event":"loads","desc":"loads","planes":[{"plane":"kvm","supported":true,"quality":"exact"}]}],"ok":true}
+hello {"pid":1,"ok":true}
+list {"nodes":[],"ok":true}
+profile-start {"profile":"p","ok":true}
+profile-stop {$total,"rows":[{"vm":"k-1","vcpu":0,"ip":"0x10","cpl":3,"samples":"2"},{"samples":"1"}],"chains":[{"vm":"k-1","vcpu":0,"cpl":3,"chain":["0x10",null],"samples":"2"},{"chain":[],"samples":"1"}],"other-chains":"0","unchained":"1","ok":true}
+lbr-attach {"capture":"c","ok":true}
+lbr-read {"rows":[{"vm":"k-1","vcpu":0,"plane":"kvm","entries":[{"from":"0x20","to":"0x10","type":"rel-call"},{"from":null,"to":"0x20","type":"rel-call","cycles":4}],"source":"capture","mode":"call-stack","filters":["user"],"depth":32,"total":"1234"}],"ok":true}
+END
+check_match "stat: in the title" "$("$vpmu" stat -d 0.01)" "^ Performance counter stats for '/' \(plane: kvm\):$"
+out=$("$vpmu" stat --session s -I 10 -d 0.5)
+check_match "-I: in the heading" "$out" '^# +time +counts +events +vm  plane: kvm$'
+check_match "-I: a new heading when a second plane comes" "$out" '^# +time +counts +events +plane +vm$'
+check "events" "$("$vpmu" events)" '# plane: kvm
+EVENT  ALIAS COUNTED MEANING
+cycles               core cycles
+loads        exact   loads'
+check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
+check "nothing counts yet, -j" "$("$vpmu" sharing -j)" ''
+check_match "profile: in the heading" "$("$vpmu" profile -d 0.01 | head -n 1)" \
+	'^# /: cycles every 100: 3 samples, 1 lost, 400 counted, plane: kvm$'
+check "profile -j: in every line" "$("$vpmu" profile -d 0.01 -j | grep -c '"plane":"kvm"')" 3
+check "profile --folded" "$("$vpmu" profile -d 0.01 --folded 2>"$dir/notes")" '[host];[no calls] 1
+k-1;vcpu0;[unknown];0x10 2'
+check "profile --folded: what is missing" "$(cat "$dir/notes")" \
+'vpmu: 1 samples were lost and are missing: they arrived faster than the server reads them; raise the period with -c
+vpmu: 1 samples have no call chain, because their guests record branches of their own'
+check "lbr" "$("$vpmu" lbr -d 0.01)" 'k-1/0: captured, call-stack: 2 of 1,234 records, newest first, plane: kvm
+    0x10
+    0x20
+    [unknown]'
+check "lbr -j" "$("$vpmu" lbr -d 0.01 -j)" \
+'{"kind":"lbr","vm":"k-1","vcpu":0,"plane":"kvm","source":"capture","mode":"call-stack","chain":["0x10","0x20","[unknown]"]}'
+check "lbr --folded" "$("$vpmu" lbr -d 0.01 -n 3 --folded)" 'k-1;vcpu0;[unknown];0x20;0x10 3'
+
+# ---- a server that knows no planes ----
+answers <<END
+read $(read_answer tenant "$(row 1 root 0 / "" 111 modelled),$(row 2 tenant 1 /acme "" 100 modelled)")
+sharing {"consumers":9,"keys":3,"host-counters":4,"ok":true}
+events {"events":[{"event":"cycles","desc":"core cycles","supported":true,"quality":"modelled"}],"ok":true}
+END
+out=$("$vpmu" stat --session s)
+check "no column" "$(printf '%s\n' "$out" | sed -n '4,6p')" 'TENANT cycles (modelled)
+/                    111
+└─acme               100'
+check "no word of it" "$(printf '%s\n' "$out" | grep -c plane)" 0
+check "-x: an empty field" "$("$vpmu" stat --session s -x, | head -n 1)" '111,,cycles,/,,,100,100.00,modelled,'
+check "-j: no field" "$("$vpmu" stat --session s -j | grep -c plane)" 0
+check "sharing" "$("$vpmu" sharing)" '9 consumers of 3 distinct events on 4 host counters'
+check "sharing -j" "$("$vpmu" sharing -j)" '{"consumers":9,"keys":3,"host-counters":4}'
+check_match "events" "$("$vpmu" events)" '^cycles +modelled +core cycles$'
+
+# ---- wrong answers ----
+wrong() { # CMD ANSWER MESSAGE ARG...: after the right answers to attach, hello and list
+	local cmd=$1 answer=$2 message=$3
+	shift 3
+	answers <<END
+$cmd $answer
+attach {"session":"s","ok":true}
+hello {"pid":1,"ok":true}
+list {"nodes":[],"ok":true}
+sessions {"sessions":[],"ok":true}
+profiles {"profiles":[],"ok":true}
+captures {"captures":[],"ok":true}
+profile-start {"profile":"p","ok":true}
+lbr-attach {"capture":"c","ok":true}
+END
+	"$vpmu" "$@" >"$dir/out" 2>"$dir/err"
+	check "$* and $answer: exit status" $? 1
+	check "$* and $answer: nothing is printed" "$(cat "$dir/out")" ""
+	check "$* and $answer: one line" "$(wc -l <"$dir/err")" 1
+	check_match "$* and $answer: it says what" "$(cat "$dir/err")" "^vpmu: .*$message"
+}
+protocol="does not follow vpmu's protocol"
+for a in 'x' '[]' '"text"' '{}' '{"ok":1}' '{"ok":false}' '{"ok":false,"error":7}' '{"ok":true,"ok":true}' '{"ok":true,"\u001b[2J":1}'; do
+	wrong sharing "$a" "$protocol" sharing
+done
+wrong sharing '{"ok":false,"error":"a\u001b[2Jb"}' 'a\?\[2Jb$' sharing
+wrong sharing @ 'closed the connection' sharing
+wrong sharing '{"ok":true,"consumers":1,"keys":1}' "$protocol: \"host-counters\"" sharing
+wrong sharing '{"ok":true,"planes":{}}' "$protocol: \"planes\"" sharing
+wrong sharing '{"ok":true,"planes":[{"plane":1,"consumers":1,"keys":1,"host-counters":1}]}' "$protocol: \"plane\"" sharing
+wrong attach '{"ok":true}' "$protocol: \"session\"" stat -d 0.01
+wrong attach '{"ok":true,"session":7}' "$protocol: \"session\"" attach s -e cycles
+wrong detach '{"ok":true}' "$protocol: \"rows\"" detach s
+wrong detach "$(read_answer none "$(row 1 pod 0 / "" 1 exact)")" "$protocol: \"kind\"" detach s
+wrong detach "$(read_answer none "$(row 1 root 0 / "" -1 exact)")" "$protocol: \"count\"" detach s -x,
+wrong read "$(read_answer none "$(row 1 root 999 / "" 1 exact)")" "$protocol: \"depth\"" stat -I 10 -j
+wrong read "$(read_answer none "$(row 1 root 0 x "" 1 exact)")" "$protocol: \"path\"" top -b -n 1
+wrong list '{"ok":true,"nodes":7}' "$protocol: \"nodes\"" list
+wrong list '{"ok":true,"nodes":[{"kind":"root","path":"/","depth":77}]}' "$protocol: \"depth\"" list
+wrong list '{"ok":true,"nodes":[{"kind":"root","depth":0}]}' "$protocol: \"path\"" list -j
+wrong events '{"ok":true,"events":[{"event":"cycles","desc":"d","planes":[{"plane":"soft"}]}]}' "$protocol: \"supported\"" events
+wrong events '{"ok":true,"events":[{"event":"cycles"}]}' "$protocol: \"desc\"" events -j
+wrong check '{"ok":true,"rows":[{"what":"x","ok":"yes","why":""}]}' "$protocol: \"ok\"" check
+wrong conservation '{"ok":true,"rows":[{"pcpu":0,"event":"cycles","hardware":"1"}]}' "$protocol: \"charged\"" conservation
+wrong conservation '{"ok":true,"rows":[{"pcpu":"x","event":"cycles","hardware":"1","charged":"1"}]}' "$protocol: \"pcpu\"" conservation -j
+wrong sessions '{"ok":true,"sessions":[{"session":"s","scope":"none","target":"/","keep":true,"nr-rows":2}]}' "$protocol: \"events\"" sessions
+wrong profiles '{"ok":true,"profiles":[{"profile":"p","period":"1"}]}' "$protocol: \"event\"" sessions
+wrong hello '{"ok":true,"pid":"1"}' "$protocol: \"pid\"" profile -d 0.01
+wrong profile-start '{"ok":true}' "$protocol: \"profile\"" profile -d 0.01
+wrong profile-stop '{"ok":true}' "$protocol: \"event\"" profile -d 0.01 -j
+wrong profile-stop "{$total,\"ok\":true,\"rows\":[]}" "$protocol: \"chains\"" profile -d 0.01 -g
+wrong profile-stop "{$total,\"ok\":true,\"rows\":[{\"ip\":\"10\",\"samples\":\"1\"}]}" "$protocol: \"ip\"" profile -d 0.01
+wrong lbr-read '{"ok":true}' "$protocol: \"rows\"" lbr -d 0.01
+wrong lbr-read '{"ok":true,"rows":[{"vm":"a","vcpu":0,"source":"capture","mode":"calls","total":"1","entries":[{"from":"0x1","type":"x"}]}]}' \
+	"$protocol: \"to\"" lbr -d 0.01 -j
+
+kill "$server"
+wait "$server" 2>/dev/null
+server=
+finish

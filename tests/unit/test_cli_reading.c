@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* cgroup/cli/field.c, reading.c, terminal.c: fields of answers are checked whatever a server sends.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/cli/field.h"
+#include "cgroup/cli/reading.h"
+#include "cgroup/cli/terminal.h"
+
+static void quiet(void)
+{
+	cr_assert(freopen("/dev/null", "w", stderr));
+}
+
+TestSuite(cli_fields, .init = quiet);
+TestSuite(cli_reading, .init = quiet);
+
+static json_t *json_of(const char *text)
+{
+	json_t *v = json_loads(text, 0, NULL);
+
+	cr_assert(v, "%s", text);
+	return v;
+}
+
+/* ---- fields ------------------------------------------------------------------------------- */
+
+enum type { STRING, STRING_OR, U64, U64_OR, INT, BOOL, BOOL_OR, ARRAY };
+
+static void read_field(struct fields *f, const json_t *o, enum type type)
+{
+	switch (type) {
+	case STRING:
+		field_string(f, o, "x");
+		break;
+	case STRING_OR:
+		field_string_or(f, o, "x", NULL);
+		break;
+	case U64:
+		field_u64(f, o, "x");
+		break;
+	case U64_OR:
+		field_u64_or(f, o, "x", 0);
+		break;
+	case INT:
+		field_int(f, o, "x", 10);
+		break;
+	case BOOL:
+		field_bool(f, o, "x");
+		break;
+	case BOOL_OR:
+		field_bool_or(f, o, "x", false);
+		break;
+	case ARRAY:
+		field_array(f, o, "x");
+	}
+}
+
+Test(cli_fields, types_are_checked)
+{
+	/* The types for which the object is right, as letters: s S u U i b B a, in the order of
+	 * enum. */
+	static const struct {
+		int line;
+		const char *object, *right;
+	} row[] = {
+		{__LINE__, "{}", "SUB"},
+		{__LINE__, "{\"x\":null}", ""},
+		{__LINE__, "{\"x\":\"\"}", "sS"},
+		{__LINE__, "{\"x\":\"text\"}", "sS"},
+		{__LINE__, "{\"x\":\"0\"}", "sSuU"},
+		{__LINE__, "{\"x\":\"18446744073709551615\"}", "sSuU"},
+		{__LINE__, "{\"x\":\"18446744073709551616\"}", "sS"},
+		{__LINE__, "{\"x\":\"-1\"}", "sS"},
+		{__LINE__, "{\"x\":\"+1\"}", "sS"},
+		{__LINE__, "{\"x\":\" 1\"}", "sS"},
+		{__LINE__, "{\"x\":\"1 \"}", "sS"},
+		{__LINE__, "{\"x\":\"0x1\"}", "sS"},
+		{__LINE__, "{\"x\":1}", "i"},
+		{__LINE__, "{\"x\":10}", "i"},
+		{__LINE__, "{\"x\":11}", ""},
+		{__LINE__, "{\"x\":-1}", ""},
+		{__LINE__, "{\"x\":1.0}", ""},
+		{__LINE__, "{\"x\":true}", "bB"},
+		{__LINE__, "{\"x\":[]}", "a"},
+		{__LINE__, "{\"x\":{}}", ""},
+		{__LINE__, "[]", "SUB"},
+	};
+	static const char letters[] = "sSuUibBa";
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		json_t *o = json_of(row[i].object);
+
+		for (size_t t = 0; t < strlen(letters); t++) {
+			struct fields f = {0};
+			bool right = strchr(row[i].right, letters[t]) != NULL;
+
+			read_field(&f, o, (enum type)t);
+			cr_expect_eq(fields_ok(&f), right, "line %d, type %c", row[i].line,
+				     letters[t]);
+			cr_expect(right || strcmp(f.wrong, "x") == 0);
+		}
+		json_decref(o);
+	}
+}
+
+Test(cli_fields, values_are_those_of_the_answer)
+{
+	json_t *o = json_of("{\"s\":\"web\",\"u\":\"18446744073709551615\",\"i\":7,\"b\":true,"
+			    "\"a\":[1,2]}");
+	struct fields f = {0};
+
+	cr_expect_str_eq(field_string(&f, o, "s"), "web");
+	cr_expect_eq(field_u64(&f, o, "u"), UINT64_MAX);
+	cr_expect_eq(field_int(&f, o, "i", 7), 7);
+	cr_expect(field_bool(&f, o, "b"));
+	cr_expect_eq(json_array_size(field_array(&f, o, "a")), 2);
+	cr_expect_str_eq(field_string_or(&f, o, "no", "none"), "none");
+	cr_expect_eq(field_u64_or(&f, o, "no", 5), 5);
+	cr_expect(field_bool_or(&f, o, "no", true));
+	cr_expect(fields_ok(&f));
+	/* The first wrong field is the one that is named, and a wrong value is harmless. */
+	cr_expect_str_eq(field_string(&f, o, "i"), "");
+	cr_expect_eq(field_u64(&f, o, "s"), 0);
+	cr_expect_str_eq(f.wrong, "i");
+	json_decref(o);
+}
+
+Test(cli_fields, addresses)
+{
+	json_t *v = json_of("[\"0x0\",\"0xffffffffffffffff\",null,\"0x10000000000000000\",\"0x\","
+			    "\"12\",\"0x-1\",\"0x 1\",12,\"0xg\"]");
+	uint64_t address = 1;
+	struct fields f = {0};
+
+	cr_expect(field_address(&f, json_array_get(v, 0), "ip", &address) && address == 0);
+	cr_expect(field_address(&f, json_array_get(v, 1), "ip", &address) && address == UINT64_MAX);
+	cr_expect(!field_address(&f, json_array_get(v, 2), "ip", &address));
+	cr_expect(!f.wrong, "null is an address that is not known");
+	for (size_t i = 3; i < json_array_size(v); i++) {
+		f.wrong = NULL;
+		cr_expect(!field_address(&f, json_array_get(v, i), "ip", &address));
+		cr_expect(f.wrong && strcmp(f.wrong, "ip") == 0, "element %zu", i);
+	}
+	json_decref(v);
+}
+
+/* ---- readings ----------------------------------------------------------------------------- */
+
+#define VALUE(count)                                                                               \
+	"{\"count\":\"" count "\",\"enabled-ns\":\"100\",\"running-ns\":\"50\","                   \
+	"\"quality\":\"exact\",\"supported\":true}"
+#define ROW(id, kind, path, more, count)                                                           \
+	"{\"row\":" id ",\"kind\":\"" kind "\",\"depth\":1,\"path\":\"" path "\"," more            \
+	"\"gone\":false,\"values\":[" VALUE(count) "]}"
+#define ANSWER(rows)                                                                               \
+	"{\"session\":\"s\",\"target\":\"/\",\"scope\":\"tenant\",\"age-ns\":\"5\","               \
+	"\"dropped\":\"0\",\"events\":[\"cycles\"],\"rows\":[" rows "]}"
+
+static struct reading *parse(const char *text)
+{
+	json_t *answer = json_of(text);
+	struct reading *r = reading_parse(answer);
+
+	json_decref(answer);
+	return r;
+}
+
+Test(cli_reading, rows_of_a_plane_stand_together_and_are_never_mixed)
+{
+	struct reading *before =
+		parse(ANSWER(ROW("1", "tenant", "/a", "\"plane\":\"soft\",", "10") "," ROW(
+			"2", "tenant", "/a", "\"plane\":\"kvm\",",
+			"1000") "," ROW("3", "tenant", "/a/b", "\"plane\":\"soft\",", "7")));
+	struct reading *now =
+		parse(ANSWER(ROW("2", "tenant", "/a", "\"plane\":\"kvm\",", "1500") "," ROW(
+			"1", "tenant", "/a", "\"plane\":\"soft\",",
+			"30") "," ROW("3", "tenant", "/a/b", "\"plane\":\"soft\",", "8")));
+
+	cr_assert(before && now);
+	cr_expect_eq(reading_planes(before), 2);
+	cr_expect_null(reading_plane(before));
+	cr_expect_eq(before->rows[0].id, 2, "kvm comes before soft");
+	cr_expect_eq(before->rows[1].id, 1, "a parent comes before its child");
+	cr_expect_eq(before->rows[2].id, 3);
+	cr_assert(reading_subtract(now, before));
+	cr_expect_eq(now->rows[0].v[0].count, 500);
+	cr_expect_eq(now->rows[1].v[0].count, 20);
+	cr_expect_eq(now->rows[2].v[0].count, 1);
+	reading_free(before);
+	reading_free(now);
+}
+
+Test(cli_reading, a_server_that_knows_no_planes)
+{
+	struct reading *r = parse(ANSWER(ROW("1", "tenant", "/a", "", "10")));
+
+	cr_assert(r);
+	cr_expect_eq(reading_planes(r), 1);
+	cr_expect_null(reading_plane(r));
+	reading_free(r);
+	r = parse(ANSWER(ROW("1", "tenant", "/a", "\"plane\":\"soft\",", "10")));
+	cr_assert(r);
+	cr_expect_str_eq(reading_plane(r), "soft");
+	reading_free(r);
+	r = parse(ANSWER(""));
+	cr_assert(r);
+	cr_expect_eq(reading_planes(r), 0);
+	cr_expect_null(reading_plane(r));
+	reading_free(r);
+}
+
+Test(cli_reading, wrong_answers)
+{
+	static const struct {
+		int line;
+		const char *text;
+	} row[] = {
+		{__LINE__, "{}"},
+		{__LINE__, ANSWER("1")},
+		{__LINE__, ANSWER("{}")},
+		{__LINE__, ANSWER(ROW("1", "pod", "/a", "", "1"))},
+		{__LINE__, ANSWER(ROW("1", "vm", "/a", "", "1"))}, /* without its name */
+		{__LINE__, ANSWER(ROW("1", "vcpu", "/a", "\"vm\":\"v\",", "1"))},
+		{__LINE__, ANSWER(ROW("1", "tenant", "a", "", "1"))},
+		{__LINE__, ANSWER(ROW("-1", "tenant", "/a", "", "1"))},
+		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "", "-1"))},
+		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "", "x"))},
+		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "\"plane\":1,", "1"))},
+		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "\"error\":false,", "1"))},
+		{__LINE__, ANSWER("{\"row\":1,\"kind\":\"root\",\"depth\":256,\"path\":\"/\","
+				  "\"values\":[" VALUE("1") "]}")},
+		{__LINE__, ANSWER("{\"row\":1,\"kind\":\"root\",\"depth\":0,\"path\":\"/\","
+				  "\"values\":[]}")},
+		{__LINE__, ANSWER("{\"row\":1,\"kind\":\"root\",\"depth\":0,\"path\":\"/\","
+				  "\"values\":[" VALUE("1") "," VALUE("1") "]}")},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct reading *r = parse(row[i].text);
+
+		cr_expect_null(r, "line %d", row[i].line);
+		reading_free(r);
+	}
+}
+
+/* Every byte of a good answer, changed: a reading or an error, nothing else. */
+Test(cli_reading, damaged_answers)
+{
+	static const char good[] =
+		ANSWER(ROW("1", "vcpu", "/a", "\"vm\":\"v\",\"vcpu\":3,\"plane\":\"kvm\",", "10"));
+	static const char other[] = "\"0-[]{}ax,:";
+	char text[sizeof(good)];
+
+	for (size_t i = 0; i < strlen(good); i++) {
+		for (size_t k = 0; k < strlen(other); k++) {
+			struct reading *r = NULL;
+			json_t *answer;
+
+			memcpy(text, good, sizeof(good));
+			text[i] = other[k];
+			answer = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+			if (answer)
+				r = reading_parse(answer);
+			json_decref(answer);
+			for (size_t n = 0; r && n < r->nr_rows; n++)
+				cr_expect(r->rows[n].path[0] == '/' && r->rows[n].vm);
+			reading_free(r);
+		}
+	}
+}
+
+/* ---- text for a terminal ------------------------------------------------------------------ */
+
+Test(cli_terminal, what_a_terminal_acts_on_is_replaced)
+{
+	static const struct {
+		int line;
+		const char *text, *want;
+	} row[] = {
+		{__LINE__, "", ""},
+		{__LINE__, "web-1 ~", "web-1 ~"},
+		{__LINE__, "a\x1b[31mb\x7f", "a?[31mb?"},
+		{__LINE__, "caf\xc3\xa9 \xe4\xb8\xad", "caf\xc3\xa9 \xe4\xb8\xad"},
+		{__LINE__,
+		 "\xc2\x9b"
+		 "31m",
+		 "?31m"},			    /* U+009B: CSI */
+		{__LINE__, "\xc2\xa0", "\xc2\xa0"}, /* U+00A0 */
+		{__LINE__,
+		 "a\xe2\x80\xae"
+		 "b",
+		 "a?b"},				      /* U+202E: right to left */
+		{__LINE__, "\xe2\x81\xa6\xe2\x80\x8f", "??"}, /* U+2066, U+200F */
+		{__LINE__, "\xe2\x80\x94", "\xe2\x80\x94"},   /* U+2014: a dash */
+		{__LINE__, "\xd8\x9c", "?"},		      /* U+061C */
+		{__LINE__, "cut \xe2\x80", "cut \xe2\x80"},
+		{__LINE__, "cut \xc2", "cut \xc2"},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		char buf[64];
+
+		strcpy(buf, row[i].text);
+		cr_expect_str_eq(terminal_safe(buf), row[i].want, "line %d", row[i].line);
+		cr_expect_eq(terminal_is_safe(row[i].text), strcmp(row[i].text, row[i].want) == 0,
+			     "line %d", row[i].line);
+	}
+}
