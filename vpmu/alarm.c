@@ -52,8 +52,7 @@ static uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int slot)
 {
 	const struct vpmu_reading *c = &p->last[slot];
 
-	return p->pmu->mem ? *c->part[0] + *c->part[1] + *c->part[2]
-			   : p->pmu->ops->read(p->pmu, p->ctr[slot]);
+	return p->pmu->word ? *c->word : p->pmu->ops->read(p->pmu, p->ctr[slot]);
 }
 
 /*

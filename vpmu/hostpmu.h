@@ -77,13 +77,6 @@ struct vpmu_hostpmu_ops {
 	void (*lbr_resume)(struct vpmu_hostpmu *pmu, uint32_t ctl);
 };
 
-/* A bound counter that can be read as memory: sum of the parts less base, modulo the width. All
- * three parts can be read; one that is not needed points at a word that stays 0. */
-struct vpmu_ctr_mem {
-	const uint64_t *part[3];
-	uint64_t base;
-};
-
 /* Embedded first in an implementation's own struct. Constant once handed to vpmu_pcpu_create. */
 struct vpmu_hostpmu {
 	const struct vpmu_hostpmu_ops *ops;
@@ -91,8 +84,9 @@ struct vpmu_hostpmu {
 	uint32_t fixed_mask;	  /* counters that count one event only: used first */
 	uint64_t width_mask;	  /* (1 << counter width) - 1 */
 	const uint64_t *clock_ns; /* where now() can be read as memory, or NULL: saves the call */
-	const struct vpmu_ctr_mem *mem; /* by counter: reading without a call; or NULL */
-	unsigned int lbr_depth;		/* 0: no branch records */
+	const uint64_t *const *word; /* by bound counter: where its value can be read as memory
+				      * instead of by read(); valid until unbind. NULL: nowhere */
+	unsigned int lbr_depth;	     /* 0: no branch records */
 };
 
 #endif

@@ -131,11 +131,10 @@ struct vpmu_host {
 #define VPMU_LBR_FAULT_NO_RESTORE 1u /* a task starts with empty records at each switch */
 #define VPMU_LBR_FAULT_NO_RESET	  2u /* records of the task before stay in the CPU */
 
-/* The last snapshot of a slot's counter. One that is memory is read as the sum of its parts: its
- * base is in the snapshot, once, instead of being taken off each time. */
+/* The counter of an active slot, and its last reading. */
 struct vpmu_reading {
-	const uint64_t *part[3];
-	__u64 snap; /* modulo the counter's width */
+	const uint64_t *word; /* where it is read, if the PMU has words */
+	__u64 snap;	      /* modulo the counter's width */
 };
 
 struct vpmu_pcpu {

@@ -55,7 +55,7 @@ static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 {
 	uint64_t width_mask = p->pmu->width_mask;
 
-	if (unlikely(!p->pmu->mem)) {
+	if (unlikely(!p->pmu->word)) {
 		charge_call(p, total, slots);
 		return;
 	}
@@ -63,8 +63,7 @@ static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 		uint64_t s = (uint64_t)__builtin_ctzll(slots);
 		struct vpmu_reading *c = &p->last[s];
 
-		vpmu_charge(&total[s], &c->snap, *c->part[0] + *c->part[1] + *c->part[2],
-			    width_mask);
+		vpmu_charge(&total[s], &c->snap, *c->word, width_mask);
 	}
 }
 
@@ -123,18 +122,13 @@ uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
 
 static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
 {
-	const struct vpmu_ctr_mem *mem = p->pmu->mem;
-
 	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s]))
 		return false;
 	p->ctrs_used |= 1u << ctr;
 	p->ctr[s] = (uint8_t)ctr;
 	p->last[s].snap = p->bind_value[s] = p->pmu->ops->read(p->pmu, ctr);
-	if (mem) {
-		for (int i = 0; i < 3; i++)
-			p->last[s].part[i] = mem[ctr].part[i];
-		p->last[s].snap += mem[ctr].base;
-	}
+	if (p->pmu->word)
+		p->last[s].word = p->pmu->word[ctr];
 	p->since[s] = ++p->turn;
 	store_relaxed(&p->active, p->active | VPMU_BIT(s));
 	return true;

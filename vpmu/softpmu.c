@@ -2,8 +2,9 @@
 /*
  * The soft machine's PMU as a host PMU: counters are differences of the engine's tallies.
  *
- * Width and wrap are as in hardware: read() shows the low bits of what was counted plus whatever
- * the register held; audit() keeps 64-bit bases per mode of its own.
+ * A counter is the word of the tally that holds the sum of its event over its modes, cut to the
+ * counter's width: so it starts at whatever that word's low bits are, and wraps. audit() does not
+ * look at these sums: it has a 64-bit base for each mode.
  */
 #include <errno.h>
 
@@ -81,25 +82,6 @@ static enum vpmu_quality soft_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t
 								    : VPMU_Q_EXACT;
 }
 
-static uint64_t tally_sum(const struct vpmu_softpmu *sp, const struct vpmu_soft_ctr *c)
-{
-	uint64_t sum = 0;
-
-	/* No loop: this is what a counter read costs. */
-	if (c->modes & (1 << VPMU_SOFT_OS))
-		sum += sp->tally->ev[VPMU_SOFT_OS][c->event];
-	if (c->modes & (1 << VPMU_SOFT_USR))
-		sum += sp->tally->ev[VPMU_SOFT_USR][c->event];
-	if (c->modes & (1 << VPMU_SOFT_HOST))
-		sum += sp->tally->ev[VPMU_SOFT_HOST][c->event];
-	return sum;
-}
-
-/* A counter's part in a mode that it does not count. */
-static const uint64_t zero;
-
-_Static_assert(VPMU_SOFT_MODES == 3, "as many parts as vpmu_ctr_mem has");
-
 static int soft_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 {
 	struct vpmu_softpmu *sp = soft(pmu);
@@ -113,12 +95,9 @@ static int soft_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	c->key = key;
 	c->event = (uint8_t)soft_event(key);
 	c->modes = soft_modes(key);
-	c->base = tally_sum(sp, c);
-	sp->mem[ctr].base = c->base;
-	for (int m = 0; m < VPMU_SOFT_MODES; m++) {
+	sp->word[ctr] = &sp->tally->ev[vpmu_soft_row(c->modes)][c->event];
+	for (int m = 0; m < VPMU_SOFT_MODES; m++)
 		c->audit_base[m] = sp->tally->ev[m][c->event];
-		sp->mem[ctr].part[m] = c->modes & (1 << m) ? &sp->tally->ev[m][c->event] : &zero;
-	}
 	return 0;
 }
 
@@ -139,7 +118,7 @@ static void soft_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 	if (events > INT64_MAX) /* as good as never; more would read as due */
 		events = INT64_MAX;
 	sp->tally->alarm[ctr] = (struct vpmu_soft_alarm){
-		.event = c->event, .modes = c->modes, .at = tally_sum(sp, c) + events};
+		.event = c->event, .modes = c->modes, .at = *sp->word[ctr] + events};
 	sp->tally->armed |= 1u << ctr;
 }
 
@@ -174,9 +153,7 @@ static void soft_lbr_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
 
 static uint64_t soft_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
-	struct vpmu_softpmu *sp = soft(pmu);
-
-	return (tally_sum(sp, &sp->ctr[ctr]) - sp->ctr[ctr].base) & pmu->width_mask;
+	return *soft(pmu)->word[ctr] & pmu->width_mask;
 }
 
 static uint64_t soft_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
@@ -242,6 +219,6 @@ int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *o
 	};
 	sp->tally = &sp->own_tally;
 	sp->pmu.clock_ns = &sp->own_clock_ns;
-	sp->pmu.mem = sp->mem;
+	sp->pmu.word = sp->word;
 	return 0;
 }

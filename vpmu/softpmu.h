@@ -30,6 +30,18 @@ enum vpmu_soft_event {
 	VPMU_SOFT_EVENTS
 };
 
+/*
+ * Counts are kept by mode, and for each set of two or three modes as well, so that a counter is one
+ * word whatever modes its key counts in. vpmu_soft_row says which row belongs to a set.
+ */
+enum vpmu_soft_row {
+	VPMU_SOFT_ROW_OS_USR = VPMU_SOFT_MODES, /* the rows before are the modes' own */
+	VPMU_SOFT_ROW_OS_HOST,
+	VPMU_SOFT_ROW_USR_HOST,
+	VPMU_SOFT_ROW_ALL,
+	VPMU_SOFT_ROWS
+};
+
 /* Fires when the sum of an event over some modes has reached a value. */
 struct vpmu_soft_alarm {
 	uint8_t event; /* enum vpmu_soft_event */
@@ -44,20 +56,64 @@ struct vpmu_soft_alarm {
  * record meanwhile: save and restore turn it into a distance and back.
  */
 struct vpmu_soft_tally {
-	uint64_t ev[VPMU_SOFT_MODES][VPMU_SOFT_EVENTS];
-	uint32_t armed; /* bit per counter: alarm[] is in use */
+	uint64_t ev[VPMU_SOFT_ROWS][VPMU_SOFT_EVENTS]; /* written by vpmu_soft_count and _add */
+	uint32_t armed;				       /* bit per counter: alarm[] is in use */
 	struct vpmu_soft_alarm alarm[VPMU_MAX_CTRS];
 	struct vpmu_lbr_regs lbr;
 };
+
+/* vpmu_soft_row - the row of a set of modes, which is not empty: bit per enum vpmu_soft_mode. */
+static inline unsigned int vpmu_soft_row(unsigned int modes)
+{
+	static const uint8_t row[1 << VPMU_SOFT_MODES] = {
+		[1 << VPMU_SOFT_OS] = VPMU_SOFT_OS,
+		[1 << VPMU_SOFT_USR] = VPMU_SOFT_USR,
+		[1 << VPMU_SOFT_HOST] = VPMU_SOFT_HOST,
+		[1 << VPMU_SOFT_OS | 1 << VPMU_SOFT_USR] = VPMU_SOFT_ROW_OS_USR,
+		[1 << VPMU_SOFT_OS | 1 << VPMU_SOFT_HOST] = VPMU_SOFT_ROW_OS_HOST,
+		[1 << VPMU_SOFT_USR | 1 << VPMU_SOFT_HOST] = VPMU_SOFT_ROW_USR_HOST,
+		[(1 << VPMU_SOFT_MODES) - 1] = VPMU_SOFT_ROW_ALL,
+	};
+
+	return row[modes];
+}
+
+/* The other rows that what happens in a mode is counted in: one per set with that mode. */
+static const uint8_t vpmu_soft_sums[VPMU_SOFT_MODES][3] = {
+	[VPMU_SOFT_OS] = {VPMU_SOFT_ROW_OS_USR, VPMU_SOFT_ROW_OS_HOST, VPMU_SOFT_ROW_ALL},
+	[VPMU_SOFT_USR] = {VPMU_SOFT_ROW_OS_USR, VPMU_SOFT_ROW_USR_HOST, VPMU_SOFT_ROW_ALL},
+	[VPMU_SOFT_HOST] = {VPMU_SOFT_ROW_OS_HOST, VPMU_SOFT_ROW_USR_HOST, VPMU_SOFT_ROW_ALL},
+};
+
+/* vpmu_soft_add - @n more of @event in @mode. Owner. */
+static inline void vpmu_soft_add(struct vpmu_soft_tally *t, enum vpmu_soft_mode mode,
+				 enum vpmu_soft_event event, uint64_t n)
+{
+	t->ev[mode][event] += n;
+	for (int i = 0; i < 3; i++)
+		t->ev[vpmu_soft_sums[mode][i]][event] += n;
+}
+
+/* vpmu_soft_count - n[event] more of every event in @mode. Owner. */
+static inline void vpmu_soft_count(struct vpmu_soft_tally *t, enum vpmu_soft_mode mode,
+				   const uint64_t n[VPMU_SOFT_EVENTS])
+{
+	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+		t->ev[mode][e] += n[e];
+	for (int i = 0; i < 3; i++) {
+		uint64_t *sum = t->ev[vpmu_soft_sums[mode][i]];
+
+		for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+			sum[e] += n[e];
+	}
+}
 
 /* vpmu_soft_alarm_left - events until @a fires; 0: it is due. Owner. */
 static inline uint64_t vpmu_soft_alarm_left(const struct vpmu_soft_tally *t,
 					    const struct vpmu_soft_alarm *a)
 {
-	uint64_t sum = 0;
+	uint64_t sum = t->ev[vpmu_soft_row(a->modes)][a->event];
 
-	for (int m = 0; m < VPMU_SOFT_MODES; m++)
-		sum += a->modes & (1 << m) ? t->ev[m][a->event] : 0;
 	return (int64_t)(a->at - sum) > 0 ? a->at - sum : 0;
 }
 
@@ -79,8 +135,8 @@ static inline uint64_t vpmu_soft_clock(const struct vpmu_soft_tally *t)
 }
 
 struct vpmu_softpmu {
-	struct vpmu_hostpmu pmu; /* first */
-	struct vpmu_ctr_mem mem[VPMU_MAX_CTRS];
+	struct vpmu_hostpmu pmu;	     /* first */
+	const uint64_t *word[VPMU_MAX_CTRS]; /* pmu.word: of bound counters */
 	struct vpmu_soft_tally *tally;
 	struct vpmu_soft_tally own_tally; /* tally points here unless set to another before use */
 	uint64_t own_clock_ns; /* pmu.clock_ns points here unless set to another before use */
@@ -91,7 +147,6 @@ struct vpmu_softpmu {
 		vpmu_key_t key;
 		uint8_t event; /* enum vpmu_soft_event */
 		uint8_t modes; /* bit per enum vpmu_soft_mode */
-		uint64_t base; /* tally sum at bind */
 		uint64_t audit_base[VPMU_SOFT_MODES];
 	} ctr[VPMU_MAX_CTRS];
 };

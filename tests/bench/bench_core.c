@@ -157,10 +157,7 @@ static void run_bare_mem(void *arg, uint64_t n)
 
 	for (uint64_t i = 0; i < n; i++)
 		for (unsigned int k = 0; k < KEYS; k++) {
-			const struct vpmu_ctr_mem *m = &pmu->mem[k];
-
-			vpmu_charge(&b->total[i & 1][k], &b->snap[k],
-				    *m->part[0] + *m->part[1] + *m->part[2] - m->base,
+			vpmu_charge(&b->total[i & 1][k], &b->snap[k], *pmu->word[k],
 				    pmu->width_mask);
 			/* Each pass must happen. */
 			__asm__ volatile("" ::: "memory");

@@ -121,7 +121,7 @@ static void run_overflow(void *arg, uint64_t n)
 	for (uint64_t i = 0; i < n; i++) {
 		const struct vpmu_soft_alarm *a = &t->alarm[__builtin_ctz(t->armed)];
 
-		t->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += vpmu_soft_alarm_left(t, a);
+		vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, vpmu_soft_alarm_left(t, a));
 		vpmu_pcpu_overflow(b->p);
 	}
 }
@@ -131,7 +131,7 @@ static void run_switch(void *arg, uint64_t n)
 	struct bed *b = arg;
 
 	for (uint64_t i = 0; i < n; i++) {
-		b->pmu.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 10;
+		vpmu_soft_add(&b->pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 10);
 		vpmu_pcpu_switch(b->p, &b->ctx[i & 1]);
 	}
 }

@@ -121,8 +121,8 @@ static int cmd_run(void *arg, const json_t *req, json_t *resp, char *err, size_t
 	for (struct vm *vm = vms; vm; vm = vm->next) {
 		vpmu_pcpu_switch(pcpu, &vm->ctx);
 		branch(&pmu.tally->lbr, n);
-		pmu.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += n;
-		pmu.tally->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 2 * n;
+		vpmu_soft_add(pmu.tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
+		vpmu_soft_add(pmu.tally, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 2 * n);
 		pmu.own_clock_ns += n++;
 	}
 	vpmu_pcpu_switch(pcpu, NULL);

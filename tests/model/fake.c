@@ -161,7 +161,7 @@ int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model
 	/* Half of them are read as memory, the others by calls, which are counted. */
 	f->memory = rnd64(&f->rng) & 1;
 	if (!f->memory) {
-		f->pmu.mem = NULL;
+		f->pmu.word = NULL;
 		f->pmu.clock_ns = NULL;
 	}
 	f->alarms = alarms;
@@ -185,7 +185,7 @@ void fake_execute(struct fake *f, const struct m_exec *x)
 {
 	for (int mode = 0; mode < M_MODES; mode++) {
 		for (int e = 0; e < M_EVENTS; e++)
-			f->soft.own_tally.ev[mode][e] += x->ev[mode][e];
+			vpmu_soft_add(&f->soft.own_tally, mode, e, x->ev[mode][e]);
 	}
 	f->soft.own_clock_ns += x->ns;
 	if (f->model)

@@ -234,8 +234,8 @@ static void execute(struct runner *r, struct vcpu *v)
 	for (int e = 0; e < PLAIN; e++) {
 		uint64_t usr = rnd(&r->rng, 50), os = rnd(&r->rng, 20);
 
-		r->pmu.own_tally.ev[VPMU_SOFT_USR][e] += usr;
-		r->pmu.own_tally.ev[VPMU_SOFT_OS][e] += os;
+		vpmu_soft_add(&r->pmu.own_tally, VPMU_SOFT_USR, e, usr);
+		vpmu_soft_add(&r->pmu.own_tally, VPMU_SOFT_OS, e, os);
 		sum[e] += usr + os;
 		r->here[0][e] += usr + os;
 		r->here[v ? v->vm->tenant + 2 : 1][e] += usr + os;

@@ -404,7 +404,7 @@ static void *owner(void *arg)
 		}
 		/* Published before it happens: nobody may read more. */
 		__atomic_add_fetch(&r.executed, 7, __ATOMIC_SEQ_CST);
-		r.pmu.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 7;
+		vpmu_soft_add(&r.pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 7);
 		r.pmu.own_clock_ns += 3;
 		vpmu_pcpu_flush(r.p);
 		__atomic_store_n(&r.done, ++done, __ATOMIC_RELEASE);

@@ -86,9 +86,9 @@ static inline void test_vcpu_fini(struct test_vcpu *v)
 
 static inline void test_retire(struct vpmu_softpmu *pmu, uint64_t insns)
 {
-	pmu->tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += insns;
-	pmu->tally->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] += 2 * insns;
-	pmu->tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += insns / 4;
+	vpmu_soft_add(pmu->tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, insns);
+	vpmu_soft_add(pmu->tally, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 2 * insns);
+	vpmu_soft_add(pmu->tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, insns / 4);
 	pmu->own_clock_ns += insns;
 }
 

@@ -62,7 +62,7 @@ static inline void bed_fini(struct bed *b)
 static inline void bed_run(struct bed *b, int p, uint64_t n)
 {
 	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
-		b->pmu[p].own_tally.ev[VPMU_SOFT_USR][e] += n;
+		vpmu_soft_add(&b->pmu[p].own_tally, VPMU_SOFT_USR, e, n);
 	b->pmu[p].own_clock_ns += n;
 }
 

@@ -81,13 +81,11 @@ static void (*fake_trace)(struct vmm_engine_vcpu *v, uint64_t budget);
 
 static void fake_count(struct vmm_engine_vcpu *v, enum vpmu_soft_mode mode, uint64_t n)
 {
-	uint64_t *ev = v->tally->ev[mode];
-
-	ev[VPMU_SOFT_INSTRUCTIONS] += n;
-	ev[VPMU_SOFT_CYCLES] += 2 * n;
-	ev[VPMU_SOFT_REF_CYCLES] += n;
+	vpmu_soft_add(v->tally, mode, VPMU_SOFT_INSTRUCTIONS, n);
+	vpmu_soft_add(v->tally, mode, VPMU_SOFT_CYCLES, 2 * n);
+	vpmu_soft_add(v->tally, mode, VPMU_SOFT_REF_CYCLES, n);
 	/* One branch in eight instructions, whatever the slices. */
-	ev[VPMU_SOFT_BRANCHES] += (v->done + n) / 8 - v->done / 8;
+	vpmu_soft_add(v->tally, mode, VPMU_SOFT_BRANCHES, (v->done + n) / 8 - v->done / 8);
 }
 
 static void fake_check(struct vmm_engine_vcpu *v, bool ok, const struct fake_step *s, uint64_t got)

@@ -123,7 +123,7 @@ static inline void bed_exec(struct bed *b, enum vpmu_soft_mode mode, enum vpmu_s
 			    uint64_t n)
 {
 	BED_MUST(b->on >= 0);
-	b->sp[b->on].tally->ev[mode][ev] += n;
+	vpmu_soft_add(b->sp[b->on].tally, mode, ev, n);
 }
 
 static inline void bed_time(struct bed *b, uint64_t ns)

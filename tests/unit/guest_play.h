@@ -283,8 +283,8 @@ static inline void play_step(struct play *y)
 			int n = op >> 4 & 1;
 
 			if (b->on != n)
-				b->sp[n].tally->ev[op >> 5 & 1][VPMU_SOFT_INSTRUCTIONS] +=
-					take(y, 2);
+				vpmu_soft_add(b->sp[n].tally, op >> 5 & 1, VPMU_SOFT_INSTRUCTIONS,
+					      take(y, 2));
 		} else {
 			vpmu_pcpu_tick(b->pcpu[op >> 4 & 1]);
 		}

@@ -89,7 +89,7 @@ static inline void lbr_branch(struct bed *b, int p, uint64_t from)
 /* Time passes on pCPU @p. */
 static inline void lbr_cycles(struct bed *b, int p, uint64_t cycles)
 {
-	b->pmu[p].own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] += cycles;
+	vpmu_soft_add(&b->pmu[p].own_tally, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, cycles);
 }
 
 /* The CPU's facility is as after a reset: nothing that anybody could find. */

@@ -175,7 +175,7 @@ static inline void odd(struct bed *b,
 	odd_arms = odd_reads = 0;
 	for (int i = 0; i < BED_PCPUS; i++) {
 		b->pmu[i].pmu.ops = &odd_ops;
-		b->pmu[i].pmu.mem = NULL;
+		b->pmu[i].pmu.word = NULL;
 	}
 }
 

@@ -219,15 +219,15 @@ Test(accounts, counted_on_some_pcpus_only)
 	cr_assert_eq(vpmu_consumer_add(&branches, b.tenant, BRANCHES, NULL), 0);
 	cr_assert_eq(vpmu_consumer_add(&insns, b.tenant, INSNS, NULL), 0);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	b.pmu[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += 50;
+	vpmu_soft_add(b.pmu[0].tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 50);
 	b.pmu[0].own_clock_ns += 100;
 	vpmu_pcpu_switch(b.p[0], NULL);
 	v = bed_read(&branches);
 	cr_assert(v.supported && !v.partial && v.count == 50);
 	cr_assert_eq(vpmu_context_place(&b.ctx[1], p), 0);
 	vpmu_pcpu_switch(p, &b.ctx[1]);
-	small.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += 7;
-	small.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 9;
+	vpmu_soft_add(small.tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 7);
+	vpmu_soft_add(small.tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 9);
 	small.own_clock_ns += 300;
 	vpmu_pcpu_switch(p, NULL);
 	v = bed_read(&branches);
@@ -260,7 +260,7 @@ Test(accounts, quality_comes_with_the_pcpus)
 	vpmu_softpmu_init(&sp, NULL);
 	cr_assert_eq(vpmu_pcpu_create(host, &sp.pmu, 0, &p), 0);
 	vpmu_pcpu_flush(p);
-	sp.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] += 5;
+	vpmu_soft_add(&sp.own_tally, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 5);
 	sp.own_clock_ns += 5;
 	vpmu_pcpu_flush(p);
 	v = bed_read(&cycles);

@@ -140,7 +140,7 @@ Test(sampler, sample_fields)
 	cr_assert_eq(f.ip, 0);
 	/* The host itself. */
 	vpmu_pcpu_switch(b.p[1], NULL);
-	b.pmu[1].own_tally.ev[VPMU_SOFT_HOST][VPMU_SOFT_LOADS] += 10;
+	vpmu_soft_add(&b.pmu[1].own_tally, VPMU_SOFT_HOST, VPMU_SOFT_LOADS, 10);
 	vpmu_pcpu_overflow(b.p[1]);
 	cr_assert_eq(f.calls, 5);
 	cr_assert_neq(f.ctx, NULL);
@@ -293,10 +293,10 @@ Test(sampler, pcpus_come_and_go)
 		cr_assert_eq(vpmu_pcpu_create(b.host, &pmu.pmu, BED_PCPUS, &p), 0);
 		cr_assert_eq(vpmu_context_place(&b.ctx[0], p), 0);
 		vpmu_pcpu_switch(p, &b.ctx[0]);
-		pmu.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 99;
+		vpmu_soft_add(&pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 99);
 		vpmu_pcpu_overflow(p);
 		cr_assert_eq(f.samples[BED_PCPUS], (uint64_t)i - 1, "a new pCPU begins anew");
-		pmu.own_tally.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 51;
+		vpmu_soft_add(&pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 51);
 		vpmu_pcpu_switch(p, NULL);
 		cr_assert_eq(f.samples[BED_PCPUS], (uint64_t)i);
 		bed_conserved(&b);

@@ -98,10 +98,10 @@ Test(softpmu, modes)
 			OPS->bind(&sp.pmu, 0,
 				  vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_LOADS, rows[i].flags)),
 			0);
-		sp.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 1;
-		sp.tally->ev[VPMU_SOFT_OS][VPMU_SOFT_LOADS] += 10;
-		sp.tally->ev[VPMU_SOFT_HOST][VPMU_SOFT_LOADS] += 100;
-		sp.tally->ev[VPMU_SOFT_USR][VPMU_SOFT_STORES] += 1000;
+		vpmu_soft_add(sp.tally, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1);
+		vpmu_soft_add(sp.tally, VPMU_SOFT_OS, VPMU_SOFT_LOADS, 10);
+		vpmu_soft_add(sp.tally, VPMU_SOFT_HOST, VPMU_SOFT_LOADS, 100);
+		vpmu_soft_add(sp.tally, VPMU_SOFT_USR, VPMU_SOFT_STORES, 1000);
 		cr_assert_eq(OPS->read(&sp.pmu, 0), rows[i].want, "row %zu", i);
 		cr_assert_eq(OPS->audit(&sp.pmu, 0), rows[i].want, "row %zu", i);
 	}
@@ -141,6 +141,47 @@ Test(softpmu, kick)
 	cr_assert_eq(kicks, 1);
 }
 
+/* The row of each set of modes is the sum of its modes, by whichever way events are added; and an
+ * alarm on the set has that distance. */
+Test(softpmu, sums)
+{
+	uint64_t by_mode[VPMU_SOFT_MODES][VPMU_SOFT_EVENTS] = {0}, seed = 1;
+	struct vpmu_soft_tally *t;
+
+	vpmu_softpmu_init(&sp, NULL);
+	t = sp.tally;
+	for (int i = 0; i < 1000; i++) {
+		uint64_t n[VPMU_SOFT_EVENTS];
+		int mode, event;
+
+		for (int e = 0; e < VPMU_SOFT_EVENTS; e++) {
+			seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+			n[e] = seed >> 40;
+		}
+		mode = (int)(seed >> 33) % VPMU_SOFT_MODES;
+		event = (int)(seed >> 35) % VPMU_SOFT_EVENTS;
+		vpmu_soft_count(t, mode, n);
+		vpmu_soft_add(t, (mode + i) % VPMU_SOFT_MODES, event, 3);
+		for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+			by_mode[mode][e] += n[e];
+		by_mode[(mode + i) % VPMU_SOFT_MODES][event] += 3;
+	}
+	for (unsigned int set = 1; set < 1 << VPMU_SOFT_MODES; set++) {
+		for (uint8_t e = 0; e < VPMU_SOFT_EVENTS; e++) {
+			struct vpmu_soft_alarm a = {.event = e, .modes = (uint8_t)set};
+			uint64_t sum = 0;
+
+			for (int m = 0; m < VPMU_SOFT_MODES; m++)
+				sum += set >> m & 1 ? by_mode[m][e] : 0;
+			cr_assert_eq(t->ev[vpmu_soft_row(set)][e], sum,
+				     "set %u, event %u: %lu, not %lu", set, e,
+				     t->ev[vpmu_soft_row(set)][e], sum);
+			a.at = sum + 5;
+			cr_assert_eq(vpmu_soft_alarm_left(t, &a), 5);
+		}
+	}
+}
+
 /* What the engine sees of an alarm: armed for a counter's own event and modes, counted from now,
  * replaced, dropped by 0 and by unbind. */
 Test(softpmu, arm)
@@ -150,8 +191,8 @@ Test(softpmu, arm)
 
 	vpmu_softpmu_init(&sp, NULL);
 	t = sp.tally;
-	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] = 1000;
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_LOADS] = 50;
+	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1000);
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_LOADS, 50);
 	cr_assert_eq(OPS->bind(&sp.pmu, 2,
 			       vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_LOADS,
 					     VPMU_KEY_GUEST | VPMU_KEY_USR)),
@@ -161,14 +202,14 @@ Test(softpmu, arm)
 	cr_assert_eq(t->armed, 1 << 2);
 	a = &t->alarm[2];
 	cr_assert_eq(vpmu_soft_alarm_left(t, a), 7);
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_LOADS] += 100;
-	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 6;
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_LOADS, 100);
+	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 6);
 	cr_assert_eq(vpmu_soft_alarm_left(t, a), 1);
 	cr_assert_not(vpmu_soft_alarm_due(t));
-	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 1;
+	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1);
 	cr_assert_eq(vpmu_soft_alarm_left(t, a), 0);
 	cr_assert(vpmu_soft_alarm_due(t));
-	t->ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS] += 100; /* passed: still due */
+	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 100); /* passed: still due */
 	cr_assert(vpmu_soft_alarm_due(t));
 	OPS->arm(&sp.pmu, 2, UINT64_MAX);
 	cr_assert_not(vpmu_soft_alarm_due(t));
@@ -189,21 +230,21 @@ Test(softpmu, arm_several)
 
 	vpmu_softpmu_init(&sp, NULL);
 	t = sp.tally;
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] = UINT64_MAX - 2;
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] = UINT64_MAX - 2;
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, UINT64_MAX - 2);
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, UINT64_MAX - 2);
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, INSNS), 0);
 	cr_assert_eq(OPS->bind(&sp.pmu, 1, CYCLES), 0);
 	OPS->arm(&sp.pmu, 0, 10);
 	OPS->arm(&sp.pmu, 1, 5);
 	cr_assert_eq(t->armed, 3);
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 4;
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] += 4;
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 4);
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, 4);
 	cr_assert_not(vpmu_soft_alarm_due(t));
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES]++;
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 1);
 	cr_assert(vpmu_soft_alarm_due(t));
 	OPS->arm(&sp.pmu, 1, 0);
 	cr_assert_not(vpmu_soft_alarm_due(t));
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] += 6;
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, 6);
 	cr_assert(vpmu_soft_alarm_due(t));
 }
 
@@ -222,12 +263,13 @@ Test(softpmu, lbr_clock)
 	vpmu_softpmu_init(&sp, NULL);
 	t = sp.tally;
 	cr_assert_eq(sp.pmu.lbr_depth, VPMU_LBR_DEPTH_MAX);
-	t->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES] = 10; /* less than the distance: it wraps */
+	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_CYCLES,
+		      10); /* less than the distance: it wraps */
 	in.e[3] = (struct vpmu_lbr_entry){1, 2, 3};
 	OPS->lbr_restore(&sp.pmu, &in);
 	cr_assert(t->lbr.ctl & VPMU_LBR_EN);
-	t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] += 5;
-	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES] += 1000;
+	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 5);
+	vpmu_soft_add(t, VPMU_SOFT_HOST, VPMU_SOFT_CYCLES, 1000);
 	OPS->lbr_save(&sp.pmu, &out);
 	cr_assert_eq(out.cycles, 45, "what the host did is none of the guest's business");
 	out.cycles = in.cycles;

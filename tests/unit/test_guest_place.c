@@ -22,7 +22,8 @@ Test(guest_place, migration)
 		if (i % 5 == 0) {
 			bed_leave(&b);
 			/* somebody else runs there now */
-			b.sp[i & 1].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 999;
+			vpmu_soft_add(b.sp[i & 1].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS,
+				      999);
 			bed_enter(&b, (int)(i & 1));
 		}
 		if (i % 3 == 0)
@@ -71,12 +72,13 @@ Test(guest_place, switched_out)
 	wr(0x186, INSTR | USR | EN);
 	work(10, 0);
 	vpmu_pcpu_switch(b.pcpu[0], NULL);
-	b.sp[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 12345; /* another guest */
+	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS,
+		      12345); /* another guest */
 	cr_assert_eq(rd(0xc1), 10);
 	wr(0x187, BRANCH | USR | EN);
 	wr(0xc1, 50);
-	b.sp[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 12345;
-	b.sp[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += 12345;
+	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 12345);
+	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 12345);
 	cr_assert_eq(rd(0xc1), 50);
 	cr_assert_eq(rd(0xc2), 0);
 	vpmu_pcpu_switch(b.pcpu[0], &b.ctx);

@@ -237,7 +237,7 @@ Test(guest_pmi, across_switches)
 		if (i % 3 == 0)
 			bed_unplace(&b);
 		bed_enter(&b, (int)(i / 2 % 2));
-		b.sp[1 - b.on].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 12345;
+		vpmu_soft_add(b.sp[1 - b.on].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 12345);
 		cr_assert_eq(run(i - 1, NULL), 0u, "%u", i);
 		cr_assert_eq(run(1, NULL), 1u, "%u", i);
 	}
@@ -348,8 +348,8 @@ Test(guest_pmi, not_anothers)
 	wr(0x4c2, W48 - 99);
 	run(5, NULL);
 	bed_leave(&b);
-	b.sp[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS] += 100000;
-	b.sp[0].tally->ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES] += 100000;
+	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 100000);
+	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 100000);
 	vpmu_pcpu_overflow(b.pcpu[0]);
 	cr_assert(!vpmu_guest_pending(b.g));
 	bed_enter(&b, 0);

@@ -270,7 +270,7 @@ Test(soft_alarm, other_mode)
 	BED_START(&b, g_long, false);
 	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1 << VPMU_SOFT_USR | 1 << VPMU_SOFT_HOST, 1);
 	cr_assert_eq(bed_run(&b, 100000), VMM_EXIT_BUDGET);
-	b.t.ev[VPMU_SOFT_HOST][VPMU_SOFT_INSTRUCTIONS]++;
+	vpmu_soft_add(&b.t, VPMU_SOFT_HOST, VPMU_SOFT_INSTRUCTIONS, 1);
 	cr_assert_eq(bed_run(&b, 100000), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 0);
 	bed_stop(&b);

@@ -20,17 +20,20 @@
 
 void soft_fold(struct soft_vcpu *v)
 {
-	uint64_t *ev = v->tally->ev[v->cpl ? VPMU_SOFT_USR : VPMU_SOFT_OS];
 	uint64_t n = (uint64_t)(v->left0 - v->left), acc = v->acc;
 	uint64_t cycles = (acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
 
-	ev[VPMU_SOFT_INSTRUCTIONS] += n;
-	ev[VPMU_SOFT_CYCLES] += cycles;
-	ev[VPMU_SOFT_REF_CYCLES] += cycles;
-	ev[VPMU_SOFT_LOADS] += (acc >> SOFT_LANE_LOADS & 0xfff) + (uint64_t)v->adj_loads;
-	ev[VPMU_SOFT_STORES] += (acc >> SOFT_LANE_STORES & 0xfff) + (uint64_t)v->adj_stores;
-	ev[VPMU_SOFT_BRANCHES] += acc >> SOFT_LANE_BRANCHES & 0xfff;
-	ev[VPMU_SOFT_BRANCHES_TAKEN] += acc >> SOFT_LANE_TAKEN;
+	const uint64_t ev[VPMU_SOFT_EVENTS] = {
+		[VPMU_SOFT_INSTRUCTIONS] = n,
+		[VPMU_SOFT_CYCLES] = cycles,
+		[VPMU_SOFT_REF_CYCLES] = cycles,
+		[VPMU_SOFT_LOADS] = (acc >> SOFT_LANE_LOADS & 0xfff) + (uint64_t)v->adj_loads,
+		[VPMU_SOFT_STORES] = (acc >> SOFT_LANE_STORES & 0xfff) + (uint64_t)v->adj_stores,
+		[VPMU_SOFT_BRANCHES] = acc >> SOFT_LANE_BRANCHES & 0xfff,
+		[VPMU_SOFT_BRANCHES_TAKEN] = acc >> SOFT_LANE_TAKEN,
+	};
+
+	vpmu_soft_count(v->tally, v->cpl ? VPMU_SOFT_USR : VPMU_SOFT_OS, ev);
 	v->retired += n;
 	v->cycles += cycles;
 	v->clock += cycles;

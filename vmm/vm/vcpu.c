@@ -187,11 +187,9 @@ static inline void model_world_switch(const struct vcpu_env *env)
 
 	if (!t)
 		return;
-	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_CYCLES] += VCPU_WORLD_SWITCH_CYCLES;
-	t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES] += VCPU_WORLD_SWITCH_CYCLES;
-	*env->clock_ns = t->ev[VPMU_SOFT_OS][VPMU_SOFT_REF_CYCLES] +
-			 t->ev[VPMU_SOFT_USR][VPMU_SOFT_REF_CYCLES] +
-			 t->ev[VPMU_SOFT_HOST][VPMU_SOFT_REF_CYCLES];
+	vpmu_soft_add(t, VPMU_SOFT_HOST, VPMU_SOFT_CYCLES, VCPU_WORLD_SWITCH_CYCLES);
+	vpmu_soft_add(t, VPMU_SOFT_HOST, VPMU_SOFT_REF_CYCLES, VCPU_WORLD_SWITCH_CYCLES);
+	*env->clock_ns = t->ev[VPMU_SOFT_ROW_ALL][VPMU_SOFT_REF_CYCLES];
 }
 
 /* It never runs again: keep its last branches, while they are on the pCPU, for a post-mortem. */
