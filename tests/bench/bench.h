@@ -31,7 +31,7 @@ enum bench_unit {
 const char *bench_unit_name(enum bench_unit unit);
 
 #define BENCH_CASES_MAX	    8
-#define BENCH_SETTLE_ROUNDS 4
+#define BENCH_SETTLE_ROUNDS 8
 
 /* One thing to measure. */
 struct bench_case {
