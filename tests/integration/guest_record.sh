@@ -85,6 +85,8 @@ if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
 		bad=1
 	fi
 	one 'error: '
+else
+	echo "# SKIP the KVM part: no usable /dev/kvm"
 fi
 
 exit $bad

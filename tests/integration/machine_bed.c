@@ -294,7 +294,7 @@ bool bed_kvm(void)
 	char why[256] = "";
 
 	if (vmm_kvm_ops.open(&e, why, sizeof(why))) {
-		fprintf(stderr, "# without KVM: %s\n", why);
+		fprintf(stderr, "# SKIP the KVM part: %s\n", why);
 		return false;
 	}
 	vmm_kvm_ops.close(e);
