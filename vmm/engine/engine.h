@@ -28,7 +28,8 @@ struct vpmu_soft_tally;
  * and never look whether an operation is NULL: no operation is. An operation whose flag is absent
  * does nothing and returns -EOPNOTSUPP (refuse.h has these operations).
  */
-#define VMM_CAN_RDPMC (1u << 0) /* RDPMC exits with VMM_EXIT_RDPMC. Without: it is #GP in guests   \
+#define VMM_CAN_RDPMC                                                                              \
+	(1u << 0)		/* RDPMC exits with VMM_EXIT_RDPMC. Without: it is #GP in guests   \
 				 */
 #define VMM_CAN_LAPIC (1u << 1) /* vCPUs have local APICs with an x2APIC mode: see "Local APIC" */
 #define VMM_CAN_PMI   (1u << 2) /* pmi(). Comes with VMM_CAN_LAPIC only */
@@ -37,8 +38,9 @@ struct vpmu_soft_tally;
  * tally's alarms, and vmm_run.retired is filled in. Without: budget is ignored, retired is 0. */
 #define VMM_CAN_TALLY	  (1u << 4)
 #define VMM_CAN_GUEST_TSC (1u << 5) /* guest_tsc() */
-#define VMM_CAN_LBR	  (1u << 7) /* taken branches are recorded in the tally's branch records (lbr) \
-				     */
+#define VMM_CAN_LBR                                                                                \
+	(1u << 7) /* taken branches are recorded in the tally's branch records (lbr)               \
+		   */
 /* Guests run faster when the host maps their RAM with huge pages. Without: huge pages would only
  * cost memory. */
 #define VMM_CAN_HUGE_PAGES (1u << 6)
@@ -160,7 +162,8 @@ struct vmm_engine_ops {
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
 
 	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
-	 * masks LVTPC (pmi). Call it before set_sregs: KVM accepts control register bits by it. */
+	 * masks the LVTPC entry (Intel: yes, AMD: no), and where the soft machine behaves like an
+	 * Intel or an AMD CPU (docs/soft-machine.md, "Intel and AMD"). Call it between runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
 	int (*get_regs)(struct vmm_engine_vcpu *v, struct kvm_regs *r);
 	int (*set_regs)(struct vmm_engine_vcpu *v, const struct kvm_regs *r);
