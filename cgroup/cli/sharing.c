@@ -51,11 +51,10 @@ static void print_json(const struct sharing *s)
 
 int cmd_sharing(struct cli *cli, int argc, char **argv)
 {
-	bool json =
-		rows_parse_json(cli, argc, argv,
-				"How many consumers share how many host counters. A consumer is "
-				"a counter of a guest or a value of an operator's session, "
-				"profile or capture. Each plane has counters of its own.");
+	bool json = rows_parse_json(cli, argc, argv,
+				    "Show how many consumers share how many host counters. A "
+				    "consumer is a counter of a guest or a value of an operator's "
+				    "session. Each plane has counters of its own.");
 	struct client *c = client_open(cli, false);
 	struct sharing s[SHARING_PLANES_MAX];
 	int n = c ? sharing_ask(c, s) : -1;

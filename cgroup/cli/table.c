@@ -335,7 +335,8 @@ static void print_rows(const struct reading *r, unsigned int width)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-void table_print(const struct reading *r, unsigned int width)
+/* @width: of the terminal; 0: no limit. */
+static void print_text(const struct reading *r, unsigned int width)
 {
 	print_title(r);
 	if (!r->nr_rows)
@@ -357,5 +358,5 @@ void table_print_as(const struct format_opts *format, const struct reading *r)
 	else if (format->sep)
 		out_csv(r, -1, format->sep);
 	else
-		table_print(r, terminal_width());
+		print_text(r, terminal_width());
 }

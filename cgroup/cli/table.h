@@ -7,13 +7,10 @@
 #include "cgroup/cli/reading.h"
 
 /*
- * table_print - print lines like those of perf stat for one row. Several rows become a table of
- * rows by events, a tree for tenants, which is cut into blocks of at most @width columns (0: no
- * limit).
+ * table_print_as - print @r as the options -j and -x say: as JSON, as separated values, else as
+ * text. The text is lines like those of perf stat for one row. Several rows are a table of rows by
+ * events, a tree for tenants. It is cut into blocks of columns that fit the terminal.
  */
-void table_print(const struct reading *r, unsigned int width);
-
-/* table_print_as - print @r as the options -j and -x say: JSON, separated values or table_print. */
 void table_print_as(const struct format_opts *format, const struct reading *r);
 
 #endif
