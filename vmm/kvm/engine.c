@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +13,7 @@
 
 #include "vmm/engine/refuse.h"
 #include "vmm/kvm/kvm_priv.h"
-
-static int refuse(char *why, size_t why_len, int rc, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-
-static int refuse(char *why, size_t why_len, int rc, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (why && why_len) {
-		va_start(ap, fmt);
-		vsnprintf(why, why_len, fmt, ap);
-		va_end(ap);
-	}
-	return rc;
-}
+#include "vpmu/fail.h"
 
 /* Kernel Documentation/virt/kvm/api.rst; the version is that from which Linux has it. */
 static const struct {
@@ -56,19 +41,19 @@ static int install_kick(char *why, size_t why_len)
 	struct sigaction sa = {.sa_handler = on_kick}, old;
 
 	if (sigaction(VMM_KVM_KICK_SIGNAL, NULL, &old))
-		return refuse(why, why_len, -errno, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
-			      strerror(errno));
+		return fail(-errno, why, why_len, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
+			    strerror(errno));
 	if (old.sa_handler == on_kick)
 		return 0;
 	if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)
-		return refuse(why, why_len, -EBUSY,
-			      "signal %d, which the KVM engine needs, has a handler already",
-			      VMM_KVM_KICK_SIGNAL);
+		return fail(-EBUSY, why, why_len,
+			    "signal %d, which the KVM engine needs, has a handler already",
+			    VMM_KVM_KICK_SIGNAL);
 	sigemptyset(&sa.sa_mask);
 	/* No SA_RESTART: the point is that KVM_RUN returns EINTR. */
 	if (sigaction(VMM_KVM_KICK_SIGNAL, &sa, NULL))
-		return refuse(why, why_len, -errno, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
-			      strerror(errno));
+		return fail(-errno, why, why_len, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
+			    strerror(errno));
 	return 0;
 }
 
@@ -95,35 +80,34 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 	size_t i;
 
 	if (rc < 0)
-		return refuse(why, why_len, rc == -ENOTTY ? -ENODEV : rc,
-			      "%s: not a KVM device (KVM_GET_API_VERSION: %s)", path,
-			      strerror(-rc));
+		return fail(rc == -ENOTTY ? -ENODEV : rc, why, why_len,
+			    "%s: not a KVM device (KVM_GET_API_VERSION: %s)", path, strerror(-rc));
 	if (rc != KVM_API_VERSION)
-		return refuse(why, why_len, -EPROTO, "%s: KVM API version %d; accepted: %d", path,
-			      rc, KVM_API_VERSION);
+		return fail(-EPROTO, why, why_len, "%s: KVM API version %d; accepted: %d", path, rc,
+			    KVM_API_VERSION);
 
 	for (i = 0; i < sizeof(required_caps) / sizeof(required_caps[0]); i++) {
 		rc = kvm_ioctl(e->fd, KVM_CHECK_EXTENSION,
 			       (void *)(unsigned long)required_caps[i].cap);
 		if (rc <= 0)
-			return refuse(why, why_len, -EOPNOTSUPP,
-				      "%s: lacks %s; accepted: a KVM of Linux %s or later", path,
-				      required_caps[i].name, required_caps[i].since);
+			return fail(-EOPNOTSUPP, why, why_len,
+				    "%s: lacks %s; accepted: a KVM of Linux %s or later", path,
+				    required_caps[i].name, required_caps[i].since);
 	}
 
 	rc = kvm_ioctl(e->fd, KVM_GET_VCPU_MMAP_SIZE, 0);
 	if (rc < (int)sizeof(struct kvm_run))
-		return refuse(why, why_len, rc < 0 ? rc : -EPROTO,
-			      "%s: KVM_GET_VCPU_MMAP_SIZE says %d; accepted: at least %zu", path,
-			      rc, sizeof(struct kvm_run));
+		return fail(rc < 0 ? rc : -EPROTO, why, why_len,
+			    "%s: KVM_GET_VCPU_MMAP_SIZE says %d; accepted: at least %zu", path, rc,
+			    sizeof(struct kvm_run));
 	e->run_bytes = (size_t)rc;
 
 	/* Only making a VM shows whether another hypervisor holds the CPUs. */
 	rc = kvm_create_vm_fd(e);
 	if (rc < 0)
-		return refuse(why, why_len, rc, "%s: KVM_CREATE_VM: %s%s", path, strerror(-rc),
-			      rc == -EBUSY ? "; another hypervisor uses the CPU's virtualization"
-					   : "");
+		return fail(rc, why, why_len, "%s: KVM_CREATE_VM: %s%s", path, strerror(-rc),
+			    rc == -EBUSY ? "; another hypervisor uses the CPU's virtualization"
+					 : "");
 	close(rc);
 	return 0;
 }
@@ -134,11 +118,11 @@ int vmm_kvm_open_path(const char *path, struct vmm_engine **out, char *why, size
 	int rc;
 
 	if (!e)
-		return refuse(why, why_len, -ENOMEM, "%s: out of memory", path);
+		return fail(-ENOMEM, why, why_len, "%s: out of memory", path);
 	e->fd = open(path, O_RDWR | O_CLOEXEC);
 	if (e->fd < 0) {
-		rc = refuse(why, why_len, -errno, "%s: %s%s", path, strerror(errno),
-			    open_hint(errno));
+		rc = fail(-errno, why, why_len, "%s: %s%s", path, strerror(errno),
+			  open_hint(errno));
 		goto err_free;
 	}
 	rc = check_device(e, path, why, why_len);
@@ -168,29 +152,6 @@ static void engine_close(struct vmm_engine *e)
 		return;
 	close(e->fd);
 	free(e);
-}
-
-int vmm_kvm_supported_cpuid(struct vmm_engine *e, struct kvm_cpuid_entry2 *entries, size_t *n)
-{
-	struct kvm_cpuid2 *table;
-	int rc;
-
-	/* KVM_MAX_CPUID_ENTRIES of the kernel is 256. */
-	table = calloc(1, sizeof(*table) + 256 * sizeof(table->entries[0]));
-	if (!table)
-		return -ENOMEM;
-	table->nent = 256;
-	rc = kvm_ioctl(e->fd, KVM_GET_SUPPORTED_CPUID, table);
-	if (rc < 0)
-		goto out;
-	if (table->nent > *n)
-		rc = -E2BIG;
-	else
-		memcpy(entries, table->entries, table->nent * sizeof(table->entries[0]));
-	*n = table->nent;
-out:
-	free(table);
-	return rc;
 }
 
 const struct vmm_engine_ops vmm_kvm_ops = {

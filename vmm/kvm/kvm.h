@@ -24,10 +24,4 @@
 /* vmm_kvm_open_path - vmm_kvm_ops.open with another device file than /dev/kvm. */
 int vmm_kvm_open_path(const char *path, struct vmm_engine **e, char *why, size_t why_len);
 
-/*
- * vmm_kvm_supported_cpuid - what this host's KVM can show a guest (KVM_GET_SUPPORTED_CPUID), up
- * to *n entries into @e; *n = how many there are. -E2BIG when they do not fit. Any thread.
- */
-int vmm_kvm_supported_cpuid(struct vmm_engine *e, struct kvm_cpuid_entry2 *entries, size_t *n);
-
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "vpmu/event/priv.h"
+#include "vpmu/fail.h"
 
 /* What vpmu_event_parse_list has so far. */
 struct list {
@@ -30,9 +31,9 @@ struct list {
 static int list_err(struct list *l, int rc, const char *at, const char *what)
 {
 	if (!strpbrk(l->text, ",{}"))
-		return vpmu_event_err(rc, l->err, l->errlen, "%s", what);
-	return vpmu_event_err(rc, l->err, l->errlen, "event list, character %zu: %s",
-			      (size_t)(at - l->text) + 1, what);
+		return fail(rc, l->err, l->errlen, "%s", what);
+	return fail(rc, l->err, l->errlen, "event list, character %zu: %s",
+		    (size_t)(at - l->text) + 1, what);
 }
 
 /* One name of @len bytes at @at, with its group's modifiers @mods (may be ""). */

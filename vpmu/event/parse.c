@@ -8,33 +8,16 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "vpmu/event/priv.h"
+#include "vpmu/fail.h"
 
 #define ACCEPTED                                                                                   \
 	"accepted: names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "  \
 	"with :u :k :G :H"
-
-int vpmu_event_err(int rc, char *err, size_t errlen, const char *fmt, ...)
-{
-	va_list ap;
-	char *p;
-
-	if (!err || !errlen)
-		return rc;
-	va_start(ap, fmt);
-	vsnprintf(err, errlen, fmt, ap);
-	va_end(ap);
-	for (p = err; *p; p++) {
-		if (*p < ' ' || *p > '~')
-			*p = '?';
-	}
-	return rc;
-}
 
 unsigned int vpmu_name_distance(const char *a, const char *b, unsigned int cap)
 {
@@ -142,27 +125,24 @@ static int parse_modifiers(const char *name, const char *mods, struct mods *m, c
 			break;
 		case 'p':
 		case 'P':
-			return vpmu_event_err(
-				-EINVAL, err, errlen,
-				"event '%s': modifier '%c' asks for precise samples, "
-				"which counters that are shared cannot give; accepted: u "
-				"k h G H",
-				name, *mods);
+			return fail(-EINVAL, err, errlen,
+				    "event '%s': modifier '%c' asks for precise samples, "
+				    "which counters that are shared cannot give; accepted: u "
+				    "k h G H",
+				    name, *mods);
 		default:
-			return vpmu_event_err(
-				-EINVAL, err, errlen,
-				"event '%s': modifier '%c' says how to count, not what; "
-				"accepted: u k h G H",
-				name, *mods);
+			return fail(-EINVAL, err, errlen,
+				    "event '%s': modifier '%c' says how to count, not what; "
+				    "accepted: u k h G H",
+				    name, *mods);
 		}
 	}
 	/* x86 has no hypervisor level apart from the host's: beside u or k it adds nothing. */
 	if (hv && !m->priv)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s': modifier 'h' alone counts nothing on x86, which has "
-			"no hypervisor level; accepted: u k G H",
-			name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': modifier 'h' alone counts nothing on x86, which has "
+			    "no hypervisor level; accepted: u k G H",
+			    name);
 	return 0;
 }
 
@@ -213,18 +193,17 @@ static int parse_raw(const char *name, const char *base, enum vpmu_space raw_spa
 
 	mask = vpmu_raw_config_mask(raw_space);
 	if (!mask)
-		return vpmu_event_err(-EINVAL, err, errlen,
-				      "event '%s': raw codes need a vendor here; accepted: "
-				      "intel::%s or amd::%s",
-				      name, base, base);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': raw codes need a vendor here; accepted: "
+			    "intel::%s or amd::%s",
+			    name, base, base);
 	errno = 0;
 	spec->config = strtoull(base + 1, NULL, 16);
 	if (errno || spec->config & ~mask)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s': bits outside of 0x%llx (event, umask, edge, inv, "
-			"cmask); privilege is :u or :k",
-			name, (unsigned long long)mask);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': bits outside of 0x%llx (event, umask, edge, inv, "
+			    "cmask); privilege is :u or :k",
+			    name, (unsigned long long)mask);
 	spec->space = raw_space;
 	return 1;
 }
@@ -248,10 +227,9 @@ static int unknown_event(const char *name, const char *base, char *err, size_t e
 			vpmu_nearest_try(&near, vpmu_software_rows[i].alias);
 	}
 	if (near.best)
-		return vpmu_event_err(-ENOENT, err, errlen,
-				      "unknown event '%s'; did you mean '%s'? " ACCEPTED, name,
-				      near.best);
-	return vpmu_event_err(-ENOENT, err, errlen, "unknown event '%s'; " ACCEPTED, name);
+		return fail(-ENOENT, err, errlen,
+			    "unknown event '%s'; did you mean '%s'? " ACCEPTED, name, near.best);
+	return fail(-ENOENT, err, errlen, "unknown event '%s'; " ACCEPTED, name);
 }
 
 static int parse_pfm(const char *name, const char *base, struct spec *spec, char *err,
@@ -303,17 +281,15 @@ static int software_key(const char *name, const struct spec *spec, const struct 
 	uint64_t priv = m->priv ? m->priv : VPMU_KEY_PRIV;
 
 	if (m->where && m->where != VPMU_KEY_WHERE)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s': the kernel counts software events of a thread in "
-			"guest and host alike; accepted: '%s'",
-			name, row->name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': the kernel counts software events of a thread in "
+			    "guest and host alike; accepted: '%s'",
+			    name, row->name);
 	if (row->priv == SW_PRIV_NONE && priv != VPMU_KEY_PRIV)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s': the kernel does not tell user from kernel for this "
-			"event; accepted: '%s'",
-			name, row->name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': the kernel does not tell user from kernel for this "
+			    "event; accepted: '%s'",
+			    name, row->name);
 	*key = vpmu_key_make(VPMU_SPACE_SOFTWARE, spec->event, priv | VPMU_KEY_WHERE);
 	return 0;
 }
@@ -347,11 +323,10 @@ static int make_key(const char *name, const struct spec *spec, const struct mods
 		*key = vpmu_key_from_raw(spec->space, spec->config, flags);
 
 	if (!vpmu_key_valid(*key))
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s' counts at no privilege level; accepted: :u, :k or "
-			"neither for both",
-			name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s' counts at no privilege level; accepted: :u, :k or "
+			    "neither for both",
+			    name);
 	return 0;
 }
 
@@ -368,16 +343,16 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
 	int rc;
 
 	if (!len)
-		return vpmu_event_err(-EINVAL, err, errlen, "empty event name; " ACCEPTED);
+		return fail(-EINVAL, err, errlen, "empty event name; " ACCEPTED);
 	if (len > NAME_MAX_BYTES)
-		return vpmu_event_err(-EINVAL, err, errlen,
-				      "event '%.32s...' is %zu bytes long; accepted: up to %d",
-				      name, len, NAME_MAX_BYTES);
+		return fail(-EINVAL, err, errlen,
+			    "event '%.32s...' is %zu bytes long; accepted: up to %d", name, len,
+			    NAME_MAX_BYTES);
 	if (good != len)
-		return vpmu_event_err(-EINVAL, err, errlen,
-				      "event '%.64s': character %zu cannot be part of a name; "
-				      "accepted: letters, digits and _-.:=",
-				      name, good + 1);
+		return fail(-EINVAL, err, errlen,
+			    "event '%.64s': character %zu cannot be part of a name; "
+			    "accepted: letters, digits and _-.:=",
+			    name, good + 1);
 
 	memcpy(base, name, len + 1);
 	rc = parse_base(name, base, raw_space, &spec, &letters, err, errlen);

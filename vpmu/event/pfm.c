@@ -13,6 +13,7 @@
 #include <perfmon/pfmlib_perf_event.h>
 
 #include "vpmu/event/priv.h"
+#include "vpmu/fail.h"
 
 /* Bits that libpfm sets in every PERFEVTSEL it makes and that do not say what is counted:
  * USR, OS, INT, EN (SDM vol. 3, figure 20-1). */
@@ -194,7 +195,7 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 		 rest);
 	/* The caller has more to say about names that libpfm never heard of. */
 	if (rest == name)
-		return vpmu_event_err(-ENOENT, err, errlen, "%s", "");
+		return fail(-ENOENT, err, errlen, "%s", "");
 
 	vpmu_nearest_init(&near_pmu, pmu);
 	pfm_for_all_pmus(i)
@@ -208,39 +209,35 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 		}
 	}
 	if (!found)
-		return vpmu_event_err(-ENOENT, err, errlen,
-				      "event '%s': libpfm4 has no core PMU '%s'%s%s%s; accepted: a "
-				      "PMU such as skl, icl, amd64_fam19h_zen4",
-				      name, pmu, near_pmu.best ? " (did you mean '" : "",
-				      near_pmu.best ? near_pmu.best : "",
-				      near_pmu.best ? "'?)" : "");
+		return fail(-ENOENT, err, errlen,
+			    "event '%s': libpfm4 has no core PMU '%s'%s%s%s; accepted: a "
+			    "PMU such as skl, icl, amd64_fam19h_zen4",
+			    name, pmu, near_pmu.best ? " (did you mean '" : "",
+			    near_pmu.best ? near_pmu.best : "", near_pmu.best ? "'?)" : "");
 
 	if (colon && unknown_attr(&info, event, colon + 1, attr, sizeof(attr), &near))
-		return vpmu_event_err(-ENOENT, err, errlen,
-				      "event '%s': %s has no unit mask or modifier '%s'%s%s%s",
-				      name, event, attr, near.best ? "; did you mean '" : "",
-				      near.best ? near.best : "", near.best ? "'?" : "");
+		return fail(-ENOENT, err, errlen,
+			    "event '%s': %s has no unit mask or modifier '%s'%s%s%s", name, event,
+			    attr, near.best ? "; did you mean '" : "", near.best ? near.best : "",
+			    near.best ? "'?" : "");
 	if (pfm_rc == PFM_ERR_ATTR_VAL)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s': the value of a modifier is out of range; accepted: "
-			"c=0..255, e, i, u, k",
-			name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': the value of a modifier is out of range; accepted: "
+			    "c=0..255, e, i, u, k",
+			    name);
 	if (pfm_rc == PFM_ERR_ATTR || pfm_rc == PFM_ERR_UMASK || pfm_rc == PFM_ERR_FEATCOMB)
-		return vpmu_event_err(-EINVAL, err, errlen,
-				      "event '%s': %s does not take this combination of unit masks "
-				      "and modifiers",
-				      name, event);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': %s does not take this combination of unit masks "
+			    "and modifiers",
+			    name, event);
 	if (pfm_rc == PFM_ERR_NOTFOUND) {
 		vpmu_nearest_init(&near, event);
 		near_event(&info, &near);
-		return vpmu_event_err(-ENOENT, err, errlen,
-				      "event '%s': PMU %s has no event '%s'%s%s%s", name, pmu,
-				      event, near.best ? "; did you mean '" : "",
-				      near.best ? near.best : "", near.best ? "'?" : "");
+		return fail(-ENOENT, err, errlen, "event '%s': PMU %s has no event '%s'%s%s%s",
+			    name, pmu, event, near.best ? "; did you mean '" : "",
+			    near.best ? near.best : "", near.best ? "'?" : "");
 	}
-	return vpmu_event_err(-EINVAL, err, errlen, "event '%s': libpfm4: %s", name,
-			      pfm_strerror(pfm_rc));
+	return fail(-EINVAL, err, errlen, "event '%s': libpfm4: %s", name, pfm_strerror(pfm_rc));
 }
 
 /* libpfm's own names of perf's events ("perf::PERF_COUNT_HW_CPU_CYCLES"). */
@@ -251,17 +248,16 @@ static int encode_perf(const char *name, vpmu_key_t *key, char *err, size_t errl
 
 	if (pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, &arg) !=
 	    PFM_SUCCESS)
-		return vpmu_event_err(-EINVAL, err, errlen, "event '%s': libpfm4 has no encoding",
-				      name);
+		return fail(-EINVAL, err, errlen, "event '%s': libpfm4 has no encoding", name);
 	/* Where to count is ours to say: guests, unless :G or :H follow. */
 	attr.size = sizeof(attr);
 	attr.exclude_guest = 0;
 	attr.exclude_host = attr.type != PERF_TYPE_SOFTWARE;
 	if (vpmu_key_from_attr(&attr, key))
-		return vpmu_event_err(-EINVAL, err, errlen,
-				      "event '%s': not a counting event of one core counter; "
-				      "accepted: perf's hardware and software events",
-				      name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': not a counting event of one core counter; "
+			    "accepted: perf's hardware and software events",
+			    name);
 	return 0;
 }
 
@@ -272,24 +268,22 @@ static int check_config(const char *name, enum vpmu_space space, uint64_t config
 	uint64_t extra = config & ~vpmu_raw_config_mask(space) & ~plumbing;
 
 	if (count != 1)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s' needs a second register (off-core response, load "
-			"latency or front-end filter), which cannot be shared; accepted: "
-			"events of one event select",
-			name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s' needs a second register (off-core response, load "
+			    "latency or front-end filter), which cannot be shared; accepted: "
+			    "events of one event select",
+			    name);
 	if (extra & SEL_HOST_GUEST)
-		return vpmu_event_err(
-			-EINVAL, err, errlen,
-			"event '%s': write guest only and host only as :G and :H at the "
-			"end",
-			name);
+		return fail(-EINVAL, err, errlen,
+			    "event '%s': write guest only and host only as :G and :H at the "
+			    "end",
+			    name);
 	if (extra)
-		return vpmu_event_err(
-			-EINVAL, err, errlen, "event '%s' needs %s, which cannot be shared", name,
-			extra & SEL_ANY	    ? "AnyThread (it counts the other hyper-thread too)"
-			: extra & SEL_IN_TX ? "transaction filtering"
-					    : "event select bits that a key does not have");
+		return fail(-EINVAL, err, errlen, "event '%s' needs %s, which cannot be shared",
+			    name,
+			    extra & SEL_ANY	? "AnyThread (it counts the other hyper-thread too)"
+			    : extra & SEL_IN_TX ? "transaction filtering"
+						: "event select bits that a key does not have");
 	return 0;
 }
 
@@ -304,7 +298,7 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 
 	rc = pfm_enter();
 	if (rc)
-		return vpmu_event_err(rc, err, errlen, "event '%s': libpfm4 failed to start", name);
+		return fail(rc, err, errlen, "event '%s': libpfm4 failed to start", name);
 
 	rc = encode(name, codes, 1, &count, &idx);
 	if (rc != PFM_SUCCESS) {
@@ -313,7 +307,7 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 	}
 	rc = -EINVAL;
 	if (pfm_get_event_info(idx, PFM_OS_NONE, &ei) != PFM_SUCCESS || !pmu_info(ei.pmu, &info)) {
-		vpmu_event_err(rc, err, errlen, "event '%s': libpfm4 does not know its PMU", name);
+		fail(rc, err, errlen, "event '%s': libpfm4 does not know its PMU", name);
 		goto out;
 	}
 	if (info.type == PFM_PMU_TYPE_OS_GENERIC) {
@@ -324,10 +318,10 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 
 	*space = pmu_space(&info);
 	if (!*space) {
-		vpmu_event_err(rc, err, errlen,
-			       "event '%s': %s is not a core PMU of Intel's or AMD's event select "
-			       "layout; accepted: core events",
-			       name, info.name);
+		fail(rc, err, errlen,
+		     "event '%s': %s is not a core PMU of Intel's or AMD's event select "
+		     "layout; accepted: core events",
+		     name, info.name);
 		goto out;
 	}
 	rc = check_config(name, *space, codes[0], count, err, errlen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shared by the files of this folder only: the event tables and the pieces of the parser. Nothing outside
- * includes this.
+ * Shared by the files of this folder only: the event tables and the pieces of the parser. Nothing
+ * outside includes this.
  */
 #ifndef VPMU_EVENT_PRIV_H
 #define VPMU_EVENT_PRIV_H
@@ -92,10 +92,5 @@ void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate);
 
 /* The colon before what may be modifiers out of @letters at the end of @name, or NULL. */
 char *vpmu_find_modifiers(char *name, const char *letters);
-
-/* One line to @err; control and non-ASCII characters become '?', so that it stays one line
- * whatever a client sent. Returns @rc. */
-int vpmu_event_err(int rc, char *err, size_t errlen, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
 
 #endif
