@@ -12,6 +12,7 @@
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
+#include "cgroup/cli/rows.h"
 #include "cgroup/cli/wait.h"
 
 #define FOLDED_TIMES 100 /* readings with --folded and without -n */
@@ -162,6 +163,7 @@ static int run(const struct lbr_opts *o, struct client *c)
 
 	if (!a)
 		return 1;
+	rows_note_left_out("lbr", a);
 	json_decref(a);
 	r.images = images_load(c);
 	if (!r.images)

@@ -10,6 +10,7 @@
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
 #include "cgroup/cli/profile_view.h"
+#include "cgroup/cli/rows.h"
 #include "cgroup/cli/wait.h"
 
 #define DEFAULT_EVENT "instructions"
@@ -80,8 +81,10 @@ static json_t *start(const struct profile_opts *o, struct client *c)
 	const char *name = a ? field_string(&f, a, "profile") : NULL;
 	json_t *stop = NULL;
 
-	if (a && fields_ok(&f))
+	if (a && fields_ok(&f)) {
 		stop = json_pack("{s:s, s:s}", "cmd", "profile-stop", "profile", name);
+		rows_note_left_out("profile", a);
+	}
 	json_decref(a);
 	return stop;
 }

@@ -77,6 +77,17 @@ const char *rows_one_plane(const json_t *rows, bool *several)
 	return *several ? NULL : one;
 }
 
+void rows_note_left_out(const char *cmd, const json_t *answer)
+{
+	const json_t *plane;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "left-out"), i, plane)
+		if (json_is_string(plane))
+			cli_error("%s: VMs that plane %s counts are left out", cmd,
+				  json_string_value(plane));
+}
+
 void rows_cell(const json_t *row, const char *key, char buf[CELL_BYTES])
 {
 	const json_t *v = json_object_get(row, key);

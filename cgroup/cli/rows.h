@@ -52,6 +52,10 @@ bool rows_check(const json_t *rows, const struct column *columns);
  * several or none; *several says which. */
 const char *rows_one_plane(const json_t *rows, bool *several);
 
+/* rows_note_left_out - a profile or capture is of one plane. If @answer, of profile-start or
+ * lbr-attach, names planes that are left out, say so on standard error. @cmd: "profile". */
+void rows_note_left_out(const char *cmd, const json_t *answer);
+
 /* rows_cell - the field @key of @row as text: "" if it is missing. */
 #define CELL_BYTES 400
 void rows_cell(const json_t *row, const char *key, char buf[CELL_BYTES]);

@@ -121,6 +121,7 @@ sharing {"planes":[],"ok":true}
 events {"events":[{"event":"cycles","desc":"core cycles","planes":[]},{"event":"loads","desc":"loads","planes":[{"plane":"kvm","supported":true,"quality":"exact"}]}],"ok":true}
 hello {"pid":1,"ok":true}
 list {"nodes":[],"ok":true}
+profile-start {"profile":"p","left-out":["soft"],"ok":true}
 profile-start {"profile":"p","ok":true}
 profile-stop {$total,"rows":[{"vm":"k-1","vcpu":0,"ip":"0x10","cpl":3,"samples":"2"},{"samples":"1"}],"chains":[{"vm":"k-1","vcpu":0,"cpl":3,"chain":["0x10",null],"samples":"2"},{"chain":[],"samples":"1"}],"other-chains":"0","unchained":"1","ok":true}
 lbr-attach {"capture":"c","ok":true}
@@ -136,6 +137,8 @@ cycles               core cycles
 loads        exact   loads'
 check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
 check "nothing counts yet, -j" "$("$vpmu" sharing -j)" ''
+check "profile: what is left out" "$("$vpmu" profile -d 0.01 -j 2>&1 >/dev/null)" \
+	'vpmu: profile: VMs that plane soft counts are left out'
 check_match "profile: in the heading" "$("$vpmu" profile -d 0.01 | head -n 1)" \
 	'^# /: cycles every 100: 3 samples, 1 lost, 400 counted, plane: kvm$'
 check "profile -j: in every line" "$("$vpmu" profile -d 0.01 -j | grep -c '"plane":"kvm"')" 3
