@@ -162,8 +162,9 @@ struct vmm_engine_ops {
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
 
 	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
-	 * masks the LVTPC entry (Intel: yes, AMD: no), and where the soft machine behaves like an
-	 * Intel or an AMD CPU (docs/soft-machine.md, "Intel and AMD"). Call it between runs. */
+	 * masks LVTPC (pmi), and where the soft machine behaves like an Intel or an AMD CPU
+	 * (docs/soft-machine.md, "Intel and AMD"). Call it before set_sregs, because KVM accepts
+	 * control register bits by it, and not while the vCPU runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
 	int (*get_regs)(struct vmm_engine_vcpu *v, struct kvm_regs *r);
 	int (*set_regs)(struct vmm_engine_vcpu *v, const struct kvm_regs *r);
