@@ -214,18 +214,11 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 	return bad ? -ENOMEM : 0;
 }
 
-static int can_count(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
-{
-	const struct control *c = arg;
-
-	return machine_can_count(c->machine, key, q, why, whylen);
-}
-
-static void check_row(const char *what, bool ok, const char *why, void *rows)
+static void check_row(const struct machine_fact *f, void *rows)
 {
 	/* A row that does not fit in memory is left out. */
-	json_array_append_new(rows,
-			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
+	json_array_append_new(rows, json_pack("{s:s, s:b, s:s, s:s}", "what", f->what, "ok", f->ok,
+					      "why", f->why, "plane", f->plane));
 }
 
 static void check(json_t *rows, void *arg)
@@ -270,7 +263,6 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		.name = "vpmu-vmm",
 		.check = check,
 		.vm_info = vm_info,
-		.can_count = can_count,
 		.log = server_log,
 		.arg = c,
 	};

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cgroup/service/capture.h"
+#include "cgroup/service/plane.h"
 #include "vpmu/fail.h"
 
 #define ALL_LEVELS (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR)
 #define READ_TRIES 5
 
 struct captures {
+	struct registry reg;
 	struct tenants *ts;
 	struct tenants_watch watch;
-	struct capture *first;
-	unsigned int nr;
-	uint64_t next_auto;
 };
+
+static const struct registry_kind kind = {
+	.kind = "capture", .open = "lbr-attach", .end = "detach", .max = CAPTURES_MAX};
 
 static const struct {
 	const char *name;
@@ -59,10 +60,16 @@ const char *capture_ctl_mode(uint32_t ctl)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
+static struct capture *first(const struct captures *cs)
+{
+	return (struct capture *)cs->reg.first; /* reg is first in struct capture */
+}
+
 static void stop(struct capture *cap)
 {
-	if (cap->node)
-		vpmu_lbr_detach(cap->node->account);
+	if (cap->in)
+		vpmu_source_branches_detach(cap->in);
+	cap->in = NULL;
 	cap->node = NULL;
 }
 
@@ -70,7 +77,7 @@ static void node_removing(struct node *n, void *arg)
 {
 	struct captures *cs = arg;
 
-	for (struct capture *cap = cs->first; cap; cap = cap->next) {
+	for (struct capture *cap = first(cs); cap; cap = (struct capture *)cap->reg.next) {
 		if (cap->node != n)
 			continue;
 		stop(cap);
@@ -85,10 +92,9 @@ int captures_create(struct tenants *ts, struct captures **out)
 	if (!cs)
 		return -ENOMEM;
 	cs->ts = ts;
-	cs->next_auto = 1;
-	cs->watch = (struct tenants_watch){
-		/* New vCPUs of a target are captured by inheritance. */ .removing = node_removing,
-		.arg = cs};
+	cs->reg.kind = &kind;
+	/* New vCPUs of a target are captured by the source: attaching includes those to come. */
+	cs->watch = (struct tenants_watch){.removing = node_removing, .arg = cs};
 	tenants_watch(ts, &cs->watch);
 	*out = cs;
 	return 0;
@@ -98,134 +104,93 @@ void captures_destroy(struct captures *cs)
 {
 	if (!cs)
 		return;
-	while (cs->first)
-		capture_close(cs->first);
+	while (first(cs))
+		capture_close(first(cs));
 	tenants_unwatch(cs->ts, &cs->watch);
 	free(cs);
 }
 
-int capture_attach(struct vpmu_account *account, uint32_t ctl, const char *field, char *err,
+struct registry *captures_registry(struct captures *cs)
+{
+	return &cs->reg;
+}
+
+int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, char *err,
 		   size_t errlen)
 {
-	int ret = vpmu_lbr_attach(account, ctl);
+	int ret = vpmu_source_branches_attach(n, ctl);
 
 	switch (ret) {
 	case 0:
 		return 0;
 	case -EBUSY:
 		return fail(ret, err, errlen,
-			    "%s: branches there are captured in another mode already, by one of "
-			    "`captures` (vpmu sessions shows them) or the server's lbr option; its "
-			    "mode is accepted",
+			    "%s: branches of this target are captured in another mode, by another "
+			    "capture or by the server's lbr option; wait until that ends, or use "
+			    "its mode (`vpmu sessions` shows it)",
 			    field);
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,
-			    "%s: no CPU here has branch records; the soft machine has", field);
+			    "%s: no CPU here has branch records of this target (plane %s)", field,
+			    n->source->plane);
 	default:
 		return fail(ret, err, errlen, "%s: branch records: %s", field, strerror(-ret));
 	}
 }
 
-static int take_name(struct capture *cap, const char *name, char *err, size_t errlen)
+static int start(struct capture *cap, const struct capture_spec *spec, char *err, size_t errlen)
 {
-	if (!name) {
-		snprintf(cap->name, sizeof(cap->name), "@%llu",
-			 (unsigned long long)cap->cs->next_auto++);
-		return 0;
-	}
-	if (!session_name_ok(name, err, errlen))
-		return -EINVAL;
-	if (capture_find(cap->cs, name))
-		return fail(-EEXIST, err, errlen,
-			    "name: there is a capture \"%s\"; detach it, or take another name",
-			    name);
-	strcpy(cap->name, name);
+	struct vpmu_source_node *in;
+	int ret = plane_choose(cap->cs->ts, spec->target, VPMU_SOURCE_BRANCHES, "branch records",
+			       spec->plane, &in, err, errlen);
+
+	if (!ret)
+		ret = capture_attach(in, capture_ctl(spec->mode), "mode", err, errlen);
+	if (ret)
+		return ret;
+	cap->plane = in->source->plane;
+	cap->in = in;
+	cap->node = spec->target;
 	return 0;
 }
 
 int capture_open(struct captures *cs, const struct capture_spec *spec, struct capture **out,
 		 char *err, size_t errlen)
 {
-	struct capture *cap, **link;
+	struct capture *cap = calloc(1, sizeof(*cap));
 	int ret;
 
-	if (cs->nr >= CAPTURES_MAX)
-		return fail(-E2BIG, err, errlen,
-			    "lbr-attach: there are %d captures; detach one of `captures` first",
-			    CAPTURES_MAX);
-	cap = calloc(1, sizeof(*cap));
 	if (!cap)
 		return fail(-ENOMEM, err, errlen, "lbr-attach: out of memory");
 	cap->cs = cs;
 	cap->mode = spec->mode;
-	cap->owner = spec->owner;
-	ret = take_name(cap, spec->name, err, errlen);
-	if (ret)
-		goto fail;
-	cap->target =
-		strdup(spec->target->kind == NODE_VM ? spec->target->name : spec->target->path);
-	ret = cap->target ? 0 : fail(-ENOMEM, err, errlen, "lbr-attach: out of memory");
+	ret = registry_prepare(&cs->reg, &cap->reg, spec->name, spec->target, spec->owner, err,
+			       errlen);
 	if (!ret)
-		ret = capture_attach(spec->target->account, capture_ctl(spec->mode), "mode", err,
-				     errlen);
-	if (ret)
-		goto fail;
-	cap->node = spec->target;
-	for (link = &cs->first; *link; link = &(*link)->next)
-		;
-	*link = cap;
-	cs->nr++;
+		ret = start(cap, spec, err, errlen);
+	if (ret) {
+		registry_discard(&cap->reg);
+		free(cap);
+		return ret;
+	}
+	registry_add(&cs->reg, &cap->reg);
 	*out = cap;
 	return 0;
-fail:
-	free(cap->target);
-	free(cap);
-	return ret;
 }
 
 void capture_close(struct capture *cap)
 {
-	struct capture **link = &cap->cs->first;
-
 	stop(cap);
-	while (*link != cap)
-		link = &(*link)->next;
-	*link = cap->next;
-	cap->cs->nr--;
-	free(cap->target);
+	registry_remove(&cap->cs->reg, &cap->reg);
 	free(cap);
 }
 
 void captures_close_owner(struct captures *cs, const void *owner)
 {
-	struct capture *cap = cs->first, *next;
+	struct registered *e;
 
-	for (; cap; cap = next) {
-		next = cap->next;
-		if (cap->owner == owner)
-			capture_close(cap);
-	}
-}
-
-bool captures_owned(const struct captures *cs, const void *owner)
-{
-	for (const struct capture *cap = cs->first; cap; cap = cap->next)
-		if (cap->owner == owner)
-			return true;
-	return false;
-}
-
-struct capture *capture_find(const struct captures *cs, const char *name)
-{
-	for (struct capture *cap = cs->first; cap; cap = cap->next)
-		if (strcmp(cap->name, name) == 0)
-			return cap;
-	return NULL;
-}
-
-struct capture *captures_first(const struct captures *cs)
-{
-	return cs->first;
+	while ((e = registry_owned(&cs->reg, owner)))
+		capture_close((struct capture *)e);
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -237,7 +202,8 @@ static int read_one(const struct node *vcpu, int (*fn)(const struct capture_read
 	struct capture_reading cr = {.vcpu = vcpu, .ret = -EAGAIN};
 
 	for (int i = 0; i < READ_TRIES && cr.ret == -EAGAIN; i++)
-		cr.ret = vpmu_lbr_read(vcpu->account, &regs, &cr.user);
+		cr.ret = vpmu_source_branches_read(node_in(vcpu, node_source(vcpu)), &regs,
+						   &cr.user);
 	if (cr.ret == -ENOENT)
 		return 0;
 	cr.r = cr.ret ? NULL : &regs;
@@ -248,9 +214,12 @@ int capture_read(struct tenants *ts, const struct node *n,
 		 int (*fn)(const struct capture_reading *cr, void *arg), void *arg)
 {
 	const struct node *top = n;
+	struct vpmu_source *source;
 	int ret = 0;
 
-	vpmu_host_sync(tenants_host(ts));
+	for (unsigned int i = 0; (source = tenants_source(ts, i)); i++)
+		if (n->in[i] && (source->can & VPMU_SOURCE_BRANCHES))
+			vpmu_source_flush(source);
 	for (;;) {
 		if (n->kind == NODE_VCPU)
 			ret = read_one(n, fn, arg);

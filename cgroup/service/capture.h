@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Captures: branch records of the vCPUs of a tenant or VM, taken while the guests run. libvpmu
- * counts the users of a node's records (vpmu/lbr.h); a capture is one of them with a name, an owner
- * and an end: its target's removal at the latest. All functions: control thread.
+ * Captures: branch records of the vCPUs of a tenant or VM, taken while the guests run. A source of
+ * counts that has branch records counts the users of a node's records; a capture is one of them
+ * with a name, an owner and an end: its target's removal at the latest. A capture is of one plane.
+ * All functions: control thread.
  */
 #ifndef CGROUP_SERVICE_CAPTURE_H
 #define CGROUP_SERVICE_CAPTURE_H
 
-#include "cgroup/service/session.h"
+#include "cgroup/service/registry.h"
 #include "vpmu/lbr.h"
 
 #define CAPTURES_MAX 256
@@ -22,8 +23,8 @@ enum capture_mode {
 /* capture_mode_parse - "call-stack", "branches", "calls"; -EINVAL otherwise. */
 int capture_mode_parse(const char *name, enum capture_mode *mode);
 const char *capture_mode_name(enum capture_mode mode);
-/* capture_ctl - the vpmu_lbr_attach bits of @mode. capture_ctl_mode - the name of what @ctl
- * records, as far as branch types go: a mode's, or "custom". */
+/* capture_ctl - the control bits (vpmu/lbr.h) of @mode. capture_ctl_mode - the name of the mode
+ * that records the branch types of @ctl, or "custom". */
 uint32_t capture_ctl(enum capture_mode mode);
 const char *capture_ctl_mode(uint32_t ctl);
 
@@ -31,23 +32,26 @@ struct captures;
 
 /* One capture. Read-only for users of this header. */
 struct capture {
-	char name[SESSION_NAME_MAX + 1];
-	char *target; /* path or VM name */
+	struct registered reg; /* first: name, target, owner */
+	const char *plane;     /* who records */
 	enum capture_mode mode;
-	const void *owner; /* NULL: stays */
 	bool gone;	   /* the target was removed; nothing is captured */
+	struct node *node; /* the target; NULL when gone */
 	/* private */
 	struct captures *cs;
-	struct capture *next;
-	struct node *node;
+	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
 };
 
 /* captures_create - watches @ts. captures_destroy ends every capture. */
 int captures_create(struct tenants *ts, struct captures **out);
 void captures_destroy(struct captures *cs);
 
+/* captures_registry - of struct capture. */
+struct registry *captures_registry(struct captures *cs);
+
 struct capture_spec {
-	const char *name; /* NULL: "@1", "@2", ... */
+	const char *name;  /* NULL: "@1", "@2", ... */
+	const char *plane; /* NULL: the only one that does (plane_choose) */
 	enum capture_mode mode;
 	struct node *target;
 	const void *owner;
@@ -55,25 +59,21 @@ struct capture_spec {
 
 /* capture_open - record from now on, for every vCPU of the target and those to come. -EEXIST: name
  * taken; -EBUSY: recorded in another mode by another capture; -EOPNOTSUPP: no branch records here;
- * -E2BIG: CAPTURES_MAX. One line to @err. */
+ * -E2BIG: CAPTURES_MAX; others: plane_choose. One line to @err. */
 int capture_open(struct captures *cs, const struct capture_spec *spec, struct capture **out,
 		 char *err, size_t errlen);
 void capture_close(struct capture *cap);
 void captures_close_owner(struct captures *cs, const void *owner);
-bool captures_owned(const struct captures *cs, const void *owner);
 
-struct capture *capture_find(const struct captures *cs, const char *name);
-struct capture *captures_first(const struct captures *cs);
-
-/* capture_attach - vpmu_lbr_attach with one line about field @field to @err. */
-int capture_attach(struct vpmu_account *account, uint32_t ctl, const char *field, char *err,
+/* capture_attach - vpmu_source_branches_attach with one line about field @field to @err. */
+int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, char *err,
 		   size_t errlen);
 
 /*
- * capture_read - make the host's state current once, then the records of every vCPU at or below @n,
- * captured or the guest's own: @fn with ret 0 and @r, or ret -EAGAIN and @r NULL for one that could
- * not be copied whole. vCPUs without records are left out. Stops when @fn returns non-zero and
- * returns that.
+ * capture_read - make each source that has branch records current once, then read those of every
+ * vCPU at or below @n, captured or the guest's own: @fn with ret 0 and @r, or ret -EAGAIN and @r
+ * NULL for one that could not be copied whole. vCPUs without records are left out. Stops when @fn
+ * returns non-zero and returns that.
  */
 struct capture_reading {
 	const struct node *vcpu;

@@ -1,21 +1,121 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cgroup/service/commands.h"
-#include "vpmu/fail.h"
 #include "cgroup/service/request.h"
+#include "vpmu/fail.h"
 
-#define EVENTS_BYTES_MAX 8192
-#define NO_FIELDS	 NULL
+#define NO_FIELDS NULL
+
+/* ---- what the commands share ---------------------------------------------------------------- */
 
 int command_oom(char *err, size_t errlen)
 {
 	return fail(-ENOMEM, err, errlen, "request: out of memory");
 }
 
-static const char *kind_name(enum node_kind kind)
+json_t *command_value(const struct vpmu_value *v)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b}", "count", json_u64(v->count),
+			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
+			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
+			 v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
+			 v->supported);
+}
+
+int command_target(struct commands *c, const json_t *req, bool required, struct node **out,
+		   char *err, size_t errlen)
+{
+	const char *target = "/";
+	int ret = request_string(req, "target", required, TENANT_PATH_MAX, &target, err, errlen);
+
+	if (ret)
+		return ret;
+	*out = target[0] == '/' ? tenant_find(c->ts, target) : tenant_vm_find(c->ts, target);
+	if (*out)
+		return 0;
+	return fail(-ENOENT, err, errlen,
+		    "target: no %s \"%s\"; a path or VM name of `list` is accepted",
+		    target[0] == '/' ? "tenant" : "VM", target);
+}
+
+int command_opening(struct commands *c, const json_t *req, bool required, struct opening *out,
+		    char *err, size_t errlen)
+{
+	bool keep = false;
+	int ret;
+
+	*out = (struct opening){0};
+	ret = command_target(c, req, required, &out->target, err, errlen);
+	if (!ret)
+		ret = request_string(req, "name", false, REGISTRY_NAME_MAX, &out->name, err,
+				     errlen);
+	if (!ret)
+		ret = request_bool(req, "keep", false, &keep, err, errlen);
+	if (!ret)
+		ret = request_string(req, "plane", false, REGISTRY_NAME_MAX, &out->plane, err,
+				     errlen);
+	out->owner = keep ? NULL : c->conn;
+	return ret;
+}
+
+int command_describe(const struct command_kind *kind, const struct registered *e, json_t *obj)
+{
+	return json_object_set_new(obj, kind->field, json_string(e->name)) ||
+	       json_object_set_new(obj, "target", json_string(e->target)) ||
+	       json_object_set_new(obj, "keep", json_boolean(!e->owner)) || kind->describe(e, obj);
+}
+
+int command_plane(const char *plane, const struct node *target, json_t *obj)
+{
+	json_t *others = json_array();
+	int bad = !others || json_object_set_new(obj, "plane", json_string(plane));
+
+	for (unsigned int i = 0; target && i < TENANTS_SOURCES_MAX && !bad; i++)
+		if (target->in[i] && strcmp(target->in[i]->source->plane, plane) != 0)
+			bad = json_array_append_new(others,
+						    json_string(target->in[i]->source->plane));
+	if (!bad && json_array_size(others))
+		bad = json_object_set(obj, "left-out", others);
+	json_decref(others);
+	return bad;
+}
+
+int command_list(const struct command_kind *kind, const struct registry *r, const json_t *req,
+		 json_t *resp, char *err, size_t errlen)
+{
+	json_t *list = json_array(), *obj;
+	char key[16];
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	snprintf(key, sizeof(key), "%ss", kind->field);
+	if (json_object_set_new(resp, key, list))
+		return command_oom(err, errlen);
+	for (const struct registered *e = r->first; e && !ret; e = e->next) {
+		obj = json_object();
+		if (!obj || json_array_append_new(list, obj) || command_describe(kind, e, obj))
+			ret = command_oom(err, errlen);
+	}
+	return ret;
+}
+
+int command_named(const struct registry *r, const json_t *req, struct registered **out, char *err,
+		  size_t errlen)
+{
+	const char *kind = r->kind->kind, *name = NULL;
+	int ret = request_string(req, kind, true, REGISTRY_NAME_MAX + 1, &name, err, errlen);
+
+	if (ret)
+		return ret;
+	*out = registry_find(r, name);
+	return *out ? 0
+		    : fail(-ENOENT, err, errlen, "%s: no \"%s\"; a name of `%ss` is accepted", kind,
+			   name, kind);
+}
+
+const char *command_node_kind(enum node_kind kind)
 {
 	static const char *const names[] = {"root", "host", "tenant", "vm", "vcpu"};
 
@@ -46,13 +146,14 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 
 	if (n->kind == NODE_VCPU)
 		return 0;
-	obj = json_pack("{s:s, s:s, s:i}", "kind", kind_name(n->kind), "path", n->path, "depth",
-			(int)depth);
+	obj = json_pack("{s:s, s:s, s:i}", "kind", command_node_kind(n->kind), "path", n->path,
+			"depth", (int)depth);
 	if (!obj || json_array_append_new(st->nodes, obj))
 		return -ENOMEM;
 	if (n->kind == NODE_VM) {
 		if (json_object_set_new(obj, "vm", json_string(n->name)) ||
-		    json_object_set_new(obj, "vcpus", json_integer(count_vcpus(n))))
+		    json_object_set_new(obj, "vcpus", json_integer(count_vcpus(n))) ||
+		    json_object_set_new(obj, "plane", json_string(node_source(n)->plane)))
 			return -ENOMEM;
 		return o->vm_info ? o->vm_info(n, obj, o->arg) : 0;
 	}
@@ -78,28 +179,32 @@ static int cmd_list(struct commands *c, const json_t *req, json_t *resp, char *e
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+/* What one plane says of an event. */
+static json_t *event_on(const struct vpmu_source *s, vpmu_key_t key)
+{
+	enum vpmu_quality q = VPMU_Q_EXACT;
+	char why[200] = "";
+
+	if (vpmu_source_can_count(s, key, &q, why, sizeof(why)))
+		return json_pack("{s:s, s:b, s:s}", "plane", s->plane, "supported", 1, "quality",
+				 vpmu_quality_name(q));
+	return json_pack("{s:s, s:b, s:s}", "plane", s->plane, "supported", 0, "why", why);
+}
+
 static int event_row(const struct vpmu_event_info *info, void *arg)
 {
 	const struct list_state *st = arg;
-	const struct server_opts *o = st->c->opts;
-	enum vpmu_quality q = VPMU_Q_EXACT;
-	char why[200] = "";
-	json_t *obj = json_pack("{s:s, s:s, s:s*}", "event", info->name, "desc", info->desc,
-				"alias", info->alias);
-	int known;
+	const struct vpmu_source *s;
+	json_t *planes = json_array();
+	json_t *obj = json_pack("{s:s, s:s, s:s*, s:o}", "event", info->name, "desc", info->desc,
+				"alias", info->alias, "planes", planes);
 
 	if (!obj || json_array_append_new(st->nodes, obj))
 		return -ENOMEM;
-	known = o->can_count ? o->can_count(info->key, &q, why, sizeof(why), o->arg) : -ENODATA;
-	if (known < 0)
-		return 0;
-	if (json_object_set_new(obj, "supported", json_boolean(known)))
-		return -ENOMEM;
-	if (known)
-		return json_object_set_new(obj, "quality", json_string(vpmu_quality_name(q)))
-			       ? -ENOMEM
-			       : 0;
-	return json_object_set_new(obj, "why", json_string(why)) ? -ENOMEM : 0;
+	for (unsigned int i = 0; (s = tenants_source(st->c->ts, i)); i++)
+		if (json_array_append_new(planes, event_on(s, info->key)))
+			return -ENOMEM;
+	return 0;
 }
 
 static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -115,309 +220,65 @@ static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char 
 	return ret ? fail(ret, err, errlen, "events: %s", strerror(-ret)) : 0;
 }
 
-/* ---- sessions ------------------------------------------------------------------------------- */
-
-/* "events" of a request - a string like perf stat -e's, or an array of names - to one string. */
-static int event_list(const json_t *req, char *buf, size_t len, char *err, size_t errlen)
-{
-	const json_t *v = json_object_get(req, "events"), *item;
-	const char *text = NULL;
-	size_t i, n = 0;
-
-	if (!json_is_array(v)) {
-		int ret = request_string(req, "events", true, len - 1, &text, err, errlen);
-
-		if (!ret)
-			strcpy(buf, text);
-		return ret;
-	}
-	if (json_array_size(v) < 1 || json_array_size(v) > SESSION_EVENTS_MAX)
-		return fail(-EINVAL, err, errlen, "events: %zu names; 1 to %d are accepted",
-			    json_array_size(v), SESSION_EVENTS_MAX);
-	json_array_foreach (v, i, item) {
-		size_t size = json_string_length(item);
-
-		if (!json_is_string(item) || size < 1 || size > VPMU_EVENT_NAME_MAX)
-			return fail(-EINVAL, err, errlen,
-				    "events: item %zu: a string of 1 to %d bytes is accepted", i,
-				    VPMU_EVENT_NAME_MAX);
-		if (n + size + 2 > len)
-			return fail(-EINVAL, err, errlen, "events: at most %zu bytes are accepted",
-				    len - 1);
-		if (n)
-			buf[n++] = ',';
-		memcpy(buf + n, json_string_value(item), size);
-		n += size;
-	}
-	buf[n] = '\0';
-	return 0;
-}
-
-int command_target(struct commands *c, const json_t *req, bool required, struct node **out,
-		   char *err, size_t errlen)
-{
-	const char *target = "/";
-	int ret = request_string(req, "target", required, TENANT_PATH_MAX, &target, err, errlen);
-
-	if (ret)
-		return ret;
-	*out = target[0] == '/' ? tenant_find(c->ts, target) : tenant_vm_find(c->ts, target);
-	if (*out)
-		return 0;
-	return fail(-ENOENT, err, errlen,
-		    "target: no %s \"%s\"; a path or VM name of `list` is accepted",
-		    target[0] == '/' ? "tenant" : "VM", target);
-}
-
-static json_t *session_object(const struct session *s)
-{
-	json_t *names = json_array(), *obj;
-
-	for (size_t i = 0; names && i < session_nr_events(s); i++) {
-		if (json_array_append_new(names, json_string(session_event(s, i)))) {
-			json_decref(names);
-			names = NULL;
-		}
-	}
-	if (!names)
-		return NULL;
-	obj = json_pack("{s:s, s:s, s:s, s:b, s:I, s:o}", "session", session_name(s), "scope",
-			session_scope_name(session_scope(s)), "target", session_target(s), "keep",
-			session_owner(s) == NULL, "nr-rows", (json_int_t)session_nr_rows(s),
-			"events", names);
-	if (!obj || json_object_set_new(obj, "age-ns", json_u64(session_age_ns(s)))) {
-		json_decref(obj);
-		return NULL;
-	}
-	return obj;
-}
-
-static int open_session(struct commands *c, const json_t *req, char *const *names,
-			const vpmu_key_t *keys, size_t n, json_t *resp, char *err, size_t errlen)
-{
-	struct session_spec spec = {
-		.nr_events = n, .events = (const char *const *)names, .keys = keys};
-	const char *scope = "none";
-	struct node *target = NULL;
-	struct session *s;
-	bool keep = false;
-	json_t *obj;
-	int ret;
-
-	ret = request_string(req, "scope", false, 16, &scope, err, errlen);
-	if (!ret && session_scope_parse(scope, &spec.scope))
-		ret = fail(-EINVAL, err, errlen,
-			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
-	if (!ret)
-		ret = command_target(c, req, false, &target, err, errlen);
-	spec.target = target;
-	if (!ret)
-		ret = request_string(req, "name", false, SESSION_NAME_MAX, &spec.name, err, errlen);
-	if (!ret)
-		ret = request_bool(req, "keep", false, &keep, err, errlen);
-	if (ret)
-		return ret;
-	spec.owner = keep ? NULL : c->conn;
-	ret = session_open(c->sessions, &spec, &s, err, errlen);
-	if (ret)
-		return ret;
-	obj = session_object(s);
-	if (!obj || json_object_update(resp, obj)) {
-		json_decref(obj);
-		session_close(s);
-		return command_oom(err, errlen);
-	}
-	json_decref(obj);
-	return 0;
-}
-
-static int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
-{
-	static const char *const fields[] = {"events", "scope", "target", "name", "keep", NULL};
-	vpmu_key_t keys[SESSION_EVENTS_MAX];
-	char *names[SESSION_EVENTS_MAX] = {0};
-	char text[EVENTS_BYTES_MAX], why[200] = "";
-	size_t n = SESSION_EVENTS_MAX;
-	int ret = request_fields(req, fields, err, errlen);
-
-	if (!ret)
-		ret = event_list(req, text, sizeof(text), err, errlen);
-	if (ret)
-		return ret;
-	ret = vpmu_event_parse_list(text, c->opts->raw_space, keys, names, &n, why, sizeof(why));
-	if (ret == -E2BIG)
-		return fail(ret, err, errlen, "events: more than %d; 1 to %d are accepted",
-			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
-	if (ret)
-		return fail(ret, err, errlen, "events: %s", why);
-	ret = open_session(c, req, names, keys, n, resp, err, errlen);
-	for (size_t i = 0; i < n; i++)
-		free(names[i]);
-	return ret;
-}
-
-static int named_session(struct commands *c, const json_t *req, struct session **s, char *err,
-			 size_t errlen)
-{
-	const char *name = NULL;
-	int ret = request_string(req, "session", true, SESSION_NAME_MAX + 1, &name, err, errlen);
-
-	if (ret)
-		return ret;
-	*s = session_find(c->sessions, name);
-	return *s ? 0
-		  : fail(-ENOENT, err, errlen,
-			 "session: no \"%s\"; a name of `sessions` is accepted", name);
-}
-
-static json_t *value_object(const struct vpmu_value *v)
-{
-	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b}", "count", json_u64(v->count),
-			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
-			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
-			 v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
-			 v->supported);
-}
-
-struct read_state {
-	const struct session *s;
-	json_t *rows;
-};
-
-static int read_row(const struct session_row *r, void *arg)
-{
-	const struct read_state *st = arg;
-	json_t *values = json_array(), *obj;
-
-	for (size_t e = 0; values && e < session_nr_events(st->s); e++) {
-		if (json_array_append_new(values, value_object(&r->values[e]))) {
-			json_decref(values);
-			values = NULL;
-		}
-	}
-	if (!values)
-		return -ENOMEM;
-	obj = json_pack("{s:I, s:s, s:i, s:s, s:s*, s:s*, s:b, s:o}", "row", (json_int_t)r->id,
-			"kind", kind_name(r->kind), "depth", (int)r->depth, "path", r->path, "vm",
-			r->vm, "error", r->error, "gone", r->gone, "values", values);
-	if (!obj || json_array_append_new(st->rows, obj))
-		return -ENOMEM;
-	if (r->kind == NODE_VCPU && json_object_set_new(obj, "vcpu", json_integer(r->vcpu)))
-		return -ENOMEM;
-	return 0;
-}
-
-static int answer_read(struct session *s, bool keep_gone, json_t *resp, char *err, size_t errlen)
-{
-	struct read_state st = {.s = s, .rows = json_array()};
-	json_t *obj = session_object(s);
-	int ret;
-
-	if (!obj || json_object_update(resp, obj) ||
-	    json_object_set_new(resp, "dropped", json_u64(session_dropped(s))) || !st.rows) {
-		json_decref(obj);
-		json_decref(st.rows);
-		return command_oom(err, errlen);
-	}
-	json_decref(obj);
-	ret = session_read(s, keep_gone, read_row, &st);
-	if (json_object_set_new(resp, "rows", st.rows) || ret ||
-	    json_object_set_new(resp, "age-ns", json_u64(session_read_age_ns(s))))
-		return command_oom(err, errlen);
-	return 0;
-}
-
-static int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
-{
-	static const char *const fields[] = {"session", "keep-gone", NULL};
-	bool keep_gone = false;
-	struct session *s;
-	int ret = request_fields(req, fields, err, errlen);
-
-	if (!ret)
-		ret = request_bool(req, "keep-gone", false, &keep_gone, err, errlen);
-	if (!ret)
-		ret = named_session(c, req, &s, err, errlen);
-	return ret ? ret : answer_read(s, keep_gone, resp, err, errlen);
-}
-
-static int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
-{
-	static const char *const fields[] = {"session", NULL};
-	struct session *s;
-	int ret = request_fields(req, fields, err, errlen);
-
-	if (!ret)
-		ret = named_session(c, req, &s, err, errlen);
-	if (!ret)
-		ret = answer_read(s, true, resp, err, errlen);
-	if (!ret)
-		session_close(s);
-	return ret;
-}
-
-static int list_session(struct session *s, void *arg)
-{
-	json_t *obj = session_object(s);
-
-	return obj && json_array_append_new(arg, obj) == 0 ? 0 : -ENOMEM;
-}
-
-static int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err,
-			size_t errlen)
-{
-	json_t *list = json_array();
-	int ret = request_fields(req, NO_FIELDS, err, errlen);
-
-	if (json_object_set_new(resp, "sessions", list))
-		return command_oom(err, errlen);
-	if (ret)
-		return ret;
-	return sessions_each(c->sessions, list_session, list) ? command_oom(err, errlen) : 0;
-}
-
 /* ---- the host ------------------------------------------------------------------------------- */
 
 static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char *err,
 		       size_t errlen)
 {
+	json_t *planes = json_array();
+	struct vpmu_source *s;
 	struct vpmu_sharing sh;
-	json_t *obj;
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (ret)
-		return ret;
-	vpmu_host_sharing(tenants_host(c->ts), &sh);
-	obj = json_pack("{s:I, s:I, s:I}", "consumers", (json_int_t)sh.consumers, "keys",
-			(json_int_t)sh.keys, "host-counters", (json_int_t)sh.host_counters);
-	ret = obj ? json_object_update(resp, obj) : -1;
-	json_decref(obj);
-	return ret ? command_oom(err, errlen) : 0;
+	if (json_object_set_new(resp, "planes", planes))
+		return command_oom(err, errlen);
+	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
+		vpmu_source_sharing(s, &sh);
+		if (json_array_append_new(planes,
+					  json_pack("{s:s, s:I, s:I, s:I}", "plane", s->plane,
+						    "consumers", (json_int_t)sh.consumers, "keys",
+						    (json_int_t)sh.keys, "host-counters",
+						    (json_int_t)sh.host_counters)))
+			ret = command_oom(err, errlen);
+	}
+	return ret;
 }
+
+struct conservation_state {
+	const char *plane;
+	json_t *rows;
+};
 
 static int conservation_row(const struct vpmu_conservation *c, void *arg)
 {
+	const struct conservation_state *st = arg;
 	char name[VPMU_EVENT_NAME_MAX];
-	json_t *obj = json_pack("{s:I, s:s, s:o, s:o}", "pcpu", (json_int_t)c->pcpu, "event",
-				vpmu_event_name(c->key, name), "hardware", json_u64(c->hardware),
-				"charged", json_u64(c->charged));
+	json_t *obj = json_pack("{s:s, s:I, s:s, s:o, s:o}", "plane", st->plane, "pcpu",
+				(json_int_t)c->pcpu, "event", vpmu_event_name(c->key, name),
+				"hardware", json_u64(c->hardware), "charged", json_u64(c->charged));
 
-	return obj && json_array_append_new(arg, obj) == 0 ? 0 : -ENOMEM;
+	return obj && json_array_append_new(st->rows, obj) == 0 ? 0 : -ENOMEM;
 }
 
 static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp, char *err,
 			    size_t errlen)
 {
-	json_t *rows = json_array();
+	struct conservation_state st = {.rows = json_array()};
+	struct vpmu_source *s;
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "rows", rows))
+	if (json_object_set_new(resp, "rows", st.rows))
 		return command_oom(err, errlen);
-	if (ret)
-		return ret;
-	return vpmu_host_conservation(tenants_host(c->ts), conservation_row, rows)
-		       ? command_oom(err, errlen)
-		       : 0;
+	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
+		if (!(s->can & VPMU_SOURCE_CONSERVES))
+			continue;
+		st.plane = s->plane;
+		ret = vpmu_source_conservation(s, conservation_row, &st);
+		if (ret)
+			fail(ret, err, errlen, "conservation: plane %s: %s", s->plane,
+			     strerror(-ret));
+	}
+	return ret;
 }
 
 static int cmd_check(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)

@@ -29,14 +29,57 @@ struct command {
 /* Ends with name NULL. hello is the server's own: it knows all names. */
 extern const struct command builtin_commands[];
 
+/* ---- what the commands share ---------------------------------------------------------------- */
+
 /* command_oom - "out of memory" to @err; returns -ENOMEM. */
 int command_oom(char *err, size_t errlen);
+/* command_address - an address as a "0x..." string; NULL when out of memory. */
+json_t *command_address(uint64_t address);
+/* command_value - the fields of a value; NULL when out of memory. */
+json_t *command_value(const struct vpmu_value *v);
+
+/* command_node_kind - "tenant", "vm", ...: a constant. */
+const char *command_node_kind(enum node_kind kind);
+
 /* command_target - the node field "target" names; missing and not @required: "/". */
 int command_target(struct commands *c, const json_t *req, bool required, struct node **out,
 		   char *err, size_t errlen);
-/* command_address - an address as a "0x..." string; NULL when out of memory. */
-json_t *command_address(uint64_t address);
 
+/* The fields of every command that opens something. */
+struct opening {
+	const char *name, *plane; /* NULL: not given */
+	struct node *target;
+	const void *owner; /* the connection, or NULL with "keep" */
+};
+/* command_opening - "target" (@required, or "/"), "name", "keep", and "plane". */
+int command_opening(struct commands *c, const json_t *req, bool required, struct opening *out,
+		    char *err, size_t errlen);
+
+/* Sessions, profiles or captures: how one is shown. */
+struct command_kind {
+	const char *field; /* "session": what its name is called */
+	/* Add the fields that only this kind has; others than 0: no memory. */
+	int (*describe)(const struct registered *e, json_t *obj);
+};
+extern const struct command_kind command_sessions, command_profiles, command_captures;
+
+/* command_describe - @e's name, target and keep, and what the kind adds; not 0: no memory. */
+int command_describe(const struct command_kind *kind, const struct registered *e, json_t *obj);
+/* command_plane - fields "plane" and, when other planes count @target as well, "left-out": an array
+ * of these. @target NULL: gone. Not 0: no memory. */
+int command_plane(const char *plane, const struct node *target, json_t *obj);
+/* command_list - the whole command that lists all of @r. */
+int command_list(const struct command_kind *kind, const struct registry *r, const json_t *req,
+		 json_t *resp, char *err, size_t errlen);
+/* command_named - the one of @r that field r->kind->kind names. */
+int command_named(const struct registry *r, const json_t *req, struct registered **out, char *err,
+		  size_t errlen);
+
+/* session_commands.c */
+int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
 /* profile_commands.c */
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err,
 		      size_t errlen);

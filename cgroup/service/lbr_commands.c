@@ -5,60 +5,65 @@
 #include <string.h>
 
 #include "cgroup/service/commands.h"
-#include "vpmu/fail.h"
 #include "cgroup/service/request.h"
+#include "vpmu/fail.h"
 
 #define READ_MAX 2048 /* vCPUs in one answer */
 
-static int describe(const struct capture *cap, json_t *resp)
+static int describe(const struct registered *e, json_t *resp)
 {
-	json_t *obj = json_pack("{s:s, s:s, s:s, s:b, s:b}", "capture", cap->name, "target",
-				cap->target, "mode", capture_mode_name(cap->mode), "keep",
-				cap->owner == NULL, "gone", cap->gone);
-	int ret = obj ? json_object_update(resp, obj) : -1;
+	const struct capture *cap = (const struct capture *)e;
 
-	json_decref(obj);
-	return ret;
+	return json_object_set_new(resp, "mode", json_string(capture_mode_name(cap->mode))) ||
+	       json_object_set_new(resp, "gone", json_boolean(cap->gone)) ||
+	       command_plane(cap->plane, cap->node, resp);
 }
 
-/* Memory held for branch records on the host, the guests' own included. */
+const struct command_kind command_captures = {"capture", describe};
+
+/* Memory held for branch records on the host, the guests' own included, on all planes: memory, not
+ * counts, so planes are added. */
 static int usage(struct commands *c, json_t *resp)
 {
-	struct vpmu_lbr_usage u;
-	json_t *obj;
+	struct vpmu_lbr_usage sum = {0}, u;
+	struct vpmu_source *s;
 
-	vpmu_lbr_usage(tenants_host(c->ts), &u);
-	obj = json_pack("{s:I, s:I}", "tasks", (json_int_t)u.tasks, "bytes", (json_int_t)u.bytes);
-	return json_object_set_new(resp, "usage", obj);
+	for (unsigned int i = 0; (s = tenants_source(c->ts, i)); i++) {
+		vpmu_source_branches_usage(s, &u);
+		sum.tasks += u.tasks;
+		sum.bytes += u.bytes;
+	}
+	return json_object_set_new(resp, "usage",
+				   json_pack("{s:I, s:I}", "tasks", (json_int_t)sum.tasks, "bytes",
+					     (json_int_t)sum.bytes));
 }
 
 int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"target", "mode", "name", "keep", NULL};
+	static const char *const fields[] = {"target", "mode", "name", "keep", "plane", NULL};
+	struct opening o;
 	struct capture_spec spec = {.mode = CAPTURE_CALL_STACK};
 	const char *mode = NULL;
-	bool keep = false;
 	struct capture *cap;
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = command_target(c, req, true, &spec.target, err, errlen);
+		ret = command_opening(c, req, true, &o, err, errlen);
 	if (!ret)
 		ret = request_string(req, "mode", false, 16, &mode, err, errlen);
 	if (!ret && mode && capture_mode_parse(mode, &spec.mode))
 		ret = fail(-EINVAL, err, errlen,
 			   "mode: \"%s\"; call-stack, branches or calls is accepted", mode);
-	if (!ret)
-		ret = request_string(req, "name", false, SESSION_NAME_MAX, &spec.name, err, errlen);
-	if (!ret)
-		ret = request_bool(req, "keep", false, &keep, err, errlen);
 	if (ret)
 		return ret;
-	spec.owner = keep ? NULL : c->conn;
+	spec.name = o.name;
+	spec.plane = o.plane;
+	spec.target = o.target;
+	spec.owner = o.owner;
 	ret = capture_open(c->captures, &spec, &cap, err, errlen);
 	if (ret)
 		return ret;
-	if (describe(cap, resp) || usage(c, resp)) {
+	if (command_describe(&command_captures, &cap->reg, resp) || usage(c, resp)) {
 		capture_close(cap);
 		return command_oom(err, errlen);
 	}
@@ -132,7 +137,8 @@ static int read_row(const struct capture_reading *cr, void *arg)
 
 	if (json_array_size(rows) == READ_MAX)
 		return -E2BIG;
-	obj = json_pack("{s:s, s:i}", "vm", cr->vcpu->parent->name, "vcpu", (int)cr->vcpu->vcpu);
+	obj = json_pack("{s:s, s:i, s:s}", "vm", cr->vcpu->parent->name, "vcpu",
+			(int)cr->vcpu->vcpu, "plane", node_source(cr->vcpu)->plane);
 	if (!obj || json_array_append_new(rows, obj))
 		return -ENOMEM;
 	if (!cr->r)
@@ -174,39 +180,27 @@ int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err,
 int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"capture", NULL};
-	const char *name = NULL;
-	struct capture *cap;
+	struct registered *cap;
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = request_string(req, "capture", true, SESSION_NAME_MAX + 1, &name, err,
-				     errlen);
+		ret = command_named(captures_registry(c->captures), req, &cap, err, errlen);
 	if (ret)
 		return ret;
-	cap = capture_find(c->captures, name);
-	if (!cap)
-		return fail(-ENOENT, err, errlen,
-			    "capture: no \"%s\"; a name of `captures` is accepted", name);
-	if (describe(cap, resp))
+	if (command_describe(&command_captures, cap, resp))
 		return command_oom(err, errlen);
-	capture_close(cap);
-	/* It is done: an answer without the figures is better than an error. */
+	capture_close((struct capture *)cap);
+	/* The capture is gone, so an answer without these figures is better than an error. */
 	usage(c, resp);
 	return 0;
 }
 
 int cmd_captures(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	json_t *list = json_array();
-	int ret = request_fields(req, NULL, err, errlen);
+	int ret = command_list(&command_captures, captures_registry(c->captures), req, resp, err,
+			       errlen);
 
-	if (json_object_set_new(resp, "captures", list))
-		return command_oom(err, errlen);
-	for (struct capture *cap = captures_first(c->captures); cap && !ret; cap = cap->next) {
-		json_t *obj = json_object();
-
-		if (!obj || json_array_append_new(list, obj) || describe(cap, obj))
-			ret = command_oom(err, errlen);
-	}
-	return ret || usage(c, resp) ? ret ? ret : command_oom(err, errlen) : 0;
+	if (ret)
+		return ret;
+	return usage(c, resp) ? command_oom(err, errlen) : 0;
 }

@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "vpmu/fail.h"
+#include "cgroup/service/clock.h"
 #include "cgroup/service/listener.h"
 
 struct client {
@@ -75,14 +75,6 @@ static void client_drop(struct client *c, const char *why)
 	if (o->log)
 		o->log(line, o->arg);
 	client_close(c);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
 /* Take up @line (malloc'd) as the answer to write. */

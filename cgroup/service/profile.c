@@ -3,49 +3,53 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cgroup/service/capture.h"
-#include "vpmu/fail.h"
+#include "cgroup/service/clock.h"
+#include "cgroup/service/plane.h"
 #include "cgroup/service/profile.h"
+#include "vpmu/fail.h"
 
 #define DRAIN_MIN_MS   5
 #define DRAIN_FIRST_MS 10 /* nothing is known of how fast samples come */
 
 struct profiles {
+	struct registry reg;
 	struct tenants *ts;
 	struct tenants_watch watch;
 	sd_event_source *timer; /* NULL: none */
 	unsigned int drain_ms;
-	struct profile *first;
 	struct whos whos; /* of all vCPUs, while there is a profile */
-	uint64_t next_auto;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
+static const struct registry_kind kind = {
+	.kind = "profile", .open = "profile-start", .end = "stop", .max = PROFILES_MAX};
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+static struct profile *first(const struct profiles *ps)
+{
+	return (struct profile *)ps->reg.first; /* reg is first in struct profile */
+}
+
+static struct profile *next(const struct profile *p)
+{
+	return (struct profile *)p->reg.next;
 }
 
 /* ---- samples ------------------------------------------------------------------------------ */
 
-void profile_sample(void *arg, const struct vpmu_sample *s)
+void profile_sample(void *arg, const struct vpmu_source_sample *s)
 {
 	struct profile *p = arg;
-	const struct node *n = s->ctx ? vpmu_account_owner(s->ctx->own) : NULL;
 	struct sample_record r = {
-		.vcpu = n && n->kind == NODE_VCPU ? n->serial : 0,
-		.ip = s->where_known ? s->where.ip : 0,
+		.vcpu = s->serial,
+		.ip = s->ip,
 		.periods = s->periods,
 		.late = (s->periods - 1) * p->period + s->over,
-		.cpl = s->where_known ? s->where.cpl : 0,
-		.known = s->where_known,
+		.cpl = s->cpl,
+		.known = s->known,
 	};
 
-	sample_rings_put(p->rings, s->pcpu, &r, s->has_lbr ? s->lbr : NULL);
+	sample_rings_put(p->rings, s->cpu, &r, s->branches);
 }
 
 static void take(const struct sample_record *r, void *arg)
@@ -85,13 +89,13 @@ static unsigned int drain(struct profile *p)
 	return percent;
 }
 
-/* Soon enough that a ring that fills as fast as now is not half full the next time. */
+/* Drain, and come back so soon that a ring which fills as fast as now is not half full then. */
 static int on_timer(sd_event_source *src, uint64_t usec, void *arg)
 {
 	struct profiles *ps = arg;
 	unsigned int fullest = 0;
 
-	for (struct profile *p = ps->first; p; p = p->next) {
+	for (struct profile *p = first(ps); p; p = next(p)) {
 		unsigned int percent = drain(p);
 
 		if (percent > fullest)
@@ -109,31 +113,31 @@ void profile_read(struct profile *p)
 {
 	if (p->gone)
 		return;
-	vpmu_host_sync(tenants_host(p->ps->ts));
+	vpmu_source_flush(p->in->source);
 	drain(p);
-	vpmu_sampler_read(p->sampler, &p->value);
+	vpmu_source_sample_read(p->sampling, &p->value);
 	p->read_ns = now_ns();
 }
 
 /* ---- following the tree --------------------------------------------------------------------- */
 
-static void node_added(struct node *n, void *arg)
+static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 {
 	struct profiles *ps = arg;
 
-	/* Without memory its samples are those of nobody; they are counted all the same. */
-	if (ps->first)
+	/* Without memory for the name, its samples are shown as those of no VM. */
+	if (first(ps))
 		whos_add(&ps->whos, n);
 }
 
-/* No more samples; what was taken stays. */
+/* No more samples are taken; those that were taken stay. */
 static void end(struct profile *p)
 {
-	if (p->sampler)
-		vpmu_sampler_destroy(p->sampler);
-	p->sampler = NULL;
-	if (p->lbr && p->node)
-		vpmu_lbr_detach(p->node->account);
+	vpmu_source_sample_stop(p->sampling);
+	p->sampling = NULL;
+	if (p->lbr && p->in)
+		vpmu_source_branches_detach(p->in);
+	p->in = NULL;
 	p->node = NULL;
 }
 
@@ -141,7 +145,7 @@ static void node_removing(struct node *n, void *arg)
 {
 	struct profiles *ps = arg;
 
-	for (struct profile *p = ps->first; p; p = p->next) {
+	for (struct profile *p = first(ps); p; p = next(p)) {
 		if (n->kind == NODE_VCPU)
 			drain(p);
 		if (p->node != n)
@@ -172,7 +176,7 @@ int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out)
 	if (!ps)
 		return -ENOMEM;
 	ps->ts = ts;
-	ps->next_auto = 1;
+	ps->reg.kind = &kind;
 	if (ev)
 		ret = sd_event_add_time_relative(ev, &ps->timer, CLOCK_MONOTONIC, 0, 1000, on_timer,
 						 ps);
@@ -194,11 +198,16 @@ void profiles_destroy(struct profiles *ps)
 {
 	if (!ps)
 		return;
-	while (ps->first)
-		profile_stop(ps->first);
+	while (first(ps))
+		profile_stop(first(ps));
 	tenants_unwatch(ps->ts, &ps->watch);
 	sd_event_source_disable_unref(ps->timer);
 	free(ps);
+}
+
+struct registry *profiles_registry(struct profiles *ps)
+{
+	return &ps->reg;
 }
 
 static void profile_free(struct profile *p)
@@ -207,57 +216,41 @@ static void profile_free(struct profile *p)
 	traces_free(&p->chains);
 	sample_rings_free(p->rings);
 	free(p->event);
-	free(p->target);
 	free(p);
 }
 
-static int start_sampler(struct profile *p, const struct profile_spec *spec, char *err,
-			 size_t errlen)
+static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_key_t key, char *err,
+			  size_t errlen)
 {
-	const struct vpmu_sampler_opts opts = {
-		.account = spec->target->account,
-		.key = spec->key,
-		.period = spec->period,
-		.lbr = spec->lbr,
+	const struct vpmu_sampling_opts opts = {
+		.key = key,
+		.period = p->period,
+		.branches = p->lbr,
 		.sample = profile_sample,
 		.arg = p,
 	};
-	int ret = vpmu_sampler_create(tenants_host(p->ps->ts), &opts, &p->sampler);
+	int ret = vpmu_source_sample_start(in, &opts, &p->sampling);
 
 	switch (ret) {
 	case 0:
 		return 0;
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,
-			    "event: %s: no CPU of this host can sample it; an event `events` calls "
-			    "supported, of the soft machine, is accepted",
-			    p->event);
+			    "event: %s: no CPU of plane %s can sample it; take an event that "
+			    "`events` calls supported there",
+			    p->event, p->plane);
 	case -ENOSPC:
 		return fail(ret, err, errlen,
-			    "event: %s: all counter slots of the host are in use; detach a session",
-			    p->event);
+			    "event: %s: all counter slots of plane %s are in use; detach a session",
+			    p->event, p->plane);
 	case -E2BIG:
 		return fail(ret, err, errlen,
-			    "profile-start: the host has %d samplers; stop one of `profiles` first",
-			    VPMU_SAMPLERS_MAX);
+			    "profile-start: plane %s has no sampler left; stop one of `profiles` "
+			    "first",
+			    p->plane);
 	default:
 		return fail(ret, err, errlen, "profile-start: %s: %s", p->event, strerror(-ret));
 	}
-}
-
-static int take_name(struct profile *p, const char *name, char *err, size_t errlen)
-{
-	if (!name) {
-		snprintf(p->name, sizeof(p->name), "@%llu", (unsigned long long)p->ps->next_auto++);
-		return 0;
-	}
-	if (!session_name_ok(name, err, errlen))
-		return -EINVAL;
-	if (profile_find(p->ps, name))
-		return fail(-EEXIST, err, errlen,
-			    "name: there is a profile \"%s\"; stop it, or take another name", name);
-	strcpy(p->name, name);
-	return 0;
 }
 
 static int check_period(uint64_t period, char *err, size_t errlen)
@@ -268,10 +261,61 @@ static int check_period(uint64_t period, char *err, size_t errlen)
 		    (unsigned long long)period, (unsigned long long)PROFILE_PERIOD_MAX);
 }
 
+/* Memory and names: what @p needs before the first sample. */
+static int prepare(struct profile *p, const char *event, char *err, size_t errlen)
+{
+	struct profiles *ps = p->ps;
+	int ret;
+
+	p->rows = (struct traces){.whos = &ps->whos, .max = PROFILE_ROWS_MAX};
+	p->chains = (struct traces){.whos = &ps->whos, .max = PROFILE_CHAINS_MAX};
+	p->event = strdup(event);
+	p->rings = sample_rings_create(p->lbr);
+	ret = p->event && p->rings ? 0 : -ENOMEM;
+	if (!ret)
+		ret = tenants_walk(ps->ts, add_who, &ps->whos);
+	return ret ? fail(ret, err, errlen, "profile-start: %s", strerror(-ret)) : 0;
+}
+
+static int start_timer(struct profiles *ps, char *err, size_t errlen)
+{
+	/* It is not known yet how fast samples come. */
+	ps->drain_ms = DRAIN_FIRST_MS;
+	if (ps->timer &&
+	    (sd_event_source_set_time_relative(ps->timer, ps->drain_ms * 1000ULL) < 0 ||
+	     sd_event_source_set_enabled(ps->timer, SD_EVENT_ON) < 0))
+		return fail(-ENOMEM, err, errlen,
+			    "profile-start: the event loop refused its timer");
+	return 0;
+}
+
+static int start(struct profile *p, const struct profile_spec *spec, char *err, size_t errlen)
+{
+	unsigned int can = VPMU_SOURCE_SAMPLES | (spec->lbr ? VPMU_SOURCE_BRANCHES : 0);
+	struct vpmu_source_node *in;
+	int ret = plane_choose(p->ps->ts, spec->target, can,
+			       spec->lbr ? "sampling with branch records" : "sampling", spec->plane,
+			       &in, err, errlen);
+
+	if (ret)
+		return ret;
+	p->plane = in->source->plane;
+	ret = prepare(p, spec->event, err, errlen);
+	if (!ret && spec->lbr)
+		ret = capture_attach(in, capture_ctl(CAPTURE_CALL_STACK), "lbr", err, errlen);
+	if (ret)
+		return ret;
+	p->in = in; /* from now on end() has something to detach from */
+	p->node = spec->target;
+	p->opened_ns = p->read_ns = now_ns();
+	ret = start_sampling(p, in, spec->key, err, errlen);
+	return ret ? ret : start_timer(p->ps, err, errlen);
+}
+
 int profile_start(struct profiles *ps, const struct profile_spec *spec, struct profile **out,
 		  char *err, size_t errlen)
 {
-	struct profile *p, **link;
+	struct profile *p;
 	int ret = check_period(spec->period, err, errlen);
 
 	if (ret)
@@ -282,52 +326,20 @@ int profile_start(struct profiles *ps, const struct profile_spec *spec, struct p
 	p->ps = ps;
 	p->period = spec->period;
 	p->lbr = spec->lbr;
-	p->owner = spec->owner;
-	p->rows = (struct traces){.whos = &ps->whos, .max = PROFILE_ROWS_MAX};
-	p->chains = (struct traces){.whos = &ps->whos, .max = PROFILE_CHAINS_MAX};
-	ret = take_name(p, spec->name, err, errlen);
-	if (ret)
-		goto fail;
-	p->event = strdup(spec->event);
-	p->target = strdup(spec->target->kind == NODE_VM ? spec->target->name : spec->target->path);
-	p->rings = sample_rings_create(spec->lbr);
-	ret = p->event && p->target && p->rings ? 0 : -ENOMEM;
+	ret = registry_prepare(&ps->reg, &p->reg, spec->name, spec->target, spec->owner, err,
+			       errlen);
 	if (!ret)
-		ret = tenants_walk(ps->ts, add_who, &ps->whos);
-	if (ret) {
-		fail(ret, err, errlen, "profile-start: %s", strerror(-ret));
-		goto fail;
-	}
-	if (spec->lbr) {
-		ret = capture_attach(spec->target->account, capture_ctl(CAPTURE_CALL_STACK), "lbr",
-				     err, errlen);
-		if (ret)
-			goto fail;
-		p->node = spec->target; /* end() has something to detach from */
-	}
-	p->opened_ns = p->read_ns = now_ns();
-	ret = start_sampler(p, spec, err, errlen);
+		ret = start(p, spec, err, errlen);
 	if (ret)
 		goto fail;
-	p->node = spec->target;
-	for (link = &ps->first; *link; link = &(*link)->next)
-		;
-	*link = p;
-	/* From now on it is not known how fast they come. */
-	ps->drain_ms = DRAIN_FIRST_MS;
-	if (ps->timer &&
-	    (sd_event_source_set_time_relative(ps->timer, ps->drain_ms * 1000ULL) < 0 ||
-	     sd_event_source_set_enabled(ps->timer, SD_EVENT_ON) < 0)) {
-		profile_stop(p);
-		return fail(-ENOMEM, err, errlen,
-			    "profile-start: the event loop refused its timer");
-	}
+	registry_add(&ps->reg, &p->reg);
 	*out = p;
 	return 0;
 fail:
 	end(p);
+	registry_discard(&p->reg);
 	profile_free(p);
-	if (!ps->first)
+	if (!first(ps))
 		whos_clear(&ps->whos);
 	return ret;
 }
@@ -335,14 +347,11 @@ fail:
 void profile_stop(struct profile *p)
 {
 	struct profiles *ps = p->ps;
-	struct profile **link = &ps->first;
 
 	end(p);
-	while (*link != p)
-		link = &(*link)->next;
-	*link = p->next;
+	registry_remove(&ps->reg, &p->reg);
 	profile_free(p);
-	if (ps->first)
+	if (first(ps))
 		return;
 	whos_clear(&ps->whos);
 	if (ps->timer)
@@ -351,37 +360,8 @@ void profile_stop(struct profile *p)
 
 void profiles_close_owner(struct profiles *ps, const void *owner)
 {
-	struct profile *p = ps->first, *next;
+	struct registered *e;
 
-	for (; p; p = next) {
-		next = p->next;
-		if (p->owner == owner)
-			profile_stop(p);
-	}
-}
-
-bool profiles_owned(const struct profiles *ps, const void *owner)
-{
-	for (const struct profile *p = ps->first; p; p = p->next)
-		if (p->owner == owner)
-			return true;
-	return false;
-}
-
-struct profile *profile_find(const struct profiles *ps, const char *name)
-{
-	for (struct profile *p = ps->first; p; p = p->next)
-		if (strcmp(p->name, name) == 0)
-			return p;
-	return NULL;
-}
-
-struct profile *profiles_first(const struct profiles *ps)
-{
-	return ps->first;
-}
-
-uint64_t profile_age_ns(const struct profile *p)
-{
-	return p->read_ns - p->opened_ns;
+	while ((e = registry_owned(&ps->reg, owner)))
+		profile_stop((struct profile *)e);
 }

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Profiles: where the vCPUs of a tenant or VM are at every period-th event, without the guests'
- * help. A sampler of libvpmu takes the samples on the CPUs; they come through rings
- * (sample_ring.h) to the control thread, which adds them up (traces.h) at least every
- * PROFILE_DRAIN_MS, so that a profile may run for days. All functions but the sampler's own
- * callback: control thread.
+ * help. A source of counts takes the samples on its CPUs; they come through rings (sample_ring.h)
+ * to the control thread, which adds them up (traces.h) at least every PROFILE_DRAIN_MS, so that a
+ * profile may run for days. A profile is of one plane. All functions but the source's own callback:
+ * control thread.
  *
- * Nothing is lost in silence: samples + lost is what the event's counts say, on each CPU
+ * No sample is lost in silence: samples + lost is what the event's counts say, on each CPU
  * floor(count / period).
  *
- * Which vCPU a sample is of: the callback runs while the vCPU's context is current, so its account
- * and the account's node live; it takes the node's serial, a number that is never used again. The
- * control thread knows serials by name (struct whos): a node's are there from before its first
- * sample until its removal, which is told when its contexts are gone and its samples are all in
- * the rings, and those are emptied first.
+ * Which vCPU a sample is of: a sample carries the serial of the vCPU's node, a number that is never
+ * used again. The control thread knows serials by name (struct whos): a node's serial is there from
+ * before its first sample until its removal. Nothing runs in a vCPU that is being removed, so all
+ * of its samples are in the rings by then, and the rings are emptied before the serial is
+ * forgotten.
  */
 #ifndef CGROUP_SERVICE_PROFILE_H
 #define CGROUP_SERVICE_PROFILE_H
 
 #include <systemd/sd-event.h>
 
+#include "cgroup/service/registry.h"
 #include "cgroup/service/sample_ring.h"
-#include "cgroup/service/session.h"
 #include "cgroup/service/traces.h"
 
+#define PROFILES_MAX	   256
 #define PROFILE_PERIOD	   100000	/* events between two samples when nothing is said */
-#define PROFILE_PERIOD_MAX (1ULL << 47) /* libvpmu's */
+#define PROFILE_PERIOD_MAX (1ULL << 47) /* a source's */
 #define PROFILE_DRAIN_MS   100		/* sooner while the rings fill fast */
 #define PROFILE_ROWS_MAX   65536	/* distinct addresses of one profile; the rest is "other" */
 #define PROFILE_CHAINS_MAX 32768	/* distinct call chains */
@@ -34,28 +35,28 @@ struct profiles;
 
 /* One profile. Read-only for users of this header. */
 struct profile {
-	char name[SESSION_NAME_MAX + 1];
-	char *event, *target; /* as given; path or VM name */
+	struct registered reg; /* first: name, target, owner */
+	const char *plane;     /* who samples */
+	char *event;	       /* as given */
 	uint64_t period;
-	bool lbr;	   /* call chains were asked for */
-	const void *owner; /* NULL: stays */
-	bool gone;	   /* the target was removed: all is final */
+	bool lbr;  /* call chains were asked for */
+	bool gone; /* the target was removed: all is final */
 	/* as of the last profile_read */
 	uint64_t samples;   /* in rows and rows.other */
 	uint64_t lost;	    /* taken, but the rings were full */
 	uint64_t unchained; /* of samples: there were no call records, the chain is the address */
 	uint64_t late_max;  /* events between a sample's due and its taking, at most */
-	uint64_t read_ns;   /* CLOCK_MONOTONIC */
+	uint64_t read_ns;   /* now_ns; opened_ns: of the start */
+	uint64_t opened_ns;
 	struct vpmu_value value;
 	struct traces rows;   /* one address each */
 	struct traces chains; /* with @lbr: sum equal to that of rows */
+	struct node *node;    /* the target; NULL when gone */
 	/* private */
 	struct profiles *ps;
-	struct profile *next;
-	struct node *node; /* the target; NULL when gone */
-	struct vpmu_sampler *sampler;
+	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
+	struct vpmu_sampling *sampling;
 	struct sample_rings *rings;
-	uint64_t opened_ns;
 };
 
 /* profiles_create - watches @ts. @ev NULL: nothing is drained but by profile_read.
@@ -63,8 +64,12 @@ struct profile {
 int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out);
 void profiles_destroy(struct profiles *ps);
 
+/* profiles_registry - of struct profile. */
+struct registry *profiles_registry(struct profiles *ps);
+
 struct profile_spec {
 	const char *name;  /* NULL: "@1", "@2", ... */
+	const char *plane; /* NULL: the only one that does (plane_choose) */
 	const char *event; /* as the operator spelled it; copied */
 	vpmu_key_t key;
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
@@ -74,10 +79,10 @@ struct profile_spec {
 };
 
 /*
- * profile_start - sample from now on. -EEXIST: name taken; -EOPNOTSUPP: this host cannot sample the
- * event, or with @lbr has no branch records; -EBUSY: with @lbr, branches are captured in another
- * mode; -ENOSPC, -E2BIG: no slot or sampler left. One line to @err. The profile ends with its
- * target.
+ * profile_start - sample from now on. -EEXIST: name taken; -EOPNOTSUPP: nothing here can sample the
+ * event, or with @lbr has branch records; -EBUSY: with @lbr, branches are captured in another mode;
+ * -ENOSPC, -E2BIG: no slot or sampling left; others: plane_choose. One line to @err. The profile
+ * ends with its target.
  */
 int profile_start(struct profiles *ps, const struct profile_spec *spec, struct profile **out,
 		  char *err, size_t errlen);
@@ -89,13 +94,8 @@ void profile_read(struct profile *p);
 /* profile_stop - forget @p. Read it first for its final values. */
 void profile_stop(struct profile *p);
 void profiles_close_owner(struct profiles *ps, const void *owner);
-bool profiles_owned(const struct profiles *ps, const void *owner);
 
-struct profile *profile_find(const struct profiles *ps, const char *name);
-struct profile *profiles_first(const struct profiles *ps);
-uint64_t profile_age_ns(const struct profile *p); /* as of the last read; CLOCK_MONOTONIC */
-
-/* profile_sample - the sampler's callback; @arg is the profile. For tests. */
-void profile_sample(void *arg, const struct vpmu_sample *s);
+/* profile_sample - the source's callback; @arg is the profile. For tests. */
+void profile_sample(void *arg, const struct vpmu_source_sample *s);
 
 #endif

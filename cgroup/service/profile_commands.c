@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cgroup/service/commands.h"
-#include "vpmu/fail.h"
 #include "cgroup/service/request.h"
+#include "vpmu/fail.h"
 
 #define EVENT_BYTES_MAX 256
 
@@ -39,26 +39,28 @@ static int period_field(const json_t *req, uint64_t *period, char *err, size_t e
 		    (unsigned long long)PROFILE_PERIOD_MAX);
 }
 
-/* What is known of @p without reading it. */
-static int describe(const struct profile *p, json_t *resp)
+/* What is known of a profile without reading it. */
+static int describe(const struct registered *e, json_t *resp)
 {
-	json_t *obj = json_pack("{s:s, s:s, s:s, s:o, s:b, s:b, s:b, s:o}", "profile", p->name,
-				"event", p->event, "target", p->target, "period",
-				json_u64(p->period), "lbr", p->lbr, "keep", p->owner == NULL,
-				"gone", p->gone, "age-ns", json_u64(profile_age_ns(p)));
+	const struct profile *p = (const struct profile *)e;
+	json_t *obj = json_pack("{s:s, s:o, s:b, s:b, s:o}", "event", p->event, "period",
+				json_u64(p->period), "lbr", p->lbr, "gone", p->gone, "age-ns",
+				json_u64(p->read_ns - p->opened_ns));
 	int ret = obj ? json_object_update(resp, obj) : -1;
 
 	json_decref(obj);
-	return ret;
+	return ret || command_plane(p->plane, p->node, resp);
 }
+
+const struct command_kind command_profiles = {"profile", describe};
 
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"event", "period", "target", "lbr",
-					     "name",  "keep",	NULL};
+					     "name",  "keep",	"plane",  NULL};
 	struct profile_spec spec = {.period = PROFILE_PERIOD};
+	struct opening o;
 	char why[200] = "";
-	bool keep = false;
 	struct profile *p;
 	int ret = request_fields(req, fields, err, errlen);
 
@@ -67,23 +69,22 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	if (!ret)
 		ret = period_field(req, &spec.period, err, errlen);
 	if (!ret)
-		ret = command_target(c, req, false, &spec.target, err, errlen);
+		ret = command_opening(c, req, false, &o, err, errlen);
 	if (!ret)
 		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
-	if (!ret)
-		ret = request_string(req, "name", false, SESSION_NAME_MAX, &spec.name, err, errlen);
-	if (!ret)
-		ret = request_bool(req, "keep", false, &keep, err, errlen);
 	if (ret)
 		return ret;
 	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));
 	if (ret)
 		return fail(ret, err, errlen, "event: %s", why);
-	spec.owner = keep ? NULL : c->conn;
+	spec.name = o.name;
+	spec.plane = o.plane;
+	spec.target = o.target;
+	spec.owner = o.owner;
 	ret = profile_start(c->profiles, &spec, &p, err, errlen);
 	if (ret)
 		return ret;
-	if (describe(p, resp)) {
+	if (command_describe(&command_profiles, &p->reg, resp)) {
 		profile_stop(p);
 		return command_oom(err, errlen);
 	}
@@ -169,19 +170,17 @@ static int add_traces(json_t *resp, const char *key, const struct traces *t, siz
 
 static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t errlen)
 {
-	const struct vpmu_value *v = &p->value;
-	json_t *obj;
+	json_t *obj, *value;
 	int ret;
 
 	profile_read(p);
-	obj = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}", "samples", json_u64(p->samples),
-			"lost", json_u64(p->lost), "late-max", json_u64(p->late_max), "count",
-			json_u64(v->count), "enabled-ns", json_u64(v->enabled_ns), "running-ns",
-			json_u64(v->running_ns), "quality",
-			v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
-			v->supported);
-	ret = !obj || describe(p, resp) || json_object_update(resp, obj);
+	obj = json_pack("{s:o, s:o, s:o}", "samples", json_u64(p->samples), "lost",
+			json_u64(p->lost), "late-max", json_u64(p->late_max));
+	value = command_value(&p->value);
+	ret = !obj || !value || command_describe(&command_profiles, &p->reg, resp) ||
+	      json_object_update(resp, obj) || json_object_update(resp, value);
 	json_decref(obj);
+	json_decref(value);
 	if (!ret)
 		ret = add_traces(resp, "rows", &p->rows, max, row_object);
 	if (!ret && p->lbr)
@@ -191,44 +190,37 @@ static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t
 	return ret ? command_oom(err, errlen) : 0;
 }
 
-static int read_request(struct commands *c, const json_t *req, struct profile **p, uint64_t *max,
-			char *err, size_t errlen)
+/* Read the profile that the request names. */
+static int read_named(struct commands *c, const json_t *req, json_t *resp, struct profile **p,
+		      char *err, size_t errlen)
 {
 	static const char *const fields[] = {"profile", "max", NULL};
-	const char *name = NULL;
+	struct registered *e;
+	uint64_t max = PROFILE_ROWS_MAX;
 	int ret = request_fields(req, fields, err, errlen);
 
-	*max = PROFILE_ROWS_MAX;
 	if (!ret)
-		ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, max, err, errlen);
+		ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, &max, err, errlen);
 	if (!ret)
-		ret = request_string(req, "profile", true, SESSION_NAME_MAX + 1, &name, err,
-				     errlen);
+		ret = command_named(profiles_registry(c->profiles), req, &e, err, errlen);
 	if (ret)
 		return ret;
-	*p = profile_find(c->profiles, name);
-	return *p ? 0
-		  : fail(-ENOENT, err, errlen,
-			 "profile: no \"%s\"; a name of `profiles` is accepted", name);
+	*p = (struct profile *)e;
+	return answer(*p, max, resp, err, errlen);
 }
 
 int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct profile *p;
-	uint64_t max;
-	int ret = read_request(c, req, &p, &max, err, errlen);
 
-	return ret ? ret : answer(p, max, resp, err, errlen);
+	return read_named(c, req, resp, &p, err, errlen);
 }
 
 int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct profile *p;
-	uint64_t max;
-	int ret = read_request(c, req, &p, &max, err, errlen);
+	int ret = read_named(c, req, resp, &p, err, errlen);
 
-	if (!ret)
-		ret = answer(p, max, resp, err, errlen);
 	if (!ret)
 		profile_stop(p);
 	return ret;
@@ -236,16 +228,6 @@ int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *
 
 int cmd_profiles(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	json_t *list = json_array();
-	int ret = request_fields(req, NULL, err, errlen);
-
-	if (json_object_set_new(resp, "profiles", list))
-		return command_oom(err, errlen);
-	for (struct profile *p = profiles_first(c->profiles); p && !ret; p = p->next) {
-		json_t *obj = json_object();
-
-		if (!obj || json_array_append_new(list, obj) || describe(p, obj))
-			ret = command_oom(err, errlen);
-	}
-	return ret;
+	return command_list(&command_profiles, profiles_registry(c->profiles), req, resp, err,
+			    errlen);
 }

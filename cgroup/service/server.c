@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "cgroup/service/commands.h"
-#include "vpmu/fail.h"
 #include "cgroup/service/listener.h"
 #include "cgroup/service/request.h"
+#include "vpmu/fail.h"
 
 #define COMMANDS_MAX 64
 
@@ -162,13 +162,14 @@ char *server_dispatch(struct server *s, const char *line, size_t len)
 
 bool server_conn_owns(struct server *s, const void *conn)
 {
-	return session_owned(s->c.sessions, conn) || profiles_owned(s->c.profiles, conn) ||
-	       captures_owned(s->c.captures, conn);
+	return registry_owned(sessions_registry(s->c.sessions), conn) ||
+	       registry_owned(profiles_registry(s->c.profiles), conn) ||
+	       registry_owned(captures_registry(s->c.captures), conn);
 }
 
 void server_conn_closed(struct server *s, const void *conn)
 {
-	session_close_owner(s->c.sessions, conn);
+	sessions_close_owner(s->c.sessions, conn);
 	profiles_close_owner(s->c.profiles, conn);
 	captures_close_owner(s->c.captures, conn);
 }

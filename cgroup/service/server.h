@@ -34,13 +34,11 @@ struct server_opts {
 				    * is -EADDRINUSE with one line */
 	const char *name;	   /* "vpmu-vmm", for hello */
 	enum vpmu_space raw_space; /* vendor of rHEX event names */
-	/* called before values are read: extra text rows for `check`, may be NULL */
-	void (*check)(json_t *rows, void *arg); /* appends {"what","ok","why"} objects */
+	/* for `check`: appends {"what","ok","why"} objects, with "plane" where a row is about one
+	 * plane. May be NULL */
+	void (*check)(json_t *rows, void *arg);
 	int (*vm_info)(const struct node *vm, json_t *obj, void *arg); /* extra fields of a VM */
-	/* whether this host counts @key (and how well): 1, 0 with one line in @why, or -errno when
-	 * it is not known (yet). For `events`; may be NULL */
-	int (*can_count)(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
-	unsigned int slow_sec; /* 0: SERVER_SLOW_SEC */
+	unsigned int slow_sec;					       /* 0: SERVER_SLOW_SEC */
 	/* one line about a client that was dropped and why, may be NULL */
 	void (*log)(const char *line, void *arg);
 	void *arg;

@@ -3,18 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "vpmu/fail.h"
+#include "cgroup/service/clock.h"
 #include "cgroup/service/session_rows.h"
+#include "vpmu/fail.h"
 
 struct sessions {
+	struct registry reg;
 	struct tenants *ts;
 	struct tenants_watch watch;
-	struct session *first;
-	unsigned int nr;
-	uint64_t next_auto;
 };
+
+static const struct registry_kind kind = {
+	.kind = "session", .open = "attach", .end = "detach", .max = SESSIONS_MAX};
 
 static const char *const scope_names[] = {"none", "tenant", "vm", "vcpu"};
 
@@ -34,48 +35,74 @@ const char *session_scope_name(enum session_scope scope)
 	return scope_names[scope];
 }
 
-static uint64_t now_ns(void)
+static struct session *first(const struct sessions *ss)
 {
-	struct timespec t;
+	return (struct session *)ss->reg.first; /* reg is first in struct session */
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+static struct session *next(const struct session *s)
+{
+	return (struct session *)s->reg.next;
 }
 
 /* ---- following the tree --------------------------------------------------------------------- */
 
-static void node_added(struct node *n, void *arg)
+/* The row stays, and says why it does not count. */
+static void row_failed(struct session *s, struct row *r, int ret, size_t event)
+{
+	vpmu_counting_free(r->c);
+	r->c = NULL;
+	/* Nothing says that the events are not supported: they are not counted. */
+	for (size_t e = 0; e < s->nr_events; e++)
+		r->final[e].supported = true;
+	if (asprintf(&r->error, "%s: %s", s->events[event],
+		     ret == -ENOSPC ? "all counter slots of the host are in use" : strerror(-ret)) <
+	    0)
+		r->error = NULL;
+	r->pub.error = r->error ? r->error : "out of memory";
+}
+
+static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 {
 	struct sessions *ss = arg;
+	const char *plane;
+	size_t event;
+	int ret;
 
-	for (struct session *s = ss->first; s; s = s->next) {
-		struct row *r;
-		size_t failed;
-		int ret;
-
+	for (struct session *s = first(ss); s; s = next(s)) {
 		if (!session_counts(s, n))
 			continue;
-		ret = rows_reserve(s, 1);
-		r = ret == 0 || ret == -E2BIG ? row_new(s, n) : NULL;
-		if (ret || !r) {
-			/* No row to say it in: the reader sees that rows are missing. */
-			row_free(r);
+		if (row_add(s, n, in)) {
+			/* There is no row to say it in: the reader sees that rows are missing. */
 			s->dropped++;
 			continue;
 		}
-		s->rows[s->nr_rows++] = r;
-		ret = rows_start(s, s->nr_rows - 1, &failed);
-		if (ret) {
-			vpmu_rcu_free(r->c);
-			r->c = NULL;
-			for (size_t e = 0; e < s->nr_events; e++)
-				r->final[e].supported = true; /* for all we know: not counted */
-			if (asprintf(&r->error, "%s: %s", s->events[failed],
-				     ret == -ENOSPC ? "all counter slots of the host are in use"
-						    : strerror(-ret)) < 0)
-				r->error = NULL;
-			r->pub.error = r->error ? r->error : "out of memory";
+		ret = rows_start(s, s->nr_rows - 1, &event, &plane);
+		if (ret)
+			row_failed(s, s->rows[s->nr_rows - 1], ret, event);
+	}
+}
+
+/* @n's rows, one per plane, keep their last values. */
+static void stop_node(struct session *s, struct node *n)
+{
+	for (size_t i = 0; i < s->nr_rows; i++) {
+		struct row *r = s->rows[i];
+
+		if (r->node != n)
+			continue;
+		/* Gone rows stay where they were in the tree. 0 is "/", which is never removed. */
+		if (!r->order) {
+			rows_sort(s);
+			i = SIZE_MAX; /* rows moved: look again from the first */
+			continue;
 		}
+		rows_stop(s, &r, 1);
+		r->node = NULL;
+		r->pub.gone = true;
+		s->nr_gone++;
+		if (n->kind >= NODE_VM)
+			break; /* it had only one */
 	}
 }
 
@@ -83,24 +110,10 @@ static void node_removing(struct node *n, void *arg)
 {
 	struct sessions *ss = arg;
 
-	for (struct session *s = ss->first; s; s = s->next) {
+	for (struct session *s = first(ss); s; s = next(s)) {
 		if (!session_counts(s, n))
 			continue;
-		for (size_t i = 0; i < s->nr_rows; i++) {
-			if (s->rows[i]->node != n)
-				continue;
-			/* Where it was in the tree; 0 is "/", which is never removed. */
-			if (!s->rows[i]->order) {
-				rows_sort(s);
-				i = SIZE_MAX; /* rows moved: look again */
-				continue;
-			}
-			rows_stop(s, &s->rows[i], 1);
-			s->rows[i]->node = NULL;
-			s->rows[i]->pub.gone = true;
-			s->nr_gone++;
-			break;
-		}
+		stop_node(s, n);
 		if (s->nr_gone > SESSION_GONE_MAX) {
 			s->dropped += s->nr_gone - SESSION_GONE_MAX;
 			rows_forget(s, SESSION_GONE_MAX);
@@ -115,7 +128,7 @@ int sessions_create(struct tenants *ts, struct sessions **out)
 	if (!ss)
 		return -ENOMEM;
 	ss->ts = ts;
-	ss->next_auto = 1;
+	ss->reg.kind = &kind;
 	ss->watch =
 		(struct tenants_watch){.added = node_added, .removing = node_removing, .arg = ss};
 	tenants_watch(ts, &ss->watch);
@@ -127,10 +140,15 @@ void sessions_destroy(struct sessions *ss)
 {
 	if (!ss)
 		return;
-	while (ss->first)
-		session_close(ss->first);
+	while (ss->reg.first)
+		session_close(first(ss));
 	tenants_unwatch(ss->ts, &ss->watch);
 	free(ss);
+}
+
+struct registry *sessions_registry(struct sessions *ss)
+{
+	return &ss->reg;
 }
 
 /* ---- sessions ----------------------------------------------------------------------------- */
@@ -144,56 +162,18 @@ static void session_free(struct session *s)
 	free(s->rows);
 	free(s->events);
 	free(s->keys);
-	free(s->target);
 	free(s);
 }
 
-bool session_name_ok(const char *name, char *err, size_t errlen)
-{
-	size_t len = strlen(name);
-
-	if (len >= 1 && len <= SESSION_NAME_MAX &&
-	    strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-") ==
-		    len)
-		return true;
-	fail(-EINVAL, err, errlen, "name: \"%.64s\": 1 to %d of [A-Za-z0-9_.:-] are accepted", name,
-	     SESSION_NAME_MAX);
-	return false;
-}
-
-static int take_name(struct sessions *ss, const char *name, struct session *s, char *err,
-		     size_t errlen)
-{
-	if (!name) {
-		snprintf(s->name, sizeof(s->name), "@%llu", (unsigned long long)ss->next_auto++);
-		return 0;
-	}
-	if (!session_name_ok(name, err, errlen))
-		return -EINVAL;
-	if (session_find(ss, name))
-		return fail(-EEXIST, err, errlen,
-			    "name: there is a session \"%s\"; detach it, or take another name",
-			    name);
-	strcpy(s->name, name);
-	return 0;
-}
-
-static int add_row(struct node *n, unsigned int depth, void *arg)
+static int add_rows(struct node *n, unsigned int depth, void *arg)
 {
 	struct session *s = arg;
-	struct row *r;
-	int ret;
+	int ret = 0;
 
-	if (!session_counts(s, n))
-		return 0;
-	ret = rows_reserve(s, 1);
-	if (ret)
-		return ret;
-	r = row_new(s, n);
-	if (!r)
-		return -ENOMEM;
-	s->rows[s->nr_rows++] = r;
-	return 0;
+	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX && !ret; i++)
+		if (n->in[i] && session_counts(s, n))
+			ret = row_add(s, n, n->in[i]);
+	return ret;
 }
 
 static int copy_events(struct session *s, const struct session_spec *spec)
@@ -212,8 +192,7 @@ static int copy_events(struct session *s, const struct session_spec *spec)
 	return 0;
 }
 
-static int check_spec(const struct sessions *ss, const struct session_spec *spec, char *err,
-		      size_t errlen)
+static int check_spec(const struct session_spec *spec, char *err, size_t errlen)
 {
 	if (spec->nr_events < 1 || spec->nr_events > SESSION_EVENTS_MAX)
 		return fail(-EINVAL, err, errlen, "events: %zu given; 1 to %d are accepted",
@@ -224,19 +203,36 @@ static int check_spec(const struct sessions *ss, const struct session_spec *spec
 		return fail(-EINVAL, err, errlen,
 			    "scope: \"tenant\" of VM %s; none, vm or vcpu are accepted for a VM",
 			    spec->target->name);
-	if (ss->nr >= SESSIONS_MAX)
-		return fail(-E2BIG, err, errlen,
-			    "attach: there are %d sessions; detach one of `sessions` first",
-			    SESSIONS_MAX);
+	return 0;
+}
+
+static int start(struct session *s, const struct session_spec *spec, char *err, size_t errlen)
+{
+	const char *plane;
+	size_t event;
+	int ret = copy_events(s, spec);
+
+	if (!ret)
+		ret = tenants_walk(s->ts, add_rows, s);
+	if (ret)
+		return fail(ret, err, errlen, "attach: %s",
+			    ret == -E2BIG
+				    ? "too many rows; ask for fewer events or a narrower target"
+				    : strerror(-ret));
+	ret = rows_start(s, 0, &event, &plane);
+	if (ret)
+		return fail(ret, err, errlen, "events: %s, plane %s: %s", s->events[event], plane,
+			    ret == -ENOSPC ? "all counter slots of the host are in use; detach a "
+					     "session, or ask for fewer distinct events"
+					   : strerror(-ret));
 	return 0;
 }
 
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen)
 {
-	struct session *s, **link;
-	size_t failed;
-	int ret = check_spec(ss, spec, err, errlen);
+	struct session *s;
+	int ret = check_spec(spec, err, errlen);
 
 	if (ret)
 		return ret;
@@ -246,37 +242,21 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 	s->ss = ss;
 	s->ts = ss->ts;
 	s->scope = spec->scope;
-	s->owner = spec->owner;
 	s->target_vm = spec->target->kind == NODE_VM;
 	s->next_id = 1;
-	ret = take_name(ss, spec->name, s, err, errlen);
+	ret = registry_prepare(&ss->reg, &s->reg, spec->name, spec->target, spec->owner, err,
+			       errlen);
 	if (ret)
 		goto fail;
-	s->target = strdup(s->target_vm ? spec->target->name : spec->target->path);
-	ret = s->target ? copy_events(s, spec) : -ENOMEM;
-	if (!ret)
-		ret = tenants_walk(ss->ts, add_row, s);
-	if (ret) {
-		fail(ret, err, errlen, "attach: %s",
-		     ret == -E2BIG ? "too many rows; fewer events or a narrower target are accepted"
-				   : strerror(-ret));
-		goto fail;
-	}
-	ret = rows_start(s, 0, &failed);
-	if (ret) {
-		fail(ret, err, errlen, "events: %s: %s", s->events[failed],
-		     ret == -ENOSPC ? "all counter slots of the host are in use; detach a session, "
-				      "or ask for fewer distinct events"
-				    : strerror(-ret));
-		goto fail;
-	}
+	ret = start(s, spec, err, errlen);
+	if (ret)
+		goto fail_registered;
 	s->opened_ns = now_ns();
-	for (link = &ss->first; *link; link = &(*link)->next)
-		;
-	*link = s;
-	ss->nr++;
+	registry_add(&ss->reg, &s->reg);
 	*out = s;
 	return 0;
+fail_registered:
+	registry_discard(&s->reg);
 fail:
 	session_free(s);
 	return ret;
@@ -284,50 +264,17 @@ fail:
 
 void session_close(struct session *s)
 {
-	struct session **link = &s->ss->first;
-
 	rows_stop(s, s->rows, s->nr_rows);
-	while (*link != s)
-		link = &(*link)->next;
-	*link = s->next;
-	s->ss->nr--;
+	registry_remove(&s->ss->reg, &s->reg);
 	session_free(s);
 }
 
-void session_close_owner(struct sessions *ss, const void *owner)
+void sessions_close_owner(struct sessions *ss, const void *owner)
 {
-	struct session *s = ss->first, *next;
+	struct registered *e;
 
-	for (; s; s = next) {
-		next = s->next;
-		if (s->owner == owner)
-			session_close(s);
-	}
-}
-
-bool session_owned(const struct sessions *ss, const void *owner)
-{
-	for (const struct session *s = ss->first; s; s = s->next)
-		if (s->owner == owner)
-			return true;
-	return false;
-}
-
-struct session *session_find(const struct sessions *ss, const char *name)
-{
-	for (struct session *s = ss->first; s; s = s->next)
-		if (strcmp(s->name, name) == 0)
-			return s;
-	return NULL;
-}
-
-int sessions_each(const struct sessions *ss, int (*fn)(struct session *s, void *arg), void *arg)
-{
-	int ret = 0;
-
-	for (struct session *s = ss->first; s && !ret; s = s->next)
-		ret = fn(s, arg);
-	return ret;
+	while ((e = registry_owned(&ss->reg, owner)))
+		session_close((struct session *)e);
 }
 
 int session_read(struct session *s, bool keep_gone,
@@ -335,13 +282,13 @@ int session_read(struct session *s, bool keep_gone,
 {
 	int ret = 0;
 
-	vpmu_host_sync(tenants_host(s->ts));
+	rows_flush(s);
 	s->read_ns = now_ns();
 	rows_sort(s);
-	/* The host runs on: a parent read after its children never shows less than they do. */
+	/* VMs run on: a parent that is read after its children never shows less than they do. */
 	for (size_t i = s->nr_rows; i--;)
-		for (size_t e = 0; s->rows[i]->c && e < s->nr_events; e++)
-			vpmu_consumer_read(&s->rows[i]->c[e], &s->rows[i]->final[e]);
+		if (s->rows[i]->c)
+			vpmu_source_read(s->rows[i]->c);
 	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
 		s->rows[i]->pub.values = s->rows[i]->final;
 		ret = fn(&s->rows[i]->pub, arg);
@@ -349,59 +296,4 @@ int session_read(struct session *s, bool keep_gone,
 	if (!ret && !keep_gone)
 		rows_forget(s, 0);
 	return ret;
-}
-
-const char *session_name(const struct session *s)
-{
-	return s->name;
-}
-
-const char *session_target(const struct session *s)
-{
-	return s->target;
-}
-
-enum session_scope session_scope(const struct session *s)
-{
-	return s->scope;
-}
-
-const void *session_owner(const struct session *s)
-{
-	return s->owner;
-}
-
-size_t session_nr_events(const struct session *s)
-{
-	return s->nr_events;
-}
-
-size_t session_nr_rows(const struct session *s)
-{
-	return s->nr_rows;
-}
-
-const char *session_event(const struct session *s, size_t i)
-{
-	return s->events[i];
-}
-
-vpmu_key_t session_key(const struct session *s, size_t i)
-{
-	return s->keys[i];
-}
-
-uint64_t session_age_ns(const struct session *s)
-{
-	return now_ns() - s->opened_ns;
-}
-
-uint64_t session_read_age_ns(const struct session *s)
-{
-	return s->read_ns - s->opened_ns;
-}
-
-uint64_t session_dropped(const struct session *s)
-{
-	return s->dropped;
 }

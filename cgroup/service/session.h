@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Operator sessions: a list of events counted for one node, or for each tenant, VM or vCPU of a
- * part of the tree. A session is a set of rows, one per node, each with one consumer per event.
+ * part of the tree. A session is a set of rows, each with one value per event. A node has one row
+ * per plane that counts it: a tenant with VMs on two planes has two rows, which are never added.
  * Rows follow the tree: a node that comes gets a row that counts from then on; a node that goes
- * leaves its final values, shown by one more read. All functions: control thread.
+ * leaves its final values, which one more read shows. All functions: control thread.
  *
- * Counts of a tenant include everything below it, so a row and the rows below it overlap; what a
- * removed node counted is in its parent's row ever after.
+ * Counts of a tenant include everything below it on the same plane, so a row and the rows below it
+ * overlap. What a removed node counted stays in its parent's row.
  */
 #ifndef CGROUP_SERVICE_SESSION_H
 #define CGROUP_SERVICE_SESSION_H
@@ -14,10 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cgroup/tenant/tenant.h"
+#include "cgroup/service/registry.h"
 
-#define SESSION_EVENTS_MAX 64	  /* events of one session: no more slots than these */
-#define SESSION_NAME_MAX   64	  /* bytes of a session's name */
+#define SESSION_EVENTS_MAX 64	  /* events of one session */
 #define SESSION_VALUES_MAX 262144 /* rows times events of one session */
 #define SESSION_GONE_MAX   4096	  /* rows of removed nodes kept; older ones are dropped */
 #define SESSIONS_MAX	   256
@@ -29,61 +29,61 @@ enum session_scope { SESSION_ONE, SESSION_TENANT, SESSION_VM, SESSION_VCPU };
 int session_scope_parse(const char *name, enum session_scope *scope);
 const char *session_scope_name(enum session_scope scope);
 
-/* session_name_ok - 1 to SESSION_NAME_MAX of [A-Za-z0-9_.:-]; profiles and captures have such names
- * too. One line to @err when not. Pure. */
-bool session_name_ok(const char *name, char *err, size_t errlen);
-
 struct sessions;
-struct session;
+
+/* One session. Read-only for users of this header. */
+struct session {
+	struct registered reg; /* first: name, target, owner */
+	enum session_scope scope;
+	size_t nr_events;
+	char **events; /* as the operator spelled them */
+	vpmu_key_t *keys;
+	size_t nr_rows;
+	uint64_t opened_ns, read_ns; /* now_ns: of the attach, and of the last read's values */
+	uint64_t dropped;	     /* rows that were never shown: too many, or no memory */
+	/* private */
+	struct sessions *ss;
+	struct tenants *ts;
+	bool target_vm;
+	struct row **rows;
+	size_t cap_rows, nr_gone;
+	uint64_t next_id, sorted_gen;
+};
 
 /* sessions_create - watches @ts. sessions_destroy closes every session. */
 int sessions_create(struct tenants *ts, struct sessions **out);
 void sessions_destroy(struct sessions *ss);
 
+/* sessions_registry - of struct session. */
+struct registry *sessions_registry(struct sessions *ss);
+
 struct session_spec {
-	const char *name; /* NULL: "@1", "@2", ... Names given: [A-Za-z0-9_.:-] */
+	const char *name; /* NULL: "@1", "@2", ... */
 	size_t nr_events;
 	const char *const *events; /* as the operator spelled them; copied */
 	const vpmu_key_t *keys;
 	enum session_scope scope;
 	const struct node *target; /* what SESSION_ONE counts; where the others look. "/": all */
-	const void *owner;	   /* session_close_owner's; NULL: stays */
+	const void *owner;	   /* sessions_close_owner's; NULL: stays */
 };
 
 /*
  * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit;
- * -ENOSPC: the host has no slot left; -E2BIG: too many rows or sessions. One line to @err.
- * The session stays bound to the target's name: a tenant or VM of that name that comes later is
- * counted too.
+ * -ENOSPC: a plane has no counter slot left (then no plane counts); -E2BIG: too many rows or
+ * sessions. One line to @err. The session stays bound to the target's name: a tenant or VM of that
+ * name that comes later is counted too.
  */
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen);
 
-/* session_close - stop. Other sessions and consumers do not notice. */
+/* session_close - stop. Other sessions do not notice. */
 void session_close(struct session *s);
-/* session_close_owner - close every session of @owner. session_owned - whether there is one. */
-void session_close_owner(struct sessions *ss, const void *owner);
-bool session_owned(const struct sessions *ss, const void *owner);
+void sessions_close_owner(struct sessions *ss, const void *owner);
 
-struct session *session_find(const struct sessions *ss, const char *name);
-/* sessions_each - in order of opening; stops when @fn returns non-zero and returns that. */
-int sessions_each(const struct sessions *ss, int (*fn)(struct session *s, void *arg), void *arg);
-
-const char *session_name(const struct session *s);
-const char *session_target(const struct session *s); /* path or VM name */
-enum session_scope session_scope(const struct session *s);
-const void *session_owner(const struct session *s);
-size_t session_nr_events(const struct session *s);
-size_t session_nr_rows(const struct session *s);
-const char *session_event(const struct session *s, size_t i);
-vpmu_key_t session_key(const struct session *s, size_t i);
-uint64_t session_age_ns(const struct session *s);      /* CLOCK_MONOTONIC since the attach */
-uint64_t session_read_age_ns(const struct session *s); /* likewise, of the last read's values */
-uint64_t session_dropped(const struct session *s);     /* rows lost to SESSION_GONE_MAX so far */
-
-/* One node's values. Valid during the callback. */
+/* One node's values on one plane. Valid during the callback. */
 struct session_row {
-	uint64_t id; /* of this row in its session; never used again */
+	uint64_t id;	   /* of this row in its session; never used again */
+	const char *plane; /* who counted */
 	enum node_kind kind;
 	unsigned int depth; /* of the node in the tree; "/" is 0 */
 	const char *path;   /* the tenant's, or of the tenant the VM is in */
@@ -95,10 +95,11 @@ struct session_row {
 };
 
 /*
- * session_read - make all counts current (once) and call @fn for every row, parents before
- * children. While vCPUs run, a parent shows at least the sum of its children. Rows of removed nodes
- * are forgotten after it, unless @keep_gone. Stops when @fn returns non-zero and returns that (then
- * nothing is forgotten). @fn must not touch sessions.
+ * session_read - make the counts of every plane that has rows here current (once) and call @fn for
+ * every row, parents before children. While vCPUs run, a parent shows at least the sum of its
+ * children on its plane. Rows of removed nodes are forgotten after it, unless @keep_gone. Stops
+ * when @fn returns non-zero and returns that (then nothing is forgotten). @fn must not touch
+ * sessions.
  */
 int session_read(struct session *s, bool keep_gone,
 		 int (*fn)(const struct session_row *row, void *arg), void *arg);

@@ -24,8 +24,8 @@ static const struct node *vm_of(const struct node *n)
 static bool in_target(const struct session *s, const struct node *n)
 {
 	if (s->target_vm)
-		return strcmp(vm_of(n)->name, s->target) == 0;
-	return path_within(s->target, n->path);
+		return strcmp(vm_of(n)->name, s->reg.target) == 0;
+	return path_within(s->reg.target, n->path);
 }
 
 bool session_counts(const struct session *s, const struct node *n)
@@ -33,8 +33,8 @@ bool session_counts(const struct session *s, const struct node *n)
 	switch (s->scope) {
 	case SESSION_ONE:
 		if (s->target_vm)
-			return n->kind == NODE_VM && strcmp(n->name, s->target) == 0;
-		return n->kind <= NODE_TENANT && strcmp(n->path, s->target) == 0;
+			return n->kind == NODE_VM && strcmp(n->name, s->reg.target) == 0;
+		return n->kind <= NODE_TENANT && strcmp(n->path, s->reg.target) == 0;
 	case SESSION_TENANT:
 		return n->kind <= NODE_TENANT && in_target(s, n);
 	case SESSION_VM:
@@ -51,9 +51,7 @@ void row_free(struct row *r)
 {
 	if (!r)
 		return;
-	/* Consumers may still be looked at by readers of before their deletion. */
-	if (r->c)
-		vpmu_rcu_free(r->c);
+	vpmu_counting_free(r->c);
 	free(r->final);
 	free(r->path);
 	free(r->vm);
@@ -61,7 +59,7 @@ void row_free(struct row *r)
 	free(r);
 }
 
-struct row *row_new(struct session *s, struct node *n)
+static struct row *row_new(struct session *s, struct node *n, struct vpmu_source_node *in)
 {
 	struct row *r = calloc(1, sizeof(*r));
 
@@ -69,15 +67,16 @@ struct row *row_new(struct session *s, struct node *n)
 		return NULL;
 	r->node = n;
 	r->pub.id = s->next_id++;
+	r->pub.plane = in->source->plane;
 	r->pub.kind = n->kind;
 	r->pub.depth = n->depth;
 	r->pub.vcpu = n->vcpu;
 	r->path = strdup(n->path);
-	r->c = calloc(s->nr_events, sizeof(*r->c));
 	r->final = calloc(s->nr_events, sizeof(*r->final));
+	r->c = r->final ? vpmu_counting_new(in, s->keys, s->nr_events, r->final) : NULL;
 	if (n->kind >= NODE_VM)
 		r->vm = strdup(vm_of(n)->name);
-	if (!r->path || !r->c || !r->final || (n->kind >= NODE_VM && !r->vm)) {
+	if (!r->path || !r->c || (n->kind >= NODE_VM && !r->vm)) {
 		row_free(r);
 		return NULL;
 	}
@@ -86,17 +85,16 @@ struct row *row_new(struct session *s, struct node *n)
 	return r;
 }
 
-int rows_reserve(struct session *s, size_t more)
+/* Room for one more row. */
+static int reserve(struct session *s)
 {
-	size_t want = s->nr_rows + more, cap = s->cap_rows ? s->cap_rows : 8;
+	size_t cap = s->cap_rows ? s->cap_rows * 2 : 8;
 	struct row **rows;
 
-	if (want * s->nr_events > SESSION_VALUES_MAX)
+	if ((s->nr_rows + 1) * s->nr_events > SESSION_VALUES_MAX)
 		return -E2BIG;
-	if (want <= s->cap_rows)
+	if (s->nr_rows < s->cap_rows)
 		return 0;
-	while (cap < want)
-		cap *= 2;
 	rows = reallocarray(s->rows, cap, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
@@ -105,71 +103,83 @@ int rows_reserve(struct session *s, size_t more)
 	return 0;
 }
 
-/* Add the consumers of rows first..nr_rows-1 in one batch. *failed: index of the event. */
-int rows_start(struct session *s, size_t first, size_t *failed)
+int row_add(struct session *s, struct node *n, struct vpmu_source_node *in)
 {
-	size_t n = (s->nr_rows - first) * s->nr_events, k = 0;
-	struct vpmu_consumer **c = calloc(n ? n : 1, sizeof(*c));
-	struct vpmu_account **a = calloc(n ? n : 1, sizeof(*a));
-	vpmu_key_t *keys = calloc(n ? n : 1, sizeof(*keys));
-	int ret = -ENOMEM;
+	int ret = reserve(s);
+	struct row *r = ret ? NULL : row_new(s, n, in);
 
-	*failed = 0;
-	if (!c || !a || !keys)
-		goto out;
-	for (size_t i = first; i < s->nr_rows; i++) {
-		for (size_t e = 0; e < s->nr_events; e++, k++) {
-			c[k] = &s->rows[i]->c[e];
-			a[k] = s->rows[i]->node->account;
-			keys[k] = s->keys[e];
-		}
-	}
-	ret = n ? vpmu_consumer_add_many(c, a, keys, n, failed) : 0;
-	*failed %= s->nr_events;
-	if (ret == -EOPNOTSUPP) /* added all the same; their values say so */
-		ret = 0;
-out:
-	free(c);
-	free(a);
-	free(keys);
-	return ret;
+	if (!r)
+		return ret ? ret : -ENOMEM;
+	s->rows[s->nr_rows++] = r;
+	return 0;
 }
 
-/* Stop the consumers of the @n rows at @rows in one batch and keep their last values. */
+/* ---- counting, plane by plane --------------------------------------------------------------- */
+
+/* Those of the @n rows at @rows that have a counting of @source, as a list. */
+static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct vpmu_source *source)
+{
+	struct vpmu_counting *list = NULL;
+
+	while (n--) {
+		struct vpmu_counting *c = rows[n]->c;
+
+		if (!c || c->node->source != source)
+			continue;
+		c->next = list;
+		list = c;
+	}
+	return list;
+}
+
+int rows_start(struct session *s, size_t first, size_t *event, const char **plane)
+{
+	struct row **rows = s->rows + first;
+	size_t n = s->nr_rows - first;
+	struct vpmu_source *source;
+
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
+		int ret = vpmu_source_attach(rows_of(rows, n, source), event);
+
+		if (!ret)
+			continue;
+		*plane = source->plane;
+		while (i--)
+			vpmu_source_detach(rows_of(rows, n, tenants_source(s->ts, i)));
+		return ret;
+	}
+	return 0;
+}
+
 void rows_stop(struct session *s, struct row **rows, size_t n)
 {
-	size_t k = 0;
-	struct vpmu_consumer **c = calloc(n * s->nr_events + 1, sizeof(*c));
-	struct vpmu_value *last = calloc(n * s->nr_events + 1, sizeof(*last));
+	struct vpmu_source *source;
 
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
+		vpmu_source_detach(rows_of(rows, n, source));
 	for (size_t i = 0; i < n; i++) {
-		if (!rows[i]->c)
-			continue;
-		for (size_t e = 0; e < s->nr_events; e++) {
-			if (c && last)
-				c[k++] = &rows[i]->c[e];
-			else /* no memory for the batch: one by one */
-				vpmu_consumer_del(&rows[i]->c[e], NULL, &rows[i]->final[e]);
-		}
-	}
-	if (c && last && k)
-		vpmu_consumer_del_many(c, k, last);
-	k = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (!rows[i]->c)
-			continue;
-		if (c && last) {
-			memcpy(rows[i]->final, &last[k], s->nr_events * sizeof(*last));
-			k += s->nr_events;
-		}
-		vpmu_rcu_free(rows[i]->c);
+		vpmu_counting_free(rows[i]->c);
 		rows[i]->c = NULL;
 	}
-	free(c);
-	free(last);
 }
 
-/* Forget rows of removed nodes: all, or the oldest until @keep are left. */
+static bool counts_by(const struct session *s, const struct vpmu_source *source)
+{
+	for (size_t i = 0; i < s->nr_rows; i++)
+		if (s->rows[i]->c && s->rows[i]->c->node->source == source)
+			return true;
+	return false;
+}
+
+void rows_flush(struct session *s)
+{
+	struct vpmu_source *source;
+
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
+		if (counts_by(s, source))
+			vpmu_source_flush(source);
+}
+
 void rows_forget(struct session *s, size_t keep)
 {
 	size_t to = 0, drop = s->nr_gone > keep ? s->nr_gone - keep : 0;

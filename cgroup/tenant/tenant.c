@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The tree of tenants, VMs and vCPUs, each node one account of libvpmu. What the kernel knows of
- * them - directories, ids, threads - is cgroupfs.c's.
+ * The tree of tenants, VMs and vCPUs, and which source of counts counts which node. Directories,
+ * cgroup ids and threads are cgroupfs.c's.
  */
 #include <errno.h>
 #include <search.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "cgroup/tenant/cgroupfs.h"
-#include "vpmu/fail.h"
 #include "cgroup/tenant/tenant.h"
+#include "vpmu/fail.h"
 
 #define OWN_ID (1ULL << 63)
 
@@ -25,8 +25,8 @@ struct node_priv {
 };
 
 struct tenants {
-	struct vpmu_host *host;
-	struct cgroupfs *fs; /* NULL: plain paths */
+	struct vpmu_source *source[TENANTS_SOURCES_MAX]; /* NULL after the last one */
+	struct cgroupfs *fs;				 /* NULL: plain paths */
 	struct node *root, *other;
 	void *by_path, *by_vm; /* tsearch(3) trees of struct node */
 	uint64_t next_id, next_serial, generation;
@@ -107,37 +107,42 @@ static void node_unlink(struct node *n)
 	p->prev = n->next = NULL;
 }
 
-static void tell_added(struct tenants *ts, struct node *n)
-{
-	for (struct tenants_watch *w = ts->watches; w; w = w->next)
-		if (w->added)
-			w->added(n, w->arg);
-}
-
-/* Delete the account of @n and forget @n, or leave all as it was. */
-static int node_remove(struct node *n)
+/* @n is counted by its source @i from now on. */
+static void tell_added(struct node *n, unsigned int i)
 {
 	struct tenants *ts = priv(n)->ts;
-	int ret;
+
+	ts->generation++;
+	for (struct tenants_watch *w = ts->watches; w; w = w->next)
+		if (w->added)
+			w->added(n, n->in[i], w->arg);
+}
+
+static void leave_sources(struct node *n)
+{
+	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX; i++)
+		if (n->in[i])
+			vpmu_source_node_remove(n->in[i]);
+}
+
+/* Forget @n, which has nothing below it; its counts become its parent's. */
+static void node_remove(struct node *n)
+{
+	struct tenants *ts = priv(n)->ts;
 
 	for (struct tenants_watch *w = ts->watches; w; w = w->next)
 		if (w->removing)
 			w->removing(n, w->arg);
-	ret = vpmu_account_del(n->account);
-	if (ret) {
-		tell_added(ts, n);
-		return ret;
-	}
+	leave_sources(n);
 	if (n->kind == NODE_TENANT)
 		tdelete(n, &ts->by_path, cmp_path);
 	else if (n->kind == NODE_VM)
 		tdelete(n, &ts->by_vm, cmp_name);
 	node_unlink(n);
 	node_free(n);
-	return 0;
 }
 
-/* A path node with its directory and id, not linked and without an account yet. */
+/* A path node with its directory and id, not linked and counted by nobody yet. */
 static int path_node(struct tenants *ts, enum node_kind kind, struct node *parent, const char *path,
 		     struct node **out, char *err, size_t errlen)
 {
@@ -184,32 +189,25 @@ fail:
 	return ret;
 }
 
-/* ---- tenants ------------------------------------------------------------------------------ */
+/* ---- the tree and its sources ------------------------------------------------------------- */
 
-int tenants_create(struct vpmu_host *host, const char *cgroup_root, struct tenants **out, char *err,
-		   size_t errlen)
+int tenants_create(const char *cgroup_root, struct tenants **out, char *err, size_t errlen)
 {
 	struct tenants *ts = calloc(1, sizeof(*ts));
-	int ret;
+	int ret = 0;
 
 	if (!ts)
 		return fail(-ENOMEM, err, errlen, "tenants: out of memory");
-	ts->host = host;
 	ts->next_id = 1;
-	if (cgroup_root) {
+	if (cgroup_root)
 		ret = cgroupfs_open(cgroup_root, &ts->fs, err, errlen);
-		if (ret)
-			goto fail;
-	}
-	ret = path_node(ts, NODE_ROOT, NULL, "/", &ts->root, err, errlen);
+	if (!ret)
+		ret = path_node(ts, NODE_ROOT, NULL, "/", &ts->root, err, errlen);
+	if (!ret)
+		ret = path_node(ts, NODE_HOST, ts->root, "/host", &ts->other, err, errlen);
 	if (ret)
 		goto fail;
-	ts->root->account = vpmu_host_root(host);
 	node_link(ts->root);
-	ret = path_node(ts, NODE_HOST, ts->root, "/host", &ts->other, err, errlen);
-	if (ret)
-		goto fail;
-	ts->other->account = vpmu_host_other(host);
 	node_link(ts->other);
 	*out = ts;
 	return 0;
@@ -221,8 +219,7 @@ fail:
 	return ret;
 }
 
-/* Remove everything below @n. A VM whose contexts live is a bug of the caller's: its nodes go all
- * the same, its accounts go with the host. */
+/* Remove everything below @n. */
 static void prune(struct tenants *ts, struct node *n)
 {
 	struct node *c;
@@ -236,14 +233,7 @@ static void prune(struct tenants *ts, struct node *n)
 		}
 		if (priv(c)->made_dir)
 			cgroupfs_remove(priv(c)->dir, NULL, 0);
-		if (node_remove(c)) {
-			if (c->kind == NODE_TENANT)
-				tdelete(c, &ts->by_path, cmp_path);
-			else if (c->kind == NODE_VM)
-				tdelete(c, &ts->by_vm, cmp_name);
-			node_unlink(c);
-			node_free(c);
-		}
+		node_remove(c);
 	}
 }
 
@@ -259,9 +249,77 @@ void tenants_destroy(struct tenants *ts)
 	free(ts);
 }
 
-struct vpmu_host *tenants_host(const struct tenants *ts)
+int tenants_add_source(struct tenants *ts, struct vpmu_source *s)
 {
-	return ts->host;
+	unsigned int i = 0;
+
+	for (; i < TENANTS_SOURCES_MAX && ts->source[i]; i++)
+		if (strcmp(ts->source[i]->plane, s->plane) == 0)
+			return -EEXIST;
+	if (i == TENANTS_SOURCES_MAX)
+		return -ENOSPC;
+	ts->source[i] = s;
+	ts->root->in[i] = s->root;
+	ts->other->in[i] = s->other;
+	tell_added(ts->root, i);
+	tell_added(ts->other, i);
+	return 0;
+}
+
+struct vpmu_source *tenants_source(const struct tenants *ts, unsigned int i)
+{
+	return i < TENANTS_SOURCES_MAX ? ts->source[i] : NULL;
+}
+
+/* @n and what is above it are counted by source @i, which is one of the tree's. */
+static int count_by(struct node *n, unsigned int i)
+{
+	int ret;
+
+	if (n->in[i])
+		return 0;
+	ret = count_by(n->parent, i);
+	if (!ret)
+		ret = vpmu_source_node_add(n->parent->in[i], n->serial, &n->in[i]);
+	if (!ret)
+		tell_added(n, i);
+	return ret;
+}
+
+static unsigned int source_index(const struct tenants *ts, const struct vpmu_source *s)
+{
+	unsigned int i = 0;
+
+	while (ts->source[i] != s)
+		i++;
+	return i;
+}
+
+int tenant_count(struct node *n, struct vpmu_source *s)
+{
+	return count_by(n, source_index(priv(n)->ts, s));
+}
+
+struct vpmu_source_node *node_in(const struct node *n, const struct vpmu_source *s)
+{
+	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX; i++)
+		if (n->in[i] && n->in[i]->source == s)
+			return n->in[i];
+	return NULL;
+}
+
+struct vpmu_source *node_source(const struct node *n)
+{
+	unsigned int i = 0;
+
+	while (!n->in[i])
+		i++;
+	return n->in[i]->source;
+}
+
+const char *node_target(const struct node *n)
+{
+	return n->kind == NODE_VM ? n->name : n->path;
 }
 
 struct node *tenants_root(const struct tenants *ts)
@@ -294,6 +352,8 @@ void tenants_unwatch(struct tenants *ts, struct tenants_watch *w)
 		*link = w->next;
 }
 
+/* ---- tenants ------------------------------------------------------------------------------ */
+
 struct node *tenant_find(const struct tenants *ts, const char *path)
 {
 	struct node key = {.path = path}, **found;
@@ -315,19 +375,13 @@ static int add_one(struct tenants *ts, struct node *parent, const char *path, st
 
 	if (ret)
 		return ret;
-	ret = vpmu_account_create(parent->account, n, &n->account);
-	if (!ret && !tsearch(n, &ts->by_path, cmp_path)) {
-		vpmu_account_del(n->account);
-		ret = -ENOMEM;
-	}
-	if (ret) {
+	if (!tsearch(n, &ts->by_path, cmp_path)) {
 		if (priv(n)->made_dir)
 			cgroupfs_remove(priv(n)->dir, NULL, 0);
 		node_free(n);
-		return fail(ret, err, errlen, "tenant %s: %s", path, strerror(-ret));
+		return fail(-ENOMEM, err, errlen, "tenant %s: out of memory", path);
 	}
 	node_link(n);
-	tell_added(ts, n);
 	*out = n;
 	return 0;
 }
@@ -359,15 +413,15 @@ int tenant_add(struct tenants *ts, const char *path, struct node **out, char *er
 		*out = n;
 	return 0;
 undo:
-	/* Ancestors made for a path that failed would stay for nobody. */
+	/* The ancestors that this call made have no use. */
 	while (made) {
 		struct node *parent = n->parent;
-		bool last = n == made;
 
+		if (n == made)
+			made = NULL;
 		if (priv(n)->made_dir)
 			cgroupfs_remove(priv(n)->dir, NULL, 0);
-		if (node_remove(n) || last)
-			break;
+		node_remove(n);
 		n = parent;
 	}
 	return ret;
@@ -376,33 +430,26 @@ undo:
 int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen)
 {
 	struct node *n = tenant_find(ts, path);
-	struct node_priv *p;
 	int ret;
 
 	if (!n)
 		return fail(-ENOENT, err, errlen, "tenant %.255s: no such tenant", path);
 	if (n->kind != NODE_TENANT)
-		return fail(-EINVAL, err, errlen, "tenant %s: always there; a tenant is accepted",
-			    path);
+		return fail(-EINVAL, err, errlen,
+			    "tenant %s: cannot be removed; give the path of a tenant", path);
 	if (n->first_child)
 		return fail(-EBUSY, err, errlen,
 			    "tenant %s: has %s \"%s\"; remove what is below it first", path,
 			    n->first_child->kind == NODE_VM ? "VM" : "tenant",
 			    n->first_child->name);
-	p = priv(n);
 	/* The directory first: only the kernel knows whether somebody put a thread into it. */
-	if (p->made_dir) {
-		ret = cgroupfs_remove(p->dir, err, errlen);
+	if (priv(n)->made_dir) {
+		ret = cgroupfs_remove(priv(n)->dir, err, errlen);
 		if (ret)
 			return ret;
 	}
-	ret = node_remove(n);
-	if (!ret)
-		return 0;
-	fail(ret, err, errlen, "tenant %s: %s", path, strerror(-ret));
-	if (p->made_dir && cgroupfs_make(p->dir, &p->made_dir, NULL, 0) == 0)
-		cgroupfs_id(p->dir, &n->id, NULL, 0);
-	return ret;
+	node_remove(n);
+	return 0;
 }
 
 /* ---- VMs ---------------------------------------------------------------------------------- */
@@ -414,18 +461,18 @@ struct node *tenant_vm_find(const struct tenants *ts, const char *name)
 	return found ? *found : NULL;
 }
 
-static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int i)
+static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsigned int source)
 {
 	struct node *n = node_new(ts, NODE_VCPU, vm);
 	int ret;
 
 	if (!n)
 		return -ENOMEM;
-	snprintf(priv(n)->number, sizeof(priv(n)->number), "%u", i);
+	snprintf(priv(n)->number, sizeof(priv(n)->number), "%u", vcpu);
 	n->name = priv(n)->number;
 	n->path = vm->path;
-	n->vcpu = i;
-	ret = vpmu_account_create(vm->account, n, &n->account);
+	n->vcpu = vcpu;
+	ret = vpmu_source_node_add(vm->in[source], n->serial, &n->in[source]);
 	if (ret) {
 		node_free(n);
 		return ret;
@@ -434,24 +481,24 @@ static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int i)
 	return 0;
 }
 
-/* Before anybody was told of the VM. */
+/* A VM that no watcher was told of. */
 static void forget_vm(struct tenants *ts, struct node *vm)
 {
 	struct node *c;
 
 	while ((c = vm->first_child)) {
-		vpmu_account_del(c->account);
+		leave_sources(c);
 		node_unlink(c);
 		node_free(c);
 	}
-	if (vm->account)
-		vpmu_account_del(vm->account);
+	leave_sources(vm);
 	node_free(vm);
 }
 
-int tenant_vm_add(struct tenants *ts, struct node *t, const char *name, unsigned int vcpus,
-		  void *user, struct node **vm, char *err, size_t errlen)
+int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, const char *name,
+		  unsigned int vcpus, void *user, struct node **vm, char *err, size_t errlen)
 {
+	unsigned int i = source_index(ts, s);
 	struct node *n;
 	int ret;
 
@@ -462,13 +509,12 @@ int tenant_vm_add(struct tenants *ts, struct node *t, const char *name, unsigned
 			    vcpus, TENANT_VCPUS_MAX);
 	if (t->kind != NODE_TENANT && t->kind != NODE_HOST)
 		return fail(-EINVAL, err, errlen,
-			    "VM %s: in \"%s\"; a tenant, or /host for none, is accepted", name,
+			    "VM %s: \"%s\" is no tenant; give one, or /host for a VM without", name,
 			    t->path);
 	if (tenant_vm_find(ts, name))
 		return fail(-EEXIST, err, errlen,
-			    "VM %s: there is one in %s; another name is "
-			    "accepted",
-			    name, tenant_vm_find(ts, name)->path);
+			    "VM %s: there is a VM of that name in %s; take another name", name,
+			    tenant_vm_find(ts, name)->path);
 	n = node_new(ts, NODE_VM, t);
 	if (!n)
 		return fail(-ENOMEM, err, errlen, "VM %s: out of memory", name);
@@ -476,9 +522,11 @@ int tenant_vm_add(struct tenants *ts, struct node *t, const char *name, unsigned
 	n->name = priv(n)->name;
 	n->path = t->path;
 	n->user = user;
-	ret = n->name ? vpmu_account_create(t->account, n, &n->account) : -ENOMEM;
-	for (unsigned int i = 0; i < vcpus && !ret; i++)
-		ret = add_vcpu(ts, n, i);
+	ret = n->name ? count_by(t, i) : -ENOMEM;
+	if (!ret)
+		ret = vpmu_source_node_add(t->in[i], n->serial, &n->in[i]);
+	for (unsigned int v = 0; v < vcpus && !ret; v++)
+		ret = add_vcpu(ts, n, v, i);
 	if (!ret && !tsearch(n, &ts->by_vm, cmp_name))
 		ret = -ENOMEM;
 	if (ret) {
@@ -486,9 +534,9 @@ int tenant_vm_add(struct tenants *ts, struct node *t, const char *name, unsigned
 		return fail(ret, err, errlen, "VM %s: %s", name, strerror(-ret));
 	}
 	node_link(n);
-	tell_added(ts, n);
+	tell_added(n, i);
 	for (struct node *c = n->first_child; c; c = c->next)
-		tell_added(ts, c);
+		tell_added(c, i);
 	if (vm)
 		*vm = n;
 	return 0;
@@ -502,16 +550,11 @@ struct node *node_vcpu(const struct node *vm, unsigned int vcpu)
 	return NULL;
 }
 
-int tenant_vm_remove(struct tenants *ts, struct node *vm)
+void tenant_vm_remove(struct tenants *ts, struct node *vm)
 {
-	int ret;
-
-	while (vm->first_child) {
-		ret = node_remove(vm->first_child);
-		if (ret)
-			return ret;
-	}
-	return node_remove(vm);
+	while (vm->first_child)
+		node_remove(vm->first_child);
+	node_remove(vm);
 }
 
 int tenant_join(const struct node *n, int tid, char *err, size_t errlen)

@@ -15,6 +15,7 @@
 #include "cgroup/service/server.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
+#include "vpmu/source_core.h"
 
 #define LINES_MAX 64
 #define VMS_MAX	  8
@@ -24,7 +25,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
-static struct vpmu_host *host;
+static struct vpmu_source *source;
+static struct vpmu_host *host; /* of source */
 static struct vpmu_softpmu pmu;
 static struct vpmu_pcpu *pcpu;
 static struct tenants *ts;
@@ -45,6 +47,11 @@ static void check(bool ok, const char *what)
 	abort();
 }
 
+static struct vpmu_account *account_of(const struct node *n)
+{
+	return vpmu_source_core_account(node_in(n, source));
+}
+
 static void vm_gone(struct vm **link)
 {
 	struct vm *vm = *link;
@@ -52,7 +59,7 @@ static void vm_gone(struct vm **link)
 	*link = vm->next;
 	nr_vms--;
 	vpmu_context_fini(&vm->ctx);
-	check(tenant_vm_remove(ts, vm->node) == 0, "a VM without contexts is not removable");
+	tenant_vm_remove(ts, vm->node);
 	free(vm);
 }
 
@@ -87,12 +94,13 @@ static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t 
 	if (!t || nr_vms == VMS_MAX)
 		return -ENOENT;
 	vm = calloc(1, sizeof(*vm));
-	ret = tenant_vm_add(ts, t, name, 2, NULL, &vm->node, err, errlen);
+	ret = tenant_vm_add(ts, t, source, name, 2, NULL, &vm->node, err, errlen);
 	if (ret) {
 		free(vm);
 		return ret;
 	}
-	check(vpmu_context_init(&vm->ctx, node_vcpu(vm->node, 1)->account, vm->node->account) == 0,
+	check(vpmu_context_init(&vm->ctx, account_of(node_vcpu(vm->node, 1)),
+				account_of(vm->node)) == 0,
 	      "no context");
 	check(vpmu_context_place(&vm->ctx, pcpu) == 0, "not placed");
 	vm->ctx.where = where;
@@ -147,12 +155,26 @@ static void wait_for_rcu(void)
 	urcu_memb_barrier();
 }
 
+static bool can_count(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
+{
+	snprintf(why, whylen, "the fuzzer does not know");
+	*q = VPMU_Q_EXACT;
+	return vpmu_key_event(key) % 2;
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+	static const struct vpmu_source_core_opts opts = {
+		.plane = "soft",
+		.can = VPMU_SOURCE_SAMPLES | VPMU_SOURCE_BRANCHES,
+		.can_count = can_count,
+	};
+
 	urcu_memb_register_thread();
 	atexit(wait_for_rcu);
-	host = vpmu_host_create();
-	check(host && vpmu_softpmu_init(&pmu, &(struct vpmu_softpmu_opts){0}) == 0 &&
+	check(vpmu_source_core_create(&opts, &source) == 0, "no source");
+	host = vpmu_source_core_host(source);
+	check(vpmu_softpmu_init(&pmu, &(struct vpmu_softpmu_opts){0}) == 0 &&
 		      vpmu_pcpu_create(host, &pmu.pmu, 0, &pcpu) == 0,
 	      "no host");
 	return 0;
@@ -210,7 +232,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct server *s;
 	char err[256];
 
-	check(tenants_create(host, NULL, &ts, err, sizeof(err)) == 0, err);
+	check(tenants_create(NULL, &ts, err, sizeof(err)) == 0, err);
+	check(tenants_add_source(ts, source) == 0, "the source is not accepted");
 	check(server_create(ts, NULL, &opts, &s, err, sizeof(err)) == 0, err);
 	check(server_register(s, "fuzz-vm", cmd_vm, NULL) == 0, "not registered");
 	check(server_register(s, "fuzz-run", cmd_run, NULL) == 0, "not registered");

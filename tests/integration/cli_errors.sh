@@ -70,7 +70,7 @@ bad 1 . vm add name=x flavour=large
 bad 1 . vm add name=web-1 image="$image" engine=soft
 bad 1 'no VM "nope"' pause nope
 bad 1 "unknown event 'bogus'" profile -e bogus -d 1
-bad 1 'event: cache-misses: no CPU of this host can sample it' profile -e cache-misses -d 1
+bad 1 'event: cache-misses: no CPU of plane soft can sample it' profile -e cache-misses -d 1
 bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -d 1
 bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
 bad 2 '-c "1e6": give a number' profile -c 1e6

@@ -136,12 +136,12 @@ static struct tally run(const char *host, unsigned int faults)
 	struct bed b;
 
 	bed_open(&b, host);
-	tenants_host(machine_tenants(b.machine))->lbr_faults = faults;
 	for (unsigned int i = 0; i < NR_VMS; i++)
 		bed_add(&b,
 			"name=v%u,tenant=/t%u,vcpus=%u,memory=4M,pmu=%s,"
 			"args=stat -e instructions:u chain 100000000",
 			i, i % 4, VCPUS, i % 2 ? "amd-v2" : "intel-v5");
+	bed_host(&b)->lbr_faults = faults;
 	json_decref(bed_ask(&b, true,
 			    "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"c\","
 			    "\"keep\":true}"));
@@ -152,7 +152,7 @@ static struct tally run(const char *host, unsigned int faults)
 		json_decref(bed_ask(&b, true, "{\"cmd\":\"resume\"}"));
 		usleep(20000 + (useconds_t)rand() % 30000);
 		json_decref(bed_ask(&b, true, "{\"cmd\":\"pause\"}"));
-		vpmu_host_sync(tenants_host(machine_tenants(b.machine)));
+		vpmu_host_sync(bed_host(&b));
 		for (struct machine_vm *vm = machine_vms(b.machine); vm; vm = vm->next)
 			for (unsigned int k = 0; vm->vm && k < VCPUS; k++)
 				judge(&vm->vm->vcpus[k], &code, &t);

@@ -49,10 +49,10 @@ static struct tally run(const char *host, const char *pmu, const char *args, uns
 	struct bed b;
 
 	bed_open(&b, host);
-	tenants_host(machine_tenants(b.machine))->lbr_faults = faults;
 	for (unsigned int i = 0; i < NR_VMS; i++)
 		bed_add(&b, "name=v%u,tenant=/t%u,vcpus=%u,memory=8M,pmu=%s,args=%s", i, i % 4,
 			VCPUS, pmu, args);
+	bed_host(&b)->lbr_faults = faults;
 	bed_run(&b, NR_VMS);
 	t = tally_of(&b);
 	cr_assert_eq(t.vcpus, NR_VMS * VCPUS);

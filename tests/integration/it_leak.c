@@ -59,12 +59,12 @@ static void schedule(unsigned int seed, unsigned int faults, struct found *f)
 		 "pcpus=%u,slice=%u,random_slices=yes,migrate=random:2,seed=%u,tick_us=5", pcpus,
 		 slice, seed);
 	bed_open(&b, host);
-	tenants_host(machine_tenants(b.machine))->lbr_faults = faults;
 	/* Branch records need models 0 and 1; the others' part of the hunt is the same. */
 	bed_add(&b, "name=victim,tenant=/mallory,memory=4M,pmu=%s,args=victim 40",
 		models[seed / 2 % 2]);
 	bed_add(&b, "name=leak,tenant=/alice,memory=4M,pmu=%s,args=leak -j --spin 600 2",
 		models[seed / 4 % (faults ? 2 : 4)]);
+	bed_host(&b)->lbr_faults = faults;
 	bed_run(&b, 2);
 	collect(&b, f);
 	bed_close(&b);

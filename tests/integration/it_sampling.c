@@ -229,9 +229,10 @@ static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int p
 static void sharing(struct bed *b, unsigned int *consumers, unsigned int *counters)
 {
 	json_t *o = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
+	const json_t *soft = json_array_get(json_object_get(o, "planes"), 0);
 
-	*consumers = (unsigned int)integer(o, "consumers");
-	*counters = (unsigned int)integer(o, "host-counters");
+	*consumers = (unsigned int)integer(soft, "consumers");
+	*counters = (unsigned int)integer(soft, "host-counters");
 	json_decref(o);
 }
 

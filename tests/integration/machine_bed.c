@@ -13,6 +13,7 @@
 
 #include "machine_bed.h"
 #include "vpmu/rcu.h"
+#include "vpmu/source_core.h"
 
 #define WAIT_SECONDS 3600
 
@@ -150,6 +151,14 @@ struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 				sizeof(err)) == 0,
 		 "%s", err);
 	return vm;
+}
+
+struct vpmu_host *bed_host(struct bed *b)
+{
+	struct vpmu_source *source = tenants_source(machine_tenants(b->machine), 0);
+
+	bed_must(source && !strcmp(source->plane, PLANE_SOFT), "no modelled pCPUs yet");
+	return vpmu_source_core_host(source);
 }
 
 /* Sleep until something happened; @deadline: give up. */

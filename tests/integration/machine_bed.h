@@ -49,6 +49,8 @@ void bed_close(struct bed *b);
 /* bed_add - a VM by --vm's keys (image: the guest's, unless given; engine: soft unless given). */
 struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* bed_host - the modelled pCPUs' host in libvpmu's core; there is one once a VM was added. */
+struct vpmu_host *bed_host(struct bed *b);
 /* bed_run - resume, and wait until @ended VMs in all have ended. */
 void bed_run(struct bed *b, unsigned int ended);
 /* bed_wait_line - wait until a console line of @vm contains @text. */

@@ -13,11 +13,13 @@
 
 #include "cgroup/tenant/tenant.h"
 #include "vpmu/softpmu.h"
+#include "vpmu/source_core.h"
 
 #define TEST_PCPUS 2
 
 struct test_host {
-	struct vpmu_host *host;
+	struct vpmu_source *source; /* plane "soft" */
+	struct vpmu_host *host;	    /* of it */
 	struct vpmu_softpmu pmu[TEST_PCPUS];
 	struct vpmu_pcpu *pcpu[TEST_PCPUS];
 	struct tenants *ts;
@@ -30,20 +32,40 @@ struct test_vcpu {
 	struct vpmu_pcpu *placed;
 };
 
+static inline bool test_can_count(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen,
+				  void *arg)
+{
+	const struct vpmu_hostpmu *pmu = &((struct test_host *)arg)->pmu[0].pmu;
+
+	if (pmu->ops->eligible(pmu, key)) {
+		*q = pmu->ops->quality(pmu, key);
+		return true;
+	}
+	snprintf(why, whylen, "no such event here");
+	return false;
+}
+
 static inline void test_host_init(struct test_host *h, const char *cgroup_root)
 {
+	const struct vpmu_source_core_opts o = {
+		.plane = "soft",
+		.can = VPMU_SOURCE_SAMPLES | VPMU_SOURCE_BRANCHES,
+		.can_count = test_can_count,
+		.arg = h,
+	};
+
 	memset(h, 0, sizeof(*h));
 	urcu_memb_register_thread();
-	h->host = vpmu_host_create();
-	cr_assert(h->host);
+	cr_assert_eq(vpmu_source_core_create(&o, &h->source), 0);
+	h->host = vpmu_source_core_host(h->source);
 	for (unsigned int i = 0; i < TEST_PCPUS; i++) {
 		struct vpmu_softpmu_opts opts = {0};
 
 		cr_assert_eq(vpmu_softpmu_init(&h->pmu[i], &opts), 0);
 		cr_assert_eq(vpmu_pcpu_create(h->host, &h->pmu[i].pmu, i, &h->pcpu[i]), 0);
 	}
-	cr_assert_eq(tenants_create(h->host, cgroup_root, &h->ts, h->err, sizeof(h->err)), 0, "%s",
-		     h->err);
+	cr_assert_eq(tenants_create(cgroup_root, &h->ts, h->err, sizeof(h->err)), 0, "%s", h->err);
+	cr_assert_eq(tenants_add_source(h->ts, h->source), 0);
 }
 
 static inline void test_host_fini(struct test_host *h)
@@ -51,7 +73,7 @@ static inline void test_host_fini(struct test_host *h)
 	tenants_destroy(h->ts);
 	for (unsigned int i = 0; i < TEST_PCPUS; i++)
 		cr_expect_eq(vpmu_pcpu_destroy(h->pcpu[i]), 0);
-	vpmu_host_destroy(h->host);
+	vpmu_source_core_destroy(h->source);
 	urcu_memb_unregister_thread();
 }
 
@@ -68,15 +90,27 @@ static inline struct node *test_vm(struct test_host *h, struct node *t, const ch
 {
 	struct node *vm = NULL;
 
-	cr_assert_eq(tenant_vm_add(h->ts, t, name, vcpus, NULL, &vm, h->err, sizeof(h->err)), 0,
-		     "%s", h->err);
+	cr_assert_eq(
+		tenant_vm_add(h->ts, t, h->source, name, vcpus, NULL, &vm, h->err, sizeof(h->err)),
+		0, "%s", h->err);
 	return vm;
+}
+
+/* The account of @n, which the host's source counts. */
+static inline struct vpmu_account *test_account(const struct test_host *h, const struct node *n)
+{
+	return vpmu_source_core_account(node_in(n, h->source));
 }
 
 static inline void test_vcpu_init(struct test_vcpu *v, struct node *vm, unsigned int i)
 {
+	struct vpmu_source *s = node_source(vm);
+
 	memset(v, 0, sizeof(*v));
-	cr_assert_eq(vpmu_context_init(&v->ctx, node_vcpu(vm, i)->account, vm->account), 0);
+	cr_assert_eq(vpmu_context_init(&v->ctx,
+				       vpmu_source_core_account(node_in(node_vcpu(vm, i), s)),
+				       vpmu_source_core_account(node_in(vm, s))),
+		     0);
 }
 
 static inline void test_vcpu_fini(struct test_vcpu *v)

@@ -120,8 +120,7 @@ Test(tenant, ancestors_are_made_and_found)
 	cr_expect_neq(web->id, web->parent->id);
 	cr_expect_null(web->dir);
 	cr_expect_null(tenant_find(h.ts, "/acm"));
-	cr_expect_eq(vpmu_account_parent(web->account), web->parent->account);
-	cr_expect_eq(vpmu_account_owner(web->account), web);
+	cr_expect_null(node_in(web, h.source), "nothing is counted there yet");
 }
 
 Test(tenant, vms_and_vcpus)
@@ -133,18 +132,26 @@ Test(tenant, vms_and_vcpus)
 	cr_expect_str_eq(vm->path, "/acme/web");
 	cr_expect_eq(vm->depth, 3);
 	for (unsigned int i = 0; i < 3; i++)
-		cr_expect_eq(vpmu_account_parent(node_vcpu(vm, i)->account), vm->account);
+		cr_expect_eq(vpmu_account_parent(test_account(&h, node_vcpu(vm, i))),
+			     test_account(&h, vm));
+	cr_expect_eq(vpmu_account_parent(test_account(&h, vm)), test_account(&h, web));
+	cr_expect_eq(vpmu_account_parent(test_account(&h, web)), test_account(&h, web->parent));
+	cr_expect_eq(node_source(vm), h.source);
+	cr_expect_str_eq(node_target(vm), "web-1");
+	cr_expect_str_eq(node_target(web), "/acme/web");
 	cr_expect_null(node_vcpu(vm, 3));
-	cr_expect_eq(tenant_vm_add(h.ts, tenant_find(h.ts, "/acme"), "web-1", 1, NULL, &other,
-				   h.err, sizeof(h.err)),
+	cr_expect_eq(tenant_vm_add(h.ts, tenant_find(h.ts, "/acme"), h.source, "web-1", 1, NULL,
+				   &other, h.err, sizeof(h.err)),
 		     -EEXIST);
 	cr_expect(strstr(h.err, "/acme/web"), "%s", h.err);
-	cr_expect_eq(tenant_vm_add(h.ts, web, "x", 0, NULL, &other, h.err, sizeof(h.err)), -EINVAL);
-	cr_expect_eq(tenant_vm_add(h.ts, web, "x", 4097, NULL, &other, h.err, sizeof(h.err)),
+	cr_expect_eq(tenant_vm_add(h.ts, web, h.source, "x", 0, NULL, &other, h.err, sizeof(h.err)),
 		     -EINVAL);
 	cr_expect_eq(
-		tenant_vm_add(h.ts, tenants_root(h.ts), "x", 1, NULL, &other, h.err, sizeof(h.err)),
+		tenant_vm_add(h.ts, web, h.source, "x", 4097, NULL, &other, h.err, sizeof(h.err)),
 		-EINVAL);
+	cr_expect_eq(tenant_vm_add(h.ts, tenants_root(h.ts), h.source, "x", 1, NULL, &other, h.err,
+				   sizeof(h.err)),
+		     -EINVAL);
 	other = test_vm(&h, tenant_find(h.ts, "/host"), "free", 1);
 	cr_expect_str_eq(other->path, "/host");
 }
@@ -201,10 +208,8 @@ Test(tenant, siblings_unlink_anywhere)
 
 Test(tenant, removal_needs_an_empty_tenant)
 {
-	struct node *vm;
-	struct test_vcpu v;
+	struct node *vm = test_vm(&h, test_tenant(&h, "/a/b"), "vm", 1);
 
-	vm = test_vm(&h, test_tenant(&h, "/a/b"), "vm", 1);
 	cr_expect_eq(tenant_remove(h.ts, "/a", h.err, sizeof(h.err)), -EBUSY);
 	cr_expect(strstr(h.err, "\"b\""), "%s", h.err);
 	cr_expect_eq(tenant_remove(h.ts, "/a/b", h.err, sizeof(h.err)), -EBUSY);
@@ -212,11 +217,7 @@ Test(tenant, removal_needs_an_empty_tenant)
 	cr_expect_eq(tenant_remove(h.ts, "/c", h.err, sizeof(h.err)), -ENOENT);
 	cr_expect_eq(tenant_remove(h.ts, "/", h.err, sizeof(h.err)), -EINVAL);
 	cr_expect_eq(tenant_remove(h.ts, "/host", h.err, sizeof(h.err)), -EINVAL);
-	test_vcpu_init(&v, vm, 0);
-	cr_expect_eq(tenant_vm_remove(h.ts, vm), -EBUSY, "a context is left");
-	cr_expect_eq(tenant_vm_find(h.ts, "vm"), vm);
-	test_vcpu_fini(&v);
-	cr_expect_eq(tenant_vm_remove(h.ts, vm), 0);
+	tenant_vm_remove(h.ts, vm);
 	cr_expect_null(tenant_vm_find(h.ts, "vm"));
 	cr_expect_eq(tenant_remove(h.ts, "/a/b", h.err, sizeof(h.err)), 0);
 	cr_expect_eq(tenant_remove(h.ts, "/a", h.err, sizeof(h.err)), 0);
@@ -233,12 +234,12 @@ Test(tenant, removal_folds_into_the_parent)
 
 	test_vcpu_init(&v[0], vm, 0);
 	test_vcpu_init(&v[1], vm, 1);
-	cr_assert_eq(vpmu_consumer_add(c, a->account, key, NULL), 0);
+	cr_assert_eq(vpmu_consumer_add(c, test_account(&h, a), key, NULL), 0);
 	test_run(&h, 0, &v[0], 1000);
 	test_run(&h, 1, &v[1], 200);
 	test_vcpu_fini(&v[0]);
 	test_vcpu_fini(&v[1]);
-	cr_assert_eq(tenant_vm_remove(h.ts, vm), 0);
+	tenant_vm_remove(h.ts, vm);
 	cr_assert_eq(tenant_remove(h.ts, "/a/b", h.err, sizeof(h.err)), 0);
 	vpmu_consumer_del(c, NULL, &val);
 	cr_expect_eq(val.count, 1200);
@@ -247,7 +248,7 @@ Test(tenant, removal_folds_into_the_parent)
 
 static unsigned int added, removing;
 
-static void on_added(struct node *n, void *arg)
+static void on_added(struct node *n, struct vpmu_source_node *in, void *arg)
 {
 	added++;
 }
@@ -270,7 +271,7 @@ Test(tenant, watches_are_told_of_every_node)
 	vm = test_vm(&h, test_tenant(&h, "/a/b"), "vm", 4);
 	cr_expect_eq(added, 2 * (2 + 1 + 4));
 	tenants_unwatch(h.ts, &w);
-	cr_expect_eq(tenant_vm_remove(h.ts, vm), 0);
+	tenant_vm_remove(h.ts, vm);
 	cr_expect_eq(removing, 5);
 	tenant_remove(h.ts, "/a/b", NULL, 0);
 	cr_expect_eq(removing, 6);
@@ -356,7 +357,7 @@ Test(tenant_cgroup, directories_of_others_stay)
 	test_tenant(&hc, "/theirs/ours");
 	tenants_destroy(hc.ts);
 	cr_expect_eq(rmdir(dir), 0, "it was still there, and empty");
-	cr_assert_eq(tenants_create(hc.host, ground, &hc.ts, hc.err, sizeof(hc.err)), 0);
+	cr_assert_eq(tenants_create(ground, &hc.ts, hc.err, sizeof(hc.err)), 0);
 }
 
 static void my_cgroup(char *buf, size_t len)
@@ -420,7 +421,7 @@ Test(tenant_cgroup, threads_of_one_process_in_different_tenants)
 	tenants_destroy(hc.ts);
 	my_cgroup(after, sizeof(after));
 	cr_expect_str_eq(after, before, "the process is back where it was");
-	cr_assert_eq(tenants_create(hc.host, ground, &hc.ts, hc.err, sizeof(hc.err)), 0);
+	cr_assert_eq(tenants_create(ground, &hc.ts, hc.err, sizeof(hc.err)), 0);
 }
 
 Test(tenant_cgroup, join_errors_are_one_line)
@@ -478,8 +479,8 @@ Test(tenant, cgroup_roots_that_are_none)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct tenants *ts = NULL;
 
-		cr_expect_eq(tenants_create(h.host, rows[i].root, &ts, h.err, sizeof(h.err)),
-			     rows[i].ret, "line %d: %s", rows[i].line, h.err);
+		cr_expect_eq(tenants_create(rows[i].root, &ts, h.err, sizeof(h.err)), rows[i].ret,
+			     "line %d: %s", rows[i].line, h.err);
 		cr_expect(strstr(h.err, "accepted"), "line %d: %s", rows[i].line, h.err);
 	}
 }

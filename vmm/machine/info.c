@@ -6,54 +6,54 @@
 #include "vmm/machine/priv.h"
 #include "vmm/sched/perfpmu.h"
 
-/* The host PMUs that keys may be counted by: the modelled pCPUs', and that of vCPU threads. */
-static int pmu_counts(const struct vpmu_hostpmu *pmu, vpmu_key_t key, enum vpmu_quality *q)
+bool machine_soft_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
 {
-	if (!pmu->ops->eligible(pmu, key))
-		return 0;
+	const struct machine *m = arg;
+	const struct vpmu_hostpmu *pmu = runner_pmu(m->runner);
+
+	if (!pmu->ops->eligible(pmu, key)) {
+		snprintf(why, whylen, "the modelled pCPUs have no such event");
+		return false;
+	}
 	*q = pmu->ops->quality(pmu, key);
-	return 1;
+	return true;
 }
 
-int machine_can_count(struct machine *m, vpmu_key_t key, enum vpmu_quality *q, char *why,
-		      size_t whylen)
+bool machine_kvm_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
 {
-	enum vpmu_quality soft_q = VPMU_Q_EXACT, kvm_q = VPMU_Q_EXACT;
-	bool soft, kvm;
+	const struct machine *m = arg;
 
-	if (!m->runner && !m->threads)
-		return -ENODATA;
-	soft = m->runner && pmu_counts(runner_pmu(m->runner), key, &soft_q);
-	kvm = m->threads && perfpmu_counts(key, m->host_cfg.nominal_cycles, &kvm_q);
-	if (soft || kvm) {
-		*q = soft && (!kvm || soft_q > kvm_q) ? soft_q : kvm_q;
-		return 1;
-	}
-	snprintf(why, whylen, "%s",
-		 m->runner && m->threads ? "neither the modelled pCPUs nor this host's KVM guests"
-		 : m->runner		 ? "not among the events of the modelled pCPUs"
-					 : "not for KVM guests of this host");
-	return 0;
+	if (perfpmu_counts(key, m->host_cfg.nominal_cycles, q))
+		return true;
+	snprintf(why, whylen, "this host cannot count it for KVM guests");
+	return false;
 }
 
 struct describe {
-	void (*fn)(const char *what, bool ok, const char *why, void *arg);
+	void (*fn)(const struct machine_fact *f, void *arg);
 	void *arg;
 };
 
+static void row(const struct describe *d, const char *plane, const char *what, bool ok,
+		const char *why)
+{
+	const struct machine_fact f = {.what = what, .plane = plane, .why = why, .ok = ok};
+
+	d->fn(&f, d->arg);
+}
+
 static int perf_row(const char *what, bool ok, const char *why, void *arg)
 {
-	const struct describe *d = arg;
 	char name[64];
 
-	/* What these counters count is for KVM guests only; the soft machine has its own. */
+	/* What these counters count is for KVM guests only. */
 	snprintf(name, sizeof(name), "KVM: %s", what);
-	d->fn(name, ok, why, d->arg);
+	row(arg, PLANE_KVM, name, ok, why);
 	return 0;
 }
 
-void machine_describe(struct machine *m,
-		      void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg)
+void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f, void *arg),
+		      void *arg)
 {
 	struct describe d = {.fn = fn, .arg = arg};
 	const struct host_config *h = &m->host_cfg;
@@ -63,17 +63,18 @@ void machine_describe(struct machine *m,
 	snprintf(text, sizeof(text),
 		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
 		 h->gp, h->fixed, h->width);
-	fn("soft machine", true, text, arg);
-	fn("soft: events", true,
-	   "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
-	   "modelled",
-	   arg);
-	fn("sampling", true, "on the modelled pCPUs, to the instruction; not of KVM guests", arg);
-	snprintf(text, sizeof(text),
-		 "the last %d of each vCPU of the modelled pCPUs; lbr = %s; not of KVM guests",
-		 VPMU_LBR_DEPTH_MAX, host_lbr_name(h->lbr));
-	fn("branch records", true, text, arg);
-	ok = !machine_need_kvm(m, text, sizeof(text));
-	fn("KVM engine", ok, ok ? "" : text, arg);
+	row(&d, PLANE_SOFT, "soft machine", true, text);
+	row(&d, PLANE_SOFT, "soft: events", true,
+	    "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
+	    "modelled");
+	row(&d, PLANE_SOFT, "soft: sampling", true, "to the instruction");
+	snprintf(text, sizeof(text), "the last %d of each vCPU; lbr = %s", VPMU_LBR_DEPTH_MAX,
+		 host_lbr_name(h->lbr));
+	row(&d, PLANE_SOFT, "soft: branch records", true, text);
+	ok = !machine_open_engine(&m->kvm, text, sizeof(text));
+	row(&d, PLANE_KVM, "KVM engine", ok, ok ? "" : text);
+	row(&d, PLANE_KVM, "KVM: sampling", false, "perf events of vCPU threads are not sampled");
+	row(&d, PLANE_KVM, "KVM: branch records", false,
+	    "KVM keeps the host's branch records off while a guest runs");
 	vpmu_hostpmu_perf_check(perf_row, &d);
 }

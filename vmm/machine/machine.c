@@ -13,7 +13,7 @@
 
 /* ---- engines -------------------------------------------------------------------------------- */
 
-static int open_engine(struct plane *p, char *err, size_t errlen)
+int machine_open_engine(struct plane *p, char *err, size_t errlen)
 {
 	int ret;
 
@@ -41,61 +41,94 @@ static int start_capture(struct machine *m)
 
 	if (m->host_cfg.lbr == HOST_LBR_OFF)
 		return 0;
-	ret = vpmu_lbr_attach(vpmu_host_root(m->host), ctl[m->host_cfg.lbr]);
+	ret = vpmu_source_branches_attach(m->soft.source->root, ctl[m->host_cfg.lbr]);
 	m->capture = !ret;
 	return ret;
 }
 
-static void stop_capture(struct machine *m)
+static void close_soft(struct machine *m)
 {
 	if (m->capture)
-		vpmu_lbr_detach(vpmu_host_root(m->host));
+		vpmu_source_branches_detach(m->soft.source->root);
 	m->capture = false;
+	if (m->runner)
+		runner_destroy(m->runner);
+	m->runner = NULL;
+}
+
+/* Last, when nothing can fail any more: from now on the plane shows in every command. */
+static int begin_plane(struct machine *m, struct plane *p, struct vm_sched *sched)
+{
+	p->sched = sched;
+	return tenants_add_source(m->tenants, p->source);
+}
+
+static int start_soft(struct machine *m)
+{
+	const struct vpmu_source_core_opts o = {
+		.plane = PLANE_SOFT,
+		.can = VPMU_SOURCE_SAMPLES | VPMU_SOURCE_BRANCHES,
+		.can_count = machine_soft_counts,
+		.arg = m,
+	};
+	int ret = vpmu_source_core_create(&o, &m->soft.source);
+
+	if (!ret)
+		ret = runner_create(vpmu_source_core_host(m->soft.source), &m->host_cfg,
+				    &m->runner);
+	if (!ret)
+		ret = start_capture(m);
+	if (!ret && m->launched)
+		ret = runner_launch(m->runner);
+	return ret ? ret : begin_plane(m, &m->soft, runner_sched(m->runner));
 }
 
 static int need_soft(struct machine *m, char *err, size_t errlen)
 {
-	int ret = open_engine(&m->soft, err, errlen);
+	int ret = machine_open_engine(&m->soft, err, errlen);
 
-	if (ret || m->runner)
+	if (ret || m->soft.source)
 		return ret;
-	ret = runner_create(m->host, &m->host_cfg, &m->runner);
-	if (ret)
-		return fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
-	ret = start_capture(m);
-	if (ret)
-		fail(ret, err, errlen, "modelled host: lbr = %s: %s",
-		     host_lbr_name(m->host_cfg.lbr), strerror(-ret));
-	if (!ret && m->launched) {
-		ret = runner_launch(m->runner);
-		if (ret)
-			fail(ret, err, errlen, "modelled host: %s", strerror(-ret));
-	}
-	if (ret) {
-		stop_capture(m);
-		runner_destroy(m->runner);
-		m->runner = NULL;
-		return ret;
-	}
-	m->soft.sched = runner_sched(m->runner);
-	return 0;
+	ret = start_soft(m);
+	if (!ret)
+		return 0;
+	close_soft(m);
+	vpmu_source_core_destroy(m->soft.source);
+	m->soft.source = NULL;
+	return fail(ret, err, errlen, "modelled host (lbr = %s): %s",
+		    host_lbr_name(m->host_cfg.lbr), strerror(-ret));
 }
 
-int machine_need_kvm(struct machine *m, char *err, size_t errlen)
+static int start_kvm(struct machine *m)
 {
+	const struct vpmu_source_core_opts o = {
+		.plane = PLANE_KVM, .can_count = machine_kvm_counts, .arg = m};
 	struct threads_pmu pmu = perfpmu_ops;
-	int ret = open_engine(&m->kvm, err, errlen);
+	int ret = vpmu_source_core_create(&o, &m->kvm.source);
 
-	if (ret || m->threads)
-		return ret;
 	pmu.arg = &m->host_cfg.nominal_cycles;
-	/* Numbers of modelled pCPUs come first, whether there are any or not. */
-	ret = threads_create(m->host, &pmu, m->host_cfg.pcpus, &m->threads);
-	if (ret)
-		return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
-	m->kvm.sched = threads_sched(m->threads);
-	m->hardware = perfpmu_hardware();
-	return 0;
+	if (!ret)
+		ret = threads_create(vpmu_source_core_host(m->kvm.source), &pmu, 0, &m->threads);
+	return ret ? ret : begin_plane(m, &m->kvm, threads_sched(m->threads));
+}
+
+static int need_kvm(struct machine *m, char *err, size_t errlen)
+{
+	int ret = machine_open_engine(&m->kvm, err, errlen);
+
+	if (ret || m->kvm.source)
+		return ret;
+	ret = start_kvm(m);
+	if (!ret) {
+		m->hardware = perfpmu_hardware();
+		return 0;
+	}
+	if (m->threads)
+		threads_destroy(m->threads);
+	m->threads = NULL;
+	vpmu_source_core_destroy(m->kvm.source);
+	m->kvm.source = NULL;
+	return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
 }
 
 static int choose_plane(struct machine *m, const struct vm_config *c, struct plane **out, char *err,
@@ -110,7 +143,7 @@ static int choose_plane(struct machine *m, const struct vm_config *c, struct pla
 			   "memory: more than %lluM, which is all that KVM VMs have here",
 			   VMM_KVM_MAX_RAM >> 20);
 	else if (c->engine != VM_ENGINE_SOFT)
-		ret = machine_need_kvm(m, why, sizeof(why));
+		ret = need_kvm(m, why, sizeof(why));
 	if (c->engine == VM_ENGINE_KVM && ret)
 		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
 	if (c->engine == VM_ENGINE_AUTO && ret) {
@@ -153,6 +186,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		     struct plane *plane, load_fn load, void *load_arg, char *err, size_t errlen)
 {
 	struct vpmu_account *vcpus[VM_VCPUS_MAX];
+	struct vpmu_source *source = plane->source;
 	struct image img = {0};
 	struct vm_opts o = {
 		.name = c->name,
@@ -166,7 +200,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.ops = plane->ops,
 		.engine = plane->engine,
 		.sched = plane->sched,
-		.account = e->node->account,
+		.account = vpmu_source_core_account(node_in(e->node, source)),
 		.vcpu_accounts = vcpus,
 		.console = on_console,
 		.ended = on_ended,
@@ -177,7 +211,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 	int ret;
 
 	for (unsigned int i = 0; i < c->vcpus; i++)
-		vcpus[i] = node_vcpu(e->node, i)->account;
+		vcpus[i] = vpmu_source_core_account(node_in(node_vcpu(e->node, i), source));
 	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
 	if (ret)
 		return ret;
@@ -260,8 +294,8 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	tenant = tenant_find(m->tenants, "/host");
 	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
 	if (!ret)
-		ret = tenant_vm_add(m->tenants, tenant, c->name, c->vcpus, e, &e->node, why,
-				    sizeof(why));
+		ret = tenant_vm_add(m->tenants, tenant, plane->source, c->name, c->vcpus, e,
+				    &e->node, why, sizeof(why));
 	if (ret) {
 		fail(ret, err, errlen, "%s: vm %s/tenant: %s", c->where, c->name, why);
 		goto err_free;
@@ -403,14 +437,8 @@ int machine_create(const struct machine_opts *o, struct machine **out, char *err
 	m->last = &m->vms;
 	m->soft.ops = &vmm_soft_ops;
 	m->kvm.ops = &vmm_kvm_ops;
-	m->host = vpmu_host_create();
-	if (!m->host) {
-		free(m);
-		return fail(-ENOMEM, err, errlen, "out of memory");
-	}
-	ret = tenants_create(m->host, o->host->cgroup_root, &m->tenants, err, errlen);
+	ret = tenants_create(o->host->cgroup_root, &m->tenants, err, errlen);
 	if (ret) {
-		vpmu_host_destroy(m->host);
 		free(m);
 		return ret;
 	}
@@ -422,13 +450,12 @@ void machine_destroy(struct machine *m)
 {
 	while (m->vms)
 		machine_vm_remove(m->vms);
-	stop_capture(m);
-	if (m->runner)
-		runner_destroy(m->runner);
+	close_soft(m);
 	if (m->threads)
 		threads_destroy(m->threads);
 	tenants_destroy(m->tenants);
-	vpmu_host_destroy(m->host);
+	vpmu_source_core_destroy(m->soft.source);
+	vpmu_source_core_destroy(m->kvm.source);
 	if (m->soft.engine)
 		m->soft.ops->close(m->soft.engine);
 	if (m->kvm.engine)

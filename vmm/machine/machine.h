@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Everything vpmu-vmm runs: one host with its accounts and tenants, the engines and schedulers as
- * VMs need them, and the VMs by name. Control thread, unless said otherwise. Errors: -errno and
- * one line in @err.
+ * Everything vpmu-vmm runs: the tenants, the VMs by name, and as VMs need them the planes: an
+ * engine, its scheduler and its source of counts. Control thread, unless said otherwise. Errors:
+ * -errno and one line in @err.
  */
 #ifndef VMM_MACHINE_MACHINE_H
 #define VMM_MACHINE_MACHINE_H
@@ -102,13 +102,18 @@ void machine_reap(struct machine *m);
 bool machine_ticks(const struct machine *m);
 void machine_tick(struct machine *m);
 
-/* machine_can_count - for server_opts.can_count: 1, 0 with one line in @why, or -ENODATA while
- * there is no host PMU. */
-int machine_can_count(struct machine *m, vpmu_key_t key, enum vpmu_quality *q, char *why,
-		      size_t whylen);
+/* The planes: the modelled pCPUs of the soft machine, and vCPU threads of KVM with perf events. */
+#define PLANE_SOFT "soft"
+#define PLANE_KVM  "kvm"
 
-/* machine_describe - rows for `check`: calls @fn for each thing this host can or cannot do. */
-void machine_describe(struct machine *m,
-		      void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg);
+/* Something this host can or cannot do. */
+struct machine_fact {
+	const char *what, *plane, *why;
+	bool ok;
+};
+
+/* machine_describe - for `check`: calls @fn for each fact. */
+void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f, void *arg),
+		      void *arg);
 
 #endif

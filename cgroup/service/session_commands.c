@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The control socket's commands of sessions: docs/protocol.md. Control thread. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/service/clock.h"
+#include "cgroup/service/commands.h"
+#include "cgroup/service/request.h"
+#include "vpmu/fail.h"
+
+#define EVENTS_BYTES_MAX 8192
+
+/* ---- attach --------------------------------------------------------------------------------- */
+
+/* "events" of a request - a string like perf stat -e's, or an array of names - to one string. */
+static int event_list(const json_t *req, char *buf, size_t len, char *err, size_t errlen)
+{
+	const json_t *v = json_object_get(req, "events"), *item;
+	const char *text = NULL;
+	size_t i, n = 0;
+
+	if (!json_is_array(v)) {
+		int ret = request_string(req, "events", true, len - 1, &text, err, errlen);
+
+		if (!ret)
+			strcpy(buf, text);
+		return ret;
+	}
+	if (json_array_size(v) < 1 || json_array_size(v) > SESSION_EVENTS_MAX)
+		return fail(-EINVAL, err, errlen, "events: %zu names; 1 to %d are accepted",
+			    json_array_size(v), SESSION_EVENTS_MAX);
+	json_array_foreach (v, i, item) {
+		size_t size = json_string_length(item);
+
+		if (!json_is_string(item) || size < 1 || size > VPMU_EVENT_NAME_MAX)
+			return fail(-EINVAL, err, errlen,
+				    "events: item %zu: a string of 1 to %d bytes is accepted", i,
+				    VPMU_EVENT_NAME_MAX);
+		if (n + size + 2 > len)
+			return fail(-EINVAL, err, errlen, "events: at most %zu bytes are accepted",
+				    len - 1);
+		if (n)
+			buf[n++] = ',';
+		memcpy(buf + n, json_string_value(item), size);
+		n += size;
+	}
+	buf[n] = '\0';
+	return 0;
+}
+
+static int describe(const struct registered *e, json_t *obj)
+{
+	const struct session *s = (const struct session *)e;
+	json_t *names = json_array();
+
+	/* Into the answer first: it frees them when one does not fit. */
+	if (json_object_set_new(obj, "events", names))
+		return -ENOMEM;
+	for (size_t i = 0; i < s->nr_events; i++)
+		if (json_array_append_new(names, json_string(s->events[i])))
+			return -ENOMEM;
+	return json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope))) ||
+	       json_object_set_new(obj, "nr-rows", json_integer((json_int_t)s->nr_rows)) ||
+	       json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
+}
+
+const struct command_kind command_sessions = {"session", describe};
+
+static int open_session(struct commands *c, const json_t *req, char *const *names,
+			const vpmu_key_t *keys, size_t n, json_t *resp, char *err, size_t errlen)
+{
+	struct session_spec spec = {
+		.nr_events = n, .events = (const char *const *)names, .keys = keys};
+	const char *scope = "none";
+	struct session *s;
+	struct opening o;
+	int ret = request_string(req, "scope", false, 16, &scope, err, errlen);
+
+	if (!ret && session_scope_parse(scope, &spec.scope))
+		ret = fail(-EINVAL, err, errlen,
+			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
+	if (!ret)
+		ret = command_opening(c, req, false, &o, err, errlen);
+	if (ret)
+		return ret;
+	spec.name = o.name;
+	spec.target = o.target;
+	spec.owner = o.owner;
+	ret = session_open(c->sessions, &spec, &s, err, errlen);
+	if (ret)
+		return ret;
+	if (command_describe(&command_sessions, &s->reg, resp)) {
+		session_close(s);
+		return command_oom(err, errlen);
+	}
+	return 0;
+}
+
+int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"events", "scope", "target", "name", "keep", NULL};
+	vpmu_key_t keys[SESSION_EVENTS_MAX];
+	char *names[SESSION_EVENTS_MAX] = {0};
+	char text[EVENTS_BYTES_MAX], why[200] = "";
+	size_t n = SESSION_EVENTS_MAX;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = event_list(req, text, sizeof(text), err, errlen);
+	if (ret)
+		return ret;
+	ret = vpmu_event_parse_list(text, c->opts->raw_space, keys, names, &n, why, sizeof(why));
+	if (ret == -E2BIG)
+		return fail(ret, err, errlen, "events: more than %d; 1 to %d are accepted",
+			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
+	if (ret)
+		return fail(ret, err, errlen, "events: %s", why);
+	ret = open_session(c, req, names, keys, n, resp, err, errlen);
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	return ret;
+}
+
+/* ---- read ----------------------------------------------------------------------------------- */
+
+struct read_state {
+	const struct session *s;
+	json_t *rows;
+};
+
+static int read_row(const struct session_row *r, void *arg)
+{
+	const struct read_state *st = arg;
+	json_t *values = json_array(), *obj;
+
+	for (size_t e = 0; values && e < st->s->nr_events; e++) {
+		if (json_array_append_new(values, command_value(&r->values[e]))) {
+			json_decref(values);
+			values = NULL;
+		}
+	}
+	if (!values)
+		return -ENOMEM;
+	obj = json_pack("{s:I, s:s, s:s, s:i, s:s, s:s*, s:s*, s:b, s:o}", "row", (json_int_t)r->id,
+			"plane", r->plane, "kind", command_node_kind(r->kind), "depth",
+			(int)r->depth, "path", r->path, "vm", r->vm, "error", r->error, "gone",
+			r->gone, "values", values);
+	if (!obj || json_array_append_new(st->rows, obj))
+		return -ENOMEM;
+	if (r->kind == NODE_VCPU && json_object_set_new(obj, "vcpu", json_integer(r->vcpu)))
+		return -ENOMEM;
+	return 0;
+}
+
+static int answer_read(struct session *s, bool keep_gone, json_t *resp, char *err, size_t errlen)
+{
+	struct read_state st = {.s = s, .rows = json_array()};
+
+	if (json_object_set_new(resp, "rows", st.rows) ||
+	    command_describe(&command_sessions, &s->reg, resp) ||
+	    json_object_set_new(resp, "dropped", json_u64(s->dropped)) ||
+	    session_read(s, keep_gone, read_row, &st) ||
+	    json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns)))
+		return command_oom(err, errlen);
+	return 0;
+}
+
+int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"session", "keep-gone", NULL};
+	bool keep_gone = false;
+	struct registered *s;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_bool(req, "keep-gone", false, &keep_gone, err, errlen);
+	if (!ret)
+		ret = command_named(sessions_registry(c->sessions), req, &s, err, errlen);
+	return ret ? ret : answer_read((struct session *)s, keep_gone, resp, err, errlen);
+}
+
+int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"session", NULL};
+	struct registered *s;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = command_named(sessions_registry(c->sessions), req, &s, err, errlen);
+	if (!ret)
+		ret = answer_read((struct session *)s, true, resp, err, errlen);
+	if (!ret)
+		session_close((struct session *)s);
+	return ret;
+}
+
+int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	return command_list(&command_sessions, sessions_registry(c->sessions), req, resp, err,
+			    errlen);
+}

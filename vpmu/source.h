@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A source of counts: what sessions, profiles and captures ask of whoever counts.
+ *
+ * A source counts on one plane, and the plane's name says which CPUs that means: "soft" is the soft
+ * machine's modelled pCPUs, "kvm" is perf events of vCPU threads. Every value that a user sees
+ * carries its plane. Counts of two planes are counts of different CPUs and are never added.
+ *
+ * A source counts for nodes: tenants, VMs and vCPUs. They form a tree of the source's own, which
+ * follows the tree of cgroup/tenant/ as far as the source counts anything there. What runs in a
+ * node is between the source and its maker: libvpmu's core has an account per node
+ * (source_core.h), a source in the kernel has a cgroup or a thread.
+ *
+ * cgroup/ calls nothing of libvpmu's core but this interface. It must never show accounts,
+ * contexts, pCPUs or RCU pointers. All functions: control thread, unless they say otherwise.
+ * Errors are negative errno.
+ */
+#ifndef VPMU_SOURCE_H
+#define VPMU_SOURCE_H
+
+#include "vpmu/vpmu.h"
+
+/* What a source can do beyond counting. The operations of a capability that a source does not
+ * have may be NULL; the functions below then answer -EOPNOTSUPP, or do nothing. */
+#define VPMU_SOURCE_SAMPLES   (1u << 0) /* sample_start, sample_stop, sample_read */
+#define VPMU_SOURCE_BRANCHES  (1u << 1) /* branches_... */
+#define VPMU_SOURCE_CONSERVES (1u << 2) /* conservation */
+
+/* Filled in by the source's maker; constant for its users. */
+struct vpmu_source {
+	const struct vpmu_source_ops *ops;
+	const char *plane;
+	unsigned int can; /* VPMU_SOURCE_... */
+	/* Nodes that are always there: everything that the source counts, and below it what runs
+	 * in no tenant. */
+	struct vpmu_source_node *root, *other;
+};
+
+/* A node. A source embeds it first in a struct of its own. */
+struct vpmu_source_node {
+	struct vpmu_source *source;
+	uint64_t serial; /* the tree's number of the node; samples carry it */
+};
+
+/*
+ * Keys counted for a node: one row of a session. A source embeds it first in a struct of its own.
+ * The caller makes one with vpmu_counting_new, links those it attaches or detaches together by
+ * next, and owns the keys and the values.
+ */
+struct vpmu_counting {
+	struct vpmu_source_node *node;
+	const vpmu_key_t *keys;
+	size_t nr_keys;
+	struct vpmu_value *values; /* nr_keys of them: what read and detach fill in */
+	struct vpmu_counting *next;
+};
+
+/* A sample. Valid during the call of sample(). */
+struct vpmu_source_sample {
+	uint64_t serial; /* of the vCPU's node; 0: no vCPU ran */
+	unsigned int cpu;
+	bool known; /* whether ip and cpl are known */
+	uint8_t cpl;
+	uint64_t ip;	  /* the next instruction */
+	uint64_t periods; /* samples that this one stands for: more than 1 when a single
+			   * instruction counted several periods */
+	uint64_t over;	  /* events counted since the last of these periods ended */
+	const struct vpmu_lbr_regs *branches; /* NULL: not asked for, or there are none */
+};
+
+struct vpmu_sampling_opts {
+	vpmu_key_t key;
+	uint64_t period; /* events between two samples, 1 .. 2^47 */
+	bool branches;	 /* with branch records, where the node has some */
+	/* Takes a sample. Called on the CPU that counts, also before sample_start returns, and for
+	 * several CPUs at a time: no locks, no allocation, no call of the source. */
+	void (*sample)(void *arg, const struct vpmu_source_sample *s);
+	void *arg;
+};
+
+/* A node that is sampled. A source embeds it first in a struct of its own. */
+struct vpmu_sampling {
+	struct vpmu_source_node *node;
+};
+
+struct vpmu_source_ops {
+	/*
+	 * node_add - a node below @parent. -ENOMEM.
+	 * node_remove - the node's counts become part of its parent's, exactly, whatever reads
+	 * meanwhile; the node must have no nodes below it, nothing attached and no sampling. It
+	 * cannot fail: a source without memory to fold keeps the counts where they are and shows
+	 * the same sums. What still runs in the node is counted for the parent.
+	 */
+	int (*node_add)(struct vpmu_source_node *parent, uint64_t serial,
+			struct vpmu_source_node **out);
+	void (*node_remove)(struct vpmu_source_node *n);
+
+	/* counting_new - a counting of @n that does not count yet; NULL: no memory.
+	 * counting_free - of one that is not attached. */
+	struct vpmu_counting *(*counting_new)(struct vpmu_source_node *n, size_t nr_keys);
+	void (*counting_free)(struct vpmu_counting *c);
+
+	/*
+	 * attach - count from now on, for every counting of @list, all of them this source's:
+	 * nothing from before the call is in a value. Keys that cannot be counted here are no
+	 * error: their values are "not supported". All or nothing: -ENOSPC (too many distinct keys)
+	 * or -ENOMEM, with *failed = the index in keys[] of the key.
+	 * detach - stop for every counting of @list, and store the last values. Cannot fail.
+	 */
+	int (*attach)(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed);
+	void (*detach)(struct vpmu_source *s, struct vpmu_counting *list);
+	/* flush - make what reads see current: it includes all that was counted before the call. */
+	void (*flush)(struct vpmu_source *s);
+	/* read - fill in c->values as of the last flush or later. Values of a removed node's
+	 * parent include the node's. */
+	void (*read)(const struct vpmu_counting *c);
+
+	/* can_count - whether @key is counted here, and how well; else one line to @why. */
+	bool (*can_count)(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q,
+			  char *why, size_t whylen);
+	void (*sharing)(struct vpmu_source *s, struct vpmu_sharing *out);
+
+	/* conservation - as vpmu_host_conservation. */
+	int (*conservation)(struct vpmu_source *s,
+			    int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);
+
+	/*
+	 * sample_start - sample @n and everything below it from now on: every period-th event on
+	 * each CPU. -EOPNOTSUPP: the key cannot be sampled; -ENOSPC: too many distinct keys;
+	 * -E2BIG: too many samplings. sample_stop - no call of sample() on return. sample_read -
+	 * what the key counted for @n since the start, as of the last flush or later.
+	 */
+	int (*sample_start)(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+			    struct vpmu_sampling **out);
+	void (*sample_stop)(struct vpmu_sampling *s);
+	void (*sample_read)(const struct vpmu_sampling *s, struct vpmu_value *out);
+
+	/*
+	 * branches_attach - record branches (@ctl: vpmu/lbr.h) of every vCPU at or below @n, those
+	 * to come included; counted: each attach needs a detach. -EBUSY: recorded there with
+	 * another ctl; -EOPNOTSUPP: no branch records there. branches_read - the records of vCPU
+	 * node @n, as of the last flush or later; *user says whose: the guest's own, or attached
+	 * ones. -ENOENT: none; -EAGAIN: try again. branches_usage - memory held for records.
+	 */
+	int (*branches_attach)(struct vpmu_source_node *n, uint32_t ctl);
+	void (*branches_detach)(struct vpmu_source_node *n);
+	int (*branches_read)(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
+			     enum vpmu_lbr_user *user);
+	void (*branches_usage)(struct vpmu_source *s, struct vpmu_lbr_usage *out);
+};
+
+/* ---- what users call; struct vpmu_source_ops says what each does ----------------------------- */
+
+static inline int vpmu_source_node_add(struct vpmu_source_node *parent, uint64_t serial,
+				       struct vpmu_source_node **out)
+{
+	return parent->source->ops->node_add(parent, serial, out);
+}
+
+static inline void vpmu_source_node_remove(struct vpmu_source_node *n)
+{
+	n->source->ops->node_remove(n);
+}
+
+/* vpmu_counting_new - @keys and @values (nr_keys each) stay the caller's and must live until
+ * vpmu_counting_free. */
+struct vpmu_counting *vpmu_counting_new(struct vpmu_source_node *n, const vpmu_key_t *keys,
+					size_t nr_keys, struct vpmu_value *values);
+/* vpmu_counting_free - NULL is fine. */
+void vpmu_counting_free(struct vpmu_counting *c);
+
+/* An empty list is fine for both. */
+int vpmu_source_attach(struct vpmu_counting *list, size_t *failed);
+void vpmu_source_detach(struct vpmu_counting *list);
+
+static inline void vpmu_source_read(const struct vpmu_counting *c)
+{
+	c->node->source->ops->read(c);
+}
+
+static inline void vpmu_source_flush(struct vpmu_source *s)
+{
+	s->ops->flush(s);
+}
+
+static inline bool vpmu_source_can_count(const struct vpmu_source *s, vpmu_key_t key,
+					 enum vpmu_quality *q, char *why, size_t whylen)
+{
+	return s->ops->can_count(s, key, q, why, whylen);
+}
+
+static inline void vpmu_source_sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+{
+	s->ops->sharing(s, out);
+}
+
+int vpmu_source_conservation(struct vpmu_source *s,
+			     int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);
+
+int vpmu_source_sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+			     struct vpmu_sampling **out);
+/* NULL is fine. */
+void vpmu_source_sample_stop(struct vpmu_sampling *s);
+static inline void vpmu_source_sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
+{
+	s->node->source->ops->sample_read(s, out);
+}
+
+int vpmu_source_branches_attach(struct vpmu_source_node *n, uint32_t ctl);
+void vpmu_source_branches_detach(struct vpmu_source_node *n);
+/* -ENOENT also from a source without branch records. */
+int vpmu_source_branches_read(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
+			      enum vpmu_lbr_user *user);
+/* Zeroes from a source without branch records. */
+void vpmu_source_branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out);
+
+#endif
