@@ -37,7 +37,7 @@ shown() { # PATTERN: until the screen has such a line
 }
 shown '^    web +[0-9.]+[kMG]'
 shown '^q quit'
-shown '^[0-9]+ consumers on [0-9]+ counters'
+shown '^soft: [0-9]+ consumers on [0-9]+ counters'
 check "24 lines" "$(tmux capture-pane -p -t t | wc -l)" 24
 tmux send-keys -t t v
 shown '^web-1 +/acme/web +[0-9.]+[kMG]'

@@ -67,10 +67,10 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	row(&d, PLANE_SOFT, "soft: events", true,
 	    "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
 	    "modelled");
-	row(&d, PLANE_SOFT, "soft: sampling", true, "to the instruction");
+	row(&d, PLANE_SOFT, "sampling", true, "to the instruction");
 	snprintf(text, sizeof(text), "the last %d of each vCPU; lbr = %s", VPMU_LBR_DEPTH_MAX,
 		 host_lbr_name(h->lbr));
-	row(&d, PLANE_SOFT, "soft: branch records", true, text);
+	row(&d, PLANE_SOFT, "branch records", true, text);
 	ok = !machine_open_engine(&m->kvm, text, sizeof(text));
 	row(&d, PLANE_KVM, "KVM engine", ok, ok ? "" : text);
 	row(&d, PLANE_KVM, "KVM: sampling", false, "perf events of vCPU threads are not sampled");
