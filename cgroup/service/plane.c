@@ -76,8 +76,8 @@ static int only(const struct tenants *ts, const struct node *target, unsigned in
 			    node_target(target), buf);
 	if (counted)
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "target: %s is on plane %s, where there is no %s", node_target(target),
-			    buf, what);
+			    "target: %s is counted on plane %s, which has no %s",
+			    node_target(target), buf, what);
 	return fail(-EOPNOTSUPP, err, errlen,
 		    "target: no plane of this host has %s (planes: %s); VMs of the soft machine do",
 		    what, buf);

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * cgroup/ on several sources of counts: plane "soft" is libvpmu's core, plane "fake" is a source
+ * of plain arrays. Rows, profiles and errors of the planes stay apart.
+ */
+#include "capture_bed.h"
+#include "fake_source.h"
+#include "cgroup/service/session.h"
+
+static struct fake_source fake;
+static struct sessions *ss;
+static struct node *vm_s, *vm_f; /* of /a/web, on plane soft and fake */
+static struct test_vcpu soft;
+static vpmu_key_t keys[] = {0, 0};
+static const char *const names[] = {"instructions", "cache-misses"};
+
+static struct node *fake_vm(struct node *t, const char *name)
+{
+	struct node *vm = NULL;
+
+	cr_assert_eq(tenant_vm_add(h.ts, t, &fake.s, name, 2, NULL, &vm, h.err, sizeof(h.err)), 0,
+		     "%s", h.err);
+	return vm;
+}
+
+static void fake_insns(struct node *vm, unsigned int vcpu, uint64_t n)
+{
+	fake_charge(node_in(node_vcpu(vm, vcpu), &fake.s), VPMU_EV_INSTRUCTIONS, n);
+}
+
+static void setup_with(unsigned int can)
+{
+	const enum vpmu_generic ev[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CACHE_MISSES};
+
+	for (int i = 0; i < 2; i++)
+		keys[i] = vpmu_key_generic(ev[i], VPMU_KEY_USR | VPMU_KEY_OS);
+	bed_server(NULL, "/nowhere");
+	fake_init(&fake, "fake", can);
+	cr_assert_eq(tenants_add_source(h.ts, &fake.s), 0);
+	cr_assert_eq(sessions_create(h.ts, &ss), 0);
+}
+
+static void setup(void)
+{
+	setup_with(0);
+}
+
+static void setup_sampling(void)
+{
+	setup_with(VPMU_SOURCE_SAMPLES);
+}
+
+static void teardown(void)
+{
+	sessions_destroy(ss);
+	bed_fini();
+}
+
+TestSuite(planes, .init = setup, .fini = teardown);
+TestSuite(planes_sampled, .init = setup_sampling, .fini = teardown);
+
+/* A VM on each plane in /a/web; /b has one on the fake plane only. */
+static void populate(void)
+{
+	vm_s = test_vm(&h, test_tenant(&h, "/a/web"), "s", 1);
+	vm_f = fake_vm(tenant_find(h.ts, "/a/web"), "f");
+	fake_vm(test_tenant(&h, "/b"), "g");
+	test_vcpu_init(&soft, vm_s, 0);
+}
+
+static struct session *open_session(const char *target, enum session_scope scope)
+{
+	struct session_spec spec = {.nr_events = 1, .events = names, .keys = keys, .scope = scope};
+	struct session *s = NULL;
+
+	spec.target = *target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
+	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
+	return s;
+}
+
+/* Rows of one read: "plane:path[:vm[:vcpu]]=count[!]"; an error is shown instead of the count. */
+static int shoot(const struct session_row *r, void *arg)
+{
+	char *text = arg;
+	size_t n = strlen(text);
+
+	n += (size_t)snprintf(text + n, 1000 - n, "%s%s:%s", n ? " " : "", r->plane, r->path);
+	if (r->vm)
+		n += (size_t)snprintf(text + n, 1000 - n, ":%s", r->vm);
+	if (r->kind == NODE_VCPU)
+		n += (size_t)snprintf(text + n, 1000 - n, ":%u", r->vcpu);
+	if (r->error)
+		snprintf(text + n, 1000 - n, "=%s", r->error);
+	else
+		snprintf(text + n, 1000 - n, "=%llu%s", (unsigned long long)r->values[0].count,
+			 r->gone ? "!" : "");
+	return 0;
+}
+
+static const char *read_all(struct session *s)
+{
+	static char text[1024];
+
+	text[0] = '\0';
+	cr_assert_eq(session_read(s, false, shoot, text), 0);
+	return text;
+}
+
+/* ---- sessions ----------------------------------------------------------------------------- */
+
+Test(planes, a_node_has_a_row_per_plane_and_they_are_never_added)
+{
+	struct session *s;
+
+	populate();
+	s = open_session("/", SESSION_TENANT);
+	test_run(&h, 0, &soft, 100);
+	fake_insns(vm_f, 0, 7000);
+	fake_insns(vm_f, 1, 20000);
+	cr_expect_str_eq(read_all(s), "soft:/=100 fake:/=27000 soft:/host=0 fake:/host=0 "
+				      "soft:/a=100 fake:/a=27000 soft:/a/web=100 "
+				      "fake:/a/web=27000 fake:/b=0");
+	s = open_session("/a", SESSION_VCPU);
+	fake_insns(vm_f, 1, 5);
+	cr_expect_str_eq(read_all(s), "soft:/a/web:s:0=0 fake:/a/web:f:0=0 fake:/a/web:f:1=5",
+			 "and nothing from before the attach");
+	test_vcpu_fini(&soft);
+}
+
+Test(planes, a_row_comes_with_the_first_vm_of_its_plane_and_stays)
+{
+	struct session *tenant, *all;
+
+	test_tenant(&h, "/a/web");
+	tenant = open_session("/a", SESSION_ONE);
+	all = open_session("/a", SESSION_TENANT);
+	cr_expect_str_eq(read_all(tenant), "", "no plane counts it yet");
+	populate();
+	fake_insns(vm_f, 0, 3);
+	cr_expect_str_eq(read_all(tenant), "soft:/a=0 fake:/a=3");
+	cr_expect_str_eq(read_all(all), "soft:/a=0 fake:/a=3 soft:/a/web=0 fake:/a/web=3");
+	tenant_vm_remove(h.ts, vm_f);
+	cr_expect_str_eq(read_all(tenant), "soft:/a=0 fake:/a=3", "what it counted stays");
+	test_vcpu_fini(&soft);
+}
+
+Test(planes, a_removed_node_is_folded_on_its_plane)
+{
+	struct session *vms, *all;
+
+	populate();
+	vms = open_session("/a", SESSION_VM);
+	all = open_session("/", SESSION_TENANT);
+	test_run(&h, 0, &soft, 100);
+	fake_insns(vm_f, 0, 30);
+	fake_insns(vm_f, 1, 4);
+	tenant_vm_remove(h.ts, vm_f);
+	cr_expect_eq(fake.nodes, 3 + 3, "/a, /a/web, /b; VM g and its vCPUs");
+	cr_expect_str_eq(read_all(vms), "soft:/a/web:s=100 fake:/a/web:f=34!");
+	cr_expect_str_eq(read_all(vms), "soft:/a/web:s=100");
+	test_vcpu_fini(&soft);
+	tenant_vm_remove(h.ts, vm_s);
+	cr_assert_eq(tenant_remove(h.ts, "/a/web", h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_expect_str_eq(read_all(all), "soft:/=100 fake:/=34 soft:/host=0 fake:/host=0 "
+					"soft:/a=100 fake:/a=34 soft:/a/web=100! "
+					"fake:/a/web=34! fake:/b=0");
+}
+
+Test(planes, only_planes_with_rows_are_flushed)
+{
+	struct session *s;
+
+	populate();
+	s = open_session("s", SESSION_ONE);
+	fake.flushes = 0;
+	test_run(&h, 0, &soft, 1);
+	cr_expect_str_eq(read_all(s), "soft:/a/web:s=1");
+	cr_expect_eq(fake.flushes, 0, "a read of the soft plane must not disturb the other");
+	s = open_session("/a", SESSION_ONE);
+	read_all(s);
+	cr_expect_eq(fake.flushes, 1);
+	test_vcpu_fini(&soft);
+}
+
+Test(planes, the_error_of_one_plane_is_an_error)
+{
+	struct session_spec spec = {.nr_events = 1,
+				    .events = names,
+				    .keys = keys,
+				    .scope = SESSION_TENANT,
+				    .target = tenants_root(h.ts)};
+	struct vpmu_sharing sh;
+	struct session *s = NULL;
+
+	populate();
+	fake.attach_error = -ENOSPC;
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
+	cr_expect_null(s);
+	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "plane fake") &&
+			  strstr(h.err, "slots"),
+		  "%s", h.err);
+	vpmu_source_sharing(h.source, &sh);
+	cr_expect_eq(sh.consumers, 0, "the soft plane counted for nobody");
+	/* A row that comes too late says why it does not count; the others go on. */
+	fake.attach_error = 0;
+	s = open_session("/a", SESSION_VM);
+	fake.attach_error = -ENOSPC;
+	fake_vm(tenant_find(h.ts, "/a/web"), "late");
+	test_run(&h, 0, &soft, 9);
+	cr_expect_str_eq(read_all(s), "soft:/a/web:s=9 fake:/a/web:f=0 fake:/a/web:late="
+				      "instructions: all counter slots of the host are in use");
+	test_vcpu_fini(&soft);
+}
+
+static int expect_support(const struct session_row *r, void *arg)
+{
+	cr_expect(r->values[0].supported);
+	cr_expect_not(r->values[1].supported);
+	cr_expect_eq(r->values[0].quality,
+		     strcmp(r->plane, "fake") ? VPMU_Q_EXACT : VPMU_Q_ESTIMATED);
+	++*(int *)arg;
+	return 0;
+}
+
+Test(planes, quality_and_support_are_each_planes_own)
+{
+	struct session_spec spec = {
+		.nr_events = 2, .events = names, .keys = keys, .target = tenants_root(h.ts)};
+	struct session *s;
+	int rows = 0;
+
+	populate();
+	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_assert_eq(session_read(s, false, expect_support, &rows), 0);
+	cr_expect_eq(rows, 2);
+	test_vcpu_fini(&soft);
+}
+
+/* ---- profiles and captures ------------------------------------------------------------------ */
+
+#define PROFILE "{\"cmd\":\"profile-start\",\"event\":\"instructions\""
+#define CAPTURE "{\"cmd\":\"lbr-attach\""
+
+Test(planes, a_plane_that_cannot_sample_says_so_in_one_line)
+{
+	static const struct bad bad[] = {
+		{__LINE__, PROFILE ",\"target\":\"f\"}",
+		 "target: f is counted on plane fake, which has no sampling", EOPNOTSUPP},
+		{__LINE__, PROFILE ",\"target\":\"/b\"}",
+		 "target: /b is counted on plane fake, which has no sampling", EOPNOTSUPP},
+		{__LINE__, PROFILE ",\"target\":\"/a\",\"plane\":\"fake\"}",
+		 "plane: fake has no sampling", EOPNOTSUPP},
+		{__LINE__, PROFILE ",\"plane\":\"nope\"}",
+		 "plane: no \"nope\"; this host has: soft, fake", ENOENT},
+		{__LINE__, PROFILE ",\"target\":\"f\",\"plane\":\"soft\"}",
+		 "plane: VM f is on plane fake", EINVAL},
+		{__LINE__, CAPTURE ",\"target\":\"f\"}",
+		 "target: f is counted on plane fake, which has no branch records", EOPNOTSUPP},
+		{__LINE__, CAPTURE ",\"target\":\"/\",\"plane\":\"fake\"}",
+		 "plane: fake has no branch records", EOPNOTSUPP},
+	};
+
+	populate();
+	all_bad(bad, sizeof(bad) / sizeof(bad[0]));
+	test_vcpu_fini(&soft);
+}
+
+Test(planes, a_profile_or_capture_of_two_planes_says_what_it_leaves_out)
+{
+	static const char *const requests[] = {PROFILE ",\"target\":\"/a\"}",
+					       CAPTURE ",\"target\":\"/a\"}"};
+
+	populate();
+	for (int i = 0; i < 2; i++) {
+		json_t *a = must(requests[i]);
+		const json_t *out = json_object_get(a, "left-out");
+
+		cr_expect_str_eq(str(a, "plane"), "soft");
+		cr_assert_eq(json_array_size(out), 1);
+		cr_expect_str_eq(json_string_value(json_array_get(out, 0)), "fake");
+		json_decref(a);
+	}
+	json_decref(must("{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}"));
+	json_decref(must(PROFILE ",\"target\":\"s\",\"lbr\":true}"));
+	test_run(&h, 0, &soft, 1);
+	test_vcpu_fini(&soft);
+}
+
+Test(planes_sampled, a_profile_runs_on_any_source)
+{
+	json_t *a, *row;
+
+	populate();
+	a = ask(PROFILE ",\"target\":\"/a\"}");
+	cr_expect_str_eq(str(a, "error"), "plane: /a is on several: soft, fake; name one");
+	json_decref(a);
+	a = must(PROFILE ",\"target\":\"/a\",\"plane\":\"fake\",\"name\":\"p\",\"period\":1000}");
+	cr_expect_str_eq(str(a, "plane"), "fake");
+	json_decref(a);
+	for (int i = 0; i < 3; i++) {
+		fake_insns(vm_f, 1, 1000);
+		fake_sample(node_in(node_vcpu(vm_f, 1), &fake.s), 0x1234);
+	}
+	test_run(&h, 0, &soft, 100000); /* the other plane's events are not in it */
+	tenant_vm_remove(h.ts, vm_f);	/* before anybody read its samples */
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
+	cr_expect_eq(num(a, "count"), 3000);
+	cr_expect_eq(num(a, "samples"), 3);
+	row = json_array_get(json_object_get(a, "rows"), 0);
+	cr_expect_str_eq(str(row, "vm"), "f");
+	cr_expect_eq(json_integer_value(json_object_get(row, "vcpu")), 1);
+	cr_expect_str_eq(str(row, "ip"), "0x1234");
+	json_decref(a);
+	test_vcpu_fini(&soft);
+}
+
+/* ---- commands ----------------------------------------------------------------------------- */
+
+Test(planes, every_answer_names_its_plane)
+{
+	json_t *a, *item;
+	size_t i;
+	int found = 0;
+
+	populate();
+	a = must("{\"cmd\":\"list\"}");
+	json_array_foreach (json_object_get(a, "nodes"), i, item) {
+		const char *vm = json_string_value(json_object_get(item, "vm"));
+
+		cr_expect_str_eq(str(item, "plane"), !vm	       ? "(none)"
+						     : strcmp(vm, "s") ? "fake"
+								       : "soft");
+		found += vm != NULL;
+	}
+	cr_expect_eq(found, 3);
+	json_decref(a);
+	a = must("{\"cmd\":\"events\"}");
+	json_array_foreach (json_object_get(a, "events"), i, item) {
+		const json_t *planes = json_object_get(item, "planes"), *on;
+
+		cr_assert_eq(json_array_size(planes), 2);
+		on = json_array_get(planes, 1);
+		cr_expect_str_eq(str(on, "plane"), "fake");
+		if (strcmp(str(item, "event"), "instructions") == 0)
+			cr_expect_str_eq(str(on, "quality"), "estimated");
+		if (strcmp(str(item, "event"), "loads") == 0)
+			cr_expect_str_eq(str(on, "why"), "the fake has no such event");
+	}
+	json_decref(a);
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"vm\"}"));
+	a = must("{\"cmd\":\"sharing\"}");
+	item = json_object_get(a, "planes");
+	cr_assert_eq(json_array_size(item), 2);
+	cr_expect_eq(json_integer_value(json_object_get(json_array_get(item, 0), "consumers")), 1);
+	cr_expect_eq(json_integer_value(json_object_get(json_array_get(item, 1), "consumers")), 2);
+	json_decref(a);
+	test_run(&h, 0, &soft, 10);
+	a = must("{\"cmd\":\"conservation\"}");
+	item = json_object_get(a, "rows");
+	cr_assert_eq(json_array_size(item), 1, "the fake has no conservation");
+	cr_expect_str_eq(str(json_array_get(item, 0), "plane"), "soft");
+	json_decref(a);
+	test_vcpu_fini(&soft);
+}
+
+/* ---- before there is a plane ---------------------------------------------------------------- */
+
+static void setup_empty(void)
+{
+	const struct server_opts opts = {.name = "test", .path = "/nowhere"};
+
+	cr_assert_eq(tenants_create(NULL, &h.ts, h.err, sizeof(h.err)), 0);
+	cr_assert_eq(server_create(h.ts, NULL, &opts, &srv, h.err, sizeof(h.err)), 0);
+	fake_init(&fake, "fake", 0);
+}
+
+static void teardown_empty(void)
+{
+	server_destroy(srv);
+	tenants_destroy(h.ts);
+}
+
+TestSuite(no_plane, .init = setup_empty, .fini = teardown_empty);
+
+Test(no_plane, commands_answer_sensibly)
+{
+	json_t *a, *item;
+	size_t i;
+
+	test_tenant(&h, "/a");
+	a = must("{\"cmd\":\"events\"}");
+	json_array_foreach (json_object_get(a, "events"), i, item)
+		cr_expect_eq(json_array_size(json_object_get(item, "planes")), 0);
+	cr_expect_gt(i, 10);
+	json_decref(a);
+	a = must("{\"cmd\":\"sharing\"}");
+	cr_expect(json_is_array(json_object_get(a, "planes")));
+	cr_expect_eq(json_array_size(json_object_get(a, "planes")), 0);
+	json_decref(a);
+	a = must("{\"cmd\":\"conservation\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 0);
+	json_decref(a);
+	json_decref(must("{\"cmd\":\"check\"}"));
+	a = must("{\"cmd\":\"lbr-read\",\"target\":\"/\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 0);
+	json_decref(a);
+	a = ask(PROFILE "}");
+	cr_expect_str_eq(str(a, "error"), "target: no plane of this host has sampling (planes: "
+					  "none); VMs of the soft machine do");
+	json_decref(a);
+	/* A session waits for what comes. */
+	a = must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"target\":\"/a\"}");
+	cr_expect_eq(json_integer_value(json_object_get(a, "nr-rows")), 0);
+	json_decref(a);
+	cr_assert_eq(tenants_add_source(h.ts, &fake.s), 0);
+	cr_expect_eq(tenants_add_source(h.ts, &fake.s), -EEXIST);
+	fake_insns(fake_vm(tenant_find(h.ts, "/a"), "f"), 0, 12);
+	a = must("{\"cmd\":\"read\",\"session\":\"@1\"}");
+	item = json_array_get(json_object_get(a, "rows"), 0);
+	cr_expect_str_eq(str(item, "plane"), "fake");
+	cr_expect_str_eq(str(json_array_get(json_object_get(item, "values"), 0), "count"), "12");
+	json_decref(a);
+}
+
+/* Not in a teardown: Criterion counts no failure there. */
+Test(planes_end, nothing_is_left_in_a_source)
+{
+	json_t *a;
+
+	setup_with(VPMU_SOURCE_SAMPLES);
+	populate();
+	open_session("/", SESSION_TENANT);
+	open_session("f", SESSION_VCPU);
+	a = must(PROFILE ",\"target\":\"/b\"}");
+	json_decref(a);
+	cr_expect_eq(fake.nodes, 3 + 3 + 3);
+	cr_expect_eq(fake.countings, 5 + 2);
+	cr_expect(fake.sampling);
+	test_vcpu_fini(&soft);
+	teardown();
+	cr_expect_eq(fake.nodes, 0);
+	cr_expect_eq(fake.countings, 0);
+	cr_expect_null(fake.sampling);
+}
