@@ -197,6 +197,16 @@ const struct vendor_diff vendor_diffs[] = {
 		.result = {{END, AFTER({DT_RAX, 8}, {DT_R8, 1})}, {END}},
 	},
 	{
+		.name = "movsxd-16",
+		.what = "MOVSXD with prefix 66: AMD reads 32 bits of memory, Intel 16",
+		.source = {"Zydis; not measured", "SDM vol. 2, MOVSXD; " MEASURED},
+		/* MOVSXD AX, [RBX]; XOR EAX, EAX */
+		CODE(0x66, 0x63, 0x03, 0x31, 0xc0),
+		BEFORE({DT_RBX, DT_RO + 0xffe}),
+		.result = {{PF(4, DT_RO + 0x1000)}, {END, AFTER({DT_RAX, 0})}},
+		.soft_only = NOT_ON_AMD,
+	},
+	{
 		.name = "prefetchw-register",
 		.what = "0F 0D /1 (PREFETCHW) with a register: #UD on AMD, NOP on Intel",
 		.source = {"APM vol. 3, PREFETCH",

@@ -277,6 +277,18 @@ bool emit_movx(struct emit *e, unsigned int is_signed)
 
 	if (from == to)
 		return emit_mov(e, 0);
+	if (to == 1 && from == 2 && e->c->intel) {
+		/* MOVSXD with a 16-bit operand: AMD's CPUs read 32 bits, Intel's 16. */
+		if (emit_is_mem(e, 1)) {
+			emit_mem(e, 1, &m);
+			emit_load(e, &m, 1, emit_reg(e, 0));
+		} else {
+			op = emit_add(e, SOFT_OP_MOV_RR8 + 1);
+			op->dst = (uint8_t)emit_reg(e, 0);
+			op->src = (uint8_t)emit_reg(e, 1);
+		}
+		return true;
+	}
 	if (to == 1) {
 		src = emit_src(e, 1);
 		op = emit_helper(e, soft_help_extend, from, is_signed);
