@@ -112,6 +112,17 @@ struct libscols_table *rows_new_table(void)
 	return t;
 }
 
+/* Whether some of the objects have a plane and others have none. */
+static bool some_without_plane(const json_t *rows)
+{
+	size_t i, with = 0;
+	const json_t *row;
+
+	json_array_foreach (rows, i, row)
+		with += json_object_get(row, "plane") != NULL;
+	return with && with < json_array_size(rows);
+}
+
 /* Whether @c is the column of planes, and is not to be shown. */
 static bool left_out(const struct column *c, bool several_planes)
 {
@@ -130,6 +141,7 @@ static int print_table(const json_t *rows, const struct column *columns)
 	if (!t)
 		return 1;
 	plane = rows_one_plane(rows, &several);
+	several |= some_without_plane(rows);
 	for (const struct column *c = columns; c->title; c++)
 		if (!left_out(c, several))
 			scols_table_new_column(
@@ -146,7 +158,7 @@ static int print_table(const json_t *rows, const struct column *columns)
 			scols_line_set_data(line, cell++, buf);
 		}
 	}
-	if (plane)
+	if (plane && !several)
 		printf("# plane: %s\n", plane);
 	scols_print_table(t);
 	scols_unref_table(t);

@@ -27,8 +27,8 @@ struct column {
 };
 
 /*
- * The column of planes. It is shown only when the objects are of several planes; when they are all
- * of one, the line "# plane: NAME" above the table says so.
+ * The column of planes. If all objects are of one plane, it is left out, and the line "# plane:
+ * NAME" above the table names the plane. If no object has a plane, it is left out without a word.
  */
 #define COLUMN_PLANE                                                                               \
 	{                                                                                          \

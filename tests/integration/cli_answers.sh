@@ -118,6 +118,8 @@ read $(read_answer vm "$one")
 read $(read_answer vm "$vms")
 detach $(read_answer none "$one")
 sharing {"planes":[],"ok":true}
+conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"4","plane":"soft"}],"ok":true}
+check {"rows":[{"what":"x","ok":true,"why":"y","plane":"soft"},{"what":"z","ok":true,"why":"none"}],"ok":true}
 events {"events":[{"event":"cycles","desc":"core cycles","planes":[]},{"event":"loads","desc":"loads","planes":[{"plane":"kvm","supported":true,"quality":"exact"}]}],"ok":true}
 hello {"pid":1,"ok":true}
 list {"nodes":[],"ok":true}
@@ -135,6 +137,14 @@ check "events" "$("$vpmu" events)" '# plane: kvm
 EVENT  ALIAS COUNTED MEANING
 cycles               core cycles
 loads        exact   loads'
+check "conservation" "$("$vpmu" conservation)" '# plane: soft
+PCPU EVENT  HARDWARE CHARGED EQUAL
+   0 cycles        5       4 NO'
+"$vpmu" conservation -j >/dev/null
+check "conservation that does not hold: exit status" $? 1
+check "check: a row without a plane" "$("$vpmu" check)" 'PLANE WHAT OK  WHY
+soft  x    yes y
+      z    yes none'
 check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
 check "nothing counts yet, -j" "$("$vpmu" sharing -j)" ''
 check "profile: what is left out" "$("$vpmu" profile -d 0.01 -j 2>&1 >/dev/null)" \
