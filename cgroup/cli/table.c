@@ -187,12 +187,21 @@ static size_t event_width(const struct reading *r, size_t e, const char *common)
 	return max + 1;
 }
 
-static void row_label(const struct reading *r, const struct rrow *row, char buf[NAME_LEN])
+/* Whether row @i is the first one of its plane. */
+static bool begins_plane(const struct reading *r, size_t i)
 {
+	const char *plane = r->rows[i].plane, *before = i ? r->rows[i - 1].plane : NULL;
+
+	return !i || strcmp(plane ? plane : "", before ? before : "") != 0;
+}
+
+static void row_label(const struct reading *r, size_t i, char buf[NAME_LEN])
+{
+	const struct rrow *row = &r->rows[i];
 	size_t n;
 
 	/* In a tree a tenant shows the last part of its path. The top shows its whole path. */
-	if (row->kind <= ROW_TENANT && row->depth > r->rows[0].depth)
+	if (row->kind <= ROW_TENANT && row->depth > r->rows[0].depth && !begins_plane(r, i))
 		snprintf(buf, NAME_LEN, "%s", strrchr(row->path, '/') + 1);
 	else
 		out_name(row, buf);
@@ -218,7 +227,7 @@ static size_t label_width(const struct reading *r, const struct layout *l)
 		const struct rrow *row = &r->rows[i];
 		size_t n;
 
-		row_label(r, row, buf);
+		row_label(r, i, buf);
 		n = strlen(buf);
 		if (l->tree && row->depth > r->rows[0].depth)
 			n += 2 * (row->depth - r->rows[0].depth);
@@ -252,14 +261,6 @@ static void add_columns(struct libscols_table *t, const struct reading *r, const
 	}
 }
 
-/* Whether row @i is the first one of its plane. */
-static bool begins_plane(const struct reading *r, size_t i)
-{
-	const char *plane = r->rows[i].plane, *before = i ? r->rows[i - 1].plane : NULL;
-
-	return !i || strcmp(plane ? plane : "", before ? before : "") != 0;
-}
-
 /* Print the events first..last-1 as one table. */
 static void print_block(const struct reading *r, const struct layout *l, size_t first, size_t last)
 {
@@ -288,7 +289,7 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 			break;
 		at[row->depth] = line;
 		memset(&at[row->depth + 1], 0, (ROW_DEPTH_MAX - row->depth) * sizeof(at[0]));
-		row_label(r, row, name);
+		row_label(r, i, name);
 		scols_line_set_data(line, col++, name);
 		if (!l->tree)
 			scols_line_set_data(line, col++, row->path);

@@ -165,8 +165,10 @@ check "lbr -j" "$("$vpmu" lbr -d 0.01 -j)" \
 '{"kind":"lbr","vm":"k-1","vcpu":0,"plane":"kvm","source":"capture","mode":"call-stack","chain":["0x10","0x20","[unknown]"]}'
 check "lbr --folded" "$("$vpmu" lbr -d 0.01 -n 3 --folded)" 'k-1;vcpu0;[unknown];0x20;0x10 3'
 
-# ---- a server that knows no planes ----
+# ---- a server that knows no planes; a plane whose rows begin further down ----
 answers <<END
+detach $(read_answer tenant "$(row 1 tenant 1 /acme "$kvm" 8 exact),$(row 2 tenant 2 /acme/web "$soft" 7 exact),$(
+	row 3 tenant 3 /acme/web/a "$soft" 6 exact)")
 read $(read_answer tenant "$(row 1 root 0 / "" 111 modelled),$(row 2 tenant 1 /acme "" 100 modelled)")
 sharing {"consumers":9,"keys":3,"host-counters":4,"ok":true}
 events {"events":[{"event":"cycles","desc":"core cycles","supported":true,"quality":"modelled"}],"ok":true}
@@ -175,6 +177,11 @@ out=$("$vpmu" stat --session s)
 check "no column" "$(printf '%s\n' "$out" | sed -n '4,6p')" 'TENANT cycles (modelled)
 /                    111
 └─acme               100'
+check "a plane whose rows begin further down" "$("$vpmu" detach s | sed -n '4,7p')" \
+'TENANT    PLANE cycles
+/acme     kvm        8
+/acme/web soft       7
+└─a       soft       6'
 check "no word of it" "$(printf '%s\n' "$out" | grep -c plane)" 0
 check "-x: an empty field" "$("$vpmu" stat --session s -x, | head -n 1)" '111,,cycles,/,,,100,100.00,modelled,'
 check "-j: no field" "$("$vpmu" stat --session s -j | grep -c plane)" 0
@@ -234,6 +241,8 @@ wrong profile-start '{"ok":true}' "$protocol: \"profile\"" profile -d 0.01
 wrong profile-stop '{"ok":true}' "$protocol: \"event\"" profile -d 0.01 -j
 wrong profile-stop "{$total,\"ok\":true,\"rows\":[]}" "$protocol: \"chains\"" profile -d 0.01 -g
 wrong profile-stop "{$total,\"ok\":true,\"rows\":[{\"ip\":\"10\",\"samples\":\"1\"}]}" "$protocol: \"ip\"" profile -d 0.01
+wrong list '{"ok":true,"nodes":[{"kind":"root","path":"/","depth":0,"\u001b[2J":1}]}' "$protocol" list
+wrong lbr-read '{"ok":true,"rows":[{"vcpu":0,"source":"capture","mode":"calls","total":"1","entries":[]}]}' "$protocol: \"vm\"" lbr -d 0.01 -j
 wrong lbr-read '{"ok":true}' "$protocol: \"rows\"" lbr -d 0.01
 wrong lbr-read '{"ok":true,"rows":[{"vm":"a","vcpu":0,"source":"capture","mode":"calls","total":"1","entries":[{"from":"0x1","type":"x"}]}]}' \
 	"$protocol: \"to\"" lbr -d 0.01 -j
