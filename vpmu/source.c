@@ -11,6 +11,7 @@ struct vpmu_counting *vpmu_counting_new(struct vpmu_source_node *n, const vpmu_k
 	struct vpmu_counting *c = n->source->ops->counting_new(n, nr_keys);
 
 	if (c) {
+		c->source = n->source;
 		c->node = n;
 		c->keys = keys;
 		c->nr_keys = nr_keys;
@@ -23,19 +24,19 @@ struct vpmu_counting *vpmu_counting_new(struct vpmu_source_node *n, const vpmu_k
 void vpmu_counting_free(struct vpmu_counting *c)
 {
 	if (c)
-		c->node->source->ops->counting_free(c);
+		c->source->ops->counting_free(c);
 }
 
 int vpmu_source_attach(struct vpmu_counting *list, size_t *failed)
 {
-	struct vpmu_source *s = list ? list->node->source : NULL;
+	struct vpmu_source *s = list ? list->source : NULL;
 
 	return s ? s->ops->attach(s, list, failed) : 0;
 }
 
 void vpmu_source_detach(struct vpmu_counting *list)
 {
-	struct vpmu_source *s = list ? list->node->source : NULL;
+	struct vpmu_source *s = list ? list->source : NULL;
 
 	if (s)
 		s->ops->detach(s, list);

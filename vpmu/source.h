@@ -48,6 +48,7 @@ struct vpmu_source_node {
  * next, and owns the keys and the values.
  */
 struct vpmu_counting {
+	struct vpmu_source *source; /* node's */
 	struct vpmu_source_node *node;
 	const vpmu_key_t *keys;
 	size_t nr_keys;
@@ -175,7 +176,7 @@ void vpmu_source_detach(struct vpmu_counting *list);
 
 static inline void vpmu_source_read(const struct vpmu_counting *c)
 {
-	c->node->source->ops->read(c);
+	c->source->ops->read(c);
 }
 
 static inline void vpmu_source_flush(struct vpmu_source *s)

@@ -16,8 +16,18 @@ struct captures {
 	struct tenants_watch watch;
 };
 
+static void close_one(struct registered *e)
+{
+	capture_close((struct capture *)e); /* reg is first in struct capture */
+}
+
 static const struct registry_kind kind = {
-	.kind = "capture", .open = "lbr-attach", .end = "detach", .max = CAPTURES_MAX};
+	.kind = "capture",
+	.open = "lbr-attach",
+	.end = "detach",
+	.max = CAPTURES_MAX,
+	.close = close_one,
+};
 
 static const struct {
 	const char *name;
@@ -60,11 +70,6 @@ const char *capture_ctl_mode(uint32_t ctl)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static struct capture *first(const struct captures *cs)
-{
-	return (struct capture *)cs->reg.first; /* reg is first in struct capture */
-}
-
 static void stop(struct capture *cap)
 {
 	if (cap->in)
@@ -77,7 +82,9 @@ static void node_removing(struct node *n, void *arg)
 {
 	struct captures *cs = arg;
 
-	for (struct capture *cap = first(cs); cap; cap = (struct capture *)cap->reg.next) {
+	for (struct registered *e = cs->reg.first; e; e = e->next) {
+		struct capture *cap = (struct capture *)e;
+
 		if (cap->node != n)
 			continue;
 		stop(cap);
@@ -104,8 +111,7 @@ void captures_destroy(struct captures *cs)
 {
 	if (!cs)
 		return;
-	while (first(cs))
-		capture_close(first(cs));
+	registry_close_all(&cs->reg);
 	tenants_unwatch(cs->ts, &cs->watch);
 	free(cs);
 }
@@ -141,8 +147,8 @@ int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, 
 static int start(struct capture *cap, const struct capture_spec *spec, char *err, size_t errlen)
 {
 	struct vpmu_source_node *in;
-	int ret = plane_choose(cap->cs->ts, spec->target, VPMU_SOURCE_BRANCHES, "branch records",
-			       spec->plane, &in, err, errlen);
+	int ret = plane_choose(cap->cs->ts, spec->open.target, VPMU_SOURCE_BRANCHES,
+			       "branch records", spec->open.plane, &in, err, errlen);
 
 	if (!ret)
 		ret = capture_attach(in, capture_ctl(spec->mode), "mode", err, errlen);
@@ -150,7 +156,7 @@ static int start(struct capture *cap, const struct capture_spec *spec, char *err
 		return ret;
 	cap->plane = in->source->plane;
 	cap->in = in;
-	cap->node = spec->target;
+	cap->node = spec->open.target;
 	return 0;
 }
 
@@ -164,8 +170,7 @@ int capture_open(struct captures *cs, const struct capture_spec *spec, struct ca
 		return fail(-ENOMEM, err, errlen, "lbr-attach: out of memory");
 	cap->cs = cs;
 	cap->mode = spec->mode;
-	ret = registry_prepare(&cs->reg, &cap->reg, spec->name, spec->target, spec->owner, err,
-			       errlen);
+	ret = registry_prepare(&cs->reg, &cap->reg, &spec->open, err, errlen);
 	if (!ret)
 		ret = start(cap, spec, err, errlen);
 	if (ret) {
@@ -183,14 +188,6 @@ void capture_close(struct capture *cap)
 	stop(cap);
 	registry_remove(&cap->cs->reg, &cap->reg);
 	free(cap);
-}
-
-void captures_close_owner(struct captures *cs, const void *owner)
-{
-	struct registered *e;
-
-	while ((e = registry_owned(&cs->reg, owner)))
-		capture_close((struct capture *)e);
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */

@@ -50,11 +50,8 @@ void captures_destroy(struct captures *cs);
 struct registry *captures_registry(struct captures *cs);
 
 struct capture_spec {
-	const char *name;  /* NULL: "@1", "@2", ... */
-	const char *plane; /* NULL: the only one that does (plane_choose) */
+	struct opening open; /* plane NULL: the only one that does (plane_choose) */
 	enum capture_mode mode;
-	struct node *target;
-	const void *owner;
 };
 
 /* capture_open - record from now on, for every vCPU of the target and those to come. -EEXIST: name
@@ -63,7 +60,6 @@ struct capture_spec {
 int capture_open(struct captures *cs, const struct capture_spec *spec, struct capture **out,
 		 char *err, size_t errlen);
 void capture_close(struct capture *cap);
-void captures_close_owner(struct captures *cs, const void *owner);
 
 /* capture_attach - vpmu_source_branches_attach with one line about field @field to @err. */
 int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, char *err,

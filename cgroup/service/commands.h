@@ -21,9 +21,13 @@ struct commands {
 	const void *conn; /* connection of the request being answered; NULL: none */
 };
 
+/* A command: server_fn (server.h) says what it gets and returns. */
+typedef int command_fn(struct commands *c, const json_t *req, json_t *resp, char *err,
+		       size_t errlen);
+
 struct command {
 	const char *name;
-	int (*fn)(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+	command_fn *fn;
 };
 
 /* Ends with name NULL. hello is the server's own: it knows all names. */
@@ -45,12 +49,6 @@ const char *command_node_kind(enum node_kind kind);
 int command_target(struct commands *c, const json_t *req, bool required, struct node **out,
 		   char *err, size_t errlen);
 
-/* The fields of every command that opens something. */
-struct opening {
-	const char *name, *plane; /* NULL: not given */
-	struct node *target;
-	const void *owner; /* the connection, or NULL with "keep" */
-};
 /* command_opening - "target" (@required, or "/"), "name", "keep", and "plane". */
 int command_opening(struct commands *c, const json_t *req, bool required, struct opening *out,
 		    char *err, size_t errlen);
@@ -75,21 +73,10 @@ int command_list(const struct command_kind *kind, const struct registry *r, cons
 int command_named(const struct registry *r, const json_t *req, struct registered **out, char *err,
 		  size_t errlen);
 
-/* session_commands.c */
-int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-/* profile_commands.c */
-int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err,
-		      size_t errlen);
-int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_profiles(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-/* lbr_commands.c */
-int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
-int cmd_captures(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen);
+/* ---- in files of their own ------------------------------------------------------------------ */
+
+extern command_fn cmd_attach, cmd_read, cmd_detach, cmd_sessions;
+extern command_fn cmd_profile_start, cmd_profile_read, cmd_profile_stop, cmd_profiles;
+extern command_fn cmd_lbr_attach, cmd_lbr_read, cmd_lbr_detach, cmd_captures;
 
 #endif

@@ -41,14 +41,13 @@ static int usage(struct commands *c, json_t *resp)
 int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"target", "mode", "name", "keep", "plane", NULL};
-	struct opening o;
 	struct capture_spec spec = {.mode = CAPTURE_CALL_STACK};
 	const char *mode = NULL;
 	struct capture *cap;
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = command_opening(c, req, true, &o, err, errlen);
+		ret = command_opening(c, req, true, &spec.open, err, errlen);
 	if (!ret)
 		ret = request_string(req, "mode", false, 16, &mode, err, errlen);
 	if (!ret && mode && capture_mode_parse(mode, &spec.mode))
@@ -56,10 +55,6 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 			   "mode: \"%s\"; call-stack, branches or calls is accepted", mode);
 	if (ret)
 		return ret;
-	spec.name = o.name;
-	spec.plane = o.plane;
-	spec.target = o.target;
-	spec.owner = o.owner;
 	ret = capture_open(c->captures, &spec, &cap, err, errlen);
 	if (ret)
 		return ret;

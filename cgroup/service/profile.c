@@ -22,12 +22,22 @@ struct profiles {
 	struct whos whos; /* of all vCPUs, while there is a profile */
 };
 
+static void close_one(struct registered *e)
+{
+	profile_stop((struct profile *)e); /* reg is first in struct profile */
+}
+
 static const struct registry_kind kind = {
-	.kind = "profile", .open = "profile-start", .end = "stop", .max = PROFILES_MAX};
+	.kind = "profile",
+	.open = "profile-start",
+	.end = "stop",
+	.max = PROFILES_MAX,
+	.close = close_one,
+};
 
 static struct profile *first(const struct profiles *ps)
 {
-	return (struct profile *)ps->reg.first; /* reg is first in struct profile */
+	return (struct profile *)ps->reg.first;
 }
 
 static struct profile *next(const struct profile *p)
@@ -198,8 +208,7 @@ void profiles_destroy(struct profiles *ps)
 {
 	if (!ps)
 		return;
-	while (first(ps))
-		profile_stop(first(ps));
+	registry_close_all(&ps->reg);
 	tenants_unwatch(ps->ts, &ps->watch);
 	sd_event_source_disable_unref(ps->timer);
 	free(ps);
@@ -293,9 +302,9 @@ static int start(struct profile *p, const struct profile_spec *spec, char *err, 
 {
 	unsigned int can = VPMU_SOURCE_SAMPLES | (spec->lbr ? VPMU_SOURCE_BRANCHES : 0);
 	struct vpmu_source_node *in;
-	int ret = plane_choose(p->ps->ts, spec->target, can,
-			       spec->lbr ? "sampling with branch records" : "sampling", spec->plane,
-			       &in, err, errlen);
+	int ret = plane_choose(p->ps->ts, spec->open.target, can,
+			       spec->lbr ? "sampling with branch records" : "sampling",
+			       spec->open.plane, &in, err, errlen);
 
 	if (ret)
 		return ret;
@@ -306,7 +315,7 @@ static int start(struct profile *p, const struct profile_spec *spec, char *err, 
 	if (ret)
 		return ret;
 	p->in = in; /* from now on end() has something to detach from */
-	p->node = spec->target;
+	p->node = spec->open.target;
 	p->opened_ns = p->read_ns = now_ns();
 	ret = start_sampling(p, in, spec->key, err, errlen);
 	return ret ? ret : start_timer(p->ps, err, errlen);
@@ -326,8 +335,7 @@ int profile_start(struct profiles *ps, const struct profile_spec *spec, struct p
 	p->ps = ps;
 	p->period = spec->period;
 	p->lbr = spec->lbr;
-	ret = registry_prepare(&ps->reg, &p->reg, spec->name, spec->target, spec->owner, err,
-			       errlen);
+	ret = registry_prepare(&ps->reg, &p->reg, &spec->open, err, errlen);
 	if (!ret)
 		ret = start(p, spec, err, errlen);
 	if (ret)
@@ -356,12 +364,4 @@ void profile_stop(struct profile *p)
 	whos_clear(&ps->whos);
 	if (ps->timer)
 		sd_event_source_set_enabled(ps->timer, SD_EVENT_OFF);
-}
-
-void profiles_close_owner(struct profiles *ps, const void *owner)
-{
-	struct registered *e;
-
-	while ((e = registry_owned(&ps->reg, owner)))
-		profile_stop((struct profile *)e);
 }

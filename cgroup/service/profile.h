@@ -68,14 +68,11 @@ void profiles_destroy(struct profiles *ps);
 struct registry *profiles_registry(struct profiles *ps);
 
 struct profile_spec {
-	const char *name;  /* NULL: "@1", "@2", ... */
-	const char *plane; /* NULL: the only one that does (plane_choose) */
-	const char *event; /* as the operator spelled it; copied */
+	struct opening open; /* plane NULL: the only one that does (plane_choose) */
+	const char *event;   /* as the operator spelled it; copied */
 	vpmu_key_t key;
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
 	bool lbr;	 /* with call chains: captures call-stack records meanwhile */
-	struct node *target;
-	const void *owner; /* profiles_close_owner's; NULL: stays */
 };
 
 /*
@@ -93,7 +90,6 @@ void profile_read(struct profile *p);
 
 /* profile_stop - forget @p. Read it first for its final values. */
 void profile_stop(struct profile *p);
-void profiles_close_owner(struct profiles *ps, const void *owner);
 
 /* profile_sample - the source's callback; @arg is the profile. For tests. */
 void profile_sample(void *arg, const struct vpmu_source_sample *s);

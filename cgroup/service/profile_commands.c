@@ -59,7 +59,6 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	static const char *const fields[] = {"event", "period", "target", "lbr",
 					     "name",  "keep",	"plane",  NULL};
 	struct profile_spec spec = {.period = PROFILE_PERIOD};
-	struct opening o;
 	char why[200] = "";
 	struct profile *p;
 	int ret = request_fields(req, fields, err, errlen);
@@ -69,7 +68,7 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	if (!ret)
 		ret = period_field(req, &spec.period, err, errlen);
 	if (!ret)
-		ret = command_opening(c, req, false, &o, err, errlen);
+		ret = command_opening(c, req, false, &spec.open, err, errlen);
 	if (!ret)
 		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
 	if (ret)
@@ -77,10 +76,6 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));
 	if (ret)
 		return fail(ret, err, errlen, "event: %s", why);
-	spec.name = o.name;
-	spec.plane = o.plane;
-	spec.target = o.target;
-	spec.owner = o.owner;
 	ret = profile_start(c->profiles, &spec, &p, err, errlen);
 	if (ret)
 		return ret;

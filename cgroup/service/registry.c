@@ -20,10 +20,11 @@ bool registry_name_ok(const char *name, char *err, size_t errlen)
 	return false;
 }
 
-int registry_prepare(struct registry *r, struct registered *e, const char *name,
-		     const struct node *target, const void *owner, char *err, size_t errlen)
+int registry_prepare(struct registry *r, struct registered *e, const struct opening *o, char *err,
+		     size_t errlen)
 {
 	const struct registry_kind *k = r->kind;
+	const char *name = o->name;
 
 	if (r->nr >= k->max)
 		return fail(-E2BIG, err, errlen, "%s: there are %u %ss; %s one of `%ss` first",
@@ -34,14 +35,14 @@ int registry_prepare(struct registry *r, struct registered *e, const char *name,
 		return fail(-EEXIST, err, errlen,
 			    "name: there is a %s \"%s\"; %s it, or take another name", k->kind,
 			    name, k->end);
-	e->target = strdup(node_target(target));
+	e->target = strdup(node_target(o->target));
 	if (!e->target)
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", k->open);
 	if (name)
 		strcpy(e->name, name);
 	else
 		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)++r->next_auto);
-	e->owner = owner;
+	e->owner = o->owner;
 	e->next = NULL;
 	return 0;
 }
@@ -71,6 +72,20 @@ void registry_remove(struct registry *r, struct registered *e)
 	*link = e->next;
 	r->nr--;
 	registry_discard(e);
+}
+
+void registry_close_owner(struct registry *r, const void *owner)
+{
+	struct registered *e;
+
+	while ((e = registry_owned(r, owner)))
+		r->kind->close(e);
+}
+
+void registry_close_all(struct registry *r)
+{
+	while (r->first)
+		r->kind->close(r->first);
 }
 
 struct registered *registry_find(const struct registry *r, const char *name)

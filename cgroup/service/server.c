@@ -169,9 +169,9 @@ bool server_conn_owns(struct server *s, const void *conn)
 
 void server_conn_closed(struct server *s, const void *conn)
 {
-	sessions_close_owner(s->c.sessions, conn);
-	profiles_close_owner(s->c.profiles, conn);
-	captures_close_owner(s->c.captures, conn);
+	registry_close_owner(sessions_registry(s->c.sessions), conn);
+	registry_close_owner(profiles_registry(s->c.profiles), conn);
+	registry_close_owner(captures_registry(s->c.captures), conn);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

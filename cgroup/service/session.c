@@ -14,8 +14,18 @@ struct sessions {
 	struct tenants_watch watch;
 };
 
+static void close_one(struct registered *e)
+{
+	session_close((struct session *)e); /* reg is first in struct session */
+}
+
 static const struct registry_kind kind = {
-	.kind = "session", .open = "attach", .end = "detach", .max = SESSIONS_MAX};
+	.kind = "session",
+	.open = "attach",
+	.end = "detach",
+	.max = SESSIONS_MAX,
+	.close = close_one,
+};
 
 static const char *const scope_names[] = {"none", "tenant", "vm", "vcpu"};
 
@@ -37,7 +47,7 @@ const char *session_scope_name(enum session_scope scope)
 
 static struct session *first(const struct sessions *ss)
 {
-	return (struct session *)ss->reg.first; /* reg is first in struct session */
+	return (struct session *)ss->reg.first;
 }
 
 static struct session *next(const struct session *s)
@@ -140,8 +150,7 @@ void sessions_destroy(struct sessions *ss)
 {
 	if (!ss)
 		return;
-	while (ss->reg.first)
-		session_close(first(ss));
+	registry_close_all(&ss->reg);
 	tenants_unwatch(ss->ts, &ss->watch);
 	free(ss);
 }
@@ -197,12 +206,12 @@ static int check_spec(const struct session_spec *spec, char *err, size_t errlen)
 	if (spec->nr_events < 1 || spec->nr_events > SESSION_EVENTS_MAX)
 		return fail(-EINVAL, err, errlen, "events: %zu given; 1 to %d are accepted",
 			    spec->nr_events, SESSION_EVENTS_MAX);
-	if (spec->target->kind == NODE_VCPU)
+	if (spec->open.target->kind == NODE_VCPU)
 		return fail(-EINVAL, err, errlen, "target: a vCPU; a tenant or VM is accepted");
-	if (spec->target->kind == NODE_VM && spec->scope == SESSION_TENANT)
+	if (spec->open.target->kind == NODE_VM && spec->scope == SESSION_TENANT)
 		return fail(-EINVAL, err, errlen,
 			    "scope: \"tenant\" of VM %s; none, vm or vcpu are accepted for a VM",
-			    spec->target->name);
+			    spec->open.target->name);
 	return 0;
 }
 
@@ -242,10 +251,9 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 	s->ss = ss;
 	s->ts = ss->ts;
 	s->scope = spec->scope;
-	s->target_vm = spec->target->kind == NODE_VM;
+	s->target_vm = spec->open.target->kind == NODE_VM;
 	s->next_id = 1;
-	ret = registry_prepare(&ss->reg, &s->reg, spec->name, spec->target, spec->owner, err,
-			       errlen);
+	ret = registry_prepare(&ss->reg, &s->reg, &spec->open, err, errlen);
 	if (ret)
 		goto fail;
 	ret = start(s, spec, err, errlen);
@@ -267,14 +275,6 @@ void session_close(struct session *s)
 	rows_stop(s, s->rows, s->nr_rows);
 	registry_remove(&s->ss->reg, &s->reg);
 	session_free(s);
-}
-
-void sessions_close_owner(struct sessions *ss, const void *owner)
-{
-	struct registered *e;
-
-	while ((e = registry_owned(&ss->reg, owner)))
-		session_close((struct session *)e);
 }
 
 int session_read(struct session *s, bool keep_gone,

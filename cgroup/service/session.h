@@ -58,13 +58,11 @@ void sessions_destroy(struct sessions *ss);
 struct registry *sessions_registry(struct sessions *ss);
 
 struct session_spec {
-	const char *name; /* NULL: "@1", "@2", ... */
+	struct opening open; /* target: what SESSION_ONE counts; where the others look */
 	size_t nr_events;
 	const char *const *events; /* as the operator spelled them; copied */
 	const vpmu_key_t *keys;
 	enum session_scope scope;
-	const struct node *target; /* what SESSION_ONE counts; where the others look. "/": all */
-	const void *owner;	   /* sessions_close_owner's; NULL: stays */
 };
 
 /*
@@ -78,7 +76,6 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 
 /* session_close - stop. Other sessions do not notice. */
 void session_close(struct session *s);
-void sessions_close_owner(struct sessions *ss, const void *owner);
 
 /* One node's values on one plane. Valid during the callback. */
 struct session_row {

@@ -74,19 +74,15 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		.nr_events = n, .events = (const char *const *)names, .keys = keys};
 	const char *scope = "none";
 	struct session *s;
-	struct opening o;
 	int ret = request_string(req, "scope", false, 16, &scope, err, errlen);
 
 	if (!ret && session_scope_parse(scope, &spec.scope))
 		ret = fail(-EINVAL, err, errlen,
 			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
 	if (!ret)
-		ret = command_opening(c, req, false, &o, err, errlen);
+		ret = command_opening(c, req, false, &spec.open, err, errlen);
 	if (ret)
 		return ret;
-	spec.name = o.name;
-	spec.target = o.target;
-	spec.owner = o.owner;
 	ret = session_open(c->sessions, &spec, &s, err, errlen);
 	if (ret)
 		return ret;

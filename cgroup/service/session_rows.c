@@ -124,7 +124,7 @@ static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct v
 	while (n--) {
 		struct vpmu_counting *c = rows[n]->c;
 
-		if (!c || c->node->source != source)
+		if (!c || c->source != source)
 			continue;
 		c->next = list;
 		list = c;
@@ -166,7 +166,7 @@ void rows_stop(struct session *s, struct row **rows, size_t n)
 static bool counts_by(const struct session *s, const struct vpmu_source *source)
 {
 	for (size_t i = 0; i < s->nr_rows; i++)
-		if (s->rows[i]->c && s->rows[i]->c->node->source == source)
+		if (s->rows[i]->c && s->rows[i]->c->source == source)
 			return true;
 	return false;
 }

@@ -130,7 +130,7 @@ static inline int fake_attach(struct vpmu_source *s, struct vpmu_counting *list,
 	for (; list; list = list->next) {
 		struct fake_counting *c = (struct fake_counting *)list;
 
-		cr_assert_eq(list->node->source, s, "a list has countings of one source");
+		cr_assert_eq(list->source, s, "a list has countings of one source");
 		cr_assert_not(c->attached, "attached twice");
 		c->attached = true;
 		fake_node(list->node)->countings++;
@@ -163,7 +163,7 @@ static inline void fake_read(const struct vpmu_counting *c)
 static inline void fake_detach(struct vpmu_source *s, struct vpmu_counting *list)
 {
 	for (; list; list = list->next) {
-		cr_assert_eq(list->node->source, s, "a list has countings of one source");
+		cr_assert_eq(list->source, s, "a list has countings of one source");
 		fake_read(list);
 		((struct fake_counting *)list)->attached = false;
 		fake_node(list->node)->countings--;

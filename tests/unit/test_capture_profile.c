@@ -277,7 +277,7 @@ static struct profile *direct(struct profiles *ps, bool lbr)
 					  .key = 0,
 					  .period = 1000,
 					  .lbr = lbr,
-					  .target = tenants_root(h.ts)};
+					  .open.target = tenants_root(h.ts)};
 	struct profile_spec s = spec;
 	struct profile *p = NULL;
 

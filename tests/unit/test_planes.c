@@ -73,7 +73,8 @@ static struct session *open_session(const char *target, enum session_scope scope
 	struct session_spec spec = {.nr_events = 1, .events = names, .keys = keys, .scope = scope};
 	struct session *s = NULL;
 
-	spec.target = *target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
+	spec.open.target =
+		*target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
 	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
 	return s;
 }
@@ -188,7 +189,7 @@ Test(planes, the_error_of_one_plane_is_an_error)
 				    .events = names,
 				    .keys = keys,
 				    .scope = SESSION_TENANT,
-				    .target = tenants_root(h.ts)};
+				    .open.target = tenants_root(h.ts)};
 	struct vpmu_sharing sh;
 	struct session *s = NULL;
 
@@ -225,7 +226,7 @@ static int expect_support(const struct session_row *r, void *arg)
 Test(planes, quality_and_support_are_each_planes_own)
 {
 	struct session_spec spec = {
-		.nr_events = 2, .events = names, .keys = keys, .target = tenants_root(h.ts)};
+		.nr_events = 2, .events = names, .keys = keys, .open.target = tenants_root(h.ts)};
 	struct session *s;
 	int rows = 0;
 

@@ -41,8 +41,9 @@ static struct session *open_session(const char *target, enum session_scope scope
 
 	for (int i = 0; i < 3; i++)
 		insns_key[i] = vpmu_key_generic(ev[i], VPMU_KEY_USR | VPMU_KEY_OS);
-	spec.target = *target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
-	cr_assert(spec.target, "%s", target);
+	spec.open.target =
+		*target == '/' ? tenant_find(h.ts, target) : tenant_vm_find(h.ts, target);
+	cr_assert(spec.open.target, "%s", target);
 	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
 	return s;
 }
@@ -437,7 +438,7 @@ Test(session, no_slot_left_is_said_so)
 					NULL);
 		cr_assert(ret == 0 || ret == -EOPNOTSUPP, "%d", ret);
 	}
-	spec.target = a;
+	spec.open.target = a;
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
 	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "slots"), "%s", h.err);
 	/* A session whose row comes too late keeps going and shows why it does not count. */
@@ -455,30 +456,30 @@ Test(session, names_and_owners)
 	struct session_spec spec = {.nr_events = 1,
 				    .events = insns_name,
 				    .keys = insns_key,
-				    .target = tenants_root(h.ts)};
+				    .open.target = tenants_root(h.ts)};
 	struct session *s, *auto1, *auto2;
 	int me, you;
 
 	open_session("/", SESSION_ONE, 1);
-	spec.name = "bill";
-	spec.owner = &me;
+	spec.open.name = "bill";
+	spec.open.owner = &me;
 	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0);
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EEXIST);
 	cr_expect(strstr(h.err, "bill"), "%s", h.err);
-	spec.name = "a/b";
+	spec.open.name = "a/b";
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
-	spec.name = "@7";
+	spec.open.name = "@7";
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
-	spec.name = NULL;
-	spec.owner = &you;
+	spec.open.name = NULL;
+	spec.open.owner = &you;
 	cr_assert_eq(session_open(ss, &spec, &auto1, h.err, sizeof(h.err)), 0);
-	spec.owner = NULL;
+	spec.open.owner = NULL;
 	cr_assert_eq(session_open(ss, &spec, &auto2, h.err, sizeof(h.err)), 0);
 	cr_expect_str_neq(auto1->reg.name, auto2->reg.name);
-	sessions_close_owner(ss, &me);
+	registry_close_owner(sessions_registry(ss), &me);
 	cr_expect_null(registry_find(sessions_registry(ss), "bill"));
 	cr_expect_eq(registry_find(sessions_registry(ss), auto1->reg.name), &auto1->reg);
-	sessions_close_owner(ss, &you);
+	registry_close_owner(sessions_registry(ss), &you);
 	cr_expect_eq(registry_find(sessions_registry(ss), auto2->reg.name), &auto2->reg,
 		     "a kept one stays");
 	spec.nr_events = 0;
@@ -487,7 +488,7 @@ Test(session, names_and_owners)
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
 	spec.nr_events = 1;
 	test_vm(&h, test_tenant(&h, "/a"), "vm", 1);
-	spec.target = tenant_vm_find(h.ts, "vm");
+	spec.open.target = tenant_vm_find(h.ts, "vm");
 	spec.scope = SESSION_TENANT;
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
 	cr_expect(strstr(h.err, "vm or vcpu"), "%s", h.err);
