@@ -91,37 +91,73 @@ Test(engines, automatic)
 	same_results(engines, 1);
 }
 
-/* Both engines in one process, one operator session over both. */
+/* The value of row @i of session "a", whose plane must be @plane. */
+static const json_t *value_on(const json_t *answer, size_t i, const char *plane)
+{
+	const json_t *row = json_array_get(json_object_get(answer, "rows"), i);
+
+	cr_assert_str_eq(json_string_value(json_object_get(row, "plane")), plane);
+	return json_array_get(json_object_get(row, "values"), 0);
+}
+
+static uint64_t count_on(const json_t *answer, size_t i, const char *plane)
+{
+	const json_t *v = value_on(answer, i, plane);
+
+	cr_assert(json_is_true(json_object_get(v, "supported")));
+	return strtoull(json_string_value(json_object_get(v, "count")), NULL, 10);
+}
+
+static size_t planes(struct bed *b)
+{
+	json_t *answer = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
+	size_t n = json_array_size(json_object_get(answer, "planes"));
+
+	json_decref(answer);
+	return n;
+}
+
+/* Both engines in one process, operator sessions over both: each VM counts on its plane, and a
+ * tenant with VMs on both has a row on each. */
 Test(engines, side_by_side)
 {
-	json_t *answer, *rows, *row;
+	json_t *vms, *tenants;
+	uint64_t soft, kvm;
 	struct bed b;
-	size_t i;
 
 	if (!bed_kvm())
 		return;
 	bed_open(&b, "");
-	bed_add(&b, "name=s,tenant=/acme,engine=soft,vcpus=2,args=run loop 1000000");
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"check\"}"));
+	cr_assert_eq(planes(&b), 0, "a plane comes with its first VM, not with a question");
 	bed_add(&b, "name=k,tenant=/acme,engine=kvm,vcpus=2,args=run loop 1000000");
+	cr_assert_eq(planes(&b), 1);
 	json_decref(bed_ask(&b, true,
-			    "{\"cmd\":\"attach\",\"name\":\"a\",\"keep\":true,\"scope\":\"vm\","
+			    "{\"cmd\":\"attach\",\"name\":\"v\",\"keep\":true,\"scope\":\"vm\","
 			    "\"events\":\"ref-cycles\"}"));
+	json_decref(bed_ask(&b, true,
+			    "{\"cmd\":\"attach\",\"name\":\"t\",\"keep\":true,"
+			    "\"target\":\"/acme\",\"events\":\"ref-cycles\"}"));
+	bed_add(&b, "name=s,tenant=/acme,engine=soft,vcpus=2,args=run loop 1000000");
+	cr_assert_eq(planes(&b), 2);
 	bed_run(&b, 2);
 	cr_assert_eq(b.failed, 0);
-	answer = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"a\"}");
-	rows = json_object_get(answer, "rows");
-	cr_assert_eq(json_array_size(rows), 2);
-	json_array_foreach (rows, i, row) {
-		const json_t *v = json_array_get(json_object_get(row, "values"), 0);
-		bool kvm = !strcmp(json_string_value(json_object_get(row, "vm")), "k");
-
-		cr_assert(json_is_true(json_object_get(v, "supported")));
-		cr_assert_str_neq(json_string_value(json_object_get(v, "count")), "0");
-		/* How good a count is depends on who counted it. */
-		if (kvm)
-			cr_assert_str_eq(json_string_value(json_object_get(v, "quality")), "tsc");
-	}
-	json_decref(answer);
+	vms = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"v\"}");
+	kvm = count_on(vms, 0, "kvm");
+	soft = count_on(vms, 1, "soft");
+	cr_assert_gt(kvm, 0);
+	cr_assert_gt(soft, 0);
+	/* How good a count is depends on who counted it. */
+	cr_assert_str_eq(json_string_value(json_object_get(value_on(vms, 0, "kvm"), "quality")),
+			 "tsc");
+	cr_assert_str_eq(json_string_value(json_object_get(value_on(vms, 1, "soft"), "quality")),
+			 "modelled");
+	tenants = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"t\"}");
+	cr_assert_eq(json_array_size(json_object_get(tenants, "rows")), 2);
+	cr_assert_eq(count_on(tenants, 0, "kvm"), kvm);
+	cr_assert_eq(count_on(tenants, 1, "soft"), soft);
+	json_decref(vms);
+	json_decref(tenants);
 	bed_close(&b);
 }
 
