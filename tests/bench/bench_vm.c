@@ -347,10 +347,10 @@ static size_t rss_bytes(void)
 
 static size_t ram_resident(const struct vm *vm)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = vm->ram_bytes / page, in = 0;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = vmm_ram_end(&vm->ram) / page, in = 0;
 	unsigned char *vec = malloc(n);
 
-	if (vec && !mincore(vm->ram, vm->ram_bytes, vec))
+	if (vec && !mincore(vm->ram.base, vmm_ram_end(&vm->ram), vec))
 		for (size_t i = 0; i < n; i++)
 			in += vec[i] & 1;
 	free(vec);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "vmm/config/config.h"
-#include "vmm/boot/loader.h"
+#include "vmm/engine/ram.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,8 +49,8 @@ static void check_limits(const struct config *c)
 
 		require(vm_name_ok(vm->name) && vm->image && *vm->image && vm->args);
 		require(vm->vcpus >= 1 && vm->vcpus <= VM_VCPUS_MAX);
-		require(vm->memory_bytes >= LOADER_RAM_MIN && vm->memory_bytes <= LOADER_RAM_MAX &&
-			vm->memory_bytes % LOADER_RAM_ALIGN == 0);
+		require(vm->memory_bytes >= VMM_RAM_MIN && vm->memory_bytes <= VMM_RAM_MAX &&
+			vm->memory_bytes % VMM_RAM_ALIGN == 0);
 		require(vm->pmu.gp <= VPMU_GUEST_MAX_GP && vm->pmu.fixed <= VPMU_GUEST_MAX_FIXED);
 		require(vm->pmu.no_lbr == (vm->lbr == VM_LBR_OFF));
 		check_policy(vm);

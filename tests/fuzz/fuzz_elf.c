@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hostile guest images: whatever the bytes are, the loader either refuses them with one line and
- * leaves guest RAM alone, or loads them inside of it. The first byte says how the rest makes an
+ * Hostile guest images: whatever the bytes are, the boot protocol either refuses them with one line
+ * and leaves guest RAM alone, or loads them inside of it. The first byte says how the rest makes an
  * image: it is one, or it is a list of patches to a good one, so that the deeper checks are met
  * without a corpus.
  */
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "vmm/boot/loader.h"
+#include "vmm/boot/boot.h"
 #include "vpmu/guest/abi.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -86,10 +86,13 @@ static struct image make_image(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t *ram;
-	struct loader_boot boot = {.args = "stat loop 1", .nr_vcpus = 1};
+	struct boot_params boot = {.args = "stat loop 1", .nr_vcpus = 1};
 	struct image img = make_image(data, size);
+	const struct boot_protocol *protocol;
+	struct vmm_ram slots;
 	uint64_t entry = 0;
 	char err[256] = "";
+	int ret;
 
 	if (!ram) {
 		/* Guard pages around guest RAM. */
@@ -102,7 +105,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (!img.data)
 		return 0;
-	if (loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err))) {
+	slots = (struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES};
+	ret = boot_find(&img, &protocol, err, sizeof(err));
+	if (!ret)
+		ret = protocol->load(&img, &slots, &boot, &entry, err, sizeof(err));
+	if (ret) {
 		if (!*err || strchr(err, '\n') || ram[VPMU_BOOT_INFO])
 			abort();
 	} else {

@@ -49,9 +49,9 @@ static bool peek(struct vcpu *v, uint64_t cr3, uint64_t va, void *buf, size_t by
 
 		for (level = 3; level >= 0; level--) {
 			pa = table + (va >> (12 + 9 * level) & 511) * 8;
-			if (pa + 8 > v->vm->ram_bytes)
+			if (!vmm_ram_holds(&v->vm->ram, pa, 8))
 				return false;
-			memcpy(&entry, (const uint8_t *)v->vm->ram + pa, 8);
+			memcpy(&entry, v->vm->ram.base + pa, 8);
 			if (!(entry & 1))
 				return false;
 			if (level == 1 && (entry & 0x80))
@@ -60,9 +60,9 @@ static bool peek(struct vcpu *v, uint64_t cr3, uint64_t va, void *buf, size_t by
 		}
 		pa = level == 1 ? (entry & 0xfffffffe00000) + (va & 0x1fffff)
 				: (entry & 0xffffffffff000) + (va & 0xfff);
-		if (pa >= v->vm->ram_bytes)
+		if (!vmm_ram_holds(&v->vm->ram, pa, 1))
 			return false;
-		to[i] = ((const uint8_t *)v->vm->ram)[pa];
+		to[i] = v->vm->ram.base[pa];
 	}
 	return true;
 }

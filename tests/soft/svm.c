@@ -155,7 +155,9 @@ int svm_create(struct svm *s, size_t ram_bytes, unsigned int nr_vcpus, char *why
 	rc = vmm_soft_ops.open(&s->e, why, why_len);
 	if (rc)
 		return rc;
-	rc = vmm_soft_ops.vm_create(s->e, s->ram, ram_bytes, &s->vm);
+	rc = vmm_soft_ops.vm_create(
+		s->e, &(struct vmm_ram){.base = s->ram, .nr = 1, .slot[0].bytes = ram_bytes},
+		&s->vm);
 	if (!rc)
 		rc = vmm_soft_ops.vm_trap_msrs(s->vm, no_msrs);
 	for (unsigned int i = 0; !rc && i < nr_vcpus; i++)

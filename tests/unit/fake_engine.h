@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "vmm/engine/refuse.h"
-#include "vmm/boot/loader.h"
+#include "vmm/boot/boot.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/softpmu.h"
 
@@ -254,7 +254,8 @@ static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	}
 }
 
-static int fake_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm)
+static int fake_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
+			  struct vmm_engine_vm **vm)
 {
 	*vm = calloc(1, sizeof(**vm));
 	return *vm ? 0 : -ENOMEM;

@@ -150,7 +150,11 @@ static inline void bed_init(struct bed *b)
 	memset(b->ram + BED_HANDLERS, 0xf4, 256);
 	for (unsigned int i = 0; i < 256; i++)
 		bed_gate(b, i, BED_HANDLERS + i, 0, 0xe);
-	cr_assert_eq(vmm_soft_ops.vm_create(b->e, b->ram, BED_RAM, &b->vm), 0);
+	cr_assert_eq(vmm_soft_ops.vm_create(
+			     b->e,
+			     &(struct vmm_ram){.base = b->ram, .nr = 1, .slot[0].bytes = BED_RAM},
+			     &b->vm),
+		     0);
 }
 
 /* One VM with one vCPU and @code. */

@@ -136,7 +136,9 @@ static void start_at(struct guest *g, const char *code, const char *end)
 		cr_skip_test("%s", why);
 	g->ram = mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert(g->ram != MAP_FAILED);
-	cr_assert(!ops->vm_create(g->engine, g->ram, RAM_BYTES, &g->vm));
+	cr_assert(!ops->vm_create(
+		g->engine, &(struct vmm_ram){.base = g->ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
+		&g->vm));
 	cr_assert(!ops->vm_trap_msrs(g->vm, trapped));
 	cr_assert(!ops->vcpu_create(g->vm, 0, &g->vcpu));
 	set_cpuid(g);
@@ -589,14 +591,28 @@ Test(kvm_engine, guest_tsc_grows_only_inside_of_run)
 
 Test(kvm_engine, bad_memory_is_refused)
 {
+	static const struct {
+		int line;
+		uint64_t off, low, at, high;
+	} rows[] = {
+		{__LINE__, 0, 0, 4ull << 30, 2 << 20},
+		{__LINE__, 0, 4096, 4ull << 30, 2 << 20},
+		{__LINE__, 1, 2 << 20, 4ull << 30, 2 << 20},
+		{__LINE__, 0, 2 << 20, 1 << 20, 2 << 20},
+		{__LINE__, 0, VMM_KVM_RESERVED + (2 << 20), 4ull << 30, 2 << 20},
+		{__LINE__, 0, 2 << 20, VMM_KVM_RESERVED, 2 << 20},
+	};
 	struct vmm_engine_vm *vm;
 	struct guest g;
 
 	START(&g, io);
-	cr_expect(ops->vm_create(g.engine, g.ram, 0, &vm) == -EINVAL);
-	cr_expect(ops->vm_create(g.engine, g.ram, 4096, &vm) == -EINVAL);
-	cr_expect(ops->vm_create(g.engine, g.ram + 1, RAM_BYTES, &vm) == -EINVAL);
-	cr_expect(ops->vm_create(g.engine, g.ram, VMM_KVM_MAX_RAM + (2 << 20), &vm) == -EINVAL);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct vmm_ram ram = {.base = g.ram + rows[i].off,
+				      .nr = 2,
+				      .slot = {{0, rows[i].low}, {rows[i].at, rows[i].high}}};
+
+		cr_expect(ops->vm_create(g.engine, &ram, &vm) == -EINVAL, "line %d", rows[i].line);
+	}
 	stop(&g);
 }
 

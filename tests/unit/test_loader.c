@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/boot/loader: a good image, and every header field that is not. */
+/* vmm/boot, the freestanding protocol: a good image, and every header field that is not. */
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vmm/boot/loader.h"
+#include "vmm/boot/boot.h"
+#include "vmm/vm/ram.h"
 #include "vpmu/guest/abi.h"
 
 #define RAM_BYTES (16ULL << 20)
@@ -83,7 +84,6 @@ static uint64_t read64(const uint8_t *ram, uint64_t gpa)
 {
 	uint64_t v;
 
-	cr_assert_leq(gpa + 8, RAM_BYTES);
 	memcpy(&v, ram + gpa, 8);
 	return v;
 }
@@ -106,7 +106,7 @@ static uint64_t walk(const uint8_t *ram, uint64_t va)
 
 Test(loader, good_image)
 {
-	struct loader_boot boot = {.args = "stat loop 1000", .nr_vcpus = 3};
+	struct boot_params boot = {.args = "stat loop 1000", .nr_vcpus = 3};
 	struct vpmu_boot_info info;
 	struct kvm_sregs sregs;
 	struct kvm_regs regs;
@@ -117,8 +117,11 @@ Test(loader, good_image)
 	char err[256];
 
 	good_file(&f);
-	cr_assert_eq(loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err)), 0, "%s",
-		     err);
+	cr_assert_eq(boot_freestanding.load(
+			     &img,
+			     &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
+			     &boot, &entry, err, sizeof(err)),
+		     0, "%s", err);
 	cr_assert_eq(entry, VPMU_BOOT_IMAGE + 0x10);
 	cr_assert(!memcmp(ram + VPMU_BOOT_IMAGE, (uint8_t *)&f + TEXT_OFF, TEXT_LEN));
 	cr_assert_eq(ram[VPMU_BOOT_IMAGE + TEXT_LEN], 0);
@@ -130,7 +133,8 @@ Test(loader, good_image)
 	cr_assert_eq(info.mem_bytes, RAM_BYTES);
 	cr_assert_eq(info.args, VPMU_BOOT_ARGS);
 	cr_assert_eq(info.nr_vcpus, 3);
-	cr_assert_eq(info.version, 1);
+	cr_assert_eq(info.version, 2);
+	cr_assert_eq(info.high_bytes, 0);
 	cr_assert_str_eq((char *)ram + VPMU_BOOT_ARGS, "stat loop 1000");
 
 	for (uint64_t va = 0; va < RAM_BYTES; va += 0x1ff123)
@@ -139,8 +143,7 @@ Test(loader, good_image)
 	cr_assert_eq(walk(ram, 1ULL << 39), ~0ULL);
 
 	memset(&sregs, 0xff, sizeof(sregs));
-	loader_sregs(&sregs);
-	loader_regs(entry, 2, &regs);
+	boot_freestanding.registers(entry, 2, &boot, &regs, &sregs);
 	cr_assert_eq(regs.rip, entry);
 	cr_assert_eq(regs.rdi, 2);
 	cr_assert_eq(regs.rsi, VPMU_BOOT_INFO);
@@ -155,6 +158,95 @@ Test(loader, good_image)
 	cr_assert_eq(read64(ram, sregs.gdt.base + 0x10) >> 40 & 0xf, sregs.ss.type);
 	cr_assert_eq(read64(ram, sregs.gdt.base + 0x18) >> 40 & 0xf, sregs.tr.type);
 	munmap(ram, RAM_BYTES);
+}
+
+/* RAM on both sides of the hole is mapped, the hole is not; the guest is told where it is. */
+Test(loader, two_slots)
+{
+	struct boot_params boot = {.nr_vcpus = 1, .lapic = true};
+	const uint64_t gib = 1ULL << 30, end = 6 * gib;
+	struct vpmu_boot_info info;
+	struct kvm_sregs sregs = {0};
+	struct kvm_regs regs;
+	struct vmm_ram ram;
+	struct file f;
+	struct image img = image_of(&f, sizeof(f));
+	uint64_t entry = 0;
+	char err[256];
+
+	good_file(&f);
+	vm_ram_layout(5 * gib, &ram);
+	cr_assert_eq(vm_ram_map(&ram, false), 0);
+	cr_assert_eq(boot_freestanding.load(&img, &ram, &boot, &entry, err, sizeof(err)), 0, "%s",
+		     err);
+	for (uint64_t va = 0; va < end + gib; va += 0x1ff123)
+		cr_assert_eq(walk(ram.base, va),
+			     va < 3 * gib || (va >= 4 * gib && va < end) ? va : ~0ULL, "0x%lx", va);
+	memcpy(&info, ram.base + VPMU_BOOT_INFO, sizeof(info));
+	cr_assert_eq(info.mem_bytes, 3 * gib);
+	cr_assert_eq(info.high_base, 4 * gib);
+	cr_assert_eq(info.high_bytes, 2 * gib);
+	for (unsigned int vcpu = 0; vcpu < 2; vcpu++) {
+		boot_freestanding.registers(entry, vcpu, &boot, &regs, &sregs);
+		cr_assert_eq(sregs.apic_base, vcpu ? 0xfee00c00 : 0xfee00d00);
+	}
+	/* A segment in the hole, or over its edge, is not in memory. */
+	f.ph[1].p_vaddr = f.ph[1].p_paddr = 3 * gib + 0x1000;
+	cr_assert_eq(boot_freestanding.check(&img, &ram, &boot, err, sizeof(err)), -ENOEXEC);
+	f.ph[1].p_vaddr = f.ph[1].p_paddr = 3 * gib - 0x1000;
+	cr_assert_eq(boot_freestanding.check(&img, &ram, &boot, err, sizeof(err)), -ENOEXEC);
+	f.ph[1].p_vaddr = f.ph[1].p_paddr = 4 * gib;
+	cr_assert_eq(boot_freestanding.check(&img, &ram, &boot, err, sizeof(err)), 0, "%s", err);
+	vm_ram_unmap(&ram);
+}
+
+Test(loader, layout)
+{
+	const uint64_t gib = 1ULL << 30;
+	struct vmm_ram r;
+
+	vm_ram_layout(3 * gib, &r);
+	cr_assert_eq(r.nr, 1);
+	cr_assert_eq(vmm_ram_end(&r), 3 * gib);
+	vm_ram_layout(3 * gib + VMM_RAM_ALIGN, &r);
+	cr_assert_eq(r.nr, 2);
+	cr_assert_eq(vmm_ram_end(&r), 4 * gib + VMM_RAM_ALIGN);
+	cr_assert_eq(vmm_ram_bytes(&r), 3 * gib + VMM_RAM_ALIGN);
+	vm_ram_layout(VMM_RAM_MAX, &r);
+	cr_assert_eq(vmm_ram_bytes(&r), VMM_RAM_MAX);
+	cr_assert(vmm_ram_holds(&r, 0, 3 * gib));
+	cr_assert(vmm_ram_holds(&r, 3 * gib - 1, 1));
+	cr_assert_not(vmm_ram_holds(&r, 3 * gib - 1, 2));
+	cr_assert_not(vmm_ram_holds(&r, 3 * gib, 1));
+	cr_assert_not(vmm_ram_holds(&r, 4 * gib - 1, 1));
+	cr_assert(vmm_ram_holds(&r, 4 * gib, VMM_RAM_MAX - 3 * gib));
+	cr_assert_not(vmm_ram_holds(&r, 4 * gib, VMM_RAM_MAX - 3 * gib + 1));
+	cr_assert_not(vmm_ram_holds(&r, vmm_ram_end(&r), 1));
+	cr_assert_not(vmm_ram_holds(&r, 1, UINT64_MAX));
+	cr_assert_not(vmm_ram_holds(&r, UINT64_MAX, 2));
+}
+
+/* Which protocol an image is for: a damaged one is still of its kind. */
+Test(loader, find)
+{
+	const struct boot_protocol *p = NULL;
+	struct file f;
+	struct image img = image_of(&f, sizeof(f));
+	char err[256];
+
+	good_file(&f);
+	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), 0);
+	cr_assert_eq(p, &boot_freestanding);
+	f.eh.e_machine = 0;
+	p = NULL;
+	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), 0);
+	cr_assert_eq(p, &boot_freestanding);
+	img.bytes = 3;
+	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), -ENOEXEC);
+	cr_assert(strstr(err, "test.elf: ") && strstr(err, "accepted: "), "%s", err);
+	img.bytes = sizeof(f);
+	f.eh.e_ident[0] = 'M';
+	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), -ENOEXEC);
 }
 
 /* ---- corrupted headers ---- */
@@ -230,7 +322,7 @@ Test(loader, corrupted_headers)
 		PH(1, p_memsz, UINT64_MAX - VPMU_BOOT_IMAGE - 0x1000 + 1), /* sum wraps */
 		PHM(0, p_memsz, 0x1001, "p_vaddr"),			   /* overlaps data */
 	};
-	struct loader_boot boot = {.nr_vcpus = 1};
+	struct boot_params boot = {.nr_vcpus = 1};
 	uint8_t *ram = map_ram();
 	static const uint8_t zero[4096];
 
@@ -244,7 +336,9 @@ Test(loader, corrupted_headers)
 
 		good_file(&f);
 		memcpy((uint8_t *)&f + r->offset, &r->value, r->bytes);
-		ret = loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err));
+		ret = boot_freestanding.load(
+			&img, &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
+			&boot, &entry, err, sizeof(err));
 		cr_assert_eq(ret, -ENOEXEC, "line %d: returned %d", r->line, ret);
 		snprintf(quoted, sizeof(quoted), "%s", r->named);
 		cr_assert(strstr(err, "test.elf: "), "line %d: %s", r->line, err);
@@ -267,7 +361,10 @@ Test(loader, no_segment)
 
 	good_file(&f);
 	f.ph[0].p_type = f.ph[1].p_type = PT_NOTE;
-	cr_assert_eq(loader_check(&img, RAM_BYTES, NULL, err, sizeof(err)), -ENOEXEC);
+	cr_assert_eq(boot_freestanding.check(
+			     &img, &(struct vmm_ram){.nr = 1, .slot[0].bytes = RAM_BYTES},
+			     &(struct boot_params){.nr_vcpus = 1}, err, sizeof(err)),
+		     -ENOEXEC);
 	cr_assert(strstr(err, "PT_LOAD"), "%s", err);
 }
 
@@ -284,7 +381,9 @@ Test(loader, truncated)
 		int ret;
 
 		memcpy(copy, &f, n);
-		ret = loader_check(&img, RAM_BYTES, NULL, err, sizeof(err));
+		ret = boot_freestanding.check(
+			&img, &(struct vmm_ram){.nr = 1, .slot[0].bytes = RAM_BYTES},
+			&(struct boot_params){.nr_vcpus = 1}, err, sizeof(err));
 		cr_assert_eq(ret, n >= DATA_OFF + DATA_LEN ? 0 : -ENOEXEC, "%zu bytes: %s", n, err);
 		free(copy);
 	}
@@ -298,7 +397,7 @@ Test(loader, ram_and_args)
 					   3ULL << 20,
 					   (64ULL << 30) + (2ULL << 20),
 					   UINT64_MAX};
-	struct loader_boot boot = {.nr_vcpus = 1};
+	struct boot_params boot = {.nr_vcpus = 1};
 	char args[VPMU_BOOT_ARGS_MAX + 2];
 	struct file f;
 	struct image img = image_of(&f, sizeof(f));
@@ -308,15 +407,26 @@ Test(loader, ram_and_args)
 
 	good_file(&f);
 	for (size_t i = 0; i < sizeof(bad_ram) / sizeof(bad_ram[0]); i++)
-		cr_assert_eq(loader_load(&img, ram, bad_ram[i], &boot, &entry, err, sizeof(err)),
+		cr_assert_eq(boot_freestanding.load(&img,
+						    &(struct vmm_ram){.base = ram,
+								      .nr = 1,
+								      .slot[0].bytes = bad_ram[i]},
+						    &boot, &entry, err, sizeof(err)),
 			     -EINVAL);
 	memset(args, 'a', sizeof(args));
 	args[VPMU_BOOT_ARGS_MAX + 1] = 0;
 	boot.args = args;
-	cr_assert_eq(loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err)), -EINVAL);
+	cr_assert_eq(boot_freestanding.load(
+			     &img,
+			     &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
+			     &boot, &entry, err, sizeof(err)),
+		     -EINVAL);
 	args[VPMU_BOOT_ARGS_MAX] = 0;
-	cr_assert_eq(loader_load(&img, ram, RAM_BYTES, &boot, &entry, err, sizeof(err)), 0, "%s",
-		     err);
+	cr_assert_eq(boot_freestanding.load(
+			     &img,
+			     &(struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES},
+			     &boot, &entry, err, sizeof(err)),
+		     0, "%s", err);
 	cr_assert_str_eq((char *)ram + VPMU_BOOT_ARGS, args);
 	munmap(ram, RAM_BYTES);
 }
@@ -334,9 +444,12 @@ Test(loader, files)
 	cr_assert_eq(image_read(path, &img, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(img.bytes, 3);
 	cr_assert_str_eq(img.name, path);
-	cr_assert_eq(loader_check(&img, RAM_BYTES, NULL, err, sizeof(err)), -ENOEXEC);
+	cr_assert_eq(boot_freestanding.check(
+			     &img, &(struct vmm_ram){.nr = 1, .slot[0].bytes = RAM_BYTES},
+			     &(struct boot_params){.nr_vcpus = 1}, err, sizeof(err)),
+		     -ENOEXEC);
 	image_free(&img);
-	cr_assert_eq(ftruncate(fd, (off_t)LOADER_FILE_MAX + 1), 0);
+	cr_assert_eq(ftruncate(fd, (off_t)BOOT_FILE_MAX + 1), 0);
 	cr_assert_eq(image_read(path, &img, err, sizeof(err)), -EFBIG);
 	cr_assert(strstr(err, path), "%s", err);
 	close(fd);

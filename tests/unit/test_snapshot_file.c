@@ -290,8 +290,8 @@ Test(snapshot_file, zero_pages_take_no_memory)
 	len += SNAP_SECTION_HEAD + 8 + 4;
 	fix_crc(f, len);
 	cr_assert_eq(restore(f, len, &vm, err), 0, "%s", err);
-	cr_assert_eq(vm->vm->ram_bytes, ram);
-	cr_assert_eq(mincore(vm->vm->ram, ram, in_core), 0);
+	cr_assert_eq(vmm_ram_bytes(&vm->vm->ram), ram);
+	cr_assert_eq(mincore(vm->vm->ram.base, ram, in_core), 0);
 	for (size_t i = 0; i < ram / SNAP_PAGE; i++)
 		resident += in_core[i] & 1;
 	cr_expect_eq(resident, 0, "%zu pages", resident);

@@ -783,13 +783,26 @@ Test(soft_system, only_64bit_mode)
 
 Test(soft_system, vm_create_refuses_odd_memory)
 {
+	static uint8_t mem[4096] __attribute__((aligned(4096)));
+	static const struct vmm_ram rows[] = {
+		{.base = NULL, .nr = 1, .slot = {{0, 2 << 20}}},
+		{.base = mem + 1, .nr = 1, .slot = {{0, 2 << 20}}},
+		{.base = mem, .nr = 0, .slot = {{0, 2 << 20}}},
+		{.base = mem, .nr = VMM_RAM_SLOTS + 1, .slot = {{0, 2 << 20}}},
+		{.base = mem, .nr = 1, .slot = {{0, 0}}},
+		{.base = mem, .nr = 1, .slot = {{0, 4096}}},
+		{.base = mem, .nr = 1, .slot = {{2 << 20, 2 << 20}}}, /* not from 0 */
+		{.base = mem, .nr = 2, .slot = {{0, 4 << 20}, {2 << 20, 4 << 20}}},
+		{.base = mem, .nr = 2, .slot = {{0, 4 << 20}, {(4 << 20) + 4096, 4 << 20}}},
+		{.base = mem, .nr = 2, .slot = {{0, 2 << 20}, {1ull << 40, 2 << 20}}},
+		{.base = mem, .nr = 2, .slot = {{0, 2 << 20}, {4 << 20, ~0x1fffffull}}},
+	};
 	struct vmm_engine_vm *vm;
 	struct vmm_engine *e;
 	char why[64];
 
 	cr_assert_eq(o->open(&e, why, sizeof(why)), 0);
-	cr_assert_eq(o->vm_create(e, NULL, 2 << 20, &vm), -EINVAL);
-	cr_assert_eq(o->vm_create(e, why, 0, &vm), -EINVAL);
-	cr_assert_eq(o->vm_create(e, why, 4096, &vm), -EINVAL);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_assert_eq(o->vm_create(e, &rows[i], &vm), -EINVAL, "row %zu", i);
 	o->close(e);
 }

@@ -13,7 +13,7 @@
 #include "cgroup/tenant/tenant.h"
 #include "vmm/config/config.h"
 #include "vmm/config/keys.h"
-#include "vmm/boot/loader.h"
+#include "vmm/engine/ram.h"
 
 /* One key. set() stores the value at @offset of the object; -EINVAL: not accepted. @why: room for
  * more than @accepted says, empty on entry. */
@@ -117,7 +117,7 @@ static int set_memory(const struct key *k, void *field, const char *value, char 
 	if (parse_u64(digits, &v) || v > k->max >> shift)
 		return -EINVAL;
 	v <<= shift;
-	if (v < k->min || v % LOADER_RAM_ALIGN)
+	if (v < k->min || v % VMM_RAM_ALIGN)
 		return -EINVAL;
 	*(uint64_t *)field = v;
 	return 0;
@@ -234,7 +234,7 @@ static const struct key vm_keys[] = {
 	{"name", set_name, V(name), 0, 0, VM_NAME_ACCEPTED},
 	{"tenant", set_tenant, V(tenant), 0, 0, "a path such as /acme/web"},
 	{"vcpus", set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
-	{"memory", set_memory, V(memory_bytes), LOADER_RAM_MIN, LOADER_RAM_MAX,
+	{"memory", set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX,
 	 "4M to 64G in steps of 2M"},
 	{"image", set_text, V(image), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"args", set_text, V(args), 0, 4095, "at most 4095 bytes"},

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vmm/engine/ram.h"
 #include "vpmu/guest/msr_range.h"
 
 struct vpmu_soft_tally;
@@ -147,9 +148,12 @@ struct vmm_engine_ops {
 	int (*open)(struct vmm_engine **e, char *why, size_t why_len);
 	void (*close)(struct vmm_engine *e);
 
-	/* vm_create - @ram is the caller's memory of @bytes (a multiple of 2 MiB). It appears at
-	 * guest-physical address 0. It must outlive the VM. */
-	int (*vm_create)(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm);
+	/* vm_create - the slots of @ram are the VM's guest-physical memory. *ram is copied; the
+	 * host memory behind it stays the caller's and must outlive the VM. A guest access to any
+	 * other guest-physical address is VMM_EXIT_ERROR. -EINVAL: *ram is not as ram.h says, or
+	 * the engine cannot have RAM there. */
+	int (*vm_create)(struct vmm_engine *e, const struct vmm_ram *ram,
+			 struct vmm_engine_vm **vm);
 	/* vm_destroy - the vCPUs must have been destroyed. */
 	void (*vm_destroy)(struct vmm_engine_vm *vm);
 

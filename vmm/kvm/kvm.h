@@ -18,8 +18,9 @@
  */
 #define VMM_KVM_KICK_SIGNAL (SIGRTMIN + 4)
 
-/* Guest RAM ends below KVM's own pages at the top of the first 4 GiB (vm.c). */
-#define VMM_KVM_MAX_RAM 0xffe00000ull
+/* No slot of guest RAM may reach into the last 2 MiB below 4 GiB: KVM's own pages are there (vm.c).
+ */
+#define VMM_KVM_RESERVED 0xffe00000ull
 
 /* vmm_kvm_open_path - vmm_kvm_ops.open with another device file than /dev/kvm. */
 int vmm_kvm_open_path(const char *path, struct vmm_engine **e, char *why, size_t why_len);

@@ -68,7 +68,7 @@ static inline int kvm_create_vm_fd(const struct vmm_engine *e)
 }
 
 /* vm.c */
-int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **vm);
+int kvm_vm_create(struct vmm_engine *e, const struct vmm_ram *ram, struct vmm_engine_vm **vm);
 void kvm_vm_destroy(struct vmm_engine_vm *vm);
 int kvm_vm_trap_msrs(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
 

@@ -36,14 +36,29 @@ static int enable_msr_exits(struct vmm_engine_vm *vm)
 	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &cap);
 }
 
-int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **out)
+static int set_memory(struct vmm_engine_vm *vm, const struct vmm_ram *ram)
 {
-	struct kvm_userspace_memory_region region = {.memory_size = bytes,
-						     .userspace_addr = (uintptr_t)ram};
+	int rc = 0;
+
+	for (unsigned int i = 0; i < ram->nr && !rc; i++) {
+		struct kvm_userspace_memory_region region = {
+			.slot = i,
+			.guest_phys_addr = ram->slot[i].gpa,
+			.memory_size = ram->slot[i].bytes,
+			.userspace_addr = (uintptr_t)ram->base + ram->slot[i].gpa,
+		};
+
+		rc = kvm_ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region);
+	}
+	return rc;
+}
+
+int kvm_vm_create(struct vmm_engine *e, const struct vmm_ram *ram, struct vmm_engine_vm **out)
+{
 	struct vmm_engine_vm *vm;
 	int rc;
 
-	if (!bytes || bytes & ((2u << 20) - 1) || bytes > VMM_KVM_MAX_RAM || (uintptr_t)ram & 0xfff)
+	if (!vmm_ram_valid(ram, UINT64_MAX) || vmm_ram_holds(ram, VMM_KVM_RESERVED, 1))
 		return -EINVAL;
 	vm = calloc(1, sizeof(*vm));
 	if (!vm)
@@ -54,7 +69,7 @@ int kvm_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engi
 		goto err_free;
 	rc = kvm_ioctl(vm->fd, KVM_SET_TSS_ADDR, (void *)TSS_ADDRESS);
 	if (!rc)
-		rc = kvm_ioctl(vm->fd, KVM_SET_USER_MEMORY_REGION, &region);
+		rc = set_memory(vm, ram);
 	if (!rc)
 		rc = disable_vpmu(vm);
 	/* Before any filter: without it a filtered access is #GP and not an exit. */

@@ -138,11 +138,7 @@ static int choose_plane(struct machine *m, const struct vm_config *c, struct pla
 	int ret = 0;
 
 	*out = c->engine == VM_ENGINE_SOFT ? &m->soft : &m->kvm;
-	if (c->engine != VM_ENGINE_SOFT && c->memory_bytes > VMM_KVM_MAX_RAM)
-		ret = fail(-EINVAL, why, sizeof(why),
-			   "memory: more than %lluM, which is all that KVM VMs have here",
-			   VMM_KVM_MAX_RAM >> 20);
-	else if (c->engine != VM_ENGINE_SOFT)
+	if (c->engine != VM_ENGINE_SOFT)
 		ret = need_kvm(m, why, sizeof(why));
 	if (c->engine == VM_ENGINE_KVM && ret)
 		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);

@@ -180,7 +180,8 @@ static void put_pages(uint8_t *ram, const uint8_t *from, uint64_t n)
 }
 
 /* RAM sections up to the one that ends them, by way of @buf. @ram: NULL, or where they go. */
-static int ram_sections(struct walk *w, uint8_t *ram, uint8_t buf[SNAP_RUN_PAGES * SNAP_PAGE])
+static int ram_sections(struct walk *w, const struct vmm_ram *ram,
+			uint8_t buf[SNAP_RUN_PAGES * SNAP_PAGE])
 {
 	static const char *const wrong = "RAM section of a wrong length";
 	uint64_t end = 0, pages = 0, told;
@@ -197,8 +198,7 @@ static int ram_sections(struct walk *w, uint8_t *ram, uint8_t buf[SNAP_RUN_PAGES
 		if (ret)
 			return ret;
 		gpa = vpmu_blob_get_u64(&r);
-		if (gpa % SNAP_PAGE || gpa < end || gpa > w->in->memory_bytes ||
-		    n > w->in->memory_bytes - gpa)
+		if (gpa % SNAP_PAGE || gpa < end || !vmm_ram_holds(&w->in->layout, gpa, n))
 			return bad(w, w->section_at,
 				   "RAM section outside of the VM's memory, or out of order");
 		end = gpa + n;
@@ -207,7 +207,7 @@ static int ram_sections(struct walk *w, uint8_t *ram, uint8_t buf[SNAP_RUN_PAGES
 		if (ret)
 			return ret;
 		if (ram)
-			put_pages(ram + gpa, buf, n);
+			put_pages(ram->base + gpa, buf, n);
 	}
 	if (ret)
 		return ret;
@@ -220,7 +220,7 @@ static int ram_sections(struct walk *w, uint8_t *ram, uint8_t buf[SNAP_RUN_PAGES
 	return ret;
 }
 
-static int ram_pages(struct walk *w, uint8_t *ram)
+static int ram_pages(struct walk *w, const struct vmm_ram *ram)
 {
 	uint8_t *buf = malloc(SNAP_RUN_PAGES * SNAP_PAGE);
 	int ret = buf ? ram_sections(w, ram, buf)
@@ -289,7 +289,7 @@ static int again(struct walk *w, size_t bytes)
 	return ret;
 }
 
-int snap_load_ram(struct snap_in *in, void *ram, char *err, size_t errlen)
+int snap_load_ram(struct snap_in *in, const struct vmm_ram *ram, char *err, size_t errlen)
 {
 	struct walk w = {.in = in, .err = err, .errlen = errlen};
 	int ret = head(&w);

@@ -47,7 +47,7 @@ int snap_save_vm(struct machine_vm *vm, struct snap_out *o, char *err, size_t er
 struct snap_in {
 	const char *name; /* for messages */
 	int fd;
-	uint64_t memory_bytes; /* of the VM; set by conf() */
+	struct vmm_ram layout; /* of the VM, without its base; set by conf() */
 	unsigned int vcpus;
 	uint32_t crc; /* of the file */
 	uint8_t *conf;
@@ -59,20 +59,20 @@ struct snap_in {
 
 /*
  * snap_check - read all of in->fd from its start: structure, lengths, CRC. Keeps the contents of
- * CONF and VCPU sections; @conf is called with CONF's and sets vcpus and memory_bytes.
+ * CONF and VCPU sections; @conf is called with CONF's and sets vcpus and layout.
  * snap_load_ram - read it again, RAM to @ram (zeroed). The file may have changed meanwhile: all is
  * checked again, and that it is the same. Errors in one line.
  */
 int snap_check(struct snap_in *in,
 	       int (*conf)(struct snap_in *in, void *arg, char *err, size_t len), void *arg,
 	       char *err, size_t errlen);
-int snap_load_ram(struct snap_in *in, void *ram, char *err, size_t errlen);
+int snap_load_ram(struct snap_in *in, const struct vmm_ram *ram, char *err, size_t errlen);
 void snap_in_fini(struct snap_in *in);
 
 /* ---- ram.c ---- */
 
 /* snap_save_ram - RAMP sections of all pages of @ram that are not zero. Returns how many. */
-uint64_t snap_save_ram(struct snap_out *o, const void *ram, uint64_t bytes);
+uint64_t snap_save_ram(struct snap_out *o, const struct vmm_ram *ram);
 
 /* ---- vcpu.c ---- */
 

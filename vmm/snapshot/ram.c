@@ -64,18 +64,15 @@ static void put_run(struct snap_out *o, const uint8_t *ram, uint64_t page, uint6
 	snap_write(o, ram + page * SNAP_PAGE, n * SNAP_PAGE);
 }
 
-uint64_t snap_save_ram(struct snap_out *o, const void *ram, uint64_t bytes)
+static uint64_t save_slot(struct snap_out *o, struct pages *p, uint64_t page, uint64_t behind)
 {
-	struct pages p = {.ram = ram};
 	uint64_t saved = 0, start = 0, n = 0;
 
-	p.fd = sysconf(_SC_PAGESIZE) == SNAP_PAGE ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)
-						  : -1;
-	for (uint64_t page = 0; page < bytes / SNAP_PAGE && !o->error; page++) {
-		bool want = exists(&p, page) && !zero(p.ram + page * SNAP_PAGE);
+	for (; page < behind && !o->error; page++) {
+		bool want = exists(p, page) && !zero(p->ram + page * SNAP_PAGE);
 
 		if (n && (!want || n == SNAP_RUN_PAGES)) {
-			put_run(o, ram, start, n);
+			put_run(o, p->ram, start, n);
 			n = 0;
 		}
 		if (want) {
@@ -85,7 +82,20 @@ uint64_t snap_save_ram(struct snap_out *o, const void *ram, uint64_t bytes)
 		}
 	}
 	if (n)
-		put_run(o, ram, start, n);
+		put_run(o, p->ram, start, n);
+	return saved;
+}
+
+uint64_t snap_save_ram(struct snap_out *o, const struct vmm_ram *ram)
+{
+	struct pages p = {.ram = ram->base};
+	uint64_t saved = 0;
+
+	p.fd = sysconf(_SC_PAGESIZE) == SNAP_PAGE ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)
+						  : -1;
+	for (unsigned int i = 0; i < ram->nr; i++)
+		saved += save_slot(o, &p, ram->slot[i].gpa / SNAP_PAGE,
+				   (ram->slot[i].gpa + ram->slot[i].bytes) / SNAP_PAGE);
 	if (p.fd >= 0)
 		close(p.fd);
 	return saved;

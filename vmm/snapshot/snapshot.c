@@ -12,6 +12,7 @@
 
 #include "vpmu/fail.h"
 #include "vmm/snapshot/priv.h"
+#include "vmm/vm/ram.h"
 
 #define WHY_MAX 400
 
@@ -60,7 +61,7 @@ static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 	put_key(b, "tenant", e->node->parent->kind == NODE_TENANT ? e->node->path : NULL);
 	put_key(b, "engine", e->engine);
 	put_number(b, "vcpus", e->vm->nr_vcpus);
-	put_number(b, "memory", e->vm->ram_bytes);
+	put_number(b, "memory", vmm_ram_bytes(&e->vm->ram));
 	put_key(b, "pmu", vpmu_guest_model_name(pmu->model));
 	put_number(b, "gp", pmu->gp);
 	put_number(b, "fixed", pmu->fixed);
@@ -122,7 +123,7 @@ static int load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 	if (ret)
 		return ret;
 	in->vcpus = rs->cfg.vcpus;
-	in->memory_bytes = rs->cfg.memory_bytes;
+	vm_ram_layout(rs->cfg.memory_bytes, &in->layout);
 	return 0;
 }
 
@@ -176,7 +177,7 @@ int snap_save_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t err
 		ret = write_section(o, SNAP_VCPU, fill_vcpu, &vm->vcpus[i], err, errlen);
 	if (ret)
 		return ret;
-	pages = snap_save_ram(o, vm->ram, vm->ram_bytes);
+	pages = snap_save_ram(o, &vm->ram);
 	ret = write_section(o, SNAP_END, fill_pages, &pages, err, errlen);
 	if (ret)
 		return ret;
@@ -312,7 +313,7 @@ static int load_vm(struct vm *vm, void *arg, char *err, size_t errlen)
 	if (!live)
 		return fail(-EINVAL, err, errlen, "every vCPU has ended");
 	atomic_store(&vm->live, live);
-	return snap_load_ram(&rs->in, vm->ram, err, errlen);
+	return snap_load_ram(&rs->in, &vm->ram, err, errlen);
 }
 
 static int open_file(const char *path, char *err, size_t errlen)

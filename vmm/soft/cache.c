@@ -341,11 +341,9 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 	}
 	if (soft_translate(v, v->rip, acc, &pa, NULL))
 		return NULL;
-	if (pa >= v->vm->bytes) {
-		soft_error(v,
-			   "instruction fetch from guest-physical 0x%llx, beyond the %llu bytes "
-			   "of RAM",
-			   (unsigned long long)pa, (unsigned long long)v->vm->bytes);
+	if (!soft_is_ram(v->vm, pa)) {
+		soft_error(v, "instruction fetch from guest-physical 0x%llx, where there is no RAM",
+			   (unsigned long long)pa);
 		return NULL;
 	}
 	for (b = v->hash[hash_index(pa)]; b; b = b->hash_next) {

@@ -52,11 +52,11 @@ static int decode_crossing(struct soft_vcpu *v, struct soft_code *c, unsigned in
 
 	if (soft_translate(v, va, acc, &pa, NULL))
 		return 1;
-	if (pa >= v->vm->bytes)
+	if (!soft_is_ram(v->vm, pa))
 		return soft_error(v,
-				  "instruction fetch from guest-physical 0x%llx, beyond the "
-				  "%llu bytes of RAM",
-				  (unsigned long long)pa, (unsigned long long)v->vm->bytes);
+				  "instruction fetch from guest-physical 0x%llx, where there is "
+				  "no RAM",
+				  (unsigned long long)pa);
 	memcpy(buf + room, v->vm->ram + pa, INSN_MAX - room);
 	o = decode_one(buf, INSN_MAX, &zi, zo);
 	emit_one(c, v->rip, o, INSN_MAX, &zi, zo);

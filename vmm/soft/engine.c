@@ -12,7 +12,6 @@
 #include "vmm/engine/refuse.h"
 #include "vmm/soft/internal.h"
 
-#define RAM_UNIT   (2ULL << 20)
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
 #define EFER_KNOWN 0xd01ULL	/* SCE LME LMA NXE */
 
@@ -42,20 +41,21 @@ static void soft_close(struct vmm_engine *e)
 {
 }
 
-static int soft_vm_create(struct vmm_engine *e, void *ram, size_t bytes, struct vmm_engine_vm **out)
+static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
+			  struct vmm_engine_vm **out)
 {
-	size_t pages = bytes >> SOFT_PAGE_SHIFT;
 	struct soft_vm *vm;
 
-	if (!ram || !bytes || bytes % RAM_UNIT || bytes > RAM_MAX)
+	if (!vmm_ram_valid(ram, RAM_MAX))
 		return -EINVAL;
 	vm = calloc(1, sizeof(*vm));
 	if (!vm)
 		return -ENOMEM;
-	vm->ram = ram;
-	vm->bytes = bytes;
+	vm->ram = ram->base;
+	vm->low = ram->slot[0].bytes;
+	vm->slots = *ram;
 	/* Mapped, not allocated: only what describes pages in use becomes memory. */
-	vm->pages_bytes = pages * sizeof(struct soft_page);
+	vm->pages_bytes = (vmm_ram_end(ram) >> SOFT_PAGE_SHIFT) * sizeof(struct soft_page);
 	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vm->pages == MAP_FAILED) {

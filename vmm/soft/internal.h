@@ -108,6 +108,12 @@ static inline uint64_t soft_ev_sum(uint8_t ev)
 	       (uint64_t)(ev >> 2 & 1) << SOFT_LANE_BRANCHES;
 }
 
+/* soft_is_ram - whether guest-physical @pa is RAM. Then all of its page is. */
+static inline bool soft_is_ram(const struct soft_vm *vm, uint64_t pa)
+{
+	return likely(pa < vm->low) || vmm_ram_holds(&vm->slots, pa, 1);
+}
+
 /* ---- mmu.c ---- */
 #define SOFT_ACC_R 0u
 #define SOFT_ACC_W 2u /* as in the #PF error code */

@@ -79,12 +79,11 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 	for (level = 0;; level++, shift -= 9) {
 		uint64_t at = table + (va >> shift & 511) * 8;
 
-		if (at + 8 > v->vm->bytes)
+		if (!soft_is_ram(v->vm, at))
 			return soft_error(v,
-					  "page table entry at guest-physical 0x%llx, beyond the "
-					  "%llu bytes of RAM (walking 0x%llx)",
-					  (unsigned long long)at, (unsigned long long)v->vm->bytes,
-					  (unsigned long long)va);
+					  "page table entry at guest-physical 0x%llx, where there "
+					  "is no RAM (walking 0x%llx)",
+					  (unsigned long long)at, (unsigned long long)va);
 		slot[level] = (_Atomic uint64_t *)(v->vm->ram + at);
 		pte = atomic_load_explicit(slot[level], memory_order_relaxed);
 		if (!(pte & PTE_P))
@@ -178,12 +177,10 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 	}
 	if (soft_translate(v, va, acc, &pa, &wr))
 		return NULL;
-	if (unlikely(pa >= v->vm->bytes)) {
-		soft_error(v,
-			   "%s of guest-physical 0x%llx (virtual 0x%llx), beyond the %llu bytes "
-			   "of RAM",
+	if (unlikely(!soft_is_ram(v->vm, pa))) {
+		soft_error(v, "%s of guest-physical 0x%llx (virtual 0x%llx), where there is no RAM",
 			   acc & SOFT_ACC_W ? "store" : "load", (unsigned long long)pa,
-			   (unsigned long long)va, (unsigned long long)v->vm->bytes);
+			   (unsigned long long)va);
 		return NULL;
 	}
 	e->add = (uintptr_t)v->vm->ram + pa - va;

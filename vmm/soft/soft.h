@@ -235,10 +235,11 @@ enum soft_pending_kind {
 };
 
 struct soft_vm {
-	uint8_t *ram;
-	uint64_t bytes;
-	struct soft_page *pages;
-	size_t pages_bytes; /* of the mapping behind pages */
+	uint8_t *ram;		 /* guest-physical X is at ram + X */
+	uint64_t low;		 /* bytes of the slot at 0: nearly every address is in it */
+	struct vmm_ram slots;	 /* where there is RAM */
+	struct soft_page *pages; /* by page number, also for the holes */
+	size_t pages_bytes;	 /* of the mapping behind pages */
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
 	_Atomic uint32_t smc_seq;    /* decoded code was overwritten */

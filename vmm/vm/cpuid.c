@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "vmm/engine/ram.h"
 #include "vmm/vm/cpuid.h"
 #include "vpmu/guest/abi.h"
 
@@ -29,8 +30,11 @@
 
 #define FEATURES_EDX (F_PSE | F_TSC | F_MSR | F_PAE | F_CX8 | F_PGE | F_CMOV)
 
-/* 80000008H EAX: 36 bits of physical address (LOADER_RAM_MAX), 48 of linear address. */
-#define ADDRESS_BITS (36 | 48 << 8)
+/* 80000008H EAX: 39 bits of physical address, which every KVM host has, and 48 of linear address.
+ */
+#define ADDRESS_BITS (39 | 48 << 8)
+
+_Static_assert(VMM_RAM_MAX + (1ULL << 30) <= 1ULL << 39, "RAM and the hole can be addressed");
 
 /*
  * Vendor and signature, chosen so that stock perf picks event tables that match the raw encodings

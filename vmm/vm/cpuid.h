@@ -2,7 +2,7 @@
 /*
  * The CPU a VM sees: one small, deterministic CPUID table for both engines, the same on every
  * host. It offers what the soft machine executes - 64-bit mode and general registers, no FPU or
- * SSE; the local APIC where that is ours - and the PMU of the VM's register model.
+ * SSE; a local APIC where the engine has one - and the PMU of the VM's register model.
  */
 #ifndef VMM_VM_CPUID_H
 #define VMM_VM_CPUID_H

@@ -1,38 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Making a VM from an image or a snapshot, starting and stopping it, and how it ended. See vm.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "vpmu/fail.h"
 #include "vmm/vm/cpuid.h"
+#include "vmm/vm/ram.h"
 #include "vmm/vm/vm.h"
 
-/* IA32_APIC_BASE */
-#define APIC_BASE_BSP  (1u << 8)
-#define APIC_BASE_EXTD (1u << 10)
-#define APIC_BASE_EN   (1u << 11)
-
 /* ---- creation ---- */
-
-static int map_ram(struct vm *vm, uint64_t bytes, char *err, size_t errlen)
-{
-	void *ram = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (ram == MAP_FAILED)
-		return fail(-errno, err, errlen, "vm %s: %llu MiB of guest memory: %s", vm->name,
-			    (unsigned long long)bytes >> 20, strerror(errno));
-	/* A thousand small guests would each pay for whole 2 MiB pages at their boot area and
-	 * image. May fail without harm. */
-	if (!(vm->ops->can & VMM_CAN_HUGE_PAGES))
-		madvise(ram, bytes, MADV_NOHUGEPAGE);
-	vm->ram = ram;
-	vm->ram_bytes = bytes;
-	return 0;
-}
 
 static int engine_failed(const struct vm *vm, int ret, const char *what, char *err, size_t errlen)
 {
@@ -40,8 +19,15 @@ static int engine_failed(const struct vm *vm, int ret, const char *what, char *e
 		    strerror(-ret));
 }
 
-/* CPUID; with @boot registers at the image's entry point. */
-static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_t errlen)
+/* How the VM starts. */
+struct boot {
+	const struct boot_protocol *protocol; /* NULL: from a snapshot */
+	struct boot_params params;
+	uint64_t entry;
+};
+
+/* CPUID; and the registers that the boot protocol says. */
+static int boot_vcpu(struct vcpu *v, const struct boot *boot, char *err, size_t errlen)
 {
 	const struct vmm_engine_ops *ops = v->vm->ops;
 	struct kvm_cpuid_entry2 cpuid[VMM_CPUID_MAX];
@@ -55,17 +41,12 @@ static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
-	if (!boot)
+	if (!boot->protocol)
 		return 0;
 	ret = ops->get_sregs(v->ev, &sregs);
 	if (ret)
 		return engine_failed(v->vm, ret, "reading registers", err, errlen);
-	loader_sregs(&sregs);
-	if (ops->can & VMM_CAN_LAPIC)
-		/* x2APIC mode from the start; vCPU 0 is the boot processor (SDM vol. 3, 11.4.4). */
-		sregs.apic_base =
-			0xfee00000 | APIC_BASE_EN | APIC_BASE_EXTD | (v->id ? 0 : APIC_BASE_BSP);
-	loader_regs(entry, v->id, &regs);
+	boot->protocol->registers(boot->entry, v->id, &boot->params, &regs, &sregs);
 	ret = ops->set_sregs(v->ev, &sregs);
 	if (!ret)
 		ret = ops->set_regs(v->ev, &regs);
@@ -74,8 +55,8 @@ static int boot_vcpu(struct vcpu *v, bool boot, uint64_t entry, char *err, size_
 	return 0;
 }
 
-static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, uint64_t entry,
-		       char *err, size_t errlen)
+static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
+		       const struct boot *boot, char *err, size_t errlen)
 {
 	struct vcpu *v = &vm->vcpus[id];
 	struct vpmu_guest_cfg cfg = o->pmu;
@@ -107,7 +88,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o, 
 		return fail(ret, err, errlen, "vm %s: PMU model %s with gp = %u, fixed = %u: %s",
 			    vm->name, vpmu_guest_model_name(o->pmu.model), o->pmu.gp, o->pmu.fixed,
 			    strerror(-ret));
-	return boot_vcpu(v, !o->load, entry, err, errlen);
+	return boot_vcpu(v, boot, err, errlen);
 }
 
 static void free_vm(struct vm *vm)
@@ -127,8 +108,7 @@ static void free_vm(struct vm *vm)
 	}
 	if (vm->evm)
 		vm->ops->vm_destroy(vm->evm);
-	if (vm->ram)
-		munmap(vm->ram, vm->ram_bytes);
+	vm_ram_unmap(&vm->ram);
 	free(vm->vcpus);
 	free(vm->name);
 	free(vm);
@@ -136,10 +116,11 @@ static void free_vm(struct vm *vm)
 
 int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen)
 {
-	struct loader_boot boot = {.args = o->args, .nr_vcpus = o->vcpus};
+	struct boot boot = {.params = {.args = o->args,
+				       .nr_vcpus = o->vcpus,
+				       .lapic = o->ops->can & VMM_CAN_LAPIC}};
 	struct vm *vm = calloc(1, sizeof(*vm));
-	uint64_t entry = 0;
-	int ret;
+	int ret = 0;
 
 	if (!vm)
 		return fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
@@ -160,18 +141,26 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
 		goto fail;
 	}
+	vm_ram_layout(o->memory_bytes, &vm->ram);
 	/* The image first: what the user most likely got wrong, and nothing to undo. */
-	ret = o->load ? 0 : loader_check(o->image, o->memory_bytes, NULL, err, errlen);
-	if (ret)
-		goto fail;
-	ret = map_ram(vm, o->memory_bytes, err, errlen);
-	if (ret)
-		goto fail;
 	if (!o->load)
-		ret = loader_load(o->image, vm->ram, vm->ram_bytes, &boot, &entry, err, errlen);
+		ret = boot_find(o->image, &boot.protocol, err, errlen);
+	if (!ret && boot.protocol)
+		ret = boot.protocol->check(o->image, &vm->ram, &boot.params, err, errlen);
 	if (ret)
 		goto fail;
-	ret = vm->ops->vm_create(o->engine, vm->ram, vm->ram_bytes, &vm->evm);
+	ret = vm_ram_map(&vm->ram, o->ops->can & VMM_CAN_HUGE_PAGES);
+	if (ret) {
+		fail(ret, err, errlen, "vm %s: %llu MiB of guest memory: %s", vm->name,
+		     (unsigned long long)o->memory_bytes >> 20, strerror(-ret));
+		goto fail;
+	}
+	if (boot.protocol)
+		ret = boot.protocol->load(o->image, &vm->ram, &boot.params, &boot.entry, err,
+					  errlen);
+	if (ret)
+		goto fail;
+	ret = vm->ops->vm_create(o->engine, &vm->ram, &vm->evm);
 	if (!ret)
 		ret = vm->ops->vm_trap_msrs(vm->evm, vpmu_guest_msr_ranges(o->pmu.model));
 	if (ret) {
@@ -179,7 +168,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		goto fail;
 	}
 	for (unsigned int i = 0; i < o->vcpus; i++) {
-		ret = create_vcpu(vm, i, o, entry, err, errlen);
+		ret = create_vcpu(vm, i, o, &boot, err, errlen);
 		if (ret)
 			goto fail;
 	}

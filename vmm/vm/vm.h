@@ -8,7 +8,7 @@
 #ifndef VMM_VM_VM_H
 #define VMM_VM_VM_H
 
-#include "vmm/boot/loader.h"
+#include "vmm/boot/boot.h"
 #include "vmm/vm/vcpu.h"
 
 struct vm;
@@ -81,8 +81,7 @@ struct vm {
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine_vm *evm;
 	struct vm_sched *sched;
-	void *ram;
-	uint64_t ram_bytes;
+	struct vmm_ram ram;
 	void (*console)(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg);
 	void (*ended)(struct vm *vm, void *arg);
 	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);

@@ -48,10 +48,12 @@
 
 struct vpmu_boot_info {
 	unsigned long long magic;
-	unsigned long long mem_bytes; /* guest RAM, from 0 */
+	unsigned long long mem_bytes; /* guest RAM that begins at 0: all of it up to 3 GiB */
 	unsigned long long args;      /* VPMU_BOOT_ARGS */
 	unsigned int nr_vcpus;
-	unsigned int version; /* 1 */
+	unsigned int version;	       /* 2; version 1 ended here */
+	unsigned long long high_base;  /* more guest RAM: at 4 GiB, or 0 */
+	unsigned long long high_bytes; /* 0: there is none */
 };
 
 /* ---- ports ---------------------------------------------------------------------------------

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ELF64 images into guest RAM. Layouts: System V ABI ch. 4 and 5 (ELF header, program header),
- * SDM vol. 3, 3.4.5 and 5.5 / APM vol. 2, 4.8 and 5.3 (descriptors, long-mode page tables).
+ * The boot protocol of freestanding images (vpmu/guest/abi.h): checks a static ELF64 executable,
+ * copies it into guest RAM, writes the boot area (GDT, boot info, arguments, page tables) and gives
+ * the registers that every vCPU starts with.
+ *
+ * Layouts: System V ABI ch. 4 and 5 (ELF header, program header), SDM vol. 3, 3.4.5 and 5.5 / APM
+ * vol. 2, 4.8 and 5.3 (descriptors, long-mode page tables).
  */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "vmm/boot/boot.h"
 #include "vpmu/fail.h"
-#include "vmm/boot/loader.h"
 #include "vpmu/guest/abi.h"
+
+#define MAX_PHDRS 64
 
 /* Page-table entry bits, SDM vol. 3 table 4-15 ff. */
 #define PTE_P  (1ULL << 0)
@@ -25,13 +26,14 @@
 #define PAGE_BYTES	4096ULL
 #define PAGETABLES_END	0x80000ULL /* vpmu/guest/abi.h */
 #define ENTRIES		512ULL
-#define DIRECTORY_BYTES (ENTRIES * LOADER_RAM_ALIGN) /* what one page directory maps */
+#define DIRECTORY_BYTES (ENTRIES * VMM_RAM_ALIGN)	/* what one page directory maps: 1 GiB */
+#define ADDRESS_MAX	(VMM_RAM_MAX + DIRECTORY_BYTES) /* RAM and the hole below 4 GiB */
 
-_Static_assert(VPMU_BOOT_PAGETABLES + (2 + LOADER_RAM_MAX / DIRECTORY_BYTES) * PAGE_BYTES <=
+_Static_assert(VPMU_BOOT_PAGETABLES + (2 + ADDRESS_MAX / DIRECTORY_BYTES) * PAGE_BYTES <=
 		       PAGETABLES_END,
 	       "page tables of the largest RAM fit the boot area");
 
-/* Descriptors of the loader's GDT, by selector: 08h 64-bit code, 10h data, 18h 64-bit TSS. */
+/* Descriptors of the GDT, by selector: 08h 64-bit code, 10h data, 18h 64-bit TSS. */
 #define DESC_CODE64 0x00af9b000000ffffULL
 #define DESC_DATA   0x00cf93000000ffffULL
 #define DESC_TSS64  0x00008b0000000067ULL /* busy, base 0, limit 67h */
@@ -52,74 +54,16 @@ _Static_assert(VPMU_BOOT_PAGETABLES + (2 + LOADER_RAM_MAX / DIRECTORY_BYTES) * P
 #define EFER_LMA (1ULL << 10)
 #define EFER_NXE (1ULL << 11)
 
-int image_read(const char *path, struct image *img, char *err, size_t errlen)
-{
-	struct stat st;
-	size_t done = 0;
-	int fd, ret;
-
-	*img = (struct image){0};
-	/* O_NONBLOCK: opening a FIFO must not hang. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
-		ret = -errno;
-		return fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
-	}
-	if (fstat(fd, &st) < 0) {
-		ret = -errno;
-		fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
-		goto out;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		ret = fail(-EINVAL, err, errlen, "%s: not a regular file", path);
-		goto out;
-	}
-	if (st.st_size <= 0 || (uint64_t)st.st_size > LOADER_FILE_MAX) {
-		ret = fail(-EFBIG, err, errlen, "%s: file size is %jd bytes, accepted: 1 to %llu",
-			   path, (intmax_t)st.st_size, LOADER_FILE_MAX);
-		goto out;
-	}
-	img->name = strdup(path);
-	img->data = malloc((size_t)st.st_size);
-	if (!img->name || !img->data) {
-		ret = fail(-ENOMEM, err, errlen, "%s: out of memory", path);
-		goto out;
-	}
-	/* The file may shrink while it is read; what is there is the image. */
-	while (done < (size_t)st.st_size) {
-		ssize_t n = read(fd, img->data + done, (size_t)st.st_size - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			ret = -errno;
-			fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
-			goto out;
-		}
-		if (!n)
-			break;
-		done += (size_t)n;
-	}
-	img->bytes = done;
-	ret = 0;
-out:
-	close(fd);
-	if (ret)
-		image_free(img);
-	return ret;
-}
-
-void image_free(struct image *img)
-{
-	free(img->name);
-	free(img->data);
-	*img = (struct image){0};
-}
+/* IA32_APIC_BASE */
+#define APIC_BASE_ADDRESS 0xfee00000u
+#define APIC_BASE_BSP	  (1u << 8)
+#define APIC_BASE_EXTD	  (1u << 10)
+#define APIC_BASE_EN	  (1u << 11)
 
 /* What a check reports to. */
 struct check {
 	const struct image *img;
-	uint64_t ram_bytes;
+	const struct vmm_ram *ram;
 	char *err;
 	size_t errlen;
 };
@@ -166,7 +110,7 @@ static int check_ehdr(const struct check *c, Elf64_Ehdr *eh)
 		return bad_field(c, "e_ehsize", eh->e_ehsize, "0x40");
 	if (eh->e_phentsize != sizeof(Elf64_Phdr))
 		return bad_field(c, "e_phentsize", eh->e_phentsize, "0x38");
-	if (!eh->e_phnum || eh->e_phnum > LOADER_MAX_PHDRS)
+	if (!eh->e_phnum || eh->e_phnum > MAX_PHDRS)
 		return bad_field(c, "e_phnum", eh->e_phnum, "1 to 64");
 	if (eh->e_phoff > c->img->bytes ||
 	    eh->e_phnum * sizeof(Elf64_Phdr) > c->img->bytes - eh->e_phoff)
@@ -200,9 +144,9 @@ static int check_load(const struct check *c, const Elf64_Ehdr *eh, unsigned int 
 		return 0;
 	if (ph.p_vaddr < VPMU_BOOT_IMAGE)
 		return bad_phdr(c, i, "p_vaddr", ph.p_vaddr, "0x200000 or above");
-	if (ph.p_vaddr > c->ram_bytes)
+	if (ph.p_vaddr != vmm_ram_end(c->ram) && !vmm_ram_holds(c->ram, ph.p_vaddr, 1))
 		return bad_phdr(c, i, "p_vaddr", ph.p_vaddr, "an address in guest memory");
-	if (ph.p_memsz > c->ram_bytes - ph.p_vaddr)
+	if (!vmm_ram_holds(c->ram, ph.p_vaddr, ph.p_memsz))
 		return bad_phdr(c, i, "p_memsz", ph.p_memsz,
 				"p_vaddr + p_memsz inside guest memory (give the VM more?)");
 	if (ph.p_paddr != ph.p_vaddr)
@@ -255,64 +199,79 @@ static int check_image(const struct check *c, Elf64_Ehdr *eh)
 	return 0;
 }
 
-int loader_check(const struct image *img, uint64_t ram_bytes, uint64_t *entry, char *err,
-		 size_t errlen)
+static bool freestanding_probe(const struct image *img)
 {
-	struct check c = {.img = img, .ram_bytes = ram_bytes, .err = err, .errlen = errlen};
-	Elf64_Ehdr eh;
-	int ret;
-
-	ret = check_image(&c, &eh);
-	if (!ret && entry)
-		*entry = eh.e_entry;
-	return ret;
+	return img->bytes >= SELFMAG && !memcmp(img->data, ELFMAG, SELFMAG);
 }
 
-/* Map all RAM 1:1 with 2 MiB pages: one PML4, one PDPT, a page directory per GiB. */
-static void write_pagetables(uint8_t *ram, uint64_t ram_bytes)
+static int check_params(const struct vmm_ram *ram, const struct boot_params *p, char *err,
+			size_t errlen)
 {
-	uint64_t *pml4 = (uint64_t *)(ram + VPMU_BOOT_PAGETABLES);
+	uint64_t bytes = vmm_ram_bytes(ram);
+
+	if (bytes < VMM_RAM_MIN || bytes > VMM_RAM_MAX || bytes % VMM_RAM_ALIGN ||
+	    vmm_ram_end(ram) > ADDRESS_MAX)
+		return fail(-EINVAL, err, errlen,
+			    "guest memory is %" PRIu64 " bytes, accepted: 4M to 64G in steps of 2M",
+			    bytes);
+	if (p->args && strlen(p->args) > VPMU_BOOT_ARGS_MAX)
+		return fail(-EINVAL, err, errlen,
+			    "guest arguments are %zu bytes long, accepted: at most %u",
+			    strlen(p->args), VPMU_BOOT_ARGS_MAX);
+	return 0;
+}
+
+static int freestanding_check(const struct image *img, const struct vmm_ram *ram,
+			      const struct boot_params *p, char *err, size_t errlen)
+{
+	struct check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
+	int ret = check_params(ram, p, err, errlen);
+	Elf64_Ehdr eh;
+
+	return ret ? ret : check_image(&c, &eh);
+}
+
+/* Map all RAM 1:1 with 2 MiB pages: one PML4, one PDPT, a page directory per GiB that has RAM. */
+static void write_pagetables(const struct vmm_ram *ram)
+{
+	uint64_t *pml4 = (uint64_t *)(ram->base + VPMU_BOOT_PAGETABLES);
 	uint64_t *pdpt = pml4 + ENTRIES;
 	uint64_t *pd = pdpt + ENTRIES;
 	uint64_t pdpt_gpa = VPMU_BOOT_PAGETABLES + PAGE_BYTES;
 	uint64_t pd_gpa = pdpt_gpa + PAGE_BYTES;
 
 	pml4[0] = pdpt_gpa | PTE_P | PTE_W;
-	for (uint64_t gpa = 0; gpa < ram_bytes; gpa += LOADER_RAM_ALIGN) {
-		uint64_t n = gpa / LOADER_RAM_ALIGN;
+	for (unsigned int i = 0; i < ram->nr; i++)
+		for (uint64_t at = 0; at < ram->slot[i].bytes; at += VMM_RAM_ALIGN) {
+			uint64_t gpa = ram->slot[i].gpa + at, n = gpa / VMM_RAM_ALIGN;
 
-		pd[n] = gpa | PTE_P | PTE_W | PTE_PS;
-		if (n % ENTRIES == 0)
+			pd[n] = gpa | PTE_P | PTE_W | PTE_PS;
 			pdpt[n / ENTRIES] = (pd_gpa + n / ENTRIES * PAGE_BYTES) | PTE_P | PTE_W;
-	}
+		}
 }
 
-int loader_load(const struct image *img, void *ram, uint64_t ram_bytes,
-		const struct loader_boot *boot, uint64_t *entry, char *err, size_t errlen)
+static int freestanding_load(const struct image *img, const struct vmm_ram *ram,
+			     const struct boot_params *p, uint64_t *entry, char *err, size_t errlen)
 {
-	struct check c = {.img = img, .ram_bytes = ram_bytes, .err = err, .errlen = errlen};
-	const char *args = boot->args ? boot->args : "";
+	struct check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
+	const char *args = p->args ? p->args : "";
 	uint64_t gdt[GDT_BYTES / 8] = {0, DESC_CODE64, DESC_DATA, DESC_TSS64, 0};
 	struct vpmu_boot_info info = {
 		.magic = VPMU_BOOT_MAGIC,
-		.mem_bytes = ram_bytes,
+		.mem_bytes = ram->slot[0].bytes,
 		.args = VPMU_BOOT_ARGS,
-		.nr_vcpus = boot->nr_vcpus,
-		.version = 1,
+		.nr_vcpus = p->nr_vcpus,
+		.version = 2,
+		.high_base = ram->nr > 1 ? ram->slot[1].gpa : 0,
+		.high_bytes = ram->nr > 1 ? ram->slot[1].bytes : 0,
 	};
 	Elf64_Ehdr eh;
 	Elf64_Phdr ph;
 	int ret;
 
-	if (ram_bytes < LOADER_RAM_MIN || ram_bytes > LOADER_RAM_MAX ||
-	    ram_bytes % LOADER_RAM_ALIGN)
-		return fail(-EINVAL, err, errlen,
-			    "guest memory is %" PRIu64 " bytes, accepted: 4M to 64G in steps of 2M",
-			    ram_bytes);
-	if (strlen(args) > VPMU_BOOT_ARGS_MAX)
-		return fail(-EINVAL, err, errlen,
-			    "guest arguments are %zu bytes long, accepted: at most %u",
-			    strlen(args), VPMU_BOOT_ARGS_MAX);
+	ret = check_params(ram, p, err, errlen);
+	if (ret)
+		return ret;
 	ret = check_image(&c, &eh);
 	if (ret)
 		return ret;
@@ -320,27 +279,18 @@ int loader_load(const struct image *img, void *ram, uint64_t ram_bytes,
 	for (unsigned int i = 0; i < eh.e_phnum; i++) {
 		read_phdr(img, &eh, i, &ph);
 		if (is_load(&ph))
-			memcpy((uint8_t *)ram + ph.p_vaddr, img->data + ph.p_offset, ph.p_filesz);
+			memcpy(ram->base + ph.p_vaddr, img->data + ph.p_offset, ph.p_filesz);
 	}
-	memcpy((uint8_t *)ram + VPMU_BOOT_GDT, gdt, sizeof(gdt));
-	memcpy((uint8_t *)ram + VPMU_BOOT_INFO, &info, sizeof(info));
-	memcpy((uint8_t *)ram + VPMU_BOOT_ARGS, args, strlen(args) + 1);
-	write_pagetables(ram, ram_bytes);
+	memcpy(ram->base + VPMU_BOOT_GDT, gdt, sizeof(gdt));
+	memcpy(ram->base + VPMU_BOOT_INFO, &info, sizeof(info));
+	memcpy(ram->base + VPMU_BOOT_ARGS, args, strlen(args) + 1);
+	write_pagetables(ram);
 	*entry = eh.e_entry;
 	return 0;
 }
 
-void loader_regs(uint64_t entry, unsigned int vcpu, struct kvm_regs *regs)
-{
-	*regs = (struct kvm_regs){
-		.rip = entry,
-		.rdi = vcpu,
-		.rsi = VPMU_BOOT_INFO,
-		.rflags = 2, /* bit 1 is always set: interrupts off */
-	};
-}
-
-void loader_sregs(struct kvm_sregs *sregs)
+static void freestanding_registers(uint64_t entry, unsigned int vcpu, const struct boot_params *p,
+				   struct kvm_regs *regs, struct kvm_sregs *sregs)
 {
 	struct kvm_segment code = {
 		.limit = 0xffffffff,
@@ -361,6 +311,12 @@ void loader_sregs(struct kvm_sregs *sregs)
 		.g = 1,
 	};
 
+	*regs = (struct kvm_regs){
+		.rip = entry,
+		.rdi = vcpu,
+		.rsi = VPMU_BOOT_INFO,
+		.rflags = 2, /* bit 1 is always set: interrupts off */
+	};
 	sregs->cs = code;
 	sregs->ds = sregs->es = sregs->fs = sregs->gs = sregs->ss = data;
 	/* VM entry demands a busy TSS; guests that take interrupts load one of their own. */
@@ -375,4 +331,16 @@ void loader_sregs(struct kvm_sregs *sregs)
 	sregs->cr4 = CR4_PAE;
 	sregs->cr8 = 0;
 	sregs->efer = EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE;
+	/* x2APIC mode from the start; vCPU 0 is the boot processor (SDM vol. 3, 11.4.4). */
+	if (p->lapic)
+		sregs->apic_base = APIC_BASE_ADDRESS | APIC_BASE_EN | APIC_BASE_EXTD |
+				   (vcpu ? 0 : APIC_BASE_BSP);
 }
+
+const struct boot_protocol boot_freestanding = {
+	.name = "freestanding",
+	.probe = freestanding_probe,
+	.check = freestanding_check,
+	.load = freestanding_load,
+	.registers = freestanding_registers,
+};

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Reading image files, and finding the boot protocol of an image. See boot.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vmm/boot/boot.h"
+#include "vpmu/fail.h"
+
+int image_read(const char *path, struct image *img, char *err, size_t errlen)
+{
+	struct stat st;
+	size_t done = 0;
+	int fd, ret;
+
+	*img = (struct image){0};
+	/* O_NONBLOCK: opening a FIFO must not hang. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		ret = -errno;
+		return fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
+	}
+	if (fstat(fd, &st) < 0) {
+		ret = -errno;
+		fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
+		goto out;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		ret = fail(-EINVAL, err, errlen, "%s: not a regular file", path);
+		goto out;
+	}
+	if (st.st_size <= 0 || (uint64_t)st.st_size > BOOT_FILE_MAX) {
+		ret = fail(-EFBIG, err, errlen, "%s: file size is %jd bytes, accepted: 1 to %llu",
+			   path, (intmax_t)st.st_size, BOOT_FILE_MAX);
+		goto out;
+	}
+	img->name = strdup(path);
+	img->data = malloc((size_t)st.st_size);
+	if (!img->name || !img->data) {
+		ret = fail(-ENOMEM, err, errlen, "%s: out of memory", path);
+		goto out;
+	}
+	/* The file may shrink while it is read; what is there is the image. */
+	while (done < (size_t)st.st_size) {
+		ssize_t n = read(fd, img->data + done, (size_t)st.st_size - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			ret = -errno;
+			fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
+			goto out;
+		}
+		if (!n)
+			break;
+		done += (size_t)n;
+	}
+	img->bytes = done;
+	ret = 0;
+out:
+	close(fd);
+	if (ret)
+		image_free(img);
+	return ret;
+}
+
+void image_free(struct image *img)
+{
+	free(img->name);
+	free(img->data);
+	*img = (struct image){0};
+}
+
+int boot_find(const struct image *img, const struct boot_protocol **out, char *err, size_t errlen)
+{
+	static const struct boot_protocol *const all[] = {&boot_freestanding};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i]->probe(img)) {
+			*out = all[i];
+			return 0;
+		}
+	return fail(-ENOEXEC, err, errlen,
+		    "%s: not an image of a known kind, accepted: an ELF64 executable (first bytes "
+		    "7f 45 4c 46)",
+		    img->name);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Boot protocols: how an image gets into guest RAM, and with which registers its vCPUs start. Each
+ * kind of image is one struct boot_protocol; vmm/vm/vm.c asks boot_find() for the one of an image.
+ *
+ * Images are hostile. A protocol checks every field that it uses before it writes anything, and an
+ * image that it refuses leaves guest RAM as it was. Errors are one line that names the file, the
+ * field, what it holds and what is accepted.
+ */
+#ifndef VMM_BOOT_BOOT_H
+#define VMM_BOOT_BOOT_H
+
+#include <linux/kvm.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vmm/engine/ram.h"
+
+#define BOOT_FILE_MAX (256ULL << 20)
+
+/* A file in memory. */
+struct image {
+	char *name; /* as given, for messages */
+	uint8_t *data;
+	size_t bytes;
+};
+
+/*
+ * image_read - read regular file @path whole into *img, which the caller owns (image_free). -errno
+ * and one line in @err: it is missing, not a regular file, or larger than BOOT_FILE_MAX. Does not
+ * look at the contents. Any thread.
+ */
+int image_read(const char *path, struct image *img, char *err, size_t errlen);
+void image_free(struct image *img);
+
+/* What the VM is, as far as its image is told. */
+struct boot_params {
+	const char *args; /* arguments for the guest; NULL: none */
+	unsigned int nr_vcpus;
+	bool lapic; /* vCPUs have local APICs (VMM_CAN_LAPIC) */
+};
+
+struct boot_protocol {
+	const char *name;
+
+	/* probe - whether @img is an image of this kind, perhaps a damaged one. Pure. */
+	bool (*probe)(const struct image *img);
+
+	/* check - whether @img loads into a VM with the slots of @ram, whose base is not used. 0,
+	 * or -ENOEXEC (the image) or -EINVAL (@p, @ram) and one line in @err. Pure. */
+	int (*check)(const struct image *img, const struct vmm_ram *ram,
+		     const struct boot_params *p, char *err, size_t errlen);
+
+	/* load - check, then write to guest RAM, which is zero. *entry: for registers. Nobody else
+	 * uses @ram. */
+	int (*load)(const struct image *img, const struct vmm_ram *ram, const struct boot_params *p,
+		    uint64_t *entry, char *err, size_t errlen);
+
+	/* registers - what @vcpu starts with. *regs is filled in. *sregs holds the engine's values;
+	 * what the protocol fixes is overwritten. Pure. */
+	void (*registers)(uint64_t entry, unsigned int vcpu, const struct boot_params *p,
+			  struct kvm_regs *regs, struct kvm_sregs *sregs);
+};
+
+/* boot_find - the protocol of @img. -ENOEXEC and one line in @err: no protocol knows it. Pure. */
+int boot_find(const struct image *img, const struct boot_protocol **out, char *err, size_t errlen);
+
+/* Static ELF64 executables that start as vpmu/guest/abi.h says: all vCPUs at the entry point. */
+extern const struct boot_protocol boot_freestanding;
+
+#endif
