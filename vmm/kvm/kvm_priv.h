@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by the engine's own files only. */
+/* What the files of the KVM engine share with each other. No other file includes this. */
 #ifndef VMM_KVM_KVM_PRIV_H
 #define VMM_KVM_KVM_PRIV_H
 
@@ -11,7 +11,7 @@
 
 struct vmm_engine {
 	int fd;		  /* /dev/kvm */
-	size_t run_bytes; /* of a vCPU's struct kvm_run mapping */
+	size_t run_bytes; /* size of a vCPU's struct kvm_run mapping */
 };
 
 struct vmm_engine_vm {
@@ -22,8 +22,8 @@ struct vmm_engine_vm {
 /* What the next run() must hand back to the guest before it goes on. */
 enum kvm_pending {
 	KVM_PENDING_NONE = 0,
-	KVM_PENDING_IO,	     /* an element was delivered: take its data */
-	KVM_PENDING_IO_NEXT, /* elements of a string instruction are left to deliver */
+	KVM_PENDING_IO,	     /* the caller has an element of an I/O instruction: take its data */
+	KVM_PENDING_IO_NEXT, /* a string instruction has more elements for the caller */
 	KVM_PENDING_RDMSR,
 	KVM_PENDING_WRMSR
 };
@@ -37,13 +37,14 @@ struct vmm_engine_vcpu {
 	enum kvm_pending pending;
 	uint32_t io_done; /* elements of kr->io delivered so far */
 
-	bool irq_pending; /* irq_vector waits until the guest takes interrupts */
+	bool irq_pending; /* irq_vector is queued until the guest takes interrupts */
 	uint8_t irq_vector;
-	bool irq_ready;	 /* as of the last exit, and nobody touched the registers since */
-	bool nmi_queued; /* since the last entry */
+	bool irq_ready;	 /* the guest took interrupts at the last exit, and has its registers since
+			  */
+	bool nmi_queued; /* an NMI was queued since the last entry */
 	bool halted;	 /* HLT retired, and nothing has woken the vCPU since */
 
-	uint64_t tsc; /* ticks inside of KVM_RUN so far */
+	uint64_t tsc; /* TSC ticks that have passed inside of KVM_RUN */
 
 	_Atomic int tid; /* thread inside of run(), or 0 */
 };
@@ -86,11 +87,11 @@ int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector);
 int kvm_vcpu_nmi(struct vmm_engine_vcpu *v);
 int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks);
 
-/* exit.c: KVM_EXIT_* to VMM_EXIT_*. False: nothing for the caller, enter again. */
+/* exit.c: turn KVM_EXIT_* into VMM_EXIT_*. False: the caller need not know; enter again. */
 bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run);
 /* Hand the caller's answer to the last exit to the kernel. */
 void kvm_exit_complete(struct vmm_engine_vcpu *v, const struct vmm_run *run);
-/* The next element of a string instruction, when KVM_PENDING_IO_NEXT. */
+/* Report the next element of a string instruction (KVM_PENDING_IO_NEXT). */
 void kvm_exit_next_io(struct vmm_engine_vcpu *v, struct vmm_run *run);
 
 #endif

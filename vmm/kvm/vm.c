@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A VM of the KVM engine: its memory and which MSRs come to the caller. Guests get no in-kernel
- * irqchip and no in-kernel vPMU: the PMU they see is libvpmu's, and KVM's own would take the host
- * counters that libvpmu shares out.
+ * A VM of the KVM engine: its memory slots, and which MSRs exit to the caller. Guests get no
+ * in-kernel irqchip. They get no in-kernel vPMU either: the PMU that they see is libvpmu's, and
+ * KVM's own would take the host counters that libvpmu shares.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "vmm/kvm/kvm_priv.h"
 
-/* Three pages below the BIOS area that KVM needs on Intel for real mode emulation; it demands an
- * address in the first 4 GiB that no memory slot covers (api.rst, KVM_SET_TSS_ADDR). */
+/* KVM needs three pages on Intel hosts to emulate real mode. Their address must be in the first 4
+ * GiB where no memory slot is (api.rst, KVM_SET_TSS_ADDR): here, in VMM_KVM_RESERVED. */
 #define TSS_ADDRESS 0xfffbd000ul
 
 static int disable_vpmu(struct vmm_engine_vm *vm)

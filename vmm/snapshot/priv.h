@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Between snapshot.c (a VM's configuration; save and restore), vcpu.c (what a vCPU is),
- * file.c (files of checked sections) and ram.c (which pages are not zero); and
- * for their fuzzer. Nobody else's.
+ * What the files of this folder share: snapshot.c (a VM's configuration; save and restore), vcpu.c
+ * (the contents of a vCPU), file.c (files of checked sections) and ram.c (which pages are not
+ * zero). Only their fuzzer includes it besides.
  */
 #ifndef VMM_SNAPSHOT_PRIV_H
 #define VMM_SNAPSHOT_PRIV_H
@@ -36,10 +36,10 @@ struct snap_out {
 };
 
 void snap_write(struct snap_out *o, const void *p, size_t n);
-/* snap_finish - the CRC of all before, and everything to the disk. */
+/* snap_finish - append the CRC of everything before, and write all of it to the disk. */
 int snap_finish(struct snap_out *o);
 
-/* snap_save_vm - snapshot.c's: all of @vm, which is placed nowhere, to o->fd. */
+/* snap_save_vm - in snapshot.c: write all of @vm, which is placed nowhere, to o->fd. */
 int snap_save_vm(struct machine_vm *vm, struct snap_out *o, char *err, size_t errlen);
 
 /* ---- file.c: reading ---- */
@@ -58,10 +58,11 @@ struct snap_in {
 };
 
 /*
- * snap_check - read all of in->fd from its start: structure, lengths, CRC. Keeps the contents of
- * CONF and VCPU sections; @conf is called with CONF's and sets vcpus and layout.
- * snap_load_ram - read it again, RAM to @ram (zeroed). The file may have changed meanwhile: all is
- * checked again, and that it is the same. Errors in one line.
+ * snap_check - read all of in->fd from its start, and check structure, lengths and CRC. It keeps
+ * the contents of CONF and VCPU sections. It calls @conf for CONF, which sets vcpus and layout.
+ * snap_load_ram - read the file again, and copy RAM sections to @ram, which is zero. The file may
+ * have changed since snap_check: everything is checked again, also that it is the same file.
+ * Errors: -errno and one line in @err.
  */
 int snap_check(struct snap_in *in,
 	       int (*conf)(struct snap_in *in, void *arg, char *err, size_t len), void *arg,

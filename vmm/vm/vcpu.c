@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The exit loop both engines share. The guest is hostile: whatever it does ends in an answer, the
- * architectural fault, or the end of its VM with one line saying why.
+ * The exit loop that both engines share. Called by the schedulers (vmm/sched/). The guest is
+ * hostile: each of its exits gets an answer, becomes the architectural fault, or ends its VM with
+ * one line that says why.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -180,7 +181,7 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 	return end(v, VCPU_FAILED);
 }
 
-/* The host's part of what just ran: charged to the account that is still current. */
+/* Count the modelled cost of an exit as host time, for the account that is still current. */
 static inline void model_world_switch(const struct vcpu_env *env)
 {
 	struct vpmu_soft_tally *t = env->tally;
@@ -192,7 +193,7 @@ static inline void model_world_switch(const struct vcpu_env *env)
 	*env->clock_ns = t->ev[VPMU_SOFT_ROW_ALL][VPMU_SOFT_REF_CYCLES];
 }
 
-/* It never runs again: keep its last branches, while they are on the pCPU, for a post-mortem. */
+/* @v never runs again. Its last branches are still on the pCPU: keep them for a post-mortem. */
 static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
 {
 	struct vcpu_branches b;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One vCPU of a VM: its engine vCPU, its account's context, its PMU registers and its devices;
- * and the loop that runs it on either engine and answers its exits. Who runs it where and when is
- * the scheduler's business (vm.h): the modelled pCPUs of runner.c or the threads of threads.c.
+ * One vCPU of a VM: its engine vCPU, its account's context, its PMU registers and its devices; and
+ * the loop that runs it on any engine and answers its exits. A scheduler (vm.h) decides where and
+ * when it runs: the modelled pCPUs of vmm/sched/runner.c or the threads of vmm/sched/threads.c.
  */
 #ifndef VMM_VM_VCPU_H
 #define VMM_VM_VCPU_H
@@ -21,18 +21,18 @@ struct image;
 
 enum vcpu_state {
 	VCPU_READY = 0, /* can run */
-	VCPU_EXITED,	/* wrote its status to the exit port */
-	VCPU_HALTED,	/* HLT, and nothing can ever wake it */
-	VCPU_FAILED,	/* triple fault, engine error */
-	VCPU_STOPPED	/* its VM failed elsewhere */
+	VCPU_EXITED,	/* it wrote its status to the exit port */
+	VCPU_HALTED,	/* it is in HLT, and nothing can ever wake it */
+	VCPU_FAILED,	/* triple fault, or an engine error */
+	VCPU_STOPPED	/* another vCPU of its VM failed */
 };
 
-/* What the runner asks of the pCPU that meets the vCPU next. */
+/* What the control thread asks of the pCPU that takes this vCPU out of a queue next (runner.c). */
 enum vcpu_request {
 	VCPU_REQ_NONE = 0,
-	VCPU_REQ_PARK,	  /* put it aside */
-	VCPU_REQ_UNPLACE, /* put it aside, placed nowhere: for a snapshot */
-	VCPU_REQ_DROP	  /* put it aside for good: its counters go */
+	VCPU_REQ_PARK,	  /* put the vCPU aside */
+	VCPU_REQ_UNPLACE, /* put it aside and place it nowhere, for a snapshot */
+	VCPU_REQ_DROP	  /* put it aside for good and delete its counters */
 };
 
 /* The last branches of a vCPU that has ended. */
@@ -52,62 +52,63 @@ struct vcpu {
 	struct serial serial;
 	struct exitport exitport;
 
-	/* Outcome: written by the thread that runs it, before it says so (vm_vcpu_ended). */
+	/* The outcome. The thread that runs the vCPU writes it before it calls vm_vcpu_ended. */
 	enum vcpu_state state;
 	uint32_t status;	    /* VCPU_EXITED */
-	struct vcpu_branches *last; /* malloc'd; NULL: nobody recorded */
+	struct vcpu_branches *last; /* malloc'd; NULL: nobody recorded branches */
 
-	uint64_t denied; /* of guest->denied: in vm->denied already */
+	uint64_t denied; /* how many of guest->denied are in vm->denied already */
 
-	/* runner.c's, see there */
+	/* Only for runner.c, see there. */
 	struct vcpu *next;
 	struct runner_pcpu *placed; /* where ctx is placed */
 	_Atomic int request;	    /* enum vcpu_request */
 	bool away;		    /* on no pCPU and in no queue; under the runner's lock */
 	bool guest_gone;	    /* vpmu_guest_fini done */
 
-	void *thread; /* threads.c's */
+	void *thread; /* only for threads.c */
 };
 
 /*
- * Modelled cost of one return from a soft guest to its VMM and back, in cycles and in ref-cycles:
- * charged as host time (VPMU_SOFT_HOST). The order of what a world switch costs on hardware; the
- * exact figure is a convention (vpmu-vmm(1)).
+ * What one exit of a soft guest costs, in modelled cycles and ref-cycles. It is charged as host
+ * time (VPMU_SOFT_HOST). A world switch on hardware costs about as much; the exact figure is a
+ * convention (vpmu-vmm(1)).
  */
 #define VCPU_WORLD_SWITCH_CYCLES 1000
 
-/* A slice ends early after so many exits, so that a guest that does nothing but exit does not
- * hold its pCPU longer than others. */
+/* A slice ends early after so many exits. So a guest that does nothing but exit does not hold its
+ * pCPU longer than others do. */
 #define VCPU_SLICE_EXITS_MAX 1000
 
 /* vcpu_devices - make the devices of @v, as after a reset, and put them onto its bus. v->vm and
  * v->id are set. -errno of bus_claim. Control thread. */
 int vcpu_devices(struct vcpu *v);
 
-/* vcpu_note_denials - what the policy denied its guest since the last call, to vm->denied. Thread
- * that runs it. */
+/* vcpu_note_denials - add to vm->denied what the policy has denied the guest since the last call.
+ * Thread that runs @v. */
 void vcpu_note_denials(struct vcpu *v);
 
-/* vcpu_where - for vpmu_context.where of a vCPU's ctx. -errno of the engine. */
+/* vcpu_where - vpmu_context.where for the ctx of a vCPU: where it executes. -errno of the engine.
+ */
 int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out);
 
 /* Where a vCPU runs. */
 struct vcpu_env {
 	struct vpmu_pcpu *pcpu;
-	struct vpmu_soft_tally *tally; /* of the modelled pCPU; NULL on KVM */
+	struct vpmu_soft_tally *tally; /* of the modelled pCPU; NULL: threads.c runs it */
 	uint64_t *clock_ns;	       /* modelled clock, 1 ns per ref-cycle; with tally */
 };
 
 enum vcpu_slice {
-	VCPU_SLICE_BUDGET, /* the budget is used up: more to run */
-	VCPU_SLICE_INTR,   /* kicked */
-	VCPU_SLICE_ENDED   /* never runs again: state says why */
+	VCPU_SLICE_BUDGET, /* the budget is used up; there is more to run */
+	VCPU_SLICE_INTR,   /* it was kicked */
+	VCPU_SLICE_ENDED   /* it never runs again; state says why */
 };
 
 /*
- * vcpu_run_slice - run @v, which is current on @env->pcpu, for at most @budget instructions (0:
- * until kicked or ended) and answer its exits. Adds the instructions retired to *retired. Polls
- * the pCPU at every exit. Owner of the pCPU.
+ * vcpu_run_slice - run @v and answer its exits, for at most @budget instructions (0: until it is
+ * kicked or has ended). @v must be current on @env->pcpu. Adds the instructions that retired to
+ * *retired. Polls the pCPU at every exit. Only the owner of the pCPU.
  */
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
 			       uint64_t *retired);
