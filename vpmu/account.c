@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The tree of accounts: lazy sums, and removal that loses and repeats nothing under readers.
+ * The tree of accounts: sums that are computed when somebody reads, and removal under readers.
+ * Consumers and sessions read through this; control calls make and remove accounts and cells.
  *
- * An account's sum is its view (what folded into it) + its cells + its children. Removing a part
- * must move its counts from the list into the view at one instant for every reader, without locks
- * on the reader's side, in signal handlers too. So:
+ * The sum of an account is its view (the counts of parts that are gone), plus its cells, plus its
+ * children. A reader takes no lock and can be a signal handler. Removing a part must move the
+ * part's counts from the list into the view at one instant for each reader. That is done in four
+ * steps:
  *
- *   1. part.dead_gen = view.gen + 1            readers of the old view still count the part
- *   2. publish view {gen + 1, folded + part}   readers of the new view skip it
- *   3. a grace period later, unlink the part   nobody holds the old view any more
- *   4. another grace period later, free it     nobody walks over it any more
+ *   1. set part.dead_gen = view.gen + 1           readers of the old view still count the part
+ *   2. publish the view {gen + 1, folded + part}  readers of the new view skip the part
+ *   3. a grace period later, unlink the part      nobody uses the old view any more
+ *   4. another grace period later, free the part  nobody walks over it any more
  *
- * A reader takes the view first (acquire) and then walks; it sees dead_gen of step 1 if it sees
- * the view of step 2.
+ * A reader loads the view first, with acquire, and then walks the lists. The acquire pairs with the
+ * release of step 2, so a reader of the new view sees the dead_gen of step 1.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,11 +59,6 @@ void *vpmu_account_owner(const struct vpmu_account *account)
 	return account->owner;
 }
 
-struct vpmu_account *vpmu_account_parent(const struct vpmu_account *account)
-{
-	return account->parent;
-}
-
 /* ---- sums ---- */
 
 static bool part_counts(const struct vpmu_part *part, uint64_t gen)
@@ -75,11 +72,13 @@ static void sum_counts(const struct vpmu_counts *c, int slot, struct vpmu_sum *s
 {
 	uint64_t unsup, time_ns, t;
 
-	/* Acquire: pairs with the release in VPMU_STORE; a total that includes something charged
-	 * after a binding was replaced makes the replacement visible (vpmu_consumer_read). */
+	/* The acquire pairs with the release in VPMU_STORE (charge.h): a total with a count in it
+	 * that was charged after a binding was replaced makes the replacement visible, and
+	 * vpmu_consumer_read looks again. */
 	sum->count += load_acquire(&c->total[slot]);
-	/* A time that is newer than the word would run on where it stands still. Whoever
-	 * interrupted the writer finds the word unchanged. */
+	/* Word and time must be of one moment: with an old word, a newer time would run on where
+	 * the slot's time stands still. A signal handler that interrupted the writer finds the word
+	 * unchanged and does not loop. */
 	do {
 		unsup = load_acquire(&c->unsup[slot]);
 		time_ns = load_acquire(&c->time_ns);
@@ -125,8 +124,8 @@ struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu)
 		cell = NULL;
 	}
 	urcu_memb_read_unlock();
-	/* Only the owner of @pcpu (or control while it is offline) makes cells for it, so the
-	 * answer stays true. */
+	/* Only the caller makes cells for @pcpu (its owner, or control while it is offline), so no
+	 * other thread can have made the cell meanwhile. */
 	if (cell)
 		return cell;
 	if (posix_memalign((void **)&cell, 64, sizeof(*cell)))
@@ -140,7 +139,7 @@ struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu)
 	return cell;
 }
 
-/* The cell's counts leave its pCPU's list: keep them for the pCPU's conservation sum. */
+/* Take @cell out of its pCPU's list, and keep its counts for the pCPU's conservation sum. */
 static void cell_retire(struct vpmu_cell *cell)
 {
 	if (!cell->pcpu)
@@ -153,7 +152,7 @@ static void cell_retire(struct vpmu_cell *cell)
 
 /* ---- folding ---- */
 
-/* Counts that change no more. */
+/* Add @c, which no longer changes, to @to. */
 static void add_counts(struct vpmu_counts *to, const struct vpmu_counts *c)
 {
 	uint64_t time_ns = load_acquire(&c->time_ns);
@@ -166,7 +165,7 @@ static void add_counts(struct vpmu_counts *to, const struct vpmu_counts *c)
 	}
 }
 
-/* All counts of @a, which no longer change but by folds (under ctl_lock: none). */
+/* Add all counts of @a to @to. They change only by folds, and ctl_lock keeps those out. */
 static void account_counts(const struct vpmu_account *a, struct vpmu_counts *to)
 {
 	uint64_t gen = a->view ? a->view->gen : 0;
@@ -191,18 +190,19 @@ static void view_free(struct rcu_head *head)
 	free(caa_container_of(head, struct vpmu_view, rcu));
 }
 
-/* Steps 1 and 2: from now on every new reader of @a finds @next instead of view + @part. */
+/* Steps 1 and 2: from now on, new readers of @a find @next instead of the old view plus @part. */
 static void fold(struct vpmu_account *a, struct vpmu_part *part, struct vpmu_view *next)
 {
 	struct vpmu_view *old = a->view;
 
 	store_release(&part->dead_gen, next->gen);
-	/* Release: pairs with the acquire of the view in account_sum. */
+	/* The release pairs with the acquire of the view in account_sum. */
 	store_release(&a->view, next);
 	if (old)
 		urcu_memb_call_rcu(&old->rcu, view_free);
 }
 
+/* A copy of the view of @a with the next generation; NULL: out of memory. */
 static struct vpmu_view *view_next(const struct vpmu_account *a)
 {
 	struct vpmu_view *next = malloc(sizeof(*next));
@@ -261,7 +261,7 @@ int account_fold_cell(struct vpmu_cell *cell)
 	return 0;
 }
 
-/* Step 4 for an account: its cells go with it; nobody can reach them any more. */
+/* Step 4 for an account. Its cells go with it, since nobody can reach them any more. */
 static void account_free(struct rcu_head *head)
 {
 	struct vpmu_account *a = caa_container_of(head, struct vpmu_account, part.rcu);
@@ -270,7 +270,7 @@ static void account_free(struct rcu_head *head)
 
 	cds_list_for_each_entry_safe (part, tmp, &a->cells, node) {
 		if (part->dead_gen)
-			continue; /* its own call_rcu chain frees it, and drops our reference */
+			continue; /* its own callbacks free it and drop the reference */
 		cds_list_del(&part->node);
 		free(caa_container_of(part, struct vpmu_cell, part));
 		__atomic_sub_fetch(&a->mem_refs, 1, __ATOMIC_RELAXED);
@@ -321,7 +321,7 @@ out:
 	return ret;
 }
 
-/* Last call, after rcu_barrier: nothing is in flight. */
+/* The last call of a host, after urcu_memb_barrier: no callback is in flight. */
 void account_free_tree(struct vpmu_account *a)
 {
 	struct vpmu_part *part, *tmp;

@@ -29,8 +29,7 @@ int vpmu_account_create(struct vpmu_account *parent, void *owner, struct vpmu_ac
  */
 int vpmu_account_del(struct vpmu_account *account);
 
-/* The pointer given to vpmu_account_create; the parent, NULL for the host's root. Any thread. */
+/* vpmu_account_owner - the @owner given to vpmu_account_create. Any thread. */
 void *vpmu_account_owner(const struct vpmu_account *account);
-struct vpmu_account *vpmu_account_parent(const struct vpmu_account *account);
 
 #endif

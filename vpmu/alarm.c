@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Alarms: distances to the next sample, and the hardware counter armed for the smallest of them.
+ * Register models set alarms (alarm.h); the switch path calls the watch_ functions. All of this
+ * runs on the owner of the pCPU, and takes no lock.
  *
- * Whoever samples a slot keeps a distance: how many more events until it wants to know. An alarm's
- * is of its context and moves with it; a sampler's is of the pCPU (sampler.c). What is charged to
- * the running account is what the distances of the running context are about, so every charge of a
- * watched slot comes through watch_charge, which takes the same number off all of them: counts and
- * distances cannot part. p->watch is the mask of such slots; it is 0 for who does not sample, and
- * the switch path tests no more than that.
+ * Each alarm and each sampler has a distance: how many more events until it is due. An alarm's
+ * distance belongs to its context and moves with it. A sampler has a distance on each pCPU
+ * (sampler.c). Distances count what is charged to the running account. So every charge of a watched
+ * slot goes through watch_charge, which takes the number it charged off all distances on the slot.
+ * p->watch is the mask of the watched slots. It is 0 when the running context has no alarms and no
+ * samplers, and that is the one thing that the switch path tests.
  *
- * A counter can be armed for half its range at most: were it armed for more, a wrap could go by
- * between the alarm and the reading of the counter. A longer distance is reached in steps, at each
- * of which the counter is armed again; nobody but this file sees them.
+ * A counter is armed for half of its range at most. If it were armed for more, it could wrap
+ * between the alarm and the reading. A longer distance is reached in steps: after each, the counter
+ * is armed again. Nobody outside of this file notices the steps.
  */
 #include "vpmu/internal.h"
 
@@ -27,6 +29,7 @@ static void unlink_alarm(struct vpmu_alarm *a)
 	a->ctx = NULL;
 }
 
+/* Take @counted events off the distance of @a, and fire it as often as it is due. */
 static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
 {
 	struct vpmu_context *ctx = a->ctx;
@@ -47,7 +50,7 @@ static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
 	watch_update(ctx);
 }
 
-/* As snapshots have it. */
+/* The value of the slot's counter, in the form that snapshots have. */
 static uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int slot)
 {
 	const struct vpmu_reading *c = &p->last[slot];
@@ -56,8 +59,9 @@ static uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int slot)
 }
 
 /*
- * All slots are charged before anybody is told: who is told may look at totals, and finds them as
- * of one instant. fire and sample() change nothing here but the list of alarms.
+ * All slots are charged before the first alarm or sampler is called, so that a sample function that
+ * looks at totals finds them as of one instant. fire() and sample() must not call libvpmu, so the
+ * only thing they change here is the list of alarms.
  */
 uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 {
@@ -75,7 +79,7 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 		if (!(p->armed & VPMU_BIT(s)))
 			continue;
 		if (counted[s] >= p->arm_left[s]) {
-			p->arm_left[s] = 0; /* nothing is that near: arm() sees it */
+			p->arm_left[s] = 0; /* no distance is 0, so arm() arms again */
 			used_up |= VPMU_BIT(s);
 		} else {
 			p->arm_left[s] -= counted[s];
@@ -105,8 +109,9 @@ static void disarm(struct vpmu_pcpu *p, uint64_t slots)
 }
 
 /*
- * Arm the counters of @slots for what @ctx waits for. One that is armed for just that is left
- * alone: two vCPUs that only have a sampler of their VM in reach hand its alarm on as it is.
+ * Arm the counters of @slots for the smallest distance on them while @ctx runs. A counter that is
+ * armed for just that is left alone. So vCPUs that have no alarms, only a sampler of their VM, hand
+ * its alarm on without touching the hardware.
  */
 static void arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t slots)
 {
@@ -126,7 +131,7 @@ static void arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t sl
 		uint64_t left = least[s];
 		bool armed = p->armed & VPMU_BIT(s);
 
-		/* A step need not be as long as it could. */
+		/* A step that is not the last one may be shorter than it could be. */
 		if (armed && (left > most ? p->arm_left[s] > most / 2 : p->arm_left[s] == left))
 			continue;
 		left = left > most ? most : left;
@@ -136,7 +141,7 @@ static void arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t sl
 	}
 }
 
-/* @slots have counters. Their alarms went off, or their distances have changed. */
+/* The hardware alarms of @slots, which have counters, went off, or their distances have changed. */
 void watch_rearm(struct vpmu_pcpu *p, uint64_t slots)
 {
 	p->watch = p->ctx->watch;
@@ -157,7 +162,7 @@ void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next)
 	arm(p, next, p->watch & p->active);
 }
 
-/* @ctx runs, or is about to: only so long are the samplers it knows there for sure. */
+/* Call only while @ctx is running or about to run: its list of samplers is valid only then. */
 void watch_update(struct vpmu_context *ctx)
 {
 	uint64_t watch = 0;
@@ -186,13 +191,14 @@ void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
 	slot = VPMU_BIT(a->slot);
 	if (running(p, ctx))
 		pcpu_charge(p, slot);
-	if (a->ctx) /* it did not end itself */
+	if (a->ctx) /* the charge can have ended it */
 		unlink_alarm(a);
 	if (running(p, ctx)) {
 		watch_update(ctx);
 		watch_rearm(p, slot & p->active);
 	} else {
-		ctx->tree_gen = 0; /* its samplers may be gone: not the time to look at them */
+		ctx->tree_gen = 0; /* computes ctx->watch when it next runs; its list of
+				    * samplers may be out of date now */
 	}
 }
 
@@ -224,6 +230,6 @@ void vpmu_pcpu_overflow(struct vpmu_pcpu *p)
 	if (!p->watch)
 		return;
 	rearmed = pcpu_charge(p, p->watch);
-	/* Who was not due may have lost its alarm all the same: a PMU that is early. */
+	/* A PMU can be early: then its alarm is gone although no distance was used up. */
 	watch_rearm(p, p->watch & p->active & ~rearmed);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Pools of bindings. A binding that is replaced may still be read by someone; it comes back to its
- * pool a grace period later, in batches, so that a counter that is switched on and off allocates
- * nothing once the pool is warm. A pool belongs to one thread at a time; only the call_rcu thread
- * touches it besides, through one lock-free list.
+ * Pools of bindings, for consumer.c: each pCPU has one for local calls, the host one for control
+ * calls.
+ *
+ * A binding that was replaced can still have readers. It comes back to a pool a grace period later,
+ * in batches, so that switching a counter on and off needs little new memory. A pool belongs to one
+ * thread at a time. The call_rcu thread touches nothing of it but the list "returned", which is
+ * lock-free.
  */
 #include <stdlib.h>
 
@@ -11,18 +14,21 @@
 
 #define BATCH 256
 
-/* Bindings that wait in a pool for their owner: enough (some 2 MiB) for one that switches counters
- * all the time. Where vCPUs start counters on one pCPU and stop them on another, the one pool only
- * gives and the other only gets: what is beyond this is freed. */
+/*
+ * At most about so many returned bindings wait in a pool (some 2 MiB); more are freed. That is
+ * enough for an owner that switches counters all the time. Without a limit a pool could grow for
+ * ever: when vCPUs start counters on one pCPU and stop them on another, bindings come from the one
+ * pool and go to the other.
+ */
 #define RETURNED_MAX (64 * BATCH)
 
 struct vpmu_pool {
 	struct vpmu_binding *free;
 	struct vpmu_binding *retired;
 	unsigned int nr_retired;
-	struct vpmu_binding *returned; /* pushed by call_rcu, taken whole by the owner */
-	unsigned int nr_returned;      /* about so many: see pool_alloc */
-	unsigned int refs;	       /* the owner, and each batch under way */
+	struct vpmu_binding *returned; /* the call_rcu thread pushes, the owner takes all at once */
+	unsigned int nr_returned;      /* about the length of returned: see pool_alloc */
+	unsigned int refs;	       /* 1 for the owner, 1 for each batch under way */
 };
 
 struct batch {
@@ -73,7 +79,8 @@ static void batch_done(struct rcu_head *head)
 		return;
 	}
 	__atomic_add_fetch(&pool->nr_returned, batch->nr, __ATOMIC_RELAXED);
-	/* Release: pairs with the owner's exchange, which then reads the bindings. */
+	/* The release pairs with the acquire exchange in pool_alloc, after which the owner reads
+	 * the bindings. */
 	do {
 		batch->last->next = old;
 	} while (!__atomic_compare_exchange_n(&pool->returned, &old, batch->first, true,
@@ -87,7 +94,7 @@ static void send_batch(struct vpmu_pool *pool)
 	struct batch *batch = malloc(sizeof(*batch));
 
 	if (!batch)
-		return; /* the list just grows until memory comes back */
+		return; /* no memory: the list grows, and the next call tries again */
 	batch->pool = pool;
 	batch->first = pool->retired;
 	batch->last = pool->retired;
@@ -107,7 +114,7 @@ void pool_put(struct vpmu_pool *pool)
 	if (pool->retired)
 		send_batch(pool);
 	if (pool->retired) {
-		/* No memory for a batch: wait for the grace period here instead. */
+		/* No memory for a batch: wait for the grace period here. */
 		urcu_memb_synchronize_rcu();
 		free_list(pool->retired);
 	}
@@ -119,8 +126,8 @@ struct vpmu_binding *pool_alloc(struct vpmu_pool *pool)
 	struct vpmu_binding *b;
 
 	if (!pool->free) {
-		/* The number first: a batch that comes in between is counted although it is taken,
-		 * and the next one is freed a little early. */
+		/* The number before the list: a batch that comes in between is counted although it
+		 * is taken, so a later batch is freed a little early. That is harmless. */
 		store_relaxed(&pool->nr_returned, 0);
 		pool->free = __atomic_exchange_n(&pool->returned, NULL, __ATOMIC_ACQUIRE);
 	}

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Byte streams of snapshots, see blob.h. What is read is hostile: no read may go past the end.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,7 +97,7 @@ void vpmu_blob_end(struct vpmu_blob *b, size_t section)
 
 /* ---- reading ---- */
 
-/* The next @n bytes, or NULL. */
+/* The next @n bytes; NULL, and @r has failed: there are fewer. */
 static const uint8_t *take(struct vpmu_blob_reader *r, size_t n)
 {
 	const uint8_t *p = r->data + r->at;

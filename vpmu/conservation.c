@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Invariant I1, checked on the running system: hardware = the sum over all accounts. */
+/*
+ * Invariant I1, checked on the running system: what the hardware counted equals the sum over all
+ * accounts. A control call, for `vpmu check`, the control socket and tests.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +13,7 @@ struct rows {
 	size_t n, room;
 };
 
-/* On the pCPU's owner at a safe point, so that its counter and the sums belong together. */
+/* Runs on the pCPU's owner at a safe point, so that counters and sums are of one instant. */
 static void collect(struct vpmu_pcpu *p, void *arg)
 {
 	struct rows *rows = arg;

@@ -15,7 +15,7 @@
 struct vpmu_host;
 
 struct vpmu_conservation {
-	unsigned int pcpu; /* vpmu_pcpu_id */
+	unsigned int pcpu; /* the @id of vpmu_pcpu_create */
 	vpmu_key_t key;
 	uint64_t hardware; /* what the hardware counted for the key on this pCPU, in all counters
 			    * that were bound to it so far */

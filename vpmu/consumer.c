@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Consumers: one counter of somebody. A consumer's whole state is one immutable binding, replaced
- * by publication, so that a reader anywhere sees the old or the new one and never a mix; there is
- * no state in which reading is forbidden.
+ * Consumers: see consumer.h. Register models and sessions call this.
+ *
+ * The whole state of a consumer is one immutable binding. A change publishes a new binding in its
+ * place. So a reader anywhere sees the old state or the new one, never a mix, and reading is
+ * allowed at any moment. Nothing here may change a binding that is published, except to decide its
+ * cut.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +23,7 @@ static struct vpmu_sum sum_of(const struct vpmu_account *a, int slot)
 	return sum;
 }
 
-/* acc + (now - base) */
+/* acc + (now - base), for each field. */
 static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *now,
 			     const struct vpmu_sum *base)
 {
@@ -33,9 +36,13 @@ static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *
 }
 
 /*
- * Replace the published binding. Release: a reader that finds @b finds its contents. The exchange
- * is also a full barrier: totals that the caller reads next are at least as new as those of any
- * reader that still found the old binding current (binding_value).
+ * Replace the published binding by @b.
+ *
+ * The exchange is a release, which pairs with the acquire loads of c->binding in
+ * vpmu_consumer_read: a reader that finds @b finds its contents. It is also a full barrier before
+ * the totals that stop() reads next, which pairs with the acquire loads of totals in sum_counts
+ * (account.c): they are at least as new as the totals of any reader that still found the old
+ * binding in place at its second look.
  */
 static void publish(struct vpmu_consumer *c, struct vpmu_binding *b, struct vpmu_pool *pool)
 {
@@ -44,7 +51,8 @@ static void publish(struct vpmu_consumer *c, struct vpmu_binding *b, struct vpmu
 
 #define CUT_UNSET UINT64_MAX
 
-/* First come, first served: everybody who meets the binding uses the winner's number. */
+/* Set *@cut to *@mine if it is not set yet, and *@mine to *@cut. So everybody who meets the binding
+ * uses the number of whoever came first. */
 static void decide(uint64_t *cut, uint64_t *mine)
 {
 	uint64_t expected = CUT_UNSET;
@@ -55,9 +63,11 @@ static void decide(uint64_t *cut, uint64_t *mine)
 }
 
 /*
- * What a binding says its consumer counted. A binding that stops while other threads go on charging
- * its account has no last value when it is published: the first who looks decides it, and nobody
- * can have seen more through the binding before. In RCU.
+ * The value of a consumer by its binding @b. Inside an RCU read side.
+ *
+ * While a control thread stops a consumer, other pCPUs go on charging its account. So a stopping
+ * binding is published without its last value. The first who looks at it, the stopper or a reader,
+ * decides that value, and nobody has seen more through this binding before.
  */
 static struct vpmu_sum binding_value(struct vpmu_binding *b)
 {
@@ -98,9 +108,10 @@ static struct vpmu_sum value_now(const struct vpmu_consumer *c)
 /* ---- which slots an account uses ---- */
 
 /*
- * Tell the contexts concerned that their keys have changed: the one of this account, which is the
- * caller's own, or all (they look at their ancestors). Release: whoever sees the new generation
- * sees the keys (context_update).
+ * Tell the contexts concerned that the keys of @a have changed. In the local form that is the
+ * account's own context, which belongs to the caller. In the control form it is every context, as
+ * any could have @a among its ancestors. The release pairs with the acquire of tree_gen in
+ * context_update (pcpu.c): whoever sees the new generation sees the new keys.
  */
 static void keys_changed(struct vpmu_account *a, bool local)
 {
@@ -141,8 +152,11 @@ static void release(struct vpmu_consumer *c)
 
 /* ---- starting and stopping ---- */
 
-/* A control consumer may be counted by several kinds of pCPU, some of which come later: it is as
- * good as the worst that has taken its slot up. A vCPU's own is as its pCPU says. */
+/*
+ * The quality of a binding. Several kinds of pCPU can count for a control consumer, also pCPUs that
+ * were created after it: its quality is that of the worst one that has counted the slot. A local
+ * consumer has the quality that its pCPU's PMU says.
+ */
 static enum vpmu_quality quality_now(const struct vpmu_binding *b)
 {
 	enum vpmu_quality q = b->quality;
@@ -156,15 +170,15 @@ static enum vpmu_quality quality_now(const struct vpmu_binding *b)
 	return q;
 }
 
-/* The account's totals become current as far as @slot is concerned. Owner of @p. */
+/* Make the total of @slot in @a current. Owner of @p. */
 static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
 {
 	const struct vpmu_context *ctx = p->ctx;
 
 	if (ctx->own != a)
-		return; /* not running: its totals are current */
+		return; /* it does not run, so its totals are current */
 	if (!ctx->tree_gen || !(p->keys & VPMU_BIT(slot)))
-		pcpu_refresh(p); /* a change of keys, perhaps of the account charged */
+		pcpu_refresh(p); /* its keys changed, perhaps the account charged too */
 	else
 		pcpu_charge(p, VPMU_BIT(slot));
 }
@@ -177,16 +191,17 @@ static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p, struct vpm
 	publish(c, b, p->pool);
 }
 
-/* What was said when it was added holds until the account ran somewhere. */
+/* Whether the key is counted. Before the account has run anywhere, what was found when the consumer
+ * was added holds. */
 static bool supported_now(const struct vpmu_binding *b, const struct vpmu_sum *v)
 {
 	return v->time_ns || (b->supported && !v->unsup_ns);
 }
 
 /*
- * End the current binding with the spare one. Totals were current at some moment of this call. In
- * the local form nobody else charges the account; in the control form others do all the time, so
- * the last value is decided after publication.
+ * Stop: publish the spare binding. The caller has made the totals current. In the local form nobody
+ * else charges the account, so the last value is known. In the control form other pCPUs charge it
+ * all the time, so the last value is decided after the publication (binding_value).
  */
 static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
 {
@@ -205,17 +220,17 @@ static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
 		b->cut = (struct vpmu_sum){CUT_UNSET, CUT_UNSET, CUT_UNSET, CUT_UNSET};
 	}
 	publish(c, b, pool);
-	value_now(c); /* decided before the slot can get another key */
+	value_now(c); /* decides the last value, before the slot can get another key */
 	release(c);
 }
 
-/* As good as the pCPUs said when it was added, or the worst that has counted for it since. */
+/* The worse of the quality found when the consumer was added and that of its bindings so far. */
 static enum vpmu_quality quality_so_far(const struct vpmu_consumer *c)
 {
 	return c->binding && c->binding->quality > c->quality ? c->binding->quality : c->quality;
 }
 
-/* A binding that is about to start, and a spare one to stop with. */
+/* A binding to start with; and c->spare, to stop with. NULL: out of memory. */
 static struct vpmu_binding *prepare(struct vpmu_consumer *c, struct vpmu_pool *pool)
 {
 	struct vpmu_binding *b;
@@ -247,11 +262,11 @@ static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
 		return;
 	q = pmu->ops->quality(pmu, c->key);
 	if (!c->supported || q > c->quality)
-		c->quality = q; /* several kinds of pCPU: say the worst */
+		c->quality = q; /* the worst of several kinds of pCPU */
 	c->supported = true;
 }
 
-/* Under ctl_lock. No pCPU yet: nobody can say no. */
+/* Under ctl_lock. A host without pCPUs supports every key. */
 static void ask_host(struct vpmu_consumer *c)
 {
 	struct vpmu_host *host = c->account->host;
@@ -295,7 +310,8 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 
 /* ---- control form: many at once ---- */
 
-/* Under ctl_lock. Takes slots and keys; the consumer counts after a sync and ctl_start. */
+/* Under ctl_lock. Take a slot and put the key into use. The consumer counts after a sync of all
+ * pCPUs and ctl_start. */
 static int ctl_take(struct vpmu_consumer *c)
 {
 	struct vpmu_binding *b;
@@ -310,14 +326,15 @@ static int ctl_take(struct vpmu_consumer *c)
 		c->slot = -1;
 		return -ENOMEM;
 	}
-	/* Not counting yet, but published so that readers find acc; ctl_start replaces it. */
+	/* This one does not count. It is published so that readers find acc; ctl_start replaces
+	 * it. */
 	b->slot = -1;
 	publish(c, b, c->account->host->pool);
 	keys_add(c->account, slot, false);
 	return 0;
 }
 
-/* After the sync: every count from before the call is in the totals. */
+/* After the sync, when every count from before the call is in the totals. */
 static int ctl_start(struct vpmu_consumer *c)
 {
 	struct vpmu_binding *b = prepare(c, c->account->host->pool);
@@ -353,13 +370,13 @@ static void fini(struct vpmu_consumer *c, struct vpmu_pool *pool)
 	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
 }
 
-/* Forget a consumer whose totals are current. */
+/* Delete a consumer whose totals are current. */
 static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, struct vpmu_value *last)
 {
 	/*
-	 * Readers may be at it. In the control form nobody may have read more than the last value,
-	 * nor what the slot counts for its next key. In the local form the slot keeps its key until
-	 * the owner, who is here, switches on.
+	 * There can be concurrent readers. In the control form, none of them may read more than the
+	 * last value, or what the slot counts for its next key: so stop first. In the local form
+	 * the slot keeps its key until the owner, which runs this, charges again.
 	 */
 	if (c->slot >= 0 && !c->local)
 		stop(c, pool);
@@ -503,9 +520,12 @@ void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 		if (!b)
 			goto out;
 		v = binding_value(b);
-		/* The totals may be newer than the end of this binding: only if it is still the
-		 * current one does the difference belong to us. The loads of totals are acquire, so
-		 * this one comes after them. Whoever interrupted the writer never loops. */
+		/*
+		 * The totals can be newer than the end of this binding. The value is right only if
+		 * the binding is still in place. The loads of the totals are acquire, so this look
+		 * at c->binding comes after them; it pairs with the exchange in publish(). A signal
+		 * handler that interrupted the writer never loops, because the writer stands still.
+		 */
 	} while (b != load_acquire(&c->binding));
 	out->count = v.count;
 	out->enabled_ns = v.time_ns;

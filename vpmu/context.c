@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Contexts: what of a vCPU task the switch path needs, and where it is placed. */
+/*
+ * Contexts: beginning and end of a vCPU task, and its placement on a pCPU. The VMM calls this when
+ * it makes, moves and removes vCPUs. The switch path never does.
+ */
 #include <errno.h>
 
 #include "vpmu/internal.h"
 
-/* Under ctl_lock: who walks over all contexts has it too. */
+/* Under ctl_lock, which whoever walks over the host's contexts holds too. */
 static int init_locked(struct vpmu_context *ctx, struct vpmu_account *own,
 		       struct vpmu_account *group)
 {
@@ -24,7 +27,7 @@ static int init_locked(struct vpmu_context *ctx, struct vpmu_account *own,
 	if (ctx->host_next)
 		ctx->host_next->host_prev = &ctx->host_next;
 	host->contexts = ctx;
-	/* Release: pairs with the acquire in vpmu_lbr_read. */
+	/* The release pairs with the acquire in vpmu_lbr_read. */
 	if (own != host->other)
 		store_release(&own->ctx, ctx);
 	__atomic_add_fetch(&own->nr_contexts, 1, __ATOMIC_RELAXED);
@@ -39,7 +42,8 @@ int vpmu_context_init(struct vpmu_context *ctx, struct vpmu_account *own,
 	int ret;
 
 	if (group && own->parent != group)
-		return -EINVAL; /* the keys of group must be among those of own's ancestors */
+		return -EINVAL; /* or the keys of @group would not be among those of own's ancestors
+				 */
 	pthread_mutex_lock(&own->host->ctl_lock);
 	ret = init_locked(ctx, own, group);
 	pthread_mutex_unlock(&own->host->ctl_lock);
@@ -66,7 +70,7 @@ void vpmu_context_fini(struct vpmu_context *ctx)
 
 	if (!own)
 		return;
-	/* nr_contexts keeps the account until it is dropped, and the lock is its host's. */
+	/* The account, and with it its host, stays until this drops nr_contexts. */
 	pthread_mutex_lock(&own->host->ctl_lock);
 	context_fini_locked(ctx);
 	pthread_mutex_unlock(&own->host->ctl_lock);
@@ -76,17 +80,18 @@ int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 {
 	struct vpmu_cell *own_cell, *group_cell = NULL;
 
-	/* The cell tells a pCPU from another one at the address of one that is gone. */
+	/* Comparing ctx->pcpu is not enough: another pCPU can be at the address of one that is
+	 * gone. The cell of a pCPU that is gone has a NULL pcpu. */
 	if (ctx->pcpu == pcpu && load_relaxed(&ctx->own_cell->pcpu) == pcpu)
 		return 0;
 	own_cell = account_cell(ctx->own, pcpu);
 	if (ctx->group)
 		group_cell = account_cell(ctx->group, pcpu);
 	if (!own_cell || (ctx->group && !group_cell))
-		return -ENOMEM; /* a cell made on the way stays with its account */
+		return -ENOMEM; /* a cell that was made stays with its account */
 	ctx->pcpu = pcpu;
 	ctx->own_cell = own_cell;
 	ctx->group_cell = group_cell;
-	ctx->tree_gen = 0; /* the host's never is: computed at the next switch */
+	ctx->tree_gen = 0; /* never the host's, so the next switch computes the keys */
 	return 0;
 }

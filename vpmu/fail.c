@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* One-line error messages, see fail.h. Called by whoever checks input. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,7 +14,8 @@ int fail(int ret, char *err, size_t errlen, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err, errlen, fmt, ap);
 	va_end(ap);
-	/* Cut UTF-8 would make the JSON answer invalid, so bytes beyond ASCII go as well. */
+	/* Bytes beyond ASCII are replaced as well: UTF-8 that was cut would make a JSON answer
+	 * invalid. */
 	for (char *p = err; *p; p++)
 		if (*p < 0x20 || *p > 0x7e)
 			*p = '?';

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Making and taking down hosts and pCPUs; the host's figures. */
+/*
+ * Making and taking down hosts and pCPUs, and the host's figures. Control calls only; nothing here
+ * is on the switch path.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -38,7 +41,8 @@ void vpmu_host_destroy(struct vpmu_host *host)
 	cds_list_for_each_entry_safe (p, tmp, &host->pcpus, node)
 		vpmu_pcpu_destroy(p);
 	pool_put(host->pool);
-	/* Each barrier lets one step of the removal chains through: unlink, then free. */
+	/* A removed part is unlinked by one RCU callback, which queues another that frees it
+	 * (account.c): so wait twice. */
 	urcu_memb_barrier();
 	urcu_memb_barrier();
 	taskdata_pool_fini(&host->lbr_pool);
@@ -147,7 +151,8 @@ int vpmu_pcpu_destroy(struct vpmu_pcpu *p)
 	pthread_mutex_lock(&host->tree_lock);
 	cds_list_for_each_entry_safe (cell, tmp, &p->cells, pcpu_node) {
 		cds_list_del(&cell->pcpu_node);
-		/* Readers look at the pCPU through it (account_unsupported). */
+		/* account_cell and vpmu_context_place look at this without the lock. They only
+		 * compare the pointer, so it orders nothing. */
 		store_release(&cell->pcpu, NULL);
 	}
 	pthread_mutex_unlock(&host->tree_lock);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The host PMU made of perf events. Called by libvpmu through vpmu_hostpmu_ops, from the thread
- * whose events these are but for bringing up and taking down. One event per bound counter, shared
- * by all who count its key: that is what the kernel does not do for us.
+ * The host PMU made of perf events, see hostpmu_perf.h. libvpmu calls it through vpmu_hostpmu_ops,
+ * on the thread whose events these are; only making and removing the PMU happens elsewhere. Each
+ * bound counter is one event, which all who count its key share.
  *
- * What the kernel can do to us is not hidden: a pinned event that lost its place on the PMU stops
- * for good and reads as end of file; its counter keeps its last value and quality() stops calling
- * its key exact.
+ * A pinned event that lost its place on the PMU stops for good and reads as end of file. That must
+ * not be hidden: the counter keeps its last value, and quality() no longer calls its key exact.
  */
 #include "vpmu/hostpmu_perf.h"
 
@@ -39,8 +38,8 @@ static bool of_thread(const struct vpmu_hostpmu_perf *p)
 	return p->opts.cpu == VPMU_PERF_THREAD;
 }
 
-/* CPUID 80000007H EDX bit 8 (SDM vol. 3, 18.17.1; APM vol. 2, 13.3): the TSC ticks at a constant
- * rate, which is the nominal clock's. */
+/* Whether the TSC ticks at a constant rate, that of the nominal clock: CPUID 80000007H EDX bit 8
+ * (SDM vol. 3, 18.17.1; APM vol. 2, 13.3). */
 static bool invariant_tsc(void)
 {
 #ifdef __x86_64__
@@ -59,7 +58,7 @@ static uint64_t bits(unsigned int from, unsigned int n)
 
 /* ---- who can count what ------------------------------------------------------------------- */
 
-/* Time in the guest knows no privilege level: only guest keys of both together. */
+/* Time in the guest can be counted only for both privilege levels together, and only for guests. */
 static bool is_guest_only(vpmu_key_t key, enum vpmu_generic ev)
 {
 	return key == vpmu_key_generic(ev, VPMU_KEY_USR | VPMU_KEY_OS);
@@ -75,7 +74,7 @@ static uint32_t hardware_ctrs(vpmu_key_t key)
 		if (vpmu_key_space(key) != VPMU_SPACE_GENERIC ||
 		    vpmu_key_event(key) != c->fixed_event[i])
 			continue;
-		/* Intel has no event select for it: the fixed counter or nothing. */
+		/* Intel has no event select for it, so no other counter can count it. */
 		if (c->fixed_event[i] == VPMU_EV_REF_CYCLES)
 			ctrs = 0;
 		ctrs |= 1u << (c->gp + i);
@@ -95,9 +94,9 @@ static uint32_t perf_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 		if (hardware_ctrs(key))
 			return hardware_ctrs(key);
 	}
-	if (of_thread(p) && is_guest_only(key, VPMU_EV_REF_CYCLES))
+	if (p->opts.guest_tsc && is_guest_only(key, VPMU_EV_REF_CYCLES))
 		return 1u << CTR_TSC;
-	if (of_thread(p) && p->opts.nominal_cycles && is_guest_only(key, VPMU_EV_CYCLES))
+	if (p->opts.nominal_cycles && is_guest_only(key, VPMU_EV_CYCLES))
 		return 1u << CTR_NOMINAL;
 	return 0;
 }
@@ -123,7 +122,7 @@ static enum vpmu_quality perf_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t
 
 static uint64_t tsc_in_guest(const struct vpmu_hostpmu_perf *p)
 {
-	return p->opts.guest_tsc ? p->opts.guest_tsc(p->opts.arg) : p->tsc;
+	return p->opts.guest_tsc(p->opts.arg);
 }
 
 static int this_tid(void)
@@ -147,8 +146,8 @@ static bool read_page(const struct perf_event_mmap_page *page, uint64_t *value)
 	int64_t pmc;
 
 	do {
-		/* The kernel side is this very CPU (a migration or an interrupt between our loads),
-		 * so only the compiler must keep their order. */
+		/* The kernel writes the page on this very CPU, in an interrupt or a migration
+		 * between our loads. So only the compiler must keep the order of the loads. */
 		seq = pc->lock;
 		__asm__ volatile("" ::: "memory");
 		index = pc->index;
@@ -166,7 +165,8 @@ static uint64_t read_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c)
 {
 	uint64_t value;
 
-	/* rdpmc reads the counter of the CPU we are on: right for our own events only. */
+	/* rdpmc reads a counter of the CPU we are on, so it is right for our own thread's events
+	 * only. */
 	if (c->page && this_tid() == p->tid && read_page(c->page, &value))
 		return value;
 	if (!vpmu_perf_sys->read(c->fd, &value))
@@ -188,15 +188,16 @@ static uint64_t perf_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
 	return c->last;
 }
 
-/* Events that the host's own work does not count in stand still between a read and its audit. */
+/* The host's own work does not count in @key, so its counter stands still between a read and its
+ * audit. */
 static bool stands_still(vpmu_key_t key)
 {
 	return !(key & VPMU_KEY_HOST);
 }
 
 /*
- * Since the bind, not by way of rdpmc: by read(2) where the two can be compared. What runs on
- * while we look - the clocks - is taken as of the last read.
+ * By read(2) instead of rdpmc, where the two can be compared. A counter that goes on while we look,
+ * such as a clock, is taken as of its last read.
  */
 static uint64_t perf_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
@@ -234,8 +235,7 @@ static int bind_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c, vpmu
 	if (rc < 0)
 		return rc;
 	c->fd = rc;
-	/* A pinned event that found no place says so at once, when its thread is the one running.
-	 */
+	/* A pinned event that found no place says so now, if its thread is the one that runs. */
 	rc = vpmu_perf_sys->read(c->fd, &value);
 	if (rc) {
 		vpmu_perf_sys->close(c->fd);
@@ -309,6 +309,8 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 		return -EINVAL;
 	if (opts->cpu != VPMU_PERF_THREAD && (opts->guest_tsc || opts->nominal_cycles))
 		return -EINVAL;
+	if (opts->nominal_cycles && !opts->guest_tsc)
+		return -EINVAL;
 	if (opts->nominal_cycles && !invariant_tsc())
 		return -EOPNOTSUPP;
 
@@ -325,11 +327,6 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 void vpmu_hostpmu_perf_set_thread(struct vpmu_hostpmu_perf *p, int tid)
 {
 	p->tid = tid;
-}
-
-void vpmu_hostpmu_perf_add_tsc(struct vpmu_hostpmu_perf *p, uint64_t ticks)
-{
-	p->tsc += ticks;
 }
 
 void vpmu_hostpmu_perf_fini(struct vpmu_hostpmu_perf *p)

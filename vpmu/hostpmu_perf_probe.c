@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What the host can count with perf events, found out by trying: how many hardware events at a
- * time, which keys at all, and in words why not (`vpmu check`). Off the switch path.
+ * time, and which keys; and, for `vpmu check`, why not, in words. hostpmu_perf.c calls this when a
+ * key is first used, never on the switch path.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +59,7 @@ static uint64_t sys_rdpmc(uint32_t index)
 	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index));
 	return (uint64_t)high << 32 | low;
 #else
-	return 0; /* no caller: pages of other CPUs do not allow it */
+	return 0; /* never called: pages of other CPUs do not allow it */
 #endif
 }
 
@@ -93,12 +94,13 @@ int vpmu_perf_open(vpmu_key_t key, int tid, int cpu)
 
 	if (rc)
 		return rc;
-	/* On the PMU all the time or not at all: shared counts must not have holes. */
+	/* Pinned: on the PMU all the time or not at all, because a shared count must have no gaps.
+	 */
 	attr.pinned = attr.type != PERF_TYPE_SOFTWARE;
 	rc = vpmu_perf_sys->open(&attr, tid, cpu);
 	if (rc == -EACCES && is_clock(key)) {
-		/* The clocks run on in the kernel whatever the attr says; without the right to
-		 * count kernels it only has to say so. */
+		/* A clock runs on in the kernel whatever the attr says. Without the right to count
+		 * the kernel, the attr must exclude it, and the count is the same. */
 		attr.exclude_kernel = 1;
 		rc = vpmu_perf_sys->open(&attr, tid, cpu);
 	}
@@ -106,8 +108,8 @@ int vpmu_perf_open(vpmu_key_t key, int tid, int cpu)
 }
 
 /*
- * Outcomes of probes, by key. Of fixed size: guests choose raw keys, and must not make it grow;
- * one that is pushed out is probed again.
+ * Outcomes of probes, by key. The size is fixed, because guests choose raw keys and must not make
+ * it grow. A key whose place another one took is probed again.
  */
 #define CACHE_SIZE 256
 static struct {
@@ -117,7 +119,8 @@ static struct {
 } cache[CACHE_SIZE];
 static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Outcomes that stay: the others are the moment's (no memory, no file descriptors, EBUSY). */
+/* Whether an outcome can be remembered. Others can change at any time: no memory, no file
+ * descriptors, counters that are busy. */
 static bool is_lasting(int rc)
 {
 	return rc >= 0 || rc == -ENOENT || rc == -EINVAL || rc == -EOPNOTSUPP || rc == -EACCES ||
@@ -158,10 +161,11 @@ out:
 static struct vpmu_perf_capacity capacity;
 static pthread_once_t capacity_once = PTHREAD_ONCE_INIT;
 
-/* Open @ev pinned for the calling thread: fd if it counts now, -EBUSY if it found no place. */
+/* Open @ev, pinned, for the calling thread: the file descriptor if it counts, -EBUSY if it found no
+ * place on the PMU, or another -errno. */
 static int open_counting(enum vpmu_generic ev)
 {
-	/* User level: allowed to most, and as good for finding out. */
+	/* User level is allowed to most users, and answers the question as well. */
 	int fd = vpmu_perf_open(vpmu_key_generic(ev, VPMU_KEY_USR), 0, -1);
 	uint64_t value;
 	int rc;
@@ -176,9 +180,9 @@ static int open_counting(enum vpmu_generic ev)
 }
 
 /*
- * Branches have no fixed counter anywhere: as many of them as count together are the general ones
- * that are free here (the kernel's NMI watchdog may hold one for good). What still finds a place
- * beside them has a fixed counter.
+ * No CPU has a fixed counter for branches. So the number of branch events that count together is
+ * the number of general counters that are free (the kernel's NMI watchdog can hold one for good).
+ * An event that still finds a place beside them has a fixed counter.
  */
 static void find_capacity(void)
 {
@@ -229,7 +233,7 @@ static int paranoid_level(void)
 	return level;
 }
 
-/* One line for -errno of a probe. */
+/* Write one line to @buf that says why a probe of @key returned @rc. */
 static void why_not(const struct check *ck, vpmu_key_t key, int rc, char *buf, size_t len)
 {
 	struct perf_event_attr attr;
@@ -306,7 +310,7 @@ static int check_event(const struct vpmu_event_info *info, void *arg)
 	int rc = vpmu_perf_probe(info->key, -1);
 	char why[160] = "";
 
-	/* The kernel looks at rights first: that there is no PMU at all says more. */
+	/* The kernel checks rights before it looks for a PMU. That there is no PMU says more. */
 	if (vpmu_key_space(info->key) != VPMU_SPACE_SOFTWARE && rc != -EOPNOTSUPP &&
 	    !vpmu_perf_capacity()->gp)
 		rc = vpmu_perf_capacity()->rc;

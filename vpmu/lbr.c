@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a CPU's branch record facility does: whose records it makes, and where they are otherwise.
+ * What the branch record facility of a CPU records, and for whom. The switch path and safe points
+ * call lbr_switch and lbr_flush; register models call the vpmu_lbr_guest_ functions; operators
+ * read. The switch path takes no lock and allocates nothing.
  *
- * pcpu->lbr_data is what the CPU records into now, always data of pcpu->ctx; pcpu->lbr_owner is the
- * id of the data whose records it holds. To go over to something else is always the same two steps:
- * leave (stop, save into the data if the context still publishes them: an operator on another
- * thread may have detached) and enter (resume what is still there, restore what is not, or zero).
+ * pcpu->lbr_data are the data for which the CPU records now; they are always data of pcpu->ctx.
+ * pcpu->lbr_owner is the id of the data whose records the CPU holds. A change is always two steps:
  *
- * Data are safe to follow while they are published, under rcu_read_lock. Pointers can be compared
- * without: an operator's data are given back only after every pCPU has come through lbr_flush
- * (vpmu_lbr_detach), a guest's by the owner itself, and a context's when it is current nowhere; so
- * no other data can be at the address in pcpu->lbr_data.
+ *   leave  stop; save the records into the data, if the context still publishes them (an operator
+ * on another thread can have detached) enter  record for other data: resume if the CPU still holds
+ * their records, restore them if not; or, when nothing is to be recorded, reset
+ *
+ * Data may be followed while they are published, inside an RCU read side. Pointers to data can be
+ * compared without that, because no other data can come to the address in pcpu->lbr_data: the data
+ * of operators are given back only after every pCPU went through lbr_flush (vpmu_lbr_detach), those
+ * of a guest by the owner itself, and those of a context when it runs nowhere.
  */
 #include <errno.h>
 #include <sched.h>
 
 #include "vpmu/internal.h"
 
-/* lbr_owner of records that belong to nobody any more. */
+/* lbr_owner while the CPU holds records that belong to nobody any more. */
 #define OWNER_NONE (~0ULL)
 
-/* What the CPU should record while @ctx runs. Not to be followed outside of RCU. */
+/* The data for which the CPU should record while @ctx runs; NULL: none. To be followed inside an
+ * RCU read side only. */
 static inline struct vpmu_taskdata *chosen(const struct vpmu_context *ctx)
 {
 	return rcu_dereference(ctx->lbr.data[ctx->lbr.guest_on ? VPMU_LBR_GUEST : VPMU_LBR_HOST]);
 }
 
-/* In RCU. The CPU may go on recording until enter(). */
-static void leave(struct vpmu_pcpu *p, unsigned int faults)
+/* Inside an RCU read side. The CPU may go on recording until enter(). */
+static void leave(struct vpmu_pcpu *p)
 {
 	struct vpmu_lbr_task *t = &p->ctx->lbr;
 	struct vpmu_taskdata *d = p->lbr_data;
@@ -38,80 +43,58 @@ static void leave(struct vpmu_pcpu *p, unsigned int faults)
 		return;
 	p->lbr_data = NULL;
 	guest = d == rcu_dereference(t->data[VPMU_LBR_GUEST]);
-	if ((!guest && d != rcu_dereference(t->data[VPMU_LBR_HOST])) || d->id != p->lbr_owner ||
-	    unlikely(faults & VPMU_LBR_FAULT_NO_RESTORE)) {
+	if ((!guest && d != rcu_dereference(t->data[VPMU_LBR_HOST])) || d->id != p->lbr_owner) {
 		p->lbr_owner = OWNER_NONE;
 		return;
 	}
 	p->pmu->ops->lbr_save(p->pmu, &r);
 	taskdata_write(d, &r);
-	/* The hardware can have stopped it (freeze on PMI). */
+	/* The hardware can have stopped the recording: freeze on PMI. */
 	if (guest)
 		t->guest_on = r.ctl & VPMU_LBR_EN;
 }
 
-/* @faults: see VPMU_LBR_FAULT_NO_RESET. */
-static void zero(struct vpmu_pcpu *p, unsigned int faults)
-{
-	struct vpmu_lbr_regs ignored;
-
-	if (unlikely(faults & VPMU_LBR_FAULT_NO_RESET)) {
-		p->pmu->ops->lbr_save(p->pmu, &ignored); /* only stop */
-		p->lbr_owner = OWNER_NONE;
-		return;
-	}
-	p->pmu->ops->lbr_reset(p->pmu);
-	p->lbr_owner = 0;
-}
-
-/* In RCU, after leave(). */
-static void enter(struct vpmu_pcpu *p, const struct vpmu_context *ctx, unsigned int faults)
+/* Inside an RCU read side, after leave(). */
+static void enter(struct vpmu_pcpu *p, const struct vpmu_context *ctx)
 {
 	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
 	struct vpmu_taskdata *to = chosen(ctx);
 
 	if (!to) {
-		if (p->lbr_owner)
-			zero(p, faults);
+		if (p->lbr_owner) {
+			ops->lbr_reset(p->pmu);
+			p->lbr_owner = 0;
+		}
 		return;
 	}
-	if (to->id == p->lbr_owner) {
+	if (to->id == p->lbr_owner)
 		ops->lbr_resume(p->pmu, to->regs.ctl);
-	} else if (unlikely(faults & VPMU_LBR_FAULT_NO_RESTORE)) {
-		struct vpmu_lbr_regs empty = {.ctl = to->regs.ctl, .depth = to->regs.depth};
-
-		ops->lbr_restore(p->pmu, &empty);
-	} else {
+	else
 		ops->lbr_restore(p->pmu, &to->regs);
-	}
 	p->lbr_owner = to->id;
 	p->lbr_data = to;
 }
 
 void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
-	unsigned int faults;
-
-	/* Data belong to one context: @next is who runs, or neither of the two uses any. */
+	/* Data belong to one context. So if these are equal, @next runs already, or neither of the
+	 * two contexts uses branch records. */
 	if (likely(chosen(next) == p->lbr_data) || !p->pmu->lbr_depth)
 		return;
-	faults = load_relaxed(&p->host->lbr_faults);
 	urcu_memb_read_lock();
-	leave(p, faults);
-	enter(p, next, faults);
+	leave(p);
+	enter(p, next);
 	urcu_memb_read_unlock();
 }
 
-/* The running context goes on, maybe with other data. */
+/* The running context goes on, perhaps with other data. */
 void lbr_flush(struct vpmu_pcpu *p)
 {
-	unsigned int faults = load_relaxed(&p->host->lbr_faults) & ~VPMU_LBR_FAULT_NO_RESTORE;
-
 	if (!p->pmu->lbr_depth)
 		return;
 	urcu_memb_read_lock();
-	leave(p, faults);
-	enter(p, p->ctx, faults);
+	leave(p);
+	enter(p, p->ctx);
 	urcu_memb_read_unlock();
 }
 
@@ -128,14 +111,15 @@ static bool regs_ok(const struct vpmu_lbr_regs *r)
 	       r->count <= r->depth;
 }
 
-/* The data of the guest that @pcpu records into now, if they are @g. */
+/* Whether @pcpu records for @g, the guest's data, now. */
 static bool in_cpu(const struct vpmu_context *ctx, const struct vpmu_pcpu *pcpu,
 		   const struct vpmu_taskdata *g)
 {
 	return pcpu && pcpu->ctx == ctx && pcpu->lbr_data == g;
 }
 
-/* What the CPU holds of @g is void, and what @ctx should record may be something else now. */
+/* The guest's data @g were replaced: what the CPU holds of them is no longer valid, and what is to
+ * be recorded for @ctx can have changed. */
 static void replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 		     const struct vpmu_taskdata *g)
 {
@@ -148,17 +132,6 @@ static void replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 		return;
 	}
 	lbr_flush(pcpu);
-}
-
-/* Only for tests that must be able to fail: what the CPU still holds becomes the guest's. */
-static void take_stale(struct vpmu_pcpu *p, struct vpmu_lbr_regs *r)
-{
-	uint8_t depth = r->depth;
-
-	p->pmu->ops->lbr_save(p->pmu, r);
-	r->ctl = 0;
-	r->depth = depth;
-	r->count = r->count < depth ? r->count : depth;
 }
 
 int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsigned int depth)
@@ -177,9 +150,6 @@ int vpmu_lbr_guest_open(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu, unsign
 	if (!g)
 		return -ENOMEM;
 	fresh.depth = (uint8_t)depth;
-	if (unlikely(load_relaxed(&host->lbr_faults) & VPMU_LBR_FAULT_NO_RESET) &&
-	    in_cpu(ctx, pcpu, NULL) && pcpu->pmu->lbr_depth)
-		take_stale(pcpu, &fresh);
 	taskdata_write(g, &fresh);
 	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_GUEST], g);
 	return 0;
@@ -229,7 +199,7 @@ int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 
 /* ---- reading ---- */
 
-/* As of the last save. In RCU. */
+/* The state as of the last save. Inside an RCU read side. */
 static int read_saved(const struct vpmu_context *ctx, struct vpmu_lbr_regs *r,
 		      enum vpmu_lbr_user *user)
 {
@@ -265,7 +235,7 @@ int vpmu_lbr_read(const struct vpmu_account *vcpu, struct vpmu_lbr_regs *r,
 		urcu_memb_read_unlock();
 		if (ret != -EAGAIN || i == READ_YIELDS)
 			return ret;
-		/* The writer may have lost its CPU to us. */
+		/* The writer can be waiting for the CPU that we use. */
 		sched_yield();
 	}
 }

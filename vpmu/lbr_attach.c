@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Who captures branch records: accounts, counted, and through them every context at or below them,
- * those that come later included. A context has capture data while any account among its own and
- * that one's ancestors is attached; all of these have the same ctl.
+ * Who captures branch records. Captures (cgroup/service/capture.c) attach to accounts, which are
+ * counted. A context has capture data while its own account or an ancestor of that is attached; all
+ * of these must have the same ctl. Contexts that are made later inherit.
  *
- * Everything here is control, under ctl_lock. Memory is taken for all contexts before any of it is
- * published, and given back after every pCPU has let go of it, so neither can stop half way.
+ * Everything here is control, under ctl_lock. An attach takes the memory for all contexts before it
+ * publishes any, so it does everything or nothing. A detach gives memory back only after every pCPU
+ * has let go of it.
  */
 #include <errno.h>
 
@@ -20,7 +21,8 @@ static bool is_below(const struct vpmu_account *a, const struct vpmu_account *to
 	return a;
 }
 
-/* The host's own work is no vCPU task. */
+/* The first context from @ctx on that is covered by @top. Those of the host's own account are no
+ * vCPU tasks. */
 static struct vpmu_context *covered_from(struct vpmu_context *ctx, const struct vpmu_account *top)
 {
 	while (ctx && (ctx->own == top->host->other || !is_below(ctx->own, top)))
@@ -48,7 +50,7 @@ static bool other_ctl(const struct vpmu_account *a, uint32_t ctl)
 	return a->lbr_users && a->lbr_ctl != ctl;
 }
 
-/* In RCU: accounts that are gone are unlinked without our lock. */
+/* Inside an RCU read side, because removed accounts are unlinked without ctl_lock. */
 static bool conflict_below(const struct vpmu_account *top, uint32_t ctl)
 {
 	struct vpmu_part *part;
@@ -112,7 +114,7 @@ static void give_back_pending(struct vpmu_account *account)
 	}
 }
 
-/* Memory for every context that has none yet. */
+/* Take memory for every context that has none. */
 static int make_pending(struct vpmu_account *account, uint32_t ctl)
 {
 	struct vpmu_context *ctx;
@@ -183,7 +185,7 @@ void vpmu_lbr_detach(struct vpmu_account *account)
 		any = true;
 	}
 	if (any) {
-		/* No pCPU remembers them afterwards: see lbr.c. */
+		/* After the sync no pCPU has a pointer to them: see lbr.c. */
 		host_sync_locked(host, NULL, NULL);
 		give_back_pending(account);
 	}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * liburcu, memb flavour, inline read side. Include this instead of urcu/urcu-memb.h.
+ * liburcu, memb flavour, with the read side inlined. Include this instead of urcu/urcu-memb.h.
  *
- * ThreadSanitizer sees neither liburcu 0.13's inline-asm barriers nor what its library does, so it
- * would report every publication and every free after a grace period. Under TSan only, this tells
- * it what RCU guarantees and nothing more:
- *   - rcu_assign_pointer is a release store, and so is the store that takes an element out of a
- *     list, as it publishes the next one (rcu_dereference is an atomic load already);
- *   - what a reader did before its unlock, and what was done before call_rcu, happens before the
- *     callback; what callbacks did happens before the end of urcu_memb_barrier.
- * It is coarser than the truth in one way: any unlock counts, also of readers that began after the
- * grace period; tests/model/test_model and ASan stand in for what that might hide.
+ * ThreadSanitizer does not see the inline-asm barriers of liburcu 0.13, nor what its library does.
+ * It would report every publication and every free after a grace period. In builds with TSan, and
+ * only there, this file tells TSan what RCU guarantees:
+ *   - rcu_assign_pointer is a release store. The store that takes an element out of a list is one
+ *     too, because it publishes the next element. rcu_dereference is an atomic load already.
+ *   - What a reader did before its unlock, and what was done before call_rcu, happens before the
+ *     callback. What callbacks did happens before the return of urcu_memb_barrier.
+ * In one way this says more than RCU guarantees: the unlock of a reader that began after the grace
+ * period counts too. tests/model/test_model and ASan would find what TSan misses because of that.
  */
 #ifndef VPMU_RCU_H
 #define VPMU_RCU_H
@@ -30,7 +30,7 @@
 #undef CMM_STORE_SHARED
 #define CMM_STORE_SHARED(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
 
-/* One address stands for all grace periods; the libraries share liburcu's own symbol. */
+/* One address stands for all grace periods: a symbol of liburcu that all users share. */
 #define VPMU_TSAN_RCU ((void *)&urcu_memb_gp)
 
 static inline void vpmu_tsan_read_unlock(void)
@@ -63,8 +63,8 @@ static inline void vpmu_tsan_call_rcu(struct vpmu_tsan_rcu_head *head,
 	urcu_memb_call_rcu(&head->head, vpmu_tsan_callback);
 }
 
-/* urcu_memb_barrier's own bookkeeping is reported; callbacks run in order, so a last one will do.
- */
+/* TSan would report the bookkeeping of urcu_memb_barrier itself. Callbacks run in order, so waiting
+ * for a last one is the same. */
 struct vpmu_tsan_last {
 	struct vpmu_tsan_rcu_head rcu; /* first */
 	sem_t done;
@@ -101,7 +101,7 @@ static inline void vpmu_tsan_synchronize(void)
 #define urcu_memb_synchronize_rcu vpmu_tsan_synchronize
 #endif
 
-/* Its inline functions use the macros above. */
+/* After the macros above, which its inline functions use. */
 #include <urcu/rculist.h>
 
 #endif

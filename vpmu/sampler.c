@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samplers: an operator's profile of an account, whatever it is, by sharing the counter everybody
- * else has.
+ * Samplers: an operator's profile of an account, by the counter that everybody else shares. Control
+ * calls make and destroy them; the switch path (alarm.c) takes samples, without locks or memory.
  *
- * A sampler is a bit of a mask: in its account, then in the contexts that have it in reach
- * (context_update), then in the pCPU that runs one of them. Its distance on each pCPU is in that
- * pCPU, so nothing is allocated where it is met. It counts through a consumer of its own, which is
- * what puts its key into use.
+ * A sampler is one bit in masks: in its account; in the contexts of the account and below
+ * (context_update in pcpu.c copies it from the ancestors); and in the pCPU that runs one of these.
+ * Each pCPU has room for the sampler's distance, so the switch path allocates nothing. The sampler
+ * has a consumer of its own, which puts its key into use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 struct vpmu_sampler {
 	struct vpmu_sampler_opts opts;
-	unsigned int slot; /* its consumer's, as long as it lives */
+	unsigned int slot; /* the slot of its consumer */
 	unsigned int index;
 	struct vpmu_consumer consumer;
 };
@@ -73,7 +73,7 @@ static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t p
 		.over = over,
 	};
 
-	/* Without alarms this is seen whenever something is charged, anywhere behind it. */
+	/* Without alarms the sample is taken at a later charge, when the vCPU is somewhere else. */
 	if (p->ctx->where && pmu->ops->arm) {
 		v.where_known = !p->ctx->where(p->ctx, &v.where);
 		if (!v.where_known)
@@ -133,9 +133,10 @@ static int can_sample(const struct vpmu_host *host, vpmu_key_t key)
 }
 
 /*
- * Let every pCPU know. Distances first: release pairs with the acquire in context_update, so
- * whoever finds the sampler finds them. The sync makes the contexts that run take it up, having
- * charged what they counted before.
+ * Under ctl_lock. Make every pCPU take samples. The distances are set first; then the release of
+ * a->samplers, which pairs with the acquire in context_update (pcpu.c): whoever finds the sampler
+ * finds its distance. In the sync, each pCPU charges what it counted before and takes the sampler
+ * up.
  */
 static int start(struct vpmu_host *host, struct vpmu_sampler *s)
 {
@@ -159,8 +160,9 @@ static int start(struct vpmu_host *host, struct vpmu_sampler *s)
 }
 
 /*
- * After the sync no running context has it in reach, and all others look again before they run.
- * What pCPUs knew of it is in their past (the sync's lock), so the place may be taken again.
+ * Under ctl_lock. After the sync no running context has the sampler in its mask, and all others
+ * compute their masks again before they run. The pCPUs' last uses of the sampler happen before the
+ * end of the sync (pcpu->lock), so its place can be given to another one.
  */
 static void stop(struct vpmu_host *host, struct vpmu_sampler *s)
 {

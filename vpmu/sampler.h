@@ -29,7 +29,7 @@ struct vpmu_sample {
 	const struct vpmu_context *ctx;
 	struct vpmu_where where; /* ip 0 and cpl 0 when it is not known */
 	bool where_known;	 /* never on a pCPU whose PMU has no alarms */
-	unsigned int pcpu;	 /* vpmu_pcpu_id */
+	unsigned int pcpu;	 /* the @id of vpmu_pcpu_create */
 	uint64_t time_ns;	 /* of the pCPU's clock */
 	uint64_t periods;	 /* 1, or more when one instruction counted several periods */
 	/*

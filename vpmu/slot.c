@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The slot table of a host: key -> slot, refcounted. A preallocated table: nobody owns a slot, so
- * there is no master to hand over when a consumer leaves. Slots whose last consumer left keep
- * their key until the table is full, so that coming back is as cheap as sharing.
+ * The slot table of a host: which slot stands for which key, and how many consumers use it.
+ * Consumers (consumer.c) take and put slots here, also on the owner's side while a guest enables
+ * counters.
+ *
+ * The table is preallocated and nobody owns a slot, so nothing has to be handed over when a
+ * consumer leaves. A slot whose last consumer left keeps its key until the table is full. So using
+ * a key again is as cheap as sharing it.
  */
 #include <errno.h>
 
@@ -13,7 +17,7 @@ static unsigned int key_hash(vpmu_key_t key)
 	return (unsigned int)((key * 0x9e3779b97f4a7c15ULL) >> 56) & (VPMU_SLOT_HASH - 1);
 }
 
-/* One more user of @slot if it has some and still means @key. */
+/* Add a user to @slot, if it has some and still stands for @key. */
 static bool slot_share(struct vpmu_slot *slot, vpmu_key_t key)
 {
 	unsigned int refs = load_relaxed(&slot->refs);
@@ -23,7 +27,7 @@ static bool slot_share(struct vpmu_slot *slot, vpmu_key_t key)
 			return false;
 	} while (!__atomic_compare_exchange_n(&slot->refs, &refs, refs + 1, true, __ATOMIC_ACQUIRE,
 					      __ATOMIC_RELAXED));
-	/* The key changes only while refs is 0, so now it is stable. */
+	/* The key changes only while refs is 0, so from here on it does not. */
 	if (load_relaxed(&slot->key) == key)
 		return true;
 	__atomic_sub_fetch(&slot->refs, 1, __ATOMIC_RELEASE);
@@ -41,7 +45,7 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key)
 			break;
 		}
 	}
-	/* A slot never used before one that only nobody uses now. */
+	/* A slot that was never used, rather than one that has no users now. */
 	for (int i = 0; slot < 0 && i < VPMU_MAX_SLOTS; i++) {
 		if (host->slot[i].key == 0)
 			slot = i;
@@ -54,12 +58,13 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key)
 		if (host->slot[slot].key != key) {
 			store_relaxed(&host->slot[slot].quality, 0);
 			store_relaxed(&host->slot[slot].key, key);
-			/* pCPUs that know the slot by its old key must look again before they
-			 * see it in anyone's keys (context_update in pcpu.c). */
+			/* These releases pair with the acquires in context_update and revalidate
+			 * (pcpu.c): a pCPU that knows the slot by its old key looks again before it
+			 * sees the slot in anybody's keys. */
 			__atomic_add_fetch(&host->slots_gen, 1, __ATOMIC_RELEASE);
 			__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
 		}
-		/* Release: pairs with the acquire in slot_share, which then reads the key. */
+		/* The release pairs with the acquire in slot_share, which reads the key next. */
 		__atomic_add_fetch(&host->slot[slot].refs, 1, __ATOMIC_RELEASE);
 		store_relaxed(&host->hash[key_hash(key)], (uint8_t)(slot + 1));
 	}
@@ -73,7 +78,7 @@ int slot_get(struct vpmu_host *host, vpmu_key_t key)
 
 	if (slot >= 0 && slot_share(&host->slot[slot], key))
 		return slot;
-	/* Colliding hints: look at all before taking the lock. */
+	/* The hint of another key with the same hash: look at all slots before taking the lock. */
 	for (slot = 0; slot < VPMU_MAX_SLOTS; slot++) {
 		if (load_relaxed(&host->slot[slot].key) == key &&
 		    slot_share(&host->slot[slot], key))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The soft machine's PMU as a host PMU: counters are differences of the engine's tallies.
+ * The soft machine's PMU as a host PMU. The core calls it through vpmu_hostpmu_ops, on the owner of
+ * the pCPU; nothing here may take a lock or allocate memory.
  *
- * A counter is the word of the tally that holds the sum of its event over its modes, cut to the
- * counter's width: so it starts at whatever that word's low bits are, and wraps. audit() does not
- * look at these sums: it has a 64-bit base for each mode.
+ * A bound counter is the word of the tally that has the sum of its event over its modes, cut to the
+ * counter's width. So it starts at the low bits of that word, and it wraps as hardware does.
+ * audit() does not use these sums: it adds up the modes' own counts, since a 64-bit base for each.
  */
 #include <errno.h>
 
@@ -19,7 +20,7 @@ static struct vpmu_softpmu *soft(const struct vpmu_hostpmu *pmu)
 	return (struct vpmu_softpmu *)pmu; /* pmu is the first member */
 }
 
-/* Soft event of @key, or -1. Only plain generic events: no edge, inv, cmask. */
+/* The soft event of @key, or -1. Only generic events have one. */
 static int soft_event(vpmu_key_t key)
 {
 	static const int8_t map[VPMU_EV_GENERIC_NR] = {
@@ -42,8 +43,8 @@ static int soft_event(vpmu_key_t key)
 	return map[vpmu_key_event(key)];
 }
 
-/* The modes a key counts in. Host privilege levels are not modelled: host work is one mode, seen
- * by keys that count the host's OS level. */
+/* The modes in which @key counts. The host's privilege levels are not modelled: the host's work is
+ * one mode, which keys of the host's OS level count. */
 static uint8_t soft_modes(vpmu_key_t key)
 {
 	uint8_t modes = 0;
@@ -115,7 +116,7 @@ static void soft_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events
 	sp->tally->armed &= ~(1u << ctr);
 	if (!events)
 		return;
-	if (events > INT64_MAX) /* as good as never; more would read as due */
+	if (events > INT64_MAX) /* more would look as if it were due */
 		events = INT64_MAX;
 	sp->tally->alarm[ctr] = (struct vpmu_soft_alarm){
 		.event = c->event, .modes = c->modes, .at = *sp->word[ctr] + events};

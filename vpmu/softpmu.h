@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The soft machine's PMU: one modelled pCPU's counters, as hardware would have them.
+ * The soft machine's PMU: the counters of one modelled pCPU, as hardware would have them.
  *
- * The engine adds what it executed to the tallies, per privilege mode; a counter is a key and a
- * base, its value the masked difference, so counting costs the engine nothing per counter. One
- * thread - the pCPU's owner - touches it.
+ * The engine (vmm/soft) adds what it executed to a tally. A counter is the low bits of one word of
+ * the tally, so that counting costs the engine nothing per counter. The scheduler (vmm/sched) makes
+ * a PMU per pCPU. Only the pCPU's owner may touch it.
  */
 #ifndef VPMU_SOFTPMU_H
 #define VPMU_SOFTPMU_H
@@ -17,8 +17,8 @@
 
 enum vpmu_soft_mode { VPMU_SOFT_OS = 0, VPMU_SOFT_USR = 1, VPMU_SOFT_HOST = 2, VPMU_SOFT_MODES };
 
-/* What the soft machine can count, indexed by these; see enum vpmu_generic for the meanings.
- * cycles and ref_cycles are modelled: a fixed cost table (docs/soft-machine.md). */
+/* What the soft machine can count; enum vpmu_generic has the meanings. Cycles and ref-cycles are
+ * modelled by a fixed table of costs (docs/soft-machine.md). */
 enum vpmu_soft_event {
 	VPMU_SOFT_CYCLES = 0,
 	VPMU_SOFT_INSTRUCTIONS,
@@ -42,27 +42,29 @@ enum vpmu_soft_row {
 	VPMU_SOFT_ROWS
 };
 
-/* Fires when the sum of an event over some modes has reached a value. */
+/* An alarm: it is due when the sum of an event over some modes has reached a value. */
 struct vpmu_soft_alarm {
 	uint8_t event; /* enum vpmu_soft_event */
 	uint8_t modes; /* bit per enum vpmu_soft_mode */
-	uint64_t at;   /* sum at which it fires */
+	uint64_t at;   /* the sum at which it is due */
 };
 
 /*
- * What the engine shares with the PMU of the pCPU it runs on: tallies, the alarms it must stop for,
- * the branch records it makes. @lbr is live while lbr.ctl has VPMU_LBR_EN: the engine then pushes
- * (and pops) records; lbr.cycles holds the modelled clock (vpmu_soft_clock) of the newest
- * record meanwhile: save and restore turn it into a distance and back.
+ * What the engine shares with the PMU of the pCPU it runs on: the counts, the alarms that it must
+ * stop for, and the branch records that it makes.
+ *
+ * While lbr.ctl has VPMU_LBR_EN the engine pushes and pops records, and lbr.cycles is the time of
+ * the newest record by vpmu_soft_clock. In a saved state, cycles is the distance from that time to
+ * the save; lbr_save and lbr_restore convert between the two.
  */
 struct vpmu_soft_tally {
 	uint64_t ev[VPMU_SOFT_ROWS][VPMU_SOFT_EVENTS]; /* written by vpmu_soft_count and _add */
-	uint32_t armed;				       /* bit per counter: alarm[] is in use */
+	uint32_t armed;				       /* bit per counter: its alarm[] is set */
 	struct vpmu_soft_alarm alarm[VPMU_MAX_CTRS];
 	struct vpmu_lbr_regs lbr;
 };
 
-/* vpmu_soft_row - the row of a set of modes, which is not empty: bit per enum vpmu_soft_mode. */
+/* vpmu_soft_row - the row of the set @modes (bit per enum vpmu_soft_mode, not 0). Pure. */
 static inline unsigned int vpmu_soft_row(unsigned int modes)
 {
 	static const uint8_t row[1 << VPMU_SOFT_MODES] = {
@@ -78,7 +80,8 @@ static inline unsigned int vpmu_soft_row(unsigned int modes)
 	return row[modes];
 }
 
-/* The other rows that what happens in a mode is counted in: one per set with that mode. */
+/* The rows in which an event in a mode is counted besides the mode's own: one per set that has the
+ * mode in it. */
 static const uint8_t vpmu_soft_sums[VPMU_SOFT_MODES][3] = {
 	[VPMU_SOFT_OS] = {VPMU_SOFT_ROW_OS_USR, VPMU_SOFT_ROW_OS_HOST, VPMU_SOFT_ROW_ALL},
 	[VPMU_SOFT_USR] = {VPMU_SOFT_ROW_OS_USR, VPMU_SOFT_ROW_USR_HOST, VPMU_SOFT_ROW_ALL},
@@ -108,7 +111,7 @@ static inline void vpmu_soft_count(struct vpmu_soft_tally *t, enum vpmu_soft_mod
 	}
 }
 
-/* vpmu_soft_alarm_left - events until @a fires; 0: it is due. Owner. */
+/* vpmu_soft_alarm_left - how many events are left until @a is due; 0: it is due. Owner. */
 static inline uint64_t vpmu_soft_alarm_left(const struct vpmu_soft_tally *t,
 					    const struct vpmu_soft_alarm *a)
 {
@@ -117,7 +120,7 @@ static inline uint64_t vpmu_soft_alarm_left(const struct vpmu_soft_tally *t,
 	return (int64_t)(a->at - sum) > 0 ? a->at - sum : 0;
 }
 
-/* vpmu_soft_alarm_due - whether an armed alarm is due: it was not answered yet. Owner. */
+/* vpmu_soft_alarm_due - whether an alarm is due that was not answered yet. Owner. */
 static inline bool vpmu_soft_alarm_due(const struct vpmu_soft_tally *t)
 {
 	for (uint32_t armed = t->armed; armed; armed &= armed - 1)
@@ -126,9 +129,9 @@ static inline bool vpmu_soft_alarm_due(const struct vpmu_soft_tally *t)
 	return false;
 }
 
-/* vpmu_soft_clock - modelled cycles of the pCPU's guests: the clock of branch records. The host's
- * own would tell a guest when it exits for reasons that are not its business, a sample of an
- * operator's. Owner. */
+/* vpmu_soft_clock - the modelled cycles of the pCPU's guests, which is the clock of branch records.
+ * The host's cycles are not in it: a guest could tell from them when an operator samples it. Owner.
+ */
 static inline uint64_t vpmu_soft_clock(const struct vpmu_soft_tally *t)
 {
 	return t->ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES] + t->ev[VPMU_SOFT_USR][VPMU_SOFT_CYCLES];
@@ -138,29 +141,33 @@ struct vpmu_softpmu {
 	struct vpmu_hostpmu pmu;	     /* first */
 	const uint64_t *word[VPMU_MAX_CTRS]; /* pmu.word: of bound counters */
 	struct vpmu_soft_tally *tally;
-	struct vpmu_soft_tally own_tally; /* tally points here unless set to another before use */
-	uint64_t own_clock_ns; /* pmu.clock_ns points here unless set to another before use */
+	struct vpmu_soft_tally own_tally; /* where tally points, unless it is changed before use */
+	uint64_t own_clock_ns; /* where pmu.clock_ns points, unless it is changed before use */
 	void (*kick)(void *arg);
 	void *kick_arg;
 	struct vpmu_soft_ctr {
 		bool bound;
 		vpmu_key_t key;
-		uint8_t event; /* enum vpmu_soft_event */
-		uint8_t modes; /* bit per enum vpmu_soft_mode */
-		uint64_t audit_base[VPMU_SOFT_MODES];
+		uint8_t event;			      /* enum vpmu_soft_event */
+		uint8_t modes;			      /* bit per enum vpmu_soft_mode */
+		uint64_t audit_base[VPMU_SOFT_MODES]; /* counts by mode at the bind */
 	} ctr[VPMU_MAX_CTRS];
 };
 
 struct vpmu_softpmu_opts {
-	unsigned int gp;    /* general-purpose counters, 0..16; default (all zero opts) 4 */
-	unsigned int fixed; /* fixed: instructions, cycles, ref-cycles; 0..3; default 3 */
-	unsigned int width; /* bits, 8..63; default 48 */
-	bool no_default;    /* take gp and fixed literally, zeros included */
+	unsigned int gp;    /* general-purpose counters, 0..16; 0 is the default, 4 */
+	unsigned int fixed; /* fixed counters: instructions, cycles, ref-cycles; 0..3; 0 is the
+			     * default, 3 */
+	unsigned int width; /* of the counters, in bits: 8..63; 0 is the default, 48 */
+	bool no_default;    /* gp and fixed of 0 mean 0 */
 	bool no_lbr;	    /* no branch records */
 };
 
-/* vpmu_softpmu_init - @sp is the caller's memory. Counters n < gp are general purpose, gp..gp+2
- * fixed. -EINVAL on opts out of range. Before the pCPU exists. */
+/*
+ * vpmu_softpmu_init - make *@sp, the caller's memory, a PMU; before its pCPU exists. @opts may be
+ * NULL: the defaults. Counters 0 .. gp - 1 are general purpose, gp .. gp + fixed - 1 are fixed.
+ * -EINVAL: @opts are out of range.
+ */
 int vpmu_softpmu_init(struct vpmu_softpmu *sp, const struct vpmu_softpmu_opts *opts);
 
 #endif

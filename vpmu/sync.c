@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Who owns a pCPU, and how control calls make all owners come through a safe point.
+ * Who owns a pCPU, and how a control call makes all owners come through a safe point.
  *
- * Control publishes what it wants, asks every owner, and waits until each has charged all it held
- * and taken up what changed; pCPUs without an owner are operated by control itself meanwhile.
+ * A control call publishes what it wants, asks every owner, and waits until each owner has charged
+ * everything and taken up what has changed. The control thread itself does that for pCPUs without
+ * an owner. The owner's side is one load when nobody waits; it must never take ctl_lock.
  */
 #include "vpmu/internal.h"
 
@@ -34,7 +35,7 @@ void vpmu_pcpu_offline(struct vpmu_pcpu *p)
 
 void vpmu_pcpu_poll(struct vpmu_pcpu *p)
 {
-	/* Acquire: pairs with the release in host_sync_locked; we see the keys it is about. */
+	/* The acquire pairs with the release in host_sync_locked: we see the keys it is about. */
 	if (likely(load_acquire(&p->sync_req) == p->sync_ack))
 		return;
 	pthread_mutex_lock(&p->lock);
@@ -42,7 +43,7 @@ void vpmu_pcpu_poll(struct vpmu_pcpu *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Ask every online pCPU first, then wait for all, so that the waits overlap. */
+/* Ask all online pCPUs before waiting for the first, so that the waits overlap. */
 void host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
 {
 	struct vpmu_pcpu *p;
@@ -52,7 +53,7 @@ void host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, vo
 		if (p->online) {
 			p->sync_fn = fn;
 			p->sync_arg = arg;
-			/* Release: pairs with the acquire in vpmu_pcpu_poll. */
+			/* The release pairs with the acquire in vpmu_pcpu_poll. */
 			store_release(&p->sync_req, p->sync_req + 1);
 		} else {
 			pcpu_refresh(p);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The pool of task data, and writing one under readers. */
+/*
+ * The pool of task data, and writing an object while others read it. Called by lbr.c and
+ * lbr_attach.c; see taskdata.h. Reading takes no lock; making and giving back take the pool's.
+ */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -64,8 +67,6 @@ static struct vpmu_lbr_chunk *chunk_map(struct vpmu_lbr_pool *pool)
 {
 	struct vpmu_lbr_chunk *c;
 
-	if (pool->max_chunks && pool->nr_chunks >= pool->max_chunks)
-		return NULL;
 	c = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (c == MAP_FAILED)
 		return NULL;
@@ -105,7 +106,7 @@ out:
 	pthread_mutex_unlock(&pool->lock);
 	if (!d)
 		return NULL;
-	/* I5: nothing of whoever had it before. */
+	/* I5: nothing of the task that had this memory before may be left. */
 	UNPOISON(d, sizeof(*d));
 	memset(d, 0, sizeof(*d));
 	d->id = id;
@@ -113,7 +114,7 @@ out:
 	return d;
 }
 
-/* Under the lock. True: its chunk is empty, and no longer the pool's. */
+/* Under the lock. True: the chunk is empty and was taken out of the pool; the caller unmaps it. */
 static bool task_free(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 {
 	struct vpmu_lbr_chunk *c = chunk_of(d);
@@ -129,7 +130,7 @@ static bool task_free(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d)
 	return true;
 }
 
-/* A grace period is over, though maybe not for the last time it was given back. */
+/* A grace period is over. If the object was given back once more in it, another one must follow. */
 static void task_waited(struct rcu_head *head)
 {
 	struct vpmu_taskdata *d = caa_container_of(head, struct vpmu_taskdata, rcu);
@@ -155,7 +156,7 @@ static void task_waited(struct rcu_head *head)
 		chunk_unmap(c);
 }
 
-/* Under the lock. True: call_rcu must be called. */
+/* Under the lock. True: the caller must call call_rcu. */
 static bool give_back(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d,
 		      enum taskdata_state state)
 {
@@ -229,9 +230,10 @@ void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out)
 _Static_assert(sizeof(struct vpmu_lbr_regs) % sizeof(uint64_t) == 0, "copied by words");
 
 /*
- * Release on every word instead of a fence after the first store of seq: who sees one of these
- * words sees seq odd (taskdata_read's acquire of the word), and does not trust the copy. It costs
- * nothing on x86, and ThreadSanitizer understands it.
+ * A sequence lock: seq is odd while the words change. Each word is stored with release, which pairs
+ * with the acquire of the word in taskdata_read: a reader that sees one of the new words also sees
+ * that seq is odd, or later, and drops its copy. A fence after the first store of seq would do the
+ * same; but this costs nothing on x86, and ThreadSanitizer understands it.
  */
 void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r)
 {
@@ -242,7 +244,8 @@ void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r)
 	store_relaxed(&d->seq, seq + 1);
 	for (size_t i = 0; i < WORDS; i++)
 		store_release(&to[i], from[i]);
-	/* Pairs with the first acquire in taskdata_read: who sees it sees all words. */
+	/* The release pairs with the first acquire in taskdata_read: a reader that sees this seq
+	 * sees all words. */
 	store_release(&d->seq, seq + 2);
 }
 
@@ -260,7 +263,8 @@ bool taskdata_read(const struct vpmu_taskdata *d, struct vpmu_lbr_regs *r)
 			caa_cpu_relax();
 			continue;
 		}
-		/* Acquire: the second look at seq is not before any of these. */
+		/* Acquire, so that the second look at seq comes after these loads. It pairs with
+		 * the releases of the words in taskdata_write. */
 		for (size_t w = 0; w < WORDS; w++)
 			to[w] = load_acquire(&from[w]);
 		if (load_relaxed(&d->seq) == seq)

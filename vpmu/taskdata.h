@@ -4,9 +4,9 @@
  * the pool it comes from. Private to libvpmu: lbr.c (what a CPU records) and lbr_attach.c (who
  * captures) use it.
  *
- * The pool's chunks are mapped when they are needed and unmapped when their last object is gone, so
- * a host whose vCPUs use no branch records holds no memory for them. An object is found through an
- * RCU pointer; one that is retired comes back to its chunk a grace period later.
+ * The pool maps a chunk when it needs one, and unmaps it when the last object in it is gone. So a
+ * host whose vCPUs use no branch records holds no memory for them. Readers find an object through
+ * an RCU pointer; a retired object goes back to its chunk a grace period later.
  */
 #ifndef VPMU_TASKDATA_H
 #define VPMU_TASKDATA_H
@@ -22,66 +22,69 @@
 enum taskdata_state { TASKDATA_USED, TASKDATA_PARKED, TASKDATA_RETIRED };
 
 /*
- * One writer at a time: who makes it, then the owner of the pCPU where its task is placed. The
- * owner reads @regs plainly; everybody else through taskdata_read.
+ * One object. It has one writer at a time: first the thread that makes it, then the owner of the
+ * pCPU on which its task is placed. The owner reads @regs directly, everybody else calls
+ * taskdata_read.
  */
 struct vpmu_taskdata {
 	union {
-		uint64_t id; /* never used again; a CPU remembers whose records it holds by it */
-		struct vpmu_taskdata **slot; /* parked: what points here */
+		uint64_t id; /* unique for ever; says whose records a CPU holds (lbr_owner) */
+		struct vpmu_taskdata **slot; /* parked: the pointer to this object */
 	};
 	uint32_t seq; /* odd while regs is being written */
 	/* under the pool's lock */
 	uint8_t index; /* in its chunk */
 	uint8_t state; /* enum taskdata_state */
-	bool waiting;  /* rcu is under way */
-	bool again;    /* and was asked for once more meanwhile */
+	bool waiting;  /* call_rcu was called for it and its callback has not run yet */
+	bool again;    /* it was given back once more since that call */
 	struct vpmu_lbr_regs regs;
 	struct rcu_head rcu;
 };
 
-_Static_assert(sizeof(struct vpmu_lbr_regs) <= 800, "I6: payload of a vCPU's records");
+_Static_assert(sizeof(struct vpmu_lbr_regs) <= 800, "I6: the size of a vCPU's records");
 
 /* Part of struct vpmu_host. */
 struct vpmu_lbr_pool {
 	pthread_mutex_t lock;	      /* innermost of all */
-	struct cds_list_head partial; /* chunks with room, and */
-	struct cds_list_head full;    /* the others */
+	struct cds_list_head partial; /* chunks with room */
+	struct cds_list_head full;    /* chunks without */
 	uint64_t next_id;
-	unsigned int max_chunks; /* refuse to grow beyond; 0: no limit. For tests */
-	size_t nr_chunks;	 /* under lock; atomic to read */
-	size_t nr_tasks;	 /* in use; the same */
+	size_t nr_chunks; /* written under the lock, read by anybody */
+	size_t nr_tasks;  /* objects in use; likewise */
 };
 
-/* taskdata_pool_init / fini - fini: after the last grace period (no callback is in flight), frees
- * what is left. */
+/* taskdata_pool_init - an empty pool. taskdata_pool_fini - free what is left; no callback may be in
+ * flight, so call it after the last grace period. */
 void taskdata_pool_init(struct vpmu_lbr_pool *pool);
 void taskdata_pool_fini(struct vpmu_lbr_pool *pool);
 
-/* taskdata_alloc - an object with a new id, the rest zero; NULL when out of memory. Any thread. */
+/* taskdata_alloc - an object with a new id and everything else zero. NULL when out of memory. Any
+ * thread. */
 struct vpmu_taskdata *taskdata_alloc(struct vpmu_lbr_pool *pool);
 
-/* taskdata_retire - give back what is not published any more; it stays readable for a grace
- * period. Any thread registered with liburcu. */
+/* taskdata_retire - give back @d, which is no longer published. It stays readable for a grace
+ * period. Any thread. */
 void taskdata_retire(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d);
 
 /*
- * taskdata_park - the same, but until the grace period is over whoever has *@slot (NULL before) can
- * have it back by taskdata_unpark: with a new id, the records as they were, and maybe readers;
- * NULL: it is gone already. So a guest that opens and closes its records as fast as it can has one
- * object, not as many as fit in a grace period. taskdata_retire_parked - nobody wants it back,
- * @slot goes away. Each slot has one user at a time.
+ * taskdata_park - retire @d, but keep it reachable through *@slot (NULL before) until its grace
+ * period ends. This bounds a guest that opens and closes its records in a loop to one object.
+ * taskdata_unpark - take the object back from *@slot: it gets a new id, keeps its records, and may
+ * still have readers. NULL: its grace period is over.
+ * taskdata_retire_parked - before *@slot goes away: nobody will take its object back.
+ * One thread at a time may use a slot.
  */
 void taskdata_park(struct vpmu_lbr_pool *pool, struct vpmu_taskdata *d,
 		   struct vpmu_taskdata **slot);
 struct vpmu_taskdata *taskdata_unpark(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **slot);
 void taskdata_retire_parked(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **slot);
 
-/* taskdata_write - replace the records, whole for every reader. The writer. */
+/* taskdata_write - replace the records. A reader sees all of the old or all of the new ones. For
+ * the object's writer only. */
 void taskdata_write(struct vpmu_taskdata *d, const struct vpmu_lbr_regs *r);
 
-/* taskdata_read - copy the records as they were at one time. False: a writer was at it each time.
- * Any thread, in RCU; any context. */
+/* taskdata_read - copy the records as they were at one instant. False: a writer was at work during
+ * each of several tries. Any thread and any signal handler, inside an RCU read side. */
 bool taskdata_read(const struct vpmu_taskdata *d, struct vpmu_lbr_regs *r);
 
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "machine_bed.h"
-#include "vpmu/internal.h"
+#include "tests/lbr_faults.h"
 
 #define NR_VMS 50
 #define VCPUS  2
@@ -129,7 +129,7 @@ static void judge(struct vcpu *v, const struct code *code, struct tally *t)
 	t->equal++;
 }
 
-static struct tally run(const char *host, unsigned int faults)
+static struct tally run(const char *host, enum lbr_fault fault)
 {
 	struct code code = {symbol("chain_walk"), symbol("chain_end")};
 	struct tally t = {0};
@@ -145,6 +145,7 @@ static struct tally run(const char *host, unsigned int faults)
 	json_decref(bed_ask(&b, true,
 			    "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"c\","
 			    "\"keep\":true}"));
+	lbr_break_host(tenants_host(machine_tenants(b.machine)), fault);
 	srand(7);
 	/* Where vCPUs are when they are paused depends on how long they ran: more pauses if need
 	 * be. */
@@ -158,7 +159,7 @@ static struct tally run(const char *host, unsigned int faults)
 				judge(&vm->vm->vcpus[k], &code, &t);
 	}
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"lbr-detach\",\"capture\":\"c\"}"));
-	fprintf(stderr, "[%s] faults %u: %u captures, %u equal, %u short, %u wrong\n", host, faults,
+	fprintf(stderr, "[%s] fault %u: %u captures, %u equal, %u short, %u wrong\n", host, fault,
 		t.judged, t.equal, t.cut, t.wrong);
 	bed_close(&b);
 	return t;
@@ -166,7 +167,7 @@ static struct tally run(const char *host, unsigned int faults)
 
 static void all_equal(const char *host)
 {
-	struct tally t = run(host, 0);
+	struct tally t = run(host, LBR_FAULT_NONE);
 
 	cr_assert_eq(t.equal, t.judged);
 }
@@ -181,7 +182,7 @@ Test(capture, chains_are_true)
 Test(capture, without_restore_chains_are_not_true)
 {
 	struct tally t = run("pcpus=2,slice=97,random_slices=yes,migrate=random:2,seed=2",
-			     VPMU_LBR_FAULT_NO_RESTORE);
+			     LBR_FAULT_NO_RESTORE);
 
 	cr_assert_lt(t.equal, t.judged / 2);
 }

@@ -8,7 +8,7 @@
 #include <criterion/criterion.h>
 
 #include "machine_bed.h"
-#include "vpmu/internal.h"
+#include "tests/lbr_faults.h"
 
 #define NR_VMS 50
 #define VCPUS  2
@@ -43,7 +43,7 @@ static struct tally tally_of(const struct bed *b)
 	return t;
 }
 
-static struct tally run(const char *host, const char *pmu, const char *args, unsigned int faults)
+static struct tally run(const char *host, const char *pmu, const char *args, enum lbr_fault fault)
 {
 	struct tally t;
 	struct bed b;
@@ -52,7 +52,7 @@ static struct tally run(const char *host, const char *pmu, const char *args, uns
 	for (unsigned int i = 0; i < NR_VMS; i++)
 		bed_add(&b, "name=v%u,tenant=/t%u,vcpus=%u,memory=8M,pmu=%s,args=%s", i, i % 4,
 			VCPUS, pmu, args);
-	bed_host(&b)->lbr_faults = faults;
+	lbr_break_host(bed_host(&b), fault);
 	bed_run(&b, NR_VMS);
 	t = tally_of(&b);
 	cr_assert_eq(t.vcpus, NR_VMS * VCPUS);
@@ -62,7 +62,7 @@ static struct tally run(const char *host, const char *pmu, const char *args, uns
 
 static void all_equal(const char *host, const char *pmu, const char *args)
 {
-	struct tally t = run(host, pmu, args, 0);
+	struct tally t = run(host, pmu, args, LBR_FAULT_NONE);
 
 	fprintf(stderr, "%s %s [%s]: %lld captures, %lld equal, %lld short, %lld wrong\n", pmu,
 		args, host, (long long)t.captures, (long long)t.equal, (long long)t.cut,
@@ -100,7 +100,7 @@ Test(lbr, chains_are_true_under_a_capture)
 Test(lbr, without_restore_chains_are_short)
 {
 	struct tally t = run("pcpus=2,slice=500,random_slices=yes,migrate=random:3,seed=1",
-			     "intel-v5", CHAIN, VPMU_LBR_FAULT_NO_RESTORE);
+			     "intel-v5", CHAIN, LBR_FAULT_NO_RESTORE);
 
 	fprintf(stderr, "without restore: %lld captures, %lld equal, %lld short, %lld wrong\n",
 		(long long)t.captures, (long long)t.equal, (long long)t.cut, (long long)t.wrong);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "machine_bed.h"
-#include "vpmu/internal.h"
+#include "tests/lbr_faults.h"
 
 /* Sanitized programs are slower by an order of magnitude. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -48,7 +48,7 @@ static void collect(const struct bed *b, struct found *f)
 }
 
 /* Everything about the schedule comes from the seed. */
-static void schedule(unsigned int seed, unsigned int faults, struct found *f)
+static void schedule(unsigned int seed, enum lbr_fault fault, struct found *f)
 {
 	static const char *const models[] = {"intel-v5", "amd-v2", "intel-v4", "amd-core"};
 	unsigned int pcpus = 1 + seed % 2, slice = 40 + seed * 37 % 700;
@@ -63,8 +63,8 @@ static void schedule(unsigned int seed, unsigned int faults, struct found *f)
 	bed_add(&b, "name=victim,tenant=/mallory,memory=4M,pmu=%s,args=victim 40",
 		models[seed / 2 % 2]);
 	bed_add(&b, "name=leak,tenant=/alice,memory=4M,pmu=%s,args=leak -j --spin 600 2",
-		models[seed / 4 % (faults ? 2 : 4)]);
-	bed_host(&b)->lbr_faults = faults;
+		models[seed / 4 % (fault ? 2 : 4)]);
+	lbr_break_host(bed_host(&b), fault);
 	bed_run(&b, 2);
 	collect(&b, f);
 	bed_close(&b);
@@ -87,7 +87,7 @@ static void work(unsigned int i, void *result)
 	struct found *f = result;
 
 	for (unsigned int seed = first + i; seed < end; seed += WORKERS) {
-		schedule(seed, 0, f);
+		schedule(seed, LBR_FAULT_NONE, f);
 		if (f->branches + f->other) {
 			fprintf(stderr,
 				"seed %u: %lld foreign branches, %lld others; replay with "
@@ -123,7 +123,7 @@ Test(leak, without_reset_the_victims_branches_are_found)
 	struct found f = {0};
 
 	for (unsigned int seed = 0; seed < 50; seed++)
-		schedule(seed, VPMU_LBR_FAULT_NO_RESET, &f);
+		schedule(seed, LBR_FAULT_NO_RESET, &f);
 	fprintf(stderr, "without reset: %lld foreign branches in 50 schedules\n",
 		(long long)f.branches);
 	cr_assert_gt(f.branches, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Samplers, alarms and branches of test_churn, which checks the sums. */
 #include "tests/model/churn_sampling.h"
+#include "vpmu/internal.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void sampled(void *arg, const struct vpmu_sample *s)
 	const struct vpmu_account *a = s->ctx->own;
 
 	while (a && a != x->account)
-		a = vpmu_account_parent(a);
+		a = a->parent;
 	if (!__atomic_load_n(&x->live, __ATOMIC_RELAXED))
 		churn_fail("a sample after vpmu_sampler_destroy");
 	if (!a)

@@ -222,13 +222,6 @@ static void write_rest(struct history *h, int v)
 		write_msr(h, v, 0x1d9, val);
 		g->debugctl = val;
 		return;
-	case 1:
-		if (!chance(h, 20))
-			return;
-		say(h, "guest of vcpu %d: reset", v);
-		G_OP_VOID(h, vpmu_guest_reset(g->g, false));
-		g_reset(h, v);
-		return;
 	case 2:
 		if (!g->intel || !g->depth)
 			return;

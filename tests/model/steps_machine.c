@@ -2,6 +2,7 @@
 /* Steps of the machine: pCPUs, who runs, accounts, VMs. */
 #include "tests/model/steps.h"
 #include "vpmu/rcu.h"
+#include "vpmu/internal.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -304,7 +305,7 @@ int acc_create(struct history *h, enum acc_kind kind, int parent)
 	*a = (struct h_acc){.kind = kind, .parent = parent};
 	ret = OP(h, M_NONE, vpmu_account_create(h->acc[parent].a, a, &a->a));
 	H_CHECK(h, ret == 0, "vpmu_account_create: %d", ret);
-	H_CHECK(h, vpmu_account_owner(a->a) == a && vpmu_account_parent(a->a) == h->acc[parent].a,
+	H_CHECK(h, vpmu_account_owner(a->a) == a && a->a->parent == h->acc[parent].a,
 		"account's owner or parent");
 	a->alive = true;
 	a->model = model_account(h->m, h->acc[parent].model);

@@ -290,14 +290,7 @@ static inline void play_step(struct play *y)
 		}
 		break;
 	case 4:
-		if (op >> 4 == 15) {
-			vpmu_guest_reset(b->g, false);
-			plain_init(p, p->m);
-		} else if (op >> 4 == 14) {
-			vpmu_guest_reset(b->g, true);
-		} else {
-			play_pmc(y);
-		}
+		play_pmc(y);
 		break;
 	case 5:
 		play_service(y);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lbr_bed.h"
+#include "tests/lbr_faults.h"
 
 static struct bed b;
 
@@ -191,38 +192,45 @@ Test(lbr, guest_and_capture)
 	cr_assert_eq(vpmu_lbr_live(C0, P0, &r, &user), -ENOENT);
 }
 
-/* I5. What the next task finds, in its CPU and by opening records of its own. */
-static unsigned int found(unsigned int faults)
+static void break_all(enum lbr_fault fault)
+{
+	for (int i = 0; i < BED_PCPUS; i++)
+		lbr_break(&b.pmu[i].pmu, fault);
+}
+
+/* I5. What the next task finds, in its CPU and in records of its own once it enables them. */
+static unsigned int found(enum lbr_fault fault)
 {
 	struct vpmu_lbr_regs r;
 
-	b.host->lbr_faults = faults;
+	break_all(fault);
 	guest_on(0);
 	vpmu_pcpu_switch(P0, C0);
 	branches(0, 20, 0xa000);
 	vpmu_pcpu_switch(P0, C2);
-	cr_assert_eq(lbr_cpu_zero(&b, 0), !(faults & VPMU_LBR_FAULT_NO_RESET));
+	cr_assert_eq(lbr_cpu_zero(&b, 0), fault != LBR_FAULT_NO_RESET);
 	branches(0, 20, 0xb000);
 	cr_assert_eq(vpmu_lbr_guest_open(C2, P0, 32), 0);
+	lbr_guest_ctl(&b, 2, P0, LBR_ALL);
 	cr_assert_eq(vpmu_lbr_guest_get(C2, P0, &r), 0);
-	b.host->lbr_faults = 0;
+	break_all(LBR_FAULT_NONE);
 	return r.count;
 }
 
 Test(lbr, no_leak)
 {
-	cr_assert_eq(found(0), 0);
+	cr_assert_eq(found(LBR_FAULT_NONE), 0);
 }
 
 Test(lbr, leak_without_reset)
 {
-	cr_assert_eq(found(VPMU_LBR_FAULT_NO_RESET), 20, "the test above could not fail");
+	cr_assert_eq(found(LBR_FAULT_NO_RESET), 20, "the test above could not fail");
 }
 
 Test(lbr, short_without_restore)
 {
 	guest_on(0);
-	b.host->lbr_faults = VPMU_LBR_FAULT_NO_RESTORE;
+	break_all(LBR_FAULT_NO_RESTORE);
 	for (unsigned int i = 0; i < 5; i++) {
 		vpmu_pcpu_switch(P0, C0);
 		branches(0, 2, 100 + 2 * i);
@@ -230,7 +238,7 @@ Test(lbr, short_without_restore)
 		expect(0, VPMU_LBR_GUEST, 2, 100 + 2 * i);
 		vpmu_pcpu_switch(P0, C2);
 	}
-	b.host->lbr_faults = 0;
+	break_all(LBR_FAULT_NONE);
 	vpmu_lbr_guest_close(C0, NULL);
 	guest_on(0);
 	for (unsigned int i = 0; i < 5; i++) {

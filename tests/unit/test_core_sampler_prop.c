@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "sampling_bed.h"
+#include "vpmu/internal.h"
 
 static struct bed b;
 
@@ -22,7 +23,7 @@ TestSuite(sampler_prop, .fini = teardown);
 static bool below(const struct vpmu_account *a, const struct vpmu_account *top)
 {
 	while (a && a != top)
-		a = vpmu_account_parent(a);
+		a = a->parent;
 	return a == top;
 }
 

@@ -58,10 +58,6 @@ Test(guest_place, not_placed_yet)
 	cr_assert_eq(rd(0xc1), 114);
 	cr_assert_eq(rd(0x309), 6);
 	bed_unplace(&b);
-	vpmu_guest_reset(b.g, false);
-	bed_enter(&b, 0);
-	work(1, 0);
-	cr_assert_eq(rd(0xc1), 0);
 	finish();
 }
 
@@ -85,26 +81,6 @@ Test(guest_place, switched_out)
 	work(4, 0);
 	cr_assert_eq(rd(0xc1), 54);
 	cr_assert_eq(rd(0xc2), 2);
-	finish();
-}
-
-Test(guest_place, reset_and_init)
-{
-	start(VPMU_GUEST_INTEL_V5);
-	wr(0x186, INSTR | USR | EN);
-	work(10, 0);
-	vpmu_guest_reset(b.g, true); /* INIT: goes on counting */
-	work(10, 0);
-	cr_assert_eq(rd(0xc1), 20);
-	wr(0xc1, -5);
-	work(10, 0);
-	vpmu_guest_reset(b.g, false);
-	cr_assert_eq(rd(0x38e), 0, "an overflow from before the reset shows after it");
-	work(10, 0);
-	cr_assert_eq(rd(0xc1), 0);
-	wr(0x186, INSTR | USR | EN);
-	work(3, 0);
-	cr_assert_eq(rd(0xc1), 3);
 	finish();
 }
 

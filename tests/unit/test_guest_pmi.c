@@ -281,21 +281,6 @@ Test(guest_pmi, rotation)
 	finish();
 }
 
-/* RESET takes a PMI that waits with it, INIT does not. */
-Test(guest_pmi, reset)
-{
-	for (unsigned int init = 0; init < 2; init++) {
-		start(VPMU_GUEST_INTEL_V5);
-		wr(0x186, INSTR | USR | EN | INT);
-		wr(0x4c1, W48);
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 1);
-		vpmu_pcpu_overflow(b.pcpu[0]);
-		vpmu_guest_reset(b.g, init);
-		cr_assert_eq(vpmu_guest_service(b.g), init);
-		finish();
-	}
-}
-
 /* A PMU without alarms: late, at whatever charges next, but neither lost nor repeated. */
 Test(guest_pmi, no_alarms)
 {

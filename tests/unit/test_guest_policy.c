@@ -363,7 +363,6 @@ Test(guest_policy, off)
 		vpmu_guest_cpuid(b.g, 0xa, 0, v);
 		cr_assert_eq(v[0], 0u);
 		cr_assert(!vpmu_guest_service(b.g));
-		vpmu_guest_reset(b.g, false);
 		finish();
 	}
 }

@@ -275,38 +275,3 @@ Test(guest_regs, inuse)
 	cr_assert_eq(rd(&b, 0x392), 1ULL << 63);
 	bed_fini(&b);
 }
-
-/* RESET gives the power-up values, INIT changes nothing (SDM vol. 3 table 10-1; APM vol. 2 table
- * 14-1: MSRs "not modified"). */
-Test(guest_regs, reset_and_init)
-{
-	for (unsigned int k = M_V2; k < NR_MACHINES; k++) {
-		const struct machine *m = &machines[k];
-		uint64_t fresh[MAX_REGS], set[MAX_REGS], after[MAX_REGS];
-		unsigned int n;
-		struct bed b;
-
-		start(&b, m);
-		n = dump(&b, m, fresh);
-		for (const struct row *r = m->rows; r->line; r++) {
-			for (unsigned int i = 0; r->wr && i < row_count(m, r, depth); i++)
-				cr_assert_eq(vpmu_guest_wrmsr(b.g, r->msr + i * r->stride,
-							      r->back == CANON	 ? 0x1234 + i
-							      : r->back == DEPTH ? 32
-							      : r->back == AFROM || r->back == ATO
-								      ? 1ULL << 63 | i
-								      : r->keep),
-					     0);
-		}
-		dump(&b, m, set);
-		cr_assert(memcmp(fresh, set, n * sizeof(fresh[0])));
-		vpmu_guest_reset(b.g, true);
-		dump(&b, m, after);
-		cr_assert(!memcmp(set, after, n * sizeof(set[0])), "machine %d: INIT", m->line);
-		vpmu_guest_reset(b.g, false);
-		dump(&b, m, after);
-		cr_assert(!memcmp(fresh, after, n * sizeof(fresh[0])), "machine %d: RESET",
-			  m->line);
-		bed_fini(&b);
-	}
-}

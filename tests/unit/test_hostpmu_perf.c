@@ -184,8 +184,16 @@ static int expect_conserved(const struct vpmu_conservation *c, void *arg)
 	return 0;
 }
 
+static uint64_t ticks;
+
+static uint64_t guest_ticks(void *arg)
+{
+	return ticks;
+}
+
 Test(hostpmu_perf, under_the_core)
 {
+	struct vpmu_hostpmu_perf_opts opts = {.cpu = VPMU_PERF_THREAD, .guest_tsc = guest_ticks};
 	struct vpmu_consumer clock = {0}, tsc = {0};
 	struct vpmu_account *account;
 	struct vpmu_hostpmu_perf p;
@@ -198,7 +206,8 @@ Test(hostpmu_perf, under_the_core)
 
 	need_perf();
 	urcu_memb_register_thread();
-	thread_pmu(&p);
+	cr_assert(!vpmu_hostpmu_perf_init(&p, &opts));
+	vpmu_hostpmu_perf_set_thread(&p, gettid_());
 	host = vpmu_host_create();
 	cr_assert(host);
 	cr_assert(!vpmu_pcpu_create(host, &p.pmu, 0, &pcpu));
@@ -210,7 +219,7 @@ Test(hostpmu_perf, under_the_core)
 	for (unsigned int i = 0; i < 10; i++) {
 		vpmu_pcpu_switch(pcpu, &ctx);
 		spin();
-		vpmu_hostpmu_perf_add_tsc(&p, 1000);
+		ticks += 1000;
 		vpmu_pcpu_switch(pcpu, NULL);
 		spin();
 	}

@@ -446,6 +446,9 @@ Test(hostpmu_perf_fake, ref_cycles_from_the_tsc)
 	vpmu_hostpmu_perf_fini(&p);
 
 	opts.nominal_cycles = true;
+	opts.guest_tsc = NULL;
+	cr_expect(vpmu_hostpmu_perf_init(&p, &opts) == -EINVAL);
+	opts.guest_tsc = ticks;
 	if (!invariant_tsc()) {
 		cr_expect(vpmu_hostpmu_perf_init(&p, &opts) == -EOPNOTSUPP);
 		return;

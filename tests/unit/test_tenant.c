@@ -11,6 +11,7 @@
 #include <linux/magic.h>
 
 #include "cgroup_host.h"
+#include "vpmu/internal.h"
 
 static struct test_host h;
 
@@ -132,10 +133,10 @@ Test(tenant, vms_and_vcpus)
 	cr_expect_str_eq(vm->path, "/acme/web");
 	cr_expect_eq(vm->depth, 3);
 	for (unsigned int i = 0; i < 3; i++)
-		cr_expect_eq(vpmu_account_parent(test_account(&h, node_vcpu(vm, i))),
+		cr_expect_eq(test_account(&h, node_vcpu(vm, i))->parent,
 			     test_account(&h, vm));
-	cr_expect_eq(vpmu_account_parent(test_account(&h, vm)), test_account(&h, web));
-	cr_expect_eq(vpmu_account_parent(test_account(&h, web)), test_account(&h, web->parent));
+	cr_expect_eq(test_account(&h, vm)->parent, test_account(&h, web));
+	cr_expect_eq(test_account(&h, web)->parent, test_account(&h, web->parent));
 	cr_expect_eq(node_source(vm), h.source);
 	cr_expect_str_eq(node_target(vm), "web-1");
 	cr_expect_str_eq(node_target(web), "/acme/web");

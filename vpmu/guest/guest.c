@@ -374,23 +374,6 @@ void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu)
 	guest_lbr_apply(g); /* there was no memory the last time */
 }
 
-void vpmu_guest_reset(struct vpmu_guest *g, bool init)
-{
-	unsigned int i;
-
-	if (init || !g->ops)
-		return;
-	guest_for_each_ctr(i, g->ctrs)
-	{
-		g->ctr[i].sel = 0;
-		g->ctr[i].denied = false;
-	}
-	guest_apply(g, g->ctrs);
-	set_reset_values(g);
-	if (g->lbr_max)
-		vpmu_lbr_guest_close(g->ctx, g->pcpu);
-}
-
 bool vpmu_guest_is_intel(const struct vpmu_guest *g)
 {
 	const struct vpmu_guest_ops *ops = models[g->cfg.model].ops;

@@ -99,11 +99,6 @@ void vpmu_guest_fini(struct vpmu_guest *g);
  */
 void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu);
 
-/* vpmu_guest_reset - power-up values, or what INIT makes of them: nothing changes, counters go on
- * counting (SDM vol. 3 table 10-1: MSRs "unchanged"; APM vol. 2 table 14-1). A PMI that waits is
- * forgotten by RESET. */
-void vpmu_guest_reset(struct vpmu_guest *g, bool init);
-
 /*
  * vpmu_guest_service - what overflows since the last call mean: status bits, freezing (DEBUGCTL,
  * IA32_PERF_GLOBAL_STATUS.CTR_Frz and LBR_Frz, PerfCntrGlobalStatus), and whether a PMI goes out
