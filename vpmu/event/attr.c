@@ -1,124 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Keys to and from struct perf_event_attr, for the CPU this process runs on. Called when a host
- * counter is bound and by `check`; not on the switch path. Never gives an attr that counts
- * something other than its key: what perf cannot say exactly on this CPU is -EOPNOTSUPP.
+ * Keys to and from struct perf_event_attr, for the CPU this process runs on. The perf host PMU
+ * calls this when it binds a counter, and `vpmu check` does; the switch path never. An attr must
+ * never count anything but its key: what perf cannot express exactly on this CPU is -EOPNOTSUPP.
  */
 #include <errno.h>
 #include <string.h>
 
 #include <linux/perf_event.h>
 
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
-
 #include "vpmu/event/priv.h"
+#include "vpmu/event/vendor.h"
 
-static enum vpmu_space cpu_space(void)
+/* perf's own id of generic event @ev, if there is one that has this meaning on the running CPU. */
+static bool hw_id(enum vpmu_generic ev, uint64_t *id)
 {
-#ifdef __x86_64__
-	unsigned int eax, ebx, ecx, edx;
-	char vendor[12];
+	const struct event_vendor *host = vpmu_event_host();
 
-	if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx))
-		return 0;
-	memcpy(vendor, &ebx, 4);
-	memcpy(vendor + 4, &edx, 4);
-	memcpy(vendor + 8, &ecx, 4);
-	if (!memcmp(vendor, "GenuineIntel", 12))
-		return VPMU_SPACE_INTEL;
-	if (!memcmp(vendor, "AuthenticAMD", 12) || !memcmp(vendor, "HygonGenuine", 12))
-		return VPMU_SPACE_AMD;
-#endif
-	return 0;
-}
-
-enum vpmu_space vpmu_host_space(void)
-{
-	/* CPUID is an exit of tens of microseconds in a VM: ask once. Racing first calls store
-	 * the same value. */
-	static int cached = -1;
-	int space = __atomic_load_n(&cached, __ATOMIC_RELAXED);
-
-	if (space < 0) {
-		space = (int)cpu_space();
-		__atomic_store_n(&cached, space, __ATOMIC_RELAXED);
-	}
-	return (enum vpmu_space)space;
-}
-
-/* SDM vol. 3, 20.2.1.2: event n of table 20-1 is there when CPUID 0AH EAX[31:24] > n and EBX[n]
- * is 0. Slots is number 7. */
-static bool intel_has_slots(void)
-{
-#ifdef __x86_64__
-	unsigned int eax, ebx, ecx, edx;
-
-	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx))
+	if (vpmu_generic_rows[ev].hw_id < 0 || (host && host->wrong_hw_ids & 1u << ev))
 		return false;
-	return eax >> 24 > 7 && !(ebx & 1u << 7);
-#else
-	return false;
-#endif
-}
-
-/* PPR: LsDispatch is PMCx029 since family 17h. */
-static bool amd_has_ls_dispatch(void)
-{
-#ifdef __x86_64__
-	unsigned int eax, ebx, ecx, edx, family;
-
-	if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx))
-		return false;
-	family = eax >> 8 & 0xf;
-	if (family == 0xf)
-		family += eax >> 20 & 0xff;
-	return family >= 0x17;
-#else
-	return false;
-#endif
-}
-
-/* Whether the vendor's encoding of @ev means @ev on this very CPU, for events that have no perf
- * id of their own. */
-static bool host_encodes(enum vpmu_generic ev, enum vpmu_space space)
-{
-	if (space == VPMU_SPACE_AMD)
-		return ev == VPMU_EV_BRANCHES_TAKEN || amd_has_ls_dispatch();
-
-	switch (ev) {
-	case VPMU_EV_BRANCHES_TAKEN:
-		return vpmu_pfm_host_has("BR_INST_RETIRED:NEAR_TAKEN", 0x20c4);
-	case VPMU_EV_LOADS:
-		return vpmu_pfm_host_has("MEM_INST_RETIRED:ALL_LOADS", 0x81d0) ||
-		       vpmu_pfm_host_has("MEM_UOPS_RETIRED:ALL_LOADS", 0x81d0);
-	case VPMU_EV_STORES:
-		return vpmu_pfm_host_has("MEM_INST_RETIRED:ALL_STORES", 0x82d0) ||
-		       vpmu_pfm_host_has("MEM_UOPS_RETIRED:ALL_STORES", 0x82d0);
-	case VPMU_EV_SLOTS:
-		return intel_has_slots();
-	default:
-		return false;
-	}
+	*id = (uint64_t)vpmu_generic_rows[ev].hw_id;
+	return true;
 }
 
 static int generic_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
 {
 	enum vpmu_generic ev = (enum vpmu_generic)vpmu_key_event(key);
-	const struct generic_row *row = &vpmu_generic_rows[ev];
-	enum vpmu_space space = vpmu_host_space();
+	const struct event_vendor *host = vpmu_event_host();
 	uint64_t config;
 
-	if (row->hw_id >= 0) {
-		/* perf has an id for cache-* on AMD as well, but it counts other things there. */
-		if (space == VPMU_SPACE_AMD && row->amd < 0)
-			return -EOPNOTSUPP;
+	if (hw_id(ev, &config)) {
 		attr->type = PERF_TYPE_HARDWARE;
-		attr->config = (uint64_t)row->hw_id;
+		attr->config = config;
 		return 0;
 	}
-	if (vpmu_key_to_raw(key, space, &config) || !host_encodes(ev, space))
+	/* Where perf has an id of its own for @ev, the raw event is no way round it. */
+	if (vpmu_generic_rows[ev].hw_id >= 0 || !host ||
+	    vpmu_key_to_raw(key, host->space, &config) || !host->host_has(ev))
+		return -EOPNOTSUPP;
+	attr->type = PERF_TYPE_RAW;
+	attr->config = config;
+	return 0;
+}
+
+static int raw_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
+{
+	const struct event_vendor *host = vpmu_event_host();
+	uint64_t config;
+
+	if (!host || vpmu_key_space(key) != host->space ||
+	    vpmu_key_to_raw(key, host->space, &config))
 		return -EOPNOTSUPP;
 	attr->type = PERF_TYPE_RAW;
 	attr->config = config;
@@ -127,10 +58,6 @@ static int generic_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
 
 int vpmu_key_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
 {
-	enum vpmu_space space = vpmu_key_space(key);
-	uint64_t config;
-	int rc = 0;
-
 	memset(attr, 0, sizeof(*attr));
 	attr->size = sizeof(*attr);
 	if (!vpmu_key_valid(key))
@@ -142,23 +69,16 @@ int vpmu_key_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
 	attr->exclude_guest = !(key & VPMU_KEY_GUEST);
 	attr->exclude_host = !(key & VPMU_KEY_HOST);
 
-	switch (space) {
+	switch (vpmu_key_space(key)) {
 	case VPMU_SPACE_SOFTWARE:
 		attr->type = PERF_TYPE_SOFTWARE;
 		attr->config = vpmu_key_event(key);
-		break;
+		return 0;
 	case VPMU_SPACE_GENERIC:
-		rc = generic_to_attr(key, attr);
-		break;
-	case VPMU_SPACE_INTEL:
-	case VPMU_SPACE_AMD:
-		if (space != vpmu_host_space() || vpmu_key_to_raw(key, space, &config))
-			return -EOPNOTSUPP;
-		attr->type = PERF_TYPE_RAW;
-		attr->config = config;
-		break;
+		return generic_to_attr(key, attr);
+	default:
+		return raw_to_attr(key, attr);
 	}
-	return rc;
 }
 
 static int software_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key)
@@ -174,7 +94,8 @@ static int software_from_attr(const struct perf_event_attr *attr, vpmu_key_t *ke
 			flags &= ~VPMU_KEY_OS;
 	} else if (attr->exclude_kernel && attr->config != PERF_COUNT_SW_CPU_CLOCK &&
 		   attr->config != PERF_COUNT_SW_TASK_CLOCK) {
-		/* These happen in the kernel: such an attr counts nothing. The clocks run on. */
+		/* These events happen in the kernel, so such an attr counts nothing. (The clocks do
+		 * count with exclude_kernel.) */
 		return -EINVAL;
 	}
 	*key = vpmu_key_make(VPMU_SPACE_SOFTWARE, (uint16_t)attr->config, flags);
@@ -184,14 +105,11 @@ static int software_from_attr(const struct perf_event_attr *attr, vpmu_key_t *ke
 static int hardware_from_attr(const struct perf_event_attr *attr, uint64_t flags, vpmu_key_t *key)
 {
 	unsigned int ev;
+	uint64_t id;
 
 	for (ev = 0; ev < VPMU_EV_GENERIC_NR; ev++) {
-		const struct generic_row *row = &vpmu_generic_rows[ev];
-
-		if (row->hw_id < 0 || (uint64_t)row->hw_id != attr->config)
+		if (!hw_id((enum vpmu_generic)ev, &id) || id != attr->config)
 			continue;
-		if (vpmu_host_space() == VPMU_SPACE_AMD && row->amd < 0)
-			return -EINVAL;
 		*key = vpmu_key_make(VPMU_SPACE_GENERIC, (uint16_t)ev, flags);
 		return 0;
 	}
@@ -200,16 +118,14 @@ static int hardware_from_attr(const struct perf_event_attr *attr, uint64_t flags
 
 static int raw_from_attr(const struct perf_event_attr *attr, uint64_t flags, vpmu_key_t *key)
 {
-	enum vpmu_space space = vpmu_host_space();
+	const struct event_vendor *host = vpmu_event_host();
+	int ev;
 
-	if (attr->config & ~vpmu_raw_config_mask(space))
+	if (!host || attr->config & ~host->config_mask)
 		return -EINVAL;
-	if (space == VPMU_SPACE_INTEL && attr->config == PSEUDO_REF_CYCLES)
-		*key = vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_REF_CYCLES, flags);
-	else if (space == VPMU_SPACE_INTEL && attr->config == PSEUDO_SLOTS)
-		*key = vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_SLOTS, flags);
-	else
-		*key = vpmu_key_from_raw(space, attr->config, flags);
+	ev = host->pseudo(attr->config);
+	*key = ev >= 0 ? vpmu_key_make(VPMU_SPACE_GENERIC, (uint16_t)ev, flags)
+		       : vpmu_key_from_raw(host->space, attr->config, flags);
 	return 0;
 }
 

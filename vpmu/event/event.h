@@ -15,46 +15,55 @@
 struct perf_event_attr;
 
 /*
- * vpmu_key_to_attr / vpmu_key_from_attr - to and from the perf ABI. to_attr fills *attr whole
- * (size, type, config, exclude_*; disabled and inherit stay 0). Raw keys of the other vendor than
- * the running CPU's, and generic events perf has no encoding of that meaning for on it, give
- * -EOPNOTSUPP; an invalid key -EINVAL. from_attr refuses sampling attrs and attrs a key cannot
- * express (config1..3, precise_ip) with -EINVAL. Any thread; may take libpfm's lock.
+ * vpmu_key_to_attr - fill *@attr for perf_event_open on this CPU: size, type, config and exclude_*;
+ * everything else is 0. -EINVAL: @key is not valid. -EOPNOTSUPP: a raw key of another vendor, or a
+ * generic event for which perf has no encoding of exactly that meaning on this CPU.
+ * vpmu_key_from_attr - the inverse. -EINVAL: @attr samples, or it says something that a key cannot
+ * hold (config1, config2, precise_ip, an event of another PMU).
+ * Any thread. Both may take libpfm's lock.
  */
 int vpmu_key_to_attr(vpmu_key_t key, struct perf_event_attr *attr);
 int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
 
 /*
- * vpmu_event_parse - one event name to a key.
- * Accepts perf's generic names and aliases (instructions, cycles, cpu-cycles, branches,
- * branch-instructions, branches-taken, ref-cycles, loads, stores, ...), software events
- * (task-clock, context-switches, ...), raw rHEX (the vendor of @raw_space, or that of "intel::" or
- * "amd::" in front), and libpfm4 names ("skl::BR_INST_RETIRED:NEAR_TAKEN",
- * "amd64_fam19h_zen4::RETIRED_INSTRUCTIONS"), each with perf modifiers ":u", ":k", ":G", ":H".
- * Default: USR | OS | GUEST; software events: USR | OS | GUEST | HOST.
- * On error returns -EINVAL / -ENOENT and writes one line saying what and what is accepted to
- * @err (size @errlen, may be NULL). Takes libpfm's lock at most: not for hot paths.
+ * vpmu_event_parse - the key of one event name. A name is one of these:
+ *
+ *   a generic event or perf's alias of it   instructions, cycles, cpu-cycles, loads
+ *   a software event                        task-clock, context-switches
+ *   a raw code of @raw_space's vendor       r1a8
+ *   a raw code of a named vendor            intel::r1a8, amd::r1a8
+ *   a name of libpfm4                       skl::BR_INST_RETIRED:NEAR_TAKEN
+ *
+ * followed by perf's modifiers if need be: ":u" user, ":k" kernel, ":G" guest, ":H" host. Without
+ * them an event counts user and kernel in guests, and a software event in guest and host.
+ *
+ * -EINVAL: the name has a fault; -ENOENT: there is no such event. Then @err (@errlen bytes, may be
+ * NULL) has one line that says what is wrong and what is accepted. Any thread; takes libpfm's lock,
+ * so not for hot paths.
  */
 int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *key, char *err,
 		     size_t errlen);
 
 /*
- * vpmu_event_parse_list - comma separated list as in `perf stat -e`, {groups} allowed and flat.
- * Fills keys[0..*n) and names (each a malloc'd string owned by the caller, if @names not NULL; a
- * group's modifiers are part of each of its names). *n is the capacity on entry. -E2BIG when it is
- * too small; else as vpmu_event_parse. On error *n is 0, no name is left allocated, and @err says
- * at which character.
+ * vpmu_event_parse_list - the keys of a comma separated list of names, as in `perf stat -e`. Groups
+ * in braces are allowed and mean nothing but their modifiers: "{cycles,loads}:u" is the same as
+ * "cycles:u,loads:u".
+ *
+ * *@n is the room in @keys (and @names) on entry, and the number of events on return. If @names is
+ * not NULL, names[i] is the name of keys[i]; the caller frees it. -E2BIG: *@n is too small; else as
+ * vpmu_event_parse, and @err also says at which character. On an error *@n is 0 and no name is
+ * allocated.
  */
 int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_t *keys,
 			  char **names, size_t *n, char *err, size_t errlen);
 
-/* vpmu_event_name - canonical name of @key into @buf ("instructions:u"); returns @buf. The name
- * parses back to the same key. Any thread. */
+/* vpmu_event_name - write the canonical name of @key ("instructions:u") to @buf and return @buf.
+ * vpmu_event_parse gives @key for it. Any thread. */
 #define VPMU_EVENT_NAME_MAX 96
 const char *vpmu_event_name(vpmu_key_t key, char buf[VPMU_EVENT_NAME_MAX]);
 
-/* vpmu_event_list - call @fn for every generic and software event name with its description.
- * Stops when @fn returns non-zero and returns that. */
+/* vpmu_event_list - call @fn for each generic and each software event. Stops when @fn returns
+ * non-zero and returns that. Any thread. */
 struct vpmu_event_info {
 	const char *name;
 	const char *alias; /* or NULL */

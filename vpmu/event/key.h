@@ -17,13 +17,13 @@
 
 /*
  * Layout of a key. A valid key is never 0.
- *   bits  0..15  event: generic id, software id, or raw event select (Intel 8 bits, AMD 12 bits)
+ *   bits  0..15  event: generic id, software id, or raw event select
  *   bits 16..23  umask (raw only)
  *   bits 24..31  cmask (raw only)
  *   bit  32      inv   (raw only)
  *   bit  33      edge  (raw only)
- *   bit  34      USR   count at CPL > 0
- *   bit  35      OS    count at CPL 0
+ *   bit  34      USR   count at user privilege
+ *   bit  35      OS    count at kernel privilege
  *   bit  36      guest count while in a guest (perf: exclude_guest = 0)
  *   bit  37      host  count while in the host (perf: exclude_host = 0)
  *   bits 40..43  space (enum vpmu_space), never 0
@@ -32,11 +32,14 @@ typedef uint64_t vpmu_key_t;
 
 enum vpmu_space {
 	VPMU_SPACE_GENERIC = 1, /* enum vpmu_generic: the same meaning on every host PMU */
-	VPMU_SPACE_INTEL = 2,	/* raw, Intel SDM vol. 3 ch. 20 IA32_PERFEVTSELx layout */
-	VPMU_SPACE_AMD = 3,	/* raw, AMD APM vol. 2 ch. 13 PerfEvtSeln layout */
-	VPMU_SPACE_SOFTWARE = 4 /* enum perf_sw_ids of linux/perf_event.h. The kernel counts these
-				 * for a thread in guest and host alike: always GUEST | HOST, and
-				 * USR | OS together except for faults */
+	VPMU_SPACE_INTEL = 2,	/* raw: fields of IA32_PERFEVTSELx, Intel SDM vol. 3 ch. 20 */
+	VPMU_SPACE_AMD = 3,	/* raw: fields of PerfEvtSeln, AMD APM vol. 2 ch. 13 */
+	/*
+	 * enum perf_sw_ids of linux/perf_event.h. The kernel counts these for a thread in guest and
+	 * host alike, so a key of one always has GUEST and HOST. It has USR and OS too, except for
+	 * faults: for these the kernel tells the privilege levels apart.
+	 */
+	VPMU_SPACE_SOFTWARE = 4
 };
 
 #define VPMU_KEY_EVENT_MASK  0xffffULL
@@ -51,19 +54,21 @@ enum vpmu_space {
 #define VPMU_KEY_SPACE_SHIFT 40
 #define VPMU_KEY_VALID_MASK  0x0f3fffffffffULL
 
+/* Events that have the same meaning on every host PMU. The vendors' encodings of them are in the
+ * vendors' tables (x86.c). */
 enum vpmu_generic {
-	VPMU_EV_CYCLES = 0,	  /* unhalted core cycles; Intel 3C/00, fixed 1; AMD 76/00 */
-	VPMU_EV_INSTRUCTIONS,	  /* retired instructions; Intel C0/00, fixed 0; AMD C0/00 */
-	VPMU_EV_REF_CYCLES,	  /* unhalted cycles at TSC rate; Intel fixed 2; AMD 120/01 */
-	VPMU_EV_BRANCHES,	  /* retired branches; Intel C4/00; AMD C2/00 */
-	VPMU_EV_BRANCHES_TAKEN,	  /* retired taken branches; Intel C4/20; AMD C4/00 */
-	VPMU_EV_LOADS,		  /* retired instructions that load; Intel D0/81; AMD 29/01 */
-	VPMU_EV_STORES,		  /* retired instructions that store; Intel D0/82; AMD 29/02 */
-	VPMU_EV_BRANCH_MISSES,	  /* Intel C5/00; AMD C3/00 */
-	VPMU_EV_CACHE_REFERENCES, /* Intel 2E/4F */
-	VPMU_EV_CACHE_MISSES,	  /* Intel 2E/41 */
-	VPMU_EV_BUS_CYCLES,	  /* Intel 3C/01 */
-	VPMU_EV_SLOTS,		  /* topdown slots; Intel A4/01, fixed 3 */
+	VPMU_EV_CYCLES = 0,	  /* unhalted core cycles */
+	VPMU_EV_INSTRUCTIONS,	  /* retired instructions */
+	VPMU_EV_REF_CYCLES,	  /* unhalted cycles at the rate of the TSC */
+	VPMU_EV_BRANCHES,	  /* retired branches */
+	VPMU_EV_BRANCHES_TAKEN,	  /* retired taken branches */
+	VPMU_EV_LOADS,		  /* retired instructions that load */
+	VPMU_EV_STORES,		  /* retired instructions that store */
+	VPMU_EV_BRANCH_MISSES,	  /* retired mispredicted branches */
+	VPMU_EV_CACHE_REFERENCES, /* references to the last-level cache */
+	VPMU_EV_CACHE_MISSES,	  /* misses of the last-level cache */
+	VPMU_EV_BUS_CYCLES,	  /* unhalted cycles of the reference clock */
+	VPMU_EV_SLOTS,		  /* top-down issue slots */
 	VPMU_EV_GENERIC_NR
 };
 
@@ -90,23 +95,27 @@ static inline unsigned int vpmu_key_event(vpmu_key_t key)
 }
 
 /*
- * vpmu_key_from_raw - canonical key of a vendor encoding.
- * @space: VPMU_SPACE_INTEL or VPMU_SPACE_AMD
- * @config: event | umask << 8 | edge << 18 | inv << 23 | cmask << 24 (| AMD event[11:8] << 32),
- *          the PERFEVTSEL bits; EN, INT, PC, USR and OS bits are ignored
- * @flags: VPMU_KEY_USR / OS / GUEST / HOST
- * Encodings that mean a generic event (table in key.c) give the generic key. Pure, any thread.
+ * vpmu_key_from_raw - the canonical key of a vendor's event select.
+ * @space: a raw space: VPMU_SPACE_INTEL or VPMU_SPACE_AMD
+ * @config: the event select. Bits that do not say what is counted (EN, INT, PC, USR, OS) are
+ * ignored
+ * @flags: VPMU_KEY_USR, OS, GUEST and HOST
+ *
+ * An encoding that means a generic event gives the generic key. Example: with VPMU_SPACE_INTEL, c0H
+ * gives the key of VPMU_EV_INSTRUCTIONS, and 1a8H the raw key with event a8H and umask 1. Returns 0
+ * when @space is not a raw space. Pure.
  */
 vpmu_key_t vpmu_key_from_raw(enum vpmu_space space, uint64_t config, uint64_t flags);
 
-/* vpmu_key_to_raw - the inverse for a key that @space's vendor can encode.
- * Returns 0 and *config (no EN/INT/USR/OS bits), or -EOPNOTSUPP. Pure, any thread. */
+/* vpmu_key_to_raw - the inverse: store the event select for @key in *@config, without EN, INT, USR
+ * and OS. -EOPNOTSUPP: the vendor of @space has no encoding of that meaning. Pure. */
 int vpmu_key_to_raw(vpmu_key_t key, enum vpmu_space space, uint64_t *config);
 
 /*
- * vpmu_key_valid - whether @key is well formed (a space, an event in range, USR or OS, GUEST or
- * HOST) and canonical: a raw key that has a generic twin, or a software key that the kernel
- * cannot tell from another, is not valid. Pure, any thread.
+ * vpmu_key_valid - whether @key is well formed and canonical. Well formed: a space, an event in
+ * range, USR or OS or both, GUEST or HOST or both. Canonical: no other key has the same meaning, so
+ * a raw key of an event that is generic is not valid, nor is a software key with flags that the
+ * kernel ignores. Pure.
  */
 bool vpmu_key_valid(vpmu_key_t key);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Lists of event names as in `perf stat -e`. The text is hostile, as in parse.c.
+ * Lists of event names as in `perf stat -e`, for the same callers as parse.c. The text is hostile.
  *
  *   list  := item ("," item)*
  *   item  := name | "{" name ("," name)* "}" [":" modifiers]
  *
- * Groups are flat: every event has a counter of its own to share, so there is nothing to schedule
- * together; a group's modifiers are added to those of its names, as perf does.
+ * A group means nothing but its modifiers, which are added to those of its names, as perf does.
+ * There is nothing to schedule together, since each event has a counter that it shares.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct list {
 	size_t errlen;
 };
 
-/* Errors of a list say where in it; a list of one name needs no "where". */
+/* Say what is wrong at @at. A list of one name needs no position. */
 static int list_err(struct list *l, int rc, const char *at, const char *what)
 {
 	if (!strpbrk(l->text, ",{}"))
@@ -51,7 +51,8 @@ static int list_add(struct list *l, const char *at, size_t len, const char *mods
 		snprintf(why, sizeof(why), "more than %zu events", l->capacity);
 		return list_err(l, -E2BIG, at, why);
 	}
-	/* One byte more than a name may have, so that a long one is refused and not cut. */
+	/* Keep one byte more than a name may have, so that a long name is refused instead of cut.
+	 */
 	if (len > NAME_MAX_BYTES)
 		len = NAME_MAX_BYTES + 1;
 	snprintf(name, sizeof(name), "%.*s", (int)len, at);
@@ -72,7 +73,7 @@ static int list_add(struct list *l, const char *at, size_t len, const char *mods
 	return 0;
 }
 
-/* Names between commas from @p up to @end. */
+/* Add the names from @p up to @end, which commas separate. */
 static int list_names(struct list *l, const char *p, const char *end, const char *mods)
 {
 	const char *stop;
@@ -94,7 +95,7 @@ static int list_names(struct list *l, const char *p, const char *end, const char
 	}
 }
 
-/* A group that starts with the brace at *pp; moves *pp behind it. */
+/* Add the group whose opening brace is at *pp, and move *pp behind it. */
 static int list_group(struct list *l, const char **pp)
 {
 	const char *open = *pp, *close = strchr(open, '}'), *end;

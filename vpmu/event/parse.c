@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Event names, as an operator or a client of the control socket writes them, to keys. The text is
- * hostile: every refusal is one clean line that says what, where and what would do.
+ * Event names to keys, as operators, clients of the control socket and configuration files write
+ * them. The text is hostile: it must not be copied without a limit, and every refusal is one line
+ * that says what is wrong and what is accepted.
  *
  *   name  := base [":" modifiers]
- *   base  := generic or software name | rHEX | "intel::" rHEX | "amd::" rHEX | libpfm4 name
+ *   base  := generic or software name | [vendor "::"] rHEX | libpfm4 name
  */
 #include <ctype.h>
 #include <errno.h>
@@ -13,13 +14,15 @@
 #include <string.h>
 
 #include "vpmu/event/priv.h"
+#include "vpmu/event/vendor.h"
 #include "vpmu/fail.h"
 
 #define ACCEPTED                                                                                   \
 	"accepted: names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "  \
 	"with :u :k :G :H"
 
-unsigned int vpmu_name_distance(const char *a, const char *b, unsigned int cap)
+/* Edit distance of @a and @b without regard to case, at most @cap + 1. */
+static unsigned int name_distance(const char *a, const char *b, unsigned int cap)
 {
 	enum { MAX = 64 };
 	size_t la = strlen(a), lb = strlen(b), i, j;
@@ -53,7 +56,7 @@ void vpmu_nearest_init(struct vpmu_nearest *n, const char *word)
 {
 	n->word = word;
 	n->best = NULL;
-	/* A third of the word may be wrong; a suggestion further away only confuses. */
+	/* Up to a third of the word may be wrong. Suggestions further away only confuse. */
 	n->distance = (unsigned int)strlen(word) / 3 + 1;
 }
 
@@ -63,20 +66,20 @@ void vpmu_nearest_try(struct vpmu_nearest *n, const char *candidate)
 
 	if (!n->distance)
 		return;
-	d = vpmu_name_distance(n->word, candidate, n->distance - 1);
+	d = name_distance(n->word, candidate, n->distance - 1);
 	if (d < n->distance) {
 		n->distance = d;
 		n->best = candidate;
 	}
 }
 
-/* What modifiers and spelling gave, before it becomes a key. */
+/* What a base says, before it becomes a key. */
 struct spec {
 	enum vpmu_space space;
 	uint64_t config; /* raw spaces */
 	uint16_t event;	 /* generic and software */
-	uint64_t priv;	 /* privilege bits that the base itself names */
-	bool whole;	 /* @key is complete but for modifiers (libpfm's special events) */
+	uint64_t priv;	 /* privilege levels that the base itself names */
+	bool whole;	 /* @key is the key, except for modifiers (libpfm's "perf::" events) */
 	vpmu_key_t key;
 };
 
@@ -137,11 +140,12 @@ static int parse_modifiers(const char *name, const char *mods, struct mods *m, c
 				    name, *mods);
 		}
 	}
-	/* x86 has no hypervisor level apart from the host's: beside u or k it adds nothing. */
+	/* A key has no hypervisor level apart from the host's, so beside u or k this adds nothing.
+	 */
 	if (hv && !m->priv)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': modifier 'h' alone counts nothing on x86, which has "
-			    "no hypervisor level; accepted: u k G H",
+			    "event '%s': modifier 'h' alone counts nothing: there is no hypervisor "
+			    "level apart from the host's; accepted: u k G H",
 			    name);
 	return 0;
 }
@@ -174,37 +178,55 @@ static bool lookup_named(const char *base, struct spec *spec)
 	return false;
 }
 
-/* rHEX, with the vendor in front or @raw_space's. 1: it is one, 0: it is not, -errno. */
+/* The vendor in front of "::" in @base, which moves behind it; NULL when there is none. */
+static const struct event_vendor *split_vendor(const char **base)
+{
+	for (const struct event_vendor *const *v = vpmu_event_vendors; *v; v++) {
+		size_t len = strlen((*v)->name);
+
+		if (!strncmp(*base, (*v)->name, len) && !strncmp(*base + len, "::", 2)) {
+			*base += len + 2;
+			return *v;
+		}
+	}
+	return NULL;
+}
+
+/* A raw code without a vendor where none is understood: say which there are. */
+static int vendor_missing(const char *name, const char *base, char *err, size_t errlen)
+{
+	char all[256] = "";
+	size_t len = 0;
+
+	for (const struct event_vendor *const *v = vpmu_event_vendors; *v && len < sizeof(all); v++)
+		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s::%.32s",
+					len ? " or " : "", (*v)->name, base);
+	return fail(-EINVAL, err, errlen, "event '%s': raw codes need a vendor here; accepted: %s",
+		    name, all);
+}
+
+/* rHEX, with the vendor in front or of @raw_space. 1: it is one, 0: it is not, -errno. */
 static int parse_raw(const char *name, const char *base, enum vpmu_space raw_space,
 		     struct spec *spec, char *err, size_t errlen)
 {
-	uint64_t mask;
+	const struct event_vendor *vendor = split_vendor(&base);
 
-	if (!strncmp(base, "intel::", 7)) {
-		raw_space = VPMU_SPACE_INTEL;
-		base += 7;
-	} else if (!strncmp(base, "amd::", 5)) {
-		raw_space = VPMU_SPACE_AMD;
-		base += 5;
-	}
+	if (!vendor)
+		vendor = vpmu_event_vendor(raw_space);
 	if (base[0] != 'r' || !base[1] ||
 	    strspn(base + 1, "0123456789abcdefABCDEF") != strlen(base + 1))
 		return 0;
 
-	mask = vpmu_raw_config_mask(raw_space);
-	if (!mask)
-		return fail(-EINVAL, err, errlen,
-			    "event '%s': raw codes need a vendor here; accepted: "
-			    "intel::%s or amd::%s",
-			    name, base, base);
+	if (!vendor)
+		return vendor_missing(name, base, err, errlen);
 	errno = 0;
 	spec->config = strtoull(base + 1, NULL, 16);
-	if (errno || spec->config & ~mask)
+	if (errno || spec->config & ~vendor->config_mask)
 		return fail(-EINVAL, err, errlen,
-			    "event '%s': bits outside of 0x%llx (event, umask, edge, inv, "
-			    "cmask); privilege is :u or :k",
-			    name, (unsigned long long)mask);
-	spec->space = raw_space;
+			    "event '%s': bits outside of 0x%llx (%s); privilege is :u or "
+			    ":k",
+			    name, (unsigned long long)vendor->config_mask, vendor->fields);
+	spec->space = vendor->space;
 	return 1;
 }
 
@@ -247,7 +269,8 @@ static int parse_pfm(const char *name, const char *base, struct spec *spec, char
 	return rc;
 }
 
-/* Take @base, a copy of @name, apart. Cuts the modifiers off @base and sets *mods to them. */
+/* Find out what @base, a copy of @name, says. Cuts the modifiers off @base and sets *mods to them.
+ */
 static int parse_base(const char *name, char *base, enum vpmu_space raw_space, struct spec *spec,
 		      const char **mods, char *err, size_t errlen)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libpfm4's event names to encodings. Any PMU's table may be named, not only the running CPU's:
- * guests and soft machines have other ones. Slow path only; one lock around all of libpfm, whose
- * calls are not documented as thread-safe.
+ * libpfm4's event names to encodings. A name may be of any PMU that libpfm knows, not only the
+ * running CPU's, because guests can have another one. parse.c and the vendors' files call this; it
+ * takes a lock around all of libpfm, which is not documented as thread-safe, so never from the
+ * switch path.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,25 +14,17 @@
 #include <perfmon/pfmlib_perf_event.h>
 
 #include "vpmu/event/priv.h"
+#include "vpmu/event/vendor.h"
 #include "vpmu/fail.h"
-
-/* Bits that libpfm sets in every PERFEVTSEL it makes and that do not say what is counted:
- * USR, OS, INT, EN (SDM vol. 3, figure 20-1). */
-#define SEL_USR	       (1ULL << 16)
-#define SEL_OS	       (1ULL << 17)
-#define SEL_INT	       (1ULL << 20)
-#define SEL_ANY	       (1ULL << 21)
-#define SEL_EN	       (1ULL << 22)
-#define SEL_IN_TX      (3ULL << 32) /* Intel */
-#define SEL_HOST_GUEST (3ULL << 40) /* AMD HostOnly, GuestOnly */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int init_rc;
 
 /*
- * libpfm reads LIBPFM_ENCODE_INACTIVE from the environment in pfm_initialize(). Set it before
- * main(), as setenv() in a process with threads would race with every getenv().
+ * Without LIBPFM_ENCODE_INACTIVE in the environment, pfm_initialize() allows the running CPU's
+ * tables only. It is set before main(), because setenv() in a process with threads races with every
+ * getenv().
  */
 static void __attribute__((constructor)) encode_inactive(void)
 {
@@ -43,7 +36,7 @@ static void init(void)
 	init_rc = pfm_initialize();
 }
 
-/* Locks on success. */
+/* Start libpfm if need be, and take the lock. -ENOENT, without the lock: it does not start. */
 static int pfm_enter(void)
 {
 	pthread_once(&once, init);
@@ -58,7 +51,7 @@ static void pfm_leave(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Encode @name to codes[0..*count), at most @max; the event's index to *idx. PFM_* result. */
+/* Store the codes of @name, @max at most, their number and the event's index. Returns PFM_*. */
 static int encode(const char *name, uint64_t *codes, int max, int *count, int *idx)
 {
 	pfm_pmu_encode_arg_t arg = {.size = sizeof(arg)};
@@ -75,7 +68,7 @@ static int encode(const char *name, uint64_t *codes, int max, int *count, int *i
 	return rc;
 }
 
-bool vpmu_pfm_host_has(const char *event, uint64_t code)
+bool vpmu_pfm_host_has(const char *event, uint64_t mask, uint64_t config)
 {
 	uint64_t codes[1] = {0};
 	int count = 0, idx;
@@ -85,7 +78,7 @@ bool vpmu_pfm_host_has(const char *event, uint64_t code)
 		return false;
 	/* A name without "pmu::" is looked up in the tables of the running CPU only. */
 	has = encode(event, codes, 1, &count, &idx) == PFM_SUCCESS && count == 1 &&
-	      (codes[0] & vpmu_raw_config_mask(VPMU_SPACE_INTEL)) == code;
+	      (codes[0] & mask) == config;
 	pfm_leave();
 	return has;
 }
@@ -97,24 +90,19 @@ static bool pmu_info(pfm_pmu_t pmu, pfm_pmu_info_t *info)
 	return pfm_get_pmu_info(pmu, info) == PFM_SUCCESS;
 }
 
-/*
- * The key space of a core PMU's table, or 0. libpfm for x86 has only x86 tables; of those, two do
- * not have the PERFEVTSEL layout of the manuals (Pentium 4) or their event codes (Knights Corner).
- */
-static enum vpmu_space pmu_space(const pfm_pmu_info_t *info)
+/* The vendor whose event selects a core PMU's table has, or NULL. */
+static const struct event_vendor *pmu_vendor(const pfm_pmu_info_t *info)
 {
-#ifdef __x86_64__
 	if (info->type != PFM_PMU_TYPE_CORE)
-		return 0;
-	if (!strncmp(info->name, "netburst", 8) || !strcmp(info->name, "knc"))
-		return 0;
-	return strncmp(info->name, "amd64_", 6) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD;
-#else
-	return 0;
-#endif
+		return NULL;
+	for (const struct event_vendor *const *v = vpmu_event_vendors; *v; v++) {
+		if ((*v)->pfm_has(info->name))
+			return *v;
+	}
+	return NULL;
 }
 
-/* Up to the "::" of @name, to @pmu; the rest is returned. */
+/* Copy what is in front of "::" in @name to @pmu, and return what is behind it. */
 static const char *split_pmu(const char *name, char *pmu, size_t len)
 {
 	const char *sep = strstr(name, "::");
@@ -127,7 +115,7 @@ static const char *split_pmu(const char *name, char *pmu, size_t len)
 	return sep + 2;
 }
 
-/* Feed @n the names of @info's events. */
+/* Try the names of the events of @info for @n. */
 static void near_event(const pfm_pmu_info_t *info, struct vpmu_nearest *n)
 {
 	pfm_event_info_t ei;
@@ -142,8 +130,8 @@ static void near_event(const pfm_pmu_info_t *info, struct vpmu_nearest *n)
 }
 
 /*
- * The first of @attrs ("UMASK:c=1:...") that @event does not have goes to @n->word, in @buf, and
- * what it may have meant to @n->best. False when the event has all of them.
+ * Find the first of @attrs ("UMASK:c=1:...") that @event does not have: it is copied to @buf, and
+ * @n->best is what it may have meant. False: the event has all of them.
  */
 static bool unknown_attr(const pfm_pmu_info_t *info, const char *event, const char *attrs,
 			 char *buf, size_t len, struct vpmu_nearest *n)
@@ -180,7 +168,7 @@ static bool unknown_attr(const pfm_pmu_info_t *info, const char *event, const ch
 	return false;
 }
 
-/* Why libpfm refused @name, as well as it can be said. Called with the lock held. */
+/* Say why libpfm refused @name. With the lock held. */
 static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 {
 	char pmu[64], event[96], attr[96];
@@ -193,14 +181,14 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 
 	snprintf(event, sizeof(event), "%.*s", colon ? (int)(colon - rest) : (int)strlen(rest),
 		 rest);
-	/* The caller has more to say about names that libpfm never heard of. */
+	/* It is no name of libpfm; the caller knows more to say. */
 	if (rest == name)
 		return fail(-ENOENT, err, errlen, "%s", "");
 
 	vpmu_nearest_init(&near_pmu, pmu);
 	pfm_for_all_pmus(i)
 	{
-		if (!pmu_info((pfm_pmu_t)i, &info) || !pmu_space(&info))
+		if (!pmu_info((pfm_pmu_t)i, &info) || !pmu_vendor(&info))
 			continue;
 		vpmu_nearest_try(&near_pmu, info.name);
 		if (!strcasecmp(info.name, pmu)) {
@@ -249,7 +237,8 @@ static int encode_perf(const char *name, vpmu_key_t *key, char *err, size_t errl
 	if (pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, &arg) !=
 	    PFM_SUCCESS)
 		return fail(-EINVAL, err, errlen, "event '%s': libpfm4 has no encoding", name);
-	/* Where to count is ours to say: guests, unless :G or :H follow. */
+	/* libpfm's answer about guest and host does not matter: a name means guests, unless :G or
+	 * :H follow. */
 	attr.size = sizeof(attr);
 	attr.exclude_guest = 0;
 	attr.exclude_host = attr.type != PERF_TYPE_SOFTWARE;
@@ -261,11 +250,10 @@ static int encode_perf(const char *name, vpmu_key_t *key, char *err, size_t errl
 	return 0;
 }
 
-static int check_config(const char *name, enum vpmu_space space, uint64_t config, int count,
-			char *err, size_t errlen)
+static int check_code(const char *name, const struct event_vendor *vendor, uint64_t code, int count,
+		      char *err, size_t errlen)
 {
-	const uint64_t plumbing = SEL_USR | SEL_OS | SEL_INT | SEL_EN;
-	uint64_t extra = config & ~vpmu_raw_config_mask(space) & ~plumbing;
+	const char *why;
 
 	if (count != 1)
 		return fail(-EINVAL, err, errlen,
@@ -273,28 +261,19 @@ static int check_config(const char *name, enum vpmu_space space, uint64_t config
 			    "latency or front-end filter), which cannot be shared; accepted: "
 			    "events of one event select",
 			    name);
-	if (extra & SEL_HOST_GUEST)
-		return fail(-EINVAL, err, errlen,
-			    "event '%s': write guest only and host only as :G and :H at the "
-			    "end",
-			    name);
-	if (extra)
-		return fail(-EINVAL, err, errlen, "event '%s' needs %s, which cannot be shared",
-			    name,
-			    extra & SEL_ANY	? "AnyThread (it counts the other hyper-thread too)"
-			    : extra & SEL_IN_TX ? "transaction filtering"
-						: "event select bits that a key does not have");
-	return 0;
+	why = vendor->pfm_refuse(code);
+	return why ? fail(-EINVAL, err, errlen, "event '%s'%s", name, why) : 0;
 }
 
 int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, uint64_t *priv,
 		    vpmu_key_t *key, char *err, size_t errlen)
 {
 	pfm_event_info_t ei = {.size = sizeof(ei)};
+	const struct event_vendor *vendor;
 	uint64_t codes[1] = {0};
 	pfm_pmu_info_t info;
 	int count = 0, idx = 0;
-	int rc;
+	int rc, ev;
 
 	rc = pfm_enter();
 	if (rc)
@@ -316,23 +295,23 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 		goto out;
 	}
 
-	*space = pmu_space(&info);
-	if (!*space) {
+	vendor = pmu_vendor(&info);
+	if (!vendor) {
 		fail(rc, err, errlen,
-		     "event '%s': %s is not a core PMU of Intel's or AMD's event select "
-		     "layout; accepted: core events",
+		     "event '%s': %s is not a core PMU whose event selects are known; "
+		     "accepted: core events",
 		     name, info.name);
 		goto out;
 	}
-	rc = check_config(name, *space, codes[0], count, err, errlen);
+	rc = check_code(name, vendor, codes[0], count, err, errlen);
 	if (rc)
 		goto out;
-	*priv = (codes[0] & SEL_USR ? VPMU_KEY_USR : 0) | (codes[0] & SEL_OS ? VPMU_KEY_OS : 0);
-	*config = codes[0] & vpmu_raw_config_mask(*space);
-	if (*space == VPMU_SPACE_INTEL &&
-	    (*config == PSEUDO_REF_CYCLES || *config == PSEUDO_SLOTS)) {
-		*key = vpmu_key_generic(
-			*config == PSEUDO_SLOTS ? VPMU_EV_SLOTS : VPMU_EV_REF_CYCLES, *priv);
+	*space = vendor->space;
+	*priv = vendor->pfm_priv(codes[0]);
+	*config = codes[0] & vendor->config_mask;
+	ev = vendor->pseudo(*config);
+	if (ev >= 0) {
+		*key = vpmu_key_generic((enum vpmu_generic)ev, *priv);
 		*space = 0;
 	}
 out:

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The list of vendors, and which of them the running CPU is. Called by the rest of this folder. */
+#include <stddef.h>
+
+#include "vpmu/event/vendor.h"
+
+const struct event_vendor *const vpmu_event_vendors[] = {&vpmu_event_intel, &vpmu_event_amd, NULL};
+
+const struct event_vendor *vpmu_event_vendor(enum vpmu_space space)
+{
+	for (const struct event_vendor *const *v = vpmu_event_vendors; *v; v++) {
+		if ((*v)->space == space)
+			return *v;
+	}
+	return NULL;
+}
+
+const struct event_vendor *vpmu_event_host(void)
+{
+	/* Asked once: in a VM the question can be an exit of tens of microseconds. Threads that ask
+	 * at the same time store the same answer. */
+	static int cached = -1;
+	int at = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+
+	if (at < 0) {
+		for (at = 0; vpmu_event_vendors[at]; at++) {
+			if (vpmu_event_vendors[at]->is_host())
+				break;
+		}
+		__atomic_store_n(&cached, at, __ATOMIC_RELAXED);
+	}
+	return vpmu_event_vendors[at];
+}
