@@ -2,22 +2,23 @@
 /*
  * The switch path: who runs on a pCPU, and who is charged.
  *
- * A counter is read when the running account or the next one uses its slot; what it counted since
- * its last reading is charged to the running account if that uses the slot, and to nobody (the
- * pCPU's unclaimed counts) otherwise. So every count is charged exactly once, whoever comes and
- * goes. Contexts whose account and keys are equal need no PMU work at all.
+ * A switch reads the counter of each slot that the running account or the next one uses. What the
+ * counter has counted since its last reading is charged to the running account if that uses the
+ * slot, and to the pCPU's unclaimed counts otherwise. So each count is charged exactly once. A
+ * switch between contexts whose account and keys are equal reads nothing.
  *
- * Everything here runs on the owner of the pCPU, or on a control thread that holds pcpu->lock
- * while the pCPU is offline.
+ * The scheduler calls the vpmu_pcpu_ functions. Everything here runs on the owner of the pCPU, or
+ * on a control thread that holds pcpu->lock while the pCPU is offline. Nothing here may take a lock
+ * or allocate memory; only binding a counter may call the host.
  */
 #include "vpmu/internal.h"
 
-/* Off the common path of a switch: kept out of line so that it needs few registers. */
+/* Code that switches seldom need. Out of line, it costs the common path no registers. */
 #define COLD __attribute__((noinline, cold))
 
 /* ---- charging ---- */
 
-/* Slots in use that have no counter. */
+/* @slots were in use for @dt ns without a counter. */
 static COLD void charge_idle(struct vpmu_pcpu *p, uint64_t slots, uint64_t dt)
 {
 	unsigned int s;
@@ -39,7 +40,7 @@ static inline void charge_time(struct vpmu_pcpu *p)
 		charge_idle(p, idle, dt);
 }
 
-/* Counters that must be asked for. */
+/* charge_to for counters that cannot be read as memory. */
 static COLD void charge_call(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 {
 	struct vpmu_hostpmu *pmu = p->pmu;
@@ -50,7 +51,7 @@ static COLD void charge_call(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 			    pmu->width_mask);
 }
 
-/* Charge what the counters of @slots hold since their snapshots to @total. */
+/* Charge what the counters of @slots have counted since their snapshots to @total. */
 static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
 {
 	uint64_t width_mask = p->pmu->width_mask;
@@ -72,7 +73,7 @@ static COLD void charge_unclaimed(struct vpmu_pcpu *p, uint64_t slots)
 	charge_to(p, p->unclaimed, slots);
 }
 
-/* What is watched goes through alarm.c before this. */
+/* Charge @slots, none of which is watched while it is in use: those go through alarm.c. */
 static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 {
 	uint64_t others;
@@ -84,7 +85,8 @@ static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 		charge_unclaimed(p, others);
 }
 
-/* Returns watched slots whose alarms must be set again, unless others follow. */
+/* Charge @slots. Returns the slots whose alarms went off; the caller arms them again, unless
+ * another context runs next. */
 static inline uint64_t charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 {
 	uint64_t watched = slots & p->watch & p->keys, rearm = 0;
@@ -107,7 +109,7 @@ uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
 
 /* ---- counters for slots ---- */
 
-/* What the hardware counted for @slot here, by the PMU's own account where it keeps one. */
+/* By the PMU's audit where it has one. */
 uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
 {
 	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
@@ -120,10 +122,19 @@ uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
 	return hw + ((ops->read(p->pmu, p->ctr[slot]) - p->bind_value[slot]) & p->pmu->width_mask);
 }
 
+/* A host that refuses is asked again after 1, 2, 4 ... 1024 more occasions. */
+#define REFUSED_SHIFT_MAX 10
+
+/* Give free counter @ctr to slot @s. False: the host refuses. */
 static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
 {
-	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s]))
+	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s])) {
+		p->refused_wait[s] = (uint16_t)(1u << p->refused[s]);
+		if (p->refused[s] < REFUSED_SHIFT_MAX)
+			p->refused[s]++;
 		return false;
+	}
+	p->refused[s] = 0;
 	p->ctrs_used |= 1u << ctr;
 	p->ctr[s] = (uint8_t)ctr;
 	p->last[s].snap = p->bind_value[s] = p->pmu->ops->read(p->pmu, ctr);
@@ -134,7 +145,7 @@ static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
 	return true;
 }
 
-/* Time must have been charged up to now. */
+/* Take the counter of slot @s away, and charge it. Time must have been charged up to now. */
 static void slot_unbind(struct vpmu_pcpu *p, unsigned int s)
 {
 	charge_slots(p, VPMU_BIT(s));
@@ -146,7 +157,7 @@ static void slot_unbind(struct vpmu_pcpu *p, unsigned int s)
 	store_relaxed(&p->active, p->active & ~VPMU_BIT(s));
 }
 
-/* A free counter for slot @s, fixed ones first; -1 when all that fit are taken. */
+/* A free counter for slot @s, a fixed one if possible; -1: all that fit are taken. */
 static int free_ctr(const struct vpmu_pcpu *p, unsigned int s)
 {
 	uint32_t ctrs = p->elig[s] & ~p->ctrs_used;
@@ -156,7 +167,7 @@ static int free_ctr(const struct vpmu_pcpu *p, unsigned int s)
 	return ctrs ? __builtin_ctz(ctrs) : -1;
 }
 
-/* The slot out of @slots that has had (or lacked) its counter longest; -1 when none. */
+/* The slot in @slots that got or lost its counter the longest time ago; -1: @slots is empty. */
 static int longest(const struct vpmu_pcpu *p, uint64_t slots)
 {
 	int best = -1;
@@ -169,7 +180,7 @@ static int longest(const struct vpmu_pcpu *p, uint64_t slots)
 	return best;
 }
 
-/* Active slots whose counter could count slot @s. */
+/* The active slots whose counter could count slot @s. */
 static uint64_t rivals(const struct vpmu_pcpu *p, unsigned int s)
 {
 	uint64_t slots = 0;
@@ -182,23 +193,35 @@ static uint64_t rivals(const struct vpmu_pcpu *p, unsigned int s)
 	return slots;
 }
 
-/* Take the counter of slot @from for slot @s. */
+/* Take the counter of slot @from for slot @s; if the host refuses, @from gets it back. */
 static void steal(struct vpmu_pcpu *p, unsigned int s, unsigned int from)
 {
 	unsigned int ctr = p->ctr[from];
 
 	slot_unbind(p, from);
-	slot_bind(p, s, ctr);
+	if (!slot_bind(p, s, ctr))
+		slot_bind(p, from, ctr);
 }
 
-/* Make room for slot @s by moving one rival to another counter that fits it and is free, or held by
- * a slot not in @keys. */
+/* Whether the host refused slot @s lately, so that this occasion is not one to ask again. */
+static bool refused_lately(struct vpmu_pcpu *p, unsigned int s)
+{
+	if (!p->refused_wait[s])
+		return false;
+	p->refused_wait[s]--;
+	return true;
+}
+
+/*
+ * Make room for slot @s: move one of @slots, its rivals, to another counter. That counter must fit
+ * the rival, and be free or belong to a slot that is not in @keys.
+ */
 static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint64_t keys)
 {
 	unsigned int r;
 
 	vpmu_for_each_slot (r, slots) {
-		int ctr = free_ctr(p, r), from;
+		int ctr = free_ctr(p, r), from = -1;
 		unsigned int old = p->ctr[r];
 
 		if (ctr < 0) {
@@ -209,16 +232,31 @@ static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint
 			slot_unbind(p, (unsigned int)from);
 		}
 		slot_unbind(p, r);
-		slot_bind(p, r, (unsigned int)ctr);
-		return slot_bind(p, s, old);
+		if (slot_bind(p, r, (unsigned int)ctr) && slot_bind(p, s, old))
+			return true;
+		/* The host refuses: everybody gets back what it had. */
+		if (p->active & VPMU_BIT(r))
+			slot_unbind(p, r);
+		slot_bind(p, r, old);
+		if (from >= 0)
+			slot_bind(p, (unsigned int)from, (unsigned int)ctr);
+		return false;
 	}
 	return false;
 }
 
 /*
- * Give counters to the slots in use by @keys that have none: free ones, then those of slots not in
- * @keys. With @rotate also those of slots in @keys, once each per turn, those on fixed counters
- * last: they need not share. Time must have been charged up to now.
+ * Give counters to those slots in @keys that have none. For each of them, take the first that there
+ * is of:
+ *
+ *   1. a free counter
+ *   2. the counter of a slot that is not in @keys
+ *   3. a counter that becomes free by moving another slot (move_rival)
+ *   4. with @rotate: the counter of a slot in @keys that did not get it in this call; not a fixed
+ *      counter if there is another one, since slots on fixed counters need not share
+ *
+ * A slot that the host refused waits longer after each refusal, and nobody loses a counter to it.
+ * Time must have been charged up to now.
  */
 static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
 {
@@ -232,19 +270,21 @@ static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate
 		int from;
 
 		wait &= ~VPMU_BIT(s);
+		if (refused_lately(p, s))
+			continue;
 		if (ctr >= 0) {
 			slot_bind(p, s, (unsigned int)ctr);
 			continue;
 		}
 		have = rivals(p, s);
 		from = longest(p, have & ~keys);
-		if (from < 0 && move_rival(p, s, have, keys))
+		if (from < 0 && (move_rival(p, s, have, keys) || p->refused_wait[s]))
 			continue;
 		if (from < 0 && rotate) {
 			uint64_t fixed = 0;
 			unsigned int r;
 
-			have &= old; /* not those that got theirs in this turn */
+			have &= old; /* not those that got theirs in this call */
 			vpmu_for_each_slot (r, have) {
 				if (p->pmu->fixed_mask & (1u << p->ctr[r]))
 					fixed |= VPMU_BIT(r);
@@ -256,7 +296,7 @@ static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate
 	}
 }
 
-/* Forget slots that have got another key since this pCPU last looked. */
+/* Forget the slots that have got another key since this pCPU last looked. */
 static void revalidate(struct vpmu_pcpu *p)
 {
 	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
@@ -285,7 +325,7 @@ static void raise_quality(struct vpmu_slot *slot, unsigned int q)
 		;
 }
 
-/* First use of some slots on this pCPU. */
+/* The first use of @slots on this pCPU: look up their keys, and what the PMU can do with them. */
 static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 {
 	unsigned int s;
@@ -296,6 +336,8 @@ static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 		if (key != p->key[s]) {
 			p->key[s] = key;
 			p->hw_at_key[s] = p->hw_past[s];
+			p->refused[s] = 0;
+			p->refused_wait[s] = 0;
 		}
 		p->elig[s] = p->pmu->ops->eligible(p->pmu, key);
 		p->bound |= VPMU_BIT(s);
@@ -309,12 +351,17 @@ static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
 /* ---- switching ---- */
 
 /*
- * Compute a context's account and keys anew. Acquire on the generations first: they are released
- * after the keys they stand for, so that keys are at least as new as what we remember of them; a
- * change in between just makes the next switch compute once more. A slot that got another key
- * moved tree_gen too (slot.c) and a context that migrated computes anew, so whoever might use a
- * recycled slot comes through here, and this pCPU forgets the slot's old key first: its counter
- * must not be charged to someone who means the new one.
+ * Compute the account and the keys of @ctx anew.
+ *
+ * tree_gen is read first, with acquire. It pairs with the release of tree_gen in keys_changed
+ * (consumer.c), slot.c and sampler.c, which comes after the change of keys. So the keys read here
+ * are at least as new as the tree_gen remembered here. A change in between makes the next switch
+ * compute once more, which is harmless.
+ *
+ * A recycled slot: whoever might use a slot that has got another key comes through here first,
+ * because the new key has moved tree_gen too (slot.c), and a context that migrated has tree_gen 0.
+ * revalidate() then makes this pCPU forget the slot's old key, so its counter is not charged to
+ * somebody who means the new one.
  */
 static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 {
@@ -333,7 +380,9 @@ static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 		ctx->cell = ctx->group_cell;
 	}
 	for (const struct vpmu_account *a = account; a; a = a->parent) {
-		samplers |= load_acquire(&a->samplers); /* first: a sampler's key is there */
+		samplers |= load_acquire(
+			&a->samplers); /* before the keys: pairs with the release in sampler.c, so
+					* a sampler seen here has its key in use */
 		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
 	}
 	ctx->keys = keys;
@@ -341,11 +390,12 @@ static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 		ctx->samplers = samplers;
 		watch_update(ctx);
 	}
-	/* After the keys: a slot named in them got its key before (release in keys_add). */
+	/* After the keys were read with acquire, which pairs with the release in keys_add
+	 * (consumer.c): a slot in them had got its key before. */
 	revalidate(p);
 }
 
-/* Some slots in use by the next context have no counter: first use here, or too few counters. */
+/* Some of @keys have no counter: this is their first use here, or there are too few counters. */
 static COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
 {
 	if (keys & ~p->bound)
@@ -353,8 +403,10 @@ static COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
 	assign_counters(p, keys, false);
 }
 
-/* Slots in use by the next context whose time begins or ends to stand still in its cell. The cell
- * is not running, or time has been charged up to now. */
+/*
+ * Start or stop the clock of @slots in @cell: this pCPU's support of them is not what the cell has
+ * noted. The cell does not run, or time has been charged up to now.
+ */
 static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, uint64_t slots)
 {
 	struct vpmu_counts *c = &cell->counts;
@@ -367,8 +419,8 @@ static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, u
 }
 
 /*
- * Charge who ran, and make everything but p->ctx and the branch records @next's. Those come last:
- * samples of who ran may still be taken until then, and they tell where it was.
+ * Charge who ran, and make the pCPU's state that of @next, except p->ctx and the branch records.
+ * These change last (runs_now), because charging can take samples, which tell where p->ctx is.
  */
 static inline __attribute__((always_inline)) void
 switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge, bool watched)
@@ -395,13 +447,13 @@ static inline bool context_stale(const struct vpmu_context *ctx, const struct vp
 	return ctx->tree_gen != load_relaxed(&host->tree_gen);
 }
 
-/* One account has one cell here: equal cells, equal accounts. */
+/* Each account has one cell per pCPU, so equal cells mean equal accounts. */
 static inline bool equal(const struct vpmu_pcpu *p, const struct vpmu_context *next)
 {
 	return next->cell == p->cell && next->keys == p->keys;
 }
 
-/* The end of each way below. */
+/* The last step of every switch. */
 static inline void runs_now(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
 	if (unlikely(lbr_concerns(p, next)))
@@ -416,8 +468,9 @@ static __attribute__((noinline)) void switch_plain(struct vpmu_pcpu *p, struct v
 }
 
 /*
- * One of them has alarms or samplers in reach. Alarms are of a vCPU's own account, and when they
- * change while it runs, p->watch does (alarm.c): with equal accounts only samplers can differ.
+ * A switch from or to a context with alarms or samplers. When account, keys and samplers are equal,
+ * so is what is watched: alarms belong to a vCPU's own account, and a change of them while it runs
+ * changes p->watch at once (alarm.c).
  */
 static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
@@ -437,7 +490,7 @@ static COLD void switch_stale(struct vpmu_pcpu *p, struct vpmu_context *next)
 		switch_plain(p, next);
 }
 
-/* Nothing but tests and tail calls: equal contexts pay for no more. */
+/* Only tests and tail calls, so that a switch between equal contexts costs little. */
 void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
 	if (unlikely(!next))
@@ -466,17 +519,24 @@ void vpmu_pcpu_flush(struct vpmu_pcpu *p)
 	pcpu_refresh(p);
 }
 
+/* Give back the counters of slots that no consumer of the host uses. Time has been charged. */
+static void release_unused(struct vpmu_pcpu *p)
+{
+	unsigned int s;
+
+	vpmu_for_each_slot (s, p->active & ~p->keys) {
+		if (!load_relaxed(&p->host->slot[s].refs))
+			slot_unbind(p, s);
+	}
+}
+
 void vpmu_pcpu_tick(struct vpmu_pcpu *p)
 {
 	pcpu_refresh(p);
+	release_unused(p);
 	if (p->keys & ~p->active & ~p->unsup) {
 		assign_counters(p, p->keys, true);
 		if (p->watch)
 			watch_switch(p, p->ctx);
 	}
-}
-
-unsigned int vpmu_pcpu_id(const struct vpmu_pcpu *p)
-{
-	return p->id;
 }

@@ -69,7 +69,4 @@ void vpmu_pcpu_tick(struct vpmu_pcpu *pcpu);
  * and samplers that are due, arm again. Harmless when nothing is due. Owner. */
 void vpmu_pcpu_overflow(struct vpmu_pcpu *pcpu);
 
-/* vpmu_pcpu_id - the @id of vpmu_pcpu_create. Any thread. */
-unsigned int vpmu_pcpu_id(const struct vpmu_pcpu *pcpu);
-
 #endif

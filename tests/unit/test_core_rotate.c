@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* More keys than counters: who gets one, for how long, and what the values say about it. */
+#include <errno.h>
+
 #include "core_bed.h"
 
 static struct bed b;
@@ -52,6 +54,146 @@ Test(rotate, eight_keys_on_seven_counters)
 	bed_conserved(&b);
 	for (int i = 0; i < 8; i++)
 		vpmu_consumer_del(&c[i], b.p[0], NULL);
+}
+
+/* ---- a host that refuses ---- */
+
+static const struct vpmu_hostpmu_ops *soft_ops;
+static vpmu_key_t refused;
+static unsigned int refusals;
+
+static int refusing_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
+{
+	if (key != refused)
+		return soft_ops->bind(pmu, ctr, key);
+	refusals++;
+	return -ENOSPC;
+}
+
+static void refuse(vpmu_key_t key)
+{
+	static struct vpmu_hostpmu_ops ops;
+
+	soft_ops = b.pmu[0].pmu.ops;
+	ops = *soft_ops;
+	ops.bind = refusing_bind;
+	b.pmu[0].pmu.ops = &ops;
+	refused = key;
+	refusals = 0;
+}
+
+/* A key that the host refuses takes nothing from those that have a counter, is not asked for at
+ * each occasion, and gets its share when the host allows it. */
+Test(rotate, refused)
+{
+	struct vpmu_softpmu_opts opts = {.gp = 4, .no_default = true};
+	struct vpmu_consumer c[5] = {0};
+	uint64_t total = 0;
+
+	bed_init(&b, &opts);
+	refuse(vpmu_key_generic(VPMU_EV_STORES, GUEST));
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	for (int i = 0; i < 5; i++)
+		cr_assert_eq(vpmu_consumer_add(
+				     &c[i], b.vcpu[0],
+				     vpmu_key_generic(i < 4 ? events[i] : VPMU_EV_STORES, GUEST),
+				     b.p[0]),
+			     0);
+	for (int t = 0; t < 500; t++) {
+		bed_run(&b, 0, 50);
+		vpmu_pcpu_tick(b.p[0]);
+		bed_run(&b, 0, 50);
+		vpmu_pcpu_flush(b.p[0]);
+		total += 100;
+	}
+	for (int i = 0; i < 5; i++) {
+		struct vpmu_value v = bed_read(&c[i]);
+
+		cr_assert_eq(v.enabled_ns, total);
+		cr_assert_eq(v.running_ns, i < 4 ? total : 0, "key %d: %lu of %lu", i, v.running_ns,
+			     total);
+		cr_assert_eq(v.count, v.running_ns);
+	}
+	cr_assert(refusals > 1 && refusals < 20, "%u", refusals);
+	bed_conserved(&b);
+	refused = 0;
+	for (int t = 0; t < 5000; t++) {
+		bed_run(&b, 0, 100);
+		vpmu_pcpu_tick(b.p[0]);
+	}
+	for (int i = 0; i < 5; i++)
+		cr_assert_gt(bed_read(&c[i]).running_ns, total + 100 * 5000 / 2 - (i == 4) * total,
+			     "key %d", i);
+	bed_conserved(&b);
+	for (int i = 0; i < 5; i++)
+		vpmu_consumer_del(&c[i], b.p[0], NULL);
+}
+
+/* The same when room for the key would have to be made: by moving a slot off a counter that counts
+ * everything to a fixed one, which a slot that nobody here uses holds. */
+Test(rotate, refused_after_a_move)
+{
+	struct vpmu_softpmu_opts opts = {.gp = 1, .fixed = 1, .no_default = true};
+	struct vpmu_consumer insns = {0}, user = {0}, stores = {0};
+	struct vpmu_value v;
+
+	bed_init(&b, &opts);
+	refuse(vpmu_key_generic(VPMU_EV_STORES, GUEST));
+	/* vCPU 2 has the fixed counter, so vCPU 0's instructions of user mode get the other one. */
+	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
+	cr_assert_eq(vpmu_consumer_add(&insns, b.vcpu[2], INSNS, b.p[0]), 0);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	cr_assert_eq(vpmu_consumer_add(&user, b.vcpu[0],
+				       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR),
+				       b.p[0]),
+		     0);
+	cr_assert_eq(vpmu_consumer_add(&stores, b.vcpu[0], vpmu_key_generic(VPMU_EV_STORES, GUEST),
+				       b.p[0]),
+		     0);
+	for (int t = 0; t < 100; t++) {
+		bed_run(&b, 0, 10);
+		vpmu_pcpu_flush(b.p[0]);
+	}
+	v = bed_read(&user);
+	cr_assert_eq(v.count, 1000);
+	cr_assert_eq(v.running_ns, 1000);
+	cr_assert(refusals >= 1 && refusals < 20, "%u", refusals);
+	bed_conserved(&b);
+	vpmu_consumer_del(&user, b.p[0], NULL);
+	vpmu_consumer_del(&stores, b.p[0], NULL);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
+	vpmu_consumer_del(&insns, b.p[0], NULL);
+}
+
+/* Counters that nobody uses are given back by the next tick, not before, and nothing of what they
+ * counted is lost. */
+Test(rotate, unused)
+{
+	struct vpmu_consumer a = {0}, c = {0};
+	struct vpmu_value v;
+
+	bed_init(&b, NULL);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	cr_assert_eq(vpmu_consumer_add(&a, b.vcpu[0], INSNS, b.p[0]), 0);
+	cr_assert_eq(vpmu_consumer_add(&c, b.vcpu[0], LOADS, b.p[0]), 0);
+	bed_run(&b, 0, 7);
+	vpmu_pcpu_tick(b.p[0]);
+	cr_assert_eq(bed_host_counters(&b), 2, "in use");
+	vpmu_pcpu_switch(b.p[0], &b.ctx[2]);
+	vpmu_pcpu_tick(b.p[0]);
+	cr_assert_eq(bed_host_counters(&b), 2, "in use, though not by who runs");
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	vpmu_consumer_del(&c, b.p[0], &v);
+	cr_assert_eq(v.count, 7);
+	cr_assert_eq(bed_host_counters(&b), 2, "not before a tick");
+	vpmu_pcpu_tick(b.p[0]);
+	cr_assert_eq(bed_host_counters(&b), 1);
+	bed_conserved(&b);
+	vpmu_consumer_del(&a, b.p[0], &v);
+	cr_assert_eq(v.count, 7);
+	vpmu_pcpu_tick(b.p[0]);
+	cr_assert_eq(bed_host_counters(&b), 0);
+	bed_conserved(&b);
 }
 
 Test(rotate, ten_keys_on_one_counter)
