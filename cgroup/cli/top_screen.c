@@ -38,9 +38,9 @@ static bool ask_sharing(struct screen *s)
 	s->sharing[0] = '\0';
 	for (int i = 0; i < nr && n < sizeof(s->sharing); i++)
 		n += (size_t)snprintf(s->sharing + n, sizeof(s->sharing) - n,
-				      "%s%u consumers on %u counters%s%s%s", i ? ", " : "",
-				      all[i].consumers, all[i].counters, *all[i].plane ? " (" : "",
-				      all[i].plane, *all[i].plane ? ")" : "");
+				      "%s%s%s%u consumers on %u counters", i ? ", " : "",
+				      all[i].plane, *all[i].plane ? ": " : "", all[i].consumers,
+				      all[i].counters);
 	return nr >= 0;
 }
 
