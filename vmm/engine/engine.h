@@ -29,22 +29,28 @@ struct vpmu_soft_tally;
  * and never look whether an operation is NULL: no operation is. An operation whose flag is absent
  * does nothing and returns -EOPNOTSUPP (refuse.h has these operations).
  */
-#define VMM_CAN_RDPMC                                                                              \
-	(1u << 0)		/* RDPMC exits with VMM_EXIT_RDPMC. Without: it is #GP in guests   \
-				 */
-#define VMM_CAN_LAPIC (1u << 1) /* vCPUs have local APICs with an x2APIC mode: see "Local APIC" */
-#define VMM_CAN_PMI   (1u << 2) /* pmi(). Comes with VMM_CAN_LAPIC only */
-#define VMM_CAN_SAVE  (1u << 3) /* get_state(), set_state() */
-/* Instructions are counted into a tally (set_tally), run() stops at vmm_run.budget and for the
- * tally's alarms, and vmm_run.retired is filled in. Without: budget is ignored, retired is 0. */
-#define VMM_CAN_TALLY	  (1u << 4)
-#define VMM_CAN_GUEST_TSC (1u << 5) /* guest_tsc() */
-#define VMM_CAN_LBR                                                                                \
-	(1u << 7) /* taken branches are recorded in the tally's branch records (lbr)               \
-		   */
-/* Guests run faster when the host maps their RAM with huge pages. Without: huge pages would only
- * cost memory. */
-#define VMM_CAN_HUGE_PAGES (1u << 6)
+enum {
+	/* RDPMC exits with VMM_EXIT_RDPMC. Without: RDPMC is #GP in guests. */
+	VMM_CAN_RDPMC = 1 << 0,
+	/* vCPUs have local APICs with an x2APIC mode: see "Local APIC". */
+	VMM_CAN_LAPIC = 1 << 1,
+	/* pmi(). Only together with VMM_CAN_LAPIC. */
+	VMM_CAN_PMI = 1 << 2,
+	/* get_state() and set_state(). */
+	VMM_CAN_SAVE = 1 << 3,
+	/* Instructions are counted into a tally (set_tally). run() stops at vmm_run.budget and for
+	 * the tally's alarms, and fills in vmm_run.retired. Without: budget is ignored, retired is
+	 * 0. */
+	VMM_CAN_TALLY = 1 << 4,
+	/* Taken branches are recorded in the tally's branch records (vpmu/lbr.h). Only together
+	 * with VMM_CAN_TALLY. */
+	VMM_CAN_LBR = 1 << 5,
+	/* guest_tsc(). */
+	VMM_CAN_GUEST_TSC = 1 << 6,
+	/* Guests run faster when the host maps their RAM with huge pages. Without: huge pages would
+	 * only cost memory. */
+	VMM_CAN_HUGE_PAGES = 1 << 7
+};
 
 enum vmm_exit {
 	/* Exactly the budgeted number of instructions retired. VMM_CAN_TALLY. */
