@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu-vmm's own commands. server.c calls them on the control thread; requests are hostile. A
+ * command that fails must leave no VM behind.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +41,7 @@ static int read_config(const json_t *req, struct vm_config *vm, char *err, size_
 	const char *key;
 	int ret;
 
-	/* json_object_foreach wants a mutable object only to iterate over it. */
+	/* json_object_foreach needs a mutable object, though it only iterates. */
 	json_object_foreach ((json_t *)req, key, value) {
 		if (!strcmp(key, "cmd") || !strcmp(key, "id"))
 			continue;
@@ -75,7 +79,7 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 	return ret;
 }
 
-/* The VM "name" names; missing: NULL if it may be. */
+/* The VM that field "name" names. Without the field: NULL, or an error if it is @required. */
 static int named_vm(struct control *c, const json_t *req, bool required, struct machine_vm **vm,
 		    char *err, size_t errlen)
 {
@@ -102,7 +106,7 @@ static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, 
 
 	if (ret)
 		return ret;
-	/* If it has ended just now, that is still reported as its end. */
+	/* A VM that has ended just now is still reported as ended, not as removed. */
 	machine_reap(c->machine);
 	c->removed(vm, c->arg);
 	machine_vm_remove(vm);
@@ -134,7 +138,7 @@ int control_resume(struct control *c, char *err, size_t errlen)
 	c->paused = false;
 	for (struct machine_vm *vm = machine_vms(c->machine); vm && !ret; vm = vm->next)
 		ret = machine_vm_start(vm, err, errlen);
-	/* After the VMs: see machine_launch. */
+	/* machine_launch says why this comes after the VMs. */
 	return ret ? ret : machine_launch(c->machine, err, errlen);
 }
 
@@ -164,7 +168,7 @@ static int cmd_quit(void *arg, const json_t *req, json_t *resp, char *err, size_
 
 /* ---- what the server asks ------------------------------------------------------------------- */
 
-/* What the guest selected last that its policy denies, as `perf stat -e` would have it. */
+/* The event that the guest selected last and its policy denied, as `perf stat -e` spells it. */
 static const char *denied_name(const struct machine_vm *vm, uint64_t last,
 			       char buf[VPMU_EVENT_NAME_MAX])
 {
@@ -172,7 +176,7 @@ static const char *denied_name(const struct machine_vm *vm, uint64_t last,
 		   vm->pmu == VPMU_GUEST_AMD_V2;
 	uint64_t flags = VPMU_KEY_GUEST;
 
-	/* An event select that counts has one of these bits. */
+	/* An event select that counts has USR or OS set; without both it is a fixed counter. */
 	if (!(last & (EVTSEL_USR | EVTSEL_OS))) {
 		snprintf(buf, VPMU_EVENT_NAME_MAX, "fixed counter %" PRIu64, last);
 		return buf;

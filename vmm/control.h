@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What vpmu-vmm's control socket can do beyond the built-in commands: vm-add, vm-remove, pause,
- * resume, quit; and what it says about VMs and the host. Control thread.
+ * vpmu-vmm's commands beside the built-in ones (vm-add, vm-remove, pause, resume, quit, vm-save,
+ * vm-restore), and its part of `list` and `check`. Control thread.
  */
 #ifndef VMM_CONTROL_H
 #define VMM_CONTROL_H
@@ -12,11 +12,12 @@
 struct control {
 	struct machine *machine;
 	struct server *server;
-	bool paused;		 /* VMs that are added wait for resume */
+	bool paused;		 /* VMs that are added do not run before resume */
 	void (*quit)(void *arg); /* the quit command */
-	void (*added)(const struct machine_vm *vm, void *arg);	 /* by command */
-	void (*removed)(const struct machine_vm *vm, void *arg); /* is about to be, by command */
-	void (*log)(const char *line, void *arg);		 /* of the server's */
+	void (*added)(const struct machine_vm *vm, void *arg);	 /* a VM was added by a command */
+	void (*removed)(const struct machine_vm *vm, void *arg); /* a VM is about to be removed by a
+								  * command */
+	void (*log)(const char *line, void *arg);		 /* the server dropped a client */
 	void *arg;
 };
 
@@ -24,10 +25,10 @@ struct control {
 int control_serve(struct control *c, sd_event *ev, const char *path, char *err, size_t errlen);
 void control_close(struct control *c);
 
-/* control_resume - start every VM, and those to come. */
+/* control_resume - start every VM; VMs that are added later run at once. */
 int control_resume(struct control *c, char *err, size_t errlen);
 
-/* control_sessions - operator sessions attached now. */
+/* control_sessions - how many operator sessions are attached now. */
 unsigned int control_sessions(struct control *c);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* vm-save and vm-restore: control_snapshot_register adds them to the server. Control thread. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "vmm/control_snapshot.h"
 #include "vmm/snapshot/snapshot.h"
 
-/* The server's working directory is not the client's. */
+/* Only absolute paths: the server's working directory is not the client's. */
 static int get_file(const json_t *req, const char **file, char *err, size_t errlen)
 {
 	int ret = request_string(req, "file", true, SNAPSHOT_PATH_MAX, file, err, errlen);
@@ -32,7 +33,7 @@ static int cmd_vm_save(void *arg, const json_t *req, json_t *resp, char *err, si
 		ret = get_file(req, &file, err, errlen);
 	if (ret)
 		return ret;
-	/* If it has ended just now, that comes first. */
+	/* A VM that has ended just now must be known as ended. */
 	machine_reap(c->machine);
 	vm = machine_vm_find(c->machine, name);
 	if (!vm)

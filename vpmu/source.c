@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Calls of a source of counts that need more than a call of its operation: lists that may be empty,
- * and capabilities that the source may not have. */
+/*
+ * Calls of a source of counts that need more than a call of its operation: lists that may be empty,
+ * and capabilities that the source may not have.
+ */
 #include <errno.h>
 
 #include "vpmu/source.h"

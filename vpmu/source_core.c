@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * libvpmu's core behind vpmu/source.h: a node is an account, a counting is an array of consumers,
+ * a sampling is a sampler. The VMM creates it; cgroup/ calls it through the operations below.
+ * Control thread, but for take_sample. It must never let two hosts meet: a list, a node and its
+ * parent are of one source.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -15,8 +21,8 @@ struct core {
 	struct vpmu_source_core_opts opts;
 	struct vpmu_host *host;
 	struct core_node root, other;
-	/* Removed nodes whose accounts are still in the tree, in order of removal. Their counts are
-	 * in the sums of their parents all the same. */
+	/* Removed nodes whose accounts are still in the tree, in order of removal. Their parents'
+	 * sums include their counts as before. */
 	struct core_node *left, **left_last;
 };
 

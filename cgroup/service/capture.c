@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Captures' life, and reading branch records. The commands call it on the control thread; profiles
+ * with call chains attach by capture_attach too. It must never stop a vCPU.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +35,7 @@ static const struct registry_kind kind = {
 
 static const struct {
 	const char *name;
-	uint32_t ctl; /* without levels */
+	uint32_t ctl; /* branch types only, no privilege levels */
 } modes[] = {
 	[CAPTURE_CALL_STACK] = {"call-stack", VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS},
 	[CAPTURE_BRANCHES] = {"branches", VPMU_LBR_TYPES},

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Commands about the tree and the host, and what all commands share. server.c calls them on the
+ * control thread; requests are hostile (request.h). A command that fails must change nothing.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The socket file, the clients and their buffers. server.c makes one; sd-event calls it on the
+ * control thread. It must never wait for a client.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,12 +25,12 @@ struct client {
 	sd_event_source *io;	/* the socket */
 	sd_event_source *work;	/* a whole line is buffered */
 	sd_event_source *timer; /* armed while an answer waits */
-	char *out;		/* the answer on its way, or NULL */
+	char *out;		/* the answer that is being written, or NULL */
 	size_t out_len, out_done;
 	size_t in_len;
-	uint64_t active_ns; /* CLOCK_MONOTONIC: when it last sent or took something */
-	bool eof;	    /* nothing more comes */
-	bool close;	    /* as soon as the answer is out */
+	uint64_t active_ns; /* now_ns: when it last sent something or read some of its answer */
+	bool eof;	    /* the client sends nothing more */
+	bool close;	    /* to be closed as soon as its answer is written */
 	char in[SERVER_LINE_MAX];
 };
 
@@ -35,11 +39,12 @@ struct listener {
 	sd_event *ev;
 	const struct server_opts *opts;
 	int fd;
-	int reserve_fd; /* given up to turn a client away when there are no descriptors left */
+	int reserve_fd; /* closed for a moment to accept a client, and turn it away, when no
+			 * descriptor is left */
 	sd_event_source *io;
 	struct client *clients;
 	unsigned int nr_clients;
-	size_t pending; /* bytes of answers of all clients */
+	size_t pending; /* bytes of answers that clients have not read yet */
 	struct stat at; /* the socket file we made */
 	bool bound;
 };
@@ -77,7 +82,7 @@ static void client_drop(struct client *c, const char *why)
 	client_close(c);
 }
 
-/* Take up @line (malloc'd) as the answer to write. */
+/* @line (malloc'd) is the answer to write from now on. */
 static void set_answer(struct client *c, char *line)
 {
 	size_t len = line ? strlen(line) : 0;
@@ -92,7 +97,7 @@ static void set_answer(struct client *c, char *line)
 	c->out_len = len;
 	c->out_done = 0;
 	c->l->pending += len;
-	if (!line) /* out of memory even for saying so */
+	if (!line) /* there is no memory even for the error */
 		c->close = true;
 }
 
@@ -106,8 +111,8 @@ static void rearm(struct client *c)
 	sd_event_source_set_time_relative(c->timer, slow_us(c->l));
 }
 
-/* What to wait for now. The socket is not watched while a buffered line waits its turn: a client
- * that sent its request and went away still gets it done. */
+/* Watch the socket for what the client's state needs. While a buffered line waits for its turn the
+ * socket is not watched, so the request of a client that has gone meanwhile is still done. */
 static int client_wait(struct client *c)
 {
 	bool line = memchr(c->in, '\n', c->in_len) != NULL;
@@ -125,7 +130,7 @@ static int client_wait(struct client *c)
 	return ret;
 }
 
-/* Write what the socket takes. false: the client is gone. */
+/* Write as much as the socket accepts. false: the client is gone. */
 static bool client_write(struct client *c)
 {
 	while (c->out && c->out_done < c->out_len) {
@@ -151,7 +156,7 @@ static bool client_write(struct client *c)
 	return true;
 }
 
-/* After anything happened: write, and decide what comes next. */
+/* After every change of the client: write, and decide what to wait for. */
 static void client_go_on(struct client *c)
 {
 	if (!client_write(c))
@@ -212,7 +217,7 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 
 	if (c->out) {
 		if (revents & (EPOLLERR | EPOLLHUP))
-			client_close(c); /* nobody reads the answer any more */
+			client_close(c); /* nobody is left to read the answer */
 		else
 			client_go_on(c);
 	} else if (revents & EPOLLIN) {
@@ -239,8 +244,8 @@ static void refuse(int fd)
 	close(fd);
 }
 
-/* The client that may go for another one: nothing on its way, nothing that would end with it, and
- * silent for the longest time, at least SERVER_IDLE_MS. NULL: there is none. */
+/* The client to close when another one comes: it has no answer waiting and owns nothing, and of
+ * these it has been silent for longest, at least SERVER_IDLE_MS. NULL: there is no such client. */
 static struct client *longest_idle(const struct listener *l)
 {
 	uint64_t latest = now_ns() - SERVER_IDLE_MS * 1000000ULL;
@@ -262,8 +267,8 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	struct client *c;
 
 	if (fd < 0) {
-		/* Out of descriptors: the client stays in the backlog and would wake us for ever.
-		 * Give up the reserve to take it, and turn it away. */
+		/* No descriptor is left. The client would stay in the backlog and wake us for ever,
+		 * so close the reserve, accept the client, and turn it away. */
 		if ((errno == EMFILE || errno == ENFILE) && l->reserve_fd >= 0) {
 			close(l->reserve_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -274,7 +279,7 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 		return 0;
 	}
 	if (l->nr_clients == SERVER_CLIENTS_MAX) {
-		/* Programs that hold connections and say nothing must not lock the operator out. */
+		/* Programs that only hold connections must not lock the operator out. */
 		c = longest_idle(l);
 		if (c)
 			client_drop(c, "too many clients, and it was idle for longest");
@@ -313,7 +318,7 @@ static int make_parent(const char *path, char *err, size_t errlen)
 	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
 	if (mkdir(dir, geteuid() ? 0700 : 0755) == 0)
 		return 0;
-	/* Who owns the directory can replace the socket (/tmp/vpmu-UID is anyone's to make). */
+	/* The owner of the directory can replace the socket, and anybody can make /tmp/vpmu-UID. */
 	if (errno == EEXIST && geteuid() && stat(dir, &st) == 0 && st.st_uid != geteuid() &&
 	    st.st_uid != 0)
 		return fail(-EPERM, err, errlen,
@@ -328,7 +333,7 @@ static int make_parent(const char *path, char *err, size_t errlen)
 		    path, dir, strerror(errno));
 }
 
-/* Make way for a new socket at @addr: one that nobody listens on any more is removed. */
+/* Remove the socket at @addr if nobody listens on it any more. */
 static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
 {
 	struct stat st;
@@ -371,8 +376,9 @@ static int listen_at(struct listener *l, const char *path, char *err, size_t err
 	if (ret)
 		return ret;
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* fchmod before bind: the file never exists with a wider mode (unix(7), bind takes the
-	 * inode's mode less umask); chmod after it: whatever the umask is. */
+	/* fchmod before bind, so that the file never exists with a wider mode: bind uses the
+	 * inode's mode less the umask (unix(7)). chmod after bind, so that the mode does not depend
+	 * on the umask. */
 	if (l->fd < 0 || fchmod(l->fd, 0660) || bind(l->fd, (struct sockaddr *)&addr, sizeof(addr)))
 		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
 	l->bound = true;
@@ -418,7 +424,7 @@ void listener_destroy(struct listener *l)
 	while (l->clients)
 		client_close(l->clients);
 	sd_event_source_disable_unref(l->io);
-	/* Only the file we made: somebody may have replaced it. */
+	/* Remove only the file that we made: somebody may have replaced it. */
 	if (l->bound && lstat(l->opts->path, &st) == 0 && st.st_ino == l->at.st_ino &&
 	    st.st_dev == l->at.st_dev)
 		unlink(l->opts->path);

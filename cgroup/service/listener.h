@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The control socket and its clients, inside an sd-event loop. Knows lines, not what is in them.
+ * The control socket and its clients, inside an sd-event loop. It knows lines, not requests.
  *
  * A client has one request in work and one answer on its way: nothing more is read from it until
  * the answer is written, so a client that does not read costs one answer, and is dropped when it
@@ -20,7 +20,7 @@ void listener_destroy(struct listener *l);
 
 /* What the listener needs of server.c. */
 
-/* server_dispatch_conn - server_dispatch for connection @conn, an identity only. */
+/* server_dispatch_conn - server_dispatch for connection @conn, which is never dereferenced. */
 char *server_dispatch_conn(struct server *s, const void *conn, const char *line, size_t len);
 /* server_error_line - an error answer, malloc'd; NULL when out of memory. */
 char *server_error_line(int ret, const char *text);

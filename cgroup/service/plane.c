@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Choosing the plane of a profile or capture. It must never choose silently among several. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

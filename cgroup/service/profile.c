@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Profiles' life: sampling, taking samples out of the rings on a timer, following the tree of
+ * tenants. The commands call it on the control thread; the source of counts calls profile_sample on
+ * its CPUs, where it must neither wait nor allocate.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Names, owners and the list of sessions, profiles or captures. It must never start or stop one but
+ * by kind->close.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Parsing and checking requests. Every command calls it first. Nothing of a request may be trusted
+ * before it went through here.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +34,8 @@ static const char *type_name(const json_t *v)
 	return "null";
 }
 
-/* How deep arrays and objects nest, counted before the recursive parser sees the line. */
+/* How deep arrays and objects nest. Counted before the recursive parser sees the line, so that the
+ * parser cannot run out of stack. */
 static unsigned int nesting(const char *line, size_t len)
 {
 	unsigned int depth = 0, max = 0;

@@ -19,9 +19,9 @@ struct slot {
 };
 
 struct ring {
-	_Alignas(64) _Atomic uint64_t tail; /* producers' */
+	_Alignas(64) _Atomic uint64_t tail; /* position of the next producer */
 	_Atomic uint64_t lost;
-	_Alignas(64) uint64_t head; /* the consumer's */
+	_Alignas(64) uint64_t head; /* position of the consumer */
 	unsigned char *slots;
 };
 
@@ -42,7 +42,7 @@ struct sample_rings *sample_rings_create(bool chains)
 	rs->nr_slots = chains ? SAMPLE_CHAIN_SLOTS : SAMPLE_RING_SLOTS;
 	rs->stride = sizeof(struct slot) + (chains ? VPMU_LBR_DEPTH_MAX * sizeof(uint64_t) : 0);
 	for (size_t i = 0; i < SAMPLE_RINGS; i++) {
-		/* Pages that no pCPU writes to are never there. */
+		/* Pages that no CPU writes to use no memory. */
 		rs->ring[i].slots = calloc(rs->nr_slots, rs->stride);
 		if (!rs->ring[i].slots) {
 			sample_rings_free(rs);
@@ -96,11 +96,11 @@ bool sample_rings_put(struct sample_rings *rs, unsigned int pcpu, struct sample_
 		uint64_t seq = atomic_load_explicit(&s->seq, memory_order_acquire);
 		uint64_t free_seq = pos / rs->nr_slots * 2;
 
-		if (seq < free_seq) { /* what was put in a lap ago is still there */
+		if (seq < free_seq) { /* the record of a lap ago was not taken out yet */
 			atomic_fetch_add_explicit(&ring->lost, r->periods, memory_order_relaxed);
 			return false;
 		}
-		if (seq > free_seq) { /* another producer was faster */
+		if (seq > free_seq) { /* another producer took this position */
 			pos = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 			continue;
 		}
@@ -122,7 +122,8 @@ unsigned int sample_rings_drain(struct sample_rings *rs,
 		struct ring *ring = &rs->ring[i];
 		uint64_t n;
 
-		/* One lap at most: a fast producer must not keep the control thread here. */
+		/* At most one lap: a fast producer must not keep the control thread busy for ever.
+		 */
 		for (n = 0; n < rs->nr_slots; n++) {
 			struct slot *s = slot_at(rs, ring, ring->head);
 			uint64_t full_seq = ring->head / rs->nr_slots * 2 + 1;

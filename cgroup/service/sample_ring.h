@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Samples on their way from the CPUs that take them to the control thread that adds them up.
+ * Samples between the CPUs that take them and the control thread that adds them up.
  *
- * A fixed number of bounded rings, all memory allocated before the first sample. A pCPU puts into
- * the ring of its number modulo their count: with few pCPUs each has one of its own, and where
- * there are many, or new ones come (the KVM engine has one per vCPU thread), several share one
- * without locks. What finds its ring full is counted as lost, never waited for.
+ * There is a fixed number of bounded rings, and all memory is allocated before the first sample.
+ * CPU number n puts its samples into ring n modulo SAMPLE_RINGS. With few CPUs each has a ring of
+ * its own; with many, several CPUs share a ring without locks. A sample that finds its ring full is
+ * counted as lost; the CPU never waits.
  */
 #ifndef CGROUP_SERVICE_SAMPLE_RING_H
 #define CGROUP_SERVICE_SAMPLE_RING_H
@@ -21,13 +21,13 @@
 #define SAMPLE_CHAIN_SLOTS 8192	 /* of one ring with branch records */
 
 struct sample_record {
-	uint64_t vcpu;	  /* serial of the vCPU's node; 0: none ran */
-	uint64_t ip;	  /* 0 when not @known */
-	uint64_t periods; /* how many samples it stands for */
+	uint64_t vcpu;	  /* serial of the vCPU's node; 0: no vCPU ran */
+	uint64_t ip;	  /* valid if @known */
+	uint64_t periods; /* how many samples the record stands for */
 	uint64_t late;	  /* events counted since the first of them was due */
 	uint8_t cpl;
-	bool known;	 /* where it was */
-	bool chained;	 /* @from are call records */
+	bool known;	 /* whether ip and cpl are known */
+	bool chained;	 /* whether @from holds call records */
 	uint8_t nr_from; /* of calls, newest first */
 	const uint64_t *from;
 };
@@ -38,18 +38,18 @@ struct sample_rings;
 struct sample_rings *sample_rings_create(bool chains);
 void sample_rings_free(struct sample_rings *rs);
 
-/* sample_rings_put - add @r, whose @from is not used: the calls come from @lbr (NULL: none; others
- * than call-stack records are left out). Any thread, any number at the same time; no locks, no
- * allocation. false: the ring is full, and r->periods more are lost. */
+/* sample_rings_put - add @r. r->from is not used: the calls come from @lbr (NULL: none), and
+ * records that are not of a call stack are left out. Any thread, several at the same time; no
+ * locks, no allocation. false: the ring is full, and r->periods samples are lost. */
 bool sample_rings_put(struct sample_rings *rs, unsigned int pcpu, struct sample_record *r,
 		      const struct vpmu_lbr_regs *lbr);
 
-/* sample_rings_drain - take out what is in them, one call of @fn per record; r->from is valid
- * during it. Returns how full the fullest ring was, in percent. One thread at a time. */
+/* sample_rings_drain - empty the rings, with one call of @fn per record; r->from is valid during
+ * the call. Returns how full the fullest ring was, in percent. One thread at a time. */
 unsigned int sample_rings_drain(struct sample_rings *rs,
 				void (*fn)(const struct sample_record *r, void *arg), void *arg);
 
-/* sample_rings_lost - samples that found no room so far. Any thread. */
+/* sample_rings_lost - how many samples found their ring full so far. Any thread. */
 uint64_t sample_rings_lost(const struct sample_rings *rs);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The control socket's commands by name and its answers. The socket and its clients are in
- * listener.c; what the built-in commands do is in commands.c.
+ * The server: commands by name, and answers. The socket and its clients are in listener.c; what
+ * the built-in commands do is in commands.c. An answer must always be exactly one line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 struct entry {
 	const char *name;
-	const struct command *builtin; /* or: */
+	const struct command *builtin; /* NULL: fn and arg, of server_register */
 	server_fn fn;
 	void *arg;
 };
@@ -95,7 +95,7 @@ static char *to_line(json_t *resp)
 	return line;
 }
 
-/* The answer's line; takes @resp (may be NULL) and leaves @req alone. */
+/* The answer's line. Drops the reference to @resp (may be NULL), keeps that to @req. */
 static char *answer(int ret, const json_t *req, json_t *resp, const char *err)
 {
 	json_t *id = req ? json_object_get(req, "id") : NULL;
@@ -203,7 +203,7 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 		fail(ret, err, errlen, "socket: %s", strerror(-ret));
 		goto fail;
 	}
-	/* Without an event loop there are no clients: server_dispatch only. */
+	/* Without an event loop there are no clients: only server_dispatch is used. */
 	if (ev) {
 		ret = listener_create(s, ev, &s->opts, &s->listener, err, errlen);
 		if (ret)

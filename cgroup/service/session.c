@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sessions' life: opening, following the tree of tenants, reading, closing. The commands call it on
+ * the control thread. It must never add values: neither of planes nor of nodes.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The rows of a session: which nodes have one, and attaching, reading and detaching them in one
+ * batch per plane. Only session.c calls it. A row must never change its plane.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Adding up samples by address and call chain. profile.c calls it on the control thread. Memory
+ * must stay bounded whatever a guest does.
+ */
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -38,7 +42,7 @@ static void who_put(struct whos *ws, struct who *w)
 	free(w);
 }
 
-/* The one of that name, with a reference. */
+/* The vCPU of that name, with one more reference. NULL: no memory. */
 static struct who *who_named(struct whos *ws, const char *vm, unsigned int vcpu)
 {
 	struct who *w = calloc(1, sizeof(*w)), **found;
@@ -92,7 +96,7 @@ void whos_gone(struct whos *ws, uint64_t serial)
 
 void whos_clear(struct whos *ws)
 {
-	/* The root of a tsearch tree is a pointer to its datum first. */
+	/* The first word of a tsearch tree's root points to the root's datum. */
 	while (ws->by_serial)
 		alias_drop(ws, *(struct alias **)ws->by_serial);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Samples added up by where they were: a table of (vCPU, privilege, addresses) with a count each.
- * One address makes the rows of a histogram, several a call chain. Bounded: what finds the table
- * full goes into one count of others, so that the sum is always all samples. And the names of the
- * vCPUs in it, which outlive the vCPUs. Control thread.
+ * Samples added up by where they were: a table of (vCPU, privilege level, addresses) with a count
+ * each. One address is a row of a histogram, several are a call chain. The table is bounded:
+ * samples that find it full go into one count of others, so the sum is always the number of all
+ * samples. The names of vCPUs are kept too, because they outlive the vCPUs. Control thread.
  */
 #ifndef CGROUP_SERVICE_TRACES_H
 #define CGROUP_SERVICE_TRACES_H
@@ -16,9 +16,9 @@
 
 /* ---- who ---------------------------------------------------------------------------------- */
 
-/* A vCPU by name: one that goes and comes again is the same. */
+/* A vCPU by name: a vCPU that is removed and added again is the same one. */
 struct who {
-	char vm[TENANT_VM_NAME_MAX + 1]; /* "": no vCPU, or one that nobody knows any more */
+	char vm[TENANT_VM_NAME_MAX + 1];
 	unsigned int vcpu;
 	size_t refs; /* private */
 };
@@ -27,8 +27,9 @@ struct whos {
 	void *by_serial, *by_name; /* tsearch(3) */
 };
 
-/* whos_add - node @n (others than vCPUs: nothing happens) can be found. -ENOMEM. whos_gone - no
- * longer; the name stays as long as something refers to it. whos_clear - nobody can be found. */
+/* whos_add - let whos_find find node @n; nothing happens if @n is no vCPU. -ENOMEM. whos_gone -
+ * @serial is not found any more; the name stays as long as a trace refers to it. whos_clear -
+ * forget all serials. */
 int whos_add(struct whos *ws, const struct node *n);
 void whos_gone(struct whos *ws, uint64_t serial);
 void whos_clear(struct whos *ws);
@@ -38,17 +39,17 @@ struct who *whos_find(const struct whos *ws, uint64_t serial);
 /* ---- traces ------------------------------------------------------------------------------- */
 
 struct trace {
-	struct who *who; /* NULL: no vCPU, or one that nobody knows any more */
+	struct who *who; /* NULL: no vCPU ran, or its name is not known */
 	uint64_t samples;
 	uint8_t cpl;   /* at ip[0] */
 	bool known;    /* false: ip[0] is not known */
 	uint8_t nr;    /* 1.. */
-	uint64_t ip[]; /* the sample's own, then those of the calls that led there, newest first */
+	uint64_t ip[]; /* where the sample was, then the calls that led there, newest first */
 };
 
 struct traces {
-	struct whos *whos; /* set by the owner, as max */
-	size_t max;	   /* distinct traces kept */
+	struct whos *whos; /* the owner sets whos and max */
+	size_t max;	   /* distinct traces that are kept */
 	struct trace **slot;
 	size_t cap, nr;
 	uint64_t other; /* samples for which there was no room */

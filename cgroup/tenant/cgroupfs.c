@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Files below the cgroup root: the only place that writes to cgroupfs. tenant.c calls it on the
+ * control thread. It must never touch directories outside of the root.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +20,7 @@
 struct cgroupfs {
 	char *root;  /* real path of the directory tenants live below */
 	char *mount; /* real path of the topmost cgroup2 directory above it */
-	char *home;  /* where this process was before it joined; NULL: it did not move */
+	char *home;  /* the cgroup of this process before the first join; NULL: it did not move */
 };
 
 static bool is_cgroup2(const char *dir)
@@ -26,7 +30,7 @@ static bool is_cgroup2(const char *dir)
 	return statfs(dir, &sfs) == 0 && sfs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* Write @text to @dir/@file in one write(2), as cgroupfs wants it. */
+/* Write @text to @dir/@file in one write(2): cgroupfs takes each write as a whole. */
 static int write_file(const char *dir, const char *file, const char *text)
 {
 	char path[PATH_MAX];
@@ -43,7 +47,7 @@ static int write_file(const char *dir, const char *file, const char *text)
 	return ret;
 }
 
-/* First @len - 1 bytes of @path, without the last newline. */
+/* The first @len - 1 bytes of file @path, without the last newline. */
 static int read_path(const char *path, char *buf, size_t len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -122,7 +126,7 @@ void cgroupfs_leave(struct cgroupfs *fs)
 	if (!fs->home)
 		return;
 	snprintf(pid, sizeof(pid), "%d", getpid());
-	/* Its old cgroup may be gone; the mount's root always takes processes. */
+	/* The old cgroup may be gone; the root of the mount always accepts processes. */
 	if (write_file(fs->home, "cgroup.procs", pid))
 		write_file(fs->mount, "cgroup.procs", pid);
 	free(fs->home);
@@ -220,12 +224,12 @@ static int thread_group(int tid, int *tgid, bool *alone)
 	snprintf(path, sizeof(path), "/proc/%d/task", *tgid);
 	if (stat(path, &st))
 		return -ESRCH;
-	/* proc(5): a task directory has one link per thread, and its own two. */
+	/* proc(5): a task directory has one link per thread and two of its own. */
 	*alone = st.st_nlink <= 3;
 	return 0;
 }
 
-/* Directory of the cgroup2 cgroup of process @pid; NULL when it cannot be seen from here. */
+/* The cgroup2 directory of process @pid; NULL when it is not visible from here. */
 static char *cgroup_of(const struct cgroupfs *fs, int pid)
 {
 	char path[64], buf[2 * PATH_MAX], *dir, *line;
@@ -275,7 +279,7 @@ static int make_threaded(const char *dir, char *err, size_t errlen)
 	return 0;
 }
 
-/* Every directory from below the root down to @path becomes threaded, top down. */
+/* Make every directory from below the root down to @path threaded, top down. */
 static int make_way_threaded(struct cgroupfs *fs, const char *path, char *err, size_t errlen)
 {
 	char part[PATH_MAX];
@@ -298,7 +302,7 @@ static int make_way_threaded(struct cgroupfs *fs, const char *path, char *err, s
 	return 0;
 }
 
-/* Process @tgid becomes a member of the threaded domain whose root is fs->root. */
+/* Move process @tgid into the threaded domain whose root is fs->root. */
 static int enter_domain(struct cgroupfs *fs, int tgid, char *err, size_t errlen)
 {
 	char *now = cgroup_of(fs, tgid);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The tree of tenants, VMs and vCPUs, and which source of counts counts which node. Directories,
- * cgroup ids and threads are cgroupfs.c's.
+ * The tree of nodes, which source of counts counts which node, and tenants by path. VMs are in
+ * vm.c; directories, cgroup ids and threads are cgroupfs.c's. The VMM and the service call it on
+ * the control thread. A node must never be freed before its watchers know.
  */
 #include <errno.h>
 #include <search.h>
@@ -10,33 +11,10 @@
 #include <string.h>
 
 #include "cgroup/tenant/cgroupfs.h"
-#include "cgroup/tenant/tenant.h"
+#include "cgroup/tenant/priv.h"
 #include "vpmu/fail.h"
 
 #define OWN_ID (1ULL << 63)
-
-struct node_priv {
-	struct node n; /* first */
-	struct tenants *ts;
-	struct node *last_child, *prev;
-	char *name, *path, *dir; /* owned; path only of root, host and tenants */
-	bool made_dir;
-	char number[12]; /* name of a vCPU */
-};
-
-struct tenants {
-	struct vpmu_source *source[TENANTS_SOURCES_MAX]; /* NULL after the last one */
-	struct cgroupfs *fs;				 /* NULL: plain paths */
-	struct node *root, *other;
-	void *by_path, *by_vm; /* tsearch(3) trees of struct node */
-	uint64_t next_id, next_serial, generation;
-	struct tenants_watch *watches;
-};
-
-static struct node_priv *priv(const struct node *n)
-{
-	return (struct node_priv *)n;
-}
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
@@ -45,12 +23,12 @@ static int cmp_path(const void *a, const void *b)
 	return strcmp(((const struct node *)a)->path, ((const struct node *)b)->path);
 }
 
-static int cmp_name(const void *a, const void *b)
+int node_cmp_name(const void *a, const void *b)
 {
 	return strcmp(((const struct node *)a)->name, ((const struct node *)b)->name);
 }
 
-static void node_free(struct node *n)
+void node_free(struct node *n)
 {
 	struct node_priv *p = priv(n);
 
@@ -60,7 +38,7 @@ static void node_free(struct node *n)
 	free(p);
 }
 
-static struct node *node_new(struct tenants *ts, enum node_kind kind, struct node *parent)
+struct node *node_new(struct tenants *ts, enum node_kind kind, struct node *parent)
 {
 	struct node_priv *p = calloc(1, sizeof(*p));
 
@@ -74,7 +52,7 @@ static struct node *node_new(struct tenants *ts, enum node_kind kind, struct nod
 	return &p->n;
 }
 
-static void node_link(struct node *n)
+void node_link(struct node *n)
 {
 	struct node_priv *p = priv(n), *parent = n->parent ? priv(n->parent) : NULL;
 
@@ -89,7 +67,7 @@ static void node_link(struct node *n)
 	parent->last_child = n;
 }
 
-static void node_unlink(struct node *n)
+void node_unlink(struct node *n)
 {
 	struct node_priv *p = priv(n), *parent = n->parent ? priv(n->parent) : NULL;
 
@@ -107,8 +85,7 @@ static void node_unlink(struct node *n)
 	p->prev = n->next = NULL;
 }
 
-/* @n is counted by its source @i from now on. */
-static void tell_added(struct node *n, unsigned int i)
+void node_tell_added(struct node *n, unsigned int i)
 {
 	struct tenants *ts = priv(n)->ts;
 
@@ -118,26 +95,25 @@ static void tell_added(struct node *n, unsigned int i)
 			w->added(n, n->in[i], w->arg);
 }
 
-static void leave_sources(struct node *n)
+void node_leave_sources(struct node *n)
 {
 	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX; i++)
 		if (n->in[i])
 			vpmu_source_node_remove(n->in[i]);
 }
 
-/* Forget @n, which has nothing below it; its counts become its parent's. */
-static void node_remove(struct node *n)
+void node_remove(struct node *n)
 {
 	struct tenants *ts = priv(n)->ts;
 
 	for (struct tenants_watch *w = ts->watches; w; w = w->next)
 		if (w->removing)
 			w->removing(n, w->arg);
-	leave_sources(n);
+	node_leave_sources(n);
 	if (n->kind == NODE_TENANT)
 		tdelete(n, &ts->by_path, cmp_path);
 	else if (n->kind == NODE_VM)
-		tdelete(n, &ts->by_vm, cmp_name);
+		tdelete(n, &ts->by_vm, node_cmp_name);
 	node_unlink(n);
 	node_free(n);
 }
@@ -261,8 +237,8 @@ int tenants_add_source(struct tenants *ts, struct vpmu_source *s)
 	ts->source[i] = s;
 	ts->root->in[i] = s->root;
 	ts->other->in[i] = s->other;
-	tell_added(ts->root, i);
-	tell_added(ts->other, i);
+	node_tell_added(ts->root, i);
+	node_tell_added(ts->other, i);
 	return 0;
 }
 
@@ -271,22 +247,21 @@ struct vpmu_source *tenants_source(const struct tenants *ts, unsigned int i)
 	return i < TENANTS_SOURCES_MAX ? ts->source[i] : NULL;
 }
 
-/* @n and what is above it are counted by source @i, which is one of the tree's. */
-static int count_by(struct node *n, unsigned int i)
+int node_count_by(struct node *n, unsigned int i)
 {
 	int ret;
 
 	if (n->in[i])
 		return 0;
-	ret = count_by(n->parent, i);
+	ret = node_count_by(n->parent, i);
 	if (!ret)
 		ret = vpmu_source_node_add(n->parent->in[i], n->serial, &n->in[i]);
 	if (!ret)
-		tell_added(n, i);
+		node_tell_added(n, i);
 	return ret;
 }
 
-static unsigned int source_index(const struct tenants *ts, const struct vpmu_source *s)
+unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_source *s)
 {
 	unsigned int i = 0;
 
@@ -297,7 +272,7 @@ static unsigned int source_index(const struct tenants *ts, const struct vpmu_sou
 
 int tenant_count(struct node *n, struct vpmu_source *s)
 {
-	return count_by(n, source_index(priv(n)->ts, s));
+	return node_count_by(n, tenants_source_index(priv(n)->ts, s));
 }
 
 struct vpmu_source_node *node_in(const struct node *n, const struct vpmu_source *s)
@@ -450,111 +425,6 @@ int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen
 	}
 	node_remove(n);
 	return 0;
-}
-
-/* ---- VMs ---------------------------------------------------------------------------------- */
-
-struct node *tenant_vm_find(const struct tenants *ts, const char *name)
-{
-	struct node key = {.name = name}, **found = tfind(&key, &ts->by_vm, cmp_name);
-
-	return found ? *found : NULL;
-}
-
-static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsigned int source)
-{
-	struct node *n = node_new(ts, NODE_VCPU, vm);
-	int ret;
-
-	if (!n)
-		return -ENOMEM;
-	snprintf(priv(n)->number, sizeof(priv(n)->number), "%u", vcpu);
-	n->name = priv(n)->number;
-	n->path = vm->path;
-	n->vcpu = vcpu;
-	ret = vpmu_source_node_add(vm->in[source], n->serial, &n->in[source]);
-	if (ret) {
-		node_free(n);
-		return ret;
-	}
-	node_link(n);
-	return 0;
-}
-
-/* A VM that no watcher was told of. */
-static void forget_vm(struct tenants *ts, struct node *vm)
-{
-	struct node *c;
-
-	while ((c = vm->first_child)) {
-		leave_sources(c);
-		node_unlink(c);
-		node_free(c);
-	}
-	leave_sources(vm);
-	node_free(vm);
-}
-
-int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, const char *name,
-		  unsigned int vcpus, void *user, struct node **vm, char *err, size_t errlen)
-{
-	unsigned int i = source_index(ts, s);
-	struct node *n;
-	int ret;
-
-	if (!tenant_vm_name_ok(name, err, errlen))
-		return -EINVAL;
-	if (vcpus < 1 || vcpus > TENANT_VCPUS_MAX)
-		return fail(-EINVAL, err, errlen, "VM %s: %u vCPUs; 1 to %d are accepted", name,
-			    vcpus, TENANT_VCPUS_MAX);
-	if (t->kind != NODE_TENANT && t->kind != NODE_HOST)
-		return fail(-EINVAL, err, errlen,
-			    "VM %s: \"%s\" is no tenant; give one, or /host for a VM without", name,
-			    t->path);
-	if (tenant_vm_find(ts, name))
-		return fail(-EEXIST, err, errlen,
-			    "VM %s: there is a VM of that name in %s; take another name", name,
-			    tenant_vm_find(ts, name)->path);
-	n = node_new(ts, NODE_VM, t);
-	if (!n)
-		return fail(-ENOMEM, err, errlen, "VM %s: out of memory", name);
-	priv(n)->name = strdup(name);
-	n->name = priv(n)->name;
-	n->path = t->path;
-	n->user = user;
-	ret = n->name ? count_by(t, i) : -ENOMEM;
-	if (!ret)
-		ret = vpmu_source_node_add(t->in[i], n->serial, &n->in[i]);
-	for (unsigned int v = 0; v < vcpus && !ret; v++)
-		ret = add_vcpu(ts, n, v, i);
-	if (!ret && !tsearch(n, &ts->by_vm, cmp_name))
-		ret = -ENOMEM;
-	if (ret) {
-		forget_vm(ts, n);
-		return fail(ret, err, errlen, "VM %s: %s", name, strerror(-ret));
-	}
-	node_link(n);
-	tell_added(n, i);
-	for (struct node *c = n->first_child; c; c = c->next)
-		tell_added(c, i);
-	if (vm)
-		*vm = n;
-	return 0;
-}
-
-struct node *node_vcpu(const struct node *vm, unsigned int vcpu)
-{
-	for (struct node *c = vm->first_child; c; c = c->next)
-		if (c->vcpu == vcpu)
-			return c;
-	return NULL;
-}
-
-void tenant_vm_remove(struct tenants *ts, struct node *vm)
-{
-	while (vm->first_child)
-		node_remove(vm->first_child);
-	node_remove(vm);
 }
 
 int tenant_join(const struct node *n, int tid, char *err, size_t errlen)

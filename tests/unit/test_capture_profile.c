@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/service/profile.c, profile_commands.c: every sample is in a row, among others, or lost and
+/*
+ * cgroup/service/profile.c, profile_commands.c: every sample is in a row, among others, or lost and
  * said.
  */
 #include <errno.h>

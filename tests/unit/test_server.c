@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/service/server.c, listener.c, commands.c, request.c: the protocol, hostile requests,
- * clients. */
+/*
+ * cgroup/service/server.c, listener.c, commands.c, request.c: the protocol, hostile requests,
+ * clients.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

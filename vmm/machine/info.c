@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a machine can count, and why not. */
+/*
+ * What a machine can count, and why not: for `events` and `check`. Nothing here may make a plane.
+ */
 #include <errno.h>
 #include <stdio.h>
 

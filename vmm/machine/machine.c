@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Planes and VMs of one vpmu-vmm: making an engine, its scheduler and its source of counts when the
+ * first VM needs them, and each VM's life. main.c and control.c call it on the control thread. VMs
+ * of two engines must never share a source.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -377,7 +382,7 @@ uint64_t machine_vm_denied(const struct machine_vm *e, uint64_t *last)
 	return atomic_load_explicit(&e->vm->denied, memory_order_relaxed);
 }
 
-/* What its vCPUs did last outlives a VM that died. Without memory there is no post-mortem. */
+/* Keep the last branches of a VM that failed, for the post-mortem. Without memory there is none. */
 static void keep_branches(struct machine_vm *e)
 {
 	e->branches = calloc(e->vcpus, sizeof(*e->branches));

@@ -13,7 +13,7 @@
 
 struct machine;
 
-/* A VM, from vm-add to vm-remove: also after it has ended. */
+/* A VM, from its adding to its removal; it stays after it has ended. */
 struct machine_vm {
 	struct machine *machine;
 	char *name;
@@ -22,7 +22,7 @@ struct machine_vm {
 	unsigned int can;   /* VMM_CAN_* of the engine */
 	enum vpmu_guest_model pmu;
 	unsigned int vcpus;
-	/* as configured, for snapshots; allow, deny: or NULL */
+	/* as configured, for snapshots; allow and deny may be NULL */
 	char *image, *args, *allow, *deny;
 	enum vpmu_policy_tier policy;
 	enum vm_lbr lbr;
@@ -31,8 +31,8 @@ struct machine_vm {
 	enum vm_state state;
 	uint32_t status;
 	char reason[VM_REASON_MAX];
-	uint64_t denied, denied_last; /* machine_vm_denied also knows before */
-	/* VM_FAILED: by vCPU, NULL where nobody recorded; else NULL */
+	uint64_t denied, denied_last; /* before: machine_vm_denied */
+	/* VM_FAILED: the last branches by vCPU, NULL for a vCPU without records; else NULL */
 	struct vcpu_branches **branches;
 	/* machine.c's */
 	struct vpmu_policy *policy_mem;
@@ -41,7 +41,7 @@ struct machine_vm {
 };
 
 struct machine_opts {
-	const struct host_config *host; /* copied, but for its strings */
+	const struct host_config *host; /* copied; its strings are not */
 
 	/* A line of a console, raw bytes of the guest. Thread of the vCPU. */
 	void (*console)(const struct machine_vm *vm, unsigned int vcpu, const char *line,
@@ -50,7 +50,7 @@ struct machine_opts {
 	void (*wake)(void *arg);
 	/* @vm has ended: state, status and reason say how. */
 	void (*ended)(const struct machine_vm *vm, void *arg);
-	/* One line for whoever watches, such as which engine "auto" came to. */
+	/* One line for the operator, such as which engine "auto" chose. */
 	void (*note)(const char *line, void *arg);
 	void *arg;
 };
@@ -65,22 +65,24 @@ struct tenants *machine_tenants(struct machine *m);
  * is new. It stays paused until machine_vm_start. */
 int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
 		   size_t errlen);
-/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load); c->image is
- * not looked at. Engines that cannot be saved: -EOPNOTSUPP. */
+/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load), and c->image is
+ * not used. -EOPNOTSUPP: VMs of this engine cannot be restored. */
 int machine_vm_restore(struct machine *m, const struct vm_config *c,
 		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
 		       void *load_arg, struct machine_vm **out, char *err, size_t errlen);
-/* machine_vm_remove - stop it, if it runs, and forget it; its counts go to its tenant. */
+/* machine_vm_remove - stop the VM if it runs, and forget it. Its counts become its tenant's. It
+ * cannot fail. */
 void machine_vm_remove(struct machine_vm *vm);
 struct machine_vm *machine_vm_find(const struct machine *m, const char *name);
 struct machine_vm *machine_vms(const struct machine *m); /* first; ->next. In order of adding */
 
-/* machine_vm_start / pause - nothing happens if it runs (is paused, has ended) already. */
+/* machine_vm_start, machine_vm_pause - nothing happens if the VM runs (is paused) already or has
+ * ended. */
 int machine_vm_start(struct machine_vm *vm, char *err, size_t errlen);
 void machine_vm_pause(struct machine_vm *vm);
 enum vm_state machine_vm_state(const struct machine_vm *vm);
-/* machine_vm_denied - how often its guest selected an event its policy denies; *last: which one
- * was the newest, as vpmu_guest.denied_last says it. */
+/* machine_vm_denied - how often the guest selected an event that its policy denies. *last: the
+ * newest of these, as in vpmu_guest.denied_last. */
 uint64_t machine_vm_denied(const struct machine_vm *vm, uint64_t *last);
 
 /* machine_launch - let the modelled pCPUs run from now on (VMs started before are all there at
