@@ -11,13 +11,13 @@
 static const char *names(const struct tenants *ts, const struct node *n, char *buf, size_t len)
 {
 	const struct vpmu_source *s;
-	int at = snprintf(buf, len, "none");
+	size_t at = 0;
 
-	at = 0;
+	snprintf(buf, len, "none");
 	for (unsigned int i = 0; (s = tenants_source(ts, i)); i++)
-		if ((!n || n->in[i]) && (size_t)at < len)
-			at += snprintf(buf + at, len - (size_t)at, "%s%s", at ? ", " : "",
-				       s->plane);
+		if ((!n || n->in[i]) && at < len)
+			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "",
+					       s->plane);
 	return buf;
 }
 
