@@ -81,10 +81,10 @@ struct vpmu_view {
 
 struct vpmu_account {
 	/* the switch path reads these; keys: slots in use by this account itself */
-	uint64_t keys_local; /* written by the pCPU owner only */
-	uint64_t keys_ctl;   /* written under ctl_lock only */
-	struct vpmu_context
-		*ctx; /* the one whose own account this is; NULL: none, or host->other */
+	uint64_t keys_local;	  /* written by the pCPU owner only */
+	uint64_t keys_ctl;	  /* written under ctl_lock only */
+	struct vpmu_context *ctx; /* whose own account this is; NULL for host->other, and others
+				   * that have none */
 	struct vpmu_account *parent;
 	struct vpmu_host *host;
 
@@ -99,8 +99,7 @@ struct vpmu_account {
 	unsigned int mem_refs; /* atomic: 1 for itself, 1 for each child and cell in the lists */
 	uint32_t refs_local[VPMU_MAX_SLOTS];
 	uint32_t refs_ctl[VPMU_MAX_SLOTS];
-	uint32_t samplers;	/* samplers of this account, bit per host->sampler[]; written under
-				   ctl_lock */
+	uint32_t samplers;	/* of this account: bit per host->sampler[]; set under ctl_lock */
 	unsigned int lbr_users; /* attaches without detach; under ctl_lock */
 	uint32_t lbr_ctl;	/* what they capture; under ctl_lock */
 };
@@ -186,8 +185,7 @@ struct vpmu_pcpu {
 	uint64_t arm_left[VPMU_MAX_SLOTS]; /* armed slots: events until the alarm goes off */
 	uint64_t sampler_left[VPMU_SAMPLERS_MAX];
 
-	uint64_t lbr_owner; /* lbr.c: id of the data whose records the CPU holds; 0: it holds zeros
-			     */
+	uint64_t lbr_owner; /* lbr.c: id of the data whose records the CPU holds; 0: all zero */
 
 	bool online; /* under lock to change */
 	unsigned int id;
@@ -228,12 +226,13 @@ void slot_put(struct vpmu_host *host, int slot);
 /* account.c */
 struct vpmu_account *account_alloc(struct vpmu_host *host, struct vpmu_account *parent,
 				   void *owner);
-void account_sum(const struct vpmu_account *a, int slot,
-		 struct vpmu_sum *sum); /* inside an RCU read side */
-struct vpmu_cell *account_cell(struct vpmu_account *a,
-			       struct vpmu_pcpu *pcpu); /* found or made; NULL: out of memory */
-int account_fold_cell(
-	struct vpmu_cell *cell); /* under ctl_lock, when nobody charges it any more; -ENOMEM */
+/* Add the sum of @a for @slot to *@sum. Inside an RCU read side. */
+void account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
+/* The cell of @a on @pcpu, found or made; NULL: out of memory. */
+struct vpmu_cell *account_cell(struct vpmu_account *a, struct vpmu_pcpu *pcpu);
+/* Move the counts of @cell to its account's view, when nobody charges it any more. Under ctl_lock.
+ * -ENOMEM. */
+int account_fold_cell(struct vpmu_cell *cell);
 void account_free_tree(struct vpmu_account *a);
 
 /*

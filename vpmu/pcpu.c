@@ -380,9 +380,9 @@ static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 		ctx->cell = ctx->group_cell;
 	}
 	for (const struct vpmu_account *a = account; a; a = a->parent) {
-		samplers |= load_acquire(
-			&a->samplers); /* before the keys: pairs with the release in sampler.c, so
-					* a sampler seen here has its key in use */
+		/* Before the keys. It pairs with the release in sampler.c: a sampler that is seen
+		 * here has its key in use. */
+		samplers |= load_acquire(&a->samplers);
 		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
 	}
 	ctx->keys = keys;
