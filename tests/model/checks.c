@@ -7,6 +7,9 @@
  * I4, reads at every point, is test_signal.c.
  */
 #include "tests/model/steps.h"
+#include "vpmu/charge.h"
+#include "vpmu/conservation.h"
+#include "vpmu/host.h"
 
 #include <string.h>
 

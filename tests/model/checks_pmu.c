@@ -5,6 +5,7 @@
  * told (steps_sampling.c); here, that none is missing.
  */
 #include "tests/model/steps.h"
+#include "vpmu/lbr.h"
 
 #include <string.h>
 

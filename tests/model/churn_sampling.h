@@ -3,8 +3,8 @@
 #ifndef TESTS_MODEL_CHURN_SAMPLING_H
 #define TESTS_MODEL_CHURN_SAMPLING_H
 
+#include "vpmu/alarm.h"
 #include "vpmu/softpmu.h"
-#include "vpmu/vpmu.h"
 
 void churn_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -12,6 +12,9 @@ void churn_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A sampler of anything. Who says what is counted elsewhere; here, that each sample is of somebody
  * below the account, at a multiple of the period, with branch records of nobody else. */
+struct vpmu_account;
+struct vpmu_host;
+
 struct churn_sampler {
 	struct vpmu_sampler *s;
 	struct vpmu_account *account;

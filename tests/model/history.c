@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Random steps, done to the library and told to the model. See history.h. */
 #include "tests/model/steps.h"
+#include "vpmu/host.h"
+#include "vpmu/lbr.h"
 #include "vpmu/rcu.h"
 
 #include <stdarg.h>

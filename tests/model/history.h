@@ -10,7 +10,7 @@
 
 #include "tests/model/fake.h"
 #include "vpmu/guest/guest.h"
-#include "vpmu/vpmu.h"
+#include "vpmu/sampler.h"
 
 #define H_PCPUS	    3
 #define H_ACCOUNTS  40

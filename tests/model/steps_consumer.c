@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Steps of consumers: guests (local form, on their pCPU) and operators (control form, anywhere). */
 #include "tests/model/steps.h"
+#include "vpmu/charge.h"
 
 #include <errno.h>
 #include <string.h>

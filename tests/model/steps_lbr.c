@@ -4,6 +4,7 @@
  * branch carries the tag of the vCPU that made it, which nobody else ever has, and its number.
  */
 #include "tests/model/steps.h"
+#include "vpmu/lbr.h"
 #include "vpmu/rcu.h"
 
 #include <errno.h>

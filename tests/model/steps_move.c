@@ -5,7 +5,10 @@
  * life in another host. Counts, overflows that wait and branch records go on as the model has them.
  */
 #include "tests/model/guest.h"
+#include "vpmu/account.h"
 #include "vpmu/blob.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
 
 #include <errno.h>
 #include <stdlib.h>

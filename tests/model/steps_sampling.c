@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Steps of who samples: alarms of vCPUs' own consumers, samplers of any account. */
 #include "tests/model/steps.h"
+#include "vpmu/pcpu.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -27,8 +27,14 @@
 
 #include "tests/model/churn_sampling.h"
 #include "tests/model/fake.h"
+#include "vpmu/account.h"
+#include "vpmu/conservation.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/lbr.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
-#include "vpmu/vpmu.h"
 
 #define RUNNERS	  2
 #define READERS	  2

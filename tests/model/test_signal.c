@@ -29,6 +29,10 @@
 #include <unistd.h>
 
 #include "tests/model/history.h"
+#include "vpmu/account.h"
+#include "vpmu/host.h"
+#include "vpmu/lbr.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 
 #define EFLAGS_TF 0x100

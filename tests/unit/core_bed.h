@@ -5,9 +5,14 @@
 
 #include <criterion/criterion.h>
 
+#include "vpmu/account.h"
+#include "vpmu/conservation.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
-#include "vpmu/vpmu.h"
 
 #define BED_PCPUS 2
 #define BED_VCPUS 4

@@ -11,10 +11,13 @@
 #include <string.h>
 #include <urcu/urcu-memb.h>
 
+#include "vpmu/account.h"
+#include "vpmu/context.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/guest.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/softpmu.h"
-#include "vpmu/vpmu.h"
 
 #define BED_PCPUS 2
 

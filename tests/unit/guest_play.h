@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "guest_plain.h"
+#include "vpmu/conservation.h"
 
 struct play {
 	struct bed *b;

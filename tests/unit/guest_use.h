@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "guest_bed.h"
+#include "vpmu/conservation.h"
 
 #define USR  (1u << 16)
 #define OS   (1u << 17)

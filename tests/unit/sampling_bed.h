@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "core_bed.h"
+#include "vpmu/alarm.h"
+#include "vpmu/sampler.h"
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Operators' samplers: of any account, on the counter everybody shares. */
 #include "sampling_bed.h"
+#include "vpmu/lbr.h"
 
 static struct bed b;
 

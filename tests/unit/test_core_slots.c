@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "core_bed.h"
+#include "vpmu/charge.h"
 
 static struct bed b;
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "guest_use.h"
+#include "vpmu/charge.h"
 
 /* ---- placement ---- */
 

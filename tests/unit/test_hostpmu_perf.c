@@ -2,6 +2,12 @@
 /* The perf host PMU on the kernel we run on: software events, alone and under the core. Skipped
  * where perf_event_open is not permitted. */
 #include "perf_bed.h"
+#include "vpmu/account.h"
+#include "vpmu/conservation.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,8 +15,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <urcu/urcu-memb.h>
-
-#include "vpmu/vpmu.h"
 
 static void need_perf(void)
 {

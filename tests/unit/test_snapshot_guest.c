@@ -12,6 +12,7 @@
 #include "guest_bed.h"
 #include "vpmu/blob.h"
 #include "vpmu/guest/policy.h"
+#include "vpmu/lbr.h"
 
 static uint64_t rng_state;
 
