@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest ABI: what vpmu's own guests and the VMM agree on. Included by freestanding guest code;
- * only constants and plain structs.
+ * Guest ABI: what a guest image can rely on when it runs under vpmu-vmm: paravirtual CPUID leaves
+ * and MSRs, boot protocol, ports. The VMM, the register models and freestanding guest code include
+ * this file, so it must contain only constants and plain structs and must include nothing.
  */
 #ifndef VPMU_GUEST_ABI_H
 #define VPMU_GUEST_ABI_H
 
-/* ---- paravirtual leaves: how degraded is a count? ------------------------------------------
+/* ---- paravirtual leaves: how good is a count? ----------------------------------------------
  * CPUID 40000000H: EAX = highest leaf, EBX ECX EDX = "vpmuvpmuvpmu".
  * CPUID 40000001H: EAX = ABI version, EBX = feature bits below. */
 #define VPMU_PV_CPUID_BASE 0x40000000u
@@ -16,28 +17,30 @@
 #define VPMU_PV_FEAT_RDPMC (1u << 1) /* RDPMC works (it is #GP on the KVM engine) */
 
 /*
- * Read-only MSRs per counter, i = 0..15 for GP counters, 16..19 for fixed ones:
- *   BASE + 4*i + 0  ns the vCPU ran with the counter enabled, since the counter was last written
- *   BASE + 4*i + 1  ns of those in which a host counter was counting for it
+ * Three read-only MSRs for each counter i, 0..15 for GP counters and 16..19 for fixed ones:
+ *   BASE + 4*i + 0  enabled: ns that the vCPU ran with the counter enabled since the last write of
+ *                   the counter
+ *   BASE + 4*i + 1  running: the part of these ns during which a host counter was counting for it
  *   BASE + 4*i + 2  quality: VPMU_PV_Q_*, or VPMU_PV_UNSUPPORTED
- * running < enabled: the count is partial, and value * enabled / running an estimate. They read
- * as 0 / 0 / UNSUPPORTED for a counter that is not counting anything the host can count.
+ * If running < enabled, the count is partial and value * enabled / running is an estimate. For a
+ * counter whose event the host cannot count, the MSRs read as 0, 0 and VPMU_PV_UNSUPPORTED.
  */
 #define VPMU_PV_MSR_BASE    0x56504d00u
 #define VPMU_PV_MSR_COUNT   80u
 #define VPMU_PV_FIXED	    16u
 #define VPMU_PV_UNSUPPORTED 0xffu
-#define VPMU_PV_Q_EXACT	    0u /* counted, one by one */
-#define VPMU_PV_Q_MODELLED  1u /* from a documented cost model */
-#define VPMU_PV_Q_ESTIMATED 2u /* derived from something else */
+#define VPMU_PV_Q_EXACT	    0u /* events counted one by one */
+#define VPMU_PV_Q_MODELLED  1u /* from the soft machine's cost table: docs/soft-machine.md */
+#define VPMU_PV_Q_ESTIMATED 2u /* derived, such as cycles from the nominal clock */
 #define VPMU_PV_Q_TSC	    3u /* time stamp counter between entering and leaving the guest */
 
 /* ---- boot protocol of freestanding images ---------------------------------------------------
- * A static ELF64 executable linked at VPMU_BOOT_IMAGE or above, identity-mapped. Every vCPU starts
- * at the entry point in 64-bit mode, CPL0, interrupts off, flat CS = 08h (64-bit code), SS/DS =
- * 10h, CR3 = tables of the loader that map all guest RAM 1:1 with 2 MiB pages, writable,
- * supervisor, RDI = the vCPU's number, RSI = address of struct vpmu_boot_info; no stack. IDT is
- * empty. */
+ * The image is a static ELF64 executable, linked at VPMU_BOOT_IMAGE or above and identity-mapped.
+ * Every vCPU starts at the entry point:
+ *   64-bit mode, CPL0, interrupts off, empty IDT, no stack
+ *   flat CS = 08h (64-bit code), SS and DS = 10h
+ *   CR3 = the loader's page tables, which map all guest RAM 1:1 (2 MiB pages, writable, supervisor)
+ *   RDI = the vCPU's number, RSI = address of struct vpmu_boot_info */
 #define VPMU_BOOT_INFO	     0x7000u  /* struct vpmu_boot_info */
 #define VPMU_BOOT_GDT	     0x6000u  /* loader's GDT */
 #define VPMU_BOOT_ARGS	     0x8000u  /* guest arguments, NUL-terminated, at most 4095 bytes */
@@ -57,9 +60,10 @@ struct vpmu_boot_info {
 };
 
 /* ---- ports ---------------------------------------------------------------------------------
- * 16550-compatible transmitter at COM1: write a byte to THR; LSR always says ready. Each vCPU has
- * its own line buffer in the VMM, so lines of several vCPUs do not mix.
- * EXIT: a 32-bit write ends this vCPU with that status; the VM ends when all of its vCPUs have. */
+ * COM1 is a 16550-compatible transmitter: write a byte to THR; LSR always says ready. The VMM has a
+ * line buffer for each vCPU, so lines of several vCPUs do not mix.
+ * EXIT: a 32-bit write ends this vCPU with the written status. The VM ends when all of its vCPUs
+ * have ended. */
 #define VPMU_PORT_COM1	   0x3f8
 #define VPMU_PORT_COM1_LSR 0x3fd
 #define VPMU_PORT_EXIT	   0xf4

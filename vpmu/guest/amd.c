@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * AMD core performance counters: the four of K7, the six of PERFCTR_CORE with K7's addresses as
- * aliases, and PerfMonV2 with its global registers, freezing and branch records.
+ * The register models of AMD core performance counters: amd-k7 (four counters), amd-core
+ * (PERFCTR_CORE: six counters, with the K7 addresses as aliases of the first four), and amd-v2
+ * (PerfMonV2: global registers, freezing, branch records). msr.c finds the tables below through
+ * struct vpmu_guest_ops. Counters are changed only through the functions of guest.c.
  *
  * Sources: APM vol. 2, 13.2 (registers) and appendix A; vol. 3, RDPMC and appendix E (CPUID); PPR
  * for family 19h model 11h, MSRC001_020x and MSRC000_030x. Where the APM says "reserved" without
@@ -26,9 +28,10 @@
 #define SEL_INT BIT(20)
 #define SEL_EN	BIT(22)
 /*
- * Bits that hold what is written: event 7:0 and 35:32, unit mask, USR, OS, edge, INT, EN, INV,
- * cmask. Not 19 (once pin control), 21, 63:36. HostOnly and GuestOnly (41:40) mean something with
- * EFER.SVME only, which these guests have not; Linux sets HostOnly all the same and must not fault.
+ * Bits that keep what is written: event 7:0 and 35:32, unit mask, USR, OS, edge, INT, EN, INV,
+ * cmask. Bits 19 (once pin control), 21 and 63:36 do not. HostOnly and GuestOnly (41:40) have a
+ * meaning only with EFER.SVME, which these guests do not have. Linux sets HostOnly all the same and
+ * must not fault.
  */
 #define SEL_BITS (~0xfffffff000280000ULL)
 
@@ -42,7 +45,7 @@ static int ctr_rd(struct vpmu_guest *g, unsigned int n, uint64_t *val)
 	return 0;
 }
 
-/* 48 bits; the reserved ones above are not kept. */
+/* A counter has 48 bits. The reserved bits above are dropped. */
 static int ctr_wr(struct vpmu_guest *g, unsigned int n, uint64_t val)
 {
 	if (n >= g->cfg.gp)
@@ -89,7 +92,7 @@ static int core_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return i & 1 ? ctr_wr(g, i / 2, val) : ctl_wr(g, i / 2, val);
 }
 
-/* PerfEvtSel0..3, then PerfCtr0..3: other addresses of the same registers */
+/* PerfEvtSel0..3, then PerfCtr0..3: aliases of the first four selects and counters */
 static int k7_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	return i < NR_K7 ? ctl_rd(g, i, val) : ctr_rd(g, i - NR_K7, val);
@@ -104,7 +107,7 @@ static int k7_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 enum { STATUS, CTL, STATUS_CLR, STATUS_SET, NR_GLOBAL };
 
-/* StatusClr and StatusSet are write-only: nothing to read in them, no fault either. */
+/* StatusClr and StatusSet are write-only. A read gives 0 and does not fault. */
 static int global_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = i == STATUS ? guest_status(g) : i == CTL ? g->global_ctrl : 0;
@@ -112,8 +115,8 @@ static int global_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * One bit a counter. LbrFreeze (58) and PmcFreeze (59), which come with CPUID 8000_0022H:EAX[2],
- * are set by a PMI, and freeze as long as they are set.
+ * One bit per counter. CPUID 8000_0022H:EAX[2] adds LbrFreeze (58) and PmcFreeze (59): a PMI sets
+ * them, and they freeze as long as they are set.
  */
 static int global_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
@@ -148,10 +151,10 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * DebugCtl, APM vol. 2, 13.1.1.6: the two freeze bits. LBR (0) would start the single legacy
- * record and BTF (1) single steps of branches, neither of which exists here, and bits 5:2 have
- * meant pins or bus locks: all of these are dropped, as KVM does, since stock guests write them.
- * What is reserved above is #GP.
+ * DebugCtl, APM vol. 2, 13.1.1.6. The model keeps the two freeze bits. It drops bits 5:0, as KVM
+ * does, because stock guests write them: LBR (0) would start the single legacy record and BTF (1)
+ * single steps of branches, which do not exist here, and bits 5:2 have meant pins or bus locks. All
+ * other bits are reserved: #GP.
  */
 static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
@@ -189,8 +192,9 @@ static const struct guest_reg regs_v2[] = {
 	{0xc0010300, 2 * NR_LBR, guest_amd_lbr_rd, guest_amd_lbr_wr},
 };
 
-/* ECX is the number of the core counter; northbridge and L3 counters, which follow at 6 and 10
- * where CPUID announces them, do not exist here. Others are #GP (APM vol. 3, RDPMC). */
+/* ECX is the number of the core counter; all other values are #GP (APM vol. 3, RDPMC). The
+ * northbridge and L3 counters, which begin at 6 and 10 if CPUID announces them, do not exist here.
+ */
 static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 {
 	return ecx < g->cfg.gp ? (int)ecx : -1;
@@ -255,7 +259,7 @@ const struct vpmu_guest_ops guest_amd_v2_ops = {
 	.nr_regs = ARRAY_SIZE(regs_v2),
 	.global = true,
 	.gp_min = NR_K7,
-	.gp_max = 15, /* what NumPerfCtrCore can say */
+	.gp_max = 15, /* the largest value of NumPerfCtrCore (4 bits) */
 	.gp_default = NR_CORE,
 	.width = WIDTH,
 	.lbr_max = NR_LBR,

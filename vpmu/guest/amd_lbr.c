@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * AMD's last branch record stack, LbrExtV2: APM vol. 2, 13.1.1 and appendix A, PPR for family 19h
- * model 11h (MSRC000_010E, MSRC000_010F, MSRC001_0300), and what Linux makes of them
- * (arch/x86/events/amd/lbr.c). Record 0 is always the newest. As with the counters, reserved bits
- * are dropped and not refused.
+ * Registers of AMD's last branch record stack, LbrExtV2. amd.c has them in its table for amd-v2;
+ * lbr.c keeps the records.
  *
- * A branch from a privilege level that is not recorded has an address of all ones, where hardware
- * has the true one: the facility below hides what Intel's hides (SDM vol. 3, 19.1.2.3).
+ * Sources: APM vol. 2, 13.1.1 and appendix A, PPR for family 19h model 11h (MSRC000_010E,
+ * MSRC000_010F, MSRC001_0300), and Linux's use of them (arch/x86/events/amd/lbr.c). Record 0 is
+ * always the newest. As with the counters, reserved bits are dropped and not refused.
+ *
+ * If a branch comes from a privilege level that is not recorded, its source reads as all ones,
+ * while hardware has the true address: a record hides it (VPMU_LBR_FROM_FILTERED) on both vendors,
+ * as Intel does (SDM vol. 3, 19.1.2.3).
  */
 #include <errno.h>
 
@@ -17,7 +20,7 @@ enum { SELECT, EXTN_CFG };
 #define SELECT_BITS  0x1ffULL
 #define EXTN_CFG_LBR BIT(6)
 
-/* From and to: bits 57:0 of the address, its sign up to the flags */
+/* FROM and TO registers: bits 57:0 of the address, its sign extended up to the flags */
 #define FROM_MISPREDICT BIT(63)
 #define TO_VALID	BIT(63)
 #define TO_SPEC		BIT(62)
@@ -42,7 +45,7 @@ int guest_amd_lbr_cfg_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0;
 }
 
-/* Each bit of LBR_SELECT suppresses something; a register of 0 records everything. */
+/* Each bit of LBR_SELECT suppresses one kind of branch; 0 records everything. */
 uint32_t guest_amd_lbr(const struct vpmu_guest *g)
 {
 	static const uint32_t what[] = {

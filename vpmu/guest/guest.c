@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The counters of a vCPU, whatever their registers look like: each one that is on is a consumer of
- * the vCPU's account, its value the register's value at some instant plus what the consumer counted
- * since. The carry out of the width shows whenever the two are added up, and they are before
- * anybody can see the result: that is the overflow, and the only place where one is found. Counters
- * that interrupt have an alarm besides, so that somebody looks at the right instruction (pmi.c).
+ * The counters of a vCPU, for all register models. The vendor files and msr.c call these functions.
+ *
+ * Each counter that is on is a consumer of the vCPU's account. The value of the counter is its
+ * register value at some instant plus what the consumer has counted since. ctr_fold adds the two up
+ * before anybody can see the result. A carry out of the counter's width is an overflow; ctr_fold is
+ * the only place that finds overflows. Counters that interrupt also have an alarm, so that the
+ * engine stops and the fold is done at the right instruction (pmi.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -51,19 +53,19 @@ uint64_t guest_global_mask(const struct vpmu_guest *g)
 
 /* ---- values ---- */
 
-/* Move the consumer's reading @now into the register value, times and overflow bit. */
+/* Add what the consumer counted up to @now to the register value and times, and note a wrap. */
 static void ctr_fold(struct vpmu_guest *g, unsigned int i, const struct vpmu_value *now)
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
 	uint64_t delta = now->count - c->base.count;
-	/* The value is below 2^48: the sum cannot leave 64 bits before the host has counted for
-	 * centuries between two looks. */
+	/* The value is below 2^48, so the sum can exceed 64 bits only if nobody has folded while
+	 * the host counted for centuries. */
 	uint64_t sum = c->value + delta;
 
 	if (sum & ~g->width_mask) {
 		if (g->ops->global)
 			g->global_status |= guest_global_bit(i);
-		/* Several until the next vpmu_guest_service are one PMI. */
+		/* Several wraps before the next vpmu_guest_service make one PMI. */
 		if (g->intr & (1u << i))
 			g->pmi = true;
 	}
@@ -101,7 +103,7 @@ uint64_t guest_ctr_read(struct vpmu_guest *g, unsigned int i)
 	return g->ctr[i].value;
 }
 
-/* A new value starts a new story: times and what is known of their quality begin with it. */
+/* A written value begins a new measurement: times and quality start over. */
 static void ctr_restart(struct vpmu_guest_ctr *c, uint64_t val)
 {
 	c->value = val;
@@ -113,7 +115,7 @@ static void ctr_restart(struct vpmu_guest_ctr *c, uint64_t val)
 
 void guest_ctr_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
-	guest_settle(g, 1u << i); /* an overflow before the write has happened */
+	guest_settle(g, 1u << i); /* an overflow from before the write still counts */
 	ctr_restart(&g->ctr[i], val & g->width_mask);
 	guest_arm_again(g, i);
 }
@@ -144,8 +146,8 @@ static void ctr_del(struct vpmu_guest *g, unsigned int i)
 	c->base = (struct vpmu_value){0};
 }
 
-/* Hardware never refuses to count: whatever the host says, the guest's write succeeds, the counter
- * stands still and its quality register tells. */
+/* Hardware never refuses to count, so the guest's write succeeds in any case. If the host cannot
+ * count, the counter stands still and its quality register says so. */
 static void ctr_enable(struct vpmu_guest *g, unsigned int i)
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
@@ -166,7 +168,7 @@ static void ctr_enable(struct vpmu_guest *g, unsigned int i)
 		c->lost = true;
 }
 
-/* The global controls let counter @i count. */
+/* Whether the global controls let counter @i count. */
 static bool globally_on(const struct vpmu_guest *g, unsigned int i)
 {
 	return (g->global_ctrl & guest_global_bit(i)) && !(g->global_status & STATUS_CTR_FRZ);
@@ -177,7 +179,8 @@ static bool ctr_on(const struct vpmu_guest *g, unsigned int i)
 	return g->ctr[i].sel && globally_on(g, i);
 }
 
-/* Stop what must not go on, so that slots which become free can be had by what starts. */
+/* Stop counter @i if it must not go on. All stops come before all starts, so that a counter that
+ * starts can take a slot that became free. */
 static void ctr_stop(struct vpmu_guest *g, unsigned int i)
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
@@ -187,7 +190,7 @@ static void ctr_stop(struct vpmu_guest *g, unsigned int i)
 	else if (c->enabled && !ctr_on(g, i))
 		ctr_disable(g, i);
 	if (c->denied && globally_on(g, i))
-		c->failed = c->lost = true; /* the guest thinks it counts */
+		c->failed = c->lost = true; /* the guest believes that it counts */
 	else if (c->failed && !ctr_on(g, i))
 		c->failed = false;
 }
@@ -197,7 +200,7 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 	unsigned int i;
 
 	if (!g->pcpu)
-		return; /* no consumers now; placement applies what the registers say then */
+		return; /* no consumers exist now; vpmu_guest_placed calls this again */
 	guest_for_each_ctr(i, ctrs & g->ctrs) ctr_stop(g, i);
 	guest_for_each_ctr(i, ctrs & g->ctrs)
 	{
@@ -277,7 +280,7 @@ void guest_set_status(struct vpmu_guest *g, uint64_t clear, uint64_t set)
 		guest_lbr_apply(g);
 }
 
-/* Fold and delete every consumer. Owner of the pCPU; @g->pcpu is set. */
+/* Fold and delete every consumer. @g->pcpu must be set. */
 static void guest_detach(struct vpmu_guest *g)
 {
 	unsigned int i;
@@ -309,10 +312,11 @@ static void set_reset_values(struct vpmu_guest *g)
 	g->overflowed = 0;
 	g->pmi = false;
 	/*
-	 * The enable bits of the GP counters are 1, so that software of version 1, which does not
+	 * The enable bits of the GP counters are 1, so that software for version 1, which does not
 	 * know the register, can count: SDM vol. 3 table 10-1, IA32_PERF_GLOBAL_CTRL "sets bits
-	 * n-1:0 and clears the upper bits". PerfCntrGlobalCtl likewise, as Linux has found on
-	 * PerfMonV2 parts (kvm_pmu_refresh). AMD models without the register have them on always.
+	 * n-1:0 and clears the upper bits". PerfCntrGlobalCtl does the same, as Linux has found on
+	 * PerfMonV2 parts (kvm_pmu_refresh). In AMD models without the register these bits are
+	 * always 1.
 	 */
 	g->global_ctrl = g->ctrs & (BIT(FIXED0) - 1);
 	g->lbr_ctl = 0;
@@ -358,7 +362,7 @@ int vpmu_guest_init(struct vpmu_guest *g, const struct vpmu_guest_cfg *cfg,
 
 void vpmu_guest_fini(struct vpmu_guest *g)
 {
-	/* First, as it may be what runs on its pCPU. */
+	/* Close the records while g->pcpu is known: this vCPU may be running there. */
 	if (g->lbr_max)
 		vpmu_lbr_guest_close(g->ctx, g->pcpu);
 	g->lbr_max = 0;
@@ -371,7 +375,7 @@ void vpmu_guest_placed(struct vpmu_guest *g, struct vpmu_pcpu *pcpu)
 		guest_detach(g);
 	g->pcpu = pcpu;
 	guest_apply(g, g->ctrs);
-	guest_lbr_apply(g); /* there was no memory the last time */
+	guest_lbr_apply(g); /* tries again if there was no memory the last time */
 }
 
 bool vpmu_guest_is_intel(const struct vpmu_guest *g)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Intel architectural performance monitoring, versions 2 to 5, as a guest programs it.
+ * The register models of Intel architectural performance monitoring, versions 2 to 5. msr.c finds
+ * the tables below through struct vpmu_guest_ops. Counters are changed only through the functions
+ * of guest.c.
  *
  * Sources: SDM vol. 3 ch. 20 (section numbers of edition 083, 2024; 18.x in older ones) and vol. 4
  * table 2-2 for the registers, vol. 2 for CPUID and RDPMC. "A non-zero write of a field that is
- * introduced in a later version results in #GP" (20.2): so each version has masks of its own.
+ * introduced in a later version results in #GP" (20.2), so each version has masks of its own.
  */
 #include <errno.h>
 
@@ -64,7 +66,7 @@ static int gp_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /* IA32_PMCx: "the value written into IA32_PMCx by WRMSR is the signed extended 64-bit value of the
- * EAX[31:0] input" (20.2.8): EDX is not looked at. */
+ * EAX[31:0] input" (20.2.8). EDX is ignored. */
 static int gp_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	if (i >= g->cfg.gp)
@@ -73,7 +75,7 @@ static int gp_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0;
 }
 
-/* IA32_A_PMCx: all bits of the counter's width, those above are reserved (20.2.8). */
+/* IA32_A_PMCx takes all bits of the counter's width; the bits above are reserved (20.2.8). */
 static int gp_wr_full(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	if (i >= g->cfg.gp || (val & ~g->width_mask))
@@ -111,11 +113,11 @@ static int evtsel_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * Bits a guest may set: 31:0 but AnyThread, which comes with version 3 and is not there where
- * CPUID.0AH:EDX[15] says so, as it does in all models from 3 on and in KVM's (20.2.3, 20.2.5).
- * Pin control is "reserved (not writeable)" beginning with Sandy Bridge and moves a pin that no
- * vCPU has before that (20.2.1.1): versions 2 and 3 store it, as KVM does; 4 and 5, which no older
- * part has, refuse it.
+ * Bits a guest may set: 31:0 except AnyThread and, from version 4 on, pin control. AnyThread comes
+ * with version 3, but CPUID.0AH:EDX[15] can take it away, as it does in all models from 3 on and in
+ * KVM (20.2.3, 20.2.5). Pin control moves a pin that no vCPU has, and is "reserved (not writeable)"
+ * beginning with Sandy Bridge (20.2.1.1). Versions 2 and 3 store it, as KVM does. Versions 4 and 5,
+ * which no part before Sandy Bridge has, refuse it.
  */
 static uint64_t evtsel_bits(const struct vpmu_guest *g)
 {
@@ -141,7 +143,7 @@ static int fixed_ctrl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-/* Table 20-2: what each fixed counter counts, whatever the host counts it with. */
+/* The event of each fixed counter (table 20-2). The host may count it with any counter. */
 static vpmu_key_t fixed_key(unsigned int n, unsigned int ctrl)
 {
 	static const enum vpmu_generic event[NR_FIXED] = {
@@ -217,8 +219,8 @@ static int status_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 /*
  * Bits of IA32_PERF_GLOBAL_OVF_CTRL (v2, v3) and STATUS_RESET / STATUS_SET (v4 and later) by vol. 4
  * table 2-2: OvfBuf and CondChgd always, Ovf_Uncore with version > 2, LBR_Frz and CTR_Frz with
- * version > 3. Trace_ToPA_PMI (55) and ASCI (60) come with PT and SGX, which are none of the
- * model's. CondChgd cannot be set by software.
+ * version > 3. Trace_ToPA_PMI (55) and ASCI (60) come with PT and SGX, which the models do not
+ * have. Software cannot set CondChgd.
  */
 static uint64_t status_bits(const struct vpmu_guest *g, bool set)
 {
@@ -227,7 +229,7 @@ static uint64_t status_bits(const struct vpmu_guest *g, bool set)
 	       (version(g) > 3 ? STATUS_LBR_FRZ | STATUS_CTR_FRZ : 0);
 }
 
-/* Both registers act when written and hold nothing: they read as 0, as on KVM. */
+/* STATUS_RESET and STATUS_SET act when written and keep nothing. They read as 0, as on KVM. */
 static int status_cmd_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = 0;
@@ -250,8 +252,8 @@ static int status_set_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0;
 }
 
-/* 20.2.4.3: a counter is in use when its event select field, or its fixed enables, are not 0; PMI
- * when any of them would interrupt. */
+/* 20.2.4.3: a GP counter is in use if its event field is not 0, a fixed one if one of its enables
+ * is not 0. The PMI bit is set if any counter would interrupt. */
 static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	uint64_t inuse = 0;
@@ -275,9 +277,9 @@ static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * Freeze on PMI. Version 4 and later, streamlined (20.2.4.1): the PMI sets CTR_Frz and LBR_Frz,
- * which the handler clears. Versions 2 and 3, legacy (18.4.7): it clears the enables in
- * IA32_PERF_GLOBAL_CTRL; they have no LBR to freeze.
+ * Freeze on PMI. Version 4 and later are streamlined (20.2.4.1): the PMI sets CTR_Frz and LBR_Frz,
+ * which the handler clears. Versions 2 and 3 are legacy (18.4.7): the PMI clears the enables in
+ * IA32_PERF_GLOBAL_CTRL. They have no LBR to freeze.
  */
 static void pmi(struct vpmu_guest *g)
 {
@@ -297,7 +299,8 @@ static void pmi(struct vpmu_guest *g)
 
 /* ---- the rest ---- */
 
-/* No PEBS, no freeze in SMM: full-width writes, and which branch records there are. Read-only. */
+/* IA32_PERF_CAPABILITIES says that full-width writes work and which format branch records have.
+ * There is no PEBS and no freeze in SMM. Read-only. */
 static int caps_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = CAP_FW_WRITE | (g->lbr_max ? CAP_LBR_ARCH : 0);
@@ -311,10 +314,10 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * Freeze_PerfMon_On_PMI comes with version 2 (18.4.7), Freeze_LBRs_On_PMI with branch records. The
- * LBR bit has no meaning on parts with architectural LBR only: writes of it are discarded, it reads
- * as 0 (18.4.1). BTS and BTF have nothing behind them, so these bits are reserved, as is LBR
- * without branch records.
+ * Freeze_PerfMon_On_PMI comes with version 2 (18.4.7), Freeze_LBRs_On_PMI with branch records. On
+ * parts that have only architectural LBR, writes of the LBR bit are discarded and it reads as 0
+ * (18.4.1). Without branch records the LBR bit is reserved. BTS and BTF do not exist here, so their
+ * bits are reserved, too.
  */
 static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
@@ -360,10 +363,10 @@ static const struct guest_reg regs_v5[] = {
 };
 
 /*
- * RDPMC with architectural perfmon: ECX[31:16] is the type - 0 general-purpose, 4000H fixed, 2000H
- * metrics, which IA32_PERF_CAPABILITIES[15] does not announce - and ECX[15:0] the index; anything
- * else is #GP. "Fast" reads (ECX[31]) exist without architectural perfmon only, so that bit makes
- * the type one that does not exist (vol. 2, RDPMC).
+ * RDPMC with architectural perfmon (vol. 2): ECX[31:16] is the type, 0 for general-purpose and
+ * 4000H for fixed counters, and ECX[15:0] is the index. Anything else is #GP, also type 2000H,
+ * metrics, which IA32_PERF_CAPABILITIES[15] does not announce, and "fast" reads (ECX[31]), which
+ * exist only without architectural perfmon.
  */
 static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 {
@@ -381,8 +384,8 @@ static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 
 /* ---- CPUID ---- */
 
-/* CPUID.0AH:EBX, table 20-1: bit n set = architectural event n is not available. It is where the
- * host cannot count it for a guest, or the guest may not. */
+/* CPUID.0AH:EBX, table 20-1: bit n is set if architectural event n is not available, here because
+ * the host cannot count it for a guest or because the policy denies it. */
 static uint32_t events_missing(const struct vpmu_guest *g, unsigned int length)
 {
 	static const uint16_t event[] = {
@@ -424,8 +427,8 @@ static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, u
 	case 0xa:
 		r[0] = ver | g->cfg.gp << 8 | WIDTH << 16 | length << 24;
 		r[1] = events_missing(g, length);
-		r[2] = ver >= 5 ? (1u << g->cfg.fixed) - 1 : 0; /* fixed counters, one by one */
-		/* their number, width, and that there is no AnyThread */
+		r[2] = ver >= 5 ? (1u << g->cfg.fixed) - 1 : 0; /* bitmap of fixed counters */
+		/* number and width of fixed counters; bit 15: no AnyThread */
 		r[3] = g->cfg.fixed | WIDTH << 5 | (ver >= 3 ? 1u << 15 : 0);
 		break;
 	default:

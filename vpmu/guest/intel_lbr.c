@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Architectural last branch records: SDM vol. 3 ch. 19 (registers, filters, call-stack mode), vol.
- * 4 table 2-2 for the bits, vol. 2 for CPUID leaf 1CH. Record 0 is always the newest.
+ * Registers of architectural last branch records. intel.c has them in its table for intel-v5; lbr.c
+ * keeps the records.
  *
- * IA32_LER_x (the record of the last event) is not offered: no software needs it, and what it
- * would have to hold is not recorded.
+ * Sources: SDM vol. 3 ch. 19 (registers, filters, call-stack mode), vol. 4 table 2-2 for the bits,
+ * vol. 2 for CPUID leaf 1CH. Record 0 is always the newest. IA32_LER_x (the record of the last
+ * event) does not exist here: no software needs it, and nothing records what it would hold.
  */
 #include <errno.h>
 
@@ -12,7 +13,7 @@
 
 enum { CTL, DEPTH };
 
-/* Lip as the vCPUs have it: CPUID 80000008H says 48 bits of linear address. */
+/* CPUID 80000008H of the vCPUs says that linear addresses have 48 bits. */
 static bool canonical(uint64_t addr)
 {
 	return (uint64_t)((int64_t)(addr << 16) >> 16) == addr;
@@ -29,8 +30,8 @@ int guest_intel_lbr_ctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-/* Reserved bits and a depth that CPUID does not list are #GP; a write of the depth, the old one
- * included, clears all records (19.1.2). */
+/* Reserved bits and a depth that CPUID does not list are #GP. Every write of the depth clears all
+ * records, even if the depth stays the same (19.1.2). */
 int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	if (!g->lbr_max)
@@ -50,8 +51,9 @@ int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 }
 
 /*
- * Call-stack mode is defined with all kinds of near calls and returns, and nothing else, selected
- * (19.1.2.4). Other combinations are not refused but undefined: here they record calls and returns.
+ * Call-stack mode is defined only if the filter selects all kinds of near calls and returns and
+ * nothing else (19.1.2.4). Other filters are undefined but not refused. Here call-stack mode always
+ * records calls and returns.
  */
 uint32_t guest_intel_lbr(const struct vpmu_guest *g)
 {
@@ -64,7 +66,7 @@ uint32_t guest_intel_lbr(const struct vpmu_guest *g)
 	return ctl;
 }
 
-/* ---- records. Those beyond the depth do not exist: #GP. ---- */
+/* ---- records: those beyond the depth are #GP ---- */
 
 int guest_intel_lbr_from_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
@@ -113,9 +115,9 @@ int guest_intel_lbr_to_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 }
 
 /*
- * Cycles, their valid bit and the branch type are kept. The undefined bits (55:16) take any value
- * and need not give it back (vol. 4, 1200H), and TSX and misprediction (63:61), which CPUID does
- * not announce, are treated like them.
+ * The registers keep cycles, their valid bit and the branch type. Software may write any value to
+ * the undefined bits (55:16), but need not read it back (vol. 4, 1200H). TSX and misprediction
+ * (63:61), which CPUID does not announce, are treated in the same way.
  */
 #define INFO_BITS (VPMU_LBR_INFO_CYC | VPMU_LBR_INFO_TYPE | VPMU_LBR_INFO_CYC_VALID)
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the register models share. guest.c owns the counters: values, consumers, overflow bits.
- * A vendor file owns the layout: a table of its registers, CPUID, RDPMC encodings, and which key
- * an event select means. A counter is on iff the vendor file selected a key for it (ctr.sel) and
- * its bit is set in global_ctrl; nobody but guest.c looks at that.
+ * Interface between the files of vpmu/guest/; nobody else includes it.
  *
- * An MSR exit takes no lock, allocates nothing and makes no system call of its own; what a counter
- * that starts costs is vpmu_consumer_enable's.
+ * guest.c owns the counters: values, consumers, overflow bits. A vendor file (intel.c, amd.c and
+ * their *_lbr.c) owns the layout: a table of its registers, CPUID, RDPMC encodings, and the key
+ * that an event select means. A counter is on if and only if the vendor file selected a key for it
+ * (ctr.sel), its bit is set in global_ctrl, and CTR_Frz is clear; only guest.c decides this.
+ *
+ * An MSR exit must take no lock, allocate nothing and make no system call, except what
+ * vpmu_consumer_add and vpmu_consumer_enable do for a counter that starts.
  */
 #ifndef VPMU_GUEST_INTERNAL_H
 #define VPMU_GUEST_INTERNAL_H
@@ -27,8 +29,8 @@
 	     m_ &= m_ - 1)
 
 /*
- * A range of registers of a model. @i is the index in the range. Without @rd (@wr) every read
- * (write) is #GP. 0 or -EFAULT; on -EFAULT nothing has changed.
+ * A range of registers of a model. @rd and @wr get the index @i in the range and return 0, or
+ * -EFAULT for #GP, and then have changed nothing. If @rd (@wr) is NULL, every read (write) is #GP.
  */
 struct guest_reg {
 	uint32_t base;
@@ -38,32 +40,33 @@ struct guest_reg {
 };
 
 struct vpmu_guest_ops {
-	const struct guest_reg *regs; /* disjoint; hot ones first */
+	const struct guest_reg *regs; /* disjoint; frequently used ones first */
 	unsigned int nr_regs;
 	bool intel;
 	bool global; /* has a global status register, where overflows are seen */
 	unsigned int gp_min, gp_max, gp_default;
 	unsigned int fixed_max, fixed_default;
 	unsigned int width;   /* of all counters, bits */
-	unsigned int lbr_max; /* branch records, where host and policy have them */
-	/* counter number that RDPMC's ECX names, or -1: #GP */
+	unsigned int lbr_max; /* number of branch records if host and policy have any */
+	/* Returns the number of the counter that RDPMC's ECX names, or -1 for #GP. */
 	int (*rdpmc)(const struct vpmu_guest *g, uint32_t ecx);
 	void (*cpuid)(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf,
 		      uint32_t regs[4]);
-	/* What the registers say counter @i counts while the global controls let it, or 0; whether
-	 * its overflow interrupts. Pure. */
+	/* Returns the key that counter @i counts while the global controls let it, or 0 for
+	 * nothing; *intr: whether its overflow interrupts. Changes nothing. */
 	vpmu_key_t (*select)(const struct vpmu_guest *g, unsigned int i, bool *intr);
-	/* A PMI is raised now: what it freezes. Everything is settled. */
+	/* A PMI is raised now: freeze what DEBUGCTL says. All counters are settled. NULL: this
+	 * model cannot freeze. */
 	void (*pmi)(struct vpmu_guest *g);
-	/* What the CPU should record for the guest now: bits of vpmu/lbr.h; without VPMU_LBR_EN
-	 * nothing. Pure. lbr_max > 0 only. */
+	/* Returns what the CPU should record for the guest now, in bits of vpmu/lbr_regs.h; without
+	 * VPMU_LBR_EN that is nothing. Changes nothing. Called only if lbr_max > 0. */
 	uint32_t (*lbr)(const struct vpmu_guest *g);
 };
 
 extern const struct vpmu_guest_ops guest_intel_v2_ops, guest_intel_v3_ops, guest_intel_v4_ops,
 	guest_intel_v5_ops, guest_amd_k7_ops, guest_amd_core_ops, guest_amd_v2_ops;
 
-/* Does counter @i exist? For indexes of register ranges. */
+/* Whether counter @i exists; @i may be any number. */
 static inline bool guest_has(const struct vpmu_guest *g, unsigned int i)
 {
 	return i < VPMU_GUEST_MAX_CTRS && (g->ctrs & (1u << i));
@@ -75,63 +78,66 @@ static inline uint64_t guest_global_bit(unsigned int i)
 	return i < FIXED0 ? BIT(i) : BIT(32 + i - FIXED0);
 }
 
-/* All of these bits of counters that exist. */
+/* guest_global_bit of every counter that exists. */
 uint64_t guest_global_mask(const struct vpmu_guest *g);
 
 /*
- * While set no counter counts, no branch is recorded: IA32_PERF_GLOBAL_STATUS.CTR_Frz and LBR_Frz
- * (SDM vol. 3, 20.2.4), PerfCntrGlobalStatus bits of the same numbers (APM vol. 2, 13.2). And the
- * bits of (IA32_)DEBUGCTL that make a PMI freeze them, the same for both vendors, too.
+ * Freeze bits, the same for both vendors. While CTR_FRZ (LBR_FRZ) is set in the global status
+ * register, no counter counts (no branch is recorded): IA32_PERF_GLOBAL_STATUS, SDM vol. 3, 20.2.4;
+ * PerfCntrGlobalStatus, APM vol. 2, 13.2. The bits of (IA32_)DEBUGCTL make a PMI set them.
  */
 #define STATUS_LBR_FRZ		BIT(58)
 #define STATUS_CTR_FRZ		BIT(59)
 #define DEBUGCTL_FREEZE_LBRS	BIT(11)
 #define DEBUGCTL_FREEZE_PERFMON BIT(12)
 
-/* guest_settle - make the values, times and overflow bits of @ctrs current, to the instruction.
- * Before anything that reads them or changes what they count. */
+/* guest_settle - bring the values, times and overflow bits of @ctrs up to date, exact to the
+ * instruction. Call it before you read them and before you change what they count. */
 void guest_settle(struct vpmu_guest *g, uint32_t ctrs);
 
 /*
- * guest_derive - what follows from the selects and the policy for @ctrs: sel, denied, intr. After
- * these registers changed; then guest_apply.
- * guest_denied - note those of @ctrs that are denied, for the operator.
+ * guest_derive - compute sel, denied and intr of @ctrs from their selects and the policy. Call it
+ * after a write of a select, and guest_apply after it.
+ * guest_denied - count, for the operator, those of @ctrs that are denied.
  */
 void guest_derive(struct vpmu_guest *g, uint32_t ctrs);
 void guest_denied(struct vpmu_guest *g, uint32_t ctrs);
 
-/* guest_apply - after a change of sel, intr, global_ctrl or CTR_Frz: @ctrs that are now on start,
- * those that are off stop, all from the same instant, and alarms are set as they should be. They
- * were settled before the change. */
+/* guest_apply - start those of @ctrs that are on, stop those that are off, and set their alarms.
+ * All change at the same instant. Call it after a change of sel, intr, global_ctrl or CTR_Frz;
+ * @ctrs must have been settled before that change. */
 void guest_apply(struct vpmu_guest *g, uint32_t ctrs);
 
-/* guest_ctr_read / write - the value of counter @i now; set it (counting goes on from there). */
+/* guest_ctr_read - the current value of counter @i.
+ * guest_ctr_write - set the value of counter @i, which goes on counting from there. */
 uint64_t guest_ctr_read(struct vpmu_guest *g, unsigned int i);
 void guest_ctr_write(struct vpmu_guest *g, unsigned int i, uint64_t val);
 
-/* guest_evtsel_write - a new event select of GP counter @i; its bits were checked. */
+/* guest_evtsel_write - write the event select of GP counter @i. The caller has checked its bits. */
 void guest_evtsel_write(struct vpmu_guest *g, unsigned int i, uint64_t val);
 
-/* guest_set_global / guest_set_status - replace IA32_PERF_GLOBAL_CTRL or PerfCntrGlobalCtl;
- * clear and set bits of the status register. Bits were checked. */
+/* guest_set_global - replace IA32_PERF_GLOBAL_CTRL or PerfCntrGlobalCtl.
+ * guest_set_status - clear, then set bits of the status register. guest_status - read it.
+ * The caller has checked the bits. */
 void guest_set_global(struct vpmu_guest *g, uint64_t val);
 void guest_set_status(struct vpmu_guest *g, uint64_t clear, uint64_t set);
 uint64_t guest_status(struct vpmu_guest *g);
 
-/* pmi.c: the alarm of counter @i is set if the counter is enabled and interrupts, and is not
- * otherwise. guest_arm_again: the distance has changed. */
+/* pmi.c. guest_arm - set the alarm of counter @i if the counter is enabled and interrupts; clear it
+ * otherwise. guest_arm_again - set it anew after the counter's value has changed. guest_disarm -
+ * clear it. */
 void guest_arm(struct vpmu_guest *g, unsigned int i);
 void guest_arm_again(struct vpmu_guest *g, unsigned int i);
 void guest_disarm(struct vpmu_guest *g, unsigned int i);
 
 /*
- * lbr.c. guest_lbr_apply - after a change of what ops->lbr says: records are made, or not, from now
- * on; memory for them is taken when they are first enabled, and given back when they are disabled
- * and none is left.
- * guest_lbr_get - record @n, 0 = the newest, all zero when there is none.
- * guest_lbr_put - replace record @n (< g->lbr_depth). @empty: it reads as a record that was never
- * made; those at the old end are forgotten.
- * guest_lbr_reset - forget all, lbr_depth entries from now on.
+ * lbr.c. Memory for the records is allocated when the guest first enables them or writes one, and
+ * freed when they are disabled and none is left.
+ * guest_lbr_apply - record from now on what ops->lbr says. Call it after every change of that.
+ * guest_lbr_get - copy record @n, 0 = the newest, to *e. False: there is no such record, and *e is
+ * what its registers read as.
+ * guest_lbr_put - replace record @n (< g->lbr_depth).
+ * guest_lbr_reset - forget all records; there are lbr_depth entries from now on.
  */
 void guest_lbr_apply(struct vpmu_guest *g);
 bool guest_lbr_get(struct vpmu_guest *g, unsigned int n, struct vpmu_lbr_entry *e);
@@ -139,14 +145,14 @@ void guest_lbr_put(struct vpmu_guest *g, unsigned int n, const struct vpmu_lbr_e
 void guest_lbr_reset(struct vpmu_guest *g);
 
 /*
- * What the AMD model keeps in vpmu_lbr_entry.info of records the guest wrote; those the CPU made
- * have none of them and are valid, not speculative, well predicted.
+ * Flags that the AMD model keeps in vpmu_lbr_entry.info of records that the guest wrote. Records
+ * that the CPU made have none of them: they are valid, not speculative and correctly predicted.
  */
 #define LBR_INFO_INVALID BIT(61)
 #define LBR_INFO_SPEC	 BIT(62)
 #define LBR_INFO_MISPRED BIT(63)
 
-/* Register functions and CPUID of branch records: intel_lbr.c, amd_lbr.c */
+/* intel_lbr.c, amd_lbr.c: register functions, ops->lbr and CPUID of branch records. */
 int guest_intel_lbr_ctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_intel_lbr_ctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
 int guest_intel_lbr_from_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
@@ -164,7 +170,7 @@ int guest_amd_lbr_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 int guest_amd_lbr_wr(struct vpmu_guest *g, unsigned int i, uint64_t val);
 uint32_t guest_amd_lbr(const struct vpmu_guest *g);
 
-/* pv.c */
+/* pv.c: the paravirtual MSRs and CPUID leaves of abi.h. */
 int guest_pv_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val);
 void guest_pv_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t regs[4]);
 

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records of a guest, whatever its registers for them look like. The records are the
- * context's (vpmu/lbr.h) and exist only while the guest uses them: from the first enable, or the
- * first record it writes, until it has them disabled and none is left.
+ * Branch records of a guest, for all register models. intel_lbr.c and amd_lbr.c call these
+ * functions. The context has the records (vpmu/lbr.h). They exist only while the guest uses them:
+ * from the first enable, or the first record that it writes, until they are disabled and none is
+ * left.
  *
- * Hardware never refuses to record. When there is no memory, nothing is recorded for now, records
- * read as zero, and the next enable or placement tries again.
+ * Hardware never refuses to record. If there is no memory, nothing is recorded for now, records
+ * read as if none had been made, and the next enable or placement tries again.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "vpmu/guest/internal.h"
 
+/* Whether *e reads as a record that was never made. */
 static bool empty(const struct vpmu_guest *g, const struct vpmu_lbr_entry *e)
 {
 	uint64_t info = g->ops->intel ? e->info
@@ -21,7 +23,7 @@ static bool empty(const struct vpmu_guest *g, const struct vpmu_lbr_entry *e)
 	return !(e->from | e->to | info);
 }
 
-/* The entry that a record which was never made reads as. */
+/* What a record that was never made reads as. */
 static struct vpmu_lbr_entry no_entry(const struct vpmu_guest *g)
 {
 	return (struct vpmu_lbr_entry){.info = g->ops->intel ? 0 : LBR_INFO_INVALID};
@@ -32,13 +34,13 @@ static struct vpmu_lbr_entry *nth(struct vpmu_lbr_regs *r, unsigned int n)
 	return &r->e[(r->head + VPMU_LBR_DEPTH_MAX - n) % VPMU_LBR_DEPTH_MAX];
 }
 
-/* The state, made now if there is none and @make. */
+/* Copy the state to *r. If there is none and @make is set, make one. 0 or -errno. */
 static int state(struct vpmu_guest *g, struct vpmu_lbr_regs *r, bool make)
 {
 	int ret;
 
 	if (!g->ctx)
-		return -ENOENT; /* save.c's scratch: registers only */
+		return -ENOENT; /* the scratch guest of save.c has registers only */
 	ret = vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
 	if (ret != -ENOENT || !make)
 		return ret;
@@ -46,13 +48,13 @@ static int state(struct vpmu_guest *g, struct vpmu_lbr_regs *r, bool make)
 	return ret ? ret : vpmu_lbr_guest_get(g->ctx, g->pcpu, r);
 }
 
-/* What @r is from now on, given back if it is of no use any more. */
+/* Replace the state by *r; free it if no record is left and the guest records nothing. */
 static void store(struct vpmu_guest *g, struct vpmu_lbr_regs *r)
 {
 	while (r->count && empty(g, nth(r, r->count - 1u)))
 		r->count--;
 	if (r->total < r->count)
-		r->total = r->count; /* the guest made the rest */
+		r->total = r->count; /* the guest wrote the others */
 	r->ctl = g->ops->lbr(g);
 	if (r->count || (r->ctl & VPMU_LBR_EN))
 		vpmu_lbr_guest_set(g->ctx, g->pcpu, r);
@@ -105,7 +107,7 @@ void guest_lbr_reset(struct vpmu_guest *g)
 	struct vpmu_lbr_regs r;
 
 	if (state(g, &r, false)) {
-		guest_lbr_apply(g); /* enabled without memory: another try */
+		guest_lbr_apply(g); /* if enabled: there was no memory, try again */
 		return;
 	}
 	r = (struct vpmu_lbr_regs){.depth = (uint8_t)g->lbr_depth};

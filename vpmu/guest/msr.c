@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From MSR numbers, RDPMC indexes and CPUID leaves to a model's registers; what no model has.
+ * Entry points of the register models: find the register of an MSR number, the counter of an RDPMC
+ * index and the values of a CPUID leaf. vmm/vm calls these functions (guest.h). PMU facilities that
+ * no model has are refused and hidden here, for all models.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,9 +13,10 @@
 /* ---- registers ---- */
 
 /*
- * PMU registers of either vendor, those included that no model has: what a model does not list is
- * #GP if it is one of these, and not ours otherwise. IA32_DEBUGCTL is not among them: AMD has a
- * DebugCtl at the same place that is no business of the PMU's.
+ * PMU registers of both vendors, also those that no model has. If a model does not list a register,
+ * an access is #GP if the register is in this table, and -ENOENT (not a PMU register) otherwise.
+ * IA32_DEBUGCTL is not in the table, because AMD's DebugCtl, with the same number, is not a PMU
+ * register.
  */
 static const struct vpmu_msr_range pmu_msrs[] = {
 	/* Intel: SDM vol. 4 table 2-2 */
@@ -100,8 +103,8 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val)
 }
 
 /*
- * Besides its own registers each model traps those of the other vendor that KVM answers by itself,
- * without a fault, when its own vPMU is off (kvm_get_msr_common: K7 and P6 counters and selects).
+ * Each model traps its own registers, and those registers of the other vendor that KVM would answer
+ * without a fault when its own vPMU is off (kvm_get_msr_common: K7 and P6 counters and selects).
  */
 #define INTEL_COMMON                                                                               \
 	{0x0c1, 10},	       /* IA32_PMCx */                                                     \
@@ -124,7 +127,7 @@ const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
 		AMD_COMMON,	 {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
 		{0, 0},
 	};
-	/* and of the model without a PMU */
+	/* amd-k7, amd-core, and the model without a PMU */
 	static const struct vpmu_msr_range amd[] = {
 		INTEL_COMMON, {0xc0000300, 4}, /* PerfCntrGlobal* */
 		AMD_COMMON,   {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
@@ -158,7 +161,7 @@ const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
 
 enum { EAX, EBX, ECX, EDX };
 
-/* Take away what only some model's own function may put back, and what no model has. */
+/* Clear every PMU bit of a leaf. The model's cpuid function sets those bits that the model has. */
 static void cpuid_strip(uint32_t leaf, uint32_t subleaf, uint32_t regs[4])
 {
 	switch (leaf) {

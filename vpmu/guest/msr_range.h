@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Ranges of MSRs: what a register model asks a VMM to trap, and what an engine traps. Apart from
- * model.h so that engines need not know any register model.
+ * Ranges of MSRs. A register model names the ranges that a VMM must trap, and an engine traps them.
+ * This is apart from model.h so that engines need not include anything of the register models.
  */
 #ifndef VPMU_GUEST_MSR_RANGE_H
 #define VPMU_GUEST_MSR_RANGE_H

@@ -2,22 +2,22 @@
 /*
  * Performance monitoring interrupts of a vCPU.
  *
- * Each counter that is on and interrupts has an alarm at its overflow: it makes the engine stop
- * there and the VMM call vpmu_guest_service before the guest goes on. Firing only says "look". What
- * counts is the wrap that guest_settle then finds, so an alarm that is late (a host PMU without
- * alarms) makes a PMI late, and none can be lost, repeated or invented: not by a switch or a
- * migration, nor by a look of the guest that comes first.
+ * Each counter that is on and interrupts has an alarm at its overflow. When the alarm fires, the
+ * engine stops the vCPU, and the VMM calls vpmu_guest_service before the guest goes on. The alarm
+ * is only a reason to look: guest_settle then finds the wrap of the counter, and only a wrap makes
+ * a PMI. So a late alarm (of a host PMU without alarms) makes a late PMI, but no PMI is lost,
+ * repeated or invented by a switch, by a migration, or because the guest reads the counter first.
  *
- * A PMI that is due is raised even if the guest has cleared the status bit meanwhile, as one that
- * has reached the local APIC is. Software that sets status bits (IA32_PERF_GLOBAL_STATUS_SET,
- * PerfCntrGlobalStatusSet) gets none: these registers are there to put a saved state back (SDM
- * vol. 3, 20.2.4.2; so does KVM use them), and an interrupt comes of overflows only.
+ * A PMI that is due is raised even if the guest has cleared the status bit meanwhile, just as
+ * hardware delivers a PMI that has reached the local APIC. Software that sets status bits
+ * (IA32_PERF_GLOBAL_STATUS_SET, PerfCntrGlobalStatusSet) causes no PMI: these registers exist to
+ * restore a saved state (SDM vol. 3, 20.2.4.2; KVM uses them in this way).
  */
 #include <stddef.h>
 
 #include "vpmu/guest/internal.h"
 
-/* Called in the middle of libvpmu: takes a note, nothing else. */
+/* libvpmu calls this while it charges, so it must only take a note. */
 static uint64_t fire(struct vpmu_alarm *a, uint64_t over)
 {
 	struct vpmu_guest_ctr *c =

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a guest may count. Like KVM's event filter the lists look at event and unit mask only, so
- * that no trick with edge, invert or counter mask gets around a denial; tiers look at keys, and a
- * trick like that makes a key that is in no tier but "full".
+ * Which events a guest may count: parsing of lists, and the decisions for the register models.
+ *
+ * Like KVM's event filter, a list looks at event and unit mask only, so a guest cannot get around a
+ * denial with edge, invert or counter mask. A tier looks at the key. A select with edge, invert or
+ * counter mask has a key that is in no tier except "full".
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +16,8 @@
 static const char *const tiers[] = {"full", "standard", "architectural", "off"};
 
 /*
- * Fixed counter 2 has no event select that counts the same. perf calls it event 0, unit mask 3, and
- * so does a list here; selecting that in a general-purpose counter counts nothing.
+ * No event select counts the event of fixed counter 2. perf writes it as event 0, unit mask 3, and
+ * a list here does, too. A general-purpose counter with that select counts nothing.
  */
 #define PSEUDO_REF_CYCLES 0x0300
 
@@ -44,7 +46,8 @@ static int bad(char *err, size_t errlen, const char *entry, const char *why)
 	return -EINVAL;
 }
 
-/* A hexadecimal number of at most @max, ended by one of @ends; *end is behind it. */
+/* Parse a hexadecimal number of at most @max that ends with @ends ("" for the end of @s). *end is
+ * behind it. */
 static bool hex(const char *s, const char *ends, unsigned int max, unsigned int *val,
 		const char **end)
 {
@@ -62,7 +65,6 @@ static bool hex(const char *s, const char *ends, unsigned int max, unsigned int 
 		if (x > max)
 			return false;
 	}
-	/* The end of the string is one of the ends only if that is "". */
 	if (!digits || (*ends ? *s != *ends : *s != '\0'))
 		return false;
 	*val = x;
@@ -80,7 +82,8 @@ static int parse_masked(struct vpmu_policy_event *e, enum vpmu_space space, cons
 	    !hex(p, "/", 0xff, &mask, &p) || !hex(p, "", 0xff, &match, &p))
 		return bad(err, errlen, entry, "not EVENT/MASK/MATCH in hexadecimal");
 	if (match & ~mask)
-		return bad(err, errlen, entry, "MATCH has bits that MASK has not: matches nothing");
+		return bad(err, errlen, entry,
+			   "MATCH has bits that are not in MASK, so it matches nothing");
 	e->event = (uint16_t)event;
 	e->mask = (uint8_t)mask;
 	e->match = (uint8_t)match;
@@ -99,14 +102,17 @@ static int parse_name(struct vpmu_policy_event *e, enum vpmu_space space, const 
 	if (ret)
 		return -EINVAL;
 	if ((key & (everywhere | VPMU_KEY_HOST)) != everywhere)
-		return bad(err, errlen, entry, "a policy does not tell privilege levels apart");
+		return bad(err, errlen, entry,
+			   "a policy cannot depend on the privilege level (:u, :k)");
 	if (vpmu_key_space(key) == VPMU_SPACE_GENERIC && space == VPMU_SPACE_INTEL &&
 	    vpmu_key_event(key) == VPMU_EV_REF_CYCLES)
 		config = PSEUDO_REF_CYCLES;
 	else if (vpmu_key_to_raw(key, space, &config))
-		return bad(err, errlen, entry, "guests of this vendor cannot select it");
+		return bad(err, errlen, entry, "guests of this vendor cannot select this event");
 	if (config & ~0xf0000ffffULL)
-		return bad(err, errlen, entry, "a policy looks at event and unit mask only");
+		return bad(err, errlen, entry,
+			   "a policy looks at event and unit mask only, not at edge, invert or "
+			   "counter mask");
 	e->event = (uint16_t)((config & 0xff) | (config >> 24 & 0xf00));
 	e->mask = 0xff;
 	e->match = (uint8_t)(config >> 8);

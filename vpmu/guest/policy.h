@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a guest may count: a tier, and lists that widen or narrow it. An event that is not allowed
- * can be programmed - hardware does not refuse either - but counts nothing, and the denial is
- * counted for the operator (struct vpmu_guest.denied).
+ * Which events a guest may count: a tier, and a list that replaces or narrows it. vmm/config makes
+ * a policy from a VM's configuration; the register models ask it. A guest can program an event that
+ * is not allowed, because hardware does not refuse either, but the counter stands still, and the
+ * denial is counted for the operator (struct vpmu_guest.denied).
  */
 #ifndef VPMU_GUEST_POLICY_H
 #define VPMU_GUEST_POLICY_H
@@ -16,19 +17,20 @@
 enum vpmu_policy_tier {
 	VPMU_POLICY_FULL = 0,	   /* everything the model has, branch records included */
 	VPMU_POLICY_STANDARD,	   /* every event of the generic list; no branch records */
-	VPMU_POLICY_ARCHITECTURAL, /* those of CPUID 0AH:EBX (AMD: the events of the same meaning);
-				    * no branch records */
-	VPMU_POLICY_OFF		   /* no PMU at all, as model none */
+	VPMU_POLICY_ARCHITECTURAL, /* the events of CPUID 0AH:EBX (AMD: of the same meaning) and
+				    * ref-cycles; no branch records */
+	VPMU_POLICY_OFF		   /* no PMU at all, as with the model "none" */
 };
 
-/* vpmu_policy_tier_parse - "full", "standard", "architectural", "off"; -EINVAL otherwise. */
+/* vpmu_policy_tier_parse - "full", "standard", "architectural" or "off"; -EINVAL for any other
+ * name. vpmu_policy_tier_name - the inverse; a static string. Any thread. */
 int vpmu_policy_tier_parse(const char *name, enum vpmu_policy_tier *tier);
 const char *vpmu_policy_tier_name(enum vpmu_policy_tier tier);
 
 /*
- * One entry of a list, in the shape of KVM_SET_PMU_EVENT_FILTER's masked events: matches raw
- * selects whose event is @event and whose unit mask, ANDed with @mask, is @match; @exclude takes
- * what it matches out again.
+ * One entry of a list, like a masked event of KVM_SET_PMU_EVENT_FILTER. It matches an event select
+ * whose event is @event and whose unit mask, ANDed with @mask, is @match. A list contains a select
+ * if an entry without @exclude matches it and no entry with @exclude does.
  */
 struct vpmu_policy_event {
 	uint16_t event; /* Intel 7:0, AMD 35:32 and 7:0 */
@@ -40,27 +42,39 @@ struct vpmu_policy_event {
 
 struct vpmu_policy {
 	enum vpmu_policy_tier tier;
-	/* 0: the tier decides. Else, before the tier: allow - only what the list has, tier or not;
-	 * deny - not what the list has. */
+	/*
+	 * NO_LIST  the tier decides
+	 * ALLOW    the list replaces the tier: only its events may be counted (none if the tier is
+	 *          VPMU_POLICY_OFF)
+	 * DENY     the list narrows the tier: everything the tier permits, except its events
+	 */
 	enum { VPMU_POLICY_NO_LIST = 0, VPMU_POLICY_ALLOW, VPMU_POLICY_DENY } action;
-	uint32_t fixed_bitmap; /* fixed counters that the list names, bit n = counter n */
-	bool fixed_listed;     /* fixed_bitmap is in use: else fixed counters go by their event */
+	uint32_t fixed_bitmap; /* fixed counters that the list contains, bit n = counter n */
+	bool fixed_listed;     /* use fixed_bitmap; false: a fixed counter is judged by its event */
 	size_t nr_events;
 	struct vpmu_policy_event events[VPMU_POLICY_EVENTS_MAX];
 };
 
-/* vpmu_policy_add - append the events @text names to the list: names of vpmu_event_parse or rHEX
- * (raw select as perf spells it), or "EVENT/MASK/MATCH" in hex with an optional "!" for exclude,
- * comma separated; raw ones are of vendor @space. 0, or -EINVAL / -E2BIG with one line in @err. */
+/*
+ * vpmu_policy_add - append entries to the list. @text has one or more, separated by commas. An
+ * entry is a name that vpmu_event_parse accepts, a raw select of vendor @space as perf writes it
+ * (rHEX), or EVENT/MASK/MATCH in hexadecimal; "!" in front makes it an exclude entry. Example for
+ * Intel: "instructions,c4/0/0,!r04c4". 0, or -EINVAL or -E2BIG with one line in @err and the list
+ * as it was.
+ */
 int vpmu_policy_add(struct vpmu_policy *p, enum vpmu_space space, const char *text, char *err,
 		    size_t errlen);
 
-/* vpmu_policy_allows - may a guest of vendor @space count raw select @evtsel (key @key, for the
- * tiers)? vpmu_policy_allows_fixed: fixed counter @n, which counts @key? @p NULL: yes. Pure. */
+/*
+ * vpmu_policy_allows - whether a guest of vendor @space may count the event select @evtsel, which
+ * means @key. The list looks at @evtsel, the tier at @key.
+ * vpmu_policy_allows_fixed - whether it may use fixed counter @n, which counts @key.
+ * A NULL @p allows everything. Any thread.
+ */
 bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint64_t evtsel,
 			vpmu_key_t key);
 bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, unsigned int n, vpmu_key_t key);
-/* vpmu_policy_lbr - may it have branch records? */
+/* vpmu_policy_lbr - whether the guest may have branch records. Any thread. */
 bool vpmu_policy_lbr(const struct vpmu_policy *p);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The paravirtual registers and leaves of vpmu/guest/abi.h: how much of a count is missing. A guest
- * that does not know them loses nothing; one that does can say "not counted" and "estimated" where
- * a plain register could only lie.
+ * The paravirtual MSRs and CPUID leaves of vpmu/guest/abi.h. They tell a guest how good a count is.
+ * A guest that uses them can print "not counted" or "estimated", which the counter's value alone
+ * cannot tell. A guest that does not know them is not affected.
  */
 #include <errno.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The PMU of a vCPU as bytes: docs/snapshot.md has the format.
+ * The PMU of a vCPU as bytes, for vmm/snapshot. docs/snapshot.md has the format.
  *
- * Whoever wrote the bytes is not believed. They are read into a struct saved; its registers are
- * then written to a scratch guest of the same configuration by the model's own write functions, so
- * that what a guest may not write a snapshot may not hold either, with one set of rules for both;
- * and what hardware alone writes - counts, times, overflow bits, branch records - is checked here.
- * Only then anything of the guest changes.
+ * The bytes may be hostile. decode() reads them into a struct saved. check() writes the saved
+ * registers to a scratch guest of the same configuration with the model's own write functions, so a
+ * snapshot can only hold what a guest can write. What only hardware writes (counts, times, overflow
+ * bits, branch records) is checked here. The guest itself must not change before all checks have
+ * passed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #define SECTION_TAG	0x47554d50u /* "PMUG" */
 #define SECTION_VERSION 1
 
-#define TIME_MAX (1ULL << 62) /* 146 years: a sum of times does not wrap after it */
+#define TIME_MAX (1ULL << 62) /* 146 years, so that adding to a saved time cannot wrap */
 
 struct saved_ctr {
 	uint64_t evtsel, value, enabled_ns, running_ns;
@@ -38,7 +38,7 @@ struct saved {
 	uint8_t lbr_depth;
 	uint64_t lbr_ctl, lbr_enable;
 	bool has_records;
-	struct vpmu_lbr_regs lbr; /* newest record at e[count - 1]; ctl and depth follow */
+	struct vpmu_lbr_regs lbr; /* newest record at e[count - 1]; apply_records sets ctl, depth */
 };
 
 /* ---- saving ---------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ int vpmu_guest_save(struct vpmu_guest *g, struct vpmu_blob *b)
 	int ret = -ENOENT;
 
 	if (g->pcpu)
-		return -EBUSY; /* its counts are not in the registers */
+		return -EBUSY; /* while it is placed, consumers have part of its counts */
 	if (g->lbr_max)
 		ret = vpmu_lbr_guest_get(g->ctx, NULL, &lbr);
 	if (ret && ret != -ENOENT)
@@ -154,7 +154,8 @@ static void get_records(struct vpmu_blob_reader *r, struct vpmu_lbr_regs *lbr)
 	}
 }
 
-/* The section as it is, its configuration that of @g: how much there is to read depends on it. */
+/* Read the section into *s. Its configuration must be that of @g, because the number of counters in
+ * the section depends on it. */
 static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct saved *s,
 		  const struct error *e)
 {
@@ -165,7 +166,7 @@ static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct
 
 	*s = (struct saved){0};
 	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, &r))
-		return bad(e, "PMU: section is missing or cut off");
+		return bad(e, "PMU: the section is missing or cut off");
 	if (version != SECTION_VERSION)
 		return bad(e, "PMU: section of version %u, accepted: %u", version, SECTION_VERSION);
 	s->model = vpmu_blob_get_u8(&r);
@@ -213,16 +214,17 @@ static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct
 	if (s->has_records)
 		get_records(&r, &s->lbr);
 	if (!vpmu_blob_done(&r))
-		return bad(e, "PMU: section is of another length than its contents, or a flag is "
-			      "neither 0 nor 1");
+		return bad(e, "PMU: the length of the section does not fit its contents, or a flag "
+			      "is neither 0 nor 1");
 	return 0;
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
 /*
- * Write @val to @msr of the scratch guest unless @field, where the model keeps it, holds it after a
- * reset already (a model need not have the register then).
+ * Write @val to @msr of the scratch guest, and check that *field, where the model keeps the value,
+ * then holds it. If *field holds @val already, nothing is written, because the model need not have
+ * the register.
  */
 static int replay(struct vpmu_guest *scratch, const struct error *e, const char *what, uint32_t msr,
 		  uint64_t val, const uint64_t *field)
@@ -258,8 +260,8 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 		      &scratch->ctr[i].evtsel);
 }
 
-/* Overflow bits are the hardware's in every model that has them; the others need a register that
- * sets them. */
+/* Every model with a status register has overflow bits. All other bits must be ones that a guest
+ * can set. */
 static int check_status(struct vpmu_guest *scratch, const struct error *e, uint64_t status)
 {
 	bool has = scratch->ops && scratch->ops->global;
@@ -269,8 +271,8 @@ static int check_status(struct vpmu_guest *scratch, const struct error *e, uint6
 		      &scratch->global_status);
 }
 
-/* An address as wide as the model's registers keep it, with its sign above: Intel 48 bits (SDM vol.
- * 4, 1500H: #GP otherwise), AMD 58 (APM vol. 2, 13.1.1.9). */
+/* Whether the model's registers can hold address @a, i.e. whether it is sign-extended from 48 bits
+ * (Intel; SDM vol. 4, 1500H: #GP otherwise) or 58 bits (AMD; APM vol. 2, 13.1.1.9). */
 static bool address_ok(bool intel, uint64_t a)
 {
 	unsigned int above = intel ? 16 : 6;
@@ -290,18 +292,21 @@ static int check_records(const struct vpmu_guest *scratch, const struct error *e
 	if (!s->has_records)
 		return 0;
 	if (!s->lbr_max)
-		return bad(e, "PMU: branch records, which this VM's configuration has not");
+		return bad(e,
+			   "PMU: branch records are given, but this VM's configuration has none");
 	if (r->count > s->lbr_depth)
-		return bad(e, "PMU: %u branch records in %u entries", r->count, s->lbr_depth);
+		return bad(e, "PMU: %u branch records given, accepted: at most %u", r->count,
+			   s->lbr_depth);
 	if (!r->count && !(scratch->ops->lbr(scratch) & VPMU_LBR_EN))
-		return bad(e, "PMU: branch records, but none is there and none will be");
+		return bad(e, "PMU: an empty set of branch records is given, but the guest records "
+			      "nothing");
 	for (unsigned int i = 0; i < r->count; i++) {
 		const struct vpmu_lbr_entry *x = &r->e[i];
 
 		if (!address_ok(intel, x->from) || !address_ok(intel, x->to) || (x->info & ~info))
 			return bad(e,
 				   "PMU: branch record from 0x%" PRIx64 " to 0x%" PRIx64
-				   ", info 0x%" PRIx64 ": not one that can be",
+				   ", info 0x%" PRIx64 ": a CPU cannot make this record",
 				   x->from, x->to, x->info);
 	}
 	return 0;
@@ -325,7 +330,8 @@ static int check_lbr(struct vpmu_guest *scratch, const struct error *e, const st
 	return ret;
 }
 
-/* -EINVAL when a guest could not have come to *s; else @scratch has its registers. */
+/* Check that a guest can reach the state *s: -EINVAL if not. On success @scratch has its registers.
+ */
 static int check(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
@@ -351,7 +357,7 @@ static int check(struct vpmu_guest *scratch, const struct error *e, const struct
 	if (!ret)
 		ret = check_records(scratch, e, s);
 	if (!ret && s->pmi && !scratch->ops)
-		ret = bad(e, "PMU: an interrupt waits without a PMU");
+		ret = bad(e, "PMU: a PMI is due, but this VM has no PMU");
 	return ret;
 }
 
@@ -388,7 +394,7 @@ static void apply(struct vpmu_guest *g, const struct saved *s)
 		guest_derive(g, g->ctrs);
 }
 
-/* What can fail, so first. @ctl: what the registers say is recorded. */
+/* This can fail, so it is done before apply(). @ctl: what the registers say is recorded. */
 static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t ctl,
 			 const struct error *e)
 {
@@ -418,15 +424,15 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 	int ret;
 
 	if (g->pcpu) {
-		bad(&e, "PMU: placed on a pCPU");
+		bad(&e, "PMU: the vCPU is placed on a pCPU");
 		return -EBUSY;
 	}
 	ret = decode(g, b, &s, &e);
 	if (ret)
 		return ret;
 	if (vpmu_guest_init(&scratch, &g->cfg, g->ctx, g->pmu))
-		return bad(&e, "PMU: configuration");
-	scratch.ctx = NULL; /* it has registers only, and nothing to be finished */
+		return bad(&e, "PMU: this VM's configuration is not valid");
+	scratch.ctx = NULL; /* it has registers only, so there is nothing to finish */
 	ret = check(&scratch, &e, &s);
 	if (!ret)
 		ret = apply_records(g, &s, scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);
