@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The tools' arguments, see args.h. */
+/*
+ * Arguments of stat, and what all commands share (a workload, the end); see args.h. Every error
+ * names the word that is wrong and what is accepted.
+ */
 #include "guest-tools/args.h"
 
-/* What of a word goes into an error line. */
+/* How many bytes of a word an error line shows. */
 static int cut(struct word w)
 {
 	return (int)(w.len < 64 ? w.len : 64);
@@ -60,7 +63,7 @@ bool args_end(const char *s, char *err)
 	return !w.len;
 }
 
-/* The value of an option: what follows in its word, or else the next word. */
+/* The value of an option: the rest of its word ("-r5"), or the next word ("-r 5"). */
 static bool option_value(const char **s, struct word opt, struct word *value, char *err)
 {
 	if (opt.len > 2)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The tools' arguments. Pure: no system calls, builds hosted too (tests). */
+/*
+ * Arguments of the guest tools: one struct and one parse function per command. The commands
+ * (stat.c, record.c, ...) call these functions before they touch the machine. The functions must
+ * make no system calls, because tests also build them for the host.
+ */
 #ifndef GUEST_TOOLS_ARGS_H
 #define GUEST_TOOLS_ARGS_H
 
@@ -43,8 +47,8 @@ struct args_record {
 
 struct args_lbr {
 	uint64_t period; /* in instructions in CPL3; default 997 */
-	uint32_t depth;	 /* 0: as deep as it goes */
-	bool branches;	 /* any branch instead of the call stack */
+	uint32_t depth;	 /* 0: the largest */
+	bool branches;	 /* record all branches instead of the call stack */
 	bool vector;
 	bool json;
 	struct args_work work; /* default chain, or branches */
@@ -57,8 +61,8 @@ struct args_torture {
 
 struct args_leak {
 	uint64_t rounds;  /* default 10 */
-	uint64_t spin;	  /* instructions that are waited for a switch; default 100000 */
-	uint64_t address; /* where its own code is mapped */
+	uint64_t spin;	  /* instructions to spin, so that a switch happens; default 100000 */
+	uint64_t address; /* where its copy of the workload is mapped */
 	bool json;
 };
 
@@ -68,15 +72,17 @@ struct args_victim {
 };
 
 /*
- * args_workload - "WORKLOAD [ARG]" at *@s, checked against @mem_bytes of scratch memory. A
- * following word that does not start with a digit is left alone. args_end - nothing more at @s.
- * args_stat_parse - everything behind "stat". All: false and one line in @err (ARGS_ERR_MAX).
+ * args_workload - parse "WORKLOAD [ARG]" at *@s and move *@s behind it. ARG is taken only if it
+ * starts with a digit. Refuses what needs more than @mem_bytes of scratch memory.
+ * args_end - check that no word is left at @s.
+ * args_stat_parse - parse everything after "stat".
+ * On an error all functions here return false, with one line in @err (ARGS_ERR_MAX bytes).
  */
 bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, char *err);
 bool args_end(const char *s, char *err);
 bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, char *err);
 
-/* args_sample.c: what is behind "record", "lbr", "torture", "leak", "victim". */
+/* args_sample.c: parse everything after "record", "lbr", "torture", "leak" or "victim". */
 bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a, char *err);
 bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char *err);
 bool args_torture_parse(const char *s, struct args_torture *a, char *err);

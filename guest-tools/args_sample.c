@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Arguments of the tools that sample and of those that look for faults, see args.h. */
+/* Arguments of record, lbr, torture, leak and victim; see args.h. Every error names the word that
+ * is wrong and what is accepted. */
 #include "guest-tools/args.h"
 #include "guest-tools/layout.h"
 
@@ -8,7 +9,7 @@ static int cut(struct word w)
 	return (int)(w.len < 64 ? w.len : 64);
 }
 
-/* A number from @min to @max, at *@s or glued to a short option. */
+/* Parse a number from @min to @max: the rest of a short option's word, or the next word at *@s. */
 static bool number(const char **s, struct word opt, uint64_t min, uint64_t max, uint64_t *v,
 		   char *err)
 {
@@ -31,7 +32,7 @@ static bool unknown(struct word opt, const char *accepted, char *err)
 	return false;
 }
 
-/* The next option at *@s; false at the first word that is none. "--" ends them. */
+/* Take the next option at *@s. False: the next word is not an option, or it was "--". */
 static bool next_option(const char **s, struct word *opt)
 {
 	const char *behind = *s;
@@ -136,7 +137,7 @@ bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char 
 	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
 }
 
-/* Numbers by position, each optional. */
+/* Parse an optional number that has no option's name; @name is for the error line. */
 static bool positional(const char **s, const char *name, uint64_t min, uint64_t max, uint64_t *v,
 		       char *err)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Event names and encodings of the guest tools, see events.h. */
+/* Table of events and the parser of event lists; see events.h. args.c and args_sample.c call it. */
 #include "guest-tools/events.h"
 #include "guest-tools/text.h"
 
 /*
  * Intel: SDM vol. 3 table 20-1 (architectural events, CPUID 0AH EBX bits) and 20-2 (fixed
- * counters). Event 2 of the former (3C/01, core crystal clock) is another one than fixed counter 2
+ * counters). Architectural event 2 (3C/01, core crystal clock) is not the event of fixed counter 2
  * (TSC rate), so its bit says nothing about ref-cycles. BR_INST_RETIRED.NEAR_TAKEN C4/20 and
- * MEM_INST_RETIRED D0/81, D0/82 are those of Skylake and later. AMD: PPR of family 19h, PMCx0C0,
- * 076, 120 (P0 frequency cycles), 0C2, 0C4, 029, 0C3.
+ * MEM_INST_RETIRED D0/81, D0/82 are as in Skylake and later. AMD: PPR of family 19h, PMCx0C0, 076,
+ * 120 (P0 frequency cycles), 0C2, 0C4, 029, 0C3.
  */
 const struct event_desc event_table[EV_RAW] = {
 	[EV_INSTRUCTIONS] = {"instructions", NULL, 0x00c0, 0x00c0, 0, 1},
@@ -57,7 +57,7 @@ static size_t list_names(char *buf, size_t size)
 	return n;
 }
 
-/* One event with its modifiers, no blanks or braces. */
+/* Parse one event with its modifiers, without blanks or braces. */
 static bool parse_one(const char *s, size_t len, struct event *e, char *err, size_t err_size)
 {
 	size_t name_len = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The events the guest's perf-like tool knows, and how each vendor encodes them. */
+/*
+ * The events that the guest tools know by name, how each vendor encodes them, and the parser of
+ * event lists (-e). No system calls: tests also build this for the host.
+ */
 #ifndef GUEST_TOOLS_EVENTS_H
 #define GUEST_TOOLS_EVENTS_H
 
@@ -36,24 +39,26 @@ struct event_desc {
 	uint16_t intel;	 /* umask << 8 | event select; 0: none */
 	uint64_t amd;	 /* likewise, event select bits 11:8 at 35:32 as in PerfEvtSeln */
 	int8_t fixed;	 /* Intel fixed counter, -1: none */
-	int8_t arch_bit; /* bit of CPUID 0AH EBX that says it is missing, -1: none */
+	int8_t arch_bit; /* bit of CPUID 0AH EBX that is set if the event is missing, -1: none */
 };
 
 extern const struct event_desc event_table[EV_RAW];
 
 #define EVENTS_MAX 32
 
-/* The default list: 8 counters over 7 events, in groups as people ask for them. */
+/* The events without -e: 8 counters over 7 events, grouped as people usually ask for them. */
 #define EVENTS_DEFAULT                                                                             \
 	"{instructions,cycles},{instructions,branches,branches-taken},{loads,stores},ref-cycles"
 
 /*
- * events_parse - the comma separated list of @len bytes at @s appended to ev[*n..EVENTS_MAX).
- * {groups} are flat: all counters are enabled by one write anyway. false: one line in @err.
+ * events_parse - append the events of the comma separated list of @len bytes at @s to ev[], which
+ * has *@n of EVENTS_MAX. {groups} are accepted but change nothing, because all counters are started
+ * together anyway. False: error, with one line in @err.
  */
 bool events_parse(const char *s, size_t len, struct event *ev, size_t *n, char *err,
 		  size_t err_size);
 
+/* event_same - whether both count the same at the same privilege levels. */
 bool event_same(const struct event *a, const struct event *b);
 
 #endif

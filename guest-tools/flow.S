@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Workloads whose flow is known at every single instruction, to check branch records against. In
- * assembly because that is what makes it so. Position independent, general registers only, no
- * callee-saved register, no system calls: they run natively in host tests as well.
+ * Workloads whose history is known at every single instruction, so that branch records can be
+ * compared with it. They are written in assembly because a compiler would not keep these rules. They
+ * are position independent and use general registers only, no callee-saved register and no system
+ * call, so host tests run them natively, too.
  *
- * chain: a tree of calls that a generator drives. Nothing but CALL touches the stack, so at every
- * instruction the words between RSP and the first frame are the return addresses of the frames that
- * are live: no prologue, no epilogue, no edge at which the truth would be unclear. Locals live on a
- * stack of their own in the scratch memory (RSI).
+ * chain is a tree of calls; a random generator decides which. Only CALL and RET touch the stack, so
+ * at every instruction the words between RSP and the first frame are the return addresses of all
+ * live frames. There is no prologue or epilogue at which this would be untrue. Local variables are
+ * on a stack of their own in the scratch memory (RSI).
  *
- * branches: 16 blocks of 64 bytes. The generator's state (R8) says which block comes next, and is
- * invertible: from RIP and R8 at any instruction all branches taken so far follow (flow.h).
+ * branches has 16 blocks of 64 bytes. The state of a generator (R8) selects the next block. The
+ * generator can be run backwards, so RIP and R8 at any instruction give all branches taken so far
+ * (flow_branches in flow.h).
  */
 #include "guest-tools/flow.h"
 
 	.text
 
-/* R9 = clobbered; 9f: the function's end */
+/* Clobbers R9. The function must have a label 9 at its end. */
 .macro visit id
 	testq	%rdi, %rdi
 	jz	9f
@@ -28,8 +30,9 @@
 	addq	$FLOW_CHAIN_ADD, %r8
 .endm
 
-/* uint64_t workload_chain(n, mem): n visits, at most FLOW_CHAIN_DEPTH + 2 return addresses deep,
- * this function's own included; a checksum over what was visited at which depth.
+/* uint64_t workload_chain(n, mem): make n visits. The stack has at most FLOW_CHAIN_DEPTH + 2 return
+ * addresses, including that of this function. Returns a checksum over the functions visited and
+ * their depths.
  * uint64_t chain_walk(n, mem, depth): the same with another depth. */
 	.globl	workload_chain, chain_walk
 	.type	workload_chain, @function
@@ -111,8 +114,8 @@ chain_d:
 	.globl	chain_end
 chain_end:
 
-/* uint64_t workload_branches(n): n blocks; the sum of the states. May be copied as a whole,
- * branch_code to branch_code_end, and called at the copy's start. */
+/* uint64_t workload_branches(n): execute n blocks and return the sum of the states. The code from
+ * branch_code to branch_code_end may be copied as a whole and called at the start of the copy. */
 	.p2align 6
 	.globl	workload_branches, branch_code, branch_entry_jmp, branch_blocks, branch_code_end
 	.type	workload_branches, @function

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The truth about the workloads of flow.S, see flow.h. Pure; builds hosted too. */
+/* The true branches and calls of the workloads of flow.S; see flow.h. No system calls: tests also
+ * build this for the host. */
 #include "guest-tools/flow.h"
 
 enum { FROM1, TO1, FROM2, TO2, JMP };
 
 static uint64_t inverse(uint64_t odd)
 {
-	uint64_t x = odd; /* right in 3 bits; each step doubles them */
+	uint64_t x = odd; /* the lowest 3 bits are right; each step doubles their number */
 
 	for (int i = 0; i < 5; i++)
 		x *= 2 - odd * x;
@@ -24,7 +25,7 @@ static void add(struct walk *w, uint64_t from, uint64_t to)
 		w->b[w->n++] = (struct flow_branch){from, to};
 }
 
-/* The branches inside of the block at @block that were taken when it stood at @off, newest first.
+/* Add the branches inside of the block at @block that were taken before offset @off, newest first.
  */
 static void inside(struct walk *w, uint64_t block, const uint8_t *l, uint64_t off)
 {
@@ -43,7 +44,7 @@ int flow_branches(uint64_t code, uint64_t ip, uint64_t r8, struct flow_branch *b
 
 	if (ip < blocks || k >= 16)
 		return -1;
-	/* The state changes with the block's first instruction. */
+	/* The first instruction of a block changes the state. */
 	if (off)
 		r8 *= back;
 	if (r8 >> 60 != k)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What is known of the workloads of flow.S: the true call chain is on the stack; the true branches
- * follow from RIP and R8. Included by C and assembly.
+ * The workloads of flow.S, and functions that tell their true history: the true call chain of
+ * "chain" is on its stack, and the true branches of "branches" follow from RIP and R8. truth.c and
+ * leak.c compare branch records with it. Both C and assembly include this file.
  */
 #ifndef GUEST_TOOLS_FLOW_H
 #define GUEST_TOOLS_FLOW_H
@@ -24,8 +25,8 @@ uint64_t chain_walk(uint64_t n, void *mem, size_t depth, uint64_t (*call)(uint64
 uint64_t workload_branches(uint64_t n, void *mem, size_t mem_bytes, uint64_t (*call)(uint64_t));
 extern const char chain_end[], branch_code[], branch_entry_jmp[], branch_blocks[];
 extern const char branch_code_end[];
-/* Offsets in blocks 0..15: FROM and TO of a branch inside (0: none), of a second one, the jump at
- * the end. */
+/* For each of the 16 blocks, offsets in the block: FROM and TO of a branch inside (0: none), FROM
+ * and TO of a second one (0: none), and the jump at the end. */
 extern const uint8_t branch_layout[16][5];
 
 struct flow_branch {
@@ -33,14 +34,15 @@ struct flow_branch {
 };
 
 /*
- * flow_branches - the newest @max branches taken when workload_branches, copied to @code, stood at
- * @ip with state @r8, the newest first; ends with the jump into the first block. Returns how many,
- * -1 when @ip and @r8 do not belong together, or @ip is outside of the blocks.
+ * flow_branches - compute the newest @max branches that workload_branches, copied to @code, has
+ * taken when it is at @ip with state @r8; the newest first. The oldest branch possible is the jump
+ * into the first block. Returns their number, or -1 if @ip is outside of the blocks or @ip and @r8
+ * contradict each other.
  */
 int flow_branches(uint64_t code, uint64_t ip, uint64_t r8, struct flow_branch *b, int max);
 
-/* flow_call_ok - whether the branch @from -> @to can be the call that left @ret on the stack: a
- * CALL of chain or of user_call that ends there. Reads the code at @ret. */
+/* flow_call_ok - whether the branch @from -> @to can be the call that left @ret on the stack, i.e.
+ * whether a CALL of chain or of user_call with that target ends at @ret. Reads the code at @ret. */
 bool flow_call_ok(uint64_t from, uint64_t to, uint64_t ret);
 #endif
 

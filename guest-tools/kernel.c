@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The guest kernel's C half: page tables, descriptor tables, faults and system calls of one vCPU.
- * It does as little as it can: on some hosts CPL0 is interpreted, and everything worth doing runs
- * in CPL3. No variables of its own besides struct percpu: all vCPUs share the image.
+ * The C part of the guest kernel: page tables, descriptor tables, faults and system calls of one
+ * vCPU. start.S calls it. It does as little as possible, because on some hosts CPL0 is interpreted;
+ * the tools run in CPL3. It must have no variables besides struct percpu, because all vCPUs share
+ * the image (guest.lds checks this).
  */
 #include "guest-tools/kernel.h"
 
@@ -97,7 +98,7 @@ static void zero_pages(void *to, uint64_t pages)
 
 static void put(const char *s)
 {
-	/* The transmitter of this machine is always ready (abi.h), and asking it is one more exit.
+	/* The transmitter of this machine is always ready (abi.h); reading LSR would cost an exit.
 	 */
 	while (*s)
 		outb(VPMU_PORT_COM1, (uint8_t)*s++);
@@ -134,7 +135,7 @@ static void __attribute__((noreturn)) vcpu_exit(uint32_t status)
 
 /* ---- page tables ------------------------------------------------------------------------- */
 
-/* Whether no-execute exists; when it does it must be on before a page table uses it. */
+/* Switch no-execute on if it exists. This must be done before a page table uses it. */
 static bool enable_nx(void)
 {
 	uint32_t r[4];
@@ -149,7 +150,7 @@ static bool enable_nx(void)
 	return true;
 }
 
-/* Map @pages from physical @phys at index of @va in the page table @pt. */
+/* Map @pages pages from physical @phys at @va in the page table @pt. */
 static void map(uint64_t *pt, uint64_t va, uint64_t phys, uint64_t pages, uint64_t flags)
 {
 	uint64_t *pte = &pt[(va >> 12) & 511];
@@ -164,8 +165,8 @@ static uint64_t pages_of(const char *from, const char *to)
 }
 
 /*
- * Build this vCPU's address space (layout.h) in its slab, still on the loader's tables, where
- * virtual = physical. Returns CR3. start.S made sure of SLAB_MIN_PAGES.
+ * Build this vCPU's address space (layout.h) in its slab and return CR3. The loader's page tables,
+ * where virtual = physical, are still in use. start.S has checked that the slab has SLAB_MIN_PAGES.
  */
 uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t slab, uint64_t bytes)
 {
@@ -224,7 +225,7 @@ uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t s
 	zero_pages(base + next * GUEST_PAGE, tables);
 	for (uint64_t i = 0; i < tables; i++)
 		pd[(UMEM_VA >> 21) + i] = (slab + (next + i) * GUEST_PAGE) | dir;
-	/* The tables follow one another, so one run of entries fills them all. */
+	/* The tables are consecutive, so one call fills them all. */
 	map((uint64_t *)(base + next * GUEST_PAGE), UMEM_VA, slab + (next + tables) * GUEST_PAGE,
 	    umem, PTE_U | PTE_W | nx);
 
@@ -249,8 +250,8 @@ struct table_reg {
 	uint64_t base;
 } __attribute__((packed));
 
-/* On the vCPU's own address space and stack from here on. The loader's segments have the same
- * selectors as ours: none has to be loaded. */
+/* The vCPU's own address space and stack are in use from here on. The loader's segments have the
+ * same selectors as ours, so no segment register has to be loaded. */
 void kernel_init(void)
 {
 	struct percpu *cpu = this_cpu();
@@ -316,10 +317,10 @@ static uint64_t read_cr2(void)
 }
 
 /*
- * A software KVM has been seen whose SYSCALL, in CPL3, does everything but enter CPL0: it jumps to
- * the entry in user mode, and the fetch from a supervisor page faults. RCX, R11 and RSP are as
- * SYSCALL leaves them, so the call goes on from here. There is nothing to gain from jumping to the
- * entry on purpose: it is the same call.
+ * On one software KVM, SYSCALL in CPL3 was seen to do everything except enter CPL0: it jumps to the
+ * entry in user mode, and the fetch from a supervisor page faults. RCX, R11 and RSP are as SYSCALL
+ * leaves them, so the call can go on from here. A tool that jumps to the entry on purpose gains
+ * nothing, because it just makes a system call.
  */
 static bool finish_syscall(struct trap_frame *f)
 {
@@ -331,7 +332,8 @@ static bool finish_syscall(struct trap_frame *f)
 	return true;
 }
 
-/* A fault goes on at the fixup of its instruction, in the tool that wants it, or ends the vCPU. */
+/* Handle an exception or interrupt. After a fault execution goes on at the fixup of the instruction
+ * or at the address that a tool gave to SYS_CATCH; otherwise the vCPU ends. */
 void kernel_trap(struct trap_frame *f)
 {
 	struct percpu *cpu = this_cpu();
@@ -379,7 +381,7 @@ void kernel_trap(struct trap_frame *f)
 
 /* ---- system calls ------------------------------------------------------------------------- */
 
-/* In its part of the image or behind UINFO_VA. */
+/* The tools' memory is their part of the image, and everything from UINFO_VA on. */
 bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes)
 {
 	uint64_t end = p + bytes;
@@ -418,7 +420,7 @@ static void do_op(struct guest_op *op)
 	op->fault = rc != 0;
 }
 
-/* SYS_EXEC: one page of code in CPL3's address space, writable for nobody but through here. */
+/* SYS_EXEC: map a page of code into the tools' address space. Only this function writes to it. */
 static int64_t exec_map(const struct percpu *cpu, uint64_t from, uint64_t bytes, uint64_t va)
 {
 	uint64_t *pt = (uint64_t *)KEXEC_PT_VA, *pd = (uint64_t *)KPD_VA;
@@ -442,8 +444,8 @@ static int64_t exec_map(const struct percpu *cpu, uint64_t from, uint64_t bytes,
 	return 0;
 }
 
-/* Result in RAX of the caller; -1: no such call or a bad pointer. A page that is not mapped in an
- * allowed range faults in kernel mode and ends the vCPU. */
+/* Execute a system call; start.S puts the result into the caller's RAX. -1: no such call or a bad
+ * pointer. If a page of an allowed range is not mapped, the fault in kernel mode ends the vCPU. */
 int64_t kernel_syscall(uint64_t nr, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct percpu *cpu = this_cpu();

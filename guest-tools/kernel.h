@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the guest kernel's C files share: the data of a vCPU and privileged instructions. */
+/*
+ * Interface between the files of the guest kernel (kernel.c, kernel_pmi.c, start.S): the data of a
+ * vCPU and privileged instructions. The tools run in CPL3 and must not include this file.
+ */
 #ifndef GUEST_TOOLS_KERNEL_H
 #define GUEST_TOOLS_KERNEL_H
 
@@ -31,13 +34,13 @@ struct tss { /* SDM vol. 3, 8.7 */
 } __attribute__((packed));
 
 struct percpu {
-	uint64_t user_rsp; /* the first seven are known to start.S */
+	uint64_t user_rsp; /* start.S uses the first seven fields: PERCPU_* in layout.h */
 	uint64_t run_rip;
 	uint64_t run_msr;
-	uint64_t run_rsp;   /* of the tool when SYS_RUN came */
-	uint64_t run_flags; /* RFLAGS of what SYS_RUN calls */
-	uint64_t run;	    /* struct guest_run, when there are */
-	uint64_t run_nr;    /* so many writes around it */
+	uint64_t run_rsp;   /* RSP of the tool at SYS_RUN */
+	uint64_t run_flags; /* RFLAGS for the function that SYS_RUN calls */
+	uint64_t run;	    /* struct guest_run, if it has a list of writes */
+	uint64_t run_nr;    /* number of writes in the list */
 	uint64_t catch_rip;
 	uint64_t catch_rsp;
 	uint64_t vcpu;
@@ -73,15 +76,15 @@ static inline void wrmsr(uint32_t msr, uint64_t value)
 	__asm__ volatile("wrmsr" : : "c"(msr), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
 }
 
-/* start.S: -1 and nothing changed when the access is #GP */
+/* start.S: 0, or -1 if the access is #GP; then nothing has changed. */
 int msr_read_safe(uint32_t msr, uint64_t *value);
 int msr_write_safe(uint32_t msr, uint64_t value);
 int pmc_read_safe(uint32_t index, uint64_t *value);
 
-/* kernel.c: whether CPL3 may pass @bytes at @p. */
+/* kernel.c: whether the @bytes at @p are in memory of the tools, so that CPL3 may pass them. */
 bool user_range(const struct percpu *cpu, uint64_t p, uint64_t bytes);
 
-/* kernel_pmi.c: SYS_PMI; an NMI or a vector from 32 on came. */
+/* kernel_pmi.c: pmi_register - execute SYS_PMI. pmi_interrupt - handle an NMI or a vector >= 32. */
 int64_t pmi_register(struct percpu *cpu, uint64_t pmi);
 void pmi_interrupt(struct percpu *cpu, const struct trap_frame *f);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The guest kernel's performance monitoring interrupt, by NMI or by vector: takes a sample, moves
- * the counter to the next period, acknowledges the status and arms LVTPC again, as struct guest_pmi
- * says. Runs in CPL0 with interrupts off. Nothing here may fault: an NMI's handler that executes
- * IRETQ on the way would let the next NMI in on its own stack. So every MSR is tried once when the
- * tool registers.
+ * The guest kernel's handler of performance monitoring interrupts, by NMI or by vector. kernel.c
+ * calls it in CPL0 with interrupts off. As struct guest_pmi says, it takes a sample, moves the
+ * counter to the next period, acknowledges the status and arms LVTPC again.
+ *
+ * The handler must never fault: the IRETQ of the fault's handler would unblock NMIs, and the next
+ * NMI would overwrite the stack. So pmi_register tries every MSR once before the handler uses it.
  */
 #include "guest-tools/kernel.h"
 
@@ -23,7 +24,7 @@
 #define MSR_AMD_STATUS	   0xc0000300u
 #define MSR_AMD_STATUS_CLR 0xc0000302u
 
-#define COUNTER_BITS ((1ull << 48) - 1) /* of the status: the others say what is frozen */
+#define COUNTER_BITS ((1ull << 48) - 1) /* status bits of counters; the others are freeze bits */
 
 #define STACK_MAX 64u
 #define LBR_MAX	  32u
@@ -45,7 +46,8 @@ static bool lbr_readable(const struct guest_pmi *p)
 	return true;
 }
 
-/* 0; -1: an address or size is refused; -2: an access the handler needs is #GP. */
+/* 0; -1: an address or size in *pmi is not accepted; -2: an access that the handler needs is #GP.
+ */
 int64_t pmi_register(struct percpu *cpu, uint64_t pmi)
 {
 	struct guest_pmi *p = (struct guest_pmi *)pmi;
@@ -121,8 +123,8 @@ static void take_sample(const struct percpu *cpu, struct guest_pmi *p, const str
 	p->samples++;
 }
 
-/* Read and clear what the PMU says; a counter without status has overflowed when its top bit,
- * which was set with the period, is clear. */
+/* Read and clear the PMU's status. Without a status register the sampled counter has overflowed if
+ * its top bit, which the period had set, is clear. */
 static uint64_t take_status(const struct guest_pmi *p, uint64_t value)
 {
 	uint64_t status = 0;
@@ -155,8 +157,8 @@ static void handle(struct percpu *cpu, struct guest_pmi *p, const struct trap_fr
 		p->early--;
 	else if (!status)
 		p->no_cause++;
-	/* AMD does not mask its entry: a counter that overflows before the status is read has its
-	 * own PMI waiting, which then finds nothing. */
+	/* AMD does not mask LVTPC. If another counter overflows before the status is read, its PMI
+	 * is still pending and will find no status bit. */
 	for (uint64_t more = status & COUNTER_BITS; more & (more - 1); more &= more - 1)
 		p->early++;
 	if (p->ctr && status >> p->status_bit & 1) {
@@ -165,7 +167,7 @@ static void handle(struct percpu *cpu, struct guest_pmi *p, const struct trap_fr
 			p->overruns++;
 		wrmsr(p->ctr, (value - p->period) & mask);
 	}
-	/* Intel masks the entry when it delivers; writing it arms it on both. */
+	/* Intel masks LVTPC when it delivers a PMI. Writing LVTPC arms it on both vendors. */
 	wrmsr(X2APIC_LVTPC,
 	      p->keep_lvtpc ? rdmsr(X2APIC_LVTPC) & ~LVT_MASKED & LVT_WRITABLE : lvtpc(p));
 	if (p->ctr)

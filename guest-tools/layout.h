@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The guest's address space and the calls between its kernel (CPL0: start.S, kernel.c) and the
- * tools (CPL3: everything else). Included by C and assembly.
+ * The guest's address space, and the system calls between its kernel (CPL0: start.S, kernel.c,
+ * kernel_pmi.c) and the tools (CPL3: everything else). Both C and assembly include this file.
  *
- * The image is identity-mapped where the loader put it. Each vCPU has a slab of RAM behind it and
- * page tables of its own in the slab, so that everything that belongs to one vCPU - its kernel
- * data, the tools' variables, stack and scratch memory - has the same virtual address on all of
- * them: no locks, no per-vCPU indexing, and a vCPU cannot touch another one's memory.
+ * The image is identity-mapped where the loader put it. Each vCPU has a slab of RAM behind the
+ * image, with page tables of its own. So everything that belongs to one vCPU (kernel data, the
+ * tools' variables, stack, scratch memory) has the same virtual address on every vCPU. No locks and
+ * no per-vCPU indexes are needed, and a vCPU cannot touch another vCPU's memory.
  *
  *	virtual			what				access
  *	200000H..		image: kernel code, constants	supervisor
@@ -22,7 +22,7 @@
  *	800000H..		scratch memory of workloads	user
  *	10000000H..3FFFFFFFH	one page of code (SYS_EXEC)	user, read only
  *
- * Pages between those are not mapped: they end a stack overflow.
+ * Pages between these are not mapped, so a stack overflow faults.
  */
 #ifndef GUEST_TOOLS_LAYOUT_H
 #define GUEST_TOOLS_LAYOUT_H
@@ -46,11 +46,11 @@
 #define USTACK_TOP     0x608000
 #define UMEM_VA	       0x800000
 #define UMEM_MAX_PAGES 4096 /* 16 MiB: page tables are built in interpreted CPL0 on some hosts */
-/* Where SYS_EXEC maps its page: anywhere here, so that each VM's copy can have its own address. */
+/* SYS_EXEC can map its page anywhere in this range, so each VM's copy can have its own address. */
 #define UEXEC_MIN 0x10000000
 #define UEXEC_MAX 0x3ffff000
 
-/* A slab, in pages: where its parts lie before they are mapped. */
+/* Offsets of the parts of a slab, in pages. */
 #define SLAB_KCPU      0
 #define SLAB_KSTACK    1
 #define SLAB_KSTACK2   3
@@ -65,7 +65,7 @@
 #define SLAB_IDT       16
 #define SLAB_EXEC      17
 #define SLAB_PT_EXEC   18
-#define SLAB_REST      19 /* page tables of the scratch memory, copies of the variables, scratch */
+#define SLAB_REST      19 /* copy of the variables, page tables of the scratch memory, scratch */
 #define SLAB_MIN_PAGES 48
 
 #define SEL_KCODE  0x08
@@ -75,7 +75,7 @@
 #define SEL_UCODE  0x2b
 #define SEL_TSS	   0x30
 
-/* struct percpu, as start.S sees it (checked in kernel.c) */
+/* Offsets in struct percpu for start.S; kernel.c checks them. */
 #define PERCPU_USER_RSP	 0
 #define PERCPU_RUN_RIP	 8
 #define PERCPU_RUN_MSR	 16
@@ -84,7 +84,7 @@
 #define PERCPU_RUN	 40
 #define PERCPU_RUN_NR	 48
 
-/* struct guest_run, likewise */
+/* Offsets in struct guest_run, in the same way. */
 #define RUN_FN	   0
 #define RUN_N	   8
 #define RUN_MEM	   16
@@ -96,31 +96,32 @@
 #define RUN_WRITES 56
 #define RUN_NR	   64
 
-/* struct guest_write, likewise */
+/* Offsets in struct guest_write, in the same way. */
 #define WRITE_MSR   0
 #define WRITE_ON    8
 #define WRITE_OFF   16
 #define WRITE_BYTES 24
 
 /*
- * System calls: number in RAX, arguments in RDI, RSI, RDX, result in RAX. All registers that the
- * C calling convention lets a function clobber may be clobbered.
+ * System calls: number in RAX, arguments in RDI, RSI, RDX, result in RAX. A call may clobber all
+ * registers that a function may clobber by the C calling convention.
  */
 #define SYS_NULL  0 /* returns RDI */
 #define SYS_RUN	  1 /* struct guest_run: enable, call, disable; returns the function's result */
 #define SYS_EXIT  2 /* status: ends this vCPU */
 #define SYS_WRITE 3 /* buffer, bytes: to the serial port */
-#define SYS_PMU	  4 /* struct guest_op array, how many */
-#define SYS_CATCH 5 /* RIP, RSP: the next fault in CPL3 goes on there; 0 = ends this vCPU */
-#define SYS_PMI	  6 /* struct guest_pmi, to be used until the next call; 0 = none */
-#define SYS_EXEC  7 /* source, bytes (at most a page), address: map a copy there, to be executed */
+#define SYS_PMU	  4 /* array of struct guest_op, number of them */
+#define SYS_CATCH                                                                                  \
+	5 /* RIP, RSP: where CPL3 goes on after its next fault; 0 = a fault ends the vCPU */
+#define SYS_PMI	 6 /* struct guest_pmi, which is used until the next call; 0 = none */
+#define SYS_EXEC 7 /* source, bytes (at most a page), address: map an executable copy there */
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
 
 #include "vpmu/guest/abi.h"
 
-/* What a tool knows of its vCPU; read only. */
+/* Information for the tools of one vCPU. Read-only for them. */
 struct guest_info {
 	uint32_t vcpu;
 	uint32_t nr_vcpus;
@@ -129,7 +130,7 @@ struct guest_info {
 	char args[VPMU_BOOT_ARGS_MAX + 1];
 };
 
-/* For PMUs that have no register that starts all counters. */
+/* One write that starts and stops a counter, for PMUs without a global control register. */
 struct guest_write {
 	uint32_t msr;
 	uint32_t zero;
@@ -137,9 +138,10 @@ struct guest_write {
 };
 
 /*
- * SYS_RUN. One write of @enable to MSR @msr comes right before, one write of 0 right after. With
- * @msr 0: the writes of @on of all @writes one after the other, and those of @off, in the same
- * order, so that between on and off of each there are as many instructions of the kernel.
+ * SYS_RUN calls @fn in CPL3 between two sets of writes. The kernel writes @enable to MSR @msr
+ * directly before the call, and 0 directly after it. If @msr is 0, it writes @on of all @writes,
+ * one after the other, before the call, and @off of all, in the same order, after it. So for each
+ * of them the kernel executes the same number of instructions between on and off.
  */
 struct guest_run {
 	uint64_t (*fn)(uint64_t n, void *mem, uint64_t mem_bytes, uint64_t (*call)(uint64_t));
@@ -148,13 +150,14 @@ struct guest_run {
 	uint64_t mem_bytes;
 	uint64_t (*call)(uint64_t);
 	uint64_t enable;
-	uint32_t msr;	/* 0: @writes */
-	uint32_t fault; /* out: a write was #GP, nothing was run; the ones before it stand */
+	uint32_t msr;	/* 0: use @writes */
+	uint32_t fault; /* out: 1 if a write was #GP; @fn was not called, earlier writes took effect
+			 */
 	const struct guest_write *writes;
-	uint32_t nr_writes; /* 0: no PMU use */
+	uint32_t nr_writes; /* 0: the PMU is not used */
 };
 
-/* SYS_PMU: what only the kernel may do, many at once. */
+/* SYS_PMU executes an array of operations that only the kernel may do. */
 enum guest_op_kind { GUEST_RDMSR, GUEST_WRMSR, GUEST_RDPMC, GUEST_CPUID };
 
 struct guest_op {
@@ -171,57 +174,57 @@ struct guest_op {
 /* ---- PMIs (kernel_pmi.c) ----------------------------------------------------------------- */
 
 #define GUEST_VEC_PMI	   0x30 /* fixed delivery */
-#define GUEST_VEC_SPURIOUS 0x3f /* what the tools write to SVR */
+#define GUEST_VEC_SPURIOUS 0x3f /* vector that the tools write to SVR */
 
 enum guest_pmi_delivery { GUEST_PMI_NMI, GUEST_PMI_VECTOR };
 
-/* How a PMI's cause is found and acknowledged. */
+/* How the handler finds and acknowledges the cause of a PMI. */
 enum guest_pmi_status {
-	GUEST_STATUS_NONE, /* AMD without PerfMonV2: the counter has wrapped */
+	GUEST_STATUS_NONE, /* AMD without PerfMonV2: look whether the counter has wrapped */
 	GUEST_STATUS_INTEL,
 	GUEST_STATUS_AMD, /* PerfMonV2 */
 };
 
 /*
- * What the kernel does at a PMI, and what it saw. In the tool's memory; the kernel checks the
- * addresses once and writes the last part at every PMI. While a function runs by SYS_RUN external
- * interrupts are on if @delivery is GUEST_PMI_VECTOR.
+ * SYS_PMI: what the kernel does at a PMI, and what it saw. The struct is in the tool's memory. The
+ * kernel checks the addresses once and writes the last part at every PMI. If @delivery is
+ * GUEST_PMI_VECTOR, external interrupts are on while a function runs by SYS_RUN.
  */
 struct guest_pmi {
-	uint32_t delivery; /* enum guest_pmi_delivery: what LVTPC is set to, again at each PMI */
+	uint32_t delivery; /* enum guest_pmi_delivery: written to LVTPC now and at each PMI */
 	uint32_t status;   /* enum guest_pmi_status */
-	/* The sampled counter; ctr 0: none, PMIs are only counted and acknowledged. */
-	uint32_t ctl;	     /* MSR whose bits @ctl_off stop counting; it is put back as it was */
+	/* The sampled counter. ctr 0: there is none, and PMIs are only counted and acknowledged. */
+	uint32_t ctl;	     /* MSR: the handler clears @ctl_off while it runs, to stop counting */
 	uint32_t ctr;	     /* MSR */
 	uint32_t status_bit; /* its bit in the status register */
 	uint32_t width;	     /* bits */
 	uint64_t ctl_off;
 	uint64_t period;
 	/* Branch records: MSR of the first FROM and TO, distance to the next pair. */
-	uint32_t lbr_from, lbr_to, lbr_stride, lbr_nr; /* lbr_nr 0: none are read */
-	uint32_t keep_lvtpc; /* the tool sets LVTPC itself: only the mask bit is taken away */
-	uint32_t stack_nr;   /* words of the tool's stack that are copied into a sample, at most */
+	uint32_t lbr_from, lbr_to, lbr_stride, lbr_nr; /* lbr_nr 0: do not read any */
+	uint32_t keep_lvtpc; /* the tool sets LVTPC itself: the handler only clears the mask bit */
+	uint32_t stack_nr;   /* largest number of stack words that are copied into a sample */
 	uint32_t sample_bytes; /* sizeof(struct guest_sample) + 8 * (stack_nr + 2 * lbr_nr) */
-	uint64_t max;	       /* samples at @buf */
+	uint64_t max;	       /* samples that fit at @buf */
 	unsigned char *buf;
 
 	/* out */
-	uint64_t pmis;	   /* all that came */
-	uint64_t samples;  /* of these: stored at @buf */
-	uint64_t early;	   /* overflows that the PMI of another one acknowledged: AMD's come yet */
-	uint64_t no_cause; /* of these: no counter had overflowed */
-	uint64_t overruns; /* periods that ended before the PMI of the one before was handled */
+	uint64_t pmis;	  /* PMIs that came */
+	uint64_t samples; /* samples stored at @buf */
+	uint64_t early; /* overflows acknowledged with another PMI; on AMD their PMI still comes */
+	uint64_t no_cause; /* PMIs for which no counter had overflowed */
+	uint64_t overruns; /* periods that ended before the PMI of the period before was handled */
 	uint64_t status_seen; /* all status bits seen, ORed */
 	uint64_t interrupts;  /* vectors that are neither an exception nor GUEST_VEC_PMI */
 };
 
-/* One sample; behind it stack[stack_nr], then {from, to} [lbr_nr]. */
+/* One sample. It is followed by uint64_t stack[stack_nr] and {from, to}[lbr_nr]. */
 struct guest_sample {
 	uint64_t ip, rsp, status;
 	uint64_t r8, rdi; /* registers of the interrupted code */
 	uint32_t cs;
-	uint16_t nr_stack; /* words from RSP to where SYS_RUN entered: all of them if they fit */
-	uint16_t nr_lbr;   /* valid records, the newest first */
+	uint16_t nr_stack; /* words from RSP up to the RSP at SYS_RUN, at most stack_nr */
+	uint16_t nr_lbr;   /* records that are not zero, the newest first */
 };
 #endif
 

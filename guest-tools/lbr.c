@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * lbr: what the branch records hold when a PMI comes, against the truth. In call-stack mode the
- * truth of the workload chain are the return addresses on its stack; otherwise that of the workload
- * branches follows from its registers (flow.h). Of other workloads records are shown, not judged.
+ * The command lbr: samples branch records at PMIs and compares them with the truth (truth.h). In
+ * call-stack mode the truth about the workload chain is on its stack. Otherwise the truth about the
+ * workload branches follows from its registers. Records of other workloads are printed and not
+ * checked.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/flow.h"
@@ -18,7 +19,7 @@ static bool judged; /* the truth is known */
 static uint64_t captures, equal, cut, wrong, edge;
 static const struct guest_sample *shown, *first_bad;
 
-/* Records that end early are short; records that say something else are wrong. */
+/* Count each capture as equal (all records are right), cut (they end too early), or wrong. */
 static void judge(void)
 {
 	for (uint64_t i = 0; i < s.pmi.samples; i++) {
@@ -77,8 +78,8 @@ static void print_records(const char *what, const struct guest_sample *g)
 
 #define JSON_BRANCHES 8
 
-/* As much as fits a line of 512 bytes: the names of the calling functions, outermost first, or the
- * newest branches, newest first. */
+/* Print the names of the calling functions, outermost first, or the newest branches, newest first;
+ * as many as fit a line of 512 bytes. */
 static void json_records(const struct guest_sample *g)
 {
 	const uint64_t *lbr = sample_lbr(&s, g);
@@ -118,7 +119,7 @@ static void print(uint32_t vcpu)
 	if (shown)
 		print_records(args.branches ? "last branches" : "a call chain", shown);
 	if (first_bad)
-		print_records("the first that is not the truth", first_bad);
+		print_records("the first chain that is not equal", first_bad);
 	out("# vcpu %u: %lu captures of %u records, ", vcpu, captures, s.pmi.lbr_nr);
 	if (judged)
 		out("equal %lu, short %lu, wrong %lu", equal, cut, wrong);
@@ -155,7 +156,7 @@ int lbr_main(const struct guest_info *info, const char *text)
 		judged = true;
 		o.stack_nr = LBR_DEPTH_MAX + 1;
 		fn = chain_walk;
-		/* Every frame gets a record: user_call's, chain_walk's, depth + 1 of the tree. */
+		/* Every frame needs a record: user_call's, chain_walk's, depth + 1 of the tree. */
 		bytes = o.lbr_depth > 2 ? o.lbr_depth - 2 : 0;
 	} else if (args.branches && fn == workload_branches) {
 		judged = true;
@@ -166,12 +167,13 @@ int lbr_main(const struct guest_info *info, const char *text)
 	if (!s.counted || (!s.pmi.pmis && s.expected > 1)) {
 		text_format(err, sizeof(err), "%s",
 			    s.counted ? "no PMI came: this machine does not deliver them"
-				      : "instructions:u: the host cannot count that");
+				      : "instructions:u: the host cannot count this event");
 		return tool_cannot(info, err);
 	}
 	judge();
 	print(info->vcpu);
 	if (!captures)
-		return tool_cannot(info, "nothing was captured: a shorter -c or more work");
+		return tool_cannot(info,
+				   "nothing was captured: use a shorter period (-c) or more work");
 	return judged && equal != captures ? TOOL_FAILED : TOOL_OK;
 }

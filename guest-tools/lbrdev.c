@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Branch records, see lbrdev.h. */
+/* Probing, starting and stopping branch records; see lbrdev.h. All MSRs are accessed through the
+ * kernel (tool_rdmsr, tool_wrmsr). */
 #include "guest-tools/lbrdev.h"
 #include "guest-tools/tools.h"
 
@@ -13,7 +14,7 @@
 #define MSR_AMD_DBG_EXTN   0xc000010fu
 #define MSR_AMD_LBR_FROM   0xc0010300u
 #define DBG_EXTN_LBRV2EN   (1u << 6)
-/* LBR_SELECT: what is left out */
+/* LBR_SELECT: branches that are not recorded */
 #define AMD_SKIP_CPL0 (1u << 0)
 #define AMD_SKIP_FAR  (1u << 8)
 
@@ -114,7 +115,7 @@ bool lbr_clear(const struct lbr_dev *dev, unsigned int depth)
 	bool ok = true;
 
 	if (dev->kind == LBR_INTEL)
-		return tool_wrmsr(MSR_LBR_DEPTH, depth); /* 19.1.1: a write clears them all */
+		return tool_wrmsr(MSR_LBR_DEPTH, depth); /* 19.1.1: a write clears all records */
 	for (unsigned int i = 0; i < dev->max; i++)
 		ok = tool_wrmsr(dev->from + i * dev->stride, 0) &&
 		     tool_wrmsr(dev->to + i * dev->stride, 0) && ok;

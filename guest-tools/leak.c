@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * leak: looks for what belongs to somebody else, in every register that could hold it. victim: the
- * somebody, whose branches can be told from everybody else's by their address.
+ * The commands leak and victim. leak looks in every PMU register for something that belongs to
+ * another VM. victim runs in that other VM and makes branches and counts; the address of its code
+ * tells its branches from all others.
  *
- * leak runs a copy of the workload branches at an address of its own and knows each record it must
- * find afterwards; all others are foreign. Between the steps it spins, so that it gets switched
- * out.
+ * leak runs a copy of the workload branches at an address of its own, so it knows each record that
+ * it must find afterwards. All other records are foreign. Between the steps it spins, so that the
+ * host switches to another vCPU.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/flow.h"
@@ -57,7 +58,7 @@ static void expect(enum finding what, uint32_t index, uint64_t saw, uint64_t exp
 		find(what, index, saw, expected);
 }
 
-/* Long enough to be switched out, in CPL3. */
+/* Spin in CPL3, long enough to be switched out. */
 static void spin(void)
 {
 	workload_loop(args.spin / 3 + 1, NULL, 0, NULL);
@@ -77,9 +78,9 @@ static bool own_text(uint64_t address)
 }
 
 /*
- * Records were cleared and recording was off: none may be there, neither now nor when recording is
- * on again, which is when the host finds a place for them anew. All in one go in CPL0, which is not
- * recorded.
+ * Call with the records cleared and recording off. Check that there is no record, neither now nor
+ * directly after recording is on again, which is when the host allocates them anew. The kernel
+ * reads them all in one system call, because branches in CPL0 are not recorded.
  */
 static void check_empty(void)
 {
@@ -104,8 +105,8 @@ static void check_empty(void)
 }
 
 /*
- * The newest records are the tools' way back from the copy, then come the copy's own, which are
- * known in order; nothing else fits into the ring.
+ * Check the records after a run of the copy. The newest ones are the tools' return from the copy.
+ * All others must be the branches of the copy, which are known in order.
  */
 static void check_own(uint64_t blocks)
 {
@@ -123,7 +124,7 @@ static void check_own(uint64_t blocks)
 	}
 	while (i < lbr.max && own_text(from[i]) && own_text(to[i]))
 		i++;
-	/* RET to user_call, then the jump to it from the last block. */
+	/* Skip the RET to user_call and the jump from the last block to that RET. */
 	for (unsigned int k = 0; k < 2 && i < lbr.max && own_copy(from[i]); k++) {
 		if (own_copy(to[i]) && to[i] < first + 16 * 64)
 			break;
@@ -131,7 +132,7 @@ static void check_own(uint64_t blocks)
 	}
 	for (uint64_t k = 0; k + 1 < blocks; k++)
 		state *= FLOW_BRANCH_MUL;
-	/* As it stood at the end of its last block. */
+	/* The branches as of the end of the last block. */
 	n = flow_branches(args.address, first + 64 * (state >> 60) + branch_layout[state >> 60][4],
 			  state * FLOW_BRANCH_MUL, b, LBR_DEPTH_MAX);
 	for (; i < lbr.max; i++, known++) {
@@ -194,7 +195,7 @@ static void check_idle(uint64_t round)
 	}
 }
 
-/* Instructions of a loop, counted: those of the loop and what is known to be around it. */
+/* Count the instructions of two loops. The difference of the counts is known exactly. */
 static void check_counting(uint64_t round)
 {
 	static const struct event ev = {
@@ -219,7 +220,7 @@ static void check_counting(uint64_t round)
 	pmu_quiet(&pmu);
 	if (pmu.pv & VPMU_PV_FEAT_TIMES && tool_rdmsr(VPMU_PV_MSR_BASE + 2, &result) &&
 	    result == VPMU_PV_UNSUPPORTED)
-		return; /* nothing counts instructions here */
+		return; /* the host cannot count instructions */
 	expect(FOREIGN_COUNT, pmu_counter_msr(&pmu, 0), got[1] - got[0], 3 * (n[1] - n[0]));
 }
 
@@ -287,8 +288,8 @@ int leak_main(const struct guest_info *info, const char *text)
 		.sample_bytes = sizeof(struct guest_sample),
 	};
 	if (apic && sys_pmi(&pmi))
-		return tool_cannot(info, "a register of the PMI's handler is #GP");
-	/* For what is left out of the records; check_empty enables as it is. */
+		return tool_cannot(info, "a register that the PMI handler needs is #GP");
+	/* lbr_start sets the filter; check_empty then only enables recording. */
 	if (lbr.kind != LBR_NONE && (!lbr_start(&lbr, LBR_BRANCHES, lbr.max) || !lbr_stop(&lbr) ||
 				     !lbr_clear(&lbr, lbr.max)))
 		return tool_cannot(info, "a branch record register is #GP");
@@ -325,7 +326,7 @@ int leak_main(const struct guest_info *info, const char *text)
 	return sum ? TOOL_FAILED : TOOL_OK;
 }
 
-/* Records and counts at an address of its own, all the time. */
+/* Run branches at an address of its own, recorded and counted all the time. */
 int victim_main(const struct guest_info *info, const char *text)
 {
 	static char err[ARGS_ERR_MAX];
@@ -349,7 +350,8 @@ int victim_main(const struct guest_info *info, const char *text)
 			tool_wrmsr(pmu.global_ctrl, 1);
 	}
 	do {
-		/* Anew now and then: that takes and gives back what the host keeps for it. */
+		/* Every 8 rounds, close and open the records, so that the host frees and allocates
+		 * their memory. */
 		if (lbr.kind != LBR_NONE && round % 8 == 0)
 			lbr_start(&lbr, LBR_BRANCHES, lbr.max);
 		sys_run(&run);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The three functions gcc may call from freestanding code by itself. */
+/* memcpy, memset and memmove, which gcc may call from freestanding code. The tools link them; the
+ * kernel must not call them, because they are in the tools' part of the image. */
 #include <stddef.h>
 
 void *memcpy(void *to, const void *from, size_t n);

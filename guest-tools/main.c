@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The tools' entry in CPL3: the first word of the guest's arguments names a command. */
+/* Entry of the guest tools in CPL3 (user.S calls tools_main): runs the command that the first word
+ * of the guest's arguments names. Also the small commands run, spin and help. */
 #include "guest-tools/args.h"
 #include "guest-tools/tools.h"
 
@@ -19,7 +20,7 @@ static int run_main(const struct guest_info *info, const char *args)
 	return TOOL_OK;
 }
 
-/* Keeps the vCPU busy: N million iterations, or until the VM is ended. */
+/* Keep the vCPU busy for N million iterations, or until the VM is removed. */
 static int spin_main(const struct guest_info *info, const char *args)
 {
 	static char err[ARGS_ERR_MAX];
@@ -28,7 +29,8 @@ static int spin_main(const struct guest_info *info, const char *args)
 
 	if (w.len && !text_u64(w.s, w.len, &n)) {
 		text_format(err, sizeof(err),
-			    "bad count '%.*s' of spin: a number of million iterations",
+			    "bad argument '%.*s' of spin: a number of million iterations is "
+			    "accepted",
 			    (int)(w.len < 64 ? w.len : 64), w.s);
 		return tool_error(info, err);
 	}
@@ -50,23 +52,26 @@ static const struct command {
 	{"stat", stat_main, "[-e EV,...] [-x SEP | -j] [-r N] [-v] WORKLOAD [ARG]",
 	 "count events while a workload runs"},
 	{"record", record_main, "[-e EV] [-c PERIOD] [-g] [--raw] [--vector] [-j] WORKLOAD [ARG]",
-	 "sample a workload by PMIs, histogram by function"},
+	 "sample a workload by PMIs and print a histogram by function"},
 	{"lbr", lbr_main, "[--depth N] [--branches] [-c PERIOD] [-j] [WORKLOAD [ARG]]",
-	 "branch records at PMIs against the true call chain"},
-	{"torture", torture_main, "[-j] [SEED] [N]", "random PMU, LBR and APIC operations"},
+	 "compare branch records at PMIs with the true call chain"},
+	{"torture", torture_main, "[-j] [SEED] [N]", "execute random PMU, LBR and APIC operations"},
 	{"leak", leak_main, "[--spin N] [--at ADDRESS] [-j] [ROUNDS]",
-	 "look for what belongs to another VM"},
-	{"victim", victim_main, "[ADDRESS] [ROUNDS]", "branches and counts for leak to find"},
-	{"run", run_main, "WORKLOAD [ARG]", "run a workload, print its result"},
-	{"spin", spin_main, "[N]", "N million loop iterations; for ever without N"},
-	{"msr", msr_main, "rd|wr|pmc|cpuid|run|count ...", "a script of privileged operations"},
-	{"selftest", selftest_main, "", "faults, system calls, PMU registers: PASS or FAIL lines"},
-	{"help", help_main, "", "this text"},
+	 "look for PMU state of another VM"},
+	{"victim", victim_main, "[ADDRESS] [ROUNDS]",
+	 "make branches and counts for leak to look for"},
+	{"run", run_main, "WORKLOAD [ARG]", "run a workload and print its result"},
+	{"spin", spin_main, "[N]", "run N million loop iterations; for ever without N"},
+	{"msr", msr_main, "rd|wr|pmc|cpuid|run|count ...",
+	 "execute a script of privileged operations"},
+	{"selftest", selftest_main, "",
+	 "test faults, system calls and PMU registers; print PASS or FAIL lines"},
+	{"help", help_main, "", "print this text"},
 };
 
 static int help_main(const struct guest_info *info, const char *args)
 {
-	if (info->vcpu) /* once is enough */
+	if (info->vcpu) /* only the first vCPU prints it */
 		return TOOL_OK;
 	out("Guest arguments: COMMAND [ARGUMENTS]\n");
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)

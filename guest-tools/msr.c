@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * msr: a script of privileged operations, one output line each, for tests of register models.
+ * The command msr: executes a script of privileged operations and prints one line for each. Tests
+ *of the register models use it. The steps and their lines are:
  *
  *	rd MSR			rd 0x38f = 0x0
  *	wr MSR VALUE		wr 0x38f <- 0x1 ok
@@ -8,16 +9,17 @@
  *	cpuid LEAF[.SUB]	cpuid 0xa.0 = EAX EBX ECX EDX
  *	run WORKLOAD [ARG]	run loop 1000 = 500500
  *	count MSR VALUE WORKLOAD [ARG]
- *				the same with VALUE written to MSR right before and 0 right after,
- *				as stat does
- * What faults ends in ": #GP". The whole script is checked before any of it is executed.
+ *				as run, with VALUE written to MSR directly before and 0 directly
+ *				after, as stat does
+ * The line of a step that faults ends in ": #GP". The whole script is checked before any step is
+ * executed.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/tools.h"
 
 struct step {
 	struct guest_op op;
-	struct args_work work; /* work.w not NULL: run or count (op.index, op.value) */
+	struct args_work work; /* work.w is not NULL for run and count (op.index, op.value) */
 };
 
 static bool number(const char **s, struct word verb, const char *what, uint64_t max, uint64_t *v,
@@ -52,7 +54,7 @@ static bool cpuid_leaf(const char **s, struct step *step, char *err)
 	return true;
 }
 
-/* The next step of the script; *done at its end. */
+/* Parse the next step of the script. *done: there is none. */
 static bool parse_step(const char **s, uint64_t mem_bytes, struct step *step, bool *done, char *err)
 {
 	struct word verb = text_next_word(s);

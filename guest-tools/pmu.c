@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The guest's PMU driver, see pmu.h. */
+/* The guest tools' PMU driver; see pmu.h. It must work on real CPUs and other hypervisors, too, so
+ * it relies on CPUID only and treats a #GP as "not supported". */
 #include "guest-tools/pmu.h"
 #include "guest-tools/tools.h"
 
@@ -69,7 +70,7 @@ static void probe_intel(struct pmu *pmu, uint32_t max_leaf)
 		pmu->missing |= ~0u << bits;
 	if (pmu->version >= 2)
 		pmu->fixed = op.regs[3] & 0x1f;
-	/* Counters we can name: 16 and 4, see the paravirtual MSRs. */
+	/* The paravirtual MSRs have numbers for 16 GP and 4 fixed counters. */
 	if (pmu->gp > VPMU_PV_FIXED)
 		pmu->gp = VPMU_PV_FIXED;
 	if (pmu->fixed > 4)
@@ -98,7 +99,7 @@ static void probe_amd_legacy(struct pmu *pmu)
 	pmu->evtsel0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 : MSR_AMD_K7_CTL0;
 	pmu->ctr0 = pmu->gp == 6 ? MSR_AMD_PERF_CTL0 + 1 : MSR_AMD_K7_CTR0;
 	pmu->stride = pmu->gp == 6 ? 2 : 1;
-	/* A CPUID without a PMU looks the same: only the registers tell. */
+	/* Without a PMU, CPUID looks the same. Only an access to a register tells. */
 	op = (struct guest_op){.kind = GUEST_RDMSR, .index = pmu->evtsel0};
 	sys_pmu(&op, 1);
 	if (op.fault)
@@ -176,7 +177,7 @@ uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr)
 	return pmu->evtsel0 + pmu->stride * (uint32_t)ctr;
 }
 
-/* Event select bits; 0: a GP counter of this vendor cannot count it. */
+/* The event's bits of an event select; 0: a GP counter of this vendor cannot count it. */
 static uint64_t gp_config(const struct pmu *pmu, const struct event *e)
 {
 	if (e->id == EV_RAW)
@@ -208,7 +209,8 @@ bool pmu_countable(const struct pmu *pmu, const struct event *e)
 	return pmu_fixed(pmu, e) >= 0 || (gp_config(pmu, e) && pmu->gp);
 }
 
-/* false: some event got no counter though it could be counted. */
+/* Assign counters; equal events share one if @share is set. False: an event that could be counted
+ * got no counter. */
 static bool assign(const struct pmu *pmu, struct pmu_slot *s, size_t n, bool share)
 {
 	uint32_t used = 0; /* by counter number */
@@ -263,8 +265,8 @@ static bool write_msr(uint32_t msr, uint64_t value)
 	return !op.fault;
 }
 
-/* Set up one counter; *fixed_ctrl collects the setup of fixed ones. Without global control EN is
- * left to what starts the counters. */
+/* Set up one counter; *fixed_ctrl collects the setup of fixed ones. Without global control EN stays
+ * 0, because it is set when the counters are started. */
 static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_t *fixed_ctrl)
 {
 	unsigned int fixed = (unsigned int)s->ctr - VPMU_PV_FIXED;
@@ -289,7 +291,7 @@ static bool shares_earlier(const struct pmu_slot *s, size_t i)
 	return false;
 }
 
-/* Where counters are started one by one, in the order of @s. */
+/* Without global control: the writes that start the counters one by one, in the order of @s. */
 static void list_writes(const struct pmu *pmu, const struct pmu_slot *s, size_t n,
 			struct guest_run *run, struct guest_write *writes)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The guest's PMU driver: finds out which PMU the vCPU shows, gives events counters, programs
- * them through the architectural MSRs and reads them back, with the paravirtual times and
- * quality of vpmu/guest/abi.h where those exist. One vCPU, one user; runs in CPL3 and has the
- * kernel execute batches of privileged instructions.
+ * The guest tools' PMU driver. It finds out which PMU the vCPU has, assigns counters to events,
+ * programs them through the architectural MSRs and reads them back, with the paravirtual times and
+ * quality of vpmu/guest/abi.h if these exist. It serves one vCPU and one user. It runs in CPL3; the
+ * kernel executes the privileged instructions (SYS_PMU).
  */
 #ifndef GUEST_TOOLS_PMU_H
 #define GUEST_TOOLS_PMU_H
@@ -17,24 +17,24 @@ struct pmu {
 	enum pmu_vendor vendor;
 	unsigned int version; /* Intel: architectural version; AMD: 2 PerfMonV2, 1 without */
 	unsigned int gp, fixed;
-	unsigned int width;	       /* bits of a counter */
-	uint32_t missing;	       /* Intel: CPUID 0AH EBX, bits beyond its length set */
-	uint32_t global_ctrl;	       /* MSR; 0: none, each event select starts its own counter */
-	uint32_t status, status_clear; /* MSRs; 0: counters have no status */
+	unsigned int width;   /* bits of a counter */
+	uint32_t missing;     /* Intel: CPUID 0AH EBX, with the bits beyond its length set */
+	uint32_t global_ctrl; /* MSR; 0: none, each event select starts its own counter */
+	uint32_t status, status_clear; /* MSRs; 0: there is no status register */
 	uint32_t evtsel0, ctr0;	       /* MSRs of counter 0 */
-	uint32_t stride;	       /* from one counter's to the next one's */
-	uint32_t pv;		       /* VPMU_PV_FEAT_*, 0: no paravirtual leaf */
+	uint32_t stride;	       /* distance between the MSRs of two counters */
+	uint32_t pv;		       /* VPMU_PV_FEAT_*; 0: no paravirtual leaf */
 };
 
-/* Counter numbers are those of the paravirtual MSRs: GP from 0, fixed from VPMU_PV_FIXED. */
+/* Counters are numbered as in the paravirtual MSRs: GP from 0, fixed from VPMU_PV_FIXED. */
 #define PMU_NO_COUNTER (-1)
 #define PMU_WRITES_MAX VPMU_PV_FIXED
 
 enum pmu_state {
 	PMU_COUNTED,
-	PMU_NOT_SUPPORTED, /* no encoding, flagged missing, refused, or the host cannot count it */
-	PMU_NO_FREE,	   /* all counters taken by other events */
-	PMU_NOT_COUNTED	   /* enabled, but a host counter was never free for it */
+	PMU_NOT_SUPPORTED, /* no encoding, missing by CPUID, #GP, or the host cannot count it */
+	PMU_NO_FREE,	   /* other events have all counters */
+	PMU_NOT_COUNTED	   /* enabled, but no host counter was ever free for it */
 };
 
 struct pmu_slot {
@@ -47,43 +47,45 @@ struct pmu_slot {
 	uint32_t quality; /* VPMU_PV_Q_* */
 };
 
-/* pmu_probe - what CPUID says; whether there is one of AMD's without global control only a register
- * tells, which is read. */
+/* pmu_probe - fill *pmu from CPUID. CPUID does not tell whether there is an AMD PMU without global
+ * control, so its first event select is read. */
 void pmu_probe(struct pmu *pmu);
 
-/* pmu_describe - one line about it into @buf. */
+/* pmu_describe - describe the PMU in one line in @buf. */
 void pmu_describe(const struct pmu *pmu, char *buf, size_t size);
 
 /*
- * pmu_assign - give each of @ev a counter: fixed ones first; equal events get one each while
- * there are enough, and share otherwise. Sets s[].ev, state, ctr.
+ * pmu_assign - assign a counter to each of @ev, fixed counters first. Equal events get a counter
+ * each if there are enough, and share one otherwise. Sets s[].ev, state and ctr.
  */
 void pmu_assign(const struct pmu *pmu, const struct event *ev, struct pmu_slot *s, size_t n);
 
 /*
- * pmu_program - all counters off, zeroed and set up; *run: what starts them around a run, nothing
- * else. Without global control that is a list in @writes, which must live as long as @run. false:
- * nothing to start. A counter whose setup is refused becomes PMU_NOT_SUPPORTED.
+ * pmu_program - stop all counters, set up those of @s and set them to 0. Replaces *run by what
+ * starts and stops them around a call (SYS_RUN). Without global control that is a list in @writes,
+ * which must live as long as *run. A counter whose setup is #GP becomes PMU_NOT_SUPPORTED. False:
+ * there is no counter to start.
  */
 bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct guest_run *run,
 		 struct guest_write writes[PMU_WRITES_MAX]);
 
-/* pmu_read - values, times and quality of stopped counters; then takes the setup away. */
+/* pmu_read - read values, times and quality of the stopped counters, then clear their setup. */
 void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n);
 
-/* pmu_quiet - all counters off, event selects 0, status cleared. */
+/* pmu_quiet - stop all counters, clear all event selects and the status. */
 void pmu_quiet(const struct pmu *pmu);
 
-/* pmu_scaled - the estimate for the whole time a counter was enabled. */
+/* pmu_scaled - the value, scaled up to the whole time during which the counter was enabled. */
 uint64_t pmu_scaled(const struct pmu_slot *s);
 
-/* pmu_countable - whether a counter can be given @e at all. pmu_gp_select - its event select with
- * USR and OS, without EN and INT; 0: fixed counters only. pmu_fixed - its fixed counter, or -1. */
+/* pmu_countable - whether any counter can count @e.
+ * pmu_gp_select - the event select of @e with USR and OS, without EN and INT; 0: only a fixed
+ * counter can count it. pmu_fixed - the fixed counter of @e, or -1. */
 bool pmu_countable(const struct pmu *pmu, const struct event *e);
 uint64_t pmu_gp_select(const struct pmu *pmu, const struct event *e);
 int pmu_fixed(const struct pmu *pmu, const struct event *e);
 
-/* The same bits on both: SDM vol. 3 figure 20-1, APM vol. 2 figure 13-7. */
+/* The same bits for both vendors: SDM vol. 3 figure 20-1, APM vol. 2 figure 13-7. */
 #define EVTSEL_USR (1u << 16)
 #define EVTSEL_OS  (1u << 17)
 #define EVTSEL_INT (1u << 20)
@@ -94,7 +96,7 @@ int pmu_fixed(const struct pmu *pmu, const struct event *e);
 #define FIXED_PMI	    8u
 #define MSR_IA32_FIXED_CTRL 0x38du
 
-/* The MSRs of a counter. */
+/* The MSRs of counter @ctr. */
 uint32_t pmu_counter_msr(const struct pmu *pmu, int ctr);
 uint32_t pmu_evtsel_msr(const struct pmu *pmu, int ctr);
 

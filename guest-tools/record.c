@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * record: samples a workload by PMIs and prints where they came, by function, as perf report does;
- * and whether as many came as the event's count demands.
+ * The command record: samples a workload by PMIs and prints a histogram by function, as perf report
+ * does. It also checks the number of PMIs against the count of the event.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/sample.h"
@@ -16,9 +16,9 @@ struct row {
 	bool kernel;
 };
 
-/* Equal chains of functions: one sample stands for all. */
+/* Samples with equal chains of functions. */
 struct chain {
-	uint64_t samples, first;
+	uint64_t samples, first; /* number of samples, index of the first one */
 };
 
 extern const char __urodata_start[]; /* guest.lds: the end of all code */
@@ -52,7 +52,7 @@ static void add_row(uint64_t start, bool kernel)
 	rows[i].samples++;
 }
 
-/* Frame @i of a sample: 0 is where it was taken, then the functions of the calls. */
+/* The function of frame @i of a sample. Frame 0 is where the sample was taken; then the callers. */
 static uint64_t frame(const struct guest_sample *g, unsigned int i)
 {
 	uint64_t from, to;
@@ -119,7 +119,7 @@ static void aggregate(void)
 	}
 }
 
-/* A chain as text, outermost first, cut to fit a line. @open, @close around each name. */
+/* Write a chain to @text, outermost first, cut to fit a line. @quote is put around each name. */
 static void chain_text(const struct guest_sample *g, const char *sep, const char *quote, char *text,
 		       size_t size)
 {
@@ -151,7 +151,7 @@ static const char *delivery(void)
 	return args.vector ? "vector" : "nmi";
 }
 
-/* Each sample, in the order they came: where it was as function and offset. */
+/* Print each sample, in the order in which they came, as function and offset. */
 static void print_raw(uint32_t vcpu)
 {
 	char name[SYMBOL_TEXT_MAX];
@@ -195,7 +195,7 @@ static void print_text(uint32_t vcpu)
 	out("# vcpu %u: %lu PMIs, expected %lu (count %lu / %lu), lost %lu, without cause %lu: "
 	    "%s\n",
 	    vcpu, s.handled, s.expected, s.count, args.period, lost(), s.pmi.no_cause,
-	    s.partial	     ? "not checked, the counter shared its host counter"
+	    s.partial	     ? "not checked, because the counter shared its host counter"
 	    : sampler_ok(&s) ? "ok"
 			     : "WRONG");
 }
@@ -258,7 +258,7 @@ int record_main(const struct guest_info *info, const char *text)
 	    !sampler_run(&s, args.work.w->fn, args.work.n, info->mem_bytes, err, sizeof(err)))
 		return tool_cannot(info, err);
 	if (!s.counted) {
-		text_format(err, sizeof(err), "%s: the host cannot count that", args.ev.name);
+		text_format(err, sizeof(err), "%s: the host cannot count this event", args.ev.name);
 		return tool_cannot(info, err);
 	}
 	if (!s.pmi.pmis && s.expected > 1) {

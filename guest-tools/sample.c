@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Sampling, see sample.h. */
+/* Sampling; see sample.h. This file sets up counters and LVTPC and runs the workload; kernel_pmi.c
+ * takes the samples. */
 #include "guest-tools/sample.h"
 
 /* SDM vol. 3, 11.12.1 */
@@ -40,7 +41,7 @@ static uint64_t global_bit(int ctr)
 	return ctr >= (int)VPMU_PV_FIXED ? 1ull << (32 + ctr - (int)VPMU_PV_FIXED) : 1ull << ctr;
 }
 
-/* Which counter samples and which one only counts. */
+/* Choose the counter that samples and the one that only counts. */
 static bool choose(struct sampler *s, char *err, size_t err_size)
 {
 	const struct event *ev = &s->o.ev;
@@ -63,7 +64,8 @@ static bool choose(struct sampler *s, char *err, size_t err_size)
 		return true;
 	}
 	s->ctr = 0;
-	/* Nothing stops both for the handler: what is counted of CPL0 would not agree. */
+	/* Without global control the handler cannot stop both counters at once, so their counts of
+	 * CPL0 would differ. */
 	if (!s->pmu.global_ctrl && ev->os)
 		return true;
 	if (fixed >= 0)
@@ -138,7 +140,7 @@ bool sampler_open(struct sampler *s, const struct guest_info *info, const struct
 	return true;
 }
 
-/* Event selects and values of both counters; what to write where to start them. */
+/* Set up both counters, and set *run to what starts them. */
 static bool program(struct sampler *s, bool sampling, struct guest_run *run)
 {
 	const int ctrs[2] = {s->ctr, s->ref};
@@ -190,7 +192,7 @@ static bool call(struct sampler *s, struct guest_run *run, workload_fn *fn, uint
 	return !run->fault;
 }
 
-/* How good the count of @ctr is, where the machine says. */
+/* Find out whether @ctr was counted, and all the time, if the machine says so. */
 static void read_times(struct sampler *s, int ctr)
 {
 	const uint32_t pv = VPMU_PV_MSR_BASE + 4 * (uint32_t)ctr;
@@ -204,7 +206,7 @@ static void read_times(struct sampler *s, int ctr)
 	s->partial = running < enabled;
 }
 
-/* The count without any interrupt: the sampled counter itself, in a run of its own. */
+/* Count the event in a run without interrupts, with the sampled counter. */
 static bool count_alone(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes)
 {
 	struct guest_run run;
@@ -230,7 +232,8 @@ bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, c
 	pmu_quiet(&s->pmu);
 	ok = ok && program(s, true, &run);
 	if (ok && sys_pmi(&s->pmi)) {
-		text_format(err, err_size, "no PMIs here: a register of the handler is #GP");
+		text_format(err, err_size,
+			    "no PMIs here: a register that the PMI handler needs is #GP");
 		return false;
 	}
 	if (s->o.lbr_depth)
@@ -239,7 +242,7 @@ bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, c
 	result = s->result;
 	if (s->o.lbr_depth)
 		ok = lbr_stop(&s->lbr) && ok;
-	/* What overflowed with the last instruction and could not interrupt any more. */
+	/* A PMI of the last instruction may still be pending. Interrupts are on in this call. */
 	if (ok && s->o.delivery == GUEST_PMI_VECTOR)
 		ok = call(s, &drain, workload_empty, 0, 0);
 	s->result = result;
@@ -258,7 +261,7 @@ bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, c
 	s->handled = s->pmi.pmis - s->pmi.no_cause;
 	s->own = (s->handled + s->pmi.overruns) * s->o.period +
 		 ((v + s->o.period) & mask_of(&s->pmu));
-	/* The handler's own instructions are no part of a run without it. */
+	/* A run without the handler does not count the handler's instructions, so do not use it. */
 	if (s->ref == PMU_NO_COUNTER && s->o.ev.os)
 		s->count = s->own;
 	s->expected = s->count / s->o.period;
@@ -269,7 +272,7 @@ bool sampler_ok(const struct sampler *s)
 {
 	uint64_t d = s->handled > s->expected ? s->handled - s->expected : s->expected - s->handled;
 
-	/* Of what runs in CPL3 both counters see the same. */
+	/* Events in CPL3 are the same for both counters. */
 	return d <= 1 && !s->pmi.no_cause && !s->pmi.overruns &&
 	       (s->o.ev.os || s->partial || s->own == s->count);
 }

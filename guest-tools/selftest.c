@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* selftest: what the tools rely on, checked on the engine and PMU model they run on. */
+/* The command selftest: checks on the current engine and PMU model what the other tools rely on.
+ * This file checks faults, system calls, workloads and PMU registers. */
 #include "guest-tools/pmu.h"
 #include "guest-tools/selftest.h"
 #include "guest-tools/tools.h"
@@ -165,7 +166,7 @@ static bool write_msr(uint32_t index, uint64_t value)
 	return msr(GUEST_WRMSR, index, &value);
 }
 
-/* That reading @index by @kind succeeds and gives @expected. */
+/* Check that a read of @index by @kind does not fault and gives @expected. */
 static void check_reads(const char *what, enum guest_op_kind kind, uint32_t index,
 			uint64_t expected)
 {
@@ -181,8 +182,8 @@ static void check_registers(const struct pmu *pmu)
 	int beyond = (int)pmu->gp;
 	uint64_t v;
 
-	/* Before anything is written: all on, so that software that knows no global control works
-	 * (SDM vol. 3 table 10-1, note on IA32_PERF_GLOBAL_CTRL). */
+	/* Nothing has been written yet. All GP counters are on, so that software that does not know
+	 * global control works (SDM vol. 3 table 10-1, note on IA32_PERF_GLOBAL_CTRL). */
 	if (pmu->global_ctrl)
 		check_reads("global control after reset", GUEST_RDMSR, pmu->global_ctrl,
 			    (1ull << pmu->gp) - 1);
@@ -195,20 +196,20 @@ static void check_registers(const struct pmu *pmu)
 		check_equal("RDPMC of an absent counter is #GP", msr(GUEST_RDPMC, 0x1000, &v), 0);
 	}
 	write_msr(ctr, 0);
-	/* AMD's ignore what is written to reserved bits. */
+	/* AMD PMUs ignore writes to reserved bits. */
 	check_equal("reserved bit of an event select", write_msr(sel, 1ull << 63),
 		    pmu->vendor == PMU_AMD);
 	if (pmu->global_ctrl)
 		check_equal("reserved bit of global control",
 			    write_msr(pmu->global_ctrl, 1ull << 63), pmu->vendor == PMU_AMD);
-	if (pmu_evtsel_msr(pmu, beyond) != ctr) /* K7: the counters are right behind */
+	if (pmu_evtsel_msr(pmu, beyond) != ctr) /* K7: counters follow the event selects directly */
 		check_equal("event select beyond the last is #GP",
 			    write_msr(pmu_evtsel_msr(pmu, beyond), 0), 0);
 	check_equal("counter beyond the last is #GP", read_msr(pmu_counter_msr(pmu, beyond), &v),
 		    0);
 }
 
-/* Instructions in CPL3 of two known workloads, where they can be counted exactly. */
+/* Count the instructions of two runs in CPL3, if this machine can count them exactly. */
 static void check_counting(const struct pmu *pmu)
 {
 	struct event ev = {.id = EV_INSTRUCTIONS, .usr = true, .name = "instructions:u"};

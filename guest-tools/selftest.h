@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The parts of selftest: each check prints one PASS or FAIL line. */
+/* Interface between the two files of selftest. Each check prints one PASS or FAIL line. */
 #ifndef GUEST_TOOLS_SELFTEST_H
 #define GUEST_TOOLS_SELFTEST_H
 
@@ -7,11 +7,12 @@
 
 #include <stdbool.h>
 
-/* selftest.c */
+/* selftest.c: print the line of check @what, and count it. check_equal passes if @saw == @expected.
+ */
 void check(const char *what, bool ok, uint64_t saw, uint64_t expected);
 void check_equal(const char *what, uint64_t saw, uint64_t expected);
 
-/* selftest_pmi.c: where there is no local APIC, or no branch records, a remark says so. */
+/* selftest_pmi.c. Without a local APIC or branch records, these print a remark instead. */
 void check_pmis(const struct guest_info *info);
 void check_branch_records(const struct guest_info *info);
 

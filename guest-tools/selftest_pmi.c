@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* selftest: PMIs and branch records. */
+/* The part of selftest that checks PMIs and branch records; see selftest.h. */
 #include "guest-tools/flow.h"
 #include "guest-tools/selftest.h"
 #include "guest-tools/truth.h"
@@ -13,7 +13,7 @@ static char err[200];
 
 static const struct event insns_u = {.id = EV_INSTRUCTIONS, .usr = true, .name = "instructions:u"};
 
-/* A loop of 3 instructions an iteration, interrupted every 1000. */
+/* Sample a loop of 3 instructions per iteration, every 1000 instructions. */
 static void check_delivery(const struct guest_info *info, enum guest_pmi_delivery delivery)
 {
 	struct sample_opts o = {.ev = insns_u, .period = 1000, .delivery = delivery};
@@ -45,7 +45,7 @@ static void check_delivery(const struct guest_info *info, enum guest_pmi_deliver
 	check_equal("the interrupted code computes the same", s.result, 5000ull * 5001 / 2);
 }
 
-/* An overflow with LVTPC masked interrupts nobody; its status stays until it is cleared. */
+/* An overflow with LVTPC masked does not interrupt. Its status bit stays until it is cleared. */
 static void check_masked(const struct guest_info *info)
 {
 	const struct pmu *pmu = &s.pmu;
@@ -98,7 +98,7 @@ void check_pmis(const struct guest_info *info)
 		check_masked(info);
 }
 
-/* Records at PMIs: all branches, and the call stack where there is that mode. */
+/* Compare the records at PMIs with the truth, for all branches or the call stack. */
 static void check_truth(const struct guest_info *info, const struct lbr_dev *dev, bool branches)
 {
 	struct sample_opts o = {
@@ -115,7 +115,7 @@ static void check_truth(const struct guest_info *info, const struct lbr_dev *dev
 	    !sampler_run(&s, branches ? workload_branches : workload_chain, 200, 0, err,
 			 sizeof(err))) {
 		out("# vcpu %u: %s\n", info->vcpu, err);
-		return; /* no local APIC: said above */
+		return; /* no local APIC: check_pmis has said so */
 	}
 	if (!s.counted || s.partial)
 		return;

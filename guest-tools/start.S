@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The guest kernel's assembly: entry of every vCPU, exception stubs, SYSCALL entry, the measured
- * run. See layout.h for who may call what.
+ * The assembly part of the guest kernel: entry of every vCPU, exception stubs, SYSCALL entry, the
+ * measured run (SYS_RUN) and MSR accesses that survive #GP. layout.h has the system calls. The number
+ * of instructions around a measured run is known (WORKLOAD_* in workloads.h): a change here must
+ * change these constants.
  */
 #include "guest-tools/layout.h"
 
-#define MAGIC_HI 0x756d7076 /* VPMU_BOOT_MAGIC, the constant is C */
+#define MAGIC_HI 0x756d7076 /* VPMU_BOOT_MAGIC in two halves; kernel.c checks them */
 #define MAGIC_LO 0x746f6f62
 #define COM1 0x3f8
 #define PORT_EXIT 0xf4
 
-/* From @fault on, a #GP or #UD in CPL0 goes on at @fixup. */
+/* If the instruction at @fault is #GP or #UD in CPL0, execution goes on at @fixup. */
 .macro ex_table fault, fixup
 	.pushsection .ex_table, "a"
 	.quad \fault, \fixup
@@ -19,8 +21,8 @@
 
 	.text
 
-/* In: RDI = vCPU, RSI = struct vpmu_boot_info, no stack. Finds this vCPU's slab: RAM behind the
- * image, shared out evenly. */
+/* In: RDI = vCPU, RSI = struct vpmu_boot_info, no stack. Finds this vCPU's slab: the vCPUs share the
+ * RAM behind the image evenly. */
 	.globl _start
 _start:
 	cli
@@ -51,14 +53,14 @@ _start:
 	movq	%rax, %cr3
 	movl	$KSTACK_TOP, %esp
 	call	kernel_init
-	/* To the tools: RDI = info, and their stack aligned as after a call. */
+	/* Go to the tools, with RDI = info and the stack aligned as after a call. */
 	movl	$UINFO_VA, %edi
 	movl	$(USTACK_TOP - 8), %esp
 	movl	$user_start, %ecx
 	movl	$2, %r11d
 	sysretq
 
-/* EBX = message. Before there is anything. */
+/* In: EBX = message. There is no stack yet. */
 early_fail:
 	movl	$COM1, %edx
 1:	movb	(%rbx), %al
@@ -75,7 +77,7 @@ early_fail:
 
 	.section .rodata
 msg_magic:
-	.asciz "guest: no boot information at RSI: not started by vpmu-vmm\n"
+	.asciz "guest: no boot information at RSI; this image must be started by vpmu-vmm\n"
 msg_vcpus:
 	.asciz "guest: RDI names a vCPU beyond the number in the boot information\n"
 msg_memory:
@@ -83,9 +85,9 @@ msg_memory:
 	.text
 
 /*
- * SYSCALL. RCX = return address, R11 = RFLAGS, still on the caller's stack. The end of a measured
- * run is told from other calls by its address, before anything else, so that what is counted
- * between the workload's last instruction and the disabling write is as short as it can be.
+ * SYSCALL. In: RCX = return address, R11 = RFLAGS; RSP is still the caller's. The end of a measured
+ * run is recognized by its return address, before anything else, so that as few instructions as
+ * possible are counted between the workload's last instruction and the write that stops the counters.
  */
 	.globl syscall_entry
 syscall_entry:
@@ -114,8 +116,8 @@ sys_null:
 	sysretq
 
 /*
- * SYS_RUN. RDI = struct guest_run. Leaves to user_call by IRETQ, which, other than SYSRET, lets RCX
- * carry the function's fourth argument; the frame is ready before the counters are enabled.
+ * SYS_RUN. In: RDI = struct guest_run. Goes to user_call by IRETQ, because SYSRET would need RCX,
+ * which has the function's fourth argument. The frame is built before the counters are enabled.
  */
 run_begin:
 	movq	%rcx, KCPU_VA + PERCPU_RUN_RIP
@@ -152,7 +154,7 @@ run_begin:
 	xorl	%eax, %eax
 	sysretq
 	ex_table 1b, 3b
-	/* The list, if there is one. R9 is free until its end. */
+	/* The list of writes, if there is one. R9 is free until its end. */
 4:	movq	%r11, KCPU_VA + PERCPU_RUN
 	movl	RUN_NR(%r11), %r9d
 	movl	%r9d, KCPU_VA + PERCPU_RUN_NR
@@ -173,8 +175,8 @@ run_begin:
 	jmp	3b
 	ex_table 6b, 8b
 
-/* RAX = the workload's result. Callee-saved registers and RSP are as the caller of SYS_RUN left
- * them. */
+/* In: RAX = the workload's result. Callee-saved registers and RSP are those of the caller of
+ * SYS_RUN. */
 run_end:
 	movq	%rax, %rdi
 	movl	KCPU_VA + PERCPU_RUN_MSR, %ecx
@@ -187,7 +189,7 @@ run_end:
 	movq	KCPU_VA + PERCPU_RUN_RIP, %rcx
 	movl	$2, %r11d
 	sysretq
-	/* The same instructions for each as where they were written. */
+	/* For each counter, as many instructions as in the loop that started the counters. */
 2:	movl	KCPU_VA + PERCPU_RUN_NR, %r8d
 	testl	%r8d, %r8d
 	jz	1b
@@ -233,8 +235,8 @@ access_fault:
 	movl	$-1, %eax
 	ret
 
-/* One stub per vector, 16 bytes apart so that kernel.c can compute their addresses; all end up
- * with the same struct trap_frame. */
+/* One stub per vector, 16 bytes apart so that kernel.c can compute their addresses. All of them build
+ * the same struct trap_frame. */
 	.p2align 4
 	.globl trap_stubs
 trap_stubs:

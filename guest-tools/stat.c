@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * stat: counts events while a workload runs and prints them as `perf stat` does. What is printed
- * is what the counters counted: nothing is subtracted (WORKLOAD_OVERHEAD_* in workloads.h is part
- * of it), and a value that is scaled, modelled or derived says so.
+ * The command stat: counts events while a workload runs and prints them as `perf stat` does. It
+ * prints what the counters counted and must not subtract anything: WORKLOAD_OVERHEAD_* of
+ * workloads.h is included. Values that are scaled, modelled or derived are marked.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/pmu.h"
 #include "guest-tools/tools.h"
 
-/* Over all runs of one event. */
+/* Sums over all runs, for one event. */
 struct total {
-	uint64_t runs; /* that were counted */
+	uint64_t runs; /* runs that were counted */
 	uint64_t sum;
 	unsigned __int128 squares; /* sum of squares */
 	uint64_t enabled_ns, running_ns;
@@ -50,7 +50,8 @@ static uint64_t deviation(const struct total *t)
 	/* n * sum(x^2) - sum(x)^2 = n^2 (n - 1) * (deviation of the mean)^2 */
 	var = n * t->squares - (unsigned __int128)t->sum * t->sum;
 	den = n * n * (n - 1);
-	/* No 128-bit division without a library: roots first, with 16 more bits for small ones. */
+	/* Without a library there is no 128-bit division, so take the roots first, with 16 more
+	 * bits if they are small. */
 	if (var >> 94)
 		scale <<= 16;
 	else
@@ -74,7 +75,7 @@ static const char *quality_name(uint32_t quality)
 	}
 }
 
-/* What stands where the count would be, or NULL when there is a count. */
+/* The text that is printed instead of the count, or NULL if there is a count. */
 static const char *no_count(const struct pmu_slot *s, const struct total *t)
 {
 	if (s->state == PMU_NOT_SUPPORTED)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Names of functions, see symbols.h. */
+/* Lookup in the table of functions; see symbols.h. */
 #include "guest-tools/symbols.h"
 #include "guest-tools/text.h"
 

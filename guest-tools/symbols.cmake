@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# cmake -DNM= -DELF= -DOUT= -P symbols.cmake: the functions of the image ELF as a table in assembly
-# (symbols.h). Without ELF: an empty table, for the first of the two links. The table is the last
-# thing behind all code, so the second link moves no code.
+# cmake -DNM=... -DELF=... -DOUT=... -P symbols.cmake: write the functions of the image ELF as a table
+# in assembly (symbols.h) to OUT. Without ELF the table is empty, for the first of the two links
+# (CMakeLists.txt). The table comes after all code, so the second link moves no code.
 set(rows "")
 set(names "")
 set(count 0)
@@ -17,7 +17,7 @@ if(ELF)
     endif()
     set(address ${CMAKE_MATCH_1})
     set(name ${CMAKE_MATCH_2})
-    # Marks, not functions.
+    # These symbols are marks, not functions.
     if(address STREQUAL last OR name MATCHES "^(branch_(code|entry_jmp|blocks|code_end|done)|chain_end)$")
       continue()
     endif()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The functions of the image, from a table that the build makes (symbols.cmake). */
+/* Names of the image's functions, from a table that the build makes (symbols.cmake). record and lbr
+ * print them. */
 #ifndef GUEST_TOOLS_SYMBOLS_H
 #define GUEST_TOOLS_SYMBOLS_H
 
@@ -18,12 +19,12 @@ extern const char symbol_names[];
 
 #define SYMBOL_TEXT_MAX 40
 
-/* symbol_start - where the function that @ip is in begins; @ip itself when it is in none. Functions
- * are looked for between the first one and @code_end (the image's end of code). */
+/* symbol_start - the address where the function that contains @ip begins, or @ip itself if it is in
+ * no function. @code_end is where the code of the image ends. */
 uint64_t symbol_start(uint64_t ip, uint64_t code_end);
 
-/* symbol_text - the name of the function that begins at @start, or the address; into @buf when it
- * has to be made. */
+/* symbol_text - the name of the function that begins at @start, or if there is none the address in
+ * hexadecimal, in @buf. */
 const char *symbol_text(uint64_t start, char buf[SYMBOL_TEXT_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Text without a libc, see text.h. */
+/* Text functions and output of the guest tools; see text.h. */
 #include <stdarg.h>
 
 #include "guest-tools/text.h"

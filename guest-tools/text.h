@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Text without a libc: formatting, number parsing, words of an argument string, and the tools'
- * output, which reaches the serial port line by line. Builds hosted too (tests).
+ * Text functions for the guest tools, which have no libc: formatting, numbers, words of an argument
+ * string, and output to the serial port, line by line. Only the output makes system calls. Tests
+ * also build this for the host.
  */
 #ifndef GUEST_TOOLS_TEXT_H
 #define GUEST_TOOLS_TEXT_H
@@ -11,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * text_format - snprintf's little brother: %s %c %d %u %lu %lx, with - and a width or * and (for
- * %s) .* . Returns the length written, which is less than @size; what does not fit is cut.
+ * text_format - a small snprintf: %s %c %d %u %lu %x %lx, with - and a width or *, and (for %s) .*
+ * . Text that does not fit is cut. Returns the length written, which is less than @size.
  */
 size_t text_format(char *buf, size_t size, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -20,18 +21,20 @@ size_t text_format(char *buf, size_t size, const char *fmt, ...)
 /* text_thousands - @v with a comma between groups of three digits. */
 const char *text_thousands(uint64_t v, char buf[32]);
 
-/* text_u64 - the @len bytes at @s as decimal or 0x hexadecimal; false unless all of it is. */
+/* text_u64 - parse the @len bytes at @s as a decimal or 0x hexadecimal number. False: they are not
+ * a number, or it does not fit 64 bits. */
 bool text_u64(const char *s, size_t len, uint64_t *v);
 
+/* text_equal - whether the @len bytes at @s are @word. */
 bool text_equal(const char *s, size_t len, const char *word);
 
-/* One word of the arguments: no copy, not terminated. len 0: there is none. */
+/* One word of the arguments. It points into the arguments and is not terminated. len 0: no word. */
 struct word {
 	const char *s;
 	size_t len;
 };
 
-/* text_next_word - the next word at *@s; moves *@s behind it. Words are set apart by blanks. */
+/* text_next_word - take the next word at *@s and move *@s behind it. Blanks separate words. */
 struct word text_next_word(const char **s);
 
 static inline bool word_is(struct word w, const char *text)
@@ -39,11 +42,13 @@ static inline bool word_is(struct word w, const char *text)
 	return text_equal(w.s, w.len, text);
 }
 
-/* out - print; error - one line "vcpu N: error: ..."; out_flush - print an unfinished line. */
+/* out - format and print; a line is sent when it is complete or has 512 bytes.
+ * out_flush - send an incomplete line. */
 void out(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void out_flush(void);
 
-/* mul_div - @a * @b / @c without losing bits, UINT64_MAX when the result does not fit or c = 0. */
+/* mul_div - @a * @b / @c with a 128-bit product; UINT64_MAX if the result does not fit or @c is 0.
+ */
 uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the tools have in common, see tools.h. */
+/* Functions that all commands share: errors, runs, privileged operations; see tools.h. */
 #include "guest-tools/tools.h"
 
 int tool_error(const struct guest_info *info, const char *text)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * torture: random operations on the PMU, branch record and local APIC registers, legal and not,
- * with work in between and PMIs on. It must live through them, and what can be known must hold: see
- * the checks. After all of it a counter still has to count exactly.
+ * The command torture: random operations, legal or not, on the PMU, branch record and local APIC
+ * registers, with work in between and PMIs enabled. The vCPU must survive them, and the check_*
+ * functions below must pass after every CHECK_EVERY operations; in particular a counter must still
+ * count exactly.
  */
 #include "guest-tools/args.h"
 #include "guest-tools/flow.h"
@@ -35,7 +36,7 @@ static struct lbr_dev lbr;
 static struct guest_pmi pmi;
 static bool apic, partial;
 static uint64_t rnd, faults, armed, runs, pmis, no_cause, interrupts, checks, failures;
-static bool nmi_only; /* since the last check, LVTPC delivered by NMI at once or not at all */
+static bool nmi_only; /* since the last check LVTPC was NMI or masked, never a vector */
 
 static uint64_t random64(void)
 {
@@ -65,7 +66,7 @@ static void check(bool ok, const char *what, uint32_t msr, uint64_t saw, uint64_
 /* ---- operations -------------------------------------------------------------------------------
  */
 
-/* Values that get somewhere: few bits, legal event selects, periods, and noise. */
+/* Random values that often have an effect: few bits, legal event selects, periods, noise. */
 static uint64_t random_value(void)
 {
 	static const uint16_t events[] = {0xc0, 0x3c, 0xc4, 0x20c4, 0x76, 0xc2, 0x81d0, 0x82d0, 0};
@@ -97,8 +98,8 @@ static uint32_t random_msr(void)
 	return r->first + (uint32_t)below(r->n);
 }
 
-/* What would end the test instead of testing: interrupts that look like others, and an LVTPC that
- * delivers in ways the handler does not know. */
+/* Replace values that would end the program: vectors that look like another interrupt, and LVTPC
+ * delivery modes that the handler does not know. */
 static uint64_t tame(uint32_t msr, uint64_t value)
 {
 	if (msr == MSR_X2APIC_LVTPC) {
@@ -112,8 +113,9 @@ static uint64_t tame(uint32_t msr, uint64_t value)
 			return 4u << 8;
 		}
 	}
-	/* Self IPIs, and the other entries (the error entry delivers): not what looks like an
-	 * exception, a PMI, or a spurious interrupt, which is not acknowledged. */
+	/* Self IPIs and the other LVT entries (the error entry delivers) must not use the vector of
+	 * an exception, of a PMI, or of a spurious interrupt, which the kernel does not
+	 * acknowledge. */
 	if ((msr == 0x83f || (msr >= 0x832 && msr <= 0x837)) &&
 	    (value & 0xff) <= GUEST_VEC_SPURIOUS)
 		return value | 0x80;
@@ -141,7 +143,7 @@ static void work(void)
 	runs++;
 }
 
-/* A counter that overflows soon, with everything on that it takes; sometimes frozen by its PMI. */
+/* Set up and enable a counter that overflows soon; sometimes its PMI freezes the counters. */
 static void arm(void)
 {
 	const uint32_t c = pmu.gp ? (uint32_t)below(pmu.gp) : 0;
@@ -198,8 +200,8 @@ static uint64_t counters_mask(void)
 
 static void check_status(void)
 {
-	/* Intel: LBR_Frz, CTR_Frz; Ovf_Uncore, OvfBuf, CondChgd, which STATUS_SET may set (SDM vol.
-	 * 3 figure 20-10). AMD: LBRS frozen, counters frozen (APM vol. 2, 13.2.4). */
+	/* Intel: LBR_Frz, CTR_Frz, and Ovf_Uncore, OvfBuf, CondChgd, which STATUS_SET may set (SDM
+	 * vol. 3 figure 20-10). AMD: LBRS frozen, counters frozen (APM vol. 2, 13.2.4). */
 	const uint64_t others =
 		pmu.vendor == PMU_INTEL ? 3ull << 58 | 3ull << 62 | 1ull << 61 : 3ull << 58;
 	uint64_t v;
@@ -279,14 +281,15 @@ static void check_counting(void)
 		      pmu_counter_msr(&pmu, 0), b - a, 3000);
 }
 
-/* PMIs so far. By NMI each one must find a status bit; by vector it may come after the bit went. */
+/* Check and add up the PMIs so far. A PMI by NMI must find a status bit. A PMI by vector may come
+ * after the bit has been cleared. */
 static void check_pmis(void)
 {
 	struct guest_run drain = {.fn = workload_empty};
 
 	if (!apic)
 		return;
-	tool_wrmsr(MSR_X2APIC_TPR, 0); /* whatever waits for priority comes now */
+	tool_wrmsr(MSR_X2APIC_TPR, 0); /* interrupts that wait for their priority come now */
 	sys_run(&drain);
 	if (pmu.status && nmi_only)
 		check(!pmi.no_cause, "a PMI without an overflow", pmu.status, pmi.no_cause, 0);
@@ -302,7 +305,7 @@ static void check_pmis(void)
 static bool open_pmi(char *err, size_t err_size)
 {
 	pmi = (struct guest_pmi){
-		/* IF has to be on in CPL3: self IPIs and fixed LVTPC entries come too. */
+		/* IF must be on in CPL3, because self IPIs and LVTPC vectors come, too. */
 		.delivery = GUEST_PMI_VECTOR,
 		.status = pmu.vendor == PMU_INTEL ? GUEST_STATUS_INTEL
 			  : pmu.status		  ? GUEST_STATUS_AMD
@@ -311,11 +314,11 @@ static bool open_pmi(char *err, size_t err_size)
 		.sample_bytes = sizeof(struct guest_sample),
 	};
 	if (!apic_enable(err, err_size))
-		return true; /* a machine without is tortured without */
+		return true; /* without a local APIC, there are just no PMIs */
 	apic = true;
 	if (!sys_pmi(&pmi))
 		return true;
-	text_format(err, err_size, "a register of the PMI's handler is #GP");
+	text_format(err, err_size, "a register that the PMI handler needs is #GP");
 	return false;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Branch records of a sample against the truth, see truth.h. */
+/* Compares the branch records of a sample with the truth; see truth.h. */
 #include "guest-tools/flow.h"
 #include "guest-tools/truth.h"
 

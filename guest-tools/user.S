@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The tools' assembly: entry in CPL3, system calls, and the trampoline of measured runs. */
+/* The assembly part of the guest tools: entry in CPL3, one function per system call, and the
+ * trampoline of measured runs. tools.h declares the functions. */
 #include "guest-tools/layout.h"
 
 	.text
 
-/* RDI = struct guest_info */
+/* In: RDI = struct guest_info */
 	.globl user_start
 user_start:
 	xorl	%ebp, %ebp
@@ -15,9 +16,9 @@ user_start:
 	ud2
 
 /*
- * What is counted of a measured run in CPL3, besides the workload itself: these two instructions,
- * WORKLOAD_OVERHEAD_* in workloads.h. The kernel comes here by IRETQ with RAX = the workload and
- * its arguments in place.
+ * These two instructions are all that a measured run adds to the workload's counts in CPL3
+ * (WORKLOAD_OVERHEAD_* in workloads.h). The kernel comes here by IRETQ, with RAX = the workload and
+ * its arguments in their registers.
  */
 	.globl user_call, user_call_end
 user_call:
@@ -26,7 +27,7 @@ user_call:
 user_call_end:
 	ud2
 
-/* uint64_t sys_null(uint64_t arg): the null system call of the workload "syscalls" */
+/* uint64_t sys_null_call(uint64_t arg): the null system call of the workload "syscalls" */
 	.globl sys_null_call
 sys_null_call:
 	movl	$SYS_NULL, %eax
@@ -77,7 +78,7 @@ sys_exec:
 
 /*
  * int user_try(void (*fn)(void *), void *arg, struct user_fault *fault)
- * Calls fn(arg). Returns 0 when it returned, 1 and *fault = {vector, error code, CR2} when it
+ * Calls fn(arg). Returns 0 if fn returned, or 1 and *fault = {vector, error code, CR2} if it
  * faulted.
  */
 	.globl user_try

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Workloads with known results and known counts, see workloads.h. Run by the guest tools in CPL3
- * and natively by host tests. Nothing here may use a global variable, a jump table or a library
- * call: the object must be the same bytes wherever it is linked.
+ * Workloads with known results and known counts; see workloads.h. The guest tools run them in CPL3,
+ * and host tests run them natively. They must not use a global variable, a jump table or a library
+ * call, because the object must be the same bytes wherever it is linked.
  */
 #include "guest-tools/workloads.h"
 #include "guest-tools/flow.h"
 
-/* Hides @x from the optimizer: without it most of these loops have a closed form. */
+/* Hides @x from the optimizer, which would replace most of these loops by a closed form. */
 #define OPAQUE(x) __asm__ volatile("" : "+r"(x))
 
 uint64_t workload_empty(uint64_t n, void *mem, size_t mem_bytes, workload_call *call)
@@ -51,7 +51,8 @@ uint64_t workload_fib(uint64_t n, void *mem, size_t mem_bytes, workload_call *ca
 	       workload_fib(n - 2, mem, mem_bytes, call);
 }
 
-/* The source block: long enough for every shift, each byte different from its neighbours. */
+/* Fill the source block, which is long enough for every shift, so that neighbouring bytes differ.
+ */
 static void copy_fill(uint8_t *src, uint8_t *dst)
 {
 	for (unsigned int i = 0; i < WORKLOAD_COPY_BLOCK + WORKLOAD_COPY_SHIFT; i++)
@@ -116,7 +117,7 @@ uint64_t workload_chase(uint64_t n, void *mem, size_t mem_bytes, workload_call *
 
 	for (uint64_t i = 0; i < WORKLOAD_CHASE_NODES; i++)
 		node[i] = i;
-	/* Sattolo's shuffle: a permutation that is one cycle. */
+	/* Sattolo's shuffle makes a permutation that is a single cycle. */
 	for (uint64_t i = WORKLOAD_CHASE_NODES - 1; i; i--) {
 		uint64_t j, tmp;
 
@@ -146,7 +147,7 @@ uint64_t workload_syscalls(uint64_t n, void *mem, size_t mem_bytes, workload_cal
 
 const struct workload workloads[] = {
 	{"empty", workload_empty, 0, UINT64_MAX, 0, 0, 0, "any number",
-	 "returns at once: what a measurement itself costs"},
+	 "returns at once; shows the counts of a measurement itself"},
 	{"loop", workload_loop, 1000000, UINT64_MAX, 0, 0, 0, "iterations",
 	 "adds and a taken branch, no memory"},
 	{"sieve", workload_sieve, 100000, 1u << 30, 1, 1, 0, "largest number",
@@ -163,9 +164,9 @@ const struct workload workloads[] = {
 	{"syscalls", workload_syscalls, 1000, UINT64_MAX, 0, 0, 1, "system calls",
 	 "null system calls: user and kernel halves"},
 	{"chain", workload_chain, 10000, UINT64_MAX, FLOW_MEM_BYTES, 0, 0, "visits",
-	 "a tree of calls, 24 deep, whose chain is known at every instruction"},
+	 "a tree of calls, 24 deep; the call chain is known at every instruction"},
 	{"branches", workload_branches, 10000, UINT64_MAX, 0, 0, 0, "blocks",
-	 "branches of all kinds that follow from two registers at every instruction"},
+	 "branches of all kinds; two registers give the history at every instruction"},
 };
 const size_t nr_workloads = sizeof(workloads) / sizeof(workloads[0]);
 

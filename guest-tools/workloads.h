@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Workloads with known results and known counts. One object file, compiled once for general
- * registers only, is linked into the guest image and into host tests: what a test single-steps
- * natively and what a guest counts are the same instructions.
+ * Workloads with known results and known counts. They are compiled once, for general registers
+ * only, and the same object file is linked into the guest image and into host tests. So a test that
+ * single-steps natively and a guest that counts execute the same instructions.
  *
- * The functions are pure: no globals, no libc, no addresses in the result. The number of
- * instructions depends on the arguments alone, not on where code or memory lie.
+ * The functions must use no global variables and no libc, and must not return addresses. The number
+ * of executed instructions depends on the arguments only, not on the addresses of code or memory.
  */
 #ifndef GUEST_TOOLS_WORKLOADS_H
 #define GUEST_TOOLS_WORKLOADS_H
@@ -13,15 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What "syscalls" calls: returns its argument. In a guest it enters the kernel by SYSCALL. */
+/* The function that the workload "syscalls" calls. It returns its argument. In a guest it enters
+ * the kernel by SYSCALL. */
 typedef uint64_t workload_call(uint64_t arg);
 
 /*
  * @n: the workload's argument, <= max_arg
- * @mem, @mem_bytes: scratch memory, 8-byte aligned, at least workload_mem_bytes(); contents do
+ * @mem, @mem_bytes: scratch memory, 8-byte aligned, at least workload_mem_bytes(); its contents do
  *	not matter and are overwritten
- * @call: used by workloads with needs_call; others ignore it (may be NULL)
- * Returns the known result, see each workload.
+ * @call: only workloads with needs_call use it; NULL for the others
+ * Returns the result that each workload's comment below names.
  */
 typedef uint64_t workload_fn(uint64_t n, void *mem, size_t mem_bytes, workload_call *call);
 
@@ -33,7 +34,7 @@ struct workload {
 	size_t mem_fixed;   /* scratch bytes for any @n */
 	size_t mem_per_arg; /* plus these for each unit of @n */
 	int needs_call;
-	const char *arg;  /* what the argument is, for help texts */
+	const char *arg;  /* meaning of the argument, for help texts */
 	const char *desc; /* one line */
 };
 
@@ -68,8 +69,8 @@ workload_fn workload_repmovs;
 workload_fn workload_chase;
 /* syscalls: calls @call(i) for i = 1 .. @n and returns the sum of what it returned. */
 workload_fn workload_syscalls;
-/* chain, branches: flow.S. chain returns a checksum over @n visits of a call tree, branches the sum
- * of @n states of its generator; flow.h says how to know where they stand. */
+/* chain and branches are in flow.S; flow.h declares them and tells their history. chain returns a
+ * checksum over @n visits of a call tree, branches the sum of @n states of its generator. */
 
 #define WORKLOAD_COPY_BLOCK  4096u /* bytes per block of memcpy and repmovs */
 #define WORKLOAD_COPY_SHIFT  64u   /* block k starts at source offset k % this */
@@ -77,9 +78,9 @@ workload_fn workload_syscalls;
 #define WORKLOAD_CHASE_SEED  0x76706d75u
 
 /*
- * What a guest tool's measured run counts in CPL3 besides the function from its first instruction
- * to its RET, exactly: CALL *RAX and SYSCALL of user_call (user.S). Nothing is subtracted from what
- * is printed.
+ * What a measured run in a guest adds in CPL3 to the counts of the workload (from its first
+ * instruction to its RET): exactly CALL *RAX and SYSCALL of user_call (user.S). The tools do not
+ * subtract this from what they print.
  */
 #define WORKLOAD_OVERHEAD_INSNS_U    2
 #define WORKLOAD_OVERHEAD_BRANCHES_U 2
@@ -87,22 +88,23 @@ workload_fn workload_syscalls;
 #define WORKLOAD_OVERHEAD_LOADS_U    0
 #define WORKLOAD_OVERHEAD_STORES_U   1 /* the return address */
 
-/* In CPL0, on the soft machine: from behind the enabling WRMSR to the disabling one. */
+/* What it adds in CPL0 on the soft machine: the instructions after the WRMSR that starts the
+ * counters, up to and including the WRMSR that stops them. */
 #define WORKLOAD_OVERHEAD_INSNS_K    13
 #define WORKLOAD_OVERHEAD_BRANCHES_K 3
 #define WORKLOAD_OVERHEAD_TAKEN_K    2
 #define WORKLOAD_OVERHEAD_LOADS_K    2
 #define WORKLOAD_OVERHEAD_STORES_K   0
 
-/* The same where no register starts all counters (amd-k7, amd-core): with n counters, which are
- * started one after the other and stopped in the same order, each counts this much. */
+/* The same for amd-k7 and amd-core, where no register starts all counters. n counters are started
+ * one after the other and stopped in the same order; each of them counts this. */
 #define WORKLOAD_LIST_INSNS_K(n)    (25 + 7 * ((n)-1))
 #define WORKLOAD_LIST_BRANCHES_K(n) (6 + ((n)-1))
 #define WORKLOAD_LIST_TAKEN_K(n)    (4 + ((n)-1))
 #define WORKLOAD_LIST_LOADS_K(n)    (10 + 3 * ((n)-1))
 #define WORKLOAD_LIST_STORES_K(n)   0
 
-/* What one @call executes in CPL3: MOV, SYSCALL, RET of sys_null_call (user.S); and in CPL0. */
+/* What one @call executes in CPL3 (MOV, SYSCALL, RET of sys_null_call in user.S) and in CPL0. */
 #define WORKLOAD_CALL_INSNS_U	 3
 #define WORKLOAD_CALL_BRANCHES_U 2
 #define WORKLOAD_CALL_TAKEN_U	 2

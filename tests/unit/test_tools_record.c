@@ -320,11 +320,11 @@ Test(record, cannot)
 	good();
 	hw.refuse_lvtpc = true;
 	cr_expect_eq(tool(record_main, "loop"), TOOL_FAILED);
-	cr_expect(has("a register of the handler is #GP"), "%s", output);
+	cr_expect(has("a register that the PMI handler needs is #GP"), "%s", output);
 	good();
 	hw.quality = VPMU_PV_UNSUPPORTED;
 	cr_expect_eq(tool(record_main, "-c 1000 loop"), TOOL_FAILED);
-	cr_expect(has("the host cannot count that"), "%s", output);
+	cr_expect(has("the host cannot count this event"), "%s", output);
 	good();
 	hw.arch_lbr = false;
 	cr_expect_eq(tool(record_main, "-g loop"), TOOL_FAILED);
