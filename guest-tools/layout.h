@@ -111,10 +111,9 @@
 #define SYS_EXIT  2 /* status: ends this vCPU */
 #define SYS_WRITE 3 /* buffer, bytes: to the serial port */
 #define SYS_PMU	  4 /* array of struct guest_op, number of them */
-#define SYS_CATCH                                                                                  \
-	5 /* RIP, RSP: where CPL3 goes on after its next fault; 0 = a fault ends the vCPU */
-#define SYS_PMI	 6 /* struct guest_pmi, which is used until the next call; 0 = none */
-#define SYS_EXEC 7 /* source, bytes (at most a page), address: map an executable copy there */
+#define SYS_CATCH 5 /* RIP, RSP: where CPL3 goes on after a fault; 0: a fault ends the vCPU */
+#define SYS_PMI	  6 /* struct guest_pmi, which is used until the next call; 0 = none */
+#define SYS_EXEC  7 /* source, bytes (at most a page), address: map an executable copy there */
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
