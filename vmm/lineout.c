@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Queued lines for standard output; see lineout.h. One thread writes; q.lock protects the queue and
+ * is never held during a write.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,8 +15,8 @@
 
 #include "vmm/lineout.h"
 
-#define SOURCE_BYTES_MAX (256u << 10) /* queued for one source */
-#define CLOSE_SECONDS	 2
+#define SOURCE_BYTES_MAX (256u << 10) /* limit of the bytes queued for one source */
+#define CLOSE_SECONDS	 2	      /* lineout_close gives up after this time without progress */
 
 struct source {
 	struct source *next;
@@ -23,7 +27,7 @@ struct source {
 
 struct line {
 	struct line *next;
-	struct source *source; /* NULL: nobody's */
+	struct source *source; /* NULL: a line that must not be dropped */
 	char *text;
 	size_t bytes;
 };
@@ -33,11 +37,11 @@ static struct {
 	pthread_cond_t more;
 	pthread_t thread;
 	struct line *head, **tail;
-	struct source *sources; /* those with something queued or lost */
+	struct source *sources; /* sources that have queued or dropped lines */
 	lineout_lost_fn lost;
 	void (*gone)(void *arg);
 	void *arg;
-	uint64_t written; /* lines, to see whether there is progress */
+	uint64_t written; /* number of lines, for lineout_close to see progress */
 	bool closing, done;
 	_Atomic bool failed;
 } q = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
@@ -76,7 +80,7 @@ static void forget_source(struct source *s)
 	free(s);
 }
 
-/* Under lock; takes @text. */
+/* Queue @text, which is taken. Under lock. */
 static void append(char *text, struct source *source)
 {
 	struct line *l = text ? malloc(sizeof(*l)) : NULL;
@@ -114,7 +118,7 @@ void lineout_put(char *text, const char *source)
 	pthread_mutex_unlock(&q.lock);
 }
 
-/* Without lock. false: nobody can read it any more. */
+/* Write all of @text. False: standard output cannot be written. Without the lock. */
 static bool write_line(const char *text, size_t bytes)
 {
 	while (bytes) {
@@ -130,7 +134,8 @@ static bool write_line(const char *text, size_t bytes)
 	return true;
 }
 
-/* The line is out: room for its source, and a word about what was lost meanwhile. Under lock. */
+/* Free a line that was written. If its source has dropped lines and room again, queue the line that
+ * says how many. Under lock. */
 static void written(struct line *l, bool ok)
 {
 	struct source *s = l->source;
@@ -167,7 +172,7 @@ static void *writer(void *arg)
 		if (!q.head)
 			q.tail = &q.head;
 		pthread_mutex_unlock(&q.lock);
-		l->text[l->bytes] = '\n'; /* in the place of its NUL */
+		l->text[l->bytes] = '\n'; /* replaces the NUL */
 		ok = !lineout_failed() && write_line(l->text, l->bytes + 1);
 		pthread_mutex_lock(&q.lock);
 		written(l, ok);
@@ -215,5 +220,5 @@ void lineout_close(void)
 	} while (!done && idle < CLOSE_SECONDS * 100);
 	if (done)
 		pthread_join(q.thread, NULL);
-	/* Else it is stuck in write(): it ends with the process. */
+	/* Otherwise the thread is stuck in write() and ends with the process. */
 }

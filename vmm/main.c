@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu-vmm: the control thread. Builds the machine from options, serves the control socket, prints
- * what VMs say and how they end. Errors are one line on standard error; exit status 0, 1 (it
- * failed, or a VM did), 2 (options or configuration).
+ * The main program of vpmu-vmm, and its control thread. It builds the machine from the options,
+ * serves the control socket, and prints what VMs print and how they end. An error is one line on
+ * standard error. Exit status: 0; 1 if vpmu-vmm or a VM failed; 2 if options or configuration are
+ * wrong.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,11 +30,11 @@ struct app {
 	struct machine *machine;
 	struct control control;
 	int wake_fd;
-	unsigned int running; /* VMs that have not ended */
-	bool waiting;	      /* for --wait-attach */
+	unsigned int running; /* number of VMs that have not ended */
+	bool waiting;	      /* the sessions of --wait-attach are not there yet */
 	bool vm_failed;	      /* a VM failed or ended with a status other than 0 */
-	bool failed;	      /* we did */
-	bool reports;	      /* report_init done */
+	bool failed;	      /* vpmu-vmm itself failed */
+	bool reports;	      /* report_init has succeeded */
 };
 
 static void error_line(const char *text)
@@ -41,7 +42,7 @@ static void error_line(const char *text)
 	fprintf(stderr, "vpmu-vmm: %s\n", text);
 }
 
-/* ---- what the machine tells ----------------------------------------------------------------- */
+/* ---- callbacks of the machine --------------------------------------------------------------- */
 
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
 		       void *arg)
@@ -55,7 +56,7 @@ static void on_wake(void *arg)
 	uint64_t one = 1;
 
 	if (write(a->wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is awake */
+		return; /* the counter is full, so the control thread is awake */
 }
 
 static void on_ended(const struct machine_vm *vm, void *arg)
@@ -73,7 +74,7 @@ static void on_note(const char *line, void *arg)
 	error_line(line);
 }
 
-/* ---- what the socket tells ------------------------------------------------------------------ */
+/* ---- callbacks of the control socket -------------------------------------------------------- */
 
 static void on_quit(void *arg)
 {
@@ -120,7 +121,7 @@ static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	return sd_event_source_set_time_relative(s, MACHINE_TICK_MS * 1000);
 }
 
-/* After every event: what may have changed by it. */
+/* Called after every event: react to what the event may have changed. */
 static int on_post(sd_event_source *s, void *arg)
 {
 	struct app *a = arg;
@@ -145,7 +146,7 @@ static int on_post(sd_event_source *s, void *arg)
 		a->timer, a->running && machine_ticks(a->machine) ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* Signals first: threads that come later have them blocked too. */
+/* Block the signals before any thread exists, so that all threads have them blocked. */
 static int setup_events(struct app *a)
 {
 	static const int quits[] = {SIGINT, SIGTERM};
@@ -157,7 +158,7 @@ static int setup_events(struct app *a)
 	sigaddset(&set, SIGTERM);
 	ret = -pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a snapshot that may not be so large is an error */
+	signal(SIGXFSZ, SIG_IGN); /* a snapshot beyond the file size limit gets EFBIG instead */
 	if (!ret)
 		ret = sd_event_new(&a->ev);
 	for (size_t i = 0; i < 2 && ret >= 0; i++)
@@ -176,7 +177,7 @@ static int setup_events(struct app *a)
 	return ret < 0 ? ret : 0;
 }
 
-/* The socket that was asked for, or the usual one where it can be had. */
+/* Serve the socket that was asked for, or else the usual one if that is possible. */
 static int setup_socket(struct app *a, const char **path, char *err, size_t errlen)
 {
 	static char usual[128];
@@ -198,7 +199,7 @@ static int setup_socket(struct app *a, const char **path, char *err, size_t errl
 		return 0;
 	}
 	if (a->opts.hold || a->opts.paused || a->opts.wait_attach)
-		return ret; /* it makes no sense without */
+		return ret; /* these options are useless without a socket */
 	snprintf(line, sizeof(line), "no control socket: %s", err);
 	error_line(line);
 	return 0;

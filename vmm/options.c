@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Options are collected first and applied in order of strength: defaults, the file, then what the
- * command line says. An option of the modelled host is the [host] key of the same name.
+ * The command line of vpmu-vmm; see options.h. parse() only collects the options. apply() then
+ * applies the file first and the options after it, so that an option overrides the file wherever it
+ * is on the command line. An option of the modelled host is the [host] key of the same name.
  */
 #include <argp.h>
 #include <errno.h>
@@ -21,44 +22,48 @@ enum {
 	OPT_PAUSED,
 	OPT_WAIT_ATTACH,
 	OPT_NO_SOCKET,
-	OPT_HOST /* the first of the host's, see host_options */
+	OPT_HOST /* the first of host_options */
 };
 
-/* [host] keys by option. */
+/* The options of the modelled host and their [host] keys. */
 static const struct {
 	const char *key;
 	struct argp_option opt;
 } host_options[] = {
 	{"pcpus", {"pcpus", OPT_HOST, "N", 0, "modelled pCPUs, 1 to 64 [2]", 2}},
-	{"gp", {"gp", OPT_HOST + 1, "N", 0, "general-purpose counters of each, 0 to 16 [4]", 2}},
-	{"fixed", {"fixed", OPT_HOST + 2, "N", 0, "fixed counters of each, 0 to 3 [3]", 2}},
+	{"gp",
+	 {"gp", OPT_HOST + 1, "N", 0, "general-purpose counters of each pCPU, 0 to 16 [4]", 2}},
+	{"fixed", {"fixed", OPT_HOST + 2, "N", 0, "fixed counters of each pCPU, 0 to 3 [3]", 2}},
 	{"width", {"width", OPT_HOST + 3, "BITS", 0, "width of the counters, 40 to 63 [48]", 2}},
 	{"slice",
 	 {"slice", OPT_HOST + 4, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]",
 	  2}},
 	{"random_slices",
-	 {"random-slices", OPT_HOST + 5, NULL, 0, "slices of random length, of that mean", 2}},
-	{"seed", {"seed", OPT_HOST + 6, "N", 0, "seed of everything random [1]", 2}},
+	 {"random-slices", OPT_HOST + 5, NULL, 0,
+	  "give slices a random length, whose mean is --slice", 2}},
+	{"seed", {"seed", OPT_HOST + 6, "N", 0, "seed of all random choices [1]", 2}},
 	{"migrate",
-	 {"migrate", OPT_HOST + 7, "HOW", 0, "none, balance, random or random:N [balance]", 2}},
+	 {"migrate", OPT_HOST + 7, "HOW", 0,
+	  "when vCPUs change their pCPU: none, balance, random or random:N [balance]", 2}},
 	{"tick_us",
-	 {"tick-us", OPT_HOST + 8, "US", 0, "modelled time between rotations [1000]", 2}},
+	 {"tick-us", OPT_HOST + 8, "US", 0,
+	  "modelled microseconds between two rotations of counters [1000]", 2}},
 	{"nominal_cycles",
 	 {"nominal-cycles", OPT_HOST + 9, NULL, 0,
-	  "KVM without a hardware PMU: count cycles as ticks of the nominal clock", 2}},
+	  "on KVM without a hardware PMU, count cycles as ticks of the nominal clock", 2}},
 	{"lbr",
 	 {"lbr", OPT_HOST + 10, "WHAT", 0,
-	  "branch records of every vCPU of the modelled host: off, branches or call-stack [off]",
+	  "keep the last branches of every vCPU on the pCPUs: off, branches or call-stack [off]",
 	  2}},
-	{"socket", {"socket", OPT_HOST + 11, "PATH", 0, "control socket", 3}},
+	{"socket", {"socket", OPT_HOST + 11, "PATH", 0, "serve the control socket at PATH", 3}},
 	{"cgroup_root",
 	 {"cgroup-root", OPT_HOST + 12, "DIR", 0,
-	  "cgroup2 directory in which tenants get directories of their own", 3}},
+	  "make a cgroup for each tenant in DIR, a cgroup2 directory", 3}},
 };
 
 #define NR_HOST (sizeof(host_options) / sizeof(host_options[0]))
 
-/* What argp found. */
+/* The options that argp has found. */
 struct found {
 	struct options *o;
 	const char *file;
@@ -172,14 +177,15 @@ static int apply(struct found *f)
 		return ret;
 	if (f->exit_when_done && o->hold)
 		return fail(-EINVAL, f->err, f->errlen,
-			    "--exit-when-done and --hold: accepted: one of them");
+			    "--exit-when-done: given with --hold, accepted: one of them");
 	if (o->config.host.socket && o->no_socket)
 		return fail(-EINVAL, f->err, f->errlen,
-			    "--no-socket: accepted where no socket is given");
+			    "--no-socket: given with --socket (or socket in [host]), accepted: one "
+			    "of them");
 	if (o->no_socket && (o->paused || o->wait_attach || o->hold))
 		return fail(-EINVAL, f->err, f->errlen,
 			    "--no-socket: accepted without --paused, --wait-attach and --hold, "
-			    "which wait for somebody to connect");
+			    "which need somebody to connect");
 	if (!o->config.nr_vms && !o->hold)
 		return fail(-EINVAL, f->err, f->errlen,
 			    "no VM given, accepted: --vm, [vm NAME] in --config, or --hold");
@@ -191,14 +197,14 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	static const struct argp_option own[] = {
 		{"config", 'c', "FILE", 0, "read the host and its VMs from an ini file", 1},
 		{"vm", OPT_VM, "KEY=VALUE,...", 0,
-		 "a VM: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, engine, policy, "
-		 "allow, deny, lbr",
+		 "add a VM; its keys: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, "
+		 "engine, policy, allow, deny, lbr",
 		 1},
 		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},
 		{"exit-when-done", OPT_EXIT, NULL, 0,
 		 "exit when the last VM has ended (the default)", 5},
-		{"hold", OPT_HOLD, NULL, 0, "stay until told to quit", 5},
-		{"paused", OPT_PAUSED, NULL, 0, "start no VM before somebody sends resume", 5},
+		{"hold", OPT_HOLD, NULL, 0, "run until `vpmu quit` or a signal", 5},
+		{"paused", OPT_PAUSED, NULL, 0, "start no VM before `vpmu resume`", 5},
 		{"wait-attach", OPT_WAIT_ATTACH, "N", 0,
 		 "start no VM before N operator sessions are attached", 5},
 		{"no-socket", OPT_NO_SOCKET, NULL, 0, "serve no control socket", 3},

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The command line of vpmu-vmm. */
+/*
+ * The command line of vpmu-vmm. main.c calls options_parse once, before anything else. Nothing here
+ * may start a thread or touch a VM.
+ */
 #ifndef VMM_OPTIONS_H
 #define VMM_OPTIONS_H
 
 #include "vmm/config/config.h"
 
 struct options {
-	struct config config;	  /* file and options together, checked */
-	bool json;		  /* --json */
-	bool hold;		  /* stay when the last VM has ended, or when there is none */
-	bool paused;		  /* start no VM before "resume" */
-	unsigned int wait_attach; /* ... or before so many operator sessions are attached */
-	bool no_socket;
+	struct config config; /* of the file and the options, checked */
+	bool json;	      /* --json */
+	bool hold;	      /* --hold: run until told to quit, even without a VM */
+	bool paused;	      /* --paused: start no VM before "resume" */
+	unsigned int
+		wait_attach; /* start no VM before this many sessions are attached; 0: not given */
+	bool no_socket;	     /* --no-socket */
 };
 
 /*
- * options_parse - argp for --help, --usage and --version (which exit with 0) and misspelt options
- * (exit with 2); everything else is checked here: 0, or -errno and one line in @err.
- * options_fini frees in either case.
+ * options_parse - parse the command line and read the configuration file. 0, or -errno with one
+ * line in @err. --help, --usage and --version end the process with status 0, and a misspelt option
+ * with status 2, because argp does so. options_fini - free what *o holds; to be called even if
+ * options_parse failed.
  */
 int options_parse(struct options *o, int argc, char **argv, char *err, size_t errlen);
 void options_fini(struct options *o);

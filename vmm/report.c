@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* The lines that vpmu-vmm prints on standard output; see report.h. Every line goes through
+ * lineout.c; nothing here may write to standard output itself. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -11,7 +13,7 @@
 
 static bool json;
 
-/* Takes the reference. NULL: out of memory. */
+/* The text of @obj, whose reference is taken. NULL: out of memory. */
 static char *json_text(json_t *obj)
 {
 	char *text = obj ? json_dumps(obj, JSON_COMPACT) : NULL;
@@ -33,13 +35,13 @@ static char *format(const char *fmt, ...)
 	return text;
 }
 
-/* The reader is slower than a guest that floods it. */
+/* The line that replaces @n dropped lines of VM @vm (lineout_lost_fn). */
 static char *lost_line(const char *vm, unsigned long n)
 {
 	if (json)
 		return json_text(json_pack("{s:s, s:s, s:I}", "kind", "console-lost", "vm", vm,
 					   "lines", (json_int_t)n));
-	return format("[%s] (%lu lines lost: they came faster than they are read)", vm, n);
+	return format("[%s] (%lu lines lost, because they came faster than they were read)", vm, n);
 }
 
 int report_init(bool as_json, void (*gone)(void *arg), void *arg)
@@ -134,7 +136,8 @@ static void branches_json(const struct machine_vm *vm, unsigned int vcpu,
 			entries = NULL;
 		}
 	}
-	/* Takes the reference to entries; NULL, out of memory, makes it NULL too. */
+	/* json_pack takes the reference to entries. If entries is NULL (out of memory), the result
+	 * is NULL, too. */
 	lineout_put(json_text(json_pack("{s:s, s:s, s:i, s:s, s:o}", "kind", "post-mortem", "vm",
 					vm->name, "vcpu", (int)vcpu, "source",
 					b->user == VPMU_LBR_GUEST ? "guest" : "capture", "entries",
@@ -144,7 +147,7 @@ static void branches_json(const struct machine_vm *vm, unsigned int vcpu,
 
 void report_post_mortem(const struct machine_vm *vm)
 {
-	static const char hint[] = "lbr = branches in [host] keeps each vCPU's last ones";
+	static const char hint[] = "lbr = branches in [host] keeps the last branches of each vCPU";
 	bool any = false;
 
 	if (vm->state != VM_FAILED)
@@ -165,7 +168,7 @@ void report_post_mortem(const struct machine_vm *vm)
 						vm->name, "note", hint)),
 			    NULL);
 	else
-		lineout_put(format("vm %s: no branch records; %s", vm->name, hint), NULL);
+		lineout_put(format("vm %s: nobody recorded branches; %s", vm->name, hint), NULL);
 }
 
 void report_removed(const struct machine_vm *vm)

@@ -25,7 +25,7 @@ wait_state done done
 
 # ---- saving
 refused "no such VM" 'no VM "wob"' "$vpmu" vm save wob "$f"
-refused "a VM that has ended" 'vm done: has ended' "$vpmu" vm save done "$f"
+refused "a VM that has ended" 'vm done: it has ended' "$vpmu" vm save done "$f"
 refused "no such directory" "No such file" "$vpmu" vm save web "$dir/none/web.snap"
 refused "a directory" 'not a regular file' "$vpmu" vm save web "$dir"
 refused "a device" 'not a regular file' "$vpmu" vm save web /dev/null

@@ -33,7 +33,7 @@ refused 2 '"x": not an option' x
 refused 2 '--pcpus: host/pcpus: "0" given, accepted: 1 to 64' --pcpus 0 --vm "$vm"
 refused 2 '--pcpus: given twice' --pcpus 1 --pcpus 2 --vm "$vm"
 refused 2 '--wait-attach: "0" given, accepted: 1 to 256' --wait-attach 0 --vm "$vm"
-refused 2 '--exit-when-done and --hold' --exit-when-done --hold
+refused 2 '--exit-when-done: given with --hold' --exit-when-done --hold
 refused 2 '--no-socket' --no-socket --paused --vm "$vm"
 refused 2 'vm/colour: no such key' --vm "$vm,colour=red"
 refused 2 'a VM of that name' --vm "$vm" --vm "$vm"

@@ -447,6 +447,6 @@ Test(snapshot_file, ended_vcpus)
 		machine_vm_remove(vm);
 	}
 	cr_assert_eq(restore(b.data, b.len, &vm, err), -EINVAL);
-	cr_assert(strstr(err, "every vCPU has ended"), "%s", err);
+	cr_assert(strstr(err, "every vCPU of the snapshot has ended"), "%s", err);
 	free(b.data);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The keys of a host and of a VM: one table each, used by files, options and requests alike.
+ * The keys of the host and of a VM: one table each, which files, options, requests and snapshots
+ * use. The text of what a key accepts is in the table, too, so that every message can name it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +16,9 @@
 #include "vmm/config/keys.h"
 #include "vmm/engine/ram.h"
 
-/* One key. set() stores the value at @offset of the object; -EINVAL: not accepted. @why: room for
- * more than @accepted says, empty on entry. */
+/* One key. set() parses @value and stores it at @field, which is @offset bytes into the object.
+ * -EINVAL: the value is not accepted. @why is empty on entry; set() may write a reason to it that
+ * is more specific than @accepted. */
 struct key {
 	const char *name;
 	int (*set)(const struct key *k, void *field, const char *value, char why[160]);
@@ -149,7 +151,8 @@ static int set_policy(const struct key *k, void *field, const char *value, char 
 	return vpmu_policy_tier_parse(value, field);
 }
 
-/* Works on the whole struct vm_config: what was asked for, and what the model is told. */
+/* @field is the whole struct vm_config, because this sets two fields: the setting that was asked
+ * for, and the one for the register model. */
 static int set_vm_lbr(const struct key *k, void *field, const char *value, char why[160])
 {
 	struct vm_config *vm = field;
@@ -184,7 +187,7 @@ static int set_engine(const struct key *k, void *field, const char *value, char 
 	return -EINVAL;
 }
 
-/* Works on the whole struct host_config: "random:N" sets two fields. */
+/* @field is the whole struct host_config, because "random:N" sets two fields. */
 static int set_migrate(const struct key *k, void *field, const char *value, char why[160])
 {
 	struct host_config *h = field;
@@ -251,7 +254,7 @@ static const struct key vm_keys[] = {
 
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
 
-/* All names of a table, for "no such key". */
+/* List all names of a table, for the message "no such key". */
 static const char *key_names(const struct key *keys, size_t nr, char buf[160])
 {
 	size_t len = 0;
@@ -363,7 +366,7 @@ struct vm_config *config_add_vm(struct config *c, const struct config_at *at)
 		     CONFIG_VMS_MAX);
 		return NULL;
 	}
-	/* Grow by doubling: at every power of two. */
+	/* The array doubles whenever the number of VMs is a power of two. */
 	if (!(c->nr_vms & (c->nr_vms - 1))) {
 		vms = reallocarray(c->vms, c->nr_vms ? 2 * c->nr_vms : 1, sizeof(*vms));
 		if (!vms)
@@ -382,7 +385,7 @@ int config_host_option(struct config *c, const char *where, const char *key, con
 		       char *err, size_t errlen)
 {
 	struct config_at at = {where, "host", err, errlen};
-	uint32_t given = 0; /* an option overrides what a file gave */
+	uint32_t given = 0; /* an option may set a key that the file has set */
 	int ret;
 
 	ret = config_set_host(&c->host, &given, &at, key, value);
@@ -390,7 +393,7 @@ int config_host_option(struct config *c, const char *where, const char *key, con
 	return ret;
 }
 
-/* Cut the next "key=value" off *option, ",," undone in place; NULL at the end. */
+/* Cut the next "key=value" off *option, with each ",," replaced by ","; NULL at the end. */
 static char *next_item(char **option)
 {
 	char *item = *option, *in = item, *out = item;
@@ -429,7 +432,7 @@ int config_vm_option(struct config *c, const char *option, char *err, size_t err
 		if (!eq || eq == item) {
 			ret = fail(-EINVAL, err, errlen,
 				   "--vm: \"%.80s\" given, accepted: key=value,key=value,... "
-				   "(\",,\" for a comma in a value)",
+				   "(write a comma in a value as \",,\")",
 				   item);
 			break;
 		}
@@ -456,8 +459,10 @@ int config_check(const struct config *c, char *err, size_t errlen)
 	int ret = 0;
 
 	if (!c->host.gp && !c->host.fixed)
-		return fail(-EINVAL, err, errlen,
-			    "host/gp: 0 given with host/fixed = 0, accepted: at least one counter");
+		return fail(
+			-EINVAL, err, errlen,
+			"host/gp: 0 given with host/fixed = 0, accepted: at least one counter in "
+			"all");
 	if (c->nr_vms < 2)
 		return 0;
 	sorted = calloc(c->nr_vms, sizeof(*sorted));
@@ -468,9 +473,11 @@ int config_check(const struct config *c, char *err, size_t errlen)
 	qsort(sorted, c->nr_vms, sizeof(*sorted), compare_names);
 	for (size_t i = 1; i < c->nr_vms && !ret; i++)
 		if (!strcmp(sorted[i - 1]->name, sorted[i]->name))
-			ret = fail(-EINVAL, err, errlen,
-				   "%s: vm %s: a VM of that name is at %s too, accepted: one",
-				   sorted[i]->where, sorted[i]->name, sorted[i - 1]->where);
+			ret = fail(
+				-EINVAL, err, errlen,
+				"%s: vm %s: a VM of that name is at %s too, accepted: a name that "
+				"no other VM has",
+				sorted[i]->where, sorted[i]->name, sorted[i - 1]->where);
 	free(sorted);
 	return ret;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ini files, by libinih through its reader callback. The reader is where lines are counted and
- * where everything is refused that libinih would pass over in silence: lines longer than its
- * buffer (it truncates them), sections without keys, text after a section's bracket, NUL bytes,
- * indented lines (it joins them to the previous value).
+ * Ini files. libinih parses them and gets its lines from read_line() below, which counts the lines
+ * and handles what libinih would ignore silently. It refuses lines longer than libinih's buffer
+ * (libinih truncates them), text after a section's bracket, and NUL bytes. It removes the blanks of
+ * indented lines (libinih joins such lines to the previous value). It also begins and ends
+ * sections, because libinih does not report a section without keys.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static int bad_line(struct reader *r, const char *fmt, ...)
 	return r->ret;
 }
 
-/* The VM that [vm NAME] opened is complete? */
+/* Check that the VM of the section that ends here is complete. */
 static int end_section(struct reader *r)
 {
 	struct config *c = r->config;
@@ -100,7 +101,8 @@ static int begin_section(struct reader *r, const char *line)
 	return r->ret;
 }
 
-/* libinih's fgets: one line into buf (@num bytes), or NULL at the end or after an error. */
+/* libinih calls this like fgets: copy one line to @buf (@num bytes). NULL: end of the file, or an
+ * error. */
 static char *read_line(char *buf, int num, void *arg)
 {
 	struct reader *r = arg;
@@ -112,13 +114,13 @@ static char *read_line(char *buf, int num, void *arg)
 		return NULL;
 	r->line++;
 	snprintf(r->where, sizeof(r->where), "%s:%u", r->name, r->line);
-	/* Room for the newline and a NUL. */
+	/* @buf must also have room for the newline and a NUL. */
 	if (bytes > (size_t)num - 2) {
 		bad_line(r, "line of %zu bytes, accepted: at most %d", bytes, num - 2);
 		return NULL;
 	}
 	if (memchr(r->text, 0, len)) {
-		bad_line(r, "NUL byte, accepted: text");
+		bad_line(r, "NUL byte in the line, accepted: text without NUL bytes");
 		return NULL;
 	}
 	memcpy(buf, r->text, len);
@@ -177,7 +179,8 @@ int config_text(struct config *c, const char *name, const char *text, size_t len
 	rc = ini_parse_stream(read_line, r, handle, r);
 	if (!r->ret && rc > 0) {
 		snprintf(r->where, sizeof(r->where), "%s:%d", name, rc);
-		bad_line(r, "not understood, accepted: [section], key = value or ; comment");
+		bad_line(r, "this line is not understood, accepted: [section], key = value or ; "
+			    "comment");
 	} else if (!r->ret && rc < 0) {
 		r->ret = fail(-ENOMEM, err, errlen, "%s: out of memory", name);
 	}
@@ -203,7 +206,8 @@ int config_file(struct config *c, const char *path, char *err, size_t errlen)
 
 	if (!text)
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
-	/* A pipe is read to its end; one that nobody has open for writing would never have one. */
+	/* A pipe is read to its end. O_NONBLOCK, because opening a pipe that nobody writes to would
+	 * wait for ever. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		goto errno_out;
@@ -226,7 +230,8 @@ int config_file(struct config *c, const char *path, char *err, size_t errlen)
 		goto errno_out;
 	if (!len && is_fifo(fd))
 		ret = fail(-EINVAL, err, errlen,
-			   "%s: empty pipe, accepted: a file, or a pipe somebody writes to", path);
+			   "%s: empty pipe, accepted: a file, or a pipe that a program writes to",
+			   path);
 	else if (len > CONFIG_FILE_MAX)
 		ret = fail(-EFBIG, err, errlen, "%s: longer than %u bytes", path, CONFIG_FILE_MAX);
 	else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Between config.c (keys and values), vm.c (one VM) and inifile.c (files); nobody else's. */
+/* Interface between config.c (keys and values), vm.c (one VM) and inifile.c (files). Nobody else
+ * includes this file; config.h is the public interface. */
 #ifndef VMM_CONFIG_KEYS_H
 #define VMM_CONFIG_KEYS_H
 
@@ -7,7 +8,7 @@
 
 #define VM_NAME_ACCEPTED "1 to 40 of letters, digits and _ . : @ -, the first a letter, digit or _"
 
-/* What a message names, and where it goes. */
+/* The place that a message names, and the buffer for the message. */
 struct config_at {
 	const char *where;   /* "vmm.ini:12", "--vm" */
 	const char *section; /* "host", "vm web" */
@@ -15,14 +16,16 @@ struct config_at {
 	size_t errlen;
 };
 
-/* Set one key; -EINVAL with the line: no such key, given before (*given has a bit per key), value
- * not accepted. */
+/* config_set_host, config_set_vm - set one key. *given has a bit for each key that was set.
+ * -EINVAL, with one line in at->err: no such key, the key was given before, or the value is not
+ * accepted. */
 int config_set_host(struct host_config *h, uint32_t *given, const struct config_at *at,
 		    const char *key, const char *value);
 int config_set_vm(struct vm_config *vm, const struct config_at *at, const char *key,
 		  const char *value);
 
-/* A new VM with defaults at the end of c->vms; NULL with the line. Valid until the next one. */
+/* config_add_vm - add a VM with default values at the end of c->vms. The pointer is valid until the
+ * next call. NULL: error, with one line in at->err. */
 struct vm_config *config_add_vm(struct config *c, const struct config_at *at);
 
 #endif

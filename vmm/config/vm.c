@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One VM as asked for: its defaults, what its keys must agree on, its policy. */
+/*
+ * The configuration of one VM: its defaults, the checks that concern more than one key, and its
+ * policy. Checks of single values are in config.c.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,7 @@ int vm_config_set(struct vm_config *vm, const char *key, const char *value, char
 	return config_set_vm(vm, &at, key, value);
 }
 
-/* ---- its policy ---- */
+/* ---- the policy ---- */
 
 static bool is_intel(enum vpmu_guest_model model)
 {
@@ -84,7 +87,7 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 	return 0;
 }
 
-/* ---- what must agree ---- */
+/* ---- checks of several keys ---- */
 
 static int bad_vm(const struct vm_config *vm, const char *key, const char *accepted, char *err,
 		  size_t errlen)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/* Perf events as the PMU of vCPU threads; see perfpmu.h. Only makes and frees the PMU and connects
+ * it to the engine; vpmu/hostpmu_perf.c does the counting. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@ static uint64_t guest_tsc(void *arg)
 	struct vcpu *v = arg;
 	uint64_t ticks = 0;
 
-	v->vm->ops->guest_tsc(v->ev, &ticks); /* cannot fail: create() has looked */
+	v->vm->ops->guest_tsc(v->ev, &ticks); /* cannot fail: create() checked VMM_CAN_GUEST_TSC */
 	return ticks;
 }
 
@@ -36,8 +38,9 @@ static int create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *er
 
 	if (!(v->vm->ops->can & VMM_CAN_GUEST_TSC))
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "vm %s: engine %s does not tell the time its guests take", v->vm->name,
-			    v->vm->ops->name);
+			    "vm %s: engine %s cannot measure the time that its guests run, which "
+			    "perf events need",
+			    v->vm->name, v->vm->ops->name);
 	p = calloc(1, sizeof(*p));
 	ret = p ? vpmu_hostpmu_perf_init(p, &opts) : -ENOMEM;
 	if (ret) {
@@ -75,7 +78,7 @@ bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q)
 {
 	const struct vpmu_hostpmu_perf_opts opts = {
 		.cpu = VPMU_PERF_THREAD,
-		.guest_tsc = guest_tsc, /* never called: nothing is bound */
+		.guest_tsc = guest_tsc, /* never called, because nothing is bound */
 		.nominal_cycles = nominal_cycles,
 	};
 	struct vpmu_hostpmu_perf p;

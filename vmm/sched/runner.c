@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a modelled pCPU does: choose a vCPU, run a slice of it, idle. */
+/*
+ * What a modelled pCPU does: choose a vCPU, run a slice of it, idle. Only the owner of the pCPU
+ * calls these functions; runner_priv.h has the rules for who may touch a vCPU.
+ */
 #include "vmm/sched/runner_priv.h"
 #include "vpmu/pcpu.h"
 
 /* ---- random numbers ---- */
 
-/* splitmix64 (Steele, Lea, Flood 2014): good enough, one word of state, any seed. */
+/* splitmix64 (Steele, Lea, Flood 2014): it has one word of state and accepts any seed. */
 static uint64_t next_random(struct runner_pcpu *p)
 {
 	uint64_t z = (p->rng += 0x9e3779b97f4a7c15ULL);
@@ -23,7 +26,7 @@ static uint64_t random_below(struct runner_pcpu *p, uint64_t n)
 
 /* ---- letting go of a vCPU ---- */
 
-/* @v is in nobody's hands from now on. */
+/* Mark @v as away: it is in no pCPU's hands and in no queue from now on. */
 static void set_away(struct runner *r, struct vcpu *v)
 {
 	pthread_mutex_lock(&r->away_lock);
@@ -39,7 +42,7 @@ void runner_serve(struct runner_pcpu *p, struct vcpu *v)
 	int req = atomic_load_explicit(&v->request, memory_order_acquire);
 
 	if (over || req == VCPU_REQ_DROP || req == VCPU_REQ_UNPLACE) {
-		/* Its counters are the business of the pCPU it is placed on. */
+		/* Only the owner of the pCPU on which it is placed may stop its counters. */
 		if (v->placed && v->placed != p) {
 			runq_push(v->placed, v, true);
 			return;
@@ -57,7 +60,7 @@ void runner_serve(struct runner_pcpu *p, struct vcpu *v)
 	set_away(p->runner, v);
 }
 
-/* Give away @v, which ran last and is not current any more. */
+/* Give away @v, which ran last and is not current any more: to @target's queue, or as requested. */
 static void let_go(struct runner_pcpu *p, struct vcpu *v, struct runner_pcpu *target)
 {
 	if (runner_must_go(v))
@@ -79,8 +82,8 @@ void runner_leave(struct runner_pcpu *p)
 /* ---- what runs next ---- */
 
 /*
- * Where @p's last vCPU goes: to a pCPU that idles, if @p has another one to run (two pCPUs would
- * pass the only one back and forth); anywhere, at random; or back into its own queue.
+ * Choose the queue for the vCPU that ran last on @p: that of an idle pCPU, if @p has another vCPU
+ * to run (otherwise two pCPUs would pass a single vCPU back and forth); a random one; or @p's own.
  */
 static struct runner_pcpu *push_target(struct runner_pcpu *p, bool have_other)
 {
@@ -92,7 +95,7 @@ static struct runner_pcpu *push_target(struct runner_pcpu *p, bool have_other)
 	idle = atomic_load_explicit(&r->idle, memory_order_relaxed);
 	if (idle && have_other) {
 		idle &= -idle;
-		/* Claim it, so that one wake-up brings it one vCPU. */
+		/* Claim the idle pCPU, so that no other pCPU also sends it a vCPU. */
 		if (atomic_fetch_and(&r->idle, ~idle) & idle)
 			return r->pcpus[__builtin_ctzll(idle)];
 	}
@@ -101,7 +104,7 @@ static struct runner_pcpu *push_target(struct runner_pcpu *p, bool have_other)
 	return p;
 }
 
-/* The next vCPU from the queue that may run; those that must go are served. */
+/* Take the next vCPU that may run from the queue. Requests of the vCPUs before it are served. */
 static struct vcpu *pop_runnable(struct runner_pcpu *p)
 {
 	struct vcpu *v;
@@ -111,7 +114,7 @@ static struct vcpu *pop_runnable(struct runner_pcpu *p)
 	return v;
 }
 
-/* Make @v, which is in our hands, current. -ENOMEM: it cannot run here. */
+/* Make @v, which is in our hands, current. -ENOMEM: it could not be placed. */
 static int make_current(struct runner_pcpu *p, struct vcpu *v)
 {
 	int ret;
@@ -130,7 +133,7 @@ static int make_current(struct runner_pcpu *p, struct vcpu *v)
 	return 0;
 }
 
-/* Choose what runs next and make it current; NULL: nothing to do. */
+/* Choose the vCPU that runs next and make it current. NULL: there is none. */
 static struct vcpu *pick(struct runner_pcpu *p)
 {
 	struct vcpu *prev = p->cur, *v = pop_runnable(p);
@@ -155,7 +158,7 @@ static struct vcpu *pick(struct runner_pcpu *p)
 	if (!v)
 		vpmu_pcpu_switch(p->pcpu, NULL);
 	p->cur = v;
-	/* After the switch: it is no longer current, so others may have it. */
+	/* The switch is done, so @prev is not current any more and others may run it. */
 	if (prev)
 		let_go(p, prev, target);
 	return v;
@@ -170,7 +173,7 @@ static void tick(struct runner_pcpu *p)
 	vpmu_pcpu_tick(p->pcpu);
 	p->next_tick_ns = *p->env.clock_ns + p->runner->tick_ns;
 	__atomic_store_n(&p->ticks, p->ticks + 1, __ATOMIC_RELAXED);
-	/* Fairness: nobody waits in a queue that is longer than ours by two. */
+	/* Fairness: take a vCPU from a queue that is longer than ours by two or more. */
 	v = runq_steal(p, runq_length(p) + 2);
 	if (v)
 		runq_push(p, v, false);
@@ -197,7 +200,8 @@ bool runner_slice(struct runner_pcpu *p)
 	return true;
 }
 
-/* Sleep until something is in the queue. Offline meanwhile: whoever syncs need not wake us. */
+/* Sleep until the queue has a vCPU. The pCPU is offline meanwhile, so that a control call need not
+ * wake it for a safe point. */
 static void idle(struct runner_pcpu *p)
 {
 	struct runner *r = p->runner;

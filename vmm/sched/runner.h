@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The runner: modelled pCPUs, each with a limited PMU of its own, that time-slice the vCPUs of
- * many VMs of the soft machine.
+ * The runner: the scheduler of the soft machine. It has modelled pCPUs, each with a limited PMU,
+ * which run the vCPUs of many VMs in time slices. vmm/machine makes it.
  *
- * A pCPU is a thread (runner_launch) or is stepped by the caller (runner_step): then nothing
- * depends on host time, and what runs is decided by the seed alone. With one pCPU the same holds
- * with a thread, as far as nobody adds, pauses or removes VMs meanwhile.
+ * A pCPU is a thread (runner_launch), or the caller steps it (runner_step). With runner_step
+ * nothing depends on host time: the seed alone decides what runs. With a thread the same is true if
+ * there is one pCPU and nobody adds, pauses or removes VMs meanwhile.
  *
- * Time is modelled: each pCPU's clock advances by 1 ns per modelled ref-cycle (a 1 GHz reference
- * clock), of guests and of the modelled host work (VCPU_WORLD_SWITCH_CYCLES); it stands still
- * while the pCPU has nothing to run.
+ * Time is modelled. The clock of a pCPU advances by 1 ns per modelled ref-cycle (a 1 GHz reference
+ * clock) of guests and of the modelled host work (VCPU_WORLD_SWITCH_CYCLES). It stands still while
+ * the pCPU has nothing to run.
  *
- * All functions: control thread, unless they say otherwise.
+ * Only the control thread may call these functions, unless a comment says otherwise.
  */
 #ifndef VMM_SCHED_RUNNER_H
 #define VMM_SCHED_RUNNER_H
@@ -23,25 +23,26 @@ struct runner;
 struct vpmu_host;
 struct vpmu_hostpmu;
 
-/* runner_create - @h->pcpus pCPUs of @host, numbered from 0; what @h says is in range. -EINVAL,
- * -ENOMEM. The pCPUs idle until runner_launch or runner_step. */
+/* runner_create - make @h->pcpus pCPUs of @host, numbered from 0. The values of @h must be in range
+ * (vmm/config checks them). The pCPUs are idle until runner_launch or runner_step. -EINVAL,
+ * -ENOMEM. */
 int runner_create(struct vpmu_host *host, const struct host_config *h, struct runner **out);
 
-/* runner_destroy - every VM must have been destroyed. Stops the threads. */
+/* runner_destroy - stop the threads and free everything. Every VM must have been destroyed. */
 void runner_destroy(struct runner *r);
 
-/* runner_sched - for vm_opts: VMs of this scheduler run here. Their engine must have
- * VMM_CAN_TALLY. */
+/* runner_sched - the scheduler for vm_opts. VMs that have it run on these pCPUs; their engine must
+ * have VMM_CAN_TALLY. */
 struct vm_sched *runner_sched(struct runner *r);
 
-/* runner_pmu - the PMU of one modelled pCPU; all are alike. To ask what it counts. */
+/* runner_pmu - the PMU of one modelled pCPU, to ask what it counts. All pCPUs have equal PMUs. */
 const struct vpmu_hostpmu *runner_pmu(const struct runner *r);
 
-/* runner_launch - a thread per pCPU from now on. -errno: none was started. Once. */
+/* runner_launch - start a thread per pCPU. Call it at most once. -errno: no thread was started. */
 int runner_launch(struct runner *r);
 
-/* runner_step - without threads: up to @slices slices, the pCPUs taking turns. Returns how many
- * ran: fewer when there is nothing left to run. */
+/* runner_step - without threads: run up to @slices slices; the pCPUs take turns. Returns how many
+ * ran, which is less than @slices if nothing is left to run. */
 uint64_t runner_step(struct runner *r, uint64_t slices);
 
 struct runner_stats {
@@ -52,7 +53,7 @@ struct runner_stats {
 	uint64_t clock_ns; /* modelled time, the sum over pCPUs */
 };
 
-/* runner_stats - as of each pCPU's last slice. Any thread. */
+/* runner_stats - the sums over all pCPUs, as of their last slices. Any thread. */
 void runner_stats(const struct runner *r, struct runner_stats *out);
 
 #endif

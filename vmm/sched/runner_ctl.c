@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What the control thread does to the runner: VMs come, pause and go; pCPUs start and stop. */
+/*
+ * What the control thread does with the runner: starts, pauses and removes VMs, and creates, starts
+ * and destroys pCPUs. It must not touch a vCPU that is not away, but request it (runner_priv.h).
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +13,8 @@
 
 /* ---- VMs ---- */
 
-/* Without threads: what the pCPUs would do about requests. Twice, since one pCPU may leave a vCPU
- * to the one it is placed on. */
+/* Without threads: serve the requests as the pCPUs would. Every pCPU has two turns, because a pCPU
+ * passes a vCPU on to the one on which it is placed. */
 static void serve_all(struct runner *r)
 {
 	for (unsigned int i = 0; i < 2 * r->nr; i++) {
@@ -24,7 +27,7 @@ static void serve_all(struct runner *r)
 	}
 }
 
-/* Make the vCPUs of @vm go away, for @req, and wait until they have. */
+/* Request @req of all vCPUs of @vm, and wait until they are away. */
 static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 {
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
@@ -39,7 +42,8 @@ static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 		if (away && req != VCPU_REQ_PARK && v->placed && !v->guest_gone)
 			v->away = false;
 		pthread_mutex_unlock(&r->away_lock);
-		/* Paused: its counters are for the pCPU to take down where it is placed. */
+		/* It is paused and still placed: only the owner of that pCPU may stop its counters.
+		 */
 		if (away && !v->away)
 			runq_push(v->placed, v, true);
 	}
@@ -66,15 +70,16 @@ static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostp
 	/* Modelled counters are the tallies that the engine counts into. */
 	if (!(v->vm->ops->can & VMM_CAN_TALLY))
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "vm %s: engine %s does not count for modelled pCPUs", v->vm->name,
-			    v->vm->ops->name);
+			    "vm %s: engine %s cannot run on modelled pCPUs, because it does not "
+			    "count for them",
+			    v->vm->name, v->vm->ops->name);
 	*pmu = &of_sched(s)->pcpus[0]->soft.pmu;
 	return 0;
 }
 
 static void sched_vcpu_fini(struct vm_sched *s, struct vcpu *v)
 {
-	/* One that never ran has no counters; this frees what its model holds. */
+	/* A vCPU that never ran has no counters, but its register model may hold branch records. */
 	if (v->guest && !v->guest_gone)
 		vpmu_guest_fini(v->guest);
 }
@@ -102,7 +107,7 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 		if (v->placed && r->cfg.migrate == RUNNER_MIGRATE_NONE)
 			p = v->placed;
 		atomic_store_explicit(&v->request, VCPU_REQ_NONE, memory_order_relaxed);
-		v->away = false; /* nobody else looks at it before push */
+		v->away = false; /* without the lock: nobody else has the vCPU before the push */
 		runq_push(p, v, false);
 	}
 	return 0;
@@ -145,8 +150,8 @@ const struct vpmu_hostpmu *runner_pmu(const struct runner *r)
 
 /* ---- pCPUs ---- */
 
-/* Whether any pCPU has a vCPU. One that just gave its only vCPU to another ran nothing, yet there
- * is something to run. */
+/* Whether any pCPU has a vCPU. (runner_slice returns false for a pCPU that gave its only vCPU away,
+ * but then another pCPU has something to run.) */
 static bool busy(const struct runner *r)
 {
 	for (unsigned int i = 0; i < r->nr; i++)
@@ -192,7 +197,8 @@ static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 	memset(p, 0, sizeof(*p));
 	p->runner = r;
 	p->id = id;
-	p->rng = r->cfg.seed + id * 0x632be59bd9b4e019ULL; /* any odd number: streams differ */
+	p->rng = r->cfg.seed +
+		 id * 0x632be59bd9b4e019ULL; /* odd, so each pCPU gets another stream */
 	p->next_tick_ns = r->tick_ns;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
@@ -257,7 +263,7 @@ int runner_launch(struct runner *r)
 	for (unsigned int i = 0; i < r->nr && !ret; i++) {
 		struct runner_pcpu *p = r->pcpus[i];
 
-		runner_leave(p); /* if it was stepped before */
+		runner_leave(p); /* it may have been stepped before */
 		ret = -pthread_create(&p->thread, NULL, runner_thread, p);
 		p->threaded = !ret;
 	}

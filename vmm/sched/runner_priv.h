@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Between runqueue.c (queues), runner.c (what a pCPU does) and runner_ctl.c (what the control
- * thread does); nobody else's.
+ * Interface between runqueue.c (queues), runner.c (what a pCPU does) and runner_ctl.c (what the
+ * control thread does). Nobody else includes this file.
  *
- * A run queue per pCPU, first in first out, each with its own lock: taken to pop the next vCPU and
- * to push the last one, and by others who add, steal or look for a VM. A slice takes no other
- * lock.
+ * Each pCPU has a run queue, first in first out, with a lock of its own. The pCPU takes the lock to
+ * pop the next vCPU and to push the last one; others take it to add or steal a vCPU or to look for
+ * a VM's vCPUs. A slice takes no other lock.
  *
- * A vCPU is in exactly one place: away (nobody's: the control thread may touch it), in one queue,
- * or in the hands of one pCPU. The vCPU that ran last stays current on its pCPU until another one
- * or the host is, and only then goes into a queue: a vCPU in a queue is current nowhere, so
- * whoever pops it may place it.
+ * A vCPU is in exactly one place: away (then the control thread may touch it), in one queue, or in
+ * the hands of one pCPU. The vCPU that ran last stays current on its pCPU until another vCPU or the
+ * host is current there, and only then goes into a queue. So a vCPU in a queue is current nowhere,
+ * and the thread that pops it may place it.
  *
  * The control thread takes vCPUs away by request: it sets v->request and moves the vCPU to the
- * front of the queue it is in; the pCPU that meets a vCPU with a request serves it instead of
- * running it. So register models are only ever touched by the owner of the pCPU they count on.
+ * front of its queue. A pCPU that pops a vCPU with a request serves the request instead of running
+ * the vCPU. So only the owner of the pCPU on which a register model counts ever touches that model.
  */
 #ifndef VMM_SCHED_RUNNER_PRIV_H
 #define VMM_SCHED_RUNNER_PRIV_H
@@ -26,10 +26,10 @@
 #include "vpmu/softpmu.h"
 
 struct runner_pcpu {
-	/* its own */
+	/* used by the owner only, except the statistics */
 	struct runner *runner;
 	struct vpmu_pcpu *pcpu;
-	struct vcpu *cur; /* current on the pCPU; may run again */
+	struct vcpu *cur; /* the vCPU that is current on the pCPU, also between slices; or NULL */
 	struct vcpu_env env;
 	uint64_t rng;
 	uint64_t next_tick_ns;
@@ -56,42 +56,43 @@ struct runner {
 	unsigned int nr, turn;
 	struct runner_pcpu **pcpus;
 
-	/* vcpu.away, and who waits for it */
+	/* protect vcpu.away; signalled when it becomes true */
 	pthread_mutex_t away_lock;
 	pthread_cond_t away_cond;
 };
 
 /* runqueue.c */
 
-/* runq_push - @v, which is in our hands, into @q: at its end, or at its front. */
+/* runq_push - put @v, which is in the caller's hands, at the end or at the front of @q. */
 void runq_push(struct runner_pcpu *q, struct vcpu *v, bool front);
-/* runq_pop - the first vCPU of @q, ours from now on; NULL when empty. */
+/* runq_pop - take the first vCPU of @q into the caller's hands. NULL: @q is empty. */
 struct vcpu *runq_pop(struct runner_pcpu *q);
 /* runq_expedite - move the vCPUs of @vm to the front of @q. */
 void runq_expedite(struct runner_pcpu *q, const struct vm *vm);
-/* runq_steal - the first vCPU of the longest queue but @p's, if at least @min wait there. */
+/* runq_steal - take the first vCPU of the longest queue other than @p's, if it has at least @min
+ * vCPUs. NULL: there is no such queue, or migration is off. */
 struct vcpu *runq_steal(struct runner_pcpu *p, unsigned int min);
-/* runq_length - a hint: no lock. */
+/* runq_length - the length of @q, read without its lock, so only a hint. */
 static inline unsigned int runq_length(const struct runner_pcpu *q)
 {
 	return atomic_load_explicit(&q->len, memory_order_relaxed);
 }
 
-/* runner.c, for the owner of @p: its thread, or the control thread before there is one */
+/* runner.c: only for the owner of @p, i.e. its thread, or the control thread while it has none */
 
-/* Whether @v must not run again, or not now. */
+/* runner_must_go - whether @v must not run now: it has ended, or the control thread wants it. */
 static inline bool runner_must_go(const struct vcpu *v)
 {
 	return v->state != VCPU_READY ||
 	       atomic_load_explicit(&v->request, memory_order_relaxed) != VCPU_REQ_NONE;
 }
-/* runner_serve - let go of @v, which must go and is current nowhere. */
+/* runner_serve - do what is requested of @v (runner_must_go), which is current nowhere. */
 void runner_serve(struct runner_pcpu *p, struct vcpu *v);
-/* runner_leave - the host runs on @p; the vCPU that ran last is given away. */
+/* runner_leave - make the host current on @p, and give away the vCPU that ran last. */
 void runner_leave(struct runner_pcpu *p);
-/* runner_slice - one slice of one vCPU; false: there was nothing to run. */
+/* runner_slice - run one slice of one vCPU. False: there was nothing to run. */
 bool runner_slice(struct runner_pcpu *p);
-/* runner_thread - the life of a pCPU; @arg: struct runner_pcpu. */
+/* runner_thread - the main function of a pCPU's thread; @arg: struct runner_pcpu. */
 void *runner_thread(void *arg);
 
 #endif

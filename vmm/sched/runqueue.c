@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The run queues of the runner's pCPUs; see runner_priv.h. pCPUs and the control thread call these
+ * functions. They must hold only the lock of the one queue, and no function holds two.
+ */
 #include "vmm/sched/runner_priv.h"
 
 static void push_locked(struct runner_pcpu *q, struct vcpu *v, bool front)
@@ -19,8 +23,9 @@ static void push_locked(struct runner_pcpu *q, struct vcpu *v, bool front)
 void runq_push(struct runner_pcpu *q, struct vcpu *v, bool front)
 {
 	pthread_mutex_lock(&q->lock);
-	/* A request made before runq_expedite looked at this queue is seen here, under its lock: so
-	 * either that finds the vCPU here, or it goes to the front now. */
+	/* A vCPU with a request must be at the front. If runq_expedite comes after this push, it
+	 * finds the vCPU here. If it came before, the request is visible now, under the lock, and
+	 * the vCPU goes to the front. */
 	push_locked(q, v, front || runner_must_go(v));
 	pthread_cond_signal(&q->wake);
 	pthread_mutex_unlock(&q->lock);

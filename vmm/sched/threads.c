@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The control thread tells a vCPU's thread what to do by an order under the scheduler's lock, and
- * by a kick when it may be in the guest; the thread says what it has done by its state. Only the
- * thread touches its pCPU and the vCPU's register model while it lives.
+ * One thread per vCPU; see threads.h. The control thread gives a vCPU's thread an order under the
+ * scheduler's lock, and kicks it if it may be in the guest. The thread reports by its state
+ * (running). While the thread exists, nobody else may touch its pCPU or the vCPU's register model.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,11 +33,11 @@ struct vcpu_thread {
 	struct vpmu_hostpmu *pmu;
 	struct vcpu_env env;
 	pthread_t thread;
-	bool alive;	   /* the thread exists; control thread */
-	bool placed;	   /* the thread's */
+	bool alive;	   /* the thread exists; used by the control thread only */
+	bool placed;	   /* the vCPU is placed; used by the thread only */
 	_Atomic int order; /* enum order; written under lock */
 	_Atomic bool tick; /* rotate at the next exit */
-	bool running;	   /* in the guest or on its way; under lock */
+	bool running;	   /* the thread is in run(); under lock */
 	int tid;	   /* 0 until the thread has started; under lock */
 	struct vcpu_thread *next;
 };
@@ -49,7 +49,7 @@ static enum order order_of(struct vcpu_thread *t)
 	return atomic_load_explicit(&t->order, memory_order_acquire);
 }
 
-/* First run: place it where it stays for life. */
+/* Before the first run, place the vCPU on the pCPU where it stays. False: out of memory. */
 static bool place(struct vcpu_thread *t)
 {
 	if (t->placed)
@@ -71,7 +71,7 @@ static void finish_guest(struct vcpu_thread *t)
 	t->v->guest_gone = true;
 }
 
-/* Run until ended or ordered otherwise. The pCPU is online meanwhile. */
+/* Run the vCPU until it ends or the order changes. The pCPU is online meanwhile. */
 static void run(struct vcpu_thread *t)
 {
 	struct vcpu *v = t->v;
@@ -119,7 +119,7 @@ static void *vcpu_thread(void *arg)
 		pthread_cond_broadcast(&ts->cond);
 	}
 	pthread_mutex_unlock(&ts->lock);
-	/* Its counters are its pCPU's owner's to take down. */
+	/* Only the owner of the pCPU, this thread, may stop the vCPU's counters. */
 	vpmu_pcpu_online(t->env.pcpu);
 	finish_guest(t);
 	vpmu_pcpu_offline(t->env.pcpu);
@@ -241,7 +241,7 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 
 		ret = t->alive ? 0 : spawn(t, err, errlen);
 		if (ret)
-			return ret; /* those that exist wait for orders, or for vm_destroy */
+			return ret; /* threads that exist wait for an order or for vm_destroy */
 	}
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
 		give_order(thread_of(&vm->vcpus[i]), ORDER_RUN);
@@ -261,7 +261,7 @@ static void sched_pause(struct vm_sched *s, struct vm *vm)
 	pthread_mutex_unlock(&ts->lock);
 }
 
-/* The register models stay with their threads' pCPUs for life. */
+/* A register model stays on its thread's pCPU until the thread ends. */
 static int sched_unplace(struct vm_sched *s, struct vm *vm)
 {
 	return -EOPNOTSUPP;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One thread per vCPU, for engines that the kernel schedules (KVM). Each vCPU has a pCPU of
- * libvpmu's of its own, whose counters are those of its thread: the kernel switches threads, and
- * so the counters; nothing is left for us to switch.
+ * The scheduler of engines that the kernel schedules (KVM): one thread per vCPU. Each vCPU has a
+ * libvpmu pCPU of its own, whose counters are the perf events of the vCPU's thread. The kernel
+ * switches threads together with their perf events, so nothing is switched here.
  *
- * All functions: control thread.
+ * Only the control thread may call these functions.
  */
 #ifndef VMM_SCHED_THREADS_H
 #define VMM_SCHED_THREADS_H
@@ -15,8 +15,9 @@ struct threads;
 struct vpmu_host;
 struct vpmu_hostpmu;
 
-/* What counts for a vCPU thread. create runs on the control thread before the thread exists,
- * set_thread on the thread before it runs the vCPU, destroy after it has ended. */
+/* How the PMU of a vCPU thread is made. create is called on the control thread before the thread
+ * exists, set_thread on the thread before it runs the vCPU, and destroy on the control thread after
+ * the thread has ended. */
 struct threads_pmu {
 	int (*create)(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *err,
 		      size_t errlen);
@@ -25,18 +26,18 @@ struct threads_pmu {
 	void *arg; /* of create */
 };
 
-/* threads_create - @pmu is copied. @first_id: pCPUs are numbered from there, and numbers not used
- * again. */
+/* threads_create - make a scheduler. *@pmu is copied. pCPUs are numbered from @first_id on; no
+ * number is used twice. -ENOMEM. */
 int threads_create(struct vpmu_host *host, const struct threads_pmu *pmu, unsigned int first_id,
 		   struct threads **out);
 /* threads_destroy - every VM must have been destroyed. */
 void threads_destroy(struct threads *t);
 
-/* threads_sched - for vm_opts: VMs of this scheduler have threads of their own. */
+/* threads_sched - the scheduler for vm_opts. */
 struct vm_sched *threads_sched(struct threads *t);
 
-/* threads_tick - let every running vCPU rotate its counters, if it has more keys than counters.
- * A few times a second. */
+/* threads_tick - make every running vCPU that has more keys than counters rotate them. Call it a
+ * few times a second. */
 void threads_tick(struct threads *t);
 
 #endif

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Files of sections, with a CRC over all of it. Read with bounded memory, whatever is in them. */
+/*
+ * Snapshot files: sections, and a CRC over everything. snapshot.c calls these functions. A file may
+ * be hostile, so reading must check every length before it uses it and must take only bounded
+ * memory.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -70,7 +74,7 @@ struct walk {
 	uint32_t crc;
 	char *err;
 	size_t errlen;
-	/* a section's head */
+	/* the head of the current section */
 	uint32_t tag, bytes;
 	uint64_t section_at;
 };
@@ -81,7 +85,7 @@ static int bad(const struct walk *w, uint64_t at, const char *what)
 		    what);
 }
 
-/* The next @n bytes, as they are. -EINVAL: fewer. */
+/* Read the next @n bytes without adding them to the CRC. -EINVAL: the file has fewer. */
 static int get_raw(struct walk *w, void *p, size_t n)
 {
 	uint8_t *to = p;
@@ -145,14 +149,14 @@ static int section(struct walk *w)
 		return ret;
 	w->tag = vpmu_blob_get_u32(&r);
 	if (vpmu_blob_get_u16(&r) != 1)
-		return bad(w, w->section_at, "section of a version other than 1");
+		return bad(w, w->section_at, "the section's version is not 1");
 	if (vpmu_blob_get_u16(&r))
 		return bad(w, w->section_at, "reserved bytes are not 0");
 	w->bytes = vpmu_blob_get_u32(&r);
 	return 0;
 }
 
-/* A section with tag @tag that must come now, into @buf of its own. */
+/* Read a section, which must have tag @tag, into a new buffer *@buf. */
 static int keep(struct walk *w, uint32_t tag, const char *missing, uint8_t **buf, size_t *bytes)
 {
 	int ret = section(w);
@@ -170,8 +174,8 @@ static int keep(struct walk *w, uint32_t tag, const char *missing, uint8_t **buf
 	return get(w, *buf, w->bytes);
 }
 
-/* @ram is zero: pages that are zero are not written, which would make them exist. A few blocks of a
- * sparse file may say that there are gigabytes of them. */
+/* Copy pages to @ram, which is zero. Pages of zeros are not written, because writing would make
+ * them exist: a sparse file of a few blocks can contain gigabytes of them. */
 static void put_pages(uint8_t *ram, const uint8_t *from, uint64_t n)
 {
 	for (; n; n -= SNAP_PAGE, ram += SNAP_PAGE, from += SNAP_PAGE)
@@ -179,11 +183,12 @@ static void put_pages(uint8_t *ram, const uint8_t *from, uint64_t n)
 			memcpy(ram, from, SNAP_PAGE);
 }
 
-/* RAM sections up to the one that ends them, by way of @buf. @ram: NULL, or where they go. */
+/* Read the RAM sections and the END section, through @buf. The pages go to @ram unless it is NULL.
+ */
 static int ram_sections(struct walk *w, const struct vmm_ram *ram,
 			uint8_t buf[SNAP_RUN_PAGES * SNAP_PAGE])
 {
-	static const char *const wrong = "RAM section of a wrong length";
+	static const char *const wrong = "the RAM section has a wrong length";
 	uint64_t end = 0, pages = 0, told;
 	uint8_t word[8];
 	int ret;
@@ -200,7 +205,7 @@ static int ram_sections(struct walk *w, const struct vmm_ram *ram,
 		gpa = vpmu_blob_get_u64(&r);
 		if (gpa % SNAP_PAGE || gpa < end || !vmm_ram_holds(&w->in->layout, gpa, n))
 			return bad(w, w->section_at,
-				   "RAM section outside of the VM's memory, or out of order");
+				   "the RAM section is outside of the VM's memory or out of order");
 		end = gpa + n;
 		pages += n / SNAP_PAGE;
 		ret = get(w, buf, n);
@@ -212,11 +217,12 @@ static int ram_sections(struct walk *w, const struct vmm_ram *ram,
 	if (ret)
 		return ret;
 	if (w->tag != SNAP_END || w->bytes != sizeof(word))
-		return bad(w, w->section_at, "neither RAM nor the end, which must come here");
+		return bad(w, w->section_at, "a RAM or END section must come here");
 	ret = get(w, word, sizeof(word));
 	told = vpmu_blob_get_u64(&(struct vpmu_blob_reader){.data = word, .len = sizeof(word)});
 	if (!ret && told != pages)
-		return bad(w, w->section_at, "pages are missing");
+		return bad(w, w->section_at,
+			   "the number of pages differs from that in the END section");
 	return ret;
 }
 
@@ -244,7 +250,7 @@ static int tail(struct walk *w)
 	do
 		n = pread(w->in->fd, &more, 1, (off_t)w->at);
 	while (n < 0 && errno == EINTR);
-	return n ? bad(w, w->at, "bytes after the end") : 0;
+	return n ? bad(w, w->at, "there are bytes after the end") : 0;
 }
 
 int snap_check(struct snap_in *in,
@@ -255,13 +261,13 @@ int snap_check(struct snap_in *in,
 	int ret = head(&w);
 
 	if (!ret)
-		ret = keep(&w, SNAP_CONF, "no configuration, which must come here", &in->conf,
+		ret = keep(&w, SNAP_CONF, "a CONF section must come here", &in->conf,
 			   &in->conf_bytes);
 	if (!ret)
 		ret = conf(in, arg, err, errlen);
 	for (unsigned int i = 0; i < in->vcpus && !ret; i++) {
 		in->vcpu_at[i] = w.at;
-		ret = keep(&w, SNAP_VCPU, "no vCPU, which must come here", &in->vcpu[i],
+		ret = keep(&w, SNAP_VCPU, "a VCPU section must come here", &in->vcpu[i],
 			   &in->vcpu_bytes[i]);
 	}
 	if (!ret)
@@ -272,7 +278,7 @@ int snap_check(struct snap_in *in,
 	return ret;
 }
 
-/* Over a section that was kept: it must still have the same length. */
+/* Read over a section that snap_check has kept. It must still have the same length. */
 static int again(struct walk *w, size_t bytes)
 {
 	uint8_t buf[256];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Guest RAM of a VM that is paused. Most of it was never touched: the kernel knows which pages
- * exist (pagemap), and those that do not are zero without a look, which would make them exist.
+ * Writes the RAM of a paused VM to a snapshot. Usually most of it was never touched. The kernel
+ * knows which pages exist (pagemap). Pages that do not exist are zero and must not be read, because
+ * reading would make them exist.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 #define MAP_PART 512
 
 struct pages {
-	int fd; /* of pagemap; -1: every page is looked at */
+	int fd; /* of pagemap; -1: not available, so every page is read */
 	const uint8_t *ram;
 	uint64_t first, have;
 	uint64_t map[MAP_PART];
@@ -51,7 +52,8 @@ static void put_run(struct snap_out *o, const uint8_t *ram, uint64_t page, uint6
 {
 	uint8_t raw[SNAP_SECTION_HEAD + 8];
 
-	/* A section's head by hand: its contents are not copied into a blob. */
+	/* The section's head is written by hand, so that its contents need not go through a blob.
+	 */
 	for (int i = 0; i < 4; i++) {
 		raw[i] = (uint8_t)(SNAP_RAMP >> 8 * i);
 		raw[8 + i] = (uint8_t)((8 + n * SNAP_PAGE) >> 8 * i);

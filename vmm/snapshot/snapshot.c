@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Saves a VM to a file and restores it; see snapshot.h. This file handles the VM's configuration,
+ * the order of the sections, and the file itself (replace, rename, sync).
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,8 +22,8 @@
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* Keys and values of a VM's configuration, as texts: a key means and accepts what it does in an ini
- * file, and has the same limits. */
+/* The configuration is saved as texts, keys and values. They mean and accept the same as in an ini
+ * file. */
 static void put_text(struct vpmu_blob *b, const char *text)
 {
 	size_t n = strlen(text);
@@ -44,7 +48,8 @@ static void put_number(struct vpmu_blob *b, const char *key, uint64_t v)
 	put_key(b, key, v ? text : NULL);
 }
 
-/* For the symbols of profiles, wherever the file is restored; as given if it is not there. */
+/* The image's path is saved for the symbols of profiles: as an absolute path if the image exists,
+ * otherwise as it was given. */
 static void put_image(struct vpmu_blob *b, const char *image)
 {
 	char *path = image ? realpath(image, NULL) : NULL;
@@ -76,11 +81,11 @@ static void save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 
 struct restore {
 	struct vm_config cfg;
-	const char *name, *tenant; /* instead of the file's */
+	const char *name, *tenant; /* replace those of the file, unless NULL */
 	struct snap_in in;
 };
 
-/* At most 4095 bytes, the longest a value can be, and none of them 0. */
+/* Read a text. It may have at most 4095 bytes, the length of the longest value, and no NUL. */
 static void get_text(struct vpmu_blob_reader *r, char text[4096])
 {
 	size_t n = vpmu_blob_get_u16(r);
@@ -110,7 +115,8 @@ static int load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 		get_text(&r, key);
 		get_text(&r, value);
 		if (r.failed)
-			return fail(-EINVAL, err, errlen, "%s: configuration is damaged", in->name);
+			return fail(-EINVAL, err, errlen, "%s: the configuration is damaged",
+				    in->name);
 		if ((rs->name && !strcmp(key, "name")) || (rs->tenant && !strcmp(key, "tenant")))
 			continue;
 		ret = vm_config_set(&rs->cfg, key, value, err, errlen);
@@ -185,7 +191,7 @@ int snap_save_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t err
 	return ret ? fail(ret, err, errlen, "%s", strerror(-ret)) : 0;
 }
 
-/* Whether @path may be replaced: nothing is there, or a snapshot. */
+/* Check that @path may be replaced: it does not exist, or it is a snapshot. */
 static int may_replace(const char *path, char *err, size_t errlen)
 {
 	char magic[8];
@@ -254,10 +260,13 @@ static int check_state(struct machine_vm *e, char *err, size_t errlen)
 	struct vm *vm = e->vm;
 
 	if (!vm || vm_state(vm) == VM_DONE || vm_state(vm) == VM_FAILED)
-		return fail(-ESRCH, err, errlen, "vm %s: has ended, there is nothing to go on with",
+		return fail(-ESRCH, err, errlen,
+			    "vm %s: it has ended, accepted: a VM that is running or paused",
 			    e->name);
 	if (vm_failing(vm))
-		return fail(-ESRCH, err, errlen, "vm %s: fails", e->name);
+		return fail(-ESRCH, err, errlen,
+			    "vm %s: it has failed, accepted: a VM that is running or paused",
+			    e->name);
 	return 0;
 }
 
@@ -277,7 +286,8 @@ int snapshot_save(struct machine_vm *e, const char *path, char *err, size_t errl
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "vm %s: engine %s: VMs of this engine cannot be saved, accepted: soft",
 			    e->name, e->engine);
-	/* It may have ended or begun to fail meanwhile: then its other vCPUs must run to stop. */
+	/* The VM may have ended or failed meanwhile. If it has failed, its other vCPUs must run to
+	 * stop, so it is started again below. */
 	ret = check_state(e, why, sizeof(why));
 	if (ret) {
 		fail(ret, err, errlen, "%s", why);
@@ -288,7 +298,8 @@ int snapshot_save(struct machine_vm *e, const char *path, char *err, size_t errl
 		fail(ret, err, errlen, "vm %s: %.300s: %s", e->name, path, why);
 	}
 	if (ran && vm_start(e->vm, more, sizeof(more)))
-		fail(ret, err, errlen, "vm %s: %s; and it stays paused: %s", e->name, why, more);
+		fail(ret, err, errlen, "vm %s: %s; also, it cannot be resumed: %s", e->name, why,
+		     more);
 	return ret;
 }
 
@@ -311,14 +322,14 @@ static int load_vm(struct vm *vm, void *arg, char *err, size_t errlen)
 		live += vm->vcpus[i].state == VCPU_READY;
 	}
 	if (!live)
-		return fail(-EINVAL, err, errlen, "every vCPU has ended");
+		return fail(-EINVAL, err, errlen, "every vCPU of the snapshot has ended");
 	atomic_store(&vm->live, live);
 	return snap_load_ram(&rs->in, &vm->ram, err, errlen);
 }
 
 static int open_file(const char *path, char *err, size_t errlen)
 {
-	/* Nothing of a device or a pipe happens by opening it. */
+	/* These flags make opening a device or a pipe harmless; it is refused below. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 

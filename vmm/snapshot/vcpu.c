@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A vCPU as bytes and back. Structures of the kernel's are encoded field by field: their layout is
- * nobody's business here. A vCPU that has ended is its outcome only.
+ * The state of a vCPU as bytes, and back; snapshot.c calls it. Structures of the kernel are encoded
+ * field by field, so that the file does not depend on their layout. Of a vCPU that has ended only
+ * the state and the status are saved. Loaded bytes may be hostile, so everything is checked.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static int bad(const struct vcpu *v, const char *what, char *err, size_t errlen)
 	return fail(-EINVAL, err, errlen, "vCPU %u: %s", v->id, what);
 }
 
-/* The one version there is of section @tag, used up by the caller. */
+/* Open the next section, which must have tag @tag and version 1. The caller reads all of it. */
 static bool open_section(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob_reader *inner)
 {
 	uint16_t version;
@@ -171,7 +172,7 @@ static bool load_sregs(struct vpmu_blob_reader *r, struct kvm_sregs *s)
 		s->interrupt_bitmap[i] = vpmu_blob_get_u64(&in);
 		queued += (unsigned int)__builtin_popcountll(s->interrupt_bitmap[i]);
 	}
-	/* One vector at most can be queued, none below 16 exists. */
+	/* At most one vector can be queued, and vectors below 16 are not interrupts. */
 	return vpmu_blob_done(&in) && queued <= 1 && !(s->interrupt_bitmap[0] & 0xffff);
 }
 
@@ -203,7 +204,7 @@ static int save_engine(struct vcpu *v, struct vpmu_blob *b)
 	return ret;
 }
 
-/* ---- the exit that waits for being completed: run() finds its answer in v->run ---- */
+/* ---- the last exit: run() completes its instruction with the answer in v->run ---- */
 
 static void save_exit(const struct vcpu *v, struct vpmu_blob *b)
 {
@@ -313,33 +314,34 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 	int ret;
 
 	if (!load_regs(r, &regs))
-		return bad(v, "registers are damaged", err, errlen);
+		return bad(v, "its registers are damaged", err, errlen);
 	if (!load_sregs(r, &sregs))
-		return bad(v, "system registers are damaged or out of range", err, errlen);
+		return bad(v, "its system registers are damaged or out of range", err, errlen);
 	if (!open_section(r, TAG_ENGINE, &engine))
-		return bad(v, "state of the engine is damaged", err, errlen);
+		return bad(v, "its state of the engine is damaged", err, errlen);
 	ret = ops->set_sregs(v->ev, &sregs);
 	if (ret)
-		return bad(v, "system registers that no guest can have", err, errlen);
+		return bad(v, "no guest can have its system registers", err, errlen);
 	ret = ops->set_regs(v->ev, &regs);
 	if (ret)
-		return bad(v, "registers that no guest can have", err, errlen);
+		return bad(v, "no guest can have its registers", err, errlen);
 	ret = ops->set_state(v->ev, engine.data, engine.len);
 	if (ret == -EINVAL)
-		return bad(v, "state of the engine that no guest can have", err, errlen);
+		return bad(v, "no guest can have its state of the engine", err, errlen);
 	return ret ? fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, ops->name,
 			  strerror(-ret))
 		   : 0;
 }
 
-/* The bytes of @r say nothing but what was understood: saved again, the vCPU is the same bytes. */
+/* Check that the loaded vCPU, saved again, gives the bytes of @r. So nothing in them was ignored.
+ */
 static int check_same(struct vcpu *v, const struct vpmu_blob_reader *r, char *err, size_t errlen)
 {
 	struct vpmu_blob b = {0};
 	int ret = snap_save_vcpu(v, &b, err, errlen);
 
 	if (!ret && (b.len != r->len || memcmp(b.data, r->data, b.len)))
-		ret = bad(v, "registers that no guest can have", err, errlen);
+		ret = bad(v, "no guest can have its registers", err, errlen);
 	vpmu_blob_fini(&b);
 	return ret;
 }
@@ -353,22 +355,22 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 
 	v->status = vpmu_blob_get_u32(r);
 	if (r->failed || id != v->id)
-		return bad(v, "not the next vCPU", err, errlen);
+		return bad(v, "the section is damaged or is that of another vCPU", err, errlen);
 	if (state != VCPU_READY && state != VCPU_EXITED && state != VCPU_HALTED)
-		return bad(v, "neither running nor ended", err, errlen);
+		return bad(v, "its state is neither running nor ended", err, errlen);
 	v->state = state;
 	if (state == VCPU_READY) {
 		ret = load_engine(v, r, err, errlen);
 		if (ret)
 			return ret;
 		if (!load_exit(r, &v->run))
-			return bad(v, "last exit is damaged or out of range", err, errlen);
+			return bad(v, "its last exit is damaged or out of range", err, errlen);
 		if (!serial_load(&v->serial, r))
-			return bad(v, "serial line is damaged or out of range", err, errlen);
+			return bad(v, "its serial line is damaged or out of range", err, errlen);
 		ret = vpmu_guest_load(v->guest, r, why, sizeof(why));
 		if (ret)
 			return fail(ret, err, errlen, "vCPU %u: %s", v->id, why);
 	}
 	return vpmu_blob_done(r) ? check_same(v, r, err, errlen)
-				 : bad(v, "bytes after its end", err, errlen);
+				 : bad(v, "there are bytes after its end", err, errlen);
 }
