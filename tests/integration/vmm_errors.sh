@@ -37,7 +37,7 @@ refused 2 '--exit-when-done: given with --hold' --exit-when-done --hold
 refused 2 '--no-socket' --no-socket --paused --vm "$vm"
 refused 2 'vm/colour: no such key' --vm "$vm,colour=red"
 refused 2 'a VM of that name' --vm "$vm" --vm "$vm"
-refused 2 'accepted with pmu = amd-v2' --vm "$vm,pmu=amd-v2,fixed=1"
+refused 2 'with pmu = amd-v2, accepted: no value' --vm "$vm,pmu=amd-v2,fixed=1"
 refused 2 'key=value,key=value' --vm 'just text'
 
 # configuration

@@ -116,8 +116,8 @@ refused() { # TEXT KEYS
 refused 'vm/policy: "some" given, accepted: full, standard, architectural or off' policy=some
 refused 'vm a/deny: given with allow, accepted: one of them' allow=cycles,deny=loads
 refused 'vm a/allow:' allow=no-such-event
-refused 'vm a/deny: accepted with pmu = none: nothing' pmu=none,deny=loads
-refused 'vm a/lbr: accepted with pmu = amd-k7: off' pmu=amd-k7,lbr=on
+refused 'vm a/deny: with pmu = none, accepted: no value' pmu=none,deny=loads
+refused 'vm a/lbr: with pmu = amd-k7, accepted: off' pmu=amd-k7,lbr=on
 refused 'vm/pmu: "pentium" given, accepted: none, intel-v2' pmu=pentium
 
 # A VM that comes by request is under the same rules

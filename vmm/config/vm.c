@@ -89,10 +89,12 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 
 /* ---- checks of several keys ---- */
 
+#define LEAVE_OUT "no value (leave this key out)"
+
 static int bad_vm(const struct vm_config *vm, const char *key, const char *accepted, char *err,
 		  size_t errlen)
 {
-	return fail(-EINVAL, err, errlen, "%s: vm %s/%s: accepted with pmu = %s: %s", vm->where,
+	return fail(-EINVAL, err, errlen, "%s: vm %s/%s: with pmu = %s, accepted: %s", vm->where,
 		    vm->name, key, vpmu_guest_model_name(vm->pmu.model), accepted);
 }
 
@@ -103,7 +105,7 @@ static int check_counters(const struct vm_config *vm, char *err, size_t errlen)
 	switch (pmu->model) {
 	case VPMU_GUEST_NONE:
 		if (pmu->gp)
-			return bad_vm(vm, "gp", "nothing", err, errlen);
+			return bad_vm(vm, "gp", LEAVE_OUT, err, errlen);
 		break;
 	case VPMU_GUEST_INTEL_V2:
 	case VPMU_GUEST_INTEL_V3:
@@ -126,7 +128,7 @@ static int check_counters(const struct vm_config *vm, char *err, size_t errlen)
 			return bad_vm(vm, "gp", "4 to 15", err, errlen);
 		break;
 	}
-	return pmu->fixed ? bad_vm(vm, "fixed", "nothing", err, errlen) : 0;
+	return pmu->fixed ? bad_vm(vm, "fixed", LEAVE_OUT, err, errlen) : 0;
 }
 
 static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
@@ -141,10 +143,10 @@ static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
 			    "%s: vm %s/deny: given with allow, accepted: one of them", vm->where,
 			    vm->name);
 	if (list && vm->pmu.model == VPMU_GUEST_NONE)
-		return bad_vm(vm, list, "nothing", err, errlen);
+		return bad_vm(vm, list, LEAVE_OUT, err, errlen);
 	if (list && vm->policy == VPMU_POLICY_OFF)
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/%s: accepted with policy = off: nothing", vm->where,
+			    "%s: vm %s/%s: with policy = off, accepted: " LEAVE_OUT, vm->where,
 			    vm->name, list);
 	ret = vm_config_policy(vm, &policy, &mem, err, errlen);
 	if (ret)
@@ -155,7 +157,7 @@ static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
 	if (vm->pmu.model != VPMU_GUEST_INTEL_V5 && vm->pmu.model != VPMU_GUEST_AMD_V2)
 		return bad_vm(vm, "lbr", "off", err, errlen);
 	if (vm->policy != VPMU_POLICY_FULL)
-		return fail(-EINVAL, err, errlen, "%s: vm %s/lbr: accepted with policy = %s: off",
+		return fail(-EINVAL, err, errlen, "%s: vm %s/lbr: with policy = %s, accepted: off",
 			    vm->where, vm->name, vpmu_policy_tier_name(vm->policy));
 	return 0;
 }
