@@ -37,7 +37,7 @@ struct event {
 struct event_desc {
 	const char *name, *alias;
 	uint16_t intel;	 /* umask << 8 | event select; 0: none */
-	uint64_t amd;	 /* likewise, event select bits 11:8 at 35:32 as in PerfEvtSeln */
+	uint64_t amd;	 /* as intel, with event select bits 11:8 at 35:32 as in PerfEvtSeln */
 	int8_t fixed;	 /* Intel fixed counter, -1: none */
 	int8_t arch_bit; /* bit of CPUID 0AH EBX that is set if the event is missing, -1: none */
 };

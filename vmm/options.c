@@ -185,7 +185,7 @@ static int apply(struct found *f)
 	if (o->no_socket && (o->paused || o->wait_attach || o->hold))
 		return fail(-EINVAL, f->err, f->errlen,
 			    "--no-socket: accepted without --paused, --wait-attach and --hold, "
-			    "which need somebody to connect");
+			    "which need a client that connects");
 	if (!o->config.nr_vms && !o->hold)
 		return fail(-EINVAL, f->err, f->errlen,
 			    "no VM given, accepted: --vm, [vm NAME] in --config, or --hold");
