@@ -58,7 +58,7 @@ refused 2 '--config: given twice' -c a.ini -c a.ini
 refused 1 'nowhere.elf: No such file or directory' --no-socket --vm name=a,engine=soft,image=nowhere.elf
 refused 1 '/tmp: not a regular file' --no-socket --vm name=a,engine=soft,image=/tmp
 image 0 '\0'
-refused 1 'bad.elf: e_ident is' --no-socket --vm name=a,engine=soft,image=bad.elf
+refused 1 'bad.elf: first bytes are' --no-socket --vm name=a,engine=soft,image=bad.elf
 image 18 '\003'
 refused 1 'bad.elf: e_machine is 0x3, accepted: 0x3e (x86-64)' --no-socket --vm name=a,engine=soft,image=bad.elf
 image 24 '\0\0\0\0'

@@ -247,6 +247,7 @@ Test(loader, find)
 	img.bytes = sizeof(f);
 	f.eh.e_ident[0] = 'M';
 	cr_assert_eq(boot_find(&img, &p, err, sizeof(err)), -ENOEXEC);
+	cr_assert(strstr(err, "test.elf: first bytes are 4d 45 4c 46, accepted: "), "%s", err);
 }
 
 /* ---- corrupted headers ---- */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -78,14 +79,16 @@ void image_free(struct image *img)
 int boot_find(const struct image *img, const struct boot_protocol **out, char *err, size_t errlen)
 {
 	static const struct boot_protocol *const all[] = {&boot_freestanding};
+	char hex[4 * 3 + 1] = "";
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i]->probe(img)) {
 			*out = all[i];
 			return 0;
 		}
+	for (size_t i = 0; i < 4 && i < img->bytes; i++)
+		snprintf(hex + 3 * i, 4, " %02x", img->data[i]);
 	return fail(-ENOEXEC, err, errlen,
-		    "%s: not an image of a known kind, accepted: an ELF64 executable (first bytes "
-		    "7f 45 4c 46)",
-		    img->name);
+		    "%s: first bytes are%s, accepted: 7f 45 4c 46 (an ELF64 executable)", img->name,
+		    hex);
 }

@@ -237,7 +237,6 @@ enum soft_pending_kind {
 struct soft_vm {
 	uint8_t *ram;		 /* guest-physical X is at ram + X */
 	uint64_t low;		 /* bytes of the slot at 0: nearly every address is in it */
-	struct vmm_ram slots;	 /* where there is RAM */
 	struct soft_page *pages; /* by page number, also for the holes */
 	size_t pages_bytes;	 /* of the mapping behind pages */
 	struct vpmu_msr_range *msrs;
@@ -247,6 +246,7 @@ struct soft_vm {
 	pthread_mutex_t lock;	     /* vcpus */
 	pthread_mutex_t split_lock;  /* locked accesses that cross a page */
 	struct soft_vcpu *vcpus;
+	struct vmm_ram slots; /* where there is RAM: soft_is_ram() */
 };
 
 #define SOFT_CTX_NEVER (~0u) /* no block's ctx */
