@@ -67,13 +67,13 @@ FILENAME ~ /files$/ {
 	here[$1] = 1
 	next
 }
-$4 == "<" {
+$4 != "symbol" {
 	n = split(rule["never", folder($1)], w, " ")
 	for (i = 1; i <= n; i++)
 		if (index($3, w[i]) == 1)
-			bad($1 ":" $2 ": includes <" $3 ">, which " folder($1) " never does")
-	next
+			bad($1 ":" $2 ": includes " $3 ", which " folder($1) " never does")
 }
+$4 == "<" { next }
 {
 	from = folder($1); to = folder($3)
 	if (!($3 in here)) { bad($1 at($4, $2) ": includes \"" $3 "\": no such file under the root"); next }

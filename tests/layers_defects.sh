@@ -40,7 +40,10 @@ echo '#include "vmm/machine/machine.h"' >>"$tmp/tree/vmm/vm/vm.h"
 expect 'circle of folders: .*vmm/vm' "a circle of folders"
 fresh
 echo '#include <sys/socket.h>' >>"$tmp/tree/vpmu/host.c"
-expect 'vpmu/host.c:[0-9]+: includes <sys/socket.h>, which vpmu never does' "a socket in libvpmu"
+expect 'vpmu/host.c:[0-9]+: includes sys/socket.h, which vpmu never does' "a socket in libvpmu"
+fresh
+echo '#include "vpmu/account.h"' >>"$tmp/tree/cgroup/service/session.c"
+expect 'session.c:[0-9]+: includes vpmu/account.h, which cgroup/service never does' "a session that goes past its source"
 fresh
 echo '#include "vpmu/internal.h"' >>"$tmp/tree/guest-tools/stat.c"
 expect 'guest-tools may use only vpmu/guest/abi.h' "a guest tool that looks into libvpmu"

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
 #include "cgroup/service/request.h"
 #include "vmm/control.h"
 #include "vmm/control_snapshot.h"

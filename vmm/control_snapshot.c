@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "cgroup/service/request.h"
 #include "vmm/control_snapshot.h"
 #include "vmm/snapshot/snapshot.h"

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/control.h"
 #include "vmm/options.h"
 #include "vmm/report.h"

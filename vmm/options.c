@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/options.h"
 
 const char *argp_program_version = "vpmu-vmm " VPMU_VERSION;

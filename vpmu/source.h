@@ -18,7 +18,15 @@
 #ifndef VPMU_SOURCE_H
 #define VPMU_SOURCE_H
 
-#include "vpmu/vpmu.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vpmu/conservation.h"
+#include "vpmu/event/key.h"
+#include "vpmu/host.h"
+#include "vpmu/lbr.h"
+#include "vpmu/value.h"
 
 /* What a source can do beyond counting. The operations of a capability that a source does not
  * have may be NULL; the functions below then answer -EOPNOTSUPP, or do nothing. */

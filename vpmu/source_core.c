@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "vpmu/account.h"
+#include "vpmu/consumer.h"
+#include "vpmu/sampler.h"
 #include "vpmu/source_core.h"
 
 struct core_node {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cgroup/cli/symbols.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 /*
  * The file may be hostile, so its size must bound memory and time. Names are never copied, because

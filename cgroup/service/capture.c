@@ -9,7 +9,7 @@
 
 #include "cgroup/service/capture.h"
 #include "cgroup/service/plane.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 #define ALL_LEVELS (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR)
 #define READ_TRIES 5

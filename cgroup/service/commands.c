@@ -9,7 +9,8 @@
 
 #include "cgroup/service/commands.h"
 #include "cgroup/service/request.h"
-#include "vpmu/fail.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
 
 #define NO_FIELDS NULL
 

@@ -6,7 +6,7 @@
 
 #include "cgroup/service/commands.h"
 #include "cgroup/service/request.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 #define READ_MAX 2048 /* vCPUs in one answer */
 

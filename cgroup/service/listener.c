@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "cgroup/service/clock.h"
 #include "cgroup/service/listener.h"
 

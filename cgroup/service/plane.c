@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cgroup/service/plane.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 /* Names of planes for an error text, such as "soft, kvm"; "none" when there is none. */
 static const char *names(const struct tenants *ts, const struct node *n, char *buf, size_t len)

@@ -13,7 +13,7 @@
 #include "cgroup/service/clock.h"
 #include "cgroup/service/plane.h"
 #include "cgroup/service/profile.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 #define DRAIN_MIN_MS   5
 #define DRAIN_FIRST_MS 10 /* nothing is known of how fast samples come */

@@ -8,7 +8,8 @@
 
 #include "cgroup/service/commands.h"
 #include "cgroup/service/request.h"
-#include "vpmu/fail.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
 
 #define EVENT_BYTES_MAX 256
 

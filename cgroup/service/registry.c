@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cgroup/service/registry.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 bool registry_name_ok(const char *name, char *err, size_t errlen)
 {

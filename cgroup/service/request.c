@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "cgroup/service/request.h"
 
 #define ID_BYTES_MAX 64

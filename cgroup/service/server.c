@@ -12,7 +12,7 @@
 #include "cgroup/service/commands.h"
 #include "cgroup/service/listener.h"
 #include "cgroup/service/request.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 #define COMMANDS_MAX 64
 

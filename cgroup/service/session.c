@@ -10,7 +10,7 @@
 
 #include "cgroup/service/clock.h"
 #include "cgroup/service/session_rows.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 struct sessions {
 	struct registry reg;

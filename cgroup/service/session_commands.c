@@ -7,7 +7,8 @@
 #include "cgroup/service/clock.h"
 #include "cgroup/service/commands.h"
 #include "cgroup/service/request.h"
-#include "vpmu/fail.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
 
 #define EVENTS_BYTES_MAX 8192
 

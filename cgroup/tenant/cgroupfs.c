@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cgroup/tenant/cgroupfs.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 struct cgroupfs {
 	char *root;  /* real path of the directory tenants live below */

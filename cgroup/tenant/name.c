@@ -2,7 +2,7 @@
 /* Which names tenants and VMs may have. They become directories, and appear in terminals. */
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "cgroup/tenant/tenant.h"
 
 static bool name_char(char c)

@@ -12,7 +12,7 @@
 
 #include "cgroup/tenant/cgroupfs.h"
 #include "cgroup/tenant/priv.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 #define OWN_ID (1ULL << 63)
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cgroup/tenant/priv.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 struct node *tenant_vm_find(const struct tenants *ts, const char *name)
 {

@@ -13,8 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vpmu/vpmu.h"
-
 /*
  * Units that travel from one machine to another: small pieces of code, measured in the same rounds
  * as the benchmark. A benchmark uses the unit that resembles what it mostly does. No unit contains

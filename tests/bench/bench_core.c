@@ -4,6 +4,12 @@
 #include <stdlib.h>
 
 #include "tests/bench/bench.h"
+#include "vpmu/account.h"
+#include "vpmu/charge.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 

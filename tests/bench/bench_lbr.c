@@ -5,6 +5,11 @@
 #include <string.h>
 
 #include "tests/bench/bench.h"
+#include "vpmu/account.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/lbr.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 

@@ -4,7 +4,13 @@
 #include <stdlib.h>
 
 #include "tests/bench/bench.h"
+#include "vpmu/account.h"
+#include "vpmu/alarm.h"
+#include "vpmu/consumer.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
+#include "vpmu/sampler.h"
 #include "vpmu/softpmu.h"
 
 #define WAIT (1ULL << 40) /* events: never, here */

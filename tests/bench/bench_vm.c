@@ -11,6 +11,9 @@
 #include "tests/bench/bench.h"
 #include "vmm/sched/runner.h"
 #include "vmm/vm/vm.h"
+#include "vpmu/account.h"
+#include "vpmu/host.h"
+#include "vpmu/lbr.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 

@@ -13,6 +13,8 @@
 
 #include "cgroup/service/request.h"
 #include "cgroup/service/server.h"
+#include "vpmu/context.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 #include "vpmu/source_core.h"

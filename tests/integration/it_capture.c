@@ -141,11 +141,10 @@ static struct tally run(const char *host, enum lbr_fault fault)
 			"name=v%u,tenant=/t%u,vcpus=%u,memory=4M,pmu=%s,"
 			"args=stat -e instructions:u chain 100000000",
 			i, i % 4, VCPUS, i % 2 ? "amd-v2" : "intel-v5");
-	bed_host(&b)->lbr_faults = faults;
 	json_decref(bed_ask(&b, true,
 			    "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"name\":\"c\","
 			    "\"keep\":true}"));
-	lbr_break_host(tenants_host(machine_tenants(b.machine)), fault);
+	lbr_break_host(bed_host(&b), fault);
 	srand(7);
 	/* Where vCPUs are when they are paused depends on how long they ran: more pauses if need
 	 * be. */

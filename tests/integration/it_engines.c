@@ -12,6 +12,7 @@
 #include "guest-tools/workloads.h"
 #include "machine_bed.h"
 #include "vmm/sched/perfpmu.h"
+#include "vpmu/account.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 
 #include "cgroup/service/server.h"
 #include "cgroup_host.h"
+#include "vpmu/context.h"
 
 struct bed_vcpu {
 	struct test_vcpu v; /* first */

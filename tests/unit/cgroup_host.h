@@ -12,6 +12,8 @@
 #include <urcu/urcu-memb.h>
 
 #include "cgroup/tenant/tenant.h"
+#include "vpmu/context.h"
+#include "vpmu/pcpu.h"
 #include "vpmu/softpmu.h"
 #include "vpmu/source_core.h"
 

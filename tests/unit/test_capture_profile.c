@@ -7,6 +7,8 @@
 
 #include "capture_bed.h"
 #include "cgroup/service/profile.h"
+#include "vpmu/event/event.h"
+#include "vpmu/sampler.h"
 
 #define PERIOD 97
 

@@ -9,6 +9,8 @@
 
 #include "cgroup/service/session.h"
 #include "cgroup_host.h"
+#include "vpmu/charge.h"
+#include "vpmu/consumer.h"
 
 static struct test_host h;
 static struct sessions *ss;

@@ -133,8 +133,7 @@ Test(tenant, vms_and_vcpus)
 	cr_expect_str_eq(vm->path, "/acme/web");
 	cr_expect_eq(vm->depth, 3);
 	for (unsigned int i = 0; i < 3; i++)
-		cr_expect_eq(test_account(&h, node_vcpu(vm, i))->parent,
-			     test_account(&h, vm));
+		cr_expect_eq(test_account(&h, node_vcpu(vm, i))->parent, test_account(&h, vm));
 	cr_expect_eq(test_account(&h, vm)->parent, test_account(&h, web));
 	cr_expect_eq(test_account(&h, web)->parent, test_account(&h, web->parent));
 	cr_expect_eq(node_source(vm), h.source);

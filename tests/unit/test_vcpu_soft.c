@@ -9,7 +9,7 @@
 #include <string.h>
 #include <urcu/urcu-memb.h>
 
-#include "vmm/boot/loader.h"
+#include "vmm/boot/boot.h"
 #include "vmm/sched/runner.h"
 #include "vpmu/account.h"
 #include "vpmu/guest/abi.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "vmm/boot/boot.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 int image_read(const char *path, struct image *img, char *err, size_t errlen)
 {

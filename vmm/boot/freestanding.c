@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "vmm/boot/boot.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vpmu/guest/abi.h"
 
 #define MAX_PHDRS 64

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "cgroup/tenant/tenant.h"
 #include "vmm/config/config.h"
 #include "vmm/config/keys.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/config/config.h"
 #include "vmm/config/keys.h"
 

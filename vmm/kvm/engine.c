@@ -13,7 +13,7 @@
 
 #include "vmm/engine/refuse.h"
 #include "vmm/kvm/kvm_priv.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 /* Kernel Documentation/virt/kvm/api.rst; the version is that from which Linux has it. */
 static const struct {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/kvm/kvm.h"
 #include "vmm/machine/priv.h"
 #include "vmm/sched/perfpmu.h"

@@ -65,8 +65,8 @@ struct tenants *machine_tenants(struct machine *m);
  * is new. It stays paused until machine_vm_start. */
 int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
 		   size_t errlen);
-/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load), and c->image is
- * not used. -EOPNOTSUPP: VMs of this engine cannot be restored. */
+/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load), and c->image
+ * is not used. -EOPNOTSUPP: VMs of this engine cannot be restored. */
 int machine_vm_restore(struct machine *m, const struct vm_config *c,
 		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
 		       void *load_arg, struct machine_vm **out, char *err, size_t errlen);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/sched/perfpmu.h"
 
 static uint64_t guest_tsc(void *arg)

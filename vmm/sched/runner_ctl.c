@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "vmm/sched/runner_priv.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vpmu/pcpu.h"
 
 /* ---- VMs ---- */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/sched/threads.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/snapshot/priv.h"
 
 /* ---- writing ---- */

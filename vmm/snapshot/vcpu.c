@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/snapshot/priv.h"
 
 #define TAG_REGS   0x53474552u /* "REGS" */

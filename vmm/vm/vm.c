@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/ram.h"
 #include "vmm/vm/vm.h"

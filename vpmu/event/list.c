@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "vpmu/event/priv.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 /* What vpmu_event_parse_list has so far. */
 struct list {

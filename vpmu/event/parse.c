@@ -15,7 +15,7 @@
 
 #include "vpmu/event/priv.h"
 #include "vpmu/event/vendor.h"
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 #define ACCEPTED                                                                                   \
 	"accepted: names that `vpmu events` lists, rHEX, libpfm4 names (pmu::EVENT:UMASK), each "  \

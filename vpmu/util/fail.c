@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "vpmu/fail.h"
+#include "vpmu/util/fail.h"
 
 int fail(int ret, char *err, size_t errlen, const char *fmt, ...)
 {

@@ -4,8 +4,8 @@
  * input of an operator or a client calls this. The text may quote that input, so control characters
  * never get through: a terminal or a log would act on them.
  */
-#ifndef VPMU_FAIL_H
-#define VPMU_FAIL_H
+#ifndef VPMU_UTIL_FAIL_H
+#define VPMU_UTIL_FAIL_H
 
 #include <stddef.h>
 
