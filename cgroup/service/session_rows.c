@@ -138,8 +138,8 @@ static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct v
 
 int rows_start(struct session *s, size_t first, size_t *event, const char **plane)
 {
-	struct row **rows = s->rows + first;
 	size_t n = s->nr_rows - first;
+	struct row **rows = n ? s->rows + first : NULL; /* without rows there is no array */
 	struct vpmu_source *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
