@@ -194,6 +194,10 @@ Test(engine_flags, lapic)
 
 Test(engine_flags, pmi)
 {
+	static const struct {
+		uint16_t limit;
+		uint64_t base;
+	} __attribute__((packed)) idtr = {0x2f, IDT};
 	uint64_t handler = CODE + (uint64_t)(g_pmi_nmi - g_pmi);
 	struct bed b;
 
@@ -208,8 +212,7 @@ Test(engine_flags, pmi)
 			gate = (uint64_t *)(b.ram.base + IDT + 2 * 16);
 			gate[0] = (handler & 0xffff) | 8 << 16 | 0x8e00ULL << 32 |
 				  (handler >> 16 & 0xffff) << 48;
-			*(uint16_t *)(b.ram.base + IDTR) = 0x2f;
-			*(uint32_t *)(b.ram.base + IDTR + 2) = IDT;
+			memcpy(b.ram.base + IDTR, &idtr, sizeof(idtr));
 			cr_assert_eq(run(&b), VMM_EXIT_HLT, "%s", ops->name);
 			cr_assert_eq(run(&b), VMM_EXIT_HLT, "%s", ops->name);
 			cr_assert_eq(ops->pmi(b.v), 0);
