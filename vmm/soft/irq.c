@@ -94,18 +94,10 @@ int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 	return 0;
 }
 
-static bool is_intel(const struct soft_vcpu *v)
-{
-	for (size_t i = 0; i < v->nr_cpuid; i++)
-		if (!v->cpuid[i].function)
-			return v->cpuid[i].ebx == 0x756e6547; /* "Genu"ineIntel */
-	return false;
-}
-
 void soft_pmi(struct soft_vcpu *v)
 {
 	if (!soft_lapic_on(v))
 		return;
-	lapic_pmi(&v->lapic, is_intel(v));
+	lapic_pmi(&v->lapic, v->intel);
 	soft_irq_update(v);
 }
