@@ -29,6 +29,8 @@ static void start(struct bed *b, const uint8_t *code, const uint8_t *end, const 
 
 	bed_start(b, code, end, false);
 	memcpy(&cpuid.ebx, vendor, 4);
+	memcpy(&cpuid.edx, vendor + 4, 4);
+	memcpy(&cpuid.ecx, vendor + 8, 4);
 	cr_assert_eq(vmm_soft_ops.set_cpuid(b->v, &cpuid, 1), 0);
 	vmm_soft_ops.get_sregs(b->v, &s);
 	s.apic_base = APIC_ON;
