@@ -213,7 +213,7 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 static bool allowed(const struct vpmu_guest *g, unsigned int i, vpmu_key_t key)
 {
 	if (i >= FIXED0)
-		return vpmu_policy_allows_fixed(g->cfg.policy, i - FIXED0, key);
+		return vpmu_policy_allows_fixed(g->cfg.policy, key);
 	return vpmu_policy_allows(g->cfg.policy, g->ops->intel ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD,
 				  g->ctr[i].evtsel, key);
 }

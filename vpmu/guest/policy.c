@@ -243,22 +243,16 @@ bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint
 	return !p || decide(p, listed_raw(p, space, evtsel), key);
 }
 
-bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, unsigned int n, vpmu_key_t key)
+bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key)
 {
 	uint64_t config = PSEUDO_REF_CYCLES;
-	bool in;
 
 	if (!p)
 		return true;
-	if (p->fixed_listed) {
-		in = n < 32 && (p->fixed_bitmap >> n & 1);
-	} else {
-		if (vpmu_key_event(key) != VPMU_EV_REF_CYCLES &&
-		    vpmu_key_to_raw(key, VPMU_SPACE_INTEL, &config))
-			config = 0;
-		in = listed_raw(p, VPMU_SPACE_INTEL, config);
-	}
-	return decide(p, in, key);
+	if (vpmu_key_event(key) != VPMU_EV_REF_CYCLES &&
+	    vpmu_key_to_raw(key, VPMU_SPACE_INTEL, &config))
+		config = 0;
+	return decide(p, listed_raw(p, VPMU_SPACE_INTEL, config), key);
 }
 
 bool vpmu_policy_lbr(const struct vpmu_policy *p)

@@ -49,8 +49,6 @@ struct vpmu_policy {
 	 * DENY     the list narrows the tier: everything the tier permits, except its events
 	 */
 	enum { VPMU_POLICY_NO_LIST = 0, VPMU_POLICY_ALLOW, VPMU_POLICY_DENY } action;
-	uint32_t fixed_bitmap; /* fixed counters that the list contains, bit n = counter n */
-	bool fixed_listed;     /* use fixed_bitmap; false: a fixed counter is judged by its event */
 	size_t nr_events;
 	struct vpmu_policy_event events[VPMU_POLICY_EVENTS_MAX];
 };
@@ -68,12 +66,12 @@ int vpmu_policy_add(struct vpmu_policy *p, enum vpmu_space space, const char *te
 /*
  * vpmu_policy_allows - whether a guest of vendor @space may count the event select @evtsel, which
  * means @key. The list looks at @evtsel, the tier at @key.
- * vpmu_policy_allows_fixed - whether it may use fixed counter @n, which counts @key.
+ * vpmu_policy_allows_fixed - whether it may use a fixed counter, which counts @key.
  * A NULL @p allows everything. Any thread.
  */
 bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint64_t evtsel,
 			vpmu_key_t key);
-bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, unsigned int n, vpmu_key_t key);
+bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key);
 /* vpmu_policy_lbr - whether the guest may have branch records. Any thread. */
 bool vpmu_policy_lbr(const struct vpmu_policy *p);
 
