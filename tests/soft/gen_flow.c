@@ -190,7 +190,8 @@ void t_loop(struct gen *g)
 
 /*
  * IRETQ or far RET to the instruction that follows, by the book: SS, RSP, RFLAGS, CS, RIP on the
- * stack, or CS, RIP. Now and then one of them is wrong.
+ * stack, or CS, RIP. Now and then one of them is wrong. Far RET and wrong frames have been compared
+ * with Intel's CPUs only.
  */
 void t_iret(struct gen *g)
 {
@@ -204,8 +205,8 @@ void t_iret(struct gen *g)
 			     no_ss[] = {0, 3, 0x18, 0x1b, DT_USER_CS, 0x0f, 0x28};
 	uint8_t push_ss[] = {0x6a, DT_USER_SS}, push_cs[] = {0x6a, DT_USER_CS};
 	uint8_t mov64[10] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0x80};
-	unsigned int lea_end = 0, wrong = percent(g, 12) ? 1 + below(g, gen_intel ? 3 : 2) : 0;
-	bool far_ret = percent(g, 30);
+	unsigned int lea_end = 0, wrong = gen_intel && percent(g, 12) ? 1 + below(g, 3) : 0;
+	bool far_ret = gen_intel && percent(g, 30);
 
 	if (g->frozen || g->pos + 44 > g->limit || !gen_isa[ZYDIS_MNEMONIC_IRETQ])
 		return;
