@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Functions the soft machine's files offer each other. All of them belong to the thread that runs
- * the vCPU unless said otherwise. "Traps" means: returns non-zero (or NULL) with v->trap set, and
- * nothing architectural has changed.
+ * The functions that the files of the soft machine offer each other. No other folder includes
+ * this header. Only the thread that runs the vCPU may call these functions, unless a comment says
+ * otherwise. "Traps" means: the function may return non-zero (or NULL) with v->trap set; then no
+ * architectural state has changed.
  */
 #ifndef VMM_SOFT_INTERNAL_H
 #define VMM_SOFT_INTERNAL_H
@@ -25,7 +26,7 @@ enum {
 	SOFT_PF_VEC = 14
 };
 
-/* Unaligned, alias-free access to guest memory. */
+/* Types for accesses to guest memory: any alignment, and they may alias every other type. */
 typedef struct {
 	uint8_t v;
 } __attribute__((packed, may_alias)) soft_u8;
@@ -71,8 +72,8 @@ static inline void soft_put(void *p, unsigned int bytes, uint64_t x)
 	}
 }
 
-/* Register operands: byte registers are named by their offset in the register file, so that AH is
- * like any other; wider ones by their number. */
+/* Register operands. @reg of a byte register is its byte offset in the register file, so that AH
+ * needs no special case. @reg of a wider register is its number. */
 static inline uint64_t soft_rd(const struct soft_vcpu *v, unsigned int reg, unsigned int bytes)
 {
 	if (bytes == 1)
@@ -108,7 +109,7 @@ static inline uint64_t soft_ev_sum(uint8_t ev)
 	       (uint64_t)(ev >> 2 & 1) << SOFT_LANE_BRANCHES;
 }
 
-/* soft_is_ram - whether guest-physical @pa is RAM. Then all of its page is. */
+/* soft_is_ram - whether guest-physical @pa is RAM. If it is, its whole page is RAM. */
 static inline bool soft_is_ram(const struct soft_vm *vm, uint64_t pa)
 {
 	return likely(pa < vm->low) || vmm_ram_holds(&vm->slots, pa, 1);
@@ -119,29 +120,31 @@ static inline bool soft_is_ram(const struct soft_vm *vm, uint64_t pa)
 #define SOFT_ACC_W 2u /* as in the #PF error code */
 #define SOFT_ACC_U 4u
 #define SOFT_ACC_X 16u
-/* soft_translate - guest-virtual to guest-physical for one byte; sets A and D bits. Traps. On
- * success *perm (may be NULL) has SOFT_ACC_W when a store of this mode needs no further walk. */
+/* soft_translate - find the guest-physical address of one byte at guest-virtual @va. Sets A and D
+ * bits like the CPU. Traps. On success *perm (@perm may be NULL) is SOFT_ACC_W if a store in the
+ * same mode needs no further walk, else 0. */
 int soft_translate(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
 		   unsigned int *perm);
 /* soft_host - host address of @va, inside one page; @acc is R or W, with U for a user access.
  * Stores through it must look for code (soft_code_hit). Traps. */
 uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc);
-/* Loads and stores of 1..8 bytes in the current mode, for when the TLB does not answer. */
+/* Loads and stores of 1..8 bytes in the current mode, for accesses that miss the TLB's fast path.
+ * Traps; soft_ld_slow then has v->trap set and returns 0. */
 uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes);
 int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x);
-/* soft_rmw_slow - where to modify @bytes (up to 16) in place: guest memory, or v->bounce.buf, to
- * be followed by soft_rmw_commit. Traps (NULL). */
+/* soft_rmw_slow - return where to modify @bytes (up to 16) in place. That is guest memory or
+ * v->bounce.buf; after v->bounce.buf the caller must call soft_rmw_commit. Traps (NULL). */
 void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes);
 void soft_rmw_commit(struct soft_vcpu *v);
-/* Accesses to system structures and interrupt frames, up to 64 bytes, as supervisor or with @acc
- * SOFT_ACC_U as user; stores may hit code. */
+/* Accesses of up to 64 bytes to system structures and interrupt frames. They are supervisor
+ * accesses, or user accesses if @acc is SOFT_ACC_U. Stores may hit decoded code. Traps. */
 int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes,
 		  unsigned int acc);
 int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
 		   unsigned int acc);
 void soft_tlb_flush(struct soft_vcpu *v);
 void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va);
-/* soft_tlb_demote - no store goes to a page with decoded code by the fast path any more. */
+/* soft_tlb_demote - from now on, no store takes the fast path to a page that holds decoded code. */
 void soft_tlb_demote(struct soft_vcpu *v);
 
 /* ---- cache.c ---- */
@@ -151,31 +154,32 @@ static inline unsigned int soft_jc_index(uint64_t rip)
 }
 int soft_cache_init(struct soft_vcpu *v);
 void soft_cache_fini(struct soft_vcpu *v);
-/* soft_cache_reset - forget all decoded code. Not while a block executes. */
+/* soft_cache_reset - forget all decoded code. Never call it while a block executes. */
 void soft_cache_reset(struct soft_vcpu *v);
-/* soft_find - block at v->rip in the current mode; decodes it when there is none. Traps (fetch
- * faults). Points v->link at it. */
+/* soft_find - return the block at v->rip for the current mode, and decode it if there is none.
+ * Stores the block at *v->link if v->link is set. Traps (fetch faults). */
 struct soft_block *soft_find(struct soft_vcpu *v);
 /* soft_code_hit - whether a store of @bytes at host address @p, inside one page, hits decoded
  * code of any vCPU of the VM. */
 bool soft_code_hit(struct soft_vm *vm, const uint8_t *p, unsigned int bytes);
-/* soft_code_written - after the store: all blocks of that page are stale. */
+/* soft_code_written - call it after a store that hit code: all blocks of that page become stale. */
 void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes);
-/* soft_sync - take note of what other vCPUs did to decoded code. At safe points. */
+/* soft_sync - drop the blocks whose code was overwritten. Call it at safe points (cache.c). */
 void soft_sync(struct soft_vcpu *v);
-/* soft_ack_code - this vCPU holds no host address and no stale fast path to a page of code. */
+/* soft_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and tell
+ * soft_code_mark() so. Call it only where the vCPU keeps no host address of guest memory. */
 void soft_ack_code(struct soft_vcpu *v);
-/* soft_code_mark - decoded code of @bytes at @pa (inside one page) is about to be cached. Waits
+/* soft_code_mark - call it before decoded code of @bytes at @pa (inside one page) is cached. Waits
  * until no vCPU of the VM stores to that page by the fast path. */
 void soft_code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes);
 
 /* ---- decode.c, emit.c ---- */
-enum soft_fclass { /* what the flag state is known to be at a point of a block */
+enum soft_fclass { /* what the emitters know about the lazy flags at a point of a block */
 		   SOFT_FC_UNKNOWN = 0,
 		   SOFT_FC_SUB,	  /* SOFT_FK_SUB */
 		   SOFT_FC_LOGIC, /* SOFT_FK_SUB with b = 0 */
 		   SOFT_FC_ADD,	  /* SOFT_FK_ADD */
-		   SOFT_FC_RES	  /* a is the result, b something else */
+		   SOFT_FC_RES	  /* a is the result; b has another meaning */
 };
 
 struct soft_code { /* a block being built */
@@ -189,11 +193,11 @@ struct soft_code { /* a block being built */
 	uint32_t branch; /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint64_t sum;
 	uint32_t pfn2;
-	bool crosses; /* its only instruction reaches into the next page */
-	bool ended;   /* the last instruction ends the block */
-	bool full;    /* nothing more fits behind the last instruction */
-	bool solo;    /* ... and must be alone in it */
-	bool intel;   /* decode it as Intel's CPUs do */
+	bool crosses; /* the block's only instruction reaches into the next page */
+	bool ended;   /* the last instruction itself ends the block */
+	bool full;    /* no further instruction may be appended */
+	bool solo;    /* the instruction must be alone in its block */
+	bool intel;   /* decode as Intel's CPUs do */
 	enum soft_fclass fclass;
 };
 
@@ -205,28 +209,30 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 struct ZydisDecodedInstruction_;
 struct ZydisDecodedOperand_;
 /* soft_emit - append the ops of one decoded instruction at @rip. An instruction outside the
- * closed list becomes one that stops the engine when it is reached. */
+ * closed list becomes an op that ends run() with VMM_EXIT_ERROR when it is executed. */
 void soft_emit(struct soft_code *c, uint64_t rip, const struct ZydisDecodedInstruction_ *zi,
 	       const struct ZydisDecodedOperand_ *zo);
 /* soft_emit_fault - append an instruction of @len bytes that raises #UD, or #GP(0). */
 void soft_emit_fault(struct soft_code *c, uint64_t rip, unsigned int len, bool gp);
-/* soft_emit_end - close a block whose last instruction does not. */
+/* soft_emit_end - close a block whose last instruction does not end it. */
 void soft_emit_end(struct soft_code *c);
 
 /* ---- exec.c ---- */
 /* soft_exec - run from the start of @b until a trap, the end of the chunk, or v->attn. */
 void soft_exec(struct soft_vcpu *v, struct soft_block *b);
-/* Labels by opcode (ops.h), valid after soft_exec_init (any thread, once). */
+/* Labels of the dispatch loop by opcode (ops.h). Call soft_exec_init once, from any thread, before
+ * they are used. */
 extern const void *soft_labels[];
 void soft_exec_init(void);
 
 /* ---- run.c ---- */
 int soft_run(struct soft_vcpu *v, struct vmm_run *run);
-/* soft_fold - move what was counted since the last fold to the tally of the current mode. */
+/* soft_fold - add what was counted since the last fold to the tally, for the current mode. */
 void soft_fold(struct soft_vcpu *v);
-/* soft_error - the engine cannot go on: VMM_EXIT_ERROR with one line. Returns a trap. */
+/* soft_error - call it if the engine cannot go on: run() will return VMM_EXIT_ERROR with this one
+ * line. Sets v->trap and returns 1. */
 int soft_error(struct soft_vcpu *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* soft_fault - raise exception @vec. Returns a trap. */
+/* soft_fault - raise exception @vec. Sets v->trap and returns 1. */
 int soft_fault(struct soft_vcpu *v, uint8_t vec, bool has_err, uint32_t err);
 static inline int soft_gp(struct soft_vcpu *v, uint32_t err)
 {
@@ -238,29 +244,32 @@ static inline int soft_ud(struct soft_vcpu *v)
 }
 
 /* ---- alarm.c ---- */
-/* soft_alarm_limit - of @n instructions from the start of @b, as many as can be executed without
- * passing one that makes an armed alarm due (none is yet). At least 1, or all of @b. */
+/* soft_alarm_limit - return how many of @n instructions from the start of @b can be executed
+ * without passing the instruction that makes an armed alarm due. No alarm may be due already. The
+ * result is at least 1. */
 int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n);
-/* soft_alarm_decoded - @b was decoded; @alone: a system instruction. */
+/* soft_alarm_decoded - call it when @b was decoded. @alone: @b is one system instruction. */
 void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone);
 
 /* ---- event.c ---- */
 enum soft_event_kind { SOFT_EVENT_FAULT, SOFT_EVENT_TRAP, SOFT_EVENT_EXT, SOFT_EVENT_SOFT };
-/* soft_deliver - deliver the fault in v->fault with v->rip as the return address; double and
- * triple faults included. 0, or a trap: SHUTDOWN or an engine error. */
+/* soft_deliver - deliver the fault in v->fault with v->rip as the return address, and the double
+ * or triple fault that may follow from it. Returns 0, or 1 with v->trap set: the caller must leave
+ * run(), which returns VMM_EXIT_SHUTDOWN or VMM_EXIT_ERROR. */
 int soft_deliver(struct soft_vcpu *v);
 /* soft_interrupt - deliver @vec. Traps when the delivery faults. */
 int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
 		   uint32_t err);
-/* soft_set_cpl - folds what was counted in the old mode first. */
+/* soft_set_cpl - change the CPL. What was counted before is first folded for the old mode. */
 void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl);
-/* soft_recheck - IF or TF may have changed: leave the dispatch loop if something waits. */
+/* soft_recheck - call it when IF or TF may have changed: makes the dispatch loop stop if an event
+ * waits or TF is set. */
 static inline void soft_recheck(struct soft_vcpu *v)
 {
 	if (v->intr_pending || v->nmi_pending || (v->rflags & SOFT_TF))
 		v->attn |= SOFT_ATTN_EVENT;
 }
-/* soft_deliverable - whether an interrupt or NMI that waits would be taken now. */
+/* soft_deliverable - whether the vCPU would take a queued interrupt or NMI now. */
 static inline bool soft_deliverable(const struct soft_vcpu *v)
 {
 	if (v->sti_shadow)
@@ -278,7 +287,9 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op);
 
-/* ---- system.c: system instructions (soft_sys_*: 0 retired, 1 trap, 2 retired and leave) ---- */
+/* ---- system.c: system instructions ----
+ * Every soft_sys_* returns 0: the instruction retires; 1: trap; 2: it retires and the dispatch
+ * loop is left. */
 int soft_sys_ud(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_gp(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op);
@@ -295,7 +306,8 @@ int soft_sys_clts(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_invlpg(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_wbinvd(struct soft_vcpu *v, const struct soft_op *op);
 int soft_set_cr(struct soft_vcpu *v, unsigned int cr, uint64_t x);
-/* soft_dr_valid - whether debug register 6 or 7 can hold @x: no breakpoint enabled. */
+/* soft_dr_valid - whether debug register @n (6 or 7) can hold @x. Breakpoints are not modelled, so
+ * @x must not enable one. */
 bool soft_dr_valid(unsigned int n, uint64_t x);
 
 /* ---- segment.c ---- */
@@ -310,36 +322,42 @@ int soft_sys_ltr(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_swapgs(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_rdwr_base(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_from_seg(struct soft_vcpu *v, const struct soft_op *op);
-/* soft_read_desc - the 8-byte descriptor of @sel. Traps: #GP(sel | ext) beyond the table. */
+/* soft_read_desc - read the 8-byte descriptor of @sel. Traps: #GP(sel | ext) if @sel is beyond the
+ * table's limit. */
 int soft_read_desc(struct soft_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *desc);
-/* soft_read_cs - a present 64-bit code segment's descriptor; its DPL is not checked. Traps. */
+/* soft_read_cs - read the descriptor of a 64-bit code segment that is present. The caller must
+ * check its DPL. Traps. */
 int soft_read_cs(struct soft_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_segment *out);
-/* soft_read_ss - a stack segment for @cpl (null is one for CPL 0..2). Traps. */
+/* soft_read_ss - read a stack segment for @cpl. A null selector is accepted for CPL 0..2. Traps. */
 int soft_read_ss(struct soft_vcpu *v, uint16_t sel, unsigned int cpl, struct kvm_segment *out);
-/* soft_flat_seg - a flat segment as SYSCALL and SYSRET load without looking. */
+/* soft_flat_seg - fill *s with the flat segment that SYSCALL and SYSRET load. They read no
+ * descriptor. */
 void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool code);
-/* soft_tss - @bytes of the TSS at @off. Traps: #TS beyond its limit. */
+/* soft_tss - read @bytes of the TSS at offset @off. Traps: #TS beyond the TSS limit. */
 int soft_tss(struct soft_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext);
 
 /* ---- irq.c ---- */
 /* soft_lapic_on - whether the local APIC is in x2APIC mode. In every other mode it accepts nothing.
  */
 bool soft_lapic_on(const struct soft_vcpu *v);
-/* soft_lapic - a copy of the APIC's registers, with TPR as CR8 says. */
+/* soft_lapic - return a copy of the APIC's registers in which TPR agrees with CR8. */
 struct lapic soft_lapic(const struct soft_vcpu *v);
-/* soft_lapic_mode - v->apic_base has a new value: an APIC that is off is reset. */
+/* soft_lapic_mode - call it when v->apic_base has changed. Resets an APIC that is not in x2APIC
+ * mode. */
 void soft_lapic_mode(struct soft_vcpu *v);
 /* soft_lapic_rdmsr / soft_lapic_wrmsr - the guest accesses an MSR of 800H..8FFH. Traps: #GP. */
 int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x);
 int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x);
 /* soft_pmi - see pmi in vmm/engine/engine.h. */
 void soft_pmi(struct soft_vcpu *v);
-/* soft_irq_update - the APIC, or what is queued, has changed: queue what comes next. */
+/* soft_irq_update - call it when the APIC or the queued events have changed: queues the event that
+ * comes next. */
 void soft_irq_update(struct soft_vcpu *v);
-/* soft_irq_taken - the queued NMI or vector (intr_pending is clear) was taken. */
+/* soft_irq_taken - call it when the vCPU took the queued NMI, or the queued vector; the caller has
+ * cleared nmi_pending or intr_pending before. */
 void soft_irq_taken(struct soft_vcpu *v);
-/* soft_irq_settled - whether soft_irq_update would change nothing, if @l were the APIC, @nmi said
- * whether an NMI is queued and @intr whether @vector is. */
+/* soft_irq_settled - whether soft_irq_update would change nothing in this state: the APIC is @l,
+ * @nmi says whether an NMI is queued, @intr whether @vector is queued. */
 bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector);
 
 /* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */
@@ -349,7 +367,7 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes);
 /* ---- msr.c ---- */
 /* soft_pat_valid - whether IA32_PAT can hold @x. */
 bool soft_pat_valid(uint64_t x);
-/* soft_tsc - what RDTSC reads now. */
+/* soft_tsc - the value that RDTSC would read now. */
 uint64_t soft_tsc(const struct soft_vcpu *v);
 int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_rdtsc(struct soft_vcpu *v, const struct soft_op *op);
@@ -359,7 +377,8 @@ int soft_sys_rdpmc(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_in(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_out(struct soft_vcpu *v, const struct soft_op *op);
 
-/* ---- arith.c, bits.c, string.c: the rarer instructions (soft_help_*: 0 done, 1 trap) ---- */
+/* ---- arith.c, atomic.c, string.c: the rarer instructions ----
+ * Every soft_help_* returns 0: done; or 1: trap. */
 int soft_help_mul(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_imul1(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_imul2(struct soft_vcpu *v, const struct soft_op *op);

@@ -2,12 +2,12 @@
 /*
  * The soft machine: a predecoded-block interpreter for a closed list of x86-64 instructions.
  *
- * Internal structures of one VM and one vCPU, shared by the files of this folder. Callers use
- * vmm_soft_ops (vmm/engine/engine.h); the only other public name is soft_isa_list(). What is
- * modelled, counted and refused is written down in docs/soft-machine.md.
+ * This header has the internal structures of one VM and one vCPU. Only the files of this folder
+ * include it. Other folders use vmm_soft_ops (vmm/engine/engine.h); the only other public name is
+ * soft_isa_list(). docs/soft-machine.md says what is modelled, counted and refused.
  *
- * Layout rule: what the dispatch loop touches comes first in struct soft_vcpu, so that a time
- * slice of one of a thousand vCPUs brings few cache lines with it.
+ * Layout rule: the fields that the dispatch loop touches come first in struct soft_vcpu. A vCPU
+ * that gets its time slice after a thousand others then loads few cache lines.
  */
 #ifndef VMM_SOFT_SOFT_H
 #define VMM_SOFT_SOFT_H
@@ -37,8 +37,9 @@ struct soft_vcpu;
 struct soft_op;
 
 /* ---- register file -------------------------------------------------------------------------
- * 0..15 as x86 numbers them. The rest lets an effective address be r[base] + (r[idx] << scale) +
- * disp in every case, and gives decomposed instructions a place for what they carry over. */
+ * Registers 0..15 have the numbers that x86 gives them. With the others, every effective address
+ * is r[base] + (r[idx] << scale) + disp. An instruction that is split into several ops passes
+ * values from one op to the next in SOFT_TEA and SOFT_T0. */
 enum {
 	SOFT_RAX = 0,
 	SOFT_RCX,
@@ -54,13 +55,13 @@ enum {
 	SOFT_FSBASE,
 	SOFT_GSBASE,
 	SOFT_TEA, /* effective address computed by a preceding op of the instruction */
-	SOFT_T0,  /* memory operand of a decomposed instruction */
+	SOFT_T0,  /* memory operand of an instruction that is split into several ops */
 	SOFT_NREGS
 };
 
 /* ---- predecoded code -----------------------------------------------------------------------
- * One op does one instruction, or a part of one; the first op of each instruction carries its
- * length (len > 0) and its events. */
+ * One op executes one instruction or a part of one. The first op of each instruction holds the
+ * instruction's length (len > 0) and its events; the other ops have len 0. */
 struct soft_op {
 	const void *h; /* label in soft_exec() */
 	union {
@@ -79,7 +80,7 @@ struct soft_op {
 			uint8_t base;
 			uint8_t idx;
 		};
-		uint16_t unfused; /* of a fused pair's second op: the first one's own opcode */
+		uint16_t unfused; /* in the second op of a fused pair: opcode of the first, alone */
 	};
 	uint8_t scale;
 	uint8_t len;
@@ -91,7 +92,7 @@ struct soft_op {
 #define SOFT_EV_STORE	   2u
 #define SOFT_EV_BRANCH	   4u
 #define SOFT_EV_COST_SHIFT 3
-#define SOFT_COST_MAX	   31u /* per instruction in an op; more is added by helpers */
+#define SOFT_COST_MAX	   31u /* most cycles that ev can hold; helpers add what exceeds them */
 
 #define SOFT_OPF_FUSED 1u /* also executes the op that follows */
 #define SOFT_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
@@ -102,9 +103,9 @@ struct soft_op {
 #define SOFT_OPF_TAKEN 64u  /* ->taken is in use */
 #define SOFT_OPF_FALL  128u /* ->fall is in use */
 
-/* Packed event sums: what a block or an instruction adds at once. No lane overflows between two
- * folds, because at most SOFT_CHUNK instructions of at most SOFT_COST_MAX + SOFT_TAKEN_CYCLES
- * cycles run in between. */
+/* Packed event sums: several counts in one word, so that a block or an instruction adds all its
+ * events by one addition. No lane overflows between two calls of soft_fold(), because at most
+ * SOFT_CHUNK instructions of at most SOFT_COST_MAX + SOFT_TAKEN_CYCLES cycles run in between. */
 #define SOFT_CHUNK	   2000
 #define SOFT_LANE_CYCLES   0  /* 16 bits */
 #define SOFT_LANE_LOADS	   16 /* 12 bits each */
@@ -120,46 +121,47 @@ struct soft_op {
 
 struct soft_block {
 	uint64_t pa;	 /* guest-physical address of the first byte */
-	uint64_t target; /* of the branch at the end, if direct */
+	uint64_t target; /* where the branch at the end goes, if it is direct */
 	uint64_t next;	 /* address after the last instruction */
 	struct soft_block *hash_next;
-	struct soft_block *page_next[2]; /* lists of the code pages it covers */
-	uint32_t pfn2; /* second page, of an instruction that crosses; else UINT32_MAX */
+	struct soft_block *page_next[2]; /* in the lists of the one or two pages that it covers */
+	uint32_t pfn2; /* second page, if its only instruction crosses pages; else UINT32_MAX */
 	uint16_t nr_ops;
 	uint16_t bytes;
-	uint64_t last;	     /* address of the last instruction: where its branch comes from */
-	uint32_t branch;     /* VPMU_LBR_* type of that branch, or 0 */
-	uint8_t branch_type; /* the same as in IA32_LBR_x_INFO */
-	/* hot from here */
+	uint64_t last;	     /* address of the last instruction: FROM of its branch record */
+	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
+	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
+	/* The dispatch loop reads only the fields from here on. */
 	uint64_t rip;
-	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0 = dead */
+	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0: the block is stale */
 	int32_t n;    /* instructions */
 	uint64_t sum; /* events, packed */
 	struct soft_op ops[];
 };
 
 /* ---- memory --------------------------------------------------------------------------------
- * A tag is the page's address; SOFT_TAG_NONE matches no access. */
+ * An entry of the software TLB. Each tag is the guest-virtual address of the page for one kind of
+ * access, or SOFT_TAG_NONE, which matches no access. */
 struct soft_tlbe {
-	uint64_t rtag;
-	uint64_t wtag; /* writable, dirty, no decoded code in it */
+	uint64_t rtag; /* loads may use the entry */
+	uint64_t wtag; /* stores may: the page is writable, dirty and without decoded code */
 	uintptr_t add; /* host address = add + guest-virtual address */
-	uint64_t ctag; /* writable and dirty, but the slow path must look for code */
+	uint64_t ctag; /* stores may, but they must look for decoded code (soft_code_hit) */
 };
 #define SOFT_TAG_NONE 1ULL
 #define SOFT_TLB_BITS 8
 #define SOFT_TLB_SIZE (1u << SOFT_TLB_BITS)
 
-/* Guest-physical page: which 64-byte pieces hold decoded code of any vCPU, and how often that
- * code was overwritten. */
+/* One guest-physical page: bit N of mask says that the Nth 64-byte piece holds code that some vCPU
+ * has decoded; gen is the number of times that such code was overwritten. */
 struct soft_page {
 	_Atomic uint64_t mask;
 	_Atomic uint32_t gen;
 };
 
-struct soft_cpage { /* a page this vCPU has decoded code of */
+struct soft_cpage { /* a page of which this vCPU has decoded code */
 	uint32_t pfn;
-	uint32_t gen;
+	uint32_t gen; /* soft_page.gen when the code was decoded */
 	struct soft_block *blocks;
 };
 
@@ -177,17 +179,18 @@ struct soft_chunk {
 	_Alignas(64) uint8_t mem[];
 };
 
-/* A large page seen by the page walker, so that misses in it need no walk. */
+/* 2 MiB of a large page that the page walker has found. A TLB miss inside them needs no walk. */
 struct soft_ltlbe {
-	uint64_t tag; /* 2 MiB-aligned address, SOFT_TAG_NONE */
+	uint64_t tag; /* 2 MiB-aligned guest-virtual address, or SOFT_TAG_NONE */
 	uint64_t pa;
-	uint32_t perm; /* SOFT_PTE_* of the whole walk */
-	uint32_t ctx;
+	uint32_t perm; /* permissions combined over the whole walk, as walk() in mmu.c packs them */
+	uint32_t ctx;  /* v->map_gen at the walk */
 };
 #define SOFT_LTLB_SIZE 16
 
-/* ---- flags: the last result, evaluated only when somebody looks ----------------------------- */
-enum soft_fk {			/* times 4, plus log2 of the operand bytes */
+/* ---- flags: instructions leave their last result; flags.h computes flags from it on demand ----
+ */
+enum soft_fk {			/* fl_kind is this times 4, plus log2 of the operand bytes */
 	       SOFT_FK_RAW = 0, /* a = the six flags */
 	       SOFT_FK_SUB,	/* a - b, both sign-extended; logic results are (result, 0) */
 	       SOFT_FK_ADD,	/* a = result, b = addend, sign-extended */
@@ -196,30 +199,31 @@ enum soft_fk {			/* times 4, plus log2 of the operand bytes */
 	       SOFT_FK_SHL, /* a = result sign-extended, b = CF */
 	       SOFT_FK_SHR  /* SHR and SAR: a = result sign-extended, b = CF */
 };
-#define SOFT_FK_OVER 0x100u /* in fl_kind: some flags were set afterwards */
+#define SOFT_FK_OVER 0x100u /* in fl_kind: fl_omask and fl_oval replace some of the flags */
 
 /*
- * What a slice may cost beyond its instructions, in elements of repeated strings that go page piece
- * by page piece (a guest can map 128 TiB to a handful of pages): a millisecond or two. One that
- * goes alone, and a block to decode, cost as much as so many.
+ * Effort: host time that a slice takes and that its number of instructions does not show. The unit
+ * is one element of a repeated string instruction that is processed in bulk, page piece by page
+ * piece. Such an instruction can be very long, because a guest can map 128 TiB to a handful of
+ * pages. At SOFT_EFFORT_MAX, a millisecond or two, run() returns VMM_EXIT_INTR.
  */
 #define SOFT_EFFORT_MAX	    (4u << 20)
-#define SOFT_EFFORT_ELEMENT 16u
-#define SOFT_EFFORT_DECODE  8192u
+#define SOFT_EFFORT_ELEMENT 16u	  /* one string element that is processed alone */
+#define SOFT_EFFORT_DECODE  8192u /* decoding one block */
 
-/* Why the dispatch loop shall be left. */
-#define SOFT_ATTN_EVENT 1u /* something may be deliverable, or the effort was enough */
-#define SOFT_ATTN_ARMED 2u /* alarms are armed: behind system and repeated string instructions */
+/* Why the dispatch loop must be left (v->attn). */
+#define SOFT_ATTN_EVENT 1u /* an event may be deliverable, or SOFT_EFFORT_MAX is reached */
+#define SOFT_ATTN_ARMED 2u /* alarms are armed: leave after system and REP string instructions */
 #define SOFT_ATTN_DENSE 4u /* v->density grew: the chunk's limit is out of date */
 
 /* Why soft_exec() or a helper stopped. */
 enum soft_trap {
 	SOFT_TRAP_NONE = 0,
-	SOFT_TRAP_FAULT, /* v->fault: deliver, the instruction did not retire */
-	SOFT_TRAP_SMC,	 /* the store hits decoded code: run this instruction alone */
+	SOFT_TRAP_FAULT, /* deliver v->fault; the instruction did not retire */
+	SOFT_TRAP_SMC,	 /* the store hits decoded code: execute this instruction alone */
 	SOFT_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
-	SOFT_TRAP_STOP,	 /* budget spent inside a block */
-	SOFT_TRAP_KICK,	 /* a long string instruction was interrupted; it will be started over */
+	SOFT_TRAP_STOP,	 /* the chunk ended inside a block */
+	SOFT_TRAP_KICK,	 /* a repeated string instruction was interrupted between elements */
 	SOFT_TRAP_STEP	 /* an iteration of a repeated string instruction was single-stepped */
 };
 
@@ -236,70 +240,74 @@ enum soft_pending_kind {
 
 struct soft_vm {
 	uint8_t *ram;		 /* guest-physical X is at ram + X */
-	uint64_t low;		 /* bytes of the slot at 0: nearly every address is in it */
-	struct soft_page *pages; /* by page number, also for the holes */
-	size_t pages_bytes;	 /* of the mapping behind pages */
+	uint64_t low;		 /* bytes of the RAM slot at 0, which holds nearly every address */
+	struct soft_page *pages; /* indexed by page number; holes between slots have entries too */
+	size_t pages_bytes;	 /* size of the mapping behind pages */
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
-	_Atomic uint32_t smc_seq;    /* decoded code was overwritten */
-	_Atomic uint32_t code_epoch; /* a page began to hold decoded code */
-	pthread_mutex_t lock;	     /* vcpus */
-	pthread_mutex_t split_lock;  /* locked accesses that cross a page */
+	_Atomic uint32_t smc_seq;    /* grows when decoded code is overwritten */
+	_Atomic uint32_t code_epoch; /* grows when a page begins to hold decoded code */
+	pthread_mutex_t lock;	     /* protects vcpus */
+	pthread_mutex_t split_lock;  /* serialises locked accesses that cross a page */
 	struct soft_vcpu *vcpus;
-	struct vmm_ram slots; /* where there is RAM: soft_is_ram() */
+	struct vmm_ram slots; /* where there is RAM; ask soft_is_ram() */
 };
 
-#define SOFT_CTX_NEVER (~0u) /* no block's ctx */
+#define SOFT_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
 
 struct soft_vcpu {
 	uint64_t r[SOFT_NREGS + 1];
 	uint64_t fl_a, fl_b;
-	uint32_t fl_omask, fl_oval; /* with SOFT_FK_OVER: flags in omask are as in oval */
-	uint32_t fl_kind;	    /* enum soft_fk * 4 + size */
+	uint32_t fl_omask, fl_oval; /* with SOFT_FK_OVER: flags in fl_omask are as in fl_oval */
+	uint32_t fl_kind;	    /* enum soft_fk * 4 + log2 of the operand bytes */
 	uint32_t ctx;		    /* mapping generation << 1 | (CPL == 3) */
-	uint32_t tctx;		    /* what a taken branch's target must have: see lbr.h */
+	uint32_t tctx;		    /* ctx that a taken branch's target must have: see lbr.h */
 	uint32_t lbr_sel;      /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
-	struct soft_tlbe *tlb; /* of the current privilege level */
+	struct soft_tlbe *tlb; /* TLB of the current privilege level */
 	struct soft_block *cur;
-	int64_t left, left0; /* of the chunk in progress */
-	uint64_t acc;	     /* packed events not folded yet */
+	int64_t left, left0; /* instructions left in this chunk: now, and at the last fold */
+	uint64_t acc;	     /* packed events that soft_fold() has not taken yet */
 	uint64_t rip;
 	uint32_t trap; /* enum soft_trap */
 	uint32_t attn; /* SOFT_ATTN_*: leave the dispatch loop at the next block boundary */
 	uint8_t cpl;
-	bool step;   /* TF: a debug trap follows the instruction that executes */
-	bool single; /* executing one instruction; stores may hit decoded code */
+	bool step;   /* TF: a debug trap follows the instruction in progress */
+	bool single; /* one instruction executes alone: its stores may hit decoded code */
 	bool sti_shadow;
 	bool nmi_masked;
-	uint64_t rflags; /* all but the six arithmetic flags */
+	uint64_t rflags; /* without the six arithmetic flags: soft_get_rflags() has all */
 
 	/* events */
 	struct vpmu_soft_tally *tally;
-	uint64_t retired;      /* of this run() */
-	uint64_t cycles;       /* of this vCPU, ever: its modelled clock */
-	uint64_t clock;	       /* vpmu_soft_clock, as of the last fold */
-	uint32_t lbr_ctl;      /* tally->lbr.ctl while it has EN, else 0; of this run() */
-	uint64_t extra_cycles; /* since the last fold, beyond static costs */
-	uint32_t density; /* most cycles per instruction of any decoded block, taken included */
-	int64_t adj_loads, adj_stores; /* likewise: accesses that did not happen (REP, RCX = 0) */
+	uint64_t retired;      /* instructions retired in this run() */
+	uint64_t cycles;       /* all cycles of this vCPU since it was created: its modelled clock */
+	uint64_t clock;	       /* vpmu_soft_clock() at the last fold */
+	uint32_t lbr_ctl;      /* tally->lbr.ctl at the start of run() if it has EN, else 0 */
+	uint64_t extra_cycles; /* cycles since the last fold that no op's ev holds */
+	/* The most cycles per instruction of any decoded block, a taken branch included. */
+	uint32_t density;
+	/* Added to loads and stores at the next fold: what repeated string instructions do beyond
+	 * the one access in their ev. -1 if RCX was 0. */
+	int64_t adj_loads, adj_stores;
 
-	/* a fault to deliver */
+	/* the fault to deliver after SOFT_TRAP_FAULT */
 	struct {
 		uint8_t vec;
 		bool has_err;
-		bool canon; /* a non-canonical address: #SS if the stack segment was used */
+		bool canon; /* the address was not canonical: #SS if the stack segment was used */
 		uint32_t err;
 	} fault;
 	uint64_t cr2;
 
-	/* a read-modify-write that crosses a page or hits code goes through here */
+	/* copy of an operand for soft_rmw_slow(): the operand crosses a page, or its page holds
+	 * decoded code */
 	struct {
 		uint8_t buf[16];
 		uint8_t *host[2];
 		uint8_t n[2];
 	} bounce;
 
-	struct soft_block **link; /* to point at the block found next, or NULL */
+	struct soft_block **link; /* soft_find() stores the block it finds there; or NULL */
 	struct vmm_run *run;
 	struct soft_vm *vm;
 
@@ -311,7 +319,7 @@ struct soft_vcpu {
 	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
 	struct kvm_dtable gdt, idt;
 
-	uint64_t effort; /* SOFT_EFFORT_*: since the caller last had the choice who runs */
+	uint64_t effort; /* SOFT_EFFORT_*: since run() last returned BUDGET, INTR or HLT */
 	_Atomic bool kicked;
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;
@@ -324,8 +332,8 @@ struct soft_vcpu {
 		uint64_t rip, next;
 		uint8_t ev;
 		uint8_t size;
-	} pending;   /* an exit the caller answers */
-	bool halted; /* HLT retired, and nothing has woken the vCPU since */
+	} pending;   /* the exit that the caller answers before the next run() */
+	bool halted; /* HLT has retired, and no event has woken the vCPU since */
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;
@@ -339,8 +347,8 @@ struct soft_vcpu {
 	struct soft_chunk *arena, *arena_free;
 	uint32_t nr_cpages, nr_chunks;
 	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
-	struct soft_block *jc[SOFT_JC_SIZE];	 /* by rip */
-	struct soft_block *hash[SOFT_HASH_SIZE]; /* by physical address */
+	struct soft_block *jc[SOFT_JC_SIZE];	 /* blocks by rip: soft_find() looks here first */
+	struct soft_block *hash[SOFT_HASH_SIZE]; /* all blocks by guest-physical address */
 	struct soft_cpage cpages[SOFT_CPAGES];
 	struct soft_tlbe tlbs[2][SOFT_TLB_SIZE]; /* supervisor, user */
 };
