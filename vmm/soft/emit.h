@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the emitters (emit*.c) share: one function per group of instructions turns a
- * decoded instruction into ops. isa.c has the table that assigns them.
+ * What the emitters (emit*.c) share. An emitter turns one decoded instruction into ops; there is
+ * one emitter per group of instructions. The table in isa.c assigns an emitter to every
+ * instruction of the closed list, and soft_emit() calls it. An emitter must never access guest
+ * memory or change the vCPU. state.c uses soft_isa_row() only.
  */
 #ifndef VMM_SOFT_EMIT_H
 #define VMM_SOFT_EMIT_H
@@ -17,10 +19,11 @@ struct emit {
 	const ZydisDecodedOperand *zo;
 	uint64_t rip, next;
 	uint8_t ev;	     /* SOFT_EV_LOAD etc. without the cost */
-	enum soft_fclass fc; /* flag state after it, if it sets flags */
+	enum soft_fclass fc; /* out: state of the lazy flags after an instruction that sets flags */
 };
 
-/* Emits the instruction and returns true, or returns false: this form is not in the list. */
+/* Emits the instruction and returns true. Returns false if the closed list does not have this form
+ * of the instruction. */
 typedef bool (*emit_fn)(struct emit *e, unsigned int arg);
 
 struct soft_isa_row {
@@ -30,15 +33,15 @@ struct soft_isa_row {
 	uint8_t cost;  /* modelled cycles, without memory accesses (docs/soft-machine.md) */
 	uint8_t flags; /* ISA_* */
 };
-#define ISA_NO_MEM 1u /* its memory operand is not accessed, or only implicitly: not counted */
+#define ISA_NO_MEM 1u /* do not count loads and stores of its memory operands */
 #define ISA_BRANCH 2u
 
-/* Modelled cycles on top of a row's cost. */
+/* Modelled cycles that are added to a row's cost. */
 #define SOFT_COST_LOAD	2u
 #define SOFT_COST_STORE 1u
 #define SOFT_COST_LOCK	12u
 
-/* isa.c: the row of @m, or NULL. */
+/* isa.c: the row of @m, or NULL if the closed list does not have @m. */
 const struct soft_isa_row *soft_isa_row(ZydisMnemonic m);
 
 /* A resolved memory operand. */
@@ -49,7 +52,7 @@ struct emit_mem {
 };
 
 enum { ALU_ADD, ALU_OR, ALU_ADC, ALU_SBB, ALU_AND, ALU_SUB, ALU_XOR, ALU_CMP, ALU_TEST };
-/* Kinds of soft_help_locked beyond the first seven of those. */
+/* Kinds of soft_help_locked, in addition to ALU_ADD..ALU_XOR. */
 enum {
 	LOCKED_INC = 16,
 	LOCKED_DEC,
@@ -81,12 +84,15 @@ struct soft_op *emit_load(struct emit *e, const struct emit_mem *m, unsigned int
 			  unsigned int dst);
 struct soft_op *emit_store(struct emit *e, const struct emit_mem *m, unsigned int lg,
 			   unsigned int src);
-/* Leave the effective address of operand @i in SOFT_TEA. */
+/* Emit an op that leaves the effective address of operand @i in SOFT_TEA. */
 void emit_tea(struct emit *e, unsigned int i);
 unsigned int emit_reg(const struct emit *e, unsigned int i);
-/* Register that holds source operand @i: itself, or SOFT_T0 after a load. */
+/* Return the register that holds source operand @i. For a memory operand that is SOFT_T0, and a
+ * load into it is emitted. */
 unsigned int emit_src(struct emit *e, unsigned int i);
-/* Begin and end of a read-modify-write of operand @i: the register to work on. */
+/* emit_rmw_begin and emit_rmw_end enclose the ops that modify operand @i. emit_rmw_begin returns
+ * the register that those ops must modify. For a memory operand the two emit the load and the
+ * store. */
 unsigned int emit_rmw_begin(struct emit *e, unsigned int i, struct emit_mem *m);
 void emit_rmw_end(struct emit *e, unsigned int i, const struct emit_mem *m);
 
@@ -129,7 +135,7 @@ static inline bool emit_locked(const struct emit *e)
 	return e->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK;
 }
 
-/* Emitters, by group. */
+/* The emitters, by group of instructions. The second argument is the row's arg. */
 bool emit_alu(struct emit *e, unsigned int alu);
 bool emit_mov(struct emit *e, unsigned int arg);
 bool emit_movx(struct emit *e, unsigned int is_signed);

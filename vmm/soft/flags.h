@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Lazy arithmetic flags. Instructions leave their operands in the vCPU (fl_a, fl_b, fl_kind); the
- * six flags are computed when somebody looks. Where the manuals leave a flag undefined, the value
- * is what AMD family 19h was measured to give (docs/soft-machine.md, "Undefined flags").
+ * Lazy arithmetic flags. An instruction that sets flags only leaves its operands or its result in
+ * the vCPU (fl_a, fl_b, fl_kind). The six flags are computed from them when an instruction reads
+ * flags. Handlers, helpers and event delivery call these functions; no other code may read or write
+ * the fl_ fields, except handlers that know their kind. Where the manuals leave a flag undefined,
+ * the value is the one measured on AMD family 19h (docs/soft-machine.md, "Undefined flags").
  */
 #ifndef VMM_SOFT_FLAGS_H
 #define VMM_SOFT_FLAGS_H
@@ -63,7 +65,8 @@ static inline uint64_t soft_zext(uint64_t x, unsigned int sz_log2)
 	return x << sh >> sh;
 }
 
-/* soft_fl_override - the flags in @mask become those in @val, the others stay (BT, IMUL, ...). */
+/* soft_fl_override - set the flags in @mask to their values in @val. The other flags stay as they
+ * are (BT, IMUL, ...). @val must have no bit outside of @mask. */
 static inline void soft_fl_override(struct soft_vcpu *v, uint32_t mask, uint32_t val)
 {
 	if (!(v->fl_kind & SOFT_FK_OVER)) {
@@ -93,7 +96,7 @@ static inline uint64_t soft_flags(const struct soft_vcpu *v)
 		f |= ((a ^ b) & (a ^ r)) >> msb & 1 ? SOFT_OF : 0;
 		break;
 	case SOFT_FK_ADD:
-		r = soft_sext(a - b, sz); /* the other addend */
+		r = soft_sext(a - b, sz); /* r is the other addend */
 		f = soft_fl_zsp(a) | (a < b ? SOFT_CF : 0) | ((a ^ b ^ r) & SOFT_AF);
 		f |= ((a ^ r) & (a ^ b)) >> msb & 1 ? SOFT_OF : 0;
 		break;
@@ -134,7 +137,7 @@ static inline uint64_t soft_cf(const struct soft_vcpu *v)
 	}
 }
 
-/* soft_cond - condition @cc (the low four bits of Jcc's opcode) of flags @f. */
+/* soft_cond - whether flags @f meet condition @cc (the low four bits of Jcc's opcode). */
 static inline bool soft_cond(uint64_t f, unsigned int cc)
 {
 	bool r = false;
@@ -168,7 +171,8 @@ static inline bool soft_cond(uint64_t f, unsigned int cc)
 	return r != (cc & 1);
 }
 
-/* soft_cc - condition @cc of the vCPU's flags now; the frequent case without all six. */
+/* soft_cc - whether the vCPU's flags meet condition @cc. After a SUB-like instruction most
+ * conditions are evaluated without computing the six flags. */
 static inline bool soft_cc(const struct soft_vcpu *v, unsigned int cc)
 {
 	uint64_t a = v->fl_a, b = v->fl_b;

@@ -164,7 +164,8 @@ struct soft_block *soft_find(struct soft_vcpu *v);
 bool soft_code_hit(struct soft_vm *vm, const uint8_t *p, unsigned int bytes);
 /* soft_code_written - call it after a store that hit code: all blocks of that page become stale. */
 void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes);
-/* soft_sync - drop the blocks whose code was overwritten. Call it at safe points (cache.c). */
+/* soft_sync - drop the blocks whose code was overwritten; includes soft_ack_code. Call it at safe
+ * points (cache.c). */
 void soft_sync(struct soft_vcpu *v);
 /* soft_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and tell
  * soft_code_mark() so. Call it only where the vCPU keeps no host address of guest memory. */

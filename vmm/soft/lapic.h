@@ -11,9 +11,10 @@
  * After a reset the APIC is software-disabled (SVR bit 8 clear): LVT entries are masked and cannot
  * be unmasked, and fixed interrupts are not accepted, until the guest sets that bit.
  *
- * Only irq.c uses this file (and its test): irq.c connects the APIC to the vCPU. This file knows no
- * vCPU. Only the thread that runs the vCPU calls these functions. The guest is hostile: what the
- * manual makes #GP returns -EFAULT, and nothing has changed then.
+ * The files of the soft machine call these functions; irq.c connects the APIC to the vCPU. lapic.c
+ * must never access a vCPU itself. Only the thread that runs the vCPU may call these functions. The
+ * guest is not trusted: an access for which the manual demands #GP returns -EFAULT and changes
+ * nothing.
  */
 #ifndef VMM_SOFT_LAPIC_H
 #define VMM_SOFT_LAPIC_H
@@ -35,15 +36,16 @@ struct lapic {
 	uint64_t icr;
 	uint32_t timer_initial, timer_divide;
 	bool nmi;	 /* an NMI waits until the CPU can queue it */
-	uint8_t offered; /* the vector that the CPU has queued for us, still in irr; 0: none */
+	uint8_t offered; /* the vector in irr that the CPU has queued and not taken yet; 0: none */
 };
 
-/* lapic_init - the state after a reset. */
+/* lapic_init - give *l the state after a reset. */
 void lapic_init(struct lapic *l, unsigned int id);
 
-/* lapic_rdmsr / lapic_wrmsr - 0; -EFAULT: #GP; -ENOENT: not an MSR of 800H..8FFH. ->tpr must hold
- * what CR8 says, and CR8 must follow ->tpr afterwards. After wrmsr the caller looks at ->nmi and
- * lapic_next again. */
+/* lapic_rdmsr / lapic_wrmsr - the guest reads or writes @msr. Return 0; -EFAULT: the guest gets
+ * #GP; -ENOENT: @msr is not in 800H..8FFH. The caller must make ->tpr agree with CR8 before the
+ * call, and CR8 with ->tpr after it. After lapic_wrmsr the caller must look at ->nmi and lapic_next
+ * again. */
 int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val);
 int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Branch records (vpmu/lbr.h; SDM vol. 3, 19.1): what the dispatch loop and the far transfers do
- * with a taken branch.
+ * Branch records (vpmu/lbr_regs.h; SDM vol. 3, 19.1): how the soft machine records a taken branch
+ * in the pCPU's tally. The dispatch loop (exec.c) and the far transfers (event.c) call these
+ * functions. They must never change what the guest's code does.
  *
- * While nothing is recorded this costs nothing: the dispatch loop compares the context of a taken
- * branch's target with v->tctx, which is v->ctx then. While something is, v->tctx matches no
- * block, so taken branches go the way of those whose link is not made yet, and are recorded there.
+ * While nothing is recorded, this costs nothing. The dispatch loop compares the ctx of a taken
+ * branch's target with v->tctx anyway, and v->tctx is then v->ctx. While branches are recorded,
+ * v->tctx matches no block. Every taken branch then takes the slow path of a branch whose link is
+ * not made yet, and that path records it.
  */
 #ifndef VMM_SOFT_LBR_H
 #define VMM_SOFT_LBR_H
@@ -29,7 +31,8 @@ static inline uint32_t soft_lbr_mode(unsigned int cpl)
 	return cpl ? VPMU_LBR_USR : VPMU_LBR_OS;
 }
 
-/* soft_lbr_push - a record; @acc: events not folded, the branch's own included. */
+/* soft_lbr_push - write one record. @acc: the packed events that are not folded yet, those of the
+ * branch included; the record's cycle count needs them. */
 static inline void soft_lbr_push(struct soft_vcpu *v, uint64_t from, uint64_t to,
 				 enum soft_lbr_type type, uint64_t acc)
 {
@@ -50,8 +53,9 @@ static inline void soft_lbr_push(struct soft_vcpu *v, uint64_t from, uint64_t to
 		l->count++;
 }
 
-/* Calls and returns as a stack. A call of the next instruction is how code asks for its own
- * address: no return will match it. */
+/* Call-stack mode: a call adds a record and a return removes the newest one. A call whose target is
+ * the next instruction is not recorded: code reads its own address in this way, and no return
+ * follows. */
 static inline void soft_lbr_stack(struct soft_vcpu *v, const struct soft_block *b, uint64_t to,
 				  uint64_t acc)
 {
@@ -67,7 +71,8 @@ static inline void soft_lbr_stack(struct soft_vcpu *v, const struct soft_block *
 	}
 }
 
-/* soft_lbr_taken - the branch at the end of v->cur goes to @to. Only while v->lbr_sel. */
+/* soft_lbr_taken - record that the branch at the end of v->cur goes to @to. Call it only while
+ * v->lbr_sel is not 0. */
 static inline void soft_lbr_taken(struct soft_vcpu *v, uint64_t to, uint64_t acc)
 {
 	const struct soft_block *b = v->cur;
@@ -80,9 +85,10 @@ static inline void soft_lbr_taken(struct soft_vcpu *v, uint64_t to, uint64_t acc
 		soft_lbr_push(v, b->last, to, b->branch_type, acc);
 }
 
-/* soft_lbr_far - a far transfer, an interrupt or a fault from @from in @cpl was done: v->rip and
- * v->cpl are where it went. Recorded if that level is; FROM only if the other one is, too (SDM
- * vol. 3, 19.1.2.3). */
+/* soft_lbr_far - call it after a far transfer, an interrupt or a fault. It came from address @from
+ * in level @cpl and went to v->rip in level v->cpl. It is recorded if branches are recorded in
+ * level v->cpl. Its FROM is shown only if branches are recorded in level @cpl too (SDM vol. 3,
+ * 19.1.2.3). */
 static inline void soft_lbr_far(struct soft_vcpu *v, uint64_t from, unsigned int cpl)
 {
 	if (likely(!(v->lbr_sel & VPMU_LBR_OTHER)) || (v->lbr_sel & VPMU_LBR_CALL_STACK))
@@ -92,7 +98,7 @@ static inline void soft_lbr_far(struct soft_vcpu *v, uint64_t from, unsigned int
 	soft_lbr_push(v, from, v->rip, SOFT_LBR_OTHER, v->acc);
 }
 
-/* soft_lbr_update - v->ctx, v->cpl or v->lbr_ctl changed. */
+/* soft_lbr_update - call it whenever v->ctx, v->cpl or v->lbr_ctl has changed. */
 static inline void soft_lbr_update(struct soft_vcpu *v)
 {
 	uint32_t sel = 0;

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The opcodes of the dispatch loop, as one list: exec.c makes a label of each, emit.c computes
- * opcodes as base + index, so the order inside each group is part of the contract.
+ * The opcodes of the dispatch loop, as one list. exec.c makes a label of each. The emitters compute
+ * an opcode as the first of its group plus an index: whoever changes the order inside a group must
+ * change the emitters too.
  *
- * Suffixes: RR register, register; RI register, immediate; RM register, [base + disp]; RX
- * register, [base + (idx << scale) + disp]; MR, MI the same memory as destination. Then the
- * operand size in bits.
+ * Suffixes name the operands, destination first:
+ *   RR register, register
+ *   RI register, immediate
+ *   RM register, [base + disp]
+ *   RX register, [base + (idx << scale) + disp]
+ *   MR [base + (idx << scale) + disp], register
+ *   MI [base + (idx << scale) + disp], immediate
+ * The number after them is the operand size in bits.
  */
 #ifndef VMM_SOFT_OPS_H
 #define VMM_SOFT_OPS_H
@@ -62,7 +68,7 @@
 	X(CDQ)                                                                                     \
 	X(CQO) X(CWDE) X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(STRING_REP) X(SYS) X(STOP) X(END)
 
-/* Conditions on a SUB-like state (a, b), then on a result in a. */
+/* Conditions on a SUB-like state of the lazy flags (a, b). CC14 adds those on a result in a. */
 #define OPS_CC10(X, n)                                                                             \
 	X(n##B) X(n##AE) X(n##E) X(n##NE) X(n##BE) X(n##A) X(n##L) X(n##GE) X(n##LE) X(n##G)
 #define OPS_CC14(X, n) OPS_CC10(X, n) X(n##RE) X(n##RNE) X(n##RS) X(n##RNS)

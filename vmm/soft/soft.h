@@ -92,7 +92,7 @@ struct soft_op {
 #define SOFT_EV_STORE	   2u
 #define SOFT_EV_BRANCH	   4u
 #define SOFT_EV_COST_SHIFT 3
-#define SOFT_COST_MAX	   31u /* most cycles that ev can hold; helpers add what exceeds them */
+#define SOFT_COST_MAX	   31u /* most cycles that ev can hold; helpers may add further ones */
 
 #define SOFT_OPF_FUSED 1u /* also executes the op that follows */
 #define SOFT_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
@@ -279,15 +279,15 @@ struct soft_vcpu {
 
 	/* events */
 	struct vpmu_soft_tally *tally;
-	uint64_t retired;      /* instructions retired in this run() */
-	uint64_t cycles;       /* all cycles of this vCPU since it was created: its modelled clock */
-	uint64_t clock;	       /* vpmu_soft_clock() at the last fold */
-	uint32_t lbr_ctl;      /* tally->lbr.ctl at the start of run() if it has EN, else 0 */
+	uint64_t retired; /* instructions retired in this run() */
+	uint64_t cycles;  /* all cycles of this vCPU since it was created: its modelled clock */
+	uint64_t clock;	  /* vpmu_soft_clock() at the last fold */
+	uint32_t lbr_ctl; /* tally->lbr.ctl at the start of run() if it has EN, else 0 */
 	uint64_t extra_cycles; /* cycles since the last fold that no op's ev holds */
 	/* The most cycles per instruction of any decoded block, a taken branch included. */
 	uint32_t density;
-	/* Added to loads and stores at the next fold: what repeated string instructions do beyond
-	 * the one access in their ev. -1 if RCX was 0. */
+	/* Added to loads and stores at the next fold. A repeated string instruction with RCX = 0
+	 * subtracts the accesses that are in its ev here, because it accesses nothing. */
 	int64_t adj_loads, adj_stores;
 
 	/* the fault to deliver after SOFT_TRAP_FAULT */
