@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm_soft_ops: the soft machine behind the engine interface. Creation and destruction, registers,
- * events from outside. Everything that executes is in run.c and below.
+ * vmm_soft_ops: the soft machine behind the engine interface (vmm/engine/engine.h, which says who
+ * calls it). This file creates and destroys VMs and vCPUs, gets and sets registers, and queues
+ * events from outside. It must never execute guest code: run.c does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static inline struct soft_vcpu *to_vcpu(struct vmm_engine_vcpu *v)
 static int soft_open(struct vmm_engine **e, char *why, size_t why_len)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	static char engine; /* nothing to keep: its address is the handle */
+	static char engine; /* the engine has no state: this address is only a handle */
 
 	pthread_once(&once, soft_exec_init);
 	if (why && why_len)
@@ -54,7 +55,7 @@ static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 	vm->ram = ram->base;
 	vm->low = ram->slot[0].bytes;
 	vm->slots = *ram;
-	/* Mapped, not allocated: only what describes pages in use becomes memory. */
+	/* Mapped and not allocated: only the entries of pages in use take memory. */
 	vm->pages_bytes = (vmm_ram_end(ram) >> SOFT_PAGE_SHIFT) * sizeof(struct soft_page);
 	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -102,7 +103,8 @@ static int soft_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_ra
 	return 0;
 }
 
-/* Power-up values as far as they matter: a caller sets the rest by set_regs and set_sregs. */
+/* Power-up values of the registers that matter. The caller sets the others by set_regs and
+ * set_sregs. */
 static void reset(struct soft_vcpu *v)
 {
 	v->rflags = 2;
@@ -190,7 +192,7 @@ static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_ent
 	v->cpuid = copy;
 	v->nr_cpuid = n;
 	if (intel != v->intel) {
-		/* Code is decoded, and page tables are walked, the way the vendor does. */
+		/* Decoded code and translations depend on the vendor: forget them. */
 		v->intel = intel;
 		soft_cache_reset(v);
 		soft_tlb_flush(v);
@@ -236,8 +238,9 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	x[8] = r->r8, x[9] = r->r9, x[10] = r->r10, x[11] = r->r11;
 	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
 	v->rip = r->rip;
-	soft_put_rflags(v, r->rflags & 0x3d7fd7); /* no VM, nothing reserved */
-	/* New registers are a new place: an exit that waits for its answer is forgotten. */
+	soft_put_rflags(v, r->rflags & 0x3d7fd7); /* drops VM and the reserved bits */
+	/* The vCPU continues with the new registers: an exit that waits for its answer is dropped.
+	 */
 	v->pending.kind = SOFT_PEND_NONE;
 	v->halted = false;
 	v->sti_shadow = false;
@@ -299,7 +302,7 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 	v->cr8 = s->cr8;
 	v->efer = s->efer;
 	v->apic_base = s->apic_base;
-	/* Nothing is counted between runs, so the mode changes without a fold. */
+	/* Between runs all counts are folded, so the mode may change without soft_set_cpl(). */
 	v->cpl = s->cs.dpl;
 	v->tlb = v->tlbs[v->cpl == 3];
 	v->pending.kind = SOFT_PEND_NONE;
@@ -314,7 +317,7 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 		v->lapic.offered = 0;
 	soft_lapic_mode(v);
 	soft_irq_update(v);
-	/* A caller that sets up a vCPU may have written code as well: decode anew. */
+	/* A caller that sets up a vCPU may have written guest code too: decode everything again. */
 	soft_cache_reset(v);
 	soft_tlb_flush(v);
 	return 0;

@@ -3,8 +3,9 @@
  * Interrupt and exception delivery in 64-bit mode, and the instructions that change the privilege
  * level: SYSCALL, SYSRET, IRETQ, INT n, far RET. AMD64 APM vol. 2, 8.9 and 8.2; SDM vol. 3, 6.14.
  *
- * All checks and stores precede the first change of registers, so a trap leaves everything as it
- * was. Delivery retires nothing.
+ * run.c delivers events by soft_deliver() and soft_interrupt(); the dispatch loop calls the
+ * soft_sys_* functions. All checks and stores come before the first change of registers, so a trap
+ * leaves the registers unchanged. Delivery must never count a retired instruction.
  */
 #include <string.h>
 
@@ -73,8 +74,9 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 		frame[n++] = err;
 	frame[n++] = v->rip;
 	frame[n++] = v->seg[SOFT_CS].selector;
-	/* SDM vol. 3, 17.3.1.1: 1 for a fault, and as it is for everything else. It is 1 between
-	 * the iterations of a repeated string instruction, and 0 between instructions. */
+	/* The RF bit in the frame is 1 for a fault. For every other event it is RFLAGS.RF, which is
+	 * 1 between the iterations of a repeated string instruction and 0 between instructions
+	 * (SDM vol. 3, 17.3.1.1). */
 	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
 	frame[n++] = v->r[SOFT_RSP];
 	frame[n++] = v->seg[SOFT_SS].selector;
@@ -91,7 +93,7 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 		flags &= ~SOFT_IF;
 	soft_put_rflags(v, flags);
 	if (cpl != v->cpl) {
-		/* A null selector of the new privilege (APM vol. 2, 8.9.3). */
+		/* SS becomes a null selector whose RPL is the new CPL (APM vol. 2, 8.9.3). */
 		memset(&v->seg[SOFT_SS], 0, sizeof(v->seg[SOFT_SS]));
 		v->seg[SOFT_SS].selector = (uint16_t)cpl;
 		v->seg[SOFT_SS].dpl = (uint8_t)cpl;
@@ -122,8 +124,8 @@ int soft_deliver(struct soft_vcpu *v)
 	for (;;) {
 		v->trap = SOFT_TRAP_NONE;
 		v->fault.canon = false;
-		/* #DB is the trap of a single step, for nothing else is modelled; #DF is an abort.
-		 */
+		/* Every #DB is the trap of a single step, because breakpoints are not modelled. #DF
+		 * is an abort. */
 		kind = first == SOFT_DB || first == SOFT_DOUBLE ? SOFT_EVENT_TRAP
 								: SOFT_EVENT_FAULT;
 		if (!soft_interrupt(v, first, kind, has_err, err))
@@ -151,9 +153,10 @@ int soft_deliver(struct soft_vcpu *v)
 }
 
 /*
- * A single-step trap follows SYSCALL and SYSRET if TF is set behind them, unlike behind other
- * instructions: so a kernel whose FMASK has TF is not stepped at its entry, and the user code that
- * SYSRET returns to sees the trap as if SYSCALL itself had just completed.
+ * SYSCALL and SYSRET: a single-step trap follows if TF is set after the instruction. For other
+ * instructions TF before the instruction decides. So a kernel whose FMASK has TF is not
+ * single-stepped at its entry, and the user code that SYSRET returns to gets the trap as if SYSCALL
+ * itself had just completed.
  */
 int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
 {
@@ -183,7 +186,7 @@ int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
 
 	if (!(v->efer & EFER_SCE))
 		return soft_ud(v);
-	/* AMD's CPUs go to any address: the fetch there faults, in CPL 3. */
+	/* AMD's CPUs accept every address. The fetch at a non-canonical one faults, in CPL 3. */
 	if (v->cpl || (v->intel && !soft_canonical(v->r[SOFT_RCX])))
 		return soft_gp(v, 0);
 	v->rip = v->r[SOFT_RCX];
@@ -198,8 +201,8 @@ int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 }
 
-/* Data segments that the level we returned to may not use become null; FS and GS keep their bases
- * (SDM vol. 2, IRET and RET; AMD64 APM vol. 3, the same). */
+/* Make those data segments null that the level returned to may not use. FS and GS keep their bases
+ * (SDM vol. 2, IRET and RET; AMD64 APM vol. 3, IRET and RET). */
 static void drop_segments(struct soft_vcpu *v)
 {
 	static const uint8_t which[] = {SOFT_ES, SOFT_DS, SOFT_FS, SOFT_GS};
@@ -213,7 +216,8 @@ static void drop_segments(struct soft_vcpu *v)
 	}
 }
 
-/* Words of a far return's frame at RSP, @order[] by index, one at a time. Traps. */
+/* Read @n words of a far return's frame at RSP, one at a time, in the order of the indices in
+ * @order[]. Traps. */
 static int read_words(struct soft_vcpu *v, uint64_t *f, const uint8_t *order, unsigned int n,
 		      unsigned int acc)
 {
@@ -224,10 +228,10 @@ static int read_words(struct soft_vcpu *v, uint64_t *f, const uint8_t *order, un
 }
 
 /*
- * The first @n words of a far return's frame; traps. AMD's CPUs read RIP first, Intel's read it
- * after CS and RFLAGS: when the frame cannot be read, that decides which address is reported.
- * Intel's IRETQ reads SS and RSP when CS is known to be good: then *late says that they are still
- * to be read.
+ * Read the first @n words of a far return's frame. Traps. The order matters if the frame cannot be
+ * read, because it decides which address the fault reports. AMD's CPUs read RIP first. Intel's read
+ * RIP after CS and RFLAGS, and their IRETQ reads SS and RSP only after it has checked CS. If
+ * *late is set on return, the caller must read SS and RSP after that check.
  */
 static int read_frame(struct soft_vcpu *v, uint64_t *f, unsigned int n, unsigned int acc,
 		      bool *late)
@@ -270,15 +274,14 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	if (!soft_canonical(f[0]))
 		return soft_gp(v, 0);
 
-	/* Bits that this privilege may not change, and those that do not exist. */
+	/* Keep the bits that this CPL may not change, and those that IRETQ never loads. */
 	keep = SOFT_VM | SOFT_VIF | SOFT_VIP;
 	if (v->cpl)
 		keep |= SOFT_IOPL;
 	if (v->cpl > (now & SOFT_IOPL) >> 12)
 		keep |= SOFT_IF;
-	/* RF would only hold off breakpoints, which are not modelled, for one instruction, and is
-	 * clear after it (SDM vol. 3, 18.3.1.1): not loaded, it is never seen when it should not
-	 * be. */
+	/* RF is not loaded. It would only suppress breakpoints, which are not modelled, for one
+	 * instruction, and be clear after it (SDM vol. 3, 18.3.1.1). */
 	soft_put_rflags(v, (now & keep) | (f[2] & 0x3e7fd7 & ~keep));
 	v->rip = f[0];
 	v->r[SOFT_RSP] = f[3];
@@ -296,7 +299,7 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 }
 
-/* INT n and INT3: the gate's DPL counts, and RIP is that of the next instruction. */
+/* INT n and INT3: the gate's DPL is checked, and the frame's RIP is the next instruction. */
 int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint64_t acc = v->acc;
@@ -311,7 +314,7 @@ int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 }
 
-/* RETF to 64-bit code, the way kernels load CS. */
+/* RETF to 64-bit code. Kernels use it to load CS. */
 int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 {
 	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;

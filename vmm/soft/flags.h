@@ -2,9 +2,9 @@
 /*
  * Lazy arithmetic flags. An instruction that sets flags only leaves its operands or its result in
  * the vCPU (fl_a, fl_b, fl_kind). The six flags are computed from them when an instruction reads
- * flags. Handlers, helpers and event delivery call these functions; no other code may read or write
- * the fl_ fields, except handlers that know their kind. Where the manuals leave a flag undefined,
- * the value is the one measured on AMD family 19h (docs/soft-machine.md, "Undefined flags").
+ * flags. All files that execute instructions or deliver events call these functions. Where the
+ * manuals leave a flag undefined, the value is the one measured on AMD family 19h
+ * (docs/soft-machine.md, "Undefined flags").
  */
 #ifndef VMM_SOFT_FLAGS_H
 #define VMM_SOFT_FLAGS_H

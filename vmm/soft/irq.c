@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Interrupts of a soft vCPU: connects the registers of its local APIC (lapic.c) to the events that
- * run() delivers. Called by msr.c (the guest reads and writes the APIC), by run.c (an event was
- * taken) and by engine.c (pmi, new system registers).
+ * run() delivers. Callers are msr.c (the guest accesses the APIC), run.c (an event was taken),
+ * engine.c (pmi(), new system registers) and state.c (snapshots). This file must never deliver an
+ * event itself: run.c and event.c do.
  *
- * The vCPU can have one vector and one NMI queued: v->intr_pending, v->nmi_pending. Everything else
- * waits in the APIC. Whenever anything changes, soft_irq_update() queues what comes next. So
- * between any two instructions this holds: a vector that the APIC could deliver is queued, unless
- * the caller's own (interrupt()) is.
+ * The vCPU can have one vector and one NMI queued: v->intr_pending, v->nmi_pending. Every other
+ * event waits in the APIC. Whenever the APIC or the queue changes, soft_irq_update() queues the
+ * event that comes next. Between any two instructions this holds: if the APIC could deliver a
+ * vector, a vector is queued, either that one or one that the caller has queued by interrupt().
  */
 #include "vmm/soft/internal.h"
 
@@ -35,7 +36,7 @@ void soft_irq_update(struct soft_vcpu *v)
 		v->nmi_pending = true;
 		l->nmi = false;
 	}
-	/* Take the queued vector back: one of a higher class may have come. */
+	/* Take the queued vector back: a vector of a higher class may have arrived. */
 	if (l->offered)
 		v->intr_pending = false;
 	l->offered = 0;
@@ -58,7 +59,7 @@ void soft_lapic_mode(struct soft_vcpu *v)
 {
 	if (soft_lapic_on(v))
 		return;
-	/* Switched off, the APIC forgets everything (11.12.5.1). */
+	/* An APIC that is switched off loses its state (SDM vol. 3, 11.12.5.1). */
 	if (v->lapic.offered)
 		v->intr_pending = false;
 	lapic_init(&v->lapic, v->id);
@@ -68,7 +69,7 @@ struct lapic soft_lapic(const struct soft_vcpu *v)
 {
 	struct lapic l = v->lapic;
 
-	/* CR8 is TPR bits 7:4; writing CR8 clears the others (11.8.6). */
+	/* CR8 is TPR bits 7:4. A write of CR8 clears TPR bits 3:0 (SDM vol. 3, 11.8.6). */
 	if (soft_lapic_on(v) && v->cr8 != l.tpr >> 4)
 		l.tpr = (uint32_t)v->cr8 << 4;
 	return l;

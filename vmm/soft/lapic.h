@@ -50,20 +50,23 @@ int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val);
 int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val);
 
 /* lapic_pmi - the counters raise their interrupt. It goes through LVTPC and is lost if that entry
- * is masked. @automask: delivery sets the entry's mask bit (Intel). Afterwards the caller looks at
- * ->nmi and lapic_next again. */
+ * is masked. @automask: delivery sets the entry's mask bit (Intel). Afterwards the caller must look
+ * at ->nmi and lapic_next again. */
 void lapic_pmi(struct lapic *l, bool automask);
 
-/* lapic_next - the vector that the CPU should queue now: the highest that waits, if its class is
- * above all that are in service. 0: none. TPR is not considered: the CPU holds a queued vector back
- * while CR8, which is TPR bits 7:4, says so. */
+/* lapic_next - return the vector that the CPU should queue now, or 0. It is the highest vector in
+ * IRR, provided that its class (bits 7:4) is above the class of every vector in ISR. TPR is not
+ * considered: CR8 is TPR bits 7:4, and the CPU compares a queued vector with CR8 itself. */
 unsigned int lapic_next(const struct lapic *l);
 
-/* lapic_taken - the CPU has taken the vector in ->offered: it is in service from now on. */
+/* lapic_taken - call it when the CPU has taken the vector in ->offered. That vector is in service
+ * (in ISR) from now on. */
 void lapic_taken(struct lapic *l);
 
-/* lapic_save - append one section. lapic_load - -EINVAL: the section is damaged, or no guest can
- * bring @l about; nothing changed. */
+/* lapic_save - append the APIC to @b as one section.
+ * lapic_load - read such a section. @l must have been initialised with the ID of the vCPU. Returns
+ * 0, or -EINVAL if the section is damaged or no guest could have produced this state; *l is then
+ * unchanged. */
 void lapic_save(const struct lapic *l, struct vpmu_blob *b);
 int lapic_load(struct lapic *l, struct vpmu_blob_reader *r);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Guest paging and the software TLB: every guest access ends here or in a TLB entry made here, and
- * an entry only ever points into guest RAM. Four-level tables, AMD64 APM vol. 2, 5.3; SDM vol. 3,
- * 4.5-4.8. LA57, PCID, SMAP and protection keys are refused when CR4 is written.
+ * Guest paging and the software TLB. Every guest access goes through these functions or through a
+ * TLB entry made here; all files that execute instructions call them. An entry must never point
+ * outside of guest RAM. Page tables have four levels (AMD64 APM vol. 2, 5.3; SDM vol. 3, 4.5-4.8).
+ * A guest that sets CR4 bits of LA57, PCID, SMAP or protection keys gets #GP (system.c).
  */
 #include <string.h>
 
@@ -38,7 +39,7 @@ static int page_fault(struct soft_vcpu *v, uint64_t va, unsigned int acc, unsign
 	return soft_fault(v, SOFT_PF_VEC, true, err);
 }
 
-/* Whether @perm (W, U, NX combined over the walk) allows @acc. */
+/* Whether @perm (PTE_W, PTE_U and PTE_NX, combined over the walk) allows access @acc. */
 static bool allowed(const struct soft_vcpu *v, uint64_t perm, unsigned int acc)
 {
 	bool user = acc & SOFT_ACC_U;
@@ -95,7 +96,7 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 		if (level == 3)
 			break;
 		if (level > 0 && (pte & PTE_PS)) {
-			/* Bits between PAT (12) and the page's address are reserved. */
+			/* The bits between PAT (bit 12) and the page's address are reserved. */
 			if (pte & ((1ULL << shift) - 1) & PTE_ADDR & ~0x1000ULL)
 				return page_fault(v, va, acc, PF_P | PF_RSVD);
 			large = true;
@@ -172,7 +173,7 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 	if (acc & SOFT_ACC_W ? e->ctag == page : e->rtag == page) {
 		pa = e->add + va - (uintptr_t)v->vm->ram;
 		if (e->ctag == page && !atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
-			e->wtag = page; /* its code is gone */
+			e->wtag = page; /* the page holds no decoded code any more */
 		return (uint8_t *)(e->add + va);
 	}
 	if (soft_translate(v, va, acc, &pa, &wr))
@@ -188,7 +189,7 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 	e->wtag = e->ctag = SOFT_TAG_NONE;
 	if (wr) {
 		e->ctag = page;
-		/* Pairs with soft_code_mark(): it sets the mask, then waits for this vCPU. */
+		/* Pairs with soft_code_mark(), which sets the mask and then waits for this vCPU. */
 		if (!atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
 			e->wtag = page;
 	}
@@ -200,14 +201,15 @@ static inline unsigned int cur_acc(const struct soft_vcpu *v, unsigned int acc)
 	return acc | (v->cpl == 3 ? SOFT_ACC_U : 0);
 }
 
-/* Both parts of an access that may cross a page. Returns the number of parts, or 0: trap. */
+/* Translate an access that may cross a page: host[] and n[] become the address and the length of
+ * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. */
 static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
 		uint8_t *host[2], uint8_t n[2])
 {
 	uint64_t room = SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK);
 
-	/* An access that reaches beyond the canonical addresses is #GP or #SS before its first
-	 * byte's page is looked at. */
+	/* An access that reaches beyond the canonical addresses raises #GP or #SS, even if its
+	 * first page would raise #PF. */
 	if (room < bytes && unlikely(!soft_canonical(va + bytes - 1)))
 		va += room;
 	host[0] = soft_host(v, va, acc);
@@ -239,7 +241,8 @@ uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 	return 0;
 }
 
-/* Whether a store to these parts hits decoded code; a trap unless that is expected. */
+/* Set *hit if a store to these parts hits decoded code. Traps on a hit, unless the instruction
+ * already executes alone (v->single). */
 static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const uint8_t n[2],
 		      bool *hit)
 {
@@ -267,8 +270,8 @@ int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t 
 		memcpy(host[0], buf, n[0]);
 		memcpy(host[1], buf + n[0], n[1]);
 	}
-	/* Another vCPU may have decoded these bytes since the check: look again after the store.
-	 * Pairs with the fence in soft_code_mark(). */
+	/* Another vCPU may have decoded these bytes since the check: check again after the store.
+	 * Pairs with the fence in settle() (cache.c). */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
 		if (soft_code_hit(v->vm, host[i], n[i]))
@@ -283,7 +286,7 @@ void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 
 	if (!parts || code_check(v, parts, v->bounce.host, v->bounce.n, &hit))
 		return NULL;
-	/* A page without code may be written directly until the next safe point. */
+	/* The caller may write directly to a page without code until its next safe point. */
 	if (parts == 1 &&
 	    !atomic_load(
 		    &v->vm->pages[(uint64_t)(v->bounce.host[0] - v->vm->ram) >> SOFT_PAGE_SHIFT]
@@ -354,8 +357,8 @@ void soft_tlb_flush(struct soft_vcpu *v)
 
 void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va)
 {
-	/* Entries are 4 KiB pieces: a large page may have many. Flushing everything is allowed
-	 * (SDM vol. 3, 4.10.2.2: translations may be dropped at any time). */
+	/* Every entry is for 4 KiB, so a large page may have many. Flushing all entries is allowed,
+	 * because a CPU may drop translations at any time (SDM vol. 3, 4.10.2.2). */
 	(void)va;
 	soft_tlb_flush(v);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * run(): answers the exit before, then alternates between events (kicks, interrupts, faults) and
- * chunks of execution, and keeps the counts exact at every return.
+ * run() of the soft machine; engine.c calls soft_run(). It first completes the instruction of the
+ * previous exit with the caller's answer. Then it alternates between events (kicks, interrupts,
+ * faults) and chunks of execution. It must never return with counts that are not folded: the tally
+ * is exact at every return.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +16,8 @@
 #define CR4_PAE	  (1ULL << 5)
 #define EFER_LMA  (1ULL << 10)
 
-/* Faults and interrupts delivered without an instruction retiring in between, after which the
- * caller gets the vCPU back: a handler that faults on its first byte would go on for ever. */
+/* After so many faults and interrupts in a row without a retired instruction, run() returns to its
+ * caller. Without this limit a handler that faults on its first byte would keep run() for ever. */
 #define IDLE_EVENTS 1000
 
 void soft_fold(struct soft_vcpu *v)
@@ -66,7 +68,7 @@ int soft_fault(struct soft_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
 	return 1;
 }
 
-/* One instruction that was not executed by soft_exec() retires. */
+/* Count one instruction that retires outside of soft_exec(). */
 static void retire(struct soft_vcpu *v, uint8_t ev)
 {
 	v->left0 = 1;
@@ -75,7 +77,8 @@ static void retire(struct soft_vcpu *v, uint8_t ev)
 	soft_fold(v);
 }
 
-/* The caller answered the last exit. Returns a trap if the answer is a fault. */
+/* Complete the instruction of the last exit with the caller's answer. Traps if the answer is a
+ * fault. */
 static int complete(struct soft_vcpu *v)
 {
 	const struct vmm_run *run = v->run;
@@ -112,7 +115,8 @@ static int complete(struct soft_vcpu *v)
 	return 0;
 }
 
-/* Deliver what waits and may be. Returns a trap: exit. */
+/* Deliver the queued NMI and interrupt, if the vCPU accepts them now. Returns 1, with v->trap set,
+ * if run() must return. */
 static int events(struct soft_vcpu *v)
 {
 	uint8_t vec;
@@ -141,7 +145,7 @@ static bool alarm_due(const struct soft_vcpu *v)
 	return unlikely(v->tally->armed) && vpmu_soft_alarm_due(v->tally);
 }
 
-/* Index of the op that instruction @n of @b begins with. */
+/* Index of the first op of instruction @n of @b. @n counts from 0. */
 static unsigned int op_of(const struct soft_block *b, int64_t n)
 {
 	unsigned int i = 0;
@@ -151,8 +155,9 @@ static unsigned int op_of(const struct soft_block *b, int64_t n)
 			return i;
 }
 
-/* Execute at most the first @n instructions of @b, fewer than it has: a STOP is patched over the
- * next one, and a fused pair it would cut is taken apart, for the time being. */
+/* Execute at most the first @n instructions of @b, which has more than @n. During the execution a
+ * STOP op replaces the op that follows them. If that op is the second of a fused pair, the first
+ * op of the pair gets its own handler meanwhile. */
 static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
 {
 	unsigned int i = op_of(b, n);
@@ -173,14 +178,16 @@ static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
 	}
 }
 
-/* #DB behind a single-stepped instruction, or behind an iteration of a repeated one. */
+/* Raise #DB after a single-stepped instruction, or after one iteration of a repeated string
+ * instruction. */
 static void single_step(struct soft_vcpu *v)
 {
 	v->dr[6] |= 1u << 14; /* BS */
 	soft_fault(v, SOFT_DB, false, 0);
 }
 
-/* One chunk. Returns with v->trap set when somebody has to act. */
+/* Execute one chunk of at most @budget instructions. On return v->trap says what run_loop() must
+ * do. */
 static void chunk(struct soft_vcpu *v, uint64_t budget)
 {
 	bool tf = v->rflags & SOFT_TF, shadow = v->sti_shadow;
@@ -195,7 +202,7 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	if (unlikely(v->tally->armed))
 		n = soft_alarm_limit(v, b, n);
 	v->sti_shadow = false;
-	v->rflags &= ~SOFT_RF; /* an instruction begins (SDM vol. 3, 17.3.1.1) */
+	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction begins (SDM vol. 3, 17.3.1.1) */
 	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;
@@ -207,9 +214,9 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	if (v->trap == SOFT_TRAP_STOP)
 		v->trap = SOFT_TRAP_NONE;
 	if (v->retired == before)
-		v->sti_shadow = shadow; /* the instruction in the shadow is still to come */
+		v->sti_shadow = shadow; /* the instruction in the shadow has not retired yet */
 	else if (v->step)
-		single_step(v); /* instead of the exit of a HLT, which a debug exception ends */
+		single_step(v); /* replaces the exit of a HLT: the debug exception ends the HLT */
 }
 
 static bool in_64bit_mode(const struct soft_vcpu *v)
@@ -251,9 +258,10 @@ static void run_loop(struct soft_vcpu *v)
 		}
 		idle = v->retired == last ? idle + 1 : 0;
 		last = v->retired;
-		/* A slice is a number of instructions: a guest that makes us decode again for each,
-		 * or whose instructions are long strings, must not hold its pCPU a thousand times
-		 * longer than others. */
+		/* The length of a slice is a number of instructions. Without this limit, a guest
+		 * whose code must be decoded again for each instruction, or whose string
+		 * instructions are very long, would hold its pCPU a thousand times longer than
+		 * other guests. */
 		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS ||
 		    v->effort >= SOFT_EFFORT_MAX) {
 			run->exit = VMM_EXIT_INTR;
@@ -288,7 +296,7 @@ static void run_loop(struct soft_vcpu *v)
 			if (alarm_due(v))
 				run->exit = VMM_EXIT_ALARM;
 			else if (soft_deliverable(v))
-				break; /* what waits wakes it */
+				break; /* the queued event wakes the vCPU */
 			return;
 		case SOFT_TRAP_STEP:
 			v->rflags |= SOFT_RF;
@@ -297,9 +305,9 @@ static void run_loop(struct soft_vcpu *v)
 				return;
 			break;
 		case SOFT_TRAP_KICK:
-			v->rflags |= SOFT_RF; /* for the frame of an interrupt that comes here */
+			v->rflags |= SOFT_RF; /* an interrupt taken here pushes RF = 1 */
 			if (alarm_due(v))
-				break; /* by elements done so far; the kick is not forgotten */
+				break; /* the elements so far made it due; v->kicked stays set */
 			run->exit = VMM_EXIT_INTR;
 			atomic_store(&v->kicked, false);
 			return;
@@ -319,12 +327,14 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 	v->clock = vpmu_soft_clock(v->tally);
 	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
 	soft_lbr_update(v);
-	/* Pairs with soft_code_mark(): either it sees us running, or we see its epoch. */
+	/* Pairs with soft_code_mark(): either it sees v->running, or soft_ack_code() sees the new
+	 * epoch. */
 	atomic_store(&v->running, true);
 	soft_ack_code(v);
 	run_loop(v);
 	atomic_store(&v->running, false);
-	/* The others are answered, and the slice goes on: they must not make it cheap again. */
+	/* After every other exit the caller answers it and the slice continues, so the effort must
+	 * stay. */
 	if (run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR || run->exit == VMM_EXIT_HLT)
 		v->effort = 0;
 	if (run->exit == VMM_EXIT_ERROR) {
