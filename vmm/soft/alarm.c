@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Alarms of the pCPU's PMU: how far execution may go without passing the instruction that makes
- * one due.
+ * Alarms of the pCPU's PMU: how far execution may go without passing the instruction that makes an
+ * alarm due. run.c calls soft_alarm_limit() for each chunk, cache.c calls soft_alarm_decoded() for
+ * each new block. This file must never change the tally.
  *
- * A chunk is limited so that no armed alarm can be passed inside it: by how many events its
- * instructions can make at most. Close to an alarm the bound gives less than a block; then that
- * block is looked at instruction by instruction, since what they count is known when they are
- * decoded. Only three things are not: whether the branch at a block's end is taken, what a
- * repeated string instruction adds (it ends its block), and in which mode what follows a system
- * instruction counts. While an alarm is armed, the dispatch loop stops behind the latter two, so
- * the alarms are looked at again right there.
+ * A chunk is limited so that it cannot pass an armed alarm. The limit follows from the most events
+ * that its instructions can make. Close to an alarm this limit is less than a block. The block is
+ * then examined instruction by instruction, because the events of most instructions are known when
+ * they are decoded. Three things are not known then:
+ *   - whether the branch at the end of the block is taken;
+ *   - how many cycles a repeated string instruction adds (it ends its block);
+ *   - in which mode the events after a system instruction count.
+ * While an alarm is armed, the dispatch loop stops immediately after system and repeated string
+ * instructions, and run.c examines the alarms again.
  */
 #include "vmm/soft/internal.h"
 
-/* Cycles of a system instruction, which may be the last of a chunk. */
+/* Most cycles of a system instruction. One may be the last instruction of a chunk; v->density does
+ * not include it. */
 #define SYS_CYCLES (SOFT_COST_MAX + SOFT_TAKEN_CYCLES)
 
 static unsigned int ev_count(uint8_t ev, enum vpmu_soft_event event)
@@ -31,11 +35,12 @@ static unsigned int ev_count(uint8_t ev, enum vpmu_soft_event event)
 	case VPMU_SOFT_BRANCHES:
 		return !!(ev & SOFT_EV_BRANCH);
 	default:
-		return 0; /* taken branches: known at the block's end */
+		return 0; /* taken branches are known only at the end of the block */
 	}
 }
 
-/* The instructions of @b up to the one that makes the @left events full; all, if none does. */
+/* The number of instructions of @b up to and including the one that makes the @left-th event, or
+ * all of @b if none does. */
 static int64_t walk(const struct soft_block *b, enum vpmu_soft_event event, uint64_t left)
 {
 	uint64_t sum = 0;

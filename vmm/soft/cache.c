@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The cache of decoded blocks of one vCPU, and how overwritten code leaves it.
+ * The cache of decoded blocks of one vCPU, and how overwritten code leaves it. Callers are the
+ * dispatch loop and run.c (soft_find), and everything that stores to guest memory. A block whose
+ * code was overwritten must never execute beyond the points that are named below.
  *
- * A block is found by (guest-physical address, virtual address); v->ctx names the mapping and
- * privilege in which that pair was last checked, so a transfer of control costs one comparison
- * and a change of mapping invalidates all blocks by counting v->map_gen up.
+ * Finding a block. A block is identified by its guest-physical address and its virtual address.
+ * b->ctx is the value of v->ctx (mapping and privilege) for which this pair was last checked. So a
+ * transfer of control costs one comparison of ctx, and a change of mapping invalidates all blocks
+ * by incrementing v->map_gen.
  *
- * Self-modifying code. vm->pages[] says which 64-byte pieces of a page hold code decoded by any
- * vCPU. Stores to such a page never take the TLB's fast path. A store that hits a marked piece
- * clears the page's mask and counts its generation up; every vCPU compares generations at its
- * next safe point (a block boundary at most SOFT_CHUNK instructions away, any system instruction)
- * and drops the page's blocks. The storing vCPU runs that one instruction alone, so its own next
- * instruction already is the new one, as SDM vol. 3, 9.1.3 demands; other vCPUs must serialise.
+ * Self-modifying code. vm->pages[] says which 64-byte pieces of a page hold code that any vCPU has
+ * decoded. Stores to such a page never take the TLB's fast path.
+ *   - A store that hits a marked piece clears the page's mask and increments its generation.
+ *   - Every vCPU compares generations at its next safe point and drops the page's blocks. Safe
+ *     points are every system instruction, and a block boundary after at most SOFT_CHUNK
+ *     instructions.
+ *   - The storing vCPU executes that one instruction alone, so it already executes the new bytes at
+ *     its next instruction, as SDM vol. 3, 9.1.3 demands. Code on other vCPUs must serialise.
  *
- * When a page first holds code, other vCPUs of the VM may still have a fast path to it:
+ * When a page first holds code, other vCPUs of the VM may still have a fast path to it.
  * soft_code_mark() sets the mask and waits until each of them is outside run() or has passed a
  * safe point (code_epoch, epoch_seen).
  */
@@ -26,7 +31,7 @@
 
 #define MAP_GEN_LIMIT 0x7fffff00u
 
-/* Stands for "none" in the tables and links; its ctx matches no vCPU's. */
+/* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct soft_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
 static unsigned int hash_index(uint64_t pa)
@@ -71,7 +76,7 @@ void soft_cache_fini(struct soft_vcpu *v)
 	v->arena = v->arena_free = NULL;
 }
 
-/* Room for a block, or NULL when the arena is full (or the host out of memory). */
+/* Room for a block, or NULL if the arena is full or the host is out of memory. */
 static struct soft_block *arena_alloc(struct soft_vcpu *v, size_t bytes)
 {
 	struct soft_chunk *c = v->arena_free;
@@ -119,7 +124,8 @@ void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
 {
 	struct soft_page *page = &vm->pages[(uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT];
 
-	/* Mask first: a decoder that reads the new generation must also see its bits gone. */
+	/* The mask must be cleared first: settle() on another vCPU that reads the new generation
+	 * must also see that the bits which it has set are gone. */
 	atomic_store(&page->mask, 0);
 	atomic_fetch_add(&page->gen, 1);
 	atomic_fetch_add(&vm->smc_seq, 1);
@@ -142,7 +148,7 @@ void soft_code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
 	uint32_t e;
 
 	if (atomic_fetch_or(&page->mask, piece_mask(pa, bytes)))
-		return; /* no fast path leads there already */
+		return; /* the page held code before, so no vCPU has a fast path to it */
 	e = atomic_fetch_add(&vm->code_epoch, 1) + 1;
 	soft_ack_code(v);
 	while (pthread_mutex_trylock(&vm->lock)) {
@@ -169,7 +175,7 @@ static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
 static void block_kill(struct soft_block *b)
 {
 	b->ctx = 0;
-	b->nr_ops = 0; /* dead for good: find_slow() passes over it */
+	b->nr_ops = 0; /* for ever: find_slow() skips such a block */
 }
 
 static void cpage_drop(struct soft_vcpu *v, struct soft_cpage *cp)
@@ -201,7 +207,8 @@ void soft_sync(struct soft_vcpu *v)
 /* ---- finding and making blocks ----------------------------------------------------------------
  */
 
-/* Mark the block's bytes as code and check that they still are what was decoded. */
+/* Mark the block's bytes as code. Returns whether they are still the bytes that were decoded. If
+ * not, the caller must decode again. */
 static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, const uint8_t *buf,
 		   uint32_t gen[2])
 {
@@ -219,7 +226,8 @@ static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, 
 
 		soft_code_mark(v, at[i], n[i]);
 		gen[i] = atomic_load(&page->gen);
-		/* Pairs with the fence after stores: they see the mask, or we see the bytes. */
+		/* Pairs with the fence after the stores of mmu.c: either the storing vCPU sees the
+		 * mask, or this vCPU sees the new bytes. */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (memcmp(vm->ram + at[i], buf + (i ? n[0] : 0), n[i]))
 			return false;
@@ -309,7 +317,8 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 	return b;
 }
 
-/* A crossing instruction's second page must still be where it was. Traps. */
+/* Set *same if the second page of a crossing instruction is still mapped to the page from which it
+ * was decoded, or if @b has no such instruction. Traps. */
 static int check_second(struct soft_vcpu *v, const struct soft_block *b, bool *same)
 {
 	uint64_t pa;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The dispatch loop: executes decoded blocks until a trap, the end of the chunk or an event.
+ * The dispatch loop: executes decoded blocks until a trap, the end of the chunk or an event. run.c
+ * calls soft_exec().
  *
- * Threaded code: each op holds the address of its handler's label, each handler ends in its own
- * indirect jump. Handlers live in exec_*.h, grouped by kind. Rules they keep:
- * - a handler that can trap does so before it changes anything architectural;
- * - guest memory is reached through a TLB entry or the slow functions of mmu.c, nothing else;
- * - events are not counted here: entering a block adds the block's sums, and a trap takes those
- *   of the instructions that did not retire off again (soft_unwind).
+ * It is threaded code: each op holds the address of its handler's label, and each handler ends in
+ * its own indirect jump. The handlers are in exec_*.h, grouped by kind. They must keep these rules:
+ * - A handler that can trap does so before it changes architectural state.
+ * - A handler accesses guest memory only through a TLB entry or the slow functions of mmu.c.
+ * - Handlers do not count events. Entering a block adds the sums of the whole block. A trap
+ *   subtracts those of the instructions that did not retire (unwind).
  *
- * Locals that live in registers: v, op, left, acc, tlb. Everything else is the vCPU's.
+ * The locals v, op, left, acc and tlb live in registers. All other state is in the vCPU.
  */
 #include "vmm/soft/lbr.h"
 #include "vmm/soft/ops.h"
@@ -56,7 +57,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define TLBE(a)                                                                                    \
 	((struct soft_tlbe *)((char *)tlb + ((a) >> (SOFT_PAGE_SHIFT - 5) &                        \
 					     ((uint64_t)(SOFT_TLB_SIZE - 1) << 5))))
-/* The tag that makes an access of sz bits at @a a hit; one that crosses a page never hits. */
+/* The tag for which an access of sz bits at @a hits. An access that crosses a page never hits. */
 #define TAG(sz, a) (((a) + (sz) / 8 - 1) & SOFT_PAGE_MASK)
 
 #define LOAD(sz, ea, x)                                                                            \
@@ -82,7 +83,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			goto trap;                                                                 \
 	} while (0)
 
-/* @p: where to modify sz bits in place; RMW_END when done. */
+/* RMW sets @p to where sz bits may be modified in place. RMW_END must follow the modification. */
 #define RMW(sz, ea, p)                                                                             \
 	do {                                                                                       \
 		uint64_t a_ = (ea);                                                                \
@@ -101,7 +102,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			soft_rmw_commit(v);                                                        \
 	} while (0)
 
-/* Continue in block blk, which is valid in the current mapping. */
+/* Continue in block blk, which must be valid in the current mapping. */
 #define ENTER                                                                                      \
 	do {                                                                                       \
 		left -= blk->n;                                                                    \
@@ -133,7 +134,8 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 			TAKEN(o);                                                                  \
 		FALL(o);                                                                           \
 	} while (0)
-/* A transfer to a non-canonical address faults where it is, with nothing changed. */
+/* A transfer to a non-canonical address raises #GP at the transferring instruction, which changes
+ * nothing. */
 #define TARGET(to)                                                                                 \
 	do {                                                                                       \
 		if (unlikely(!soft_canonical(to))) {                                               \
@@ -181,8 +183,8 @@ static __attribute__((noinline)) bool soft_cc_slow(const struct soft_vcpu *v, un
 	return soft_cc(v, cc);
 }
 
-/* A call of a non-canonical address: #GP, with RSP as it was. Intel's CPUs have stored the return
- * address by then, and report that the stack cannot be written instead if it cannot. */
+/* A call of a non-canonical address raises #GP and leaves RSP unchanged. Intel's CPUs store the
+ * return address before, so if the stack cannot be written, they report that fault instead. */
 static __attribute__((noinline, cold)) void soft_call_nowhere(struct soft_vcpu *v,
 							      const struct soft_op *op)
 {
@@ -191,8 +193,8 @@ static __attribute__((noinline, cold)) void soft_call_nowhere(struct soft_vcpu *
 	soft_gp(v, 0);
 }
 
-/* Take the instructions from @op's own on off the counts, and make v->rip that instruction's
- * address. */
+/* Subtract the instruction of @op and all that follow it in its block from the counts, and set
+ * v->rip to the address of the instruction of @op. */
 static void unwind(struct soft_vcpu *v, const struct soft_op *op)
 {
 	const struct soft_block *b = v->cur;
@@ -238,7 +240,8 @@ void soft_exec(struct soft_vcpu *v, struct soft_block *blk)
 		return;
 	}
 	tlb = v->tlb;
-	/* The caller has made sure that the block fits, or has patched a STOP into it. */
+	/* The caller has made sure that the block fits in the chunk, or has patched a STOP into it.
+	 */
 	left = v->left - blk->n;
 	acc = blk->sum;
 	v->cur = blk;
@@ -257,7 +260,7 @@ trap:
 	return;
 
 relink_taken:
-	/* The link is not made, or was made in another mapping; or the branch is to be recorded. */
+	/* The link is not made yet, or was made in another mapping, or branches are recorded. */
 	acc += SOFT_TAKEN_SUM;
 	if (v->lbr_sel) {
 		soft_lbr_taken(v, v->cur->target, acc);
@@ -278,8 +281,9 @@ indirect:
 			ENTER;
 	}
 find:
-	/* The chunk is used up: nothing more is fetched. The alarm, the end of the budget or the
-	 * debug trap that this instruction made due comes before a fault of the next fetch. */
+	/* At the end of the chunk nothing more is fetched. The instruction may have made an alarm,
+	 * the end of the budget or a debug trap due, and these come before a fault of the next
+	 * fetch. */
 	if (unlikely(!left)) {
 		v->link = NULL;
 		goto out;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * get_state and set_state: the state of a vCPU that kvm_regs and kvm_sregs have no place for, as
- * one section of fields followed by the section of the local APIC (lapic.c).
+ * get_state and set_state (vmm/engine/engine.h): the state of a vCPU for which kvm_regs and
+ * kvm_sregs have no place. It is one section of fields, followed by the section of the local APIC
+ * (lapic.c). engine.c calls this file.
  *
- * Not in it: caches (decoded code, translations), which the restored vCPU makes anew; the tally,
- * which is the pCPU's; CPUID and the VM's trapped MSRs, which whoever restores sets up as they
- * were; a kick. Whoever wrote the bytes is not trusted: each field must have a value that this
- * engine could have written for a vCPU with these registers.
+ * The state does not include:
+ *   - caches (decoded code, translations): the restored vCPU makes them again;
+ *   - the tally: it belongs to the pCPU;
+ *   - CPUID and the VM's trapped MSRs: whoever restores the vCPU must set them as they were;
+ *   - a kick.
+ *
+ * set_state must never trust the bytes. Each field must have a value that this engine could have
+ * written for a vCPU with these registers.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -22,8 +27,8 @@ struct state {
 	uint8_t cpl;
 	bool sti_shadow, nmi_masked, nmi_pending, intr_pending, halted;
 	uint8_t intr_vec;
-	uint8_t kind, size; /* the exit that waits */
-	uint8_t len;	    /* bytes of its instruction */
+	uint8_t kind, size; /* the exit that waits for its answer (soft_vcpu.pending) */
+	uint8_t len;	    /* length of that exit's instruction in bytes */
 	uint64_t cycles, tsc_offset;
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, pat, tsc_aux;
 	uint64_t dr[6]; /* 0..3, 6, 7 */
@@ -137,7 +142,7 @@ static bool parse(struct state *s, unsigned int id, const void *buf, size_t byte
 	return vpmu_blob_done(&r) && !lapic_load(&s->lapic, &all) && vpmu_blob_done(&all);
 }
 
-/* The instruction whose exit waits, or NULL: no such kind. */
+/* The row of the instruction that makes an exit of @kind, or NULL if no instruction does. */
 static const struct soft_isa_row *row_of(uint8_t kind)
 {
 	switch ((enum soft_pending_kind)kind) {
@@ -164,7 +169,7 @@ static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
 		return !s->size && !s->len;
 	if (!row_of(s->kind) || s->halted || !s->len || s->len > 15)
 		return false;
-	/* RDMSR and WRMSR exit in CPL 0 only. */
+	/* RDMSR and WRMSR exit only in CPL 0. */
 	if ((s->kind == SOFT_PEND_RDMSR || s->kind == SOFT_PEND_WRMSR) && s->cpl)
 		return false;
 	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
@@ -187,7 +192,7 @@ static bool valid(const struct soft_vcpu *v, const struct state *s)
 {
 	const struct kvm_segment *cs = &v->seg[SOFT_CS];
 
-	/* Conforming code runs in the level of who called it. */
+	/* Conforming code runs at the CPL of its caller, which is not below its DPL. */
 	if (s->cpl > 3 || ((cs->type & 0xc) == 0xc ? s->cpl < cs->dpl : s->cpl != cs->dpl))
 		return false;
 	if (!s->intr_pending && s->intr_vec)
@@ -236,7 +241,7 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 	v->pending.rip = v->rip;
 	v->pending.next = v->rip + s.len;
 	v->pending.ev = s.kind ? (uint8_t)(row_of(s.kind)->cost << SOFT_EV_COST_SHIFT) : 0;
-	/* The level may be another one than set_sregs took from CS. */
+	/* The CPL may differ from the one that set_sregs took from CS. */
 	soft_tlb_flush(v);
 	return 0;
 }

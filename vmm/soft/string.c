@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MOVS, STOS, LODS, CMPS, SCAS, plain and repeated. A repeated instruction is one instruction; on
- * a fault RCX, RSI and RDI tell what is done and the instruction is started over (SDM vol. 2, REP).
- * Long MOVS and STOS run page piece by page piece instead of element by element.
+ * MOVS, STOS, LODS, CMPS and SCAS, plain and repeated. The dispatch loop calls soft_help_string().
+ * A repeated instruction counts as one instruction. When it is interrupted by a fault, a kick or a
+ * single step, RCX, RSI and RDI show how far it came, and it must never have retired: it is
+ * executed again from there (SDM vol. 2, REP). Repeated MOVS and STOS process page piece by page
+ * piece instead of element by element where they can.
  */
 #include <string.h>
 
@@ -10,9 +12,9 @@
 
 struct str {
 	struct soft_vcpu *v;
-	uint64_t seg;	/* base added to the source */
-	uint64_t amask; /* address size */
-	int64_t step;	/* +-bytes */
+	uint64_t seg;	/* segment base of the source */
+	uint64_t amask; /* the address bits of the address size */
+	int64_t step;	/* bytes from one element to the next; negative if DF is set */
 	unsigned int bytes;
 	unsigned int acc; /* SOFT_ACC_U in user mode */
 };
@@ -27,7 +29,7 @@ static uint64_t dst_at(const struct str *s)
 	return s->v->r[SOFT_RDI] & s->amask;
 }
 
-/* A 32-bit address size writes the registers as 32-bit ones. */
+/* Move register @reg by @n elements. With a 32-bit address size its upper half becomes 0. */
 static void advance(struct str *s, unsigned int reg, uint64_t n)
 {
 	s->v->r[reg] = (s->v->r[reg] + (uint64_t)s->step * n) & s->amask;
@@ -38,8 +40,9 @@ static void cmp_flags(struct soft_vcpu *v, unsigned int lg, uint64_t a, uint64_t
 	soft_fl_set(v, SOFT_FK(SUB, lg), soft_sext(a, lg), soft_sext(b, lg));
 }
 
-/* One element. Traps with nothing changed. Of CMPS's two operands Intel's CPUs read the one at
- * ES:[RDI] first, AMD's the one at DS:[RSI]: when both fault, that one is reported. */
+/* Process one element. Traps. CMPS reads two operands in memory, and if both fault, the fault of
+ * the first one is reported. Intel's CPUs read the operand at ES:[RDI] first, AMD's the operand at
+ * DS:[RSI]. */
 static int one(struct str *s, unsigned int kind, unsigned int lg)
 {
 	struct soft_vcpu *v = s->v;
@@ -92,8 +95,8 @@ static uint64_t room(const struct str *s, uint64_t va)
 	return (SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK)) / s->bytes;
 }
 
-/* Where a whole piece may be read, or stored directly: from the TLB, or by the long way. NULL: a
- * trap, or a page with decoded code. */
+/* Host address where a whole piece may be read or stored directly. NULL: there was a trap, or the
+ * page of a store holds decoded code. */
 static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 {
 	struct soft_vcpu *v = s->v;
@@ -107,8 +110,8 @@ static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 	return p && write && e->wtag != (va & SOFT_PAGE_MASK) ? NULL : p;
 }
 
-/* As many elements of a forward MOVS or STOS as one piece of a page has; 0: none this way, or a
- * trap. */
+/* Process as many elements of a forward MOVS or STOS as fit in the current pages, at most @count.
+ * Returns how many. 0: there was a trap, or the caller must process one element by one(). */
 static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
 {
 	struct soft_vcpu *v = s->v;
@@ -128,7 +131,8 @@ static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
 		d = piece(s, to, true);
 		if (!d)
 			return 0;
-		/* Ascending copies that overlap repeat a pattern: element by element then. */
+		/* A forward copy to a place shortly after its source repeats a pattern, so it must
+		 * go element by element. */
 		if (d > p && d < p + n * s->bytes) {
 			for (uint64_t i = 0; i < n * s->bytes; i += s->bytes)
 				soft_put(d + i, s->bytes, soft_get(p + i, s->bytes));
@@ -153,8 +157,8 @@ static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
 /*
  * Intel's CPUs write ECX before the first iteration of a repeated string instruction with a 32-bit
  * address size, and ESI and EDI too where they copy or fill memory. This clears the upper halves
- * even if the count is zero or the first element faults. AMD's write registers only with the
- * elements.
+ * even if the count is zero or the first element faults. AMD's CPUs write the registers only when
+ * an element is done.
  */
 static void narrow(struct soft_vcpu *v, unsigned int kind)
 {
@@ -188,7 +192,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	if (unlikely(v->intel && (op->flags & SOFT_OPF_A32)))
 		narrow(v, kind);
 	count = v->r[SOFT_RCX] & s.amask;
-	if (!count) { /* accesses nothing */
+	if (!count) { /* no access takes place: take those in op->ev off */
 		v->adj_loads -= kind != STR_STOS;
 		v->adj_stores -= kind == STR_MOVS || kind == STR_STOS;
 		return 0;
@@ -214,12 +218,12 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		}
 		if (count == n)
 			break;
-		if (unlikely(v->step)) { /* a debug trap behind each iteration */
+		if (unlikely(v->step)) { /* a debug trap follows each iteration */
 			v->trap = SOFT_TRAP_STEP;
 			goto unfinished;
 		}
-		/* Between pieces no host address is held: a safe point for other vCPUs that wait
-		 * in soft_code_mark(). */
+		/* No host address is kept between pieces. So other vCPUs that wait in
+		 * soft_code_mark() may go on. */
 		soft_ack_code(v);
 		if (unlikely(v->effort >= SOFT_EFFORT_MAX ||
 			     atomic_load_explicit(&v->kicked, memory_order_relaxed))) {
@@ -233,8 +237,9 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 
 unfinished:
-	/* The flags are those from before the instruction: for a fault SDM vol. 2, REP, says so;
-	 * for interrupts and debug traps between iterations it was measured (Intel, family 6). */
+	/* The flags must be those from before the instruction. For a fault, SDM vol. 2, REP says
+	 * so. For interrupts and debug traps between iterations it was measured (Intel, family
+	 * 6). */
 	soft_fl_set(v, fl.kind, fl.a, fl.b);
 	v->fl_omask = fl.omask;
 	v->fl_oval = fl.oval;
