@@ -194,7 +194,7 @@ Test(soft_trap, apic_base)
 	}
 }
 
-/* ---- what is pushed: RF, and where (SDM vol. 3, 17.3.1.1; an Intel CPU of family 6 does the same
+/* ---- what is pushed: RF, and where (SDM vol. 3, 18.3.1.1; an Intel CPU of family 6 does the same
  * where CPL3 can see it) ---- */
 
 #define IF 0x200ULL

@@ -42,8 +42,8 @@ enum {
 	 * the tally's alarms, and fills in vmm_run.retired. Without: budget is ignored, retired is
 	 * 0. */
 	VMM_CAN_TALLY = 1 << 4,
-	/* Taken branches are recorded in the tally's branch records (vpmu/lbr.h). Only together
-	 * with VMM_CAN_TALLY. */
+	/* Taken branches are recorded in the tally's branch records (vpmu/lbr_regs.h). Only
+	 * together with VMM_CAN_TALLY. */
 	VMM_CAN_LBR = 1 << 5,
 	/* guest_tsc(). */
 	VMM_CAN_GUEST_TSC = 1 << 6,

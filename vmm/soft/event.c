@@ -76,7 +76,7 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 	frame[n++] = v->seg[SOFT_CS].selector;
 	/* The RF bit in the frame is 1 for a fault. For every other event it is RFLAGS.RF, which is
 	 * 1 between the iterations of a repeated string instruction and 0 between instructions
-	 * (SDM vol. 3, 17.3.1.1). */
+	 * (SDM vol. 3, 18.3.1.1). */
 	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
 	frame[n++] = v->r[SOFT_RSP];
 	frame[n++] = v->seg[SOFT_SS].selector;

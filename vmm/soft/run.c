@@ -202,7 +202,7 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	if (unlikely(v->tally->armed))
 		n = soft_alarm_limit(v, b, n);
 	v->sti_shadow = false;
-	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction begins (SDM vol. 3, 17.3.1.1) */
+	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction begins (SDM vol. 3, 18.3.1.1) */
 	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;

@@ -2,9 +2,9 @@
 /*
  * The soft machine: a predecoded-block interpreter for a closed list of x86-64 instructions.
  *
- * This header has the internal structures of one VM and one vCPU. Only the files of this folder
- * include it. Other folders use vmm_soft_ops (vmm/engine/engine.h); the only other public name is
- * soft_isa_list(). docs/soft-machine.md says what is modelled, counted and refused.
+ * This header has the internal structures of one VM and one vCPU. Only the files of this folder and
+ * tests include it. Other folders use vmm_soft_ops (vmm/engine/engine.h). docs/soft-machine.md says
+ * what is modelled, counted and refused.
  *
  * Layout rule: the fields that the dispatch loop touches come first in struct soft_vcpu. A vCPU
  * that gets its time slice after a thousand others then loads few cache lines.
