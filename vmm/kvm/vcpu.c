@@ -3,7 +3,7 @@
  * A vCPU of the KVM engine: KVM_RUN, what comes before it (answers, interrupts) and what ends it
  * early (kicks).
  *
- * Kicks lose no race: kick() sets immediate_exit before it signals. Whatever point of run() the
+ * A kick is never lost: kick() sets immediate_exit before it signals. Whatever point of run() the
  * thread is at, either KVM_RUN has yet to look at immediate_exit and returns at once, or it is in
  * the guest already and the signal takes it out, or it has returned and the next run() finds
  * immediate_exit set. run() takes it back, atomically, when it reports VMM_EXIT_INTR. A signal that

@@ -20,7 +20,8 @@ static int disable_vpmu(struct vmm_engine_vm *vm)
 	struct kvm_enable_cap cap = {.cap = KVM_CAP_PMU_CAPABILITY, .args = {KVM_PMU_CAP_DISABLE}};
 	int rc = kvm_ioctl(vm->fd, KVM_CHECK_EXTENSION, (void *)KVM_CAP_PMU_CAPABILITY);
 
-	/* Kernels before 5.18 cannot; a guest's PMU MSRs are filtered all the same. */
+	/* Kernels before 5.18 cannot switch their vPMU off. A guest's PMU MSRs are filtered on
+	 * them, too. */
 	if (rc <= 0 || !(rc & KVM_PMU_CAP_DISABLE))
 		return 0;
 	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &cap);

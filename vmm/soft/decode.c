@@ -10,7 +10,7 @@
 
 #define INSN_MAX 15u
 
-/* Ops that one instruction can need: the longest is a locked or read-modify-write form with a
+/* The most ops that one instruction becomes: a locked or read-modify-write form whose address has a
  * segment and an index. */
 #define INSN_OPS 6u
 
@@ -75,7 +75,8 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 
 	if (avail > SOFT_BLOCK_BYTES)
 		avail = SOFT_BLOCK_BYTES;
-	/* A copy, so that what is decoded is what soft_find() compares afterwards. */
+	/* Decode a copy: another vCPU can change the code meanwhile, and soft_find() must compare
+	 * the bytes that were decoded. */
 	memcpy(buf, v->vm->ram + pa, avail);
 	c->nr_ops = c->n = c->bytes = 0;
 	c->rip = c->next = v->rip;

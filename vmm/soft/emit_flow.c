@@ -205,8 +205,9 @@ bool emit_cmov(struct emit *e, unsigned int cc)
 
 /* ---- transfers of control ---- */
 
-/* Far transfers are not in the list. An operand-size prefix without REX.W makes a near branch one
- * with a 16-bit target on AMD's CPUs, which is not in the list either; Intel's ignore it. */
+/* Whether a branch is in the closed list. Far transfers are not. On AMD's CPUs an operand-size
+ * prefix without REX.W gives a near branch a 16-bit target, which is not in the list. Intel's CPUs
+ * ignore the prefix. */
 static bool near_only(const struct emit *e)
 {
 	bool narrow = (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) && !e->zi->raw.rex.W &&

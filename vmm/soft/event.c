@@ -310,7 +310,7 @@ int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
 		v->acc = acc;
 		return 1;
 	}
-	v->step = false; /* INT clears TF, and no debug trap follows it (SDM vol. 3, 17.3.1.4) */
+	v->step = false; /* INT clears TF, and no debug trap follows it (SDM vol. 3, 18.3.1.4) */
 	return 0;
 }
 

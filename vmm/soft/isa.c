@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The closed list: every instruction the soft machine executes, who emits it, and its modelled
- * cost in cycles without memory accesses. What is not here stops the engine by name.
+ * The closed list: every instruction that the soft machine executes, the function that emits it,
+ * and its modelled cost in cycles without memory accesses. An instruction that is not in the list
+ * ends run() with an error that names the instruction. decode.c looks instructions up here.
  */
 #include "vmm/soft/emit.h"
 
@@ -170,7 +171,7 @@ const struct soft_isa_row *soft_isa_row(ZydisMnemonic m)
 	static atomic_bool ready;
 
 	_Static_assert(NR_ROWS < 255, "index is one byte");
-	/* Everybody who races here writes the same values. */
+	/* Threads may race here: all of them write the same values. */
 	if (!atomic_load(&ready)) {
 		for (unsigned int i = 0; i < NR_ROWS; i++)
 			__atomic_store_n(&index[rows[i].mnemonic], (uint8_t)(i + 1),

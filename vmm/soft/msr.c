@@ -195,8 +195,9 @@ bool soft_pat_valid(uint64_t x)
 	return true;
 }
 
-/* Between the modes of a local APIC only some ways lead: not to "x2APIC but disabled", from x2APIC
- * only to disabled, from disabled only to xAPIC (SDM vol. 3, 11.12.5). */
+/* Whether a local APIC may change its mode so. "x2APIC but disabled" is no mode. From x2APIC mode
+ * it can only be disabled, and when disabled only xAPIC mode can be enabled (SDM vol. 3, 11.12.5).
+ */
 static bool apic_mode_ok(uint64_t from, uint64_t to)
 {
 	bool en = to & APIC_BASE_EN, extd = to & APIC_BASE_EXTD;
@@ -281,7 +282,7 @@ int soft_sys_rdpmc(struct soft_vcpu *v, const struct soft_op *op)
 	return exit_pending(v, op, VMM_EXIT_RDPMC, SOFT_PEND_RDPMC);
 }
 
-/* Beyond IOPL, the TSS's I/O bitmap decides (SDM vol. 1, 19.5.2). */
+/* When CPL is greater than IOPL, the I/O bitmap of the TSS decides (SDM vol. 1, 19.5.2). */
 static int port_allowed(struct soft_vcpu *v, uint16_t port, unsigned int bytes)
 {
 	uint16_t base, bits;

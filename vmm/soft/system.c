@@ -234,7 +234,7 @@ static int dr_index(struct soft_vcpu *v, unsigned int n)
 	return n > 7 ? -1 : (int)n;
 }
 
-/* Bits that are fixed: SDM vol. 3, 17.2. */
+/* Bits that are fixed: SDM vol. 3, 18.2. */
 static uint64_t dr_fixed(unsigned int n, uint64_t x)
 {
 	return n == 6 ? (x & 0xe00f) | 0xffff0ff0 : (x & 0xffff2bff) | 0x400;
