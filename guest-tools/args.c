@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Arguments of stat, and what all commands share (a workload, the end); see args.h. Every error
- * names the word that is wrong and what is accepted.
+ * Arguments of stat and run, and what all commands share (a workload, the end); see args.h. Every
+ * error names the word that is wrong and what is accepted.
  */
 #include "guest-tools/args.h"
 
@@ -138,5 +138,29 @@ bool args_stat_parse(const char *s, uint64_t mem_bytes, struct args_stat *a, cha
 	if (!a->nr_ev && !events_parse(EVENTS_DEFAULT, sizeof(EVENTS_DEFAULT) - 1, a->ev, &a->nr_ev,
 				       err, ARGS_ERR_MAX))
 		return false;
+	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
+}
+
+bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char *err)
+{
+	const char *behind = s;
+	struct word w = text_next_word(&behind), value;
+
+	*a = (struct args_run){.repeat = 1};
+	if (w.len >= 2 && w.s[0] == '-' && w.s[1] == 'r') {
+		s = behind;
+		if (!option_value(&s, w, &value, err))
+			return false;
+		if (!text_u64(value.s, value.len, &a->repeat)) {
+			text_format(err, ARGS_ERR_MAX,
+				    "-r '%.*s': a number of runs is accepted, 0 for ever",
+				    cut(value), value.s);
+			return false;
+		}
+	} else if (w.len && w.s[0] == '-') {
+		text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': run takes -r N", cut(w),
+			    w.s);
+		return false;
+	}
 	return args_workload(&s, mem_bytes, &a->work, err) && args_end(s, err);
 }

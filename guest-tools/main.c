@@ -10,13 +10,15 @@ static int run_main(const struct guest_info *info, const char *args)
 {
 	static char err[ARGS_ERR_MAX];
 	struct guest_run run = {.msr = 0};
-	struct args_work work;
-	uint64_t result;
+	struct args_run a;
+	uint64_t result, i = 0;
 
-	if (!args_workload(&args, info->mem_bytes, &work, err) || !args_end(args, err))
+	if (!args_run_parse(args, info->mem_bytes, &a, err))
 		return tool_error(info, err);
-	tool_run(info, work.w, work.n, &run, &result);
-	out("vcpu %u: %s %lu = %lu\n", info->vcpu, work.w->name, work.n, result);
+	do {
+		tool_run(info, a.work.w, a.work.n, &run, &result);
+	} while (++i != a.repeat);
+	out("vcpu %u: %s %lu = %lu\n", info->vcpu, a.work.w->name, a.work.n, result);
 	return TOOL_OK;
 }
 
@@ -60,7 +62,8 @@ static const struct command {
 	 "look for PMU state of another VM"},
 	{"victim", victim_main, "[ADDRESS] [ROUNDS]",
 	 "make branches and counts for leak to look for"},
-	{"run", run_main, "WORKLOAD [ARG]", "run a workload and print its result"},
+	{"run", run_main, "[-r N] WORKLOAD [ARG]",
+	 "run a workload N times (0: for ever) and print its result"},
 	{"spin", spin_main, "[N]", "run N million loop iterations; for ever without N"},
 	{"msr", msr_main, "rd|wr|pmc|cpuid|run|count ...",
 	 "execute a script of privileged operations"},

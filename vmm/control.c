@@ -11,8 +11,12 @@
 
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
+#include "cgroup/service/json_memory.h"
 #include "cgroup/service/request.h"
+#include "cgroup/daemon/contain.h"
 #include "vmm/control.h"
+#include "vmm/control_console.h"
+#include "vmm/control_set.h"
 #include "vmm/control_snapshot.h"
 
 #define EVTSEL_USR (1ull << 16)
@@ -50,7 +54,40 @@ static int read_config(const json_t *req, struct vm_config *vm, char *err, size_
 		if (ret)
 			return ret;
 	}
+	/* A client has the operator's rights over VMs, not over files. */
+	if (vm->console == VM_CONSOLE_FILE)
+		return fail(-EPERM, err, errlen,
+			    "vm/console: \"%.80s\" given, accepted from a client: stdout or ring; "
+			    "files are for --vm and --config of the server",
+			    vm->console_file);
 	return vm_config_check(vm, err, errlen);
+}
+
+static void added(bool ok, void *arg)
+{
+	struct control *c = arg;
+
+	if (ok)
+		c->added(c->vm, c->arg);
+	else
+		machine_vm_remove(c->vm);
+}
+
+int control_vm_added(struct control *c, struct machine_vm *vm, json_t *resp, char *err,
+		     size_t errlen)
+{
+	int ret = c->paused ? 0 : machine_vm_start(vm, err, errlen);
+
+	if (!ret && (json_object_set_new(resp, "vm", json_string(vm->name)) ||
+		     json_object_set_new(resp, "engine", json_string(vm->engine))))
+		ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", vm->name);
+	if (ret) {
+		machine_vm_remove(vm);
+		return ret;
+	}
+	c->vm = vm;
+	server_then(c->server, added, c);
+	return 0;
 }
 
 static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -66,18 +103,7 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 	if (!ret)
 		ret = machine_vm_add(c->machine, &cfg, &vm, err, errlen);
 	vm_config_fini(&cfg);
-	if (ret)
-		return ret;
-	if (!c->paused)
-		ret = machine_vm_start(vm, err, errlen);
-	if (!ret && (json_object_set_new(resp, "vm", json_string(vm->name)) ||
-		     json_object_set_new(resp, "engine", json_string(vm->engine))))
-		ret = fail(-ENOMEM, err, errlen, "vm-add: out of memory");
-	if (ret)
-		machine_vm_remove(vm);
-	else
-		c->added(vm, c->arg);
-	return ret;
+	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
 }
 
 /* The VM that field "name" names. Without the field: NULL, or an error if it is @required. */
@@ -96,7 +122,17 @@ static int named_vm(struct control *c, const json_t *req, bool required, struct 
 	*vm = machine_vm_find(c->machine, name);
 	if (*vm)
 		return 0;
-	return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted", name);
+	return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; `vpmu list` shows the VMs", name);
+}
+
+static void remove_done(bool ok, void *arg)
+{
+	struct control *c = arg;
+
+	if (!ok)
+		return;
+	c->removed(c->vm, c->arg);
+	machine_vm_remove(c->vm);
 }
 
 static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -109,8 +145,8 @@ static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, 
 		return ret;
 	/* A VM that has ended just now is still reported as ended, not as removed. */
 	machine_reap(c->machine);
-	c->removed(vm, c->arg);
-	machine_vm_remove(vm);
+	c->vm = vm;
+	server_then(c->server, remove_done, c);
 	return 0;
 }
 
@@ -209,6 +245,19 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 	bad |= json_object_set_new(obj, "engine", json_string(vm->engine));
 	bad |= json_object_set_new(obj, "pmu", json_string(vpmu_guest_model_name(vm->pmu)));
 	bad |= json_object_set_new(obj, "policy", json_string(vpmu_policy_tier_name(vm->policy)));
+	if (vm->max_events != VM_MAX_EVENTS)
+		bad |= json_object_set_new(obj, "max-events", json_integer(vm->max_events));
+	if (machine_vm_refused(vm))
+		bad |= json_object_set_new(obj, "refused",
+					   json_sprintf("%" PRIu64, machine_vm_refused(vm)));
+	if (vm->weight != VM_WEIGHT_DEFAULT)
+		bad |= json_object_set_new(obj, "weight", json_integer(vm->weight));
+	if (machine_tenant_weight(vm) != VM_WEIGHT_DEFAULT)
+		bad |= json_object_set_new(obj, "tenant-weight",
+					   json_integer(machine_tenant_weight(vm)));
+	if (machine_tenant_max_events(vm) != TENANT_MAX_EVENTS)
+		bad |= json_object_set_new(obj, "tenant-max-events",
+					   json_integer(machine_tenant_max_events(vm)));
 	bad |= json_object_set_new(obj, "image", json_string(vm->image));
 	if (vm->policy != VPMU_POLICY_FULL || vm->allow || vm->deny)
 		bad |= denials(vm, obj);
@@ -216,7 +265,7 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
 	if (!vm->vm && state == VM_FAILED)
 		bad |= json_object_set_new(obj, "reason", json_string(vm->reason));
-	return bad ? -ENOMEM : 0;
+	return bad ? -ENOMEM : control_console_info(vm, obj);
 }
 
 static void check_row(const struct machine_fact *f, void *rows)
@@ -226,11 +275,24 @@ static void check_row(const struct machine_fact *f, void *rows)
 					      "why", f->why, "plane", f->plane));
 }
 
-static void check(json_t *rows, void *arg)
+static void row(const char *what, bool ok, const char *why, void *rows)
+{
+	json_array_append_new(rows,
+			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
+}
+
+static void check(json_t *rows, bool all, void *arg)
 {
 	const struct control *c = arg;
+	const char *dir = tenants_root(machine_tenants(c->machine))->dir;
 
+	row("tenants are cgroups", dir != NULL,
+	    !dir  ? "plain paths: the server was given no cgroup root"
+	    : all ? dir
+		  : "",
+	    rows);
 	machine_describe(c->machine, check_row, rows);
+	contain_describe(row, rows);
 }
 
 static void server_log(const char *line, void *arg)
@@ -244,7 +306,7 @@ unsigned int control_sessions(struct control *c)
 {
 	static const char request[] = "{\"cmd\":\"sessions\"}";
 	char *line = server_dispatch(c->server, request, sizeof(request) - 1);
-	json_t *answer = line ? json_loads(line, 0, NULL) : NULL;
+	json_t *answer = line ? json_memory_parse(line, strlen(line), 0, NULL) : NULL;
 	size_t n = json_array_size(json_object_get(answer, "sessions"));
 
 	json_decref(answer);
@@ -265,17 +327,18 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 	};
 	struct server_opts opts = {
 		.path = path,
+		.own_dir = c->usual_socket,
 		.name = "vpmu-vmm",
 		.check = check,
 		.vm_info = vm_info,
+		.access = c->access,
 		.log = server_log,
 		.arg = c,
 	};
 	int ret;
 
 	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
-	__builtin_cpu_init();
-	opts.raw_space = __builtin_cpu_is("amd") ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL;
+	opts.raw_space = vpmu_event_host_space();
 	ret = server_create(machine_tenants(c->machine), ev, &opts, &c->server, err, errlen);
 	if (ret)
 		return ret;
@@ -283,6 +346,10 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		ret = server_register(c->server, commands[i].cmd, commands[i].fn, c);
 	if (!ret)
 		ret = control_snapshot_register(c);
+	if (!ret)
+		ret = control_console_register(c);
+	if (!ret)
+		ret = control_set_register(c);
 	if (ret) {
 		control_close(c);
 		return fail(ret, err, errlen, "control socket: %s", strerror(-ret));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vpmu-vmm's commands beside the built-in ones (vm-add, vm-remove, pause, resume, quit, vm-save,
- * vm-restore), and its part of `list` and `check`. Control thread.
+ * vpmu-vmm's commands beside the built-in ones (vm-add, vm-remove, console-read, pause, resume,
+ * quit, vm-save, vm-restore, vm-set, tenant-set), and its part of `list` and `check`. Control
+ * thread.
  */
 #ifndef VMM_CONTROL_H
 #define VMM_CONTROL_H
@@ -12,13 +13,17 @@
 struct control {
 	struct machine *machine;
 	struct server *server;
-	bool paused;		 /* VMs that are added do not run before resume */
-	void (*quit)(void *arg); /* the quit command */
+	const char *snapshot_dir; /* absolute: snapshots are only below it; NULL: there are none */
+	bool usual_socket;	  /* its directory is the server's own */
+	bool paused;		  /* VMs that are added do not run before resume */
+	const struct access_rules *access;			 /* server_opts.access */
+	void (*quit)(void *arg);				 /* the quit command */
 	void (*added)(const struct machine_vm *vm, void *arg);	 /* a VM was added by a command */
 	void (*removed)(const struct machine_vm *vm, void *arg); /* a VM is about to be removed by a
 								  * command */
 	void (*log)(const char *line, void *arg);		 /* the server dropped a client */
 	void *arg;
+	struct machine_vm *vm; /* private: whose adding or removal is being answered */
 };
 
 /* control_serve - serve @path on @ev. *c holds machine and callbacks, and outlives the server. */
@@ -27,6 +32,11 @@ void control_close(struct control *c);
 
 /* control_resume - start every VM; VMs that are added later run at once. */
 int control_resume(struct control *c, char *err, size_t errlen);
+
+/* control_vm_added - for the commands that have added @vm: start it unless @c is paused, and
+ * answer. If that fails, or if there is no memory for the answer, @vm is removed. */
+int control_vm_added(struct control *c, struct machine_vm *vm, json_t *resp, char *err,
+		     size_t errlen);
 
 /* control_sessions - how many operator sessions are attached now. */
 unsigned int control_sessions(struct control *c);

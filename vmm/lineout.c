@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Queued lines for standard output; see lineout.h. One thread writes; q.lock protects the queue and
- * is never held during a write.
+ * the sources and is never held during a write.
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,16 +18,18 @@
 #define SOURCE_BYTES_MAX (256u << 10) /* limit of the bytes queued for one source */
 #define CLOSE_SECONDS	 2	      /* lineout_close gives up after this time without progress */
 
-struct source {
-	struct source *next;
+struct lineout_source {
 	size_t queued_bytes;
-	unsigned long lost;
+	unsigned int refs;  /* its owner's, and one for each queued line */
+	unsigned long lost; /* dropped lines that no line has told of */
+	uint64_t dropped;   /* all dropped lines */
 	char name[];
 };
 
 struct line {
 	struct line *next;
-	struct source *source; /* NULL: a line that must not be dropped */
+	struct lineout_source *source; /* NULL: a line of the program itself */
+	unsigned long tells;	       /* it says that so many lines are lost */
 	char *text;
 	size_t bytes;
 };
@@ -37,122 +39,184 @@ static struct {
 	pthread_cond_t more;
 	pthread_t thread;
 	struct line *head, **tail;
-	struct source *sources; /* sources that have queued or dropped lines */
 	lineout_lost_fn lost;
-	void (*gone)(void *arg);
+	void (*trouble)(void *arg);
 	void *arg;
 	uint64_t written; /* number of lines, for lineout_close to see progress */
 	bool closing, done;
-	_Atomic bool failed;
+	bool torn; /* the last line ended in the middle; the writer's own */
+	_Atomic int error;
 } q = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
-bool lineout_failed(void)
+int lineout_error(void)
 {
-	return atomic_load(&q.failed);
+	return atomic_load(&q.error);
 }
 
-static struct source *find_source(const char *name)
+/* Keep the first error. True: @error is the first one. */
+static bool note_error(int error)
 {
-	struct source *s;
+	int none = 0;
 
-	for (s = q.sources; s && strcmp(s->name, name); s = s->next)
-		;
-	if (s)
-		return s;
-	s = calloc(1, sizeof(*s) + strlen(name) + 1);
+	return atomic_compare_exchange_strong(&q.error, &none, error);
+}
+
+struct lineout_source *lineout_source_new(const char *name)
+{
+	struct lineout_source *s = calloc(1, sizeof(*s) + strlen(name) + 1);
+
 	if (!s)
 		return NULL;
+	s->refs = 1;
 	strcpy(s->name, name);
-	s->next = q.sources;
-	q.sources = s;
 	return s;
 }
 
-static void forget_source(struct source *s)
+/* Under lock. */
+static void put_source(struct lineout_source *s)
 {
-	struct source **p = &q.sources;
+	if (!--s->refs)
+		free(s);
+}
 
-	if (s->queued_bytes || s->lost)
+void lineout_source_free(struct lineout_source *s)
+{
+	if (!s)
 		return;
-	while (*p != s)
-		p = &(*p)->next;
-	*p = s->next;
-	free(s);
+	pthread_mutex_lock(&q.lock);
+	put_source(s);
+	pthread_mutex_unlock(&q.lock);
+}
+
+/* A line that says that @tells lines are lost, or an ordinary one (@tells 0), was not written.
+ * Under lock. */
+static void count_dropped(struct lineout_source *s, unsigned long tells)
+{
+	if (!s)
+		return;
+	s->lost += tells ? tells : 1;
+	s->dropped += !tells;
 }
 
 /* Queue @text, which is taken. Under lock. */
-static void append(char *text, struct source *source)
+static void append(char *text, struct lineout_source *s, unsigned long tells)
 {
 	struct line *l = text ? malloc(sizeof(*l)) : NULL;
 
 	if (!l) {
 		free(text);
-		if (source)
-			source->lost++;
-		else
-			atomic_store(&q.failed, true);
+		count_dropped(s, tells);
+		if (!s && note_error(ENOMEM))
+			q.trouble(q.arg);
 		return;
 	}
-	*l = (struct line){.source = source, .text = text, .bytes = strlen(text)};
-	if (source)
-		source->queued_bytes += l->bytes;
+	*l = (struct line){.source = s, .tells = tells, .text = text, .bytes = strlen(text)};
+	if (s) {
+		s->queued_bytes += l->bytes;
+		s->refs++;
+	}
 	*q.tail = l;
 	q.tail = &l->next;
 	pthread_cond_signal(&q.more);
 }
 
-void lineout_put(char *text, const char *source)
+/* Queue the line that says how many lines of @s are lost, if any are. Under lock. */
+static void tell_lost(struct lineout_source *s)
 {
-	struct source *s = NULL;
+	unsigned long lost = s->lost;
 
+	if (!lost)
+		return;
+	s->lost = 0;
+	append(q.lost(s->name, lost), s, lost);
+}
+
+void lineout_put(char *text, struct lineout_source *s)
+{
 	pthread_mutex_lock(&q.lock);
-	if (source)
-		s = find_source(source);
-	if (source && (!s || s->queued_bytes >= SOURCE_BYTES_MAX)) {
+	if (s && s->queued_bytes >= SOURCE_BYTES_MAX) {
 		free(text);
-		if (s)
-			s->lost++;
+		count_dropped(s, 0);
 	} else {
-		append(text, s);
+		if (s && !s->queued_bytes)
+			tell_lost(s);
+		append(text, s, 0);
 	}
 	pthread_mutex_unlock(&q.lock);
 }
 
-/* Write all of @text. False: standard output cannot be written. Without the lock. */
-static bool write_line(const char *text, size_t bytes)
+void lineout_drop(struct lineout_source *s, unsigned long n)
 {
+	pthread_mutex_lock(&q.lock);
+	s->lost += n;
+	s->dropped += n;
+	pthread_mutex_unlock(&q.lock);
+}
+
+void lineout_settle(struct lineout_source *s)
+{
+	pthread_mutex_lock(&q.lock);
+	tell_lost(s);
+	pthread_mutex_unlock(&q.lock);
+}
+
+uint64_t lineout_dropped(struct lineout_source *s)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&q.lock);
+	n = s->dropped;
+	pthread_mutex_unlock(&q.lock);
+	return n;
+}
+
+/* Write all of @text. 0, or why standard output cannot be written. Without the lock. */
+static int write_all(const char *text, size_t bytes)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
 	while (bytes) {
 		ssize_t n = write(STDOUT_FILENO, text, bytes);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && errno == EAGAIN)
+			poll(&out, 1, -1); /* whoever made the pipe set O_NONBLOCK */
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n < 0)
-			return false;
+			return errno;
+		q.torn = text[n - 1] != '\n';
 		text += n;
 		bytes -= (size_t)n;
 	}
-	return true;
+	return 0;
 }
 
-/* Free a line that was written. If its source has dropped lines and room again, queue the line that
- * says how many. Under lock. */
-static void written(struct line *l, bool ok)
+static int write_line(const struct line *l)
 {
-	struct source *s = l->source;
+	int error = q.torn ? write_all("\n", 1) : 0;
+
+	l->text[l->bytes] = '\n'; /* replaces the NUL */
+	return error ? error : write_all(l->text, l->bytes + 1);
+}
+
+/* Free a line that was written, or not (@error). If its source has dropped lines and room again,
+ * queue the line that says how many; not after an error, because that line would fail, too. Under
+ * lock. */
+static void written(struct line *l, int error)
+{
+	struct lineout_source *s = l->source;
 
 	q.written++;
-	if (!ok && !atomic_exchange(&q.failed, true))
-		q.gone(q.arg);
+	if (error && note_error(error))
+		q.trouble(q.arg);
 	free(l->text);
 	if (s) {
 		s->queued_bytes -= l->bytes;
-		if (s->lost && s->queued_bytes < SOURCE_BYTES_MAX / 2) {
-			unsigned long lost = s->lost;
-
-			s->lost = 0;
-			append(q.lost(s->name, lost), s);
-		}
-		forget_source(s);
+		if (error)
+			count_dropped(s, l->tells);
+		else if (s->queued_bytes < SOURCE_BYTES_MAX / 2)
+			tell_lost(s);
+		put_source(s);
 	}
 	free(l);
 }
@@ -162,7 +226,7 @@ static void *writer(void *arg)
 	pthread_mutex_lock(&q.lock);
 	while (q.head || !q.closing) {
 		struct line *l = q.head;
-		bool ok;
+		int error;
 
 		if (!l) {
 			pthread_cond_wait(&q.more, &q.lock);
@@ -172,24 +236,23 @@ static void *writer(void *arg)
 		if (!q.head)
 			q.tail = &q.head;
 		pthread_mutex_unlock(&q.lock);
-		l->text[l->bytes] = '\n'; /* replaces the NUL */
-		ok = !lineout_failed() && write_line(l->text, l->bytes + 1);
+		error = write_line(l);
 		pthread_mutex_lock(&q.lock);
-		written(l, ok);
+		written(l, error);
 	}
 	q.done = true;
 	pthread_mutex_unlock(&q.lock);
 	return NULL;
 }
 
-int lineout_open(lineout_lost_fn lost, void (*gone)(void *arg), void *arg)
+int lineout_open(lineout_lost_fn lost, void (*trouble)(void *arg), void *arg)
 {
 	sigset_t all, old;
 	int ret;
 
 	q.tail = &q.head;
 	q.lost = lost;
-	q.gone = gone;
+	q.trouble = trouble;
 	q.arg = arg;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

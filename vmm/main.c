@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "vpmu/util/fail.h"
+#include "vmm/console.h"
+#include "vmm/contain.h"
 #include "vmm/control.h"
 #include "vmm/options.h"
 #include "vmm/report.h"
@@ -30,10 +32,13 @@ struct app {
 	struct machine *machine;
 	struct control control;
 	int wake_fd;
+	int *console_fds;   /* of the configuration's VMs, until their consoles have them; or -1 */
+	char *snapshot_dir; /* of the configuration, as an absolute path; NULL: none */
 	unsigned int running; /* number of VMs that have not ended */
 	bool waiting;	      /* the sessions of --wait-attach are not there yet */
 	bool vm_failed;	      /* a VM failed or ended with a status other than 0 */
 	bool failed;	      /* vpmu-vmm itself failed */
+	bool trouble;	      /* standard output has failed, which was said */
 	bool reports;	      /* report_init has succeeded */
 };
 
@@ -67,6 +72,39 @@ static void on_ended(const struct machine_vm *vm, void *arg)
 	report_post_mortem(vm);
 	a->vm_failed |= vm->state == VM_FAILED || vm->status;
 	a->running--;
+}
+
+/* The VM's console, as its configuration or else that of the host says. */
+static int on_adding(struct machine_vm *vm, const struct vm_config *c, char *err, size_t errlen,
+		     void *arg)
+{
+	struct app *a = arg;
+	const struct host_config *host = &a->opts.config.host;
+	enum vm_console where = c->console ? c->console : host->console;
+	struct console_opts o = {
+		.name = vm->name,
+		.many = vm->vcpus > 1,
+		.rate = host->console_rate,
+		.print = where == VM_CONSOLE_STDOUT,
+		.fd = -1,
+	};
+
+	/* Only VMs of the configuration have files: control.c refuses them in requests. */
+	if (where == VM_CONSOLE_FILE) {
+		o.fd = a->console_fds[c - a->opts.config.vms];
+		a->console_fds[c - a->opts.config.vms] = -1;
+	}
+	vm->user = console_new(&o);
+	if (vm->user)
+		return 0;
+	if (o.fd >= 0)
+		close(o.fd);
+	return fail(-ENOMEM, err, errlen, "out of memory");
+}
+
+static void on_freed(struct machine_vm *vm, void *arg)
+{
+	console_free(vm->user);
 }
 
 static void on_note(const char *line, void *arg)
@@ -121,6 +159,23 @@ static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	return sd_event_source_set_time_relative(s, MACHINE_TICK_MS * 1000);
 }
 
+/* Say once that standard output has an error. The VMs go on. */
+static void tell_trouble(struct app *a)
+{
+	char line[ERR_MAX];
+	int error = report_error();
+
+	if (!error || a->trouble)
+		return;
+	a->trouble = true;
+	snprintf(line, sizeof(line),
+		 "standard output: %s; lines that cannot be printed are dropped and counted, and "
+		 "the "
+		 "VMs go on",
+		 strerror(error));
+	error_line(line);
+}
+
 /* Called after every event: react to what the event may have changed. */
 static int on_post(sd_event_source *s, void *arg)
 {
@@ -135,11 +190,7 @@ static int on_post(sd_event_source *s, void *arg)
 			sd_event_exit(a->ev, 0);
 		}
 	}
-	if (report_failed()) {
-		error_line("standard output: cannot write");
-		a->failed = true;
-		sd_event_exit(a->ev, 0);
-	}
+	tell_trouble(a);
 	if (!a->running && !a->opts.hold)
 		sd_event_exit(a->ev, 0);
 	return sd_event_source_set_enabled(
@@ -189,6 +240,7 @@ static int setup_socket(struct app *a, const char **path, char *err, size_t errl
 		return 0;
 	if (*path)
 		return control_serve(&a->control, a->ev, *path, err, errlen);
+	a->control.usual_socket = true;
 	ret = server_default_path("vpmu-vmm", usual, sizeof(usual));
 	if (!ret)
 		ret = control_serve(&a->control, a->ev, usual, err, errlen);
@@ -205,10 +257,49 @@ static int setup_socket(struct app *a, const char **path, char *err, size_t errl
 	return 0;
 }
 
+/* Open the files of consoles, as long as this user may. */
+static int open_consoles(struct app *a, char *err, size_t errlen)
+{
+	const struct config *cfg = &a->opts.config;
+
+	a->console_fds = malloc((cfg->nr_vms + 1) * sizeof(*a->console_fds));
+	if (!a->console_fds)
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	for (size_t i = 0; i < cfg->nr_vms; i++)
+		a->console_fds[i] = -1;
+	for (size_t i = 0; i < cfg->nr_vms; i++) {
+		const struct vm_config *c = &cfg->vms[i];
+		char why[ERR_MAX / 2];
+
+		if (c->console != VM_CONSOLE_FILE)
+			continue;
+		a->console_fds[i] = console_open_file(c->console_file, why, sizeof(why));
+		if (a->console_fds[i] < 0)
+			return fail(a->console_fds[i], err, errlen, "%s: vm %s/console: %s",
+				    c->where, c->name, why);
+	}
+	return 0;
+}
+
+static int give_up_rights(struct app *a, const char *socket, char *err, size_t errlen)
+{
+	const struct host_config *host = &a->opts.config.host;
+	const struct vmm_contain_opts o = {
+		.user = host->user,
+		.socket = socket,
+		.snapshot_dir = a->snapshot_dir,
+		.cgroup_root = host->cgroup_root,
+	};
+
+	return vmm_contain(&o, err, errlen);
+}
+
 static int setup(struct app *a, char *err, size_t errlen)
 {
 	const struct machine_opts mo = {
 		.host = &a->opts.config.host,
+		.adding = on_adding,
+		.freed = on_freed,
 		.console = on_console,
 		.wake = on_wake,
 		.ended = on_ended,
@@ -223,31 +314,44 @@ static int setup(struct app *a, char *err, size_t errlen)
 	ret = setup_events(a);
 	if (ret)
 		return fail(ret, err, errlen, "event loop: %s", strerror(-ret));
-	ret = report_init(a->opts.json, on_wake, a);
-	if (ret)
-		return fail(ret, err, errlen, "output thread: %s", strerror(-ret));
-	a->reports = true;
 	ret = machine_create(&mo, &a->machine, err, errlen);
 	if (ret)
 		return ret;
+	if (cfg->host.snapshot_dir) {
+		a->snapshot_dir = realpath(cfg->host.snapshot_dir, NULL);
+		if (!a->snapshot_dir)
+			return fail(-errno, err, errlen, "--snapshot-dir: %.300s: %s",
+				    cfg->host.snapshot_dir, strerror(errno));
+	}
 	a->control = (struct control){
 		.machine = a->machine,
+		.snapshot_dir = a->snapshot_dir,
 		.paused = paused,
+		.access = &a->opts.access,
 		.quit = on_quit,
 		.added = on_added,
 		.removed = on_removed,
 		.log = on_note,
 		.arg = a,
 	};
+	ret = setup_socket(a, &path, err, errlen);
+	if (!ret)
+		ret = open_consoles(a, err, errlen);
+	if (!ret)
+		ret = give_up_rights(a, path, err, errlen);
+	if (ret)
+		return ret;
+	/* From here on there are other threads. */
+	ret = report_init(a->opts.json, on_wake, a);
+	if (ret)
+		return fail(ret, err, errlen, "output thread: %s", strerror(-ret));
+	a->reports = true;
 	for (size_t i = 0; i < cfg->nr_vms; i++) {
 		ret = machine_vm_add(a->machine, &cfg->vms[i], NULL, err, errlen);
 		if (ret)
 			return ret;
 		a->running++;
 	}
-	ret = setup_socket(a, &path, err, errlen);
-	if (ret)
-		return ret;
 	a->waiting = a->opts.wait_attach != 0;
 	report_ready(path, cfg->nr_vms, paused);
 	return paused ? 0 : control_resume(&a->control, err, errlen);
@@ -262,9 +366,25 @@ static void teardown(struct app *a)
 		report_close();
 	if (a->wake_fd >= 0)
 		close(a->wake_fd);
+	free(a->snapshot_dir);
+	for (size_t i = 0; a->console_fds && i < a->opts.config.nr_vms; i++)
+		if (a->console_fds[i] >= 0)
+			close(a->console_fds[i]);
+	free(a->console_fds);
 	sd_event_source_unref(a->timer);
 	sd_event_unref(a->ev);
 	urcu_memb_barrier();
+}
+
+static bool started;
+
+/* argp prints --help and --version itself and exits. */
+static void at_exit(void)
+{
+	if (started || (!fflush(stdout) && !ferror(stdout)))
+		return;
+	error_line("standard output: cannot be written");
+	_exit(EXIT_FAILURE);
 }
 
 int main(int argc, char **argv)
@@ -273,12 +393,14 @@ int main(int argc, char **argv)
 	char err[ERR_MAX] = "";
 	int ret, status;
 
+	atexit(at_exit);
 	ret = options_parse(&a.opts, argc, argv, err, sizeof(err));
 	if (ret) {
 		error_line(err);
 		options_fini(&a.opts);
 		return EXIT_USAGE;
 	}
+	started = true;
 	urcu_memb_register_thread();
 	ret = setup(&a, err, sizeof(err));
 	if (!ret) {
@@ -288,8 +410,9 @@ int main(int argc, char **argv)
 	}
 	if (ret < 0)
 		error_line(err);
-	status = ret < 0 || a.failed || a.vm_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 	teardown(&a);
+	tell_trouble(&a);
+	status = ret < 0 || a.failed || a.vm_failed || a.trouble ? EXIT_FAILURE : EXIT_SUCCESS;
 	options_fini(&a.opts);
 	urcu_memb_unregister_thread();
 	return status;

@@ -55,10 +55,45 @@ static const struct {
 	 {"lbr", OPT_HOST + 10, "WHAT", 0,
 	  "keep the last branches of every vCPU on the pCPUs: off, branches or call-stack [off]",
 	  2}},
-	{"socket", {"socket", OPT_HOST + 11, "PATH", 0, "serve the control socket at PATH", 3}},
+	{"console",
+	 {"console", OPT_HOST + 11, "WHERE", 0,
+	  "where guests' lines go: stdout, or ring, for `vpmu console` only [stdout; with --hold: "
+	  "ring]",
+	  4}},
+	{"console_rate",
+	 {"console-rate", OPT_HOST + 12, "BYTES", 0,
+	  "bytes per second that a guest may print, 0: no limit [1048576]", 4}},
+	{"socket", {"socket", OPT_HOST + 13, "PATH", 0, "serve the control socket at PATH", 3}},
+	{"snapshot_dir",
+	 {"snapshot-dir", OPT_HOST + 14, "DIR", 0,
+	  "clients may save and restore VMs below DIR [nowhere]", 3}},
+	{"user",
+	 {"user", OPT_HOST + 15, "NAME", 0, "become user NAME before the first VM starts", 6}},
+	{"ram_limit",
+	 {"ram-limit", OPT_HOST + 16, "SIZE", 0, "RAM of all VMs together [what the machine has]",
+	  6}},
 	{"cgroup_root",
-	 {"cgroup-root", OPT_HOST + 12, "DIR", 0,
+	 {"cgroup-root", OPT_HOST + 17, "DIR", 0,
 	  "make a cgroup for each tenant in DIR, a cgroup2 directory", 3}},
+	{"leave_counters",
+	 {"leave-counters", OPT_HOST + 18, "N", 0,
+	  "on KVM, leave N general hardware counters to others [2]", 2}},
+	{"pinned_counters",
+	 {"pinned-counters", OPT_HOST + 19, NULL, 0,
+	  "on KVM, take hardware counters ahead of everybody else on the host", 2}},
+	{"admin_group",
+	 {"admin-group", OPT_HOST + 20, "GROUP...", 0,
+	  "let members of GROUP use every command of the control socket", 3}},
+	{"reader_group",
+	 {"reader-group", OPT_HOST + 21, "GROUP[=/TENANT,...]...", 0,
+	  "let members of GROUP look at these tenants, or at all", 3}},
+	{"late_after",
+	 {"late-after", OPT_HOST + 22, "MS", 0,
+	  "milliseconds that commands wait for a CPU that does not answer, 1 to 600000 [10000]",
+	  3}},
+	{"no_jit",
+	 {"no-jit", OPT_HOST + 23, NULL, 0,
+	  "translate no guest code: the process has no executable memory of its own", 6}},
 };
 
 #define NR_HOST (sizeof(host_options) / sizeof(host_options[0]))
@@ -173,8 +208,13 @@ static int apply(struct found *f)
 		ret = config_vm_option(&o->config, f->vms[i], f->err, f->errlen);
 	if (!ret)
 		ret = config_check(&o->config, f->err, f->errlen);
+	if (!ret)
+		ret = access_parse(&o->access, o->config.host.admin_group,
+				   o->config.host.reader_group, f->err, f->errlen);
 	if (ret)
 		return ret;
+	if (o->config.host.console == VM_CONSOLE_DEFAULT)
+		o->config.host.console = o->hold ? VM_CONSOLE_RING : VM_CONSOLE_STDOUT;
 	if (f->exit_when_done && o->hold)
 		return fail(-EINVAL, f->err, f->errlen,
 			    "--exit-when-done: given with --hold, accepted: one of them");
@@ -198,7 +238,8 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 		{"config", 'c', "FILE", 0, "read the host and its VMs from an ini file", 1},
 		{"vm", OPT_VM, "KEY=VALUE,...", 0,
 		 "add a VM; its keys: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, "
-		 "engine, policy, allow, deny, lbr",
+		 "engine, policy, allow, deny, lbr, max_events, tenant_max_events, weight, "
+		 "tenant_weight, console",
 		 1},
 		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},
 		{"exit-when-done", OPT_EXIT, NULL, 0,
@@ -234,4 +275,5 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 void options_fini(struct options *o)
 {
 	config_fini(&o->config);
+	access_fini(&o->access);
 }

@@ -6,13 +6,15 @@
 #ifndef VMM_OPTIONS_H
 #define VMM_OPTIONS_H
 
+#include "cgroup/service/access.h"
 #include "vmm/config/config.h"
 
 struct options {
-	struct config config; /* of the file and the options, checked */
-	bool json;	      /* --json */
-	bool hold;	      /* --hold: run until told to quit, even without a VM */
-	bool paused;	      /* --paused: start no VM before "resume" */
+	struct config config;	    /* of the file and the options, checked */
+	struct access_rules access; /* --admin-group, --reader-group */
+	bool json;		    /* --json */
+	bool hold;		    /* --hold: run until told to quit, even without a VM */
+	bool paused;		    /* --paused: start no VM before "resume" */
 	unsigned int
 		wait_attach; /* start no VM before this many sessions are attached; 0: not given */
 	bool no_socket;	     /* --no-socket */

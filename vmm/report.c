@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "vmm/console.h"
 #include "vmm/lineout.h"
 #include "vmm/report.h"
 
@@ -41,18 +43,18 @@ static char *lost_line(const char *vm, unsigned long n)
 	if (json)
 		return json_text(json_pack("{s:s, s:s, s:I}", "kind", "console-lost", "vm", vm,
 					   "lines", (json_int_t)n));
-	return format("[%s] (%lu lines lost, because they came faster than they were read)", vm, n);
+	return format("[%s] (%lu lines lost: they came too fast, or could not be written)", vm, n);
 }
 
-int report_init(bool as_json, void (*gone)(void *arg), void *arg)
+int report_init(bool as_json, void (*trouble)(void *arg), void *arg)
 {
 	json = as_json;
-	return lineout_open(lost_line, gone, arg);
+	return lineout_open(lost_line, trouble, arg);
 }
 
-bool report_failed(void)
+int report_error(void)
 {
-	return lineout_failed();
+	return lineout_error();
 }
 
 void report_close(void)
@@ -60,25 +62,37 @@ void report_close(void)
 	lineout_close();
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len)
 {
+	struct console *c = vm->user;
 	char text[SERIAL_TEXT_MAX];
 
 	serial_text(line, len, text);
+	if (!console_line(c, vcpu, text, now_ns()) || !console_prints(c))
+		return;
 	if (json)
-		lineout_put(json_text(json_pack("{s:s, s:s, s:i, s:s}", "kind", "console", "vm",
-						vm->name, "vcpu", (int)vcpu, "text", text)),
-			    vm->name);
+		console_print(c,
+			      json_text(json_pack("{s:s, s:s, s:i, s:s}", "kind", "console", "vm",
+						  vm->name, "vcpu", (int)vcpu, "text", text)));
 	else if (vm->vcpus > 1)
-		lineout_put(format("[%s/%u] %s", vm->name, vcpu, text), vm->name);
+		console_print(c, format("[%s/%u] %s", vm->name, vcpu, text));
 	else
-		lineout_put(format("[%s] %s", vm->name, text), vm->name);
+		console_print(c, format("[%s] %s", vm->name, text));
 }
 
 void report_end(const struct machine_vm *vm)
 {
 	const char *state = vm_state_name(vm->state);
 
+	console_settle(vm->user);
 	if (json && vm->state == VM_FAILED)
 		lineout_put(json_text(json_pack("{s:s, s:s, s:s, s:s}", "kind", "vm-end", "vm",
 						vm->name, "state", state, "reason", vm->reason)),
@@ -173,6 +187,7 @@ void report_post_mortem(const struct machine_vm *vm)
 
 void report_removed(const struct machine_vm *vm)
 {
+	console_settle(vm->user);
 	if (json)
 		lineout_put(json_text(json_pack("{s:s, s:s, s:s}", "kind", "vm-end", "vm", vm->name,
 						"state", "removed")),

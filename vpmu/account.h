@@ -2,9 +2,9 @@
 /*
  * Accounts: who is charged. A tree: host root > tenants > VMs > vCPUs.
  *
- * Only the account that runs is charged; when somebody reads an account, the library sums what was
- * charged to it and to every account below it. cgroup/tenant makes an account per tenant, VM and
- * vCPU. The delta rule itself is in charge.h, the sums and the removal are in account.c.
+ * What a vCPU does is charged to its account and to all above it, where somebody counts it.
+ * cgroup/tenant makes an account per tenant, VM and vCPU. The delta rule itself is in charge.h, the
+ * sums are in account.c, the memory of counts is in cell.c.
  */
 #ifndef VPMU_ACCOUNT_H
 #define VPMU_ACCOUNT_H
@@ -19,13 +19,10 @@ struct vpmu_account;
 int vpmu_account_create(struct vpmu_account *parent, void *owner, struct vpmu_account **out);
 
 /*
- * vpmu_account_del - remove @account. Its counts move to its parent at one instant: a concurrent
- * reader of the parent includes each of them exactly once. The memory is freed after a grace
- * period. Control. Nothing changes on an error:
- *
- *   -EBUSY   the account has children, consumers or contexts; or its branch records are captured
- *            (vpmu_lbr_attach without vpmu_lbr_detach); or it is one of the host's own accounts
- *   -ENOMEM
+ * vpmu_account_del - remove @account. The accounts above it keep its counts, which they have had
+ * from the beginning. It needs no memory. The memory is freed after a grace period. Control.
+ * -EBUSY, and nothing changes: the account has children, consumers or contexts; or its branch
+ * records are captured (vpmu_lbr_attach without vpmu_lbr_detach); or it is one of the host's own.
  */
 int vpmu_account_del(struct vpmu_account *account);
 

@@ -50,14 +50,6 @@ static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
 	watch_update(ctx);
 }
 
-/* The value of the slot's counter, in the form that snapshots have. */
-static uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int slot)
-{
-	const struct vpmu_reading *c = &p->last[slot];
-
-	return p->pmu->word ? *c->word : p->pmu->ops->read(p->pmu, p->ctr[slot]);
-}
-
 /*
  * All slots are charged before the first alarm or sampler is called, so that a sample function that
  * looks at totals finds them as of one instant. fire() and sample() must not call libvpmu, so the
@@ -70,9 +62,9 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 	unsigned int s;
 
 	slots &= p->active;
+	pcpu_take(p, slots, counted);
+	pcpu_give(p, slots, counted);
 	vpmu_for_each_slot (s, slots) {
-		counted[s] = vpmu_charge(&p->cell->counts.total[s], &p->last[s].snap,
-					 read_ctr(p, s), p->pmu->width_mask);
 		if (!counted[s])
 			continue;
 		some |= VPMU_BIT(s);
@@ -85,6 +77,8 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 			p->arm_left[s] -= counted[s];
 		}
 	}
+	if (!p->pmu->word)
+		pcpu_charge_gaps(p, slots);
 	if (!some)
 		return 0;
 	for (a = p->ctx->alarms; a; a = next) {

@@ -3,7 +3,7 @@
  * The delta rule: every count is a difference of a shared monotonic counter.
  *
  * The switch path (pcpu.c, alarm.c) and a BPF program compile these same lines, so this file is
- * plain inline C and must never need a library; tests/unit/account_bpf.c checks that. Each cell
+ * plain inline C and must never need a library; cgroup/kernel/account.bpf.c is that program. Each cell
  * has a single writer, the pCPU that it belongs to. Readers (other threads, signal handlers, BPF)
  * see each 64-bit total either before or after an update, never half of one.
  */
@@ -21,46 +21,53 @@
 #define VPMU_STORE(p, v) (*(volatile __typeof__(*(p)) *)(p) = (v))
 #else
 #define VPMU_LOAD(p)	 __atomic_load_n((p), __ATOMIC_RELAXED)
-/* The release pairs with the acquire loads of totals in sum_counts (account.c): a reader that sees
+/* The release pairs with the acquire loads of totals in account_sum (account.c): a reader that sees
  * this total also sees every binding that was published before it (consumer.c). */
 #define VPMU_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #endif
 
-/* What one account was charged on one pCPU. These numbers never go down. */
-struct vpmu_counts {
-	__u64 time_ns;		       /* time in which the account ran on the pCPU */
-	__u64 total[VPMU_MAX_SLOTS];   /* events, by slot */
-	__u64 idle_ns[VPMU_MAX_SLOTS]; /* part of time_ns: the slot was in use without a counter */
-	__u64 unsup[VPMU_MAX_SLOTS];   /* says how much of time_ns is the slot's: vpmu_slot_time */
+/*
+ * What one account was charged for one slot on one pCPU. The time in which the account was charged
+ * there, time_ns, is one word for all its slots. The numbers never go down.
+ *
+ * The running time of a slot is the part of time_ns in which the slot had a counter. The word
+ * "lost" says how much of time_ns that is, so that nothing need be stored while it does not change
+ * between having a counter and having none, and so that a reader sees each change whole:
+ *
+ *   VPMU_STOPPED is set:   the slot has no counter. Its running time stands still; the time bits
+ *                          are its value.
+ *   VPMU_STOPPED is clear: the slot has a counter. Its running time is time_ns minus the time bits.
+ *
+ * Example: a slot that had a counter up to time_ns = 100 and has none since then has the word
+ * VPMU_STOPPED | 100. When it gets one again at time_ns = 150, the word becomes 50, and at time_ns
+ * = 160 the running time is 110.
+ *
+ * VPMU_UNSUP is set when this pCPU's PMU cannot count the slot's key at all. It changes only when a
+ * slot gets another key, before anybody counts that (cell.c).
+ */
+struct vpmu_row {
+	__u64 total; /* events */
+	__u64 lost;
 };
 
-/*
- * The time of a slot is the time in which the account ran on this pCPU while the pCPU's PMU could
- * count the slot's key. One word, unsup[slot], says how much of time_ns that is, so that a reader
- * sees each change of it whole:
- *
- *   VPMU_UNSUP is set:  the key cannot be counted. The slot's time stands still; the other bits
- *                       are its value.
- *   VPMU_UNSUP is clear: the key is counted. The slot's time is time_ns minus the word.
- *
- * Example: a slot that was supported up to time_ns = 100 and is not since then has the word
- * VPMU_UNSUP | 100. When it is supported again at time_ns = 150, the word becomes 50, and at
- * time_ns = 160 the slot's time is 110.
- */
-#define VPMU_UNSUP (1ULL << 63)
+#define VPMU_STOPPED   (1ULL << 63)
+#define VPMU_UNSUP     (1ULL << 62)
+#define VPMU_TIME_BITS (VPMU_UNSUP - 1)
 
-static inline __u64 vpmu_slot_time(__u64 unsup, __u64 time_ns)
+static inline __u64 vpmu_running(__u64 lost, __u64 time_ns)
 {
-	return unsup & VPMU_UNSUP ? unsup & ~VPMU_UNSUP : time_ns - unsup;
+	__u64 t = lost & VPMU_TIME_BITS;
+
+	return lost & VPMU_STOPPED ? t : time_ns - t;
 }
 
-/* vpmu_unsup_set - the word to store when the key becomes @unsupported (or supported) at @time_ns.
- * The slot's time is the same before and after the store. */
-static inline __u64 vpmu_unsup_set(__u64 unsup, __u64 time_ns, int unsupported)
+/* vpmu_stop - the word to store when the slot loses (or gets) its counter at @time_ns. The running
+ * time is the same before and after the store. */
+static inline __u64 vpmu_stop(__u64 lost, __u64 time_ns, int stopped)
 {
-	__u64 t = vpmu_slot_time(unsup, time_ns);
+	__u64 t = vpmu_running(lost, time_ns), keep = lost & VPMU_UNSUP;
 
-	return unsupported ? t | VPMU_UNSUP : time_ns - t;
+	return stopped ? t | keep | VPMU_STOPPED : (time_ns - t) | keep;
 }
 
 /*

@@ -27,7 +27,7 @@ struct vpmu_conservation {
  * vpmu_host_conservation - sync all pCPUs, then call @fn for each pCPU and each key that this pCPU
  * can count and that still has its slot. hardware comes from the PMU's audit operation where it has
  * one. @fn must not make control calls. When @fn returns non-zero, stop and return that. Returns 0,
- * -ENOMEM, or @fn's value. Control.
+ * -ENOMEM, -ETIMEDOUT when a pCPU does not answer (vpmu_host_late), or @fn's value. Control.
  */
 int vpmu_host_conservation(struct vpmu_host *host,
 			   int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);

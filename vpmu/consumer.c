@@ -2,14 +2,15 @@
 /*
  * Consumers: see consumer.h. Register models and sessions call this.
  *
- * The whole state of a consumer is one immutable binding. A change publishes a new binding in its
- * place. So a reader anywhere sees the old state or the new one, never a mix, and reading is
- * allowed at any moment. Nothing here may change a binding that is published, except to decide its
- * cut.
+ * What readers need to know of a consumer is in two copies and a sequence number, as in the
+ * kernel's seqcount_latch_t. Readers use the copy that the number names. A change writes the other
+ * copy and then raises the number, so whoever interrupts the writer finds a whole copy and never
+ * waits for the writer. A reader on another thread that finds another number at its end than at its
+ * beginning starts over. A change allocates nothing, and nothing has to wait for readers. Nothing
+ * here may write the copy that readers use, except to decide the cut of a consumer that stops.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "vpmu/internal.h"
 
@@ -23,151 +24,187 @@ static struct vpmu_sum sum_of(const struct vpmu_account *a, int slot)
 	return sum;
 }
 
-/* acc + (now - base), for each field. */
-static struct vpmu_sum since(const struct vpmu_sum *acc, const struct vpmu_sum *now,
-			     const struct vpmu_sum *base)
+static struct vpmu_sum plus(const struct vpmu_sum *a, const struct vpmu_sum *b)
 {
 	return (struct vpmu_sum){
-		.count = acc->count + now->count - base->count,
-		.time_ns = acc->time_ns + now->time_ns - base->time_ns,
-		.idle_ns = acc->idle_ns + now->idle_ns - base->idle_ns,
-		.unsup_ns = acc->unsup_ns + now->unsup_ns - base->unsup_ns,
+		.count = a->count + b->count,
+		.time_ns = a->time_ns + b->time_ns,
+		.idle_ns = a->idle_ns + b->idle_ns,
+		.unsup_ns = a->unsup_ns + b->unsup_ns,
+	};
+}
+
+static struct vpmu_sum minus(const struct vpmu_sum *a, const struct vpmu_sum *b)
+{
+	return (struct vpmu_sum){
+		.count = a->count - b->count,
+		.time_ns = a->time_ns - b->time_ns,
+		.idle_ns = a->idle_ns - b->idle_ns,
+		.unsup_ns = a->unsup_ns - b->unsup_ns,
+	};
+}
+
+/* ---- the latch ---- */
+
+/* The state as the writer knows it: the owner in the local form, ctl_lock's holder in the other. */
+static struct vpmu_state *now(struct vpmu_consumer *c)
+{
+	return &c->state[c->seq & 1];
+}
+
+/*
+ * Put @s in the place of the state that readers use.
+ *
+ * Each store is a release and comes after the store of c->seq in the publication before. It pairs
+ * with the acquire loads in load_state: a reader that finds a word of @s in the copy that it took
+ * for the older one finds at its second look that c->seq has moved. The store of c->seq is a
+ * release, which pairs with the first load of c->seq in consumer_value: a reader of the new number
+ * finds all of @s, and totals that are no older than those that @s was computed from.
+ */
+static void publish(struct vpmu_consumer *c, struct vpmu_state *s)
+{
+	struct vpmu_state *to = &c->state[(c->seq + 1) & 1];
+
+	__atomic_store(&to->how, &s->how, __ATOMIC_RELEASE);
+	store_release(&to->account, s->account);
+	store_release(&to->add.count, s->add.count);
+	store_release(&to->add.time_ns, s->add.time_ns);
+	store_release(&to->add.idle_ns, s->add.idle_ns);
+	store_release(&to->add.unsup_ns, s->add.unsup_ns);
+	store_release(&c->seq, c->seq + 1);
+}
+
+/* If c->seq moves meanwhile, *@s has words of different states. */
+static void load_state(const struct vpmu_state *from, struct vpmu_state *s)
+{
+	__atomic_load(&from->how, &s->how, __ATOMIC_ACQUIRE);
+	s->account = load_acquire(&from->account);
+	s->add.count = load_acquire(&from->add.count);
+	s->add.time_ns = load_acquire(&from->add.time_ns);
+	s->add.idle_ns = load_acquire(&from->add.idle_ns);
+	s->add.unsup_ns = load_acquire(&from->add.unsup_ns);
+}
+
+/*
+ * A part of the cut of the stop that has sequence number @seq, while it is not decided. No sum ever
+ * gets that large. The number makes sure that a reader that is still busy with an earlier stop of
+ * the same consumer decides nothing about this one.
+ */
+static uint64_t cut_unset(uint64_t seq)
+{
+	return 0xffffULL << 48 | (seq & 0xffffffffffffULL);
+}
+
+/* Set *@cut to @mine if it is not set yet. Returns what it is set to, so that everybody uses the
+ * number of whoever came first. */
+static uint64_t decide(uint64_t *cut, uint64_t seq, uint64_t mine)
+{
+	uint64_t found = cut_unset(seq);
+
+	return __atomic_compare_exchange_n(cut, &found, mine, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE)
+		       ? mine
+		       : found;
+}
+
+/*
+ * The account's sum at the end of a consumer that stops.
+ *
+ * While a control thread stops a consumer, other pCPUs go on charging its account. So the stopping
+ * state is published without the last value. The first who looks at it, the stopper or a reader,
+ * decides that value. Nobody has seen more before: the fence and the one in consumer_value have an
+ * order. If ours comes first, the other reader finds at its second look that the state is another
+ * one, and drops what it has read. If ours comes second, the sum that we read next is no older than
+ * the other reader's. internal.h says why these fences must be as they are.
+ */
+static struct vpmu_sum cut_sum(struct vpmu_consumer *c, const struct vpmu_state *s, uint64_t seq)
+{
+	struct vpmu_sum sum = {0};
+
+	fence_full();
+	account_sum(s->account, s->how.slot, &sum);
+	return (struct vpmu_sum){
+		.count = decide(&c->cut.count, seq, sum.count),
+		.time_ns = decide(&c->cut.time_ns, seq, sum.time_ns),
+		.idle_ns = decide(&c->cut.idle_ns, seq, sum.idle_ns),
+		.unsup_ns = decide(&c->cut.unsup_ns, seq, sum.unsup_ns),
 	};
 }
 
 /*
- * Replace the published binding by @b.
- *
- * The exchange is a release, which pairs with the acquire loads of c->binding in
- * vpmu_consumer_read: a reader that finds @b finds its contents. It is also a full barrier before
- * the totals that stop() reads next, which pairs with the acquire loads of totals in sum_counts
- * (account.c): they are at least as new as the totals of any reader that still found the old
- * binding in place at its second look.
+ * The value of @c, and in *@s the state that it is the value of. Inside an RCU read side, which
+ * keeps the accounts in any state that is found here from being freed.
  */
-static void publish(struct vpmu_consumer *c, struct vpmu_binding *b, struct vpmu_pool *pool)
+static struct vpmu_sum consumer_value(const struct vpmu_consumer *c, struct vpmu_state *s)
 {
-	pool_retire(pool, __atomic_exchange_n(&c->binding, b, __ATOMIC_SEQ_CST));
-}
+	struct vpmu_sum sum;
+	uint64_t seq;
 
-#define CUT_UNSET UINT64_MAX
-
-/* Set *@cut to *@mine if it is not set yet, and *@mine to *@cut. So everybody who meets the binding
- * uses the number of whoever came first. */
-static void decide(uint64_t *cut, uint64_t *mine)
-{
-	uint64_t expected = CUT_UNSET;
-
-	if (!__atomic_compare_exchange_n(cut, &expected, *mine, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE))
-		*mine = expected;
-}
-
-/*
- * The value of a consumer by its binding @b. Inside an RCU read side.
- *
- * While a control thread stops a consumer, other pCPUs go on charging its account. So a stopping
- * binding is published without its last value. The first who looks at it, the stopper or a reader,
- * decides that value, and nobody has seen more through this binding before.
- */
-static struct vpmu_sum binding_value(struct vpmu_binding *b)
-{
-	struct vpmu_sum sum = {0};
-
-	if (b->slot < 0)
-		return b->acc;
-	if (b->stopping) {
-		sum = (struct vpmu_sum){load_acquire(&b->cut.count), load_acquire(&b->cut.time_ns),
-					load_acquire(&b->cut.idle_ns),
-					load_acquire(&b->cut.unsup_ns)};
-		if (sum.count != CUT_UNSET && sum.time_ns != CUT_UNSET &&
-		    sum.idle_ns != CUT_UNSET && sum.unsup_ns != CUT_UNSET)
-			return since(&b->acc, &sum, &b->base);
+	do {
+		do {
+			seq = load_acquire(&c->seq);
+			load_state(&c->state[seq & 1], s);
+		} while (seq != load_acquire(&c->seq));
 		sum = (struct vpmu_sum){0};
-	}
-	account_sum(b->account, b->slot, &sum);
-	if (b->stopping) {
-		decide(&b->cut.count, &sum.count);
-		decide(&b->cut.time_ns, &sum.time_ns);
-		decide(&b->cut.idle_ns, &sum.idle_ns);
-		decide(&b->cut.unsup_ns, &sum.unsup_ns);
-	}
-	return since(&b->acc, &sum, &b->base);
+		if (s->how.kind == VPMU_CONSUMER_STOPPING)
+			sum = cut_sum((struct vpmu_consumer *)c, s, seq);
+		else if (s->how.kind == VPMU_CONSUMER_COUNTING)
+			account_sum(s->account, s->how.slot, &sum);
+		/*
+		 * The totals can be newer than the end of this state. The value is right only if
+		 * the state is still in place. A signal handler that interrupted the writer never
+		 * starts over, because the writer stands still. The fence pairs with the one in
+		 * cut_sum.
+		 */
+		fence_reader();
+	} while (seq != load_acquire(&c->seq));
+	return plus(&sum, &s->add);
 }
 
 static struct vpmu_sum value_now(const struct vpmu_consumer *c)
 {
-	struct vpmu_sum v = {0};
+	struct vpmu_state s;
+	struct vpmu_sum v;
 
 	urcu_memb_read_lock();
-	if (c->binding)
-		v = binding_value(c->binding);
+	v = consumer_value(c, &s);
 	urcu_memb_read_unlock();
 	return v;
 }
 
-/* ---- which slots an account uses ---- */
-
-/*
- * Tell the contexts concerned that the keys of @a have changed. In the local form that is the
- * account's own context, which belongs to the caller. In the control form it is every context, as
- * any could have @a among its ancestors. The release pairs with the acquire of tree_gen in
- * context_update (pcpu.c): whoever sees the new generation sees the new keys.
- */
-static void keys_changed(struct vpmu_account *a, bool local)
+/* Guests have quotas, operators do not. */
+static struct vpmu_quota *quota_of(const struct vpmu_consumer *c)
 {
-	if (!local)
-		__atomic_add_fetch(&a->host->tree_gen, 1, __ATOMIC_RELEASE);
-	else if (a->ctx)
-		a->ctx->tree_gen = 0;
+	return c->local && c->account->ctx ? c->account->ctx->quota : NULL;
 }
 
-static void keys_add(struct vpmu_account *a, int slot, bool local)
-{
-	uint32_t *refs = local ? a->refs_local : a->refs_ctl;
-	uint64_t *keys = local ? &a->keys_local : &a->keys_ctl;
-
-	if (refs[slot]++)
-		return;
-	store_release(keys, *keys | VPMU_BIT(slot));
-	keys_changed(a, local);
-}
-
-static void keys_del(struct vpmu_account *a, int slot, bool local)
-{
-	uint32_t *refs = local ? a->refs_local : a->refs_ctl;
-	uint64_t *keys = local ? &a->keys_local : &a->keys_ctl;
-
-	if (--refs[slot])
-		return;
-	store_release(keys, *keys & ~VPMU_BIT(slot));
-	keys_changed(a, local);
-}
-
+/* A control call has taken the keys out of use before: keys_ctl_del. */
 static void release(struct vpmu_consumer *c)
 {
-	keys_del(c->account, c->slot, c->local);
-	slot_put(c->account->host, c->slot);
+	if (c->local)
+		keys_local_del(c->account, c->slot);
+	slot_put(c->account->host, c->slot, quota_of(c));
 	c->slot = -1;
 }
 
 /* ---- starting and stopping ---- */
 
 /*
- * The quality of a binding. Several kinds of pCPU can count for a control consumer, also pCPUs that
- * were created after it: its quality is that of the worst one that has counted the slot. A local
- * consumer has the quality that its pCPU's PMU says.
+ * The quality of a value in state @s. Several kinds of pCPU can count for a control consumer, also
+ * pCPUs that were created after it: its quality is that of the worst one that has counted the slot.
+ * A local consumer has the quality that its pCPU's PMU says. Inside an RCU read side.
  */
-static enum vpmu_quality quality_now(const struct vpmu_binding *b)
+static enum vpmu_quality quality_now(const struct vpmu_state *s)
 {
-	enum vpmu_quality q = b->quality;
+	unsigned int q = s->how.quality;
 
-	if (!b->local && b->slot >= 0 && !b->stopping) {
-		unsigned int seen = load_relaxed(&b->account->host->slot[b->slot].quality);
+	if (!s->how.local && s->how.kind == VPMU_CONSUMER_COUNTING) {
+		unsigned int seen = load_relaxed(&s->account->host->slot[s->how.slot].quality);
 
 		if (seen > q)
-			q = (enum vpmu_quality)seen;
+			q = seen;
 	}
-	return q;
+	return (enum vpmu_quality)q;
 }
 
 /* Make the total of @slot in @a current. Owner of @p. */
@@ -183,73 +220,58 @@ static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int 
 		pcpu_charge(p, VPMU_BIT(slot));
 }
 
-static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p, struct vpmu_binding *b)
-{
-	keys_add(c->account, c->slot, true);
-	local_charge(p, c->account, c->slot);
-	b->base = sum_of(c->account, c->slot);
-	publish(c, b, p->pool);
-}
-
 /* Whether the key is counted. Before the account has run anywhere, what was found when the consumer
  * was added holds. */
-static bool supported_now(const struct vpmu_binding *b, const struct vpmu_sum *v)
+static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
 {
-	return v->time_ns || (b->supported && !v->unsup_ns);
+	return v->time_ns || (s->how.supported && !v->unsup_ns);
+}
+
+/* Count on from the value that the consumer has, since the account's total is current. */
+static void start(struct vpmu_consumer *c)
+{
+	struct vpmu_sum base = sum_of(c->account, c->slot), v = value_now(c);
+	unsigned int q = now(c)->how.quality;
+	struct vpmu_state s = {
+		.how = {.kind = VPMU_CONSUMER_COUNTING,
+			.slot = (uint8_t)c->slot,
+			.quality = (uint8_t)(q > c->quality ? q : c->quality),
+			.supported = c->supported,
+			.local = c->local},
+		.account = c->account,
+		.add = minus(&v, &base),
+	};
+
+	publish(c, &s);
 }
 
 /*
- * Stop: publish the spare binding. The caller has made the totals current. In the local form nobody
- * else charges the account, so the last value is known. In the control form other pCPUs charge it
- * all the time, so the last value is decided after the publication (binding_value).
+ * Stop. The caller has made the totals current. In the local form nobody else charges the account,
+ * so the last value is known. In the control form other pCPUs charge it all the time, so the last
+ * value is decided after the publication (cut_sum), and before the slot can get another key.
  */
-static void stop(struct vpmu_consumer *c, struct vpmu_pool *pool)
+static void stop(struct vpmu_consumer *c)
 {
-	struct vpmu_binding *b = c->spare;
 	struct vpmu_sum v = value_now(c);
+	struct vpmu_state s = *now(c);
 
-	*b = *c->binding;
-	b->quality = quality_now(b);
-	b->supported = supported_now(b, &v);
-	c->spare = NULL;
-	if (c->local) {
-		b->acc = v;
-		b->slot = -1;
-	} else {
-		b->stopping = true;
-		b->cut = (struct vpmu_sum){CUT_UNSET, CUT_UNSET, CUT_UNSET, CUT_UNSET};
+	s.how.quality = (uint8_t)quality_now(&s);
+	s.how.supported = supported_now(&s, &v);
+	if (!c->local) {
+		uint64_t unset = cut_unset(c->seq + 1);
+
+		s.how.kind = VPMU_CONSUMER_STOPPING;
+		store_relaxed(&c->cut.count, unset);
+		store_relaxed(&c->cut.time_ns, unset);
+		store_relaxed(&c->cut.idle_ns, unset);
+		store_relaxed(&c->cut.unsup_ns, unset);
+		publish(c, &s);
+		v = value_now(c);
 	}
-	publish(c, b, pool);
-	value_now(c); /* decides the last value, before the slot can get another key */
+	s.how.kind = VPMU_CONSUMER_STOPPED;
+	s.add = v;
+	publish(c, &s);
 	release(c);
-}
-
-/* The worse of the quality found when the consumer was added and that of its bindings so far. */
-static enum vpmu_quality quality_so_far(const struct vpmu_consumer *c)
-{
-	return c->binding && c->binding->quality > c->quality ? c->binding->quality : c->quality;
-}
-
-/* A binding to start with; and c->spare, to stop with. NULL: out of memory. */
-static struct vpmu_binding *prepare(struct vpmu_consumer *c, struct vpmu_pool *pool)
-{
-	struct vpmu_binding *b;
-
-	if (!c->spare)
-		c->spare = pool_alloc(pool);
-	if (!c->spare)
-		return NULL;
-	b = pool_alloc(pool);
-	if (b)
-		*b = (struct vpmu_binding){
-			.slot = c->slot,
-			.account = c->account,
-			.acc = value_now(c),
-			.quality = quality_so_far(c),
-			.supported = c->supported,
-			.local = c->local,
-		};
-	return b;
 }
 
 /* ---- what a host can do with a key ---- */
@@ -281,22 +303,22 @@ static void ask_host(struct vpmu_consumer *c)
 
 static int local_enable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
-	struct vpmu_binding *b;
 	int slot;
 
 	if (c->slot >= 0 || !c->supported)
 		return c->supported ? 0 : -EOPNOTSUPP;
-	slot = slot_get(c->account->host, c->key);
+	slot = slot_get(c->account->host, c->key, quota_of(c));
 	if (slot < 0)
 		return slot;
 	c->slot = slot;
-	b = prepare(c, p->pool);
-	if (!b) {
-		slot_put(c->account->host, slot);
+	if (keys_local_prepare(c->account, p, slot)) {
+		slot_put(c->account->host, slot, quota_of(c));
 		c->slot = -1;
 		return -ENOMEM;
 	}
-	local_start(c, p, b);
+	keys_local_add(c->account, slot);
+	local_charge(p, c->account, slot);
+	start(c);
 	return 0;
 }
 
@@ -305,44 +327,20 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 	if (c->slot < 0)
 		return;
 	local_charge(p, c->account, c->slot);
-	stop(c, p->pool);
+	stop(c);
 }
 
 /* ---- control form: many at once ---- */
 
-/* Under ctl_lock. Take a slot and put the key into use. The consumer counts after a sync of all
- * pCPUs and ctl_start. */
+/* Under ctl_lock. Take a slot. The consumer counts after keys_ctl_add, a sync, when every count
+ * from before the call is in the totals, and start(). */
 static int ctl_take(struct vpmu_consumer *c)
 {
-	struct vpmu_binding *b;
-	int slot = slot_get(c->account->host, c->key);
+	int slot = slot_get(c->account->host, c->key, NULL);
 
 	if (slot < 0)
 		return slot;
 	c->slot = slot;
-	b = prepare(c, c->account->host->pool);
-	if (!b) {
-		slot_put(c->account->host, slot);
-		c->slot = -1;
-		return -ENOMEM;
-	}
-	/* This one does not count. It is published so that readers find acc; ctl_start replaces
-	 * it. */
-	b->slot = -1;
-	publish(c, b, c->account->host->pool);
-	keys_add(c->account, slot, false);
-	return 0;
-}
-
-/* After the sync, when every count from before the call is in the totals. */
-static int ctl_start(struct vpmu_consumer *c)
-{
-	struct vpmu_binding *b = prepare(c, c->account->host->pool);
-
-	if (!b)
-		return -ENOMEM;
-	b->base = sum_of(c->account, c->slot);
-	publish(c, b, c->account->host->pool);
 	return 0;
 }
 
@@ -352,26 +350,29 @@ static int init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_
 {
 	if (!vpmu_key_valid(key))
 		return -EINVAL;
-	*c = (struct vpmu_consumer){.account = account, .key = key, .slot = -1, .local = local};
+	/* The latch stays as it is: somebody may still read the consumer that was here before. */
+	c->account = account;
+	c->key = key;
+	c->slot = -1;
+	c->local = local;
+	c->supported = false;
+	c->quality = VPMU_Q_EXACT;
 	__atomic_add_fetch(&account->nr_consumers, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
-static void fini(struct vpmu_consumer *c, struct vpmu_pool *pool)
+static void fini(struct vpmu_consumer *c)
 {
+	struct vpmu_state none = {0};
 	struct vpmu_account *account = c->account;
-	struct vpmu_binding *b = c->binding;
 
-	store_release(&c->binding, NULL);
-	pool_retire(pool, b);
-	pool_release(pool, c->spare);
-	c->spare = NULL;
+	publish(c, &none);
 	c->account = NULL;
 	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
 }
 
-/* Delete a consumer whose totals are current. */
-static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, struct vpmu_value *last)
+/* End a consumer whose totals are current; fini is left to do. */
+static void end(struct vpmu_consumer *c, struct vpmu_value *last)
 {
 	/*
 	 * There can be concurrent readers. In the control form, none of them may read more than the
@@ -379,12 +380,11 @@ static void del(struct vpmu_consumer *c, struct vpmu_pool *pool, struct vpmu_val
 	 * the slot keeps its key until the owner, which runs this, charges again.
 	 */
 	if (c->slot >= 0 && !c->local)
-		stop(c, pool);
+		stop(c);
 	if (last)
 		vpmu_consumer_read(c, last);
 	if (c->slot >= 0)
 		release(c);
-	fini(c, pool);
 }
 
 int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
@@ -400,25 +400,65 @@ int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpm
 	ask_pmu(c, pcpu->pmu);
 	ret = local_enable(c, pcpu);
 	if (ret && ret != -EOPNOTSUPP)
-		fini(c, pcpu->pool);
+		fini(c);
+	return ret;
+}
+
+/* Make every pCPU on which @n consumers count charge what it has, and take up changed keys. */
+static int ctl_sync(struct vpmu_host *host, struct vpmu_consumer *const *c, size_t n)
+{
+	const struct vpmu_account *last = NULL;
+
+	sync_spare_all(host);
+	for (size_t i = 0; i < n; i++) {
+		if (c[i]->account != last)
+			sync_concerns(c[i]->account);
+		last = c[i]->account;
+	}
+	return host_sync_locked(host, NULL, NULL);
+}
+
+/* Give back what @n consumers of @account, which have no slots any more, took with keys_ctl_add. */
+static void ctl_reap(struct vpmu_account *const *account, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!i || account[i] != account[i - 1])
+			cells_reap(account[i]);
+	}
+}
+
+static int ctl_enable(struct vpmu_consumer *c)
+{
+	struct vpmu_host *host = c->account->host;
+	int ret = ctl_take(c);
+
+	if (ret)
+		return ret;
+	ret = keys_ctl_add(c->account, &c, 1);
+	if (ret) {
+		release(c);
+		return ret;
+	}
+	ret = ctl_sync(host, &c, 1);
+	if (ret) {
+		keys_ctl_del(c);
+		release(c);
+		cells_reap(c->account);
+	} else {
+		start(c);
+	}
 	return ret;
 }
 
 int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 {
 	struct vpmu_host *host = c->account->host;
-	int ret;
+	int ret = 0;
 
 	if (pcpu)
 		return local_enable(c, pcpu);
 	pthread_mutex_lock(&host->ctl_lock);
-	ret = c->slot >= 0 ? 0 : ctl_take(c);
-	if (!ret && c->binding->slot < 0) {
-		host_sync_locked(host, NULL, NULL);
-		ret = ctl_start(c);
-		if (ret)
-			release(c);
-	}
+	ret = c->slot >= 0 ? 0 : ctl_enable(c);
 	pthread_mutex_unlock(&host->ctl_lock);
 	return ret ? ret : c->supported ? 0 : -EOPNOTSUPP;
 }
@@ -433,8 +473,10 @@ void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 	}
 	pthread_mutex_lock(&host->ctl_lock);
 	if (c->slot >= 0) {
-		host_sync_locked(host, NULL, NULL);
-		stop(c, host->pool);
+		keys_ctl_del(c);
+		ctl_sync(host, &c, 1);
+		stop(c);
+		cells_reap(c->account);
 	}
 	pthread_mutex_unlock(&host->ctl_lock);
 }
@@ -447,7 +489,8 @@ void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct v
 	}
 	if (c->slot >= 0)
 		local_charge(pcpu, c->account, c->slot);
-	del(c, pcpu->pool, last);
+	end(c, last);
+	fini(c);
 }
 
 int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
@@ -455,7 +498,7 @@ int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const 
 {
 	struct vpmu_host *host;
 	bool unsupported = false;
-	size_t i, taken = 0, inited = 0;
+	size_t i, taken = 0, inited = 0, used = 0;
 	int ret = 0;
 
 	if (!n)
@@ -474,66 +517,81 @@ int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const 
 			goto fail;
 		taken++;
 	}
-	host_sync_locked(host, NULL, NULL);
-	for (i = 0; i < n; i++) {
-		ret = ctl_start(c[i]);
+	for (i = 0; i < n; i = used) {
+		size_t same = 1;
+
+		while (i + same < n && account[i + same] == account[i])
+			same++;
+		ret = keys_ctl_add(account[i], &c[i], same);
 		if (ret)
 			goto fail;
+		used += same;
 	}
+	i = 0;
+	ret = ctl_sync(host, c, n);
+	if (ret)
+		goto fail;
+	for (; i < n; i++)
+		start(c[i]);
 	pthread_mutex_unlock(&host->ctl_lock);
 	return unsupported ? -EOPNOTSUPP : 0;
 fail:
 	if (failed)
 		*failed = i;
+	for (size_t k = 0; k < used; k++)
+		keys_ctl_del(c[k]);
+	ctl_sync(host, c, used);
 	for (size_t k = 0; k < inited; k++) {
 		if (k < taken)
 			release(c[k]);
-		fini(c[k], host->pool);
+		fini(c[k]);
 	}
+	ctl_reap(account, inited);
 	pthread_mutex_unlock(&host->ctl_lock);
 	return ret;
 }
 
 void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_value *last)
 {
+	struct vpmu_account *before = NULL;
 	struct vpmu_host *host;
 
 	if (!n)
 		return;
 	host = c[0]->account->host;
 	pthread_mutex_lock(&host->ctl_lock);
-	host_sync_locked(host, NULL, NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (c[i]->slot >= 0)
+			keys_ctl_del(c[i]);
+	}
+	ctl_sync(host, c, n);
 	for (size_t i = 0; i < n; i++)
-		del(c[i], host->pool, last ? &last[i] : NULL);
+		end(c[i], last ? &last[i] : NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (c[i]->account != before)
+			cells_reap(c[i]->account);
+		before = c[i]->account;
+		fini(c[i]);
+	}
 	pthread_mutex_unlock(&host->ctl_lock);
 }
 
 void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
 {
+	struct vpmu_state s;
 	struct vpmu_sum v;
-	struct vpmu_binding *b;
 
 	*out = (struct vpmu_value){0};
 	urcu_memb_read_lock();
-	do {
-		b = load_acquire(&c->binding);
-		if (!b)
-			goto out;
-		v = binding_value(b);
-		/*
-		 * The totals can be newer than the end of this binding. The value is right only if
-		 * the binding is still in place. The loads of the totals are acquire, so this look
-		 * at c->binding comes after them; it pairs with the exchange in publish(). A signal
-		 * handler that interrupted the writer never loops, because the writer stands still.
-		 */
-	} while (b != load_acquire(&c->binding));
-	out->count = v.count;
-	out->enabled_ns = v.time_ns;
-	out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
-	out->quality = quality_now(b);
-	out->supported = supported_now(b, &v);
-	out->partial = out->running_ns && v.unsup_ns;
-out:
+	v = consumer_value(c, &s);
+	if (s.how.kind != VPMU_CONSUMER_NONE) {
+		out->count = v.count;
+		out->enabled_ns = v.time_ns;
+		out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
+		out->quality = quality_now(&s);
+		out->supported = supported_now(&s, &v);
+		out->partial = out->running_ns && v.unsup_ns;
+	}
 	urcu_memb_read_unlock();
 }
 

@@ -10,10 +10,12 @@
  *
  *   local form, @pcpu is not NULL: the account is a vCPU's, the vCPU is placed on @pcpu, and the
  *     caller is the owner of @pcpu. The cost does not depend on how many consumers, VMs or accounts
- *     there are. While others use the key already, the call takes no lock, and it allocates memory
- *     only if the pCPU's pool of bindings is empty.
- *   control form, @pcpu is NULL: any account; a control call. It waits until every pCPU has passed
- *     a safe point, so that no event from before the call is included.
+ *     there are. While others use the key already, the call takes no lock, and it allocates
+ *     nothing; but the first use of a key by the vCPU after it came to the pCPU does both, for the
+ *     key's row.
+ *   control form, @pcpu is NULL: any account; a control call. It waits until every pCPU on which
+ *     the account has run has passed a safe point, so that no event from before the call is
+ *     included.
  *
  * A consumer keeps to the form in which it was added.
  */
@@ -26,8 +28,36 @@
 #include "vpmu/value.h"
 
 struct vpmu_account;
-struct vpmu_binding;
 struct vpmu_pcpu;
+
+/* The sum for one slot over an account and everything below it. Private. */
+struct vpmu_sum {
+	uint64_t count;
+	uint64_t time_ns;  /* time of the slot: the account ran where the key can be counted */
+	uint64_t idle_ns;  /* part of time_ns: the slot had no counter */
+	uint64_t unsup_ns; /* not in time_ns: the account ran where the key cannot be counted */
+};
+
+/* Private. */
+enum vpmu_state_kind {
+	VPMU_CONSUMER_NONE,	/* the value is 0 */
+	VPMU_CONSUMER_COUNTING, /* the value is the account's sum + add */
+	VPMU_CONSUMER_STOPPING, /* the value is cut + add */
+	VPMU_CONSUMER_STOPPED,	/* the value is add */
+};
+
+/* What readers need to know of a consumer. Private. */
+struct vpmu_state {
+	struct {
+		_Alignas(8) uint8_t kind; /* enum vpmu_state_kind */
+		uint8_t slot;
+		uint8_t quality; /* enum vpmu_quality: the worst so far */
+		bool supported;
+		bool local;
+	} how; /* read and written whole */
+	struct vpmu_account *account;
+	struct vpmu_sum add; /* modulo 2^64 */
+};
 
 /*
  * The memory is the caller's. It must be zero before the first use. It may be freed a grace period
@@ -35,8 +65,10 @@ struct vpmu_pcpu;
  */
 struct vpmu_consumer {
 	/* private */
-	struct vpmu_binding *binding; /* RCU: read anywhere, replaced whole */
-	struct vpmu_binding *spare;   /* so that disabling cannot fail */
+	uint64_t seq;		    /* grows with each change; readers use state[seq & 1] */
+	struct vpmu_state state[2]; /* read anywhere; only the copy not in use is written */
+	struct vpmu_sum cut;	    /* stopping: the account's sum at the stop, decided once */
+	/* what only the writer uses */
 	struct vpmu_account *account;
 	vpmu_key_t key;
 	int slot;   /* -1: disabled or unsupported */
@@ -51,9 +83,13 @@ struct vpmu_consumer {
  *   -EOPNOTSUPP  no PMU that could count for the consumer can count @key: the one of @pcpu in the
  *                local form, any of the host in the control form. The consumer is added all the
  *                same, reads as unsupported, and must be deleted.
- *   -ENOSPC      VPMU_MAX_SLOTS other keys are in use. Not added.
+ *   -ENOSPC      VPMU_MAX_SLOTS other keys are in use, or in the local form for a VM with a quota
+ *                those that guests may use (quota.h). Not added.
+ *   -EDQUOT      local form: the quota of distinct keys of the VM or its tenant is used up. Not
+ *                added.
  *   -EINVAL      @key is not valid (vpmu_key_valid). Not added.
  *   -ENOMEM      Not added.
+ *   -ETIMEDOUT   control form: a pCPU does not answer (vpmu_host_late). Not added.
  *
  * Example: two VMs each have a consumer of "instructions" and the operator adds a third one, for
  * their tenant. Each pCPU still has one counter for the key. When the VMs have run 100 and 50
@@ -90,9 +126,8 @@ void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_valu
  * value as of now, call vpmu_pcpu_flush (owner) or vpmu_host_sync (control) before.
  *
  * Any thread and any signal handler, also one that interrupts a function of this library. Never
- * blocks and allocates nothing. The cost depends on the number of accounts below the consumer's
- * (none for a vCPU's). count and enabled_ns never go down from one read to the next. running_ns of
- * a slot without a counter can be one interval ahead when the read falls into a charge.
+ * blocks and allocates nothing. The cost depends on the number of pCPUs on which the account has
+ * run. count and enabled_ns never go down from one read to the next.
  */
 void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out);
 

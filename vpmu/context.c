@@ -78,20 +78,10 @@ void vpmu_context_fini(struct vpmu_context *ctx)
 
 int vpmu_context_place(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 {
-	struct vpmu_cell *own_cell, *group_cell = NULL;
-
 	/* Comparing ctx->pcpu is not enough: another pCPU can be at the address of one that is
-	 * gone. The cell of a pCPU that is gone has a NULL pcpu. */
-	if (ctx->pcpu == pcpu && load_relaxed(&ctx->own_cell->pcpu) == pcpu)
+	 * gone. */
+	if (ctx->pcpu == pcpu && ctx->serial == pcpu->serial)
 		return 0;
-	own_cell = account_cell(ctx->own, pcpu);
-	if (ctx->group)
-		group_cell = account_cell(ctx->group, pcpu);
-	if (!own_cell || (ctx->group && !group_cell))
-		return -ENOMEM; /* a cell that was made stays with its account */
-	ctx->pcpu = pcpu;
-	ctx->own_cell = own_cell;
-	ctx->group_cell = group_cell;
 	ctx->tree_gen = 0; /* never the host's, so the next switch computes the keys */
-	return 0;
+	return cells_place(ctx, pcpu);
 }

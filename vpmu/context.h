@@ -17,6 +17,7 @@ struct vpmu_account;
 struct vpmu_alarm;
 struct vpmu_cell;
 struct vpmu_pcpu;
+struct vpmu_quota;
 struct vpmu_taskdata;
 
 /* Where a vCPU is: the next instruction it will execute. */
@@ -37,24 +38,25 @@ struct vpmu_lbr_task {
 };
 
 /*
- * A vCPU task. @own is the vCPU's account, @group its VM's. The vCPU is charged to @own while @own
- * itself has consumers, and to @group otherwise. So vCPUs that are only counted as part of their VM
- * are equal, and a switch between them reads no counter.
+ * A vCPU task. @own is the vCPU's account, @group its VM's. What the vCPU does is charged to those
+ * of its accounts - @own and the ones above it - that have consumers. So vCPUs that are only
+ * counted as part of the same VM or tenant are equal, and a switch between them reads no counter.
  */
 struct vpmu_context {
 	struct vpmu_account *own;
-	struct vpmu_account *group; /* NULL: @own is always charged */
+	struct vpmu_account *group; /* NULL: none */
 	/*
 	 * Tells where the vCPU is, for samples. The VMM may set it after vpmu_context_init; NULL:
 	 * it is not known. Called by the owner of the pCPU on which the context runs, never while
 	 * guest code executes. 0 or -errno.
 	 */
 	int (*where)(struct vpmu_context *ctx, struct vpmu_where *out);
+	struct vpmu_quota *quota; /* of its VM (quota.h), set as where; NULL: no limit */
 	/* private */
 	struct vpmu_pcpu *pcpu;
-	struct vpmu_cell *own_cell;
-	struct vpmu_cell *group_cell;
-	struct vpmu_cell *cell;	   /* one of these two: of the account that is charged */
+	uint64_t serial;	   /* of @pcpu */
+	uint32_t home;		   /* @pcpu's number */
+	struct vpmu_cell *cell;	   /* the first that is charged: see struct vpmu_cell */
 	uint64_t tree_gen;	   /* the host's when @keys was computed; 0: compute again */
 	uint64_t keys;		   /* slots in use by the account and its ancestors */
 	uint64_t watch;		   /* slots of its alarms, and of samplers in @samplers */

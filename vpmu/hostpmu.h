@@ -24,8 +24,9 @@ struct vpmu_lbr_regs;
 struct vpmu_hostpmu_ops {
 	const char *name; /* "soft", "perf" */
 
-	/* The counters that could count @key: bit n is counter n. 0: this PMU cannot count it. Any
-	 * thread. */
+	/* The counters that could count @key: bit n is counter n. 0: this PMU cannot count it. The
+	 * answer can change; libvpmu asks again at ticks for keys that have no counter. Any thread.
+	 */
 	uint32_t (*eligible)(const struct vpmu_hostpmu *pmu, vpmu_key_t key);
 
 	/* How good counts of @key are on this PMU. Any thread. */
@@ -44,8 +45,24 @@ struct vpmu_hostpmu_ops {
 	/* The value of bound counter @ctr, modulo width_mask + 1. Switch path. */
 	uint64_t (*read)(struct vpmu_hostpmu *pmu, unsigned int ctr);
 
-	/* The time of this pCPU's clock in ns: monotonic, with any starting point. Switch path. */
+	/* The time of this pCPU's clock in ns: monotonic, with any starting point. It stands still
+	 * while nothing can run on the pCPU. Switch path. */
 	uint64_t (*now)(const struct vpmu_hostpmu *pmu);
+
+	/*
+	 * How long bound counter @ctr has not counted since its bind, in ns of now(), as of its
+	 * last read(): the host gave the hardware to somebody else. It never goes down during a
+	 * bind. libvpmu takes it off the running time of whoever ran. NULL, and always for a PMU
+	 * with words: bound counters count all the time. Switch path.
+	 */
+	uint64_t (*gap_ns)(const struct vpmu_hostpmu *pmu, unsigned int ctr);
+
+	/*
+	 * The bound counters that have stopped for good: bit n is counter n. libvpmu unbinds them.
+	 * Their keys are bound again as soon as the host accepts that. Owner, at ticks. NULL: no
+	 * counter is ever lost.
+	 */
+	uint32_t (*lost)(struct vpmu_hostpmu *pmu);
 
 	/*
 	 * For the check that nothing is lost (conservation.h): all that bound counter @ctr has

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shared by hostpmu_perf.c, hostpmu_perf_probe.c and their tests: a table of the few system calls,
- * so that a test can act as a kernel with a hardware PMU; and what the host was found to have.
+ * Shared by the hostpmu_perf files and their tests: a table of the few system calls, so that a test
+ * can act as a kernel with a hardware PMU; what the host was found to have; and events.
  */
 #ifndef VPMU_HOSTPMU_PERF_PRIV_H
 #define VPMU_HOSTPMU_PERF_PRIV_H
@@ -10,37 +10,129 @@
 
 struct perf_event_attr;
 
+/* What read(2) gives for an event with PERF_FORMAT_TOTAL_TIME_ENABLED and _RUNNING. */
+struct vpmu_perf_reading {
+	uint64_t value;
+	uint64_t enabled_ns; /* its thread ran while it was enabled */
+	uint64_t running_ns; /* part of that: it had a counter */
+};
+
 struct vpmu_perf_sys {
-	/* perf_event_open without a group: fd or -errno. @tid 0: the calling thread; -1: all. */
-	int (*open)(const struct perf_event_attr *attr, int tid, int cpu);
+	/* perf_event_open: fd or -errno. @tid 0: the calling thread; -1: all. @group: the fd of the
+	 * leader, or -1. */
+	int (*open)(const struct perf_event_attr *attr, int tid, int cpu, int group);
 	/* 0, or -ENODATA: the kernel has put the pinned event into its error state; or -errno. */
-	int (*read)(int fd, uint64_t *value);
+	int (*read)(int fd, struct vpmu_perf_reading *r);
+	int (*enable)(int fd, bool on); /* PERF_EVENT_IOC_ENABLE or _DISABLE */
 	/* The event's page, or NULL. */
 	struct perf_event_mmap_page *(*map)(int fd);
 	void (*unmap)(struct perf_event_mmap_page *page);
 	uint64_t (*rdpmc)(uint32_t index);
 	void (*close)(int fd);
+	/* The CPU time in ns of thread @tid of this process, or the wall clock if @tid is 0. -errno
+	 * when there is no such thread any more. */
+	int (*clock)(int tid, uint64_t *ns);
+	/* Raise the limit of open files. False: it cannot be raised. */
+	bool (*more_files)(void);
+	/* The perf types of the PMUs of the kinds of core, at most @max. The return value is their
+	 * number; 0 or 1: all cores are alike. */
+	unsigned int (*core_types)(uint32_t *types, unsigned int max);
 };
 extern const struct vpmu_perf_sys *vpmu_perf_sys; /* only tests set it, before any use */
 
-/* How many hardware events can count at the same time. */
+/* ---- hostpmu_perf_probe.c: what the host can count ---- */
+
+/* How many hardware events can count at the same time, if nobody else counts. */
 struct vpmu_perf_capacity {
 	unsigned int gp;    /* for any hardware key */
 	unsigned int fixed; /* besides, for one generic event each: */
 	uint16_t fixed_event[3];
-	int rc; /* why gp is 0 */
+	unsigned int kinds; /* of core */
+	int rc;		    /* why gp is 0 */
 };
-#define VPMU_PERF_MAX_GP 16
+#define VPMU_PERF_MAX_GP 10
 
-/* Found out by the first call in the process. Any thread. */
-const struct vpmu_perf_capacity *vpmu_perf_capacity(void);
+/* What the first call in the process that succeeds finds out. Any thread. */
+struct vpmu_perf_capacity vpmu_perf_capacity(void);
 
-/* Open an event that counts @key, of thread @tid or of CPU @cpu; the other one is -1. The file
- * descriptor, or -errno. */
-int vpmu_perf_open(vpmu_key_t key, int tid, int cpu);
+/* How many of the general counters are used while @leave are left to others. */
+unsigned int vpmu_perf_usable(const struct vpmu_perf_capacity *c, unsigned int leave);
 
-/* Whether the host can count @key on CPU @cpu, or in threads if @cpu is -1: 0 or -errno. Tries it
- * once and remembers the answer. */
+/*
+ * Whether the host can count @key on CPU @cpu, or in threads if @cpu is -1: 0 or -errno. Opens an
+ * event and reads it, and remembers the answer: for good if it is about the hardware, and for a
+ * second if it can change.
+ */
 int vpmu_perf_probe(vpmu_key_t key, int cpu);
+
+/* Whether -errno @rc of an open can pass without anybody's doing: counters in use, no files or no
+ * memory just now. */
+bool vpmu_perf_passes(int rc);
+
+/* Whether events of @key use hardware counters. */
+static inline bool vpmu_perf_hardware(vpmu_key_t key)
+{
+	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
+}
+
+/* ---- hostpmu_perf_event.c: events ---- */
+
+/* Whose events, and where they belong. */
+struct vpmu_perf_where {
+	int tid, cpu;	   /* as for perf_event_open */
+	const int *leader; /* the group's leader for each kind of core; NULL: no group */
+	bool pinned;
+	bool enabled; /* from the start */
+};
+
+/* The kinds of core: their perf types in @types, and their number, at least 1. */
+unsigned int vpmu_perf_types(uint32_t types[VPMU_PERF_TYPES]);
+
+/* Open an event that counts nothing, as the leader of a group. fd or -errno. */
+int vpmu_perf_open_leader(int tid, int cpu, bool enabled);
+
+/*
+ * vpmu_perf_event_open - fill in *@e: an event for @key on each kind of core that has it. It is
+ * disabled unless @where says otherwise.
+ * -errno when no kind of core can count it, or when files or rights are missing.
+ * vpmu_perf_event_close - the end of *@e, which may be empty.
+ */
+int vpmu_perf_event_open(struct vpmu_perf_event *e, vpmu_key_t key,
+			 const struct vpmu_perf_where *where);
+void vpmu_perf_event_close(struct vpmu_perf_event *e);
+
+/* vpmu_perf_event_enable - start or stop @e. Its count and times stay. 0 or -errno. */
+int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on);
+
+/* vpmu_perf_event_read - the sum over all kinds of core. 0, -ENODATA (see vpmu_perf_sys) or -errno.
+ * vpmu_perf_event_read_here - the same, for an event of the calling thread: 1 if it has a counter
+ * and the kernel allows to read that without a system call. */
+int vpmu_perf_event_read(const struct vpmu_perf_event *e, struct vpmu_perf_reading *r);
+int vpmu_perf_event_read_here(const struct vpmu_perf_event *e, struct vpmu_perf_reading *r);
+
+/* vpmu_perf_event_last - the count of an event that the kernel has stopped. False: unknown. */
+bool vpmu_perf_event_last(const struct vpmu_perf_event *e, uint64_t *value);
+
+/* vpmu_perf_event_runs - whether enabled event @e has a counter now: 1 or 0; VPMU_PERF_UNKNOWN: its
+ * thread does not run, so nobody can tell; or as vpmu_perf_event_read. */
+#define VPMU_PERF_UNKNOWN 2
+int vpmu_perf_event_runs(const struct vpmu_perf_event *e);
+
+/* ---- hostpmu_perf_group.c: the events of one PMU. Owner ---- */
+
+/* Whether the event of @key is one of the group's. */
+bool vpmu_perf_in_group(const struct vpmu_hostpmu_perf *p, vpmu_key_t key);
+
+/*
+ * vpmu_perf_take - fill in *@e, which is empty: start an event for @key, one that waits if there is
+ * one. -EBUSY: it finds no counter, or the group would count no longer; or another -errno. Then *@e
+ * is empty.
+ * vpmu_perf_put - stop *@e, which becomes empty. Its event waits for the key's next turn. @lost:
+ * the group stood still because of it, and can go on. vpmu_perf_close_waiting - close the events
+ * that have waited for @ticks ticks or more.
+ */
+int vpmu_perf_take(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_key_t key);
+void vpmu_perf_put(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, bool lost);
+void vpmu_perf_close_waiting(struct vpmu_hostpmu_perf *p, unsigned int ticks);
 
 #endif

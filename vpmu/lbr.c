@@ -13,8 +13,9 @@
  *
  * Data may be followed while they are published, inside an RCU read side. Pointers to data can be
  * compared without that, because no other data can come to the address in pcpu->lbr_data: the data
- * of operators are given back only after every pCPU went through lbr_flush (vpmu_lbr_detach), those
- * of a guest by the owner itself, and those of a context when it runs nowhere.
+ * of operators are given back only after every pCPU on which the account has been placed went
+ * through lbr_flush (vpmu_lbr_detach), those of a guest by the owner itself, and those of a context
+ * when it runs nowhere.
  */
 #include <errno.h>
 #include <sched.h>

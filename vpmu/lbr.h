@@ -68,9 +68,11 @@ int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
  *   -EINVAL      @ctl
  *   -EOPNOTSUPP  no pCPU has branch records; or @account is vpmu_host_other, which has no vCPU
  *   -ENOMEM
+ *   -ETIMEDOUT   a pCPU on which the account has been placed does not answer (vpmu_host_late)
  *
  * vpmu_lbr_detach - undo one attach; without an attach it does nothing. After the last detach that
- * concerns a task, its captured records are freed after a grace period.
+ * concerns a task, its captured records are freed after a grace period, and not before a pCPU that
+ * is late has answered.
  */
 int vpmu_lbr_attach(struct vpmu_account *account, uint32_t ctl);
 void vpmu_lbr_detach(struct vpmu_account *account);

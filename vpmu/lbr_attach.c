@@ -6,7 +6,7 @@
  *
  * Everything here is control, under ctl_lock. An attach takes the memory for all contexts before it
  * publishes any, so it does everything or nothing. A detach gives memory back only after every pCPU
- * has let go of it.
+ * that can have a pointer to it has let go of it: those on which the account has been placed.
  */
 #include <errno.h>
 
@@ -50,15 +50,12 @@ static bool other_ctl(const struct vpmu_account *a, uint32_t ctl)
 	return a->lbr_users && a->lbr_ctl != ctl;
 }
 
-/* Inside an RCU read side, because removed accounts are unlinked without ctl_lock. */
 static bool conflict_below(const struct vpmu_account *top, uint32_t ctl)
 {
-	struct vpmu_part *part;
+	const struct vpmu_account *a;
 
-	cds_list_for_each_entry_rcu (part, &top->children, node) {
-		const struct vpmu_account *a = caa_container_of(part, struct vpmu_account, part);
-
-		if (!load_relaxed(&part->dead_gen) && (other_ctl(a, ctl) || conflict_below(a, ctl)))
+	cds_list_for_each_entry (a, &top->children, node) {
+		if (other_ctl(a, ctl) || conflict_below(a, ctl))
 			return true;
 	}
 	return false;
@@ -66,16 +63,11 @@ static bool conflict_below(const struct vpmu_account *top, uint32_t ctl)
 
 static bool conflict(const struct vpmu_account *account, uint32_t ctl)
 {
-	bool below;
-
 	for (const struct vpmu_account *a = account; a; a = a->parent) {
 		if (other_ctl(a, ctl))
 			return true;
 	}
-	urcu_memb_read_lock();
-	below = conflict_below(account, ctl);
-	urcu_memb_read_unlock();
-	return below;
+	return conflict_below(account, ctl);
 }
 
 static bool has_facility(const struct vpmu_host *host)
@@ -114,6 +106,32 @@ static void give_back_pending(struct vpmu_account *account)
 	}
 }
 
+/* The same, when a pCPU that is late may still have a pointer to some of them. */
+static void leave_pending(struct vpmu_account *account)
+{
+	struct vpmu_host *host = account->host;
+	struct vpmu_context *ctx;
+
+	for_each_covered(ctx, account)
+	{
+		if (ctx->lbr.pending) {
+			ctx->lbr.pending->next = host->lbr_left;
+			host->lbr_left = ctx->lbr.pending;
+		}
+		ctx->lbr.pending = NULL;
+	}
+}
+
+void lbr_reap(struct vpmu_host *host)
+{
+	struct vpmu_taskdata *d;
+
+	while ((d = host->lbr_left)) {
+		host->lbr_left = d->next;
+		taskdata_retire(&host->lbr_pool, d);
+	}
+}
+
 /* Take memory for every context that has none. */
 static int make_pending(struct vpmu_account *account, uint32_t ctl)
 {
@@ -130,6 +148,39 @@ static int make_pending(struct vpmu_account *account, uint32_t ctl)
 		}
 	}
 	return 0;
+}
+
+/* Have the pCPUs on which @account has been placed look at their contexts' data. A context that is
+ * placed on another pCPU from now on finds what was published before this call. */
+static int sync_account(struct vpmu_account *account)
+{
+	sync_spare_all(account->host);
+	sync_concerns(account);
+	return host_sync_locked(account->host, NULL, NULL);
+}
+
+static void detach_locked(struct vpmu_account *account)
+{
+	struct vpmu_context *ctx;
+	bool any = false;
+
+	if (!account->lbr_users || --account->lbr_users)
+		return;
+	for_each_covered(ctx, account)
+	{
+		if (--ctx->lbr.host_users)
+			continue;
+		ctx->lbr.pending = ctx->lbr.data[VPMU_LBR_HOST];
+		rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_HOST], NULL);
+		any = true;
+	}
+	if (!any)
+		return;
+	/* After the sync no pCPU has a pointer to them: see lbr.c. */
+	if (sync_account(account))
+		leave_pending(account);
+	else
+		give_back_pending(account);
 }
 
 int vpmu_lbr_attach(struct vpmu_account *account, uint32_t ctl)
@@ -161,7 +212,9 @@ int vpmu_lbr_attach(struct vpmu_account *account, uint32_t ctl)
 		any = true;
 	}
 	if (any)
-		host_sync_locked(host, NULL, NULL);
+		ret = sync_account(account);
+	if (ret)
+		detach_locked(account);
 out:
 	pthread_mutex_unlock(&host->ctl_lock);
 	return ret;
@@ -170,26 +223,9 @@ out:
 void vpmu_lbr_detach(struct vpmu_account *account)
 {
 	struct vpmu_host *host = account->host;
-	struct vpmu_context *ctx;
-	bool any = false;
 
 	pthread_mutex_lock(&host->ctl_lock);
-	if (!account->lbr_users || --account->lbr_users)
-		goto out;
-	for_each_covered(ctx, account)
-	{
-		if (--ctx->lbr.host_users)
-			continue;
-		ctx->lbr.pending = ctx->lbr.data[VPMU_LBR_HOST];
-		rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_HOST], NULL);
-		any = true;
-	}
-	if (any) {
-		/* After the sync no pCPU has a pointer to them: see lbr.c. */
-		host_sync_locked(host, NULL, NULL);
-		give_back_pending(account);
-	}
-out:
+	detach_locked(account);
 	pthread_mutex_unlock(&host->ctl_lock);
 }
 

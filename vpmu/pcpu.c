@@ -2,87 +2,169 @@
 /*
  * The switch path: who runs on a pCPU, and who is charged.
  *
- * A switch reads the counter of each slot that the running account or the next one uses. What the
- * counter has counted since its last reading is charged to the running account if that uses the
- * slot, and to the pCPU's unclaimed counts otherwise. So each count is charged exactly once. A
- * switch between contexts whose account and keys are equal reads nothing.
+ * A switch reads the counter of each slot that the running context or the next one uses. What the
+ * counter has counted since its last reading is charged to each account of the running context that
+ * has the slot in use, and to the pCPU's unclaimed counts if none has. A switch between contexts
+ * that are charged to the same accounts reads nothing.
  *
  * The scheduler calls the vpmu_pcpu_ functions. Everything here runs on the owner of the pCPU, or
  * on a control thread that holds pcpu->lock while the pCPU is offline. Nothing here may take a lock
- * or allocate memory; only binding a counter may call the host.
+ * or allocate memory. counters.c says which slots have a counter.
  */
 #include "vpmu/internal.h"
 
-/* Code that switches seldom need. Out of line, it costs the common path no registers. */
-#define COLD __attribute__((noinline, cold))
-
 /* ---- charging ---- */
-
-/* @slots were in use for @dt ns without a counter. */
-static COLD void charge_idle(struct vpmu_pcpu *p, uint64_t slots, uint64_t dt)
-{
-	unsigned int s;
-
-	vpmu_for_each_slot (s, slots)
-		vpmu_charge_time(&p->cell->counts.idle_ns[s], dt);
-}
 
 static inline void charge_time(struct vpmu_pcpu *p)
 {
 	const struct vpmu_hostpmu *pmu = p->pmu;
 	uint64_t now = pmu->clock_ns ? load_relaxed(pmu->clock_ns) : pmu->ops->now(pmu);
 	uint64_t dt = now - p->time_snap;
-	uint64_t idle = p->keys & ~p->active & ~p->unsup;
+	struct vpmu_cell *cell = p->cell;
 
 	p->time_snap = now;
-	vpmu_charge_time(&p->cell->counts.time_ns, dt);
-	if (unlikely(idle))
-		charge_idle(p, idle, dt);
+	do
+		vpmu_charge_time(&cell->time_ns, dt);
+	while (unlikely((cell = cell->up) && dt));
 }
 
-/* charge_to for counters that cannot be read as memory. */
-static COLD void charge_call(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
+/* A gap is a part of the time that was charged, so the time is charged first. */
+void pcpu_charge_gaps(struct vpmu_pcpu *p, uint64_t slots)
 {
-	struct vpmu_hostpmu *pmu = p->pmu;
+	const struct vpmu_hostpmu *pmu = p->pmu;
+	unsigned int s;
+
+	if (!pmu->ops->gap_ns)
+		return;
+	charge_time(p);
+	vpmu_for_each_slot (s, slots) {
+		uint64_t gap = pmu->ops->gap_ns(pmu, p->ctr[s]), add = gap - p->gap_snap[s];
+
+		p->gap_snap[s] = gap;
+		for (struct vpmu_cell *c = p->cell; add && c; c = c->up) {
+			__u64 *lost;
+
+			if (!(c->mask & VPMU_BIT(s)))
+				continue;
+			lost = &c->row[slot_rank(c->mask, s)].lost;
+			/* A control call can change VPMU_UNSUP meanwhile (cell.c). */
+			if (!(load_relaxed(lost) & VPMU_STOPPED))
+				__atomic_add_fetch(lost, add, __ATOMIC_RELEASE);
+		}
+	}
+}
+
+static inline uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int s)
+{
+	return p->pmu->word ? *p->last[s].word : p->pmu->ops->read(p->pmu, p->ctr[s]);
+}
+
+void pcpu_take(struct vpmu_pcpu *p, uint64_t slots, uint64_t *counted)
+{
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots) {
+		uint64_t now = read_ctr(p, s);
+
+		counted[s] = (now - p->last[s].snap) & p->pmu->width_mask;
+		p->last[s].snap = now;
+	}
+}
+
+/* Charge @counted events of slot @s to all who have asked for it. What is charged more than once,
+ * and what is charged to nobody, is noted for conservation.c. */
+static inline void give(struct vpmu_pcpu *p, unsigned int s, uint64_t counted)
+{
+	uint64_t rows = 0;
+
+	for (struct vpmu_cell *cell = p->cell; cell; cell = cell->up) {
+		__u64 *total = &cell->row[slot_rank(cell->mask, s)].total;
+
+		if (!(cell->mask & VPMU_BIT(s)))
+			continue;
+		VPMU_STORE(total, *total + counted);
+		rows++;
+	}
+	if (!rows)
+		p->home->unclaimed[s] += counted;
+	else if (rows > 1)
+		p->home->extra[s] += counted * (rows - 1);
+}
+
+void pcpu_give(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
+{
 	unsigned int s;
 
 	vpmu_for_each_slot (s, slots)
-		vpmu_charge(&total[s], &p->last[s].snap, pmu->ops->read(pmu, p->ctr[s]),
-			    pmu->width_mask);
+		give(p, s, counted[s]);
 }
 
-/* Charge what the counters of @slots have counted since their snapshots to @total. */
-static inline void charge_to(struct vpmu_pcpu *p, __u64 *total, uint64_t slots)
+/* Several accounts are charged, or some slots are nobody's, or counters are not memory. */
+static __attribute__((noinline)) void charge_all(struct vpmu_pcpu *p, uint64_t slots)
 {
-	uint64_t width_mask = p->pmu->width_mask;
+	unsigned int s;
 
-	if (unlikely(!p->pmu->word)) {
-		charge_call(p, total, slots);
-		return;
+	vpmu_for_each_slot (s, slots) {
+		uint64_t now = read_ctr(p, s), last = p->last[s].snap;
+
+		if (now == last)
+			continue; /* rare events, and guests that program several counters */
+		p->last[s].snap = now;
+		give(p, s, (now - last) & p->pmu->width_mask);
 	}
-	for (; slots; slots &= slots - 1) {
-		uint64_t s = (uint64_t)__builtin_ctzll(slots);
+	if (!p->pmu->word)
+		pcpu_charge_gaps(p, slots);
+}
+
+/*
+ * Charge @slots, which are some of the slots of the only cell. Where their rows are is the same at
+ * every switch between VMs for which the same is counted, so it is remembered.
+ */
+static __attribute__((noinline)) void charge_some(struct vpmu_pcpu *p, uint64_t slots)
+{
+	struct vpmu_cell *cell = p->cell;
+	uint64_t width_mask = p->pmu->width_mask;
+	unsigned int s;
+
+	if (cell->mask != p->rank_mask || slots != p->rank_slots) {
+		vpmu_for_each_slot (s, slots)
+			p->rank[s] = (uint8_t)slot_rank(cell->mask, s);
+		p->rank_mask = cell->mask;
+		p->rank_slots = slots;
+	}
+	vpmu_for_each_slot (s, slots) {
 		struct vpmu_reading *c = &p->last[s];
 
-		vpmu_charge(&total[s], &c->snap, *c->word, width_mask);
+		vpmu_charge(&cell->row[p->rank[s]].total, &c->snap, *c->word, width_mask);
 	}
-}
-
-static COLD void charge_unclaimed(struct vpmu_pcpu *p, uint64_t slots)
-{
-	charge_to(p, p->unclaimed, slots);
 }
 
 /* Charge @slots, none of which is watched while it is in use: those go through alarm.c. */
 static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 {
-	uint64_t others;
+	struct vpmu_cell *cell = p->cell;
+	uint64_t width_mask = p->pmu->width_mask, others;
+	struct vpmu_row *row = cell->row;
 
 	slots &= p->active;
-	others = slots & ~p->keys;
-	charge_to(p, p->cell->counts.total, slots & p->keys);
+	others = slots & ~cell->mask;
+	if (unlikely(!p->pmu->word || cell->up)) {
+		if (slots)
+			charge_all(p, slots);
+		return;
+	}
+	if (likely(slots - others == cell->mask)) {
+		/* All of the only cell's slots, in their order. */
+		for (uint64_t m = cell->mask; m; m &= m - 1, row++) {
+			struct vpmu_reading *c = &p->last[__builtin_ctzll(m)];
+
+			vpmu_charge(&row->total, &c->snap, *c->word, width_mask);
+		}
+	} else if (slots & ~others) {
+		charge_some(p, slots & ~others);
+	}
 	if (unlikely(others))
-		charge_unclaimed(p, others);
+		charge_all(p, others);
 }
 
 /* Charge @slots. Returns the slots whose alarms went off; the caller arms them again, unless
@@ -97,6 +179,11 @@ static inline uint64_t charge_slots(struct vpmu_pcpu *p, uint64_t slots)
 	return rearm;
 }
 
+void pcpu_charge_slots(struct vpmu_pcpu *p, uint64_t slots)
+{
+	charge_slots(p, slots);
+}
+
 uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
 {
 	uint64_t rearm = charge_slots(p, slots);
@@ -107,197 +194,51 @@ uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
 	return rearm;
 }
 
-/* ---- counters for slots ---- */
+/* ---- looking at cells ---- */
 
-/* By the PMU's audit where it has one. */
-uint64_t pcpu_hw_count(struct vpmu_pcpu *p, unsigned int slot)
+/* Counters were bound or unbound since the owner last charged @cell, or an audit has begun. */
+COLD void pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 {
-	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
-	uint64_t hw = p->hw_past[slot];
+	struct vpmu_row *row = cell->row;
 
-	if (!(p->active & VPMU_BIT(slot)))
-		return hw;
-	if (ops->audit)
-		return hw + ops->audit(p->pmu, p->ctr[slot]);
-	return hw + ((ops->read(p->pmu, p->ctr[slot]) - p->bind_value[slot]) & p->pmu->width_mask);
-}
+	audit_see(p, cell);
+	for (uint64_t m = cell->mask; m; m &= m - 1, row++) {
+		bool stopped = !(p->active & (m & -m));
+		__u64 lost = load_relaxed(&row->lost);
 
-/* A host that refuses is asked again after 1, 2, 4 ... 1024 more occasions. */
-#define REFUSED_SHIFT_MAX 10
-
-/* Give free counter @ctr to slot @s. False: the host refuses. */
-static bool slot_bind(struct vpmu_pcpu *p, unsigned int s, unsigned int ctr)
-{
-	if (p->pmu->ops->bind(p->pmu, ctr, p->key[s])) {
-		p->refused_wait[s] = (uint16_t)(1u << p->refused[s]);
-		if (p->refused[s] < REFUSED_SHIFT_MAX)
-			p->refused[s]++;
-		return false;
+		/* A control call can change VPMU_UNSUP meanwhile (cell.c). */
+		while (!(lost & VPMU_STOPPED) != !stopped &&
+		       !__atomic_compare_exchange_n(&row->lost, &lost,
+						    vpmu_stop(lost, cell->time_ns, stopped), false,
+						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
 	}
-	p->refused[s] = 0;
-	p->ctrs_used |= 1u << ctr;
-	p->ctr[s] = (uint8_t)ctr;
-	p->last[s].snap = p->bind_value[s] = p->pmu->ops->read(p->pmu, ctr);
-	if (p->pmu->word)
-		p->last[s].word = p->pmu->word[ctr];
-	p->since[s] = ++p->turn;
-	store_relaxed(&p->active, p->active | VPMU_BIT(s));
-	return true;
+	store_release(&cell->state, p->state);
 }
 
-/* Take the counter of slot @s away, and charge it. Time must have been charged up to now. */
-static void slot_unbind(struct vpmu_pcpu *p, unsigned int s)
+/* Before the cells from @cell on are charged next. Their time has been charged up to now. */
+static inline void look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 {
-	charge_slots(p, VPMU_BIT(s));
-	p->hw_past[s] = pcpu_hw_count(p, s);
-	p->pmu->ops->unbind(p->pmu, p->ctr[s]);
-	p->armed &= ~VPMU_BIT(s);
-	p->ctrs_used &= ~(1u << p->ctr[s]);
-	p->since[s] = ++p->turn;
-	store_relaxed(&p->active, p->active & ~VPMU_BIT(s));
+	do {
+		if (unlikely(load_relaxed(&cell->state) != p->state))
+			pcpu_look_at(p, cell);
+	} while (unlikely(cell = cell->up));
 }
 
-/* A free counter for slot @s, a fixed one if possible; -1: all that fit are taken. */
-static int free_ctr(const struct vpmu_pcpu *p, unsigned int s)
+/* ---- switching ---- */
+
+/* Charge those who are charged now what they have used, because they will be others. */
+static void settle(struct vpmu_pcpu *p, bool *settled)
 {
-	uint32_t ctrs = p->elig[s] & ~p->ctrs_used;
-
-	if (ctrs & p->pmu->fixed_mask)
-		ctrs &= p->pmu->fixed_mask;
-	return ctrs ? __builtin_ctz(ctrs) : -1;
-}
-
-/* The slot in @slots that got or lost its counter the longest time ago; -1: @slots is empty. */
-static int longest(const struct vpmu_pcpu *p, uint64_t slots)
-{
-	int best = -1;
-	unsigned int s;
-
-	vpmu_for_each_slot (s, slots) {
-		if (best < 0 || p->since[s] < p->since[best])
-			best = (int)s;
-	}
-	return best;
-}
-
-/* The active slots whose counter could count slot @s. */
-static uint64_t rivals(const struct vpmu_pcpu *p, unsigned int s)
-{
-	uint64_t slots = 0;
-	unsigned int r;
-
-	vpmu_for_each_slot (r, p->active) {
-		if (p->elig[s] & (1u << p->ctr[r]))
-			slots |= VPMU_BIT(r);
-	}
-	return slots;
-}
-
-/* Take the counter of slot @from for slot @s; if the host refuses, @from gets it back. */
-static void steal(struct vpmu_pcpu *p, unsigned int s, unsigned int from)
-{
-	unsigned int ctr = p->ctr[from];
-
-	slot_unbind(p, from);
-	if (!slot_bind(p, s, ctr))
-		slot_bind(p, from, ctr);
-}
-
-/* Whether the host refused slot @s lately, so that this occasion is not one to ask again. */
-static bool refused_lately(struct vpmu_pcpu *p, unsigned int s)
-{
-	if (!p->refused_wait[s])
-		return false;
-	p->refused_wait[s]--;
-	return true;
-}
-
-/*
- * Make room for slot @s: move one of @slots, its rivals, to another counter. That counter must fit
- * the rival, and be free or belong to a slot that is not in @keys.
- */
-static bool move_rival(struct vpmu_pcpu *p, unsigned int s, uint64_t slots, uint64_t keys)
-{
-	unsigned int r;
-
-	vpmu_for_each_slot (r, slots) {
-		int ctr = free_ctr(p, r), from = -1;
-		unsigned int old = p->ctr[r];
-
-		if (ctr < 0) {
-			from = longest(p, rivals(p, r) & ~keys);
-			if (from < 0)
-				continue;
-			ctr = p->ctr[from];
-			slot_unbind(p, (unsigned int)from);
-		}
-		slot_unbind(p, r);
-		if (slot_bind(p, r, (unsigned int)ctr) && slot_bind(p, s, old))
-			return true;
-		/* The host refuses: everybody gets back what it had. */
-		if (p->active & VPMU_BIT(r))
-			slot_unbind(p, r);
-		slot_bind(p, r, old);
-		if (from >= 0)
-			slot_bind(p, (unsigned int)from, (unsigned int)ctr);
-		return false;
-	}
-	return false;
-}
-
-/*
- * Give counters to those slots in @keys that have none. For each of them, take the first that there
- * is of:
- *
- *   1. a free counter
- *   2. the counter of a slot that is not in @keys
- *   3. a counter that becomes free by moving another slot (move_rival)
- *   4. with @rotate: the counter of a slot in @keys that did not get it in this call; not a fixed
- *      counter if there is another one, since slots on fixed counters need not share
- *
- * A slot that the host refused waits longer after each refusal, and nobody loses a counter to it.
- * Time must have been charged up to now.
- */
-static COLD void assign_counters(struct vpmu_pcpu *p, uint64_t keys, bool rotate)
-{
-	uint64_t wait = keys & p->bound & ~p->active & ~p->unsup;
-	uint64_t old = p->active;
-
-	while (wait) {
-		unsigned int s = (unsigned int)longest(p, wait);
-		int ctr = free_ctr(p, s);
-		uint64_t have;
-		int from;
-
-		wait &= ~VPMU_BIT(s);
-		if (refused_lately(p, s))
-			continue;
-		if (ctr >= 0) {
-			slot_bind(p, s, (unsigned int)ctr);
-			continue;
-		}
-		have = rivals(p, s);
-		from = longest(p, have & ~keys);
-		if (from < 0 && (move_rival(p, s, have, keys) || p->refused_wait[s]))
-			continue;
-		if (from < 0 && rotate) {
-			uint64_t fixed = 0;
-			unsigned int r;
-
-			have &= old; /* not those that got theirs in this call */
-			vpmu_for_each_slot (r, have) {
-				if (p->pmu->fixed_mask & (1u << p->ctr[r]))
-					fixed |= VPMU_BIT(r);
-			}
-			from = longest(p, have & ~fixed ? have & ~fixed : have);
-		}
-		if (from >= 0)
-			steal(p, s, (unsigned int)from);
-	}
+	if (*settled)
+		return;
+	charge_slots(p, p->keys);
+	charge_time(p);
+	*settled = true;
 }
 
 /* Forget the slots that have got another key since this pCPU last looked. */
-static void revalidate(struct vpmu_pcpu *p)
+static void revalidate(struct vpmu_pcpu *p, bool *settled)
 {
 	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
 	unsigned int s;
@@ -305,7 +246,7 @@ static void revalidate(struct vpmu_pcpu *p)
 	if (slots_gen == p->slots_gen)
 		return;
 	p->slots_gen = slots_gen;
-	charge_time(p);
+	settle(p, settled);
 	vpmu_for_each_slot (s, p->bound) {
 		if (load_acquire(&p->host->slot[s].key) == p->key[s])
 			continue;
@@ -314,108 +255,92 @@ static void revalidate(struct vpmu_pcpu *p)
 		p->bound &= ~VPMU_BIT(s);
 		store_relaxed(&p->unsup, p->unsup & ~VPMU_BIT(s));
 	}
+	p->settled_keys = 0;
 }
 
-static void raise_quality(struct vpmu_slot *slot, unsigned int q)
+/* Charge @up with @cell. When @cell is charged now, what it has used so far does not concern @up.
+ */
+static void link_up(struct vpmu_pcpu *p, struct vpmu_cell *cell, struct vpmu_cell *up,
+		    bool *settled)
 {
-	unsigned int old = load_relaxed(&slot->quality);
-
-	while (old < q && !__atomic_compare_exchange_n(&slot->quality, &old, q, true,
-						       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-}
-
-/* The first use of @slots on this pCPU: look up their keys, and what the PMU can do with them. */
-static COLD void take_up(struct vpmu_pcpu *p, uint64_t slots)
-{
-	unsigned int s;
-
-	vpmu_for_each_slot (s, slots) {
-		vpmu_key_t key = load_acquire(&p->host->slot[s].key);
-
-		if (key != p->key[s]) {
-			p->key[s] = key;
-			p->hw_at_key[s] = p->hw_past[s];
-			p->refused[s] = 0;
-			p->refused_wait[s] = 0;
-		}
-		p->elig[s] = p->pmu->ops->eligible(p->pmu, key);
-		p->bound |= VPMU_BIT(s);
-		if (p->elig[s])
-			raise_quality(&p->host->slot[s], p->pmu->ops->quality(p->pmu, key));
-		else
-			store_relaxed(&p->unsup, p->unsup | VPMU_BIT(s));
+	if (cell->up == up)
+		return;
+	for (const struct vpmu_cell *c = p->cell; c; c = c->up) {
+		if (c == cell)
+			settle(p, settled);
 	}
+	cell->up = up;
 }
-
-/* ---- switching ---- */
 
 /*
- * Compute the account and the keys of @ctx anew.
+ * Compute the cells and the keys of @ctx anew. Returns whether p->keys and time were charged.
  *
  * tree_gen is read first, with acquire. It pairs with the release of tree_gen in keys_changed
- * (consumer.c), slot.c and sampler.c, which comes after the change of keys. So the keys read here
+ * (keys.c), slot.c and sampler.c, which comes after the change of keys. So the keys read here
  * are at least as new as the tree_gen remembered here. A change in between makes the next switch
- * compute once more, which is harmless.
+ * compute once more, which is harmless. Keys are published after their cells (cell.c), and cells
+ * are freed only after every pCPU concerned has seen that the keys are gone.
  *
  * A recycled slot: whoever might use a slot that has got another key comes through here first,
  * because the new key has moved tree_gen too (slot.c), and a context that migrated has tree_gen 0.
  * revalidate() then makes this pCPU forget the slot's old key, so its counter is not charged to
  * somebody who means the new one.
  */
-static COLD void context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
+static COLD bool context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 {
-	const struct vpmu_host *host = p->host;
-	const struct vpmu_account *account;
+	struct vpmu_cell *first = NULL, *last = NULL;
 	uint32_t samplers = 0;
 	uint64_t keys = 0;
+	bool settled = false;
 
-	ctx->tree_gen = load_acquire(&host->tree_gen);
-	if (!ctx->group || load_acquire(&ctx->own->keys_local) ||
-	    load_acquire(&ctx->own->keys_ctl)) {
-		account = ctx->own;
-		ctx->cell = ctx->own_cell;
-	} else {
-		account = ctx->group;
-		ctx->cell = ctx->group_cell;
-	}
-	for (const struct vpmu_account *a = account; a; a = a->parent) {
+	ctx->tree_gen = load_acquire(&p->host->tree_gen);
+	urcu_memb_read_lock();
+	for (const struct vpmu_account *a = ctx->own; a; a = a->parent) {
+		uint64_t own;
+
 		/* Before the keys. It pairs with the release in sampler.c: a sampler that is seen
 		 * here has its key in use. */
 		samplers |= load_acquire(&a->samplers);
-		keys |= load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
+		own = load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
+		keys |= own;
+		if (!own)
+			continue;
+		for (struct vpmu_cell *c = cell_first(a, p); c; c = cell_next(c)) {
+			if (last)
+				link_up(p, last, c, &settled);
+			else
+				first = c;
+			last = c;
+		}
 	}
+	urcu_memb_read_unlock();
+	if (last)
+		link_up(p, last, NULL, &settled);
+	ctx->cell = first ? first : &p->none;
 	ctx->keys = keys;
 	if (unlikely(samplers | ctx->watch)) {
 		ctx->samplers = samplers;
 		watch_update(ctx);
 	}
-	/* After the keys were read with acquire, which pairs with the release in keys_add
-	 * (consumer.c): a slot in them had got its key before. */
-	revalidate(p);
+	/* After the keys were read with acquire, which pairs with the release in cells_ctl_add
+	 * (cell.c): a slot in them had got its key before. */
+	revalidate(p, &settled);
+	return settled;
 }
 
-/* Some of @keys have no counter: this is their first use here, or there are too few counters. */
-static COLD void provide_counters(struct vpmu_pcpu *p, uint64_t keys)
+/* The second half of a switch: everything has been charged. */
+static inline __attribute__((always_inline)) void enter(struct vpmu_pcpu *p,
+							struct vpmu_context *next, bool watched)
 {
-	if (keys & ~p->bound)
-		take_up(p, keys & ~p->bound);
-	assign_counters(p, keys, false);
-}
+	uint64_t keys = next->keys;
 
-/*
- * Start or stop the clock of @slots in @cell: this pCPU's support of them is not what the cell has
- * noted. The cell does not run, or time has been charged up to now.
- */
-static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, uint64_t slots)
-{
-	struct vpmu_counts *c = &cell->counts;
-	unsigned int s;
-
-	vpmu_for_each_slot (s, slots)
-		VPMU_STORE(&c->unsup[s],
-			   vpmu_unsup_set(c->unsup[s], c->time_ns, (p->unsup & VPMU_BIT(s)) != 0));
-	cell->unsup ^= slots;
+	if (unlikely(keys & ~p->active))
+		provide_counters(p, keys);
+	look_at(p, next->cell);
+	p->cell = next->cell;
+	store_relaxed(&p->keys, keys); /* vpmu_pcpu_wants_tick looks at it */
+	if (watched && (p->watch | next->watch))
+		watch_switch(p, next);
 }
 
 /*
@@ -425,21 +350,12 @@ static COLD void mark_unsupported(struct vpmu_pcpu *p, struct vpmu_cell *cell, u
 static inline __attribute__((always_inline)) void
 switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge, bool watched)
 {
-	uint64_t keys = next->keys;
-
 	if (watched)
 		charge_slots(p, charge);
 	else
 		charge_unwatched(p, charge);
 	charge_time(p);
-	if (unlikely(keys & ~p->active))
-		provide_counters(p, keys);
-	if (unlikely((next->cell->unsup ^ p->unsup) & keys))
-		mark_unsupported(p, next->cell, (next->cell->unsup ^ p->unsup) & keys);
-	p->cell = next->cell;
-	p->keys = keys;
-	if (watched && (p->watch | next->watch))
-		watch_switch(p, next);
+	enter(p, next, watched);
 }
 
 static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
@@ -447,7 +363,7 @@ static inline bool context_stale(const struct vpmu_context *ctx, const struct vp
 	return ctx->tree_gen != load_relaxed(&host->tree_gen);
 }
 
-/* Each account has one cell per pCPU, so equal cells mean equal accounts. */
+/* The first cell says which others are charged: context_update. */
 static inline bool equal(const struct vpmu_pcpu *p, const struct vpmu_context *next)
 {
 	return next->cell == p->cell && next->keys == p->keys;
@@ -467,27 +383,37 @@ static __attribute__((noinline)) void switch_plain(struct vpmu_pcpu *p, struct v
 	runs_now(p, next);
 }
 
+/* Whether a sample that is taken late may tell of the one instead of the other. */
+static inline bool same_vm(const struct vpmu_context *a, const struct vpmu_context *b)
+{
+	return a == b || (a->group && a->group == b->group);
+}
+
 /*
- * A switch from or to a context with alarms or samplers. When account, keys and samplers are equal,
- * so is what is watched: alarms belong to a vCPU's own account, and a change of them while it runs
- * changes p->watch at once (alarm.c).
+ * A switch from or to a context with alarms or samplers. When cells, keys and samplers are equal,
+ * so is what is watched: a vCPU with alarms has keys of its own, so its first cell is its own. A
+ * change of alarms while it runs changes p->watch at once (alarm.c).
  */
 static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
-	if (!equal(p, next) || next->samplers != p->samplers)
+	if (!equal(p, next) || next->samplers != p->samplers || !same_vm(p->ctx, next))
 		switch_to(p, next, p->keys | next->keys, true);
 	runs_now(p, next);
 }
 
 static COLD void switch_stale(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
-	context_update(p, next);
-	if (p->watch | next->watch)
-		switch_watched(p, next);
-	else if (equal(p, next))
+	if (context_update(p, next)) {
+		charge_slots(p, next->keys & ~p->keys);
+		enter(p, next, true);
 		runs_now(p, next);
-	else
+	} else if (p->watch | next->watch) {
+		switch_watched(p, next);
+	} else if (equal(p, next)) {
+		runs_now(p, next);
+	} else {
 		switch_plain(p, next);
+	}
 }
 
 /* Only tests and tail calls, so that a switch between equal contexts costs little. */
@@ -507,9 +433,12 @@ void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 
 void pcpu_refresh(struct vpmu_pcpu *p)
 {
-	if (context_stale(p->ctx, p->host))
-		context_update(p, p->ctx);
-	switch_to(p, p->ctx, p->active, true);
+	if (context_stale(p->ctx, p->host) && context_update(p, p->ctx)) {
+		charge_slots(p, p->active & ~p->keys);
+		enter(p, p->ctx, true);
+	} else {
+		switch_to(p, p->ctx, p->active, true);
+	}
 	if (lbr_concerns(p, p->ctx))
 		lbr_flush(p);
 }
@@ -519,24 +448,15 @@ void vpmu_pcpu_flush(struct vpmu_pcpu *p)
 	pcpu_refresh(p);
 }
 
-/* Give back the counters of slots that no consumer of the host uses. Time has been charged. */
-static void release_unused(struct vpmu_pcpu *p)
+bool vpmu_pcpu_wants_tick(const struct vpmu_pcpu *p)
 {
-	unsigned int s;
-
-	vpmu_for_each_slot (s, p->active & ~p->keys) {
-		if (!load_relaxed(&p->host->slot[s].refs))
-			slot_unbind(p, s);
-	}
+	return load_relaxed(&p->active) | load_relaxed(&p->keys);
 }
 
 void vpmu_pcpu_tick(struct vpmu_pcpu *p)
 {
 	pcpu_refresh(p);
-	release_unused(p);
-	if (p->keys & ~p->active & ~p->unsup) {
-		assign_counters(p, p->keys, true);
-		if (p->watch)
-			watch_switch(p, p->ctx);
-	}
+	if (rotate_counters(p) && p->watch)
+		watch_switch(p, p->ctx);
+	look_at(p, p->cell);
 }

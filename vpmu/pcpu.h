@@ -9,6 +9,8 @@
 #ifndef VPMU_PCPU_H
 #define VPMU_PCPU_H
 
+#include <stdbool.h>
+
 struct vpmu_context;
 struct vpmu_host;
 struct vpmu_hostpmu;
@@ -23,9 +25,8 @@ int vpmu_pcpu_create(struct vpmu_host *host, struct vpmu_hostpmu *pmu, unsigned 
 		     struct vpmu_pcpu **out);
 
 /*
- * vpmu_pcpu_destroy - charge what is left, release all counters, fold this pCPU's part of the
- * account vpmu_host_other. -EBUSY while the pCPU is online or a context runs on it; -ENOMEM.
- * Control.
+ * vpmu_pcpu_destroy - charge what is left and release all counters. Accounts keep what they were
+ * charged here. -EBUSY while the pCPU is online or a context runs on it. Control.
  */
 int vpmu_pcpu_destroy(struct vpmu_pcpu *pcpu);
 
@@ -48,9 +49,10 @@ void vpmu_pcpu_poll(struct vpmu_pcpu *pcpu);
  * vpmu_pcpu_switch - @next runs from now on. It must be placed on this pCPU (vpmu_context_place);
  * NULL means that no vCPU runs and the account vpmu_host_other is charged.
  *
- * When @next has the same account and keys as what ran until now, no counter is read. Otherwise the
- * counters of the slots that either of them uses are read and charged. No locks and no allocation.
- * A counter is bound only when a key first runs on this pCPU or when its counter was taken. Owner.
+ * When @next is charged to the same accounts as what ran until now, no counter is read. Otherwise
+ * the counters of the slots that either of them uses are read and charged. No locks and no
+ * allocation. A counter is bound only when a key first runs on this pCPU or when its counter was
+ * taken. Owner.
  */
 void vpmu_pcpu_switch(struct vpmu_pcpu *pcpu, struct vpmu_context *next);
 
@@ -64,6 +66,10 @@ void vpmu_pcpu_flush(struct vpmu_pcpu *pcpu);
  * counters keep them if there is another way. Charges, like vpmu_pcpu_flush. Owner.
  */
 void vpmu_pcpu_tick(struct vpmu_pcpu *pcpu);
+
+/* vpmu_pcpu_wants_tick - whether a tick could do anything: a counter is bound, or a key in use. An
+ * answer is out of date at once, and right at the next call. Any thread. */
+bool vpmu_pcpu_wants_tick(const struct vpmu_pcpu *pcpu);
 
 /* vpmu_pcpu_overflow - the host PMU's alarm went off (hostpmu.h: arm): charge, call those alarms
  * and samplers that are due, arm again. Harmless when nothing is due. Owner. */

@@ -20,6 +20,8 @@ struct vpmu_sampler {
 	unsigned int slot; /* the slot of its consumer */
 	unsigned int index;
 	struct vpmu_consumer consumer;
+	bool dead;		   /* atomic: take no samples any more */
+	struct vpmu_sampler *next; /* in host->samplers_left */
 };
 
 #define for_each_sampler(s, i, host, mask)                                                         \
@@ -61,6 +63,7 @@ sample_with_lbr(struct vpmu_pcpu *p, const struct vpmu_sampler *s, struct vpmu_s
 	s->opts.sample(s->opts.arg, v);
 }
 
+/* Inside an RCU read side: vpmu_sampler_destroy waits for it when the owner does not answer. */
 static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods,
 		   uint64_t over)
 {
@@ -73,6 +76,8 @@ static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t p
 		.over = over,
 	};
 
+	if (load_acquire(&s->dead))
+		return;
 	/* Without alarms the sample is taken at a later charge, when the vCPU is somewhere else. */
 	if (p->ctx->where && pmu->ops->arm) {
 		v.where_known = !p->ctx->where(p->ctx, &v.where);
@@ -106,7 +111,9 @@ void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
 			over %= s->opts.period;
 		}
 		*left = s->opts.period - over;
+		urcu_memb_read_lock();
 		sample(p, s, periods, over);
+		urcu_memb_read_unlock();
 	}
 }
 
@@ -133,6 +140,55 @@ static int can_sample(const struct vpmu_host *host, vpmu_key_t key)
 }
 
 /*
+ * Under ctl_lock. After the sync no running context has the sampler in its mask, and all others
+ * compute their masks again before they run. The pCPUs' last uses of the sampler happen before the
+ * end of the sync (pcpu->lock), so its place can be given to another one.
+ *
+ * While a pCPU is late, the sampler keeps its place and its memory, and it is dead. The grace
+ * period ends samples that its owner may be taking.
+ */
+static void stop(struct vpmu_host *host, struct vpmu_sampler *s)
+{
+	struct vpmu_account *a = s->opts.account;
+
+	store_release(&a->samplers, a->samplers & ~(1u << s->index));
+	__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
+	sync_spare_all(host);
+	sync_concerns(a);
+	if (!host_sync_locked(host, NULL, NULL)) {
+		host->sampler[s->index] = NULL;
+		return;
+	}
+	store_release(&s->dead, true);
+	urcu_memb_synchronize_rcu();
+}
+
+/* The last step, after stop() if the sampler has been started. */
+static void end(struct vpmu_host *host, struct vpmu_sampler *s)
+{
+	vpmu_consumer_del(&s->consumer, NULL, NULL);
+	if (!s->dead) {
+		vpmu_rcu_free(s);
+		return;
+	}
+	pthread_mutex_lock(&host->ctl_lock);
+	s->next = host->samplers_left;
+	host->samplers_left = s;
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+void sampler_reap(struct vpmu_host *host)
+{
+	struct vpmu_sampler *s;
+
+	while ((s = host->samplers_left)) {
+		host->samplers_left = s->next;
+		host->sampler[s->index] = NULL;
+		vpmu_rcu_free(s);
+	}
+}
+
+/*
  * Under ctl_lock. Make every pCPU take samples. The distances are set first; then the release of
  * a->samplers, which pairs with the acquire in context_update (pcpu.c): whoever finds the sampler
  * finds its distance. In the sync, each pCPU charges what it counted before and takes the sampler
@@ -141,8 +197,8 @@ static int can_sample(const struct vpmu_host *host, vpmu_key_t key)
 static int start(struct vpmu_host *host, struct vpmu_sampler *s)
 {
 	struct vpmu_account *a = s->opts.account;
-	struct vpmu_pcpu *p;
 	int ret = can_sample(host, s->opts.key);
+	struct vpmu_pcpu *p;
 
 	if (ret)
 		return ret;
@@ -155,23 +211,12 @@ static int start(struct vpmu_host *host, struct vpmu_sampler *s)
 		p->sampler_left[s->index] = s->opts.period;
 	store_release(&a->samplers, a->samplers | 1u << s->index);
 	__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
-	host_sync_locked(host, NULL, NULL);
-	return 0;
-}
-
-/*
- * Under ctl_lock. After the sync no running context has the sampler in its mask, and all others
- * compute their masks again before they run. The pCPUs' last uses of the sampler happen before the
- * end of the sync (pcpu->lock), so its place can be given to another one.
- */
-static void stop(struct vpmu_host *host, struct vpmu_sampler *s)
-{
-	struct vpmu_account *a = s->opts.account;
-
-	store_release(&a->samplers, a->samplers & ~(1u << s->index));
-	__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
-	host_sync_locked(host, NULL, NULL);
-	host->sampler[s->index] = NULL;
+	sync_spare_all(host);
+	sync_concerns(a);
+	ret = host_sync_locked(host, NULL, NULL);
+	if (ret)
+		stop(host, s);
+	return ret;
 }
 
 int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *opts,
@@ -199,8 +244,7 @@ int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *
 		pthread_mutex_unlock(&host->ctl_lock);
 	}
 	if (ret) {
-		vpmu_consumer_del(&s->consumer, NULL, NULL);
-		vpmu_rcu_free(s);
+		end(host, s);
 		return ret;
 	}
 	*out = s;
@@ -217,8 +261,7 @@ void vpmu_sampler_destroy(struct vpmu_sampler *s)
 	pthread_mutex_lock(&host->ctl_lock);
 	stop(host, s);
 	pthread_mutex_unlock(&host->ctl_lock);
-	vpmu_consumer_del(&s->consumer, NULL, NULL);
-	vpmu_rcu_free(s);
+	end(host, s);
 }
 
 void vpmu_sampler_read(const struct vpmu_sampler *s, struct vpmu_value *out)

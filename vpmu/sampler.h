@@ -68,7 +68,7 @@ struct vpmu_sampler_opts {
  *   -EINVAL      a period out of range, no sample function, a key that is not valid
  *   -E2BIG       VPMU_SAMPLERS_MAX samplers exist
  *   -EOPNOTSUPP  no pCPU here can count the key, or none that can has alarms
- *   -ENOSPC, -ENOMEM  as vpmu_consumer_add
+ *   -ENOSPC, -ENOMEM, -ETIMEDOUT  as vpmu_consumer_add
  */
 int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *opts,
 			struct vpmu_sampler **out);

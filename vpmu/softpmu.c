@@ -36,6 +36,8 @@ static int soft_event(vpmu_key_t key)
 		[VPMU_EV_CACHE_MISSES] = -1,
 		[VPMU_EV_BUS_CYCLES] = -1,
 		[VPMU_EV_SLOTS] = -1,
+		[VPMU_EV_STALLED_FRONTEND] = -1,
+		[VPMU_EV_STALLED_BACKEND] = -1,
 	};
 
 	if (vpmu_key_space(key) != VPMU_SPACE_GENERIC || vpmu_key_event(key) >= VPMU_EV_GENERIC_NR)

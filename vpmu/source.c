@@ -4,6 +4,8 @@
  * and capabilities that the source may not have.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "vpmu/source.h"
 
@@ -42,6 +44,26 @@ void vpmu_source_detach(struct vpmu_counting *list)
 
 	if (s)
 		s->ops->detach(s, list);
+}
+
+void vpmu_source_flush(const struct vpmu_counting *list)
+{
+	if (list)
+		list->source->ops->flush(list->source, list);
+}
+
+bool vpmu_source_late(struct vpmu_source *s, char *why, size_t whylen)
+{
+	why[0] = '\0';
+	return s->ops->late && s->ops->late(s, why, whylen);
+}
+
+const char *vpmu_source_error(struct vpmu_source *s, int ret, char *why, size_t whylen)
+{
+	if (ret != -ETIMEDOUT || !vpmu_source_late(s, why, whylen))
+		snprintf(why, whylen, "%s",
+			 ret == -ETIMEDOUT ? "a CPU answered too late, try again" : strerror(-ret));
+	return why;
 }
 
 int vpmu_source_conservation(struct vpmu_source *s,

@@ -97,8 +97,7 @@ struct vpmu_source_ops {
 	 * node_add - a node below @parent. -ENOMEM.
 	 * node_remove - the node's counts become part of its parent's, exactly, whatever reads
 	 * meanwhile; the node must have no nodes below it, nothing attached and no sampling. It
-	 * cannot fail: a source without memory to fold keeps the counts where they are and shows
-	 * the same sums. What still runs in the node is counted for the parent.
+	 * cannot fail. What still runs in the node is counted for the parent.
 	 */
 	int (*node_add)(struct vpmu_source_node *parent, uint64_t serial,
 			struct vpmu_source_node **out);
@@ -113,13 +112,26 @@ struct vpmu_source_ops {
 	 * attach - count from now on, for every counting of @list, all of them this source's:
 	 * nothing from before the call is in a value. Keys that cannot be counted here are no
 	 * error: their values are "not supported". All or nothing: -ENOSPC (too many distinct keys)
-	 * or -ENOMEM, with *failed = the index in keys[] of the key.
+	 * or -ENOMEM, with *failed = the index in keys[] of the key; -ETIMEDOUT: late() says why.
 	 * detach - stop for every counting of @list, and store the last values. Cannot fail.
 	 */
 	int (*attach)(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed);
 	void (*detach)(struct vpmu_source *s, struct vpmu_counting *list);
-	/* flush - make what reads see current: it includes all that was counted before the call. */
-	void (*flush)(struct vpmu_source *s);
+	/*
+	 * flush - make what reads of the countings in @list see current: it includes all that was
+	 * counted before the call, except by a CPU that late() names. flush_node - the same for
+	 * the samples and the branch records of @n. Neither disturbs CPUs on which nothing of that
+	 * has run.
+	 */
+	void (*flush)(struct vpmu_source *s, const struct vpmu_counting *list);
+	void (*flush_node)(struct vpmu_source_node *n);
+	/*
+	 * late - whether some CPU does not answer; then one line that names it to @why. Such a CPU
+	 * missed a deadline once, and no call waits for it again until it answers. Meanwhile values
+	 * lack what it has counted since, and calls that begin or check something return
+	 * -ETIMEDOUT. May be NULL: every CPU answers.
+	 */
+	bool (*late)(struct vpmu_source *s, char *why, size_t whylen);
 	/* read - fill in c->values as of the last flush or later. Values of a removed node's
 	 * parent include the node's. */
 	void (*read)(const struct vpmu_counting *c);
@@ -129,15 +141,16 @@ struct vpmu_source_ops {
 			  char *why, size_t whylen);
 	void (*sharing)(struct vpmu_source *s, struct vpmu_sharing *out);
 
-	/* conservation - as vpmu_host_conservation. */
+	/* conservation - as vpmu_host_conservation; -ETIMEDOUT: late() says why. */
 	int (*conservation)(struct vpmu_source *s,
 			    int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg);
 
 	/*
 	 * sample_start - sample @n and everything below it from now on: every period-th event on
 	 * each CPU. -EOPNOTSUPP: the key cannot be sampled; -ENOSPC: too many distinct keys;
-	 * -E2BIG: too many samplings. sample_stop - no call of sample() on return. sample_read -
-	 * what the key counted for @n since the start, as of the last flush or later.
+	 * -E2BIG: too many samplings; -ETIMEDOUT: late() says why. sample_stop - no call of
+	 * sample() on return. sample_read - what the key counted for @n since the start, as of the
+	 * last flush or later.
 	 */
 	int (*sample_start)(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
 			    struct vpmu_sampling **out);
@@ -147,7 +160,8 @@ struct vpmu_source_ops {
 	/*
 	 * branches_attach - record branches (@ctl: vpmu/lbr.h) of every vCPU at or below @n, those
 	 * to come included; counted: each attach needs a detach. -EBUSY: recorded there with
-	 * another ctl; -EOPNOTSUPP: no branch records there. branches_read - the records of vCPU
+	 * another ctl; -EOPNOTSUPP: no branch records there; -ETIMEDOUT: late() says why.
+	 * branches_read - the records of vCPU
 	 * node @n, as of the last flush or later; *user says whose: the guest's own, or attached
 	 * ones. -ENOENT: none; -EAGAIN: try again. branches_usage - memory held for records.
 	 */
@@ -178,19 +192,27 @@ struct vpmu_counting *vpmu_counting_new(struct vpmu_source_node *n, const vpmu_k
 /* vpmu_counting_free - NULL is fine. */
 void vpmu_counting_free(struct vpmu_counting *c);
 
-/* An empty list is fine for both. */
+/* An empty list is fine for all three. */
 int vpmu_source_attach(struct vpmu_counting *list, size_t *failed);
 void vpmu_source_detach(struct vpmu_counting *list);
+void vpmu_source_flush(const struct vpmu_counting *list);
 
 static inline void vpmu_source_read(const struct vpmu_counting *c)
 {
 	c->source->ops->read(c);
 }
 
-static inline void vpmu_source_flush(struct vpmu_source *s)
+static inline void vpmu_source_flush_node(struct vpmu_source_node *n)
 {
-	s->ops->flush(s);
+	n->source->ops->flush_node(n);
 }
+
+/* @why is the empty string unless a CPU is late. */
+bool vpmu_source_late(struct vpmu_source *s, char *why, size_t whylen);
+
+/* vpmu_source_error - why an operation of @s returned @ret: a CPU is late, or strerror. Returns
+ * @why. */
+const char *vpmu_source_error(struct vpmu_source *s, int ret, char *why, size_t whylen);
 
 static inline bool vpmu_source_can_count(const struct vpmu_source *s, vpmu_key_t key,
 					 enum vpmu_quality *q, char *why, size_t whylen)

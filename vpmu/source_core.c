@@ -6,6 +6,7 @@
  * parent are of one source.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "vpmu/account.h"
@@ -24,8 +25,7 @@ struct core {
 	struct vpmu_source_core_opts opts;
 	struct vpmu_host *host;
 	struct core_node root, other;
-	/* Removed nodes whose accounts are still in the tree, in order of removal. Their parents'
-	 * sums include their counts as before. */
+	/* Removed nodes whose accounts are still in the tree, in order of removal. */
 	struct core_node *left, **left_last;
 };
 
@@ -63,10 +63,10 @@ static struct vpmu_account *account_of(const struct vpmu_source_node *n)
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 /*
- * Fold what earlier removals left behind: they found no memory, or a context was still there.
- * A child was removed before its parent, so one pass in that order is enough for both.
+ * Remove what earlier removals left behind, because a context was still there. A child was removed
+ * before its parent, so one pass in that order is enough for both.
  */
-static void fold_left(struct core *core)
+static void remove_left(struct core *core)
 {
 	struct core_node **link = &core->left, *n;
 
@@ -86,7 +86,7 @@ static int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpm
 	struct core_node *n = calloc(1, sizeof(*n));
 	int ret = n ? vpmu_account_create(account_of(parent), n, &n->account) : -ENOMEM;
 
-	fold_left(core_of(parent->source));
+	remove_left(core_of(parent->source));
 	if (ret) {
 		free(n);
 		return ret;
@@ -104,7 +104,7 @@ static void node_remove(struct vpmu_source_node *node)
 
 	*core->left_last = n;
 	core->left_last = &n->next;
-	fold_left(core);
+	remove_left(core);
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */
@@ -192,9 +192,47 @@ out:
 	free(last);
 }
 
-static void flush(struct vpmu_source *s)
+static struct vpmu_account *next_counted(void *arg)
 {
-	vpmu_host_sync(core_of(s)->host);
+	const struct vpmu_counting **list = arg, *c = *list;
+
+	if (!c)
+		return NULL;
+	*list = c->next;
+	return account_of(c->node);
+}
+
+static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+{
+	vpmu_host_sync_some(core_of(s)->host, next_counted, &list);
+}
+
+static struct vpmu_account *next_node(void *arg)
+{
+	struct vpmu_source_node **n = arg, *node = *n;
+
+	*n = NULL;
+	return node ? account_of(node) : NULL;
+}
+
+static void flush_node(struct vpmu_source_node *n)
+{
+	vpmu_host_sync_some(core_of(n->source)->host, next_node, &n);
+}
+
+static bool late(struct vpmu_source *s, char *why, size_t whylen)
+{
+	unsigned int id, n = vpmu_host_late(core_of(s)->host, &id);
+	char more[40] = "";
+
+	if (n > 1)
+		snprintf(more, sizeof(more), " and %u more", n - 1);
+	if (n)
+		snprintf(why, whylen,
+			 "pCPU %u%s of plane %s does not answer: its thread has not come to a safe "
+			 "point in time",
+			 id, more, s->plane);
+	return n;
 }
 
 static void read_values(const struct vpmu_counting *c)
@@ -318,6 +356,8 @@ static const struct vpmu_source_ops core_ops = {
 	.attach = attach,
 	.detach = detach,
 	.flush = flush,
+	.flush_node = flush_node,
+	.late = late,
 	.read = read_values,
 	.can_count = can_count,
 	.sharing = sharing,

@@ -23,8 +23,8 @@ struct vpmu_source_core_opts {
 /* vpmu_source_core_create - @o is copied. -ENOMEM. Control thread, registered with liburcu. */
 int vpmu_source_core_create(const struct vpmu_source_core_opts *o, struct vpmu_source **out);
 
-/* vpmu_source_core_destroy - with its host and every node that is left: those that could not be
- * folded for want of memory. No pCPU may be online, nothing attached or sampled. */
+/* vpmu_source_core_destroy - with its host and every node that is left. No pCPU may be online,
+ * nothing attached or sampled. */
 void vpmu_source_core_destroy(struct vpmu_source *s);
 
 struct vpmu_host *vpmu_source_core_host(const struct vpmu_source *s);

@@ -38,7 +38,10 @@ struct vpmu_taskdata {
 	bool waiting;  /* call_rcu was called for it and its callback has not run yet */
 	bool again;    /* it was given back once more since that call */
 	struct vpmu_lbr_regs regs;
-	struct rcu_head rcu;
+	union {
+		struct rcu_head rcu;
+		struct vpmu_taskdata *next; /* in host->lbr_left, before it is given back */
+	};
 };
 
 _Static_assert(sizeof(struct vpmu_lbr_regs) <= 800, "I6: the size of a vCPU's records");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Call chains of vCPUs: see chain.h. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,4 +39,29 @@ int chain_add(struct frame *root, struct images *im, const struct chain *ch, uin
 	if (!ch->nr)
 		name[n++] = "[no calls]";
 	return stacks_add(root, name, n, count);
+}
+
+int chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root)
+{
+	const json_t *chains = field_array(f, answer, "chains"), *row, *ip;
+	uint64_t others = field_u64_or(f, answer, "other-chains", 0);
+	const char *other = "[other chains]";
+	size_t i, k;
+
+	json_array_foreach (chains, i, row) {
+		struct chain ch = {.vm = field_string_or(f, row, "vm", NULL)};
+		const json_t *ips = field_array(f, row, "chain");
+
+		if (ch.vm)
+			ch.vcpu = field_int(f, row, "vcpu", INT32_MAX);
+		json_array_foreach (ips, k, ip) {
+			uint64_t address = 0;
+			bool known = field_address(f, ip, "chain", &address);
+
+			chain_push(&ch, known, address);
+		}
+		if (chain_add(root, im, &ch, field_u64(f, row, "samples")))
+			return -ENOMEM;
+	}
+	return others ? stacks_add(root, &other, 1, others) : 0;
 }

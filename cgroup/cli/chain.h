@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cgroup/cli/field.h"
 #include "cgroup/cli/images.h"
 #include "cgroup/cli/stacks.h"
 
@@ -37,5 +38,10 @@ void chain_push(struct chain *ch, bool known, uint64_t address);
 /* chain_add - add @count samples of @ch to the tree @root: "vm;vcpuN;outermost;...;innermost". An
  * empty chain gets the frame "[no calls]". 0 or -ENOMEM. */
 int chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count);
+
+/* chains_add - add the "chains" of @answer, and its "other-chains", to the tree @root. Wrong fields
+ * are in
+ * @f. 0 or -ENOMEM. */
+int chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root);
 
 #endif

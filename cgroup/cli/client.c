@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The client's side of the control socket: see client.h. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cgroup/service/json_memory.h"
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/error.h"
+#include "cgroup/cli/progress.h"
 #include "cgroup/cli/terminal.h"
 
 #define ANSWER_MAX  (128u << 20) /* bytes of one answer */
@@ -20,6 +23,11 @@
 
 struct client {
 	int fd;
+	char *in; /* received, and not taken yet */
+	size_t in_len, in_room;
+	bool wait_long; /* client_wait_long was called */
+	bool lost;	/* the connection has ended, or is of no use any more */
+	json_t *last;	/* array: what the server sent because it ends */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
@@ -57,12 +65,14 @@ static bool trusted(const char *path)
 	return lstat(dir, &st) || (S_ISDIR(st.st_mode) && st.st_uid == geteuid());
 }
 
-/* Where vpmu-vmm listens without --socket: docs/protocol.md. */
+/* Where servers listen that were given no path: docs/protocol.md. vpmud's VMs are the whole host's,
+ * so it comes first. */
 static size_t usual_places(char place[PLACES_MAX][108])
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	size_t n = 0;
 
+	snprintf(place[n++], 108, "/run/vpmu/vpmud.sock");
 	snprintf(place[n++], 108, "/run/vpmu/vpmu-vmm.sock");
 	if (xdg && *xdg == '/')
 		snprintf(place[n++], 108, "%s/vpmu/vpmu-vmm.sock", xdg);
@@ -102,6 +112,7 @@ struct client *client_open(const struct cli *cli, bool quiet)
 	char place[PLACES_MAX][108], tried[PLACES_MAX * 128] = "";
 	size_t n = path ? 1 : usual_places(place), len = 0;
 
+	json_memory_init();
 	for (size_t i = 0; i < n; i++) {
 		const char *p = path ? path : place[i];
 		int fd = trusted(p) ? dial(p) : -EPERM;
@@ -113,7 +124,7 @@ struct client *client_open(const struct cli *cli, bool quiet)
 						i ? ", " : "", p, strerror(-fd));
 	}
 	if (!quiet)
-		cli_error("no server: tried %s; start one with `vpmu-vmm --socket PATH ...`, or "
+		cli_error("no server: tried %s; start vpmud or `vpmu-vmm --socket PATH ...`, or "
 			  "name its socket with -S PATH or $VPMU_SOCKET",
 			  tried);
 	return NULL;
@@ -124,6 +135,8 @@ void client_close(struct client *c)
 	if (!c)
 		return;
 	close(c->fd);
+	free(c->in);
+	json_decref(c->last);
 	free(c);
 }
 
@@ -132,6 +145,7 @@ void client_wait_long(struct client *c)
 	struct timeval tv = {0}; /* no limit */
 
 	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	c->wait_long = true;
 }
 
 int client_fd(const struct client *c)
@@ -154,42 +168,78 @@ static int send_all(int fd, const char *p, size_t len)
 	return 0;
 }
 
-/* Receive one line into *out, malloc'd, without its newline. Returns 0 or -errno. */
-static int receive_line(int fd, char **out)
+/* Send @text and a newline, all at once: the server is not woken for half a line. */
+static int send_line(int fd, const char *text)
 {
-	size_t len = 0, room = 1 << 16;
-	char *buf = malloc(room);
-	int ret = -ENOMEM;
+	char *line;
+	int len = asprintf(&line, "%s\n", text), ret;
 
-	while (buf) {
+	if (len < 0)
+		return -ENOMEM;
+	ret = send_all(fd, line, (size_t)len);
+	free(line);
+	return ret;
+}
+
+/* Make room for more bytes. Returns 0 or -errno. */
+static int more_room(struct client *c)
+{
+	size_t room = c->in_room ? c->in_room * 2 : 1 << 16;
+	char *more;
+
+	if (c->in_len < c->in_room)
+		return 0;
+	if (c->in_room >= ANSWER_MAX)
+		return -EMSGSIZE;
+	more = realloc(c->in, room);
+	if (!more)
+		return -ENOMEM;
+	c->in = more;
+	c->in_room = room;
+	return 0;
+}
+
+/* Say how long it takes until there is something to receive. */
+static void wait_with_progress(struct client *c)
+{
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
+
+	for (int half_s = 0; poll(&p, 1, 500) == 0; half_s++)
+		progress_show("waiting for the server", "%d s", half_s / 2);
+	progress_end();
+}
+
+/* Receive one line into *out, malloc'd, without its newline. Returns 0 or -errno. */
+static int receive_line(struct client *c, char **out)
+{
+	size_t seen = 0;
+
+	for (;;) {
+		char *nl = c->in_len > seen ? memchr(c->in + seen, '\n', c->in_len - seen) : NULL;
 		ssize_t n;
+		int ret;
 
-		if (len == room) {
-			char *more = room < ANSWER_MAX ? realloc(buf, room * 2) : NULL;
+		if (nl) {
+			size_t len = (size_t)(nl - c->in);
 
-			if (!more) {
-				ret = room < ANSWER_MAX ? -ENOMEM : -EMSGSIZE;
-				break;
-			}
-			buf = more;
-			room *= 2;
+			*out = strndup(c->in, len);
+			c->in_len -= len + 1;
+			memmove(c->in, nl + 1, c->in_len);
+			return *out ? 0 : -ENOMEM;
 		}
-		n = recv(fd, buf + len, room - len, 0);
+		seen = c->in_len;
+		ret = more_room(c);
+		if (ret)
+			return ret;
+		if (c->wait_long)
+			wait_with_progress(c);
+		n = recv(c->fd, c->in + c->in_len, c->in_room - c->in_len, 0);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) {
-			ret = n < 0 ? -errno : -EPIPE;
-			break;
-		}
-		len += (size_t)n;
-		if (memchr(buf + len - n, '\n', (size_t)n)) {
-			*(char *)memchr(buf, '\n', len) = '\0';
-			*out = buf;
-			return 0;
-		}
+		if (n <= 0)
+			return n < 0 ? -errno : -EPIPE;
+		c->in_len += (size_t)n;
 	}
-	free(buf);
-	return ret;
 }
 
 static const char *why(int ret)
@@ -231,10 +281,10 @@ static bool make_safe(json_t *v)
 	}
 }
 
-/* Parse the line @text. NULL: it is no JSON object. */
+/* Parse the line @text. NULL: it is no JSON object, or json_memory_failed. */
 static json_t *parse_answer(const char *text)
 {
-	json_t *resp = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	json_t *resp = json_memory_parse(text, strlen(text), JSON_REJECT_DUPLICATES, NULL);
 
 	if (json_is_object(resp) && make_safe(resp))
 		return resp;
@@ -242,35 +292,137 @@ static json_t *parse_answer(const char *text)
 	return NULL;
 }
 
+/* Whether @resp is one of the server's last lines. It is then kept for client_last, and taken. */
+static bool keep_last(struct client *c, json_t *resp)
+{
+	const char *id = json_string_value(json_object_get(resp, "id"));
+
+	if (!id || strcmp(id, "end"))
+		return false;
+	if (!c->last)
+		c->last = json_array();
+	json_array_append_new(c->last, resp);
+	return true;
+}
+
+/* Receive one answer into *resp (NULL: it does not follow the protocol). Returns 0 or -errno. */
+static int receive_answer(struct client *c, json_t **resp)
+{
+	char *text = NULL;
+	int ret;
+
+	do {
+		ret = receive_line(c, &text);
+		if (ret)
+			return ret;
+		*resp = parse_answer(text);
+		free(text);
+		if (!*resp && json_memory_failed())
+			return -ENOMEM;
+	} while (*resp && keep_last(c, *resp));
+	return 0;
+}
+
+const json_t *client_last(struct client *c)
+{
+	json_t *resp;
+
+	while (!c->lost && receive_answer(c, &resp) == 0)
+		json_decref(resp);
+	c->lost = true;
+	return c->last;
+}
+
+bool client_lost(const struct client *c)
+{
+	return c->lost;
+}
+
+static bool usage_refused; /* the server said that the command line was wrong */
+
+int client_exit_status(int status)
+{
+	return status == 1 && usage_refused ? EXIT_USAGE : status;
+}
+
+/*
+ * The server's errors begin with the name of a field of the request. Say it as the user typed it.
+ * Returns a malloc'd string, or NULL.
+ */
+static char *as_typed(const char *error)
+{
+	static const struct {
+		const char *field, *typed;
+	} words[] = {
+		{"events: ", "-e: "},
+		{"event: ", "-e: "},
+		{"period: ", "-c: "},
+		{"scope: ", "--for-each: "},
+		{"mode: ", "--mode: "},
+		{"lbr: ", "-g: "},
+		{"vm-add: vm/", "vm add: "},
+		{"vm-add: ", "vm add: "},
+		{"profile-start: ", "profile: "},
+		{"lbr-attach: ", "lbr: "},
+		{"name: no VM ", "no VM "},
+		{"target: no ", "no "},
+		{"path: no ", "no "},
+		{"session: no ", "no session "},
+	};
+	char *text;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t n = strlen(words[i].field);
+
+		if (strncmp(error, words[i].field, n) == 0)
+			return asprintf(&text, "%s%s", words[i].typed, error + n) < 0 ? NULL : text;
+	}
+	return strdup(error);
+}
+
+/* Whether the error @resp to request @cmd is about what the user typed. A damaged snapshot is not.
+ */
+static bool about_usage(const json_t *resp, const char *cmd)
+{
+	json_int_t err = json_integer_value(json_object_get(resp, "errno"));
+	const char *text = json_string_value(json_object_get(resp, "error"));
+
+	return (err == EINVAL && strcmp(cmd, "vm-restore")) ||
+	       (err == ENOENT && text && strncmp(text, "event", 5) == 0);
+}
+
 json_t *client_try(struct client *c, json_t *req, char **err)
 {
-	char *line = req ? json_dumps(req, JSON_COMPACT) : NULL, *text = NULL;
+	char *line = req ? json_dumps(req, JSON_COMPACT) : NULL;
 	json_t *resp = NULL;
+	char cmd[32] = "";
 	int ret;
 
 	*err = NULL;
-	json_decref(req);
 	if (!line) {
 		/* A string of JSON is UTF-8; jansson takes no other bytes. */
 		cli_error("an argument is not UTF-8 text, or memory ran out");
+		usage_refused = true;
+		json_decref(req);
 		return NULL;
 	}
-	ret = send_all(c->fd, line, strlen(line));
-	if (!ret)
-		ret = send_all(c->fd, "\n", 1);
+	snprintf(cmd, sizeof(cmd), "%s", json_string_value(json_object_get(req, "cmd")));
+	json_decref(req);
+	ret = send_line(c->fd, line);
 	if (!ret || ret == -EPIPE) /* a server that closed the connection may have said why */
-		ret = receive_line(c->fd, &text);
+		ret = receive_answer(c, &resp);
 	free(line);
 	if (ret) {
-		cli_error("server at %s: %s", c->path, why(ret));
+		c->lost = true;
+		if (!c->last) /* otherwise the caller shows what the server said at its end */
+			cli_error("server at %s: %s", c->path, why(ret));
 		return NULL;
 	}
-	resp = parse_answer(text);
-	free(text);
 	if (json_is_true(json_object_get(resp, "ok")))
 		return resp;
+	usage_refused |= about_usage(resp, cmd);
 	if (json_is_string(json_object_get(resp, "error")))
-		*err = strdup(json_string_value(json_object_get(resp, "error")));
+		*err = as_typed(json_string_value(json_object_get(resp, "error")));
 	else
 		cli_error("server at %s: its answer does not follow vpmu's protocol", c->path);
 	json_decref(resp);

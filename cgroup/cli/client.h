@@ -34,6 +34,15 @@ void client_wait_long(struct client *c);
 int client_fd(const struct client *c);
 
 /*
+ * client_last - what a server that has closed the connection sent just before: an array of answers
+ * of `detach`, one per session of this connection. NULL: nothing. Belongs to @c. Waits for the end
+ * of the connection.
+ */
+const json_t *client_last(struct client *c);
+/* client_lost - whether a request got no answer, so that no other request will get one. */
+bool client_lost(const struct client *c);
+
+/*
  * client_ask - send @req and return the answer, which the caller must json_decref. @req is taken;
  * NULL counts as out of memory, so that json_pack can be passed directly. NULL after an error was
  * printed.
@@ -42,6 +51,9 @@ json_t *client_ask(struct client *c, json_t *req);
 /* client_try - as client_ask, but an error that the server answers is not printed: it goes to *err,
  * which the caller must free. */
 json_t *client_try(struct client *c, json_t *req, char **err);
+/* client_exit_status - the exit status of a command that ends with @status: EXIT_USAGE instead of 1
+ * if what the server refused was the command line. */
+int client_exit_status(int status);
 /* client_simple - client_ask for a command without fields. */
 json_t *client_simple(struct client *c, const char *cmd);
 

@@ -13,6 +13,7 @@ int cmd_list(struct cli *cli, int argc, char **argv);
 int cmd_stat(struct cli *cli, int argc, char **argv);
 int cmd_top(struct cli *cli, int argc, char **argv);
 int cmd_events(struct cli *cli, int argc, char **argv);
+int cmd_metrics(struct cli *cli, int argc, char **argv);
 int cmd_check(struct cli *cli, int argc, char **argv);
 int cmd_attach(struct cli *cli, int argc, char **argv);
 int cmd_detach(struct cli *cli, int argc, char **argv);
@@ -23,8 +24,10 @@ int cmd_tenant(struct cli *cli, int argc, char **argv);
 int cmd_vm(struct cli *cli, int argc, char **argv);
 int cmd_profile(struct cli *cli, int argc, char **argv);
 int cmd_lbr(struct cli *cli, int argc, char **argv);
+int cmd_console(struct cli *cli, int argc, char **argv);
 int cmd_pause(struct cli *cli, int argc, char **argv);
 int cmd_resume(struct cli *cli, int argc, char **argv);
+int cmd_reload(struct cli *cli, int argc, char **argv);
 int cmd_quit(struct cli *cli, int argc, char **argv);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu events and check: what the host can count. Without a server they say what this machine knows
- * by itself: the names of events, and what perf events can count.
+ * vpmu events and check: what the host can count, and who else uses its counters. Without a server
+ * they say what this machine knows by itself: the names of events, and what perf events can count.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
+#include "cgroup/cli/holders.h"
 #include "cgroup/cli/rows.h"
 #include "vpmu/event/event.h"
 #include "vpmu/hostpmu_perf.h"
@@ -166,7 +167,19 @@ static int add_check(const char *what, bool ok, const char *why, void *rows)
 
 static int local_check(json_t *rows)
 {
-	return vpmu_hostpmu_perf_check(add_check, rows);
+	return vpmu_hostpmu_perf_check(VPMU_PERF_LEAVE, add_check, rows);
+}
+
+/* Who uses the counters of this host. NULL after an error was printed. */
+static json_t *ask_holders(void)
+{
+	json_t *rows = json_array();
+
+	if (rows && holders_check("", add_check, rows) == 0)
+		return rows;
+	cli_error("out of memory");
+	json_decref(rows);
+	return NULL;
 }
 
 int cmd_check(struct cli *cli, int argc, char **argv)
@@ -178,11 +191,20 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 						{NULL, NULL, 0}};
 	bool json = rows_parse_json(cli, argc, argv,
 				    "Show what the server's host can count, and why not. Without a "
-				    "server: what perf events can count here for this user.");
+				    "server: what perf events can count here for this user. Then "
+				    "show who else uses the counters of this host, as far as this "
+				    "user may see it. That part opens no perf events.");
+	/* First: without a server the other part opens events for a moment. */
+	json_t *holders = ask_holders();
 	json_t *answer = NULL, *rows = ask_or(cli, "check", "rows", &answer, local_check,
 					      "these are the perf events of this machine only");
 	int ret = rows ? rows_print(rows, columns, json) : 1;
 
+	if (holders && !ret && !json)
+		puts("\n# who uses the counters of this host");
+	if (holders && !ret)
+		ret = rows_print(holders, columns, json);
 	json_decref(answer);
-	return ret;
+	json_decref(holders);
+	return holders ? ret : 1;
 }

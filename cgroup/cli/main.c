@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * vpmu, the operator's command: the table of its subcommands, and main(). Exit status: 0 done, 1
- * the command failed, 2 the command line was wrong. Every error is one line on standard error.
+ * the command failed, 2 the command line was wrong, also when only the server knows. Every error is
+ * one line on standard error.
  */
 #include <locale.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cgroup/cli/client.h"
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/terminal.h"
 
+static char program[] = "vpmu";
+
 const char *argp_program_version = "vpmu " VPMU_VERSION;
+
+static int cmd_help(struct cli *cli, int argc, char **argv);
 
 static const struct subcommand {
 	const char *name;
@@ -25,17 +34,21 @@ static const struct subcommand {
 	{"profile", "sample VMs and show the functions they run", cmd_profile},
 	{"lbr", "show call chains and branches of VMs", cmd_lbr},
 	{"events", "show event names, and which of them the host counts", cmd_events},
+	{"metrics", "show the metrics that -M computes from events", cmd_metrics},
 	{"check", "show what the host can count, and why not", cmd_check},
 	{"attach", "start a session that goes on without a client", cmd_attach},
 	{"detach", "end a session and show its counts", cmd_detach},
 	{"sessions", "show running sessions, profiles and captures", cmd_sessions},
 	{"sharing", "show how many consumers share how many counters", cmd_sharing},
 	{"conservation", "compare hardware counts with charged counts", cmd_conservation},
-	{"tenant", "add or remove a tenant", cmd_tenant},
-	{"vm", "add, remove, save or restore a VM", cmd_vm},
+	{"tenant", "add, remove or change a tenant", cmd_tenant},
+	{"vm", "add, remove, change, save or restore a VM", cmd_vm},
+	{"console", "show what a VM's guest printed, and follow it", cmd_console},
 	{"pause", "stop VMs for a while", cmd_pause},
 	{"resume", "let paused VMs run", cmd_resume},
+	{"reload", "let vpmud read its configuration again", cmd_reload},
 	{"quit", "end the server", cmd_quit},
+	{"help", "show what a command does and takes", cmd_help},
 	{NULL, NULL, NULL},
 };
 
@@ -76,44 +89,78 @@ static char *help_filter(int key, const char *text, void *input)
 	fputs("Commands:\n", f);
 	for (const struct subcommand *c = subcommands; c->name; c++)
 		fprintf(f, "  %-13s %s\n", c->name, c->brief);
-	fputs("\n`vpmu COMMAND --help` says more.", f);
+	fputs("\n`vpmu help COMMAND` says more.", f);
 	fclose(f);
 	return out;
 }
 
+static bool ran; /* a subcommand, so that its output is done with */
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static char name[64];
+	int status;
 
 	for (const struct subcommand *c = subcommands; c->name; c++) {
 		if (strcmp(c->name, argv[0]) != 0)
 			continue;
 		snprintf(name, sizeof(name), "vpmu %s", c->name);
 		argv[0] = name;
-		return terminal_done(c->main(cli, argc, argv));
+		status = client_exit_status(c->main(cli, argc, argv));
+		ran = true;
+		return terminal_done(status);
 	}
-	cli_usage("%s: no such command; `vpmu --help` lists the commands", argv[0]);
+	cli_usage("%s: no such command; `vpmu help` lists the commands", argv[0]);
+}
+
+static const struct argp main_argp = {
+	.parser = parse_main,
+	.args_doc = "COMMAND [ARG...]",
+	.doc = "Count what virtual machines do, through shared hardware counters.\v ",
+	.children = (const struct argp_child[]){{&cli_socket_argp, 0, NULL, 0}, {0}},
+	.help_filter = help_filter,
+};
+
+static int cmd_help(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp argp = {
+		.args_doc = "[COMMAND]",
+		.doc = "Show the commands, or what COMMAND does and takes."};
+	char option[] = "--help", *help[] = {NULL, option, NULL};
+	struct main_input in = {.cli = cli};
+	int first;
+
+	cli_parse(cli, &argp, argc, argv, &first, NULL);
+	if (argc > first + 1)
+		cli_usage("help: \"%s\": give one COMMAND", argv[first + 1]);
+	if (argc > first) {
+		help[0] = argv[first];
+		return run(cli, 2, help);
+	}
+	help[0] = program;
+	argp_parse(&main_argp, 2, help, ARGP_IN_ORDER, NULL, &in); /* exits */
+	return 0;
+}
+
+/* argp prints --help and --version itself and exits. */
+static void at_exit(void)
+{
+	if (!ran && terminal_done(0))
+		_exit(1);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&cli_socket_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
-		.parser = parse_main,
-		.args_doc = "COMMAND [ARG...]",
-		.doc = "Count what virtual machines do, through shared hardware counters.\v ",
-		.children = children,
-		.help_filter = help_filter,
-	};
 	struct cli cli = {0};
 	struct main_input in = {.cli = &cli, .first = argc};
 
 	setlocale(LC_CTYPE, "");
+	atexit(at_exit);
 	/* A write to a closed pipe is then an error of fflush and does not end the process. */
 	signal(SIGPIPE, SIG_IGN);
 	argp_err_exit_status = EXIT_USAGE;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &in);
+	argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in);
 	if (in.first == argc)
-		cli_usage("no command given; `vpmu --help` lists the commands");
+		cli_usage("no command given; `vpmu help` lists the commands");
 	return run(&cli, argc - in.first, argv + in.first);
 }

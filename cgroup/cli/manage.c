@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu attach, detach, tenant, vm, pause, resume, quit: requests that change something. Apart from
+ * vpmu attach, detach, tenant, vm, pause, resume, reload, quit: requests that change something. Apart from
  * detach, which shows the final counts, they print nothing when they work.
  */
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
+#include "cgroup/cli/metrics.h"
 #include "cgroup/cli/session.h"
 #include "cgroup/cli/table.h"
 
@@ -27,6 +28,9 @@ static int send_request(struct cli *cli, json_t *req, bool takes_long)
 	else
 		json_decref(req);
 	client_close(c);
+	/* It was done, and there is something to know. */
+	if (json_is_string(json_object_get(resp, "note")))
+		cli_error("%s", json_string_value(json_object_get(resp, "note")));
 	json_decref(resp);
 	return resp ? 0 : 1;
 }
@@ -38,6 +42,7 @@ struct session_opts {
 	void *shared;		   /* whichever of the following the command takes */
 	struct what_opts what;	   /* of attach */
 	struct format_opts format; /* of detach */
+	const char *metrics;	   /* -M; NULL: none */
 };
 
 static error_t parse_session(int key, char *arg, struct argp_state *state)
@@ -47,6 +52,7 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = o->shared;
+		state->child_inputs[1] = &o->metrics;
 		return 0;
 	case ARGP_KEY_ARG:
 		cli_one_arg(&o->name, arg, "NAME", state);
@@ -58,7 +64,8 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
 
 int cmd_attach(struct cli *cli, int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {
+		{&cli_what_argp, 0, NULL, 0}, {&cli_metric_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.parser = parse_session,
 		.children = children,
@@ -66,28 +73,37 @@ int cmd_attach(struct cli *cli, int argc, char **argv)
 		.doc = "Start a session that counts until `vpmu detach NAME`. `vpmu stat --session "
 		       "NAME` shows its counts.",
 	};
-	struct session_opts o = {.what = {.scope = "none", .target = "/"}};
+	struct session_opts o = {.what = {.scope = "none"}};
+	struct sessions s = {0};
+	struct metrics metrics = {0};
+	char *events = NULL;
 	struct client *c;
-	char *session;
-	int ret;
+	bool ok;
 
 	o.shared = &o.what;
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
 	if (!o.name)
 		cli_usage("attach: give a NAME of letters, digits and _.:- for the session");
-	if (!o.what.events)
-		cli_usage("attach: give the events with -e LIST");
+	if (!o.what.events && !o.metrics)
+		cli_usage("attach: give the events with -e LIST, or metrics with -M LIST");
+	if (o.what.nr_targets > 1)
+		cli_usage(
+			"attach: -t is given twice; a session has one target: attach one for each");
+	if (o.metrics)
+		o.what.events = events = metrics_ask(&metrics, "attach", o.metrics, o.what.events);
 	c = client_open(cli, false);
-	session = c ? session_attach(c, &o.what, o.name) : NULL;
+	ok = c && sessions_attach(&s, c, &o.what, o.name);
 	client_close(c);
-	ret = session ? 0 : 1;
-	free(session);
-	return ret;
+	sessions_fini(&s);
+	metrics_free(&metrics);
+	free(events);
+	return ok ? 0 : 1;
 }
 
 int cmd_detach(struct cli *cli, int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&cli_format_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {
+		{&cli_format_argp, 0, NULL, 0}, {&cli_metric_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.parser = parse_session,
 		.children = children,
@@ -95,6 +111,8 @@ int cmd_detach(struct cli *cli, int argc, char **argv)
 		.doc = "End the session NAME and show its final counts.",
 	};
 	struct session_opts o = {0};
+	struct sessions s = {0};
+	struct metrics metrics = {0};
 	struct client *c;
 	struct reading *r;
 
@@ -102,14 +120,19 @@ int cmd_detach(struct cli *cli, int argc, char **argv)
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
 	if (!o.name)
 		cli_usage("detach: give the NAME of a session; `vpmu sessions` shows them");
+	if (o.metrics) {
+		free(metrics_ask(&metrics, "detach", o.metrics, NULL));
+		o.format.metrics = &metrics;
+	}
 	c = client_open(cli, false);
-	r = c ? session_read(c, o.name, true) : NULL;
+	r = c && sessions_named(&s, c, o.name) ? sessions_read(&s, SESSION_END) : NULL;
 	client_close(c);
-	if (!r)
-		return 1;
-	table_print_as(&o.format, r);
+	sessions_fini(&s);
+	if (r)
+		table_print_as(&o.format, r, NULL);
 	reading_free(r);
-	return 0;
+	metrics_free(&metrics);
+	return r ? 0 : 1;
 }
 
 /* ---- tenants, VMs, the server --------------------------------------------------------------- */
@@ -140,24 +163,6 @@ static void parse_all(struct cli *cli, int argc, char **argv, const char *args_d
 	cli_parse(cli, &argp, argc, argv, NULL, w);
 }
 
-int cmd_tenant(struct cli *cli, int argc, char **argv)
-{
-	struct words w = {0};
-	bool add;
-
-	parse_all(cli, argc, argv, "add PATH\nrm PATH",
-		  "Add a tenant and those above it, or remove a tenant that has no VMs and no "
-		  "tenants below it. The counts of a removed tenant stay in the one above.",
-		  &w);
-	if (w.n != 2 || (strcmp(w.word[0], "add") && strcmp(w.word[0], "rm")))
-		cli_usage("tenant: give `tenant add PATH` or `tenant rm PATH`");
-	add = strcmp(w.word[0], "add") == 0;
-	return send_request(cli,
-			    json_pack("{s:s, s:s}", "cmd", add ? "tenant-add" : "tenant-remove",
-				      "path", w.word[1]),
-			    false);
-}
-
 /* Add the KEY=VALUE words from @first on as fields of @req. */
 static void add_fields(json_t *req, const struct words *w, size_t first, const char *cmd)
 {
@@ -166,22 +171,71 @@ static void add_fields(json_t *req, const struct words *w, size_t first, const c
 		char key[64];
 
 		if (!eq || eq == w->word[i] || (size_t)(eq - w->word[i]) >= sizeof(key))
-			cli_usage("vm %s: \"%s\": give KEY=VALUE", cmd, w->word[i]);
+			cli_usage("%s: \"%s\": give KEY=VALUE", cmd, w->word[i]);
 		snprintf(key, sizeof(key), "%.*s", (int)(eq - w->word[i]), w->word[i]);
 		if (json_object_get(req, key))
-			cli_usage("vm %s: %s is given twice; give it once", cmd, key);
+			cli_usage("%s: %s is given twice; give it once", cmd, key);
 		if (json_object_set_new(req, key, json_string(eq + 1)))
-			cli_usage("vm %s: %s is not UTF-8 text", cmd, key);
+			cli_usage("%s: %s is not UTF-8 text", cmd, key);
 	}
 }
 
-/* @path as the server must get it: the server may run in another directory. */
+/* The request @cmd about the tenant or VM @w->word[1], which @field names, with numbers from the
+ * words behind it. */
+static json_t *set_request(const char *cmd, const char *field, const struct words *w)
+{
+	json_t *req = json_pack("{s:s, s:s}", "cmd", cmd, field, w->word[1]);
+	const char *key, *what = strcmp(cmd, "vm-set") ? "tenant set" : "vm set";
+	json_t *v;
+	void *next;
+
+	if (!req)
+		return NULL; /* client_ask says why */
+	add_fields(req, w, 2, what);
+	json_object_foreach_safe(req, next, key, v)
+	{
+		const char *text = json_string_value(v);
+
+		if (strcmp(key, "cmd") == 0 || strcmp(key, field) == 0)
+			continue;
+		if (!*text || text[strspn(text, "0123456789")] || strlen(text) > 9)
+			cli_usage("%s: %s: \"%s\": give a number", what, key, text);
+		json_object_set_new(req, key, json_integer(atoi(text)));
+	}
+	return req;
+}
+
+int cmd_tenant(struct cli *cli, int argc, char **argv)
+{
+	struct words w = {0};
+	bool add;
+
+	parse_all(cli, argc, argv, "add PATH\nrm PATH\nset PATH KEY=VALUE...",
+		  "Add a tenant and those above it, or remove a tenant that has no VMs and no "
+		  "tenants below it. The counts of a removed tenant stay in the one above. Change "
+		  "a tenant while its VMs run; the keys are weight and max_events.",
+		  &w);
+	if (w.n >= 3 && strcmp(w.word[0], "set") == 0)
+		return send_request(cli, set_request("tenant-set", "path", &w), false);
+	if (w.n != 2 || (strcmp(w.word[0], "add") && strcmp(w.word[0], "rm")))
+		cli_usage("tenant: give `tenant add PATH`, `tenant rm PATH` or `tenant set PATH "
+			  "KEY=VALUE...`");
+	add = strcmp(w.word[0], "add") == 0;
+	return send_request(cli,
+			    json_pack("{s:s, s:s}", "cmd", add ? "tenant-add" : "tenant-remove",
+				      "path", w.word[1]),
+			    false);
+}
+
+/* @path as the server must get it: a plain name is one in its snapshot directory; a path with a /
+ * starts at our working directory, which may not be the server's. */
 static json_t *absolute(const char *path)
 {
-	char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
+	bool whole = *path == '/' || !strchr(path, '/');
+	char *cwd = whole ? NULL : getcwd(NULL, 0);
 	json_t *s;
 
-	if (*path != '/' && !cwd)
+	if (!whole && !cwd)
 		cli_usage("%s: the working directory is not known; give a path that starts with /",
 			  path);
 	s = cwd ? json_sprintf("%s/%s", cwd, path) : json_string(path);
@@ -194,14 +248,18 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	struct words w = {0};
 	json_t *req;
 
-	parse_all(cli, argc, argv,
-		  "add KEY=VALUE...\nrm NAME\nsave NAME FILE\nrestore FILE [name=NAME] "
-		  "[tenant=PATH]",
-		  "Add a VM, or stop and remove one. The keys are name and those of the [vm] "
-		  "sections of vpmu-vmm(1). The counts of a removed VM stay in its tenant. Save a "
-		  "VM to a file on the server's host; the VM stays paused. Restore it from there, "
-		  "in this server or another one.",
-		  &w);
+	parse_all(
+		cli, argc, argv,
+		"add KEY=VALUE...\nrm NAME\nset NAME KEY=VALUE...\nsave NAME FILE\nrestore FILE "
+		"[KEY=VALUE...]",
+		"Add a VM, or stop and remove one. The keys are name and those of the [vm] "
+		"sections of vpmu-vmm(1). The counts of a removed VM stay in its tenant. Change a "
+		"VM while it runs; the keys are weight and max_events. Save a "
+		"VM to a file in the server's snapshot directory; the VM stays paused. Restore it "
+		"from there, in this server or another one; the keys are name, tenant, policy, "
+		"memory, allow, deny, weight, tenant_weight, max_events, tenant_max_events and "
+		"trust.",
+		&w);
 	if (w.n == 2 && strcmp(w.word[0], "rm") == 0)
 		return send_request(
 			cli, json_pack("{s:s, s:s}", "cmd", "vm-remove", "name", w.word[1]), false);
@@ -212,14 +270,17 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 				    true);
 	if (w.n >= 2 && strcmp(w.word[0], "restore") == 0) {
 		req = json_pack("{s:s, s:o}", "cmd", "vm-restore", "file", absolute(w.word[1]));
-		add_fields(req, &w, 2, "restore");
+		add_fields(req, &w, 2, "vm restore");
 		return send_request(cli, req, true);
 	}
+	if (w.n >= 3 && strcmp(w.word[0], "set") == 0)
+		return send_request(cli, set_request("vm-set", "name", &w), false);
 	if (w.n < 2 || strcmp(w.word[0], "add") != 0)
-		cli_usage("vm: give `vm add KEY=VALUE...`, `vm rm NAME`, `vm save NAME FILE` or "
-			  "`vm restore FILE`");
+		cli_usage(
+			"vm: give `vm add KEY=VALUE...`, `vm rm NAME`, `vm set NAME KEY=VALUE...`, "
+			"`vm save NAME FILE` or `vm restore FILE`");
 	req = json_pack("{s:s}", "cmd", "vm-add");
-	add_fields(req, &w, 1, "add");
+	add_fields(req, &w, 1, "vm add");
 	return send_request(cli, req, false);
 }
 
@@ -246,6 +307,17 @@ int cmd_resume(struct cli *cli, int argc, char **argv)
 	return one_or_all(cli, argc, argv, "resume",
 			  "Let the VM NAME, or all VMs, run that are paused or wait for their "
 			  "start.");
+}
+
+int cmd_reload(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp argp = {
+		.parser = cli_no_args,
+		.doc = "Let vpmud read its configuration again. If the file is not accepted, the "
+		       "error is shown and the old configuration stays in force."};
+
+	cli_parse(cli, &argp, argc, argv, NULL, NULL);
+	return send_request(cli, json_pack("{s:s}", "cmd", "reload"), false);
 }
 
 int cmd_quit(struct cli *cli, int argc, char **argv)

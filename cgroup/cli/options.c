@@ -2,6 +2,7 @@
 /* Command lines of the subcommands: see options.h. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #include "cgroup/cli/options.h"
 
 #define DURATION_MAX_S 1e6
+#define LIST_MAX       8192 /* bytes of all -e together */
+#define OPT_KEYS       4096 /* all keys of options are below */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -17,6 +20,15 @@ const char *cli_command(const struct argp_state *state)
 	const char *blank = strchr(state->name, ' '); /* the name is "vpmu stat" */
 
 	return blank ? blank + 1 : state->name;
+}
+
+void cli_once(const struct argp_state *state, int key, const char *option)
+{
+	static bool given[OPT_KEYS];
+
+	if (given[key])
+		cli_usage("%s: %s is given twice; give it once", cli_command(state), option);
+	given[key] = true;
 }
 
 long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
@@ -62,24 +74,49 @@ error_t cli_no_args(int key, char *arg, struct argp_state *state)
 
 /* ---- options of several subcommands ------------------------------------------------------- */
 
-enum { OPT_FOR_EACH = 2000, OPT_FOLDED };
+enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_NO_BIG_NUM };
+
+/* Several -e, or several -M, are one list: @arg is added to @all. */
+static const char *add_list(char all[LIST_MAX], const char *option, const char *arg,
+			    const struct argp_state *state)
+{
+	size_t n = strlen(all);
+
+	if (n + strlen(arg) + 2 > LIST_MAX)
+		cli_usage("%s: %s: give at most %d bytes of names", cli_command(state), option,
+			  LIST_MAX - 2);
+	snprintf(all + n, LIST_MAX - n, "%s%s", n ? "," : "", arg);
+	return all;
+}
+
+static void add_target(struct what_opts *o, const char *arg, const struct argp_state *state)
+{
+	for (size_t i = 0; i < o->nr_targets; i++)
+		if (strcmp(o->target[i], arg) == 0)
+			return;
+	if (o->nr_targets == CLI_TARGETS_MAX)
+		cli_usage("%s: -t: give at most %d targets", cli_command(state), CLI_TARGETS_MAX);
+	o->target[o->nr_targets++] = arg;
+}
 
 static error_t parse_what(int key, char *arg, struct argp_state *state)
 {
+	static char events[LIST_MAX];
 	struct what_opts *o = state->input;
 
 	switch (key) {
 	case 'e':
-		o->events = arg;
+		o->events = add_list(events, "-e", arg, state);
 		return 0;
 	case OPT_FOR_EACH:
+		cli_once(state, key, "--for-each");
 		if (strcmp(arg, "tenant") && strcmp(arg, "vm") && strcmp(arg, "vcpu"))
 			cli_usage("%s: --for-each \"%s\": give tenant, vm or vcpu",
 				  cli_command(state), arg);
 		o->scope = arg;
 		return 0;
 	case 't':
-		o->target = arg;
+		add_target(o, arg, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -87,14 +124,35 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option what_options[] = {
-	{"event", 'e', "LIST", 0, "The events, as for perf stat -e", 0},
+	{"event", 'e', "LIST", 0, "The events, as for perf stat -e; several -e add up", 0},
 	{"for-each", OPT_FOR_EACH, "KIND", 0, "One row for each tenant, vm or vcpu", 0},
 	{"target", 't', "TARGET", 0,
-	 "A tenant (/acme), a VM (web-1) or everything (/, the default)", 0},
+	 "A tenant (/acme), a VM (web-1) or everything (/, the default); several -t add up", 0},
 	{0},
 };
 
 const struct argp cli_what_argp = {.options = what_options, .parser = parse_what};
+
+static error_t parse_metric(int key, char *arg, struct argp_state *state)
+{
+	static char metrics[LIST_MAX];
+	const char **list = state->input;
+
+	if (key != 'M')
+		return ARGP_ERR_UNKNOWN;
+	*list = add_list(metrics, "-M", arg, state);
+	return 0;
+}
+
+static const struct argp_option metric_options[] = {
+	{"metrics", 'M', "LIST", 0,
+	 "Metrics, which `vpmu metrics` lists, computed from events that are counted as well; "
+	 "several -M add up",
+	 0},
+	{0},
+};
+
+const struct argp cli_metric_argp = {.options = metric_options, .parser = parse_metric};
 
 static error_t parse_format(int key, char *arg, struct argp_state *state)
 {
@@ -102,6 +160,7 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'x':
+		cli_once(state, key, "-x");
 		if (!*arg)
 			cli_usage("%s: -x: give a separator that is not empty, such as \",\"",
 				  cli_command(state));
@@ -109,6 +168,9 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 		break;
 	case 'j':
 		o->json = true;
+		break;
+	case OPT_NO_BIG_NUM:
+		o->plain = true;
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -121,6 +183,7 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 static const struct argp_option format_options[] = {
 	{"field-separator", 'x', "SEP", 0, "Print one value per line, fields separated by SEP", 0},
 	{"json-output", 'j', NULL, 0, "Print one JSON object per value and line", 0},
+	{"no-big-num", OPT_NO_BIG_NUM, NULL, 0, "Print numbers without thousands separators", 0},
 	{0},
 };
 
@@ -150,6 +213,7 @@ static error_t parse_look(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'd':
+		cli_once(state, key, "-d");
 		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
 		return 0;
 	case OPT_FOLDED:
@@ -188,8 +252,13 @@ static error_t parse_socket(int key, char *arg, struct argp_state *state)
 {
 	struct cli *cli = state->input;
 
+	if (key == 'h') {
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		return 0;
+	}
 	if (key != 'S')
 		return ARGP_ERR_UNKNOWN;
+	cli_once(state, key, "-S");
 	if (!*arg)
 		cli_usage("-S: give the path of a socket, not an empty string");
 	cli->socket = arg;
@@ -199,6 +268,7 @@ static error_t parse_socket(int key, char *arg, struct argp_state *state)
 static const struct argp_option socket_options[] = {
 	{"socket", 'S', "PATH", 0,
 	 "The server's socket (default: $VPMU_SOCKET, then the usual places)", 1},
+	{NULL, 'h', NULL, 0, "As --help", -1},
 	{0},
 };
 

@@ -9,6 +9,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* What every subcommand gets. */
 struct cli {
@@ -39,6 +40,10 @@ error_t cli_no_args(int key, char *arg, struct argp_state *state);
 void cli_one_arg(const char **out, const char *arg, const char *what,
 		 const struct argp_state *state);
 
+/* cli_once - called when @option, which adds nothing when it is repeated, is parsed: given twice,
+ * it ends the program. @key is its key. */
+void cli_once(const struct argp_state *state, int key, const char *option);
+
 /* cli_number - all of @text is a decimal number from @min to @max. @option: "-I". */
 long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
 		long max);
@@ -48,18 +53,32 @@ long cli_number(const struct argp_state *state, const char *option, const char *
 double cli_seconds(const struct argp_state *state, const char *option, const char *text,
 		   double max);
 
-/* -e, --for-each and -t: what a session counts. The caller sets the defaults before it parses. */
+/* -e, --for-each and -t: what a session counts. -e and -t may be given several times and add up.
+ * The caller sets the default scope before it parses. */
+#define CLI_TARGETS_MAX 16
 struct what_opts {
 	const char *events; /* NULL: not given */
 	const char *scope;  /* "none", "tenant", "vm" or "vcpu" */
-	const char *target;
+	const char *target[CLI_TARGETS_MAX];
+	size_t nr_targets; /* 0: not given, which means "/" */
 };
 extern const struct argp cli_what_argp;
 
-/* -j and -x: how values are printed. Both false and NULL: as text for people. */
+/* -M: metrics. Several -M add up. Its input is a const char *, which becomes the list; NULL: not
+ * given.
+ */
+extern const struct argp cli_metric_argp;
+
+struct metrics;
+
+/* -j, -x and --no-big-num: how values are printed. Without -j and -x: as text for people. */
 struct format_opts {
-	bool json;
-	const char *sep; /* separator of -x; NULL: not given */
+	bool json, plain; /* plain: numbers without thousands separators */
+	const char *sep;  /* separator of -x; NULL: not given */
+	FILE *to;	  /* NULL: standard output */
+	bool tree;	  /* text: rows of VMs and vCPUs as a tree. No option of cli_format_argp */
+	/* Not an option: the metrics to print behind the events; NULL: none. */
+	const struct metrics *metrics;
 };
 extern const struct argp cli_format_argp;
 

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cgroup/cli/metrics.h"
 #include "cgroup/cli/output.h"
+
+#define IPC_UNIT "insn per cycle"
 
 char *out_group(uint64_t v, char buf[GROUP_LEN])
 {
@@ -73,6 +76,57 @@ const char *out_not_exact(const char *quality)
 	return strcmp(quality, "exact") ? quality : NULL;
 }
 
+/* Append the words of @quality that @buf does not have yet. */
+static void add_labels(const char *quality, char buf[LABELS_LEN])
+{
+	while (*quality) {
+		size_t n = strcspn(quality, " "), len = strlen(buf);
+		char label[40];
+
+		snprintf(label, sizeof(label), " (%.*s)", (int)n, quality);
+		if (strcmp(label, " (exact)") && n && !strstr(buf, label))
+			snprintf(buf + len, LABELS_LEN - len, "%s", label);
+		quality += n;
+		quality += *quality == ' ';
+	}
+}
+
+char *out_labels(const char *quality, const char *more, char buf[LABELS_LEN])
+{
+	buf[0] = '\0';
+	add_labels(quality, buf);
+	if (more)
+		add_labels(more, buf);
+	return buf;
+}
+
+/*
+ * The quality for programs, which read it beside the value: "scaled" belongs to it, because the
+ * value is an estimate then, and no scaled value is "exact".
+ */
+const char *out_words(const struct val *v, char buf[LABELS_LEN])
+{
+	if (!val_is_scaled(v))
+		return v->quality;
+	if (!out_not_exact(v->quality))
+		return "scaled";
+	snprintf(buf, LABELS_LEN, "%s scaled", v->quality);
+	return buf;
+}
+
+FILE *out_stream(const struct format_opts *f)
+{
+	return f->to ? f->to : stdout;
+}
+
+char *out_variance(const struct val *v, char buf[VARIANCE_LEN])
+{
+	buf[0] = '\0';
+	if (v->variance >= 0)
+		snprintf(buf, VARIANCE_LEN, "  ( +-%6.2f%% )", v->variance);
+	return buf;
+}
+
 const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROUP_LEN], bool group)
 {
 	if (!v->supported)
@@ -85,95 +139,176 @@ const char *out_spell(const struct rrow *row, const struct val *v, char buf[GROU
 	return buf;
 }
 
+double out_auto_ipc(const struct format_opts *f, const struct reading *r, const struct rrow *row,
+		    size_t e)
+{
+	return f->metrics ? -1 : reading_ipc(r, row, e);
+}
+
+static size_t nr_metrics(const struct format_opts *f)
+{
+	return f->metrics ? f->metrics->nr : 0;
+}
+
 /* ---- lines for people --------------------------------------------------------------------- */
 
-void out_lines_heading(const struct reading *r)
+void out_lines_heading(const struct format_opts *f, const struct reading *r)
 {
 	bool several = reading_planes(r) > 1;
 	const char *plane = reading_plane(r);
 
-	printf("#%15s %20s  %-28s %s%s%s%s\n", "time", "counts", "events",
-	       several ? "plane    " : "", strcmp(r->scope, "none") ? r->scope : "",
-	       plane ? "  plane: " : "", plane ? plane : "");
+	fprintf(out_stream(f), "#%15s %20s  %-28s %s%s%s%s\n", "time", "counts", "events",
+		several ? "plane    " : "", strcmp(r->scope, "none") ? r->scope : "",
+		plane ? "  plane: " : "", plane ? plane : "");
 }
 
-void out_lines(const struct reading *r, double time_s)
+/* What follows the number and the name of what was counted. @v: how good it is; NULL: there is no
+ * number. */
+static void end_line(FILE *to, const struct reading *r, const struct rrow *row, const struct val *v)
 {
-	char buf[GROUP_LEN], name[NAME_LEN], tail[80];
-	bool several = reading_planes(r) > 1;
+	char name[NAME_LEN], labels[LABELS_LEN];
+
+	if (reading_planes(r) > 1)
+		fprintf(to, "%-8s ", row->plane ? row->plane : "");
+	out_name(row, name);
+	fprintf(to, "%s%s", name, row->gone ? " (gone)" : "");
+	if (v)
+		fputs(out_labels(v->quality, NULL, labels), to);
+	if (v && val_is_scaled(v))
+		fprintf(to, " (%.2f%%)", val_percent(v));
+	fputc('\n', to);
+}
+
+static void metric_line(FILE *to, const struct reading *r, const struct rrow *row,
+			const struct chosen_metric *m, double time_s)
+{
+	char buf[METRIC_TEXT], what[METRIC_NAME_MAX + 60];
+	struct metric_value mv;
+
+	metric_value(m, r, row, &mv);
+	snprintf(what, sizeof(what), "%s%s%.40s", m->label, *m->metric->unit ? ", " : "",
+		 m->metric->unit);
+	fprintf(to, "%16.9f %20s  %-28s ", time_s, metric_spell(&mv, buf), what);
+	end_line(to, r, row, mv.state == METRIC_NUMBER ? &mv.v : NULL);
+}
+
+void out_lines(const struct format_opts *f, const struct reading *r, double time_s)
+{
+	FILE *to = out_stream(f);
+	char buf[GROUP_LEN];
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
 		const struct rrow *row = &r->rows[i];
 
-		out_name(row, name);
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &row->v[e];
-			size_t n = 0;
 
-			tail[0] = '\0';
-			if (val_counted(row, v) && out_not_exact(v->quality))
-				n += (size_t)snprintf(tail, sizeof(tail), " (%s)", v->quality);
-			if (val_counted(row, v) && val_is_scaled(v))
-				snprintf(tail + n, sizeof(tail) - n, " (%.2f%%)", val_percent(v));
-			printf("%16.9f %20s  %-28s ", time_s, out_spell(row, v, buf, true),
-			       r->events[e]);
-			if (several)
-				printf("%-8s ", row->plane ? row->plane : "");
-			printf("%s%s%s\n", name, row->gone ? " (gone)" : "", tail);
+			fprintf(to, "%16.9f %20s  %-28s ", time_s,
+				out_spell(row, v, buf, !f->plain), r->events[e]);
+			end_line(to, r, row, val_counted(row, v) ? v : NULL);
 		}
+		for (size_t k = 0; k < nr_metrics(f); k++)
+			metric_line(to, r, row, &f->metrics->m[k], time_s);
 	}
 }
 
 /* ---- separated values --------------------------------------------------------------------- */
 
-/* Print @text (NULL: empty) and @sep. A text that contains the separator is put in quotes. */
-static void field(const char *text, const char *sep)
+void out_field(FILE *to, const char *text, const char *sep)
 {
 	if (text && strstr(text, sep))
-		printf("\"%s\"", text);
+		fprintf(to, "\"%s\"", text);
 	else
-		fputs(text ? text : "", stdout);
-	fputs(sep, stdout);
+		fputs(text ? text : "", to);
+	fputs(sep, to);
 }
 
-void out_csv(const struct reading *r, double time_s, const char *sep)
+/* A line of a count or of a metric. */
+struct csv_line {
+	const char *value; /* of a count; "" */
+	const char *name;
+	const struct val *v;
+	bool counted;
+	const char *metric, *unit; /* "" */
+};
+
+static void csv_line(FILE *to, const char *sep, const struct rrow *row, const struct csv_line *l,
+		     double time_s)
 {
-	char buf[GROUP_LEN], number[32];
+	char buf[LABELS_LEN], number[32];
+
+	if (time_s >= 0)
+		fprintf(to, "%.9f%s", time_s, sep);
+	out_field(to, l->value, sep);
+	out_field(to, "", sep); /* unit: a count has none */
+	out_field(to, l->name, sep);
+	out_field(to, row->path, sep);
+	out_field(to, row->vm, sep);
+	snprintf(number, sizeof(number), "%u", row->vcpu);
+	out_field(to, row->kind == ROW_VCPU ? number : "", sep);
+	fprintf(to, "%llu%s%.2f%s", (unsigned long long)l->v->running_ns, sep,
+		l->counted ? val_percent(l->v) : 0, sep);
+	out_field(to, l->counted ? out_words(l->v, buf) : "", sep);
+	out_field(to, row->plane, sep);
+	out_field(to, l->metric, sep);
+	/* The last field but one of -r. */
+	if (strstr(l->unit, sep))
+		fprintf(to, "\"%s\"", l->unit);
+	else
+		fputs(l->unit, to);
+}
+
+static void csv_metric(FILE *to, const char *sep, const struct reading *r, const struct rrow *row,
+		       const struct chosen_metric *m, double time_s)
+{
+	char buf[METRIC_TEXT];
+	struct metric_value mv;
+	struct csv_line l = {.value = "", .name = m->label, .v = &mv.v, .unit = m->metric->unit};
+
+	metric_value(m, r, row, &mv);
+	l.counted = mv.state == METRIC_NUMBER;
+	l.metric = metric_exactly(&mv, buf);
+	csv_line(to, sep, row, &l, time_s);
+	/* The counts of several runs have their errors; the metric is computed from the means. */
+	fprintf(to, "%s\n", row->v[0].variance >= 0 ? sep : "");
+}
+
+void out_csv(const struct format_opts *f, const struct reading *r, double time_s)
+{
+	char buf[LABELS_LEN], number[32];
+	FILE *to = out_stream(f);
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
 		const struct rrow *row = &r->rows[i];
 
 		for (size_t e = 0; e < r->nr_events; e++) {
 			const struct val *v = &row->v[e];
-			bool counted = val_counted(row, v);
+			double ipc = out_auto_ipc(f, r, row, e);
+			struct csv_line l = {.value = out_spell(row, v, buf, false),
+					     .name = r->events[e],
+					     .v = v,
+					     .counted = val_counted(row, v),
+					     .metric = ipc < 0 ? "" : number,
+					     .unit = ipc < 0 ? "" : IPC_UNIT};
 
-			if (time_s >= 0)
-				printf("%.9f%s", time_s, sep);
-			field(out_spell(row, v, buf, false), sep);
-			field("", sep); /* unit: a count has none */
-			field(r->events[e], sep);
-			field(row->path, sep);
-			field(row->vm, sep);
-			snprintf(number, sizeof(number), "%u", row->vcpu);
-			field(row->kind == ROW_VCPU ? number : "", sep);
-			printf("%llu%s%.2f%s", (unsigned long long)v->running_ns, sep,
-			       counted ? val_percent(v) : 0, sep);
-			field(counted ? v->quality : "", sep);
-			printf("%s\n", row->plane ? row->plane : "");
+			snprintf(number, sizeof(number), "%.2f", ipc);
+			csv_line(to, f->sep, row, &l, time_s);
+			if (v->variance >= 0)
+				fprintf(to, "%s%.2f%%", f->sep, v->variance);
+			fputc('\n', to);
 		}
+		for (size_t k = 0; k < nr_metrics(f); k++)
+			csv_metric(to, f->sep, r, row, &f->metrics->m[k], time_s);
 	}
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static json_t *json_of(const struct reading *r, const struct rrow *row, size_t e, double time_s)
+/* What a count and a metric have in common. */
+static json_t *json_row(const struct rrow *row, double time_s)
 {
-	const struct val *v = &row->v[e];
-	bool counted = val_counted(row, v);
 	json_t *o = json_object();
-	char buf[GROUP_LEN], count[24];
 
-	snprintf(count, sizeof(count), "%llu", (unsigned long long)v->count);
 	if (time_s >= 0)
 		json_object_set_new(o, "interval", json_real(round(time_s * 1e9) / 1e9));
 	json_object_set_new(o, "kind", json_string(row_kind_name(row->kind)));
@@ -184,15 +319,6 @@ static json_t *json_of(const struct reading *r, const struct rrow *row, size_t e
 		json_object_set_new(o, "vcpu", json_integer(row->vcpu));
 	if (row->plane)
 		json_object_set_new(o, "plane", json_string(row->plane));
-	json_object_set_new(o, "counter-value", json_string(out_spell(row, v, buf, false)));
-	json_object_set_new(o, "count", json_string(count));
-	json_object_set_new(o, "unit", json_string(""));
-	json_object_set_new(o, "event", json_string(r->events[e]));
-	json_object_set_new(o, "event-runtime", json_integer((json_int_t)v->running_ns));
-	json_object_set_new(o, "pcnt-running",
-			    json_real(counted ? round(val_percent(v) * 100) / 100 : 0));
-	if (counted)
-		json_object_set_new(o, "quality", json_string(v->quality));
 	if (row->gone)
 		json_object_set_new(o, "gone", json_true());
 	if (row->error)
@@ -200,15 +326,73 @@ static json_t *json_of(const struct reading *r, const struct rrow *row, size_t e
 	return o;
 }
 
-void out_json(const struct reading *r, double time_s)
+static json_t *json_metric(const struct reading *r, const struct rrow *row,
+			   const struct chosen_metric *m, double time_s)
 {
-	for (size_t i = 0; i < r->nr_rows; i++) {
-		for (size_t e = 0; e < r->nr_events; e++) {
-			json_t *o = json_of(r, &r->rows[i], e, time_s);
+	json_t *o = json_row(row, time_s);
+	char buf[LABELS_LEN], number[METRIC_TEXT];
+	struct metric_value mv;
 
-			json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
-			putchar('\n');
-			json_decref(o);
-		}
+	metric_value(m, r, row, &mv);
+	json_object_set_new(o, "metric", json_string(m->label));
+	json_object_set_new(o, "metric-value", json_string(metric_exactly(&mv, number)));
+	json_object_set_new(o, "metric-unit", json_string(m->metric->unit));
+	json_object_set_new(
+		o, "pcnt-running",
+		json_real(mv.state == METRIC_NUMBER ? round(val_percent(&mv.v) * 100) / 100 : 0));
+	if (mv.state == METRIC_NUMBER)
+		json_object_set_new(o, "quality", json_string(out_words(&mv.v, buf)));
+	else
+		json_object_set_new(o, "why", json_string(mv.why));
+	return o;
+}
+
+static json_t *json_of(const struct format_opts *f, const struct reading *r, const struct rrow *row,
+		       size_t e, double time_s)
+{
+	const struct val *v = &row->v[e];
+	bool counted = val_counted(row, v);
+	double ipc = out_auto_ipc(f, r, row, e);
+	json_t *o = json_row(row, time_s);
+	char buf[LABELS_LEN], count[24];
+
+	snprintf(count, sizeof(count), "%llu", (unsigned long long)v->count);
+	json_object_set_new(o, "counter-value", json_string(out_spell(row, v, buf, false)));
+	json_object_set_new(o, "count", json_string(count));
+	json_object_set_new(o, "unit", json_string(""));
+	json_object_set_new(o, "event", json_string(r->events[e]));
+	if (v->variance >= 0)
+		json_object_set_new(o, "variance", json_real(round(v->variance * 100) / 100));
+	json_object_set_new(o, "event-runtime", json_integer((json_int_t)v->running_ns));
+	json_object_set_new(o, "pcnt-running",
+			    json_real(counted ? round(val_percent(v) * 100) / 100 : 0));
+	if (counted)
+		json_object_set_new(o, "quality", json_string(out_words(v, buf)));
+	if (reading_why(r, row, e))
+		json_object_set_new(o, "why", json_string(reading_why(r, row, e)));
+	if (ipc >= 0) {
+		json_object_set_new(o, "metric-value", json_sprintf("%.6f", ipc));
+		json_object_set_new(o, "metric-unit", json_string(IPC_UNIT));
+	}
+	return o;
+}
+
+/* Print @o (taken) as one line. */
+static void json_line(FILE *to, json_t *o)
+{
+	json_dumpf(o, to, JSON_COMPACT | JSON_REAL_PRECISION(12));
+	fputc('\n', to);
+	json_decref(o);
+}
+
+void out_json(const struct format_opts *f, const struct reading *r, double time_s)
+{
+	FILE *to = out_stream(f);
+
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		for (size_t e = 0; e < r->nr_events; e++)
+			json_line(to, json_of(f, r, &r->rows[i], e, time_s));
+		for (size_t k = 0; k < nr_metrics(f); k++)
+			json_line(to, json_metric(r, &r->rows[i], &f->metrics->m[k], time_s));
 	}
 }

@@ -10,11 +10,15 @@
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
 #include "cgroup/cli/profile_view.h"
+#include "cgroup/cli/progress.h"
 #include "cgroup/cli/rows.h"
 #include "cgroup/cli/wait.h"
+#include "cgroup/cli/why.h"
 
 #define DEFAULT_EVENT "instructions"
 #define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
+
+#define PROGRESS_STEP_S 0.5
 
 struct profile_opts {
 	const char *event, *period;
@@ -41,9 +45,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->look;
 		return 0;
 	case 'e':
+		cli_once(state, key, "-e");
 		o->event = arg;
 		return 0;
 	case 'c':
+		cli_once(state, key, "-c");
 		o->period = arg;
 		return 0;
 	case 'g':
@@ -89,6 +95,53 @@ static json_t *start(const struct profile_opts *o, struct client *c)
 	return stop;
 }
 
+/* A profile that saw nothing at all says why and is a failure. Returns the exit status. */
+static int check_ran(const struct profile_opts *o, struct client *c, const json_t *answer)
+{
+	struct fields f = {0};
+	uint64_t samples = field_u64(&f, answer, "samples") + field_u64(&f, answer, "lost");
+	uint64_t count = field_u64(&f, answer, "count");
+	char why[WHY_LEN];
+
+	if (samples)
+		return 0;
+	if (count) {
+		cli_error("profile: no samples: %s counted only %llu %s; lower the period with -c",
+			  o->look.target, (unsigned long long)count, o->event);
+		return 0;
+	}
+	if (field_u64(&f, answer, "running-ns")) {
+		cli_error("profile: no samples: %s ran, but counted no %s", o->look.target,
+			  o->event);
+		return 0;
+	}
+	why_not_running(c, o->look.target, why);
+	cli_error("profile: no samples of %s: %s", o->look.target, why);
+	return 1;
+}
+
+/* As cli_wait, and say how long it has been. */
+static enum cli_wait wait_until(const struct profile_opts *o, double end, struct client *c)
+{
+	double start = end < 0 ? cli_now() : end - o->look.duration_s;
+	enum cli_wait why;
+	bool last;
+
+	do {
+		double next = cli_now() + PROGRESS_STEP_S;
+
+		last = end >= 0 && end <= next;
+		why = cli_wait(last ? end : next, client_fd(c));
+		if (end < 0)
+			progress_show("profile", "%.0f s; Ctrl-C ends it", cli_now() - start);
+		else
+			progress_show("profile", "%.0f of %g s", cli_now() - start,
+				      o->look.duration_s);
+	} while (why == CLI_WAIT_TIME && !last);
+	progress_end();
+	return why;
+}
+
 static int run(const struct profile_opts *o, struct client *c)
 {
 	struct profile_format format = {.vcpu = o->vcpu,
@@ -104,12 +157,14 @@ static int run(const struct profile_opts *o, struct client *c)
 		return 1;
 	/* Ask for the images now: VMs may be gone at the end. */
 	im = images_load(c);
-	if (im && cli_wait(end, client_fd(c)) == CLI_WAIT_SERVER_GONE)
+	if (im && wait_until(o, end, c) == CLI_WAIT_SERVER_GONE)
 		cli_error("profile: the server went away");
 	else if (im && images_refresh(im, c) == 0)
 		a = client_ask(c, json_incref(stop));
 	if (a)
 		ret = profile_show(&format, im, a);
+	if (a && !ret)
+		ret = check_ran(o, c, a);
 	json_decref(a);
 	json_decref(stop);
 	images_free(im);

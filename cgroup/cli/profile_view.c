@@ -23,7 +23,7 @@
 struct facts {
 	const char *event, *target, *quality, *plane; /* plane: may be NULL */
 	uint64_t period, samples, lost, late_max, count, enabled_ns, running_ns;
-	uint64_t other_rows, other_chains, unchained;
+	uint64_t other_rows, unchained;
 	bool gone;
 };
 
@@ -42,7 +42,6 @@ static void parse_facts(struct fields *f, const json_t *a, struct facts *p)
 		.enabled_ns = field_u64(f, a, "enabled-ns"),
 		.running_ns = field_u64(f, a, "running-ns"),
 		.other_rows = field_u64(f, a, "other-rows"),
-		.other_chains = field_u64_or(f, a, "other-chains", 0),
 		.unchained = field_u64_or(f, a, "unchained", 0),
 		.gone = field_bool_or(f, a, "gone", false),
 	};
@@ -142,32 +141,6 @@ static int make_lines(struct fields *f, bool each_vcpu, struct images *im, const
 	return 0;
 }
 
-/* Add the chains of the answer up to a tree. */
-static int make_stacks(struct fields *f, const struct facts *p, struct images *im, const json_t *a,
-		       struct frame *root)
-{
-	const json_t *chains = field_array(f, a, "chains"), *row, *ip;
-	const char *other = "[other chains]";
-	size_t i, k;
-
-	json_array_foreach (chains, i, row) {
-		struct chain ch = {.vm = field_string_or(f, row, "vm", NULL)};
-		const json_t *ips = field_array(f, row, "chain");
-
-		if (ch.vm)
-			ch.vcpu = field_int(f, row, "vcpu", INT32_MAX);
-		json_array_foreach (ips, k, ip) {
-			uint64_t address = 0;
-			bool known = field_address(f, ip, "chain", &address);
-
-			chain_push(&ch, known, address);
-		}
-		if (chain_add(root, im, &ch, field_u64(f, row, "samples")))
-			return -ENOMEM;
-	}
-	return p->other_chains ? stacks_add(root, &other, 1, p->other_chains) : 0;
-}
-
 /* ---- text and JSON ------------------------------------------------------------------------ */
 
 static double percent(uint64_t n, uint64_t all)
@@ -178,14 +151,12 @@ static double percent(uint64_t n, uint64_t all)
 /* What was sampled and how well, in one line. */
 static void print_facts(const struct facts *p)
 {
-	const char *q = out_not_exact(p->quality);
-	char n[4][GROUP_LEN];
+	char n[4][GROUP_LEN], labels[LABELS_LEN];
 
 	printf("# %s: %s every %s: %s samples, %s lost, %s counted", p->target, p->event,
 	       out_group(p->period, n[0]), out_group(p->samples, n[1]), out_group(p->lost, n[2]),
 	       out_group(p->count, n[3]));
-	if (q)
-		printf(" (%s)", q);
+	fputs(out_labels(p->quality, NULL, labels), stdout);
 	if (p->late_max)
 		printf(", at most %s events late", out_group(p->late_max, n[0]));
 	if (p->running_ns < p->enabled_ns)
@@ -350,6 +321,17 @@ static void print_notes(const struct profile_format *format, const struct facts 
 			  p->unchained);
 }
 
+/* Explain each word of @quality. */
+static void print_quality(const char *quality)
+{
+	char *copy = strdup(quality), *rest = copy, *word;
+
+	putchar('\n');
+	while (copy && (word = strsep(&rest, " ")))
+		puts(out_quality(word));
+	free(copy);
+}
+
 int profile_show(const struct profile_format *format, struct images *im, const json_t *a)
 {
 	bool text = !format->folded && !format->json;
@@ -363,7 +345,7 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	if (!format->folded)
 		ret = make_lines(&f, format->vcpu, im, a, &ls);
 	if (!ret && format->chains && !format->json)
-		ret = make_stacks(&f, &p, im, a, &root);
+		ret = chains_add(&f, im, a, &root);
 	if (ret)
 		cli_error("out of memory");
 	if (ret || !fields_ok(&f)) {
@@ -381,7 +363,7 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	if (text && format->chains)
 		print_chains(&root);
 	if (text && out_not_exact(p.quality))
-		printf("\n%s\n", out_quality(p.quality));
+		print_quality(p.quality);
 	print_notes(format, &p);
 out:
 	stacks_free(&root);

@@ -35,6 +35,7 @@ static void parse_val(struct fields *f, const json_t *o, struct val *v)
 	v->count = field_u64(f, o, "count");
 	v->enabled_ns = field_u64(f, o, "enabled-ns");
 	v->running_ns = field_u64(f, o, "running-ns");
+	v->variance = -1;
 }
 
 static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_t nr_events)
@@ -88,6 +89,38 @@ static bool parse_events(struct fields *f, const json_t *list, struct reading *r
 	return true;
 }
 
+/* Append a copy. */
+static bool add_unsupported(struct reading *r, const char *plane, const char *event,
+			    const char *why)
+{
+	struct unsupported *all = reallocarray(r->unsupported, r->nr_unsupported + 1, sizeof(*all));
+
+	if (!all)
+		return false;
+	r->unsupported = all;
+	all += r->nr_unsupported++;
+	*all = (struct unsupported){NULL, NULL, NULL};
+	return copy(plane, &all->plane) && copy(event, &all->event) && copy(why, &all->why);
+}
+
+/* Servers that say nothing of it have no such field. */
+static bool parse_unsupported(struct fields *f, const json_t *answer, struct reading *r)
+{
+	const json_t *item, *list = json_object_get(answer, "unsupported");
+	size_t i;
+
+	if (list)
+		field_array(f, answer, "unsupported");
+	json_array_foreach (list, i, item) {
+		const char *plane = field_string(f, item, "plane");
+		const char *event = field_string(f, item, "event");
+
+		if (!add_unsupported(r, plane, event, field_string(f, item, "why")))
+			return false;
+	}
+	return true;
+}
+
 static bool parse_answer(struct fields *f, const json_t *answer, struct reading *r)
 {
 	const json_t *rows = field_array(f, answer, "rows");
@@ -99,7 +132,8 @@ static bool parse_answer(struct fields *f, const json_t *answer, struct reading 
 	if (!r->rows || !copy(field_string(f, answer, "session"), &r->session) ||
 	    !copy(field_string(f, answer, "target"), &r->target) ||
 	    !copy(field_string(f, answer, "scope"), &r->scope) ||
-	    !parse_events(f, field_array(f, answer, "events"), r))
+	    !parse_events(f, field_array(f, answer, "events"), r) ||
+	    !parse_unsupported(f, answer, r))
 		return false;
 	while (r->nr_rows < n && !f->wrong) {
 		struct rrow *row = &r->rows[r->nr_rows];
@@ -124,6 +158,24 @@ static int by_plane(const void *a, const void *b)
 	return ret ? ret : x->order < y->order ? -1 : 1;
 }
 
+/* Whether the VM or the tenant that was asked for is not there any more. */
+static bool target_gone(const struct reading *r)
+{
+	bool vm = r->target[0] != '/';
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		const struct rrow *row = &r->rows[i];
+
+		if (!vm && (row->kind > ROW_TENANT || strcmp(row->path, r->target) != 0))
+			continue;
+		if (!row->gone)
+			return false;
+		n++;
+	}
+	return n > 0;
+}
+
 struct reading *reading_parse(const json_t *answer)
 {
 	struct reading *r = calloc(1, sizeof(*r));
@@ -140,28 +192,149 @@ struct reading *reading_parse(const json_t *answer)
 	}
 	if (r->nr_rows)
 		qsort(r->rows, r->nr_rows, sizeof(*r->rows), by_plane);
+	r->target_gone = target_gone(r);
 	return r;
+}
+
+static void free_row(struct rrow *row)
+{
+	free(row->path);
+	free(row->vm);
+	free(row->error);
+	free(row->plane);
+	free(row->v);
 }
 
 void reading_free(struct reading *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->nr_rows; i++) {
-		free(r->rows[i].path);
-		free(r->rows[i].vm);
-		free(r->rows[i].error);
-		free(r->rows[i].plane);
-		free(r->rows[i].v);
-	}
+	for (size_t i = 0; i < r->nr_rows; i++)
+		free_row(&r->rows[i]);
 	for (size_t e = 0; e < r->nr_events; e++)
 		free(r->events[e]);
+	for (size_t i = 0; i < r->nr_unsupported; i++) {
+		free(r->unsupported[i].plane);
+		free(r->unsupported[i].event);
+		free(r->unsupported[i].why);
+	}
+	free(r->unsupported);
 	free(r->rows);
 	free(r->events);
 	free(r->session);
 	free(r->target);
 	free(r->scope);
 	free(r);
+}
+
+/* ---- union -------------------------------------------------------------------------------- */
+
+static const struct unsupported *find_unsupported(const struct reading *r, const char *plane,
+						  const char *event)
+{
+	for (size_t i = 0; i < r->nr_unsupported; i++)
+		if (strcmp(r->unsupported[i].plane, plane) == 0 &&
+		    strcmp(r->unsupported[i].event, event) == 0)
+			return &r->unsupported[i];
+	return NULL;
+}
+
+const char *reading_why(const struct reading *r, const struct rrow *row, size_t e)
+{
+	const struct unsupported *u =
+		row->v[e].supported ? NULL : find_unsupported(r, plane_of(row), r->events[e]);
+
+	return u ? u->why : NULL;
+}
+
+/* Add what @from says to what @to says. */
+static bool copy_unsupported(struct reading *to, const struct reading *from)
+{
+	for (size_t i = 0; i < from->nr_unsupported; i++) {
+		const struct unsupported *u = &from->unsupported[i];
+
+		if (!find_unsupported(to, u->plane, u->event) &&
+		    !add_unsupported(to, u->plane, u->event, u->why))
+			return false;
+	}
+	return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct rrow *x = *(const struct rrow *const *)a, *y = *(const struct rrow *const *)b;
+	int ret = strcmp(plane_of(x), plane_of(y));
+
+	if (!ret)
+		ret = strcmp(x->path, y->path);
+	if (!ret)
+		ret = strcmp(x->vm ? x->vm : "", y->vm ? y->vm : "");
+	if (!ret)
+		ret = (x->kind > y->kind) - (x->kind < y->kind);
+	if (!ret)
+		ret = (x->vcpu > y->vcpu) - (x->vcpu < y->vcpu);
+	return ret ? ret : x->gone - y->gone;
+}
+
+/* Let the rows of each plane begin at depth 0. */
+static void level(struct reading *r)
+{
+	for (size_t first = 0, last; first < r->nr_rows; first = last) {
+		unsigned int min = ROW_DEPTH_MAX;
+
+		for (last = first; last < r->nr_rows &&
+				   strcmp(plane_of(&r->rows[first]), plane_of(&r->rows[last])) == 0;
+		     last++)
+			min = r->rows[last].depth < min ? r->rows[last].depth : min;
+		for (size_t i = first; i < last; i++)
+			r->rows[i].depth -= min;
+	}
+}
+
+bool reading_merge(struct reading *into, struct reading *from)
+{
+	const struct rrow **names = calloc(into->nr_rows + 1, sizeof(*names));
+	struct rrow *rows = calloc(into->nr_rows + from->nr_rows + 1, sizeof(*rows));
+	size_t n = into->nr_rows;
+	char *target;
+
+	if (!names || !rows || !copy_unsupported(into, from) ||
+	    asprintf(&target, "%s,%s", into->target, from->target) < 0) {
+		free(names);
+		free(rows);
+		return false;
+	}
+	level(into);
+	level(from);
+	for (size_t i = 0; i < n; i++) {
+		rows[i] = into->rows[i];
+		names[i] = &into->rows[i];
+	}
+	qsort(names, n, sizeof(*names), by_name);
+	into->nr_merged++;
+	for (size_t i = 0; i < from->nr_rows; i++) {
+		const struct rrow *row = &from->rows[i];
+
+		if (bsearch(&row, names, n, sizeof(*names), by_name)) {
+			free_row(&from->rows[i]);
+			continue;
+		}
+		rows[into->nr_rows] = *row;
+		rows[into->nr_rows].order = into->nr_rows;
+		rows[into->nr_rows++].id |= (uint64_t)into->nr_merged << 32;
+	}
+	for (size_t i = 0; i < n; i++)
+		rows[i].order = i;
+	free(names);
+	free(into->rows);
+	free(into->target);
+	into->rows = rows;
+	into->target = target;
+	into->dropped += from->dropped;
+	qsort(into->rows, into->nr_rows, sizeof(*into->rows), by_plane);
+	from->nr_rows = 0;
+	reading_free(from);
+	return true;
 }
 
 /* ---- planes --------------------------------------------------------------------------------- */
@@ -215,57 +388,64 @@ bool reading_subtract(struct reading *now, const struct reading *before)
 	return true;
 }
 
-/* ---- values ------------------------------------------------------------------------------- */
-
-uint64_t val_scaled(const struct val *v)
+static bool copy_row(const struct rrow *from, struct rrow *to, size_t nr_events)
 {
-	unsigned __int128 n = (unsigned __int128)v->count * v->enabled_ns;
-
-	if (!v->running_ns || v->running_ns >= v->enabled_ns)
-		return v->count;
-	n /= v->running_ns;
-	return n > UINT64_MAX ? UINT64_MAX : (uint64_t)n;
-}
-
-double val_percent(const struct val *v)
-{
-	return v->enabled_ns ? 100.0 * (double)v->running_ns / (double)v->enabled_ns : 100.0;
-}
-
-bool val_is_scaled(const struct val *v)
-{
-	return v->running_ns < v->enabled_ns;
-}
-
-bool val_counted(const struct rrow *row, const struct val *v)
-{
-	if (!v->supported || row->error)
+	*to = *from;
+	to->path = to->vm = to->error = to->plane = NULL;
+	to->v = calloc(nr_events, sizeof(*to->v));
+	if (!to->v || !copy(from->path, &to->path) || !copy(from->vm, &to->vm) ||
+	    !copy(from->error, &to->error) || !copy(from->plane, &to->plane))
 		return false;
-	/* As perf: an event that never ran was not counted, also when the row itself never ran. The
-	 * host is different: where no CPU was idle, its part of the whole is 0. */
-	return v->running_ns || (!v->enabled_ns && row->kind == ROW_HOST);
+	memcpy(to->v, from->v, nr_events * sizeof(*to->v));
+	return true;
 }
 
-static size_t base_len(const char *event)
+/* NULL: out of memory. */
+static struct reading *copy_of(const struct reading *r)
 {
-	return strcspn(event, ":");
-}
+	struct reading *c = malloc(sizeof(*c));
 
-int reading_ipc_pair(const struct reading *r, size_t e)
-{
-	const char *ins = r->events[e];
-	size_t n = base_len(ins);
+	if (!c)
+		return NULL;
+	*c = *r;
+	c->nr_events = c->nr_rows = 0;
+	c->nr_unsupported = 0;
+	c->unsupported = NULL;
+	c->session = c->target = c->scope = NULL;
+	c->events = calloc(r->nr_events + 1, sizeof(*c->events));
+	c->rows = calloc(r->nr_rows + 1, sizeof(*c->rows));
+	if (!c->events || !c->rows || !copy(r->session, &c->session) ||
+	    !copy(r->target, &c->target) || !copy(r->scope, &c->scope) || !copy_unsupported(c, r))
+		goto fail;
+	for (; c->nr_events < r->nr_events; c->nr_events++)
+		if (!copy(r->events[c->nr_events], &c->events[c->nr_events]))
+			goto fail;
+	while (c->nr_rows < r->nr_rows) {
+		struct rrow *row = &c->rows[c->nr_rows];
 
-	if (n != strlen("instructions") || strncmp(ins, "instructions", n) != 0)
-		return -1;
-	for (size_t i = 0; i < r->nr_events; i++) {
-		const char *c = r->events[i];
-		size_t m = base_len(c);
-
-		if (((m == 6 && strncmp(c, "cycles", m) == 0) ||
-		     (m == 10 && strncmp(c, "cpu-cycles", m) == 0)) &&
-		    strcmp(c + m, ins + n) == 0)
-			return (int)i;
+		if (!copy_row(&r->rows[c->nr_rows++], row, r->nr_events))
+			goto fail;
 	}
-	return -1;
+	return c;
+fail:
+	reading_free(c);
+	return NULL;
+}
+
+struct reading *reading_difference(struct reading *now, struct reading **before)
+{
+	struct reading *diff;
+
+	if (!now)
+		return NULL;
+	diff = copy_of(now);
+	if (!diff || !reading_subtract(diff, *before)) {
+		cli_error("out of memory");
+		reading_free(diff);
+		reading_free(now);
+		return NULL;
+	}
+	reading_free(*before);
+	*before = now;
+	return diff;
 }

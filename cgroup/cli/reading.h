@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The answer of `read` or `detach` as plain structures, and the difference of two of them. Used by
- * `vpmu stat`, `top` and `detach`. Every field is checked: the server may answer anything.
+ * The answer of `read` or `detach` as plain structures, the difference and the union of two of
+ * them. Used by `vpmu stat`, `top` and `detach`. Every field is checked: the server may answer
+ * anything.
  */
 #ifndef CLI_READING_H
 #define CLI_READING_H
@@ -18,8 +19,10 @@ enum row_kind { ROW_ROOT, ROW_HOST, ROW_TENANT, ROW_VM, ROW_VCPU };
 /* One event of one row. */
 struct val {
 	uint64_t count, enabled_ns, running_ns;
-	char quality[16];
+	char quality[32]; /* words: "modelled", or "tsc partial" */
 	bool supported;
+	double variance; /* of several runs: the standard error of the mean, in percent of it; below
+			  * 0: there was one run */
 };
 
 struct rrow {
@@ -34,6 +37,11 @@ struct rrow {
 	size_t order;  /* where it stood in the answer */
 };
 
+/* An event that a plane cannot count. */
+struct unsupported {
+	char *plane, *event, *why;
+};
+
 /*
  * The rows of one plane stand together, in the order of the answer: parents before children. A
  * tenant with VMs on two planes has two rows. Their counts must never be added: a modelled count of
@@ -42,15 +50,27 @@ struct rrow {
 struct reading {
 	char *session, *target, *scope;
 	uint64_t age_ns, dropped;
+	size_t nr_merged; /* readings that were added by reading_merge */
+	bool target_gone; /* the target was removed: no count changes any more */
 	size_t nr_events, nr_rows;
 	char **events;
 	struct rrow *rows;
+	struct unsupported *unsupported;
+	size_t nr_unsupported;
 };
 
 /* reading_parse - NULL after an error was printed. @answer is borrowed. Free with reading_free. */
 struct reading *reading_parse(const json_t *answer);
 /* reading_free - NULL is allowed. */
 void reading_free(struct reading *r);
+
+/*
+ * reading_merge - add the rows of @from (taken) to @into, another session's reading of the same
+ * events. A row that both have is shown once. Row ids stay the same in all readings that are merged
+ * in the same order. In a tree, the rows of each target begin at depth 0. false: out of memory, and
+ * both are as they were.
+ */
+bool reading_merge(struct reading *into, struct reading *from);
 
 /* reading_planes - how many planes the rows are of. A row without a plane counts as one more. */
 size_t reading_planes(const struct reading *r);
@@ -63,6 +83,11 @@ const char *reading_plane(const struct reading *r);
  * was. */
 bool reading_subtract(struct reading *now, const struct reading *before);
 
+/* reading_difference - the counts of @now (taken; NULL: NULL is returned) since *before (NULL: all
+ * of them). *before is freed and becomes @now. NULL: out of memory, which was printed; *before is
+ * then as it was. */
+struct reading *reading_difference(struct reading *now, struct reading **before);
+
 /* val_scaled - count * enabled / running, at most UINT64_MAX. The count itself if it was counted
  * all the time or never. */
 uint64_t val_scaled(const struct val *v);
@@ -70,6 +95,8 @@ uint64_t val_scaled(const struct val *v);
 double val_percent(const struct val *v);
 /* val_is_scaled - whether it was counted in a part of the time only. */
 bool val_is_scaled(const struct val *v);
+/* val_has - whether @word is one of the words of the quality. */
+bool val_has(const struct val *v, const char *word);
 /* val_counted - whether there is a count to show: the event is supported, the row could be counted,
  * and the event was counted for some time. */
 bool val_counted(const struct rrow *row, const struct val *v);
@@ -77,6 +104,12 @@ bool val_counted(const struct rrow *row, const struct val *v);
 /* reading_ipc_pair - if event @e is instructions: the index of the cycles event with the same
  * modifiers. -1: there is none. */
 int reading_ipc_pair(const struct reading *r, size_t e);
+/* reading_ipc - instructions per cycle of @row, if event @e is instructions. Below 0: there is no
+ * such number. */
+double reading_ipc(const struct reading *r, const struct rrow *row, size_t e);
+
+/* reading_why - why event @e of @row is not supported; NULL: the server does not say. */
+const char *reading_why(const struct reading *r, const struct rrow *row, size_t e);
 
 /* row_kind_name - "root", "host", "tenant", "vm" or "vcpu". */
 const char *row_kind_name(enum row_kind kind);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Sessions of the server, as `vpmu stat`, `top`, `attach` and `detach` use them. */
+/*
+ * Sessions of the server, as `vpmu stat`, `top`, `attach` and `detach` use them. Several targets
+ * are several sessions of the server, which are read one after another and shown as one reading.
+ */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -9,23 +12,40 @@
 #include "cgroup/cli/options.h"
 #include "cgroup/cli/reading.h"
 
-/*
- * session_attach - start a session that counts @what. @name: it gets this name and stays when the
- * connection ends. NULL: the server chooses a name, and the session ends with the connection.
- * Returns the name, malloc'd, or NULL after an error was printed.
- */
-char *session_attach(struct client *c, const struct what_opts *what, const char *name);
-
-/* session_read - the counts since the attach. @end: the session ends with this reading. NULL after
- * an error was printed. */
-struct reading *session_read(struct client *c, const char *session, bool end);
+struct sessions {
+	struct client *c;
+	char *name[CLI_TARGETS_MAX];
+	bool gone[CLI_TARGETS_MAX]; /* the target was removed when it was last read */
+	size_t nr;
+	bool ours; /* they end with the connection, or by SESSION_END */
+};
 
 /*
- * session_difference - the counts since *before, a reading of the same session (NULL: since the
- * attach). *before is replaced by the counts of now. NULL after an error was printed; *before is
- * then as it was.
+ * sessions_attach - start one session for each target of @what, which counts from now on. @name:
+ * the one session gets this name and stays when the connection ends. NULL: the server chooses the
+ * names, and the sessions end with the connection. false after an error was printed. In both cases
+ * the caller must call sessions_fini.
  */
-struct reading *session_difference(struct client *c, const char *session, bool end,
-				   struct reading **before);
+bool sessions_attach(struct sessions *s, struct client *c, const struct what_opts *what,
+		     const char *name);
+/* sessions_named - the session @name of anybody, which is only read. Else as sessions_attach. */
+bool sessions_named(struct sessions *s, struct client *c, const char *name);
+void sessions_fini(struct sessions *s);
+
+enum session_read {
+	SESSION_PEEK, /* rows of removed VMs are shown again by the next read */
+	SESSION_READ, /* rows of removed VMs are shown for the last time */
+	SESSION_END,  /* the sessions end with this reading */
+};
+
+/* sessions_read - the counts since the attach. NULL after an error was printed. */
+struct reading *sessions_read(struct sessions *s, enum session_read how);
+
+/* sessions_gone - whether all targets were removed when they were last read. */
+bool sessions_gone(const struct sessions *s);
+
+/* sessions_last - the counts that the server sent when it ended; call it only when the server has
+ * closed the connection. NULL: it sent none, or not of all sessions. */
+struct reading *sessions_last(struct sessions *s);
 
 #endif

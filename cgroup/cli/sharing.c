@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The answer of `sharing`, and the subcommand that shows it: see sharing.h. */
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -14,6 +15,7 @@ static void parse(struct fields *f, const json_t *o, struct sharing *out)
 	out->consumers = field_int(f, o, "consumers", UINT32_MAX);
 	out->keys = field_int(f, o, "keys", UINT32_MAX);
 	out->counters = field_int(f, o, "host-counters", UINT32_MAX);
+	out->refused = field_u64_or(f, o, "refused", 0);
 }
 
 int sharing_ask(struct client *c, struct sharing out[SHARING_PLANES_MAX])
@@ -44,9 +46,20 @@ static void print_json(const struct sharing *s)
 			      "consumers", (json_int_t)s->consumers, "keys", (json_int_t)s->keys,
 			      "host-counters", (json_int_t)s->counters);
 
+	if (o && s->refused)
+		json_object_set_new(o, "refused", json_integer((json_int_t)s->refused));
 	json_dumpf(o, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);
+}
+
+static void print_line(const struct sharing *s)
+{
+	printf("%s%s%u consumers of %u distinct events on %u host counters", s->plane,
+	       *s->plane ? ": " : "", s->consumers, s->keys, s->counters);
+	if (s->refused)
+		printf("; %" PRIu64 " refused, for want of a counter slot or of quota", s->refused);
+	putchar('\n');
 }
 
 int cmd_sharing(struct cli *cli, int argc, char **argv)
@@ -64,9 +77,7 @@ int cmd_sharing(struct cli *cli, int argc, char **argv)
 		if (json)
 			print_json(&s[i]);
 		else
-			printf("%s%s%u consumers of %u distinct events on %u host counters\n",
-			       s[i].plane, *s[i].plane ? ": " : "", s[i].consumers, s[i].keys,
-			       s[i].counters);
+			print_line(&s[i]);
 	}
 	if (!n && !json)
 		puts("nothing counts: the server has no CPUs yet");

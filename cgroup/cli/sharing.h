@@ -5,6 +5,7 @@
 #define CLI_SHARING_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "cgroup/cli/client.h"
 
@@ -15,6 +16,7 @@ struct sharing {
 	unsigned int consumers;
 	unsigned int keys; /* distinct events that they count */
 	unsigned int counters;
+	uint64_t refused; /* consumers that found no slot, or their VM's quota used up */
 };
 
 /* sharing_ask - ask the server. Returns how many planes it counts on, at most SHARING_PLANES_MAX,

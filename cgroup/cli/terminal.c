@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Standard output of the vpmu command: see terminal.h. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,19 +10,36 @@
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/terminal.h"
 
-unsigned int terminal_width(void)
+unsigned int terminal_width(FILE *f)
 {
 	struct winsize ws;
 
-	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 ? ws.ws_col : 0;
+	return isatty(fileno(f)) && ioctl(fileno(f), TIOCGWINSZ, &ws) == 0 ? ws.ws_col : 0;
+}
+
+static int error; /* errno of the first flush that failed */
+
+void terminal_flush(void)
+{
+	if (fflush(stdout) && !error)
+		error = errno;
+}
+
+/* Whether nobody reads standard output any more. Then printf may have failed, and errno is lost. */
+static bool reader_gone(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
 int terminal_done(int status)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	terminal_flush();
+	if (!error && !ferror(stdout))
 		return status;
-	if (errno != EPIPE)
-		cli_error("standard output: %s", strerror(errno));
+	if (error != EPIPE && !reader_gone())
+		cli_error("standard output: %s", error ? strerror(error) : "cannot be written");
 	return 1;
 }
 

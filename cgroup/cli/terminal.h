@@ -4,9 +4,13 @@
 #define CLI_TERMINAL_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
-/* terminal_width - columns of the terminal on standard output; 0 when it is not a terminal. */
-unsigned int terminal_width(void);
+/* terminal_width - columns of the terminal that @f is; 0 when it is none. */
+unsigned int terminal_width(FILE *f);
+
+/* terminal_flush - flush standard output now; terminal_done will say if that failed. */
+void terminal_flush(void);
 
 /* terminal_done - flush standard output. Returns @status, or 1 when not everything could be
  * written. A full disk is an error message; a closed pipe is not. */

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vpmu top: its options and batch mode. The screen is in top_screen.c. */
-#include <stdio.h>
+/* vpmu top: its options. The screen is in top_screen.c, batch mode in top_batch.c. */
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
+#include "cgroup/cli/metrics.h"
+#include "cgroup/cli/top_batch.h"
 #include "cgroup/cli/top_screen.h"
 #include "cgroup/cli/top_source.h"
-#include "cgroup/cli/top_view.h"
-#include "cgroup/cli/wait.h"
 
-#define DEFAULT_EVENTS "instructions,cycles,branches"
-#define BATCH_WIDTH    80 /* columns without $COLUMNS */
+/* Few enough for the general counters that a small CPU has left: cycles and instructions have
+ * counters of their own. */
+#define DEFAULT_EVENTS	"instructions,cycles"
+#define DEFAULT_METRICS "ipc,cache-mpki,guest-share"
 
 static const struct argp_option options[] = {
 	{"delay", 'd', "SEC", 0, "Seconds between two updates (default: 1)", 0},
 	{"batch", 'b', NULL, 0, "Batch mode: print plain text, for pipes and files", 0},
+	{"filter", 'f', "TEXT", 0, "Show only tenants and VMs whose names contain TEXT", 0},
 	{"iterations", 'n', "N", 0, "End after N updates", 0},
 	{0},
 };
@@ -29,14 +31,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->what;
+		state->child_inputs[1] = &o->format;
+		state->child_inputs[2] = &o->asked;
 		return 0;
 	case 'd':
+		cli_once(state, key, "-d");
 		o->delay_s = cli_seconds(state, "-d", arg, 3600);
+		return 0;
+	case 'f':
+		cli_once(state, key, "-f");
+		o->filter = arg;
 		return 0;
 	case 'b':
 		o->batch = true;
 		return 0;
 	case 'n':
+		cli_once(state, key, "-n");
 		o->iterations = cli_number(state, "-n", arg, 1, 1000000000);
 		return 0;
 	default:
@@ -44,97 +54,75 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* ---- batch mode --------------------------------------------------------------------------- */
-
-static unsigned int batch_width(void)
+/*
+ * Choose the metrics. Those of -M, and their events are counted as well. Without -M the usual ones:
+ * as far as the events of -e are enough for them, or without -e with their events. Returns the list
+ * of events, which the caller frees; NULL: it is that of -e.
+ */
+static char *choose_metrics(struct top_opts *o, struct metrics *metrics)
 {
-	const char *env = getenv("COLUMNS");
-	long n = env ? strtol(env, NULL, 10) : 0;
+	char *events, err[600];
 
-	return n >= 40 && n <= 500 ? (unsigned int)n : BATCH_WIDTH;
-}
-
-static void print_batch(const struct top_view *v)
-{
-	unsigned int width = batch_width();
-	const char *plane = reading_plane(v->diff);
-	char line[512], stamp[32], marks[VIEW_MARKS];
-	time_t now = time(NULL);
-	struct tm tm;
-
-	strftime(stamp, sizeof(stamp), "%H:%M:%S", localtime_r(&now, &tm));
-	printf("vpmu top - %s - events per second over %.2f s%s%s\n", stamp, v->seconds,
-	       plane ? " - plane: " : "", plane ? plane : "");
-	view_line(v, -1, line, sizeof(line), width);
-	puts(line);
-	for (size_t i = 0; i < v->nr_rows; i++) {
-		view_line(v, (long)v->order[i], line, sizeof(line), width);
-		puts(line);
+	o->format.metrics = metrics;
+	if (o->asked) {
+		events = metrics_ask(metrics, "top", o->asked, o->what.events);
+		o->metrics_only = events + (o->what.events ? strlen(o->what.events) : 0);
+		o->what.events = events;
+		return events;
 	}
-	view_marks(v, marks);
-	if (*marks)
-		puts(marks + 2);
-	putchar('\n');
-	fflush(stdout);
-}
-
-static int run_batch(struct top_source *src, const struct top_opts *o)
-{
-	double next = cli_now();
-
-	if (cli_wait_init())
-		return 1;
-	for (long i = 0; (!o->iterations || i < o->iterations) && !ferror(stdout); i++) {
-		const struct reading *diff;
-		struct top_view v;
-		enum cli_wait why;
-
-		next += o->delay_s;
-		why = cli_wait(next, client_fd(src->c));
-		if (why == CLI_WAIT_STOP)
-			return 0;
-		if (why == CLI_WAIT_SERVER_GONE) {
-			cli_error("top: the server went away");
-			return 1;
-		}
-		diff = top_take(src);
-		if (!diff)
-			return 1;
-		if (view_init(&v, diff, src->seconds, 0, false))
-			print_batch(&v);
-		view_fini(&v);
+	o->metrics_optional = true;
+	if (metrics_choose(metrics, DEFAULT_METRICS, err, sizeof(err))) {
+		cli_error("top: without the usual metrics: %s", err);
+		o->what.events = o->what.events ? o->what.events : DEFAULT_EVENTS;
+		return NULL;
 	}
-	return 0;
+	if (o->what.events)
+		return NULL;
+	events = metrics_events(metrics, DEFAULT_EVENTS);
+	if (!events)
+		cli_usage("top: out of memory");
+	o->metrics_only = events + strlen(DEFAULT_EVENTS);
+	o->what.events = events;
+	return events;
 }
 
 int cmd_top(struct cli *cli, int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0}, {0}};
+	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0},
+						     {&cli_format_argp, 0, NULL, 0},
+						     {&cli_metric_argp, 0, NULL, 0},
+						     {0}};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
 		.children = children,
-		.doc = "Show rates of tenants (the default), VMs or vCPUs, live. Without "
-		       "-e: " DEFAULT_EVENTS ".\v"
-		       "Keys: q quits. t, v and c show tenants, VMs and vCPUs. Left and right "
-		       "choose the column to sort by, n sorts by name, r reverses. Up and down "
-		       "scroll. + and - change the delay.",
+		.doc = "Show rates of tenants (the default), VMs or vCPUs, live. Without -e and "
+		       "-M: "
+		       "the events " DEFAULT_EVENTS " and the metrics " DEFAULT_METRICS ".\v"
+		       "Key h shows the keys. CPU% is the share of the time of all pCPUs that a "
+		       "row ran.",
 	};
-	struct top_opts o = {.what = {.events = DEFAULT_EVENTS, .scope = "tenant", .target = "/"},
-			     .delay_s = 1};
+	struct top_opts o = {.what = {.scope = "tenant"}, .delay_s = 1};
+	struct metrics metrics = {0};
 	struct top_source src;
 	struct client *c;
+	char *events;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
+	if ((o.format.json || o.format.sep) && !o.batch)
+		cli_usage("top: %s needs -b (batch mode)", o.format.json ? "-j" : "-x");
 	if (!o.batch && !isatty(STDOUT_FILENO))
 		cli_usage("top: standard output is not a terminal; give -b for plain text");
+	events = choose_metrics(&o, &metrics);
 	c = client_open(cli, false);
-	if (!c)
-		return 1;
-	if (top_open(&src, c, &o))
-		ret = o.batch ? run_batch(&src, &o) : top_screen(&src, &o);
-	top_close(&src);
+	if (c) {
+		if (top_open(&src, c, &o))
+			ret = o.batch ? top_batch(&src, &o) : top_screen(&src, &o);
+		top_close(&src);
+	}
 	client_close(c);
+	metrics_free(&metrics);
+	free(events);
 	return ret;
 }

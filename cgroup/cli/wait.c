@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,9 +17,10 @@
 
 static int signals = -1;
 static sigset_t mask_before; /* what a command must get back */
-static bool stopped;
+static bool stopped, interrupted;
 static pid_t child; /* 0: none, or it has ended */
 static int child_status;
+static struct rusage child_usage;
 
 int cli_wait_init(void)
 {
@@ -42,7 +44,7 @@ int cli_wait_start(char **command)
 
 	if (pipe2(fds, O_CLOEXEC)) {
 		cli_error("pipe: %s", strerror(errno));
-		return -1;
+		return 1;
 	}
 	pid = fork();
 	if (pid == 0) {
@@ -64,9 +66,10 @@ int cli_wait_start(char **command)
 		cli_error("%s: cannot run it: %s", command[0], strerror(err));
 		if (pid > 0)
 			waitpid(pid, NULL, 0);
-		return -1;
+		return pid < 0 ? 1 : err == ENOENT ? 127 : 126; /* as a shell */
 	}
 	child = pid;
+	stopped = interrupted;
 	return 0;
 }
 
@@ -76,13 +79,20 @@ static void child_ended(int status)
 	child_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int cli_wait_status(void)
+int cli_wait_status(double *user_s, double *sys_s)
 {
 	int status;
 
-	if (child && waitpid(child, &status, 0) == child)
+	if (child && wait4(child, &status, 0, &child_usage) == child)
 		child_ended(status);
+	*user_s = (double)child_usage.ru_utime.tv_sec + (double)child_usage.ru_utime.tv_usec / 1e6;
+	*sys_s = (double)child_usage.ru_stime.tv_sec + (double)child_usage.ru_stime.tv_usec / 1e6;
 	return child_status;
+}
+
+bool cli_wait_interrupted(void)
+{
+	return interrupted;
 }
 
 double cli_now(void)
@@ -101,11 +111,12 @@ static bool take_signal(void)
 
 	if (read(signals, &si, sizeof(si)) != sizeof(si))
 		return false;
+	interrupted |= si.ssi_signo == SIGTERM || si.ssi_signo == SIGINT;
 	if (si.ssi_signo == SIGTERM)
 		return true;
 	if (si.ssi_signo == SIGINT)
 		return !child;
-	if (!child || waitpid(child, &status, WNOHANG) != child)
+	if (!child || wait4(child, &status, WNOHANG, &child_usage) != child)
 		return false;
 	child_ended(status);
 	return true;

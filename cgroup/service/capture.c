@@ -30,6 +30,8 @@ static const struct registry_kind kind = {
 	.open = "lbr-attach",
 	.end = "detach",
 	.max = CAPTURES_MAX,
+	.max_user = CAPTURES_MAX / 4,
+	.max_readers = CAPTURES_MAX * 3 / 4,
 	.close = close_one,
 };
 
@@ -89,6 +91,7 @@ static void node_removing(struct node *n, void *arg)
 	for (struct registered *e = cs->reg.first; e; e = e->next) {
 		struct capture *cap = (struct capture *)e;
 
+		whos_gone(&cap->whos, n->serial);
 		if (cap->node != n)
 			continue;
 		stop(cap);
@@ -129,6 +132,7 @@ int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, 
 		   size_t errlen)
 {
 	int ret = vpmu_source_branches_attach(n, ctl);
+	char why[200];
 
 	switch (ret) {
 	case 0:
@@ -136,15 +140,17 @@ int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, 
 	case -EBUSY:
 		return fail(ret, err, errlen,
 			    "%s: branches of this target are captured in another mode, by another "
-			    "capture or by the server's lbr option; wait until that ends, or use "
+			    "capture or by `vpmu-vmm --lbr`; wait until that ends, or use "
 			    "its mode (`vpmu sessions` shows it)",
 			    field);
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,
-			    "%s: no CPU here has branch records of this target (plane %s)", field,
+			    "target: no branch records of this target (plane %s); give a VM "
+			    "of the soft machine, or a tenant with one",
 			    n->source->plane);
 	default:
-		return fail(ret, err, errlen, "%s: branch records: %s", field, strerror(-ret));
+		return fail(ret, err, errlen, "%s: branch records: %s", field,
+			    vpmu_source_error(n->source, ret, why, sizeof(why)));
 	}
 }
 
@@ -174,6 +180,7 @@ int capture_open(struct captures *cs, const struct capture_spec *spec, struct ca
 		return fail(-ENOMEM, err, errlen, "lbr-attach: out of memory");
 	cap->cs = cs;
 	cap->mode = spec->mode;
+	cap->chains = (struct traces){.whos = &cap->whos, .max = CAPTURE_CHAINS_MAX};
 	ret = registry_prepare(&cs->reg, &cap->reg, &spec->open, err, errlen);
 	if (!ret)
 		ret = start(cap, spec, err, errlen);
@@ -190,6 +197,8 @@ int capture_open(struct captures *cs, const struct capture_spec *spec, struct ca
 void capture_close(struct capture *cap)
 {
 	stop(cap);
+	traces_free(&cap->chains);
+	whos_clear(&cap->whos);
 	registry_remove(&cap->cs->reg, &cap->reg);
 	free(cap);
 }
@@ -220,7 +229,7 @@ int capture_read(struct tenants *ts, const struct node *n,
 
 	for (unsigned int i = 0; (source = tenants_source(ts, i)); i++)
 		if (n->in[i] && (source->can & VPMU_SOURCE_BRANCHES))
-			vpmu_source_flush(source);
+			vpmu_source_flush_node(n->in[i]);
 	for (;;) {
 		if (n->kind == NODE_VCPU)
 			ret = read_one(n, fn, arg);
@@ -236,4 +245,54 @@ int capture_read(struct tenants *ts, const struct node *n,
 			return 0;
 		n = n->next;
 	}
+}
+
+/* ---- adding up ---------------------------------------------------------------------------- */
+
+struct folding {
+	struct capture *cap;
+	struct capture_folded *out;
+};
+
+/* Where the newest call led to, then where each call came from. */
+static int fold_row(const struct capture_reading *cr, void *arg)
+{
+	const struct folding *f = arg;
+	struct trace t = {.samples = 1, .cpl = TRACE_CPL_UNKNOWN, .known = true};
+	uint64_t ip[VPMU_LBR_DEPTH_MAX + 1];
+	const struct vpmu_lbr_entry *e;
+
+	if (!access_sees(&f->cap->reg.who, cr->vcpu->path))
+		return 0;
+	f->out->read++;
+	f->out->unread += !cr->r;
+	if (!cr->r)
+		return 0;
+	f->out->total += cr->r->total != 0;
+	if (strcmp(capture_ctl_mode(cr->r->ctl), capture_mode_name(f->cap->mode)) != 0) {
+		f->out->custom++;
+		return 0;
+	}
+	t.who = whos_find(&f->cap->whos, cr->vcpu->serial);
+	if (!t.who) {
+		if (whos_add(&f->cap->whos, cr->vcpu))
+			return -ENOMEM;
+		t.who = whos_find(&f->cap->whos, cr->vcpu->serial);
+	}
+	for (unsigned int i = 0; (e = vpmu_lbr_nth(cr->r, i)); i++) {
+		if (!i)
+			ip[t.nr++] = e->to;
+		ip[t.nr++] = e->from;
+	}
+	traces_add(&f->cap->chains, &t, ip);
+	return 0;
+}
+
+int capture_fold(struct capture *cap, struct capture_folded *out)
+{
+	struct folding f = {.cap = cap, .out = out};
+
+	*out = (struct capture_folded){0};
+	cap->folded = true;
+	return cap->node ? capture_read(cap->cs->ts, cap->node, fold_row, &f) : 0;
 }

@@ -9,9 +9,11 @@
 #define CGROUP_SERVICE_CAPTURE_H
 
 #include "cgroup/service/registry.h"
+#include "cgroup/service/traces.h"
 #include "vpmu/lbr.h"
 
-#define CAPTURES_MAX 256
+#define CAPTURES_MAX	   256
+#define CAPTURE_CHAINS_MAX 32768 /* different call chains that one capture adds up */
 
 /* What is recorded, at all privilege levels. */
 enum capture_mode {
@@ -35,9 +37,12 @@ struct capture {
 	struct registered reg; /* first: name, target, owner */
 	const char *plane;     /* who records */
 	enum capture_mode mode;
-	bool gone;	   /* the target was removed; nothing is captured */
+	bool gone;   /* the target was removed; nothing is captured */
+	bool folded; /* capture_fold was called */
+	struct traces chains;
 	struct node *node; /* the target; NULL when gone */
 	/* private */
+	struct whos whos;
 	struct captures *cs;
 	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
 };
@@ -79,5 +84,18 @@ struct capture_reading {
 };
 int capture_read(struct tenants *ts, const struct node *n,
 		 int (*fn)(const struct capture_reading *cr, void *arg), void *arg);
+
+/*
+ * capture_fold - read once what every vCPU of the capture's target recorded, and add each call
+ * chain to cap->chains. Reading often costs so little this way that nothing needs to be answered in
+ * between. -ENOMEM, or 0 with the numbers of this reading in *out.
+ */
+struct capture_folded {
+	unsigned int read;   /* vCPUs that have records */
+	unsigned int total;  /* of them: have recorded something */
+	unsigned int custom; /* of them: record something else than the capture wants */
+	unsigned int unread; /* of them: could not be read whole */
+};
+int capture_fold(struct capture *cap, struct capture_folded *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cgroup/service/clock.h"
 #include "cgroup/service/commands.h"
 #include "cgroup/service/request.h"
 #include "vpmu/event/event.h"
@@ -23,37 +24,41 @@ int command_oom(char *err, size_t errlen)
 
 json_t *command_value(const struct vpmu_value *v)
 {
+	char quality[32];
+
+	/* What is missing from a modelled count is missing from it all the same: both are said. */
+	snprintf(quality, sizeof(quality), "%s%s%s",
+		 v->partial && v->quality == VPMU_Q_EXACT ? "" : vpmu_quality_name(v->quality),
+		 v->partial && v->quality != VPMU_Q_EXACT ? " " : "", v->partial ? "partial" : "");
 	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b}", "count", json_u64(v->count),
 			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
 			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
-			 v->partial ? "partial" : vpmu_quality_name(v->quality), "supported",
-			 v->supported);
+			 quality, "supported", v->supported);
 }
 
-int command_target(struct commands *c, const json_t *req, bool required, struct node **out,
-		   char *err, size_t errlen)
+int command_target(struct commands *c, const json_t *req, bool required, bool narrows,
+		   struct node **out, char *err, size_t errlen)
 {
-	const char *target = "/";
+	const char *target = access_all(c->who) || c->who->nr != 1 ? "/" : c->who->tenants[0];
 	int ret = request_string(req, "target", required, TENANT_PATH_MAX, &target, err, errlen);
 
 	if (ret)
 		return ret;
 	*out = target[0] == '/' ? tenant_find(c->ts, target) : tenant_vm_find(c->ts, target);
-	if (*out)
+	if (*out && (access_sees(c->who, (*out)->path) || (narrows && (*out)->kind == NODE_ROOT)))
 		return 0;
-	return fail(-ENOENT, err, errlen,
-		    "target: no %s \"%s\"; a path or VM name of `list` is accepted",
+	return fail(-ENOENT, err, errlen, "target: no %s \"%s\"; `vpmu list` shows what there is",
 		    target[0] == '/' ? "tenant" : "VM", target);
 }
 
-int command_opening(struct commands *c, const json_t *req, bool required, struct opening *out,
-		    char *err, size_t errlen)
+int command_opening(struct commands *c, const json_t *req, bool required, bool narrows,
+		    struct opening *out, char *err, size_t errlen)
 {
 	bool keep = false;
 	int ret;
 
 	*out = (struct opening){0};
-	ret = command_target(c, req, required, &out->target, err, errlen);
+	ret = command_target(c, req, required, narrows, &out->target, err, errlen);
 	if (!ret)
 		ret = request_string(req, "name", false, REGISTRY_NAME_MAX, &out->name, err,
 				     errlen);
@@ -62,7 +67,8 @@ int command_opening(struct commands *c, const json_t *req, bool required, struct
 	if (!ret)
 		ret = request_string(req, "plane", false, REGISTRY_NAME_MAX, &out->plane, err,
 				     errlen);
-	out->owner = keep ? NULL : c->conn;
+	out->owner = keep ? NULL : c->who;
+	out->who = c->who;
 	return ret;
 }
 
@@ -70,7 +76,9 @@ int command_describe(const struct command_kind *kind, const struct registered *e
 {
 	return json_object_set_new(obj, kind->field, json_string(e->name)) ||
 	       json_object_set_new(obj, "target", json_string(e->target)) ||
-	       json_object_set_new(obj, "keep", json_boolean(!e->owner)) || kind->describe(e, obj);
+	       json_object_set_new(obj, "keep", json_boolean(!e->owner && !e->lost_ns)) ||
+	       json_object_set_new(obj, "lost", json_boolean(e->lost_ns)) ||
+	       json_object_set_new(obj, "uid", json_integer(e->who.uid)) || kind->describe(e, obj);
 }
 
 int command_plane(const char *plane, const struct node *target, json_t *obj)
@@ -88,8 +96,9 @@ int command_plane(const char *plane, const struct node *target, json_t *obj)
 	return bad;
 }
 
-int command_list(const struct command_kind *kind, const struct registry *r, const json_t *req,
-		 json_t *resp, char *err, size_t errlen)
+int command_list(const struct commands *c, const struct command_kind *kind,
+		 const struct registry *r, const json_t *req, json_t *resp, char *err,
+		 size_t errlen)
 {
 	json_t *list = json_array(), *obj;
 	char key[16];
@@ -99,6 +108,8 @@ int command_list(const struct command_kind *kind, const struct registry *r, cons
 	if (json_object_set_new(resp, key, list))
 		return command_oom(err, errlen);
 	for (const struct registered *e = r->first; e && !ret; e = e->next) {
+		if (!registry_usable(e, c->who))
+			continue;
 		obj = json_object();
 		if (!obj || json_array_append_new(list, obj) || command_describe(kind, e, obj))
 			ret = command_oom(err, errlen);
@@ -106,18 +117,20 @@ int command_list(const struct command_kind *kind, const struct registry *r, cons
 	return ret;
 }
 
-int command_named(const struct registry *r, const json_t *req, struct registered **out, char *err,
-		  size_t errlen)
+int command_named(const struct commands *c, const struct registry *r, const json_t *req,
+		  struct registered **out, char *err, size_t errlen)
 {
 	const char *kind = r->kind->kind, *name = NULL;
 	int ret = request_string(req, kind, true, REGISTRY_NAME_MAX + 1, &name, err, errlen);
 
 	if (ret)
 		return ret;
-	*out = registry_find(r, name);
+	*out = registry_find(r, name, c->who);
+	if (*out && (*out)->lost_ns)
+		(*out)->lost_ns = now_ns(); /* somebody still wants it */
 	return *out ? 0
-		    : fail(-ENOENT, err, errlen, "%s: no \"%s\"; a name of `%ss` is accepted", kind,
-			   name, kind);
+		    : fail(-ENOENT, err, errlen,
+			   "%s: no \"%s\"; `vpmu sessions` shows what there is", kind, name);
 }
 
 const char *command_node_kind(enum node_kind kind)
@@ -149,7 +162,7 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 	const struct server_opts *o = st->c->opts;
 	json_t *obj;
 
-	if (n->kind == NODE_VCPU)
+	if (n->kind == NODE_VCPU || !access_sees(st->c->who, n->path))
 		return 0;
 	obj = json_pack("{s:s, s:s, s:i}", "kind", command_node_kind(n->kind), "path", n->path,
 			"depth", (int)depth);
@@ -237,13 +250,23 @@ static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char
 
 	if (json_object_set_new(resp, "planes", planes))
 		return command_oom(err, errlen);
+	if (ret || !access_all(c->who))
+		return ret; /* the figures are of all tenants together */
+	if (json_object_set_new(
+		    resp, "refused",
+		    json_pack("{s:o, s:o, s:o}", "sessions",
+			      json_u64(sessions_registry(c->sessions)->refused), "profiles",
+			      json_u64(profiles_registry(c->profiles)->refused), "captures",
+			      json_u64(captures_registry(c->captures)->refused))))
+		return command_oom(err, errlen);
 	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
 		vpmu_source_sharing(s, &sh);
 		if (json_array_append_new(planes,
-					  json_pack("{s:s, s:I, s:I, s:I}", "plane", s->plane,
+					  json_pack("{s:s, s:I, s:I, s:I, s:o}", "plane", s->plane,
 						    "consumers", (json_int_t)sh.consumers, "keys",
 						    (json_int_t)sh.keys, "host-counters",
-						    (json_int_t)sh.host_counters)))
+						    (json_int_t)sh.host_counters, "refused",
+						    json_u64(sh.refused))))
 			ret = command_oom(err, errlen);
 	}
 	return ret;
@@ -270,6 +293,7 @@ static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp,
 {
 	struct conservation_state st = {.rows = json_array()};
 	struct vpmu_source *s;
+	char why[200];
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "rows", st.rows))
@@ -281,28 +305,21 @@ static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp,
 		ret = vpmu_source_conservation(s, conservation_row, &st);
 		if (ret)
 			fail(ret, err, errlen, "conservation: plane %s: %s", s->plane,
-			     strerror(-ret));
+			     vpmu_source_error(s, ret, why, sizeof(why)));
 	}
 	return ret;
 }
 
 static int cmd_check(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	const char *dir = tenants_root(c->ts)->dir;
-	json_t *rows = json_array(), *obj;
+	json_t *rows = json_array();
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "rows", rows))
 		return command_oom(err, errlen);
-	if (ret)
-		return ret;
-	obj = json_pack("{s:s, s:b, s:s}", "what", "tenants are cgroups", "ok", dir != NULL, "why",
-			dir ? dir : "plain paths: the server was given no cgroup root");
-	if (!obj || json_array_append_new(rows, obj))
-		return command_oom(err, errlen);
-	if (c->opts->check)
-		c->opts->check(rows, c->opts->arg);
-	return 0;
+	if (!ret && c->opts->check)
+		c->opts->check(rows, access_all(c->who), c->opts->arg);
+	return ret;
 }
 
 /* ---- tenants -------------------------------------------------------------------------------- */
@@ -341,24 +358,25 @@ static int cmd_tenant_remove(struct commands *c, const json_t *req, json_t *resp
 }
 
 const struct command builtin_commands[] = {
-	{"list", cmd_list},
-	{"events", cmd_events},
-	{"attach", cmd_attach},
-	{"read", cmd_read},
-	{"detach", cmd_detach},
-	{"sessions", cmd_sessions},
-	{"sharing", cmd_sharing},
-	{"conservation", cmd_conservation},
-	{"check", cmd_check},
-	{"tenant-add", cmd_tenant_add},
-	{"tenant-remove", cmd_tenant_remove},
-	{"profile-start", cmd_profile_start},
-	{"profile-read", cmd_profile_read},
-	{"profile-stop", cmd_profile_stop},
-	{"profiles", cmd_profiles},
-	{"lbr-attach", cmd_lbr_attach},
-	{"lbr-read", cmd_lbr_read},
-	{"lbr-detach", cmd_lbr_detach},
-	{"captures", cmd_captures},
-	{NULL, NULL},
+	{"list", cmd_list, FOR_READERS},
+	{"events", cmd_events, FOR_READERS},
+	{"attach", cmd_attach, FOR_READERS},
+	{"reattach", cmd_reattach, FOR_READERS},
+	{"read", cmd_read, FOR_READERS},
+	{"detach", cmd_detach, FOR_READERS},
+	{"sessions", cmd_sessions, FOR_READERS},
+	{"sharing", cmd_sharing, FOR_READERS},
+	{"conservation", cmd_conservation, FOR_ALL_SEEING},
+	{"check", cmd_check, FOR_READERS},
+	{"tenant-add", cmd_tenant_add, FOR_ADMINS},
+	{"tenant-remove", cmd_tenant_remove, FOR_ADMINS},
+	{"profile-start", cmd_profile_start, FOR_READERS},
+	{"profile-read", cmd_profile_read, FOR_READERS},
+	{"profile-stop", cmd_profile_stop, FOR_READERS},
+	{"profiles", cmd_profiles, FOR_READERS},
+	{"lbr-attach", cmd_lbr_attach, FOR_READERS},
+	{"lbr-read", cmd_lbr_read, FOR_READERS},
+	{"lbr-detach", cmd_lbr_detach, FOR_READERS},
+	{"captures", cmd_captures, FOR_READERS},
+	{NULL, NULL, FOR_ADMINS},
 };

@@ -28,6 +28,8 @@ static int usage(struct commands *c, json_t *resp)
 	struct vpmu_lbr_usage sum = {0}, u;
 	struct vpmu_source *s;
 
+	if (!access_all(c->who))
+		return 0; /* it is of all tenants together */
 	for (unsigned int i = 0; (s = tenants_source(c->ts, i)); i++) {
 		vpmu_source_branches_usage(s, &u);
 		sum.tasks += u.tasks;
@@ -36,6 +38,12 @@ static int usage(struct commands *c, json_t *resp)
 	return json_object_set_new(resp, "usage",
 				   json_pack("{s:I, s:I}", "tasks", (json_int_t)sum.tasks, "bytes",
 					     (json_int_t)sum.bytes));
+}
+
+static void attached(bool ok, void *arg)
+{
+	if (!ok)
+		capture_close(arg);
 }
 
 int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -47,7 +55,7 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = command_opening(c, req, true, &spec.open, err, errlen);
+		ret = command_opening(c, req, true, false, &spec.open, err, errlen);
 	if (!ret)
 		ret = request_string(req, "mode", false, 16, &mode, err, errlen);
 	if (!ret && mode && capture_mode_parse(mode, &spec.mode))
@@ -62,6 +70,7 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 		capture_close(cap);
 		return command_oom(err, errlen);
 	}
+	server_then(c->server, attached, cap);
 	return 0;
 }
 
@@ -125,11 +134,18 @@ static int add_regs(json_t *obj, const struct capture_reading *cr)
 	return 0;
 }
 
+struct read_state {
+	const struct commands *c;
+	json_t *rows;
+};
+
 static int read_row(const struct capture_reading *cr, void *arg)
 {
-	json_t *rows = arg;
-	json_t *obj;
+	const struct read_state *st = arg;
+	json_t *rows = st->rows, *obj;
 
+	if (!access_sees(st->c->who, cr->vcpu->path))
+		return 0;
 	if (json_array_size(rows) == READ_MAX)
 		return -E2BIG;
 	obj = json_pack("{s:s, s:i, s:s}", "vm", cr->vcpu->parent->name, "vcpu",
@@ -147,12 +163,12 @@ static int read_row(const struct capture_reading *cr, void *arg)
 static int answer_read(struct commands *c, const struct node *target, json_t *resp, char *err,
 		       size_t errlen)
 {
-	json_t *rows = json_array();
+	struct read_state st = {.c = c, .rows = json_array()};
 	int ret;
 
-	if (json_object_set_new(resp, "rows", rows))
+	if (json_object_set_new(resp, "rows", st.rows))
 		return command_oom(err, errlen);
-	ret = capture_read(c->ts, target, read_row, rows);
+	ret = capture_read(c->ts, target, read_row, &st);
 	if (ret == -E2BIG)
 		return fail(ret, err, errlen,
 			    "target: more than %d vCPUs have records; a smaller tenant or one VM "
@@ -161,38 +177,78 @@ static int answer_read(struct commands *c, const struct node *target, json_t *re
 	return ret || usage(c, resp) ? command_oom(err, errlen) : 0;
 }
 
+/* Add one reading to the capture's call chains. */
+static int answer_fold(struct commands *c, const json_t *req, json_t *resp, char *err,
+		       size_t errlen)
+{
+	struct capture_folded n;
+	struct registered *e;
+	int ret = command_named(c, captures_registry(c->captures), req, &e, err, errlen);
+
+	if (!ret && json_object_get(req, "target"))
+		ret = fail(-EINVAL, err, errlen, "target: give only one of target and capture");
+	if (!ret && ((struct capture *)e)->mode != CAPTURE_CALL_STACK)
+		ret = fail(-EINVAL, err, errlen,
+			   "capture: \"%s\" has no call chains; one of mode call-stack is accepted",
+			   e->name);
+	if (!ret && ((struct capture *)e)->gone)
+		ret = fail(-ENOENT, err, errlen, "capture: no VM or tenant \"%s\" any more",
+			   e->target);
+	if (ret)
+		return ret;
+	if (capture_fold((struct capture *)e, &n) ||
+	    json_object_set_new(resp, "read", json_integer(n.read)) ||
+	    json_object_set_new(resp, "with-records", json_integer(n.total)) ||
+	    json_object_set_new(resp, "custom", json_integer(n.custom)) ||
+	    json_object_set_new(resp, "unread", json_integer(n.unread)) || usage(c, resp))
+		return command_oom(err, errlen);
+	return 0;
+}
+
 int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"target", NULL};
+	static const char *const fields[] = {"target", "capture", NULL};
 	struct node *target;
 	int ret = request_fields(req, fields, err, errlen);
 
-	if (!ret)
-		ret = command_target(c, req, true, &target, err, errlen);
+	if (ret)
+		return ret;
+	if (json_object_get(req, "capture"))
+		return answer_fold(c, req, resp, err, errlen);
+	ret = command_target(c, req, true, true, &target, err, errlen);
 	return ret ? ret : answer_read(c, target, resp, err, errlen);
+}
+
+static void detach_done(bool ok, void *arg)
+{
+	if (ok)
+		capture_close(arg);
 }
 
 int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"capture", NULL};
-	struct registered *cap;
+	struct registered *e;
+	struct capture *cap;
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = command_named(captures_registry(c->captures), req, &cap, err, errlen);
+		ret = command_named(c, captures_registry(c->captures), req, &e, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(&command_captures, cap, resp))
+	cap = (struct capture *)e;
+	if (command_describe(&command_captures, e, resp) ||
+	    (cap->folded &&
+	     command_traces(resp, "chains", &cap->chains, CAPTURE_CHAINS_MAX, true)) ||
+	    usage(c, resp))
 		return command_oom(err, errlen);
-	capture_close((struct capture *)cap);
-	/* The capture is gone, so an answer without these figures is better than an error. */
-	usage(c, resp);
+	server_then(c->server, detach_done, e);
 	return 0;
 }
 
 int cmd_captures(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	int ret = command_list(&command_captures, captures_registry(c->captures), req, resp, err,
+	int ret = command_list(c, &command_captures, captures_registry(c->captures), req, resp, err,
 			       errlen);
 
 	if (ret)

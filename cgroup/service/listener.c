@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,13 @@
 #include "cgroup/service/clock.h"
 #include "cgroup/service/listener.h"
 
+#define FAREWELL_MS 2000 /* at most so long does the server's end wait for all clients together */
+
 struct client {
 	struct listener *l;
 	struct client *next;
 	int fd;
+	struct access who;	/* its rights; the address is the connection's identity */
 	sd_event_source *io;	/* the socket */
 	sd_event_source *work;	/* a whole line is buffered */
 	sd_event_source *timer; /* armed while an answer waits */
@@ -59,7 +63,7 @@ static void client_close(struct client *c)
 	*link = c->next;
 	l->nr_clients--;
 	l->pending -= c->out_len;
-	server_conn_closed(l->s, c);
+	server_conn_closed(l->s, &c->who);
 	sd_event_source_disable_unref(c->io);
 	sd_event_source_disable_unref(c->work);
 	sd_event_source_disable_unref(c->timer);
@@ -82,6 +86,19 @@ static void client_drop(struct client *c, const char *why)
 	client_close(c);
 }
 
+static uint64_t slow_us(const struct listener *l)
+{
+	return (l->opts->slow_sec ? l->opts->slow_sec : SERVER_SLOW_SEC) * 1000000ULL;
+}
+
+/* The client has read something, or there is something new to read: the time that it may be slow
+ * begins now. The loop's own time is that of its last wait, and the server may have worked since.
+ */
+static void rearm(struct client *c)
+{
+	sd_event_source_set_time(c->timer, now_ns() / 1000 + slow_us(c->l));
+}
+
 /* @line (malloc'd) is the answer to write from now on. */
 static void set_answer(struct client *c, char *line)
 {
@@ -97,18 +114,9 @@ static void set_answer(struct client *c, char *line)
 	c->out_len = len;
 	c->out_done = 0;
 	c->l->pending += len;
+	rearm(c);
 	if (!line) /* there is no memory even for the error */
 		c->close = true;
-}
-
-static uint64_t slow_us(const struct listener *l)
-{
-	return (l->opts->slow_sec ? l->opts->slow_sec : SERVER_SLOW_SEC) * 1000000ULL;
-}
-
-static void rearm(struct client *c)
-{
-	sd_event_source_set_time_relative(c->timer, slow_us(c->l));
 }
 
 /* Watch the socket for what the client's state needs. While a buffered line waits for its turn the
@@ -178,8 +186,7 @@ static int on_work(sd_event_source *src, void *arg)
 	if (!nl || c->out)
 		return 0;
 	len = (size_t)(nl - c->in);
-	rearm(c);
-	set_answer(c, server_dispatch_conn(c->l->s, c, c->in, len));
+	set_answer(c, server_dispatch_conn(c->l->s, &c->who, c->in, len));
 	c->in_len -= len + 1;
 	memmove(c->in, nl + 1, c->in_len);
 	client_go_on(c);
@@ -204,7 +211,6 @@ static void client_read(struct client *c)
 	if (c->in_len == sizeof(c->in) && !memchr(c->in, '\n', c->in_len)) {
 		c->in_len = 0;
 		c->close = true;
-		rearm(c);
 		set_answer(c, server_error_line(-EMSGSIZE, "request: longer than 65535 bytes; "
 							   "lines up to that are accepted"));
 	}
@@ -228,15 +234,25 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
+/* The server may have been too busy to notice that the client reads: only a socket that takes
+ * nothing more says that it does not. */
 static int on_slow(sd_event_source *src, uint64_t usec, void *arg)
 {
-	client_drop(arg, "it does not read its answer");
+	struct client *c = arg;
+	size_t done = c->out_done;
+
+	if (!client_write(c))
+		return 0;
+	if (c->out && c->out_done == done)
+		client_drop(c, "it does not read its answer");
+	else
+		client_go_on(c);
 	return 0;
 }
 
-static void refuse(int fd)
+static void refuse(int fd, int error, const char *text)
 {
-	char *line = server_error_line(-EBUSY, "socket: too many clients; try again later");
+	char *line = server_error_line(error, text);
 
 	if (line)
 		send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -253,7 +269,7 @@ static struct client *longest_idle(const struct listener *l)
 
 	for (struct client *c = l->clients; c; c = c->next) {
 		if (c->out || c->active_ns > (idle ? idle->active_ns : latest) ||
-		    memchr(c->in, '\n', c->in_len) || server_conn_owns(l->s, c))
+		    memchr(c->in, '\n', c->in_len) || server_conn_owns(l->s, &c->who))
 			continue;
 		idle = c;
 	}
@@ -264,6 +280,7 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 {
 	struct listener *l = arg;
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct access who;
 	struct client *c;
 
 	if (fd < 0) {
@@ -273,9 +290,15 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 			close(l->reserve_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)
-				refuse(fd);
+				refuse(fd, -EMFILE,
+				       "socket: the server has no file descriptor left; raise its "
+				       "limit (ulimit -n), or try again later");
 			l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		}
+		return 0;
+	}
+	if (access_of(l->opts->access, fd, &who)) {
+		refuse(fd, -EACCES, "socket: you are in no group that may use this server");
 		return 0;
 	}
 	if (l->nr_clients == SERVER_CLIENTS_MAX) {
@@ -286,11 +309,15 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	}
 	c = l->nr_clients < SERVER_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
-		refuse(fd);
+		if (l->nr_clients == SERVER_CLIENTS_MAX)
+			refuse(fd, -EBUSY, "socket: too many clients; try again later");
+		else
+			refuse(fd, -ENOMEM, "socket: out of memory; try again later");
 		return 0;
 	}
 	c->l = l;
 	c->fd = fd;
+	c->who = who;
 	c->active_ns = now_ns();
 	c->next = l->clients;
 	l->clients = c;
@@ -307,7 +334,12 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 
 /* ---- the socket file ------------------------------------------------------------------------ */
 
-static int make_parent(const char *path, char *err, size_t errlen)
+/*
+ * Look at the directory of the socket @path. Whoever can write to it can replace the socket, and
+ * anybody can make /tmp/vpmu-UID. @own: it is the server's own directory, which is made if it is
+ * missing and must be nobody else's to write to; otherwise the operator has named it.
+ */
+static int check_parent(const char *path, bool own, char *err, size_t errlen)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -316,21 +348,29 @@ static int make_parent(const char *path, char *err, size_t errlen)
 	if (!slash || slash == path)
 		return 0;
 	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	if (mkdir(dir, geteuid() ? 0700 : 0755) == 0)
-		return 0;
-	/* The owner of the directory can replace the socket, and anybody can make /tmp/vpmu-UID. */
-	if (errno == EEXIST && geteuid() && stat(dir, &st) == 0 && st.st_uid != geteuid() &&
-	    st.st_uid != 0)
+	if (own && mkdir(dir, geteuid() ? 0700 : 0755) && errno != EEXIST)
+		return fail(-errno, err, errlen, "socket %s: cannot make %s: %s", path, dir,
+			    strerror(errno));
+	if (lstat(dir, &st))
+		return fail(-errno, err, errlen,
+			    "socket %s: %s: %s; a path in an existing directory is accepted", path,
+			    dir, strerror(errno));
+	if (S_ISLNK(st.st_mode))
+		return fail(-ELOOP, err, errlen,
+			    "socket %s: %s is a symbolic link; a path in the directory itself is "
+			    "accepted",
+			    path, dir);
+	if ((own || geteuid()) && st.st_uid != geteuid() && st.st_uid != 0)
 		return fail(-EPERM, err, errlen,
 			    "socket %s: %s belongs to user %u; a directory of yours or root's is "
 			    "accepted",
 			    path, dir, st.st_uid);
-	if (errno == EEXIST)
-		return 0;
-	return fail(-errno, err, errlen,
-		    "socket %s: cannot make %s: %s; a path in an existing "
-		    "directory is accepted",
-		    path, dir, strerror(errno));
+	if (own && st.st_mode & 022)
+		return fail(-EPERM, err, errlen,
+			    "socket %s: others may write to %s (mode %o); mode 755 or less is "
+			    "accepted",
+			    path, dir, st.st_mode & 07777);
+	return 0;
 }
 
 /* Remove the socket at @addr if nobody listens on it any more. */
@@ -360,9 +400,11 @@ static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
 	return 0;
 }
 
-static int listen_at(struct listener *l, const char *path, char *err, size_t errlen)
+static int listen_at(struct listener *l, const char *path, bool own_dir, char *err, size_t errlen)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	gid_t gid;
+	mode_t mode = access_socket(l->opts->access, &gid);
 	int ret;
 
 	if (strlen(path) >= sizeof(addr.sun_path))
@@ -370,19 +412,45 @@ static int listen_at(struct listener *l, const char *path, char *err, size_t err
 			    "socket %.40s...: a path of at most %zu bytes is accepted", path,
 			    sizeof(addr.sun_path) - 1);
 	strcpy(addr.sun_path, path);
-	ret = make_parent(path, err, errlen);
+	ret = check_parent(path, own_dir, err, errlen);
 	if (!ret)
 		ret = clear_stale(&addr, err, errlen);
 	if (ret)
 		return ret;
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* fchmod before bind, so that the file never exists with a wider mode: bind uses the
-	 * inode's mode less the umask (unix(7)). chmod after bind, so that the mode does not depend
-	 * on the umask. */
-	if (l->fd < 0 || fchmod(l->fd, 0660) || bind(l->fd, (struct sockaddr *)&addr, sizeof(addr)))
+	 * inode's mode less the umask (unix(7)). chmod after bind, when it has its group, so that
+	 * the mode does not depend on the umask. */
+	if (l->fd < 0 || fchmod(l->fd, 0600) || bind(l->fd, (struct sockaddr *)&addr, sizeof(addr)))
 		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
 	l->bound = true;
-	if (chmod(path, 0660) || lstat(path, &l->at) || listen(l->fd, 32))
+	if (gid != (gid_t)-1 && lchown(path, (uid_t)-1, gid))
+		return fail(-errno, err, errlen,
+			    "socket %s: cannot be given to group %u: %s; the server must run as "
+			    "root or be in the group",
+			    path, gid, strerror(errno));
+	if (chmod(path, mode) || lstat(path, &l->at) || listen(l->fd, 32))
+		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
+	return 0;
+}
+
+/* Serve the socket @fd that somebody else has bound. */
+static int take_over(struct listener *l, int fd, const char *path, char *err, size_t errlen)
+{
+	int type = 0, listens = 0;
+	socklen_t len = sizeof(type);
+	struct sockaddr_un addr;
+	socklen_t addr_len = sizeof(addr);
+
+	l->fd = fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_STREAM ||
+	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) || !listens ||
+	    getsockname(fd, (struct sockaddr *)&addr, &addr_len) || addr.sun_family != AF_UNIX)
+		return fail(-EINVAL, err, errlen,
+			    "socket %s: file descriptor %d is no listening unix stream socket; "
+			    "ListenStream=%s is accepted",
+			    path, fd, path);
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
 		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
 	return 0;
 }
@@ -400,7 +468,10 @@ int listener_create(struct server *s, sd_event *ev, const struct server_opts *op
 	l->opts = opts;
 	l->fd = -1;
 	l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	ret = listen_at(l, opts->path, err, errlen);
+	if (opts->listen_fd)
+		ret = take_over(l, opts->listen_fd, opts->path, err, errlen);
+	else
+		ret = listen_at(l, opts->path, opts->own_dir, err, errlen);
 	if (!ret) {
 		ret = sd_event_add_io(ev, &l->io, l->fd, EPOLLIN, on_accept, l);
 		if (ret < 0)
@@ -415,12 +486,34 @@ int listener_create(struct server *s, sd_event *ev, const struct server_opts *op
 	return 0;
 }
 
+/* Send @c the counts of its sessions, which end now. Waits for a client that reads slowly until
+ * @deadline_ns. */
+static void say_farewell(struct client *c, uint64_t deadline_ns)
+{
+	while (!c->close) {
+		struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+		char *line = c->out ? NULL : server_last_words(c->l->s, &c->who);
+		uint64_t now = now_ns();
+
+		if (line)
+			set_answer(c, line);
+		if (!c->out || now >= deadline_ns ||
+		    poll(&p, 1, (int)((deadline_ns - now) / 1000000)) != 1 || !client_write(c))
+			return;
+	}
+}
+
 void listener_destroy(struct listener *l)
 {
+	uint64_t deadline_ns = now_ns() + FAREWELL_MS * 1000000ULL;
 	struct stat st;
 
 	if (!l)
 		return;
+	for (struct client *c = l->clients, *next; c; c = next) {
+		next = c->next;
+		say_farewell(c, deadline_ns);
+	}
 	while (l->clients)
 		client_close(l->clients);
 	sd_event_source_disable_unref(l->io);

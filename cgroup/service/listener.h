@@ -20,10 +20,15 @@ void listener_destroy(struct listener *l);
 
 /* What the listener needs of server.c. */
 
-/* server_dispatch_conn - server_dispatch for connection @conn, which is never dereferenced. */
-char *server_dispatch_conn(struct server *s, const void *conn, const char *line, size_t len);
+/* server_dispatch_conn - server_dispatch for the connection whose rights are @who. The address of
+ * @who is the connection's identity, @conn below. */
+char *server_dispatch_conn(struct server *s, const struct access *who, const char *line,
+			   size_t len);
 /* server_error_line - an error answer, malloc'd; NULL when out of memory. */
 char *server_error_line(int ret, const char *text);
+/* server_last_words - the final counts of one session of connection @conn, which ends with that, as
+ * an answer of detach with the id "end"; malloc'd. NULL: it has no more sessions. */
+char *server_last_words(struct server *s, const struct access *conn);
 /* server_conn_owns - whether sessions, profiles or captures would end with connection @conn. */
 bool server_conn_owns(struct server *s, const void *conn);
 /* server_conn_closed - connection @conn is gone, and what it owns with it. */

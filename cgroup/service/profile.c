@@ -37,6 +37,8 @@ static const struct registry_kind kind = {
 	.open = "profile-start",
 	.end = "stop",
 	.max = PROFILES_MAX,
+	.max_user = PROFILES_MAX_USER,
+	.max_readers = PROFILES_MAX_READERS,
 	.close = close_one,
 };
 
@@ -128,7 +130,7 @@ void profile_read(struct profile *p)
 {
 	if (p->gone)
 		return;
-	vpmu_source_flush(p->in->source);
+	vpmu_source_flush_node(p->in);
 	drain(p);
 	vpmu_source_sample_read(p->sampling, &p->value);
 	p->read_ns = now_ns();
@@ -244,6 +246,7 @@ static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_k
 		.arg = p,
 	};
 	int ret = vpmu_source_sample_start(in, &opts, &p->sampling);
+	char why[200];
 
 	switch (ret) {
 	case 0:
@@ -251,19 +254,22 @@ static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_k
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,
 			    "event: %s: no CPU of plane %s can sample it; take an event that "
-			    "`events` calls supported there",
+			    "`vpmu events` calls counted there",
 			    p->event, p->plane);
 	case -ENOSPC:
-		return fail(ret, err, errlen,
-			    "event: %s: all counter slots of plane %s are in use; detach a session",
-			    p->event, p->plane);
+		return fail(
+			ret, err, errlen,
+			"event: %s: all counter slots of plane %s are in use; end a session first, "
+			"`vpmu sessions` shows them",
+			p->event, p->plane);
 	case -E2BIG:
 		return fail(ret, err, errlen,
-			    "profile-start: plane %s has no sampler left; stop one of `profiles` "
-			    "first",
+			    "profile-start: plane %s has no sampler left; end a profile first, "
+			    "`vpmu sessions` shows them",
 			    p->plane);
 	default:
-		return fail(ret, err, errlen, "profile-start: %s: %s", p->event, strerror(-ret));
+		return fail(ret, err, errlen, "profile-start: %s: %s", p->event,
+			    vpmu_source_error(in->source, ret, why, sizeof(why)));
 	}
 }
 

@@ -24,12 +24,15 @@
 #include "cgroup/service/sample_ring.h"
 #include "cgroup/service/traces.h"
 
-#define PROFILES_MAX	   256
-#define PROFILE_PERIOD	   100000	/* events between two samples when nothing is said */
-#define PROFILE_PERIOD_MAX (1ULL << 47) /* a source's */
-#define PROFILE_DRAIN_MS   100		/* sooner while the rings fill fast */
-#define PROFILE_ROWS_MAX   65536	/* distinct addresses of one profile; the rest is "other" */
-#define PROFILE_CHAINS_MAX 32768	/* distinct call chains */
+#define PROFILES_MAX 256
+/* A plane has 32 samplers (VPMU_SAMPLERS_MAX): readers leave 8 to administrators. */
+#define PROFILES_MAX_USER    8
+#define PROFILES_MAX_READERS 24
+#define PROFILE_PERIOD	     100000	  /* events between two samples when nothing is said */
+#define PROFILE_PERIOD_MAX   (1ULL << 47) /* a source's */
+#define PROFILE_DRAIN_MS     100	  /* sooner while the rings fill fast */
+#define PROFILE_ROWS_MAX     65536 /* distinct addresses of one profile; the rest is "other" */
+#define PROFILE_CHAINS_MAX   32768 /* distinct call chains */
 
 struct profiles;
 

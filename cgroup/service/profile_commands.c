@@ -55,6 +55,12 @@ static int describe(const struct registered *e, json_t *resp)
 
 const struct command_kind command_profiles = {"profile", describe};
 
+static void started(bool ok, void *arg)
+{
+	if (!ok)
+		profile_stop(arg);
+}
+
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"event", "period", "target", "lbr",
@@ -69,7 +75,7 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	if (!ret)
 		ret = period_field(req, &spec.period, err, errlen);
 	if (!ret)
-		ret = command_opening(c, req, false, &spec.open, err, errlen);
+		ret = command_opening(c, req, false, false, &spec.open, err, errlen);
 	if (!ret)
 		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
 	if (ret)
@@ -84,85 +90,11 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 		profile_stop(p);
 		return command_oom(err, errlen);
 	}
+	server_then(c->server, started, p);
 	return 0;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
-
-/* The fields rows and chains have in common. */
-static json_t *trace_object(const struct trace *t)
-{
-	json_t *obj = json_pack("{s:s*, s:o}", "vm", t->who ? t->who->vm : NULL, "samples",
-				json_u64(t->samples));
-
-	if (!obj || (t->who && json_object_set_new(obj, "vcpu", json_integer(t->who->vcpu))) ||
-	    (t->known && json_object_set_new(obj, "cpl", json_integer(t->cpl)))) {
-		json_decref(obj);
-		return NULL;
-	}
-	return obj;
-}
-
-static json_t *row_object(const struct trace *t)
-{
-	json_t *obj = trace_object(t);
-
-	if (obj && t->known && json_object_set_new(obj, "ip", command_address(t->ip[0]))) {
-		json_decref(obj);
-		return NULL;
-	}
-	return obj;
-}
-
-static json_t *chain_object(const struct trace *t)
-{
-	json_t *obj = trace_object(t), *chain = json_array();
-
-	for (unsigned int i = 0; chain && i < t->nr; i++) {
-		/* Not known: where the sample was, or a call from a level that is not recorded. */
-		bool known = i ? t->ip[i] != VPMU_LBR_FROM_FILTERED : t->known;
-
-		if (json_array_append_new(chain, known ? command_address(t->ip[i]) : json_null())) {
-			json_decref(chain);
-			chain = NULL;
-		}
-	}
-	if (!obj || !chain || json_object_set_new(obj, "chain", chain)) {
-		if (!obj)
-			json_decref(chain);
-		json_decref(obj);
-		return NULL;
-	}
-	return obj;
-}
-
-/* The @max biggest of @t as array @key, their number as "nr-@key", the rest as "other-@key". */
-static int add_traces(json_t *resp, const char *key, const struct traces *t, size_t max,
-		      json_t *(*object)(const struct trace *t))
-{
-	const struct trace **all = traces_sorted(t);
-	json_t *array = json_array();
-	uint64_t other = t->other;
-	char name[32];
-	int ret = all && array ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < t->nr && !ret; i++) {
-		if (i < max)
-			ret = json_array_append_new(array, object(all[i]));
-		else
-			other += all[i]->samples;
-	}
-	free(all);
-	if (ret || json_object_set_new(resp, key, array)) {
-		if (ret)
-			json_decref(array);
-		return -ENOMEM;
-	}
-	snprintf(name, sizeof(name), "nr-%s", key);
-	ret = json_object_set_new(resp, name, json_integer((json_int_t)t->nr));
-	snprintf(name, sizeof(name), "other-%s", key);
-	return ret || json_object_set_new(resp, name, json_u64(other)) ? -ENOMEM : 0;
-}
 
 static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t errlen)
 {
@@ -178,9 +110,9 @@ static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t
 	json_decref(obj);
 	json_decref(value);
 	if (!ret)
-		ret = add_traces(resp, "rows", &p->rows, max, row_object);
+		ret = command_traces(resp, "rows", &p->rows, max, false);
 	if (!ret && p->lbr)
-		ret = add_traces(resp, "chains", &p->chains, max, chain_object);
+		ret = command_traces(resp, "chains", &p->chains, max, true);
 	if (!ret && p->lbr)
 		ret = json_object_set_new(resp, "unchained", json_u64(p->unchained));
 	return ret ? command_oom(err, errlen) : 0;
@@ -198,7 +130,7 @@ static int read_named(struct commands *c, const json_t *req, json_t *resp, struc
 	if (!ret)
 		ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, &max, err, errlen);
 	if (!ret)
-		ret = command_named(profiles_registry(c->profiles), req, &e, err, errlen);
+		ret = command_named(c, profiles_registry(c->profiles), req, &e, err, errlen);
 	if (ret)
 		return ret;
 	*p = (struct profile *)e;
@@ -212,18 +144,24 @@ int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *
 	return read_named(c, req, resp, &p, err, errlen);
 }
 
+static void stop_done(bool ok, void *arg)
+{
+	if (ok)
+		profile_stop(arg);
+}
+
 int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct profile *p;
 	int ret = read_named(c, req, resp, &p, err, errlen);
 
 	if (!ret)
-		profile_stop(p);
+		server_then(c->server, stop_done, p);
 	return ret;
 }
 
 int cmd_profiles(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	return command_list(&command_profiles, profiles_registry(c->profiles), req, resp, err,
+	return command_list(c, &command_profiles, profiles_registry(c->profiles), req, resp, err,
 			    errlen);
 }

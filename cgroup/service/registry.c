@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cgroup/service/clock.h"
 #include "cgroup/service/registry.h"
 #include "vpmu/util/fail.h"
 
@@ -24,18 +25,58 @@ bool registry_name_ok(const char *name, char *err, size_t errlen)
 	return false;
 }
 
+static bool same_user(const struct registered *e, const struct access *who)
+{
+	if (access_admin(&e->who) || access_admin(who))
+		return access_admin(&e->who) && access_admin(who);
+	return e->who.uid == who->uid;
+}
+
+/* Whether @who may open one more. */
+static int check_limits(struct registry *r, const struct access *who, char *err, size_t errlen)
+{
+	const struct registry_kind *k = r->kind;
+	unsigned int mine = 0, readers = 0;
+	const char *whose = NULL;
+	unsigned int max = k->max;
+
+	for (const struct registered *e = r->first; e; e = e->next) {
+		readers += !access_admin(&e->who);
+		mine += who && e->who.uid == who->uid;
+	}
+	if (r->nr >= k->max)
+		whose = "there are";
+	else if (who && !who->owner && mine >= k->max_user)
+		whose = "you have", max = k->max_user;
+	else if (!access_admin(who) && readers >= k->max_readers)
+		whose = "readers have", max = k->max_readers;
+	if (!whose)
+		return 0;
+	r->refused++;
+	return fail(-E2BIG, err, errlen,
+		    "%s: %s %u %ss, which is the limit; %s one first, `vpmu sessions` shows them",
+		    k->open, whose, max, k->kind, k->end);
+}
+
+static bool taken(const struct registry *r, const char *name, const struct access *who)
+{
+	for (const struct registered *e = r->first; e; e = e->next)
+		if (same_user(e, who) && strcmp(e->name, name) == 0)
+			return true;
+	return false;
+}
+
 int registry_prepare(struct registry *r, struct registered *e, const struct opening *o, char *err,
 		     size_t errlen)
 {
 	const struct registry_kind *k = r->kind;
 	const char *name = o->name;
 
-	if (r->nr >= k->max)
-		return fail(-E2BIG, err, errlen, "%s: there are %u %ss; %s one of `%ss` first",
-			    k->open, r->nr, k->kind, k->end, k->kind);
+	if (check_limits(r, o->who, err, errlen))
+		return -E2BIG;
 	if (name && !registry_name_ok(name, err, errlen))
 		return -EINVAL;
-	if (name && registry_find(r, name))
+	if (name && taken(r, name, o->who))
 		return fail(-EEXIST, err, errlen,
 			    "name: there is a %s \"%s\"; %s it, or take another name", k->kind,
 			    name, k->end);
@@ -47,6 +88,7 @@ int registry_prepare(struct registry *r, struct registered *e, const struct open
 	else
 		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)++r->next_auto);
 	e->owner = o->owner;
+	e->who = o->who ? *o->who : (struct access){.owner = true, .admin = true, .all = true};
 	e->next = NULL;
 	return 0;
 }
@@ -78,12 +120,37 @@ void registry_remove(struct registry *r, struct registered *e)
 	registry_discard(e);
 }
 
-void registry_close_owner(struct registry *r, const void *owner)
+void registry_owner_lost(struct registry *r, const void *owner)
 {
 	struct registered *e;
 
-	while ((e = registry_owned(r, owner)))
-		r->kind->close(e);
+	while ((e = registry_owned(r, owner))) {
+		if (!r->kind->stays || e->name[0] == '@') {
+			r->kind->close(e);
+			continue;
+		}
+		e->owner = NULL;
+		e->lost_ns = now_ns();
+	}
+}
+
+uint64_t registry_expire(struct registry *r)
+{
+	uint64_t now = now_ns(), left = 0;
+	struct registered *e, *next;
+
+	for (e = r->first; e; e = next) {
+		uint64_t end = e->lost_ns + r->keep_lost_ns;
+
+		next = e->next;
+		if (!e->lost_ns)
+			continue;
+		if (end <= now)
+			r->kind->close(e);
+		else if (!left || end - now < left)
+			left = end - now;
+	}
+	return left;
 }
 
 void registry_close_all(struct registry *r)
@@ -92,13 +159,23 @@ void registry_close_all(struct registry *r)
 		r->kind->close(r->first);
 }
 
-struct registered *registry_find(const struct registry *r, const char *name)
+bool registry_usable(const struct registered *e, const struct access *who)
 {
-	struct registered *e = r->first;
+	return access_admin(who) || same_user(e, who);
+}
 
-	while (e && strcmp(e->name, name) != 0)
-		e = e->next;
-	return e;
+struct registered *registry_find(const struct registry *r, const char *name,
+				 const struct access *who)
+{
+	struct registered *found = NULL;
+
+	for (struct registered *e = r->first; e; e = e->next) {
+		if (strcmp(e->name, name) != 0 || !registry_usable(e, who))
+			continue;
+		if (!found || access_admin(&e->who))
+			found = e;
+	}
+	return found;
 }
 
 struct registered *registry_owned(const struct registry *r, const void *owner)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "cgroup/service/access.h"
 #include "cgroup/tenant/tenant.h"
 
 #define REGISTRY_NAME_MAX 64 /* bytes of a name */
@@ -18,14 +19,17 @@ struct opening {
 	const char *name;  /* NULL: "@1", "@2", ... */
 	const char *plane; /* NULL: not given. Sessions are of all planes */
 	struct node *target;
-	const void *owner; /* the connection; NULL: it stays when that ends */
+	const void *owner;	  /* the connection; NULL: it stays when that ends */
+	const struct access *who; /* who asks; NULL: the server itself */
 };
 
 /* The part of an object that its registry knows: first in the object's own struct. */
 struct registered {
 	char name[REGISTRY_NAME_MAX + 1];
 	char *target;	   /* node_target of what it is about; it may come and go */
-	const void *owner; /* opening.owner */
+	const void *owner; /* opening.owner; NULL also when it is lost */
+	uint64_t lost_ns;  /* not 0: its connection has ended; now_ns of that, or of its last use */
+	struct access who; /* who opened it */
 	struct registered *next;
 };
 
@@ -35,6 +39,9 @@ struct registry_kind {
 	const char *open; /* "attach": the command that makes one */
 	const char *end;  /* "detach": what a user does to be rid of one */
 	unsigned int max;
+	unsigned int max_user;	  /* of one user; the server's own user and root may have max */
+	unsigned int max_readers; /* of all readers: the rest is for administrators */
+	bool stays;		  /* a named one outlives its connection by registry.lost_ns */
 	void (*close)(struct registered *e); /* stop it, registry_remove and free it */
 };
 
@@ -43,6 +50,8 @@ struct registry {
 	struct registered *first;
 	unsigned int nr;
 	uint64_t next_auto;
+	uint64_t keep_lost_ns; /* how long a lost one stays */
+	uint64_t refused;      /* opens refused because of max, max_user and max_readers */
 };
 
 /* registry_name_ok - 1 to REGISTRY_NAME_MAX of [A-Za-z0-9_.:-]. One line to @err when not. Pure. */
@@ -50,8 +59,10 @@ bool registry_name_ok(const char *name, char *err, size_t errlen);
 
 /*
  * registry_prepare - give @e the name, target and owner of @o. It is not in the list yet:
- * registry_add puts it there, registry_discard undoes this. -E2BIG: there are kind->max; -EEXIST:
- * the name is taken; -EINVAL: it is no name; -ENOMEM. One line to @err.
+ * registry_add puts it there, registry_discard undoes this. -E2BIG: there are as many as the kind
+ * allows; -EEXIST: the name is taken; -EINVAL: it is no name; -ENOMEM. One line to @err.
+ * Administrators share their names; each reader has names of its own, so that none learns those of
+ * others.
  */
 int registry_prepare(struct registry *r, struct registered *e, const struct opening *o, char *err,
 		     size_t errlen);
@@ -60,12 +71,20 @@ void registry_add(struct registry *r, struct registered *e);
 /* registry_remove - out of the list, and discard. */
 void registry_remove(struct registry *r, struct registered *e);
 
-/* registry_close_owner - close all of @owner. registry_close_all - close all there are. */
-void registry_close_owner(struct registry *r, const void *owner);
+/* registry_owner_lost - connection @owner has ended. Named ones of a kind that stays are kept
+ * for keep_lost_ns, the others are closed. registry_expire - close those whose time is over, and
+ * return how many ns are left for the next, 0 if there is none. registry_close_all - close all
+ * there are. */
+void registry_owner_lost(struct registry *r, const void *owner);
+uint64_t registry_expire(struct registry *r);
 void registry_close_all(struct registry *r);
 
-/* registry_find - by name; registry_owned - the first one of @owner. NULL: there is none. */
-struct registered *registry_find(const struct registry *r, const char *name);
+/* registry_usable - whether @who may use @e: administrators use all, readers their own.
+ * registry_find - by name, of those that @who may use; an administrators' one first.
+ * registry_owned - the first one of @owner. NULL: there is none. */
+bool registry_usable(const struct registered *e, const struct access *who);
+struct registered *registry_find(const struct registry *r, const char *name,
+				 const struct access *who);
 struct registered *registry_owned(const struct registry *r, const void *owner);
 
 #endif

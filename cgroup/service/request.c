@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
+#include "cgroup/service/json_memory.h"
 #include "cgroup/service/request.h"
 
 #define ID_BYTES_MAX 64
@@ -71,7 +72,9 @@ int request_parse(const char *line, size_t len, json_t **req, char *err, size_t 
 		return fail(-EINVAL, err, errlen,
 			    "request: nested deeper than %d levels; one flat object is accepted",
 			    REQUEST_DEPTH_MAX);
-	r = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+	r = json_memory_parse(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+	if (!r && json_memory_failed())
+		return fail(-ENOMEM, err, errlen, "request: out of memory");
 	if (!r)
 		return fail(-EINVAL, err, errlen,
 			    "request: byte %d: %s; one JSON object per line is accepted",

@@ -14,7 +14,7 @@
 #define REQUEST_DEPTH_MAX 8 /* nested arrays and objects */
 
 /* request_parse - @len bytes of one line to an object with a string "cmd" and, if there is one, a
- * well-formed "id". -EINVAL and one line in @err otherwise. */
+ * well-formed "id". -EINVAL or -ENOMEM, and one line in @err, otherwise. */
 int request_parse(const char *line, size_t len, json_t **req, char *err, size_t errlen);
 
 /* request_fields - -EINVAL when @req has a field other than "cmd", "id" and those of @allowed

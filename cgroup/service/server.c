@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cgroup/service/clock.h"
 #include "cgroup/service/commands.h"
+#include "cgroup/service/json_memory.h"
 #include "cgroup/service/listener.h"
 #include "cgroup/service/request.h"
 #include "vpmu/util/fail.h"
@@ -21,14 +23,19 @@ struct entry {
 	const struct command *builtin; /* NULL: fn and arg, of server_register */
 	server_fn fn;
 	void *arg;
+	enum command_for who;
 };
 
 struct server {
 	struct commands c;
 	struct server_opts opts;
 	struct listener *listener;
+	sd_event_source *lost_timer; /* armed while a lost session is kept */
 	struct entry cmd[COMMANDS_MAX];
 	size_t nr_cmds;
+	/* server_then of the request being answered; NULL: nothing */
+	void (*then)(bool ok, void *arg);
+	void *then_arg;
 };
 
 static const struct entry *find_command(const struct server *s, const char *name)
@@ -56,6 +63,18 @@ int server_register(struct server *s, const char *cmd, server_fn fn, void *arg)
 	return add_command(s, &e);
 }
 
+void server_then(struct server *s, void (*then)(bool ok, void *arg), void *arg)
+{
+	s->then = then;
+	s->then_arg = arg;
+}
+
+static bool may(const struct access *who, const struct entry *e)
+{
+	return access_admin(who) || e->who == FOR_READERS ||
+	       (e->who == FOR_ALL_SEEING && access_all(who));
+}
+
 static int cmd_hello(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	const struct server *s = arg;
@@ -63,6 +82,8 @@ static int cmd_hello(void *arg, const json_t *req, json_t *resp, char *err, size
 	int ret = request_fields(req, NULL, err, errlen);
 
 	for (size_t i = 0; names && i < s->nr_cmds; i++) {
+		if (!may(s->c.who, &s->cmd[i]))
+			continue;
 		if (json_array_append_new(names, json_string(s->cmd[i].name))) {
 			json_decref(names);
 			names = NULL;
@@ -72,6 +93,8 @@ static int cmd_hello(void *arg, const json_t *req, json_t *resp, char *err, size
 	    json_object_set_new(resp, "server", json_string(s->opts.name)) ||
 	    json_object_set_new(resp, "version", json_string(VPMU_VERSION)) ||
 	    json_object_set_new(resp, "protocol", json_integer(SERVER_PROTOCOL)) ||
+	    json_object_set_new(resp, "access",
+				json_string(access_admin(s->c.who) ? "admin" : "reader")) ||
 	    json_object_set_new(resp, "pid", json_integer(getpid())))
 		return fail(-ENOMEM, err, errlen, "hello: out of memory");
 	return ret;
@@ -95,31 +118,44 @@ static char *to_line(json_t *resp)
 	return line;
 }
 
-/* The answer's line. Drops the reference to @resp (may be NULL), keeps that to @req. */
-static char *answer(int ret, const json_t *req, json_t *resp, const char *err)
+/* @resp as the answer's line, with the id of @req (may be NULL). NULL: no memory. */
+static char *answer(const json_t *req, json_t *resp)
 {
 	json_t *id = req ? json_object_get(req, "id") : NULL;
 	char *line = NULL;
 
-	if (ret) {
-		json_decref(resp);
-		resp = json_pack("{s:b, s:i, s:s}", "ok", 0, "errno", -ret, "error",
-				 *err ? err : strerror(-ret));
-	} else if (resp && json_object_set_new(resp, "ok", json_true())) {
-		json_decref(resp);
-		resp = NULL;
-	}
 	if (resp && (!id || json_object_set(resp, "id", id) == 0))
 		line = to_line(resp);
-	json_decref(resp);
-	if (!line)
-		line = strdup("{\"ok\":false,\"errno\":12,\"error\":\"answer: out of memory\"}\n");
+	if (json_memory_failed()) {
+		free(line);
+		line = NULL;
+	}
 	return line;
+}
+
+/* NULL: jansson has failed since json_memory_begin. */
+static char *error_answer(int ret, const json_t *req, const char *text)
+{
+	json_t *resp = json_pack("{s:b, s:i, s:s}", "ok", 0, "errno", -ret, "error",
+				 *text ? text : strerror(-ret));
+	char *line = answer(req, resp);
+
+	json_decref(resp);
+	return line;
+}
+
+static char *oom_line(void)
+{
+	return strdup("{\"ok\":false,\"errno\":12,\"error\":\"request: out of memory\"}\n");
 }
 
 char *server_error_line(int ret, const char *text)
 {
-	return answer(ret, NULL, NULL, text);
+	char *line;
+
+	json_memory_begin();
+	line = error_answer(ret, NULL, text);
+	return line ? line : oom_line();
 }
 
 static int run(struct server *s, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -131,33 +167,95 @@ static int run(struct server *s, const json_t *req, json_t *resp, char *err, siz
 		return fail(-ENOSYS, err, errlen,
 			    "cmd: no command \"%s\"; one of the \"commands\" of hello is accepted",
 			    name);
+	if (!may(s->c.who, e))
+		return fail(-EACCES, err, errlen, "%s: %s", name,
+			    e->who == FOR_ADMINS ? "for administrators only"
+						 : "for those only who may see every tenant");
 	return e->builtin ? e->builtin->fn(&s->c, req, resp, err, errlen)
 			  : e->fn(e->arg, req, resp, err, errlen);
 }
 
-char *server_dispatch_conn(struct server *s, const void *conn, const char *line, size_t len)
+/* Run the command of @req and return the line of its answer; NULL: no memory for it. */
+static char *run_and_answer(struct server *s, const json_t *req)
 {
-	json_t *req = NULL, *resp = NULL;
-	char err[512] = "", *text;
+	json_t *resp = json_object();
+	char err[512] = "", *text = NULL;
+	int ret = resp ? run(s, req, resp, err, sizeof(err)) : -ENOMEM;
+
+	if (!ret && !json_object_set_new(resp, "ok", json_true()))
+		text = answer(req, resp);
+	/* Nobody will see an answer without a line: the command is undone, or not done. */
+	if (!ret && s->then)
+		s->then(text != NULL, s->then_arg);
+	if (!ret && s->opts.done)
+		s->opts.done(s->opts.arg);
+	if (ret && !json_memory_failed())
+		text = error_answer(ret, req, err);
+	s->then = NULL;
+	json_decref(resp);
+	return text;
+}
+
+/*
+ * A request that jansson could not hold whole is not run, whatever it seems to say. An answer that
+ * it could not hold whole is not sent. The line that says so is made between the two: it cannot be
+ * made when the request is not whole, and it is there when the command has used up the memory.
+ */
+char *server_dispatch_conn(struct server *s, const struct access *who, const char *line, size_t len)
+{
+	char err[512] = "", *text = NULL, *oom;
+	json_t *req = NULL;
 	int ret;
 
 	if (len >= SERVER_LINE_MAX)
 		return server_error_line(-EMSGSIZE, "request: longer than 65535 bytes; split it");
 	ret = request_parse(line, len, &req, err, sizeof(err));
-	if (!ret) {
-		resp = json_object();
-		s->c.conn = conn;
-		ret = resp ? run(s, req, resp, err, sizeof(err)) : -ENOMEM;
-		s->c.conn = NULL;
+	if (ret) {
+		text = error_answer(ret, NULL, err);
+		return text ? text : oom_line();
 	}
-	text = answer(ret, req, resp, err);
+	oom = error_answer(-ENOMEM, req, "request: out of memory");
+	if (oom) {
+		s->c.who = who;
+		text = run_and_answer(s, req);
+		s->c.who = NULL;
+	}
 	json_decref(req);
+	if (!text)
+		return oom ? oom : oom_line();
+	free(oom);
 	return text;
 }
 
 char *server_dispatch(struct server *s, const char *line, size_t len)
 {
 	return server_dispatch_conn(s, NULL, line, len);
+}
+
+char *server_last_words(struct server *s, const struct access *conn)
+{
+	const struct registered *e = registry_owned(sessions_registry(s->c.sessions), conn);
+	char line[REGISTRY_NAME_MAX + 64];
+	int len;
+
+	if (!e)
+		return NULL;
+	len = snprintf(line, sizeof(line), "{\"cmd\":\"detach\",\"session\":\"%s\",\"id\":\"end\"}",
+		       e->name);
+	return server_dispatch_conn(s, conn, line, (size_t)len);
+}
+
+/* End lost sessions whose time is over, and come back for the next one. */
+static int on_lost_timer(sd_event_source *src, uint64_t usec, void *arg)
+{
+	struct server *s = arg;
+	uint64_t left = registry_expire(sessions_registry(s->c.sessions));
+	int ret;
+
+	if (!left)
+		return sd_event_source_set_enabled(src, SD_EVENT_OFF);
+	ret = sd_event_source_set_time(src, (now_ns() + left) / 1000 + 1);
+	return ret < 0 ? ret : sd_event_source_set_enabled(src, SD_EVENT_ONESHOT);
 }
 
 bool server_conn_owns(struct server *s, const void *conn)
@@ -169,9 +267,11 @@ bool server_conn_owns(struct server *s, const void *conn)
 
 void server_conn_closed(struct server *s, const void *conn)
 {
-	registry_close_owner(sessions_registry(s->c.sessions), conn);
-	registry_close_owner(profiles_registry(s->c.profiles), conn);
-	registry_close_owner(captures_registry(s->c.captures), conn);
+	registry_owner_lost(sessions_registry(s->c.sessions), conn);
+	registry_owner_lost(profiles_registry(s->c.profiles), conn);
+	registry_owner_lost(captures_registry(s->c.captures), conn);
+	if (s->lost_timer)
+		on_lost_timer(s->lost_timer, 0, s);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -180,16 +280,19 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 		  struct server **out, char *err, size_t errlen)
 {
 	struct server *s = calloc(1, sizeof(*s));
+	const struct entry hello = {.name = "hello", .fn = cmd_hello, .arg = s, .who = FOR_READERS};
 	int ret;
 
 	if (!s)
 		return fail(-ENOMEM, err, errlen, "socket: out of memory");
+	json_memory_init();
 	s->opts = *opts;
+	s->c.server = s;
 	s->c.opts = &s->opts;
 	s->c.ts = ts;
-	ret = server_register(s, "hello", cmd_hello, s);
+	ret = add_command(s, &hello);
 	for (const struct command *b = builtin_commands; b->name && !ret; b++) {
-		struct entry e = {.name = b->name, .builtin = b};
+		struct entry e = {.name = b->name, .builtin = b, .who = b->who};
 
 		ret = add_command(s, &e);
 	}
@@ -202,6 +305,16 @@ int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *op
 	if (ret) {
 		fail(ret, err, errlen, "socket: %s", strerror(-ret));
 		goto fail;
+	}
+	sessions_registry(s->c.sessions)->keep_lost_ns =
+		(opts->lost_sec ? opts->lost_sec : SERVER_LOST_SEC) * 1000000000ULL;
+	if (ev) {
+		ret = sd_event_add_time(ev, &s->lost_timer, CLOCK_MONOTONIC, 0, 0, on_lost_timer,
+					s);
+		if (ret < 0) {
+			fail(ret, err, errlen, "socket: event loop: %s", strerror(-ret));
+			goto fail;
+		}
 	}
 	/* Without an event loop there are no clients: only server_dispatch is used. */
 	if (ev) {
@@ -221,10 +334,22 @@ void server_destroy(struct server *s)
 	if (!s)
 		return;
 	listener_destroy(s->listener);
+	sd_event_source_disable_unref(s->lost_timer);
 	captures_destroy(s->c.captures);
 	profiles_destroy(s->c.profiles);
 	sessions_destroy(s->c.sessions);
 	free(s);
+}
+
+struct sessions *server_sessions(struct server *s)
+{
+	return s->c.sessions;
+}
+
+void server_leave(struct server *s)
+{
+	listener_destroy(s->listener);
+	s->listener = NULL;
 }
 
 int server_default_path(const char *name, char *buf, size_t len)

@@ -10,12 +10,14 @@
 
 #include "cgroup/service/clock.h"
 #include "cgroup/service/session_rows.h"
+#include "cgroup/service/session_save.h"
 #include "vpmu/util/fail.h"
 
 struct sessions {
 	struct registry reg;
 	struct tenants *ts;
 	struct tenants_watch watch;
+	uint64_t generation;
 };
 
 static void close_one(struct registered *e)
@@ -28,6 +30,9 @@ static const struct registry_kind kind = {
 	.open = "attach",
 	.end = "detach",
 	.max = SESSIONS_MAX,
+	.max_user = SESSIONS_MAX / 4,
+	.max_readers = SESSIONS_MAX * 3 / 4,
+	.stays = true,
 	.close = close_one,
 };
 
@@ -49,6 +54,16 @@ const char *session_scope_name(enum session_scope scope)
 	return scope_names[scope];
 }
 
+struct tenants *sessions_tenants(const struct sessions *ss)
+{
+	return ss->ts;
+}
+
+uint64_t sessions_generation(const struct sessions *ss)
+{
+	return ss->generation;
+}
+
 static struct session *first(const struct sessions *ss)
 {
 	return (struct session *)ss->reg.first;
@@ -64,14 +79,17 @@ static struct session *next(const struct session *s)
 /* The row stays, and says why it does not count. */
 static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 {
+	struct vpmu_source *in = r->c->source;
+	char why[200];
+
 	vpmu_counting_free(r->c);
 	r->c = NULL;
 	/* Nothing says that the events are not supported: they are not counted. */
 	for (size_t e = 0; e < s->nr_events; e++)
 		r->final[e].supported = true;
 	if (asprintf(&r->error, "%s: %s", s->events[event],
-		     ret == -ENOSPC ? "all counter slots of the host are in use" : strerror(-ret)) <
-	    0)
+		     ret == -ENOSPC ? "all counter slots of the host are in use"
+				    : vpmu_source_error(in, ret, why, sizeof(why))) < 0)
 		r->error = NULL;
 	r->pub.error = r->error ? r->error : "out of memory";
 }
@@ -79,7 +97,7 @@ static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 {
 	struct sessions *ss = arg;
-	const char *plane;
+	struct vpmu_source *source;
 	size_t event;
 	int ret;
 
@@ -91,9 +109,11 @@ static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 			s->dropped++;
 			continue;
 		}
-		ret = rows_start(s, s->nr_rows - 1, &event, &plane);
+		ret = rows_start(s, s->nr_rows - 1, &event, &source);
 		if (ret)
 			row_failed(s, s->rows[s->nr_rows - 1], ret, event);
+		else
+			session_resume_row(s, s->rows[s->nr_rows - 1]);
 	}
 }
 
@@ -219,9 +239,56 @@ static int check_spec(const struct session_spec *spec, char *err, size_t errlen)
 	return 0;
 }
 
+/* Add @n keys to the @nr distinct ones at @set. false: they are more than @max. */
+static bool add_keys(vpmu_key_t *set, size_t *nr, size_t max, const vpmu_key_t *keys, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < *nr && set[k] != keys[i])
+			k++;
+		if (k == max)
+			return false;
+		set[k] = keys[i];
+		*nr += k == *nr;
+	}
+	return true;
+}
+
+/* Readers must leave slots to administrators and to each other. */
+static int check_keys(struct sessions *ss, const struct session_spec *spec, char *err,
+		      size_t errlen)
+{
+	const struct access *who = spec->open.who;
+	vpmu_key_t mine[SESSION_USER_KEYS], all[SESSION_READERS_KEYS];
+	size_t nr = 0, nr_all = 0;
+	bool ok;
+
+	if (access_admin(who))
+		return 0;
+	ok = add_keys(mine, &nr, SESSION_USER_KEYS, spec->keys, spec->nr_events) &&
+	     add_keys(all, &nr_all, SESSION_READERS_KEYS, spec->keys, spec->nr_events);
+	for (const struct session *s = first(ss); s && ok; s = next(s)) {
+		if (access_admin(&s->reg.who))
+			continue;
+		ok = add_keys(all, &nr_all, SESSION_READERS_KEYS, s->keys, s->nr_events);
+		if (ok && s->reg.who.uid == who->uid)
+			ok = add_keys(mine, &nr, SESSION_USER_KEYS, s->keys, s->nr_events);
+	}
+	if (ok)
+		return 0;
+	ss->reg.refused++;
+	return fail(
+		-ENOSPC, err, errlen,
+		"events: one reader may count %d distinct events at a time, and all readers %d; "
+		"detach a session, or ask for fewer",
+		SESSION_USER_KEYS, SESSION_READERS_KEYS);
+}
+
 static int start(struct session *s, const struct session_spec *spec, char *err, size_t errlen)
 {
-	const char *plane;
+	struct vpmu_source *source;
+	char why[200];
 	size_t event;
 	int ret = copy_events(s, spec);
 
@@ -232,9 +299,13 @@ static int start(struct session *s, const struct session_spec *spec, char *err, 
 			    ret == -E2BIG
 				    ? "too many rows; ask for fewer events or a narrower target"
 				    : strerror(-ret));
-	ret = rows_start(s, 0, &event, &plane);
+	ret = rows_start(s, 0, &event, &source);
+	if (ret == -ETIMEDOUT)
+		return fail(ret, err, errlen, "attach: %s",
+			    vpmu_source_error(source, ret, why, sizeof(why)));
 	if (ret)
-		return fail(ret, err, errlen, "events: %s, plane %s: %s", s->events[event], plane,
+		return fail(ret, err, errlen, "events: %s, plane %s: %s", s->events[event],
+			    source->plane,
 			    ret == -ENOSPC ? "all counter slots of the host are in use; detach a "
 					     "session, or ask for fewer distinct events"
 					   : strerror(-ret));
@@ -247,6 +318,8 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 	struct session *s;
 	int ret = check_spec(spec, err, errlen);
 
+	if (!ret)
+		ret = check_keys(ss, spec, err, errlen);
 	if (ret)
 		return ret;
 	s = calloc(1, sizeof(*s));
@@ -265,6 +338,7 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 		goto fail_registered;
 	s->opened_ns = now_ns();
 	registry_add(&ss->reg, &s->reg);
+	ss->generation++;
 	*out = s;
 	return 0;
 fail_registered:
@@ -277,12 +351,12 @@ fail:
 void session_close(struct session *s)
 {
 	rows_stop(s, s->rows, s->nr_rows);
+	s->ss->generation++;
 	registry_remove(&s->ss->reg, &s->reg);
 	session_free(s);
 }
 
-int session_read(struct session *s, bool keep_gone,
-		 int (*fn)(const struct session_row *row, void *arg), void *arg)
+int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg)
 {
 	int ret = 0;
 
@@ -297,7 +371,10 @@ int session_read(struct session *s, bool keep_gone,
 		s->rows[i]->pub.values = s->rows[i]->final;
 		ret = fn(&s->rows[i]->pub, arg);
 	}
-	if (!ret && !keep_gone)
-		rows_forget(s, 0);
 	return ret;
+}
+
+void session_forget_gone(struct session *s)
+{
+	rows_forget(s, 0);
 }

@@ -12,6 +12,7 @@
 #ifndef CGROUP_SERVICE_SESSION_H
 #define CGROUP_SERVICE_SESSION_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,10 @@
 #define SESSION_VALUES_MAX 262144 /* rows times events of one session */
 #define SESSION_GONE_MAX   4096	  /* rows of removed nodes kept; older ones are dropped */
 #define SESSIONS_MAX	   256
+/* Distinct events that one reader counts at a time, and that all readers do: the host has 64 slots.
+ */
+#define SESSION_USER_KEYS    16
+#define SESSION_READERS_KEYS 32
 
 enum session_scope { SESSION_ONE, SESSION_TENANT, SESSION_VM, SESSION_VCPU };
 
@@ -48,14 +53,19 @@ struct session {
 	struct row **rows;
 	size_t cap_rows, nr_gone;
 	uint64_t next_id, sorted_gen;
+	const json_t *saved; /* of a former server, until sessions_restored: session_save.h */
+	const struct session_bases *bases;
 };
 
 /* sessions_create - watches @ts. sessions_destroy closes every session. */
 int sessions_create(struct tenants *ts, struct sessions **out);
 void sessions_destroy(struct sessions *ss);
 
-/* sessions_registry - of struct session. */
+/* sessions_registry - of struct session. sessions_tenants - the tree that they watch.
+ * sessions_generation - changes whenever a session is opened or closed. */
 struct registry *sessions_registry(struct sessions *ss);
+struct tenants *sessions_tenants(const struct sessions *ss);
+uint64_t sessions_generation(const struct sessions *ss);
 
 struct session_spec {
 	struct opening open; /* target: what SESSION_ONE counts; where the others look */
@@ -67,12 +77,16 @@ struct session_spec {
 
 /*
  * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit;
- * -ENOSPC: a plane has no counter slot left (then no plane counts); -E2BIG: too many rows or
+ * -ENOSPC: a plane has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT: a
+ * CPU of a plane does not answer (in these cases no plane counts); -E2BIG: too many rows or
  * sessions. One line to @err. The session stays bound to the target's name: a tenant or VM of that
  * name that comes later is counted too.
  */
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen);
+
+/* session_counts_on - whether a row of @s is counted by @source now. */
+bool session_counts_on(const struct session *s, const struct vpmu_source *source);
 
 /* session_close - stop. Other sessions do not notice. */
 void session_close(struct session *s);
@@ -94,11 +108,11 @@ struct session_row {
 /*
  * session_read - make the counts of every plane that has rows here current (once) and call @fn for
  * every row, parents before children. While vCPUs run, a parent shows at least the sum of its
- * children on its plane. Rows of removed nodes are forgotten after it, unless @keep_gone. Stops
- * when @fn returns non-zero and returns that (then nothing is forgotten). @fn must not touch
+ * children on its plane. Stops when @fn returns non-zero and returns that. @fn must not touch
  * sessions.
  */
-int session_read(struct session *s, bool keep_gone,
-		 int (*fn)(const struct session_row *row, void *arg), void *arg);
+int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
+/* session_forget_gone - forget the rows of removed nodes; no later read shows them. */
+void session_forget_gone(struct session *s);
 
 #endif

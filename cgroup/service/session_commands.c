@@ -68,6 +68,12 @@ static int describe(const struct registered *e, json_t *obj)
 
 const struct command_kind command_sessions = {"session", describe};
 
+static void attached(bool ok, void *arg)
+{
+	if (!ok)
+		session_close(arg);
+}
+
 static int open_session(struct commands *c, const json_t *req, char *const *names,
 			const vpmu_key_t *keys, size_t n, json_t *resp, char *err, size_t errlen)
 {
@@ -81,7 +87,8 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		ret = fail(-EINVAL, err, errlen,
 			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
 	if (!ret)
-		ret = command_opening(c, req, false, &spec.open, err, errlen);
+		ret = command_opening(c, req, false, spec.scope != SESSION_ONE, &spec.open, err,
+				      errlen);
 	if (ret)
 		return ret;
 	ret = session_open(c->sessions, &spec, &s, err, errlen);
@@ -91,6 +98,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		session_close(s);
 		return command_oom(err, errlen);
 	}
+	server_then(c->server, attached, s);
 	return 0;
 }
 
@@ -117,6 +125,24 @@ int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 	for (size_t i = 0; i < n; i++)
 		free(names[i]);
 	return ret;
+}
+
+/* A session whose connection has ended, or another connection's, becomes the client's. */
+int cmd_reattach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"session", NULL};
+	struct registered *e;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = command_named(c, sessions_registry(c->sessions), req, &e, err, errlen);
+	if (ret)
+		return ret;
+	if (e->owner || e->lost_ns) {
+		e->owner = c->who;
+		e->lost_ns = 0;
+	}
+	return command_describe(&command_sessions, e, resp) ? command_oom(err, errlen) : 0;
 }
 
 /* ---- read ----------------------------------------------------------------------------------- */
@@ -150,17 +176,73 @@ static int read_row(const struct session_row *r, void *arg)
 	return 0;
 }
 
-static int answer_read(struct session *s, bool keep_gone, json_t *resp, char *err, size_t errlen)
+/* "late": one line for each plane of the session with a CPU that does not answer. */
+static int add_late(const struct session *s, json_t *resp)
+{
+	json_t *lines = json_array();
+	struct vpmu_source *source;
+	char why[200];
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++)
+		if (session_counts_on(s, source) && vpmu_source_late(source, why, sizeof(why)))
+			ret = json_array_append_new(lines, json_string(why));
+	if (ret || !json_array_size(lines)) {
+		json_decref(lines);
+		return ret;
+	}
+	return json_object_set_new(resp, "late", lines);
+}
+
+/* "unsupported": which of the session's events a plane that it counts on cannot count, and why. */
+static int add_unsupported(const struct session *s, json_t *resp)
+{
+	json_t *all = json_array();
+	struct vpmu_source *source;
+	enum vpmu_quality q;
+	char why[200];
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++) {
+		if (!session_counts_on(s, source))
+			continue;
+		for (size_t e = 0; !ret && e < s->nr_events; e++)
+			if (!vpmu_source_can_count(source, s->keys[e], &q, why, sizeof(why)))
+				ret = json_array_append_new(
+					all, json_pack("{s:s, s:s, s:s}", "plane", source->plane,
+						       "event", s->events[e], "why", why));
+	}
+	if (ret || !json_array_size(all)) {
+		json_decref(all);
+		return ret;
+	}
+	return json_object_set_new(resp, "unsupported", all);
+}
+
+static int answer_read(struct session *s, json_t *resp, char *err, size_t errlen)
 {
 	struct read_state st = {.s = s, .rows = json_array()};
 
 	if (json_object_set_new(resp, "rows", st.rows) ||
 	    command_describe(&command_sessions, &s->reg, resp) ||
 	    json_object_set_new(resp, "dropped", json_u64(s->dropped)) ||
-	    session_read(s, keep_gone, read_row, &st) ||
+	    session_read(s, read_row, &st) || add_late(s, resp) || add_unsupported(s, resp) ||
 	    json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns)))
 		return command_oom(err, errlen);
 	return 0;
+}
+
+/* The client knows about the rows of removed nodes now. */
+static void read_done(bool ok, void *arg)
+{
+	if (ok)
+		session_forget_gone(arg);
+}
+
+static void detach_done(bool ok, void *arg)
+{
+	if (ok)
+		session_close(arg);
 }
 
 int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -173,8 +255,12 @@ int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, siz
 	if (!ret)
 		ret = request_bool(req, "keep-gone", false, &keep_gone, err, errlen);
 	if (!ret)
-		ret = command_named(sessions_registry(c->sessions), req, &s, err, errlen);
-	return ret ? ret : answer_read((struct session *)s, keep_gone, resp, err, errlen);
+		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
+	if (!ret)
+		ret = answer_read((struct session *)s, resp, err, errlen);
+	if (!ret && !keep_gone)
+		server_then(c->server, read_done, s);
+	return ret;
 }
 
 int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
@@ -184,16 +270,16 @@ int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = command_named(sessions_registry(c->sessions), req, &s, err, errlen);
+		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 	if (!ret)
-		ret = answer_read((struct session *)s, true, resp, err, errlen);
+		ret = answer_read((struct session *)s, resp, err, errlen);
 	if (!ret)
-		session_close((struct session *)s);
+		server_then(c->server, detach_done, s);
 	return ret;
 }
 
 int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	return command_list(&command_sessions, sessions_registry(c->sessions), req, resp, err,
+	return command_list(c, &command_sessions, sessions_registry(c->sessions), req, resp, err,
 			    errlen);
 }

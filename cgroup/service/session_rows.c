@@ -34,6 +34,8 @@ static bool in_target(const struct session *s, const struct node *n)
 
 bool session_counts(const struct session *s, const struct node *n)
 {
+	if (!access_sees(&s->reg.who, n->path))
+		return false;
 	switch (s->scope) {
 	case SESSION_ONE:
 		if (s->target_vm)
@@ -136,7 +138,7 @@ static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct v
 	return list;
 }
 
-int rows_start(struct session *s, size_t first, size_t *event, const char **plane)
+int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_source **failed)
 {
 	size_t n = s->nr_rows - first;
 	struct row **rows = n ? s->rows + first : NULL; /* without rows there is no array */
@@ -147,7 +149,7 @@ int rows_start(struct session *s, size_t first, size_t *event, const char **plan
 
 		if (!ret)
 			continue;
-		*plane = source->plane;
+		*failed = source;
 		while (i--)
 			vpmu_source_detach(rows_of(rows, n, tenants_source(s->ts, i)));
 		return ret;
@@ -167,7 +169,7 @@ void rows_stop(struct session *s, struct row **rows, size_t n)
 	}
 }
 
-static bool counts_by(const struct session *s, const struct vpmu_source *source)
+bool session_counts_on(const struct session *s, const struct vpmu_source *source)
 {
 	for (size_t i = 0; i < s->nr_rows; i++)
 		if (s->rows[i]->c && s->rows[i]->c->source == source)
@@ -180,8 +182,7 @@ void rows_flush(struct session *s)
 	struct vpmu_source *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
-		if (counts_by(s, source))
-			vpmu_source_flush(source);
+		vpmu_source_flush(rows_of(s->rows, s->nr_rows, source));
 }
 
 void rows_forget(struct session *s, size_t keep)

@@ -27,9 +27,9 @@ void row_free(struct row *r);
 
 /*
  * rows_start - count for the rows from index @first on, in one batch per plane: all, or none and
- * -errno, with *event = the index of the event and *plane = the plane that refused.
+ * -errno, with *event = the index of the event and *failed = the plane that refused.
  */
-int rows_start(struct session *s, size_t first, size_t *event, const char **plane);
+int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_source **failed);
 
 /* rows_stop - stop counting for @n rows at @rows, in one batch per plane, and keep their last
  * values. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Samples added up by where they were: a table of (vCPU, privilege level, addresses) with a count
- * each. One address is a row of a histogram, several are a call chain. The table is bounded:
- * samples that find it full go into one count of others, so the sum is always the number of all
- * samples. The names of vCPUs are kept too, because they outlive the vCPUs. Control thread.
+ * Samples, of profiles and of captures, added up by where they were: a table of (vCPU, privilege
+ * level, addresses) with a count each. One address is a row of a histogram, several are a call
+ * chain. The table is bounded: samples that find it full go into one count of others, so the sum is
+ * always the number of all samples. The names of vCPUs are kept too, because they outlive the
+ * vCPUs. Control thread.
  */
 #ifndef CGROUP_SERVICE_TRACES_H
 #define CGROUP_SERVICE_TRACES_H
@@ -38,12 +39,14 @@ struct who *whos_find(const struct whos *ws, uint64_t serial);
 
 /* ---- traces ------------------------------------------------------------------------------- */
 
+#define TRACE_CPL_UNKNOWN 255
+
 struct trace {
 	struct who *who; /* NULL: no vCPU ran, or its name is not known */
 	uint64_t samples;
-	uint8_t cpl;   /* at ip[0] */
+	uint8_t cpl;   /* at ip[0], or TRACE_CPL_UNKNOWN */
 	bool known;    /* false: ip[0] is not known */
-	uint8_t nr;    /* 1.. */
+	uint8_t nr;    /* 0: a vCPU that made no calls */
 	uint64_t ip[]; /* where the sample was, then the calls that led there, newest first */
 };
 

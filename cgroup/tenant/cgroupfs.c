@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "cgroup/tenant/cgroupfs.h"
@@ -175,16 +176,73 @@ int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
 	return 0;
 }
 
+/* ---- whose a directory is ------------------------------------------------------------------- */
+
+/*
+ * A directory that we make says in an extended attribute who made it, so that a server can take
+ * over what another one has left behind that was killed: "PID START", where START is field 22 of
+ * proc(5)'s stat. Without attributes (before Linux 5.7) nothing is ever taken over.
+ */
+#define MAKER "user.vpmu.maker"
+
+static int start_of(int pid, unsigned long long *start)
+{
+	char path[64], buf[1024];
+	const char *p;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_path(path, buf, sizeof(buf)))
+		return -ESRCH;
+	p = strrchr(buf, ')'); /* the name before it may hold anything */
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p && sscanf(p, " %llu", start) == 1 ? 0 : -ESRCH;
+}
+
+static void sign(const char *dir)
+{
+	unsigned long long start;
+	char text[64];
+	int n;
+
+	if (start_of(getpid(), &start))
+		return;
+	n = snprintf(text, sizeof(text), "%d %llu", getpid(), start);
+	setxattr(dir, MAKER, text, (size_t)n, 0);
+}
+
+/* Whether a process that has ended made @dir. */
+static bool left_behind(const char *dir)
+{
+	unsigned long long start, now;
+	char text[64];
+	ssize_t n = getxattr(dir, MAKER, text, sizeof(text) - 1);
+	int pid;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	if (sscanf(text, "%d %llu", &pid, &start) != 2)
+		return false;
+	return start_of(pid, &now) || now != start;
+}
+
 int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen)
 {
 	struct stat st;
 
 	*made = mkdir(dir, 0755) == 0;
-	if (*made)
+	if (*made) {
+		sign(dir);
 		return 0;
+	}
 	if (errno == EEXIST) {
-		if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && is_cgroup2(dir))
+		if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && is_cgroup2(dir)) {
+			*made = left_behind(dir);
+			if (*made)
+				sign(dir);
 			return 0;
+		}
 		return fail(-EEXIST, err, errlen,
 			    "cgroup %s: the name is taken by a file of the kernel; a name without "
 			    "a controller's prefix is accepted",

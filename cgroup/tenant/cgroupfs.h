@@ -31,7 +31,8 @@ char *cgroupfs_dir(const struct cgroupfs *fs, const char *path);
 int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen);
 
 /* cgroupfs_make - make directory @dir, whose parent exists. If @dir is there already it is used as
- * it is, and *made is false. */
+ * it is, and *made is false, unless a process made it that has ended without removing it: then it
+ * is taken over, and *made is true. */
 int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen);
 
 /* cgroupfs_remove - remove @dir. -EBUSY while it holds processes or other cgroups. */

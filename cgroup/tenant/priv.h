@@ -32,18 +32,18 @@ static inline struct node_priv *priv(const struct node *n)
 int node_cmp_name(const void *a, const void *b);
 
 /* node_new - a node that is in no list and in no source; NULL: no memory. node_free - of such a
- * node, or of one that was unlinked. node_link, node_unlink - among its parent's children. */
+ * node, or of one that was unlinked. node_chain, node_unchain - among its parent's children. */
 struct node *node_new(struct tenants *ts, enum node_kind kind, struct node *parent);
 void node_free(struct node *n);
-void node_link(struct node *n);
-void node_unlink(struct node *n);
+void node_chain(struct node *n);
+void node_unchain(struct node *n);
 
 /* node_tell_added - tell the watchers that @n is counted by source @i from now on. */
 void node_tell_added(struct node *n, unsigned int i);
 /* node_leave_sources - remove @n from the sources that count it. */
 void node_leave_sources(struct node *n);
-/* node_remove - tell the watchers, leave the sources, and free @n, which has nothing below it. */
-void node_remove(struct node *n);
+/* node_delete - tell the watchers, leave the sources, and free @n, which has nothing below it. */
+void node_delete(struct node *n);
 
 /* tenants_source_index - which of the tree's sources @s is: it must be one of them. */
 unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_source *s);

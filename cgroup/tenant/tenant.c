@@ -52,7 +52,7 @@ struct node *node_new(struct tenants *ts, enum node_kind kind, struct node *pare
 	return &p->n;
 }
 
-void node_link(struct node *n)
+void node_chain(struct node *n)
 {
 	struct node_priv *p = priv(n), *parent = n->parent ? priv(n->parent) : NULL;
 
@@ -67,7 +67,7 @@ void node_link(struct node *n)
 	parent->last_child = n;
 }
 
-void node_unlink(struct node *n)
+void node_unchain(struct node *n)
 {
 	struct node_priv *p = priv(n), *parent = n->parent ? priv(n->parent) : NULL;
 
@@ -102,7 +102,7 @@ void node_leave_sources(struct node *n)
 			vpmu_source_node_remove(n->in[i]);
 }
 
-void node_remove(struct node *n)
+void node_delete(struct node *n)
 {
 	struct tenants *ts = priv(n)->ts;
 
@@ -114,7 +114,7 @@ void node_remove(struct node *n)
 		tdelete(n, &ts->by_path, cmp_path);
 	else if (n->kind == NODE_VM)
 		tdelete(n, &ts->by_vm, node_cmp_name);
-	node_unlink(n);
+	node_unchain(n);
 	node_free(n);
 }
 
@@ -183,8 +183,8 @@ int tenants_create(const char *cgroup_root, struct tenants **out, char *err, siz
 		ret = path_node(ts, NODE_HOST, ts->root, "/host", &ts->other, err, errlen);
 	if (ret)
 		goto fail;
-	node_link(ts->root);
-	node_link(ts->other);
+	node_chain(ts->root);
+	node_chain(ts->other);
 	*out = ts;
 	return 0;
 fail:
@@ -203,13 +203,13 @@ static void prune(struct tenants *ts, struct node *n)
 	while ((c = n->first_child)) {
 		prune(ts, c);
 		if (c == ts->other) {
-			node_unlink(c);
+			node_unchain(c);
 			node_free(c);
 			continue;
 		}
 		if (priv(c)->made_dir)
 			cgroupfs_remove(priv(c)->dir, NULL, 0);
-		node_remove(c);
+		node_delete(c);
 	}
 }
 
@@ -356,7 +356,7 @@ static int add_one(struct tenants *ts, struct node *parent, const char *path, st
 		node_free(n);
 		return fail(-ENOMEM, err, errlen, "tenant %s: out of memory", path);
 	}
-	node_link(n);
+	node_chain(n);
 	*out = n;
 	return 0;
 }
@@ -396,7 +396,7 @@ undo:
 			made = NULL;
 		if (priv(n)->made_dir)
 			cgroupfs_remove(priv(n)->dir, NULL, 0);
-		node_remove(n);
+		node_delete(n);
 		n = parent;
 	}
 	return ret;
@@ -408,7 +408,8 @@ int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen
 	int ret;
 
 	if (!n)
-		return fail(-ENOENT, err, errlen, "tenant %.255s: no such tenant", path);
+		return fail(-ENOENT, err, errlen,
+			    "tenant %.255s: no such tenant; `vpmu list` shows them", path);
 	if (n->kind != NODE_TENANT)
 		return fail(-EINVAL, err, errlen,
 			    "tenant %s: cannot be removed; give the path of a tenant", path);
@@ -423,7 +424,7 @@ int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen
 		if (ret)
 			return ret;
 	}
-	node_remove(n);
+	node_delete(n);
 	return 0;
 }
 

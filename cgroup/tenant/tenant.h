@@ -89,12 +89,17 @@ int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen
  * no VM of @s is there yet. -ENOMEM. */
 int tenant_count(struct node *n, struct vpmu_source *s);
 
-/* tenant_vm_add - a VM with vCPUs 0..n-1, counted by @s, below tenant node @t (or the host node:
- * "no tenant"). VM names are unique over the host: -EEXIST. */
+/* tenant_vm_add - a VM with vCPUs 0..n-1, or without any yet, counted by @s, below tenant node @t
+ * (or the host node: "no tenant"). VM names are unique over the host: -EEXIST. */
 int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, const char *name,
 		  unsigned int vcpus, void *user, struct node **vm, char *err, size_t errlen);
 struct node *tenant_vm_find(const struct tenants *ts, const char *name);
 struct node *node_vcpu(const struct node *vm, unsigned int vcpu);
+/* tenant_vcpu_add - one more vCPU of @vm, numbered 0 to TENANT_VCPUS_MAX - 1. -EEXIST: there is one
+ * of that number. tenant_vcpu_remove - its counts become the VM's. */
+int tenant_vcpu_add(struct tenants *ts, struct node *vm, unsigned int vcpu, struct node **out,
+		    char *err, size_t errlen);
+void tenant_vcpu_remove(struct node *vcpu);
 /* tenant_vm_remove - its counts become its tenant's. It cannot fail. Nothing should run in the VM
  * any more; what does is counted for the tenant (vpmu/source.h, node_remove). */
 void tenant_vm_remove(struct tenants *ts, struct node *vm);

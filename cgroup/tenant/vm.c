@@ -18,7 +18,8 @@ struct node *tenant_vm_find(const struct tenants *ts, const char *name)
 	return found ? *found : NULL;
 }
 
-static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsigned int source)
+static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsigned int source,
+		    struct node **out)
 {
 	struct node *n = node_new(ts, NODE_VCPU, vm);
 	int ret;
@@ -34,7 +35,9 @@ static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsi
 		node_free(n);
 		return ret;
 	}
-	node_link(n);
+	node_chain(n);
+	if (out)
+		*out = n;
 	return 0;
 }
 
@@ -45,7 +48,7 @@ static void forget_vm(struct tenants *ts, struct node *vm)
 
 	while ((c = vm->first_child)) {
 		node_leave_sources(c);
-		node_unlink(c);
+		node_unchain(c);
 		node_free(c);
 	}
 	node_leave_sources(vm);
@@ -61,8 +64,8 @@ int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, con
 
 	if (!tenant_vm_name_ok(name, err, errlen))
 		return -EINVAL;
-	if (vcpus < 1 || vcpus > TENANT_VCPUS_MAX)
-		return fail(-EINVAL, err, errlen, "VM %s: %u vCPUs; 1 to %d are accepted", name,
+	if (vcpus > TENANT_VCPUS_MAX)
+		return fail(-EINVAL, err, errlen, "VM %s: %u vCPUs; 0 to %d are accepted", name,
 			    vcpus, TENANT_VCPUS_MAX);
 	if (t->kind != NODE_TENANT && t->kind != NODE_HOST)
 		return fail(-EINVAL, err, errlen,
@@ -83,14 +86,14 @@ int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, con
 	if (!ret)
 		ret = vpmu_source_node_add(t->in[i], n->serial, &n->in[i]);
 	for (unsigned int v = 0; v < vcpus && !ret; v++)
-		ret = add_vcpu(ts, n, v, i);
+		ret = add_vcpu(ts, n, v, i, NULL);
 	if (!ret && !tsearch(n, &ts->by_vm, node_cmp_name))
 		ret = -ENOMEM;
 	if (ret) {
 		forget_vm(ts, n);
 		return fail(ret, err, errlen, "VM %s: %s", name, strerror(-ret));
 	}
-	node_link(n);
+	node_chain(n);
 	node_tell_added(n, i);
 	for (struct node *c = n->first_child; c; c = c->next)
 		node_tell_added(c, i);
@@ -107,9 +110,37 @@ struct node *node_vcpu(const struct node *vm, unsigned int vcpu)
 	return NULL;
 }
 
+int tenant_vcpu_add(struct tenants *ts, struct node *vm, unsigned int vcpu, struct node **out,
+		    char *err, size_t errlen)
+{
+	unsigned int i = tenants_source_index(ts, node_source(vm));
+	struct node *n;
+	int ret;
+
+	if (vcpu >= TENANT_VCPUS_MAX)
+		return fail(-EINVAL, err, errlen, "VM %s: vCPU %u; 0 to %d are accepted", vm->name,
+			    vcpu, TENANT_VCPUS_MAX - 1);
+	if (node_vcpu(vm, vcpu))
+		return fail(-EEXIST, err, errlen,
+			    "VM %s: it has a vCPU %u; another number is "
+			    "accepted",
+			    vm->name, vcpu);
+	ret = add_vcpu(ts, vm, vcpu, i, &n);
+	if (ret)
+		return fail(ret, err, errlen, "VM %s: vCPU %u: %s", vm->name, vcpu, strerror(-ret));
+	node_tell_added(n, i);
+	*out = n;
+	return 0;
+}
+
+void tenant_vcpu_remove(struct node *vcpu)
+{
+	node_delete(vcpu);
+}
+
 void tenant_vm_remove(struct tenants *ts, struct node *vm)
 {
 	while (vm->first_child)
-		node_remove(vm->first_child);
-	node_remove(vm);
+		node_delete(vm->first_child);
+	node_delete(vm);
 }

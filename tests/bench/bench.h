@@ -28,8 +28,7 @@ enum bench_unit {
 
 const char *bench_unit_name(enum bench_unit unit);
 
-#define BENCH_CASES_MAX	    8
-#define BENCH_SETTLE_ROUNDS 8
+#define BENCH_CASES_MAX 8
 
 /* One thing to measure. */
 struct bench_case {
@@ -53,7 +52,6 @@ struct bench_set {
 	unsigned int rounds;
 	bool page; /* measure BENCH_PAGE too */
 	bool slow; /* a batch takes about a millisecond or more: longer batches of the units, too */
-	void (*settle)(void);	      /* called before every BENCH_SETTLE_ROUNDS rounds, or NULL */
 	double *unit_ns[BENCH_UNITS]; /* result: ns each, by round; NULL: not measured */
 	/* A low quantile; a multiplication is taken as 3 cycles. 2 to 3 on a core that is free. */
 	double cycles_per_block;
@@ -76,6 +74,8 @@ void bench_free(struct bench_set *set);
 
 /* bench_limit_rounds - no more than @rounds rounds in any set, for tests; 0: no limit. */
 void bench_limit_rounds(unsigned int rounds);
+/* bench_rounds - @rounds, or fewer when they are limited. */
+unsigned int bench_rounds(unsigned int rounds);
 
 /* bench_report - print one result. @goal: what it should be at most (or at least, if @at_least);
  * 0: none. @params: extra fields, or NULL; the reference is taken over. */
@@ -103,8 +103,8 @@ void bench_unpin(void);
  * core this thread has now. */
 double bench_block_ns(unsigned int batches);
 
-/* machine_describe - new reference: CPU, kernel, load and clock of this machine, or NULL. */
-json_t *machine_describe(void);
+/* bench_describe_machine - new reference: CPU, kernel, load and clock of this machine, or NULL. */
+json_t *bench_describe_machine(void);
 
 /* vs_run - compare this program with the build @other. Runs each of @names (a NULL-terminated list)
  * @runs times with either program in turn, and prints ratios. Returns 0, or 1 with a line on
@@ -120,6 +120,10 @@ struct bench {
 int bench_switch_equal(void);
 int bench_switch_4keys(void);
 int bench_switch_scale(void);
+int bench_switch_many_keys(void);
+int bench_tenant(void);
+int bench_safe_point(void);
+int bench_account_memory(void);
 int bench_consumer_add_del(void);
 int bench_consumer_read(void);
 int bench_sampling(void);
@@ -127,8 +131,11 @@ int bench_lbr_switch(void);
 int bench_lbr_memory(void);
 int bench_soft_mips(void);
 int bench_soft_mips_lbr(void);
+int bench_soft_mips_programs(void);
 int bench_soft_alarm(void);
 int bench_vm_create(void);
 int bench_runner_scale(void);
+int bench_fair_worst(void);
+int bench_control_stall(void);
 
 #endif

@@ -325,25 +325,7 @@ static void run_read(void *arg, uint64_t n)
 		vpmu_consumer_read(&o->c, &v);
 }
 
-/*
- * Bindings that a batch retires come back to the pCPU's pool a grace period later, which is 10 ms
- * or more. So that pools neither run empty nor differ, each gets the bindings it needs at once,
- * from memory that lies together, and all are back (settle) before they run out.
- */
-#define ADD_DEL_BATCH  100
-#define ADD_DEL_ROUNDS 4000
-
-#define ADD_DEL_POOL 1100 /* times two bindings: more than BENCH_SETTLE_ROUNDS batches use */
-
-/* Before there are other consumers: what these free would be scattered over the heap. */
-static void fill_pool(struct bed *b, struct one *o)
-{
-	vpmu_pcpu_switch(b->p, &b->vm[0].ctx[0]);
-	*o = (struct one){.b = b, .a = b->vm[0].vcpu[0]};
-	urcu_memb_read_lock(); /* nothing comes back meanwhile */
-	run_add_del(o, ADD_DEL_POOL);
-	urcu_memb_read_unlock();
-}
+#define ADD_DEL_BATCH 100
 
 /* @add: measure adding and deleting; else reading. @goal: in @unit. */
 static int consumers(const char *name, bool add, enum bench_unit unit, double goal)
@@ -351,20 +333,16 @@ static int consumers(const char *name, bool add, enum bench_unit unit, double go
 	static const size_t others[SCALES] = {1, 100, 10000, 100000};
 	static struct bed beds[SCALES];
 	static struct one ones[SCALES];
-	struct bench_set set = {.nr = SCALES,
-				.rounds = add ? ADD_DEL_ROUNDS : 0,
-				.settle = add ? urcu_memb_barrier : NULL};
+	struct bench_set set = {.nr = SCALES};
 	char flat[64];
 
-	for (size_t i = 0; i < SCALES; i++) {
-		bed_open(&beds[i], 1);
-		fill_pool(&beds[i], &ones[i]);
-	}
-	urcu_memb_barrier();
 	for (size_t i = 0; i < SCALES; i++) {
 		struct bed *b = &beds[i];
 		struct one *o = &ones[i];
 
+		bed_open(b, 1);
+		vpmu_pcpu_switch(b->p, &b->vm[0].ctx[0]);
+		*o = (struct one){.b = b, .a = b->vm[0].vcpu[0]};
 		/* All of one key: compatible. The VM's vCPU 0 runs and has the guest counter. */
 		b->nr_consumers = others[i];
 		b->consumers = calloc(others[i], sizeof(*b->consumers));

@@ -8,151 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
-#include "vmm/sched/runner.h"
-#include "vmm/vm/vm.h"
+#include "tests/bench/bench_bed.h"
 #include "vpmu/account.h"
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
-#include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
-
-#define MIB	(1u << 20)
-#define NR_KEYS 7
-
-static const enum vpmu_generic events[NR_KEYS] = {
-	VPMU_EV_INSTRUCTIONS,	VPMU_EV_CYCLES, VPMU_EV_REF_CYCLES, VPMU_EV_BRANCHES,
-	VPMU_EV_BRANCHES_TAKEN, VPMU_EV_LOADS,	VPMU_EV_STORES};
-
-struct bed {
-	struct config cfg;
-	struct vpmu_host *host;
-	struct runner *runner;
-	struct vmm_engine *engine;
-	struct image image;
-	struct vpmu_consumer total[NR_KEYS];
-	uint64_t slices, insns_before; /* run by run_slices; executed before its first */
-};
-
-struct bvm {
-	struct vpmu_account *account, **vcpus;
-	unsigned int nr;
-	struct vm *vm;
-};
-
-static void must(bool ok, const char *what, const char *why)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "vpmu-bench: %s: %s\n", what, why);
-	exit(1);
-}
-
-static void bed_open(struct bed *b, unsigned int pcpus, uint64_t slice)
-{
-	char err[512] = "out of memory";
-
-	memset(b, 0, sizeof(*b));
-	config_init(&b->cfg);
-	b->cfg.host.pcpus = pcpus;
-	b->cfg.host.slice_insns = slice;
-	b->host = vpmu_host_create();
-	must(b->host && !runner_create(b->host, &b->cfg.host, &b->runner), "runner", err);
-	must(!vmm_soft_ops.open(&b->engine, err, sizeof(err)), "engine", err);
-	must(!image_read(VPMU_GUEST, &b->image, err, sizeof(err)), "image", err);
-	for (int k = 0; k < NR_KEYS; k++)
-		must(!vpmu_consumer_add(&b->total[k], vpmu_host_root(b->host),
-					vpmu_key_generic(events[k], VPMU_KEY_USR | VPMU_KEY_OS),
-					NULL),
-		     "consumer", err);
-}
-
-static void bed_close(struct bed *b)
-{
-	for (int k = 0; k < NR_KEYS; k++)
-		vpmu_consumer_del(&b->total[k], NULL, NULL);
-	runner_destroy(b->runner);
-	image_free(&b->image);
-	vmm_soft_ops.close(b->engine);
-	vpmu_host_destroy(b->host);
-	config_fini(&b->cfg);
-}
-
-static void quiet(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
-{
-}
-
-static void ended(struct vm *vm, void *arg)
-{
-}
-
-static void bvm_open(struct bed *b, struct bvm *v, unsigned int vcpus, const char *args)
-{
-	struct vm_opts o = {
-		.name = "bench",
-		.vcpus = vcpus,
-		.memory_bytes = 16 * MIB,
-		.image = &b->image,
-		.args = args,
-		.pmu = {.model = VPMU_GUEST_INTEL_V5},
-		.ops = &vmm_soft_ops,
-		.engine = b->engine,
-		.sched = runner_sched(b->runner),
-		.console = quiet,
-		.ended = ended,
-	};
-	char err[512] = "out of memory";
-
-	v->nr = vcpus;
-	v->vcpus = calloc(vcpus, sizeof(struct vpmu_account *));
-	must(v->vcpus && !vpmu_account_create(vpmu_host_root(b->host), NULL, &v->account), "VM",
-	     err);
-	for (unsigned int i = 0; i < vcpus; i++)
-		must(!vpmu_account_create(v->account, NULL, &v->vcpus[i]), "vCPU", err);
-	o.account = v->account;
-	o.vcpu_accounts = v->vcpus;
-	must(!vm_create(&o, &v->vm, err, sizeof(err)), "VM", err);
-}
-
-static void bvm_close(struct bvm *v)
-{
-	vm_destroy(v->vm);
-	for (unsigned int i = 0; i < v->nr; i++)
-		vpmu_account_del(v->vcpus[i]);
-	vpmu_account_del(v->account);
-	free(v->vcpus);
-}
-
-static void start(struct bvm *v)
-{
-	char err[512];
-
-	must(!vm_start(v->vm, err, sizeof(err)), "VM", err);
-}
-
-static uint64_t insns(struct bed *b)
-{
-	struct runner_stats s;
-
-	runner_stats(b->runner, &s);
-	return s.insns;
-}
-
-static void run_slices(void *arg, uint64_t n)
-{
-	struct bed *b = arg;
-
-	if (!b->slices)
-		b->insns_before = insns(b);
-	must(runner_step(b->runner, n) == n, "runner", "the guests ended");
-	b->slices += n;
-}
-
-/* Guest instructions per slice, the mean of all. */
-static double insns_per_slice(struct bed *b)
-{
-	return (double)(insns(b) - b->insns_before) / (double)b->slices;
-}
 
 /* ---- soft_mips ---- */
 
@@ -201,7 +61,7 @@ int bench_soft_mips(void)
 
 		workload_open(&b, &v, w);
 		report_rate("soft_mips", &b, w->goal ? 3.5 : 0,
-			    json_pack("{s:s, s:i, s:i}", "workload", w->name, "events", NR_KEYS,
+			    json_pack("{s:s, s:i, s:i}", "workload", w->name, "events", BENCH_KEYS,
 				      "slice", 100000));
 		bvm_close(&v);
 		bed_close(&b);
@@ -234,8 +94,8 @@ int bench_soft_mips_lbr(void)
 			must(!vpmu_lbr_attach(v.account, modes[m].ctl), "lbr", "attach");
 			report_rate("soft_mips_lbr", &b, w->goal ? modes[m].goal : 0,
 				    json_pack("{s:s, s:s, s:i, s:i}", "workload", w->name,
-					      "branches", modes[m].name, "events", NR_KEYS, "slice",
-					      100000));
+					      "branches", modes[m].name, "events", BENCH_KEYS,
+					      "slice", 100000));
 			vpmu_host_sync(b.host);
 			must(!vpmu_lbr_read(v.vcpus[0], &r, &user) &&
 				     (r.total || modes[m].ctl & VPMU_LBR_CALL_STACK),

@@ -108,7 +108,7 @@ static void describe_cpu(json_t *o)
 		fclose(f);
 }
 
-json_t *machine_describe(void)
+json_t *bench_describe_machine(void)
 {
 	json_t *o = json_object();
 	struct utsname u;

@@ -16,6 +16,10 @@ static const struct bench benches[] = {
 	{"switch_equal", "switch between vCPUs of equal cookies", bench_switch_equal},
 	{"switch_4keys", "switch between vCPUs with 4 distinct keys", bench_switch_4keys},
 	{"switch_scale", "the same with many tenants and consumers", bench_switch_scale},
+	{"switch_many_keys", "switch with more keys than counters", bench_switch_many_keys},
+	{"tenant", "attach, read, detach a tenant of 10,000 VMs on 16 pCPUs", bench_tenant},
+	{"safe_point", "the longest safe point during control calls", bench_safe_point},
+	{"account_memory", "accounts of 10,000 VMs on 16 pCPUs", bench_account_memory},
 	{"consumer_add_del", "a guest counter comes and goes", bench_consumer_add_del},
 	{"consumer_read", "a guest counter is read", bench_consumer_read},
 	{"sampling", "three sample on one counter against one", bench_sampling},
@@ -23,9 +27,13 @@ static const struct bench benches[] = {
 	{"lbr_memory", "memory for branch records of 10,000 vCPUs", bench_lbr_memory},
 	{"soft_mips", "guest instructions per CPU second, all events counted", bench_soft_mips},
 	{"soft_mips_lbr", "the same while branches are recorded", bench_soft_mips_lbr},
+	{"soft_mips_programs", "programs on the soft machine against QEMU's TCG",
+	 bench_soft_mips_programs},
 	{"soft_alarm", "the same with an exact stop every so many events", bench_soft_alarm},
 	{"vm_create", "a soft VM is made: time, memory beyond guest RAM", bench_vm_create},
 	{"runner_scale", "1,000 vCPUs on 2 pCPUs against one", bench_runner_scale},
+	{"fair_worst", "what hostile guests leave of a pCPU", bench_fair_worst},
+	{"control_stall", "control calls while hostile guests run", bench_control_stall},
 };
 #define NR (sizeof(benches) / sizeof(benches[0]))
 
@@ -132,7 +140,7 @@ static unsigned int number(struct argp_state *state, const char *arg)
 /* The machine, once before the results. */
 static void print_machine(void)
 {
-	json_t *o = machine_describe();
+	json_t *o = bench_describe_machine();
 	const char *name;
 	json_t *v;
 

@@ -61,6 +61,11 @@ void bench_limit_rounds(unsigned int rounds)
 	rounds_limit = rounds;
 }
 
+unsigned int bench_rounds(unsigned int rounds)
+{
+	return rounds_limit && rounds > rounds_limit ? rounds_limit : rounds;
+}
+
 static void oom(void)
 {
 	fprintf(stderr, "vpmu-bench: out of memory\n");
@@ -291,7 +296,7 @@ void bench_measure(struct bench_set *set)
 	static double best; /* block */
 	double block, cycle;
 
-	per = rounds_limit && per > rounds_limit ? rounds_limit : per;
+	per = bench_rounds(per);
 	for (unsigned int i = 0; i < set->nr; i++)
 		all[nr++] = &set->c[i];
 	for (unsigned int u = 0; u < NR_UNITS; u++) {
@@ -307,11 +312,8 @@ void bench_measure(struct bench_set *set)
 	for (unsigned int more = 0; more < PATIENCE; more++) {
 		for (unsigned int i = 0; i < nr; i++)
 			grow(all[i], done + per);
-		for (unsigned int r = 0; r < per; r++) {
-			if (set->settle && r % BENCH_SETTLE_ROUNDS == 0)
-				set->settle();
+		for (unsigned int r = 0; r < per; r++)
 			one_round(all, nr, done + r);
-		}
 		done += per;
 		block = low(unit[BENCH_BLOCK].round_ns, done);
 		cycle = low(unit[MUL].round_ns, done) / 3;

@@ -11,4 +11,11 @@ echo "$out"
 text=$("$1" --rounds 20 switch_equal) || exit 1
 echo "$text"
 [ "$(echo "$text" | grep -c '^# kernel  *[0-9]')" = 1 ] || exit 1
-[ "$(echo "$text" | grep -c '^switch_equal .* ns .* block ')" = 1 ]
+[ "$(echo "$text" | grep -c '^switch_equal .* ns .* block ')" = 1 ] || exit 1
+text=$("$1" --rounds 1 control_stall) || exit 1
+echo "$text"
+[ "$(echo "$text" | grep -c '^control_stall .* ms .* <= 100 .*"call":"[a-z-]*","slice":10*,"calls":[1-9]')" = 12 ] || exit 1
+# Without QEMU the comparison with it is skipped, and says so.
+text=$(PATH=/nonexistent "$1" soft_mips_programs 2>&1) || exit 1
+echo "$text"
+[ "$(echo "$text" | grep -c 'soft_mips_programs: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ]

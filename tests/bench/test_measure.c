@@ -6,8 +6,6 @@
 
 #define ROUNDS 201
 
-static unsigned int settled;
-
 struct work {
 	uint64_t called, done, spins; /* times; how long each takes */
 };
@@ -20,11 +18,6 @@ static void run_work(void *arg, uint64_t n)
 	w->done += n;
 	for (uint64_t i = 0; i < n * w->spins; i++)
 		__asm__ volatile("" : : : "memory");
-}
-
-static void settle(void)
-{
-	settled++;
 }
 
 Test(measure, equal_work_is_flat_and_threefold_work_is_not)
@@ -49,7 +42,6 @@ Test(measure, each_case_runs_once_per_round)
 	struct work w[2] = {{.spins = 1}, {.spins = 1}};
 	struct bench_set set = {.nr = 2,
 				.rounds = ROUNDS,
-				.settle = settle,
 				.page = true,
 				.c = {{.fn = run_work, .arg = &w[0], .n = 80},
 				      {.fn = run_work, .arg = &w[1], .n = 80, .no_warm = true}}};
@@ -60,7 +52,6 @@ Test(measure, each_case_runs_once_per_round)
 	cr_expect_eq(w[0].done, ROUNDS * (80 + 10));
 	cr_expect_eq(w[1].called, ROUNDS);
 	cr_expect_eq(w[1].done, ROUNDS * 80);
-	cr_expect_eq(settled, (ROUNDS + BENCH_SETTLE_ROUNDS - 1) / BENCH_SETTLE_ROUNDS);
 	for (unsigned int u = 0; u < BENCH_UNITS; u++)
 		for (unsigned int r = 0; r < set.rounds; r++)
 			cr_expect_gt(set.unit_ns[u][r], 0);

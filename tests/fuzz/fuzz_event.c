@@ -36,7 +36,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	raw_space = data[0] & 1 ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD;
+	raw_space = data[0] & 1	     ? VPMU_SPACE_INTEL
+		    : data[0] & 0x10 ? VPMU_SPACE_ARM
+				     : VPMU_SPACE_AMD;
 	n = data[0] >> 1 & 7;
 	list = strndup((const char *)data + 1, size - 1);
 	if (!list)

@@ -17,6 +17,7 @@
 
 #include "tests/soft/dt.h"
 #include "tests/soft/svm.h"
+#include "vmm/soft/jit.h"
 #include "vpmu/softpmu.h"
 
 #define RAM_BYTES  (4u << 20)
@@ -415,6 +416,13 @@ static void check_same(const struct machine *a, const struct machine *b)
 		CHECK(a->s.ram[i] == b->s.ram[i], "slices: memory differs at %#zx: %02x:%02x", i,
 		      a->s.ram[i], b->s.ram[i]);
 }
+
+#ifdef FUZZ_TRANSLATED
+static __attribute__((constructor)) void translate(void)
+{
+	soft_jit_set(SOFT_JIT_ALL);
+}
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,9 @@
  * not exist here, and wrong ones. Usage: vpmu-answers SOCKET FILE
  *
  * Each line of FILE is "CMD ANSWER". A request of command CMD gets the next answer of that command;
- * the last one is repeated. "@" instead of an answer closes the connection. A command that is not
- * in the file gets an error. One client at a time; runs until it is killed.
+ * the last one is repeated. "@" instead of an answer closes the connection; "+MS ANSWER" is sent
+ * that many milliseconds later. A command that is not in the file gets an error. FILE.asked has the
+ * command of each request. One client at a time; runs until it is killed.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -65,7 +66,18 @@ static const char *answer_to(const char *cmd)
 	return last->text;
 }
 
-static void serve(FILE *in, int fd)
+/* Wait as long as @text says. Returns what is left of it. */
+static const char *wait_first(const char *text)
+{
+	char *end;
+
+	if (*text != '+')
+		return text;
+	usleep((useconds_t)strtoul(text + 1, &end, 10) * 1000);
+	return end + 1;
+}
+
+static void serve(FILE *in, int fd, FILE *asked)
 {
 	char *line = NULL;
 	size_t room = 0;
@@ -73,8 +85,10 @@ static void serve(FILE *in, int fd)
 	while (getline(&line, &room, in) > 0) {
 		json_t *req = json_loads(line, 0, NULL);
 		const char *cmd = json_string_value(json_object_get(req, "cmd"));
-		const char *text = answer_to(cmd ? cmd : "");
+		const char *text = wait_first(answer_to(cmd ? cmd : ""));
 
+		fprintf(asked, "%s\n", cmd ? cmd : "?");
+		fflush(asked);
 		if (strcmp(text, "@") != 0)
 			dprintf(fd, "%s\n", text);
 		json_decref(req);
@@ -88,11 +102,19 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char name[4096];
+	FILE *asked;
 
 	if (argc != 3 || s < 0 || strlen(argv[1]) >= sizeof(addr.sun_path) ||
 	    read_answers(argv[2])) {
 		fprintf(stderr, "usage: vpmu-answers SOCKET FILE\n");
 		return 2;
+	}
+	snprintf(name, sizeof(name), "%s.asked", argv[2]);
+	asked = fopen(name, "we");
+	if (!asked) {
+		fprintf(stderr, "%s: %s\n", name, strerror(errno));
+		return 1;
 	}
 	strcpy(addr.sun_path, argv[1]);
 	unlink(argv[1]);
@@ -106,7 +128,7 @@ int main(int argc, char **argv)
 
 		if (!in)
 			return 1;
-		serve(in, fd);
+		serve(in, fd, asked);
 		fclose(in);
 	}
 }

@@ -3,38 +3,17 @@
 # What vpmu prints for answers of servers that this host does not have (two planes, a server that knows
 # no planes), and for wrong answers: one error line, exit status 1, nothing printed of it.
 . "$(dirname "$0")/cli_lib.inc"
-fake=$VPMU_BIN/../tests/vpmu-answers
-[ -x "$fake" ] || { echo "no $fake: build the target vpmu-answers"; exit 1; }
+. "$(dirname "$0")/answers.inc"
 
-# answers: start a server with the lines of standard input (see answers.c)
-answers() {
-	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null
-	cat >"$dir/answers"
-	rm -f "$VPMU_SOCKET"
-	"$fake" "$VPMU_SOCKET" "$dir/answers" 2>"$dir/server.log" &
-	server=$!
-	for _ in $(seq 200); do
-		[ -S "$VPMU_SOCKET" ] && return 0
-		sleep 0.05
-	done
-	echo "the server does not listen:"
-	cat "$dir/server.log"
-	exit 1
-}
-
-value() { # COUNT QUALITY
-	printf '{"count":"%s","counter-value":"%s","enabled-ns":"100","running-ns":"100","quality":"%s","supported":true}' \
-		"$1" "$1" "$2"
-}
-row() { # ID KIND DEPTH PATH MORE COUNT QUALITY
-	printf '{"row":%s,"kind":"%s","depth":%s,"path":"%s",%s"gone":false,"values":[%s]}' \
-		"$1" "$2" "$3" "$4" "$5" "$(value "$6" "$7")"
-}
-read_answer() { # SCOPE ROWS
-	printf '{"session":"s","target":"/","scope":"%s","age-ns":"1000000000","dropped":"0","events":["cycles"],"rows":[%s],"ok":true}' \
-		"$1" "$2"
-}
-soft='"plane":"soft",' kvm='"plane":"kvm",'
+# ---- a CPU that does not answer: its counts are not current ----
+answers <<END
+attach {"session":"s","ok":true}
+detach {"late":["pCPU 7 of plane soft does not answer"],$(read_answer none "$(row 1 root 0 / "$soft" 111 exact)" | cut -c2-)
+END
+out=$("$vpmu" stat -e cycles -d 0.01 2>"$dir/err")
+check_match "late: the counts" "$out" '^ +111 '
+check "late: the warning" "$(cat "$dir/err")" \
+	'vpmu: warning: pCPU 7 of plane soft does not answer; what it has counted since is missing'
 
 # ---- two planes: rows of their own, never added ----
 tree="$(row 1 root 0 / "$soft" 111 modelled),$(row 2 root 0 / "$kvm" 7000 exact),$(
@@ -45,7 +24,7 @@ answers <<END
 attach {"session":"s","ok":true}
 read $(read_answer tenant "$tree")
 detach $(read_answer tenant "$tree")
-sharing {"planes":[{"plane":"soft","consumers":9,"keys":3,"host-counters":4},{"plane":"kvm","consumers":5,"keys":2,"host-counters":2}],"ok":true}
+sharing {"planes":[{"plane":"soft","consumers":9,"keys":3,"host-counters":4},{"plane":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":"7"}],"ok":true}
 conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"5","plane":"soft"},{"pcpu":0,"event":"cycles","hardware":"8","charged":"8","plane":"kvm"}],"ok":true}
 check {"rows":[{"what":"tenants are cgroups","ok":false,"why":"none"},{"what":"events","ok":true,"why":"all","plane":"soft"},{"what":"events","ok":false,"why":"no PMU","plane":"kvm"}],"ok":true}
 events {"events":[{"event":"cycles","desc":"core cycles","planes":[{"plane":"soft","supported":true,"quality":"modelled"},{"plane":"kvm","supported":true,"quality":"exact"}]},{"event":"loads","desc":"loads","planes":[{"plane":"soft","supported":true,"quality":"exact"},{"plane":"kvm","supported":false,"why":"no PMU"}]}],"ok":true}
@@ -61,9 +40,9 @@ check "a tree for each plane" "$("$vpmu" stat --for-each tenant -d 0.01 | sed -n
   └─web kvm            5,000
 /       soft  111 (modelled)
 └─acme  soft  110 (modelled)'
-check "-x: the plane is the last field" "$("$vpmu" stat --session s -x, | sed -n '1p;4p')" \
-'7000,,cycles,/,,,100,100.00,exact,kvm
-111,,cycles,/,,,100,100.00,modelled,soft'
+check "-x: the plane is a field" "$("$vpmu" stat --session s -x, | sed -n '1p;4p')" \
+'7000,,cycles,/,,,100,100.00,exact,kvm,,
+111,,cycles,/,,,100,100.00,modelled,soft,,'
 check "-j: every line has the plane" "$("$vpmu" stat --session s -j | grep -c '"plane":"\(soft\|kvm\)"')" 5
 check "-j: which" "$("$vpmu" detach s -j | sed -n 's/.*"tenant":"\(.*\)","plane":"\(.*\)","counter-value":"\([0-9]*\)".*/\1 \2 \3/p')" \
 '/ kvm 7000
@@ -76,7 +55,7 @@ check_match "-I: a column" "$out" '^# +time +counts +events +plane +tenant$'
 check "-I: one heading" "$(printf '%s\n' "$out" | grep -c '^#')" 1
 check_match "-I: in each line" "$out" '^ +1\.000000000 .* cycles +soft +/acme( |$)'
 out=$("$vpmu" top -b -n 1 -d 0.01)
-check_match "top: a column" "$out" '^TENANT +PLANE +cycles$'
+check_match "top: a column" "$out" '^TENANT +PLANE +VMS +CPU% +cycles$'
 check "top: a tree for each plane" "$(printf '%s\n' "$out" | awk '/^ *\// || /^  / { print $1, $2 }' | sort)" \
 '/ kvm
 / soft
@@ -84,14 +63,14 @@ acme kvm
 acme soft
 web kvm'
 check "sharing" "$("$vpmu" sharing)" 'soft: 9 consumers of 3 distinct events on 4 host counters
-kvm: 5 consumers of 2 distinct events on 2 host counters'
+kvm: 5 consumers of 2 distinct events on 2 host counters; 7 refused, for want of a counter slot or of quota'
 check "sharing -j" "$("$vpmu" sharing -j)" '{"plane":"soft","consumers":9,"keys":3,"host-counters":4}
-{"plane":"kvm","consumers":5,"keys":2,"host-counters":2}'
+{"plane":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":7}'
 check "conservation" "$("$vpmu" conservation)" 'PLANE PCPU EVENT  HARDWARE CHARGED EQUAL
 soft     0 cycles        5       5 yes
 kvm      0 cycles        8       8 yes'
 check "conservation -j" "$("$vpmu" conservation -j | grep -c '"plane":"')" 2
-check "check" "$("$vpmu" check)" 'PLANE WHAT                OK  WHY
+check "check" "$("$vpmu" check | sed '/^$/,$d')" 'PLANE WHAT                OK  WHY
       tenants are cgroups no  none
 soft  events              yes all
 kvm   events              no  no PMU'
@@ -142,7 +121,8 @@ PCPU EVENT  HARDWARE CHARGED EQUAL
    0 cycles        5       4 NO'
 "$vpmu" conservation -j >/dev/null
 check "conservation that does not hold: exit status" $? 1
-check "check: a row without a plane" "$("$vpmu" check)" 'PLANE WHAT OK  WHY
+check_match "check: who uses the counters" "$("$vpmu" check)" '^NMI watchdog '
+check "check: a row without a plane" "$("$vpmu" check | sed '/^$/,$d')" 'PLANE WHAT OK  WHY
 soft  x    yes y
       z    yes none'
 check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
@@ -163,7 +143,42 @@ check "lbr" "$("$vpmu" lbr -d 0.01)" 'k-1/0: captured, call-stack: 2 of 1,234 re
     [unknown]'
 check "lbr -j" "$("$vpmu" lbr -d 0.01 -j)" \
 '{"kind":"lbr","vm":"k-1","vcpu":0,"plane":"kvm","source":"capture","mode":"call-stack","chain":["0x10","0x20","[unknown]"]}'
-check "lbr --folded" "$("$vpmu" lbr -d 0.01 -n 3 --folded)" 'k-1;vcpu0;[unknown];0x20;0x10 3'
+answers <<END
+hello {"pid":1,"ok":true}
+list {"nodes":[],"ok":true}
+lbr-attach {"capture":"c","ok":true}
+lbr-read {"read":2,"with-records":1,"custom":1,"unread":0,"ok":true}
+lbr-detach {"chains":[{"vm":"k-1","vcpu":0,"chain":["0x10","0x20",null],"samples":"3"},{"vm":"k-1","vcpu":1,"chain":[],"samples":"1"}],"nr-chains":2,"other-chains":"2","ok":true}
+END
+check "lbr --folded" "$("$vpmu" lbr -d 0.01 -n 3 --folded 2>"$dir/notes")" '[other chains] 2
+k-1;vcpu0;[unknown];0x20;0x10 3
+k-1;vcpu1;[no calls] 1'
+check "lbr --folded: what is missing" "$(cat "$dir/notes")" \
+	'vpmu: 3 of 6 readings are left out: the guests there record branches of their own'
+# What takes long says how far it is, on a terminal only.
+progress=$(script -qec "$vpmu lbr -d 3 --folded" /dev/null </dev/null | tr '\r' '\n')
+check_match "lbr: progress on a terminal" "$progress" '^vpmu: lbr: [0-9]+ of 100 readings'
+"$vpmu" lbr -d 3 --folded >/dev/null 2>"$dir/notes"
+check "lbr: no progress elsewhere" "$(grep -c ' of 100 ' "$dir/notes")" 0
+# A server that needs a second for each reading: the command does not take 100 s for that. So it is for
+# any number of VMs, because no other request depends on it.
+answers <<END
+hello {"pid":1,"ok":true}
+list {"nodes":[],"ok":true}
+lbr-attach {"capture":"c","ok":true}
+lbr-read +1100 {"read":2,"with-records":1,"custom":0,"unread":0,"ok":true}
+lbr-detach {"chains":[],"nr-chains":0,"other-chains":"4","ok":true}
+END
+check "lbr --folded: a slow server" "$("$vpmu" lbr -d 1 --folded 2>"$dir/notes")" '[other chains] 4'
+check "lbr --folded: what it was asked" "$(uniq -c "$dir/answers.asked" | awk '{ print $1, $2 }')" '1 lbr-attach
+1 hello
+1 list
+2 lbr-read
+1 lbr-detach'
+check "lbr --folded: what is left out" "$(cat "$dir/notes")" \
+	'vpmu: lbr: the records were read 2 times instead of 100: the server did not answer in time'
+"$vpmu" lbr -d 0.01 --folded -n 3 >/dev/null 2>"$dir/notes"
+check "lbr --folded -n: none is left out" "$(grep -c lbr-read "$dir/answers.asked") $(wc -c <"$dir/notes")" '5 0'
 
 # ---- a server that knows no planes; a plane whose rows begin further down ----
 answers <<END
@@ -183,7 +198,7 @@ check "a plane whose rows begin further down" "$("$vpmu" detach s | sed -n '4,7p
 /acme/web soft       7
 └─a       soft       6'
 check "no word of it" "$(printf '%s\n' "$out" | grep -c plane)" 0
-check "-x: an empty field" "$("$vpmu" stat --session s -x, | head -n 1)" '111,,cycles,/,,,100,100.00,modelled,'
+check "-x: an empty field" "$("$vpmu" stat --session s -x, | head -n 1)" '111,,cycles,/,,,100,100.00,modelled,,,'
 check "-j: no field" "$("$vpmu" stat --session s -j | grep -c plane)" 0
 check "sharing" "$("$vpmu" sharing)" '9 consumers of 3 distinct events on 4 host counters'
 check "sharing -j" "$("$vpmu" sharing -j)" '{"consumers":9,"keys":3,"host-counters":4}'

@@ -52,6 +52,28 @@ else
 fi
 stop_server
 check "nothing is left below the root" "$(find "$ground" -mindepth 1 -type d)" ""
+# Directories of a server that was killed belong to the next one; those of another one, or of nobody, do not.
+mkdir "$ground/kept" "$ground/kept/old"
+start_server --cgroup-root "$ground" --vm "$(vm s-1 tenant=/acme/web 'run loop 1000')" \
+	--vm "$(vm s-2 tenant=/kept/old 'run loop 1000')"
+if getfattr -n user.vpmu.maker "$ground/acme" >/dev/null 2>&1 || ! command -v getfattr >/dev/null; then
+	VPMU_SOCKET=$dir/second.sock
+	"$vmm" --cgroup-root "$ground" --socket "$VPMU_SOCKET" --vm "$(vm s-3 tenant=/acme/web 'run loop 1000')" >/dev/null
+	check "a second server leaves what the first one made" "$(ls -d "$ground/acme/web")" "$ground/acme/web"
+	VPMU_SOCKET=$dir/s.sock
+	kill -KILL "$server"
+	wait "$server" 2>/dev/null
+	check "killed: they are there" "$(ls -d "$ground/acme/web")" "$ground/acme/web"
+	start_server --cgroup-root "$ground" --vm "$(vm s-1 tenant=/acme/web 'run loop 1000')" \
+		--vm "$(vm s-2 tenant=/kept/old 'run loop 1000')"
+	stop_server
+	check "taken over, and gone" "$(ls "$ground" | grep acme)" ""
+	check "those of nobody stay" "$(ls -d "$ground/kept/old")" "$ground/kept/old"
+else
+	echo "# SKIP directories of a killed server: this kernel has no attributes of cgroups"
+	stop_server
+fi
+rmdir "$ground/kept/old" "$ground/kept"
 check "nobody is left in the root" "$(cat "$ground/cgroup.procs")" ""
 check "we are where we were" "$(grep '^0::' /proc/self/cgroup)" "$before"
 finish

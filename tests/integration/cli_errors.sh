@@ -10,6 +10,12 @@ bad() { # STATUS PATTERN ARG...
 	status=$?
 	check "vpmu $*: exit status" $status "$want"
 	check_match "vpmu $*: message" "$err" "$pattern"
+	# What it names exists: a command of vpmu, or the server.
+	printf '%s\n' "$err" | grep -o '`[^`]*`' | sed 's/`vpmu /`/; s/`\([^ `]*\).*/\1/' >"$dir/names"
+	while read -r name; do
+		[ "$name" = vpmu-vmm ] || "$vpmu" help "$name" >/dev/null 2>&1 ||
+			check "vpmu $*: $err" "\`$name\`" "the name of something"
+	done <"$dir/names"
 	case $err in
 	"vpmu: "*) check "vpmu $*: one line" "$(printf '%s\n' "$err" | wc -l)" 1 ;;
 	esac
@@ -36,6 +42,24 @@ bad 2 'give tenant, vm or vcpu' stat --for-each pod
 bad 2 'give only one of -j and -x' stat -j -x,
 bad 2 'give a separator' stat -x ''
 bad 2 'has its own events' stat --session a -e cycles
+bad 2 'has its own events' stat --session a -t /
+# What adds up may be repeated (cli_stat.sh, cli_end.sh); of the rest the last one does not win.
+bad 2 '^vpmu: stat: -I is given twice; give it once$' stat -I 10 -I 20
+bad 2 'stat: -d or --timeout is given twice' stat -d 1 -d 2
+bad 2 'stat: -x is given twice' stat -x, -x:
+bad 2 'stat: --for-each is given twice' stat --for-each vm --for-each vcpu
+bad 2 'stat: --session is given twice' stat --session a --session b
+bad 2 '-S is given twice' -S a list -S b
+bad 2 'top: -d is given twice' top -b -d 1 -d 2
+bad 2 'top: -n is given twice' top -b -n 1 -n 2
+bad 2 'profile: -e is given twice' profile -e cycles -e instructions
+bad 2 'profile: -c is given twice' profile -c 1 -c 2
+bad 2 'profile: -d is given twice' profile -d 1 -d 2
+bad 2 'lbr: --mode is given twice' lbr --mode calls --mode branches
+bad 2 'lbr: -n is given twice' lbr -n 1 -n 2
+bad 2 'attach: -t is given twice; a session has one target' attach a -e cycles -t web-1 -t /acme
+bad 2 'stat: -t: give at most 16 targets' stat $(seq -f '-t /t%g' 17)
+bad 1 'no VM "nope"' stat -t web-1 -t nope
 bad 2 'attach: give a NAME' attach -e cycles
 bad 2 'attach: give the events with -e' attach a
 bad 2 '"a" and "b": give only one NAME' attach a b
@@ -48,29 +72,44 @@ bad 2 'given twice' vm add name=a name=b
 bad 2 'vm save NAME FILE' vm save web-1
 bad 2 'vm restore: "x": give KEY=VALUE' vm restore f x
 bad 1 'no VM "nope"' vm save nope "$dir/x"
-bad 1 "$dir/x" vm restore "$dir/x"
+bad 1 'start it with --snapshot-dir DIR' vm restore "$dir/x"
 bad 2 'is not a terminal; give -b' top
 bad 2 'a number from 1' top -b -n 0
 bad 2 'not an empty string' -S '' list
-bad 1 "unknown event 'bogus'" stat -e bogus
+bad 2 "^vpmu: -e: unknown event 'bogus'; .*\`vpmu events\`" stat -e bogus
 bad 1 'no tenant "/nope"' stat -t /nope
-bad 1 'no VM "nope"' stat -t nope
-bad 1 'none, vm or vcpu are accepted for a VM' stat -t web-1 --for-each tenant
-bad 1 'no "nope"' stat --session nope
-bad 1 'no "nope"' detach nope
-bad 1 'A-Za-z0-9' attach 'a/b' -e cycles
-bad 1 '/nowhere/cmd: cannot run it: No such file' stat -- /nowhere/cmd
-bad 1 'tenant path' tenant add acme
-bad 1 'tenant path' tenant add /../etc
-bad 1 '/host is what runs in no tenant' tenant add /host/x
+bad 1 '^vpmu: no VM "nope"; `vpmu list` shows what there is$' stat -t nope
+bad 2 '^vpmu: --for-each: "tenant" of VM web-1; none, vm or vcpu are accepted for a VM$' stat -t web-1 --for-each tenant
+bad 1 '^vpmu: no session "nope"; `vpmu sessions` shows what there is$' stat --session nope
+bad 1 'no session "nope"' detach nope
+bad 2 'A-Za-z0-9' attach 'a/b' -e cycles
+bad 127 '/nowhere/cmd: cannot run it: No such file' stat -- /nowhere/cmd
+bad 2 'tenant path' tenant add acme
+bad 2 'tenant path' tenant add /../etc
+bad 2 '/host is what runs in no tenant' tenant add /host/x
 bad 1 'has VM "web-1"' tenant rm /acme/web
 bad 1 'no such tenant' tenant rm /nope
 bad 1 'no VM "nope"' vm rm nope
-bad 1 . vm add name=x flavour=large
+bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' vm set nope weight=5
+bad 1 '^vpmu: no tenant "/nope"; `vpmu list` shows the tenants$' tenant set /nope weight=5
+bad 2 '^vpmu: weight: 0; 1 to 10000 is accepted$' vm set web-1 weight=0
+bad 2 '^vpmu: weight: 10001; 1 to 10000 is accepted$' tenant set /acme weight=10001
+bad 2 '^vpmu: vm set: weight: "1e3": give a number$' vm set web-1 weight=1e3
+bad 2 '^vpmu: tenant set: weight: "": give a number$' tenant set /acme weight=
+bad 2 '^vpmu: tenant set: "5": give KEY=VALUE$' tenant set /acme 5
+bad 2 '^vpmu: tenant set: weight is given twice' tenant set /acme weight=5 weight=6
+bad 2 'give `tenant add PATH`, `tenant rm PATH` or `tenant set PATH KEY=VALUE' tenant set /acme
+check "weights as they were" "$("$vpmu" list -j | grep -c weight)" 0
+"$vpmu" vm set web-1 weight=200 || exit 1
+"$vpmu" tenant set /acme/web weight=300 || exit 1
+check "weights as they are set" "$("$vpmu" list -j | grep '"vm":"web-1"' | grep -o '"[a-z-]*weight":[0-9]*')" '"weight":200
+"tenant-weight":300'
+bad 2 '^vpmu: vm add: flavour: no such key, accepted: name, ' vm add name=x flavour=large
+bad 2 '^vpmu: vm add: engine: "fast" given, accepted: auto, soft or kvm$' vm add name=x image="$image" engine=fast
 bad 1 . vm add name=web-1 image="$image" engine=soft
-bad 1 'no VM "nope"' pause nope
-bad 1 "unknown event 'bogus'" profile -e bogus -d 1
-bad 1 'event: cache-misses: no CPU of plane soft can sample it' profile -e cache-misses -d 1
+bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' pause nope
+bad 2 "unknown event 'bogus'" profile -e bogus -d 1
+bad 1 '^vpmu: -e: cache-misses: no CPU of plane soft can sample it; take an event that `vpmu events` calls counted there$' profile -e cache-misses -d 1
 bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -d 1
 bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
 bad 2 '-c "1e6": give a number' profile -c 1e6
@@ -78,11 +117,11 @@ bad 2 'seconds above 0' profile -d 0
 bad 2 'give only one of --folded and -j' profile --folded -j
 bad 2 '"a" and "b": give only one target' profile a b
 bad 1 'no VM "nope"' profile -d 1 nope
-bad 1 'lbr: no CPU here has branch records' profile -g -d 1 /host
+bad 1 '^vpmu: no branch records of this target \(plane soft\); give a VM of the soft machine' profile -g -d 1 /host
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 has records' lbr -d 0.1 web-1
-bad 1 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"
-bad 1 'an argument is not UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
+bad 2 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"
+bad 2 'an argument is not UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
 bad 2 'call-stack, branches or calls' lbr --mode all
 bad 2 'needs --mode call-stack' lbr --mode branches --folded
 bad 2 'give only one of --folded and -j' lbr -j --folded
@@ -93,9 +132,15 @@ bad 1 'there is a session "twice"' attach twice -e cycles
 "$vpmu" list >/dev/full 2>"$dir/err"
 check "a full disk: exit status" $? 1
 check_match "a full disk: message" "$(cat "$dir/err")" 'standard output'
+for arg in --help --version "stat --help" "top -b -n 1 -d 0.1"; do
+	"$vpmu" $arg >/dev/full 2>"$dir/err"
+	check "$arg on a full disk: exit status" $? 1
+	check "$arg on a full disk: message" "$(cat "$dir/err")" \
+		"vpmu: standard output: No space left on device"
+done
 check "sessions left" "$("$vpmu" sessions -j | wc -l)" 1
 check "VMs left" "$("$vpmu" list -j | grep -c '"kind":"vm"')" 1
-for c in list stat top profile lbr events check attach detach sessions sharing conservation tenant vm pause resume quit; do
+for c in list stat top profile lbr events check attach detach sessions sharing conservation tenant vm pause resume reload quit; do
 	"$vpmu" $c --help >"$dir/help" || check "$c --help" $? 0
 	check_match "$c --help names itself" "$(cat "$dir/help")" "Usage: vpmu $c"
 done

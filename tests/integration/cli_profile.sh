@@ -149,6 +149,15 @@ check "a profile goes on" $? 0
 check_match "and shows what went" "$(cat "$dir/gone.json")" '"vm":"deep","function":"workload_fib"'
 check "nothing is left behind" "$("$vpmu" sessions -j)" ""
 
+# What takes long says how long, on a terminal only.
+"$vpmu" vm add name=busy image="$image" engine=soft args="spin 1000000" || exit 1
+progress=$(script -qec "$vpmu profile -d 3 busy" /dev/null </dev/null | tr '\r' '\n')
+check_match "profile: progress on a terminal" "$progress" '^vpmu: profile: [0-9]+ of 3 s'
+check_match "profile: and the result" "$progress" '^OVERHEAD'
+"$vpmu" profile -d 3 busy >/dev/null 2>"$dir/notes"
+check "profile: no progress elsewhere" "$(cat "$dir/notes")" ''
+"$vpmu" vm rm busy
+
 # An image that is gone: numbers, and said once.
 cp "$image" "$dir/copy.elf"
 "$vpmu" vm add name=lost vcpus=2 image="$dir/copy.elf" engine=soft args="run fib 40" || exit 1

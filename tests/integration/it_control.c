@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "machine_bed.h"
+#include "vpmu/internal.h"
+#include "vpmu/softpmu.h"
 
 #define ADD(rest) "{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\"," rest "}"
 
@@ -19,7 +21,9 @@ static char *list_field(struct bed *b, const char *vm, const char *key)
 		const char *name = json_string_value(json_object_get(node, "vm"));
 
 		if (name && !strcmp(name, vm))
-			text = strdup(json_string_value(json_object_get(node, key)));
+			text = json_object_get(node, key)
+				       ? strdup(json_string_value(json_object_get(node, key)))
+				       : NULL;
 	}
 	json_decref(answer);
 	return text;
@@ -99,6 +103,197 @@ Test(control, churn_kvm)
 {
 	if (bed_kvm())
 		churn("kvm", 16);
+}
+
+static bool said(const struct bed *b, const char *vm, const char *text)
+{
+	for (size_t i = 0; i < b->nr_lines; i++)
+		if (!strcmp(b->lines[i].vm, vm) && strstr(b->lines[i].text, text))
+			return true;
+	return false;
+}
+
+/* A guest beyond its quota is told so, the operator too, and its neighbour is not concerned. */
+Test(control, a_quota_of_events)
+{
+	struct machine_vm *vm;
+	char *text, err[500];
+	struct bed b;
+
+	bed_open(&b, "gp=8");
+	bed_add(&b, "name=greedy,max_events=2,args=stat loop 20000");
+	bed_add(&b, "name=other,args=stat loop 20000");
+	bed_run(&b, 2);
+	cr_expect(said(&b, "greedy", "<not supported>"));
+	cr_expect_not(said(&b, "other", "<not"));
+	text = list_field(&b, "greedy", "refused");
+	cr_expect(text && strtoull(text, NULL, 10) > 0, "%s", text);
+	free(text);
+	text = list_field(&b, "other", "refused");
+	cr_expect_null(text, "%s", text);
+	/* It can be changed while the VM runs. */
+	vm = bed_add(&b, "name=third,max_events=2,args=stat loop 20000");
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"third\",\"max_events\":24}"));
+	cr_expect_eq(vm->weight, VM_WEIGHT_DEFAULT, "which was not given");
+	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
+	bed_run(&b, 3);
+	cr_expect_not(said(&b, "third", "<not"));
+	bed_close(&b);
+}
+
+/* The same for the VMs of one tenant together; what a client says later counts, too. */
+Test(control, a_quota_of_events_for_a_tenant)
+{
+	struct machine_vm *vm[3];
+	char err[500], *text;
+	json_t *answer;
+	struct bed b;
+
+	bed_open(&b, "gp=8,pcpus=1");
+	vm[0] = bed_add(&b, "name=first,tenant=/a/b,args=stat loop 20000");
+	vm[1] = bed_add(&b, "name=second,tenant=/a,tenant_max_events=1,args=stat loop 20000");
+	vm[2] = bed_add(&b, "name=other,tenant=/c,args=stat loop 20000");
+	cr_expect_eq(machine_tenant_max_events(vm[0]), TENANT_MAX_EVENTS);
+	cr_expect_eq(machine_tenant_max_events(vm[1]), 1);
+	bed_run(&b, 3);
+	cr_expect(said(&b, "first", "<not supported>"), "its tenant's tenant has a quota");
+	cr_expect(said(&b, "second", "<not supported>"));
+	cr_expect_not(said(&b, "other", "<not"));
+	text = list_field(&b, "second", "refused");
+	cr_expect(text && strtoull(text, NULL, 10) > 0, "%s", text);
+	free(text);
+	answer = bed_ask(&b, false, "{\"cmd\":\"tenant-set\",\"path\":\"/a\"}");
+	cr_expect_str_eq(json_string_value(json_object_get(answer, "error")),
+			 "give weight or max_events");
+	json_decref(answer);
+	json_decref(
+		bed_ask(&b, false, "{\"cmd\":\"tenant-set\",\"path\":\"/a\",\"max_events\":57}"));
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"tenant-set\",\"path\":\"/a\",\"max_events\":9}"));
+	cr_expect_eq(machine_tenant_max_events(vm[1]), 9);
+	cr_expect_eq(machine_tenant_weight(vm[1]), VM_WEIGHT_DEFAULT, "which was not given");
+	vm[0] = bed_add(&b, "name=third,tenant=/a/b,args=stat loop 20000");
+	cr_assert_eq(machine_vm_start(vm[0], err, sizeof(err)), 0);
+	bed_run(&b, 4);
+	cr_expect_not(said(&b, "third", "<not"));
+	bed_close(&b);
+}
+
+/* /a uses @want percent of the time that /a and /b use in the next 400 slices, or up to two more or
+ * less: the instructions are counted, and the first ones of a VM are dearer than those that follow.
+ */
+static void expect_part(struct bed *b, unsigned int want, int line)
+{
+	uint64_t of_a = count_of(b, "t", "/a"), of_b = count_of(b, "t", "/b"), all;
+
+	cr_assert_eq(machine_step(b->machine, 400), 400);
+	of_a = count_of(b, "t", "/a") - of_a;
+	all = of_a + count_of(b, "t", "/b") - of_b;
+	cr_expect(100 * of_a >= (want - 2) * all && 100 * of_a <= (want + 2) * all,
+		  "line %d: %lu %%", line, 100 * of_a / all);
+}
+
+/* Weights are changed while VMs run, and count at once. */
+Test(control, weights_change_while_vms_run)
+{
+	static const struct {
+		int line;
+		const char *line_text, *says;
+	} bad[] = {
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"a\"}", "give weight or max_events"},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"max_events\":57}", "1 to 56"},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"weight\":5}", "name: "},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"c\",\"weight\":5}", "no VM \"c\""},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":0}", "1 to 10000"},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":10001}", "1 to 10000"},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":\"5\"}", "an integer"},
+		{__LINE__, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":5,\"x\":1}", "x: "},
+		{__LINE__, "{\"cmd\":\"tenant-set\",\"path\":\"/c\",\"weight\":5}",
+		 "no tenant \"/c\""},
+		{__LINE__, "{\"cmd\":\"tenant-set\",\"path\":\"/\",\"weight\":5}",
+		 "no tenant \"/\""},
+	};
+	struct machine_vm *vm[3];
+	char err[500];
+	struct bed b;
+
+	bed_open(&b, "pcpus=1,slice=1000");
+	vm[0] = bed_add(&b, "name=a,tenant=/a,args=spin");
+	vm[1] = bed_add(&b, "name=b,tenant=/b,args=spin");
+	json_decref(bed_ask(&b, true,
+			    "{\"cmd\":\"attach\",\"name\":\"t\",\"scope\":\"tenant\","
+			    "\"events\":\"instructions\"}"));
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(machine_vm_start(vm[i], err, sizeof(err)), 0);
+	machine_step(b.machine, 100);
+	expect_part(&b, 50, __LINE__);
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"tenant-set\",\"path\":\"/a\",\"weight\":300}"));
+	expect_part(&b, 75, __LINE__);
+	/* A VM that is alone in its tenant has all of it, whatever its weight. */
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":1}"));
+	expect_part(&b, 75, __LINE__);
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"tenant-set\",\"path\":\"/a\",\"weight\":100}"));
+	vm[2] = bed_add(&b, "name=a2,tenant=/a,args=spin");
+	cr_assert_eq(machine_vm_start(vm[2], err, sizeof(err)), 0);
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"a\",\"weight\":100}"));
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"a2\",\"weight\":900}"));
+	machine_step(b.machine, 1000); /* past its boot, whose instructions are dear */
+	expect_part(&b, 50, __LINE__);
+	cr_expect_eq(share_weight(&vm[2]->vm->share), 900);
+	cr_expect_eq(vm[2]->weight, 900, "as `list` shows it");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		json_t *answer = bed_ask(&b, false, "%s", bad[i].line_text);
+		const char *text = json_string_value(json_object_get(answer, "error"));
+
+		cr_expect(text && strstr(text, bad[i].says), "line %d: %s", bad[i].line, text);
+		json_decref(answer);
+	}
+	cr_expect_eq(machine_tenant_weight(vm[0]), 100);
+	cr_expect_eq(share_weight(&vm[0]->vm->share), 100);
+	bed_close(&b);
+}
+
+/* The kernel divides the time of KVM guests, so a weight would be a promise that nobody keeps. */
+Test(control, a_kvm_guest_has_no_weight)
+{
+	json_t *answer;
+	struct bed b;
+
+	if (!bed_kvm())
+		return;
+	bed_open(&b, "");
+	bed_add(&b, "name=k,engine=kvm,args=spin");
+	answer = bed_ask(&b, false, "{\"cmd\":\"vm-set\",\"name\":\"k\",\"weight\":5}");
+	cr_expect(strstr(json_string_value(json_object_get(answer, "error")), "engine kvm"));
+	json_decref(answer);
+	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-set\",\"name\":\"k\",\"max_events\":5}"));
+	bed_close(&b);
+}
+
+/* A pCPU whose owner never polls is waited for as long as late_after says. */
+Test(control, a_pcpu_is_late_after_so_long)
+{
+	struct vpmu_softpmu pmu;
+	struct vpmu_pcpu *p;
+	json_t *answer;
+	struct bed b;
+
+	bed_open(&b, "late_after=1");
+	bed_add(&b, "name=v,args=spin");
+	cr_expect_eq(bed_host(&b)->deadline_ns, 1000000);
+	cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+	cr_assert_eq(vpmu_pcpu_create(bed_host(&b), &pmu.pmu, 99, &p), 0);
+	vpmu_pcpu_online(p);
+	answer = bed_ask(&b, false, "{\"cmd\":\"conservation\"}");
+	cr_expect(strstr(json_string_value(json_object_get(answer, "error")),
+			 "pCPU 99 of plane soft does not answer"));
+	json_decref(answer);
+	vpmu_pcpu_offline(p);
+	cr_assert_eq(vpmu_pcpu_destroy(p), 0);
+	bed_close(&b);
+	bed_open(&b, "");
+	bed_add(&b, "name=v,args=spin");
+	cr_expect_eq(bed_host(&b)->deadline_ns, 10000000000);
+	bed_close(&b);
 }
 
 static void pause_and_resume(const char *engine)

@@ -233,7 +233,7 @@ Test(engines, kvm_ref_cycles_are_the_engines_account)
 	struct vpmu_consumer per_vcpu[VCPUS] = {0}, whole = {0};
 	struct threads_pmu pmu = perfpmu_ops;
 	struct vpmu_value value;
-	bool nominal = false;
+	struct perfpmu_opts conf = {.leave_counters = VPMU_PERF_LEAVE};
 	struct image img;
 	struct vm_opts o = {
 		.name = "ref",
@@ -259,7 +259,7 @@ Test(engines, kvm_ref_cycles_are_the_engines_account)
 	urcu_memb_register_thread();
 	spy.vcpu_create = spy_create;
 	spy.run = spy_run;
-	pmu.arg = &nominal;
+	pmu.arg = &conf;
 	host = vpmu_host_create();
 	cr_assert_eq(threads_create(host, &pmu, 0, &threads), 0);
 	cr_assert_eq(vmm_kvm_ops.open(&o.engine, err, sizeof(err)), 0, "%s", err);

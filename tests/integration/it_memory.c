@@ -169,7 +169,8 @@ Test(memory, snapshot)
 	json_decref(
 		bed_ask(&b, true, "{\"cmd\":\"vm-save\",\"name\":\"big\",\"file\":\"%s\"}", file));
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"big\"}"));
-	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-restore\",\"file\":\"%s\"}", file));
+	json_decref(
+		bed_ask(&b, true, "{\"cmd\":\"vm-restore\",\"trust\":true,\"file\":\"%s\"}", file));
 	vm = machine_vm_find(b.machine, "big");
 	cr_assert(vm);
 	cr_assert_eq(vm->vm->ram.base[FLAG], 0);

@@ -103,10 +103,13 @@ void bed_open(struct bed *b, const char *host)
 			 "%s", err);
 	}
 	free(copy);
+	if (!b->config.host.ram_limit)
+		b->config.host.ram_limit = UINT64_MAX; /* of the machines that tests run on */
 	mo.host = &b->config.host;
 	bed_must(machine_create(&mo, &b->machine, err, sizeof(err)) == 0, "%s", err);
 	b->control = (struct control){
 		.machine = b->machine,
+		.snapshot_dir = "/",
 		.paused = true,
 		.quit = on_quit,
 		.added = on_change,

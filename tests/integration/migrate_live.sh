@@ -13,7 +13,7 @@ stop_other() {
 }
 
 start_other() {
-	"$vmm" --socket "$there" --hold "$@" >"$dir/other.log" 2>&1 &
+	"$vmm" --socket "$there" --hold --console stdout "$@" >"$dir/other.log" 2>&1 &
 	other=$!
 	wait_for "$other" "$vpmu" -S "$there" sharing && return 0
 	echo "the second server does not answer:"
@@ -53,8 +53,8 @@ for args in "stat -e instructions,branches,cycles,stores fib 33" \
 	# It moves, there and back; once more if it had ended before the first move
 	moves=0
 	while [ $moves = 0 ] && [ $failures = 0 ]; do
-		start_server --paused --vm "$(vm web vcpus=2,tenant=/acme "$args")"
-		start_other
+		start_server --paused --snapshot-dir "$dir" --vm "$(vm web vcpus=2,tenant=/acme "$args")"
+		start_other --snapshot-dir "$dir"
 		attach "$here"
 		attach "$there"
 		"$vpmu" resume
@@ -69,7 +69,7 @@ for args in "stat -e instructions,branches,cycles,stores fib 33" \
 			check_match "paused after saving" "$("$vpmu" -S "$from" list -j)" \
 				'"vm":"web".*"state":"paused"'
 			"$vpmu" -S "$from" vm rm web || exit 1
-			"$vpmu" -S "$to" vm restore "$dir/web.snap" || exit 1
+			"$vpmu" -S "$to" vm restore web.snap policy=full tenant=/acme || exit 1
 			moves=$((moves + 1))
 			if [ "$to" = "$there" ]; then from=$there to=$here; else from=$here to=$there; fi
 		done

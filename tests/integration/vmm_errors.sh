@@ -39,6 +39,8 @@ refused 2 'vm/colour: no such key' --vm "$vm,colour=red"
 refused 2 'a VM of that name' --vm "$vm" --vm "$vm"
 refused 2 'with pmu = amd-v2, accepted: no value' --vm "$vm,pmu=amd-v2,fixed=1"
 refused 2 'key=value,key=value' --vm 'just text'
+refused 2 'admin-group: no group "no-such-group"' --admin-group no-such-group --vm "$vm"
+refused 2 'reader-group: no group "1x"' --reader-group '0=/a 1x=/b' --vm "$vm"
 
 # configuration
 refused 2 'none.ini: No such file or directory' -c none.ini
@@ -68,7 +70,27 @@ refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=soft,image=bad.elf
 head -c 70 "$VPMU_GUEST" >bad.elf
 refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=soft,image=bad.elf
 
+mkfifo fifo
+refused 1 'fifo: not a regular file' --no-socket --vm name=a,engine=soft,image=fifo
+refused 1 '/dev/null: not a regular file' --no-socket --vm name=a,engine=soft,image=/dev/null
+
+# a standard output that takes nothing
+for option in --help --usage --version; do
+	"$vmm" $option >/dev/full 2>err
+	[ $? -eq 1 ] && [ "$(wc -l <err)" -eq 1 ] && grep -q 'standard output' err && continue
+	echo "vpmu-vmm $option >/dev/full:"
+	cat err
+	bad=1
+done
+"$vmm" --help >out 2>err && [ ! -s err ] && grep -q '^Usage: vpmu-vmm' out || { echo "--help"; bad=1; }
+
 # sockets
+mkdir real
+ln -s real way
+refused 1 'way is a symbolic link' --socket way/x.sock --vm "$vm"
+refused 1 'real/none: No such file or directory; a path in an existing directory is accepted' \
+	--socket real/none/x.sock --vm "$vm"
+[ ! -e real/none ] || { echo "--socket made a directory"; bad=1; }
 refused 1 '/nonexistent/dir/x.sock' --socket /nonexistent/dir/x.sock --vm "$vm"
 refused 1 'cgroup' --no-socket --cgroup-root /nonexistent --vm "$vm"
 

@@ -22,7 +22,7 @@ check() { # WHAT CONDITION...
 # run KEYS SCRIPT: a soft VM with these keys executes an msr script; then what `list` says of it
 run() {
 	: >out # before the background does: what is there is the last one's
-	"$vmm" --hold --socket sock --vm "name=a,engine=soft,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
+	"$vmm" --hold --console stdout --socket sock --vm "name=a,engine=soft,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
 	pid=$!
 	wait_for $pid grep -q '^vm a:' out
 	"$vpmu" -S sock list -j | jq -c 'select(.vm == "a")' >list

@@ -137,7 +137,7 @@ check "from each VM" [ "$(grep -c '^vm ' out)" -eq 40 ]
 
 # A dead VM stays listed, with why
 : >out # before the background does: what is there is the last one's
-"$vmm" --hold --socket sock --lbr branches --vm "$vm,image=jumps.elf" >out 2>err &
+"$vmm" --hold --console stdout --socket sock --lbr branches --vm "$vm,image=jumps.elf" >out 2>err &
 pid=$!
 wait_for $pid grep -q '^a/0' out
 wait_for $pid "$vpmu" -S sock list

@@ -78,7 +78,7 @@ check "same seed, same output" cmp first second
 
 # Paused until resume; held until quit
 : >out # before the background does: what is there is the last one's
-"$vmm" --socket sock --hold --paused --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
+"$vmm" --socket sock --hold --console stdout --paused --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
 pid=$!
 wait_for $pid "$vpmu" -S sock list
 check "socket is there" [ -S sock ]

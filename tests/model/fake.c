@@ -108,6 +108,12 @@ static uint64_t audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 	return fake(pmu)->soft.pmu.ops->audit(&fake(pmu)->soft.pmu, ctr);
 }
 
+/* A sync asks each pCPU that it concerns, whether somebody owns it or not. */
+static void kick(struct vpmu_hostpmu *pmu)
+{
+	fake(pmu)->kicks++;
+}
+
 static void arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
 {
 	struct fake *f = fake(pmu);
@@ -144,7 +150,7 @@ static void lbr_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
 
 #define OPS                                                                                        \
 	.name = "fake", .eligible = eligible, .quality = quality, .bind = bind, .unbind = unbind,  \
-	.read = read, .now = now, .audit = audit, .lbr_save = lbr_save,                            \
+	.read = read, .now = now, .audit = audit, .kick = kick, .lbr_save = lbr_save,              \
 	.lbr_restore = lbr_restore, .lbr_reset = lbr_reset, .lbr_resume = lbr_resume
 
 static const struct vpmu_hostpmu_ops fake_ops = {OPS, .arm = arm};

@@ -32,6 +32,7 @@ struct fake {
 
 	/* since fake_reset_calls */
 	unsigned int calls, nows, lbr_calls;
+	unsigned long kicks; /* since fake_init */
 	unsigned int reads[M_KEYS];
 	bool rebound[M_KEYS]; /* got or lost a counter */
 };

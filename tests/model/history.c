@@ -106,6 +106,8 @@ void op_begin(struct history *h, int con)
 {
 	if (con != M_NONE)
 		h->touched[con] = true;
+	for (int i = 0; i < H_PCPUS; i++)
+		h->pcpu[i].seen_kicks = h->pcpu[i].fake.kicks;
 	if (h_trace)
 		h_trace(h, true);
 }
@@ -163,10 +165,15 @@ void consumers_changed(struct history *h)
 	}
 }
 
+/* The last call was a control call: the pCPUs that it concerned have taken up what has changed. */
 void all_refreshed(struct history *h)
 {
-	for (int p = 0; p < H_PCPUS; p++)
-		h_refreshed(h, p);
+	for (int i = 0; i < H_PCPUS; i++) {
+		struct h_pcpu *p = &h->pcpu[i];
+
+		if (p->alive && p->fake.kicks != p->seen_kicks)
+			h_refreshed(h, i);
+	}
 }
 
 /* ---- a whole history ---- */

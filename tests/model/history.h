@@ -32,6 +32,7 @@ struct h_pcpu {
 	int seen_account;
 	m_keyset seen_keys;
 	unsigned int seen_changes;
+	unsigned long seen_kicks;
 };
 
 struct h_acc {

@@ -22,7 +22,7 @@ void guest_create(struct history *h, int v)
 	g->intel = !(m & 1);
 	g->version = m == 0 ? 5 : m == 3 ? 0 : 2;
 	g->cfg.model = models[m];
-	g->cfg.gp = g->intel ? 1 + rnd(h, 4) : m == 3 ? 6 : 4 + rnd(h, 3);
+	g->cfg.gp = g->intel ? 2 + rnd(h, 4) : m == 3 ? 6 : 4 + rnd(h, 3);
 	g->cfg.fixed = g->intel ? 1 + rnd(h, 3) : 0;
 	g->cfg.no_lbr = chance(h, 15);
 	if (!g->cfg.no_lbr && !h->no_lbr && m < 2)

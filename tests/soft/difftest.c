@@ -21,45 +21,48 @@
 #include "tests/soft/native_side.h"
 #include "tests/soft/soft_side.h"
 #include "tests/soft/vendor.h"
+#include "vmm/soft/jit.h"
 
 #define STEP_ONE_IN  64u /* single-stepping costs a signal per instruction */
 #define SLICE_ONE_IN 4u
 #define MAX_REPORTS  64u
 
-enum kind { K_STATE, K_COUNT, K_BRANCH, K_SLICE, K_KINDS };
+enum kind { K_STATE, K_COUNT, K_BRANCH, K_SLICE, K_WARM, K_KINDS };
 
 static const char *const kind_name[K_KINDS] = {
 	"registers, flags, memory and faults equal the native CPU's",
 	"instructions, branches, taken branches, loads and stores equal single-stepping",
 	"the last branches recorded are the single-stepped ones",
 	"random budget slices and alarms change neither state nor counts",
+	"nor do translated code and a full TLB (--warm)",
 };
 
 static struct {
 	uint64_t seed, count, seconds, min_coverage;
 	unsigned int max_report;
-	bool undefined, shrink, step_all, unlisted, quiet;
+	bool undefined, shrink, step_all, unlisted, warm, quiet;
 } opt = {.seed = 1, .count = 100000, .max_report = 6, .shrink = true};
 
 static struct native_side native;
 static struct vendor_host host;
 /* The machines are what the host's vendor makes; @other, what the other vendor makes, is used only
  * on a host that vendor.c does not list. */
-static struct soft_side whole, sliced, other;
+static struct soft_side whole, sliced, other, warm;
 static struct kvm_cpuid_entry2 cpuid[1 + GEN_CPUID_LEAVES]; /* the first is leaf 0 */
 static struct {
 	uint64_t checked[K_KINDS], failed[K_KINDS];
 	uint64_t ran, insns, faults, hangs, wild, vendors;
 } st;
 
-static int new_machine(struct soft_side *s, enum vendor vendor)
+static int new_machine(struct soft_side *s, unsigned int vcpus, enum vendor vendor)
 {
 	char why[200];
 	int rc;
 
 	soft_side_fini(s);
 	vendor_leaf0(vendor, &cpuid[0]);
-	rc = soft_side_init(s, native.shm->pool, cpuid, 1 + GEN_CPUID_LEAVES, why, sizeof(why));
+	rc = soft_side_init(s, vcpus, native.shm->pool, cpuid, 1 + GEN_CPUID_LEAVES, why,
+			    sizeof(why));
 	if (rc)
 		fprintf(stderr, "difftest: %s\n", why);
 	return rc;
@@ -104,7 +107,7 @@ static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
 	return true;
 }
 
-static struct dt_result r_whole, r_sliced, r_other;
+static struct dt_result r_whole, r_sliced, r_other, r_warm;
 
 /* A sequence that overwrote its own return address may end up amid the bytes of a neighbour's
  * instructions, and meet one of those that the machine does not have and says so. */
@@ -117,11 +120,11 @@ static bool went_wild(const struct dt_seq *q, const struct dt_result *soft)
 /*
  * All checks of one case whose native result is @nat. K_KINDS: nothing wrong. @a runs it in one
  * go, @b (may be NULL) in slices. @c (may be NULL) is of the other vendor: a case that ends
- * differently on @a and @c is not compared with the CPU.
+ * differently on @a and @c is not compared with the CPU. @w runs it with --warm.
  */
 static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 			    struct soft_side *a, struct soft_side *b, struct soft_side *c,
-			    char *why, size_t why_len)
+			    struct soft_side *w, char *why, size_t why_len)
 {
 	struct soft_counts ca, cb;
 	struct path_counts p;
@@ -157,6 +160,16 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 		if (!path_branches_equal(&p, &ca.lbr, why, why_len))
 			return K_BRANCH;
 	}
+	if (opt.warm && !hang) {
+		soft_side_run(w, &q->c, SOFT_SIDE_WARM, &r_warm, &cb);
+		st.checked[K_WARM]++;
+		if (cb.broken[0]) {
+			snprintf(why, why_len, "%s", cb.broken);
+			return K_WARM;
+		}
+		if (!slices_equal(&r_whole, &r_warm, &ca, &cb, q, why, why_len))
+			return K_WARM;
+	}
 	if (!b || hang)
 		return K_KINDS;
 	soft_side_run(b, &q->c, q->c.seed | 1, &r_sliced, &cb);
@@ -171,7 +184,7 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 /* One case alone on new machines; -1: could not run. */
 static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t why_len)
 {
-	struct soft_side a = {0}, b = {0}, c = {0};
+	struct soft_side a = {0}, b = {0}, c = {0}, w = {0};
 	int rc = -1;
 
 	native.shm->buf[0].n = 1;
@@ -179,21 +192,23 @@ static int run_alone(const struct dt_seq *q, enum kind *found, char *why, size_t
 	native.shm->buf[0].c[0].step = !q->no_step;
 	if (native_submit(&native, 0) || native_wait(&native, 0, why, why_len))
 		return -1;
-	if (!new_machine(&a, host.vendor) && !new_machine(&b, host.vendor) &&
-	    !new_machine(&c, vendor_other(host.vendor))) {
+	if (!new_machine(&a, 1, host.vendor) && !new_machine(&b, 2, host.vendor) &&
+	    !new_machine(&c, 1, vendor_other(host.vendor)) && !new_machine(&w, 1, host.vendor)) {
 		struct dt_seq s = *q;
 
 		s.c.step = !q->no_step;
 		soft_side_load(&a, &q->c, 1);
 		soft_side_load(&b, &q->c, 1);
 		soft_side_load(&c, &q->c, 1);
+		soft_side_load(&w, &q->c, 1);
 		*found = check_case(&s, &native.shm->buf[0].r[0], &a, &b, host.listed ? NULL : &c,
-				    why, why_len);
+				    &w, why, why_len);
 		rc = 0;
 	}
 	soft_side_fini(&a);
 	soft_side_fini(&b);
 	soft_side_fini(&c);
+	soft_side_fini(&w);
 	return rc;
 }
 
@@ -265,8 +280,10 @@ static void report(const struct mismatch *m)
 		return;
 	}
 	printf("#  %s\n", now);
-	print_case(stdout, &s, m->kind == K_SLICE ? &r_whole : &native.shm->buf[0].r[0],
-		   m->kind == K_SLICE ? &r_sliced : &r_whole);
+	print_case(stdout, &s, m->kind >= K_SLICE ? &r_whole : &native.shm->buf[0].r[0],
+		   m->kind == K_SLICE  ? &r_sliced
+		   : m->kind == K_WARM ? &r_warm
+				       : &r_whole);
 	fflush(stdout);
 }
 
@@ -298,18 +315,20 @@ static int check_batch(const struct batch *b, unsigned int which)
 	char why[200];
 
 	if (!whole.vm.vm || first->c.seed / DT_BATCH % DT_REGIONS == 0) {
-		if (new_machine(&whole, host.vendor) || new_machine(&sliced, host.vendor) ||
-		    new_machine(&other, vendor_other(host.vendor)))
+		if (new_machine(&whole, 1, host.vendor) || new_machine(&sliced, 2, host.vendor) ||
+		    new_machine(&other, 1, vendor_other(host.vendor)) ||
+		    new_machine(&warm, 1, host.vendor))
 			return -1;
 	}
 	soft_side_load(&whole, native.shm->buf[which].c, b->n);
 	soft_side_load(&sliced, native.shm->buf[which].c, b->n);
 	soft_side_load(&other, native.shm->buf[which].c, b->n);
+	soft_side_load(&warm, native.shm->buf[which].c, b->n);
 	for (unsigned int i = 0; i < b->n; i++) {
 		const struct dt_seq *q = &b->seq[i];
 		bool slice = all_sliced || q->c.seed % SLICE_ONE_IN == 0;
 		enum kind k = check_case(q, &nat[i], &whole, slice ? &sliced : NULL,
-					 host.listed ? NULL : &other, why, sizeof(why));
+					 host.listed ? NULL : &other, &warm, why, sizeof(why));
 
 		coverage_count(q, &nat[i]);
 		st.insns += q->n;
@@ -385,6 +404,7 @@ static int parse(int argc, char **argv)
 						{"no-shrink", no_argument, NULL, 'S'},
 						{"step-all", no_argument, NULL, 'a'},
 						{"unlisted", no_argument, NULL, 'l'},
+						{"warm", no_argument, NULL, 'w'},
 						{"quiet", no_argument, NULL, 'q'},
 						{0}};
 	int o;
@@ -426,6 +446,10 @@ static int parse(int argc, char **argv)
 		case 'l':
 			opt.unlisted = true;
 			break;
+		case 'w':
+			opt.warm = true;
+			soft_jit_set(SOFT_JIT_ALL);
+			break;
 		case 'q':
 			opt.quiet = true;
 			break;
@@ -433,7 +457,7 @@ static int parse(int argc, char **argv)
 			fprintf(stderr,
 				"usage: %s [--seed N] [--count N | --time SECONDS] [--coverage N]\n"
 				"  [--max-report N] [--undefined] [--no-shrink] [--step-all] "
-				"[--unlisted] [--quiet]\n",
+				"[--unlisted] [--warm] [--quiet]\n",
 				argv[0]);
 			return -1;
 		}
@@ -547,6 +571,7 @@ int main(int argc, char **argv)
 	soft_side_fini(&whole);
 	soft_side_fini(&sliced);
 	soft_side_fini(&other);
+	soft_side_fini(&warm);
 	native_stop(&native);
 	return rc || nr_failed() || !covered;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/soft/soft_side.h"
+#include "vmm/soft/internal.h"
 
 #define RAM_BYTES  0x800000u
 #define MAX_INSNS  20000u /* no sequence that ends executes as many */
@@ -17,14 +18,14 @@ static int map(struct soft_side *s, uint32_t va, size_t bytes, uint64_t bits, ui
 	return *pa ? svm_map(&s->vm, va, *pa, bytes, bits) : -ENOMEM;
 }
 
-int soft_side_init(struct soft_side *s, const uint8_t *pool, const struct kvm_cpuid_entry2 *cpuid,
-		   size_t n, char *why, size_t why_len)
+int soft_side_init(struct soft_side *s, unsigned int vcpus, const uint8_t *pool,
+		   const struct kvm_cpuid_entry2 *cpuid, size_t n, char *why, size_t why_len)
 {
 	int rc;
 
 	memset(s, 0, sizeof(*s));
 	s->pool = pool;
-	rc = svm_create(&s->vm, RAM_BYTES, 1, why, why_len);
+	rc = svm_create(&s->vm, RAM_BYTES, vcpus, why, why_len);
 	if (rc)
 		return rc;
 	rc = map(s, DT_CODE, DT_CODE_BYTES, SVM_U | SVM_W, &s->code);
@@ -204,6 +205,16 @@ static void fill_result(struct soft_side *s, const struct vmm_run *run, struct d
 	}
 }
 
+static void warm_up(struct soft_side *s)
+{
+	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
+
+	for (uint32_t at = 0; at < DT_DATA_BYTES; at += SOFT_PAGE_SIZE)
+		soft_host(v, DT_DATA + at, SOFT_ACC_W | SOFT_ACC_U);
+	soft_host(v, DT_RO, SOFT_ACC_R | SOFT_ACC_U);
+	soft_host(v, DT_STACK, SOFT_ACC_W | SOFT_ACC_U);
+}
+
 void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices,
 		   struct dt_result *r, struct soft_counts *counts)
 {
@@ -226,8 +237,10 @@ void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices
 	}
 	regs_in(c, &k);
 	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
+	if (!rc && slices == SOFT_SIDE_WARM)
+		warm_up(s);
 	if (!rc)
-		rc = run_slices(s, slices, &run, counts);
+		rc = run_slices(s, slices == SOFT_SIDE_WARM ? 0 : slices, &run, counts);
 	if (rc)
 		snprintf(r->msg, sizeof(r->msg), "engine: %s", strerror(-rc));
 	else

@@ -22,16 +22,20 @@ struct soft_counts {
 	char broken[120];	  /* empty, or the promise broken */
 };
 
-/* soft_side_init - a fresh machine. @cpuid: @n entries the guest sees. 0 or -errno, @why. */
-int soft_side_init(struct soft_side *s, const uint8_t *pool, const struct kvm_cpuid_entry2 *cpuid,
-		   size_t n, char *why, size_t why_len);
+/* soft_side_init - a fresh machine of @vcpus vCPUs, of which the first executes the cases. LOCK is
+ * decoded in two ways: for one vCPU, and for several. @cpuid: @n entries the guest sees. 0 or
+ * -errno, @why. */
+int soft_side_init(struct soft_side *s, unsigned int vcpus, const uint8_t *pool,
+		   const struct kvm_cpuid_entry2 *cpuid, size_t n, char *why, size_t why_len);
 void soft_side_fini(struct soft_side *s);
 
 /*
  * soft_side_load - put the code of @n cases into their slots; none of their pages may have run.
  * soft_side_run - run one; @slices: 0 = in one go, with branch records on; else a seed of random
- * budgets and alarms.
+ * budgets and alarms. SOFT_SIDE_WARM: in one go, without branch records, and with the pages of its
+ * data in the TLB: nothing of it keeps translated code from running.
  */
+#define SOFT_SIDE_WARM UINT64_MAX
 void soft_side_load(struct soft_side *s, const struct dt_case *c, unsigned int n);
 void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices,
 		   struct dt_result *r, struct soft_counts *counts);

@@ -79,7 +79,7 @@ static bool on_soft(const struct vendor_diff *d, enum vendor v, char *why, size_
 
 	vendor_case(d, &c);
 	vendor_leaf0(v, &leaf0);
-	if (soft_side_init(&s, pool, &leaf0, 1, why, why_len))
+	if (soft_side_init(&s, 1, pool, &leaf0, 1, why, why_len))
 		goto out;
 	soft_side_load(&s, &c, 1);
 	if (!d->kernel) {

@@ -37,7 +37,7 @@ static inline void bed_vcpu_init(struct bed_vcpu *b, struct node *vm, unsigned i
 static inline void bed_server(sd_event *ev, const char *path)
 {
 	const struct server_opts opts = {
-		.name = "test", .path = path, .raw_space = VPMU_SPACE_INTEL};
+		.name = "test", .path = path, .own_dir = true, .raw_space = VPMU_SPACE_INTEL};
 
 	test_host_init(&h, NULL);
 	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);

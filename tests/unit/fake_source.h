@@ -30,6 +30,7 @@ struct fake_source {
 	unsigned int nodes, countings, flushes;
 	int attach_error;		/* what attach answers; 0: it attaches */
 	struct fake_sampling *sampling; /* the only one there may be */
+	bool late;			/* a CPU does not answer */
 };
 
 struct fake_counting {
@@ -170,9 +171,21 @@ static inline void fake_detach(struct vpmu_source *s, struct vpmu_counting *list
 	}
 }
 
-static inline void fake_flush(struct vpmu_source *s)
+static inline void fake_flush(struct vpmu_source *s, const struct vpmu_counting *list)
 {
 	((struct fake_source *)s)->flushes++;
+}
+
+static inline void fake_flush_node(struct vpmu_source_node *n)
+{
+	((struct fake_source *)n->source)->flushes++;
+}
+
+static inline bool fake_late(struct vpmu_source *s, char *why, size_t whylen)
+{
+	if (((struct fake_source *)s)->late)
+		snprintf(why, whylen, "CPU 5 of the fake is out to lunch");
+	return ((struct fake_source *)s)->late;
 }
 
 static inline void fake_sharing(struct vpmu_source *s, struct vpmu_sharing *out)
@@ -230,6 +243,8 @@ static const struct vpmu_source_ops fake_ops = {
 	.attach = fake_attach,
 	.detach = fake_detach,
 	.flush = fake_flush,
+	.flush_node = fake_flush_node,
+	.late = fake_late,
 	.read = fake_read,
 	.can_count = fake_can_count,
 	.sharing = fake_sharing,

@@ -49,6 +49,18 @@ struct row {
 #define F3   (F(0) | F(1) | F(2))
 #define F4   (F3 | F(3))
 
+/* Vol. 4 table 2-2: fast strings (0), EMON (7), BTS unavailable (11), PEBS unavailable (12). */
+#define MISC_ENABLE(val)                                                                           \
+	{                                                                                          \
+		L, "MISC_ENABLE", 0x1a0, 1, ONE, true, 0, ALL, CONST, val                          \
+	}
+
+/* LBR and BTF (and AMD's bits 5:2) are accepted and dropped, as KVM does. */
+#define DBGCTL(keep, ignore)                                                                       \
+	{                                                                                          \
+		L, "DEBUGCTL", 0x1d9, 1, ONE, true, keep, ignore, SAME, 0                          \
+	}
+
 /*
  * SDM vol. 3 20.2.1-20.2.2, 20.2.8; vol. 4 table 2-2. @sel: bits of an event select; @ctl: of
  * FIXED_CTR_CTRL; @ovf: of OVF_CTRL or STATUS_RESET; @caps: PERF_CAPABILITIES.
@@ -62,7 +74,7 @@ struct row {
 		{L, "FIXED_CTR_CTRL", 0x38d, 1, ONE, true, ctl, 0, SAME, 0},                       \
 		{L, "GLOBAL_STATUS", 0x38e, 1, ONE, false, 0, 0, CONST, 0},                        \
 		{L, "GLOBAL_CTRL", 0x38f, 1, ONE, true, global, 0, SAME, (global)&0xffff},         \
-		{L, "OVF_CTRL", 0x390, 1, ONE, true, 0, ovf, ZERO, 0},                             \
+		{L, "OVF_CTRL", 0x390, 1, ONE, true, 0, ovf, ZERO, 0}, MISC_ENABLE(0x1881),        \
 	{                                                                                          \
 		L, "pv", PV, 1, PVREGS, false, 0, 0, CONST, 0                                      \
 	}
@@ -72,11 +84,6 @@ struct row {
 	{L, "STATUS_SET", 0x391, 1, ONE, true, 0, (ovf) & ~(1ULL << 63), ZERO, 0},                 \
 	{                                                                                          \
 		L, "INUSE", 0x392, 1, ONE, false, 0, 0, CONST, 0                                   \
-	}
-
-#define DBGCTL(keep, ignore)                                                                       \
-	{                                                                                          \
-		L, "DEBUGCTL", 0x1d9, 1, ONE, true, keep, ignore, SAME, 0                          \
 	}
 
 /* Architectural LBR: vol. 3 ch. 19; vol. 4: INFO's undefined bits take anything. */
@@ -91,28 +98,28 @@ struct row {
 
 static const struct row intel_v2[] = {
 	INTEL(0xffdfffff, F3, 0x7000000ff, 0xc0000007000000ff, 0x2000),
-	DBGCTL(0x1000, 0),
+	DBGCTL(0x1000, 3),
 	{0},
 };
 
 /* 20.2.3: Ovf_Uncore; AnyThread is not there, as CPUID says. */
 static const struct row intel_v3[] = {
 	INTEL(0xffdfffff, F3, 0x7000000ff, 0xe0000007000000ff, 0x2000),
-	DBGCTL(0x1000, 0),
+	DBGCTL(0x1000, 3),
 	{0},
 };
 
 static const struct row intel_v4[] = {
 	INTEL(0xffd7ffff, F3, 0x7000000ff, 0xec000007000000ff, 0x2000),
 	INTEL_V4(0xec000007000000ff),
-	DBGCTL(0x1000, 0),
+	DBGCTL(0x1000, 3),
 	{0},
 };
 
 static const struct row intel_v5[] = {
 	INTEL(0xffd7ffff, F3, 0x7000000ff, 0xec000007000000ff, 0x203f),
 	INTEL_V4(0xec000007000000ff),
-	DBGCTL(0x1800, 1),
+	DBGCTL(0x1800, 3),
 	INTEL_LBR,
 	{0},
 };
@@ -120,7 +127,7 @@ static const struct row intel_v5[] = {
 static const struct row intel_v5_34[] = {
 	INTEL(0xffd7ffff, F4, 0xf00000007, 0xec00000f00000007, 0x203f),
 	INTEL_V4(0xec00000f00000007),
-	DBGCTL(0x1800, 1),
+	DBGCTL(0x1800, 3),
 	INTEL_LBR,
 	{0},
 };
@@ -128,7 +135,7 @@ static const struct row intel_v5_34[] = {
 static const struct row intel_v5_nolbr[] = {
 	INTEL(0xffd7ffff, F3, 0x7000000ff, 0xec000007000000ff, 0x2000),
 	INTEL_V4(0xec000007000000ff),
-	DBGCTL(0x1000, 0),
+	DBGCTL(0x1000, 3),
 	{0},
 };
 
@@ -163,12 +170,14 @@ static const struct row intel_v5_nolbr[] = {
 		L, "LBR_TO", 0xc0010301, 2, LBR16, true, 0, ALL, ATO, 0                            \
 	}
 
-static const struct row amd_k7[] = {AMD_K7, {0}};
-static const struct row amd_core[] = {AMD_CORE, {0}};
+static const struct row amd_k7[] = {AMD_K7, DBGCTL(0, 0x3f), {0}};
+static const struct row amd_core[] = {AMD_CORE, DBGCTL(0, 0x3f), {0}};
 static const struct row amd_v2[] = {AMD_V2(0x3f, 0x1800), AMD_LBR, {0}};
 static const struct row amd_v2_15[] = {AMD_V2(0x7fff, 0x1800), AMD_LBR, {0}};
 static const struct row amd_v2_nolbr[] = {AMD_V2(0x3f, 0x1000), {0}};
-static const struct row none[] = {{0}};
+/* without a PMU: an AMD CPU, and an Intel CPU */
+static const struct row none[] = {DBGCTL(0, 0x3f), {0}};
+static const struct row off[] = {DBGCTL(0, 3), MISC_ENABLE(0x1801), {0}};
 
 enum {
 	M_NONE,
@@ -200,7 +209,7 @@ static const struct machine {
 	const struct row *rows;
 } machines[NR_MACHINES] = {
 	[M_NONE] = {L, {.model = VPMU_GUEST_NONE}, 0, 0, 0, none},
-	[M_OFF] = {L, {.model = VPMU_GUEST_INTEL_V5, .policy = &policy_off}, 0, 0, 0, none},
+	[M_OFF] = {L, {.model = VPMU_GUEST_INTEL_V5, .policy = &policy_off}, 0, 0, 0, off},
 	[M_V2] = {L, {.model = VPMU_GUEST_INTEL_V2}, 8, 3, 0, intel_v2},
 	[M_V2_ARCH] =
 		{L, {.model = VPMU_GUEST_INTEL_V2, .policy = &policy_arch}, 8, 3, 0, intel_v2},

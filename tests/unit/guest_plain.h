@@ -411,6 +411,8 @@ static inline uint64_t plain_rd_intel(const struct plain *p, uint32_t msr)
 	if (msr - 0x1200 < 32)
 		return p->info[msr - 0x1200];
 	switch (msr) {
+	case 0x1a0:
+		return 0x1801 | (p->m->gp ? 0x80 : 0);
 	case 0x345:
 		return 1 << 13 | (p->m->lbr ? 0x3f : 0);
 	case 0x1d9:

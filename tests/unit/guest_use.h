@@ -84,6 +84,20 @@ static inline void work(uint64_t n, uint64_t m)
 	bed_exec(&b, VPMU_SOFT_HOST, VPMU_SOFT_INSTRUCTIONS, 1000003);
 }
 
+/* The CPU executes a taken branch; it looks at nothing but its own registers. */
+static inline void branch(enum vpmu_soft_mode mode, uint32_t type, uint64_t from, uint64_t to)
+{
+	struct vpmu_lbr_regs *l = &b.sp[b.on].tally->lbr;
+
+	if (!(l->ctl & VPMU_LBR_EN) || !(l->ctl & type) ||
+	    !(l->ctl & (mode == VPMU_SOFT_OS ? VPMU_LBR_OS : VPMU_LBR_USR)))
+		return;
+	l->head = (uint8_t)((l->head + 1) % VPMU_LBR_DEPTH_MAX);
+	l->e[l->head] = (struct vpmu_lbr_entry){from, to, 5ULL << VPMU_LBR_INFO_TYPE_SHIFT | 77};
+	l->count = (uint8_t)(l->count < l->depth ? l->count + 1 : l->depth);
+	l->total++;
+}
+
 /* I1 at the end of every test: nothing was lost or invented on the way. */
 static inline int conserved(const struct vpmu_conservation *c, void *arg)
 {

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include <errno.h>
 #include <semaphore.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -55,6 +56,75 @@ static inline unsigned int bind_key(struct vpmu_hostpmu_perf *p, vpmu_key_t key)
 static inline uint64_t read_ctr(struct vpmu_hostpmu_perf *p, unsigned int ctr)
 {
 	return p->pmu.ops->read(&p->pmu, ctr);
+}
+
+/* ---- what the PMU relies on, of the fake kernel and of the real one ---- */
+
+static inline struct vpmu_perf_reading reading_of(int fd)
+{
+	struct vpmu_perf_reading r;
+
+	cr_assert(!vpmu_perf_sys->read(fd, &r));
+	return r;
+}
+
+/* Which times of @fd's event grow from one reading to the next. */
+struct growing {
+	bool enabled_ns, running_ns;
+};
+
+static inline struct growing growing(int fd)
+{
+	struct vpmu_perf_reading a = reading_of(fd), b = reading_of(fd);
+
+	return (struct growing){b.enabled_ns > a.enabled_ns, b.running_ns > a.running_ns};
+}
+
+#define GROWS(fd, field) (growing(fd).field)
+
+/* A group of software events of the calling thread: when its times stand still. */
+static inline void group_rules(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		/* Of the same PMU as the leader, as hardware events are once the kernel has moved
+		 * the leader to theirs. (Linux 6.18 does not start a clock in such a group before
+		 * the next context switch: clocks are PMUs of their own.) */
+		.config = PERF_COUNT_SW_PAGE_FAULTS,
+		.exclude_kernel = 1,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+	};
+	const int leader = vpmu_perf_open_leader(0, -1, false);
+	struct vpmu_perf_reading r;
+	int off, on;
+
+	cr_assert_geq(leader, 0);
+	on = vpmu_perf_sys->open(&attr, 0, -1, leader);
+	attr.disabled = 1;
+	off = vpmu_perf_sys->open(&attr, 0, -1, leader);
+	cr_assert(on >= 0 && off >= 0);
+	/* A group whose leader is off has no time, whatever its members say: this asks how many
+	 * counters there are. */
+	cr_expect(!GROWS(on, enabled_ns) && !GROWS(off, enabled_ns));
+	cr_assert(!vpmu_perf_sys->enable(leader, true));
+	cr_expect(GROWS(on, enabled_ns) && GROWS(on, running_ns));
+	cr_expect(!GROWS(off, enabled_ns));
+	/* A member is stopped and goes on by itself. What it had counted stays: this is a turn. */
+	cr_assert(!vpmu_perf_sys->enable(on, false));
+	r = reading_of(on);
+	cr_expect(!GROWS(on, enabled_ns) && !GROWS(on, running_ns));
+	cr_assert(!vpmu_perf_sys->enable(off, true));
+	cr_expect(GROWS(off, running_ns) && !GROWS(on, enabled_ns));
+	cr_assert(!vpmu_perf_sys->enable(on, true));
+	cr_expect(GROWS(on, running_ns));
+	cr_expect(reading_of(on).enabled_ns > r.enabled_ns && reading_of(on).value >= r.value);
+	/* Only a leader can be pinned. */
+	attr.pinned = 1;
+	cr_expect_eq(vpmu_perf_sys->open(&attr, 0, -1, leader), -EINVAL);
+	vpmu_perf_sys->close(on);
+	vpmu_perf_sys->close(off);
+	vpmu_perf_sys->close(leader);
 }
 
 static inline void spin(void)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/soft/flat.h"
 #include "vmm/engine/engine.h"
 #include "vpmu/softpmu.h"
 
@@ -69,19 +70,6 @@ static inline bed_word *bed_u64(struct bed *b, uint64_t pa)
 	return (bed_word *)(b->ram + pa);
 }
 
-static inline struct kvm_segment bed_seg(uint16_t sel, bool code)
-{
-	return (struct kvm_segment){.limit = ~0u,
-				    .selector = sel,
-				    .type = code ? 0xb : 3,
-				    .present = 1,
-				    .dpl = sel & 3,
-				    .db = !code,
-				    .s = 1,
-				    .l = code,
-				    .g = 1};
-}
-
 static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool user)
 {
 	struct kvm_sregs s;
@@ -91,8 +79,8 @@ static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool u
 	s.cr3 = BED_PML4;
 	s.cr4 = 0x20;
 	s.efer = 0xd01; /* SCE LME LMA NXE */
-	s.cs = bed_seg(user ? BED_CS3 : BED_CS0, true);
-	s.ss = s.ds = s.es = bed_seg(user ? BED_SS3 : BED_SS0, false);
+	s.cs = flat_segment(user ? BED_CS3 : BED_CS0, true);
+	s.ss = s.ds = s.es = flat_segment(user ? BED_SS3 : BED_SS0, false);
 	s.gdt.base = BED_GDT;
 	s.gdt.limit = 0x3f;
 	s.idt.base = BED_IDT;

@@ -229,7 +229,127 @@ Test(lbr, the_guests_own_records_say_so)
 	cr_expect_str_eq(text, "[\"user\",\"jcc\"]");
 	free(text);
 	json_decref(a);
+	/* They are no call chains to add up. */
+	a = must("{\"cmd\":\"lbr-read\",\"capture\":\"@1\"}");
+	cr_expect_eq(json_integer_value(json_object_get(a, "read")), 1);
+	cr_expect_eq(json_integer_value(json_object_get(a, "custom")), 1);
+	json_decref(a);
+	a = must("{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "chains")), 0);
+	json_decref(a);
 	test_vcpu_fini(&v.v);
+}
+
+/* The samples of the chain @chain of vCPU @vcpu of @a; 0: there is none. */
+static uint64_t chain_samples(const json_t *a, unsigned int vcpu, const char *chain)
+{
+	json_t *row;
+	uint64_t n = 0;
+	size_t i;
+
+	json_array_foreach (json_object_get(a, "chains"), i, row) {
+		char *text = dump(row, "chain");
+
+		if (strcmp(text, chain) == 0 &&
+		    json_integer_value(json_object_get(row, "vcpu")) == (json_int_t)vcpu)
+			n += num(row, "samples");
+		free(text);
+	}
+	return n;
+}
+
+Test(lbr, chains_are_added_up_here)
+{
+	const uint64_t call = 3ULL << VPMU_LBR_INFO_TYPE_SHIFT;
+	struct node *vm = test_vm(&h, acme, "web-1", 2);
+	struct bed_vcpu v[2];
+	size_t bytes = 0;
+	json_t *a;
+
+	bed_vcpu_init(&v[0], vm, 0);
+	bed_vcpu_init(&v[1], vm, 1);
+	json_decref(must("{\"cmd\":\"lbr-attach\",\"target\":\"/acme\",\"name\":\"c\"}"));
+	enter(0, &v[0]);
+	push(0, 0x1000, 0x2000, call);
+	for (int i = 0; i < 3; i++)
+		json_decref(must("{\"cmd\":\"lbr-read\",\"capture\":\"c\"}"));
+	push(0, 0x2010, 0x3000, call);
+	push(0, VPMU_LBR_FROM_FILTERED, 0xffffffff80000000, call);
+	for (int i = 0; i < 100; i++) {
+		char *text;
+
+		a = must("{\"cmd\":\"lbr-read\",\"capture\":\"c\"}");
+		text = json_dumps(a, JSON_COMPACT);
+		bytes = strlen(text) > bytes ? strlen(text) : bytes;
+		cr_expect_eq(json_integer_value(json_object_get(a, "read")), 2);
+		cr_expect_eq(json_integer_value(json_object_get(a, "with-records")), 1);
+		cr_expect_eq(json_integer_value(json_object_get(a, "custom")), 0);
+		cr_expect_eq(json_integer_value(json_object_get(a, "unread")), 0);
+		free(text);
+		json_decref(a);
+	}
+	cr_expect(bytes < 200, "a reading answers %zu bytes", bytes);
+	/* A read of the records themselves adds nothing. */
+	json_decref(must("{\"cmd\":\"lbr-read\",\"target\":\"/acme\"}"));
+	/* A VM that is removed keeps what was seen of it. */
+	vpmu_pcpu_switch(h.pcpu[0], NULL);
+	test_vcpu_fini(&v[0].v);
+	test_vcpu_fini(&v[1].v);
+	tenant_vm_remove(h.ts, vm);
+	a = must("{\"cmd\":\"lbr-read\",\"capture\":\"c\"}");
+	cr_expect_eq(json_integer_value(json_object_get(a, "read")), 0);
+	json_decref(a);
+	a = must("{\"cmd\":\"lbr-detach\",\"capture\":\"c\"}");
+	cr_expect_eq(json_array_size(json_object_get(a, "chains")), 3);
+	cr_expect_str_eq(str(json_array_get(json_object_get(a, "chains"), 0), "vm"), "web-1");
+	cr_expect_eq(chain_samples(a, 0, "[\"0x2000\",\"0x1000\"]"), 3);
+	cr_expect_eq(chain_samples(a, 0, "[\"0xffffffff80000000\",null,\"0x2010\",\"0x1000\"]"),
+		     100);
+	cr_expect_eq(chain_samples(a, 1, "[]"), 103);
+	cr_expect_eq(num(a, "other-chains"), 0);
+	json_decref(a);
+	a = must("{\"cmd\":\"lbr-attach\",\"target\":\"/acme\"}");
+	json_decref(a);
+	a = must("{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}");
+	cr_expect(!json_object_get(a, "chains"), "nothing was added up");
+	json_decref(a);
+}
+
+static void count_kick(void *arg)
+{
+	++*(unsigned int *)arg;
+}
+
+/* A capture and its readings stop each pCPU once, however many VMs there are. */
+Test(lbr, no_pcpu_is_asked_for_each_vm)
+{
+	static struct bed_vcpu v[100];
+	unsigned int kicks = 0;
+
+	for (unsigned int i = 0; i < 100; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "vm-%u", i);
+		bed_vcpu_init(&v[i], test_vm(&h, acme, name, 1), 0);
+		test_run(&h, i % TEST_PCPUS, &v[i].v, 10);
+	}
+	for (int p = 0; p < TEST_PCPUS; p++) {
+		h.pmu[p].kick = count_kick;
+		h.pmu[p].kick_arg = &kicks;
+	}
+	json_decref(must("{\"cmd\":\"lbr-attach\",\"target\":\"/acme\",\"name\":\"c\"}"));
+	cr_expect_eq(kicks, TEST_PCPUS);
+	for (unsigned int i = 2; i < 5; i++) {
+		json_t *a = must("{\"cmd\":\"lbr-read\",\"capture\":\"c\"}");
+
+		cr_expect_eq(json_integer_value(json_object_get(a, "read")), 100);
+		cr_expect_eq(kicks, i * TEST_PCPUS);
+		json_decref(a);
+	}
+	json_decref(must("{\"cmd\":\"lbr-detach\",\"capture\":\"c\"}"));
+	cr_expect_eq(kicks, 5 * TEST_PCPUS);
+	for (unsigned int i = 0; i < 100; i++)
+		test_vcpu_fini(&v[i].v);
 }
 
 Test(lbr, bad_requests)
@@ -252,15 +372,19 @@ Test(lbr, bad_requests)
 		 "keep: ", EINVAL},
 		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"depth\":8}",
 		 "depth: unknown field", EINVAL},
-		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/host\"}", "no CPU here",
-		 EOPNOTSUPP},
+		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/host\"}",
+		 "no branch records of this target", EOPNOTSUPP},
 		{__LINE__, "{\"cmd\":\"lbr-read\"}", "target: missing", EINVAL},
 		{__LINE__, "{\"cmd\":\"lbr-read\",\"target\":\"nope\"}", "no VM \"nope\"", ENOENT},
 		{__LINE__, "{\"cmd\":\"lbr-read\",\"target\":\"/\",\"vm\":\"x\"}",
 		 "vm: unknown field", EINVAL},
+		{__LINE__, "{\"cmd\":\"lbr-read\",\"capture\":\"nope\"}", "capture: no \"nope\"",
+		 ENOENT},
+		{__LINE__, "{\"cmd\":\"lbr-read\",\"capture\":\"taken\",\"target\":\"/\"}",
+		 "target: give only one of target and capture", EINVAL},
 		{__LINE__, "{\"cmd\":\"lbr-detach\"}", "capture: missing", EINVAL},
 		{__LINE__, "{\"cmd\":\"lbr-detach\",\"capture\":\"nope\"}",
-		 "capture: no \"nope\"; a name of `captures`", ENOENT},
+		 "capture: no \"nope\"; `vpmu sessions` shows", ENOENT},
 		{__LINE__, "{\"cmd\":\"captures\",\"target\":\"/\"}", "target: unknown field",
 		 EINVAL},
 	};
@@ -280,6 +404,7 @@ Test(lbr, at_most_so_many)
 	for (int i = 0; i < CAPTURES_MAX; i++)
 		json_decref(must("{\"cmd\":\"lbr-attach\",\"target\":\"/\"}"));
 	a = ask("{\"cmd\":\"lbr-attach\",\"target\":\"/\"}");
-	cr_expect(strstr(str(a, "error"), "there are 256 captures"), "%s", str(a, "error"));
+	cr_expect(strstr(str(a, "error"), "there are 256 captures, which is the limit; detach one"),
+		  "%s", str(a, "error"));
 	json_decref(a);
 }

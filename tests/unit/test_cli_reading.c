@@ -213,6 +213,37 @@ Test(cli_reading, a_server_that_knows_no_planes)
 	reading_free(r);
 }
 
+#define UNSUPPORTED(rows, list)                                                                    \
+	"{\"session\":\"s\",\"target\":\"/\",\"scope\":\"tenant\",\"age-ns\":\"5\","               \
+	"\"dropped\":\"0\",\"events\":[\"cycles\"],\"rows\":[" rows "],\"unsupported\":" list "}"
+#define CANNOT(plane, why) "{\"plane\":\"" plane "\",\"event\":\"cycles\",\"why\":\"" why "\"}"
+
+Test(cli_reading, why_an_event_is_not_supported)
+{
+	struct reading *r = parse(UNSUPPORTED(ROW("1", "tenant", "/a", "\"plane\":\"soft\",", "10"),
+					      "[" CANNOT("soft", "no reason") "]"));
+	struct reading *other = parse(
+		UNSUPPORTED(ROW("2", "tenant", "/b", "\"plane\":\"kvm\",", "10"),
+			    "[" CANNOT("kvm", "no PMU") "," CANNOT("soft", "another reason") "]"));
+	struct reading *before = NULL, *diff;
+
+	cr_assert(r && other);
+	cr_expect_null(reading_why(r, &r->rows[0], 0), "it is supported");
+	r->rows[0].v[0].supported = other->rows[0].v[0].supported = false;
+	cr_expect_str_eq(reading_why(r, &r->rows[0], 0), "no reason");
+	/* Several targets say each reason once, and so do intervals. */
+	cr_assert(reading_merge(r, other));
+	cr_expect_eq(r->nr_unsupported, 2);
+	cr_expect_str_eq(reading_why(r, &r->rows[0], 0), "no PMU");
+	cr_expect_str_eq(reading_why(r, &r->rows[1], 0), "no reason");
+	diff = reading_difference(r, &before);
+	cr_assert(diff);
+	cr_expect_eq(diff->nr_unsupported, 2);
+	cr_expect_str_eq(reading_why(diff, &diff->rows[1], 0), "no reason");
+	reading_free(diff);
+	reading_free(before);
+}
+
 Test(cli_reading, wrong_answers)
 {
 	static const struct {
@@ -237,6 +268,9 @@ Test(cli_reading, wrong_answers)
 				  "\"values\":[]}")},
 		{__LINE__, ANSWER("{\"row\":1,\"kind\":\"root\",\"depth\":0,\"path\":\"/\","
 				  "\"values\":[" VALUE("1") "," VALUE("1") "]}")},
+		{__LINE__, UNSUPPORTED("", "{}")},
+		{__LINE__, UNSUPPORTED("", "[1]")},
+		{__LINE__, UNSUPPORTED("", "[{\"plane\":\"soft\",\"event\":\"cycles\"}]")},
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {

@@ -308,3 +308,63 @@ Test(rotate, scaling)
 	v = (struct vpmu_value){.count = 7, .enabled_ns = 9, .running_ns = 9};
 	cr_assert_eq(vpmu_value_scaled(&v), 7);
 }
+
+/* ---- what a refusal and a turn must not do ---- */
+
+/* One counter. The key that is refused does not keep it from the other one. */
+Test(rotate, a_refused_bind_keeps_no_counter)
+{
+	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_consumer c[2] = {0};
+
+	bed_init(&b, &opts);
+	refuse(LOADS);
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	cr_assert_eq(vpmu_consumer_add(&c[0], b.vcpu[0], LOADS, b.p[0]), 0);
+	cr_assert_eq(refusals, 1);
+	cr_assert_eq(vpmu_consumer_add(&c[1], b.vcpu[0], INSNS, b.p[0]), 0);
+	bed_run(&b, 0, 100);
+	vpmu_pcpu_flush(b.p[0]);
+	cr_assert_eq(bed_read(&c[1]).running_ns, 100, "the only counter is free");
+	cr_assert_eq(bed_read(&c[0]).running_ns, 0);
+	for (int i = 0; i < 2; i++)
+		vpmu_consumer_del(&c[i], b.p[0], NULL);
+}
+
+static unsigned int binds;
+
+static int counting_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
+{
+	binds++;
+	return soft_ops->bind(pmu, ctr, key);
+}
+
+/* Three keys on one counter: at each tick it goes to one of those that wait, who keeps it. */
+Test(rotate, who_just_got_a_counter_keeps_it)
+{
+	static struct vpmu_hostpmu_ops ops;
+	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_consumer c[3] = {0};
+
+	bed_init(&b, &opts);
+	soft_ops = b.pmu[0].pmu.ops;
+	ops = *soft_ops;
+	ops.bind = counting_bind;
+	b.pmu[0].pmu.ops = &ops;
+	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpu[0], vpmu_key_generic(events[i], GUEST),
+					       b.p[0]),
+			     0);
+	for (int t = 0; t < 300; t++) {
+		binds = 0;
+		vpmu_pcpu_tick(b.p[0]);
+		cr_assert_eq(binds, 1, "tick %d: %u binds", t, binds);
+		bed_run(&b, 0, 10);
+	}
+	vpmu_pcpu_flush(b.p[0]);
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(bed_read(&c[i]).running_ns, 1000);
+		vpmu_consumer_del(&c[i], b.p[0], NULL);
+	}
+}

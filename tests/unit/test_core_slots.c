@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Slots: shared by equal keys, kept for who comes back, used again when the table is full. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "core_bed.h"
 #include "vpmu/charge.h"
+#include "vpmu/internal.h"
 
 static struct bed b;
 
@@ -121,4 +123,212 @@ Test(slots, thousands_of_keys_over_time)
 		vpmu_consumer_del(&c, NULL, NULL);
 	}
 	bed_conserved(&b);
+}
+
+/* ---- quotas: what guests may take ----------------------------------------------------------- */
+
+static vpmu_key_t nth_generic(unsigned int n)
+{
+	return vpmu_key_generic((enum vpmu_generic)(n / 3), n % 3 == 0	 ? VPMU_KEY_USR
+							    : n % 3 == 1 ? VPMU_KEY_OS
+									 : GUEST);
+}
+
+/* How many of @n keys of @make a guest without a quota of its own gets. */
+static unsigned int take(vpmu_key_t (*make)(unsigned int n), unsigned int n, struct vpmu_quota *q)
+{
+	unsigned int got = 0;
+	int slot;
+
+	for (unsigned int i = 0; i < n; i++) {
+		slot = slot_get(b.host, make(i), q);
+		got += slot >= 0;
+		cr_assert(slot >= 0 || slot == -ENOSPC || slot == -EDQUOT);
+	}
+	return got;
+}
+
+Test(slots, guests_leave_room_for_generic_events_and_operators)
+{
+	struct vpmu_quota greedy = {.max = VPMU_MAX_SLOTS}, victim = {.max = VPMU_MAX_SLOTS};
+	struct vpmu_sharing sh;
+
+	cr_expect_eq(take(nth_key, 64, &greedy),
+		     VPMU_MAX_SLOTS - VPMU_SLOTS_OPERATORS - VPMU_SLOTS_GENERIC);
+	cr_expect_eq(greedy.refused, VPMU_SLOTS_OPERATORS + VPMU_SLOTS_GENERIC);
+	cr_expect_geq(slot_get(b.host, INSNS, &victim), 0, "another guest's instructions");
+	cr_expect_eq(take(nth_generic, 24, &victim), VPMU_SLOTS_GENERIC,
+		     "INSNS is one of them, and is shared");
+	cr_expect_geq(slot_get(b.host, nth_key(0), &victim), 0, "a key in use needs no room");
+	cr_expect_eq(take(nth_generic, 24, NULL), VPMU_SLOTS_GENERIC + VPMU_SLOTS_OPERATORS);
+	vpmu_host_sharing(b.host, &sh);
+	cr_expect_eq(sh.refused, greedy.refused + victim.refused + 24 - 16);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		b.host->slot[i].refs = 0;
+}
+
+Test(slots, a_vm_has_a_quota_of_distinct_keys)
+{
+	struct vpmu_consumer c[4] = {0}, other = {0}, op = {0};
+	struct vpmu_quota q = {.max = 2};
+
+	b.ctx[0].quota = b.ctx[1].quota = &q;
+	cr_assert_eq(vpmu_consumer_add(&c[0], b.vcpu[0], INSNS, b.p[0]), 0);
+	cr_assert_eq(vpmu_consumer_add(&c[1], b.vcpu[1], CYCLES, b.p[1]), 0);
+	cr_expect_eq(vpmu_consumer_add(&c[2], b.vcpu[0], BRANCHES, b.p[0]), -EDQUOT);
+	cr_expect_eq(q.refused, 1);
+	/* Keys that the VM counts already cost it nothing more, whichever vCPU counts them. */
+	cr_assert_eq(vpmu_consumer_add(&c[2], b.vcpu[0], CYCLES, b.p[0]), 0);
+	/* Neither another VM nor the operator is concerned, and what they count does not help. */
+	cr_assert_eq(vpmu_consumer_add(&other, b.vcpu[2], BRANCHES, b.p[0]), 0);
+	cr_assert_eq(vpmu_consumer_add(&op, b.vm, LOADS, NULL), 0);
+	cr_expect_eq(vpmu_consumer_add(&c[3], b.vcpu[1], BRANCHES, b.p[1]), -EDQUOT);
+	cr_expect_eq(vpmu_consumer_add(&c[3], b.vcpu[1], LOADS, b.p[1]), -EDQUOT);
+	/* A key that no vCPU counts any more makes room. */
+	vpmu_consumer_disable(&c[1], b.p[1]);
+	cr_expect_eq(vpmu_consumer_add(&c[3], b.vcpu[1], BRANCHES, b.p[1]), -EDQUOT);
+	vpmu_consumer_disable(&c[2], b.p[0]);
+	cr_assert_eq(vpmu_consumer_add(&c[3], b.vcpu[1], BRANCHES, b.p[1]), 0);
+	cr_expect_eq(vpmu_consumer_enable(&c[1], b.p[1]), -EDQUOT, "and takes it");
+	cr_expect_eq(q.refused, 5);
+	for (int i = 0; i < 4; i++)
+		vpmu_consumer_del(&c[i], b.p[i % 2 == 0 ? 0 : 1], NULL);
+	vpmu_consumer_del(&other, b.p[0], NULL);
+	vpmu_consumer_del(&op, NULL, NULL);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		cr_expect_eq(q.refs[i], 0);
+	b.ctx[0].quota = b.ctx[1].quota = NULL;
+}
+
+/* What VMs of one tenant count together is limited, and other tenants have what it cannot take. */
+Test(slots, a_tenant_has_a_quota_for_all_of_its_vms)
+{
+	struct vpmu_quota tenant = {.max = 2},
+			  vm[2] = {{.max = 8, .parent = &tenant}, {.max = 8, .parent = &tenant}};
+	struct vpmu_quota other = {.max = 8};
+	int insns, cycles, branches;
+
+	insns = slot_get(b.host, INSNS, &vm[0]);
+	cycles = slot_get(b.host, CYCLES, &vm[1]);
+	cr_assert(insns >= 0 && cycles >= 0);
+	cr_expect_eq(slot_get(b.host, BRANCHES, &vm[0]), -EDQUOT);
+	cr_expect(vm[0].refused == 1 && vm[1].refused == 0, "who asked is told");
+	/* What another VM of the tenant counts costs it nothing more. */
+	cr_expect_eq(slot_get(b.host, CYCLES, &vm[0]), cycles);
+	branches = slot_get(b.host, BRANCHES, &other);
+	cr_assert_geq(branches, 0, "another tenant");
+	cr_expect_eq(slot_get(b.host, BRANCHES, &vm[0]), -EDQUOT, "whoever else counts it");
+	/* A key that no VM of the tenant counts any more makes room. */
+	slot_put(b.host, cycles, &vm[1]);
+	cr_expect_eq(slot_get(b.host, BRANCHES, &vm[1]), -EDQUOT);
+	slot_put(b.host, cycles, &vm[0]);
+	cr_expect_eq(slot_get(b.host, BRANCHES, &vm[1]), branches);
+	/* The limit can change, either way: nothing that runs is stopped. */
+	vpmu_quota_set_max(&tenant, 3);
+	cr_expect_eq(slot_get(b.host, CYCLES, &vm[0]), cycles);
+	vpmu_quota_set_max(&tenant, 1);
+	cr_expect_eq(slot_get(b.host, LOADS, &vm[0]), -EDQUOT);
+	cr_expect_eq(slot_get(b.host, INSNS, &vm[1]), insns);
+	slot_put(b.host, insns, &vm[1]);
+	slot_put(b.host, cycles, &vm[0]);
+	slot_put(b.host, branches, &vm[1]);
+	slot_put(b.host, insns, &vm[0]);
+	slot_put(b.host, branches, &other);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		cr_expect(!tenant.refs[i] && !vm[0].refs[i] && !vm[1].refs[i]);
+}
+
+/* Three greedy VMs of one tenant with the default quotas. */
+Test(slots, a_tenant_leaves_room_for_another_vm)
+{
+	struct vpmu_quota tenant = {.max = 32}, vm[3], victim = {.max = 24};
+	unsigned int got = 0;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		vm[i] = (struct vpmu_quota){.max = 24, .parent = &tenant};
+		for (unsigned int k = 0; k < 24; k++)
+			got += slot_get(b.host, nth_key(24 * i + k), &vm[i]) >= 0;
+	}
+	cr_expect_eq(got, 32);
+	cr_expect_eq(take(nth_generic, 24, &victim), 24);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		b.host->slot[i].refs = 0;
+}
+
+#define RACE_KEYS 6
+#define RACE_MAX  3
+
+static struct vpmu_quota race_tenant = {.max = RACE_MAX};
+static struct vpmu_quota race_quota = {.max = RACE_MAX};
+static struct vpmu_quota race_vms[2] = {{.max = RACE_KEYS, .parent = &race_tenant},
+					{.max = RACE_KEYS, .parent = &race_tenant}};
+static _Atomic unsigned int race_over, race_lost, race_got[RACE_KEYS];
+
+/* A vCPU that switches counters on and off. */
+static void race(unsigned int seed, struct vpmu_quota *q)
+{
+	const struct vpmu_quota *limit = q->parent ? q->parent : q;
+
+	for (int i = 0; i < 200000; i++) {
+		unsigned int k = (seed = seed * 1103515245 + 12345) >> 16;
+		int slot = slot_get(b.host, nth_key(k %= RACE_KEYS), q);
+
+		if (slot < 0)
+			continue;
+		pthread_mutex_lock(&b.host->slots_lock);
+		race_over += __builtin_popcountll(limit->held) > RACE_MAX;
+		race_lost += !(limit->held & q->held & VPMU_BIT(slot));
+		pthread_mutex_unlock(&b.host->slots_lock);
+		race_got[k]++;
+		slot_put(b.host, slot, q);
+	}
+}
+
+static void *race_in_a_vm(void *arg)
+{
+	race((unsigned int)(uintptr_t)arg, &race_quota);
+	return NULL;
+}
+
+static void *race_in_a_tenant(void *arg)
+{
+	race((unsigned int)(uintptr_t)arg, &race_vms[(uintptr_t)arg % 2]);
+	return NULL;
+}
+
+static void run_race(void *(*fn)(void *arg))
+{
+	pthread_t t[3];
+
+	for (uintptr_t i = 0; i < 3; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, fn, (void *)(i + 1)), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	cr_expect_eq(race_over, 0, "more keys than the quota");
+	cr_expect_eq(race_lost, 0, "a key in use that the quota does not know");
+	for (int i = 0; i < RACE_KEYS; i++)
+		cr_expect_gt(race_got[i], 0);
+}
+
+Test(slots, a_quota_of_a_tenant_holds_while_its_vms_race)
+{
+	run_race(race_in_a_tenant);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		cr_expect(!race_tenant.refs[i] && !race_vms[0].refs[i] && !race_vms[1].refs[i]);
+	cr_expect_leq(__builtin_popcountll(race_tenant.held), RACE_MAX);
+	cr_expect_eq(take(nth_key, RACE_KEYS, &race_vms[0]), RACE_MAX);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		b.host->slot[i].refs = 0;
+}
+
+Test(slots, a_quota_holds_while_vcpus_race)
+{
+	run_race(race_in_a_vm);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		cr_expect_eq(race_quota.refs[i], 0);
+	cr_expect_leq(__builtin_popcountll(race_quota.held), RACE_MAX);
+	/* All of it can be had again. */
+	cr_expect_eq(take(nth_key, RACE_KEYS, &race_quota), RACE_MAX);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		b.host->slot[i].refs = 0;
 }

@@ -58,6 +58,10 @@ static const struct {
 	{__LINE__, "loads", 0, GENERIC(VPMU_EV_LOADS, UK | G), "loads"},
 	{__LINE__, "stores:u", 0, GENERIC(VPMU_EV_STORES, U | G), "stores:u"},
 	{__LINE__, "slots", 0, GENERIC(VPMU_EV_SLOTS, UK | G), "slots"},
+	{__LINE__, "idle-cycles-frontend:H", 0, GENERIC(VPMU_EV_STALLED_FRONTEND, UK | H),
+	 "stalled-cycles-frontend:H"},
+	{__LINE__, "stalled-cycles-backend:u", 0, GENERIC(VPMU_EV_STALLED_BACKEND, U | G),
+	 "stalled-cycles-backend:u"},
 	/* software: a thread in guest and host alike */
 	{__LINE__, "task-clock", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
 	{__LINE__, "task-clock:GH", 0, SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), "task-clock"},
@@ -92,6 +96,23 @@ static const struct {
 	{__LINE__, "r1a8:u", VPMU_SPACE_INTEL, 0x0214000100a8ULL, "intel::r1a8:u"},
 	{__LINE__, "intel::r20420c4", VPMU_SPACE_AMD, 0x021e022000c4ULL, "intel::r20420c4"},
 	{__LINE__, "r1000001ff", VPMU_SPACE_AMD, 0x031c000101ffULL, "amd::r1000001ff"},
+	/* raw: Arm ARM D13.12, whatever the machine that this test runs on */
+	{__LINE__, "r8", VPMU_SPACE_ARM, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G), "instructions"},
+	{__LINE__, "r11:u", VPMU_SPACE_ARM, GENERIC(VPMU_EV_CYCLES, U | G), "cycles:u"},
+	{__LINE__, "arm::r06", VPMU_SPACE_AMD, GENERIC(VPMU_EV_LOADS, UK | G), "loads"},
+	{__LINE__, "arm::r7:H", 0, GENERIC(VPMU_EV_STORES, UK | H), "stores:H"},
+	{__LINE__, "arm::r21", 0, GENERIC(VPMU_EV_BRANCHES, UK | G), "branches"},
+	{__LINE__, "arm::r22", 0, GENERIC(VPMU_EV_BRANCH_MISSES, UK | G), "branch-misses"},
+	{__LINE__, "arm::r32", 0, GENERIC(VPMU_EV_CACHE_REFERENCES, UK | G), "cache-references"},
+	{__LINE__, "arm::r33", 0, GENERIC(VPMU_EV_CACHE_MISSES, UK | G), "cache-misses"},
+	{__LINE__, "arm::r4004", 0, GENERIC(VPMU_EV_REF_CYCLES, UK | G), "ref-cycles"},
+	{__LINE__, "arm::r23", 0, GENERIC(VPMU_EV_STALLED_FRONTEND, UK | G),
+	 "stalled-cycles-frontend"},
+	{__LINE__, "arm::r24:u", 0, GENERIC(VPMU_EV_STALLED_BACKEND, U | G),
+	 "stalled-cycles-backend:u"},
+	{__LINE__, "arm::r25:k", 0, 0x051800000025ULL, "arm::r25:k"},
+	{__LINE__, "rffff", VPMU_SPACE_ARM, 0x051c0000ffffULL, "arm::rffff"},
+	{__LINE__, "rc0", VPMU_SPACE_ARM, 0x051c000000c0ULL, "arm::rc0"},
 	/* SDM vol. 3, 20.2.1.1: INV without a counter mask is ignored */
 	{__LINE__, "r8000c0", VPMU_SPACE_INTEL, GENERIC(VPMU_EV_INSTRUCTIONS, UK | G),
 	 "instructions"},
@@ -162,11 +183,13 @@ static const struct {
 	{__LINE__, "cs:k", 0, -EINVAL, "accepted: 'context-switches'"},
 	{__LINE__, "task-clock:G", 0, -EINVAL, "guest and host alike"},
 	{__LINE__, "page-faults:H", 0, -EINVAL, "guest and host alike"},
-	{__LINE__, "rc0", 0, -EINVAL, "intel::rc0 or amd::rc0"},
+	{__LINE__, "rc0", 0, -EINVAL, "intel::rc0 or amd::rc0 or arm::rc0"},
 	{__LINE__, "r5300c0", VPMU_SPACE_INTEL, -EINVAL, "privilege is :u or :k"},
 	{__LINE__, "r100000120", VPMU_SPACE_INTEL, -EINVAL, "0xff84ffff"},
 	{__LINE__, "r1000000000", VPMU_SPACE_AMD, -EINVAL, "0xfff84ffff"},
 	{__LINE__, "rfffffffffffffffff", VPMU_SPACE_AMD, -EINVAL, "bits outside"},
+	{__LINE__, "r10008", VPMU_SPACE_ARM, -EINVAL, "0xffff (the 16-bit event number)"},
+	{__LINE__, "arm::inst_retired", 0, -ENOENT, "no core PMU 'arm'"},
 	{__LINE__, "skl::BR_INST_RETIRD:NEAR_TAKEN", 0, -ENOENT, "did you mean 'BR_INST_RETIRED'"},
 	{__LINE__, "skl::BR_INST_RETIRED:NEAR_TAKN", 0, -ENOENT, "did you mean 'NEAR_TAKEN'"},
 	{__LINE__, "sky::BR_INST_RETIRED", 0, -ENOENT, "did you mean 'skl'"},
@@ -314,7 +337,9 @@ Test(event, random_names_parse_back)
 
 	for (unsigned int i = 0; i < 300000; i++) {
 		uint64_t r = next_random(&seed);
-		enum vpmu_space space = r >> 60 & 1 ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD;
+		enum vpmu_space space = r >> 61 & 1   ? VPMU_SPACE_ARM
+					: r >> 60 & 1 ? VPMU_SPACE_INTEL
+						      : VPMU_SPACE_AMD;
 		vpmu_key_t key = vpmu_key_from_raw(space, r, next_random(&seed));
 
 		cr_assert(!(key & ~VPMU_KEY_VALID_MASK));
@@ -383,6 +408,20 @@ Test(event, raw_keys_are_injective)
 	}
 }
 
+Test(event, arm_events_are_numbers)
+{
+	for (uint64_t config = 0; config <= 0xffff; config++) {
+		vpmu_key_t key = vpmu_key_from_raw(VPMU_SPACE_ARM, config, UK | G);
+		uint64_t back;
+
+		cr_assert(vpmu_key_valid(key), "0x%lx", config);
+		cr_assert(!vpmu_key_to_raw(key, VPMU_SPACE_ARM, &back) && back == config,
+			  "0x%lx -> 0x%lx", config, back);
+		cr_assert(vpmu_key_space(key) == VPMU_SPACE_GENERIC ||
+			  key == KEY(VPMU_SPACE_ARM, config, UK | G));
+	}
+}
+
 Test(event, keys_without_a_twin_do_not_convert)
 {
 	uint64_t config;
@@ -393,6 +432,13 @@ Test(event, keys_without_a_twin_do_not_convert)
 				  &config) == -EOPNOTSUPP);
 	cr_expect(vpmu_key_to_raw(vpmu_key_from_raw(VPMU_SPACE_INTEL, 0x1a8, UK | G),
 				  VPMU_SPACE_AMD, &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_to_raw(vpmu_key_from_raw(VPMU_SPACE_ARM, 0x24, UK | G), VPMU_SPACE_AMD,
+				  &config) == -EOPNOTSUPP);
+	/* perf's bus-cycles are other cycles, and PC_WRITE_RETIRED is more than taken branches. */
+	cr_expect(vpmu_key_to_raw(vpmu_key_generic(VPMU_EV_BUS_CYCLES, UK), VPMU_SPACE_ARM,
+				  &config) == -EOPNOTSUPP);
+	cr_expect(vpmu_key_to_raw(vpmu_key_generic(VPMU_EV_BRANCHES_TAKEN, UK), VPMU_SPACE_ARM,
+				  &config) == -EOPNOTSUPP);
 	cr_expect(vpmu_key_to_raw(SOFTWARE(PERF_COUNT_SW_TASK_CLOCK, UK), VPMU_SPACE_INTEL,
 				  &config) == -EOPNOTSUPP);
 	cr_expect(vpmu_key_to_raw(0, VPMU_SPACE_INTEL, &config) == -EOPNOTSUPP);
@@ -430,7 +476,11 @@ Test(event, valid)
 		{__LINE__, KEY(VPMU_SPACE_AMD, 0x11c1, UK | G), false},
 		/* INV without a counter mask */
 		{__LINE__, KEY(VPMU_SPACE_INTEL, 0xc1, UK | G | VPMU_KEY_INV), false},
-		{__LINE__, KEY(5, 0, UK | G), false},
+		{__LINE__, KEY(VPMU_SPACE_ARM, 0x08, UK | G), false},
+		{__LINE__, KEY(VPMU_SPACE_ARM, 0x0c, UK | G), true},
+		{__LINE__, KEY(VPMU_SPACE_ARM, 0x1000c, UK | G), false},
+		{__LINE__, KEY(VPMU_SPACE_ARM, 0x0c, UK | G | VPMU_KEY_INV), false},
+		{__LINE__, KEY(6, 0, UK | G), false},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -487,7 +537,7 @@ Test(event, attr_refusals)
 	REFUSED(a.config2 = 1);
 	REFUSED(a.exclude_idle = 1);
 	REFUSED(a.size = sizeof(a) + 8);
-	REFUSED(a.config = PERF_COUNT_HW_STALLED_CYCLES_FRONTEND);
+	REFUSED(a.config = PERF_COUNT_HW_MAX);
 	REFUSED(a.config |= 4ULL << 32);
 	REFUSED(a.type = PERF_TYPE_HW_CACHE);
 	REFUSED(a.type = PERF_TYPE_TRACEPOINT);
@@ -518,7 +568,7 @@ Test(event, attr_round_trip)
 		struct perf_event_attr attr;
 		vpmu_key_t key, back;
 
-		switch (i % 4) {
+		switch (i % 5) {
 		case 0:
 			key = GENERIC(next_random(&seed) % VPMU_EV_GENERIC_NR, flags);
 			break;
@@ -527,6 +577,9 @@ Test(event, attr_round_trip)
 			break;
 		case 2:
 			key = vpmu_key_from_raw(VPMU_SPACE_AMD, next_random(&seed), flags);
+			break;
+		case 3:
+			key = vpmu_key_from_raw(VPMU_SPACE_ARM, next_random(&seed), flags);
 			break;
 		default:
 			key = vpmu_key_from_raw(VPMU_SPACE_INTEL, next_random(&seed), flags);

@@ -258,7 +258,9 @@ static const struct {
 	struct vpmu_guest_cfg cfg;
 	int ret;
 } cfg_rows[] = {
-	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 1, .fixed = 1}, 0},
+	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 1, .fixed = 1}, -EINVAL},
+	{L, {.model = VPMU_GUEST_INTEL_V5, .gp = 1}, -EINVAL},
+	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 2, .fixed = 1}, 0},
 	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 8, .fixed = 4}, 0},
 	{L, {.model = VPMU_GUEST_INTEL_V2, .gp = 9}, -EINVAL},
 	{L, {.model = VPMU_GUEST_INTEL_V5, .fixed = 5}, -EINVAL},

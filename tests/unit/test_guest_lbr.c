@@ -21,20 +21,6 @@
 #define EVERY (VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
 #define VALID (1ULL << 63)
 
-/* The CPU executes a taken branch; it looks at nothing but its own registers. */
-static void branch(enum vpmu_soft_mode mode, uint32_t type, uint64_t from, uint64_t to)
-{
-	struct vpmu_lbr_regs *l = &b.sp[b.on].tally->lbr;
-
-	if (!(l->ctl & VPMU_LBR_EN) || !(l->ctl & type) ||
-	    !(l->ctl & (mode == VPMU_SOFT_OS ? VPMU_LBR_OS : VPMU_LBR_USR)))
-		return;
-	l->head = (uint8_t)((l->head + 1) % VPMU_LBR_DEPTH_MAX);
-	l->e[l->head] = (struct vpmu_lbr_entry){from, to, 5ULL << VPMU_LBR_INFO_TYPE_SHIFT | 77};
-	l->count = (uint8_t)(l->count < l->depth ? l->count + 1 : l->depth);
-	l->total++;
-}
-
 static void branches(unsigned int n, uint64_t from)
 {
 	for (unsigned int i = 0; i < n; i++)

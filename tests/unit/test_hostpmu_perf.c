@@ -14,6 +14,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <urcu/urcu-memb.h>
 
 static void need_perf(void)
@@ -31,6 +33,32 @@ static void need_kernel_events(void)
 
 	if (rc)
 		cr_skip_test("context-switches: %s", strerror(-rc));
+}
+
+Test(hostpmu_perf, rules_of_groups)
+{
+	need_perf();
+	group_rules();
+}
+
+/* More events than the soft limit of files allows. */
+Test(hostpmu_perf, the_limit_of_files_is_raised)
+{
+	struct vpmu_perf_where where = {.tid = 0, .cpu = -1};
+	struct vpmu_perf_event e[100];
+	struct rlimit l;
+
+	need_perf();
+	cr_assert(!getrlimit(RLIMIT_NOFILE, &l));
+	if (l.rlim_max < 200)
+		cr_skip_test("the hard limit of files is %lu", (unsigned long)l.rlim_max);
+	l.rlim_cur = 50;
+	cr_assert(!setrlimit(RLIMIT_NOFILE, &l));
+	for (unsigned int i = 0; i < 100; i++)
+		cr_assert_eq(vpmu_perf_event_open(&e[i], sw_key(PERF_COUNT_SW_TASK_CLOCK), &where),
+			     0, "event %u", i);
+	for (unsigned int i = 0; i < 100; i++)
+		vpmu_perf_event_close(&e[i]);
 }
 
 Test(hostpmu_perf, task_clock_runs)
@@ -188,6 +216,14 @@ static int expect_conserved(const struct vpmu_conservation *c, void *arg)
 	return 0;
 }
 
+static uint64_t thread_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
 static uint64_t ticks;
 
 static uint64_t guest_ticks(void *arg)
@@ -206,10 +242,12 @@ Test(hostpmu_perf, under_the_core)
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_value v;
 	unsigned int rows = 0;
+	uint64_t started;
 	vpmu_key_t ref = vpmu_key_generic(VPMU_EV_REF_CYCLES, UK);
 
 	need_perf();
 	urcu_memb_register_thread();
+	started = thread_ns();
 	cr_assert(!vpmu_hostpmu_perf_init(&p, &opts));
 	vpmu_hostpmu_perf_set_thread(&p, gettid_());
 	host = vpmu_host_create();
@@ -227,9 +265,16 @@ Test(hostpmu_perf, under_the_core)
 		vpmu_pcpu_switch(pcpu, NULL);
 		spin();
 	}
+	vpmu_pcpu_switch(pcpu, &ctx);
+	for (unsigned int i = 0; i < 20; i++)
+		usleep(2000);
+	vpmu_pcpu_switch(pcpu, NULL);
 	vpmu_consumer_read(&clock, &v);
 	cr_expect(v.supported && v.count > 0 && v.quality == VPMU_Q_EXACT);
 	cr_expect(v.enabled_ns == v.running_ns);
+	/* its time is the thread's: no less than what the event counted, no more than there was */
+	cr_expect(v.enabled_ns + v.enabled_ns / 10 >= v.count, "%lu, %lu", v.enabled_ns, v.count);
+	cr_expect(v.enabled_ns <= thread_ns() - started, "%lu", v.enabled_ns);
 	vpmu_consumer_read(&tsc, &v);
 	if (p.pmu.ops->eligible(&p.pmu, ref) == 1u << CTR_TSC)
 		cr_expect(v.supported && v.count == 10000 && v.quality == VPMU_Q_TSC, "%lu",

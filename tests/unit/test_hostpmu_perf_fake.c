@@ -1,178 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The perf host PMU on a fake kernel with a PMU of 4 general and 3 fixed counters, as most machines
  * that run this have none; the TSC; and what `check` says. */
-#include "perf_bed.h"
+#include "fake_perf.h"
 #include "vpmu/event/event.h"
 
 #include <cpuid.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 
-/* ---- a fake kernel ----------------------------------------------------------------------------
- */
-
-#define FAKE_FDS   64
-#define FAKE_WIDTH 48
-
-static struct {
-	unsigned int gp; /* general counters that are free */
-	bool fixed;	 /* fixed counters for instructions, cycles, ref-cycles */
-	bool user_only;	 /* like perf_event_paranoid 2 without CAP_PERFMON */
-	int fail;	 /* open fails with this */
-	bool rdpmc;	 /* events have pages */
-	unsigned int opens, reads, rdpmcs, open_fds;
-	bool bump_lock; /* the kernel moves the event during the next rdpmc */
-	struct fake_event {
-		bool used, error, gp;
-		int fixed; /* 1.. */
-		struct perf_event_attr attr;
-		int tid, cpu;
-		uint64_t count;
-		struct perf_event_mmap_page page;
-		uint64_t counter; /* of 48 bits */
-	} ev[FAKE_FDS];
-} fake;
-
-static int fixed_of(const struct perf_event_attr *attr)
+/* The fake kernel does what the real one does: test_hostpmu_perf.c. */
+Test(hostpmu_perf_fake, rules_of_groups)
 {
-	if (attr->type != PERF_TYPE_HARDWARE)
-		return 0;
-	switch (attr->config) {
-	case PERF_COUNT_HW_INSTRUCTIONS:
-		return 1;
-	case PERF_COUNT_HW_CPU_CYCLES:
-		return 2;
-	case PERF_COUNT_HW_REF_CPU_CYCLES:
-		return 3;
-	default:
-		return 0;
-	}
-}
-
-/* Give a new pinned event a counter, or put it into the error state. */
-static void fake_schedule(struct fake_event *e)
-{
-	unsigned int gp_used = 0;
-	int fixed = fake.fixed ? fixed_of(&e->attr) : 0;
-
-	for (unsigned int i = 0; i < FAKE_FDS; i++) {
-		const struct fake_event *o = &fake.ev[i];
-
-		if (!o->used || o == e || o->error)
-			continue;
-		gp_used += o->gp;
-		if (fixed && o->fixed == fixed)
-			fixed = 0;
-	}
-	if (fixed)
-		e->fixed = fixed;
-	else if (fixed_of(&e->attr) != 3 && gp_used < fake.gp)
-		e->gp = true;
-	else
-		e->error = true;
-}
-
-static int fake_open(const struct perf_event_attr *attr, int tid, int cpu)
-{
-	fake.opens++;
-	if (fake.fail)
-		return fake.fail;
-	if (fake.user_only && !attr->exclude_kernel)
-		return -EACCES;
-	if (attr->type != PERF_TYPE_SOFTWARE && !fake.gp && !fake.fixed)
-		return -ENOENT;
-	/* raw event 0xEE is one this PMU has not */
-	if (attr->type == PERF_TYPE_RAW && (attr->config & 0xff) == 0xee)
-		return -EINVAL;
-	for (int fd = 0; fd < FAKE_FDS; fd++) {
-		struct fake_event *e = &fake.ev[fd];
-
-		if (e->used)
-			continue;
-		memset(e, 0, sizeof(*e));
-		e->used = true;
-		e->attr = *attr;
-		e->tid = tid;
-		e->cpu = cpu;
-		if (attr->type != PERF_TYPE_SOFTWARE) {
-			cr_expect(attr->pinned, "hardware events must not be multiplexed");
-			fake_schedule(e);
-		}
-		fake.open_fds++;
-		return fd;
-	}
-	return -EMFILE;
-}
-
-static int fake_read(int fd, uint64_t *value)
-{
-	fake.reads++;
-	cr_assert(fake.ev[fd].used);
-	if (fake.ev[fd].error)
-		return -ENODATA;
-	*value = fake.ev[fd].count;
-	return 0;
-}
-
-static struct perf_event_mmap_page *fake_map(int fd)
-{
-	return fake.rdpmc ? &fake.ev[fd].page : NULL;
-}
-
-static void fake_unmap(struct perf_event_mmap_page *page)
-{
-}
-
-static uint64_t fake_rdpmc(uint32_t index)
-{
-	struct fake_event *e = &fake.ev[index];
-
-	fake.rdpmcs++;
-	if (fake.bump_lock) {
-		/* scheduled out and in: the count so far moved to offset, the counter restarts */
-		fake.bump_lock = false;
-		e->page.lock += 2;
-		e->page.offset = (int64_t)e->count;
-		e->counter = 0;
-		return 0xdead;
-	}
-	return e->counter;
-}
-
-static void fake_close(int fd)
-{
-	cr_assert(fake.ev[fd].used);
-	fake.ev[fd].used = false;
-	fake.open_fds--;
-}
-
-static const struct vpmu_perf_sys fake_sys = {
-	.open = fake_open,
-	.read = fake_read,
-	.map = fake_map,
-	.unmap = fake_unmap,
-	.rdpmc = fake_rdpmc,
-	.close = fake_close,
-};
-
-static void fake_start(unsigned int gp, bool fixed)
-{
-	memset(&fake, 0, sizeof(fake));
-	fake.gp = gp;
-	fake.fixed = fixed;
-	vpmu_perf_sys = &fake_sys;
-}
-
-static vpmu_key_t raw(uint64_t config)
-{
-	enum vpmu_space space = VPMU_SPACE_AMD;
-	struct perf_event_attr attr;
-	vpmu_key_t key = vpmu_key_from_raw(space, config, UK | VPMU_KEY_GUEST);
-
-	if (vpmu_key_to_attr(key, &attr))
-		key = vpmu_key_from_raw(VPMU_SPACE_INTEL, config, UK | VPMU_KEY_GUEST);
-	return key;
+	fake_start(4, true);
+	group_rules();
 }
 
 Test(hostpmu_perf_fake, capacity_of_a_pmu)
@@ -186,17 +26,17 @@ Test(hostpmu_perf_fake, capacity_of_a_pmu)
 	fake_start(4, true);
 	thread_pmu(&p);
 	ops = p.pmu.ops;
-	cr_expect(vpmu_perf_capacity()->gp == 4 && vpmu_perf_capacity()->fixed == 3);
+	cr_expect(vpmu_perf_capacity().gp == 4 && vpmu_perf_capacity().fixed == 3);
 	cr_expect(fake.open_fds == 0, "probing leaves nothing open");
 	cr_expect(p.pmu.nr_ctrs == 32);
-	cr_expect(p.pmu.fixed_mask == (0x70u | 3u << 30), "0x%x", p.pmu.fixed_mask);
-	cr_expect(ops->eligible(&p.pmu, instructions) == 0x1f);
-	cr_expect(ops->eligible(&p.pmu, vpmu_key_generic(VPMU_EV_CYCLES, UK)) == 0x2f);
-	cr_expect(ops->eligible(&p.pmu, ref) == 0x40, "hardware, not the TSC");
+	cr_expect(p.pmu.fixed_mask == (7u << 10 | 3u << 30), "0x%x", p.pmu.fixed_mask);
+	cr_expect(ops->eligible(&p.pmu, instructions) == 0x40f);
+	cr_expect(ops->eligible(&p.pmu, vpmu_key_generic(VPMU_EV_CYCLES, UK)) == 0x80f);
+	cr_expect(ops->eligible(&p.pmu, ref) == 0x1000, "hardware, not the TSC");
 	cr_expect(ops->eligible(&p.pmu, vpmu_key_generic(VPMU_EV_BRANCHES, UK)) == 0x0f);
-	cr_expect(ops->eligible(&p.pmu, raw(0x1a8)) == 0x0f);
-	cr_expect(ops->eligible(&p.pmu, raw(0x1ee)) == 0);
-	cr_expect(ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_TASK_CLOCK)) == 0x3fffff80);
+	cr_expect(ops->eligible(&p.pmu, fake_raw(0x1a8)) == 0x0f);
+	cr_expect(ops->eligible(&p.pmu, fake_raw(0x1ee)) == 0);
+	cr_expect(ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_TASK_CLOCK)) == 0x3fffe000);
 	cr_expect(ops->quality(&p.pmu, ref) == VPMU_Q_EXACT);
 	cr_expect(ops->eligible(&p.pmu, 0) == 0);
 	cr_expect(ops->eligible(&p.pmu, ~0ULL) == 0);
@@ -204,40 +44,46 @@ Test(hostpmu_perf_fake, capacity_of_a_pmu)
 	opens = fake.opens;
 	for (unsigned int i = 0; i < 100; i++) {
 		ops->eligible(&p.pmu, instructions);
-		ops->eligible(&p.pmu, raw(0x1ee));
+		ops->eligible(&p.pmu, fake_raw(0x1ee));
 	}
 	cr_expect(fake.opens == opens);
 	vpmu_hostpmu_perf_fini(&p);
 }
 
-Test(hostpmu_perf_fake, a_held_counter_is_not_offered)
+Test(hostpmu_perf_fake, counters_that_are_left_are_not_offered)
 {
+	struct vpmu_hostpmu_perf_opts opts = {.cpu = VPMU_PERF_THREAD, .leave_counters = 2};
 	struct vpmu_hostpmu_perf p;
+	vpmu_key_t cycles = vpmu_key_generic(VPMU_EV_CYCLES, UK);
 
-	/* the NMI watchdog has one of four, and there are no fixed ones, as on AMD */
-	fake_start(3, false);
-	thread_pmu(&p);
-	cr_expect(vpmu_perf_capacity()->gp == 3 && vpmu_perf_capacity()->fixed == 0);
-	cr_expect(p.pmu.ops->eligible(&p.pmu, vpmu_key_generic(VPMU_EV_CYCLES, UK)) == 7);
+	/* there are no fixed ones, as on AMD */
+	fake_start(6, false);
+	cr_assert(!vpmu_hostpmu_perf_init(&p, &opts));
+	cr_expect(vpmu_perf_capacity().gp == 6 && vpmu_perf_capacity().fixed == 0);
+	cr_expect(p.pmu.ops->eligible(&p.pmu, cycles) == 0xf);
+	p.opts.leave_counters = 9;
+	cr_expect(p.pmu.ops->eligible(&p.pmu, cycles) == 1);
 	vpmu_hostpmu_perf_fini(&p);
 }
 
 Test(hostpmu_perf_fake, no_place_on_the_pmu_is_an_error_at_bind)
 {
+	struct vpmu_hostpmu_perf_opts opts = {.cpu = VPMU_PERF_THREAD, .pinned = true};
 	struct vpmu_hostpmu_perf p;
 
 	fake_start(4, false);
-	thread_pmu(&p);
+	cr_assert(!vpmu_hostpmu_perf_init(&p, &opts));
+	vpmu_hostpmu_perf_set_thread(&p, gettid_());
 	for (unsigned int i = 0; i < 3; i++)
-		bind_key(&p, raw(0x1a0 + i));
-	fake.gp = 3; /* somebody pinned one meanwhile */
-	cr_expect(p.pmu.ops->bind(&p.pmu, 3, raw(0x1a3)) == -EBUSY);
-	cr_expect(!p.ctr[3].key && fake.open_fds == 3);
+		bind_key(&p, fake_raw(0x1a0 + i));
+	fake.held = 1; /* somebody pinned one meanwhile */
+	cr_expect(p.pmu.ops->bind(&p.pmu, 3, fake_raw(0x1a3)) == -EBUSY);
+	cr_expect(!p.ctr[3].key);
 	/* bound or not eligible there: refused, nothing changed */
-	cr_expect(p.pmu.ops->bind(&p.pmu, 0, raw(0x1a3)) == -EINVAL);
-	cr_expect(p.pmu.ops->bind(&p.pmu, 7, raw(0x1a3)) == -EINVAL);
-	cr_expect(p.pmu.ops->bind(&p.pmu, 99, raw(0x1a3)) == -EINVAL);
-	cr_expect(fake.open_fds == 3);
+	cr_expect(p.pmu.ops->bind(&p.pmu, 0, fake_raw(0x1a3)) == -EINVAL);
+	cr_expect(p.pmu.ops->bind(&p.pmu, 7, fake_raw(0x1a3)) == -EINVAL);
+	cr_expect(p.pmu.ops->bind(&p.pmu, 99, fake_raw(0x1a3)) == -EINVAL);
+	cr_expect(fake.open_fds == 4, "the refused one waits for its next try");
 	vpmu_hostpmu_perf_fini(&p);
 	cr_expect(fake.open_fds == 0);
 }
@@ -250,10 +96,10 @@ Test(hostpmu_perf_fake, attrs_of_guest_keys)
 	fake_start(4, true);
 	thread_pmu(&p);
 	ctr = bind_key(&p, vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR));
-	const struct fake_event *e = &fake.ev[p.ctr[ctr].fd];
+	const struct fake_event *e = &fake.ev[p.ctr[ctr].event.fd[0]];
 
 	cr_expect(e->attr.exclude_host && !e->attr.exclude_guest && e->attr.exclude_kernel);
-	cr_expect(!e->attr.inherit && !e->attr.disabled && !e->attr.sample_period);
+	cr_expect(e->state == FAKE_COUNTS && !e->attr.sample_period);
 	cr_expect(e->tid == gettid_() && e->cpu == -1);
 	vpmu_hostpmu_perf_fini(&p);
 }
@@ -286,10 +132,10 @@ Test(hostpmu_perf_fake, rdpmc)
 	fake.rdpmc = true;
 	thread_pmu(&p);
 	ctr = bind_key(&p, vpmu_key_generic(VPMU_EV_BRANCHES, UK));
-	e = &fake.ev[p.ctr[ctr].fd];
+	e = &fake.ev[p.ctr[ctr].event.fd[0]];
 	e->page.cap_user_rdpmc = 1;
 	e->page.pmc_width = FAKE_WIDTH;
-	e->page.index = (uint32_t)p.ctr[ctr].fd + 1;
+	e->page.index = (uint32_t)p.ctr[ctr].event.fd[0] + 1;
 	reads = fake.reads;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		e->page.offset = rows[i].offset;
@@ -312,7 +158,7 @@ Test(hostpmu_perf_fake, rdpmc)
 	e->count = 78;
 	e->page.index = 0;
 	cr_expect(read_ctr(&p, ctr) == 78);
-	e->page.index = (uint32_t)p.ctr[ctr].fd + 1;
+	e->page.index = (uint32_t)p.ctr[ctr].event.fd[0] + 1;
 	e->page.cap_user_rdpmc = 0;
 	cr_expect(read_ctr(&p, ctr) == 78);
 
@@ -332,29 +178,6 @@ Test(hostpmu_perf_fake, rdpmc)
 	vpmu_hostpmu_perf_fini(&p);
 }
 
-Test(hostpmu_perf_fake, a_lost_event_is_not_called_exact)
-{
-	vpmu_key_t key = vpmu_key_generic(VPMU_EV_BRANCHES, UK);
-	struct vpmu_hostpmu_perf p;
-	struct fake_event *e;
-	unsigned int ctr;
-
-	fake_start(4, true);
-	thread_pmu(&p);
-	ctr = bind_key(&p, key);
-	e = &fake.ev[p.ctr[ctr].fd];
-	e->count = 10;
-	cr_expect(read_ctr(&p, ctr) == 10);
-	cr_expect(p.pmu.ops->quality(&p.pmu, key) == VPMU_Q_EXACT);
-	e->error = true; /* a pinned event of the host's own took its place */
-	cr_expect(read_ctr(&p, ctr) == 10, "never goes back");
-	cr_expect(p.pmu.ops->quality(&p.pmu, key) == VPMU_Q_ESTIMATED);
-	cr_expect(p.pmu.ops->audit(&p.pmu, ctr) == 0);
-	p.pmu.ops->unbind(&p.pmu, ctr);
-	cr_expect(p.pmu.ops->quality(&p.pmu, key) == VPMU_Q_EXACT);
-	vpmu_hostpmu_perf_fini(&p);
-}
-
 Test(hostpmu_perf_fake, without_rights_the_clocks_count_all_the_same)
 {
 	struct vpmu_hostpmu_perf p;
@@ -364,7 +187,7 @@ Test(hostpmu_perf_fake, without_rights_the_clocks_count_all_the_same)
 	fake.user_only = true;
 	thread_pmu(&p);
 	ctr = bind_key(&p, sw_key(PERF_COUNT_SW_TASK_CLOCK));
-	cr_expect(fake.ev[p.ctr[ctr].fd].attr.exclude_kernel);
+	cr_expect(fake.ev[p.ctr[ctr].event.fd[0]].attr.exclude_kernel);
 	/* these would count nothing: not offered */
 	cr_expect(!p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_CONTEXT_SWITCHES)));
 	/* faults of user level are allowed */
@@ -379,9 +202,14 @@ Test(hostpmu_perf_fake, passing_failures_are_not_remembered)
 	fake_start(4, true);
 	thread_pmu(&p);
 	fake.fail = -EMFILE;
-	cr_expect(!p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_TASK_CLOCK)));
-	fake.fail = 0;
 	cr_expect(p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_TASK_CLOCK)));
+	cr_expect(p.pmu.ops->bind(&p.pmu, 20, sw_key(PERF_COUNT_SW_TASK_CLOCK)) == -EMFILE);
+	fake.fail = -EACCES;
+	cr_expect(!p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_CPU_CLOCK)));
+	fake.fail = 0;
+	cr_expect(!p.pmu.ops->bind(&p.pmu, 20, sw_key(PERF_COUNT_SW_TASK_CLOCK)));
+	fake_sleep(1100000000);
+	cr_expect(p.pmu.ops->eligible(&p.pmu, sw_key(PERF_COUNT_SW_CPU_CLOCK)));
 	vpmu_hostpmu_perf_fini(&p);
 }
 
@@ -495,14 +323,14 @@ Test(hostpmu_perf_fake, check_says_why_not)
 	int calls = 0;
 
 	fake_start(0, false);
-	cr_expect(!vpmu_hostpmu_perf_check(see, &s));
+	cr_expect(!vpmu_hostpmu_perf_check(2, see, &s));
 	cr_expect(s.n == 2 + VPMU_EV_GENERIC_NR + 11);
 	cr_expect(strstr(s.text, "perf events|1|"), "%s", s.text);
 	cr_expect(strstr(s.text, "hardware counters|0|no hardware PMU"), "%s", s.text);
 	cr_expect(strstr(s.text, "\ninstructions|0|no hardware PMU"), "%s", s.text);
 	cr_expect(strstr(s.text, "\nref-cycles|1|in KVM guests, as TSC"), "%s", s.text);
 	cr_expect(strstr(s.text, "\ntask-clock|1|\n"), "%s", s.text);
-	cr_expect(vpmu_hostpmu_perf_check(stop_at_second, &calls) == -5 && calls == 2);
+	cr_expect(vpmu_hostpmu_perf_check(2, stop_at_second, &calls) == -5 && calls == 2);
 }
 
 Test(hostpmu_perf_fake, check_says_what_there_is)
@@ -510,10 +338,35 @@ Test(hostpmu_perf_fake, check_says_what_there_is)
 	struct seen s = {0};
 
 	fake_start(4, true);
-	cr_expect(!vpmu_hostpmu_perf_check(see, &s));
-	cr_expect(strstr(s.text, "hardware counters|1|4 general and 3 fixed"), "%s", s.text);
+	fake.no_branches = true;
+	cr_expect(!vpmu_hostpmu_perf_check(2, see, &s));
+	cr_expect(strstr(s.text, "\nbranches|0|this CPU's PMU does not have it\n"), "%s", s.text);
+	cr_expect(strstr(s.text, "hardware counters|1|4 general and 3 fixed ones; 2 general ones "
+				 "are left to others\n"),
+		  "%s", s.text);
 	cr_expect(strstr(s.text, "\ninstructions|1|\n"), "%s", s.text);
 	cr_expect(strstr(s.text, "\nref-cycles|1|\n"), "%s", s.text);
+}
+
+static void expect_why_not(vpmu_key_t key, const char *says)
+{
+	char why[200] = "";
+
+	vpmu_hostpmu_perf_why_not(key, why, sizeof(why));
+	cr_expect(strstr(why, says), "%s", why);
+}
+
+Test(hostpmu_perf_fake, why_not)
+{
+	const vpmu_key_t host = vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_INSTRUCTIONS,
+					      VPMU_KEY_USR | VPMU_KEY_HOST);
+
+	fake_start(4, true);
+	fake.no_branches = true;
+	expect_why_not(vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR), "PMU does not have it");
+	/* A PMU that cannot tell guest from host. */
+	fake.fail = -EOPNOTSUPP;
+	expect_why_not(host, "the PMU does not count guests apart now");
 }
 
 Test(hostpmu_perf_fake, check_says_what_is_not_permitted)
@@ -522,7 +375,7 @@ Test(hostpmu_perf_fake, check_says_what_is_not_permitted)
 
 	fake_start(4, true);
 	fake.fail = -EACCES;
-	cr_expect(!vpmu_hostpmu_perf_check(see, &s));
+	cr_expect(!vpmu_hostpmu_perf_check(2, see, &s));
 	cr_expect(strstr(s.text, "perf events|0|not permitted: perf_event_paranoid is"), "%s",
 		  s.text);
 	cr_expect(strstr(s.text, "\ntask-clock|0|not permitted"), "%s", s.text);

@@ -462,3 +462,28 @@ Test(loader, files)
 	cr_assert_eq(image_read(fifo, &img, err, sizeof(err)), -EINVAL); /* and does not hang */
 	unlink(fifo);
 }
+
+/* The images that come with vpmu-vmm have names; this test lies beside them as vpmu-vmm does. */
+Test(loader, names)
+{
+	static const char *const paths[] = {"guest.elf", "./guest",   "guest/",
+					    "/x/guest",	 "..",	      "no-such-image",
+					    "nosuch",	 "guest elf", "\xff"};
+	char exe[4096], *guest, *path;
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 64);
+
+	cr_assert_gt(n, 0);
+	exe[n] = 0;
+	strcpy(strrchr(exe, '/'), "/../guest/guest.elf");
+	guest = realpath(exe, NULL);
+	cr_assert_not_null(guest, "%s", exe);
+	path = image_find("guest");
+	cr_assert_str_eq(path, guest);
+	free(path);
+	free(guest);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		path = image_find(paths[i]);
+		cr_assert_str_eq(path, paths[i]);
+		free(path);
+	}
+}

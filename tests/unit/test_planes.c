@@ -103,7 +103,8 @@ static const char *read_all(struct session *s)
 	static char text[1024];
 
 	text[0] = '\0';
-	cr_assert_eq(session_read(s, false, shoot, text), 0);
+	cr_assert_eq(session_read(s, shoot, text), 0);
+	session_forget_gone(s);
 	return text;
 }
 
@@ -232,7 +233,7 @@ Test(planes, quality_and_support_are_each_planes_own)
 
 	populate();
 	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
-	cr_assert_eq(session_read(s, false, expect_support, &rows), 0);
+	cr_assert_eq(session_read(s, expect_support, &rows), 0);
 	cr_expect_eq(rows, 2);
 	test_vcpu_fini(&soft);
 }
@@ -361,6 +362,65 @@ Test(planes, every_answer_names_its_plane)
 	cr_assert_eq(json_array_size(item), 1, "the fake has no conservation");
 	cr_expect_str_eq(str(json_array_get(item, 0), "plane"), "soft");
 	json_decref(a);
+	test_vcpu_fini(&soft);
+}
+
+static void refused(const char *line, const char *who)
+{
+	json_t *a = ask(line);
+
+	cr_expect(json_is_false(json_object_get(a, "ok")), "%s", line);
+	cr_expect_eq(json_integer_value(json_object_get(a, "errno")), ETIMEDOUT, "%s", line);
+	cr_expect(strstr(str(a, "error"), who), "%s: %s", line, str(a, "error"));
+	json_decref(a);
+}
+
+/* pCPU 1 of the core has an owner that never polls; then CPU 5 of the fake does not answer. */
+Test(planes, a_cpu_that_does_not_answer_has_a_name)
+{
+	static const char *const begin[] = {
+		/* The host's own work is on every pCPU. */
+		"{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"tenant\"}",
+		"{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"10\",\"plane\":"
+		"\"soft\"}",
+		"{\"cmd\":\"lbr-attach\",\"mode\":\"calls\",\"target\":\"s\"}",
+		"{\"cmd\":\"conservation\"}",
+	};
+	const char *const before = "{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":"
+				   "\"vm\",\"name\":\"before\",\"keep\":true}";
+	const char *const read = "{\"cmd\":\"read\",\"session\":\"before\"}";
+	json_t *a, *late;
+
+	populate();
+	json_decref(must(before));
+	test_run(&h, 0, &soft, 10);
+	test_run(&h, 1, &soft, 1); /* the VM has been on that pCPU */
+	vpmu_host_set_deadline(h.host, 1000000);
+	vpmu_pcpu_online(h.pcpu[1]);
+	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
+		refused(begin[i], "pCPU 1 of plane soft does not answer");
+	json_decref(must("{\"cmd\":\"list\"}"));
+	json_decref(must("{\"cmd\":\"sharing\"}"));
+	fake.late = true;
+	a = must(read);
+	late = json_object_get(a, "late");
+	cr_expect_eq(json_array_size(late), 2);
+	cr_expect(strstr(json_string_value(json_array_get(late, 0)), "pCPU 1 of plane soft"));
+	cr_expect(strstr(json_string_value(json_array_get(late, 1)), "CPU 5 of the fake"));
+	json_decref(a);
+	vpmu_pcpu_offline(h.pcpu[1]); /* which answers */
+	fake.late = false;
+	a = must(read);
+	cr_expect_null(json_object_get(a, "late"));
+	json_decref(a);
+	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
+		json_decref(must(begin[i]));
+	fake.attach_error = -ETIMEDOUT;
+	fake.late = true;
+	refused(begin[0], "CPU 5 of the fake");
+	/* It has answered before anybody could name it. */
+	fake.late = false;
+	refused(begin[0], "try again");
 	test_vcpu_fini(&soft);
 }
 

@@ -1,146 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/sched/runner, vmm/vm: scripted vCPUs on modelled pCPUs. */
-#include <criterion/criterion.h>
+/* vmm/sched/runner, vmm/vm: scripted vCPUs on modelled pCPUs. Shares: test_runner_shares.c. */
 #include <time.h>
-#include <urcu/urcu-memb.h>
 
-#include "fake_engine.h"
-#include "vmm/sched/runner.h"
-#include "vmm/sched/runner_priv.h"
-#include "vpmu/account.h"
-#include "vpmu/conservation.h"
-#include "vpmu/host.h"
-
-#define VMS_MAX 64
-#define VCPUS	2
-
-struct bed {
-	struct vpmu_host *host;
-	struct runner *runner;
-	struct {
-		struct vm *vm;
-		struct vpmu_account *account, *vcpus[VCPUS];
-	} vms[VMS_MAX];
-	_Atomic unsigned int ended;
-	pthread_mutex_t lock;
-	char console[4096]; /* lines as "vcpu:text\n" */
-};
-
-static const struct host_config small_host = {
-	.pcpus = 2,
-	.gp = 4,
-	.fixed = 3,
-	.width = 48,
-	.slice_insns = 1000,
-	.seed = 1,
-	.migrate_every = 4,
-	.tick_us = 10,
-};
-
-static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
-{
-	struct bed *b = arg;
-	size_t at;
-
-	pthread_mutex_lock(&b->lock);
-	at = strlen(b->console);
-	snprintf(b->console + at, sizeof(b->console) - at, "%u:%.*s\n", vcpu, (int)len, line);
-	pthread_mutex_unlock(&b->lock);
-}
-
-static void on_ended(struct vm *vm, void *arg)
-{
-	struct bed *b = arg;
-
-	b->ended++;
-}
-
-static void bed_init(struct bed *b, const struct host_config *h)
-{
-	memset(b, 0, sizeof(*b));
-	pthread_mutex_init(&b->lock, NULL);
-	urcu_memb_register_thread();
-	fake_wrong = 0;
-	fake_trace = NULL;
-	b->host = vpmu_host_create();
-	cr_assert(b->host);
-	cr_assert_eq(runner_create(b->host, h, &b->runner), 0);
-}
-
-static struct vm *add_vm(struct bed *b, unsigned int i)
-{
-	struct image img = fake_image();
-	struct vm_opts o = {
-		.name = "vm",
-		.vcpus = VCPUS,
-		.memory_bytes = 4 << 20,
-		.image = &img,
-		.pmu.model = VPMU_GUEST_INTEL_V2,
-		.ops = &fake_ops,
-		.sched = runner_sched(b->runner),
-		.vcpu_accounts = b->vms[i].vcpus,
-		.console = on_console,
-		.ended = on_ended,
-		.arg = b,
-	};
-	char err[256] = "";
-
-	cr_assert_eq(vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vms[i].account), 0);
-	for (int v = 0; v < VCPUS; v++)
-		cr_assert_eq(vpmu_account_create(b->vms[i].account, NULL, &b->vms[i].vcpus[v]), 0);
-	o.account = b->vms[i].account;
-	cr_assert_eq(vm_create(&o, &b->vms[i].vm, err, sizeof(err)), 0, "%s", err);
-	return b->vms[i].vm;
-}
-
-static void del_vm(struct bed *b, unsigned int i)
-{
-	if (!b->vms[i].vm)
-		return;
-	vm_destroy(b->vms[i].vm);
-	/* -EBUSY if a consumer or a context were left. */
-	for (int v = 0; v < VCPUS; v++)
-		cr_assert_eq(vpmu_account_del(b->vms[i].vcpus[v]), 0);
-	cr_assert_eq(vpmu_account_del(b->vms[i].account), 0);
-	b->vms[i].vm = NULL;
-}
-
-static void start(struct vm *vm)
-{
-	char err[256];
-
-	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0);
-}
-
-static int conserved(const struct vpmu_conservation *c, void *arg)
-{
-	unsigned int *rows = arg;
-
-	cr_assert_eq(c->hardware, c->charged, "pCPU %u key %#lx: hardware %lu, charged %lu",
-		     c->pcpu, (unsigned long)c->key, (unsigned long)c->hardware,
-		     (unsigned long)c->charged);
-	(*rows)++;
-	return 0;
-}
-
-static unsigned int check_conservation(struct bed *b)
-{
-	unsigned int rows = 0;
-
-	cr_assert_eq(vpmu_host_conservation(b->host, conserved, &rows), 0);
-	return rows;
-}
-
-static void bed_fini(struct bed *b)
-{
-	for (unsigned int i = 0; i < VMS_MAX; i++)
-		del_vm(b, i);
-	check_conservation(b);
-	runner_destroy(b->runner);
-	vpmu_host_destroy(b->host);
-	urcu_memb_unregister_thread();
-	cr_assert_eq(fake_wrong, 0);
-}
+#include "runner_bed.h"
 
 static void wait_ended(struct bed *b, unsigned int n)
 {
@@ -442,17 +304,22 @@ Test(runner, ports_and_msrs)
 	bed_fini(&b);
 }
 
+static const struct fake_step storm[] = {{FAKE_OUT, 0x80, 0, 1}, {FAKE_AGAIN, 0, 0, 0}};
+
+static const struct fake_step *storm_script(unsigned int vcpu)
+{
+	return storm;
+}
+
 Test(runner, exit_storm_does_not_hold_the_pcpu)
 {
-	static const struct fake_step storm[] = {{FAKE_OUT, 0x80, 0, 1}, {FAKE_AGAIN, 0, 0, 0}};
 	struct host_config h = small_host;
 	struct bed b;
 
 	h.pcpus = 1;
 	h.slice_insns = RUNNER_SLICE_MAX;
 	bed_init(&b, &h);
-	one_script = storm;
-	fake_script = vcpu1_script;
+	fake_script = storm_script;
 	start(add_vm(&b, 0));
 	cr_assert_eq(runner_step(b.runner, 10), 10);
 	bed_fini(&b);
@@ -595,15 +462,64 @@ Test(runner, a_request_does_not_wait_behind_a_queue)
 	for (unsigned int i = 0; i < 3; i++)
 		start(add_vm(&b, i));
 	p = b.runner->pcpus[0];
-	v = runq_pop(p);
+	v = runq_pop(p, NULL);
 	runq_push(p, v, false);
-	cr_assert_neq(p->head, v);
-	cr_assert_eq(p->tail, v);
-	for (v = runq_pop(p); p->head && v->vm != b.vms[1].vm; v = runq_pop(p))
+	cr_assert_null(p->front);
+	for (v = runq_pop(p, NULL); v->vm != b.vms[1].vm; v = runq_pop(p, NULL))
 		runq_push(p, v, false);
 	atomic_store(&v->request, VCPU_REQ_PARK);
 	runq_push(p, v, false);
-	cr_assert_eq(p->head, v);
+	cr_assert_eq(p->front, v);
+	cr_assert_eq(runq_pop(p, v), v);
+	runq_push(p, v, false);
 	atomic_store(&v->request, VCPU_REQ_NONE);
+	bed_fini(&b);
+}
+
+static struct bed *asking;
+static unsigned int runs;
+
+/* fake_trace: at the fifth run() of a slice, the control thread wants the other VM's vCPUs. */
+static void ask_for_others(struct vmm_engine_vcpu *v, uint64_t budget)
+{
+	if (++runs != 5)
+		return;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct vm *vm = asking->vms[i].vm;
+
+		if (vm->vcpus[0].ev == v || vm->vcpus[1].ev == v)
+			continue;
+		atomic_store(&vm->vcpus[0].request, VCPU_REQ_PARK);
+		atomic_store(&vm->vcpus[1].request, VCPU_REQ_PARK);
+		runq_expedite(asking->runner->pcpus[0], vm);
+	}
+}
+
+/* ... nor for the end of the slice of a vCPU that is not concerned. */
+Test(runner, a_request_ends_the_slice_of_others)
+{
+	struct host_config h = small_host;
+	unsigned int away = 0;
+	struct bed b;
+
+	h.pcpus = 1;
+	h.slice_insns = RUNNER_SLICE_MAX;
+	bed_init(&b, &h);
+	fake_script = storm_script;
+	for (unsigned int i = 0; i < 2; i++)
+		start(add_vm(&b, i));
+	cr_assert_eq(runner_step(b.runner, 3), 3);
+	asking = &b;
+	runs = 0;
+	fake_trace = ask_for_others;
+	cr_assert_eq(runner_step(b.runner, 1), 1);
+	cr_expect_eq(runs, 5);
+	/* The next slice serves the request first, and then nobody is in a hurry. */
+	cr_assert_eq(runner_step(b.runner, 1), 1);
+	fake_trace = NULL;
+	cr_expect_gt(runs, 100, "%u", runs);
+	for (unsigned int i = 0; i < 2; i++)
+		away += b.vms[i].vm->vcpus[0].away + b.vms[i].vm->vcpus[1].away;
+	cr_expect_eq(away, 2);
 	bed_fini(&b);
 }

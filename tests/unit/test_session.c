@@ -76,7 +76,8 @@ static const char *read_all(struct session *s)
 	static struct shot shot;
 
 	shot.text[0] = '\0';
-	cr_assert_eq(session_read(s, false, shoot, &shot), 0);
+	cr_assert_eq(session_read(s, shoot, &shot), 0);
+	session_forget_gone(s);
 	return shot.text;
 }
 
@@ -274,7 +275,7 @@ Test(session, keep_gone_shows_again)
 	vms = open_session("/a/web", SESSION_VM, 1);
 	everybody_runs();
 	remove_w();
-	cr_assert_eq(session_read(vms, true, shoot, &shot), 0);
+	cr_assert_eq(session_read(vms, shoot, &shot), 0);
 	cr_expect_str_eq(shot.text, "/a/web:w=1200!");
 	cr_expect_str_eq(read_all(vms), "/a/web:w=1200!");
 	cr_expect_str_eq(read_all(vms), "");
@@ -371,7 +372,7 @@ Test(session, top_level_rows_sum_to_the_hardware_through_churn)
 		if (i % 4 == 0)
 			cr_assert_eq(tenant_remove(h.ts, path, h.err, sizeof(h.err)), 0);
 	}
-	cr_assert_eq(session_read(s, false, add_level_one, &sum), 0);
+	cr_assert_eq(session_read(s, add_level_one, &sum), 0);
 	cr_assert_eq(vpmu_host_conservation(h.host, conserved, &hw), 0);
 	cr_expect_eq(sum, 50 * 61239 + 50 * 100 + 2 * (49 * 50 / 2));
 	cr_expect_eq(hw, sum, "hardware %llu, rows %llu", (unsigned long long)hw,
@@ -402,10 +403,10 @@ Test(session, quality_and_support_reach_the_row)
 	populate();
 	s = open_session("/", SESSION_VCPU, 3);
 	everybody_runs();
-	cr_assert_eq(session_read(s, false, check_quality, &rows), 0);
+	cr_assert_eq(session_read(s, check_quality, &rows), 0);
 	cr_expect_eq(rows, 5);
 	remove_w();
-	cr_assert_eq(session_read(s, false, check_quality, &rows), 0);
+	cr_assert_eq(session_read(s, check_quality, &rows), 0);
 	cr_expect_eq(rows, 10, "removed rows say the same");
 	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
 	test_vcpu_init(&w0, vm_w, 0);
@@ -445,7 +446,7 @@ Test(session, no_slot_left_is_said_so)
 	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "slots"), "%s", h.err);
 	/* A session whose row comes too late keeps going and shows why it does not count. */
 	test_vm(&h, a, "late", 1);
-	cr_assert_eq(session_read(early, false, row_error, &errors), 0);
+	cr_assert_eq(session_read(early, row_error, &errors), 0);
 	cr_expect_eq(errors, 1);
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		vpmu_consumer_del(&c[i], NULL, NULL);
@@ -478,11 +479,16 @@ Test(session, names_and_owners)
 	spec.open.owner = NULL;
 	cr_assert_eq(session_open(ss, &spec, &auto2, h.err, sizeof(h.err)), 0);
 	cr_expect_str_neq(auto1->reg.name, auto2->reg.name);
-	registry_close_owner(sessions_registry(ss), &me);
-	cr_expect_null(registry_find(sessions_registry(ss), "bill"));
-	cr_expect_eq(registry_find(sessions_registry(ss), auto1->reg.name), &auto1->reg);
-	registry_close_owner(sessions_registry(ss), &you);
-	cr_expect_eq(registry_find(sessions_registry(ss), auto2->reg.name), &auto2->reg,
+	sessions_registry(ss)->keep_lost_ns = 1000000000000;
+	registry_owner_lost(sessions_registry(ss), &me);
+	cr_expect_gt(registry_expire(sessions_registry(ss)), 0);
+	cr_expect(registry_find(sessions_registry(ss), "bill", NULL), "lost, but still there");
+	sessions_registry(ss)->keep_lost_ns = 0;
+	cr_expect_eq(registry_expire(sessions_registry(ss)), 0);
+	cr_expect_null(registry_find(sessions_registry(ss), "bill", NULL));
+	cr_expect_eq(registry_find(sessions_registry(ss), auto1->reg.name, NULL), &auto1->reg);
+	registry_owner_lost(sessions_registry(ss), &you);
+	cr_expect_eq(registry_find(sessions_registry(ss), auto2->reg.name, NULL), &auto2->reg,
 		     "a kept one stays");
 	spec.nr_events = 0;
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -EINVAL);
@@ -513,7 +519,47 @@ Test(session, gone_rows_are_bounded_and_the_loss_is_counted)
 		tenant_vm_remove(h.ts, test_vm(&h, tenant_find(h.ts, "/a"), "vm", 1));
 	cr_expect_eq(s->nr_rows, SESSION_GONE_MAX);
 	cr_expect_eq(s->dropped, 10);
-	session_read(s, false, count_gone, &gone);
+	session_read(s, count_gone, &gone);
+	session_forget_gone(s);
 	cr_expect_eq(gone, SESSION_GONE_MAX);
 	cr_expect_eq(s->nr_rows, 0);
+}
+
+/* Readers leave counter slots to administrators and to each other. */
+Test(session, readers_share_the_slots)
+{
+	struct access reader[3] = {
+		{.uid = 1, .all = true}, {.uid = 2, .all = true}, {.uid = 3, .all = true}};
+	const char *names[17];
+	vpmu_key_t keys[17];
+	struct session_spec spec = {
+		.nr_events = 16, .events = names, .keys = keys, .open.target = tenants_root(h.ts)};
+	struct session *s;
+
+	for (unsigned int u = 0; u < 3; u++) {
+		for (unsigned int i = 0; i < 17; i++) {
+			names[i] = "raw";
+			keys[i] = vpmu_key_make(VPMU_SPACE_INTEL, 0xb7,
+						VPMU_KEY_USR | VPMU_KEY_GUEST) |
+				  (vpmu_key_t)(u * 17 + i) << VPMU_KEY_UMASK_SHIFT;
+		}
+		spec.open.who = &reader[u];
+		spec.nr_events = 17;
+		cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
+		spec.nr_events = 16;
+		cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), u < 2 ? 0 : -ENOSPC,
+			     "reader %u: %s", u, h.err);
+		/* The same events again are no more events. */
+		if (u < 2)
+			cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0);
+		spec.nr_events = 1;
+		spec.keys = &keys[16];
+		cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
+		spec.keys = keys;
+	}
+	spec.open.who = NULL;
+	spec.nr_events = 17;
+	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "an administrator: %s",
+		     h.err);
+	cr_expect_eq(sessions_registry(ss)->refused, 3 + 1 + 3);
 }

@@ -4,193 +4,9 @@
  * sections, every length, with and without the right CRC. Each is refused in one line with nothing
  * left behind, or is another VM, which runs.
  */
-#include <criterion/criterion.h>
-#include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <urcu/urcu-memb.h>
-#include <zlib.h>
+#include "snapshot_bed.h"
 
-#include "vmm/snapshot/priv.h"
-#include "vpmu/guest/abi.h"
-
-/* Counts, records branches (models that have both registers), and prints: in CPL0. */
-#define AT_LOOP 26
-static const uint8_t guest_code[] = {
-	0xb9, 0x86, 0x01, 0x00, 0x00, /* mov ecx, 186h */
-	0xb8, 0xc0, 0x00, 0x53, 0x00, /* mov eax, 5300c0h: instructions, INT, EN */
-	0x31, 0xd2,		      /* xor edx, edx */
-	0x0f, 0x30,		      /* wrmsr */
-	0xb9, 0xce, 0x14, 0x00, 0x00, /* mov ecx, 14ceh */
-	0xb8, 0x07, 0x00, 0x7f, 0x00, /* mov eax, 7f0007h: all branches */
-	0x0f, 0x30,		      /* wrmsr (#GP where there are none: triple fault) */
-	0x66, 0xba, 0xf8, 0x03,	      /* loop: mov dx, 3f8h */
-	0xb0, 0x78,		      /* mov al, 'x' */
-	0xee,			      /* out dx, al */
-	0xb9, 0x00, 0x01, 0x00, 0x00, /* mov ecx, 256 */
-	0xff, 0xc9,		      /* dec ecx */
-	0x75, 0xfc,		      /* jnz -4 */
-	0xeb, 0xee,		      /* jmp loop */
-};
-
-static char dir[] = "/dev/shm/vpmu-test-XXXXXX";
-static char image_path[80], file_path[80];
-
-static void write_image(bool use_pmu)
-{
-	struct {
-		Elf64_Ehdr eh;
-		Elf64_Phdr ph;
-		uint8_t code[sizeof(guest_code)];
-	} f = {
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) +
-				  (use_pmu ? 0 : AT_LOOP),
-		       .e_phoff = sizeof(Elf64_Ehdr),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 1},
-		.ph = {.p_type = PT_LOAD,
-		       .p_flags = PF_R | PF_X,
-		       .p_vaddr = VPMU_BOOT_IMAGE,
-		       .p_paddr = VPMU_BOOT_IMAGE,
-		       .p_filesz = sizeof(f),
-		       .p_memsz = sizeof(f)},
-	};
-	FILE *out;
-
-	memcpy(f.code, guest_code, sizeof(guest_code));
-	out = fopen(image_path, "w");
-	cr_assert(out && fwrite(&f, sizeof(f), 1, out) == 1 && !fclose(out));
-}
-
-static struct config config;
-static struct machine *machine;
-static unsigned int vms_ended;
-
-static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
-		       void *arg)
-{
-	cr_assert(len <= SERIAL_LINE_MAX);
-}
-
-static void on_wake(void *arg)
-{
-}
-
-static void on_ended(const struct machine_vm *vm, void *arg)
-{
-	vms_ended++;
-}
-
-static void setup(void)
-{
-	const struct machine_opts mo = {
-		.host = &config.host,
-		.console = on_console,
-		.wake = on_wake,
-		.ended = on_ended,
-	};
-	char err[300];
-
-	urcu_memb_register_thread();
-	cr_assert(mkdtemp(dir));
-	snprintf(image_path, sizeof(image_path), "%s/image", dir);
-	snprintf(file_path, sizeof(file_path), "%s/snap", dir);
-	config_init(&config);
-	config.host.slice_insns = 500;
-	cr_assert_eq(machine_create(&mo, &machine, err, sizeof(err)), 0, "%s", err);
-}
-
-static void teardown(void)
-{
-	machine_destroy(machine);
-	config_fini(&config);
-	unlink(image_path);
-	unlink(file_path);
-	cr_assert_eq(rmdir(dir), 0, "something is left behind");
-	urcu_memb_barrier();
-	urcu_memb_unregister_thread();
-}
-
-TestSuite(snapshot_file, .init = setup, .fini = teardown);
-
-/* ---- a good file --------------------------------------------------------------------------------
- */
-
-struct bytes {
-	uint8_t *data;
-	size_t len;
-};
-
-static struct bytes read_file(const char *path)
-{
-	struct bytes b;
-	struct stat st;
-	FILE *in = fopen(path, "r");
-
-	cr_assert(in && !fstat(fileno(in), &st));
-	b.len = (size_t)st.st_size;
-	b.data = malloc(b.len);
-	cr_assert_eq(fread(b.data, 1, b.len, in), b.len);
-	fclose(in);
-	return b;
-}
-
-/* A VM that has run for @slices, as a file. */
-static struct bytes good_file(const char *pmu, uint64_t slices)
-{
-	char option[300], err[400];
-	struct machine_vm *vm;
-	struct bytes b;
-
-	write_image(!strcmp(pmu, "intel-v5"));
-	snprintf(option, sizeof(option),
-		 "name=good,tenant=/t,vcpus=2,memory=4M,engine=soft,args=a b,pmu=%s,image=%s", pmu,
-		 image_path);
-	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(machine_vm_add(machine, &config.vms[config.nr_vms - 1], &vm, err, sizeof(err)),
-		     0, "%s", err);
-	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0);
-	cr_assert_eq(machine_step(machine, slices), slices);
-	cr_assert_eq(snapshot_save(vm, file_path, err, sizeof(err)), 0, "%s", err);
-	machine_vm_remove(vm);
-	b = read_file(file_path);
-	return b;
-}
-
-static void fix_crc(uint8_t *data, size_t len)
-{
-	uint32_t crc = (uint32_t)crc32_z(0, data, len - 4);
-
-	for (int i = 0; i < 4; i++)
-		data[len - 4 + i] = (uint8_t)(crc >> 8 * i);
-}
-
-/* ---- trying -------------------------------------------------------------------------------------
- */
-
-static int restore(const uint8_t *data, size_t len, struct machine_vm **vm, char err[500])
-{
-	static int fd = -1;
-	char path[40];
-
-	if (fd < 0)
-		fd = memfd_create("snapshot", MFD_CLOEXEC);
-	cr_assert(!ftruncate(fd, 0) && pwrite(fd, data, len, 0) == (ssize_t)len);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	*err = 0;
-	return snapshot_restore(machine, path, NULL, NULL, vm, err, 500);
-}
+TestSuite(snapshot_file, .init = snapshot_setup, .fini = snapshot_teardown);
 
 /* 1: another VM, which ran for a while; 0: refused. */
 static int try(const uint8_t *data, size_t len)
@@ -238,7 +54,7 @@ Test(snapshot_file, comes_back)
 		cr_assert_str_eq(vm->args, "a b");
 		cr_assert_eq(vm->vcpus, 2);
 		cr_assert_eq(machine_vm_state(vm), VM_PAUSED);
-		cr_assert_eq(snapshot_save(vm, file_path, err, sizeof(err)), 0, "%s", err);
+		cr_assert_eq(save(vm, err, sizeof(err)), 0, "%s", err);
 		again = read_file(file_path);
 		cr_assert(again.len == b.len && !memcmp(again.data, b.data, b.len),
 			  "saved again, it is another file");
@@ -246,6 +62,72 @@ Test(snapshot_file, comes_back)
 		free(again.data);
 		free(b.data);
 	}
+}
+
+/* Every register that kvm_regs and kvm_sregs have comes back. Each has a value of its own, other
+ * than what a new vCPU has. */
+Test(snapshot_file, every_register_comes_back)
+{
+	const struct vmm_engine_ops *o = &vmm_soft_ops;
+	struct kvm_segment *segs[8];
+	struct kvm_sregs s, s2;
+	struct kvm_regs r, r2;
+	struct machine_vm *vm;
+	char option[300], err[500];
+	struct bytes b;
+
+	write_image(true);
+	snprintf(option, sizeof(option), "name=good,vcpus=1,memory=4M,engine=soft,image=%s",
+		 image_path);
+	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(machine_vm_add(machine, &config.vms[0], &vm, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(o->get_sregs(vm->vm->vcpus[0].ev, &s), 0);
+	segs[0] = &s.cs, segs[1] = &s.ds, segs[2] = &s.es, segs[3] = &s.fs;
+	segs[4] = &s.gs, segs[5] = &s.ss, segs[6] = &s.tr, segs[7] = &s.ldt;
+	for (unsigned int i = 0; i < 8; i++) {
+		segs[i]->base = 0x1111000 * (i + 1);
+		segs[i]->limit = 0x1000 + i;
+		segs[i]->selector = (uint16_t)(8 * i + 8);
+		segs[i]->type = (uint8_t)(i + 1);
+		segs[i]->avl = i & 1;
+		segs[i]->g = !(i & 1);
+	}
+	s.gdt.base = 0x5000;
+	s.gdt.limit = 0x123;
+	s.idt.base = 0x6000;
+	s.idt.limit = 0x234;
+	s.cr0 = 0x8005003b;
+	s.cr2 = 0x7123456789ab;
+	s.cr3 = 0x23000;
+	s.cr4 = 0x1006a0;
+	s.cr8 = 9;
+	s.efer = 0xd01;
+	s.apic_base |= 0xc00;
+	s.interrupt_bitmap[1] = 1ULL << 35;
+	cr_assert_eq(o->set_sregs(vm->vm->vcpus[0].ev, &s), 0);
+	cr_assert_eq(o->get_regs(vm->vm->vcpus[0].ev, &r), 0);
+	for (unsigned int i = 0; i < sizeof(r) / 8 - 1; i++)
+		((uint64_t *)&r)[i] = 0x0123456789abcdefULL * (i + 3);
+	r.rip = 0x123456;
+	r.rflags = 0x8d7; /* what BTC of all arithmetic flags leaves */
+	cr_assert_eq(o->set_regs(vm->vm->vcpus[0].ev, &r), 0);
+	cr_assert_eq(o->get_sregs(vm->vm->vcpus[0].ev, &s), 0);
+	cr_assert_eq(o->get_regs(vm->vm->vcpus[0].ev, &r), 0);
+	cr_assert_eq(s.cr2, 0x7123456789ab);
+	cr_assert_eq(s.interrupt_bitmap[1], 1ULL << 35);
+
+	cr_assert_eq(save(vm, err, sizeof(err)), 0, "%s", err);
+	machine_vm_remove(vm);
+	b = read_file(file_path);
+	cr_assert_eq(restore(b.data, b.len, &vm, err), 0, "%s", err);
+	cr_assert_eq(o->get_sregs(vm->vm->vcpus[0].ev, &s2), 0);
+	cr_assert_eq(o->get_regs(vm->vm->vcpus[0].ev, &r2), 0);
+	for (size_t i = 0; i < sizeof(s); i++)
+		cr_expect_eq(((uint8_t *)&s)[i], ((uint8_t *)&s2)[i], "byte %zu of kvm_sregs", i);
+	for (size_t i = 0; i < sizeof(r) / 8; i++)
+		cr_expect_eq(((uint64_t *)&r)[i], ((uint64_t *)&r2)[i], "word %zu of kvm_regs", i);
+	machine_vm_remove(vm);
+	free(b.data);
 }
 
 /* RAM that was never touched, or is zero, is not in the file. */

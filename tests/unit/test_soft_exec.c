@@ -575,6 +575,7 @@ Test(soft_exec, code_that_modifies_itself_gives_the_cpu_back)
 	int runs = 0;
 
 	bed_start(&b, code, code + sizeof(code), false);
+	b.run.effort_max = 100000;
 	while (sum < 10000) {
 		enum vmm_exit x = bed_run(&b, 10000 - sum);
 
@@ -601,7 +602,7 @@ BED_GUEST(guest_decodes, "mov $0x202000, %edi\n"
 			 "movb $0xc3, (%rdi)\n"
 			 "out %al, $0x80\n"
 			 "jmp 2b\n");
-/* Strings of 1 MiB, one instruction each; and of elements that are done one by one. */
+/* Strings of 1 MiB, one instruction each, that store or load. */
 BED_GUEST(guest_strings, "1: mov $0x300000, %edi\n"
 			 "mov $0xfffff, %ecx\n"
 			 "rep stosb\n"
@@ -611,7 +612,8 @@ BED_GUEST(guest_elements, "1: mov $0x300000, %esi\n"
 			  "rep lodsb\n"
 			  "jmp 1b\n");
 
-/* Exits that are answered, and strings that end, add up to a slice that costs too much. */
+/* The effort of runs between exits that are answered, and of strings that end, adds up to a
+ * slice's, long before its instructions do. */
 Test(soft_exec, effort_adds_up)
 {
 	static const struct {
@@ -620,7 +622,7 @@ Test(soft_exec, effort_adds_up)
 	} hostile[] = {
 		{guest_decodes, guest_decodes_end, 5000},
 		{guest_strings, guest_strings_end, 30},
-		{guest_elements, guest_elements_end, 10},
+		{guest_elements, guest_elements_end, 400},
 	};
 
 	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
@@ -628,13 +630,18 @@ Test(soft_exec, effort_adds_up)
 
 		bed_start(&b, hostile[i].code, hostile[i].end, false);
 		for (int slice = 0; slice < 10; slice++) {
-			uint64_t sum = 0;
+			uint64_t sum = 0, effort = 0;
 			enum vmm_exit x;
 
 			do {
-				x = bed_run(&b, 100000 - sum);
+				b.run.effort_max = 100000 - effort;
+				x = bed_run(&b, 100000);
 				sum += b.run.retired;
-			} while (x == VMM_EXIT_IO && sum < 100000);
+				effort += b.run.effort;
+				cr_assert_geq(4 * b.run.effort, b.run.retired);
+			} while (x == VMM_EXIT_IO && effort < 100000);
+			cr_assert_geq(effort, 100000);
+			cr_assert_leq(effort, 2 * 100000, "it stops soon: %lu", effort);
 			cr_assert_eq(x, VMM_EXIT_INTR, "line %zu slice %d: exit %d", i, slice, x);
 			cr_assert_leq(sum, hostile[i].most, "line %zu: %lu", i, sum);
 		}
@@ -674,7 +681,7 @@ Test(soft_exec, code_modified_by_another_vcpu)
 	o->set_regs(c.v, &c.r);
 	memcpy(a.ram + BED_DATA + 0x1000, fn, sizeof(fn));
 	pthread_create(&th, NULL, run_thread, &c);
-	cr_assert_eq(bed_run(&a, 0), VMM_EXIT_HLT);
+	run_thread(&a);
 	pthread_join(th, NULL);
 	cr_assert_eq(c.r.rsi, 3000);
 	o->vcpu_destroy(c.v);

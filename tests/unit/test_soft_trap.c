@@ -101,7 +101,7 @@ BED_GUEST(g_spin, "1: jmp 1b");
 
 static struct kvm_segment seg(uint16_t sel, unsigned int type, unsigned int dpl, uint64_t base)
 {
-	struct kvm_segment s = bed_seg(sel, false);
+	struct kvm_segment s = flat_segment(sel, false);
 
 	s.type = (uint8_t)type;
 	s.dpl = (uint8_t)dpl;
@@ -258,7 +258,9 @@ Test(soft_trap, rf_between_iterations)
 		vmm_soft_ops.set_regs(b.v, &b.r);
 		memcpy(b.ram + 0x3800, g_iretq, 2);
 		bed_gate(&b, 2, 0x3800, 0, 0xe);
+		b.run.effort_max = 1000;
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR);
+		b.run.effort_max = 0;
 		cr_assert_eq(b.run.retired, 1);
 		cr_assert_eq(b.r.rip, BED_CODE + 1);
 		cr_assert(b.r.rcx && b.r.rcx < 300000);

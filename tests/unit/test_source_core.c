@@ -105,7 +105,7 @@ Test(source_core, a_batch_counts_from_its_attach_to_its_detach)
 	cr_assert_eq(vpmu_source_attach(a, &failed), 0);
 	test_run(&h, 0, &x.v, 10);
 	test_run(&h, 1, &y.v, 5);
-	vpmu_source_flush(src);
+	vpmu_source_flush(a);
 	vpmu_source_read(a);
 	cr_expect_eq(va[0].count, 15);
 	vpmu_source_read(r);
@@ -197,7 +197,7 @@ Test(source_core, removal_without_memory_loses_nothing)
 	no_memory = true;
 	place_fini(&vcpu);
 	place_fini(&vm);
-	vpmu_source_flush(src);
+	vpmu_source_flush(root);
 	vpmu_source_read(p);
 	cr_expect_eq(vp[0].count, 123, "its counts are still the tenant's");
 	vpmu_source_detach(p);
@@ -210,7 +210,7 @@ Test(source_core, removal_without_memory_loses_nothing)
 	/* What was left is folded with the next node; no sum changes. */
 	place_init(&tenant, src->root, 4);
 	cr_expect_eq(vpmu_source_core_account(src->root)->nr_children, 2, "/host and this one");
-	vpmu_source_flush(src);
+	vpmu_source_flush(root);
 	vpmu_source_read(root);
 	cr_expect_eq(v[0].count, 123);
 	cr_assert_eq(vpmu_source_conservation(src, conserved, &rows), 0);
@@ -249,7 +249,7 @@ Test(source_core, samples_carry_the_serial_of_the_vcpu)
 	place_init(&x, src->root, 77);
 	cr_assert_eq(vpmu_source_sample_start(src->root, &o, &s), 0);
 	test_run(&h, 0, NULL, 10);
-	vpmu_source_flush(src);
+	vpmu_source_flush_node(src->root);
 	cr_expect_eq(samples, 1);
 	cr_expect_eq(seen, 0, "no vCPU ran");
 	test_run(&h, 0, &x.v, 10);

@@ -144,8 +144,6 @@ Test(tenant, vms_and_vcpus)
 				   &other, h.err, sizeof(h.err)),
 		     -EEXIST);
 	cr_expect(strstr(h.err, "/acme/web"), "%s", h.err);
-	cr_expect_eq(tenant_vm_add(h.ts, web, h.source, "x", 0, NULL, &other, h.err, sizeof(h.err)),
-		     -EINVAL);
 	cr_expect_eq(
 		tenant_vm_add(h.ts, web, h.source, "x", 4097, NULL, &other, h.err, sizeof(h.err)),
 		-EINVAL);
@@ -154,6 +152,27 @@ Test(tenant, vms_and_vcpus)
 		     -EINVAL);
 	other = test_vm(&h, tenant_find(h.ts, "/host"), "free", 1);
 	cr_expect_str_eq(other->path, "/host");
+}
+
+Test(tenant, vcpus_come_and_go)
+{
+	struct node *web = test_tenant(&h, "/acme/web"), *vm, *v;
+
+	cr_assert_eq(tenant_vm_add(h.ts, web, h.source, "x", 0, NULL, &vm, h.err, sizeof(h.err)),
+		     0);
+	cr_expect_null(vm->first_child);
+	cr_assert_eq(tenant_vcpu_add(h.ts, vm, 3, &v, h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_expect_eq(node_vcpu(vm, 3), v);
+	cr_expect_str_eq(v->name, "3");
+	cr_expect_eq(test_account(&h, v)->parent, test_account(&h, vm));
+	cr_expect_eq(tenant_vcpu_add(h.ts, vm, 3, &v, h.err, sizeof(h.err)), -EEXIST);
+	cr_expect(strstr(h.err, "it has a vCPU 3"), "%s", h.err);
+	cr_expect_eq(tenant_vcpu_add(h.ts, vm, 4096, &v, h.err, sizeof(h.err)), -EINVAL);
+	tenant_vcpu_remove(node_vcpu(vm, 3));
+	cr_expect_null(vm->first_child);
+	cr_assert_eq(tenant_vcpu_add(h.ts, vm, 0, &v, h.err, sizeof(h.err)), 0, "%s", h.err);
+	tenant_vm_remove(h.ts, vm);
+	cr_expect_null(tenant_vm_find(h.ts, "x"));
 }
 
 struct seen {

@@ -294,6 +294,42 @@ Test(args, sampling_errors)
 	}
 }
 
+Test(args, run)
+{
+	static const struct {
+		int line;
+		const char *args;
+		const char *err; /* NULL: accepted */
+		const char *workload;
+		uint64_t repeat, n;
+	} rows[] = {
+		{__LINE__, "loop", NULL, "loop", 1, 1000000},
+		{__LINE__, " -r 3 fib 5", NULL, "fib", 3, 5},
+		{__LINE__, "-r0 loop 7", NULL, "loop", 0, 7},
+		{__LINE__, "-r 18446744073709551615 loop", NULL, "loop", UINT64_MAX, 1000000},
+		{__LINE__, "", "no workload", NULL, 0, 0},
+		{__LINE__, "-r", "option -r needs a value", NULL, 0, 0},
+		{__LINE__, "-r loop", "-r 'loop': a number of runs is accepted", NULL, 0, 0},
+		{__LINE__, "-r 2", "no workload", NULL, 0, 0},
+		{__LINE__, "-v loop", "unknown option '-v': run takes -r N", NULL, 0, 0},
+		{__LINE__, "loop -r 2", "unexpected '-r' at the end", NULL, 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char err[ARGS_ERR_MAX] = "";
+		struct args_run a;
+		bool ok = args_run_parse(rows[i].args, MEM_BYTES, &a, err);
+
+		cr_expect_eq(ok, !rows[i].err, "line %d: %s", rows[i].line, err);
+		if (!ok)
+			cr_expect(strstr(err, rows[i].err), "line %d: %s", rows[i].line, err);
+		else
+			cr_expect(!strcmp(a.work.w->name, rows[i].workload) &&
+					  a.repeat == rows[i].repeat && a.work.n == rows[i].n,
+				  "line %d", rows[i].line);
+	}
+}
+
 /* Hostile text: any bytes at all give a parse or one line, never more. */
 Test(args, random_text)
 {

@@ -43,7 +43,11 @@ Test(vmm_cpuid, each_model)
 	} rows[] = {
 		{VPMU_GUEST_NONE, "AuthenticAMD", 0x19, 0, false, false},
 		{VPMU_GUEST_INTEL_V2, "GenuineIntel", 6, 2, false, false},
+		{VPMU_GUEST_INTEL_V3, "GenuineIntel", 6, 3, false, false},
+		{VPMU_GUEST_INTEL_V4, "GenuineIntel", 6, 4, false, false},
 		{VPMU_GUEST_INTEL_V5, "GenuineIntel", 6, 5, false, false},
+		{VPMU_GUEST_AMD_K7, "AuthenticAMD", 0x10, 0, false, false},
+		{VPMU_GUEST_AMD_CORE, "AuthenticAMD", 0x19, 0, true, false},
 		{VPMU_GUEST_AMD_V2, "AuthenticAMD", 0x19, 0, true, true},
 	};
 

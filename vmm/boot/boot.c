@@ -11,6 +11,7 @@
 
 #include "vmm/boot/boot.h"
 #include "vpmu/util/fail.h"
+#include "vpmu/util/regular.h"
 
 int image_read(const char *path, struct image *img, char *err, size_t errlen)
 {
@@ -19,19 +20,13 @@ int image_read(const char *path, struct image *img, char *err, size_t errlen)
 	int fd, ret;
 
 	*img = (struct image){0};
-	/* O_NONBLOCK: opening a FIFO must not hang. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
-		ret = -errno;
-		return fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
-	}
+	fd = regular_open(AT_FDCWD, path, 0);
+	if (fd < 0)
+		return fail(fd, err, errlen, "%s: %s", path,
+			    fd == -EINVAL ? "not a regular file" : strerror(-fd));
 	if (fstat(fd, &st) < 0) {
 		ret = -errno;
 		fail(ret, err, errlen, "%s: %s", path, strerror(-ret));
-		goto out;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		ret = fail(-EINVAL, err, errlen, "%s: not a regular file", path);
 		goto out;
 	}
 	if (st.st_size <= 0 || (uint64_t)st.st_size > BOOT_FILE_MAX) {

@@ -32,6 +32,14 @@ struct image {
  * look at the contents. Any thread.
  */
 int image_read(const char *path, struct image *img, char *err, size_t errlen);
+
+/*
+ * image_find - the file that @image of a configuration means. A plain name (letters, digits, - and
+ * _) is that of an image that comes with vpmu-vmm: NAME.elf in ../lib/vpmu or ../guest, seen from
+ * the folder of the running program. A name that is not there, and anything else, is a path. The
+ * caller frees the result. NULL: no memory. Any thread.
+ */
+char *image_find(const char *image);
 void image_free(struct image *img);
 
 /* What the VM is, as far as its image is told. */

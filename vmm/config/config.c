@@ -12,85 +12,30 @@
 
 #include "vpmu/util/fail.h"
 #include "cgroup/tenant/tenant.h"
+#include "vmm/boot/boot.h"
 #include "vmm/config/config.h"
 #include "vmm/config/keys.h"
 #include "vmm/engine/ram.h"
-
-/* One key. set() parses @value and stores it at @field, which is @offset bytes into the object.
- * -EINVAL: the value is not accepted. @why is empty on entry; set() may write a reason to it that
- * is more specific than @accepted. */
-struct key {
-	const char *name;
-	int (*set)(const struct key *k, void *field, const char *value, char why[160]);
-	size_t offset;
-	uint64_t min, max;
-	const char *accepted;
-};
+#include "vpmu/quota.h"
 
 /* ---- values ---- */
 
-/* Decimal digits only: no sign, no blanks, no 0x. */
-static int parse_u64(const char *s, uint64_t *v)
+static int set_image(const struct config_key *k, void *field, const char *value, char *why)
 {
-	char *end;
+	int ret = config_set_text(k, field, value, why);
+	char *path;
 
-	if (*s < '0' || *s > '9')
-		return -EINVAL;
-	errno = 0;
-	*v = strtoull(s, &end, 10);
-	return errno || *end ? -EINVAL : 0;
-}
-
-static int set_u64(const struct key *k, void *field, const char *value, char why[160])
-{
-	uint64_t v;
-
-	if (parse_u64(value, &v) || v < k->min || v > k->max)
-		return -EINVAL;
-	*(uint64_t *)field = v;
-	return 0;
-}
-
-static int set_uint(const struct key *k, void *field, const char *value, char why[160])
-{
-	uint64_t v;
-
-	if (set_u64(k, &v, value, why))
-		return -EINVAL;
-	*(unsigned int *)field = (unsigned int)v;
-	return 0;
-}
-
-static int set_bool(const struct key *k, void *field, const char *value, char why[160])
-{
-	static const char *const yes[] = {"yes", "on", "true", "1"};
-	static const char *const no[] = {"no", "off", "false", "0"};
-
-	for (size_t i = 0; i < 4; i++) {
-		if (!strcmp(value, yes[i]) || !strcmp(value, no[i])) {
-			*(bool *)field = !strcmp(value, yes[i]);
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-static int set_text(const struct key *k, void *field, const char *value, char why[160])
-{
-	size_t len = strlen(value);
-	char *copy;
-
-	if (len < k->min || len > k->max)
-		return -EINVAL;
-	copy = strdup(value);
-	if (!copy)
+	if (ret)
+		return ret;
+	path = image_find(value);
+	if (!path)
 		return -ENOMEM;
 	free(*(char **)field);
-	*(char **)field = copy;
+	*(char **)field = path;
 	return 0;
 }
 
-static int set_memory(const struct key *k, void *field, const char *value, char why[160])
+static int set_memory(const struct config_key *k, void *field, const char *value, char *why)
 {
 	size_t len = strlen(value);
 	char digits[24];
@@ -116,7 +61,7 @@ static int set_memory(const struct key *k, void *field, const char *value, char 
 	}
 	if (shift)
 		digits[len - 1] = 0;
-	if (parse_u64(digits, &v) || v > k->max >> shift)
+	if (config_parse_u64(digits, &v) || v > k->max >> shift)
 		return -EINVAL;
 	v <<= shift;
 	if (v < k->min || v % VMM_RAM_ALIGN)
@@ -125,7 +70,7 @@ static int set_memory(const struct key *k, void *field, const char *value, char 
 	return 0;
 }
 
-static int set_name(const struct key *k, void *field, const char *value, char why[160])
+static int set_name(const struct config_key *k, void *field, const char *value, char *why)
 {
 	if (!vm_name_ok(value))
 		return -EINVAL;
@@ -133,39 +78,63 @@ static int set_name(const struct key *k, void *field, const char *value, char wh
 	return 0;
 }
 
-static int set_tenant(const struct key *k, void *field, const char *value, char why[160])
+static int set_tenant(const struct config_key *k, void *field, const char *value, char *why)
 {
-	if (strlen(value) > VM_TENANT_MAX || !tenant_path_ok(value, why, 160))
+	if (strlen(value) > VM_TENANT_MAX || !tenant_path_ok(value, why, CONFIG_WHY_MAX))
 		return -EINVAL;
 	strcpy(field, value);
 	return 0;
 }
 
-static int set_model(const struct key *k, void *field, const char *value, char why[160])
+static int set_model(const struct config_key *k, void *field, const char *value, char *why)
 {
 	return vpmu_guest_model_parse(value, field);
 }
 
-static int set_policy(const struct key *k, void *field, const char *value, char why[160])
+static int set_policy(const struct config_key *k, void *field, const char *value, char *why)
 {
 	return vpmu_policy_tier_parse(value, field);
 }
 
 /* @field is the whole struct vm_config, because this sets two fields: the setting that was asked
  * for, and the one for the register model. */
-static int set_vm_lbr(const struct key *k, void *field, const char *value, char why[160])
+static int set_vm_lbr(const struct config_key *k, void *field, const char *value, char *why)
 {
 	struct vm_config *vm = field;
 	bool on;
 
-	if (set_bool(k, &on, value, why))
+	if (config_set_bool(k, &on, value, why))
 		return -EINVAL;
 	vm->lbr = on ? VM_LBR_ON : VM_LBR_OFF;
 	vm->pmu.no_lbr = !on;
 	return 0;
 }
 
-static int set_host_lbr(const struct key *k, void *field, const char *value, char why[160])
+static int set_host_console(const struct config_key *k, void *field, const char *value, char *why)
+{
+	if (!strcmp(value, "stdout"))
+		*(enum vm_console *)field = VM_CONSOLE_STDOUT;
+	else if (!strcmp(value, "ring"))
+		*(enum vm_console *)field = VM_CONSOLE_RING;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+/* @field is the whole struct vm_config, because a path is kept as well. */
+static int set_vm_console(const struct config_key *k, void *field, const char *value, char *why)
+{
+	struct vm_config *vm = field;
+
+	if (!set_host_console(k, &vm->console, value, why))
+		return 0;
+	if (!strchr(value, '/'))
+		return -EINVAL;
+	vm->console = VM_CONSOLE_FILE;
+	return config_set_text(k, &vm->console_file, value, why);
+}
+
+static int set_host_lbr(const struct config_key *k, void *field, const char *value, char *why)
 {
 	for (enum host_lbr m = HOST_LBR_OFF; m <= HOST_LBR_CALL_STACK; m++) {
 		if (!strcmp(value, host_lbr_name(m))) {
@@ -176,7 +145,7 @@ static int set_host_lbr(const struct key *k, void *field, const char *value, cha
 	return -EINVAL;
 }
 
-static int set_engine(const struct key *k, void *field, const char *value, char why[160])
+static int set_engine(const struct config_key *k, void *field, const char *value, char *why)
 {
 	for (enum vm_engine e = VM_ENGINE_AUTO; e <= VM_ENGINE_KVM; e++) {
 		if (!strcmp(value, vm_engine_name(e))) {
@@ -188,7 +157,7 @@ static int set_engine(const struct key *k, void *field, const char *value, char 
 }
 
 /* @field is the whole struct host_config, because "random:N" sets two fields. */
-static int set_migrate(const struct key *k, void *field, const char *value, char why[160])
+static int set_migrate(const struct config_key *k, void *field, const char *value, char *why)
 {
 	struct host_config *h = field;
 	uint64_t every;
@@ -200,7 +169,7 @@ static int set_migrate(const struct key *k, void *field, const char *value, char
 	} else if (!strcmp(value, "random")) {
 		h->migrate = RUNNER_MIGRATE_RANDOM;
 	} else if (!strncmp(value, "random:", 7)) {
-		if (parse_u64(value + 7, &every) || every < k->min || every > k->max)
+		if (config_parse_u64(value + 7, &every) || every < k->min || every > k->max)
 			return -EINVAL;
 		h->migrate = RUNNER_MIGRATE_RANDOM;
 		h->migrate_every = (unsigned int)every;
@@ -212,99 +181,82 @@ static int set_migrate(const struct key *k, void *field, const char *value, char
 
 /* ---- keys ---- */
 
+_Static_assert(MAX_EVENTS_MAX == VPMU_MAX_SLOTS - VPMU_SLOTS_OPERATORS, "what guests may have");
+_Static_assert(TENANT_MAX_EVENTS + VM_MAX_EVENTS <= MAX_EVENTS_MAX,
+	       "a tenant leaves room for a VM of another one");
+
 #define H(field)   offsetof(struct host_config, field)
 #define V(field)   offsetof(struct vm_config, field)
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 
-static const struct key host_keys[] = {
-	{"pcpus", set_uint, H(pcpus), 1, RUNNER_PCPUS_MAX, "1 to 64"},
-	{"gp", set_uint, H(gp), 0, 16, "0 to 16"},
-	{"fixed", set_uint, H(fixed), 0, 3, "0 to 3"},
-	{"width", set_uint, H(width), 40, 63, "40 to 63"},
-	{"slice", set_u64, H(slice_insns), 1, RUNNER_SLICE_MAX, "1 to 10000000 instructions"},
-	{"random_slices", set_bool, H(random_slices), 0, 0, "yes or no"},
-	{"seed", set_u64, H(seed), 0, UINT64_MAX, "0 to 18446744073709551615"},
+static const struct config_key host_keys[] = {
+	{"pcpus", config_set_uint, H(pcpus), 1, RUNNER_PCPUS_MAX, "1 to 64"},
+	{"gp", config_set_uint, H(gp), 0, 16, "0 to 16"},
+	{"fixed", config_set_uint, H(fixed), 0, 3, "0 to 3"},
+	{"width", config_set_uint, H(width), 40, 63, "40 to 63"},
+	{"slice", config_set_u64, H(slice_insns), 1, RUNNER_SLICE_MAX,
+	 "1 to 10000000 instructions"},
+	{"random_slices", config_set_bool, H(random_slices), 0, 0, "yes or no"},
+	{"seed", config_set_u64, H(seed), 0, UINT64_MAX, "0 to 18446744073709551615"},
 	{"migrate", set_migrate, 0, 1, 1000000,
 	 "none, balance, random or random:N, N 1 to 1000000"},
-	{"tick_us", set_uint, H(tick_us), 1, 1000000, "1 to 1000000 microseconds"},
-	{"nominal_cycles", set_bool, H(nominal_cycles), 0, 0, "yes or no"},
+	{"tick_us", config_set_uint, H(tick_us), 1, 1000000, "1 to 1000000 microseconds"},
+	{"late_after", config_set_uint, H(late_after), 1, 600000, "1 to 600000 milliseconds"},
+	{"nominal_cycles", config_set_bool, H(nominal_cycles), 0, 0, "yes or no"},
+	{"no_jit", config_set_bool, H(no_jit), 0, 0, "yes or no"},
+	{"leave_counters", config_set_uint, H(leave_counters), 0, 64, "0 to 64"},
+	{"pinned_counters", config_set_bool, H(pinned_counters), 0, 0, "yes or no"},
 	{"lbr", set_host_lbr, H(lbr), 0, 0, "off, branches or call-stack"},
-	{"socket", set_text, H(socket), 1, SOCKET_MAX, "a path of 1 to 107 bytes"},
-	{"cgroup_root", set_text, H(cgroup_root), 1, 4095, "a path of 1 to 4095 bytes"},
+	{"console", set_host_console, H(console), 0, 0, "stdout or ring"},
+	{"console_rate", config_set_u64, H(console_rate), 0, 1000000000,
+	 "0 to 1000000000 bytes a second"},
+	{"socket", config_set_text, H(socket), 1, SOCKET_MAX, "a path of 1 to 107 bytes"},
+	{"user", config_set_text, H(user), 1, 255, "the name of a user"},
+	{"ram_limit", set_memory, H(ram_limit), VMM_RAM_MIN, 1ull << 50,
+	 "4M to 1048576G in steps of 2M"},
+	{"snapshot_dir", config_set_text, H(snapshot_dir), 1, 4095, "a path of 1 to 4095 bytes"},
+	{"cgroup_root", config_set_text, H(cgroup_root), 1, 4095, "a path of 1 to 4095 bytes"},
+	{"admin_group", config_set_text, H(admin_group), 1, 1023, "groups, separated by blanks"},
+	{"reader_group", config_set_text, H(reader_group), 1, 4095,
+	 "GROUP or GROUP=/TENANT,/TENANT..., separated by blanks"},
 };
 
-static const struct key vm_keys[] = {
+static const struct config_key vm_keys[] = {
 	{"name", set_name, V(name), 0, 0, VM_NAME_ACCEPTED},
 	{"tenant", set_tenant, V(tenant), 0, 0, "a path such as /acme/web"},
-	{"vcpus", set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
+	{"vcpus", config_set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
 	{"memory", set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX,
 	 "4M to 64G in steps of 2M"},
-	{"image", set_text, V(image), 1, 4095, "a path of 1 to 4095 bytes"},
-	{"args", set_text, V(args), 0, 4095, "at most 4095 bytes"},
+	{"image", set_image, V(image), 1, 4095, "a path of 1 to 4095 bytes, or guest"},
+	{"args", config_set_bytes, V(args), 0, 4095, "at most 4095 bytes"},
 	{"pmu", set_model, V(pmu.model), 0, 0,
 	 "none, intel-v2, intel-v3, intel-v4, intel-v5, amd-k7, amd-core or amd-v2"},
-	{"gp", set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "1 to 8 (Intel) or 4 to 15 (AMD)"},
-	{"fixed", set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
+	{"gp", config_set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "2 to 8 (Intel) or 4 to 15 (AMD)"},
+	{"fixed", config_set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
 	{"engine", set_engine, V(engine), 0, 0, "auto, soft or kvm"},
 	{"policy", set_policy, V(policy), 0, 0, "full, standard, architectural or off"},
-	{"allow", set_text, V(allow), 1, 4095, "a list of events of 1 to 4095 bytes"},
-	{"deny", set_text, V(deny), 1, 4095, "a list of events of 1 to 4095 bytes"},
+	{"allow", config_set_text, V(allow), 1, 4095, "a list of events of 1 to 4095 bytes"},
+	{"deny", config_set_text, V(deny), 1, 4095, "a list of events of 1 to 4095 bytes"},
 	{"lbr", set_vm_lbr, 0, 0, 0, "on or off"},
+	{"console", set_vm_console, 0, 1, 4095, "stdout, ring or the path of a file, with a /"},
+	{"max_events", config_set_uint, V(max_events), 1, MAX_EVENTS_MAX, "1 to 56"},
+	{"tenant_max_events", config_set_uint, V(tenant_max_events), 1, MAX_EVENTS_MAX, "1 to 56"},
+	{"weight", config_set_uint, V(weight), 1, VM_WEIGHT_MAX, "1 to 10000"},
+	{"tenant_weight", config_set_uint, V(tenant_weight), 1, VM_WEIGHT_MAX, "1 to 10000"},
 };
 
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
 
-/* List all names of a table, for the message "no such key". */
-static const char *key_names(const struct key *keys, size_t nr, char buf[160])
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < nr; i++)
-		len += (size_t)snprintf(buf + len, len < 160 ? 160 - len : 0, "%s%s", i ? ", " : "",
-					keys[i].name);
-	return buf;
-}
-
-static int set_key(const struct key *keys, size_t nr, void *obj, uint32_t *given,
-		   const struct config_at *at, const char *name, const char *value)
-{
-	char why[160] = "";
-	int ret;
-
-	for (size_t i = 0; i < nr; i++) {
-		const struct key *k = &keys[i];
-
-		if (strcmp(k->name, name))
-			continue;
-		if (*given & 1u << i)
-			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: %s/%s: given twice, accepted: once", at->where,
-				    at->section, name);
-		ret = k->set(k, (char *)obj + k->offset, value, why);
-		if (ret == -ENOMEM)
-			return fail(ret, at->err, at->errlen, "%s: out of memory", at->where);
-		if (ret)
-			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: %s/%s: \"%.80s\" given, accepted: %s%s%s%s", at->where,
-				    at->section, name, value, k->accepted, *why ? " (" : "", why,
-				    *why ? ")" : "");
-		*given |= 1u << i;
-		return 0;
-	}
-	return fail(-EINVAL, at->err, at->errlen, "%s: %s/%.80s: no such key, accepted: %s",
-		    at->where, at->section, name, key_names(keys, nr, why));
-}
-
 int config_set_host(struct host_config *h, uint32_t *given, const struct config_at *at,
 		    const char *key, const char *value)
 {
-	return set_key(host_keys, NR(host_keys), h, given, at, key, value);
+	return config_set(host_keys, NR(host_keys), h, given, at, key, value);
 }
 
 int config_set_vm(struct vm_config *vm, const struct config_at *at, const char *key,
 		  const char *value)
 {
-	return set_key(vm_keys, NR(vm_keys), vm, &vm->given, at, key, value);
+	return config_set(vm_keys, NR(vm_keys), vm, &vm->given, at, key, value);
 }
 
 /* ---- names ---- */
@@ -343,6 +295,9 @@ void config_init(struct config *c)
 				.seed = 1,
 				.migrate_every = 16,
 				.tick_us = 1000,
+				.late_after = 10000,
+				.leave_counters = 2,
+				.console_rate = 1u << 20,
 			},
 	};
 }
@@ -353,7 +308,11 @@ void config_fini(struct config *c)
 		vm_config_fini(&c->vms[i]);
 	free(c->vms);
 	free(c->host.socket);
+	free(c->host.user);
+	free(c->host.snapshot_dir);
 	free(c->host.cgroup_root);
+	free(c->host.admin_group);
+	free(c->host.reader_group);
 	*c = (struct config){0};
 }
 

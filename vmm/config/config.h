@@ -15,20 +15,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cgroup/daemon/inifile.h" /* CONFIG_FILE_MAX */
 #include "vpmu/guest/model.h"
 #include "vpmu/guest/policy.h"
 
-#define VM_NAME_MAX	 40 /* so that "[vm NAME]" fits libinih's section buffer */
-#define VM_VCPUS_MAX	 64
-#define VM_TENANT_MAX	 255
-#define CONFIG_FILE_MAX	 (1u << 20)
-#define CONFIG_VMS_MAX	 100000
-#define RUNNER_PCPUS_MAX 64
-#define RUNNER_SLICE_MAX 10000000u
+#define VM_NAME_MAX	  40 /* so that "[vm NAME]" fits libinih's section buffer */
+#define VM_VCPUS_MAX	  64
+#define VM_MAX_EVENTS	  24 /* max_events when nothing is said: two VMs leave other guests room */
+#define TENANT_MAX_EVENTS 32 /* of a tenant with all of its VMs: leaves a VM of another its 24 */
+#define MAX_EVENTS_MAX	  56 /* of both: what guests may have */
+#define VM_TENANT_MAX	  255
+#define CONFIG_VMS_MAX	  100000
+#define RUNNER_PCPUS_MAX  64
+#define RUNNER_SLICE_MAX  10000000u
+#define VM_WEIGHT_DEFAULT 100u
+#define VM_WEIGHT_MAX	  10000u
 
 enum vm_engine { VM_ENGINE_AUTO = 0, VM_ENGINE_SOFT, VM_ENGINE_KVM };
 
 enum vm_lbr { VM_LBR_DEFAULT = 0, VM_LBR_ON, VM_LBR_OFF };
+
+/* Where lines of a console go, beside the ring in memory. */
+enum vm_console {
+	VM_CONSOLE_DEFAULT = 0, /* of a VM: as the host says; of the host: not given */
+	VM_CONSOLE_RING,	/* to the ring only */
+	VM_CONSOLE_STDOUT,
+	VM_CONSOLE_FILE
+};
 
 /* The configuration of one VM. */
 struct vm_config {
@@ -42,7 +55,15 @@ struct vm_config {
 	enum vm_engine engine;
 	enum vpmu_policy_tier policy;
 	char *allow, *deny; /* lists of events; NULL: not given. At most one of them is given */
-	enum vm_lbr lbr;    /* VM_LBR_DEFAULT: on if the model and the policy have branch records */
+	/* Parts of the CPU time on the soft machine (vmm/vm/share.h), 1 .. 10000: of the VM among
+	 * the VMs and tenants of its tenant (100); of its tenant among its siblings, 0: as it is.
+	 */
+	unsigned int weight, tenant_weight;
+	unsigned int max_events;	/* distinct events that its vCPUs may count at a time */
+	unsigned int tenant_max_events; /* all VMs of its tenant; 0: as it is */
+	enum vm_lbr lbr; /* VM_LBR_DEFAULT: on if the model and the policy have branch records */
+	enum vm_console console;
+	char *console_file; /* VM_CONSOLE_FILE: its path; else NULL */
 	uint32_t given;	    /* keys that were set: bit n = row n of the table of keys */
 	char *where;	    /* where the VM was defined, for later messages */
 };
@@ -66,11 +87,22 @@ struct host_config {
 	enum runner_migrate migrate;
 	unsigned int migrate_every; /* random: once in this many slices, on average */
 	unsigned int tick_us;	    /* modelled time between two rotations of counters */
+	unsigned int late_after;    /* ms that control calls wait for a pCPU's safe point */
 	bool nominal_cycles; /* KVM without a hardware PMU: count cycles by the nominal clock */
+	unsigned int leave_counters; /* general hardware counters that perf events do not use */
+	bool pinned_counters;	     /* perf events are pinned: vpmu/hostpmu_perf.h */
 	enum host_lbr lbr;
-	char *socket;	   /* path of the control socket; NULL: not given */
-	char *cgroup_root; /* NULL: tenants are plain paths */
-	uint32_t given;	   /* as in struct vm_config */
+	enum vm_console console; /* of VMs that do not say; never VM_CONSOLE_FILE */
+	uint64_t console_rate;	 /* bytes per second that a guest may print; 0: no limit */
+	bool no_jit;		 /* no executable memory: the soft machine only interprets */
+	char *socket;		 /* path of the control socket; NULL: not given */
+	char *user;		 /* whom root becomes; NULL: nobody else */
+	uint64_t ram_limit;	 /* bytes of RAM of all VMs; 0: what the machine has */
+	char *snapshot_dir;	 /* where clients may save and restore VMs; NULL: nowhere */
+	char *cgroup_root;	 /* NULL: tenants are plain paths */
+	char *admin_group,
+		*reader_group; /* who may connect: cgroup/service/access.h; may be NULL */
+	uint32_t given;	       /* as in struct vm_config */
 };
 
 struct config {

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Interface between config.c (keys and values), vm.c (one VM) and inifile.c (files). Nobody else
+/* Interface between config.c (keys and values), vm.c (one VM) and file.c (files). Nobody else
  * includes this file; config.h is the public interface. */
 #ifndef VMM_CONFIG_KEYS_H
 #define VMM_CONFIG_KEYS_H
 
+#include "cgroup/daemon/inifile.h"
 #include "vmm/config/config.h"
 
 #define VM_NAME_ACCEPTED "1 to 40 of letters, digits and _ . : @ -, the first a letter, digit or _"
-
-/* The place that a message names, and the buffer for the message. */
-struct config_at {
-	const char *where;   /* "vmm.ini:12", "--vm" */
-	const char *section; /* "host", "vm web" */
-	char *err;
-	size_t errlen;
-};
 
 /* config_set_host, config_set_vm - set one key. *given has a bit for each key that was set.
  * -EINVAL, with one line in at->err: no such key, the key was given before, or the value is not

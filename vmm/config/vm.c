@@ -15,6 +15,8 @@ int vm_config_init(struct vm_config *vm, const char *where)
 {
 	*vm = (struct vm_config){
 		.vcpus = 1,
+		.max_events = VM_MAX_EVENTS,
+		.weight = VM_WEIGHT_DEFAULT,
 		.memory_bytes = 16u << 20,
 		.pmu.model = VPMU_GUEST_INTEL_V5,
 		.args = strdup(""),
@@ -32,6 +34,7 @@ void vm_config_fini(struct vm_config *vm)
 	free(vm->args);
 	free(vm->allow);
 	free(vm->deny);
+	free(vm->console_file);
 	free(vm->where);
 	*vm = (struct vm_config){0};
 }
@@ -111,8 +114,11 @@ static int check_counters(const struct vm_config *vm, char *err, size_t errlen)
 	case VPMU_GUEST_INTEL_V3:
 	case VPMU_GUEST_INTEL_V4:
 	case VPMU_GUEST_INTEL_V5:
-		if (pmu->gp > 8)
-			return bad_vm(vm, "gp", "1 to 8", err, errlen);
+		if (pmu->gp == 1 || pmu->gp > 8)
+			return bad_vm(vm, "gp",
+				      "2 to 8 (guests such as Linux take a PMU with one "
+				      "general counter for none)",
+				      err, errlen);
 		return 0;
 	case VPMU_GUEST_AMD_K7:
 		if (pmu->gp && pmu->gp != 4)
@@ -171,7 +177,7 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 			    VM_NAME_ACCEPTED);
 	if (!vm->image)
 		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/image: not given, accepted: the path of a guest image",
+			    "%s: vm %s/image: not given, accepted: guest, or the path of an image",
 			    vm->where, vm->name);
 	ret = check_counters(vm, err, errlen);
 	return ret ? ret : check_policy(vm, err, errlen);

@@ -4,6 +4,7 @@
 
 #include "vmm/dev/serial.h"
 #include "vpmu/guest/abi.h"
+#include "vpmu/util/utf8.h"
 
 /* Registers, as offsets from the base port. */
 enum { REG_THR, REG_IER, REG_IIR, REG_LCR, REG_MCR, REG_LSR, REG_MSR, REG_SCR, REGS };
@@ -146,64 +147,18 @@ bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
 
 /* ---- text ---- */
 
-/*
- * Length of the UTF-8 character at @p (@left bytes) when it may be shown, 0 when not: the ranges
- * of RFC 3629 section 4, without the control characters U+0000-1F and U+007F-9F.
- */
-static size_t printable(const unsigned char *p, size_t left)
-{
-	size_t len;
-	unsigned int min = 0x80, max = 0xbf; /* of the second byte */
-
-	if (p[0] < 0x80)
-		return p[0] == '\t' || (p[0] >= 0x20 && p[0] != 0x7f);
-	if (p[0] >= 0xc2 && p[0] <= 0xdf)
-		len = 2;
-	else if (p[0] >= 0xe0 && p[0] <= 0xef)
-		len = 3;
-	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-		len = 4;
-	else
-		return 0;
-	if (len > left)
-		return 0;
-	switch (p[0]) {
-	case 0xc2:
-		min = 0xa0; /* C1 controls */
-		break;
-	case 0xe0:
-		min = 0xa0; /* overlong */
-		break;
-	case 0xed:
-		max = 0x9f; /* surrogates */
-		break;
-	case 0xf0:
-		min = 0x90; /* overlong */
-		break;
-	case 0xf4:
-		max = 0x8f; /* beyond U+10FFFF */
-		break;
-	}
-	if (p[1] < min || p[1] > max)
-		return 0;
-	for (size_t i = 2; i < len; i++)
-		if (p[i] < 0x80 || p[i] > 0xbf)
-			return 0;
-	return len;
-}
-
 const char *serial_text(const char *line, size_t len, char out[SERIAL_TEXT_MAX])
 {
-	const unsigned char *p = (const unsigned char *)line;
+	const char *p = line;
 	char *o = out;
 
 	for (size_t i = 0; i < len;) {
-		size_t n = printable(p + i, len - i);
+		size_t n = utf8_shown(p + i, len - i);
 
 		if (!n)
-			o += sprintf(o, "\\x%02x", p[i++]);
+			o += sprintf(o, "\\x%02x", (unsigned char)p[i++]);
 		while (n--)
-			*o++ = (char)p[i++];
+			*o++ = p[i++];
 	}
 	*o = 0;
 	return out;

@@ -44,7 +44,7 @@ bool serial_load(struct serial *s, struct vpmu_blob_reader *r);
 
 /*
  * serial_text - @len raw bytes as printable UTF-8 in @out (NUL-terminated, SERIAL_TEXT_MAX bytes).
- * Control characters and bytes that are not UTF-8 become \xNN. Returns @out. Pure.
+ * What utf8_shown refuses becomes \xNN, byte by byte. Returns @out. Pure.
  */
 #define SERIAL_TEXT_MAX (4 * SERIAL_LINE_MAX + 1)
 const char *serial_text(const char *line, size_t len, char out[SERIAL_TEXT_MAX]);

@@ -38,9 +38,9 @@ enum {
 	VMM_CAN_PMI = 1 << 2,
 	/* get_state() and set_state(). */
 	VMM_CAN_SAVE = 1 << 3,
-	/* Instructions are counted into a tally (set_tally). run() stops at vmm_run.budget and for
-	 * the tally's alarms, and fills in vmm_run.retired. Without: budget is ignored, retired is
-	 * 0. */
+	/* Instructions are counted into a tally (set_tally). run() stops at vmm_run.budget and
+	 * vmm_run.effort_max and for the tally's alarms, and fills in vmm_run.retired and
+	 * vmm_run.effort. Without: these limits are ignored, retired and effort are 0. */
 	VMM_CAN_TALLY = 1 << 4,
 	/* Taken branches are recorded in the tally's branch records (vpmu/lbr_regs.h). Only
 	 * together with VMM_CAN_TALLY. */
@@ -55,9 +55,8 @@ enum {
 enum vmm_exit {
 	/* Exactly the budgeted number of instructions retired. VMM_CAN_TALLY. */
 	VMM_EXIT_BUDGET = 1,
-	/* The vCPU was kicked. The soft machine also returns this before the budget is used up,
-	 * always at the same instruction, when a guest costs far more time than its instructions
-	 * should. */
+	/* The vCPU was kicked; or effort_max is reached, which is always at the same instruction.
+	 */
 	VMM_EXIT_INTR,
 	/* IN or OUT, described by u.io. For IN the caller stores u.io.data before the next run().
 	 */
@@ -106,8 +105,15 @@ enum vmm_exit {
 /* The communication area of one vCPU. The caller of run() owns it. */
 struct vmm_run {
 	enum vmm_exit exit;
-	uint64_t budget;  /* in: retire at most so many instructions; 0 means no limit */
+	uint64_t budget; /* in: retire at most so many instructions; 0 means no limit */
+	/* in: return VMM_EXIT_INTR soon after this run() has made so much effort; 0: a limit of the
+	 * engine's own. "Soon" is bounded for every guest. VMM_CAN_TALLY. */
+	uint64_t effort_max;
 	uint64_t retired; /* out: instructions that this run() retired */
+	/* out: the effort of this run(): host time as a fixed table of costs says, in units of one
+	 * plain interpreted instruction. A translated one may be a quarter of a unit, and none is
+	 * less. It repeats exactly. VMM_CAN_TALLY. */
+	uint64_t effort;
 	union {
 		struct {
 			uint16_t port;
@@ -168,6 +174,7 @@ struct vmm_engine_ops {
 	 * before the first vcpu_create. */
 	int (*vm_trap_msrs)(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
 
+	/* vcpu_create - the VM's other vCPUs must not run meanwhile. */
 	int (*vcpu_create)(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
 
@@ -224,12 +231,20 @@ struct vmm_engine_ops {
 	int (*get_state)(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 	int (*set_state)(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
 
-	/* guest_tsc - *ticks = TSC ticks that have passed between entering and leaving the guest,
-	 * so far. Never decreases. Only the thread that runs the vCPU. VMM_CAN_GUEST_TSC. */
+	/* guest_tsc - *ticks = TSC ticks that have passed between entering and leaving the guest
+	 * since the first call, without the time in which the vCPU's thread had no CPU. Never
+	 * decreases. The thread that runs the vCPU, or any other while it does not run.
+	 * VMM_CAN_GUEST_TSC. */
 	int (*guest_tsc)(struct vmm_engine_vcpu *v, uint64_t *ticks);
 };
 
 extern const struct vmm_engine_ops vmm_soft_ops;
 extern const struct vmm_engine_ops vmm_kvm_ops;
+
+/* vmm_soft_translate - let the soft machine translate hot guest code to the host's code, or forbid
+ * it (@on false) for ever. Returns NULL, or why code is not translated: the host does not allow
+ * executable memory, or cannot run such code. Call it before containment, which forbids to make
+ * executable memory, and before the first vCPU. Without a call the first open() decides. */
+const char *vmm_soft_translate(bool on);
 
 #endif

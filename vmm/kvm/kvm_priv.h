@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 
 #include "vmm/kvm/kvm.h"
+#include "vmm/kvm/oncpu.h"
 
 struct vmm_engine {
 	int fd;		  /* /dev/kvm */
@@ -44,7 +45,9 @@ struct vmm_engine_vcpu {
 	bool nmi_queued; /* an NMI was queued since the last entry */
 	bool halted;	 /* HLT retired, and nothing has woken the vCPU since */
 
-	uint64_t tsc; /* TSC ticks that have passed inside of KVM_RUN */
+	_Atomic bool count_tsc; /* somebody has asked for tsc */
+	uint64_t tsc;		/* TSC ticks inside of KVM_RUN and on a CPU, since then */
+	struct kvm_oncpu oncpu;
 
 	_Atomic int tid; /* thread inside of run(), or 0 */
 };

@@ -9,9 +9,9 @@
  * immediate_exit set. run() takes it back, atomically, when it reports VMM_EXIT_INTR. A signal that
  * comes late, or from elsewhere, finds immediate_exit clear and run() goes on.
  *
- * guest_tsc() counts TSC ticks from just before to just after the KVM_RUN ioctl: the time in the
- * guest plus the cost of the system call, of KVM's own exits (page faults, CPUID) and of being
- * scheduled out inside of it. KVM offers user space nothing closer.
+ * guest_tsc() counts TSC ticks from just before to just after the KVM_RUN ioctl, without the time
+ * in which the thread had no CPU (oncpu.h): the time in the guest plus the cost of the system call
+ * and of KVM's own exits (page faults, CPUID). KVM offers user space nothing closer.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "vmm/kvm/kvm_priv.h"
 
@@ -56,6 +55,7 @@ void kvm_vcpu_destroy(struct vmm_engine_vcpu *v)
 {
 	if (!v)
 		return;
+	kvm_oncpu_close(&v->oncpu);
 	munmap(v->kr, v->kr_bytes);
 	close(v->fd);
 	free(v);
@@ -127,6 +127,7 @@ int kvm_vcpu_nmi(struct vmm_engine_vcpu *v)
 
 int kvm_vcpu_guest_tsc(struct vmm_engine_vcpu *v, uint64_t *ticks)
 {
+	atomic_store_explicit(&v->count_tsc, true, memory_order_relaxed);
 	*ticks = v->tsc;
 	return 0;
 }
@@ -193,23 +194,21 @@ static int inject(struct vmm_engine_vcpu *v)
 /* KVM_RUN once. 0 or -errno, -EINTR included. */
 static int enter_guest(struct vmm_engine_vcpu *v)
 {
-	uint64_t before, after;
-	unsigned int aux;
+	bool count = v->oncpu.tid;
 	int rc;
 
-	before = __rdtscp(&aux);
+	if (count)
+		kvm_oncpu_enter(&v->oncpu);
 	rc = kvm_ioctl(v->fd, KVM_RUN, 0);
-	after = __rdtscp(&aux);
-	/* TSCs of CPUs that are not in step must not make it go back. */
-	if (after > before)
-		v->tsc += after - before;
+	if (count)
+		v->tsc += kvm_oncpu_leave(&v->oncpu);
 	v->irq_ready = v->kr->ready_for_interrupt_injection && v->kr->if_flag;
 	return rc;
 }
 
 int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 {
-	int rc;
+	int rc, tid;
 
 	kvm_exit_complete(v, run);
 	run->retired = 0;
@@ -227,7 +226,12 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	}
 	v->halted = false;
 
-	atomic_store(&v->tid, enter_thread());
+	tid = enter_thread();
+	if (v->oncpu.tid != tid && atomic_load_explicit(&v->count_tsc, memory_order_relaxed)) {
+		kvm_oncpu_close(&v->oncpu);
+		kvm_oncpu_open(&v->oncpu, tid, true);
+	}
+	atomic_store(&v->tid, tid);
 	for (;;) {
 		rc = inject(v);
 		if (rc)

@@ -7,6 +7,7 @@
 
 #include "vmm/machine/priv.h"
 #include "vmm/sched/perfpmu.h"
+#include "vpmu/hostpmu_perf.h"
 
 bool machine_soft_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
 {
@@ -14,7 +15,14 @@ bool machine_soft_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t
 	const struct vpmu_hostpmu *pmu = runner_pmu(m->runner);
 
 	if (!pmu->ops->eligible(pmu, key)) {
-		snprintf(why, whylen, "the modelled pCPUs have no such event");
+		/* With :G it may be counted: then it is the host's side that is not. */
+		bool host = !(key & VPMU_KEY_GUEST) &&
+			    pmu->ops->eligible(pmu, (key | VPMU_KEY_GUEST) & ~VPMU_KEY_HOST);
+
+		snprintf(why, whylen, "%s",
+			 host ? "the host's work on modelled pCPUs is all at kernel privilege; "
+				"accepted: :H or :Hk"
+			      : "the modelled pCPUs have no such event");
 		return false;
 	}
 	*q = pmu->ops->quality(pmu, key);
@@ -25,9 +33,9 @@ bool machine_kvm_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t 
 {
 	const struct machine *m = arg;
 
-	if (perfpmu_counts(key, m->host_cfg.nominal_cycles, q))
+	if (perfpmu_counts(key, &m->perf, q))
 		return true;
-	snprintf(why, whylen, "this host cannot count it for KVM guests");
+	vpmu_hostpmu_perf_why_not(key, why, whylen);
 	return false;
 }
 
@@ -60,6 +68,7 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	struct describe d = {.fn = fn, .arg = arg};
 	const struct host_config *h = &m->host_cfg;
 	char text[VM_REASON_MAX];
+	const char *why;
 	bool ok;
 
 	snprintf(text, sizeof(text),
@@ -69,6 +78,8 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	row(&d, PLANE_SOFT, "soft: events", true,
 	    "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
 	    "modelled");
+	why = vmm_soft_translate(!h->no_jit);
+	row(&d, PLANE_SOFT, "soft: translated code", !why, why ? why : "hot code, exactly counted");
 	row(&d, PLANE_SOFT, "sampling", true, "to the instruction");
 	snprintf(text, sizeof(text), "the last %d of each vCPU; lbr = %s", VPMU_LBR_DEPTH_MAX,
 		 host_lbr_name(h->lbr));
@@ -78,5 +89,5 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	row(&d, PLANE_KVM, "KVM: sampling", false, "perf events of vCPU threads are not sampled");
 	row(&d, PLANE_KVM, "KVM: branch records", false,
 	    "KVM keeps the host's branch records off while a guest runs");
-	vpmu_hostpmu_perf_check(perf_row, &d);
+	vpmu_hostpmu_perf_check(m->perf.leave_counters, perf_row, &d);
 }

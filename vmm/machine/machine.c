@@ -5,9 +5,11 @@
  * of two engines must never share a source.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "vpmu/util/fail.h"
 #include "vmm/kvm/kvm.h"
@@ -68,6 +70,18 @@ static int begin_plane(struct machine *m, struct plane *p, struct vm_sched *sche
 	return tenants_add_source(m->tenants, p->source);
 }
 
+/* A source of the core, whose control calls wait as long as [host] says. */
+static int create_source(const struct machine *m, const struct vpmu_source_core_opts *o,
+			 struct vpmu_source **out)
+{
+	int ret = vpmu_source_core_create(o, out);
+
+	if (!ret)
+		vpmu_host_set_deadline(vpmu_source_core_host(*out),
+				       m->host_cfg.late_after * 1000000ULL);
+	return ret;
+}
+
 static int start_soft(struct machine *m)
 {
 	const struct vpmu_source_core_opts o = {
@@ -76,7 +90,7 @@ static int start_soft(struct machine *m)
 		.can_count = machine_soft_counts,
 		.arg = m,
 	};
-	int ret = vpmu_source_core_create(&o, &m->soft.source);
+	int ret = create_source(m, &o, &m->soft.source);
 
 	if (!ret)
 		ret = runner_create(vpmu_source_core_host(m->soft.source), &m->host_cfg,
@@ -109,9 +123,9 @@ static int start_kvm(struct machine *m)
 	const struct vpmu_source_core_opts o = {
 		.plane = PLANE_KVM, .can_count = machine_kvm_counts, .arg = m};
 	struct threads_pmu pmu = perfpmu_ops;
-	int ret = vpmu_source_core_create(&o, &m->kvm.source);
+	int ret = create_source(m, &o, &m->kvm.source);
 
-	pmu.arg = &m->host_cfg.nominal_cycles;
+	pmu.arg = &m->perf;
 	if (!ret)
 		ret = threads_create(vpmu_source_core_host(m->kvm.source), &pmu, 0, &m->threads);
 	return ret ? ret : begin_plane(m, &m->kvm, threads_sched(m->threads));
@@ -124,10 +138,8 @@ static int need_kvm(struct machine *m, char *err, size_t errlen)
 	if (ret || m->kvm.source)
 		return ret;
 	ret = start_kvm(m);
-	if (!ret) {
-		m->hardware = perfpmu_hardware();
+	if (!ret)
 		return 0;
-	}
 	if (m->threads)
 		threads_destroy(m->threads);
 	m->threads = NULL;
@@ -188,6 +200,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 {
 	struct vpmu_account *vcpus[VM_VCPUS_MAX];
 	struct vpmu_source *source = plane->source;
+	struct machine_share *share = machine_share(m, e->node->parent);
 	struct image img = {0};
 	struct vm_opts o = {
 		.name = c->name,
@@ -197,10 +210,16 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.load = load,
 		.load_arg = load_arg,
 		.args = c->args,
+		.max_events = c->max_events,
+		.quota = !share		     ? NULL
+			 : plane == &m->soft ? &share->soft
+					     : &share->kvm,
 		.pmu = c->pmu,
 		.ops = plane->ops,
 		.engine = plane->engine,
 		.sched = plane->sched,
+		.share = share ? &share->share : NULL,
+		.weight = c->weight,
 		.account = vpmu_source_core_account(node_in(e->node, source)),
 		.vcpu_accounts = vcpus,
 		.console = on_console,
@@ -211,6 +230,8 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 	char why[VM_REASON_MAX];
 	int ret;
 
+	if (!share)
+		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
 	for (unsigned int i = 0; i < c->vcpus; i++)
 		vcpus[i] = vpmu_source_core_account(node_in(node_vcpu(e->node, i), source));
 	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
@@ -227,6 +248,8 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 
 static void free_entry(struct machine_vm *e)
 {
+	if (e->user)
+		e->machine->opts.freed(e, e->machine->opts.arg);
 	for (unsigned int i = 0; e->branches && i < e->vcpus; i++)
 		free(e->branches[i]);
 	free(e->branches);
@@ -265,9 +288,35 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 	e->pmu = c->pmu.model;
 	e->vcpus = c->vcpus;
 	e->policy = c->policy;
+	e->max_events = c->max_events;
 	e->lbr = c->lbr;
+	e->weight = c->weight;
 	atomic_init(&e->over, false);
 	return e;
+}
+
+/* Whether @c's RAM fits beside that of the others. The kernel would give it, page by page, until
+ * there is none left and it ends the whole process. */
+static int check_ram(const struct machine *m, const struct vm_config *c, char *err, size_t errlen)
+{
+	uint64_t limit = m->host_cfg.ram_limit;
+
+	if (!limit)
+		limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (m->ram_bytes <= limit && c->memory_bytes <= limit - m->ram_bytes)
+		return 0;
+	return fail(-ENOMEM, err, errlen,
+		    "%s: vm %s/memory: %" PRIu64 "M given, accepted: at most %" PRIu64
+		    "M, what other VMs have left of the %" PRIu64 "M of --ram-limit",
+		    c->where, c->name, c->memory_bytes >> 20,
+		    m->ram_bytes < limit ? (limit - m->ram_bytes) >> 20 : 0, limit >> 20);
+}
+
+/* @e has its RAM no more. */
+static void give_ram(struct machine_vm *e)
+{
+	e->machine->ram_bytes -= e->ram_bytes;
+	e->ram_bytes = 0;
 }
 
 static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
@@ -282,7 +331,9 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	if (machine_vm_find(m, c->name))
 		return fail(-EEXIST, err, errlen, "%s: vm %s: there is a VM of that name", c->where,
 			    c->name);
-	ret = choose_plane(m, c, &plane, err, errlen);
+	ret = check_ram(m, c, err, errlen);
+	if (!ret)
+		ret = choose_plane(m, c, &plane, err, errlen);
 	if (ret)
 		return ret;
 	if (load && !(plane->ops->can & VMM_CAN_SAVE))
@@ -292,6 +343,13 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	e = new_entry(m, c, plane);
 	if (!e)
 		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
+	if (m->opts.adding) {
+		ret = m->opts.adding(e, c, why, sizeof(why), m->opts.arg);
+		if (ret) {
+			fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+			goto err_free;
+		}
+	}
 	tenant = tenant_find(m->tenants, "/host");
 	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
 	if (!ret)
@@ -304,6 +362,10 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	ret = create_vm(m, e, c, plane, load, load_arg, err, errlen);
 	if (ret)
 		goto err_node;
+	e->ram_bytes = c->memory_bytes;
+	m->ram_bytes += e->ram_bytes;
+	/* create_vm has made what this sets, so it cannot fail. */
+	machine_set_tenant(m, e->node->parent, c->tenant_weight, c->tenant_max_events);
 	*m->last = e;
 	m->last = &e->next;
 	if (out)
@@ -341,6 +403,7 @@ void machine_vm_remove(struct machine_vm *e)
 	*p = e->next;
 	if (m->last == &e->next)
 		m->last = p;
+	give_ram(e);
 	free_entry(e);
 }
 
@@ -382,6 +445,11 @@ uint64_t machine_vm_denied(const struct machine_vm *e, uint64_t *last)
 	return atomic_load_explicit(&e->vm->denied, memory_order_relaxed);
 }
 
+uint64_t machine_vm_refused(const struct machine_vm *e)
+{
+	return e->vm ? __atomic_load_n(&e->vm->quota.refused, __ATOMIC_RELAXED) : e->refused;
+}
+
 /* Keep the last branches of a VM that failed, for the post-mortem. Without memory there is none. */
 static void keep_branches(struct machine_vm *e)
 {
@@ -404,17 +472,19 @@ void machine_reap(struct machine *m)
 		e->status = vm_status(e->vm);
 		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
 		e->denied = machine_vm_denied(e, &e->denied_last);
+		e->refused = machine_vm_refused(e);
 		if (e->state == VM_FAILED)
 			keep_branches(e);
 		vm_destroy(e->vm);
 		e->vm = NULL;
+		give_ram(e);
 		m->opts.ended(e, m->opts.arg);
 	}
 }
 
 bool machine_ticks(const struct machine *m)
 {
-	return m->hardware;
+	return m->threads;
 }
 
 void machine_tick(struct machine *m)
@@ -428,6 +498,8 @@ void machine_tick(struct machine *m)
 int machine_create(const struct machine_opts *o, struct machine **out, char *err, size_t errlen)
 {
 	struct machine *m = calloc(1, sizeof(*m));
+	const char *why;
+	char line[128];
 	int ret;
 
 	if (!m)
@@ -435,14 +507,26 @@ int machine_create(const struct machine_opts *o, struct machine **out, char *err
 	m->opts = *o;
 	m->host_cfg = *o->host;
 	m->opts.host = &m->host_cfg;
+	m->perf = (struct perfpmu_opts){
+		.leave_counters = m->host_cfg.leave_counters,
+		.pinned = m->host_cfg.pinned_counters,
+		.nominal_cycles = m->host_cfg.nominal_cycles,
+	};
 	m->last = &m->vms;
 	m->soft.ops = &vmm_soft_ops;
+	why = vmm_soft_translate(!m->host_cfg.no_jit);
+	if (why && !m->host_cfg.no_jit && o->note) {
+		snprintf(line, sizeof(line), "guest code is interpreted and not translated: %s",
+			 why);
+		o->note(line, o->arg);
+	}
 	m->kvm.ops = &vmm_kvm_ops;
 	ret = tenants_create(o->host->cgroup_root, &m->tenants, err, errlen);
 	if (ret) {
 		free(m);
 		return ret;
 	}
+	machine_shares_begin(m);
 	*out = m;
 	return 0;
 }
@@ -454,6 +538,7 @@ void machine_destroy(struct machine *m)
 	close_soft(m);
 	if (m->threads)
 		threads_destroy(m->threads);
+	machine_shares_end(m);
 	tenants_destroy(m->tenants);
 	vpmu_source_core_destroy(m->soft.source);
 	vpmu_source_core_destroy(m->kvm.source);

@@ -21,17 +21,21 @@ struct machine_vm {
 	const char *engine; /* its name */
 	unsigned int can;   /* VMM_CAN_* of the engine */
 	enum vpmu_guest_model pmu;
-	unsigned int vcpus;
+	unsigned int vcpus, max_events;
+	uint64_t ram_bytes; /* counted in machine.ram_bytes; 0 once it has ended */
 	/* as configured, for snapshots; allow and deny may be NULL */
 	char *image, *args, *allow, *deny;
 	enum vpmu_policy_tier policy;
 	enum vm_lbr lbr;
-	struct vm *vm; /* NULL once it has ended */
+	unsigned int weight; /* among the VMs and tenants of its tenant */
+	struct vm *vm;	     /* NULL once it has ended */
+	void *user;	     /* of whoever has the machine: machine_opts.adding */
 	/* once it has ended */
 	enum vm_state state;
 	uint32_t status;
 	char reason[VM_REASON_MAX];
 	uint64_t denied, denied_last; /* before: machine_vm_denied */
+	uint64_t refused;	      /* before: machine_vm_refused */
 	/* VM_FAILED: the last branches by vCPU, NULL for a vCPU without records; else NULL */
 	struct vcpu_branches **branches;
 	/* machine.c's */
@@ -43,6 +47,12 @@ struct machine_vm {
 struct machine_opts {
 	const struct host_config *host; /* copied; its strings are not */
 
+	/* @vm is being added: set vm->user. -errno and one line in @err: it is not added. May be
+	 * NULL, as freed, which is called for each VM with a user, when nothing uses it any more.
+	 */
+	int (*adding)(struct machine_vm *vm, const struct vm_config *c, char *err, size_t errlen,
+		      void *arg);
+	void (*freed)(struct machine_vm *vm, void *arg);
 	/* A line of a console, raw bytes of the guest. Thread of the vCPU. */
 	void (*console)(const struct machine_vm *vm, unsigned int vcpu, const char *line,
 			size_t len, void *arg);
@@ -85,6 +95,21 @@ enum vm_state machine_vm_state(const struct machine_vm *vm);
  * newest of these, as in vpmu_guest.denied_last. */
 uint64_t machine_vm_denied(const struct machine_vm *vm, uint64_t *last);
 
+/* machine_vm_refused - how many counters of the guest were not started, because its quota of
+ * distinct events was used up or no slot was free for guests. */
+uint64_t machine_vm_refused(const struct machine_vm *vm);
+/* machine_tenant_weight - the weight of the VM's tenant among its siblings. */
+unsigned int machine_tenant_weight(const struct machine_vm *vm);
+/* machine_tenant_max_events - how many distinct events the VMs of the VM's tenant may count at a
+ * time. */
+unsigned int machine_tenant_max_events(const struct machine_vm *vm);
+/* machine_set_vm - change the VM's weight (vmm/vm/share.h) and its quota of distinct events
+ * (vpmu/quota.h); 0: not changed. machine_set_tenant - those of @tenant, a tenant's node or the one
+ * of "/host". -ENOMEM. */
+void machine_set_vm(struct machine_vm *vm, unsigned int weight, unsigned int max_events);
+int machine_set_tenant(struct machine *m, const struct node *tenant, unsigned int weight,
+		       unsigned int max_events);
+
 /* machine_launch - let the modelled pCPUs run from now on (VMs started before are all there at
  * once: with one pCPU what happens then depends on the seed alone). */
 int machine_launch(struct machine *m, char *err, size_t errlen);
@@ -97,8 +122,8 @@ uint64_t machine_step(struct machine *m, uint64_t slices);
 void machine_reap(struct machine *m);
 
 /*
- * machine_ticks - whether machine_tick must be called every MACHINE_TICK_MS: KVM vCPUs share
- * hardware counters then. (Modelled pCPUs tick by themselves.)
+ * machine_ticks - whether machine_tick must be called every MACHINE_TICK_MS: there are
+ * KVM vCPUs then. (Modelled pCPUs tick by themselves.)
  */
 #define MACHINE_TICK_MS 20
 bool machine_ticks(const struct machine *m);

@@ -4,6 +4,7 @@
 #define VMM_MACHINE_PRIV_H
 
 #include "vmm/machine/machine.h"
+#include "vmm/sched/perfpmu.h"
 #include "vpmu/source_core.h"
 #include "vmm/sched/runner.h"
 #include "vmm/sched/threads.h"
@@ -21,6 +22,15 @@ struct plane {
 	char why[VM_REASON_MAX]; /* not empty: the engine cannot be had, and why */
 };
 
+/* What a tenant that has, or had, VMs at or below it may use: its part of the CPU time, and
+ * distinct events. The planes count events of their own. */
+struct machine_share {
+	const struct node *tenant;
+	struct share share;
+	struct vpmu_quota soft, kvm;
+	struct machine_share *next;
+};
+
 struct machine {
 	struct machine_opts opts;
 	struct host_config host_cfg;
@@ -29,13 +39,22 @@ struct machine {
 	struct runner *runner;
 	struct threads *threads;
 	bool launched;
-	bool hardware; /* KVM guests have hardware counters */
-	bool capture;  /* host_cfg.lbr: attached to the root of the soft plane */
+	struct perfpmu_opts perf; /* from host_cfg */
+	bool capture;		  /* host_cfg.lbr: attached to the root of the soft plane */
+	uint64_t ram_bytes;	  /* of the VMs that have not ended */
 	struct machine_vm *vms, **last;
+	struct machine_share *shares;
+	struct tenants_watch watch;
 };
 
 /* machine_open_engine - open @p's engine if it is not open. Its plane does not begin with that. */
 int machine_open_engine(struct plane *p, char *err, size_t errlen);
+
+/* machine_share - that of tenant node @n, which is made if there is none. NULL: out of memory. */
+struct machine_share *machine_share(struct machine *m, const struct node *n);
+/* machine_shares_begin, machine_shares_end - follow the tenants; forget all shares. */
+void machine_shares_begin(struct machine *m);
+void machine_shares_end(struct machine *m);
 
 /* machine_soft_counts, machine_kvm_counts - can_count of the planes' sources; @arg: the machine. */
 bool machine_soft_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);

@@ -24,15 +24,22 @@ static void kick(void *arg)
 	v->vm->ops->kick(v->ev);
 }
 
-static int create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *err, size_t errlen)
+static struct vpmu_hostpmu_perf_opts opts_of(const struct perfpmu_opts *conf, struct vcpu *v)
 {
-	const struct vpmu_hostpmu_perf_opts opts = {
+	return (struct vpmu_hostpmu_perf_opts){
 		.cpu = VPMU_PERF_THREAD,
+		.leave_counters = conf->leave_counters,
+		.pinned = conf->pinned,
 		.guest_tsc = guest_tsc,
 		.kick = kick,
 		.arg = v,
-		.nominal_cycles = *(const bool *)arg,
+		.nominal_cycles = conf->nominal_cycles,
 	};
+}
+
+static int create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *err, size_t errlen)
+{
+	const struct vpmu_hostpmu_perf_opts opts = opts_of(arg, v);
 	struct vpmu_hostpmu_perf *p;
 	int ret;
 
@@ -74,13 +81,10 @@ const struct threads_pmu perfpmu_ops = {
 	.destroy = destroy,
 };
 
-bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q)
+bool perfpmu_counts(vpmu_key_t key, const struct perfpmu_opts *conf, enum vpmu_quality *q)
 {
-	const struct vpmu_hostpmu_perf_opts opts = {
-		.cpu = VPMU_PERF_THREAD,
-		.guest_tsc = guest_tsc, /* never called, because nothing is bound */
-		.nominal_cycles = nominal_cycles,
-	};
+	/* No vCPU: nothing is bound, so nothing about one is called. */
+	const struct vpmu_hostpmu_perf_opts opts = opts_of(conf, NULL);
 	struct vpmu_hostpmu_perf p;
 	bool counts;
 
@@ -91,12 +95,4 @@ bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q)
 		*q = p.pmu.ops->quality(&p.pmu, key);
 	vpmu_hostpmu_perf_fini(&p);
 	return counts;
-}
-
-bool perfpmu_hardware(void)
-{
-	const vpmu_key_t key = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR | VPMU_KEY_OS);
-	enum vpmu_quality q;
-
-	return perfpmu_counts(key, false, &q);
 }

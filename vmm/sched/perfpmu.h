@@ -9,15 +9,17 @@
 #include "vmm/sched/threads.h"
 #include "vpmu/hostpmu_perf.h"
 
-/* The user copies this and sets arg to a bool *: whether cycles are counted by the nominal clock if
- * there is no hardware PMU. */
+/* What the configuration says about perf events: see struct vpmu_hostpmu_perf_opts. */
+struct perfpmu_opts {
+	unsigned int leave_counters;
+	bool pinned;
+	bool nominal_cycles;
+};
+
+/* The user copies this and sets arg to a const struct perfpmu_opts *. */
 extern const struct threads_pmu perfpmu_ops;
 
 /* perfpmu_counts - whether such a PMU counts @key; then *q is the quality. Any thread. */
-bool perfpmu_counts(vpmu_key_t key, bool nominal_cycles, enum vpmu_quality *q);
-
-/* perfpmu_hardware - whether this host has hardware counters for guests. If it has, there may be
- * more keys than counters, and threads_tick must be called. Any thread. */
-bool perfpmu_hardware(void);
+bool perfpmu_counts(vpmu_key_t key, const struct perfpmu_opts *conf, enum vpmu_quality *q);
 
 #endif

@@ -29,6 +29,9 @@ static uint64_t random_below(struct runner_pcpu *p, uint64_t n)
 /* Mark @v as away: it is in no pCPU's hands and in no queue from now on. */
 static void set_away(struct runner *r, struct vcpu *v)
 {
+	if (v->active)
+		share_leave(&v->vm->share);
+	v->active = false;
 	pthread_mutex_lock(&r->away_lock);
 	v->away = true;
 	pthread_cond_broadcast(&r->away_cond);
@@ -104,12 +107,13 @@ static struct runner_pcpu *push_target(struct runner_pcpu *p, bool have_other)
 	return p;
 }
 
-/* Take the next vCPU that may run from the queue. Requests of the vCPUs before it are served. */
-static struct vcpu *pop_runnable(struct runner_pcpu *p)
+/* Take the next vCPU that may run from the queue, unless it is @cur's turn again. Requests of the
+ * vCPUs before it are served. */
+static struct vcpu *pop_runnable(struct runner_pcpu *p, const struct vcpu *cur)
 {
 	struct vcpu *v;
 
-	while ((v = runq_pop(p)) && runner_must_go(v))
+	while ((v = runq_pop(p, cur)) && runner_must_go(v))
 		runner_serve(p, v);
 	return v;
 }
@@ -136,9 +140,12 @@ static int make_current(struct runner_pcpu *p, struct vcpu *v)
 /* Choose the vCPU that runs next and make it current. NULL: there is none. */
 static struct vcpu *pick(struct runner_pcpu *p)
 {
-	struct vcpu *prev = p->cur, *v = pop_runnable(p);
+	struct vcpu *prev = p->cur, *v;
 	bool again = prev && !runner_must_go(prev);
-	struct runner_pcpu *target = again ? push_target(p, v != NULL) : p;
+	struct runner_pcpu *target;
+
+	v = pop_runnable(p, again ? prev : NULL);
+	target = again ? push_target(p, v != NULL) : p;
 
 	if (!v && again && target == p)
 		return prev;
@@ -166,6 +173,10 @@ static struct vcpu *pick(struct runner_pcpu *p)
 
 /* ---- slices ---- */
 
+/* The least that a slice is charged, so that a vCPU whose slices end at once does not stay first in
+ * the queue. */
+#define MIN_EFFORT 100
+
 static void tick(struct runner_pcpu *p)
 {
 	struct vcpu *v;
@@ -183,16 +194,21 @@ bool runner_slice(struct runner_pcpu *p)
 {
 	const struct host_config *cfg = &p->runner->cfg;
 	struct vcpu *v = pick(p);
-	uint64_t budget = cfg->slice_insns, retired = 0;
+	uint64_t budget = cfg->slice_insns;
+	struct vcpu_used used = {0};
+	enum vcpu_slice slice;
 
 	if (!v)
 		return false;
 	if (cfg->random_slices)
 		budget = 1 + random_below(p, 2 * budget - 1);
-	if (vcpu_run_slice(v, &p->env, budget, &retired) == VCPU_SLICE_ENDED)
+	slice = vcpu_run_slice(v, &p->env, budget, &used);
+	runq_charge(v, used.effort > MIN_EFFORT ? used.effort : MIN_EFFORT);
+	if (slice == VCPU_SLICE_ENDED)
 		runner_leave(p);
 	__atomic_store_n(&p->slices, p->slices + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&p->insns, p->insns + retired, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->insns, p->insns + used.insns, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->effort, p->effort + used.effort, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->clock_ns, *p->env.clock_ns, __ATOMIC_RELAXED);
 	if (*p->env.clock_ns >= p->next_tick_ns)
 		tick(p);
@@ -210,7 +226,7 @@ static void idle(struct runner_pcpu *p)
 	vpmu_pcpu_offline(p->pcpu);
 	atomic_fetch_or(&r->idle, bit);
 	pthread_mutex_lock(&p->lock);
-	while (!p->head && !atomic_load_explicit(&r->stop, memory_order_relaxed))
+	while (!runq_length(p) && !atomic_load_explicit(&r->stop, memory_order_relaxed))
 		pthread_cond_wait(&p->wake, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_and(&r->idle, ~bit);

@@ -48,6 +48,7 @@ uint64_t runner_step(struct runner *r, uint64_t slices);
 struct runner_stats {
 	uint64_t slices;
 	uint64_t insns;	   /* retired in guests */
+	uint64_t effort;   /* of guests (vcpu_used.effort) */
 	uint64_t migrated; /* times a vCPU was placed on another pCPU than before */
 	uint64_t ticks;	   /* rotations */
 	uint64_t clock_ns; /* modelled time, the sum over pCPUs */

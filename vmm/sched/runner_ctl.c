@@ -17,13 +17,15 @@
  * passes a vCPU on to the one on which it is placed. */
 static void serve_all(struct runner *r)
 {
+	struct vcpu *v;
+
 	for (unsigned int i = 0; i < 2 * r->nr; i++) {
 		struct runner_pcpu *p = r->pcpus[i % r->nr];
 
 		if (p->cur && runner_must_go(p->cur))
 			runner_leave(p);
-		while (p->head && runner_must_go(p->head))
-			runner_serve(p, runq_pop(p));
+		while ((v = runq_pop_front(p)))
+			runner_serve(p, v);
 	}
 }
 
@@ -67,13 +69,20 @@ static struct runner *of_sched(struct vm_sched *s)
 static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
 			   size_t errlen)
 {
+	struct runner *r = of_sched(s);
+
 	/* Modelled counters are the tallies that the engine counts into. */
 	if (!(v->vm->ops->can & VMM_CAN_TALLY))
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "vm %s: engine %s cannot run on modelled pCPUs, because it does not "
 			    "count for them",
 			    v->vm->name, v->vm->ops->name);
-	*pmu = &of_sched(s)->pcpus[0]->soft.pmu;
+	for (unsigned int i = 0; i < r->nr; i++)
+		if (runq_reserve(r->pcpus[i], r->vcpus + 1))
+			return fail(-ENOMEM, err, errlen, "vm %s: out of memory", v->vm->name);
+	r->vcpus++;
+	v->counted = true;
+	*pmu = &r->pcpus[0]->soft.pmu;
 	return 0;
 }
 
@@ -82,6 +91,8 @@ static void sched_vcpu_fini(struct vm_sched *s, struct vcpu *v)
 	/* A vCPU that never ran has no counters, but its register model may hold branch records. */
 	if (v->guest && !v->guest_gone)
 		vpmu_guest_fini(v->guest);
+	of_sched(s)->vcpus -= v->counted;
+	v->counted = false;
 }
 
 static struct runner_pcpu *shortest(struct runner *r)
@@ -107,6 +118,8 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 		if (v->placed && r->cfg.migrate == RUNNER_MIGRATE_NONE)
 			p = v->placed;
 		atomic_store_explicit(&v->request, VCPU_REQ_NONE, memory_order_relaxed);
+		v->active = true;
+		share_enter(&vm->share);
 		v->away = false; /* without the lock: nobody else has the vCPU before the push */
 		runq_push(p, v, false);
 	}
@@ -155,7 +168,7 @@ const struct vpmu_hostpmu *runner_pmu(const struct runner *r)
 static bool busy(const struct runner *r)
 {
 	for (unsigned int i = 0; i < r->nr; i++)
-		if (r->pcpus[i]->cur || r->pcpus[i]->head)
+		if (r->pcpus[i]->cur || runq_length(r->pcpus[i]))
 			return true;
 	return false;
 }
@@ -177,6 +190,7 @@ static void pcpu_free(struct runner_pcpu *p)
 		vpmu_pcpu_destroy(p->pcpu);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
+	free(p->heap);
 	free(p);
 }
 
@@ -209,8 +223,10 @@ static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 		pcpu_free(p);
 		return ret;
 	}
-	p->env = (struct vcpu_env){
-		.pcpu = p->pcpu, .tally = &p->soft.own_tally, .clock_ns = &p->soft.own_clock_ns};
+	p->env = (struct vcpu_env){.pcpu = p->pcpu,
+				   .tally = &p->soft.own_tally,
+				   .clock_ns = &p->soft.own_clock_ns,
+				   .hurry = &p->hurry};
 	*out = p;
 	return 0;
 }
@@ -296,6 +312,7 @@ void runner_stats(const struct runner *r, struct runner_stats *out)
 
 		out->slices += __atomic_load_n(&p->slices, __ATOMIC_RELAXED);
 		out->insns += __atomic_load_n(&p->insns, __ATOMIC_RELAXED);
+		out->effort += __atomic_load_n(&p->effort, __ATOMIC_RELAXED);
 		out->migrated += __atomic_load_n(&p->migrated, __ATOMIC_RELAXED);
 		out->ticks += __atomic_load_n(&p->ticks, __ATOMIC_RELAXED);
 		out->clock_ns += __atomic_load_n(&p->clock_ns, __ATOMIC_RELAXED);

@@ -3,9 +3,9 @@
  * Interface between runqueue.c (queues), runner.c (what a pCPU does) and runner_ctl.c (what the
  * control thread does). Nobody else includes this file.
  *
- * Each pCPU has a run queue, first in first out, with a lock of its own. The pCPU takes the lock to
- * pop the next vCPU and to push the last one; others take it to add or steal a vCPU or to look for
- * a VM's vCPUs. A slice takes no other lock.
+ * Each pCPU has a run queue, ordered by virtual time (runqueue.c), with a lock of its own. The pCPU
+ * takes the lock to pop the next vCPU and to push the last one; others take it to add or steal a
+ * vCPU or to look for a VM's vCPUs. A slice takes no other lock.
  *
  * A vCPU is in exactly one place: away (then the control thread may touch it), in one queue, or in
  * the hands of one pCPU. The vCPU that ran last stays current on its pCPU until another vCPU or the
@@ -25,6 +25,11 @@
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
 
+struct runq_entry {
+	uint64_t vtime, seq;
+	struct vcpu *v;
+};
+
 struct runner_pcpu {
 	/* used by the owner only, except the statistics */
 	struct runner *runner;
@@ -33,7 +38,8 @@ struct runner_pcpu {
 	struct vcpu_env env;
 	uint64_t rng;
 	uint64_t next_tick_ns;
-	uint64_t slices, insns, migrated, ticks, clock_ns; /* stored relaxed, for runner_stats */
+	uint64_t slices, insns, effort, migrated, ticks,
+		clock_ns; /* stored relaxed, for runner_stats */
 	unsigned int id;
 	bool threaded;
 	pthread_t thread;
@@ -42,7 +48,12 @@ struct runner_pcpu {
 	/* shared, under lock */
 	_Alignas(64) pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct vcpu *head, *tail;
+	struct vcpu *front;	 /* vCPUs with a request, by vcpu.next */
+	_Atomic bool hurry;	 /* there are some: end the slice. Read without the lock */
+	struct runq_entry *heap; /* the others */
+	unsigned int nr, room;	 /* entries in use, allocated */
+	uint64_t seq;
+	_Atomic uint64_t vclock;  /* virtual time; read without the lock */
 	_Atomic unsigned int len; /* read without the lock as a hint */
 };
 
@@ -54,6 +65,7 @@ struct runner {
 	_Atomic bool stop;
 	_Atomic uint64_t idle; /* bit per pCPU that sleeps or is about to */
 	unsigned int nr, turn;
+	unsigned int vcpus; /* for which the queues have room */
 	struct runner_pcpu **pcpus;
 
 	/* protect vcpu.away; signalled when it becomes true */
@@ -63,10 +75,18 @@ struct runner {
 
 /* runqueue.c */
 
-/* runq_push - put @v, which is in the caller's hands, at the end or at the front of @q. */
+/* runq_reserve - make room for @vcpus in @q. -ENOMEM. */
+int runq_reserve(struct runner_pcpu *q, unsigned int vcpus);
+/* runq_push - put @v, which is in the caller's hands, into @q, at the front or by its virtual time.
+ */
 void runq_push(struct runner_pcpu *q, struct vcpu *v, bool front);
-/* runq_pop - take the first vCPU of @q into the caller's hands. NULL: @q is empty. */
-struct vcpu *runq_pop(struct runner_pcpu *q);
+/* runq_pop - take the first vCPU of @q into the caller's hands. NULL: @q is empty; or @cur (which
+ * is current on @q's pCPU, or NULL) comes before all that are in it. */
+struct vcpu *runq_pop(struct runner_pcpu *q, const struct vcpu *cur);
+/* runq_pop_front - the same, but only one that was put at the front. */
+struct vcpu *runq_pop_front(struct runner_pcpu *q);
+/* runq_charge - @v, in the caller's hands, has used @effort. */
+void runq_charge(struct vcpu *v, uint64_t effort);
 /* runq_expedite - move the vCPUs of @vm to the front of @q. */
 void runq_expedite(struct runner_pcpu *q, const struct vm *vm);
 /* runq_steal - take the first vCPU of the longest queue other than @p's, if it has at least @min

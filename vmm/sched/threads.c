@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ struct vcpu_thread {
 	struct vcpu *v;
 	struct vpmu_hostpmu *pmu;
 	struct vcpu_env env;
+	unsigned int id; /* of the pCPU */
 	pthread_t thread;
 	bool alive;	   /* the thread exists; used by the control thread only */
 	bool placed;	   /* the vCPU is placed; used by the thread only */
@@ -75,13 +77,13 @@ static void finish_guest(struct vcpu_thread *t)
 static void run(struct vcpu_thread *t)
 {
 	struct vcpu *v = t->v;
-	uint64_t retired = 0;
+	struct vcpu_used used = {0};
 
 	vpmu_pcpu_online(t->env.pcpu);
 	if (place(t))
 		vpmu_pcpu_switch(t->env.pcpu, &v->ctx);
 	while (v->state == VCPU_READY && order_of(t) == ORDER_RUN) {
-		vcpu_run_slice(v, &t->env, 0, &retired);
+		vcpu_run_slice(v, &t->env, 0, &used);
 		if (atomic_exchange_explicit(&t->tick, false, memory_order_relaxed))
 			vpmu_pcpu_tick(t->env.pcpu);
 		vpmu_pcpu_poll(t->env.pcpu);
@@ -99,7 +101,11 @@ static void *vcpu_thread(void *arg)
 	struct vcpu_thread *t = arg;
 	struct threads *ts = t->threads;
 	enum order order;
+	char name[16];
 
+	/* cgroup/discover knows a vCPU's thread by its name, as tools know QEMU's. */
+	snprintf(name, sizeof(name), "CPU %u/KVM", t->id);
+	pthread_setname_np(pthread_self(), name);
 	urcu_memb_register_thread();
 	if (ts->pmu.set_thread)
 		ts->pmu.set_thread(t->pmu, gettid());
@@ -174,7 +180,7 @@ static int vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **p
 		     strerror(-ret));
 		goto err_pmu;
 	}
-	ts->next_id++;
+	t->id = ts->next_id++;
 	t->next = ts->list;
 	ts->list = t;
 	v->thread = t;
@@ -291,7 +297,7 @@ void threads_tick(struct threads *ts)
 {
 	pthread_mutex_lock(&ts->lock);
 	for (struct vcpu_thread *t = ts->list; t; t = t->next) {
-		if (!t->running)
+		if (!t->running || !vpmu_pcpu_wants_tick(t->env.pcpu))
 			continue;
 		atomic_store_explicit(&t->tick, true, memory_order_relaxed);
 		t->v->vm->ops->kick(t->v->ev);

@@ -36,8 +36,9 @@ void threads_destroy(struct threads *t);
 /* threads_sched - the scheduler for vm_opts. */
 struct vm_sched *threads_sched(struct threads *t);
 
-/* threads_tick - make every running vCPU that has more keys than counters rotate them. Call it a
- * few times a second. */
+/* threads_tick - make every running vCPU whose events are counted look after its counters: let keys
+ * take turns, give back what nobody uses, try again what the host refused. A vCPU that nobody
+ * counts is not interrupted. Call it at a fixed rate. */
 void threads_tick(struct threads *t);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interface between snapshot.c (save, restore, the VM's configuration), vcpu.c (the state of a
- * vCPU), file.c (files of sections with a CRC) and ram.c (pages that are not zero). Besides them
- * only the fuzzer includes this file.
+ * Interface between snapshot.c (save, restore), conf.c (the VM's configuration), vcpu.c (the state
+ * of a vCPU), file.c (files of sections with a CRC) and ram.c (pages that are not zero). Besides
+ * them only the fuzzer includes this file.
  */
 #ifndef VMM_SNAPSHOT_PRIV_H
 #define VMM_SNAPSHOT_PRIV_H
@@ -73,6 +73,26 @@ int snap_check(struct snap_in *in,
 	       char *err, size_t errlen);
 int snap_load_ram(struct snap_in *in, const struct vmm_ram *ram, char *err, size_t errlen);
 void snap_in_fini(struct snap_in *in);
+
+/* ---- place.c ---- */
+
+/* snap_parent - open the directory that has @file, a path below @dir without symbolic links.
+ * *@base: its last name, inside @file. Returns a descriptor, or -errno. */
+int snap_parent(int dir, const char *file, const char **base, char *err, size_t errlen);
+
+/* ---- conf.c ---- */
+
+struct restore {
+	struct vm_config cfg;
+	const struct snapshot_said *said;
+	struct snap_in in;
+};
+
+/* snap_save_conf - append the contents of the CONF section to @b. */
+void snap_save_conf(const struct machine_vm *vm, struct vpmu_blob *b);
+/* snap_load_conf - the conf function of snap_check; @arg is the struct restore. Sets its cfg.
+ * -EPERM: the file asks for more than the operator said. */
+int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen);
 
 /* ---- ram.c ---- */
 

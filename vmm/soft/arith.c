@@ -81,6 +81,7 @@ int soft_help_imul3(struct soft_vcpu *v, const struct soft_op *op)
 
 static int div_done(struct soft_vcpu *v, unsigned int lg, uint64_t q, uint64_t r)
 {
+	v->extra += SOFT_EFFORT_DIVIDE;
 	wide_result(v, lg, q, r);
 	soft_fl_override(v, SOFT_ZF | SOFT_SF | SOFT_PF | SOFT_AF, SOFT_AF);
 	return 0;
@@ -166,6 +167,7 @@ int soft_help_rotate(struct soft_vcpu *v, const struct soft_op *op)
 		cf = a >> (bits - 1) & 1;
 		break;
 	case ROT_RCL:
+		v->extra += count;
 		cf = soft_cf(v);
 		for (c = count % (bits + 1); c; c--) {
 			uint64_t out = a >> (bits - 1) & 1;
@@ -175,6 +177,7 @@ int soft_help_rotate(struct soft_vcpu *v, const struct soft_op *op)
 		}
 		break;
 	case ROT_RCR:
+		v->extra += count;
 		cf = soft_cf(v);
 		for (c = count % (bits + 1); c; c--) {
 			uint64_t out = a & 1;

@@ -2,6 +2,7 @@
 /*
  * Helpers that access memory: locked read-modify-writes, and the rarer stack instructions.
  *
+ * In a VM of one vCPU most locked instructions do not come here: emit_int.c makes plain ops of them.
  * A locked access inside one cache line is a host atomic, so vCPUs that run on several threads see
  * each other's. One that crosses a line, or touches a page with decoded code, is atomic against
  * other such accesses of the VM only (its split_lock); docs/soft-machine.md says so.
@@ -143,8 +144,14 @@ int soft_help_locked(struct soft_vcpu *v, const struct soft_op *op)
 {
 	unsigned int lg = op->base, bytes = 1u << lg;
 	uint64_t at = v->r[SOFT_TEA], b = soft_rd(v, op->src, bytes), old;
-	void *p = soft_rmw_slow(v, at, bytes);
+	const struct soft_tlbe *e = &v->tlb[at >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	void *p;
 
+	v->extra += SOFT_EFFORT_LOCKED;
+	if (likely(e->wtag == ((at + bytes - 1) & SOFT_PAGE_MASK)))
+		p = (void *)(e->add + at);
+	else
+		p = soft_rmw_slow(v, at, bytes);
 	if (!p)
 		return 1;
 	if (p != v->bounce.buf && (at & (LINE - 1)) + bytes <= LINE) {
@@ -152,6 +159,7 @@ int soft_help_locked(struct soft_vcpu *v, const struct soft_op *op)
 		while (!cas(p, lg, &old, modify(v, op, old, b)))
 			;
 	} else {
+		v->extra += SOFT_EFFORT_SPLIT;
 		pthread_mutex_lock(&v->vm->split_lock);
 		p = soft_rmw_slow(v, at, bytes); /* what it holds now; cannot fail a second time */
 		if (!p) {
@@ -182,6 +190,7 @@ int soft_help_cmpxchgb(struct soft_vcpu *v, const struct soft_op *op)
 	acc[1] = soft_rd(v, SOFT_RDX, half);
 	new[0] = soft_rd(v, SOFT_RBX, half);
 	new[1] = soft_rd(v, SOFT_RCX, half);
+	v->extra += SOFT_EFFORT_LOCKED + SOFT_EFFORT_SPLIT;
 	pthread_mutex_lock(&v->vm->split_lock);
 	p = soft_rmw_slow(v, at, 2 * half);
 	if (!p) {
@@ -216,6 +225,7 @@ int soft_help_cmpxchgb(struct soft_vcpu *v, const struct soft_op *op)
 
 int soft_help_fence(struct soft_vcpu *v, const struct soft_op *op)
 {
+	v->extra += SOFT_EFFORT_FENCE;
 	atomic_thread_fence(memory_order_seq_cst);
 	return 0;
 }

@@ -18,15 +18,17 @@
  *   - The storing vCPU executes that one instruction alone, so it already executes the new bytes at
  *     its next instruction, as SDM vol. 3, 9.1.3 demands. Code on other vCPUs must serialise.
  *
- * When a page first holds code, other vCPUs of the VM may still have a fast path to it.
- * soft_code_mark() sets the mask and waits until each of them is outside run() or has passed a
- * safe point (code_epoch, epoch_seen).
+ * When a page first holds code, other vCPUs of the VM may still have a fast path to it, until each
+ * is outside run() or has passed a safe point (code_epoch, epoch_seen). Nobody waits for that: the
+ * host may not be running them. A block that is decoded meanwhile is unsettled. It keeps a copy of
+ * its bytes, and its vCPU compares them with the guest's memory at each of its own safe points,
+ * until all others have passed one.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
 
 #define MAP_GEN_LIMIT 0x7fffff00u
@@ -46,19 +48,27 @@ void soft_cache_reset(struct soft_vcpu *v)
 	memset(v->hash, 0, sizeof(v->hash));
 	v->nr_cpages = 0;
 	v->density = 1;
+	v->nr_unsettled = 0;
 	v->link = NULL;
 	v->cur = &nowhere;
 	for (struct soft_chunk *c = v->arena; c; c = c->next)
 		c->used = 0;
 	v->arena_free = v->arena;
+	soft_jit_reset(v);
+}
+
+static void ltlb_reset(struct soft_vcpu *v)
+{
+	for (unsigned int i = 0; i < SOFT_LTLB_SIZE; i++)
+		v->ltlb[i].tag = SOFT_TAG_NONE;
 }
 
 int soft_cache_init(struct soft_vcpu *v)
 {
 	v->map_gen = 1;
 	soft_cache_reset(v);
-	for (unsigned int i = 0; i < SOFT_LTLB_SIZE; i++)
-		v->ltlb[i].tag = SOFT_TAG_NONE;
+	v->nr_filled = SOFT_FILLED + 1;
+	ltlb_reset(v);
 	soft_tlb_flush(v);
 	return 0;
 }
@@ -74,6 +84,7 @@ void soft_cache_fini(struct soft_vcpu *v)
 		c = next;
 	}
 	v->arena = v->arena_free = NULL;
+	soft_jit_fini(v);
 }
 
 /* Room for a block, or NULL if the arena is full or the host is out of memory. */
@@ -141,27 +152,41 @@ void soft_ack_code(struct soft_vcpu *v)
 	}
 }
 
-void soft_code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
+/* Mark @bytes at @pa, inside one page, as decoded code. Returns the epoch that the other vCPUs of
+ * the VM must have seen before it is certain that all their stores look at the mark. */
+static uint32_t code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
 {
 	struct soft_vm *vm = v->vm;
 	struct soft_page *page = &vm->pages[pa >> SOFT_PAGE_SHIFT];
 	uint32_t e;
 
+	/* If the page held code before, not all may have seen the epoch of its first mark yet. */
 	if (atomic_fetch_or(&page->mask, piece_mask(pa, bytes)))
-		return; /* the page held code before, so no vCPU has a fast path to it */
-	e = atomic_fetch_add(&vm->code_epoch, 1) + 1;
+		e = atomic_load(&vm->code_epoch);
+	else
+		e = atomic_fetch_add(&vm->code_epoch, 1) + 1;
 	soft_ack_code(v);
-	while (pthread_mutex_trylock(&vm->lock)) {
-		soft_ack_code(v);
-		sched_yield();
-	}
-	for (struct soft_vcpu *o = vm->vcpus; o; o = o->vm_next)
-		while (o != v && atomic_load(&o->running) &&
-		       (int32_t)(atomic_load(&o->epoch_seen) - e) < 0) {
-			soft_ack_code(v);
-			sched_yield();
-		}
+	return e;
+}
+
+/* Whether all other vCPUs that run have seen epoch @e. False also if that cannot be found out at
+ * once. */
+static bool all_acked(struct soft_vcpu *v, uint32_t e)
+{
+	struct soft_vm *vm = v->vm;
+	bool all = true;
+
+	if ((int32_t)(atomic_load(&vm->epoch_settled) - e) >= 0)
+		return true;
+	if (pthread_mutex_trylock(&vm->lock))
+		return false;
+	for (struct soft_vcpu *o = vm->vcpus; o && all; o = o->vm_next)
+		all = o == v || !atomic_load(&o->running) ||
+		      (int32_t)(atomic_load(&o->epoch_seen) - e) >= 0;
+	if (all && (int32_t)(atomic_load(&vm->epoch_settled) - e) < 0)
+		atomic_store(&vm->epoch_settled, e);
 	pthread_mutex_unlock(&vm->lock);
+	return all;
 }
 
 static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
@@ -175,7 +200,7 @@ static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
 static void block_kill(struct soft_block *b)
 {
 	b->ctx = 0;
-	b->nr_ops = 0; /* for ever: find_slow() skips such a block */
+	b->nr_ops = 0; /* for ever: find_slow() removes such a block */
 }
 
 static void cpage_drop(struct soft_vcpu *v, struct soft_cpage *cp)
@@ -188,14 +213,70 @@ static void cpage_drop(struct soft_vcpu *v, struct soft_cpage *cp)
 	cp->gen = atomic_load(&v->vm->pages[cp->pfn].gen);
 }
 
+/* The bytes from which unsettled block @b was decoded. */
+static uint8_t *block_code(struct soft_block *b)
+{
+	return (uint8_t *)&b->ops[b->nr_ops];
+}
+
+/* Whether guest memory still has the bytes from which @b was decoded. */
+static bool block_unchanged(const struct soft_vcpu *v, struct soft_block *b)
+{
+	unsigned int n = b->bytes,
+		     room = (unsigned int)(SOFT_PAGE_SIZE - (b->pa & ~SOFT_PAGE_MASK));
+
+	if (n > room)
+		n = room;
+	return !memcmp(v->vm->ram + b->pa, block_code(b), n) &&
+	       !memcmp(v->vm->ram + ((uint64_t)b->pfn2 << SOFT_PAGE_SHIFT), block_code(b) + n,
+		       b->bytes - n);
+}
+
+/* At a safe point: look at the unsettled blocks. */
+static void check_unsettled(struct soft_vcpu *v)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->nr_unsettled; i++) {
+		struct soft_unsettled u = v->unsettled[i];
+		/* First this: what others stored before they passed their safe point is there now.
+		 */
+		bool settled = all_acked(v, u.epoch);
+
+		v->extra += SOFT_EFFORT_SLOW;
+		if (!u.block->nr_ops)
+			continue;
+		if (!block_unchanged(v, u.block))
+			block_kill(u.block);
+		else if (!settled)
+			v->unsettled[n++] = u;
+	}
+	v->nr_unsettled = n;
+}
+
+/* Look at @b at each safe point, until all vCPUs have seen @e. */
+static void unsettled_add(struct soft_vcpu *v, struct soft_block *b, uint32_t e)
+{
+	if (v->nr_unsettled == SOFT_UNSETTLED) {
+		block_kill(v->unsettled[0].block);
+		memmove(v->unsettled, v->unsettled + 1,
+			(SOFT_UNSETTLED - 1) * sizeof(v->unsettled[0]));
+		v->nr_unsettled--;
+	}
+	v->unsettled[v->nr_unsettled++] = (struct soft_unsettled){b, e};
+}
+
 void soft_sync(struct soft_vcpu *v)
 {
 	uint32_t seq = atomic_load(&v->vm->smc_seq);
 
 	soft_ack_code(v);
+	if (unlikely(v->nr_unsettled))
+		check_unsettled(v);
 	if (likely(seq == v->smc_seen))
 		return;
 	v->smc_seen = seq;
+	v->extra += v->nr_cpages / 4;
 	for (uint32_t i = 0; i < v->nr_cpages; i++) {
 		struct soft_cpage *cp = &v->cpages[i];
 
@@ -208,13 +289,17 @@ void soft_sync(struct soft_vcpu *v)
  */
 
 /* Mark the block's bytes as code. Returns whether they are still the bytes that were decoded. If
- * not, the caller must decode again. */
+ * not, the caller must decode again. *epoch: the block is unsettled until all vCPUs have seen it;
+ * 0: it is settled. */
 static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, const uint8_t *buf,
-		   uint32_t gen[2])
+		   uint32_t gen[2], uint32_t *epoch)
 {
 	struct soft_vm *vm = v->vm;
 	uint64_t at[2] = {pa, (uint64_t)c->pfn2 << SOFT_PAGE_SHIFT};
 	unsigned int n[2] = {c->bytes, 0};
+	uint32_t e;
+
+	*epoch = 0;
 
 	if (c->crosses) {
 		n[0] = (unsigned int)(SOFT_PAGE_SIZE - (pa & ~SOFT_PAGE_MASK));
@@ -224,7 +309,9 @@ static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, 
 		struct soft_page *page = &vm->pages[at[i] >> SOFT_PAGE_SHIFT];
 		uint64_t bits = piece_mask(at[i], n[i]);
 
-		soft_code_mark(v, at[i], n[i]);
+		e = code_mark(v, at[i], n[i]);
+		if (!all_acked(v, e))
+			*epoch = e | !e; /* 0 means something else: one epoch later is as good */
 		gen[i] = atomic_load(&page->gen);
 		/* Pairs with the fence after the stores of mmu.c: either the storing vCPU sees the
 		 * mask, or this vCPU sees the new bytes. */
@@ -274,10 +361,12 @@ static uint8_t branch_type(uint32_t branch)
 	}
 }
 
+/* @buf: the bytes, if the block is unsettled; else NULL. */
 static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c,
-				    const uint32_t gen[2])
+				    const uint8_t *buf, const uint32_t gen[2])
 {
-	size_t bytes = sizeof(struct soft_block) + c->nr_ops * sizeof(struct soft_op);
+	size_t bytes = sizeof(struct soft_block) + c->nr_ops * sizeof(struct soft_op) +
+		       (buf ? c->bytes : 0);
 	struct soft_block *b = arena_alloc(v, bytes);
 	unsigned int h = hash_index(pa);
 
@@ -299,6 +388,8 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 		.sum = c->sum,
 	};
 	memcpy(b->ops, c->ops, c->nr_ops * sizeof(struct soft_op));
+	if (buf)
+		memcpy(block_code(b), buf, c->bytes);
 	if (c->ended) {
 		struct soft_op *last = &b->ops[c->nr_ops - 1];
 
@@ -312,6 +403,7 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 	if (c->crosses && !cpage_add(v, c->pfn2, gen[1], b, 1))
 		return NULL;
 	soft_alarm_decoded(v, b, c->solo);
+	soft_jit_added(v, b);
 	b->hash_next = v->hash[h];
 	v->hash[h] = b;
 	return b;
@@ -338,16 +430,23 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 	unsigned int acc = SOFT_ACC_X | (v->cpl == 3 ? SOFT_ACC_U : 0);
 	uint8_t buf[SOFT_BLOCK_BYTES];
 	struct soft_code code;
-	struct soft_block *b;
+	struct soft_block *b, **at;
 	uint32_t gen[2] = {0, 0};
 	uint64_t pa;
-	bool same;
+	uint32_t epoch;
+	bool same, good;
 
 	if (unlikely(v->map_gen >= MAP_GEN_LIMIT)) {
 		soft_cache_reset(v);
 		v->map_gen = 0;
+		ltlb_reset(v);
 		soft_tlb_flush(v);
 	}
+	v->extra += SOFT_EFFORT_FIND;
+	/* The block may reach into the next page. */
+	v->code_seen |= soft_seen_bit(v->rip >> SOFT_PAGE_SHIFT) |
+			soft_seen_bit((v->rip >> SOFT_PAGE_SHIFT) + 1);
+	v->large_code_seen |= soft_seen_bit(v->rip >> 21) | soft_seen_bit((v->rip + 4096) >> 21);
 	if (soft_translate(v, v->rip, acc, &pa, NULL))
 		return NULL;
 	if (!soft_is_ram(v->vm, pa)) {
@@ -355,8 +454,13 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 			   (unsigned long long)pa);
 		return NULL;
 	}
-	for (b = v->hash[hash_index(pa)]; b; b = b->hash_next) {
-		if (b->pa != pa || b->rip != v->rip || !b->nr_ops)
+	for (at = &v->hash[hash_index(pa)]; (b = *at);) {
+		if (!b->nr_ops) { /* a block whose code was overwritten */
+			*at = b->hash_next;
+			continue;
+		}
+		at = &b->hash_next;
+		if (b->pa != pa || b->rip != v->rip)
 			continue;
 		if (check_second(v, b, &same))
 			return NULL;
@@ -365,18 +469,26 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 			return b;
 		}
 	}
-	v->effort += SOFT_EFFORT_DECODE;
 	do {
 		if (soft_decode(v, pa, &code, buf))
 			return NULL;
-	} while (!settle(v, pa, &code, buf, gen));
-	b = block_new(v, pa, &code, gen);
+		v->extra += SOFT_EFFORT_DECODE + SOFT_EFFORT_DECODE_INSN * code.n;
+		good = settle(v, pa, &code, buf, gen, &epoch);
+		if (v->extra >= v->extra_stop) {
+			v->attn |= SOFT_ATTN_SPENT;
+			if (!good) /* others overwrite it all the time: run() returns, then again */
+				return NULL;
+		}
+	} while (!good);
+	b = block_new(v, pa, &code, epoch ? buf : NULL, gen);
 	if (!b) {
 		soft_cache_reset(v);
-		b = block_new(v, pa, &code, gen);
+		b = block_new(v, pa, &code, epoch ? buf : NULL, gen);
 	}
 	if (!b)
 		soft_error(v, "no memory for decoded code");
+	else if (epoch)
+		unsettled_add(v, b, epoch);
 	return b;
 }
 

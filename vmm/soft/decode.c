@@ -87,6 +87,7 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 	c->crosses = c->ended = c->full = c->solo = false;
 	c->pfn2 = UINT32_MAX;
 	c->intel = v->intel;
+	c->alone = v->vm->vcpus == v && !v->vm_next;
 	c->fclass = SOFT_FC_UNKNOWN;
 
 	while (!c->ended) {

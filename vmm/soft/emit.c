@@ -170,7 +170,7 @@ unsigned int emit_rmw_begin(struct emit *e, unsigned int i, struct emit_mem *m)
 	if (!emit_is_mem(e, i))
 		return emit_reg(e, i);
 	emit_mem(e, i, m);
-	op = emit_add(e, SOFT_OP_LDW8 + lg);
+	op = emit_add(e, (emit_lock_prefix(e) ? SOFT_OP_LDL8 : SOFT_OP_LDW8) + lg);
 	emit_set_mem(op, m);
 	op->dst = (uint8_t)emit_t0(lg);
 	return emit_t0(lg);

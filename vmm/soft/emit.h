@@ -130,9 +130,14 @@ static inline unsigned int emit_t0(unsigned int lg)
 {
 	return lg ? SOFT_T0 : SOFT_T0 * 8;
 }
-static inline bool emit_locked(const struct emit *e)
+static inline bool emit_lock_prefix(const struct emit *e)
 {
 	return e->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK;
+}
+/* Whether other vCPUs must see the instruction as one access. */
+static inline bool emit_locked(const struct emit *e)
+{
+	return !e->c->alone && emit_lock_prefix(e);
 }
 
 /* The emitters, by group of instructions. The second argument is the row's arg. */

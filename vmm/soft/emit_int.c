@@ -16,6 +16,53 @@ static bool locked(struct emit *e, unsigned int kind, unsigned int src)
 	return true;
 }
 
+/* XADD or CMPXCHG of the registers @dst and @src: @op32 is the first of the handlers, @fn the
+ * helper of the small sizes. */
+static void exchange_regs(struct emit *e, unsigned int op32,
+			  int (*fn)(struct soft_vcpu *, const struct soft_op *), unsigned int dst,
+			  unsigned int src)
+{
+	unsigned int lg = emit_lg(e, 0);
+	struct soft_op *op = lg < 2 ? emit_helper(e, fn, lg, 0) : emit_add(e, op32 + (lg - 2));
+
+	op->dst = (uint8_t)dst;
+	op->src = (uint8_t)src;
+}
+
+/* Begins an exchange with memory operand @i in a VM of one vCPU: *m is the operand, which is loaded
+ * to SOFT_T0. The other operand may be part of the address, which is therefore computed first. */
+static unsigned int exchange_begin(struct emit *e, unsigned int i, struct emit_mem *m)
+{
+	unsigned int lg = emit_lg(e, i);
+	struct soft_op *op;
+
+	*m = (struct emit_mem){.base = SOFT_TEA, .idx = SOFT_ZERO};
+	m->ss = e->zo[i].mem.segment == ZYDIS_REGISTER_SS;
+	emit_tea(e, i);
+	op = emit_add(e, SOFT_OP_LDL8 + lg);
+	emit_set_mem(op, m);
+	op->dst = (uint8_t)emit_t0(lg);
+	return emit_t0(lg);
+}
+
+static bool exchange(struct emit *e, unsigned int op32,
+		     int (*fn)(struct soft_vcpu *, const struct soft_op *), unsigned int kind)
+{
+	unsigned int src = emit_reg(e, 1), t0;
+	struct emit_mem m;
+
+	if (!emit_is_mem(e, 0)) {
+		exchange_regs(e, op32, fn, emit_reg(e, 0), src);
+		return true;
+	}
+	if (!e->c->alone)
+		return locked(e, kind, src);
+	t0 = exchange_begin(e, 0, &m);
+	exchange_regs(e, op32, fn, t0, src);
+	emit_store(e, &m, emit_lg(e, 0), t0);
+	return true;
+}
+
 /* ---- arithmetic ---- */
 
 bool emit_alu(struct emit *e, unsigned int alu)
@@ -38,6 +85,18 @@ bool emit_alu(struct emit *e, unsigned int alu)
 			op->dst = SOFT_T0;
 			op->imm = emit_imm(e, 1);
 			return locked(e, alu, emit_t0(lg));
+		}
+		if (emit_lock_prefix(e)) { /* in a VM of one vCPU */
+			unsigned int t0 = emit_rmw_begin(e, 0, &m);
+
+			op = emit_add(e, base + (emit_is_imm(e, 1) ? 4 : 0));
+			op->dst = (uint8_t)t0;
+			if (emit_is_imm(e, 1))
+				op->imm = emit_imm(e, 1);
+			else
+				op->src = (uint8_t)emit_reg(e, 1);
+			emit_rmw_end(e, 0, &m);
+			return true;
 		}
 		emit_mem(e, 0, &m);
 		op = emit_add(e, base + (emit_is_imm(e, 1) ? 20 : 16));
@@ -145,7 +204,10 @@ bool emit_mul(struct emit *e, unsigned int which)
 		soft_help_mul, soft_help_imul1, soft_help_div, soft_help_idiv};
 	unsigned int lg = emit_lg(e, 0), src = emit_src(e, 0);
 
-	emit_helper(e, fn[which], lg, 0)->src = (uint8_t)src;
+	if (which == 0 && lg >= 2)
+		emit_add(e, SOFT_OP_MUL32 + (lg - 2))->src = (uint8_t)src;
+	else
+		emit_helper(e, fn[which], lg, 0)->src = (uint8_t)src;
 	return true;
 }
 
@@ -198,7 +260,10 @@ bool emit_bt(struct emit *e, unsigned int kind)
 			op->flags |= m.ss ? SOFT_OPF_SS : 0;
 			return true;
 		}
-		op = emit_add(e, (kind ? SOFT_OP_LDW8 : SOFT_OP_LDX8) + lg);
+		op = emit_add(e, (emit_lock_prefix(e) ? SOFT_OP_LDL8
+				  : kind	      ? SOFT_OP_LDW8
+						      : SOFT_OP_LDX8) +
+					 lg);
 		emit_set_mem(op, &m);
 		op->dst = SOFT_T0;
 		dst = SOFT_T0;
@@ -347,8 +412,18 @@ bool emit_xchg(struct emit *e, unsigned int arg)
 {
 	unsigned int lg = emit_lg(e, 0);
 	unsigned int m = emit_is_mem(e, 0) ? 0 : 1;
+	struct emit_mem mem;
 	struct soft_op *op;
 
+	if (emit_is_mem(e, m) && e->c->alone) {
+		unsigned int reg = emit_reg(e, !m), t0 = exchange_begin(e, m, &mem);
+
+		emit_store(e, &mem, lg, reg);
+		op = emit_add(e, SOFT_OP_MOV_RR8 + lg);
+		op->dst = (uint8_t)reg;
+		op->src = (uint8_t)t0;
+		return true;
+	}
 	if (emit_is_mem(e, m)) { /* locked, with or without the prefix */
 		emit_tea(e, m);
 		op = emit_helper(e, soft_help_locked, lg, LOCKED_XCHG);
@@ -385,26 +460,12 @@ bool emit_pause(struct emit *e, unsigned int arg)
 
 bool emit_xadd(struct emit *e, unsigned int arg)
 {
-	struct soft_op *op;
-
-	if (emit_is_mem(e, 0))
-		return locked(e, LOCKED_XADD, emit_reg(e, 1));
-	op = emit_helper(e, soft_help_xadd, emit_lg(e, 0), 0);
-	op->dst = (uint8_t)emit_reg(e, 0);
-	op->src = (uint8_t)emit_reg(e, 1);
-	return true;
+	return exchange(e, SOFT_OP_XADD32, soft_help_xadd, LOCKED_XADD);
 }
 
 bool emit_cmpxchg(struct emit *e, unsigned int arg)
 {
-	struct soft_op *op;
-
-	if (emit_is_mem(e, 0))
-		return locked(e, LOCKED_CMPXCHG, emit_reg(e, 1));
-	op = emit_helper(e, soft_help_cmpxchg, emit_lg(e, 0), 0);
-	op->dst = (uint8_t)emit_reg(e, 0);
-	op->src = (uint8_t)emit_reg(e, 1);
-	return true;
+	return exchange(e, SOFT_OP_CMPXCHG32, soft_help_cmpxchg, LOCKED_CMPXCHG);
 }
 
 bool emit_cmpxchgb(struct emit *e, unsigned int lg)

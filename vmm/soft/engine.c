@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "vmm/engine/refuse.h"
-#include "vmm/soft/internal.h"
+#include "vmm/soft/jit.h"
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
 #define EFER_KNOWN 0xd01ULL	/* SCE LME LMA NXE */
@@ -32,6 +32,7 @@ static int soft_open(struct vmm_engine **e, char *why, size_t why_len)
 	static char engine; /* the engine has no state: this address is only a handle */
 
 	pthread_once(&once, soft_exec_init);
+	soft_jit_open();
 	if (why && why_len)
 		why[0] = '\0';
 	*e = (struct vmm_engine *)&engine;
@@ -145,6 +146,8 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	v->epoch_seen = atomic_load(&vm->code_epoch);
 	v->smc_seen = atomic_load(&vm->smc_seq);
 	pthread_mutex_lock(&vm->lock);
+	if (vm->vcpus && !vm->vcpus->vm_next) /* it has decoded as the only one (soft_code.alone) */
+		soft_cache_reset(vm->vcpus);
 	v->vm_next = vm->vcpus;
 	vm->vcpus = v;
 	pthread_mutex_unlock(&vm->lock);

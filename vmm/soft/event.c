@@ -19,6 +19,7 @@ void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl)
 {
 	if (cpl == v->cpl)
 		return;
+	v->extra += SOFT_EFFORT_MODE;
 	soft_fold(v);
 	v->cpl = (uint8_t)cpl;
 	v->tlb = v->tlbs[cpl == 3];
@@ -37,6 +38,7 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 	uint64_t from = kind == SOFT_EVENT_SOFT ? v->cur->rip : v->rip;
 	uint16_t sel;
 
+	v->extra += SOFT_EFFORT_EVENT;
 	if (vec * 16u + 15 > v->idt.limit)
 		return soft_gp(v, code);
 	if (soft_sys_read(v, v->idt.base + vec * 16u, gate, 16, 0))
@@ -238,6 +240,7 @@ static int read_frame(struct soft_vcpu *v, uint64_t *f, unsigned int n, unsigned
 {
 	static const uint8_t order[] = {2, 1, 0};
 
+	v->extra += SOFT_EFFORT_FAR;
 	*late = false;
 	if (!soft_sys_read(v, v->r[SOFT_RSP], f, n * 8, acc))
 		return 0;

@@ -12,6 +12,9 @@
  *
  * The locals v, op, left, acc and tlb live in registers. All other state is in the vCPU.
  */
+#include <stdlib.h>
+
+#include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
 #include "vmm/soft/ops.h"
 
@@ -170,16 +173,9 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define CC_RS(a, b)  ((int64_t)(a) < 0)
 #define CC_RNS(a, b) ((int64_t)(a) >= 0)
 
-/* ADC and SBB compute their flags at once: three inputs do not fit the lazy state. */
-static inline void adc_flags(struct soft_vcpu *v, uint64_t a, uint64_t b, uint64_t res,
-			     uint64_t carries, unsigned int msb)
+static __attribute__((noinline)) bool soft_cc_slow(struct soft_vcpu *v, unsigned int cc)
 {
-	soft_fl_raw(v, soft_fl_zsp(res) | ((a ^ b ^ res) & SOFT_AF) | (carries >> msb & 1) |
-			       ((carries >> msb ^ carries >> (msb - 1)) & 1 ? SOFT_OF : 0));
-}
-
-static __attribute__((noinline)) bool soft_cc_slow(const struct soft_vcpu *v, unsigned int cc)
-{
+	v->extra += SOFT_EFFORT_FLAGS;
 	return soft_cc(v, cc);
 }
 
@@ -216,9 +212,34 @@ static void unwind(struct soft_vcpu *v, const struct soft_op *op)
 		v->fault.vec = SOFT_STACK;
 }
 
+static struct label {
+	const void *h;
+	uint16_t code;
+} by_label[SOFT_NR_OPS];
+
+static int label_cmp(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t)((const struct label *)a)->h;
+	uintptr_t y = (uintptr_t)((const struct label *)b)->h;
+
+	return (x > y) - (x < y);
+}
+
 void soft_exec_init(void)
 {
 	soft_exec(NULL, NULL);
+	for (unsigned int i = 0; i < SOFT_NR_OPS; i++)
+		by_label[i] = (struct label){soft_labels[i], (uint16_t)i};
+	qsort(by_label, SOFT_NR_OPS, sizeof(by_label[0]), label_cmp);
+}
+
+unsigned int soft_opcode(const void *label)
+{
+	const struct label key = {label, 0};
+	const struct label *l =
+		bsearch(&key, by_label, SOFT_NR_OPS, sizeof(by_label[0]), label_cmp);
+
+	return l->code;
 }
 
 /* soft_exec(NULL, NULL) fills soft_labels. */
@@ -289,7 +310,7 @@ find:
 		goto out;
 	}
 	blk = soft_find(v);
-	if (likely(blk && !(v->attn & SOFT_ATTN_DENSE)))
+	if (likely(blk && !(v->attn & (SOFT_ATTN_DENSE | SOFT_ATTN_SPENT))))
 		ENTER;
 	goto out;
 chunk_end:

@@ -21,11 +21,15 @@
 #define C_XOR(sz)  C_LOGIC(sz, a ^ b)
 #define C_TEST(sz) C_LOGIC(sz, a &b)
 #define C_ADC(sz)                                                                                  \
-	res = (T##sz)(a + b + (T##sz)soft_cf(v));                                                  \
-	adc_flags(v, a, b, SEXT(sz, res), (a & b) | ((a | b) & (T##sz) ~res), (sz)-1)
+	bool c_ = soft_cf(v);                                                                      \
+	v->extra += SOFT_EFFORT_CARRY;                                                             \
+	res = (T##sz)(a + b + c_);                                                                 \
+	soft_fl_set(v, c_ ? SOFT_FK(ADC, LG##sz) : SOFT_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
 #define C_SBB(sz)                                                                                  \
-	res = (T##sz)(a - b - (T##sz)soft_cf(v));                                                  \
-	adc_flags(v, a, b, SEXT(sz, res), ((T##sz) ~a & b) | (((T##sz) ~a | b) & res), (sz)-1)
+	bool c_ = soft_cf(v);                                                                      \
+	v->extra += SOFT_EFFORT_CARRY;                                                             \
+	res = (T##sz)(a - b - c_);                                                                 \
+	soft_fl_set(v, c_ ? SOFT_FK(SBB, LG##sz) : SOFT_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
 
 #define ALU_REG_FORMS(n, sz)                                                                       \
 	OP(n##_RR##sz)                                                                             \
@@ -242,6 +246,35 @@ SHIFTS(16)
 SHIFTS(32)
 SHIFTS(64)
 
+/* ---- exchange and add, compare and exchange: register forms ---- */
+
+#define XADD(sz)                                                                                   \
+	OP(XADD##sz)                                                                               \
+	{                                                                                          \
+		T##sz a = GET##sz(op->dst), b = GET##sz(op->src), res;                             \
+		C_ADD(sz);                                                                         \
+		PUT##sz(op->src, a);                                                               \
+		PUT##sz(op->dst, res);                                                             \
+		NEXT;                                                                              \
+	}
+XADD(32)
+XADD(64)
+
+/* A 32-bit destination that is not equal keeps its upper half. */
+#define CMPXCHG(sz)                                                                                \
+	OP(CMPXCHG##sz)                                                                            \
+	{                                                                                          \
+		T##sz a = GET##sz(SOFT_RAX), b = GET##sz(op->dst), res;                            \
+		C_CMP(sz);                                                                         \
+		if (a == b)                                                                        \
+			PUT##sz(op->dst, GET##sz(op->src));                                        \
+		else                                                                               \
+			PUT##sz(SOFT_RAX, b);                                                      \
+		NEXT;                                                                              \
+	}
+CMPXCHG(32)
+CMPXCHG(64)
+
 /* ---- multiplication: SF, ZF, AF and PF stay as they were ---- */
 
 #define IMUL_BODY(sz, wide, x, y)                                                                  \
@@ -250,6 +283,24 @@ SHIFTS(64)
 		soft_fl_override(v, SOFT_CF | SOFT_OF, r_ != (S##sz)r_ ? SOFT_CF | SOFT_OF : 0);   \
 		PUT##sz(op->dst, (T##sz)r_);                                                       \
 	} while (0)
+OP(MUL32)
+{
+	uint64_t r = (uint64_t)GET32(SOFT_RAX) * GET32(op->src);
+	v->extra += SOFT_EFFORT_MUL;
+	soft_fl_override(v, SOFT_CF | SOFT_OF, r >> 32 ? SOFT_CF | SOFT_OF : 0);
+	R(SOFT_RAX) = (uint32_t)r;
+	R(SOFT_RDX) = r >> 32;
+	NEXT;
+}
+OP(MUL64)
+{
+	unsigned __int128 r = (unsigned __int128)R(SOFT_RAX) * R(op->src);
+	v->extra += SOFT_EFFORT_MUL;
+	soft_fl_override(v, SOFT_CF | SOFT_OF, (uint64_t)(r >> 64) ? SOFT_CF | SOFT_OF : 0);
+	R(SOFT_RAX) = (uint64_t)r;
+	R(SOFT_RDX) = (uint64_t)(r >> 64);
+	NEXT;
+}
 OP(IMUL_RR32)
 {
 	IMUL_BODY(32, int64_t, GET32(op->dst), GET32(op->src));

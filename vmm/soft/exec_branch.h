@@ -108,15 +108,18 @@ OP(RETI)
 	(op->flags & SOFT_OPF_A32 ? (R(SOFT_RCX) = (uint32_t)(R(SOFT_RCX) - 1)) : --R(SOFT_RCX))
 OP(LOOP)
 {
+	v->extra += SOFT_EFFORT_LOOP;
 	BRANCH(LOOP_COUNT != 0, op);
 }
 OP(LOOPE)
 {
+	v->extra += SOFT_EFFORT_LOOP;
 	bool more = LOOP_COUNT != 0;
 	BRANCH(more && (soft_flags(v) & SOFT_ZF), op);
 }
 OP(LOOPNE)
 {
+	v->extra += SOFT_EFFORT_LOOP;
 	bool more = LOOP_COUNT != 0;
 	BRANCH(more && !(soft_flags(v) & SOFT_ZF), op);
 }

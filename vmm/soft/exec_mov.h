@@ -51,6 +51,15 @@
 		RMW(sz, EAX, p);                                                                   \
 		PUT##sz(op->dst, p->v);                                                            \
 		NEXT;                                                                              \
+	}                                                                                          \
+	/* The same of a locked instruction in a VM of one vCPU. */                                \
+	OP(LDL##sz)                                                                                \
+	{                                                                                          \
+		const soft_u##sz *p;                                                               \
+		v->extra += SOFT_EFFORT_ALONE;                                                     \
+		RMW(sz, EAX, p);                                                                   \
+		PUT##sz(op->dst, p->v);                                                            \
+		NEXT;                                                                              \
 	}
 MOVES(8)
 MOVES(16)
@@ -189,6 +198,7 @@ OP(XCHG64)
 /* ---- everything without a handler of its own ---- */
 OP(HELPER)
 {
+	v->extra += SOFT_EFFORT_HELPER;
 	if (unlikely(op->fn(v, op)))
 		goto trap;
 	NEXT;
@@ -200,7 +210,7 @@ OP(STRING_REP)
 {
 	if (unlikely(op->fn(v, op)))
 		goto trap;
-	if (unlikely(v->attn)) {
+	if (unlikely(v->attn || v->extra >= v->extra_stop)) {
 		v->rip = v->cur->next;
 		goto out;
 	}
@@ -216,6 +226,7 @@ OP(SYS)
 	v->left = left;
 	v->acc = acc;
 	v->rip = v->cur->next;
+	v->extra += SOFT_EFFORT_SYSTEM;
 	rc = op->fn(v, op);
 	left = v->left;
 	acc = v->acc;
@@ -224,9 +235,41 @@ OP(SYS)
 		goto trap;
 	/* Serialising instructions are among these: a safe point. */
 	soft_sync(v);
-	if (unlikely(rc || v->attn))
+	if (unlikely(rc || v->attn || v->extra >= v->extra_stop))
 		goto out;
 	goto find;
+}
+
+/* Counts executions of a block; stands in for its first op. */
+OP(HEAT)
+{
+	goto *soft_jit_heat(v, v->cur);
+}
+
+/* A block with a translation; stands in for its first op. Branches are recorded by the interpreter
+ * only. */
+OP(NATIVE)
+{
+	uint32_t word;
+
+	if (unlikely(v->lbr_sel))
+		goto * v->cur->h0;
+	v->left = left;
+	v->acc = acc;
+	word = soft_jit_run(v, v->cur);
+	left = v->left;
+	acc = v->acc;
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_ENTER) {
+		blk = v->jit.block;
+		ENTER;
+	}
+	op = &v->cur->ops[v->cur->nr_ops - 1];
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN)
+		TAKEN(op);
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_FALL)
+		FALL(op);
+	op = &v->cur->ops[SOFT_JIT_INDEX(word)];
+	goto *(SOFT_JIT_INDEX(word) ? op->h : v->cur->h0);
 }
 
 /* Patched over the first op that must not run any more. */

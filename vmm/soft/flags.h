@@ -100,6 +100,16 @@ static inline uint64_t soft_flags(const struct soft_vcpu *v)
 		f = soft_fl_zsp(a) | (a < b ? SOFT_CF : 0) | ((a ^ b ^ r) & SOFT_AF);
 		f |= ((a ^ r) & (a ^ b)) >> msb & 1 ? SOFT_OF : 0;
 		break;
+	case SOFT_FK_SBB:
+		r = soft_sext(a - b - 1, sz);
+		f = soft_fl_zsp(r) | (a <= b ? SOFT_CF : 0) | ((a ^ b ^ r) & SOFT_AF);
+		f |= ((a ^ b) & (a ^ r)) >> msb & 1 ? SOFT_OF : 0;
+		break;
+	case SOFT_FK_ADC:
+		r = soft_sext(a - b - 1, sz);
+		f = soft_fl_zsp(a) | (a <= b ? SOFT_CF : 0) | ((a ^ b ^ r) & SOFT_AF);
+		f |= ((a ^ r) & (a ^ b)) >> msb & 1 ? SOFT_OF : 0;
+		break;
 	case SOFT_FK_INC:
 		f = soft_fl_zsp(a) | b | ((a & 0xf) ? 0 : SOFT_AF);
 		f |= soft_zext(a, sz) == 1ULL << msb ? SOFT_OF : 0;
@@ -130,6 +140,9 @@ static inline uint64_t soft_cf(const struct soft_vcpu *v)
 	case SOFT_FK_SUB:
 	case SOFT_FK_ADD:
 		return v->fl_a < v->fl_b;
+	case SOFT_FK_SBB:
+	case SOFT_FK_ADC:
+		return v->fl_a <= v->fl_b;
 	case SOFT_FK_RAW:
 		return v->fl_a & SOFT_CF;
 	default:

@@ -144,6 +144,11 @@ int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned i
 		   unsigned int acc);
 void soft_tlb_flush(struct soft_vcpu *v);
 void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va);
+/* soft_seen_bit - the bit of page or region number @n in the sets of soft_vcpu. */
+static inline uint64_t soft_seen_bit(uint64_t n)
+{
+	return 1ULL << (n & 63);
+}
 /* soft_tlb_demote - from now on, no store takes the fast path to a page that holds decoded code. */
 void soft_tlb_demote(struct soft_vcpu *v);
 
@@ -167,12 +172,9 @@ void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
 /* soft_sync - drop the blocks whose code was overwritten; includes soft_ack_code. Call it at safe
  * points (cache.c). */
 void soft_sync(struct soft_vcpu *v);
-/* soft_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and tell
- * soft_code_mark() so. Call it only where the vCPU keeps no host address of guest memory. */
+/* soft_ack_code - remove this vCPU's fast paths to pages that hold decoded code, and tell the other
+ * vCPUs so (cache.c). Call it only where the vCPU keeps no host address of guest memory. */
 void soft_ack_code(struct soft_vcpu *v);
-/* soft_code_mark - call it before decoded code of @bytes at @pa (inside one page) is cached. Waits
- * until no vCPU of the VM stores to that page by the fast path. */
-void soft_code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes);
 
 /* ---- decode.c, emit.c ---- */
 enum soft_fclass { /* what the emitters know about the lazy flags at a point of a block */
@@ -198,6 +200,7 @@ struct soft_code { /* a block being built */
 	bool ended;   /* the last instruction itself ends the block */
 	bool full;    /* no further instruction may be appended */
 	bool solo;    /* the instruction must be alone in its block */
+	bool alone;   /* the VM has no other vCPU: LOCK needs no host atomic */
 	bool intel;   /* decode as Intel's CPUs do */
 	enum soft_fclass fclass;
 };
@@ -225,6 +228,8 @@ void soft_exec(struct soft_vcpu *v, struct soft_block *b);
  * they are used. */
 extern const void *soft_labels[];
 void soft_exec_init(void);
+/* soft_opcode - the opcode of a label. */
+unsigned int soft_opcode(const void *label);
 
 /* ---- run.c ---- */
 int soft_run(struct soft_vcpu *v, struct vmm_run *run);

@@ -77,6 +77,7 @@ struct lapic soft_lapic(const struct soft_vcpu *v)
 
 int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 {
+	v->extra += SOFT_EFFORT_APIC;
 	if (!soft_lapic_on(v))
 		return soft_gp(v, 0);
 	v->lapic = soft_lapic(v);
@@ -85,6 +86,7 @@ int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 
 int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 {
+	v->extra += SOFT_EFFORT_APIC;
 	if (!soft_lapic_on(v))
 		return soft_gp(v, 0);
 	v->lapic = soft_lapic(v);

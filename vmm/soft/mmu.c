@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
 
 #define PTE_P	 1ULL
@@ -77,6 +78,8 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 	int shift = 39, level;
 	bool large = false;
 
+	v->extra += SOFT_EFFORT_WALK;
+
 	for (level = 0;; level++, shift -= 9) {
 		uint64_t at = table + (va >> shift & 511) * 8;
 
@@ -126,6 +129,8 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 		e->perm = (uint32_t)perm | (perm & PTE_NX ? 1u << 30 : 0) |
 			  (pte & PTE_D ? LTLB_DIRTY : 0);
 		e->ctx = v->map_gen;
+		v->large_seen |= soft_seen_bit(va >> 21);
+		v->huge_seen |= shift == 30;
 	}
 	return 0;
 }
@@ -176,6 +181,7 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 			e->wtag = page; /* the page holds no decoded code any more */
 		return (uint8_t *)(e->add + va);
 	}
+	v->extra += SOFT_EFFORT_FILL;
 	if (soft_translate(v, va, acc, &pa, &wr))
 		return NULL;
 	if (unlikely(!soft_is_ram(v->vm, pa))) {
@@ -184,12 +190,18 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 			   (unsigned long long)va);
 		return NULL;
 	}
+	if (v->nr_filled < SOFT_FILLED)
+		v->filled[v->nr_filled++] =
+			(uint16_t)((acc & SOFT_ACC_U ? SOFT_TLB_SIZE : 0) +
+				   (va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)));
+	else
+		v->nr_filled = SOFT_FILLED + 1;
 	e->add = (uintptr_t)v->vm->ram + pa - va;
 	e->rtag = page;
 	e->wtag = e->ctag = SOFT_TAG_NONE;
 	if (wr) {
 		e->ctag = page;
-		/* Pairs with soft_code_mark(), which sets the mask and then waits for this vCPU. */
+		/* Pairs with code_mark(), which sets the mask and then lets the epoch grow. */
 		if (!atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
 			e->wtag = page;
 	}
@@ -212,6 +224,7 @@ static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned i
 	 * first page would raise #PF. */
 	if (room < bytes && unlikely(!soft_canonical(va + bytes - 1)))
 		va += room;
+	v->extra += SOFT_EFFORT_SLOW;
 	host[0] = soft_host(v, va, acc);
 	if (!host[0])
 		return 0;
@@ -222,6 +235,7 @@ static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned i
 	}
 	n[0] = (uint8_t)room;
 	n[1] = (uint8_t)(bytes - room);
+	v->extra += SOFT_EFFORT_CROSS;
 	host[1] = soft_host(v, va + room, acc);
 	return host[1] ? 2 : 0;
 }
@@ -246,8 +260,11 @@ uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const uint8_t n[2],
 		      bool *hit)
 {
+	v->extra += SOFT_EFFORT_FENCE;
 	*hit = soft_code_hit(v->vm, host[0], n[0]) ||
 	       (parts == 2 && soft_code_hit(v->vm, host[1], n[1]));
+	if (*hit)
+		v->extra += SOFT_EFFORT_CODE;
 	if (*hit && !v->single) {
 		v->trap = SOFT_TRAP_SMC;
 		return 1;
@@ -302,6 +319,7 @@ void soft_rmw_commit(struct soft_vcpu *v)
 {
 	uint8_t *src = v->bounce.buf;
 
+	v->extra += SOFT_EFFORT_FENCE;
 	for (int i = 0; i < 2 && v->bounce.n[i]; i++) {
 		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
 		src += v->bounce.n[i];
@@ -342,29 +360,71 @@ int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned i
 	return 0;
 }
 
-void soft_tlb_flush(struct soft_vcpu *v)
+static struct soft_tlbe *tlb_at(struct soft_vcpu *v, unsigned int i)
 {
-	for (unsigned int m = 0; m < 2; m++)
-		for (unsigned int i = 0; i < SOFT_TLB_SIZE; i++) {
-			struct soft_tlbe *e = &v->tlbs[m][i];
+	return &v->tlbs[i / SOFT_TLB_SIZE][i % SOFT_TLB_SIZE];
+}
 
-			e->rtag = e->wtag = e->ctag = SOFT_TAG_NONE;
-		}
+static void entry_drop(struct soft_tlbe *e)
+{
+	e->rtag = e->wtag = e->ctag = SOFT_TAG_NONE;
+}
+
+/* From now on, no block is known to be where its virtual address leads. */
+static void new_mapping(struct soft_vcpu *v)
+{
 	v->map_gen++;
 	v->ctx = v->map_gen << 1 | (v->cpl == 3);
+	v->code_seen = v->large_code_seen = 0;
 	soft_lbr_update(v);
+}
+
+void soft_tlb_flush(struct soft_vcpu *v)
+{
+	bool all = v->nr_filled > SOFT_FILLED;
+	unsigned int n = all ? 2 * SOFT_TLB_SIZE : v->nr_filled;
+
+	v->extra += SOFT_EFFORT_FLUSH + n / SOFT_EFFORT_FLUSH_ENTRIES;
+	for (unsigned int i = 0; i < n; i++)
+		entry_drop(tlb_at(v, all ? i : v->filled[i]));
+	soft_jit_drop_sites(v);
+	v->nr_filled = 0;
+	v->large_seen = 0;
+	v->huge_seen = false;
+	new_mapping(v);
 }
 
 void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va)
 {
-	/* Every entry is for 4 KiB, so a large page may have many. Flushing all entries is allowed,
-	 * because a CPU may drop translations at any time (SDM vol. 3, 4.10.2.2). */
-	(void)va;
-	soft_tlb_flush(v);
+	unsigned int i = va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1);
+	bool large = v->large_seen & soft_seen_bit(va >> 21);
+
+	if (v->huge_seen) {
+		soft_tlb_flush(v);
+		return;
+	}
+	v->extra += SOFT_EFFORT_FLUSH;
+	/* An entry of a direct-mapped TLB may be of another page. A CPU may drop translations at
+	 * any time (SDM vol. 3, 4.10.2.2), so it goes, too. */
+	entry_drop(&v->tlbs[0][i]);
+	entry_drop(&v->tlbs[1][i]);
+	soft_jit_drop_sites(v);
+	if (large) {
+		/* Every entry is for 4 KiB, so a large page may have many. */
+		v->extra += SOFT_EFFORT_FLUSH_LARGE;
+		v->ltlb[va >> 21 & (SOFT_LTLB_SIZE - 1)].tag = SOFT_TAG_NONE;
+		for (i = 0; i < 2 * SOFT_TLB_SIZE; i++)
+			if (!((tlb_at(v, i)->rtag ^ va) >> 21))
+				entry_drop(tlb_at(v, i));
+	}
+	if ((v->code_seen & soft_seen_bit(va >> SOFT_PAGE_SHIFT)) ||
+	    (large && (v->large_code_seen & soft_seen_bit(va >> 21))))
+		new_mapping(v);
 }
 
 void soft_tlb_demote(struct soft_vcpu *v)
 {
+	soft_jit_drop_sites(v);
 	for (unsigned int m = 0; m < 2; m++)
 		for (unsigned int i = 0; i < SOFT_TLB_SIZE; i++) {
 			struct soft_tlbe *e = &v->tlbs[m][i];

@@ -34,7 +34,7 @@
 	OPS_SZ(X, MOV_RR)                                                                          \
 	OPS_SZ(X, MOV_RI)                                                                          \
 	OPS_SZ(X, LDB)                                                                             \
-	OPS_SZ(X, LDX) OPS_SZ(X, STB) OPS_SZ(X, STX) OPS_SZ(X, STI) OPS_SZ(X, LDW)
+	OPS_SZ(X, LDX) OPS_SZ(X, STB) OPS_SZ(X, STX) OPS_SZ(X, STI) OPS_SZ(X, LDW) OPS_SZ(X, LDL)
 
 /* Extending moves: [register, base form, indexed form][kind]. */
 #define OPS_EXT_KINDS(X, f)                                                                        \
@@ -59,6 +59,12 @@
 	X(PUSH_I)                                                                                  \
 	X(POP_R)                                                                                   \
 	X(LEAVE)                                                                                   \
+	X(MUL32)                                                                                   \
+	X(MUL64)                                                                                   \
+	X(XADD32)                                                                                  \
+	X(XADD64)                                                                                  \
+	X(CMPXCHG32)                                                                               \
+	X(CMPXCHG64)                                                                               \
 	X(IMUL_RR32)                                                                               \
 	X(IMUL_RR64)                                                                               \
 	X(IMUL_RRI32)                                                                              \
@@ -66,7 +72,7 @@
 	X(BSWAP32)                                                                                 \
 	X(BSWAP64)                                                                                 \
 	X(CDQ)                                                                                     \
-	X(CQO) X(CWDE) X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(STRING_REP) X(SYS) X(STOP) X(END)
+	X(CQO) X(CWDE) X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(STRING_REP) X(SYS) X(STOP) X(HEAT) X(NATIVE) X(END)
 
 /* Conditions on a SUB-like state of the lazy flags (a, b). CC14 adds those on a result in a. */
 #define OPS_CC10(X, n)                                                                             \

@@ -161,8 +161,11 @@ static unsigned int op_of(const struct soft_block *b, int64_t n)
 static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
 {
 	unsigned int i = op_of(b, n);
-	const void *stop = b->ops[i].h, *pair = NULL;
+	const void *first = b->ops[0].h, *stop, *pair = NULL;
 	struct soft_op *prev = i ? &b->ops[i - 1] : NULL;
+
+	b->ops[0].h = b->h0; /* the interpreter executes this */
+	stop = b->ops[i].h;
 
 	if (prev && (prev->flags & SOFT_OPF_FUSED)) {
 		pair = prev->h;
@@ -176,6 +179,7 @@ static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
 		prev->h = pair;
 		prev->flags |= SOFT_OPF_FUSED;
 	}
+	b->ops[0].h = first;
 }
 
 /* Raise #DB after a single-stepped instruction, or after one iteration of a repeated string
@@ -194,6 +198,8 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	int64_t n = budget < SOFT_CHUNK ? (int64_t)budget : SOFT_CHUNK;
 	uint64_t before = v->retired;
 	struct soft_block *b = soft_find(v);
+
+	v->extra += SOFT_EFFORT_SLICE;
 
 	if (!b)
 		return;
@@ -225,10 +231,19 @@ static bool in_64bit_mode(const struct soft_vcpu *v)
 	       v->seg[SOFT_CS].l && !v->seg[SOFT_CS].db;
 }
 
+/* The effort of this run() so far. */
+static inline uint64_t spent(const struct soft_vcpu *v)
+{
+	int64_t quarters = v->jit.quarters - v->jit.quarters_begin;
+
+	return (uint64_t)(4 * (int64_t)(v->retired + v->extra - v->extra_begin) + quarters) / 4;
+}
+
 static void run_loop(struct soft_vcpu *v)
 {
 	struct vmm_run *run = v->run;
-	uint64_t budget = run->budget ? run->budget : UINT64_MAX, last = 0;
+	uint64_t budget = run->budget ? run->budget : UINT64_MAX, last = 0, left;
+	uint64_t most = run->effort_max ? run->effort_max : UINT64_MAX;
 	unsigned int idle = 0;
 
 	if (!in_64bit_mode(v)) {
@@ -258,12 +273,8 @@ static void run_loop(struct soft_vcpu *v)
 		}
 		idle = v->retired == last ? idle + 1 : 0;
 		last = v->retired;
-		/* The length of a slice is a number of instructions. Without this limit, a guest
-		 * whose code must be decoded again for each instruction, or whose string
-		 * instructions are very long, would hold its pCPU a thousand times longer than
-		 * other guests. */
-		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS ||
-		    v->effort >= SOFT_EFFORT_MAX) {
+		if (atomic_exchange(&v->kicked, false) || idle > IDLE_EVENTS || spent(v) >= most ||
+		    v->extra >= v->extra_stop) {
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
@@ -280,7 +291,8 @@ static void run_loop(struct soft_vcpu *v)
 		if (events(v))
 			return;
 		v->trap = SOFT_TRAP_NONE;
-		chunk(v, budget - v->retired);
+		left = most - spent(v);
+		chunk(v, budget - v->retired < left ? budget - v->retired : left);
 		switch ((enum soft_trap)v->trap) {
 		case SOFT_TRAP_FAULT:
 			if (soft_deliver(v))
@@ -321,22 +333,21 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 {
 	v->run = run;
 	v->retired = 0;
+	v->extra_begin = v->extra;
+	v->jit.quarters_begin = v->jit.quarters;
+	v->extra_stop = v->extra + (run->effort_max ? run->effort_max : SOFT_EXTRA_MAX);
 	v->trap = SOFT_TRAP_NONE;
 	v->left = v->left0 = 0;
 	v->acc = 0;
 	v->clock = vpmu_soft_clock(v->tally);
 	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
 	soft_lbr_update(v);
-	/* Pairs with soft_code_mark(): either it sees v->running, or soft_ack_code() sees the new
+	/* Pairs with code_mark(): either it sees v->running, or soft_ack_code() sees the new
 	 * epoch. */
 	atomic_store(&v->running, true);
 	soft_ack_code(v);
 	run_loop(v);
 	atomic_store(&v->running, false);
-	/* After every other exit the caller answers it and the slice continues, so the effort must
-	 * stay. */
-	if (run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR || run->exit == VMM_EXIT_HLT)
-		v->effort = 0;
 	if (run->exit == VMM_EXIT_ERROR) {
 		size_t n = strlen(run->u.error.msg);
 
@@ -345,6 +356,7 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 			 (unsigned long long)v->rip);
 	}
 	run->retired = v->retired;
+	run->effort = spent(v);
 	v->run = NULL;
 	return 0;
 }

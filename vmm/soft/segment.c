@@ -73,6 +73,7 @@ int soft_read_desc(struct soft_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *de
 {
 	uint64_t at = 0;
 
+	v->extra += SOFT_EFFORT_DESCRIPTOR;
 	return desc_at(v, sel, ext, 8, &at) || soft_sys_read(v, at, desc, 8, 0);
 }
 

@@ -131,6 +131,13 @@ struct soft_block {
 	uint64_t last;	     /* address of the last instruction: FROM of its branch record */
 	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
+	/* jit.c: */
+	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
+	uint16_t heat;	       /* executions until the block is translated; 0: it was tried */
+	uint16_t native_body;  /* where the translation is behind native[1]; 0: there is none */
+	int16_t native_effort; /* what the block adds to jit.quarters */
+	uint16_t poor;
+	const void *native[2]; /* where translated code enters it: falling through, by a branch */
 	/* The dispatch loop reads only the fields from here on. */
 	uint64_t rip;
 	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0: the block is stale */
@@ -149,8 +156,21 @@ struct soft_tlbe {
 	uint64_t ctag; /* stores may, but they must look for decoded code (soft_code_hit) */
 };
 #define SOFT_TAG_NONE 1ULL
-#define SOFT_TLB_BITS 8
-#define SOFT_TLB_SIZE (1u << SOFT_TLB_BITS)
+
+/* What an access in translated code found last in the TLB, with the tag for its kind of access:
+ * loads and stores have sites of their own. Whatever drops a TLB entry or a tag drops all sites. */
+struct soft_site {
+	uint64_t tag;
+	uintptr_t add;
+	int32_t credit; /* how often it may be filled until all get new credit */
+	uint32_t pad[3];
+};
+#define SOFT_SITE_NONE	 0x800ULL /* matches no access: bit 11 of what is compared is 0 */
+#define SOFT_SITES	 128	  /* for each kind of access in each mode */
+#define SOFT_SITE_CREDIT 64
+#define SOFT_TLB_BITS	 8
+#define SOFT_TLB_SIZE	 (1u << SOFT_TLB_BITS)
+#define SOFT_FILLED	 32
 
 /* One guest-physical page: bit N of mask says that the Nth 64-byte piece holds code that some vCPU
  * has decoded; gen is the number of times that such code was overwritten. */
@@ -173,6 +193,12 @@ struct soft_cpage { /* a page of which this vCPU has decoded code */
 #define SOFT_ARENA_CHUNK  16384u
 #define SOFT_ARENA_CHUNKS 32
 
+struct soft_unsettled { /* see cache.c */
+	struct soft_block *block;
+	uint32_t epoch;
+};
+#define SOFT_UNSETTLED 16
+
 struct soft_chunk {
 	struct soft_chunk *next;
 	uint32_t used;
@@ -194,6 +220,8 @@ enum soft_fk {			/* fl_kind is this times 4, plus log2 of the operand bytes */
 	       SOFT_FK_RAW = 0, /* a = the six flags */
 	       SOFT_FK_SUB,	/* a - b, both sign-extended; logic results are (result, 0) */
 	       SOFT_FK_ADD,	/* a = result, b = addend, sign-extended */
+	       SOFT_FK_SBB,	/* as SUB, with a borrow of 1 */
+	       SOFT_FK_ADC,	/* as ADD, with a carry of 1 */
 	       SOFT_FK_INC,	/* a = result sign-extended, b = CF */
 	       SOFT_FK_DEC,
 	       SOFT_FK_SHL, /* a = result sign-extended, b = CF */
@@ -202,19 +230,79 @@ enum soft_fk {			/* fl_kind is this times 4, plus log2 of the operand bytes */
 #define SOFT_FK_OVER 0x100u /* in fl_kind: fl_omask and fl_oval replace some of the flags */
 
 /*
- * Effort: host time that a slice takes and that its number of instructions does not show. The unit
- * is one element of a repeated string instruction that is processed in bulk, page piece by page
- * piece. Such an instruction can be very long, because a guest can map 128 TiB to a handful of
- * pages. At SOFT_EFFORT_MAX, a millisecond or two, run() returns VMM_EXIT_INTR.
+ * Effort: what a guest costs in host time, in units of one plain instruction. A scheduler charges
+ * it, so that a guest gains nothing by making each of its instructions dear. Retired instructions
+ * are one unit each in the interpreter. v->extra is what comes on top, by this table. Its numbers
+ * are fixed, so that the effort of a run repeats exactly. What an instruction in translated code
+ * is less than a unit, in quarters, is in v->jit.quarters, which is negative. tests/soft/attack.c
+ * and the benchmark fair_worst say how well they fit. Guests do not see effort, and it is no part
+ * of any count.
+ *
+ * A function that takes more time than an instruction adds its number where the time is spent.
  */
-#define SOFT_EFFORT_MAX	    (4u << 20)
-#define SOFT_EFFORT_ELEMENT 16u	  /* one string element that is processed alone */
-#define SOFT_EFFORT_DECODE  8192u /* decoding one block */
+enum {
+	SOFT_EFFORT_LOOP = 1,	/* LOOPcc, JCXZ */
+	SOFT_EFFORT_FLAGS = 5,	/* flags that are computed at once: rare conditions */
+	SOFT_EFFORT_HELPER = 5, /* an instruction without a handler of its own */
+	SOFT_EFFORT_DIVIDE = 4,
+	SOFT_EFFORT_CARRY = 2, /* ADC, SBB */
+	SOFT_EFFORT_MUL = 1,
+	SOFT_EFFORT_ALONE = 5,	 /* a locked instruction in a VM of one vCPU */
+	SOFT_EFFORT_LOCKED = 10, /* a host atomic */
+	SOFT_EFFORT_SPLIT = 40,	 /* a locked access that takes a mutex */
+	SOFT_EFFORT_FENCE = 18,	 /* a fence on the host */
+
+	SOFT_EFFORT_SYSTEM = 10,     /* a system instruction */
+	SOFT_EFFORT_DESCRIPTOR = 25, /* a segment descriptor that is read and checked */
+	SOFT_EFFORT_FAR = 140,	     /* IRETQ, far RET */
+	SOFT_EFFORT_MODE = 34,	     /* a change of the privilege level */
+	SOFT_EFFORT_APIC = 24,	     /* a register of the local APIC */
+	SOFT_EFFORT_EVENT = 150,     /* an interrupt, an exception, INT n */
+	SOFT_EFFORT_SLICE = 30,	     /* leaving the dispatch loop and coming back */
+
+	SOFT_EFFORT_SLOW = 6,	/* a memory access that misses the TLB's fast path */
+	SOFT_EFFORT_CROSS = 16, /* one that crosses a page */
+	/* Filling an entry of the TLB. More than the filling takes: the guest has more pages in use
+	 * than the TLB holds, so the host's caches miss as well. */
+	SOFT_EFFORT_FILL = 32,
+	SOFT_EFFORT_WALK = 20,	/* a walk of four levels */
+	SOFT_EFFORT_FLUSH = 60, /* translations dropped; so many entries are one unit more: */
+	SOFT_EFFORT_FLUSH_ENTRIES = 4,
+	SOFT_EFFORT_SITES = 120,       /* what translated code found last in the TLB, dropped */
+	SOFT_EFFORT_FLUSH_LARGE = 400, /* those of a large page looked for */
+
+	SOFT_EFFORT_FIND = 36,	       /* a block that is looked up in the hash table */
+	SOFT_EFFORT_DECODE = 330,      /* a block that is decoded */
+	SOFT_EFFORT_DECODE_INSN = 125, /* each instruction in it */
+	SOFT_EFFORT_TRANSLATE = 600,   /* a block that is translated to the host's code */
+	SOFT_EFFORT_TRANSLATE_INSN = 120,
+	SOFT_EFFORT_CODE = 60,	      /* a store that hits decoded code */
+	SOFT_EFFORT_REPEAT = 16,      /* a repeated string instruction */
+	SOFT_EFFORT_ELEMENT = 6,      /* a string element that is done alone */
+	SOFT_EFFORT_PIECE = 14,	      /* a piece of a page that is done at once, and its bytes: */
+	SOFT_EFFORT_PIECE_BYTES = 32, /* so many are one unit */
+};
+
+/* An instruction in translated code, in quarters of a unit. */
+enum {
+	SOFT_QUARTERS_PLAIN = 1,
+	SOFT_QUARTERS_LOOP = 2,
+	SOFT_QUARTERS_CARRY = 2, /* ADC, SBB */
+	SOFT_QUARTERS_BITS = 3,	 /* rotates, bit tests, scans */
+	SOFT_QUARTERS_IMUL = 3,
+	SOFT_QUARTERS_MUL = 7,
+	SOFT_QUARTERS_LOCK = 10,
+	SOFT_QUARTERS_DIVIDE = 22,
+};
+
+/* Without a limit of the caller's, run() returns VMM_EXIT_INTR at so much extra effort. */
+#define SOFT_EXTRA_MAX (4u << 20)
 
 /* Why the dispatch loop must be left (v->attn). */
-#define SOFT_ATTN_EVENT 1u /* an event may be deliverable, or SOFT_EFFORT_MAX is reached */
+#define SOFT_ATTN_EVENT 1u /* an event may be deliverable */
 #define SOFT_ATTN_ARMED 2u /* alarms are armed: leave after system and REP string instructions */
 #define SOFT_ATTN_DENSE 4u /* v->density grew: the chunk's limit is out of date */
+#define SOFT_ATTN_SPENT 8u /* blocks were decoded until v->extra_stop */
 
 /* Why soft_exec() or a helper stopped. */
 enum soft_trap {
@@ -245,10 +333,11 @@ struct soft_vm {
 	size_t pages_bytes;	 /* size of the mapping behind pages */
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
-	_Atomic uint32_t smc_seq;    /* grows when decoded code is overwritten */
-	_Atomic uint32_t code_epoch; /* grows when a page begins to hold decoded code */
-	pthread_mutex_t lock;	     /* protects vcpus */
-	pthread_mutex_t split_lock;  /* serialises locked accesses that cross a page */
+	_Atomic uint32_t smc_seq;	/* grows when decoded code is overwritten */
+	_Atomic uint32_t code_epoch;	/* grows when a page begins to hold decoded code */
+	_Atomic uint32_t epoch_settled; /* an epoch that all vCPUs that run have seen */
+	pthread_mutex_t lock;		/* protects vcpus */
+	pthread_mutex_t split_lock;	/* serialises locked accesses that cross a page */
 	struct soft_vcpu *vcpus;
 	struct vmm_ram slots; /* where there is RAM; ask soft_is_ram() */
 };
@@ -267,6 +356,8 @@ struct soft_vcpu {
 	struct soft_block *cur;
 	int64_t left, left0; /* instructions left in this chunk: now, and at the last fold */
 	uint64_t acc;	     /* packed events that soft_fold() has not taken yet */
+	uint64_t extra;	     /* effort beyond instructions, since the vCPU was made; never reset */
+	uint64_t extra_stop; /* leave the dispatch loop soon when extra is here */
 	uint64_t rip;
 	uint32_t trap; /* enum soft_trap */
 	uint32_t attn; /* SOFT_ATTN_*: leave the dispatch loop at the next block boundary */
@@ -319,7 +410,7 @@ struct soft_vcpu {
 	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
 	struct kvm_dtable gdt, idt;
 
-	uint64_t effort; /* SOFT_EFFORT_*: since run() last returned BUDGET, INTR or HLT */
+	uint64_t extra_begin; /* v->extra when run() began */
 	_Atomic bool kicked;
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;
@@ -342,10 +433,34 @@ struct soft_vcpu {
 	struct soft_vcpu *vm_next;
 	unsigned int id;
 
+	struct {			/* translated code: jit.c */
+		uint64_t sums[2];	/* acc and quarters while it runs */
+		int64_t quarters;	/* effort of translated instructions beyond one unit each */
+		int64_t quarters_begin; /* the same when run() began */
+		struct soft_block *block;		   /* where it was left */
+		uint32_t ax;				   /* the flags, on the way in and out */
+		uint32_t used;				   /* bytes of part */
+		uint32_t forgot;			   /* times that part was full */
+		struct soft_site (*sites)[2][SOFT_SITES];  /* [user][store]; NULL: no code */
+		struct soft_site (*sites_now)[SOFT_SITES]; /* of the present mode */
+		uint32_t nr_sites[2]; /* accesses that have one: loads, stores */
+		int64_t credit_at;    /* quarters at which all sites get new credit */
+		bool sites_used;      /* one may be filled */
+		uint8_t *part;	      /* this vCPU's code, in the view that can be written */
+	} jit;
+
 	/* caches */
 	uint32_t map_gen;
+	/* What INVLPG must look for, since the last flush of everything: sets of hashes of 2 MiB
+	 * regions in which there is a large page, and whether there is a page of 1 GiB; and, since
+	 * map_gen grew, of pages and regions in which blocks were found. */
+	uint64_t large_seen, code_seen, large_code_seen;
+	bool huge_seen;
+	uint16_t filled[SOFT_FILLED]; /* TLB entries filled since then, while they are few */
+	uint16_t nr_filled;	      /* more than SOFT_FILLED: any may be */
 	struct soft_chunk *arena, *arena_free;
-	uint32_t nr_cpages, nr_chunks;
+	uint32_t nr_cpages, nr_chunks, nr_unsettled;
+	struct soft_unsettled unsettled[SOFT_UNSETTLED];
 	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
 	struct soft_block *jc[SOFT_JC_SIZE];	 /* blocks by rip: soft_find() looks here first */
 	struct soft_block *hash[SOFT_HASH_SIZE]; /* all blocks by guest-physical address */

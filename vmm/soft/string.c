@@ -3,7 +3,7 @@
  * MOVS, STOS, LODS, CMPS and SCAS, plain and repeated. The dispatch loop calls soft_help_string().
  * A repeated instruction counts as one instruction. When it is interrupted by a fault, a kick or a
  * single step, RCX, RSI and RDI show how far it came, and it must never have retired: it is
- * executed again from there (SDM vol. 2, REP). Repeated MOVS and STOS process page piece by page
+ * executed again from there (SDM vol. 2, REP). Repeated instructions process page piece by page
  * piece instead of element by element where they can.
  */
 #include <string.h>
@@ -90,9 +90,24 @@ static int one(struct str *s, unsigned int kind, unsigned int lg)
 	return 0;
 }
 
-static uint64_t room(const struct str *s, uint64_t va)
+/* How many elements from @at on, in the direction of the instruction, lie below @end. */
+static uint64_t room_below(const struct str *s, uint64_t at, uint64_t end)
 {
-	return (SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK)) / s->bytes;
+	if (s->step > 0)
+		return (end - at) / s->bytes;
+	return at + s->bytes <= end ? at / s->bytes + 1 : 0;
+}
+
+/* How many elements from @va on, whose offset in the segment is register @reg, lie inside @va's
+ * page before the offset wraps around. */
+static uint64_t room(const struct str *s, uint64_t va, unsigned int reg)
+{
+	uint64_t n = room_below(s, va & ~SOFT_PAGE_MASK, SOFT_PAGE_SIZE), wrap;
+
+	if (likely(s->amask == ~0ULL))
+		return n;
+	wrap = room_below(s, s->v->r[reg] & s->amask, 1ULL << 32);
+	return wrap < n ? wrap : n;
 }
 
 /* Host address where a whole piece may be read or stored directly. NULL: there was a trap, or the
@@ -110,46 +125,199 @@ static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 	return p && write && e->wtag != (va & SOFT_PAGE_MASK) ? NULL : p;
 }
 
-/* Process as many elements of a forward MOVS or STOS as fit in the current pages, at most @count.
- * Returns how many. 0: there was a trap, or the caller must process one element by one(). */
-static uint64_t bulk(struct str *s, unsigned int kind, uint64_t count)
+/* Copy @n elements from @p to @d, one after the other. */
+static void copy(const struct str *s, uint8_t *d, const uint8_t *p, uint64_t n)
+{
+	uint64_t bytes = n * s->bytes, apart = (uint64_t)(d - p), done;
+
+	if (s->step < 0) {
+		if (d < p && (uint64_t)(p - d) < bytes) {
+			for (uint64_t i = 0; i < n; i++, d -= s->bytes, p -= s->bytes)
+				soft_put(d, s->bytes, soft_get(p, s->bytes));
+			s->v->extra += n;
+			return;
+		}
+		d -= bytes - s->bytes;
+		p -= bytes - s->bytes;
+	} else if (d > p && apart < bytes) {
+		/* The destination begins inside of the source: what is copied first is copied again
+		 * and again. */
+		if (apart < s->bytes) {
+			for (uint64_t i = 0; i < bytes; i += s->bytes)
+				soft_put(d + i, s->bytes, soft_get(p + i, s->bytes));
+			s->v->extra += n;
+			return;
+		}
+		memcpy(d, p, apart);
+		for (done = apart; done < bytes; done *= 2)
+			memcpy(d + done, d, done < bytes - done ? done : bytes - done);
+		return;
+	}
+	memmove(d, p, bytes);
+}
+
+/* Store @x to the @n elements that begin at @d and lie upwards. */
+static void fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
+{
+	uint64_t bytes = n * s->bytes;
+
+	if (s->bytes == 1) {
+		memset(d, (uint8_t)x, n);
+		return;
+	}
+	soft_put(d, s->bytes, x);
+	for (uint64_t done = s->bytes; done < bytes; done *= 2)
+		memcpy(d + done, d, done < bytes - done ? done : bytes - done);
+}
+
+/* Compare the elements @n at @a with those at @b, or all with @x if @b is NULL, until two are equal
+ * (@equal) or differ. Returns how many were compared. @bytes is a constant. */
+static inline __attribute__((always_inline)) uint64_t scan(const struct str *s, const uint8_t *a,
+							   const uint8_t *b, uint64_t x, uint64_t n,
+							   bool equal, unsigned int bytes)
+{
+	for (uint64_t i = 0; i < n; i++, a += s->step) {
+		if (b) {
+			x = soft_get(b, bytes);
+			b += s->step;
+		}
+		if ((soft_get(a, bytes) == x) == equal) {
+			n = i + 1;
+			break;
+		}
+	}
+	s->v->extra += n / 2;
+	return n;
+}
+
+static uint64_t compare(const struct str *s, const uint8_t *a, const uint8_t *b, uint64_t x,
+			uint64_t n, bool equal)
+{
+	uint64_t bytes = n * s->bytes, same = 0, skip;
+	const uint8_t *hit;
+
+	if (!b && equal && s->bytes == 1 && s->step > 0) {
+		hit = memchr(a, (int)x, n);
+		n = hit ? (uint64_t)(hit - a) + 1 : n;
+		s->v->extra += n / SOFT_EFFORT_PIECE_BYTES;
+		return n;
+	}
+	if (b && !equal) { /* eight bytes at a time while they are the same */
+		if (s->step > 0)
+			while (same + 8 <= bytes && soft_get(a + same, 8) == soft_get(b + same, 8))
+				same += 8;
+		else
+			while (same + 8 <= bytes && soft_get(a + s->bytes - same - 8, 8) ==
+							    soft_get(b + s->bytes - same - 8, 8))
+				same += 8;
+	}
+	s->v->extra += same / 12;
+	skip = same / s->bytes;
+	if (skip == n)
+		return n;
+	a += (int64_t)skip * s->step;
+	b = b ? b + (int64_t)skip * s->step : NULL;
+	n -= skip;
+	switch (s->bytes) {
+	case 1:
+		return skip + scan(s, a, b, x, n, equal, 1);
+	case 2:
+		return skip + scan(s, a, b, x, n, equal, 2);
+	case 4:
+		return skip + scan(s, a, b, x, n, equal, 4);
+	default:
+		return skip + scan(s, a, b, x, n, equal, 8);
+	}
+}
+
+/* The number of elements that MOVS and so on can process in the current pages, at most @count. */
+static inline uint64_t fit(const struct str *s, bool reads, bool to_di, uint64_t count)
+{
+	uint64_t n;
+
+	if (to_di) {
+		n = room(s, dst_at(s), SOFT_RDI);
+		count = n < count ? n : count;
+	}
+	if (reads) {
+		n = room(s, src_at(s), SOFT_RSI);
+		count = n < count ? n : count;
+	}
+	return count;
+}
+
+/* Process as many elements of MOVS or STOS as lie in the current pages, at most @count. Returns how
+ * many. 0: there was a trap, or the caller must process one element by one(). */
+static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 {
 	struct soft_vcpu *v = s->v;
-	uint64_t to = dst_at(s), from = src_at(s), n = room(s, to);
+	uint64_t n = fit(s, movs, true, count);
 	uint8_t *d, *p;
 
-	if (kind == STR_MOVS && room(s, from) < n)
-		n = room(s, from);
-	if (n > count)
-		n = count;
 	if (n < 2)
 		return 0;
-	if (kind == STR_MOVS) {
-		p = piece(s, from, false);
+	v->extra += SOFT_EFFORT_PIECE + n * s->bytes / SOFT_EFFORT_PIECE_BYTES;
+	if (movs) {
+		p = piece(s, src_at(s), false);
 		if (!p)
 			return 0;
-		d = piece(s, to, true);
+		d = piece(s, dst_at(s), true);
 		if (!d)
 			return 0;
-		/* A forward copy to a place shortly after its source repeats a pattern, so it must
-		 * go element by element. */
-		if (d > p && d < p + n * s->bytes) {
-			for (uint64_t i = 0; i < n * s->bytes; i += s->bytes)
-				soft_put(d + i, s->bytes, soft_get(p + i, s->bytes));
-		} else {
-			memmove(d, p, n * s->bytes);
-		}
+		copy(s, d, p, n);
 		advance(s, SOFT_RSI, n);
 	} else {
-		d = piece(s, to, true);
+		d = piece(s, dst_at(s), true);
 		if (!d)
 			return 0;
-		if (s->bytes == 1)
-			memset(d, (uint8_t)v->r[SOFT_RAX], n);
-		else
-			for (uint64_t i = 0; i < n; i++)
-				soft_put(d + i * s->bytes, s->bytes, v->r[SOFT_RAX]);
+		fill(s, s->step < 0 ? d - (n - 1) * s->bytes : d, v->r[SOFT_RAX], n);
 	}
+	advance(s, SOFT_RDI, n);
+	return n;
+}
+
+/* The same for LODS, CMPS and SCAS; the last two end when two elements are equal (@equal), or
+ * differ. */
+static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, bool equal,
+			  uint64_t count)
+{
+	struct soft_vcpu *v = s->v;
+	uint64_t n = fit(s, kind != STR_SCAS, kind != STR_LODS, count), x;
+	int64_t last;
+	const uint8_t *a = NULL, *b = NULL; /* at RSI, at RDI */
+
+	if (n < 2)
+		return 0;
+	v->extra += SOFT_EFFORT_PIECE;
+	/* If both operands of CMPS fault, Intel's CPUs report the one at ES:[RDI]. */
+	if (kind == STR_SCAS || (kind == STR_CMPS && v->intel)) {
+		b = piece(s, dst_at(s), false);
+		if (!b)
+			return 0;
+	}
+	if (kind != STR_SCAS) {
+		a = piece(s, src_at(s), false);
+		if (!a)
+			return 0;
+	}
+	if (kind == STR_CMPS && !b) {
+		b = piece(s, dst_at(s), false);
+		if (!b)
+			return 0;
+	}
+	if (kind == STR_LODS) {
+		soft_wr(v, SOFT_RAX, s->bytes, soft_get(a + (int64_t)(n - 1) * s->step, s->bytes));
+		advance(s, SOFT_RSI, n);
+		return n;
+	}
+	x = soft_rd(v, SOFT_RAX, s->bytes);
+	n = a ? compare(s, a, b, 0, n, equal) : compare(s, b, NULL, x, n, equal);
+	last = (int64_t)(n - 1) * s->step;
+	if (a) {
+		x = soft_get(a + last, s->bytes);
+		advance(s, SOFT_RSI, n);
+	}
+	cmp_flags(v, lg, x, soft_get(b + last, s->bytes));
 	advance(s, SOFT_RDI, n);
 	return n;
 }
@@ -191,6 +359,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 
 	if (unlikely(v->intel && (op->flags & SOFT_OPF_A32)))
 		narrow(v, kind);
+	v->extra += SOFT_EFFORT_REPEAT;
 	count = v->r[SOFT_RCX] & s.amask;
 	if (!count) { /* no access takes place: take those in op->ev off */
 		v->adj_loads -= kind != STR_STOS;
@@ -199,12 +368,13 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	}
 	for (n = 0; count; count -= n) {
 		n = 0;
-		if (s.step > 0 && !v->step && (kind == STR_MOVS || kind == STR_STOS))
-			n = bulk(&s, kind, count);
-		v->effort += n;
+		if (likely(!v->step))
+			n = kind <= STR_STOS
+				    ? bulk_store(&s, kind == STR_MOVS, count)
+				    : bulk_load(&s, kind, lg, op->flags & SOFT_OPF_REPNE, count);
 		if (!v->trap && !n) {
 			n = !one(&s, kind, lg);
-			v->effort += SOFT_EFFORT_ELEMENT;
+			v->extra += SOFT_EFFORT_ELEMENT;
 		}
 		if (v->trap)
 			goto unfinished;
@@ -222,18 +392,16 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 			v->trap = SOFT_TRAP_STEP;
 			goto unfinished;
 		}
-		/* No host address is kept between pieces. So other vCPUs that wait in
-		 * soft_code_mark() may go on. */
+		/* No host address is kept between pieces. So what other vCPUs have decoded
+		 * meanwhile can settle. */
 		soft_ack_code(v);
-		if (unlikely(v->effort >= SOFT_EFFORT_MAX ||
+		if (unlikely(v->extra >= v->extra_stop ||
 			     atomic_load_explicit(&v->kicked, memory_order_relaxed))) {
 			v->trap = SOFT_TRAP_KICK;
 			goto unfinished;
 		}
 	}
 	v->extra_cycles += done;
-	if (unlikely(v->effort >= SOFT_EFFORT_MAX))
-		v->attn |= SOFT_ATTN_EVENT;
 	return 0;
 
 unfinished:

@@ -37,9 +37,21 @@
 _Static_assert(VMM_RAM_MAX + (1ULL << 30) <= 1ULL << 39, "RAM and the hole can be addressed");
 
 /*
- * Vendor and signature, chosen so that stock perf picks event tables that match the raw encodings
- * the register models translate: Skylake-SP and Ice Lake-SP for Intel (their real PMUs are v4 and
- * v5), Zen 4 for AMD (the first with PerfMonV2).
+ * Vendor and signature (1H EAX). Guests choose the driver for the PMU by the signature, so each
+ * model has the signature of a CPU whose real PMU is the model's, as far as there is one:
+ *
+ *   intel-v2, -v3  406F1H  Broadwell-EP, version 3. CPUs of version 2 (Core 2) lack the raw events
+ *                          D0/81, D0/82 and C4/20 that the models translate; they came with Sandy
+ *                          Bridge. KVM, too, shows version 2 with the signatures of newer CPUs.
+ *   intel-v4       50654H  Skylake-SP, version 4
+ *   intel-v5       806F8H  Sapphire Rapids, version 5 with architectural LBR. For Ice Lake, also
+ *                          version 5, Linux expects LBR that is not architectural, and finds none.
+ *   amd-k7         100F42H family 10h, the last one without PERFCTR_CORE
+ *   amd-core       A00F11H Zen 3: PERFCTR_CORE without PerfMonV2
+ *   amd-v2, none   A10F11H Zen 4: PerfMonV2 with LbrExtV2
+ *
+ * Linux probes LBR that is not architectural on Broadwell and Skylake. Its first read is #GP, and
+ * Linux goes without.
  */
 struct identity {
 	const char *vendor; /* EBX, EDX, ECX order is the caller's business */
@@ -47,28 +59,16 @@ struct identity {
 	uint32_t max_basic;
 };
 
-static const struct identity *identity_of(enum vpmu_guest_model model)
-{
-	static const struct identity skylake = {"GenuineIntel", 0x00050654, 0xa};
-	static const struct identity icelake = {"GenuineIntel", 0x000606a6, 0xa};
-	static const struct identity zen4 = {"AuthenticAMD", 0x00a10f11, 0x7};
-
-	switch (model) {
-	case VPMU_GUEST_INTEL_V2:
-	case VPMU_GUEST_INTEL_V3:
-	case VPMU_GUEST_INTEL_V4:
-		return &skylake;
-	case VPMU_GUEST_INTEL_V5:
-		return &icelake;
-	case VPMU_GUEST_NONE:
-	case VPMU_GUEST_AMD_V2:
-	case VPMU_GUEST_AMD_K7:
-	case VPMU_GUEST_AMD_CORE:
-	case VPMU_GUEST_MODELS:
-		break;
-	}
-	return &zen4;
-}
+static const struct identity identities[VPMU_GUEST_MODELS] = {
+	[VPMU_GUEST_NONE] = {"AuthenticAMD", 0x00a10f11, 0x7},
+	[VPMU_GUEST_INTEL_V2] = {"GenuineIntel", 0x000406f1, 0xa},
+	[VPMU_GUEST_INTEL_V3] = {"GenuineIntel", 0x000406f1, 0xa},
+	[VPMU_GUEST_INTEL_V4] = {"GenuineIntel", 0x00050654, 0xa},
+	[VPMU_GUEST_INTEL_V5] = {"GenuineIntel", 0x000806f8, 0xa},
+	[VPMU_GUEST_AMD_K7] = {"AuthenticAMD", 0x00100f42, 0x7},
+	[VPMU_GUEST_AMD_CORE] = {"AuthenticAMD", 0x00a00f11, 0x7},
+	[VPMU_GUEST_AMD_V2] = {"AuthenticAMD", 0x00a10f11, 0x7},
+};
 
 static uint32_t text32(const char *text, size_t offset)
 {
@@ -154,7 +154,7 @@ size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
 		0x80000008,
 		0x80000022,
 	};
-	const struct identity *id = identity_of(guest->cfg.model);
+	const struct identity *id = &identities[guest->cfg.model];
 	size_t n = 0;
 
 	_Static_assert(sizeof(leaves) / sizeof(leaves[0]) <= VMM_CPUID_MAX, "table size");

@@ -207,12 +207,32 @@ static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
 	return VCPU_SLICE_ENDED;
 }
 
+/* The effort of answering the exit in @run, which the engine does not know. */
+static uint64_t answer_effort(const struct vmm_run *run)
+{
+	switch (run->exit) {
+	case VMM_EXIT_IO:
+		return 60;
+	case VMM_EXIT_RDMSR:
+	case VMM_EXIT_RDPMC:
+		return 80;
+	case VMM_EXIT_WRMSR:
+		return 400;
+	case VMM_EXIT_ALARM:
+		return 300;
+	default:
+		return 0;
+	}
+}
+
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
-			       uint64_t *retired)
+			       struct vcpu_used *used)
 {
 	const struct vmm_engine_ops *ops = v->vm->ops;
+	struct vmm_run *run = &v->run;
+	uint64_t left = budget, effort, extra = 0;
 	unsigned int exits = 0;
-	uint64_t left = budget;
+	enum step step;
 	int ret;
 
 	for (;;) {
@@ -221,17 +241,34 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			return ended(v, env);
 		}
 		service_counters(v);
-		v->run.budget = left;
-		ret = ops->run(v->ev, &v->run);
-		model_world_switch(env);
+		run->budget = left;
+		run->effort_max = VCPU_POLL_EFFORT;
+		run->effort = 0;
+		ret = ops->run(v->ev, run);
 		if (ret) {
+			model_world_switch(env);
 			vm_fail(v->vm, "vCPU %u: engine %s: %s", v->id, ops->name, strerror(-ret));
 			end(v, VCPU_FAILED);
 			return ended(v, env);
 		}
-		*retired += v->run.retired;
-		left -= v->run.retired < left ? v->run.retired : left;
-		switch (answer(v, env)) {
+		/* An engine that knows no effort says 0. */
+		effort = (run->effort ? run->effort : run->retired) + answer_effort(run);
+		used->insns += run->retired;
+		used->effort += effort;
+		extra += effort > run->retired ? effort - run->retired : 0;
+		left -= run->retired < left ? run->retired : left;
+		/* Where run() returned only for a safe point, the guest has not left the CPU: this
+		 * must show in no count. It depends on what the engine has cached, and a VM that
+		 * was saved and restored must count as if it had stayed. */
+		if (budget && run->exit == VMM_EXIT_INTR && run->effort >= run->effort_max &&
+		    extra < VCPU_SLICE_EXTRA_MAX) {
+			step = STEP_ON;
+		} else {
+			model_world_switch(env);
+			step = answer(v, env);
+			exits++;
+		}
+		switch (step) {
 		case STEP_ON:
 			break;
 		case STEP_BUDGET:
@@ -242,7 +279,12 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			return ended(v, env);
 		}
 		vpmu_pcpu_poll(env->pcpu);
-		if (budget && (!left || ++exits == VCPU_SLICE_EXITS_MAX))
+		if (budget &&
+		    (!left || extra >= VCPU_SLICE_EXTRA_MAX || exits == VCPU_SLICE_EXITS_MAX))
 			return VCPU_SLICE_BUDGET;
+		/* The control thread waits for this vCPU, or for another one of the pCPU. */
+		if (atomic_load_explicit(&v->request, memory_order_relaxed) != VCPU_REQ_NONE ||
+		    (env->hurry && atomic_load_explicit(env->hurry, memory_order_relaxed)))
+			return VCPU_SLICE_INTR;
 	}
 }

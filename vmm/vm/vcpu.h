@@ -60,11 +60,17 @@ struct vcpu {
 	uint64_t denied; /* how many of guest->denied are in vm->denied already */
 
 	/* Only for runner.c, see there. */
-	struct vcpu *next;
-	struct runner_pcpu *placed; /* where ctx is placed */
-	_Atomic int request;	    /* enum vcpu_request */
-	bool away;		    /* on no pCPU and in no queue; under the runner's lock */
-	bool guest_gone;	    /* vpmu_guest_fini done */
+	struct vcpu *next;	      /* in a list of requested ones */
+	uint64_t vtime;		      /* effort it was charged, divided by its share */
+	struct runner_pcpu *clock_of; /* the queue to whose virtual time vtime relates; or NULL */
+	double rate;		      /* vtime for each unit of effort; 0: to be computed */
+	uint64_t rate_of;	      /* shares_generation that rate is of */
+	bool counted;		      /* among those that the queues have room for */
+	bool active;		      /* counted in vm->share; under the lock of the shares */
+	struct runner_pcpu *placed;   /* where ctx is placed */
+	_Atomic int request;	      /* enum vcpu_request */
+	bool away;		      /* on no pCPU and in no queue; under the runner's lock */
+	bool guest_gone;	      /* vpmu_guest_fini done */
 
 	void *thread; /* only for threads.c */
 };
@@ -76,9 +82,15 @@ struct vcpu {
  */
 #define VCPU_WORLD_SWITCH_CYCLES 1000
 
-/* A slice ends early after so many exits. So a guest that does nothing but exit does not hold its
- * pCPU longer than others do. */
-#define VCPU_SLICE_EXITS_MAX 1000
+/* A vCPU comes through a safe point of its pCPU at least this often, however long its slice is:
+ * in units of effort (vmm_run.effort). A control call waits for no more than this. */
+#define VCPU_POLL_EFFORT 200000
+
+/* A slice is a number of instructions. It ends early after so much effort beyond these (about 3
+ * ms), so that other vCPUs need not wait for long. What it used is charged in any case: the next
+ * slice comes later (runqueue.c). */
+#define VCPU_SLICE_EXTRA_MAX 2000000
+#define VCPU_SLICE_EXITS_MAX 1000 /* and after so many exits */
 
 /* vcpu_devices - make the devices of @v, as after a reset, and put them onto its bus. v->vm and
  * v->id are set. -errno of bus_claim. Control thread. */
@@ -97,6 +109,7 @@ struct vcpu_env {
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_soft_tally *tally; /* of the modelled pCPU; NULL: threads.c runs it */
 	uint64_t *clock_ns;	       /* modelled clock, 1 ns per ref-cycle; with tally */
+	const _Atomic bool *hurry;     /* the pCPU has something to do first; NULL: never */
 };
 
 enum vcpu_slice {
@@ -105,12 +118,20 @@ enum vcpu_slice {
 	VCPU_SLICE_ENDED   /* it never runs again; state says why */
 };
 
+/* What slices have used. */
+struct vcpu_used {
+	uint64_t insns;	 /* instructions that retired */
+	uint64_t effort; /* vmm_run.effort, and that of answering exits */
+};
+
 /*
  * vcpu_run_slice - run @v and answer its exits, for at most @budget instructions (0: until it is
- * kicked or has ended). @v must be current on @env->pcpu. Adds the instructions that retired to
- * *retired. Polls the pCPU at every exit. Only the owner of the pCPU.
+ * kicked or has ended). @v must be current on @env->pcpu. Adds to *used. Polls the pCPU at every
+ * exit, and at least every VCPU_POLL_EFFORT. Ends early after VCPU_SLICE_EXTRA_MAX, and with
+ * VCPU_SLICE_INTR when the control thread wants the vCPU (vcpu.request) or another one of the pCPU
+ * (vcpu_env.hurry). Only the owner of the pCPU.
  */
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
-			       uint64_t *retired);
+			       struct vcpu_used *used);
 
 #endif

@@ -77,6 +77,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 	if (ret)
 		return engine_failed(vm, ret, "accounts", err, errlen);
 	v->ctx.where = vcpu_where;
+	v->ctx.quota = vm->quota.max || vm->quota.parent ? &vm->quota : NULL;
 	ret = vcpu_devices(v);
 	if (ret)
 		return fail(ret, err, errlen, "vm %s: devices: %s", vm->name, strerror(-ret));
@@ -126,6 +127,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		return fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
 	vm->ops = o->ops;
 	vm->sched = o->sched;
+	share_init(&vm->share, o->share, o->weight ? o->weight : SHARE_WEIGHT_DEFAULT);
 	vm->console = o->console;
 	vm->ended = o->ended;
 	vm->join = o->join;
@@ -135,6 +137,8 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	vm->vcpus = calloc(o->vcpus, sizeof(*vm->vcpus));
 	atomic_init(&vm->live, o->vcpus);
 	atomic_init(&vm->failing, 0);
+	vm->quota.max = o->max_events;
+	vm->quota.parent = o->quota;
 	atomic_init(&vm->denied, 0);
 	atomic_init(&vm->denied_last, 0);
 	if (!vm->name || !vm->vcpus) {

@@ -9,7 +9,9 @@
 #define VMM_VM_VM_H
 
 #include "vmm/boot/boot.h"
+#include "vmm/vm/share.h"
 #include "vmm/vm/vcpu.h"
+#include "vpmu/quota.h"
 
 struct vm;
 
@@ -49,11 +51,15 @@ struct vm_opts {
 	int (*load)(struct vm *vm, void *arg, char *err, size_t errlen);
 	void *load_arg;
 	const char *args;
+	unsigned int max_events;  /* vm.quota.max; 0: no limit */
+	struct vpmu_quota *quota; /* of the tenant; NULL: none */
 	struct vpmu_guest_cfg pmu;
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine *engine;
 	struct vm_sched *sched;
-	struct vpmu_account *account;		   /* of the VM */
+	struct share *share;	      /* of the tenant; NULL: the VM competes with all tenants */
+	unsigned int weight;	      /* among the VMs of the tenant; 0: SHARE_WEIGHT_DEFAULT */
+	struct vpmu_account *account; /* of the VM */
 	struct vpmu_account *const *vcpu_accounts; /* of its vCPUs; children of account */
 
 	/* A vCPU has printed a line: raw bytes. Called by the thread that runs the vCPU. */
@@ -82,6 +88,7 @@ struct vm {
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine_vm *evm;
 	struct vm_sched *sched;
+	struct share share; /* of the CPU time, if the scheduler divides it */
 	struct vmm_ram ram;
 	void (*console)(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg);
 	void (*ended)(struct vm *vm, void *arg);
@@ -90,6 +97,7 @@ struct vm {
 	bool started;
 	_Atomic unsigned int live;    /* vCPUs that have not ended */
 	_Atomic bool over;	      /* all have, and the outcome is settled */
+	struct vpmu_quota quota;      /* of distinct events */
 	_Atomic uint64_t denied;      /* selections that the policy denied, of all vCPUs */
 	_Atomic uint64_t denied_last; /* the newest of them: vpmu_guest.denied_last */
 	_Atomic int failing;	      /* 1: the reason is being written; 2: it is there */

@@ -34,9 +34,7 @@ static int generic_to_attr(vpmu_key_t key, struct perf_event_attr *attr)
 		attr->config = config;
 		return 0;
 	}
-	/* Where perf has an id of its own for @ev, the raw event is no way round it. */
-	if (vpmu_generic_rows[ev].hw_id >= 0 || !host ||
-	    vpmu_key_to_raw(key, host->space, &config) || !host->host_has(ev))
+	if (!host || vpmu_key_to_raw(key, host->space, &config) || !host->host_has(ev))
 		return -EOPNOTSUPP;
 	attr->type = PERF_TYPE_RAW;
 	attr->config = config;

@@ -31,7 +31,7 @@ int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
  *   a generic event or perf's alias of it   instructions, cycles, cpu-cycles, loads
  *   a software event                        task-clock, context-switches
  *   a raw code of @raw_space's vendor       r1a8
- *   a raw code of a named vendor            intel::r1a8, amd::r1a8
+ *   a raw code of a named vendor            intel::r1a8, amd::r1a8, arm::r24
  *   a name of libpfm4                       skl::BR_INST_RETIRED:NEAR_TAKEN
  *
  * followed by perf's modifiers if need be: ":u" user, ":k" kernel, ":G" guest, ":H" host. Without
@@ -56,6 +56,10 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
  */
 int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_t *keys,
 			  char **names, size_t *n, char *err, size_t errlen);
+
+/* vpmu_event_host_space - the space of raw events of the CPU this process runs on, for @raw_space;
+ * 0: no vendor that is known. Any thread. */
+enum vpmu_space vpmu_event_host_space(void);
 
 /* vpmu_event_name - write the canonical name of @key ("instructions:u") to @buf and return @buf.
  * vpmu_event_parse gives @key for it. Any thread. */

@@ -40,6 +40,12 @@ const struct generic_row vpmu_generic_rows[VPMU_EV_GENERIC_NR] = {
 	[VPMU_EV_BUS_CYCLES] = {"bus-cycles", NULL, "unhalted cycles of the reference clock",
 				PERF_COUNT_HW_BUS_CYCLES},
 	[VPMU_EV_SLOTS] = {"slots", NULL, "top-down issue slots", -1},
+	[VPMU_EV_STALLED_FRONTEND] = {"stalled-cycles-frontend", "idle-cycles-frontend",
+				      "cycles in which the front end delivers nothing",
+				      PERF_COUNT_HW_STALLED_CYCLES_FRONTEND},
+	[VPMU_EV_STALLED_BACKEND] = {"stalled-cycles-backend", "idle-cycles-backend",
+				     "cycles in which the back end takes nothing",
+				     PERF_COUNT_HW_STALLED_CYCLES_BACKEND},
 };
 
 /*

@@ -39,7 +39,8 @@ enum vpmu_space {
 	 * host alike, so a key of one always has GUEST and HOST. It has USR and OS too, except for
 	 * faults: for these the kernel tells the privilege levels apart.
 	 */
-	VPMU_SPACE_SOFTWARE = 4
+	VPMU_SPACE_SOFTWARE = 4,
+	VPMU_SPACE_ARM = 5 /* raw: evtCount of PMEVTYPER<n>_EL0, Arm ARM D13.12 */
 };
 
 #define VPMU_KEY_EVENT_MASK  0xffffULL
@@ -55,7 +56,7 @@ enum vpmu_space {
 #define VPMU_KEY_VALID_MASK  0x0f3fffffffffULL
 
 /* Events that have the same meaning on every host PMU. The vendors' encodings of them are in the
- * vendors' tables (x86.c). */
+ * vendors' tables (x86.c, arm64.c). */
 enum vpmu_generic {
 	VPMU_EV_CYCLES = 0,	  /* unhalted core cycles */
 	VPMU_EV_INSTRUCTIONS,	  /* retired instructions */
@@ -69,6 +70,9 @@ enum vpmu_generic {
 	VPMU_EV_CACHE_MISSES,	  /* misses of the last-level cache */
 	VPMU_EV_BUS_CYCLES,	  /* unhalted cycles of the reference clock */
 	VPMU_EV_SLOTS,		  /* top-down issue slots */
+	VPMU_EV_STALLED_FRONTEND, /* cycles in which the front end delivers nothing, as perf has it
+				   */
+	VPMU_EV_STALLED_BACKEND,  /* cycles in which the back end takes nothing, as perf has it */
 	VPMU_EV_GENERIC_NR
 };
 
@@ -96,7 +100,7 @@ static inline unsigned int vpmu_key_event(vpmu_key_t key)
 
 /*
  * vpmu_key_from_raw - the canonical key of a vendor's event select.
- * @space: a raw space: VPMU_SPACE_INTEL or VPMU_SPACE_AMD
+ * @space: a raw space: VPMU_SPACE_INTEL, VPMU_SPACE_AMD or VPMU_SPACE_ARM
  * @config: the event select. Bits that do not say what is counted (EN, INT, PC, USR, OS) are
  * ignored
  * @flags: VPMU_KEY_USR, OS, GUEST and HOST

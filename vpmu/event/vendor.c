@@ -2,9 +2,11 @@
 /* The list of vendors, and which of them the running CPU is. Called by the rest of this folder. */
 #include <stddef.h>
 
+#include "vpmu/event/event.h"
 #include "vpmu/event/vendor.h"
 
-const struct event_vendor *const vpmu_event_vendors[] = {&vpmu_event_intel, &vpmu_event_amd, NULL};
+const struct event_vendor *const vpmu_event_vendors[] = {&vpmu_event_intel, &vpmu_event_amd,
+							 &vpmu_event_arm, NULL};
 
 const struct event_vendor *vpmu_event_vendor(enum vpmu_space space)
 {
@@ -30,4 +32,11 @@ const struct event_vendor *vpmu_event_host(void)
 		__atomic_store_n(&cached, at, __ATOMIC_RELAXED);
 	}
 	return vpmu_event_vendors[at];
+}
+
+enum vpmu_space vpmu_event_host_space(void)
+{
+	const struct event_vendor *host = vpmu_event_host();
+
+	return host ? host->space : 0;
 }

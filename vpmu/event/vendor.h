@@ -3,8 +3,8 @@
  * What differs between vendors: one table per key space of raw events.
  *
  * The other files of this folder ask these tables and know no vendor's encodings themselves. Each
- * architecture has one file with its tables (x86.c); a new one is a file and a line in vendor.c.
- * Nobody outside of this folder includes this.
+ * architecture has one file with its tables (x86.c, arm64.c); a new one is a file and a line in
+ * vendor.c. Nobody outside of this folder includes this.
  *
  * A "config" is a vendor's event select without the bits that say how to count (privilege levels,
  * enable, interrupt), as it stands in perf_event_attr.config of a raw event.
@@ -39,8 +39,8 @@ struct event_vendor {
 	/*
 	 * perf on a host of this vendor. wrong_hw_ids: generic events (bit per enum vpmu_generic)
 	 * for which perf's PERF_COUNT_HW_* counts something else. host_has: whether generic[ev]
-	 * means @ev on this very CPU; asked for events that perf has no id of. pseudo: the generic
-	 * event that perf's or libpfm's made-up @config stands for, or -1.
+	 * means @ev on this very CPU; asked for events that perf has no right id of. pseudo: the
+	 * generic event that perf's or libpfm's made-up @config stands for, or -1.
 	 */
 	uint32_t wrong_hw_ids;
 	bool (*host_has)(enum vpmu_generic ev);
@@ -59,6 +59,9 @@ struct event_vendor {
 
 /* x86.c */
 extern const struct event_vendor vpmu_event_intel, vpmu_event_amd;
+
+/* arm64.c */
+extern const struct event_vendor vpmu_event_arm;
 
 /* All vendors, in a list that ends with NULL. */
 extern const struct event_vendor *const vpmu_event_vendors[];

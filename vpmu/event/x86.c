@@ -234,7 +234,8 @@ static const char *amd_pfm_refuse(uint64_t code)
  * MEM_{UOPS,INST}_RETIRED.ALL_{LOADS,STORES} on every core since Sandy Bridge (SDM vol. 3 ch. 20,
  * event tables); intel_host_has asks the running CPU's table before anybody relies on them.
  * ref-cycles has a fixed counter (2) and no event select; fixed counters 0, 1 and 3 count
- * instructions, cycles and slots.
+ * instructions, cycles and slots. What perf calls stalled-cycles-* is another event on each model,
+ * and on AMD's, so only perf's own ids mean it.
  */
 const struct event_vendor vpmu_event_intel = {
 	.space = VPMU_SPACE_INTEL,
@@ -255,6 +256,8 @@ const struct event_vendor vpmu_event_intel = {
 			[VPMU_EV_CACHE_MISSES] = SEL(0x2e, 0x41),
 			[VPMU_EV_BUS_CYCLES] = SEL(0x3c, 1),
 			[VPMU_EV_SLOTS] = SEL(0xa4, 1),
+			[VPMU_EV_STALLED_FRONTEND] = VPMU_NO_CONFIG,
+			[VPMU_EV_STALLED_BACKEND] = VPMU_NO_CONFIG,
 		},
 	.encode = intel_encode,
 	.decode = decode,
@@ -292,6 +295,8 @@ const struct event_vendor vpmu_event_amd = {
 			[VPMU_EV_CACHE_MISSES] = VPMU_NO_CONFIG,
 			[VPMU_EV_BUS_CYCLES] = VPMU_NO_CONFIG,
 			[VPMU_EV_SLOTS] = VPMU_NO_CONFIG,
+			[VPMU_EV_STALLED_FRONTEND] = VPMU_NO_CONFIG,
+			[VPMU_EV_STALLED_BACKEND] = VPMU_NO_CONFIG,
 		},
 	.encode = encode,
 	.decode = decode,

@@ -150,17 +150,13 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-/*
- * DebugCtl, APM vol. 2, 13.1.1.6. The model keeps the two freeze bits. It drops bits 5:0, as KVM
- * does, because stock guests write them: LBR (0) would start the single legacy record and BTF (1)
- * single steps of branches, which do not exist here, and bits 5:2 have meant pins or bus locks. All
- * other bits are reserved: #GP.
- */
+/* DebugCtl, APM vol. 2, 13.1.1.6. The model keeps the two freeze bits. It drops bits 5:0. All other
+ * bits are reserved: #GP. */
 static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
 
-	if (val & ~(bits | 0x3f))
+	if (val & ~(bits | DEBUGCTL_DROPPED_AMD))
 		return -EFAULT;
 	g->debugctl = val & bits;
 	return 0;

@@ -137,7 +137,9 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 /*
  * vpmu_guest_rdmsr, vpmu_guest_wrmsr - execute the guest's access. 0: done. -EFAULT: #GP; this
  * includes PMU MSRs of the other vendor and of counters beyond the configured ones. -ENOENT: not a
- * PMU MSR; the VMM decides.
+ * PMU MSR; the VMM decides. (IA32_)DEBUGCTL and Intel's IA32_MISC_ENABLE belong to the models, too,
+ * also while there is no PMU: a bit of DEBUGCTL for what does not exist is dropped (LBR, BTF) or
+ * #GP, and writes of IA32_MISC_ENABLE are ignored.
  * vpmu_guest_rdpmc - @index is the guest's ECX; the engine has checked CR4.PCE and CPL. 0, or
  * -EFAULT: #GP.
  */

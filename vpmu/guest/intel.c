@@ -39,7 +39,6 @@
 #define INUSE_PMI    BIT(63) /* figure 20-13 */
 #define CAP_FW_WRITE BIT(13) /* IA32_PERF_CAPABILITIES, figure 20-65 */
 #define CAP_LBR_ARCH 0x3fULL /* its LBR format: architectural */
-#define DEBUGCTL_LBR BIT(0)
 
 static unsigned int version(const struct vpmu_guest *g)
 {
@@ -314,16 +313,15 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 }
 
 /*
- * Freeze_PerfMon_On_PMI comes with version 2 (18.4.7), Freeze_LBRs_On_PMI with branch records. On
- * parts that have only architectural LBR, writes of the LBR bit are discarded and it reads as 0
- * (18.4.1). Without branch records the LBR bit is reserved. BTS and BTF do not exist here, so their
- * bits are reserved, too.
+ * Freeze_PerfMon_On_PMI comes with version 2 (18.4.7), Freeze_LBRs_On_PMI with branch records;
+ * without these its bit is reserved. LBR and BTF are dropped. On parts that have only architectural
+ * LBR, hardware drops LBR, too (18.4.1). All other bits are reserved.
  */
 static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
 
-	if (val & ~(bits | (g->lbr_max ? DEBUGCTL_LBR : 0)))
+	if (val & ~(bits | DEBUGCTL_DROPPED_INTEL))
 		return -EFAULT;
 	g->debugctl = val & bits;
 	return 0;
@@ -437,8 +435,12 @@ static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, u
 	guest_intel_lbr_cpuid(g, leaf, subleaf, r);
 }
 
+/*
+ * At least two general counters: no CPU has fewer, and Linux does not use the PMU of one that says
+ * it has (init_intel sets X86_FEATURE_ARCH_PERFMON only if CPUID.0AH:EAX[15:8] > 1).
+ */
 #define COMMON                                                                                     \
-	.intel = true, .global = true, .gp_min = 1, .gp_max = NR_GP, .gp_default = 8,              \
+	.intel = true, .global = true, .gp_min = 2, .gp_max = NR_GP, .gp_default = 8,              \
 	.fixed_max = NR_FIXED, .fixed_default = 3, .width = WIDTH, .rdpmc = rdpmc, .cpuid = cpuid, \
 	.select = selects, .pmi = pmi
 

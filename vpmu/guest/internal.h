@@ -91,6 +91,14 @@ uint64_t guest_global_mask(const struct vpmu_guest *g);
 #define DEBUGCTL_FREEZE_LBRS	BIT(11)
 #define DEBUGCTL_FREEZE_PERFMON BIT(12)
 
+/*
+ * Bits of (IA32_)DEBUGCTL that a write may set, but that stay 0, as on KVM. Stock guests set them
+ * without asking: LBR (0) would start branch records that are not architectural, BTF (1) single
+ * steps of branches, and bits 5:2 of AMD's have meant pins or bus locks. None of these exist here.
+ */
+#define DEBUGCTL_DROPPED_INTEL 0x3ULL
+#define DEBUGCTL_DROPPED_AMD   0x3fULL
+
 /* guest_settle - bring the values, times and overflow bits of @ctrs up to date, exact to the
  * instruction. Call it before you read them and before you change what they count. */
 void guest_settle(struct vpmu_guest *g, uint32_t ctrs);

@@ -37,7 +37,7 @@ const char *vpmu_guest_model_name(enum vpmu_guest_model model);
 
 struct vpmu_guest_cfg {
 	enum vpmu_guest_model model;
-	/* General-purpose counters. 0 is the model's default: Intel 8 (of 1..8), amd-k7 4 (only),
+	/* General-purpose counters. 0 is the model's default: Intel 8 (of 2..8), amd-k7 4 (only),
 	 * amd-core 6 (only), amd-v2 6 (of 4..15). */
 	unsigned int gp;
 	unsigned int fixed; /* fixed counters: Intel 1..4, 0 is the default 3; AMD 0 */

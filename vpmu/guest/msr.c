@@ -10,13 +10,17 @@
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
 
+/* IA32_MISC_ENABLE */
+#define MISC_FAST_STRINGS BIT(0)
+#define MISC_EMON	  BIT(7)
+#define MISC_BTS_UNAVAIL  BIT(11)
+#define MISC_PEBS_UNAVAIL BIT(12)
+
 /* ---- registers ---- */
 
 /*
  * PMU registers of both vendors, also those that no model has. If a model does not list a register,
  * an access is #GP if the register is in this table, and -ENOENT (not a PMU register) otherwise.
- * IA32_DEBUGCTL is not in the table, because AMD's DebugCtl, with the same number, is not a PMU
- * register.
  */
 static const struct vpmu_msr_range pmu_msrs[] = {
 	/* Intel: SDM vol. 4 table 2-2 */
@@ -63,6 +67,43 @@ static int unlisted(uint32_t msr)
 	return -ENOENT;
 }
 
+/*
+ * Registers that belong to the CPU rather than to its PMU, but that PMU software uses. Every vCPU
+ * has them, also one without a PMU. A model that keeps bits of (IA32_)DEBUGCTL lists it itself;
+ * here the register keeps nothing.
+ */
+static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = 0;
+	return 0;
+}
+
+static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	uint64_t dropped = vpmu_guest_is_intel(g) ? DEBUGCTL_DROPPED_INTEL : DEBUGCTL_DROPPED_AMD;
+
+	return val & ~dropped ? -EFAULT : 0;
+}
+
+/*
+ * IA32_MISC_ENABLE (vol. 4 table 2-2), Intel only: Linux reads it before it can handle a #GP. Fast
+ * strings are on, and there is neither BTS nor PEBS. EMON says whether there is a PMU. Writes are
+ * ignored: what they could turn off does not exist here or stays as CPUID shows it.
+ */
+static int misc_enable_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+{
+	*val = MISC_FAST_STRINGS | MISC_BTS_UNAVAIL | MISC_PEBS_UNAVAIL | (g->ops ? MISC_EMON : 0);
+	return 0;
+}
+
+static int misc_enable_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+{
+	return 0;
+}
+
+static const struct guest_reg debugctl = {0x1d9, 1, debugctl_rd, debugctl_wr};
+static const struct guest_reg misc_enable = {0x1a0, 1, misc_enable_rd, misc_enable_wr};
+
 static const struct guest_reg *find_reg(const struct vpmu_guest *g, uint32_t msr)
 {
 	for (unsigned int i = 0; g->ops && i < g->ops->nr_regs; i++) {
@@ -71,6 +112,10 @@ static const struct guest_reg *find_reg(const struct vpmu_guest *g, uint32_t msr
 		if (msr - r->base < r->count)
 			return r;
 	}
+	if (msr == debugctl.base)
+		return &debugctl;
+	if (msr == misc_enable.base && vpmu_guest_is_intel(g))
+		return &misc_enable;
 	return NULL;
 }
 
@@ -122,15 +167,17 @@ int vpmu_guest_rdpmc(struct vpmu_guest *g, uint32_t index, uint64_t *val)
 const struct vpmu_msr_range *vpmu_guest_msr_ranges(enum vpmu_guest_model model)
 {
 	static const struct vpmu_msr_range intel[] = {
-		INTEL_COMMON,	 {0x1d9, 1}, /* IA32_DEBUGCTL */
+		INTEL_COMMON,	 {0x1a0, 1}, /* IA32_MISC_ENABLE */
+		{0x1d9, 1},		     /* IA32_DEBUGCTL */
 		{0x1200, 0x420}, /* IA32_LBR_x_INFO, LBR_CTL, LBR_DEPTH, x_FROM_IP, x_TO_IP */
 		AMD_COMMON,	 {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
 		{0, 0},
 	};
 	/* amd-k7, amd-core, and the model without a PMU */
 	static const struct vpmu_msr_range amd[] = {
-		INTEL_COMMON, {0xc0000300, 4}, /* PerfCntrGlobal* */
-		AMD_COMMON,   {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
+		INTEL_COMMON,	 {0x1d9, 1}, /* DebugCtl */
+		{0xc0000300, 4},	     /* PerfCntrGlobal* */
+		AMD_COMMON,	 {VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT},
 		{0, 0},
 	};
 	static const struct vpmu_msr_range amd_v2[] = {

@@ -101,7 +101,13 @@ static int parse_name(struct vpmu_policy_event *e, enum vpmu_space space, const 
 	ret = vpmu_event_parse(name, space, &key, err, errlen);
 	if (ret)
 		return -EINVAL;
-	if ((key & (everywhere | VPMU_KEY_HOST)) != everywhere)
+	if (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE)
+		return bad(err, errlen, entry, "guests have no software events");
+	if (key & VPMU_KEY_HOST)
+		return bad(err, errlen, entry,
+			   "a policy is about what guests count of themselves, not about the host "
+			   "(:H)");
+	if ((key & everywhere) != everywhere)
 		return bad(err, errlen, entry,
 			   "a policy cannot depend on the privilege level (:u, :k)");
 	if (vpmu_key_space(key) == VPMU_SPACE_GENERIC && space == VPMU_SPACE_INTEL &&

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bash completion of vpmu: asks the server for tenants, VMs, sessions and events as they are now.
+# bash completion of vpmu and vpmu-vmm. Commands and options are asked of the programs, so they are those of
+# the installed version. Tenants, VMs, sessions and events are those of the server as they are now.
 
 _vpmu_ask() { # arguments of vpmu; output for the shell, never an error
-	timeout 2 vpmu "$@" 2>/dev/null
+	timeout 2 "$program" "${server[@]}" "$@" 2>/dev/null </dev/null
 }
 
 _vpmu_field() { # JSON field of each line: values, one per line
@@ -10,105 +11,212 @@ _vpmu_field() { # JSON field of each line: values, one per line
 }
 
 _vpmu_targets() {
-	_vpmu_ask "${server[@]}" list -j | sed -n \
+	_vpmu_ask list -j | sed -n \
 		-e '/"kind":"vm"/s/.*"vm":"\([^"]*\)".*/\1/p' \
 		-e '/"kind":"vm"/!s/.*"path":"\([^"]*\)".*/\1/p'
 }
 
-_vpmu_vms() {
-	_vpmu_ask "${server[@]}" list -j | _vpmu_field vm
+_vpmu_tenants() {
+	_vpmu_ask list -j | grep '"kind":"tenant"' | _vpmu_field path
 }
 
-# An element of a comma separated list.
-_vpmu_events() {
-	local head= names
-	[[ $cur == *,* ]] && head=${cur%,*},
-	names=$(_vpmu_ask "${server[@]}" events -j | _vpmu_field event)
-	COMPREPLY=($(compgen -P "$head" -W "$names" -- "${cur##*,}"))
-	compopt -o nospace
+_vpmu_vms() {
+	_vpmu_ask list -j | _vpmu_field vm
+}
+
+_vpmu_sessions() {
+	_vpmu_ask sessions -j | _vpmu_field session
+}
+
+_vpmu_commands() {
+	_vpmu_ask help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p'
+}
+
+_vpmu_options() { # PROGRAM ARG...: its options, from its help
+	timeout 2 "$@" 2>/dev/null </dev/null | sed -n 's/^  *\(-[A-Za-z]\)\{0,1\},\{0,1\} *\(--[a-z-]*\)\{0,1\}.*/\1 \2/p'
+}
+
+# _vpmu_reply PREFIX WORD...: what begins with the value that is typed, behind PREFIX. The shell has
+# split the word at : and =, so only what is behind the last of these may be answered.
+_vpmu_reply() {
+	local prefix=$1 typed=${cur#"$1"} done= word
+	shift
+	[[ $cur == *[:=]* ]] && done=${cur%"${cur##*[:=]}"}
+	for word; do
+		[[ $word == "$typed"* ]] || continue
+		word=$prefix$word
+		COMPREPLY+=("${word#"$done"}")
+	done
+}
+
+_vpmu_files() { # PREFIX
+	local IFS=$'\n'
+	compopt -o filenames 2>/dev/null
+	_vpmu_reply "$1" $(compgen -f -- "${cur#"$1"}")
+}
+
+# The values of the keys of a VM. KEY PREFIX
+_vpmu_key_value() {
+	case $1 in
+	engine) _vpmu_reply "$2" auto soft kvm ;;
+	pmu) _vpmu_reply "$2" none intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2 ;;
+	policy) _vpmu_reply "$2" full standard architectural off ;;
+	lbr) _vpmu_reply "$2" on off ;;
+	tenant) _vpmu_reply "$2" $(_vpmu_tenants) ;;
+	name) _vpmu_reply "$2" $(_vpmu_vms) ;;
+	image) _vpmu_files "$2" ;;
+	esac
+}
+
+# The keys of a VM, from the help of the server's program, which is beside vpmu.
+_vpmu_vm_keys() {
+	timeout 2 "${program%"${program##*/}"}vpmu-vmm" --help 2>/dev/null </dev/null | tr -s ' \n' '  ' |
+		sed -n 's/.*its keys: \([a-z_, -]*[a-z]\) --.*/\1/p' | sed 's/,* *$/=/; s/, */= /g'
+}
+
+# The value of an option, behind PREFIX. Fails if the option has none that is known. OPTION PREFIX
+_vpmu_value() {
+	local list item
+	case $1 in
+	-S | --socket | -o | --output | --config | --cgroup-root) _vpmu_files "$2" ;;
+	-e | --event)
+		list=$2
+		[[ ${cur#"$2"} == *,* ]] && list=${cur%,*},
+		_vpmu_reply "$list" $(_vpmu_ask events -j | _vpmu_field event)
+		compopt -o nospace 2>/dev/null
+		;;
+	-M | --metrics)
+		list=$2
+		[[ ${cur#"$2"} == *,* ]] && list=${cur%,*},
+		_vpmu_reply "$list" $(_vpmu_ask metrics -j | _vpmu_field metric) \
+			$(_vpmu_ask metrics -j | _vpmu_field group | sort -u)
+		compopt -o nospace 2>/dev/null
+		;;
+	-t | --target) _vpmu_reply "$2" $(_vpmu_targets) ;;
+	--mode) _vpmu_reply "$2" call-stack branches calls ;;
+	--for-each) _vpmu_reply "$2" tenant vm vcpu ;;
+	--session) _vpmu_reply "$2" $(_vpmu_sessions) ;;
+	--lbr) _vpmu_reply "$2" off branches call-stack ;;
+	--migrate) _vpmu_reply "$2" none balance random ;;
+	--vm)
+		list=$2 item=${cur#"$2"}
+		if [[ $item == *,* ]]; then
+			list+=${item%,*},
+			item=${item##*,}
+		fi
+		if [[ $item == *=* ]]; then
+			_vpmu_key_value "${item%%=*}" "$list${item%%=*}="
+		else
+			_vpmu_reply "$list" $(_vpmu_vm_keys)
+		fi
+		compopt -o nospace 2>/dev/null
+		;;
+	-d | --duration | --delay | -I | --interval-print | --timeout | -r | --repeat | -n | --times | \
+		--iterations | -x | --field-separator | -c | --count | -f | --filter) ;;
+	*) return 1 ;;
+	esac
+	return 0 # compopt fails where nothing is being completed
+}
+
+# Set words, to what is typed up to the cursor, and cur, to its last word: whole words, not split at : and =.
+_vpmu_split() {
+	local line=${COMP_LINE:0:COMP_POINT}
+	read -ra words <<<"$line"
+	[[ -z $line || $line == *[[:blank:]] ]] && words+=('')
+	cur=${words[-1]}
+	program=${words[0]/#\~/$HOME}
+}
+
+# The value of the option that is typed as --OPTION=VALUE or as OPTION VALUE. Fails if none is.
+_vpmu_option_value() {
+	if [[ $cur == --*=* ]]; then
+		_vpmu_value "${cur%%=*}" "${cur%%=*}="
+	else
+		_vpmu_value "${words[${#words[@]} - 2]}" ''
+	fi
 }
 
 _vpmu() {
-	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} cmd= i
-	local -a server=()
-	local commands='list stat top profile lbr events check attach detach sessions sharing conservation
-		tenant vm pause resume quit'
-
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
-		-S | --socket) server=(-S "${COMP_WORDS[++i]}") ;;
+	local cur program cmd= i n=0 first=
+	local -a words server=() args=()
+	_vpmu_split
+	COMPREPLY=()
+	for ((i = 1; i < ${#words[@]} - 1; i++)); do
+		case ${words[i]} in
+		-S | --socket) server=(-S "${words[++i]}") ;;
+		--socket=*) server=(-S "${words[i]#*=}") ;;
 		-*) ;;
 		*)
-			cmd=${COMP_WORDS[i]}
-			break
+			if [[ $cmd ]]; then
+				args+=("${words[i]}")
+			else
+				cmd=${words[i]}
+			fi
 			;;
 		esac
 	done
-	COMPREPLY=()
-	case $prev in
-	-S | --socket)
-		COMPREPLY=($(compgen -f -- "$cur"))
-		return
-		;;
-	-e | --event)
-		_vpmu_events
-		return
-		;;
-	-t | --target)
-		COMPREPLY=($(compgen -W "$(_vpmu_targets)" -- "$cur"))
-		return
-		;;
-	--mode)
-		COMPREPLY=($(compgen -W 'call-stack branches calls' -- "$cur"))
-		return
-		;;
-	--for-each)
-		COMPREPLY=($(compgen -W 'tenant vm vcpu' -- "$cur"))
-		return
-		;;
-	--session)
-		COMPREPLY=($(compgen -W "$(_vpmu_ask "${server[@]}" sessions -j | _vpmu_field session)" -- "$cur"))
-		return
-		;;
-	esac
-	case $cmd in
-	'') COMPREPLY=($(compgen -W "$commands -S --socket --help --version" -- "$cur")) ;;
-	stat) COMPREPLY=($(compgen -W '-e --for-each -t -I -d -x -j --session --help' -- "$cur")) ;;
-	top) COMPREPLY=($(compgen -W '-e --for-each -t -d -b -n --help' -- "$cur")) ;;
-	profile)
-		COMPREPLY=($(compgen -W "-e -c -d -g --vcpu --folded -j --help $(_vpmu_targets)" -- "$cur"))
-		;;
-	lbr)
-		COMPREPLY=($(compgen -W "--mode -d -n --folded -j --help $(_vpmu_targets)" -- "$cur"))
-		;;
-	attach) COMPREPLY=($(compgen -W '-e --for-each -t --help' -- "$cur")) ;;
-	detach)
-		COMPREPLY=($(compgen -W "$(_vpmu_ask "${server[@]}" sessions -j | _vpmu_field session) -x -j" -- "$cur"))
-		;;
-	list | events | check | sessions | sharing | conservation)
-		COMPREPLY=($(compgen -W '-j --help' -- "$cur"))
-		;;
-	tenant)
-		if [[ $prev == tenant ]]; then
-			COMPREPLY=($(compgen -W 'add rm' -- "$cur"))
+	((${#words[@]} > 1)) && _vpmu_option_value && return
+	if [[ $cur == -* ]]; then
+		if [[ $cmd ]]; then
+			_vpmu_reply '' $(_vpmu_options "$program" help "$cmd")
 		else
-			COMPREPLY=($(compgen -W "$(_vpmu_ask "${server[@]}" list -j | grep '"kind":"tenant"' | _vpmu_field path)" -- "$cur"))
+			_vpmu_reply '' $(_vpmu_options "$program" --help)
+		fi
+		return
+	fi
+	first=${args[0]-}
+	case $cmd in
+	'') _vpmu_reply '' $(_vpmu_commands) ;;
+	help) _vpmu_reply '' $(_vpmu_commands) ;;
+	profile | lbr) _vpmu_reply '' $(_vpmu_targets) ;;
+	detach) _vpmu_reply '' $(_vpmu_sessions) ;;
+	pause | resume | console) _vpmu_reply '' $(_vpmu_vms) ;;
+	tenant)
+		if [[ -z $first ]]; then
+			_vpmu_reply '' add rm set
+		elif [[ $first == set && ${#args[@]} -gt 1 ]]; then
+			_vpmu_reply '' weight= max_events=
+			compopt -o nospace 2>/dev/null
+		else
+			_vpmu_reply '' $(_vpmu_tenants)
 		fi
 		;;
 	vm)
-		if [[ $prev == vm ]]; then
-			COMPREPLY=($(compgen -W 'add rm save restore' -- "$cur"))
-		elif [[ $prev == restore || ${COMP_WORDS[COMP_CWORD - 2]} == save ]]; then
-			COMPREPLY=($(compgen -f -- "$cur"))
-		elif [[ $prev == rm || $prev == save ]]; then
-			COMPREPLY=($(compgen -W "$(_vpmu_vms)" -- "$cur"))
-		else
-			COMPREPLY=($(compgen -W 'name= tenant= vcpus= memory= image= args= pmu= gp= fixed= engine= policy= allow= deny=' -- "$cur"))
-			compopt -o nospace
-		fi
+		case $first,${#args[@]} in
+		,*) _vpmu_reply '' add rm set save restore ;;
+		rm,1 | save,1 | set,1) _vpmu_reply '' $(_vpmu_vms) ;;
+		save,2 | restore,1) _vpmu_files '' ;;
+		*)
+			if [[ $cur == *=* ]]; then
+				_vpmu_key_value "${cur%%=*}" "${cur%%=*}="
+			elif [[ $first == add ]]; then
+				_vpmu_reply '' $(_vpmu_vm_keys)
+			elif [[ $first == restore ]]; then
+				_vpmu_reply '' name= tenant= policy= memory= allow= deny= trust= weight= \
+					tenant_weight= max_events= tenant_max_events=
+			elif [[ $first == set ]]; then
+				_vpmu_reply '' weight= max_events=
+			fi
+			compopt -o nospace 2>/dev/null
+			;;
+		esac
 		;;
-	pause | resume) COMPREPLY=($(compgen -W "$(_vpmu_vms)" -- "$cur")) ;;
 	esac
 }
 
+_vpmu_vmm() {
+	local cur program
+	local -a words server=()
+	_vpmu_split
+	COMPREPLY=()
+	case ${words[${#words[@]} - 2]-} in
+	-c) _vpmu_files '' && return ;;
+	esac
+	local vmm=$program
+	program=${program%-vmm} # who knows tenants and VMs
+	_vpmu_option_value && return
+	_vpmu_reply '' $(_vpmu_options "$vmm" --help)
+}
+
 complete -F _vpmu vpmu
+complete -F _vpmu_vmm vpmu-vmm

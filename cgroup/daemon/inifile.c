@@ -4,7 +4,7 @@
  * and handles what libinih would ignore silently. It refuses lines longer than libinih's buffer
  * (libinih truncates them), text after a section's bracket, and NUL bytes. It removes the blanks of
  * indented lines (libinih joins such lines to the previous value). It also begins and ends
- * sections, because libinih does not report a section without keys.
+ * sections, because libinih does not report a section without keys. It must never read a line half.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,20 +17,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cgroup/daemon/inifile.h"
 #include "vpmu/util/fail.h"
-#include "vmm/config/keys.h"
 
 #define BLANKS	    " \t\r\n\v\f"
 #define SECTION_MAX 49 /* libinih's section buffer without its NUL */
 
 struct reader {
-	struct config *config;
+	const struct config_sections *sections;
+	void *arg;
 	const char *name;
 	const char *text;
 	size_t left;
 	unsigned int line;
-	enum { IN_NONE, IN_HOST, IN_VM } section;
-	bool host_seen;
+	bool in_section;
 	int ret; /* the first error; its message is in at.err */
 	char where[4200];
 	char section_name[SECTION_MAX + 1];
@@ -51,53 +51,41 @@ static int bad_line(struct reader *r, const char *fmt, ...)
 	return r->ret;
 }
 
-/* Check that the VM of the section that ends here is complete. */
+int config_bad_section(const struct config_sections *s, const struct config_at *at)
+{
+	return fail(-EINVAL, at->err, at->errlen, "%s: [%s] given, accepted: %s", at->where,
+		    at->section, s->accepted);
+}
+
 static int end_section(struct reader *r)
 {
-	struct config *c = r->config;
-
-	if (r->section == IN_VM && !r->ret)
-		r->ret = vm_config_check(&c->vms[c->nr_vms - 1], r->at.err, r->at.errlen);
+	if (r->in_section && !r->ret)
+		r->ret = r->sections->end(r->arg, &r->at);
 	return r->ret;
 }
 
 static int begin_section(struct reader *r, const char *line)
 {
-	static const char accepted[] = "accepted: [host] or [vm NAME]";
+	const char *accepted = r->sections->accepted;
 	const char *end = strchr(line, ']');
-	struct vm_config *vm;
 	const char *rest;
 	size_t len;
 
 	if (end_section(r))
 		return r->ret;
 	if (!end)
-		return bad_line(r, "section without \"]\", %s", accepted);
+		return bad_line(r, "section without \"]\", accepted: %s", accepted);
 	rest = end + 1 + strspn(end + 1, BLANKS);
 	if (*rest && *rest != ';' && *rest != '#')
-		return bad_line(r, "text after \"]\", %s", accepted);
+		return bad_line(r, "text after \"]\", accepted: %s", accepted);
 	len = (size_t)(end - line) - 1;
 	if (len > SECTION_MAX)
 		return bad_line(r, "section name of %zu bytes, accepted: at most %d", len,
 				SECTION_MAX);
 	memcpy(r->section_name, line + 1, len);
 	r->section_name[len] = 0;
-	if (!strcmp(r->section_name, "host")) {
-		if (r->host_seen)
-			return bad_line(r, "[host] given twice, accepted: once");
-		r->host_seen = true;
-		r->section = IN_HOST;
-		return 0;
-	}
-	if (strncmp(r->section_name, "vm ", 3))
-		return bad_line(r, "[%s] given, %s", r->section_name, accepted);
-	vm = config_add_vm(r->config, &r->at);
-	if (!vm) {
-		r->ret = -ENOMEM;
-		return r->ret;
-	}
-	r->section = IN_VM;
-	r->ret = config_set_vm(vm, &r->at, "name", r->section_name + 3);
+	r->in_section = true;
+	r->ret = r->sections->begin(r->arg, &r->at);
 	return r->ret;
 }
 
@@ -137,40 +125,26 @@ static char *read_line(char *buf, int num, void *arg)
 static int handle(void *arg, const char *section, const char *key, const char *value)
 {
 	struct reader *r = arg;
-	struct config *c = r->config;
 
 	if (r->ret)
 		return 0;
-	switch (r->section) {
-	case IN_NONE:
-		bad_line(r, "\"%.80s\" before any section, accepted: [host] or [vm NAME] first",
-			 key);
-		break;
-	case IN_HOST:
-		r->ret = config_set_host(&c->host, &c->host.given, &r->at, key, value);
-		break;
-	case IN_VM:
-		if (!strcmp(key, "name")) {
-			bad_line(r,
-				 "%s/name: \"%.80s\" given, accepted: the name in [vm NAME] only",
-				 r->section_name, value);
-			break;
-		}
-		r->ret = config_set_vm(&c->vms[c->nr_vms - 1], &r->at, key, value);
-		break;
-	}
+	if (r->in_section)
+		r->ret = r->sections->set(r->arg, &r->at, key, value);
+	else
+		bad_line(r, "\"%.80s\" before any section, accepted: %s first", key,
+			 r->sections->accepted);
 	return r->ret == 0;
 }
 
-int config_text(struct config *c, const char *name, const char *text, size_t len, char *err,
-		size_t errlen)
+int config_read_text(const struct config_sections *s, void *arg, const char *name, const char *text,
+		     size_t len, char *err, size_t errlen)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 	int rc, ret;
 
 	if (!r)
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", name);
-	*r = (struct reader){.config = c, .name = name, .text = text, .left = len};
+	*r = (struct reader){.sections = s, .arg = arg, .name = name, .text = text, .left = len};
 	r->at = (struct config_at){r->where, r->section_name, err, errlen};
 	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* UTF-8 byte order mark */
 		r->text += 3;
@@ -197,7 +171,8 @@ static bool is_fifo(int fd)
 	return !fstat(fd, &st) && S_ISFIFO(st.st_mode);
 }
 
-int config_file(struct config *c, const char *path, char *err, size_t errlen)
+int config_read_file(const struct config_sections *s, void *arg, const char *path, char *err,
+		     size_t errlen)
 {
 	char *text = malloc(CONFIG_FILE_MAX + 1);
 	size_t len = 0;
@@ -235,7 +210,7 @@ int config_file(struct config *c, const char *path, char *err, size_t errlen)
 	else if (len > CONFIG_FILE_MAX)
 		ret = fail(-EFBIG, err, errlen, "%s: longer than %u bytes", path, CONFIG_FILE_MAX);
 	else
-		ret = config_text(c, path, text, len, err, errlen);
+		ret = config_read_text(s, arg, path, text, len, err, errlen);
 	goto out;
 errno_out:
 	ret = -errno;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What libvirt says about domains, and which process each of them is. discover.c calls it when
+ * there are messages of virt.c, process.c at each look at a VM.
+ *
+ * A process is a domain if it has its UUID on its command line and libvirt's file says its pid.
+ * Without that file the UUID alone must do, as long as only one process claims it: anybody may
+ * start a QEMU with any UUID. What a process once was joined to stays with it until it ends, also
+ * when libvirt forgets the domain before.
+ */
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/discover/priv.h"
+
+struct domain {
+	struct domxml xml; /* first; xml.uuid and uri are the key */
+	size_t uri;
+	bool active;
+	pid_t pid;	     /* 0: not known */
+	bool stale;	     /* not in the list that is being read, so far */
+	bool noted;	     /* that its metadata is not accepted */
+	struct domain *next; /* list of drop() */
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct domain *x = a, *y = b;
+	int c = strcmp(x->xml.uuid, y->xml.uuid);
+
+	return c ? c : x->uri < y->uri ? -1 : x->uri > y->uri;
+}
+
+static struct domain *find(struct disc *d, const char *uuid, size_t uri)
+{
+	struct domain key = {.uri = uri};
+	void *node;
+
+	memcpy(key.xml.uuid, uuid, DISC_UUID_SIZE);
+	node = tfind(&key, &d->domains, by_key);
+	return node ? *(struct domain **)node : NULL;
+}
+
+static void update(struct disc *d, const struct virt_message *m)
+{
+	struct domain *dom = find(d, m->xml.uuid, m->uri);
+	bool noted = dom && dom->noted;
+
+	if (!dom) {
+		dom = calloc(1, sizeof(*dom));
+		if (dom) {
+			dom->xml = m->xml;
+			dom->uri = m->uri;
+		}
+		if (!dom || !tsearch(dom, &d->domains, by_key)) {
+			free(dom);
+			disc_note(d, NULL, NOTE_MEMORY,
+				  "libvirt: domain %s: out of memory; it is known again with its "
+				  "next change",
+				  m->xml.name);
+			return;
+		}
+	}
+	dom->xml = m->xml;
+	dom->active = m->active;
+	dom->pid = m->pid;
+	dom->stale = false;
+	dom->noted = m->text[0];
+	if (m->text[0] && !noted)
+		disc_note(d, NULL, 0, "libvirt: %s", m->text);
+	/* A list is joined by the next round; one domain that changes is looked at now. */
+	if (m->pid && !d->listing)
+		scan_pid(d, m->pid);
+}
+
+/* ---- the end of a list ---- */
+
+struct pick {
+	size_t uri;
+	bool mark; /* all as stale; else find the stale ones */
+	struct domain *first;
+};
+
+static void pick(const void *node, VISIT which, void *closure)
+{
+	struct domain *dom = *(struct domain *const *)node;
+	struct pick *p = closure;
+
+	if ((which != postorder && which != leaf) || dom->uri != p->uri)
+		return;
+	if (p->mark) {
+		dom->stale = true;
+	} else if (dom->stale) {
+		dom->next = p->first;
+		p->first = dom;
+	}
+}
+
+static void drop(struct disc *d, struct domain *dom)
+{
+	tdelete(dom, &d->domains, by_key);
+	free(dom);
+}
+
+static void list(struct disc *d, size_t uri, bool begin)
+{
+	struct pick p = {.uri = uri, .mark = begin};
+
+	twalk_r(d->domains, pick, &p);
+	while (p.first) {
+		struct domain *dom = p.first;
+
+		p.first = dom->next;
+		drop(d, dom);
+	}
+	d->listing = begin;
+}
+
+void domains_take(struct disc *d)
+{
+	struct virt_message *m = virt_take(d->virt), *next;
+	struct domain *dom;
+
+	for (; m; m = next) {
+		next = m->next;
+		switch (m->what) {
+		case VIRT_BEGIN:
+		case VIRT_END:
+			list(d, m->uri, m->what == VIRT_BEGIN);
+			break;
+		case VIRT_DOMAIN:
+			update(d, m);
+			break;
+		case VIRT_GONE:
+			dom = find(d, m->xml.uuid, m->uri);
+			if (dom)
+				drop(d, dom);
+			break;
+		case VIRT_NOTE:
+			disc_note(d, NULL, 0, "%s", m->text);
+			break;
+		}
+		free(m);
+	}
+}
+
+/* ---- which domain a process is ---- */
+
+/* Whether @p is @dom, an active domain of the UUID that @p claims. */
+static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)
+{
+	struct proc *other;
+
+	if (dom->pid == p->pid)
+		return true;
+	other = dom->pid ? scan_find(d, dom->pid) : scan_claimed(d, p, dom->xml.uuid);
+	if (other && other->vm && other->vm->uuid && !strcmp(other->vm->uuid, dom->xml.uuid))
+		disc_note(d, p, NOTE_DOMAIN,
+			  "process %d has the UUID of libvirt's domain %s, and so has process %d; "
+			  "%s",
+			  (int)p->pid, dom->xml.name, (int)other->pid,
+			  dom->pid ? "libvirt says that the latter is the domain"
+				   : "neither is taken for the domain");
+	return !dom->pid && !other;
+}
+
+int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm)
+{
+	int ret;
+
+	for (size_t i = 0; vm->uuid && i < d->nr_uris; i++) {
+		struct domain *dom = find(d, vm->uuid, i);
+
+		if (!dom || !dom->active || !is_domain(d, p, dom))
+			continue;
+		if (!p->domain)
+			p->domain = malloc(sizeof(*p->domain));
+		if (!p->domain)
+			return -ENOMEM;
+		*p->domain = dom->xml;
+		break;
+	}
+	if (!p->domain)
+		return 0;
+	vm->kind = "libvirt";
+	ret = vm_set(&vm->name, p->domain->name);
+	if (!ret && p->domain->tenant[0])
+		ret = vm_set(&vm->tenant, p->domain->tenant);
+	return ret;
+}
+
+void domains_free(struct disc *d)
+{
+	tdestroy(d->domains, free);
+	d->domains = NULL;
+}

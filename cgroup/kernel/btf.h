@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The few kernel structs that account.bpf.c looks into. libbpf finds the offsets in the BTF of the
+ * running kernel when it loads the program, so the build needs no vmlinux.h. Only members that the
+ * program reads are here.
+ */
+#ifndef CGROUP_KERNEL_BTF_H
+#define CGROUP_KERNEL_BTF_H
+
+#include <linux/types.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp; /* in the cgroup2 hierarchy */
+};
+
+struct task_struct {
+	int pid;
+	__u64 start_boottime; /* ns */
+	struct css_set *cgroups;
+};
+
+/* How an array of perf events finds its events, and what one has counted. */
+struct perf_event {
+	struct {
+		struct {
+			struct {
+				__s64 counter;
+			} a;
+		} a;
+	} count;
+};
+
+struct bpf_event_entry {
+	struct perf_event *event;
+};
+
+struct bpf_array {
+	void *ptrs[0];
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel plane: a source of counts (vpmu/source.h, plane "kernel") for everything that runs on
+ * this host. One perf event for each CPU and distinct key counts; a BPF program at the kernel's
+ * context switch charges what it counted to the node of the task that ran. docs/kernel-plane.md
+ * says how, and what is exact.
+ *
+ * The daemon makes one plane, and says which cgroups and tasks run in which node. All functions:
+ * control thread. Errors are negative errno. Nothing is attached to the kernel while nobody counts.
+ */
+#ifndef CGROUP_KERNEL_KERNEL_H
+#define CGROUP_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "vpmu/source.h"
+
+struct kernel_plane;
+struct kernel_sys;
+
+struct kernel_opts {
+	const char *pin_dir; /* bpffs directory for maps and links; NULL: nothing is pinned */
+	bool isolated;		      /* also interrupt isolated and nohz_full CPUs */
+	const struct kernel_sys *sys; /* NULL: the real kernel; tests give a fake */
+};
+
+/* What is asked of the kernel (sys.c). Each function returns a negative errno on failure. */
+struct bpf_object_skeleton;
+struct bpf_link;
+struct bpf_program;
+struct perf_event_attr;
+struct kernel_sys {
+	/* A file descriptor of an event of all tasks on @cpu, in the group of @group or of its own
+	 * (-1). */
+	int (*event_open)(const struct perf_event_attr *attr, int cpu, int group);
+	int (*event_read)(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns);
+	int (*load)(struct bpf_object_skeleton *s);
+	struct bpf_link *(*attach)(struct bpf_program *p); /* NULL and errno */
+	int (*map_set)(int fd, const void *key, const void *value);
+	int (*map_del)(int fd, const void *key);
+	int (*pages)(int fd, const uint32_t *index, const int *page, uint32_t n);
+	int (*run)(int prog, unsigned int cpu);
+	const char *files; /* put before the names of files below /proc and /sys; "" */
+};
+
+/*
+ * kernel_open - load the BPF program and make its maps. On an error *@out is NULL, and one line to
+ * @why says what failed and what is needed: -EPERM, -EOPNOTSUPP (no BTF, or a kernel without what
+ * the program needs), -EINVAL (refused by the verifier), -ENOMEM, -EBUSY (the pins are another
+ * version's or another process's).
+ * kernel_close - detach everything. With pin_dir counting goes on without us, if anybody counted.
+ */
+int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *why, size_t whylen);
+void kernel_close(struct kernel_plane *k);
+struct vpmu_source *kernel_source(struct kernel_plane *k);
+
+/*
+ * What runs in a node. A task bound to a node is charged to it wherever it runs; every other task
+ * is charged to the node of its cgroup, or of the nearest ancestor cgroup that has one, else to the
+ * source's `other`. A cgroup or task has one node: binding it again moves it. -ENOMEM, -ENOSPC.
+ *
+ * @cgroup_id: the inode number of the cgroup's directory in the cgroup2 hierarchy.
+ * @tid, @start_time: a thread's id in the initial pid namespace, and field 22 of its /proc/TID/stat
+ * -ESRCH: another task by now.
+ */
+int kernel_bind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id);
+void kernel_unbind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id);
+int kernel_bind_task(struct vpmu_source_node *n, pid_t tid, uint64_t start_time);
+void kernel_unbind_task(struct vpmu_source_node *n, pid_t tid);
+
+/*
+ * Taking over what a former process with the same pin_dir left. Counting has gone on without it.
+ *
+ *   kernel_name   right after node_add: @n's lasting name, not 0. If the former process had a node
+ *		   of that name below the same parent, @n has its account now, with all that was
+ *		   charged, and what was bound to it: returns 1, else 0. -EINVAL: @n is in use.
+ *   kernel_named  all nodes are named and all sessions attached again. What is left of the former
+ *		   process is removed as by node_remove, and keys that nobody counts any more
+ *		   are no longer counted. Until then they all are.
+ *   kernel_epoch  a number that is the same as long as totals are: a base of another epoch is void.
+ *
+ *   kernel_base_get, kernel_base_set - the base of key @i of an attached counting. A session that
+ *   is attached again with its old bases goes on where it was. -EINVAL: the base is greater than
+ *   the total.
+ */
+struct kernel_base {
+	uint64_t total, time_ns, lost_ns;
+};
+int kernel_name(struct vpmu_source_node *n, uint64_t name);
+void kernel_named(struct kernel_plane *k);
+uint64_t kernel_epoch(const struct kernel_plane *k);
+void kernel_base_get(const struct vpmu_counting *c, size_t i, struct kernel_base *out);
+int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base *base);
+
+/*
+ * kernel_tend - what must be done now and then, once a second: maps grow ahead of new nodes, CPUs
+ * that have come or gone are noticed, counts of removed nodes are folded. Every other call does it
+ * too, so this is for idle times.
+ */
+void kernel_tend(struct kernel_plane *k);
+
+/* kernel_usage - what the plane holds now. */
+struct kernel_usage {
+	uint64_t map_bytes;    /* memory of all maps, as the kernel allocates it */
+	uint64_t cells;	       /* of this: rows of four keys for an account on a CPU, in use */
+	uint64_t accounts;     /* nodes, removed ones that are not folded yet included */
+	unsigned int events;   /* perf events, one file descriptor each */
+	unsigned int programs; /* attached: 0 while nobody counts */
+	uint64_t charges;      /* switches that read counters so far, over all CPUs */
+};
+void kernel_usage(struct kernel_plane *k, struct kernel_usage *out);
+
+#endif

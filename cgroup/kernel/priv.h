@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the files of this folder share. Nobody else includes this.
+ *
+ *   plane.c    loading, attaching, opening and closing
+ *   source.c   vpmu/source.h: attach, flush, read, conservation
+ *   node.c     the tree of nodes, their masks, their sums; folding of removed nodes
+ *   bind.c     what runs in a node
+ *   slot.c     keys, their slots and perf events; CPUs that come and go
+ *   pages.c    maps that grow
+ *   pin.c      pins, and what a former process left
+ *   sys.c      the calls of the kernel
+ */
+#ifndef CGROUP_KERNEL_PRIV_H
+#define CGROUP_KERNEL_PRIV_H
+
+#include <time.h>
+
+#include "cgroup/kernel/kernel.h"
+#include "cgroup/kernel/maps.h"
+
+/* An array of maps whose inner maps are our memory too. */
+struct pages {
+	int fd;
+	uint32_t nr;	     /* pages at most */
+	uint32_t entries;    /* of a page */
+	uint32_t value_size; /* of an entry, a multiple of 8 */
+	void **page;	     /* nr of them; NULL: not there */
+	uint64_t bytes;	     /* memory of those there */
+	const struct kernel_sys *sys;
+};
+/* pages_init, pages_free - @fd stays the caller's. -ENOMEM. */
+int pages_init(struct pages *p, const struct kernel_sys *sys, int fd, uint32_t nr, uint32_t entries,
+	       uint32_t value_size);
+void pages_free(struct pages *p);
+/* pages_add - make the pages @index[0..n), which are not there. All or nothing. Waits for a grace
+ * period of the kernel. */
+int pages_add(struct pages *p, const uint32_t *index, uint32_t n);
+/* pages_find - take over the pages that a map taken over has. */
+int pages_find(struct pages *p);
+
+/* A key, and the perf event of each CPU that counts it. */
+struct slot {
+	vpmu_key_t key;	    /* 0: free */
+	unsigned int users; /* keys of countings */
+	bool used;	    /* since the last grace period: a CPU may still charge it */
+	bool counted;	    /* some account has it in its mask */
+	bool gaps;	    /* there were gaps before they were noticed: no time has them */
+	int *fd;	    /* by CPU; -1: none */
+	int error;	    /* why no CPU has an event; 0: some have */
+};
+
+struct knode {
+	struct vpmu_source_node n; /* first */
+	uint32_t account;
+	uint64_t name;	    /* lasting; 0: none */
+	bool ghost;	    /* a former process's, without a handle */
+	bool removed;	    /* its account is there until it is folded */
+	uint64_t own, mask; /* slots counted for it; for it or an ancestor */
+	uint16_t *refs;	    /* countings per slot; NULL: none so far */
+	struct knode *parent, *child, *next, **link; /* first child, next sibling */
+	unsigned int mark;			     /* flush: the last one that asked for it */
+	struct binding *bound;			     /* what runs in it */
+};
+
+/* A cgroup or a task that runs in a node. Also in a table by id. */
+struct binding {
+	uint64_t id;	/* cgroup id, or task number */
+	uint64_t start; /* of the task */
+	bool task;
+	struct knode *node;
+	struct binding *next, **link; /* of the node */
+};
+
+struct kernel_plane {
+	struct vpmu_source source;
+	struct kernel_opts opts;
+	const struct kernel_sys *sys;
+	struct kernel_bpf *skel;
+	struct bpf_link *link; /* NULL: nothing is attached */
+	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
+	unsigned int nr_cpus;  /* possible ones */
+	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
+	struct kp_cfg *cfg;    /* mapped */
+	uint8_t *cpus;	       /* mapped: see cpu_state */
+	size_t cpu_size;
+	uint64_t *task_bits; /* mapped */
+	uint32_t *bit_users; /* bound tasks by bit */
+	struct pages accounts, index, cells;
+	uint32_t nr_accounts; /* numbers given out so far, 0 included */
+	uint32_t *free_accounts, nr_free, room_free;
+	unsigned int chunks; /* that may be in use: those of slots 0 .. highest */
+	struct slot slot[VPMU_MAX_SLOTS];
+	struct knode root, other, **nodes; /* nodes: by account */
+	uint32_t nr_removed;
+	unsigned int mark;
+	void *cgroup_bindings, *task_bindings; /* tsearch trees of struct binding */
+	int pin_lock;			       /* the directory of pins; -1 */
+	bool taken_over;		       /* until kernel_named */
+	bool running;		/* kernel_open: a former process's program is attached */
+	void *ghosts;		/* tsearch tree of struct knode, by name and parent */
+	unsigned int countings; /* attached keys */
+	uint64_t refused;
+	uint64_t gaps_ns; /* when slot_gaps was called last */
+};
+
+static inline struct knode *knode_of(const struct vpmu_source_node *n)
+{
+	return (struct knode *)n;
+}
+
+static inline struct kernel_plane *plane_of(const struct vpmu_source *s)
+{
+	return (struct kernel_plane *)s; /* its first member */
+}
+
+static inline struct kp_cpu *cpu_state(const struct kernel_plane *k, unsigned int cpu)
+{
+	return (struct kp_cpu *)(k->cpus + cpu * k->cpu_size);
+}
+
+/* What accounts were charged for a slot: a value is the difference of two of these. */
+struct ksum {
+	uint64_t total, time_ns, lost_ns;
+	bool lacks;
+};
+
+/* ---- sys.c ---- */
+extern const struct kernel_sys kernel_sys_real;
+/* kernel_cpus - set set[cpu] for the CPUs that file @name below the plane's files lists; others are
+ * cleared. False: no such file. */
+bool kernel_cpus(const struct kernel_sys *sys, const char *name, bool *set, unsigned int nr);
+
+/* ---- node.c ---- */
+int node_init(struct kernel_plane *k);
+void node_exit(struct kernel_plane *k);
+int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_source_node **out);
+void node_remove(struct vpmu_source_node *n);
+/* node_use - one more counting of @slot; node_unuse - one less. Then node_masks. */
+int node_use(struct knode *n, unsigned int slot);
+void node_unuse(struct knode *n, unsigned int slot);
+/* node_masks - compute the masks of all nodes, and store those that have changed in their
+ * accounts. */
+void node_masks(struct kernel_plane *k);
+/* node_sum - add up all charges of @n and everything below it. */
+void node_sum(const struct kernel_plane *k, const struct knode *n, unsigned int slot,
+	      struct ksum *out);
+/* cpu_sum - of all accounts, on one CPU. */
+uint64_t cpu_sum(const struct kernel_plane *k, unsigned int cpu, unsigned int slot);
+/* node_grow - make the pages that accounts, slots and CPUs need now. Waits for a grace period if
+ * any is made. -ENOMEM. */
+int node_grow(struct kernel_plane *k);
+/* node_fold - give what removed nodes were charged to their parents, and their accounts back. */
+void node_fold(struct kernel_plane *k);
+struct kp_account *account_at(const struct kernel_plane *k, uint32_t account);
+
+/* knode_link, knode_unlink - put below @parent; take out. */
+void knode_link(struct knode *n, struct knode *parent);
+void knode_unlink(struct knode *n);
+/* node_ghost - the node of account @i of a former process, or that this account is free. */
+int node_ghost(struct kernel_plane *k, uint32_t i);
+void node_set_name(struct kernel_plane *k, struct knode *n, uint64_t name);
+
+/* ---- bind.c ---- */
+/* bind_found - what a former process bound. -ENOMEM. */
+int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id, uint64_t start);
+/* bind_move - what runs in @from runs in @to from now on. */
+void bind_move(struct kernel_plane *k, struct knode *from, struct knode *to);
+void bind_exit(struct kernel_plane *k);
+
+/* ---- slot.c ---- */
+/* slot_get - the slot of @key, with one user more; new ones get their events. -ENOSPC: none is
+ * free; -ENOMEM. For a new one FRESH or FRESH_HARDWARE is added to *fresh. */
+#define FRESH	       1u
+#define FRESH_HARDWARE 2u
+int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh);
+void slot_put(struct kernel_plane *k, unsigned int slot);
+int slot_init(struct kernel_plane *k);
+void slot_exit(struct kernel_plane *k);
+/* slot_probe - 0, or why no CPU counts @key. Opens an event that does not count. */
+int slot_probe(const struct kernel_plane *k, vpmu_key_t key);
+/* slot_take - the keys that a former process counted are in use by nobody yet. slot_drop - those
+ * that still are end. */
+void slot_take(struct kernel_plane *k);
+void slot_drop(struct kernel_plane *k);
+/* slot_gaps - from now on, read the times of hardware events whose counters the kernel has taken
+ * away. Returns whether there are new ones. */
+bool slot_gaps(struct kernel_plane *k);
+/* slot_cpus - notice CPUs that have come or gone. */
+void slot_cpus(struct kernel_plane *k);
+
+/* ---- plane.c ---- */
+uint64_t plane_now_ns(clockid_t clock);
+/* plane_sync - wait until no CPU runs a program that began before the call. */
+void plane_sync(struct kernel_plane *k);
+/* plane_changed - masks, bindings or events have changed: move the generation. */
+void plane_changed(struct kernel_plane *k);
+/* plane_attach - attach the program if it is not. plane_detach - if it is. */
+int plane_attach(struct kernel_plane *k);
+void plane_detach(struct kernel_plane *k);
+/* plane_flush - make @cpu charge what it has counted so far. */
+void plane_flush(struct kernel_plane *k, unsigned int cpu);
+
+/* ---- pin.c ---- */
+#define PIN_PATH 256
+/* pin_prepare - before loading: lock the directory, look at what is there, and say where each map
+ * is pinned. One line to @why on an error. pin_take - after that, take over nodes, bindings and
+ * keys. */
+int pin_prepare(struct kernel_plane *k, char *why, size_t whylen);
+int pin_take(struct kernel_plane *k);
+void pin_close(struct kernel_plane *k);
+/* pin_link - pin the program's link in place of a former one. */
+int pin_link(struct kernel_plane *k, struct bpf_link *link);
+void pin_unlink(struct kernel_plane *k);
+/* pin_is_running - whether a former process's program is attached. */
+bool pin_is_running(const struct kernel_plane *k);
+
+/* ---- source.c ---- */
+extern const struct vpmu_source_ops kernel_source_ops;
+
+#endif

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Keys, their slots and perf events: one event for each CPU that is online and each key in use.
+ * source.c asks for slots when somebody counts. No event is pinned, and none samples, so guests'
+ * own vPMUs and pinned events of others come first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+
+#include "cgroup/kernel/priv.h"
+#include "vpmu/event/event.h"
+
+#include <account.skel.h> /* it needs maps.h */
+
+static bool is_hardware(vpmu_key_t key)
+{
+	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
+}
+
+/* Whether the kernel counts the event in a word of its own. Clocks are computed when they are read.
+ */
+static bool is_memory(vpmu_key_t key)
+{
+	return !is_hardware(key) && vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
+	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
+}
+
+static void set_bit(__u64 *word, unsigned int bit, bool on)
+{
+	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
+}
+
+/* cycles and instructions of the same modes: what is computed from both must be about one time. */
+static const struct slot *partner_of(const struct kernel_plane *k, vpmu_key_t key)
+{
+	vpmu_key_t other;
+
+	if (vpmu_key_space(key) != VPMU_SPACE_GENERIC || vpmu_key_event(key) > VPMU_EV_INSTRUCTIONS)
+		return NULL;
+	other = key ^ VPMU_EV_CYCLES ^ VPMU_EV_INSTRUCTIONS;
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key == other)
+			return &k->slot[i];
+	return NULL;
+}
+
+static void more_files(void)
+{
+	struct rlimit l;
+
+	if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static int open_event(const struct kernel_plane *k, vpmu_key_t key, unsigned int cpu, bool disabled)
+{
+	const struct slot *partner = partner_of(k, key);
+	int group = partner && !disabled ? partner->fd[cpu] : -1, fd;
+	struct perf_event_attr attr;
+	int ret = vpmu_key_to_attr(key, &attr);
+
+	if (ret)
+		return ret;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	attr.disabled = disabled;
+	fd = k->sys->event_open(&attr, (int)cpu, group);
+	if (fd == -EMFILE) {
+		more_files();
+		fd = k->sys->event_open(&attr, (int)cpu, group);
+	}
+	return fd;
+}
+
+static int events_fd(const struct kernel_plane *k)
+{
+	return bpf_map__fd(k->skel->maps.events);
+}
+
+/* Open the event of slot @i on @cpu, and let the program use it from the next generation on. */
+static int open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
+{
+	struct kp_cpu *st = cpu_state(k, cpu);
+	struct slot *s = &k->slot[i];
+	uint32_t at = i * k->nr_cpus + cpu;
+	int fd = open_event(k, s->key, cpu, false);
+	int ret = fd < 0 ? fd : k->sys->map_set(events_fd(k), &at, &fd);
+
+	if (ret) {
+		if (fd >= 0)
+			close(fd);
+		return ret;
+	}
+	s->fd[cpu] = fd;
+	st->final[i] = final;
+	__atomic_store_n(&st->opened[i], st->opened[i] + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void close_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	uint32_t at = i * k->nr_cpus + cpu;
+
+	__atomic_store_n(&cpu_state(k, cpu)->where[i], 0, __ATOMIC_SEQ_CST);
+	k->sys->map_del(events_fd(k), &at);
+	if (k->slot[i].fd[cpu] >= 0)
+		close(k->slot[i].fd[cpu]);
+	k->slot[i].fd[cpu] = -1;
+}
+
+static void close_all(struct kernel_plane *k, unsigned int i)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		close_on(k, i, cpu);
+}
+
+/* An error that says that this key cannot be counted here, or not by us. It is an answer, and no
+ * reason to refuse the other keys. */
+static bool is_answer(int error)
+{
+	return error != -ENOMEM && error != -EMFILE && error != -ENFILE && error != -EINTR;
+}
+
+static int open_all(struct kernel_plane *k, unsigned int i)
+{
+	struct slot *s = &k->slot[i];
+	int ret;
+
+	s->error = -ENODEV;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (!k->online[cpu])
+			continue;
+		cpu_state(k, cpu)->base[i] = cpu_sum(k, cpu, i);
+		cpu_state(k, cpu)->retired[i] = 0;
+		ret = open_on(k, i, cpu, KP_NONE);
+		if (ret && !is_answer(ret)) {
+			close_all(k, i);
+			return ret == -ENOMEM ? -ENOMEM : -ENOSPC;
+		}
+		/* What some CPUs can count is counted. */
+		if (s->error)
+			s->error = ret;
+	}
+	return 0;
+}
+
+/* The lowest one: switches are cheapest when all keys are in the first chunk. One that was given
+ * back since the last grace period is the last choice. */
+static int find_free(struct kernel_plane *k)
+{
+	int used = -1;
+
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (k->slot[i].key)
+			continue;
+		if (!k->slot[i].used || !k->link)
+			return i;
+		if (used < 0)
+			used = i;
+	}
+	return used;
+}
+
+int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh)
+{
+	struct slot *s;
+	int i, ret;
+
+	for (i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (k->slot[i].key == key) {
+			k->slot[i].users++;
+			*slot = (unsigned int)i;
+			return 0;
+		}
+	}
+	i = find_free(k);
+	if (i < 0)
+		return -ENOSPC;
+	s = &k->slot[i];
+	if (s->used && k->link) /* a CPU could still charge the last key's events */
+		plane_sync(k);
+	s->key = key;
+	/* Before any CPU can take up the events. */
+	set_bit(&k->cfg->timed, (unsigned int)i, false);
+	s->gaps = s->counted = false;
+	set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
+	ret = open_all(k, (unsigned int)i);
+	if (ret) {
+		s->key = 0;
+		return ret;
+	}
+	s->users = 1;
+	k->cfg->key[i] = key;
+	if (k->chunks < (unsigned int)i / KP_CHUNK + 1)
+		k->chunks = (unsigned int)i / KP_CHUNK + 1;
+	*slot = (unsigned int)i;
+	*fresh |= is_hardware(key) ? FRESH_HARDWARE : FRESH;
+	return 0;
+}
+
+static void drop(struct kernel_plane *k, unsigned int slot)
+{
+	close_all(k, slot);
+	k->slot[slot].key = 0;
+	k->slot[slot].used = true;
+	k->cfg->key[slot] = 0;
+}
+
+void slot_put(struct kernel_plane *k, unsigned int slot)
+{
+	struct slot *s = &k->slot[slot];
+
+	if (--s->users || k->taken_over)
+		return;
+	drop(k, slot);
+}
+
+void slot_take(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		k->slot[i].key = k->cfg->key[i];
+		/* Without their files nobody can see whether they have gaps. */
+		if (k->slot[i].key && is_hardware(k->slot[i].key))
+			set_bit(&k->cfg->timed, i, true);
+	}
+}
+
+void slot_drop(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key && !k->slot[i].users)
+			drop(k, i);
+	if (!k->countings)
+		plane_detach(k);
+}
+
+/* A CPU is back: the kernel has switched off the events that it had. */
+static void reopen(struct kernel_plane *k, unsigned int cpu)
+{
+	struct kp_cpu *st = cpu_state(k, cpu);
+	uint64_t count, enabled, running;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		count = KP_NONE;
+		if (!s->key)
+			continue;
+		if (s->fd[cpu] >= 0 && !k->sys->event_read(s->fd[cpu], &count, &enabled, &running))
+			st->retired[i] += count;
+		else if (st->seen[i] == st->opened[i]) /* a former process's event */
+			st->retired[i] += st->snap[i];
+		close_on(k, i, cpu);
+		open_on(k, i, cpu, count);
+	}
+}
+
+/* Whether the kernel has taken the counter of a hardware event away, at any time. Interrupts the
+ * CPUs that are asked. */
+static bool has_gap(const struct kernel_plane *k, const struct slot *s)
+{
+	uint64_t count, enabled, running;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		if (s->fd[cpu] >= 0 && k->online[cpu] && !k->quiet[cpu] &&
+		    !k->sys->event_read(s->fd[cpu], &count, &enabled, &running) &&
+		    enabled != running)
+			return true;
+	return false;
+}
+
+bool slot_gaps(struct kernel_plane *k)
+{
+	bool found = false;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		if (!s->key || !is_hardware(s->key) || k->cfg->timed >> i & 1 || !has_gap(k, s))
+			continue;
+		set_bit(&k->cfg->timed, i, true);
+		s->gaps = s->counted;
+		found = true;
+	}
+	return found;
+}
+
+void slot_cpus(struct kernel_plane *k)
+{
+	bool now[k->nr_cpus], change = false;
+
+	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
+		return;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (now[cpu] && !k->online[cpu]) {
+			reopen(k, cpu);
+			change = true;
+		}
+		k->online[cpu] = now[cpu];
+	}
+	if (change)
+		plane_changed(k);
+}
+
+int slot_init(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		s->fd = malloc(k->nr_cpus * sizeof(*s->fd));
+		if (!s->fd)
+			return -ENOMEM;
+		memset(s->fd, 0xff, k->nr_cpus * sizeof(*s->fd));
+	}
+	return 0;
+}
+
+void slot_exit(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		for (unsigned int cpu = 0; s->fd && cpu < k->nr_cpus; cpu++)
+			if (s->fd[cpu] >= 0)
+				close(s->fd[cpu]);
+		free(s->fd);
+	}
+}
+
+int slot_probe(const struct kernel_plane *k, vpmu_key_t key)
+{
+	int fd = -ENODEV;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus && fd == -ENODEV; cpu++)
+		if (k->online[cpu])
+			fd = open_event(k, key, cpu, true);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}

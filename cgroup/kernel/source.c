@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The kernel plane behind vpmu/source.h: a node is an account of the BPF program, a counting is the
+ * sums at its start. Sessions call these. A value must never include what was counted before its
+ * attach, and what is missing in it must show in it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cgroup/kernel/priv.h"
+#include "vpmu/event/event.h"
+
+struct kcounting {
+	struct vpmu_counting c; /* first */
+	struct {
+		unsigned int slot;
+		bool gaps; /* the slot's, when it was attached */
+		struct ksum base;
+	} key[];
+};
+
+static struct kcounting *counting_of(const struct vpmu_counting *c)
+{
+	return (struct kcounting *)c;
+}
+
+static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
+{
+	struct kcounting *c = calloc(1, sizeof(*c) + nr_keys * sizeof(c->key[0]));
+
+	return c ? &c->c : NULL;
+}
+
+static void counting_free(struct vpmu_counting *c)
+{
+	free(counting_of(c));
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c, size_t i)
+{
+	const struct kcounting *kc = counting_of(c);
+	const struct ksum *base = &kc->key[i].base;
+	struct vpmu_value *v = &c->values[i];
+	struct ksum now = {0};
+	uint64_t lost_ns;
+
+	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error};
+	if (!v->supported)
+		return;
+	node_sum(k, knode_of(c->node), kc->key[i].slot, &now);
+	v->count = now.total - base->total;
+	v->enabled_ns = now.time_ns - base->time_ns;
+	lost_ns = now.lost_ns - base->lost_ns;
+	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
+	v->partial = now.lacks || (k->slot[kc->key[i].slot].gaps && !kc->key[i].gaps);
+}
+
+static void read_values(const struct vpmu_counting *c)
+{
+	for (size_t i = 0; i < c->nr_keys; i++)
+		read_key(plane_of(c->source), c, i);
+}
+
+/* ---- flush -------------------------------------------------------------------------------- */
+
+static bool reachable(const struct kernel_plane *k, unsigned int cpu)
+{
+	return k->online[cpu] && !k->quiet[cpu];
+}
+
+static void flush_all(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		if (reachable(k, cpu))
+			plane_flush(k, cpu);
+}
+
+static bool is_marked(const struct kernel_plane *k, uint32_t account)
+{
+	const struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
+
+	while (n && n->mark != k->mark)
+		n = n->parent;
+	return n;
+}
+
+/* A CPU charges an account when it switches away from it, so only those CPUs are asked that run
+ * one of the accounts now, or that have not seen the last change. */
+static void flush_marked(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		const struct kp_cpu *st = cpu_state(k, cpu);
+
+		if (reachable(k, cpu) &&
+		    (VPMU_LOAD(&st->gen) != k->cfg->gen ||
+		     is_marked(k, __atomic_load_n(&st->account, __ATOMIC_ACQUIRE))))
+			plane_flush(k, cpu);
+	}
+}
+
+static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+{
+	struct kernel_plane *k = plane_of(s);
+
+	kernel_tend(k);
+	k->mark++;
+	for (; list; list = list->next)
+		knode_of(list->node)->mark = k->mark;
+	flush_marked(k);
+}
+
+static void flush_node(struct vpmu_source_node *n)
+{
+	struct kernel_plane *k = plane_of(n->source);
+
+	knode_of(n)->mark = ++k->mark;
+	flush_marked(k);
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+static int use(struct kernel_plane *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)
+{
+	int ret = 0;
+
+	for (; list; list = list->next) {
+		for (size_t i = 0; i < list->nr_keys; i++) {
+			unsigned int slot;
+
+			ret = slot_get(k, list->keys[i], &slot, fresh);
+			if (!ret) {
+				ret = node_use(knode_of(list->node), slot);
+				if (ret)
+					slot_put(k, slot);
+			}
+			if (ret)
+				return ret;
+			counting_of(list)->key[i].slot = slot;
+			k->countings++;
+			++*n;
+		}
+	}
+	return 0;
+}
+
+/* Nobody counts the first @n keys of @list any more. What was counted is charged when this
+ * returns, so all last values are of the same moment of each CPU. */
+static void stop(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
+{
+	for (; list && n; list = list->next)
+		for (size_t i = 0; i < list->nr_keys && n; i++, n--)
+			node_unuse(knode_of(list->node), counting_of(list)->key[i].slot);
+	node_masks(k);
+	plane_changed(k);
+	flush_all(k);
+}
+
+static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
+{
+	for (; list && n; list = list->next) {
+		for (size_t i = 0; i < list->nr_keys && n; i++, n--) {
+			slot_put(k, counting_of(list)->key[i].slot);
+			k->countings--;
+		}
+	}
+	if (!k->countings)
+		plane_detach(k);
+}
+
+static void base(struct kernel_plane *k, struct vpmu_counting *list)
+{
+	for (; list; list = list->next) {
+		struct kcounting *c = counting_of(list);
+
+		for (size_t i = 0; i < list->nr_keys; i++) {
+			c->key[i].base = (struct ksum){0};
+			c->key[i].gaps = k->slot[c->key[i].slot].gaps;
+			k->slot[c->key[i].slot].counted = true;
+			node_sum(k, knode_of(list->node), c->key[i].slot, &c->key[i].base);
+		}
+	}
+}
+
+/*
+ * New events are in place on all CPUs before any account has them in its mask: otherwise a CPU
+ * could take the difference of a new event and an old one. Hence the wait between the two changes.
+ */
+static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+{
+	struct kernel_plane *k = plane_of(s);
+	unsigned int fresh = 0;
+	size_t n = 0;
+	int ret;
+
+	*failed = 0;
+	kernel_tend(k);
+	k->cfg->since_ns = plane_now_ns(CLOCK_MONOTONIC);
+	ret = use(k, list, &n, &fresh);
+	*failed = n;
+	if (!ret)
+		ret = node_grow(k);
+	if (!ret && fresh && (k->link || fresh & FRESH_HARDWARE)) {
+		plane_changed(k);
+		plane_sync(k); /* long enough for the kernel to take counters away */
+		slot_gaps(k);
+	}
+	if (!ret) {
+		node_masks(k);
+		plane_changed(k);
+		ret = plane_attach(k);
+	}
+	if (ret) {
+		stop(k, list, n);
+		release(k, list, n);
+		k->refused++;
+		for (; list->next && *failed >= list->nr_keys; list = list->next)
+			*failed -= list->nr_keys;
+		if (*failed >= list->nr_keys)
+			*failed = 0;
+		return ret;
+	}
+	flush_all(k);
+	base(k, list);
+	return 0;
+}
+
+static void detach(struct vpmu_source *s, struct vpmu_counting *list)
+{
+	struct kernel_plane *k = plane_of(s);
+	size_t n = 0;
+
+	kernel_tend(k);
+	for (struct vpmu_counting *l = list; l; l = l->next)
+		n += l->nr_keys;
+	stop(k, list, n);
+	for (struct vpmu_counting *l = list; l; l = l->next)
+		read_values(l);
+	release(k, list, n);
+}
+
+void kernel_base_get(const struct vpmu_counting *c, size_t i, struct kernel_base *out)
+{
+	const struct ksum *base = &counting_of(c)->key[i].base;
+
+	*out = (struct kernel_base){base->total, base->time_ns, base->lost_ns};
+}
+
+int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base *base)
+{
+	struct ksum *b = &counting_of(c)->key[i].base;
+
+	/* The totals have only grown since the old base was taken. */
+	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
+		return -EINVAL;
+	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, false};
+	return 0;
+}
+
+/* ---- the host's figures ------------------------------------------------------------------- */
+
+static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+		      size_t whylen)
+{
+	int ret = slot_probe(plane_of(s), key);
+
+	if (!ret) {
+		*q = VPMU_Q_EXACT;
+		return true;
+	}
+	switch (ret) {
+	case -EACCES:
+	case -EPERM:
+		snprintf(why, whylen,
+			 "not permitted: counting whole CPUs needs CAP_PERFMON, and "
+			 "a perf_event_paranoid of at most 2");
+		break;
+	case -ENOENT:
+	case -EOPNOTSUPP:
+	case -EINVAL:
+	case -ENODEV:
+		snprintf(why, whylen, "this host's PMU does not count it");
+		break;
+	default:
+		snprintf(why, whylen, "perf_event_open: %s", strerror(-ret));
+	}
+	return false;
+}
+
+static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+{
+	const struct kernel_plane *k = plane_of(s);
+
+	*out = (struct vpmu_sharing){.consumers = k->countings, .refused = k->refused};
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!k->slot[i].key)
+			continue;
+		out->keys++;
+		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+			out->host_counters += k->slot[i].fd[cpu] >= 0;
+	}
+}
+
+/* The loads before it come before those behind it. ThreadSanitizer knows no fences and gcc warns of
+ * that; the program in the kernel is out of its sight anyway. */
+#pragma GCC diagnostic push
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+static inline void fence_loads(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+#pragma GCC diagnostic pop
+
+/*
+ * What @cpu has counted for @slot, and the sum of what it charged, both as of one moment: the CPU
+ * goes on while we add up, so try until it did not charge meanwhile. If it always does, the sum is
+ * of a moment between two readings, and is right if it lies between them.
+ */
+static void compare(const struct kernel_plane *k, unsigned int cpu, unsigned int i,
+		    struct vpmu_conservation *c)
+{
+	const struct kp_cpu *st = cpu_state(k, cpu);
+	uint64_t low, high;
+	uint32_t seq;
+	int tries = 0;
+
+	do {
+		seq = __atomic_load_n(&st->seq, __ATOMIC_ACQUIRE);
+		low = VPMU_LOAD(&st->snap[i]);
+		c->charged = cpu_sum(k, cpu, i) - st->base[i];
+		fence_loads();
+		high = VPMU_LOAD(&st->snap[i]);
+	} while ((seq & 1 || seq != VPMU_LOAD(&st->seq)) && ++tries < 1000);
+	low += st->retired[i];
+	high += st->retired[i];
+	c->hardware = c->charged < low ? low : c->charged > high ? high : c->charged;
+}
+
+/* The reading that the program took last must lie between what the event itself says before and
+ * after a flush. */
+static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
+			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
+{
+	const struct kp_cpu *st = cpu_state(k, cpu);
+	uint64_t before[VPMU_MAX_SLOTS] = {0}, after, enabled, running, snap, mask;
+	struct vpmu_conservation c = {.pcpu = cpu};
+	int ret = 0;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key && k->slot[i].fd[cpu] >= 0)
+			k->sys->event_read(k->slot[i].fd[cpu], &before[i], &enabled, &running);
+	plane_flush(k, cpu);
+	for (unsigned int i = 0; !ret && i < VPMU_MAX_SLOTS; i++) {
+		const struct slot *s = &k->slot[i];
+
+		if (!s->key || !st->opened[i] || st->seen[i] != st->opened[i])
+			continue;
+		c.key = s->key;
+		compare(k, cpu, i, &c);
+		/* In this order: a slot gets into the mask after it has been read. */
+		mask = __atomic_load_n(&st->mask, __ATOMIC_ACQUIRE);
+		snap = VPMU_LOAD(&st->snap[i]);
+		/* An event that a former process opened has no file here. */
+		if (s->fd[cpu] >= 0 &&
+		    !k->sys->event_read(s->fd[cpu], &after, &enabled, &running) && snap > after)
+			c.hardware -= snap - after;
+		if (snap < before[i] && mask >> i & 1)
+			c.hardware += before[i] - snap;
+		ret = fn(&c, arg);
+	}
+	return ret;
+}
+
+static int conservation(struct vpmu_source *s,
+			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
+{
+	struct kernel_plane *k = plane_of(s);
+	int ret = 0;
+
+	kernel_tend(k);
+	for (unsigned int cpu = 0; !ret && k->link && cpu < k->nr_cpus; cpu++)
+		if (reachable(k, cpu))
+			ret = conserve_cpu(k, cpu, fn, arg);
+	return ret;
+}
+
+const struct vpmu_source_ops kernel_source_ops = {
+	.node_add = node_add,
+	.node_remove = node_remove,
+	.counting_new = counting_new,
+	.counting_free = counting_free,
+	.attach = attach,
+	.detach = detach,
+	.flush = flush,
+	.flush_node = flush_node,
+	.read = read_values,
+	.can_count = can_count,
+	.sharing = sharing,
+	.conservation = conservation,
+};

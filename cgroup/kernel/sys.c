@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The calls of the kernel that the plane makes, apart from making maps. plane.c takes these unless
+ * a test gives others (struct kernel_sys).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+
+#include "cgroup/kernel/priv.h"
+
+static int sys_event_open(const struct perf_event_attr *attr, int cpu, int group)
+{
+	long rc = syscall(SYS_perf_event_open, attr, -1, cpu, group, PERF_FLAG_FD_CLOEXEC);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static int sys_event_read(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns)
+{
+	uint64_t v[3];
+	ssize_t n;
+
+	do
+		n = read(fd, v, sizeof(v));
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(v))
+		return n < 0 ? -errno : -ENODATA;
+	*count = v[0];
+	*enabled_ns = v[1];
+	*running_ns = v[2];
+	return 0;
+}
+
+static int sys_load(struct bpf_object_skeleton *s)
+{
+	return bpf_object__load_skeleton(s);
+}
+
+static struct bpf_link *sys_attach(struct bpf_program *p)
+{
+	return bpf_program__attach(p);
+}
+
+static int sys_map_set(int fd, const void *key, const void *value)
+{
+	return bpf_map_update_elem(fd, key, value, BPF_ANY);
+}
+
+static int sys_map_del(int fd, const void *key)
+{
+	return bpf_map_delete_elem(fd, key);
+}
+
+/* One call for all pages, because each call waits for a grace period. */
+static int sys_pages(int fd, const uint32_t *index, const int *page, uint32_t n)
+{
+	__u32 count = n;
+
+	return bpf_map_update_batch(fd, index, page, &count, NULL);
+}
+
+/* The program's context is what the tracepoint would give it; it looks at none of it. */
+static int sys_run(int prog, unsigned int cpu)
+{
+	uint64_t ctx[4] = {0};
+	LIBBPF_OPTS(bpf_test_run_opts, o, .ctx_in = ctx, .ctx_size_in = sizeof(ctx),
+		    .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+
+	return bpf_prog_test_run_opts(prog, &o);
+}
+
+const struct kernel_sys kernel_sys_real = {
+	.event_open = sys_event_open,
+	.event_read = sys_event_read,
+	.load = sys_load,
+	.attach = sys_attach,
+	.map_set = sys_map_set,
+	.map_del = sys_map_del,
+	.pages = sys_pages,
+	.run = sys_run,
+	.files = "",
+};
+
+/* A list as the kernel writes it: "0-3,8". An empty one is a list too. */
+bool kernel_cpus(const struct kernel_sys *sys, const char *name, bool *set, unsigned int nr)
+{
+	char path[256], line[4096], *at = line, *end;
+	unsigned long first, last;
+	bool found;
+	FILE *f;
+
+	memset(set, 0, nr * sizeof(*set));
+	snprintf(path, sizeof(path), "%s%s", sys->files, name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	found = fgets(line, sizeof(line), f);
+	fclose(f);
+	while (found && *at >= '0' && *at <= '9') {
+		first = last = strtoul(at, &end, 10);
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		for (; first <= last && first < nr; first++)
+			set[first] = true;
+		at = *end == ',' ? end + 1 : end;
+	}
+	return true;
+}

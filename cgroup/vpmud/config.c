@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The keys of vpmud.conf and its sections; see config.h. The file is an administrator's, and may be
+ * wrong in every way. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "cgroup/daemon/inifile.h"
+#include "cgroup/vpmud/config.h"
+#include "vpmu/util/fail.h"
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static int set_path(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return *value == '/' ? config_set_text(k, field, value, why) : -EINVAL;
+}
+
+static int set_pin_dir(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return strcmp(value, "none") ? set_path(k, field, value, why)
+				     : config_set_text(k, field, value, why);
+}
+
+static int set_patterns(const struct config_key *k, void *field, const char *value, char *why)
+{
+	int ret = *value ? patterns_add(field, value) : -EINVAL;
+
+	if (ret == -E2BIG) {
+		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
+		ret = -EINVAL;
+	}
+	return ret;
+}
+
+static int set_cgroup(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return cgroup_pattern_ok(value) ? set_patterns(k, field, value, why) : -EINVAL;
+}
+
+#define C(field)   offsetof(struct vpmud_config, field)
+#define R(field)   offsetof(struct rule, field)
+#define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+
+static const struct config_key vpmud_keys[] = {
+	{"socket", set_path, C(socket), 1, SOCKET_MAX,
+	 "a path of at most 107 bytes that starts with /"},
+	{"pin_dir", set_pin_dir, C(pin_dir), 1, 200,
+	 "the path of a directory in a BPF file system, or none"},
+	{"cgroup_root", set_path, C(cgroup_root), 1, 4000, "the path where cgroup2 is mounted"},
+	{"libvirt", config_set_text, C(libvirt), 1, 1023,
+	 "URIs such as qemu:///system, separated by blanks, or none"},
+	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
+	{"admin_group", config_set_text, C(admin_group), 1, 1023, "groups, separated by blanks"},
+	{"reader_group", config_set_text, C(reader_group), 1, 4095,
+	 "GROUP or GROUP=/TENANT,/TENANT..., separated by blanks"},
+};
+
+static const struct config_key tenant_keys[] = {
+	{"cgroup", set_cgroup, R(cgroup), 0, 0,
+	 "a pattern such as /machine.slice/acme-*: at most 32 components, no . or .."},
+	{"metadata", set_patterns, R(metadata), 0, 0, "a pattern for the metadata of VMs"},
+	{"vm", set_patterns, R(vm), 0, 0, "a pattern for names of VMs"},
+};
+
+#define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
+
+/* ---- sections ------------------------------------------------------------------------------- */
+
+struct file {
+	struct vpmud_config *c;
+	bool vpmud_seen, in_tenant;
+};
+
+static int begin(void *arg, const struct config_at *at);
+static int set(void *arg, const struct config_at *at, const char *key, const char *value);
+static int end(void *arg, const struct config_at *at);
+
+static const struct config_sections sections = {
+	.accepted = "[vpmud] or [tenant /PATH]",
+	.begin = begin,
+	.set = set,
+	.end = end,
+};
+
+static int begin(void *arg, const struct config_at *at)
+{
+	struct file *f = arg;
+	struct rule *rule;
+	char why[200];
+	int ret;
+
+	f->in_tenant = strcmp(at->section, "vpmud") != 0;
+	if (!f->in_tenant) {
+		if (f->vpmud_seen)
+			return fail(-EINVAL, at->err, at->errlen,
+				    "%s: [vpmud] given twice, accepted: once", at->where);
+		f->vpmud_seen = true;
+		return 0;
+	}
+	if (strncmp(at->section, "tenant ", 7))
+		return config_bad_section(&sections, at);
+	ret = rules_add(&f->c->rules, at->section + 7, &rule, why, sizeof(why));
+	return ret ? fail(ret == -ENOMEM ? ret : -EINVAL, at->err, at->errlen, "%s: [%s]: %s",
+			  at->where, at->section, why)
+		   : 0;
+}
+
+static int set(void *arg, const struct config_at *at, const char *key, const char *value)
+{
+	struct file *f = arg;
+	struct rules *r = &f->c->rules;
+	uint32_t given = 0; /* a tenant's keys may be given several times: each adds a pattern */
+
+	return f->in_tenant
+		       ? config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
+				    key, value)
+		       : config_set(vpmud_keys, NR(vpmud_keys), f->c, &f->c->given, at, key, value);
+}
+
+static int end(void *arg, const struct config_at *at)
+{
+	const struct file *f = arg;
+	const struct rule *rule = f->in_tenant ? &f->c->rules.rule[f->c->rules.nr - 1] : NULL;
+
+	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
+		return fail(-EINVAL, at->err, at->errlen,
+			    "%s: the section before has neither cgroup nor metadata nor vm, and "
+			    "its * stands for what they match; accepted: at least one of them",
+			    at->where);
+	return 0;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+int vpmud_config_init(struct vpmud_config *c)
+{
+	*c = (struct vpmud_config){
+		.libvirt = strdup("qemu:///system"),
+	};
+	return c->libvirt ? 0 : -ENOMEM;
+}
+
+void vpmud_config_fini(struct vpmud_config *c)
+{
+	free(c->socket);
+	free(c->pin_dir);
+	free(c->cgroup_root);
+	free(c->libvirt);
+	free(c->admin_group);
+	free(c->reader_group);
+	rules_fini(&c->rules);
+	*c = (struct vpmud_config){0};
+}
+
+int vpmud_config_text(struct vpmud_config *c, const char *name, const char *text, size_t len,
+		      char *err, size_t errlen)
+{
+	struct file f = {.c = c};
+
+	return config_read_text(&sections, &f, name, text, len, err, errlen);
+}
+
+int vpmud_config_file(struct vpmud_config *c, const char *path, char *err, size_t errlen)
+{
+	struct file f = {.c = c};
+
+	return config_read_file(&sections, &f, path, err, errlen);
+}
+
+static bool differ(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") != 0;
+}
+
+const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b)
+{
+	return differ(a->socket, b->socket)		  ? "socket"
+	       : differ(a->pin_dir, b->pin_dir)		  ? "pin_dir"
+	       : differ(a->cgroup_root, b->cgroup_root)	  ? "cgroup_root"
+	       : differ(a->libvirt, b->libvirt)		  ? "libvirt"
+	       : a->isolated != b->isolated		  ? "isolated"
+	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
+	       : differ(a->reader_group, b->reader_group) ? "reader_group"
+							  : NULL;
+}

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What vpmud consists of, in the order in which it is made; see daemon.h. main.c calls it. Whatever
+ * VMs, cgroups and clients do must never end the daemon.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cgroup/daemon/contain.h"
+#include "cgroup/kernel/kernel.h"
+#include "cgroup/service/request.h"
+#include "cgroup/service/server.h"
+#include "cgroup/service/session_save.h"
+#include "cgroup/vpmud/config.h"
+#include "cgroup/vpmud/daemon.h"
+#include "cgroup/vpmud/rights.h"
+#include "cgroup/vpmud/state.h"
+#include "cgroup/vpmud/tree.h"
+#include "vpmu/util/fail.h"
+
+#define TEND_US	     1000000
+#define NAMED_US     5000000 /* after the start: by then libvirt has said whose the VMs are */
+#define STATE_SHARE  10	     /* at most this part of the time goes into writing the state file */
+#define STATE_SCHEMA 1
+#define URIS_MAX     16
+
+struct daemon {
+	sd_event *ev;
+	char *config_path; /* NULL: as daemon_opts.config */
+	struct vpmud_config config;
+	struct access_rules access;
+	char usual_socket[128];
+	const char *socket;
+	struct kernel_plane *kernel;
+	struct tenants *ts;
+	char *cgroup_root;
+	struct tree *tree;
+	struct cgroups *cgroups;
+	struct disc *disc;
+	struct server *server;
+	sd_event_source *tend, *named, *post;
+	/* Only with pins: */
+	const char *pin_dir; /* of the configuration, or the usual one; NULL: none */
+	char *state_path;
+	json_t *saved; /* what the former vpmud left; sessions have strings of it */
+	uint64_t saved_sessions, saved_nodes; /* their generations in the state file */
+	uint64_t save_after_us;
+	bool save_failed;
+	char reload_error[512]; /* why the last reload was refused; "": it was not */
+};
+
+void daemon_say(const char *line)
+{
+	fprintf(stderr, "vpmud: %s\n", line);
+}
+
+static void on_note(void *arg, const char *line)
+{
+	daemon_say(line);
+}
+
+static void on_log(const char *line, void *arg)
+{
+	daemon_say(line);
+}
+
+/* ---- the configuration ---------------------------------------------------------------------- */
+
+int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen)
+{
+	int ret = vpmud_config_init(c);
+
+	if (ret)
+		return fail(ret, err, errlen, "out of memory");
+	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
+		return 0;
+	return vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
+}
+
+static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
+			size_t errlen)
+{
+	return access_parse(access, c->admin_group, c->reader_group, err, errlen);
+}
+
+int daemon_reload(struct daemon *d, char *err, size_t errlen)
+{
+	struct vpmud_config next = {0}, old = d->config;
+	const char *fixed;
+	int ret;
+
+	*err = '\0';
+	ret = daemon_read_config(d->config_path, &next, err, errlen);
+	if (ret) {
+		vpmud_config_fini(&next);
+		snprintf(d->reload_error, sizeof(d->reload_error), "%s", err);
+		return ret;
+	}
+	fixed = vpmud_config_fixed(&old, &next);
+	if (fixed)
+		fail(0, err, errlen,
+		     "%s has changed in the file, which takes effect when vpmud starts again; the "
+		     "rules for tenants are in force now",
+		     fixed);
+	*d->reload_error = '\0';
+	/* Of the new file only the rules: the rest stays what it was at the start. */
+	d->config.rules = next.rules;
+	next.rules = old.rules;
+	tree_rules(d->tree, &d->config.rules);
+	cgroups_rules(d->cgroups, &d->config.rules);
+	tree_prune(d->tree);
+	vpmud_config_fini(&next);
+	return 0;
+}
+
+static int cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct daemon *d = arg;
+	int ret = request_fields(req, NULL, err, errlen);
+
+	if (!ret)
+		ret = daemon_reload(d, err, errlen);
+	if (!ret && *err && json_object_set_new(resp, "note", json_string(err)))
+		return fail(-ENOMEM, err, errlen, "reload: out of memory");
+	return ret;
+}
+
+/* ---- what the server asks ------------------------------------------------------------------- */
+
+static int vm_info(const struct node *vm, json_t *obj, void *arg)
+{
+	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
+}
+
+static void check_row(const char *what, bool ok, const char *why, void *rows)
+{
+	/* A row that does not fit in memory is left out. */
+	json_array_append_new(rows,
+			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
+}
+
+static void check(json_t *rows, bool all, void *arg)
+{
+	const struct daemon *d = arg;
+	struct kernel_usage k;
+	struct tree_usage u;
+	char why[600];
+
+	contain_describe(check_row, rows);
+	if (!all)
+		return;
+	if (*d->reload_error)
+		snprintf(why, sizeof(why), "the old one is in force: %s", d->reload_error);
+	else
+		snprintf(why, sizeof(why), "%zu sections for tenants", d->config.rules.nr);
+	check_row("configuration", !*d->reload_error, why, rows);
+	tree_usage(d->tree, &u);
+	snprintf(why, sizeof(why), "%zu, %zu of them with a cgroup of their own", u.vms,
+		 u.whole_vms);
+	check_row("VMs found", true, why, rows);
+	snprintf(why, sizeof(why), "%zu below %s", u.cgroups, d->cgroup_root);
+	check_row("cgroups of tenants", true, why, rows);
+	snprintf(why, sizeof(why), u.failed ? "%zu could not be; the log says which" : "%zu failed",
+		 u.failed);
+	check_row("VMs, vCPUs and cgroups are counted", !u.failed, why, rows);
+	kernel_usage(d->kernel, &k);
+	snprintf(why, sizeof(why), "%s; %u perf events, %llu KiB of maps",
+		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
+		 k.events, (unsigned long long)k.map_bytes >> 10);
+	check_row("kernel plane", true, why, rows);
+}
+
+/* ---- what outlives us ----------------------------------------------------------------------- */
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS])
+{
+	struct kernel_base b;
+
+	kernel_base_get(c, i, &b);
+	base[0] = b.total;
+	base[1] = b.time_ns;
+	base[2] = b.lost_ns;
+}
+
+static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
+{
+	const struct kernel_base b = {base[0], base[1], base[2]};
+
+	return kernel_base_set(c, i, &b);
+}
+
+static struct session_bases bases = {.plane = "kernel", .get = base_get, .set = base_set};
+
+static void save(struct daemon *d)
+{
+	uint64_t begin = now_us(), sessions = sessions_generation(server_sessions(d->server));
+	uint64_t nodes = tenants_generation(d->ts);
+	char err[300];
+	json_t *state;
+
+	state = json_pack("{s:i, s:o, s:o, s:o}", "schema", STATE_SCHEMA, "epoch",
+			  json_u64(kernel_epoch(d->kernel)), "tree", tree_save(d->tree), "sessions",
+			  sessions_save(server_sessions(d->server), &bases));
+	*err = '\0';
+	if (!state)
+		fail(0, err, sizeof(err), "state file: out of memory");
+	else
+		state_write(d->state_path, state, err, sizeof(err));
+	json_decref(state);
+	if (*err && !d->save_failed)
+		daemon_say(err);
+	d->save_failed = *err != '\0';
+	d->saved_sessions = sessions;
+	d->saved_nodes = nodes;
+	d->save_after_us = now_us() + STATE_SHARE * (now_us() - begin);
+}
+
+/* What a client is told is in the file first. */
+static void on_done(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->pin_dir && sessions_generation(server_sessions(d->server)) != d->saved_sessions)
+		save(d);
+}
+
+/* Nodes come and go by themselves. With very many the file is written less often. */
+static int on_post(sd_event_source *s, void *arg)
+{
+	struct daemon *d = arg;
+
+	on_done(d);
+	if (tenants_generation(d->ts) != d->saved_nodes && now_us() >= d->save_after_us)
+		save(d);
+	return 0;
+}
+
+/* Where the state file is: beside the socket. */
+static int state_path(struct daemon *d, const char *socket)
+{
+	return asprintf(&d->state_path, "%s.state", socket) < 0 ? -ENOMEM : 0;
+}
+
+/* What the former vpmud has left, if it is about the counts that the kernel has. */
+static void load(struct daemon *d)
+{
+	const char *epoch;
+	char err[300], mine[24];
+
+	if (state_read(d->state_path, &d->saved, err, sizeof(err)))
+		daemon_say(err);
+	if (!d->saved)
+		return;
+	snprintf(mine, sizeof(mine), "%llu", (unsigned long long)kernel_epoch(d->kernel));
+	epoch = json_string_value(json_object_get(d->saved, "epoch"));
+	if (epoch && !strcmp(epoch, mine) &&
+	    json_integer_value(json_object_get(d->saved, "schema")) == STATE_SCHEMA)
+		return;
+	if (json_array_size(json_object_get(d->saved, "sessions")))
+		daemon_say(
+			"the sessions of the former vpmud are of counts that are gone; they have "
+			"ended");
+	json_decref(d->saved);
+	d->saved = NULL;
+}
+
+/* All that there is has had the time to be found. */
+static int on_named(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	tree_restored(d->tree);
+	sessions_restored(server_sessions(d->server));
+	kernel_named(d->kernel);
+	return 0;
+}
+
+/* The pin directory: the one of the configuration, or the usual one if there is a bpffs. */
+static const char *pin_dir(const struct vpmud_config *c)
+{
+	struct statfs fs;
+
+	if (c->pin_dir)
+		return strcmp(c->pin_dir, "none") ? c->pin_dir : NULL;
+	if (!statfs("/sys/fs/bpf", &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC)
+		return "/sys/fs/bpf/vpmu";
+	daemon_say("counts end with vpmud: /sys/fs/bpf is no BPF file system (mount -t bpf bpf "
+		   "/sys/fs/bpf)");
+	return NULL;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	kernel_tend(d->kernel);
+	return sd_event_source_set_time_relative(s, TEND_US);
+}
+
+static int open_kernel(struct daemon *d, char *err, size_t errlen)
+{
+	const struct kernel_opts o = {
+		.pin_dir = d->pin_dir,
+		.isolated = d->config.isolated,
+	};
+	char why[400];
+	int ret = kernel_open(&o, &d->kernel, why, sizeof(why));
+
+	return ret ? fail(ret, err, errlen, "kernel plane: %s", why) : 0;
+}
+
+static int open_tree(struct daemon *d, char *err, size_t errlen)
+{
+	static const struct cgroups_ops ops = {tree_cgroup_added, tree_cgroup_removed, on_note};
+	const struct tree_plane plane = {
+		.source = kernel_source(d->kernel),
+		.bind_cgroup = kernel_bind_cgroup,
+		.unbind_cgroup = kernel_unbind_cgroup,
+		.bind_task = kernel_bind_task,
+		.unbind_task = kernel_unbind_task,
+		.name = d->pin_dir ? kernel_name : NULL,
+	};
+	int ret = tenants_create(NULL, &d->ts, err, errlen);
+
+	if (ret)
+		return ret;
+	ret = cgroups_mount(d->config.cgroup_root, &d->cgroup_root, err, errlen);
+	if (ret)
+		return ret;
+	ret = tenants_add_source(d->ts, plane.source);
+	if (!ret)
+		ret = tree_create(d->ts, &plane, &d->config.rules, d->cgroup_root, on_note, NULL,
+				  &d->tree);
+	if (ret)
+		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
+	if (d->saved)
+		tree_restore(d->tree, json_object_get(d->saved, "tree"));
+	return cgroups_open(d->ev, d->cgroup_root, &d->config.rules, &ops, d->tree, &d->cgroups,
+			    err, errlen);
+}
+
+static int open_discovery(struct daemon *d, char *err, size_t errlen)
+{
+	static const struct disc_ops ops = {tree_vm_added, tree_vm_changed, tree_vm_removed,
+					    on_note};
+	const char *uris[URIS_MAX];
+	struct disc_opts o = {.cgroup_root = d->cgroup_root, .libvirt_uris = uris};
+	char *list = strdup(d->config.libvirt), *rest = list, *uri;
+	int ret = list ? 0 : -ENOMEM;
+
+	while (!ret && (uri = strsep(&rest, " \t"))) {
+		if (!*uri || !strcmp(uri, "none"))
+			continue;
+		if (o.nr_uris == URIS_MAX)
+			ret = -E2BIG;
+		else
+			uris[o.nr_uris++] = uri;
+	}
+	/* Discovery loads it when its threads run, and then it may make no executable memory. A
+	 * host without libvirt is told so by discovery. */
+	if (!ret && o.nr_uris)
+		dlopen("libvirt.so.0", RTLD_NOW | RTLD_LOCAL);
+	if (!ret)
+		ret = disc_open(d->ev, &o, &ops, d->tree, &d->disc);
+	if (!ret)
+		ret = disc_scan(d->disc);
+	free(list);
+	return ret ? fail(ret, err, errlen, "finding VMs: %s", strerror(-ret)) : 0;
+}
+
+static enum vpmu_space raw_space(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	return __builtin_cpu_is("amd") ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL;
+#else
+	return VPMU_SPACE_INTEL;
+#endif
+}
+
+static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen)
+{
+	struct server_opts o = {
+		.own_dir = !d->config.socket,
+		.listen_fd = listen_fd,
+		.name = "vpmud",
+		.check = check,
+		.vm_info = vm_info,
+		.done = on_done,
+		.access = &d->access,
+		.log = on_log,
+		.arg = d,
+	};
+	int ret;
+
+	o.path = d->socket;
+	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
+	o.raw_space = bases.raw_space = raw_space();
+	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
+	if (!ret && d->saved)
+		sessions_restore(server_sessions(d->server), json_object_get(d->saved, "sessions"),
+				 &bases, on_note, NULL);
+	if (!ret && server_register(d->server, "reload", cmd_reload, d))
+		ret = fail(-EEXIST, err, errlen, "socket: reload is there already");
+	return ret;
+}
+
+/* Where the socket, the state file and the pins are. */
+static int find_places(struct daemon *d, char *err, size_t errlen)
+{
+	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));
+
+	d->socket = d->config.socket ? d->config.socket : d->usual_socket;
+	if (!ret)
+		ret = state_path(d, d->socket);
+	d->pin_dir = pin_dir(&d->config);
+	return ret ? fail(ret, err, errlen, "socket: %s", strerror(-ret)) : 0;
+}
+
+static int open_timers(struct daemon *d)
+{
+	int ret = sd_event_add_time_relative(d->ev, &d->tend, CLOCK_MONOTONIC, TEND_US, 0, on_tend,
+					     d);
+
+	if (ret >= 0)
+		ret = sd_event_source_set_enabled(d->tend, SD_EVENT_ON);
+	if (ret >= 0 && d->pin_dir)
+		ret = sd_event_add_time_relative(d->ev, &d->named, CLOCK_MONOTONIC, NAMED_US, 0,
+						 on_named, d);
+	if (ret >= 0 && d->pin_dir)
+		ret = sd_event_add_post(d->ev, &d->post, on_post, d);
+	return ret < 0 ? ret : 0;
+}
+
+int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out, char *err,
+		  size_t errlen)
+{
+	struct daemon *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	d->ev = sd_event_ref(ev);
+	d->config_path = o->config ? strdup(o->config) : NULL;
+	ret = o->config && !d->config_path ? fail(-ENOMEM, err, errlen, "out of memory")
+					   : daemon_read_config(o->config, &d->config, err, errlen);
+	if (!ret)
+		ret = check_groups(&d->config, &d->access, err, errlen);
+	if (!ret)
+		ret = find_places(d, err, errlen);
+	if (!ret)
+		ret = open_kernel(d, err, errlen);
+	if (!ret && d->pin_dir)
+		load(d);
+	if (!ret)
+		ret = open_tree(d, err, errlen);
+	if (!ret)
+		ret = open_discovery(d, err, errlen);
+	if (!ret)
+		ret = open_server(d, o->listen_fd, err, errlen);
+	if (!ret)
+		ret = vpmud_contain(d->socket, d->pin_dir, err, errlen);
+	if (!ret) {
+		ret = open_timers(d);
+		if (ret < 0)
+			fail(ret, err, errlen, "event loop: %s", strerror(-ret));
+	}
+	if (ret < 0) {
+		daemon_destroy(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
+void daemon_destroy(struct daemon *d)
+{
+	if (!d)
+		return;
+	sd_event_source_disable_unref(d->tend);
+	sd_event_source_disable_unref(d->named);
+	sd_event_source_disable_unref(d->post);
+	server_destroy(d->server);
+	disc_close(d->disc);
+	cgroups_close(d->cgroups);
+	tree_destroy(d->tree);
+	tenants_destroy(d->ts);
+	if (d->kernel)
+		kernel_close(d->kernel);
+	access_fini(&d->access);
+	json_decref(d->saved);
+	free(d->state_path);
+	vpmud_config_fini(&d->config);
+	free(d->config_path);
+	free(d->cgroup_root);
+	sd_event_unref(d->ev);
+	free(d);
+}
+
+void daemon_leave(struct daemon *d)
+{
+	server_leave(d->server);
+	if (!d->pin_dir || !sessions_registry(server_sessions(d->server))->nr)
+		return;
+	save(d);
+	fflush(NULL);
+	_exit(d->save_failed ? 1 : 0);
+}
+
+const char *daemon_socket(const struct daemon *d)
+{
+	return d->socket;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Reading and replacing the state file, see state.h. A half-written file must never be read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroup/vpmud/state.h"
+#include "vpmu/util/fail.h"
+
+int state_write(const char *path, const json_t *state, char *err, size_t errlen)
+{
+	char next[PATH_MAX];
+	int fd, ret = 0;
+
+	if (snprintf(next, sizeof(next), "%s.new", path) >= (int)sizeof(next))
+		return fail(-ENAMETOOLONG, err, errlen, "state file %s: name too long", path);
+	fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fail(-errno, err, errlen, "state file %s: %s", next, strerror(errno));
+	if (json_dumpfd(state, fd, JSON_COMPACT))
+		ret = -EIO;
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (!ret && rename(next, path))
+		ret = -errno;
+	if (ret) {
+		unlink(next);
+		return fail(ret, err, errlen, "state file %s: cannot be written: %s", path,
+			    strerror(-ret));
+	}
+	return 0;
+}
+
+int state_read(const char *path, json_t **out, char *err, size_t errlen)
+{
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), ret = 0;
+	json_error_t why;
+	struct stat st;
+
+	*out = NULL;
+	if (fd < 0)
+		return errno == ENOENT ? 0
+				       : fail(-errno, err, errlen, "state file %s: %s", path,
+					      strerror(errno));
+	if (fstat(fd, &st))
+		ret = fail(-errno, err, errlen, "state file %s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+		ret = fail(-EPERM, err, errlen,
+			   "state file %s: not a file that only this user may write", path);
+	else if (st.st_size > STATE_MAX)
+		ret = fail(-EFBIG, err, errlen, "state file %s: longer than %u bytes", path,
+			   STATE_MAX);
+	if (!ret) {
+		*out = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
+		if (!json_is_object(*out)) {
+			json_decref(*out);
+			*out = NULL;
+			ret = fail(-EINVAL, err, errlen, "state file %s: no state of vpmud: %s",
+				   path, why.text);
+		}
+	}
+	close(fd);
+	return ret;
+}

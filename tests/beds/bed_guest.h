@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The smallest VM for kvmbed: one vCPU of an arm64 guest without an operating system, whose code is
+ * a loop of known length. Every call ends the test on a failure.
+ */
+#ifndef TESTS_BEDS_BED_GUEST_H
+#define TESTS_BEDS_BED_GUEST_H
+
+#include <stdint.h>
+
+struct bed_guest {
+	int kvm, vm, vcpu; /* files */
+	void *ram;
+	struct kvm_run *run;
+	int run_bytes;
+};
+
+/* bed_guest_make - a VM with one vCPU, to be run by the calling thread only. Skips the test where
+ * there is no KVM. */
+void bed_guest_make(struct bed_guest *g);
+void bed_guest_free(struct bed_guest *g);
+
+/* bed_guest_start - let the guest begin a loop of 2 * @n instructions when it runs next; @n > 0.
+ * One instruction more, a store to a device, ends it. */
+void bed_guest_start(struct bed_guest *g, uint64_t n);
+
+/* bed_guest_run - run until the loop's end. Returns 0, or -EINTR: a signal came before that, and
+ * the next call goes on. */
+int bed_guest_run(struct bed_guest *g);
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The first process of a bed (tests/beds/run): mounts what the tests need, runs the command of the
+ * file /command (one argument a line), prints its exit status for the host, and switches the
+ * machine off. Whatever goes wrong, it must come to the last step: the machine would run on for
+ * ever.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_ARGS 64
+
+static const struct {
+	const char *type, *at, *options;
+} mounts[] = {
+	{"proc", "/proc", NULL},
+	{"sysfs", "/sys", NULL},
+	{"devtmpfs", "/dev", NULL},
+	{"tmpfs", "/tmp", NULL},
+	{"tmpfs", "/run", NULL},
+	{"cgroup2", "/sys/fs/cgroup", NULL},
+	{"bpf", "/sys/fs/bpf", "mode=0700"},
+	{"debugfs", "/sys/kernel/debug", NULL},
+	{"tracefs", "/sys/kernel/tracing", NULL},
+};
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		printf("bed: %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void prepare(void)
+{
+	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+		mkdir(mounts[i].at, 0755);
+		if (mount(mounts[i].type, mounts[i].at, mounts[i].type, 0, mounts[i].options))
+			printf("bed: mount %s: %s\n", mounts[i].at, strerror(errno));
+	}
+	/* perf must not thin out its samples because the emulated machine is slow. */
+	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	write_file("/proc/sys/kernel/randomize_va_space", "0");
+	write_file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+}
+
+/* The arguments of /command; the list ends with NULL. */
+static char **command(void)
+{
+	static char text[8192], *args[MAX_ARGS + 1];
+	int fd = open("/command", O_RDONLY | O_CLOEXEC), n = 0;
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (len < 0) {
+		printf("bed: /command: %s\n", strerror(errno));
+		return args;
+	}
+	close(fd);
+	for (char *s = text, *end; n < MAX_ARGS && (end = strchr(s, '\n')); s = end + 1) {
+		*end = '\0';
+		args[n++] = s;
+	}
+	return args;
+}
+
+/* Run @args and return its exit status, 128 + the signal that ended it, or 127. */
+static int run(char **args)
+{
+	int status = 127 << 8;
+	pid_t pid;
+
+	if (!args[0])
+		return 127;
+	pid = fork();
+	if (pid == 0) {
+		setsid();
+		execv(args[0], args);
+		printf("bed: %s: %s\n", args[0], strerror(errno));
+		fflush(stdout);
+		_exit(127);
+	}
+	while (pid > 0) { /* and reap what the command leaves behind */
+		pid_t p = wait(&status);
+
+		if (p == pid)
+			break;
+		if (p < 0 && errno != EINTR)
+			return 127;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int main(void)
+{
+	static const char *const environment[] = {"PATH=/bed", "HOME=/tmp", "TMPDIR=/tmp",
+						  "LD_LIBRARY_PATH=/lib", NULL};
+	int status;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 0; environment[i]; i++)
+		putenv((char *)environment[i]);
+	prepare();
+	status = run(command());
+	printf("\nbed: exit status %d\n", status);
+	fflush(stdout);
+	sync();
+	reboot(RB_POWER_OFF);
+	return 1; /* a first process that ends makes the kernel panic, which ends the machine, too
+		   */
+}

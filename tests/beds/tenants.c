@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The kernel plane of tenants.h, by the interface that sessions use (vpmu/source.h). */
+#include "tests/beds/tenants.h"
+
+#include "tests/beds/bed.h"
+#include "tests/beds/workload.h"
+
+void tenants_open(struct tenants *p, unsigned int nr_tenants, const char *const events[])
+{
+	const struct kernel_opts opts = {.pin_dir = NULL};
+	char name[24], why[512] = "";
+
+	memset(p, 0, sizeof(*p));
+	for (; events[p->nr_keys]; p->nr_keys++)
+		cr_assert(!vpmu_event_parse(events[p->nr_keys], vpmu_event_host_space(),
+					    &p->keys[p->nr_keys], why, sizeof(why)),
+			  "%s", why);
+	cr_assert(!kernel_open(&opts, &p->k, why, sizeof(why)), "%s", why);
+	p->source = kernel_source(p->k);
+	p->nr_tenants = nr_tenants;
+	p->node = calloc(nr_tenants + 2, sizeof(*p->node));
+	p->counting = calloc(nr_tenants + 2, sizeof(struct vpmu_counting *));
+	p->values = calloc((nr_tenants + 2) * TENANTS_MAX_KEYS, sizeof(*p->values));
+	cr_assert(p->node && p->counting && p->values);
+	for (unsigned int i = 0; i < nr_tenants; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		cr_assert(!vpmu_source_node_add(p->source->root, i + 100, &p->node[i]));
+		cr_assert(!kernel_bind_cgroup(p->node[i], cgroup_make(name)));
+	}
+	p->node[nr_tenants] = p->source->other;
+	p->node[nr_tenants + 1] = p->source->root;
+}
+
+void tenants_close(struct tenants *p)
+{
+	char name[24];
+
+	for (unsigned int i = 0; i < p->nr_tenants; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		vpmu_source_node_remove(p->node[i]);
+		cgroup_remove(name);
+	}
+	kernel_close(p->k);
+	free(p->node);
+	free(p->counting);
+	free(p->values);
+}
+
+void tenants_attach(struct tenants *p, unsigned int nr, bool all)
+{
+	struct vpmu_counting *list = NULL, *c;
+	char why[512];
+	size_t failed;
+	int rc;
+
+	for (unsigned int i = 0; i < p->nr_tenants + (all ? 2 : 0); i++) {
+		c = vpmu_counting_new(p->node[i], p->keys, nr, &p->values[i * TENANTS_MAX_KEYS]);
+		cr_assert(c);
+		c->next = list;
+		p->counting[i] = list = c;
+	}
+	rc = vpmu_source_attach(list, &failed);
+	cr_assert(!rc, "attach: %s", vpmu_source_error(p->source, rc, why, sizeof(why)));
+}
+
+void tenants_detach(struct tenants *p)
+{
+	unsigned int n = p->nr_tenants + (p->counting[p->nr_tenants] ? 2 : 0);
+
+	vpmu_source_detach(p->counting[n - 1]);
+	for (unsigned int i = 0; i < n; i++) {
+		vpmu_counting_free(p->counting[i]);
+		p->counting[i] = NULL;
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * soft_mips_programs: the soft machine with all events counted against QEMU's TCG with -icount,
+ * which counts instructions only. Both run the same image (programs/), in turn, on one CPU. A
+ * program runs with a small and with a large count, and the difference of the CPU times is what its
+ * work takes: starting QEMU and the first translation of the code are in neither side's time. Both
+ * must end with the same checksum. Without qemu-system-x86_64 nothing is measured, and a line on
+ * stderr says so.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/bench/bench_bed.h"
+
+#define QEMU	   "qemu-system-x86_64"
+#define ROUNDS	   7
+#define ROUNDS_MAX 101
+#define SMALL	   1	/* count of the run that is subtracted */
+#define STEP	   1000 /* slices, between looks whether the VM has ended */
+
+/* Counts that take either side some 0.2 to 0.5 s. */
+static const struct program {
+	const char *name;
+	unsigned int n;
+} programs[] = {
+	{"quicksort", 150}, {"recursion", 1500},     {"crc", 900},
+	{"bytecode", 300},  {"muldiv128", 6000},     {"bignum", 1500},
+	{"hash", 300},	    {"loop_lock", 4000},     {"rep_scas", 3000},
+	{"rep_cmps", 2000}, {"stos_backward", 4000},
+};
+
+/* What one run gave. */
+struct outcome {
+	double ns; /* of CPU time */
+	uint64_t insns;
+	unsigned int status; /* 1 to 126, the checksum */
+};
+
+static void soft_run(const char *args, struct outcome *o)
+{
+	char err[512] = "out of memory";
+	double begin;
+	struct bvm v;
+	struct bed b;
+
+	bed_open(&b, 1, 100000);
+	image_free(&b.image);
+	must(!image_read(VPMU_BENCH_PROGRAMS, &b.image, err, sizeof(err)), "image", err);
+	bvm_open(&b, &v, 1, args);
+	start(&v);
+	begin = bench_thread_ns();
+	while (runner_step(b.runner, STEP) == STEP)
+		;
+	o->ns = bench_thread_ns() - begin;
+	must(vm_state(v.vm) == VM_DONE, args, v.vm->reason);
+	o->status = vm_status(v.vm);
+	o->insns = insns(&b);
+	bvm_close(&v);
+	bed_close(&b);
+}
+
+/* 0, or -ENOENT: QEMU is not installed. */
+static int qemu_run(const char *args, struct outcome *o)
+{
+	struct rusage used;
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	must(pid >= 0, QEMU, "fork");
+	if (!pid) {
+		execlp(QEMU, QEMU, "-accel", "tcg", "-icount", "shift=0", "-M",
+		       "microvm,acpi=off,pit=off,pic=off,rtc=off,isa-serial=off", "-m", "16",
+		       "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		       "-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-kernel",
+		       VPMU_BENCH_PROGRAMS, "-append", args, NULL);
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	while (wait4(pid, &status, 0, &used) < 0)
+		must(errno == EINTR, QEMU, "wait");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return -ENOENT;
+	/* isa-debug-exit makes 2 * v + 1 of what the guest writes; QEMU's own failures are 1. */
+	must(WIFEXITED(status) && WEXITSTATUS(status) % 2 && WEXITSTATUS(status) > 1, QEMU, args);
+	o->status = (unsigned int)WEXITSTATUS(status) / 2;
+	o->ns = 1e9 * (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+		1e3 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+	return 0;
+}
+
+static double median(double *v, unsigned int n)
+{
+	qsort(v, n, sizeof(*v), bench_by_value);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void compare(const struct program *p, unsigned int rounds)
+{
+	double rate[ROUNDS_MAX], other[ROUNDS_MAX], ratio[ROUNDS_MAX];
+	struct outcome soft[2] = {0}, qemu[2] = {0};
+	char args[2][64];
+	double middle;
+
+	snprintf(args[0], sizeof(args[0]), "%s %u", p->name, SMALL);
+	snprintf(args[1], sizeof(args[1]), "%s %u", p->name, p->n);
+	for (unsigned int r = 0; r < rounds; r++) {
+		double ns[2], insns;
+
+		for (int i = 0; i < 2; i++) {
+			soft_run(args[i], &soft[i]);
+			must(!qemu_run(args[i], &qemu[i]), QEMU, "it went away");
+			must(soft[i].status == qemu[i].status, args[i],
+			     "the soft machine and QEMU computed different results");
+		}
+		ns[0] = soft[1].ns - soft[0].ns;
+		ns[1] = qemu[1].ns - qemu[0].ns;
+		insns = (double)(soft[1].insns - soft[0].insns);
+		rate[r] = 1e3 * insns / ns[0];
+		other[r] = 1e3 * insns / ns[1];
+		ratio[r] = ns[1] / ns[0];
+	}
+	middle = median(ratio, rounds);
+	bench_report("soft_mips_programs", middle, "x qemu", 1, true,
+		     json_pack("{s:s, s:f, s:f, s:f, s:I, s:i}", "program", p->name, "minsn_s",
+			       median(rate, rounds), "qemu_minsn_s", median(other, rounds), "least",
+			       ratio[0], "insns", (json_int_t)(soft[1].insns - soft[0].insns),
+			       "rounds", rounds));
+}
+
+int bench_soft_mips_programs(void)
+{
+	unsigned int rounds = bench_rounds(ROUNDS);
+	struct outcome o = {0};
+
+	if (qemu_run("crc 1", &o) == -ENOENT) {
+		fprintf(stderr, "vpmu-bench: soft_mips_programs: SKIPPED: %s is not installed\n",
+			QEMU);
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		compare(&programs[i], rounds);
+	return 0;
+}

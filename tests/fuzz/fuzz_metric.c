@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* libFuzzer: metric files. What is accepted can be computed with any counts; what is not says why
+ * in one clean line, and leaves nothing behind. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/metric/metric.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_metric(const struct metric *m)
+{
+	static const double counts[] = {0, 1, 3, 1e9, 18446744073709551615.0};
+	double value[FORMULA_EVENTS_MAX], result = NAN;
+	size_t n = sizeof(counts) / sizeof(counts[0]);
+
+	if (!m->name || !m->name[0] || !m->description || !m->text || !m->unit || !m->file ||
+	    !m->formula.nr_events)
+		abort();
+	for (size_t from = 0; from < n; from++) {
+		for (size_t i = 0; i < m->formula.nr_events; i++)
+			value[i] = counts[(from + i) % n];
+		if (!formula_compute(&m->formula, value, &result) && !isfinite(result))
+			abort();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct metric_set set = {0};
+	char err[600] = "";
+
+	if (metric_set_text(&set, "f", (const char *)data, size, err, sizeof(err))) {
+		if (set.nr || set.metric || strncmp(err, "f:", 2))
+			abort();
+		for (const char *p = err; *p; p++)
+			if (*p < ' ' || *p > '~')
+				abort();
+	}
+	for (size_t i = 0; i < set.nr; i++)
+		check_metric(&set.metric[i]);
+	metric_set_free(&set);
+	return 0;
+}

@@ -1,0 +1,117 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# bash completion of vpmu and vpmu-vmm, with a server that has names with colons.
+. "$(dirname "$0")/cli_lib.inc"
+command -v bash >/dev/null || { echo "# SKIP no bash"; exit 77; }
+completions=$(cd "$(dirname "$0")" && pwd)/../../cgroup/cli/completions/vpmu.bash
+PATH=$VPMU_BIN:$PATH
+
+start_server --paused --vm "$(vm web:1 tenant=/acme/web:eu 'spin 1000000')" \
+	--vm "$(vm web:2 tenant=/acme/web:eu 'spin 1000000')" \
+	--vm "$(vm db-1 tenant=/bob 'spin 1000000')"
+"$vpmu" attach bill:march -e cycles || exit 1
+touch "$dir/image one.elf" "$dir/file.ini"
+
+# The answers for a line that is typed up to its end, as the shell gets them, on one line.
+ask() { # LINE
+	got=$(cd "$dir" && bash --norc -c '
+		. "$1"
+		COMP_LINE=$2 COMP_POINT=${#2}
+		[[ $2 == vpmu-vmm* ]] && _vpmu_vmm || _vpmu
+		printf "%s\n" "${COMPREPLY[@]}"' - "$completions" "$1" | LC_ALL=C sort -u | tr '\n' ' ')
+}
+completes() { # LINE WANT
+	ask "$1"
+	check "$1" "$got" "$2 "
+}
+has_answers() { # LINE WORD...
+	ask "$1"
+	line=$1
+	shift
+	for word; do
+		case " $got " in
+		*" $word "*) ;;
+		*) check "$line: an answer" "$got" "$word" ;;
+		esac
+	done
+}
+
+# Commands and options are those of the program.
+for c in $("$vpmu" help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p'); do
+	has_answers "vpmu " "$c"
+done
+completes "vpmu st" "stat"
+completes "vpmu help pro" "profile"
+completes "vpmu --so" "--socket"
+completes "vpmu stat --ev" "--event"
+completes "vpmu stat --t" "--target --timeout --tree"
+completes "vpmu -S $VPMU_SOCKET lbr --fo" "--folded"
+completes "vpmu vm --so" "--socket"
+has_answers "vpmu stat -" -e -t -I -d -x -j -o -r --append --no-big-num --session --for-each
+has_answers "vpmu top -" -b -f -n -x -j
+
+# Values of options, behind a blank and behind =, which the shell takes for the end of a word.
+completes "vpmu stat --for-each v" "vcpu vm"
+completes "vpmu stat --for-each=v" "vcpu vm"
+completes "vpmu stat --for-each=" "tenant vcpu vm"
+completes "vpmu lbr --mode=call" "call-stack calls"
+completes "vpmu stat --session b" "bill:march"
+completes "vpmu stat --session=bill:m" "march"
+completes "vpmu stat -e instr" "instructions"
+completes "vpmu stat -M ip" "ipc"
+completes "vpmu stat -M ipc,bra" "ipc,branch ipc,branch-miss-rate ipc,branch-mpki ipc,branch-share"
+completes "vpmu stat --metrics=sta" "stall"
+completes "vpmu stat --event=cycles,instr" "cycles,instructions"
+completes "vpmu stat -e cycles,branches-t" "cycles,branches-taken"
+completes "vpmu stat -o fi" "file.ini"
+completes "vpmu stat -I " ""
+
+# Names with colons: the shell keeps what is before the last one.
+completes "vpmu stat -t w" "web:1 web:2"
+completes "vpmu stat -t web:" "1 2"
+completes "vpmu stat -t /acme/web:e" "eu"
+completes "vpmu stat --target=/b" "/bob"
+completes "vpmu detach bill:" "march"
+completes "vpmu pause web:" "1 2"
+completes "vpmu profile -d 1 d" "db-1"
+completes "vpmu vm rm web:" "1 2"
+completes "vpmu vm save db" "db-1"
+completes "vpmu vm save db-1 fi" "file.ini"
+completes "vpmu vm restore im" "image one.elf"
+completes "vpmu tenant rm /acme/web:" "eu"
+completes "vpmu tenant " "add rm set"
+completes "vpmu tenant set /b" "/bob"
+completes "vpmu tenant set /bob " "max_events= weight="
+completes "vpmu vm set d" "db-1"
+completes "vpmu vm set db-1 " "max_events= weight="
+
+# Keys of VMs and their values.
+completes "vpmu vm add e" "engine="
+completes "vpmu vm add engine=" "auto kvm soft"
+completes "vpmu vm add name=x pmu=amd-" "amd-core amd-k7 amd-v2"
+completes "vpmu vm add policy=s" "standard"
+completes "vpmu vm add tenant=/acme/web:" "eu"
+completes "vpmu vm add image=fi" "file.ini"
+completes "vpmu vm add lbr=" "off on"
+completes "vpmu vm restore f t" "tenant= tenant_max_events= tenant_weight= trust="
+
+# The server's program.
+completes "vpmu-vmm --ho" "--hold"
+has_answers "vpmu-vmm --" --vm --config --pcpus --wait-attach
+completes "vpmu-vmm --lbr=b" "branches"
+completes "vpmu-vmm --migrate " "balance none random"
+completes "vpmu-vmm --config=fi" "file.ini"
+completes "vpmu-vmm -c fi" "file.ini"
+completes "vpmu-vmm --vm ena" ""
+completes "vpmu-vmm --vm name=x,eng" "x,engine="
+completes "vpmu-vmm --vm name=x,engine=s" "soft"
+completes "vpmu-vmm --vm=pmu=intel-v" "intel-v2 intel-v3 intel-v4 intel-v5"
+
+# Every key that is offered is taken, and every key that is taken is offered.
+"$vpmu" vm add nope=1 2>"$dir/err"
+ask "vpmu vm add "
+check "the keys are those of the server" "$got" \
+	"$(sed 's/.*accepted: //; s/, /\n/g' "$dir/err" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' ')"
+stop_server
+completes "vpmu stat -t w" ""
+finish

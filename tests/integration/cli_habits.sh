@@ -1,0 +1,141 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What people know from perf stat works in vpmu stat: -o, --append, -r, --timeout, --no-big-num, where
+# counts go with a command, its times and exit status; and help.
+. "$(dirname "$0")/cli_lib.inc"
+. "$(dirname "$0")/answers.inc"
+
+v() { # COUNT
+	printf '{"count":"%s","counter-value":"1","enabled-ns":"100","running-ns":"100","quality":"exact","supported":true}' "$1"
+}
+counts() { # AGE_NS INSTRUCTIONS CYCLES
+	printf '{"session":"s","target":"/","age-ns":"%s","dropped":"0","events":["instructions","cycles"],"scope":"none","ok":true,' "$1"
+	printf '"rows":[{"row":1,"kind":"root","depth":0,"path":"/","plane":"kvm","gone":false,"values":[%s,%s]}]}' "$(v "$2")" "$(v "$3")"
+}
+counts_by_reads() {
+	answers <<END
+attach {"session":"s","ok":true}
+detach $(counts 1000000000 3000000 2000000)
+END
+}
+
+# ---- where it goes ----
+counts_by_reads
+"$vpmu" stat -x, -- sh -c 'echo mine' >"$dir/out" 2>"$dir/err"
+check "a command has standard output for itself" "$(cat "$dir/out")" mine
+check "the counts are on standard error" "$(cut -d, -f1,3 "$dir/err" | tr '\n' ' ')" '3000000,instructions 2000000,cycles '
+"$vpmu" stat -d 0.01 -x, >"$dir/out" 2>"$dir/err"
+check "without a command: on standard output" "$(wc -l <"$dir/out") $(wc -c <"$dir/err")" "2 0"
+"$vpmu" stat -x, -o "$dir/file" -- sh -c 'echo mine; echo and mine >&2' >"$dir/out" 2>"$dir/err"
+check "-o: standard output" "$(cat "$dir/out")" mine
+check "-o: standard error" "$(cat "$dir/err")" 'and mine'
+check "-o: the file" "$(cut -d, -f1 "$dir/file" | sed 's/on .*/on/' | tr '\n' ' ')" '# started on  3000000 2000000 '
+"$vpmu" stat -x, -o "$dir/file" --append -d 0.01
+check "--append" "$(grep -c instructions "$dir/file")" 2
+"$vpmu" stat -x, -o "$dir/file" -d 0.01
+check "-o replaces" "$(grep -c instructions "$dir/file")" 1
+"$vpmu" stat -j -o "$dir/file" -d 0.01
+check "-j -o: objects only" "$(grep -vc '^{' "$dir/file")" 0
+"$vpmu" stat -o "$dir/file" -- true
+check_match "-o: text" "$(cat "$dir/file")" '^ +3,000,000      instructions +# +1\.50  insn per cycle$'
+check_match "the command's user time" "$(cat "$dir/file")" '^ +[0-9.]+ seconds user$'
+check_match "the command's system time" "$(cat "$dir/file")" '^ +[0-9.]+ seconds sys$'
+"$vpmu" stat -o /nowhere/file -d 0.01 2>"$dir/err"
+check "-o: exit status" $? 1
+check "-o: a file that cannot be written" "$(cat "$dir/err")" 'vpmu: stat: -o /nowhere/file: No such file or directory'
+"$vpmu" stat -o /dev/full -d 0.01 2>"$dir/err"
+check "-o: full: exit status" $? 1
+check "-o: full" "$(cat "$dir/err")" 'vpmu: stat: -o /dev/full: No space left on device'
+
+# ---- how it looks ----
+out=$("$vpmu" stat --timeout 10 --no-big-num)
+check_match "--no-big-num" "$out" '^ +3000000      instructions'
+check_match "-x: metric" "$("$vpmu" stat -d 0.01 -x,)" ',kvm,1\.50,insn per cycle$'
+check_match "-j: metric" "$("$vpmu" stat -d 0.01 -j)" '"metric-value":"1\.500000","metric-unit":"insn per cycle"'
+answers <<END
+attach {"session":"s","ok":true}
+read $(counts 1000 1000 1)
+read $(counts 2000 10000 2)
+read $(counts 3000 11200 3)
+read $(counts 4000 20000 4)
+read $(counts 5000 21200 6)
+END
+# Three runs count 1000, 1200 and 1200; what happens between them is of none.
+"$vpmu" stat -r 3 --no-big-num -- sh -c 'echo run' >"$dir/out" 2>"$dir/err"
+check "-r: exit status" $? 0
+check "-r: runs" "$(grep -c run "$dir/out")" 3
+check_match "-r: the mean" "$(cat "$dir/err")" '^ +1133      instructions .* \( \+-  5\.88% \)$'
+check_match "-r: the title" "$(cat "$dir/err")" "\(3 runs\):$"
+check_match "-r: the times" "$(cat "$dir/err")" '^ +[0-9.]+ \+- [0-9.]+ seconds time elapsed  \( \+- *[0-9.]+% \)$'
+answers <<END
+attach {"session":"s","ok":true}
+read $(counts 1000 1000 1)
+read $(counts 2000 10000 2)
+read $(counts 3000 11200 3)
+END
+"$vpmu" stat -r 2 -x, -- true 2>"$dir/err"
+check_match "-r -x: a field more" "$(cat "$dir/err")" '^1100,,instructions,.*insn per cycle,9\.09%$'
+"$vpmu" stat -r 2 -- sh -c 'echo run; exit 4' >"$dir/out" 2>"$dir/err"
+check "-r: the exit status of the command" $? 4
+
+# ---- exit status ----
+counts_by_reads
+printf 'not a program' >"$dir/plain"
+status() { # WANT ARG...
+	local want=$1
+	shift
+	"$vpmu" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	check "vpmu $*: exit status" $? "$want"
+}
+status 127 stat -- /nowhere/cmd
+check "127: one line" "$(cat "$dir/err")" 'vpmu: /nowhere/cmd: cannot run it: No such file or directory'
+status 127 stat -- no-such-command-anywhere
+status 126 stat -- "$dir/plain"
+check_match "126: one line" "$(cat "$dir/err")" 'cannot run it: Permission denied$'
+status 126 stat -- "$dir"
+status 127 stat -I 10 -- /nowhere/cmd
+status 5 stat -- sh -c 'exit 5'
+status 143 stat -- sh -c 'kill -TERM $$'
+kill "$server"
+wait "$server" 2>/dev/null
+server=
+
+# ---- a real server: what it refuses because of the command line ends with 2 ----
+start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"
+status 2 stat -e bogus
+status 2 stat -t web-1 --for-each tenant
+status 2 attach 'a/b' -e cycles
+status 2 tenant add acme
+status 2 vm add name=x flavour=large
+status 2 stat -t "$(printf '\377')"
+status 1 stat -t nope
+status 1 vm restore "$VPMU_SOCKET"
+status 1 tenant rm /acme/web
+status 2 stat -r 0 -- true
+status 2 stat -r 2
+check "-r without a command" "$(cat "$dir/err")" 'vpmu: stat: -r needs a command to repeat: give -- COMMAND as well'
+status 2 stat -r 2 -I 10 -- true
+status 2 stat --append
+status 2 stat --timeout 5
+status 2 stat --timeout 100 -d 1
+check "-d and --timeout" "$(cat "$dir/err")" 'vpmu: stat: -d or --timeout is given twice; give it once'
+
+# ---- help ----
+status 0 help
+check_match "help: commands" "$(cat "$dir/out")" '^  stat  '
+"$vpmu" --help >"$dir/help"
+check "help is --help" "$(cat "$dir/help")" "$(cat "$dir/out")"
+status 0 -h
+check "-h is --help" "$(cat "$dir/help")" "$(cat "$dir/out")"
+for c in stat top vm help; do
+	"$vpmu" $c --help >"$dir/help"
+	status 0 help $c
+	check "help $c" "$(cat "$dir/out")" "$(cat "$dir/help")"
+	status 0 $c -h
+	check "$c -h" "$(cat "$dir/out")" "$(cat "$dir/help")"
+done
+status 2 help bogus
+check "help bogus" "$(cat "$dir/err")" 'vpmu: bogus: no such command; `vpmu help` lists the commands'
+status 2 help stat top
+stop_server
+finish

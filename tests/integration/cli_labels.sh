@@ -1,0 +1,101 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What vpmu says of how good a value is: every word of it, in every format, and never "exact" of a value
+# that was scaled up. And why a VM that cannot be sampled shows nothing.
+. "$(dirname "$0")/cli_lib.inc"
+. "$(dirname "$0")/answers.inc"
+
+v() { # COUNT ENABLED RUNNING QUALITY
+	printf '{"count":"%s","counter-value":"1","enabled-ns":"%s","running-ns":"%s","quality":"%s","supported":true}' "$@"
+}
+vm_row() { # ID VM VALUES
+	printf '{"row":%s,"kind":"vm","depth":1,"path":"/a","plane":"kvm","vm":"%s","gone":false,"values":[%s]}' "$@"
+}
+rows="$(vm_row 1 whole "$(v 300 100 100 'tsc'),$(v 100 100 100 modelled)"),$(
+	vm_row 2 part "$(v 300 100 50 exact),$(v 100 100 50 'modelled')"),$(
+	vm_row 3 missing "$(v 300 100 100 partial),$(v 100 100 50 'tsc partial')"),$(
+	vm_row 4 never "$(v 0 0 0 exact),$(v 0 100 0 modelled)"),$(
+	vm_row 5 plain "$(v 300 100 100 exact),$(v 100 100 100 exact)")"
+head='"session":"s","target":"/","age-ns":"1000000000","dropped":"0","events":["instructions","cycles"]'
+one="$(vm_row 1 whole "$(v 300 100 50 'tsc'),$(v 100 100 100 modelled)")"
+answers <<END
+attach {"session":"s","ok":true}
+read {$head,"scope":"vm","rows":[],"ok":true}
+read {$head,"scope":"vm","rows":[],"ok":true}
+read {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"vm","rows":[$rows],"ok":true}
+detach {$head,"scope":"none","rows":[$one],"ok":true}
+sharing {"planes":[],"ok":true}
+list {"nodes":[],"ok":true}
+END
+"$vpmu" top -b -n 1 -d 0.01 --for-each vm | tr -s ' ' >"$dir/top"
+check_match "top: each value has its marks" "$(cat "$dir/top")" '^whole .*3\.00\?|^whole .*[0-9]\?.*[0-9]~'
+check_match "top: the marks of a quotient are those of both" "$(cat "$dir/top")" '^whole .* 3\.00~\?'
+check_match "top: scaled up and modelled" "$(cat "$dir/top")" '^part .* [0-9.]+[kM]?~\*'
+check_match "top: partial has a mark of its own" "$(cat "$dir/top")" '^missing .*[0-9]!.*[0-9]\?!\*'
+check_match "top: no mark" "$(cat "$dir/top")" '^plain .* 3\.00( |$)'
+check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial \* scaled up'
+check "-x: the quality" "$("$vpmu" stat -d 0.01 -x, | cut -d, -f5,3,9)" \
+'instructions,whole,tsc
+cycles,whole,modelled
+instructions,part,scaled
+cycles,part,modelled scaled
+instructions,missing,partial
+cycles,missing,tsc partial scaled
+instructions,never,
+cycles,never,
+instructions,plain,exact
+cycles,plain,exact'
+out=$("$vpmu" stat -d 0.01 -j)
+check "-j: nothing that was scaled is exact" \
+	"$(printf '%s\n' "$out" | grep -v '"pcnt-running":100.0' | grep -c '"quality":"exact"')" 0
+check "-j: the quality" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","plane.*"quality":"\([^"]*\)".*/\1 \2/p')" \
+'whole tsc
+whole modelled
+part scaled
+part modelled scaled
+missing partial
+missing tsc partial scaled
+plain exact
+plain exact'
+out=$("$vpmu" stat -d 0.01)
+check_match "table: both words" "$out" '^missing .* 200 \(tsc\) \(partial\) \(50\.00%\)$'
+for word in modelled tsc partial; do
+	check_match "table: $word is explained" "$out" "^ $word: "
+done
+out=$("$vpmu" stat -d 0.01)
+check_match "lines: the quotient has the words of both" "$out" '# +6\.00  insn per cycle \(tsc\) \(modelled\)  \(tsc\)  \(50\.00%\)$'
+kill "$server"
+wait "$server" 2>/dev/null
+server=
+
+# ---- where nothing ran ----
+start_server --paused --vm "$(vm web-1 tenant=/acme 'spin 1000000')" --vm "$(vm web-2 tenant=/acme 'run loop 10')"
+"$vpmu" stat -d 0.01 --for-each tenant -e instructions -x, >"$dir/out"
+check "nothing ran: no zero" "$(cut -d, -f1,4 "$dir/out" | tr '\n' ' ')" \
+	'<not counted>,/ <not counted>,/host <not counted>,/acme '
+why() { # STATUS PATTERN ARG...
+	local want=$1 pattern=$2 status
+	shift 2
+	"$vpmu" "$@" >"$dir/out" 2>"$dir/err"
+	status=$?
+	check "vpmu $*: exit status" $status "$want"
+	check_match "vpmu $*: why" "$(cat "$dir/err")" "$pattern"
+}
+why 1 'profile: no samples of web-1: it is paused; `vpmu resume web-1` lets it run' profile -d 0.01 web-1
+why 1 'lbr: no vCPU of web-1 has records: it is paused; `vpmu resume web-1`' lbr -d 0.01 web-1
+why 1 'profile: no samples of /acme: none of its VMs runs: 2 paused, 0 ended' profile -d 0.01 /acme
+why 1 'profile: no samples of /host: it has no VMs' profile -d 0.01 /host
+"$vpmu" resume
+wait_state web-2 done
+why 1 'profile: no samples of web-2: it has ended' profile -d 0.01 web-2
+why 1 'lbr: no vCPU of web-2 has records: it has ended' lbr -d 0.01 --folded web-2
+why 1 'profile: no samples of web-2: it has ended' profile -d 0.01 -j web-2
+again 'grep -q "^# web-1" "$dir/out" && grep -Eq "counted only [0-9]+ instructions; lower the period with -c$" "$dir/err"' \
+	"$vpmu" profile -d 0.01 -c 140737488355328 web-1
+stop_server
+finish

@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# cmake --install, with DESTDIR and with a prefix: what is installed is what the README says, and it runs
+# from where it is, with the guest image by its name. Also: the README lists the packages of tools/deps.
+. "$(dirname "$0")/cli_lib.inc"
+src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
+build=$(cd "$VPMU_BIN/.." && pwd) || exit 1
+guest='name=g,engine=soft,image=guest,args=run fib 20'
+
+# ---- what the README says ----
+sed -n '/^## Build and install/,/^## /p' "$src/README.md" |
+	sed -n 's/^| `\([^`]*\)` |.*/\1/p' | sort >"$dir/listed"
+grep -q bin/vpmu-vmm "$dir/listed" || { echo "FAILED: no table of files in README.md"; exit 1; }
+command -v scdoc >/dev/null || sed -i '\|^share/man/|d' "$dir/listed"
+
+# ---- DESTDIR, as for a package ----
+if ! DESTDIR=$dir/dest cmake --install "$build" --prefix /opt/vpmu >"$dir/log" 2>&1; then
+	cat "$dir/log"
+	exit 1
+fi
+(cd "$dir/dest/opt/vpmu" && find . ! -type d | sed 's|^\./||' | sort) >"$dir/installed"
+check "files that are installed, against the README" "$(cat "$dir/installed")" "$(cat "$dir/listed")"
+check "outside of the prefix" "$(cd "$dir/dest" && find . ! -type d ! -path './opt/vpmu/*')" ""
+check "files that everybody may read" \
+	"$(cd "$dir/dest" && find . -type f ! -perm -444)" ""
+
+# ---- a prefix, and another folder ----
+cmake --install "$build" --prefix "$dir/prefix" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+cd / || exit 1
+for at in "$dir/dest/opt/vpmu" "$dir/prefix"; do
+	check "$at: image=guest" "$("$at/bin/vpmu-vmm" --no-socket --vm "$guest" 2>&1)" \
+		"$(printf '[g] vcpu 0: fib 20 = 6765\nvm g: done, status 0')"
+	check "$at: the metrics that come with it" \
+		"$(HOME=/nonexistent XDG_CONFIG_HOME= "$at/bin/vpmu" metrics -j |
+			sed -n 's/.*"metric":"ipc".*"file":"\([^"]*\)".*/\1/p')" \
+		"$(realpath "$at")/share/vpmu/metrics/core.metrics"
+	# the build's image must not be the one that was found
+	mv "$at/lib/vpmu/guest.elf" "$dir/away.elf"
+	"$at/bin/vpmu-vmm" --no-socket --vm "$guest" >"$dir/out" 2>&1 && check "$at: no image" started refused
+	check_match "$at: no image" "$(cat "$dir/out")" "guest: No such file"
+	mv "$dir/away.elf" "$at/lib/vpmu/guest.elf"
+done
+
+# The path that the server shows is one that clients can read, whatever their folder is.
+VPMU_BIN=$dir/prefix/bin
+vpmu=$VPMU_BIN/vpmu vmm=$VPMU_BIN/vpmu-vmm
+start_server --vm "name=web-1,tenant=/acme,engine=soft,image=guest,args=run -r 0 fib 15"
+check_match "the image's path" "$("$vpmu" list -j)" "\"image\":\"$dir/prefix/lib/vpmu/guest.elf\""
+again 'grep -q workload_fib "$dir/out"' "$vpmu" profile -d 0.2 web-1
+stop_server
+"$vmm" --no-socket -c "$dir/prefix/share/vpmu/examples/nothing.ini" >/dev/null 2>&1 &&
+	check "a configuration that is not there" accepted refused
+start_server -c "$dir/prefix/share/vpmu/examples/tenants.ini"
+check "VMs of an installed example" "$("$vpmu" list -j | grep -c '"state":"running"')" 5
+stop_server
+
+# ---- packages ----
+block() { # WORDS: the block with this info string, one word a line
+	sed -n "/^\`\`\`text $1\$/,/^\`\`\`\$/p" "$src/README.md" | grep -v '^```' | tr -s ' ' '\n'
+}
+deps() { sh "$src/tools/deps" list "$@"; }
+check "packages in the README" "$(block packages)" "$(deps)"
+check "packages for the tests" "$(block packages; block 'packages check')" "$(deps check)"
+check "packages for the fuzzers" \
+	"$(block packages; block 'packages check'; block 'packages fuzz')" "$(deps check fuzz)"
+check "packages for aarch64" "$(block packages; block 'packages aarch64')" "$(deps aarch64)"
+[ -n "$(deps fuzz)" ] || check "tools/deps list" "nothing" "packages"
+
+[ $failures = 0 ] || exit 1

@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * cgroup/discover on this host: a QEMU that gets another vCPU, domains of libvirt's embedded
+ * driver, a vpmu-vmm. Other VMs may come and go meanwhile; a test looks at those of its own names.
+ * QEMU executes its guest's firmware by TCG, so neither /dev/kvm nor an image is needed.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cgroup/discover/discover.h"
+#include "cgroup/discover/virt_lib.h"
+
+#define QEMU "qemu-system-x86_64"
+
+/* What was reported last of the VM called @want. */
+static struct {
+	char want[64];
+	unsigned int added, changed, removed;
+	bool there;
+	char kind[16], tenant[64], socket[128], uuid[64];
+	pid_t pid;
+	size_t nr_vcpus;
+	struct disc_vcpu vcpus[8];
+} seen;
+
+static sd_event *event;
+static struct disc *d;
+static char dir[64];
+static pid_t child;
+static bool killed;
+
+static void copy(const struct disc_vm *vm)
+{
+	snprintf(seen.kind, sizeof(seen.kind), "%s", vm->kind);
+	snprintf(seen.tenant, sizeof(seen.tenant), "%s", vm->tenant ? vm->tenant : "");
+	snprintf(seen.socket, sizeof(seen.socket), "%s", vm->plane_socket ? vm->plane_socket : "");
+	snprintf(seen.uuid, sizeof(seen.uuid), "%s", vm->uuid ? vm->uuid : "");
+	seen.pid = vm->pid;
+	cr_assert_leq(vm->nr_vcpus, 8);
+	seen.nr_vcpus = vm->nr_vcpus;
+	if (vm->nr_vcpus)
+		memcpy(seen.vcpus, vm->vcpus, vm->nr_vcpus * sizeof(*vm->vcpus));
+}
+
+static bool wanted(const struct disc_vm *vm)
+{
+	return !strcmp(vm->name, seen.want) || (seen.pid && vm->pid == seen.pid);
+}
+
+static void added(void *arg, const struct disc_vm *vm)
+{
+	if (!wanted(vm))
+		return;
+	cr_expect(!seen.there, "added twice");
+	seen.there = true;
+	seen.added++;
+	copy(vm);
+}
+
+static void changed(void *arg, const struct disc_vm *vm)
+{
+	if (!wanted(vm))
+		return;
+	cr_expect(seen.there, "changed before it was added");
+	seen.changed++;
+	copy(vm);
+}
+
+static void removed(void *arg, const struct disc_vm *vm)
+{
+	if (!wanted(vm))
+		return;
+	cr_expect(seen.there, "removed before it was added");
+	seen.there = false;
+	seen.removed++;
+	copy(vm);
+}
+
+/* Notes that concern these tests. */
+static unsigned int notes, lost, again;
+
+static void note(void *arg, const char *line)
+{
+	notes += strstr(line, "the latter is the domain") != NULL;
+	lost += strstr(line, "the connection is lost") != NULL;
+	again += strstr(line, "connected again") != NULL;
+	fprintf(stderr, "note %s\n", line);
+}
+
+static void discover(const char *uri)
+{
+	static const struct disc_ops ops = {added, changed, removed, note};
+	struct disc_opts o = {.libvirt_uris = &uri, .nr_uris = uri ? 1 : 0, .poll_ms = 20};
+
+	cr_assert_eq(disc_open(event, &o, &ops, NULL, &d), 0);
+}
+
+/* Whether what was started has ended by itself. */
+static bool child_failed(void)
+{
+	siginfo_t si = {0};
+
+	return child > 0 && !killed && !waitid(P_PID, child, &si, WEXITED | WNOHANG | WNOWAIT) &&
+	       si.si_pid == child;
+}
+
+#define wait_until(condition)                                                                      \
+	do {                                                                                       \
+		cr_assert(!child_failed(), "line %d: the child ended", __LINE__);                  \
+		cr_assert_geq(sd_event_run(event, UINT64_MAX), 0);                                 \
+	} while (!(condition))
+
+static void end_child(void)
+{
+	killed = true;
+	kill(child, SIGKILL);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void setup(void)
+{
+	strcpy(dir, "/tmp/vpmu-dXXXXXX"); /* short: QEMU's sockets are far below */
+	cr_assert(mkdtemp(dir));
+	cr_assert_geq(sd_event_new(&event), 0);
+	snprintf(seen.want, sizeof(seen.want), "it-%d", getpid());
+}
+
+/* Also before a test is skipped. */
+static void teardown(void)
+{
+	disc_close(d);
+	d = NULL;
+	if (child > 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	child = 0;
+	event = sd_event_unref(event);
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(discover, .init = setup, .fini = teardown);
+
+static bool installed(const char *program)
+{
+	char *path = strdup(getenv("PATH"));
+	bool found = false;
+
+	for (char *p = strtok(path, ":"); p; p = strtok(NULL, ":")) {
+		char file[512];
+
+		snprintf(file, sizeof(file), "%s/%s", p, program);
+		found |= !access(file, X_OK);
+	}
+	free(path);
+	return found;
+}
+
+static void run(char *const argv[])
+{
+	killed = false;
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* The test's output is not the child's. */
+	dup2(open("/dev/null", O_RDWR), 0);
+	dup2(0, 1);
+	dup2(0, 2);
+	execvp(argv[0], argv);
+	_exit(127);
+}
+
+/* ---- QEMU ---- */
+
+/* Two commands of QEMU's protocol QMP on the socket @path: hello, and @command. */
+static void monitor(const char *path, const char *command)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), answers = 0;
+	char text[512], buf[4096] = "";
+	size_t n = 0;
+
+	strcpy(sa.sun_path, path);
+	cr_assert(!connect(fd, (struct sockaddr *)&sa, sizeof(sa)), "%s: %m", path);
+	snprintf(text, sizeof(text), "{\"execute\": \"qmp_capabilities\"}%s", command);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	while (answers < 2) {
+		ssize_t got = read(fd, buf + n, sizeof(buf) - 1 - n);
+
+		cr_assert_gt(got, 0, "%s", buf);
+		n += (size_t)got;
+		buf[n] = 0;
+		cr_assert(!strstr(buf, "\"error\""), "%s", buf);
+		answers = 0;
+		for (const char *p = buf; (p = strstr(p, "\"return\"")); p++)
+			answers++;
+	}
+	close(fd);
+}
+
+Test(discover, qemu_gets_a_vcpu)
+{
+	char name[128], mon[256], path[128];
+	char *const argv[] = {QEMU,
+			      "-accel",
+			      "tcg",
+			      "-name",
+			      name,
+			      "-uuid",
+			      "00112233-4455-6677-8899-AABBCCDDEEFF",
+			      "-smp",
+			      "1,maxcpus=2,sockets=2,cores=1,threads=1",
+			      "-m",
+			      "32",
+			      "-display",
+			      "none",
+			      "-nodefaults",
+			      "-qmp",
+			      mon,
+			      NULL};
+	struct disc_vcpu first;
+
+	if (!installed(QEMU)) {
+		teardown();
+		cr_skip_test("%s is not installed", QEMU);
+	}
+	snprintf(name, sizeof(name), "guest=%s,debug-threads=on", seen.want);
+	snprintf(path, sizeof(path), "%s/mon", dir);
+	snprintf(mon, sizeof(mon), "unix:%s,server=on,wait=off", path);
+	discover(NULL);
+	run(argv);
+	wait_until(seen.there && seen.nr_vcpus == 1);
+	cr_expect_str_eq(seen.kind, "qemu");
+	cr_expect_str_eq(seen.uuid, "00112233-4455-6677-8899-aabbccddeeff");
+	cr_expect_eq(seen.pid, child);
+	cr_expect_eq(seen.vcpus[0].index, 0);
+	cr_expect_neq(seen.vcpus[0].tid, child);
+	first = seen.vcpus[0];
+	monitor(path, "{\"execute\": \"device_add\", \"arguments\": {\"driver\": "
+		      "\"qemu64-x86_64-cpu\", \"id\": \"c1\", \"socket-id\": 1, "
+		      "\"core-id\": 0, \"thread-id\": 0}}");
+	wait_until(seen.nr_vcpus == 2);
+	cr_expect_eq(seen.vcpus[0].tid, first.tid);
+	cr_expect_eq(seen.vcpus[0].start_time, first.start_time);
+	cr_expect_eq(seen.vcpus[1].index, 1);
+	/* Whoever looks only now sees the same. */
+	disc_close(d);
+	seen.there = false;
+	seen.nr_vcpus = 0;
+	discover(NULL);
+	cr_assert_eq(disc_scan(d), 0);
+	cr_expect(seen.there);
+	cr_expect_eq(seen.nr_vcpus, 2);
+	/* A zombie is gone, too: it is waited for later. */
+	end_child();
+	wait_until(seen.removed);
+	cr_expect_eq(seen.pid, child);
+}
+
+/* ---- vpmu-vmm ---- */
+
+Test(discover, vpmu_vmm)
+{
+	bool kvm = !access("/dev/kvm", R_OK | W_OK);
+	char vm[256], path[128];
+	char *const argv[] = {VPMU_VMM, "--hold", "--socket", path, "--vm", vm, NULL};
+
+	snprintf(path, sizeof(path), "%s/s", dir);
+	snprintf(vm, sizeof(vm), "name=a,image=%s,vcpus=2,engine=%s,args=run -r 0 loop 1000",
+		 VPMU_GUEST, kvm ? "kvm" : "soft");
+	discover(NULL);
+	run(argv);
+	seen.pid = child;
+	wait_until(seen.there && seen.socket[0] && (!kvm || seen.nr_vcpus == 2));
+	cr_expect_str_eq(seen.kind, "vpmu-vmm");
+	cr_expect_str_eq(seen.socket, path);
+	if (!kvm)
+		printf("# SKIP vCPU threads of the KVM engine: no /dev/kvm\n");
+	killed = true;
+	kill(child, SIGTERM);
+	wait_until(seen.removed);
+}
+
+/* ---- libvirt ---- */
+
+/* libvirt's embedded driver keeps everything below one directory and needs no daemon. */
+static void embed_config(void)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/etc", dir);
+	cr_assert(!mkdir(path, 0755));
+	snprintf(path, sizeof(path), "%s/etc/qemu.conf", dir);
+	f = fopen(path, "w");
+	cr_assert(f);
+	fprintf(f, "security_driver = \"none\"\ncgroup_controllers = []\nnamespaces = []\n"
+		   "stdio_handler = \"file\"\nremember_owner = 0\n");
+	if (!geteuid())
+		fprintf(f, "user = \"root\"\ngroup = \"root\"\n");
+	fclose(f);
+}
+
+static virDomainPtr create(virConnectPtr conn, const char *tenant)
+{
+	char xml[2048];
+
+	snprintf(xml, sizeof(xml),
+		 "<domain type='qemu'><name>%s</name><memory unit='MiB'>32</memory>"
+		 "<vcpu current='1'>2</vcpu><metadata><vpmu:tenant xmlns:vpmu='urn:vpmu:1'>%s"
+		 "</vpmu:tenant></metadata><os><type arch='x86_64' machine='pc'>hvm</type></os>"
+		 "<devices><video><model type='none'/></video><memballoon model='none'/></devices>"
+		 "</domain>",
+		 seen.want, tenant);
+	return virDomainCreateXML(conn, xml, 0);
+}
+
+/* Another QEMU says that it is the same domain. libvirt's file says which one is. */
+static void impostor(void)
+{
+	char name[128];
+	char *const argv[] = {QEMU,    "-accel",      "tcg", "-name", name,
+			      "-uuid", seen.uuid,     "-m",  "32",    "-display",
+			      "none",  "-nodefaults", NULL};
+	__typeof__(seen) domain = seen;
+
+	memset(&seen, 0, sizeof(seen));
+	snprintf(seen.want, sizeof(seen.want), "impostor-%d", getpid());
+	snprintf(name, sizeof(name), "guest=%s,debug-threads=on", seen.want);
+	strcpy(seen.uuid, domain.uuid);
+	notes = 0;
+	run(argv);
+	seen.pid = child; /* whatever its name is */
+	wait_until(seen.there && seen.nr_vcpus == 1);
+	for (int i = 0; i < 10; i++)
+		cr_assert_geq(sd_event_run(event, UINT64_MAX), 0);
+	cr_expect_eq(notes, 1);
+	cr_expect_str_eq(seen.kind, "qemu");
+	cr_expect_str_eq(seen.tenant, "");
+	cr_expect_str_eq(seen.uuid, domain.uuid);
+	end_child();
+	wait_until(seen.removed);
+	waitpid(child, NULL, 0);
+	child = 0;
+	seen = domain;
+}
+
+Test(discover, libvirt_embedded)
+{
+	char uri[128], err[256] = "";
+	virConnectPtr conn;
+	virDomainPtr dom;
+	char **why = NULL;
+	int taints;
+	pid_t pid;
+
+	if (!installed(QEMU)) {
+		teardown();
+		cr_skip_test("%s is not installed", QEMU);
+	}
+	setenv("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null", 0);
+	snprintf(uri, sizeof(uri), "qemu:///embed?root=%s", dir);
+	embed_config();
+	/* The embedded driver begins with the first connection, and needs an event loop then. */
+	cr_assert(virt_lib_load(err, sizeof(err)), "%s", err);
+	conn = virConnectOpen(uri);
+	if (!conn) {
+		teardown();
+		cr_skip_test("libvirt: %s: %s", uri, virGetLastErrorMessage());
+	}
+	discover(uri);
+	dom = create(conn, "/acme/web");
+	if (!dom) {
+		teardown();
+		cr_skip_test("libvirt: a domain does not start: %s", virGetLastErrorMessage());
+	}
+	wait_until(seen.there && !strcmp(seen.kind, "libvirt") && seen.nr_vcpus == 1);
+	cr_expect_str_eq(seen.tenant, "/acme/web");
+	pid = seen.pid;
+	/* A vCPU is plugged. */
+	cr_expect_eq(virDomainSetVcpus(dom, 2), 0, "%s", virGetLastErrorMessage());
+	wait_until(seen.nr_vcpus == 2);
+	cr_expect_eq(seen.vcpus[1].index, 1);
+	/* Looking does not taint it. */
+	taints = virDomainGetMessages(dom, &why, VIR_DOMAIN_MESSAGE_TAINTING);
+	for (int i = 0; i < taints; i++) {
+		cr_expect(!geteuid() && strstr(why[i], "privileges"), "%s", why[i]);
+		free(why[i]);
+	}
+	free(why);
+	impostor();
+	/* Another tenant, while it runs. */
+	cr_expect_eq(virDomainSetMetadata(dom, VIR_DOMAIN_METADATA_ELEMENT,
+					  "<tenant>/other</tenant>", "vpmu", "urn:vpmu:1",
+					  VIR_DOMAIN_AFFECT_LIVE),
+		     0);
+	wait_until(!strcmp(seen.tenant, "/other"));
+	/* Found by who comes later. */
+	disc_close(d);
+	memset(seen.tenant, 0, sizeof(seen.tenant));
+	seen.there = false;
+	seen.pid = 0;
+	discover(uri);
+	wait_until(seen.there && !strcmp(seen.tenant, "/other"));
+	cr_expect_eq(seen.pid, pid);
+	/* It ends, and what is said last of it has its tenant. */
+	seen.removed = 0;
+	seen.pid = 0;
+	cr_expect_eq(virDomainDestroy(dom), 0);
+	wait_until(seen.removed);
+	cr_expect_eq(seen.pid, pid);
+	cr_expect_str_eq(seen.tenant, "/other");
+	/* Again: another process. */
+	virDomainFree(dom);
+	seen.pid = 0;
+	dom = create(conn, "/acme/web");
+	cr_assert(dom);
+	wait_until(seen.there && !strcmp(seen.kind, "libvirt") && seen.nr_vcpus == 1);
+	cr_expect_str_eq(seen.tenant, "/acme/web");
+	cr_expect_neq(seen.pid, pid);
+	seen.removed = 0;
+	cr_expect_eq(virDomainDestroy(dom), 0);
+	wait_until(seen.removed);
+	virDomainFree(dom);
+	virConnectClose(conn);
+}
+
+/* A session's libvirtd of a user who is not root, with everything below @dir. */
+static pid_t libvirtd(const char *user)
+{
+	pid_t pid = fork();
+	char path[128];
+
+	cr_assert_geq(pid, 0);
+	if (pid)
+		return pid;
+	if (!geteuid() && (setgid(65534) || setuid(65534)))
+		_exit(126);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setenv("HOME", user, 1);
+	snprintf(path, sizeof(path), "%s/run", user);
+	setenv("XDG_RUNTIME_DIR", path, 1);
+	unsetenv("XDG_CONFIG_HOME");
+	unsetenv("XDG_CACHE_HOME");
+	dup2(open("/dev/null", O_RDWR), 0);
+	dup2(0, 1);
+	dup2(0, 2);
+	execlp("libvirtd", "libvirtd", NULL);
+	_exit(127);
+}
+
+/* The daemon is killed while its domain runs, and comes again. */
+Test(discover, libvirt_connection_is_lost)
+{
+	char user[96], path[128], uri[256], virtlogd[32] = "", err[256] = "";
+	virConnectPtr conn = NULL;
+	virDomainPtr dom;
+	pid_t server, pid;
+	FILE *f;
+
+	if (!installed(QEMU) || !installed("libvirtd")) {
+		teardown();
+		cr_skip_test("%s or libvirtd is not installed", QEMU);
+	}
+	setenv("LIBVIRT_LOG_OUTPUTS", "4:file:/dev/null", 0);
+	snprintf(user, sizeof(user), "%s/u", dir);
+	snprintf(path, sizeof(path), "%s/run", user);
+	cr_assert(!mkdir(user, 0700) && !mkdir(path, 0700));
+	if (!geteuid())
+		cr_assert(!chmod(dir, 0755) && !chown(user, 65534, 65534) &&
+			  !chown(path, 65534, 65534));
+	snprintf(uri, sizeof(uri), "qemu:///session?socket=%s/run/libvirt/libvirt-sock", user);
+	/* Discovery is there first, and waits for the daemon. The test's own connection needs
+	 * libvirt's event loop, too. */
+	cr_assert(virt_lib_load(err, sizeof(err)), "%s", err);
+	discover(uri);
+	server = libvirtd(user);
+	child = server;
+	while (!(conn = virConnectOpen(uri)) && !waitpid(server, NULL, WNOHANG))
+		usleep(10000);
+	if (!conn) {
+		child = 0; /* it has been waited for */
+		teardown();
+		cr_skip_test("libvirtd does not start");
+	}
+	dom = create(conn, "/acme/web");
+	if (!dom) {
+		teardown();
+		cr_skip_test("libvirt: a domain does not start: %s", virGetLastErrorMessage());
+	}
+	wait_until(seen.there && !strcmp(seen.kind, "libvirt") && seen.nr_vcpus == 1);
+	cr_expect_str_eq(seen.tenant, "/acme/web");
+	pid = seen.pid;
+	/* The VM runs on, and stays what it is. */
+	lost = again = 0;
+	end_child();
+	waitpid(server, NULL, 0);
+	virDomainFree(dom);
+	virConnectClose(conn);
+	wait_until(lost);
+	for (int i = 0; i < 20; i++)
+		cr_assert_geq(sd_event_run(event, UINT64_MAX), 0);
+	cr_expect(seen.there);
+	cr_expect_str_eq(seen.tenant, "/acme/web");
+	server = libvirtd(user);
+	child = server;
+	killed = false;
+	wait_until(again);
+	cr_expect_eq(lost, 1);
+	conn = virConnectOpen(uri);
+	cr_assert(conn, "%s", virGetLastErrorMessage());
+	dom = virDomainLookupByName(conn, seen.want);
+	cr_assert(dom, "%s", virGetLastErrorMessage());
+	cr_expect_eq(virDomainSetMetadata(dom, VIR_DOMAIN_METADATA_ELEMENT,
+					  "<tenant>/other</tenant>", "vpmu", "urn:vpmu:1",
+					  VIR_DOMAIN_AFFECT_LIVE),
+		     0, "%s", virGetLastErrorMessage());
+	wait_until(!strcmp(seen.tenant, "/other"));
+	cr_expect_eq(seen.pid, pid);
+	cr_expect_eq(virDomainDestroy(dom), 0);
+	wait_until(seen.removed);
+	virDomainFree(dom);
+	virConnectClose(conn);
+	/* libvirtd has started a daemon for logs. */
+	snprintf(path, sizeof(path), "%s/run/libvirt/virtlogd.pid", user);
+	f = fopen(path, "r");
+	if (f && fgets(virtlogd, sizeof(virtlogd), f) && atoi(virtlogd) > 1)
+		kill(atoi(virtlogd), SIGTERM);
+	if (f)
+		fclose(f);
+}

@@ -1,0 +1,352 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vpmud on real cgroups: its configuration and how it is refused, tenants that come and go with their
+# cgroups, counts against what is known, reload, sessions, rights, socket activation, ends.
+. "$(dirname "$0")/cli_lib.inc"
+vpmud=$VPMU_BIN/vpmud
+conf=$dir/vpmud.conf
+
+# ---- without rights: options and configuration ----
+status() { # WANT TEXT ARG...: exit status and the line on standard error
+	want=$1 text=$2
+	shift 2
+	"$vpmud" "$@" >"$dir/out" 2>"$dir/err"
+	check "$*: exit status" $? "$want"
+	check "$*: lines" "$(wc -l <"$dir/err")" "$([ -n "$text" ] && echo 1 || echo 0)"
+	check_match "$*" "$(cat "$dir/err")" "^$text"
+}
+status 2 'vpmud: "x": not an option' x
+status 2 "vpmud: $dir/none: No such file" -C -c "$dir/none"
+printf '[tenant /a]\ncgroup = a\n' >"$conf"
+status 2 "vpmud: $conf:2: tenant /a/cgroup: \"a\" given, accepted: a pattern" --check-config --config="$conf"
+status 2 "vpmud: $conf:2: " -c "$conf"
+printf '[vpmud]\nadmin_group = no-such-group\n' >"$conf"
+status 2 'vpmud: admin-group: no group "no-such-group"' -C -c "$conf"
+printf '[vpmud]\n' >"$conf"
+status 0 '' -C -c "$conf"
+
+# ---- what it needs ----
+ground=
+for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
+	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
+	mkdir $mount/vpmud-$$ 2>/dev/null && ground=$mount/vpmud-$$ && break
+done
+[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
+top=/vpmud-$$
+jobs=
+clean() {
+	for j in $jobs; do kill "$j" 2>/dev/null; done
+	for j in $jobs; do wait "$j" 2>/dev/null; done
+	umount "$dir/bpf" 2>/dev/null
+	rm -rf "/run/vpmud-$$"
+	find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
+}
+on_exit=clean
+# Not in /tmp, where `vpmu` trusts only directories of its own user.
+mkdir -m 755 "/run/vpmud-$$" || exit 1
+VPMU_SOCKET=/run/vpmud-$$/s
+pin_dir=none
+mkdir "$dir/bpf"
+if mount -t bpf bpf "$dir/bpf" 2>/dev/null; then
+	pin_dir=$dir/bpf/vpmu
+else
+	echo "# SKIP restarts: no BPF file system can be mounted"
+fi
+
+# start ARG...: vpmud, until it answers
+start() {
+	"$@" "$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
+	server=$!
+	wait_for "$server" "$vpmu" list && return 0
+	wait "$server"
+	server=
+	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
+		echo "# SKIP counting: $(tail -1 "$dir/server.log")"
+		exit 77
+	fi
+	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
+	finish
+}
+stop() {
+	kill "$server"
+	wait "$server"
+	check "exit status at SIGTERM" $? 0
+	server=
+	check "the socket is gone" "$(ls "$VPMU_SOCKET" 2>/dev/null)" ""
+}
+move() { # CGROUP COMMAND...: run COMMAND in CGROUP
+	cg=$ground/$1
+	shift
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cg" "$@"
+}
+tenants() { "$vpmu" list -j | jq -r 'select(.kind == "tenant") | .path' | sort | tr '\n' ' '; }
+are() { [ "$(tenants)" = "$1 " ]; }
+
+cat >"$conf" <<END
+[vpmud]
+socket = $VPMU_SOCKET
+pin_dir = $pin_dir
+libvirt = none
+[tenant /acme]
+cgroup = $top/acme*
+[tenant /globex]
+cgroup = $top/globex
+[tenant /pods/*]
+cgroup = $top/pods/pod*
+END
+mkdir "$ground/acme1" "$ground/globex" "$ground/pods" "$ground/pods/pod-a"
+start
+check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
+check "who serves" "$("$vpmu" list -j | jq -r 'select(.kind == "root") | .path')" /
+check "plane" "$("$vpmu" events -j | jq -r '.planes[0].plane' | sort -u)" kernel
+check_match "nobody counts" "$("$vpmu" check)" '^kernel plane +yes nobody counts: nothing is attached'
+
+# ---- counts of tenants ----
+"$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
+check_match "somebody counts" "$("$vpmu" check)" '^kernel plane +yes attached to context switches'
+value() { # SESSION EVENT TENANT
+	"$vpmu" stat --session "$1" -x, >"$dir/read" || echo failed
+	cell "$dir/read" "$2" "$3" "" ""
+}
+# N programs, each with 20 page faults or more: it has a stack, a heap, the pages of its file.
+programs() { # CGROUP N
+	move "$1" sh -c 'i=0; while [ $i -lt '"$2"' ]; do /bin/true; i=$((i + 1)); done'
+}
+at_least() { # WHAT GOT WANT
+	[ "${2:-0}" -ge "$3" ] 2>/dev/null || check "$1" "$2" "at least $3"
+}
+programs acme1 50
+a=$(value all page-faults /acme)
+at_least "page faults of the tenant" "$a" 1000
+check "none of the other's" "$(value all page-faults /globex)" "<not counted>"
+programs globex 30
+at_least "page faults of the other" "$(value all page-faults /globex)" 600
+check "the first one's stay" "$(value all page-faults /acme)" "$a"
+
+# A cgroup that is made counts from then on, for the same tenant; what it counted stays.
+mkdir "$ground/acme2" "$ground/pods/pod-b"
+wait_for "$server" are "/acme /globex /pods /pods/pod-a /pods/pod-b"
+programs acme2 20
+programs pods/pod-b 10
+b=$(value all page-faults /acme)
+at_least "two cgroups, one tenant" "$b" "$((a + 400))"
+p=$(value all page-faults /pods/pod-b)
+at_least "a new tenant" "$p" 200
+rmdir "$ground/acme2" "$ground/pods/pod-b"
+wait_for "$server" are "/acme /globex /pods /pods/pod-a"
+check "its counts are the parent's" "$(value all page-faults /pods)" "$p"
+check "and the tenant's" "$(value all page-faults /acme)" "$b"
+
+# A task that moves is charged to where it is.
+sh -c 'echo $$ >"$0/cgroup.procs" && exec sleep 1000' "$ground/pods/pod-a" &
+mover=$!
+jobs=$mover
+there() { grep -qx "$mover" "$ground/pods/pod-a/cgroup.procs"; }
+wait_for "$server" there
+s=$(value all context-switches /globex)
+echo "$mover" >"$ground/globex/cgroup.procs"
+kill -STOP "$mover"
+kill -CONT "$mover"
+kill "$mover"
+wait "$mover" 2>/dev/null
+at_least "switches of a task that has moved" "$(value all context-switches /globex)" "$((s + 1))"
+
+# Everything adds up, per CPU and event.
+"$vpmu" conservation >"$dir/out" || check "conservation" "$(cat "$dir/out")" "equal everywhere"
+check_match "conservation has rows" "$(cat "$dir/out")" 'page-faults .* yes'
+
+# ---- reload ----
+printf '[tenant /acme]\ncgroup = oops\n' >"$conf.new"
+cp "$conf" "$conf.old"
+cp "$conf.new" "$conf"
+check_match "a bad file" "$("$vpmu" reload 2>&1)" "^vpmu: .*$conf:2: tenant /acme/cgroup: \"oops\" given"
+kill -HUP "$server"
+told() { grep -q "vpmud: $conf:2: tenant /acme/cgroup" "$dir/server.log"; }
+wait_for "$server" told
+check_match "check says so" "$("$vpmu" check)" "^configuration +no +the old one is in force: $conf:2"
+check "the old one is in force" "$(tenants)" "/acme /globex /pods /pods/pod-a "
+sed 's|^\[tenant /globex\]|[tenant /initech]|; s|^libvirt.*|isolated = yes\n&|' "$conf.old" >"$conf"
+g=$(value all page-faults /)
+check_match "what needs a start" "$("$vpmu" reload 2>&1)" "^vpmu: isolated has changed in the file, which takes"
+check "new rules" "$(tenants)" "/acme /initech /pods /pods/pod-a "
+programs globex 10
+at_least "the cgroup's new tenant" "$(value all page-faults /initech)" 200
+at_least "nothing is lost" "$(value all page-faults /)" "$((g + 200))"
+at_least "what stayed went on" "$(value all page-faults /acme)" "$b"
+"$vpmu" detach all >/dev/null || exit 1
+check_match "nobody counts again" "$("$vpmu" check)" '^kernel plane +yes nobody counts'
+
+# ---- a VM: found, counted by vCPU, started again ----
+qemu=$(command -v qemu-system-x86_64 || command -v qemu-system-aarch64)
+if [ -n "$qemu" ]; then
+	mkdir "$ground/acme-vm"
+	start_vm() { # a VM whose first vCPU executes its firmware, and then whatever it finds
+		sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground/acme-vm" "$qemu" -name web,debug-threads=on \
+			-machine "$(case $qemu in *aarch64) echo virt ;; *) echo q35 ;; esac),accel=tcg" \
+			-smp 2 -m 64 -display none -serial none -monitor none -net none >/dev/null 2>&1 &
+		vm=$!
+		jobs="$jobs $vm"
+	}
+	stop_vm() {
+		kill "$vm"
+		wait "$vm" 2>/dev/null
+	}
+	rows() { "$vpmu" list -j | jq -r 'select(.vm == "web") | "\(.path) \(.vcpus) \(.pid) \(.counted)"'; }
+	runs() { [ "$(rows)" = "/acme 2 $vm cgroup" ]; }
+	ended() { [ -z "$(rows)" ]; }
+	"$vpmu" attach vm -e task-clock --for-each vcpu -t /acme || exit 1
+	"$vpmu" attach sum -e task-clock -t /acme || exit 1
+	start_vm
+	wait_for "$server" runs
+	vcpu() { "$vpmu" stat --session vm -x, >"$dir/read" && cell "$dir/read" task-clock /acme web "$1"; }
+	busy() { [ "$(vcpu 0)" -gt 1000000 ]; }
+	wait_for "$server" busy
+	v=$(vcpu 0)
+	stop_vm
+	wait_for "$server" ended
+	at_least "what its vCPU counted is the tenant's" "$("$vpmu" stat --session sum -x, | cut -d, -f1)" "$v"
+	start_vm
+	wait_for "$server" runs
+	wait_for "$server" busy
+	stop_vm
+	wait_for "$server" ended
+	"$vpmu" detach vm >/dev/null
+	"$vpmu" detach sum >/dev/null
+else
+	echo "# SKIP a VM: no qemu-system-x86_64 and no qemu-system-aarch64"
+fi
+
+# ---- rights ----
+facts() { sed -n "s/^$1:[[:space:]]*//p" "/proc/$server/status"; }
+case $("$vpmu" check -j | jq -r 'select(.what == "contain: system calls") | .why') in
+*sanitizer*) echo "# SKIP seccomp: a build with a sanitizer" ;;
+*) check "seccomp" "$(facts Seccomp)" 2 ;;
+esac
+check "no new privileges" "$(facts NoNewPrivs)" 1
+# CAP_BPF 39, CAP_PERFMON 38, CAP_SYS_PTRACE 19, CAP_DAC_READ_SEARCH 2: those of them that we have
+have=$((0x$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status) & 0xc000080004))
+check "capabilities" "$((0x$(facts CapEff)))" "$have"
+check "nor can they come back" "$((0x$(facts CapBnd) & ~0xc000080004))" 0
+if id nobody >/dev/null 2>&1; then
+	check_match "others may not connect" \
+		"$(setpriv --reuid nobody --clear-groups "$vpmu" list 2>&1)" 'Permission denied'
+fi
+stop
+
+# ---- readers ----
+if id nobody >/dev/null 2>&1; then
+	gid=$(id -g nobody)
+	sed -i "s|^libvirt.*|&\nreader_group = $gid=/acme|" "$conf"
+	start
+	reader() { setpriv --reuid nobody --regid "$gid" --clear-groups "$vpmu" "$@" 2>&1; }
+	check "a reader's tenants" "$(reader list -j | jq -r .path | sort | tr '\n' ' ')" "/acme "
+	check_match "a reader may not reload" "$(reader reload)" 'for administrators only'
+	check_match "others do not exist" "$(reader stat -e page-faults -t /initech -d 0.1)" 'no tenant "/initech"'
+	check "no figures of the whole host" "$(reader check | grep -c 'VMs found')" 0
+	check_match "its own" "$(reader stat -e page-faults -t /acme -d 0.1)" 'page-faults'
+	stop
+fi
+
+# ---- socket activation, and what the service manager is told ----
+if command -v systemd-socket-activate >/dev/null; then
+	systemd-socket-activate -l "$VPMU_SOCKET" "$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
+	server=$!
+	listens() { [ -S "$VPMU_SOCKET" ]; }
+	wait_for "$server" listens
+	check_match "activated by a client" "$("$vpmu" list)" 'acme +tenant'
+	kill "$server"
+	wait "$server"
+	check "the service manager's file stays" "$(stat -c %F "$VPMU_SOCKET")" socket
+	rm -f "$VPMU_SOCKET"
+	server=
+else
+	echo "# SKIP socket activation: no systemd-socket-activate"
+fi
+
+if command -v python3 >/dev/null; then
+	python3 - "$vpmud" "$conf" "$dir/notify" >"$dir/said" 2>"$dir/server.log" <<'END'
+import os, signal, socket, subprocess, sys
+vpmud, conf, path = sys.argv[1:]
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(path)
+p = subprocess.Popen([vpmud, "-c", conf], env=dict(os.environ, NOTIFY_SOCKET=path, WATCHDOG_USEC="1000000"))
+def until(word):
+    while True:
+        said = s.recv(4096).decode().split("\n")[0]
+        if said == word or said.startswith(word):
+            print(word)
+            return
+until("WATCHDOG=1")
+until("READY=1")
+p.send_signal(signal.SIGHUP)
+until("RELOADING=1")
+until("READY=1")
+p.terminate()
+until("STOPPING=1")
+print(p.wait())
+END
+	check "what the service manager is told" "$(tr '\n' ' ' <"$dir/said")" \
+		"WATCHDOG=1 READY=1 RELOADING=1 READY=1 STOPPING=1 0 "
+else
+	echo "# SKIP what the service manager is told: no python3"
+fi
+
+# ---- killed, or ended: the next one goes on ----
+start
+check_match "a second one" "$("$vpmud" -c "$conf" 2>&1)" '^vpmud: '
+if [ "$pin_dir" = none ]; then
+	kill -KILL "$server"
+	wait "$server" 2>/dev/null
+	start
+	check_match "after kill -9" "$("$vpmu" list)" 'acme +tenant'
+	stop
+	finish
+fi
+check_match "pins of another one" "$(sed "s|^socket.*|&2|" "$conf" >"$conf.2" && "$vpmud" -c "$conf.2" 2>&1)" \
+	'^vpmud: kernel plane: .*another process uses these pins'
+"$vpmu" attach kept -e page-faults --for-each tenant || exit 1
+"$vpmu" attach other -e context-switches -t /acme || exit 1
+n=0
+for how in KILL TERM KILL KILL TERM; do
+	programs acme1 10
+	n=$((n + 200))
+	kill -$how "$server"
+	wait "$server" 2>/dev/null
+	ended=$?
+	[ $how = KILL ] || check "exit status" $ended 0
+	# Nobody is there, and the kernel counts on.
+	programs acme1 10
+	n=$((n + 200))
+	start
+	at_least "after SIG$how" "$(value kept page-faults /acme)" $n
+done
+check "both sessions" "$("$vpmu" sessions -j | jq -r .session | sort | tr '\n' ' ')" "kept other "
+a=$(value kept page-faults /acme)
+g=$(value kept page-faults /globex)
+kill -KILL "$server"
+wait "$server" 2>/dev/null
+start
+check "an idle tenant's value is the same" "$(value kept page-faults /acme)" "$a"
+check "and that of one that never ran" "$(value kept page-faults /globex)" "$g"
+"$vpmu" conservation >"$dir/out" || check "conservation after restarts" "$(cat "$dir/out")" "equal everywhere"
+
+# A cgroup that is nobody's any more by the rules of the next one.
+kill -KILL "$server"
+wait "$server" 2>/dev/null
+sed -i "s|^cgroup = $top/acme\*|cgroup = $top/none|" "$conf"
+start
+forgotten() { programs acme1 1; [ "$(value kept page-faults /acme)" = "$a" ]; }
+settled() { a=$(value kept page-faults /acme); forgotten; }
+wait_for "$server" settled
+check "it is not the tenant's any more" "$(value kept page-faults /acme)" "$a"
+
+# A state file that is none ends the sessions, and nothing else.
+kill -KILL "$server"
+wait "$server" 2>/dev/null
+echo '{"schema":1,' >"$VPMU_SOCKET.state"
+start
+check_match "a broken state file" "$(cat "$dir/server.log")" "^vpmud: state file $VPMU_SOCKET.state: no state of vpmud"
+check "no sessions" "$("$vpmu" sessions -j)" ""
+check_match "it counts" "$("$vpmu" stat -e page-faults -d 0.1 2>&1)" 'page-faults'
+stop
+finish

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Guests that make each of their instructions as dear as they can for the host, and a plain guest
+ * beside them. Each runs for ever in a VM of its own. The unit tests of effort and the benchmark
+ * fair_worst run them. This needs no test framework.
+ */
+#ifndef TESTS_SOFT_ATTACK_H
+#define TESTS_SOFT_ATTACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vmm/engine/engine.h"
+
+#define ATTACK_RAM  (16ULL << 20) /* bytes of RAM that a guest needs, at address 0 */
+#define ATTACK_CODE 0x200000ULL	  /* where its code is */
+
+struct attack {
+	const char *name;
+	const uint8_t *code, *end; /* runs at ATTACK_CODE in CPL 0 */
+	/* The least extra effort (vmm_run.effort beyond instructions) of 100 instructions in the
+	 * interpreter: without it they would take more host time than what they are charged for. */
+	unsigned int effort;
+	/* What it takes is misses of the host's caches, which no table of instructions knows. */
+	bool memory;
+	unsigned int special; /* what attack_load() prepares; private */
+};
+
+/* attacks[0] is the plain guest. */
+extern const struct attack attacks[];
+extern const size_t nr_attacks;
+
+/* attack_load - write the guest @a into @ram (ATTACK_RAM zeroed bytes, guest-physical 0) and set
+ * the registers of @v, a new vCPU of @ops. 0 or -errno. */
+int attack_load(const struct attack *a, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v,
+		uint8_t *ram);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Flat segments for guests of the soft machine that have no loader: unit tests and attack.c. */
+#ifndef TESTS_SOFT_FLAT_H
+#define TESTS_SOFT_FLAT_H
+
+#include <linux/kvm.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* flat_segment - 64-bit code, or data, of the privilege level in @sel. */
+static inline struct kvm_segment flat_segment(uint16_t sel, bool code)
+{
+	return (struct kvm_segment){.limit = ~0u,
+				    .selector = sel,
+				    .type = code ? 0xb : 3,
+				    .present = 1,
+				    .dpl = sel & 3,
+				    .db = !code,
+				    .s = 1,
+				    .l = code,
+				    .g = 1};
+}
+
+#endif

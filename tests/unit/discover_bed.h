@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A /proc and a cgroup2 of files in a temporary directory, for tests of cgroup/discover: processes
+ * are written and removed by the test, and what discovery reports is lines of text. openat() and
+ * readlinkat() of the library go through hooks, so that a test can act between two reads or refuse
+ * one. The program is linked with --wrap for both (tests/unit/CMakeLists.txt).
+ */
+#ifndef TESTS_UNIT_DISCOVER_BED_H
+#define TESTS_UNIT_DISCOVER_BED_H
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroup/discover/discover.h"
+
+static struct {
+	char dir[64];	 /* has proc and cgroup */
+	char *seen;	 /* what was reported, one line each, since bed_expect() */
+	size_t seen_len; /* bytes of it */
+	FILE *out;
+	sd_event *event;
+	struct disc *d;
+	unsigned long opened; /* calls of openat() */
+	/* Called before each openat() and readlinkat(); returns 0 or the errno to fail with. */
+	int (*hook)(const char *path);
+} bed;
+
+/* ---- hooks ---- */
+
+int __real_openat(int dir, const char *path, int flags, ...);
+int __wrap_openat(int dir, const char *path, int flags, ...);
+int __wrap_openat(int dir, const char *path, int flags, ...)
+{
+	int err = bed.hook ? bed.hook(path) : 0;
+
+	bed.opened++;
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	return __real_openat(dir, path, flags);
+}
+
+ssize_t __real_readlinkat(int dir, const char *path, char *buf, size_t len);
+ssize_t __wrap_readlinkat(int dir, const char *path, char *buf, size_t len);
+ssize_t __wrap_readlinkat(int dir, const char *path, char *buf, size_t len)
+{
+	int err = bed.hook ? bed.hook(path) : 0;
+
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	return __real_readlinkat(dir, path, buf, len);
+}
+
+/* ---- files ---- */
+
+__attribute__((format(printf, 1, 2))) static char *bed_path(const char *fmt, ...)
+{
+	static char path[4][512];
+	static unsigned int n;
+	char *p = path[n++ % 4];
+	va_list ap;
+
+	int at = snprintf(p, sizeof(path[0]), "%s/", bed.dir);
+	va_start(ap, fmt);
+	vsnprintf(p + at, sizeof(path[0]) - (size_t)at, fmt, ap);
+	va_end(ap);
+	return p;
+}
+
+static inline void bed_write(const char *path, const void *data, size_t len)
+{
+	FILE *f = fopen(path, "w");
+
+	cr_assert(f && fwrite(data, 1, len, f) == len && !fclose(f), "%s: %m", path);
+}
+
+static inline void bed_mkdir(const char *path)
+{
+	cr_assert(!mkdir(path, 0755) || errno == EEXIST, "%s: %m", path);
+}
+
+static int bed_unlink(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static inline void bed_remove(const char *path)
+{
+	nftw(path, bed_unlink, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* One process, as bed_process() writes it; what is 0 or NULL has a usual value. */
+struct bed_process {
+	int pid, ppid;
+	unsigned long start;
+	const char *comm;
+	char state;
+	unsigned long flags, threads, vsize;
+	const char *cmdline; /* arguments, separated by blanks */
+	const char *raw;     /* or its bytes */
+	size_t raw_len;
+	const char *cgroup;
+};
+
+static inline void bed_stat(const char *path, int id, const char *comm, char state, int ppid,
+			    unsigned long flags, unsigned long threads, unsigned long start,
+			    unsigned long vsize, unsigned long guest)
+{
+	char text[1024];
+	int n = snprintf(
+		text, sizeof(text),
+		"%d (%s) %c %d 1 1 0 -1 %lu 0 0 0 0 1 2 0 0 20 0 %lu 0 %lu %lu 5 "
+		"18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 %lu 0 0 0 0 0 0 0 "
+		"0 0\n",
+		id, comm, state, ppid, flags, threads, start, vsize, guest);
+
+	bed_write(path, text, (size_t)n);
+}
+
+/* A thread; @guest: clock ticks of guest time; @call: its syscall file, NULL: none. */
+static inline void bed_thread(int pid, int tid, const char *comm, unsigned long start,
+			      unsigned long guest, const char *call)
+{
+	bed_mkdir(bed_path("proc/%d/task/%d", pid, tid));
+	bed_stat(bed_path("proc/%d/task/%d/stat", pid, tid), tid, comm, 'S', 1, 0, 1, start, 0,
+		 guest);
+	if (call)
+		bed_write(bed_path("proc/%d/task/%d/syscall", pid, tid), call, strlen(call));
+}
+
+static inline void bed_process(const struct bed_process *p)
+{
+	unsigned long start = p->start ? p->start : 1000;
+	const char *comm = p->comm ? p->comm : "qemu-system-x86";
+
+	bed_mkdir(bed_path("proc/%d", p->pid));
+	bed_mkdir(bed_path("proc/%d/task", p->pid));
+	bed_mkdir(bed_path("proc/%d/fd", p->pid));
+	bed_stat(bed_path("proc/%d/stat", p->pid), p->pid, comm, p->state ? p->state : 'S',
+		 p->ppid ? p->ppid : 1, p->flags, p->threads ? p->threads : 3, start,
+		 p->vsize ? p->vsize : 4096, 0);
+	bed_thread(p->pid, p->pid, comm, start, 0, NULL);
+	if (p->raw) {
+		bed_write(bed_path("proc/%d/cmdline", p->pid), p->raw, p->raw_len);
+	} else {
+		char *text = strdup(p->cmdline ? p->cmdline : "");
+		size_t len = strlen(text);
+
+		for (char *c = text; *c; c++)
+			if (*c == ' ')
+				*c = 0;
+		bed_write(bed_path("proc/%d/cmdline", p->pid), text, len ? len + 1 : 0);
+		free(text);
+	}
+	bed_write(bed_path("proc/%d/cgroup", p->pid), p->cgroup ? p->cgroup : "0::/\n",
+		  strlen(p->cgroup ? p->cgroup : "0::/\n"));
+}
+
+static inline void bed_link(int pid, int fd, const char *to)
+{
+	char *path = bed_path("proc/%d/fd/%d", pid, fd);
+
+	unlink(path);
+	cr_assert(!symlink(to, path), "%s: %m", path);
+}
+
+static inline void bed_end(int pid)
+{
+	bed_remove(bed_path("proc/%d", pid));
+}
+
+/* A QEMU with two vCPUs, the threads pid + 1 and pid + 2, which started a tick later each. */
+static inline void bed_qemu(int pid, unsigned long start, const char *cmdline)
+{
+	bed_process(&(struct bed_process){.pid = pid, .start = start, .cmdline = cmdline});
+	bed_thread(pid, pid + 1, "CPU 0/KVM", start + 1, 0, NULL);
+	bed_thread(pid, pid + 2, "CPU 1/KVM", start + 2, 0, NULL);
+}
+
+/* ---- what is reported ---- */
+
+static inline const char *bed_or(const char *text)
+{
+	return text ? text : "-";
+}
+
+static void bed_report(const char *what, const struct disc_vm *vm)
+{
+	fprintf(bed.out,
+		"%s %s %s uuid=%s id=%d/%" PRIu64 " cgroup=%s tenant=%s socket=%s vcpus=", what,
+		vm->kind, vm->name, bed_or(vm->uuid), (int)vm->pid, vm->start_time,
+		bed_or(vm->cgroup), bed_or(vm->tenant), bed_or(vm->plane_socket));
+	for (size_t i = 0; i < vm->nr_vcpus; i++)
+		fprintf(bed.out, "%s%d:%d/%" PRIu64, i ? "," : "", vm->vcpus[i].index,
+			(int)vm->vcpus[i].tid, vm->vcpus[i].start_time);
+	fprintf(bed.out, "\n");
+}
+
+static void bed_added(void *arg, const struct disc_vm *vm)
+{
+	bed_report("added", vm);
+}
+
+static void bed_changed(void *arg, const struct disc_vm *vm)
+{
+	bed_report("changed", vm);
+}
+
+static void bed_removed(void *arg, const struct disc_vm *vm)
+{
+	bed_report("removed", vm);
+}
+
+static void bed_note(void *arg, const char *line)
+{
+	fprintf(bed.out, "note %s\n", line);
+}
+
+static const struct disc_ops bed_ops = {bed_added, bed_changed, bed_removed, bed_note};
+
+/* bed_seen - what was reported since the last call. */
+static inline const char *bed_seen(void)
+{
+	static char *last;
+
+	fclose(bed.out);
+	free(last);
+	last = bed.seen;
+	bed.out = open_memstream(&bed.seen, &bed.seen_len);
+	cr_assert(bed.out);
+	return last;
+}
+
+/* bed_scan - look once; returns what was reported. */
+static inline const char *bed_scan(void)
+{
+	int ret = disc_scan(bed.d);
+
+	cr_assert_eq(ret, 0, "disc_scan: %s", strerror(-ret));
+	return bed_seen();
+}
+
+static inline void bed_open(const struct disc_opts *o)
+{
+	cr_assert_eq(disc_open(bed.event, o, &bed_ops, NULL, &bed.d), 0);
+}
+
+static inline void bed_init(void)
+{
+	strcpy(bed.dir, "/tmp/vpmu-discover-XXXXXX");
+	cr_assert(mkdtemp(bed.dir));
+	bed_mkdir(bed_path("proc"));
+	bed_mkdir(bed_path("cgroup"));
+	bed.out = open_memstream(&bed.seen, &bed.seen_len);
+	cr_assert(bed.out && sd_event_new(&bed.event) >= 0);
+	bed.hook = NULL;
+}
+
+/* bed_start - the temporary /proc, with a cgroup2 beside it. */
+static inline void bed_start(void)
+{
+	bed_init();
+	bed_open(&(struct disc_opts){.proc = bed_path("proc"), .cgroup_root = bed_path("cgroup")});
+}
+
+static inline void bed_stop(void)
+{
+	bed.hook = NULL;
+	disc_close(bed.d);
+	sd_event_unref(bed.event);
+	bed_remove(bed.dir);
+	bed_seen();
+	fclose(bed.out);
+	free(bed.seen);
+}
+
+#define expect_seen(want)                                                                          \
+	do {                                                                                       \
+		const char *got_ = bed_scan();                                                     \
+		cr_expect_str_eq(got_, want, "line %d: got:\n%swanted:\n%s", __LINE__, got_,       \
+				 want);                                                            \
+	} while (0)
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A fake kernel behind vpmu_perf_sys, for tests of the perf host PMU: one thread with a hardware
+ * PMU of general and fixed counters, and what Linux does with the events of that thread. The rules
+ * are those of perf_event_open(2) and of the x86 driver:
+ *
+ *   - An event's time is its thread's: enabled time grows while the thread runs and the event and
+ *     its group's leader are enabled; running time grows while it has a counter besides.
+ *   - A group has counters for all of its enabled members or for none. It may only contain members
+ *     that fit an otherwise unused PMU, and only those of one kind of core. Only the leader of a
+ *     group can be pinned.
+ *   - A pinned event that finds no counter goes into its error state. It reads as end of file until
+ *     it is enabled anew.
+ *   - Who waits gets a counter when an event is enabled or opened, and when the thread next gets a
+ *     CPU (fake_run). It gets none when an event is disabled or closed.
+ *   - Others can hold counters for good (fake.held), or take turns with us (fake.rival).
+ *   - Raw event D0H fits counter 0 only, and so do cache-misses on the first of several kinds of
+ *     core. Raw event EEH does not exist.
+ */
+#ifndef TESTS_UNIT_FAKE_PERF_H
+#define TESTS_UNIT_FAKE_PERF_H
+
+#include "perf_bed.h"
+#include "vpmu/event/event.h"
+
+#include <errno.h>
+
+#define FAKE_FDS       64
+#define FAKE_WIDTH     48
+#define FAKE_TYPE_ATOM 10
+#define FAKE_READ_NS   100 /* what a system call of the thread takes */
+
+enum fake_state { FAKE_ERROR = -2, FAKE_OFF = -1, FAKE_WAITS = 0, FAKE_COUNTS = 1 };
+
+static struct {
+	unsigned int gp;	 /* general counters */
+	bool fixed;		 /* fixed counters for instructions, cycles, ref-cycles */
+	unsigned int held;	 /* general counters that others hold */
+	unsigned int rival;	 /* general counters that others want for half of the time */
+	unsigned int kinds;	 /* of core: 0 or 2 */
+	unsigned int core;	 /* the kind that the thread is on */
+	bool arm;		 /* a disabled event gets into any group, as by Arm's driver */
+	bool no_branches;	 /* the PMU has no such event */
+	bool user_only;		 /* like perf_event_paranoid 2 without CAP_PERFMON */
+	int fail;		 /* open fails with this */
+	unsigned int soft_limit; /* of open events; 0: FAKE_FDS */
+	unsigned int hard_limit; /* what the soft limit can be raised to */
+	bool rdpmc;		 /* events have pages */
+	bool sleeps;		 /* the thread does not run while others make calls */
+	bool gone;		 /* the thread has ended */
+	bool bump_lock;		 /* the kernel moves the event during the next rdpmc */
+	unsigned int opens, enables, reads, rdpmcs, open_fds;
+	unsigned int most_gp; /* the most general counters that we ever had */
+	unsigned int pinned_opens;
+	bool rival_first;
+	uint64_t cpu_ns, wall_ns;
+	struct fake_event {
+		bool used;
+		enum fake_state state;
+		int leader; /* its own fd if it is one */
+		struct perf_event_attr attr;
+		int tid, cpu;
+		uint64_t count, enabled_ns, running_ns;
+		struct perf_event_mmap_page page;
+		uint64_t counter; /* of 48 bits */
+	} ev[FAKE_FDS];
+} fake;
+
+#define fake_for_each(e) for (struct fake_event *e = fake.ev; e < fake.ev + FAKE_FDS; e++)
+
+static inline bool fake_hardware(const struct fake_event *e)
+{
+	return e->attr.type != PERF_TYPE_SOFTWARE;
+}
+
+static inline unsigned int fake_fixed_of(const struct perf_event_attr *attr)
+{
+	if (attr->type != PERF_TYPE_HARDWARE)
+		return 0;
+	switch (attr->config & 0xffffffff) {
+	case PERF_COUNT_HW_INSTRUCTIONS:
+		return 1;
+	case PERF_COUNT_HW_CPU_CYCLES:
+		return 2;
+	case PERF_COUNT_HW_REF_CPU_CYCLES:
+		return 3;
+	default:
+		return 0;
+	}
+}
+
+static inline unsigned int fake_kind(const struct perf_event_attr *attr)
+{
+	if (attr->type == PERF_TYPE_HARDWARE)
+		return attr->config >> 32 == FAKE_TYPE_ATOM;
+	return attr->type == FAKE_TYPE_ATOM;
+}
+
+static inline bool fake_first_only(const struct perf_event_attr *attr)
+{
+	return (attr->type == PERF_TYPE_RAW && (attr->config & 0xff) == 0xd0) ||
+	       (fake.kinds && attr->type == PERF_TYPE_HARDWARE && !fake_kind(attr) &&
+		(attr->config & 0xff) == PERF_COUNT_HW_CACHE_MISSES);
+}
+
+/* The counters that are not taken. */
+struct fake_room {
+	unsigned int gp; /* besides counter 0 */
+	bool first;	 /* counter 0 */
+	bool fixed[4];	 /* by fake_fixed_of */
+};
+
+static inline struct fake_room fake_room(unsigned int taken)
+{
+	unsigned int gp = fake.gp > taken ? fake.gp - taken : 0;
+
+	/* Others take the upper ones first. */
+	return (struct fake_room){.gp = gp ? gp - 1 : 0,
+				  .first = gp > 0,
+				  .fixed = {false, fake.fixed, fake.fixed, fake.fixed}};
+}
+
+/* Give @e a counter of *@r. Events for counter 0 only must come first. */
+static inline bool fake_place(struct fake_room *r, const struct fake_event *e)
+{
+	unsigned int fixed = fake_fixed_of(&e->attr);
+
+	if (fake_first_only(&e->attr)) {
+		if (!r->first)
+			return false;
+		r->first = false;
+		return true;
+	}
+	if (fixed && r->fixed[fixed]) {
+		r->fixed[fixed] = false;
+		return true;
+	}
+	if (fixed == 3)
+		return false;
+	if (r->gp) {
+		r->gp--;
+		return true;
+	}
+	if (!r->first)
+		return false;
+	r->first = false;
+	return true;
+}
+
+/* Whether the enabled members of @leader's group, and @more besides, fit *@r; if so, they are taken
+ * off it. */
+static inline bool fake_place_group(struct fake_room *r, int leader, const struct fake_event *more)
+{
+	struct fake_room room = *r;
+
+	for (int first = 1; first >= 0; first--) {
+		fake_for_each(e)
+		{
+			if (!e->used || e->leader != leader || e == more || !fake_hardware(e) ||
+			    e->state <= FAKE_OFF || fake_first_only(&e->attr) != first)
+				continue;
+			if (!fake_place(&room, e))
+				return false;
+		}
+		if (more && fake_first_only(&more->attr) == first && !fake_place(&room, more))
+			return false;
+	}
+	*r = room;
+	return true;
+}
+
+static inline bool fake_enabled(const struct fake_event *e)
+{
+	return e->used && e->state >= FAKE_WAITS && fake.ev[e->leader].state >= FAKE_WAITS;
+}
+
+/* The group's hardware members, all of which are of one kind, or -1 if it has none. */
+static inline int fake_group_kind(int leader)
+{
+	fake_for_each(e) if (e->used && e->leader == leader &&
+			     fake_hardware(e)) return (int)fake_kind(&e->attr);
+	return -1;
+}
+
+/* What user space sees of it. */
+static inline void fake_pages(void)
+{
+	fake_for_each(e)
+	{
+		e->page.index = e->used && e->state == FAKE_COUNTS && e->page.cap_user_rdpmc
+					? (uint32_t)(e - fake.ev) + 1
+					: 0;
+		e->page.time_enabled = e->enabled_ns;
+		e->page.time_running = e->running_ns;
+		e->page.offset = (int64_t)e->count;
+		e->counter = 0;
+	}
+}
+
+/* An event is stopped or closed, and its group's members if it is the leader. Nobody gets a counter
+ * for that before the thread next gets a CPU, or an event is enabled. */
+static inline void fake_stop(struct fake_event *stopped)
+{
+	fake_for_each(e) if (e->used && e->leader == (int)(stopped - fake.ev) &&
+			     e->state == FAKE_COUNTS) e->state = FAKE_WAITS;
+	fake_pages();
+}
+
+/* Say who has counters now. */
+static inline void fake_schedule(void)
+{
+	struct fake_room room = fake_room(fake.held);
+	unsigned int before, used;
+
+	fake_for_each(e) if (e->used && e->state == FAKE_COUNTS) e->state = FAKE_WAITS;
+	before = room.gp + room.first;
+	fake_for_each(e)
+	{
+		if (!fake_enabled(e) || !e->attr.pinned || !fake_hardware(e) ||
+		    fake_kind(&e->attr) != fake.core)
+			continue;
+		e->state = fake_place(&room, e) ? FAKE_COUNTS : FAKE_ERROR;
+	}
+	used = before - room.gp - room.first;
+	if (fake.rival_first)
+		for (unsigned int i = 0; i < fake.rival; i++) {
+			if (room.gp)
+				room.gp--;
+			else
+				room.first = false;
+		}
+	for (int leader = 0; leader < FAKE_FDS; leader++) {
+		struct fake_event *l = &fake.ev[leader];
+		int kind;
+
+		if (!l->used || l->leader != leader || !fake_enabled(l) ||
+		    (l->attr.pinned && fake_hardware(l)))
+			continue;
+		kind = fake_group_kind(leader);
+		before = room.gp + room.first;
+		if ((kind >= 0 && kind != (int)fake.core) || !fake_place_group(&room, leader, NULL))
+			continue;
+		used += before - room.gp - room.first;
+		fake_for_each(e) if (fake_enabled(e) && e->leader == leader) e->state = FAKE_COUNTS;
+	}
+	if (used > fake.most_gp)
+		fake.most_gp = used;
+	fake_pages();
+}
+
+/* The thread runs for @ns. @counts: and in its guest, where things happen: one event each us. */
+static inline void fake_pass(uint64_t ns, bool counts)
+{
+	fake.wall_ns += ns;
+	fake.cpu_ns += ns;
+	fake_for_each(e)
+	{
+		if (!fake_enabled(e))
+			continue;
+		e->enabled_ns += ns;
+		if (e->state != FAKE_COUNTS)
+			continue;
+		e->running_ns += ns;
+		if (counts) {
+			e->count += ns / 1000;
+			e->counter += ns / 1000;
+		}
+	}
+}
+
+static inline void fake_run(uint64_t ns)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		fake.rival_first = i;
+		fake_schedule();
+		fake_pass(ns / 2, true);
+	}
+	fake.rival_first = false;
+	fake_schedule();
+}
+
+static inline void fake_sleep(uint64_t ns)
+{
+	fake.wall_ns += ns;
+}
+
+/* ---- the calls ---- */
+
+static inline int fake_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
+{
+	struct fake_event new = {.used = true, .attr = *attr, .tid = tid, .cpu = cpu};
+	struct fake_room room = fake_room(0);
+	int fd;
+
+	fake.opens++;
+	cr_assert(!attr->sample_period && !attr->freq, "a sampling event could be throttled");
+	cr_assert(!attr->inherit && attr->size == sizeof(*attr));
+	if (fake.fail)
+		return fake.fail;
+	if (fake.user_only && !attr->exclude_kernel)
+		return -EACCES;
+	if (attr->type != PERF_TYPE_SOFTWARE) {
+		cr_assert_eq(attr->read_format,
+			     PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING);
+		if (!fake.gp && !fake.fixed)
+			return -ENOENT;
+		if ((attr->type == PERF_TYPE_RAW && (attr->config & 0xff) == 0xee) ||
+		    (attr->type == PERF_TYPE_HARDWARE && attr->config >> 32 && !fake.kinds))
+			return -EINVAL;
+		if (fake.no_branches && attr->type == PERF_TYPE_HARDWARE &&
+		    (attr->config & 0xff) == PERF_COUNT_HW_BRANCH_INSTRUCTIONS)
+			return -ENOENT;
+		fake.pinned_opens += attr->pinned;
+	}
+	for (fd = 0; fd < FAKE_FDS && fake.ev[fd].used; fd++)
+		;
+	if (fd == FAKE_FDS || (fake.soft_limit && fake.open_fds >= fake.soft_limit))
+		return -EMFILE;
+	new.leader = group >= 0 ? group : fd;
+	if (group >= 0) {
+		int kind = fake_group_kind(group);
+
+		cr_assert(fake.ev[group].used && fake.ev[group].leader == group);
+		if (attr->pinned ||
+		    (kind >= 0 && fake_hardware(&new) && kind != (int)fake_kind(attr)))
+			return -EINVAL;
+	}
+	if (fake_hardware(&new) && !(fake.arm && attr->disabled && group >= 0) &&
+	    !fake_place_group(&room, new.leader, &new))
+		return -EINVAL;
+	new.state = attr->disabled ? FAKE_OFF : FAKE_WAITS;
+	if (fake.rdpmc) {
+		new.page.cap_user_rdpmc = 1;
+		new.page.pmc_width = FAKE_WIDTH;
+	}
+	fake.ev[fd] = new;
+	fake.open_fds++;
+	fake_schedule();
+	return fd;
+}
+
+static inline int fake_read(int fd, struct vpmu_perf_reading *r)
+{
+	struct fake_event *e = &fake.ev[fd];
+
+	fake.reads++;
+	cr_assert(e->used);
+	if (!fake.sleeps)
+		fake_pass(FAKE_READ_NS, false);
+	if (e->state == FAKE_ERROR)
+		return -ENODATA;
+	*r = (struct vpmu_perf_reading){e->count, e->enabled_ns, e->running_ns};
+	return 0;
+}
+
+static inline int fake_enable(int fd, bool on)
+{
+	struct fake_event *e = &fake.ev[fd];
+
+	cr_assert(e->used);
+	fake.enables++;
+	if (on && e->state <= FAKE_OFF)
+		e->state = FAKE_WAITS;
+	else if (!on && e->state >= FAKE_WAITS)
+		e->state = FAKE_OFF;
+	if (on)
+		fake_schedule();
+	else
+		fake_stop(e);
+	return 0;
+}
+
+static inline struct perf_event_mmap_page *fake_map(int fd)
+{
+	return fake.rdpmc ? &fake.ev[fd].page : NULL;
+}
+
+static inline void fake_unmap(struct perf_event_mmap_page *page)
+{
+}
+
+static inline uint64_t fake_rdpmc(uint32_t index)
+{
+	struct fake_event *e = &fake.ev[index];
+
+	fake.rdpmcs++;
+	if (fake.bump_lock) {
+		/* scheduled out and in: the count so far moved to offset, the counter restarts */
+		fake.bump_lock = false;
+		e->page.lock += 2;
+		e->page.offset = (int64_t)e->count;
+		e->counter = 0;
+		return 0xdead;
+	}
+	return e->counter;
+}
+
+static inline void fake_close(int fd)
+{
+	cr_assert(fake.ev[fd].used);
+	if (fake.ev[fd].leader == fd)
+		fake_for_each(e) cr_assert(!e->used || e->leader != fd || e == &fake.ev[fd],
+					   "a leader goes last");
+	fake.ev[fd].used = false;
+	fake.open_fds--;
+	fake_stop(&fake.ev[fd]);
+}
+
+static inline int fake_clock(int tid, uint64_t *ns)
+{
+	if (tid && fake.gone)
+		return -ESRCH;
+	*ns = tid ? fake.cpu_ns : fake.wall_ns;
+	return 0;
+}
+
+static inline bool fake_more_files(void)
+{
+	if (!fake.soft_limit || fake.soft_limit >= fake.hard_limit)
+		return false;
+	fake.soft_limit = fake.hard_limit;
+	return true;
+}
+
+/* As in sysfs, in any order. */
+static inline unsigned int fake_core_types(uint32_t *types, unsigned int max)
+{
+	if (!fake.kinds || max < 2)
+		return 0;
+	types[0] = FAKE_TYPE_ATOM;
+	types[1] = PERF_TYPE_RAW;
+	return 2;
+}
+
+static const struct vpmu_perf_sys fake_sys = {
+	.open = fake_open,
+	.read = fake_read,
+	.enable = fake_enable,
+	.map = fake_map,
+	.unmap = fake_unmap,
+	.rdpmc = fake_rdpmc,
+	.close = fake_close,
+	.clock = fake_clock,
+	.more_files = fake_more_files,
+	.core_types = fake_core_types,
+};
+
+static inline void fake_start(unsigned int gp, bool fixed)
+{
+	memset(&fake, 0, sizeof(fake));
+	fake.gp = gp;
+	fake.fixed = fixed;
+	fake.wall_ns = 1000000000;
+	vpmu_perf_sys = &fake_sys;
+}
+
+/* The raw key of @config in the vendor space of the CPU that the test runs on. */
+static inline vpmu_key_t fake_raw(uint64_t config)
+{
+	enum vpmu_space space = VPMU_SPACE_AMD;
+	struct perf_event_attr attr;
+	vpmu_key_t key = vpmu_key_from_raw(space, config, UK | VPMU_KEY_GUEST);
+
+	if (vpmu_key_to_attr(key, &attr))
+		key = vpmu_key_from_raw(VPMU_SPACE_INTEL, config, UK | VPMU_KEY_GUEST);
+	return key;
+}
+
+#endif

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a contained process cannot do any more, and what it still can. Each test is a child process,
+ * because there is no way back. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cgroup/daemon/contain.h"
+#include "vmm/contain.h"
+
+static char dir[] = "/tmp/contain.XXXXXX", inside[64], outside[64];
+
+static void setup(void)
+{
+	cr_assert(mkdtemp(dir));
+	snprintf(inside, sizeof(inside), "%s/in", dir);
+	snprintf(outside, sizeof(outside), "%s/out", dir);
+	cr_assert(!mkdir(inside, 0700) && !mkdir(outside, 0700));
+}
+
+static void teardown(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(contain, .init = setup, .fini = teardown);
+
+static bool taken[8];
+
+static void step(const char *what, bool ok, const char *why, void *arg)
+{
+	static const char *const names[] = {"user", "capabilities", "no new privileges", "files",
+					    "system calls"};
+
+	for (size_t i = 0; i < 5; i++)
+		if (!strcmp(what + strlen("contain: "), names[i]))
+			taken[i] = ok;
+}
+
+/* The status of a child that is contained and then calls @fn; its exit status is @fn's result, or
+ * 99 if the step number @need was not taken here. */
+static int contained(int need, int (*fn)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		const struct vmm_contain_opts o = {.snapshot_dir = inside};
+		char err[200];
+
+		if (vmm_contain(&o, err, sizeof(err)))
+			_exit(98);
+		contain_describe(step, NULL);
+		_exit(taken[need] ? fn() : 99);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static bool skipped(int status, const char *what)
+{
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 99)
+		return false;
+	fprintf(stderr, "# SKIP %s: this kernel or build has no such step\n", what);
+	return true;
+}
+
+static int make(const char *where, const char *name)
+{
+	char path[100];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", where, name);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	if (fd < 0)
+		return errno;
+	close(fd);
+	return unlink(path) ? errno : 0;
+}
+
+static int files(void)
+{
+	char buf[4];
+	int fd = open("/proc/version", O_RDONLY);
+
+	if (fd < 0 || read(fd, buf, 4) != 4)
+		return 1;
+	if (make(inside, "a"))
+		return 2;
+	if (make(outside, "a") != EACCES)
+		return 3;
+	return mkdir(outside, 0700) && errno == EEXIST && rmdir(outside) && errno == EACCES ? 0 : 4;
+}
+
+Test(contain, files_are_read_only_but_for_one_directory)
+{
+	int status = contained(3, files);
+
+	if (!skipped(status, "files"))
+		cr_assert_eq(status, 0, "%x", (unsigned int)status);
+}
+
+static void *nothing(void *arg)
+{
+	return malloc(1 << 20);
+}
+
+static int calls(void)
+{
+	static const long refused[] = {
+		SYS_socket, SYS_connect,	  SYS_kill,	  SYS_mount,
+		SYS_bpf,    SYS_keyctl,		  SYS_setuid,	  SYS_unshare,
+		SYS_fork,   SYS_process_vm_readv, SYS_init_module};
+	pthread_t t;
+	void *p;
+
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		if (syscall(refused[i], -1, -1, -1, -1, -1, -1) != -1 || errno != EPERM)
+			return 10 + (int)i;
+	if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) != -1 || errno != EPERM)
+		return 1;
+	if (syscall(SYS_clone3, NULL, 0) != -1 || errno != ENOSYS)
+		return 2;
+	if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+		    MAP_FAILED ||
+	    errno != EPERM)
+		return 3;
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED || !mprotect(p, 4096, PROT_READ | PROT_EXEC) || errno != EPERM)
+		return 4;
+	if (syscall(SYS_tgkill, getppid(), getppid(), 0) != -1 || errno != EPERM)
+		return 5;
+	if (pthread_create(&t, NULL, nothing, NULL) || pthread_kill(t, 0) || pthread_join(t, &p))
+		return 6;
+	free(p);
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : 7;
+}
+
+Test(contain, system_calls)
+{
+	int status = contained(4, calls);
+
+	if (!skipped(status, "system calls"))
+		cr_assert_eq(status, 0, "%x", (unsigned int)status);
+}
+
+static int run(void)
+{
+	char *const argv[] = {"true", NULL};
+
+	execve("/bin/true", argv, NULL);
+	return 0;
+}
+
+static int trace(void)
+{
+	ptrace(PTRACE_TRACEME, 0, 0, 0);
+	return 0;
+}
+
+Test(contain, exec_and_ptrace_end_the_process)
+{
+	int status = contained(4, run);
+
+	if (skipped(status, "system calls"))
+		return;
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%x", (unsigned int)status);
+	status = contained(4, trace);
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%x", (unsigned int)status);
+}
+
+static int capabilities(void)
+{
+	/* Root without capabilities may not read what belongs to others and is theirs alone. */
+	return open(outside, O_RDONLY) >= 0;
+}
+
+Test(contain, capabilities)
+{
+	int status;
+
+	if (geteuid()) {
+		fprintf(stderr, "# SKIP capabilities: needs root\n");
+		return;
+	}
+	cr_assert(!chmod(outside, 0) && !chown(outside, 65534, 65534));
+	cr_assert(open(outside, O_RDONLY) >= 0);
+	status = contained(1, capabilities);
+	cr_assert_eq(status, 0, "%x", (unsigned int)status);
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Changes of a consumer under readers, at the moment that matters: after a reader has found the
+ * consumer's state, and before it has the account's sum. account_sum and what allocates are wrapped
+ * (see CMakeLists.txt): a test can act inside of a read, and sees every allocation.
+ */
+#include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "core_bed.h"
+#include "vpmu/internal.h"
+
+static struct bed b;
+static struct vpmu_consumer c, other, peer;
+
+/* What the next call of account_sum on this thread does, once, before and after the sum. */
+static __thread void (*before_sum)(void), (*after_sum)(void);
+static __thread int skip_sums;
+static unsigned long allocations; /* atomic */
+
+void __real_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
+void __wrap_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum);
+void __wrap_account_sum(const struct vpmu_account *a, int slot, struct vpmu_sum *sum)
+{
+	void (*before)(void), (*after)(void);
+
+	if (skip_sums) {
+		skip_sums--;
+		__real_account_sum(a, slot, sum);
+		return;
+	}
+	before = before_sum;
+	after = after_sum;
+	before_sum = after_sum = NULL;
+	if (before)
+		before();
+	__real_account_sum(a, slot, sum);
+	if (after)
+		after();
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+	return __real_malloc(size);
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+	return __real_calloc(n, size);
+}
+
+int __real_posix_memalign(void **p, size_t align, size_t size);
+int __wrap_posix_memalign(void **p, size_t align, size_t size);
+int __wrap_posix_memalign(void **p, size_t align, size_t size)
+{
+	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+	return __real_posix_memalign(p, align, size);
+}
+
+static void setup(void)
+{
+	bed_init(&b, NULL);
+	c = other = peer = (struct vpmu_consumer){0};
+	cr_assert_eq(vpmu_consumer_add(&other, b.tenant, INSNS, NULL), 0);
+	/* While somebody else counts the key for the VM, the VM is charged when @c stops, and
+	 * after. */
+	cr_assert_eq(vpmu_consumer_add(&peer, b.vm, INSNS, NULL), 0);
+}
+
+static void teardown(void)
+{
+	vpmu_consumer_del(&peer, NULL, NULL);
+	vpmu_consumer_del(&other, NULL, NULL);
+	bed_fini(&b);
+}
+
+TestSuite(consumer, .init = setup, .fini = teardown);
+
+static void add(bool local)
+{
+	cr_assert_eq(vpmu_consumer_add(&c, local ? b.vcpu[0] : b.vm, INSNS, local ? b.p[0] : NULL),
+		     0);
+	bed_vcpu(&b, 0, 10);
+}
+
+/* ---- a state that ends while somebody reads ---- */
+
+static void disable_local(void)
+{
+	vpmu_consumer_disable(&c, b.p[0]);
+	bed_vcpu(&b, 0, 1000);
+}
+
+static void disable(void)
+{
+	vpmu_consumer_disable(&c, NULL);
+	bed_vcpu(&b, 0, 1000);
+}
+
+static void delete_and_reuse(void)
+{
+	vpmu_consumer_del(&c, b.p[0], NULL);
+	bed_vcpu(&b, 0, 1000);
+	cr_assert_eq(vpmu_consumer_add(&c, b.vcpu[2], INSNS, b.p[0]), 0);
+	bed_vcpu(&b, 2, 3);
+}
+
+Test(consumer, local_end_in_the_middle_of_a_read)
+{
+	add(true);
+	before_sum = disable_local;
+	cr_expect_eq(bed_read(&c).count, 10, "counts from after the consumer was disabled");
+	cr_expect_null(before_sum, "the sum was read");
+	cr_expect_eq(bed_read(&c).count, 10);
+	vpmu_consumer_del(&c, b.p[0], NULL);
+}
+
+Test(consumer, end_in_the_middle_of_a_read)
+{
+	add(false);
+	before_sum = disable;
+	cr_expect_eq(bed_read(&c).count, 10, "counts from after the consumer was disabled");
+	cr_expect_eq(bed_read(&c).count, 10);
+	vpmu_consumer_del(&c, NULL, NULL);
+}
+
+Test(consumer, another_consumer_in_the_middle_of_a_read)
+{
+	add(true);
+	after_sum = delete_and_reuse;
+	cr_expect_eq(bed_read(&c).count, 3, "the value of the consumer that is there now");
+	vpmu_consumer_del(&c, b.p[0], NULL);
+}
+
+/* ---- a control stop while pCPUs go on ---- */
+
+static struct vpmu_value seen;
+
+static void read_and_go_on(void)
+{
+	seen = bed_read(&c);
+	bed_vcpu(&b, 0, 5);
+}
+
+static void go_on(void)
+{
+	bed_vcpu(&b, 0, 5);
+}
+
+/* The sums that disabling computes: the value that it had, then the cut. */
+#define SUMS_BEFORE_CUT 1
+
+Test(consumer, nobody_looks_at_a_stop)
+{
+	add(false);
+	vpmu_consumer_disable(&c, NULL);
+	bed_vcpu(&b, 0, 1000);
+	cr_expect_eq(bed_read(&c).count, 10, "the stop leaves its value undecided");
+	vpmu_consumer_del(&c, NULL, NULL);
+}
+
+Test(consumer, the_first_who_looks_decides)
+{
+	struct vpmu_value last;
+
+	add(false);
+	skip_sums = SUMS_BEFORE_CUT;
+	before_sum = read_and_go_on;
+	vpmu_consumer_del(&c, NULL, &last);
+	cr_expect_eq(seen.count, 10);
+	cr_expect_eq(last.count, 10, "less or more than what was read");
+	/* The stopper first: its sum is taken, then the account goes on. */
+	add(false);
+	skip_sums = SUMS_BEFORE_CUT;
+	after_sum = go_on;
+	vpmu_consumer_disable(&c, NULL);
+	cr_expect_eq(bed_read(&c).count, 10);
+	vpmu_consumer_del(&c, NULL, &last);
+	cr_expect_eq(last.count, 10);
+	/* A reader behind the stopper's sum: both use the reader's. */
+	add(false);
+	skip_sums = SUMS_BEFORE_CUT;
+	after_sum = read_and_go_on;
+	vpmu_consumer_del(&c, NULL, &last);
+	cr_expect_eq(seen.count, last.count);
+}
+
+static sem_t reader_has_sum, reader_may_go_on, reader_done;
+static struct vpmu_value slow;
+
+static void wait_with_sum(void)
+{
+	sem_post(&reader_has_sum);
+	sem_wait(&reader_may_go_on);
+}
+
+static void *slow_reader(void *arg)
+{
+	urcu_memb_register_thread();
+	after_sum = wait_with_sum;
+	vpmu_consumer_read(&c, &slow);
+	sem_post(&reader_done);
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+static pthread_t reader;
+
+static void let_reader_look(void)
+{
+	pthread_create(&reader, NULL, slow_reader, NULL);
+	sem_wait(&reader_has_sum);
+}
+
+static void let_reader_go_on(void)
+{
+	sem_post(&reader_may_go_on);
+	sem_wait(&reader_done);
+}
+
+/* A reader that found the first stop decides nothing about the second one. */
+Test(consumer, a_reader_that_is_one_stop_late)
+{
+	sem_init(&reader_has_sum, 0, 0);
+	sem_init(&reader_may_go_on, 0, 0);
+	sem_init(&reader_done, 0, 0);
+	add(false);
+	skip_sums = SUMS_BEFORE_CUT;
+	before_sum = let_reader_look;
+	vpmu_consumer_disable(&c, NULL);
+	cr_expect_eq(bed_read(&c).count, 10);
+	cr_assert_eq(vpmu_consumer_enable(&c, NULL), 0);
+	bed_vcpu(&b, 0, 7);
+	skip_sums = SUMS_BEFORE_CUT;
+	before_sum = let_reader_go_on;
+	vpmu_consumer_disable(&c, NULL);
+	cr_expect_eq(slow.count, 17);
+	cr_expect_eq(bed_read(&c).count, 17);
+	pthread_join(reader, NULL);
+	vpmu_consumer_del(&c, NULL, NULL);
+}
+
+/* ---- memory ---- */
+
+static void toggle(unsigned long n)
+{
+	for (unsigned long i = 0; i < n; i++) {
+		vpmu_consumer_disable(&c, b.p[0]);
+		cr_assert_eq(vpmu_consumer_enable(&c, b.p[0]), 0);
+	}
+}
+
+Test(consumer, toggling_a_key_in_use_allocates_nothing)
+{
+	struct vpmu_consumer fresh = {0}, third = {0};
+	unsigned long before;
+
+	cr_assert_eq(vpmu_consumer_add(&third, b.tenant, INSNS, NULL), 0);
+	add(true);
+	toggle(1);
+	before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	toggle(1000);
+	for (int i = 0; i < 1000; i++) {
+		cr_assert_eq(vpmu_consumer_add(&fresh, b.vcpu[0], INSNS, b.p[0]), 0);
+		vpmu_consumer_del(&fresh, b.p[0], NULL);
+	}
+	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - before, 0);
+	/* By control, on an account that has the key in use anyway. */
+	cr_assert_eq(vpmu_consumer_add(&fresh, b.tenant, INSNS, NULL), 0);
+	before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	for (int i = 0; i < 100; i++) {
+		vpmu_consumer_disable(&other, NULL);
+		cr_assert_eq(vpmu_consumer_enable(&other, NULL), 0);
+	}
+	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - before, 0);
+	vpmu_consumer_del(&fresh, NULL, NULL);
+	vpmu_consumer_del(&c, b.p[0], NULL);
+	vpmu_consumer_del(&third, NULL, NULL);
+}
+
+static void *stays(void *arg)
+{
+	urcu_memb_register_thread();
+	urcu_memb_read_lock();
+	sem_post(&reader_has_sum);
+	sem_wait(&reader_may_go_on);
+	urcu_memb_read_unlock();
+	urcu_memb_unregister_thread();
+	return NULL;
+}
+
+Test(consumer, a_reader_that_stays_holds_no_memory)
+{
+	struct mallinfo2 before, after;
+	unsigned long calls;
+
+	sem_init(&reader_has_sum, 0, 0);
+	sem_init(&reader_may_go_on, 0, 0);
+	pthread_create(&reader, NULL, stays, NULL);
+	sem_wait(&reader_has_sum);
+	add(true);
+	before = mallinfo2();
+	calls = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+	toggle(1000000);
+	after = mallinfo2();
+	cr_expect_eq(__atomic_load_n(&allocations, __ATOMIC_RELAXED) - calls, 0);
+	cr_expect_leq(after.uordblks + after.hblkhd, before.uordblks + before.hblkhd);
+	sem_post(&reader_may_go_on);
+	pthread_join(reader, NULL);
+	cr_expect_eq(bed_read(&c).count, 10);
+	vpmu_consumer_del(&c, b.p[0], NULL);
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Time on a CPU in TSC ticks, compared with the thread's CPU clock of the kernel. */
+#include <criterion/criterion.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "vmm/kvm/oncpu.h"
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+struct sums {
+	uint64_t ticks;	   /* by kvm_oncpu */
+	uint64_t wall_tsc; /* TSC in the same intervals */
+	uint64_t expected; /* CPU time of the thread in them, in ticks */
+	uint64_t switches; /* the thread lost its CPU so often */
+};
+
+static uint64_t switches(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_THREAD, &r);
+	return (uint64_t)(r.ru_nvcsw + r.ru_nivcsw);
+}
+
+static void nap(void)
+{
+	usleep(2000);
+}
+
+static void work(void)
+{
+	for (volatile unsigned int i = 0; i < 300000; i++)
+		;
+}
+
+/* Measure @n intervals of @step, with @between between them. */
+static struct sums measure(bool events, unsigned int n, void (*step)(void), void (*between)(void))
+{
+	uint64_t tsc0 = __rdtsc(), wall0 = wall_ns(), ns = 0, lost = switches();
+	struct kvm_oncpu o = {0};
+	struct sums s = {0};
+
+	kvm_oncpu_open(&o, (int)syscall(SYS_gettid), events);
+	if (events && !o.page)
+		cr_skip_test("perf events are not permitted");
+	for (unsigned int i = 0; i < n; i++) {
+		uint64_t t, c = cpu_ns();
+
+		t = __rdtsc();
+		kvm_oncpu_enter(&o);
+		step();
+		s.ticks += kvm_oncpu_leave(&o);
+		s.wall_tsc += __rdtsc() - t;
+		ns += cpu_ns() - c;
+		if (between)
+			between();
+	}
+	kvm_oncpu_close(&o);
+	kvm_oncpu_close(&o);
+	s.expected =
+		(uint64_t)((double)ns * (double)(__rdtsc() - tsc0) / (double)(wall_ns() - wall0));
+	s.switches = switches() - lost;
+	return s;
+}
+
+/* A tenth and the cost of the calls around. */
+static bool about(uint64_t a, uint64_t b, uint64_t more)
+{
+	return a + b / 10 + more >= b && b + b / 10 + more >= a;
+}
+
+static void sleeping(bool events)
+{
+	struct sums s = measure(events, 50, nap, NULL);
+
+	cr_expect_geq(s.switches, 50);
+	cr_expect_lt(s.ticks, s.wall_tsc / 5, "%lu of %lu ticks", s.ticks, s.wall_tsc);
+	cr_expect_leq(s.ticks, s.expected + s.expected / 10, "%lu, %lu", s.ticks, s.expected);
+}
+
+Test(kvm_oncpu, time_asleep_is_not_counted)
+{
+	sleeping(true);
+}
+
+Test(kvm_oncpu, time_asleep_is_not_counted_without_events)
+{
+	sleeping(false);
+}
+
+static void sleeping_between(bool events)
+{
+	struct sums s = measure(events, 50, work, nap);
+
+	cr_expect(about(s.ticks, s.expected, 50 * 10000), "%lu, not %lu", s.ticks, s.expected);
+}
+
+Test(kvm_oncpu, time_asleep_between_runs)
+{
+	sleeping_between(true);
+}
+
+Test(kvm_oncpu, time_asleep_between_runs_without_events)
+{
+	sleeping_between(false);
+}
+
+static _Atomic bool stop;
+
+static void *hog(void *arg)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(*(int *)arg, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	while (!stop)
+		;
+	return NULL;
+}
+
+/* Two threads on one CPU. */
+static void preempted(bool events)
+{
+	pthread_t t;
+	cpu_set_t set;
+	struct sums s;
+	int cpu = sched_getcpu();
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	cr_assert(!sched_setaffinity(0, sizeof(set), &set));
+	cr_assert(!pthread_create(&t, NULL, hog, &cpu));
+	s = measure(events, 400, work, NULL);
+	stop = true;
+	pthread_join(t, NULL);
+	cr_expect_gt(s.switches, 3);
+	cr_expect(about(s.ticks, s.expected, 400 * 10000), "%lu, not %lu", s.ticks, s.expected);
+	cr_expect_lt(s.ticks, s.wall_tsc / 10 * 9, "%lu of %lu", s.ticks, s.wall_tsc);
+}
+
+Test(kvm_oncpu, preemption_is_taken_off)
+{
+	preempted(true);
+}
+
+Test(kvm_oncpu, preemption_is_taken_off_without_events)
+{
+	preempted(false);
+}
+
+static unsigned int steps;
+
+static void one(void)
+{
+	steps++;
+}
+
+Test(kvm_oncpu, short_runs_count)
+{
+	struct sums s = measure(true, 100000, one, NULL);
+
+	cr_expect_geq(s.ticks, 100000);
+	cr_expect_leq(s.ticks, s.wall_tsc);
+	cr_expect_eq(steps, 100000);
+}

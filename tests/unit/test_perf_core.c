@@ -1,0 +1,704 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The perf host PMU under libvpmu's core, on a fake kernel (fake_perf.h): what readers of consumers
+ * see when the kernel takes counters away, lets groups take turns, runs out of files or has several
+ * kinds of core. Nothing here asks the PMU; everything is seen through the core. */
+#include "fake_perf.h"
+#include "vpmu/account.h"
+#include "vpmu/conservation.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
+#include "vpmu/rcu.h"
+
+#define MS	     1000000ULL
+#define INSTRUCTIONS vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK)
+#define CYCLES	     vpmu_key_generic(VPMU_EV_CYCLES, UK)
+#define BRANCHES     vpmu_key_generic(VPMU_EV_BRANCHES, UK)
+#define KEYS_MAX     16
+
+struct bed {
+	struct vpmu_hostpmu_perf p;
+	struct vpmu_host *host;
+	struct vpmu_pcpu *pcpu;
+	struct vpmu_account *vm;
+	struct vpmu_context ctx;
+	struct vpmu_consumer c[KEYS_MAX];
+	unsigned int nr;
+};
+
+static void begin(struct bed *b, unsigned int leave, bool pinned)
+{
+	struct vpmu_hostpmu_perf_opts opts = {
+		.cpu = VPMU_PERF_THREAD, .leave_counters = leave, .pinned = pinned};
+
+	urcu_memb_register_thread();
+	memset(b, 0, sizeof(*b));
+	cr_assert(!vpmu_hostpmu_perf_init(&b->p, &opts));
+	b->host = vpmu_host_create();
+	cr_assert(b->host);
+	cr_assert(!vpmu_pcpu_create(b->host, &b->p.pmu, 0, &b->pcpu));
+	vpmu_hostpmu_perf_set_thread(&b->p, gettid_());
+	cr_assert(!vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
+	cr_assert(!vpmu_context_init(&b->ctx, b->vm, NULL));
+	cr_assert(!vpmu_context_place(&b->ctx, b->pcpu));
+	vpmu_pcpu_switch(b->pcpu, &b->ctx);
+}
+
+static struct vpmu_consumer *count(struct bed *b, vpmu_key_t key)
+{
+	struct vpmu_consumer *c = &b->c[b->nr++];
+	int rc = vpmu_consumer_add(c, b->vm, key, NULL);
+
+	cr_assert(!rc || rc == -EOPNOTSUPP);
+	return c;
+}
+
+static struct vpmu_value read_now(struct bed *b, const struct vpmu_consumer *c)
+{
+	struct vpmu_value v;
+
+	vpmu_pcpu_flush(b->pcpu);
+	vpmu_consumer_read(c, &v);
+	return v;
+}
+
+/* The guest runs for @ms, and its pCPU ticks every @each ms. */
+static void run_ticking(struct bed *b, unsigned int ms, unsigned int each)
+{
+	for (unsigned int done = 0; done < ms; done += each) {
+		fake_run(each * MS);
+		vpmu_pcpu_tick(b->pcpu);
+	}
+}
+
+static int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	cr_expect(c->hardware == c->charged, "hardware %lu, charged %lu", c->hardware, c->charged);
+	return 0;
+}
+
+static void end(struct bed *b)
+{
+	cr_expect(!vpmu_host_conservation(b->host, conserved, NULL));
+	while (b->nr)
+		vpmu_consumer_del(&b->c[--b->nr], NULL, NULL);
+	vpmu_pcpu_switch(b->pcpu, NULL);
+	vpmu_context_fini(&b->ctx);
+	vpmu_host_destroy(b->host);
+	vpmu_hostpmu_perf_fini(&b->p);
+	cr_expect_eq(fake.open_fds, 0);
+	urcu_memb_unregister_thread();
+}
+
+/* Percent of its time that @v was counted. */
+static unsigned int share(const struct vpmu_value *v)
+{
+	return v->enabled_ns ? (unsigned int)(v->running_ns * 100 / v->enabled_ns) : 0;
+}
+
+/* System calls take a little of the thread's time. */
+static bool about(uint64_t a, uint64_t b)
+{
+	return a + b / 50 + 20000 >= b && b + b / 50 + 20000 >= a;
+}
+
+static bool exact(const struct vpmu_value *v)
+{
+	return v->supported && v->quality == VPMU_Q_EXACT && !v->partial;
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+Test(perf_core, a_thread_that_sleeps_is_not_enabled)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	c = count(&b, BRANCHES);
+	fake_run(5 * MS);
+	fake_sleep(500 * MS);
+	v = read_now(&b, c);
+	cr_expect_eq(v.count, 5000);
+	cr_expect(about(v.enabled_ns, 5 * MS), "%lu", v.enabled_ns);
+	cr_expect_eq(v.running_ns, v.enabled_ns);
+	cr_expect(exact(&v));
+	/* a thread that has ended has no time, and time does not go back */
+	fake.gone = true;
+	fake_sleep(100 * MS);
+	v = read_now(&b, c);
+	cr_expect(about(v.enabled_ns, 5 * MS), "%lu", v.enabled_ns);
+	end(&b);
+}
+
+Test(perf_core, turns_with_others_are_seen_as_gaps)
+{
+	struct vpmu_consumer *branches, *cycles;
+	struct vpmu_value v, w;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	branches = count(&b, BRANCHES);
+	cycles = count(&b, CYCLES);
+	fake_run(10 * MS);
+	v = read_now(&b, branches);
+	cr_expect(exact(&v) && v.running_ns == v.enabled_ns && v.count == 10000);
+
+	fake.rival = 4;
+	fake_run(10 * MS);
+	v = read_now(&b, branches);
+	cr_expect_eq(v.count, 15000);
+	cr_expect(about(v.enabled_ns, 20 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	cr_expect(about(vpmu_value_scaled(&v), 20000));
+	/* both or none: cycles have a counter of their own, and count no longer than branches */
+	w = read_now(&b, cycles);
+	cr_expect_eq(w.count, v.count);
+	cr_expect(about(w.running_ns, v.running_ns));
+
+	fake.rival = 0;
+	fake_run(10 * MS);
+	v = read_now(&b, branches);
+	cr_expect(v.count == 25000 && about(v.running_ns, 25 * MS));
+	cr_expect_eq(fake.pinned_opens, 0);
+	end(&b);
+}
+
+/* A signal handler's way to read, rdpmc, sees the same gaps. */
+Test(perf_core, gaps_in_the_page)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	unsigned int reads;
+	struct bed b;
+
+	fake_start(4, true);
+	fake.rdpmc = true;
+	begin(&b, 2, false);
+	c = count(&b, BRANCHES);
+	fake.rival = 4;
+	fake_run(10 * MS);
+	fake.rival = 0;
+	vpmu_pcpu_flush(b.pcpu);
+	reads = fake.reads;
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect_eq(fake.reads, reads, "by rdpmc");
+	cr_expect(about(v.enabled_ns, 20 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	end(&b);
+}
+
+/* ---- counters that are lost --------------------------------------------------------------- */
+
+/* The kernel gives our pinned event's counter to another one. */
+static void lose_and_get_back(bool rdpmc)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v, lost;
+	unsigned int tries;
+	struct bed b;
+
+	fake_start(2, false);
+	fake.rdpmc = rdpmc;
+	begin(&b, 0, true);
+	c = count(&b, BRANCHES);
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect(exact(&v) && v.count == 10000 && v.running_ns == v.enabled_ns);
+
+	fake_run(10 * MS);
+	fake.held = 2;
+	fake_run(10 * MS);
+	lost = read_now(&b, c);
+	cr_expect(about(lost.enabled_ns, 30 * MS));
+	/* The page has the last count, and without it nobody knows. When it was lost is not known;
+	 * it was after the last good reading. */
+	cr_expect_eq(lost.count, rdpmc ? 20000 : 10000);
+	cr_expect(about(lost.running_ns, 10 * MS), "%lu", lost.running_ns);
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect(v.count == lost.count && about(v.running_ns, 10 * MS) &&
+			  about(v.enabled_ns, 40 * MS),
+		  "running time stops with the counter");
+
+	/* tried again, less and less often */
+	tries = fake.enables + fake.opens;
+	run_ticking(&b, 1000, 1);
+	tries = fake.enables + fake.opens - tries;
+	cr_expect(tries >= 6 && tries <= 60, "%u calls in 1000 ticks", tries);
+	v = read_now(&b, c);
+	cr_expect(v.count == lost.count && about(v.running_ns, 10 * MS));
+	cr_expect(v.supported && v.running_ns < v.enabled_ns);
+
+	/* and counts when its counter is free again */
+	fake.held = 0;
+	run_ticking(&b, 2000, 1);
+	lost = read_now(&b, c);
+	cr_expect(lost.count > v.count && lost.running_ns > v.running_ns + 500 * MS);
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect(v.count == lost.count + 10000 && about(v.running_ns, lost.running_ns + 10 * MS));
+	end(&b);
+}
+
+Test(perf_core, a_pinned_event_in_error_state)
+{
+	lose_and_get_back(false);
+}
+
+Test(perf_core, a_pinned_event_in_error_state_with_a_page)
+{
+	lose_and_get_back(true);
+}
+
+/* The NMI watchdog, or another tool's pinned event, takes a counter that the group needs. */
+Test(perf_core, a_group_that_fits_no_longer_gives_up_one)
+{
+	struct vpmu_consumer *c[3];
+	struct vpmu_value v;
+	uint64_t before;
+	struct bed b;
+
+	fake_start(3, false);
+	begin(&b, 0, false);
+	for (unsigned int i = 0; i < 3; i++)
+		c[i] = count(&b, fake_raw(0x4b0 + i));
+	run_ticking(&b, 100, 20);
+	for (unsigned int i = 0; i < 3; i++) {
+		v = read_now(&b, c[i]);
+		cr_expect(v.count == 100000 && v.running_ns == v.enabled_ns);
+	}
+	fake.held = 1;
+	run_ticking(&b, 2000, 20);
+	for (unsigned int i = 0; i < 3; i++) {
+		v = read_now(&b, c[i]);
+		cr_expect(about(v.enabled_ns, 2100 * MS));
+		/* never more time than counts */
+		cr_expect(about(v.running_ns, v.count * 1000), "%lu, %lu", v.running_ns, v.count);
+		cr_expect(share(&v) >= 40 && share(&v) <= 75, "they take turns: %u %%", share(&v));
+	}
+	before = read_now(&b, c[0]).count + read_now(&b, c[1]).count + read_now(&b, c[2]).count;
+	fake_run(10 * MS);
+	before = read_now(&b, c[0]).count + read_now(&b, c[1]).count + read_now(&b, c[2]).count -
+		 before;
+	cr_expect_eq(before, 20000, "two of the three count, not none: %lu", before);
+
+	/* and when the counter is free again, all three count */
+	fake.held = 0;
+	run_ticking(&b, 1000, 20);
+	before = read_now(&b, c[0]).count + read_now(&b, c[1]).count + read_now(&b, c[2]).count;
+	fake_run(10 * MS);
+	before = read_now(&b, c[0]).count + read_now(&b, c[1]).count + read_now(&b, c[2]).count -
+		 before;
+	cr_expect_eq(before, 30000, "%lu", before);
+	end(&b);
+}
+
+/* More keys than counters, of which others take most for good. As seen on a real Armv8 PMU: keys
+ * that took turns hid from each other that none of them counted. */
+Test(perf_core, turns_when_others_take_nearly_all)
+{
+	struct vpmu_consumer *c[6];
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(6, false);
+	begin(&b, 2, false);
+	for (unsigned int i = 0; i < 6; i++)
+		c[i] = count(&b, fake_raw(0x4b0 + i));
+	run_ticking(&b, 100, 5);
+	fake.held = 5;
+	run_ticking(&b, 4000, 5);
+	for (unsigned int i = 0; i < 6; i++) {
+		v = read_now(&b, c[i]);
+		cr_expect(share(&v) >= 12 && share(&v) <= 25, "%u %%", share(&v));
+		cr_expect(about(v.running_ns, v.count * 1000));
+	}
+	end(&b);
+}
+
+/* ---- sharing the PMU ---------------------------------------------------------------------- */
+
+static bool all_in_one_group(void)
+{
+	int leader = -1;
+
+	fake_for_each(e)
+	{
+		if (!e->used || !fake_hardware(e))
+			continue;
+		if (leader < 0)
+			leader = e->leader;
+		if (e->leader != leader || e->attr.pinned || fake_hardware(&fake.ev[leader]))
+			return false;
+	}
+	return leader >= 0;
+}
+
+Test(perf_core, counters_are_left_to_others)
+{
+	struct vpmu_consumer *raw[6], *instructions;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	instructions = count(&b, INSTRUCTIONS);
+	for (unsigned int i = 0; i < 6; i++)
+		raw[i] = count(&b, fake_raw(0x4b0 + i));
+	cr_expect(all_in_one_group());
+	fake.rival = 2;	  /* another tool, or a guest's own vPMU, has what it needs all the time */
+	fake.most_gp = 0; /* trying a new key took one for an instant */
+	run_ticking(&b, 600, 2);
+	cr_expect_eq(fake.most_gp, 2, "%u", fake.most_gp);
+	cr_expect(all_in_one_group());
+	for (unsigned int i = 0; i < 6; i++) {
+		v = read_now(&b, raw[i]);
+		cr_expect(share(&v) >= 25 && share(&v) <= 42, "%u %%", share(&v));
+		cr_expect(about(v.running_ns, v.count * 1000));
+	}
+	v = read_now(&b, instructions);
+	cr_expect(share(&v) == 100 && about(v.count, 600000), "%lu", v.count);
+	end(&b);
+}
+
+Test(perf_core, at_least_one_counter_is_used)
+{
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(2, false);
+	begin(&b, 2, false);
+	count(&b, BRANCHES);
+	fake_run(10 * MS);
+	v = read_now(&b, &b.c[0]);
+	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns);
+	cr_expect_eq(fake.most_gp, 1);
+	end(&b);
+}
+
+Test(perf_core, turns_are_taken_without_opening)
+{
+	unsigned int opens, enables;
+	struct bed b;
+
+	fake_start(4, false);
+	begin(&b, 2, false);
+	for (unsigned int i = 0; i < 6; i++)
+		count(&b, fake_raw(0x4b0 + i));
+	run_ticking(&b, 100, 1);
+	opens = fake.opens;
+	enables = fake.enables;
+	run_ticking(&b, 500, 1);
+	cr_expect_eq(fake.opens, opens);
+	cr_expect_geq(fake.enables - enables, 500);
+	cr_expect_leq(fake.open_fds, 7, "six events and their leader");
+	end(&b);
+}
+
+Test(perf_core, who_does_not_count_has_no_files_open)
+{
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	for (unsigned int i = 0; i < 6; i++)
+		count(&b, fake_raw(0x4b0 + i));
+	count(&b, sw_key(PERF_COUNT_SW_TASK_CLOCK));
+	run_ticking(&b, 50, 1);
+	cr_expect(fake.open_fds >= 8);
+	while (b.nr)
+		vpmu_consumer_del(&b.c[--b.nr], NULL, NULL);
+	run_ticking(&b, 200, 1);
+	cr_expect_eq(fake.open_fds, 0, "%u", fake.open_fds);
+	end(&b);
+}
+
+/* Two events that both need counter 0. Each fits alone, so only the group can tell. */
+static void constraint(bool arm)
+{
+	struct vpmu_consumer *good[2], *first[2];
+	struct vpmu_value v, w;
+	struct bed b;
+
+	fake_start(4, true);
+	fake.arm = arm;
+	begin(&b, 0, false);
+	good[0] = count(&b, INSTRUCTIONS);
+	good[1] = count(&b, BRANCHES);
+	first[0] = count(&b, fake_raw(0x1d0));
+	v = read_now(&b, good[0]);
+	first[1] = count(&b, fake_raw(0x2d0));
+	fake_pass(1 * MS, true); /* without a switch */
+	w = read_now(&b, good[0]);
+	cr_expect_eq(w.count, v.count + 1000, "the others go on at once");
+	run_ticking(&b, 1000, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		v = read_now(&b, good[i]);
+		cr_expect(share(&v) >= 95, "%u %%", share(&v));
+	}
+	v = read_now(&b, first[0]);
+	w = read_now(&b, first[1]);
+	cr_expect(about(v.running_ns, v.count * 1000) && about(w.running_ns, w.count * 1000));
+	cr_expect(v.running_ns + w.running_ns <= v.enabled_ns + 1 * MS,
+		  "%lu and %lu of %lu cannot be true", v.running_ns, w.running_ns, v.enabled_ns);
+	cr_expect(v.supported && w.supported && v.count + w.count > 500000);
+	end(&b);
+}
+
+Test(perf_core, a_constraint_harms_nobody_else)
+{
+	constraint(false);
+}
+
+/* The kernel says nothing at open, so only the reading tells. */
+Test(perf_core, a_constraint_that_open_does_not_see)
+{
+	constraint(true);
+}
+
+/* The same, when the event that is one too many was enabled while its thread slept, so that nobody
+ * could tell. */
+Test(perf_core, a_group_that_was_made_asleep)
+{
+	struct vpmu_consumer *good, *first[2];
+	struct vpmu_value v, w;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 0, false);
+	first[0] = count(&b, fake_raw(0x1d0));
+	fake_run(1 * MS);
+	vpmu_consumer_disable(first[0], NULL);
+	vpmu_pcpu_tick(b.pcpu); /* its event waits, disabled */
+	first[1] = count(&b, fake_raw(0x2d0));
+	good = count(&b, BRANCHES);
+	fake.sleeps = true;
+	vpmu_consumer_enable(first[0], NULL);
+	v = read_now(&b, good);
+	fake_run(20 * MS);
+	w = read_now(&b, good);
+	cr_expect_eq(v.count, w.count, "nothing of the group counts");
+	cr_expect(w.running_ns < w.enabled_ns);
+
+	/* Even if nobody can ever tell, what was given up is not taken back at once. */
+	run_ticking(&b, 2000, 20);
+	v = read_now(&b, good);
+	cr_expect(share(&v) >= 15, "%u %%", share(&v));
+	cr_expect(about(v.running_ns, v.count * 1000));
+
+	fake.sleeps = false;
+	run_ticking(&b, 3000, 20);
+	v = read_now(&b, good);
+	run_ticking(&b, 1000, 20);
+	w = read_now(&b, good);
+	cr_expect(w.count - v.count >= 600000, "%lu", w.count - v.count);
+	cr_expect(about(w.running_ns, w.count * 1000));
+	end(&b);
+}
+
+static void capacity(bool arm)
+{
+	struct vpmu_perf_capacity c;
+
+	fake_start(4, true);
+	fake.arm = fake.no_branches = arm;
+	if (arm)
+		fake.fixed = false;
+	c = vpmu_perf_capacity();
+	cr_expect(c.gp == 4 && c.fixed == (arm ? 0 : 3), "%u and %u", c.gp, c.fixed);
+	cr_expect_eq(fake.most_gp, 0);
+	cr_expect_eq(vpmu_perf_probe(INSTRUCTIONS, -1), 0);
+	cr_expect_eq(fake.pinned_opens, 0);
+	cr_expect_eq(fake.open_fds, 0);
+}
+
+Test(perf_core, asking_takes_no_counters)
+{
+	capacity(false);
+}
+
+Test(perf_core, asking_an_arm_pmu)
+{
+	capacity(true);
+}
+
+/* ---- what passes -------------------------------------------------------------------------- */
+
+Test(perf_core, files_that_run_out)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	vpmu_perf_capacity();
+	fake.soft_limit = fake.hard_limit = 1;
+	c = count(&b, BRANCHES);
+	cr_expect(c->supported, "it can be counted, though not now");
+	run_ticking(&b, 100, 1);
+	v = read_now(&b, c);
+	cr_expect(v.supported && !v.count && !v.running_ns && about(v.enabled_ns, 100 * MS));
+	fake.soft_limit = fake.hard_limit = 10;
+	run_ticking(&b, 400, 1);
+	v = read_now(&b, c);
+	cr_expect(v.supported && v.count && v.running_ns && v.running_ns < v.enabled_ns);
+	cr_expect(about(v.running_ns, v.count * 1000));
+	end(&b);
+}
+
+Test(perf_core, the_limit_of_files_is_raised)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	fake.soft_limit = 1;
+	fake.hard_limit = 20;
+	c = count(&b, BRANCHES);
+	fake_run(10 * MS);
+	v = read_now(&b, c);
+	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns);
+	cr_expect_eq(fake.soft_limit, 20);
+	end(&b);
+}
+
+Test(perf_core, rights_that_are_given_later)
+{
+	struct vpmu_consumer *c;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	fake.fail = -EACCES;
+	begin(&b, 2, false);
+	cr_expect_eq(vpmu_perf_capacity().gp, 0);
+	c = count(&b, BRANCHES);
+	cr_expect(!c->supported);
+	run_ticking(&b, 100, 10);
+	v = read_now(&b, c);
+	cr_expect(!v.supported && !v.count);
+	fake.fail = 0;
+	run_ticking(&b, 1500, 10);
+	v = read_now(&b, c);
+	cr_expect(v.supported && v.count > 0);
+	cr_expect(v.partial, "the events from before are missing, and readers see that");
+	cr_expect(about(v.running_ns, v.count * 1000), "%lu of %lu, %lu", v.running_ns,
+		  v.enabled_ns, v.count);
+	end(&b);
+}
+
+/* ---- kinds of core ------------------------------------------------------------------------ */
+
+Test(perf_core, one_event_for_each_kind_of_core)
+{
+	struct vpmu_consumer *both, *raw;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	fake.kinds = 2;
+	begin(&b, 2, false);
+	both = count(&b, BRANCHES);
+	raw = count(&b, fake_raw(0x4b0));
+	for (unsigned int i = 0; i < 20; i++) {
+		fake.core = i % 4 == 3;
+		fake_run(20 * MS);
+		vpmu_pcpu_tick(b.pcpu);
+	}
+	v = read_now(&b, both);
+	cr_expect(exact(&v) && v.count == 400000 && about(v.running_ns, v.enabled_ns), "%lu: %lu",
+		  v.count, v.running_ns);
+	/* A raw code says nothing about the other kind of core, and its readers see that. */
+	v = read_now(&b, raw);
+	cr_expect(v.count == 300000 && share(&v) >= 73 && share(&v) <= 77, "%lu: %u %%", v.count,
+		  share(&v));
+	end(&b);
+}
+
+/* What does not fit the group of one kind of core must not count on the other kind alone. */
+Test(perf_core, on_all_kinds_of_core_or_none)
+{
+	unsigned int on[2] = {0};
+	struct bed b;
+
+	fake_start(4, true);
+	fake.kinds = 2;
+	begin(&b, 0, false);
+	count(&b, fake_raw(0x1d0));
+	count(&b, vpmu_key_generic(VPMU_EV_CACHE_MISSES, UK));
+	for (unsigned int i = 0; i < 50; i++) {
+		fake_run(1 * MS);
+		vpmu_pcpu_tick(b.pcpu);
+		on[0] = on[1] = 0;
+		fake_for_each(e)
+		{
+			if (e->used && e->attr.type == PERF_TYPE_HARDWARE)
+				on[fake_kind(&e->attr)]++;
+		}
+		cr_expect_eq(on[0], on[1]);
+	}
+	end(&b);
+}
+
+Test(perf_core, a_thread_that_stays_on_the_other_kind)
+{
+	struct vpmu_consumer *raw[3];
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, true);
+	fake.kinds = 2;
+	begin(&b, 0, false);
+	for (unsigned int i = 0; i < 3; i++)
+		raw[i] = count(&b, fake_raw(0x4b0 + i));
+	for (unsigned int i = 0; i < 20; i++) {
+		fake.core = 1;
+		run_ticking(&b, 120, 20);
+		fake.core = 0;
+		fake_run(10 * MS);
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		v = read_now(&b, raw[i]);
+		cr_expect_eq(v.count, 200000, "it counts at once on its own kind: %lu", v.count);
+		cr_expect(about(v.running_ns, 200 * MS) && about(v.enabled_ns, 2600 * MS));
+	}
+	end(&b);
+}
+
+/* ---- guest and host ----------------------------------------------------------------------- */
+
+Test(perf_core, guest_and_host_are_told_apart)
+{
+	unsigned int guests = 0, hosts = 0;
+	struct bed b;
+
+	fake_start(4, true);
+	begin(&b, 2, false);
+	count(&b, BRANCHES);
+	count(&b, (CYCLES & ~VPMU_KEY_GUEST) | VPMU_KEY_HOST);
+	fake_run(1 * MS);
+	fake_for_each(e)
+	{
+		if (!e->used || !fake_hardware(e))
+			continue;
+		cr_expect_neq(e->attr.exclude_guest, e->attr.exclude_host);
+		if (e->attr.config == PERF_COUNT_HW_CPU_CYCLES) {
+			cr_expect(e->attr.exclude_guest);
+			hosts++;
+		} else {
+			cr_expect(e->attr.exclude_host);
+			guests++;
+		}
+	}
+	cr_expect(guests == 1 && hosts == 1);
+	end(&b);
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* cgroup/service/access.c: who may do what, and see what. Most of it needs root, to be other users.
+ */
+#include <grp.h>
+
+#include "server_bed.h"
+
+TestSuite(server_access, .init = server_setup, .fini = server_teardown);
+
+#define READER_UID 54321
+#define READER_GID 54322
+#define ADMIN_GID  54323
+
+/*
+ * A client process that is user @uid in groups @gid and, as a supplementary group, @more. It sends
+ * its requests and prints what came. Parent: the descriptor of what it prints.
+ */
+static int client_as(uid_t uid, gid_t gid, gid_t more, const char *requests)
+{
+	int out[2];
+	pid_t pid;
+
+	cr_assert_eq(pipe2(out, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid)
+		close(out[1]);
+	if (!pid) {
+		struct sockaddr_un addr = {.sun_family = AF_UNIX};
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		char buf[4096];
+		ssize_t n;
+
+		strcpy(addr.sun_path, sock);
+		if (setgroups(1, &more) || setgid(gid) || setuid(uid) ||
+		    connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+			dprintf(out[1], "%s\n", strerror(errno));
+			_exit(1);
+		}
+		send(fd, requests, strlen(requests), MSG_NOSIGNAL);
+		shutdown(fd, SHUT_WR);
+		while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+			if (write(out[1], buf, (size_t)n) != n)
+				_exit(2);
+		_exit(0);
+	}
+	fcntl(out[0], F_SETFL, O_NONBLOCK);
+	return out[0];
+}
+
+static const char *said_as(uid_t uid, gid_t gid, gid_t more, const char *requests)
+{
+	static char buf[1 << 20];
+	int fd = client_as(uid, gid, more, requests);
+	size_t have = 0;
+	ssize_t n;
+
+	do {
+		sd_event_run(ev, 1000);
+		n = read(fd, buf + have, sizeof(buf) - 1 - have);
+		have += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EAGAIN));
+	buf[have] = '\0';
+	close(fd);
+	return buf;
+}
+
+static const char *as_reader(const char *requests)
+{
+	return said_as(READER_UID, 1, READER_GID, requests);
+}
+
+static struct access_rules rules;
+
+/* Start the server again with groups. false: this cannot be tested here. */
+static bool with_groups(const char *admins, const char *readers)
+{
+	struct server_opts opts = {.name = "groups",
+				   .raw_space = VPMU_SPACE_INTEL,
+				   .path = sock,
+				   .check = check_rows,
+				   .vm_info = vm_info,
+				   .access = &rules};
+
+	if (geteuid()) {
+		cr_skip_test("not root: no other users to connect as");
+		return false;
+	}
+	server_destroy(srv);
+	cr_assert_eq(access_parse(&rules, admins, readers, h.err, sizeof(h.err)), 0, "%s", h.err);
+	cr_assert_eq(server_create(h.ts, ev, &opts, &srv, h.err, sizeof(h.err)), 0, "%s", h.err);
+	test_vm(&h, test_tenant(&h, "/victim/secret"), "hidden-vm", 1);
+	test_tenant(&h, "/acme-evil");
+	return true;
+}
+
+Test(server_access, others_may_nothing)
+{
+	const char *text;
+
+	if (!with_groups(NULL, NULL))
+		return;
+	cr_expect_str_eq(as_reader("{\"cmd\":\"list\"}\n"), "Permission denied\n");
+	/* Not even if somebody widens the socket's mode. */
+	cr_assert_eq(chmod(sock, 0666), 0);
+	text = as_reader("{\"cmd\":\"list\"}\n");
+	cr_expect(strstr(text, "\"errno\":13") && !strstr(text, "web-1"), "%s", text);
+	access_fini(&rules);
+}
+
+Test(server_access, admins_by_group)
+{
+	struct stat st;
+	const char *text;
+
+	if (!with_groups("54323", NULL))
+		return;
+	cr_assert_eq(stat(sock, &st), 0);
+	cr_expect_eq(st.st_gid, ADMIN_GID);
+	cr_expect_eq(st.st_mode & 0777, 0660);
+	text = said_as(READER_UID, 1, ADMIN_GID, "{\"cmd\":\"tenant-add\",\"path\":\"/new\"}\n");
+	cr_expect(strstr(text, "\"ok\":true") && tenant_find(h.ts, "/new"), "%s", text);
+	text = said_as(READER_UID, ADMIN_GID, 1, "{\"cmd\":\"list\"}\n");
+	cr_expect(strstr(text, "hidden-vm"), "%s", text);
+	access_fini(&rules);
+}
+
+/* Whatever a reader asks, nothing of what is not its own is in the answer. */
+Test(server_access, readers_see_their_tenants_only)
+{
+	static const char *const hidden[] = {"victim", "secret",    "evil",	   "hidden-vm",
+					     "boss",   "\"/host\"", "conservation"};
+	static const struct {
+		int line;
+		const char *request, *says;
+	} rows[] = {
+		{__LINE__, "{\"cmd\":\"hello\"}", "\"access\":\"reader\""},
+		{__LINE__, "{\"cmd\":\"list\"}", "web-1"},
+		{__LINE__, "{\"cmd\":\"events\"}", "instructions"},
+		{__LINE__, "{\"cmd\":\"check\"}", "\"ok\":true"},
+		{__LINE__, "{\"cmd\":\"sessions\"}", "\"sessions\":[]"},
+		{__LINE__, "{\"cmd\":\"profiles\"}", "\"profiles\":[]"},
+		{__LINE__, "{\"cmd\":\"captures\"}", "\"captures\":[]"},
+		{__LINE__, "{\"cmd\":\"sharing\"}", "\"planes\":[]"},
+		{__LINE__, "{\"cmd\":\"tenant-add\",\"path\":\"/acme/x\"}", "\"errno\":13"},
+		{__LINE__, "{\"cmd\":\"tenant-remove\",\"path\":\"/acme\"}", "\"errno\":13"},
+		{__LINE__, "{\"cmd\":\"owned\"}", "\"errno\":13"},
+		{__LINE__, "{\"cmd\":\"read\",\"session\":\"the-b\"}", "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"detach\",\"session\":\"@1\"}", "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"reattach\",\"session\":\"@1\"}", "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"profile-read\",\"profile\":\"@1\"}", "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"profile-stop\",\"profile\":\"@1\"}", "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"target\":\"/\"}",
+		 "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"profile-start\",\"event\":\"cycles\",\"target\":\"/\"}",
+		 "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"lbr-attach\",\"target\":\"/\"}", "\"errno\":2"},
+		{__LINE__, "{\"cmd\":\"lbr-read\",\"target\":\"/\"}", "\"rows\":[]"},
+		{__LINE__, "{\"cmd\":\"attach\",\"events\":\"cycles\"}", "\"target\":\"/acme\""},
+	};
+	static const char all[] = "{\"cmd\":\"attach\",\"events\":\"cycles\",\"scope\":\"vm\","
+				  "\"target\":\"/\",\"name\":\"same\"}\n"
+				  "{\"cmd\":\"read\",\"session\":\"same\"}\n";
+	struct test_vcpu v;
+	const char *text;
+
+	if (!with_groups("54323", "54322=/acme"))
+		return;
+	cr_assert_eq(server_register(srv, "owned", cmd_echo, NULL), 0);
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"the-boss\"}"));
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"same\"}"));
+	json_decref(must("{\"cmd\":\"attach\",\"events\":\"cycles\"}"));
+	json_decref(must("{\"cmd\":\"profile-start\",\"event\":\"cycles\"}"));
+	json_decref(must("{\"cmd\":\"lbr-attach\",\"target\":\"/\"}"));
+	test_vcpu_init(&v, tenant_vm_find(h.ts, "hidden-vm"), 0);
+	test_run(&h, 0, &v, 1000);
+	test_run(&h, 0, NULL, 1000);
+	text = server_dispatch(srv, "{\"cmd\":\"lbr-read\",\"target\":\"/\"}", 31);
+	cr_expect(strstr(text, "hidden-vm"), "%s", text);
+	free((char *)text);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char line[256];
+
+		snprintf(line, sizeof(line), "%s\n", rows[i].request);
+		text = as_reader(line);
+		cr_expect(strstr(text, rows[i].says), "line %d: %s", rows[i].line, text);
+		for (size_t k = 0; k < sizeof(hidden) / sizeof(hidden[0]); k++)
+			cr_expect_not(strstr(text, hidden[k]), "line %d, \"%s\" in: %s",
+				      rows[i].line, hidden[k], text);
+	}
+	text = as_reader(all);
+	cr_expect_eq(lines(text), 2);
+	cr_expect(strstr(text, "web-1") && !strstr(text, "hidden-vm"), "%s", text);
+	cr_expect(!strstr(text, "\"errno\""), "a name of its own: %s", text);
+	/* The session stays for its user, and for nobody else but administrators. */
+	text = as_reader("{\"cmd\":\"reattach\",\"session\":\"same\"}\n");
+	cr_expect(strstr(text, "\"scope\":\"vm\""), "%s", text);
+	text = said_as(READER_UID + 1, 1, READER_GID, "{\"cmd\":\"read\",\"session\":\"same\"}\n");
+	cr_expect(strstr(text, "\"errno\":2"), "%s", text);
+	test_vcpu_fini(&v);
+	access_fini(&rules);
+}
+
+Test(server_access, one_user_cannot_take_all_sessions)
+{
+	static char many[65 * 80];
+	const char *text;
+	char *end = many;
+
+	if (!with_groups(NULL, "54322=/acme"))
+		return;
+	for (int i = 0; i < 65; i++)
+		end += sprintf(end, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"n%d\"}\n",
+			       i);
+	text = as_reader(many);
+	cr_expect_eq(lines(text), 65);
+	cr_expect(strstr(text, "you have 64 sessions"), "the 65th is refused");
+	text = said_as(READER_UID + 1, 1, READER_GID,
+		       "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
+	cr_expect(strstr(text, "\"ok\":true"), "another user: %s", text);
+	access_fini(&rules);
+}
+
+Test(server_access, rules_of_groups)
+{
+	static const struct {
+		int line;
+		const char *admins, *readers;
+		int ret;
+		const char *says;
+	} rows[] = {
+		{__LINE__, "root", NULL, 0, ""},
+		{__LINE__, NULL, "root 12=/a,/b/c  13=/", 0, ""},
+		{__LINE__, "no-such-group", NULL, -ENOENT,
+		 "admin-group: no group \"no-such-group\""},
+		{__LINE__, NULL, "12x", -ENOENT, "reader-group: no group \"12x\""},
+		{__LINE__, "root=/a", NULL, -EINVAL, "sees every tenant"},
+		{__LINE__, NULL, "root=a", -EINVAL, "tenant path"},
+		{__LINE__, NULL, "root=", -EINVAL, "tenant path"},
+	};
+	struct access_rules r;
+	gid_t gid;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		h.err[0] = 0;
+		cr_expect_eq(
+			access_parse(&r, rows[i].admins, rows[i].readers, h.err, sizeof(h.err)),
+			rows[i].ret, "line %d: %s", rows[i].line, h.err);
+		cr_expect(strstr(h.err, rows[i].says), "line %d: %s", rows[i].line, h.err);
+		if (i == 1) {
+			cr_expect(r.nr == 3 && r.rule[0].all && !r.rule[1].all && r.rule[2].all);
+			cr_expect_eq(r.rule[1].nr, 2);
+			cr_expect_eq(access_socket(&r, &gid), 0666);
+		}
+		access_fini(&r);
+	}
+}

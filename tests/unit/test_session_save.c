@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Sessions that outlive their server: saved, opened again on the same counts, and what is made of
+ * text that is not what was saved. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/service/session_save.h"
+#include "fake_source.h"
+#include "vpmu/event/event.h"
+
+static struct fake_source fake;
+static struct tenants *ts;
+static struct sessions *ss;
+static struct node *acme, *vm;
+static char err[300], notes[2000];
+
+static void get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS])
+{
+	base[0] = ((const struct fake_counting *)c)->base[i];
+	base[1] = 1ULL << 63;
+	base[2] = i;
+}
+
+static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
+{
+	if (base[0] > fake_total(c->node, vpmu_key_event(c->keys[i])))
+		return -EINVAL;
+	cr_expect_eq(base[1], 1ULL << 63);
+	cr_expect_eq(base[2], i);
+	((struct fake_counting *)c)->base[i] = base[0];
+	return 0;
+}
+
+static const struct session_bases bases = {"kernel", get, set, VPMU_SPACE_INTEL};
+
+static void note(void *arg, const char *line)
+{
+	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
+}
+
+static void add_vm(void)
+{
+	cr_assert_eq(tenant_vm_add(ts, acme, &fake.s, "web", 1, NULL, &vm, err, sizeof(err)), 0);
+}
+
+static void setup(void)
+{
+	fake_init(&fake, "kernel", 0);
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	cr_assert_eq(tenant_add(ts, "/acme", &acme, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(acme, &fake.s), 0);
+	add_vm();
+	cr_assert_eq(sessions_create(ts, &ss), 0);
+}
+
+static void teardown(void)
+{
+	sessions_destroy(ss);
+	tenants_destroy(ts);
+}
+
+TestSuite(session_save, .init = setup, .fini = teardown);
+
+static struct session *attach(const char *name, struct node *target, enum session_scope scope,
+			      const void *owner, const struct access *who)
+{
+	static const char *const events[] = {"instructions", "cycles:u"};
+	vpmu_key_t keys[2];
+	struct session_spec spec = {
+		.open = {.name = name, .target = target, .owner = owner, .who = who},
+		.nr_events = 2,
+		.events = events,
+		.keys = keys,
+		.scope = scope,
+	};
+	struct session *s;
+
+	for (size_t i = 0; i < 2; i++)
+		cr_assert_eq(vpmu_event_parse(events[i], VPMU_SPACE_INTEL, &keys[i], NULL, 0), 0);
+	cr_assert_eq(session_open(ss, &spec, &s, err, sizeof(err)), 0, "%s", err);
+	return s;
+}
+
+/* The end of this server and the start of the next one. Returns what was saved, which must live. */
+static json_t *again(void)
+{
+	json_t *saved = sessions_save(ss, &bases), *text;
+	char *dump = json_dumps(saved, 0);
+
+	cr_assert(saved && dump);
+	text = json_loads(dump, 0, NULL);
+	json_decref(saved);
+	free(dump);
+	sessions_destroy(ss);
+	cr_assert_eq(sessions_create(ts, &ss), 0);
+	sessions_restore(ss, text, &bases, note, NULL);
+	return text;
+}
+
+static struct session *named(const char *name)
+{
+	return (struct session *)registry_find(sessions_registry(ss), name, NULL);
+}
+
+static uint64_t sum;
+
+static int add(const struct session_row *row, void *arg)
+{
+	if (!arg || !strcmp(arg, row->vm ? row->vm : row->path))
+		sum += row->values[0].count;
+	return 0;
+}
+
+/* The instructions of the rows of @s that are @whose (NULL: all). */
+static uint64_t value(struct session *s, const char *whose)
+{
+	sum = 0;
+	session_read(s, add, (void *)whose);
+	session_forget_gone(s);
+	return sum;
+}
+
+static void run(uint64_t n)
+{
+	fake_charge(node_in(node_vcpu(vm, 0), &fake.s), VPMU_EV_INSTRUCTIONS, n);
+}
+
+Test(session_save, a_session_goes_on_where_it_was)
+{
+	struct session *s;
+	json_t *saved;
+	uint64_t opened;
+
+	run(100);
+	s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	opened = s->opened_ns;
+	attach(NULL, tenants_root(ts), SESSION_ONE, "a connection", NULL);
+	run(7);
+	saved = again();
+	cr_expect_eq(sessions_registry(ss)->nr, 1, "one without a name ends");
+	s = named("all");
+	cr_assert(s);
+	cr_expect_eq(value(s, "/acme"), 7);
+	cr_expect_eq(value(s, "/"), 7);
+	run(5);
+	cr_expect_eq(value(s, "/acme"), 12);
+	cr_expect_eq(s->opened_ns, opened);
+	cr_expect_eq(s->nr_events, 2);
+	cr_expect_str_eq(s->events[1], "cycles:u");
+	cr_expect_eq(s->reg.lost_ns, 0, "it was to be kept");
+	cr_expect_str_eq(notes, "");
+	json_decref(again());
+	cr_expect_eq(value(named("all"), "/acme"), 12, "and once more");
+	json_decref(saved);
+}
+
+static int keep_id(const struct session_row *row, void *arg)
+{
+	((uint64_t *)arg)[row->kind] = row->id;
+	return 0;
+}
+
+Test(session_save, numbers_of_rows_stay_and_are_not_used_again)
+{
+	uint64_t before[5] = {0}, after[5] = {0};
+	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	struct node *late;
+	uint64_t used;
+	json_t *saved;
+
+	session_read(s, keep_id, before);
+	/* Some rows come and go: their numbers are used, too. */
+	for (int i = 0; i < 9; i++) {
+		cr_assert_eq(tenant_add(ts, "/short", &late, err, sizeof(err)), 0);
+		cr_assert_eq(tenant_count(late, &fake.s), 0);
+		cr_assert_eq(tenant_remove(ts, "/short", err, sizeof(err)), 0);
+	}
+	used = s->next_id;
+	session_forget_gone(s);
+	saved = again();
+	s = named("all");
+	session_read(s, keep_id, after);
+	cr_expect_eq(after[NODE_TENANT], before[NODE_TENANT]);
+	cr_expect_eq(after[NODE_ROOT], before[NODE_ROOT]);
+	cr_assert_eq(tenant_add(ts, "/late", &late, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(late, &fake.s), 0);
+	session_read(s, keep_id, after);
+	cr_expect_geq(after[NODE_TENANT], used);
+	json_decref(saved);
+}
+
+Test(session_save, rows_of_nodes_that_come_later)
+{
+	struct session *s = attach("vms", acme, SESSION_VM, "a connection", NULL);
+	json_t *saved, *text;
+	char *dump;
+
+	run(3);
+	saved = sessions_save(ss, &bases);
+	dump = json_dumps(saved, 0);
+	text = json_loads(dump, 0, NULL);
+	sessions_destroy(ss);
+	cr_assert_eq(sessions_create(ts, &ss), 0);
+	tenant_vm_remove(ts, vm);
+	sessions_restore(ss, text, &bases, note, NULL);
+	s = named("vms");
+	cr_assert(s);
+	cr_expect_neq(s->reg.lost_ns, 0, "its connection has ended");
+	cr_expect_eq(value(s, NULL), 0);
+	/* A base that is greater than the total is of other counts: the row begins at 0. */
+	json_array_set_new(
+		json_array_get(
+			json_object_get(
+				json_array_get(json_object_get(json_array_get(text, 0), "rows"), 0),
+				"bases"),
+			0),
+		0, json_string("1000"));
+	add_vm();
+	run(4);
+	cr_expect_eq(value(s, "web"), 4);
+	tenant_vm_remove(ts, vm);
+	session_forget_gone(s);
+	json_array_set_new(
+		json_array_get(
+			json_object_get(
+				json_array_get(json_object_get(json_array_get(text, 0), "rows"), 0),
+				"bases"),
+			0),
+		0, json_string("0"));
+	add_vm();
+	run(6);
+	cr_expect_eq(value(s, "web"), 6);
+	sessions_restored(ss);
+	json_decref(saved);
+	json_decref(text);
+	free(dump);
+}
+
+Test(session_save, who_may_see_it)
+{
+	struct access reader = {.uid = 77, .nr = 1, .tenants = {"/acme"}};
+	json_t *saved;
+
+	attach("mine", acme, SESSION_ONE, "a connection", &reader);
+	saved = again();
+	cr_expect(registry_find(sessions_registry(ss), "mine", &reader));
+	reader.uid = 78;
+	cr_expect_null(registry_find(sessions_registry(ss), "mine", &reader));
+	cr_expect_eq(named("mine")->reg.who.nr, 1);
+	cr_expect_str_eq(named("mine")->reg.who.tenants[0], "/acme");
+	cr_expect_not(named("mine")->reg.who.admin);
+	json_decref(saved);
+}
+
+/* Each value of each field of what was saved is replaced by others. */
+Test(session_save, what_is_not_whole_is_left_out)
+{
+	static const char *const others[] = {"null", "true",	 "-1",
+					     "\"\"", "\"x/..\"", "[]",
+					     "[[]]", "{}",	 "\"99999999999999999999999\"",
+					     "[7]"};
+	json_t *saved, *o, *copy, *all;
+	const char *key;
+	json_t *v;
+
+	attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	saved = sessions_save(ss, &bases);
+	o = json_array_get(saved, 0);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		json_object_foreach (o, key, v) {
+			sessions_destroy(ss);
+			cr_assert_eq(sessions_create(ts, &ss), 0);
+			copy = json_deep_copy(o);
+			json_object_set_new(copy, key,
+					    json_loads(others[i], JSON_DECODE_ANY, NULL));
+			all = json_pack("[o]", copy);
+			*notes = '\0';
+			sessions_restore(ss, all, &bases, note, NULL);
+			cr_expect(!named("all") == (*notes != '\0') || strcmp(key, "name") == 0,
+				  "%s = %s: %s", key, others[i], notes);
+			sessions_restored(ss);
+			sessions_destroy(ss);
+			cr_assert_eq(sessions_create(ts, &ss), 0);
+			json_decref(all);
+		}
+	}
+	*notes = '\0';
+	sessions_restore(ss, json_object_get(o, "name"), &bases, note, NULL);
+	cr_expect_eq(sessions_registry(ss)->nr, 0, "no array at all");
+	json_object_set_new(o, "target", json_string("/gone"));
+	sessions_restore(ss, saved, &bases, note, NULL);
+	cr_expect_str_eq(notes, "session all has ended with the former server: /gone is not there "
+				"any more\n");
+	json_decref(saved);
+}

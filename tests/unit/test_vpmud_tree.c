@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* VMs and cgroups that were found become nodes and bindings. The plane is a fake that notes who is
+ * bound to what; what discovery would find, the tests say. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroup/vpmud/config.h"
+#include "cgroup/vpmud/tree.h"
+#include "fake_source.h"
+
+#define BINDS_MAX 64
+
+static struct fake_source fake;
+static struct tenants *ts;
+static struct vpmud_config conf, conf2;
+static struct tree *t;
+static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
+
+/* What is bound: a cgroup (tid 0) or a task. */
+static struct bind {
+	struct vpmu_source_node *n;
+	uint64_t id;
+	pid_t tid;
+} binds[BINDS_MAX];
+static int bind_error;
+
+static struct bind *bind_of(uint64_t id, pid_t tid)
+{
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		if (binds[i].n && binds[i].id == id && binds[i].tid == tid)
+			return &binds[i];
+	return NULL;
+}
+
+static int bind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
+{
+	struct bind *b = bind_of(id, tid);
+
+	cr_assert(n);
+	if (bind_error)
+		return bind_error;
+	for (size_t i = 0; !b && i < BINDS_MAX; i++)
+		if (!binds[i].n)
+			b = &binds[i];
+	*b = (struct bind){n, id, tid};
+	return 0;
+}
+
+static void unbind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
+{
+	struct bind *b = bind_of(id, tid);
+
+	cr_assert(b, "unbound although it was not bound");
+	cr_assert_eq(b->n, n, "unbound from a node that it is not bound to");
+	b->n = NULL;
+}
+
+static int bind_cgroup(struct vpmu_source_node *n, uint64_t id)
+{
+	return bind(n, id, 0);
+}
+
+static void unbind_cgroup(struct vpmu_source_node *n, uint64_t id)
+{
+	unbind(n, id, 0);
+}
+
+static int bind_task(struct vpmu_source_node *n, pid_t tid, uint64_t start)
+{
+	cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
+	return bind(n, 0, tid);
+}
+
+static void unbind_task(struct vpmu_source_node *n, pid_t tid)
+{
+	unbind(n, 0, tid);
+}
+
+/* The lasting names that were given, in order. */
+static struct named {
+	const struct vpmu_source_node *n;
+	uint64_t name;
+} names[BINDS_MAX];
+static size_t nr_names;
+
+static int name(struct vpmu_source_node *n, uint64_t nr)
+{
+	cr_assert(nr && nr_names < BINDS_MAX);
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		cr_assert_neq(binds[i].n, n, "named after something was bound to it");
+	names[nr_names++] = (struct named){n, nr};
+	return 0;
+}
+
+static uint64_t name_of(const struct vpmu_source_node *n)
+{
+	for (size_t i = nr_names; i--;)
+		if (names[i].n == n)
+			return names[i].name;
+	return 0;
+}
+
+/* The contract of node_remove that the fake source cannot see: nothing is bound. */
+static void node_remove(struct vpmu_source_node *n)
+{
+	for (size_t i = 0; i < BINDS_MAX; i++)
+		cr_assert_neq(binds[i].n, n, "removed while something is bound to it");
+	fake_node_remove(n);
+}
+
+static void note(void *arg, const char *line)
+{
+	snprintf(notes + strlen(notes), sizeof(notes) - strlen(notes), "%s\n", line);
+}
+
+static void read_rules(struct vpmud_config *c, const char *text)
+{
+	cr_assert_eq(vpmud_config_init(c), 0);
+	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
+}
+
+static struct tree_plane plane;
+
+static void start(const char *text)
+{
+	static struct vpmu_source_ops ops;
+
+	plane = (struct tree_plane){&fake.s,   bind_cgroup, unbind_cgroup,
+				    bind_task, unbind_task, name};
+
+	cr_assert(mkdtemp(root));
+	ops = fake_ops;
+	ops.node_remove = node_remove;
+	fake_init(&fake, "kernel", 0);
+	fake.s.ops = &ops;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	read_rules(&conf, text);
+	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
+}
+
+static void stop(void)
+{
+	char command[80];
+
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the plane ends with us */
+	tenants_destroy(ts);
+	vpmud_config_fini(&conf);
+	vpmud_config_fini(&conf2);
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(vpmud_tree, .fini = stop);
+
+/* A VM of the process @pid in cgroup @cgroup with id @id, and vCPU threads 100 * pid + index for
+ * each index of @vcpus. */
+static struct disc_vm vm_of(pid_t pid, const char *name, const char *tenant, const char *cgroup,
+			    uint64_t id, const char *vcpus)
+{
+	static struct disc_vcpu threads[8][8];
+	static int next;
+	struct disc_vm vm = {.name = name,
+			     .kind = "qemu",
+			     .pid = pid,
+			     .start_time = 1,
+			     .cgroup = cgroup,
+			     .cgroup_id = id,
+			     .tenant = tenant,
+			     .nr_vcpus = strlen(vcpus),
+			     .vcpus = threads[next]};
+
+	for (size_t i = 0; vcpus[i]; i++) {
+		pid_t tid = pid * 100 + vcpus[i] - '0';
+
+		threads[next][i] = (struct disc_vcpu){vcpus[i] - '0', tid, (uint64_t)tid * 10};
+	}
+	next = (next + 1) % 8;
+	return vm;
+}
+
+/* The processes in cgroup @path, as its cgroup.procs says. */
+static void procs(const char *path, const char *pids)
+{
+	char file[300];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s%s", root, path);
+	mkdir(file, 0700);
+	strcat(file, "/cgroup.procs");
+	f = fopen(file, "w");
+	cr_assert(f);
+	fputs(pids, f);
+	fclose(f);
+}
+
+static struct vpmu_source_node *in(const char *vm_or_path)
+{
+	const struct node *n =
+		*vm_or_path == '/' ? tenant_find(ts, vm_or_path) : tenant_vm_find(ts, vm_or_path);
+
+	return n ? node_in(n, &fake.s) : NULL;
+}
+
+static struct vpmu_source_node *vcpu_in(const char *vm, unsigned int vcpu)
+{
+	const struct node *n = tenant_vm_find(ts, vm), *v = n ? node_vcpu(n, vcpu) : NULL;
+
+	return v ? node_in(v, &fake.s) : NULL;
+}
+
+static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
+			 const struct vpmu_source_node *n)
+{
+	const struct bind *b = bind_of(id, tid);
+
+	cr_expect_eq(b ? b->n : NULL, n, "line %u: cgroup %u, task %d", line, (unsigned int)id,
+		     tid);
+	cr_expect(n || !b, "line %u", line);
+}
+#define CGROUP_BOUND(id, n) expect_bound(__LINE__, id, 0, n)
+#define TASK_BOUND(tid, n)  expect_bound(__LINE__, 0, tid, n)
+
+Test(vpmud_tree, a_vm_with_its_vcpus_and_cgroup)
+{
+	struct disc_vm vm = vm_of(7, "web", "/acme/web", "/m/a", 50, "01");
+
+	start("");
+	procs("/m", "");
+	procs("/m/a", "7\n");
+	tree_vm_added(t, &vm);
+	cr_assert(in("web"));
+	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/acme/web");
+	TASK_BOUND(700, vcpu_in("web", 0));
+	TASK_BOUND(701, vcpu_in("web", 1));
+	CGROUP_BOUND(50, in("web"));
+	fake_charge(vcpu_in("web", 1), 0, 5);
+	/* A vCPU is plugged in, one is taken out, and one has another thread now. */
+	vm = vm_of(7, "web", "/acme/web", "/m/a", 50, "03");
+	((struct disc_vcpu *)vm.vcpus)[0] = (struct disc_vcpu){0, 799, 7990};
+	tree_vm_changed(t, &vm);
+	TASK_BOUND(700, NULL);
+	TASK_BOUND(701, NULL);
+	TASK_BOUND(799, vcpu_in("web", 0));
+	TASK_BOUND(703, vcpu_in("web", 3));
+	cr_expect_null(vcpu_in("web", 1));
+	cr_expect_eq(fake_total(in("web"), 0), 5, "what the vCPU counted stays in the VM");
+	tree_vm_removed(t, &vm);
+	cr_expect_null(in("web"));
+	CGROUP_BOUND(50, NULL);
+	TASK_BOUND(703, NULL);
+	cr_expect_eq(fake_total(in("/acme/web"), 0), 5, "and in the tenant");
+	/* Its restart. */
+	vm = vm_of(8, "web", "/acme/web", "/m/a", 51, "0");
+	tree_vm_added(t, &vm);
+	fake_charge(vcpu_in("web", 0), 0, 2);
+	cr_expect_eq(fake_total(in("/acme/web"), 0), 7);
+	cr_expect_str_eq(notes, "");
+}
+
+Test(vpmud_tree, only_a_vm_that_is_alone_has_its_cgroup)
+{
+	struct disc_vm a = vm_of(7, "a", NULL, "/u", 50, "0"),
+		       b = vm_of(8, "b", NULL, "/u", 50, "0");
+	struct disc_vm c = vm_of(9, "c", NULL, "/", 1, "0"), d = vm_of(10, "d", NULL, "/x", 60, "");
+	struct tree_usage u;
+
+	start("");
+	procs("/u", "7\n");
+	procs("/x", "1\n2\n");
+	tree_vm_added(t, &a);
+	CGROUP_BOUND(50, in("a"));
+	procs("/u", "7\n8\n");
+	tree_vm_added(t, &b);
+	CGROUP_BOUND(50, NULL);
+	TASK_BOUND(700, vcpu_in("a", 0));
+	TASK_BOUND(800, vcpu_in("b", 0));
+	tree_vm_added(t, &c);
+	CGROUP_BOUND(1, NULL);
+	tree_vm_added(t, &d);
+	CGROUP_BOUND(60, NULL);
+	cr_expect_str_eq(tenant_vm_find(ts, "c")->path, "/host");
+	d.kind = "libvirt";
+	tree_vm_changed(t, &d);
+	CGROUP_BOUND(60, NULL);
+	procs("/x", ""); /* libvirt made it, and has the VM's threads in cgroups below */
+	tree_vm_changed(t, &d);
+	CGROUP_BOUND(60, in("d"));
+	tree_usage(t, &u);
+	cr_expect_eq(u.vms, 4);
+	cr_expect_eq(u.whole_vms, 1);
+	cr_expect_eq(u.failed, 0);
+}
+
+static struct cgroup *found(struct cgroup *c, const char *path, uint64_t id, const char *tenant)
+{
+	*c = (struct cgroup){.path = path, .id = id, .tenant = tenant};
+	tree_cgroup_added(t, c);
+	return c;
+}
+
+Test(vpmud_tree, a_vm_comes_before_the_tenant_of_its_cgroup)
+{
+	struct disc_vm vm = vm_of(7, "web", NULL, "/m", 50, "0");
+	struct cgroup m, s;
+
+	start("[tenant /acme]\ncgroup = /m\ncgroup = /s\n");
+	procs("/m", "7\n");
+	cr_expect(in("/acme"), "a tenant of the file is there from the start");
+	found(&m, "/m", 50, "/acme");
+	found(&s, "/s", 51, "/acme");
+	CGROUP_BOUND(50, in("/acme"));
+	CGROUP_BOUND(51, in("/acme"));
+	tree_vm_added(t, &vm);
+	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/acme");
+	CGROUP_BOUND(50, in("web"));
+	tree_vm_removed(t, &vm);
+	CGROUP_BOUND(50, in("/acme"));
+	tree_vm_added(t, &vm);
+	tree_cgroup_removed(t, &m);
+	CGROUP_BOUND(50, in("web"));
+	tree_vm_removed(t, &vm);
+	CGROUP_BOUND(50, NULL);
+	tree_cgroup_removed(t, &s);
+	CGROUP_BOUND(51, NULL);
+	cr_expect(in("/acme"), "it stays");
+}
+
+Test(vpmud_tree, a_tenant_called_as_its_cgroup_goes_with_it)
+{
+	struct cgroup a, b;
+
+	start("[tenant /pods/*]\ncgroup = /k/*\n");
+	found(&a, "/k/a", 50, "/pods/a");
+	found(&b, "/k/b", 51, "/pods/b");
+	fake_charge(in("/pods/a"), 0, 3);
+	tree_cgroup_removed(t, &a);
+	cr_expect_null(in("/pods/a"));
+	CGROUP_BOUND(50, NULL);
+	CGROUP_BOUND(51, in("/pods/b"));
+	cr_expect_eq(fake_total(in("/pods"), 0), 3, "the parent has its counts");
+	/* A tenant that had a VM stays for the VM's next start. */
+	tree_vm_added(t, &(struct disc_vm){.name = "v", .kind = "qemu", .cgroup = "/k/b/x"});
+	tree_vm_removed(t, &(struct disc_vm){.name = "v"});
+	tree_cgroup_removed(t, &b);
+	cr_expect(in("/pods/b"));
+	tree_prune(t);
+	cr_expect_null(in("/pods/b"));
+	cr_expect(in("/pods"), "made for its children only, and it keeps their counts");
+}
+
+Test(vpmud_tree, new_rules)
+{
+	struct disc_vm vm = vm_of(7, "web", NULL, "/m", 50, "01");
+	struct cgroup s;
+
+	start("[tenant /old]\nvm = web\n[tenant /both]\ncgroup = /s\n");
+	procs("/m", "7\n");
+	tree_vm_added(t, &vm);
+	found(&s, "/s", 51, "/both");
+	fake_charge(vcpu_in("web", 0), 0, 4);
+	read_rules(&conf2, "[tenant /new/x]\nvm = w*\n[tenant /both]\ncgroup = /s\n");
+	tree_rules(t, &conf2.rules);
+	tree_prune(t);
+	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/new/x");
+	CGROUP_BOUND(50, in("web"));
+	CGROUP_BOUND(51, in("/both"));
+	TASK_BOUND(701, vcpu_in("web", 1));
+	cr_expect_null(in("/old"), "no rule names it");
+	cr_expect_eq(fake_total(&fake.root.n, 0), 4, "its counts are the host's");
+	fake_charge(vcpu_in("web", 0), 0, 1);
+	cr_expect_eq(fake_total(in("/new/x"), 0), 1);
+	/* The same rules again change nothing. */
+	tree_rules(t, &conf2.rules);
+	tree_prune(t);
+	cr_expect_eq(fake_total(in("web"), 0), 1);
+}
+
+Test(vpmud_tree, names_that_nodes_cannot_have)
+{
+	struct disc_vm a = vm_of(7, "a b\xc3\xa9", NULL, NULL, 0, "0");
+	struct disc_vm b = vm_of(8, "a b\xc3\xa9", NULL, NULL, 0, "0");
+	struct disc_vm c = vm_of(9, ".c", "/host", NULL, 0, ""),
+		       d = vm_of(10, "", NULL, NULL, 0, "");
+	char name[256];
+	struct disc_vm e = vm_of(11, name, NULL, NULL, 0, ""),
+		       f = vm_of(12, name, NULL, NULL, 0, "");
+
+	memset(name, 'n', 255);
+	name[255] = '\0';
+	start("");
+	tree_vm_added(t, &a);
+	tree_vm_added(t, &b);
+	cr_expect(in("a_b__"));
+	cr_expect(in("a_b__@8"));
+	TASK_BOUND(800, vcpu_in("a_b__@8", 0));
+	tree_vm_added(t, &c);
+	cr_expect(in("_c"));
+	cr_expect(strstr(notes, "VM .c: in no tenant: tenant path \"/host\""), "%s", notes);
+	tree_vm_added(t, &d);
+	cr_expect(in("vm"));
+	tree_vm_added(t, &e);
+	tree_vm_added(t, &f);
+	name[64] = '\0';
+	cr_expect(in(name));
+	strcpy(name + 50, "@12");
+	cr_expect(in(name));
+}
+
+Test(vpmud_tree, what_cannot_be_bound_is_said)
+{
+	struct disc_vm vm = vm_of(7, "web", NULL, "/m", 50, "0");
+	struct tree_usage u;
+	struct cgroup s;
+
+	start("[tenant /a]\ncgroup = /s\n");
+	procs("/m", "7\n");
+	bind_error = -ENOSPC;
+	tree_vm_added(t, &vm);
+	found(&s, "/s", 51, "/a");
+	cr_expect(strstr(notes, "VM web, process 7: a vCPU is not counted: No space left"), "%s",
+		  notes);
+	cr_expect(strstr(notes, "its cgroup is not counted, only its vCPUs"), "%s", notes);
+	cr_expect(strstr(notes, "cgroup /s: not counted for /a: No space left"), "%s", notes);
+	tree_usage(t, &u);
+	cr_expect_eq(u.failed, 3);
+	cr_expect_eq(u.whole_vms, 0);
+	/* Later it works. */
+	bind_error = 0;
+	tree_vm_changed(t, &vm);
+	TASK_BOUND(700, vcpu_in("web", 0));
+	CGROUP_BOUND(50, in("web"));
+	tree_cgroup_removed(t, &s);
+	tree_vm_removed(t, &vm);
+}
+
+Test(vpmud_tree, an_operator_removes_a_tenant)
+{
+	struct disc_vm vm = vm_of(7, "web", "/a", NULL, 0, "0");
+	struct cgroup s;
+
+	start("[tenant /b]\ncgroup = /s\n[tenant /*]\nmetadata=*\n");
+	found(&s, "/s", 51, "/b");
+	cr_assert_eq(tenant_remove(ts, "/b", err, sizeof(err)), 0, "%s", err);
+	CGROUP_BOUND(51, NULL);
+	tree_cgroup_removed(t, &s);
+	tree_vm_added(t, &vm);
+	cr_expect_neq(tenant_remove(ts, "/a", err, sizeof(err)), 0, "it has a VM");
+	tree_vm_removed(t, &vm);
+	cr_expect_eq(tenant_remove(ts, "/a", err, sizeof(err)), 0, "%s", err);
+	tree_vm_added(t, &vm);
+	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/a", "it is made again");
+}
+
+/* The next vpmud makes the same tree, and knows what this one knew. */
+Test(vpmud_tree, names_and_what_was_known_outlive_it)
+{
+	struct disc_vm web = vm_of(7, "web", "/acme/web", "/m", 50, "01");
+	struct disc_vm other = vm_of(8, "db", "/acme/web", NULL, 0, "0");
+	uint64_t tenant, vm, vcpu;
+	struct cgroup s;
+	json_t *saved;
+
+	start("[tenant /b]\ncgroup = /s\n[tenant /*]\nmetadata = *\n");
+	procs("/m", "7\n");
+	tree_vm_added(t, &web);
+	found(&s, "/s", 51, "/b");
+	tenant = name_of(in("/acme/web"));
+	vm = name_of(in("web"));
+	vcpu = name_of(vcpu_in("web", 1));
+	cr_expect(tenant && vm && vcpu && vcpu != name_of(vcpu_in("web", 0)));
+	saved = tree_save(t);
+	cr_assert(saved);
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the plane ends with us; the kernel has them */
+	tenants_destroy(ts);
+	nr_names = 0;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
+	tree_restore(t, saved);
+	cr_expect(in("/acme/web"), "it has had a VM");
+	cr_expect_eq(name_of(in("/acme/web")), tenant);
+	web.tenant = other.tenant = NULL; /* libvirt has not answered */
+	tree_vm_added(t, &web);
+	tree_vm_added(t, &other);
+	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/acme/web");
+	cr_expect_str_eq(tenant_vm_find(ts, "db")->path, "/host", "it was not there before");
+	cr_expect_eq(name_of(in("web")), vm);
+	cr_expect_eq(name_of(vcpu_in("web", 1)), vcpu);
+	/* Cgroup 51 is no tenant's any more, but the kernel has the binding. 50 is the VM's again. */
+	bind(in("/b"), 51, 0);
+	tree_restored(t);
+	CGROUP_BOUND(50, in("web"));
+	CGROUP_BOUND(51, NULL);
+	/* The same VM, started again, is another one. */
+	tree_vm_removed(t, &web);
+	web.pid = 9;
+	web.tenant = "/acme/web";
+	tree_vm_added(t, &web);
+	cr_expect_neq(name_of(in("web")), vm);
+	json_decref(saved);
+}
+
+Test(vpmud_tree, what_was_saved_and_is_nothing)
+{
+	static const char *const texts[] = {
+		"null",
+		"[]",
+		"{}",
+		"{\"tenants\":3}",
+		"{\"tenants\":[3,null,\"x\",\"/a/../b\"]}",
+		"{\"vms\":[3,{},{\"pid\":\"x\"},{\"pid\":7,\"start\":1}]}",
+		"{\"cgroups\":[\"x\",\"-1\",7,\"0\",\"99999999999999999999999\"]}"};
+	struct disc_vm web = vm_of(7, "web", NULL, NULL, 0, "0");
+
+	start("");
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		json_t *saved = json_loads(texts[i], JSON_DECODE_ANY, NULL);
+
+		cr_assert(saved);
+		tree_restore(t, saved);
+		tree_vm_added(t, &web);
+		cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/host", "%s", texts[i]);
+		tree_vm_removed(t, &web);
+		tree_restored(t);
+		json_decref(saved);
+	}
+	cr_expect_null(in("/x"));
+}

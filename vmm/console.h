@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The console of a VM: what its guest printed. The newest lines are in a ring in memory, which
+ * `vpmu console` reads; the lines also go to standard output or to a file if the operator asked for
+ * that. A guest that prints faster than its rate, or to an output that cannot take it, loses lines,
+ * which are counted; nothing else happens. report.c feeds it; control_console.c reads it.
+ */
+#ifndef VMM_CONSOLE_H
+#define VMM_CONSOLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONSOLE_RING_BYTES (64u << 10)
+#define CONSOLE_BURST_SEC  4 /* a guest that was silent may print so many seconds' bytes at once */
+
+struct console;
+
+struct console_opts {
+	const char *name; /* of the VM */
+	bool many;	  /* the VM has several vCPUs: lines say which one printed them */
+	uint64_t rate;	  /* bytes per second; 0: no limit */
+	bool print;	  /* also to standard output (lineout.h) */
+	int fd;		  /* also to this file; -1: to none. The console closes it */
+};
+
+struct console_stats {
+	uint64_t lines;	  /* printed by the guest */
+	uint64_t dropped; /* of these, not kept or not written; a line counts once */
+};
+
+/*
+ * console_open_file - open the file @path for the lines of a console: it is appended to, and made
+ * with mode 0600 if it is missing. Only a regular file that is no symbolic link is accepted.
+ * Returns the descriptor, or -errno and one line in @err.
+ */
+int console_open_file(const char *path, char *err, size_t errlen);
+
+/* console_new - NULL: out of memory, and o->fd stays the caller's. console_free - no other call may
+ * be under way; NULL is fine. */
+struct console *console_new(const struct console_opts *o);
+void console_free(struct console *c);
+
+/*
+ * console_line - vCPU @vcpu has printed @text, which is printable UTF-8 without a newline. @now_ns
+ * is a monotonic time. Returns true if the line is within the rate: the caller must then pass it to
+ * console_print. Any thread.
+ */
+bool console_line(struct console *c, unsigned int vcpu, const char *text, uint64_t now_ns);
+
+/* console_prints - whether lines go to standard output. console_print - queue @line (malloc'd,
+ * taken; NULL: out of memory) for it. Any thread. */
+bool console_prints(const struct console *c);
+void console_print(struct console *c, char *line);
+
+/* console_settle - the VM has ended: tell on every output of lines that are lost and not told of
+ * yet. */
+void console_settle(struct console *c);
+
+void console_stats(struct console *c, struct console_stats *out);
+
+/*
+ * console_read - copy whole lines from the ring, each with its newline, to @buf, which has
+ * @room bytes, at least 4096, and is NUL-terminated. *@from is where to go on
+ * reading, counted in bytes since the VM was added: 0 or what the call before has left there. If
+ * lines from *@from on have been overwritten, *@missed gets the number of their bytes. Returns the
+ * length, or -EINVAL: *@from is not the start of a line. Any thread.
+ */
+long console_read(struct console *c, uint64_t *from, uint64_t *missed, char *buf, size_t room);
+
+#endif

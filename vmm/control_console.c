@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* console-read, and the console's fields in `list`; see control_console.h. Control thread; requests
+ * are hostile. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/util/fail.h"
+#include "cgroup/service/request.h"
+#include "vmm/console.h"
+#include "vmm/control_console.h"
+
+#define ANSWER_BYTES (32u << 10) /* text of one answer */
+
+/* Field "from": a 64-bit number, which is a string of digits. */
+static int get_from(const json_t *req, uint64_t *from, char *err, size_t errlen)
+{
+	const char *text = "0";
+	char *end;
+	int ret = request_string(req, "from", false, 20, &text, err, errlen);
+
+	if (ret)
+		return ret;
+	errno = 0;
+	*from = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno)
+		return fail(-EINVAL, err, errlen,
+			    "from: \"%s\"; \"next\" of the last answer is accepted", text);
+	return 0;
+}
+
+/* The line @text with spaces instead of tabs, which clients do not pass on to terminals. NULL: out
+ * of memory. */
+static json_t *line_string(const char *text, size_t len)
+{
+	char *out = malloc(8 * len + 1);
+	json_t *s;
+	size_t n = 0;
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] != '\t') {
+			out[n++] = text[i];
+			continue;
+		}
+		do
+			out[n++] = ' ';
+		while (n % 8);
+	}
+	s = json_stringn(out, n);
+	free(out);
+	return s;
+}
+
+/* The lines of @text as an array. NULL: out of memory. */
+static json_t *line_array(const char *text)
+{
+	json_t *lines = json_array();
+
+	for (const char *nl; lines && (nl = strchr(text, '\n')); text = nl + 1) {
+		if (json_array_append_new(lines, line_string(text, (size_t)(nl - text)))) {
+			json_decref(lines);
+			lines = NULL;
+		}
+	}
+	return lines;
+}
+
+static int read_text(struct console *con, uint64_t from, const struct machine_vm *vm, json_t *resp,
+		     char *err, size_t errlen)
+{
+	char *buf = malloc(ANSWER_BYTES);
+	bool over = !vm->vm; /* before the reading: what an ended VM printed is complete */
+	uint64_t missed = 0;
+	long n = buf ? console_read(con, &from, &missed, buf, ANSWER_BYTES) : -ENOMEM;
+	int ret = n < 0 ? (int)n : 0;
+
+	if (ret == -EINVAL)
+		fail(ret, err, errlen,
+		     "from: not the start of a line; \"next\" of the last answer is accepted");
+	else if (ret || json_object_set_new(resp, "lines", line_array(buf)) ||
+		 json_object_set_new(resp, "next", json_u64(from)) ||
+		 json_object_set_new(resp, "missed", json_u64(missed)) ||
+		 json_object_set_new(resp, "input", json_false()) ||
+		 json_object_set_new(resp, "end", json_boolean(over && !n)))
+		ret = fail(-ENOMEM, err, errlen, "console-read: out of memory");
+	free(buf);
+	return ret;
+}
+
+static int cmd_console_read(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"name", "from", NULL};
+	struct control *c = arg;
+	const char *name = NULL;
+	struct machine_vm *vm;
+	uint64_t from = 0;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
+	if (!ret)
+		ret = get_from(req, &from, err, errlen);
+	if (ret)
+		return ret;
+	machine_reap(c->machine);
+	vm = machine_vm_find(c->machine, name);
+	if (!vm || !vm->user)
+		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted",
+			    name);
+	return read_text(vm->user, from, vm, resp, err, errlen);
+}
+
+int control_console_register(struct control *c)
+{
+	return server_register(c->server, "console-read", cmd_console_read, c);
+}
+
+int control_console_info(const struct machine_vm *vm, json_t *obj)
+{
+	struct console_stats s;
+
+	if (!vm->user)
+		return 0;
+	console_stats(vm->user, &s);
+	if (!s.dropped)
+		return 0;
+	if (json_object_set_new(obj, "console-lines", json_u64(s.lines)) ||
+	    json_object_set_new(obj, "console-dropped", json_u64(s.dropped)))
+		return -ENOMEM;
+	return 0;
+}

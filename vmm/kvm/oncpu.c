@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* How long a thread was on a CPU, see oncpu.h. vcpu.c calls this around each KVM_RUN: nothing here
+ * may make a system call while the thread keeps its CPU, if there is an event. */
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <linux/perf_event.h>
+
+#include "vmm/kvm/oncpu.h"
+
+/* Without an event, the thread is taken for having kept its CPU for so long between two runs. */
+#define KEPT_TICKS 2000000
+
+static uint64_t tsc(void)
+{
+	unsigned int aux;
+
+	return __rdtscp(&aux);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- the rate of the TSC ------------------------------------------------------------------- */
+
+static uint64_t begin_tsc, begin_ns;
+static pthread_once_t begin_once = PTHREAD_ONCE_INIT;
+
+static void begin(void)
+{
+	begin_tsc = tsc();
+	begin_ns = clock_ns(CLOCK_MONOTONIC_RAW);
+}
+
+/* TSC ticks per ns. The longer since begin(), the more exact: 1e-4 after a millisecond. */
+static double rate(void)
+{
+	uint64_t ns = clock_ns(CLOCK_MONOTONIC_RAW) - begin_ns;
+
+	return ns ? (double)(tsc() - begin_tsc) / (double)ns : 1.0;
+}
+
+/* ---- an event of the thread ---------------------------------------------------------------- */
+
+void kvm_oncpu_open(struct kvm_oncpu *o, int tid, bool events)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	void *page;
+
+	pthread_once(&begin_once, begin);
+	memset(o, 0, sizeof(*o));
+	o->tid = tid;
+	o->fd = events ? (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)
+		       : -1;
+	if (o->fd < 0)
+		return;
+	page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, o->fd, 0);
+	if (page != MAP_FAILED)
+		o->page = page;
+}
+
+void kvm_oncpu_close(struct kvm_oncpu *o)
+{
+	if (!o->tid)
+		return;
+	if (o->page)
+		munmap(o->page, (size_t)sysconf(_SC_PAGESIZE));
+	if (o->fd >= 0)
+		close(o->fd);
+	memset(o, 0, sizeof(*o));
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+static uint32_t page_seq(const struct kvm_oncpu *o)
+{
+	/* The kernel writes it on our own CPU, before we run on. */
+	return o->page ? *(const volatile uint32_t *)&o->page->lock : 0;
+}
+
+/* Ask for the CPU time of now. Again, if the thread lost its CPU between the two clocks. */
+static void ask(struct kvm_oncpu *o)
+{
+	do {
+		o->seq = page_seq(o);
+		o->ref_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		o->ref_tsc = tsc();
+	} while (o->seq != page_seq(o));
+}
+
+void kvm_oncpu_enter(struct kvm_oncpu *o)
+{
+	o->from_tsc = tsc();
+	if (o->ref_tsc && (o->page ? o->seq == page_seq(o) : o->from_tsc - o->ref_tsc < KEPT_TICKS))
+		return;
+	ask(o);
+	o->from_tsc = o->ref_tsc;
+}
+
+uint64_t kvm_oncpu_leave(struct kvm_oncpu *o)
+{
+	uint64_t to = tsc();
+	uint64_t most = to > o->from_tsc ? to - o->from_tsc : 1;
+	uint64_t before_ns, ran;
+	double per_ns;
+
+	if (o->page && o->seq == page_seq(o))
+		return most;
+	per_ns = rate();
+	before_ns = o->ref_ns + (uint64_t)((double)(o->from_tsc - o->ref_tsc) / per_ns);
+	ask(o);
+	if (o->ref_ns <= before_ns)
+		return 1;
+	ran = (uint64_t)((double)(o->ref_ns - before_ns) * per_ns);
+	return ran < most ? ran + !ran : most;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The configuration of a VM in a snapshot, and what of it a restore believes. snapshot.c calls
+ * these functions. A file may be forged as a whole: whatever gives the VM rights or resources -
+ * policy, lists, memory, tenant - counts only as far as the operator said so.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmu/util/fail.h"
+#include "vmm/snapshot/priv.h"
+#include "vmm/vm/ram.h"
+
+/* ---- saving ---- */
+
+/* The configuration is saved as texts, keys and values. They mean and accept the same as in an ini
+ * file. */
+static void put_text(struct vpmu_blob *b, const char *text)
+{
+	size_t n = strlen(text);
+
+	vpmu_blob_u16(b, (uint16_t)n);
+	vpmu_blob_bytes(b, text, n);
+}
+
+static void put_key(struct vpmu_blob *b, const char *key, const char *value)
+{
+	if (!value || !*value)
+		return; /* not set */
+	put_text(b, key);
+	put_text(b, value);
+}
+
+static void put_number(struct vpmu_blob *b, const char *key, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	put_key(b, key, v ? text : NULL);
+}
+
+/* The image's path is saved for the symbols of profiles: as an absolute path if the image exists,
+ * otherwise as it was given. */
+static void put_image(struct vpmu_blob *b, const char *image)
+{
+	char *path = image ? realpath(image, NULL) : NULL;
+
+	put_key(b, "image", path && strlen(path) < PATH_MAX ? path : image);
+	free(path);
+}
+
+void snap_save_conf(const struct machine_vm *e, struct vpmu_blob *b)
+{
+	const struct vpmu_guest_cfg *pmu = &e->vm->vcpus[0].guest->cfg;
+
+	put_key(b, "name", e->name);
+	put_key(b, "tenant", e->node->parent->kind == NODE_TENANT ? e->node->path : NULL);
+	put_key(b, "engine", e->engine);
+	put_number(b, "vcpus", e->vm->nr_vcpus);
+	put_number(b, "memory", vmm_ram_bytes(&e->vm->ram));
+	put_key(b, "pmu", vpmu_guest_model_name(pmu->model));
+	put_number(b, "gp", pmu->gp);
+	put_number(b, "fixed", pmu->fixed);
+	put_image(b, e->image);
+	put_key(b, "args", e->args);
+	put_key(b, "policy", vpmu_policy_tier_name(e->policy));
+	put_key(b, "allow", e->allow);
+	put_key(b, "deny", e->deny);
+	if (e->lbr != VM_LBR_DEFAULT)
+		put_key(b, "lbr", e->lbr == VM_LBR_ON ? "on" : "off");
+}
+
+/* ---- restoring ---- */
+
+/* The keys that snap_save_conf writes. What else a VM can be given belongs to the operator of the
+ * destination, so a file that has it is forged. */
+static bool saved_key(const char *key)
+{
+	static const char *const keys[] = {"name",   "tenant", "engine", "vcpus", "memory",
+					   "pmu",    "gp",     "fixed",	 "image", "args",
+					   "policy", "allow",  "deny",	 "lbr"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!strcmp(key, keys[i]))
+			return true;
+	return false;
+}
+
+/* Read a text. It may have at most 4095 bytes, the length of the longest value, and no NUL. */
+static void get_text(struct vpmu_blob_reader *r, char text[4096])
+{
+	size_t n = vpmu_blob_get_u16(r);
+
+	if (n > 4095)
+		r->failed = true;
+	if (r->failed)
+		n = 0;
+	vpmu_blob_get_bytes(r, text, n);
+	text[n] = 0;
+	if (strlen(text) != n)
+		r->failed = true;
+}
+
+/* What the file asks for and the operator did not give, as words for the error message. */
+struct wants {
+	char text[300];
+	size_t len;
+};
+
+static void want(struct wants *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void want(struct wants *w, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (w->len >= sizeof(w->text))
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(w->text + w->len, sizeof(w->text) - w->len, fmt, ap);
+	va_end(ap);
+	w->len += (size_t)n;
+}
+
+/* Narrow rs->cfg, which is the file's, to what the operator said or the defaults for files that are
+ * not trusted. */
+static int limit(struct restore *rs, const char *file, char *err, size_t errlen)
+{
+	const struct snapshot_said *o = rs->said;
+	struct vm_config *cfg = &rs->cfg, said;
+	struct wants w = {.len = 0};
+	int ret = vm_config_init(&said, cfg->where);
+
+	if (ret)
+		return fail(ret, err, errlen, "%.300s: out of memory", file);
+	if (o->policy)
+		ret = vm_config_set(&said, "policy", o->policy, err, errlen);
+	if (!ret && o->memory)
+		ret = vm_config_set(&said, "memory", o->memory, err, errlen);
+	if (ret)
+		goto out;
+	if (!o->policy)
+		said.policy = o->trust ? VPMU_POLICY_FULL : SNAPSHOT_POLICY;
+	/* Greater is narrower. */
+	if (cfg->policy < said.policy && o->policy)
+		cfg->policy = said.policy;
+	if (cfg->policy < said.policy)
+		want(&w, " policy=%s", vpmu_policy_tier_name(cfg->policy));
+	if (cfg->memory_bytes > said.memory_bytes && (o->memory || !o->trust))
+		want(&w, " memory=%" PRIu64 "M", cfg->memory_bytes >> 20);
+	if (*cfg->tenant && !o->tenant && !o->trust)
+		want(&w, " tenant=%.100s", cfg->tenant);
+	/* A list of allowed events takes the place of the policy. */
+	if (cfg->allow && !o->allow && (o->policy || !o->trust))
+		want(&w, " allow=%.100s", cfg->allow);
+	if (w.len)
+		ret = fail(-EPERM, err, errlen,
+			   "%.160s: the file asks for%s; accepted: what the request gives (give "
+			   "these, if the VM may have them), or trust=yes",
+			   file, w.text);
+out:
+	vm_config_fini(&said);
+	return ret;
+}
+
+/* Whether the request replaces what the file says. */
+static bool replaced(const struct snapshot_said *o, const char *key)
+{
+	return (o->name && !strcmp(key, "name")) || (o->tenant && !strcmp(key, "tenant")) ||
+	       (o->allow && (!strcmp(key, "allow") || !strcmp(key, "deny"))) ||
+	       (o->deny && !strcmp(key, "deny"));
+}
+
+static int replace(struct restore *rs, char *err, size_t errlen)
+{
+	const struct snapshot_said *o = rs->said;
+	const struct {
+		const char *key, *value;
+	} given[] = {
+		{"name", o->name},
+		{"tenant", o->tenant},
+		{"allow", o->allow},
+		{"deny", o->deny},
+		{"weight", o->weight},
+		{"tenant_weight", o->tenant_weight},
+		{"max_events", o->max_events},
+		{"tenant_max_events", o->tenant_max_events},
+	};
+	int ret = 0;
+
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]) && !ret; i++)
+		if (given[i].value)
+			ret = vm_config_set(&rs->cfg, given[i].key, given[i].value, err, errlen);
+	return ret;
+}
+
+int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
+{
+	struct vpmu_blob_reader r = {.data = in->conf, .len = in->conf_bytes};
+	struct restore *rs = arg;
+	char key[4096], value[4096];
+	int ret = replace(rs, err, errlen);
+
+	while (!ret && !vpmu_blob_done(&r)) {
+		get_text(&r, key);
+		get_text(&r, value);
+		if (r.failed)
+			return fail(-EINVAL, err, errlen, "%s: the configuration is damaged",
+				    in->name);
+		if (!saved_key(key))
+			return fail(
+				-EINVAL, err, errlen,
+				"%.160s: the configuration has the key %.80s, which no snapshot "
+				"has",
+				in->name, key);
+		if (!replaced(rs->said, key))
+			ret = vm_config_set(&rs->cfg, key, value, err, errlen);
+	}
+	if (!ret)
+		ret = limit(rs, in->name, err, errlen);
+	if (!ret)
+		ret = vm_config_check(&rs->cfg, err, errlen);
+	if (!ret && rs->cfg.engine != VM_ENGINE_SOFT)
+		ret = fail(-EINVAL, err, errlen, "%s: engine %s, accepted: soft", in->name,
+			   vm_engine_name(rs->cfg.engine));
+	if (ret)
+		return ret;
+	in->vcpus = rs->cfg.vcpus;
+	vm_ram_layout(rs->cfg.memory_bytes, &in->layout);
+	return 0;
+}

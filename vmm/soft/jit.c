@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Translated code: which blocks are translated and when, the memory of the code, and running it.
+ * exec.c and cache.c call these functions. The interpreter is the reference: a block must end in
+ * the same state whether it has a translation or not.
+ *
+ * Code memory is one piece for the process, mapped twice: once to write and once to execute, so no
+ * address is both. It is made before containment forbids such mappings. Each vCPU takes a part of
+ * it when it first translates. Code is never changed once it can be executed, except as a whole,
+ * when the part is full and the vCPU forgets all of its code.
+ */
+#include <cpuid.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "vmm/soft/jit.h"
+
+/* Code memory of a vCPU. Not a power of two: the parts of many vCPUs would begin in the same sets
+ * of the host's caches. */
+#define PART_BYTES (132u << 10)
+#define NR_PARTS   2048u
+#define POOL_BYTES ((size_t)PART_BYTES * NR_PARTS)
+
+/* A block is translated when it was executed so often, and with it those that it leads to that were
+ * executed a little less often. */
+#define HOT	 64u
+#define NEXT_HOT (HOT - 8u)
+
+/* Fewer instructions are not worth the way in and out, if their block has others behind them. */
+#define LEAST_INSNS 4
+
+/* A block that so often led to little translated code in a row is entered by the interpreter. */
+#define POOR	   64u
+#define POOR_INSNS 24
+
+struct jit_common jit_common;
+
+static const char *why_off = "not opened";
+static enum soft_jit_mode mode = SOFT_JIT_HOT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t used[NR_PARTS / 64]; /* the parts in use; the first one holds common code */
+
+static bool host_can(void)
+{
+	unsigned int a, b, c = 0, d;
+
+	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & 1)) /* LAHF in 64-bit mode */
+		return false;
+	jit_common.popcnt = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_POPCNT);
+	return true;
+}
+
+static const char *map(void)
+{
+	int fd = memfd_create("vpmu-code", MFD_CLOEXEC);
+	void *w = MAP_FAILED, *x = MAP_FAILED;
+
+	if (fd < 0)
+		return "this host allows no memory file";
+	if (!ftruncate(fd, POOL_BYTES)) {
+		w = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		x = mmap(NULL, POOL_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	if (w != MAP_FAILED && x != MAP_FAILED) {
+		jit_common.write = w;
+		jit_common.exec = x;
+		return NULL;
+	}
+	if (w != MAP_FAILED)
+		munmap(w, POOL_BYTES);
+	if (x != MAP_FAILED)
+		munmap(x, POOL_BYTES);
+	return "this host allows no executable memory";
+}
+
+static void open_once(void)
+{
+	struct jit_buf b;
+
+	if (mode == SOFT_JIT_OFF) {
+		why_off = "--no-jit";
+		return;
+	}
+	why_off = host_can() ? map() : "the host's CPU has no LAHF in 64-bit mode";
+	if (why_off)
+		return;
+	b = (struct jit_buf){jit_common.write, jit_common.write + SOFT_PAGE_SIZE, false};
+	jit_common_write(&b);
+	mprotect(jit_common.write, SOFT_PAGE_SIZE, PROT_READ);
+	used[0] = 1;
+}
+
+void soft_jit_open(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, open_once);
+}
+
+/* ---- parts ---- */
+
+static uint8_t *part_take(void)
+{
+	uint8_t *p = NULL;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < NR_PARTS / 64 && !p; i++)
+		if (~used[i]) {
+			unsigned int bit = (unsigned int)__builtin_ctzll(~used[i]);
+
+			used[i] |= 1ULL << bit;
+			p = jit_common.write + (size_t)(i * 64 + bit) * PART_BYTES;
+		}
+	pthread_mutex_unlock(&lock);
+	return p;
+}
+
+void soft_jit_fini(struct soft_vcpu *v)
+{
+	size_t i;
+
+	free(v->jit.sites);
+	v->jit.sites = NULL;
+	if (!v->jit.part)
+		return;
+	i = (size_t)(v->jit.part - jit_common.write) / PART_BYTES;
+	/* Gives the pages back; what the next vCPU writes comes anew. */
+	madvise(v->jit.part, PART_BYTES, MADV_REMOVE);
+	pthread_mutex_lock(&lock);
+	used[i / 64] &= ~(1ULL << i % 64);
+	pthread_mutex_unlock(&lock);
+	v->jit.part = NULL;
+}
+
+/* ---- which blocks ---- */
+
+static bool translated(const struct soft_block *b)
+{
+	return b->native_body;
+}
+
+static void untranslate(struct soft_block *b)
+{
+	b->native[0] = jit_exec(jit_common.untranslated[0]);
+	b->native[1] = jit_exec(jit_common.untranslated[1]);
+	b->native_body = 0;
+	b->heat = mode == SOFT_JIT_ALL ? 1 : HOT;
+	b->poor = 0;
+	b->ops[0].h = soft_labels[SOFT_OP_HEAT];
+}
+
+void soft_jit_added(struct soft_vcpu *v, struct soft_block *b)
+{
+	b->h0 = b->ops[0].h;
+	b->native_body = 0;
+	if (!why_off && mode != SOFT_JIT_OFF)
+		untranslate(b);
+}
+
+void soft_jit_reset(struct soft_vcpu *v)
+{
+	v->jit.used = v->jit.nr_sites[0] = v->jit.nr_sites[1] = 0;
+}
+
+/* Forget all code, and keep the blocks. */
+static void forget(struct soft_vcpu *v)
+{
+	for (unsigned int i = 0; i < SOFT_HASH_SIZE; i++)
+		for (struct soft_block *b = v->hash[i]; b; b = b->hash_next)
+			if (b->nr_ops)
+				untranslate(b);
+	v->jit.used = v->jit.nr_sites[0] = v->jit.nr_sites[1] = 0;
+	v->jit.forgot++;
+}
+
+/* ---- sites ---- */
+
+void soft_jit_drop_sites(struct soft_vcpu *v)
+{
+	if (!v->jit.sites_used)
+		return;
+	v->jit.sites_used = false;
+	v->extra += SOFT_EFFORT_SITES;
+	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
+		(&v->jit.sites[0][0][0])[i].tag = SOFT_SITE_NONE;
+}
+
+/* After so many quarters of effort less than a unit each: some 100,000 instructions. */
+#define CREDIT_QUARTERS 300000
+
+static void give_credit(struct soft_vcpu *v)
+{
+	v->jit.credit_at = v->jit.quarters - CREDIT_QUARTERS;
+	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
+		(&v->jit.sites[0][0][0])[i].credit = SOFT_SITE_CREDIT;
+}
+
+static bool unsettled(const struct soft_vcpu *v, const struct soft_block *b)
+{
+	for (uint32_t i = 0; i < v->nr_unsettled; i++)
+		if (v->unsettled[i].block == b)
+			return true;
+	return false;
+}
+
+/*
+ * Two blocks of one page, guest-virtual and guest-physical, are valid at the same times: what maps
+ * the one maps the other, and a store to the page's code drops both (cpage_drop() in cache.c).
+ * Unsettled blocks are dropped alone, and one that crosses to another page depends on that as well.
+ */
+bool jit_same_page(const struct soft_vcpu *v, const struct soft_block *from,
+		   const struct soft_block *to)
+{
+	return to->ctx == v->ctx && from->ctx == v->ctx && to->nr_ops &&
+	       !((from->rip ^ to->rip) >> SOFT_PAGE_SHIFT) &&
+	       !((from->pa ^ to->pa) >> SOFT_PAGE_SHIFT) && from->pfn2 == UINT32_MAX &&
+	       to->pfn2 == UINT32_MAX && !unsettled(v, to);
+}
+
+static bool worth(const struct soft_block *b)
+{
+	return !translated(b) && b->heat <= NEXT_HOT && b->heat;
+}
+
+/* Translate list[0] and what follows it. Returns false if the part is full; then nothing is. */
+static bool batch(struct jit *j, struct soft_block *first)
+{
+	struct soft_block *list[JIT_BATCH] = {first};
+	unsigned int n = 1;
+
+	for (unsigned int i = 0; i < n && !j->b.full; i++) {
+		uint8_t *at = j->b.at;
+		unsigned int jumps = j->nr_jumps;
+
+		j->blk = list[i];
+		list[i]->heat = 0;
+		list[i]->ops[0].h = list[i]->h0;
+		j->v->extra +=
+			SOFT_EFFORT_TRANSLATE + SOFT_EFFORT_TRANSLATE_INSN * (uint32_t)list[i]->n;
+		if (!jit_block(j)) {
+			if (!j->b.full)
+				j->b.at = at;
+			continue;
+		}
+		list[i]->ops[0].h = soft_labels[SOFT_OP_NATIVE];
+		for (; jumps < j->nr_jumps; jumps++) {
+			/* The links are the ops' own: they may be changed here. */
+			struct soft_block *to = (struct soft_block *)(uintptr_t)j->jumps[jumps].to;
+
+			if (n < JIT_BATCH && worth(to)) {
+				to->heat = 0;
+				list[n++] = to;
+			}
+		}
+	}
+	if (j->b.full) {
+		for (unsigned int i = 0; i < n; i++)
+			untranslate(list[i]);
+		return false;
+	}
+	for (unsigned int i = 0; i < j->nr_jumps; i++) {
+		const struct jit_jump *p = &j->jumps[i];
+
+		if (translated(p->to))
+			x_link(&j->b, p->site,
+			       jit_common.write + ((const uint8_t *)p->to->native[p->taken] -
+						   jit_common.exec));
+	}
+	return true;
+}
+
+/* A part and sites for @v, if there are any. */
+static void take(struct soft_vcpu *v)
+{
+	if (!v->jit.sites)
+		v->jit.sites = calloc(2, sizeof(*v->jit.sites));
+	if (!v->jit.sites)
+		return;
+	v->jit.sites_used = true;
+	soft_jit_drop_sites(v);
+	give_credit(v);
+	v->jit.part = part_take();
+}
+
+static void translate(struct soft_vcpu *v, struct soft_block *b)
+{
+	struct jit j;
+
+	if (!v->jit.part)
+		take(v);
+	if (!v->jit.part) { /* all parts are in use: the interpreter goes on */
+		b->ops[0].h = b->h0;
+		return;
+	}
+	for (int try = 0; try < 2; try++) {
+		j.v = v;
+		j.b = (struct jit_buf){v->jit.part + v->jit.used, v->jit.part + PART_BYTES, false};
+		j.nr_jumps = 0;
+		j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
+		if (batch(&j, b)) {
+			v->jit.used = (uint32_t)(j.b.at - v->jit.part);
+			return;
+		}
+		forget(v);
+	}
+}
+
+const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b)
+{
+	if (--b->heat)
+		return b->h0;
+	if (unsettled(v, b)) {
+		b->heat = HOT;
+		return b->h0;
+	}
+	translate(v, b);
+	return b->ops[0].h;
+}
+
+/* ---- running ---- */
+
+static uint32_t to_ax(uint64_t f)
+{
+	return (uint32_t)((f & 0xff) << 8 | (f & SOFT_OF ? 1 : 0));
+}
+
+/* The flags, in the middle of a block. The ops that follow may know what kind of operation left
+ * them, and read fl_a and fl_b as its operands: these are made to fit. */
+static void flags_inside(struct soft_vcpu *v, uint64_t f, bool sub)
+{
+	bool cf = f & SOFT_CF, less = !(f & SOFT_SF) != !(f & SOFT_OF);
+	uint64_t a, b;
+
+	if (sub) { /* a - b: equal by ZF, unsigned order by CF, signed order by SF and OF */
+		a = f & SOFT_ZF ? 0 : cf ? 0 : less ? ~0ULL : 1;
+		b = f & SOFT_ZF ? 0 : cf ? (less ? 1 : ~0ULL) : 0;
+	} else { /* a is the result; b is more than it, if there is a carry */
+		a = f & SOFT_ZF ? 0 : f & SOFT_SF ? 1ULL << 63 : 1;
+		b = cf ? ~0ULL : 0;
+	}
+	soft_fl_set(v, SOFT_FK(SUB, 3) | SOFT_FK_OVER, a, b);
+	v->fl_omask = SOFT_ARITH;
+	v->fl_oval = (uint32_t)f;
+}
+
+uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
+{
+	int64_t left = v->left, insns;
+	uint32_t word;
+	uint64_t f;
+
+	v->jit.ax = to_ax(soft_flags(v));
+	if (unlikely(v->jit.quarters < v->jit.credit_at))
+		give_credit(v);
+	v->jit.sites_now = v->jit.sites[v->cpl == 3];
+	v->jit.sites_used = true;
+	v->jit.sums[0] = v->acc;
+	v->jit.sums[1] = (uint64_t)(v->jit.quarters + b->native_effort);
+	word = jit_common.enter(v, (const uint8_t *)b->native[1] + b->native_body);
+	v->acc = v->jit.sums[0];
+	v->jit.quarters = (int64_t)v->jit.sums[1] - (int16_t)(word >> JIT_WORD_REST);
+	f = (v->jit.ax >> 8 & SOFT_ARITH & 0xff) | (v->jit.ax & 1 ? SOFT_OF : 0);
+	insns = left - v->left;
+	word &= (1u << JIT_WORD_REST) - 1;
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_OP) {
+		flags_inside(v, f, word & JIT_WORD_SUB);
+		word &= JIT_WORD_SUB - 1;
+		insns += SOFT_JIT_INDEX(word);
+	} else {
+		soft_fl_raw(v, f);
+		insns += b->n;
+	}
+	if (SOFT_JIT_KIND(word) != SOFT_JIT_ENTER)
+		v->cur = v->jit.block;
+	if (insns >= POOR_INSNS)
+		b->poor = 0;
+	else if (++b->poor == POOR && mode != SOFT_JIT_ALL)
+		b->ops[0].h = b->h0;
+	return word;
+}
+
+const char *soft_jit_off(void)
+{
+	return why_off ? why_off : mode == SOFT_JIT_OFF ? "--no-jit" : NULL;
+}
+
+const char *vmm_soft_translate(bool on)
+{
+	if (!on)
+		mode = SOFT_JIT_OFF;
+	soft_jit_open();
+	return soft_jit_off();
+}
+
+void soft_jit_set(enum soft_jit_mode m)
+{
+	mode = m;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Shares: how vCPUs that compete for CPU time divide it. They form a tree: tenants, VMs below them,
+ * vCPUs below these. Time is divided between siblings by their weights, as cgroup cpu.weight does;
+ * only siblings that have a vCPU that can run take part. All vCPUs of a VM have equal parts. So a
+ * VM gains nothing from more vCPUs, nor a tenant from more VMs.
+ *
+ * vmm/machine makes the shares of tenants, and vm_create() that of a VM. The scheduler tells when
+ * vCPUs begin and cease to compete, and asks for the result.
+ */
+#ifndef VMM_VM_SHARE_H
+#define VMM_VM_SHARE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SHARE_WEIGHT_MIN     1u
+#define SHARE_WEIGHT_DEFAULT 100u
+#define SHARE_WEIGHT_MAX     10000u
+
+/* One tenant or VM. It must stay where it is while it has children. */
+struct share {
+	/* private */
+	struct share *parent; /* NULL: it competes with all others that have none */
+	_Atomic uint32_t weight;
+	_Atomic uint64_t active; /* the weights of what competes directly below, added up */
+};
+
+/* share_init - @s has no children yet. @weight: SHARE_WEIGHT_MIN to SHARE_WEIGHT_MAX. */
+void share_init(struct share *s, struct share *parent, uint32_t weight);
+/* share_set_weight - change the weight, at any time. share_weight - tell it. Any thread. */
+void share_set_weight(struct share *s, uint32_t weight);
+static inline uint32_t share_weight(const struct share *s)
+{
+	return atomic_load_explicit(&s->weight, memory_order_relaxed);
+}
+
+/* share_enter, share_leave - one vCPU of the VM @s begins, or ceases, to compete. Any thread. */
+void share_enter(struct share *s);
+void share_leave(struct share *s);
+
+/* share_rate - virtual time for each unit of effort of one vCPU of the VM @s: the inverse of its
+ * part of the CPU time, as of now. @s has a vCPU that competes. Any thread. */
+double share_rate(const struct share *s);
+
+/* shares_generation - changes whenever share_rate() of any VM may have changed. Any thread. */
+uint64_t shares_generation(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Opening files whose names come from others: for whoever reads images and snapshots. Any thread.
+ */
+#ifndef VPMU_UTIL_REGULAR_H
+#define VPMU_UTIL_REGULAR_H
+
+/*
+ * regular_open - open the regular file @path, relative to the directory @dir (AT_FDCWD: the working
+ * directory), for reading. @flags: 0, or O_NOFOLLOW to refuse a symbolic link as its last name.
+ * Nothing else is opened, because opening alone may have an effect: a pipe waits for a writer, a
+ * watchdog starts. Returns the descriptor, or -errno; -EINVAL: not a regular file; -ELOOP: a
+ * symbolic link.
+ */
+int regular_open(int dir, const char *path, int flags);
+
+#endif
