@@ -113,13 +113,14 @@ static int add_member(struct vpmu_perf_event *e, enum vpmu_generic ev, const int
  * The kernel lets an event into a group only if the group can count with it on an otherwise unused
  * PMU. So a group whose leader is never enabled says how many counters there are, and nobody's
  * counter is touched. No CPU has a fixed counter for branches: the number of branch events is the
- * number of general counters. (Where there are none, it is cache misses, or instructions, as Arm
- * has no fixed counter for these.) An event that still finds a place beside them has a fixed one.
+ * number of general counters. (Where branches cannot be counted, it is cache misses, or branch
+ * misses, or instructions, as Arm has no fixed counter for these.) An event that still finds a
+ * place beside them has a fixed one.
  */
 static void find_capacity(struct vpmu_perf_capacity *c, const int *leader)
 {
 	static const uint16_t general[] = {VPMU_EV_BRANCHES, VPMU_EV_CACHE_MISSES,
-					   VPMU_EV_INSTRUCTIONS};
+					   VPMU_EV_BRANCH_MISSES, VPMU_EV_INSTRUCTIONS};
 	static const uint16_t fixed[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES, VPMU_EV_REF_CYCLES};
 	struct vpmu_perf_event e[VPMU_PERF_MAX_GP + 3];
 	unsigned int n = 0;

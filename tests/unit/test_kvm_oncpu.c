@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -90,40 +91,60 @@ static bool about(uint64_t a, uint64_t b, uint64_t more)
 	return a + b / 10 + more >= b && b + b / 10 + more >= a;
 }
 
-static void sleeping(bool events)
+/*
+ * A hypervisor below this machine can take the CPU away. The TSC goes on then, and the kernel need
+ * not notice, so one measurement proves little. A measurement that is wrong is made again, and a
+ * test fails only if all of them are wrong.
+ */
+#define TRIES 20
+
+static void expect_once(bool (*right)(bool events, char *seen, size_t len), bool events)
+{
+	char seen[200];
+
+	for (unsigned int i = 0; i < TRIES; i++) {
+		if (right(events, seen, sizeof(seen)))
+			return;
+	}
+	cr_expect_fail("%s, and %d times before", seen, TRIES - 1);
+}
+
+static bool sleeping(bool events, char *seen, size_t len)
 {
 	struct sums s = measure(events, 50, nap, NULL);
 
-	cr_expect_geq(s.switches, 50);
-	cr_expect_lt(s.ticks, s.wall_tsc / 5, "%lu of %lu ticks", s.ticks, s.wall_tsc);
-	cr_expect_leq(s.ticks, s.expected + s.expected / 10, "%lu, %lu", s.ticks, s.expected);
+	snprintf(seen, len, "%lu of %lu ticks, expected %lu, %lu switches", s.ticks, s.wall_tsc,
+		 s.expected, s.switches);
+	return s.switches >= 50 && s.ticks < s.wall_tsc / 5 &&
+	       s.ticks <= s.expected + s.expected / 10;
 }
 
 Test(kvm_oncpu, time_asleep_is_not_counted)
 {
-	sleeping(true);
+	expect_once(sleeping, true);
 }
 
 Test(kvm_oncpu, time_asleep_is_not_counted_without_events)
 {
-	sleeping(false);
+	expect_once(sleeping, false);
 }
 
-static void sleeping_between(bool events)
+static bool sleeping_between(bool events, char *seen, size_t len)
 {
 	struct sums s = measure(events, 50, work, nap);
 
-	cr_expect(about(s.ticks, s.expected, 50 * 10000), "%lu, not %lu", s.ticks, s.expected);
+	snprintf(seen, len, "%lu ticks, not %lu", s.ticks, s.expected);
+	return about(s.ticks, s.expected, 50 * 10000);
 }
 
 Test(kvm_oncpu, time_asleep_between_runs)
 {
-	sleeping_between(true);
+	expect_once(sleeping_between, true);
 }
 
 Test(kvm_oncpu, time_asleep_between_runs_without_events)
 {
-	sleeping_between(false);
+	expect_once(sleeping_between, false);
 }
 
 static _Atomic bool stop;
@@ -141,7 +162,7 @@ static void *hog(void *arg)
 }
 
 /* Two threads on one CPU. */
-static void preempted(bool events)
+static bool preempted(bool events, char *seen, size_t len)
 {
 	pthread_t t;
 	cpu_set_t set;
@@ -151,23 +172,25 @@ static void preempted(bool events)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	cr_assert(!sched_setaffinity(0, sizeof(set), &set));
+	stop = false;
 	cr_assert(!pthread_create(&t, NULL, hog, &cpu));
 	s = measure(events, 400, work, NULL);
 	stop = true;
 	pthread_join(t, NULL);
-	cr_expect_gt(s.switches, 3);
-	cr_expect(about(s.ticks, s.expected, 400 * 10000), "%lu, not %lu", s.ticks, s.expected);
-	cr_expect_lt(s.ticks, s.wall_tsc / 10 * 9, "%lu of %lu", s.ticks, s.wall_tsc);
+	snprintf(seen, len, "%lu of %lu ticks, expected %lu, %lu switches", s.ticks, s.wall_tsc,
+		 s.expected, s.switches);
+	return s.switches > 3 && about(s.ticks, s.expected, 400 * 10000) &&
+	       s.ticks < s.wall_tsc / 10 * 9;
 }
 
 Test(kvm_oncpu, preemption_is_taken_off)
 {
-	preempted(true);
+	expect_once(preempted, true);
 }
 
 Test(kvm_oncpu, preemption_is_taken_off_without_events)
 {
-	preempted(false);
+	expect_once(preempted, false);
 }
 
 static unsigned int steps;
