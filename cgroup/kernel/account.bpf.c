@@ -248,29 +248,56 @@ static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
 	return event;
 }
 
-/* Read the event of @slot, and charge what it counted to @row, or to nobody. */
-static __always_inline void charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot,
-					struct vpmu_row *row)
+/*
+ * How long the account that ran for @ran_ns has waited for the counter of @slot. The event knows
+ * for how long the kernel had no counter for it. While the daemon has switched it off it knows no
+ * time at all: then the account waited whenever the event did not run. The daemon makes turn odd
+ * before it switches an event off, and even after it has switched it on again; it does both by an
+ * interrupt of this CPU, which is not now.
+ */
+static __always_inline __u64 waited(struct kp_cpu *st, __u32 slot,
+				    const struct bpf_perf_event_value *v, __u64 ran_ns)
 {
-	__u64 event = slot * cfg.nr_cpus + cpu, now, gap;
+	__u64 gap = v->enabled - v->running, lost = gap - st->gap_ns[slot];
+	__u64 counted = v->running - st->run_ns[slot];
+	__u32 turn = VPMU_LOAD(&st->turn[slot]);
+
+	if (turn & 1 || turn != st->turned[slot])
+		lost = ran_ns > counted ? ran_ns - counted : 0;
+	if (st->gap_ns[slot] == KP_NONE)
+		lost = 0;
+	st->gap_ns[slot] = gap;
+	st->run_ns[slot] = v->running;
+	st->turned[slot] = turn;
+	return lost;
+}
+
+/* Read the event of @slot, and charge what it counted to @row, or to nobody. The account ran for
+ * @ran_ns since the last reading. Without an event on this CPU it has waited all that time. */
+static __always_inline void charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot,
+					struct vpmu_row *row, __u64 ran_ns)
+{
+	__u64 event = slot * cfg.nr_cpus + cpu, now, lost = 0;
 	struct bpf_perf_event_value v;
+	int missing = 0;
 
 	if (cfg.timed >> slot & 1) {
-		if (bpf_perf_event_read_value(&events, event, &v, sizeof(v)))
-			return;
+		missing = bpf_perf_event_read_value(&events, event, &v, sizeof(v)) != 0;
 		now = v.counter;
-		gap = v.enabled - v.running;
-		if (row && st->gap_ns[slot] != KP_NONE)
-			VPMU_STORE(&row->lost, row->lost + (gap - st->gap_ns[slot]));
-		st->gap_ns[slot] = gap;
+		if (!missing)
+			lost = waited(st, slot, &v, ran_ns);
 	} else if (st->where[slot] && bpf_rdonly_cast) {
 		now = count_at(st->where[slot]);
 	} else {
 		now = bpf_perf_event_read(&events, event);
-		if ((__s64)now < 0) /* an error: the CPU has no event for the slot */
-			return;
+		missing = (__s64)now < 0;
 	}
-	vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
+	if (missing)
+		lost = ran_ns;
+	if (row && lost)
+		VPMU_STORE(&row->lost, row->lost + lost);
+	if (!missing)
+		vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
 }
 
 /*
@@ -304,7 +331,7 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 		for (i = 0; i < KP_CHUNK; i++)
 			if (read >> i & 1)
 				charge_slot(st, cpu, chunk * KP_CHUNK + i,
-					    cell && owed >> i & 1 ? &cell->row[i] : NULL);
+					    cell && owed >> i & 1 ? &cell->row[i] : NULL, ran_ns);
 	}
 	return 0;
 }
@@ -327,6 +354,8 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu)
 				   st->unclaimed[i] + (st->final[i] - st->snap[i]));
 		st->snap[i] = 0;
 		st->gap_ns[i] = cfg.timed >> i & 1 ? 0 : KP_NONE;
+		st->run_ns[i] = 0;
+		st->turned[i] = st->turn[i];
 		st->where[i] = cfg.memory >> i & 1 && bpf_rdonly_cast ? event_at(st, cpu, i) : 0;
 		fresh |= 1ULL << i;
 	}
@@ -442,7 +471,7 @@ static __always_inline int switch_known(struct kp_cpu *st, __u32 cpu, struct tas
 					struct task_struct *next)
 {
 	struct css_set *cset = next->cgroups;
-	__u64 id = cset->dfl_cgrp->kn->id, read, now;
+	__u64 id = cset->dfl_cgrp->kn->id, read, now, ran_ns;
 	struct kp_cached *c = &st->cache[cache_at(id)];
 	struct kp_cell *cell = NULL;
 	__u32 gen = cfg.gen;
@@ -463,17 +492,22 @@ static __always_inline int switch_known(struct kp_cpu *st, __u32 cpu, struct tas
 				return 0;
 		}
 		now = bpf_ktime_get_ns();
+		ran_ns = now - st->last_ns;
 		VPMU_STORE(&st->seq, st->seq + 1);
 		if (cell)
-			vpmu_charge_time(&cell->time_ns, now - st->last_ns);
+			vpmu_charge_time(&cell->time_ns, ran_ns);
 		if (read & 1)
-			charge_slot(st, cpu, 0, cell && st->mask & 1 ? &cell->row[0] : NULL);
+			charge_slot(st, cpu, 0, cell && st->mask & 1 ? &cell->row[0] : NULL,
+				    ran_ns);
 		if (read & 2)
-			charge_slot(st, cpu, 1, cell && st->mask & 2 ? &cell->row[1] : NULL);
+			charge_slot(st, cpu, 1, cell && st->mask & 2 ? &cell->row[1] : NULL,
+				    ran_ns);
 		if (read & 4)
-			charge_slot(st, cpu, 2, cell && st->mask & 4 ? &cell->row[2] : NULL);
+			charge_slot(st, cpu, 2, cell && st->mask & 4 ? &cell->row[2] : NULL,
+				    ran_ns);
 		if (read & 8)
-			charge_slot(st, cpu, 3, cell && st->mask & 8 ? &cell->row[3] : NULL);
+			charge_slot(st, cpu, 3, cell && st->mask & 8 ? &cell->row[3] : NULL,
+				    ran_ns);
 		VPMU_STORE(&st->charges, st->charges + 1);
 		VPMU_STORE(&st->last_ns, now);
 		VPMU_STORE(&st->seq, st->seq + 1);

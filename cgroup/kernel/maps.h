@@ -16,7 +16,7 @@
 
 #include "vpmu/charge.h"
 
-#define KP_SCHEMA 1u
+#define KP_SCHEMA 2u
 
 #define KP_CHUNK  4u /* slots of a cell */
 #define KP_CHUNKS (VPMU_MAX_SLOTS / KP_CHUNK)
@@ -100,6 +100,12 @@ struct kp_cpu {
 	__u32 opened[VPMU_MAX_SLOTS]; /* daemon: grows with each new event of the slot */
 	__u32 seen[VPMU_MAX_SLOTS];   /* the event that snap is about */
 	struct kp_cached cache[KP_CACHE];
+	/* Keys that take turns on the counters (budget.c). */
+	__u64 has;		      /* daemon: slots of whose key the CPU has an event */
+	__u64 run_ns[VPMU_MAX_SLOTS]; /* time running at the last reading */
+	__u32 turn[VPMU_MAX_SLOTS];   /* daemon: odd while the daemon may have switched the event
+				       * off; grows with each change */
+	__u32 turned[VPMU_MAX_SLOTS]; /* turn at the last reading */
 };
 
 /* All that is read at every switch is in the first 64 bytes. */
