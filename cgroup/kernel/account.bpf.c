@@ -441,7 +441,9 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		if (fresh) {
 			a = account_of(st->account);
 			owed &= ~fresh;
-			if (!owed)
+			/* Events of a CPU that is back are new, too, and no attach began with them.
+			 */
+			if (!owed && since < cfg.since_ns)
 				since = cfg.since_ns;
 			if (a)
 				owed |= fresh & a->mask;

@@ -23,7 +23,7 @@ struct kernel_sys;
 
 struct kernel_opts {
 	const char *pin_dir; /* bpffs directory for maps and links; NULL: nothing is pinned */
-	bool isolated;		      /* also interrupt isolated and nohz_full CPUs */
+	bool isolated;	     /* also interrupt isolated and nohz_full CPUs */
 	const struct kernel_sys *sys; /* NULL: the real kernel; tests give a fake */
 };
 

@@ -88,10 +88,9 @@ void plane_detach(struct kernel_plane *k)
 	}
 }
 
-void plane_flush(struct kernel_plane *k, unsigned int cpu)
+int plane_flush(struct kernel_plane *k, unsigned int cpu)
 {
-	if (k->link)
-		k->sys->run(bpf_program__fd(k->skel->progs.flush_cpu), cpu);
+	return k->link ? k->sys->run(bpf_program__fd(k->skel->progs.flush_cpu), cpu) : 0;
 }
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -208,8 +207,8 @@ static int init_cpus(struct kernel_plane *k)
 	k->quiet = calloc(k->nr_cpus, sizeof(*k->quiet));
 	if (!k->online || !k->quiet)
 		return -ENOMEM;
-	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", k->online, k->nr_cpus))
-		memset(k->online, true, k->nr_cpus * sizeof(*k->online));
+	if (hotplug_init(k))
+		return -ENOMEM;
 	if (k->opts.isolated)
 		return 0;
 	kernel_cpus(k->sys, "/sys/devices/system/cpu/isolated", k->quiet, k->nr_cpus);
@@ -337,6 +336,7 @@ void kernel_close(struct kernel_plane *k)
 	free(k->bit_users);
 	free(k->online);
 	free(k->quiet);
+	free(k->cpu_ident);
 	free(k);
 }
 
@@ -348,9 +348,10 @@ struct vpmu_source *kernel_source(struct kernel_plane *k)
 void kernel_tend(struct kernel_plane *k)
 {
 	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+	bool thorough = k->link && now - k->gaps_ns > GAPS_EVERY_NS;
 
-	slot_cpus(k);
-	if (k->link && now - k->gaps_ns > GAPS_EVERY_NS) {
+	hotplug_tend(k, thorough);
+	if (thorough) {
 		k->gaps_ns = now;
 		slot_gaps(k);
 	}

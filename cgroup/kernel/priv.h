@@ -6,7 +6,8 @@
  *   source.c   vpmu/source.h: attach, flush, read, conservation
  *   node.c     the tree of nodes, their masks, their sums; folding of removed nodes
  *   bind.c     what runs in a node
- *   slot.c     keys, their slots and perf events; CPUs that come and go
+ *   slot.c     keys, their slots and perf events
+ *   hotplug.c  CPUs that come and go
  *   pages.c    maps that grow
  *   pin.c      pins, and what a former process left
  *   sys.c      the calls of the kernel
@@ -45,7 +46,7 @@ struct slot {
 	unsigned int users; /* keys of countings */
 	bool used;	    /* since the last grace period: a CPU may still charge it */
 	bool counted;	    /* some account has it in its mask */
-	bool gaps;	    /* there were gaps before they were noticed: no time has them */
+	unsigned int gaps;  /* how often something was missing that no time has */
 	int *fd;	    /* by CPU; -1: none */
 	int error;	    /* why no CPU has an event; 0: some have */
 };
@@ -81,6 +82,7 @@ struct kernel_plane {
 	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
 	unsigned int nr_cpus;  /* possible ones */
 	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
+	uint64_t *cpu_ident;   /* by CPU: another number each time it comes online */
 	struct kp_cfg *cfg;    /* mapped */
 	uint8_t *cpus;	       /* mapped: see cpu_state */
 	size_t cpu_size;
@@ -186,8 +188,24 @@ void slot_drop(struct kernel_plane *k);
 /* slot_gaps - from now on, read the times of hardware events whose counters the kernel has taken
  * away. Returns whether there are new ones. */
 bool slot_gaps(struct kernel_plane *k);
-/* slot_cpus - notice CPUs that have come or gone. */
-void slot_cpus(struct kernel_plane *k);
+/* slot_open_on - open the event of slot @slot on @cpu, and let the program use it from the next
+ * generation on. @final: what the event before it has counted at its end, if it was of the same
+ * key; else KP_NONE. slot_close_on - the event is gone; none is fine. */
+int slot_open_on(struct kernel_plane *k, unsigned int slot, unsigned int cpu, uint64_t final);
+void slot_close_on(struct kernel_plane *k, unsigned int slot, unsigned int cpu);
+/* slot_hide_on - the program uses the event of @slot on @cpu no longer, but it is still there. */
+void slot_hide_on(struct kernel_plane *k, unsigned int slot, unsigned int cpu);
+/* slot_has - whether @cpu has an event of the slot's key, perhaps a former process's. */
+static inline bool slot_has(const struct kernel_plane *k, unsigned int slot, unsigned int cpu)
+{
+	return cpu_state(k, cpu)->has >> slot & 1;
+}
+
+/* ---- hotplug.c ---- */
+int hotplug_init(struct kernel_plane *k);
+/* hotplug_tend - notice CPUs that have come or gone. @thorough: also those that have come back
+ * since the last call, which takes a system call for each CPU. */
+void hotplug_tend(struct kernel_plane *k, bool thorough);
 
 /* ---- plane.c ---- */
 uint64_t plane_now_ns(clockid_t clock);
@@ -198,8 +216,9 @@ void plane_changed(struct kernel_plane *k);
 /* plane_attach - attach the program if it is not. plane_detach - if it is. */
 int plane_attach(struct kernel_plane *k);
 void plane_detach(struct kernel_plane *k);
-/* plane_flush - make @cpu charge what it has counted so far. */
-void plane_flush(struct kernel_plane *k, unsigned int cpu);
+/* plane_flush - make @cpu charge what it has counted so far, and take up new events. An error: the
+ * CPU is not online. */
+int plane_flush(struct kernel_plane *k, unsigned int cpu);
 
 /* ---- pin.c ---- */
 #define PIN_PATH 256

@@ -84,8 +84,7 @@ static int events_fd(const struct kernel_plane *k)
 	return bpf_map__fd(k->skel->maps.events);
 }
 
-/* Open the event of slot @i on @cpu, and let the program use it from the next generation on. */
-static int open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
+int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
 	struct slot *s = &k->slot[i];
@@ -99,26 +98,33 @@ static int open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uin
 		return ret;
 	}
 	s->fd[cpu] = fd;
+	set_bit(&st->has, i, true);
 	st->final[i] = final;
 	__atomic_store_n(&st->opened[i], st->opened[i] + 1, __ATOMIC_RELEASE);
 	return 0;
 }
 
-static void close_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+void slot_hide_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
 {
 	uint32_t at = i * k->nr_cpus + cpu;
 
 	__atomic_store_n(&cpu_state(k, cpu)->where[i], 0, __ATOMIC_SEQ_CST);
 	k->sys->map_del(events_fd(k), &at);
+}
+
+void slot_close_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	slot_hide_on(k, i, cpu);
 	if (k->slot[i].fd[cpu] >= 0)
 		close(k->slot[i].fd[cpu]);
 	k->slot[i].fd[cpu] = -1;
+	set_bit(&cpu_state(k, cpu)->has, i, false);
 }
 
 static void close_all(struct kernel_plane *k, unsigned int i)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-		close_on(k, i, cpu);
+		slot_close_on(k, i, cpu);
 }
 
 /* An error that says that this key cannot be counted here, or not by us. It is an answer, and no
@@ -135,11 +141,12 @@ static int open_all(struct kernel_plane *k, unsigned int i)
 
 	s->error = -ENODEV;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
-		if (!k->online[cpu])
-			continue;
+		/* A CPU that is not online may come. */
 		cpu_state(k, cpu)->base[i] = cpu_sum(k, cpu, i);
 		cpu_state(k, cpu)->retired[i] = 0;
-		ret = open_on(k, i, cpu, KP_NONE);
+		if (!k->online[cpu])
+			continue;
+		ret = slot_open_on(k, i, cpu, KP_NONE);
 		if (ret && !is_answer(ret)) {
 			close_all(k, i);
 			return ret == -ENOMEM ? -ENOMEM : -ENOSPC;
@@ -189,7 +196,7 @@ int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigne
 	s->key = key;
 	/* Before any CPU can take up the events. */
 	set_bit(&k->cfg->timed, (unsigned int)i, false);
-	s->gaps = s->counted = false;
+	s->counted = false;
 	set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {
@@ -241,27 +248,6 @@ void slot_drop(struct kernel_plane *k)
 		plane_detach(k);
 }
 
-/* A CPU is back: the kernel has switched off the events that it had. */
-static void reopen(struct kernel_plane *k, unsigned int cpu)
-{
-	struct kp_cpu *st = cpu_state(k, cpu);
-	uint64_t count, enabled, running;
-
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
-		struct slot *s = &k->slot[i];
-
-		count = KP_NONE;
-		if (!s->key)
-			continue;
-		if (s->fd[cpu] >= 0 && !k->sys->event_read(s->fd[cpu], &count, &enabled, &running))
-			st->retired[i] += count;
-		else if (st->seen[i] == st->opened[i]) /* a former process's event */
-			st->retired[i] += st->snap[i];
-		close_on(k, i, cpu);
-		open_on(k, i, cpu, count);
-	}
-}
-
 /* Whether the kernel has taken the counter of a hardware event away, at any time. Interrupts the
  * CPUs that are asked. */
 static bool has_gap(const struct kernel_plane *k, const struct slot *s)
@@ -286,27 +272,10 @@ bool slot_gaps(struct kernel_plane *k)
 		if (!s->key || !is_hardware(s->key) || k->cfg->timed >> i & 1 || !has_gap(k, s))
 			continue;
 		set_bit(&k->cfg->timed, i, true);
-		s->gaps = s->counted;
+		s->gaps += s->counted;
 		found = true;
 	}
 	return found;
-}
-
-void slot_cpus(struct kernel_plane *k)
-{
-	bool now[k->nr_cpus], change = false;
-
-	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
-		return;
-	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
-		if (now[cpu] && !k->online[cpu]) {
-			reopen(k, cpu);
-			change = true;
-		}
-		k->online[cpu] = now[cpu];
-	}
-	if (change)
-		plane_changed(k);
 }
 
 int slot_init(struct kernel_plane *k)

@@ -17,7 +17,7 @@ struct kcounting {
 	struct vpmu_counting c; /* first */
 	struct {
 		unsigned int slot;
-		bool gaps; /* the slot's, when it was attached */
+		unsigned int gaps; /* the slot's, when it was attached */
 		struct ksum base;
 	} key[];
 };
@@ -57,7 +57,7 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	v->enabled_ns = now.time_ns - base->time_ns;
 	lost_ns = now.lost_ns - base->lost_ns;
 	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
-	v->partial = now.lacks || (k->slot[kc->key[i].slot].gaps && !kc->key[i].gaps);
+	v->partial = now.lacks || k->slot[kc->key[i].slot].gaps != kc->key[i].gaps;
 }
 
 static void read_values(const struct vpmu_counting *c)
@@ -359,7 +359,7 @@ static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
 	for (unsigned int i = 0; !ret && i < VPMU_MAX_SLOTS; i++) {
 		const struct slot *s = &k->slot[i];
 
-		if (!s->key || !st->opened[i] || st->seen[i] != st->opened[i])
+		if (!s->key || !slot_has(k, i, cpu) || st->seen[i] != st->opened[i])
 			continue;
 		c.key = s->key;
 		compare(k, cpu, i, &c);

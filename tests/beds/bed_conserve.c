@@ -14,42 +14,6 @@
 #define TENANTS 20
 #define TIMES	30u
 
-/* ---- sums --------------------------------------------------------------------------------- */
-
-static int compare(const struct vpmu_conservation *c, void *arg)
-{
-	unsigned int *n = arg;
-	char name[VPMU_EVENT_NAME_MAX];
-
-	(*n)++;
-	cr_expect_eq(c->hardware, c->charged, "CPU %u, %s: %llu counted, %llu charged", c->pcpu,
-		     vpmu_event_name(c->key, name), (unsigned long long)c->hardware,
-		     (unsigned long long)c->charged);
-	return 0;
-}
-
-/* What each CPU's events have counted is what all accounts were charged. */
-static void conserved(const struct tenants *t, unsigned int cpus)
-{
-	unsigned int n = 0;
-
-	cr_expect_eq(vpmu_source_conservation(t->source, compare, &n), 0);
-	cr_expect_eq(n, cpus * t->nr_keys, "%u comparisons", n);
-}
-
-/* After the detach: the root has what the tenants and all others have. */
-static void root_is_all(const struct tenants *t)
-{
-	for (unsigned int k = 0; k < t->nr_keys; k++) {
-		uint64_t sum = 0, root = tenants_value(t, t->nr_tenants + 1, k)->count;
-
-		for (unsigned int i = 0; i <= t->nr_tenants; i++)
-			sum += tenants_value(t, i, k)->count;
-		cr_expect_eq(sum, root, "key %u: tenants and other %llu, the root %llu", k,
-			     (unsigned long long)sum, (unsigned long long)root);
-	}
-}
-
 /* A loop of its own length in each tenant, all at once. */
 static uint64_t loop_of(unsigned int tenant)
 {
@@ -100,9 +64,9 @@ Test(bed_conserve, each_tenant_has_its_own_instructions)
 	make_loops(&t, l);
 	tenants_attach(&t, t.nr_keys, true);
 	play_loops(&t, l);
-	conserved(&t, 1);
+	tenants_conserved(&t, 1);
 	tenants_detach(&t);
-	root_is_all(&t);
+	tenants_root_is_all(&t);
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		uint64_t user = tenants_value(&t, i, 0)->count,
 			 all = tenants_value(&t, i, 1)->count;
@@ -142,10 +106,10 @@ Test(bed_conserve, two_cpus)
 	tenants_attach(&t, t.nr_keys, true);
 	for (int i = 0; i < 5; i++) {
 		run_loops(&t);
-		conserved(&t, 2);
+		tenants_conserved(&t, 2);
 	}
 	tenants_detach(&t);
-	root_is_all(&t);
+	tenants_root_is_all(&t);
 	for (unsigned int i = 0; i < TENANTS; i++)
 		cr_expect_geq(tenants_value(&t, i, 0)->count, 5 * 2 * loop_of(i) * TIMES);
 	tenants_close(&t);
@@ -170,10 +134,10 @@ Test(bed_conserve, more_keys_than_counters)
 	tenants_attach(&t, t.nr_keys, true);
 	for (int i = 0; i < 3; i++) {
 		run_loops(&t);
-		conserved(&t, 1);
+		tenants_conserved(&t, 1);
 	}
 	tenants_detach(&t);
-	root_is_all(&t);
+	tenants_root_is_all(&t);
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		for (unsigned int k = 0; k < t.nr_keys; k++) {
 			const struct vpmu_value *v = tenants_value(&t, i, k);
@@ -246,9 +210,9 @@ Test(bed_conserve, guests_of_tenants)
 		cr_assert_eq(waitpid(pid[i], &status, 0), pid[i]);
 		cr_assert_eq(status, 0, "a VM failed: %d", status);
 	}
-	conserved(&t, 1);
+	tenants_conserved(&t, 1);
 	tenants_detach(&t);
-	root_is_all(&t);
+	tenants_root_is_all(&t);
 	for (unsigned int i = 0; i <= VMS; i++) {
 		uint64_t guest = tenants_value(&t, i, 0)->count, want = 0;
 

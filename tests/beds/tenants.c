@@ -73,3 +73,35 @@ void tenants_detach(struct tenants *p)
 		p->counting[i] = NULL;
 	}
 }
+
+static int compare(const struct vpmu_conservation *c, void *arg)
+{
+	unsigned int *n = arg;
+	char name[VPMU_EVENT_NAME_MAX];
+
+	(*n)++;
+	cr_expect_eq(c->hardware, c->charged, "CPU %u, %s: %llu counted, %llu charged", c->pcpu,
+		     vpmu_event_name(c->key, name), (unsigned long long)c->hardware,
+		     (unsigned long long)c->charged);
+	return 0;
+}
+
+void tenants_conserved(const struct tenants *t, unsigned int cpus)
+{
+	unsigned int n = 0;
+
+	cr_expect_eq(vpmu_source_conservation(t->source, compare, &n), 0);
+	cr_expect_eq(n, cpus * t->nr_keys, "%u comparisons", n);
+}
+
+void tenants_root_is_all(const struct tenants *t)
+{
+	for (unsigned int k = 0; k < t->nr_keys; k++) {
+		uint64_t sum = 0, root = tenants_value(t, t->nr_tenants + 1, k)->count;
+
+		for (unsigned int i = 0; i <= t->nr_tenants; i++)
+			sum += tenants_value(t, i, k)->count;
+		cr_expect_eq(sum, root, "key %u: tenants and other %llu, the root %llu", k,
+			     (unsigned long long)sum, (unsigned long long)root);
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * CPUs that come and go. When a CPU goes, the kernel switches the events there off for good, so a
+ * CPU that is back gets new ones. plane.c calls this. Nothing may be charged that is the difference
+ * of two unrelated events: a CPU takes up one new event before it gets the next.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cgroup/kernel/priv.h"
+
+/* The kernel makes this directory when a CPU comes, so its inode number tells one time from the
+ * next, also if nobody looked while the CPU was away. 0: not known. */
+static uint64_t ident_of(const struct kernel_plane *k, unsigned int cpu)
+{
+	char path[256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu%u/topology", k->sys->files,
+		 cpu);
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+int hotplug_init(struct kernel_plane *k)
+{
+	k->cpu_ident = calloc(k->nr_cpus, sizeof(*k->cpu_ident));
+	if (!k->cpu_ident)
+		return -ENOMEM;
+	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", k->online, k->nr_cpus))
+		memset(k->online, true, k->nr_cpus * sizeof(*k->online));
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		k->cpu_ident[cpu] = ident_of(k, cpu);
+	return 0;
+}
+
+/* Without events the program charges time as lost, should the CPU be back before we notice. */
+static void cpu_gone(struct kernel_plane *k, unsigned int cpu)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key)
+			slot_hide_on(k, i, cpu);
+	k->online[cpu] = false;
+}
+
+/* What the event of slot @i has counted at its end; KP_NONE: there was none of this key, or it was
+ * a former process's. */
+static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	uint64_t count, enabled, running;
+	int fd = k->slot[i].fd[cpu];
+
+	return fd >= 0 && !k->sys->event_read(fd, &count, &enabled, &running) ? count : KP_NONE;
+}
+
+/*
+ * Give @cpu new events. First it takes up the ones that it has not seen yet, if there are any: what
+ * it knows of each slot is then about the event that ends here. Members of a group go before their
+ * leaders get successors, so all are closed before any is opened. False: the CPU has gone again.
+ */
+static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
+{
+	struct kp_cpu *st = cpu_state(k, cpu);
+	uint64_t final[VPMU_MAX_SLOTS], had = st->has;
+
+	plane_changed(k);
+	if (plane_flush(k, cpu))
+		return false;
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		final[i] = KP_NONE;
+		if (!k->slot[i].key)
+			continue;
+		slot_hide_on(k, i, cpu);
+		if (st->seen[i] == st->opened[i])
+			final[i] = end_of(k, i, cpu);
+		else
+			had &= ~(1ULL << i);
+		slot_close_on(k, i, cpu);
+	}
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!k->slot[i].key)
+			continue;
+		if (slot_open_on(k, i, cpu, final[i]))
+			final[i] = KP_NONE; /* then nobody takes the rest of the old one */
+		if (had >> i & 1)
+			st->retired[i] += final[i] != KP_NONE ? final[i] : VPMU_LOAD(&st->snap[i]);
+	}
+	plane_changed(k);
+	return !plane_flush(k, cpu);
+}
+
+void hotplug_tend(struct kernel_plane *k, bool thorough)
+{
+	bool now[k->nr_cpus], missed;
+	uint64_t ident;
+
+	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
+		return;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (!now[cpu] && k->online[cpu])
+			cpu_gone(k, cpu);
+		if (!now[cpu] || (k->online[cpu] && !thorough))
+			continue;
+		ident = ident_of(k, cpu);
+		if (k->online[cpu] && ident == k->cpu_ident[cpu])
+			continue;
+		/* What ran here since then was not counted, and nothing has said so. */
+		missed = k->online[cpu];
+		for (unsigned int i = 0; missed && i < VPMU_MAX_SLOTS; i++)
+			k->slot[i].gaps += k->slot[i].key && k->slot[i].counted;
+		k->online[cpu] = cpu_back(k, cpu);
+		k->cpu_ident[cpu] = ident;
+	}
+}

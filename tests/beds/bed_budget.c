@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The kernel plane when counters are few and when CPUs come and go, on hardware counters that are
+ * exact: nothing is lost, nothing is counted twice, and what is missing shows.
+ */
+#include <time.h>
+
+#include "tests/beds/bed.h"
+#include "tests/beds/tenants.h"
+#include "tests/beds/workload.h"
+
+#define LOOPS 6
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void start_loops(struct looper l[LOOPS], uint64_t n, unsigned int times)
+{
+	char name[24];
+
+	for (unsigned int i = 0; i < LOOPS; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		looper_make(&l[i], name, n, times);
+	}
+	usleep(10000); /* until all of them wait */
+	for (unsigned int i = 0; i < LOOPS; i++)
+		looper_start(&l[i]);
+}
+
+static void end_loops(struct looper l[LOOPS])
+{
+	for (unsigned int i = 0; i < LOOPS; i++)
+		looper_end(&l[i]);
+}
+
+/* ---- CPUs that come and go ---------------------------------------------------------------- */
+
+static const char *const events[] = {"instructions:GH", "cycles:GH",	    "instructions:uGH",
+				     "page-faults",	"context-switches", NULL};
+
+/* No account can have run longer than all CPUs together. */
+static void times_are_possible(const struct tenants *t, uint64_t since_ns)
+{
+	uint64_t all = 2 * (now_ns() - since_ns);
+
+	for (unsigned int i = 0; i < t->nr_tenants + 2; i++) {
+		for (unsigned int k = 0; k < t->nr_keys; k++) {
+			const struct vpmu_value *v = tenants_value(t, i, k);
+
+			cr_expect(v->supported);
+			cr_expect_leq(v->running_ns, v->enabled_ns);
+			cr_expect_leq(v->enabled_ns, all + all / 50,
+				      "row %u, key %u: %llu ns of %llu", i, k,
+				      (unsigned long long)v->enabled_ns, (unsigned long long)all);
+		}
+	}
+}
+
+/* The plane looks while CPU 1 is away. What the CPU then does before it has new events is lost
+ * time, and no value is partial. */
+Test(bed_budget, a_cpu_that_goes_and_comes)
+{
+	struct looper l[LOOPS];
+	struct tenants t;
+	uint64_t begin;
+
+	bed_cpu1(true);
+	tenants_open(&t, LOOPS, events);
+	usleep(3000000); /* an attach that is long ago must not count */
+	begin = now_ns();
+	tenants_attach(&t, t.nr_keys, true);
+	start_loops(l, 20000, 400);
+	for (int i = 0; i < 12; i++) {
+		usleep(3000);
+		tenants_conserved(&t, 2);
+		bed_cpu1(false);
+		tenants_conserved(&t, 1);
+		usleep(3000);
+		bed_cpu1(true);
+		usleep(i % 2 ? 3000 : 0);
+	}
+	end_loops(l);
+	tenants_conserved(&t, 2);
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	times_are_possible(&t, begin);
+	for (unsigned int i = 0; i < t.nr_tenants; i++) {
+		const struct vpmu_value *v = tenants_value(&t, i, 2);
+
+		cr_expect_not(v->partial);
+		cr_expect(v->count > 0 && v->running_ns > 0);
+	}
+	tenants_close(&t);
+}
+
+/*
+ * CPU 1 does nothing but go and come, so it does not see the events that it gets, and a key is
+ * attached while it is away. Whatever it takes up in the end must not be the difference of
+ * the events of two times or of two keys.
+ */
+Test(bed_budget, a_cpu_that_comes_back_and_sleeps)
+{
+	static const char *const two[] = {"instructions:GH", "cycles:GH", NULL};
+	static const char *const one[] = {"cycles:uGH", NULL};
+	struct tenants t;
+	struct vpmu_value value = {0};
+	struct vpmu_counting *c;
+	vpmu_key_t key;
+	char why[256];
+	size_t failed;
+
+	bed_run_on(0);
+	bed_cpu1(true);
+	tenants_open(&t, 2, two);
+	cr_assert(!vpmu_event_parse(one[0], vpmu_event_host_space(), &key, why, sizeof(why)));
+	c = vpmu_counting_new(t.source->root, &key, 1, &value);
+	tenants_attach(&t, t.nr_keys, true);
+	for (int i = 0; i < 10; i++) {
+		bed_cpu1(false);
+		if (i % 3)
+			kernel_tend(t.k); /* else the plane has not noticed */
+		usleep(1100000);
+		if (i == 4)
+			cr_assert(!vpmu_source_attach(c, &failed));
+		bed_cpu1(true);
+		kernel_tend(t.k);
+		usleep(i % 2 ? 1100000 : 2000);
+	}
+	kernel_tend(t.k);
+	t.nr_keys++; /* and the one of the root */
+	tenants_conserved(&t, 2);
+	t.nr_keys--;
+	vpmu_source_detach(c);
+	cr_expect(value.supported && value.count > 0);
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	vpmu_counting_free(c);
+	tenants_close(&t);
+}
+
+/* Between two looks of the plane a CPU has gone and come back. Nobody can say what ran there since:
+ * the values of who counted say that something is missing, and those attached later do not. */
+Test(bed_budget, a_cpu_that_was_away_unseen)
+{
+	struct tenants t;
+
+	bed_run_on(0);
+	bed_cpu1(true);
+	tenants_open(&t, 1, events);
+	for (int i = 0; i < 2; i++) {
+		tenants_attach(&t, t.nr_keys, true);
+		for (int j = 0; j <= i; j++) {
+			usleep(1100000);
+			tenants_conserved(&t, 2);
+			if (j)
+				break;
+			bed_cpu1(false);
+			bed_cpu1(true);
+		}
+		usleep(1100000);
+		tenants_conserved(&t, 2);
+		tenants_detach(&t);
+		cr_expect(tenants_value(&t, 2, 0)->partial);
+	}
+	tenants_attach(&t, t.nr_keys, true);
+	usleep(1100000);
+	tenants_detach(&t);
+	cr_expect_not(tenants_value(&t, 2, 0)->partial);
+	tenants_close(&t);
+}
