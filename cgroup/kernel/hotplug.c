@@ -56,21 +56,21 @@ static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned in
 }
 
 /*
- * Give @cpu new events. First it takes up the ones that it has not seen yet, if there are any: what
+ * First the CPU takes up the ones that it has not seen yet, if there are any: what
  * it knows of each slot is then about the event that ends here. Members of a group go before their
- * leaders get successors, so all are closed before any is opened. False: the CPU has gone again.
+ * leaders get successors, so all are closed before any is opened.
  */
-static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
+bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
-	uint64_t final[VPMU_MAX_SLOTS], had = st->has;
+	uint64_t final[VPMU_MAX_SLOTS], had = st->has & slots;
 
 	plane_changed(k);
 	if (plane_flush(k, cpu))
 		return false;
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		final[i] = KP_NONE;
-		if (!k->slot[i].key)
+		if (!(slots >> i & 1))
 			continue;
 		slot_hide_on(k, i, cpu);
 		if (st->seen[i] == st->opened[i])
@@ -80,7 +80,7 @@ static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
 		slot_close_on(k, i, cpu);
 	}
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
-		if (!k->slot[i].key)
+		if (!(slots >> i & 1))
 			continue;
 		if (slot_open_on(k, i, cpu, final[i]))
 			final[i] = KP_NONE; /* then nobody takes the rest of the old one */
@@ -89,6 +89,16 @@ static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
 	}
 	plane_changed(k);
 	return !plane_flush(k, cpu);
+}
+
+static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
+{
+	uint64_t slots = 0;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key)
+			slots |= 1ULL << i;
+	return hotplug_renew(k, cpu, slots);
 }
 
 void hotplug_tend(struct kernel_plane *k, bool thorough)

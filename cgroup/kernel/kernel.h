@@ -24,6 +24,8 @@ struct kernel_sys;
 struct kernel_opts {
 	const char *pin_dir; /* bpffs directory for maps and links; NULL: nothing is pinned */
 	bool isolated;	     /* also interrupt isolated and nohz_full CPUs */
+	unsigned int leave_counters;  /* general counters of each CPU that are not used */
+	unsigned int counters;	      /* how many a CPU has; 0: as the platform says */
 	const struct kernel_sys *sys; /* NULL: the real kernel; tests give a fake */
 };
 
@@ -36,6 +38,8 @@ struct kernel_sys {
 	/* A file descriptor of an event of all tasks on @cpu, in the group of @group or of its own
 	 * (-1). */
 	int (*event_open)(const struct perf_event_attr *attr, int cpu, int group);
+	/* Let an event of ours count, or stop it; with it the group that it is in. */
+	int (*event_switch)(int fd, bool on);
 	int (*event_read)(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns);
 	int (*load)(struct bpf_object_skeleton *s);
 	struct bpf_link *(*attach)(struct bpf_program *p); /* NULL and errno */
@@ -43,6 +47,8 @@ struct kernel_sys {
 	int (*map_del)(int fd, const void *key);
 	int (*pages)(int fd, const uint32_t *index, const int *page, uint32_t n);
 	int (*run)(int prog, unsigned int cpu);
+	/* What CPUID says: EAX, EBX, ECX, EDX. False: this CPU has no CPUID. */
+	bool (*cpuid)(uint32_t leaf, uint32_t r[4]);
 	const char *files; /* put before the names of files below /proc and /sys; "" */
 };
 
@@ -101,6 +107,25 @@ int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base 
  * too, so this is for idle times.
  */
 void kernel_tend(struct kernel_plane *k);
+
+/*
+ * kernel_turn_fd - a file that is readable when kernel_tend is to be called before its time,
+ * because the turn of some keys has ended (kernel_opts.leave_counters). It stays the plane's.
+ */
+int kernel_turn_fd(const struct kernel_plane *k);
+
+/* kernel_budget - the hardware counters of each CPU, and what becomes of them. */
+struct kernel_budget {
+	bool known;	      /* how many there are; else the kernel alone gives them out */
+	unsigned int general; /* for any event */
+	unsigned int left;    /* of these: left to others */
+	unsigned int fixed;   /* for one event each */
+	unsigned int keys;    /* in use that need one */
+	bool turns;	      /* the keys take turns */
+	bool mediated;	      /* guests have the counters to themselves: only :H is counted */
+	const char *from;     /* how that is known, or why it is not; the plane's */
+};
+void kernel_budget(const struct kernel_plane *k, struct kernel_budget *out);
 
 /* kernel_usage - what the plane holds now. */
 struct kernel_usage {

@@ -328,6 +328,7 @@ void kernel_named(struct kernel_plane *k)
 	node_masks(k);
 	plane_changed(k);
 	slot_drop(k);
+	budget_change(k);
 	node_fold(k);
 }
 

@@ -257,7 +257,7 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	k->opts = *o;
 	k->sys = o->sys ? o->sys : &kernel_sys_real;
 	k->nr_cpus = cpus > 0 ? (unsigned int)cpus : 1;
-	k->sync_page = k->pin_lock = -1;
+	k->sync_page = k->pin_lock = k->turn_timer = -1;
 	k->source = (struct vpmu_source){
 		.ops = &kernel_source_ops,
 		.plane = "kernel",
@@ -289,6 +289,8 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	if (!ret)
 		ret = slot_init(k);
 	if (!ret)
+		ret = budget_init(k);
+	if (!ret)
 		ret = find_pages(k);
 	if (!ret)
 		ret = node_init(k);
@@ -298,6 +300,8 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 		k->running = pin_is_running(k);
 		ret = plane_attach(k);
 		k->running = false;
+		if (!ret)
+			budget_change(k);
 	}
 	k->cfg->ready |= !ret;
 	if (ret) {
@@ -320,6 +324,7 @@ void kernel_close(struct kernel_plane *k)
 	else
 		plane_detach(k);
 	pin_close(k);
+	budget_exit(k);
 	slot_exit(k);
 	bind_exit(k);
 	node_exit(k);
@@ -351,6 +356,7 @@ void kernel_tend(struct kernel_plane *k)
 	bool thorough = k->link && now - k->gaps_ns > GAPS_EVERY_NS;
 
 	hotplug_tend(k, thorough);
+	budget_tend(k, thorough);
 	if (thorough) {
 		k->gaps_ns = now;
 		slot_gaps(k);

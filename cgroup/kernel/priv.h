@@ -8,6 +8,8 @@
  *   bind.c     what runs in a node
  *   slot.c     keys, their slots and perf events
  *   hotplug.c  CPUs that come and go
+ *   budget.c   how many counters are used, and who waits for one
+ *   pmu.c      what the platform says of its counters
  *   pages.c    maps that grow
  *   pin.c      pins, and what a former process left
  *   sys.c      the calls of the kernel
@@ -49,6 +51,15 @@ struct slot {
 	unsigned int gaps;  /* how often something was missing that no time has */
 	int *fd;	    /* by CPU; -1: none */
 	int error;	    /* why no CPU has an event; 0: some have */
+	uint64_t served_ns; /* its turns so far */
+};
+
+/* The hardware counters of each CPU. */
+struct kernel_pmu {
+	bool known;
+	unsigned int general; /* for any event */
+	uint32_t fixed;	      /* a bit for each enum vpmu_generic with a counter of its own */
+	char from[96];	      /* how that is known, or why it is not */
 };
 
 struct knode {
@@ -104,6 +115,12 @@ struct kernel_plane {
 	unsigned int countings; /* attached keys */
 	uint64_t refused;
 	uint64_t gaps_ns; /* when slot_gaps was called last */
+	struct kernel_pmu pmu;
+	bool mediated;	  /* guests have the counters to themselves while they run */
+	bool turns;	  /* the keys in use take turns */
+	uint64_t on;	  /* slots whose turn it is, or all of hardware keys */
+	uint64_t turn_ns; /* when the turn began */
+	int turn_timer;	  /* readable when it ends */
 };
 
 static inline struct knode *knode_of(const struct vpmu_source_node *n)
@@ -179,6 +196,11 @@ int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigne
 void slot_put(struct kernel_plane *k, unsigned int slot);
 int slot_init(struct kernel_plane *k);
 void slot_exit(struct kernel_plane *k);
+/* slot_is_hardware - whether the event of @key needs a counter of the CPU. */
+bool slot_is_hardware(vpmu_key_t key);
+/* slot_drop_guests - events that count in guests are closed, as guests now have the counters to
+ * themselves; values of these keys are not supported any more. */
+void slot_drop_guests(struct kernel_plane *k);
 /* slot_probe - 0, or why no CPU counts @key. Opens an event that does not count. */
 int slot_probe(const struct kernel_plane *k, vpmu_key_t key);
 /* slot_take - the keys that a former process counted are in use by nobody yet. slot_drop - those
@@ -206,6 +228,43 @@ int hotplug_init(struct kernel_plane *k);
 /* hotplug_tend - notice CPUs that have come or gone. @thorough: also those that have come back
  * since the last call, which takes a system call for each CPU. */
 void hotplug_tend(struct kernel_plane *k, bool thorough);
+/* hotplug_renew - close the events of @slots on @cpu and open new ones; nothing that was charged
+ * changes. False: the CPU is not online, and nothing is done or the CPU has to be looked at again.
+ */
+bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots);
+
+/* ---- pmu.c ---- */
+/* pmu_find - @counters: what the configuration says of general counters; 0: nothing. */
+void pmu_find(const struct kernel_sys *sys, unsigned int counters, struct kernel_pmu *p);
+/* pmu_is_mediated - whether KVM gives its guests the whole PMU. */
+bool pmu_is_mediated(const struct kernel_sys *sys);
+
+/* ---- budget.c ---- */
+int budget_init(struct kernel_plane *k);
+void budget_exit(struct kernel_plane *k);
+/* budget_new - slot @i has got a key: whether its events begin switched off. budget_is_off -
+ * whether the event on @cpu is to be so. budget_change - keys have come or gone, and those that
+ * have come have their events. Before it masks name new slots. budget_tend - the next turn, if it
+ * is time. budget_look - whether guests have come to have the counters to themselves. */
+void budget_look(struct kernel_plane *k);
+void budget_new(struct kernel_plane *k, unsigned int i);
+bool budget_is_off(const struct kernel_plane *k, unsigned int i, unsigned int cpu);
+void budget_change(struct kernel_plane *k);
+void budget_tend(struct kernel_plane *k, bool thorough);
+/* budget_partner - the slot that is to be in one group with @key; -1: none. */
+int budget_partner(const struct kernel_plane *k, vpmu_key_t key);
+
+/* Keys that are counted together or not at all. */
+struct budget_unit {
+	uint64_t slots;
+	unsigned int nr_keys;
+	vpmu_key_t key[2];
+	uint64_t served_ns;
+};
+/* budget_plan - choose of @n units, which it sorts, those that find a counter while @leave general
+ * ones are left, if there are more: who was served least comes first. Returns their slots. Pure. */
+uint64_t budget_plan(const struct kernel_pmu *p, unsigned int leave, struct budget_unit *u,
+		     unsigned int n);
 
 /* ---- plane.c ---- */
 uint64_t plane_now_ns(clockid_t clock);

@@ -18,7 +18,7 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-static bool is_hardware(vpmu_key_t key)
+bool slot_is_hardware(vpmu_key_t key)
 {
 	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
 }
@@ -27,27 +27,13 @@ static bool is_hardware(vpmu_key_t key)
  */
 static bool is_memory(vpmu_key_t key)
 {
-	return !is_hardware(key) && vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
+	return !slot_is_hardware(key) && vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
 	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
 }
 
 static void set_bit(__u64 *word, unsigned int bit, bool on)
 {
 	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
-}
-
-/* cycles and instructions of the same modes: what is computed from both must be about one time. */
-static const struct slot *partner_of(const struct kernel_plane *k, vpmu_key_t key)
-{
-	vpmu_key_t other;
-
-	if (vpmu_key_space(key) != VPMU_SPACE_GENERIC || vpmu_key_event(key) > VPMU_EV_INSTRUCTIONS)
-		return NULL;
-	other = key ^ VPMU_EV_CYCLES ^ VPMU_EV_INSTRUCTIONS;
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		if (k->slot[i].key == other)
-			return &k->slot[i];
-	return NULL;
 }
 
 static void more_files(void)
@@ -60,15 +46,18 @@ static void more_files(void)
 	}
 }
 
-static int open_event(const struct kernel_plane *k, vpmu_key_t key, unsigned int cpu, bool disabled)
+/* @group: a file or -1. With mediated vPMUs an event that counts in guests keeps VMs from starting,
+ * or is refused while one runs. */
+static int open_event(const struct kernel_plane *k, vpmu_key_t key, unsigned int cpu, bool disabled,
+		      int group)
 {
-	const struct slot *partner = partner_of(k, key);
-	int group = partner && !disabled ? partner->fd[cpu] : -1, fd;
 	struct perf_event_attr attr;
-	int ret = vpmu_key_to_attr(key, &attr);
+	int ret = vpmu_key_to_attr(key, &attr), fd;
 
 	if (ret)
 		return ret;
+	if (k->mediated && slot_is_hardware(key) && key & VPMU_KEY_GUEST)
+		return -EOPNOTSUPP;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 	attr.disabled = disabled;
 	fd = k->sys->event_open(&attr, (int)cpu, group);
@@ -89,7 +78,9 @@ int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint6
 	struct kp_cpu *st = cpu_state(k, cpu);
 	struct slot *s = &k->slot[i];
 	uint32_t at = i * k->nr_cpus + cpu;
-	int fd = open_event(k, s->key, cpu, false);
+	int partner = budget_partner(k, s->key);
+	int fd = open_event(k, s->key, cpu, budget_is_off(k, i, cpu),
+			    partner >= 0 ? k->slot[partner].fd[cpu] : -1);
 	int ret = fd < 0 ? fd : k->sys->map_set(events_fd(k), &at, &fd);
 
 	if (ret) {
@@ -194,10 +185,13 @@ int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigne
 	if (s->used && k->link) /* a CPU could still charge the last key's events */
 		plane_sync(k);
 	s->key = key;
+	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST)
+		budget_look(k);
 	/* Before any CPU can take up the events. */
 	set_bit(&k->cfg->timed, (unsigned int)i, false);
 	s->counted = false;
 	set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
+	budget_new(k, (unsigned int)i);
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {
 		s->key = 0;
@@ -208,7 +202,7 @@ int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigne
 	if (k->chunks < (unsigned int)i / KP_CHUNK + 1)
 		k->chunks = (unsigned int)i / KP_CHUNK + 1;
 	*slot = (unsigned int)i;
-	*fresh |= is_hardware(key) ? FRESH_HARDWARE : FRESH;
+	*fresh |= slot_is_hardware(key) ? FRESH_HARDWARE : FRESH;
 	return 0;
 }
 
@@ -229,12 +223,22 @@ void slot_put(struct kernel_plane *k, unsigned int slot)
 	drop(k, slot);
 }
 
+void slot_drop_guests(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!slot_is_hardware(k->slot[i].key) || !(k->slot[i].key & VPMU_KEY_GUEST))
+			continue;
+		close_all(k, i);
+		k->slot[i].error = -EOPNOTSUPP;
+	}
+}
+
 void slot_take(struct kernel_plane *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		k->slot[i].key = k->cfg->key[i];
 		/* Without their files nobody can see whether they have gaps. */
-		if (k->slot[i].key && is_hardware(k->slot[i].key))
+		if (k->slot[i].key && slot_is_hardware(k->slot[i].key))
 			set_bit(&k->cfg->timed, i, true);
 	}
 }
@@ -269,7 +273,8 @@ bool slot_gaps(struct kernel_plane *k)
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		struct slot *s = &k->slot[i];
 
-		if (!s->key || !is_hardware(s->key) || k->cfg->timed >> i & 1 || !has_gap(k, s))
+		if (!s->key || !slot_is_hardware(s->key) || k->cfg->timed >> i & 1 ||
+		    !has_gap(k, s))
 			continue;
 		set_bit(&k->cfg->timed, i, true);
 		s->gaps += s->counted;
@@ -307,9 +312,11 @@ int slot_probe(const struct kernel_plane *k, vpmu_key_t key)
 {
 	int fd = -ENODEV;
 
+	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys))
+		return -EOPNOTSUPP;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus && fd == -ENODEV; cpu++)
 		if (k->online[cpu])
-			fd = open_event(k, key, cpu, true);
+			fd = open_event(k, key, cpu, true, -1);
 	if (fd < 0)
 		return fd;
 	close(fd);

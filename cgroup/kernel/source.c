@@ -168,6 +168,7 @@ static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n
 			k->countings--;
 		}
 	}
+	budget_change(k);
 	if (!k->countings)
 		plane_detach(k);
 }
@@ -204,6 +205,8 @@ static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *fai
 	*failed = n;
 	if (!ret)
 		ret = node_grow(k);
+	if (!ret)
+		budget_change(k);
 	if (!ret && fresh && (k->link || fresh & FRESH_HARDWARE)) {
 		plane_changed(k);
 		plane_sync(k); /* long enough for the kernel to take counters away */
@@ -266,11 +269,18 @@ int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base 
 static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
 		      size_t whylen)
 {
-	int ret = slot_probe(plane_of(s), key);
+	const struct kernel_plane *k = plane_of(s);
+	int ret = slot_probe(k, key);
 
 	if (!ret) {
 		*q = VPMU_Q_EXACT;
 		return true;
+	}
+	if (ret == -EOPNOTSUPP && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys)) {
+		snprintf(why, whylen,
+			 "guests have the counters to themselves here (enable_mediated_pmu of "
+			 "KVM); with :H the host is counted");
+		return false;
 	}
 	switch (ret) {
 	case -EACCES:

@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -38,6 +42,24 @@ static int sys_event_read(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_
 	*enabled_ns = v[1];
 	*running_ns = v[2];
 	return 0;
+}
+
+static int sys_event_switch(int fd, bool on)
+{
+	int rc =
+		ioctl(fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
+
+	return rc ? -errno : 0;
+}
+
+static bool sys_cpuid(uint32_t leaf, uint32_t r[4])
+{
+#if defined(__x86_64__)
+	__cpuid_count(leaf, 0, r[0], r[1], r[2], r[3]);
+	return true;
+#else
+	return false;
+#endif
 }
 
 static int sys_load(struct bpf_object_skeleton *s)
@@ -80,7 +102,9 @@ static int sys_run(int prog, unsigned int cpu)
 
 const struct kernel_sys kernel_sys_real = {
 	.event_open = sys_event_open,
+	.event_switch = sys_event_switch,
 	.event_read = sys_event_read,
+	.cpuid = sys_cpuid,
 	.load = sys_load,
 	.attach = sys_attach,
 	.map_set = sys_map_set,

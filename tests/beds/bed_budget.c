@@ -3,6 +3,7 @@
  * The kernel plane when counters are few and when CPUs come and go, on hardware counters that are
  * exact: nothing is lost, nothing is counted twice, and what is missing shows.
  */
+#include <stdlib.h>
 #include <time.h>
 
 #include "tests/beds/bed.h"
@@ -36,6 +37,100 @@ static void end_loops(struct looper l[LOOPS])
 {
 	for (unsigned int i = 0; i < LOOPS; i++)
 		looper_end(&l[i]);
+}
+
+/* ---- turns -------------------------------------------------------------------------------- */
+
+static const char *const twelve[] = {"instructions:uGH",
+				     "cycles:uGH",
+				     "instructions:kGH",
+				     "cycles:kGH",
+				     "instructions:GH",
+				     "cycles:GH",
+				     "instructions:uH",
+				     "cycles:uH",
+				     "instructions:kH",
+				     "cycles:kH",
+				     "instructions:H",
+				     "cycles:H",
+				     NULL};
+
+/* What an event daemon does. */
+static void tend_for(struct kernel_plane *k, uint64_t ns)
+{
+	uint64_t end = now_ns() + ns;
+
+	while (now_ns() < end) {
+		usleep(20000);
+		kernel_tend(k);
+	}
+}
+
+/*
+ * Twelve keys, and two events of another tool, which are neither pinned nor first. The tool's
+ * events always have a counter. The keys take turns: each account's time is the same for all keys,
+ * cycles and instructions have the same part of it, and what was counted in that part is exact.
+ * Cycles are nanoseconds here.
+ */
+Test(bed_budget, keys_take_turns_and_others_count)
+{
+	const struct kernel_opts opts = {.leave_counters = 2};
+	struct looper l[LOOPS];
+	struct kernel_budget b;
+	struct tenants t;
+	int other[2];
+
+	bed_one_cpu();
+	tenants_open_as(&t, LOOPS, twelve, &opts);
+	other[0] = bed_open("instructions:GH", -1, 0, -1);
+	other[1] = bed_open("instructions:uGH", -1, 0, -1);
+	bed_enable(other[0], true);
+	bed_enable(other[1], true);
+	tenants_attach(&t, t.nr_keys, true);
+	kernel_budget(t.k, &b);
+	printf("%u general counters (%s), %u fixed; %u left to others\n", b.general, b.from,
+	       b.fixed, b.left);
+	cr_expect(b.known && b.turns && b.left == 2);
+	cr_expect_eq(b.keys, 12u);
+	start_loops(l, 200000, 1500);
+	tend_for(t.k, 4000000000u);
+	tenants_conserved(&t, 1);
+	end_loops(l);
+	tenants_conserved(&t, 1);
+	/* bed_count fails if the event ever had no counter. */
+	cr_expect(bed_count(other[0]) > bed_count(other[1]));
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	for (unsigned int i = 0; i < LOOPS; i++) {
+		uint64_t all = tenants_value(&t, i, 0)->enabled_ns, share = 0;
+
+		for (unsigned int k = 0; k < t.nr_keys; k++) {
+			const struct vpmu_value *v = tenants_value(&t, i, k);
+
+			cr_expect(v->supported && !v->partial);
+			cr_expect_eq(v->enabled_ns, all);
+			cr_expect(v->running_ns > all / 10 && v->running_ns < all,
+				  "tenant %u, %s: %llu of %llu ns", i, twelve[k],
+				  (unsigned long long)v->running_ns, (unsigned long long)all);
+			cr_expect_eq(v->running_ns, tenants_value(&t, i, k ^ 1)->running_ns);
+			share += 100 * v->running_ns / all;
+			if (i == 0)
+				printf("%-18s count %10llu scaled %10llu running %3u %%\n",
+				       twelve[k], (unsigned long long)v->count,
+				       (unsigned long long)vpmu_value_scaled(v),
+				       (unsigned int)(100 * v->running_ns / all));
+		}
+		cr_expect_lt(llabs((long long)(tenants_value(&t, i, 5)->count -
+					       tenants_value(&t, i, 5)->running_ns)),
+			     (long long)all / 1000);
+		printf("tenant %u: on average %llu %%; cycles:GH %llu in %llu ns\n", i,
+		       (unsigned long long)share / t.nr_keys,
+		       (unsigned long long)tenants_value(&t, i, 5)->count,
+		       (unsigned long long)tenants_value(&t, i, 5)->running_ns);
+	}
+	close(other[0]);
+	close(other[1]);
+	tenants_close(&t);
 }
 
 /* ---- CPUs that come and go ---------------------------------------------------------------- */

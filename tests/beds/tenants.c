@@ -8,6 +8,13 @@
 void tenants_open(struct tenants *p, unsigned int nr_tenants, const char *const events[])
 {
 	const struct kernel_opts opts = {.pin_dir = NULL};
+
+	tenants_open_as(p, nr_tenants, events, &opts);
+}
+
+void tenants_open_as(struct tenants *p, unsigned int nr_tenants, const char *const events[],
+		     const struct kernel_opts *opts)
+{
 	char name[24], why[512] = "";
 
 	memset(p, 0, sizeof(*p));
@@ -15,7 +22,7 @@ void tenants_open(struct tenants *p, unsigned int nr_tenants, const char *const 
 		cr_assert(!vpmu_event_parse(events[p->nr_keys], vpmu_event_host_space(),
 					    &p->keys[p->nr_keys], why, sizeof(why)),
 			  "%s", why);
-	cr_assert(!kernel_open(&opts, &p->k, why, sizeof(why)), "%s", why);
+	cr_assert(!kernel_open(opts, &p->k, why, sizeof(why)), "%s", why);
 	p->source = kernel_source(p->k);
 	p->nr_tenants = nr_tenants;
 	p->node = calloc(nr_tenants + 2, sizeof(*p->node));

@@ -20,8 +20,11 @@ struct tenants {
 	struct vpmu_value *values;	 /* tenants_value */
 };
 
-/* tenants_open - the plane with @nr_tenants tenants; @events ends with NULL. Nothing counts. */
+/* tenants_open - the plane with @nr_tenants tenants; @events ends with NULL. Nothing counts.
+ * tenants_open_as - with options. */
 void tenants_open(struct tenants *p, unsigned int nr_tenants, const char *const events[]);
+void tenants_open_as(struct tenants *p, unsigned int nr_tenants, const char *const events[],
+		     const struct kernel_opts *opts);
 void tenants_close(struct tenants *p);
 
 /* tenants_attach - count the first @nr keys for all tenants, and with @all for `other` and the
