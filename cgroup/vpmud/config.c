@@ -53,6 +53,8 @@ static const struct config_key vpmud_keys[] = {
 	{"libvirt", config_set_text, C(libvirt), 1, 1023,
 	 "URIs such as qemu:///system, separated by blanks, or none"},
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
+	{"leave_counters", config_set_uint, C(leave_counters), 0, 64, "0 to 64"},
+	{"counters", config_set_uint, C(counters), 1, 64, "1 to 64"},
 	{"admin_group", config_set_text, C(admin_group), 1, 1023, "groups, separated by blanks"},
 	{"reader_group", config_set_text, C(reader_group), 1, 4095,
 	 "GROUP or GROUP=/TENANT,/TENANT..., separated by blanks"},
@@ -139,6 +141,7 @@ int vpmud_config_init(struct vpmud_config *c)
 {
 	*c = (struct vpmud_config){
 		.libvirt = strdup("qemu:///system"),
+		.leave_counters = 2,
 	};
 	return c->libvirt ? 0 : -ENOMEM;
 }
@@ -182,6 +185,8 @@ const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_
 	       : differ(a->cgroup_root, b->cgroup_root)	  ? "cgroup_root"
 	       : differ(a->libvirt, b->libvirt)		  ? "libvirt"
 	       : a->isolated != b->isolated		  ? "isolated"
+	       : a->leave_counters != b->leave_counters	  ? "leave_counters"
+	       : a->counters != b->counters		  ? "counters"
 	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
 	       : differ(a->reader_group, b->reader_group) ? "reader_group"
 							  : NULL;

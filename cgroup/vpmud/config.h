@@ -21,6 +21,8 @@ struct vpmud_config {
 	char *admin_group, *reader_group; /* cgroup/service/access.h; may be NULL */
 	char *libvirt;		     /* URIs, separated by blanks; "none": libvirt is not asked */
 	bool isolated;		     /* count on isolated and nohz_full CPUs as on others */
+	unsigned int leave_counters; /* general hardware counters of each CPU for others */
+	unsigned int counters;	     /* how many a CPU has; 0: as the platform says */
 	uint32_t given;		     /* keys of [vpmud] that were set */
 	struct rules rules;
 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "cgroup/service/request.h"
 #include "cgroup/service/server.h"
 #include "cgroup/service/session_save.h"
+#include "cgroup/vpmud/budget.h"
 #include "cgroup/vpmud/config.h"
 #include "cgroup/vpmud/daemon.h"
 #include "cgroup/vpmud/rights.h"
@@ -45,7 +47,7 @@ struct daemon {
 	struct cgroups *cgroups;
 	struct disc *disc;
 	struct server *server;
-	sd_event_source *tend, *named, *post;
+	sd_event_source *tend, *turn, *named, *post;
 	/* Only with pins: */
 	const char *pin_dir; /* of the configuration, or the usual one; NULL: none */
 	char *state_path;
@@ -149,6 +151,7 @@ static void check_row(const char *what, bool ok, const char *why, void *rows)
 static void check(json_t *rows, bool all, void *arg)
 {
 	const struct daemon *d = arg;
+	struct kernel_budget b;
 	struct kernel_usage k;
 	struct tree_usage u;
 	char why[600];
@@ -175,6 +178,8 @@ static void check(json_t *rows, bool all, void *arg)
 		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
 		 k.events, (unsigned long long)k.map_bytes >> 10);
 	check_row("kernel plane", true, why, rows);
+	kernel_budget(d->kernel, &b);
+	budget_rows(&b, check_row, rows);
 }
 
 /* ---- what outlives us ----------------------------------------------------------------------- */
@@ -314,11 +319,22 @@ static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
 	return sd_event_source_set_time_relative(s, TEND_US);
 }
 
+/* The turn of some keys has ended. */
+static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
+{
+	struct daemon *d = arg;
+
+	kernel_tend(d->kernel);
+	return 0;
+}
+
 static int open_kernel(struct daemon *d, char *err, size_t errlen)
 {
 	const struct kernel_opts o = {
 		.pin_dir = d->pin_dir,
 		.isolated = d->config.isolated,
+		.leave_counters = d->config.leave_counters,
+		.counters = d->config.counters,
 	};
 	char why[400];
 	int ret = kernel_open(&o, &d->kernel, why, sizeof(why));
@@ -441,6 +457,9 @@ static int open_timers(struct daemon *d)
 
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(d->tend, SD_EVENT_ON);
+	if (ret >= 0)
+		ret = sd_event_add_io(d->ev, &d->turn, kernel_turn_fd(d->kernel), EPOLLIN, on_turn,
+				      d);
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_time_relative(d->ev, &d->named, CLOCK_MONOTONIC, NAMED_US, 0,
 						 on_named, d);
@@ -495,6 +514,7 @@ void daemon_destroy(struct daemon *d)
 	if (!d)
 		return;
 	sd_event_source_disable_unref(d->tend);
+	sd_event_source_disable_unref(d->turn);
 	sd_event_source_disable_unref(d->named);
 	sd_event_source_disable_unref(d->post);
 	server_destroy(d->server);

@@ -36,8 +36,11 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_null(c.pin_dir);
 	cr_expect_str_eq(c.libvirt, "qemu:///system");
 	cr_expect_not(c.isolated);
+	cr_expect_eq(c.leave_counters, 2);
+	cr_expect_eq(c.counters, 0);
 	cr_assert_eq(read_text("[vpmud]\nsocket=/run/x.sock\npin_dir = /b/p\ncgroup_root=/c\n"
 			       "libvirt = none\nisolated = yes\nadmin_group=adm\n"
+			       "leave_counters = 0\ncounters = 8\n"
 			       "reader_group = a=/acme b\n[tenant /acme]\ncgroup = /a.slice\n"
 			       "cgroup = /b-*.slice/x\\x2dy\nmetadata = 12*\nvm = web-?\n"
 			       "[tenant /acme/web]\n[tenant /*]\nvm = *\n"),
@@ -47,6 +50,8 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.cgroup_root, "/c");
 	cr_expect_str_eq(c.libvirt, "none");
 	cr_expect(c.isolated);
+	cr_expect_eq(c.leave_counters, 0);
+	cr_expect_eq(c.counters, 8);
 	cr_expect_str_eq(c.admin_group, "adm");
 	cr_expect_str_eq(c.reader_group, "a=/acme b");
 	cr_assert_eq(c.rules.nr, 3);
@@ -78,6 +83,9 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[vpmud]\nsocket = /a\nsocket = /b\n",
 		 "f.conf:3: vpmud/socket: given twice"},
 		{__LINE__, "[vpmud]\nisolated = maybe\n", "accepted: yes or no"},
+		{__LINE__, "[vpmud]\nleave_counters = -1\n", "\"-1\" given, accepted: 0 to 64"},
+		{__LINE__, "[vpmud]\nleave_counters = 65\n", "accepted: 0 to 64"},
+		{__LINE__, "[vpmud]\ncounters = 0\n", "accepted: 1 to 64"},
 		{__LINE__, "[vpmud]\nadmin_group = a\x1b[31m\n", "control characters"},
 		{__LINE__, "[tenant acme]\n", "f.conf:1: [tenant acme]: tenant path \"acme\""},
 		{__LINE__, "[tenant /host]\n", "/host is what runs in no tenant"},
@@ -124,8 +132,8 @@ Test(vpmud_config, limits)
 Test(vpmud_config, what_a_reload_cannot_change)
 {
 	static const char *const changes[] = {
-		"socket=/x",  "pin_dir=/x",    "cgroup_root=/x", "libvirt=none",
-		"isolated=1", "admin_group=x", "reader_group=x",
+		"socket=/x",	 "pin_dir=/x",	   "cgroup_root=/x",   "libvirt=none", "isolated=1",
+		"admin_group=x", "reader_group=x", "leave_counters=3", "counters=5",
 	};
 	struct vpmud_config d;
 	char text[80];

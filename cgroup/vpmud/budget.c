@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What `vpmu check` shows of hardware counters; see budget.h. What is not known is said to be so.
+ */
+#include <stdio.h>
+
+#include "cgroup/vpmud/budget.h"
+
+void budget_rows(const struct kernel_budget *b,
+		 void (*row)(const char *what, bool ok, const char *why, void *arg), void *arg)
+{
+	char why[400];
+
+	if (b->known && b->general)
+		snprintf(why, sizeof(why),
+			 "each CPU has %u general and %u fixed ones (%s); %u general %s left to "
+			 "others",
+			 b->general, b->fixed, b->from, b->left,
+			 b->left == 1 ? "one is" : "ones are");
+	else
+		snprintf(why, sizeof(why),
+			 "not known how many a CPU has (%s): the kernel alone gives them out, and "
+			 "none is left to others; counters in vpmud.conf says how many",
+			 b->from);
+	row("hardware counters", b->known && b->general, why, arg);
+	if (b->turns)
+		snprintf(why, sizeof(why),
+			 "%u, which take turns: values show for which part of the time they were "
+			 "counted",
+			 b->keys);
+	else
+		snprintf(why, sizeof(why), "%u, which take no turns", b->keys);
+	row("hardware events in use", !b->turns, why, arg);
+	if (b->mediated)
+		row("guests' events", false,
+		    "not counted: KVM gives guests the counters for themselves while they run "
+		    "(enable_mediated_pmu); events with :H count the host",
+		    arg);
+}
