@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -185,13 +186,30 @@ static const char *exceptions(const struct contain_opts *o, char *buf, size_t si
 	return buf;
 }
 
+/* Without landlock only mounts can keep the process from writing. */
+static void note_mounts(const char *why)
+{
+	struct statvfs fs;
+
+	if (!statvfs("/usr", &fs) && fs.f_flag & ST_RDONLY)
+		note(STEP_FILES, true, "/usr is mounted read-only; no landlock: %s", why);
+	else
+		note(STEP_FILES, false, "all that the user may write; no landlock: %s", why);
+}
+
 static void step_files(const struct contain_opts *o)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	long abi = o->no_landlock ? 0
+				  : syscall(SYS_landlock_create_ruleset, NULL, 0,
+					    LANDLOCK_CREATE_RULESET_VERSION);
 	struct landlock_ruleset_attr attr = {.handled_access_fs = FS_WRITE};
 	char buf[120];
 	int rules;
 
+	if (o->no_landlock) {
+		note_mounts(o->no_landlock);
+		return;
+	}
 	if (abi < 0) {
 		note(STEP_FILES, false,
 		     "all that the user may write: the kernel has no landlock (%s)",

@@ -40,6 +40,8 @@ struct contain_opts {
 	size_t nr_caps;
 	const struct contain_path *paths;
 	size_t nr_paths;
+	/* Not NULL: no landlock, and why, in the words of `check`; @paths is not used. */
+	const char *no_landlock;
 	/* System calls that are allowed beside those that every server needs; at most
 	 * CONTAIN_CALLS_MAX. */
 	const uint16_t *calls;

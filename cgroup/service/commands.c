@@ -213,6 +213,8 @@ static int event_row(const struct vpmu_event_info *info, void *arg)
 {
 	const struct list_state *st = arg;
 	const struct vpmu_source *s;
+	const vpmu_key_t key =
+		st->c->opts->host_too ? vpmu_event_host_too(info->name, info->key) : info->key;
 	json_t *planes = json_array();
 	json_t *obj = json_pack("{s:s, s:s, s:s*, s:o}", "event", info->name, "desc", info->desc,
 				"alias", info->alias, "planes", planes);
@@ -220,7 +222,7 @@ static int event_row(const struct vpmu_event_info *info, void *arg)
 	if (!obj || json_array_append_new(st->nodes, obj))
 		return -ENOMEM;
 	for (unsigned int i = 0; (s = tenants_source(st->c->ts, i)); i++)
-		if (json_array_append_new(planes, event_on(s, info->key)))
+		if (json_array_append_new(planes, event_on(s, key)))
 			return -ENOMEM;
 	return 0;
 }

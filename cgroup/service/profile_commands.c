@@ -83,6 +83,8 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));
 	if (ret)
 		return fail(ret, err, errlen, "event: %s", why);
+	if (c->opts->host_too)
+		spec.key = vpmu_event_host_too(spec.event, spec.key);
 	ret = profile_start(c->profiles, &spec, &p, err, errlen);
 	if (ret)
 		return ret;

@@ -40,6 +40,8 @@ struct server_opts {
 			   * is closed in the end, its file stays */
 	const char *name; /* "vpmu-vmm", for hello */
 	enum vpmu_space raw_space; /* vendor of rHEX event names */
+	bool host_too; /* an event without ":G" or ":H" is counted in guests and in the host; else
+			* in guests only */
 	/* for `check`: appends {"what","ok","why"} objects, with "plane" where a row is about one
 	 * plane. @all: the client may see every tenant, and so figures of the whole host. May be
 	 * NULL */

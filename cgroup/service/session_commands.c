@@ -121,6 +121,8 @@ int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
 	if (ret)
 		return fail(ret, err, errlen, "events: %s", why);
+	for (size_t i = 0; c->opts->host_too && i < n; i++)
+		keys[i] = vpmu_event_host_too(names[i], keys[i]);
 	ret = open_session(c, req, names, keys, n, resp, err, errlen);
 	for (size_t i = 0; i < n; i++)
 		free(names[i]);

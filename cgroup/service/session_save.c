@@ -128,7 +128,11 @@ static size_t get_events(const json_t *o, const struct session_bases *b, const c
 		names[i] = json_string_value(json_object_get(e, "event"));
 		if (!names[i] || !get_u64(json_object_get(e, "key"), &key) ||
 		    vpmu_event_parse_list(names[i], b->raw_space, &keys[i], NULL, &one, NULL, 0) ||
-		    one != 1 || keys[i] != key)
+		    one != 1)
+			return 0;
+		if (b->host_too)
+			keys[i] = vpmu_event_host_too(names[i], keys[i]);
+		if (keys[i] != key)
 			return 0;
 	}
 	return n;

@@ -22,6 +22,7 @@ struct session_bases {
 	/* -EINVAL: the counting's counts are not those that the base was taken of. */
 	int (*set)(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS]);
 	enum vpmu_space raw_space; /* as in struct server_opts */
+	bool host_too;		   /* the same */
 };
 
 /* sessions_save - all that can be saved, as an array; NULL: out of memory. */

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/magic.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include "cgroup/vpmud/rights.h"
 #include "cgroup/vpmud/state.h"
 #include "cgroup/vpmud/tree.h"
+#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 #define TEND_US	     1000000
@@ -32,6 +34,10 @@
 #define STATE_SHARE  10	     /* at most this part of the time goes into writing the state file */
 #define STATE_SCHEMA 1
 #define URIS_MAX     16
+/* Every kernel can count it on a CPU, and it needs the same right as the others. */
+#define ANY_EVENT                                                                                  \
+	vpmu_key_make(VPMU_SPACE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,                         \
+		      VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
 
 struct daemon {
 	sd_event *ev;
@@ -154,7 +160,9 @@ static void check(json_t *rows, bool all, void *arg)
 	struct kernel_budget b;
 	struct kernel_usage k;
 	struct tree_usage u;
+	enum vpmu_quality q;
 	char why[600];
+	bool may;
 
 	contain_describe(check_row, rows);
 	if (!all)
@@ -180,6 +188,9 @@ static void check(json_t *rows, bool all, void *arg)
 	check_row("kernel plane", true, why, rows);
 	kernel_budget(d->kernel, &b);
 	budget_rows(&b, check_row, rows);
+	/* The client's rights are not ours: we have given up most of what we had. */
+	may = vpmu_source_can_count(kernel_source(d->kernel), ANY_EVENT, &q, why, sizeof(why));
+	check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why, rows);
 }
 
 /* ---- what outlives us ----------------------------------------------------------------------- */
@@ -401,16 +412,6 @@ static int open_discovery(struct daemon *d, char *err, size_t errlen)
 	return ret ? fail(ret, err, errlen, "finding VMs: %s", strerror(-ret)) : 0;
 }
 
-static enum vpmu_space raw_space(void)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	return __builtin_cpu_is("amd") ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL;
-#else
-	return VPMU_SPACE_INTEL;
-#endif
-}
-
 static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen)
 {
 	struct server_opts o = {
@@ -428,7 +429,9 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 
 	o.path = d->socket;
 	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
-	o.raw_space = bases.raw_space = raw_space();
+	o.raw_space = bases.raw_space = vpmu_event_host_space();
+	/* Cgroups without VMs have no count in guests. */
+	o.host_too = bases.host_too = true;
 	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
 	if (!ret && d->saved)
 		sessions_restore(server_sessions(d->server), json_object_get(d->saved, "sessions"),
@@ -495,7 +498,7 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = open_server(d, o->listen_fd, err, errlen);
 	if (!ret)
-		ret = vpmud_contain(d->socket, d->pin_dir, err, errlen);
+		ret = vpmud_contain(err, errlen);
 	if (!ret) {
 		ret = open_timers(d);
 		if (ret < 0)

@@ -3,16 +3,11 @@
  * What vpmud keeps when it has started, see rights.h. docs/security.md says why it needs each. It
  * must keep nothing that only the start needs.
  */
-#include <errno.h>
-#include <libgen.h>
 #include <linux/capability.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 #include "cgroup/daemon/contain.h"
 #include "cgroup/vpmud/rights.h"
-#include "vpmu/util/fail.h"
 
 /* Newer than Debian 12's headers. */
 #ifndef CAP_PERFMON
@@ -43,35 +38,22 @@ static const uint16_t calls[] = {SYS_bpf,
 				 /* processes that were found */
 				 SYS_pidfd_open, SYS_waitid, SYS_epoll_pwait2};
 
-#define STATE_ACCESS                                                                               \
-	(LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_WRITE_FILE |                             \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
-
-int vpmud_contain(const char *socket, const char *pin_dir, char *err, size_t errlen)
+/*
+ * No landlock: the kernel takes a process for one that a landlocked process must not look into, and
+ * then /proc/PID/fd of every other process is closed to it, whatever its capabilities. VMs of KVM
+ * in programs other than QEMU would never be found. The unit mounts everything read-only instead
+ * (ProtectSystem=strict).
+ */
+int vpmud_contain(char *err, size_t errlen)
 {
-	char *copy = strdup(socket), *dir = copy ? dirname(copy) : NULL;
-	const struct contain_path paths[] = {
-		{dir, LANDLOCK_ACCESS_FS_REMOVE_FILE, "the socket"},
-		/* libvirt opens it. */
-		{"/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE, NULL},
-		{pin_dir ? dir : NULL, STATE_ACCESS, "the state file"},
-		{pin_dir,
-		 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-			 LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
-			 LANDLOCK_ACCESS_FS_REMOVE_DIR,
-		 "pin_dir"},
-	};
 	const struct contain_opts o = {
 		.caps = caps,
 		.nr_caps = sizeof(caps) / sizeof(caps[0]),
-		.paths = paths,
-		.nr_paths = sizeof(paths) / sizeof(paths[0]),
+		.no_landlock = "it would hide the VMs of other programs than QEMU",
 		.calls = calls,
 		.nr_calls = sizeof(calls) / sizeof(calls[0]),
 		.purpose = "those that counting needs: no exec, no processes, no executable memory",
 	};
-	int ret = dir ? contain(&o, err, errlen) : fail(-ENOMEM, err, errlen, "out of memory");
 
-	free(copy);
-	return ret;
+	return contain(&o, err, errlen);
 }

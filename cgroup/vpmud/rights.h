@@ -6,8 +6,7 @@
 
 #include <stddef.h>
 
-/* vpmud_contain - @socket can still be removed. Unless @pin_dir is NULL, the state file beside it
- * and what is in @pin_dir can be written. 0, or -ENOMEM and one line in @err. */
-int vpmud_contain(const char *socket, const char *pin_dir, char *err, size_t errlen);
+/* vpmud_contain - take all steps. 0, or -errno and one line in @err. */
+int vpmud_contain(char *err, size_t errlen);
 
 #endif

@@ -316,6 +316,11 @@ static void on_added(struct node *n, struct vpmu_source_node *in, void *arg)
 	t->plane.name(in, h ? h : 1);
 }
 
+struct saving {
+	const struct tree *t;
+	json_t *added;
+};
+
 static void save_claim(const void *node, VISIT which, void *cgroups)
 {
 	const struct claim *c = *(const struct claim *const *)node;
@@ -324,11 +329,24 @@ static void save_claim(const void *node, VISIT which, void *cgroups)
 		json_array_append_new(cgroups, json_sprintf("%" PRIu64, c->id));
 }
 
+/* Tenants that the tree has not made: operators' own, and parents of others, which have the counts
+ * of what was below them. */
+static int save_added(struct node *n, unsigned int depth, void *arg)
+{
+	const struct saving *s = arg;
+
+	if (n->kind != NODE_TENANT || tenant_known(s->t, n->path))
+		return 0;
+	return json_array_append_new(s->added, json_string(n->path));
+}
+
 json_t *tree_save(const struct tree *t)
 {
 	json_t *tenants = json_array(), *vms = json_array(), *cgroups = json_array();
+	struct saving s = {t, json_array()};
 
 	twalk_r(t->claims, save_claim, cgroups);
+	tenants_walk(t->ts, save_added, &s);
 
 	for (const struct tenant *x = t->first_tenant; x; x = x->next)
 		if (x->node && x->for_vms)
@@ -339,7 +357,18 @@ json_t *tree_save(const struct tree *t)
 					      json_pack("{s:i, s:o, s:s}", "pid", v->pid, "start",
 							json_sprintf("%" PRIu64, v->start_time),
 							"tenant", v->metadata));
-	return json_pack("{s:o, s:o, s:o}", "tenants", tenants, "vms", vms, "cgroups", cgroups);
+	return json_pack("{s:o, s:o, s:o, s:o}", "tenants", tenants, "added", s.added, "vms", vms,
+			 "cgroups", cgroups);
+}
+
+/* It stays the operator's: no rule and no reload removes it. */
+static void restore_added(struct tree *t, const char *path)
+{
+	char why[300] = "tenant: out of memory";
+	struct node *n;
+
+	if (tenant_add(t->ts, path, &n, why, sizeof(why)) || tenant_count(n, t->plane.source))
+		tree_failed(t, why);
 }
 
 void tree_restore(struct tree *t, const json_t *saved)
@@ -355,6 +384,12 @@ void tree_restore(struct tree *t, const json_t *saved)
 
 		if (x)
 			x->for_vms = true;
+	}
+	json_array_foreach (json_object_get(saved, "added"), i, path) {
+		const char *text = json_string_value(path);
+
+		if (text && tenant_path_ok(text, NULL, 0))
+			restore_added(t, text);
 	}
 }
 

@@ -59,8 +59,8 @@ void tree_vm_removed(void *arg, const struct disc_vm *vm);
 int tree_vm_info(const struct node *vm, json_t *obj);
 
 /*
- * What the next vpmud must know of the tree: tenants without a section that stay for their VMs, and
- * which metadata a process had, because libvirt is not asked at once. tree_save - NULL: no memory.
+ * What the next vpmud must know of the tree: tenants without a section that stay for their VMs,
+ * tenants that operators have added, and which metadata a process had, because libvirt is not asked at once. tree_save - NULL: no memory.
  * tree_restore - right after tree_create; it checks each field.
  */
 json_t *tree_save(const struct tree *t);

@@ -116,6 +116,25 @@ static const char *tenant_path(struct tree *t, const struct tree_vm *v,
 
 /* ---- its cgroup ----------------------------------------------------------------------------- */
 
+/* Whether cgroup @path is @top or below it. */
+static bool within(const char *top, const char *path)
+{
+	size_t n = strlen(top);
+
+	return !strncmp(path, top, n) && (path[n] == '\0' || path[n] == '/');
+}
+
+/* Whether another VM would be charged to who has cgroup @path: one in there, or below, without a
+ * cgroup of its own. */
+static bool has_another(const struct tree *t, const struct tree_vm *v, const char *path)
+{
+	for (const struct tree_vm *o = t->first_vm; o; o = o->next)
+		if (o != v && o->cgroup && within(path, o->cgroup) &&
+		    (!o->whole || !strcmp(path, o->cgroup)))
+			return true;
+	return false;
+}
+
 /* Whether no process but @v's is in its cgroup @path. libvirt may have put all of its threads into
  * cgroups below, so that none is in that one itself. */
 static bool alone(const struct tree *t, const struct tree_vm *v, const char *path)
@@ -125,6 +144,8 @@ static bool alone(const struct tree *t, const struct tree_vm *v, const char *pat
 	FILE *f;
 	int pid;
 
+	if (has_another(t, v, path))
+		return false;
 	if (snprintf(file, sizeof(file), "%s%s/cgroup.procs", t->root, path) >= (int)sizeof(file))
 		return false;
 	f = fopen(file, "re");
@@ -289,6 +310,15 @@ static void count(struct tree *t, struct tree_vm *v)
 	claim_cgroup(t, v);
 }
 
+/* VM @v has come to cgroup @path, or has left it: others whose cgroup is that one or one above it
+ * may have to give it up, or can have it now. */
+static void claim_again(struct tree *t, const struct tree_vm *v, const char *path)
+{
+	for (struct tree_vm *o = t->first_vm; path && o; o = o->next)
+		if (o != v && o->node && o->cgroup && within(o->cgroup, path))
+			claim_cgroup(t, o);
+}
+
 /* The tenant in its metadata that a former vpmud knew, or NULL. */
 static const char *saved_metadata(const struct tree *t, const struct tree_vm *v)
 {
@@ -324,10 +354,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 	t->first_vm = v;
 	add_node(t, v);
 	count(t, v);
-	/* Who was alone in that cgroup no longer is. */
-	for (struct tree_vm *o = v->next; o; o = o->next)
-		if (o->claimed && o->claimed == vm->cgroup_id)
-			count(t, o);
+	claim_again(t, v, v->cgroup);
 }
 
 /* Whether the node's name and tenant are what they would be now. */
@@ -358,6 +385,7 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
 	struct tree_vm *v = find(t, vm);
+	char *left;
 	bool renamed;
 
 	if (!v) {
@@ -365,8 +393,10 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 		return;
 	}
 	renamed = strcmp(v->name, vm->name) != 0;
-	if (take(v, vm)) {
+	left = v->cgroup ? strdup(v->cgroup) : NULL;
+	if ((v->cgroup && !left) || take(v, vm)) {
 		complain(t, v, "it stays as it was", -ENOMEM);
+		free(left);
 		return;
 	}
 	if (!v->metadata && saved_metadata(t, v))
@@ -375,6 +405,10 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 		count(t, v);
 	else
 		move(t, v);
+	claim_again(t, v, left);
+	if (v->cgroup && (!left || strcmp(left, v->cgroup)))
+		claim_again(t, v, v->cgroup);
+	free(left);
 }
 
 void tree_vm_removed(void *arg, const struct disc_vm *vm)
@@ -388,6 +422,7 @@ void tree_vm_removed(void *arg, const struct disc_vm *vm)
 		link = &(*link)->next;
 	*link = v->next;
 	remove_node(t, v);
+	claim_again(t, v, v->cgroup);
 	tree_vm_free(v);
 }
 

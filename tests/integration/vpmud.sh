@@ -218,6 +218,34 @@ fi
 
 # ---- rights ----
 facts() { sed -n "s/^$1:[[:space:]]*//p" "/proc/$server/status"; }
+row() { "$vpmu" check -j | jq -r --arg w "$1" 'select(.what == $w) | "\(.ok) \(.why)"'; }
+check_match "landlock would hide others' files" "$(row 'contain: files')" 'no landlock: '
+check_match "vpmud's own right" "$(row 'vpmud may count')" '^true perf events of all tasks'
+# What has :G or :H means that. Everything else is counted in guests and in the host, because cgroups
+# without VMs have no guests.
+sides() { # EVENT: the key that it is counted by
+	"$vpmu" attach sides -e "$1" >/dev/null && "$vpmu" conservation -j | jq -r .event | sort -u
+	"$vpmu" detach sides >/dev/null
+}
+cycles=$(sides cycles)
+[ -z "$cycles" ] || check "cycles" "$cycles" "cycles:GH"
+# Another VMM than QEMU, which starts after vpmud: only its open files say that it runs a VM.
+if command -v python3 >/dev/null && python3 -c 'import fcntl; fcntl.ioctl(open("/dev/kvm"), 0xAE01, 0)' 2>/dev/null; then
+	python3 -c 'import fcntl, time
+kvm = open("/dev/kvm")
+vm = fcntl.ioctl(kvm, 0xAE01, 0)
+vcpu = fcntl.ioctl(vm, 0xAE41, 0)
+time.sleep(100000)' &
+	other=$!
+	jobs="$jobs $other"
+	found() { "$vpmu" list -j | grep -q "\"pid\":$other,"; }
+	wait_for "$server" found
+	check_match "another VMM" "$("$vpmu" list -j | jq -r "select(.pid == $other) | .path")" "^/host"
+	kill $other
+	wait $other 2>/dev/null
+else
+	echo "# SKIP another VMM than QEMU: no python3, or no right to use /dev/kvm"
+fi
 case $("$vpmu" check -j | jq -r 'select(.what == "contain: system calls") | .why') in
 *sanitizer*) echo "# SKIP seccomp: a build with a sanitizer" ;;
 *) check "seccomp" "$(facts Seccomp)" 2 ;;
@@ -306,6 +334,13 @@ check_match "pins of another one" "$(sed "s|^socket.*|&2|" "$conf" >"$conf.2" &&
 	'^vpmud: kernel plane: .*another process uses these pins'
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
 "$vpmu" attach other -e context-switches -t /acme || exit 1
+# With no more rights than the service manager gives it.
+bounding=$(sed -n 's/^CapabilityBoundingSet=//p' "$(dirname "$0")/../../cgroup/vpmud/vpmud.service.in" |
+	tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')
+check_match "the unit's rights" "$bounding" 'bpf,.perfmon'
+unit=
+setpriv --bounding-set="-all,$bounding" true 2>/dev/null && unit="setpriv --bounding-set=-all,$bounding"
+[ -n "$unit" ] || echo "# SKIP restarts with the unit's rights: setpriv cannot give them"
 n=0
 for how in KILL TERM KILL KILL TERM; do
 	programs acme1 10
@@ -317,7 +352,7 @@ for how in KILL TERM KILL KILL TERM; do
 	# Nobody is there, and the kernel counts on.
 	programs acme1 10
 	n=$((n + 200))
-	start
+	start $unit
 	at_least "after SIG$how" "$(value kept page-faults /acme)" $n
 done
 check "both sessions" "$("$vpmu" sessions -j | jq -r .session | sort | tr '\n' ' ')" "kept other "

@@ -247,6 +247,39 @@ Test(event, long_names_are_refused_not_cut)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
+/* For a plane that counts tasks without guests, too. */
+Test(event, guest_and_host_unless_the_name_says_where)
+{
+	static const struct {
+		const char *name;
+		uint64_t where;
+	} rows[] = {
+		{"cycles", VPMU_KEY_GUEST | VPMU_KEY_HOST},
+		{"cycles:u", VPMU_KEY_GUEST | VPMU_KEY_HOST},
+		{"intel::r1a8", VPMU_KEY_GUEST | VPMU_KEY_HOST},
+		{"task-clock", VPMU_KEY_GUEST | VPMU_KEY_HOST},
+		{"cycles:G", VPMU_KEY_GUEST},
+		{"cycles:uG", VPMU_KEY_GUEST},
+		{"r1a8:kH", VPMU_KEY_HOST},
+		{"cycles:GH", VPMU_KEY_GUEST | VPMU_KEY_HOST},
+		{"skl::INST_RETIRED:ANY_P:k", VPMU_KEY_GUEST | VPMU_KEY_HOST},
+		{"skl::INST_RETIRED:ANY_P:G", VPMU_KEY_GUEST},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		vpmu_key_t key, both;
+
+		cr_assert_eq(vpmu_event_parse(rows[i].name, VPMU_SPACE_INTEL, &key, NULL, 0), 0,
+			     "%s", rows[i].name);
+		both = vpmu_event_host_too(rows[i].name, key);
+		cr_expect_eq(both & (VPMU_KEY_GUEST | VPMU_KEY_HOST), rows[i].where, "%s",
+			     rows[i].name);
+		cr_expect_eq(both & ~VPMU_KEY_HOST & ~VPMU_KEY_GUEST,
+			     key & ~VPMU_KEY_HOST & ~VPMU_KEY_GUEST, "%s", rows[i].name);
+		cr_expect(vpmu_key_valid(both), "%s", rows[i].name);
+	}
+}
+
 static const struct {
 	int line;
 	const char *list;

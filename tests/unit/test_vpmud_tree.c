@@ -297,6 +297,48 @@ Test(vpmud_tree, only_a_vm_that_is_alone_has_its_cgroup)
 	cr_expect_eq(u.failed, 0);
 }
 
+/* What is in a cgroup below a VM's is charged to that VM, unless it has a node of its own. */
+Test(vpmud_tree, a_vm_below_another_one_is_not_charged_to_it)
+{
+	struct disc_vm a = vm_of(7, "a", NULL, "/u", 50, "0"),
+		       b = vm_of(8, "b", NULL, "/u/sub", 51, "0"),
+		       c = vm_of(9, "c", NULL, "/u2", 52, "0");
+
+	start("");
+	procs("/u", "7\n");
+	procs("/u/sub", "8\n99\n");
+	procs("/u2", "9\n");
+	tree_vm_added(t, &a);
+	tree_vm_added(t, &c);
+	CGROUP_BOUND(50, in("a"));
+	tree_vm_added(t, &b);
+	CGROUP_BOUND(51, NULL);
+	CGROUP_BOUND(50, NULL);
+	TASK_BOUND(700, vcpu_in("a", 0));
+	CGROUP_BOUND(52, in("c"));
+	/* Alone in its own cgroup it takes nothing of the other's. */
+	procs("/u/sub", "8\n");
+	tree_vm_changed(t, &b);
+	CGROUP_BOUND(51, in("b"));
+	CGROUP_BOUND(50, in("a"));
+	/* It moves into the other's cgroup itself, goes on, and ends. */
+	procs("/u", "7\n8\n");
+	b.cgroup = "/u";
+	b.cgroup_id = 50;
+	tree_vm_changed(t, &b);
+	CGROUP_BOUND(51, NULL);
+	CGROUP_BOUND(50, NULL);
+	procs("/u", "7\n");
+	procs("/u/sub", "8\n99\n");
+	b.cgroup = "/u/sub";
+	b.cgroup_id = 51;
+	tree_vm_changed(t, &b);
+	CGROUP_BOUND(50, NULL);
+	tree_vm_removed(t, &b);
+	CGROUP_BOUND(50, in("a"));
+	cr_expect_str_eq(notes, "");
+}
+
 static struct cgroup *found(struct cgroup *c, const char *path, uint64_t id, const char *tenant)
 {
 	*c = (struct cgroup){.path = path, .id = id, .tenant = tenant};
@@ -462,15 +504,18 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 {
 	struct disc_vm web = vm_of(7, "web", "/acme/web", "/m", 50, "01");
 	struct disc_vm other = vm_of(8, "db", "/acme/web", NULL, 0, "0");
-	uint64_t tenant, vm, vcpu;
+	uint64_t tenant, vm, vcpu, acme;
 	struct cgroup s;
+	struct node *added;
 	json_t *saved;
 
 	start("[tenant /b]\ncgroup = /s\n[tenant /*]\nmetadata = *\n");
 	procs("/m", "7\n");
 	tree_vm_added(t, &web);
 	found(&s, "/s", 51, "/b");
+	cr_assert_eq(tenant_add(ts, "/own", &added, err, sizeof(err)), 0);
 	tenant = name_of(in("/acme/web"));
+	acme = name_of(in("/acme"));
 	vm = name_of(in("web"));
 	vcpu = name_of(vcpu_in("web", 1));
 	cr_expect(tenant && vm && vcpu && vcpu != name_of(vcpu_in("web", 0)));
@@ -486,6 +531,10 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	tree_restore(t, saved);
 	cr_expect(in("/acme/web"), "it has had a VM");
 	cr_expect_eq(name_of(in("/acme/web")), tenant);
+	cr_expect_eq(name_of(in("/acme")), acme, "it has what was below it");
+	cr_expect(in("/own"), "an operator has added it");
+	tree_prune(t);
+	cr_expect(in("/own"), "and nobody else removes it");
 	web.tenant = other.tenant = NULL; /* libvirt has not answered */
 	tree_vm_added(t, &web);
 	tree_vm_added(t, &other);
@@ -493,7 +542,8 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	cr_expect_str_eq(tenant_vm_find(ts, "db")->path, "/host", "it was not there before");
 	cr_expect_eq(name_of(in("web")), vm);
 	cr_expect_eq(name_of(vcpu_in("web", 1)), vcpu);
-	/* Cgroup 51 is no tenant's any more, but the kernel has the binding. 50 is the VM's again. */
+	/* Cgroup 51 is no tenant's any more, but the kernel has the binding. 50 is the VM's again.
+	 */
 	bind(in("/b"), 51, 0);
 	tree_restored(t);
 	CGROUP_BOUND(50, in("web"));
@@ -515,6 +565,7 @@ Test(vpmud_tree, what_was_saved_and_is_nothing)
 		"{}",
 		"{\"tenants\":3}",
 		"{\"tenants\":[3,null,\"x\",\"/a/../b\"]}",
+		"{\"added\":[3,null,\"x\",\"/host\"]}",
 		"{\"vms\":[3,{},{\"pid\":\"x\"},{\"pid\":7,\"start\":1}]}",
 		"{\"cgroups\":[\"x\",\"-1\",7,\"0\",\"99999999999999999999999\"]}"};
 	struct disc_vm web = vm_of(7, "web", NULL, NULL, 0, "0");

@@ -385,3 +385,13 @@ int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *ke
 		rc = make_key(name, &spec, &mods, key, err, errlen);
 	return rc;
 }
+
+vpmu_key_t vpmu_event_host_too(const char *name, vpmu_key_t key)
+{
+	/* It only looks. */
+	const char *mods = vpmu_find_modifiers((char *)name, MODS_ANYWHERE);
+
+	if (mods && strpbrk(mods, "GH"))
+		return key;
+	return key | VPMU_KEY_GUEST | VPMU_KEY_HOST;
+}
