@@ -135,6 +135,14 @@ struct vpmu_source_ops {
 	/* read - fill in c->values as of the last flush or later. Values of a removed node's
 	 * parent include the node's. */
 	void (*read)(const struct vpmu_counting *c);
+	/*
+	 * read_list - the same for every counting of @list, all of them this source's, in one go: a
+	 * node's values are the sums of those of the nodes below it and of what is the node's own,
+	 * also while CPUs count on. Attach and detach take their values in the same way. NULL:
+	 * countings are read one by one, and a node that is read after those below it never shows
+	 * less than they do.
+	 */
+	void (*read_list)(struct vpmu_counting *list);
 
 	/* can_count - whether @key is counted here, and how well; else one line to @why. */
 	bool (*can_count)(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q,

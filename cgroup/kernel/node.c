@@ -37,9 +37,8 @@ static struct kp_cell *cell_nr(const struct kernel_plane *k, unsigned int cpu, u
 	return page ? page + nr % KP_PAGE_CELLS : NULL;
 }
 
-/* The cell of @account for @chunk on @cpu; NULL: it was never charged there. */
-static struct kp_cell *cell_at(const struct kernel_plane *k, unsigned int cpu, uint32_t account,
-			       unsigned int chunk)
+struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32_t account,
+			  unsigned int chunk)
 {
 	const uint32_t *at = index_at(k, cpu, account, chunk);
 	uint32_t nr = at ? __atomic_load_n(at, __ATOMIC_ACQUIRE) : 0;
@@ -63,29 +62,13 @@ static struct kp_cell *own_cell(struct kernel_plane *k, uint32_t account, unsign
 	return cell_nr(k, k->nr_cpus, *at - 1);
 }
 
-static void add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
+void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
 {
 	const struct vpmu_row *row = &c->row[slot % KP_CHUNK];
 
 	out->total += VPMU_LOAD(&row->total);
 	out->lost_ns += VPMU_LOAD(&row->lost);
 	out->time_ns += VPMU_LOAD(&c->time_ns);
-}
-
-void node_sum(const struct kernel_plane *k, const struct knode *n, unsigned int slot,
-	      struct ksum *out)
-{
-	const struct kp_account *a = account_at(k, n->account);
-	const struct kp_cell *c;
-
-	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
-		c = cell_at(k, cpu, n->account, slot / KP_CHUNK);
-		if (c)
-			add_cell(c, slot, out);
-	}
-	out->lacks |= a && VPMU_LOAD(&a->lacks);
-	for (n = n->child; n; n = n->next)
-		node_sum(k, n, slot, out);
 }
 
 uint64_t cpu_sum(const struct kernel_plane *k, unsigned int cpu, unsigned int slot)
@@ -95,9 +78,9 @@ uint64_t cpu_sum(const struct kernel_plane *k, unsigned int cpu, unsigned int sl
 	const struct kp_cell *c;
 
 	for (uint32_t account = 0; account < k->nr_accounts; account++) {
-		c = cell_at(k, cpu, account, slot / KP_CHUNK);
+		c = node_cell(k, cpu, account, slot / KP_CHUNK);
 		if (c)
-			add_cell(c, slot, &sum);
+			node_add_cell(c, slot, &sum);
 	}
 	return sum.total;
 }
@@ -364,7 +347,7 @@ void node_remove(struct vpmu_source_node *node)
 	node_set_name(k, n, 0);
 	n->removed = true;
 	k->nr_removed++;
-	if (!k->link || k->nr_removed >= 256)
+	if (!k->link || k->nr_removed >= KP_REMOVED_MAX)
 		node_fold(k);
 }
 
@@ -375,7 +358,7 @@ static bool fold_chunk(struct kernel_plane *k, const struct knode *n, const stru
 	struct kp_cell *dst = NULL, *c;
 
 	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
-		c = cell_at(k, cpu, n->account, chunk);
+		c = node_cell(k, cpu, n->account, chunk);
 		if (!c)
 			continue;
 		if (!dst)
@@ -440,6 +423,7 @@ void node_fold(struct kernel_plane *k)
 		return;
 	if (node_grow(k))
 		return;
+	k->folded_ns = plane_now_ns(CLOCK_MONOTONIC);
 	if (k->link)
 		plane_sync(k); /* no CPU looks up a removed account any more */
 	fold_below(k, &k->root);

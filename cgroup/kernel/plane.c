@@ -23,6 +23,7 @@
 
 /* How often hardware events are asked whether the kernel has taken their counters away. */
 #define GAPS_EVERY_NS 1000000000ULL
+#define FOLD_EVERY_NS 500000000ULL
 
 /* ---- the program -------------------------------------------------------------------------- */
 
@@ -363,7 +364,9 @@ void kernel_tend(struct kernel_plane *k)
 	}
 	if (k->link)
 		node_grow(k);
-	node_fold(k);
+	/* Folding waits for a grace period, so it is done for many nodes at a time. */
+	if (now - k->folded_ns > FOLD_EVERY_NS || k->nr_removed >= KP_REMOVED_MAX)
+		node_fold(k);
 }
 
 void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)

@@ -4,7 +4,8 @@
  *
  *   plane.c    loading, attaching, opening and closing
  *   source.c   vpmu/source.h: attach, flush, read, conservation
- *   node.c     the tree of nodes, their masks, their sums; folding of removed nodes
+ *   node.c     the tree of nodes, their masks; folding of removed nodes
+ *   sum.c      what nodes were charged, of many of them in one go
  *   bind.c     what runs in a node
  *   slot.c     keys, their slots and perf events
  *   hotplug.c  CPUs that come and go
@@ -72,6 +73,7 @@ struct knode {
 	uint16_t *refs;	    /* countings per slot; NULL: none so far */
 	struct knode *parent, *child, *next, **link; /* first child, next sibling */
 	unsigned int mark;			     /* flush: the last one that asked for it */
+	struct sums *asked;			     /* sums_take: who asks for its sums */
 	struct binding *bound;			     /* what runs in it */
 };
 
@@ -114,7 +116,8 @@ struct kernel_plane {
 	void *ghosts;		/* tsearch tree of struct knode, by name and parent */
 	unsigned int countings; /* attached keys */
 	uint64_t refused;
-	uint64_t gaps_ns; /* when slot_gaps was called last */
+	uint64_t gaps_ns;   /* when slot_gaps was called last */
+	uint64_t folded_ns; /* the same of node_fold */
 	struct kernel_pmu pmu;
 	bool mediated;	  /* guests have the counters to themselves while they run */
 	bool turns;	  /* the keys in use take turns */
@@ -138,11 +141,39 @@ static inline struct kp_cpu *cpu_state(const struct kernel_plane *k, unsigned in
 	return (struct kp_cpu *)(k->cpus + cpu * k->cpu_size);
 }
 
+/* The loads before it come before those behind it. ThreadSanitizer knows no fences and gcc warns of
+ * that; the program in the kernel is out of its sight anyway. */
+#pragma GCC diagnostic push
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+static inline void fence_loads(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+#pragma GCC diagnostic pop
+
 /* What accounts were charged for a slot: a value is the difference of two of these. */
 struct ksum {
 	uint64_t total, time_ns, lost_ns;
 	bool lacks;
 };
+
+/* ---- sum.c ---- */
+/* What is asked for of one node, and the answer. The caller makes a list of them by next. */
+struct sums {
+	struct knode *node;
+	size_t nr;
+	struct sum_key {
+		unsigned int slot;
+		struct ksum now;  /* the answer */
+		struct ksum pass; /* private: of one CPU */
+	} * key;
+	struct sums *next;
+	struct sums *same; /* private: of the same node */
+};
+/* sums_take - what each node of @list and everything below it were charged so far. */
+void sums_take(const struct kernel_plane *k, struct sums *list);
 
 /* ---- sys.c ---- */
 extern const struct kernel_sys kernel_sys_real;
@@ -161,14 +192,18 @@ void node_unuse(struct knode *n, unsigned int slot);
 /* node_masks - compute the masks of all nodes, and store those that have changed in their
  * accounts. */
 void node_masks(struct kernel_plane *k);
-/* node_sum - add up all charges of @n and everything below it. */
-void node_sum(const struct kernel_plane *k, const struct knode *n, unsigned int slot,
-	      struct ksum *out);
+/* node_cell - the cell of @account for the slots of @chunk on @cpu, or the daemon's own (nr_cpus);
+ * NULL: it was never charged there. node_add_cell - add what it has of @slot. */
+struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32_t account,
+			  unsigned int chunk);
+void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out);
 /* cpu_sum - of all accounts, on one CPU. */
 uint64_t cpu_sum(const struct kernel_plane *k, unsigned int cpu, unsigned int slot);
 /* node_grow - make the pages that accounts, slots and CPUs need now. Waits for a grace period if
  * any is made. -ENOMEM. */
 int node_grow(struct kernel_plane *k);
+/* So many removed nodes are not folded yet at most. */
+#define KP_REMOVED_MAX 256u
 /* node_fold - give what removed nodes were charged to their parents, and their accounts back. */
 void node_fold(struct kernel_plane *k);
 struct kp_account *account_at(const struct kernel_plane *k, uint32_t account);

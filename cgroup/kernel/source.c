@@ -15,6 +15,7 @@
 
 struct kcounting {
 	struct vpmu_counting c; /* first */
+	struct sums sums;	/* of the last reading */
 	struct {
 		unsigned int slot;
 		unsigned int gaps; /* the slot's, when it was attached */
@@ -29,9 +30,14 @@ static struct kcounting *counting_of(const struct vpmu_counting *c)
 
 static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
 {
-	struct kcounting *c = calloc(1, sizeof(*c) + nr_keys * sizeof(c->key[0]));
+	struct kcounting *c =
+		calloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
 
-	return c ? &c->c : NULL;
+	if (!c)
+		return NULL;
+	c->sums = (struct sums){
+		.node = knode_of(n), .nr = nr_keys, .key = (struct sum_key *)&c->key[nr_keys]};
+	return &c->c;
 }
 
 static void counting_free(struct vpmu_counting *c)
@@ -46,13 +52,12 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	const struct kcounting *kc = counting_of(c);
 	const struct ksum *base = &kc->key[i].base;
 	struct vpmu_value *v = &c->values[i];
-	struct ksum now = {0};
+	const struct ksum now = kc->sums.key[i].now;
 	uint64_t lost_ns;
 
 	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error};
 	if (!v->supported)
 		return;
-	node_sum(k, knode_of(c->node), kc->key[i].slot, &now);
 	v->count = now.total - base->total;
 	v->enabled_ns = now.time_ns - base->time_ns;
 	lost_ns = now.lost_ns - base->lost_ns;
@@ -60,10 +65,41 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	v->partial = now.lacks || k->slot[kc->key[i].slot].gaps != kc->key[i].gaps;
 }
 
+/* The sums of all countings in @list, in one go. */
+static void take(struct kernel_plane *k, struct vpmu_counting *list)
+{
+	struct sums *all = NULL;
+
+	for (; list; list = list->next) {
+		struct kcounting *c = counting_of(list);
+
+		for (size_t i = 0; i < list->nr_keys; i++)
+			c->sums.key[i].slot = c->key[i].slot;
+		c->sums.next = all;
+		all = &c->sums;
+	}
+	sums_take(k, all);
+}
+
+static void read_list(struct vpmu_counting *list)
+{
+	if (!list)
+		return;
+	take(plane_of(list->source), list);
+	for (; list; list = list->next)
+		for (size_t i = 0; i < list->nr_keys; i++)
+			read_key(plane_of(list->source), list, i);
+}
+
 static void read_values(const struct vpmu_counting *c)
 {
-	for (size_t i = 0; i < c->nr_keys; i++)
-		read_key(plane_of(c->source), c, i);
+	struct kcounting *kc = counting_of(c);
+	struct vpmu_counting *next = c->next;
+
+	/* Whatever it was last linked with is not asked for. */
+	kc->c.next = NULL;
+	read_list(&kc->c);
+	kc->c.next = next;
 }
 
 /* ---- flush -------------------------------------------------------------------------------- */
@@ -175,14 +211,14 @@ static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n
 
 static void base(struct kernel_plane *k, struct vpmu_counting *list)
 {
+	take(k, list);
 	for (; list; list = list->next) {
 		struct kcounting *c = counting_of(list);
 
 		for (size_t i = 0; i < list->nr_keys; i++) {
-			c->key[i].base = (struct ksum){0};
 			c->key[i].gaps = k->slot[c->key[i].slot].gaps;
 			k->slot[c->key[i].slot].counted = true;
-			node_sum(k, knode_of(list->node), c->key[i].slot, &c->key[i].base);
+			c->key[i].base = c->sums.key[i].now;
 		}
 	}
 }
@@ -241,8 +277,7 @@ static void detach(struct vpmu_source *s, struct vpmu_counting *list)
 	for (struct vpmu_counting *l = list; l; l = l->next)
 		n += l->nr_keys;
 	stop(k, list, n);
-	for (struct vpmu_counting *l = list; l; l = l->next)
-		read_values(l);
+	read_list(list);
 	release(k, list, n);
 }
 
@@ -314,18 +349,6 @@ static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
 			out->host_counters += k->slot[i].fd[cpu] >= 0;
 	}
 }
-
-/* The loads before it come before those behind it. ThreadSanitizer knows no fences and gcc warns of
- * that; the program in the kernel is out of its sight anyway. */
-#pragma GCC diagnostic push
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-static inline void fence_loads(void)
-{
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-}
-#pragma GCC diagnostic pop
 
 /*
  * What @cpu has counted for @slot, and the sum of what it charged, both as of one moment: the CPU
@@ -410,6 +433,7 @@ const struct vpmu_source_ops kernel_source_ops = {
 	.flush = flush,
 	.flush_node = flush_node,
 	.read = read_values,
+	.read_list = read_list,
 	.can_count = can_count,
 	.sharing = sharing,
 	.conservation = conservation,

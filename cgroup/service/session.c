@@ -363,10 +363,7 @@ int session_read(struct session *s, int (*fn)(const struct session_row *row, voi
 	rows_flush(s);
 	s->read_ns = now_ns();
 	rows_sort(s);
-	/* VMs run on: a parent that is read after its children never shows less than they do. */
-	for (size_t i = s->nr_rows; i--;)
-		if (s->rows[i]->c)
-			vpmu_source_read(s->rows[i]->c);
+	rows_read(s);
 	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
 		s->rows[i]->pub.values = s->rows[i]->final;
 		ret = fn(&s->rows[i]->pub, arg);

@@ -185,6 +185,19 @@ void rows_flush(struct session *s)
 		vpmu_source_flush(rows_of(s->rows, s->nr_rows, source));
 }
 
+void rows_read(struct session *s)
+{
+	struct vpmu_source *source;
+
+	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
+		if (source->ops->read_list)
+			source->ops->read_list(rows_of(s->rows, s->nr_rows, source));
+	/* VMs run on: a parent that is read after its children never shows less than they do. */
+	for (size_t i = s->nr_rows; i--;)
+		if (s->rows[i]->c && !s->rows[i]->c->source->ops->read_list)
+			vpmu_source_read(s->rows[i]->c);
+}
+
 void rows_forget(struct session *s, size_t keep)
 {
 	size_t to = 0, drop = s->nr_gone > keep ? s->nr_gone - keep : 0;

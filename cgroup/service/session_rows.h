@@ -38,6 +38,10 @@ void rows_stop(struct session *s, struct row **rows, size_t n);
 /* rows_flush - make current what the rows that count will read. */
 void rows_flush(struct session *s);
 
+/* rows_read - the values of all rows that count: of each plane of one moment, if it can do that. In
+ * tree order (rows_sort). */
+void rows_read(struct session *s);
+
 /* rows_forget - free rows of removed nodes: the oldest, until @keep are left. */
 void rows_forget(struct session *s, size_t keep);
 

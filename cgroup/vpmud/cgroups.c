@@ -26,6 +26,7 @@
 
 #define POLL_US	  1000000 /* between two looks where watches do not work */
 #define SHARE	  10	  /* looks use at most this part of a CPU: 1/SHARE */
+#define PIECE_US  20000	  /* so long at a time the removed ones are told; clients come in between */
 #define WATCHED	  (IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR)
 #define DEPTH_MAX RULES_COMPONENTS_MAX
 
@@ -43,10 +44,11 @@ struct cgroups {
 	void *arg;
 	char *root;
 	struct match *first;
-	void *by_path; /* tsearch(3) tree of struct match */
+	struct match *gone; /* found to be gone, and not told yet */
+	void *by_path;	    /* tsearch(3) tree of struct match */
 	size_t nr;
 	int inotify_fd;
-	sd_event_source *io, *timer;
+	sd_event_source *io, *timer, *telling;
 	bool pending; /* the timer is armed */
 	bool polls;   /* a watch could not be had */
 	bool told_watches, told_many, told_name;
@@ -98,13 +100,33 @@ static struct match *match_new(const char *path, uint64_t id, const char *tenant
 	return e;
 }
 
-/* Out of the tree, and told; the list is the caller's business. */
+/* Told; it is in no list any more. */
 static void match_gone(struct cgroups *c, struct match *e)
 {
-	tdelete(e, &c->by_path, cmp_match);
 	c->nr--;
 	c->ops.removed(c->arg, &e->c);
 	match_free(e);
+}
+
+/* Tell what is gone, for at most PIECE_US unless @all. Many may go at once: clients are answered
+ * in between. */
+static void tell_gone(struct cgroups *c, bool all)
+{
+	uint64_t begin = now_us();
+	struct match *e;
+
+	while ((e = c->gone) && (all || now_us() - begin < PIECE_US)) {
+		c->gone = e->next;
+		match_gone(c, e);
+	}
+	if (c->gone && sd_event_source_set_enabled(c->telling, SD_EVENT_ONESHOT) < 0)
+		tell_gone(c, true);
+}
+
+static int on_telling(sd_event_source *s, void *arg)
+{
+	tell_gone(arg, false);
+	return 0;
 }
 
 /* The cgroup at @path matches a rule. */
@@ -140,6 +162,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 				continue;
 			e = *link;
 			*link = e->next;
+			tdelete(e, &c->by_path, cmp_match);
 			match_gone(c, e);
 			break;
 		}
@@ -247,8 +270,11 @@ void cgroups_scan(struct cgroups *c)
 			continue;
 		}
 		*link = e->next;
-		match_gone(c, e);
+		tdelete(e, &c->by_path, cmp_match);
+		e->next = c->gone;
+		c->gone = e;
 	}
+	tell_gone(c, false);
 	c->next_us = now_us() + SHARE * (now_us() - begin);
 	if (c->polls && !c->pending) {
 		c->pending = sd_event_source_set_time_relative(c->timer, POLL_US) >= 0 &&
@@ -261,6 +287,7 @@ void cgroups_rules(struct cgroups *c, const struct rules *rules)
 	c->rules = rules;
 	c->told_many = c->told_name = false;
 	cgroups_scan(c);
+	tell_gone(c, true); /* the new rules are in force when this returns */
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -345,6 +372,10 @@ int cgroups_open(sd_event *e, const char *root, const struct rules *rules,
 		ret = sd_event_add_time(e, &c->timer, CLOCK_MONOTONIC, 0, 0, on_timer, c);
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
+	if (ret >= 0)
+		ret = sd_event_add_defer(e, &c->telling, on_telling, c);
+	if (ret >= 0)
+		ret = sd_event_source_set_enabled(c->telling, SD_EVENT_OFF);
 	if (ret < 0) {
 		fail(ret, err, errlen, "cgroups: cannot be watched: %s", strerror(-ret));
 		goto fail;
@@ -363,6 +394,10 @@ void cgroups_close(struct cgroups *c)
 
 	if (!c)
 		return;
+	while ((e = c->gone)) {
+		c->gone = e->next;
+		match_free(e);
+	}
 	while ((e = c->first)) {
 		c->first = e->next;
 		tdelete(e, &c->by_path, cmp_match);
@@ -370,6 +405,7 @@ void cgroups_close(struct cgroups *c)
 	}
 	sd_event_source_disable_unref(c->io);
 	sd_event_source_disable_unref(c->timer);
+	sd_event_source_disable_unref(c->telling);
 	if (c->inotify_fd >= 0)
 		close(c->inotify_fd);
 	sd_event_unref(c->e);

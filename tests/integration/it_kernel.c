@@ -458,3 +458,55 @@ Test(kernel, agrees_with_perf_stat)
 	kernel_close(k);
 	bed_end();
 }
+
+/* A node is the sum of its parts in every reading, while all CPUs go on: nodes and bases are taken
+ * in one go, with others' parts in between. */
+Test(kernel, every_reading_adds_up)
+{
+	const struct kernel_opts o = {0};
+	struct kernel_plane *k = bed_open(&o);
+	struct vpmu_source *s = kernel_source(k);
+	struct vpmu_counting *root, *list = NULL, *c;
+	uint64_t last = 0;
+	char name[16];
+
+	for (unsigned int i = 0; i < TENANTS; i++) {
+		struct vpmu_source_node *n = bed_node(s->root);
+
+		snprintf(name, sizeof(name), "t%u", i);
+		cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup(name)), 0);
+		list = bed_counting(n, keys, NR_KEYS, list);
+		bed_spawn(name, i % 2 ? work_faults : work_switches, NULL);
+	}
+	list = bed_counting(s->other, keys, NR_KEYS, list);
+	root = list = bed_counting(s->root, keys, NR_KEYS, list);
+	for (unsigned int i = 0; i < 300; i++) {
+		if (i % 20 == 0) {
+			if (i)
+				vpmu_source_detach(list);
+			bed_attach(list);
+			last = 0;
+		}
+		if (i % 3)
+			vpmu_source_flush(list);
+		s->ops->read_list(list);
+		for (unsigned int key = 0; key < NR_KEYS; key++) {
+			uint64_t count = 0, time = 0;
+
+			for (c = root->next; c; c = c->next) {
+				count += c->values[key].count;
+				time += c->values[key].enabled_ns;
+			}
+			cr_assert_eq(count, root->values[key].count, "reading %u, key %u", i, key);
+			cr_assert_eq(time, root->values[key].enabled_ns, "reading %u, key %u", i,
+				     key);
+		}
+		cr_assert_geq(root->values[0].enabled_ns, last);
+		last = root->values[0].enabled_ns;
+	}
+	cr_expect_gt(root->values[1].count, 0);
+	vpmu_source_detach(list);
+	bed_counting_free(list);
+	kernel_close(k);
+	bed_end();
+}
