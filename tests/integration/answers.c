@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 	char name[4096];
 	FILE *asked;
 
-	if (argc != 3 || s < 0 || strlen(argv[1]) >= sizeof(addr.sun_path) ||
+	if (argc != 3 || s < 0 || strlen(argv[1]) + 4 >= sizeof(addr.sun_path) ||
 	    read_answers(argv[2])) {
 		fprintf(stderr, "usage: vpmu-answers SOCKET FILE\n");
 		return 2;
@@ -116,9 +116,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", name, strerror(errno));
 		return 1;
 	}
-	strcpy(addr.sun_path, argv[1]);
-	unlink(argv[1]);
-	if (bind(s, (struct sockaddr *)&addr, sizeof(addr)) || listen(s, 8)) {
+	/* It gets its name when it listens: the test waits for the name. */
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.new", argv[1]);
+	unlink(addr.sun_path);
+	if (bind(s, (struct sockaddr *)&addr, sizeof(addr)) || listen(s, 8) ||
+	    rename(addr.sun_path, argv[1])) {
 		fprintf(stderr, "%s: %s\n", argv[1], strerror(errno));
 		return 1;
 	}
