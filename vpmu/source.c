@@ -86,6 +86,23 @@ void vpmu_source_sample_stop(struct vpmu_sampling *s)
 		s->node->source->ops->sample_stop(s);
 }
 
+unsigned int vpmu_source_sample_take(struct vpmu_source *s)
+{
+	return s->ops->sample_take ? s->ops->sample_take(s) : 0;
+}
+
+void vpmu_source_sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out)
+{
+	*out = (struct vpmu_sampling_state){0};
+	if (s->node->source->ops->sample_state)
+		s->node->source->ops->sample_state(s, out);
+}
+
+const char *vpmu_source_branches_why(const struct vpmu_source *s)
+{
+	return s->ops->branches_why ? s->ops->branches_why(s) : NULL;
+}
+
 int vpmu_source_branches_attach(struct vpmu_source_node *n, uint32_t ctl)
 {
 	if (!(n->source->can & VPMU_SOURCE_BRANCHES))

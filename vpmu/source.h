@@ -33,6 +33,7 @@
 #define VPMU_SOURCE_SAMPLES   (1u << 0) /* sample_start, sample_stop, sample_read */
 #define VPMU_SOURCE_BRANCHES  (1u << 1) /* branches_... */
 #define VPMU_SOURCE_CONSERVES (1u << 2) /* conservation */
+#define VPMU_SOURCE_CHAINS    (1u << 3) /* samples have call chains without branch records */
 
 /* Filled in by the source's maker; constant for its users. */
 struct vpmu_source {
@@ -64,11 +65,35 @@ struct vpmu_counting {
 	struct vpmu_counting *next;
 };
 
+/* Whose code a sample is of, on planes that count more than guests. */
+enum vpmu_side {
+	VPMU_SIDE_NONE, /* a guest's, or nobody's: cpl says at which level */
+	VPMU_SIDE_GUEST_KERNEL,
+	VPMU_SIDE_GUEST_USER,
+	VPMU_SIDE_VMM,	/* user mode of a process that runs a VM */
+	VPMU_SIDE_USER, /* user mode of any other process */
+	VPMU_SIDE_HOST, /* the host's kernel, for whatever process */
+};
+
+/* vpmu_side_name - "guest.k", "guest.u", "qemu", "user", "host"; NULL for VPMU_SIDE_NONE. Pure. */
+static inline const char *vpmu_side_name(enum vpmu_side side)
+{
+	static const char *const names[] = {NULL, "guest.k", "guest.u", "qemu", "user", "host"};
+
+	return names[side];
+}
+
 /* A sample. Valid during the call of sample(). */
 struct vpmu_source_sample {
-	uint64_t serial; /* of the vCPU's node; 0: no vCPU ran */
+	uint64_t serial; /* of the node that it ran in: a vCPU, or on a plane that counts more than
+			  * VMs a VM or a tenant; 0: none of these */
 	unsigned int cpu;
-	bool known; /* whether ip and cpl are known */
+	enum vpmu_side side;
+	uint32_t pid; /* of the process it ran in, where that says more than the node; 0 */
+	bool chained; /* calls were looked for */
+	unsigned int nr_calls;
+	const uint64_t *calls; /* callers of @ip, innermost first */
+	bool known;	       /* whether ip and cpl are known */
 	uint8_t cpl;
 	uint64_t ip;	  /* the next instruction */
 	uint64_t periods; /* samples that this one stands for: more than 1 when a single
@@ -81,10 +106,21 @@ struct vpmu_sampling_opts {
 	vpmu_key_t key;
 	uint64_t period; /* events between two samples, 1 .. 2^47 */
 	bool branches;	 /* with branch records, where the node has some */
-	/* Takes a sample. Called on the CPU that counts, also before sample_start returns, and for
-	 * several CPUs at a time: no locks, no allocation, no call of the source. */
+	bool chains;	 /* with calls; VPMU_SOURCE_CHAINS */
+	/* Takes a sample. Called on the CPU that counts, or in sample_take, flush_node and calls
+	 * that change nodes; also before sample_start returns, and for several CPUs at a time: no
+	 * locks, no allocation, no call of the source. */
 	void (*sample)(void *arg, const struct vpmu_source_sample *s);
 	void *arg;
+};
+
+/* How a sampling is going. */
+struct vpmu_sampling_state {
+	uint64_t lost;	    /* samples that the source had no room for. A plane on which nobody
+			     * knows whose they were gives those of the whole plane. */
+	uint64_t throttled; /* how often the kernel stopped sampling for a while */
+	uint64_t nobodys;   /* samples of which it is not known in which node they ran */
+	const char *note;   /* one line on what its samples cannot say; NULL. Constant. */
 };
 
 /* A node that is sampled. A source embeds it first in a struct of its own. */
@@ -164,6 +200,11 @@ struct vpmu_source_ops {
 			    struct vpmu_sampling **out);
 	void (*sample_stop)(struct vpmu_sampling *s);
 	void (*sample_read)(const struct vpmu_sampling *s, struct vpmu_value *out);
+	/* sample_take - hand over what was sampled so far; returns how full the source's fullest
+	 * buffer was, in percent. NULL: a sample is handed over when it is taken. sample_state -
+	 * NULL: all zero. */
+	unsigned int (*sample_take)(struct vpmu_source *s);
+	void (*sample_state)(const struct vpmu_sampling *s, struct vpmu_sampling_state *out);
 
 	/*
 	 * branches_attach - record branches (@ctl: vpmu/lbr.h) of every vCPU at or below @n, those
@@ -178,6 +219,8 @@ struct vpmu_source_ops {
 	int (*branches_read)(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
 			     enum vpmu_lbr_user *user);
 	void (*branches_usage)(struct vpmu_source *s, struct vpmu_lbr_usage *out);
+	/* branches_why - why branches_attach answered -EOPNOTSUPP last. May be NULL. */
+	const char *(*branches_why)(const struct vpmu_source *s);
 };
 
 /* ---- what users call; struct vpmu_source_ops says what each does ----------------------------- */
@@ -245,7 +288,12 @@ static inline void vpmu_source_sample_read(const struct vpmu_sampling *s, struct
 	s->node->source->ops->sample_read(s, out);
 }
 
+unsigned int vpmu_source_sample_take(struct vpmu_source *s);
+void vpmu_source_sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out);
+
 int vpmu_source_branches_attach(struct vpmu_source_node *n, uint32_t ctl);
+/* NULL: the source has no more to say. */
+const char *vpmu_source_branches_why(const struct vpmu_source *s);
 void vpmu_source_branches_detach(struct vpmu_source_node *n);
 /* -ENOENT also from a source without branch records. */
 int vpmu_source_branches_read(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,

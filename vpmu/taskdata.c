@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The pool of task data, and writing an object while others read it. Called by lbr.c and
- * lbr_attach.c; see taskdata.h. Reading takes no lock; making and giving back take the pool's.
+ * The pool of task data, and writing an object while others read it. Called by lbr.c,
+ * lbr_attach.c and the kernel plane; see taskdata.h. Reading takes no lock; making and giving back
+ * take the pool's.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -218,10 +219,15 @@ void taskdata_retire_parked(struct vpmu_lbr_pool *pool, struct vpmu_taskdata **s
 	pthread_mutex_unlock(&pool->lock);
 }
 
+void taskdata_usage(const struct vpmu_lbr_pool *pool, struct vpmu_lbr_usage *out)
+{
+	out->tasks = load_relaxed(&pool->nr_tasks);
+	out->bytes = load_relaxed(&pool->nr_chunks) * CHUNK_BYTES;
+}
+
 void vpmu_lbr_usage(const struct vpmu_host *host, struct vpmu_lbr_usage *out)
 {
-	out->tasks = load_relaxed(&host->lbr_pool.nr_tasks);
-	out->bytes = load_relaxed(&host->lbr_pool.nr_chunks) * CHUNK_BYTES;
+	taskdata_usage(&host->lbr_pool, out);
 }
 
 /* ---- one object ---- */

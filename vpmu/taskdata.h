@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Task data: the memory that holds a vCPU task's branch records while they are not in a CPU, and
- * the pool it comes from. Private to libvpmu: lbr.c (what a CPU records) and lbr_attach.c (who
- * captures) use it.
+ * the pool it comes from. lbr.c (what a CPU records) and lbr_attach.c (who captures) use it, and
+ * cgroup/kernel/branches.c for the threads that it captures.
  *
  * The pool maps a chunk when it needs one, and unmaps it when the last object in it is gone. So a
  * host whose vCPUs use no branch records holds no memory for them. Readers find an object through
@@ -60,6 +60,10 @@ struct vpmu_lbr_pool {
  * flight, so call it after the last grace period. */
 void taskdata_pool_init(struct vpmu_lbr_pool *pool);
 void taskdata_pool_fini(struct vpmu_lbr_pool *pool);
+
+/* taskdata_usage - the memory that @pool holds. Any thread. */
+struct vpmu_lbr_usage;
+void taskdata_usage(const struct vpmu_lbr_pool *pool, struct vpmu_lbr_usage *out);
 
 /* taskdata_alloc - an object with a new id and everything else zero. NULL when out of memory. Any
  * thread. */

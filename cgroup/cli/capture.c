@@ -60,10 +60,14 @@ bool capture_is_call_stack(const struct capture *c)
 	return strcmp(c->mode, "call-stack") == 0;
 }
 
+static struct origin origin_of(const struct capture *c)
+{
+	return (struct origin){.vm = c->vm, .vcpu = (int)c->vcpu};
+}
+
 void capture_chain(const struct capture *c, struct chain *out)
 {
-	out->vm = c->vm;
-	out->vcpu = c->vcpu;
+	out->in = origin_of(c);
 	out->nr = 0;
 	for (size_t i = 0; i < c->nr; i++) {
 		const struct branch *b = &c->branch[i];
@@ -85,20 +89,21 @@ static json_t *chain_list(struct images *im, const struct capture *c)
 	capture_chain(c, &ch);
 	for (size_t i = 0; i < ch.nr; i++)
 		json_array_append_new(list,
-				      json_string(place_function(im, c->vm, &ch.place[i], buf)));
+				      json_string(place_function(im, &ch.in, &ch.place[i], buf)));
 	return list;
 }
 
 static json_t *branch_list(struct images *im, const struct capture *c)
 {
+	const struct origin in = origin_of(c);
 	json_t *list = json_array();
 	char from[ADDRESS_LEN], to[ADDRESS_LEN];
 
 	for (size_t i = 0; i < c->nr; i++) {
 		const struct branch *b = &c->branch[i];
 		json_t *o =
-			json_pack("{s:s, s:s, s:s}", "from", place_name(im, c->vm, &b->from, from),
-				  "to", place_name(im, c->vm, &b->to, to), "type", b->type);
+			json_pack("{s:s, s:s, s:s}", "from", place_name(im, &in, &b->from, from),
+				  "to", place_name(im, &in, &b->to, to), "type", b->type);
 
 		if (b->cycles >= 0)
 			json_object_set_new(o, "cycles", json_integer(b->cycles));
@@ -128,7 +133,10 @@ void capture_print_json(struct images *im, const struct capture *c)
 
 void capture_print(struct images *im, const struct capture *c)
 {
+	/* The soft machine's cycles are; a server that knows no planes has only that one. */
+	const char *modelled = !c->plane || !strcmp(c->plane, "soft") ? " (modelled)" : "";
 	char from[ADDRESS_LEN], to[ADDRESS_LEN], group[GROUP_LEN];
+	const struct origin in = origin_of(c);
 	struct chain ch;
 
 	printf("%s/%u: ", c->vm, c->vcpu);
@@ -142,16 +150,16 @@ void capture_print(struct images *im, const struct capture *c)
 	if (capture_is_call_stack(c)) {
 		capture_chain(c, &ch);
 		for (size_t i = 0; i < ch.nr; i++)
-			printf("    %s\n", place_name(im, c->vm, &ch.place[i], from));
+			printf("    %s\n", place_name(im, &in, &ch.place[i], from));
 		return;
 	}
 	for (size_t i = 0; i < c->nr; i++) {
 		const struct branch *b = &c->branch[i];
 
-		printf("    %-8s %-30s -> %s", b->type, place_name(im, c->vm, &b->from, from),
-		       place_name(im, c->vm, &b->to, to));
+		printf("    %-8s %-30s -> %s", b->type, place_name(im, &in, &b->from, from),
+		       place_name(im, &in, &b->to, to));
 		if (b->cycles >= 0)
-			printf("  %d cycles (modelled)", b->cycles);
+			printf("  %d cycles%s", b->cycles, modelled);
 		putchar('\n');
 	}
 }

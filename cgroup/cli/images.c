@@ -12,6 +12,7 @@
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
 #include "cgroup/cli/images.h"
+#include "cgroup/cli/kallsyms.h"
 #include "cgroup/cli/symbols.h"
 
 struct image {
@@ -20,10 +21,21 @@ struct image {
 	struct symbols *symbols; /* NULL: the file could not be read */
 };
 
+/* A guest kernel's functions. */
+struct kernel {
+	struct kernel *next;
+	char *vm; /* "": every VM without a file of its own */
+	struct kallsyms *symbols;
+};
+
 struct images {
 	json_t *vms;	  /* name of a VM -> path of its image */
+	json_t *pids;	  /* name of a VM -> its process */
 	unsigned int pid; /* of the server */
 	struct image *first;
+	struct kernel *guests;
+	struct kallsyms *host; /* NULL: not needed so far, or it cannot be read */
+	bool host_looked;
 };
 
 int images_refresh(struct images *im, struct client *c)
@@ -43,6 +55,8 @@ int images_refresh(struct images *im, struct client *c)
 
 		if (vm && image)
 			json_object_set_new(im->vms, vm, json_string(image));
+		if (vm && json_object_get(node, "pid"))
+			json_object_set(im->pids, vm, json_object_get(node, "pid"));
 	}
 	ok = fields_ok(&f); /* while the answer still has the names */
 	json_decref(list);
@@ -64,6 +78,7 @@ struct images *images_load(struct client *c)
 	im->pid = field_int(&f, hello, "pid", INT32_MAX);
 	json_decref(hello);
 	im->vms = json_object();
+	im->pids = json_object();
 	if (fields_ok(&f) && images_refresh(im, c) == 0)
 		return im;
 	images_free(im);
@@ -82,7 +97,17 @@ void images_free(struct images *im)
 		free(i->path);
 		free(i);
 	}
+	while (im->guests) {
+		struct kernel *k = im->guests;
+
+		im->guests = k->next;
+		kallsyms_free(k->symbols);
+		free(k->vm);
+		free(k);
+	}
+	kallsyms_free(im->host);
 	json_decref(im->vms);
+	json_decref(im->pids);
 	free(im);
 }
 
@@ -126,12 +151,75 @@ static struct symbols *symbols_of(struct images *im, const char *vm)
 	return i->symbols;
 }
 
-static const char *name(struct images *im, const char *vm, uint64_t address, uint64_t *offset)
+const char *images_image(struct images *im, const char *vm, uint64_t address, uint64_t *offset)
 {
 	const struct symbols *s = symbols_of(im, vm);
 
 	return s ? symbols_find(s, address, offset) : NULL;
 }
+
+/* ---- kernels ------------------------------------------------------------------------------ */
+
+int images_guest_file(struct images *im, const char *arg)
+{
+	const char *equals = strchr(arg, '='), *slash = strchr(arg, '/');
+	bool named = equals && (!slash || equals < slash);
+	char vm[256] = "", err[PATH_MAX + 200];
+	struct kernel *k = calloc(1, sizeof(*k));
+	int ret;
+
+	if (named)
+		snprintf(vm, sizeof(vm), "%.*s", (int)(equals - arg), arg);
+	if (k)
+		k->vm = strdup(vm);
+	if (!k || !k->vm) {
+		free(k);
+		cli_error("out of memory");
+		return -1;
+	}
+	ret = kallsyms_load(named ? equals + 1 : arg, &k->symbols, err, sizeof(err));
+	k->next = im->guests;
+	im->guests = k;
+	if (!ret)
+		return 0;
+	cli_error("--guestkallsyms: %s", err);
+	return -1;
+}
+
+const char *images_guest_kernel(struct images *im, const char *vm, uint64_t address,
+				uint64_t *offset)
+{
+	const struct kernel *all = NULL;
+
+	for (const struct kernel *k = im->guests; k; k = k->next) {
+		if (vm && *k->vm && !strcmp(k->vm, vm))
+			return kallsyms_find(k->symbols, address, offset);
+		if (!*k->vm)
+			all = k;
+	}
+	if (all)
+		return kallsyms_find(all->symbols, address, offset);
+	return images_image(im, vm, address, offset);
+}
+
+const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *offset)
+{
+	char err[PATH_MAX + 200];
+
+	if (!im->host_looked && kallsyms_load("/proc/kallsyms", &im->host, err, sizeof(err)))
+		cli_error("no names of the host kernel's functions: %s; addresses are shown "
+			  "instead",
+			  err);
+	im->host_looked = true;
+	return im->host ? kallsyms_find(im->host, address, offset) : NULL;
+}
+
+unsigned int images_pid(const struct images *im, const char *vm)
+{
+	return vm ? (unsigned int)json_integer_value(json_object_get(im->pids, vm)) : 0;
+}
+
+/* ---- spelling ----------------------------------------------------------------------------- */
 
 /* A name comes from a file of whatever content and goes to a terminal, or into a folded stack. */
 static const char *printable(char *buf)
@@ -142,26 +230,13 @@ static const char *printable(char *buf)
 	return buf;
 }
 
-const char *images_function(struct images *im, const char *vm, uint64_t address,
-			    char buf[ADDRESS_LEN])
+const char *images_spell(const char *name, const uint64_t *offset, uint64_t address,
+			 char buf[ADDRESS_LEN])
 {
-	uint64_t offset;
-	const char *n = name(im, vm, address, &offset);
-
-	if (n)
-		snprintf(buf, ADDRESS_LEN, "%.*s", ADDRESS_LEN - 1, n);
-	else
-		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
-	return printable(buf);
-}
-
-const char *images_place(struct images *im, const char *vm, uint64_t address, char buf[ADDRESS_LEN])
-{
-	uint64_t offset;
-	const char *n = name(im, vm, address, &offset);
-
-	if (n)
-		snprintf(buf, ADDRESS_LEN, "%.200s+0x%" PRIx64, n, offset);
+	if (name && offset)
+		snprintf(buf, ADDRESS_LEN, "%.200s+0x%" PRIx64, name, *offset);
+	else if (name)
+		snprintf(buf, ADDRESS_LEN, "%.*s", ADDRESS_LEN - 1, name);
 	else
 		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
 	return printable(buf);

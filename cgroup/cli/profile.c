@@ -19,20 +19,27 @@
 #define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
 
 #define PROGRESS_STEP_S 0.5
+#define GUESTS_MAX	64
 
 struct profile_opts {
 	const char *event, *period;
 	struct look_opts look;
-	bool vcpu, chains;
+	bool vcpu, chains, perf_script;
+	const char *guests[GUESTS_MAX]; /* --guestkallsyms */
+	size_t nr_guests;
 };
 
-enum { OPT_VCPU = 1000 };
+enum { OPT_VCPU = 1000, OPT_FORMAT, OPT_GUESTS };
 
 static const struct argp_option options[] = {
 	{"event", 'e', "EVENT", 0, "The event to sample (default: " DEFAULT_EVENT ")", 0},
 	{"count", 'c', "PERIOD", 0, "Events between two samples (default: 100000)", 0},
-	{"call-graph", 'g', NULL, 0, "Show call chains too, from branch records", 0},
+	{"call-graph", 'g', NULL, 0, "Show call chains too", 0},
 	{"vcpu", OPT_VCPU, NULL, 0, "Show each vCPU separately", 0},
+	{"format", OPT_FORMAT, "FORMAT", 0,
+	 "perf-script: print the samples as `perf script` does, for other tools", 0},
+	{"guestkallsyms", OPT_GUESTS, "[VM=]FILE", 0,
+	 "Names of guest kernel functions, from a copy of the guest's /proc/kallsyms", 0},
 	{0},
 };
 
@@ -57,6 +64,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_VCPU:
 		o->vcpu = true;
+		return 0;
+	case OPT_FORMAT:
+		cli_once(state, key, "--format");
+		if (strcmp(arg, "perf-script"))
+			cli_usage("profile: --format \"%s\": give perf-script", arg);
+		o->perf_script = true;
+		return 0;
+	case OPT_GUESTS:
+		if (o->nr_guests == GUESTS_MAX)
+			cli_usage("profile: --guestkallsyms: give at most %d", GUESTS_MAX);
+		o->guests[o->nr_guests++] = arg;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -142,24 +160,37 @@ static enum cli_wait wait_until(const struct profile_opts *o, double end, struct
 	return why;
 }
 
+static int guests_load(const struct profile_opts *o, struct images *im)
+{
+	for (size_t i = 0; i < o->nr_guests; i++)
+		if (images_guest_file(im, o->guests[i]))
+			return -1;
+	return 0;
+}
+
 static int run(const struct profile_opts *o, struct client *c)
 {
 	struct profile_format format = {.vcpu = o->vcpu,
 					.chains = o->chains,
 					.folded = o->look.folded,
+					.perf_script = o->perf_script,
 					.json = o->look.json};
 	double end = o->look.duration_s < 0 ? -1 : cli_now() + o->look.duration_s;
-	json_t *stop = start(o, c), *a = NULL;
-	struct images *im = NULL;
+	json_t *stop, *a = NULL;
+	struct images *im;
 	int ret = 1;
 
-	if (!stop)
-		return 1;
-	/* Ask for the images now: VMs may be gone at the end. */
+	/* Ask for the images now: VMs may be gone at the end. Files are read before, so that a
+	 * wrong one costs no time. */
 	im = images_load(c);
-	if (im && wait_until(o, end, c) == CLI_WAIT_SERVER_GONE)
+	if (!im)
+		return 1;
+	stop = guests_load(o, im) ? NULL : start(o, c);
+	if (!stop)
+		goto out;
+	if (wait_until(o, end, c) == CLI_WAIT_SERVER_GONE)
 		cli_error("profile: the server went away");
-	else if (im && images_refresh(im, c) == 0)
+	else if (images_refresh(im, c) == 0)
 		a = client_ask(c, json_incref(stop));
 	if (a)
 		ret = profile_show(&format, im, a);
@@ -167,6 +198,7 @@ static int run(const struct profile_opts *o, struct client *c)
 		ret = check_ran(o, c, a);
 	json_decref(a);
 	json_decref(stop);
+out:
 	images_free(im);
 	return ret;
 }
@@ -182,14 +214,18 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		.doc = "Sample a tenant, a VM or everything (/, the default) until Ctrl-C, or for "
 		       "a "
 		       "time, and show which functions they ran. The guests take no part in it.\v"
-		       "The names are those of the VMs' image files. --folded implies -g.",
+		       "The names are those of the VMs' image files, and of the kernels where "
+		       "these are "
+		       "known. --folded and --format imply -g.",
 	};
 	struct profile_opts o = {.event = DEFAULT_EVENT, .look = {.duration_s = -1}};
 	struct client *c;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	o.chains |= o.look.folded;
+	if (o.perf_script && (o.look.folded || o.look.json))
+		cli_usage("profile: give only one of --format, --folded and -j");
+	o.chains |= o.look.folded || o.perf_script;
 	check_period(o.period);
 	c = client_open(cli, false);
 	if (c && cli_wait_init() == 0)

@@ -11,6 +11,7 @@
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
 #include "cgroup/cli/output.h"
+#include "cgroup/cli/perf_script.h"
 #include "cgroup/cli/profile_view.h"
 #include "cgroup/cli/rows.h"
 #include "cgroup/cli/stacks.h"
@@ -22,8 +23,9 @@
 /* The answer of profile-stop without its rows and chains. Strings belong to the answer. */
 struct facts {
 	const char *event, *target, *quality, *plane; /* plane: may be NULL */
+	const char *note;			      /* what the samples cannot say; NULL */
 	uint64_t period, samples, lost, late_max, count, enabled_ns, running_ns;
-	uint64_t other_rows, unchained;
+	uint64_t other_rows, unchained, throttled, nobodys;
 	bool gone;
 };
 
@@ -43,15 +45,17 @@ static void parse_facts(struct fields *f, const json_t *a, struct facts *p)
 		.running_ns = field_u64(f, a, "running-ns"),
 		.other_rows = field_u64(f, a, "other-rows"),
 		.unchained = field_u64_or(f, a, "unchained", 0),
+		.throttled = field_u64_or(f, a, "throttled", 0),
+		.nobodys = field_u64_or(f, a, "nobodys", 0),
+		.note = field_string_or(f, a, "note", NULL),
 		.gone = field_bool_or(f, a, "gone", false),
 	};
 }
 
 /* One line of the histogram. */
 struct line {
-	char *name;	/* of the VM, or "VM/vCPU" */
-	const char *vm; /* NULL: no VM, or it is not known which */
-	int vcpu;	/* -1: all of them, or no VM */
+	char *name; /* of the VM, "VM/vCPU", or the tenant's path */
+	struct origin in;
 	char *function;
 	bool kernel, known; /* known: where the samples were */
 	uint64_t samples;
@@ -78,6 +82,8 @@ static int by_place(const void *a, const void *b)
 
 	if (!ret)
 		ret = strcmp(x->function, y->function);
+	if (!ret)
+		ret = strcmp(x->in.side ? x->in.side : "", y->in.side ? y->in.side : "");
 	return ret ? ret : x->kernel - y->kernel;
 }
 
@@ -99,12 +105,17 @@ static bool parse_line(struct fields *f, struct images *im, const json_t *row, b
 	p.known = json_object_get(row, "ip") &&
 		  field_address(f, json_object_get(row, "ip"), "ip", &p.address);
 	l->known = p.known;
-	l->vm = field_string_or(f, row, "vm", NULL);
-	l->vcpu = l->vm && each_vcpu ? (int)field_int(f, row, "vcpu", INT32_MAX) : -1;
+	origin_parse(f, row, &l->in);
+	if (!each_vcpu)
+		l->in.vcpu = -1;
 	l->kernel = l->known && field_int(f, row, "cpl", 3) < 3;
 	l->samples = field_u64(f, row, "samples");
-	l->function = strdup(place_function(im, l->vm, &p, buf));
-	if (asprintf(&l->name, l->vcpu < 0 ? "%s" : "%s/%d", l->vm ? l->vm : "[host]", l->vcpu) < 0)
+	l->function = strdup(place_function(im, &l->in, &p, buf));
+	if (asprintf(&l->name, l->in.vcpu < 0 ? "%s" : "%s/%d",
+		     l->in.vm	    ? l->in.vm
+		     : l->in.tenant ? l->in.tenant
+				    : "[host]",
+		     l->in.vcpu) < 0)
 		l->name = NULL;
 	return l->name && l->function;
 }
@@ -163,15 +174,30 @@ static void print_facts(const struct facts *p)
 		printf(", a counter in %.2f%% of the time", percent(p->running_ns, p->enabled_ns));
 	if (p->gone)
 		printf(", until it was removed");
+	if (p->throttled)
+		printf(", sampling stopped %s times for a while", out_group(p->throttled, n[0]));
+	if (p->nobodys)
+		printf(", %s of unknown tenants", out_group(p->nobodys, n[0]));
 	if (p->plane)
 		printf(", plane: %s", p->plane);
 	putchar('\n');
 }
 
+/* Whose code it was: "[guest.k] ", or "[k] " and "[.] " where there are only guests. */
+static const char *side_mark(const struct line *l, char buf[32])
+{
+	if (!l->known && !l->in.side)
+		return "";
+	if (!l->in.side)
+		return l->kernel ? "[k] " : "[.] ";
+	snprintf(buf, 32, "[%.20s] ", l->in.side);
+	return buf;
+}
+
 static int print_histogram(const struct facts *p, const struct lines *ls)
 {
 	struct libscols_table *t = rows_new_table();
-	char buf[ADDRESS_LEN + 8];
+	char buf[ADDRESS_LEN + 32], mark[32];
 
 	if (!t)
 		return 1;
@@ -191,10 +217,7 @@ static int print_histogram(const struct facts *p, const struct lines *ls)
 		scols_line_set_data(out, 0, buf);
 		scols_line_set_data(out, 1, out_group(n, group));
 		scols_line_set_data(out, 2, l ? l->name : "");
-		snprintf(buf, sizeof(buf), "%s%s",
-			 !l || !l->known ? ""
-			 : l->kernel	 ? "[k] "
-					 : "[.] ",
+		snprintf(buf, sizeof(buf), "%s%s", l ? side_mark(l, mark) : "",
 			 l ? l->function : "[other addresses]");
 		scols_line_set_data(out, 3, buf);
 	}
@@ -205,10 +228,10 @@ static int print_histogram(const struct facts *p, const struct lines *ls)
 
 static void print_json(const struct facts *p, const json_t *a, const struct lines *ls)
 {
-	static const char *const totals[] = {"target",	   "plane",	 "event",    "period",
-					     "samples",	   "lost",	 "late-max", "count",
-					     "enabled-ns", "running-ns", "quality",  "other-rows",
-					     "unchained",  "gone"};
+	static const char *const totals[] = {
+		"target",    "plane", "event",	    "period",	  "samples", "lost",
+		"late-max",  "count", "enabled-ns", "running-ns", "quality", "other-rows",
+		"unchained", "gone",  "throttled",  "nobodys",	  "note"};
 	json_t *obj;
 
 	for (size_t i = 0; i < ls->nr; i++) {
@@ -216,11 +239,12 @@ static void print_json(const struct facts *p, const json_t *a, const struct line
 		char n[24];
 
 		snprintf(n, sizeof(n), "%" PRIu64, l->samples);
-		obj = json_pack("{s:s, s:s*, s:s, s:s, s:f, s:s*}", "kind", "profile", "vm", l->vm,
+		obj = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s, s:f, s:s*}", "kind", "profile",
+				"vm", l->in.vm, "tenant", l->in.tenant, "side", l->in.side,
 				"function", l->function, "samples", n, "percent",
 				percent(l->samples, p->samples), "plane", p->plane);
-		if (l->vcpu >= 0)
-			json_object_set_new(obj, "vcpu", json_integer(l->vcpu));
+		if (l->in.vcpu >= 0)
+			json_object_set_new(obj, "vcpu", json_integer(l->in.vcpu));
 		if (l->known)
 			json_object_set_new(obj, "level",
 					    json_string(l->kernel ? "kernel" : "user"));
@@ -242,7 +266,7 @@ static void print_json(const struct facts *p, const json_t *a, const struct line
 struct stack {
 	uint64_t samples;
 	size_t n;
-	const char *name[CHAIN_MAX + 3];
+	const char *name[CHAIN_MAX + 4];
 };
 
 /* Insert @st into @top, the TOP_CHAINS stacks with most samples, if it is one of them. */
@@ -278,10 +302,13 @@ static size_t collect(const struct frame *f, struct stack *path, struct stack *t
 /* Print one stack, innermost frame first. A frame that repeats is one line. */
 static void print_stack(const struct stack *st, uint64_t all)
 {
-	size_t first = st->name[0][0] == '[' ? 1 : 2; /* "[host]" has no vCPU; no VM is named so */
+	/* "[host]" and tenants, which are paths, have no vCPU; no VM is named so. */
+	bool vcpu = st->n > 1 && !strchr("[/", st->name[0][0]) &&
+		    !strncmp(st->name[1], "vcpu", strlen("vcpu"));
+	size_t first = vcpu ? 2 : 1;
 
-	printf("\n%6.2f%%  %s%s%s\n", percent(st->samples, all), st->name[0], first > 1 ? "/" : "",
-	       first > 1 ? st->name[1] + strlen("vcpu") : "");
+	printf("\n%6.2f%%  %s%s%s\n", percent(st->samples, all), st->name[0], vcpu ? "/" : "",
+	       vcpu ? st->name[1] + strlen("vcpu") : "");
 	for (size_t k = st->n; k-- > first;) {
 		size_t same = 1;
 
@@ -311,10 +338,18 @@ static void print_chains(const struct frame *root)
 /* What text and JSON do not say, or where only data are printed: on standard error. */
 static void print_notes(const struct profile_format *format, const struct facts *p)
 {
-	if (format->folded && p->lost)
+	const bool data = format->folded || format->perf_script;
+
+	if (data && p->lost)
 		cli_error("%" PRIu64 " samples were lost and are missing: they arrived faster than "
 			  "the server reads them; raise the period with -c",
 			  p->lost);
+	if (data && p->throttled)
+		cli_error("the kernel stopped sampling %" PRIu64 " times for a while, and what ran "
+			  "then is missing; raise the period with -c",
+			  p->throttled);
+	if (!format->json && p->note)
+		cli_error("%s", p->note);
 	if (format->chains && p->unchained)
 		cli_error("%" PRIu64 " samples have no call chain, because their guests record "
 			  "branches of their own",
@@ -334,7 +369,8 @@ static void print_quality(const char *quality)
 
 int profile_show(const struct profile_format *format, struct images *im, const json_t *a)
 {
-	bool text = !format->folded && !format->json;
+	bool text = !format->folded && !format->json && !format->perf_script;
+	uint64_t left_out;
 	struct frame root = {0};
 	struct fields f = {0};
 	struct lines ls = {0};
@@ -342,9 +378,9 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	int ret = 0;
 
 	parse_facts(&f, a, &p);
-	if (!format->folded)
+	if (!format->folded && !format->perf_script)
 		ret = make_lines(&f, format->vcpu, im, a, &ls);
-	if (!ret && format->chains && !format->json)
+	if (!ret && format->chains && !format->json && !format->perf_script)
 		ret = chains_add(&f, im, a, &root);
 	if (ret)
 		cli_error("out of memory");
@@ -354,6 +390,14 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	}
 	if (format->folded)
 		stacks_print_folded(&root, stdout);
+	if (format->perf_script) {
+		left_out = perf_script_print(&f, im, a, stdout);
+		if (left_out)
+			cli_error("%" PRIu64 " samples are missing: they had too many different "
+				  "call chains",
+				  left_out);
+		ret = fields_ok(&f) ? 0 : 1;
+	}
 	if (format->json)
 		print_json(&p, a, &ls);
 	if (text) {

@@ -9,9 +9,9 @@
 #include "cgroup/cli/images.h"
 
 struct profile_format {
-	bool vcpu;	   /* each vCPU separately */
-	bool chains;	   /* the profile has call chains; text shows them too */
-	bool folded, json; /* instead of text; at most one of them */
+	bool vcpu;			/* each vCPU separately */
+	bool chains;			/* the profile has call chains; text shows them too */
+	bool folded, json, perf_script; /* instead of text; at most one of them */
 };
 
 /* profile_show - check @answer, the answer of profile-stop, and print it. Returns the exit status.

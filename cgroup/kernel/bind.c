@@ -82,6 +82,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 	struct binding *b = find(tree, id), old;
 	int ret;
 
+	sampling_settle(k);
 	if (b) {
 		old = *b;
 		b->start = start;
@@ -94,6 +95,15 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		}
 		unlink_from(b);
 		link_to(b, n);
+		whose_forget(k);
+		if (task && start != old.start) { /* another task of that number */
+			whose_task_gone(k, b);
+			branches_end(k, b);
+		}
+		if (task) {
+			whose_task(k, b);
+			branches_follow(k, b);
+		}
 		plane_changed(k);
 		return 0;
 	}
@@ -112,8 +122,12 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		return ret;
 	}
 	link_to(b, n);
-	if (task)
+	whose_forget(k);
+	if (task) {
 		count_bit(k, (uint32_t)id, true);
+		whose_task(k, b);
+		branches_follow(k, b);
+	}
 	plane_changed(k);
 	return 0;
 }
@@ -145,7 +159,11 @@ static void unbind(struct knode *n, bool task, uint64_t id)
 
 	if (!b || b->node != n)
 		return;
+	sampling_settle(k);
+	whose_forget(k);
 	if (task) {
+		whose_task_gone(k, b);
+		branches_end(k, b);
 		k->sys->map_del(bpf_map__fd(k->skel->maps.tasks), &tid);
 		count_bit(k, tid, false);
 	} else {
@@ -168,8 +186,25 @@ void bind_move(struct kernel_plane *k, struct knode *from, struct knode *to)
 		unlink_from(b);
 		link_to(b, to);
 		set(k, b);
+		if (b->task)
+			branches_follow(k, b);
 	}
+	whose_forget(k);
 	plane_changed(k);
+}
+
+struct knode *bind_task_node(const struct kernel_plane *k, uint32_t tid)
+{
+	const struct binding *b = find(&k->task_bindings, tid);
+
+	return b ? b->node : NULL;
+}
+
+struct knode *bind_cgroup_node(const struct kernel_plane *k, uint64_t id)
+{
+	const struct binding *b = find(&k->cgroup_bindings, id);
+
+	return b ? b->node : NULL;
 }
 
 int kernel_bind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
@@ -219,8 +254,17 @@ void kernel_unbind_task(struct vpmu_source_node *n, pid_t tid)
 	unbind(knode_of(n), true, (uint64_t)tid);
 }
 
+static void free_task(void *p)
+{
+	struct binding *b = p;
+
+	if (b->lbr)
+		branches_end(plane_of(b->node->n.source), b);
+	free(b);
+}
+
 void bind_exit(struct kernel_plane *k)
 {
 	tdestroy(k->cgroup_bindings, free);
-	tdestroy(k->task_bindings, free);
+	tdestroy(k->task_bindings, free_task);
 }

@@ -20,13 +20,15 @@
 
 struct kernel_plane;
 struct kernel_sys;
+struct sample_sys;
 
 struct kernel_opts {
 	const char *pin_dir; /* bpffs directory for maps and links; NULL: nothing is pinned */
 	bool isolated;	     /* also interrupt isolated and nohz_full CPUs */
-	unsigned int leave_counters;  /* general counters of each CPU that are not used */
-	unsigned int counters;	      /* how many a CPU has; 0: as the platform says */
-	const struct kernel_sys *sys; /* NULL: the real kernel; tests give a fake */
+	unsigned int leave_counters;	     /* general counters of each CPU that are not used */
+	unsigned int counters;		     /* how many a CPU has; 0: as the platform says */
+	const struct kernel_sys *sys;	     /* NULL: the real kernel; tests give a fake */
+	const struct sample_sys *sample_sys; /* the same, of sampling (cgroup/sample/sys.h) */
 };
 
 /* What is asked of the kernel (sys.c). Each function returns a negative errno on failure. */

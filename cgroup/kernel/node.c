@@ -343,6 +343,7 @@ void node_remove(struct vpmu_source_node *node)
 	struct knode *n = knode_of(node);
 	struct kernel_plane *k = plane_of(node->source);
 
+	sampling_settle(k);
 	bind_move(k, n, n->parent);
 	node_set_name(k, n, 0);
 	n->removed = true;

@@ -262,7 +262,8 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	k->source = (struct vpmu_source){
 		.ops = &kernel_source_ops,
 		.plane = "kernel",
-		.can = VPMU_SOURCE_CONSERVES,
+		.can = VPMU_SOURCE_CONSERVES | VPMU_SOURCE_SAMPLES | VPMU_SOURCE_CHAINS |
+		       VPMU_SOURCE_BRANCHES,
 		.root = &k->root.n,
 		.other = &k->other.n,
 	};
@@ -287,6 +288,8 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	ret = k->bit_users ? map_all(k) : -ENOMEM;
 	if (!ret)
 		ret = init_cpus(k);
+	if (!ret)
+		ret = sampling_open(k);
 	if (!ret)
 		ret = slot_init(k);
 	if (!ret)
@@ -328,6 +331,7 @@ void kernel_close(struct kernel_plane *k)
 	budget_exit(k);
 	slot_exit(k);
 	bind_exit(k);
+	sampling_close(k);
 	node_exit(k);
 	pages_free(&k->accounts);
 	pages_free(&k->index);
@@ -357,6 +361,7 @@ void kernel_tend(struct kernel_plane *k)
 	bool thorough = k->link && now - k->gaps_ns > GAPS_EVERY_NS;
 
 	hotplug_tend(k, thorough);
+	sampling_tend(k);
 	budget_tend(k, thorough);
 	if (thorough) {
 		k->gaps_ns = now;

@@ -13,6 +13,9 @@
  *   pmu.c      what the platform says of its counters
  *   pages.c    maps that grow
  *   pin.c      pins, and what a former process left
+ *   sampling.c samples of nodes
+ *   whose.c    which node a sample is of
+ *   branches.c branch records of vCPU threads
  *   sys.c      the calls of the kernel
  */
 #ifndef CGROUP_KERNEL_PRIV_H
@@ -22,6 +25,8 @@
 
 #include "cgroup/kernel/kernel.h"
 #include "cgroup/kernel/maps.h"
+#include "cgroup/sample/events.h"
+#include "vpmu/taskdata.h"
 
 /* An array of maps whose inner maps are our memory too. */
 struct pages {
@@ -75,6 +80,8 @@ struct knode {
 	unsigned int mark;			     /* flush: the last one that asked for it */
 	struct sums *asked;			     /* sums_take: who asks for its sums */
 	struct binding *bound;			     /* what runs in it */
+	unsigned int captures;			     /* branches_attach less branches_detach */
+	uint32_t capture_ctl;			     /* of all of them */
 };
 
 /* A cgroup or a task that runs in a node. Also in a table by id. */
@@ -84,6 +91,22 @@ struct binding {
 	bool task;
 	struct knode *node;
 	struct binding *next, **link; /* of the node */
+	/* of tasks: */
+	pid_t pid;	      /* its process, while nodes are sampled; 0: not known */
+	struct branches *lbr; /* its branch records are captured; NULL: not */
+	struct vpmu_taskdata *lbr_data;
+};
+
+/* Which node the tasks of a cgroup are in: whose.c. */
+#define WHOSE_CACHE 1024
+struct whose {
+	struct {
+		uint64_t cgroup;
+		struct knode *node;
+	} cache[WHOSE_CACHE];
+	char *root;  /* where cgroup2 is mounted; NULL: not known */
+	void *vmms;  /* tsearch tree of processes with vCPU threads */
+	bool looked; /* for root */
 };
 
 struct kernel_plane {
@@ -124,6 +147,12 @@ struct kernel_plane {
 	uint64_t on;	  /* slots whose turn it is, or all of hardware keys */
 	uint64_t turn_ns; /* when the turn began */
 	int turn_timer;	  /* readable when it ends */
+	struct samples *samples;
+	bool *sampled_cpus; /* online and not quiet */
+	unsigned int samplings;
+	struct whose whose;
+	struct vpmu_lbr_pool lbr_pool;
+	char lbr_why[200]; /* why branch records were refused last */
 };
 
 static inline struct knode *knode_of(const struct vpmu_source_node *n)
@@ -221,6 +250,55 @@ int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id,
 /* bind_move - what runs in @from runs in @to from now on. */
 void bind_move(struct kernel_plane *k, struct knode *from, struct knode *to);
 void bind_exit(struct kernel_plane *k);
+/* bind_task_node, bind_cgroup_node - the node that it is bound to; NULL: none. */
+struct knode *bind_task_node(const struct kernel_plane *k, uint32_t tid);
+struct knode *bind_cgroup_node(const struct kernel_plane *k, uint64_t id);
+
+/* ---- sampling.c ---- */
+int sampling_open(struct kernel_plane *k);
+void sampling_close(struct kernel_plane *k);
+/* sampling_tend - CPUs may have come or gone. */
+void sampling_tend(struct kernel_plane *k);
+/* sampling_settle - before what runs where changes: samples so far are of the nodes of now. */
+void sampling_settle(struct kernel_plane *k);
+/* For kernel_source_ops. */
+int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+		 struct vpmu_sampling **out);
+void sample_stop(struct vpmu_sampling *s);
+void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out);
+unsigned int sample_take(struct vpmu_source *s);
+void sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out);
+
+/* ---- whose.c ---- */
+/* whose_node - the node that a sample ran in; NULL: it is not known. */
+struct knode *whose_node(struct kernel_plane *k, const struct ring_sample *s);
+/* whose_vmm - whether process @pid runs a VM. */
+bool whose_vmm(const struct kernel_plane *k, pid_t pid);
+/* whose_task - task @b is bound now; whose_task_gone - it will not be. whose_begin - learn of all
+ * bound tasks. */
+void whose_task(struct kernel_plane *k, struct binding *b);
+void whose_task_gone(struct kernel_plane *k, struct binding *b);
+void whose_begin(struct kernel_plane *k);
+/* whose_forget - what runs where has changed. */
+void whose_forget(struct kernel_plane *k);
+void whose_exit(struct kernel_plane *k);
+
+/* ---- branches.c ---- */
+/* branches_follow - task @b runs in b->node now: begin or end capturing it. branches_end - it is
+ * not bound any more. */
+void branches_follow(struct kernel_plane *k, struct binding *b);
+void branches_end(struct kernel_plane *k, struct binding *b);
+/* branches_flush - make what branches_read gives of @n and below current. */
+void branches_flush(struct knode *n);
+void branches_init(struct kernel_plane *k);
+void branches_exit(struct kernel_plane *k);
+/* For kernel_source_ops. */
+int branches_attach(struct vpmu_source_node *n, uint32_t ctl);
+void branches_detach(struct vpmu_source_node *n);
+int branches_get(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
+		 enum vpmu_lbr_user *user);
+void branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out);
+const char *branches_why(const struct vpmu_source *s);
 
 /* ---- slot.c ---- */
 /* slot_get - the slot of @key, with one user more; new ones get their events. -ENOSPC: none is

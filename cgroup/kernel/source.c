@@ -154,8 +154,11 @@ static void flush_node(struct vpmu_source_node *n)
 {
 	struct kernel_plane *k = plane_of(n->source);
 
+	/* Before the counts: these are never behind the samples. */
+	samples_take(k->samples);
 	knode_of(n)->mark = ++k->mark;
 	flush_marked(k);
+	branches_flush(knode_of(n));
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */
@@ -437,4 +440,14 @@ const struct vpmu_source_ops kernel_source_ops = {
 	.can_count = can_count,
 	.sharing = sharing,
 	.conservation = conservation,
+	.sample_start = sample_start,
+	.sample_stop = sample_stop,
+	.sample_read = sample_read,
+	.sample_take = sample_take,
+	.sample_state = sample_state,
+	.branches_attach = branches_attach,
+	.branches_detach = branches_detach,
+	.branches_read = branches_get,
+	.branches_usage = branches_usage,
+	.branches_why = branches_why,
 };

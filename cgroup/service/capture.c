@@ -132,7 +132,12 @@ int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, 
 		   size_t errlen)
 {
 	int ret = vpmu_source_branches_attach(n, ctl);
+	const char *more = ret == -EOPNOTSUPP ? vpmu_source_branches_why(n->source) : NULL;
 	char why[200];
+
+	if (more)
+		return fail(ret, err, errlen, "target: branch records are <not supported>: %s",
+			    more);
 
 	switch (ret) {
 	case 0:

@@ -62,8 +62,14 @@ void profile_sample(void *arg, const struct vpmu_source_sample *s)
 		.ip = s->ip,
 		.periods = s->periods,
 		.late = (s->periods - 1) * p->period + s->over,
+		.pid = s->pid,
+		.side = (uint8_t)s->side,
 		.cpl = s->cpl,
 		.known = s->known,
+		.chained = s->chained,
+		.nr_from =
+			(uint8_t)(s->nr_calls < SAMPLE_CALLS_MAX ? s->nr_calls : SAMPLE_CALLS_MAX),
+		.from = s->calls,
 	};
 
 	sample_rings_put(p->rings, s->cpu, &r, s->branches);
@@ -72,10 +78,12 @@ void profile_sample(void *arg, const struct vpmu_source_sample *s)
 static void take(const struct sample_record *r, void *arg)
 {
 	struct profile *p = arg;
-	uint64_t ip[1 + VPMU_LBR_DEPTH_MAX];
+	uint64_t ip[1 + SAMPLE_CALLS_MAX];
 	struct trace t = {
 		.who = whos_find(&p->ps->whos, r->vcpu),
 		.samples = r->periods,
+		.pid = r->pid,
+		.side = r->side,
 		.cpl = r->cpl,
 		.known = r->known,
 		.nr = 1,
@@ -102,8 +110,20 @@ static unsigned int drain(struct profile *p)
 	if (!p->rings)
 		return 0;
 	percent = sample_rings_drain(p->rings, take, p);
-	p->lost = sample_rings_lost(p->rings);
+	p->lost = sample_rings_lost(p->rings) + p->source_lost;
 	return percent;
+}
+
+/* What the source says of its part. */
+static void take_state(struct profile *p)
+{
+	struct vpmu_sampling_state st;
+
+	vpmu_source_sample_state(p->sampling, &st);
+	p->source_lost = st.lost;
+	p->throttled = st.throttled;
+	p->nobodys = st.nobodys;
+	p->note = st.note;
 }
 
 /* Drain, and come back so soon that a ring which fills as fast as now is not half full then. */
@@ -113,8 +133,11 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *arg)
 	unsigned int fullest = 0;
 
 	for (struct profile *p = first(ps); p; p = next(p)) {
-		unsigned int percent = drain(p);
+		unsigned int percent = p->in ? vpmu_source_sample_take(p->in->source) : 0;
 
+		if (percent > fullest)
+			fullest = percent;
+		percent = drain(p);
 		if (percent > fullest)
 			fullest = percent;
 	}
@@ -131,6 +154,7 @@ void profile_read(struct profile *p)
 	if (p->gone)
 		return;
 	vpmu_source_flush_node(p->in);
+	take_state(p);
 	drain(p);
 	vpmu_source_sample_read(p->sampling, &p->value);
 	p->read_ns = now_ns();
@@ -152,7 +176,7 @@ static void end(struct profile *p)
 {
 	vpmu_source_sample_stop(p->sampling);
 	p->sampling = NULL;
-	if (p->lbr && p->in)
+	if (p->captures && p->in)
 		vpmu_source_branches_detach(p->in);
 	p->in = NULL;
 	p->node = NULL;
@@ -163,8 +187,9 @@ static void node_removing(struct node *n, void *arg)
 	struct profiles *ps = arg;
 
 	for (struct profile *p = first(ps); p; p = next(p)) {
-		if (n->kind == NODE_VCPU)
-			drain(p);
+		if (p->in)
+			vpmu_source_sample_take(p->in->source);
+		drain(p);
 		if (p->node != n)
 			continue;
 		profile_read(p);
@@ -174,8 +199,7 @@ static void node_removing(struct node *n, void *arg)
 		p->rings = NULL;
 		p->gone = true;
 	}
-	if (n->kind == NODE_VCPU)
-		whos_gone(&ps->whos, n->serial);
+	whos_gone(&ps->whos, n->serial);
 }
 
 static int add_who(struct node *n, unsigned int depth, void *arg)
@@ -242,6 +266,7 @@ static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_k
 		.key = key,
 		.period = p->period,
 		.branches = p->lbr,
+		.chains = p->lbr,
 		.sample = profile_sample,
 		.arg = p,
 	};
@@ -311,7 +336,7 @@ static int start_timer(struct profiles *ps, char *err, size_t errlen)
 
 static int start(struct profile *p, const struct profile_spec *spec, char *err, size_t errlen)
 {
-	unsigned int can = VPMU_SOURCE_SAMPLES | (spec->lbr ? VPMU_SOURCE_BRANCHES : 0);
+	const unsigned int can = VPMU_SOURCE_SAMPLES | (spec->lbr ? VPMU_SOURCE_BRANCHES : 0);
 	struct vpmu_source_node *in;
 	int ret = plane_choose(p->ps->ts, spec->open.target, can,
 			       spec->lbr ? "sampling with branch records" : "sampling",
@@ -321,8 +346,10 @@ static int start(struct profile *p, const struct profile_spec *spec, char *err, 
 		return ret;
 	p->plane = in->source->plane;
 	ret = prepare(p, spec->event, err, errlen);
-	if (!ret && spec->lbr)
+	if (!ret && spec->lbr && !(in->source->can & VPMU_SOURCE_CHAINS)) {
 		ret = capture_attach(in, capture_ctl(CAPTURE_CALL_STACK), "lbr", err, errlen);
+		p->captures = !ret;
+	}
 	if (ret)
 		return ret;
 	p->in = in; /* from now on end() has something to detach from */

@@ -48,6 +48,9 @@ struct profile {
 	uint64_t samples;   /* in rows and rows.other */
 	uint64_t lost;	    /* taken, but the rings were full */
 	uint64_t unchained; /* of samples: there were no call records, the chain is the address */
+	uint64_t throttled; /* how often sampling stopped for a while */
+	uint64_t nobodys;   /* samples of which it is not known whose they are */
+	const char *note;   /* what the samples cannot say; NULL. Constant. */
 	uint64_t late_max;  /* events between a sample's due and its taking, at most */
 	uint64_t read_ns;   /* now_ns; opened_ns: of the start */
 	uint64_t opened_ns;
@@ -60,6 +63,8 @@ struct profile {
 	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
 	struct vpmu_sampling *sampling;
 	struct sample_rings *rings;
+	uint64_t source_lost;
+	bool captures; /* branch records, for the chains */
 };
 
 /* profiles_create - watches @ts. @ev NULL: nothing is drained but by profile_read.
@@ -75,7 +80,7 @@ struct profile_spec {
 	const char *event;   /* as the operator spelled it; copied */
 	vpmu_key_t key;
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
-	bool lbr;	 /* with call chains: captures call-stack records meanwhile */
+	bool lbr; /* with call chains: the plane's own, or else captured call-stack records */
 };
 
 /*

@@ -98,6 +98,16 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
+/* What the source says of its samples, where there is something to say. */
+static int answer_source(const struct profile *p, json_t *resp)
+{
+	if (p->throttled && json_object_set_new(resp, "throttled", json_u64(p->throttled)))
+		return -ENOMEM;
+	if (p->nobodys && json_object_set_new(resp, "nobodys", json_u64(p->nobodys)))
+		return -ENOMEM;
+	return p->note ? json_object_set_new(resp, "note", json_string(p->note)) : 0;
+}
+
 static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t errlen)
 {
 	json_t *obj, *value;
@@ -108,7 +118,8 @@ static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t
 			json_u64(p->lost), "late-max", json_u64(p->late_max));
 	value = command_value(&p->value);
 	ret = !obj || !value || command_describe(&command_profiles, &p->reg, resp) ||
-	      json_object_update(resp, obj) || json_object_update(resp, value);
+	      json_object_update(resp, obj) || json_object_update(resp, value) ||
+	      answer_source(p, resp);
 	json_decref(obj);
 	json_decref(value);
 	if (!ret)

@@ -14,9 +14,12 @@
 struct slot {
 	_Atomic uint64_t seq;
 	uint64_t vcpu, ip, periods, late;
-	uint8_t cpl, known, chained, nr_from;
+	uint32_t pid;
+	uint8_t side, cpl, known, chained, nr_from;
 	uint64_t from[];
 };
+
+_Static_assert(SAMPLE_CALLS_MAX >= VPMU_LBR_DEPTH_MAX, "the records of a CPU fit");
 
 struct ring {
 	_Alignas(64) _Atomic uint64_t tail; /* position of the next producer */
@@ -40,7 +43,7 @@ struct sample_rings *sample_rings_create(bool chains)
 		return NULL;
 	*rs = (struct sample_rings){.chains = chains};
 	rs->nr_slots = chains ? SAMPLE_CHAIN_SLOTS : SAMPLE_RING_SLOTS;
-	rs->stride = sizeof(struct slot) + (chains ? VPMU_LBR_DEPTH_MAX * sizeof(uint64_t) : 0);
+	rs->stride = sizeof(struct slot) + (chains ? SAMPLE_CALLS_MAX * sizeof(uint64_t) : 0);
 	for (size_t i = 0; i < SAMPLE_RINGS; i++) {
 		/* Pages that no CPU writes to use no memory. */
 		rs->ring[i].slots = calloc(rs->nr_slots, rs->stride);
@@ -76,12 +79,17 @@ static void fill(const struct sample_rings *rs, struct slot *s, const struct sam
 	s->ip = r->ip;
 	s->periods = r->periods;
 	s->late = r->late;
+	s->pid = r->pid;
+	s->side = r->side;
 	s->cpl = r->cpl;
 	s->known = r->known;
-	s->chained = rs->chains && lbr && (lbr->ctl & VPMU_LBR_CALL_STACK);
-	if (s->chained)
+	s->chained = rs->chains && (lbr ? (lbr->ctl & VPMU_LBR_CALL_STACK) != 0 : r->chained);
+	if (s->chained && lbr)
 		while (n < VPMU_LBR_DEPTH_MAX && (e = vpmu_lbr_nth(lbr, n)))
 			s->from[n++] = e->from;
+	else if (s->chained)
+		for (; n < r->nr_from && n < SAMPLE_CALLS_MAX; n++)
+			s->from[n] = r->from[n];
 	s->nr_from = (uint8_t)n;
 }
 
@@ -135,6 +143,8 @@ unsigned int sample_rings_drain(struct sample_rings *rs,
 						   .ip = s->ip,
 						   .periods = s->periods,
 						   .late = s->late,
+						   .pid = s->pid,
+						   .side = s->side,
 						   .cpl = s->cpl,
 						   .known = s->known,
 						   .chained = s->chained,

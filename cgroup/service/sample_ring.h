@@ -19,16 +19,19 @@
 #define SAMPLE_RINGS	   16
 #define SAMPLE_RING_SLOTS  32768 /* of one ring; a power of two, as the next */
 #define SAMPLE_CHAIN_SLOTS 8192	 /* of one ring with branch records */
+#define SAMPLE_CALLS_MAX   63	 /* of one sample; outer callers are left out */
 
 struct sample_record {
 	uint64_t vcpu;	  /* serial of the vCPU's node; 0: no vCPU ran */
 	uint64_t ip;	  /* valid if @known */
 	uint64_t periods; /* how many samples the record stands for */
 	uint64_t late;	  /* events counted since the first of them was due */
+	uint32_t pid;	  /* of a process of the host; 0 */
+	uint8_t side;	  /* enum vpmu_side */
 	uint8_t cpl;
 	bool known;	 /* whether ip and cpl are known */
-	bool chained;	 /* whether @from holds call records */
-	uint8_t nr_from; /* of calls, newest first */
+	bool chained;	 /* whether @from holds calls */
+	uint8_t nr_from; /* of calls, newest first; SAMPLE_CALLS_MAX at most */
 	const uint64_t *from;
 };
 
@@ -38,8 +41,8 @@ struct sample_rings;
 struct sample_rings *sample_rings_create(bool chains);
 void sample_rings_free(struct sample_rings *rs);
 
-/* sample_rings_put - add @r. r->from is not used: the calls come from @lbr (NULL: none), and
- * records that are not of a call stack are left out. Any thread, several at the same time; no
+/* sample_rings_put - add @r. With @lbr the calls are those of its records, if these are of a call
+ * stack; without it they are r->from, if r->chained. Any thread, several at the same time; no
  * locks, no allocation. false: the ring is full, and r->periods samples are lost. */
 bool sample_rings_put(struct sample_rings *rs, unsigned int pcpu, struct sample_record *r,
 		      const struct vpmu_lbr_regs *lbr);

@@ -29,9 +29,17 @@ static int cmp_who(const void *a, const void *b)
 	const struct who *x = a, *y = b;
 	int ret = strcmp(x->vm, y->vm);
 
-	if (ret)
-		return ret;
-	return x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
+	if (!ret)
+		ret = (x->vcpu > y->vcpu) - (x->vcpu < y->vcpu);
+	if (!ret)
+		ret = (x->tenant != NULL) - (y->tenant != NULL);
+	return ret || !x->tenant ? ret : strcmp(x->tenant, y->tenant);
+}
+
+static void who_free(struct who *w)
+{
+	free(w->tenant);
+	free(w);
 }
 
 static void who_put(struct whos *ws, struct who *w)
@@ -39,21 +47,35 @@ static void who_put(struct whos *ws, struct who *w)
 	if (!w || --w->refs)
 		return;
 	tdelete(w, &ws->by_name, cmp_who);
-	free(w);
+	who_free(w);
 }
 
-/* The vCPU of that name, with one more reference. NULL: no memory. */
-static struct who *who_named(struct whos *ws, const char *vm, unsigned int vcpu)
+static struct who *who_of(const struct node *n)
 {
-	struct who *w = calloc(1, sizeof(*w)), **found;
+	const char *vm = n->kind == NODE_VCPU ? n->parent->name : n->kind == NODE_VM ? n->name : "";
+	struct who *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
 	strncpy(w->vm, vm, sizeof(w->vm) - 1);
-	w->vcpu = vcpu;
+	w->vcpu = n->kind == NODE_VCPU ? (int)n->vcpu : -1;
+	w->tenant = *vm ? NULL : strdup(n->path);
+	if (*vm || w->tenant)
+		return w;
+	free(w);
+	return NULL;
+}
+
+/* The name of @n, with one more reference. NULL: no memory. */
+static struct who *who_named(struct whos *ws, const struct node *n)
+{
+	struct who *w = who_of(n), **found;
+
+	if (!w)
+		return NULL;
 	found = tsearch(w, &ws->by_name, cmp_who);
 	if (!found || *found != w)
-		free(w);
+		who_free(w);
 	if (!found)
 		return NULL;
 	(*found)->refs++;
@@ -64,13 +86,13 @@ int whos_add(struct whos *ws, const struct node *n)
 {
 	struct alias *a, **found;
 
-	if (n->kind != NODE_VCPU || whos_find(ws, n->serial))
+	if (n->kind == NODE_ROOT || n->kind == NODE_HOST || whos_find(ws, n->serial))
 		return 0;
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
 	a->serial = n->serial;
-	a->who = who_named(ws, n->parent->name, n->vcpu);
+	a->who = who_named(ws, n);
 	found = a->who ? tsearch(a, &ws->by_serial, cmp_serial) : NULL;
 	if (found)
 		return 0;
@@ -118,7 +140,8 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t hash(const struct trace *t, const uint64_t *ip)
 {
-	uint64_t h = mix((uintptr_t)t->who, (uint64_t)t->cpl << 16 | t->known << 8 | t->nr);
+	uint64_t h = mix((uintptr_t)t->who, (uint64_t)t->pid << 32 | (uint64_t)t->side << 24 |
+						    (uint64_t)t->cpl << 16 | t->known << 8 | t->nr);
 
 	for (unsigned int i = 0; i < t->nr; i++)
 		h = mix(h, ip[i]);
@@ -135,7 +158,8 @@ static struct trace **lookup(struct trace **slot, size_t cap, const struct trace
 		const struct trace *t = slot[i];
 
 		if (!t || (t->who == what->who && t->cpl == what->cpl && t->known == what->known &&
-			   t->nr == what->nr && memcmp(t->ip, ip, t->nr * sizeof(*ip)) == 0))
+			   t->side == what->side && t->pid == what->pid && t->nr == what->nr &&
+			   memcmp(t->ip, ip, t->nr * sizeof(*ip)) == 0))
 			return &slot[i];
 	}
 }
@@ -196,6 +220,10 @@ static int cmp_trace(const void *a, const void *b)
 		ret = x->ip[i] < y->ip[i] ? -1 : x->ip[i] > y->ip[i];
 	if (!ret)
 		ret = x->nr - y->nr;
+	if (!ret)
+		ret = x->side - y->side;
+	if (!ret)
+		ret = (x->pid > y->pid) - (x->pid < y->pid);
 	return ret ? ret : x->cpl - y->cpl;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Samples, of profiles and of captures, added up by where they were: a table of (vCPU, privilege
- * level, addresses) with a count each. One address is a row of a histogram, several are a call
- * chain. The table is bounded: samples that find it full go into one count of others, so the sum is
- * always the number of all samples. The names of vCPUs are kept too, because they outlive the
- * vCPUs. Control thread.
+ * Samples, of profiles and of captures, added up by where they were: a table of (vCPU or other
+ * node, side, process, privilege level, addresses) with a count each. One address is a row of a
+ * histogram, several are a call chain. The table is bounded: samples that find it full go into one
+ * count of others, so the sum is always the number of all samples. The names of vCPUs are kept too,
+ * because they outlive the vCPUs. Control thread.
  */
 #ifndef CGROUP_SERVICE_TRACES_H
 #define CGROUP_SERVICE_TRACES_H
@@ -17,18 +17,19 @@
 
 /* ---- who ---------------------------------------------------------------------------------- */
 
-/* A vCPU by name: a vCPU that is removed and added again is the same one. */
+/* A node by name: a vCPU that is removed and added again is the same one. */
 struct who {
-	char vm[TENANT_VM_NAME_MAX + 1];
-	unsigned int vcpu;
-	size_t refs; /* private */
+	char vm[TENANT_VM_NAME_MAX + 1]; /* "": a tenant */
+	int vcpu;			 /* -1: the VM as a whole */
+	char *tenant;			 /* path of a tenant; else NULL */
+	size_t refs;			 /* private */
 };
 
 struct whos {
 	void *by_serial, *by_name; /* tsearch(3) */
 };
 
-/* whos_add - let whos_find find node @n; nothing happens if @n is no vCPU. -ENOMEM. whos_gone -
+/* whos_add - let whos_find find node @n; nothing happens if @n is / or /host. -ENOMEM. whos_gone -
  * @serial is not found any more; the name stays as long as a trace refers to it. whos_clear -
  * forget all serials. */
 int whos_add(struct whos *ws, const struct node *n);
@@ -44,6 +45,8 @@ struct who *whos_find(const struct whos *ws, uint64_t serial);
 struct trace {
 	struct who *who; /* NULL: no vCPU ran, or its name is not known */
 	uint64_t samples;
+	uint32_t pid;  /* whose addresses these are, where that is not the guest or kernel; 0 */
+	uint8_t side;  /* enum vpmu_side */
 	uint8_t cpl;   /* at ip[0], or TRACE_CPL_UNKNOWN */
 	bool known;    /* false: ip[0] is not known */
 	uint8_t nr;    /* 0: a vCPU that made no calls */

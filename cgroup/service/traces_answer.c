@@ -15,10 +15,15 @@
 /* The fields rows and chains have in common. */
 static json_t *trace_object(const struct trace *t)
 {
-	json_t *obj = json_pack("{s:s*, s:o}", "vm", t->who ? t->who->vm : NULL, "samples",
-				json_u64(t->samples));
+	const struct who *w = t->who;
+	json_t *obj =
+		json_pack("{s:s*, s:s*, s:s*, s:o}", "vm", w && *w->vm ? w->vm : NULL, "tenant",
+			  w ? w->tenant : NULL, "side", vpmu_side_name((enum vpmu_side)t->side),
+			  "samples", json_u64(t->samples));
 
-	if (!obj || (t->who && json_object_set_new(obj, "vcpu", json_integer(t->who->vcpu))) ||
+	if (!obj ||
+	    (w && w->vcpu >= 0 && json_object_set_new(obj, "vcpu", json_integer(w->vcpu))) ||
+	    (t->pid && json_object_set_new(obj, "pid", json_integer(t->pid))) ||
 	    (t->known && t->cpl != TRACE_CPL_UNKNOWN &&
 	     json_object_set_new(obj, "cpl", json_integer(t->cpl)))) {
 		json_decref(obj);

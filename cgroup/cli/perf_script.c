@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples as `perf script` prints them, see perf_script.h. There is no time and no CPU: the server
+ * adds equal samples up. A name must never break a line or a field.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/cli/chain.h"
+#include "cgroup/cli/perf_script.h"
+
+/* Which object the code at @p is in, as perf names kernels. */
+static const char *object_of(const struct chain *ch, const struct place *p)
+{
+	switch (place_code(&ch->in, p)) {
+	case CODE_GUEST_KERNEL:
+		return "[guest.kernel.kallsyms]";
+	case CODE_HOST_KERNEL:
+		return "[kernel.kallsyms]";
+	default:
+		return "[unknown]";
+	}
+}
+
+/* The lines of one sample. */
+static char *text_of(struct images *im, const struct chain *ch, const char *period,
+		     const char *event)
+{
+	const char *who = ch->in.vm ? ch->in.vm : ch->in.tenant ? ch->in.tenant : "[host]";
+	unsigned int pid = ch->in.pid ? ch->in.pid : images_pid(im, ch->in.vm);
+	char buf[ADDRESS_LEN], *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	fprintf(f, ch->in.vm && ch->in.vcpu >= 0 ? "%s/vcpu%d" : "%s", who, ch->in.vcpu);
+	fprintf(f, " %u %s %s:\n", pid, period, event);
+	for (size_t i = 0; i < ch->nr; i++) {
+		const struct place *p = &ch->place[i];
+
+		fprintf(f, "\t%16" PRIx64 " %s (%s)\n", p->address,
+			p->known ? place_name(im, &ch->in, p, buf) : "[unknown]", object_of(ch, p));
+	}
+	fputc('\n', f);
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+uint64_t perf_script_print(struct fields *fields, struct images *im, const json_t *answer, FILE *f)
+{
+	const json_t *chains = field_array(fields, answer, "chains"), *row;
+	const char *event = field_string(fields, answer, "event");
+	const char *period = field_string(fields, answer, "period");
+	uint64_t left_out = field_u64(fields, answer, "other-chains");
+	size_t i;
+
+	json_array_foreach (chains, i, row) {
+		struct chain ch;
+		char *text;
+		uint64_t n;
+
+		chain_parse(fields, row, &ch);
+		n = field_u64(fields, row, "samples");
+		if (fields->wrong)
+			break;
+		text = text_of(im, &ch, period, event);
+		if (!text) {
+			left_out += n;
+			continue;
+		}
+		while (n-- && !ferror(f))
+			fputs(text, f);
+		free(text);
+	}
+	return left_out;
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sampling events of whole CPUs, see events.h: opening them with what this kernel offers, sharing
+ * them, reading their rings. A sample must reach every user that was there when it was taken, and
+ * no other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup/sample/events.h"
+#include "vpmu/event/event.h"
+
+/* Newer than the headers of some distributions. */
+#define FORMAT_LOST (1U << 4) /* PERF_FORMAT_LOST, Linux 6.0 */
+
+/* A ring has room for some thousand samples. The kernel limits the memory of all rings of a user
+ * (perf_event_mlock_kb), so less is tried if there is not that much left. */
+#define RING_BYTES     (256u << 10)
+#define RING_BYTES_MIN (8u << 10)
+
+struct cpu_event {
+	int fd; /* -1: none */
+	uint64_t sample_type;
+	struct ring ring;
+	struct ring_counts counts;
+};
+
+/* An event and a ring on each CPU. */
+struct sample_set {
+	struct sample_set *next;
+	struct sample_spec spec;
+	struct sample_user *users;
+	struct ring_counts gone; /* of CPUs that are gone */
+	struct cpu_event cpu[];
+};
+
+struct samples {
+	const struct sample_sys *sys;
+	unsigned int nr_cpus;
+	const bool *use;
+	size_t page;
+	bool no_cgroups, no_lost; /* this kernel has not */
+	struct sample_set *sets;
+};
+
+struct samples *samples_create(unsigned int nr_cpus, const bool *use, const struct sample_sys *sys)
+{
+	struct samples *ss = calloc(1, sizeof(*ss));
+
+	if (!ss)
+		return NULL;
+	ss->sys = sys ? sys : &sample_sys_real;
+	ss->nr_cpus = nr_cpus;
+	ss->use = use;
+	ss->page = (size_t)sysconf(_SC_PAGESIZE);
+	return ss;
+}
+
+void samples_destroy(struct samples *ss)
+{
+	free(ss);
+}
+
+/* ---- one event ---------------------------------------------------------------------------- */
+
+static int try_open(const struct samples *ss, const struct sample_spec *spec, unsigned int cpu,
+		    uint64_t *sample_type)
+{
+	struct perf_event_attr attr;
+	int ret = vpmu_key_to_attr(spec->key, &attr);
+
+	if (ret)
+		return ret;
+	attr.sample_type = RING_FIXED | (spec->chains ? PERF_SAMPLE_CALLCHAIN : 0) |
+			   (ss->no_cgroups ? 0 : RING_SAMPLE_CGROUP);
+	attr.read_format = ss->no_lost ? 0 : FORMAT_LOST;
+	attr.sample_period = spec->period;
+	attr.disabled = 1;
+	/* Nobody waits for the ring: it is read by the clock. */
+	attr.watermark = 1;
+	attr.wakeup_watermark = UINT32_MAX;
+	*sample_type = attr.sample_type;
+	return ss->sys->open(&attr, -1, (int)cpu);
+}
+
+/* The kernel says only "invalid" when it lacks something, so what is newest is left out until it
+ * accepts the rest. What it lacks once it always lacks. */
+static int open_event(struct samples *ss, const struct sample_spec *spec, unsigned int cpu,
+		      uint64_t *sample_type)
+{
+	static const struct {
+		bool no_cgroups, no_lost;
+	} lacks[] = {{true, false}, {false, true}, {true, true}};
+	const struct samples before = *ss;
+	int ret = try_open(ss, spec, cpu, sample_type);
+
+	for (size_t i = 0; ret == -EINVAL && i < sizeof(lacks) / sizeof(lacks[0]); i++) {
+		ss->no_cgroups = before.no_cgroups || lacks[i].no_cgroups;
+		ss->no_lost = before.no_lost || lacks[i].no_lost;
+		ret = try_open(ss, spec, cpu, sample_type);
+	}
+	if (ret < 0) { /* something else is wrong with it */
+		ss->no_cgroups = before.no_cgroups;
+		ss->no_lost = before.no_lost;
+	}
+	return ret;
+}
+
+static int map_ring(const struct samples *ss, struct cpu_event *e)
+{
+	void *base = NULL;
+	int ret = -ENOMEM;
+
+	for (size_t bytes = RING_BYTES; bytes >= RING_BYTES_MIN && bytes >= ss->page; bytes /= 2) {
+		ret = ss->sys->map(e->fd, ss->page + bytes, true, &base);
+		if (!ret) {
+			ring_init(&e->ring, base, ss->page, bytes);
+			return 0;
+		}
+		if (ret != -EPERM && ret != -ENOMEM)
+			return ret;
+	}
+	return -ENOMEM;
+}
+
+static void close_event(const struct samples *ss, struct cpu_event *e)
+{
+	if (e->fd < 0)
+		return;
+	if (e->ring.page)
+		ss->sys->unmap(e->ring.page, ss->page + e->ring.bytes);
+	ss->sys->close(e->fd);
+	*e = (struct cpu_event){.fd = -1};
+}
+
+static int open_cpu(struct samples *ss, struct sample_set *set, unsigned int cpu)
+{
+	struct cpu_event *e = &set->cpu[cpu];
+	int ret;
+
+	e->fd = open_event(ss, &set->spec, cpu, &e->sample_type);
+	if (e->fd < 0) {
+		ret = e->fd;
+		e->fd = -1;
+		return ret;
+	}
+	ret = map_ring(ss, e);
+	if (!ret)
+		ret = ss->sys->control(e->fd, PERF_EVENT_IOC_ENABLE, 0);
+	if (ret)
+		close_event(ss, e);
+	return ret;
+}
+
+/* ---- rings -------------------------------------------------------------------------------- */
+
+static void take_one(const struct ring_sample *s, void *arg)
+{
+	const struct sample_set *set = arg;
+
+	for (struct sample_user *u = set->users; u; u = u->next)
+		u->take(u, s);
+}
+
+static unsigned int take_set(struct sample_set *set, unsigned int nr_cpus)
+{
+	unsigned int fullest = 0;
+
+	for (unsigned int cpu = 0; cpu < nr_cpus; cpu++) {
+		struct cpu_event *e = &set->cpu[cpu];
+		unsigned int percent;
+
+		if (e->fd < 0)
+			continue;
+		percent = ring_read(&e->ring, e->sample_type, &e->counts, take_one, set);
+		if (percent > fullest)
+			fullest = percent;
+	}
+	return fullest;
+}
+
+unsigned int samples_take(struct samples *ss)
+{
+	unsigned int fullest = 0;
+
+	for (struct sample_set *set = ss->sets; set; set = set->next) {
+		unsigned int percent = take_set(set, ss->nr_cpus);
+
+		if (percent > fullest)
+			fullest = percent;
+	}
+	return fullest;
+}
+
+/* A record of lost samples comes with the next sample only, the event's own number is always
+ * current. */
+static uint64_t lost_of(const struct samples *ss, const struct cpu_event *e)
+{
+	uint64_t lost = 0;
+
+	if (ss->no_lost || ss->sys->lost(e->fd, &lost) || lost < e->counts.lost)
+		return e->counts.lost;
+	return lost;
+}
+
+static void add_counts(const struct samples *ss, const struct cpu_event *e, struct ring_counts *to)
+{
+	if (e->fd < 0)
+		return;
+	to->lost += lost_of(ss, e);
+	to->throttled += e->counts.throttled;
+	to->bad += e->counts.bad;
+}
+
+static void set_counts(const struct samples *ss, const struct sample_set *set,
+		       struct ring_counts *out)
+{
+	*out = set->gone;
+	for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++)
+		add_counts(ss, &set->cpu[cpu], out);
+}
+
+void samples_counts(const struct samples *ss, const struct sample_user *u, struct ring_counts *out)
+{
+	set_counts(ss, u->set, out);
+	out->lost -= u->before.lost;
+	out->throttled -= u->before.throttled;
+	out->bad -= u->before.bad;
+}
+
+/* ---- sets --------------------------------------------------------------------------------- */
+
+static void free_set(struct samples *ss, struct sample_set *set)
+{
+	struct sample_set **link = &ss->sets;
+
+	while (*link && *link != set)
+		link = &(*link)->next;
+	if (*link)
+		*link = set->next;
+	for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++)
+		close_event(ss, &set->cpu[cpu]);
+	free(set);
+}
+
+/* Why no CPU samples, as samples_start says it. */
+static int answer(int ret)
+{
+	switch (ret) {
+	case -ENOMEM:
+	case -EMFILE:
+	case -ENFILE:
+		return ret == -ENFILE ? -EMFILE : ret;
+	case -EACCES:
+	case -EPERM:
+		return -EACCES;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static int open_set(struct samples *ss, const struct sample_spec *spec, struct sample_set **out)
+{
+	struct sample_set *set = calloc(1, sizeof(*set) + ss->nr_cpus * sizeof(set->cpu[0]));
+	int error = -ENODEV, ret;
+	bool any = false;
+
+	if (!set)
+		return -ENOMEM;
+	set->spec = *spec;
+	for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++)
+		set->cpu[cpu].fd = -1;
+	for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++) {
+		if (!ss->use[cpu])
+			continue;
+		ret = open_cpu(ss, set, cpu);
+		any |= !ret;
+		/* A CPU that is just going away, or that has no such event, has no samples. Too
+		 * little memory or too few files would leave holes that nobody sees. */
+		if (ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE) {
+			free_set(ss, set);
+			return answer(ret);
+		}
+		if (ret && error == -ENODEV)
+			error = ret;
+	}
+	if (!any) {
+		free_set(ss, set);
+		return answer(error);
+	}
+	set->next = ss->sets;
+	ss->sets = set;
+	*out = set;
+	return 0;
+}
+
+static bool same(const struct sample_spec *a, const struct sample_spec *b)
+{
+	return a->key == b->key && a->period == b->period && a->chains == b->chains;
+}
+
+int samples_start(struct samples *ss, const struct sample_spec *spec, struct sample_user *u)
+{
+	struct sample_set *set = ss->sets;
+	unsigned int nr = 0;
+	int ret = 0;
+
+	for (struct sample_set *s = ss->sets; s; s = s->next)
+		nr++;
+	while (set && !same(&set->spec, spec))
+		set = set->next;
+	if (!set)
+		ret = nr == SAMPLE_SETS_MAX ? -E2BIG : open_set(ss, spec, &set);
+	if (ret)
+		return ret;
+	u->before = (struct ring_counts){0}; /* of a set of its own */
+	if (set->users) {
+		take_set(set, ss->nr_cpus); /* what was sampled before is not this user's */
+		set_counts(ss, set, &u->before);
+	}
+	u->set = set;
+	u->next = set->users;
+	set->users = u;
+	return 0;
+}
+
+void samples_stop(struct samples *ss, struct sample_user *u)
+{
+	struct sample_set *set = u->set;
+	struct sample_user **link = &set->users;
+
+	take_set(set, ss->nr_cpus);
+	while (*link != u)
+		link = &(*link)->next;
+	*link = u->next;
+	u->set = NULL;
+	if (!set->users)
+		free_set(ss, set);
+}
+
+void samples_cpus(struct samples *ss)
+{
+	for (struct sample_set *set = ss->sets; set; set = set->next) {
+		for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++) {
+			struct cpu_event *e = &set->cpu[cpu];
+
+			if (ss->use[cpu] && e->fd < 0) {
+				open_cpu(ss, set, cpu);
+			} else if (!ss->use[cpu] && e->fd >= 0) {
+				ring_read(&e->ring, e->sample_type, &e->counts, take_one, set);
+				add_counts(ss, e, &set->gone);
+				close_event(ss, e);
+			}
+		}
+	}
+}
+
+bool samples_cgroups(const struct samples *ss)
+{
+	return !ss->no_cgroups;
+}
+
+unsigned int samples_events(const struct samples *ss)
+{
+	unsigned int n = 0;
+
+	for (const struct sample_set *set = ss->sets; set; set = set->next)
+		for (unsigned int cpu = 0; cpu < ss->nr_cpus; cpu++)
+			n += set->cpu[cpu].fd >= 0;
+	return n;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The calls of the kernel that sampling makes: see sys.h. */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "cgroup/sample/sys.h"
+
+static void more_files(void)
+{
+	struct rlimit l;
+
+	if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static int sys_open(const struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0 && errno == EMFILE) {
+		more_files();
+		fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	}
+	return fd < 0 ? -errno : (int)fd;
+}
+
+static void sys_close(int fd)
+{
+	close(fd);
+}
+
+static int sys_map(int fd, size_t bytes, bool take, void **out)
+{
+	void *p = mmap(NULL, bytes, take ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*out = p;
+	return 0;
+}
+
+static void sys_unmap(void *p, size_t bytes)
+{
+	munmap(p, bytes);
+}
+
+static int sys_control(int fd, unsigned long request, unsigned long arg)
+{
+	return ioctl(fd, request, arg) ? -errno : 0;
+}
+
+static int sys_lost(int fd, uint64_t *lost)
+{
+	uint64_t v[2]; /* the count, what was lost */
+	ssize_t n;
+
+	do
+		n = read(fd, v, sizeof(v));
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(v))
+		return n < 0 ? -errno : -ENODATA;
+	*lost = v[1];
+	return 0;
+}
+
+const struct sample_sys sample_sys_real = {
+	.open = sys_open,
+	.close = sys_close,
+	.map = sys_map,
+	.unmap = sys_unmap,
+	.control = sys_control,
+	.lost = sys_lost,
+};
