@@ -14,7 +14,7 @@
 
 #include <linux/kvm.h>
 
-#define RAM_AT	  0x40000000ULL
+#define RAM_AT	  BED_GUEST_CODE
 #define RAM_BYTES 0x10000ULL
 #define DEVICE_AT 0x10000000ULL
 
@@ -29,6 +29,8 @@ static const uint32_t code[] = {
 	0xb9000020, /* str w0, [x1]: the device, which ends KVM_RUN */
 	0x17fffffd, /* b subs */
 };
+
+_Static_assert(sizeof(code) == BED_GUEST_CODE_BYTES, "as the header says");
 
 #define CORE_REG(field)                                                                            \
 	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE |                                     \

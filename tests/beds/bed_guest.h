@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+/* Where the guest's code is, in guest addresses: these 20 bytes and nothing else. */
+#define BED_GUEST_CODE	     0x40000000ULL
+#define BED_GUEST_CODE_BYTES 20
+
 struct bed_guest {
 	int kvm, vm, vcpu; /* files */
 	void *ram;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples of the kernel plane on hardware counters that are exact: of a guest that executes a known
+ * number of instructions there are floor(count / period) samples, and each is in the guest's code.
+ * The period's end is noticed when the guest exits, so a guest must exit more often than that.
+ */
+#include <sys/mman.h>
+
+#include "cgroup/kernel/kernel.h"
+#include "tests/beds/bed.h"
+#include "tests/beds/bed_guest.h"
+
+/* Each run of the guest is a loop of 2 * LOOP instructions, and one more. */
+#define LOOP 2000
+#define RUNS 2000
+
+static struct kernel_plane *k;
+static struct vpmu_source *source;
+static struct vpmu_source_node *vm, *vcpu, *neighbour;
+
+struct seen {
+	uint64_t samples, side[VPMU_SIDE_HOST + 1], of_vcpu, of_vm, outside, in_line[5];
+};
+
+static uint64_t start_time(void)
+{
+	char line[1024] = "", *at;
+	FILE *f = fopen("/proc/thread-self/stat", "re");
+
+	cr_assert(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	at = strrchr(line, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	cr_assert(at);
+	return strtoull(at, NULL, 10);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s: %s", path,
+		  strerror(errno));
+	close(fd);
+}
+
+static void make_plane(void)
+{
+	const struct kernel_opts opts = {.pin_dir = NULL};
+	char why[512] = "";
+
+	/* The kernel would lower the rate, as one interrupt takes it some microseconds here. */
+	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+	bed_one_cpu();
+	cr_assert(!kernel_open(&opts, &k, why, sizeof(why)), "%s", why);
+	source = kernel_source(k);
+	cr_assert(!vpmu_source_node_add(source->root, 1, &vm));
+	cr_assert(!vpmu_source_node_add(vm, 2, &vcpu));
+	cr_assert(!vpmu_source_node_add(source->root, 3, &neighbour));
+	cr_assert(!kernel_bind_task(vcpu, gettid(), start_time()));
+}
+
+static void take(void *arg, const struct vpmu_source_sample *s)
+{
+	struct seen *seen = arg;
+	uint64_t at = s->ip - BED_GUEST_CODE;
+
+	seen->samples++;
+	seen->side[s->side]++;
+	seen->of_vcpu += s->serial == 2;
+	if (s->side != VPMU_SIDE_GUEST_KERNEL)
+		return;
+	if (at % 4 || at >= BED_GUEST_CODE_BYTES)
+		seen->outside++;
+	else
+		seen->in_line[at / 4]++;
+}
+
+static struct vpmu_sampling *start(const char *event, uint64_t period,
+				   struct vpmu_source_node *node, struct seen *seen)
+{
+	struct vpmu_sampling_opts o = {.period = period, .sample = take, .arg = seen};
+	struct vpmu_sampling *s;
+	char err[256] = "";
+	int ret;
+
+	*seen = (struct seen){0};
+	cr_assert(!vpmu_event_parse(event, VPMU_SPACE_GENERIC, &o.key, err, sizeof(err)), "%s",
+		  err);
+	ret = vpmu_source_sample_start(node, &o, &s);
+	cr_assert(!ret, "%s", strerror(-ret));
+	return s;
+}
+
+/* Returns how many instructions the guest executed. */
+static uint64_t run_guest(struct bed_guest *g, unsigned int runs)
+{
+	for (unsigned int i = 0; i < runs; i++) {
+		bed_guest_start(g, LOOP);
+		while (bed_guest_run(g))
+			;
+	}
+	return runs * (2ULL * LOOP + 1);
+}
+
+static void stop(struct vpmu_sampling *s, uint64_t *count)
+{
+	struct vpmu_sampling_state state;
+	struct vpmu_value v;
+
+	vpmu_source_flush_node(s->node);
+	vpmu_source_sample_read(s, &v);
+	vpmu_source_sample_state(s, &state);
+	cr_expect_eq(state.lost + state.throttled + state.nobodys, 0u);
+	cr_expect_null(state.note, "%s", state.note);
+	cr_expect(v.supported && !v.partial && v.running_ns == v.enabled_ns);
+	*count = v.count;
+	vpmu_source_sample_stop(s);
+}
+
+Test(bed_profile, samples_are_the_floor_of_the_count)
+{
+	static const uint64_t periods[] = {8009, 10000, 50021, 100000, 1000003};
+	struct bed_guest g;
+
+	bed_guest_make(&g);
+	make_plane();
+	for (size_t i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
+		struct vpmu_sampling *s, *other;
+		struct seen seen, none;
+		uint64_t done, count, others;
+
+		s = start("instructions:G", periods[i], vm, &seen);
+		other = start("instructions:G", periods[i], neighbour, &none);
+		done = run_guest(&g, RUNS);
+		stop(other, &others);
+		stop(s, &count);
+		printf("period %llu: %llu instructions, %llu samples, in the lines of the loop "
+		       "%llu %llu %llu %llu %llu\n",
+		       (unsigned long long)periods[i], (unsigned long long)count,
+		       (unsigned long long)seen.samples, (unsigned long long)seen.in_line[0],
+		       (unsigned long long)seen.in_line[1], (unsigned long long)seen.in_line[2],
+		       (unsigned long long)seen.in_line[3], (unsigned long long)seen.in_line[4]);
+		cr_expect_eq(count, done, "%llu counted", (unsigned long long)count);
+		cr_expect_eq(seen.samples, done / periods[i]);
+		cr_expect_eq(seen.side[VPMU_SIDE_GUEST_KERNEL], seen.samples);
+		cr_expect_eq(seen.of_vcpu, seen.samples);
+		cr_expect_eq(seen.outside, 0u);
+		cr_expect_eq(none.samples + others, 0u, "nothing is the neighbour's");
+	}
+	kernel_close(k);
+	bed_guest_free(&g);
+}
+
+/* What the thread that runs the vCPU does itself is the host's, and never the guest's. */
+Test(bed_profile, the_host_side)
+{
+	struct vpmu_sampling *s;
+	struct bed_guest g;
+	struct seen seen;
+	uint64_t count;
+
+	bed_guest_make(&g);
+	make_plane();
+	s = start("instructions:uH", 100000, vm, &seen);
+	for (int i = 0; i < 2500; i++) { /* the emulator notices a period's end at system calls */
+		bed_loop(2000);
+		syscall(SYS_getppid);
+	}
+	run_guest(&g, 100);
+	stop(s, &count);
+	printf("user mode of the VMM: %llu instructions, %llu samples, by side",
+	       (unsigned long long)count, (unsigned long long)seen.samples);
+	for (int i = 0; i <= VPMU_SIDE_HOST; i++)
+		printf(" %llu", (unsigned long long)seen.side[i]);
+	putchar('\n');
+	cr_expect_geq(count, 10000000u);
+	/* The emulator interrupts at the system call, in the kernel, or at a tick. */
+	cr_expect_eq(seen.side[VPMU_SIDE_VMM] + seen.side[VPMU_SIDE_HOST], seen.samples);
+	cr_expect_eq(seen.of_vcpu, seen.samples);
+	/* Others ran on this CPU, too, and some of its samples are theirs. */
+	cr_expect_leq(seen.samples, count / 100000 + 1);
+	cr_expect_geq(seen.samples, 95u);
+	kernel_close(k);
+	bed_guest_free(&g);
+}
