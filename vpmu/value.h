@@ -32,9 +32,11 @@ struct vpmu_value {
 	uint64_t enabled_ns; /* time the account ran, where the key can be counted */
 	uint64_t running_ns; /* part of it in which a hardware counter counted; equal: no gap */
 	enum vpmu_quality quality;
-	bool supported; /* false: no PMU of this host counts the key; count is 0 */
-	bool partial;	/* the account also ran where the key cannot be counted; the events from
-			 * there are missing in count */
+	uint64_t age_ns; /* what a CPU that runs the account has counted in this time before now is
+			  * missing, because it is not interrupted; 0: nothing is */
+	bool supported;	 /* false: no PMU of this host counts the key; count is 0 */
+	bool partial;	 /* the account also ran where the key cannot be counted; the events from
+			  * there are missing in count */
 };
 
 /*

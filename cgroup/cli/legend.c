@@ -8,17 +8,26 @@
 /* Explain each word of a quality that some value has, once. Returns whether there was one. */
 static bool print_qualities(FILE *to, const struct reading *r)
 {
-	static const char *const words[] = {"modelled", "estimated", "tsc", "partial"};
+	static const char *const words[] = {"modelled", "estimated", "tsc", "partial", "aged"};
 	bool any = false;
 
 	for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+		uint64_t age_ns = 0;
 		bool found = false;
 
 		for (size_t i = 0; i < r->nr_rows; i++)
-			for (size_t e = 0; e < r->nr_events; e++)
-				found |= val_counted(&r->rows[i], &r->rows[i].v[e]) &&
-					 val_has(&r->rows[i].v[e], words[k]);
-		if (found)
+			for (size_t e = 0; e < r->nr_events; e++) {
+				const struct val *v = &r->rows[i].v[e];
+
+				if (!val_counted(&r->rows[i], v) || !val_has(v, words[k]))
+					continue;
+				found = true;
+				age_ns = v->age_ns > age_ns ? v->age_ns : age_ns;
+			}
+		if (found && strcmp(words[k], "aged") == 0)
+			fprintf(to, " %s (up to %.3f s)\n", out_quality(words[k]),
+				(double)age_ns / 1e9);
+		else if (found)
 			fprintf(to, " %s\n", out_quality(words[k]));
 		any |= found;
 	}

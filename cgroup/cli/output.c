@@ -61,6 +61,8 @@ const char *out_quality(const char *quality)
 		{"estimated", "estimated: derived from the nominal clock rate, not counted"},
 		{"partial", "partial: part of the time the event could not be counted, and what "
 			    "happened then is missing"},
+		{"aged", "aged: an isolated CPU runs it, and what it did there since its last "
+			 "context switch is missing"},
 		{"tsc", "tsc: ticks of the time stamp counter between entering and leaving the "
 			"guest"},
 	};
@@ -368,6 +370,8 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 			    json_real(counted ? round(val_percent(v) * 100) / 100 : 0));
 	if (counted)
 		json_object_set_new(o, "quality", json_string(out_words(v, buf)));
+	if (v->age_ns)
+		json_object_set_new(o, "age-ns", json_integer((json_int_t)v->age_ns));
 	if (reading_why(r, row, e))
 		json_object_set_new(o, "why", json_string(reading_why(r, row, e)));
 	if (ipc >= 0) {

@@ -35,6 +35,7 @@ static void parse_val(struct fields *f, const json_t *o, struct val *v)
 	v->count = field_u64(f, o, "count");
 	v->enabled_ns = field_u64(f, o, "enabled-ns");
 	v->running_ns = field_u64(f, o, "running-ns");
+	v->age_ns = field_u64_or(f, o, "age-ns", 0);
 	v->variance = -1;
 }
 

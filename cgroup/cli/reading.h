@@ -19,6 +19,7 @@ enum row_kind { ROW_ROOT, ROW_HOST, ROW_TENANT, ROW_VM, ROW_VCPU };
 /* One event of one row. */
 struct val {
 	uint64_t count, enabled_ns, running_ns;
+	uint64_t age_ns;  /* what a CPU counted in so much time before the reading is missing */
 	char quality[32]; /* words: "modelled", or "tsc partial" */
 	bool supported;
 	double variance; /* of several runs: the standard error of the mean, in percent of it; below

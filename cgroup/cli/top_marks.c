@@ -11,8 +11,11 @@ static const struct {
 	const char *word; /* of the quality; NULL: scaled up */
 	const char *text;
 } marks[] = {
-	{'~', "modelled", "modelled"},	  {'?', "estimated", "estimated or tsc"},
-	{'?', "tsc", "estimated or tsc"}, {'!', "partial", "partial"},
+	{'~', "modelled", "modelled"},
+	{'?', "estimated", "estimated or tsc"},
+	{'?', "tsc", "estimated or tsc"},
+	{'!', "partial", "partial"},
+	{'@', "aged", "aged"},
 	{'*', NULL, "scaled up"},
 };
 #define NR_MARKS (sizeof(marks) / sizeof(marks[0]))

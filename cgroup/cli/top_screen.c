@@ -117,7 +117,7 @@ static const char *const help_lines[] = {
 	"other  events per second; n.c. not",
 	"       counted, n.s. not supported",
 	"~ modelled  ? estimated or tsc",
-	"! partial   * scaled up",
+	"! partial   @ aged   * scaled up",
 };
 #define HELP_LINES (sizeof(help_lines) / sizeof(help_lines[0]))
 

@@ -16,6 +16,7 @@
 struct kcounting {
 	struct vpmu_counting c; /* first */
 	struct sums sums;	/* of the last reading */
+	uint64_t since_ns;	/* when it was attached */
 	struct {
 		unsigned int slot;
 		unsigned int gaps; /* the slot's, when it was attached */
@@ -47,7 +48,41 @@ static void counting_free(struct vpmu_counting *c)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c, size_t i)
+static bool is_below(const struct knode *n, const struct knode *top)
+{
+	while (n && n != top)
+		n = n->parent;
+	return n;
+}
+
+/* For how long a CPU that is not interrupted has charged nothing to @c's node or one below it,
+ * which it runs now; of several CPUs the longest time. */
+static uint64_t age_of(const struct kernel_plane *k, const struct vpmu_counting *c)
+{
+	uint64_t since = counting_of(c)->since_ns, last, age = 0;
+	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		const struct kp_cpu *st = cpu_state(k, cpu);
+		uint32_t account;
+
+		if (!k->online[cpu] || !k->quiet[cpu])
+			continue;
+		account = __atomic_load_n(&st->account, __ATOMIC_ACQUIRE);
+		/* Before its first switch nobody knows what the CPU runs. */
+		if (account &&
+		    (account >= k->nr_accounts || !is_below(k->nodes[account], knode_of(c->node))))
+			continue;
+		last = VPMU_LOAD(&st->last_ns);
+		last = last > since ? last : since;
+		if (now > last && now - last > age)
+			age = now - last;
+	}
+	return age;
+}
+
+static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c, size_t i,
+		     uint64_t age_ns)
 {
 	const struct kcounting *kc = counting_of(c);
 	const struct ksum *base = &kc->key[i].base;
@@ -55,7 +90,7 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	const struct ksum now = kc->sums.key[i].now;
 	uint64_t lost_ns;
 
-	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error};
+	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error, .age_ns = age_ns};
 	if (!v->supported)
 		return;
 	v->count = now.total - base->total;
@@ -86,9 +121,13 @@ static void read_list(struct vpmu_counting *list)
 	if (!list)
 		return;
 	take(plane_of(list->source), list);
-	for (; list; list = list->next)
+	for (; list; list = list->next) {
+		const struct kernel_plane *k = plane_of(list->source);
+		uint64_t age_ns = age_of(k, list);
+
 		for (size_t i = 0; i < list->nr_keys; i++)
-			read_key(plane_of(list->source), list, i);
+			read_key(k, list, i, age_ns);
+	}
 }
 
 static void read_values(const struct vpmu_counting *c)
@@ -218,6 +257,7 @@ static void base(struct kernel_plane *k, struct vpmu_counting *list)
 	for (; list; list = list->next) {
 		struct kcounting *c = counting_of(list);
 
+		c->since_ns = k->cfg->since_ns;
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			c->key[i].gaps = k->slot[c->key[i].slot].gaps;
 			k->slot[c->key[i].slot].counted = true;

@@ -24,16 +24,19 @@ int command_oom(char *err, size_t errlen)
 
 json_t *command_value(const struct vpmu_value *v)
 {
+	bool lacks = v->partial || v->age_ns, exact = v->quality == VPMU_Q_EXACT;
 	char quality[32];
 
 	/* What is missing from a modelled count is missing from it all the same: both are said. */
-	snprintf(quality, sizeof(quality), "%s%s%s",
-		 v->partial && v->quality == VPMU_Q_EXACT ? "" : vpmu_quality_name(v->quality),
-		 v->partial && v->quality != VPMU_Q_EXACT ? " " : "", v->partial ? "partial" : "");
-	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b}", "count", json_u64(v->count),
+	snprintf(quality, sizeof(quality), "%s%s%s%s%s",
+		 lacks && exact ? "" : vpmu_quality_name(v->quality), lacks && !exact ? " " : "",
+		 v->partial ? "partial" : "", v->partial && v->age_ns ? " " : "",
+		 v->age_ns ? "aged" : "");
+	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:o*}", "count", json_u64(v->count),
 			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
 			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
-			 quality, "supported", v->supported);
+			 quality, "supported", v->supported, "age-ns",
+			 v->age_ns ? json_u64(v->age_ns) : NULL);
 }
 
 int command_target(struct commands *c, const json_t *req, bool required, bool narrows,

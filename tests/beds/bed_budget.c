@@ -133,6 +133,44 @@ Test(bed_budget, keys_take_turns_and_others_count)
 	tenants_close(&t);
 }
 
+/* Nothing but one task runs on CPU 1, so nothing is charged there for many turns. Its time without
+ * a counter is lost all the same. */
+Test(bed_budget, a_task_that_never_switches)
+{
+	const struct kernel_opts opts = {.leave_counters = 2};
+	struct tenants t;
+	struct looper l;
+
+	bed_cpu1(true);
+	bed_run_on(1);
+	tenants_open_as(&t, 1, twelve, &opts);
+	looper_make(&l, "t0", 100000000, 10);
+	bed_run_on(0);
+	tenants_attach(&t, t.nr_keys, true);
+	looper_start(&l);
+	for (int i = 0; i < 12; i++) {
+		usleep(100000);
+		kernel_tend(t.k);
+	}
+	looper_end(&l);
+	tenants_conserved(&t, 2);
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	for (unsigned int k = 0; k < t.nr_keys; k++) {
+		const struct vpmu_value *v = tenants_value(&t, 0, k);
+
+		cr_expect_lt(v->running_ns, v->enabled_ns);
+		if (k == 5)
+			printf("cycles:GH %llu in %llu of %llu ns\n", (unsigned long long)v->count,
+			       (unsigned long long)v->running_ns,
+			       (unsigned long long)v->enabled_ns);
+	}
+	cr_expect_lt(llabs((long long)(tenants_value(&t, 0, 5)->count -
+				       tenants_value(&t, 0, 5)->running_ns)),
+		     1000000);
+	tenants_close(&t);
+}
+
 /* ---- CPUs that come and go ---------------------------------------------------------------- */
 
 static const char *const events[] = {"instructions:GH", "cycles:GH",	    "instructions:uGH",

@@ -15,7 +15,8 @@ rows="$(vm_row 1 whole "$(v 300 100 100 'tsc'),$(v 100 100 100 modelled)"),$(
 	vm_row 2 part "$(v 300 100 50 exact),$(v 100 100 50 'modelled')"),$(
 	vm_row 3 missing "$(v 300 100 100 partial),$(v 100 100 50 'tsc partial')"),$(
 	vm_row 4 never "$(v 0 0 0 exact),$(v 0 100 0 modelled)"),$(
-	vm_row 5 plain "$(v 300 100 100 exact),$(v 100 100 100 exact)")"
+	vm_row 5 plain "$(v 300 100 100 exact),$(v 100 100 100 exact)"),$(
+	vm_row 6 old "$(v 300 100 100 aged | sed 's/}$/,"age-ns":"2100000000"}/'),$(v 100 100 100 'modelled aged')")"
 head='"session":"s","target":"/","age-ns":"1000000000","dropped":"0","events":["instructions","cycles"]'
 one="$(vm_row 1 whole "$(v 300 100 50 'tsc'),$(v 100 100 100 modelled)")"
 answers <<END
@@ -38,7 +39,8 @@ check_match "top: the marks of a quotient are those of both" "$(cat "$dir/top")"
 check_match "top: scaled up and modelled" "$(cat "$dir/top")" '^part .* [0-9.]+[kM]?~\*'
 check_match "top: partial has a mark of its own" "$(cat "$dir/top")" '^missing .*[0-9]!.*[0-9]\?!\*'
 check_match "top: no mark" "$(cat "$dir/top")" '^plain .* 3\.00( |$)'
-check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial \* scaled up'
+check_match "top: what the marks mean" "$(cat "$dir/top")" '~ modelled \? estimated or tsc ! partial @ aged \* scaled up'
+check_match "top: aged has a mark of its own" "$(cat "$dir/top")" '^old .*[0-9]@.*[0-9][kM]?~@'
 check "-x: the quality" "$("$vpmu" stat -d 0.01 -x, | cut -d, -f5,3,9)" \
 'instructions,whole,tsc
 cycles,whole,modelled
@@ -49,7 +51,9 @@ cycles,missing,tsc partial scaled
 instructions,never,
 cycles,never,
 instructions,plain,exact
-cycles,plain,exact'
+cycles,plain,exact
+instructions,old,aged
+cycles,old,modelled aged'
 out=$("$vpmu" stat -d 0.01 -j)
 check "-j: nothing that was scaled is exact" \
 	"$(printf '%s\n' "$out" | grep -v '"pcnt-running":100.0' | grep -c '"quality":"exact"')" 0
@@ -61,10 +65,14 @@ part modelled scaled
 missing partial
 missing tsc partial scaled
 plain exact
-plain exact'
+plain exact
+old aged
+old modelled aged'
+check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","plane.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
 out=$("$vpmu" stat -d 0.01)
 check_match "table: both words" "$out" '^missing .* 200 \(tsc\) \(partial\) \(50\.00%\)$'
-for word in modelled tsc partial; do
+check_match "table: how old" "$out" '^ aged: .* \(up to 2\.100 s\)$'
+for word in modelled tsc partial aged; do
 	check_match "table: $word is explained" "$out" "^ $word: "
 done
 out=$("$vpmu" stat -d 0.01)

@@ -382,15 +382,21 @@ Test(kernel_budget, guests_that_have_the_pmu_for_themselves)
 
 /* ---- isolated CPUs ------------------------------------------------------------------------ */
 
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
 /* Busy, but other tasks run in between, so that what was done is charged. */
 static void work_on_1(void *arg)
 {
 	const struct timespec ts = {.tv_nsec = 50000};
-	cpu_set_t set;
 
-	CPU_ZERO(&set);
-	CPU_SET(1, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	run_on(1);
 	for (;;) {
 		for (volatile unsigned int i = 0; i < 1000000; i++)
 			;
@@ -430,6 +436,73 @@ Test(kernel_budget, isolated_cpus_take_no_turns)
 	untouched = -1;
 	vpmu_source_detach(c);
 	bed_counting_free(c);
+	kernel_close(plane);
+}
+
+static void work_without_end(void *arg)
+{
+	run_on(1);
+	for (;;)
+		;
+}
+
+static uint64_t read_age(struct vpmu_counting *c)
+{
+	vpmu_source_flush(c);
+	vpmu_source_read(c);
+	return c->values[0].age_ns;
+}
+
+/* A task that has not been charged yet, on a CPU that is not asked: its node, those above it, and
+ * no other carry the time for which that is so. */
+Test(kernel_budget, values_of_isolated_cpus_have_an_age)
+{
+	const vpmu_key_t key = SW(PERF_COUNT_SW_CPU_CLOCK);
+	struct vpmu_counting *of_root, *of_node, *of_other;
+	struct vpmu_source *s;
+	uint64_t begin, age;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
+	put("/sys/devices/system/cpu/nohz_full", "1\n");
+	plane = open_plane();
+	s = kernel_source(plane);
+	of_root = bed_counting(s->root, &key, 1, NULL);
+	of_node = bed_counting(bed_node(s->root), &key, 1, NULL);
+	of_other = bed_counting(bed_node(s->root), &key, 1, NULL);
+	cr_assert_eq(kernel_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
+	begin = plane_now_ns(CLOCK_MONOTONIC);
+	bed_attach(of_root);
+	bed_attach(of_node);
+	bed_attach(of_other);
+	bed_spawn("a", work_without_end, NULL);
+	run_on(0);
+	/* At first nobody knows what runs there; other tasks run there now and then, too. */
+	for (;;) {
+		age = read_age(of_node);
+		if (age > 1000000 && read_age(of_other) == 0 && read_age(of_root) > 0)
+			break;
+		usleep(1000);
+	}
+	cr_expect_lt(age, plane_now_ns(CLOCK_MONOTONIC) - begin);
+	vpmu_source_detach(of_other);
+	vpmu_source_detach(of_node);
+	vpmu_source_detach(of_root);
+	bed_counting_free(of_other);
+	bed_counting_free(of_node);
+	bed_counting_free(of_root);
+	kernel_close(plane);
+
+	/* As all others, if the administrator says so. */
+	plane = NULL;
+	bed_end();
+	plane = bed_open(&(struct kernel_opts){.sys = &sys, .isolated = true});
+	of_root = bed_counting(kernel_source(plane)->root, &key, 1, NULL);
+	bed_attach(of_root);
+	for (int i = 0; i < 100; i++)
+		cr_expect_eq(read_age(of_root), 0u);
+	vpmu_source_detach(of_root);
+	bed_counting_free(of_root);
 	kernel_close(plane);
 }
 

@@ -64,6 +64,19 @@ Test(kernel_budget, fixed_counters_first_and_general_ones_are_left)
 	cr_expect_eq(budget_plan(&amd, 64, u, 5), 0x04u);
 }
 
+Test(kernel_budget, a_pair_finds_room_whole_or_not_at_all)
+{
+	const struct kernel_pmu arm = {.known = true, .general = 1, .fixed = 1u << VPMU_EV_CYCLES};
+	struct budget_unit u[2] = {unit(4, generic(VPMU_EV_BRANCHES, ALL)), pair(0, ALL)};
+
+	u[1].key[0] = generic(VPMU_EV_INSTRUCTIONS, ALL);
+	u[1].key[1] = generic(VPMU_EV_CYCLES, ALL);
+	u[1].served_ns = 1;
+	cr_expect_eq(budget_plan(&arm, 0, u, 2), 0x10u);
+	u[0].served_ns = 2;
+	cr_expect_eq(budget_plan(&arm, 0, u, 2), 0x03u);
+}
+
 Test(kernel_budget, an_event_with_no_other_counter_waits_for_its_own)
 {
 	struct budget_unit u[2] = {
@@ -246,7 +259,7 @@ Test(kernel_pmu, what_cpuid_says)
 	set_leaf(0x80000022, 1, 0x10806, 0, 0);
 	expect(__LINE__, 6, 0, "PERFCTR_CORE"); /* the last leaf is not there */
 	leaf[1][1] = 0x80000022;
-	leaf[3][2] = 0x10808; /* 8 of the core, and others of the northbridge */
+	leaf[3][2] = 0x10818; /* 8 of the core, and other facts above */
 	expect(__LINE__, 8, 0, "80000022H");
 	leaf[3][1] = 0; /* no PerfMonV2 */
 	expect(__LINE__, 6, 0, "PERFCTR_CORE");
