@@ -301,12 +301,12 @@ void branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out);
 const char *branches_why(const struct vpmu_source *s);
 
 /* ---- slot.c ---- */
-/* slot_get - the slot of @key, with one user more; new ones get their events. -ENOSPC: none is
+/* kslot_get - the slot of @key, with one user more; new ones get their events. -ENOSPC: none is
  * free; -ENOMEM. For a new one FRESH or FRESH_HARDWARE is added to *fresh. */
 #define FRESH	       1u
 #define FRESH_HARDWARE 2u
-int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh);
-void slot_put(struct kernel_plane *k, unsigned int slot);
+int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh);
+void kslot_put(struct kernel_plane *k, unsigned int slot);
 int slot_init(struct kernel_plane *k);
 void slot_exit(struct kernel_plane *k);
 /* slot_is_hardware - whether the event of @key needs a counter of the CPU. */

@@ -166,7 +166,7 @@ static int find_free(struct kernel_plane *k)
 	return used;
 }
 
-int slot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh)
+int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh)
 {
 	struct slot *s;
 	int i, ret;
@@ -214,7 +214,7 @@ static void drop(struct kernel_plane *k, unsigned int slot)
 	k->cfg->key[slot] = 0;
 }
 
-void slot_put(struct kernel_plane *k, unsigned int slot)
+void kslot_put(struct kernel_plane *k, unsigned int slot)
 {
 	struct slot *s = &k->slot[slot];
 

@@ -210,11 +210,11 @@ static int use(struct kernel_plane *k, struct vpmu_counting *list, size_t *n, un
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			unsigned int slot;
 
-			ret = slot_get(k, list->keys[i], &slot, fresh);
+			ret = kslot_get(k, list->keys[i], &slot, fresh);
 			if (!ret) {
 				ret = node_use(knode_of(list->node), slot);
 				if (ret)
-					slot_put(k, slot);
+					kslot_put(k, slot);
 			}
 			if (ret)
 				return ret;
@@ -242,7 +242,7 @@ static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n
 {
 	for (; list && n; list = list->next) {
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--) {
-			slot_put(k, counting_of(list)->key[i].slot);
+			kslot_put(k, counting_of(list)->key[i].slot);
 			k->countings--;
 		}
 	}
