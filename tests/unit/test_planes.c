@@ -316,6 +316,80 @@ Test(planes_sampled, a_profile_runs_on_any_source)
 	test_vcpu_fini(&soft);
 }
 
+/* A source that counts more than guests says whose code each sample is of, and has chains itself.
+ */
+Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
+{
+	static const struct {
+		enum vpmu_side side;
+		uint32_t pid;
+		const char *name;
+		int cpl;
+	} row[] = {
+		{VPMU_SIDE_GUEST_KERNEL, 0, "guest.k", 0},
+		{VPMU_SIDE_GUEST_USER, 0, "guest.u", 3},
+		{VPMU_SIDE_VMM, 77, "qemu", 3},
+		{VPMU_SIDE_HOST, 0, "host", 0},
+		{VPMU_SIDE_USER, 78, "user", 3},
+		{VPMU_SIDE_USER, 79, "user", 3},
+	};
+	const uint64_t calls[] = {0x20, 0x30};
+	uint64_t who[6], seen = 0;
+	const json_t *r, *chain;
+	json_t *a;
+	size_t i;
+
+	fake.s.can |= VPMU_SOURCE_CHAINS | VPMU_SOURCE_BRANCHES;
+	populate();
+	who[0] = who[1] = who[2] = who[3] = node_vcpu(vm_f, 1)->serial;
+	who[4] = vm_f->serial;
+	who[5] = vm_f->parent->serial;
+	json_decref(
+		must(PROFILE ",\"target\":\"/a\",\"plane\":\"fake\",\"name\":\"p\",\"lbr\":true}"));
+	for (i = 0; i < 6; i++) {
+		const struct vpmu_source_sample s = {.serial = who[i],
+						     .side = row[i].side,
+						     .pid = row[i].pid,
+						     .known = true,
+						     .cpl = (uint8_t)row[i].cpl,
+						     .ip = 0x10,
+						     .periods = i + 1,
+						     .chained = true,
+						     .nr_calls = 2,
+						     .calls = calls};
+
+		fake.sampling->opts.sample(fake.sampling->opts.arg, &s);
+	}
+	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
+	cr_expect_eq(num(a, "samples"), 21);
+	cr_expect_eq(num(a, "unchained"), 0);
+	cr_expect_null(json_object_get(a, "throttled"));
+	cr_expect_null(json_object_get(a, "note"));
+	cr_assert_eq(json_array_size(json_object_get(a, "rows")), 6, "none is added to another");
+	json_array_foreach (json_object_get(a, "rows"), i, r) {
+		uint64_t k = num(r, "samples") - 1;
+
+		cr_assert_lt(k, 6u);
+		seen |= 1ULL << k;
+		cr_expect_str_eq(str(r, "side"), row[k].name);
+		cr_expect_eq(json_integer_value(json_object_get(r, "cpl")), row[k].cpl);
+		cr_expect_eq(json_integer_value(json_object_get(r, "pid")), row[k].pid);
+		cr_expect_eq(json_object_get(r, "vcpu") != NULL, k < 4);
+		if (k == 5)
+			cr_expect_str_eq(str(r, "tenant"), vm_f->parent->path);
+		else
+			cr_expect_str_eq(str(r, "vm"), "f");
+	}
+	cr_expect_eq(seen, 0x3fu);
+	json_array_foreach (json_object_get(a, "chains"), i, r) {
+		chain = json_object_get(r, "chain");
+		cr_assert_eq(json_array_size(chain), 3);
+		cr_expect_str_eq(json_string_value(json_array_get(chain, 2)), "0x30");
+	}
+	json_decref(a);
+	test_vcpu_fini(&soft);
+}
+
 /* ---- commands ----------------------------------------------------------------------------- */
 
 Test(planes, every_answer_names_its_plane)

@@ -1,0 +1,138 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vpmu profile and vpmu lbr of a real host through vpmud: the clock of two tenants without VMs, in every
+# format. What guests' samples look like is tested with a fake kernel (it_kernel_sampling) and in the test
+# bed kvmbed (bed_profile).
+. "$(dirname "$0")/cli_lib.inc"
+vpmud=$VPMU_BIN/vpmud
+conf=$dir/vpmud.conf
+
+ground=
+for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
+	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
+	mkdir $mount/vpmud-profile-$$ 2>/dev/null && ground=$mount/vpmud-profile-$$ && break
+done
+[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
+jobs=
+clean() {
+	for j in $jobs; do kill -9 "$j" 2>/dev/null; done
+	for j in $jobs; do wait "$j" 2>/dev/null; done
+	rm -rf "/run/vpmud-profile-$$"
+	# A process that was killed stays there a moment.
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
+		[ -d "$ground" ] || break
+		sleep 0.1
+	done
+}
+on_exit=clean
+# Not in /tmp, where `vpmu` trusts only directories of its own user.
+mkdir -m 755 "/run/vpmud-profile-$$" || exit 1
+VPMU_SOCKET=/run/vpmud-profile-$$/s
+mkdir -p "$ground/acme/web" "$ground/globex"
+cat >"$conf" <<END
+[vpmud]
+socket = $VPMU_SOCKET
+pin_dir = none
+libvirt = none
+[tenant /acme]
+cgroup = /vpmud-profile-$$/acme
+[tenant /globex]
+cgroup = /vpmud-profile-$$/globex
+END
+"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
+server=$!
+wait_for "$server" "$vpmu" list || {
+	wait "$server"
+	server=
+	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
+		echo "# SKIP sampling: $(tail -1 "$dir/server.log")"
+		exit 77
+	fi
+	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
+	finish
+}
+
+# A program that only computes, in a cgroup below the one that the rule names.
+sh -c 'echo $$ >"$0/cgroup.procs" && while :; do :; done' "$ground/acme/web" &
+busy=$!
+jobs=$busy
+
+# ---- rows ----
+ticks() { awk '{ print $14 + $15 }' "/proc/$busy/stat"; } # of 10 ms that the program ran
+ran() { [ "$(ticks)" -ge "$1" ]; }
+sampled() { "$vpmu" sessions -j | grep -q '"profile"'; }
+# sample OUT ARG...: a profile of the tenant until its program has run for 0.3 s. Another may have this CPU
+# for a while.
+sample() {
+	out=$1
+	shift
+	"$vpmu" profile -e cpu-clock -c 1000000 -d 3000 "$@" /acme >"$out" 2>"$dir/err" &
+	profile=$!
+	jobs="$busy $profile"
+	wait_for "$profile" sampled
+	wait_for "$busy" ran $(($(ticks) + 30))
+	kill -INT "$profile"
+	wait "$profile"
+	check "profile $*: exit status" $? 0
+	check "profile $*: messages" "$(cat "$dir/err")" ""
+	jobs=$busy
+}
+sample "$dir/rows" -j
+check "every row is the tenant's" "$(jq -r 'select(.kind == "profile") | .tenant' "$dir/rows" | sort -u)" /acme
+check "and no VM's" "$(jq -r 'select(.kind == "profile") | .vm // "none"' "$dir/rows" | sort -u)" none
+check "whose code it is" "$(jq -r 'select(.kind == "profile") | .side' "$dir/rows" | grep -vxE 'user|host')" ""
+user=$(jq -s '[.[] | select(.side == "user") | .samples | tonumber] | add // 0' "$dir/rows")
+[ "$user" -ge 1 ] || check "samples of the program" "$user" "at least 1"
+check "all samples are in rows" \
+	"$(jq -s '([.[] | select(.kind == "profile") | .samples | tonumber] | add) ==
+		(.[-1].samples | tonumber) - (.[-1]["other-rows"] | tonumber)' "$dir/rows")" true
+check "nothing is lost" "$(jq -r 'select(.kind == "profile-total") | .lost' "$dir/rows")" 0
+check "plane" "$(jq -r .plane "$dir/rows" | sort -u)" kernel
+
+# ---- a tenant in which nothing runs ----
+"$vpmu" profile -e cpu-clock -c 1000000 -d 0.2 /globex >"$dir/out" 2>"$dir/err"
+check "nothing ran: exit status" $? 1
+check_match "nothing ran" "$(cat "$dir/err")" '^vpmu: profile: no samples of /globex'
+
+# ---- what other tools read ----
+# The format of FlameGraph's stackcollapse-perf.pl: a line with name, process and event, lines with
+# address, symbol and object, an empty line. This counts samples as it does.
+collapse() {
+	awk '
+	/^$/ { if (stack != "") { n[name stack]++; all++ } stack = ""; name = ""; next }
+	/^[^\t ].*[^ ] +[0-9]+ +[0-9]+ +[^ ]+:$/ { name = $1; next }
+	/^\t *[0-9a-f]+ .+ \(.*\)$/ { stack = ";" $2 stack; next }
+	{ print "not in the format: " $0; exit 1 }
+	END { print all + 0 }' "$1"
+}
+sample "$dir/script" --format=perf-script
+n=$(collapse "$dir/script")
+[ "$n" -ge 1 ] 2>/dev/null || check "perf-script: samples" "$n" "at least 1"
+check "perf-script: all of them" "$n" "$(grep -c '^/acme [0-9]* 1000000 cpu-clock:$' "$dir/script")"
+sample "$dir/folded" --folded
+check "folded: lines" "$(grep -vcE '^/acme;\[(user|host)\](;[^;]+)+ [0-9]+$' "$dir/folded")" 0
+[ -s "$dir/folded" ] || check "folded: samples" "$(cat "$dir/folded")" "some"
+check "one format only" "$("$vpmu" profile --format=perf-script --folded 2>&1 | head -n 1)" \
+	"vpmu: profile: give only one of --format, --folded and -j"
+check_match "another format" "$("$vpmu" profile --format=perf 2>&1 | head -n 1)" \
+	'^vpmu: profile: --format "perf": give perf-script'
+
+# ---- names of guests' kernels: files that are none are refused before anything is sampled ----
+echo 'not kallsyms' >"$dir/syms"
+check "a file without symbols" "$("$vpmu" profile -d 600 -e cpu-clock --guestkallsyms="$dir/syms" 2>&1)" \
+	"vpmu: --guestkallsyms: $dir/syms:1: not a line of kallsyms, which are ADDRESS TYPE NAME"
+check_match "no file" "$("$vpmu" profile -d 600 -e cpu-clock --guestkallsyms=vm-1="$dir/none" 2>&1)" \
+	"^vpmu: --guestkallsyms: $dir/none: No such file"
+check "no profile is left" "$("$vpmu" sessions -j | grep -c '"profile"')" 0
+
+# ---- branch records: not on a host without them, and it says why ----
+"$vpmu" lbr -d 0.1 /acme >"$dir/out" 2>"$dir/err"
+if grep -q 'not supported' "$dir/err"; then
+	check "lbr" "$(cat "$dir/err")" \
+		"vpmu: target: branch records are <not supported>: the kernel has no perf event with branch records on this CPU"
+else
+	# A tenant without VMs has no vCPUs, and no records of them.
+	check_match "lbr" "$(cat "$dir/err")" '^vpmu: lbr: no vCPU of /acme has records'
+fi
+finish
