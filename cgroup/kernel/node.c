@@ -233,6 +233,11 @@ void node_masks(struct kernel_plane *k)
 	set_mask(k, &k->root, 0);
 }
 
+void node_mask(struct knode *n)
+{
+	set_mask(plane_of(n->n.source), n, n->parent ? n->parent->mask : 0);
+}
+
 int node_use(struct knode *n, unsigned int slot)
 {
 	if (!n->refs) {

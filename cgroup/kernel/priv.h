@@ -221,6 +221,8 @@ void node_unuse(struct knode *n, unsigned int slot);
 /* node_masks - compute the masks of all nodes, and store those that have changed in their
  * accounts. */
 void node_masks(struct kernel_plane *k);
+/* node_mask - the same for @n and what is below it, when nothing above has changed. */
+void node_mask(struct knode *n);
 /* node_cell - the cell of @account for the slots of @chunk on @cpu, or the daemon's own (nr_cpus);
  * NULL: it was never charged there. node_add_cell - add what it has of @slot. */
 struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32_t account,

@@ -226,14 +226,25 @@ static int use(struct kernel_plane *k, struct vpmu_counting *list, size_t *n, un
 	return 0;
 }
 
+/* The masks of what @list counts. With very many nodes a change of one must not look at all. */
+static void masks(struct kernel_plane *k, const struct vpmu_counting *list)
+{
+	if (list && !list->next)
+		node_mask(knode_of(list->node));
+	else
+		node_masks(k);
+}
+
 /* Nobody counts the first @n keys of @list any more. What was counted is charged when this
  * returns, so all last values are of the same moment of each CPU. */
 static void stop(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
 {
+	struct vpmu_counting *first = list;
+
 	for (; list && n; list = list->next)
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--)
 			node_unuse(knode_of(list->node), counting_of(list)->key[i].slot);
-	node_masks(k);
+	masks(k, first);
 	plane_changed(k);
 	flush_all(k);
 }
@@ -292,7 +303,7 @@ static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *fai
 		slot_gaps(k);
 	}
 	if (!ret) {
-		node_masks(k);
+		masks(k, list);
 		plane_changed(k);
 		ret = plane_attach(k);
 	}

@@ -22,16 +22,51 @@ int command_oom(char *err, size_t errlen)
 	return fail(-ENOMEM, err, errlen, "request: out of memory");
 }
 
+#define QUALITY_LEN 32
+
+static bool lacks(const struct vpmu_value *v)
+{
+	return v->partial || v->age_ns;
+}
+
+/* What is missing from a modelled count is missing from it all the same: both are said. */
+static const char *quality_words(const struct vpmu_value *v, char words[QUALITY_LEN])
+{
+	bool exact = v->quality == VPMU_Q_EXACT;
+
+	snprintf(words, QUALITY_LEN, "%s%s%s%s%s",
+		 lacks(v) && exact ? "" : vpmu_quality_name(v->quality),
+		 lacks(v) && !exact ? " " : "", v->partial ? "partial" : "",
+		 v->partial && v->age_ns ? " " : "", v->age_ns ? "aged" : "");
+	return words;
+}
+
+void command_value_text(struct json_text *t, const struct vpmu_value *v)
+{
+	char words[QUALITY_LEN];
+
+	json_text_add(t, "{\"count\":\"");
+	json_text_number(t, v->count);
+	json_text_add(t, "\",\"counter-value\":\"");
+	json_text_number(t, vpmu_value_scaled(v));
+	json_text_add(t, "\",\"enabled-ns\":\"");
+	json_text_number(t, v->enabled_ns);
+	json_text_add(t, "\",\"running-ns\":\"");
+	json_text_number(t, v->running_ns);
+	if (v->age_ns) {
+		json_text_add(t, "\",\"age-ns\":\"");
+		json_text_number(t, v->age_ns);
+	}
+	json_text_add(t, "\",\"quality\":\""); /* words that need no quoting */
+	json_text_add(t, lacks(v) ? quality_words(v, words) : vpmu_quality_name(v->quality));
+	json_text_add(t, v->supported ? "\",\"supported\":true}" : "\",\"supported\":false}");
+}
+
 json_t *command_value(const struct vpmu_value *v)
 {
-	bool lacks = v->partial || v->age_ns, exact = v->quality == VPMU_Q_EXACT;
-	char quality[32];
+	char quality[QUALITY_LEN];
 
-	/* What is missing from a modelled count is missing from it all the same: both are said. */
-	snprintf(quality, sizeof(quality), "%s%s%s%s%s",
-		 lacks && exact ? "" : vpmu_quality_name(v->quality), lacks && !exact ? " " : "",
-		 v->partial ? "partial" : "", v->partial && v->age_ns ? " " : "",
-		 v->age_ns ? "aged" : "");
+	quality_words(v, quality);
 	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:o*}", "count", json_u64(v->count),
 			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
 			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",

@@ -7,6 +7,7 @@
 #define CGROUP_SERVICE_COMMANDS_H
 
 #include "cgroup/service/capture.h"
+#include "cgroup/service/json_text.h"
 #include "cgroup/service/profile.h"
 #include "cgroup/service/server.h"
 #include "cgroup/service/session.h"
@@ -22,6 +23,9 @@ struct commands {
 	/* Of the connection of the request being answered: what it may do, and its identity. NULL:
 	 * the server itself asks. */
 	const struct access *who;
+	/* The begin of the answer as text, with a comma behind each field: `{"rows":[...],`. The
+	 * server takes it with the answer, or frees it. */
+	struct json_text text;
 };
 
 /* A command: server_fn (server.h) says what it gets and returns. */
@@ -46,8 +50,10 @@ extern const struct command builtin_commands[];
 int command_oom(char *err, size_t errlen);
 /* command_address - an address as a "0x..." string; NULL when out of memory. */
 json_t *command_address(uint64_t address);
-/* command_value - the fields of a value; NULL when out of memory. */
+/* command_value - the fields of a value; NULL when out of memory. command_value_text - the same, as
+ * text. */
 json_t *command_value(const struct vpmu_value *v);
+void command_value_text(struct json_text *t, const struct vpmu_value *v);
 
 /* command_traces - the @max biggest of @t as array @key of @resp, their number as "nr-@key", the
  * samples of the rest as "other-@key". @chains: whole call chains, else the first address alone. 0

@@ -133,6 +133,23 @@ static char *answer(const json_t *req, json_t *resp)
 	return line;
 }
 
+/* The answer's line @line with what the command wrote as text in front. NULL: no memory. */
+static char *with_text(struct json_text *t, char *line)
+{
+	char *whole = NULL;
+
+	if (!line || !t->text)
+		return line;
+	/* The text begins with the bracket of the object, which the line has as well. */
+	json_text_add(t, line + 1);
+	if (json_text_ok(t)) {
+		whole = t->text;
+		*t = (struct json_text){0};
+	}
+	free(line);
+	return whole;
+}
+
 /* NULL: jansson has failed since json_memory_begin. */
 static char *error_answer(int ret, const json_t *req, const char *text)
 {
@@ -183,7 +200,8 @@ static char *run_and_answer(struct server *s, const json_t *req)
 	int ret = resp ? run(s, req, resp, err, sizeof(err)) : -ENOMEM;
 
 	if (!ret && !json_object_set_new(resp, "ok", json_true()))
-		text = answer(req, resp);
+		text = with_text(&s->c.text, answer(req, resp));
+	json_text_free(&s->c.text);
 	/* Nobody will see an answer without a line: the command is undone, or not done. */
 	if (!ret && s->then)
 		s->then(text != NULL, s->then_arg);

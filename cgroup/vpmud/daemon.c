@@ -32,7 +32,7 @@
 #define TEND_US	     1000000
 #define NAMED_US     5000000 /* after the start: by then libvirt has said whose the VMs are */
 #define STATE_SHARE  10	     /* at most this part of the time goes into writing the state file */
-#define STATE_SCHEMA 1
+#define STATE_SCHEMA 2
 #define URIS_MAX     16
 /* Every kernel can count it on a CPU, and it needs the same right as the others. */
 #define ANY_EVENT                                                                                  \
@@ -289,8 +289,8 @@ static void load(struct daemon *d)
 		return;
 	if (json_array_size(json_object_get(d->saved, "sessions")))
 		daemon_say(
-			"the sessions of the former vpmud are of counts that are gone; they have "
-			"ended");
+			"the sessions of the former vpmud are of counts that are gone, or of another "
+			"version; they have ended");
 	json_decref(d->saved);
 	d->saved = NULL;
 }

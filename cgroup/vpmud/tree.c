@@ -141,6 +141,9 @@ struct tenant *tree_tenant(struct tree *t, const char *path)
 			goto oom;
 		}
 		tenant->next = t->first_tenant;
+		tenant->back = &t->first_tenant;
+		if (tenant->next)
+			tenant->next->back = &tenant->next;
 		t->first_tenant = tenant;
 	}
 	/* An operator may have removed it. */
@@ -162,11 +165,9 @@ oom:
 
 void tree_tenant_forget(struct tree *t, struct tenant *tenant)
 {
-	struct tenant **link = &t->first_tenant;
-
-	while (*link != tenant)
-		link = &(*link)->next;
-	*link = tenant->next;
+	*tenant->back = tenant->next;
+	if (tenant->next)
+		tenant->next->back = tenant->back;
 	tdelete(tenant, &t->tenants, cmp_tenant);
 	free(tenant);
 }
@@ -193,7 +194,7 @@ static void on_removing(struct node *n, void *arg)
 
 	if (!tenant)
 		return;
-	for (struct in_tenant *c = t->first_cgroup; c; c = c->next)
+	for (struct in_tenant *c = tenant->cgroups ? t->first_cgroup : NULL; c; c = c->next)
 		if (c->tenant == tenant && tenant->node)
 			tree_unclaim(t, c->id, tenant->node);
 	tenant->node = NULL;

@@ -7,7 +7,7 @@
 
 /* A tenant that we made, or found when we needed it. */
 struct tenant {
-	struct tenant *next;
+	struct tenant *next, **back;
 	struct node *node;   /* NULL: an operator has removed it */
 	size_t vms, cgroups; /* that are in it now */
 	bool in_rules;	     /* it has a section of its own */
