@@ -239,7 +239,8 @@ static void step_syscalls(const struct contain_opts *o)
 
 	if (ret == -EOPNOTSUPP)
 		note(STEP_SYSCALLS, false,
-		     "all: this build has a sanitizer, which needs them, or is not for x86-64");
+		     "all: this build has a sanitizer, which needs them, or is for a "
+		     "CPU without a list");
 	else if (ret)
 		note(STEP_SYSCALLS, false, "all: seccomp: %s", strerror(-ret));
 	else

@@ -61,7 +61,8 @@ int contain(const struct contain_opts *o, char *err, size_t errlen);
 void contain_describe(void (*fn)(const char *what, bool ok, const char *why, void *arg), void *arg);
 
 /* contain_syscalls - the last step of contain() alone: the filter of system calls. -errno;
- * -EOPNOTSUPP: this build has none, because it has a sanitizer or is not for x86-64. */
+ * -EOPNOTSUPP: this build has none, because it has a sanitizer, or is for a CPU whose list
+ * of system calls is not here. */
 int contain_syscalls(const uint16_t *calls, size_t nr_calls);
 
 #endif

@@ -19,7 +19,17 @@
 
 #include "cgroup/daemon/contain.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+/* The CPU whose numbers of system calls these are, and from where on numbers are newer than the
+ * list. */
+#if defined(__x86_64__)
+#define ARCH   AUDIT_ARCH_X86_64
+#define NR_OLD 335
+#elif defined(__aarch64__)
+#define ARCH   AUDIT_ARCH_AARCH64
+#define NR_OLD 294
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(ARCH)
 
 int contain_syscalls(const uint16_t *calls, size_t nr_calls)
 {
@@ -28,9 +38,11 @@ int contain_syscalls(const uint16_t *calls, size_t nr_calls)
 
 #else
 
-#define NR_OLD 335 /* the numbers from here on are newer */
-
 static const uint16_t allowed[] = {
+#ifdef __x86_64__ /* these have successors in the list, and arm64 has only those */
+	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_rename, SYS_unlink, SYS_mkdir,
+	SYS_rmdir, SYS_poll, SYS_epoll_wait, SYS_time,
+#endif
 	/* memory; mmap and mprotect are below */
 	SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise, SYS_mincore,
 	/* threads; clone and tgkill are below */
@@ -42,21 +54,18 @@ static const uint16_t allowed[] = {
 	SYS_sigaltstack, SYS_signalfd4,
 	/* files: images, snapshots, consoles, cgroups, and what perf and KVM have in /proc and
 	 * /sys. landlock says where */
-	SYS_open, SYS_openat, SYS_close, SYS_read, SYS_readv, SYS_pread64, SYS_write, SYS_writev,
-	SYS_pwrite64, SYS_lseek, SYS_stat, SYS_lstat, SYS_fstat, SYS_newfstatat, SYS_statx,
-	SYS_statfs, SYS_fstatfs, SYS_access, SYS_faccessat, SYS_readlink, SYS_readlinkat,
-	SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_dup, SYS_dup3, SYS_fsync, SYS_fdatasync,
-	SYS_rename, SYS_renameat, SYS_renameat2, SYS_unlink, SYS_unlinkat, SYS_mkdir, SYS_mkdirat,
-	SYS_rmdir, SYS_name_to_handle_at, SYS_getxattr, SYS_lgetxattr, SYS_setxattr, SYS_lsetxattr,
+	SYS_openat, SYS_close, SYS_read, SYS_readv, SYS_pread64, SYS_write, SYS_writev,
+	SYS_pwrite64, SYS_lseek, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs,
+	SYS_faccessat, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_dup, SYS_dup3,
+	SYS_fsync, SYS_fdatasync, SYS_renameat, SYS_renameat2, SYS_unlinkat, SYS_mkdirat,
+	SYS_name_to_handle_at, SYS_getxattr, SYS_lgetxattr, SYS_setxattr, SYS_lsetxattr,
 	SYS_removexattr,
 	/* the event loop, and clients of the socket that listens already */
-	SYS_poll, SYS_ppoll, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_wait, SYS_epoll_pwait,
-	SYS_eventfd2, SYS_timerfd_create, SYS_timerfd_settime, SYS_accept4, SYS_recvfrom,
-	SYS_recvmsg, SYS_sendto, SYS_sendmsg, SYS_getsockopt, SYS_setsockopt, SYS_getsockname,
-	SYS_shutdown,
+	SYS_ppoll, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2,
+	SYS_timerfd_create, SYS_timerfd_settime, SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_sendto,
+	SYS_sendmsg, SYS_getsockopt, SYS_setsockopt, SYS_getsockname, SYS_shutdown,
 	/* time */
 	SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday,
-	SYS_time,
 	/* facts */
 	SYS_uname, SYS_sysinfo, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrlimit,
 	SYS_getrusage, SYS_times, SYS_prctl,
@@ -86,7 +95,7 @@ int contain_syscalls(const uint16_t *calls, size_t nr_calls)
 {
 	const struct sock_filter head[] = {
 		LOAD(DATA(arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
 		LOAD(DATA(nr)),
 	};

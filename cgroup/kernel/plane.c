@@ -169,6 +169,20 @@ static void *map_memory(struct bpf_map *m, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Where the pages are pinned. Of a process that ended while it made its maps some may be left. */
+static void pin_pages(struct kernel_plane *k)
+{
+	struct pages *const all[] = {&k->accounts, &k->index, &k->cells};
+	const char *const names[] = {"accounts", "index", "cells"};
+
+	for (size_t i = 0; i < 3; i++) {
+		all[i]->pin_dir = k->opts.pin_dir;
+		all[i]->name = names[i];
+		if (!k->taken_over)
+			pages_unpin(all[i]);
+	}
+}
+
 static int map_all(struct kernel_plane *k)
 {
 	struct kernel_bpf *skel = k->skel;
@@ -195,6 +209,8 @@ static int map_all(struct kernel_plane *k)
 		ret = pages_init(&k->cells, k->sys, bpf_map__fd(skel->maps.cells),
 				 bpf_map__max_entries(skel->maps.cells), KP_PAGE_CELLS,
 				 sizeof(struct kp_cell));
+	if (!ret)
+		pin_pages(k);
 	return ret;
 }
 

@@ -28,6 +28,8 @@
 #include "cgroup/sample/events.h"
 #include "vpmu/taskdata.h"
 
+#define PIN_PATH 256 /* bytes of a pin's path */
+
 /* An array of maps whose inner maps are our memory too. */
 struct pages {
 	int fd;
@@ -37,6 +39,7 @@ struct pages {
 	void **page;	     /* nr of them; NULL: not there */
 	uint64_t bytes;	     /* memory of those there */
 	const struct kernel_sys *sys;
+	const char *pin_dir, *name; /* page I is pinned as name-I; NULL: it is not */
 };
 /* pages_init, pages_free - @fd stays the caller's. -ENOMEM. */
 int pages_init(struct pages *p, const struct kernel_sys *sys, int fd, uint32_t nr, uint32_t entries,
@@ -45,8 +48,10 @@ void pages_free(struct pages *p);
 /* pages_add - make the pages @index[0..n), which are not there. All or nothing. Waits for a grace
  * period of the kernel. */
 int pages_add(struct pages *p, const uint32_t *index, uint32_t n);
-/* pages_find - take over the pages that a map taken over has. */
+/* pages_find - take over the pages that a former process has pinned. pages_unpin - remove the pins
+ * of all pages, also those that are not known. */
 int pages_find(struct pages *p);
+void pages_unpin(const struct pages *p);
 
 /* A key, and the perf event of each CPU that counts it. */
 struct slot {
@@ -395,7 +400,6 @@ void plane_detach(struct kernel_plane *k);
 int plane_flush(struct kernel_plane *k, unsigned int cpu);
 
 /* ---- pin.c ---- */
-#define PIN_PATH 256
 /* pin_prepare - before loading: lock the directory, look at what is there, and say where each map
  * is pinned. One line to @why on an error. pin_take - after that, take over nodes, bindings and
  * keys. */

@@ -167,6 +167,7 @@ static void check(json_t *rows, bool all, void *arg)
 	contain_describe(check_row, rows);
 	if (!all)
 		return;
+	/* What matters is our right to count, not that of the client who asks. */
 	if (*d->reload_error)
 		snprintf(why, sizeof(why), "the old one is in force: %s", d->reload_error);
 	else
@@ -288,9 +289,9 @@ static void load(struct daemon *d)
 	    json_integer_value(json_object_get(d->saved, "schema")) == STATE_SCHEMA)
 		return;
 	if (json_array_size(json_object_get(d->saved, "sessions")))
-		daemon_say(
-			"the sessions of the former vpmud are of counts that are gone, or of another "
-			"version; they have ended");
+		daemon_say("the sessions of the former vpmud are of counts that are gone, or of "
+			   "another "
+			   "version; they have ended");
 	json_decref(d->saved);
 	d->saved = NULL;
 }

@@ -4,21 +4,16 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cgroup/daemon/contain.h"
+#include "tests/contain_calls.h"
 #include "vmm/contain.h"
 
 static char dir[] = "/tmp/contain.XXXXXX", inside[64], outside[64];
@@ -116,72 +111,22 @@ Test(contain, files_are_read_only_but_for_one_directory)
 		cr_assert_eq(status, 0, "%x", (unsigned int)status);
 }
 
-static void *nothing(void *arg)
-{
-	return malloc(1 << 20);
-}
-
-static int calls(void)
-{
-	static const long refused[] = {
-		SYS_socket, SYS_connect,	  SYS_kill,	  SYS_mount,
-		SYS_bpf,    SYS_keyctl,		  SYS_setuid,	  SYS_unshare,
-		SYS_fork,   SYS_process_vm_readv, SYS_init_module};
-	pthread_t t;
-	void *p;
-
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-		if (syscall(refused[i], -1, -1, -1, -1, -1, -1) != -1 || errno != EPERM)
-			return 10 + (int)i;
-	if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) != -1 || errno != EPERM)
-		return 1;
-	if (syscall(SYS_clone3, NULL, 0) != -1 || errno != ENOSYS)
-		return 2;
-	if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
-		    MAP_FAILED ||
-	    errno != EPERM)
-		return 3;
-	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED || !mprotect(p, 4096, PROT_READ | PROT_EXEC) || errno != EPERM)
-		return 4;
-	if (syscall(SYS_tgkill, getppid(), getppid(), 0) != -1 || errno != EPERM)
-		return 5;
-	if (pthread_create(&t, NULL, nothing, NULL) || pthread_kill(t, 0) || pthread_join(t, &p))
-		return 6;
-	free(p);
-	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : 7;
-}
-
 Test(contain, system_calls)
 {
-	int status = contained(4, calls);
+	int status = contained(4, contain_refused);
 
 	if (!skipped(status, "system calls"))
 		cr_assert_eq(status, 0, "%x", (unsigned int)status);
 }
 
-static int run(void)
-{
-	char *const argv[] = {"true", NULL};
-
-	execve("/bin/true", argv, NULL);
-	return 0;
-}
-
-static int trace(void)
-{
-	ptrace(PTRACE_TRACEME, 0, 0, 0);
-	return 0;
-}
-
 Test(contain, exec_and_ptrace_end_the_process)
 {
-	int status = contained(4, run);
+	int status = contained(4, contain_exec);
 
 	if (skipped(status, "system calls"))
 		return;
 	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%x", (unsigned int)status);
-	status = contained(4, trace);
+	status = contained(4, contain_trace);
 	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%x", (unsigned int)status);
 }
 

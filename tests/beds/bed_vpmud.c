@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmud on an arm64 host, asked as an operator asks it: hardware counts of tenants and VMs to the
+ * instruction, before and after it is killed. armbed: tenants that loop, and the filter of system
+ * calls. kvmbed: a VM that vpmud finds by itself.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "cgroup/daemon/contain.h"
+#include "tests/beds/bed.h"
+#include "tests/beds/bed_guest.h"
+#include "tests/beds/operator.h"
+#include "tests/beds/workload.h"
+#include "tests/contain_calls.h"
+
+#define TENANTS 3u
+#define TIMES	20u
+#define CONFIG                                                                                     \
+	"[vpmud]\n"                                                                                \
+	"libvirt = none\n"                                                                         \
+	"[tenant /t0]\ncgroup = /t0\n"                                                             \
+	"[tenant /t1]\ncgroup = /t1\n"                                                             \
+	"[tenant /t2]\ncgroup = /t2\n"
+
+static const char *const tenant[TENANTS] = {"t0", "t1", "t2"};
+static const char *const path[TENANTS] = {"/t0", "/t1", "/t2"};
+
+static uint64_t loop_of(unsigned int i)
+{
+	return 30000 + 11111 * i;
+}
+
+/* A process in each tenant that executes TIMES loops of 2 * loop_of() instructions. */
+static void make_loops(struct looper l[TENANTS])
+{
+	for (unsigned int i = 0; i < TENANTS; i++)
+		looper_make(&l[i], tenant[i], loop_of(i), TIMES);
+	usleep(10000); /* until all of them wait */
+}
+
+static void play_loops(struct looper l[TENANTS])
+{
+	for (unsigned int i = 0; i < TENANTS; i++)
+		looper_start(&l[i]);
+	for (unsigned int i = 0; i < TENANTS; i++)
+		looper_end(&l[i]);
+}
+
+/* The process @l of tenant @i has executed its loops and besides what it always does. */
+static void expect_loops(const char *what, uint64_t counted, unsigned int i, uint64_t *besides)
+{
+	uint64_t loops = 2 * loop_of(i) * TIMES;
+
+	cr_assert(counted != UINT64_MAX && counted > loops, "%s: tenant %u: %llu instructions",
+		  what, i, (unsigned long long)counted);
+	if (!*besides)
+		*besides = counted - loops;
+	cr_expect_eq(counted, loops + *besides, "%s: tenant %u: %llu beside its loops, not %llu",
+		     what, i, (unsigned long long)(counted - loops), (unsigned long long)*besides);
+}
+
+static void conserved(void)
+{
+	const char *out = asked("conservation");
+
+	cr_expect(has_line(out, "instructions:uGH", " yes", NULL), "%s", out);
+	cr_expect(has_line(out, "cycles:GH", " yes", NULL), "%s", out);
+	cr_expect(!has_line(out, " no", NULL, NULL), "%s", out);
+}
+
+/* Debian's kernels start with 3, which permits perf events to CAP_SYS_ADMIN only. */
+static void paranoid(const char *level)
+{
+	int fd = open("/proc/sys/kernel/perf_event_paranoid", O_WRONLY | O_CLOEXEC);
+
+	cr_assert(fd >= 0 && write(fd, level, strlen(level)) == (ssize_t)strlen(level));
+	close(fd);
+}
+
+/* ---- tenants ------------------------------------------------------------------------------ */
+
+/* Each of the three rounds is counted exactly: the first while vpmud runs, the second while it is
+ * dead, the third by its successor. All of it is in the session that the first one has opened. */
+Test(bed_vpmud, a_session_is_exact_over_kill_9)
+{
+	struct looper l[TENANTS];
+	uint64_t before[TENANTS], besides = 0, cycles;
+	const char *out;
+	pid_t vpmud;
+
+	for (unsigned int i = 0; i < TENANTS; i++)
+		cgroup_make(tenant[i]);
+	paranoid("2");
+	vpmud = vpmud_start(CONFIG);
+	out = asked("list");
+	for (unsigned int i = 0; i < TENANTS; i++)
+		cr_expect(has_line(out, tenant[i], "tenant", NULL), "%s", out);
+	cr_expect(has_line(asked("check"), "kernel plane", "yes", "nobody counts"));
+
+	/* The processes are made before, so that each executes the same while it is counted. */
+	make_loops(l);
+	asked("attach s -e instructions:uGH,cycles:GH --for-each tenant");
+	play_loops(l);
+	out = asked("stat --session s -x,");
+	for (unsigned int i = 0; i < TENANTS; i++) {
+		before[i] = cell(out, "instructions:uGH", path[i], "", "");
+		expect_loops("while vpmud runs", before[i], i, &besides);
+	}
+	printf("each tenant: its loops and %llu instructions in user mode\n",
+	       (unsigned long long)besides);
+	cr_expect_lt(besides, 1000u);
+	conserved();
+
+	make_loops(l);
+	out = asked("stat --session s -x,");
+	for (unsigned int i = 0; i < TENANTS; i++)
+		before[i] = cell(out, "instructions:uGH", path[i], "", "");
+	vpmud_kill(vpmud);
+	play_loops(l);
+	vpmud = vpmud_start(CONFIG);
+	out = asked("stat --session s -x,");
+	for (unsigned int i = 0; i < TENANTS; i++)
+		expect_loops("while nobody runs",
+			     cell(out, "instructions:uGH", path[i], "", "") - before[i], i,
+			     &besides);
+	conserved();
+
+	make_loops(l);
+	out = asked("stat --session s -x,");
+	for (unsigned int i = 0; i < TENANTS; i++)
+		before[i] = cell(out, "instructions:uGH", path[i], "", "");
+	play_loops(l);
+	out = asked("stat --session s -x,");
+	for (unsigned int i = 0; i < TENANTS; i++) {
+		expect_loops("the next vpmud",
+			     cell(out, "instructions:uGH", path[i], "", "") - before[i], i,
+			     &besides);
+		cycles = cell(out, "cycles:GH", path[i], "", "");
+		cr_expect(cycles != UINT64_MAX && cycles > 0);
+	}
+	conserved();
+	asked("detach s");
+	/* When it is sure that all is found that its predecessor had. */
+	while (!has_line(asked("check"), "kernel plane", "yes", "nobody counts"))
+		usleep(100000);
+	vpmud_stop(vpmud);
+}
+
+/* ---- rights ------------------------------------------------------------------------------- */
+
+/* It counts with the filter in force, and the filter is that of this CPU. */
+Test(bed_vpmud, is_contained)
+{
+	pid_t vpmud = vpmud_start("[vpmud]\nlibvirt = none\npin_dir = none\n");
+	const char *out = asked("check");
+
+	cr_expect(has_line(out, "contain: system calls", "yes", "no exec"), "%s", out);
+	cr_expect(has_line(out, "contain: capabilities", "yes", "CAP_BPF and CAP_PERFMON"), "%s",
+		  out);
+	vpmud_stop(vpmud);
+}
+
+/* What it may not count it does not count, and says so; no number is made up. */
+Test(bed_vpmud, is_not_permitted)
+{
+	const char *out;
+	pid_t vpmud;
+
+	paranoid("3");
+	vpmud = vpmud_start("[vpmud]\nlibvirt = none\npin_dir = none\n");
+	out = asked("check");
+	if (!has_line(out, "perf events ", "no", "perf_event_paranoid of at most 2"))
+		cr_skip_test("this kernel knows no perf_event_paranoid of 3");
+	out = asked("stat -e instructions:uGH,page-faults -x, -d 0.01");
+	cr_expect(has_line(out, "<not supported>,,instructions:uGH,", NULL, NULL), "%s", out);
+	cr_expect(has_line(out, "<not supported>,,page-faults,", NULL, NULL), "%s", out);
+	paranoid("2");
+	cr_expect(has_line(asked("check"), "perf events ", "yes", NULL));
+	vpmud_stop(vpmud);
+}
+
+/* The status of a child that calls @fn behind the filter. */
+static int behind_filter(int (*fn)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || contain_syscalls(NULL, 0) ? 99
+											  : fn());
+	cr_assert(pid > 0 && waitpid(pid, &status, 0) == pid);
+	return status;
+}
+
+Test(bed_vpmud, filter_of_system_calls)
+{
+	int status = behind_filter(contain_refused);
+
+	cr_expect_eq(status, 0, "%x", (unsigned int)status);
+	status = behind_filter(contain_exec);
+	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%x", (unsigned int)status);
+	status = behind_filter(contain_trace);
+	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%x", (unsigned int)status);
+}
+
+/* ---- a VM --------------------------------------------------------------------------------- */
+
+struct vm {
+	pid_t pid;
+	int start; /* a pipe: closed to start */
+};
+
+static uint64_t guest_instructions(void)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < TIMES; i++)
+		n += 2 * (loop_of(0) + i) + 1;
+	return n;
+}
+
+/* A process of tenant @i with a VM of one vCPU, which executes one loop and then waits. Nothing
+ * says that it is a VM, but that it has one. */
+static void make_vm(struct vm *vm, unsigned int i)
+{
+	struct bed_guest g;
+	int start[2];
+	char c;
+
+	cr_assert(!pipe2(start, O_CLOEXEC));
+	vm->pid = fork();
+	cr_assert(vm->pid >= 0);
+	if (vm->pid == 0) {
+		close(start[1]);
+		cgroup_enter(tenant[i]);
+		bed_guest_make(&g);
+		if (read(start[0], &c, 1) != 0)
+			_exit(1);
+		for (unsigned int k = 0; k < TIMES; k++) {
+			bed_guest_start(&g, loop_of(0) + k);
+			while (bed_guest_run(&g))
+				;
+			sched_yield();
+		}
+		pause();
+		_exit(0);
+	}
+	close(start[0]);
+	vm->start = start[1];
+}
+
+/* Until `vpmu list` says @want of the VM of process @pid. */
+static void until_found(pid_t pid, bool want)
+{
+	char word[24];
+
+	snprintf(word, sizeof(word), "%d", pid);
+	while (has_line(asked("list"), "vm", word, NULL) != want)
+		usleep(50000);
+}
+
+Test(bed_vpmud, finds_a_vm_and_counts_its_guest)
+{
+	struct vm vm;
+	const char *out;
+	pid_t vpmud;
+	uint64_t counted = 0;
+	char name[24];
+
+	if (access("/dev/kvm", F_OK))
+		cr_skip_test("no KVM in this bed");
+	for (unsigned int i = 0; i < TENANTS; i++)
+		cgroup_make(tenant[i]);
+	paranoid("2");
+	vpmud = vpmud_start(CONFIG);
+	make_vm(&vm, 1); /* after it: what vpmud may read then counts */
+	until_found(vm.pid, true);
+	printf("%s", asked("list"));
+	asked("attach s -e instructions:G,instructions:H,instructions:GH --for-each tenant");
+	asked("attach v -e instructions:G --for-each vm -t /t1");
+	close(vm.start);
+	while (counted == UINT64_MAX || counted < guest_instructions()) {
+		usleep(10000);
+		counted = cell(asked("stat --session s -x,"), "instructions:G", "/t1", "", "");
+	}
+	out = asked("stat --session s -x,");
+	cr_expect_eq(cell(out, "instructions:G", "/t1", "", ""), guest_instructions(), "%s", out);
+	cr_expect_eq(cell(out, "instructions:G", "/", "", ""), guest_instructions(), "%s", out);
+	out = asked("stat --session v -x,");
+	snprintf(name, sizeof(name), ",/t1,");
+	cr_expect(strtoull(out, NULL, 10) == guest_instructions() && strstr(out, name), "%s", out);
+	kill(vm.pid, SIGKILL);
+	cr_assert_eq(waitpid(vm.pid, NULL, 0), vm.pid);
+	until_found(vm.pid, false);
+	out = asked("stat --session s -x,");
+	cr_expect_eq(cell(out, "instructions:G", "/t1", "", ""), guest_instructions(),
+		     "what a VM that has ended counted is the tenant's: %s", out);
+	vpmud_stop(vpmud);
+}
