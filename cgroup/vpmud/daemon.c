@@ -167,7 +167,6 @@ static void check(json_t *rows, bool all, void *arg)
 	contain_describe(check_row, rows);
 	if (!all)
 		return;
-	/* What matters is our right to count, not that of the client who asks. */
 	if (*d->reload_error)
 		snprintf(why, sizeof(why), "the old one is in force: %s", d->reload_error);
 	else
