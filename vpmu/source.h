@@ -179,6 +179,13 @@ struct vpmu_source_ops {
 	 * less than they do.
 	 */
 	void (*read_list)(struct vpmu_counting *list);
+	/*
+	 * missing - why the counting has no values that may be shown, in one line that lives until
+	 * the next call for the source; NULL: it has. A source that asks somebody else for its
+	 * counts says so here. Its values must not be shown then. May be NULL: they are never
+	 * missing.
+	 */
+	const char *(*missing)(const struct vpmu_counting *c);
 
 	/* can_count - whether @key is counted here, and how well; else one line to @why. */
 	bool (*can_count)(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q,
@@ -251,6 +258,11 @@ void vpmu_source_flush(const struct vpmu_counting *list);
 static inline void vpmu_source_read(const struct vpmu_counting *c)
 {
 	c->source->ops->read(c);
+}
+
+static inline const char *vpmu_source_missing(const struct vpmu_counting *c)
+{
+	return c->source->ops->missing ? c->source->ops->missing(c) : NULL;
 }
 
 static inline void vpmu_source_flush_node(struct vpmu_source_node *n)

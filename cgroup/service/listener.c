@@ -29,6 +29,7 @@ struct client {
 	sd_event_source *io;	/* the socket */
 	sd_event_source *work;	/* a whole line is buffered */
 	sd_event_source *timer; /* armed while an answer waits */
+	struct later *later;	/* its request waits, or NULL */
 	char *out;		/* the answer that is being written, or NULL */
 	size_t out_len, out_done;
 	size_t in_len;
@@ -63,6 +64,8 @@ static void client_close(struct client *c)
 	*link = c->next;
 	l->nr_clients--;
 	l->pending -= c->out_len;
+	if (c->later)
+		server_forget(c->later);
 	server_conn_closed(l->s, &c->who);
 	sd_event_source_disable_unref(c->io);
 	sd_event_source_disable_unref(c->work);
@@ -123,8 +126,9 @@ static void set_answer(struct client *c, char *line)
  * socket is not watched, so the request of a client that has gone meanwhile is still done. */
 static int client_wait(struct client *c)
 {
-	bool line = memchr(c->in, '\n', c->in_len) != NULL;
-	int ret = sd_event_source_set_io_events(c->io, c->out ? EPOLLOUT : EPOLLIN);
+	bool line = !c->later && memchr(c->in, '\n', c->in_len) != NULL;
+	/* Of a client that waits, only its end is of interest. */
+	int ret = sd_event_source_set_io_events(c->io, c->later ? 0 : c->out ? EPOLLOUT : EPOLLIN);
 
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(c->io,
@@ -136,6 +140,11 @@ static int client_wait(struct client *c)
 		ret = sd_event_source_set_enabled(c->timer,
 						  c->out ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 	return ret;
+}
+
+void listener_wait(void *client, struct later *later)
+{
+	((struct client *)client)->later = later;
 }
 
 /* Write as much as the socket accepts. false: the client is gone. */
@@ -169,7 +178,7 @@ static void client_go_on(struct client *c)
 {
 	if (!client_write(c))
 		return;
-	if (!c->out && (c->close || (c->eof && !memchr(c->in, '\n', c->in_len)))) {
+	if (!c->out && !c->later && (c->close || (c->eof && !memchr(c->in, '\n', c->in_len)))) {
 		client_close(c);
 		return;
 	}
@@ -182,15 +191,28 @@ static int on_work(sd_event_source *src, void *arg)
 	struct client *c = arg;
 	char *nl = memchr(c->in, '\n', c->in_len);
 	size_t len;
+	char *line;
 
-	if (!nl || c->out)
+	if (!nl || c->out || c->later)
 		return 0;
 	len = (size_t)(nl - c->in);
-	set_answer(c, server_dispatch_conn(c->l->s, &c->who, c->in, len));
+	line = server_dispatch_conn(c->l->s, &c->who, c->in, len, c, &c->later);
+	if (!c->later)
+		set_answer(c, line);
 	c->in_len -= len + 1;
 	memmove(c->in, nl + 1, c->in_len);
 	client_go_on(c);
 	return 0;
+}
+
+void listener_answer(void *client, char *line)
+{
+	struct client *c = client;
+
+	c->later = NULL;
+	c->active_ns = now_ns(); /* it was not silent: we were */
+	set_answer(c, line);
+	client_go_on(c);
 }
 
 static void client_read(struct client *c)
@@ -221,7 +243,10 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 {
 	struct client *c = arg;
 
-	if (c->out) {
+	if (c->later) {
+		if (revents & (EPOLLERR | EPOLLHUP))
+			client_close(c);
+	} else if (c->out) {
 		if (revents & (EPOLLERR | EPOLLHUP))
 			client_close(c); /* nobody is left to read the answer */
 		else
@@ -268,7 +293,7 @@ static struct client *longest_idle(const struct listener *l)
 	struct client *idle = NULL;
 
 	for (struct client *c = l->clients; c; c = c->next) {
-		if (c->out || c->active_ns > (idle ? idle->active_ns : latest) ||
+		if (c->out || c->later || c->active_ns > (idle ? idle->active_ns : latest) ||
 		    memchr(c->in, '\n', c->in_len) || server_conn_owns(l->s, &c->who))
 			continue;
 		idle = c;
@@ -490,6 +515,9 @@ int listener_create(struct server *s, sd_event *ev, const struct server_opts *op
  * @deadline_ns. */
 static void say_farewell(struct client *c, uint64_t deadline_ns)
 {
+	if (c->later)
+		server_forget(c->later);
+	c->later = NULL;
 	while (!c->close) {
 		struct pollfd p = {.fd = c->fd, .events = POLLOUT};
 		char *line = c->out ? NULL : server_last_words(c->l->s, &c->who);

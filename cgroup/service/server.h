@@ -30,6 +30,7 @@
 #define SERVER_LOST_SEC	   300	      /* a named session stays so long after its connection's end */
 
 struct server;
+struct later;
 
 struct server_opts {
 	const char *path; /* of the socket. A stale socket is replaced; if a
@@ -50,6 +51,14 @@ struct server_opts {
 		       void *arg); /* adds fields to a VM in `list`; may be NULL */
 	/* A command has been done, and its answer is about to be sent. May be NULL */
 	void (*done)(void *arg);
+	/*
+	 * A client may use the command of @req. @ready: it has been done, and its answer is ready;
+	 * else it is about to be done. 1: it waits, and its client with it, until server_go_on or
+	 * server_answer of @l; the others are served meanwhile. 0: it does not wait. -errno and a
+	 * line in @err, not when @ready: it is refused. May be NULL: none waits
+	 */
+	int (*hold)(void *arg, const json_t *req, const struct access *who, bool ready,
+		    struct later *l, char *err, size_t errlen);
 	unsigned int slow_sec;		   /* 0: SERVER_SLOW_SEC */
 	unsigned int lost_sec;		   /* 0: SERVER_LOST_SEC */
 	const struct access_rules *access; /* groups that may connect; NULL: none. Not copied */
@@ -85,6 +94,17 @@ int server_register(struct server *s, const char *cmd, server_fn fn, void *arg);
  * returns an error.
  */
 void server_then(struct server *s, void (*then)(bool ok, void *arg), void *arg);
+
+/*
+ * A request that opts.hold lets wait. server_go_on - do what waited: run the command, or send its
+ * answer. server_answer - answer in the command's place: @ret 0 and the fields @resp, or -errno and
+ * the line @err; for one that is not @ready only. Either ends @l. It may not be called by hold.
+ * server_on_lost - in hold: @lost is called instead when the client goes away meanwhile, which ends
+ * @l as well.
+ */
+void server_go_on(struct later *l);
+void server_answer(struct later *l, int ret, const json_t *resp, const char *err);
+void server_on_lost(struct later *l, void (*lost)(void *arg), void *arg);
 
 /* server_dispatch - one request line (not NUL-terminated, @len bytes) to one malloc'd answer line
  * ending in \n. NULL only when out of memory; the command was not done then. Tests and the fuzzer

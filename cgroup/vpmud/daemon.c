@@ -23,6 +23,7 @@
 #include "cgroup/vpmud/budget.h"
 #include "cgroup/vpmud/config.h"
 #include "cgroup/vpmud/daemon.h"
+#include "cgroup/vpmud/peers.h"
 #include "cgroup/vpmud/rights.h"
 #include "cgroup/vpmud/state.h"
 #include "cgroup/vpmud/tree.h"
@@ -52,6 +53,7 @@ struct daemon {
 	struct tree *tree;
 	struct cgroups *cgroups;
 	struct disc *disc;
+	struct peers *peers;
 	struct server *server;
 	sd_event_source *tend, *turn, *named, *post;
 	/* Only with pins: */
@@ -144,7 +146,19 @@ static int cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, siz
 
 static int vm_info(const struct node *vm, json_t *obj, void *arg)
 {
+	const struct daemon *d = arg;
+
+	if (peers_has(d->peers, vm))
+		return peers_info(d->peers, vm, obj);
 	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
+}
+
+static int hold(void *arg, const json_t *req, const struct access *who, bool ready, struct later *l,
+		char *err, size_t errlen)
+{
+	struct daemon *d = arg;
+
+	return peers_hold(d->peers, server_sessions(d->server), req, who, ready, l, err, errlen);
 }
 
 static void check_row(const char *what, bool ok, const char *why, void *rows)
@@ -191,6 +205,7 @@ static void check(json_t *rows, bool all, void *arg)
 	/* The client's rights are not ours: we have given up most of what we had. */
 	may = vpmu_source_can_count(kernel_source(d->kernel), ANY_EVENT, &q, why, sizeof(why));
 	check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why, rows);
+	peers_check(d->peers, check_row, rows);
 }
 
 /* ---- what outlives us ----------------------------------------------------------------------- */
@@ -421,6 +436,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.check = check,
 		.vm_info = vm_info,
 		.done = on_done,
+		.hold = hold,
 		.access = &d->access,
 		.log = on_log,
 		.arg = d,
@@ -436,9 +452,19 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	if (!ret && d->saved)
 		sessions_restore(server_sessions(d->server), json_object_get(d->saved, "sessions"),
 				 &bases, on_note, NULL);
-	if (!ret && server_register(d->server, "reload", cmd_reload, d))
-		ret = fail(-EEXIST, err, errlen, "socket: reload is there already");
+	if (!ret && (server_register(d->server, "reload", cmd_reload, d) ||
+		     peers_register(d->peers, d->server)))
+		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
 	return ret;
+}
+
+static int open_peers(struct daemon *d, char *err, size_t errlen)
+{
+	const struct peers_opts o = {
+		.places = d->config.vmm_sockets, .uid = geteuid(), .note = on_note};
+	int ret = peers_create(d->ev, d->ts, &o, &d->peers);
+
+	return ret < 0 ? fail(ret, err, errlen, "servers: %s", strerror(-ret)) : 0;
 }
 
 /* Where the socket, the state file and the pins are. */
@@ -496,6 +522,8 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = open_discovery(d, err, errlen);
 	if (!ret)
+		ret = open_peers(d, err, errlen);
+	if (!ret)
 		ret = open_server(d, o->listen_fd, err, errlen);
 	if (!ret)
 		ret = vpmud_contain(err, errlen);
@@ -521,10 +549,12 @@ void daemon_destroy(struct daemon *d)
 	sd_event_source_disable_unref(d->named);
 	sd_event_source_disable_unref(d->post);
 	server_destroy(d->server);
+	peers_stop(d->peers);
 	disc_close(d->disc);
 	cgroups_close(d->cgroups);
 	tree_destroy(d->tree);
 	tenants_destroy(d->ts);
+	peers_destroy(d->peers);
 	if (d->kernel)
 		kernel_close(d->kernel);
 	access_fini(&d->access);

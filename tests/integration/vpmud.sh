@@ -87,6 +87,7 @@ cat >"$conf" <<END
 socket = $VPMU_SOCKET
 pin_dir = $pin_dir
 libvirt = none
+vmm_sockets = none
 [tenant /acme]
 cgroup = $top/acme*
 [tenant /globex]

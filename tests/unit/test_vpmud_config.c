@@ -41,6 +41,7 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_assert_eq(read_text("[vpmud]\nsocket=/run/x.sock\npin_dir = /b/p\ncgroup_root=/c\n"
 			       "libvirt = none\nisolated = yes\nadmin_group=adm\n"
 			       "leave_counters = 0\ncounters = 8\n"
+			       "vmm_sockets = /run/v/*.sock /x\n"
 			       "reader_group = a=/acme b\n[tenant /acme]\ncgroup = /a.slice\n"
 			       "cgroup = /b-*.slice/x\\x2dy\nmetadata = 12*\nvm = web-?\n"
 			       "[tenant /acme/web]\n[tenant /*]\nvm = *\n"),
@@ -49,6 +50,7 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.pin_dir, "/b/p");
 	cr_expect_str_eq(c.cgroup_root, "/c");
 	cr_expect_str_eq(c.libvirt, "none");
+	cr_expect_str_eq(c.vmm_sockets, "/run/v/*.sock /x");
 	cr_expect(c.isolated);
 	cr_expect_eq(c.leave_counters, 0);
 	cr_expect_eq(c.counters, 8);
@@ -82,6 +84,7 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		 "f.conf:2: vpmud/socket: \"a\" given, accepted: "},
 		{__LINE__, "[vpmud]\nsocket = /a\nsocket = /b\n",
 		 "f.conf:3: vpmud/socket: given twice"},
+		{__LINE__, "[vpmud]\nvmm_sockets = a.sock\n", "/run/vpmu/*.sock, separated by"},
 		{__LINE__, "[vpmud]\nisolated = maybe\n", "accepted: yes or no"},
 		{__LINE__, "[vpmud]\nleave_counters = -1\n", "\"-1\" given, accepted: 0 to 64"},
 		{__LINE__, "[vpmud]\nleave_counters = 65\n", "accepted: 0 to 64"},
@@ -132,8 +135,9 @@ Test(vpmud_config, limits)
 Test(vpmud_config, what_a_reload_cannot_change)
 {
 	static const char *const changes[] = {
-		"socket=/x",	 "pin_dir=/x",	   "cgroup_root=/x",   "libvirt=none", "isolated=1",
-		"admin_group=x", "reader_group=x", "leave_counters=3", "counters=5",
+		"socket=/x",  "pin_dir=/x",	"cgroup_root=/x", "libvirt=none",
+		"isolated=1", "admin_group=x",	"reader_group=x", "leave_counters=3",
+		"counters=5", "vmm_sockets=/x",
 	};
 	struct vpmud_config d;
 	char text[80];
