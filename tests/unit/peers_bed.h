@@ -199,6 +199,8 @@ static inline json_t *play_rows(struct played *f, struct played_session *s)
 						: 0;
 			}
 			if (!i) {
+				/* Of its KVM VMs: nobody's business here. */
+				play_row(rows, s, 3, "root", "/", NULL, -1, "kvm", false, 777777);
 				play_row(rows, s, 1, "root", "/", NULL, -1, "soft", false, all);
 				play_row(rows, s, 2, "host", "/host", NULL, -1, "soft", false,
 					 host);

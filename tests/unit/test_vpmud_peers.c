@@ -149,6 +149,23 @@ Test(peers, servers_and_vms_that_come_later_are_counted)
 	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 1079);
 }
 
+/* A VM that was removed there and added again between two rounds is one row here. */
+Test(peers, a_vm_that_was_replaced)
+{
+	play_begin(&one, "one");
+	play_vm(&one, "a", "/acme", "soft", 1);
+	look();
+	attach("v", "none", "a");
+	one.vm[0].count += 100;
+	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 100);
+	one.vm[0].count += 20;
+	one.vm[0].gone = true;
+	play_vm(&one, "a", "/acme", "soft", 1)->count = 7;
+	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 127);
+	one.vm[1].count += 1;
+	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 128);
+}
+
 Test(peers, figures_of_servers)
 {
 	json_t *obj, *soft;
