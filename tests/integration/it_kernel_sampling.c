@@ -318,7 +318,11 @@ Test(it_kernel_sampling, branch_records_of_vcpu_threads)
 	cr_expect_eq(fake_events(), 0u);
 	cr_expect_eq(newest(vcpu), 0u);
 	cr_assert_eq(vpmu_source_branches_attach(vcpu, ALL_CTL), 0);
+	cr_assert_eq(vpmu_source_branches_attach(vcpu, ALL_CTL), 0);
 	vpmu_source_branches_detach(vcpu);
+	cr_expect_eq(fake_events(), 1u, "attached once more than detached");
+	vpmu_source_branches_detach(vcpu);
+	cr_expect_eq(fake_events(), 0u);
 	vpmu_source_branches_usage(s, &u);
 	cr_expect_eq(u.tasks, 0u);
 	end();

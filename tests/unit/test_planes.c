@@ -332,9 +332,10 @@ Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
 		{VPMU_SIDE_HOST, 0, "host", 0},
 		{VPMU_SIDE_USER, 78, "user", 3},
 		{VPMU_SIDE_USER, 79, "user", 3},
+		{VPMU_SIDE_USER, 80, "user", 3},
 	};
 	const uint64_t calls[] = {0x20, 0x30};
-	uint64_t who[6], seen = 0;
+	uint64_t who[7], seen = 0;
 	const json_t *r, *chain;
 	json_t *a;
 	size_t i;
@@ -343,10 +344,10 @@ Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
 	populate();
 	who[0] = who[1] = who[2] = who[3] = node_vcpu(vm_f, 1)->serial;
 	who[4] = vm_f->serial;
-	who[5] = vm_f->parent->serial;
+	who[5] = who[6] = vm_f->parent->serial;
 	json_decref(
 		must(PROFILE ",\"target\":\"/a\",\"plane\":\"fake\",\"name\":\"p\",\"lbr\":true}"));
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 7; i++) {
 		const struct vpmu_source_sample s = {.serial = who[i],
 						     .side = row[i].side,
 						     .pid = row[i].pid,
@@ -361,26 +362,26 @@ Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
 		fake.sampling->opts.sample(fake.sampling->opts.arg, &s);
 	}
 	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
-	cr_expect_eq(num(a, "samples"), 21);
+	cr_expect_eq(num(a, "samples"), 28);
 	cr_expect_eq(num(a, "unchained"), 0);
 	cr_expect_null(json_object_get(a, "throttled"));
 	cr_expect_null(json_object_get(a, "note"));
-	cr_assert_eq(json_array_size(json_object_get(a, "rows")), 6, "none is added to another");
+	cr_assert_eq(json_array_size(json_object_get(a, "rows")), 7, "none is added to another");
 	json_array_foreach (json_object_get(a, "rows"), i, r) {
 		uint64_t k = num(r, "samples") - 1;
 
-		cr_assert_lt(k, 6u);
+		cr_assert_lt(k, 7u);
 		seen |= 1ULL << k;
 		cr_expect_str_eq(str(r, "side"), row[k].name);
 		cr_expect_eq(json_integer_value(json_object_get(r, "cpl")), row[k].cpl);
 		cr_expect_eq(json_integer_value(json_object_get(r, "pid")), row[k].pid);
 		cr_expect_eq(json_object_get(r, "vcpu") != NULL, k < 4);
-		if (k == 5)
+		if (k >= 5)
 			cr_expect_str_eq(str(r, "tenant"), vm_f->parent->path);
 		else
 			cr_expect_str_eq(str(r, "vm"), "f");
 	}
-	cr_expect_eq(seen, 0x3fu);
+	cr_expect_eq(seen, 0x7fu);
 	json_array_foreach (json_object_get(a, "chains"), i, r) {
 		chain = json_object_get(r, "chain");
 		cr_assert_eq(json_array_size(chain), 3);

@@ -241,11 +241,13 @@ Test(sample_ring, lengths_that_make_no_sense)
 	nonsense(&r, RING_FIXED | PERF_SAMPLE_CALLCHAIN);
 	r.word[4] = UINT64_MAX;
 	nonsense(&r, RING_FIXED | PERF_SAMPLE_CALLCHAIN);
-	/* Three words each: the product overflows. */
+	/* Three words each: the product overflows, and is 2. */
 	r.word[4] = UINT64_MAX / 3 + 1;
+	fake_word(&r, 0);
+	fake_word(&r, 0);
 	nonsense(&r, RING_FIXED | PERF_SAMPLE_BRANCH_STACK);
-	r.header.size -= 16;
-	r.n -= 2;
+	r.header.size -= 32;
+	r.n -= 4;
 	nonsense(&r, RING_FIXED);
 }
 
