@@ -35,6 +35,7 @@ cat >"$conf" <<END
 socket = $VPMU_SOCKET
 pin_dir = none
 libvirt = none
+vmm_sockets = none
 [tenant /acme]
 cgroup = /vpmud-profile-$$/acme
 [tenant /globex]
