@@ -14,6 +14,8 @@
 #include "cgroup/vpmud/tree_priv.h"
 #include "vpmu/util/fail.h"
 
+#define SUFFIX_MAX 14 /* bytes of "@PID.NUMBER" */
+
 void tree_vm_free(struct tree_vm *vm)
 {
 	if (!vm)
@@ -81,7 +83,7 @@ static void complain(struct tree *t, const struct tree_vm *v, const char *what, 
 /* ---- names and tenants ---------------------------------------------------------------------- */
 
 /* A name for the node: the VM's own, with "_" for what node names cannot have. If that is taken,
- * the process id makes it unique. */
+ * the process id makes it unique; if somebody has called a VM like that, a number as well. */
 static void node_name(const struct tree *t, const struct tree_vm *v,
 		      char name[TENANT_VM_NAME_MAX + 1])
 {
@@ -95,8 +97,10 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 		if (!letter && (p == name || !strchr(".:@-", *p)))
 			*p = '_';
 	}
-	if (tenant_vm_find(t->ts, name))
-		snprintf(name + (p - name > 50 ? 50 : p - name), 14, "@%d", v->pid);
+	if (p - name > TENANT_VM_NAME_MAX - SUFFIX_MAX)
+		p = name + TENANT_VM_NAME_MAX - SUFFIX_MAX;
+	for (unsigned int i = 1; tenant_vm_find(t->ts, name); i++)
+		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->pid, i);
 }
 
 /* The path of its tenant by the rules; NULL: none. */

@@ -252,14 +252,18 @@ static void make_vm(struct vm *vm, unsigned int i)
 	vm->start = start[1];
 }
 
-/* Until `vpmu list` says @want of the VM of process @pid. */
+/* Until `vpmu list` says @want of the VM of process @pid. The time is the machine's own, which is
+ * its instructions: a look at all processes begins each second of it. */
 static void until_found(pid_t pid, bool want)
 {
 	char word[24];
 
-	snprintf(word, sizeof(word), "%d", pid);
-	while (has_line(asked("list"), "vm", word, NULL) != want)
+	snprintf(word, sizeof(word), "pid=%d", pid);
+	for (int i = 0; has_line(asked("list"), "vm", word, NULL) != want; i++) {
+		cr_assert_lt(i, 400, "%s: %s after 20 seconds", word,
+			     want ? "not found" : "still there");
 		usleep(50000);
+	}
 }
 
 Test(bed_vpmud, finds_a_vm_and_counts_its_guest)

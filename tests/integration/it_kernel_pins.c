@@ -275,6 +275,18 @@ Test(kernel_pins, totals_are_taken_over_to_the_count)
 		cr_expect_null(k_);                                                                \
 	} while (0)
 
+/* Pin a page of @entries cells as @name. */
+static void pin_page(uint32_t entries, const char *name)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+	char path[128];
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "page", 4, sizeof(struct kp_cell), entries, &o);
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	cr_assert(fd >= 0 && !bpf_obj_pin(fd, path), "%s: %s", path, strerror(errno));
+	close(fd);
+}
+
 Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 {
 	const struct kernel_opts plain = {0}, pinned = {.pin_dir = dir};
@@ -293,6 +305,16 @@ Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
 	expect_refused(dir, -EBUSY, "another process");
 	kernel_close(k);
+
+	/* A page that a process pinned before it ended, but did not put into its map yet. */
+	pin_page(KP_PAGE_CELLS, "cells-7");
+	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	kernel_close(k);
+	/* One that is somebody else's. */
+	pin_page(KP_PAGE_CELLS / 2, "cells-8");
+	expect_refused(dir, -EINVAL, "the maps of the BPF program");
+	snprintf(path, sizeof(path), "%s/cells-8", dir);
+	cr_assert_eq(unlink(path), 0);
 
 	/* Another version's. */
 	snprintf(path, sizeof(path), "%s/cfg", dir);

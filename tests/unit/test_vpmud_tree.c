@@ -423,6 +423,21 @@ Test(vpmud_tree, new_rules)
 	cr_expect_eq(fake_total(in("web"), 0), 1);
 }
 
+/* Whoever starts a VM chooses its name, also one that another VM would get. */
+Test(vpmud_tree, a_name_made_unique_that_is_taken)
+{
+	struct disc_vm a = vm_of(7, "web", NULL, NULL, 0, "0");
+	struct disc_vm b = vm_of(8, "web@9", NULL, NULL, 0, "0");
+	struct disc_vm c = vm_of(9, "web", NULL, NULL, 0, "0");
+
+	start("");
+	tree_vm_added(t, &a);
+	tree_vm_added(t, &b);
+	tree_vm_added(t, &c);
+	cr_expect(in("web") && in("web@9") && in("web@9.2"));
+	TASK_BOUND(900, vcpu_in("web@9.2", 0));
+}
+
 Test(vpmud_tree, names_that_nodes_cannot_have)
 {
 	struct disc_vm a = vm_of(7, "a b\xc3\xa9", NULL, NULL, 0, "0");
