@@ -467,7 +467,7 @@ Test(kernel, every_reading_adds_up)
 	struct kernel_plane *k = bed_open(&o);
 	struct vpmu_source *s = kernel_source(k);
 	struct vpmu_counting *root, *list = NULL, *c;
-	uint64_t last = 0;
+	uint64_t last = 0, seen = 0;
 	char name[16];
 
 	for (unsigned int i = 0; i < TENANTS; i++) {
@@ -493,6 +493,7 @@ Test(kernel, every_reading_adds_up)
 		for (unsigned int key = 0; key < NR_KEYS; key++) {
 			uint64_t count = 0, time = 0;
 
+			seen += root->values[key].count;
 			for (c = root->next; c; c = c->next) {
 				count += c->values[key].count;
 				time += c->values[key].enabled_ns;
@@ -504,7 +505,7 @@ Test(kernel, every_reading_adds_up)
 		cr_assert_geq(root->values[0].enabled_ns, last);
 		last = root->values[0].enabled_ns;
 	}
-	cr_expect_gt(root->values[1].count, 0);
+	cr_expect_gt(seen, 0);
 	vpmu_source_detach(list);
 	bed_counting_free(list);
 	kernel_close(k);
