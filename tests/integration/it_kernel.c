@@ -480,14 +480,14 @@ Test(kernel, every_reading_adds_up)
 	}
 	list = bed_counting(s->other, keys, NR_KEYS, list);
 	root = list = bed_counting(s->root, keys, NR_KEYS, list);
-	for (unsigned int i = 0; i < 300; i++) {
-		if (i % 20 == 0) {
+	for (unsigned int i = 0; i < 10000; i++) {
+		if (i % 1000 == 0) {
 			if (i)
 				vpmu_source_detach(list);
 			bed_attach(list);
 			last = 0;
 		}
-		if (i % 3)
+		if (i % 10 == 0)
 			vpmu_source_flush(list);
 		s->ops->read_list(list);
 		for (unsigned int key = 0; key < NR_KEYS; key++) {

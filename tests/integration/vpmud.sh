@@ -209,8 +209,20 @@ if [ -n "$qemu" ]; then
 	start_vm
 	wait_for "$server" runs
 	wait_for "$server" busy
+	if [ "$pin_dir" != none ]; then # it runs when vpmud starts
+		sum() { "$vpmu" stat --session sum -x, | cut -d, -f1; }
+		v=$(sum)
+		kill -KILL "$server"
+		wait "$server" 2>/dev/null
+		start
+		wait_for "$server" runs
+		wait_for "$server" busy
+		at_least "the tenant of a VM that is found again" "$(sum)" "$v"
+		v=$(sum)
+	fi
 	stop_vm
 	wait_for "$server" ended
+	at_least "the tenant of a VM that has ended" "$("$vpmu" stat --session sum -x, | cut -d, -f1)" "$v"
 	"$vpmu" detach vm >/dev/null
 	"$vpmu" detach sum >/dev/null
 else
