@@ -18,8 +18,9 @@ void budget_rows(const struct kernel_budget *b,
 			 b->left == 1 ? "one is" : "ones are");
 	else
 		snprintf(why, sizeof(why),
-			 "not known how many a CPU has (%s): the kernel alone gives them out, and "
-			 "none is left to others; counters in vpmud.conf says how many",
+			 "not known how many a CPU has: %s. The kernel alone gives them out, and "
+			 "none "
+			 "is left to others, until counters in vpmud.conf says how many",
 			 b->from);
 	row("hardware counters", b->known && b->general, why, arg);
 	if (b->turns)
