@@ -12,7 +12,6 @@
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 
 #include "cgroup/kernel/btf.h"
 #include "cgroup/kernel/maps.h"
@@ -28,11 +27,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* the daemon sets it: CPUs + 1 */
-	__type(key, __u32);
-	__type(value, struct kp_cpu);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, KP_CPU_BYTES); /* a struct kp_cpu */
 } cpus SEC(".maps");
 
-/* By slot * CPUs + CPU. The events stay when the process that opened them ends. */
+/* By kp_event(). The events stay when the process that opened them ends. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(map_flags, BPF_F_PRESERVE_ELEMS);
@@ -121,20 +120,7 @@ static __always_inline struct kp_account *account_of(__u32 account)
 	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
 }
 
-/* Cheap: whether the task can be a bound one. */
-static __always_inline int maybe_bound(struct task_struct *t)
-{
-	__u32 bit, word;
-	__u64 *bits;
-
-	if (!cfg.tasks)
-		return 0;
-	bit = kp_task_bit((__u32)t->pid);
-	word = bit / 64;
-	bits = bpf_map_lookup_elem(&task_bits, &word);
-	return bits && (*bits >> (bit % 64)) & 1;
-}
-
+/* The task that is bound, by the account of its node; 0: none. */
 static __always_inline __u32 task_account(struct task_struct *t)
 {
 	__u32 tid = (__u32)t->pid;
@@ -143,84 +129,85 @@ static __always_inline __u32 task_account(struct task_struct *t)
 	return bound && t->start_boottime / NS_PER_TICK == bound->start ? bound->account : 0;
 }
 
-static __always_inline __u32 cache_at(__u64 cgroup)
+/* Cheap: whether the task can be a bound one. */
+static __always_inline int maybe_bound(struct task_struct *t)
 {
-	return (cgroup ^ cgroup >> 8) % KP_CACHE;
+	__u32 bit = kp_task_bit((__u32)t->pid), word = bit / 64;
+	__u64 *bits = bpf_map_lookup_elem(&task_bits, &word);
+
+	return bits && (*bits >> (bit % 64)) & 1;
 }
 
-/* The entry of the cgroup of @cset, with the account of the nearest cgroup that has one. */
-static __always_inline struct kp_cached *cgroup_entry(struct kp_cpu *st, struct css_set *cset,
-						      __u32 gen)
+/* The account of the nearest cgroup that has one. */
+static __always_inline __u32 cgroup_account(struct cgroup *cg)
 {
-	struct cgroup *cg = cset->dfl_cgrp;
-	__u64 id = cg->kn->id, up;
 	struct cgroup_subsys_state *parent;
-	struct kp_cached *c = &st->cache[cache_at(id)];
-	struct kp_account *a;
 	__u32 *found;
+	__u64 id;
 	int i;
 
-	if (c->cgroup == id && c->gen == gen)
-		return c;
-	c->cgroup = id;
-	c->gen = gen;
-	c->account = KP_OTHER;
-	c->cell = 0;
 	for (i = 0; i < KP_MAX_DEPTH; i++) {
-		up = cg->kn->id;
-		found = bpf_map_lookup_elem(&cgroups, &up);
-		if (found) {
-			c->account = *found;
-			break;
-		}
+		id = cg->kn->id;
+		found = bpf_map_lookup_elem(&cgroups, &id);
+		if (found)
+			return *found;
 		parent = cg->self.parent;
 		if (!parent)
 			break;
 		cg = parent->cgroup;
 	}
-	a = account_of(c->account);
-	c->mask = a ? a->mask : 0;
-	return c;
+	return KP_OTHER;
 }
 
 /* ---- charging ----------------------------------------------------------------------------- */
 
-/* The cell with number @nr - 1. */
-static __always_inline struct kp_cell *cell_nr(__u32 cpu, __u32 nr)
+/* The cell with number @nr, from 1 on. */
+static __always_inline struct kp_cell *cell_nr(struct kp_cpu *st, __u32 cpu, __u32 nr)
 {
-	__u32 page = kp_cell_page(cpu, nr - 1), at = (nr - 1) % KP_PAGE_CELLS;
-	void *inner = bpf_map_lookup_elem(&cells, &page);
+	__u32 page, at;
+	void *inner;
 
+	if (nr <= KP_NEAR)
+		return &st->near_cell[nr];
+	page = kp_cell_page(cpu, nr);
+	at = kp_cell_at(nr);
+	inner = bpf_map_lookup_elem(&cells, &page);
 	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
 }
 
-/* The cell of the current account for @chunk; it is made at the first charge. */
-static __always_inline struct kp_cell *cell_of(struct kp_cpu *st, __u32 cpu, __u32 chunk)
+/* The number of the cell of @account for @chunk, which is made if there is none; 0: it cannot. */
+static __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 chunk)
 {
-	__u32 account = st->account, nr, page, at;
+	__u32 page = kp_index_page(cfg.nr_cpus, chunk, cpu, account), nr;
+	__u32 at = account % KP_PAGE_ACCOUNTS / 2;
 	__u32 *slot;
 	void *inner;
 
-	page = kp_index_page(cfg.nr_cpus, chunk, cpu, account);
-	at = account % KP_PAGE_ACCOUNTS / 2;
 	inner = bpf_map_lookup_elem(&cell_index, &page);
 	if (!inner)
-		return NULL;
+		return 0;
 	slot = bpf_map_lookup_elem(inner, &at);
 	if (!slot)
-		return NULL;
+		return 0;
 	if (account & 1)
 		slot++;
 	nr = *slot;
-	if (!nr) {
-		if (st->cells >= st->cells_max)
-			return NULL;
+	if (!nr && st->cells < st->cells_max) {
 		nr = ++st->cells;
 		VPMU_STORE(slot, nr);
 	}
-	if (!chunk && st->cached < KP_CACHE && st->cache[st->cached].account == account)
-		st->cache[st->cached].cell = nr;
-	return cell_nr(cpu, nr);
+	return nr;
+}
+
+/* As kp_cached.near. */
+static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struct kp_cached *c)
+{
+	__u32 nr;
+
+	if (!(c->mask & ((1 << KP_CHUNK) - 1)))
+		return 0;
+	nr = find_cell(st, cpu, c->account, 0);
+	return nr && nr <= KP_NEAR ? nr * (__u32)sizeof(struct kp_cell) : KP_FAR;
 }
 
 /* What a helper would find for a software event, without the interrupts off and on again. */
@@ -239,7 +226,7 @@ static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
 
 	*(void *volatile *)&st->events = &events;
 	at = VPMU_LOAD(&st->events) + bpf_core_field_offset(struct bpf_array, ptrs) +
-	     (slot * cfg.nr_cpus + cpu) * sizeof(void *);
+	     kp_event(cpu, slot) * sizeof(void *);
 	if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)at) || !entry ||
 	    bpf_probe_read_kernel(
 		    &event, sizeof(event),
@@ -277,7 +264,7 @@ static __always_inline __u64 waited(struct kp_cpu *st, __u32 slot,
 static __always_inline void charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot,
 					struct vpmu_row *row, __u64 ran_ns)
 {
-	__u64 event = slot * cfg.nr_cpus + cpu, now, lost = 0;
+	__u64 event = kp_event(cpu, slot), now, lost = 0;
 	struct bpf_perf_event_value v;
 	int missing = 0;
 
@@ -286,7 +273,7 @@ static __always_inline void charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot
 		now = v.counter;
 		if (!missing)
 			lost = waited(st, slot, &v, ran_ns);
-	} else if (st->where[slot] && bpf_rdonly_cast) {
+	} else if (bpf_rdonly_cast && st->where[slot]) {
 		now = count_at(st->where[slot]);
 	} else {
 		now = bpf_perf_event_read(&events, event);
@@ -309,7 +296,7 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 {
 	struct kp_account *a;
 	struct kp_cell *cell;
-	__u32 chunk, i;
+	__u32 chunk, i, nr;
 
 	if (!st)
 		return 0;
@@ -318,7 +305,9 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 			continue;
 		cell = NULL;
 		if (owed & ((1 << KP_CHUNK) - 1)) {
-			cell = cell_of(st, cpu, chunk);
+			nr = find_cell(st, cpu, st->account, chunk);
+			if (nr)
+				cell = cell_nr(st, cpu, nr);
 			if (cell) {
 				vpmu_charge_time(&cell->time_ns, ran_ns);
 			} else {
@@ -362,31 +351,99 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu)
 	return fresh;
 }
 
-/* The account of @t, which is the current one of this CPU from now on if @enters. */
-static __noinline __u32 look_up(struct task_struct *t, struct kp_cpu *st, __u32 gen, int enters)
-{
-	struct css_set *cset = t->cgroups;
-	__u32 account = maybe_bound(t) ? task_account(t) : 0;
-	struct kp_cached *c;
+/* ---- looking up --------------------------------------------------------------------------- */
 
-	if (enters) {
-		st->entering = KP_CACHE;
-		st->cset = account ? 0 : (__u64)cset;
-		st->tid = (__u32)t->pid;
+static __always_inline __u32 cache_at(__u64 key)
+{
+	return (key ^ key >> 4) % KP_CACHE;
+}
+
+/* The entries are of one generation. */
+__noinline int forget_all(struct kp_cpu *st)
+{
+	__u32 i;
+
+	if (!st)
+		return 0;
+	for (i = 0; i < KP_CACHE; i++)
+		VPMU_STORE(&st->cache[i].key, KP_EMPTY);
+	return 0;
+}
+
+/* Where @t runs: the account and what is counted for it, as of the generation that the CPU knows.
+ */
+static __noinline struct kp_cached *look_up(struct task_struct *t, struct kp_cpu *st, __u32 cpu)
+{
+	struct cgroup *cg = t->cgroups->dfl_cgrp;
+	__u32 account = cfg.tasks && maybe_bound(t) ? task_account(t) : 0;
+	__u64 key = account ? (__u64)t : cg->self.serial_nr;
+	__u64 start = account ? t->start_boottime : 0;
+	__u32 at = cache_at(account ? (__u32)t->pid : cg->self.serial_nr);
+	struct kp_cached *c = &st->cache[at];
+	struct kp_account *a;
+
+	/* Through memory: an address is a number then. */
+	*(volatile __u64 *)&st->key = key;
+	key = VPMU_LOAD(&st->key);
+	if ((c->key == key || c->key == ~key) && st->start[at] == start)
+		return c;
+	if (!account)
+		account = cgroup_account(cg);
+	a = account_of(account);
+	c->account = account;
+	c->mask = a ? a->mask : 0;
+	c->near = near_cell(st, cpu, c);
+	st->start[at] = start;
+	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & cfg.timed) &&
+				c->near != KP_FAR);
+	c->key = c->usual ? key : ~key;
+	return c;
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+/* The CPU's clock, as the kernel read it when it began to switch. */
+static __always_inline __u64 switch_clock(struct task_struct *t)
+{
+	if (bpf_core_field_exists(struct cfs_rq, rq))
+		return t->se.cfs_rq->rq->clock;
+	return bpf_ktime_get_ns();
+}
+
+/*
+ * The time of the CPU's clock now, after last_ns. What is charged at each switch and flush is
+ * the time since the last one by the same clock, so the sum of all is right, however late or early
+ * a flush sees the skew: it moves time between what ran before the flush and what runs after it.
+ */
+static __always_inline __u64 clock_now(struct kp_cpu *st, struct task_struct *t, int flush)
+{
+	__u64 mono = bpf_ktime_get_ns(), clock = switch_clock(t), now = clock, last = st->last_ns;
+
+	if (flush) {
+		if (st->skew == KP_SKEW_NONE)
+			st->skew_ns = mono - clock;
+		now = mono - st->skew_ns;
+		VPMU_STORE(&st->until_ns, 0);
 	}
-	if (account)
-		return account;
-	c = cgroup_entry(st, cset, gen);
-	if (enters)
-		st->entering = cache_at(c->cgroup);
-	return c->account;
+	if (st->skew == KP_SKEW_NONE) /* nothing was charged since the program is attached */
+		last = now - 1;
+	else if (!flush && st->skew == KP_SKEW_GUESS) /* last_ns is no time of this clock */
+		last += st->skew_ns - (mono - clock);
+	if (!flush) {
+		st->skew_ns = mono - clock;
+		/* A full barrier, before the generation is read: see plane_changed(). */
+		__sync_lock_test_and_set(&st->until_ns, now + KP_LOOK_NS);
+	}
+	if (!flush || st->skew == KP_SKEW_NONE)
+		st->skew = flush ? KP_SKEW_GUESS : KP_SKEW_KNOWN;
+	if (last != st->last_ns) {
+		VPMU_STORE(&st->last_ns, last);
+		VPMU_STORE(&st->done_ns, last);
+	}
+	return (__s64)(now - last) <= 0 ? last + 1 : now;
 }
 
-/* Whether @t is in the account that was looked up when the CPU switched to it. */
-static __always_inline int same_account(const struct kp_cpu *st, struct task_struct *t)
-{
-	return st->cset ? st->cset == (__u64)t->cgroups : st->tid == (__u32)t->pid;
-}
+/* ---- switching ---------------------------------------------------------------------------- */
 
 /* A reader that sees the next account sees what the last one was charged. */
 static __always_inline void now_runs(struct kp_cpu *st, __u32 account)
@@ -396,6 +453,23 @@ static __always_inline void now_runs(struct kp_cpu *st, __u32 account)
 #else
 	__sync_lock_test_and_set(&st->account, account);
 #endif
+}
+
+static __always_inline void enters(struct kp_cpu *st, const struct css_set *cset,
+				   const struct kp_cached *c)
+{
+	VPMU_STORE(&st->mask, c->mask);
+	VPMU_STORE(&st->near, c->near);
+	st->other_cset = (__u64)cset;
+	VPMU_STORE(&st->cset, c->usual ? (__u64)cset : 0);
+	now_runs(st, c->account);
+}
+
+static __always_inline __u32 next_cpu(struct task_struct *next)
+{
+	if (bpf_core_field_exists(struct thread_info, cpu))
+		return next->thread_info.cpu;
+	return bpf_get_smp_processor_id();
 }
 
 /*
@@ -412,30 +486,31 @@ static __always_inline void now_runs(struct kp_cpu *st, __u32 account)
 static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_struct *prev,
 				      struct task_struct *next, int flush)
 {
-	__u32 account, gen;
-	__u64 mask = 0, owed, fresh = 0, now, since;
+	__u64 owed = kp_mask(st), fresh = 0, read, now = clock_now(st, next, flush), since;
+	__u64 cset = st->cset ? st->cset : st->other_cset;
+	__u32 gen = cfg.gen;
 	struct kp_account *a;
+	struct kp_cached *c;
 	int moved;
 
-	gen = cfg.gen;
-	if (st->gen != gen) /* a full barrier: masks are at least as new as the generation */
+	/* So that nothing depends on what is usual. */
+	VPMU_STORE(&st->mask, owed);
+	VPMU_STORE(&st->cset, 0);
+	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);
-
-	owed = st->mask;
-	since = st->last_ns;
-	moved = !same_account(st, prev);
-	if (moved) {
-		account = look_up(prev, st, gen, 0);
-		a = account_of(account);
-		owed &= a ? a->mask : 0;
-		VPMU_STORE(&st->account, account);
+		VPMU_STORE(&st->usual, VPMU_LOAD(&cfg.usual));
+		forget_all(st);
 	}
-	account = look_up(next, st, gen, 1);
-	if (!flush && !moved && account == st->account && gen == st->gen)
-		return 0;
-	a = account_of(account);
-	if (a)
-		mask = a->mask;
+	moved = cset != (__u64)prev->cgroups;
+	if (moved) {
+		c = look_up(prev, st, cpu);
+		owed &= c->mask;
+		VPMU_STORE(&st->account, c->account);
+	}
+	c = look_up(next, st, cpu);
+	if (!flush && !moved && c->account == st->account && gen == st->gen)
+		goto enter;
+	since = st->last_ns;
 	if (gen != st->gen) {
 		fresh = take_up_events(st, cpu);
 		if (fresh) {
@@ -443,102 +518,237 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 			owed &= ~fresh;
 			/* Events of a CPU that is back are new, too, and no attach began with them.
 			 */
-			if (!owed && since < cfg.since_ns)
-				since = cfg.since_ns;
+			if (!owed && since < cfg.since_ns - st->skew_ns)
+				since = cfg.since_ns - st->skew_ns;
 			if (a)
 				owed |= fresh & a->mask;
 		}
 	}
-	if (mask | owed | (st->mask & ~fresh)) {
-		now = bpf_ktime_get_ns();
-		VPMU_STORE(&st->seq, st->seq + 1);
-		charge(st, cpu, mask | owed | (st->mask & ~fresh), owed,
-		       now > since ? now - since : 0);
-		VPMU_STORE(&st->charges, st->charges + 1);
+	read = c->mask | owed | (st->mask & ~fresh);
+	if (read) {
 		VPMU_STORE(&st->last_ns, now);
-		VPMU_STORE(&st->seq, st->seq + 1);
+		charge(st, cpu, read, owed, now > since ? now - since : 0);
+		VPMU_STORE(&st->done_ns, now);
 	}
-	st->mask = mask;
+	st->event[0] = kp_event(cpu, 0);
+	st->event[1] = kp_event(cpu, 1);
+	st->event[2] = kp_event(cpu, 2);
+	st->event[3] = kp_event(cpu, 3);
 	st->gen = gen;
-	st->cached = st->entering;
-	now_runs(st, account);
+enter:
+	enters(st, next->cgroups, c);
 	return 0;
 }
 
-/*
- * The usual switch: nothing has changed, no task is bound, the next cgroup is known, and all keys
- * are in the first chunk. False: nothing was done.
- */
-static __always_inline int switch_known(struct kp_cpu *st, __u32 cpu, struct task_struct *prev,
-					struct task_struct *next)
+/* The count of the event of @slot on this CPU, to @now. False: there is none. */
+static __always_inline int count_of(struct kp_cpu *st, __u32 slot, int memory, __u64 *now)
 {
-	struct css_set *cset = next->cgroups;
-	__u64 id = cset->dfl_cgrp->kn->id, read, now, ran_ns;
-	struct kp_cached *c = &st->cache[cache_at(id)];
-	struct kp_cell *cell = NULL;
-	__u32 gen = cfg.gen;
-
-	if (st->gen != gen || cfg.tasks || st->cset != (__u64)prev->cgroups || c->cgroup != id ||
-	    c->gen != gen)
-		return 0;
-	read = st->mask | c->mask;
-	if (c->account != st->account && read) {
-		if (read >> KP_CHUNK)
-			return 0;
-		if (st->mask) {
-			if (st->cached >= KP_CACHE || !st->cache[st->cached].cell ||
-			    st->cache[st->cached].account != st->account)
-				return 0;
-			cell = cell_nr(cpu, st->cache[st->cached].cell);
-			if (!cell)
-				return 0;
-		}
-		now = bpf_ktime_get_ns();
-		ran_ns = now - st->last_ns;
-		VPMU_STORE(&st->seq, st->seq + 1);
-		if (cell)
-			vpmu_charge_time(&cell->time_ns, ran_ns);
-		if (read & 1)
-			charge_slot(st, cpu, 0, cell && st->mask & 1 ? &cell->row[0] : NULL,
-				    ran_ns);
-		if (read & 2)
-			charge_slot(st, cpu, 1, cell && st->mask & 2 ? &cell->row[1] : NULL,
-				    ran_ns);
-		if (read & 4)
-			charge_slot(st, cpu, 2, cell && st->mask & 4 ? &cell->row[2] : NULL,
-				    ran_ns);
-		if (read & 8)
-			charge_slot(st, cpu, 3, cell && st->mask & 8 ? &cell->row[3] : NULL,
-				    ran_ns);
-		VPMU_STORE(&st->charges, st->charges + 1);
-		VPMU_STORE(&st->last_ns, now);
-		VPMU_STORE(&st->seq, st->seq + 1);
+	if (memory && st->where[slot]) {
+		*now = count_at(st->where[slot]);
+		return 1;
 	}
-	st->cset = (__u64)cset;
-	st->mask = c->mask;
-	st->cached = cache_at(id);
-	now_runs(st, c->account);
-	return 1;
+	*now = bpf_perf_event_read(&events, st->event[slot]);
+	return (__s64)*now >= 0;
+}
+
+/* The CPU has no event for a slot: all the time since the last charge is lost for @row. */
+static __always_inline void no_event(struct kp_cpu *st, struct vpmu_row *row)
+{
+	VPMU_STORE(&row->lost, row->lost + (VPMU_LOAD(&st->last_ns) - st->done_ns));
+}
+
+/* What charge() does for one slot whose event does not wait for a counter: to @row, or to nobody.
+ */
+static __always_inline void charge_some(struct kp_cpu *st, __u32 slot, __u64 read, __u64 owed,
+					struct kp_cell *cell)
+{
+	__u64 now, *total = &st->unclaimed[slot];
+
+	if (!(read >> slot & 1))
+		return;
+	if (!count_of(st, slot, bpf_rdonly_cast != NULL, &now)) {
+		if (owed >> slot & 1)
+			no_event(st, &cell->row[slot % KP_CHUNK]);
+		return;
+	}
+	if (owed >> slot & 1)
+		total = &cell->row[slot % KP_CHUNK].total;
+	vpmu_charge(total, &st->snap[slot], now, ~0ULL);
+}
+
+static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpmu_row *row,
+				       int memory)
+{
+	__u64 now, total;
+
+	if (!count_of(st, slot, memory, &now)) {
+		no_event(st, row);
+		return;
+	}
+	/* As vpmu_charge(). In this order it takes an instruction less. */
+	total = row->total + now;
+	barrier_var(total);
+	VPMU_STORE(&row->total, total - st->snap[slot]);
+	st->snap[slot] = now;
+}
+
+/* Charge the first @n slots to the near cell, or nobody's. */
+static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell, __u32 n,
+					 int memory)
+{
+	if (n == 4) {
+		charge_row(st, 0, &cell->row[0], memory);
+		charge_row(st, 1, &cell->row[1], memory);
+		charge_row(st, 2, &cell->row[2], memory);
+		charge_row(st, 3, &cell->row[3], memory);
+	} else if (n == 2) {
+		charge_row(st, 0, &cell->row[0], memory);
+		charge_row(st, 1, &cell->row[1], memory);
+	} else {
+		charge_row(st, 0, &cell->row[0], memory);
+		if (n == 1)
+			return;
+		charge_row(st, 1, &cell->row[1], memory);
+		charge_row(st, 2, &cell->row[2], memory);
+	}
+}
+
+/* Look at everything again. */
+static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+
+	return switch_all(st, next_cpu(next), prev, next, 0);
+}
+
+/* A switch between two accounts that are known, by all means that the usual switch has not. */
+static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	__u64 owed = kp_mask(st), read, now, ran_ns;
+	__u64 cset = st->cset ? st->cset : st->other_cset;
+	__u32 near = st->near;
+	struct kp_cached *c;
+	struct kp_cell *cell;
+
+	if (st->gen != st->want || cset != (__u64)prev->cgroups)
+		return switch_slow(ctx, st);
+	c = look_up(next, st, next_cpu(next));
+	read = owed | c->mask;
+	if (read && c->account != st->account) {
+		now = switch_clock(next);
+		if (now >= st->until_ns)
+			return switch_slow(ctx, st);
+		ran_ns = now - st->last_ns;
+		VPMU_STORE(&st->last_ns, now);
+		if (read & cfg.timed || read >> KP_CHUNK || near > KP_NEAR * sizeof(*cell)) {
+			charge(st, next_cpu(next), read, owed, ran_ns);
+		} else {
+			cell = (void *)st->near_cell + near;
+			vpmu_charge_time(&cell->time_ns, ran_ns);
+			charge_some(st, 0, read, owed, cell);
+			charge_some(st, 1, read, owed, cell);
+			charge_some(st, 2, read, owed, cell);
+			charge_some(st, 3, read, owed, cell);
+		}
+		VPMU_STORE(&st->done_ns, now);
+	}
+	enters(st, next->cgroups, c);
+	return 0;
+}
+
+/* A place in the element of a CPU, @bytes behind a member. The rest of the way is in the
+ * instructions that load and store there. */
+#ifdef __bpf__
+#define BEHIND(st, bytes)                                                                          \
+	({                                                                                         \
+		__u64 to_ = (bytes);                                                               \
+		asm volatile("%0 += %1" : "+r"(to_) : "r"(st));                                    \
+		(struct kp_cpu *)to_;                                                              \
+	})
+#else
+#define BEHIND(st, bytes) ((struct kp_cpu *)((char *)(st) + (bytes)))
+#endif
+
+/*
+ * The usual switch: nothing has changed, and both accounts are known and usual. It does the same as
+ * switch_all, and is written so that it takes few instructions. @bound: tasks may be bound.
+ */
+static __always_inline int switched(unsigned long long *ctx, int bound)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct css_set *from = prev->cgroups, *to = next->cgroups;
+	struct kp_cpu *st, *my, *cell; /* my: by the way to an entry of the cache */
+	__u32 cpu, at, n;
+	__u64 key, now, last;
+
+	if (!bound && from == to)
+		return 0;
+	cpu = next_cpu(next);
+	st = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!st)
+		return 0;
+	if (st->cset != (__u64)from)
+		goto other;
+	if (bound && maybe_bound(next)) {
+		at = cache_at((__u32)next->pid);
+		my = BEHIND(st, at * sizeof(struct kp_cached));
+		if (my->cache[0].key != (__u64)next || st->start[at] != next->start_boottime)
+			goto other;
+	} else {
+		key = to->dfl_cgrp->self.serial_nr;
+		my = BEHIND(st, cache_at(key) * sizeof(struct kp_cached));
+		if (my->cache[0].key != key)
+			goto other;
+	}
+	/* One account, or nothing is counted for both. */
+	if (my->cache[0].near == VPMU_LOAD(&st->near)) {
+		if (st->gen != st->want)
+			goto slow;
+		VPMU_STORE(&st->cset, (__u64)to);
+		now_runs(st, my->cache[0].account);
+		return 0;
+	}
+	barrier_var(ctx); /* a register less meanwhile */
+	now = switch_clock((void *)ctx[2]);
+	if (now >= st->until_ns)
+		goto slow;
+	VPMU_STORE(&st->cset, (__u64)to);
+	n = st->usual;
+	last = st->last_ns;
+	VPMU_STORE(&st->last_ns, now);
+	cell = BEHIND(st, VPMU_LOAD(&st->near) & KP_NEAR_MASK);
+	vpmu_charge_time(&cell->near_cell[0].time_ns, now - last);
+	if (!bpf_rdonly_cast)
+		charge_usual(st, cell->near_cell, n, 0);
+	else
+		charge_usual(st, cell->near_cell, n, 1);
+	VPMU_STORE(&st->done_ns, VPMU_LOAD(&st->last_ns));
+	VPMU_STORE(&st->near, my->cache[0].near);
+	now_runs(st, my->cache[0].account);
+	return 0;
+other:
+	return switch_other(ctx, st);
+slow:
+	return switch_slow(ctx, st);
 }
 
 /*
- * Two tasks of one cgroup are in one account unless some task is bound. If a change of masks or
+ * While no task is bound, two tasks of one cgroup are in one account. If a change of masks or
  * bindings, or a move of the running task to another cgroup, is not noticed here, it is at the next
  * switch between two cgroups or at the next flush.
  */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, unsigned int preempt, struct task_struct *prev, struct task_struct *next)
+int on_switch(unsigned long long *ctx)
 {
-	struct kp_cpu *st;
-	__u32 cpu;
+	return switched(ctx, 0);
+}
 
-	if (prev->cgroups == next->cgroups && !cfg.tasks)
-		return 0;
-	cpu = bpf_get_smp_processor_id();
-	st = bpf_map_lookup_elem(&cpus, &cpu);
-	if (st && !switch_known(st, cpu, prev, next))
-		switch_all(st, cpu, prev, next, 0);
-	return 0;
+/* The same while tasks are bound. It does no harm if both are attached. */
+SEC("tp_btf/sched_switch")
+int on_switch_bound(unsigned long long *ctx)
+{
+	return switched(ctx, 1);
 }
 
 /* Run on a CPU by BPF_PROG_TEST_RUN, that is in an interrupt of it. */

@@ -75,6 +75,33 @@ static void count_bit(struct kernel_plane *k, uint32_t tid, bool more)
 	__atomic_store_n(&k->cfg->tasks, k->cfg->tasks + (more ? 1 : -1u), __ATOMIC_RELAXED);
 }
 
+static void unbind(struct knode *n, bool task, uint64_t id)
+{
+	struct kernel_plane *k = plane_of(n->n.source);
+	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
+	struct binding *b = find(tree, id);
+	uint32_t tid = (uint32_t)id;
+
+	if (!b || b->node != n)
+		return;
+	sampling_settle(k);
+	whose_forget(k);
+	if (task) {
+		whose_task_gone(k, b);
+		branches_end(k, b);
+		k->sys->map_del(bpf_map__fd(k->skel->maps.tasks), &tid);
+		count_bit(k, tid, false);
+	} else {
+		k->sys->map_del(bpf_map__fd(k->skel->maps.cgroups), &id);
+	}
+	unlink_from(b);
+	tdelete(b, tree, by_id);
+	free(b);
+	plane_changed(k);
+	if (k->link)
+		plane_attach(k); /* the program for bound tasks does as well */
+}
+
 static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 {
 	struct kernel_plane *k = plane_of(n->n.source);
@@ -129,7 +156,10 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		branches_follow(k, b);
 	}
 	plane_changed(k);
-	return 0;
+	ret = k->link ? plane_attach(k) : 0;
+	if (ret)
+		unbind(n, task, id);
+	return ret;
 }
 
 int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id, uint64_t start)
@@ -148,31 +178,6 @@ int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id,
 	if (task)
 		count_bit(k, (uint32_t)id, true);
 	return 0;
-}
-
-static void unbind(struct knode *n, bool task, uint64_t id)
-{
-	struct kernel_plane *k = plane_of(n->n.source);
-	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
-	struct binding *b = find(tree, id);
-	uint32_t tid = (uint32_t)id;
-
-	if (!b || b->node != n)
-		return;
-	sampling_settle(k);
-	whose_forget(k);
-	if (task) {
-		whose_task_gone(k, b);
-		branches_end(k, b);
-		k->sys->map_del(bpf_map__fd(k->skel->maps.tasks), &tid);
-		count_bit(k, tid, false);
-	} else {
-		k->sys->map_del(bpf_map__fd(k->skel->maps.cgroups), &id);
-	}
-	unlink_from(b);
-	tdelete(b, tree, by_id);
-	free(b);
-	plane_changed(k);
 }
 
 /* Setting an element that is there cannot fail for want of room. */

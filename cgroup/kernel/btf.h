@@ -20,6 +20,7 @@ struct cgroup;
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
+	__u64 serial_nr; /* no two have the same */
 };
 
 struct cgroup {
@@ -31,7 +32,26 @@ struct css_set {
 	struct cgroup *dfl_cgrp; /* in the cgroup2 hierarchy */
 };
 
+/* The scheduler's queue of a CPU, by which its clock is found. */
+struct rq {
+	__u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED, as the next one */
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct thread_info {
+	__u32 cpu;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
+	struct sched_entity se;
 	int pid;
 	__u64 start_boottime; /* ns */
 	struct css_set *cgroups;

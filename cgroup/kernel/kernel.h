@@ -136,7 +136,6 @@ struct kernel_usage {
 	uint64_t accounts;     /* nodes, removed ones that are not folded yet included */
 	unsigned int events;   /* perf events, one file descriptor each */
 	unsigned int programs; /* attached: 0 while nobody counts */
-	uint64_t charges;      /* switches that read counters so far, over all CPUs */
 };
 void kernel_usage(struct kernel_plane *k, struct kernel_usage *out);
 

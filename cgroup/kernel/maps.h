@@ -21,6 +21,7 @@
 #define KP_CHUNK  4u /* slots of a cell */
 #define KP_CHUNKS (VPMU_MAX_SLOTS / KP_CHUNK)
 
+#define KP_NEAR		 448u  /* cells of a CPU that are in its struct kp_cpu */
 #define KP_PAGE_CELLS	 1024u /* cells of a page */
 #define KP_CELL_PAGES	 4096u /* pages of cells of a CPU, at most */
 #define KP_PAGE_ACCOUNTS 4096u /* accounts of a page, and of a page of the index */
@@ -29,7 +30,8 @@
 
 #define KP_MAX_BINDINGS (1u << 18) /* cgroups, and as many tasks */
 #define KP_MAX_DEPTH	64	   /* cgroups looked at from a task's own upwards */
-#define KP_CACHE	256u	   /* cgroups remembered on each CPU */
+#define KP_CACHE_BITS	9u
+#define KP_CACHE	(1u << KP_CACHE_BITS) /* cgroups and bound tasks remembered on each CPU */
 #define KP_TASK_BITS	(1u << 16)
 
 /* The first accounts. */
@@ -43,9 +45,10 @@ struct kp_cell {
 	struct vpmu_row row[KP_CHUNK];
 };
 
-/* In the index: the number of a cell plus 1, or 0. */
+/* In the index: the number of a cell, from 1 on, or 0: there is none. */
 
-#define KP_NONE (~0ULL) /* the slot's former event, if any, was another key's */
+/* No such: of final, the slot's former event, if any, was another key's. */
+#define KP_NONE (~0ULL)
 
 struct kp_account {
 	__u64 mask;   /* daemon: slots counted for the account or an ancestor of it */
@@ -61,37 +64,67 @@ struct kp_task {
 	__u32 pad;
 };
 
-/* One cgroup's account, as of a generation. */
+/*
+ * What a CPU remembers of a cgroup or of a bound task, as of the generation that the CPU knows: it
+ * forgets all of them when the generation moves. Neither key is ever another one's: a cgroup's
+ * serial number is given once and is small; a task's address is a kernel address, and kp_cpu.start
+ * tells the task from another one that is there later.
+ *
+ * The usual account is one for which nothing is counted, or the first n keys and no others, n =
+ * kp_cpu.usual, if its cell is a near one. Switches between usual accounts take the short way. The
+ * entry of another account has the inverse of its key, so that the short way does not find it.
+ */
 struct kp_cached {
-	__u64 cgroup;
-	__u64 mask;
-	__u32 gen;
+	__u64 key;  /* the cgroup's serial number (the root's is 0), or the task's address; KP_EMPTY
+		     */
+	__u64 mask; /* slots that are counted for the account */
 	__u32 account;
-	__u32 cell; /* number of its cell for the first slots plus 1; 0: look it up */
+	__u32 near; /* where its cell for the first slots is, if it is a near one: bytes from the
+		     * begin of kp_cpu.near_cell, so that the program need not multiply. Nobody's
+		     * (0) if nothing in the first slots is counted for the account; KP_FAR */
+	__u32 usual;
 	__u32 pad;
 };
 
-/* A CPU. The program writes all of it but for the words that say "daemon". */
+#define KP_EMPTY     (1ULL << 62) /* no key, and no inverse of one */
+#define KP_FAR	     0xffffu	  /* it is no near cell, or is not made yet */
+#define KP_NEAR_MASK 0x7fffu
+
+/*
+ * A CPU. The program writes all of it but for the words that say "daemon".
+ *
+ * Times of the CPU, "ns", are of the scheduler's clock of that CPU, which the kernel reads at the
+ * begin of each switch anyway. An interrupt between two switches has no such reading. So the
+ * program notes at some switches how far CLOCK_MONOTONIC is ahead of the CPU's clock.
+ */
 struct kp_cpu {
-	__u64 cset;    /* css_set of the running task when it was looked up; 0: it is a bound one */
-	__u64 mask;    /* slots of the current account */
 	__u32 account; /* the current account */
-	__u32 gen;     /* generation in which account and mask were looked up */
-	__u64 last_ns; /* when the current account was last charged, or began to run */
-	__u32 seq;     /* odd while the CPU charges */
-	__u32 cells;   /* used */
-	__u32 cells_max; /* daemon */
-	__u32 full;	 /* how often there was no cell */
-	__u64 charges;
-	__u64 events;	/* address of the map of events */
-	__u32 tid;	/* of the running task, if it is a bound one */
-	__u32 cached;	/* the current account's entry of cache */
-	__u32 entering; /* the same of the account that is about to be the current one */
 	__u32 pad;
-	__u64 snap[VPMU_MAX_SLOTS];   /* last reading */
-	__u64 gap_ns[VPMU_MAX_SLOTS]; /* time enabled minus running at the last reading */
+	__u64 cset;	/* css_set of the running task when it was looked up, if the current account
+			 * is usual; else 0 */
+	__u64 until_ns; /* daemon and program: after this time the next switch looks at everything
+			 * again, also at the skew; 0: at once */
+	__u64 last_ns;	/* when the current account was last charged, or began to run; it grows with
+			 * each charge */
+	__u64 done_ns;	/* the end of that charge: differs from last_ns while the CPU charges */
+	__u32 near;	/* as in kp_cached, of the current account */
+	__u32 usual;	/* how many keys are counted for usual accounts: 1 to KP_CHUNK */
+	__u32 event[KP_CHUNK]; /* kp_event() of this CPU */
+	__u32 gen;	       /* generation in which account, mask and cache were looked up */
+	__u32 want;	       /* daemon: the generation */
+	__u32 skew;	       /* enum kp_skew */
+	__u32 full;	       /* how often there was no cell */
+	__u64 skew_ns;	       /* CLOCK_MONOTONIC minus the CPU's clock; see skew */
+	__u32 cells;	       /* used */
+	__u32 cells_max;       /* daemon */
+	__u64 mask;	       /* of the current account if it is not usual; see kp_mask() */
+	__u64 other_cset;      /* css_set of the running task when it was looked up, if cset is 0 */
+	__u64 events;	       /* address of the map of events */
+	__u64 key;	       /* to make a number of an address */
+	__u64 snap[VPMU_MAX_SLOTS];  /* last reading */
 	__u64 where[VPMU_MAX_SLOTS]; /* the event, if its count is a word in memory; the daemon sets
 				      * it to 0 before the event goes */
+	__u64 gap_ns[VPMU_MAX_SLOTS];	 /* time enabled minus running at the last reading */
 	__u64 unclaimed[VPMU_MAX_SLOTS]; /* counted while nobody who ran had asked */
 	__u64 folded[VPMU_MAX_SLOTS];	 /* daemon: moved from cells of this CPU to the daemon's */
 	__u64 retired[VPMU_MAX_SLOTS];	 /* daemon: what former events of the key counted here */
@@ -106,7 +139,27 @@ struct kp_cpu {
 	__u32 turn[VPMU_MAX_SLOTS];   /* daemon: odd while the daemon may have switched the event
 				       * off; grows with each change */
 	__u32 turned[VPMU_MAX_SLOTS]; /* turn at the last reading */
+	__u64 start[KP_CACHE]; /* by entry of cache: when the task started, ns; 0: a cgroup */
+	/* The first cells, by number. Number 0 is nobody's: what was counted for no account on the
+	 * short way is there, and not in unclaimed. */
+	struct kp_cell near_cell[KP_NEAR + 1];
 };
+
+enum kp_skew {
+	KP_SKEW_NONE,  /* not known */
+	KP_SKEW_GUESS, /* found between two switches, when the CPU's clock had not been read lately
+			*/
+	KP_SKEW_KNOWN, /* found at a switch */
+};
+
+/* An element of the map of CPUs: a power of two, so that finding one takes a shift. */
+#define KP_CPU_SHIFT 16
+#define KP_CPU_BYTES (1u << KP_CPU_SHIFT)
+_Static_assert(sizeof(struct kp_cpu) <= KP_CPU_BYTES, "a CPU's element is too small");
+_Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are out of reach");
+
+/* After so many ns the skew is found again: the two clocks drift apart by less than 0.1 ms. */
+#define KP_LOOK_NS 100000000ULL
 
 /* All that is read at every switch is in the first 64 bytes. */
 struct kp_cfg {
@@ -119,9 +172,25 @@ struct kp_cfg {
 	__u64 since_ns; /* when the last attach began */
 	__u64 key[VPMU_MAX_SLOTS]; /* of the slot; 0: free */
 	__u64 epoch;		   /* of the totals */
+	__u32 usual;		   /* how many keys most accounts count: see kp_cached */
 	__u32 nr_accounts;	   /* numbers given out so far */
 	__u32 ready;		   /* all maps are pinned */
 };
+
+/* The slots that are counted for the current account of a CPU. */
+static inline __u64 kp_mask(const struct kp_cpu *st)
+{
+	if (!VPMU_LOAD(&st->cset))
+		return VPMU_LOAD(&st->mask);
+	return VPMU_LOAD(&st->near) ? (1ULL << VPMU_LOAD(&st->usual)) - 1 : 0;
+}
+
+/* What a CPU has counted for @slot and charged to nobody. */
+static inline __u64 kp_unclaimed(const struct kp_cpu *st, __u32 slot)
+{
+	return VPMU_LOAD(&st->unclaimed[slot]) +
+	       (slot < KP_CHUNK ? VPMU_LOAD(&st->near_cell[0].row[slot].total) : 0);
+}
 
 /* The index of a page in its outer map. @cpu may be nr_cpus: the daemon's cells. */
 static inline __u32 kp_index_page(__u32 nr_cpus, __u32 chunk, __u32 cpu, __u32 account)
@@ -129,9 +198,21 @@ static inline __u32 kp_index_page(__u32 nr_cpus, __u32 chunk, __u32 cpu, __u32 a
 	return (chunk * (nr_cpus + 1) + cpu) * KP_ACCOUNT_PAGES + account / KP_PAGE_ACCOUNTS;
 }
 
-static inline __u32 kp_cell_page(__u32 cpu, __u32 cell)
+/* The index of an event in the map of events. */
+static inline __u32 kp_event(__u32 cpu, __u32 slot)
 {
-	return cpu * KP_CELL_PAGES + cell / KP_PAGE_CELLS;
+	return cpu * VPMU_MAX_SLOTS + slot;
+}
+
+/* The page of cell number @nr, which is not a near one, and its place there. */
+static inline __u32 kp_cell_page(__u32 cpu, __u32 nr)
+{
+	return cpu * KP_CELL_PAGES + (nr - KP_NEAR - 1) / KP_PAGE_CELLS;
+}
+
+static inline __u32 kp_cell_at(__u32 nr)
+{
+	return (nr - KP_NEAR - 1) % KP_PAGE_CELLS;
 }
 
 static inline __u32 kp_task_bit(__u32 tid)

@@ -32,9 +32,12 @@ static uint32_t *index_at(const struct kernel_plane *k, unsigned int cpu, uint32
 
 static struct kp_cell *cell_nr(const struct kernel_plane *k, unsigned int cpu, uint32_t nr)
 {
-	struct kp_cell *page = k->cells.page[kp_cell_page(cpu, nr)];
+	struct kp_cell *page;
 
-	return page ? page + nr % KP_PAGE_CELLS : NULL;
+	if (nr <= KP_NEAR)
+		return &cpu_state(k, cpu)->near_cell[nr];
+	page = k->cells.page[kp_cell_page(cpu, nr)];
+	return page ? page + kp_cell_at(nr) : NULL;
 }
 
 struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32_t account,
@@ -43,7 +46,7 @@ struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32
 	const uint32_t *at = index_at(k, cpu, account, chunk);
 	uint32_t nr = at ? __atomic_load_n(at, __ATOMIC_ACQUIRE) : 0;
 
-	return nr ? cell_nr(k, cpu, nr - 1) : NULL;
+	return nr ? cell_nr(k, cpu, nr) : NULL;
 }
 
 /* The cell of @account among the daemon's own; it is made if need be. */
@@ -59,7 +62,7 @@ static struct kp_cell *own_cell(struct kernel_plane *k, uint32_t account, unsign
 			return NULL;
 		*at = ++st->cells;
 	}
-	return cell_nr(k, k->nr_cpus, *at - 1);
+	return cell_nr(k, k->nr_cpus, *at);
 }
 
 void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
@@ -74,7 +77,7 @@ void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
 uint64_t cpu_sum(const struct kernel_plane *k, unsigned int cpu, unsigned int slot)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
-	struct ksum sum = {.total = VPMU_LOAD(&st->unclaimed[slot]) + st->folded[slot]};
+	struct ksum sum = {.total = kp_unclaimed(st, slot) + st->folded[slot]};
 	const struct kp_cell *c;
 
 	for (uint32_t account = 0; account < k->nr_accounts; account++) {
@@ -122,6 +125,7 @@ static int add_missing(struct pages *p, struct missing *m)
 	return ret;
 }
 
+/* In pages, beside those that each CPU has anyway. */
 static uint64_t cells_wanted(const struct kernel_plane *k, unsigned int cpu)
 {
 	const uint64_t all = (uint64_t)k->nr_accounts * k->chunks,
@@ -129,6 +133,7 @@ static uint64_t cells_wanted(const struct kernel_plane *k, unsigned int cpu)
 	uint64_t want = used + CELLS_AHEAD;
 
 	want = want < all ? want : all; /* no more than all accounts can use */
+	want = want > KP_NEAR ? want - KP_NEAR : 0;
 	return want < (uint64_t)KP_CELL_PAGES * KP_PAGE_CELLS ? want
 							      : KP_CELL_PAGES * KP_PAGE_CELLS;
 }
@@ -151,12 +156,13 @@ int node_grow(struct kernel_plane *k)
 	for (unsigned int cpu = 0; !ret && cpu <= k->nr_cpus; cpu++) {
 		want = cells_wanted(k, cpu);
 		for (uint64_t nr = 0; nr < want; nr += KP_PAGE_CELLS)
-			miss(&m, &k->cells, kp_cell_page(cpu, (uint32_t)nr));
+			miss(&m, &k->cells, kp_cell_page(cpu, KP_NEAR + 1 + (uint32_t)nr));
 	}
 	if (!ret)
 		ret = add_missing(&k->cells, &m);
 	for (unsigned int cpu = 0; !ret && cpu <= k->nr_cpus; cpu++) {
 		want = (cells_wanted(k, cpu) + KP_PAGE_CELLS - 1) / KP_PAGE_CELLS * KP_PAGE_CELLS;
+		want += KP_NEAR;
 		if (want > cpu_state(k, cpu)->cells_max)
 			__atomic_store_n(&cpu_state(k, cpu)->cells_max, (uint32_t)want,
 					 __ATOMIC_RELEASE);
@@ -228,9 +234,25 @@ static void set_mask(struct kernel_plane *k, struct knode *n, uint64_t from_abov
 		set_mask(k, c, n->mask);
 }
 
+/* How many accounts count the first 1, 2, 3 or 4 keys and no others. */
+static void count_usual(const struct knode *n, uint32_t count[KP_CHUNK + 1])
+{
+	for (unsigned int i = 1; i <= KP_CHUNK; i++)
+		count[i] += n->mask == (1ULL << i) - 1;
+	for (n = n->child; n; n = n->next)
+		count_usual(n, count);
+}
+
 void node_masks(struct kernel_plane *k)
 {
+	uint32_t count[KP_CHUNK + 1] = {0}, usual = 1;
+
 	set_mask(k, &k->root, 0);
+	count_usual(&k->root, count);
+	for (unsigned int i = 2; i <= KP_CHUNK; i++)
+		if (count[i] > count[usual])
+			usual = i;
+	__atomic_store_n(&k->cfg->usual, usual, __ATOMIC_RELAXED);
 }
 
 void node_mask(struct knode *n)

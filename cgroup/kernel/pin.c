@@ -261,6 +261,7 @@ int pin_take(struct kernel_plane *k)
 		ret = take_bindings(k);
 	if (!ret)
 		slot_take(k);
+	plane_changed(k); /* which keys are timed */
 	return ret;
 }
 

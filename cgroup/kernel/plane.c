@@ -40,7 +40,14 @@ void plane_sync(struct kernel_plane *k)
 
 void plane_changed(struct kernel_plane *k)
 {
-	__atomic_fetch_add(&k->cfg->gen, 1, __ATOMIC_SEQ_CST);
+	uint32_t gen = __atomic_add_fetch(&k->cfg->gen, 1, __ATOMIC_SEQ_CST);
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		__atomic_store_n(&cpu_state(k, cpu)->want, gen, __ATOMIC_RELEASE);
+		/* The program sets it and then looks at the generation. So either it sees the new
+		 * one, or the next switch sees this. */
+		__atomic_store_n(&cpu_state(k, cpu)->until_ns, 0, __ATOMIC_SEQ_CST);
+	}
 }
 
 /* What the CPUs knew when the program last ran is out of date. */
@@ -50,25 +57,31 @@ static void forget(struct kernel_plane *k)
 		struct kp_cpu *st = cpu_state(k, cpu);
 
 		st->cset = 0;
-		st->tid = 0;
 		st->mask = 0;
 		st->account = 0;
 		st->gen = k->cfg->gen - 1;
+		st->want = k->cfg->gen;
+		st->until_ns = 0;
+		st->usual = 1;
+		st->near = 0;
+		st->other_cset = 0;
+		st->skew = KP_SKEW_NONE;
 	}
 }
 
 int plane_attach(struct kernel_plane *k)
 {
+	bool bound = k->cfg->tasks;
 	struct bpf_link *link;
 	int ret;
 
-	if (k->link)
+	if (k->link && k->link_bound == bound)
 		return 0;
 	/* A former process's program may be running. Two of them at a time do no harm: what one has
 	 * charged, the other finds charged. */
-	if (!k->running)
+	if (!k->link && !k->running)
 		forget(k);
-	link = k->sys->attach(k->skel->progs.on_switch);
+	link = k->sys->attach(bound ? k->skel->progs.on_switch_bound : k->skel->progs.on_switch);
 	if (!link)
 		return -errno;
 	ret = pin_link(k, link);
@@ -76,7 +89,9 @@ int plane_attach(struct kernel_plane *k)
 		bpf_link__destroy(link);
 		return ret;
 	}
+	bpf_link__destroy(k->link);
 	k->link = link;
+	k->link_bound = bound;
 	return 0;
 }
 
@@ -156,7 +171,7 @@ static int prepare(struct kernel_plane *k)
 		ret = bpf_map__set_max_entries(skel->maps.cell_index,
 					       kp_index_page(n, KP_CHUNKS, 0, 0));
 	if (!ret)
-		ret = bpf_map__set_max_entries(skel->maps.cells, kp_cell_page(n + 1, 0));
+		ret = bpf_map__set_max_entries(skel->maps.cells, (n + 1) * KP_CELL_PAGES);
 	skel->data->cfg.nr_cpus = n;
 	skel->data->cfg.epoch = plane_now_ns(CLOCK_REALTIME);
 	return ret;
@@ -189,7 +204,7 @@ static int map_all(struct kernel_plane *k)
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
 	int ret;
 
-	k->cpu_size = sizeof(struct kp_cpu);
+	k->cpu_size = KP_CPU_BYTES;
 	k->cpus = map_memory(skel->maps.cpus, (k->nr_cpus + 1) * k->cpu_size);
 	k->task_bits = map_memory(skel->maps.task_bits, KP_TASK_BITS / 8);
 	k->cfg = &skel->data->cfg;
@@ -400,10 +415,8 @@ void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
 		.events = s.host_counters,
 		.programs = k->link ? 1 : 0,
 	};
-	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
+	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++)
 		out->cells += VPMU_LOAD(&cpu_state(k, cpu)->cells);
-		out->charges += VPMU_LOAD(&cpu_state(k, cpu)->charges);
-	}
 	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes +
 			 (k->nr_cpus + 1) * k->cpu_size + KP_TASK_BITS / 8 +
 			 sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr);

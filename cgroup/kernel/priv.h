@@ -120,6 +120,7 @@ struct kernel_plane {
 	const struct kernel_sys *sys;
 	struct kernel_bpf *skel;
 	struct bpf_link *link; /* NULL: nothing is attached */
+	bool link_bound;       /* it is that of the program for bound tasks */
 	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
 	unsigned int nr_cpus;  /* possible ones */
 	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
@@ -392,7 +393,8 @@ uint64_t plane_now_ns(clockid_t clock);
 void plane_sync(struct kernel_plane *k);
 /* plane_changed - masks, bindings or events have changed: move the generation. */
 void plane_changed(struct kernel_plane *k);
-/* plane_attach - attach the program if it is not. plane_detach - if it is. */
+/* plane_attach - attach the program if it is not, or the other one if tasks are bound now or are
+ * not any more; an error leaves what was attached. plane_detach - if it is. */
 int plane_attach(struct kernel_plane *k);
 void plane_detach(struct kernel_plane *k);
 /* plane_flush - make @cpu charge what it has counted so far, and take up new events. An error: the

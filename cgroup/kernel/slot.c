@@ -77,7 +77,7 @@ int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint6
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
 	struct slot *s = &k->slot[i];
-	uint32_t at = i * k->nr_cpus + cpu;
+	uint32_t at = kp_event(cpu, i);
 	int partner = budget_partner(k, s->key);
 	int fd = open_event(k, s->key, cpu, budget_is_off(k, i, cpu),
 			    partner >= 0 ? k->slot[partner].fd[cpu] : -1);
@@ -97,7 +97,7 @@ int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint6
 
 void slot_hide_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
 {
-	uint32_t at = i * k->nr_cpus + cpu;
+	uint32_t at = kp_event(cpu, i);
 
 	__atomic_store_n(&cpu_state(k, cpu)->where[i], 0, __ATOMIC_SEQ_CST);
 	k->sys->map_del(events_fd(k), &at);
@@ -280,6 +280,8 @@ bool slot_gaps(struct kernel_plane *k)
 		s->gaps += s->counted;
 		found = true;
 	}
+	if (found)
+		plane_changed(k); /* the CPUs remember which keys are never timed */
 	return found;
 }
 

@@ -73,7 +73,8 @@ static uint64_t age_of(const struct kernel_plane *k, const struct vpmu_counting 
 		if (account &&
 		    (account >= k->nr_accounts || !is_below(k->nodes[account], knode_of(c->node))))
 			continue;
-		last = VPMU_LOAD(&st->last_ns);
+		/* On the CPU's own clock. */
+		last = VPMU_LOAD(&st->last_ns) + VPMU_LOAD(&st->skew_ns);
 		last = last > since ? last : since;
 		if (now > last && now - last > age)
 			age = now - last;
@@ -413,17 +414,17 @@ static void compare(const struct kernel_plane *k, unsigned int cpu, unsigned int
 		    struct vpmu_conservation *c)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
-	uint64_t low, high;
-	uint32_t seq;
+	uint64_t low, high, done;
 	int tries = 0;
 
 	do {
-		seq = __atomic_load_n(&st->seq, __ATOMIC_ACQUIRE);
+		done = __atomic_load_n(&st->done_ns, __ATOMIC_ACQUIRE);
 		low = VPMU_LOAD(&st->snap[i]);
 		c->charged = cpu_sum(k, cpu, i) - st->base[i];
 		fence_loads();
 		high = VPMU_LOAD(&st->snap[i]);
-	} while ((seq & 1 || seq != VPMU_LOAD(&st->seq)) && ++tries < 1000);
+		fence_loads();
+	} while (done != VPMU_LOAD(&st->last_ns) && ++tries < 1000);
 	low += st->retired[i];
 	high += st->retired[i];
 	c->hardware = c->charged < low ? low : c->charged > high ? high : c->charged;
@@ -451,7 +452,8 @@ static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
 		c.key = s->key;
 		compare(k, cpu, i, &c);
 		/* In this order: a slot gets into the mask after it has been read. */
-		mask = __atomic_load_n(&st->mask, __ATOMIC_ACQUIRE);
+		mask = kp_mask(st);
+		fence_loads();
 		snap = VPMU_LOAD(&st->snap[i]);
 		/* An event that a former process opened has no file here. */
 		if (s->fd[cpu] >= 0 &&

@@ -81,16 +81,16 @@ static void read_cpu(const struct pass *p, const struct sums *list)
 	const struct kp_cpu *st = cpu_state(p->k, p->cpu);
 	struct ksum all[VPMU_MAX_SLOTS] = {{0}}; /* of what nobody asks for */
 	const struct sums *s;
-	uint64_t seq;
+	uint64_t done;
 	int tries = 0;
 
 	do {
-		seq = __atomic_load_n(&st->seq, __ATOMIC_ACQUIRE);
+		done = __atomic_load_n(&st->done_ns, __ATOMIC_ACQUIRE);
 		for (s = list; s; s = s->next)
 			if (s == s->node->asked && !is_below(s->node))
 				add_below(p, s->node, all);
 		fence_loads();
-	} while ((seq & 1 || seq != VPMU_LOAD(&st->seq)) && ++tries < TRIES);
+	} while (done != VPMU_LOAD(&st->last_ns) && ++tries < TRIES);
 	for (s = list; s; s = s->next)
 		for (size_t i = 0; i < s->nr; i++)
 			add(&s->key[i].now, &s->key[i].pass);

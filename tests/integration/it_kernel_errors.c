@@ -136,12 +136,17 @@ Test(kernel_errors, an_attach_that_fails_leaves_nothing)
 	bed_counting_free(c);
 	kernel_close(k);
 
-	/* Pages for the index, then those for cells. */
+	/* Pages for the index, then those for cells, which more accounts need than have near ones.
+	 */
 	sys = kernel_sys_real;
 	sys.pages = no_pages;
 	for (int i = 0; i < 2; i++) {
+		struct vpmu_source_node *n;
+
 		bed_end();
 		k = open_with_sys();
+		for (unsigned int j = 0; j < KP_NEAR; j++)
+			cr_assert_eq(vpmu_source_node_add(kernel_source(k)->root, j + 1, &n), 0);
 		c = bed_counting(kernel_source(k)->root, &key, 1, NULL);
 		attach_fails(c, -ENOMEM, i, -ENOMEM);
 		nothing_is_left(k, c);

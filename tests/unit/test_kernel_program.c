@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The BPF program of the kernel plane, compiled for user space, on random histories of a host: what
+ * it charges is compared with a plain model, which remembers no cgroup, no cell and no short way.
+ * The test is the kernel (tasks, cgroups, events, clocks, maps) and the daemon.
+ *
+ *   VPMU_SEED=N        the first history (a failure prints its own)
+ *   VPMU_HISTORIES=N   how many; 2,000
+ */
+#include <criterion/criterion.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/kernel/account.bpf.c"
+
+#define CPUS	 2u
+#define CGROUPS	 24u
+#define CSETS	 32u
+#define TASKS	 20u
+#define ACCOUNTS 700u /* more than there are near cells */
+#define SLOTS	 12u  /* three chunks */
+#define NR_PAGES 3u   /* of far cells, per CPU */
+#define STEPS	 400u
+
+/* ---- the kernel --------------------------------------------------------------------------- */
+
+static struct {
+	struct kernfs_node kn;
+	struct cgroup cg;
+	int parent;
+	__u32 bound; /* account; 0: none */
+} cgroup[CGROUPS];
+static struct css_set cset[CSETS];
+static int cset_cgroup[CSETS];
+static struct rq rq[CPUS];
+static struct cfs_rq cfs[CPUS];
+static struct {
+	struct task_struct t;
+	__u32 bound;
+	__u64 start; /* the one the binding is for */
+} task[TASKS], idle[CPUS];
+static int current[CPUS]; /* task; -1: idle */
+static struct {
+	struct perf_event e;
+	struct bpf_event_entry entry;
+	__u64 count, enabled, running;
+	int there;
+} event[CPUS][VPMU_MAX_SLOTS];
+static __u64 mono, ahead[CPUS], serials, ids;
+static unsigned int here; /* the CPU that runs */
+
+/* ---- the maps ----------------------------------------------------------------------------- */
+
+static _Alignas(64) unsigned char cpu_map[CPUS + 1][KP_CPU_BYTES];
+static __u64 bits_map[KP_TASK_BITS / 64];
+static struct kp_account account_map[KP_PAGE_ACCOUNTS];
+static __u32 index_map[KP_CHUNKS][CPUS][KP_PAGE_ACCOUNTS];
+static struct kp_cell cell_map[CPUS][NR_PAGES][KP_PAGE_CELLS];
+static struct kp_task task_found;
+static const void *inner_of; /* what the last lookup in an array of maps found */
+static size_t inner_size;
+
+static struct kp_cpu *state(unsigned int cpu)
+{
+	return (struct kp_cpu *)cpu_map[cpu];
+}
+
+static void *page(const void *base, size_t size)
+{
+	inner_of = base;
+	inner_size = size;
+	return (void *)base;
+}
+
+static void *find_index(__u32 i)
+{
+	for (unsigned int chunk = 0; chunk < SLOTS / KP_CHUNK; chunk++)
+		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+			if (kp_index_page(CPUS, chunk, cpu, 0) == i)
+				return page(index_map[chunk][cpu], sizeof(__u64));
+	return NULL;
+}
+
+void *bpf_map_lookup_elem(const void *map, const void *key)
+{
+	__u32 i = *(const __u32 *)key;
+	__u64 id;
+
+	if (map == &cpus)
+		return i < CPUS ? cpu_map[i] : NULL;
+	if (map == &task_bits)
+		return &bits_map[i];
+	if (map == &accounts)
+		return i ? NULL : page(account_map, sizeof(account_map[0]));
+	if (map == &cell_index)
+		return find_index(i);
+	if (map == &cells) {
+		unsigned int cpu = i / KP_CELL_PAGES, nr = i % KP_CELL_PAGES;
+
+		return cpu < CPUS && nr < NR_PAGES
+			       ? page(cell_map[cpu][nr], sizeof(struct kp_cell))
+			       : NULL;
+	}
+	if (map == &cgroups) {
+		id = *(const __u64 *)key;
+		for (unsigned int c = 0; c < CGROUPS; c++)
+			if (cgroup[c].kn.id == id)
+				return cgroup[c].bound ? &cgroup[c].bound : NULL;
+		return NULL;
+	}
+	if (map == &tasks) {
+		for (unsigned int t = 0; t < TASKS; t++) {
+			if ((__u32)task[t].t.pid != i || !task[t].bound)
+				continue;
+			task_found = (struct kp_task){task[t].start, task[t].bound, 0};
+			return &task_found;
+		}
+		return NULL;
+	}
+	cr_assert_eq(map, inner_of, "a lookup in a map that was not looked up");
+	return (char *)inner_of + i * inner_size;
+}
+
+static int slot_of(__u64 index)
+{
+	cr_assert_eq(index / VPMU_MAX_SLOTS, here, "the event of another CPU");
+	return (int)(index % VPMU_MAX_SLOTS);
+}
+
+__u64 bpf_perf_event_read(const void *map, __u64 index)
+{
+	int slot = slot_of(index);
+
+	cr_assert_eq(map, &events);
+	return event[here][slot].there ? event[here][slot].count : (__u64)-2;
+}
+
+long bpf_perf_event_read_value(const void *map, __u64 index, struct bpf_perf_event_value *v,
+			       __u32 size)
+{
+	int slot = slot_of(index);
+
+	cr_assert(map == &events && size == sizeof(*v));
+	if (!event[here][slot].there)
+		return -2;
+	v->counter = event[here][slot].count;
+	v->enabled = event[here][slot].enabled;
+	v->running = event[here][slot].running;
+	return 0;
+}
+
+__u64 bpf_ktime_get_ns(void)
+{
+	return mono;
+}
+
+__u32 bpf_get_smp_processor_id(void)
+{
+	return here;
+}
+
+struct task_struct *bpf_get_current_task_btf(void)
+{
+	return current[here] < 0 ? &idle[here].t : &task[current[here]].t;
+}
+
+/* The array of the map of events is behind the map's address; nothing is there. */
+long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
+{
+	__u64 at = (__u64)from - (__u64)&events - offsetof(struct bpf_array, ptrs);
+
+	cr_assert_eq(bytes, sizeof(__u64));
+	if (at < CPUS * VPMU_MAX_SLOTS * sizeof(void *)) {
+		__u64 i = at / sizeof(void *);
+		struct bpf_event_entry *e = &event[i / VPMU_MAX_SLOTS][i % VPMU_MAX_SLOTS].entry;
+
+		*(__u64 *)to = event[i / VPMU_MAX_SLOTS][i % VPMU_MAX_SLOTS].there ? (__u64)e : 0;
+		return 0;
+	}
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+void *bpf_rdonly_cast(const void *obj, __u32 btf_id)
+{
+	cr_assert_eq(btf_id, sizeof(struct perf_event));
+	return (void *)obj;
+}
+
+/* ---- the model ---------------------------------------------------------------------------- */
+
+static struct {
+	__u64 snap[SLOTS], gap[SLOTS], unclaimed[SLOTS], mask, last_ns;
+	__u32 account, gen, seen[SLOTS];
+	const struct css_set *cset;
+} model[CPUS];
+static __u64 want_total[ACCOUNTS][SLOTS], want_lost[ACCOUNTS][SLOTS],
+	want_ns[ACCOUNTS][SLOTS / KP_CHUNK], ended[CPUS][SLOTS];
+static unsigned long long seed, steps_done, exhausted;
+
+/* Where a task runs. */
+static __u32 model_account(const struct task_struct *t)
+{
+	for (unsigned int i = 0; i < TASKS; i++)
+		if (&task[i].t == t && task[i].bound &&
+		    task[i].start == t->start_boottime / NS_PER_TICK)
+			return task[i].bound;
+	for (int c = cset_cgroup[t->cgroups - cset]; c >= 0; c = cgroup[c].parent)
+		if (cgroup[c].bound)
+			return cgroup[c].bound;
+	return KP_OTHER;
+}
+
+static void model_charge(unsigned int cpu, unsigned int slot, bool owed)
+{
+	__u64 now = event[cpu][slot].count, gap = event[cpu][slot].enabled - event[cpu][slot].running;
+	__u32 a = model[cpu].account;
+
+	if (!event[cpu][slot].there)
+		return;
+	if (owed)
+		want_total[a][slot] += now - model[cpu].snap[slot];
+	else
+		model[cpu].unclaimed[slot] += now - model[cpu].snap[slot];
+	model[cpu].snap[slot] = now;
+	if (!(cfg.timed >> slot & 1))
+		return;
+	if (owed && model[cpu].gap[slot] != KP_NONE)
+		want_lost[a][slot] += gap - model[cpu].gap[slot];
+	model[cpu].gap[slot] = gap;
+}
+
+static void model_switch(unsigned int cpu, const struct task_struct *prev,
+			 const struct task_struct *next, bool flush)
+{
+	bool fresh_gen = model[cpu].gen != cfg.gen, moved = model[cpu].cset != prev->cgroups;
+	__u64 owed = model[cpu].mask, fresh = 0, read, since;
+	__u32 to = model_account(next);
+
+	if (moved) {
+		model[cpu].account = model_account(prev);
+		owed &= account_map[model[cpu].account].mask;
+	}
+	since = model[cpu].last_ns;
+	if (fresh_gen) {
+		for (unsigned int i = 0; i < SLOTS; i++) {
+			if (state(cpu)->opened[i] == model[cpu].seen[i])
+				continue;
+			model[cpu].seen[i] = state(cpu)->opened[i];
+			if (state(cpu)->final[i] != KP_NONE)
+				model[cpu].unclaimed[i] +=
+					state(cpu)->final[i] - model[cpu].snap[i];
+			model[cpu].snap[i] = 0;
+			model[cpu].gap[i] = cfg.timed >> i & 1 ? 0 : KP_NONE;
+			fresh |= 1ULL << i;
+		}
+		owed &= ~fresh;
+		if (fresh && !owed)
+			since = cfg.since_ns;
+		owed |= fresh & account_map[model[cpu].account].mask;
+	}
+	read = account_map[to].mask | owed | (model[cpu].mask & ~fresh);
+	if ((to != model[cpu].account || flush || moved || fresh_gen) && read) {
+		for (unsigned int i = 0; i < SLOTS / KP_CHUNK; i++)
+			if (owed >> (i * KP_CHUNK) & 15)
+				want_ns[model[cpu].account][i] += mono - since;
+		for (unsigned int i = 0; i < SLOTS; i++)
+			if (read >> i & 1)
+				model_charge(cpu, i, owed >> i & 1);
+		model[cpu].last_ns = mono;
+	}
+	model[cpu].account = to;
+	model[cpu].mask = account_map[to].mask;
+	model[cpu].cset = next->cgroups;
+	model[cpu].gen = cfg.gen;
+}
+
+/* ---- a history ---------------------------------------------------------------------------- */
+
+static __u64 rnd_state;
+
+static __u64 rnd(__u64 n)
+{
+	rnd_state ^= rnd_state << 13;
+	rnd_state ^= rnd_state >> 7;
+	rnd_state ^= rnd_state << 17;
+	return rnd_state % n;
+}
+
+static void pass_time(void)
+{
+	__u64 ns = 2 + rnd(rnd(20) ? 100000 : 300000000);
+
+	mono += ns;
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		for (unsigned int i = 0; i < SLOTS; i++) {
+			if (!event[cpu][i].there)
+				continue;
+			event[cpu][i].count += rnd(1000);
+			event[cpu][i].e.count.a.a.counter = (__s64)event[cpu][i].count;
+			event[cpu][i].enabled += ns;
+			event[cpu][i].running += rnd(2) ? ns : ns / 2;
+		}
+}
+
+static void run_flush(unsigned int cpu)
+{
+	here = cpu;
+	flush_cpu(NULL);
+	model_switch(cpu, bpf_get_current_task_btf(), bpf_get_current_task_btf(), true);
+}
+
+static bool runs(int t)
+{
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		if (current[cpu] == t)
+			return true;
+	return false;
+}
+
+static void run_switch(unsigned int cpu)
+{
+	struct task_struct *prev, *next;
+	unsigned long long ctx[3];
+	int t = (int)rnd(TASKS);
+
+	here = cpu;
+	if (t != current[cpu] && (runs(t) || !rnd(5)))
+		t = -1;
+	if (t == current[cpu])
+		return;
+	prev = bpf_get_current_task_btf();
+	current[cpu] = t;
+	next = bpf_get_current_task_btf();
+	next->thread_info.cpu = cpu;
+	next->se.cfs_rq = &cfs[cpu];
+	rq[cpu].clock = mono - ahead[cpu];
+	ctx[1] = (unsigned long long)prev;
+	ctx[2] = (unsigned long long)next;
+	if (cfg.tasks) {
+		on_switch_bound(ctx);
+	} else {
+		on_switch(ctx);
+		if (prev->cgroups == next->cgroups)
+			return;
+	}
+	model_switch(cpu, prev, next, false);
+}
+
+/* The daemon: what has changed takes effect with the generation. */
+static void changed(void)
+{
+	cfg.gen++;
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++) {
+		state(cpu)->want = cfg.gen;
+		state(cpu)->until_ns = 0;
+	}
+}
+
+static __u32 some_account(void)
+{
+	return KP_OTHER + (__u32)rnd(rnd(4) ? 8 : ACCOUNTS - KP_OTHER);
+}
+
+static __u64 some_mask(void)
+{
+	static const __u64 usual[] = {0, 1, 3, 7, 15, 15, 15, 0xff, 0xfff};
+
+	return rnd(3) ? usual[rnd(9)] : rnd(1 << SLOTS);
+}
+
+/* The keys of a mask have events; a mask has a key only after all CPUs know its events. */
+static void set_masks(void)
+{
+	__u64 same = some_mask();
+
+	for (__u32 a = KP_OTHER; a < ACCOUNTS; a++)
+		account_map[a].mask = rnd(8) ? same : rnd(2) ? 0 : some_mask();
+	cfg.usual = 1 + (__u32)rnd(4);
+	if (rnd(4) && same && !(same & (same + 1)) && same < 16)
+		cfg.usual = (__u32)__builtin_popcountll(same);
+}
+
+static void new_event(unsigned int cpu, unsigned int i)
+{
+	bool same_key = event[cpu][i].there && rnd(2);
+
+	state(cpu)->final[i] = same_key ? event[cpu][i].count : KP_NONE;
+	if (same_key) /* the end of the former event is part of what the key counted */
+		ended[cpu][i] += event[cpu][i].count;
+	else
+		ended[cpu][i] += model[cpu].snap[i];
+	state(cpu)->where[i] = 0;
+	memset(&event[cpu][i], 0, sizeof(event[cpu][i]));
+	event[cpu][i].entry.event = &event[cpu][i].e;
+	event[cpu][i].there = 1;
+	state(cpu)->opened[i]++;
+}
+
+static void new_events(void)
+{
+	unsigned int i = (unsigned int)rnd(SLOTS);
+
+	if (rnd(3))
+		cfg.timed &= ~(1ULL << i);
+	else
+		cfg.timed |= 1ULL << i;
+	if (rnd(2) && !(cfg.timed >> i & 1))
+		cfg.memory |= 1ULL << i;
+	else
+		cfg.memory &= ~(1ULL << i);
+	cfg.since_ns = mono;
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		if (rnd(10) || event[cpu][i].there)
+			new_event(cpu, i);
+}
+
+static void end_cgroup(unsigned int c)
+{
+	cgroup[c].cg.self.serial_nr = ++serials;
+	cgroup[c].kn.id = ++ids << 8;
+	cgroup[c].bound = 0;
+}
+
+static void bind_task(unsigned int t)
+{
+	__u32 bit = kp_task_bit((__u32)task[t].t.pid);
+
+	cfg.tasks -= task[t].bound != 0;
+	bits_map[bit / 64] &= ~(1ULL << (bit % 64));
+	task[t].bound = rnd(2) ? some_account() : 0;
+	/* Sometimes for another task of that number. */
+	task[t].start = task[t].t.start_boottime / NS_PER_TICK + !rnd(4);
+	cfg.tasks += task[t].bound != 0;
+	for (unsigned int i = 0; i < TASKS; i++)
+		if (task[i].bound) {
+			bit = kp_task_bit((__u32)task[i].t.pid);
+			bits_map[bit / 64] |= 1ULL << (bit % 64);
+		}
+}
+
+static void step(void)
+{
+	unsigned int cpu = (unsigned int)rnd(CPUS), t = (unsigned int)rnd(TASKS), c;
+
+	pass_time();
+	steps_done++;
+	switch (rnd(40)) {
+	case 0:
+		set_masks();
+		changed();
+		break;
+	case 1:
+		c = 1 + (unsigned int)rnd(CGROUPS - 1);
+		cgroup[c].bound = rnd(4) ? some_account() : 0;
+		changed();
+		break;
+	case 2: /* an empty cgroup ends, and another one is in its memory */
+		c = 1 + (unsigned int)rnd(CGROUPS - 1);
+		for (t = 0; t < TASKS; t++)
+			if (cset_cgroup[task[t].t.cgroups - cset] == (int)c)
+				return;
+		for (t = c + 1; t < CGROUPS; t++)
+			if (cgroup[t].parent == (int)c)
+				return;
+		for (t = 0; t < CPUS; t++)
+			if (model[t].cset && cset_cgroup[model[t].cset - cset] == (int)c)
+				return;
+		if (cgroup[c].bound) {
+			cgroup[c].bound = 0;
+			changed();
+		}
+		end_cgroup(c);
+		break;
+	case 3:
+	case 4: /* moves, maybe while it runs */
+		task[t].t.cgroups = &cset[rnd(CSETS)];
+		break;
+	case 5:
+		new_events();
+		changed();
+		for (unsigned int i = 0; i < CPUS; i++)
+			run_flush(i);
+		break;
+	case 6:
+		bind_task(t);
+		changed();
+		break;
+	case 7: /* a task ends, and another one is in its memory and maybe has its number */
+		if (runs((int)t))
+			break;
+		task[t].t.start_boottime = mono;
+		break;
+	case 8:
+		state(cpu)->cells_max = state(cpu)->cells + (__u32)rnd(4);
+		break;
+	case 9:
+		state(cpu)->cells_max = KP_NEAR + NR_PAGES * KP_PAGE_CELLS;
+		break;
+	case 10:
+		run_flush(cpu);
+		break;
+	case 11: /* a timer tick */
+		rq[cpu].clock = mono - ahead[cpu];
+		break;
+	default:
+		run_switch(cpu);
+	}
+}
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+static const struct kp_cell *charged_cell(unsigned int cpu, __u32 a, unsigned int chunk)
+{
+	__u32 nr = index_map[chunk][cpu][a];
+
+	if (!nr)
+		return NULL;
+	return nr <= KP_NEAR ? &state(cpu)->near_cell[nr]
+			     : &cell_map[cpu][kp_cell_page(0, nr)][kp_cell_at(nr)];
+}
+
+static void compare(void)
+{
+	__u64 got[SLOTS], lost[SLOTS], ns[SLOTS / KP_CHUNK], sum[CPUS][SLOTS] = {{0}};
+	const struct kp_cell *cell;
+
+	for (__u32 a = 0; a < ACCOUNTS; a++) {
+		memset(got, 0, sizeof(got));
+		memset(lost, 0, sizeof(lost));
+		memset(ns, 0, sizeof(ns));
+		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+			for (unsigned int i = 0; i < SLOTS; i++) {
+				cell = charged_cell(cpu, a, i / KP_CHUNK);
+				if (!cell)
+					continue;
+				got[i] += cell->row[i % KP_CHUNK].total;
+				lost[i] += cell->row[i % KP_CHUNK].lost;
+				sum[cpu][i] += cell->row[i % KP_CHUNK].total;
+				if (i % KP_CHUNK == 0)
+					ns[i / KP_CHUNK] += cell->time_ns;
+			}
+		exhausted += account_map[a].lacks;
+		for (unsigned int i = 0; i < SLOTS; i++) {
+			if (account_map[a].lacks ? got[i] > want_total[a][i]
+						 : got[i] != want_total[a][i])
+				cr_assert_fail("seed %llu: account %u, slot %u: %llu, not %llu",
+					       seed, a, i, got[i], want_total[a][i]);
+			if (!account_map[a].lacks && lost[i] != want_lost[a][i])
+				cr_assert_fail("seed %llu: account %u, slot %u: %llu ns lost, not "
+					       "%llu",
+					       seed, a, i, lost[i], want_lost[a][i]);
+		}
+		for (unsigned int i = 0; i < SLOTS / KP_CHUNK; i++)
+			if (!account_map[a].lacks && ns[i] != want_ns[a][i])
+				cr_assert_fail("seed %llu: account %u, chunk %u: %llu ns, not %llu",
+					       seed, a, i, ns[i], want_ns[a][i]);
+	}
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		for (unsigned int i = 0; i < SLOTS; i++) {
+			__u64 counted = state(cpu)->snap[i] + ended[cpu][i];
+
+			sum[cpu][i] += kp_unclaimed(state(cpu), i);
+			if (sum[cpu][i] != counted || state(cpu)->snap[i] != model[cpu].snap[i])
+				cr_assert_fail("seed %llu: CPU %u, slot %u: charged %llu of %llu",
+					       seed, cpu, i, sum[cpu][i], counted);
+		}
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		cr_assert(kp_mask(state(cpu)) == model[cpu].mask &&
+				  state(cpu)->account == model[cpu].account &&
+				  state(cpu)->done_ns == state(cpu)->last_ns,
+			  "seed %llu: CPU %u is in account %u, not %u", seed, cpu,
+			  state(cpu)->account, model[cpu].account);
+}
+
+static void begin(void)
+{
+	memset(cpu_map, 0, sizeof(cpu_map));
+	memset(bits_map, 0, sizeof(bits_map));
+	memset(account_map, 0, sizeof(account_map));
+	memset(index_map, 0, sizeof(index_map));
+	memset(cell_map, 0, sizeof(cell_map));
+	memset(event, 0, sizeof(event));
+	memset(model, 0, sizeof(model));
+	memset(want_total, 0, sizeof(want_total));
+	memset(want_lost, 0, sizeof(want_lost));
+	memset(want_ns, 0, sizeof(want_ns));
+	memset(ended, 0, sizeof(ended));
+	memset(task, 0, sizeof(task));
+	rnd_state = seed * 0x9e3779b97f4a7c15ULL + 1;
+	cfg = (struct kp_cfg){.schema = KP_SCHEMA, .nr_cpus = CPUS, .usual = 1};
+	mono = 1000000000 + rnd(1000000000);
+	serials = 0;
+	for (unsigned int c = 0; c < CGROUPS; c++) {
+		end_cgroup(c);
+		if (!c)
+			cgroup[c].cg.self.serial_nr = 0; /* the root's */
+		cgroup[c].parent = c ? (int)rnd(c) : -1;
+		cgroup[c].cg.kn = &cgroup[c].kn;
+		cgroup[c].cg.self.cgroup = &cgroup[c].cg;
+		cgroup[c].cg.self.parent = c ? &cgroup[cgroup[c].parent].cg.self : NULL;
+		if (c && rnd(2))
+			cgroup[c].bound = some_account();
+	}
+	for (unsigned int i = 0; i < CSETS; i++) {
+		cset_cgroup[i] = i < CGROUPS ? (int)i : (int)rnd(CGROUPS);
+		cset[i].dfl_cgrp = &cgroup[cset_cgroup[i]].cg;
+	}
+	for (unsigned int t = 0; t < TASKS; t++) {
+		task[t].t.pid = 100 + (int)t * (rnd(4) ? 1 : 512);
+		task[t].t.start_boottime = rnd(mono);
+		task[t].t.cgroups = &cset[rnd(CSETS)];
+		task[t].t.se.cfs_rq = &cfs[0];
+	}
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++) {
+		current[cpu] = -1;
+		ahead[cpu] = rnd(1000000);
+		cfs[cpu].rq = &rq[cpu];
+		rq[cpu].clock = mono - ahead[cpu] - rnd(1000000);
+		idle[cpu].t.cgroups = &cset[0];
+		idle[cpu].t.se.cfs_rq = &cfs[cpu];
+		/* As plane_attach leaves it. */
+		state(cpu)->gen = cfg.gen - 1;
+		state(cpu)->usual = 1;
+		state(cpu)->cells_max = KP_NEAR + NR_PAGES * KP_PAGE_CELLS;
+		/* So that some cells are far ones. */
+		state(cpu)->cells = rnd(2) ? 0 : KP_NEAR - (__u32)rnd(30);
+		model[cpu].gen = cfg.gen - 1;
+		model[cpu].last_ns = mono;
+	}
+	for (unsigned int i = 0; i < SLOTS; i++)
+		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+			if (i < 4 || rnd(10))
+				new_event(cpu, i);
+	cfg.timed = rnd(2) ? 0 : rnd(1 << SLOTS);
+	cfg.memory = rnd(1 << SLOTS) & ~cfg.timed;
+	cfg.since_ns = mono;
+	changed();
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+		run_flush(cpu);
+	set_masks();
+	changed();
+}
+
+Test(kernel_program, charges_as_the_model)
+{
+	const char *first = getenv("VPMU_SEED"), *many = getenv("VPMU_HISTORIES");
+	unsigned long long n = many ? strtoull(many, NULL, 0) : 2000;
+
+	seed = first ? strtoull(first, NULL, 0) : 1;
+	for (; n; n--, seed++) {
+		begin();
+		for (unsigned int i = 0; i < STEPS; i++) {
+			step();
+			if (i % 50 == 49)
+				compare();
+		}
+		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+			run_flush(cpu);
+		compare();
+	}
+	printf("# %llu steps; %llu times an account had lacked a cell\n", steps_done, exhausted);
+	cr_assert(exhausted);
+}
