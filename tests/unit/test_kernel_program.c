@@ -321,16 +321,13 @@ static bool runs(int t)
 	return false;
 }
 
-static void run_switch(unsigned int cpu)
+static void run_switch(unsigned int cpu, int t)
 {
 	struct task_struct *prev, *next;
 	unsigned long long ctx[3];
-	int t = (int)rnd(TASKS);
 
 	here = cpu;
-	if (t != current[cpu] && (runs(t) || !rnd(5)))
-		t = -1;
-	if (t == current[cpu])
+	if (t == current[cpu] || (t >= 0 && runs(t)))
 		return;
 	prev = bpf_get_current_task_btf();
 	current[cpu] = t;
@@ -420,7 +417,8 @@ static void new_events(void)
 
 static void end_cgroup(unsigned int c)
 {
-	cgroup[c].cg.self.serial_nr = ++serials;
+	serials += 1 + rnd(400); /* so that some share a place in the cache */
+	cgroup[c].cg.self.serial_nr = serials;
 	cgroup[c].kn.id = ++ids << 8;
 	cgroup[c].bound = 0;
 }
@@ -492,7 +490,11 @@ static void step(void)
 	case 7: /* a task ends, and another one is in its memory and maybe has its number */
 		if (runs((int)t))
 			break;
+		run_switch(cpu, (int)t);
+		run_switch(cpu, -1);
 		task[t].t.start_boottime = mono;
+		pass_time();
+		run_switch(cpu, (int)t);
 		break;
 	case 8:
 		state(cpu)->cells_max = state(cpu)->cells + (__u32)rnd(4);
@@ -507,7 +509,7 @@ static void step(void)
 		rq[cpu].clock = mono - ahead[cpu];
 		break;
 	default:
-		run_switch(cpu);
+		run_switch(cpu, rnd(5) ? (int)t : -1);
 	}
 }
 
