@@ -5,10 +5,11 @@
  * is CPU time of both for each switch, less that without any counting: the median of the rounds, in
  * each of which all candidates take their turns. Needs root, BPF, cgroup2; peers need perf.
  *
- *   vpmu-kernel-bench [--rounds N] [--tenants N,N...] [--quick] switch|scale
+ *   vpmu-kernel-bench [--rounds N] [--tenants N,N...] [--quick] [PERF=path] switch|scale|read
  *
- * docs/kernel-plane.md explains the figures. It never judges: the exit status is 0, or 77 where
- * it cannot run.
+ * switch compares; read says what reading 1,000 VMs with 8 keys costs, and what a switch costs
+ * meanwhile; scale opens and reads 10,000 tenants. docs/kernel-plane.md explains the figures. It
+ * never judges: the exit status is 0, or 77 where it cannot run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,7 @@
 #define PLAYS	    6	 /* of one measurement; the best one counts, for others use the CPU too */
 #define SWITCHES    8000 /* of a play */
 
+static const char *perf_path = "perf";
 static char top[128], rel[24];
 static uint64_t ids[MAX_TENANTS];
 static unsigned int made;
@@ -248,10 +250,10 @@ static pid_t perf_start(unsigned int tenants, const char *events, bool bpf)
 
 		snprintf(sh, sizeof(sh), "echo >/dev/fd/%d; exec sleep 1000", ready[1]);
 		if (bpf)
-			execlp("perf", "perf", "stat", "--bpf-counters", "-a", "-e", events,
+			execlp(perf_path, "perf", "stat", "--bpf-counters", "-a", "-e", events,
 			       "--for-each-cgroup", list, "sh", "-c", sh, NULL);
 		else
-			execlp("perf", "perf", "stat", "-a", "-e", events, "--for-each-cgroup",
+			execlp(perf_path, "perf", "stat", "-a", "-e", events, "--for-each-cgroup",
 			       list, "sh", "-c", sh, NULL);
 		_exit(1);
 	}
@@ -269,6 +271,27 @@ static void perf_stop(pid_t pid)
 {
 	kill(-pid, SIGINT);
 	waitpid(pid, NULL, 0);
+}
+
+/* A program that does nothing, at every switch as ours is (tp_btf). */
+static int empty_btf_start(void)
+{
+	const struct bpf_insn insns[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_RAW_TP);
+	int prog, link, id = libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
+
+	if (id <= 0)
+		return -1;
+	opts.attach_btf_id = (__u32)id;
+	prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "empty", "GPL", insns, 2, &opts);
+	if (prog < 0)
+		return -1;
+	link = bpf_raw_tracepoint_open(NULL, prog);
+	close(prog);
+	return link;
 }
 
 /* A program that does nothing, at the switch (raw_tp) or when the cgroup changes (perf event). */
@@ -306,7 +329,7 @@ static int empty_start(bool cgroup_switches, int cpu)
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
-enum who { NOBODY, EMPTY_TP, EMPTY_CG, PLANE, PERF, BPERF };
+enum who { NOBODY, EMPTY_BTF, EMPTY_TP, EMPTY_CG, PLANE, PERF, BPERF };
 
 struct candidate {
 	const char *name;
@@ -316,6 +339,7 @@ struct candidate {
 	int a, b;   /* the workers' cgroups */
 	double ns[MAX_ROUNDS];
 	unsigned int n;
+	double added; /* in bench_switch, after all rounds */
 };
 
 static double measure(struct candidate *c, int cpu)
@@ -333,8 +357,8 @@ static double measure(struct candidate *c, int cpu)
 		if (!perf)
 			return -1;
 	}
-	if (c->who == EMPTY_TP || c->who == EMPTY_CG) {
-		fd = empty_start(c->who == EMPTY_CG, cpu);
+	if (c->who == EMPTY_BTF || c->who == EMPTY_TP || c->who == EMPTY_CG) {
+		fd = c->who == EMPTY_BTF ? empty_btf_start() : empty_start(c->who == EMPTY_CG, cpu);
 		if (fd < 0)
 			return -1;
 	}
@@ -368,32 +392,82 @@ static double median(double *v, unsigned int n)
 	return v[n / 2];
 }
 
+/* Others use the CPU, too: that only makes a play dearer. */
+static double best(double *v, unsigned int n)
+{
+	qsort(v, n, sizeof(*v), by_value);
+	return v[0];
+}
+
+static const struct candidate *find(const struct candidate *c, unsigned int n, enum who who,
+				    unsigned int tenants, int events, int a, int b)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (c[i].who == who && c[i].tenants == tenants && c[i].events == events &&
+		    c[i].a == a && c[i].b == b)
+			return &c[i];
+	return NULL;
+}
+
+static void print_ratio(const char *what, unsigned int tenants, const struct candidate *a,
+			const struct candidate *b, double goal)
+{
+	if (a && b && a->n && b->n && b->added > 0)
+		printf("%-52s %7u %6.2f   goal %.2f\n", what, tenants, a->added / b->added, goal);
+}
+
+/* The goals are ratios of one run. */
+static void print_ratios(const struct candidate *c, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int t = c[i].tenants;
+
+		if (c[i].who != PLANE || c[i].a == c[i].b || c[i].a != 0 || !t)
+			continue;
+		if (c[i].events == 4)
+			print_ratio("4 events / perf --for-each-cgroup, 4 events", t, &c[i],
+				    find(c, n, PERF, t, 4, 0, 1), 0.3);
+		print_ratio(c[i].events == 4 ? "4 events / perf --bpf-counters, 4 events"
+					     : "8 events / perf --bpf-counters, 4 events",
+			    t, &c[i], find(c, n, BPERF, t, 4, 0, 1), c[i].events == 4 ? 0.5 : 0.75);
+	}
+	print_ratio("within one tenant / empty tp_btf", 2, find(c, n, PLANE, 2, 4, 0, 0),
+		    find(c, n, EMPTY_BTF, 0, 4, 0, 0), 1.2);
+	print_ratio("uncounted, one cgroup / empty tp_btf", 2, find(c, n, PLANE, 2, 4, 2, 2),
+		    find(c, n, EMPTY_BTF, 0, 4, 0, 0), 1.2);
+	print_ratio("uncounted, two cgroups / empty tp_btf", 2, find(c, n, PLANE, 2, 4, 2, 3),
+		    find(c, n, EMPTY_BTF, 0, 4, 0, 1), 1.2);
+}
+
 static int bench_switch(unsigned int rounds, const unsigned int *tenants, unsigned int nr, int cpu)
 {
 	struct candidate c[64] = {
-		{"nothing", NOBODY, 0, 4, 0, 1, {0}, 0},
-		{"nothing, one cgroup", NOBODY, 0, 4, 0, 0, {0}, 0},
-		{"empty program, sched_switch", EMPTY_TP, 0, 4, 0, 1, {0}, 0},
-		{"empty program, sched_switch, one cgroup", EMPTY_TP, 0, 4, 0, 0, {0}, 0},
-		{"empty program, cgroup-switches", EMPTY_CG, 0, 4, 0, 1, {0}, 0},
-		{"empty program, cgroup-switches, one cgroup", EMPTY_CG, 0, 4, 0, 0, {0}, 0},
-		{"vpmu, nobody counts", PLANE, 0, 4, 0, 1, {0}, 0},
-		{"vpmu, within one tenant", PLANE, 2, 4, 0, 0, {0}, 0},
-		{"vpmu, between uncounted tasks", PLANE, 2, 4, 2, 2, {0}, 0},
+		{"nothing", NOBODY, 0, 4, 0, 1, {0}, 0, 0},
+		{"nothing, one cgroup", NOBODY, 0, 4, 0, 0, {0}, 0, 0},
+		{"empty program, tp_btf", EMPTY_BTF, 0, 4, 0, 1, {0}, 0, 0},
+		{"empty program, tp_btf, one cgroup", EMPTY_BTF, 0, 4, 0, 0, {0}, 0, 0},
+		{"empty program, raw_tp", EMPTY_TP, 0, 4, 0, 1, {0}, 0, 0},
+		{"empty program, raw_tp, one cgroup", EMPTY_TP, 0, 4, 0, 0, {0}, 0, 0},
+		{"empty program, cgroup-switches", EMPTY_CG, 0, 4, 0, 1, {0}, 0, 0},
+		{"empty program, cgroup-switches, one cgroup", EMPTY_CG, 0, 4, 0, 0, {0}, 0, 0},
+		{"vpmu, nobody counts", PLANE, 0, 4, 0, 1, {0}, 0, 0},
+		{"vpmu, within one tenant", PLANE, 2, 4, 0, 0, {0}, 0, 0},
+		{"vpmu, uncounted tasks of one cgroup", PLANE, 2, 4, 2, 2, {0}, 0, 0},
+		{"vpmu, uncounted tasks of two cgroups", PLANE, 2, 4, 2, 3, {0}, 0, 0},
 	};
-	unsigned int n = 9;
+	unsigned int n = 12;
 
-	need_cgroups(3);
+	need_cgroups(4);
 	for (unsigned int i = 0; i < nr; i++) {
-		need_cgroups(tenants[i] < 3 ? 3 : tenants[i]);
+		need_cgroups(tenants[i] < 4 ? 4 : tenants[i]);
 		for (int events = 4; events <= 8; events += 4) {
-			c[n++] =
-				(struct candidate){"vpmu", PLANE, tenants[i], events, 0, 1, {0}, 0};
+			c[n++] = (struct candidate){"vpmu", PLANE, tenants[i], events, 0,
+						    1,	    {0},   0,	       0};
 			c[n++] = (struct candidate){
-				"perf --bpf-counters", BPERF, tenants[i], events, 0, 1, {0}, 0};
+				"perf --bpf-counters", BPERF, tenants[i], events, 0, 1, {0}, 0, 0};
 			if (tenants[i] <= 1000)
-				c[n++] = (struct candidate){"perf", PERF, tenants[i], events,
-							    0,	    1,	  {0},	      0};
+				c[n++] = (struct candidate){"perf", PERF, tenants[i], events, 0,
+							    1,	    {0},  0,	      0};
 		}
 	}
 	for (unsigned int r = 0; r < rounds; r++) {
@@ -408,15 +482,17 @@ static int bench_switch(unsigned int rounds, const unsigned int *tenants, unsign
 	       "added");
 	for (unsigned int i = 0; i < n; i++) {
 		double ns = median(c[i].ns, c[i].n);
-		double base = median(c[c[i].a == c[i].b].ns, c[c[i].a == c[i].b].n);
 
+		c[i].added =
+			ns < 0 ? -1 : ns - median(c[c[i].a == c[i].b].ns, c[c[i].a == c[i].b].n);
 		if (ns < 0)
 			printf("%-44s %7u %6d   cannot run here\n", c[i].name, c[i].tenants,
 			       c[i].events);
 		else
 			printf("%-44s %7u %6d %9.0f %9.0f\n", c[i].name, c[i].tenants, c[i].events,
-			       ns, ns - base);
+			       ns, c[i].added);
 	}
+	print_ratios(c, n);
 	return 0;
 }
 
@@ -461,6 +537,52 @@ static int bench_scale(unsigned int tenants)
 	return 0;
 }
 
+/* What reading 1,000 VMs costs, and what a switch costs while one reader reads ten times a second
+ * on another CPU: the same plane, in turns. */
+static int bench_read(unsigned int rounds, unsigned int vms, int cpu)
+{
+	static struct plane p;
+	double calm[MAX_ROUNDS], busy[MAX_ROUNDS], cost[MAX_ROUNDS];
+	const struct timespec pause = {.tv_nsec = 100000000};
+	int go[2];
+
+	need_cgroups(vms);
+	plane_open(&p, vms, EVENTS8);
+	for (unsigned int r = 0; r < rounds; r++) {
+		double t0 = now(CLOCK_PROCESS_CPUTIME_ID);
+		pid_t player;
+
+		vpmu_source_flush(p.list);
+		for (struct vpmu_counting *c = p.list; c; c = c->next)
+			vpmu_source_read(c);
+		cost[r] = now(CLOCK_PROCESS_CPUTIME_ID) - t0;
+		calm[r] = play(0, 1, cpu, 5 * SWITCHES);
+		if (pipe(go))
+			skip("pipe: %s", strerror(errno));
+		player = fork();
+		if (!player) {
+			busy[r] = play(0, 1, cpu, 5 * SWITCHES);
+			_exit(write(go[1], &busy[r], sizeof(busy[r])) != sizeof(busy[r]));
+		}
+		while (!waitpid(player, NULL, WNOHANG)) {
+			vpmu_source_flush(p.list);
+			for (struct vpmu_counting *c = p.list; c; c = c->next)
+				vpmu_source_read(c);
+			nanosleep(&pause, NULL);
+		}
+		if (read(go[0], &busy[r], sizeof(busy[r])) != sizeof(busy[r]))
+			skip("the workload failed");
+		close(go[0]);
+		close(go[1]);
+	}
+	plane_close(&p);
+	printf("reading %u VMs, 8 keys: %.1f ms CPU   goal 20\n", vms, median(cost, rounds) / 1e6);
+	printf("a switch: %.0f ns; while they are read ten times a second: %.0f ns; ratio %.3f   "
+	       "goal 1.02\n",
+	       best(calm, rounds), best(busy, rounds), best(busy, rounds) / best(calm, rounds));
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int rounds = 9, tenants[8] = {1, 100, 500}, nr = 3;
@@ -478,6 +600,8 @@ int main(int argc, char **argv)
 			rounds = 1;
 			tenants[0] = 2;
 			nr = 1;
+		} else if (!strncmp(argv[i], "PERF=", 5)) {
+			perf_path = argv[i] + 5;
 		} else if (argv[i][0] != '-') {
 			what = argv[i];
 		} else {
@@ -492,6 +616,8 @@ int main(int argc, char **argv)
 			tenants[i] = MAX_TENANTS;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	begin_cgroups();
+	if (!strcmp(what, "read"))
+		return bench_read(rounds, nr == 3 ? 1000 : tenants[0], cpu);
 	return !strcmp(what, "scale") ? bench_scale(nr == 3 ? MAX_TENANTS : tenants[0])
 				      : bench_switch(rounds, tenants, nr, cpu);
 }
