@@ -2,7 +2,7 @@
 /*
  * vpmu-kernel-bench: what the kernel plane adds to a context switch, beside perf's two ways to
  * count cgroups, in one run. Two processes on one CPU pass a byte back and forth. What is printed
- * is CPU time of both for each switch, less that without any counting: the median of the rounds, in
+ * is CPU time of both for each switch, less that without any counting: the best of the rounds, in
  * each of which all candidates take their turns. Needs root, BPF, cgroup2; peers need perf.
  *
  *   vpmu-kernel-bench [--rounds N] [--tenants N,N...] [--quick] [PERF=path] switch|scale|read
@@ -395,6 +395,8 @@ static double median(double *v, unsigned int n)
 /* Others use the CPU, too: that only makes a play dearer. */
 static double best(double *v, unsigned int n)
 {
+	if (!n)
+		return -1;
 	qsort(v, n, sizeof(*v), by_value);
 	return v[0];
 }
