@@ -213,14 +213,16 @@ static __u32 model_account(const struct task_struct *t)
 	return KP_OTHER;
 }
 
-static void model_charge(unsigned int cpu, unsigned int slot, bool owed)
+static void model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 ran_ns)
 {
 	__u64 now = event[cpu][slot].count,
 	      gap = event[cpu][slot].enabled - event[cpu][slot].running;
 	__u32 a = model[cpu].account;
 
-	if (!event[cpu][slot].there)
+	if (!event[cpu][slot].there) {
+		want_lost[a][slot] += owed ? ran_ns : 0;
 		return;
+	}
 	if (owed)
 		want_total[a][slot] += now - model[cpu].snap[slot];
 	else
@@ -258,7 +260,7 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 			fresh |= 1ULL << i;
 		}
 		owed &= ~fresh;
-		if (fresh && !owed)
+		if (fresh && !owed && since < cfg.since_ns)
 			since = cfg.since_ns;
 		owed |= fresh & account_map[model[cpu].account].mask;
 	}
@@ -269,7 +271,7 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 				want_ns[model[cpu].account][i] += mono - since;
 		for (unsigned int i = 0; i < SLOTS; i++)
 			if (read >> i & 1)
-				model_charge(cpu, i, owed >> i & 1);
+				model_charge(cpu, i, owed >> i & 1, mono - since);
 		model[cpu].last_ns = mono;
 	}
 	model[cpu].account = to;
