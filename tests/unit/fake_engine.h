@@ -365,6 +365,7 @@ static const struct vmm_engine_ops fake_ops = {
 	.get_sregs = fake_get_sregs,
 	.set_sregs = fake_set_sregs,
 	.run = fake_run,
+	.warm = vmm_no_warm,
 	.kick = fake_kick,
 	.interrupt = fake_interrupt,
 	.nmi = fake_nmi,

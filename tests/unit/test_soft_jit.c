@@ -4,6 +4,7 @@
  * instructions with the same registers, flags, memory and counts. Then: code memory that is full,
  * and hosts that allow no executable memory.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -656,8 +657,163 @@ Test(soft_jit, code_memory_comes_back)
 	for (unsigned int i = 0; i < 5000; i++) {
 		bed_start(&b, p.code, p.code + p.n, false);
 		bed_run(&b, 200);
-		cr_assert(((struct soft_vcpu *)b.v)->jit.part, "vCPU %u got none", i);
+		cr_assert(((struct soft_vcpu *)b.v)->jit.nr_parts, "vCPU %u got none", i);
 		bed_stop(&b);
+	}
+}
+
+/* ---- vCPUs with the same code ---- */
+
+static const struct soft_vcpu *soft(const struct bed *b)
+{
+	return (const struct soft_vcpu *)b->v;
+}
+
+/* All begin alike. Then bed I adds I + 1 in a loop. */
+BED_GUEST(guest_alike, "mov $300, %ebp\n"
+		       "1: mov $20, %ecx\n"
+		       "2: add %rcx, %r9\n"
+		       "lea 5(%r9,%rbp), %r9\n"
+		       "imul $3, %r9, %r9\n"
+		       "mov %r9, (%rdi)\n"
+		       "dec %ecx\n"
+		       "jne 2b\n"
+		       "mov $20, %ecx\n"
+		       "cmp $200, %ebp\n"
+		       "ja 4f\n"
+		       "3: .byte 0x48, 0x81, 0xc3\n" /* add $imm, %rbx */
+		       "guest_alike_imm: .long 0\n"
+		       "lea 1(%rbx), %rbx\n"
+		       "mov %rbx, 8(%rdi)\n"
+		       "mov 8(%rdi), %r10\n"
+		       "dec %ecx\n"
+		       "jne 3b\n"
+		       "4: dec %ebp\n"
+		       "jne 1b\n"
+		       "hlt");
+extern const uint8_t guest_alike_imm[];
+
+#define ALIKE 12
+
+/* vCPUs of several VMs take turns. Those with the same code have it in the same place; each
+ * computes what its own code says, also after those that translated it are gone. */
+Test(soft_jit, vcpus_share_equal_code)
+{
+	static struct bed b[2 * ALIKE];
+	bool done[2 * ALIKE] = {false};
+	uint64_t r9 = 0;
+
+	need_translation();
+	for (unsigned int i = 0; i < 2 * ALIKE; i++) {
+		uint8_t code[512];
+		size_t n = (size_t)(guest_alike_end - guest_alike);
+		uint32_t imm;
+
+		cr_assert(n < sizeof(code));
+		memcpy(code, guest_alike, n);
+		imm = i / 2 + 1;
+		memcpy(code + (guest_alike_imm - guest_alike), &imm, sizeof(imm));
+		bed_start(&b[i], code, code + n, false);
+	}
+	for (unsigned int left = 2 * ALIKE, turn = 0; left; turn++) {
+		unsigned int i = turn % (2 * ALIKE);
+
+		if (done[i] || bed_run(&b[i], 700) == VMM_EXIT_BUDGET)
+			continue;
+		cr_assert_eq(b[i].run.exit, VMM_EXIT_HLT);
+		cr_assert_eq(b[i].r.rbx, 200 * 20 * (i / 2 + 2), "vCPU %u: rbx %llu", i,
+			     b[i].r.rbx);
+		cr_assert(!r9 || b[i].r.r9 == r9, "vCPU %u: r9 %llx, not %lx", i, b[i].r.r9, r9);
+		r9 = b[i].r.r9;
+		done[i] = true;
+		left--;
+		cr_assert(soft(&b[i])->jit.nr_parts);
+		cr_assert_eq(soft(&b[i])->jit.parts[0], soft(&b[1])->jit.parts[0],
+			     "vCPU %u begins in another part", i);
+		if (i & 1)
+			cr_assert(!memcmp(soft(&b[i])->jit.parts, soft(&b[i - 1])->jit.parts,
+					  sizeof(soft(&b[i])->jit.parts)),
+				  "vCPUs %u and %u have equal code", i - 1, i);
+		if (i > 2)
+			cr_assert_neq(soft(&b[i])->jit.parts[soft(&b[i])->jit.nr_parts - 1],
+				      soft(&b[i % 2])->jit.parts[soft(&b[i % 2])->jit.nr_parts - 1],
+				      "vCPU %u executes the code of another one", i);
+	}
+	/* The first ones have written the code. Without them it is still there. */
+	for (unsigned int i = 0; i < 2 * ALIKE; i++) {
+		if (i + 1 < 2 * ALIKE) {
+			struct bed *last = &b[2 * ALIKE - 1];
+
+			bed_stop(&b[i]);
+			last->r.rip = BED_CODE;
+			last->r.rbx = last->r.r9 = 0;
+			o->set_regs(last->v, &last->r);
+			while (bed_run(last, 5000) == VMM_EXIT_BUDGET)
+				;
+			cr_assert_eq(last->run.exit, VMM_EXIT_HLT);
+			cr_assert_eq(last->r.rbx, 200 * 20 * (ALIKE + 1));
+			cr_assert_eq(last->r.r9, r9);
+		} else {
+			bed_stop(&b[i]);
+		}
+	}
+}
+
+/* Threads translate the same programs at the same time, and end, and their code memory is used
+ * again. */
+#define SHARE_PROGS   60
+#define SHARE_THREADS 4
+
+static struct outcome {
+	unsigned int n;
+	struct stop last;
+} expected[SHARE_PROGS];
+
+static void *translate_all(void *arg)
+{
+	struct stop *out = malloc(STOPS_MAX * sizeof(*out));
+	struct prog *p = malloc(sizeof(*p));
+	uintptr_t bad = 0;
+
+	for (unsigned int round = 0; round < 3; round++)
+		for (unsigned int i = 0; out && p && i < SHARE_PROGS; i++) {
+			const struct outcome *e = &expected[i];
+			unsigned int n;
+
+			random_prog(p, i + 1);
+			n = run_prog(p, i + 1, out);
+			bad += n != e->n || memcmp(&out[n - 1].r, &e->last.r, sizeof(e->last.r)) ||
+			       out[n - 1].memory != e->last.memory ||
+			       memcmp(&out[n - 1].t, &e->last.t, sizeof(e->last.t));
+		}
+	bad += !out || !p;
+	free(out);
+	free(p);
+	return (void *)bad;
+}
+
+Test(soft_jit, threads_share_equal_code)
+{
+	struct stop *out = malloc(STOPS_MAX * sizeof(*out));
+	pthread_t t[SHARE_THREADS];
+	static struct prog p;
+	void *bad;
+
+	need_translation();
+	cr_assert(out);
+	soft_jit_set(SOFT_JIT_OFF);
+	for (unsigned int i = 0; i < SHARE_PROGS; i++) {
+		random_prog(&p, i + 1);
+		expected[i].n = run_prog(&p, i + 1, out);
+		expected[i].last = out[expected[i].n - 1];
+	}
+	free(out);
+	soft_jit_set(SOFT_JIT_ALL);
+	for (unsigned int i = 0; i < SHARE_THREADS; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, translate_all, NULL), 0);
+	for (unsigned int i = 0; i < SHARE_THREADS; i++) {
+		cr_assert_eq(pthread_join(t[i], &bad), 0);
+		cr_assert_eq((uintptr_t)bad, 0, "thread %u: %lu programs", i, (uintptr_t)bad);
 	}
 }
 
@@ -672,7 +828,7 @@ static int without(void)
 
 	bed_start(&b, code, code + sizeof(code), false);
 	if (!soft_jit_off() || bed_run(&b, 1000000) != VMM_EXIT_HLT || b.r.rax != 50005000 ||
-	    ((struct soft_vcpu *)b.v)->jit.part)
+	    ((struct soft_vcpu *)b.v)->jit.nr_parts)
 		return 1;
 	bed_stop(&b);
 	return 0;

@@ -49,7 +49,9 @@ enum {
 	VMM_CAN_GUEST_TSC = 1 << 6,
 	/* Guests run faster when the host maps their RAM with huge pages. Without: huge pages would
 	 * only cost memory. */
-	VMM_CAN_HUGE_PAGES = 1 << 7
+	VMM_CAN_HUGE_PAGES = 1 << 7,
+	/* warm(). */
+	VMM_CAN_WARM = 1 << 8
 };
 
 enum vmm_exit {
@@ -191,6 +193,11 @@ struct vmm_engine_ops {
 	/* run - execute until an exit. Returns 0 and sets run->exit, or -errno when the engine
 	 * itself failed. */
 	int (*run)(struct vmm_engine_vcpu *v, struct vmm_run *run);
+	/* warm - @v will run soon on this thread's CPU: bring what run() reads first into the CPU's
+	 * caches. Returns without waiting for it. Call it first with @next false, while others run
+	 * before @v, and then with @next true, when @v is next: only the second call reads anything
+	 * of @v. While @v does not run, and cannot begin to. VMM_CAN_WARM. */
+	void (*warm)(const struct vmm_engine_vcpu *v, bool next);
 	/* kick - make the run() in progress, or else the next one, return VMM_EXIT_INTR soon. Any
 	 * thread; async-signal-safe. */
 	void (*kick)(struct vmm_engine_vcpu *v);

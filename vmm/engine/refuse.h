@@ -10,6 +10,10 @@
 
 #include "vmm/engine/engine.h"
 
+static inline void vmm_no_warm(const struct vmm_engine_vcpu *v, bool next)
+{
+}
+
 static inline int vmm_no_pmi(struct vmm_engine_vcpu *v)
 {
 	return -EOPNOTSUPP;

@@ -170,6 +170,7 @@ const struct vmm_engine_ops vmm_kvm_ops = {
 	.get_sregs = kvm_vcpu_get_sregs,
 	.set_sregs = kvm_vcpu_set_sregs,
 	.run = kvm_vcpu_run,
+	.warm = vmm_no_warm,
 	.kick = kvm_vcpu_kick,
 	.interrupt = kvm_vcpu_interrupt,
 	.nmi = kvm_vcpu_nmi,

@@ -15,6 +15,7 @@
  * others.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "vmm/sched/runner_priv.h"
@@ -165,6 +166,45 @@ static struct vcpu *pop_locked(struct runner_pcpu *q)
 	return v;
 }
 
+/* ---- warming the next vCPUs ---- */
+
+/* So many vCPUs' state is more than a core's own caches hold. */
+#define WARM_VCPUS 24
+
+static void warm(const struct vcpu *v, bool next)
+{
+	if (v->ops->can & VMM_CAN_WARM)
+		v->ops->warm(v->ev, next);
+}
+
+/*
+ * Bring what the next vCPUs need into the caches while the one before them runs: of the fourth or
+ * so the structure, of the second also what that leads to, of the first all. Only under the lock:
+ * so none of them can go away meanwhile.
+ */
+static void warm_next(const struct runner_pcpu *q)
+{
+	const struct runq_entry *e = q->heap;
+	const struct vcpu *v;
+
+	if (q->nr < WARM_VCPUS)
+		return;
+	for (unsigned int i = 1; i < 7; i++)
+		__builtin_prefetch(e[i].v);
+	v = e[before(&e[2], &e[1]) ? 2 : 1].v;
+	warm(v, false);
+	for (unsigned int i = 64; i < offsetof(struct vcpu, run.u); i += 64)
+		__builtin_prefetch((const char *)v + i);
+	__builtin_prefetch(&v->state);
+	__builtin_prefetch(&v->request);
+	__builtin_prefetch(v->vm);
+	__builtin_prefetch(&v->vm->failing);
+	v = e[0].v;
+	warm(v, true);
+	__builtin_prefetch(&v->guest->pmi);
+	__builtin_prefetch(v->ctx.cell);
+}
+
 struct vcpu *runq_pop(struct runner_pcpu *q, const struct vcpu *cur)
 {
 	struct vcpu *v = NULL;
@@ -174,6 +214,7 @@ struct vcpu *runq_pop(struct runner_pcpu *q, const struct vcpu *cur)
 		advance(q, cur->vtime);
 	else
 		v = pop_locked(q);
+	warm_next(q);
 	pthread_mutex_unlock(&q->lock);
 	return v;
 }

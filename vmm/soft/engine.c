@@ -331,6 +331,11 @@ static int soft_engine_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
 	return soft_run(to_vcpu(ev), run);
 }
 
+static void soft_engine_warm(const struct vmm_engine_vcpu *ev, bool next)
+{
+	soft_warm((const struct soft_vcpu *)ev, next);
+}
+
 static void soft_kick(struct vmm_engine_vcpu *ev)
 {
 	atomic_store(&to_vcpu(ev)->kicked, true);
@@ -384,7 +389,7 @@ static int soft_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, si
 const struct vmm_engine_ops vmm_soft_ops = {
 	.name = "soft",
 	.can = VMM_CAN_RDPMC | VMM_CAN_LAPIC | VMM_CAN_PMI | VMM_CAN_SAVE | VMM_CAN_TALLY |
-	       VMM_CAN_LBR,
+	       VMM_CAN_LBR | VMM_CAN_WARM,
 	.open = soft_open,
 	.close = soft_close,
 	.vm_create = soft_vm_create,
@@ -398,6 +403,7 @@ const struct vmm_engine_ops vmm_soft_ops = {
 	.get_sregs = soft_get_sregs,
 	.set_sregs = soft_set_sregs,
 	.run = soft_engine_run,
+	.warm = soft_engine_warm,
 	.kick = soft_kick,
 	.interrupt = soft_interrupt_queue,
 	.nmi = soft_nmi_queue,

@@ -233,6 +233,19 @@ unsigned int soft_opcode(const void *label);
 
 /* ---- run.c ---- */
 int soft_run(struct soft_vcpu *v, struct vmm_run *run);
+/* ---- warm.c ---- */
+/* soft_warm - vmm_engine_ops.warm. */
+void soft_warm(const struct soft_vcpu *v, bool next);
+/* soft_warm_left - translated code was left in @b: it is likely to run again. */
+static inline void soft_warm_left(struct soft_vcpu *v, const struct soft_block *b)
+{
+	unsigned int i = (unsigned int)((uintptr_t)b >> 6 ^ (uintptr_t)b >> 10) % SOFT_WARM_BLOCKS;
+
+	v->warm.recent[i] = b;
+	v->warm.recent_jc[i] = (uint16_t)soft_jc_index(b->rip);
+}
+/* soft_warm_note - run() returns: note what the next one will need first. */
+void soft_warm_note(struct soft_vcpu *v);
 /* soft_fold - add what was counted since the last fold to the tally, for the current mode. */
 void soft_fold(struct soft_vcpu *v);
 /* soft_error - call it if the engine cannot go on: run() will return VMM_EXIT_ERROR with this one

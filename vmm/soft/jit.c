@@ -4,23 +4,12 @@
  * exec.c and cache.c call these functions. The interpreter is the reference: a block must end in
  * the same state whether it has a translation or not.
  *
- * Code memory is one piece for the process, mapped twice: once to write and once to execute, so no
- * address is both. It is made before containment forbids such mappings. Each vCPU takes a part of
- * it when it first translates. Code is never changed once it can be executed, except as a whole,
- * when the part is full and the vCPU forgets all of its code.
+ * jit_part.c has the memory of the code.
  */
 #include <cpuid.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "vmm/soft/jit.h"
-
-/* Code memory of a vCPU. Not a power of two: the parts of many vCPUs would begin in the same sets
- * of the host's caches. */
-#define PART_BYTES (132u << 10)
-#define NR_PARTS   2048u
-#define POOL_BYTES ((size_t)PART_BYTES * NR_PARTS)
 
 /* A block is translated when it was executed so often, and with it those that it leads to that were
  * executed a little less often. */
@@ -38,8 +27,6 @@ struct jit_common jit_common;
 
 static const char *why_off = "not opened";
 static enum soft_jit_mode mode = SOFT_JIT_HOT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t used[NR_PARTS / 64]; /* the parts in use; the first one holds common code */
 
 static bool host_can(void)
 {
@@ -51,45 +38,13 @@ static bool host_can(void)
 	return true;
 }
 
-static const char *map(void)
-{
-	int fd = memfd_create("vpmu-code", MFD_CLOEXEC);
-	void *w = MAP_FAILED, *x = MAP_FAILED;
-
-	if (fd < 0)
-		return "this host allows no memory file";
-	if (!ftruncate(fd, POOL_BYTES)) {
-		w = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		x = mmap(NULL, POOL_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
-	}
-	close(fd);
-	if (w != MAP_FAILED && x != MAP_FAILED) {
-		jit_common.write = w;
-		jit_common.exec = x;
-		return NULL;
-	}
-	if (w != MAP_FAILED)
-		munmap(w, POOL_BYTES);
-	if (x != MAP_FAILED)
-		munmap(x, POOL_BYTES);
-	return "this host allows no executable memory";
-}
-
 static void open_once(void)
 {
-	struct jit_buf b;
-
 	if (mode == SOFT_JIT_OFF) {
 		why_off = "--no-jit";
 		return;
 	}
-	why_off = host_can() ? map() : "the host's CPU has no LAHF in 64-bit mode";
-	if (why_off)
-		return;
-	b = (struct jit_buf){jit_common.write, jit_common.write + SOFT_PAGE_SIZE, false};
-	jit_common_write(&b);
-	mprotect(jit_common.write, SOFT_PAGE_SIZE, PROT_READ);
-	used[0] = 1;
+	why_off = host_can() ? jit_parts_open() : "the host's CPU has no LAHF in 64-bit mode";
 }
 
 void soft_jit_open(void)
@@ -97,41 +52,6 @@ void soft_jit_open(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, open_once);
-}
-
-/* ---- parts ---- */
-
-static uint8_t *part_take(void)
-{
-	uint8_t *p = NULL;
-
-	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < NR_PARTS / 64 && !p; i++)
-		if (~used[i]) {
-			unsigned int bit = (unsigned int)__builtin_ctzll(~used[i]);
-
-			used[i] |= 1ULL << bit;
-			p = jit_common.write + (size_t)(i * 64 + bit) * PART_BYTES;
-		}
-	pthread_mutex_unlock(&lock);
-	return p;
-}
-
-void soft_jit_fini(struct soft_vcpu *v)
-{
-	size_t i;
-
-	free(v->jit.sites);
-	v->jit.sites = NULL;
-	if (!v->jit.part)
-		return;
-	i = (size_t)(v->jit.part - jit_common.write) / PART_BYTES;
-	/* Gives the pages back; what the next vCPU writes comes anew. */
-	madvise(v->jit.part, PART_BYTES, MADV_REMOVE);
-	pthread_mutex_lock(&lock);
-	used[i / 64] &= ~(1ULL << i % 64);
-	pthread_mutex_unlock(&lock);
-	v->jit.part = NULL;
 }
 
 /* ---- which blocks ---- */
@@ -161,7 +81,15 @@ void soft_jit_added(struct soft_vcpu *v, struct soft_block *b)
 
 void soft_jit_reset(struct soft_vcpu *v)
 {
-	v->jit.used = v->jit.nr_sites[0] = v->jit.nr_sites[1] = 0;
+	jit_parts_drop(v);
+	v->jit.nr_sites[0] = v->jit.nr_sites[1] = v->jit.nr_slots = 0;
+}
+
+void soft_jit_fini(struct soft_vcpu *v)
+{
+	jit_parts_drop(v);
+	free(v->jit.sites);
+	v->jit.sites = NULL;
 }
 
 /* Forget all code, and keep the blocks. */
@@ -171,7 +99,7 @@ static void forget(struct soft_vcpu *v)
 		for (struct soft_block *b = v->hash[i]; b; b = b->hash_next)
 			if (b->nr_ops)
 				untranslate(b);
-	v->jit.used = v->jit.nr_sites[0] = v->jit.nr_sites[1] = 0;
+	soft_jit_reset(v);
 	v->jit.forgot++;
 }
 
@@ -224,27 +152,50 @@ static bool worth(const struct soft_block *b)
 	return !translated(b) && b->heat <= NEXT_HOT && b->heat;
 }
 
-/* Translate list[0] and what follows it. Returns false if the part is full; then nothing is. */
-static bool batch(struct jit *j, struct soft_block *first)
+void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to)
 {
-	struct soft_block *list[JIT_BATCH] = {first};
+	if (j->nr_relocs == JIT_RELOCS)
+		j->b.full = true;
+	else
+		j->relocs[j->nr_relocs++] = (struct jit_reloc){site, to};
+}
+
+/* Write the code of j->blk. False: it has none, or there is no room (j->b.full). */
+static bool write_block(struct jit *j)
+{
+	struct soft_vcpu *v = j->v;
+	uint8_t *at = j->b.at;
+
+	if (v->jit.nr_slots + SOFT_BLOCK_SLOTS > SOFT_SLOTS) {
+		j->b.full = true;
+		return false;
+	}
+	j->blk->slot = (uint16_t)v->jit.nr_slots;
+	v->jit.slots[j->blk->slot + SOFT_SLOT_SELF] = j->blk;
+	v->extra += SOFT_EFFORT_TRANSLATE + SOFT_EFFORT_TRANSLATE_INSN * (uint32_t)j->blk->n;
+	if (!jit_block(j)) {
+		if (!j->b.full)
+			j->b.at = at;
+		return false;
+	}
+	v->jit.nr_slots += SOFT_BLOCK_SLOTS;
+	return true;
+}
+
+/* Write the code of list[0], and of what follows it and is hot as well. Returns how many blocks are
+ * in the list then; those that have no code included. */
+static unsigned int write_batch(struct jit *j, struct soft_block *list[JIT_BATCH])
+{
 	unsigned int n = 1;
 
 	for (unsigned int i = 0; i < n && !j->b.full; i++) {
-		uint8_t *at = j->b.at;
 		unsigned int jumps = j->nr_jumps;
 
 		j->blk = list[i];
 		list[i]->heat = 0;
 		list[i]->ops[0].h = list[i]->h0;
-		j->v->extra +=
-			SOFT_EFFORT_TRANSLATE + SOFT_EFFORT_TRANSLATE_INSN * (uint32_t)list[i]->n;
-		if (!jit_block(j)) {
-			if (!j->b.full)
-				j->b.at = at;
+		if (!write_block(j))
 			continue;
-		}
-		list[i]->ops[0].h = soft_labels[SOFT_OP_NATIVE];
 		for (; jumps < j->nr_jumps; jumps++) {
 			/* The links are the ops' own: they may be changed here. */
 			struct soft_block *to = (struct soft_block *)(uintptr_t)j->jumps[jumps].to;
@@ -255,55 +206,94 @@ static bool batch(struct jit *j, struct soft_block *first)
 			}
 		}
 	}
-	if (j->b.full) {
+	return n;
+}
+
+/* Let the jumps of a batch that begins at @code go directly to blocks with a translation. */
+static void link_jumps(struct jit *j, const uint8_t *code)
+{
+	for (unsigned int i = 0; i < j->nr_jumps; i++) {
+		const struct jit_jump *p = &j->jumps[i];
+		const uint8_t *to = p->to->native[p->taken];
+
+		if (!translated(p->to))
+			continue;
+		if (to >= code && to < j->b.at)
+			x_link(&j->b, p->site, to);
+		else
+			jit_reloc(j, p->site, jit_common.write + (to - jit_common.exec));
+	}
+}
+
+/* Translate @first and what follows it. False: this vCPU's code is too much; then nothing is
+ * translated. */
+static bool batch(struct soft_vcpu *v, struct soft_block *first)
+{
+	_Alignas(64) uint8_t code[JIT_PART_BYTES];
+	struct soft_block *list[JIT_BATCH] = {first};
+	const uint8_t *at = NULL;
+	unsigned int n;
+	struct jit j;
+
+	j.v = v;
+	j.b = (struct jit_buf){code, code + JIT_PART_BYTES - v->jit.used, false};
+	j.nr_jumps = j.nr_relocs = 0;
+	j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
+	n = write_batch(&j, list);
+	if (!j.b.full)
+		link_jumps(&j, code);
+	x_align(&j.b, 64);
+	if (j.b.full) {
 		for (unsigned int i = 0; i < n; i++)
 			untranslate(list[i]);
 		return false;
 	}
-	for (unsigned int i = 0; i < j->nr_jumps; i++) {
-		const struct jit_jump *p = &j->jumps[i];
+	if (j.b.at > code)
+		at = jit_place(v, code, (uint32_t)(j.b.at - code), j.relocs, j.nr_relocs);
+	for (unsigned int i = 0; i < n; i++) {
+		struct soft_block *b = list[i];
 
-		if (translated(p->to))
-			x_link(&j->b, p->site,
-			       jit_common.write + ((const uint8_t *)p->to->native[p->taken] -
-						   jit_common.exec));
+		if (!translated(b))
+			continue;
+		if (!at) { /* no memory: it is interpreted for ever */
+			untranslate(b);
+			b->heat = 0;
+			b->ops[0].h = b->h0;
+			continue;
+		}
+		for (unsigned int t = 0; t < 2; t++)
+			b->native[t] = at + ((const uint8_t *)b->native[t] - code);
+		b->ops[0].h = soft_labels[SOFT_OP_NATIVE];
 	}
 	return true;
 }
 
-/* A part and sites for @v, if there are any. */
-static void take(struct soft_vcpu *v)
+/* Sites and slots for @v. */
+static bool take(struct soft_vcpu *v)
 {
+	const size_t sites = 2 * sizeof(*v->jit.sites);
+
+	if (v->jit.sites)
+		return true;
+	v->jit.sites = calloc(1, sites + SOFT_SLOTS * sizeof(*v->jit.slots));
 	if (!v->jit.sites)
-		v->jit.sites = calloc(2, sizeof(*v->jit.sites));
-	if (!v->jit.sites)
-		return;
+		return false;
+	v->jit.slots = (struct soft_block **)(void *)((char *)v->jit.sites + sites);
 	v->jit.sites_used = true;
 	soft_jit_drop_sites(v);
 	give_credit(v);
-	v->jit.part = part_take();
+	return true;
 }
 
 static void translate(struct soft_vcpu *v, struct soft_block *b)
 {
-	struct jit j;
-
-	if (!v->jit.part)
-		take(v);
-	if (!v->jit.part) { /* all parts are in use: the interpreter goes on */
+	if (!take(v)) {
 		b->ops[0].h = b->h0;
 		return;
 	}
-	for (int try = 0; try < 2; try++) {
-		j.v = v;
-		j.b = (struct jit_buf){v->jit.part + v->jit.used, v->jit.part + PART_BYTES, false};
-		j.nr_jumps = 0;
-		j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
-		if (batch(&j, b)) {
-			v->jit.used = (uint32_t)(j.b.at - v->jit.part);
-			return;
-		}
+	if (!batch(v, b)) {
 		forget(v);
+		batch(v, b);
 	}
 }
 
@@ -372,8 +362,11 @@ uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
 		soft_fl_raw(v, f);
 		insns += b->n;
 	}
+	soft_warm_left(v, v->jit.block);
 	if (SOFT_JIT_KIND(word) != SOFT_JIT_ENTER)
 		v->cur = v->jit.block;
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN || SOFT_JIT_KIND(word) == SOFT_JIT_FALL)
+		soft_jit_slot(v, v->cur, SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN);
 	if (insns >= POOR_INSNS)
 		b->poor = 0;
 	else if (++b->poor == POOR && mode != SOFT_JIT_ALL)

@@ -47,6 +47,9 @@ void soft_jit_reset(struct soft_vcpu *v);
 void soft_jit_drop_sites(struct soft_vcpu *v);
 /* soft_jit_fini - give the vCPU's code memory back. */
 void soft_jit_fini(struct soft_vcpu *v);
+/* soft_jit_settle - call it when a vCPU begins to run on this thread: if code was written since the
+ * thread last called it, the CPU may still have read what was there before. */
+void soft_jit_settle(void);
 
 /* ---- among the files jit*.c ---- */
 
@@ -83,8 +86,9 @@ enum {
 	FRAME_ADDR = 32,  /* one guest-virtual address */
 	FRAME_BLOCK = 40, /* one block */
 	FRAME_SITES = 48,
-	FRAME_REGS = 56, /* guest registers R11 to SOFT_T0 */
-	FRAME_BYTES = FRAME_REGS + (SOFT_NREGS - SOFT_R11) * 8 + 8
+	FRAME_SLOTS = 56,
+	FRAME_REGS = 64, /* guest registers R11 to SOFT_T0 */
+	FRAME_BYTES = FRAME_REGS + (SOFT_NREGS - SOFT_R11) * 8
 };
 
 /* An operand: a host register, or host memory. */
@@ -176,8 +180,9 @@ struct jit_ea { /* a guest address */
 	int64_t disp;
 };
 
-#define JIT_BATCH 16
-#define JIT_EXITS (SOFT_BLOCK_INSNS * 4)
+#define JIT_BATCH  16
+#define JIT_EXITS  (SOFT_BLOCK_INSNS * 4)
+#define JIT_RELOCS (5 * JIT_BATCH)
 
 struct jit_jump { /* a jump that was written; @to may get a translation in the same batch */
 	uint8_t *site;
@@ -185,7 +190,17 @@ struct jit_jump { /* a jump that was written; @to may get a translation in the s
 	bool taken;
 };
 
-struct jit { /* a translation in progress */
+struct jit_reloc { /* a jump that was written, to code elsewhere: in the view to write */
+	uint8_t *site;
+	const uint8_t *to;
+};
+
+/*
+ * A translation in progress. The code is written to memory of the caller's. Where it will be
+ * executed is decided when it is complete (jit_place). So nothing in it may depend on its address,
+ * or on the vCPU's, except through relocs and the frame.
+ */
+struct jit {
 	struct soft_vcpu *v;
 	struct jit_buf b;
 	struct soft_block *blk;
@@ -218,6 +233,8 @@ struct jit { /* a translation in progress */
 	unsigned int nr_misses;
 	struct jit_jump jumps[2 * JIT_BATCH];
 	unsigned int nr_jumps;
+	struct jit_reloc relocs[JIT_RELOCS];
+	unsigned int nr_relocs;
 	unsigned int insns; /* instructions of the block that have code */
 	unsigned int least; /* with fewer of them, an incomplete block is not translated */
 };
@@ -289,6 +306,8 @@ bool jit_branch(struct jit *j);
 /* jit_block - write the code of j->blk, and set its entries. Returns false if it has no template
  * for the block's first instructions, or no room (j->b.full). */
 bool jit_block(struct jit *j);
+/* jit_reloc - the jump at @site leads to @to in other code. */
+void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to);
 /* jit.c: whether a jump of @from may lead to @to without looking at the mapping. */
 bool jit_same_page(const struct soft_vcpu *v, const struct soft_block *from,
 		   const struct soft_block *to);
@@ -304,6 +323,25 @@ struct jit_common {
 	bool popcnt;
 };
 extern struct jit_common jit_common;
+/* soft_jit_slot - copy the link at the end of translated block @b to its slot. */
+static inline void soft_jit_slot(struct soft_vcpu *v, const struct soft_block *b, bool taken)
+{
+	const struct soft_op *last = &b->ops[b->nr_ops - 1];
+
+	v->jit.slots[b->slot + (taken ? SOFT_SLOT_TAKEN : SOFT_SLOT_FALL)] =
+		(struct soft_block *)(uintptr_t)(taken ? last->taken : last->fall);
+}
+/* jit_part.c: code memory. */
+#define JIT_PART_BYTES (132u << 10)
+/* jit_parts_open - make the memory and jit_common. NULL, or why there is none. */
+const char *jit_parts_open(void);
+/* jit_place - find a place for the @bytes of code at @code, a translation for @v: one that holds
+ * the same code already, or a new one. Returns where it can be executed, or NULL: there is none.
+ * Code of one vCPU must take at most JIT_PART_BYTES. */
+const uint8_t *jit_place(struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
+			 const struct jit_reloc *relocs, unsigned int nr);
+/* jit_parts_drop - @v has no code from now on. */
+void jit_parts_drop(struct soft_vcpu *v);
 /* jit_common_write - write enter and leave at @b. */
 void jit_common_write(struct jit_buf *b);
 static inline const void *jit_exec(const uint8_t *write)

@@ -43,6 +43,9 @@ static void write_enter(struct jit_buf *b)
 	m.disp = VCPU(jit.sites_now);
 	x_mov(b, 3, HOST_RAX, m);
 	x_store(b, 3, rm_mem(HOST_RSP, FRAME_SITES), HOST_RAX);
+	m.disp = VCPU(jit.slots);
+	x_mov(b, 3, HOST_RAX, m);
+	x_store(b, 3, rm_mem(HOST_RSP, FRAME_SLOTS), HOST_RAX);
 	m.disp = VCPU(jc);
 	x_lea(b, 3, HOST_RAX, m);
 	x_store(b, 3, rm_mem(HOST_RSP, FRAME_JC), HOST_RAX);
@@ -129,20 +132,29 @@ static void leave_end(struct jit *j, uint8_t *site, enum soft_jit_exit kind)
 	j->exits[j->nr_exits++].word = JIT_WORD(kind, 0, 0, 0);
 }
 
+/* HOST_S1 = slot @which of the block: the code may be that of many vCPUs, whose blocks are
+ * elsewhere.
+ */
+static void slot(struct jit *j, unsigned int which)
+{
+	x_mov(&j->b, 3, HOST_S1, rm_mem(HOST_RSP, FRAME_SLOTS));
+	x_mov(&j->b, 3, HOST_S1, rm_mem(HOST_S1, (int32_t)(8 * (j->blk->slot + which))));
+}
+
 /*
  * Where the jump at @site goes: by the link in the op, as TAKEN and FALL in exec.c go. If the block
- * of the link has a translation and is in the same page, jit.c lets the jump go there directly.
+ * of the link has a translation and is in the same page, jit.c lets the jump go there directly. The
+ * slot is a copy of the link, which soft_jit_run() brings up to date when the code was left here.
  */
 static void edge(struct jit *j, uint8_t *site, const struct soft_op *op, bool taken)
 {
-	const struct soft_block *const *link =
-		(const struct soft_block *const *)(taken ? &op->taken : &op->fall);
+	const struct soft_block *to = taken ? op->taken : op->fall;
 
 	x_link(&j->b, site, j->b.at);
-	if (jit_same_page(j->v, j->blk, *link))
-		j->jumps[j->nr_jumps++] = (struct jit_jump){site, j->blk, *link, taken};
-	x_mov_imm(&j->b, HOST_S1, (uintptr_t)link);
-	x_mov(&j->b, 3, HOST_S1, rm_mem(HOST_S1, 0));
+	if (jit_same_page(j->v, j->blk, to))
+		j->jumps[j->nr_jumps++] = (struct jit_jump){site, j->blk, to, taken};
+	soft_jit_slot(j->v, j->blk, taken);
+	slot(j, taken ? SOFT_SLOT_TAKEN : SOFT_SLOT_FALL);
 	x_mov(&j->b, 2, HOST_S2, rm_mem(HOST_RSP, FRAME_CTX));
 	x_alu_load(&j->b, X_CMP, 2, HOST_S2, rm_mem(HOST_S1, offsetof(struct soft_block, ctx)));
 	leave_end(j, x_jcc(&j->b, CC_NE), taken ? SOFT_JIT_TAKEN : SOFT_JIT_FALL);
@@ -351,8 +363,8 @@ static void write_exits(struct jit *j)
 		tails[i] = x_jmp(&j->b);
 	}
 	tail = j->b.at;
-	x_mov_imm(&j->b, HOST_S1, (uintptr_t)j->blk);
-	x_link(&j->b, x_jmp(&j->b), jit_common.leave);
+	slot(j, SOFT_SLOT_SELF);
+	jit_reloc(j, x_jmp(&j->b), jit_common.leave);
 	for (unsigned int i = 0; i < j->nr_exits; i++)
 		x_link(&j->b, tails[i], tail);
 }
@@ -362,7 +374,7 @@ bool jit_block(struct jit *j)
 	struct soft_block *blk = j->blk;
 	uint8_t *entry[2], *no_room[2], *to_body, *start;
 	const uint8_t *sum[2];
-	unsigned int nr_jumps = j->nr_jumps;
+	unsigned int nr_jumps = j->nr_jumps, nr_relocs = j->nr_relocs;
 
 	j->nr_exits = j->nr_misses = 0;
 	read_ops(j);
@@ -386,21 +398,23 @@ bool jit_block(struct jit *j)
 	body(j);
 	if (j->insns < j->least && j->insns < (unsigned int)blk->n) {
 		j->nr_jumps = nr_jumps;
+		j->nr_relocs = nr_relocs;
 		return false;
 	}
 	write_exits(j);
 	for (unsigned int t = 0; t < 2; t++) {
 		x_link(&j->b, no_room[t], j->b.at);
 		x_alu_imm(&j->b, X_ADD, 3, rm_reg(HOST_LEFT), blk->n);
-		x_mov_imm(&j->b, HOST_S1, (uintptr_t)blk);
-		x_link(&j->b, x_jmp(&j->b), jit_common.untranslated[t]);
+		slot(j, SOFT_SLOT_SELF);
+		jit_reloc(j, x_jmp(&j->b), jit_common.untranslated[t]);
 	}
 	if (j->b.full) {
 		j->nr_jumps = nr_jumps;
+		j->nr_relocs = nr_relocs;
 		return false;
 	}
-	blk->native[0] = jit_exec(entry[0]);
-	blk->native[1] = jit_exec(entry[1]);
+	blk->native[0] = entry[0]; /* until it has a place */
+	blk->native[1] = entry[1];
 	blk->native_body = (uint16_t)(start - entry[1]);
 	blk->native_effort = (int16_t)j->quarters_all;
 	return true;

@@ -277,7 +277,7 @@ static struct rm of_site(int32_t site, size_t field)
 struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok)
 {
 	uint32_t n = j->v->jit.nr_sites[store]++ % SOFT_SITES;
-	int32_t at = (int32_t)(((store ? SOFT_SITES : 0) + n) * sizeof(struct soft_site));
+	int32_t at = (int32_t)((2 * n + store) * sizeof(struct soft_site));
 	uint8_t *site;
 	struct rm m;
 

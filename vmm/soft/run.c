@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
-#include "vmm/soft/ops.h"
 
 #define CR0_PE_PG 0x80000001ULL
 #define CR4_PAE	  (1ULL << 5)
@@ -342,12 +342,14 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 	v->clock = vpmu_soft_clock(v->tally);
 	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
 	soft_lbr_update(v);
+	soft_jit_settle();
 	/* Pairs with code_mark(): either it sees v->running, or soft_ack_code() sees the new
 	 * epoch. */
 	atomic_store(&v->running, true);
 	soft_ack_code(v);
 	run_loop(v);
 	atomic_store(&v->running, false);
+	soft_warm_note(v);
 	if (run->exit == VMM_EXIT_ERROR) {
 		size_t n = strlen(run->u.error.msg);
 

@@ -131,6 +131,7 @@ struct soft_block {
 	uint64_t last;	     /* address of the last instruction: FROM of its branch record */
 	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
+	uint16_t slot;	     /* jit.c: the first of its SOFT_BLOCK_SLOTS in jit.slots */
 	/* jit.c: */
 	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
 	uint16_t heat;	       /* executions until the block is translated; 0: it was tried */
@@ -168,9 +169,13 @@ struct soft_site {
 #define SOFT_SITE_NONE	 0x800ULL /* matches no access: bit 11 of what is compared is 0 */
 #define SOFT_SITES	 128	  /* for each kind of access in each mode */
 #define SOFT_SITE_CREDIT 64
-#define SOFT_TLB_BITS	 8
-#define SOFT_TLB_SIZE	 (1u << SOFT_TLB_BITS)
-#define SOFT_FILLED	 32
+/* What translated code knows of this vCPU's blocks: of each translated block itself, and where its
+ * branch and its fall lead. */
+enum { SOFT_SLOT_SELF, SOFT_SLOT_FALL, SOFT_SLOT_TAKEN, SOFT_BLOCK_SLOTS };
+#define SOFT_SLOTS    (1000 * SOFT_BLOCK_SLOTS)
+#define SOFT_TLB_BITS 8
+#define SOFT_TLB_SIZE (1u << SOFT_TLB_BITS)
+#define SOFT_FILLED   32
 
 /* One guest-physical page: bit N of mask says that the Nth 64-byte piece holds code that some vCPU
  * has decoded; gen is the number of times that such code was overwritten. */
@@ -342,6 +347,9 @@ struct soft_vm {
 	struct vmm_ram slots; /* where there is RAM; ask soft_is_ram() */
 };
 
+#define SOFT_JIT_PARTS	 4
+#define SOFT_WARM_BLOCKS 16
+
 #define SOFT_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
 
 struct soft_vcpu {
@@ -381,6 +389,57 @@ struct soft_vcpu {
 	 * subtracts the accesses that are in its ev here, because it accesses nothing. */
 	int64_t adj_loads, adj_stores;
 
+	struct {			/* translated code: jit.c */
+		uint64_t sums[2];	/* acc and quarters while it runs */
+		int64_t quarters;	/* effort of translated instructions beyond one unit each */
+		int64_t quarters_begin; /* the same when run() began */
+		struct soft_block *block;		  /* where it was left */
+		uint32_t ax;				  /* the flags, on the way in and out */
+		uint32_t used;				  /* bytes of code, in all its parts */
+		uint32_t forgot;			  /* times that its code was too much */
+		struct soft_site (*sites)[SOFT_SITES][2]; /* [user][number][store]; NULL: no code */
+		struct soft_site (*sites_now)[2];	  /* of the present mode */
+		uint32_t nr_sites[2];	   /* accesses that have one: loads, stores */
+		int64_t credit_at;	   /* quarters at which all sites get new credit */
+		bool sites_used;	   /* one may be filled */
+		struct soft_block **slots; /* SOFT_SLOTS; allocated with sites */
+		uint32_t nr_slots;
+		uint32_t at; /* end of this vCPU's code in the last of its parts */
+		uint16_t parts[SOFT_JIT_PARTS]; /* which it holds: jit_part.c */
+		uint8_t nr_parts;
+	} jit;
+
+	struct { /* what the next run() will touch first: warm.c */
+		const struct soft_block *block;
+		const void *stack; /* host address behind RSP; NULL: not known */
+		const struct soft_block *recent[SOFT_WARM_BLOCKS]; /* left by translated code */
+		uint16_t recent_jc[SOFT_WARM_BLOCKS];		   /* where they are in jc */
+	} warm;
+
+	/* read at every run() and chunk */
+	struct soft_block **link; /* soft_find() stores the block it finds there; or NULL */
+	struct vmm_run *run;
+	struct soft_vm *vm;
+	_Atomic bool kicked;
+	_Atomic bool running;
+	_Atomic uint32_t epoch_seen;
+	uint32_t smc_seen;
+	bool intr_pending, nmi_pending; /* queued: by the local APIC (irq.c) or by the caller */
+	uint8_t intr_vec;
+	uint32_t map_gen;
+	uint32_t nr_cpages, nr_chunks, nr_unsettled;
+	struct {
+		enum soft_pending_kind kind;
+		uint64_t rip, next;
+		uint8_t ev;
+		uint8_t size;
+	} pending;	      /* the exit that the caller answers before the next run() */
+	bool halted;	      /* HLT has retired, and no event has woken the vCPU since */
+	uint64_t extra_begin; /* v->extra when run() began */
+	uint64_t cr0, cr3, cr4, cr8, efer;
+	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
+	struct kvm_dtable gdt, idt;
+
 	/* the fault to deliver after SOFT_TRAP_FAULT */
 	struct {
 		uint8_t vec;
@@ -398,33 +457,12 @@ struct soft_vcpu {
 		uint8_t n[2];
 	} bounce;
 
-	struct soft_block **link; /* soft_find() stores the block it finds there; or NULL */
-	struct vmm_run *run;
-	struct soft_vm *vm;
-
 	/* system state */
-	uint64_t cr0, cr3, cr4, cr8, efer;
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, apic_base, pat, tsc_aux;
 	uint64_t tsc_offset;
 	uint64_t dr[8];
-	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
-	struct kvm_dtable gdt, idt;
 
-	uint64_t extra_begin; /* v->extra when run() began */
-	_Atomic bool kicked;
-	_Atomic bool running;
-	_Atomic uint32_t epoch_seen;
-	uint32_t smc_seen;
-	bool intr_pending, nmi_pending; /* queued: by the local APIC (irq.c) or by the caller */
-	uint8_t intr_vec;
 	struct lapic lapic;
-	struct {
-		enum soft_pending_kind kind;
-		uint64_t rip, next;
-		uint8_t ev;
-		uint8_t size;
-	} pending;   /* the exit that the caller answers before the next run() */
-	bool halted; /* HLT has retired, and no event has woken the vCPU since */
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;
@@ -433,24 +471,7 @@ struct soft_vcpu {
 	struct soft_vcpu *vm_next;
 	unsigned int id;
 
-	struct {			/* translated code: jit.c */
-		uint64_t sums[2];	/* acc and quarters while it runs */
-		int64_t quarters;	/* effort of translated instructions beyond one unit each */
-		int64_t quarters_begin; /* the same when run() began */
-		struct soft_block *block;		   /* where it was left */
-		uint32_t ax;				   /* the flags, on the way in and out */
-		uint32_t used;				   /* bytes of part */
-		uint32_t forgot;			   /* times that part was full */
-		struct soft_site (*sites)[2][SOFT_SITES];  /* [user][store]; NULL: no code */
-		struct soft_site (*sites_now)[SOFT_SITES]; /* of the present mode */
-		uint32_t nr_sites[2]; /* accesses that have one: loads, stores */
-		int64_t credit_at;    /* quarters at which all sites get new credit */
-		bool sites_used;      /* one may be filled */
-		uint8_t *part;	      /* this vCPU's code, in the view that can be written */
-	} jit;
-
 	/* caches */
-	uint32_t map_gen;
 	/* What INVLPG must look for, since the last flush of everything: sets of hashes of 2 MiB
 	 * regions in which there is a large page, and whether there is a page of 1 GiB; and, since
 	 * map_gen grew, of pages and regions in which blocks were found. */
@@ -459,7 +480,6 @@ struct soft_vcpu {
 	uint16_t filled[SOFT_FILLED]; /* TLB entries filled since then, while they are few */
 	uint16_t nr_filled;	      /* more than SOFT_FILLED: any may be */
 	struct soft_chunk *arena, *arena_free;
-	uint32_t nr_cpages, nr_chunks, nr_unsettled;
 	struct soft_unsettled unsettled[SOFT_UNSETTLED];
 	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
 	struct soft_block *jc[SOFT_JC_SIZE];	 /* blocks by rip: soft_find() looks here first */

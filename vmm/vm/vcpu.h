@@ -44,6 +44,7 @@ struct vcpu_branches {
 struct vcpu {
 	struct vm *vm;
 	unsigned int id;
+	const struct vmm_engine_ops *ops; /* of vm */
 	struct vmm_engine_vcpu *ev;
 	struct vpmu_context ctx;
 	struct vpmu_guest *guest;

@@ -70,6 +70,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 	v->guest = calloc(1, sizeof(*v->guest));
 	if (!v->guest)
 		return fail(-ENOMEM, err, errlen, "vm %s: out of memory", vm->name);
+	v->ops = vm->ops;
 	ret = vm->ops->vcpu_create(vm->evm, id, &v->ev);
 	if (ret)
 		return engine_failed(vm, ret, "creating a vCPU", err, errlen);
