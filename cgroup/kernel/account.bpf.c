@@ -261,13 +261,15 @@ static __always_inline __u64 waited(struct kp_cpu *st, __u32 slot,
 
 /* Read the event of @slot, and charge what it counted to @row, or to nobody. The account ran for
  * @ran_ns since the last reading. Without an event on this CPU it has waited all that time. */
-static __always_inline void charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot,
-					struct vpmu_row *row, __u64 ran_ns)
+__noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu_row *row,
+			   __u64 ran_ns)
 {
 	__u64 event = kp_event(cpu, slot), now, lost = 0;
 	struct bpf_perf_event_value v;
 	int missing = 0;
 
+	if (!st || slot >= VPMU_MAX_SLOTS)
+		return 0;
 	if (cfg.timed >> slot & 1) {
 		missing = bpf_perf_event_read_value(&events, event, &v, sizeof(v)) != 0;
 		now = v.counter;
@@ -285,17 +287,19 @@ static __always_inline void charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot
 		VPMU_STORE(&row->lost, row->lost + lost);
 	if (!missing)
 		vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
+	return 0;
 }
 
 /*
- * Read the slots of @read, and charge those of @owed to the current account. This and
+ * Read the slots of @read, and charge those of @owed to the current account. This, charge_slot and
  * take_up_events are global functions: the verifier looks at each once, by itself, and so their
- * loops do not multiply.
+ * branches and loops do not multiply.
  */
 __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u64 ran_ns)
 {
 	struct kp_account *a;
 	struct kp_cell *cell;
+	struct vpmu_row *row;
 	__u32 chunk, i, nr;
 
 	if (!st)
@@ -317,10 +321,16 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 					a->lacks = 1;
 			}
 		}
-		for (i = 0; i < KP_CHUNK; i++)
-			if (read >> i & 1)
-				charge_slot(st, cpu, chunk * KP_CHUNK + i,
-					    cell && owed >> i & 1 ? &cell->row[i] : NULL, ran_ns);
+		for (i = 0; i < KP_CHUNK; i++) {
+			if (!(read >> i & 1))
+				continue;
+			row = NULL;
+			if (cell && owed >> i & 1) {
+				row = &cell->row[i];
+				barrier_var(row); /* the verifier knows no masks of pointers */
+			}
+			charge_slot(st, cpu, chunk * KP_CHUNK + i, row, ran_ns);
+		}
 	}
 	return 0;
 }
