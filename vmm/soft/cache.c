@@ -30,6 +30,7 @@
 
 #include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
+#include "vmm/soft/pool.h"
 
 #define MAP_GEN_LIMIT 0x7fffff00u
 
@@ -80,7 +81,7 @@ void soft_cache_fini(struct soft_vcpu *v)
 	while (c) {
 		struct soft_chunk *next = c->next;
 
-		free(c);
+		soft_pool_put(c, sizeof(*c) + SOFT_ARENA_CHUNK);
 		c = next;
 	}
 	v->arena = v->arena_free = NULL;
@@ -98,7 +99,7 @@ static struct soft_block *arena_alloc(struct soft_vcpu *v, size_t bytes)
 	if (!c) {
 		if (v->nr_chunks == SOFT_ARENA_CHUNKS)
 			return NULL;
-		c = aligned_alloc(64, sizeof(*c) + SOFT_ARENA_CHUNK);
+		c = soft_pool_get(sizeof(*c) + SOFT_ARENA_CHUNK);
 		if (!c)
 			return NULL;
 		c->next = NULL;

@@ -12,6 +12,7 @@
 
 #include "vmm/engine/refuse.h"
 #include "vmm/soft/jit.h"
+#include "vmm/soft/pool.h"
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
 #define EFER_KNOWN 0xd01ULL	/* SCE LME LMA NXE */
@@ -127,7 +128,7 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 			    struct vmm_engine_vcpu **out)
 {
 	struct soft_vm *vm = to_vm(evm);
-	struct soft_vcpu *v = calloc(1, sizeof(*v));
+	struct soft_vcpu *v = soft_pool_get(sizeof(*v));
 	int rc;
 
 	if (!v)
@@ -140,7 +141,7 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	lapic_init(&v->lapic, id);
 	rc = soft_cache_init(v);
 	if (rc) {
-		free(v);
+		soft_pool_put(v, sizeof(*v));
 		return rc;
 	}
 	v->epoch_seen = atomic_load(&vm->code_epoch);
@@ -168,7 +169,7 @@ static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
 	pthread_mutex_unlock(&v->vm->lock);
 	soft_cache_fini(v);
 	free(v->cpuid);
-	free(v);
+	soft_pool_put(v, sizeof(*v));
 }
 
 /* Whether leaf 0 of a CPUID table names Intel: EBX, EDX, ECX hold the vendor's name. */

@@ -10,6 +10,11 @@
 #include <stdlib.h>
 
 #include "vmm/soft/jit.h"
+#include "vmm/soft/pool.h"
+
+/* A vCPU's tables: sites, and slots behind them. */
+#define SITES_BYTES (2 * sizeof(*((struct soft_vcpu *)0)->jit.sites))
+#define TABLE_BYTES (SITES_BYTES + SOFT_SLOTS * sizeof(struct soft_block *))
 
 /* A block is translated when it was executed so often, and with it those that it leads to that were
  * executed a little less often. */
@@ -88,7 +93,7 @@ void soft_jit_reset(struct soft_vcpu *v)
 void soft_jit_fini(struct soft_vcpu *v)
 {
 	jit_parts_drop(v);
-	free(v->jit.sites);
+	soft_pool_put(v->jit.sites, TABLE_BYTES);
 	v->jit.sites = NULL;
 }
 
@@ -271,14 +276,12 @@ static bool batch(struct soft_vcpu *v, struct soft_block *first)
 /* Sites and slots for @v. */
 static bool take(struct soft_vcpu *v)
 {
-	const size_t sites = 2 * sizeof(*v->jit.sites);
-
 	if (v->jit.sites)
 		return true;
-	v->jit.sites = calloc(1, sites + SOFT_SLOTS * sizeof(*v->jit.slots));
+	v->jit.sites = soft_pool_get(TABLE_BYTES);
 	if (!v->jit.sites)
 		return false;
-	v->jit.slots = (struct soft_block **)(void *)((char *)v->jit.sites + sites);
+	v->jit.slots = (struct soft_block **)(void *)((char *)v->jit.sites + SITES_BYTES);
 	v->jit.sites_used = true;
 	soft_jit_drop_sites(v);
 	give_credit(v);
