@@ -429,8 +429,9 @@ void cells_reap(struct vpmu_account *a)
 	if (!a->keys_ctl) {
 		free(a->ctl);
 		a->ctl = NULL;
-		/* With keys of its own, the vCPU's owner can be looking at the cells. */
-		if (!a->local)
+		/* With keys of its own, the vCPU's owner can be looking at the cells. The first one
+		 * is made under the lock; the owner may be making room for another one now. */
+		if (!load_relaxed(&a->local))
 			drop(a);
 	}
 	pthread_mutex_unlock(&a->host->tree_lock);

@@ -176,7 +176,7 @@ struct vpmu_account {
 
 	struct vpmu_cell *cells;       /* RCU; changed under tree_lock */
 	struct vpmu_visits *visits;    /* of its contexts, but for ctx; under tree_lock */
-	struct vpmu_refs *local;       /* owner; made under tree_lock. Its cells stay then */
+	struct vpmu_refs *local;       /* owner; made under tree_lock. Cells stay then */
 	struct vpmu_refs *ctl;	       /* under ctl_lock */
 	struct cds_list_head children; /* under ctl_lock */
 	union {

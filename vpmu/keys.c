@@ -41,7 +41,7 @@ static uint32_t *refs_of(struct vpmu_refs **refs, uint32_t slot)
 		if (!r)
 			return NULL;
 		r->n = n + 1;
-		*refs = r;
+		store_relaxed(refs, r); /* cells_reap looks whether a vCPU has any */
 	}
 	r->e[at].slot = slot;
 	r->e[at].refs = 0;
