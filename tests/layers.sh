@@ -6,7 +6,8 @@
 # no floor, when a folder includes a header that its "never" line names, and when folders form a
 # circle. With BUILD (a build folder) the same is asked of the symbols that the object files use,
 # since a declaration can be repeated without an include; there the files of folders on an
-# "acyclic" line must form no circle either.
+# "acyclic" line must form no circle either. Nor may two of the static libraries there define a
+# global function or variable of one name: the linker would silently take the first one.
 set -u
 root=${1:-$(dirname "$0")/..}
 build=${2-}
@@ -47,6 +48,14 @@ if [ -n "$build" ]; then
 		$1 == "U" { use[NR] = $2 " " $3 }
 		END { for (i in use) { split(use[i], u); if (u[1] in def && !(u[1] in twice) && def[u[1]] != u[2])
 			print u[2], u[1], def[u[1]], "symbol" } }' "$tmp/symbols" >>"$tmp/uses"
+fi
+
+if [ -n "$build" ]; then
+	find "$build/vpmu" "$build/cgroup" "$build/vmm" -name '*.a' | sort | while read -r lib; do
+		nm -g --defined-only "$lib" 2>/dev/null |
+			awk -v lib="${lib##*/}" 'NF == 3 && $2 ~ /^[TDBRCVW]$/ { print $3, lib }'
+	done | sort -u | awk '$1 == name { print "layers: " name "() is in " lib " and in " $2 }
+		{ name = $1; lib = $2 }' >"$tmp/twice"
 fi
 
 awk '
@@ -110,6 +119,10 @@ END {
 	exit errors != 0
 }' "$tmp/rules" "$tmp/files" "$tmp/uses" >"$tmp/out"
 status=$?
+if [ -s "$tmp/twice" ]; then
+	cat "$tmp/twice" >>"$tmp/out"
+	status=1
+fi
 sort -u "$tmp/out"
 [ "$status" = 0 ] && echo "layers: $(wc -l <"$tmp/files") files keep to the floors"
 exit "$status"

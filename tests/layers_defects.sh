@@ -13,8 +13,8 @@ fresh() {
 	cp "$src/docs/architecture.md" "$tmp/tree/docs/"
 	tar cf - -C "$src" vpmu cgroup vmm guest-tools | tar xf - -C "$tmp/tree"
 }
-expect() { # pattern that the output must have, what was planted
-	out=$(sh "$src/tests/layers.sh" "$tmp/tree" 2>&1) && {
+expect() { # pattern that the output must have, what was planted, and the build folder if it is in there
+	out=$(sh "$src/tests/layers.sh" "$tmp/tree" ${3-} 2>&1) && {
 		echo "not ok: $2: not seen"
 		bad=1
 		return
@@ -51,4 +51,20 @@ fresh
 mkdir "$tmp/tree/vmm/attic"
 echo 'int attic;' >"$tmp/tree/vmm/attic/a.c"
 expect 'vmm/attic: the folder is on no floor' "a folder nobody has placed"
+fresh
+# A build with two libraries; each has an object file of the same name, as CMake makes them.
+build=$tmp/build
+for f in vpmu cgroup; do
+	mkdir -p "$build/$f/CMakeFiles/x.dir"
+	echo 'int in_both(void); int in_both(void) { return 1; } static int f(void) { return 2; } int (*in_'$f')(void) = f;' >"$tmp/x.c"
+	cc -c -o "$build/$f/CMakeFiles/x.dir/slot.c.o" "$tmp/x.c" && ar cr "$build/$f/lib$f.a" "$build/$f/CMakeFiles/x.dir/slot.c.o"
+done
+mkdir "$build/vmm"
+expect '^layers: in_both\(\) is in libcgroup.a and in libvpmu.a$' "a function in two libraries" "$build"
+case $out in
+*in_vpmu* | *in_cgroup* | *" f()"*)
+	echo "not ok: what is in one library only, or static: $out"
+	bad=1
+	;;
+esac
 exit "$bad"

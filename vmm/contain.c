@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "cgroup/daemon/contain.h"
 #include "vmm/contain.h"
@@ -38,6 +39,9 @@ int vmm_contain(const struct vmm_contain_opts *o, char *err, size_t errlen)
 		{o->cgroup_root ? "/sys/fs/cgroup" : NULL, LANDLOCK_ACCESS_FS_WRITE_FILE, NULL},
 		{"/dev/kvm", LANDLOCK_ACCESS_FS_WRITE_FILE, "/dev/kvm"},
 	};
+	/* Timers that signal vCPU threads when a count is due (vpmu/hostpmu_perf_alarm.c). They
+	 * signal no other process. */
+	static const uint16_t calls[] = {SYS_timer_create, SYS_timer_settime, SYS_timer_delete};
 	const struct contain_opts all = {
 		.user = o->user,
 		.how = "--user NAME becomes another one",
@@ -46,6 +50,8 @@ int vmm_contain(const struct vmm_contain_opts *o, char *err, size_t errlen)
 		.nr_caps = sizeof(caps) / sizeof(caps[0]),
 		.paths = paths,
 		.nr_paths = sizeof(paths) / sizeof(paths[0]),
+		.calls = calls,
+		.nr_calls = sizeof(calls) / sizeof(calls[0]),
 		.purpose = "those that running VMs needs: no exec, no sockets, no more "
 			   "executable memory",
 	};

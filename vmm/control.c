@@ -263,6 +263,8 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 		bad |= denials(vm, obj);
 	if (!vm->vm && state == VM_DONE)
 		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
+	if (!vm->vm && state == VM_DONE && vm->how != VM_HOW_EXITED)
+		bad |= json_object_set_new(obj, "how", json_string(vm_how_name(vm->how)));
 	if (!vm->vm && state == VM_FAILED)
 		bad |= json_object_set_new(obj, "reason", json_string(vm->reason));
 	return bad ? -ENOMEM : control_console_info(vm, obj);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* console-read, and the console's fields in `list`; see control_console.h. Control thread; requests
- * are hostile. */
+/* console-read, console-write, and the console's fields in `list`; see control_console.h. Control
+ * thread; requests are hostile. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "vmm/console.h"
 #include "vmm/control_console.h"
 
-#define ANSWER_BYTES (32u << 10) /* text of one answer */
+#define ANSWER_BYTES	  (32u << 10) /* text of one answer */
+#define CONSOLE_WRITE_MAX 1024	      /* bytes of one request */
 
 /* Field "from": a 64-bit number, which is a string of digits. */
 static int get_from(const json_t *req, uint64_t *from, char *err, size_t errlen)
@@ -82,7 +83,7 @@ static int read_text(struct console *con, uint64_t from, const struct machine_vm
 	else if (ret || json_object_set_new(resp, "lines", line_array(buf)) ||
 		 json_object_set_new(resp, "next", json_u64(from)) ||
 		 json_object_set_new(resp, "missed", json_u64(missed)) ||
-		 json_object_set_new(resp, "input", json_false()) ||
+		 json_object_set_new(resp, "input", json_boolean(vm->vm && vm->kernel)) ||
 		 json_object_set_new(resp, "end", json_boolean(over && !n)))
 		ret = fail(-ENOMEM, err, errlen, "console-read: out of memory");
 	free(buf);
@@ -112,9 +113,44 @@ static int cmd_console_read(void *arg, const json_t *req, json_t *resp, char *er
 	return read_text(vm->user, from, vm, resp, err, errlen);
 }
 
+/* What the guest has no room for stays with the client, which asks again. */
+static int cmd_console_write(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"name", "text", NULL};
+	struct control *c = arg;
+	const char *name = NULL, *text = NULL;
+	struct machine_vm *vm;
+	long n;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "name", true, VM_NAME_MAX, &name, err, errlen);
+	if (!ret)
+		ret = request_string(req, "text", true, CONSOLE_WRITE_MAX, &text, err, errlen);
+	if (ret)
+		return ret;
+	machine_reap(c->machine);
+	vm = machine_vm_find(c->machine, name);
+	if (!vm)
+		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted",
+			    name);
+	if (!vm->vm)
+		return fail(-ESRCH, err, errlen,
+			    "vm %s: it has ended, accepted: a VM that is running or paused", name);
+	n = vm_input(vm->vm, text, strlen(text));
+	if (n == -EOPNOTSUPP)
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "vm %s: its guest takes no input, accepted: a VM with a kernel", name);
+	if (n < 0 || json_object_set_new(resp, "written", json_u64((uint64_t)n)))
+		return fail(-ENOMEM, err, errlen, "console-write: out of memory");
+	return 0;
+}
+
 int control_console_register(struct control *c)
 {
-	return server_register(c->server, "console-read", cmd_console_read, c);
+	int ret = server_register(c->server, "console-read", cmd_console_read, c);
+
+	return ret ? ret : server_register(c->server, "console-write", cmd_console_write, c);
 }
 
 int control_console_info(const struct machine_vm *vm, json_t *obj)

@@ -83,7 +83,7 @@ static int on_adding(struct machine_vm *vm, const struct vm_config *c, char *err
 	enum vm_console where = c->console ? c->console : host->console;
 	struct console_opts o = {
 		.name = vm->name,
-		.many = vm->vcpus > 1,
+		.many = vm->vcpus > 1 && !vm->kernel,
 		.rate = host->console_rate,
 		.print = where == VM_CONSOLE_STDOUT,
 		.fd = -1,

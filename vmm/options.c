@@ -91,6 +91,9 @@ static const struct {
 	 {"late-after", OPT_HOST + 22, "MS", 0,
 	  "milliseconds that commands wait for a CPU that does not answer, 1 to 600000 [10000]",
 	  3}},
+	{"skip_idle",
+	 {"skip-idle", OPT_HOST + 24, NULL, 0,
+	  "with one pCPU: jump to the next timer of a guest when all wait, instead of waiting", 2}},
 	{"no_jit",
 	 {"no-jit", OPT_HOST + 23, NULL, 0,
 	  "translate no guest code: the process has no executable memory of its own", 6}},
@@ -237,8 +240,10 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	static const struct argp_option own[] = {
 		{"config", 'c', "FILE", 0, "read the host and its VMs from an ini file", 1},
 		{"vm", OPT_VM, "KEY=VALUE,...", 0,
-		 "add a VM; its keys: name, tenant, vcpus, memory, image, args, pmu, gp, fixed, "
-		 "engine, policy, allow, deny, lbr, max_events, tenant_max_events, weight, "
+		 "add a VM; its keys: name, tenant, vcpus, memory, image, args, kernel, initrd, "
+		 "cmdline, ram, pmu, gp, fixed, engine, rdpmc, policy, allow, deny, lbr, "
+		 "max_events, "
+		 "tenant_max_events, weight, "
 		 "tenant_weight, console",
 		 1},
 		{"json", OPT_JSON, NULL, 0, "print one JSON object per line", 4},

@@ -82,7 +82,7 @@ void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *
 		console_print(c,
 			      json_text(json_pack("{s:s, s:s, s:i, s:s}", "kind", "console", "vm",
 						  vm->name, "vcpu", (int)vcpu, "text", text)));
-	else if (vm->vcpus > 1)
+	else if (vm->vcpus > 1 && !vm->kernel)
 		console_print(c, format("[%s/%u] %s", vm->name, vcpu, text));
 	else
 		console_print(c, format("[%s] %s", vm->name, text));
@@ -97,6 +97,12 @@ void report_end(const struct machine_vm *vm)
 		lineout_put(json_text(json_pack("{s:s, s:s, s:s, s:s}", "kind", "vm-end", "vm",
 						vm->name, "state", state, "reason", vm->reason)),
 			    NULL);
+	else if (json && vm->how != VM_HOW_EXITED)
+		lineout_put(
+			json_text(json_pack("{s:s, s:s, s:s, s:I, s:s}", "kind", "vm-end", "vm",
+					    vm->name, "state", state, "status",
+					    (json_int_t)vm->status, "how", vm_how_name(vm->how))),
+			NULL);
 	else if (json)
 		lineout_put(json_text(json_pack("{s:s, s:s, s:s, s:I}", "kind", "vm-end", "vm",
 						vm->name, "state", state, "status",
@@ -104,6 +110,10 @@ void report_end(const struct machine_vm *vm)
 			    NULL);
 	else if (vm->state == VM_FAILED)
 		lineout_put(format("vm %s: failed: %s", vm->name, vm->reason), NULL);
+	else if (vm->how == VM_HOW_OFF)
+		lineout_put(format("vm %s: %s, switched off by the guest", vm->name, state), NULL);
+	else if (vm->how == VM_HOW_RESET)
+		lineout_put(format("vm %s: %s, reset by the guest", vm->name, state), NULL);
 	else
 		lineout_put(format("vm %s: %s, status %" PRIu32 "", vm->name, state, vm->status),
 			    NULL);

@@ -326,11 +326,25 @@ static int perf_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	return rc;
 }
 
+static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	struct vpmu_perf_ctr *c = &p->ctr[ctr];
+
+	if (c->kind == KIND_PERF)
+		vpmu_perf_event_arm(&c->event, events);
+	else
+		vpmu_perf_timer_arm(p, ctr - CTR_TSC, events);
+	c->armed = events;
+}
+
 static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 	struct vpmu_perf_ctr *c = &p->ctr[ctr];
 
+	if (c->armed)
+		perf_arm(pmu, ctr, 0);
 	if (c->kind == KIND_PERF)
 		vpmu_perf_put(p, &c->event, c->lost);
 	p->fresh &= ~(1u << ctr);
@@ -411,19 +425,12 @@ static void perf_kick(struct vpmu_hostpmu *pmu)
 		p->opts.kick(p->opts.arg);
 }
 
-static const struct vpmu_hostpmu_ops perf_ops = {
-	.name = "perf",
-	.eligible = perf_eligible,
-	.quality = perf_quality,
-	.bind = perf_bind,
-	.unbind = perf_unbind,
-	.read = perf_read,
-	.now = perf_now,
-	.gap_ns = perf_gap_ns,
-	.lost = perf_lost,
-	.audit = perf_audit,
-	.kick = perf_kick,
-};
+#define PERF_OPS                                                                                   \
+	.name = "perf", .eligible = perf_eligible, .quality = perf_quality, .bind = perf_bind,     \
+	.unbind = perf_unbind, .read = perf_read, .now = perf_now, .gap_ns = perf_gap_ns,          \
+	.lost = perf_lost, .audit = perf_audit, .kick = perf_kick
+static const struct vpmu_hostpmu_ops perf_ops = {PERF_OPS};
+static const struct vpmu_hostpmu_ops perf_alarm_ops = {PERF_OPS, .arm = perf_arm};
 
 /* ---- life --------------------------------------------------------------------------------- */
 
@@ -435,6 +442,8 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 		return -EINVAL;
 	if (opts->nominal_cycles && !opts->guest_tsc)
 		return -EINVAL;
+	if (opts->cpu != VPMU_PERF_THREAD && opts->alarm_signal)
+		return -EINVAL;
 	if (opts->nominal_cycles && !invariant_tsc())
 		return -EOPNOTSUPP;
 
@@ -442,7 +451,9 @@ int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpm
 	p->opts = *opts;
 	memset(p->leader, -1, sizeof(p->leader));
 	p->room = VPMU_PERF_MAX_GP;
-	p->pmu.ops = &perf_ops;
+	p->pmu.ops = opts->alarm_signal ? &perf_alarm_ops : &perf_ops;
+	if (opts->alarm_signal)
+		vpmu_perf_sys->tsc_ns(0); /* it needs time to know the rate */
 	p->pmu.nr_ctrs = VPMU_MAX_CTRS;
 	p->pmu.fixed_mask = (uint32_t)(bits(CTR_FIXED, 3) | bits(CTR_TSC, 2));
 	p->pmu.width_mask = UINT64_MAX; /* the kernel extends counters to 64 bits */
@@ -462,5 +473,6 @@ void vpmu_hostpmu_perf_fini(struct vpmu_hostpmu_perf *p)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_CTRS; i++)
 		perf_unbind(&p->pmu, i);
+	vpmu_perf_timers_end(p);
 	vpmu_perf_close_waiting(p, 0);
 }

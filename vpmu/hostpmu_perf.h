@@ -15,7 +15,9 @@
  *            That is for hosts where nobody else counts: pinned events of the host leave a guest's
  *            own vPMU counting nothing.
  *
- * All events are counting events. None of them samples, so the kernel throttles none of them.
+ * Without alarms (alarm_signal), all events are counting events. With them, events of a thread are
+ * opened as sampling events from the start, since the kernel lets only these be armed, with a
+ * period that they never reach; arm() gives them the distance to the next alarm.
  *
  * Software events count on any host. A thread's PMU can also count time in the guest by the TSC,
  * from entering to leaving it, both privilege levels together:
@@ -31,6 +33,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "vpmu/hostpmu.h"
 
@@ -57,8 +60,16 @@ struct vpmu_hostpmu_perf_opts {
 	void *arg; /* for guest_tsc and kick */
 	/* With guest_tsc: where there is no hardware PMU, count cycles by the nominal clock. */
 	bool nominal_cycles;
+	/*
+	 * Thread PMUs: arm() makes this signal come to the thread when the alarm is due; 0: no
+	 * alarms. A perf event sends it when it overflows. A timer sends it for what is counted by
+	 * the TSC: no earlier than VPMU_PERF_ALARM_MIN_NS from now, and too early if the thread had
+	 * no CPU meanwhile. Whoever handles it lets the owner call vpmu_pcpu_overflow.
+	 */
+	int alarm_signal;
 };
-#define VPMU_PERF_THREAD (-1)
+#define VPMU_PERF_ALARM_MIN_NS 20000
+#define VPMU_PERF_THREAD       (-1)
 
 /* The most kinds of core of a host, each of which is a PMU of its own to the kernel. */
 #define VPMU_PERF_TYPES	 3
@@ -91,6 +102,7 @@ struct vpmu_hostpmu_perf {
 		uint8_t kind; /* private: see hostpmu_perf.c */
 		bool lost;    /* pinned: the kernel has stopped the event */
 		bool based;   /* base and base_gap_ns are set */
+		bool armed;
 		vpmu_key_t key;
 		struct vpmu_perf_event event;
 		uint64_t base;	      /* first value read after the bind */
@@ -101,6 +113,11 @@ struct vpmu_hostpmu_perf {
 		uint64_t seen_ns;     /* now() behind that reading */
 		uint64_t bind;	      /* binds when it was bound */
 	} ctr[VPMU_MAX_CTRS];
+	/* Alarms of what is counted by the TSC, from the first one on. */
+	struct {
+		bool made;
+		timer_t id;
+	} timer[2];
 	int leader[VPMU_PERF_TYPES]; /* of the groups: an event that counts nothing; -1: none */
 	/* Events that were unbound lately. They are disabled, and enabled again when their keys get
 	 * their next turn. */

@@ -152,6 +152,12 @@ static const struct vpmu_perf_sys the_kernel = {
 	.unmap = sys_unmap,
 	.rdpmc = sys_rdpmc,
 	.close = sys_close,
+	.notify = vpmu_perf_sys_notify,
+	.period = vpmu_perf_sys_period,
+	.timer_make = vpmu_perf_sys_timer_make,
+	.timer_set = vpmu_perf_sys_timer_set,
+	.timer_end = vpmu_perf_sys_timer_end,
+	.tsc_ns = vpmu_perf_sys_tsc_ns,
 	.clock = sys_clock,
 	.more_files = sys_more_files,
 	.core_types = sys_core_types,
@@ -201,6 +207,9 @@ static int attr_of_kind(struct perf_event_attr *attr, const uint32_t *types, uns
 	}
 	return i == 0 ? 0 : -ENOENT;
 }
+
+/* A period that no event reaches. The kernel takes 63 bits. */
+#define PERIOD_NEVER (1ULL << 62)
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
@@ -262,6 +271,34 @@ static int open_one(vpmu_key_t key, struct perf_event_attr *attr,
 	return rc;
 }
 
+/*
+ * As open_one, but of a PMU with alarms: a sampling event, if the PMU can interrupt. It is made one
+ * now, since an event that was opened for counting cannot be armed later. Software events but
+ * clocks are not: after PERF_EVENT_IOC_PERIOD the kernel takes their next event for an overflow, so
+ * that arming them anew each time would make every event one.
+ */
+static int open_alarm(vpmu_key_t key, struct perf_event_attr *attr,
+		      const struct vpmu_perf_where *where, int group)
+{
+	int rc, fd;
+
+	if (!where->alarm_signal || (!vpmu_perf_hardware(key) && !is_clock(key)))
+		return open_one(key, attr, where, group);
+	attr->sample_period = PERIOD_NEVER;
+	fd = open_one(key, attr, where, group);
+	if (fd >= 0) {
+		rc = vpmu_perf_sys->notify(fd, where->tid, where->alarm_signal);
+		if (!rc)
+			return fd;
+		vpmu_perf_sys->close(fd);
+		return rc;
+	}
+	if (fd != -EOPNOTSUPP && fd != -EINVAL)
+		return fd;
+	attr->sample_period = 0;
+	return open_one(key, attr, where, group);
+}
+
 /* Open the event of @key for core kind @i of @kinds. */
 static int open_kind(vpmu_key_t key, const struct vpmu_perf_where *where, const uint32_t *types,
 		     unsigned int i, unsigned int kinds)
@@ -277,7 +314,7 @@ static int open_kind(vpmu_key_t key, const struct vpmu_perf_where *where, const 
 	attr.disabled = !where->enabled;
 	attr.pinned = hardware && where->pinned;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	return open_one(key, &attr, where, hardware && where->leader ? where->leader[i] : -1);
+	return open_alarm(key, &attr, where, hardware && where->leader ? where->leader[i] : -1);
 }
 
 int vpmu_perf_event_open(struct vpmu_perf_event *e, vpmu_key_t key,
@@ -328,6 +365,18 @@ int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on)
 			err = rc;
 	}
 	return err;
+}
+
+void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events)
+{
+	/* The kinds of core share the events between them in a way that nobody knows before. No
+	 * part of a distance is reached later than the whole. */
+	uint64_t each = events ? (events + e->nr - 1) / e->nr : PERIOD_NEVER;
+
+	if (each > PERIOD_NEVER)
+		each = PERIOD_NEVER;
+	for (unsigned int i = 0; i < e->nr; i++)
+		vpmu_perf_sys->period(e->fd[i], each);
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */

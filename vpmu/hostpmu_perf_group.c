@@ -62,6 +62,7 @@ static int open_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vp
 		.cpu = p->opts.cpu,
 		.leader = vpmu_perf_in_group(p, key) ? p->leader : NULL,
 		.pinned = p->opts.pinned,
+		.alarm_signal = p->opts.alarm_signal,
 	};
 	int rc = where.leader ? open_group(p, &where) : 0;
 

@@ -29,6 +29,17 @@ struct vpmu_perf_sys {
 	void (*unmap)(struct perf_event_mmap_page *page);
 	uint64_t (*rdpmc)(uint32_t index);
 	void (*close)(int fd);
+	/* Signal @sig to thread @tid whenever sampling event @fd overflows. 0 or -errno. */
+	int (*notify)(int fd, int tid, int sig);
+	/* Overflow after @events more events, and again after each @events. 0 or -errno. */
+	int (*period)(int fd, uint64_t events);
+	/* A timer that signals @sig to thread @tid of this process, once. timer_set: after @ns, or
+	 * never if that is 0. 0 or -errno. */
+	int (*timer_make)(int tid, int sig, timer_t *id);
+	int (*timer_set)(timer_t id, uint64_t ns);
+	void (*timer_end)(timer_t id);
+	/* How many ns @ticks of the TSC take. */
+	uint64_t (*tsc_ns)(uint64_t ticks);
 	/* The CPU time in ns of thread @tid of this process, or the wall clock if @tid is 0. -errno
 	 * when there is no such thread any more. */
 	int (*clock)(int tid, uint64_t *ns);
@@ -82,7 +93,8 @@ struct vpmu_perf_where {
 	int tid, cpu;	   /* as for perf_event_open */
 	const int *leader; /* the group's leader for each kind of core; NULL: no group */
 	bool pinned;
-	bool enabled; /* from the start */
+	bool enabled;	  /* from the start */
+	int alarm_signal; /* a sampling event that sends this to tid; 0: a counting event */
 };
 
 /* The kinds of core: their perf types in @types, and their number, at least 1. */
@@ -117,6 +129,25 @@ bool vpmu_perf_event_last(const struct vpmu_perf_event *e, uint64_t *value);
  * thread does not run, so nobody can tell; or as vpmu_perf_event_read. */
 #define VPMU_PERF_UNKNOWN 2
 int vpmu_perf_event_runs(const struct vpmu_perf_event *e);
+
+/* vpmu_perf_event_arm - let @e overflow after @events more, or never (0). An event of several kinds
+ * of core may be early. An event that cannot sample is not armed. */
+void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events);
+
+/* ---- hostpmu_perf_alarm.c: alarms. Owner ---- */
+
+/* vpmu_perf_timer_arm - alarm after @ticks of the TSC, or none (0), by timer @n.
+ * vpmu_perf_timers_end - there is no alarm any more. */
+void vpmu_perf_timer_arm(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t ticks);
+void vpmu_perf_timers_end(struct vpmu_hostpmu_perf *p);
+
+/* Of vpmu_perf_sys. */
+int vpmu_perf_sys_notify(int fd, int tid, int sig);
+int vpmu_perf_sys_period(int fd, uint64_t events);
+int vpmu_perf_sys_timer_make(int tid, int sig, timer_t *id);
+int vpmu_perf_sys_timer_set(timer_t id, uint64_t ns);
+void vpmu_perf_sys_timer_end(timer_t id);
+uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks);
 
 /* ---- hostpmu_perf_group.c: the events of one PMU. Owner ---- */
 

@@ -82,20 +82,21 @@ int config_set_text(const struct config_key *k, void *field, const char *value, 
 /* ---- keys ---- */
 
 /* List all names of a table, for the message "no such key". */
-static const char *key_names(const struct config_key *keys, size_t nr, char buf[CONFIG_WHY_MAX])
+#define KEY_NAMES_MAX 400
+static const char *key_names(const struct config_key *keys, size_t nr, char buf[KEY_NAMES_MAX])
 {
 	size_t len = 0;
 
-	for (size_t i = 0; i < nr; i++)
-		len += (size_t)snprintf(buf + len, len < CONFIG_WHY_MAX ? CONFIG_WHY_MAX - len : 0,
-					"%s%s", i ? ", " : "", keys[i].name);
+	for (size_t i = 0; i < nr && len < KEY_NAMES_MAX; i++)
+		len += (size_t)snprintf(buf + len, KEY_NAMES_MAX - len, "%s%s", i ? ", " : "",
+					keys[i].name);
 	return buf;
 }
 
 int config_set(const struct config_key *keys, size_t nr, void *obj, uint32_t *given,
 	       const struct config_at *at, const char *name, const char *value)
 {
-	char why[CONFIG_WHY_MAX] = "";
+	char why[CONFIG_WHY_MAX] = "", names[KEY_NAMES_MAX];
 	int ret;
 
 	for (size_t i = 0; i < nr; i++) {
@@ -119,5 +120,5 @@ int config_set(const struct config_key *keys, size_t nr, void *obj, uint32_t *gi
 		return 0;
 	}
 	return fail(-EINVAL, at->err, at->errlen, "%s: %s/%.80s: no such key, accepted: %s",
-		    at->where, at->section, name, key_names(keys, nr, why));
+		    at->where, at->section, name, key_names(keys, nr, names));
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONFIG_WHY_MAX 160
+#define CONFIG_WHY_MAX 320
 
 /* One key. set() parses @value and stores it at @field, which is @offset bytes into the struct.
  * -EINVAL: the value is not accepted; -ENOMEM. @why (CONFIG_WHY_MAX bytes) is empty on entry; set()

@@ -222,7 +222,10 @@ void kernel_unbind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
 	unbind(knode_of(n), false, cgroup_id);
 }
 
-/* Field 22 of /proc/TID/stat. The name in field 2 may have spaces and parentheses. */
+/* Field 22 of /proc/TID/stat. The name in field 2 may have spaces and parentheses. For
+ * /proc/TID/stat itself the kernel adds up what all threads of the process did; for the one below
+ * task it does not.
+ */
 static int start_time(const struct kernel_plane *k, pid_t tid, uint64_t *start)
 {
 	char path[256], line[1024], *at;
@@ -230,7 +233,7 @@ static int start_time(const struct kernel_plane *k, pid_t tid, uint64_t *start)
 	bool found;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/proc/%d/stat", k->sys->files, tid);
+	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/stat", k->sys->files, tid, tid);
 	f = fopen(path, "re");
 	if (!f)
 		return -ESRCH;

@@ -282,15 +282,11 @@ static const struct verb {
 	bool passed_on; /* else it is refused, with where to ask */
 	bool ours;	/* else it is a command of every server, which also has its targets here */
 } verbs[] = {
-	{"pause", "name", true, true},
-	{"resume", "name", true, true},
-	{"vm-set", "name", true, true},
-	{"vm-remove", "name", true, true},
-	{"vm-save", "name", true, true},
-	{"console-read", "name", true, true},
-	{"lbr-read", "target", true, false},
-	{"lbr-attach", "target", false, false},
-	{"profile-start", "target", false, false},
+	{"pause", "name", true, true},		{"resume", "name", true, true},
+	{"vm-set", "name", true, true},		{"vm-remove", "name", true, true},
+	{"vm-save", "name", true, true},	{"console-read", "name", true, true},
+	{"console-write", "name", true, true},	{"lbr-read", "target", true, false},
+	{"lbr-attach", "target", false, false}, {"profile-start", "target", false, false},
 };
 
 #define NR_VERBS (sizeof(verbs) / sizeof(verbs[0]))

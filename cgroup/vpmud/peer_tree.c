@@ -164,7 +164,7 @@ static const char *const fields[] = {
 	"image",	   "max-events", "tenant-max-events",
 	"refused",	   "denied",	 "denied-last",
 	"status",	   "reason",	 "console-lines",
-	"console-dropped",
+	"console-dropped", "how",
 };
 
 static json_t *info_of(const json_t *node)

@@ -353,11 +353,7 @@ json_t *tree_save(const struct tree *t)
 		if (x->node && x->for_vms)
 			json_array_append_new(tenants, json_string(x->path));
 	for (const struct tree_vm *v = t->first_vm; v; v = v->next)
-		if (v->metadata)
-			json_array_append_new(vms,
-					      json_pack("{s:i, s:o, s:s}", "pid", v->pid, "start",
-							json_sprintf("%" PRIu64, v->start_time),
-							"tenant", v->metadata));
+		json_array_append_new(vms, tree_vm_save(v));
 	return json_pack("{s:o, s:o, s:o, s:o}", "tenants", tenants, "added", s.added, "vms", vms,
 			 "cgroups", cgroups);
 }

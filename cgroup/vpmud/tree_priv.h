@@ -85,4 +85,12 @@ void tree_tenant_forget(struct tree *t, struct tenant *tenant);
 void tree_vms_move(struct tree *t);
 void tree_vm_free(struct tree_vm *vm);
 
+/* tree_vm_save - what the next vpmud is to know of @v; a new reference, NULL without memory.
+ * tree_saved_text - what a former one has saved of @v under "tenant" (in its metadata), "name" (the
+ * VM's), or "node" (its node's); NULL: nothing. It lives until tree_restored.
+ * tree_saved_for_another - whether another process that lives had the node @name. */
+json_t *tree_vm_save(const struct tree_vm *v);
+const char *tree_saved_text(const struct tree *t, const struct tree_vm *v, const char *key);
+bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const char *name);
+
 #endif

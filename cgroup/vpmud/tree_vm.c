@@ -5,7 +5,6 @@
  * note, never an end.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,12 +81,26 @@ static void complain(struct tree *t, const struct tree_vm *v, const char *what, 
 
 /* ---- names and tenants ---------------------------------------------------------------------- */
 
+static bool taken(const struct tree *t, const struct tree_vm *v, const char *name)
+{
+	return tenant_vm_find(t->ts, name) || tree_saved_for_another(t, v, name);
+}
+
 /* A name for the node: the VM's own, with "_" for what node names cannot have. If that is taken,
- * the process id makes it unique; if somebody has called a VM like that, a number as well. */
+ * the process id makes it unique; if somebody has called a VM like that, a number as well. A VM
+ * that a former vpmud knew has the name that it had there, for its counts and rows of sessions do.
+ */
 static void node_name(const struct tree *t, const struct tree_vm *v,
 		      char name[TENANT_VM_NAME_MAX + 1])
 {
+	const char *called = tree_saved_text(t, v, "name"), *had = tree_saved_text(t, v, "node");
 	char *p;
+
+	if (called && had && !strcmp(called, v->name) && tenant_vm_name_ok(had, NULL, 0) &&
+	    !tenant_vm_find(t->ts, had)) {
+		snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", had);
+		return;
+	}
 
 	snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", *v->name ? v->name : "vm");
 	for (p = name; *p; p++) {
@@ -99,7 +112,7 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 	}
 	if (p - name > TENANT_VM_NAME_MAX - SUFFIX_MAX)
 		p = name + TENANT_VM_NAME_MAX - SUFFIX_MAX;
-	for (unsigned int i = 1; tenant_vm_find(t->ts, name); i++)
+	for (unsigned int i = 1; taken(t, v, name); i++)
 		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->pid, i);
 }
 
@@ -323,24 +336,6 @@ static void claim_again(struct tree *t, const struct tree_vm *v, const char *pat
 			claim_cgroup(t, o);
 }
 
-/* The tenant in its metadata that a former vpmud knew, or NULL. */
-static const char *saved_metadata(const struct tree *t, const struct tree_vm *v)
-{
-	const json_t *vms = json_object_get(t->saved, "vms"), *o;
-	char start[24];
-	size_t i;
-
-	snprintf(start, sizeof(start), "%" PRIu64, v->start_time);
-	json_array_foreach (vms, i, o) {
-		const char *s = json_string_value(json_object_get(o, "start"));
-
-		if (json_integer_value(json_object_get(o, "pid")) == v->pid && s &&
-		    !strcmp(s, start))
-			return json_string_value(json_object_get(o, "tenant"));
-	}
-	return NULL;
-}
-
 void tree_vm_added(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
@@ -352,7 +347,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 		return;
 	}
 	/* Until libvirt answers, it belongs where it was. */
-	if (!v->metadata && saved_metadata(t, v) && set(&v->metadata, saved_metadata(t, v)))
+	if (!v->metadata && set(&v->metadata, tree_saved_text(t, v, "tenant")))
 		complain(t, v, "its tenant is not known yet", -ENOMEM);
 	v->next = t->first_vm;
 	t->first_vm = v;
@@ -403,8 +398,8 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 		free(left);
 		return;
 	}
-	if (!v->metadata && saved_metadata(t, v))
-		set(&v->metadata, saved_metadata(t, v));
+	if (!v->metadata)
+		set(&v->metadata, tree_saved_text(t, v, "tenant"));
 	if (stays(t, v, renamed))
 		count(t, v);
 	else

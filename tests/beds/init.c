@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The first process of a bed (tests/beds/run): mounts what the tests need, runs the command of the
- * file /command (one argument a line), prints its exit status for the host, and switches the
+ * The first process of a bed (tests/beds/run, tests/nested/run): mounts what the tests need, loads
+ * the kernel modules that the file /modules names (one a line, in that order), runs the command of
+ * the file /command (one argument a line), prints its exit status for the host, and switches the
  * machine off. Whatever goes wrong, it must come to the last step: the machine would run on for
  * ever.
  */
@@ -14,6 +15,7 @@
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ static const struct {
 	{"proc", "/proc", NULL},
 	{"sysfs", "/sys", NULL},
 	{"devtmpfs", "/dev", NULL},
+	{"tmpfs", "/dev/shm", NULL},
 	{"tmpfs", "/tmp", NULL},
 	{"tmpfs", "/run", NULL},
 	{"cgroup2", "/sys/fs/cgroup", NULL},
@@ -43,6 +46,55 @@ static void write_file(const char *path, const char *text)
 		close(fd);
 }
 
+/* A line of /modules: a file, and after a blank the module's parameters. */
+static void load_module(char *line)
+{
+	char *parameters = strchr(line, ' ');
+	int fd;
+
+	if (parameters)
+		*parameters++ = '\0';
+	fd = open(line, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || syscall(SYS_finit_module, fd, parameters ? parameters : "", 0))
+		printf("bed: module %s: %s\n", line, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+static void load_modules(void)
+{
+	FILE *f = fopen("/modules", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		load_module(line);
+	}
+	if (f)
+		fclose(f);
+}
+
+/* Lines of /links: a path, and the file that shall be there too. Only now, because the path can be
+ * below a mount. */
+static void make_links(void)
+{
+	FILE *f = fopen("/links", "re");
+	char path[4096], file[4096];
+
+	while (f && fgets(path, sizeof(path), f) && fgets(file, sizeof(file), f)) {
+		path[strcspn(path, "\n")] = '\0';
+		file[strcspn(file, "\n")] = '\0';
+		for (char *s = path + 1; (s = strchr(s, '/')); *s++ = '/') {
+			*s = '\0';
+			mkdir(path, 0755);
+		}
+		if (symlink(file, path))
+			printf("bed: %s: %s\n", path, strerror(errno));
+	}
+	if (f)
+		fclose(f);
+}
+
 static void prepare(void)
 {
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
@@ -54,6 +106,8 @@ static void prepare(void)
 	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	write_file("/proc/sys/kernel/randomize_va_space", "0");
 	write_file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+	load_modules();
+	make_links();
 }
 
 /* The arguments of /command; the list ends with NULL. */
@@ -104,8 +158,8 @@ static int run(char **args)
 
 int main(void)
 {
-	static const char *const environment[] = {"PATH=/bed", "HOME=/tmp", "TMPDIR=/tmp",
-						  "LD_LIBRARY_PATH=/lib", NULL};
+	static const char *const environment[] = {
+		"PATH=/bed", "HOME=/tmp", "TMPDIR=/tmp", "LD_LIBRARY_PATH=/lib", "TERM=dumb", NULL};
 	int status;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

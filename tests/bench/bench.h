@@ -132,6 +132,7 @@ int bench_lbr_memory(void);
 int bench_soft_mips(void);
 int bench_soft_mips_lbr(void);
 int bench_soft_mips_programs(void);
+int bench_soft_mips_sse(void);
 int bench_soft_alarm(void);
 int bench_vm_create(void);
 int bench_runner_scale(void);

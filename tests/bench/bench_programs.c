@@ -6,6 +6,9 @@
  * work takes: starting QEMU and the first translation of the code are in neither side's time. Both
  * must end with the same checksum. Without qemu-system-x86_64 nothing is measured, and a line on
  * stderr says so.
+ *
+ * soft_mips_sse: programs with SSE. The value is the soft machine's rate; QEMU's, if it is there,
+ * with and without -icount, is beside it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,15 +28,24 @@
 #define STEP	   1000 /* slices, between looks whether the VM has ended */
 
 /* Counts that take either side some 0.2 to 0.5 s. */
-static const struct program {
+struct program {
 	const char *name;
 	unsigned int n;
-} programs[] = {
+};
+static const struct program programs[] = {
 	{"quicksort", 150}, {"recursion", 1500},     {"crc", 900},
 	{"bytecode", 300},  {"muldiv128", 6000},     {"bignum", 1500},
 	{"hash", 300},	    {"loop_lock", 4000},     {"rep_scas", 3000},
 	{"rep_cmps", 2000}, {"stos_backward", 4000},
 };
+
+static const struct program sse_programs[] = {
+	{"sse_memcpy", 60000},
+	{"sse_strlen", 8000},
+	{"sse_double", 2500},
+	{"sse_float", 25000},
+};
+#define SSE_GOAL 150 /* Minsn/s */
 
 /* What one run gave. */
 struct outcome {
@@ -65,8 +77,8 @@ static void soft_run(const char *args, struct outcome *o)
 	bed_close(&b);
 }
 
-/* 0, or -ENOENT: QEMU is not installed. */
-static int qemu_run(const char *args, struct outcome *o)
+/* 0, or -ENOENT: QEMU is not installed. @icount: with -icount. */
+static int qemu_run(const char *args, bool icount, struct outcome *o)
 {
 	struct rusage used;
 	int status;
@@ -76,7 +88,8 @@ static int qemu_run(const char *args, struct outcome *o)
 	pid = fork();
 	must(pid >= 0, QEMU, "fork");
 	if (!pid) {
-		execlp(QEMU, QEMU, "-accel", "tcg", "-icount", "shift=0", "-M",
+		execlp(QEMU, QEMU, "-accel", "tcg", icount ? "-icount" : "-no-reboot",
+		       icount ? "shift=0" : "-no-reboot", "-M",
 		       "microvm,acpi=off,pit=off,pic=off,rtc=off,isa-serial=off", "-m", "16",
 		       "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		       "-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-kernel",
@@ -115,7 +128,7 @@ static void compare(const struct program *p, unsigned int rounds)
 
 		for (int i = 0; i < 2; i++) {
 			soft_run(args[i], &soft[i]);
-			must(!qemu_run(args[i], &qemu[i]), QEMU, "it went away");
+			must(!qemu_run(args[i], true, &qemu[i]), QEMU, "it went away");
 			must(soft[i].status == qemu[i].status, args[i],
 			     "the soft machine and QEMU computed different results");
 		}
@@ -139,12 +152,71 @@ int bench_soft_mips_programs(void)
 	unsigned int rounds = bench_rounds(ROUNDS);
 	struct outcome o = {0};
 
-	if (qemu_run("crc 1", &o) == -ENOENT) {
+	if (qemu_run("crc 1", true, &o) == -ENOENT) {
 		fprintf(stderr, "vpmu-bench: soft_mips_programs: SKIPPED: %s is not installed\n",
 			QEMU);
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
 		compare(&programs[i], rounds);
+	return 0;
+}
+
+/* ---- soft_mips_sse ---- */
+
+static double qemu_ns(const struct program *p, char args[2][64], bool icount, unsigned int status)
+{
+	struct outcome o[2] = {0};
+
+	for (int i = 0; i < 2; i++)
+		must(!qemu_run(args[i], icount, &o[i]), QEMU, "it went away");
+	must(o[1].status == status, p->name,
+	     "the soft machine and QEMU computed different results");
+	return o[1].ns - o[0].ns;
+}
+
+static void measure_sse(const struct program *p, unsigned int rounds, bool qemu)
+{
+	double rate[ROUNDS_MAX], counting[ROUNDS_MAX], plain[ROUNDS_MAX];
+	struct outcome o[2] = {0};
+	char args[2][64];
+	double insns = 0;
+	json_t *params;
+
+	snprintf(args[0], sizeof(args[0]), "%s %u", p->name, SMALL);
+	snprintf(args[1], sizeof(args[1]), "%s %u", p->name, p->n);
+	for (unsigned int r = 0; r < rounds; r++) {
+		double ns;
+
+		for (int i = 0; i < 2; i++)
+			soft_run(args[i], &o[i]);
+		ns = o[1].ns - o[0].ns;
+		insns = (double)(o[1].insns - o[0].insns);
+		rate[r] = 1e3 * insns / ns;
+		if (qemu) {
+			counting[r] = qemu_ns(p, args, true, o[1].status) / ns;
+			plain[r] = qemu_ns(p, args, false, o[1].status) / ns;
+		}
+	}
+	params = json_pack("{s:s, s:I, s:i}", "program", p->name, "insns", (json_int_t)insns,
+			   "rounds", rounds);
+	if (qemu && params) {
+		json_object_set_new(params, "x_qemu_icount", json_real(median(counting, rounds)));
+		json_object_set_new(params, "x_qemu", json_real(median(plain, rounds)));
+	}
+	bench_report("soft_mips_sse", median(rate, rounds), "Minsn/s", SSE_GOAL, true, params);
+}
+
+int bench_soft_mips_sse(void)
+{
+	unsigned int rounds = bench_rounds(ROUNDS);
+	struct outcome o = {0};
+	bool qemu = qemu_run("crc 1", true, &o) != -ENOENT;
+
+	if (!qemu)
+		fprintf(stderr, "vpmu-bench: soft_mips_sse: %s is not installed: not compared\n",
+			QEMU);
+	for (size_t i = 0; i < sizeof(sse_programs) / sizeof(sse_programs[0]); i++)
+		measure_sse(&sse_programs[i], rounds, qemu);
 	return 0;
 }

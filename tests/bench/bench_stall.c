@@ -61,13 +61,23 @@ static void note(const char *line, void *arg)
 	fprintf(stderr, "vpmu-bench: control_stall: %s\n", line);
 }
 
-/* All vCPUs run the same code in the same pages. */
+/* All vCPUs run the same code in the same pages, on stacks of their own. */
 static int load(struct vm *vm, void *arg, char *err, size_t errlen)
 {
+	struct kvm_regs regs;
 	int ret = 0;
 
-	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
-		ret = attack_load(arg, vm->ops, vm->vcpus[i].ev, vm->ram.base);
+	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++) {
+		struct vmm_engine_vcpu *v = vm->vcpus[i].ev;
+
+		ret = attack_load(arg, vm->ops, v, vm->ram.base);
+		if (!ret)
+			ret = vm->ops->get_regs(v, &regs);
+		if (ret)
+			break;
+		regs.rsp -= i * 4096ULL;
+		ret = vm->ops->set_regs(v, &regs);
+	}
 	return ret;
 }
 

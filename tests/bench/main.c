@@ -29,6 +29,7 @@ static const struct bench benches[] = {
 	{"soft_mips_lbr", "the same while branches are recorded", bench_soft_mips_lbr},
 	{"soft_mips_programs", "programs on the soft machine against QEMU's TCG",
 	 bench_soft_mips_programs},
+	{"soft_mips_sse", "programs with SSE", bench_soft_mips_sse},
 	{"soft_alarm", "the same with an exact stop every so many events", bench_soft_alarm},
 	{"vm_create", "a soft VM is made: time, memory beyond guest RAM", bench_vm_create},
 	{"runner_scale", "1,000 vCPUs on 2 pCPUs against one", bench_runner_scale},

@@ -47,7 +47,9 @@ static void check_limits(const struct config *c)
 	for (size_t i = 0; i < c->nr_vms; i++) {
 		const struct vm_config *vm = &c->vms[i];
 
-		require(vm_name_ok(vm->name) && vm->image && *vm->image && vm->args);
+		require(vm_name_ok(vm->name) && vm->args);
+		require(!vm->image != !vm->kernel && *(vm->image ? vm->image : vm->kernel));
+		require(vm->kernel || (!vm->initrd && !vm->cmdline));
 		require(vm->vcpus >= 1 && vm->vcpus <= VM_VCPUS_MAX);
 		require(vm->memory_bytes >= VMM_RAM_MIN && vm->memory_bytes <= VMM_RAM_MAX &&
 			vm->memory_bytes % VMM_RAM_ALIGN == 0);

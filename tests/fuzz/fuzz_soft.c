@@ -68,6 +68,7 @@ struct machine {
 	enum vmm_exit last;
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
+	struct soft_fpu fpu;
 	bool started;
 };
 
@@ -145,6 +146,40 @@ static uint64_t reg_value(uint8_t sel)
 	}
 }
 
+/* x87 and SSE begin with numbers on which arithmetic goes wrong, and with any masks. */
+static void start_fp(struct soft_vcpu *v, const struct header *h)
+{
+	static const uint64_t special[] = {0,
+					   1,
+					   1ull << 63,
+					   0x7ff0000000000000,
+					   0x7ff4000000000001,
+					   0x000fffffffffffff,
+					   0x0010000000000000,
+					   0x7fefffffffffffff,
+					   0x3ff0000000000000,
+					   0x7f8000013f800000,
+					   0x0000000180000001,
+					   0x007fffff00800000,
+					   0xc3e0000000000000};
+	const unsigned int nr = sizeof(special) / sizeof(special[0]);
+	struct soft_fpu *f = &v->fpu;
+
+	for (unsigned int i = 0; i < 16; i++) {
+		f->fx.xmm[i].q[0] = special[(h->regs[i] + i) % nr];
+		f->fx.xmm[i].q[1] = special[h->regs[15 - i] % nr];
+	}
+	for (unsigned int i = 0; i < 8; i++) {
+		f->fx.st[i].q[0] = special[h->regs[i] % nr] | (uint64_t)(h->regs[i] & 0x80) << 56;
+		f->fx.st[i].w[4] = (uint16_t)(h->regs[i + 8] * 0x101u);
+	}
+	f->fx.ftw = h->regs[3];
+	f->fx.fsw = (uint16_t)(h->rflags >> 8);
+	f->fx.fcw = (uint16_t)(h->cr0 ? h->cr0 >> 8 : SOFT_FCW_INIT);
+	f->mxcsr = h->cr4 ? h->cr4 >> 8 & f->mxcsr_mask : SOFT_MXCSR_INIT;
+	soft_fpu_settle(f);
+}
+
 static void start(struct machine *m, const struct header *h, size_t code_len)
 {
 	uint64_t r[16];
@@ -194,6 +229,7 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 		sr.efer ^= h->efer;
 	}
 	m->started = !vmm_soft_ops.set_sregs(m->s.vcpu[0], &sr);
+	start_fp((struct soft_vcpu *)m->s.vcpu[0], h);
 }
 
 /* What a caller would do; false: this vCPU is at its end. */
@@ -335,7 +371,7 @@ static void check_records(const struct machine *m)
 static void state_round(struct machine *m)
 {
 	struct vmm_engine_vcpu *v = m->s.vcpu[0];
-	uint8_t buf[512], again[512];
+	uint8_t buf[2048], again[2048];
 	size_t n = sizeof(buf), k = sizeof(again);
 	struct kvm_sregs sr;
 	struct kvm_regs r;
@@ -354,7 +390,7 @@ static void state_round(struct machine *m)
 static void hostile_state(struct machine *m, const uint8_t *data, size_t size)
 {
 	struct vmm_engine_vcpu *v = m->s.vcpu[0];
-	uint8_t now[512], buf[512], after[512];
+	uint8_t now[2048], buf[2048], after[2048];
 	size_t n = sizeof(now), k = sizeof(after);
 	struct vmm_run run = {.budget = 50};
 	int rc;
@@ -362,7 +398,7 @@ static void hostile_state(struct machine *m, const uint8_t *data, size_t size)
 	must(vmm_soft_ops.get_state(v, now, &n), "get_state");
 	memcpy(buf, now, n);
 	for (size_t i = 0; i + 1 < size && i < 16; i += 2)
-		buf[data[i] % n] = data[i + 1];
+		buf[(data[i] * 7u + i) % n] = data[i + 1];
 	rc = vmm_soft_ops.set_state(v, buf, n);
 	CHECK(rc == 0 || rc == -EINVAL, "set_state: %d", rc);
 	must(vmm_soft_ops.get_state(v, after, &k), "get_state");
@@ -401,6 +437,9 @@ static void execute(struct machine *m, const struct header *h, uint64_t slice)
 	}
 	must(vmm_soft_ops.get_regs(m->s.vcpu[0], &m->regs), "get_regs");
 	must(vmm_soft_ops.get_sregs(m->s.vcpu[0], &m->sregs), "get_sregs");
+	m->fpu = ((const struct soft_vcpu *)m->s.vcpu[0])->fpu;
+	m->fpu.fx.fip = m->fpu.fx.fdp = 0; /* the host's */
+	m->fpu.fx.fop = 0;
 }
 
 static void check_same(const struct machine *a, const struct machine *b)
@@ -411,6 +450,7 @@ static void check_same(const struct machine *a, const struct machine *b)
 	      (unsigned long long)a->retired, (unsigned long long)b->retired,
 	      (unsigned long long)a->exits, (unsigned long long)b->exits);
 	CHECK(!memcmp(&a->regs, &b->regs, sizeof(a->regs)), "slices: registers differ");
+	CHECK(!memcmp(&a->fpu, &b->fpu, sizeof(a->fpu)), "slices: x87 or SSE differ");
 	CHECK(!memcmp(&a->tally.ev, &b->tally.ev, sizeof(a->tally.ev)), "slices: tallies differ");
 	for (size_t i = 0; memcmp(a->s.ram, b->s.ram, RAM_BYTES) && i < RAM_BYTES; i++)
 		CHECK(a->s.ram[i] == b->s.ram[i], "slices: memory differs at %#zx: %02x:%02x", i,

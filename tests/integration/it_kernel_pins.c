@@ -141,8 +141,7 @@ static pid_t start(struct shared *sh, void (*fn)(struct shared *))
 	int status;
 
 	sh->ready = 0;
-	pid = fork();
-	cr_assert_geq(pid, 0);
+	pid = bed_fork();
 	if (!pid) {
 		fn(sh);
 		_exit(1);

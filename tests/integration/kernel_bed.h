@@ -32,6 +32,10 @@ void bed_move(pid_t pid, const char *name);
 /* bed_end - kill all workers and remove all cgroups. */
 void bed_end(void);
 
+/* bed_fork - as fork(). An assertion that fails in the child is printed and ends the child with
+ * status 1: Criterion's runner listens to the test's own process only. */
+pid_t bed_fork(void);
+
 /* bed_spawn - a child that runs @fn until it is killed. It has been in @cgroup since before @fn. */
 pid_t bed_spawn(const char *cgroup, void (*fn)(void *arg), void *arg);
 void bed_kill(pid_t pid);

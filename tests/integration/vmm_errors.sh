@@ -74,6 +74,18 @@ mkfifo fifo
 refused 1 'fifo: not a regular file' --no-socket --vm name=a,engine=soft,image=fifo
 refused 1 '/dev/null: not a regular file' --no-socket --vm name=a,engine=soft,image=/dev/null
 
+# kernels, whatever the engine can do
+refused 1 'nowhere: No such file or directory' --no-socket --vm name=a,kernel=nowhere
+refused 1 'nodisk: No such file or directory' --no-socket --vm name=a,kernel="$VPMU_GUEST",initrd=nodisk
+printf 'HdrS' | dd of=kernel bs=1 seek=514 2>/dev/null
+refused 1 'kernel: bzImage: 518 bytes long' --no-socket --vm name=a,kernel=kernel
+head -c 100000 /dev/zero | dd of=kernel bs=1 seek=518 2>/dev/null
+refused 1 'kernel: bzImage: boot_flag is 0x0, accepted: 0xaa55' --no-socket --vm name=a,kernel=kernel
+refused 1 'fifo: not a regular file' --no-socket --vm name=a,kernel=fifo
+refused 2 'vm a/vcpus: 17 given with kernel, accepted: 1 to 16' --no-socket --vm name=a,kernel=kernel,vcpus=17
+refused 2 'vm a/image: given with kernel' --no-socket --vm name=a,kernel=kernel,image=guest
+refused 2 'vm a/cmdline: given without kernel' --no-socket --vm name=a,image=guest,cmdline=quiet
+
 # a standard output that takes nothing
 for option in --help --usage --version; do
 	"$vmm" $option >/dev/full 2>err

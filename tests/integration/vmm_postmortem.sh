@@ -51,8 +51,8 @@ guest loop.elf '\271\144\000\000\000\377\311\165\374\017\013'
 guest own.elf '\271\316\024\000\000\270\003\000\177\000\061\322\017\060\353\000\017\013'
 # 200000 jmp 200002; 200002 hlt
 guest halt.elf '\353\000\364'
-# 200000 jmp 200002; 200002 fninit: not among the instructions of the soft machine
-guest fpu.elf '\353\000\333\343'
+# 200000 jmp 200002; 200002 vzeroupper: not among the instructions of the soft machine
+guest avx.elf '\353\000\305\370\167'
 
 vm="engine=soft,name=a"
 
@@ -109,7 +109,7 @@ check "no branch records for the guest" jq -es '.[-2].reason == "vCPU 0: triple 
 run --json --lbr branches --vm "$vm,vcpus=3,image=halt.elf"
 check "all halted" jq -es '[.[] | select(.kind == "post-mortem")] | map(.vcpu) == [0, 1, 2] and
 	all(.entries | length == 1 and .[0].from == "0x200000")' out
-run --lbr branches --vm "$vm,image=fpu.elf"
+run --lbr branches --vm "$vm,image=avx.elf"
 check "an engine error" grep -q '^vm a: failed: vCPU 0: .*0x200002' out
 check "its branch" grep -qx 'a/0: 0x200000 -> 0x200002 (rel-jmp)' out
 

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmud on real cgroups: its configuration and how it is refused, tenants that come and go with their
 # cgroups, counts against what is known, reload, sessions, rights, socket activation, ends.
-. "$(dirname "$0")/cli_lib.inc"
-vpmud=$VPMU_BIN/vpmud
-conf=$dir/vpmud.conf
+. "$(dirname "$0")/vpmud_lib.inc"
 
 # ---- without rights: options and configuration ----
 status() { # WANT TEXT ARG...: exit status and the line on standard error
@@ -26,54 +24,10 @@ printf '[vpmud]\n' >"$conf"
 status 0 '' -C -c "$conf"
 
 # ---- what it needs ----
-ground=
-for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
-	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
-	mkdir $mount/vpmud-$$ 2>/dev/null && ground=$mount/vpmud-$$ && break
-done
-[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
-top=/vpmud-$$
-jobs=
-clean() {
-	for j in $jobs; do kill "$j" 2>/dev/null; done
-	for j in $jobs; do wait "$j" 2>/dev/null; done
-	umount "$dir/bpf" 2>/dev/null
-	rm -rf "/run/vpmud-$$"
-	find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
-}
-on_exit=clean
-# Not in /tmp, where `vpmu` trusts only directories of its own user.
-mkdir -m 755 "/run/vpmud-$$" || exit 1
-VPMU_SOCKET=/run/vpmud-$$/s
-pin_dir=none
-mkdir "$dir/bpf"
-if mount -t bpf bpf "$dir/bpf" 2>/dev/null; then
-	pin_dir=$dir/bpf/vpmu
-else
-	echo "# SKIP restarts: no BPF file system can be mounted"
-fi
+need_cgroups
+need_run
+mount_bpf || echo "# SKIP restarts: no BPF file system can be mounted"
 
-# start ARG...: vpmud, until it answers
-start() {
-	"$@" "$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
-	server=$!
-	wait_for "$server" "$vpmu" list && return 0
-	wait "$server"
-	server=
-	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
-		echo "# SKIP counting: $(tail -1 "$dir/server.log")"
-		exit 77
-	fi
-	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
-	finish
-}
-stop() {
-	kill "$server"
-	wait "$server"
-	check "exit status at SIGTERM" $? 0
-	server=
-	check "the socket is gone" "$(ls "$VPMU_SOCKET" 2>/dev/null)" ""
-}
 move() { # CGROUP COMMAND...: run COMMAND in CGROUP
 	cg=$ground/$1
 	shift
@@ -112,9 +66,6 @@ value() { # SESSION EVENT TENANT
 # N programs, each with 20 page faults or more: it has a stack, a heap, the pages of its file.
 programs() { # CGROUP N
 	move "$1" sh -c 'i=0; while [ $i -lt '"$2"' ]; do /bin/true; i=$((i + 1)); done'
-}
-at_least() { # WHAT GOT WANT
-	[ "${2:-0}" -ge "$3" ] 2>/dev/null || check "$1" "$2" "at least $3"
 }
 programs acme1 50
 a=$(value all page-faults /acme)

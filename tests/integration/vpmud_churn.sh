@@ -3,36 +3,17 @@
 # Cgroups and tasks come, move and go while vpmud is killed and ended ten times: totals of tenants never
 # shrink, and in every reading tenants and the rest of the host are the whole, for every event.
 # VPMUD_CHURN=N: steps of each of the ten rounds (default 2; 20 take a minute or two).
-. "$(dirname "$0")/cli_lib.inc"
-vpmud=$VPMU_BIN/vpmud
-conf=$dir/vpmud.conf
+. "$(dirname "$0")/vpmud_lib.inc"
 steps=${VPMUD_CHURN:-2}
 events=context-switches,page-faults,cpu-migrations,cpu-clock
 
-ground=
-for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
-	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
-	mkdir $mount/vpmud-churn-$$ 2>/dev/null && ground=$mount/vpmud-churn-$$ && break
-done
-[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
-top=/vpmud-churn-$$
-jobs=
-clean() {
-	for j in $jobs; do kill "$j" 2>/dev/null; done
-	for j in $jobs; do wait "$j" 2>/dev/null; done
-	umount "$dir/bpf" 2>/dev/null
-	rm -rf "/run/vpmud-churn-$$"
-	find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
-}
-on_exit=clean
-mkdir "$dir/bpf"
-mount -t bpf bpf "$dir/bpf" 2>/dev/null || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
-mkdir -m 755 "/run/vpmud-churn-$$" || exit 1
-VPMU_SOCKET=/run/vpmud-churn-$$/s
+need_cgroups
+mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
+need_run
 cat >"$conf" <<END
 [vpmud]
 socket = $VPMU_SOCKET
-pin_dir = $dir/bpf/vpmu
+pin_dir = $pin_dir
 libvirt = none
 [tenant /a]
 cgroup = $top/a*
@@ -41,18 +22,6 @@ cgroup = $top/b*
 [tenant /pods/*]
 cgroup = $top/pods/*
 END
-start() {
-	"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
-	server=$!
-	wait_for "$server" "$vpmu" sessions && return 0
-	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
-		echo "# SKIP counting: $(tail -1 "$dir/server.log")"
-		server=
-		exit 77
-	fi
-	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
-	finish
-}
 
 # A reading, whose parts must be the whole for every event: what is right below "/", and "/".
 sums() {
@@ -69,9 +38,6 @@ sums() {
 count() { # EVENT TENANT, of the last reading
 	jq -rs --arg e "$1" --arg t "$2" \
 		'map(select(.event == $e and .tenant == $t) | .count | tonumber) | add' "$dir/read"
-}
-at_least() { # WHAT GOT WANT
-	[ "${2:-0}" -ge "$3" ] 2>/dev/null || check "$1" "$2" "at least $3"
 }
 
 # One step of the churn: a cgroup comes, programs run in it and move to another one, and it goes.
@@ -160,8 +126,5 @@ if command -v perf >/dev/null && perf stat -a -e context-switches --for-each-cgr
 else
 	echo "# SKIP agreement with perf stat: no perf that counts cgroups"
 fi
-stop_it() { kill "$server" && wait "$server"; }
-stop_it
-check "exit status" $? 0
-server=
+stop
 finish

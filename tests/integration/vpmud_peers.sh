@@ -2,24 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmud beside two real vpmu-vmm servers: their VMs in its tree, counts on two planes, verbs that are
 # passed on, and a server that is stopped, killed, started again or ends.
-. "$(dirname "$0")/cli_lib.inc"
-vpmud=$VPMU_BIN/vpmud
-conf=$dir/vpmud.conf
+. "$(dirname "$0")/vpmud_lib.inc"
 if [ "$(id -u)" != 0 ]; then
 	echo "# SKIP not root: vpmud cannot count"
 	exit 77
 fi
-# Not in /tmp, where `vpmu` trusts only directories of its own user.
-run=/run/vpmu-peers-$$
-mkdir -m 755 "$run" || { echo "# SKIP no directory $run"; exit 77; }
-jobs=
-clean() {
-	for j in $jobs; do kill -CONT "$j" 2>/dev/null; kill "$j" 2>/dev/null; done
-	for j in $jobs; do wait "$j" 2>/dev/null; done
-	rm -rf "$run"
-}
-on_exit=clean
-VPMU_SOCKET=$run/d
+need_run
 a=a-$$ b=b-$$ # names of VMs: other tests have VMs too
 cat >"$conf" <<END
 [vpmud]
@@ -28,18 +16,7 @@ pin_dir = none
 libvirt = none
 vmm_sockets = $run/v*
 END
-"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
-server=$!
-wait_for "$server" "$vpmu" list || {
-	wait "$server"
-	server=
-	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
-		echo "# SKIP counting: $(tail -1 "$dir/server.log")"
-		exit 77
-	fi
-	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
-	finish
-}
+start
 
 # serve NAME KEYS: a vpmu-vmm at $run/NAME with one VM that runs for ever; its process is $vmm_pid
 serve() {
@@ -75,6 +52,40 @@ check "planes of /" "$(planes)" "kernel soft "
 found() { [ -n "$(info "vpmu-vmm-$one")" ]; }
 wait_for "$server" found
 check_match "its process" "$(info "vpmu-vmm-$one")" ' kernel '
+
+# ---- a VM of KVM is counted once: in the row of its process, by vCPU, and never on plane soft ----
+if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
+	"$vmm" --socket "$run/v3" --hold --vm "name=k-$$,image=$image,engine=kvm,vcpus=2,tenant=/peers-$$/kvm,args=spin" \
+		>"$dir/v3.log" 2>&1 &
+	three=$!
+	jobs="$jobs $three"
+	wait_for "$three" "$vpmu" -S "$run/v3" list
+	if kill -0 "$three" 2>/dev/null; then
+		"$vpmu" attach clock -e task-clock --for-each vcpu || exit 1
+		is_kvm() { info "vpmu-vmm-$three" | grep -q ' kernel 2 '; }
+		wait_for "$three" is_kvm
+		vcpus() { "$vpmu" stat --session clock -j | jq -r --arg v "vpmu-vmm-$three" \
+			'select(.vm == $v and .event == "task-clock" and (.count | tonumber) > 1000000) | .vcpu' | sort | tr '\n' ' '; }
+		both() { [ "$(vcpus)" = "0 1 " ]; }
+		wait_for "$three" both
+		# It has been asked meanwhile: its own VM has no second row.
+		asked() { "$vpmu" check | grep -Eq "^server at $run/v3 +yes"; }
+		wait_for "$three" asked
+		check "rows of its process" "$("$vpmu" list -j | jq -r --argjson p "$three" 'select(.pid == $p) | .vm')" "vpmu-vmm-$three"
+		check "no second row" "$(info "k-$$")" ""
+		check "no plane of its own" "$("$vpmu" list -j | jq -r 'select(.kind == "vm") | .plane' | grep -c kvm)" 0
+		"$vpmu" detach clock >/dev/null
+		# What its own server says of it is exact there.
+		"$vpmu" -S "$run/v3" conservation >"$dir/out" || check "conservation of its server" "$(cat "$dir/out")" "equal"
+		"$vpmu" -S "$run/v3" quit
+		wait "$three"
+		wait_for "$server" gone "vpmu-vmm-$three"
+	else
+		echo "# SKIP a VM of KVM: $(tail -n 1 "$dir/v3.log")"
+	fi
+else
+	echo "# SKIP a VM of KVM: no right to use /dev/kvm"
+fi
 
 # ---- verbs ----
 "$vpmu" pause "$a" || check "pause" failed done
@@ -126,8 +137,5 @@ check "nothing of it is missing" "$("$vpmu" stat --session sum -j | jq -r --arg 
 "$vpmu" vm rm "$a" || check "vm rm" failed done
 check "it is gone" "$(info "$a")" ""
 
-kill "$server"
-wait "$server"
-check "exit status" $? 0
-server=
+stop
 finish

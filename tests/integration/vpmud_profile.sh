@@ -3,32 +3,10 @@
 # vpmu profile and vpmu lbr of a real host through vpmud: the clock of two tenants without VMs, in every
 # format. What guests' samples look like is tested with a fake kernel (it_kernel_sampling) and in the test
 # bed kvmbed (bed_profile).
-. "$(dirname "$0")/cli_lib.inc"
-vpmud=$VPMU_BIN/vpmud
-conf=$dir/vpmud.conf
+. "$(dirname "$0")/vpmud_lib.inc"
 
-ground=
-for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
-	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
-	mkdir $mount/vpmud-profile-$$ 2>/dev/null && ground=$mount/vpmud-profile-$$ && break
-done
-[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
-jobs=
-clean() {
-	for j in $jobs; do kill -9 "$j" 2>/dev/null; done
-	for j in $jobs; do wait "$j" 2>/dev/null; done
-	rm -rf "/run/vpmud-profile-$$"
-	# A process that was killed stays there a moment.
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
-		[ -d "$ground" ] || break
-		sleep 0.1
-	done
-}
-on_exit=clean
-# Not in /tmp, where `vpmu` trusts only directories of its own user.
-mkdir -m 755 "/run/vpmud-profile-$$" || exit 1
-VPMU_SOCKET=/run/vpmud-profile-$$/s
+need_cgroups
+need_run
 mkdir -p "$ground/acme/web" "$ground/globex"
 cat >"$conf" <<END
 [vpmud]
@@ -37,22 +15,11 @@ pin_dir = none
 libvirt = none
 vmm_sockets = none
 [tenant /acme]
-cgroup = /vpmud-profile-$$/acme
+cgroup = $top/acme
 [tenant /globex]
-cgroup = /vpmud-profile-$$/globex
+cgroup = $top/globex
 END
-"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
-server=$!
-wait_for "$server" "$vpmu" list || {
-	wait "$server"
-	server=
-	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
-		echo "# SKIP sampling: $(tail -1 "$dir/server.log")"
-		exit 77
-	fi
-	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
-	finish
-}
+start
 
 # A program that only computes, in a cgroup below the one that the rule names.
 sh -c 'echo $$ >"$0/cgroup.procs" && while :; do :; done' "$ground/acme/web" &

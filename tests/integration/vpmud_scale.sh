@@ -3,27 +3,14 @@
 # Very many tenants and eight events: files of vpmud do not grow with tenants, an answer has every row, its
 # memory is bounded, and clients are answered while all cgroups go at once. What it took is printed.
 # VPMUD_SCALE=10000: so many tenants (default 1000).
-. "$(dirname "$0")/cli_lib.inc"
-vpmud=$VPMU_BIN/vpmud
-conf=$dir/vpmud.conf
+. "$(dirname "$0")/vpmud_lib.inc"
 tenants=${VPMUD_SCALE:-1000}
 events=context-switches,page-faults,cpu-migrations,task-clock,minor-faults,major-faults,alignment-faults,emulation-faults
 
-ground=
-for mount in /sys/fs/cgroup/unified /sys/fs/cgroup; do
-	[ "$(stat -f -c %T $mount 2>/dev/null)" = cgroup2fs ] || continue
-	mkdir $mount/vpmud-scale-$$ 2>/dev/null && ground=$mount/vpmud-scale-$$ && break
-done
-[ -n "$ground" ] || { echo "# SKIP no cgroup2 directory this user may write to"; exit 77; }
-clean() {
-	rm -rf "/run/vpmud-scale-$$"
-	find "$ground" -depth -type d -exec rmdir {} + 2>/dev/null
-}
-on_exit=clean
-mkdir -m 755 "/run/vpmud-scale-$$" || exit 1
-VPMU_SOCKET=/run/vpmud-scale-$$/s
-printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\n[tenant /t/*]\ncgroup = /vpmud-scale-%s/*\n' \
-	"$VPMU_SOCKET" $$ >"$conf"
+need_cgroups
+need_run
+printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\n[tenant /t/*]\ncgroup = %s/*\n' \
+	"$VPMU_SOCKET" "$top" >"$conf"
 make() { # FROM TO
 	i=$1
 	while [ "$i" -lt "$2" ]; do
@@ -38,18 +25,7 @@ rows() { "$vpmu" stat --session all -t /t -j 2>/dev/null; }
 in_list() { [ "$("$vpmu" list -j | grep -c '"path":"/t/c')" = "$1" ]; }
 
 make 0 10
-"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
-server=$!
-wait_for "$server" "$vpmu" sessions || {
-	if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
-		echo "# SKIP counting: $(tail -1 "$dir/server.log")"
-		wait "$server"
-		server=
-		exit 77
-	fi
-	check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
-	finish
-}
+start
 wait_for "$server" in_list 10
 "$vpmu" attach all -e $events --for-each tenant -t /t >/dev/null || exit 1
 few=$(files)

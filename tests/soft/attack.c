@@ -152,6 +152,41 @@ GUEST(att_skip2, "add $8,%rsp\n addq $2,(%rsp)\n iretq");
 GUEST(att_skip2_ud, "addq $2,(%rsp)\n iretq");
 GUEST(att_iretq, "iretq");
 GUEST(att_sysretq, "sysretq");
+/* x87 and SSE. SSE1 makes them legal, and leaves OSXMMEXCPT off: #XM is #UD then. */
+#define SSE1 "mov %cr4,%rax\n or $0x200,%eax\n mov %rax,%cr4\n fninit\n"
+#define TINY "movl $1,(%rdi)\n movl $0,4(%rdi)\n movl $1,8(%rdi)\n movl $1,12(%rdi)\n movups (%rdi),%xmm1\n"
+#define MXCSR(x) "movl $" #x ",32(%rdi)\n ldmxcsr 32(%rdi)\n"
+GUEST(att_fadd, SSE1 "fld1\n fldpi\n 1: .rept 50\n fadd %st(1),%st\n .endr\n jmp 1b");
+GUEST(att_fst, SSE1 "fldpi\n 1: .rept 50\n fstl 4093(%rbx)\n .endr\n jmp 1b");
+GUEST(att_fsin, SSE1 "fldpi\n 1: .rept 50\n fsin\n .endr\n jmp 1b");
+GUEST(att_fyl2x, SSE1 "fldpi\n fldpi\n 1: .rept 25\n fyl2x\n fldl2e\n .endr\n jmp 1b");
+GUEST(att_fprem, SSE1 "fld1\n fldpi\n fscale\n 1: .rept 25\n fld %st(0)\n fprem\n fstp %st(0)\n .endr\n jmp 1b");
+GUEST(att_fbstp, SSE1 "1: .rept 25\n fldpi\n fbstp (%rdi)\n .endr\n jmp 1b");
+GUEST(att_fdenormal, SSE1 TINY "fninit\n flds (%rdi)\n 1: .rept 50\n fmuls (%rdi)\n .endr\n jmp 1b");
+GUEST(att_fnsave, SSE1 "1: .rept 25\n fnsave 4040(%rbx)\n frstor 4040(%rbx)\n .endr\n jmp 1b");
+GUEST(att_fnstenv, SSE1 "1: .rept 50\n fnstenv 4090(%rbx)\n .endr\n jmp 1b");
+GUEST(att_fxsave, SSE1 "1: .rept 25\n fxsave 3952(%rbx)\n fxrstor 3952(%rbx)\n .endr\n jmp 1b");
+GUEST(att_fstcw, SSE1 "1: .rept 25\n fnstcw (%rdi)\n fldcw (%rdi)\n .endr\n jmp 1b");
+GUEST(att_mmx, SSE1 "1: .rept 50\n pmaddwd %mm0,%mm1\n .endr\n jmp 1b");
+GUEST(att_emms, SSE1 "1: .rept 25\n emms\n fldpi\n .endr\n jmp 1b");
+GUEST(att_cvtpi2ps, SSE1 "1: .rept 50\n cvtps2pi %xmm0,%mm0\n .endr\n jmp 1b");
+GUEST(att_paddb, SSE1 "1: .rept 50\n paddb %xmm0,%xmm1\n .endr\n jmp 1b");
+GUEST(att_mulpd, SSE1 "1: .rept 50\n mulpd %xmm0,%xmm0\n .endr\n jmp 1b");
+GUEST(att_divpd, SSE1 "mov $3,%eax\n cvtsi2sd %eax,%xmm0\n unpcklpd %xmm0,%xmm0\n 1: .rept 50\n"
+		 "divpd %xmm0,%xmm1\n .endr\n jmp 1b");
+GUEST(att_sqrtpd, SSE1 "mov $3,%eax\n cvtsi2sd %eax,%xmm0\n unpcklpd %xmm0,%xmm0\n 1: .rept 50\n"
+		  "sqrtpd %xmm0,%xmm0\n addpd %xmm0,%xmm0\n .endr\n jmp 1b");
+GUEST(att_denormal, SSE1 TINY "1: .rept 50\n mulps %xmm1,%xmm0\n .endr\n jmp 1b");
+GUEST(att_underflow, SSE1 TINY MXCSR(0x1780) "xorps %xmm0,%xmm0\n 1: .rept 50\n"
+		     "mulps %xmm1,%xmm0\n .endr\n jmp 1b");
+GUEST(att_xm, SSE1 MXCSR(0x1f00) "cvtsi2ss %ebx,%xmm0\n 1: .rept 50\n"
+	      ".byte 0x0f,0x5e,0xc0,0xc0,0x00\n .endr\n xorps %xmm0,%xmm0\n jmp 1b");
+GUEST(att_comi, SSE1 "1: .rept 50\n ucomisd %xmm0,%xmm1\n .endr\n jmp 1b");
+GUEST(att_movups, SSE1 "1: .rept 25\n movups 4088(%rbx),%xmm0\n movups %xmm0,12281(%rbx)\n .endr\n jmp 1b");
+GUEST(att_movups_line, SSE1 "1: .rept 25\n movups 60(%rbx),%xmm0\n movups %xmm0,189(%rbx)\n .endr\n jmp 1b");
+GUEST(att_maskmov, SSE1 "1: .rept 50\n maskmovdqu %xmm0,%xmm1\n .endr\n jmp 1b");
+GUEST(att_ldmxcsr, SSE1 "1: .rept 25\n stmxcsr (%rdi)\n ldmxcsr (%rdi)\n .endr\n jmp 1b");
+GUEST(att_clflush, SSE1 "1: .rept 50\n clflush (%rdi)\n .endr\n jmp 1b");
 /* clang-format on */
 
 #define A(name, code, effort, special)                                                             \
@@ -249,6 +284,33 @@ const struct attack attacks[] = {
 	A("xchg", att_xchg, 445, NOTHING),
 	A("chase", att_chase, 778, CHASE),
 	A("seto", att_setcc, 224, NOTHING),
+	A("x87 add", att_fadd, 15046, NOTHING),
+	A("x87 store", att_fst, 20675, NOTHING),
+	A("fsin", att_fsin, 19899, NOTHING),
+	A("fyl2x", att_fyl2x, 17472, NOTHING),
+	A("fprem", att_fprem, 16772, NOTHING),
+	A("fbstp", att_fbstp, 18636, NOTHING),
+	A("x87 denormal", att_fdenormal, 15628, NOTHING),
+	A("fnsave", att_fnsave, 26789, NOTHING),
+	A("fnstenv", att_fnstenv, 27663, NOTHING),
+	A("fxsave", att_fxsave, 15143, NOTHING),
+	A("fstcw", att_fstcw, 9221, NOTHING),
+	A("mmx", att_mmx, 1457, NOTHING),
+	A("emms", att_emms, 8251, NOTHING),
+	A("cvtps2pi", att_cvtpi2ps, 2719, NOTHING),
+	A("paddb", att_paddb, 875, NOTHING),
+	A("mulpd", att_mulpd, 1748, NOTHING),
+	A("divpd", att_divpd, 2136, NOTHING),
+	A("sqrtpd", att_sqrtpd, 1962, NOTHING),
+	A("denormal", att_denormal, 4659, NOTHING),
+	A("underflow not masked", att_underflow, 10484, NOTHING),
+	A("simd exception", att_xm, 15000, FAULTS),
+	A("ucomisd", att_comi, 1748, NOTHING),
+	A("movups cross page", att_movups, 4756, NOTHING),
+	A("movups cross line", att_movups_line, 875, NOTHING),
+	A("maskmovdqu", att_maskmov, 3204, NOTHING),
+	A("ldmxcsr", att_ldmxcsr, 2330, NOTHING),
+	A("clflush", att_clflush, 1069, NOTHING),
 	A("jmp #gp", att_call_gp, 20610, STEPS),
 };
 const size_t nr_attacks = sizeof(attacks) / sizeof(attacks[0]);

@@ -17,6 +17,9 @@ struct path_counts {
 };
 
 #define COMPARE_UNDEFINED 1u /* undefined flags too */
+#define COMPARE_FP_FAULTS                                                                          \
+	4u /* of an x87 or MMX instruction that faults, do not compare the x87 state, nor the      \
+	      address of a page fault */
 #define COMPARE_EITHER_FAULT                                                                       \
 	2u /* of CMPS and CALL, which can fault for two reasons, accept both                       \
 	    */

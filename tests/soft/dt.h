@@ -46,6 +46,7 @@
 #define DT_POOL	     0x10000u /* random bytes initial memory is taken from */
 #define DT_POOL_TAIL 0x3000u
 #define DT_STEPS     384u
+#define DT_FX_BYTES  416u /* what FXSAVE64 writes */
 
 enum dt_reg {
 	DT_RAX,
@@ -88,6 +89,7 @@ struct dt_case {
 	uint64_t rip;
 	uint32_t data_pool; /* offset in the pool of the scratch area's contents */
 	uint32_t stack_pool;
+	uint8_t fx[DT_FX_BYTES];
 	bool step; /* native: run a second time, single-stepped, and record the path */
 	uint8_t code[DT_SLOT];
 };
@@ -104,6 +106,7 @@ struct dt_result {
 	uint64_t rip;
 	uint64_t rflags;
 	uint16_t cs, ss;
+	uint8_t fx[DT_FX_BYTES];
 	uint32_t nr_steps; /* native: how often it was interrupted; > DT_STEPS: not recorded */
 	uint32_t step[DT_STEPS]; /* RIP - DT_CODE after each */
 	uint64_t step_rcx[DT_STEPS];

@@ -219,6 +219,8 @@ bool insn_is_rep_string(const struct insn *in)
 static bool touches_memory(const struct insn *in, unsigned int actions)
 {
 	/* Hints and address arithmetic name memory without accessing it. */
+	if (in->i.mnemonic == ZYDIS_MNEMONIC_CLFLUSH)
+		return false;
 	switch (in->i.meta.category) {
 	case ZYDIS_CATEGORY_NOP:
 	case ZYDIS_CATEGORY_WIDENOP:

@@ -9,12 +9,16 @@
 
 const bool *gen_isa;
 bool gen_intel;
+bool gen_misalign;
+bool gen_masked;
 
 #define SEQ_BYTES  150u /* longest sequence, its final jump included */
 #define FINAL_JUMP 5u
 
-void gen_init(const bool isa[SEQ_MNEMONICS], bool intel)
+void gen_init(const bool isa[SEQ_MNEMONICS], bool intel, bool misalign, bool masked)
 {
+	gen_masked = masked;
+	gen_misalign = misalign;
 	gen_isa = isa;
 	gen_intel = intel;
 }
@@ -144,9 +148,7 @@ static bool form_left_out(const struct insn *in)
 		       (in->i.operand_count_visible == 2 && in->op[1].imm.value.u & 31);
 	if (in->i.opcode_map == ZYDIS_OPCODE_MAP_0F && in->i.opcode == 0x0d)
 		return in->i.raw.modrm.mod == 3 && !gen_intel;
-	return in->i.meta.isa_ext != ZYDIS_ISA_EXT_BASE &&
-	       in->i.opcode_map == ZYDIS_OPCODE_MAP_0F &&
-	       (in->i.mnemonic == ZYDIS_MNEMONIC_MOVSD || in->i.mnemonic == ZYDIS_MNEMONIC_CMPSD);
+	return false;
 }
 
 int emit_bytes(struct gen *g, const uint8_t *b, unsigned int n)
@@ -224,7 +226,7 @@ static const struct {
 	{7, t_bit},	      {6, t_cmpxchg},	 {3, t_flags},	       {1, t_iret},
 	{2, t_self_modify},   {1, t_bad_jump},	 {1, t_fault},	       {3, t_fixed},
 	{4, t_stack},	      {1, t_cpuid},	 {1, t_segment_base},  {1, t_bad_access},
-	{1, t_selector},
+	{1, t_selector},      {36, t_simd},	 {22, t_x87},	       {6, t_fp_control},
 };
 
 static void random_op(struct gen *g)
@@ -254,6 +256,7 @@ static void init_state(struct gen *g)
 	c->rflags = (dt_rand(&g->rng) & (DT_STATUS | (percent(g, 15) ? DT_DF : 0))) | DT_IF | 2;
 	c->data_pool = below(g, DT_POOL);
 	c->stack_pool = below(g, DT_POOL);
+	gen_fx(g, c->fx);
 	memcpy(g->val, c->regs, sizeof(g->val));
 	g->known = (1u << DT_NREGS) - 1;
 }

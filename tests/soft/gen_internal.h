@@ -103,6 +103,15 @@ struct memop {
 /* A memory operand; @bit_bytes is what a register bit offset will add to the address. */
 struct memop gen_mem_operand(struct gen *g, uint32_t align, int64_t bit_bytes);
 
+/* ---- gen_fp.c ---- */
+
+extern bool gen_misalign, gen_masked;
+/* A state of x87 and SSE that FXRSTOR64 accepts. */
+void gen_fx(struct gen *g, uint8_t fx[DT_FX_BYTES]);
+void t_simd(struct gen *g);
+void t_x87(struct gen *g);
+void t_fp_control(struct gen *g);
+
 /* ---- gen_ops.c ---- */
 
 /* One random instruction from the opcode table / from random bytes. */

@@ -154,6 +154,7 @@ static const struct row rows[] = {
 	{1, 0xc3, -1, IMM0, MEM | NO66, 2},
 	{1, 0xae, 0, IMM0, REG | F3 | NO66, 1},
 	{1, 0xae, 1, IMM0, REG | F3 | NO66, 1},
+	{1, 0x01, 6, IMM0, MEM, 1},
 	{0, 0xc8, -1, IMM16_8, STACK | BARE, 1},
 	{0, 0xc9, -1, IMM0, STACK | BARE, 1},
 };

@@ -22,6 +22,8 @@
 uint64_t dt_host_rsp, dt_host_fs;
 uint64_t dt_frame[5]; /* IRETQ: RIP, CS, RFLAGS, RSP, SS */
 uint64_t dt_out[DT_NREGS + 1];
+uint8_t dt_fx_in[512] __attribute__((aligned(64))), dt_fx_out[512] __attribute__((aligned(64)));
+uint32_t dt_mxcsr = 0x1f80;
 void dt_enter(const uint64_t *regs);
 void dt_leave(void);
 void dt_recover(void);
@@ -36,6 +38,7 @@ __asm__(".text\n"
 	"dt_enter:\n"
 	"	push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
 	"	mov %rsp, dt_host_rsp(%rip)\n"
+	"	fxrstor64 dt_fx_in(%rip)\n"
 	"	mov 0(%rdi), %rax; mov 8(%rdi), %rcx; mov 16(%rdi), %rdx; mov 24(%rdi), %rbx\n"
 	"	mov 40(%rdi), %rbp; mov 48(%rdi), %rsi\n"
 	"	mov 64(%rdi), %r8; mov 72(%rdi), %r9; mov 80(%rdi), %r10; mov 88(%rdi), %r11\n"
@@ -46,6 +49,7 @@ __asm__(".text\n"
 	".globl dt_leave\n"
 	"dt_leave:\n"
 	"	mov %rsp, dt_out+32(%rip)\n"
+	"	fxsave64 dt_fx_out(%rip)\n"
 	"	mov dt_host_rsp(%rip), %rsp\n"
 	"	pushfq\n"
 	"	popq dt_out+128(%rip)\n"
@@ -59,6 +63,8 @@ __asm__(".text\n"
 	"	mov %r15, dt_out+120(%rip)\n"
 	".globl dt_recover\n"
 	"dt_recover:\n"
+	"	fninit\n"
+	"	ldmxcsr dt_mxcsr(%rip)\n"
 	"	push $0x202\n"
 	"	popfq\n"
 	"	mov dt_host_fs(%rip), %rax\n"
@@ -94,10 +100,12 @@ static const int greg_of[DT_NREGS] = {
 	REG_R8,	 REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
 };
 
-static void save_fault(const greg_t *g, int vector)
+static void save_fault(const ucontext_t *u, int vector)
 {
+	const greg_t *g = u->uc_mcontext.gregs;
 	struct dt_result *r = cur;
 
+	memcpy(r->fx, u->uc_mcontext.fpregs, DT_FX_BYTES);
 	r->vector = vector;
 	r->error = (uint32_t)g[REG_ERR];
 	r->cr2 = (uint64_t)g[REG_CR2];
@@ -138,7 +146,7 @@ static void on_signal(int sig, siginfo_t *info, void *ctx)
 		wrfsbase(fs);
 		return;
 	}
-	save_fault(g, sig == SIGPROF ? DT_HANG : (int)g[REG_TRAPNO]);
+	save_fault(ctx, sig == SIGPROF ? DT_HANG : (int)g[REG_TRAPNO]);
 	in_guest = false;
 	g[REG_RIP] = (greg_t)dt_recover;
 	g[REG_RSP] = (greg_t)dt_host_rsp;
@@ -156,6 +164,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	r->vector = DT_END;
 	r->error = 0;
 	r->cr2 = 0;
+	memcpy(dt_fx_in, c->fx, DT_FX_BYTES);
 	dt_frame[0] = c->rip;
 	dt_frame[1] = DT_USER_CS;
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
@@ -170,6 +179,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	in_guest = false;
 	if (r->vector == DT_END) {
 		memcpy(r->regs, dt_out, sizeof(r->regs));
+		memcpy(r->fx, dt_fx_out, DT_FX_BYTES);
 		r->rflags = dt_out[DT_NREGS];
 		r->rip = DT_EXIT;
 		r->cs = DT_USER_CS;

@@ -205,6 +205,31 @@ static void fill_result(struct soft_side *s, const struct vmm_run *run, struct d
 	}
 }
 
+static void fx_in(struct soft_side *s, const struct dt_case *c)
+{
+	struct soft_fpu *f = &((struct soft_vcpu *)s->vm.vcpu[0])->fpu;
+
+	memcpy(&f->fx, c->fx, DT_FX_BYTES);
+	f->mxcsr = f->fx.mxcsr & f->mxcsr_mask;
+	f->fip = f->fdp = 0;
+	f->fop = f->fcs = f->fds = 0;
+	soft_fpu_settle(f);
+}
+
+/* As FXSAVE64 of an AMD CPU: pointers only while an exception waits. */
+static void fx_out(struct soft_side *s, uint8_t fx[DT_FX_BYTES])
+{
+	const struct soft_fpu *f = &((const struct soft_vcpu *)s->vm.vcpu[0])->fpu;
+	struct soft_fx x;
+
+	memcpy(&x, &f->fx, DT_FX_BYTES);
+	x.fop = f->fop;
+	x.fip = f->fip;
+	x.fdp = f->fdp;
+	x.mxcsr = f->mxcsr;
+	memcpy(fx, &x, DT_FX_BYTES);
+}
+
 static void warm_up(struct soft_side *s)
 {
 	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
@@ -237,6 +262,7 @@ void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices
 	}
 	regs_in(c, &k);
 	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
+	fx_in(s, c);
 	if (!rc && slices == SOFT_SIDE_WARM)
 		warm_up(s);
 	if (!rc)
@@ -245,6 +271,7 @@ void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices
 		snprintf(r->msg, sizeof(r->msg), "engine: %s", strerror(-rc));
 	else
 		fill_result(s, &run, r);
+	fx_out(s, r->fx);
 	memcpy(r->code, s->vm.ram + slot, DT_SLOT);
 	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
 	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);

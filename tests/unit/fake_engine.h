@@ -357,9 +357,16 @@ static const struct vmm_engine_ops fake_ops = {
 	.vm_create = fake_vm_create,
 	.vm_destroy = fake_vm_destroy,
 	.vm_trap_msrs = fake_trap_msrs,
+	.irqchip_create = vmm_no_irqchip,
+	.irq_line = vmm_no_irq_line,
+	.rdpmc_sites = vmm_no_rdpmc_sites,
+	.set_waker = vmm_no_waker,
+	.expire = vmm_no_expire,
+	.retire = vmm_no_retire,
 	.vcpu_create = fake_vcpu_create,
 	.vcpu_destroy = fake_vcpu_destroy,
 	.set_cpuid = fake_set_cpuid,
+	.supported_cpuid = vmm_any_cpuid,
 	.get_regs = fake_get_regs,
 	.set_regs = fake_set_regs,
 	.get_sregs = fake_get_sregs,
@@ -373,11 +380,13 @@ static const struct vmm_engine_ops fake_ops = {
 	.set_tally = fake_set_tally,
 	.get_state = vmm_no_get_state,
 	.set_state = vmm_no_set_state,
+	.get_vm_state = vmm_no_get_vm_state,
+	.set_vm_state = vmm_no_set_vm_state,
 	.guest_tsc = vmm_no_guest_tsc,
 };
 
 /* The smallest image that loads. */
-static struct image fake_image(void)
+static inline struct image fake_image(void)
 {
 	static struct {
 		Elf64_Ehdr eh;

@@ -41,6 +41,7 @@ static struct {
 	unsigned int core;	 /* the kind that the thread is on */
 	bool arm;		 /* a disabled event gets into any group, as by Arm's driver */
 	bool no_branches;	 /* the PMU has no such event */
+	bool no_interrupt;	 /* the PMU has no interrupt: its events cannot sample */
 	bool user_only;		 /* like perf_event_paranoid 2 without CAP_PERFMON */
 	int fail;		 /* open fails with this */
 	unsigned int soft_limit; /* of open events; 0: FAKE_FDS */
@@ -63,7 +64,15 @@ static struct {
 		uint64_t count, enabled_ns, running_ns;
 		struct perf_event_mmap_page page;
 		uint64_t counter; /* of 48 bits */
+		int sig;	  /* for tid at an overflow; 0: not asked for */
+		uint64_t period, left;
 	} ev[FAKE_FDS];
+	struct {
+		bool used;
+		int tid, sig;
+		uint64_t at; /* of wall_ns; 0: off */
+	} timer[2];
+	unsigned int signals; /* sent by overflows and timers */
 } fake;
 
 #define fake_for_each(e) for (struct fake_event *e = fake.ev; e < fake.ev + FAKE_FDS; e++)
@@ -248,11 +257,32 @@ static inline void fake_schedule(void)
 	fake_pages();
 }
 
+static inline void fake_wall(uint64_t ns)
+{
+	fake.wall_ns += ns;
+	for (int i = 0; i < 2; i++) {
+		if (!fake.timer[i].at || fake.timer[i].at > fake.wall_ns)
+			continue;
+		fake.timer[i].at = 0;
+		fake.signals++;
+	}
+}
+
+static inline void fake_overflow(struct fake_event *e, uint64_t counted)
+{
+	if (!e->period || counted < e->left) {
+		e->left -= e->period ? counted : 0;
+		return;
+	}
+	e->left = e->period - (counted - e->left) % e->period;
+	fake.signals += e->sig != 0;
+}
+
 /* The thread runs for @ns. @counts: and in its guest, where things happen: one event each us. */
 static inline void fake_pass(uint64_t ns, bool counts)
 {
-	fake.wall_ns += ns;
 	fake.cpu_ns += ns;
+	fake_wall(ns);
 	fake_for_each(e)
 	{
 		if (!fake_enabled(e))
@@ -264,6 +294,7 @@ static inline void fake_pass(uint64_t ns, bool counts)
 		if (counts) {
 			e->count += ns / 1000;
 			e->counter += ns / 1000;
+			fake_overflow(e, ns / 1000);
 		}
 	}
 }
@@ -281,7 +312,7 @@ static inline void fake_run(uint64_t ns)
 
 static inline void fake_sleep(uint64_t ns)
 {
-	fake.wall_ns += ns;
+	fake_wall(ns);
 }
 
 /* ---- the calls ---- */
@@ -293,7 +324,9 @@ static inline int fake_open(const struct perf_event_attr *attr, int tid, int cpu
 	int fd;
 
 	fake.opens++;
-	cr_assert(!attr->sample_period && !attr->freq, "a sampling event could be throttled");
+	cr_assert(!attr->freq);
+	if (attr->sample_period && fake.no_interrupt && attr->type != PERF_TYPE_SOFTWARE)
+		return -EOPNOTSUPP;
 	cr_assert(!attr->inherit && attr->size == sizeof(*attr));
 	if (fake.fail)
 		return fake.fail;
@@ -329,6 +362,7 @@ static inline int fake_open(const struct perf_event_attr *attr, int tid, int cpu
 	    !fake_place_group(&room, new.leader, &new))
 		return -EINVAL;
 	new.state = attr->disabled ? FAKE_OFF : FAKE_WAITS;
+	new.period = new.left = attr->sample_period;
 	if (fake.rdpmc) {
 		new.page.cap_user_rdpmc = 1;
 		new.page.pmc_width = FAKE_WIDTH;
@@ -406,6 +440,58 @@ static inline void fake_close(int fd)
 	fake_stop(&fake.ev[fd]);
 }
 
+/* As Linux: only an event that was opened for sampling has a period. */
+static inline int fake_period(int fd, uint64_t events)
+{
+	struct fake_event *e = &fake.ev[fd];
+
+	cr_assert(e->used);
+	if (!e->attr.sample_period || !events || events >> 63)
+		return -EINVAL;
+	e->period = e->left = events;
+	return 0;
+}
+
+static inline int fake_notify(int fd, int tid, int sig)
+{
+	cr_assert(fake.ev[fd].used && tid > 0);
+	fake.ev[fd].sig = sig;
+	return 0;
+}
+
+static inline int fake_timer_make(int tid, int sig, timer_t *id)
+{
+	for (uintptr_t i = 0; i < 2; i++) {
+		if (fake.timer[i].used)
+			continue;
+		fake.timer[i].used = true;
+		fake.timer[i].tid = tid;
+		fake.timer[i].sig = sig;
+		*id = (timer_t)i;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+static inline int fake_timer_set(timer_t id, uint64_t ns)
+{
+	fake.timer[(uintptr_t)id].at = ns ? fake.wall_ns + ns : 0;
+	return 0;
+}
+
+static inline void fake_timer_end(timer_t id)
+{
+	cr_assert(fake.timer[(uintptr_t)id].used);
+	fake.timer[(uintptr_t)id].used = false;
+	fake.timer[(uintptr_t)id].at = 0;
+}
+
+/* The TSC ticks twice in a ns. */
+static inline uint64_t fake_tsc_ns(uint64_t ticks)
+{
+	return ticks / 2;
+}
+
 static inline int fake_clock(int tid, uint64_t *ns)
 {
 	if (tid && fake.gone)
@@ -440,6 +526,12 @@ static const struct vpmu_perf_sys fake_sys = {
 	.unmap = fake_unmap,
 	.rdpmc = fake_rdpmc,
 	.close = fake_close,
+	.notify = fake_notify,
+	.period = fake_period,
+	.timer_make = fake_timer_make,
+	.timer_set = fake_timer_set,
+	.timer_end = fake_timer_end,
+	.tsc_ns = fake_tsc_ns,
 	.clock = fake_clock,
 	.more_files = fake_more_files,
 	.core_types = fake_core_types,

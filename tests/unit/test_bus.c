@@ -148,7 +148,7 @@ Test(bus, serial_and_exit_port, .init = reset)
 	struct exitport e = {.exited = on_exit_port};
 	struct serial s;
 
-	serial_init(&s, on_line, NULL);
+	serial_init(&s, on_line, NULL, NULL);
 	cr_assert_eq(serial_claim(&s, &bus), 0);
 	cr_assert_eq(exitport_claim(&e, &bus), 0);
 	cr_assert_eq(serial_claim(&s, &bus), -EBUSY);

@@ -157,6 +157,8 @@ Test(config, refused)
 		{__LINE__, "[host]\ntick_us = 0\n", "t.ini:2:", "microseconds"},
 		{__LINE__, "[host]\nsocket =\n", "t.ini:2:", "1 to 107 bytes"},
 		{__LINE__, "[host]\nsocket=" CHARS50 CHARS50 CHARS50 "\n", "t.ini:2:", "107"},
+		{__LINE__, "[host]\nskip_idle = 1x\n", "t.ini:2:", "yes or no"},
+		{__LINE__, "[host]\nskip_idle = yes\n", "host/skip_idle", "one modelled pCPU"},
 		{__LINE__, "[host]\ngp = 0\nfixed = 0\n", "host/gp", "at least one counter"},
 		/* [vm] values */
 		{__LINE__, VM "tenant = acme\n", "t.ini:3:", "vm a/tenant: \"acme\" given"},
@@ -287,6 +289,16 @@ Test(config, options)
 	cr_assert_str_eq(c.vms[0].name, "web");
 	cr_assert_str_eq(c.vms[0].args, "stat -e a,b x=y");
 	cr_assert_eq(c.vms[0].engine, VM_ENGINE_KVM);
+	cr_assert_eq(config_vm_option(&c,
+				      "name=l1,kernel=vmlinuz,initrd=disk,ram=512M,vcpus=16,"
+				      "cmdline=console=ttyS0,,115200 panic=-1",
+				      err, sizeof(err)),
+		     0, "%s", err);
+	cr_assert_str_eq(c.vms[1].kernel, "vmlinuz");
+	cr_assert_str_eq(c.vms[1].initrd, "disk");
+	cr_assert_str_eq(c.vms[1].cmdline, "console=ttyS0,115200 panic=-1");
+	cr_assert_null(c.vms[1].image);
+	cr_assert_eq(c.vms[1].memory_bytes, 512u << 20);
 	config_fini(&c);
 }
 
@@ -305,6 +317,14 @@ Test(config, options_refused)
 		{__LINE__, "name=a,name=b,image=i", "vm/name: given twice"},
 		{__LINE__, "name=a,image=i,colour=red", "vm/colour: no such key"},
 		{__LINE__, "name=a,image=i,vcpus=x", "vm/vcpus: \"x\" given, accepted: 1 to 64"},
+		{__LINE__, "name=a,image=i,kernel=k", "vm a/image: given with kernel"},
+		{__LINE__, "name=a,kernel=k,args=", "vm a/args: given with kernel"},
+		{__LINE__, "name=a,image=i,initrd=d", "vm a/initrd: given without kernel"},
+		{__LINE__, "name=a,image=i,cmdline=c", "vm a/cmdline: given without kernel"},
+		{__LINE__, "name=a,kernel=k,vcpus=17", "17 given with kernel, accepted: 1 to 16"},
+		{__LINE__, "name=a,kernel=k,ram=64M,memory=64M", "vm a/ram: given with memory"},
+		{__LINE__, "name=a,kernel=k,cmdline=", "vm/cmdline: \"\" given"},
+		{__LINE__, "name=a,kernel=", "vm/kernel: \"\" given"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -116,7 +116,8 @@ static void check_table(const struct vmm_engine_ops *o)
 	char buf[8];
 
 	cr_assert(o->name && o->open && o->close && o->vm_create && o->vm_destroy &&
-		  o->vm_trap_msrs && o->vcpu_create && o->vcpu_destroy && o->set_cpuid);
+		  o->vm_trap_msrs && o->vcpu_create && o->vcpu_destroy && o->set_cpuid &&
+		  o->supported_cpuid);
 	cr_assert(o->get_regs && o->set_regs && o->get_sregs && o->set_sregs && o->run && o->kick);
 	cr_assert(o->interrupt && o->nmi && o->pmi && o->set_tally && o->get_state &&
 		  o->set_state && o->guest_tsc);
@@ -133,7 +134,29 @@ static void check_table(const struct vmm_engine_ops *o)
 		cr_assert_eq(o->guest_tsc(NULL, &ticks), -EOPNOTSUPP, "%s", o->name);
 		cr_assert_eq(ticks, 5);
 	}
-	cr_assert(!(o->can & VMM_CAN_PMI) || (o->can & VMM_CAN_LAPIC), "%s", o->name);
+	cr_assert(o->irqchip_create && o->irq_line && o->set_waker && o->expire && o->retire &&
+		  o->get_vm_state && o->set_vm_state);
+	if (!(o->can & VMM_CAN_IRQCHIP)) {
+		cr_assert_eq(o->irqchip_create(NULL), -EOPNOTSUPP, "%s", o->name);
+		cr_assert_eq(o->irq_line(NULL, 0, true), -EOPNOTSUPP, "%s", o->name);
+	}
+	cr_assert(o->rdpmc_sites);
+	if (!(o->can & VMM_CAN_RDPMC_SITES))
+		cr_assert_eq(o->rdpmc_sites(NULL, NULL, 0), -EOPNOTSUPP, "%s", o->name);
+	cr_assert(!(o->can & VMM_CAN_RDPMC_SITES) || !(o->can & VMM_CAN_RDPMC), "%s", o->name);
+	if (!(o->can & VMM_CAN_WAKE)) {
+		cr_assert_eq(o->set_waker(NULL, NULL), -EOPNOTSUPP, "%s", o->name);
+		cr_assert_eq(o->expire(NULL, &ticks), -EOPNOTSUPP, "%s", o->name);
+		cr_assert_eq(o->retire(NULL, &ticks), -EOPNOTSUPP, "%s", o->name);
+	}
+	if (!(o->can & VMM_CAN_SAVE) || !(o->can & VMM_CAN_IRQCHIP)) {
+		cr_assert_eq(o->get_vm_state(NULL, buf, &bytes), -EOPNOTSUPP, "%s", o->name);
+		cr_assert_eq(o->set_vm_state(NULL, buf, bytes), -EOPNOTSUPP, "%s", o->name);
+	}
+	cr_assert(ticks == 5 && bytes == 7);
+	cr_assert(!(o->can & VMM_CAN_WAKE) || (o->can & VMM_CAN_IRQCHIP), "%s", o->name);
+	cr_assert(!(o->can & VMM_CAN_PMI) || (o->can & (VMM_CAN_LAPIC | VMM_CAN_IRQCHIP)), "%s",
+		  o->name);
 	cr_assert(!(o->can & VMM_CAN_LBR) || (o->can & VMM_CAN_TALLY), "%s", o->name);
 }
 
@@ -208,6 +231,11 @@ Test(engine_flags, pmi)
 
 			if (!(ops->can & VMM_CAN_PMI) || !START(&b, ops, g_pmi))
 				continue;
+			if (!(ops->can & VMM_CAN_LAPIC)) {
+				cr_assert_eq(ops->pmi(b.v), -EOPNOTSUPP, "%s", ops->name);
+				stop(&b);
+				continue;
+			}
 			/* An interrupt gate for vector 2 (SDM vol. 3, 6.14.1). */
 			gate = (uint64_t *)(b.ram.base + IDT + 2 * 16);
 			gate[0] = (handler & 0xffff) | 8 << 16 | 0x8e00ULL << 32 |

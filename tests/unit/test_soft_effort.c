@@ -121,7 +121,9 @@ Test(soft_effort, is_charged_translated)
 		unsigned int effort;
 	} dear[] = {{"mul", 170},	{"translating", 820},  {"div only", 440}, {"idiv", 440},
 		    {"lock x100", 195}, {"cmpxchg x100", 195}, {"xchg", 195},	  {"loop", 49},
-		    {"split lock", 99}, {"adc", 49},	       {"bsf", 70},	  {"seto", 24}};
+		    {"split lock", 99}, {"adc", 49},	       {"bsf", 70},	  {"seto", 24},
+		    {"paddb", 60},	{"mulpd", 125},	       {"divpd", 580},	  {"denormal", 480},
+		    {"sqrtpd", 350}};
 	unsigned int found = 0;
 
 	if (vmm_soft_translate(true))
@@ -167,7 +169,7 @@ Test(soft_effort, run_returns_soon)
 			g.run.budget = 10000000;
 			cr_assert_eq(o->run(g.v, &g.run), 0);
 			g.run.u.msr.fault = false;
-			cr_expect_leq(g.run.effort, 10000 + 2000 * 160, "%s: %lu units",
+			cr_expect_leq(g.run.effort, 10000 + 2000 * 300, "%s: %lu units",
 				      attacks[i].name, g.run.effort);
 		}
 		close_guest(&g);

@@ -486,18 +486,18 @@ Test(soft_exec, a_string_instruction_without_end_is_interrupted)
 
 /* ---- the closed list ---- */
 
-BED_GUEST(guest_sse, "add $1, %eax\naddps %xmm1, %xmm0\n");
+BED_GUEST(guest_sse3, "add $1, %eax\nhaddps %xmm1, %xmm0\n");
 
 Test(soft_exec, an_instruction_outside_the_list_is_named)
 {
 	struct bed b;
 
-	BED_START(&b, guest_sse, true);
+	BED_START(&b, guest_sse3, true);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
-	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the soft machine's list: 0f 58 c1 "
-					    "(addps xmm0, xmm1) at rip 0x200003");
+	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the soft machine's list: f2 0f 7c c1 "
+					    "(haddps xmm0, xmm1) at rip 0x200003");
 	bed_stop(&b);
 }
 

@@ -269,7 +269,7 @@ Test(soft_irq, beside_the_callers)
 
 /* ---- state ---- */
 
-#define ROOM 512
+#define ROOM 2048
 
 static size_t get(struct bed *b, uint8_t *buf)
 {

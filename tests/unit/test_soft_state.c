@@ -294,7 +294,7 @@ Test(soft_state, bytes_from_strangers)
 			check_bytes(&b, bytes, n, now, n);
 		}
 	}
-	/* Clocks, STAR, debug addresses are any number; much else is not. */
-	cr_assert(taken > tried / 4 && taken < tried * 3 / 4, "%u of %u", taken, tried);
+	/* Clocks, STAR, debug addresses, x87 and SSE registers are any number; much else is not. */
+	cr_assert(taken > tried / 4 && taken < tried * 9 / 10, "%u of %u", taken, tried);
 	bed_stop(&b);
 }

@@ -102,3 +102,94 @@ Test(vmm_cpuid, each_model)
 		vpmu_guest_fini(&g);
 	}
 }
+
+/* ---- the table of stock kernels ---- */
+
+static const struct kvm_cpuid_entry2 *sub(const struct kvm_cpuid_entry2 *e, size_t n, uint32_t leaf,
+					  uint32_t index)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == leaf &&
+		    (!(e[i].flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || e[i].index == index))
+			return &e[i];
+	cr_assert_fail("no leaf %#x.%u", leaf, index);
+	return NULL;
+}
+
+Test(vmm_cpuid, stock_kernels)
+{
+	static const struct {
+		enum vpmu_guest_model model;
+		bool intel;
+		uint32_t max_basic;
+	} rows[] = {
+		{VPMU_GUEST_NONE, false, 0xb},	   {VPMU_GUEST_INTEL_V2, true, 0x16},
+		{VPMU_GUEST_INTEL_V3, true, 0x16}, {VPMU_GUEST_INTEL_V4, true, 0x16},
+		{VPMU_GUEST_INTEL_V5, true, 0x1f}, {VPMU_GUEST_AMD_K7, false, 0x7},
+		{VPMU_GUEST_AMD_CORE, false, 0xb}, {VPMU_GUEST_AMD_V2, false, 0xb},
+	};
+	static const struct vmm_cpuid_host host = {.tsc_khz = 1000000, .timer_hz = 1000000000};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kvm_cpuid_entry2 e[VMM_CPUID_MAX];
+		struct vpmu_guest_cfg cfg = {.model = rows[i].model, .rdpmc = true};
+		struct vpmu_context ctx = {0};
+		struct vpmu_softpmu pmu;
+		struct vpmu_guest g = {0};
+		uint32_t ext;
+		size_t n;
+
+		cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+		cr_assert_eq(vpmu_guest_init(&g, &cfg, &ctx, &pmu.pmu), 0);
+		n = vmm_cpuid_linux(&g, 5, 6, &host, e);
+		cr_assert_lt(n, VMM_CPUID_MAX);
+		ext = sub(e, n, 0x80000000, 0)->eax;
+		cr_assert_eq(sub(e, n, 0, 0)->eax, rows[i].max_basic);
+		for (size_t a = 0; a < n; a++) {
+			for (size_t b = 0; b < a; b++)
+				cr_assert(e[a].function != e[b].function ||
+					  e[a].index != e[b].index);
+			if (e[a].function < 0x40000000)
+				cr_assert_leq(e[a].function, rows[i].max_basic);
+			if (e[a].function >= 0x80000000)
+				cr_assert_leq(e[a].function, ext);
+		}
+		/* FPU TSC MSR PAE CX8 APIC CMOV FXSR SSE SSE2: what a stock kernel demands. */
+		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x07008371, 0x07008371);
+		/* x2APIC, TSC deadline, hypervisor; no AVX, XSAVE, OSXSAVE, RDRAND, SSE3, MONITOR
+		 */
+		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x81200000, 0x81200000);
+		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x5c180209, 0);
+		cr_assert_eq(sub(e, n, 1, 0)->ebx >> 16 & 0xff, 6);
+		cr_assert_eq(sub(e, n, 1, 0)->ebx >> 24, 5);
+		cr_assert_eq(sub(e, n, 0x40000000, 0)->ebx, 0x4b4d564b, "KVMK");
+		cr_assert_eq(sub(e, n, 0x40000001, 0)->eax, 1u << 1 | 1u << 3 | 1u << 24);
+		cr_assert_eq(sub(e, n, VPMU_PV_CPUID_BESIDE, 0)->ebx, VPMU_PV_SIG_EBX);
+		cr_assert_eq(sub(e, n, VPMU_PV_CPUID_BESIDE, 0)->eax, VPMU_PV_CPUID_BESIDE + 1);
+		cr_assert_eq(sub(e, n, VPMU_PV_CPUID_BESIDE + 1, 0)->eax, VPMU_PV_VERSION);
+		if (rows[i].max_basic >= 0xb) {
+			cr_assert_eq(sub(e, n, 0xb, 0)->eax, 0);
+			cr_assert_eq(sub(e, n, 0xb, 1)->eax, 3, "6 APIC IDs need 3 bits");
+			cr_assert_eq(sub(e, n, 0xb, 1)->ebx, 6);
+			cr_assert_eq(sub(e, n, 0xb, 1)->edx, 5);
+		}
+		if (rows[i].intel) {
+			/* TSC = crystal * EBX / EAX; ARCH_CAPABILITIES is announced. */
+			cr_assert_eq(sub(e, n, 0x15, 0)->ecx, 1000000000);
+			cr_assert_eq(sub(e, n, 0x15, 0)->eax, sub(e, n, 0x15, 0)->ebx);
+			cr_assert_eq(sub(e, n, 7, 0)->edx >> 29 & 1, 1);
+		} else {
+			cr_assert_eq(sub(e, n, 0x80000008, 0)->ecx, 5 | 3 << 12);
+			cr_assert_eq(sub(e, n, 0x80000001, 0)->ecx >> 10 & 1, 0, "IBS");
+		}
+		/* An engine that lacks a feature takes it away. */
+		struct kvm_cpuid_entry2 none[] = {{.function = 7}, {.function = 0x80000001}};
+		struct vmm_cpuid_host poor = {.supported = none, .nr_supported = 2};
+
+		n = vmm_cpuid_linux(&g, 0, 1, &poor, e);
+		cr_assert_eq(sub(e, n, 7, 0)->ebx, 0);
+		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 27 & 1, 0, "RDTSCP");
+		cr_assert_eq(sub(e, n, 1, 0)->edx >> 28 & 1, 0, "one vCPU has no HTT");
+		vpmu_guest_fini(&g);
+	}
+}

@@ -514,6 +514,23 @@ Test(vpmud_tree, an_operator_removes_a_tenant)
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/a", "it is made again");
 }
 
+/* The tree that the next vpmud makes, which knows what this one has saved. */
+static json_t *next_vpmud(void)
+{
+	json_t *saved = tree_save(t);
+
+	cr_assert(saved);
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the plane ends with us; the kernel has them */
+	tenants_destroy(ts);
+	nr_names = 0;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
+	tree_restore(t, saved);
+	return saved;
+}
+
 /* The next vpmud makes the same tree, and knows what this one knew. */
 Test(vpmud_tree, names_and_what_was_known_outlive_it)
 {
@@ -534,16 +551,7 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	vm = name_of(in("web"));
 	vcpu = name_of(vcpu_in("web", 1));
 	cr_expect(tenant && vm && vcpu && vcpu != name_of(vcpu_in("web", 0)));
-	saved = tree_save(t);
-	cr_assert(saved);
-	tree_destroy(t);
-	memset(binds, 0, sizeof(binds)); /* the plane ends with us; the kernel has them */
-	tenants_destroy(ts);
-	nr_names = 0;
-	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
-	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
-	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
-	tree_restore(t, saved);
+	saved = next_vpmud();
 	cr_expect(in("/acme/web"), "it has had a VM");
 	cr_expect_eq(name_of(in("/acme/web")), tenant);
 	cr_expect_eq(name_of(in("/acme")), acme, "it has what was below it");
@@ -572,6 +580,52 @@ Test(vpmud_tree, names_and_what_was_known_outlive_it)
 	json_decref(saved);
 }
 
+/* VMs of one name are found in any order. */
+Test(vpmud_tree, each_of_two_vms_of_one_name_keeps_the_name_it_had)
+{
+	struct disc_vm a = vm_of(getpid(), "web", NULL, NULL, 0, "0");
+	struct disc_vm b = vm_of(getppid(), "web", NULL, NULL, 0, "0");
+	struct disc_vm c = vm_of(1 << 23, "web", NULL, NULL, 0, "0"); /* no process's id */
+	char second[40], third[40];
+	json_t *saved;
+
+	snprintf(second, sizeof(second), "web@%d", b.pid);
+	snprintf(third, sizeof(third), "web@%d", c.pid);
+	start("");
+	tree_vm_added(t, &a);
+	tree_vm_added(t, &b);
+	TASK_BOUND(b.pid * 100, vcpu_in(second, 0));
+	saved = next_vpmud();
+	tree_vm_added(t, &c); /* a new one is first, and takes nobody's name */
+	tree_vm_added(t, &b);
+	tree_vm_added(t, &a);
+	TASK_BOUND(a.pid * 100, vcpu_in("web", 0));
+	TASK_BOUND(b.pid * 100, vcpu_in(second, 0));
+	TASK_BOUND(c.pid * 100, vcpu_in(third, 0));
+	/* One that is called otherwise now does not keep its name. */
+	b.name = "db";
+	tree_vm_changed(t, &b);
+	cr_expect(in("db") && !in(second));
+	tree_restored(t);
+	json_decref(saved);
+	/* Who was called so has ended: another one keeps its own name, and a new one gets that. */
+	tree_vm_removed(t, &a);
+	tree_vm_removed(t, &b);
+	tree_vm_removed(t, &c);
+	tree_vm_added(t, &c);
+	tree_vm_added(t, &a);
+	snprintf(second, sizeof(second), "web@%d", a.pid);
+	TASK_BOUND(a.pid * 100, vcpu_in(second, 0));
+	saved = next_vpmud();
+	b.name = "web";
+	tree_vm_added(t, &a);
+	tree_vm_added(t, &b);
+	TASK_BOUND(a.pid * 100, vcpu_in(second, 0));
+	TASK_BOUND(b.pid * 100, vcpu_in("web", 0));
+	tree_restored(t);
+	json_decref(saved);
+}
+
 Test(vpmud_tree, what_was_saved_and_is_nothing)
 {
 	static const char *const texts[] = {
@@ -582,6 +636,8 @@ Test(vpmud_tree, what_was_saved_and_is_nothing)
 		"{\"tenants\":[3,null,\"x\",\"/a/../b\"]}",
 		"{\"added\":[3,null,\"x\",\"/host\"]}",
 		"{\"vms\":[3,{},{\"pid\":\"x\"},{\"pid\":7,\"start\":1}]}",
+		"{\"vms\":[{\"pid\":7,\"start\":\"1\",\"name\":\"web\",\"node\":\"-/x\"}]}",
+		"{\"vms\":[{\"pid\":7,\"start\":\"1\",\"name\":1,\"node\":[]}]}",
 		"{\"cgroups\":[\"x\",\"-1\",7,\"0\",\"99999999999999999999999\"]}"};
 	struct disc_vm web = vm_of(7, "web", NULL, NULL, 0, "0");
 

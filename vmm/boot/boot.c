@@ -68,6 +68,7 @@ void image_free(struct image *img)
 {
 	free(img->name);
 	free(img->data);
+	free(img->setup);
 	*img = (struct image){0};
 }
 

@@ -24,6 +24,9 @@ struct image {
 	char *name; /* as given, for messages */
 	uint8_t *data;
 	size_t bytes;
+	/* Of a bzImage that linux_unpack has unpacked: its setup header. NULL and 0: none. */
+	uint8_t *setup;
+	size_t setup_bytes;
 };
 
 /*
@@ -44,13 +47,17 @@ void image_free(struct image *img);
 
 /* What the VM is, as far as its image is told. */
 struct boot_params {
-	const char *args; /* arguments for the guest; NULL: none */
+	const char *args;	    /* arguments for the guest, or its command line; NULL: none */
+	const struct image *initrd; /* NULL: none */
 	unsigned int nr_vcpus;
 	bool lapic; /* vCPUs have local APICs (VMM_CAN_LAPIC) */
 };
 
 struct boot_protocol {
 	const char *name;
+	/* The VM has the hardware of vmm/engine/platform.h. Its vCPUs other than 0 start when vCPU
+	 * 0 says so, and registers() is not called for them. Without: all start at once. */
+	bool platform;
 
 	/* probe - whether @img is an image of this kind, perhaps a damaged one. Pure. */
 	bool (*probe)(const struct image *img);
@@ -76,5 +83,8 @@ int boot_find(const struct image *img, const struct boot_protocol **out, char *e
 
 /* Static ELF64 executables that start as vpmu/guest/abi.h says: all vCPUs at the entry point. */
 extern const struct boot_protocol boot_freestanding;
+/* Linux: an ELF vmlinux, or a bzImage that linux_unpack (linux.h) has unpacked. boot_find does not
+ * find it: who boots a kernel says so. */
+extern const struct boot_protocol boot_linux;
 
 #endif

@@ -145,6 +145,13 @@ static int set_host_lbr(const struct config_key *k, void *field, const char *val
 	return -EINVAL;
 }
 
+/* @field is whether it is off. */
+static int set_rdpmc(const struct config_key *k, void *field, const char *value, char *why)
+{
+	*(bool *)field = !strcmp(value, "off");
+	return *(bool *)field || !strcmp(value, "auto") ? 0 : -EINVAL;
+}
+
 static int set_engine(const struct config_key *k, void *field, const char *value, char *why)
 {
 	for (enum vm_engine e = VM_ENGINE_AUTO; e <= VM_ENGINE_KVM; e++) {
@@ -198,6 +205,7 @@ static const struct config_key host_keys[] = {
 	 "1 to 10000000 instructions"},
 	{"random_slices", config_set_bool, H(random_slices), 0, 0, "yes or no"},
 	{"seed", config_set_u64, H(seed), 0, UINT64_MAX, "0 to 18446744073709551615"},
+	{"skip_idle", config_set_bool, H(skip_idle), 0, 0, "yes or no"},
 	{"migrate", set_migrate, 0, 1, 1000000,
 	 "none, balance, random or random:N, N 1 to 1000000"},
 	{"tick_us", config_set_uint, H(tick_us), 1, 1000000, "1 to 1000000 microseconds"},
@@ -227,6 +235,10 @@ static const struct config_key vm_keys[] = {
 	{"vcpus", config_set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
 	{"memory", set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX,
 	 "4M to 64G in steps of 2M"},
+	{"ram", set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX, "4M to 64G in steps of 2M"},
+	{"kernel", config_set_text, V(kernel), 1, 4095, "a path of 1 to 4095 bytes"},
+	{"initrd", config_set_text, V(initrd), 1, 4095, "a path of 1 to 4095 bytes"},
+	{"cmdline", config_set_bytes, V(cmdline), 1, 4095, "1 to 4095 bytes"},
 	{"image", set_image, V(image), 1, 4095, "a path of 1 to 4095 bytes, or guest"},
 	{"args", config_set_bytes, V(args), 0, 4095, "at most 4095 bytes"},
 	{"pmu", set_model, V(pmu.model), 0, 0,
@@ -234,6 +246,7 @@ static const struct config_key vm_keys[] = {
 	{"gp", config_set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "2 to 8 (Intel) or 4 to 15 (AMD)"},
 	{"fixed", config_set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
 	{"engine", set_engine, V(engine), 0, 0, "auto, soft or kvm"},
+	{"rdpmc", set_rdpmc, V(rdpmc_off), 0, 0, "auto or off"},
 	{"policy", set_policy, V(policy), 0, 0, "full, standard, architectural or off"},
 	{"allow", config_set_text, V(allow), 1, 4095, "a list of events of 1 to 4095 bytes"},
 	{"deny", config_set_text, V(deny), 1, 4095, "a list of events of 1 to 4095 bytes"},
@@ -257,6 +270,14 @@ int config_set_vm(struct vm_config *vm, const struct config_at *at, const char *
 		  const char *value)
 {
 	return config_set(vm_keys, NR(vm_keys), vm, &vm->given, at, key, value);
+}
+
+bool config_vm_given(const struct vm_config *vm, const char *name)
+{
+	for (size_t i = 0; i < NR(vm_keys); i++)
+		if (!strcmp(vm_keys[i].name, name))
+			return vm->given >> i & 1;
+	return false;
 }
 
 /* ---- names ---- */
@@ -422,6 +443,12 @@ int config_check(const struct config *c, char *err, size_t errlen)
 			-EINVAL, err, errlen,
 			"host/gp: 0 given with host/fixed = 0, accepted: at least one counter in "
 			"all");
+	if (c->host.skip_idle && c->host.pcpus != 1)
+		return fail(
+			-EINVAL, err, errlen,
+			"host/skip_idle: yes given with host/pcpus = %u, accepted: yes with one "
+			"modelled pCPU",
+			c->host.pcpus);
 	if (c->nr_vms < 2)
 		return 0;
 	sorted = calloc(c->nr_vms, sizeof(*sorted));

@@ -49,10 +49,14 @@ struct vm_config {
 	char tenant[VM_TENANT_MAX + 1]; /* "": the VM is in no tenant */
 	unsigned int vcpus;		/* 1 .. VM_VCPUS_MAX */
 	uint64_t memory_bytes;
-	char *image;
+	char *image;		   /* NULL: not given; then there is a kernel */
 	char *args;		   /* never NULL */
+	char *kernel;		   /* a stock kernel instead of an image; NULL: none */
+	char *initrd, *cmdline;	   /* with a kernel; NULL: none, the default */
 	struct vpmu_guest_cfg pmu; /* without its policy, which vm_config_policy makes */
 	enum vm_engine engine;
+	/* With a kernel on an engine that must rewrite its RDPMC: show the guest no PMU instead. */
+	bool rdpmc_off;
 	enum vpmu_policy_tier policy;
 	char *allow, *deny; /* lists of events; NULL: not given. At most one of them is given */
 	/* Parts of the CPU time on the soft machine (vmm/vm/share.h), 1 .. 10000: of the VM among
@@ -84,6 +88,7 @@ struct host_config {
 	uint64_t slice_insns;	       /* 1 .. RUNNER_SLICE_MAX */
 	bool random_slices;	       /* slice lengths are uniform in 1 .. 2 * slice_insns - 1 */
 	uint64_t seed;
+	bool skip_idle; /* time jumps to the next timer when no vCPU can run; with one pCPU */
 	enum runner_migrate migrate;
 	unsigned int migrate_every; /* random: once in this many slices, on average */
 	unsigned int tick_us;	    /* modelled time between two rotations of counters */

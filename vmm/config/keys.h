@@ -17,6 +17,9 @@ int config_set_host(struct host_config *h, uint32_t *given, const struct config_
 int config_set_vm(struct vm_config *vm, const struct config_at *at, const char *key,
 		  const char *value);
 
+/* config_vm_given - whether the key @name of @vm was set. */
+bool config_vm_given(const struct vm_config *vm, const char *name);
+
 /* config_add_vm - add a VM with default values at the end of c->vms. The pointer is valid until the
  * next call. NULL: error, with one line in at->err. */
 struct vm_config *config_add_vm(struct config *c, const struct config_at *at);

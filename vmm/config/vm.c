@@ -10,6 +10,7 @@
 #include "vpmu/util/fail.h"
 #include "vmm/config/config.h"
 #include "vmm/config/keys.h"
+#include "vmm/engine/platform.h"
 
 int vm_config_init(struct vm_config *vm, const char *where)
 {
@@ -32,6 +33,9 @@ void vm_config_fini(struct vm_config *vm)
 {
 	free(vm->image);
 	free(vm->args);
+	free(vm->kernel);
+	free(vm->initrd);
+	free(vm->cmdline);
 	free(vm->allow);
 	free(vm->deny);
 	free(vm->console_file);
@@ -168,6 +172,37 @@ static int check_policy(const struct vm_config *vm, char *err, size_t errlen)
 	return 0;
 }
 
+/* What the VM boots. */
+static int check_boot(const struct vm_config *vm, char *err, size_t errlen)
+{
+	static const char *const of_image[] = {"image", "args"};
+	static const char *const of_kernel[] = {"initrd", "cmdline", "rdpmc"};
+
+	if (!vm->image && !vm->kernel)
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/image: not given, accepted: guest, or the path of an image; "
+			    "or give kernel",
+			    vm->where, vm->name);
+	for (unsigned int i = 0; i < (vm->kernel ? 2 : 3); i++) {
+		const char *key = vm->kernel ? of_image[i] : of_kernel[i];
+
+		if (config_vm_given(vm, key))
+			return fail(-EINVAL, err, errlen,
+				    "%s: vm %s/%s: given %s kernel, accepted: " LEAVE_OUT,
+				    vm->where, vm->name, key, vm->kernel ? "with" : "without");
+	}
+	if (vm->kernel && vm->vcpus > PLATFORM_VCPUS_MAX)
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/vcpus: %u given with kernel, accepted: 1 to %u", vm->where,
+			    vm->name, vm->vcpus, PLATFORM_VCPUS_MAX);
+	if (config_vm_given(vm, "memory") && config_vm_given(vm, "ram"))
+		return fail(-EINVAL, err, errlen,
+			    "%s: vm %s/ram: given with memory, accepted: one of them, which mean "
+			    "the same",
+			    vm->where, vm->name);
+	return 0;
+}
+
 int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 {
 	int ret;
@@ -175,10 +210,8 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen)
 	if (!*vm->name)
 		return fail(-EINVAL, err, errlen, "%s: vm/name: not given, accepted: %s", vm->where,
 			    VM_NAME_ACCEPTED);
-	if (!vm->image)
-		return fail(-EINVAL, err, errlen,
-			    "%s: vm %s/image: not given, accepted: guest, or the path of an image",
-			    vm->where, vm->name);
-	ret = check_counters(vm, err, errlen);
+	ret = check_boot(vm, err, errlen);
+	if (!ret)
+		ret = check_counters(vm, err, errlen);
 	return ret ? ret : check_policy(vm, err, errlen);
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The transmit half of a 16550 UART at COM1 (National PC16550D data sheet, table of registers).
- * Each vCPU of a freestanding guest has one of its own, so that lines of several vCPUs do not mix.
+ * A 16550A UART at COM1 (National PC16550D data sheet, table of registers): what is sent leaves at
+ * once and as whole lines; what is received waits in a queue of SERIAL_INPUT_MAX bytes.
+ *
+ * Each vCPU of a freestanding guest has one of its own without an interrupt, so that lines of
+ * several vCPUs do not mix. It only sends: it has no FIFOs, no loopback mode and no input. A VM
+ * that boots a stock kernel has one for all vCPUs, with an interrupt. Modem lines never change:
+ * there are no modem status interrupts.
  *
  * What the guest sends is hostile: serial_text makes a line printable UTF-8 before anyone sees it.
  */
 #ifndef VMM_DEV_SERIAL_H
 #define VMM_DEV_SERIAL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,30 +21,56 @@
 #include "vmm/dev/bus.h"
 #include "vpmu/blob.h"
 
-#define SERIAL_LINE_MAX 512 /* longer lines come out in pieces */
+#define SERIAL_LINE_MAX	 512  /* longer lines come out in pieces */
+#define SERIAL_INPUT_MAX 4096 /* bytes that wait for the guest, beside those in its FIFO */
+#define SERIAL_FIFO	 16
 
 /* Receives each line, without its newline: raw bytes of the guest, at most SERIAL_LINE_MAX. */
 typedef void (*serial_line_fn)(const char *line, size_t len, void *arg);
 
+/* The interrupt output changes to @level. Called with the UART's lock held. */
+typedef void (*serial_irq_fn)(bool level, void *arg);
+
+struct serial_input; /* bytes that wait for room in the FIFO */
+
 struct serial {
+	pthread_mutex_t lock; /* of all below */
 	serial_line_fn fn;
-	void *arg; /* of fn */
+	serial_irq_fn irq; /* NULL: it only sends */
+	void *arg;	   /* of fn and irq */
 	char line[SERIAL_LINE_MAX];
 	unsigned int len;
 	uint8_t ier, lcr, mcr, scr, dll, dlm;
+	uint8_t fcr;   /* FIFO enable, and the receiver's trigger level */
+	bool thre;     /* the interrupt "transmitter empty" is pending */
+	bool overrun;  /* LSR says so once */
+	bool level;    /* of the interrupt output */
+	uint8_t nr_rx; /* bytes in rx, the oldest first */
+	uint8_t rx[SERIAL_FIFO];
+	struct serial_input *input; /* NULL: none was ever sent */
 };
 
-/* serial_init - as after a reset; lines go to @fn, on the thread that makes the access. */
-void serial_init(struct serial *s, serial_line_fn fn, void *arg);
+/*
+ * serial_init - as after a reset; lines go to @fn, on the thread that makes the access. @irq may be
+ * NULL. serial_fini - free what it holds; nobody uses it any more.
+ */
+void serial_init(struct serial *s, serial_line_fn fn, serial_irq_fn irq, void *arg);
+void serial_fini(struct serial *s);
 
 /* serial_claim - put @s onto @bus. -errno of bus_claim. */
 int serial_claim(struct serial *s, struct bus *bus);
 
-/* serial_flush - hand out an unfinished line. The vCPU's thread. */
+/* serial_flush - hand out an unfinished line. Any thread. */
 void serial_flush(struct serial *s);
 
-/* serial_save - append a section with the registers and the unfinished line. serial_load - the
- * reverse; false: the section is damaged or no guest can bring it about, nothing changed. */
+/* serial_input - @n bytes arrive for the guest, at a UART that has an interrupt. An unfinished line
+ * is handed out first: it may be the prompt that they answer. Returns how many there was room for,
+ * or -ENOMEM. Any thread. */
+long serial_input(struct serial *s, const void *data, size_t n);
+
+/* serial_save - append a section with the registers and the unfinished line, without input.
+ * serial_load - the reverse; false: the section is damaged or no guest can bring it about, nothing
+ * changed. Only of a UART without an interrupt, which has nothing else. */
 void serial_save(const struct serial *s, struct vpmu_blob *b);
 bool serial_load(struct serial *s, struct vpmu_blob_reader *r);
 

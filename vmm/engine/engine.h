@@ -15,6 +15,7 @@
 #define VMM_ENGINE_ENGINE_H
 
 #include <linux/kvm.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +35,8 @@ enum {
 	VMM_CAN_RDPMC = 1 << 0,
 	/* vCPUs have local APICs with an x2APIC mode: see "Local APIC". */
 	VMM_CAN_LAPIC = 1 << 1,
-	/* pmi(). Only together with VMM_CAN_LAPIC. */
+	/* pmi(), in VMs whose vCPUs have local APICs: because of VMM_CAN_LAPIC, or with interrupt
+	 * controllers. Elsewhere pmi() returns -EOPNOTSUPP. */
 	VMM_CAN_PMI = 1 << 2,
 	/* get_state() and set_state(). */
 	VMM_CAN_SAVE = 1 << 3,
@@ -51,8 +53,27 @@ enum {
 	 * only cost memory. */
 	VMM_CAN_HUGE_PAGES = 1 << 7,
 	/* warm(). */
-	VMM_CAN_WARM = 1 << 8
+	VMM_CAN_WARM = 1 << 8,
+	/* A VM can have interrupt controllers: irqchip_create(), irq_line(). See "Interrupt
+	 * controllers". */
+	VMM_CAN_IRQCHIP = 1 << 9,
+	/* vCPUs of a VM with interrupt controllers exit when they halt, and the caller lets them
+	 * run again: set_waker(), expire(). See "Halted vCPUs". Without: run() itself waits in HLT,
+	 * and VMM_EXIT_HLT does not come from such a VM. Only together with VMM_CAN_IRQCHIP. */
+	VMM_CAN_WAKE = 1 << 10,
+	/* VMM_ALARM_SIGNAL ends run(). */
+	VMM_CAN_ALARM_SIGNAL = 1 << 11,
+	/* rdpmc_sites(). Of engines without VMM_CAN_RDPMC. */
+	VMM_CAN_RDPMC_SITES = 1 << 12
 };
+
+/*
+ * With VMM_CAN_ALARM_SIGNAL: whoever counts for a vCPU sends this signal to the thread that runs it
+ * when an alarm may be due. The run() in progress, or else the thread's next one, then returns
+ * VMM_EXIT_ALARM. The engine installs the handler. The same holds for SIGIO, which the kernel sends
+ * instead when it cannot queue a signal.
+ */
+#define VMM_ALARM_SIGNAL (SIGRTMIN + 5)
 
 enum vmm_exit {
 	/* Exactly the budgeted number of instructions retired. VMM_CAN_TALLY. */
@@ -68,13 +89,16 @@ enum vmm_exit {
 	/* WRMSR, described by u.msr. The caller stores fault before the next run(). */
 	VMM_EXIT_WRMSR,
 	/* RDPMC, described by u.pmc. The engine has checked CR4.PCE and CPL. The caller stores data
-	 * or fault before the next run(). VMM_CAN_RDPMC. */
+	 * or fault before the next run(). VMM_CAN_RDPMC, or rdpmc_sites(). */
 	VMM_EXIT_RDPMC,
-	/* An alarm of the tally is due: see "Alarms". VMM_CAN_TALLY. */
+	/* An alarm of the tally is due: see "Alarms". VMM_CAN_TALLY. Or the thread was sent
+	 * VMM_ALARM_SIGNAL. */
 	VMM_EXIT_ALARM,
 	/* HLT retired, and nothing that waits would wake the vCPU. While that is so, the next run()
 	 * executes nothing and returns VMM_EXIT_HLT again. What wakes it: pmi(), interrupt() or
-	 * nmi(), if the guest accepts the event; or new registers (set_regs, set_sregs). */
+	 * nmi(), if the guest accepts the event; or new registers (set_regs, set_sregs). In a VM
+	 * with interrupt controllers it is described by u.hlt, and also comes from a vCPU that
+	 * waits for its start-up IPI: see "Halted vCPUs". */
 	VMM_EXIT_HLT,
 	/* Triple fault. */
 	VMM_EXIT_SHUTDOWN,
@@ -134,6 +158,16 @@ struct vmm_run {
 			bool fault; /* in: as for msr */
 		} pmc;
 		struct {
+			/* The engine calls vmm_waker.wake() when the vCPU has something to do.
+			 * False: nothing can ever wake it, as in a VM without interrupt
+			 * controllers. */
+			bool waits;
+			/* All vCPUs of the VM wait, and a timer of theirs is due at this time of
+			 * vmm_waker.time(): call expire() then. 0: there is nothing to call it for.
+			 */
+			uint64_t deadline;
+		} hlt;
+		struct {
 			uint64_t rip;
 			char msg[200];
 		} error;
@@ -149,6 +183,43 @@ struct vmm_run {
  * APIC is in x2APIC mode when EN and EXTD are set in sregs.apic_base; in every other mode it is as
  * after a reset and accepts nothing.
  */
+
+/*
+ * Interrupt controllers. irqchip_create() gives a VM what a PC has: local APICs that also have an
+ * xAPIC mode (registers in the page at FEE00000H), timers (one-shot, periodic, TSC deadline), IPIs,
+ * INIT and start-up IPIs; and one I/O APIC of 24 pins in the page at FEC00000H, whose pins
+ * irq_line() drives. Accesses to these pages do not exit. vCPU 0 begins where the caller's
+ * registers say, every other one waits for its start-up IPI unless the caller sets its registers
+ * (set_regs). A VM without them is as if this did not exist.
+ *
+ * A VM with interrupt controllers has one clock, in ns; its TSCs tick with it, so they run at 1 GHz
+ * (on KVM: the host's TSC). On the soft machine it advances by 1 ns for each modelled cycle of the
+ * vCPU that is ahead, and no vCPU ever reads less than another has read before. While all vCPUs
+ * wait, it advances by vmm_waker.time(). A vCPU that could run and is not let run stops it, so that
+ * a guest that gets little CPU time sees a slow CPU and not one that hangs.
+ */
+#define VMM_IRQCHIP_PINS 24
+#define VMM_TSC_HZ	 1000000000ULL /* VMM_CAN_WAKE: of VMs with interrupt controllers */
+
+/*
+ * Halted vCPUs (VMM_CAN_WAKE). run() of a vCPU that halts returns VMM_EXIT_HLT with u.hlt.waits.
+ * The caller then leaves the vCPU alone until wake() is called for it. wake() may be called before
+ * that run() returns, more often than needed, and for a vCPU that does not wait: then the next
+ * run() returns VMM_EXIT_HLT again, or goes on. A call of run() without wake() does no harm either.
+ *
+ * When the last vCPU of a VM begins to wait, u.hlt.deadline says when expire() must be called. A
+ * call that comes too early, or when a vCPU runs again, does nothing. While a vCPU runs, the engine
+ * looks at the timers of the others by itself.
+ */
+struct vmm_waker {
+	/* vCPU @id has something to do. Any thread, also inside run() of another vCPU of the VM;
+	 * the engine holds no lock. */
+	void (*wake)(void *arg, unsigned int id);
+	/* The time, in ns, by which the VM's clock goes on while all its vCPUs wait. Never
+	 * decreases, and is not 0. Any thread; called under a lock of the engine. */
+	uint64_t (*time)(void *arg);
+	void *arg;
+};
 
 struct vmm_engine;	/* per-process state of one engine */
 struct vmm_engine_vm;	/* one VM */
@@ -176,6 +247,31 @@ struct vmm_engine_ops {
 	 * before the first vcpu_create. */
 	int (*vm_trap_msrs)(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
 
+	/* irqchip_create - give the VM interrupt controllers. Before the first vcpu_create.
+	 * -EBUSY: there are vCPUs already; -EEXIST: it has them; -ENOMEM. VMM_CAN_IRQCHIP. */
+	int (*irqchip_create)(struct vmm_engine_vm *vm);
+	/* irq_line - @level is what a device drives pin @gsi of the I/O APIC to. Any thread.
+	 * -ENXIO: the VM has no interrupt controllers, or there is no such pin. VMM_CAN_IRQCHIP. */
+	int (*irq_line)(struct vmm_engine_vm *vm, unsigned int gsi, bool level);
+
+	/* set_waker - let time pass for the VM and tell *@w (copied) who has something to do. NULL:
+	 * the VM's clock stands still while no vCPU runs, and nobody is told. That is so at first.
+	 * While no vCPU runs. On return no wake() of the former waker is in progress, if no other
+	 * thread is in irq_line() or expire(). -ENXIO: no interrupt controllers. VMM_CAN_WAKE.
+	 * expire - wake the vCPUs whose timers are due. *@next is when to call it again, as
+	 * u.hlt.deadline. Any thread, while the VM exists. VMM_CAN_WAKE. */
+	int (*set_waker)(struct vmm_engine_vm *vm, const struct vmm_waker *w);
+	int (*expire)(struct vmm_engine_vm *vm, uint64_t *next);
+	/* retire - @v will not run again, and the VM's clock does not wait for it. *@next as for
+	 * expire. While @v does not run. -ENXIO: no interrupt controllers. VMM_CAN_WAKE. */
+	int (*retire)(struct vmm_engine_vcpu *v, uint64_t *next);
+
+	/* rdpmc_sites - the instructions IN EAX,33H at these @n addresses (RIP; ascending or not)
+	 * stand for RDPMC: they exit with VMM_EXIT_RDPMC. A fault reads as 0 there, since the
+	 * instruction has none. @rip is copied. Once, before the first run(). -ENOMEM.
+	 * VMM_CAN_RDPMC_SITES. */
+	int (*rdpmc_sites)(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n);
+
 	/* vcpu_create - the VM's other vCPUs must not run meanwhile. */
 	int (*vcpu_create)(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
@@ -185,6 +281,11 @@ struct vmm_engine_ops {
 	 * (docs/soft-machine.md, "Intel and AMD"). Call it before set_sregs, because KVM accepts
 	 * control register bits by it, and not while the vCPU runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
+	/* supported_cpuid - the most that CPUID may show of this engine's CPUs: *table has *n
+	 * entries, which stay until close(). *table is NULL: the engine executes what a table of
+	 * this program can name. Any thread. */
+	void (*supported_cpuid)(const struct vmm_engine *e, const struct kvm_cpuid_entry2 **table,
+				size_t *n);
 	int (*get_regs)(struct vmm_engine_vcpu *v, struct kvm_regs *r);
 	int (*set_regs)(struct vmm_engine_vcpu *v, const struct kvm_regs *r);
 	int (*get_sregs)(struct vmm_engine_vcpu *v, struct kvm_sregs *s);
@@ -222,8 +323,8 @@ struct vmm_engine_ops {
 
 	/*
 	 * get_state - everything of the vCPU that kvm_regs and kvm_sregs do not hold: queued
-	 * events, the local APIC, the exit that waits for its answer, MSRs, clocks. *bytes is the
-	 * room in
+	 * events, the local APIC, x87 and SSE, the exit that waits for its answer, MSRs, clocks.
+	 * *bytes is the room in
 	 * @buf; on return it is what was used, or with -ENOSPC what is needed. -ENOMEM.
 	 * set_state - the reverse. Call it after set_sregs and set_regs, which reset such things.
 	 * It checks every byte: -EINVAL means that nothing changed.
@@ -237,6 +338,15 @@ struct vmm_engine_ops {
 	 */
 	int (*get_state)(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 	int (*set_state)(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
+
+	/*
+	 * get_vm_state, set_vm_state - the same for what belongs to the VM: the I/O APIC and the
+	 * clock. While no vCPU runs, no waker is set and no line changes. Set it before any state
+	 * of a vCPU. -ENXIO: the VM has no interrupt controllers, so there is nothing. VMM_CAN_SAVE
+	 * with VMM_CAN_IRQCHIP.
+	 */
+	int (*get_vm_state)(struct vmm_engine_vm *vm, void *buf, size_t *bytes);
+	int (*set_vm_state)(struct vmm_engine_vm *vm, const void *buf, size_t bytes);
 
 	/* guest_tsc - *ticks = TSC ticks that have passed between entering and leaving the guest
 	 * since the first call, without the time in which the vCPU's thread had no CPU. Never

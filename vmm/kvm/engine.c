@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,36 +25,13 @@ static const struct {
 	{KVM_CAP_EXT_CPUID, "KVM_CAP_EXT_CPUID", "2.6.26"},
 	{KVM_CAP_USER_NMI, "KVM_CAP_USER_NMI", "2.6.29"},
 	{KVM_CAP_VCPU_EVENTS, "KVM_CAP_VCPU_EVENTS", "2.6.33"},
+	{KVM_CAP_IRQCHIP, "KVM_CAP_IRQCHIP", "2.6.20"},
+	{KVM_CAP_MP_STATE, "KVM_CAP_MP_STATE", "2.6.25"},
+	{KVM_CAP_SIGNAL_MSI, "KVM_CAP_SIGNAL_MSI", "3.5"},
 	{KVM_CAP_IMMEDIATE_EXIT, "KVM_CAP_IMMEDIATE_EXIT", "4.11"},
 	{KVM_CAP_X86_USER_SPACE_MSR, "KVM_CAP_X86_USER_SPACE_MSR", "5.10"},
 	{KVM_CAP_X86_MSR_FILTER, "KVM_CAP_X86_MSR_FILTER", "5.10"},
 };
-
-static void on_kick(int sig)
-{
-	/* Its arrival ends KVM_RUN; immediate_exit covers the time before. Nothing to do. */
-}
-
-static int install_kick(char *why, size_t why_len)
-{
-	struct sigaction sa = {.sa_handler = on_kick}, old;
-
-	if (sigaction(VMM_KVM_KICK_SIGNAL, NULL, &old))
-		return fail(-errno, why, why_len, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
-			    strerror(errno));
-	if (old.sa_handler == on_kick)
-		return 0;
-	if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)
-		return fail(-EBUSY, why, why_len,
-			    "signal %d, which the KVM engine needs, has a handler already",
-			    VMM_KVM_KICK_SIGNAL);
-	sigemptyset(&sa.sa_mask);
-	/* No SA_RESTART: the point is that KVM_RUN returns EINTR. */
-	if (sigaction(VMM_KVM_KICK_SIGNAL, &sa, NULL))
-		return fail(-errno, why, why_len, "signal %d: %s", VMM_KVM_KICK_SIGNAL,
-			    strerror(errno));
-	return 0;
-}
 
 static const char *open_hint(int err)
 {
@@ -112,6 +88,29 @@ static int check_device(struct vmm_engine *e, const char *path, char *why, size_
 	return 0;
 }
 
+/* KVM_MAX_CPUID_ENTRIES of the kernel: KVM never has more. */
+#define CPUID_ENTRIES 256
+
+static int read_cpuid(struct vmm_engine *e, const char *path, char *why, size_t why_len)
+{
+	int rc;
+
+	e->cpuid = calloc(1, sizeof(*e->cpuid) + CPUID_ENTRIES * sizeof(e->cpuid->entries[0]));
+	if (!e->cpuid)
+		return fail(-ENOMEM, why, why_len, "%s: out of memory", path);
+	e->cpuid->nent = CPUID_ENTRIES;
+	rc = kvm_ioctl(e->fd, KVM_GET_SUPPORTED_CPUID, e->cpuid);
+	return rc ? fail(rc, why, why_len, "%s: KVM_GET_SUPPORTED_CPUID: %s", path, strerror(-rc))
+		  : 0;
+}
+
+static void engine_cpuid(const struct vmm_engine *e, const struct kvm_cpuid_entry2 **table,
+			 size_t *n)
+{
+	*table = e->cpuid->entries;
+	*n = e->cpuid->nent;
+}
+
 int vmm_kvm_open_path(const char *path, struct vmm_engine **out, char *why, size_t why_len)
 {
 	struct vmm_engine *e = calloc(1, sizeof(*e));
@@ -126,15 +125,18 @@ int vmm_kvm_open_path(const char *path, struct vmm_engine **out, char *why, size
 		goto err_free;
 	}
 	rc = check_device(e, path, why, why_len);
+	if (!rc)
+		rc = read_cpuid(e, path, why, why_len);
 	if (rc)
 		goto err_close;
-	rc = install_kick(why, why_len);
+	rc = kvm_signals_install(why, why_len);
 	if (rc)
 		goto err_close;
 	*out = e;
 	return 0;
 
 err_close:
+	free(e->cpuid);
 	close(e->fd);
 err_free:
 	free(e);
@@ -151,20 +153,29 @@ static void engine_close(struct vmm_engine *e)
 	if (!e)
 		return;
 	close(e->fd);
+	free(e->cpuid);
 	free(e);
 }
 
 const struct vmm_engine_ops vmm_kvm_ops = {
 	.name = "kvm",
-	.can = VMM_CAN_GUEST_TSC | VMM_CAN_HUGE_PAGES,
+	.can = VMM_CAN_GUEST_TSC | VMM_CAN_HUGE_PAGES | VMM_CAN_IRQCHIP | VMM_CAN_PMI |
+	       VMM_CAN_ALARM_SIGNAL | VMM_CAN_RDPMC_SITES,
 	.open = engine_open,
 	.close = engine_close,
 	.vm_create = kvm_vm_create,
 	.vm_destroy = kvm_vm_destroy,
 	.vm_trap_msrs = kvm_vm_trap_msrs,
+	.irqchip_create = kvm_vm_irqchip_create,
+	.irq_line = kvm_vm_irq_line,
+	.rdpmc_sites = kvm_vm_rdpmc_sites,
+	.set_waker = vmm_no_waker,
+	.expire = vmm_no_expire,
+	.retire = vmm_no_retire,
 	.vcpu_create = kvm_vcpu_create,
 	.vcpu_destroy = kvm_vcpu_destroy,
 	.set_cpuid = kvm_vcpu_set_cpuid,
+	.supported_cpuid = engine_cpuid,
 	.get_regs = kvm_vcpu_get_regs,
 	.set_regs = kvm_vcpu_set_regs,
 	.get_sregs = kvm_vcpu_get_sregs,
@@ -174,9 +185,11 @@ const struct vmm_engine_ops vmm_kvm_ops = {
 	.kick = kvm_vcpu_kick,
 	.interrupt = kvm_vcpu_interrupt,
 	.nmi = kvm_vcpu_nmi,
-	.pmi = vmm_no_pmi,
+	.pmi = kvm_vcpu_pmi,
 	.set_tally = vmm_no_tally,
 	.get_state = vmm_no_get_state,
 	.set_state = vmm_no_set_state,
+	.get_vm_state = vmm_no_get_vm_state,
+	.set_vm_state = vmm_no_set_vm_state,
 	.guest_tsc = kvm_vcpu_guest_tsc,
 };

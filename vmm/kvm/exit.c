@@ -105,6 +105,11 @@ void kvm_exit_complete(struct vmm_engine_vcpu *v, const struct vmm_run *run)
 		break;
 	case KVM_PENDING_WRMSR:
 		kr->msr.error = run->u.msr.fault;
+		if (!run->u.msr.fault)
+			kvm_pmi_wrote(v, kr->msr.index);
+		break;
+	case KVM_PENDING_RDPMC:
+		kvm_rdpmc_complete(v, run->u.pmc.fault ? 0 : run->u.pmc.data);
 		break;
 	case KVM_PENDING_IO_NEXT:
 	case KVM_PENDING_NONE:
@@ -134,7 +139,12 @@ bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	switch (kr->exit_reason) {
 	case KVM_EXIT_IO:
 		v->io_done = 0;
-		kvm_exit_next_io(v, run);
+		if (v->vm->nr_rdpmc && kvm_is_rdpmc(v, &run->u.pmc.index)) {
+			run->exit = VMM_EXIT_RDPMC;
+			v->pending = KVM_PENDING_RDPMC;
+		} else {
+			kvm_exit_next_io(v, run);
+		}
 		return true;
 	case KVM_EXIT_X86_RDMSR:
 	case KVM_EXIT_X86_WRMSR:

@@ -11,13 +11,18 @@
 #include "vmm/kvm/oncpu.h"
 
 struct vmm_engine {
-	int fd;		  /* /dev/kvm */
-	size_t run_bytes; /* size of a vCPU's struct kvm_run mapping */
+	int fd;			  /* /dev/kvm */
+	size_t run_bytes;	  /* size of a vCPU's struct kvm_run mapping */
+	struct kvm_cpuid2 *cpuid; /* KVM_GET_SUPPORTED_CPUID */
 };
 
 struct vmm_engine_vm {
 	struct vmm_engine *engine;
 	int fd;
+	unsigned int vcpus; /* how many exist */
+	bool irqchip;	    /* it has interrupt controllers */
+	uint64_t *rdpmc;    /* RIPs where IN EAX,33H stands for RDPMC: rdpmc.c; or NULL */
+	size_t nr_rdpmc;
 };
 
 /* What the next run() must hand back to the guest before it goes on. */
@@ -26,30 +31,38 @@ enum kvm_pending {
 	KVM_PENDING_IO,	     /* the caller has an element of an I/O instruction: take its data */
 	KVM_PENDING_IO_NEXT, /* a string instruction has more elements for the caller */
 	KVM_PENDING_RDMSR,
-	KVM_PENDING_WRMSR
+	KVM_PENDING_WRMSR,
+	KVM_PENDING_RDPMC /* an IN that stands for RDPMC */
 };
 
 struct vmm_engine_vcpu {
 	struct vmm_engine_vm *vm;
+	uint32_t id; /* also of its local APIC */
 	int fd;
 	struct kvm_run *kr; /* shared with the kernel */
 	size_t kr_bytes;
 
 	enum kvm_pending pending;
-	uint32_t io_done; /* elements of kr->io delivered so far */
+	uint32_t io_done;	    /* elements of kr->io delivered so far */
+	struct kvm_regs rdpmc_regs; /* KVM_PENDING_RDPMC: of the guest */
 
 	bool irq_pending; /* irq_vector is queued until the guest takes interrupts */
 	uint8_t irq_vector;
 	bool irq_ready;	 /* the guest took interrupts at the last exit, and has its registers since
 			  */
 	bool nmi_queued; /* an NMI was queued since the last entry */
+	bool waits;	 /* for its start-up IPI, or has begun to run by one */
 	bool halted;	 /* HLT retired, and nothing has woken the vCPU since */
+
+	bool masks_pmi;	 /* it is an Intel CPU: delivering a PMI masks LVTPC */
+	bool pmi_masked; /* our shadow of that mask: irqchip.c */
 
 	_Atomic bool count_tsc; /* somebody has asked for tsc */
 	uint64_t tsc;		/* TSC ticks inside of KVM_RUN and on a CPU, since then */
 	struct kvm_oncpu oncpu;
 
-	_Atomic int tid; /* thread inside of run(), or 0 */
+	_Atomic int tid;     /* thread inside of run(), or 0 */
+	_Atomic bool kicked; /* kick() was called, and run() has not reported it */
 };
 
 /* ioctl() that returns the result or -errno. */
@@ -75,6 +88,32 @@ static inline int kvm_create_vm_fd(const struct vmm_engine *e)
 int kvm_vm_create(struct vmm_engine *e, const struct vmm_ram *ram, struct vmm_engine_vm **vm);
 void kvm_vm_destroy(struct vmm_engine_vm *vm);
 int kvm_vm_trap_msrs(struct vmm_engine_vm *vm, const struct vpmu_msr_range *r);
+
+/* irqchip.c */
+int kvm_vm_irqchip_create(struct vmm_engine_vm *vm);
+int kvm_vm_irq_line(struct vmm_engine_vm *vm, unsigned int gsi, bool level);
+int kvm_vcpu_pmi(struct vmm_engine_vcpu *v);
+/* The guest has written @msr, without a fault. */
+void kvm_pmi_wrote(struct vmm_engine_vcpu *v, uint32_t msr);
+int kvm_vcpu_may_run(struct vmm_engine_vcpu *v);
+
+/* rdpmc.c */
+int kvm_vm_rdpmc_sites(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n);
+/* Whether the I/O exit is of an IN that stands for RDPMC: then *index is ECX. */
+bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index);
+/* Its answer: EAX is KVM's to write, from the exit's data. */
+void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data);
+
+/* signal.c */
+/* Install the handlers of the engine's signals, once for the process. */
+int kvm_signals_install(char *why, size_t why_len);
+/* This thread's id; on its first call in a thread, open the thread to these signals. */
+int kvm_signals_open(void);
+/* The thread enters the guest of @kr, and has left it: an alarm signal in between sets
+ * kr->immediate_exit. */
+void kvm_alarms_to(struct kvm_run *kr);
+/* Whether the thread was sent an alarm signal since the last call. */
+bool kvm_alarm_take(void);
 
 /* vcpu.c */
 int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **v);

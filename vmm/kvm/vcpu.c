@@ -7,15 +7,14 @@
  * thread is at, either KVM_RUN has yet to look at immediate_exit and returns at once, or it is in
  * the guest already and the signal takes it out, or it has returned and the next run() finds
  * immediate_exit set. run() takes it back, atomically, when it reports VMM_EXIT_INTR. A signal that
- * comes late, or from elsewhere, finds immediate_exit clear and run() goes on.
+ * comes late, or from elsewhere, finds immediate_exit clear and run() goes on. Alarms of the thread
+ * end KVM_RUN in the same way, but from a signal handler: signal.c.
  *
  * guest_tsc() counts TSC ticks from just before to just after the KVM_RUN ioctl, without the time
  * in which the thread had no CPU (oncpu.h): the time in the guest plus the cost of the system call
  * and of KVM's own exits (page faults, CPUID). KVM offers user space nothing closer.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +31,7 @@ int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine
 	if (!v)
 		return -ENOMEM;
 	v->vm = vm;
+	v->id = id;
 	rc = v->fd = kvm_ioctl(vm->fd, KVM_CREATE_VCPU, (void *)(unsigned long)id);
 	if (rc < 0)
 		goto err_free;
@@ -41,6 +41,8 @@ int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine
 		rc = -errno;
 		goto err_close;
 	}
+	v->waits = vm->irqchip && id;
+	vm->vcpus++;
 	*out = v;
 	return 0;
 
@@ -55,10 +57,20 @@ void kvm_vcpu_destroy(struct vmm_engine_vcpu *v)
 {
 	if (!v)
 		return;
+	v->vm->vcpus--;
 	kvm_oncpu_close(&v->oncpu);
 	munmap(v->kr, v->kr_bytes);
 	close(v->fd);
 	free(v);
+}
+
+/* Leaf 0 EBX: "Genu" of GenuineIntel. */
+static bool says_intel(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 0)
+			return e[i].ebx == 0x756e6547;
+	return false;
 }
 
 int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n)
@@ -75,6 +87,8 @@ int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 
 	memcpy(table->entries, e, n * sizeof(table->entries[0]));
 	rc = kvm_ioctl(v->fd, KVM_SET_CPUID2, table);
 	free(table);
+	if (!rc)
+		v->masks_pmi = says_intel(e, n);
 	return rc;
 }
 
@@ -85,9 +99,14 @@ int kvm_vcpu_get_regs(struct vmm_engine_vcpu *v, struct kvm_regs *r)
 
 int kvm_vcpu_set_regs(struct vmm_engine_vcpu *v, const struct kvm_regs *r)
 {
+	int rc;
+
 	v->irq_ready = false; /* RFLAGS.IF may be another now */
 	v->halted = false;
-	return kvm_ioctl(v->fd, KVM_SET_REGS, (void *)r);
+	rc = kvm_ioctl(v->fd, KVM_SET_REGS, (void *)r);
+	if (!rc && v->waits)
+		rc = kvm_vcpu_may_run(v);
+	return rc;
 }
 
 int kvm_vcpu_get_sregs(struct vmm_engine_vcpu *v, struct kvm_sregs *s)
@@ -104,6 +123,8 @@ int kvm_vcpu_set_sregs(struct vmm_engine_vcpu *v, const struct kvm_sregs *s)
 
 int kvm_vcpu_interrupt(struct vmm_engine_vcpu *v, uint8_t vector)
 {
+	if (v->vm->irqchip)
+		return -EOPNOTSUPP; /* KVM takes none beside its local APIC */
 	if (v->irq_pending)
 		return -EBUSY;
 	v->irq_vector = vector;
@@ -136,6 +157,8 @@ void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
 {
 	int tid;
 
+	/* kicked first: whoever takes immediate_exit back then looks at it (take_stop). */
+	atomic_store(&v->kicked, true);
 	__atomic_store_n(&v->kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
 	/* Pairs with run(): it stores tid before KVM_RUN looks at immediate_exit, so a thread
 	 * that did not see immediate_exit is seen here. */
@@ -144,28 +167,30 @@ void kvm_vcpu_kick(struct vmm_engine_vcpu *v)
 		syscall(SYS_tgkill, getpid(), tid, VMM_KVM_KICK_SIGNAL);
 }
 
-/* A kick that nobody has answered: answer it. */
-static bool take_kick(struct vmm_engine_vcpu *v, struct vmm_run *run)
+/*
+ * What asked the vCPU to stop, if anything did and nobody has been told: an alarm of the thread,
+ * else a kick. A kick beside an alarm stays for the next run().
+ */
+static bool take_stop(struct vmm_engine_vcpu *v, struct vmm_run *run)
 {
+	if (kvm_alarm_take()) {
+		/* It may have set immediate_exit, and a kick may have. */
+		__atomic_store_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST);
+		if (atomic_load(&v->kicked))
+			__atomic_store_n(&v->kr->immediate_exit, 1, __ATOMIC_SEQ_CST);
+		run->exit = VMM_EXIT_ALARM;
+		return true;
+	}
 	if (!__atomic_exchange_n(&v->kr->immediate_exit, 0, __ATOMIC_SEQ_CST))
 		return false;
-	run->exit = VMM_EXIT_INTR;
-	return true;
-}
-
-/* This thread's id; on its first call here, open it to kicks. */
-static int enter_thread(void)
-{
-	static __thread int tid;
-	sigset_t kick;
-
-	if (!tid) {
-		sigemptyset(&kick);
-		sigaddset(&kick, VMM_KVM_KICK_SIGNAL);
-		pthread_sigmask(SIG_UNBLOCK, &kick, NULL);
-		tid = (int)syscall(SYS_gettid);
+	if (atomic_exchange(&v->kicked, false)) {
+		/* An alarm that came meanwhile is seen by the next run(). */
+		run->exit = VMM_EXIT_INTR;
+		return true;
 	}
-	return tid;
+	/* What was taken back may be that of an alarm that came since the first look. */
+	run->exit = VMM_EXIT_ALARM;
+	return kvm_alarm_take();
 }
 
 /* Give a queued interrupt to the guest if it takes one now, or ask KVM to say when. */
@@ -213,34 +238,36 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	kvm_exit_complete(v, run);
 	run->retired = 0;
 	if (v->pending == KVM_PENDING_IO_NEXT) {
-		if (!take_kick(v, run))
+		if (!take_stop(v, run))
 			kvm_exit_next_io(v, run);
 		return 0;
 	}
 
-	/* Without an in-kernel irqchip, KVM leaves it to us to wait in HLT. */
+	/* Without interrupt controllers, KVM leaves it to us to wait in HLT. */
 	if (v->halted && !v->nmi_queued && !(v->irq_pending && v->irq_ready)) {
-		if (!take_kick(v, run))
+		if (!take_stop(v, run))
 			run->exit = VMM_EXIT_HLT;
 		return 0;
 	}
 	v->halted = false;
 
-	tid = enter_thread();
+	tid = kvm_signals_open();
 	if (v->oncpu.tid != tid && atomic_load_explicit(&v->count_tsc, memory_order_relaxed)) {
 		kvm_oncpu_close(&v->oncpu);
 		kvm_oncpu_open(&v->oncpu, tid, true);
 	}
 	atomic_store(&v->tid, tid);
+	kvm_alarms_to(v->kr);
 	for (;;) {
 		rc = inject(v);
 		if (rc)
 			break;
 		rc = enter_guest(v);
-		if (rc == -EINTR) {
-			/* Other signals of the process are not ours to report. */
+		if (rc == -EINTR || rc == -EAGAIN) {
+			/* EAGAIN: something has woken a vCPU that waits for its start-up IPI.
+			 * Other signals of the process are not ours to report. */
 			rc = 0;
-			if (take_kick(v, run))
+			if (take_stop(v, run))
 				break;
 			continue;
 		}
@@ -250,6 +277,7 @@ int kvm_vcpu_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		    !(run->exit == VMM_EXIT_HLT && v->irq_pending && v->irq_ready))
 			break;
 	}
+	kvm_alarms_to(NULL);
 	atomic_store(&v->tid, 0);
 	v->nmi_queued = false;
 	v->halted = !rc && run->exit == VMM_EXIT_HLT;

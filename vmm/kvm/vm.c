@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A VM of the KVM engine: its memory slots, and which MSRs exit to the caller. Guests get no
- * in-kernel irqchip. They get no in-kernel vPMU either: the PMU that they see is libvpmu's, and
- * KVM's own would take the host counters that libvpmu shares.
+ * in-kernel vPMU: the PMU that they see is libvpmu's, and KVM's own would take the host counters
+ * that libvpmu shares. Interrupt controllers: irqchip.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -93,6 +93,7 @@ void kvm_vm_destroy(struct vmm_engine_vm *vm)
 	if (!vm)
 		return;
 	close(vm->fd);
+	free(vm->rdpmc);
 	free(vm);
 }
 

@@ -195,13 +195,21 @@ static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
 
 typedef int (*load_fn)(struct vm *vm, void *arg, char *err, size_t errlen);
 
+/* The PMU that the guest is shown. */
+static struct vpmu_guest_cfg pmu_of(const struct vm_config *c, const struct plane *plane)
+{
+	if (c->kernel && c->rdpmc_off && !(plane->ops->can & VMM_CAN_RDPMC))
+		return (struct vpmu_guest_cfg){.model = VPMU_GUEST_NONE};
+	return c->pmu;
+}
+
 static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
 		     struct plane *plane, load_fn load, void *load_arg, char *err, size_t errlen)
 {
 	struct vpmu_account *vcpus[VM_VCPUS_MAX];
 	struct vpmu_source *source = plane->source;
 	struct machine_share *share = machine_share(m, e->node->parent);
-	struct image img = {0};
+	struct image img = {0}, initrd = {0};
 	struct vm_opts o = {
 		.name = c->name,
 		.vcpus = c->vcpus,
@@ -209,12 +217,14 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.image = &img,
 		.load = load,
 		.load_arg = load_arg,
-		.args = c->args,
+		.args = c->kernel ? c->cmdline : c->args,
+		.protocol = c->kernel ? &boot_linux : NULL,
+		.initrd = c->initrd ? &initrd : NULL,
 		.max_events = c->max_events,
 		.quota = !share		     ? NULL
 			 : plane == &m->soft ? &share->soft
 					     : &share->kvm,
-		.pmu = c->pmu,
+		.pmu = pmu_of(c, plane),
 		.ops = plane->ops,
 		.engine = plane->engine,
 		.sched = plane->sched,
@@ -237,12 +247,20 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
 	if (ret)
 		return ret;
-	ret = load ? 0 : image_read(c->image, &img, why, sizeof(why));
+	if (!load && c->kernel)
+		ret = machine_kernel_get(&m->kernel, c->kernel, &o.image, why, sizeof(why));
+	else if (!load)
+		ret = image_read(c->image, &img, why, sizeof(why));
+	if (!ret && !load && c->initrd)
+		ret = image_read(c->initrd, &initrd, why, sizeof(why));
 	if (!ret)
 		ret = vm_create(&o, &e->vm, why, sizeof(why));
 	if (ret)
 		fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
 	image_free(&img);
+	image_free(&initrd);
+	if (m->launched)
+		machine_kernel_forget(&m->kernel);
 	return ret;
 }
 
@@ -276,17 +294,21 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 
 	if (!e)
 		return NULL;
-	if (!copy_text(&e->name, c->name) || !copy_text(&e->image, c->image ? c->image : "") ||
-	    !copy_text(&e->args, c->args) || !copy_text(&e->allow, c->allow) ||
-	    !copy_text(&e->deny, c->deny)) {
+	if (!copy_text(&e->name, c->name) ||
+	    !copy_text(&e->image, c->kernel  ? c->kernel
+				  : c->image ? c->image
+					     : "") ||
+	    !copy_text(&e->args, c->kernel && c->cmdline ? c->cmdline : c->args) ||
+	    !copy_text(&e->allow, c->allow) || !copy_text(&e->deny, c->deny)) {
 		free_entry(e);
 		return NULL;
 	}
 	e->machine = m;
 	e->engine = plane->ops->name;
 	e->can = plane->ops->can;
-	e->pmu = c->pmu.model;
+	e->pmu = pmu_of(c, plane).model;
 	e->vcpus = c->vcpus;
+	e->kernel = c->kernel != NULL;
 	e->policy = c->policy;
 	e->max_events = c->max_events;
 	e->lbr = c->lbr;
@@ -469,6 +491,7 @@ void machine_reap(struct machine *m)
 		if (!e->vm || !atomic_load_explicit(&e->over, memory_order_acquire))
 			continue;
 		e->state = vm_state(e->vm);
+		e->how = vm_how(e->vm);
 		e->status = vm_status(e->vm);
 		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
 		e->denied = machine_vm_denied(e, &e->denied_last);
@@ -546,6 +569,7 @@ void machine_destroy(struct machine *m)
 		m->soft.ops->close(m->soft.engine);
 	if (m->kvm.engine)
 		m->kvm.ops->close(m->kvm.engine);
+	machine_kernel_forget(&m->kernel);
 	free(m);
 }
 
@@ -566,6 +590,7 @@ int machine_launch(struct machine *m, char *err, size_t errlen)
 		return fail(ret, err, errlen, "modelled host: starting its pCPUs: %s",
 			    strerror(-ret));
 	m->launched = true;
+	machine_kernel_forget(&m->kernel);
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct machine_vm {
 	unsigned int can;   /* VMM_CAN_* of the engine */
 	enum vpmu_guest_model pmu;
 	unsigned int vcpus, max_events;
+	bool kernel;	    /* it boots a stock kernel: its vCPUs share one console */
 	uint64_t ram_bytes; /* counted in machine.ram_bytes; 0 once it has ended */
 	/* as configured, for snapshots; allow and deny may be NULL */
 	char *image, *args, *allow, *deny;
@@ -32,6 +33,7 @@ struct machine_vm {
 	void *user;	     /* of whoever has the machine: machine_opts.adding */
 	/* once it has ended */
 	enum vm_state state;
+	enum vm_how how;
 	uint32_t status;
 	char reason[VM_REASON_MAX];
 	uint64_t denied, denied_last; /* before: machine_vm_denied */

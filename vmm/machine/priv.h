@@ -3,6 +3,8 @@
 #ifndef VMM_MACHINE_PRIV_H
 #define VMM_MACHINE_PRIV_H
 
+#include <sys/stat.h>
+
 #include "vmm/machine/machine.h"
 #include "vmm/sched/perfpmu.h"
 #include "vpmu/source_core.h"
@@ -31,6 +33,13 @@ struct machine_share {
 	struct machine_share *next;
 };
 
+/* The kernel that was unpacked last, while VMs of the configuration are made: they often boot the
+ * same one, and unpacking takes up to a second. Zeroed, it is empty. */
+struct machine_kernel {
+	struct image img;
+	struct stat of; /* the file's, before it was read */
+};
+
 struct machine {
 	struct machine_opts opts;
 	struct host_config host_cfg;
@@ -39,9 +48,10 @@ struct machine {
 	struct runner *runner;
 	struct threads *threads;
 	bool launched;
-	struct perfpmu_opts perf; /* from host_cfg */
-	bool capture;		  /* host_cfg.lbr: attached to the root of the soft plane */
-	uint64_t ram_bytes;	  /* of the VMs that have not ended */
+	struct machine_kernel kernel; /* kept until launched */
+	struct perfpmu_opts perf;     /* from host_cfg */
+	bool capture;		      /* host_cfg.lbr: attached to the root of the soft plane */
+	uint64_t ram_bytes;	      /* of the VMs that have not ended */
 	struct machine_vm *vms, **last;
 	struct machine_share *shares;
 	struct tenants_watch watch;
@@ -49,6 +59,12 @@ struct machine {
 
 /* machine_open_engine - open @p's engine if it is not open. Its plane does not begin with that. */
 int machine_open_engine(struct plane *p, char *err, size_t errlen);
+
+/* machine_kernel_get - the kernel of the file @path, unpacked. *out is @k's, until the next call.
+ * -errno and one line in @err. machine_kernel_forget - free it. */
+int machine_kernel_get(struct machine_kernel *k, const char *path, const struct image **out,
+		       char *err, size_t errlen);
+void machine_kernel_forget(struct machine_kernel *k);
 
 /* machine_share - that of tenant node @n, which is made if there is none. NULL: out of memory. */
 struct machine_share *machine_share(struct machine *m, const struct node *n);

@@ -34,6 +34,7 @@ static struct vpmu_hostpmu_perf_opts opts_of(const struct perfpmu_opts *conf, st
 		.kick = kick,
 		.arg = v,
 		.nominal_cycles = conf->nominal_cycles,
+		.alarm_signal = v && v->vm->ops->can & VMM_CAN_ALARM_SIGNAL ? VMM_ALARM_SIGNAL : 0,
 	};
 }
 

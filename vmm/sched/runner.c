@@ -44,6 +44,10 @@ void runner_serve(struct runner_pcpu *p, struct vcpu *v)
 	/* Acquire: pairs with the release in take_away. */
 	int req = atomic_load_explicit(&v->request, memory_order_acquire);
 
+	if (!over && req == VCPU_REQ_SLEEP) {
+		halt_sleep(p, v);
+		return;
+	}
 	if (over || req == VCPU_REQ_DROP || req == VCPU_REQ_UNPLACE) {
 		/* Only the owner of the pCPU on which it is placed may stop its counters. */
 		if (v->placed && v->placed != p) {
@@ -193,19 +197,25 @@ static void tick(struct runner_pcpu *p)
 bool runner_slice(struct runner_pcpu *p)
 {
 	const struct host_config *cfg = &p->runner->cfg;
-	struct vcpu *v = pick(p);
+	struct vcpu *v;
 	uint64_t budget = cfg->slice_insns;
 	struct vcpu_used used = {0};
 	enum vcpu_slice slice;
 
+	halt_poll(p);
+	v = pick(p);
 	if (!v)
 		return false;
 	if (cfg->random_slices)
 		budget = 1 + random_below(p, 2 * budget - 1);
 	slice = vcpu_run_slice(v, &p->env, budget, &used);
 	runq_charge(v, used.effort > MIN_EFFORT ? used.effort : MIN_EFFORT);
-	if (slice == VCPU_SLICE_ENDED)
+	if (slice == VCPU_SLICE_HALTED)
+		halt_begin(p, v);
+	if (slice == VCPU_SLICE_ENDED) {
+		halt_ended(p, v);
 		runner_leave(p);
+	}
 	__atomic_store_n(&p->slices, p->slices + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->insns, p->insns + used.insns, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->effort, p->effort + used.effort, __ATOMIC_RELAXED);
@@ -226,8 +236,9 @@ static void idle(struct runner_pcpu *p)
 	vpmu_pcpu_offline(p->pcpu);
 	atomic_fetch_or(&r->idle, bit);
 	pthread_mutex_lock(&p->lock);
-	while (!runq_length(p) && !atomic_load_explicit(&r->stop, memory_order_relaxed))
-		pthread_cond_wait(&p->wake, &p->lock);
+	while (!runq_length(p) && !atomic_load_explicit(&r->stop, memory_order_relaxed) &&
+	       !halt_wait(p))
+		;
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_and(&r->idle, ~bit);
 	vpmu_pcpu_online(p->pcpu);

@@ -48,6 +48,8 @@ static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 		 */
 		if (away && !v->away)
 			runq_push(v->placed, v, true);
+		else if (vm->irqchip)
+			halt_wake(v); /* it may wait, and must serve the request */
 	}
 	for (unsigned int i = 0; i < r->nr; i++)
 		runq_expedite(r->pcpus[i], vm);
@@ -78,7 +80,8 @@ static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostp
 			    "count for them",
 			    v->vm->name, v->vm->ops->name);
 	for (unsigned int i = 0; i < r->nr; i++)
-		if (runq_reserve(r->pcpus[i], r->vcpus + 1))
+		if (runq_reserve(r->pcpus[i], r->vcpus + 1) ||
+		    halt_reserve(r->pcpus[i], r->vcpus + 1))
 			return fail(-ENOMEM, err, errlen, "vm %s: out of memory", v->vm->name);
 	r->vcpus++;
 	v->counted = true;
@@ -109,6 +112,7 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 {
 	struct runner *r = of_sched(s);
 
+	halt_start(vm);
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
 		struct vcpu *v = &vm->vcpus[i];
 		struct runner_pcpu *p = shortest(r);
@@ -126,20 +130,32 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 	return 0;
 }
 
+/* A VM that is stopped: no time passes for it. */
+static void stop_vm(struct vm_sched *s, struct vm *vm, enum vcpu_request req)
+{
+	take_away(of_sched(s), vm, req);
+	halt_stop(of_sched(s), vm);
+}
+
 static void sched_pause(struct vm_sched *s, struct vm *vm)
 {
-	take_away(of_sched(s), vm, VCPU_REQ_PARK);
+	stop_vm(s, vm, VCPU_REQ_PARK);
 }
 
 static int sched_unplace(struct vm_sched *s, struct vm *vm)
 {
-	take_away(of_sched(s), vm, VCPU_REQ_UNPLACE);
+	stop_vm(s, vm, VCPU_REQ_UNPLACE);
 	return 0;
 }
 
 static void sched_remove(struct vm_sched *s, struct vm *vm)
 {
-	take_away(of_sched(s), vm, VCPU_REQ_DROP);
+	stop_vm(s, vm, VCPU_REQ_DROP);
+}
+
+static void sched_wake(struct vm_sched *s, struct vcpu *v)
+{
+	halt_wake(v);
 }
 
 static const struct vm_sched_ops runner_sched_ops = {
@@ -149,6 +165,7 @@ static const struct vm_sched_ops runner_sched_ops = {
 	.pause = sched_pause,
 	.unplace = sched_unplace,
 	.remove = sched_remove,
+	.wake = sched_wake,
 };
 
 struct vm_sched *runner_sched(struct runner *r)
@@ -177,7 +194,7 @@ uint64_t runner_step(struct runner *r, uint64_t slices)
 {
 	uint64_t done = 0;
 
-	while (done < slices && busy(r))
+	while (done < slices && (busy(r) || halt_skip(r)))
 		done += runner_slice(r->pcpus[r->turn++ % r->nr]);
 	return done;
 }
@@ -191,6 +208,7 @@ static void pcpu_free(struct runner_pcpu *p)
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	free(p->heap);
+	free(p->timers.heap);
 	free(p);
 }
 
@@ -204,6 +222,7 @@ static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 		.no_default = true,
 	};
 	struct runner_pcpu *p = aligned_alloc(_Alignof(struct runner_pcpu), sizeof(*p));
+	pthread_condattr_t attr;
 	int ret;
 
 	if (!p)
@@ -215,7 +234,11 @@ static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 		 id * 0x632be59bd9b4e019ULL; /* odd, so each pCPU gets another stream */
 	p->next_tick_ns = r->tick_ns;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->wake, NULL);
+	atomic_init(&p->timers.first, UINT64_MAX);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* halt_wait() */
+	pthread_cond_init(&p->wake, &attr);
+	pthread_condattr_destroy(&attr);
 	ret = vpmu_softpmu_init(&p->soft, &opts);
 	if (!ret)
 		ret = vpmu_pcpu_create(host, &p->soft.pmu, id, &p->pcpu);
@@ -243,6 +266,8 @@ int runner_create(struct vpmu_host *host, const struct host_config *h, struct ru
 	r->tick_ns = h->tick_us * 1000ULL;
 	pthread_mutex_init(&r->away_lock, NULL);
 	pthread_cond_init(&r->away_cond, NULL);
+	pthread_mutex_init(&r->timer_lock, NULL);
+	pthread_cond_init(&r->timer_called, NULL);
 	r->pcpus = calloc(h->pcpus, sizeof(*r->pcpus));
 	if (!r->pcpus)
 		ret = -ENOMEM;
@@ -276,6 +301,7 @@ int runner_launch(struct runner *r)
 {
 	int ret = 0;
 
+	halt_launch(r);
 	for (unsigned int i = 0; i < r->nr && !ret; i++) {
 		struct runner_pcpu *p = r->pcpus[i];
 
@@ -301,6 +327,8 @@ void runner_destroy(struct runner *r)
 	free(r->pcpus);
 	pthread_cond_destroy(&r->away_cond);
 	pthread_mutex_destroy(&r->away_lock);
+	pthread_cond_destroy(&r->timer_called);
+	pthread_mutex_destroy(&r->timer_lock);
 	free(r);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interface between runqueue.c (queues), runner.c (what a pCPU does) and runner_ctl.c (what the
- * control thread does). Nobody else includes this file.
+ * Interface between runqueue.c (queues), halt.c (vCPUs that wait), runner.c (what a pCPU does) and
+ * runner_ctl.c (what the control thread does). Nobody else includes this file.
  *
  * Each pCPU has a run queue, ordered by virtual time (runqueue.c), with a lock of its own. The pCPU
  * takes the lock to pop the next vCPU and to push the last one; others take it to add or steal a
  * vCPU or to look for a VM's vCPUs. A slice takes no other lock.
  *
- * A vCPU is in exactly one place: away (then the control thread may touch it), in one queue, or in
- * the hands of one pCPU. The vCPU that ran last stays current on its pCPU until another vCPU or the
- * host is current there, and only then goes into a queue. So a vCPU in a queue is current nowhere,
- * and the thread that pops it may place it.
+ * A vCPU is in exactly one place: away (then the control thread may touch it), in one queue, in the
+ * hands of one pCPU, or waiting in HLT (halt.c). The vCPU that ran last stays current on its pCPU
+ * until another vCPU or the host is current there, and only then goes into a queue. So a vCPU in a
+ * queue is current nowhere, and the thread that pops it may place it.
  *
  * The control thread takes vCPUs away by request: it sets v->request and moves the vCPU to the
  * front of its queue. A pCPU that pops a vCPU with a request serves the request instead of running
@@ -45,6 +45,14 @@ struct runner_pcpu {
 	pthread_t thread;
 	struct vpmu_softpmu soft;
 
+	struct { /* VMs that wait for a timer, under runner.timer_lock */
+		struct vm **heap;
+		unsigned int nr, room;
+		struct vm *calls; /* expire() of this VM is in progress */
+		_Atomic uint64_t
+			first; /* when the first is due, UINT64_MAX: none; read without it */
+	} timers;
+
 	/* shared, under lock */
 	_Alignas(64) pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -67,6 +75,13 @@ struct runner {
 	unsigned int nr, turn;
 	unsigned int vcpus; /* for which the queues have room */
 	struct runner_pcpu **pcpus;
+
+	/* halt.c: */
+	bool host_time;	    /* time passes for VMs that wait as on the host, else as modelled */
+	uint64_t time_from; /* host_time: when that time began */
+	_Atomic uint64_t skipped; /* modelled time that no pCPU had work for, ns */
+	pthread_mutex_t timer_lock;
+	pthread_cond_t timer_called; /* an expire() is over */
 
 	/* protect vcpu.away; signalled when it becomes true */
 	pthread_mutex_t away_lock;
@@ -97,6 +112,36 @@ static inline unsigned int runq_length(const struct runner_pcpu *q)
 {
 	return atomic_load_explicit(&q->len, memory_order_relaxed);
 }
+
+/* halt.c */
+
+/* halt_begin - @v has returned VCPU_SLICE_HALTED: it will sleep when @p lets go of it. halt_sleep -
+ * @p lets go of it. halt_ended - @v has ended. Only the owner of @p. */
+void halt_begin(struct runner_pcpu *p, struct vcpu *v);
+void halt_sleep(struct runner_pcpu *p, struct vcpu *v);
+void halt_ended(struct runner_pcpu *p, struct vcpu *v);
+/* halt_wake - @v has something to do, or a request. Any thread. */
+void halt_wake(struct vcpu *v);
+/* halt_poll - wake those whose timers are due. Only the owner of @p. */
+void halt_expire(struct runner_pcpu *p);
+static inline void halt_poll(struct runner_pcpu *p)
+{
+	if (__builtin_expect(
+		    atomic_load_explicit(&p->timers.first, memory_order_relaxed) != UINT64_MAX, 0))
+		halt_expire(p);
+}
+/* halt_wait - nothing can run on @p: wait until something may. True: a timer is due. Only the owner
+ * of @p, under p->lock, which it releases meanwhile. */
+bool halt_wait(struct runner_pcpu *p);
+/* halt_skip - modelled time jumps to the next timer. False: there is none. */
+bool halt_skip(struct runner *r);
+/* halt_reserve - make room for the timers of @vms VMs in @p. -ENOMEM. */
+int halt_reserve(struct runner_pcpu *p, unsigned int vms);
+/* halt_launch - the pCPUs get threads. halt_start - @vm begins to run. halt_stop - all its vCPUs
+ * are away. The control thread. */
+void halt_launch(struct runner *r);
+void halt_start(struct vm *vm);
+void halt_stop(struct runner *r, struct vm *vm);
 
 /* runner.c: only for the owner of @p, i.e. its thread, or the control thread while it has none */
 

@@ -195,9 +195,6 @@ static void warm_next(const struct runner_pcpu *q)
 	warm(v, false);
 	for (unsigned int i = 64; i < offsetof(struct vcpu, run.u); i += 64)
 		__builtin_prefetch((const char *)v + i);
-	__builtin_prefetch(&v->state);
-	__builtin_prefetch(&v->request);
-	__builtin_prefetch(v->vm);
 	__builtin_prefetch(&v->vm->failing);
 	v = e[0].v;
 	warm(v, true);

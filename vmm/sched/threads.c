@@ -279,6 +279,11 @@ static void sched_remove(struct vm_sched *s, struct vm *vm)
 		quit(thread_of(&vm->vcpus[i]));
 }
 
+/* The kernel wakes it: run() does not return while it waits. */
+static void sched_wake(struct vm_sched *s, struct vcpu *v)
+{
+}
+
 static const struct vm_sched_ops threads_sched_ops = {
 	.vcpu_init = vcpu_init,
 	.vcpu_fini = vcpu_fini,
@@ -286,6 +291,7 @@ static const struct vm_sched_ops threads_sched_ops = {
 	.pause = sched_pause,
 	.unplace = sched_unplace,
 	.remove = sched_remove,
+	.wake = sched_wake,
 };
 
 struct vm_sched *threads_sched(struct threads *ts)

@@ -11,7 +11,7 @@
 #include "vpmu/blob.h"
 
 #define SNAP_MAGIC   "VPMUSNAP"
-#define SNAP_VERSION 2
+#define SNAP_VERSION 3
 #define SNAP_HEAD    16 /* magic, version u32, reserved u32 */
 #define SNAP_PAGE    4096
 

@@ -57,12 +57,12 @@ static int fill_pages(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
 
 int snap_save_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t errlen)
 {
-	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\2"; /* version, little-endian */
+	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\3"; /* version, little-endian */
 	struct vm *vm = e->vm;
 	uint64_t pages;
 	int ret;
 
-	_Static_assert(SNAP_VERSION == 2, "head");
+	_Static_assert(SNAP_VERSION == 3, "head");
 	snap_write(o, head, sizeof(head));
 	ret = write_section(o, SNAP_CONF, fill_conf, e, err, errlen);
 	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
@@ -180,6 +180,10 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 
 	if (ret)
 		return ret;
+	if (e->kernel)
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "vm %s: VMs with a kernel cannot be saved, accepted: a VM with an image",
+			    e->name);
 	ran = vm_state(e->vm) == VM_RUNNING;
 	if (vm_unplace(e->vm))
 		return fail(-EOPNOTSUPP, err, errlen,

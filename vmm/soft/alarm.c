@@ -77,6 +77,21 @@ int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, 
 	return n;
 }
 
+int64_t soft_deadline_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n,
+			    uint64_t left, bool *armed)
+{
+	uint64_t most;
+
+	/* Further away than any chunk gets. (Repeated string instructions look by themselves.) */
+	if (left > (uint64_t)n * SYS_CYCLES)
+		return n;
+	*armed = true;
+	most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
+	if (most < (uint64_t)b->n)
+		most = (uint64_t)walk(b, VPMU_SOFT_CYCLES, left);
+	return most < (uint64_t)n ? (int64_t)most : n;
+}
+
 void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone)
 {
 	uint32_t cycles = (b->sum >> SOFT_LANE_CYCLES & 0xffff) + SOFT_TAKEN_CYCLES, most;

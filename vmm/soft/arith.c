@@ -394,3 +394,17 @@ int soft_help_sahf(struct soft_vcpu *v, const struct soft_op *op)
 	soft_fl_raw(v, (soft_flags(v) & SOFT_OF) | (ah & SOFT_ARITH & 0xff));
 	return 0;
 }
+
+/* XLAT: AL = the byte at RBX + AL; op->base: log2 of the address's bytes, op->src: segment base. */
+int soft_help_xlat(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint64_t at = v->r[SOFT_RBX] + (uint8_t)v->r[SOFT_RAX], x;
+
+	if (op->base == 2)
+		at = (uint32_t)at;
+	x = soft_ld_slow(v, at + v->r[op->src], 1);
+	if (v->trap)
+		return 1;
+	soft_wr(v, 0, 1, x);
+	return 0;
+}

@@ -52,6 +52,7 @@ void soft_cache_reset(struct soft_vcpu *v)
 	v->nr_unsettled = 0;
 	v->link = NULL;
 	v->cur = &nowhere;
+	v->rest.block = NULL;
 	for (struct soft_chunk *c = v->arena; c; c = c->next)
 		c->used = 0;
 	v->arena_free = v->arena;

@@ -39,7 +39,7 @@ struct soft_op *emit_sysop(struct emit *e, int (*fn)(struct soft_vcpu *, const s
 
 /* ---- operands ---- */
 
-static unsigned int gpr(ZydisRegister r)
+unsigned int soft_gpr(ZydisRegister r)
 {
 	if (r >= ZYDIS_REGISTER_AL && r <= ZYDIS_REGISTER_BL)
 		return (unsigned int)(r - ZYDIS_REGISTER_AL) * 8;
@@ -58,7 +58,7 @@ static unsigned int gpr(ZydisRegister r)
 
 unsigned int emit_reg(const struct emit *e, unsigned int i)
 {
-	return gpr(e->zo[i].reg.value);
+	return soft_gpr(e->zo[i].reg.value);
 }
 
 uint8_t emit_seg(const struct emit *e, unsigned int i)
@@ -84,7 +84,7 @@ void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m)
 	if (z->base == ZYDIS_REGISTER_RIP || z->base == ZYDIS_REGISTER_EIP)
 		m->disp += (int64_t)e->next;
 	else
-		m->base = (uint8_t)gpr(z->base);
+		m->base = (uint8_t)soft_gpr(z->base);
 	if ((e->zi->attributes & ZYDIS_ATTRIB_HAS_SIB) && e->zi->raw.modrm.mod == 0 &&
 	    e->zi->raw.sib.base == 5) {
 		/* disp32 without a base, whatever REX.B says (SDM vol. 2, table 2-3). Zydis 4.0
@@ -93,7 +93,7 @@ void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m)
 		m->disp = e->zi->raw.disp.value;
 	}
 	if (z->index != ZYDIS_REGISTER_NONE) {
-		m->idx = (uint8_t)gpr(z->index);
+		m->idx = (uint8_t)soft_gpr(z->index);
 		m->scale = (uint8_t)(z->scale == 8 ? 3 : z->scale == 4 ? 2 : z->scale == 2 ? 1 : 0);
 	}
 	if (e->zi->address_width == 32 || (seg != SOFT_ZERO && m->idx != SOFT_ZERO)) {
@@ -221,10 +221,21 @@ static uint8_t events(const ZydisDecodedInstruction *zi, const ZydisDecodedOpera
 	return (uint8_t)(ev | cost << SOFT_EV_COST_SHIFT);
 }
 
+uint8_t soft_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
+			 unsigned int cost)
+{
+	struct soft_isa_row other = {.cost = (uint8_t)cost};
+	const struct soft_isa_row *row = soft_isa_row(zi->mnemonic);
+
+	if (zi->meta.branch_type != ZYDIS_BRANCH_TYPE_NONE)
+		other.flags = ISA_BRANCH;
+	return events(zi, zo, row ? row : &other);
+}
+
 void soft_emit(struct soft_code *c, uint64_t rip, const struct ZydisDecodedInstruction_ *zi,
 	       const struct ZydisDecodedOperand_ *zo)
 {
-	const struct soft_isa_row *row = soft_isa_row(zi->mnemonic);
+	const struct soft_isa_row *row = soft_isa_same_name(soft_isa_row(zi->mnemonic), zi);
 	const ZydisAccessedFlags *fl = zi->cpu_flags;
 	struct emit e = {.c = c, .zi = zi, .zo = zo, .rip = rip, .next = rip + zi->length};
 	unsigned int first = c->nr_ops;

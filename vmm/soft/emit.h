@@ -71,7 +71,80 @@ enum { STR_MOVS, STR_STOS, STR_LODS, STR_CMPS, STR_SCAS };
 enum { FLAG_CLC, FLAG_STC, FLAG_CMC, FLAG_CLD, FLAG_STD };
 #define EMIT_IMM 0xff /* src: the operand is op->imm */
 
+/* x87.c: op->idx, and op->scale of control instructions. */
+#define X87_STORE 1u
+#define X87_FLAGS 2u /* the result are flags */
+#define X87_LONG  4u
+#define X87_WAIT  8u  /* looks for exceptions that wait */
+#define X87_SMALL 16u /* the environment has its 16-bit format */
+enum {
+	X87_NOP,
+	X87_INIT,
+	X87_CLEX,
+	X87_LDCW,
+	X87_STCW,
+	X87_STSW,
+	X87_STSW_AX,
+	X87_LDENV,
+	X87_STENV,
+	X87_RSTOR,
+	X87_SAVE
+};
+
+/* simd.c, mmx.c: op->idx, and op->scale of moves. */
+#define SIMD_ALIGN    1u /* the memory operand must be aligned */
+#define SIMD_ZERO     2u /* of a load: the rest of the register becomes 0 */
+#define SIMD_FP	      2u /* uses MXCSR */
+#define SIMD_TO_GPR   4u
+#define SIMD_FROM_GPR 8u
+#define SIMD_FLAGS    16u /* the result are flags */
+#define SIMD_RIGHT    16u
+#define SIMD_LONG     16u /* takes long */
+#define SIMD_STRICT   64u /* of a move: MXCSR.MM does not matter */
+#define SIMD_STAYS    16u /* of MMX: with a memory operand, x87 registers stay as they are */
+#define SIMD_MMX      32u
+#define SIMD_SRC_MMX  64u
+#define SIMD_XMM      128u
+enum {
+	MOV_ALL,
+	MOV_LOW32,
+	MOV_LOW64,
+	MOV_ZERO64,
+	MOV_HL,
+	MOV_LH,
+	MOV_FROM32,
+	MOV_FROM64,
+	MOV_TO32,
+	MOV_TO64
+};
+enum { MMX_MOVE, MMX_LOAD, MMX_STORE, MMX_FROM_GPR, MMX_TO_GPR, MMX_FROM_XMM, MMX_TO_XMM };
+
+/* simd.c: the memory operand at SOFT_TEA. Traps. */
+int soft_simd_load(struct soft_vcpu *v, const struct soft_op *op, void *to);
+int soft_simd_store(struct soft_vcpu *v, const struct soft_op *op, const void *from);
+int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_simd_io *io,
+		     void (*call)(struct soft_simd_io *, const void *));
+/* mmx.c: whether an MMX instruction may execute (traps); MMn; and what each such instruction does
+ * to the x87 state if it does not fault. */
+int soft_mmx_enter(struct soft_vcpu *v);
+uint64_t soft_mmx(const struct soft_vcpu *v, unsigned int n);
+void soft_mmx_done(struct soft_vcpu *v);
+
+/* isa_fp.c: the rows of x87, MMX, SSE and SSE2. */
+extern const struct soft_isa_row soft_isa_fp[];
+extern const unsigned int soft_isa_nr_fp;
+/* soft_isa_same_name - @row, or the row of the SSE instruction whose mnemonic is that of a string
+ * instruction. */
+const struct soft_isa_row *soft_isa_same_name(const struct soft_isa_row *row,
+					      const struct ZydisDecodedInstruction_ *zi);
+
 /* emit.c */
+/* soft_gpr - the number of a general register: of its byte if it has 8 bits, as soft_rd() takes it.
+ * SOFT_ZERO: @r is none. */
+unsigned int soft_gpr(ZydisRegister r);
+/* soft_insn_events - SOFT_EV_* of an instruction; @cost: of one without a row in isa.c. */
+uint8_t soft_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
+			 unsigned int cost);
 struct soft_op *emit_add(struct emit *e, unsigned int opcode);
 struct soft_op *emit_helper(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *),
 			    unsigned int lg, unsigned int kind);
@@ -179,6 +252,36 @@ bool emit_string(struct emit *e, unsigned int arg);
 bool emit_fence(struct emit *e, unsigned int arg);
 bool emit_system(struct emit *e, unsigned int which);
 bool emit_mov_special(struct emit *e);
+bool emit_descriptor(struct emit *e, unsigned int which);
+bool emit_xlat(struct emit *e, unsigned int arg);
+
+/* emit_fp.c, emit_simd.c. emit_fp_helper - a helper with memory operand @mem, whose @bytes become
+ * op->base, or with none. */
+#define EMIT_NO_MEM 0xffu
+struct soft_op *emit_fp_helper(struct emit *e,
+			       int (*fn)(struct soft_vcpu *, const struct soft_op *),
+			       unsigned int mem, unsigned int bytes, unsigned int flags);
+bool emit_x87(struct emit *e, unsigned int long_);
+bool emit_fwait(struct emit *e, unsigned int arg);
+bool emit_fxstate(struct emit *e, unsigned int which);
+bool emit_clflush(struct emit *e, unsigned int arg);
+bool emit_emms(struct emit *e, unsigned int arg);
+bool emit_simd(struct emit *e, unsigned int class);
+bool emit_simd_mov(struct emit *e, unsigned int arg);
+bool emit_maskmov(struct emit *e, unsigned int arg);
+enum { FX_SAVE, FX_RSTOR, FX_LDMXCSR, FX_STMXCSR };
+enum emit_simd_class {
+	SIMD_PLAIN,
+	SIMD_ARITH,
+	SIMD_ARITH_LONG,
+	SIMD_COMPARE,
+	SIMD_TO_R,   /* to a general register */
+	SIMD_FROM_R, /* from one */
+	SIMD_CVT_TO_R,
+	SIMD_CVT_FROM_R,
+	SIMD_CVT_MMX,
+	SIMD_SHIFT
+};
 
 /* emit_system's instructions. */
 enum emit_sys {
@@ -199,6 +302,9 @@ enum emit_sys {
 	SYS_LTR,
 	SYS_STR,
 	SYS_SLDT,
+	SYS_SMSW,
+	SYS_LMSW,
+	SYS_VMCALL,
 	SYS_SWAPGS,
 	SYS_RDBASE,
 	SYS_WRBASE,

@@ -80,6 +80,38 @@ bool emit_mov_special(struct emit *e)
 	return true;
 }
 
+/* LAR, LSL, VERR, VERW: the selector has 16 bits, wherever it is. */
+bool emit_descriptor(struct emit *e, unsigned int which)
+{
+	unsigned int i = which == SOFT_LAR || which == SOFT_LSL ? 1 : 0, src;
+	struct soft_op *op;
+	struct emit_mem m;
+
+	if (emit_is_mem(e, i)) {
+		emit_mem(e, i, &m);
+		op = emit_add(e, SOFT_OP_LDX16);
+		emit_set_mem(op, &m);
+		op->dst = src = SOFT_T0;
+	} else {
+		src = emit_reg(e, i);
+	}
+	op = emit_helper(e, soft_help_descriptor, i ? emit_lg(e, 0) : 0, which);
+	op->src = (uint8_t)src;
+	op->dst = i ? (uint8_t)emit_reg(e, 0) : 0;
+	return true;
+}
+
+bool emit_xlat(struct emit *e, unsigned int arg)
+{
+	struct soft_op *op = emit_helper(e, soft_help_xlat, e->zi->address_width == 32 ? 2 : 3, 0);
+
+	op->src = SOFT_ZERO;
+	for (unsigned int i = 0; i < e->zi->operand_count; i++)
+		if (emit_is_mem(e, i))
+			op->src = emit_seg(e, i);
+	return true;
+}
+
 static int (*const sys_fn[])(struct soft_vcpu *, const struct soft_op *) = {
 	[SYS_UD] = soft_sys_ud,
 	[SYS_CLI] = soft_sys_cli,
@@ -96,6 +128,8 @@ static int (*const sys_fn[])(struct soft_vcpu *, const struct soft_op *) = {
 	[SYS_SIDT] = soft_sys_sidt,
 	[SYS_LLDT] = soft_sys_lldt,
 	[SYS_LTR] = soft_sys_ltr,
+	[SYS_LMSW] = soft_sys_lmsw,
+	[SYS_VMCALL] = soft_sys_vmcall,
 	[SYS_SWAPGS] = soft_sys_swapgs,
 	[SYS_RDBASE] = soft_sys_rdwr_base,
 	[SYS_WRBASE] = soft_sys_rdwr_base,
@@ -143,6 +177,20 @@ bool emit_system(struct emit *e, unsigned int which)
 		emit_tea(e, 0);
 		stack = e->zo[0].mem.segment == ZYDIS_REGISTER_SS;
 		break;
+	case SYS_SMSW: {
+		struct emit_mem m;
+		mem = emit_is_mem(e, 0);
+		op = emit_helper(e, soft_help_smsw, mem ? 1 : emit_lg(e, 0), 0);
+		op->dst = mem ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
+		if (mem) {
+			emit_mem(e, 0, &m);
+			op = emit_add(e, SOFT_OP_STX16);
+			emit_set_mem(op, &m);
+			op->src = SOFT_T0;
+		}
+		return true;
+	}
+	case SYS_LMSW:
 	case SYS_LLDT:
 	case SYS_LTR:
 		/* Privilege comes before the access: the instruction loads by itself. */

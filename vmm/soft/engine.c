@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "vmm/engine/refuse.h"
+#include "vmm/soft/chip.h"
 #include "vmm/soft/jit.h"
 #include "vmm/soft/pool.h"
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
-#define EFER_KNOWN 0xd01ULL	/* SCE LME LMA NXE */
+#define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE */
 
 static inline struct soft_vm *to_vm(struct vmm_engine_vm *vm)
 {
@@ -47,6 +49,7 @@ static void soft_close(struct vmm_engine *e)
 static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 			  struct vmm_engine_vm **out)
 {
+	struct timespec now;
 	struct soft_vm *vm;
 
 	if (!vmm_ram_valid(ram, RAM_MAX))
@@ -57,6 +60,8 @@ static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 	vm->ram = ram->base;
 	vm->low = ram->slot[0].bytes;
 	vm->slots = *ram;
+	clock_gettime(CLOCK_REALTIME, &now);
+	vm->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	/* Mapped and not allocated: only the entries of pages in use take memory. */
 	vm->pages_bytes = (vmm_ram_end(ram) >> SOFT_PAGE_SHIFT) * sizeof(struct soft_page);
 	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
@@ -78,6 +83,7 @@ static void soft_vm_destroy(struct vmm_engine_vm *evm)
 	if (!vm)
 		return;
 	munmap(vm->pages, vm->pages_bytes);
+	soft_chip_destroy(vm);
 	pthread_mutex_destroy(&vm->lock);
 	pthread_mutex_destroy(&vm->split_lock);
 	free(vm->msrs);
@@ -105,9 +111,57 @@ static int soft_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_ra
 	return 0;
 }
 
+static int soft_irqchip_create(struct vmm_engine_vm *evm)
+{
+	struct soft_vm *vm = to_vm(evm);
+
+	if (vm->chip)
+		return -EEXIST;
+	return vm->vcpus ? -EBUSY : soft_chip_create(vm);
+}
+
+static int soft_irq_line(struct vmm_engine_vm *evm, unsigned int gsi, bool level)
+{
+	return soft_chip_line(to_vm(evm)->chip, gsi, level);
+}
+
+static int soft_set_waker(struct vmm_engine_vm *evm, const struct vmm_waker *w)
+{
+	if (!to_vm(evm)->chip)
+		return -ENXIO;
+	soft_chip_waker(to_vm(evm)->chip, w);
+	return 0;
+}
+
+static int soft_expire(struct vmm_engine_vm *evm, uint64_t *next)
+{
+	if (!to_vm(evm)->chip)
+		return -ENXIO;
+	soft_chip_expire(to_vm(evm)->chip, next);
+	return 0;
+}
+
+static int soft_retire(struct vmm_engine_vcpu *ev, uint64_t *next)
+{
+	if (!to_vcpu(ev)->chip)
+		return -ENXIO;
+	soft_chip_retire(to_vcpu(ev), next);
+	return 0;
+}
+
+static int soft_engine_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes)
+{
+	return soft_get_vm_state(to_vm(evm), buf, bytes);
+}
+
+static int soft_engine_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes)
+{
+	return soft_set_vm_state(to_vm(evm), buf, bytes);
+}
+
 /* Power-up values of the registers that matter. The caller sets the others by set_regs and
  * set_sregs. */
-static void reset(struct soft_vcpu *v)
+void soft_reset(struct soft_vcpu *v)
 {
 	v->rflags = 2;
 	v->rip = 0xfff0;
@@ -137,9 +191,15 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	v->id = id;
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
-	reset(v);
+	soft_reset(v);
+	soft_fpu_reset(&v->fpu); /* which INIT does not do: SDM vol. 3, table 9-1 */
 	lapic_init(&v->lapic, id);
-	rc = soft_cache_init(v);
+	rc = vm->chip ? soft_chip_add(v) : 0;
+	if (!rc) {
+		rc = soft_cache_init(v);
+		if (rc)
+			soft_chip_remove(v);
+	}
 	if (rc) {
 		soft_pool_put(v, sizeof(*v));
 		return rc;
@@ -167,6 +227,7 @@ static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
 		;
 	*p = v->vm_next;
 	pthread_mutex_unlock(&v->vm->lock);
+	soft_chip_remove(v);
 	soft_cache_fini(v);
 	free(v->cpuid);
 	soft_pool_put(v, sizeof(*v));
@@ -179,6 +240,24 @@ static bool names_intel(const struct kvm_cpuid_entry2 *e, size_t n)
 		if (e[i].function == 0)
 			return !memcmp(&e[i].ebx, "Genu", 4) && !memcmp(&e[i].edx, "ineI", 4) &&
 			       !memcmp(&e[i].ecx, "ntel", 4);
+	return false;
+}
+
+/* Whether 1H EDX shows FXSR: only the tables for stock kernels do. */
+static bool shows_whole(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 1)
+			return e[i].edx >> 24 & 1;
+	return false;
+}
+
+/* Whether the timer of the local APIC has the TSC-deadline mode: 1 ECX bit 24. */
+static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 1)
+			return e[i].ecx >> 24 & 1;
 	return false;
 }
 
@@ -195,6 +274,10 @@ static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_ent
 	free(v->cpuid);
 	v->cpuid = copy;
 	v->nr_cpuid = n;
+	v->whole = shows_whole(e, n);
+	soft_fpu_mask(v);
+	if (v->chip)
+		v->lapic.deadline = names_deadline(e, n);
 	if (intel != v->intel) {
 		/* Decoded code and translations depend on the vendor: forget them. */
 		v->intel = intel;
@@ -246,7 +329,9 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	/* The vCPU continues with the new registers: an exit that waits for its answer is dropped.
 	 */
 	v->pending.kind = SOFT_PEND_NONE;
+	v->rest.block = NULL;
 	v->halted = false;
+	v->plat.wait_sipi = false;
 	v->sti_shadow = false;
 	return 0;
 }
@@ -390,15 +475,22 @@ static int soft_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, si
 const struct vmm_engine_ops vmm_soft_ops = {
 	.name = "soft",
 	.can = VMM_CAN_RDPMC | VMM_CAN_LAPIC | VMM_CAN_PMI | VMM_CAN_SAVE | VMM_CAN_TALLY |
-	       VMM_CAN_LBR | VMM_CAN_WARM,
+	       VMM_CAN_LBR | VMM_CAN_WARM | VMM_CAN_IRQCHIP | VMM_CAN_WAKE,
 	.open = soft_open,
 	.close = soft_close,
 	.vm_create = soft_vm_create,
 	.vm_destroy = soft_vm_destroy,
 	.vm_trap_msrs = soft_vm_trap_msrs,
+	.irqchip_create = soft_irqchip_create,
+	.irq_line = soft_irq_line,
+	.rdpmc_sites = vmm_no_rdpmc_sites,
+	.set_waker = soft_set_waker,
+	.expire = soft_expire,
+	.retire = soft_retire,
 	.vcpu_create = soft_vcpu_create,
 	.vcpu_destroy = soft_vcpu_destroy,
 	.set_cpuid = soft_set_cpuid,
+	.supported_cpuid = vmm_any_cpuid,
 	.get_regs = soft_get_regs,
 	.set_regs = soft_set_regs,
 	.get_sregs = soft_get_sregs,
@@ -412,5 +504,7 @@ const struct vmm_engine_ops vmm_soft_ops = {
 	.set_tally = soft_set_tally,
 	.get_state = soft_engine_get_state,
 	.set_state = soft_engine_set_state,
+	.get_vm_state = soft_engine_get_vm_state,
+	.set_vm_state = soft_engine_set_vm_state,
 	.guest_tsc = vmm_no_guest_tsc,
 };

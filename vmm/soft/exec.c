@@ -227,7 +227,7 @@ static int label_cmp(const void *a, const void *b)
 
 void soft_exec_init(void)
 {
-	soft_exec(NULL, NULL);
+	soft_exec(NULL, NULL, 0);
 	for (unsigned int i = 0; i < SOFT_NR_OPS; i++)
 		by_label[i] = (struct label){soft_labels[i], (uint16_t)i};
 	qsort(by_label, SOFT_NR_OPS, sizeof(by_label[0]), label_cmp);
@@ -242,8 +242,8 @@ unsigned int soft_opcode(const void *label)
 	return l->code;
 }
 
-/* soft_exec(NULL, NULL) fills soft_labels. */
-void soft_exec(struct soft_vcpu *v, struct soft_block *blk)
+/* soft_exec(NULL, NULL, 0) fills soft_labels. */
+void soft_exec(struct soft_vcpu *v, struct soft_block *blk, unsigned int from)
 {
 	static const void *const labels[] = {
 #define X(n) &&L_##n,
@@ -266,7 +266,11 @@ void soft_exec(struct soft_vcpu *v, struct soft_block *blk)
 	left = v->left - blk->n;
 	acc = blk->sum;
 	v->cur = blk;
-	op = blk->ops;
+	for (op = blk->ops; op < blk->ops + from; op++)
+		if (op->len) {
+			left++;
+			acc -= soft_ev_sum(op->ev);
+		}
 	goto * op->h;
 
 #include "vmm/soft/exec_alu.h"

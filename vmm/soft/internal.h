@@ -18,12 +18,15 @@ enum {
 	SOFT_NMI = 2,
 	SOFT_BP = 3,
 	SOFT_UD = 6,
+	SOFT_NM = 7,
 	SOFT_DOUBLE = 8,
 	SOFT_TS = 10,
 	SOFT_NP = 11,
 	SOFT_STACK = 12,
 	SOFT_GP = 13,
-	SOFT_PF_VEC = 14
+	SOFT_PF_VEC = 14,
+	SOFT_MF = 16,
+	SOFT_XM = 19
 };
 
 /* Types for accesses to guest memory: any alignment, and they may alias every other type. */
@@ -136,7 +139,10 @@ int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t 
  * v->bounce.buf; after v->bounce.buf the caller must call soft_rmw_commit. Traps (NULL). */
 void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes);
 void soft_rmw_commit(struct soft_vcpu *v);
-/* Accesses of up to 64 bytes to system structures and interrupt frames. They are supervisor
+/* Loads and stores of the state of x87 or SSE, up to 512 bytes, in the current mode. Trap. */
+int soft_ld_wide(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes);
+int soft_st_wide(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes);
+/* Accesses of up to 512 bytes to system structures and interrupt frames. They are supervisor
  * accesses, or user accesses if @acc is SOFT_ACC_U. Stores may hit decoded code. Traps. */
 int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes,
 		  unsigned int acc);
@@ -222,14 +228,19 @@ void soft_emit_fault(struct soft_code *c, uint64_t rip, unsigned int len, bool g
 void soft_emit_end(struct soft_code *c);
 
 /* ---- exec.c ---- */
-/* soft_exec - run from the start of @b until a trap, the end of the chunk, or v->attn. */
-void soft_exec(struct soft_vcpu *v, struct soft_block *b);
+/* soft_exec - run from op @from of @b until a trap, the end of the chunk, or v->attn. @from is the
+ * first op of an instruction, and 0 unless the ops before it were executed last. */
+void soft_exec(struct soft_vcpu *v, struct soft_block *b, unsigned int from);
 /* Labels of the dispatch loop by opcode (ops.h). Call soft_exec_init once, from any thread, before
  * they are used. */
 extern const void *soft_labels[];
 void soft_exec_init(void);
 /* soft_opcode - the opcode of a label. */
 unsigned int soft_opcode(const void *label);
+
+/* ---- engine.c ---- */
+/* soft_reset - give the registers the values of a reset that matter, others keep theirs. */
+void soft_reset(struct soft_vcpu *v);
 
 /* ---- run.c ---- */
 int soft_run(struct soft_vcpu *v, struct vmm_run *run);
@@ -241,11 +252,18 @@ static inline void soft_warm_left(struct soft_vcpu *v, const struct soft_block *
 {
 	unsigned int i = (unsigned int)((uintptr_t)b >> 6 ^ (uintptr_t)b >> 10) % SOFT_WARM_BLOCKS;
 
+	if (v->warm.recent[i] == b)
+		return;
+	v->warm.recent[i ^ 1] = v->warm.recent[i];
+	v->warm.recent_jc[i ^ 1] = v->warm.recent_jc[i];
 	v->warm.recent[i] = b;
 	v->warm.recent_jc[i] = (uint16_t)soft_jc_index(b->rip);
 }
 /* soft_warm_note - run() returns: note what the next one will need first. */
 void soft_warm_note(struct soft_vcpu *v);
+/* soft_count_one - count one instruction with the events @ev that retires outside of soft_exec().
+ */
+void soft_count_one(struct soft_vcpu *v, uint8_t ev, bool taken);
 /* soft_fold - add what was counted since the last fold to the tally, for the current mode. */
 void soft_fold(struct soft_vcpu *v);
 /* soft_error - call it if the engine cannot go on: run() will return VMM_EXIT_ERROR with this one
@@ -267,6 +285,10 @@ static inline int soft_ud(struct soft_vcpu *v)
  * without passing the instruction that makes an armed alarm due. No alarm may be due already. The
  * result is at least 1. */
 int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n);
+/* soft_deadline_limit - the same for an instant that is @left modelled cycles away, not 0. Sets
+ * *armed if the dispatch loop must be left behind system instructions. */
+int64_t soft_deadline_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n,
+			    uint64_t left, bool *armed);
 /* soft_alarm_decoded - call it when @b was decoded. @alone: @b is one system instruction. */
 void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone);
 
@@ -324,6 +346,9 @@ int soft_sys_mov_from_dr(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_clts(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_invlpg(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_wbinvd(struct soft_vcpu *v, const struct soft_op *op);
+int soft_sys_lmsw(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_smsw(struct soft_vcpu *v, const struct soft_op *op);
+int soft_sys_vmcall(struct soft_vcpu *v, const struct soft_op *op);
 int soft_set_cr(struct soft_vcpu *v, unsigned int cr, uint64_t x);
 /* soft_dr_valid - whether debug register @n (6 or 7) can hold @x. Breakpoints are not modelled, so
  * @x must not enable one. */
@@ -341,6 +366,8 @@ int soft_sys_ltr(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_swapgs(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_rdwr_base(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_from_seg(struct soft_vcpu *v, const struct soft_op *op);
+enum { SOFT_LAR, SOFT_LSL, SOFT_VERR, SOFT_VERW };
+int soft_help_descriptor(struct soft_vcpu *v, const struct soft_op *op);
 /* soft_read_desc - read the 8-byte descriptor of @sel. Traps: #GP(sel | ext) if @sel is beyond the
  * table's limit. */
 int soft_read_desc(struct soft_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *desc);
@@ -349,6 +376,8 @@ int soft_read_desc(struct soft_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *de
 int soft_read_cs(struct soft_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_segment *out);
 /* soft_read_ss - read a stack segment for @cpl. A null selector is accepted for CPL 0..2. Traps. */
 int soft_read_ss(struct soft_vcpu *v, uint16_t sel, unsigned int cpl, struct kvm_segment *out);
+/* soft_desc_segment - what the descriptor @d of @sel describes. Checks nothing. */
+void soft_desc_segment(struct kvm_segment *s, uint16_t sel, uint64_t d);
 /* soft_flat_seg - fill *s with the flat segment that SYSCALL and SYSRET load. They read no
  * descriptor. */
 void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool code);
@@ -356,17 +385,22 @@ void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool c
 int soft_tss(struct soft_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext);
 
 /* ---- irq.c ---- */
-/* soft_lapic_on - whether the local APIC is in x2APIC mode. In every other mode it accepts nothing.
- */
+/* soft_lapic_on - whether the local APIC accepts anything: in x2APIC mode; with interrupt
+ * controllers also in xAPIC mode. */
 bool soft_lapic_on(const struct soft_vcpu *v);
 /* soft_lapic - return a copy of the APIC's registers in which TPR agrees with CR8. */
 struct lapic soft_lapic(const struct soft_vcpu *v);
-/* soft_lapic_mode - call it when v->apic_base has changed. Resets an APIC that is not in x2APIC
- * mode. */
+/* soft_lapic_mode - call it when v->apic_base has changed. Resets an APIC that accepts nothing. */
 void soft_lapic_mode(struct soft_vcpu *v);
 /* soft_lapic_rdmsr / soft_lapic_wrmsr - the guest accesses an MSR of 800H..8FFH. Traps: #GP. */
 int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x);
 int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x);
+/* soft_lapic_mmio_read / soft_lapic_mmio_write - the guest accesses the register at offset @reg *
+ * 16 of the APIC's page, in xAPIC mode. */
+uint32_t soft_lapic_mmio_read(struct soft_vcpu *v, uint32_t reg);
+void soft_lapic_mmio_write(struct soft_vcpu *v, uint32_t reg, uint32_t x);
+/* soft_lapic_deadline - the guest writes *@x to IA32_TSC_DEADLINE; or NULL: its TSC has changed. */
+void soft_lapic_deadline(struct soft_vcpu *v, const uint64_t *x);
 /* soft_pmi - see pmi in vmm/engine/engine.h. */
 void soft_pmi(struct soft_vcpu *v);
 /* soft_irq_update - call it when the APIC or the queued events have changed: queues the event that
@@ -387,14 +421,34 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes);
 /* soft_pat_valid - whether IA32_PAT can hold @x. */
 bool soft_pat_valid(uint64_t x);
 /* soft_tsc - the value that RDTSC would read now. */
-uint64_t soft_tsc(const struct soft_vcpu *v);
+uint64_t soft_tsc(struct soft_vcpu *v);
+/* soft_unfolded - the modelled cycles up to the instruction in progress that soft_fold() has not
+ * counted yet. */
+static inline uint64_t soft_unfolded(const struct soft_vcpu *v)
+{
+	return (v->acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
+}
 int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_rdtsc(struct soft_vcpu *v, const struct soft_op *op);
+/* soft_cpuid - the leaf of the vCPU's table, with the vendor's rules for leaves that are not in it;
+ * NULL: all zero. */
+const struct kvm_cpuid_entry2 *soft_cpuid(const struct soft_vcpu *v, uint32_t leaf, uint32_t sub);
 int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_rdpmc(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_in(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_out(struct soft_vcpu *v, const struct soft_op *op);
+
+/* ---- msr_whole.c: MSRs of vCPUs that show a whole CPU (v->whole) ---- */
+/* soft_whole_rdmsr / soft_whole_wrmsr - 0: done; 1: trapped; -1: not one of these MSRs. */
+int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x);
+int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x);
+/* soft_whole_save / soft_whole_load - the section of a vCPU's state (state.c); false: it is damaged
+ * or no state of such a vCPU. */
+void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b);
+bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all);
+/* soft_whole_set_tsc - the guest's TSC becomes @tsc. */
+void soft_whole_set_tsc(struct soft_vcpu *v, uint64_t tsc);
 
 /* ---- arith.c, atomic.c, string.c: the rarer instructions ----
  * Every soft_help_* returns 0: done; or 1: trap. */
@@ -424,8 +478,31 @@ int soft_help_xchg(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_push16(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_pop16(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_popm(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_xlat(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_enter(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_fence(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_string(struct soft_vcpu *v, const struct soft_op *op);
+
+/* ---- x87.c, simd.c, mmx.c: as above ---- */
+int soft_help_x87(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_x87_control(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_fwait(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_fxsave(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_fxrstor(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_mxcsr(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_fp(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_gpr(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_count(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_mmx_shift(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_shift(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_load(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_store(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_simd_mov(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_maskmov(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_mmx(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_mmx_mov(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_emms(struct soft_vcpu *v, const struct soft_op *op);
+int soft_help_clflush(struct soft_vcpu *v, const struct soft_op *op);
 
 #endif

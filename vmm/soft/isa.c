@@ -71,6 +71,7 @@ static const struct soft_isa_row rows[] = {
 	I(MOVZX, emit_movx, 0, 1),
 	I(MOVSX, emit_movx, 1, 1),
 	I(MOVSXD, emit_movx, 1, 1),
+	I(XLAT, emit_xlat, 0, 2),
 	I(LEA, emit_lea, 0, 1),
 	I(XCHG, emit_xchg, 0, 2),
 	I(XADD, emit_xadd, 0, 4),
@@ -148,6 +149,14 @@ static const struct soft_isa_row rows[] = {
 	I(LTR, emit_system, SYS_LTR, 20),
 	I(STR, emit_system, SYS_STR, 4),
 	I(SLDT, emit_system, SYS_SLDT, 4),
+	I(SMSW, emit_system, SYS_SMSW, 4),
+	I(LMSW, emit_system, SYS_LMSW, 8),
+	I(LAR, emit_descriptor, SOFT_LAR, 20),
+	I(LSL, emit_descriptor, SOFT_LSL, 20),
+	I(VERR, emit_descriptor, SOFT_VERR, 20),
+	I(VERW, emit_descriptor, SOFT_VERW, 20),
+	I(VMCALL, emit_system, SYS_VMCALL, 31, | ISA_NO_MEM),
+	I(VMMCALL, emit_system, SYS_VMCALL, 31, | ISA_NO_MEM),
 	I(SWAPGS, emit_system, SYS_SWAPGS, 4),
 	I(RDFSBASE, emit_system, SYS_RDBASE, 4),
 	I(RDGSBASE, emit_system, SYS_RDBASE, 4),
@@ -165,26 +174,30 @@ static const struct soft_isa_row rows[] = {
 
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 
+static const struct soft_isa_row *row_at(unsigned int i)
+{
+	return i < NR_ROWS ? &rows[i] : &soft_isa_fp[i - NR_ROWS];
+}
+
 const struct soft_isa_row *soft_isa_row(ZydisMnemonic m)
 {
-	static uint8_t index[ZYDIS_MNEMONIC_MAX_VALUE + 1]; /* row + 1 */
+	static uint16_t index[ZYDIS_MNEMONIC_MAX_VALUE + 1]; /* row + 1 */
 	static atomic_bool ready;
 
-	_Static_assert(NR_ROWS < 255, "index is one byte");
 	/* Threads may race here: all of them write the same values. */
 	if (!atomic_load(&ready)) {
-		for (unsigned int i = 0; i < NR_ROWS; i++)
-			__atomic_store_n(&index[rows[i].mnemonic], (uint8_t)(i + 1),
+		for (unsigned int i = 0; i < NR_ROWS + soft_isa_nr_fp; i++)
+			__atomic_store_n(&index[row_at(i)->mnemonic], (uint16_t)(i + 1),
 					 __ATOMIC_RELAXED);
 		atomic_store(&ready, true);
 	}
-	return index[m] ? &rows[index[m] - 1] : NULL;
+	return index[m] ? row_at(index[m] - 1u) : NULL;
 }
 
 int soft_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg)
 {
-	for (unsigned int i = 0; i < NR_ROWS; i++) {
-		int rc = fn(ZydisMnemonicGetString(rows[i].mnemonic), arg);
+	for (unsigned int i = 0; i < NR_ROWS + soft_isa_nr_fp; i++) {
+		int rc = fn(ZydisMnemonicGetString(row_at(i)->mnemonic), arg);
 
 		if (rc)
 			return rc;

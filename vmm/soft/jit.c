@@ -59,6 +59,45 @@ void soft_jit_open(void)
 	pthread_once(&once, open_once);
 }
 
+/* ---- sites ---- */
+
+/* After so many quarters of effort less than a unit each: some 100,000 instructions. */
+#define CREDIT_QUARTERS 300000
+
+/* So many pairs of sites have been given to accesses. All behind them are empty and have credit. */
+static unsigned int pairs(const struct soft_vcpu *v)
+{
+	uint32_t n = v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
+
+	return n < SOFT_SITES ? n : SOFT_SITES;
+}
+
+static void clear_sites(struct soft_vcpu *v)
+{
+	v->jit.sites_used = false;
+	for (unsigned int user = 0; user < 2; user++)
+		for (unsigned int i = 0; i < pairs(v); i++)
+			v->jit.sites[user][i][0].tag = v->jit.sites[user][i][1].tag =
+				SOFT_SITE_NONE;
+}
+
+void soft_jit_drop_sites(struct soft_vcpu *v)
+{
+	if (!v->jit.sites_used)
+		return;
+	v->extra += SOFT_EFFORT_SITES;
+	clear_sites(v);
+}
+
+/* Give credit to the sites of one mode. Those of the other may be in no cache. */
+static void give_credit(struct soft_vcpu *v, bool user)
+{
+	v->jit.credit_at[user] = v->jit.quarters - CREDIT_QUARTERS;
+	for (unsigned int i = 0; i < pairs(v); i++)
+		v->jit.sites[user][i][0].credit = v->jit.sites[user][i][1].credit =
+			SOFT_SITE_CREDIT;
+}
+
 /* ---- which blocks ---- */
 
 static bool translated(const struct soft_block *b)
@@ -87,6 +126,9 @@ void soft_jit_added(struct soft_vcpu *v, struct soft_block *b)
 void soft_jit_reset(struct soft_vcpu *v)
 {
 	jit_parts_drop(v);
+	clear_sites(v);
+	give_credit(v, false);
+	give_credit(v, true);
 	v->jit.nr_sites[0] = v->jit.nr_sites[1] = v->jit.nr_slots = 0;
 }
 
@@ -106,28 +148,6 @@ static void forget(struct soft_vcpu *v)
 				untranslate(b);
 	soft_jit_reset(v);
 	v->jit.forgot++;
-}
-
-/* ---- sites ---- */
-
-void soft_jit_drop_sites(struct soft_vcpu *v)
-{
-	if (!v->jit.sites_used)
-		return;
-	v->jit.sites_used = false;
-	v->extra += SOFT_EFFORT_SITES;
-	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
-		(&v->jit.sites[0][0][0])[i].tag = SOFT_SITE_NONE;
-}
-
-/* After so many quarters of effort less than a unit each: some 100,000 instructions. */
-#define CREDIT_QUARTERS 300000
-
-static void give_credit(struct soft_vcpu *v)
-{
-	v->jit.credit_at = v->jit.quarters - CREDIT_QUARTERS;
-	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
-		(&v->jit.sites[0][0][0])[i].credit = SOFT_SITE_CREDIT;
 }
 
 static bool unsettled(const struct soft_vcpu *v, const struct soft_block *b)
@@ -243,6 +263,7 @@ static bool batch(struct soft_vcpu *v, struct soft_block *first)
 	j.v = v;
 	j.b = (struct jit_buf){code, code + JIT_PART_BYTES - v->jit.used, false};
 	j.nr_jumps = j.nr_relocs = 0;
+	j.aligned = false;
 	j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
 	n = write_batch(&j, list);
 	if (!j.b.full)
@@ -282,9 +303,9 @@ static bool take(struct soft_vcpu *v)
 	if (!v->jit.sites)
 		return false;
 	v->jit.slots = (struct soft_block **)(void *)((char *)v->jit.sites + SITES_BYTES);
-	v->jit.sites_used = true;
-	soft_jit_drop_sites(v);
-	give_credit(v);
+	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
+		(&v->jit.sites[0][0][0])[i] =
+			(struct soft_site){.tag = SOFT_SITE_NONE, .credit = SOFT_SITE_CREDIT};
 	return true;
 }
 
@@ -345,12 +366,13 @@ uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
 	uint64_t f;
 
 	v->jit.ax = to_ax(soft_flags(v));
-	if (unlikely(v->jit.quarters < v->jit.credit_at))
-		give_credit(v);
+	if (unlikely(v->jit.quarters < v->jit.credit_at[v->cpl == 3]))
+		give_credit(v, v->cpl == 3);
 	v->jit.sites_now = v->jit.sites[v->cpl == 3];
 	v->jit.sites_used = true;
 	v->jit.sums[0] = v->acc;
 	v->jit.sums[1] = (uint64_t)(v->jit.quarters + b->native_effort);
+	jit_simd_begin(v, b);
 	word = jit_common.enter(v, (const uint8_t *)b->native[1] + b->native_body);
 	v->acc = v->jit.sums[0];
 	v->jit.quarters = (int64_t)v->jit.sums[1] - (int16_t)(word >> JIT_WORD_REST);
@@ -365,6 +387,7 @@ uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
 		soft_fl_raw(v, f);
 		insns += b->n;
 	}
+	jit_simd_end(v, word, insns);
 	soft_warm_left(v, v->jit.block);
 	if (SOFT_JIT_KIND(word) != SOFT_JIT_ENTER)
 		v->cur = v->jit.block;

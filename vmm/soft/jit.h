@@ -82,6 +82,7 @@ enum {
 	FRAME_VCPU = 0,
 	FRAME_TLB = 8,
 	FRAME_CTX = 16,
+	FRAME_SSE = 20, /* enum jit_sse, 4 bytes */
 	FRAME_JC = 24,
 	FRAME_ADDR = 32,  /* one guest-virtual address */
 	FRAME_BLOCK = 40, /* one block */
@@ -212,7 +213,9 @@ struct jit {
 	unsigned int i, start; /* the op, and the first op of its instruction */
 	enum jit_flags fl;
 	enum jit_shape shape;
-	bool sub; /* the flags are those of a subtraction */
+	bool sub;     /* the flags are those of a subtraction */
+	uint32_t xmm; /* guest XMM registers that are in host registers: jit_simd.c */
+	bool aligned; /* the next access must be aligned */
 	bool tea_known;
 	struct jit_ea tea; /* what SOFT_TEA would be */
 	bool t0_known;
@@ -222,12 +225,12 @@ struct jit {
 		uint32_t word;
 	} exits[JIT_EXITS];
 	unsigned int nr_exits;
-	struct jit_miss { /* an access whose site did not have its page */
-		uint8_t *site, *back;
+	struct jit_miss {		      /* an access whose site did not have its page */
+		uint8_t *site, *first, *back; /* first: a second jump here, or NULL */
 		struct rm ea;
 		int32_t at; /* the site, from FRAME_SITES */
 		unsigned int bytes;
-		bool store;
+		bool store, aligned;
 		uint32_t word; /* with which the code is left */
 	} misses[JIT_EXITS];
 	unsigned int nr_misses;
@@ -263,6 +266,19 @@ bool jit_unary(struct jit *j, unsigned int what, unsigned int lg, struct rm m);
 bool jit_shift(struct jit *j, unsigned int what, unsigned int lg, struct rm m, unsigned int count);
 /* jit_rare.c: the ops with a template among those that call a helper. */
 bool jit_helper(struct jit *j, const struct soft_op *op);
+/* jit_simd.c. What SSE instructions may execute in translated code: none, those that do not use
+ * MXCSR, all. */
+enum jit_sse { JIT_SSE_NONE, JIT_SSE_MOVES, JIT_SSE_ALL };
+/* jit_simd_level - what the op of a helper needs; JIT_SSE_NONE: it is none of these. The next two
+ * are for the others: effort in quarters (@known: registers that the block has used before, 0 at
+ * its begin), and the template. jit_simd_enter - the code at a block's begin. jit_simd_begin and
+ * jit_simd_end enclose a run of translated code that begins in @b. */
+unsigned int jit_simd_level(const struct soft_op *op);
+int jit_simd_quarters(const struct soft_op *op, uint32_t *known);
+bool jit_simd(struct jit *j, const struct soft_op *op);
+void jit_simd_enter(struct jit *j);
+void jit_simd_begin(struct soft_vcpu *v, const struct soft_block *b);
+void jit_simd_end(struct soft_vcpu *v, uint32_t word, int64_t insns);
 /* jit_rare.c: a read-modify-write that was split into ops: [TEA,] load to T0, modify, store. The
  * load is op j->i. False: no template. */
 bool jit_rmw(struct jit *j);

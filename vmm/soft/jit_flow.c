@@ -40,6 +40,9 @@ static void write_enter(struct jit_buf *b)
 	m.disp = VCPU(tctx);
 	x_mov(b, 2, HOST_RAX, m);
 	x_store(b, 2, rm_mem(HOST_RSP, FRAME_CTX), HOST_RAX);
+	m.disp = VCPU(jit.sse);
+	x_mov(b, 2, HOST_RAX, m);
+	x_store(b, 2, rm_mem(HOST_RSP, FRAME_SSE), HOST_RAX);
 	m.disp = VCPU(jit.sites_now);
 	x_mov(b, 3, HOST_RAX, m);
 	x_store(b, 3, rm_mem(HOST_RSP, FRAME_SITES), HOST_RAX);
@@ -279,8 +282,11 @@ bool jit_branch(struct jit *j)
 /* The opcodes of the block's ops; fused pairs are taken apart. */
 static void read_ops(struct jit *j)
 {
-	const struct soft_block *blk = j->blk;
+	struct soft_block *blk = j->blk;
 
+	uint32_t xmm = 0;
+
+	blk->simd = JIT_SSE_NONE;
 	j->nr = blk->nr_ops;
 	j->quarters_all = 0;
 	for (unsigned int i = 0; i < j->nr; i++) {
@@ -298,7 +304,11 @@ static void read_ops(struct jit *j)
 			q += SOFT_QUARTERS_MUL - SOFT_QUARTERS_PLAIN;
 		else if (IN(code, IMUL_RR32, IMUL_RRI64))
 			q += SOFT_QUARTERS_IMUL - SOFT_QUARTERS_PLAIN;
-		else if (code == SOFT_OP_HELPER)
+		else if (code == SOFT_OP_HELPER && jit_simd_level(op)) {
+			if (jit_simd_level(op) > blk->simd)
+				blk->simd = (uint8_t)jit_simd_level(op);
+			q += jit_simd_quarters(op, &xmm) - SOFT_QUARTERS_PLAIN;
+		} else if (code == SOFT_OP_HELPER)
 			q += (op->fn == soft_help_div || op->fn == soft_help_idiv
 				      ? SOFT_QUARTERS_DIVIDE
 				      : SOFT_QUARTERS_BITS) -
@@ -336,6 +346,8 @@ static void body(struct jit *j)
 	j->i = j->start = j->insns = 0;
 	j->fl = FL_AX;
 	j->sub = false;
+	j->xmm = 0;
+	jit_simd_enter(j);
 	while (j->i < j->nr && j->code[j->i] != SOFT_OP_END) {
 		if (!jit_insn(j)) {
 			j->start = j->i;

@@ -242,6 +242,14 @@ static void page_of(struct jit *j, unsigned int reg)
 	x_alu_imm(&j->b, X_AND, 3, rm_reg(reg), -(int64_t)SOFT_PAGE_SIZE);
 }
 
+/* Returns the jump that is taken unless the address in @reg is a multiple of @bytes. */
+static uint8_t *misaligned(struct jit *j, unsigned int reg, unsigned int bytes)
+{
+	x_op(&j->b, 0xf6, 0, 0, rm_reg(reg)); /* test */
+	x_byte(&j->b, bytes - 1);
+	return x_jcc(&j->b, CC_NE);
+}
+
 /* An access whose address is not direct: it is computed, and kept in the frame. */
 static struct rm access_computed(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store,
 				 bool *ok)
@@ -252,6 +260,8 @@ static struct rm access_computed(struct jit *j, struct jit_ea ea, unsigned int b
 		*ok = false;
 		return at;
 	}
+	if (j->aligned)
+		jit_leave_at(j, misaligned(j, HOST_S1, bytes));
 	x_store(&j->b, 3, at, HOST_S1);
 	x_mov(&j->b, 2, HOST_S2, rm_reg(HOST_S1));
 	entry(j);
@@ -272,18 +282,22 @@ static struct rm of_site(int32_t site, size_t field)
 /*
  * The page is compared with that of the access's site, which was found in the TLB with the same
  * tag. The bits below the operand's size are compared as well, so only an aligned access hits,
- * which cannot cross a page. All others look into the TLB: see jit_write_miss().
+ * which cannot cross a page. All others look into the TLB: see jit_write_miss(). Accesses of 16
+ * bytes are often not aligned: for those that need not be, the pages of the first and the last byte
+ * are compared.
  */
 struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok)
 {
 	uint32_t n = j->v->jit.nr_sites[store]++ % SOFT_SITES;
 	int32_t at = (int32_t)((2 * n + store) * sizeof(struct soft_site));
-	uint8_t *site;
-	struct rm m;
+	bool any = bytes == 16 && !j->aligned;
+	uint8_t *site, *first = NULL;
+	struct rm m, last;
 
 	jit_clobber(j);
 	if (!direct(ea, &m))
 		return access_computed(j, ea, bytes, store, ok);
+	last = m;
 	if (j->nr_misses == JIT_EXITS) {
 		*ok = false;
 		return m;
@@ -293,12 +307,21 @@ struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool s
 		x_mov(&j->b, 3, HOST_S1, rm_reg(m.base));
 	else
 		x_lea(&j->b, 3, HOST_S1, m);
-	x_alu_imm(&j->b, X_AND, 3, rm_reg(HOST_S1), -(int64_t)SOFT_PAGE_SIZE | (bytes - 1));
+	if (any) {
+		page_of(j, HOST_S1);
+		x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct soft_site, tag)));
+		first = x_jcc(&j->b, CC_NE);
+		last.disp += (int32_t)bytes - 1;
+		x_lea(&j->b, 3, HOST_S1, last);
+		page_of(j, HOST_S1);
+	} else {
+		x_alu_imm(&j->b, X_AND, 3, rm_reg(HOST_S1), -(int64_t)SOFT_PAGE_SIZE | (bytes - 1));
+	}
 	x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct soft_site, tag)));
 	site = x_jcc(&j->b, CC_NE);
 	x_mov(&j->b, 3, HOST_S2, of_site(at, offsetof(struct soft_site, add)));
-	j->misses[j->nr_misses++] =
-		(struct jit_miss){site, j->b.at, m, at, bytes, store, leave_word(j)};
+	j->misses[j->nr_misses++] = (struct jit_miss){site,  first,	 j->b.at,      m, at, bytes,
+						      store, j->aligned, leave_word(j)};
 	if (m.idx != HOST_NONE) {
 		if (m.base != HOST_NONE)
 			x_alu_load(&j->b, X_ADD, 3, HOST_S2, rm_reg(m.base));
@@ -320,12 +343,18 @@ void jit_write_miss(struct jit *j, const struct jit_miss *m)
 	uint8_t *no_credit;
 
 	_Static_assert(sizeof(struct soft_tlbe) == 32, "entry() shifts");
-	if (j->nr_exits == JIT_EXITS) {
+	if (j->nr_exits + 2 > JIT_EXITS) {
 		j->b.full = true;
 		return;
 	}
 	x_link(&j->b, m->site, j->b.at);
+	if (m->first)
+		x_link(&j->b, m->first, j->b.at);
 	x_lea(&j->b, 2, HOST_S2, m->ea);
+	if (m->aligned) {
+		j->exits[j->nr_exits].site = misaligned(j, HOST_S2, m->bytes);
+		j->exits[j->nr_exits++].word = m->word;
+	}
 	entry(j);
 	last.disp += (int32_t)m->bytes - 1;
 	x_lea(&j->b, 3, HOST_S1, last);

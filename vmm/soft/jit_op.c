@@ -580,11 +580,12 @@ bool jit_insn(struct jit *j)
 			     .sub = j->sub,
 			     .nr_exits = j->nr_exits,
 			     .nr_misses = j->nr_misses,
+			     .xmm = j->xmm,
 			     .i = j->i};
 	bool ok = true;
 
 	j->start = j->i;
-	j->tea_known = j->t0_known = false;
+	j->tea_known = j->t0_known = j->aligned = false;
 	do {
 		if (IN(j->code[j->i], LDW8, LDL64))
 			ok = jit_rmw(j);
@@ -599,6 +600,7 @@ bool jit_insn(struct jit *j)
 		j->sub = before.sub;
 		j->nr_exits = before.nr_exits;
 		j->nr_misses = before.nr_misses;
+		j->xmm = before.xmm;
 		j->i = before.i;
 	}
 	return ok;

@@ -263,5 +263,5 @@ bool jit_helper(struct jit *j, const struct soft_op *op)
 		return bt_op(j, op);
 	if (op->fn == soft_help_scan)
 		return scan_op(j, op);
-	return false;
+	return jit_simd_level(op) != JIT_SSE_NONE && jit_simd(j, op);
 }

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "vmm/soft/chip.h"
 #include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
 
@@ -21,6 +22,7 @@
 #define PTE_ADDR 0x000ffffffffff000ULL
 
 #define CR0_WP	 (1ULL << 16)
+#define CR0_PG	 (1ULL << 31)
 #define CR4_SMEP (1ULL << 20)
 #define EFER_NXE (1ULL << 11)
 
@@ -142,6 +144,12 @@ int soft_translate(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t 
 	unsigned int wr = 0;
 	int rc;
 
+	if (unlikely(!(v->cr0 & CR0_PG))) { /* 16- and 32-bit code: linear is physical */
+		*pa = va;
+		if (perm)
+			*perm = SOFT_ACC_W;
+		return 0;
+	}
 	if (unlikely(!soft_canonical(va))) {
 		soft_gp(v, 0);
 		v->fault.canon = true;
@@ -185,6 +193,11 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 	if (soft_translate(v, va, acc, &pa, &wr))
 		return NULL;
 	if (unlikely(!soft_is_ram(v->vm, pa))) {
+		if (v->chip) {
+			v->device = pa;
+			v->trap = SOFT_TRAP_DEVICE;
+			return NULL;
+		}
 		soft_error(v, "%s of guest-physical 0x%llx (virtual 0x%llx), where there is no RAM",
 			   acc & SOFT_ACC_W ? "store" : "load", (unsigned long long)pa,
 			   (unsigned long long)va);
@@ -216,7 +229,7 @@ static inline unsigned int cur_acc(const struct soft_vcpu *v, unsigned int acc)
 /* Translate an access that may cross a page: host[] and n[] become the address and the length of
  * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. */
 static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
-		uint8_t *host[2], uint8_t n[2])
+		uint8_t *host[2], uint16_t n[2])
 {
 	uint64_t room = SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK);
 
@@ -229,20 +242,34 @@ static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned i
 	if (!host[0])
 		return 0;
 	if (room >= bytes) {
-		n[0] = (uint8_t)bytes;
+		n[0] = (uint16_t)bytes;
 		n[1] = 0;
 		return 1;
 	}
-	n[0] = (uint8_t)room;
-	n[1] = (uint8_t)(bytes - room);
+	n[0] = (uint16_t)room;
+	n[1] = (uint16_t)(bytes - room);
 	v->extra += SOFT_EFFORT_CROSS;
 	host[1] = soft_host(v, va + room, acc);
 	return host[1] ? 2 : 0;
 }
 
+/* span() has failed, but the access may be one to a device. True: it is, at v->device. */
+static bool to_device(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+{
+	if (v->trap != SOFT_TRAP_DEVICE)
+		return false;
+	v->trap = SOFT_TRAP_NONE;
+	if (bytes <= 8 && SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK) >= bytes)
+		return true;
+	soft_error(v, "access of %u bytes at virtual 0x%llx, where there is no RAM but devices",
+		   bytes, (unsigned long long)va);
+	return false;
+}
+
 uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 {
-	uint8_t *host[2], n[2], buf[8] = {0};
+	uint8_t *host[2], buf[8] = {0};
+	uint16_t n[2];
 
 	switch (span(v, va, bytes, cur_acc(v, SOFT_ACC_R), host, n)) {
 	case 1:
@@ -252,12 +279,12 @@ uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 		memcpy(buf + n[0], host[1], n[1]);
 		return soft_get(buf, bytes);
 	}
-	return 0;
+	return to_device(v, va, bytes) ? soft_device_load(v, v->device, bytes) : 0;
 }
 
 /* Set *hit if a store to these parts hits decoded code. Traps on a hit, unless the instruction
  * already executes alone (v->single). */
-static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const uint8_t n[2],
+static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const uint16_t n[2],
 		      bool *hit)
 {
 	v->extra += SOFT_EFFORT_FENCE;
@@ -274,10 +301,13 @@ static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const ui
 
 int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
 {
-	uint8_t *host[2], n[2], buf[8];
+	uint8_t *host[2], buf[8];
+	uint16_t n[2];
 	int parts = span(v, va, bytes, cur_acc(v, SOFT_ACC_W), host, n);
 	bool hit;
 
+	if (!parts && to_device(v, va, bytes))
+		return soft_device_store(v, v->device, bytes, x);
 	if (!parts || code_check(v, parts, host, n, &hit))
 		return 1;
 	if (parts == 1) {
@@ -301,6 +331,13 @@ void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 	int parts = span(v, va, bytes, cur_acc(v, SOFT_ACC_W), v->bounce.host, v->bounce.n);
 	bool hit;
 
+	if (!parts && to_device(v, va, bytes)) {
+		soft_put(v->bounce.buf, bytes, soft_device_load(v, v->device, bytes));
+		v->bounce.host[0] = NULL;
+		v->bounce.n[0] = (uint16_t)bytes;
+		v->bounce.n[1] = 0;
+		return v->trap ? NULL : v->bounce.buf;
+	}
 	if (!parts || code_check(v, parts, v->bounce.host, v->bounce.n, &hit))
 		return NULL;
 	/* The caller may write directly to a page without code until its next safe point. */
@@ -320,6 +357,10 @@ void soft_rmw_commit(struct soft_vcpu *v)
 	uint8_t *src = v->bounce.buf;
 
 	v->extra += SOFT_EFFORT_FENCE;
+	if (unlikely(!v->bounce.host[0])) { /* cannot trap: loading from it did not */
+		soft_device_store(v, v->device, v->bounce.n[0], soft_get(src, v->bounce.n[0]));
+		return;
+	}
 	for (int i = 0; i < 2 && v->bounce.n[i]; i++) {
 		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
 		src += v->bounce.n[i];
@@ -329,13 +370,64 @@ void soft_rmw_commit(struct soft_vcpu *v)
 	}
 }
 
+/* System structures, stacks of interrupts and the state of x87 and SSE are in RAM. Returns 1. */
+static int no_device(struct soft_vcpu *v, uint64_t va)
+{
+	if (v->trap == SOFT_TRAP_DEVICE)
+		soft_error(v,
+			   "system structure, or state of x87 or SSE, at virtual 0x%llx, where "
+			   "there is no RAM but devices",
+			   (unsigned long long)va);
+	return 1;
+}
+
+/* An access of the state of x87 or SSE: AMD's CPUs look at the last byte first, which for FXSAVE
+ * and FXRSTOR is the last of 512 (measured on family 1AH). */
+static bool last_byte(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc)
+{
+	unsigned int all = bytes == SOFT_FX_WRITTEN ? SOFT_FX_BYTES : bytes;
+
+	return v->intel || soft_host(v, va + all - 1, acc) || !no_device(v, va);
+}
+
+int soft_ld_wide(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes)
+{
+	unsigned int acc = cur_acc(v, SOFT_ACC_R);
+
+	return last_byte(v, va, bytes, acc) ? soft_sys_read(v, va, buf, bytes, acc) : 1;
+}
+
+int soft_st_wide(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
+{
+	unsigned int acc = cur_acc(v, SOFT_ACC_W);
+	int parts;
+	bool hit;
+
+	if (!last_byte(v, va, bytes, acc))
+		return 1;
+	parts = span(v, va, bytes, acc, v->bounce.host, v->bounce.n);
+	if (!parts)
+		return no_device(v, va);
+	if (code_check(v, parts, v->bounce.host, v->bounce.n, &hit))
+		return 1;
+	memcpy(v->bounce.host[0], buf, v->bounce.n[0]);
+	if (parts == 2)
+		memcpy(v->bounce.host[1], (const uint8_t *)buf + v->bounce.n[0], v->bounce.n[1]);
+	atomic_thread_fence(memory_order_seq_cst);
+	for (int i = 0; i < parts; i++)
+		if (soft_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
+			soft_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
+	return 0;
+}
+
 int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc)
 {
-	uint8_t *host[2], n[2];
+	uint8_t *host[2];
+	uint16_t n[2];
 	int parts = span(v, va, bytes, SOFT_ACC_R | acc, host, n);
 
 	if (!parts)
-		return 1;
+		return no_device(v, va);
 	memcpy(buf, host[0], n[0]);
 	if (parts == 2)
 		memcpy((uint8_t *)buf + n[0], host[1], n[1]);
@@ -345,11 +437,12 @@ int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int byte
 int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
 		   unsigned int acc)
 {
-	uint8_t *host[2], n[2];
+	uint8_t *host[2];
+	uint16_t n[2];
 	int parts = span(v, va, bytes, SOFT_ACC_W | acc, host, n);
 
 	if (!parts)
-		return 1;
+		return no_device(v, va);
 	memcpy(host[0], buf, n[0]);
 	if (parts == 2)
 		memcpy(host[1], (const uint8_t *)buf + n[0], n[1]);

@@ -4,12 +4,14 @@
  * irq.c. What the engine does not hold itself exits to its caller. The instruction retires when the
  * caller has answered, at the next run().
  */
+#include "vmm/soft/chip.h"
 #include "vmm/soft/internal.h"
 
 /* AMD64 APM vol. 2, appendix A; SDM vol. 4. */
 #define MSR_TSC		   0x10u
 #define MSR_APIC_BASE	   0x1bu
 #define MSR_PAT		   0x277u
+#define MSR_TSC_DEADLINE   0x6e0u
 #define MSR_EFER	   0xc0000080u
 #define MSR_STAR	   0xc0000081u
 #define MSR_LSTAR	   0xc0000082u
@@ -23,6 +25,7 @@
 #define EFER_LME	   (1ULL << 8)
 #define EFER_LMA	   (1ULL << 10)
 #define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
+#define EFER_AIBRSE	   (1ULL << 21)		 /* APM vol. 2, 3.1.7; nothing is speculated */
 #define APIC_BASE_RESERVED 0xfff00000000002ffULL /* all but BSP (8), EXTD (10), EN (11), base */
 #define APIC_BASE_EXTD	   (1ULL << 10)
 #define APIC_BASE_EN	   (1ULL << 11)
@@ -31,9 +34,11 @@
 
 #define IN_TSS_IOMAP 0x66
 
-uint64_t soft_tsc(const struct soft_vcpu *v)
+uint64_t soft_tsc(struct soft_vcpu *v)
 {
-	return v->tsc_offset + v->cycles + (v->acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
+	uint64_t unfolded = soft_unfolded(v);
+
+	return v->tsc_offset + (v->chip ? soft_chip_now(v, unfolded) : v->cycles + unfolded);
 }
 
 static const struct kvm_cpuid_entry2 *find_leaf(const struct soft_vcpu *v, uint32_t leaf,
@@ -64,13 +69,18 @@ static const struct kvm_cpuid_entry2 *beyond(const struct soft_vcpu *v, uint32_t
 	return find_leaf(v, basic->eax, sub);
 }
 
-int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)
+const struct kvm_cpuid_entry2 *soft_cpuid(const struct soft_vcpu *v, uint32_t leaf, uint32_t sub)
 {
-	uint32_t leaf = (uint32_t)v->r[SOFT_RAX], sub = (uint32_t)v->r[SOFT_RCX];
 	const struct kvm_cpuid_entry2 *e = find_leaf(v, leaf, sub);
 
-	if (!e && v->intel)
-		e = beyond(v, leaf, sub);
+	return e || !v->intel ? e : beyond(v, leaf, sub);
+}
+
+int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)
+{
+	const struct kvm_cpuid_entry2 *e =
+		soft_cpuid(v, (uint32_t)v->r[SOFT_RAX], (uint32_t)v->r[SOFT_RCX]);
+
 	v->r[SOFT_RAX] = e ? e->eax : 0;
 	v->r[SOFT_RBX] = e ? e->ebx : 0;
 	v->r[SOFT_RCX] = e ? e->ecx : 0;
@@ -116,7 +126,8 @@ static bool trapped(const struct soft_vcpu *v, uint32_t msr)
 int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
-	uint64_t x;
+	uint64_t x = 0;
+	int rc;
 
 	if (v->cpl)
 		return soft_gp(v, 0);
@@ -131,6 +142,11 @@ int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
 		break;
 	case MSR_PAT:
 		x = v->pat;
+		break;
+	case MSR_TSC_DEADLINE:
+		if (!v->lapic.deadline)
+			goto out;
+		x = lapic_rd_deadline(&v->lapic);
 		break;
 	case MSR_EFER:
 		x = v->efer;
@@ -164,7 +180,13 @@ int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
 			return 1;
 		break;
 	default:
-		goto out;
+		if (!v->whole)
+			goto out;
+		rc = soft_whole_rdmsr(v, msr, &x);
+		if (rc < 0)
+			goto out;
+		if (rc)
+			return 1;
 	}
 	v->r[SOFT_RAX] = (uint32_t)x;
 	v->r[SOFT_RDX] = x >> 32;
@@ -212,7 +234,8 @@ static bool apic_mode_ok(uint64_t from, uint64_t to)
 int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
-	uint64_t x = (uint32_t)v->r[SOFT_RAX] | v->r[SOFT_RDX] << 32;
+	uint64_t x = (uint32_t)v->r[SOFT_RAX] | v->r[SOFT_RDX] << 32, efer = EFER_WRITABLE;
+	int rc;
 
 	if (v->cpl)
 		return soft_gp(v, 0);
@@ -220,7 +243,12 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		goto out;
 	switch (msr) {
 	case MSR_TSC:
-		v->tsc_offset += x - soft_tsc(v);
+		soft_whole_set_tsc(v, x);
+		return 0;
+	case MSR_TSC_DEADLINE:
+		if (!v->lapic.deadline)
+			break;
+		soft_lapic_deadline(v, &x);
 		return 0;
 	case MSR_APIC_BASE:
 		if ((x & APIC_BASE_RESERVED) || !apic_mode_ok(v->apic_base, x))
@@ -235,9 +263,11 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		return 0;
 	case MSR_EFER:
 		/* LME cannot change while paging is on, and it always is (SDM vol. 3, 9.8.5). */
-		if ((x & ~(EFER_WRITABLE | EFER_LMA)) || !(x & EFER_LME))
+		if (v->whole && !v->intel)
+			efer |= EFER_AIBRSE;
+		if ((x & ~(efer | EFER_LMA)) || !(x & EFER_LME))
 			return soft_gp(v, 0);
-		v->efer = (x & EFER_WRITABLE) | EFER_LMA;
+		v->efer = (x & efer) | EFER_LMA;
 		soft_tlb_flush(v);
 		return 0;
 	case MSR_STAR:
@@ -264,6 +294,10 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		return 0;
 	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
 		return soft_lapic_wrmsr(v, msr, x);
+	default:
+		rc = v->whole ? soft_whole_wrmsr(v, msr, x) : -1;
+		if (rc >= 0)
+			return rc;
 	}
 out:
 	v->run->u.msr.index = msr;

@@ -72,7 +72,9 @@
 	X(BSWAP32)                                                                                 \
 	X(BSWAP64)                                                                                 \
 	X(CDQ)                                                                                     \
-	X(CQO) X(CWDE) X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(STRING_REP) X(SYS) X(STOP) X(HEAT) X(NATIVE) X(END)
+	X(CQO)                                                                                     \
+	X(CWDE)                                                                                    \
+	X(CDQE) X(XCHG32) X(XCHG64) X(HELPER) X(STRING_REP) X(SYS) X(STOP) X(HEAT) X(NATIVE) X(END)
 
 /* Conditions on a SUB-like state of the lazy flags (a, b). CC14 adds those on a result in a. */
 #define OPS_CC10(X, n)                                                                             \

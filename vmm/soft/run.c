@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "vmm/soft/chip.h"
 #include "vmm/soft/jit.h"
 #include "vmm/soft/lbr.h"
+#include "vmm/soft/legacy.h"
 
 #define CR0_PE_PG 0x80000001ULL
 #define CR4_PAE	  (1ULL << 5)
@@ -68,12 +70,11 @@ int soft_fault(struct soft_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
 	return 1;
 }
 
-/* Count one instruction that retires outside of soft_exec(). */
-static void retire(struct soft_vcpu *v, uint8_t ev)
+void soft_count_one(struct soft_vcpu *v, uint8_t ev, bool taken)
 {
 	v->left0 = 1;
 	v->left = 0;
-	v->acc = soft_ev_sum(ev);
+	v->acc = soft_ev_sum(ev) + (taken ? SOFT_TAKEN_SUM : 0);
 	soft_fold(v);
 }
 
@@ -111,7 +112,7 @@ static int complete(struct soft_vcpu *v)
 	}
 	v->rip = v->pending.next;
 	v->sti_shadow = false;
-	retire(v, v->pending.ev);
+	soft_count_one(v, v->pending.ev, false);
 	return 0;
 }
 
@@ -145,22 +146,30 @@ static bool alarm_due(const struct soft_vcpu *v)
 	return unlikely(v->tally->armed) && vpmu_soft_alarm_due(v->tally);
 }
 
-/* Index of the first op of instruction @n of @b. @n counts from 0. */
-static unsigned int op_of(const struct soft_block *b, int64_t n)
+/* Index of the first op of instruction @n from op @from of @b on. @n counts from 0. */
+static unsigned int op_of(const struct soft_block *b, unsigned int from, int64_t n)
 {
-	unsigned int i = 0;
-
-	for (;; i++)
+	for (unsigned int i = from;; i++)
 		if (b->ops[i].len && n-- == 0)
 			return i;
 }
 
-/* Execute at most the first @n instructions of @b, which has more than @n. During the execution a
- * STOP op replaces the op that follows them. If that op is the second of a fused pair, the first
- * op of the pair gets its own handler meanwhile. */
-static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
+/* The number of instructions of @b from op @from on. */
+static int64_t insns_from(const struct soft_block *b, unsigned int from)
 {
-	unsigned int i = op_of(b, n);
+	int64_t n = b->n;
+
+	for (unsigned int i = 0; i < from; i++)
+		n -= b->ops[i].len != 0;
+	return n;
+}
+
+/* Execute at most @n instructions from op @from of @b on, where there are more than @n. During the
+ * execution a STOP op replaces the op that follows them. If that op is the second of a fused pair,
+ * the first op of the pair gets its own handler meanwhile. */
+static void exec_part(struct soft_vcpu *v, struct soft_block *b, unsigned int from, int64_t n)
+{
+	unsigned int i = op_of(b, from, n);
 	const void *first = b->ops[0].h, *stop, *pair = NULL;
 	struct soft_op *prev = i ? &b->ops[i - 1] : NULL;
 
@@ -173,13 +182,31 @@ static void exec_part(struct soft_vcpu *v, struct soft_block *b, int64_t n)
 		prev->flags &= (uint8_t)~SOFT_OPF_FUSED;
 	}
 	b->ops[i].h = soft_labels[SOFT_OP_STOP];
-	soft_exec(v, b);
+	soft_exec(v, b, from);
 	b->ops[i].h = stop;
 	if (pair) {
 		prev->h = pair;
 		prev->flags |= SOFT_OPF_FUSED;
 	}
 	b->ops[0].h = first;
+	if (v->trap == SOFT_TRAP_STOP) {
+		v->rest.block = b;
+		v->rest.rip = v->rip;
+		v->rest.op = i;
+	}
+}
+
+/*
+ * Whether this chunk begins where the last one stopped inside a block, and may go on there. Not
+ * after an event or new registers: the ops in the middle of a block may need the flags as the ops
+ * before them leave these. And not while alarms are armed: soft_alarm_limit() and v->density know
+ * whole blocks only.
+ */
+static bool goes_on(const struct soft_vcpu *v)
+{
+	const struct soft_block *b = v->rest.block;
+
+	return b && b->ctx == v->ctx && v->rip == v->rest.rip && !v->tally->armed;
 }
 
 /* Raise #DB after a single-stepped instruction, or after one iteration of a repeated string
@@ -197,25 +224,34 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	bool tf = v->rflags & SOFT_TF, shadow = v->sti_shadow;
 	int64_t n = budget < SOFT_CHUNK ? (int64_t)budget : SOFT_CHUNK;
 	uint64_t before = v->retired;
-	struct soft_block *b = soft_find(v);
+	bool on = goes_on(v);
+	unsigned int from = on ? v->rest.op : 0;
+	struct soft_block *b = on ? v->rest.block : soft_find(v);
 
+	v->rest.block = NULL;
 	v->extra += SOFT_EFFORT_SLICE;
-
 	if (!b)
 		return;
 	if (tf || shadow || v->single)
 		n = 1;
 	if (unlikely(v->tally->armed))
 		n = soft_alarm_limit(v, b, n);
+	if (unlikely(v->chip)) {
+		bool armed = false;
+
+		n = soft_chip_limit(v, b, n, &armed);
+		if (armed)
+			v->attn |= SOFT_ATTN_ARMED;
+	}
 	v->sti_shadow = false;
 	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction begins (SDM vol. 3, 18.3.1.1) */
 	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;
-	if (b->n > n)
-		exec_part(v, b, n);
+	if (b->n > n && insns_from(b, from) > n)
+		exec_part(v, b, from, n);
 	else
-		soft_exec(v, b);
+		soft_exec(v, b, from);
 	v->single = false;
 	if (v->trap == SOFT_TRAP_STOP)
 		v->trap = SOFT_TRAP_NONE;
@@ -239,6 +275,15 @@ static inline uint64_t spent(const struct soft_vcpu *v)
 	return (uint64_t)(4 * (int64_t)(v->retired + v->extra - v->extra_begin) + quarters) / 4;
 }
 
+/* The vCPU has nothing to do. Whether run() must return that. */
+static bool halts(struct soft_vcpu *v)
+{
+	v->run->exit = VMM_EXIT_HLT;
+	if (v->chip)
+		return soft_chip_halt(v);
+	return true;
+}
+
 static void run_loop(struct soft_vcpu *v)
 {
 	struct vmm_run *run = v->run;
@@ -246,7 +291,12 @@ static void run_loop(struct soft_vcpu *v)
 	uint64_t most = run->effort_max ? run->effort_max : UINT64_MAX;
 	unsigned int idle = 0;
 
-	if (!in_64bit_mode(v)) {
+	if (unlikely(v->plat.wait_sipi)) {
+		if (!halts(v))
+			run->exit = VMM_EXIT_INTR; /* a message has come meanwhile */
+		return;
+	}
+	if (!in_64bit_mode(v) && !v->whole) {
 		soft_error(v, "not in 64-bit mode (CR0 0x%llx, CR4 0x%llx, EFER 0x%llx, CS.L %u)",
 			   (unsigned long long)v->cr0, (unsigned long long)v->cr4,
 			   (unsigned long long)v->efer, v->seg[SOFT_CS].l);
@@ -278,21 +328,30 @@ static void run_loop(struct soft_vcpu *v)
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
+		if (unlikely(v->chip) && soft_chip_poll(v)) {
+			run->exit = VMM_EXIT_INTR;
+			return;
+		}
 		if (unlikely(v->halted)) {
 			if (!soft_deliverable(v)) {
-				run->exit = VMM_EXIT_HLT;
-				return;
+				if (halts(v))
+					return;
+				continue;
 			}
 			v->halted = false;
 		}
 		soft_sync(v);
 		v->attn = v->tally->armed ? SOFT_ATTN_ARMED : 0;
 		v->trap = SOFT_TRAP_NONE;
-		if (events(v))
-			return;
-		v->trap = SOFT_TRAP_NONE;
-		left = most - spent(v);
-		chunk(v, budget - v->retired < left ? budget - v->retired : left);
+		if (unlikely(!in_64bit_mode(v))) {
+			soft_legacy_step(v); /* events wait: nothing can be delivered there */
+		} else {
+			if (events(v))
+				return;
+			v->trap = SOFT_TRAP_NONE;
+			left = most - spent(v);
+			chunk(v, budget - v->retired < left ? budget - v->retired : left);
+		}
 		switch ((enum soft_trap)v->trap) {
 		case SOFT_TRAP_FAULT:
 			if (soft_deliver(v))
@@ -307,8 +366,8 @@ static void run_loop(struct soft_vcpu *v)
 			v->halted = true;
 			if (alarm_due(v))
 				run->exit = VMM_EXIT_ALARM;
-			else if (soft_deliverable(v))
-				break; /* the queued event wakes the vCPU */
+			else if (v->chip || soft_deliverable(v))
+				break; /* the queued event wakes the vCPU, or it halts above */
 			return;
 		case SOFT_TRAP_STEP:
 			v->rflags |= SOFT_RF;
@@ -320,8 +379,16 @@ static void run_loop(struct soft_vcpu *v)
 			v->rflags |= SOFT_RF; /* an interrupt taken here pushes RF = 1 */
 			if (alarm_due(v))
 				break; /* the elements so far made it due; v->kicked stays set */
+			if (v->chip && !atomic_load(&v->kicked) && v->extra < v->extra_stop)
+				break; /* a timer or a message, not a kick */
 			run->exit = VMM_EXIT_INTR;
 			atomic_store(&v->kicked, false);
+			return;
+		case SOFT_TRAP_DEVICE:
+			soft_error(v,
+				   "instruction that cannot access guest-physical 0x%llx, where "
+				   "there is no RAM",
+				   (unsigned long long)v->device);
 			return;
 		default:
 			break;
@@ -347,7 +414,11 @@ int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 	 * epoch. */
 	atomic_store(&v->running, true);
 	soft_ack_code(v);
+	if (unlikely(v->chip))
+		soft_chip_enter(v);
 	run_loop(v);
+	if (unlikely(v->chip))
+		soft_chip_now(v, 0);
 	atomic_store(&v->running, false);
 	soft_warm_note(v);
 	if (run->exit == VMM_EXIT_ERROR) {

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "vmm/soft/flags.h"
 #include "vmm/soft/internal.h"
 
 #define CR4_FSGSBASE (1ULL << 16)
@@ -18,7 +19,7 @@
 #define TYPE_WRITABLE	2u
 #define TYPE_READABLE	2u
 
-static void from_desc(struct kvm_segment *s, uint16_t sel, uint64_t d)
+void soft_desc_segment(struct kvm_segment *s, uint16_t sel, uint64_t d)
 {
 	uint32_t limit = (uint32_t)((d & 0xffff) | (d >> 32 & 0xf0000));
 
@@ -90,8 +91,11 @@ int soft_read_cs(struct soft_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_seg
 		return soft_gp(v, code);
 	if (!DESC_P(d))
 		return soft_fault(v, SOFT_NP, true, code);
-	from_desc(out, sel, d);
+	soft_desc_segment(out, sel, d);
 	if (out->l && out->db)
+		return soft_gp(v, code);
+	/* Stock kernels have 32-bit code segments for programs. It is the program that fails. */
+	if (!out->l && v->whole)
 		return soft_gp(v, code);
 	if (!out->l)
 		return soft_error(v, "code segment 0x%x is 32-bit; only 64-bit code is executed",
@@ -117,7 +121,7 @@ int soft_read_ss(struct soft_vcpu *v, uint16_t sel, unsigned int cpl, struct kvm
 		return soft_gp(v, code);
 	if (!DESC_P(d))
 		return soft_fault(v, SOFT_STACK, true, code);
-	from_desc(out, sel, d);
+	soft_desc_segment(out, sel, d);
 	return 0;
 }
 
@@ -149,7 +153,7 @@ static int load_data(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
 		return soft_gp(v, sel & ~3u);
 	if (!DESC_P(d))
 		return soft_fault(v, SOFT_NP, true, sel & ~3u);
-	from_desc(s, sel, d);
+	soft_desc_segment(s, sel, d);
 	if (seg == SOFT_FS)
 		v->r[SOFT_FSBASE] = s->base;
 	if (seg == SOFT_GS)
@@ -199,6 +203,73 @@ int soft_help_from_seg(struct soft_vcpu *v, const struct soft_op *op)
 					       : v->ldt.selector;
 
 	soft_wr(v, op->dst, 1u << op->base, sel);
+	return 0;
+}
+
+/* ---- LAR, LSL, VERR, VERW: SDM vol. 2; APM vol. 3 ---- */
+
+/* Read the descriptor of @sel as these instructions do: *d, and whether there is one. Traps only
+ * where the table itself cannot be read. */
+static int look_up(struct soft_vcpu *v, uint16_t sel, uint64_t *d, bool *there)
+{
+	uint32_t limit = v->gdt.limit;
+
+	if (sel & 4)
+		limit = v->ldt.unusable || !v->ldt.present ? 0 : v->ldt.limit;
+	*there = (sel & ~3u) && (sel & ~7u) + 7 <= limit;
+	return *there && soft_read_desc(v, sel, 0, d);
+}
+
+/* Whether the present level and @sel's RPL may see descriptor @d. */
+static bool visible(const struct soft_vcpu *v, uint16_t sel, uint64_t d)
+{
+	unsigned int dpl = DESC_DPL(d);
+
+	if (DESC_S(d) &&
+	    (DESC_TYPE(d) & (TYPE_CODE | TYPE_CONFORMING)) == (TYPE_CODE | TYPE_CONFORMING))
+		return true;
+	return v->cpl <= dpl && (sel & 3u) <= dpl;
+}
+
+static void set_zf(struct soft_vcpu *v, bool zf)
+{
+	soft_fl_override(v, SOFT_ZF, zf ? SOFT_ZF : 0);
+}
+
+/* op->src: register with the selector; op->idx: SOFT_LAR ... */
+int soft_help_descriptor(struct soft_vcpu *v, const struct soft_op *op)
+{
+	/* System segments of long mode: LDT, TSS, busy TSS; LAR also sees call gates. */
+	const uint32_t limits = 1u << 2 | 1u << 9 | 1u << 11, rights = limits | 1u << 12;
+	uint16_t sel = (uint16_t)v->r[op->src];
+	struct kvm_segment s;
+	unsigned int type;
+	bool there, ok;
+	uint64_t d = 0;
+
+	if (look_up(v, sel, &d, &there))
+		return 1;
+	type = DESC_TYPE(d);
+	ok = there && visible(v, sel, d);
+	switch (op->idx) {
+	case SOFT_LAR:
+		ok = ok && (DESC_S(d) || rights >> type & 1);
+		if (ok)
+			soft_wr(v, op->dst, 1u << op->base, d >> 32 & 0xffff00);
+		break;
+	case SOFT_LSL:
+		ok = ok && (DESC_S(d) || limits >> type & 1);
+		soft_desc_segment(&s, sel, d);
+		if (ok)
+			soft_wr(v, op->dst, 1u << op->base, s.limit);
+		break;
+	case SOFT_VERR:
+		ok = ok && DESC_S(d) && (!(type & TYPE_CODE) || (type & TYPE_READABLE));
+		break;
+	default: /* VERW */
+		ok = ok && DESC_S(d) && !(type & TYPE_CODE) && (type & TYPE_WRITABLE);
+	}
+	set_zf(v, ok);
 	return 0;
 }
 
@@ -265,7 +336,7 @@ static int system_desc(struct soft_vcpu *v, uint16_t sel, unsigned int type,
 		return soft_gp(v, sel & ~3u);
 	if (!DESC_P(d[0]))
 		return soft_fault(v, SOFT_NP, true, sel & ~3u);
-	from_desc(out, sel, d[0]);
+	soft_desc_segment(out, sel, d[0]);
 	out->base |= d[1] << 32;
 	return soft_canonical(out->base) ? 0 : soft_gp(v, sel & ~3u);
 }

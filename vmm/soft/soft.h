@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "vmm/engine/engine.h"
+#include "vmm/soft/fpu.h"
 #include "vmm/soft/lapic.h"
 #include "vpmu/softpmu.h"
 
@@ -35,6 +36,7 @@ int soft_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg);
 
 struct soft_vcpu;
 struct soft_op;
+struct soft_chip;
 
 /* ---- register file -------------------------------------------------------------------------
  * Registers 0..15 have the numbers that x86 gives them. With the others, every effective address
@@ -131,6 +133,7 @@ struct soft_block {
 	uint64_t last;	     /* address of the last instruction: FROM of its branch record */
 	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
+	uint8_t simd;	     /* jit.h: enum jit_sse that its translation needs */
 	uint16_t slot;	     /* jit.c: the first of its SOFT_BLOCK_SLOTS in jit.slots */
 	/* jit.c: */
 	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
@@ -252,10 +255,20 @@ enum {
 	SOFT_EFFORT_DIVIDE = 4,
 	SOFT_EFFORT_CARRY = 2, /* ADC, SBB */
 	SOFT_EFFORT_MUL = 1,
-	SOFT_EFFORT_ALONE = 5,	 /* a locked instruction in a VM of one vCPU */
-	SOFT_EFFORT_LOCKED = 10, /* a host atomic */
-	SOFT_EFFORT_SPLIT = 40,	 /* a locked access that takes a mutex */
-	SOFT_EFFORT_FENCE = 18,	 /* a fence on the host */
+	SOFT_EFFORT_ALONE = 5,	    /* a locked instruction in a VM of one vCPU */
+	SOFT_EFFORT_LOCKED = 10,    /* a host atomic */
+	SOFT_EFFORT_SPLIT = 40,	    /* a locked access that takes a mutex */
+	SOFT_EFFORT_FENCE = 18,	    /* a fence on the host */
+	SOFT_EFFORT_X87 = 150,	    /* the host's x87 state is exchanged */
+	SOFT_EFFORT_X87_LONG = 50,  /* transcendental instructions, FBLD, FBSTP, FPREM */
+	SOFT_EFFORT_X87_STATE = 90, /* FNSTENV, FNSAVE, FLDENV, FRSTOR, FXSAVE */
+	SOFT_EFFORT_MMX = 10,
+	SOFT_EFFORT_SIMD = 4,	 /* an SSE instruction */
+	SOFT_EFFORT_MXCSR = 9,	 /* the host's MXCSR is exchanged */
+	SOFT_EFFORT_FP_LONG = 4, /* a division, a square root */
+	SOFT_EFFORT_EXACT = 60,	 /* exceptions of each element computed */
+	/* A denormal operand or a tiny result: some hosts need microcode for these. */
+	SOFT_EFFORT_ASSIST = 30,
 
 	SOFT_EFFORT_SYSTEM = 10,     /* a system instruction */
 	SOFT_EFFORT_DESCRIPTOR = 25, /* a segment descriptor that is read and checked */
@@ -276,14 +289,14 @@ enum {
 	SOFT_EFFORT_SITES = 120,       /* what translated code found last in the TLB, dropped */
 	SOFT_EFFORT_FLUSH_LARGE = 400, /* those of a large page looked for */
 
-	SOFT_EFFORT_FIND = 36,	       /* a block that is looked up in the hash table */
-	SOFT_EFFORT_DECODE = 330,      /* a block that is decoded */
-	SOFT_EFFORT_DECODE_INSN = 125, /* each instruction in it */
-	SOFT_EFFORT_TRANSLATE = 600,   /* a block that is translated to the host's code */
-	SOFT_EFFORT_TRANSLATE_INSN = 120,
-	SOFT_EFFORT_CODE = 60,	      /* a store that hits decoded code */
-	SOFT_EFFORT_REPEAT = 16,      /* a repeated string instruction */
-	SOFT_EFFORT_ELEMENT = 6,      /* a string element that is done alone */
+	SOFT_EFFORT_FIND = 36,		  /* a block that is looked up in the hash table */
+	SOFT_EFFORT_DECODE = 330,	  /* a block that is decoded */
+	SOFT_EFFORT_DECODE_INSN = 125,	  /* each instruction in it */
+	SOFT_EFFORT_TRANSLATE = 600,	  /* a block that is translated to the host's code */
+	SOFT_EFFORT_TRANSLATE_INSN = 200, /* each instruction in it */
+	SOFT_EFFORT_CODE = 60,		  /* a store that hits decoded code */
+	SOFT_EFFORT_REPEAT = 16,	  /* a repeated string instruction */
+	SOFT_EFFORT_ELEMENT = 6,	  /* a string element that is done alone */
 	SOFT_EFFORT_PIECE = 14,	      /* a piece of a page that is done at once, and its bytes: */
 	SOFT_EFFORT_PIECE_BYTES = 32, /* so many are one unit */
 };
@@ -298,6 +311,11 @@ enum {
 	SOFT_QUARTERS_MUL = 7,
 	SOFT_QUARTERS_LOCK = 10,
 	SOFT_QUARTERS_DIVIDE = 22,
+	SOFT_QUARTERS_SIMD = 2,
+	SOFT_QUARTERS_SIMD_STORE = 4, /* it may cross a line of the host's cache */
+	SOFT_QUARTERS_FP = 5,
+	SOFT_QUARTERS_FP_LONG = 24,
+	SOFT_QUARTERS_XMM = 6, /* an XMM register that a block uses for the first time */
 };
 
 /* Without a limit of the caller's, run() returns VMM_EXIT_INTR at so much extra effort. */
@@ -312,12 +330,13 @@ enum {
 /* Why soft_exec() or a helper stopped. */
 enum soft_trap {
 	SOFT_TRAP_NONE = 0,
-	SOFT_TRAP_FAULT, /* deliver v->fault; the instruction did not retire */
-	SOFT_TRAP_SMC,	 /* the store hits decoded code: execute this instruction alone */
-	SOFT_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
-	SOFT_TRAP_STOP,	 /* the chunk ended inside a block */
-	SOFT_TRAP_KICK,	 /* a repeated string instruction was interrupted between elements */
-	SOFT_TRAP_STEP	 /* an iteration of a repeated string instruction was single-stepped */
+	SOFT_TRAP_FAULT,  /* deliver v->fault; the instruction did not retire */
+	SOFT_TRAP_SMC,	  /* the store hits decoded code: execute this instruction alone */
+	SOFT_TRAP_EXIT,	  /* v->run->exit is filled; the instruction did not retire (yet) */
+	SOFT_TRAP_STOP,	  /* the chunk ended inside a block */
+	SOFT_TRAP_KICK,	  /* a repeated string instruction was interrupted between elements */
+	SOFT_TRAP_DEVICE, /* the access at v->device is to no RAM, but perhaps to a device */
+	SOFT_TRAP_STEP	  /* an iteration of a repeated string instruction was single-stepped */
 };
 
 enum { SOFT_ES, SOFT_CS, SOFT_SS, SOFT_DS, SOFT_FS, SOFT_GS, SOFT_NSEGS };
@@ -344,7 +363,9 @@ struct soft_vm {
 	pthread_mutex_t lock;		/* protects vcpus */
 	pthread_mutex_t split_lock;	/* serialises locked accesses that cross a page */
 	struct soft_vcpu *vcpus;
-	struct vmm_ram slots; /* where there is RAM; ask soft_is_ram() */
+	uint64_t born_ns;	/* time of day when the VM was made, for its paravirtual clock */
+	struct vmm_ram slots;	/* where there is RAM; ask soft_is_ram() */
+	struct soft_chip *chip; /* interrupt controllers (chip.h); or NULL */
 };
 
 #define SOFT_JIT_PARTS	 4
@@ -399,13 +420,15 @@ struct soft_vcpu {
 		uint32_t forgot;			  /* times that its code was too much */
 		struct soft_site (*sites)[SOFT_SITES][2]; /* [user][number][store]; NULL: no code */
 		struct soft_site (*sites_now)[2];	  /* of the present mode */
-		uint32_t nr_sites[2];	   /* accesses that have one: loads, stores */
-		int64_t credit_at;	   /* quarters at which all sites get new credit */
-		bool sites_used;	   /* one may be filled */
+		uint32_t nr_sites[2]; /* accesses that have one: loads, stores */
+		int64_t credit_at[2]; /* quarters at which the sites of a mode get new credit */
+		bool sites_used;      /* one may be filled */
 		struct soft_block **slots; /* SOFT_SLOTS; allocated with sites */
 		uint32_t nr_slots;
 		uint32_t at; /* end of this vCPU's code in the last of its parts */
 		uint16_t parts[SOFT_JIT_PARTS]; /* which it holds: jit_part.c */
+		uint32_t sse;			/* jit_simd.c: enum jit_sse */
+		uint32_t fp_runs, host_mxcsr;
 		uint8_t nr_parts;
 	} jit;
 
@@ -416,10 +439,19 @@ struct soft_vcpu {
 		uint16_t recent_jc[SOFT_WARM_BLOCKS];		   /* where they are in jc */
 	} warm;
 
+	/* Where the last chunk stopped inside a block. If nothing has happened since, the next one
+	 * goes on at op @op of @block, so the rest need not be decoded as a block of its own. */
+	struct {
+		struct soft_block *block; /* NULL: nowhere */
+		uint64_t rip;
+		unsigned int op;
+	} rest;
+
 	/* read at every run() and chunk */
 	struct soft_block **link; /* soft_find() stores the block it finds there; or NULL */
 	struct vmm_run *run;
 	struct soft_vm *vm;
+	struct soft_chip *chip; /* of vm */
 	_Atomic bool kicked;
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;
@@ -454,8 +486,10 @@ struct soft_vcpu {
 	struct {
 		uint8_t buf[16];
 		uint8_t *host[2];
-		uint8_t n[2];
+		uint16_t n[2];
 	} bounce;
+
+	struct soft_fpu fpu;
 
 	/* system state */
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, apic_base, pat, tsc_aux;
@@ -464,8 +498,34 @@ struct soft_vcpu {
 
 	struct lapic lapic;
 
+	/* With interrupt controllers only: chip.h. */
+	struct {
+		/* The thread that runs the vCPU: */
+		uint64_t ahead;	      /* its own time is this plus cycles */
+		uint64_t timer_due;   /* lapic_timer_due() */
+		uint64_t stop_cycles; /* v->cycles when the next timer is due */
+		bool wait_sipi;	      /* it waits for its start-up IPI */
+		/* Posted by others: */
+		_Atomic bool posted_any; /* one of the following is not 0 */
+		_Atomic uint32_t posted[8], posted_level[8];
+		_Atomic uint32_t signals; /* SOFT_POST_* */
+		_Atomic uint64_t address; /* lapic_address(); 0: the APIC is disabled */
+		/* Under chip.lock; asleep is read without it: */
+		_Atomic bool asleep;
+		bool sleep_open;    /* interrupts would wake it */
+		uint64_t sleep_due; /* when its timer wakes it; LAPIC_NEVER */
+	} plat;
+	uint64_t device; /* guest-physical address, with SOFT_TRAP_DEVICE */
+
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;
+	/* CPUID shows a whole CPU, for stock kernels (vmm/vm/cpuid_linux.c): there are the MSRs of
+	 * msr_whole.c, and what x86-64 has but the soft machine has not is a fault. */
+	bool whole;
+	struct soft_whole {
+		uint64_t tsc_adjust, spec_ctrl;
+		uint64_t pvclock, pvclock_wall; /* KVM's MSRs 4B564D01H and 4B564D00H */
+	} w;
 	bool intel; /* CPUID says GenuineIntel; every other vCPU behaves like AMD's CPUs */
 	struct vpmu_soft_tally own_tally;
 	struct soft_vcpu *vm_next;

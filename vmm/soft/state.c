@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * get_state and set_state (vmm/engine/engine.h): the state of a vCPU for which kvm_regs and
- * kvm_sregs have no place. It is one section of fields, followed by the section of the local APIC
- * (lapic.c). engine.c calls this file.
+ * kvm_sregs have no place. It is one section of fields, followed by the sections of x87 and SSE
+ * (fpu_save.c) and of the local APIC (lapic.c). engine.c calls this file.
  *
  * The state does not include:
  *   - caches (decoded code, translations): the restored vCPU makes them again;
@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "vmm/soft/chip.h"
 #include "vmm/soft/emit.h"
 #include "vpmu/blob.h"
 
@@ -32,7 +33,10 @@ struct state {
 	uint64_t cycles, tsc_offset;
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, pat, tsc_aux;
 	uint64_t dr[6]; /* 0..3, 6, 7 */
+	struct soft_fpu fpu;
 	struct lapic lapic;
+	struct soft_plat_state plat; /* with interrupt controllers */
+	struct soft_whole w;	     /* of a whole CPU */
 };
 
 static void collect(const struct soft_vcpu *v, struct state *s)
@@ -63,6 +67,8 @@ static void collect(const struct soft_vcpu *v, struct state *s)
 		.dr = {v->dr[0], v->dr[1], v->dr[2], v->dr[3], v->dr[6], v->dr[7]},
 		.lapic = soft_lapic(v),
 	};
+	if (v->chip)
+		soft_plat_get(v, &s->plat);
 }
 
 int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
@@ -96,7 +102,12 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 	for (int i = 0; i < 6; i++)
 		vpmu_blob_u64(&b, s.dr[i]);
 	vpmu_blob_end(&b, section);
+	soft_fpu_save(&v->fpu, &b);
 	lapic_save(&s.lapic, &b);
+	if (v->chip)
+		soft_plat_save(&s.plat, &b);
+	if (v->whole)
+		soft_whole_save(&v->w, &b);
 	if (b.failed)
 		ret = -ENOMEM;
 	else if (*bytes < b.len)
@@ -109,7 +120,20 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 	return ret;
 }
 
-static bool parse(struct state *s, unsigned int id, const void *buf, size_t bytes)
+/* The local APIC of @v after a reset. */
+static void reset_lapic(const struct soft_vcpu *v, struct lapic *l)
+{
+	*l = (struct lapic){.tsc_offset = v->tsc_offset};
+	if (!v->chip) {
+		lapic_init(l, v->id);
+		return;
+	}
+	l->now = soft_chip_base(v->chip);
+	lapic_init_full(l, v->id, v->lapic.deadline);
+	l->x2 = v->lapic.x2;
+}
+
+static bool parse(struct state *s, const struct soft_vcpu *v, const void *buf, size_t bytes)
 {
 	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
 	uint16_t version;
@@ -138,8 +162,10 @@ static bool parse(struct state *s, unsigned int id, const void *buf, size_t byte
 	s->tsc_aux = vpmu_blob_get_u64(&r);
 	for (int i = 0; i < 6; i++)
 		s->dr[i] = vpmu_blob_get_u64(&r);
-	lapic_init(&s->lapic, id);
-	return vpmu_blob_done(&r) && !lapic_load(&s->lapic, &all) && vpmu_blob_done(&all);
+	reset_lapic(v, &s->lapic);
+	return vpmu_blob_done(&r) && soft_fpu_load(&s->fpu, &all) && !lapic_load(&s->lapic, &all) &&
+	       (!v->chip || soft_plat_load(&s->plat, &all)) &&
+	       (!v->whole || soft_whole_load(&s->w, &all)) && vpmu_blob_done(&all);
 }
 
 /* The row of the instruction that makes an exit of @kind, or NULL if no instruction does. */
@@ -181,8 +207,10 @@ static bool lapic_valid(const struct soft_vcpu *v, const struct state *s)
 	struct lapic reset;
 
 	if (!soft_lapic_on(v)) {
-		lapic_init(&reset, v->id);
-		return !memcmp(l, &reset, offsetof(struct lapic, nmi)) && !l->nmi && !l->offered;
+		reset_lapic(v, &reset);
+		return !memcmp(l, &reset, offsetof(struct lapic, nmi)) && !l->nmi && !l->offered &&
+		       !memcmp(l->tmr, reset.tmr, sizeof(l->tmr)) && l->dfr == reset.dfr &&
+		       !l->ldr && !l->timer_left && !l->timer_at && !l->tsc_deadline;
 	}
 	return l->tpr >> 4 == v->cr8 &&
 	       soft_irq_settled(l, s->nmi_pending, s->intr_pending, s->intr_vec);
@@ -199,6 +227,8 @@ static bool valid(const struct soft_vcpu *v, const struct state *s)
 		return false;
 	if (s->halted && s->cpl)
 		return false;
+	if (s->fpu.mxcsr & ~v->fpu.mxcsr_mask)
+		return false;
 	if (!soft_canonical(s->lstar) || !soft_canonical(s->cstar) ||
 	    !soft_canonical(s->kernel_gs_base))
 		return false;
@@ -213,7 +243,7 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 {
 	struct state s;
 
-	if (!parse(&s, v->id, buf, bytes) || !valid(v, &s))
+	if (!parse(&s, v, buf, bytes) || !valid(v, &s))
 		return -EINVAL;
 	v->cpl = s.cpl;
 	v->tlb = v->tlbs[v->cpl == 3];
@@ -235,7 +265,14 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 	memcpy(v->dr, s.dr, 4 * sizeof(v->dr[0]));
 	v->dr[6] = s.dr[4];
 	v->dr[7] = s.dr[5];
+	s.fpu.mxcsr_mask = v->fpu.mxcsr_mask;
+	v->fpu = s.fpu;
 	v->lapic = s.lapic;
+	v->lapic.tsc_offset = v->tsc_offset;
+	if (v->chip)
+		soft_plat_set(v, &s.plat);
+	if (v->whole)
+		v->w = s.w;
 	v->pending.kind = s.kind;
 	v->pending.size = s.size;
 	v->pending.rip = v->rip;

@@ -16,6 +16,7 @@ struct str {
 	uint64_t amask; /* the address bits of the address size */
 	int64_t step;	/* bytes from one element to the next; negative if DF is set */
 	unsigned int bytes;
+	unsigned int lg;  /* bytes is 1 << lg */
 	unsigned int acc; /* SOFT_ACC_U in user mode */
 };
 
@@ -94,8 +95,8 @@ static int one(struct str *s, unsigned int kind, unsigned int lg)
 static uint64_t room_below(const struct str *s, uint64_t at, uint64_t end)
 {
 	if (s->step > 0)
-		return (end - at) / s->bytes;
-	return at + s->bytes <= end ? at / s->bytes + 1 : 0;
+		return (end - at) >> s->lg;
+	return at + s->bytes <= end ? (at >> s->lg) + 1 : 0;
 }
 
 /* How many elements from @va on, whose offset in the segment is register @reg, lie inside @va's
@@ -121,6 +122,8 @@ static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 	if (likely((write ? e->wtag : e->rtag) == (va & SOFT_PAGE_MASK)))
 		return (uint8_t *)(e->add + va);
 	p = soft_host(v, va, s->acc | (write ? SOFT_ACC_W : 0));
+	if (unlikely(v->trap == SOFT_TRAP_DEVICE))
+		v->trap = SOFT_TRAP_NONE; /* one element at a time */
 	/* soft_host() makes a store hit the TLB unless there is code in the page. */
 	return p && write && e->wtag != (va & SOFT_PAGE_MASK) ? NULL : p;
 }
@@ -212,7 +215,7 @@ static uint64_t compare(const struct str *s, const uint8_t *a, const uint8_t *b,
 				same += 8;
 	}
 	s->v->extra += same / 12;
-	skip = same / s->bytes;
+	skip = same >> s->lg;
 	if (skip == n)
 		return n;
 	a += (int64_t)skip * s->step;
@@ -337,6 +340,14 @@ static void narrow(struct soft_vcpu *v, unsigned int kind)
 		v->r[SOFT_RDI] = (uint32_t)v->r[SOFT_RDI];
 }
 
+/* Whether run.c should look at the clock and at what was posted: nobody else does while this
+ * instruction goes on. It may be a little early. */
+static bool platform_waits(const struct soft_vcpu *v, uint64_t done)
+{
+	return v->cycles + v->extra_cycles + done + 0xffff >= v->plat.stop_cycles ||
+	       atomic_load_explicit(&v->plat.posted_any, memory_order_relaxed);
+}
+
 int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 {
 	unsigned int lg = op->base, kind = op->idx;
@@ -345,6 +356,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		.seg = v->r[op->src],
 		.amask = op->flags & SOFT_OPF_A32 ? 0xffffffffULL : ~0ULL,
 		.bytes = 1u << lg,
+		.lg = lg,
 		.acc = v->cpl == 3 ? SOFT_ACC_U : 0,
 	};
 	const struct {
@@ -396,11 +408,14 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		 * meanwhile can settle. */
 		soft_ack_code(v);
 		if (unlikely(v->extra >= v->extra_stop ||
-			     atomic_load_explicit(&v->kicked, memory_order_relaxed))) {
+			     atomic_load_explicit(&v->kicked, memory_order_relaxed) ||
+			     (v->chip && platform_waits(v, done)))) {
 			v->trap = SOFT_TRAP_KICK;
 			goto unfinished;
 		}
 	}
+	if (unlikely(v->chip && platform_waits(v, done)))
+		v->attn |= SOFT_ATTN_EVENT;
 	v->extra_cycles += done;
 	return 0;
 

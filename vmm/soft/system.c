@@ -3,9 +3,11 @@
  * System instructions that are not about segments, MSRs or privilege changes: flags, control and
  * debug registers, TLB maintenance, HLT; and the instructions that only fault.
  */
+#include <errno.h>
 #include <stdio.h>
 
 #include <Zydis/Zydis.h>
+#include <linux/kvm_para.h>
 
 #include "vmm/soft/internal.h"
 
@@ -35,6 +37,31 @@ int soft_sys_gp(struct soft_vcpu *v, const struct soft_op *op)
 	return soft_gp(v, 0);
 }
 
+/*
+ * Whether an instruction outside of the closed list is #UD on a vCPU that shows a whole CPU: it
+ * belongs to an extension that CPUID does not show. What x86-64 itself has and the list has not is
+ * #UD in programs only, so that a program does not end its VM (docs/soft-machine.md, "What is
+ * refused").
+ */
+static bool undefined(const struct soft_vcpu *v, const ZydisDecodedInstruction *zi)
+{
+	if (!v->whole)
+		return false;
+	switch (zi->meta.isa_ext) {
+	case ZYDIS_ISA_EXT_BASE:
+	case ZYDIS_ISA_EXT_LONGMODE:
+	case ZYDIS_ISA_EXT_X87:
+	case ZYDIS_ISA_EXT_MMX:
+	case ZYDIS_ISA_EXT_SSE:
+	case ZYDIS_ISA_EXT_SSE2:
+		/* SYSENTER and SYSEXIT: CPUID does not show SEP. */
+		return v->cpl == 3 || zi->mnemonic == ZYDIS_MNEMONIC_SYSENTER ||
+		       zi->mnemonic == ZYDIS_MNEMONIC_SYSEXIT;
+	default:
+		return true;
+	}
+}
+
 /* An instruction outside the closed list: name it. */
 int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op)
 {
@@ -58,9 +85,12 @@ int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op)
 	}
 	ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL);
-	if (ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, raw, op->len, &zi, zo)))
+	if (ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, raw, op->len, &zi, zo))) {
+		if (undefined(v, &zi))
+			return soft_ud(v);
 		ZydisFormatterFormatInstruction(&f, &zi, zo, zi.operand_count_visible, text,
 						sizeof(text), b->rip, NULL);
+	}
 	v->rip = b->rip;
 	return soft_error(v, "instruction outside the soft machine's list: %s(%s)", hex, text);
 }
@@ -220,6 +250,38 @@ int soft_sys_invlpg(struct soft_vcpu *v, const struct soft_op *op)
 int soft_sys_wbinvd(struct soft_vcpu *v, const struct soft_op *op)
 {
 	return v->cpl ? soft_gp(v, 0) : 0;
+}
+
+/* The machine status word: the lower half of CR0. */
+int soft_help_smsw(struct soft_vcpu *v, const struct soft_op *op)
+{
+	soft_wr(v, op->dst, 1u << op->base, v->cr0);
+	return 0;
+}
+
+/* LMSW writes PE, MP, EM and TS, but cannot clear PE (SDM vol. 2). */
+int soft_sys_lmsw(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint64_t x;
+
+	if (v->cpl)
+		return soft_gp(v, 0);
+	x = op->idx ? soft_ld_slow(v, v->r[SOFT_TEA], 2) : v->r[op->src];
+	if (v->trap)
+		return 1;
+	return soft_set_cr(v, 0, (v->cr0 & ~0xeULL) | (x & 0xf) | (v->cr0 & CR0_PE));
+}
+
+/*
+ * VMCALL and VMMCALL. A vCPU that shows KVM's signature answers as KVM does, but has no hypercall
+ * (Documentation/virt/kvm/x86/hypercalls.rst, include/uapi/linux/kvm_para.h).
+ */
+int soft_sys_vmcall(struct soft_vcpu *v, const struct soft_op *op)
+{
+	if (!v->whole)
+		return soft_sys_closed(v, op);
+	v->r[SOFT_RAX] = v->cpl ? (uint64_t)-KVM_EPERM : (uint64_t)-KVM_ENOSYS;
+	return 0;
 }
 
 /* ---- debug registers: kept, but no breakpoint can be armed ---- */

@@ -29,10 +29,15 @@ static inline size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* The TLB entry behind RSP, for the mode in which @v is. */
+static const struct soft_tlbe *tlbe_of_stack(const struct soft_vcpu *v)
+{
+	return &v->tlb[v->r[SOFT_RSP] >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+}
+
 void soft_warm_note(struct soft_vcpu *v)
 {
-	const struct soft_tlbe *e =
-		&v->tlb[v->r[SOFT_RSP] >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	const struct soft_tlbe *e = tlbe_of_stack(v);
 
 	v->warm.block = v->jc[soft_jc_index(v->rip)];
 	v->warm.stack = e->rtag == (v->r[SOFT_RSP] & SOFT_PAGE_MASK)
@@ -49,15 +54,21 @@ void soft_warm(const struct soft_vcpu *v, bool next)
 		fetch_range(v, offsetof(struct soft_vcpu, seg[SOFT_CS + 1]));
 		return;
 	}
-	fetch(v->vm);
 	fetch(&v->vm->smc_seq);
 	fetch(&v->jc[soft_jc_index(v->rip)]);
-	b = v->warm.block;
-	if (b)
+	fetch(tlbe_of_stack(v));
+	/* Nothing of a block is read here: it may be in no cache, and who runs now would wait. */
+	if (v->rest.block) {
+		b = v->rest.block;
+		fetch(&b->ctx);
+		fetch_range(b->ops, least(v->rest.op + 6, 20) * sizeof(b->ops[0]));
+	} else if (v->warm.block) {
+		b = v->warm.block;
 		fetch_range(&b->h0, offsetof(struct soft_block, ops) -
 					    offsetof(struct soft_block, h0) + sizeof(b->ops[0].h));
+	}
 	if (v->warm.stack)
-		fetch_range((const char *)v->warm.stack - 2 * LINE, 5 * LINE);
+		fetch_range((const char *)v->warm.stack - 3 * LINE, 10 * LINE);
 	for (unsigned int i = 0; i < SOFT_WARM_BLOCKS; i++) {
 		b = v->warm.recent[i];
 		if (!b)

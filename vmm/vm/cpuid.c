@@ -6,6 +6,7 @@
 
 #include "vmm/engine/ram.h"
 #include "vmm/vm/cpuid.h"
+#include "vmm/vm/cpuid_parts.h"
 #include "vpmu/guest/abi.h"
 
 /* 1H EDX and, for the bits both have, 80000001H EDX. */
@@ -30,10 +31,6 @@
 
 #define FEATURES_EDX (F_PSE | F_TSC | F_MSR | F_PAE | F_CX8 | F_PGE | F_CMOV)
 
-/* 80000008H EAX: 39 bits of physical address, which every KVM host has, and 48 of linear address.
- */
-#define ADDRESS_BITS (39 | 48 << 8)
-
 _Static_assert(VMM_RAM_MAX + (1ULL << 30) <= 1ULL << 39, "RAM and the hole can be addressed");
 
 /*
@@ -53,13 +50,7 @@ _Static_assert(VMM_RAM_MAX + (1ULL << 30) <= 1ULL << 39, "RAM and the hole can b
  * Linux probes LBR that is not architectural on Broadwell and Skylake. Its first read is #GP, and
  * Linux goes without.
  */
-struct identity {
-	const char *vendor; /* EBX, EDX, ECX order is the caller's business */
-	uint32_t signature; /* 1H EAX */
-	uint32_t max_basic;
-};
-
-static const struct identity identities[VPMU_GUEST_MODELS] = {
+static const struct cpuid_identity identities[VPMU_GUEST_MODELS] = {
 	[VPMU_GUEST_NONE] = {"AuthenticAMD", 0x00a10f11, 0x7},
 	[VPMU_GUEST_INTEL_V2] = {"GenuineIntel", 0x000406f1, 0xa},
 	[VPMU_GUEST_INTEL_V3] = {"GenuineIntel", 0x000406f1, 0xa},
@@ -70,7 +61,14 @@ static const struct identity identities[VPMU_GUEST_MODELS] = {
 	[VPMU_GUEST_AMD_V2] = {"AuthenticAMD", 0x00a10f11, 0x7},
 };
 
-static uint32_t text32(const char *text, size_t offset)
+const struct cpuid_identity *cpuid_identity(enum vpmu_guest_model model)
+{
+	return &identities[model];
+}
+
+const char cpuid_brand[48] = "vpmu virtual CPU";
+
+uint32_t cpuid_text(const char *text, size_t offset)
 {
 	uint32_t v;
 
@@ -79,10 +77,9 @@ static uint32_t text32(const char *text, size_t offset)
 }
 
 /* The table without the PMU; false: no such leaf. regs = EAX, EBX, ECX, EDX. */
-static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcpu, uint32_t regs[4])
+static bool base_leaf(const struct cpuid_identity *id, uint32_t leaf, unsigned int vcpu,
+		      uint32_t regs[4])
 {
-	static const char brand[48] = "vpmu virtual CPU";
-
 	memset(regs, 0, 4 * sizeof(*regs));
 	switch (leaf) {
 	case 0:
@@ -113,10 +110,10 @@ static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcp
 	case 0x80000003:
 	case 0x80000004:
 		for (size_t i = 0; i < 4; i++)
-			regs[i] = text32(brand, (leaf - 0x80000002) * 16 + i * 4);
+			regs[i] = cpuid_text(cpuid_brand, (leaf - 0x80000002) * 16 + i * 4);
 		return true;
 	case 0x80000008:
-		regs[0] = ADDRESS_BITS;
+		regs[0] = CPUID_ADDRESS_BITS;
 		return true;
 	case 0x7:
 	case 0xa:
@@ -128,9 +125,9 @@ static bool base_leaf(const struct identity *id, uint32_t leaf, unsigned int vcp
 	}
 	/* 0H and 80000000H: the vendor, in EBX, EDX, ECX. */
 	if (leaf == 0 || id->vendor[0] == 'A') {
-		regs[1] = text32(id->vendor, 0);
-		regs[3] = text32(id->vendor, 4);
-		regs[2] = text32(id->vendor, 8);
+		regs[1] = cpuid_text(id->vendor, 0);
+		regs[3] = cpuid_text(id->vendor, 4);
+		regs[2] = cpuid_text(id->vendor, 8);
 	}
 	return true;
 }
@@ -154,7 +151,7 @@ size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
 		0x80000008,
 		0x80000022,
 	};
-	const struct identity *id = &identities[guest->cfg.model];
+	const struct cpuid_identity *id = cpuid_identity(guest->cfg.model);
 	size_t n = 0;
 
 	_Static_assert(sizeof(leaves) / sizeof(leaves[0]) <= VMM_CPUID_MAX, "table size");

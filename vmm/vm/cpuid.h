@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The CPU a VM sees: one small, deterministic CPUID table for both engines, the same on every
- * host. It offers what the soft machine executes - 64-bit mode and general registers, no FPU or
- * SSE; a local APIC where the engine has one - and the PMU of the VM's register model.
+ * The CPU a VM sees. Freestanding images see one small, deterministic CPUID table for both engines,
+ * the same on every host: 64-bit mode and general registers, no FPU or SSE; a local APIC where the
+ * engine has one; and the PMU of the VM's register model. Stock kernels see a whole CPU.
  */
 #ifndef VMM_VM_CPUID_H
 #define VMM_VM_CPUID_H
@@ -13,7 +13,7 @@
 
 #include "vpmu/guest/guest.h"
 
-#define VMM_CPUID_MAX 24
+#define VMM_CPUID_MAX 40
 
 /*
  * vmm_cpuid - fill e[] (VMM_CPUID_MAX entries) with the leaves vCPU @vcpu sees and return how
@@ -22,5 +22,21 @@
  */
 size_t vmm_cpuid(const struct vpmu_guest *guest, unsigned int vcpu, bool lapic,
 		 struct kvm_cpuid_entry2 *e);
+
+/* What the engine of a VM with a stock kernel says of itself. */
+struct vmm_cpuid_host {
+	/* KVM_GET_SUPPORTED_CPUID; NULL: everything that cpuid_linux.c names is there. */
+	const struct kvm_cpuid_entry2 *supported;
+	size_t nr_supported;
+	uint32_t tsc_khz;  /* of the guest's TSC; 0: not known, leaves 15H and 16H are absent */
+	uint32_t timer_hz; /* input clock of the local APIC's timer */
+};
+
+/*
+ * vmm_cpuid_linux - as vmm_cpuid, for vCPU @vcpu of @nr_vcpus (1..255) in a VM that boots a stock
+ * kernel and has interrupt controllers. Pure.
+ */
+size_t vmm_cpuid_linux(const struct vpmu_guest *guest, unsigned int vcpu, unsigned int nr_vcpus,
+		       const struct vmm_cpuid_host *host, struct kvm_cpuid_entry2 *e);
 
 #endif

@@ -15,11 +15,12 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/softpmu.h"
 
-enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_ENDED };
+enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_HALTED, STEP_ENDED };
 
 static enum step end(struct vcpu *v, enum vcpu_state state)
 {
-	serial_flush(&v->serial);
+	if (!v->vm->devices)
+		serial_flush(&v->serial);
 	v->state = state;
 	return STEP_ENDED;
 }
@@ -111,7 +112,9 @@ int vcpu_devices(struct vcpu *v)
 {
 	int ret;
 
-	serial_init(&v->serial, console_line, v);
+	if (v->vm->devices)
+		return vm_devices_claim(v->vm->devices, &v->ports);
+	serial_init(&v->serial, console_line, NULL, v);
 	v->exitport = (struct exitport){.exited = exited, .arg = v};
 	ret = serial_claim(&v->serial, &v->ports);
 	return ret ? ret : exitport_claim(&v->exitport, &v->ports);
@@ -133,13 +136,22 @@ static enum step port_io(struct vcpu *v)
 /*
  * The vCPU is in HLT, and nothing that waits would wake it. HLT itself may have been the
  * instruction that made a counter overflow. If that raises a PMI, the vCPU runs again: the engine
- * wakes it, or reports HLT once more when the guest does not accept the PMI. Nothing else can wake
- * a vCPU: there is no timer, and IPIs of other vCPUs go nowhere.
+ * wakes it, or reports HLT once more when the guest does not accept the PMI. Without interrupt
+ * controllers nothing else can wake a vCPU: there is no timer, and IPIs of other vCPUs go nowhere.
  */
 static enum step halt(struct vcpu *v, const struct vcpu_env *env)
 {
 	vpmu_pcpu_overflow(env->pcpu);
-	return service_counters(v) ? STEP_ON : end(v, VCPU_HALTED);
+	if (service_counters(v))
+		return STEP_ON;
+	return v->vm->irqchip && v->run.u.hlt.waits ? STEP_HALTED : end(v, VCPU_HALTED);
+}
+
+/* Whether the vCPU cannot go on because its kernel panicked: kernels end the machine in many ways.
+ */
+static bool panicked(struct vcpu *v)
+{
+	return v->vm->devices && vm_devices_panicked(v->vm->devices);
 }
 
 static enum step answer(struct vcpu *v, const struct vcpu_env *env)
@@ -170,10 +182,12 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 	case VMM_EXIT_HLT:
 		return halt(v, env);
 	case VMM_EXIT_SHUTDOWN:
-		vm_fail(v->vm, "vCPU %u: triple fault at RIP 0x%" PRIx64, v->id, rip_of(v));
+		if (!panicked(v))
+			vm_fail(v->vm, "vCPU %u: triple fault at RIP 0x%" PRIx64, v->id, rip_of(v));
 		return end(v, VCPU_FAILED);
 	case VMM_EXIT_ERROR:
-		vm_fail(v->vm, "vCPU %u: %s", v->id, run->u.error.msg);
+		if (!panicked(v))
+			vm_fail(v->vm, "vCPU %u: %s", v->id, run->u.error.msg);
 		return end(v, VCPU_FAILED);
 	}
 	vm_fail(v->vm, "vCPU %u: engine %s reports unknown exit %d", v->id, v->vm->ops->name,
@@ -228,7 +242,7 @@ static uint64_t answer_effort(const struct vmm_run *run)
 enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint64_t budget,
 			       struct vcpu_used *used)
 {
-	const struct vmm_engine_ops *ops = v->vm->ops;
+	const struct vmm_engine_ops *ops = v->ops;
 	struct vmm_run *run = &v->run;
 	uint64_t left = budget, effort, extra = 0;
 	unsigned int exits = 0;
@@ -275,6 +289,8 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			return VCPU_SLICE_BUDGET;
 		case STEP_INTR:
 			return VCPU_SLICE_INTR;
+		case STEP_HALTED:
+			return VCPU_SLICE_HALTED;
 		case STEP_ENDED:
 			return ended(v, env);
 		}

@@ -32,7 +32,8 @@ enum vcpu_request {
 	VCPU_REQ_NONE = 0,
 	VCPU_REQ_PARK,	  /* put the vCPU aside */
 	VCPU_REQ_UNPLACE, /* put it aside and place it nowhere, for a snapshot */
-	VCPU_REQ_DROP	  /* put it aside for good and delete its counters */
+	VCPU_REQ_DROP,	  /* put it aside for good and delete its counters */
+	VCPU_REQ_SLEEP	  /* it waits in HLT; not by the control thread but by its pCPU (halt.c) */
 };
 
 /* The last branches of a vCPU that has ended. */
@@ -42,36 +43,41 @@ struct vcpu_branches {
 };
 
 struct vcpu {
-	struct vm *vm;
-	unsigned int id;
+	/* What each slice reads. It comes first, so that a vCPU among a thousand brings few cache
+	 * lines with it: runqueue.c fetches them before its turn. */
+	_Alignas(64) struct vm *vm;
 	const struct vmm_engine_ops *ops; /* of vm */
 	struct vmm_engine_vcpu *ev;
-	struct vpmu_context ctx;
 	struct vpmu_guest *guest;
-	struct vmm_run run;
-	struct bus ports; /* the I/O ports it reaches, and its own devices there */
-	struct serial serial;
-	struct exitport exitport;
+
+	/* Only for runner.c, see there. */
+	uint64_t vtime;		      /* effort it was charged, divided by its share */
+	struct runner_pcpu *clock_of; /* the queue to whose virtual time vtime relates; or NULL */
+	double rate;		      /* vtime for each unit of effort; 0: to be computed */
+	uint64_t rate_of;	      /* shares_generation that rate is of */
+	struct runner_pcpu *placed;   /* where ctx is placed */
+	struct vcpu *next;	      /* in a list of requested ones */
+	_Atomic int request;	      /* enum vcpu_request */
+	_Atomic int sleep;	      /* who gets it when it wakes up: halt.c */
+	bool counted;		      /* among those that the queues have room for */
+	bool active;		      /* counted in vm->share; under the lock of the shares */
+	bool away;		      /* on no pCPU and in no queue; under the runner's lock */
+	bool guest_gone;	      /* vpmu_guest_fini done */
 
 	/* The outcome. The thread that runs the vCPU writes it before it calls vm_vcpu_ended. */
 	enum vcpu_state state;
 	uint32_t status;	    /* VCPU_EXITED */
 	struct vcpu_branches *last; /* malloc'd; NULL: nobody recorded branches */
 
-	uint64_t denied; /* how many of guest->denied are in vm->denied already */
+	unsigned int id;
+	struct vpmu_context ctx;
+	struct vmm_run run;
 
-	/* Only for runner.c, see there. */
-	struct vcpu *next;	      /* in a list of requested ones */
-	uint64_t vtime;		      /* effort it was charged, divided by its share */
-	struct runner_pcpu *clock_of; /* the queue to whose virtual time vtime relates; or NULL */
-	double rate;		      /* vtime for each unit of effort; 0: to be computed */
-	uint64_t rate_of;	      /* shares_generation that rate is of */
-	bool counted;		      /* among those that the queues have room for */
-	bool active;		      /* counted in vm->share; under the lock of the shares */
-	struct runner_pcpu *placed;   /* where ctx is placed */
-	_Atomic int request;	      /* enum vcpu_request */
-	bool away;		      /* on no pCPU and in no queue; under the runner's lock */
-	bool guest_gone;	      /* vpmu_guest_fini done */
+	/* What only exits read. */
+	struct bus ports; /* the I/O ports it reaches, and its own devices there */
+	struct serial serial;
+	struct exitport exitport;
+	uint64_t denied; /* how many of guest->denied are in vm->denied already */
 
 	void *thread; /* only for threads.c */
 };
@@ -116,6 +122,7 @@ struct vcpu_env {
 enum vcpu_slice {
 	VCPU_SLICE_BUDGET, /* the budget is used up; there is more to run */
 	VCPU_SLICE_INTR,   /* it was kicked */
+	VCPU_SLICE_HALTED, /* it waits in HLT for an event: vmm_run.u.hlt */
 	VCPU_SLICE_ENDED   /* it never runs again; state says why */
 };
 

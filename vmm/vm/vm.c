@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
+#include "vmm/boot/rdpmc.h"
 #include "vmm/vm/cpuid.h"
 #include "vmm/vm/ram.h"
 #include "vmm/vm/vm.h"
@@ -24,12 +25,16 @@ struct boot {
 	const struct boot_protocol *protocol; /* NULL: from a snapshot */
 	struct boot_params params;
 	uint64_t entry;
+	struct rdpmc_sites rdpmc; /* what was rewritten */
 };
 
 /* CPUID; and the registers that the boot protocol says. */
-static int boot_vcpu(struct vcpu *v, const struct boot *boot, char *err, size_t errlen)
+static int boot_vcpu(struct vcpu *v, const struct boot *boot, const struct vmm_engine *engine,
+		     char *err, size_t errlen)
 {
 	const struct vmm_engine_ops *ops = v->vm->ops;
+	/* KVM's guests are told how fast the host's TSC is by their paravirtual clock. */
+	struct vmm_cpuid_host host = {0};
 	struct kvm_cpuid_entry2 cpuid[VMM_CPUID_MAX];
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
@@ -37,11 +42,18 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, char *err, size_t 
 	int ret;
 
 	/* CPUID first: KVM accepts control register bits by what it says. */
-	n = vmm_cpuid(v->guest, v->id, ops->can & VMM_CAN_LAPIC, cpuid);
+	if (ops->can & VMM_CAN_WAKE) {
+		host.tsc_khz = VMM_TSC_HZ / 1000;
+		host.timer_hz = VMM_TSC_HZ;
+	}
+	ops->supported_cpuid(engine, &host.supported, &host.nr_supported);
+	n = v->vm->devices ? vmm_cpuid_linux(v->guest, v->id, v->vm->nr_vcpus, &host, cpuid)
+			   : vmm_cpuid(v->guest, v->id, ops->can & VMM_CAN_LAPIC, cpuid);
 	ret = ops->set_cpuid(v->ev, cpuid, n);
 	if (ret)
 		return engine_failed(v->vm, ret, "setting CPUID", err, errlen);
-	if (!boot->protocol)
+	/* Those of a kernel wait until it starts them. */
+	if (!boot->protocol || (boot->protocol->platform && v->id))
 		return 0;
 	ret = ops->get_sregs(v->ev, &sregs);
 	if (ret)
@@ -55,6 +67,21 @@ static int boot_vcpu(struct vcpu *v, const struct boot *boot, char *err, size_t 
 	return 0;
 }
 
+/* Where the engine cannot let us answer RDPMC, a kernel that sees a PMU must not execute it. */
+static int find_rdpmc(const struct vm *vm, const struct vm_opts *o, struct rdpmc_sites *sites,
+		      char *err, size_t errlen)
+{
+	int ret;
+
+	if (!vm->devices || o->pmu.model == VPMU_GUEST_NONE ||
+	    !(vm->ops->can & VMM_CAN_RDPMC_SITES))
+		return 0;
+	ret = rdpmc_find(o->image, sites, err, errlen);
+	if (!ret)
+		rdpmc_rewrite(&vm->ram, sites);
+	return ret;
+}
+
 static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 		       const struct boot *boot, char *err, size_t errlen)
 {
@@ -63,7 +90,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 	struct vpmu_hostpmu *pmu = NULL;
 	int ret;
 
-	cfg.rdpmc = vm->ops->can & VMM_CAN_RDPMC;
+	cfg.rdpmc = vm->ops->can & VMM_CAN_RDPMC || boot->rdpmc.nr;
 	v->vm = vm;
 	v->id = id;
 	v->away = true;
@@ -90,7 +117,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 		return fail(ret, err, errlen, "vm %s: PMU model %s with gp = %u, fixed = %u: %s",
 			    vm->name, vpmu_guest_model_name(o->pmu.model), o->pmu.gp, o->pmu.fixed,
 			    strerror(-ret));
-	return boot_vcpu(v, boot, err, errlen);
+	return boot_vcpu(v, boot, o->engine, err, errlen);
 }
 
 static void free_vm(struct vm *vm)
@@ -111,6 +138,7 @@ static void free_vm(struct vm *vm)
 	if (vm->evm)
 		vm->ops->vm_destroy(vm->evm);
 	vm_ram_unmap(&vm->ram);
+	vm_devices_free(vm->devices);
 	free(vm->vcpus);
 	free(vm->name);
 	free(vm);
@@ -118,7 +146,9 @@ static void free_vm(struct vm *vm)
 
 int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen)
 {
-	struct boot boot = {.params = {.args = o->args,
+	struct boot boot = {.protocol = o->protocol,
+			    .params = {.args = o->args,
+				       .initrd = o->initrd,
 				       .nr_vcpus = o->vcpus,
 				       .lapic = o->ops->can & VMM_CAN_LAPIC}};
 	struct vm *vm = calloc(1, sizeof(*vm));
@@ -135,7 +165,9 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	vm->arg = o->arg;
 	vm->nr_vcpus = o->vcpus;
 	vm->name = strdup(o->name);
-	vm->vcpus = calloc(o->vcpus, sizeof(*vm->vcpus));
+	vm->vcpus = aligned_alloc(_Alignof(struct vcpu), o->vcpus * sizeof(*vm->vcpus));
+	if (vm->vcpus)
+		memset(vm->vcpus, 0, o->vcpus * sizeof(*vm->vcpus));
 	atomic_init(&vm->live, o->vcpus);
 	atomic_init(&vm->failing, 0);
 	vm->quota.max = o->max_events;
@@ -146,9 +178,23 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 		ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
 		goto fail;
 	}
+	if (o->protocol && o->protocol->platform) {
+		if (!(o->ops->can & VMM_CAN_IRQCHIP)) {
+			ret = fail(-EOPNOTSUPP, err, errlen,
+				   "engine %s has no interrupt controllers, which a kernel needs; "
+				   "an image is accepted",
+				   o->ops->name);
+			goto fail;
+		}
+		vm->devices = vm_devices_new(vm);
+		if (!vm->devices) {
+			ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
+			goto fail;
+		}
+	}
 	vm_ram_layout(o->memory_bytes, &vm->ram);
 	/* The image first: what the user most likely got wrong, and nothing to undo. */
-	if (!o->load)
+	if (!o->load && !boot.protocol)
 		ret = boot_find(o->image, &boot.protocol, err, errlen);
 	if (!ret && boot.protocol)
 		ret = boot.protocol->check(o->image, &vm->ram, &boot.params, err, errlen);
@@ -165,9 +211,19 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 					  errlen);
 	if (ret)
 		goto fail;
+	if (boot.protocol)
+		ret = find_rdpmc(vm, o, &boot.rdpmc, err, errlen);
+	if (ret)
+		goto fail;
 	ret = vm->ops->vm_create(o->engine, &vm->ram, &vm->evm);
 	if (!ret)
 		ret = vm->ops->vm_trap_msrs(vm->evm, vpmu_guest_msr_ranges(o->pmu.model));
+	if (!ret && (o->irqchip || vm->devices)) {
+		ret = vm->ops->irqchip_create(vm->evm);
+		vm->irqchip = !ret;
+	}
+	if (!ret && boot.rdpmc.nr)
+		ret = vm->ops->rdpmc_sites(vm->evm, boot.rdpmc.rip, boot.rdpmc.nr);
 	if (ret) {
 		engine_failed(vm, ret, "creating the VM", err, errlen);
 		goto fail;
@@ -220,28 +276,54 @@ void vm_pause(struct vm *vm)
 
 int vm_unplace(struct vm *vm)
 {
-	int ret =
-		vm->ops->can & VMM_CAN_SAVE ? vm->sched->ops->unplace(vm->sched, vm) : -EOPNOTSUPP;
+	/* What a VM with a kernel shares among its vCPUs is in no snapshot. */
+	bool can = vm->ops->can & VMM_CAN_SAVE && !vm->devices;
+	int ret = can ? vm->sched->ops->unplace(vm->sched, vm) : -EOPNOTSUPP;
 
 	if (!ret)
 		vm->started = false;
 	return ret;
 }
 
-void vm_fail(struct vm *vm, const char *fmt, ...)
+/* Whether the caller is the first that ends the VM, and must settle() it. */
+static bool first_to_end(struct vm *vm)
 {
 	int none = 0;
+
+	return atomic_compare_exchange_strong(&vm->failing, &none, 1);
+}
+
+/* Reason and how are there: stop all vCPUs. */
+static void settle(struct vm *vm)
+{
+	/* Release: pairs with the acquire in vm_how; whoever sees 2 sees the reason. */
+	atomic_store_explicit(&vm->failing, 2, memory_order_release);
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+		vm->ops->kick(vm->vcpus[i].ev);
+		if (vm->irqchip)
+			vm->sched->ops->wake(vm->sched, &vm->vcpus[i]);
+	}
+}
+
+void vm_fail(struct vm *vm, const char *fmt, ...)
+{
 	va_list ap;
 
-	if (!atomic_compare_exchange_strong(&vm->failing, &none, 1))
+	if (!first_to_end(vm))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(vm->reason, sizeof(vm->reason), fmt, ap);
 	va_end(ap);
-	/* Release: pairs with the acquire in vm_state; whoever sees 2 sees the reason. */
-	atomic_store_explicit(&vm->failing, 2, memory_order_release);
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
-		vm->ops->kick(vm->vcpus[i].ev);
+	vm->how = VM_HOW_FAILED;
+	settle(vm);
+}
+
+void vm_end(struct vm *vm, enum vm_how how)
+{
+	if (!first_to_end(vm))
+		return;
+	vm->how = how;
+	settle(vm);
 }
 
 void vm_vcpu_ended(struct vcpu *v)
@@ -265,12 +347,26 @@ void vm_vcpu_ended(struct vcpu *v)
 
 /* ---- state ---- */
 
+enum vm_how vm_how(const struct vm *vm)
+{
+	/* Acquire: pairs with the release in settle(). */
+	return atomic_load_explicit(&vm->failing, memory_order_acquire) == 2 ? vm->how
+									     : VM_HOW_EXITED;
+}
+
+const char *vm_how_name(enum vm_how how)
+{
+	static const char *const names[] = {"exited", "off", "reset", "failed"};
+
+	return names[how];
+}
+
 enum vm_state vm_state(const struct vm *vm)
 {
 	/* Acquire: whoever sees that it is over sees how it ended. */
 	if (!atomic_load_explicit(&vm->over, memory_order_acquire))
 		return vm->started ? VM_RUNNING : VM_PAUSED;
-	return atomic_load_explicit(&vm->failing, memory_order_acquire) ? VM_FAILED : VM_DONE;
+	return vm_how(vm) == VM_HOW_FAILED ? VM_FAILED : VM_DONE;
 }
 
 const char *vm_state_name(enum vm_state s)
@@ -286,4 +382,11 @@ uint32_t vm_status(const struct vm *vm)
 		if (vm->vcpus[i].state == VCPU_EXITED && vm->vcpus[i].status)
 			return vm->vcpus[i].status;
 	return 0;
+}
+
+/* ---- input ---- */
+
+long vm_input(struct vm *vm, const void *data, size_t n)
+{
+	return vm->devices ? serial_input(&vm->devices->serial, data, n) : -EOPNOTSUPP;
 }

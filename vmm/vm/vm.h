@@ -9,6 +9,7 @@
 #define VMM_VM_VM_H
 
 #include "vmm/boot/boot.h"
+#include "vmm/vm/devices.h"
 #include "vmm/vm/share.h"
 #include "vmm/vm/vcpu.h"
 #include "vpmu/quota.h"
@@ -39,6 +40,8 @@ struct vm_sched_ops {
 	int (*unplace)(struct vm_sched *s, struct vm *vm);
 	/* As pause, for good. On return the counters of the vCPUs are deleted. */
 	void (*remove)(struct vm_sched *s, struct vm *vm);
+	/* @v has something to do: if it waits in HLT, it must run. Any thread. */
+	void (*wake)(struct vm_sched *s, struct vcpu *v);
 };
 
 struct vm_opts {
@@ -46,6 +49,10 @@ struct vm_opts {
 	unsigned int vcpus;
 	uint64_t memory_bytes;
 	const struct image *image; /* needed during vm_create only */
+	/* How it boots; NULL: as its contents say. With boot_linux the VM gets the hardware of
+	 * vmm/engine/platform.h, which needs VMM_CAN_IRQCHIP. */
+	const struct boot_protocol *protocol;
+	const struct image *initrd; /* NULL: none; needed during vm_create only */
 	/* Instead of an image: give RAM and the vCPUs, which are as the engine made them, the
 	 * contents of a snapshot. Called by vm_create. */
 	int (*load)(struct vm *vm, void *arg, char *err, size_t errlen);
@@ -56,6 +63,7 @@ struct vm_opts {
 	struct vpmu_guest_cfg pmu;
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine *engine;
+	bool irqchip; /* give it interrupt controllers (VMM_CAN_IRQCHIP); implied by boot_linux */
 	struct vm_sched *sched;
 	struct share *share;	      /* of the tenant; NULL: the VM competes with all tenants */
 	unsigned int weight;	      /* among the VMs of the tenant; 0: SHARE_WEIGHT_DEFAULT */
@@ -72,6 +80,14 @@ struct vm_opts {
 	void *arg;
 };
 
+/* How a VM in state VM_DONE or VM_FAILED came to its end. */
+enum vm_how {
+	VM_HOW_EXITED = 0, /* its vCPUs ended one by one */
+	VM_HOW_OFF,	   /* the guest switched the machine off */
+	VM_HOW_RESET,	   /* the guest reset the machine */
+	VM_HOW_FAILED
+};
+
 enum vm_state {
 	VM_PAUSED = 0, /* created, or paused */
 	VM_RUNNING,
@@ -83,6 +99,8 @@ enum vm_state {
 
 struct vm {
 	char *name;
+	/* All vCPUs must stop: 1: the reason is being written; 2: it and how are there. */
+	_Atomic int failing;
 	unsigned int nr_vcpus;
 	struct vcpu *vcpus;
 	const struct vmm_engine_ops *ops;
@@ -94,13 +112,22 @@ struct vm {
 	void (*ended)(struct vm *vm, void *arg);
 	int (*join)(struct vm *vm, int tid, void *arg, char *err, size_t errlen);
 	void *arg;
+	bool irqchip;		    /* it has interrupt controllers */
+	struct vm_devices *devices; /* that all vCPUs share; NULL: each has its own */
+	/* Only for halt.c: */
+	bool waits;			  /* its vCPUs wait outside of run() (VMM_CAN_WAKE) */
+	struct {			  /* under the runner's timer_lock */
+		struct runner_pcpu *home; /* in whose heap it is; NULL: in none */
+		unsigned int at;	  /* where */
+		uint64_t due;
+	} timer;
 	bool started;
 	_Atomic unsigned int live;    /* vCPUs that have not ended */
 	_Atomic bool over;	      /* all have, and the outcome is settled */
 	struct vpmu_quota quota;      /* of distinct events */
 	_Atomic uint64_t denied;      /* selections that the policy denied, of all vCPUs */
 	_Atomic uint64_t denied_last; /* the newest of them: vpmu_guest.denied_last */
-	_Atomic int failing;	      /* 1: the reason is being written; 2: it is there */
+	enum vm_how how;
 	char reason[VM_REASON_MAX];
 };
 
@@ -117,7 +144,8 @@ int vm_start(struct vm *vm, char *err, size_t errlen);
 void vm_pause(struct vm *vm);
 
 /* vm_unplace - pause @vm and place its vCPUs nowhere until vm_start, so that their state can be
- * saved. -EOPNOTSUPP: its scheduler or engine cannot (VMM_CAN_SAVE); nothing happened. */
+ * saved. -EOPNOTSUPP: its scheduler or engine cannot (VMM_CAN_SAVE), or it boots a kernel; nothing
+ * happened. */
 int vm_unplace(struct vm *vm);
 
 enum vm_state vm_state(const struct vm *vm);
@@ -129,7 +157,19 @@ const char *vm_state_name(enum vm_state s); /* "paused", "running", "done", "fai
  */
 uint32_t vm_status(const struct vm *vm);
 
-/* ---- for the scheduler's threads and vcpu.c ---- */
+/* vm_how - how it ended, once it has. vm_how_name - "exited", "off", "reset", "failed". */
+enum vm_how vm_how(const struct vm *vm);
+const char *vm_how_name(enum vm_how how);
+
+/* vm_input - @n bytes for the serial port of a VM with a stock kernel. Returns how many it took,
+ * -EOPNOTSUPP: the guest takes no input; -ENOMEM. */
+long vm_input(struct vm *vm, const void *data, size_t n);
+
+/* ---- for the scheduler's threads, vcpu.c and devices.c ---- */
+
+/* vm_end - the guest has ended the VM in this way (VM_HOW_OFF, VM_HOW_RESET). Otherwise as vm_fail.
+ */
+void vm_end(struct vm *vm, enum vm_how how);
 
 /* vm_fail - the VM cannot go on. Its other vCPUs stop at their next exit or slice. If several fail,
  * the first reason is kept. */

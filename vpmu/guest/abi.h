@@ -9,12 +9,14 @@
 
 /* ---- paravirtual leaves: how good is a count? ----------------------------------------------
  * CPUID 40000000H: EAX = highest leaf, EBX ECX EDX = "vpmuvpmuvpmu".
- * CPUID 40000001H: EAX = ABI version, EBX = feature bits below. */
-#define VPMU_PV_CPUID_BASE 0x40000000u
-#define VPMU_PV_SIG_EBX	   0x756d7076u /* "vpmu" little endian, the same in ECX and EDX */
-#define VPMU_PV_VERSION	   1u
-#define VPMU_PV_FEAT_TIMES (1u << 0) /* the MSRs below exist */
-#define VPMU_PV_FEAT_RDPMC (1u << 1) /* RDPMC works (it is #GP on the KVM engine) */
+ * CPUID 40000001H: EAX = ABI version, EBX = feature bits below.
+ * In VMs with a stock kernel KVM's leaves are there, and these two begin at 40000100H. */
+#define VPMU_PV_CPUID_BASE   0x40000000u
+#define VPMU_PV_CPUID_BESIDE 0x40000100u
+#define VPMU_PV_SIG_EBX	     0x756d7076u /* "vpmu" little endian, the same in ECX and EDX */
+#define VPMU_PV_VERSION	     1u
+#define VPMU_PV_FEAT_TIMES   (1u << 0) /* the MSRs below exist */
+#define VPMU_PV_FEAT_RDPMC   (1u << 1) /* RDPMC works (it is #GP on the KVM engine) */
 
 /*
  * Three read-only MSRs for each counter i, 0..15 for GP counters and 16..19 for fixed ones:

@@ -41,10 +41,10 @@ int guest_pv_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 
 void guest_pv_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t regs[4])
 {
-	if (leaf == VPMU_PV_CPUID_BASE) {
-		regs[0] = VPMU_PV_CPUID_BASE + 1;
+	if (leaf == VPMU_PV_CPUID_BASE || leaf == VPMU_PV_CPUID_BESIDE) {
+		regs[0] = leaf + 1;
 		regs[1] = regs[2] = regs[3] = VPMU_PV_SIG_EBX;
-	} else if (leaf == VPMU_PV_CPUID_BASE + 1) {
+	} else if (leaf == VPMU_PV_CPUID_BASE + 1 || leaf == VPMU_PV_CPUID_BESIDE + 1) {
 		regs[0] = VPMU_PV_VERSION;
 		regs[1] = 0;
 		if (g->ops)

@@ -64,7 +64,7 @@ _vpmu_key_value() {
 	lbr) _vpmu_reply "$2" on off ;;
 	tenant) _vpmu_reply "$2" $(_vpmu_tenants) ;;
 	name) _vpmu_reply "$2" $(_vpmu_vms) ;;
-	image) _vpmu_files "$2" ;;
+	image | kernel | initrd) _vpmu_files "$2" ;;
 	esac
 }
 

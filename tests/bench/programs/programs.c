@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The guest programs of `vpmu-bench soft_mips_programs`, without a kernel below them. start.S calls
- * run_program(), once. Each program does the same work again @n times and returns a checksum of all
- * it computed. None may use the machine: no clock, no device, no interrupt.
+ * The guest programs of `vpmu-bench soft_mips_programs` (and soft_mips_sse), without a kernel below
+ * them. start.S calls run_program(), once. Each program does the same work again @n times and
+ * returns a checksum of all it computed. None may use the machine: no clock, no device, no
+ * interrupt.
  */
 #include <stddef.h>
 #include <stdint.h>
+
+#include "programs.h"
 
 uint32_t run_program(const char *args);
 
@@ -400,6 +403,10 @@ static const struct {
 	{"rep_scas", run_rep_scas},
 	{"rep_cmps", run_rep_cmps},
 	{"stos_backward", run_stos_backward},
+	{"sse_memcpy", run_sse_memcpy},
+	{"sse_strlen", run_sse_strlen},
+	{"sse_double", run_sse_double},
+	{"sse_float", run_sse_float},
 };
 
 /* @args is "NAME COUNT". Returns 1 to 126, by the checksum; 0: no such program. */

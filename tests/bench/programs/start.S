@@ -21,6 +21,12 @@
 _start:
 	movq	INFO_ARGS(%rsi), %rdi
 enter:
+	movq	%cr0, %rax
+	andl	$~0xc, %eax		/* no EM, no TS */
+	movq	%rax, %cr0
+	movq	%cr4, %rax
+	orl	$0x600, %eax		/* OSFXSR, OSXMMEXCPT */
+	movq	%rax, %cr4
 	movl	$stack_end, %esp
 	call	run_program
 	movl	$PORT_EXIT, %edx

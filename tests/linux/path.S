@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A static program without libc whose path is always the same: loops with nested calls, for perf in
+ * guests. It executes the same instructions on every CPU, and only one system call.
+ *
+ * Per round: call outer -> middle -> inner, a taken and a not-taken branch.
+ */
+	.globl _start
+	.text
+_start:
+	mov $2000, %ebx
+1:	call outer
+	test $1, %bl
+	jz 2f
+	nop
+2:	dec %ebx
+	jnz 1b
+	mov $60, %eax		/* exit(0) */
+	xor %edi, %edi
+	syscall
+
+	.type outer, @function
+outer:
+	push %rbp
+	mov %rsp, %rbp
+	call middle
+	pop %rbp
+	ret
+	.size outer, . - outer
+
+	.type middle, @function
+middle:
+	push %rbp
+	mov %rsp, %rbp
+	call inner
+	call inner
+	pop %rbp
+	ret
+	.size middle, . - middle
+
+	.type inner, @function
+inner:
+	push %rbp
+	mov %rsp, %rbp
+	mov $3, %ecx
+1:	dec %ecx
+	jnz 1b
+	pop %rbp
+	ret
+	.size inner, . - inner
+
+	.section .note.GNU-stack, "", @progbits

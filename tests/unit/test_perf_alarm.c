@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Alarms of a vCPU thread's perf events, under libvpmu's core, on a fake kernel (fake_perf.h) and
+ * for timers on the real one: what is opened and armed, and that no alarm is lost or invented. */
+#include "fake_perf.h"
+#include "vpmu/account.h"
+#include "vpmu/alarm.h"
+#include "vpmu/consumer.h"
+#include "vpmu/context.h"
+#include "vpmu/host.h"
+#include "vpmu/pcpu.h"
+#include "vpmu/rcu.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#define INSTRUCTIONS vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK)
+#define CYCLES	     vpmu_key_generic(VPMU_EV_CYCLES, UK)
+#define REF_CYCLES   vpmu_key_generic(VPMU_EV_REF_CYCLES, UK)
+#define SIGNAL	     (SIGRTMIN + 9)
+
+static uint64_t guest_ticks;
+
+static uint64_t ticks(void *arg)
+{
+	return *(uint64_t *)arg;
+}
+
+struct alarm {
+	struct vpmu_alarm a; /* first */
+	uint64_t period, fired, latest;
+};
+
+static uint64_t fire(struct vpmu_alarm *a, uint64_t over)
+{
+	struct alarm *m = (struct alarm *)a;
+
+	m->fired++;
+	m->latest = over > m->latest ? over : m->latest;
+	return m->period;
+}
+
+struct bed {
+	struct vpmu_hostpmu_perf p;
+	struct vpmu_host *host;
+	struct vpmu_pcpu *pcpu;
+	struct vpmu_account *vm;
+	struct vpmu_context ctx;
+	struct vpmu_consumer guest;
+	struct alarm alarm;
+};
+
+static void begin_with(struct bed *b, struct vpmu_hostpmu_perf_opts opts)
+{
+	opts.cpu = VPMU_PERF_THREAD;
+	opts.alarm_signal = SIGNAL;
+	urcu_memb_register_thread();
+	memset(b, 0, sizeof(*b));
+	cr_assert(!vpmu_hostpmu_perf_init(&b->p, &opts));
+	b->host = vpmu_host_create();
+	cr_assert(!vpmu_pcpu_create(b->host, &b->p.pmu, 0, &b->pcpu));
+	vpmu_hostpmu_perf_set_thread(&b->p, gettid_());
+	cr_assert(!vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
+	cr_assert(!vpmu_context_init(&b->ctx, b->vm, NULL));
+	cr_assert(!vpmu_context_place(&b->ctx, b->pcpu));
+	vpmu_pcpu_switch(b->pcpu, &b->ctx);
+}
+
+static void set_alarm(struct bed *b, vpmu_key_t key, uint64_t period)
+{
+	cr_assert(!vpmu_consumer_add(&b->guest, b->vm, key, b->pcpu));
+	b->alarm.a.fire = fire;
+	b->alarm.period = period;
+	vpmu_alarm_set(&b->alarm.a, &b->ctx, &b->guest, b->pcpu, period);
+}
+
+/* The guest runs for @us and leaves only when a signal takes it out. */
+static unsigned int run_guest(struct bed *b, unsigned int us)
+{
+	unsigned int exits = 0;
+
+	for (unsigned int done = 0; done < us; done += 2) {
+		unsigned int before = fake.signals;
+
+		guest_ticks += 2 * 2000;
+		fake_run(2000);
+		if (fake.signals == before)
+			continue;
+		exits++;
+		vpmu_pcpu_overflow(b->pcpu);
+	}
+	return exits;
+}
+
+static uint64_t counted(struct bed *b)
+{
+	struct vpmu_value v;
+
+	vpmu_pcpu_flush(b->pcpu);
+	vpmu_consumer_read(&b->guest, &v);
+	return v.count;
+}
+
+static struct fake_event *event_of(uint64_t config)
+{
+	struct fake_event *found = NULL;
+
+	fake_for_each(e)
+	{
+		if (!e->used || e->attr.type != PERF_TYPE_HARDWARE ||
+		    (e->attr.config & 0xff) != config)
+			continue;
+		cr_assert(!found, "two events of one key");
+		found = e;
+	}
+	return found;
+}
+
+/* What begin_with() has made. */
+static void end_host(struct bed *b)
+{
+	vpmu_pcpu_switch(b->pcpu, NULL);
+	vpmu_context_fini(&b->ctx);
+	vpmu_host_destroy(b->host);
+	vpmu_hostpmu_perf_fini(&b->p);
+}
+
+static void end(struct bed *b)
+{
+	vpmu_alarm_clear(&b->alarm.a, b->pcpu);
+	vpmu_consumer_del(&b->guest, b->pcpu, NULL);
+	end_host(b);
+	cr_expect_eq(fake.open_fds, 0);
+	cr_expect(!fake.timer[0].used && !fake.timer[1].used);
+}
+
+Test(perf_alarm, an_event_samples_from_the_start)
+{
+	struct fake_event *e;
+	struct bed b;
+
+	fake_start(4, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
+	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
+	cr_assert(e && e->attr.sample_period);
+	cr_expect(e->sig == SIGNAL && e->tid == gettid_());
+	/* Nobody wants an alarm: none comes. */
+	cr_expect_eq(run_guest(&b, 100000), 0);
+	cr_expect_eq(counted(&b), 100000);
+	end(&b);
+}
+
+Test(perf_alarm, each_alarm_comes_once_and_in_time)
+{
+	struct bed b;
+
+	fake_start(4, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	cr_expect_eq(run_guest(&b, 1000000), 1000);
+	cr_expect_eq(b.alarm.fired, 1000);
+	cr_expect_leq(b.alarm.latest, 2);
+	cr_expect_eq(counted(&b), 1000000);
+	/* Cleared: the event is not armed any longer. */
+	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	cr_expect_eq(run_guest(&b, 100000), 0);
+	end(&b);
+}
+
+/* A guest that samples, and two sessions of the operator, share one event. */
+Test(perf_alarm, one_event_for_all)
+{
+	struct vpmu_consumer operators[2] = {0};
+	struct vpmu_value v;
+	unsigned int opens;
+	struct bed b;
+
+	fake_start(4, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 500);
+	opens = fake.opens;
+	for (int i = 0; i < 2; i++)
+		cr_assert(!vpmu_consumer_add(&operators[i], i ? vpmu_host_root(b.host) : b.vm,
+					     INSTRUCTIONS, NULL));
+	run_guest(&b, 10000);
+	cr_expect_eq(fake.opens, opens, "the operator opened events of his own");
+	cr_assert(event_of(PERF_COUNT_HW_INSTRUCTIONS));
+	cr_expect_eq(b.alarm.fired, 20);
+	vpmu_pcpu_flush(b.pcpu);
+	for (int i = 0; i < 2; i++) {
+		vpmu_consumer_read(&operators[i], &v);
+		cr_expect_eq(v.count, 10000);
+		vpmu_consumer_del(&operators[i], NULL, NULL);
+	}
+	end(&b);
+}
+
+/* A key that has its turn again does not bring an old alarm with it. */
+Test(perf_alarm, an_unbound_event_is_not_armed)
+{
+	struct fake_event *e;
+	struct bed b;
+
+	fake_start(4, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
+	cr_assert_eq(e->period, 1000);
+	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	vpmu_consumer_del(&b.guest, b.pcpu, NULL);
+	cr_expect(!e->used || e->period > 1ULL << 60, "period %lu", e->period);
+	b.guest = (struct vpmu_consumer){0};
+	cr_assert(!vpmu_consumer_add(&b.guest, b.vm, INSTRUCTIONS, b.pcpu));
+	cr_expect_eq(run_guest(&b, 10000), 0);
+	end(&b);
+}
+
+/* A PMU without an interrupt counts all the same; its alarms wait for the next charge. */
+Test(perf_alarm, a_pmu_that_cannot_interrupt)
+{
+	struct fake_event *e;
+	struct bed b;
+
+	fake_start(4, false);
+	fake.no_interrupt = true;
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, CYCLES, 1000);
+	e = event_of(PERF_COUNT_HW_CPU_CYCLES);
+	cr_assert(e && !e->attr.sample_period);
+	cr_expect_eq(run_guest(&b, 5500), 0);
+	cr_expect_eq(counted(&b), 5500);
+	cr_expect_eq(b.alarm.fired, 5);
+	end(&b);
+}
+
+/* Two kinds of core, each with a part of the events: early alarms are answered by arming again. */
+Test(perf_alarm, two_kinds_of_core)
+{
+	struct bed b;
+
+	fake_start(4, false);
+	fake.kinds = 2;
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	for (unsigned int i = 0; i < 100; i++) {
+		fake.core = i & 1;
+		run_guest(&b, 700);
+	}
+	cr_expect_eq(counted(&b), 70000);
+	cr_expect_eq(b.alarm.fired, 70);
+	cr_expect_leq(b.alarm.latest, 2, "%lu late", b.alarm.latest);
+	end(&b);
+}
+
+/* ---- what is counted by the TSC ---- */
+
+Test(perf_alarm, a_timer_of_the_thread)
+{
+	struct bed b;
+
+	fake_start(0, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
+	/* 2 ticks are 1 ns: 1,000,000 are 500 us. */
+	set_alarm(&b, REF_CYCLES, 1000000);
+	cr_expect(fake.timer[0].used && fake.timer[0].tid == gettid_());
+	cr_expect_eq(fake.timer[0].sig, SIGNAL);
+	cr_expect_eq(run_guest(&b, 100000), 200);
+	cr_expect_eq(b.alarm.fired, 200);
+	cr_expect_leq(b.alarm.latest, 4000);
+	/* While the thread has no CPU its guest counts nothing, and the timer goes on. */
+	fake_sleep(10000000);
+	vpmu_pcpu_overflow(b.pcpu);
+	cr_expect_eq(b.alarm.fired, 200);
+	cr_expect_eq(run_guest(&b, 490), 0);
+	cr_expect_eq(run_guest(&b, 20), 1);
+	cr_expect_eq(b.alarm.fired, 201);
+	vpmu_alarm_clear(&b.alarm.a, b.pcpu);
+	cr_expect_eq(run_guest(&b, 10000), 0);
+	end(&b);
+}
+
+/* A guest cannot make the host do nothing else. */
+Test(perf_alarm, a_timer_is_not_set_too_near)
+{
+	unsigned int exits;
+	struct bed b;
+
+	fake_start(0, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = ticks, .arg = &guest_ticks});
+	set_alarm(&b, REF_CYCLES, 1);
+	exits = run_guest(&b, 10000);
+	cr_expect_leq(exits, 10000 * 1000 / VPMU_PERF_ALARM_MIN_NS);
+	cr_expect_gt(exits, 100);
+	end(&b);
+}
+
+/* ---- on the real kernel ---- */
+
+static _Atomic unsigned int alarms, elsewhere;
+static int tid;
+
+static void on_alarm(int sig)
+{
+	if (gettid_() == tid)
+		alarms++;
+	else
+		elsewhere++;
+}
+
+static uint64_t real_ticks(void *arg)
+{
+	return __rdtsc();
+}
+
+static void *sleep_through(void *arg)
+{
+	while (!*(_Atomic bool *)arg)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	return NULL;
+}
+
+/* The kernel's timers come to this thread and no other, as often as the count says. */
+Test(perf_alarm, a_real_timer)
+{
+	struct sigaction sa = {.sa_handler = on_alarm};
+	_Atomic bool over = false;
+	unsigned int seen = 0;
+	pthread_t t;
+	struct bed b;
+
+	tid = gettid_();
+	sigaction(SIGNAL, &sa, NULL);
+	cr_assert(!pthread_create(&t, NULL, sleep_through, &over));
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){.guest_tsc = real_ticks});
+	if (!(b.p.pmu.ops->eligible(&b.p.pmu, REF_CYCLES) & 1u << CTR_TSC))
+		cr_skip_test("this host counts ref-cycles in hardware");
+	set_alarm(&b, REF_CYCLES, 2000000);
+	while (b.alarm.fired < 50) {
+		if (alarms == seen)
+			continue;
+		seen = alarms;
+		vpmu_pcpu_overflow(b.pcpu);
+	}
+	/* Each was late by less than a period, or fire() was called twice for one signal. */
+	cr_expect_geq(seen, 1);
+	cr_expect_eq(elsewhere, 0);
+	cr_expect_leq(b.alarm.fired, counted(&b) / 2000000);
+	over = true;
+	pthread_join(t, NULL);
+	end(&b);
+}
+
+/* A real clock of the thread that overflows: its signal, and no more after it is disarmed. */
+Test(perf_alarm, a_real_event)
+{
+	const vpmu_key_t clock = sw_key(PERF_COUNT_SW_TASK_CLOCK);
+	struct sigaction sa = {.sa_handler = on_alarm};
+	const struct vpmu_hostpmu_ops *ops;
+	unsigned int ctr;
+	uint64_t from;
+	struct bed b;
+
+	tid = gettid_();
+	sigaction(SIGNAL, &sa, NULL);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	ops = b.p.pmu.ops;
+	if (!ops->eligible(&b.p.pmu, clock)) {
+		end_host(&b);
+		cr_skip_test("no right to count");
+	}
+	ctr = bind_key(&b.p, clock);
+	from = read_ctr(&b.p, ctr);
+	ops->arm(&b.p.pmu, ctr, 3000000);
+	while (!alarms)
+		;
+	cr_expect_geq(read_ctr(&b.p, ctr) - from, 3000000);
+	ops->arm(&b.p.pmu, ctr, 0);
+	alarms = 0;
+	from = read_ctr(&b.p, ctr);
+	while (read_ctr(&b.p, ctr) - from < 20000000)
+		;
+	cr_expect_eq(alarms, 0);
+	ops->unbind(&b.p.pmu, ctr);
+	end_host(&b);
+}

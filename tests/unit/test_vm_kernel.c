@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vmm/vm: VMs that boot a stock kernel, on a scripted engine: their shared devices, what a guest's
+ * switching off, reset, panic and triple fault make of the VM, and input. */
+#include <criterion/criterion.h>
+#include <urcu/urcu-memb.h>
+
+#include "bz_image.h"
+#include "fake_engine.h"
+#include "vmm/engine/platform.h"
+#include "vmm/sched/runner.h"
+#include "vpmu/account.h"
+#include "vpmu/host.h"
+
+#define VCPUS 3
+
+static const struct host_config one_pcpu = {
+	.pcpus = 1,
+	.gp = 4,
+	.fixed = 3,
+	.width = 48,
+	.slice_insns = 1000,
+	.seed = 1,
+	.migrate_every = 1,
+	.tick_us = 1000,
+};
+
+/* The scripted engine with interrupt controllers, which note what devices drive. */
+static struct vmm_engine_ops ops;
+static unsigned int irqchips, edges;
+static bool line;
+
+static int irqchip(struct vmm_engine_vm *vm)
+{
+	irqchips++;
+	return 0;
+}
+
+static int irq_line(struct vmm_engine_vm *vm, unsigned int gsi, bool level)
+{
+	cr_assert_eq(gsi, PLATFORM_COM1_GSI);
+	edges += level && !line;
+	line = level;
+	return 0;
+}
+
+static struct vpmu_host *host;
+static struct runner *runner;
+static struct vpmu_account *account, *vcpus[VCPUS];
+static struct vm *vm;
+static unsigned int ended, said_by;
+static char said[4 * SERIAL_LINE_MAX];
+
+static void on_console(struct vm *v, unsigned int vcpu, const char *text, size_t len, void *arg)
+{
+	snprintf(said, sizeof(said), "%.*s", (int)len, text);
+	said_by = vcpu;
+}
+
+static void on_ended(struct vm *v, void *arg)
+{
+	ended++;
+}
+
+static const struct fake_step *scripts[VCPUS];
+
+static const struct fake_step *script_of(unsigned int vcpu)
+{
+	return scripts[vcpu];
+}
+
+static int create(unsigned int nr, char err[256])
+{
+	static struct bz_vmlinux kernel;
+	struct image img = {.name = "vmlinux", .data = (uint8_t *)&kernel, .bytes = sizeof(kernel)};
+	struct vm_opts o = {
+		.name = "vm",
+		.vcpus = nr,
+		.memory_bytes = 64 << 20,
+		.image = &img,
+		.protocol = &boot_linux,
+		.pmu.model = VPMU_GUEST_AMD_V2,
+		.ops = &ops,
+		.sched = runner_sched(runner),
+		.account = account,
+		.vcpu_accounts = vcpus,
+		.console = on_console,
+		.ended = on_ended,
+	};
+
+	bz_vmlinux(&kernel);
+	return vm_create(&o, &vm, err, 256);
+}
+
+static void init(void)
+{
+	ops = fake_ops;
+	ops.can |= VMM_CAN_IRQCHIP;
+	ops.irqchip_create = irqchip;
+	ops.irq_line = irq_line;
+	urcu_memb_register_thread();
+	fake_script = script_of;
+	host = vpmu_host_create();
+	cr_assert(host);
+	cr_assert_eq(runner_create(host, &one_pcpu, &runner), 0);
+	cr_assert_eq(vpmu_account_create(vpmu_host_root(host), NULL, &account), 0);
+	for (unsigned int i = 0; i < VCPUS; i++)
+		cr_assert_eq(vpmu_account_create(account, NULL, &vcpus[i]), 0);
+}
+
+static void fini(void)
+{
+	if (vm)
+		vm_destroy(vm);
+	for (unsigned int i = 0; i < VCPUS; i++)
+		cr_assert_eq(vpmu_account_del(vcpus[i]), 0);
+	cr_assert_eq(vpmu_account_del(account), 0);
+	runner_destroy(runner);
+	vpmu_host_destroy(host);
+	urcu_memb_unregister_thread();
+}
+
+TestSuite(vm_kernel, .init = init, .fini = fini);
+
+#define OUT(port, value)                                                                           \
+	{                                                                                          \
+		FAKE_OUT, port, value, 1                                                           \
+	}
+#define IN(port, value)                                                                            \
+	{                                                                                          \
+		FAKE_IN, port, value, 1                                                            \
+	}
+#define SPIN                                                                                       \
+	{FAKE_RUN, 100, 0, 0},                                                                     \
+	{                                                                                          \
+		FAKE_AGAIN, 0, 0, 0                                                                \
+	}
+
+static const struct fake_step spin[] = {SPIN};
+
+/* Run the VM until it has ended. */
+static void run(void)
+{
+	char err[256] = "";
+
+	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0, "%s", err);
+	for (int i = 0; !ended; i++) {
+		cr_assert_lt(i, 100000);
+		cr_assert_gt(runner_step(runner, 1), 0);
+	}
+	cr_assert_eq(ended, 1);
+	cr_assert_eq(fake_wrong, 0);
+}
+
+/* Run vCPU @who by @script while the others spin, until the VM has ended. */
+static void play(unsigned int who, const struct fake_step *script)
+{
+	char err[256] = "";
+
+	for (unsigned int i = 0; i < VCPUS; i++)
+		scripts[i] = i == who ? script : spin;
+	cr_assert_eq(create(VCPUS, err), 0, "%s", err);
+	run();
+}
+
+/* A script that prints @text and then does @last. */
+static const struct fake_step *print(const char *text, struct fake_step last)
+{
+	static struct fake_step script[4 * SERIAL_LINE_MAX];
+	size_t n = 0;
+
+	for (; *text; text++)
+		script[n++] = (struct fake_step)OUT(PLATFORM_COM1, (uint8_t)*text);
+	script[n++] = last;
+	script[n++] = (struct fake_step){FAKE_RUN, 100, 0, 0};
+	script[n] = (struct fake_step){FAKE_AGAIN, n - 1, 0, 0};
+	return script;
+}
+
+Test(vm_kernel, off)
+{
+	/* The one that switches off need not be vCPU 0. What it does afterwards is nothing. */
+	static const struct fake_step script[] = {OUT(0x600, 0x34), OUT(0xcf9, 6), SPIN};
+
+	play(1, script);
+	cr_assert_eq(irqchips, 1);
+	cr_assert_eq(vm_state(vm), VM_DONE);
+	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+	cr_assert_eq(vm_status(vm), 0);
+	cr_assert_str_empty(vm->reason);
+	for (unsigned int i = 0; i < VCPUS; i++)
+		cr_assert_eq(vm->vcpus[i].state, VCPU_STOPPED);
+	/* vCPU 0 began at the entry with the zero page; the others' registers are the engine's. */
+	cr_assert_eq(vm->vcpus[0].ev->regs.rsi, LINUX_ZERO_PAGE);
+	cr_assert_eq(vm->vcpus[1].ev->regs.rsi, 0);
+	cr_assert_eq(vm->vcpus[1].ev->sregs.cr3, 0);
+}
+
+Test(vm_kernel, reset)
+{
+	static const struct fake_step script[] = {OUT(0xcf9, 6), SPIN};
+
+	play(2, script);
+	cr_assert_eq(vm_state(vm), VM_DONE);
+	cr_assert_eq(vm_how(vm), VM_HOW_RESET);
+}
+
+Test(vm_kernel, reset_by_keyboard)
+{
+	static const struct fake_step script[] = {IN(0x64, 0), OUT(0x64, 0xfe), SPIN};
+
+	play(0, script);
+	cr_assert_eq(vm_how(vm), VM_HOW_RESET);
+}
+
+Test(vm_kernel, panic)
+{
+	play(0, print("[    1.0] Kernel panic - not syncing: VFS: no root\x1b[7m\n[    1.0] Kernel "
+		      "panic - not syncing: another\nmore",
+		      (struct fake_step)OUT(0xcf9, 6)));
+	cr_assert_eq(vm_state(vm), VM_FAILED);
+	cr_assert_eq(vm_how(vm), VM_HOW_FAILED);
+	/* The first, and nothing that a terminal would act on. */
+	cr_assert_str_eq(vm->reason, "kernel panic: VFS: no root\\x1b[7m");
+	/* The unfinished line came out. */
+	cr_assert_str_eq(said, "more");
+	cr_assert_eq(said_by, 0);
+}
+
+Test(vm_kernel, panic_and_triple_fault)
+{
+	play(1, print("Kernel panic - not syncing: stack is gone\n",
+		      (struct fake_step){FAKE_SHUTDOWN, 0, 0, 0}));
+	cr_assert_str_eq(vm->reason, "kernel panic: stack is gone");
+	cr_assert_eq(vm_state(vm), VM_FAILED);
+}
+
+Test(vm_kernel, panic_and_error)
+{
+	play(1, print("Kernel panic - not syncing: no way out\n",
+		      (struct fake_step){FAKE_ERROR, 0, 0, 0}));
+	cr_assert_str_eq(vm->reason, "kernel panic: no way out");
+}
+
+Test(vm_kernel, error)
+{
+	play(1, print("no panic\n", (struct fake_step){FAKE_ERROR, 0, 0, 0}));
+	cr_assert(strstr(vm->reason, "vCPU 1: no such instruction"), "%s", vm->reason);
+}
+
+/* A panic's text of any length is cut between characters. */
+Test(vm_kernel, long_panic)
+{
+	char text[400] = "Kernel panic - not syncing: x";
+
+	while (strlen(text) < 390)
+		strcat(text, "\xc3\xa4");
+	strcat(text, "\n");
+	play(0, print(text, (struct fake_step)OUT(0xcf9, 6)));
+	cr_assert_lt(strlen(vm->reason), 14 + VM_PANIC_MAX);
+	cr_assert_eq(strlen(vm->reason) % 2, strlen("kernel panic: x") % 2, "%s", vm->reason);
+	cr_assert_gt(strlen(vm->reason), VM_PANIC_MAX);
+}
+
+Test(vm_kernel, triple_fault)
+{
+	static const struct fake_step script[] = {{FAKE_SHUTDOWN, 0, 0, 0}};
+
+	play(1, script);
+	cr_assert_eq(vm_state(vm), VM_FAILED);
+	cr_assert(strstr(vm->reason, "vCPU 1: triple fault at RIP 0x"), "%s", vm->reason);
+}
+
+/* All vCPUs reach the same serial port. Its interrupt is that of GSI 4. */
+Test(vm_kernel, one_serial_port)
+{
+	static const struct fake_step zero[] = {
+		OUT(0x3fc, 0x0b), OUT(0x3f9, 2), {FAKE_RUN, 5000, 0, 0}, OUT(0x600, 0x34), SPIN};
+	static const struct fake_step one[] = {
+		{FAKE_RUN, 2000, 0, 0}, IN(0x3f9, 2), IN(0x3fa, 2), IN(0x3fa, 1), SPIN};
+	char err[256] = "";
+
+	scripts[0] = zero;
+	scripts[1] = one;
+	cr_assert_eq(create(2, err), 0, "%s", err);
+	run();
+	cr_assert_eq(edges, 1);
+	cr_assert_not(line);
+}
+
+Test(vm_kernel, input)
+{
+	static const struct fake_step script[] = {IN(0x3fd, 0x61), IN(0x3f8, 'o'),   IN(0x3f8, 'k'),
+						  IN(0x3fd, 0x60), OUT(0x600, 0x34), SPIN};
+	char err[256] = "";
+
+	scripts[0] = script;
+	cr_assert_eq(create(1, err), 0, "%s", err);
+	cr_assert_eq(vm_input(vm, "ok", 2), 2);
+	run();
+	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+}
+
+Test(vm_kernel, refused)
+{
+	char err[256] = "";
+
+	ops.can &= ~(unsigned int)VMM_CAN_IRQCHIP;
+	scripts[0] = spin;
+	cr_assert_eq(create(1, err), -EOPNOTSUPP);
+	cr_assert(strstr(err, "engine fake has no interrupt controllers"), "%s", err);
+	ops.can |= VMM_CAN_IRQCHIP;
+	cr_assert_eq(create(VCPUS, err), 0, "%s", err);
+	/* It cannot be saved: its devices and its engine's are not in a snapshot. */
+	cr_assert_eq(vm_unplace(vm), -EOPNOTSUPP);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The RDPMC instructions of a stock kernel. KVM cannot let user space answer RDPMC, so on KVM the
+ * VMM replaces each by an instruction of the same length that exits, IN EAX,33H, before the kernel
+ * starts (docs/guest-guide.md, "RDPMC on KVM").
+ */
+#ifndef VMM_BOOT_RDPMC_H
+#define VMM_BOOT_RDPMC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vmm/boot/boot.h"
+
+/* More than any known kernel has; one that inlines the read has about ten. */
+#define RDPMC_SITES_MAX 64
+
+struct rdpmc_sites {
+	size_t nr;
+	size_t seen;		       /* private: places that were looked at */
+	uint64_t gpa[RDPMC_SITES_MAX]; /* where the image is loaded */
+	uint64_t rip[RDPMC_SITES_MAX]; /* where the kernel executes it */
+};
+
+/*
+ * rdpmc_find - all RDPMC instructions of unpacked kernel @img, which boot_linux.check has accepted.
+ * Two things must be true of each: code that is decoded from different starts before it meets it as
+ * an instruction, and SHL RDX,32 follows, as in the kernel's native_read_pmc(). 0, also if there is
+ * none. -ENOEXEC and one line in @err: bytes for which only one is true, so that nobody can tell,
+ * or too many. Takes some 10 ms. Pure.
+ */
+int rdpmc_find(const struct image *img, struct rdpmc_sites *out, char *err, size_t errlen);
+
+/* rdpmc_rewrite - replace them in guest RAM, where @img was loaded. */
+void rdpmc_rewrite(const struct vmm_ram *ram, const struct rdpmc_sites *s);
+
+/* The port of the instruction that takes their place: of an old DMA controller, which nobody has.
+ */
+#define RDPMC_PORT 0x33
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * RDPMC of stock kernels. No interface of KVM lets user space answer RDPMC: with KVM's own PMU
+ * switched off it is #GP. So the caller has put IN EAX,33H in the place of the kernel's RDPMC
+ * (vmm/boot/rdpmc.c), which exits with ECX still in place. KVM then writes EAX from the exit's data
+ * and goes on behind the instruction. RDX is ours to write.
+ *
+ * Only an IN at one of these addresses stands for RDPMC: one that the guest executes elsewhere is
+ * what it says.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/kvm/kvm_priv.h"
+
+#define PORT 0x33
+
+int kvm_vm_rdpmc_sites(struct vmm_engine_vm *vm, const uint64_t *rip, size_t n)
+{
+	vm->rdpmc = calloc(n ? n : 1, sizeof(*rip));
+	if (!vm->rdpmc)
+		return -ENOMEM;
+	if (n)
+		memcpy(vm->rdpmc, rip, n * sizeof(*rip));
+	vm->nr_rdpmc = n;
+	return 0;
+}
+
+bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index)
+{
+	const struct kvm_run *kr = v->kr;
+
+	if (kr->io.port != PORT || kr->io.direction != KVM_EXIT_IO_IN || kr->io.size != 4 ||
+	    kr->io.count != 1 || kvm_ioctl(v->fd, KVM_GET_REGS, &v->rdpmc_regs))
+		return false;
+	/* KVM has not gone past the instruction yet. */
+	for (size_t i = 0; i < v->vm->nr_rdpmc; i++) {
+		if (v->rdpmc_regs.rip != v->vm->rdpmc[i])
+			continue;
+		*index = (uint32_t)v->rdpmc_regs.rcx;
+		return true;
+	}
+	return false;
+}
+
+void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data)
+{
+	uint32_t low = (uint32_t)data;
+
+	memcpy((uint8_t *)v->kr + v->kr->io.data_offset, &low, sizeof(low));
+	v->rdpmc_regs.rdx = data >> 32;
+	/* A KVM that emulates in another way may take what registers are set for the result. */
+	v->rdpmc_regs.rax = low;
+	/* It can only fail for a vCPU that is gone. */
+	kvm_ioctl(v->fd, KVM_SET_REGS, &v->rdpmc_regs);
+}

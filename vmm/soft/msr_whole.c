@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * MSRs of vCPUs that show a whole CPU, so that stock kernels find what CPUID and the signature
+ * promise them. Kernels read some without being able to handle a #GP. An MSR that is not here does
+ * not exist. msr.c calls this file.
+ *
+ * The paravirtual clock is KVM's (Documentation/virt/kvm/x86/msr.rst): kernels learn from it how
+ * fast the TSC is and what time it is, so that they need neither PIT, PM timer nor RTC.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "vmm/soft/internal.h"
+#include "vpmu/blob.h"
+
+/* SDM vol. 4, table 2-2 */
+#define MSR_PLATFORM_ID	      0x17u
+#define MSR_TSC_ADJUST	      0x3bu
+#define MSR_SPEC_CTRL	      0x48u
+#define MSR_PRED_CMD	      0x49u
+#define MSR_UCODE_REV	      0x8bu /* AMD: PATCH_LEVEL */
+#define MSR_ARCH_CAPABILITIES 0x10au
+/* APM vol. 2, appendix A; linux/arch/x86/include/asm/msr-index.h */
+#define MSR_SYSCFG	0xc0010010u
+#define MSR_HWCR	0xc0010015u
+#define MSR_NB_CFG	0xc001001fu
+#define MSR_INT_PENDING 0xc0010055u
+#define MSR_MMIO_CONF	0xc0010058u
+#define MSR_LS_CFG	0xc0011020u
+#define MSR_IC_CFG	0xc0011021u
+#define MSR_DC_CFG	0xc0011022u
+#define MSR_BU_CFG2	0xc001102au
+#define MSR_DE_CFG	0xc0011029u
+/* KVM's */
+#define MSR_KVM_WALL_CLOCK  0x4b564d00u
+#define MSR_KVM_SYSTEM_TIME 0x4b564d01u
+
+#define SPEC_CTRL_IBRS	  1ULL
+#define PRED_CMD_IBPB	  1ULL
+#define HWCR_TSC_FREQ_SEL (1ULL << 24) /* the TSC ticks at P0's frequency */
+#define NB_CFG_CF8_EXT	  (1ULL << 46)
+#define DE_CFG_LFENCE	  (1ULL << 1) /* LFENCE serialises */
+
+/*
+ * IA32_ARCH_CAPABILITIES: an interpreter speculates nothing and has no buffers to leak from.
+ * RDCL_NO IBRS_ALL SKIP_L1DFL SSB_NO MDS_NO PSCHANGE_MC_NO TAA_NO SBDR_SSDP_NO FBSDP_NO PSDP_NO
+ * BHI_NO PBRSB_NO GDS_NO RFDS_NO ITS_NO (SDM vol. 4, table 2-2; the last one is bit 62)
+ */
+#define ARCH_CAPABILITIES                                                                          \
+	(1ULL << 0 | 1ULL << 1 | 1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 8 |       \
+	 1ULL << 13 | 1ULL << 14 | 1ULL << 15 | 1ULL << 20 | 1ULL << 24 | 1ULL << 26 |             \
+	 1ULL << 27 | 1ULL << 62)
+
+/* What microcode revisions real KVM guests see, for want of a real one. */
+#define UCODE_INTEL (1ULL << 32)
+#define UCODE_AMD   0x01000065ULL
+
+#define PVCLOCK_ENABLE 1ULL
+
+/* arch/x86/include/asm/pvclock-abi.h */
+struct pvclock_time {
+	uint32_t version, pad;
+	uint64_t tsc_timestamp, system_time;
+	uint32_t mul;
+	int8_t shift;
+	uint8_t flags, pad2[2];
+};
+struct pvclock_wall {
+	uint32_t version, sec, nsec;
+};
+#define PVCLOCK_TSC_STABLE 1u
+
+static bool shows(const struct soft_vcpu *v, uint32_t leaf, unsigned int bit)
+{
+	const struct kvm_cpuid_entry2 *e = soft_cpuid(v, leaf, 0);
+
+	return e && e->edx >> bit & 1;
+}
+
+/* Store to guest-physical memory. Traps: #GP where there is no RAM, as the MSR is then wrong. */
+static int store(struct soft_vcpu *v, uint64_t pa, const void *buf, unsigned int bytes)
+{
+	uint8_t *at = v->vm->ram + pa;
+
+	if ((pa & SOFT_PAGE_MASK) != ((pa + bytes - 1) & SOFT_PAGE_MASK) || !soft_is_ram(v->vm, pa))
+		return soft_gp(v, 0);
+	memcpy(at, buf, bytes);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (soft_code_hit(v->vm, at, bytes))
+		soft_code_written(v->vm, at, bytes);
+	return 0;
+}
+
+/* The VM's clock, in ns, as this vCPU has it now. */
+static uint64_t clock_now(struct soft_vcpu *v)
+{
+	return soft_tsc(v) - v->tsc_offset;
+}
+
+/* The TSC ticks with the VM's clock, so one description is true until the guest sets its TSC. */
+static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
+{
+	struct pvclock_time t = {
+		.version = 2,
+		.tsc_timestamp = soft_tsc(v),
+		.system_time = clock_now(v),
+		.mul = 1u << 31, /* ns = (ticks << 1) * mul >> 32 */
+		.shift = 1,
+		.flags = PVCLOCK_TSC_STABLE,
+	};
+
+	_Static_assert(VMM_TSC_HZ == 1000000000ULL, "a tick is 1 ns");
+	_Static_assert(sizeof(t) == 32, "the ABI's size");
+	return store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
+}
+
+/* The time of day at which the VM's clock was 0. */
+static int wall_store(struct soft_vcpu *v, uint64_t pa)
+{
+	uint64_t born = v->vm->born_ns;
+	struct pvclock_wall w = {
+		.version = 2,
+		.sec = (uint32_t)(born / 1000000000u),
+		.nsec = (uint32_t)(born % 1000000000u),
+	};
+
+	return store(v, pa, &w, sizeof(w));
+}
+
+void soft_whole_set_tsc(struct soft_vcpu *v, uint64_t tsc)
+{
+	uint64_t by = tsc - soft_tsc(v);
+
+	/* The write adds the same to IA32_TSC_ADJUST (SDM vol. 3, 18.17.3). */
+	v->tsc_offset += by;
+	v->w.tsc_adjust += by;
+	if (v->chip)
+		soft_lapic_deadline(v, NULL);
+	if (v->w.pvclock & PVCLOCK_ENABLE)
+		pvclock_store(v, v->w.pvclock); /* it was RAM when the guest said so */
+	v->trap = SOFT_TRAP_NONE;
+}
+
+int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
+{
+	*x = 0;
+	switch (msr) {
+	case MSR_TSC_ADJUST:
+		*x = v->w.tsc_adjust;
+		return 0;
+	case MSR_UCODE_REV:
+		*x = v->intel ? UCODE_INTEL : UCODE_AMD;
+		return 0;
+	case MSR_KVM_WALL_CLOCK:
+		*x = v->w.pvclock_wall;
+		return 0;
+	case MSR_KVM_SYSTEM_TIME:
+		*x = v->w.pvclock;
+		return 0;
+	}
+	if (v->intel) {
+		switch (msr) {
+		case MSR_PLATFORM_ID:
+			return 0;
+		case MSR_SPEC_CTRL:
+			if (!shows(v, 7, 26))
+				return -1;
+			*x = v->w.spec_ctrl;
+			return 0;
+		case MSR_ARCH_CAPABILITIES:
+			if (!shows(v, 7, 29))
+				return -1;
+			*x = ARCH_CAPABILITIES;
+			return 0;
+		}
+		return -1;
+	}
+	switch (msr) {
+	case MSR_HWCR:
+		*x = HWCR_TSC_FREQ_SEL;
+		return 0;
+	case MSR_NB_CFG:
+		*x = NB_CFG_CF8_EXT;
+		return 0;
+	case MSR_DE_CFG:
+		*x = DE_CFG_LFENCE;
+		return 0;
+	case MSR_SYSCFG:
+	case MSR_INT_PENDING:
+	case MSR_MMIO_CONF:
+	case MSR_LS_CFG:
+	case MSR_IC_CFG:
+	case MSR_DC_CFG:
+	case MSR_BU_CFG2:
+		return 0;
+	}
+	return -1;
+}
+
+int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
+{
+	uint64_t same;
+
+	switch (msr) {
+	case MSR_TSC_ADJUST:
+		soft_whole_set_tsc(v, soft_tsc(v) + x - v->w.tsc_adjust);
+		return 0;
+	case MSR_UCODE_REV: /* Intel's way to ask for the revision is to write 0 before CPUID */
+		return v->intel && !x ? 0 : soft_gp(v, 0);
+	case MSR_KVM_WALL_CLOCK:
+		if (x & 3)
+			return soft_gp(v, 0);
+		if (wall_store(v, x))
+			return 1;
+		v->w.pvclock_wall = x;
+		return 0;
+	case MSR_KVM_SYSTEM_TIME:
+		if (x & 2)
+			return soft_gp(v, 0);
+		if ((x & PVCLOCK_ENABLE) && pvclock_store(v, x))
+			return 1;
+		v->w.pvclock = x;
+		return 0;
+	case MSR_SPEC_CTRL:
+		if (!v->intel || !shows(v, 7, 26))
+			return -1;
+		if (x & ~SPEC_CTRL_IBRS)
+			return soft_gp(v, 0);
+		v->w.spec_ctrl = x;
+		return 0;
+	case MSR_PRED_CMD:
+		if (!v->intel || !shows(v, 7, 26))
+			return -1;
+		return x & ~PRED_CMD_IBPB ? soft_gp(v, 0) : 0;
+	case MSR_ARCH_CAPABILITIES:
+	case MSR_PLATFORM_ID:
+		return soft_gp(v, 0); /* read-only */
+	}
+	/* The others hold what they hold: a write that would change them is #GP. */
+	if (soft_whole_rdmsr(v, msr, &same))
+		return -1;
+	return x == same ? 0 : soft_gp(v, 0);
+}
+
+/* ---- state ---- */
+
+#define TAG    0x4c4f4857u /* "WHOL" */
+#define FORMAT 1
+
+void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG, FORMAT);
+
+	vpmu_blob_u64(b, w->tsc_adjust);
+	vpmu_blob_u64(b, w->spec_ctrl);
+	vpmu_blob_u64(b, w->pvclock);
+	vpmu_blob_u64(b, w->pvclock_wall);
+	vpmu_blob_end(b, section);
+}
+
+bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r;
+	uint16_t version;
+
+	if (!vpmu_blob_get_section(all, TAG, &version, &r) || version != FORMAT)
+		return false;
+	w->tsc_adjust = vpmu_blob_get_u64(&r);
+	w->spec_ctrl = vpmu_blob_get_u64(&r);
+	w->pvclock = vpmu_blob_get_u64(&r);
+	w->pvclock_wall = vpmu_blob_get_u64(&r);
+	/* Where the clock is was RAM when the guest said so; store() checks again. */
+	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
+	       !(w->pvclock_wall & 3);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The CPUID table of VMs that boot a stock kernel: a whole CPU, unlike the small table of
+ * freestanding images (cpuid.c). It shows what the soft machine executes. With an engine's
+ * supported table, it shows what that table and this one have in common, and the engine's own
+ * leaves. Linux's code that reads the leaves is in arch/x86/kernel/cpu.
+ *
+ * SDM vol. 2A, CPUID instruction; APM vol. 3, appendix E; Documentation/virt/kvm/x86/cpuid.rst.
+ */
+#include <linux/kvm_para.h>
+#include <string.h>
+
+#include "vmm/vm/cpuid.h"
+#include "vmm/vm/cpuid_parts.h"
+#include "vpmu/guest/abi.h"
+
+#define BIT(n) (1u << (n))
+
+/* 1H ECX */
+#define F1C_CX16	 BIT(13)
+#define F1C_X2APIC	 BIT(21)
+#define F1C_POPCNT	 BIT(23)
+#define F1C_TSC_DEADLINE BIT(24)
+#define F1C_HYPERVISOR	 BIT(31)
+/* 1H EDX: FPU PSE TSC MSR PAE CX8 APIC PGE CMOV PAT CLFSH MMX FXSR SSE SSE2 */
+#define F1D_ALL                                                                                    \
+	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
+	 BIT(16) | BIT(19) | BIT(23) | BIT(24) | BIT(25) | BIT(26))
+#define F1D_HTT BIT(28)
+/* Those of them that AMD repeats in 80000001H EDX */
+#define F81D_REPEATED                                                                              \
+	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
+	 BIT(16) | BIT(23) | BIT(24))
+#define F81D_ALL (BIT(11) | BIT(20) | BIT(27) | BIT(29)) /* SYSCALL NX RDTSCP LM */
+/* 80000001H ECX */
+#define F81C_LAHF      BIT(0)
+#define F81C_CMPLEGACY BIT(1)
+#define F81C_LZCNT     BIT(5)
+#define F81C_PREFETCHW BIT(8)
+/* 7H.0 EBX: FSGSBASE TSC_ADJUST SMEP ERMS */
+#define F7B_ALL (BIT(0) | BIT(1) | BIT(7) | BIT(9))
+/* 7H.0 EDX */
+#define F7D_FSRM      BIT(4)
+#define F7D_SPEC_CTRL BIT(26)
+#define F7D_ARCH_CAPS BIT(29)
+/* 6H EAX: the APIC's timer goes on in every sleep state */
+#define F6A_ARAT BIT(2)
+/* 80000007H EDX: invariant TSC */
+#define F87D_INVARIANT BIT(8)
+/* 80000008H EBX: FXSAVE stores the error pointers always */
+#define F88B_XSAVEERPTR BIT(2)
+#define F88B_SSB_NO	BIT(26)
+/* 80000021H: what an interpreter has by nature (docs/soft-machine.md, "Stock kernels") */
+#define F821A_LFENCE   BIT(2) /* LFENCE serialises */
+#define F821A_AUTOIBRS BIT(8)
+#define F821A_SRSO_NO  BIT(29)
+#define F821C_TSA_NO   (BIT(1) | BIT(2))
+
+/* 40000001H EAX */
+#define KVM_FEATURES                                                                               \
+	(BIT(KVM_FEATURE_NOP_IO_DELAY) | BIT(KVM_FEATURE_CLOCKSOURCE2) |                           \
+	 BIT(KVM_FEATURE_CLOCKSOURCE_STABLE_BIT))
+
+struct table {
+	const struct vpmu_guest *guest;
+	const struct cpuid_identity *id;
+	const struct vmm_cpuid_host *host;
+	unsigned int vcpu, nr_vcpus, shift; /* shift: bits of an APIC ID below the package */
+	struct kvm_cpuid_entry2 *e;
+	size_t n;
+};
+
+static bool is_intel(const struct table *t)
+{
+	return t->id->vendor[0] == 'G';
+}
+
+/* A CPU of family 10h, which has few of the newer leaves. */
+static bool is_k7(const struct table *t)
+{
+	return t->guest->cfg.model == VPMU_GUEST_AMD_K7;
+}
+
+static const struct kvm_cpuid_entry2 *supported(const struct vmm_cpuid_host *h, uint32_t leaf,
+						uint32_t sub)
+{
+	for (size_t i = 0; i < h->nr_supported; i++) {
+		const struct kvm_cpuid_entry2 *s = &h->supported[i];
+
+		if (s->function == leaf &&
+		    (!(s->flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || s->index == sub))
+			return s;
+	}
+	return NULL;
+}
+
+/* Add a leaf; @a to @d without the PMU's part, which is added here. */
+static void add(struct table *t, uint32_t leaf, int sub, uint32_t a, uint32_t b, uint32_t c,
+		uint32_t d)
+{
+	uint32_t regs[4] = {a, b, c, d};
+
+	vpmu_guest_cpuid(t->guest, leaf, sub < 0 ? 0 : (uint32_t)sub, regs);
+	if (t->n < VMM_CPUID_MAX)
+		t->e[t->n++] = (struct kvm_cpuid_entry2){
+			.function = leaf,
+			.index = sub < 0 ? 0 : (uint32_t)sub,
+			.flags = sub < 0 ? 0 : KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+			.eax = regs[0],
+			.ebx = regs[1],
+			.ecx = regs[2],
+			.edx = regs[3],
+		};
+}
+
+/* The features of @want that the engine has; all of them without an engine's table. */
+static uint32_t common(const struct table *t, uint32_t leaf, uint32_t want, unsigned int reg)
+{
+	const struct kvm_cpuid_entry2 *s;
+	const uint32_t *r;
+
+	if (!t->host->supported)
+		return want;
+	s = supported(t->host, leaf, 0);
+	if (!s)
+		return 0;
+	r = &s->eax;
+	return want & r[reg];
+}
+enum { EAX, EBX, ECX, EDX };
+
+static uint32_t max_basic(const struct table *t)
+{
+	/* 1CH describes architectural LBR, 1FH the topology: real CPUs that have it have both. */
+	if (t->guest->cfg.model == VPMU_GUEST_INTEL_V5)
+		return 0x1f;
+	if (is_intel(t))
+		return 0x16;
+	return is_k7(t) ? 0x7 : 0xb;
+}
+
+static void topology(struct table *t, uint32_t leaf)
+{
+	/* One package, one thread in each core: SMT level, core level, end. */
+	add(t, leaf, 0, 0, 1, 1u << 8, t->vcpu);
+	add(t, leaf, 1, t->shift, t->nr_vcpus, 1 | 2u << 8, t->vcpu);
+	add(t, leaf, 2, 0, 0, 2, t->vcpu);
+}
+
+static void basic_leaves(struct table *t)
+{
+	const char *v = t->id->vendor;
+	uint32_t khz = t->host->tsc_khz;
+
+	add(t, 0, -1, max_basic(t), cpuid_text(v, 0), cpuid_text(v, 8), cpuid_text(v, 4));
+	add(t, 1, -1, t->id->signature,
+	    8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) | t->vcpu << 24, /* CLFLUSH: 64 */
+	    common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
+		    F1C_HYPERVISOR,
+	    F1D_ALL | (t->nr_vcpus > 1 ? F1D_HTT : 0));
+	if (max_basic(t) >= 6)
+		add(t, 6, -1, F6A_ARAT, 0, 0, 0);
+	add(t, 7, 0, 0, common(t, 7, F7B_ALL, EBX), 0,
+	    common(t, 7, F7D_FSRM | (is_intel(t) ? F7D_SPEC_CTRL | F7D_ARCH_CAPS : 0), EDX));
+	if (is_intel(t))
+		add(t, 0xa, -1, 0, 0, 0, 0);
+	if (max_basic(t) >= 0xb)
+		topology(t, 0xb);
+	if (is_intel(t) && khz) {
+		/* The crystal is the clock of the APIC's timer: SDM vol. 3, 11.5.4. */
+		uint32_t timer = t->host->timer_hz;
+
+		if (timer && khz * 1000ULL % timer == 0)
+			add(t, 0x15, -1, 1, (uint32_t)(khz * 1000ULL / timer), timer, 0);
+		add(t, 0x16, -1, khz / 1000, khz / 1000, timer / 1000000, 0);
+	}
+	if (max_basic(t) >= 0x1c)
+		add(t, 0x1c, -1, 0, 0, 0, 0);
+	if (max_basic(t) >= 0x1f)
+		topology(t, 0x1f);
+}
+
+/* KVM's leaves, from the engine or for the clock that the soft machine has (vmm/soft/pvclock.c);
+ * and ours beside them. */
+static void hypervisor_leaves(struct table *t)
+{
+	const struct kvm_cpuid_entry2 *s = supported(t->host, KVM_CPUID_SIGNATURE, 0);
+	static const char kvm[13] = "KVMKVMKVM\0\0\0";
+
+	t->e[t->n++] = (struct kvm_cpuid_entry2){
+		.function = KVM_CPUID_SIGNATURE,
+		.eax = KVM_CPUID_FEATURES,
+		.ebx = s ? s->ebx : cpuid_text(kvm, 0),
+		.ecx = s ? s->ecx : cpuid_text(kvm, 4),
+		.edx = s ? s->edx : cpuid_text(kvm, 8),
+	};
+	t->e[t->n++] = (struct kvm_cpuid_entry2){
+		.function = KVM_CPUID_FEATURES,
+		.eax = common(t, KVM_CPUID_FEATURES, KVM_FEATURES, EAX),
+	};
+	add(t, VPMU_PV_CPUID_BESIDE, -1, 0, 0, 0, 0);
+	add(t, VPMU_PV_CPUID_BESIDE + 1, -1, 0, 0, 0, 0);
+}
+
+static void extended_leaves(struct table *t)
+{
+	bool amd = !is_intel(t);
+	const char *v = t->id->vendor;
+	uint32_t max = amd ? (is_k7(t) ? 0x80000021 : 0x80000022) : 0x80000008;
+
+	add(t, 0x80000000, -1, max, amd ? cpuid_text(v, 0) : 0, amd ? cpuid_text(v, 8) : 0,
+	    amd ? cpuid_text(v, 4) : 0);
+	add(t, 0x80000001, -1, amd ? t->id->signature : 0, 0,
+	    common(t, 0x80000001, F81C_LAHF | F81C_LZCNT | F81C_PREFETCHW, ECX) |
+		    (amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0),
+	    common(t, 0x80000001, F81D_ALL, EDX) | (amd ? F81D_REPEATED : 0));
+	for (uint32_t i = 0; i < 3; i++)
+		add(t, 0x80000002 + i, -1, cpuid_text(cpuid_brand, i * 16),
+		    cpuid_text(cpuid_brand, i * 16 + 4), cpuid_text(cpuid_brand, i * 16 + 8),
+		    cpuid_text(cpuid_brand, i * 16 + 12));
+	add(t, 0x80000007, -1, 0, 0, 0, F87D_INVARIANT);
+	add(t, 0x80000008, -1, CPUID_ADDRESS_BITS,
+	    amd ? common(t, 0x80000008, F88B_XSAVEERPTR | F88B_SSB_NO, EBX) : 0,
+	    amd ? (t->nr_vcpus - 1) | t->shift << 12 : 0, 0);
+	if (!amd)
+		return;
+	add(t, 0x80000021, -1,
+	    common(t, 0x80000021, F821A_LFENCE | F821A_AUTOIBRS | F821A_SRSO_NO, EAX), 0,
+	    common(t, 0x80000021, F821C_TSA_NO, ECX), 0);
+	if (!is_k7(t))
+		add(t, 0x80000022, -1, 0, 0, 0, 0);
+}
+
+size_t vmm_cpuid_linux(const struct vpmu_guest *guest, unsigned int vcpu, unsigned int nr_vcpus,
+		       const struct vmm_cpuid_host *host, struct kvm_cpuid_entry2 *e)
+{
+	struct table t = {
+		.guest = guest,
+		.id = cpuid_identity(guest->cfg.model),
+		.host = host,
+		.vcpu = vcpu,
+		.nr_vcpus = nr_vcpus,
+		.e = e,
+	};
+
+	while (1u << t.shift < nr_vcpus)
+		t.shift++;
+	basic_leaves(&t);
+	hypervisor_leaves(&t);
+	extended_leaves(&t);
+	return t.n;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * See devices.h. How the VM ends is decided here: a guest that switches itself off is done, one
+ * that resets itself is done, too, unless its kernel has said before that it panicked. VMs are not
+ * started again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/engine/platform.h"
+#include "vmm/vm/vm.h"
+
+/* What Linux prints first when it panics, whatever its log level is (kernel/panic.c). */
+#define PANIC "Kernel panic - not syncing: "
+
+static void console_line(const char *line, size_t len, void *arg)
+{
+	struct vm_devices *d = arg;
+	const char *panic = memmem(line, len, PANIC, strlen(PANIC));
+	char text[SERIAL_TEXT_MAX];
+	size_t n;
+
+	d->vm->console(d->vm, 0, line, len, d->vm->arg);
+	if (!panic || *d->panic)
+		return;
+	panic += strlen(PANIC);
+	serial_text(panic, len - (size_t)(panic - line), text);
+	n = strlen(text);
+	if (n > VM_PANIC_MAX - 1)
+		n = VM_PANIC_MAX - 1;
+	while (n && ((unsigned char)text[n] & 0xc0) == 0x80) /* inside of a character */
+		n--;
+	memcpy(d->panic, text, n);
+}
+
+static void serial_irq(bool level, void *arg)
+{
+	struct vm *vm = ((struct vm_devices *)arg)->vm;
+
+	vm->ops->irq_line(vm->evm, PLATFORM_COM1_GSI, level);
+}
+
+/* The panic's text, or "". Takes the lock under which console_line writes it. */
+static void said(struct vm_devices *d, char text[VM_PANIC_MAX])
+{
+	pthread_mutex_lock(&d->serial.lock);
+	memcpy(text, d->panic, VM_PANIC_MAX);
+	pthread_mutex_unlock(&d->serial.lock);
+}
+
+static void off(void *arg)
+{
+	struct vm_devices *d = arg;
+
+	serial_flush(&d->serial);
+	vm_end(d->vm, VM_HOW_OFF);
+}
+
+bool vm_devices_panicked(struct vm_devices *d)
+{
+	char panic[VM_PANIC_MAX];
+
+	serial_flush(&d->serial);
+	said(d, panic);
+	if (*panic)
+		vm_fail(d->vm, "kernel panic: %s", panic);
+	return *panic;
+}
+
+static void reset(void *arg)
+{
+	struct vm_devices *d = arg;
+
+	if (!vm_devices_panicked(d))
+		vm_end(d->vm, VM_HOW_RESET);
+}
+
+struct vm_devices *vm_devices_new(struct vm *vm)
+{
+	struct vm_devices *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->vm = vm;
+	serial_init(&d->serial, console_line, serial_irq, d);
+	d->power = (struct power){.off = off, .reset = reset, .arg = d};
+	return d;
+}
+
+void vm_devices_free(struct vm_devices *d)
+{
+	if (!d)
+		return;
+	serial_fini(&d->serial);
+	free(d);
+}
+
+int vm_devices_claim(struct vm_devices *d, struct bus *bus)
+{
+	int ret = serial_claim(&d->serial, bus);
+
+	return ret ? ret : power_claim(&d->power, bus);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The devices that all vCPUs of a VM with a stock kernel share: the serial port and the power
+ * registers (vmm/engine/platform.h). vm.c makes them; vCPUs of freestanding images have devices of
+ * their own (vcpu.c).
+ */
+#ifndef VMM_VM_DEVICES_H
+#define VMM_VM_DEVICES_H
+
+#include "vmm/dev/power.h"
+#include "vmm/dev/serial.h"
+
+struct vm;
+
+#define VM_PANIC_MAX 160
+
+struct vm_devices {
+	struct vm *vm;
+	struct serial serial;
+	struct power power;
+	/* What the kernel said on the serial port when it panicked, printable; "": it has not.
+	 * Under the serial port's lock until the VM has ended. */
+	char panic[VM_PANIC_MAX];
+};
+
+/* vm_devices_new - the devices of @vm, as after a reset. NULL: out of memory. vm_devices_free - no
+ * vCPU may run; NULL is fine. Control thread. */
+struct vm_devices *vm_devices_new(struct vm *vm);
+void vm_devices_free(struct vm_devices *d);
+
+/* vm_devices_claim - put the devices onto the bus of a vCPU. -errno of bus_claim. Control thread.
+ */
+int vm_devices_claim(struct vm_devices *d, struct bus *bus);
+
+/* vm_devices_panicked - a vCPU of the VM cannot go on. If the kernel has said that it panicked,
+ * that is why: the VM has failed then. Thread of that vCPU. */
+bool vm_devices_panicked(struct vm_devices *d);
+
+#endif
