@@ -196,8 +196,13 @@ static inline void fake_sharing(struct vpmu_source *s, struct vpmu_sharing *out)
 static inline int fake_sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
 				    struct vpmu_sampling **out)
 {
-	struct fake_sampling *s = calloc(1, sizeof(*s));
+	struct fake_sampling *s;
+	enum vpmu_quality q;
+	char why[80];
 
+	if (!fake_can_count(n->source, o->key, &q, why, sizeof(why)))
+		return -EOPNOTSUPP;
+	s = calloc(1, sizeof(*s));
 	cr_assert(s);
 	cr_assert_not(fake_of(n)->sampling);
 	s->s.node = n;
