@@ -30,6 +30,7 @@ struct kernel {
 
 struct images {
 	json_t *vms;	  /* name of a VM -> path of its image */
+	json_t *tenants;  /* name of a VM -> path of its tenant */
 	json_t *pids;	  /* name of a VM -> its process */
 	unsigned int pid; /* of the server */
 	struct image *first;
@@ -55,6 +56,8 @@ int images_refresh(struct images *im, struct client *c)
 
 		if (vm && image)
 			json_object_set_new(im->vms, vm, json_string(image));
+		if (vm && json_object_get(node, "path"))
+			json_object_set(im->tenants, vm, json_object_get(node, "path"));
 		if (vm && json_object_get(node, "pid"))
 			json_object_set(im->pids, vm, json_object_get(node, "pid"));
 	}
@@ -78,6 +81,7 @@ struct images *images_load(struct client *c)
 	im->pid = field_int(&f, hello, "pid", INT32_MAX);
 	json_decref(hello);
 	im->vms = json_object();
+	im->tenants = json_object();
 	im->pids = json_object();
 	if (fields_ok(&f) && images_refresh(im, c) == 0)
 		return im;
@@ -107,6 +111,7 @@ void images_free(struct images *im)
 	}
 	kallsyms_free(im->host);
 	json_decref(im->vms);
+	json_decref(im->tenants);
 	json_decref(im->pids);
 	free(im);
 }
@@ -128,7 +133,7 @@ static void read_symbols(const struct images *im, struct image *i)
 
 static struct symbols *symbols_of(struct images *im, const char *vm)
 {
-	const char *path = vm ? json_string_value(json_object_get(im->vms, vm)) : NULL;
+	const char *path = images_path(im, vm);
 	struct image *i = im->first;
 
 	if (!path)
@@ -156,6 +161,18 @@ const char *images_image(struct images *im, const char *vm, uint64_t address, ui
 	const struct symbols *s = symbols_of(im, vm);
 
 	return s ? symbols_find(s, address, offset) : NULL;
+}
+
+const char *images_tenant(const struct images *im, const char *vm)
+{
+	return vm ? json_string_value(json_object_get(im->tenants, vm)) : NULL;
+}
+
+bool images_segment(struct images *im, const char *vm, size_t i, struct segment *out)
+{
+	const struct symbols *s = symbols_of(im, vm);
+
+	return s && symbols_segment(s, i, out);
 }
 
 /* ---- kernels ------------------------------------------------------------------------------ */
@@ -212,6 +229,11 @@ const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *of
 			  err);
 	im->host_looked = true;
 	return im->host ? kallsyms_find(im->host, address, offset) : NULL;
+}
+
+const char *images_path(const struct images *im, const char *vm)
+{
+	return vm ? json_string_value(json_object_get(im->vms, vm)) : NULL;
 }
 
 unsigned int images_pid(const struct images *im, const char *vm)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cgroup/cli/client.h"
+#include "cgroup/cli/symbols.h"
 
 struct images;
 
@@ -34,6 +35,15 @@ const char *images_image(struct images *im, const char *vm, uint64_t address, ui
 const char *images_guest_kernel(struct images *im, const char *vm, uint64_t address,
 				uint64_t *offset);
 const char *images_host_kernel(struct images *im, uint64_t address, uint64_t *offset);
+
+/* images_path - the image of @vm as the server says it; NULL: it says none. It belongs to @im. */
+const char *images_path(const struct images *im, const char *vm);
+
+/* images_tenant - the path of the tenant that has @vm, as images_path. */
+const char *images_tenant(const struct images *im, const char *vm);
+
+/* images_segment - as symbols_segment, of the image of @vm. */
+bool images_segment(struct images *im, const char *vm, size_t i, struct segment *out);
 
 /* images_pid - the process of @vm as the server says it; 0: it says none. */
 unsigned int images_pid(const struct images *im, const char *vm);

@@ -7,33 +7,40 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "cgroup/cli/brstack.h"
 #include "cgroup/cli/capture.h"
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
+#include "cgroup/cli/outfile.h"
+#include "cgroup/cli/perf_script.h"
+#include "cgroup/cli/pprof.h"
 #include "cgroup/cli/progress.h"
 #include "cgroup/cli/rows.h"
 #include "cgroup/cli/terminal.h"
 #include "cgroup/cli/wait.h"
 #include "cgroup/cli/why.h"
 
-#define FOLDED_TIMES 100 /* readings with --folded and without -n */
-#define CALL_STACK   "call-stack"
+#define DATA_TIMES 100 /* readings with --folded or --format and without -n */
+#define CALL_STACK "call-stack"
 
 struct lbr_opts {
 	const char *mode;
 	struct look_opts look;
 	long times; /* 0: not given */
 	bool exact; /* it was given: no reading is left out */
+	bool sum;   /* the server adds call chains up, and they are shown at the end */
 };
 
 enum { OPT_MODE = 1000 };
 
 static const struct argp_option options[] = {
-	{"mode", OPT_MODE, "MODE", 0, "Record call-stack (default), branches or calls", 0},
+	{"mode", OPT_MODE, "MODE", 0,
+	 "Record call-stack (default), branches (with --format=brstack) or calls", 0},
 	{"times", 'n', "N", 0,
-	 "Read N times, spread over the duration (default: 1; with --folded 100)", 0},
+	 "Read N times, spread over the duration (default: 1; with --folded and --format 100)", 0},
 	{0},
 };
 
@@ -69,6 +76,9 @@ struct result {
 	uint64_t unread; /* of them: could not be read */
 	long missed;	 /* readings left out because the duration was over */
 	bool any;	 /* one of them had records */
+	struct outfile *out;
+	struct brstack brstack;
+	int64_t start_ns; /* since 1970 */
 };
 
 /* Show one reading. false: stop; the error was printed, or main() prints it. */
@@ -86,7 +96,10 @@ static bool show(const struct lbr_opts *o, struct result *r, const json_t *answe
 		if (!ret && !f.wrong) {
 			r->rows++;
 			r->any |= !c.error && c.total;
-			if (o->look.json)
+			if (o->look.format == DATA_BRSTACK)
+				ret = brstack_print(&r->brstack, r->images, &c,
+						    outfile_stream(r->out));
+			else if (o->look.json)
 				capture_print_json(r->images, &c);
 			else
 				capture_print(r->images, &c);
@@ -99,10 +112,10 @@ static bool show(const struct lbr_opts *o, struct result *r, const json_t *answe
 		cli_error("out of memory");
 	/* A closed pipe or a full disk ends it here; main() says why. */
 	terminal_flush();
-	return !ret && fields_ok(&f) && !ferror(stdout);
+	return !ret && fields_ok(&f) && !ferror(outfile_stream(r->out));
 }
 
-/* With --folded the server adds the call chains up: an answer is the same for one vCPU and for
+/* Then the server adds the call chains up: an answer is the same for one vCPU and for
  * thousands. */
 static bool add_up(struct result *r, const json_t *answer)
 {
@@ -115,25 +128,72 @@ static bool add_up(struct result *r, const json_t *answer)
 	return fields_ok(&f);
 }
 
+static int print_folded(const struct result *r, struct fields *f, const json_t *a)
+{
+	struct frame stacks = {0};
+	int ret = chains_add(f, r->images, a, &stacks);
+
+	if (!ret && !f->wrong)
+		stacks_print_folded(&stacks, outfile_stream(r->out));
+	stacks_free(&stacks);
+	return ret;
+}
+
+/* A reading is what a sample is elsewhere; it stands for no number of events. */
+static int print_perf_script(const struct result *r, struct fields *f, const json_t *a)
+{
+	const struct perf_script_about about = {.event = "readings", .period = 1};
+	uint64_t left_out = perf_script_print(&about, f, r->images, a, outfile_stream(r->out));
+
+	if (left_out)
+		cli_error("%" PRIu64
+			  " readings are missing: they had too many different call chains",
+			  left_out);
+	return 0;
+}
+
+static int print_pprof(const struct lbr_opts *o, const struct result *r, struct fields *f,
+		       const json_t *a)
+{
+	const struct pprof_about about = {.samples = "readings",
+					  .start_ns = r->start_ns,
+					  .duration_ns = (int64_t)(o->look.duration_s * 1e9)};
+	struct pprof *p = pprof_new(&about);
+	int ret = p ? pprof_comment(p, "vpmu lbr of %s: call stacks of %" PRIu64 " readings",
+				    o->look.target, r->rows)
+		    : -ENOMEM;
+
+	if (!ret)
+		ret = pprof_add_answer(p, f, r->images, a);
+	if (!ret && !f->wrong)
+		ret = pprof_write(p, outfile_stream(r->out));
+	pprof_free(p);
+	return ret;
+}
+
 /* Print what was added up. Returns the exit status. */
-static int print_folded(struct client *c, const struct result *r)
+static int print_sum(const struct lbr_opts *o, struct client *c, const struct result *r)
 {
 	json_t *a =
 		client_ask(c, json_pack("{s:s, s:s}", "cmd", "lbr-detach", "capture", r->capture));
-	struct frame stacks = {0};
 	struct fields f = {0};
-	int ret = a ? chains_add(&f, r->images, a, &stacks) : -EIO;
+	int ret = -EIO;
 
+	if (a && o->look.folded)
+		ret = print_folded(r, &f, a);
+	else if (a && o->look.format == DATA_PERF_SCRIPT)
+		ret = print_perf_script(r, &f, a);
+	else if (a)
+		ret = print_pprof(o, r, &f, a);
 	if (ret == -ENOMEM)
 		cli_error("out of memory");
-	if (!ret && fields_ok(&f))
-		stacks_print_folded(&stacks, stdout);
-	stacks_free(&stacks);
+	if (!ret && !fields_ok(&f))
+		ret = -EINVAL;
 	json_decref(a);
 	if (r->missed)
-		cli_error("lbr: the records were read %ld times instead of %d: the server did not "
+		cli_error("lbr: the records were read %ld times instead of %ld: the server did not "
 			  "answer in time",
-			  FOLDED_TIMES - r->missed, FOLDED_TIMES);
+			  o->times - r->missed, o->times);
 	if (r->custom)
 		cli_error("%" PRIu64 " of %" PRIu64 " readings are left out: the guests there "
 			  "record branches of their own",
@@ -142,7 +202,7 @@ static int print_folded(struct client *c, const struct result *r)
 		cli_error("%" PRIu64 " of %" PRIu64 " readings are left out: they could not be "
 			  "read whole",
 			  r->unread, r->rows);
-	return ret || f.wrong ? 1 : 0;
+	return ret ? 1 : 0;
 }
 
 static int finish(const struct lbr_opts *o, struct client *c, const struct result *r)
@@ -153,7 +213,11 @@ static int finish(const struct lbr_opts *o, struct client *c, const struct resul
 		cli_error("lbr: no vCPU of %s has records: %s", o->look.target, why);
 		return 1;
 	}
-	return o->look.folded ? print_folded(c, r) : 0;
+	if (o->look.format == DATA_BRSTACK && r->brstack.images > 1)
+		cli_error("the branches of %" PRIu64 " images are mixed; give a VM, or a tenant "
+			  "whose VMs have one image",
+			  r->brstack.images);
+	return o->sum ? print_sum(o, c, r) : 0;
 }
 
 /* The number of the reading that follows number @i, which has ended. When the duration is over, one
@@ -170,7 +234,7 @@ static long next_reading(const struct lbr_opts *o, struct result *r, long i, dou
 /* Read at evenly spaced times since @start. Returns the exit status. */
 static int read_all(const struct lbr_opts *o, struct client *c, struct result *r, double start)
 {
-	const char *key = o->look.folded ? "capture" : "target";
+	const char *key = o->sum ? "capture" : "target";
 	enum cli_wait why = CLI_WAIT_TIME;
 	bool ok = true;
 
@@ -186,28 +250,31 @@ static int read_all(const struct lbr_opts *o, struct client *c, struct result *r
 			return 1;
 		}
 		a = client_ask(c, json_pack("{s:s, s:s}", "cmd", "lbr-read", key,
-					    o->look.folded ? r->capture : o->look.target));
-		ok = a && (o->look.folded ? add_up(r, a) : show(o, r, a));
+					    o->sum ? r->capture : o->look.target));
+		ok = a && (o->sum ? add_up(r, a) : show(o, r, a));
 		json_decref(a);
-		if (o->look.folded) /* otherwise the output shows it */
+		if (o->look.folded || o->look.format) /* otherwise the output shows it */
 			progress_show("lbr", "%ld of %ld readings", i, o->times);
 	}
 	progress_end();
 	return ok ? 0 : 1;
 }
 
-static int run(const struct lbr_opts *o, struct client *c)
+static int capture(const struct lbr_opts *o, struct client *c, struct outfile *out)
 {
 	/* The capture ends with the connection, however this process ends. */
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s}", "cmd", "lbr-attach", "target",
 					    o->look.target, "mode", o->mode));
 	double start = cli_now(); /* it records from here on, also while images are loaded */
-	struct result r = {0};
+	struct result r = {.out = out};
 	struct fields f = {0};
+	struct timespec now;
 	int ret = 1;
 
 	if (!a)
 		return 1;
+	clock_gettime(CLOCK_REALTIME, &now);
+	r.start_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
 	r.capture = field_string(&f, a, "capture");
 	if (fields_ok(&f)) {
 		rows_note_left_out("lbr", a);
@@ -219,9 +286,21 @@ static int run(const struct lbr_opts *o, struct client *c)
 		if (!ret || r.rows)
 			ret |= finish(o, c, &r);
 	}
+	brstack_free(&r.brstack);
 	images_free(r.images);
 	json_decref(a);
 	return ret;
+}
+
+static int run(const struct lbr_opts *o, struct client *c)
+{
+	struct outfile *out;
+	int ret;
+
+	if (outfile_open(o->look.output, &out))
+		return 1;
+	ret = capture(o, c, out);
+	return outfile_close(out, !ret) || ret ? 1 : 0;
 }
 
 int cmd_lbr(struct cli *cli, int argc, char **argv)
@@ -237,16 +316,23 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 		       "(default: 1 second) and show them. A guest that records branches of its "
 		       "own goes on; its own records are shown.",
 	};
-	struct lbr_opts o = {.mode = CALL_STACK, .look = {.duration_s = 1}};
+	struct lbr_opts o = {
+		.look = {.duration_s = 1, .formats = DATA_PERF_SCRIPT | DATA_PPROF | DATA_BRSTACK}};
 	struct client *c;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	if (o.look.folded && strcmp(o.mode, CALL_STACK))
-		cli_usage("lbr: --folded needs --mode call-stack");
-	o.exact = o.times || !o.look.folded;
+	o.sum = o.look.folded || (o.look.format && o.look.format != DATA_BRSTACK);
+	if (!o.mode)
+		o.mode = o.look.format == DATA_BRSTACK ? "branches" : CALL_STACK;
+	if (o.sum && strcmp(o.mode, CALL_STACK))
+		cli_usage("lbr: %s needs --mode call-stack",
+			  o.look.folded ? "--folded" : "this --format");
+	if (o.look.format == DATA_BRSTACK && strcmp(o.mode, "branches"))
+		cli_usage("lbr: --format=brstack needs --mode branches");
+	o.exact = o.times || (!o.look.folded && !o.look.format);
 	if (!o.times)
-		o.times = o.look.folded ? FOLDED_TIMES : 1;
+		o.times = o.look.folded || o.look.format ? DATA_TIMES : 1;
 	c = client_open(cli, false);
 	if (c && cli_wait_init() == 0)
 		ret = run(&o, c);

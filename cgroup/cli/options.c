@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/options.h"
@@ -74,7 +75,7 @@ error_t cli_no_args(int key, char *arg, struct argp_state *state)
 
 /* ---- options of several subcommands ------------------------------------------------------- */
 
-enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_NO_BIG_NUM };
+enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_FORMAT, OPT_NO_BIG_NUM };
 
 /* Several -e, or several -M, are one list: @arg is added to @all. */
 static const char *add_list(char all[LIST_MAX], const char *option, const char *arg,
@@ -207,6 +208,45 @@ static const struct argp_option json_options[] = {
 
 const struct argp cli_json_argp = {.options = json_options, .parser = parse_json};
 
+static enum data_format parse_data_format(const struct argp_state *state, const char *text,
+					  unsigned int have)
+{
+	static const struct {
+		enum data_format format;
+		const char *name;
+	} formats[] = {{DATA_PERF_SCRIPT, "perf-script"},
+		       {DATA_PPROF, "pprof"},
+		       {DATA_BRSTACK, "brstack"}};
+	char list[64] = "";
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		if (!(have & formats[i].format))
+			continue;
+		if (!strcmp(text, formats[i].name))
+			return formats[i].format;
+		have &= ~formats[i].format;
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 !*list ? ""
+			 : have ? ", "
+				: " or ",
+			 formats[i].name);
+	}
+	cli_usage("%s: --format \"%s\": give %s", cli_command(state), text, list);
+}
+
+static void check_look(const struct argp_state *state, struct look_opts *o)
+{
+	if (o->folded + o->json + (o->format != DATA_NONE) > 1)
+		cli_usage("%s: give only one of --format, --folded and -j", cli_command(state));
+	if (o->output && !o->folded && !o->format)
+		cli_usage("%s: -o needs --format or --folded", cli_command(state));
+	if (o->format == DATA_PPROF && (!o->output || !strcmp(o->output, "-")) && isatty(1))
+		cli_usage("%s: --format=pprof is not text: give a file with -o",
+			  cli_command(state));
+	if (!o->target)
+		o->target = "/";
+}
+
 static error_t parse_look(int key, char *arg, struct argp_state *state)
 {
 	struct look_opts *o = state->input;
@@ -218,29 +258,36 @@ static error_t parse_look(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_FOLDED:
 		o->folded = true;
-		break;
+		return 0;
 	case 'j':
 		o->json = true;
-		break;
+		return 0;
+	case OPT_FORMAT:
+		cli_once(state, key, "--format");
+		o->format = parse_data_format(state, arg, o->formats);
+		return 0;
+	case 'o':
+		cli_once(state, key, "-o");
+		o->output = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		cli_one_arg(&o->target, arg, "target", state);
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->target)
-			o->target = "/";
+		check_look(state, o);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
-	if (o->folded && o->json)
-		cli_usage("%s: give only one of --folded and -j", cli_command(state));
-	return 0;
 }
 
 static const struct argp_option look_options[] = {
 	{"duration", 'd', "SEC", 0, "Stop after SEC seconds; fractions are allowed", 0},
 	{"folded", OPT_FOLDED, NULL, 0, "Print call chains as folded stacks, for flame graphs", 0},
 	{"json-output", 'j', NULL, 0, "Print one JSON object per line", 0},
+	{"format", OPT_FORMAT, "FORMAT", 0,
+	 "Print data for other tools: perf-script, pprof or, of vpmu lbr, brstack", 0},
+	{"output", 'o', "FILE", 0, "Write what --format or --folded print to FILE", 0},
 	{0},
 };
 

@@ -85,11 +85,23 @@ extern const struct argp cli_format_argp;
 /* -j alone. Its input is a bool. */
 extern const struct argp cli_json_argp;
 
-/* -d, --folded, -j and the argument TARGET: how long to look at VMs, and how to show it. */
+/* What --format chooses: data for other tools instead of text. */
+enum data_format {
+	DATA_NONE,
+	DATA_PERF_SCRIPT = 1 << 0, /* perf-script */
+	DATA_PPROF = 1 << 1,	   /* pprof */
+	DATA_BRSTACK = 1 << 2,	   /* brstack */
+};
+
+/* -d, --folded, -j, --format, -o and the argument TARGET: how long to look at VMs, and how to show
+ * it. At most one of folded, json and format is set; with output one of folded and format is. */
 struct look_opts {
 	const char *target; /* "/" when none is given */
 	double duration_s;  /* set before parsing; below 0: until Ctrl-C */
 	bool folded, json;
+	unsigned int formats; /* set before parsing: the data_formats that the subcommand has */
+	enum data_format format;
+	const char *output; /* a file; NULL: standard output */
 };
 extern const struct argp cli_look_argp;
 

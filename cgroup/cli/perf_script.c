@@ -23,20 +23,27 @@ static const char *object_of(const struct chain *ch, const struct place *p)
 	}
 }
 
-/* The lines of one sample. */
-static char *text_of(struct images *im, const struct chain *ch, const char *period,
-		     const char *event)
+const char *perf_script_who(const struct origin *o, char buf[WHO_LEN])
 {
-	const char *who = ch->in.vm ? ch->in.vm : ch->in.tenant ? ch->in.tenant : "[host]";
+	const char *who = o->vm ? o->vm : o->tenant ? o->tenant : "[host]";
+
+	snprintf(buf, WHO_LEN, o->vm && o->vcpu >= 0 ? "%.256s/vcpu%d" : "%.256s", who, o->vcpu);
+	return buf;
+}
+
+/* The lines of one sample. */
+static char *text_of(struct images *im, const struct chain *ch,
+		     const struct perf_script_about *about)
+{
 	unsigned int pid = ch->in.pid ? ch->in.pid : images_pid(im, ch->in.vm);
-	char buf[ADDRESS_LEN], *text = NULL;
+	char buf[ADDRESS_LEN], who[WHO_LEN], *text = NULL;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
 	if (!f)
 		return NULL;
-	fprintf(f, ch->in.vm && ch->in.vcpu >= 0 ? "%s/vcpu%d" : "%s", who, ch->in.vcpu);
-	fprintf(f, " %u %s %s:\n", pid, period, event);
+	fprintf(f, "%s %u %" PRIu64 " %s:\n", perf_script_who(&ch->in, who), pid, about->period,
+		about->event);
 	for (size_t i = 0; i < ch->nr; i++) {
 		const struct place *p = &ch->place[i];
 
@@ -51,11 +58,10 @@ static char *text_of(struct images *im, const struct chain *ch, const char *peri
 	return text;
 }
 
-uint64_t perf_script_print(struct fields *fields, struct images *im, const json_t *answer, FILE *f)
+uint64_t perf_script_print(const struct perf_script_about *about, struct fields *fields,
+			   struct images *im, const json_t *answer, FILE *f)
 {
 	const json_t *chains = field_array(fields, answer, "chains"), *row;
-	const char *event = field_string(fields, answer, "event");
-	const char *period = field_string(fields, answer, "period");
 	uint64_t left_out = field_u64(fields, answer, "other-chains");
 	size_t i;
 
@@ -68,7 +74,7 @@ uint64_t perf_script_print(struct fields *fields, struct images *im, const json_
 		n = field_u64(fields, row, "samples");
 		if (fields->wrong)
 			break;
-		text = text_of(im, &ch, period, event);
+		text = text_of(im, &ch, about);
 		if (!text) {
 			left_out += n;
 			continue;

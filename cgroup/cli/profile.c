@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
+#include "cgroup/cli/outfile.h"
 #include "cgroup/cli/profile_view.h"
 #include "cgroup/cli/progress.h"
 #include "cgroup/cli/rows.h"
@@ -24,20 +26,18 @@
 struct profile_opts {
 	const char *event, *period;
 	struct look_opts look;
-	bool vcpu, chains, perf_script;
+	bool vcpu, chains;
 	const char *guests[GUESTS_MAX]; /* --guestkallsyms */
 	size_t nr_guests;
 };
 
-enum { OPT_VCPU = 1000, OPT_FORMAT, OPT_GUESTS };
+enum { OPT_VCPU = 1000, OPT_GUESTS };
 
 static const struct argp_option options[] = {
 	{"event", 'e', "EVENT", 0, "The event to sample (default: " DEFAULT_EVENT ")", 0},
 	{"count", 'c', "PERIOD", 0, "Events between two samples (default: 100000)", 0},
 	{"call-graph", 'g', NULL, 0, "Show call chains too", 0},
 	{"vcpu", OPT_VCPU, NULL, 0, "Show each vCPU separately", 0},
-	{"format", OPT_FORMAT, "FORMAT", 0,
-	 "perf-script: print the samples as `perf script` does, for other tools", 0},
 	{"guestkallsyms", OPT_GUESTS, "[VM=]FILE", 0,
 	 "Names of guest kernel functions, from a copy of the guest's /proc/kallsyms", 0},
 	{0},
@@ -64,12 +64,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_VCPU:
 		o->vcpu = true;
-		return 0;
-	case OPT_FORMAT:
-		cli_once(state, key, "--format");
-		if (strcmp(arg, "perf-script"))
-			cli_usage("profile: --format \"%s\": give perf-script", arg);
-		o->perf_script = true;
 		return 0;
 	case OPT_GUESTS:
 		if (o->nr_guests == GUESTS_MAX)
@@ -173,11 +167,15 @@ static int run(const struct profile_opts *o, struct client *c)
 	struct profile_format format = {.vcpu = o->vcpu,
 					.chains = o->chains,
 					.folded = o->look.folded,
-					.perf_script = o->perf_script,
-					.json = o->look.json};
+					.json = o->look.json,
+					.data = o->look.format};
 	double end = o->look.duration_s < 0 ? -1 : cli_now() + o->look.duration_s;
-	json_t *stop, *a = NULL;
+	json_t *stop = NULL, *a = NULL;
+	struct outfile *out = NULL;
 	struct images *im;
+	struct timespec now;
+	enum cli_wait why;
+	double begin;
 	int ret = 1;
 
 	/* Ask for the images now: VMs may be gone at the end. Files are read before, so that a
@@ -185,10 +183,18 @@ static int run(const struct profile_opts *o, struct client *c)
 	im = images_load(c);
 	if (!im)
 		return 1;
-	stop = guests_load(o, im) ? NULL : start(o, c);
+	if (guests_load(o, im) || outfile_open(o->look.output, &out))
+		goto out;
+	clock_gettime(CLOCK_REALTIME, &now);
+	begin = cli_now();
+	stop = start(o, c);
 	if (!stop)
 		goto out;
-	if (wait_until(o, end, c) == CLI_WAIT_SERVER_GONE)
+	why = wait_until(o, end, c);
+	format.duration_ns = (int64_t)((cli_now() - begin) * 1e9);
+	format.start_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+	format.f = outfile_stream(out);
+	if (why == CLI_WAIT_SERVER_GONE)
 		cli_error("profile: the server went away");
 	else if (images_refresh(im, c) == 0)
 		a = client_ask(c, json_incref(stop));
@@ -196,9 +202,11 @@ static int run(const struct profile_opts *o, struct client *c)
 		ret = profile_show(&format, im, a);
 	if (a && !ret)
 		ret = check_ran(o, c, a);
+out:
+	if (outfile_close(out, a && !ret))
+		ret = 1;
 	json_decref(a);
 	json_decref(stop);
-out:
 	images_free(im);
 	return ret;
 }
@@ -218,14 +226,14 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 		       "these are "
 		       "known. --folded and --format imply -g.",
 	};
-	struct profile_opts o = {.event = DEFAULT_EVENT, .look = {.duration_s = -1}};
+	struct profile_opts o = {
+		.event = DEFAULT_EVENT,
+		.look = {.duration_s = -1, .formats = DATA_PERF_SCRIPT | DATA_PPROF}};
 	struct client *c;
 	int ret = 1;
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
-	if (o.perf_script && (o.look.folded || o.look.json))
-		cli_usage("profile: give only one of --format, --folded and -j");
-	o.chains |= o.look.folded || o.perf_script;
+	o.chains |= o.look.folded || o.look.format;
 	check_period(o.period);
 	c = client_open(cli, false);
 	if (c && cli_wait_init() == 0)

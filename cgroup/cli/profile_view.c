@@ -12,6 +12,7 @@
 #include "cgroup/cli/field.h"
 #include "cgroup/cli/output.h"
 #include "cgroup/cli/perf_script.h"
+#include "cgroup/cli/pprof.h"
 #include "cgroup/cli/profile_view.h"
 #include "cgroup/cli/rows.h"
 #include "cgroup/cli/stacks.h"
@@ -338,7 +339,7 @@ static void print_chains(const struct frame *root)
 /* What text and JSON do not say, or where only data are printed: on standard error. */
 static void print_notes(const struct profile_format *format, const struct facts *p)
 {
-	const bool data = format->folded || format->perf_script;
+	const bool data = format->folded || format->data;
 
 	if (data && p->lost)
 		cli_error("%" PRIu64 " samples were lost and are missing: they arrived faster than "
@@ -367,10 +368,63 @@ static void print_quality(const char *quality)
 	free(copy);
 }
 
+/* ---- data for other tools ------------------------------------------------------------------- */
+
+static int show_perf_script(const struct profile_format *format, const struct facts *p,
+			    struct images *im, const json_t *a)
+{
+	const struct perf_script_about about = {.event = p->event, .period = p->period};
+	struct fields f = {0};
+	uint64_t left_out = perf_script_print(&about, &f, im, a, format->f);
+
+	if (left_out)
+		cli_error("%" PRIu64
+			  " samples are missing: they had too many different call chains",
+			  left_out);
+	return fields_ok(&f) ? 0 : 1;
+}
+
+/* The comments say what text says of how good the samples are. */
+static int comment(struct pprof *out, const struct facts *p)
+{
+	int ret = pprof_comment(out,
+				"vpmu profile of %s: a sample each %" PRIu64 " %s; %" PRIu64
+				" counted (%s), %" PRIu64 " samples lost",
+				p->target, p->period, p->event, p->count, p->quality, p->lost);
+
+	if (!ret && p->throttled)
+		ret = pprof_comment(out, "sampling was stopped %" PRIu64 " times for a while",
+				    p->throttled);
+	if (!ret && p->note)
+		ret = pprof_comment(out, "%s", p->note);
+	return ret;
+}
+
+static int show_pprof(const struct profile_format *format, const struct facts *p, struct images *im,
+		      const json_t *a)
+{
+	const struct pprof_about about = {.samples = "samples",
+					  .event = p->event,
+					  .period = p->period,
+					  .start_ns = format->start_ns,
+					  .duration_ns = format->duration_ns};
+	struct pprof *out = pprof_new(&about);
+	struct fields f = {0};
+	int ret = out ? comment(out, p) : -ENOMEM;
+
+	if (!ret)
+		ret = pprof_add_answer(out, &f, im, a);
+	if (!ret && !f.wrong)
+		ret = pprof_write(out, format->f);
+	pprof_free(out);
+	if (ret)
+		cli_error("out of memory");
+	return ret || !fields_ok(&f) ? 1 : 0;
+}
+
 int profile_show(const struct profile_format *format, struct images *im, const json_t *a)
 {
-	bool text = !format->folded && !format->json && !format->perf_script;
-	uint64_t left_out;
+	bool text = !format->folded && !format->json && !format->data;
 	struct frame root = {0};
 	struct fields f = {0};
 	struct lines ls = {0};
@@ -378,9 +432,9 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	int ret = 0;
 
 	parse_facts(&f, a, &p);
-	if (!format->folded && !format->perf_script)
+	if (!format->folded && !format->data)
 		ret = make_lines(&f, format->vcpu, im, a, &ls);
-	if (!ret && format->chains && !format->json && !format->perf_script)
+	if (!ret && format->chains && !format->json && !format->data)
 		ret = chains_add(&f, im, a, &root);
 	if (ret)
 		cli_error("out of memory");
@@ -389,15 +443,11 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 		goto out;
 	}
 	if (format->folded)
-		stacks_print_folded(&root, stdout);
-	if (format->perf_script) {
-		left_out = perf_script_print(&f, im, a, stdout);
-		if (left_out)
-			cli_error("%" PRIu64 " samples are missing: they had too many different "
-				  "call chains",
-				  left_out);
-		ret = fields_ok(&f) ? 0 : 1;
-	}
+		stacks_print_folded(&root, format->f);
+	if (format->data == DATA_PERF_SCRIPT)
+		ret = show_perf_script(format, &p, im, a);
+	if (format->data == DATA_PPROF)
+		ret = show_pprof(format, &p, im, a);
 	if (format->json)
 		print_json(&p, a, &ls);
 	if (text) {

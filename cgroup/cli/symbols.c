@@ -18,8 +18,9 @@
  * a million symbols may share one long name. Only one symbol table is read, because thousands of
  * tables may overlap.
  */
-#define FILE_MAX    (256u << 20) /* bytes; vpmu-vmm boots no larger image */
-#define SYMBOLS_MAX (4u << 20)
+#define FILE_MAX     (256u << 20) /* bytes; vpmu-vmm boots no larger image */
+#define SYMBOLS_MAX  (4u << 20)
+#define SEGMENTS_MAX 16 /* of code; linkers make one or two */
 
 struct symbol {
 	uint64_t start, end; /* end: of the last byte, exclusive */
@@ -32,6 +33,8 @@ struct symbols {
 	struct symbol *sym;
 	size_t nr, cap;
 	Elf *elf; /* owns the names */
+	struct segment code[SEGMENTS_MAX];
+	size_t nr_code;
 };
 
 static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_t section_end)
@@ -151,6 +154,23 @@ static void finish(struct symbols *s)
 	s->nr = to;
 }
 
+static void take_segments(struct symbols *s)
+{
+	size_t n;
+
+	if (elf_getphdrnum(s->elf, &n))
+		return;
+	for (size_t i = 0; i < n && i < INT32_MAX && s->nr_code < SEGMENTS_MAX; i++) {
+		GElf_Phdr ph;
+
+		if (!gelf_getphdr(s->elf, (int)i, &ph))
+			return;
+		if (ph.p_type == PT_LOAD && ph.p_flags & PF_X)
+			s->code[s->nr_code++] = (struct segment){
+				.address = ph.p_vaddr, .len = ph.p_memsz, .offset = ph.p_offset};
+	}
+}
+
 static int read_file(struct symbols *s, int fd, const char *path, char *err, size_t errlen)
 {
 	Elf_Scn *scn = NULL;
@@ -171,6 +191,7 @@ static int read_file(struct symbols *s, int fd, const char *path, char *err, siz
 	while (scn && (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB));
 	if (scn)
 		ret = take_table(s, scn, &sh);
+	take_segments(s);
 	/* Everything that is needed has been read, so the file can be closed. */
 	elf_cntl(s->elf, ELF_C_FDDONE);
 	if (ret)
@@ -228,4 +249,12 @@ const char *symbols_find(const struct symbols *s, uint64_t address, uint64_t *of
 		return NULL;
 	*offset = address - s->sym[low - 1].start;
 	return s->sym[low - 1].name;
+}
+
+bool symbols_segment(const struct symbols *s, size_t i, struct segment *out)
+{
+	if (i >= s->nr_code)
+		return false;
+	*out = s->code[i];
+	return true;
 }

@@ -6,6 +6,7 @@
 #ifndef CLI_SYMBOLS_H
 #define CLI_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,13 @@ void symbols_free(struct symbols *s);
 /* symbols_find - the function that @address is in, or NULL. *offset: bytes from its start. The name
  * belongs to @s and may have any bytes. */
 const char *symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset);
+
+/* Code of the file: @len bytes, at @offset in it, which run at @address. */
+struct segment {
+	uint64_t address, len, offset;
+};
+
+/* symbols_segment - the @i-th part of the file that is loaded as code. false: there are no more. */
+bool symbols_segment(const struct symbols *s, size_t i, struct segment *out);
 
 #endif

@@ -45,7 +45,7 @@ completes "vpmu help pro" "profile"
 completes "vpmu --so" "--socket"
 completes "vpmu stat --ev" "--event"
 completes "vpmu stat --t" "--target --timeout --tree"
-completes "vpmu -S $VPMU_SOCKET lbr --fo" "--folded"
+completes "vpmu -S $VPMU_SOCKET lbr --fol" "--folded"
 completes "vpmu vm --so" "--socket"
 has_answers "vpmu stat -" -e -t -I -d -x -j -o -r --append --no-big-num --session --for-each
 has_answers "vpmu top -" -b -f -n -x -j
