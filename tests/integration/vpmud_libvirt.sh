@@ -206,6 +206,19 @@ check "its rights" "$((0x$(facts CapEff)))" $((0xc000080004))
 pid_dir=$home/run/libvirt/qemu/run
 session create "$home/$ses.xml"
 life "/meta-$$" "$ses" session user_vpmud
+
+# What Nova writes: the project is the tenant, without a rule.
+nova=nova-$$ project=$(printf '8c1a1a2f1e3b4bb0a7b3%012x' $$)
+domain "$nova" unused
+sed -i "s|<metadata>.*</metadata>|<metadata><nova:instance \
+xmlns:nova='http://openstack.org/xmlns/libvirt/nova/1.1'><nova:name>web</nova:name><nova:owner>\
+<nova:user uuid='$project'>u</nova:user><nova:project uuid='$project'>acme</nova:project></nova:owner>\
+</nova:instance></metadata>|" "$home/$nova.xml"
+session create "$home/$nova.xml"
+wait_for "$server" is "$nova" "/$project 1 $(pid_of "$nova")"
+check "Nova's project" "$(row "$nova")" "/$project 1 $(pid_of "$nova")"
+session destroy "$nova"
+wait_for "$server" gone "$nova"
 "$vpmu" conservation >"$dir/out" || check "conservation as a user" "$(cat "$dir/out")" "equal everywhere"
 stop
 finish
