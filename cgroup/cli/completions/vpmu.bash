@@ -33,7 +33,7 @@ _vpmu_commands() {
 }
 
 _vpmu_options() { # PROGRAM ARG...: its options, from its help
-	timeout 2 "$@" 2>/dev/null </dev/null | sed -n 's/^  *\(-[A-Za-z]\)\{0,1\},\{0,1\} *\(--[a-z-]*\)\{0,1\}.*/\1 \2/p'
+	timeout 2 "$@" 2>/dev/null </dev/null | sed -n 's/^  *-?, --/      --/; s/^  *\(-[A-Za-z]\)\{0,1\},\{0,1\} *\(--[a-z-]*\)\{0,1\}.*/\1 \2/p'
 }
 
 # _vpmu_reply PREFIX WORD...: what begins with the value that is typed, behind PREFIX. The shell has
@@ -78,7 +78,7 @@ _vpmu_vm_keys() {
 _vpmu_value() {
 	local list item
 	case $1 in
-	-S | --socket | -o | --output | --config | --cgroup-root) _vpmu_files "$2" ;;
+	-S | --socket | -o | --output | --config | --cgroup-root | --bundle) _vpmu_files "$2" ;;
 	-e | --event)
 		list=$2
 		[[ ${cur#"$2"} == *,* ]] && list=${cur%,*},
