@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The clock of ages and deadlines in the service. Never used for counts: sources have their own. */
+/* The clocks of ages, deadlines and dates in the service. Never used for counts: sources have their
+ * own. */
 #ifndef CGROUP_SERVICE_CLOCK_H
 #define CGROUP_SERVICE_CLOCK_H
 
@@ -13,6 +14,15 @@ static inline uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* realtime_us - CLOCK_REALTIME in us. Any thread. */
+static inline uint64_t realtime_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
 #endif

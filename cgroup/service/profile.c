@@ -25,6 +25,7 @@ struct profiles {
 	sd_event_source *timer; /* NULL: none */
 	unsigned int drain_ms;
 	struct whos whos; /* of all vCPUs, while there is a profile */
+	uint64_t lost;	  /* samples, of profiles that have ended */
 };
 
 static void close_one(struct registered *e)
@@ -395,6 +396,7 @@ void profile_stop(struct profile *p)
 	struct profiles *ps = p->ps;
 
 	end(p);
+	ps->lost += p->lost;
 	registry_remove(&ps->reg, &p->reg);
 	profile_free(p);
 	if (first(ps))
@@ -402,4 +404,13 @@ void profile_stop(struct profile *p)
 	whos_clear(&ps->whos);
 	if (ps->timer)
 		sd_event_source_set_enabled(ps->timer, SD_EVENT_OFF);
+}
+
+uint64_t profiles_lost(const struct profiles *ps)
+{
+	uint64_t lost = ps->lost;
+
+	for (const struct registered *e = ps->reg.first; e; e = e->next)
+		lost += ((const struct profile *)e)->lost;
+	return lost;
 }

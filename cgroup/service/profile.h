@@ -72,8 +72,10 @@ struct profile {
 int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out);
 void profiles_destroy(struct profiles *ps);
 
-/* profiles_registry - of struct profile. */
+/* profiles_registry - of struct profile. profiles_lost - samples lost by all profiles so far, those
+ * that have ended included; of one that runs as of when its samples were taken in last. */
 struct registry *profiles_registry(struct profiles *ps);
+uint64_t profiles_lost(const struct profiles *ps);
 
 struct profile_spec {
 	struct opening open; /* plane NULL: the only one that does (plane_choose) */

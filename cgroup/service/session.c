@@ -134,6 +134,7 @@ static void stop_node(struct session *s, struct node *n)
 		rows_stop(s, &r, 1);
 		r->node = NULL;
 		r->pub.gone = true;
+		r->pub.gone_ns = now_ns();
 		s->nr_gone++;
 		if (n->kind >= NODE_VM)
 			break; /* it had only one */
@@ -150,7 +151,7 @@ static void node_removing(struct node *n, void *arg)
 		stop_node(s, n);
 		if (s->nr_gone > SESSION_GONE_MAX) {
 			s->dropped += s->nr_gone - SESSION_GONE_MAX;
-			rows_forget(s, SESSION_GONE_MAX);
+			rows_forget(s, SESSION_GONE_MAX, UINT64_MAX);
 		}
 	}
 }
@@ -375,5 +376,10 @@ int session_read(struct session *s, int (*fn)(const struct session_row *row, voi
 
 void session_forget_gone(struct session *s)
 {
-	rows_forget(s, 0);
+	rows_forget(s, 0, UINT64_MAX);
+}
+
+void session_forget_before(struct session *s, uint64_t ns)
+{
+	rows_forget(s, 0, ns);
 }

@@ -101,19 +101,24 @@ struct session_row {
 	const char *path;   /* the tenant's, or of the tenant the VM is in */
 	const char *vm;	    /* NODE_VM and NODE_VCPU, else NULL */
 	unsigned int vcpu;
+	uint64_t since_us;		 /* CLOCK_REALTIME: the values count from then on */
 	bool gone;			 /* the node was removed: final values, not shown again */
+	uint64_t gone_ns;		 /* gone: now_ns of that */
 	const char *error;		 /* not NULL: the node could not be counted, and why */
 	const struct vpmu_value *values; /* nr_events */
 };
 
 /*
  * session_read - make the counts of every plane that has rows here current (once) and call @fn for
- * every row, parents before children. While vCPUs run, a parent shows at least the sum of its
+ * every row, parents before children; a row stays as it is until the next call that is about the
+ * session or the tree. While vCPUs run, a parent shows at least the sum of its
  * children on its plane. Stops when @fn returns non-zero and returns that. @fn must not touch
  * sessions.
  */
 int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
-/* session_forget_gone - forget the rows of removed nodes; no later read shows them. */
+/* session_forget_gone - forget the rows of removed nodes; no later read shows them.
+ * session_forget_before - only of those that went before @ns (now_ns). */
 void session_forget_gone(struct session *s);
+void session_forget_before(struct session *s, uint64_t ns);
 
 #endif

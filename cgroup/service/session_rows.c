@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cgroup/service/clock.h"
 #include "cgroup/service/session_rows.h"
 
 /* ---- which nodes a session counts ----------------------------------------------------------- */
@@ -77,6 +78,7 @@ static struct row *row_new(struct session *s, struct node *n, struct vpmu_source
 	r->pub.kind = n->kind;
 	r->pub.depth = n->depth;
 	r->pub.vcpu = n->vcpu;
+	r->pub.since_us = realtime_us();
 	r->path = strdup(n->path);
 	r->final = calloc(s->nr_events, sizeof(*r->final));
 	r->c = r->final ? vpmu_counting_new(in, s->keys, s->nr_events, r->final) : NULL;
@@ -204,12 +206,12 @@ void rows_read(struct session *s)
 			vpmu_source_read(s->rows[i]->c);
 }
 
-void rows_forget(struct session *s, size_t keep)
+void rows_forget(struct session *s, size_t keep, uint64_t before)
 {
 	size_t to = 0, drop = s->nr_gone > keep ? s->nr_gone - keep : 0;
 
 	for (size_t i = 0; i < s->nr_rows; i++) {
-		if (drop && !s->rows[i]->node) {
+		if (drop && !s->rows[i]->node && s->rows[i]->pub.gone_ns < before) {
 			row_free(s->rows[i]);
 			drop--;
 			s->nr_gone--;

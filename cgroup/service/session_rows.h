@@ -42,8 +42,9 @@ void rows_flush(struct session *s);
  * tree order (rows_sort). */
 void rows_read(struct session *s);
 
-/* rows_forget - free rows of removed nodes: the oldest, until @keep are left. */
-void rows_forget(struct session *s, size_t keep);
+/* rows_forget - free rows of nodes that were removed before @before (now_ns), until @keep rows of
+ * removed nodes are left. */
+void rows_forget(struct session *s, size_t keep, uint64_t before);
 
 /* rows_sort - tree order. Gone rows stay where their node was. */
 void rows_sort(struct session *s);

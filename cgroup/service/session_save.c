@@ -46,9 +46,10 @@ static json_t *save_row(const struct session *s, const struct row *r, const stru
 		}
 	}
 	if (json_text_ok(&words))
-		obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:s}", "id", json_u64(r->pub.id),
+		obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:o, s:s}", "id", json_u64(r->pub.id),
 				"kind", (int)r->pub.kind, "path", r->path, "vm", r->vm, "vcpu",
-				(int)r->pub.vcpu, "bases", words.text);
+				(int)r->pub.vcpu, "since", json_u64(r->pub.since_us), "bases",
+				words.text);
 	json_text_free(&words);
 	return obj;
 }
@@ -191,7 +192,7 @@ void session_resume_row(struct session *s, struct row *r)
 {
 	const json_t *rows = json_object_get(s->saved, "rows"), *saved;
 	size_t nr = json_array_size(rows);
-	uint64_t id;
+	uint64_t id, since;
 
 	if (!s->saved || strcmp(r->pub.plane, s->bases->plane))
 		return;
@@ -203,8 +204,12 @@ void session_resume_row(struct session *s, struct row *r)
 		if (!is_row(saved, r))
 			continue;
 		s->saved_at = at + 1;
-		if (set_bases(s, r, saved, s->bases) && get_u64(json_object_get(saved, "id"), &id))
+		if (!set_bases(s, r, saved, s->bases))
+			return;
+		if (get_u64(json_object_get(saved, "id"), &id))
 			r->pub.id = id;
+		if (get_u64(json_object_get(saved, "since"), &since))
+			r->pub.since_us = since;
 		return;
 	}
 }

@@ -8,8 +8,11 @@
 #include <sys/un.h>
 
 #include "cgroup/daemon/inifile.h"
+#include "cgroup/service/session.h"
 #include "cgroup/vpmud/config.h"
+#include "cgroup/vpmud/metrics.h"
 #include "cgroup/vpmud/peers.h"
+#include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -46,6 +49,22 @@ static int set_cgroup(const struct config_key *k, void *field, const char *value
 	return cgroup_pattern_ok(value) ? set_patterns(k, field, value, why) : -EINVAL;
 }
 
+static int set_listen(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return vmetrics_listen_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
+}
+
+/* What cannot be counted here is no error: the metrics say so. A name that means nothing is one. */
+static int set_events(const struct config_key *k, void *field, const char *value, char *why)
+{
+	vpmu_key_t keys[SESSION_EVENTS_MAX];
+	size_t n = SESSION_EVENTS_MAX;
+	int ret = vpmu_event_parse_list(value, vpmu_event_host_space(), keys, NULL, &n, why,
+					CONFIG_WHY_MAX);
+
+	return ret ? -EINVAL : config_set_text(k, field, value, why);
+}
+
 #define C(field)   offsetof(struct vpmud_config, field)
 #define R(field)   offsetof(struct rule, field)
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
@@ -75,13 +94,31 @@ static const struct config_key tenant_keys[] = {
 	{"vm", set_patterns, R(vm), 0, 0, "a pattern for names of VMs"},
 };
 
+#define M(field) offsetof(struct vpmud_config, metrics.field)
+
+static const struct config_key export_keys[] = {
+	{"events", set_events, M(events), 1, 4095,
+	 "events as for `vpmu stat -e`, separated by commas"},
+	{"listen", set_listen, M(listen), 1, 200,
+	 "ADDRESS:PORT, :PORT for 127.0.0.1, [ADDRESS]:PORT for IPv6, or unix:/PATH"},
+	{"tls_cert", set_path, M(tls_cert), 1, 4000, "the path of a PEM file"},
+	{"tls_key", set_path, M(tls_key), 1, 4000, "the path of a PEM file"},
+	{"users", set_path, M(users), 1, 4000, "the path of a file with lines NAME:HASH"},
+	{"textfile", set_path, M(textfile), 1, 4000, "the path of a file that ends in .prom"},
+	{"textfile_interval", config_set_uint, M(interval), 1, 86400, "1 to 86400 seconds"},
+	{"max_domains", config_set_uint, M(max_domains), 0, 32768, "0 to 32768"},
+	{"max_tenants", config_set_uint, M(max_tenants), 0, 32768, "0 to 32768"},
+	{"keep_gone", config_set_uint, M(keep_gone), 0, 3600, "0 to 3600 seconds"},
+	{"created", config_set_bool, M(created), 0, 0, "yes or no"},
+};
+
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
 struct file {
 	struct vpmud_config *c;
-	bool vpmud_seen, in_tenant;
+	bool vpmud_seen, in_tenant, in_metrics;
 };
 
 static int begin(void *arg, const struct config_at *at);
@@ -89,7 +126,7 @@ static int set(void *arg, const struct config_at *at, const char *key, const cha
 static int end(void *arg, const struct config_at *at);
 
 static const struct config_sections sections = {
-	.accepted = "[vpmud] or [tenant /PATH]",
+	.accepted = "[vpmud], [metrics] or [tenant /PATH]",
 	.begin = begin,
 	.set = set,
 	.end = end,
@@ -102,12 +139,15 @@ static int begin(void *arg, const struct config_at *at)
 	char why[200];
 	int ret;
 
-	f->in_tenant = strcmp(at->section, "vpmud") != 0;
+	f->in_metrics = !strcmp(at->section, "metrics");
+	f->in_tenant = !f->in_metrics && strcmp(at->section, "vpmud") != 0;
 	if (!f->in_tenant) {
-		if (f->vpmud_seen)
+		bool *seen = f->in_metrics ? &f->c->metrics.there : &f->vpmud_seen;
+
+		if (*seen)
 			return fail(-EINVAL, at->err, at->errlen,
-				    "%s: [vpmud] given twice, accepted: once", at->where);
-		f->vpmud_seen = true;
+				    "%s: [%s] given twice, accepted: once", at->where, at->section);
+		*seen = true;
 		return 0;
 	}
 	if (strncmp(at->section, "tenant ", 7))
@@ -124,6 +164,9 @@ static int set(void *arg, const struct config_at *at, const char *key, const cha
 	struct rules *r = &f->c->rules;
 	uint32_t given = 0; /* a tenant's keys may be given several times: each adds a pattern */
 
+	if (f->in_metrics)
+		return config_set(export_keys, NR(export_keys), f->c, &f->c->metrics.given, at,
+				  key, value);
 	return f->in_tenant
 		       ? config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
 				    key, value)
@@ -133,6 +176,7 @@ static int set(void *arg, const struct config_at *at, const char *key, const cha
 static int end(void *arg, const struct config_at *at)
 {
 	const struct file *f = arg;
+	const struct metrics_config *m = &f->c->metrics;
 	const struct rule *rule = f->in_tenant ? &f->c->rules.rule[f->c->rules.nr - 1] : NULL;
 
 	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
@@ -140,6 +184,17 @@ static int end(void *arg, const struct config_at *at)
 			    "%s: the section before has neither cgroup nor metadata nor vm, and "
 			    "its * stands for what they match; accepted: at least one of them",
 			    at->where);
+	if (!f->in_metrics)
+		return 0;
+	if (!m->events)
+		return fail(-EINVAL, at->err, at->errlen,
+			    "%s: [metrics] without events, accepted: events = EVENT,EVENT...",
+			    at->where);
+	if (!m->tls_cert != !m->tls_key)
+		return fail(-EINVAL, at->err, at->errlen,
+			    "%s: [metrics] with %s only, accepted: both of tls_cert and tls_key, "
+			    "or none",
+			    at->where, m->tls_cert ? "tls_cert" : "tls_key");
 	return 0;
 }
 
@@ -150,6 +205,11 @@ int vpmud_config_init(struct vpmud_config *c)
 	*c = (struct vpmud_config){
 		.libvirt = strdup("qemu:///system"),
 		.leave_counters = 2,
+		.metrics = {.interval = 15,
+			    .max_domains = 2000,
+			    .max_tenants = 2000,
+			    .keep_gone = 60,
+			    .created = true},
 	};
 	return c->libvirt ? 0 : -ENOMEM;
 }
@@ -163,6 +223,12 @@ void vpmud_config_fini(struct vpmud_config *c)
 	free(c->vmm_sockets);
 	free(c->admin_group);
 	free(c->reader_group);
+	free(c->metrics.events);
+	free(c->metrics.listen);
+	free(c->metrics.tls_cert);
+	free(c->metrics.tls_key);
+	free(c->metrics.users);
+	free(c->metrics.textfile);
 	rules_fini(&c->rules);
 	*c = (struct vpmud_config){0};
 }
@@ -187,6 +253,16 @@ static bool differ(const char *a, const char *b)
 	return strcmp(a ? a : "", b ? b : "") != 0;
 }
 
+static bool metrics_differ(const struct metrics_config *a, const struct metrics_config *b)
+{
+	return differ(a->events, b->events) || differ(a->listen, b->listen) ||
+	       differ(a->tls_cert, b->tls_cert) || differ(a->tls_key, b->tls_key) ||
+	       differ(a->users, b->users) || differ(a->textfile, b->textfile) ||
+	       a->interval != b->interval || a->max_domains != b->max_domains ||
+	       a->max_tenants != b->max_tenants || a->keep_gone != b->keep_gone ||
+	       a->created != b->created;
+}
+
 const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b)
 {
 	return differ(a->socket, b->socket)		  ? "socket"
@@ -199,5 +275,6 @@ const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_
 	       : a->counters != b->counters		  ? "counters"
 	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
 	       : differ(a->reader_group, b->reader_group) ? "reader_group"
+	       : metrics_differ(&a->metrics, &b->metrics) ? "[metrics]"
 							  : NULL;
 }

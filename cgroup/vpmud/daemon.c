@@ -23,6 +23,7 @@
 #include "cgroup/vpmud/budget.h"
 #include "cgroup/vpmud/config.h"
 #include "cgroup/vpmud/daemon.h"
+#include "cgroup/vpmud/metrics.h"
 #include "cgroup/vpmud/peers.h"
 #include "cgroup/vpmud/rights.h"
 #include "cgroup/vpmud/state.h"
@@ -55,6 +56,7 @@ struct daemon {
 	struct disc *disc;
 	struct peers *peers;
 	struct server *server;
+	struct vmetrics *metrics; /* NULL: none */
 	sd_event_source *tend, *turn, *named, *post;
 	/* Only with pins: */
 	const char *pin_dir; /* of the configuration, or the usual one; NULL: none */
@@ -157,7 +159,10 @@ static int hold(void *arg, const json_t *req, const struct access *who, bool rea
 		char *err, size_t errlen)
 {
 	struct daemon *d = arg;
+	const char *cmd = json_string_value(json_object_get(req, "cmd"));
 
+	if (cmd && !strcmp(cmd, "metrics"))
+		return !ready && access_admin(who) ? vmetrics_hold(d->metrics, l) : 0;
 	return peers_hold(d->peers, server_sessions(d->server), req, who, ready, l, err, errlen);
 }
 
@@ -206,6 +211,33 @@ static void check(json_t *rows, bool all, void *arg)
 	may = vpmu_source_can_count(kernel_source(d->kernel), ANY_EVENT, &q, why, sizeof(why));
 	check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why, rows);
 	peers_check(d->peers, check_row, rows);
+}
+
+static struct metrics_about about(void *arg, const struct node *vm)
+{
+	const struct daemon *d = arg;
+	struct tree_about a = {NULL, NULL};
+
+	if (!peers_has(d->peers, vm))
+		a = tree_vm_about(vm);
+	return (struct metrics_about){a.uuid, a.cgroup};
+}
+
+static void more(void *arg, struct expo *e)
+{
+	const struct daemon *d = arg;
+	struct kernel_budget b;
+	struct kernel_usage u;
+
+	kernel_budget(d->kernel, &b);
+	budget_metrics(&b, e);
+	kernel_usage(d->kernel, &u);
+	expo_family(e, "vpmu_kernel_map_bytes", EXPO_GAUGE, "bytes",
+		    "Memory of the kernel plane's maps.");
+	expo_u64(e, "", u.map_bytes, 0);
+	expo_family(e, "vpmu_kernel_perf_events", EXPO_GAUGE, NULL,
+		    "perf events of the kernel plane.");
+	expo_u64(e, "", u.events, 0);
 }
 
 /* ---- what outlives us ----------------------------------------------------------------------- */
@@ -458,6 +490,38 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	return ret;
 }
 
+/* Before threads, and while the rights to become somebody else are there. */
+static int open_http(struct daemon *d, int fd, char *err, size_t errlen)
+{
+	gid_t gid = (gid_t)-1;
+
+	for (size_t i = d->access.nr; i--;)
+		if (d->access.rule[i].admin)
+			gid = d->access.rule[i].gid;
+	return vmetrics_create(&d->config.metrics, fd, gid, &d->metrics, err, errlen);
+}
+
+static int open_metrics(struct daemon *d, char *err, size_t errlen)
+{
+	struct metrics_opts o = {
+		.sessions = server_sessions(d->server),
+		.profiles = server_profiles(d->server),
+		.raw_space = vpmu_event_host_space(),
+		.host_too = true,
+		.about = about,
+		.more = more,
+		.arg = d,
+	};
+
+	/* Without the section the command says so. */
+	if (server_register(d->server, "metrics", vmetrics_command, d->metrics))
+		return fail(-EEXIST, err, errlen, "socket: a command is there already");
+	if (d->metrics)
+		return vmetrics_begin(d->metrics, d->ev, &o, d->peers, daemon_say, err, errlen);
+	metrics_end(o.sessions);
+	return 0;
+}
+
 static int open_peers(struct daemon *d, char *err, size_t errlen)
 {
 	const struct peers_opts o = {
@@ -514,6 +578,8 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = find_places(d, err, errlen);
 	if (!ret)
+		ret = open_http(d, o->metrics_fd, err, errlen);
+	if (!ret)
 		ret = open_kernel(d, err, errlen);
 	if (!ret && d->pin_dir)
 		load(d);
@@ -525,6 +591,8 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 		ret = open_peers(d, err, errlen);
 	if (!ret)
 		ret = open_server(d, o->listen_fd, err, errlen);
+	if (!ret)
+		ret = open_metrics(d, err, errlen);
 	if (!ret)
 		ret = vpmud_contain(err, errlen);
 	if (!ret) {
@@ -548,6 +616,7 @@ void daemon_destroy(struct daemon *d)
 	sd_event_source_disable_unref(d->turn);
 	sd_event_source_disable_unref(d->named);
 	sd_event_source_disable_unref(d->post);
+	vmetrics_destroy(d->metrics);
 	server_destroy(d->server);
 	peers_stop(d->peers);
 	disc_close(d->disc);

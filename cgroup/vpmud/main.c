@@ -111,20 +111,29 @@ static int setup_signals(sd_event *ev)
 
 /* ---- main ----------------------------------------------------------------------------------- */
 
-/* The socket that the service manager gives us, 0: none. */
-static int activation(int *fd, char *err, size_t errlen)
+/* The sockets that the service manager gives us, 0: none. That of the metrics is called "metrics".
+ */
+static int activation(struct daemon_opts *o, char *err, size_t errlen)
 {
-	int n = sd_listen_fds(true);
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(true, &names), ret = 0;
 
-	*fd = 0;
 	if (n < 0)
 		return fail(n, err, errlen, "socket activation: %s", strerror(-n));
-	if (n > 1)
-		return fail(-EINVAL, err, errlen,
-			    "socket activation: %d sockets given, accepted: one ListenStream=", n);
-	if (n == 1)
-		*fd = SD_LISTEN_FDS_START;
-	return 0;
+	for (int i = 0; i < n; i++) {
+		int *fd = names && !strcmp(names[i], "metrics") ? &o->metrics_fd : &o->listen_fd;
+
+		if (*fd)
+			ret = fail(-EINVAL, err, errlen,
+				   "socket activation: %d sockets given, accepted: one "
+				   "ListenStream=, and one with FileDescriptorName=metrics",
+				   n);
+		*fd = SD_LISTEN_FDS_START + i;
+	}
+	for (int i = 0; i < n && names; i++)
+		free(names[i]);
+	free(names);
+	return ret;
 }
 
 static int run(const struct options *o, char *err, size_t errlen)
@@ -144,7 +153,7 @@ static int run(const struct options *o, char *err, size_t errlen)
 		fail(ret, err, errlen, "event loop: %s", strerror(-ret));
 		goto out;
 	}
-	ret = activation(&opts.listen_fd, err, errlen);
+	ret = activation(&opts, err, errlen);
 	if (!ret)
 		ret = daemon_create(ev, &opts, &d, err, errlen);
 	if (ret)

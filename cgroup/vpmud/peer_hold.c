@@ -44,8 +44,7 @@ static void wait_lost(void *arg)
 
 static void wait_done(void *arg);
 
-/* Ask for the counts if that is wanted, and wait for all answers. False: there are none to come. */
-static bool wait_for(struct waiting *w)
+static void ask(const struct waiting *w)
 {
 	for (unsigned int i = 0; i < PEERS_MAX && w->keys; i++) {
 		struct peer *e = w->p->peer[i];
@@ -53,6 +52,12 @@ static bool wait_for(struct waiting *w)
 		if (e && e->link && !e->late)
 			peer_read(e, w->keys);
 	}
+}
+
+/* Ask for the counts if that is wanted, and wait for all answers. False: there are none to come. */
+static bool wait_for(struct waiting *w)
+{
+	ask(w);
 	w->b = peers_barrier(w->p, counts, w, wait_done, w);
 	return w->b != NULL;
 }
@@ -92,6 +97,51 @@ static bool hold_counts(struct peers *p, struct later *l, const vpmu_key_t *keys
 	}
 	server_on_lost(l, wait_lost, w);
 	return true;
+}
+
+/* ---- counts for vpmud itself ---------------------------------------------------------------- */
+
+struct peers_fresh {
+	struct waiting w; /* its @l is not used */
+	void (*done)(void *arg);
+	void *arg;
+};
+
+static void fresh_done(void *arg)
+{
+	struct peers_fresh *f = arg;
+
+	if (unread(&f->w) && f->w.tries++ < TRIES) {
+		ask(&f->w);
+		f->w.b = peers_barrier(f->w.p, counts, &f->w, fresh_done, f);
+		if (f->w.b)
+			return;
+	}
+	f->done(f->arg);
+	free(f);
+}
+
+struct peers_fresh *peers_fresh(struct peers *p, const vpmu_key_t *keys, void (*done)(void *arg),
+				void *arg)
+{
+	struct peers_fresh *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	*f = (struct peers_fresh){.w = {.p = p, .keys = keys}, .done = done, .arg = arg};
+	ask(&f->w);
+	f->w.b = peers_barrier(p, counts, &f->w, fresh_done, f);
+	if (f->w.b)
+		return f;
+	free(f);
+	return NULL;
+}
+
+void peers_fresh_cancel(struct peers_fresh *f)
+{
+	if (f)
+		barrier_cancel(f->w.p, f->w.b);
+	free(f);
 }
 
 /* ---- passing on ----------------------------------------------------------------------------- */

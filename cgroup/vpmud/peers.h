@@ -67,6 +67,16 @@ int peers_info(const struct peers *p, const struct node *vm, json_t *obj);
 int peers_hold(struct peers *p, struct sessions *ss, const json_t *req, const struct access *who,
 	       bool ready, struct later *l, char *err, size_t errlen);
 
+/*
+ * peers_fresh - ask the servers for the counts of vpmud's own session with @keys, and call @done
+ * when they have answered or are late. NULL: there is nothing to wait for, or no memory; @done is
+ * not called then. peers_fresh_cancel - it is not called; NULL is fine. Not from @done.
+ */
+struct peers_fresh;
+struct peers_fresh *peers_fresh(struct peers *p, const vpmu_key_t *keys, void (*done)(void *arg),
+				void *arg);
+void peers_fresh_cancel(struct peers_fresh *f);
+
 /* peers_register - the commands of vpmu-vmm that are passed on to it. */
 int peers_register(struct peers *p, struct server *s);
 

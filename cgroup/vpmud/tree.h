@@ -55,6 +55,12 @@ void tree_vm_added(void *arg, const struct disc_vm *vm);
 void tree_vm_changed(void *arg, const struct disc_vm *vm);
 void tree_vm_removed(void *arg, const struct disc_vm *vm);
 
+/* tree_vm_about - what is known of @vm; its strings live until the tree changes. NULL: not known. */
+struct tree_about {
+	const char *uuid, *cgroup;
+};
+struct tree_about tree_vm_about(const struct node *vm);
+
 /* tree_vm_info - for struct server_opts: what is known of a VM. Not 0: no memory. */
 int tree_vm_info(const struct node *vm, json_t *obj);
 

@@ -440,3 +440,10 @@ int tree_vm_info(const struct node *vm, json_t *obj)
 		bad |= json_object_set_new(obj, "cgroup", json_string(v->cgroup));
 	return bad;
 }
+
+struct tree_about tree_vm_about(const struct node *vm)
+{
+	const struct tree_vm *v = vm->user;
+
+	return (struct tree_about){.uuid = v->uuid, .cgroup = v->cgroup};
+}

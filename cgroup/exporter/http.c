@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Serving the metrics over HTTP, by libmicrohttpd on one thread; see http.h. Only process.c calls
+ * it. Clients may be slow, broken and many: each costs memory and time up to a limit, and vpmud is
+ * asked once a second at most.
+ */
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "cgroup/exporter/accept.h"
+#include "cgroup/exporter/http.h"
+#include "cgroup/exporter/users.h"
+#include "cgroup/exporter/wire.h"
+#include "vpmu/util/fail.h"
+
+#define FORMS	   2 /* of enum expo_form */
+#define GZIP_LEVEL 1
+#define SEC	   1000000000ULL
+#define MSEC	   1000000ULL
+#define CROWDED	   (HTTP_CONNECTIONS_MAX - 16)
+#define CROWD_SEC  2 /* with many others, a connection that does nothing is dropped after this */
+#define REALM	   "vpmu"
+
+/* A text of one moment in one form, plain and compressed. Connections that still read it have
+ * references of their own to the responses. */
+struct text {
+	uint64_t at_ns, serial;
+	char *plain;
+	size_t len;
+	struct MHD_Response *response[2]; /* [1]: gzip */
+};
+
+struct conn {
+	struct conn *next, **back;
+	int fd;
+	uint64_t since_ns; /* of its begin or its last answer's end */
+	uint64_t reads;	   /* serial of the text that it is sent; 0: none */
+};
+
+enum code { C200, C400, C401, C404, C405, C413, C429, C503, CODES };
+static const unsigned int code_number[CODES] = {200, 400, 401, 404, 405, 413, 429, 503};
+
+struct http {
+	const struct http_opts *o;
+	int sock;
+	struct MHD_Daemon *mhd;
+	struct MHD_Response *small[CODES], *index;
+	struct text text[FORMS];
+	struct conn *conns;
+	unsigned int nr_conns;
+	uint64_t serial;
+	uint32_t id;
+	uint64_t requests[CODES], cut, unanswered;
+	bool ended;
+};
+
+static unsigned int live; /* buffers that responses have, old ones included */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+static void buffer_free(void *buffer)
+{
+	free(buffer);
+	live--;
+}
+
+static void text_drop(struct text *t)
+{
+	for (int i = 0; i < 2; i++) {
+		if (t->response[i])
+			MHD_destroy_response(t->response[i]);
+		t->response[i] = NULL;
+	}
+	free(t->plain);
+	t->plain = NULL;
+	t->len = 0;
+}
+
+/* vpmud's answer to our question, at the latest after HTTP_ASK_SEC. *@fd: the text. */
+static int ask(struct http *h, enum expo_form form, struct wire_answer *a, int *fd)
+{
+	const struct wire_ask q = {.id = ++h->id ? h->id : ++h->id, .form = form};
+	uint64_t until = now() + HTTP_ASK_SEC * SEC;
+	int ret = wire_send(h->sock, &q, sizeof(q), -1);
+
+	while (!ret) {
+		struct pollfd p = {.fd = h->sock, .events = POLLIN};
+		uint64_t at = now();
+
+		if (at >= until || poll(&p, 1, (int)((until - at) / MSEC) + 1) < 0)
+			return -ETIMEDOUT;
+		if (!p.revents)
+			continue;
+		ret = wire_recv(h->sock, a, sizeof(*a), fd);
+		if (ret == 0)
+			h->ended = true;
+		if (ret != sizeof(*a))
+			return ret < 0 ? ret : -EPIPE;
+		if (a->id == q.id)
+			return a->ret;
+		/* An answer that came too late for who had asked. */
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		ret = 0;
+	}
+	return ret;
+}
+
+/* What only this process knows, behind vpmud's families. */
+static void own(const struct http *h, struct expo *e)
+{
+	char label[32];
+
+	expo_family(e, "vpmu_http_requests", EXPO_COUNTER, NULL, "HTTP requests that were answered.");
+	for (int i = 0; i < CODES; i++) {
+		snprintf(label, sizeof(label), "code=\"%u\"", code_number[i]);
+		expo_u64(e, label, h->requests[i], 0);
+	}
+	expo_family(e, "vpmu_http_connections_cut", EXPO_COUNTER, NULL,
+		    "HTTP connections that were ended because they were slow or silent.");
+	expo_u64(e, "", h->cut, 0);
+	expo_family(e, "vpmu_http_connections", EXPO_GAUGE, NULL, "HTTP connections.");
+	expo_u64(e, "", h->nr_conns, 0);
+}
+
+static char *join(const struct http *h, enum expo_form form, int fd, size_t len, size_t *out)
+{
+	struct expo e = {.form = form};
+	char *body = NULL;
+	size_t at = 0;
+	ssize_t n = 1;
+
+	own(h, &e);
+	if (!expo_end(&e) && len <= EXPO_MAX)
+		body = malloc(len + e.len);
+	while (body && at < len && (n = pread(fd, body + at, len - at, (off_t)at)) > 0)
+		at += (size_t)n;
+	if (body && at < len) {
+		free(body);
+		body = NULL;
+	}
+	if (body) {
+		memcpy(body + len, e.text, e.len);
+		*out = len + e.len;
+	}
+	expo_fini(&e);
+	return body;
+}
+
+/* Those who still read old texts, when there are too many of these. */
+static void cut_readers(struct http *h)
+{
+	uint64_t oldest = h->serial;
+
+	for (const struct conn *c = h->conns; c; c = c->next)
+		if (c->reads && c->reads < oldest)
+			oldest = c->reads;
+	for (struct conn *c = h->conns; c; c = c->next) {
+		if (c->reads != oldest || oldest == h->serial)
+			continue;
+		shutdown(c->fd, SHUT_RDWR);
+		c->reads = 0;
+		h->cut++;
+	}
+}
+
+static int refresh(struct http *h, enum expo_form form)
+{
+	struct text *t = &h->text[form];
+	struct wire_answer a;
+	int fd = -1, ret;
+	size_t len;
+	char *body;
+
+	if (t->plain && now() - t->at_ns < HTTP_SHARE_MS * MSEC)
+		return 0;
+	if (live >= HTTP_TEXTS_MAX / 2)
+		cut_readers(h);
+	if (live >= HTTP_TEXTS_MAX)
+		return -ENOMEM;
+	ret = ask(h, form, &a, &fd);
+	if (ret || fd < 0) {
+		h->unanswered++;
+		return ret ? ret : -EPROTO;
+	}
+	body = join(h, form, fd, a.len, &len);
+	close(fd);
+	if (!body)
+		return -ENOMEM;
+	text_drop(t);
+	t->plain = body;
+	t->len = len;
+	t->at_ns = now();
+	t->serial = ++h->serial;
+	return 0;
+}
+
+/* @len bytes as gzip; NULL: no memory. */
+static char *compress_text(const char *text, size_t len, size_t *out)
+{
+	z_stream z = {.next_in = (unsigned char *)text, .avail_in = (unsigned int)len};
+	char *body = NULL, *less;
+	size_t room;
+
+	/* 16 more window bits: gzip's head. */
+	if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return NULL;
+	room = deflateBound(&z, len);
+	body = malloc(room);
+	z.next_out = (unsigned char *)body;
+	z.avail_out = (unsigned int)room;
+	if (!body || deflate(&z, Z_FINISH) != Z_STREAM_END) {
+		free(body);
+		deflateEnd(&z);
+		return NULL;
+	}
+	*out = room - z.avail_out;
+	deflateEnd(&z);
+	less = realloc(body, *out);
+	return less ? less : body;
+}
+
+static struct MHD_Response *response(struct http *h, enum expo_form form, bool gzip)
+{
+	struct text *t = &h->text[form];
+	struct MHD_Response *r;
+	size_t len = t->len;
+	char *body;
+
+	if (t->response[gzip])
+		return t->response[gzip];
+	body = gzip ? compress_text(t->plain, t->len, &len) : malloc(len);
+	if (!body)
+		return NULL;
+	if (!gzip)
+		memcpy(body, t->plain, len);
+	r = MHD_create_response_from_buffer_with_free_callback(len, body, buffer_free);
+	if (!r) {
+		free(body);
+		return NULL;
+	}
+	live++;
+	if (MHD_add_response_header(r, "Content-Type", expo_content_type(form)) == MHD_NO ||
+	    MHD_add_response_header(r, "Vary", "Accept, Accept-Encoding") == MHD_NO ||
+	    (gzip && MHD_add_response_header(r, "Content-Encoding", "gzip") == MHD_NO)) {
+		MHD_destroy_response(r);
+		return NULL;
+	}
+	t->response[gzip] = r;
+	return r;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, enum code code)
+{
+	h->requests[code]++;
+	if (code == C401)
+		return MHD_queue_basic_auth_fail_response(c, REALM, h->small[code]);
+	return MHD_queue_response(c, code_number[code], h->small[code]);
+}
+
+static const char *header(struct MHD_Connection *c, const char *name)
+{
+	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+static int allowed(struct http *h, struct MHD_Connection *c)
+{
+	char *password = NULL, *name;
+	int ret = 0;
+
+	if (!h->o->users)
+		return 1;
+	name = MHD_basic_auth_get_username_password(c, &password);
+	if (name && password)
+		ret = users_check(h->o->users, name, password, now());
+	if (password)
+		explicit_bzero(password, strlen(password));
+	MHD_free(password);
+	MHD_free(name);
+	return ret;
+}
+
+static enum MHD_Result metrics(struct http *h, struct MHD_Connection *c)
+{
+	enum expo_form form = accept_form(header(c, "Accept"));
+	bool gzip = accept_gzip(header(c, "Accept-Encoding"));
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct conn *conn = info ? info->socket_context : NULL;
+	struct MHD_Response *r = refresh(h, form) ? NULL : response(h, form, gzip);
+
+	if (!r)
+		return answer(h, c, C503);
+	if (conn)
+		conn->reads = h->text[form].serial;
+	h->requests[C200]++;
+	return MHD_queue_response(c, MHD_HTTP_OK, r);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
+				  const char *method, const char *version, const char *upload,
+				  size_t *upload_len, void **state)
+{
+	struct http *h = arg;
+	int may;
+
+	/* Nobody has anything to send us. An answer before the body ends the connection. */
+	if (header(c, "Content-Length") ? strcmp(header(c, "Content-Length"), "0") != 0
+					: header(c, "Transfer-Encoding") != NULL)
+		return answer(h, c, C413);
+	if (!*state) {
+		*state = h;
+		return MHD_YES;
+	}
+	may = allowed(h, c);
+	if (may <= 0)
+		return answer(h, c, may ? C429 : C401);
+	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+		return answer(h, c, C405);
+	if (!strcmp(url, "/")) {
+		h->requests[C200]++;
+		return MHD_queue_response(c, MHD_HTTP_OK, h->index);
+	}
+	return strcmp(url, "/metrics") ? answer(h, c, C404) : metrics(h, c);
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static void on_connection(void *arg, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct http *h = arg;
+	struct conn *conn = *context;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		conn = calloc(1, sizeof(*conn));
+		*context = conn;
+		if (!conn)
+			return;
+		conn->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		conn->since_ns = now();
+		conn->next = h->conns;
+		conn->back = &h->conns;
+		if (conn->next)
+			conn->next->back = &conn->next;
+		h->conns = conn;
+		h->nr_conns++;
+		return;
+	}
+	if (!conn)
+		return;
+	*conn->back = conn->next;
+	if (conn->next)
+		conn->next->back = conn->back;
+	free(conn);
+	*context = NULL;
+	h->nr_conns--;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *c, void **state,
+			 enum MHD_RequestTerminationCode how)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct conn *conn = info ? info->socket_context : NULL;
+
+	if (!conn)
+		return;
+	conn->reads = 0;
+	conn->since_ns = now();
+}
+
+/* A client that sends or reads a byte now and then is as slow as one that does nothing. */
+static void cut_slow(struct http *h)
+{
+	uint64_t at = now(), max = (h->nr_conns >= CROWDED ? CROWD_SEC : HTTP_SLOW_SEC) * SEC;
+
+	for (struct conn *c = h->conns; c; c = c->next) {
+		if (at - c->since_ns < max)
+			continue;
+		shutdown(c->fd, SHUT_RDWR);
+		c->since_ns = at;
+		h->cut++;
+	}
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int prepare(struct http *h)
+{
+	static const char *const lines[CODES] = {
+		"", "bad request\n", "who are you?\n",
+		"not here: /metrics is\n", "GET and HEAD are accepted\n",
+		"a request without a body is accepted\n", "too many wrong passwords: later\n",
+		"no counts now; vpmud's log says why\n",
+	};
+	static const char page[] = "<html><head><title>vpmud</title></head><body>"
+				   "<a href=\"/metrics\">metrics</a></body></html>\n";
+
+	for (int i = 1; i < CODES; i++) {
+		h->small[i] = MHD_create_response_from_buffer(strlen(lines[i]), (void *)lines[i],
+							      MHD_RESPMEM_PERSISTENT);
+		if (!h->small[i] ||
+		    MHD_add_response_header(h->small[i], "Content-Type", "text/plain") == MHD_NO)
+			return -ENOMEM;
+	}
+	h->index = MHD_create_response_from_buffer(strlen(page), (void *)page,
+						   MHD_RESPMEM_PERSISTENT);
+	return h->index && MHD_add_response_header(h->index, "Content-Type", "text/html") != MHD_NO
+		       ? 0
+		       : -ENOMEM;
+}
+
+
+/* libmicrohttpd tells of each broken request, too; only the start is heard: a client may not fill the
+ * log. */
+static char start_error[160];
+
+static void on_log(void *arg, const char *fmt, va_list ap)
+{
+	bool *started = arg;
+
+	if (!*started && !*start_error)
+		vsnprintf(start_error, sizeof(start_error), fmt, ap);
+}
+
+static int start(struct http *h, char *err, size_t errlen)
+{
+	static bool started;
+	const struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)h->o->cert},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)h->o->key},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1"},
+		{MHD_OPTION_END, 0, NULL},
+	};
+	const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+	unsigned int flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
+
+	if (h->o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+		return fail(-EOPNOTSUPP, err, errlen, "metrics: libmicrohttpd has no TLS here");
+	if (prepare(h))
+		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+	h->mhd = MHD_start_daemon(
+		flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, h,
+		MHD_OPTION_EXTERNAL_LOGGER, on_log, &started, MHD_OPTION_LISTEN_SOCKET,
+		h->o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_SLOW_SEC,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED,
+		on_completed, h, MHD_OPTION_ARRAY, h->o->cert ? tls : none, MHD_OPTION_END);
+	started = true;
+	if (!h->mhd)
+		return fail(-EINVAL, err, errlen, "metrics: %s%s%s",
+			    h->o->cert ? "TLS certificate or key: " : "HTTP: ", start_error,
+			    *start_error ? "" : "not accepted");
+	return 0;
+}
+
+static void serve(struct http *h)
+{
+	const union MHD_DaemonInfo *info =
+		MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+
+	while (!h->ended) {
+		struct pollfd p[2] = {{.fd = info->epoll_fd, .events = POLLIN},
+				      {.fd = h->sock, .events = POLLIN}};
+		MHD_UNSIGNED_LONG_LONG ms;
+		struct wire_answer late;
+		int wait = h->nr_conns ? 1000 : -1, fd;
+
+		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES && (wait < 0 || ms < (unsigned int)wait))
+			wait = (int)ms;
+		if (poll(p, 2, wait) < 0 && errno != EINTR)
+			return;
+		if (p[1].revents) {
+			/* The end, or an answer that came too late. */
+			if (wire_recv(h->sock, &late, sizeof(late), &fd) <= 0)
+				return;
+			if (fd >= 0)
+				close(fd);
+		}
+		MHD_run(h->mhd);
+		cut_slow(h);
+	}
+}
+
+int http_serve(const struct http_opts *o, int sock, int (*ready)(char *err, size_t errlen),
+	       char *err, size_t errlen)
+{
+	struct http h = {.o = o, .sock = sock};
+	int ret = start(&h, err, errlen);
+
+	if (!ret)
+		ret = ready(err, errlen);
+	if (!ret)
+		serve(&h);
+	/* The process ends: what is left goes with it. */
+	return ret;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The HTTP server of the metrics. It runs in a process of its own without any right
+ * (docs/security.md): clients, TLS and compression are not vpmud's. The process has one thread,
+ * which asks vpmud for a text when a scraper wants one; all scrapers of one second share it.
+ */
+#ifndef CGROUP_EXPORTER_HTTP_H
+#define CGROUP_EXPORTER_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define HTTP_CONNECTIONS_MAX 256
+#define HTTP_REQUEST_MAX     16384 /* bytes of a request's line and header */
+#define HTTP_SLOW_SEC	     30	   /* for a request and its answer, or for a silence */
+#define HTTP_SHARE_MS	     1000  /* a text is served for so long */
+#define HTTP_ASK_SEC	     15	   /* vpmud answers within this time */
+#define HTTP_TEXTS_MAX	     16 /* texts at a time; from half of them on who reads the oldest is cut off */
+#define HTTP_MEMORY_MAX	     (1ull << 30) /* of the process */
+#define HTTP_UID	     65534	  /* what it runs as if vpmud is root: nobody */
+
+struct users;
+
+struct http_opts {
+	int listen_fd;		/* it is listening already, and stays the caller's */
+	const char *cert, *key; /* PEM texts; NULL: no TLS */
+	struct users *users;	/* NULL: everybody */
+};
+
+/*
+ * http_start - make the process. *@sock is vpmud's end of the socket pair (wire.h), on which it
+ * reads struct wire_ask; *@pid the process that a loss of *@sock ends. Before the caller has
+ * threads. If the process ends, another one follows after a second. -errno, and one line in @err:
+ * also when the process cannot serve. -EOPNOTSUPP: this build has no HTTP.
+ */
+int http_start(const struct http_opts *o, int *sock, pid_t *pid, char *err, size_t errlen);
+
+/* For http_start: http_serve - serve until the other end of @sock is gone. Returns then; -errno and
+ * one line in @err if it cannot begin. @ready is called before the first client is looked at. */
+int http_serve(const struct http_opts *o, int sock, int (*ready)(char *err, size_t errlen),
+	       char *err, size_t errlen);
+
+#endif
