@@ -271,6 +271,25 @@ int vmetrics_hold(struct vmetrics *m, struct later *l)
 	return 1;
 }
 
+/* Each line is a string: clients show no string with a line's end in it. */
+static json_t *lines(const struct expo *e)
+{
+	const char *at = e->text, *end = e->text + e->len;
+	json_t *all = json_array();
+	int bad = !all;
+
+	while (!bad && at < end) {
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+
+		bad = json_array_append_new(all, json_stringn(at, (size_t)(stop - at)));
+		at = stop + 1;
+	}
+	if (!bad)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
 int vmetrics_command(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"openmetrics", NULL};
@@ -288,8 +307,7 @@ int vmetrics_command(void *arg, const json_t *req, json_t *resp, char *err, size
 			    "metrics: vpmud.conf has no section [metrics] with events");
 	e.form = open ? EXPO_OPENMETRICS : EXPO_TEXT;
 	ret = metrics_render(m->metrics, &e, err, errlen);
-	if (!ret && (expo_end(&e) ||
-		     json_object_set_new(resp, "text", json_stringn_nocheck(e.text, e.len))))
+	if (!ret && (expo_end(&e) || json_object_set_new(resp, "lines", lines(&e))))
 		ret = fail(-ENOMEM, err, errlen, "metrics: out of memory");
 	expo_fini(&e);
 	return ret;

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * cgroup/exporter/: the text that scrapers get. Its form, which numbers are there and which are
+ * absent and why, limits, what becomes of VMs that go, and sessions that are taken over. Invariants
+ * I2 (monotonic), I7 (honest), I8 (no count is lost).
+ */
+#include <crypt.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cgroup/exporter/accept.h"
+#include "cgroup/exporter/metrics.h"
+#include "cgroup/exporter/users.h"
+#include "cgroup_host.h"
+
+/* ---- the form ------------------------------------------------------------------------------- */
+
+static void text_of(struct expo *e, char *buf, size_t len)
+{
+	cr_assert_eq(expo_end(e), 0);
+	cr_assert_lt(e->len, len);
+	memcpy(buf, e->text, e->len);
+	buf[e->len] = '\0';
+	expo_fini(e);
+}
+
+static void write_three(struct expo *e)
+{
+	expo_family(e, "a_seconds", EXPO_COUNTER, "seconds", "Help.");
+	expo_ns(e, "x=\"1\"", 1234567891, 1700000000000001);
+	expo_family(e, "b", EXPO_GAUGE, NULL, "Help.");
+	expo_u64(e, "", 18446744073709551615ULL, 5);
+	expo_family(e, "c", EXPO_INFO, NULL, "Help.");
+	expo_u64(e, "v=\"2\"", 1, 0);
+}
+
+Test(exposition, the_two_forms)
+{
+	struct expo text = {.form = EXPO_TEXT, .created = true};
+	struct expo open = {.form = EXPO_OPENMETRICS, .created = true};
+	char buf[1000];
+
+	write_three(&text);
+	text_of(&text, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "# HELP a_seconds_total Help.\n# TYPE a_seconds_total counter\n"
+			      "a_seconds_total{x=\"1\"} 1.234567\n"
+			      "# HELP b Help.\n# TYPE b gauge\nb 18446744073709551615\n"
+			      "# HELP c_info Help.\n# TYPE c_info gauge\nc_info{v=\"2\"} 1\n");
+	write_three(&open);
+	text_of(&open, buf, sizeof(buf));
+	cr_assert_str_eq(buf, "# HELP a_seconds Help.\n# TYPE a_seconds counter\n"
+			      "# UNIT a_seconds seconds\n"
+			      "a_seconds_total{x=\"1\"} 1.234567\n"
+			      "a_seconds_created{x=\"1\"} 1700000000.000001\n"
+			      "# HELP b Help.\n# TYPE b gauge\nb 18446744073709551615\n"
+			      "# HELP c Help.\n# TYPE c info\nc_info{v=\"2\"} 1\n# EOF\n");
+}
+
+Test(exposition, labels_are_escaped_or_do_not_fit)
+{
+	char buf[64] = "";
+	size_t used = 0;
+
+	cr_assert(expo_label(buf, sizeof(buf), &used, "a", "q\"b\\c\nd\x80\xc3\xa4"));
+	cr_assert_str_eq(buf, "a=\"q\\\"b\\\\c?d?\xc3\xa4\"");
+	cr_assert(expo_label(buf, sizeof(buf), &used, "b", ""));
+	cr_assert_str_eq(buf + used - 5, ",b=\"\"");
+	for (size_t len = 0; len < used + 8; len++) {
+		char small[64];
+		size_t at = used;
+
+		memcpy(small, buf, used + 1);
+		cr_assert_not(expo_label(small, len, &at, "c", "1234"), "%zu", len);
+		cr_assert_eq(at, used);
+		cr_assert_str_eq(small, buf);
+	}
+}
+
+Test(accept, forms)
+{
+	static const struct {
+		const char *accept;
+		enum expo_form want;
+	} row[] = {
+		{NULL, EXPO_TEXT},
+		{"", EXPO_TEXT},
+		{"*/*", EXPO_TEXT},
+		{"text/plain", EXPO_TEXT},
+		{"application/openmetrics-text", EXPO_OPENMETRICS},
+		{"application/openmetrics-text;version=1.0.0,application/openmetrics-text;"
+		 "version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+		 EXPO_OPENMETRICS}, /* Prometheus 2.42 */
+		{"text/plain;version=0.0.4;q=0.5, Application/OpenMetrics-Text ; q=0.4", EXPO_TEXT},
+		{"application/openmetrics-text; version=0.0.1", EXPO_TEXT},
+		{"application/openmetrics-text;version=2.0.0,text/plain;q=0.1", EXPO_TEXT},
+		{"application/openmetrics-text;q=0", EXPO_TEXT},
+		{"application/openmetrics-text;q=1.5", EXPO_TEXT},
+		{"application/openmetrics-text;q=x", EXPO_TEXT},
+		{",,;;=,q=;application/openmetrics-text", EXPO_TEXT},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+		cr_assert_eq(accept_form(row[i].accept), row[i].want, "%s", row[i].accept);
+	cr_assert(accept_gzip("gzip"));
+	cr_assert(accept_gzip("br, GZIP;q=0.1"));
+	cr_assert(accept_gzip("*"));
+	cr_assert_not(accept_gzip(NULL));
+	cr_assert_not(accept_gzip("identity"));
+	cr_assert_not(accept_gzip("*;q=0"));
+	cr_assert_not(accept_gzip("*, gzip;q=0"));
+	cr_assert_not(accept_gzip("gzip;q=0.000"));
+}
+
+/* ---- users ---------------------------------------------------------------------------------- */
+
+/* A cheap hash of @password. */
+static const char *crypt_of(const char *password)
+{
+	static struct crypt_data data;
+
+	return crypt_r(password, "$6$rounds=1000$aaaaaaaa$", &data);
+}
+
+static struct users *users_of(const char *text)
+{
+	struct users *u = NULL;
+	char err[300] = "";
+
+	cr_assert_eq(users_text("users", text, strlen(text), &u, err, sizeof(err)), 0, "%s", err);
+	return u;
+}
+
+Test(users, right_and_wrong_passwords)
+{
+	char text[1000];
+	struct users *u;
+
+	snprintf(text, sizeof(text), "# who\n\nprom:%s\n", crypt_of("secret"));
+	u = users_of(text);
+	cr_assert_eq(users_check(u, "prom", "secret", 0), 1);
+	cr_assert_eq(users_check(u, "prom", "Secret", 0), 0);
+	cr_assert_eq(users_check(u, "prom", "", 0), 0);
+	cr_assert_eq(users_check(u, "prometheus", "secret", 0), 0);
+	/* So many in one second; the right one is known and needs no hash. */
+	cr_assert_eq(users_check(u, "prom", "x", 0), -EAGAIN);
+	cr_assert_eq(users_check(u, "prom", "secret", 0), 1);
+	cr_assert_eq(users_check(u, "prom", "x", 1000000000), 0);
+	users_free(u);
+}
+
+Test(users, files_that_are_refused)
+{
+	static const char *const bad[] = {"", "prom\n", ":x\n", "prom:\n", "prom:secret\n",
+					  "prom:aa0123456789.\n", "# prom\n"};
+	char err[300], twice[600], hash[200];
+	struct users *u;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_eq(users_text("f", bad[i], strlen(bad[i]), &u, err, sizeof(err)),
+			     -EINVAL, "%s", bad[i]);
+		cr_assert_eq(strncmp(err, "f:", 2), 0, "%s", err);
+	}
+	snprintf(hash, sizeof(hash), "%s", crypt_of("a"));
+	snprintf(twice, sizeof(twice), "a:%s\na:%s\n", hash, hash);
+	cr_assert_eq(users_text("f", twice, strlen(twice), &u, err, sizeof(err)), -EINVAL);
+	cr_assert_eq(users_text("f", "a:\0b", 4, &u, err, sizeof(err)), -EINVAL);
+}
+
+/* ---- what is exported ----------------------------------------------------------------------- */
+
+static struct test_host h;
+static struct sessions *ss;
+static struct metrics_opts opts;
+
+static struct metrics_about about(void *arg, const struct node *vm)
+{
+	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a\"b"};
+}
+
+static void setup(void)
+{
+	test_host_init(&h, NULL);
+	cr_assert_eq(sessions_create(h.ts, &ss), 0);
+	opts = (struct metrics_opts){
+		.sessions = ss,
+		.events = "instructions,cycles,cache-misses",
+		.max_vms = 100,
+		.max_tenants = 100,
+		.keep_gone_sec = 3600,
+		.about = about,
+	};
+}
+
+static void teardown(void)
+{
+	sessions_destroy(ss);
+	test_host_fini(&h);
+}
+
+TestSuite(metrics, .init = setup, .fini = teardown);
+
+static struct metrics *begin(void)
+{
+	struct metrics *m = NULL;
+	char err[300] = "";
+
+	cr_assert_eq(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", err);
+	cr_assert_str_eq(err, "");
+	return m;
+}
+
+static char *page; /* the last one */
+
+static void render(struct metrics *m, enum expo_form form)
+{
+	struct expo e = {.form = form};
+	char err[300] = "";
+
+	cr_assert_eq(metrics_render(m, &e, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(expo_end(&e), 0);
+	free(page);
+	page = strndup(e.text, e.len);
+	expo_fini(&e);
+}
+
+/* The value of @series in the last text, which has it once; -1: it has not. */
+static double value(const char *series)
+{
+	char line[500];
+	const char *at;
+
+	snprintf(line, sizeof(line), "\n%s ", series);
+	at = strstr(page, line);
+	if (!at)
+		return -1;
+	cr_assert_null(strstr(at + 1, line), "%s twice", series);
+	return strtod(at + strlen(line), NULL);
+}
+
+#define EVENTS(what, plus) "vpmu_" what "_events_total{" plus "plane=\"soft\",event=\"instructions\"}"
+#define VM(name)	   EVENTS("domain", "domain=\"" name "\",")
+#define TENANT(path)	   EVENTS("tenant", "tenant=\"" path "\",")
+
+Test(metrics, counts_of_host_tenants_and_vms)
+{
+	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);
+	struct metrics *m;
+	struct test_vcpu v;
+
+	test_vcpu_init(&v, vm, 0);
+	test_run(&h, 0, &v, 50000); /* before: not counted */
+	m = begin();
+	test_run(&h, 0, &v, 1000);
+	test_run(&h, 0, NULL, 300);
+	render(m, EXPO_TEXT);
+	cr_assert_eq(value(VM("web")), 1000, "%s", page);
+	cr_assert_eq(value(TENANT("/acme")), 1000);
+	cr_assert_eq(value(TENANT("/host")), 300);
+	cr_assert_eq(value(EVENTS("host", "")), 1300);
+	cr_assert_float_eq(value("vpmu_domain_run_seconds_total{domain=\"web\",plane=\"soft\"}"),
+			   1e-6, 1e-12);
+	cr_assert_eq(value("vpmu_domain_info{domain=\"web\",plane=\"soft\",uuid=\"6f0c1b9e-0000-"
+			   "4000-8000-000000000001\",tenant=\"/acme\",cgroup=\"/a\\\"b\"}"),
+		     1);
+	cr_assert_eq(value("vpmu_rows{kind=\"domain\"}"), 1);
+	cr_assert_eq(value("vpmu_source_up{plane=\"soft\"}"), 1);
+	/* The soft PMU's cycles are modelled, and it has no cache. */
+	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",plane=\"soft\",event="
+			   "\"cycles\",quality=\"modelled\"}"),
+		     1);
+	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",plane=\"soft\",event="
+			   "\"instructions\",quality=\"modelled\"}"),
+		     -1);
+	cr_assert_eq(value("vpmu_domain_events_missing{domain=\"web\",plane=\"soft\",event=\"cache-"
+			   "misses\",reason=\"unsupported\"}"),
+		     1);
+	cr_assert_null(strstr(page, "\nvpmu_domain_events_total{domain=\"web\",plane=\"soft\",event"
+				    "=\"cache-misses\"}"));
+	test_vcpu_fini(&v);
+	metrics_destroy(m);
+}
+
+Test(metrics, a_vm_that_goes_is_shown_once_more_and_its_tenant_keeps_all)
+{
+	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);
+	struct metrics *m;
+	struct test_vcpu v;
+
+	opts.keep_gone_sec = 0;
+	m = begin();
+	test_vcpu_init(&v, vm, 0);
+	test_run(&h, 0, &v, 1000);
+	test_vcpu_fini(&v);
+	tenant_vm_remove(h.ts, vm);
+	render(m, EXPO_TEXT);
+	cr_assert_eq(value(VM("web")), 1000, "%s", page);
+	cr_assert_eq(value(TENANT("/acme")), 1000);
+	render(m, EXPO_TEXT);
+	cr_assert_eq(value(VM("web")), -1);
+	cr_assert_eq(value(TENANT("/acme")), 1000);
+	metrics_destroy(m);
+}
+
+Test(metrics, a_new_vm_of_a_name_takes_the_place_of_the_one_that_went)
+{
+	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);
+	struct metrics *m = begin();
+	struct test_vcpu v;
+
+	test_vcpu_init(&v, vm, 0);
+	test_run(&h, 0, &v, 1000);
+	test_vcpu_fini(&v);
+	tenant_vm_remove(h.ts, vm);
+	render(m, EXPO_TEXT);
+	cr_assert_eq(value(VM("web")), 1000);
+	vm = test_vm(&h, acme, "web", 1);
+	test_vcpu_init(&v, vm, 0);
+	test_run(&h, 0, &v, 70);
+	render(m, EXPO_TEXT);
+	cr_assert_eq(value(VM("web")), 70); /* and only once */
+	cr_assert_eq(value(TENANT("/acme")), 1070);
+	test_vcpu_fini(&v);
+	metrics_destroy(m);
+}
+
+Test(metrics, beyond_the_limit_vms_are_in_their_tenant_only)
+{
+	struct node *acme = test_tenant(&h, "/acme");
+	struct metrics *m;
+	struct test_vcpu v[4];
+	char name[8] = "vm0";
+
+	opts.max_vms = 2;
+	m = begin();
+	for (int i = 0; i < 4; i++) {
+		name[2] = (char)('0' + i);
+		test_vcpu_init(&v[i], test_vm(&h, acme, name, 1), 0);
+		test_run(&h, 0, &v[i], 100);
+	}
+	for (int again = 0; again < 2; again++) {
+		render(m, EXPO_TEXT);
+		cr_assert_eq(value(VM("vm0")), 100);
+		cr_assert_eq(value(VM("vm1")), 100);
+		cr_assert_eq(value(VM("vm2")), -1);
+		cr_assert_eq(value(TENANT("/acme")), 400);
+		cr_assert_eq(value("vpmu_rows{kind=\"domain\"}"), 2);
+		cr_assert_eq(value("vpmu_rows_left_out{kind=\"domain\"}"), 2);
+	}
+	for (int i = 0; i < 4; i++)
+		test_vcpu_fini(&v[i]);
+	metrics_destroy(m);
+}
+
+static double created(void)
+{
+	return value("vpmu_tenant_events_created{tenant=\"/acme\",plane=\"soft\",event="
+		     "\"instructions\"}");
+}
+
+/* What a vpmud that starts again finds: the sessions, with their counts. */
+Test(metrics, sessions_are_taken_over_or_begin_anew)
+{
+	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);
+	struct metrics *m;
+	struct test_vcpu v;
+	double since;
+
+	opts.created = true;
+	m = begin();
+	test_vcpu_init(&v, vm, 0);
+	test_run(&h, 0, &v, 1000);
+	render(m, EXPO_OPENMETRICS);
+	since = created();
+	cr_assert_gt(since, 1e9);
+	metrics_destroy(m);
+	test_run(&h, 0, &v, 10);
+	m = begin();
+	render(m, EXPO_OPENMETRICS);
+	cr_assert_eq(value(TENANT("/acme")), 1010);
+	cr_assert_eq(created(), since);
+	/* An operator has ended one of them: its counts begin again, and say so. */
+	session_close((struct session *)registry_find(sessions_registry(ss),
+						      METRICS_SESSION_TENANTS, NULL));
+	test_run(&h, 0, &v, 7);
+	render(m, EXPO_OPENMETRICS);
+	test_run(&h, 0, &v, 5);
+	render(m, EXPO_OPENMETRICS);
+	cr_assert_eq(value(TENANT("/acme")), 5);
+	cr_assert_gt(created(), since);
+	cr_assert_eq(value(VM("web")), 1022);
+	metrics_destroy(m);
+	/* Other events: other sessions. */
+	opts.events = "cycles";
+	m = begin();
+	render(m, EXPO_OPENMETRICS);
+	cr_assert_eq(value(VM("web")), -1);
+	cr_assert_not_null(strstr(page, "{domain=\"web\",plane=\"soft\",event=\"cycles\"} 0\n"));
+	metrics_end(ss);
+	cr_assert_eq(sessions_registry(ss)->nr, 0);
+	metrics_destroy(m);
+	test_vcpu_fini(&v);
+}
+
+Test(metrics, events_that_are_refused)
+{
+	static const char *const bad[] = {"", "no-such-event", "cycles,cycles"};
+	struct metrics *m;
+	char err[300];
+
+	for (size_t i = 0; i < 3; i++) {
+		opts.events = bad[i];
+		cr_assert_lt(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", bad[i]);
+		cr_assert_eq(strncmp(err, "metrics: events: ", 17), 0, "%s", err);
+	}
+	cr_assert_eq(sessions_registry(ss)->nr, 0);
+}
