@@ -638,6 +638,9 @@ void daemon_destroy(struct daemon *d)
 
 void daemon_leave(struct daemon *d)
 {
+	/* Its sessions stay. */
+	vmetrics_destroy(d->metrics);
+	d->metrics = NULL;
 	server_leave(d->server);
 	if (!d->pin_dir || !sessions_registry(server_sessions(d->server))->nr)
 		return;

@@ -1,0 +1,190 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The HTTP server of vpmud's metrics: forms, what promtool says of them, passwords, TLS, a Unix socket,
+# requests that are too large or broken, slow clients, many at a time, and what its processes may do. The
+# textfile, and a restart that goes on with the counts.
+. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/prom_lib.inc"
+need promtool curl openssl jq gzip
+need_cgroups
+need_run
+mount_bpf || echo "# SKIP a restart: no BPF file system can be mounted"
+mkdir "$ground/a"
+
+begin() { # LINE...: vpmud with these lines in [metrics]
+	while :; do
+		free_port
+		{
+			printf '[vpmud]\nsocket = %s\npin_dir = %s\nlibvirt = none\nvmm_sockets = none\n' "$VPMU_SOCKET" "$pin_dir"
+			printf '[tenant /t/*]\ncgroup = %s/*\n[metrics]\nevents = page-faults,context-switches,task-clock\n' "$top"
+			printf '%s\n' "$@" | sed "s/PORT/$port/"
+		} >"$conf"
+		"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
+		server=$!
+		wait_for "$server" "$vpmu" sessions && break
+		wait "$server"
+		server=
+		grep -q 'Address already in use' "$dir/server.log" && continue
+		if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
+			echo "SKIP: counting: $(tail -1 "$dir/server.log")"
+			exit 77
+		fi
+		check "vpmud starts" "$(cat "$dir/server.log")" "it answers"
+		finish
+	done
+	at=http://127.0.0.1:$port
+}
+end() {
+	kill "$server"
+	wait "$server"
+	server=
+}
+code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
+sample() { # SERIES FILE
+	awk -v s="$1" 'index($0, s " ") == 1 { print $NF }' "$2"
+}
+child_of() { # PID: the process that it has made
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, "") } $2 == p { print pid; exit }'
+}
+http_pid() { # the process that speaks HTTP: a child's child of vpmud
+	child_of "$(child_of "$server")"
+}
+
+begin 'listen = :PORT' "textfile = $dir/vpmu.prom" 'textfile_interval = 1'
+
+# ---- forms ----
+curl -s "$at/metrics" -D "$dir/head" >"$dir/text"
+check_match "the type of the text" "$(cat "$dir/head")" 'Content-Type: text/plain; version=0.0.4; charset=utf-8'
+promtool check metrics <"$dir/text" >"$dir/out" 2>&1 || check "promtool check metrics" "$(cat "$dir/out")" "no fault"
+check "promtool has nothing to say" "$(cat "$dir/out")" ""
+curl -s -H 'Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5' "$at/metrics" -D "$dir/head" >"$dir/open"
+check_match "the type of OpenMetrics" "$(cat "$dir/head")" 'Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8'
+check "its last line" "$(tail -1 "$dir/open")" "# EOF"
+check "it ends there" "$(grep -c '^# EOF' "$dir/open")" 1
+check_match "when a tenant's counts began" "$(cat "$dir/open")" 'vpmu_tenant_events_created\{tenant="/t/a",plane="kernel",event="page-faults"\} [0-9]+\.[0-9]+'
+check_match "units" "$(cat "$dir/open")" '# UNIT vpmu_tenant_run_seconds seconds'
+curl -s -H 'Accept-Encoding: gzip' "$at/metrics" -D "$dir/head" >"$dir/packed"
+check_match "gzip is offered" "$(cat "$dir/head")" 'Content-Encoding: gzip'
+check "gzip" "$(gzip -dc <"$dir/packed" | grep -c '^vpmu_build_info')" 1
+check "HEAD" "$(curl -sI "$at/metrics" | head -1 | tr -d '\r')" "HTTP/1.1 200 OK"
+check "codes" "$(code "$at/") $(code "$at/x") $(code -X DELETE "$at/metrics") $(code -d body "$at/metrics")" "200 404 405 413"
+
+# ---- counts ----
+move() { sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground/a" "$@"; }
+move sh -c 'i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i + 1)); done'
+sleep 1.1 # texts are shared by all scrapes of one second
+curl -s "$at/metrics" >"$dir/text"
+faults='vpmu_tenant_events_total{tenant="/t/a",plane="kernel",event="page-faults"}'
+at_least "page faults of the tenant" "$(sample "$faults" "$dir/text")" 1000
+check "nothing else runs there" "$(sample 'vpmu_tenant_events_total{tenant="/t",plane="kernel",event="page-faults"}' "$dir/text")" \
+	"$(sample "$faults" "$dir/text")"
+"$vpmu" metrics --prometheus >"$dir/by_command"
+check "the command shows the same" "$(sample "$faults" "$dir/by_command")" "$(sample "$faults" "$dir/text")"
+"$vpmu" metrics --textfile "$dir/own.prom"
+check "a textfile by the command" "$(sample "$faults" "$dir/own.prom")" "$(sample "$faults" "$dir/text")"
+written() { [ "$(sample "$faults" "$dir/vpmu.prom")" = "$(sample "$faults" "$dir/text")" ]; }
+wait_for "$server" written
+check "the textfile" "$(sample "$faults" "$dir/vpmu.prom")" "$(sample "$faults" "$dir/text")"
+check "no other files beside it" "$(ls "$dir" | grep -c 'vpmu.prom.')" 0
+promtool check metrics <"$dir/vpmu.prom" >"$dir/out" 2>&1 || check "promtool of the textfile" "$(cat "$dir/out")" "no fault"
+
+# ---- what the process may do ----
+http=$(http_pid)
+status=$(cat "/proc/$http/status")
+if [ "$(id -u)" = 0 ]; then
+	check_match "it is nobody" "$status" 'Uid:[[:space:]]+65534[[:space:]]+65534[[:space:]]+65534'
+fi
+check_match "it has no capabilities" "$status" 'CapEff:[[:space:]]+0000000000000000'
+check_match "nor may it have" "$status" 'CapPrm:[[:space:]]+0000000000000000'
+check_match "system calls are filtered" "$status" 'Seccomp:[[:space:]]+2'
+check "files that it has open of vpmud's: maps, perf events" \
+	"$(ls -l "/proc/$http/fd" 2>/dev/null | grep -Ec 'bpf|perf_event|signalfd|\.state')" 0
+
+# ---- broken, oversize, slow, many ----
+big=$(head -c 20000 /dev/zero | tr '\0' x)
+c=$(code -H "X-Long: $big" "$at/metrics")
+case $c in 431 | 413 | 400 | 000) ;; *) check "a header of 20,000 bytes" "$c" "431, 413 or the end" ;; esac
+c=$(code "$at/$big")
+case $c in 414 | 431 | 400 | 000) ;; *) check "a path of 20,000 bytes" "$c" "414 or the end" ;; esac
+printf 'GARBAGE\r\n\r\n\0\0\0' | timeout 60 curl -s --http0.9 "telnet://127.0.0.1:$port" >/dev/null 2>&1
+resident() { awk '$1 == "VmHWM:" { print $2 }' "/proc/$http/status"; }
+# Clients that send a byte of their request now and then; scrapes go on.
+"${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}" slow "$port" 40 >"$dir/slow" &
+slow=$!
+jobs="$jobs $slow"
+i=0
+rm -f "$dir"/many.*
+pids=
+while [ $i -lt 100 ]; do
+	curl -s -o "$dir/many.$i" --retry 3 -w '%{http_code}\n' "$at/metrics" >"$dir/code.$i" &
+	pids="$pids $!"
+	i=$((i + 1))
+done
+wait $pids
+check "100 scrapers beside 40 slow clients" "$(cat "$dir"/code.* | sort | uniq -c | tr -s ' ')" " 100 200"
+check "all have whole texts" "$(grep -L '^vpmu_http_connections ' "$dir"/many.* | wc -l)" 0
+# Of 100 texts there are few that differ: one a second.
+different=$(for f in "$dir"/many.*; do sample vpmu_scrape_duration_seconds "$f"; done | sort -u | wc -l)
+[ "$different" -lt 50 ] || check "texts that were written for 100 scrapers" "$different" "less than 50"
+echo "# 100 scrapers were given $different texts; the HTTP process has had $(resident) KiB at most"
+[ "$(resident)" -lt 200000 ] || check "memory of the HTTP process" "$(resident) KiB" "below 200000"
+# Each of them is cut off in the end.
+wait "$slow"
+check "slow clients that were cut off" "$(cat "$dir/slow")" 40
+check "vpmud goes on" "$("$vpmu" sessions | grep -c 'vpmud.metrics')" 2
+
+# ---- the process is killed: another one follows, and no count is lost ----
+kill -KILL "$http"
+again_there() { curl -sf "$at/metrics" >"$dir/text"; }
+wait_for "$server" again_there
+check_match "the log says so" "$(cat "$dir/server.log")" 'the HTTP process of the metrics has ended \(signal 9\)'
+at_least "the counts are there" "$(sample "$faults" "$dir/text")" 1000
+
+# ---- a restart ----
+if [ "$pin_dir" != none ]; then
+	curl -s -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/before"
+	end
+	move /bin/true
+	begin 'listen = :PORT'
+	back() {
+		curl -sf -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/after" && [ -n "$(sample "$faults" "$dir/after")" ]
+	}
+	wait_for "$server" back
+	at_least "a restart goes on, with what ran meanwhile" "$(sample "$faults" "$dir/after")" \
+		"$(($(sample "$faults" "$dir/before") + 1))"
+	created=$(printf '%s' "$faults" | sed 's/_total/_created/')
+	check "and says that it began before" "$(sample "$created" "$dir/after")" "$(sample "$created" "$dir/before")"
+	end
+	begin 'listen = :PORT' # and once more, so that the rest has one to end
+fi
+end
+
+# ---- passwords, TLS, a Unix socket ----
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$dir/key.pem" -out "$dir/cert.pem" -days 2 -subj /CN=localhost \
+	-addext subjectAltName=IP:127.0.0.1 >/dev/null 2>&1 || check "openssl req" failed done
+printf 'prom:%s\n' "$(openssl passwd -6 secret)" >"$dir/users"
+chmod 600 "$dir/users"
+begin 'listen = 127.0.0.1:PORT' "users = $dir/users" "tls_cert = $dir/cert.pem" "tls_key = $dir/key.pem"
+at=https://127.0.0.1:$port
+tls="--cacert $dir/cert.pem"
+check "without a password" "$(code $tls "$at/metrics")" 401
+check "a wrong one" "$(code $tls -u prom:Secret "$at/metrics")" 401
+check "another user" "$(code $tls -u x:secret "$at/metrics")" 401
+check "the right one" "$(code $tls -u prom:secret "$at/metrics")" 200
+check "plain HTTP to TLS" "$(code "http://127.0.0.1:$port/metrics")" 000
+check "TLS 1.1" "$(code $tls --tls-max 1.1 -u prom:secret "$at/metrics")" 000
+check "no password is on a command line" "$(tr '\0' ' ' <"/proc/$server/cmdline" | grep -c secret)" 0
+end
+chmod 666 "$dir/users"
+"$vpmud" -c "$conf" >"$dir/out" 2>&1 && check "users that anybody may write" accepted refused
+check_match "users that anybody may write" "$(cat "$dir/out")" "^vpmud: $dir/users: accepted: a file that only"
+chmod 600 "$dir/users"
+echo no >"$dir/cert.pem"
+"$vpmud" -c "$conf" >"$dir/out" 2>&1 && check "a certificate that is none" accepted refused
+check_match "a certificate that is none" "$(cat "$dir/out")" '^vpmud: metrics: TLS certificate or key'
+begin "listen = unix:$run/metrics"
+check "over a Unix socket" "$(curl -s --unix-socket "$run/metrics" http://x/metrics | grep -c '^vpmu_build_info')" 1
+check "its mode" "$(stat -c %a "$run/metrics")" 660
+end
+check "it is removed" "$(ls "$run/metrics" 2>/dev/null)" ""
+finish
