@@ -19,7 +19,7 @@ check() { # what jq-program: true over the whole output
 }
 check "an object of an unknown kind" \
 	'all(.kind | IN("guest", "tenant", "sharing", "conservation", "record", "record-total", "profile",
-		"profile-total", "lbr", "folded-stacks"))'
+		"profile-total", "lbr", "folded-stacks", "perf-stat", "perf-record"))'
 check "16 vCPUs of 8 VMs, 8 counters each" \
 	'[.[] | select(.kind == "guest" and (.vm | startswith("kvm") | not))] | length == 128 and
 	 (map([.vm, .vcpu]) | unique | length) == 16'
@@ -57,6 +57,23 @@ check "a vCPU without a call chain, or a chain that is none" \
 check "a chain of fib that does not call itself" \
 	'[.[] | select(.kind == "lbr" and .vm == "web-1")] |
 	 all(.chain[0:3] | all(. == "workload_fib"))'
+if ! tools/linux-guest gone; then
+	# The program's path is known: tests/linux/path.S. Linux clears branch records when it switches tasks, so a few
+	# samples may have less than all of them.
+	check "a stock Linux guest whose own perf does not count what its program executes" \
+		'[.[] | select(.kind == "perf-stat") | [.vm, .event, .value, .running]] | sort ==
+		 [["debian-amd", "branches:u", 32001, 100], ["debian-amd", "instructions:u", 77004, 100],
+		  ["debian-intel", "branches:u", 32001, 100], ["debian-intel", "instructions:u", 77004, 100]]'
+	check "a stock Linux guest whose own perf loses samples or branches" \
+		'[.[] | select(.kind == "perf-record")] | length == 2 and
+		 all((if .vm == "debian-amd" then 16 else 32 end) as $depth |
+			.samples == (77004 / 997 | floor) and .branches <= $depth * .samples and
+			.branches > $depth * .samples / 2)'
+	# Two models, two vendors: one key each.
+	check "tenants of stock Linux guests that counted less than their perf, or other events than these" \
+		'[.[] | select(.kind == "tenant" and .event == "branches:u" and (.tenant | IN("/acme", "/globex")))] |
+		 length == 2 and all(.value > 32001 and .quality == "exact")'
+fi
 folded=$(jq -r 'select(.kind == "folded-stacks").path' "$out")
 grep -q ';workload_fib;workload_fib.* [0-9]*$' "$folded" || fail "no recursion in $folded"
 [ "$(grep -vcE '^[^; ]+(;[^; ]+)+ [1-9][0-9]*$' "$folded")" = 0 ] || fail "$folded: a line is not FRAME;...;FRAME COUNT"
