@@ -19,7 +19,8 @@ check() { # what jq-program: true over the whole output
 }
 check "an object of an unknown kind" \
 	'all(.kind | IN("guest", "tenant", "sharing", "conservation", "record", "record-total", "profile",
-		"profile-total", "lbr", "folded-stacks", "perf-stat", "perf-record"))'
+		"profile-total", "lbr", "folded-stacks", "perf-stat", "perf-record",
+		"perf-chain"))'
 check "16 vCPUs of 8 VMs, 8 counters each" \
 	'[.[] | select(.kind == "guest" and (.vm | startswith("kvm") | not))] | length == 128 and
 	 (map([.vm, .vcpu]) | unique | length) == 16'
@@ -69,7 +70,9 @@ if ! tools/linux-guest gone; then
 		 all((if .vm == "debian-amd" then 16 else 32 end) as $depth |
 			.samples == (77004 / 997 | floor) and .branches <= $depth * .samples and
 			.branches > $depth * .samples / 2)'
-	# Two models, two vendors: one key each.
+	check "a stock Linux guest whose own perf does not find who calls whom" \
+		'[.[] | select(.kind == "perf-chain")] | length > 2 and
+		 any(.chain == ["inner", "middle", "outer", "_start"] and .percent > 50)'
 	check "tenants of stock Linux guests that counted less than their perf, or other events than these" \
 		'[.[] | select(.kind == "tenant" and .event == "branches:u" and (.tenant | IN("/acme", "/globex")))] |
 		 length == 2 and all(.value > 32001 and .quality == "exact")'
