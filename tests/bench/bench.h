@@ -134,6 +134,8 @@ int bench_soft_mips_lbr(void);
 int bench_soft_mips_programs(void);
 int bench_soft_mips_sse(void);
 int bench_soft_alarm(void);
+int bench_linux_boot_soft(void);
+int bench_linux_idle(void);
 int bench_vm_create(void);
 int bench_runner_scale(void);
 int bench_fair_worst(void);

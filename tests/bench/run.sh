@@ -18,4 +18,8 @@ echo "$text"
 # Without QEMU the comparison with it is skipped, and says so.
 text=$(PATH=/nonexistent "$1" soft_mips_programs 2>&1) || exit 1
 echo "$text"
-[ "$(echo "$text" | grep -c 'soft_mips_programs: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ]
+[ "$(echo "$text" | grep -c 'soft_mips_programs: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1
+text=$(PATH=/nonexistent "$1" linux_boot_soft 2>&1) || exit 1
+echo "$text"
+[ "$(echo "$text" | grep -c 'linux_boot_soft: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1
+! echo "$text" | grep -q 'linux_boot_soft .*x icount'

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guest-tools/workloads.h"
 #include "programs.h"
 
 uint32_t run_program(const char *args);
@@ -388,10 +389,57 @@ static uint64_t run_stos_backward(uint64_t n)
 	return sum;
 }
 
+/* ---- the workloads of soft_mips, the same object code ---- */
+
+static uint64_t workload(workload_fn *fn, uint64_t arg, uint64_t n)
+{
+	uint64_t sum = 0;
+
+	while (n--)
+		sum += fn(arg, words, sizeof(words), NULL);
+	return sum;
+}
+
+static uint64_t run_loop(uint64_t n)
+{
+	return workload(workload_loop, 100000, n);
+}
+
+static uint64_t run_sieve(uint64_t n)
+{
+	return workload(workload_sieve, 32000, n);
+}
+
+static uint64_t run_fib(uint64_t n)
+{
+	return workload(workload_fib, 20, n);
+}
+
+static uint64_t run_memcpy(uint64_t n)
+{
+	return workload(workload_memcpy, 100000, n);
+}
+
+static uint64_t run_repmovs(uint64_t n)
+{
+	return workload(workload_repmovs, 1000000, n);
+}
+
+static uint64_t run_chase(uint64_t n)
+{
+	return workload(workload_chase, 100000, n);
+}
+
 static const struct {
 	const char *name;
 	uint64_t (*run)(uint64_t n);
 } programs[] = {
+	{"loop", run_loop},
+	{"sieve", run_sieve},
+	{"fib", run_fib},
+	{"memcpy", run_memcpy},
+	{"repmovs", run_repmovs},
+	{"chase", run_chase},
 	{"quicksort", run_quicksort},
 	{"recursion", run_recursion},
 	{"crc", run_crc},
