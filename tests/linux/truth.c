@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What perf must say about a static program whose path is always the same: the program is
- * single-stepped here, on the host's CPU.
- *   linux-truth count PROGRAM                    prints "instructions branches"
- *   linux-truth ips PROGRAM N                    prints the IPs of all samples
- *   linux-truth samples PROGRAM N                standard input: one IP per sample, from perf
- * script linux-truth stacks PROGRAM N DEPTH           the same with the branches of each sample
- *   linux-truth chains PROGRAM N                 the same with the call chain of each sample
- * A sample is due behind every Nth instruction. Exit status 1 and one line: what differs.
+ * What perf must say about a static program whose path is always the same.
+ *   linux-truth trace FILE PROGRAM [ARGUMENT...]  single-steps it on the host's CPU and writes its
+ * path to FILE All others read such a FILE: linux-truth count FILE               prints
+ * "instructions branches" linux-truth between FILE N M         the same from behind the Nth system
+ * call to the Mth one, inclusive linux-truth ips FILE PERIOD          prints the IPs of all samples
+ *   linux-truth samples FILE PERIOD      compares standard input: one IP per sample, from perf
+ * script linux-truth stacks FILE PERIOD DEPTH      the same with the branches of each sample
+ *   linux-truth chains FILE PERIOD BASE       the same with the call chain of each sample; perf
+ * script gives its addresses as offsets from BASE, at which the program is linked (hexadecimal) A
+ * sample is due behind every PERIODth instruction. Exit status 1 and one line: what differs.
  */
 #include <Zydis/Zydis.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +25,21 @@
 
 #define DEPTH_MAX 32
 #define CALLS_MAX 64
+#define TEXT_MAX  65536 /* bytes of the program's text */
 
-struct branch {
-	unsigned long from, to;
+enum {
+	KNOWN = 1,    /* only in the cache of the stepper */
+	BRANCH = 2,   /* retires as a branch */
+	TRANSFER = 4, /* a branch with a record if it is taken */
+	CALL = 8,
+	RET = 16,
+	SYSCALL = 32,
 };
 
-static struct {
-	unsigned long insns, branches, taken;
-	struct branch last[DEPTH_MAX]; /* last[taken % DEPTH_MAX] is the next one */
-	unsigned long calls[CALLS_MAX];
-	unsigned int depth;
-} now;
-
-/* In what the program is stepped through: at the begin it is stopped at its entry. */
-struct program {
-	pid_t pid;
-	bool ended;
+/* One executed instruction, as in the file. */
+struct step {
+	uint64_t ip;
+	uint8_t what, length, pad[6];
 };
 
 static void die(const char *what)
@@ -46,86 +48,183 @@ static void die(const char *what)
 	exit(2);
 }
 
-static void start(struct program *p, char *path)
+/* ---- the path of a program ---- */
+
+static pid_t start(char **argv)
 {
 	int status;
+	pid_t pid = fork();
 
-	p->ended = false;
-	p->pid = fork();
-	if (p->pid < 0)
+	if (pid < 0)
 		die("fork");
-	if (!p->pid) {
+	if (!pid) {
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-		execl(path, path, (char *)NULL);
+		execv(argv[0], argv);
 		_exit(127);
 	}
-	if (waitpid(p->pid, &status, 0) != p->pid || !WIFSTOPPED(status)) {
-		fprintf(stderr, "linux-truth: cannot execute %s\n", path);
+	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) {
+		fprintf(stderr, "linux-truth: cannot execute %s\n", argv[0]);
 		exit(2);
 	}
+	return pid;
 }
 
-static unsigned long ip_of(const struct program *p)
+static uint64_t ip_of(pid_t pid)
 {
 	struct user_regs_struct regs;
 
-	if (ptrace(PTRACE_GETREGS, p->pid, NULL, &regs))
+	if (ptrace(PTRACE_GETREGS, pid, NULL, &regs))
 		die("PTRACE_GETREGS");
 	return regs.rip;
 }
 
-static void note_branch(unsigned long from, unsigned long to, const ZydisDecodedInstruction *zi)
-{
-	now.last[now.taken++ % DEPTH_MAX] = (struct branch){from, to};
-	if (zi->meta.category == ZYDIS_CATEGORY_CALL && now.depth < CALLS_MAX)
-		now.calls[now.depth++] = from + zi->length;
-	if (zi->meta.category == ZYDIS_CATEGORY_RET && now.depth)
-		now.depth--;
-}
-
-/* Execute one instruction. Returns where the program is then; 0: it has ended. */
-static unsigned long step(struct program *p, unsigned long ip)
+/* What the instruction at @ip is. The program does not modify itself. */
+static struct step decode(pid_t pid, uint64_t ip)
 {
 	ZydisDecodedInstruction zi;
 	ZydisDecodedOperand zo[ZYDIS_MAX_OPERAND_COUNT];
-	unsigned long text[2], to;
+	struct step s = {.ip = ip, .what = KNOWN};
+	unsigned long text[2];
 	ZydisDecoder d;
-	int status;
 
-	text[0] = (unsigned long)ptrace(PTRACE_PEEKTEXT, p->pid, ip, NULL);
-	text[1] = (unsigned long)ptrace(PTRACE_PEEKTEXT, p->pid, ip + 8, NULL);
+	text[0] = (unsigned long)ptrace(PTRACE_PEEKTEXT, pid, ip, NULL);
+	text[1] = (unsigned long)ptrace(PTRACE_PEEKTEXT, pid, ip + 8, NULL);
 	ZydisDecoderInit(&d, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, text, sizeof(text), &zi, zo))) {
 		fprintf(stderr, "linux-truth: cannot decode what is at 0x%lx\n", ip);
 		exit(2);
 	}
-	/* A stop that is not that of the step, such as of a SIGSTOP to all, is no step. */
-	do {
-		if (ptrace(PTRACE_SINGLESTEP, p->pid, NULL, NULL) ||
-		    waitpid(p->pid, &status, 0) != p->pid)
-			die("PTRACE_SINGLESTEP");
-	} while (WIFSTOPPED(status) && WSTOPSIG(status) != SIGTRAP);
-	now.insns++;
-	now.branches += zi.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE ||
-			zi.mnemonic == ZYDIS_MNEMONIC_SYSCALL;
-	if (WIFEXITED(status)) {
-		p->ended = true;
-		return 0;
+	s.length = zi.length;
+	if (zi.mnemonic == ZYDIS_MNEMONIC_SYSCALL)
+		s.what |= SYSCALL | BRANCH;
+	if (zi.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE)
+		s.what |= TRANSFER | BRANCH;
+	if (zi.meta.category == ZYDIS_CATEGORY_CALL)
+		s.what |= CALL;
+	if (zi.meta.category == ZYDIS_CATEGORY_RET)
+		s.what |= RET;
+	return s;
+}
+
+static void trace(const char *file, char **argv)
+{
+	static struct step text[TEXT_MAX];
+	FILE *f = fopen(file, "w");
+	pid_t pid;
+	int status;
+	uint64_t base;
+
+	if (!f)
+		die(file);
+	pid = start(argv);
+	base = ip_of(pid) & ~(uint64_t)(TEXT_MAX - 1);
+	for (uint64_t ip = ip_of(pid); ip; ip = WIFSTOPPED(status) ? ip_of(pid) : 0) {
+		struct step *s = &text[ip - base];
+
+		if (ip - base >= TEXT_MAX) {
+			fprintf(stderr, "linux-truth: text of more than %d bytes\n", TEXT_MAX);
+			exit(2);
+		}
+		if (!s->what)
+			*s = decode(pid, ip);
+		if (fwrite(s, sizeof(*s), 1, f) != 1)
+			die(file);
+		/* A stop that is not that of the step, such as of a SIGSTOP to all, is no step. */
+		do {
+			if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) ||
+			    waitpid(pid, &status, 0) != pid)
+				die("PTRACE_SINGLESTEP");
+		} while (WIFSTOPPED(status) && WSTOPSIG(status) != SIGTRAP);
 	}
-	to = ip_of(p);
-	if (zi.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE && to != ip + zi.length)
-		note_branch(ip, to, &zi);
+	if (!WIFEXITED(status)) {
+		fprintf(stderr, "linux-truth: %s did not exit\n", argv[0]);
+		exit(2);
+	}
+	if (fclose(f))
+		die(file);
+}
+
+static struct step *path;
+static size_t nr_steps;
+
+static void load(const char *file)
+{
+	FILE *f = fopen(file, "r");
+	long bytes;
+
+	if (!f || fseek(f, 0, SEEK_END) || (bytes = ftell(f)) < 0 || fseek(f, 0, SEEK_SET))
+		die(file);
+	nr_steps = (size_t)bytes / sizeof(*path);
+	path = malloc((size_t)bytes + 1);
+	if (!path || fread(path, sizeof(*path), nr_steps, f) != nr_steps)
+		die(file);
+	fclose(f);
+	if (!nr_steps) {
+		fprintf(stderr, "linux-truth: %s is empty\n", file);
+		exit(2);
+	}
+}
+
+/* ---- what is known behind each instruction ---- */
+
+struct branch {
+	uint64_t from, to;
+};
+
+static struct {
+	uint64_t insns, taken;
+	struct branch last[DEPTH_MAX]; /* last[taken % DEPTH_MAX] is the next one */
+	struct branch calls[CALLS_MAX];
+	unsigned int depth;
+} now;
+
+/* Take note of step @i. Returns where the program is then; 0: it has ended. */
+static uint64_t advance(size_t i)
+{
+	const struct step *s = &path[i];
+	uint64_t to = i + 1 < nr_steps ? path[i + 1].ip : 0;
+	struct branch b = {s->ip, to};
+
+	now.insns++;
+	if (!to || !(s->what & TRANSFER) || to == s->ip + s->length)
+		return to;
+	now.last[now.taken++ % DEPTH_MAX] = b;
+	if ((s->what & CALL) && now.depth < CALLS_MAX)
+		now.calls[now.depth++] = b;
+	if ((s->what & RET) && now.depth)
+		now.depth--;
 	return to;
 }
 
+static void count(size_t from, size_t to)
+{
+	uint64_t branches = 0;
+
+	for (size_t i = from; i < to; i++)
+		branches += !!(path[i].what & BRANCH);
+	printf("%zu %lu\n", to - from, branches);
+}
+
+/* Index of the step behind the @n-th system call. */
+static size_t behind_syscall(unsigned long n)
+{
+	for (size_t i = 0; i < nr_steps; i++)
+		if ((path[i].what & SYSCALL) && !--n)
+			return i + 1;
+	fprintf(stderr, "linux-truth: the path has fewer system calls\n");
+	exit(2);
+}
+
+/* ---- comparing ---- */
+
 /* Samples with fewer branches than there could be. */
-static unsigned long shorter;
+static uint64_t shorter;
 
 /* Compare one line of perf script with where the program is. */
-static bool sample_ok(const char *line, unsigned long ip, bool stack, unsigned int depth)
+static bool sample_ok(const char *line, uint64_t ip, bool stack, unsigned int depth)
 {
 	char *end;
-	unsigned long said = strtoul(line, &end, 16), n = 0, want;
+	uint64_t said = strtoul(line, &end, 16), n = 0, want;
 
 	if (said != ip) {
 		printf("sample at instruction %lu: IP 0x%lx, not 0x%lx\n", now.insns, said, ip);
@@ -136,7 +235,7 @@ static bool sample_ok(const char *line, unsigned long ip, bool stack, unsigned i
 	want = now.taken < depth ? now.taken : depth;
 	for (;; n++) {
 		const struct branch *b = &now.last[(now.taken - 1 - n) % DEPTH_MAX];
-		unsigned long from, to;
+		uint64_t from, to;
 		int used;
 
 		if (sscanf(end, " 0x%lx/0x%lx/%*[^ \n]%n", &from, &to, &used) < 2)
@@ -157,16 +256,22 @@ static bool sample_ok(const char *line, unsigned long ip, bool stack, unsigned i
 	return true;
 }
 
-/* A chain of perf script: the IP and one caller a line, then an empty line. */
-static bool chain_ok(unsigned long ip, char *line, size_t room)
+/*
+ * A chain that perf has from branch records is the innermost function's first instruction, and then
+ * the instructions of the calls. Outside of all calls there are no records. Then perf 6.1 prints
+ * one address, which it reads from behind the sample: that of the next one, or anything.
+ */
+static bool chain_ok(uint64_t base, char *line, size_t room)
 {
-	for (int i = (int)now.depth; i >= 0; i--) {
-		unsigned long want = i == (int)now.depth ? ip : now.calls[i], said;
+	for (unsigned int i = 0; i < now.depth + 1; i++) {
+		uint64_t want = now.depth - i < now.depth ? now.calls[now.depth - i].from
+				: now.depth		  ? now.calls[now.depth - 1].to
+							  : 0;
+		uint64_t said = strtoul(line, NULL, 16);
 
-		said = strtoul(line, NULL, 16);
-		if (said != want) {
-			printf("chain at instruction %lu: entry %d is 0x%lx, not 0x%lx\n",
-			       now.insns, (int)now.depth - i, said, want);
+		if (now.depth ? said != want - base : !said) {
+			printf("chain at instruction %lu: entry %u is 0x%lx, not 0x%lx\n",
+			       now.insns, i, said, want);
 			return false;
 		}
 		if (!fgets(line, (int)room, stdin))
@@ -179,57 +284,80 @@ static bool chain_ok(unsigned long ip, char *line, size_t room)
 	return true;
 }
 
-int main(int argc, char **argv)
+static bool blank(const char *line)
 {
-	bool count = argc == 3 && !strcmp(argv[1], "count");
-	bool ips = argc == 4 && !strcmp(argv[1], "ips");
-	bool samples = argc == 4 && !strcmp(argv[1], "samples");
-	bool stacks = argc == 5 && !strcmp(argv[1], "stacks");
-	bool chains = argc == 4 && !strcmp(argv[1], "chains");
-	unsigned long n = argc > 3 ? strtoul(argv[3], NULL, 10) : 0, ip, got = 0;
-	unsigned int depth = argc > 4 ? (unsigned int)strtoul(argv[4], NULL, 10) : 0;
-	static char line[8192];
-	struct program p;
+	return strspn(line, " \t\r\n") == strlen(line);
+}
 
-	if (!(count || ips || samples || stacks || chains) || (!count && !n) || depth > DEPTH_MAX) {
-		fprintf(stderr,
-			"usage: linux-truth count PROGRAM | ips PROGRAM N | samples PROGRAM N | "
-			"stacks PROGRAM N DEPTH | chains PROGRAM N\n");
-		return 2;
-	}
-	start(&p, argv[2]);
-	ip = ip_of(&p);
-	while ((ip = step(&p, ip))) {
-		if (count || now.insns % n)
+/* Compare all samples of standard input. */
+static int compare(unsigned long period, bool stacks, unsigned int depth, bool chains,
+		   uint64_t base)
+{
+	static char line[8192];
+	uint64_t got = 0, ip;
+
+	for (size_t i = 0; i < nr_steps && (ip = advance(i)); i++) {
+		if (now.insns % period)
 			continue;
-		if (ips) {
-			printf("%lx\n", ip);
-			continue;
-		}
 		do {
 			if (!fgets(line, sizeof(line), stdin)) {
 				printf("%lu samples, and one is due at instruction %lu\n", got,
 				       now.insns);
 				return 1;
 			}
-		} while (strspn(line, " \t\r\n") == strlen(line));
-		if (chains ? !chain_ok(ip, line, sizeof(line))
+		} while (blank(line));
+		if (chains ? !chain_ok(base, line, sizeof(line))
 			   : !sample_ok(line, ip, stacks, depth))
 			return 1;
 		got++;
 	}
-	while (!count && !ips && fgets(line, sizeof(line), stdin))
-		if (strspn(line, " \t\r\n") != strlen(line)) {
+	while (fgets(line, sizeof(line), stdin))
+		if (!blank(line)) {
 			printf("more samples than the %lu that are due: %s", got, line);
 			return 1;
 		}
-	if (4 * shorter > got) {
+	if (10 * shorter > got) {
 		printf("%lu of %lu samples have fewer than %u branches\n", shorter, got, depth);
 		return 1;
 	}
-	if (count)
-		printf("%lu %lu\n", now.insns, now.branches);
-	else if (!ips)
-		printf("%lu samples agree\n", got);
+	printf("%lu samples agree\n", got);
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *cmd = argc > 2 ? argv[1] : "";
+	unsigned long n = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+	unsigned long m = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+
+	if (!strcmp(cmd, "trace") && argc > 3) {
+		trace(argv[2], argv + 3);
+		return 0;
+	}
+	if (*cmd)
+		load(argv[2]);
+	if (!strcmp(cmd, "count") && argc == 3) {
+		count(0, nr_steps);
+		return 0;
+	}
+	if (!strcmp(cmd, "between") && argc == 5 && n && m > n) {
+		count(behind_syscall(n), behind_syscall(m));
+		return 0;
+	}
+	if (!strcmp(cmd, "ips") && argc == 4 && n) {
+		for (size_t i = n; i < nr_steps; i += n)
+			printf("%lx\n", path[i].ip);
+		return 0;
+	}
+	if (!strcmp(cmd, "samples") && argc == 4 && n)
+		return compare(n, false, 0, false, 0);
+	if (!strcmp(cmd, "stacks") && argc == 5 && n && m && m <= DEPTH_MAX)
+		return compare(n, true, (unsigned int)m, false, 0);
+	if (!strcmp(cmd, "chains") && argc == 5 && n)
+		return compare(n, false, 0, true, strtoul(argv[4], NULL, 16));
+	fprintf(stderr, "usage: linux-truth trace FILE PROGRAM [ARGUMENT...] | count FILE | "
+			"between FILE N M | "
+			"ips FILE PERIOD | samples FILE PERIOD | stacks FILE PERIOD DEPTH | "
+			"chains FILE PERIOD BASE\n");
+	return 2;
 }
