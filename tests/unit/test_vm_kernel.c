@@ -68,6 +68,8 @@ static const struct fake_step *script_of(unsigned int vcpu)
 	return scripts[vcpu];
 }
 
+static const struct boot_protocol *protocol = &boot_linux;
+
 static int create(unsigned int nr, char err[256])
 {
 	static struct bz_vmlinux kernel;
@@ -77,7 +79,7 @@ static int create(unsigned int nr, char err[256])
 		.vcpus = nr,
 		.memory_bytes = 64 << 20,
 		.image = &img,
-		.protocol = &boot_linux,
+		.protocol = protocol,
 		.pmu.model = VPMU_GUEST_AMD_V2,
 		.ops = &ops,
 		.sched = runner_sched(runner),
@@ -298,6 +300,33 @@ Test(vm_kernel, input)
 	cr_assert_eq(vm_input(vm, "ok", 2), 2);
 	run();
 	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+}
+
+/* The exit port ends all of the VM, with the value written: only where the protocol says so. */
+Test(vm_kernel, exit_port)
+{
+	static const struct fake_step script[] = {
+		OUT(PLATFORM_COM1, 'x'), {FAKE_OUT, PLATFORM_DEBUG_EXIT, 0x1234567, 4}, SPIN};
+	struct boot_protocol with = boot_linux;
+
+	with.exit_port = true;
+	protocol = &with;
+	play(1, script);
+	cr_assert_eq(vm_state(vm), VM_DONE);
+	cr_assert_eq(vm_how(vm), VM_HOW_EXITED);
+	cr_assert_eq(vm_status(vm), 0x1234567);
+	cr_assert_eq(vm->vcpus[0].state, VCPU_STOPPED);
+	cr_assert_str_eq(said, "x");
+}
+
+Test(vm_kernel, no_exit_port)
+{
+	static const struct fake_step script[] = {
+		{FAKE_OUT, PLATFORM_DEBUG_EXIT, 1, 1}, OUT(0x600, 0x34), SPIN};
+
+	play(1, script);
+	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+	cr_assert_eq(vm_status(vm), 0);
 }
 
 Test(vm_kernel, refused)

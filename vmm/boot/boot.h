@@ -58,6 +58,9 @@ struct boot_protocol {
 	/* The VM has the hardware of vmm/engine/platform.h. Its vCPUs other than 0 start when vCPU
 	 * 0 says so, and registers() is not called for them. Without: all start at once. */
 	bool platform;
+	/* With platform: writing to PLATFORM_DEBUG_EXIT ends the VM with the value as its status.
+	 */
+	bool exit_port;
 
 	/* probe - whether @img is an image of this kind, perhaps a damaged one. Pure. */
 	bool (*probe)(const struct image *img);
@@ -86,5 +89,7 @@ extern const struct boot_protocol boot_freestanding;
 /* Linux: an ELF vmlinux, or a bzImage that linux_unpack (linux.h) has unpacked. boot_find does not
  * find it: who boots a kernel says so. */
 extern const struct boot_protocol boot_linux;
+/* A "kernel" with a multiboot header (multiboot.c). boot_find does not find it either. */
+extern const struct boot_protocol boot_multiboot;
 
 #endif

@@ -15,5 +15,8 @@ struct exitport {
 
 /* exitport_claim - put *@e, filled in by the caller, onto @bus. -errno of bus_claim. */
 int exitport_claim(struct exitport *e, struct bus *bus);
+/* exitport_claim_debug - the same at PLATFORM_DEBUG_EXIT (vmm/engine/platform.h), where the write
+ * may have any size. */
+int exitport_claim_debug(struct exitport *e, struct bus *bus);
 
 #endif

@@ -30,4 +30,8 @@
 #define PLATFORM_RESET_VALUE 6
 #define PLATFORM_KEYBOARD    0x64
 
+/* Only of VMs with a multiboot image: what is written here ends the VM, as QEMU's device
+ * isa-debug-exit does (4 ports). The VM's status is the value itself. */
+#define PLATFORM_DEBUG_EXIT 0xf4
+
 #endif

@@ -251,6 +251,8 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		ret = machine_kernel_get(&m->kernel, c->kernel, &o.image, why, sizeof(why));
 	else if (!load)
 		ret = image_read(c->image, &img, why, sizeof(why));
+	if (!ret && !load && c->kernel && boot_multiboot.probe(o.image))
+		o.protocol = &boot_multiboot;
 	if (!ret && !load && c->initrd)
 		ret = image_read(c->initrd, &initrd, why, sizeof(why));
 	if (!ret)

@@ -56,6 +56,12 @@ static void off(void *arg)
 	vm_end(d->vm, VM_HOW_OFF);
 }
 
+void vm_devices_exited(struct vm_devices *d)
+{
+	serial_flush(&d->serial);
+	vm_end(d->vm, VM_HOW_EXITED);
+}
+
 bool vm_devices_panicked(struct vm_devices *d)
 {
 	char panic[VM_PANIC_MAX];

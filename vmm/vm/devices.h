@@ -18,6 +18,7 @@ struct vm_devices {
 	struct vm *vm;
 	struct serial serial;
 	struct power power;
+	bool exit_port; /* vCPUs have the one of boot_protocol.exit_port */
 	/* What the kernel said on the serial port when it panicked, printable; "": it has not.
 	 * Under the serial port's lock until the VM has ended. */
 	char panic[VM_PANIC_MAX];
@@ -31,6 +32,10 @@ void vm_devices_free(struct vm_devices *d);
 /* vm_devices_claim - put the devices onto the bus of a vCPU. -errno of bus_claim. Control thread.
  */
 int vm_devices_claim(struct vm_devices *d, struct bus *bus);
+
+/* vm_devices_exited - a vCPU has written to the exit port: all of the VM ends. Thread of that vCPU.
+ */
+void vm_devices_exited(struct vm_devices *d);
 
 /* vm_devices_panicked - a vCPU of the VM cannot go on. If the kernel has said that it panicked,
  * that is why: the VM has failed then. Thread of that vCPU. */

@@ -106,16 +106,22 @@ static void exited(uint32_t status, void *arg)
 
 	v->status = status;
 	end(v, VCPU_EXITED);
+	if (v->vm->devices)
+		vm_devices_exited(v->vm->devices);
 }
 
 int vcpu_devices(struct vcpu *v)
 {
 	int ret;
 
-	if (v->vm->devices)
-		return vm_devices_claim(v->vm->devices, &v->ports);
-	serial_init(&v->serial, console_line, NULL, v);
 	v->exitport = (struct exitport){.exited = exited, .arg = v};
+	if (v->vm->devices) {
+		ret = vm_devices_claim(v->vm->devices, &v->ports);
+		return ret || !v->vm->devices->exit_port
+			       ? ret
+			       : exitport_claim_debug(&v->exitport, &v->ports);
+	}
+	serial_init(&v->serial, console_line, NULL, v);
 	ret = serial_claim(&v->serial, &v->ports);
 	return ret ? ret : exitport_claim(&v->exitport, &v->ports);
 }

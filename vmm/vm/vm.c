@@ -73,7 +73,8 @@ static int find_rdpmc(const struct vm *vm, const struct vm_opts *o, struct rdpmc
 {
 	int ret;
 
-	if (!vm->devices || o->pmu.model == VPMU_GUEST_NONE ||
+	/* Of other images nobody knows where their code is: there RDPMC stays #GP. */
+	if (o->protocol != &boot_linux || o->pmu.model == VPMU_GUEST_NONE ||
 	    !(vm->ops->can & VMM_CAN_RDPMC_SITES))
 		return 0;
 	ret = rdpmc_find(o->image, sites, err, errlen);
@@ -191,6 +192,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 			ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
 			goto fail;
 		}
+		vm->devices->exit_port = o->protocol->exit_port;
 	}
 	vm_ram_layout(o->memory_bytes, &vm->ram);
 	/* The image first: what the user most likely got wrong, and nothing to undo. */

@@ -49,8 +49,8 @@ struct vm_opts {
 	unsigned int vcpus;
 	uint64_t memory_bytes;
 	const struct image *image; /* needed during vm_create only */
-	/* How it boots; NULL: as its contents say. With boot_linux the VM gets the hardware of
-	 * vmm/engine/platform.h, which needs VMM_CAN_IRQCHIP. */
+	/* How it boots; NULL: as its contents say. With boot_linux and boot_multiboot the VM gets
+	 * the hardware of vmm/engine/platform.h, which needs VMM_CAN_IRQCHIP. */
 	const struct boot_protocol *protocol;
 	const struct image *initrd; /* NULL: none; needed during vm_create only */
 	/* Instead of an image: give RAM and the vCPUs, which are as the engine made them, the
