@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * libFuzzer target: 16- and 32-bit code of the soft machine (vmm/soft/legacy*.c) in real mode,
+ * protected mode and compatibility mode, with any segments, and on its way into 64-bit mode. The
+ * input is the mode, registers, descriptors and code; the code can change all of them. Each input
+ * runs twice: in one go, and in slices between which the vCPU's state is taken out and put back.
+ *
+ * Must hold: no crash, no undefined behaviour, no leak; never more retired than the budget; the
+ * tally holds what was retired; an error is one line; slicing and saving change nothing.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/soft_bed.h"
+
+#define CODE   0x8000u
+#define BUDGET 400u
+#define EXITS  64u
+
+void cr_failed(bool fatal, const char *file, int line, const char *what, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "%s:%d: %s: ", file, line, what);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n");
+	abort();
+}
+
+struct __attribute__((packed)) header {
+	uint8_t mode;  /* bits 1:0: real, protected, compatibility, 64-bit; 2: CS.D; 3: Intel */
+	uint8_t slice; /* instructions in a slice */
+	uint8_t types; /* of the data segments */
+	uint8_t flags;
+	uint16_t regs[8];
+	uint16_t selectors[4];
+	uint64_t descriptors[2]; /* selectors 38H and 40H */
+};
+
+struct machine {
+	struct bed b;
+	uint64_t retired;
+	unsigned int exits;
+	enum vmm_exit last;
+	struct kvm_regs regs;
+	struct kvm_sregs sregs;
+	bool gave_up; /* it makes no progress, and where it stopped depends on what is cached */
+};
+
+static void cpuid(struct bed *b, bool intel)
+{
+	struct kvm_cpuid_entry2 e[3] = {
+		{.function = 0, .eax = 7},
+		{.function = 1, .eax = 0xa10f11, .edx = 1u << 24 | 1u << 25 | 1u << 26},
+		{.function = 7, .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX, .edx = 1u << 26},
+	};
+	const char *name = intel ? "GenuineIntel" : "AuthenticAMD";
+
+	memcpy(&e[0].ebx, name, 4);
+	memcpy(&e[0].edx, name + 4, 4);
+	memcpy(&e[0].ecx, name + 8, 4);
+	cr_assert_eq(vmm_soft_ops.set_cpuid(b->v, e, 3), 0);
+}
+
+static void set_mode(struct bed *b, const struct header *h)
+{
+	unsigned int mode = h->mode & 3;
+	struct kvm_segment *seg[6];
+	struct kvm_sregs s;
+
+	vmm_soft_ops.get_sregs(b->v, &s);
+	seg[0] = &s.ds, seg[1] = &s.es, seg[2] = &s.ss, seg[3] = &s.fs, seg[4] = &s.gs;
+	seg[5] = &s.cs;
+	for (unsigned int i = 0; i < 6; i++) {
+		*seg[i] = (struct kvm_segment){.limit = mode ? 0xffffffff : 0xffff,
+					       .type = 3,
+					       .present = 1,
+					       .s = 1,
+					       .db = mode != 0,
+					       .g = mode != 0,
+					       .selector = h->selectors[i & 3]};
+		if (!mode)
+			seg[i]->base = (uint64_t)h->selectors[i & 3] << 4;
+		else if (i < 5 && h->types >> i & 1)
+			seg[i]->limit = (h->flags * 256u) + 0xff;
+	}
+	s.es.unusable = h->types >> 5 & 1;
+	s.fs.type = h->types >> 6 & 1 ? 1 : 3;
+	s.gs.type = h->types >> 7 & 1 ? 7 : 3;
+	s.cs.type = 11;
+	s.cs.selector = mode ? BED_CS0 : CODE >> 4;
+	s.cs.base = mode ? 0 : CODE;
+	s.cs.db = mode && h->mode & 4;
+	s.cs.l = mode == 3;
+	if (mode == 3)
+		s.cs.db = 0;
+	s.cr0 = mode < 2 ? 0x10 | mode : 0x80000011;
+	s.cr3 = BED_PML4;
+	s.cr4 = mode < 2 ? 0 : 0x20;
+	s.efer = mode < 2 ? 0 : 0x500;
+	s.gdt = (struct kvm_dtable){.base = BED_GDT, .limit = 0x47};
+	s.idt = (struct kvm_dtable){.base = BED_IDT, .limit = 0xfff};
+	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &s), 0);
+}
+
+static void build(struct machine *m, const struct header *h, const uint8_t *code, size_t n)
+{
+	struct bed *b = &m->b;
+
+	memset(m, 0, sizeof(*m));
+	bed_init(b);
+	*bed_u64(b, BED_GDT + 0x18) = 0x00cf9b000000ffff; /* 32-bit code */
+	*bed_u64(b, BED_GDT + 0x38) = h->descriptors[0];
+	*bed_u64(b, BED_GDT + 0x40) = h->descriptors[1];
+	cr_assert_eq(vmm_soft_ops.vcpu_create(b->vm, 0, &b->v), 0);
+	vmm_soft_ops.set_tally(b->v, &b->t);
+	cpuid(b, h->mode & 8);
+	memcpy(b->ram + CODE, code, n);
+	set_mode(b, h);
+	b->r = (struct kvm_regs){
+		.rip = h->mode & 3 ? CODE : 0,
+		.rax = h->regs[0],
+		.rcx = h->regs[1],
+		.rdx = h->regs[2],
+		.rbx = h->regs[3] | 0x300000u * !!(h->mode & 3),
+		.rsp = h->regs[4],
+		.rbp = h->regs[5],
+		.rsi = h->regs[6] * (h->mode & 16 ? 0x10001ull : 1),
+		.rdi = h->regs[7] * (h->mode & 32 ? 0x10001ull : 1),
+		.rflags = 2 | (h->flags & 0xd5),
+	};
+	vmm_soft_ops.set_regs(b->v, &b->r);
+}
+
+static void save_and_load(struct bed *b)
+{
+	uint8_t buf[4096], again[4096];
+	size_t n = sizeof(buf), k = sizeof(again);
+	struct kvm_sregs s;
+	struct kvm_regs r;
+
+	vmm_soft_ops.get_sregs(b->v, &s);
+	vmm_soft_ops.get_regs(b->v, &r);
+	cr_assert_eq(vmm_soft_ops.get_state(b->v, buf, &n), 0);
+	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &s), 0);
+	cr_assert_eq(vmm_soft_ops.set_regs(b->v, &r), 0);
+	cr_assert_eq(vmm_soft_ops.set_state(b->v, buf, n), 0, "a state is not taken back");
+	cr_assert_eq(vmm_soft_ops.get_state(b->v, again, &k), 0);
+	cr_assert(n == k && !memcmp(buf, again, n), "a state changed on its way");
+}
+
+/* Run until BUDGET instructions or something that ends it. */
+static void execute(struct machine *m, unsigned int slice, bool saves)
+{
+	struct vmm_run *run = &m->b.run;
+	unsigned int idle = 0;
+
+	while (m->retired < BUDGET && m->exits < EXITS) {
+		run->budget = slice && slice < BUDGET - m->retired ? slice : BUDGET - m->retired;
+		cr_assert_eq(vmm_soft_ops.run(m->b.v, run), 0);
+		cr_assert_leq(run->retired, run->budget);
+		m->retired += run->retired;
+		m->last = run->exit;
+		switch (run->exit) {
+		case VMM_EXIT_BUDGET:
+			cr_assert_eq(run->retired, run->budget);
+			break;
+		case VMM_EXIT_INTR:
+			if (idle++ > 20) {
+				m->gave_up = true;
+				return;
+			}
+			break;
+		case VMM_EXIT_IO:
+			m->exits++;
+			run->u.io.data = 0x12345678;
+			break;
+		case VMM_EXIT_RDMSR:
+		case VMM_EXIT_WRMSR:
+			m->exits++;
+			run->u.msr.data = 0x1122334455667788;
+			run->u.msr.fault = run->u.msr.index & 1;
+			break;
+		case VMM_EXIT_RDPMC:
+			m->exits++;
+			run->u.pmc.fault = true;
+			break;
+		case VMM_EXIT_ERROR:
+			cr_assert(run->u.error.msg[0] && !strchr(run->u.error.msg, '\n'));
+			return;
+		default:
+			return;
+		}
+		if (saves && run->exit == VMM_EXIT_BUDGET)
+			save_and_load(&m->b);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct machine m[2];
+	struct header h;
+	size_t n;
+
+	if (size < sizeof(h) + 1)
+		return -1;
+	memcpy(&h, data, sizeof(h));
+	n = size - sizeof(h);
+	if (n > 0x2000)
+		n = 0x2000;
+	for (int i = 0; i < 2; i++) {
+		build(&m[i], &h, data + sizeof(h), n);
+		execute(&m[i], i ? 1 + h.slice % 16 : 0, i);
+		vmm_soft_ops.get_regs(m[i].b.v, &m[i].regs);
+		vmm_soft_ops.get_sregs(m[i].b.v, &m[i].sregs);
+		cr_assert_eq(bed_total(&m[i].b.t, VPMU_SOFT_INSTRUCTIONS), m[i].retired);
+		cr_assert_leq(bed_total(&m[i].b.t, VPMU_SOFT_BRANCHES_TAKEN),
+			      bed_total(&m[i].b.t, VPMU_SOFT_BRANCHES));
+	}
+	if (!m[0].gave_up && !m[1].gave_up) {
+		/* The last slice ends by its budget where the whole run may just have ended. */
+		cr_assert_eq(m[0].retired, m[1].retired, "%lu and %lu retired",
+			     (unsigned long)m[0].retired, (unsigned long)m[1].retired);
+		cr_assert_eq(m[0].last, m[1].last, "exits %d and %d", m[0].last, m[1].last);
+		cr_assert_eq(memcmp(&m[0].regs, &m[1].regs, sizeof(m[0].regs)), 0, "registers");
+		cr_assert_eq(memcmp(&m[0].sregs, &m[1].sregs, sizeof(m[0].sregs)), 0, "segments");
+		cr_assert_eq(memcmp(m[0].b.ram, m[1].b.ram, BED_RAM), 0, "memory");
+		cr_assert_eq(memcmp(m[0].b.t.ev, m[1].b.t.ev, sizeof(m[0].b.t.ev)), 0, "counts");
+	}
+	for (int i = 0; i < 2; i++)
+		bed_stop(&m[i].b);
+	return 0;
+}

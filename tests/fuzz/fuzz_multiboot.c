@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * libFuzzer target: hostile multiboot images (vmm/boot/multiboot.c). Whatever the bytes are, the
+ * protocol either refuses them with one line and leaves guest RAM alone, or loads them inside of
+ * it. The first byte says how the rest makes an image: it is one, or a list of patches to a good
+ * one. The second byte says how long the module is, in pages, and how many vCPUs there are.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "tests/unit/multiboot_image.h"
+#include "vmm/boot/bytes.h"
+#include "vmm/boot/linux.h"
+#include "vmm/engine/platform.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define RAM_BYTES (8ULL << 20)
+
+/* Patches: offset, length 1..8, bytes. */
+static void patch(struct mb_image *m, const uint8_t *data, size_t size)
+{
+	while (size >= 3) {
+		size_t at = (data[0] | data[1] << 8) % sizeof(*m), n = data[2] % 8 + 1;
+
+		data += 3;
+		size -= 3;
+		for (size_t i = 0; i < n && i < size && at + i < sizeof(*m); i++)
+			((uint8_t *)m)[at + i] = data[i];
+		data += n < size ? n : size;
+		size -= n < size ? n : size;
+	}
+}
+
+/* The image that the input stands for, in memory of exactly its size. */
+static struct image make(const uint8_t *data, size_t size, bool patches)
+{
+	struct image img = {.name = "fuzz.flat"};
+	struct mb_image m;
+
+	if (patches) {
+		mb_image(&m);
+		patch(&m, data, size);
+		/* Most patches of the header would only break its checksum. */
+		if (size & 1)
+			m.header[2] = -(m.header[0] + m.header[1]);
+	}
+	img.bytes = patches ? sizeof(m) : size;
+	img.data = malloc(img.bytes ? img.bytes : 1);
+	if (img.data && img.bytes)
+		memcpy(img.data, patches ? (const void *)&m : data, img.bytes);
+	return img;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint8_t *ram, disk[256 * 4096];
+	struct image img, initrd = {.name = "module", .data = disk};
+	struct boot_params p = {.args = "one two", .initrd = &initrd};
+	struct vmm_ram slots;
+	uint64_t entry = 0;
+	char err[256] = "";
+	int ret;
+
+	if (size < 2)
+		return -1;
+	if (!ram) {
+		/* Guard pages around guest RAM. */
+		ram = mmap(NULL, RAM_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (ram == MAP_FAILED)
+			abort();
+		ram += 4096;
+		if (mprotect(ram, RAM_BYTES, PROT_READ | PROT_WRITE))
+			abort();
+		memset(disk, 0x77, sizeof(disk));
+	}
+	slots = (struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES};
+	initrd.bytes = data[1] * 4096u + 1;
+	p.nr_vcpus = data[1] % (PLATFORM_VCPUS_MAX + 1);
+	img = make(data + 2, size - 2, data[0] & 1);
+	if (!img.data)
+		return 0;
+	ret = boot_multiboot.load(&img, &slots, &p, &entry, err, sizeof(err));
+	if (!!ret != !!boot_multiboot.check(&img, &slots, &p, err, sizeof(err)))
+		abort();
+	if (ret) {
+		if (!*err || strchr(err, '\n') || get_u32(ram + MULTIBOOT_INFO) ||
+		    ram[LINUX_ACPI] || ram[LINUX_CMDLINE])
+			abort();
+	} else {
+		const uint8_t *module = ram + get_u32(ram + MULTIBOOT_INFO + MULTIBOOT_MODS_ADDR);
+		uint64_t at = get_u32(module), end = get_u32(module + 4);
+
+		if (*err || entry < LINUX_KERNEL || entry >= RAM_BYTES || end > RAM_BYTES ||
+		    end - at != initrd.bytes || ram[at] != 0x77 || ram[end - 1] != 0x77 ||
+		    memcmp(ram + LINUX_ACPI, "RSD PTR ", 8))
+			abort();
+		madvise(ram, RAM_BYTES, MADV_DONTNEED);
+	}
+	free(img.data);
+	return 0;
+}
