@@ -13,6 +13,8 @@
 #include "cgroup/service/json_memory.h"
 #include "../nomem.h"
 #include "machine_bed.h"
+#include "tests/unit/bz_image.h"
+#include "tests/unit/multiboot_image.h"
 
 #define ADD(rest) "{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\",\"engine\":\"soft\"," rest "}"
 
@@ -359,6 +361,44 @@ Test(nomem, vms)
 		machine_step(b.machine, 20);
 		sweep(&steps[i]);
 	}
+}
+
+/* VMs that boot a kernel: a bzImage, which is unpacked, and a multiboot image. */
+Test(nomem, kernels)
+{
+	char files[3][128], command[2][600];
+	struct bz_vmlinux vmlinux;
+	struct mb_image multiboot;
+	struct image bz;
+
+	bz_vmlinux(&vmlinux);
+	mb_image(&multiboot);
+	cr_assert(bz_image(BZ_GZIP, &vmlinux, sizeof(vmlinux), &bz));
+	for (unsigned int i = 0; i < 3; i++) {
+		const void *data = i == 0   ? (const void *)bz.data
+				   : i == 1 ? (const void *)&multiboot
+					    : (const void *)"initrd";
+		size_t bytes = i == 0 ? bz.bytes : i == 1 ? sizeof(multiboot) : 6;
+		FILE *out;
+
+		snprintf(files[i], sizeof(files[i]), "%s.kernel%u", dir, i);
+		out = fopen(files[i], "w");
+		cr_assert(out && fwrite(data, 1, bytes, out) == bytes && !fclose(out));
+	}
+	image_free(&bz);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct step s = {.command = command[i],
+				 .undo = "{\"cmd\":\"vm-remove\",\"name\":\"kernel-web-1\"}"};
+
+		snprintf(command[i], sizeof(command[i]),
+			 "{\"cmd\":\"vm-add\",\"kernel\":\"%s\",\"initrd\":\"%s\",\"engine\":"
+			 "\"soft\",\"name\":\"kernel-web-1\",\"tenant\":\"/acme/web-front-9\","
+			 "\"vcpus\":2,\"memory\":\"32M\",\"cmdline\":\"quiet\"}",
+			 files[i], files[2]);
+		sweep(&s);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		unlink(files[i]);
 }
 
 Test(nomem, snapshots)
