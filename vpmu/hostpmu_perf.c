@@ -179,16 +179,37 @@ static int read_event(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_
 						    : vpmu_perf_event_read(e, r);
 }
 
+/* Add the time for which @c was throttled since its last reading. In the event's own times it runs
+ * meanwhile. */
+static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+			   uint64_t gap_before)
+{
+	uint64_t stopped = vpmu_perf_event_stopped(&c->event), since;
+
+	if (!c->based || !stopped)
+		return;
+	/* No longer than the thread has run since. */
+	since = clock_now(p) - c->seen_ns;
+	since -= c->gap_ns - gap_before < since ? c->gap_ns - gap_before : since;
+	if (stopped > since)
+		stopped = since;
+	c->gap_ns += stopped;
+	c->throttled_ns += stopped;
+}
+
 /* Take what @r says about times into @c. */
-static void note_times(struct vpmu_perf_ctr *c, const struct vpmu_perf_reading *r)
+static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+		       const struct vpmu_perf_reading *r)
 {
 	uint64_t gap = r->enabled_ns > r->running_ns ? r->enabled_ns - r->running_ns : 0;
+	uint64_t before = c->gap_ns;
 
 	if (!c->based)
 		c->base_gap_ns = gap;
-	if (gap > c->base_gap_ns + c->gap_ns)
-		c->gap_ns = gap - c->base_gap_ns;
+	if (gap + c->throttled_ns > c->base_gap_ns + c->gap_ns)
+		c->gap_ns = gap + c->throttled_ns - c->base_gap_ns;
 	c->running_ns = r->running_ns;
+	note_throttled(p, c, before);
 }
 
 /* The count of an event that the kernel has just stopped is its last count. */
@@ -214,7 +235,7 @@ static uint64_t perf_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
 	} else if (!c->lost && (rc = read_event(p, &c->event, &r)) >= 0) {
 		if (ctr < CTR_SOFTWARE && c->based && (rc || r.running_ns > c->running_ns))
 			p->counted_ns = p->clock_ns;
-		note_times(c, &r);
+		note_times(p, c, &r);
 		c->last = r.value;
 		p->fresh |= 1u << ctr;
 	} else {

@@ -17,7 +17,9 @@
  *
  * Without alarms (alarm_signal), all events are counting events. With them, events of a thread are
  * opened as sampling events from the start, since the kernel lets only these be armed, with a
- * period that they never reach; arm() gives them the distance to the next alarm.
+ * period that they never reach; arm() gives them the distance to the next alarm. A sampling event
+ * that the kernel throttles, because it interrupts too often, stands still: that time is a gap,
+ * too.
  *
  * Software events count on any host. A thread's PMU can also count time in the guest by the TSC,
  * from entering to leaving it, both privilege levels together:
@@ -80,7 +82,12 @@ struct vpmu_perf_event {
 	vpmu_key_t key;	 /* 0: none */
 	unsigned int nr; /* of fd and page */
 	int fd[VPMU_PERF_TYPES];
-	struct perf_event_mmap_page *page; /* of fd[0], or NULL */
+	struct vpmu_perf_ring {
+		struct perf_event_mmap_page *page; /* of the fd, or NULL */
+		/* private: hostpmu_perf_throttle.c */
+		uint64_t at;	     /* of the ring: what was read */
+		uint64_t stopped_at; /* throttled since then; 0: it is not */
+	} ring[VPMU_PERF_TYPES];
 };
 
 struct vpmu_hostpmu_perf {
@@ -108,7 +115,8 @@ struct vpmu_hostpmu_perf {
 		uint64_t base;	      /* first value read after the bind */
 		uint64_t last;	      /* last value read */
 		uint64_t base_gap_ns; /* enabled - running of the event at the first reading */
-		uint64_t gap_ns;      /* the same since then, as of the last good reading */
+		uint64_t gap_ns;      /* since then without a count, as of the last good reading */
+		uint64_t throttled_ns; /* part of that: stopped by throttling */
 		uint64_t running_ns;  /* of the event, in the last good reading */
 		uint64_t seen_ns;     /* now() behind that reading */
 		uint64_t bind;	      /* binds when it was bound */

@@ -54,16 +54,21 @@ static int sys_enable(int fd, bool on)
 	return ioctl(fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0) ? -errno : 0;
 }
 
-static struct perf_event_mmap_page *sys_map(int fd)
+static struct perf_event_mmap_page *sys_map(int fd, bool ring)
 {
-	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = MAP_FAILED;
 
+	if (ring)
+		page = mmap(NULL, 2 * bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
 	return page == MAP_FAILED ? NULL : page;
 }
 
 static void sys_unmap(struct perf_event_mmap_page *page)
 {
-	munmap(page, (size_t)sysconf(_SC_PAGESIZE));
+	munmap(page, (size_t)sysconf(_SC_PAGESIZE) + page->data_size);
 }
 
 static uint64_t sys_rdpmc(uint32_t index)
@@ -242,6 +247,7 @@ int vpmu_perf_open_leader(int tid, int cpu, bool enabled)
 		.exclude_hv = 1,
 	};
 
+	vpmu_perf_clock_attr(&attr);
 	return open_attr(&attr, tid, cpu, -1);
 }
 
@@ -314,6 +320,7 @@ static int open_kind(vpmu_key_t key, const struct vpmu_perf_where *where, const 
 	attr.disabled = !where->enabled;
 	attr.pinned = hardware && where->pinned;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	vpmu_perf_clock_attr(&attr);
 	return open_alarm(key, &attr, where, hardware && where->leader ? where->leader[i] : -1);
 }
 
@@ -347,11 +354,23 @@ int vpmu_perf_event_open(struct vpmu_perf_event *e, vpmu_key_t key,
 
 void vpmu_perf_event_close(struct vpmu_perf_event *e)
 {
-	if (e->page)
-		vpmu_perf_sys->unmap(e->page);
-	for (unsigned int i = 0; i < e->nr; i++)
+	for (unsigned int i = 0; i < e->nr; i++) {
+		if (e->ring[i].page)
+			vpmu_perf_sys->unmap(e->ring[i].page);
 		vpmu_perf_sys->close(e->fd[i]);
+	}
 	memset(e, 0, sizeof(*e));
+}
+
+void vpmu_perf_event_map(struct vpmu_perf_event *e, bool samples)
+{
+	bool hardware = vpmu_perf_hardware(e->key);
+	bool ring = samples && (hardware || is_clock(e->key));
+
+	if (!ring && (!hardware || e->nr > 1))
+		return;
+	for (unsigned int i = 0; i < e->nr; i++)
+		e->ring[i].page = vpmu_perf_sys->map(e->fd[i], ring);
 }
 
 int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on)
@@ -433,7 +452,7 @@ static bool read_page(const struct perf_event_mmap_page *page, struct vpmu_perf_
 
 int vpmu_perf_event_read_here(const struct vpmu_perf_event *e, struct vpmu_perf_reading *r)
 {
-	if (e->page && read_page(e->page, r))
+	if (e->nr == 1 && e->ring[0].page && read_page(e->ring[0].page, r))
 		return 1;
 	return vpmu_perf_event_read(e, r);
 }
@@ -441,7 +460,7 @@ int vpmu_perf_event_read_here(const struct vpmu_perf_event *e, struct vpmu_perf_
 /* The kernel writes the count to the page when it takes the counter away. */
 bool vpmu_perf_event_last(const struct vpmu_perf_event *e, uint64_t *value)
 {
-	const volatile struct perf_event_mmap_page *pc = e->page;
+	const volatile struct perf_event_mmap_page *pc = e->nr == 1 ? e->ring[0].page : NULL;
 
 	if (!pc || pc->index)
 		return false;

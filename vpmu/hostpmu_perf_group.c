@@ -72,8 +72,8 @@ static int open_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vp
 		close_group(p);
 		return rc;
 	}
-	if (p->opts.cpu == VPMU_PERF_THREAD && vpmu_perf_hardware(key) && e->nr == 1)
-		e->page = vpmu_perf_sys->map(e->fd[0]);
+	if (p->opts.cpu == VPMU_PERF_THREAD)
+		vpmu_perf_event_map(e, p->opts.alarm_signal);
 	return 0;
 }
 

@@ -24,8 +24,9 @@ struct vpmu_perf_sys {
 	/* 0, or -ENODATA: the kernel has put the pinned event into its error state; or -errno. */
 	int (*read)(int fd, struct vpmu_perf_reading *r);
 	int (*enable)(int fd, bool on); /* PERF_EVENT_IOC_ENABLE or _DISABLE */
-	/* The event's page, or NULL. */
-	struct perf_event_mmap_page *(*map)(int fd);
+	/* The event's page, with a ring of one page behind it if @ring and if the kernel allows
+	 * that much locked memory (data_size says so); or NULL. */
+	struct perf_event_mmap_page *(*map)(int fd, bool ring);
 	void (*unmap)(struct perf_event_mmap_page *page);
 	uint64_t (*rdpmc)(uint32_t index);
 	void (*close)(int fd);
@@ -107,11 +108,15 @@ int vpmu_perf_open_leader(int tid, int cpu, bool enabled);
  * vpmu_perf_event_open - fill in *@e: an event for @key on each kind of core that has it. It is
  * disabled unless @where says otherwise.
  * -errno when no kind of core can count it, or when files or rights are missing.
- * vpmu_perf_event_close - the end of *@e, which may be empty.
+ * vpmu_perf_event_close - the end of *@e, which may be empty; unmaps it.
  */
 int vpmu_perf_event_open(struct vpmu_perf_event *e, vpmu_key_t key,
 			 const struct vpmu_perf_where *where);
 void vpmu_perf_event_close(struct vpmu_perf_event *e);
+
+/* vpmu_perf_event_map - map what can be mapped of @e, an event of a thread: its page, to read it
+ * without a system call, and, if it samples, its ring. */
+void vpmu_perf_event_map(struct vpmu_perf_event *e, bool samples);
 
 /* vpmu_perf_event_enable - start or stop @e. Its count and times stay. 0 or -errno. */
 int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on);
@@ -133,6 +138,16 @@ int vpmu_perf_event_runs(const struct vpmu_perf_event *e);
 /* vpmu_perf_event_arm - let @e overflow after @events more, or never (0). An event of several kinds
  * of core may be early. An event that cannot sample is not armed. */
 void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events);
+
+/* ---- hostpmu_perf_throttle.c: events that the kernel has stopped. Owner ---- */
+
+/* Make the records of an event have times of vpmu_perf_sys->clock(0). All events of a group must
+ * have the same clock. */
+void vpmu_perf_clock_attr(struct perf_event_attr *attr);
+
+/* vpmu_perf_event_stopped - for how many ns since the last call @e was throttled, as a clock on the
+ * wall shows it; UINT64_MAX: it was, and nobody knows for how long. */
+uint64_t vpmu_perf_event_stopped(struct vpmu_perf_event *e);
 
 /* ---- hostpmu_perf_alarm.c: alarms. Owner ---- */
 

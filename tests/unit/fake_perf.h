@@ -11,6 +11,8 @@
  *     group can be pinned.
  *   - A pinned event that finds no counter goes into its error state. It reads as end of file until
  *     it is enabled anew.
+ *   - A sampling event has a ring that is overwritten: a record for each overflow, and for each
+ * time that the kernel throttles the event (fake_throttle).
  *   - Who waits gets a counter when an event is enabled or opened, and when the thread next gets a
  *     CPU (fake_run). It gets none when an event is disabled or closed.
  *   - Others can hold counters for good (fake.held), or take turns with us (fake.rival).
@@ -24,9 +26,12 @@
 #include "vpmu/event/event.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <time.h>
 
 #define FAKE_FDS       64
 #define FAKE_WIDTH     48
+#define FAKE_RING      256 /* bytes of an event's ring */
 #define FAKE_TYPE_ATOM 10
 #define FAKE_READ_NS   100 /* what a system call of the thread takes */
 
@@ -47,6 +52,7 @@ static struct {
 	unsigned int soft_limit; /* of open events; 0: FAKE_FDS */
 	unsigned int hard_limit; /* what the soft limit can be raised to */
 	bool rdpmc;		 /* events have pages */
+	bool no_ring;		 /* no memory may be locked for rings */
 	bool sleeps;		 /* the thread does not run while others make calls */
 	bool gone;		 /* the thread has ended */
 	bool bump_lock;		 /* the kernel moves the event during the next rdpmc */
@@ -63,7 +69,9 @@ static struct {
 		int tid, cpu;
 		uint64_t count, enabled_ns, running_ns;
 		struct perf_event_mmap_page page;
-		uint64_t counter; /* of 48 bits */
+		uint8_t ring[FAKE_RING]; /* behind the page */
+		bool throttled;		 /* it counts nothing, while its running time goes on */
+		uint64_t counter;	 /* of 48 bits */
 		int sig;	  /* for tid at an overflow; 0: not asked for */
 		uint64_t period, left;
 	} ev[FAKE_FDS];
@@ -268,12 +276,35 @@ static inline void fake_wall(uint64_t ns)
 	}
 }
 
+static inline void fake_record(struct fake_event *e, const void *record, uint16_t bytes)
+{
+	if (!e->page.data_size)
+		return;
+	for (uint16_t i = 0; i < bytes; i++)
+		e->ring[e->page.data_head++ % FAKE_RING] = ((const uint8_t *)record)[i];
+}
+
+/* The kernel stops @e, or lets it count again, and writes a record. */
+static inline void fake_throttle(struct fake_event *e, bool on)
+{
+	struct {
+		struct perf_event_header header;
+		uint64_t time, id, stream_id;
+	} r = {.header = {.type = on ? PERF_RECORD_THROTTLE : PERF_RECORD_UNTHROTTLE,
+			  .size = sizeof(r)},
+	       .time = fake.wall_ns};
+
+	e->throttled = on;
+	fake_record(e, &r, sizeof(r));
+}
+
 static inline void fake_overflow(struct fake_event *e, uint64_t counted)
 {
 	if (!e->period || counted < e->left) {
 		e->left -= e->period ? counted : 0;
 		return;
 	}
+	fake_record(e, &(struct perf_event_header){.type = PERF_RECORD_SAMPLE, .size = 8}, 8);
 	e->left = e->period - (counted - e->left) % e->period;
 	fake.signals += e->sig != 0;
 }
@@ -291,7 +322,7 @@ static inline void fake_pass(uint64_t ns, bool counts)
 		if (e->state != FAKE_COUNTS)
 			continue;
 		e->running_ns += ns;
-		if (counts) {
+		if (counts && !e->throttled) {
 			e->count += ns / 1000;
 			e->counter += ns / 1000;
 			fake_overflow(e, ns / 1000);
@@ -404,9 +435,18 @@ static inline int fake_enable(int fd, bool on)
 	return 0;
 }
 
-static inline struct perf_event_mmap_page *fake_map(int fd)
+static inline struct perf_event_mmap_page *fake_map(int fd, bool ring)
 {
-	return fake.rdpmc ? &fake.ev[fd].page : NULL;
+	struct fake_event *e = &fake.ev[fd];
+
+	if (ring && !fake.no_ring) {
+		cr_assert(e->attr.use_clockid && e->attr.clockid == CLOCK_MONOTONIC);
+		cr_assert_eq(fake.ev[e->leader].attr.clockid, e->attr.clockid);
+		e->page.data_offset =
+			offsetof(struct fake_event, ring) - offsetof(struct fake_event, page);
+		e->page.data_size = FAKE_RING;
+	}
+	return fake.rdpmc || e->page.data_size ? &e->page : NULL;
 }
 
 static inline void fake_unmap(struct perf_event_mmap_page *page)

@@ -100,6 +100,8 @@ static inline void group_rules(void)
 	int off, on;
 
 	cr_assert_geq(leader, 0);
+	/* All events of a group have the same clock. */
+	vpmu_perf_clock_attr(&attr);
 	on = vpmu_perf_sys->open(&attr, 0, -1, leader);
 	attr.disabled = 1;
 	off = vpmu_perf_sys->open(&attr, 0, -1, leader);

@@ -254,6 +254,180 @@ Test(perf_alarm, two_kinds_of_core)
 	end(&b);
 }
 
+/* ---- throttling ---- */
+
+#define MS 1000000ULL
+
+static struct vpmu_value value(struct bed *b)
+{
+	struct vpmu_value v;
+
+	vpmu_pcpu_flush(b->pcpu);
+	vpmu_consumer_read(&b->guest, &v);
+	return v;
+}
+
+/* System calls take a little of the thread's time. */
+static bool about(uint64_t a, uint64_t b)
+{
+	return a + b / 50 + 20000 >= b && b + b / 50 + 20000 >= a;
+}
+
+static void throttled_for(struct bed *b, bool on, uint64_t ns)
+{
+	fake_throttle(event_of(PERF_COUNT_HW_INSTRUCTIONS), on);
+	guest_ticks += 2 * ns;
+	fake_run(ns);
+}
+
+/* While the kernel has stopped the event its running time goes on. It must not pass for time in
+ * which the event counted. */
+static void stopped_time(bool rdpmc)
+{
+	struct vpmu_value v, w;
+	struct bed b;
+
+	fake_start(4, false);
+	fake.rdpmc = rdpmc;
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	run_guest(&b, 10000);
+	v = value(&b);
+	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns && !v.partial);
+	throttled_for(&b, true, 5 * MS);
+	/* It is stopped, and begins again behind the reading. */
+	v = value(&b);
+	cr_expect_eq(v.count, 10000);
+	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	cr_expect(about(vpmu_value_scaled(&v), 15000));
+	fake_run(3 * MS);
+	throttled_for(&b, false, 2 * MS);
+	w = value(&b);
+	cr_expect(w.count == 12000 && w.running_ns >= v.running_ns);
+	cr_expect(about(w.enabled_ns, 20 * MS) && about(w.running_ns, 12 * MS), "%lu of %lu",
+		  w.running_ns, w.enabled_ns);
+	/* Both ends between two readings, twice. */
+	for (int i = 0; i < 2; i++) {
+		throttled_for(&b, true, 3 * MS);
+		throttled_for(&b, false, 1 * MS);
+	}
+	w = value(&b);
+	cr_expect_eq(w.count, 14000);
+	cr_expect(about(w.enabled_ns, 28 * MS) && about(w.running_ns, 14 * MS), "%lu of %lu",
+		  w.running_ns, w.enabled_ns);
+	end(&b);
+}
+
+Test(perf_alarm, throttled_time_is_a_gap)
+{
+	stopped_time(false);
+}
+
+Test(perf_alarm, throttled_time_is_a_gap_by_rdpmc)
+{
+	stopped_time(true);
+}
+
+/* A thread without a CPU loses nothing by it. */
+Test(perf_alarm, throttled_while_the_thread_sleeps)
+{
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	run_guest(&b, 10000);
+	value(&b);
+	throttled_for(&b, true, 1 * MS);
+	fake_sleep(900 * MS);
+	throttled_for(&b, false, 0);
+	v = value(&b);
+	cr_expect(about(v.enabled_ns, 11 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	run_guest(&b, 10000);
+	v = value(&b);
+	cr_expect(about(v.enabled_ns, 21 * MS) && about(v.running_ns, 20 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	end(&b);
+}
+
+/* Records that were overwritten before anybody read them: nobody knows, and nobody claims. The same
+ * for an end without a begin. */
+Test(perf_alarm, throttle_records_that_are_lost)
+{
+	struct perf_event_header sample = {.type = PERF_RECORD_SAMPLE, .size = 8};
+	struct fake_event *e;
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, false);
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000000);
+	run_guest(&b, 10000);
+	value(&b);
+	e = event_of(PERF_COUNT_HW_INSTRUCTIONS);
+	for (unsigned int i = 0; i <= FAKE_RING / 8; i++)
+		fake_record(e, &sample, sizeof(sample));
+	run_guest(&b, 5000);
+	v = value(&b);
+	cr_expect_eq(v.count, 15000);
+	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	run_guest(&b, 5000);
+	throttled_for(&b, false, 0);
+	v = value(&b);
+	cr_expect(about(v.running_ns, 10 * MS), "%lu", v.running_ns);
+	/* A record that no kernel writes ends nothing. */
+	fake_record(e, &(struct perf_event_header){.type = 1, .size = 3}, 8);
+	run_guest(&b, 5000);
+	v = value(&b);
+	cr_expect(about(v.running_ns, 10 * MS), "%lu", v.running_ns);
+	run_guest(&b, 5000);
+	v = value(&b);
+	cr_expect(about(v.enabled_ns, 30 * MS) && about(v.running_ns, 15 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	end(&b);
+}
+
+/* Without memory for rings all else works. */
+Test(perf_alarm, no_ring)
+{
+	struct bed b;
+
+	fake_start(4, false);
+	fake.no_ring = true;
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	cr_expect_eq(run_guest(&b, 10000), 10);
+	cr_expect_eq(counted(&b), 10000);
+	end(&b);
+}
+
+/* Each kind of core has a ring. */
+Test(perf_alarm, throttled_on_the_second_kind_of_core)
+{
+	struct vpmu_value v;
+	struct bed b;
+
+	fake_start(4, false);
+	fake.kinds = 2;
+	fake.core = 1;
+	begin_with(&b, (struct vpmu_hostpmu_perf_opts){0});
+	set_alarm(&b, INSTRUCTIONS, 1000);
+	run_guest(&b, 10000);
+	value(&b);
+	fake_for_each(e) if (e->used && e->attr.type == PERF_TYPE_HARDWARE && fake_kind(&e->attr))
+		fake_throttle(e, true);
+	run_guest(&b, 5000);
+	v = value(&b);
+	cr_expect_eq(v.count, 10000);
+	cr_expect(about(v.enabled_ns, 15 * MS) && about(v.running_ns, 10 * MS), "%lu of %lu",
+		  v.running_ns, v.enabled_ns);
+	end(&b);
+}
+
 /* ---- what is counted by the TSC ---- */
 
 Test(perf_alarm, a_timer_of_the_thread)
