@@ -106,6 +106,7 @@ static int get_said(const json_t *req, struct snapshot_said *s, char numbers[NUM
 		{"name", &s->name, VM_NAME_MAX}, {"tenant", &s->tenant, VM_TENANT_MAX},
 		{"policy", &s->policy, 32},	 {"memory", &s->memory, 32},
 		{"allow", &s->allow, 4095},	 {"deny", &s->deny, 4095},
+		{"engine", &s->engine, 32},
 	};
 	const struct {
 		const char *key, **value;
@@ -146,9 +147,9 @@ static int restore(struct control *c, const json_t *req, const struct snapshot_s
 static int cmd_vm_restore(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	static const char *const fields[] = {
-		"file", "name",	 "tenant", "policy",	    "memory",	  "allow",
-		"deny", "trust", "weight", "tenant_weight", "max_events", "tenant_max_events",
-		NULL};
+		"file",	  "name",  "tenant", "policy",	      "memory",	    "allow",
+		"deny",	  "trust", "weight", "tenant_weight", "max_events", "tenant_max_events",
+		"engine", NULL};
 	struct snapshot_said said = {.name = NULL};
 	char numbers[NUMBERS][24];
 	struct control *c = arg;

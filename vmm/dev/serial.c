@@ -101,10 +101,15 @@ static uint8_t pending(const struct serial *s)
 	return IIR_NONE;
 }
 
+/* In loopback mode the outputs are inactive, also OUT2. */
+static bool level_of(const struct serial *s)
+{
+	return pending(s) != IIR_NONE && (s->mcr & (MCR_OUT2 | MCR_LOOP)) == MCR_OUT2;
+}
+
 static void update_irq(struct serial *s)
 {
-	/* In loopback mode the outputs are inactive, also OUT2. */
-	bool level = pending(s) != IIR_NONE && (s->mcr & (MCR_OUT2 | MCR_LOOP)) == MCR_OUT2;
+	bool level = level_of(s);
 
 	if (!s->irq || level == s->level)
 		return;
@@ -320,10 +325,45 @@ int serial_claim(struct serial *s, struct bus *bus)
 
 #define TAG 0x4c524553u /* "SERL" */
 
-void serial_save(const struct serial *s, struct vpmu_blob *b)
+/* What only a UART with an interrupt has. */
+static void save_receiver(const struct serial *s, struct vpmu_blob *b)
 {
-	size_t section = vpmu_blob_begin(b, TAG, 1);
+	uint64_t tail = s->input ? s->input->tail : 0, head = s->input ? s->input->head : 0;
 
+	vpmu_blob_u8(b, s->fcr);
+	vpmu_blob_u8(b, s->thre);
+	vpmu_blob_u8(b, s->overrun);
+	vpmu_blob_u8(b, s->nr_rx);
+	vpmu_blob_bytes(b, s->rx, s->nr_rx);
+	vpmu_blob_u16(b, (uint16_t)(head - tail));
+	for (; tail != head; tail++)
+		vpmu_blob_u8(b, s->input->ring[tail % SERIAL_INPUT_MAX]);
+}
+
+/* The reverse. The input goes to *@in, whose first bytes it becomes. */
+static bool load_receiver(struct serial *n, struct serial_input *in, struct vpmu_blob_reader *r)
+{
+	n->fcr = vpmu_blob_get_u8(r);
+	n->thre = vpmu_blob_get_bool(r);
+	n->overrun = vpmu_blob_get_bool(r);
+	n->nr_rx = vpmu_blob_get_u8(r);
+	if (n->fcr & ~(n->fcr & FCR_ON ? FCR_KEPT : 0) ||
+	    n->nr_rx > (n->fcr & FCR_ON ? SERIAL_FIFO : 1))
+		return false;
+	vpmu_blob_get_bytes(r, n->rx, n->nr_rx);
+	in->head = vpmu_blob_get_u16(r);
+	/* What waits has found no room. */
+	if (in->head > SERIAL_INPUT_MAX || (in->head && fifo_room(n) && !loopback(n)))
+		return false;
+	vpmu_blob_get_bytes(r, in->ring, in->head);
+	return true;
+}
+
+void serial_save(struct serial *s, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG, s->irq ? 2 : 1);
+
+	pthread_mutex_lock(&s->lock);
 	vpmu_blob_u8(b, s->ier);
 	vpmu_blob_u8(b, s->lcr);
 	vpmu_blob_u8(b, s->mcr);
@@ -332,29 +372,40 @@ void serial_save(const struct serial *s, struct vpmu_blob *b)
 	vpmu_blob_u8(b, s->dlm);
 	vpmu_blob_u16(b, (uint16_t)s->len);
 	vpmu_blob_bytes(b, s->line, s->len);
+	if (s->irq)
+		save_receiver(s, b);
+	pthread_mutex_unlock(&s->lock);
 	vpmu_blob_end(b, section);
 }
 
 bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
 {
-	struct serial n = {0};
-	struct vpmu_blob_reader in;
+	struct serial n = {.irq = s->irq};
+	struct serial_input *in = NULL;
+	struct vpmu_blob_reader section;
 	uint16_t version;
+	bool good = false;
 
-	if (!vpmu_blob_get_section(r, TAG, &version, &in) || version != 1)
+	if (!vpmu_blob_get_section(r, TAG, &version, &section) || version != (s->irq ? 2 : 1))
 		return false;
-	n.ier = vpmu_blob_get_u8(&in);
-	n.lcr = vpmu_blob_get_u8(&in);
-	n.mcr = vpmu_blob_get_u8(&in);
-	n.scr = vpmu_blob_get_u8(&in);
-	n.dll = vpmu_blob_get_u8(&in);
-	n.dlm = vpmu_blob_get_u8(&in);
-	n.len = vpmu_blob_get_u16(&in);
+	n.ier = vpmu_blob_get_u8(&section);
+	n.lcr = vpmu_blob_get_u8(&section);
+	n.mcr = vpmu_blob_get_u8(&section);
+	n.scr = vpmu_blob_get_u8(&section);
+	n.dll = vpmu_blob_get_u8(&section);
+	n.dlm = vpmu_blob_get_u8(&section);
+	n.len = vpmu_blob_get_u16(&section);
 	if (n.len > SERIAL_LINE_MAX || n.ier > IER_BITS || n.mcr > MCR_BITS)
 		return false;
-	vpmu_blob_get_bytes(&in, n.line, n.len);
-	if (!vpmu_blob_done(&in))
-		return false;
+	vpmu_blob_get_bytes(&section, n.line, n.len);
+	if (s->irq) {
+		in = calloc(1, sizeof(*in));
+		if (!in || !load_receiver(&n, in, &section))
+			goto out;
+	}
+	if (!vpmu_blob_done(&section))
+		goto out;
+	good = true;
 	pthread_mutex_lock(&s->lock);
 	memcpy(s->line, n.line, n.len);
 	s->len = n.len;
@@ -364,11 +415,19 @@ bool serial_load(struct serial *s, struct vpmu_blob_reader *r)
 	s->scr = n.scr;
 	s->dll = n.dll;
 	s->dlm = n.dlm;
-	s->fcr = 0;
-	s->thre = s->overrun = false;
-	s->nr_rx = 0;
+	s->fcr = n.fcr;
+	s->thre = n.thre;
+	s->overrun = n.overrun;
+	s->nr_rx = n.nr_rx;
+	memcpy(s->rx, n.rx, n.nr_rx);
+	s->level = level_of(s);
+	free(s->input);
+	s->input = in;
+	in = NULL;
 	pthread_mutex_unlock(&s->lock);
-	return true;
+out:
+	free(in);
+	return good;
 }
 
 /* ---- text ---- */

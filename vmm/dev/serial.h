@@ -68,10 +68,13 @@ void serial_flush(struct serial *s);
  * or -ENOMEM. Any thread. */
 long serial_input(struct serial *s, const void *data, size_t n);
 
-/* serial_save - append a section with the registers and the unfinished line, without input.
- * serial_load - the reverse; false: the section is damaged or no guest can bring it about, nothing
- * changed. Only of a UART without an interrupt, which has nothing else. */
-void serial_save(const struct serial *s, struct vpmu_blob *b);
+/* serial_save - append a section with the registers and the unfinished line; of a UART with an
+ * interrupt also its FIFO and the input that waits. serial_load - the reverse, into a UART of the
+ * same kind that nobody uses yet; the interrupt output is that of the saved state, and nobody is
+ * told. False: the section is damaged or no guest can bring it about (nothing changed), or out of
+ * memory.
+ */
+void serial_save(struct serial *s, struct vpmu_blob *b);
 bool serial_load(struct serial *s, struct vpmu_blob_reader *r);
 
 /*

@@ -325,10 +325,12 @@ struct vmm_engine_ops {
 	 * get_state - everything of the vCPU that kvm_regs and kvm_sregs do not hold: queued
 	 * events, the local APIC, x87 and SSE, the exit that waits for its answer, MSRs, clocks.
 	 * *bytes is the room in
-	 * @buf; on return it is what was used, or with -ENOSPC what is needed. -ENOMEM.
+	 * @buf; on return it is what was used, or with -ENOSPC what is needed. -ENOMEM. -EBUSY: an
+	 * exit waits for its answer, and the engine cannot save that (KVM; run() that returned
+	 * VMM_EXIT_INTR has completed all exits but those of a string instruction).
 	 * set_state - the reverse. Call it after set_sregs and set_regs, which reset such things.
-	 * It checks every byte: -EINVAL means that nothing changed.
-	 * Both between runs. VMM_CAN_SAVE.
+	 * It checks every byte: -EINVAL means that nothing changed; on KVM the vCPU is useless
+	 * then. Both between runs. VMM_CAN_SAVE.
 	 *
 	 * A vCPU restored in this way continues as the original would have, also in another
 	 * process. The caller saves and restores what is the caller's: CPUID, the trapped MSRs,

@@ -160,7 +160,7 @@ static void engine_close(struct vmm_engine *e)
 const struct vmm_engine_ops vmm_kvm_ops = {
 	.name = "kvm",
 	.can = VMM_CAN_GUEST_TSC | VMM_CAN_HUGE_PAGES | VMM_CAN_IRQCHIP | VMM_CAN_PMI |
-	       VMM_CAN_ALARM_SIGNAL | VMM_CAN_RDPMC_SITES,
+	       VMM_CAN_ALARM_SIGNAL | VMM_CAN_RDPMC_SITES | VMM_CAN_SAVE,
 	.open = engine_open,
 	.close = engine_close,
 	.vm_create = kvm_vm_create,
@@ -187,9 +187,9 @@ const struct vmm_engine_ops vmm_kvm_ops = {
 	.nmi = kvm_vcpu_nmi,
 	.pmi = kvm_vcpu_pmi,
 	.set_tally = vmm_no_tally,
-	.get_state = vmm_no_get_state,
-	.set_state = vmm_no_set_state,
-	.get_vm_state = vmm_no_get_vm_state,
-	.set_vm_state = vmm_no_set_vm_state,
+	.get_state = kvm_vcpu_get_state,
+	.set_state = kvm_vcpu_set_state,
+	.get_vm_state = kvm_vm_get_state,
+	.set_vm_state = kvm_vm_set_state,
 	.guest_tsc = kvm_vcpu_guest_tsc,
 };

@@ -104,6 +104,12 @@ bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index);
 /* Its answer: EAX is KVM's to write, from the exit's data. */
 void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data);
 
+/* state.c */
+int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
+int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
+int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes);
+int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes);
+
 /* signal.c */
 /* Install the handlers of the engine's signals, once for the process. */
 int kvm_signals_install(char *why, size_t why_len);

@@ -16,7 +16,7 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 
-enum order { ORDER_WAIT, ORDER_RUN, ORDER_QUIT };
+enum order { ORDER_WAIT, ORDER_RUN, ORDER_UNPLACE, ORDER_QUIT };
 
 struct threads {
 	struct vm_sched sched; /* first */
@@ -36,7 +36,7 @@ struct vcpu_thread {
 	unsigned int id; /* of the pCPU */
 	pthread_t thread;
 	bool alive;	   /* the thread exists; used by the control thread only */
-	bool placed;	   /* the vCPU is placed; used by the thread only */
+	bool placed;	   /* the vCPU is placed; under lock, changed by the thread only */
 	_Atomic int order; /* enum order; written under lock */
 	_Atomic bool tick; /* rotate at the next exit */
 	bool running;	   /* the thread is in run(); under lock */
@@ -64,6 +64,16 @@ static bool place(struct vcpu_thread *t)
 	vpmu_guest_placed(t->v->guest, t->env.pcpu);
 	t->placed = true;
 	return true;
+}
+
+/* The vCPU's counters end here; what is left of them are register values. Not under the lock: the
+ * control thread may hold locks of the core that wait for it. */
+static void unplace(struct vcpu_thread *t)
+{
+	vpmu_pcpu_online(t->env.pcpu);
+	if (!t->v->guest_gone)
+		vpmu_guest_placed(t->v->guest, NULL);
+	vpmu_pcpu_offline(t->env.pcpu);
 }
 
 static void finish_guest(struct vcpu_thread *t)
@@ -113,7 +123,15 @@ static void *vcpu_thread(void *arg)
 	t->tid = gettid();
 	pthread_cond_broadcast(&ts->cond);
 	while ((order = order_of(t)) != ORDER_QUIT) {
-		if (order == ORDER_WAIT || t->v->state != VCPU_READY) {
+		if (order == ORDER_UNPLACE && t->placed) {
+			pthread_mutex_unlock(&ts->lock);
+			unplace(t);
+			pthread_mutex_lock(&ts->lock);
+			t->placed = false;
+			pthread_cond_broadcast(&ts->cond);
+			continue;
+		}
+		if (order != ORDER_RUN || t->v->state != VCPU_READY) {
 			pthread_cond_wait(&ts->cond, &ts->lock);
 			continue;
 		}
@@ -254,23 +272,31 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 	return 0;
 }
 
-static void sched_pause(struct vm_sched *s, struct vm *vm)
+/* Give all threads the same order, and wait until none of them runs; or, to be unplaced, until none
+ * has its vCPU on its pCPU. Threads that do not exist have none there. */
+static void stop_all(struct threads *ts, struct vm *vm, enum order order)
 {
-	struct threads *ts = of_sched(s);
-
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
-		give_order(thread_of(&vm->vcpus[i]), ORDER_WAIT);
+		give_order(thread_of(&vm->vcpus[i]), order);
 	pthread_mutex_lock(&ts->lock);
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
-		while (thread_of(&vm->vcpus[i])->running)
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+		const struct vcpu_thread *t = thread_of(&vm->vcpus[i]);
+
+		while (t->running || (order == ORDER_UNPLACE && t->alive && t->placed))
 			pthread_cond_wait(&ts->cond, &ts->lock);
+	}
 	pthread_mutex_unlock(&ts->lock);
 }
 
-/* A register model stays on its thread's pCPU until the thread ends. */
+static void sched_pause(struct vm_sched *s, struct vm *vm)
+{
+	stop_all(of_sched(s), vm, ORDER_WAIT);
+}
+
 static int sched_unplace(struct vm_sched *s, struct vm *vm)
 {
-	return -EOPNOTSUPP;
+	stop_all(of_sched(s), vm, ORDER_UNPLACE);
+	return 0;
 }
 
 static void sched_remove(struct vm_sched *s, struct vm *vm)

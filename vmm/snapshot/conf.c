@@ -44,13 +44,13 @@ static void put_number(struct vpmu_blob *b, const char *key, uint64_t v)
 	put_key(b, key, v ? text : NULL);
 }
 
-/* The image's path is saved for the symbols of profiles: as an absolute path if the image exists,
- * otherwise as it was given. */
-static void put_image(struct vpmu_blob *b, const char *image)
+/* The path of the image or kernel is saved for the symbols of profiles: as an absolute path if it
+ * exists, otherwise as it was given. */
+static void put_image(struct vpmu_blob *b, const char *key, const char *image)
 {
 	char *path = image ? realpath(image, NULL) : NULL;
 
-	put_key(b, "image", path && strlen(path) < PATH_MAX ? path : image);
+	put_key(b, key, path && strlen(path) < PATH_MAX ? path : image);
 	free(path);
 }
 
@@ -66,8 +66,8 @@ void snap_save_conf(const struct machine_vm *e, struct vpmu_blob *b)
 	put_key(b, "pmu", vpmu_guest_model_name(pmu->model));
 	put_number(b, "gp", pmu->gp);
 	put_number(b, "fixed", pmu->fixed);
-	put_image(b, e->image);
-	put_key(b, "args", e->args);
+	put_image(b, e->kernel ? "kernel" : "image", e->image);
+	put_key(b, e->kernel ? "cmdline" : "args", e->args);
 	put_key(b, "policy", vpmu_policy_tier_name(e->policy));
 	put_key(b, "allow", e->allow);
 	put_key(b, "deny", e->deny);
@@ -81,9 +81,9 @@ void snap_save_conf(const struct machine_vm *e, struct vpmu_blob *b)
  * destination, so a file that has it is forged. */
 static bool saved_key(const char *key)
 {
-	static const char *const keys[] = {"name",   "tenant", "engine", "vcpus", "memory",
-					   "pmu",    "gp",     "fixed",	 "image", "args",
-					   "policy", "allow",  "deny",	 "lbr"};
+	static const char *const keys[] = {
+		"name",	 "tenant", "engine", "vcpus",	"memory", "pmu",   "gp",   "fixed",
+		"image", "args",   "kernel", "cmdline", "policy", "allow", "deny", "lbr"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (!strcmp(key, keys[i]))
@@ -141,6 +141,8 @@ static int limit(struct restore *rs, const char *file, char *err, size_t errlen)
 		ret = vm_config_set(&said, "policy", o->policy, err, errlen);
 	if (!ret && o->memory)
 		ret = vm_config_set(&said, "memory", o->memory, err, errlen);
+	if (!ret && o->engine)
+		ret = vm_config_set(&said, "engine", o->engine, err, errlen);
 	if (ret)
 		goto out;
 	if (!o->policy)
@@ -157,7 +159,14 @@ static int limit(struct restore *rs, const char *file, char *err, size_t errlen)
 	/* A list of allowed events takes the place of the policy. */
 	if (cfg->allow && !o->allow && (o->policy || !o->trust))
 		want(&w, " allow=%.100s", cfg->allow);
-	if (w.len)
+	/* The host's kernel executes it. */
+	if (cfg->engine != VM_ENGINE_SOFT && !o->engine && !o->trust)
+		want(&w, " engine=%s", vm_engine_name(cfg->engine));
+	if (o->engine && cfg->engine != said.engine)
+		ret = fail(-EINVAL, err, errlen,
+			   "%.160s: engine: %s given, accepted: %s, that of the file", file,
+			   o->engine, vm_engine_name(cfg->engine));
+	if (!ret && w.len)
 		ret = fail(-EPERM, err, errlen,
 			   "%.160s: the file asks for%s; accepted: what the request gives (give "
 			   "these, if the VM may have them), or trust=yes",
@@ -224,12 +233,13 @@ int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 		ret = limit(rs, in->name, err, errlen);
 	if (!ret)
 		ret = vm_config_check(&rs->cfg, err, errlen);
-	if (!ret && rs->cfg.engine != VM_ENGINE_SOFT)
-		ret = fail(-EINVAL, err, errlen, "%s: engine %s, accepted: soft", in->name,
+	if (!ret && rs->cfg.engine == VM_ENGINE_AUTO)
+		ret = fail(-EINVAL, err, errlen, "%s: engine %s, accepted: soft, kvm", in->name,
 			   vm_engine_name(rs->cfg.engine));
 	if (ret)
 		return ret;
 	in->vcpus = rs->cfg.vcpus;
+	in->platform = rs->cfg.kernel;
 	vm_ram_layout(rs->cfg.memory_bytes, &in->layout);
 	return 0;
 }

@@ -265,6 +265,11 @@ int snap_check(struct snap_in *in,
 			   &in->conf_bytes);
 	if (!ret)
 		ret = conf(in, arg, err, errlen);
+	if (!ret && in->platform) {
+		in->plat_at = w.at;
+		ret = keep(&w, SNAP_PLAT, "a PLAT section must come here", &in->plat,
+			   &in->plat_bytes);
+	}
 	for (unsigned int i = 0; i < in->vcpus && !ret; i++) {
 		in->vcpu_at[i] = w.at;
 		ret = keep(&w, SNAP_VCPU, "a VCPU section must come here", &in->vcpu[i],
@@ -302,6 +307,8 @@ int snap_load_ram(struct snap_in *in, const struct vmm_ram *ram, char *err, size
 
 	if (!ret)
 		ret = again(&w, in->conf_bytes);
+	if (!ret && in->plat)
+		ret = again(&w, in->plat_bytes);
 	for (unsigned int i = 0; i < in->vcpus && !ret; i++)
 		ret = again(&w, in->vcpu_bytes[i]);
 	if (!ret)
@@ -316,6 +323,7 @@ int snap_load_ram(struct snap_in *in, const struct vmm_ram *ram, char *err, size
 void snap_in_fini(struct snap_in *in)
 {
 	free(in->conf);
+	free(in->plat);
 	for (unsigned int i = 0; i < VM_VCPUS_MAX; i++)
 		free(in->vcpu[i]);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Interface between snapshot.c (save, restore), conf.c (the VM's configuration), vcpu.c (the state
- * of a vCPU), file.c (files of sections with a CRC) and ram.c (pages that are not zero). Besides
- * them only the fuzzer includes this file.
+ * Interface between snapshot.c (save, restore), conf.c (the VM's configuration), platform.c
+ * (what the vCPUs of a VM with a stock kernel share), vcpu.c (the state of a vCPU), file.c (files
+ * of sections with a CRC) and ram.c (pages that are not zero). Besides them only the fuzzer
+ * includes this file.
  */
 #ifndef VMM_SNAPSHOT_PRIV_H
 #define VMM_SNAPSHOT_PRIV_H
@@ -11,18 +12,23 @@
 #include "vpmu/blob.h"
 
 #define SNAP_MAGIC   "VPMUSNAP"
-#define SNAP_VERSION 3
+#define SNAP_VERSION 4
 #define SNAP_HEAD    16 /* magic, version u32, reserved u32 */
 #define SNAP_PAGE    4096
 
-/* Tags of the sections of a file, in their order: "CONF", "VCPU", "RAMP", "END.". */
+/* Tags of the sections of a file, in their order: "CONF", "PLAT" of a VM with a stock kernel,
+ * "VCPU", "RAMP", "END.". */
 #define SNAP_CONF 0x464e4f43u
+#define SNAP_PLAT 0x54414c50u
 #define SNAP_VCPU 0x55504356u
 #define SNAP_RAMP 0x504d4152u
 #define SNAP_END  0x2e444e45u
 
+/* In PLAT and VCPU: what only the engine knows, "ENGN". */
+#define SNAP_ENGINE 0x4e474e45u
+
 #define SNAP_SECTION_HEAD 12	       /* tag u32, version u16, reserved u16, bytes u32 */
-#define SNAP_SECTION_MAX  (256u << 10) /* bytes of a CONF or VCPU section */
+#define SNAP_SECTION_MAX  (256u << 10) /* bytes of a CONF, PLAT or VCPU section */
 #define SNAP_RUN_PAGES	  256	       /* largest number of pages in a RAMP section */
 
 /* ---- file.c: writing ---- */
@@ -51,9 +57,13 @@ struct snap_in {
 	struct vmm_ram
 		layout; /* of the VM, without its base; the function conf of snap_check sets it */
 	unsigned int vcpus; /* conf sets it, too */
+	bool platform;	    /* and it: there is a PLAT section */
 	uint32_t crc;	    /* of the file, as snap_check has read it */
 	uint8_t *conf;
 	size_t conf_bytes;
+	uint8_t *plat; /* NULL: none */
+	size_t plat_bytes;
+	uint64_t plat_at;
 	uint8_t *vcpu[VM_VCPUS_MAX];
 	size_t vcpu_bytes[VM_VCPUS_MAX];
 	uint64_t vcpu_at[VM_VCPUS_MAX]; /* offset in the file */
@@ -61,12 +71,11 @@ struct snap_in {
 
 /*
  * snap_check - read the whole file in->fd and check its structure, lengths and CRC. Keeps the
- * contents of the CONF and VCPU sections. Calls @conf after the CONF section was read; @conf must
- * set in->vcpus and in->layout.
- * snap_load_ram - read the file again and copy its RAM to @ram, which is zeroed. Checks everything
- * again, because the file may have changed meanwhile; -EINVAL if it has.
- * snap_in_fini - free what *in holds.
- * Errors: -errno and one line in @err.
+ * contents of the CONF, PLAT and VCPU sections. Calls @conf after the CONF section was read; @conf
+ * must set in->vcpus, in->platform and in->layout. snap_load_ram - read the file again and copy its
+ * RAM to @ram, which is zeroed. Checks everything again, because the file may have changed
+ * meanwhile; -EINVAL if it has. snap_in_fini - free what *in holds. Errors: -errno and one line in
+ * @err.
  */
 int snap_check(struct snap_in *in,
 	       int (*conf)(struct snap_in *in, void *arg, char *err, size_t len), void *arg,
@@ -99,6 +108,17 @@ int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen);
 /* snap_save_ram - write RAMP sections with all pages of @ram that are not zero. Returns the number
  * of these pages. */
 uint64_t snap_save_ram(struct snap_out *o, const struct vmm_ram *ram);
+
+/* ---- platform.c ---- */
+
+/* snap_save_engine - append an ENGN section with what @get gives of @of: get_state or get_vm_state
+ * of the engine. -errno of @get. */
+int snap_save_engine(int (*get)(void *of, void *buf, size_t *bytes), void *of, struct vpmu_blob *b);
+/* snap_save_platform - append the contents of the PLAT section of @vm, which has vm->devices and
+ * runs nowhere. snap_load_platform - the reverse, into a VM that was just created; as
+ * snap_load_vcpu. */
+int snap_save_platform(struct vm *vm, struct vpmu_blob *b, char *err, size_t errlen);
+int snap_load_platform(struct vm *vm, struct vpmu_blob_reader *r, char *err, size_t errlen);
 
 /* ---- vcpu.c ---- */
 

@@ -44,6 +44,11 @@ static int fill_conf(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
 	return 0;
 }
 
+static int fill_platform(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
+{
+	return snap_save_platform(arg, b, err, errlen);
+}
+
 static int fill_vcpu(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
 {
 	return snap_save_vcpu(arg, b, err, errlen);
@@ -57,14 +62,16 @@ static int fill_pages(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
 
 int snap_save_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t errlen)
 {
-	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\3"; /* version, little-endian */
+	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\4"; /* version, little-endian */
 	struct vm *vm = e->vm;
 	uint64_t pages;
 	int ret;
 
-	_Static_assert(SNAP_VERSION == 3, "head");
+	_Static_assert(SNAP_VERSION == 4, "head");
 	snap_write(o, head, sizeof(head));
 	ret = write_section(o, SNAP_CONF, fill_conf, e, err, errlen);
+	if (!ret && vm->devices)
+		ret = write_section(o, SNAP_PLAT, fill_platform, vm, err, errlen);
 	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
 		ret = write_section(o, SNAP_VCPU, fill_vcpu, &vm->vcpus[i], err, errlen);
 	if (ret)
@@ -180,10 +187,6 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 
 	if (ret)
 		return ret;
-	if (e->kernel)
-		return fail(-EOPNOTSUPP, err, errlen,
-			    "vm %s: VMs with a kernel cannot be saved, accepted: a VM with an image",
-			    e->name);
 	ran = vm_state(e->vm) == VM_RUNNING;
 	if (vm_unplace(e->vm))
 		return fail(-EOPNOTSUPP, err, errlen,
@@ -215,6 +218,14 @@ static int load_vm(struct vm *vm, void *arg, char *err, size_t errlen)
 	char why[WHY_MAX];
 	int ret = 0;
 
+	if (vm->devices) {
+		struct vpmu_blob_reader r = {.data = rs->in.plat, .len = rs->in.plat_bytes};
+
+		ret = snap_load_platform(vm, &r, why, sizeof(why));
+		if (ret)
+			return fail(ret, err, errlen, "section at %" PRIu64 ": %s", rs->in.plat_at,
+				    why);
+	}
 	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++) {
 		struct vpmu_blob_reader r = {.data = rs->in.vcpu[i], .len = rs->in.vcpu_bytes[i]};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Saves a VM of the soft machine to a file and restores it. docs/snapshot.md has the format and
+ * Saves a VM to a file and restores it. docs/snapshot.md has the format and
  * what is guaranteed. vmm/control_snapshot.c calls these functions, on the control thread. On an
  * error they return -errno, and @err has one line with the file, the place in it and what is wrong.
  */
@@ -31,12 +31,13 @@ struct snapshot_said {
 	const char *tenant;	  /* replaces the file's */
 	const char *policy;	  /* the widest one: the file's counts if it is narrower */
 	const char *memory;	  /* the most: a file with more is refused */
+	const char *engine;	  /* that of the file: any other is refused */
 	const char *allow, *deny; /* replace the file's lists */
 	/* These are in no file. */
 	const char *weight, *tenant_weight, *max_events, *tenant_max_events;
 	bool trust; /* what is not said is as the file has it. Otherwise the file may have at most
-		     * SNAPSHOT_POLICY, the memory that a VM has by default, no tenant and no list
-		     * of allowed events */
+		     * SNAPSHOT_POLICY, the memory that a VM has by default, the soft machine, no
+		     * tenant and no list of allowed events */
 };
 
 #define SNAPSHOT_POLICY VPMU_POLICY_ARCHITECTURAL

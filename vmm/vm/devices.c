@@ -107,3 +107,47 @@ int vm_devices_claim(struct vm_devices *d, struct bus *bus)
 
 	return ret ? ret : power_claim(&d->power, bus);
 }
+
+/* ---- snapshots ---- */
+
+#define TAG 0x53564544u /* "DEVS" */
+
+void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG, 1);
+	char panic[VM_PANIC_MAX];
+
+	said(d, panic);
+	vpmu_blob_u16(b, (uint16_t)strlen(panic));
+	vpmu_blob_bytes(b, panic, strlen(panic));
+	serial_save(&d->serial, b);
+	vpmu_blob_end(b, section);
+}
+
+/* Whether @text is what console_line makes. */
+static bool printable(const char *text, size_t len)
+{
+	char again[SERIAL_TEXT_MAX];
+
+	return !strcmp(serial_text(text, len, again), text);
+}
+
+bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r)
+{
+	struct vpmu_blob_reader in;
+	char panic[VM_PANIC_MAX] = "";
+	uint16_t version, len;
+
+	if (!vpmu_blob_get_section(r, TAG, &version, &in) || version != 1)
+		return false;
+	len = vpmu_blob_get_u16(&in);
+	if (len >= VM_PANIC_MAX)
+		return false;
+	vpmu_blob_get_bytes(&in, panic, len);
+	if (!printable(panic, len) || !serial_load(&d->serial, &in) || !vpmu_blob_done(&in))
+		return false;
+	pthread_mutex_lock(&d->serial.lock);
+	memcpy(d->panic, panic, VM_PANIC_MAX);
+	pthread_mutex_unlock(&d->serial.lock);
+	return true;
+}

@@ -37,6 +37,11 @@ int vm_devices_claim(struct vm_devices *d, struct bus *bus);
  */
 void vm_devices_exited(struct vm_devices *d);
 
+/* vm_devices_save - append what the devices hold to @b. vm_devices_load - the reverse, into new
+ * devices; false: damaged, or no guest can bring it about. While no vCPU runs. */
+void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b);
+bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r);
+
 /* vm_devices_panicked - a vCPU of the VM cannot go on. If the kernel has said that it panicked,
  * that is why: the VM has failed then. Thread of that vCPU. */
 bool vm_devices_panicked(struct vm_devices *d);

@@ -83,6 +83,13 @@ static int find_rdpmc(const struct vm *vm, const struct vm_opts *o, struct rdpmc
 	return ret;
 }
 
+/* The kernel of a snapshot was rewritten when it booted: without that it would have no PMU. */
+static bool restored_rdpmc(const struct vm *vm, const struct vm_opts *o)
+{
+	return o->load && vm->devices && o->pmu.model != VPMU_GUEST_NONE &&
+	       vm->ops->can & VMM_CAN_RDPMC_SITES;
+}
+
 static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 		       const struct boot *boot, char *err, size_t errlen)
 {
@@ -91,7 +98,7 @@ static int create_vcpu(struct vm *vm, unsigned int id, const struct vm_opts *o,
 	struct vpmu_hostpmu *pmu = NULL;
 	int ret;
 
-	cfg.rdpmc = vm->ops->can & VMM_CAN_RDPMC || boot->rdpmc.nr;
+	cfg.rdpmc = vm->ops->can & VMM_CAN_RDPMC || boot->rdpmc.nr || restored_rdpmc(vm, o);
 	v->vm = vm;
 	v->id = id;
 	v->away = true;
@@ -147,7 +154,7 @@ static void free_vm(struct vm *vm)
 
 int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen)
 {
-	struct boot boot = {.protocol = o->protocol,
+	struct boot boot = {.protocol = o->load ? NULL : o->protocol,
 			    .params = {.args = o->args,
 				       .initrd = o->initrd,
 				       .nr_vcpus = o->vcpus,
@@ -278,9 +285,8 @@ void vm_pause(struct vm *vm)
 
 int vm_unplace(struct vm *vm)
 {
-	/* What a VM with a kernel shares among its vCPUs is in no snapshot. */
-	bool can = vm->ops->can & VMM_CAN_SAVE && !vm->devices;
-	int ret = can ? vm->sched->ops->unplace(vm->sched, vm) : -EOPNOTSUPP;
+	int ret =
+		vm->ops->can & VMM_CAN_SAVE ? vm->sched->ops->unplace(vm->sched, vm) : -EOPNOTSUPP;
 
 	if (!ret)
 		vm->started = false;

@@ -49,12 +49,13 @@ struct vm_opts {
 	unsigned int vcpus;
 	uint64_t memory_bytes;
 	const struct image *image; /* needed during vm_create only */
-	/* How it boots; NULL: as its contents say. With boot_linux and boot_multiboot the VM gets
-	 * the hardware of vmm/engine/platform.h, which needs VMM_CAN_IRQCHIP. */
+	/* How it boots, or has booted if there is load; NULL: as its contents say. With boot_linux
+	 * and boot_multiboot the VM gets the hardware of vmm/engine/platform.h, which needs
+	 * VMM_CAN_IRQCHIP. */
 	const struct boot_protocol *protocol;
 	const struct image *initrd; /* NULL: none; needed during vm_create only */
-	/* Instead of an image: give RAM and the vCPUs, which are as the engine made them, the
-	 * contents of a snapshot. Called by vm_create. */
+	/* Instead of an image: give RAM, the vCPUs, which are as the engine made them, and what
+	 * they share the contents of a snapshot. Called by vm_create. */
 	int (*load)(struct vm *vm, void *arg, char *err, size_t errlen);
 	void *load_arg;
 	const char *args;
@@ -144,8 +145,7 @@ int vm_start(struct vm *vm, char *err, size_t errlen);
 void vm_pause(struct vm *vm);
 
 /* vm_unplace - pause @vm and place its vCPUs nowhere until vm_start, so that their state can be
- * saved. -EOPNOTSUPP: its scheduler or engine cannot (VMM_CAN_SAVE), or it boots a kernel; nothing
- * happened. */
+ * saved. -EOPNOTSUPP: its scheduler or engine cannot (VMM_CAN_SAVE); nothing happened. */
 int vm_unplace(struct vm *vm);
 
 enum vm_state vm_state(const struct vm *vm);

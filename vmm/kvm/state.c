@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * get_state, set_state, get_vm_state and set_vm_state (vmm/engine/engine.h) of the KVM engine. The
+ * kernel's structures are saved as they are: their layout is its ABI. Which of them are in a file
+ * is fixed by what kind of VM it is, and the MSRs by a table.
+ *
+ * Loads are hostile. Everything but numbers of ours is checked by the kernel, which trusts no user
+ * of /dev/kvm; a load writes only what is in the table of MSRs. The TSC and KVM's clock go on from
+ * where they stood.
+ *
+ * The order of the writes is that of their needs: the TSC before the local APIC, whose timer it
+ * drives, the APIC before its deadline, and events behind all that resets them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/kvm/kvm_priv.h"
+#include "vpmu/blob.h"
+
+#define TAG_OURS   0x55504356u /* "VCPU" */
+#define TAG_XSAVE  0x45564153u /* "SAVE" */
+#define TAG_XCR	   0x53524358u /* "XCRS" */
+#define TAG_DEBUG  0x52474244u /* "DBGR" */
+#define TAG_EVENTS 0x544e5645u /* "EVNT" */
+#define TAG_LAPIC  0x4350414cu /* "LAPC" */
+#define TAG_MSRS   0x5352534du /* "MSRS" */
+#define TAG_CLOCK  0x4b434c43u /* "CLCK" */
+#define TAG_CHIP   0x50494843u /* "CHIP" */
+#define TAG_RDPMC  0x434d5052u /* "RPMC" */
+#define FORMAT	   1
+
+#define XSAVE_MAX (48u << 10)
+#define SITES_MAX 4096
+
+/*
+ * What a vCPU has of MSRs, beside those in kvm_sregs: asm/msr-index.h, asm/kvm_para.h. The guest's
+ * PMU is not KVM's. Ascending, but for the last one: it needs the local APIC. Those that a KVM does
+ * not have are not in its files.
+ */
+#define MSR_TSC_DEADLINE 0x6e0
+static const uint32_t msrs[] = {
+	0x10 /* TSC */, 0x11, 0x12 /* KVM's clock, old */, 0x3b /* TSC_ADJUST */,
+	0x48 /* SPEC_CTRL */, 0x140 /* MISC_FEATURES_ENABLES */, 0x174, 0x175, 0x176 /* SYSENTER */,
+	0x17a, 0x17b /* MCG */, 0x1a0 /* MISC_ENABLE */,
+	/* MTRRs */
+	0x200, 0x201, 0x202, 0x203, 0x204, 0x205, 0x206, 0x207, 0x208, 0x209, 0x20a, 0x20b, 0x20c,
+	0x20d, 0x20e, 0x20f, 0x250, 0x258, 0x259, 0x268, 0x269, 0x26a, 0x26b, 0x26c, 0x26d, 0x26e,
+	0x26f, 0x277 /* PAT */, 0x2ff, 0xda0 /* XSS */,
+	/* KVM's */
+	0x4b564d00, 0x4b564d01, 0x4b564d02, 0x4b564d03, 0x4b564d04, 0x4b564d05, 0x4b564d06,
+	0xc0000081, 0xc0000082, 0xc0000083, 0xc0000084 /* SYSCALL */,
+	0xc0000102 /* KERNEL_GS_BASE */, 0xc0000103 /* TSC_AUX */, 0xc0010015 /* HWCR */,
+	0xc001011f /* VIRT_SPEC_CTRL */, 0xc0011029 /* DE_CFG */, MSR_TSC_DEADLINE};
+#define NR_MSRS (sizeof(msrs) / sizeof(msrs[0]))
+
+/* ---- parts ---- */
+
+static void put(struct vpmu_blob *b, uint32_t tag, const void *p, size_t bytes)
+{
+	size_t section = vpmu_blob_begin(b, tag, FORMAT);
+
+	vpmu_blob_bytes(b, p, bytes);
+	vpmu_blob_end(b, section);
+}
+
+static bool open_part(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob_reader *in)
+{
+	uint16_t version;
+
+	return vpmu_blob_get_section(r, tag, &version, in) && version == FORMAT;
+}
+
+/* A part that is @bytes long. */
+static bool take(struct vpmu_blob_reader *r, uint32_t tag, void *p, size_t bytes)
+{
+	struct vpmu_blob_reader in;
+
+	if (!open_part(r, tag, &in))
+		return false;
+	vpmu_blob_get_bytes(&in, p, bytes);
+	return vpmu_blob_done(&in);
+}
+
+static int save_ioctl(struct vpmu_blob *b, int fd, unsigned long get, uint32_t tag, void *p,
+		      size_t bytes)
+{
+	int rc;
+
+	memset(p, 0, bytes);
+	rc = kvm_ioctl(fd, get, p);
+	if (!rc)
+		put(b, tag, p, bytes);
+	return rc;
+}
+
+static int finish(struct vpmu_blob *b, int rc, void *buf, size_t *bytes)
+{
+	if (!rc && b->failed)
+		rc = -ENOMEM;
+	if (!rc && *bytes < b->len)
+		rc = -ENOSPC;
+	else if (!rc)
+		memcpy(buf, b->data, b->len);
+	if (!rc || rc == -ENOSPC)
+		*bytes = b->len;
+	vpmu_blob_fini(b);
+	return rc;
+}
+
+/* What the kernel does not take from a file is the file's fault. */
+static int refused(int rc)
+{
+	return rc == -ENOMEM || !rc ? rc : -EINVAL;
+}
+
+/* ---- x87, SSE and what came behind ---- */
+
+static size_t xsave_bytes(const struct vmm_engine_vcpu *v)
+{
+	int rc = kvm_ioctl(v->vm->fd, KVM_CHECK_EXTENSION, (void *)KVM_CAP_XSAVE2);
+
+	return rc > (int)sizeof(struct kvm_xsave) && rc <= (int)XSAVE_MAX
+		       ? (size_t)rc
+		       : sizeof(struct kvm_xsave);
+}
+
+static int save_xsave(struct vmm_engine_vcpu *v, struct vpmu_blob *b)
+{
+	size_t bytes = xsave_bytes(v);
+	struct kvm_xcrs xcrs;
+	void *p = calloc(1, bytes);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	rc = save_ioctl(b, v->fd, bytes > sizeof(struct kvm_xsave) ? KVM_GET_XSAVE2 : KVM_GET_XSAVE,
+			TAG_XSAVE, p, bytes);
+	free(p);
+	return rc ? rc : save_ioctl(b, v->fd, KVM_GET_XCRS, TAG_XCR, &xcrs, sizeof(xcrs));
+}
+
+static int load_xsave(struct vmm_engine_vcpu *v, struct vpmu_blob_reader *r)
+{
+	size_t bytes = xsave_bytes(v);
+	struct kvm_xcrs xcrs;
+	void *p = calloc(1, bytes);
+	int rc = -EINVAL;
+
+	if (!p)
+		return -ENOMEM;
+	if (take(r, TAG_XSAVE, p, bytes) && take(r, TAG_XCR, &xcrs, sizeof(xcrs))) {
+		rc = kvm_ioctl(v->fd, KVM_SET_XCRS, &xcrs);
+		if (!rc)
+			rc = kvm_ioctl(v->fd, KVM_SET_XSAVE, p);
+	}
+	free(p);
+	return refused(rc);
+}
+
+/* ---- MSRs ---- */
+
+struct one_msr {
+	struct kvm_msrs head;
+	struct kvm_msr_entry entry;
+};
+
+static bool get_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t *val)
+{
+	struct one_msr m = {.head = {.nmsrs = 1}, .entry = {.index = index}};
+	bool got = kvm_ioctl(v->fd, KVM_GET_MSRS, &m) == 1;
+
+	*val = m.entry.data;
+	return got;
+}
+
+static int set_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t val)
+{
+	struct one_msr m = {.head = {.nmsrs = 1}, .entry = {.index = index, .data = val}};
+
+	return kvm_ioctl(v->fd, KVM_SET_MSRS, &m) == 1 ? 0 : -EINVAL;
+}
+
+static void save_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_MSRS, FORMAT);
+	uint64_t val;
+
+	for (size_t i = 0; i < NR_MSRS; i++) {
+		if (!get_msr(v, msrs[i], &val))
+			continue;
+		vpmu_blob_u32(b, msrs[i]);
+		vpmu_blob_u64(b, val);
+	}
+	vpmu_blob_end(b, section);
+}
+
+/* Each MSR at most once, in the order of the table. @late: only those that need the local APIC,
+ * else only the others. KVM refuses some MSRs for a CPU that does not have them, also with the
+ * value that they read as: one that has its value already, or is not there and 0, is left alone. */
+static int load_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob_reader in, bool late)
+{
+	size_t next = 0;
+
+	while (!vpmu_blob_done(&in)) {
+		uint32_t index = vpmu_blob_get_u32(&in);
+		uint64_t val = vpmu_blob_get_u64(&in), here = 0;
+
+		while (next < NR_MSRS && msrs[next] != index)
+			next++;
+		if (in.failed || next++ == NR_MSRS)
+			return -EINVAL;
+		if ((index == MSR_TSC_DEADLINE) != late)
+			continue;
+		get_msr(v, index, &here);
+		if (here != val && set_msr(v, index, val))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* ---- a vCPU ---- */
+
+static void save_ours(const struct vmm_engine_vcpu *v, const struct kvm_mp_state *mp,
+		      struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_OURS, FORMAT);
+
+	vpmu_blob_u32(b, mp->mp_state);
+	vpmu_blob_u8(b, v->irq_pending);
+	vpmu_blob_u8(b, v->irq_pending ? v->irq_vector : 0);
+	vpmu_blob_u8(b, v->nmi_queued);
+	vpmu_blob_u8(b, v->halted);
+	vpmu_blob_u8(b, v->pmi_masked);
+	vpmu_blob_end(b, section);
+}
+
+int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
+{
+	struct vpmu_blob b = {0};
+	struct kvm_mp_state mp;
+	struct kvm_debugregs dr;
+	struct kvm_vcpu_events ev;
+	struct kvm_lapic_state lapic;
+	int rc;
+
+	/* run() has not completed the exit, or the guest is inside of a string instruction. */
+	if (v->pending != KVM_PENDING_NONE)
+		return -EBUSY;
+	rc = kvm_ioctl(v->fd, KVM_GET_MP_STATE, &mp);
+	if (!rc)
+		save_ours(v, &mp, &b);
+	if (!rc)
+		rc = save_xsave(v, &b);
+	if (!rc)
+		save_msrs(v, &b);
+	if (!rc && v->vm->irqchip)
+		rc = save_ioctl(&b, v->fd, KVM_GET_LAPIC, TAG_LAPIC, &lapic, sizeof(lapic));
+	if (!rc)
+		rc = save_ioctl(&b, v->fd, KVM_GET_DEBUGREGS, TAG_DEBUG, &dr, sizeof(dr));
+	if (!rc)
+		rc = save_ioctl(&b, v->fd, KVM_GET_VCPU_EVENTS, TAG_EVENTS, &ev, sizeof(ev));
+	return finish(&b, rc, buf, bytes);
+}
+
+int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
+{
+	struct vpmu_blob_reader r = {.data = buf, .len = bytes}, ours, in;
+	struct kvm_mp_state mp = {0};
+	struct kvm_lapic_state lapic;
+	struct kvm_debugregs dr;
+	struct kvm_vcpu_events ev;
+	bool irq_pending, nmi_queued, halted, pmi_masked;
+	uint8_t vector;
+	int rc;
+
+	if (!open_part(&r, TAG_OURS, &ours))
+		return -EINVAL;
+	mp.mp_state = vpmu_blob_get_u32(&ours);
+	irq_pending = vpmu_blob_get_bool(&ours);
+	vector = vpmu_blob_get_u8(&ours);
+	nmi_queued = vpmu_blob_get_bool(&ours);
+	halted = vpmu_blob_get_bool(&ours);
+	pmi_masked = vpmu_blob_get_bool(&ours);
+	/* With interrupt controllers, what waits is KVM's. */
+	if (!vpmu_blob_done(&ours) || (vector && !irq_pending) ||
+	    (v->vm->irqchip && (irq_pending || halted)) ||
+	    (pmi_masked && !(v->masks_pmi && v->vm->irqchip)))
+		return -EINVAL;
+	rc = load_xsave(v, &r);
+	if (rc)
+		return rc;
+	if (!open_part(&r, TAG_MSRS, &in) || load_msrs(v, in, false))
+		return -EINVAL;
+	if (v->vm->irqchip && (!take(&r, TAG_LAPIC, &lapic, sizeof(lapic)) ||
+			       kvm_ioctl(v->fd, KVM_SET_LAPIC, &lapic)))
+		return -EINVAL;
+	if (load_msrs(v, in, true) || !take(&r, TAG_DEBUG, &dr, sizeof(dr)) ||
+	    kvm_ioctl(v->fd, KVM_SET_DEBUGREGS, &dr) || !take(&r, TAG_EVENTS, &ev, sizeof(ev)) ||
+	    !vpmu_blob_done(&r) || kvm_ioctl(v->fd, KVM_SET_VCPU_EVENTS, &ev) ||
+	    kvm_ioctl(v->fd, KVM_SET_MP_STATE, &mp))
+		return -EINVAL;
+	v->waits = v->vm->irqchip && mp.mp_state != KVM_MP_STATE_RUNNABLE &&
+		   mp.mp_state != KVM_MP_STATE_HALTED;
+	v->irq_pending = irq_pending;
+	v->irq_vector = vector;
+	v->irq_ready = false;
+	v->nmi_queued = nmi_queued;
+	v->halted = halted;
+	v->pmi_masked = pmi_masked;
+	return 0;
+}
+
+/* ---- a VM ---- */
+
+static const uint32_t chips[] = {KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, KVM_IRQCHIP_IOAPIC};
+#define NR_CHIPS (sizeof(chips) / sizeof(chips[0]))
+
+int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes)
+{
+	struct vpmu_blob b = {0};
+	struct kvm_clock_data clock = {0};
+	size_t section;
+	int rc;
+
+	if (!vm->irqchip)
+		return -ENXIO;
+	rc = kvm_ioctl(vm->fd, KVM_GET_CLOCK, &clock);
+	put(&b, TAG_CLOCK, &clock.clock, sizeof(clock.clock));
+	for (size_t i = 0; i < NR_CHIPS && !rc; i++) {
+		struct kvm_irqchip chip = {.chip_id = chips[i]};
+
+		rc = kvm_ioctl(vm->fd, KVM_GET_IRQCHIP, &chip);
+		put(&b, TAG_CHIP, &chip.chip, sizeof(chip.chip));
+	}
+	section = vpmu_blob_begin(&b, TAG_RDPMC, FORMAT);
+	for (size_t i = 0; i < vm->nr_rdpmc; i++)
+		vpmu_blob_u64(&b, vm->rdpmc[i]);
+	vpmu_blob_end(&b, section);
+	return finish(&b, rc, buf, bytes);
+}
+
+static int load_sites(struct vmm_engine_vm *vm, struct vpmu_blob_reader *in)
+{
+	size_t n = in->len / sizeof(uint64_t);
+	uint64_t *rip;
+	int rc;
+
+	if (in->len % sizeof(uint64_t) || n > SITES_MAX)
+		return -EINVAL;
+	rip = calloc(n ? n : 1, sizeof(*rip));
+	if (!rip)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		rip[i] = vpmu_blob_get_u64(in);
+	rc = kvm_vm_rdpmc_sites(vm, rip, n);
+	free(rip);
+	return rc;
+}
+
+int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes)
+{
+	struct vpmu_blob_reader r = {.data = buf, .len = bytes}, in;
+	struct kvm_irqchip chip[NR_CHIPS] = {0};
+	struct kvm_clock_data clock = {0};
+	int rc = 0;
+
+	if (!vm->irqchip)
+		return -ENXIO;
+	if (!take(&r, TAG_CLOCK, &clock.clock, sizeof(clock.clock)))
+		return -EINVAL;
+	for (size_t i = 0; i < NR_CHIPS; i++) {
+		chip[i].chip_id = chips[i];
+		if (!take(&r, TAG_CHIP, &chip[i].chip, sizeof(chip[i].chip)))
+			return -EINVAL;
+	}
+	if (!open_part(&r, TAG_RDPMC, &in) || !vpmu_blob_done(&r))
+		return -EINVAL;
+	for (size_t i = 0; i < NR_CHIPS && !rc; i++)
+		rc = kvm_ioctl(vm->fd, KVM_SET_IRQCHIP, &chip[i]);
+	if (!rc)
+		rc = kvm_ioctl(vm->fd, KVM_SET_CLOCK, &clock);
+	return rc ? refused(rc) : load_sites(vm, &in);
+}
