@@ -14,7 +14,7 @@ static unsigned int blocks(const struct vmm_engine_vcpu *v)
 	const struct soft_vcpu *s = (const struct soft_vcpu *)v;
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < SOFT_HASH_SIZE; i++)
+	for (unsigned int i = 0; i <= s->hash_mask; i++)
 		for (const struct soft_block *b = s->hash[i]; b; b = b->hash_next)
 			n += b->nr_ops != 0;
 	return n;

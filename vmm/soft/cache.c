@@ -37,16 +37,50 @@
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct soft_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
-static unsigned int hash_index(uint64_t pa)
+static unsigned int hash_index(const struct soft_vcpu *v, uint64_t pa)
 {
-	return (unsigned int)(pa ^ pa >> SOFT_HASH_BITS) & (SOFT_HASH_SIZE - 1);
+	return (unsigned int)(pa ^ pa >> SOFT_HASH_BITS ^ pa >> SOFT_BIG_HASH_BITS) & v->hash_mask;
+}
+
+/* The tables that every vCPU begins with. */
+static void little_tables(struct soft_vcpu *v)
+{
+	v->hash = v->little.hash;
+	v->hash_mask = SOFT_HASH_SIZE - 1;
+	v->cpages = v->little.cpages;
+	v->cpage_first = v->little.cpage_first;
+	v->cpage_next = v->little.cpage_next;
+	v->max_cpages = SOFT_CPAGES;
+	v->max_chunks = SOFT_ARENA_CHUNKS;
+}
+
+/* The larger ones. The caller forgets all blocks. Without memory the others stay. */
+static void big_tables(struct soft_vcpu *v)
+{
+	struct big {
+		struct soft_block *hash[1u << SOFT_BIG_HASH_BITS];
+		struct soft_cpage cpages[SOFT_BIG_CPAGES];
+		uint16_t cpage_first[SOFT_BIG_CPAGES], cpage_next[SOFT_BIG_CPAGES];
+	} *big = malloc(sizeof(*big));
+
+	if (!big)
+		return;
+	v->big = big;
+	v->hash = big->hash;
+	v->hash_mask = (1u << SOFT_BIG_HASH_BITS) - 1;
+	v->cpages = big->cpages;
+	v->cpage_first = big->cpage_first;
+	v->cpage_next = big->cpage_next;
+	v->max_cpages = SOFT_BIG_CPAGES;
+	v->max_chunks = SOFT_BIG_CHUNKS;
 }
 
 void soft_cache_reset(struct soft_vcpu *v)
 {
 	for (unsigned int i = 0; i < SOFT_JC_SIZE; i++)
 		v->jc[i] = &nowhere;
-	memset(v->hash, 0, sizeof(v->hash));
+	memset(v->hash, 0, (v->hash_mask + 1) * sizeof(v->hash[0]));
+	memset(v->cpage_first, 0, v->max_cpages * sizeof(v->cpage_first[0]));
 	v->nr_cpages = 0;
 	v->density = 1;
 	v->nr_unsettled = 0;
@@ -68,6 +102,7 @@ static void ltlb_reset(struct soft_vcpu *v)
 int soft_cache_init(struct soft_vcpu *v)
 {
 	v->map_gen = 1;
+	little_tables(v);
 	soft_cache_reset(v);
 	v->nr_filled = SOFT_FILLED + 1;
 	ltlb_reset(v);
@@ -87,6 +122,8 @@ void soft_cache_fini(struct soft_vcpu *v)
 	}
 	v->arena = v->arena_free = NULL;
 	soft_jit_fini(v);
+	free(v->big);
+	v->big = NULL;
 }
 
 /* Room for a block, or NULL if the arena is full or the host is out of memory. */
@@ -98,7 +135,7 @@ static struct soft_block *arena_alloc(struct soft_vcpu *v, size_t bytes)
 	if (c && c->used + bytes > SOFT_ARENA_CHUNK)
 		c = c->next; /* the chunks after arena_free are empty */
 	if (!c) {
-		if (v->nr_chunks == SOFT_ARENA_CHUNKS)
+		if (v->nr_chunks == v->max_chunks)
 			return NULL;
 		c = soft_pool_get(sizeof(*c) + SOFT_ARENA_CHUNK);
 		if (!c)
@@ -135,13 +172,16 @@ bool soft_code_hit(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
 
 void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
 {
-	struct soft_page *page = &vm->pages[(uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT];
+	uint64_t pfn = (uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT;
+	struct soft_page *page = &vm->pages[pfn];
+	uint32_t seq;
 
 	/* The mask must be cleared first: settle() on another vCPU that reads the new generation
 	 * must also see that the bits which it has set are gone. */
 	atomic_store(&page->mask, 0);
 	atomic_fetch_add(&page->gen, 1);
-	atomic_fetch_add(&vm->smc_seq, 1);
+	seq = atomic_fetch_add(&vm->smc_seq, 1);
+	atomic_store(&vm->smc_log[seq % SOFT_SMC_LOG], (uint64_t)(uint32_t)(seq + 1) << 32 | pfn);
 }
 
 void soft_ack_code(struct soft_vcpu *v)
@@ -193,9 +233,9 @@ static bool all_acked(struct soft_vcpu *v, uint32_t e)
 
 static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
 {
-	for (uint32_t i = 0; i < v->nr_cpages; i++)
-		if (v->cpages[i].pfn == pfn)
-			return &v->cpages[i];
+	for (uint32_t i = v->cpage_first[pfn % v->max_cpages]; i; i = v->cpage_next[i - 1])
+		if (v->cpages[i - 1].pfn == pfn)
+			return &v->cpages[i - 1];
 	return NULL;
 }
 
@@ -268,6 +308,33 @@ static void unsettled_add(struct soft_vcpu *v, struct soft_block *b, uint32_t e)
 	v->unsettled[v->nr_unsettled++] = (struct soft_unsettled){b, e};
 }
 
+static void sync_page(struct soft_vcpu *v, struct soft_cpage *cp)
+{
+	if (cp && cp->gen != atomic_load(&v->vm->pages[cp->pfn].gen))
+		cpage_drop(v, cp);
+}
+
+/* Look at the pages whose code was overwritten from @from to @to. False: it is not known which
+ * these were, because they are too many, or one is about to be noted. */
+static bool sync_logged(struct soft_vcpu *v, uint32_t from, uint32_t to)
+{
+	uint32_t pfn[SOFT_SMC_LOG], n = to - from;
+
+	if (n > SOFT_SMC_LOG)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t entry = atomic_load(&v->vm->smc_log[(from + i) % SOFT_SMC_LOG]);
+
+		if (entry >> 32 != (uint32_t)(from + i + 1))
+			return false;
+		pfn[i] = (uint32_t)entry;
+	}
+	v->extra += n;
+	for (uint32_t i = 0; i < n; i++)
+		sync_page(v, cpage_find(v, pfn[i]));
+	return true;
+}
+
 void soft_sync(struct soft_vcpu *v)
 {
 	uint32_t seq = atomic_load(&v->vm->smc_seq);
@@ -277,14 +344,12 @@ void soft_sync(struct soft_vcpu *v)
 		check_unsettled(v);
 	if (likely(seq == v->smc_seen))
 		return;
-	v->smc_seen = seq;
-	v->extra += v->nr_cpages / 4;
-	for (uint32_t i = 0; i < v->nr_cpages; i++) {
-		struct soft_cpage *cp = &v->cpages[i];
-
-		if (cp->gen != atomic_load(&v->vm->pages[cp->pfn].gen))
-			cpage_drop(v, cp);
+	if (!sync_logged(v, v->smc_seen, seq)) {
+		v->extra += v->nr_cpages / 4;
+		for (uint32_t i = 0; i < v->nr_cpages; i++)
+			sync_page(v, &v->cpages[i]);
 	}
+	v->smc_seen = seq;
 }
 
 /* ---- finding and making blocks ----------------------------------------------------------------
@@ -332,10 +397,14 @@ static bool cpage_add(struct soft_vcpu *v, uint32_t pfn, uint32_t gen, struct so
 	struct soft_cpage *cp = cpage_find(v, pfn);
 
 	if (!cp) {
-		if (v->nr_cpages == SOFT_CPAGES)
+		uint16_t *first = &v->cpage_first[pfn % v->max_cpages];
+
+		if (v->nr_cpages == v->max_cpages)
 			return false;
 		cp = &v->cpages[v->nr_cpages++];
 		*cp = (struct soft_cpage){.pfn = pfn, .gen = gen};
+		v->cpage_next[v->nr_cpages - 1] = *first;
+		*first = (uint16_t)v->nr_cpages;
 	} else if (cp->gen != gen) {
 		cpage_drop(v, cp);
 		cp->gen = gen;
@@ -370,7 +439,7 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 	size_t bytes = sizeof(struct soft_block) + c->nr_ops * sizeof(struct soft_op) +
 		       (buf ? c->bytes : 0);
 	struct soft_block *b = arena_alloc(v, bytes);
-	unsigned int h = hash_index(pa);
+	unsigned int h = hash_index(v, pa);
 
 	if (!b)
 		return NULL;
@@ -456,7 +525,7 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 			   (unsigned long long)pa);
 		return NULL;
 	}
-	for (at = &v->hash[hash_index(pa)]; (b = *at);) {
+	for (at = &v->hash[hash_index(v, pa)]; (b = *at);) {
 		if (!b->nr_ops) { /* a block whose code was overwritten */
 			*at = b->hash_next;
 			continue;
@@ -484,6 +553,8 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 	} while (!good);
 	b = block_new(v, pa, &code, epoch ? buf : NULL, gen);
 	if (!b) {
+		if (v->chip && !v->big)
+			big_tables(v);
 		soft_cache_reset(v);
 		b = block_new(v, pa, &code, epoch ? buf : NULL, gen);
 	}

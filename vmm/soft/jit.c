@@ -142,7 +142,7 @@ void soft_jit_fini(struct soft_vcpu *v)
 /* Forget all code, and keep the blocks. */
 static void forget(struct soft_vcpu *v)
 {
-	for (unsigned int i = 0; i < SOFT_HASH_SIZE; i++)
+	for (unsigned int i = 0; i <= v->hash_mask; i++)
 		for (struct soft_block *b = v->hash[i]; b; b = b->hash_next)
 			if (b->nr_ops)
 				untranslate(b);

@@ -200,6 +200,11 @@ struct soft_cpage { /* a page of which this vCPU has decoded code */
 #define SOFT_CPAGES	  256
 #define SOFT_ARENA_CHUNK  16384u
 #define SOFT_ARENA_CHUNKS 32
+/* The same for a vCPU of a VM with interrupt controllers whose code was once too much for these: a
+ * stock kernel and its programs are more code than a freestanding guest has. */
+#define SOFT_BIG_HASH_BITS 13
+#define SOFT_BIG_CPAGES	   4096
+#define SOFT_BIG_CHUNKS	   256
 
 struct soft_unsettled { /* see cache.c */
 	struct soft_block *block;
@@ -350,6 +355,8 @@ enum soft_pending_kind {
 	SOFT_PEND_RDPMC
 };
 
+#define SOFT_SMC_LOG 16
+
 struct soft_vm {
 	uint8_t *ram;		 /* guest-physical X is at ram + X */
 	uint64_t low;		 /* bytes of the RAM slot at 0, which holds nearly every address */
@@ -358,6 +365,8 @@ struct soft_vm {
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
 	_Atomic uint32_t smc_seq;	/* grows when decoded code is overwritten */
+	/* The page of the Nth time, from 0, is in smc_log[N % SOFT_SMC_LOG], with N + 1 above it. */
+	_Atomic uint64_t smc_log[SOFT_SMC_LOG];
 	_Atomic uint32_t code_epoch;	/* grows when a page begins to hold decoded code */
 	_Atomic uint32_t epoch_settled; /* an epoch that all vCPUs that run have seen */
 	pthread_mutex_t lock;		/* protects vcpus */
@@ -460,6 +469,7 @@ struct soft_vcpu {
 	uint8_t intr_vec;
 	uint32_t map_gen;
 	uint32_t nr_cpages, nr_chunks, nr_unsettled;
+	uint32_t hash_mask, max_cpages, max_chunks;
 	struct {
 		enum soft_pending_kind kind;
 		uint64_t rip, next;
@@ -543,8 +553,17 @@ struct soft_vcpu {
 	struct soft_unsettled unsettled[SOFT_UNSETTLED];
 	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
 	struct soft_block *jc[SOFT_JC_SIZE];	 /* blocks by rip: soft_find() looks here first */
-	struct soft_block *hash[SOFT_HASH_SIZE]; /* all blocks by guest-physical address */
-	struct soft_cpage cpages[SOFT_CPAGES];
+	struct soft_block **hash;		 /* all blocks by guest-physical address */
+	struct soft_cpage *cpages;
+	/* By page number modulo max_cpages, and by index: one more than the index of the first
+	 * and the next of cpages; 0: none. */
+	uint16_t *cpage_first, *cpage_next;
+	void *big; /* memory of these four; NULL: they are in little */
+	struct {
+		struct soft_block *hash[SOFT_HASH_SIZE];
+		struct soft_cpage cpages[SOFT_CPAGES];
+		uint16_t cpage_first[SOFT_CPAGES], cpage_next[SOFT_CPAGES];
+	} little;
 	struct soft_tlbe tlbs[2][SOFT_TLB_SIZE]; /* supervisor, user */
 };
 
