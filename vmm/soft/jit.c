@@ -8,6 +8,7 @@
  */
 #include <cpuid.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "vmm/soft/jit.h"
 #include "vmm/soft/pool.h"
@@ -136,7 +137,9 @@ void soft_jit_fini(struct soft_vcpu *v)
 {
 	jit_parts_drop(v);
 	soft_pool_put(v->jit.sites, TABLE_BYTES);
+	free(v->jit.big);
 	v->jit.sites = NULL;
+	v->jit.big = NULL;
 }
 
 /* Forget all code, and keep the blocks. */
@@ -191,7 +194,7 @@ static bool write_block(struct jit *j)
 	struct soft_vcpu *v = j->v;
 	uint8_t *at = j->b.at;
 
-	if (v->jit.nr_slots + SOFT_BLOCK_SLOTS > SOFT_SLOTS) {
+	if (v->jit.nr_slots + SOFT_BLOCK_SLOTS > (v->jit.big ? SOFT_BIG_SLOTS : SOFT_SLOTS)) {
 		j->b.full = true;
 		return false;
 	}
@@ -261,7 +264,7 @@ static bool batch(struct soft_vcpu *v, struct soft_block *first)
 	struct jit j;
 
 	j.v = v;
-	j.b = (struct jit_buf){code, code + JIT_PART_BYTES - v->jit.used, false};
+	j.b = (struct jit_buf){code, code + jit_room(v), false};
 	j.nr_jumps = j.nr_relocs = 0;
 	j.aligned = false;
 	j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
@@ -309,16 +312,30 @@ static bool take(struct soft_vcpu *v)
 	return true;
 }
 
+/* @v has more code than a freestanding guest has: let it keep that. False: it is not so, or it
+ * has done this before. */
+static bool grow(struct soft_vcpu *v)
+{
+	if (!v->chip || v->jit.big || !jit_parts_plenty())
+		return false;
+	v->jit.big = malloc(SOFT_BIG_SLOTS * sizeof(*v->jit.big));
+	if (!v->jit.big)
+		return false;
+	memcpy(v->jit.big, v->jit.slots, v->jit.nr_slots * sizeof(*v->jit.big));
+	v->jit.slots = v->jit.big;
+	return true;
+}
+
 static void translate(struct soft_vcpu *v, struct soft_block *b)
 {
 	if (!take(v)) {
 		b->ops[0].h = b->h0;
 		return;
 	}
-	if (!batch(v, b)) {
-		forget(v);
-		batch(v, b);
-	}
+	if (batch(v, b) || (grow(v) && batch(v, b)))
+		return;
+	forget(v);
+	batch(v, b);
 }
 
 const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b)

@@ -353,9 +353,13 @@ static inline void soft_jit_slot(struct soft_vcpu *v, const struct soft_block *b
 const char *jit_parts_open(void);
 /* jit_place - find a place for the @bytes of code at @code, a translation for @v: one that holds
  * the same code already, or a new one. Returns where it can be executed, or NULL: there is none.
- * Code of one vCPU must take at most JIT_PART_BYTES. */
+ * @bytes must be at most jit_room(). */
 const uint8_t *jit_place(struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
 			 const struct jit_reloc *relocs, unsigned int nr);
+/* jit_room - how many bytes of code @v can get now. */
+uint32_t jit_room(const struct soft_vcpu *v);
+/* jit_parts_plenty - whether so few parts are held that a vCPU may have SOFT_BIG_PARTS. */
+bool jit_parts_plenty(void);
 /* jit_parts_drop - @v has no code from now on. */
 void jit_parts_drop(struct soft_vcpu *v);
 /* jit_common_write - write enter and leave at @b. */

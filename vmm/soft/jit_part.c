@@ -142,6 +142,8 @@ static bool fits(unsigned int i, uint32_t at, const uint8_t *code, uint32_t byte
 	struct part *p = &parts[i];
 	uint8_t *to = part_at(i) + at;
 
+	if (at + bytes > JIT_PART_BYTES)
+		return false;
 	if (p->end == at) {
 		memcpy(to, code, bytes);
 		p->end += bytes;
@@ -149,6 +151,30 @@ static bool fits(unsigned int i, uint32_t at, const uint8_t *code, uint32_t byte
 		return true;
 	}
 	return p->end >= at + bytes && !memcmp(to, code, bytes);
+}
+
+static unsigned int most_parts(const struct soft_vcpu *v)
+{
+	return v->jit.big ? SOFT_BIG_PARTS : SOFT_JIT_PARTS;
+}
+
+uint32_t jit_room(const struct soft_vcpu *v)
+{
+	/* A vCPU with little code has no more than fits into its last part, whatever the others hold. */
+	if (!v->jit.big)
+		return JIT_PART_BYTES - v->jit.used;
+	return v->jit.nr_parts == SOFT_BIG_PARTS ? JIT_PART_BYTES - v->jit.at : JIT_PART_BYTES;
+}
+
+bool jit_parts_plenty(void)
+{
+	unsigned int held = 0;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 1; i < nr_parts; i++)
+		held += parts[i].users != 0;
+	pthread_mutex_unlock(&lock);
+	return held < NR_PARTS / 2;
 }
 
 /* A part that nobody holds. 0: there is none. */
@@ -169,7 +195,7 @@ static unsigned int part_take(uint32_t key)
 static unsigned int part_find(const struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
 			      const struct jit_reloc *relocs, unsigned int nr, uint32_t key)
 {
-	bool last = v->jit.nr_parts == SOFT_JIT_PARTS - 1;
+	bool last = v->jit.nr_parts == most_parts(v) - 1;
 	unsigned int i;
 
 	for (i = 1; !last && i < nr_parts; i++) {

@@ -175,7 +175,8 @@ struct soft_site {
 /* What translated code knows of this vCPU's blocks: of each translated block itself, and where its
  * branch and its fall lead. */
 enum { SOFT_SLOT_SELF, SOFT_SLOT_FALL, SOFT_SLOT_TAKEN, SOFT_BLOCK_SLOTS };
-#define SOFT_SLOTS    (1000 * SOFT_BLOCK_SLOTS)
+#define SOFT_SLOTS     (1000 * SOFT_BLOCK_SLOTS)
+#define SOFT_BIG_SLOTS (12000 * SOFT_BLOCK_SLOTS)
 #define SOFT_TLB_BITS 8
 #define SOFT_TLB_SIZE (1u << SOFT_TLB_BITS)
 #define SOFT_FILLED   32
@@ -378,6 +379,7 @@ struct soft_vm {
 };
 
 #define SOFT_JIT_PARTS	 4
+#define SOFT_BIG_PARTS	 12 /* see SOFT_BIG_CHUNKS */
 #define SOFT_WARM_BLOCKS 16
 
 #define SOFT_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
@@ -432,10 +434,11 @@ struct soft_vcpu {
 		uint32_t nr_sites[2]; /* accesses that have one: loads, stores */
 		int64_t credit_at[2]; /* quarters at which the sites of a mode get new credit */
 		bool sites_used;      /* one may be filled */
-		struct soft_block **slots; /* SOFT_SLOTS; allocated with sites */
+		struct soft_block **slots; /* SOFT_SLOTS, with sites; or those of big */
+		struct soft_block **big;   /* SOFT_BIG_SLOTS; NULL: it has little code */
 		uint32_t nr_slots;
 		uint32_t at; /* end of this vCPU's code in the last of its parts */
-		uint16_t parts[SOFT_JIT_PARTS]; /* which it holds: jit_part.c */
+		uint16_t parts[SOFT_BIG_PARTS]; /* which it holds: jit_part.c */
 		uint32_t sse;			/* jit_simd.c: enum jit_sse */
 		uint32_t fp_runs, host_mxcsr;
 		uint8_t nr_parts;
