@@ -489,6 +489,9 @@ static __always_inline __u32 next_cpu(struct task_struct *next)
  * What was counted is charged to the account in which @prev is now. That differs from the one that
  * was looked up when the CPU switched to it if the task was moved meanwhile.
  *
+ * If a switch was not seen, nobody knows which task ran for how long. Then what was counted is
+ * nobody's.
+ *
  * A change of bindings, masks or events moves the generation. Charging at the first switch after
  * that is by the old masks, because what ran since the last charge was counted for them; a new
  * event has counted since the change, for the new masks.
@@ -501,24 +504,29 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 	__u32 gen = cfg.gen;
 	struct kp_account *a;
 	struct kp_cached *c;
-	int moved;
+	int moved, unseen = st->unseen;
 
 	/* So that nothing depends on what is usual. */
 	VPMU_STORE(&st->mask, owed);
 	VPMU_STORE(&st->cset, 0);
+	st->unseen = 0;
+	if (unseen) {
+		VPMU_STORE(&st->missed, st->missed + 1);
+		owed = 0;
+	}
 	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);
 		VPMU_STORE(&st->usual, VPMU_LOAD(&cfg.usual));
 		forget_all(st);
 	}
 	moved = cset != (__u64)prev->cgroups;
-	if (moved) {
+	if (moved && !unseen) {
 		c = look_up(prev, st, cpu);
 		owed &= c->mask;
 		VPMU_STORE(&st->account, c->account);
 	}
 	c = look_up(next, st, cpu);
-	if (!flush && !moved && c->account == st->account && gen == st->gen)
+	if (!flush && !moved && !unseen && c->account == st->account && gen == st->gen)
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
@@ -530,7 +538,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 			 */
 			if (!owed && since < cfg.since_ns - st->skew_ns)
 				since = cfg.since_ns - st->skew_ns;
-			if (a)
+			if (a && !unseen)
 				owed |= fresh & a->mask;
 		}
 	}
@@ -667,6 +675,25 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 	return 0;
 }
 
+/*
+ * Two tasks of one css_set can be in two accounts if one of them is bound. So while tasks are
+ * bound, the task itself is compared, too. Whether the task that ran, @prev, is another one than
+ * this program has seen begin to run.
+ *
+ * A switch is not seen if the CPU is going or coming. Some kernels hide the switches of some tasks:
+ * docs/kernel-plane.md, "Switches that are not seen".
+ */
+static __always_inline int follow(struct kp_cpu *st, __u64 prev, __u64 next)
+{
+	__u64 task = st->task;
+
+	st->task = next;
+	if (task == prev)
+		return 0;
+	st->unseen = task && VPMU_LOAD(&cfg.follows);
+	return st->unseen;
+}
+
 /* A place in the element of a CPU, @bytes behind a member. The rest of the way is in the
  * instructions that load and store there. */
 #ifdef __bpf__
@@ -698,6 +725,8 @@ static __always_inline int switched(unsigned long long *ctx, int bound)
 	st = bpf_map_lookup_elem(&cpus, &cpu);
 	if (!st)
 		return 0;
+	if (bound && follow(st, (__u64)prev, (__u64)next))
+		goto slow;
 	if (st->cset != (__u64)from)
 		goto other;
 	if (bound && maybe_bound(next)) {
@@ -769,8 +798,12 @@ int flush_cpu(void *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct kp_cpu *st = bpf_map_lookup_elem(&cpus, &cpu);
 
-	if (st)
-		switch_all(st, cpu, t, t, 1);
+	if (!st)
+		return 0;
+	/* The program that is attached may be the one that does not keep it. */
+	if (VPMU_LOAD(&cfg.follows))
+		follow(st, (__u64)t, (__u64)t);
+	switch_all(st, cpu, t, t, 1);
 	return 0;
 }
 

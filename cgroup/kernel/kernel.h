@@ -136,6 +136,8 @@ struct kernel_usage {
 	uint64_t accounts;     /* nodes, removed ones that are not folded yet included */
 	unsigned int events;   /* perf events, one file descriptor each */
 	unsigned int programs; /* attached: 0 while nobody counts */
+	uint64_t missed;       /* switches that the kernel did not show, as far as they were found:
+				* what ran before and after one is unclaimed up to the next switch */
 };
 void kernel_usage(struct kernel_plane *k, struct kernel_usage *out);
 

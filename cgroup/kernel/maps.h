@@ -16,7 +16,7 @@
 
 #include "vpmu/charge.h"
 
-#define KP_SCHEMA 2u
+#define KP_SCHEMA 3u
 
 #define KP_CHUNK  4u /* slots of a cell */
 #define KP_CHUNKS (VPMU_MAX_SLOTS / KP_CHUNK)
@@ -98,8 +98,8 @@ struct kp_cached {
  * program notes at some switches how far CLOCK_MONOTONIC is ahead of the CPU's clock.
  */
 struct kp_cpu {
-	__u32 account; /* the current account */
-	__u32 pad;
+	__u32 account;	/* the current account */
+	__u32 missed;	/* how often kp_cfg.follows found that a switch was not seen */
 	__u64 cset;	/* css_set of the running task when it was looked up, if the current account
 			 * is usual; else 0 */
 	__u64 until_ns; /* daemon and program: after this time the next switch looks at everything
@@ -121,6 +121,9 @@ struct kp_cpu {
 	__u64 other_cset;      /* css_set of the running task when it was looked up, if cset is 0 */
 	__u64 events;	       /* address of the map of events */
 	__u64 key;	       /* to make a number of an address */
+	__u64 task;	       /* the running task, by the program for bound tasks; 0: not known */
+	__u32 unseen;	       /* the task that ran is not task: a switch was not seen */
+	__u32 pad;
 	__u64 snap[VPMU_MAX_SLOTS];  /* last reading */
 	__u64 where[VPMU_MAX_SLOTS]; /* the event, if its count is a word in memory; the daemon sets
 				      * it to 0 before the event goes */
@@ -175,6 +178,7 @@ struct kp_cfg {
 	__u32 usual;		   /* how many keys most accounts count: see kp_cached */
 	__u32 nr_accounts;	   /* numbers given out so far */
 	__u32 ready;		   /* all maps are pinned */
+	__u32 follows; /* kp_cpu.task is kept: one program for bound tasks is attached, no other */
 };
 
 /* The slots that are counted for the current account of a CPU. */

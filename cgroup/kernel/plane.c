@@ -24,6 +24,9 @@
 /* How often hardware events are asked whether the kernel has taken their counters away. */
 #define GAPS_EVERY_NS 1000000000ULL
 #define FOLD_EVERY_NS 500000000ULL
+/* A program whose link was pinned ends some time after its pin is gone. While two of them see the
+ * same switches, neither can tell by the task that one was missed. */
+#define FOLLOW_AFTER_NS 10000000000ULL
 
 /* ---- the program -------------------------------------------------------------------------- */
 
@@ -69,9 +72,19 @@ static void forget(struct kernel_plane *k)
 	}
 }
 
+/* The program compares the task that ran with the one that it saw begin to run, or does not. */
+static void follow(struct kernel_plane *k, bool on)
+{
+	VPMU_STORE(&k->cfg->follows, 0);
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		VPMU_STORE(&cpu_state(k, cpu)->task, 0);
+	__atomic_store_n(&k->cfg->follows, on, __ATOMIC_RELEASE);
+}
+
 int plane_attach(struct kernel_plane *k)
 {
-	bool bound = k->cfg->tasks;
+	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+	bool bound = k->cfg->tasks, alone = !k->link && !k->running;
 	struct bpf_link *link;
 	int ret;
 
@@ -79,8 +92,10 @@ int plane_attach(struct kernel_plane *k)
 		return 0;
 	/* A former process's program may be running. Two of them at a time do no harm: what one has
 	 * charged, the other finds charged. */
-	if (!k->link && !k->running)
+	if (alone)
 		forget(k);
+	follow(k, alone && bound && now - k->detached_ns > FOLLOW_AFTER_NS);
+	k->followed_ns = now;
 	link = k->sys->attach(bound ? k->skel->progs.on_switch_bound : k->skel->progs.on_switch);
 	if (!link)
 		return -errno;
@@ -101,6 +116,8 @@ void plane_detach(struct kernel_plane *k)
 		pin_unlink(k);
 		bpf_link__destroy(k->link);
 		k->link = NULL;
+		if (k->opts.pin_dir)
+			k->detached_ns = plane_now_ns(CLOCK_MONOTONIC);
 	}
 }
 
@@ -398,6 +415,8 @@ void kernel_tend(struct kernel_plane *k)
 		k->gaps_ns = now;
 		slot_gaps(k);
 	}
+	if (k->link && k->link_bound && !k->cfg->follows && now - k->followed_ns > FOLLOW_AFTER_NS)
+		follow(k, true);
 	if (k->link)
 		node_grow(k);
 	/* Folding waits for a grace period, so it is done for many nodes at a time. */
@@ -415,8 +434,10 @@ void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
 		.events = s.host_counters,
 		.programs = k->link ? 1 : 0,
 	};
-	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++)
+	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
 		out->cells += VPMU_LOAD(&cpu_state(k, cpu)->cells);
+		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);
+	}
 	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes +
 			 (k->nr_cpus + 1) * k->cpu_size + KP_TASK_BITS / 8 +
 			 sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr);

@@ -145,8 +145,10 @@ struct kernel_plane {
 	void *ghosts;		/* tsearch tree of struct knode, by name and parent */
 	unsigned int countings; /* attached keys */
 	uint64_t refused;
-	uint64_t gaps_ns;   /* when slot_gaps was called last */
-	uint64_t folded_ns; /* the same of node_fold */
+	uint64_t gaps_ns;     /* when slot_gaps was called last */
+	uint64_t followed_ns; /* when plane_attach changed what is attached */
+	uint64_t detached_ns; /* when the pin of a program was removed, and nothing is attached */
+	uint64_t folded_ns;   /* the same of node_fold */
 	struct kernel_pmu pmu;
 	bool mediated;	  /* guests have the counters to themselves while they run */
 	bool turns;	  /* the keys in use take turns */

@@ -205,6 +205,12 @@ static void check(json_t *rows, bool all, void *arg)
 		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
 		 k.events, (unsigned long long)k.map_bytes >> 10);
 	check_row("kernel plane", true, why, rows);
+	if (k.missed) {
+		snprintf(why, sizeof(why),
+			 "%llu; what ran before and after one is unclaimed, up to the next switch",
+			 (unsigned long long)k.missed);
+		check_row("context switches that the kernel did not show", true, why, rows);
+	}
 	kernel_budget(d->kernel, &b);
 	budget_rows(&b, check_row, rows);
 	/* The client's rights are not ours: we have given up most of what we had. */
