@@ -38,7 +38,7 @@ if [ -n "$build" ]; then
 		nm "$obj" | awk -v f="$src" '
 			$(NF - 1) == "U" { print "U", $NF, f }
 			$(NF - 1) ~ /^[TDBRC]$/ { print "D", $NF, f }'
-	done >"$tmp/symbols"
+	done | sort -u >"$tmp/symbols" # libvpmu is compiled twice: static and shared
 	if ! grep -q '^D' "$tmp/symbols"; then
 		echo "layers: $build: no object files; build first"
 		exit 1

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cgroup/cli/bundle.h"
 #include "cgroup/cli/client.h"
 #include "cgroup/cli/commands.h"
 #include "cgroup/cli/error.h"
 #include "cgroup/cli/field.h"
 #include "cgroup/cli/holders.h"
+#include "cgroup/cli/remedy.h"
 #include "cgroup/cli/rows.h"
 #include "vpmu/event/event.h"
 #include "vpmu/hostpmu_perf.h"
@@ -182,6 +184,88 @@ static json_t *ask_holders(void)
 	return NULL;
 }
 
+/* Give each row that is not ok its remedy, if one is known. */
+static int add_remedies(json_t *rows)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		const char *what = json_string_value(json_object_get(row, "what"));
+		const char *why = json_string_value(json_object_get(row, "why"));
+		const char *remedy = what && why && json_is_false(json_object_get(row, "ok"))
+					     ? remedy_for(what, why)
+					     : NULL;
+
+		if (remedy && *remedy && json_object_set_new(row, "remedy", json_string(remedy)))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A line for each remedy, with the rows that it is for. @of: both lists of rows. */
+static void print_remedies(json_t *const of[2])
+{
+	const char *remedy, *said;
+	bool title = false, first;
+	json_t *row, *other;
+	size_t i, k;
+
+	for (int list = 0; list < 2; list++)
+		json_array_foreach (of[list], i, row) {
+			remedy = json_string_value(json_object_get(row, "remedy"));
+			if (!remedy || json_object_get(row, "said"))
+				continue;
+			if (!title)
+				puts("\n# what to do");
+			title = first = true;
+			for (int l = list; l < 2; l++)
+				json_array_foreach (of[l], k, other) {
+					said = json_string_value(json_object_get(other, "remedy"));
+					if (!said || strcmp(said, remedy) != 0)
+						continue;
+					printf("%s%s", first ? "" : ", ",
+					       json_string_value(json_object_get(other, "what")));
+					json_object_set_new(other, "said", json_true());
+					first = false;
+				}
+			printf(": %s\n", remedy);
+		}
+}
+
+enum { OPT_BUNDLE = 256, OPT_NAMES };
+
+struct check_opts {
+	bool json, names;
+	const char *bundle;
+};
+
+static error_t parse_check(int key, char *arg, struct argp_state *state)
+{
+	struct check_opts *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->json;
+		return 0;
+	case OPT_BUNDLE:
+		cli_once(state, OPT_BUNDLE, "--bundle");
+		o->bundle = arg;
+		return 0;
+	case OPT_NAMES:
+		o->names = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (o->names && !o->bundle)
+			cli_usage("check: --names needs --bundle FILE");
+		if (o->bundle && o->json)
+			cli_usage("check: --bundle writes a file: -j does not go with it");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
 int cmd_check(struct cli *cli, int argc, char **argv)
 {
 	static const struct column columns[] = {COLUMN_PLANE,
@@ -189,21 +273,48 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 						{"OK", "ok", COLUMN_BOOL},
 						{"WHY", "why", COLUMN_TEXT},
 						{NULL, NULL, 0}};
-	bool json = rows_parse_json(cli, argc, argv,
-				    "Show what the server's host can count, and why not. Without a "
-				    "server: what perf events can count here for this user. Then "
-				    "show who else uses the counters of this host, as far as this "
-				    "user may see it. That part opens no perf events.");
+	static const struct argp_option known[] = {
+		{"bundle", OPT_BUNDLE, "FILE", 0,
+		 "Write an archive for a bug report to FILE (tar.gz) instead", 0},
+		{"names", OPT_NAMES, NULL, 0, "With --bundle: keep the names of tenants and VMs",
+		 0},
+		{0},
+	};
+	static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+		.options = known,
+		.parser = parse_check,
+		.doc = "Show what the server's host can count, and why not. Without a server: what "
+		       "perf events can count here for this user. Then show who else uses the "
+		       "counters of this host, as far as this user may see it. That part opens no "
+		       "perf events. Then show what to do about each line that says no.",
+		.children = children,
+	};
+	struct check_opts o = {0};
 	/* First: without a server the other part opens events for a moment. */
-	json_t *holders = ask_holders();
-	json_t *answer = NULL, *rows = ask_or(cli, "check", "rows", &answer, local_check,
-					      "these are the perf events of this machine only");
-	int ret = rows ? rows_print(rows, columns, json) : 1;
+	json_t *holders, *answer = NULL, *rows;
+	int ret;
 
-	if (holders && !ret && !json)
-		puts("\n# who uses the counters of this host");
-	if (holders && !ret)
-		ret = rows_print(holders, columns, json);
+	cli_parse(cli, &argp, argc, argv, NULL, &o);
+	holders = ask_holders();
+	rows = ask_or(cli, "check", "rows", &answer, local_check,
+		      "these are the perf events of this machine only");
+	ret = rows && rows_check(rows, columns) ? 0 : 1;
+	if (!ret && (add_remedies(rows) || (holders && add_remedies(holders)))) {
+		cli_error("out of memory");
+		ret = 1;
+	}
+	if (!ret && holders && o.bundle) {
+		ret = bundle_write(cli, o.bundle, o.names, &(struct bundle_rows){rows, holders});
+	} else if (!ret) {
+		ret = rows_print(rows, columns, o.json);
+		if (holders && !ret && !o.json)
+			puts("\n# who uses the counters of this host");
+		if (holders && !ret)
+			ret = rows_print(holders, columns, o.json);
+		if (holders && !ret && !o.json)
+			print_remedies((json_t *const[2]){rows, holders});
+	}
 	json_decref(answer);
 	json_decref(holders);
 	return holders ? ret : 1;

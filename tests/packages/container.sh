@@ -38,7 +38,7 @@ if [ "${2-}" = boot ]; then
 		StandardOutput=append:/root/test/out
 		StandardError=append:/root/test/out
 		ExecStopPost=/bin/systemctl --no-block poweroff
-		TimeoutStartSec=3000
+		TimeoutStartSec=1200
 	END
 	mkdir -p "$m/etc/systemd/system/multi-user.target.wants"
 	ln -s ../inside.service "$m/etc/systemd/system/multi-user.target.wants/"
@@ -48,7 +48,7 @@ if [ "${2-}" = boot ]; then
 fi
 
 # ---- what it needs ----
-need debootstrap dpkg-deb unshare
+need debootstrap dpkg-deb unshare perl
 [ "$(id -u)" = 0 ] || skip "not root: a clean Debian cannot be made and entered"
 unshare -m -p -f -C -u -n true 2>/dev/null || skip "no namespaces for this user"
 debs=$work/build
@@ -87,7 +87,8 @@ before=$(printf '%.*s' "${#now}" 0.0.1)
 for p in vpmud vpmu; do
 	dpkg-deb -R "$layer/test/new/$p"_*.deb "$layer/x" || exit 1
 	sed -i "s/^Version: .*/Version: $before/; s/(= $now)/(= $before)/" "$layer/x/DEBIAN/control"
-	sed -i "s/$(echo "$now" | sed 's/\./\\./g')/$before/g" "$layer/x/usr/bin/$p"
+	# Whole strings and ends of strings: not the version of somebody else's symbol, such as LIBBPF_0.1.0.
+	NOW=$now BEFORE=$before perl -0pi -e 's/(?<![\w.])\Q$ENV{NOW}\E(?=\0)/$ENV{BEFORE}/g' "$layer/x/usr/bin/$p" || exit 1
 	(cd "$layer/x" && find usr etc lib -type f 2>/dev/null | xargs md5sum >DEBIAN/md5sums)
 	dpkg-deb -Znone -b "$layer/x" "$layer/test/old/" >/dev/null || exit 1
 	rm -rf "$layer/x"

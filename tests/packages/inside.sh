@@ -31,7 +31,6 @@ value() { # of the session, in the tenant
 }
 at_least() { [ "${2:-0}" -ge "$3" ] 2>/dev/null || check "$1" "$2" "at least $3"; }
 
-systemctl is-system-running --wait >/dev/null
 files >files.0
 getent group >groups.0
 
@@ -51,14 +50,14 @@ check "no new privileges" "$(rights NoNewPrivs)" 1
 check "system call filters" "$(rights Seccomp)" 2
 # 2 DAC_READ_SEARCH, 19 SYS_PTRACE, 38 PERFMON, 39 BPF
 check "capabilities" "$(rights CapBnd) $(rights CapEff)" "000000c000080004 000000c000080004"
-check "mounted read-only for it: /usr, /sys" "$(awk '$2 == "/usr" || $2 == "/sys" { print substr($4, 1, 2) }' \
-	"/proc/$pid/mounts" | tr '\n' ' ')" "ro ro "
+check "mounted read-only for it: /, /sys" "$(awk '$2 == "/" || $2 == "/sys" { how[$2] = substr($4, 1, 2) }
+	END { print how["/"], how["/sys"] }' "/proc/$pid/mounts")" "ro ro"
 echo "ok: installed and started, $before"
 
 # ---- count ----
 mkdir $cgroups/acme.slice
 printf '[tenant /acme]\ncgroup = /acme.slice\n' >>/etc/vpmu/vpmud.conf
-must systemctl reload vpmud
+must systemctl reload vpmud || journalctl -u vpmud -n 5
 must vpmu list
 check "the tenant" "$(vpmu list -j | grep -c '"path":"/acme"')" 1
 if ! vpmu attach day -e page-faults --for-each tenant >log 2>&1; then
@@ -96,7 +95,7 @@ fi
 # ---- what README.md says of packages, as it is there ----
 must apt-get install -y --no-install-recommends ./new/vpmu-vmm_*.deb ./new/libvpmu0_*.deb
 [ -z "$counts" ] || must vpmu detach day
-sed -n '/^## Packages/,/^## [^P]/p' README.md | awk '/^```console/ { on = 1; next } /^```/ { on = 0 } on' >block
+sed -n '/^## Packages/,/^## [^P]/p' README.md | awk '/^```console.*container.sh/ { on = 1; next } /^```/ { on = 0 } on' >block
 grep -q '^\$ ' block || check "commands in README.md" "$(cat block)" "some"
 cd new || exit 1
 # Numbers are any numbers, blanks are one blank, and a line "..." stands for any lines.
@@ -124,11 +123,11 @@ check "vpmud.service" "$(state vpmud.service)" inactive
 check "vpmud.socket" "$(state vpmud.socket)" inactive
 check "the program" "$(ls /usr/bin/vpmud 2>/dev/null)" ""
 check "the configuration" "$(ls /etc/vpmu)" vpmud.conf
-check "pins" "$(ls /sys/fs/bpf)" ""
+check "pins" "$(ls -d /sys/fs/bpf/vpmu 2>/dev/null)" ""
 check "/run/vpmu" "$(ls /run/vpmu 2>/dev/null)" ""
 
 # ---- purge: as before ----
-must apt-get purge -y vpmud vpmu vpmu-vmm libvpmu0
+must dpkg --purge vpmud vpmu vpmu-vmm libvpmu0
 files >files.1
 check "files left or lost" "$(diff files.0 files.1)" ""
 getent group >groups.1

@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# vpmu check --bundle with a server: what is in the archive and what is not, its mode, and that nothing is left of
+# one that could not be written. Also the remedies of vpmu check.
+. "$(dirname "$0")/../integration/cli_lib.inc"
+start_server --paused --vm "$(vm secret-vm tenant=/acme-corp/unit-7 'spin 1000000')" \
+	--vm "$(vm counter tenant=/acme-corp/host2 'spin 1000000')"
+"$vpmu" attach bill-them -e cycles --for-each vm || exit 1
+
+# ---- remedies ----
+"$vpmu" check >"$dir/check"
+"$vpmu" check -j >"$dir/check.json"
+check_match "a remedy for people" "$(sed -n '/^# what to do/,$p' "$dir/check")" '^.*KVM: sampling.*: engine=soft'
+check_match "and for programs" "$(grep '"KVM: sampling"' "$dir/check.json")" '"remedy":"engine=soft'
+check "rows that are fine have none" "$(grep '"ok":true' "$dir/check.json" | grep -c remedy)" 0
+
+# ---- an archive ----
+umask 0
+(cd "$dir" && "$vpmu" check --bundle report.tar.gz) >"$dir/said" || check "status" 1 0
+check_match "what it says" "$(cat "$dir/said")" '^report.tar.gz: 8 files, [0-9]+ bytes; names of tenants and VMs are repl'
+check "its mode" "$(stat -c %a "$dir/report.tar.gz")" 600
+tar -C "$dir" -xzf "$dir/report.tar.gz" || check "tar reads it" no yes
+check "files" "$(cd "$dir/vpmu-report" && LC_ALL=C ls | tr '\n' ' ')" \
+	"README check.txt journal.txt processes.txt sessions.txt tree.txt versions.txt vpmud.conf "
+cat "$dir"/vpmu-report/* >"$dir/all"
+for name in secret acme-corp unit-7 host2 bill-them; do
+	grep -F -- "$name" "$dir/all" >"$dir/leak" && check "the name $name" "$(cat "$dir/leak")" "not there"
+done
+check "a VM whose name is a word" "$(grep -c '"vm":"counter"' "$dir/all")" 0
+check "rows of VMs" "$(grep -c '"kind":"vm".*"vm":"n-[0-9a-f]*"\|"kind":"vm".*"vm":"hidden"' "$dir/vpmu-report/tree.txt")" 2
+check "the same tenant has the same pseudonym" "$(sed -n 's/.*"path":"\(\/[^/"]*\)\/.*/\1/p' \
+	"$dir/vpmu-report/tree.txt" | sort -u | wc -l)" 1
+check_match "rows of check" "$(cat "$dir/vpmu-report/check.txt")" '^no +kvm KVM: sampling: perf events of vCPU threads are not'
+check_match "remedies" "$(cat "$dir/vpmu-report/check.txt")" '^    remedy: engine=soft'
+check_match "events" "$(cat "$dir/vpmu-report/check.txt")" '^(yes|no) +kvm KVM: ref-cycles'
+check_match "versions" "$(cat "$dir/vpmu-report/versions.txt")" "^$("$vpmu" --version)\$"
+check_match "the server" "$(cat "$dir/vpmu-report/versions.txt")" '^server: vpmu-vmm '
+check_match "capabilities of the server" "$(cat "$dir/vpmu-report/processes.txt")" '^CapEff:'
+
+# ---- names, if asked for; a file is never replaced ----
+check "it exists" "$("$vpmu" check --bundle "$dir/report.tar.gz" 2>&1; echo $?)" \
+	"$(printf 'vpmu: check: --bundle: "%s" exists; accepted: the name of a new file\n1' "$dir/report.tar.gz")"
+"$vpmu" check --bundle "$dir/named.tar.gz" --names >"$dir/said" || check "status" 1 0
+check "names in it" "$(tar -xOzf "$dir/named.tar.gz" vpmu-report/tree.txt | grep -c '"vm":"secret-vm"')" 1
+check_match "it says so" "$(cat "$dir/said")" 'names of tenants and VMs are in it'
+ln -s "$dir/elsewhere" "$dir/link"
+check "a link is not followed" "$("$vpmu" check --bundle "$dir/link" >/dev/null 2>&1; echo $?) $(ls "$dir/elsewhere" 2>&1 | grep -c No)" "1 1"
+
+# ---- what cannot be written leaves nothing ----
+mkdir "$dir/d"
+check_match "no such folder" "$("$vpmu" check --bundle "$dir/none/x" 2>&1)" 'No such file or directory$'
+"$vpmu" check --bundle "$dir/d/" 2>/dev/null && check "a folder" accepted refused
+(ulimit -f 1; trap '' XFSZ; "$vpmu" check --bundle "$dir/d/small") >/dev/null 2>"$dir/err" && check "a limit" accepted refused
+check_match "a limit" "$(cat "$dir/err")" 'bundle: .*/small: File too large'
+if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=4k tmpfs "$dir/d" 2>/dev/null; then
+	"$vpmu" check --bundle "$dir/d/full" 2>"$dir/err" && check "a full disk" accepted refused
+	check_match "a full disk" "$(cat "$dir/err")" 'No space left'
+	check "nothing is left there" "$(ls -A "$dir/d")" ""
+	umount "$dir/d"
+else
+	echo "# SKIP a full disk: no tmpfs can be mounted"
+fi
+check "nothing is left" "$(ls -A "$dir/d")" ""
+check "command lines" "$("$vpmu" check --names 2>&1; echo $?)" "$(printf 'vpmu: check: --names needs --bundle FILE\n2')"
+"$vpmu" check --bundle "$dir/x" -j 2>/dev/null
+check "-j" $? 2
+
+# ---- without a server ----
+stop_server
+VPMU_SOCKET= "$vpmu" check --bundle "$dir/alone.tar.gz" >/dev/null 2>&1 || check "without a server" 1 0
+finish
