@@ -9,6 +9,7 @@
 
 #include "cgroup/exporter/metric_rows.h"
 #include "cgroup/service/clock.h"
+#include "cgroup/service/profile.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 

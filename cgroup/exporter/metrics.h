@@ -11,7 +11,6 @@
 #define CGROUP_EXPORTER_METRICS_H
 
 #include "cgroup/exporter/exposition.h"
-#include "cgroup/service/profile.h"
 #include "cgroup/service/session.h"
 
 /* The names of the two sessions. */
@@ -23,6 +22,7 @@ struct metrics_about {
 	const char *uuid, *cgroup;
 };
 
+struct profiles;
 struct metrics_opts {
 	struct sessions *sessions;
 	struct profiles *profiles;

@@ -7,10 +7,10 @@
  * BPF, cgroup2; peers need perf.
  *
  *   vpmu-kernel-bench [--rounds N] [--tenants N,N...] [--yield] [--quick] [PERF=path]
- *                     switch|scale|read
+ *                     switch|scale|read|scrape
  *
  * switch compares; read says what reading 1,000 VMs with 8 keys costs, and what a switch costs
- * meanwhile; scale opens and reads 10,000 tenants. --yield: tasks yield instead of passing a byte.
+ * meanwhile; scrape says the same of the metrics' text, and its sizes; scale opens and reads 10,000 tenants. --yield: tasks yield instead of passing a byte.
  * docs/performance.md has results. It never judges: the exit status is 0, or 77 where it cannot
  * run.
  */
@@ -82,6 +82,8 @@ int main(int argc, char **argv)
 	ground_begin();
 	if (!strcmp(what, "read"))
 		bench_read(rounds, given ? tenants[0] : 1000, cpu);
+	else if (!strcmp(what, "scrape"))
+		bench_scrape(rounds, given ? tenants[0] : 1000, cpu);
 	else if (!strcmp(what, "scale"))
 		bench_scale(given ? tenants[0] : MAX_TENANTS);
 	else

@@ -51,8 +51,7 @@ void bench_scale(unsigned int tenants)
 	printf("detached and closed in %.0f ms\n", (now_ns(CLOCK_MONOTONIC) - t0) / 1e6);
 }
 
-/* A play while this process reads ten times a second on another CPU, or (@reads false) sleeps. */
-static double beside_reader(const struct plane *p, bool reads, int cpu)
+double beside(void (*read_all)(void *arg), void *arg, int cpu)
 {
 	const struct timespec pause = {.tv_nsec = 100000000};
 	double ns = 0;
@@ -69,8 +68,8 @@ static double beside_reader(const struct plane *p, bool reads, int cpu)
 		_exit(write(go[1], &ns, sizeof(ns)) != sizeof(ns));
 	}
 	while (!waitpid(player, NULL, WNOHANG)) {
-		if (reads)
-			plane_read(p);
+		if (read_all)
+			read_all(arg);
 		nanosleep(&pause, NULL);
 	}
 	if (read(go[0], &ns, sizeof(ns)) != sizeof(ns))
@@ -78,6 +77,11 @@ static double beside_reader(const struct plane *p, bool reads, int cpu)
 	close(go[0]);
 	close(go[1]);
 	return ns;
+}
+
+static void read_plane(void *arg)
+{
+	plane_read(arg);
 }
 
 /* What reading @vms VMs with 8 keys costs, and what a switch costs while one reader reads ten times
@@ -99,7 +103,7 @@ void bench_read(unsigned int rounds, unsigned int vms, int cpu)
 		for (unsigned int i = 0; i < 2; i++) {
 			bool reads = (r + i) % 2;
 
-			ns = beside_reader(&p, reads, cpu);
+			ns = beside(reads ? read_plane : NULL, &p, cpu);
 			sum[reads] += ns;
 			if (reads)
 				busy = !busy || ns < busy ? ns : busy;

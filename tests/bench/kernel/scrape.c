@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a scrape of very many VMs costs: reading their counts, writing the text and compressing it,
+ * as vpmud and its HTTP process do; and what it costs a switch meanwhile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "cgroup/exporter/metrics.h"
+#include "tests/bench/kernel/kbench.h"
+
+#define PER_TENANT 100
+
+struct bed {
+	struct kernel_plane *k;
+	struct tenants *ts;
+	struct sessions *ss;
+	struct metrics *m;
+};
+
+static struct metrics_about about(void *arg, const struct node *vm)
+{
+	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001",
+				      "/machine.slice/machine-qemu\\x2d1\\x2dinstance.scope"};
+}
+
+static void bed_open(struct bed *b, unsigned int vms)
+{
+	const struct kernel_opts k = {.pin_dir = NULL};
+	struct metrics_opts o = {.events = EVENTS8,
+				 .host_too = true,
+				 .created = true,
+				 .max_vms = vms,
+				 .max_tenants = vms,
+				 .about = about};
+	char err[512] = "", name[64];
+	struct node *t = NULL, *vm;
+
+	if (kernel_open(&k, &b->k, err, sizeof(err)) ||
+	    tenants_create(NULL, &b->ts, err, sizeof(err)) ||
+	    tenants_add_source(b->ts, kernel_source(b->k)) || sessions_create(b->ts, &b->ss))
+		skip("%s", err);
+	for (unsigned int i = 0; i < vms; i++) {
+		snprintf(name, sizeof(name), "/tenant-%u", i / PER_TENANT);
+		if (i % PER_TENANT == 0 && tenant_add(b->ts, name, &t, err, sizeof(err)))
+			skip("%s", err);
+		snprintf(name, sizeof(name), "instance-%08x", i);
+		if (tenant_vm_add(b->ts, t, kernel_source(b->k), name, 0, NULL, &vm, err,
+				  sizeof(err)) ||
+		    kernel_bind_cgroup(node_in(vm, kernel_source(b->k)), ground_id(i)))
+			skip("%s", err);
+	}
+	o.sessions = b->ss;
+	if (metrics_create(&o, &b->m, err, sizeof(err)) || *err)
+		skip("%s", err);
+}
+
+static void bed_close(struct bed *b)
+{
+	metrics_destroy(b->m);
+	sessions_destroy(b->ss);
+	tenants_destroy(b->ts);
+	kernel_close(b->k);
+}
+
+static struct expo render(struct bed *b, enum expo_form form)
+{
+	struct expo e = {.form = form};
+	char err[300];
+
+	if (metrics_render(b->m, &e, err, sizeof(err)) || expo_end(&e))
+		skip("%s", err);
+	return e;
+}
+
+static void scrape(void *arg)
+{
+	struct expo e = render(arg, EXPO_OPENMETRICS);
+
+	expo_fini(&e);
+}
+
+/* Bytes after gzip, as http.c has it. */
+static size_t packed(const struct expo *e)
+{
+	z_stream z = {.next_in = (unsigned char *)e->text, .avail_in = (unsigned int)e->len};
+	size_t room, len;
+	unsigned char *to;
+
+	if (deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		skip("zlib");
+	room = deflateBound(&z, e->len);
+	to = malloc(room);
+	if (!to)
+		skip("memory");
+	z.next_out = to;
+	z.avail_out = (unsigned int)room;
+	deflate(&z, Z_FINISH);
+	len = room - z.avail_out;
+	deflateEnd(&z);
+	free(to);
+	return len;
+}
+
+static void cost(struct bed *b, unsigned int rounds, enum expo_form form, const char *name)
+{
+	double text = 0, gzip = 0;
+	size_t len = 0, small = 0;
+
+	for (unsigned int r = 0; r < rounds; r++) {
+		double t0 = now_ns(CLOCK_PROCESS_CPUTIME_ID), t1, t2;
+		struct expo e = render(b, form);
+
+		t1 = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+		small = packed(&e);
+		t2 = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+		text = t1 - t0 > text ? t1 - t0 : text;
+		gzip = t2 - t1 > gzip ? t2 - t1 : gzip;
+		len = e.len;
+		expo_fini(&e);
+	}
+	printf("%s: %.2f ms CPU at most to read and write, %.2f ms to compress   goal 20 together; "
+	       "%.2f MB, %.2f MB with gzip   goal 2\n",
+	       name, text / 1e6, gzip / 1e6, (double)len / 1e6, (double)small / 1e6);
+}
+
+void bench_scrape(unsigned int rounds, unsigned int vms, int cpu)
+{
+	double sum[2] = {0, 0}, best[2] = {0, 0};
+	static struct bed b;
+
+	ground_need(vms);
+	bed_open(&b, vms);
+	play(WORK_PIPE, 0, 1, cpu, 1000); /* not all counts are 0 */
+	printf("%u VMs, 8 events\n", vms);
+	cost(&b, rounds, EXPO_TEXT, "text format");
+	cost(&b, rounds, EXPO_OPENMETRICS, "OpenMetrics");
+	for (unsigned int r = 0; r < rounds; r++) {
+		for (unsigned int i = 0; i < 2; i++) {
+			bool reads = (r + i) % 2;
+			double ns = beside(reads ? scrape : NULL, &b, cpu);
+
+			sum[reads] += ns;
+			best[reads] = !best[reads] || ns < best[reads] ? ns : best[reads];
+		}
+	}
+	printf("a switch: %.0f ns; with ten scrapes a second: %.0f ns; ratio %.3f, of the sums of "
+	       "all rounds %.3f   goal 1.02\n",
+	       best[0], best[1], best[1] / best[0], sum[1] / sum[0]);
+	bed_close(&b);
+}
