@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Many simulated hosts (vpmu-fleet) and one real Prometheus with the shipped rules: every host is scraped, the
+# tenants' totals are the sums over the hosts, and the dashboard's queries are answered. What it took is
+# printed: docs/fleet.md has a large one. By hand, with sizes and the seconds to run:
+#   FLEET_HOSTS=1000 FLEET_VMS=100 FLEET_INTERVAL=15 FLEET_SECONDS=300 VPMU_BIN=build/bin \
+#   VPMU_GUEST=build/guest/guest.elf sh tests/ecosystem/fleet.sh
+. "$(dirname "$0")/vpmud_lib.inc"
+. "$(dirname "$0")/prom_lib.inc"
+need prometheus curl jq
+hosts=${FLEET_HOSTS:-12} vms=${FLEET_VMS:-5} interval=${FLEET_INTERVAL:-2} seconds=${FLEET_SECONDS:-1}
+fleet=${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}
+cp "$share/prometheus/vpmu.rules.yml" "$dir/vpmu.rules.yml"
+while :; do
+	free_port
+	"$fleet" serve "$port" "$hosts" "$vms" 8 2>"$dir/fleet.log" &
+	fleet_pid=$!
+	jobs="$jobs $fleet_pid"
+	wait_for "$fleet_pid" curl -sf -o "$dir/one" "http://127.0.0.1:$port/0/metrics" && break
+done
+"$fleet" config "$port" "$hosts" "$interval" >"$dir/prometheus.yml"
+start_prometheus "$dir/prometheus.yml"
+printf '  - job_name: self\n    static_configs:\n      - {targets: ["127.0.0.1:%s"]}\n' "$port" >>"$dir/prometheus.yml"
+kill -HUP "$prom_pid"
+
+# ---- all hosts, and their sums ----
+lines=$(grep -vc '^#' "$dir/one")
+up() { [ "$(number 'sum(up{job="vpmu"})')" = "$hosts" ]; }
+wait_for "$prom_pid" up
+becomes "$((hosts * lines))" 'sum(scrape_samples_scraped{job="vpmu"})'
+becomes "$((hosts * vms))" 'count(vpmu_domain_info)'
+becomes 10 'count(vpmu:fleet_tenant_run_seconds:rate_2m > 0)'
+# The rule's total is the sum of its hosts'.
+becomes 0 'count(abs(vpmu:fleet_tenant_events:estimate_2m{event="cycles"} / ignoring (event) sum without (event, instance, job) (vpmu:tenant_events:estimate_2m{event="cycles"}) - 1) > 0.2) or vector(0)'
+
+# ---- what it takes ----
+self() { [ -n "$(number 'rate(prometheus_tsdb_head_samples_appended_total[1m])')" ]; }
+wait_for "$prom_pid" self
+sleep "$seconds"
+hz=$(getconf CLK_TCK)
+cpu() { awk -v hz="$hz" '{ print ($14 + $15) / hz }' "/proc/$1/stat"; }
+a=$(cpu "$prom_pid")
+t=$(date +%s.%N)
+sleep $((interval * 2))
+b=$(cpu "$prom_pid")
+t2=$(date +%s.%N)
+echo "# $hosts hosts x $vms VMs x 8 events, every $interval s: $lines samples of a host, $(wc -c <"$dir/one") bytes"
+echo "# series: $(number prometheus_tsdb_head_series); samples a second: $(number 'rate(prometheus_tsdb_head_samples_appended_total[1m])')"
+echo "# Prometheus: $(echo "$a $b $t $t2" | awk '{ printf "%.2f", ($2 - $1) / ($4 - $3) }') CPUs," \
+	"$(awk '$1 == "VmRSS:" { r = $2 } $1 == "VmHWM:" { h = $2 } END { printf "%d MiB resident, %d MiB at most", r / 1024, h / 1024 }' "/proc/$prom_pid/status")," \
+	"$(du -sm "$dir/tsdb" | cut -f1) MiB on disk; a scrape takes $(number 'max(scrape_duration_seconds{job="vpmu"})') s at most," \
+	"evaluating the rules $(number 'sum(prometheus_rule_group_last_duration_seconds)') s;" \
+	"targets that answered in time: $(number 'sum(up{job="vpmu"})')"
+jq -r '.panels[].targets[].expr' "$share/grafana/vpmu.json" >"$dir/queries"
+end=$(date +%s)
+while IFS= read -r expr; do
+	expr=$(printf '%s' "$expr" | sed 's/\$__rate_interval/1m/g; s/\$event/cycles/g; s/instance=~"\$instance"/instance=~"'"${FLEET_SHOW:-.+}"'"/; s/\$[a-z]*"/.+"/g')
+	curl -s -o "$dir/answer" -w '%{time_total}' --data-urlencode "query=$expr" -d "start=$((end - 300))" -d "end=$end" -d step=15 \
+		"$prom/api/v1/query_range" >"$dir/time"
+	check "$expr" "$(jq -r .status "$dir/answer")" success
+	echo "$(cat "$dir/time") $expr"
+done <"$dir/queries" | sort -rn >"$dir/times"
+awk '{ s += $1; n++ } END { printf "# %d queries of the dashboard over 5 minutes: %.2f s in all; the slowest:\n", n, s }' "$dir/times"
+head -3 "$dir/times" | cut -c1-150 | sed 's/^/#   /'
+finish
