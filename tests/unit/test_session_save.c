@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cgroup/service/session_save.h"
 #include "fake_source.h"
@@ -201,6 +202,34 @@ static void set_base(json_t *text, const char *total)
 
 	cr_assert(old && strchr(old, ' '));
 	json_object_set_new(row, "bases", json_sprintf("%s%s", total, strchr(old, ' ')));
+}
+
+static int keep_since(const struct session_row *row, void *arg)
+{
+	((uint64_t *)arg)[row->kind] = row->since_us;
+	return 0;
+}
+
+Test(session_save, counts_that_go_on_began_when_they_did)
+{
+	uint64_t before[5] = {0}, after[5] = {0};
+	struct session *s = attach("all", tenants_root(ts), SESSION_TENANT, NULL, NULL);
+	struct node *late;
+	json_t *saved;
+
+	session_read(s, keep_since, before);
+	cr_assert_gt(before[NODE_TENANT], 0);
+	usleep(2000);
+	saved = again();
+	s = named("all");
+	session_read(s, keep_since, after);
+	cr_expect_eq(after[NODE_TENANT], before[NODE_TENANT]);
+	cr_expect_eq(after[NODE_ROOT], before[NODE_ROOT]);
+	cr_assert_eq(tenant_add(ts, "/late", &late, err, sizeof(err)), 0);
+	cr_assert_eq(tenant_count(late, &fake.s), 0);
+	session_read(s, keep_since, after);
+	cr_expect_gt(after[NODE_TENANT], before[NODE_TENANT], "a new one begins now");
+	json_decref(saved);
 }
 
 Test(session_save, rows_of_nodes_that_come_later)

@@ -73,9 +73,10 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		unsigned int line;
 		const char *text, *message;
 	} rows[] = {
-		{__LINE__, "x = 1\n", "f.conf:1: \"x\" before any section, accepted: [vpmud] or"},
+		{__LINE__, "x = 1\n",
+		 "f.conf:1: \"x\" before any section, accepted: [vpmud], [metrics] or"},
 		{__LINE__, "[vpmu]\n",
-		 "f.conf:1: [vpmu] given, accepted: [vpmud] or [tenant /PATH]"},
+		 "f.conf:1: [vpmu] given, accepted: [vpmud], [metrics] or [tenant /PATH]"},
 		{__LINE__, "[tenant /a\n", "f.conf:1: section without \"]\""},
 		{__LINE__, "[vpmud]\n[vpmud]\n", "f.conf:2: [vpmud] given twice"},
 		{__LINE__, "[vpmud]\nsock = /a\n",
@@ -104,6 +105,17 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[tenant /a]\nvm =\n", "tenant /a/vm: \"\" given"},
 		{__LINE__, "[tenant /a]\nuser = x\n",
 		 "no such key, accepted: cgroup, metadata, vm"},
+		{__LINE__, "[metrics]\nlisten = :1\n", "f.conf:2: [metrics] without events"},
+		{__LINE__, "[metrics]\nevents = no-such-event\n", "metrics/events: "},
+		{__LINE__, "[metrics]\nevents = cycles\ntls_key = /k\n", "with tls_key only"},
+		{__LINE__, "[metrics]\nlisten = 9797\n", "accepted: ADDRESS:PORT, :PORT for"},
+		{__LINE__, "[metrics]\nlisten = :0\n", "accepted: ADDRESS:PORT"},
+		{__LINE__, "[metrics]\nlisten = :65536\n", "accepted: ADDRESS:PORT"},
+		{__LINE__, "[metrics]\nlisten = host:1\n", "accepted: ADDRESS:PORT"},
+		{__LINE__, "[metrics]\nlisten = unix:x\n", "accepted: ADDRESS:PORT"},
+		{__LINE__, "[metrics]\nlisten = [::1:1\n", "accepted: ADDRESS:PORT"},
+		{__LINE__, "[metrics]\nkeep_gone = 3601\n", "accepted: 0 to 3600 seconds"},
+		{__LINE__, "[metrics]\nevents = cycles\n[metrics]\n", "[metrics] given twice"},
 		{__LINE__, "[tenant /a/*]\n", "neither cgroup nor metadata nor vm"},
 	};
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* libFuzzer: what the metrics take of others: header fields of scrapers, files with users, listening
+ * addresses, and names that become labels. Labels that were written can be read back and hold
+ * nothing but what may be shown. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/exporter/accept.h"
+#include "cgroup/exporter/users.h"
+#include "cgroup/vpmud/metrics.h"
+#include "vpmu/util/utf8.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* name="value", with each quote and backslash of the value escaped. */
+static void check_label(const char *text)
+{
+	const char *p = text + 3;
+
+	if (strncmp(text, "x=\"", 3))
+		abort();
+	for (; *p && *p != '"'; p++) {
+		if (*p == '\\' && *++p != '"' && *p != '\\')
+			abort();
+	}
+	if (strcmp(p, "\"") || !utf8_text(text))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), label[64] = "", err[600] = "";
+	struct users *u = NULL;
+	size_t used = 0;
+
+	if (!text)
+		return 0;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	if (accept_form(text) == EXPO_OPENMETRICS && !strcasestr(text, "openmetrics"))
+		abort();
+	if (accept_gzip(text) && !strcasestr(text, "gzip") && !strchr(text, '*'))
+		abort();
+	vmetrics_listen_ok(text);
+	if (expo_label(label, sizeof(label), &used, "x", text)) {
+		if (used != strlen(label) || used >= sizeof(label))
+			abort();
+		check_label(label);
+	} else if (used || *label) {
+		abort();
+	}
+	if (!users_text("f", text, size, &u, err, sizeof(err)))
+		users_free(u);
+	else if (strncmp(err, "f:", 2) || !utf8_text(err))
+		abort();
+	free(text);
+	return 0;
+}
