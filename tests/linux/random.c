@@ -456,7 +456,13 @@ static void check_counts(struct event *e, uint64_t value, uint64_t enabled, uint
 		       (unsigned long long)e->attr.config, (unsigned long long)e->value,
 		       (unsigned long long)value);
 	if (e->counted && times && (enabled < e->enabled || running < e->running))
-		failed("times of event %u went back", i);
+		failed("times of event %u (type %u config 0x%llx pid %d cpu %d inherit %u pinned "
+		       "%u) "
+		       "went from %llu/%llu to %llu/%llu",
+		       i, e->attr.type, (unsigned long long)e->attr.config, (int)e->pid, e->cpu,
+		       e->attr.inherit, e->attr.pinned, (unsigned long long)e->enabled,
+		       (unsigned long long)e->running, (unsigned long long)enabled,
+		       (unsigned long long)running);
 	e->counted = true;
 	e->value = value;
 	e->enabled = times ? enabled : 0;
