@@ -20,7 +20,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define RAM_BYTES (8ULL << 20)
+#define RAM_BYTES (4ULL << 20)
 #define TEXT	  0x200000u
 #define CODE_MAX  8192u
 
@@ -124,6 +124,8 @@ static void look(const struct image *img, const struct vmm_ram *slots)
 	}
 	if (*err || sites.nr > RDPMC_SITES_MAX)
 		abort();
+	if (!sites.nr)
+		return;
 	memcpy(before, slots->base, RAM_BYTES);
 	rdpmc_rewrite(slots, &sites);
 	for (size_t i = 0; i < sites.nr; i++) {
