@@ -37,6 +37,10 @@ static const struct bench benches[] = {
 	{"vm_create", "a soft VM is made: time, memory beyond guest RAM", bench_vm_create},
 	{"runner_scale", "1,000 vCPUs on 2 pCPUs against one", bench_runner_scale},
 	{"fair_worst", "what hostile guests leave of a pCPU", bench_fair_worst},
+	{"kvm_msr_exit", "an MSR exit on KVM beyond an empty handler's", bench_kvm_msr_exit},
+	{"kvm_boot", "vpmu-vmm starts a guest on KVM: time, memory beyond guest RAM",
+	 bench_kvm_boot},
+	{"kvm_sampling", "a PMI on KVM beyond a bare kick and NMI", bench_kvm_sampling},
 	{"control_stall", "control calls while hostile guests run", bench_control_stall},
 };
 #define NR (sizeof(benches) / sizeof(benches[0]))
