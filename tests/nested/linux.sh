@@ -4,6 +4,10 @@
 #   models    boots each model of the next arguments (none: all), and looks at what its driver says
 #   perf      perf stat of known instruction counts, and perf record by 10,000 (or the next argument's
 #             number of) PMIs of a timer, none lost
+#   hostile   guests that fault, spin, flood their console and write every MSR beside one that computes, a
+#             server that is killed, and what is left of it
+#   move      a guest that is saved and goes on in another vpmu-vmm, while its perf counts
+#   matrix    all of it: every model, 10,000 PMIs, two vCPUs
 # Each case is one boot of the nested bed (tests/nested/run), in which vpmu-vmm runs the guests. Exit status
 # 77 with a line "# SKIP" when something is missing.
 set -eu
@@ -18,7 +22,7 @@ skip() {
 }
 
 [ $# -gt 0 ] || {
-	sed -n '3,8s/^# //p' "$0"
+	sed -n '3,12s/^# //p' "$0"
 	exit 2
 }
 case=$1
@@ -68,7 +72,7 @@ script() { # [--exact]
 		cat
 	} >"$tmp/script"
 	chmod +x "$tmp/script"
-	BED_FILES="$linux/busybox $linux/cloud.vmlinuz $build/bin/vpmu-vmm $build/bin/vpmu $(echo "$tmp"/*.initrd)" \
+	BED_FILES="$linux/busybox $linux/cloud.vmlinuz $build/bin/vpmu-vmm $build/bin/vpmu $(ls "$tmp"/*.initrd 2>/dev/null | tr '\n' ' ') ${files-}" \
 		BED_MB=${BED_MB:-1600} bed "$@" "$tmp/script"
 }
 
@@ -131,6 +135,95 @@ perf)
 	[ "${samples:-0}" -ge "$n" ] || fail "${samples:-no} samples of at least $n"
 	[ "${samples:-0}" = "${pmis:-none}" ] || fail "${samples:-no} samples, ${pmis:-no} PMIs"
 	! grep -qE 'LOST|THROTTLE|the log has a complaint' "$tmp/out" || fail "see the guest's output"
+	;;
+hostile)
+	files="$build/tests/hostile-fault $build/tests/hostile-spin $build/tests/hostile-flood $build/tests/hostile-msr $build/guest/guest.elf"
+	script <<-'END'
+		export VPMU_SOCKET=/tmp/s.sock
+		image() { echo "name=$1,tenant=/$1,image=/bed/$2,engine=kvm,policy=full,pmu=${3-intel-v2}"; }
+		server() {
+			vpmu-vmm --socket $VPMU_SOCKET --hold --console stdout --cgroup-root /sys/fs/cgroup "$@" >>/tmp/log 2>&1 &
+			server=$!
+			until vpmu sharing >/dev/null 2>&1; do
+				kill -0 $server || { cat /tmp/log; echo "no server"; exit 1; }
+				sleep 0.2
+			done
+		}
+		ended() { until grep -q "^vm $1: " /tmp/log; do sleep 0.2; done; }
+		cd /tmp
+		server --vm "$(image fault hostile-fault)" --vm "$(image spin hostile-spin)" --vm "$(image flood hostile-flood)" 			--vm "$(image msr1 hostile-msr)" --vm "$(image msr2 hostile-msr amd-v2)" 			--vm "$(image good guest.elf),args=run fib 24"
+		for vm in fault msr1 msr2 good; do ended $vm; done
+		# One more that starts and ends beside those that go on.
+		vpmu vm add name=late tenant=/late image=/bed/guest.elf engine=kvm args='run sieve 20000'
+		ended late
+		vpmu list | grep -E 'spin|flood'
+		vpmu vm rm spin && vpmu vm rm flood && echo "both can be removed"
+		grep -v '^\[flood' /tmp/log
+		echo "the flood is $([ $(wc -c </tmp/log) -lt 60000000 ] && echo bounded)"
+
+		echo "before the kill: $(ls /proc/$server/fd -l | grep -c kvm) files of KVM"
+		vpmu vm add name=last tenant=/last image=/bed/hostile-spin engine=kvm pmu=intel-v2
+		ls -d /sys/fs/cgroup/last
+		kill -9 $server
+		wait $server
+		echo "left: $(ls -l /proc/[0-9]*/fd 2>/dev/null | grep -cE 'kvm|perf_event') files, $(ps | grep -c '[v]pmu-vmm') processes"
+		server --vm "$(image again guest.elf),args=run loop 1000"
+		ended again
+		ls -d /sys/fs/cgroup/last /sys/fs/cgroup/again 2>&1
+		vpmu list >/dev/null && vpmu quit && wait $server && echo "the next one ends well"
+		ls -d /sys/fs/cgroup/again 2>&1
+		tail -n 2 /tmp/log
+	END
+	for want in 'vm fault: failed.*triple fault' 'vm msr1: done, status 0' 'vm msr2: done, status 0' \
+		'\[good\] .*fib 24 = 46368' 'vm good: done, status 0' '\[late\] .*sieve 20000 = ' 'vm late: done, status 0' \
+		'spin .*state=running' 'flood .*state=running' 'both can be removed' 'the flood is bounded' \
+		'before the kill: [1-9][0-9]* files of KVM' '^/sys/fs/cgroup/last' 'left: 0 files, 0 processes' \
+		'vm again: done, status 0' '/sys/fs/cgroup/last: No such file' 'the next one ends well' \
+		'/sys/fs/cgroup/again: No such file'; do
+		grep -Eq "$want" "$tmp/out" || fail "nothing says: $want"
+	done
+	;;
+move)
+	initrd job.initrd --perf bin/spin="$build/tests/nested-spin" <<-'END'
+		for n in 1 2 3 4 5 6 7 8; do
+			perf stat -x, -e ref-cycles spin 40000000 2>&1 | sed "s/^/round $n,/"
+		done
+		dmesg | grep -iE 'uhhuh|general protection|WARNING: CPU|BUG:|Oops|lockup' && echo 'the log has a complaint'
+		echo 'all rounds done'
+	END
+	script --exact <<-END
+		cd /tmp
+		server() { # NUMBER
+			n=\$1
+			shift
+			vpmu-vmm --socket /tmp/\$n.sock --hold --console stdout --snapshot-dir /tmp "\$@" &
+			until vpmu -S /tmp/\$n.sock sharing >/dev/null 2>&1; do sleep 0.2; done
+		}
+		server 0 --vm '$(vm moves job.initrd intel-v5 1 192M)' >/tmp/0.log 2>&1
+		for i in 1 2 3; do
+			until grep -q "round \$((2 * i))," /tmp/*.log; do sleep 0.1; done
+			vpmu -S /tmp/\$((i - 1)).sock vm save moves moves.snap || exit 1
+			vpmu -S /tmp/\$((i - 1)).sock vm rm moves
+			vpmu -S /tmp/\$((i - 1)).sock quit
+			server \$i >/tmp/\$i.log 2>&1
+			vpmu -S /tmp/\$i.sock vm restore moves.snap trust=yes || { cat /tmp/\$i.log; exit 1; }
+			rm moves.snap
+		done
+		until grep -q '^vm moves: ' /tmp/3.log; do sleep 0.2; done
+		cat /tmp/?.log
+	END
+	for n in 1 2 3 4 5 6 7 8; do
+		count=$(sed -n "s/^.*round $n,\([0-9]*\),.*/\1/p" "$tmp/out")
+		[ "${count:-0}" -ge 40000000 ] && [ "$count" -le 43000000 ] ||
+			fail "perf stat of 40000000 instructions counted ${count:-nothing} in round $n"
+	done
+	echo 'all rounds done' | expect moves
+	! grep -q '^\[moves\] the log has a complaint' "$tmp/out" || fail "see the guest's log"
+	;;
+matrix)
+	for c in models 'perf 10000' hostile move; do
+		"$0" $c || failed=1
+	done
 	;;
 *)
 	echo "linux.sh: unknown case '$case'" >&2
