@@ -140,6 +140,7 @@ int bench_vm_create(void);
 int bench_kvm_msr_exit(void);
 int bench_kvm_boot(void);
 int bench_kvm_sampling(void);
+int bench_kvm_rdpmc(void);
 int bench_runner_scale(void);
 int bench_fair_worst(void);
 int bench_control_stall(void);

@@ -39,6 +39,9 @@
 /* Reads IA32_PERF_GLOBAL_CTRL for ever. */
 GUEST(rdmsr, "mov $0x38f, %ecx\n 1: rdmsr\n jmp 1b");
 
+/* What stands for RDPMC, for ever. */
+GUEST(in, "1: in $0x33, %eax\n jmp 1b");
+
 /* An IDT with a gate for NMIs; the local APIC in x2APIC mode, LVTPC an NMI; fixed counter 2
  * (reference cycles) on. Then it halts, and says each NMI to port 80H. (A KVM that interprets CPL 0
  * looks for an NMI only after some 500 us of a loop.) */
@@ -381,6 +384,77 @@ int bench_kvm_sampling(void)
 	bench_free(&set);
 	kvm_close(&bare);
 	kvm_close(&vpmu);
+	finish();
+	return 0;
+}
+
+/* ---- kvm_rdpmc: how a stock kernel's RDPMC could leave its guest ---- */
+
+static const uint64_t rdpmc_site = VPMU_BOOT_IMAGE + offsetof(struct guest_image, code);
+
+/* Both ways take the guest's registers, for ECX and the address, and give it EAX and EDX. */
+static void answer_rdpmc(struct vmm_engine_vcpu *ev, unsigned int insn_bytes)
+{
+	struct kvm_regs regs;
+
+	must(!ioctl(ev->fd, KVM_GET_REGS, &regs) && regs.rip == rdpmc_site, "kvm_rdpmc",
+	     "the guest is elsewhere");
+	regs.rax = regs.rdx = 1;
+	regs.rip += insn_bytes;
+	must(!ioctl(ev->fd, KVM_SET_REGS, &regs), "KVM_SET_REGS", strerror(errno));
+}
+
+static void rdpmc_by_in(void *arg, uint64_t n)
+{
+	struct kvm_vm *k = arg;
+	struct vmm_engine_vcpu *ev = k->v->ev;
+
+	for (uint64_t i = 0; i < n; i++) {
+		must(bare_run(k) == KVM_EXIT_IO && ev->kr->io.port == 0x33, "kvm_rdpmc",
+		     "another exit");
+		memset((uint8_t *)ev->kr + ev->kr->io.data_offset, 0, 4);
+		answer_rdpmc(ev, 0); /* KVM goes on behind the IN itself */
+	}
+}
+
+static void rdpmc_by_breakpoint(void *arg, uint64_t n)
+{
+	struct kvm_vm *k = arg;
+
+	for (uint64_t i = 0; i < n; i++) {
+		must(bare_run(k) == KVM_EXIT_DEBUG, "kvm_rdpmc", "another exit");
+		answer_rdpmc(k->v->ev, 2);
+	}
+}
+
+int bench_kvm_rdpmc(void)
+{
+	/* DR7: breakpoint 0 on, for execution (SDM vol. 3, 18.2.4). */
+	struct kvm_guest_debug debug = {.control = KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_USE_HW_BP,
+					.arch.debugreg = {[0] = rdpmc_site, [7] = 0x402}};
+	struct kvm_vm in, bp;
+	struct bench_set set = {
+		.nr = 2,
+		.rounds = 100,
+		.slow = true,
+		.c = {{.fn = rdpmc_by_in, .arg = &in, .n = 100, .no_warm = true},
+		      {.fn = rdpmc_by_breakpoint, .arg = &bp, .n = 100, .no_warm = true}}};
+
+	if (!begin("kvm_rdpmc"))
+		return 0;
+	kvm_open(&in, guest_in, guest_in_end, false);
+	kvm_open(&bp, guest_in, guest_in_end, false);
+	if (ioctl(bp.v->ev->fd, KVM_SET_GUEST_DEBUG, &debug) || bare_run(&bp) != KVM_EXIT_DEBUG) {
+		printf("kvm_rdpmc: SKIPPED: this KVM has no breakpoints\n");
+	} else {
+		bench_measure(&set);
+		bench_report("kvm_rdpmc", bench_ratio(&set, 1, 0), "x", 0, false,
+			     json_pack("{s:f, s:f}", "breakpoint_us", set.c[1].ns / 1000, "in_us",
+				       set.c[0].ns / 1000));
+		bench_free(&set);
+	}
+	kvm_close(&bp);
+	kvm_close(&in);
 	finish();
 	return 0;
 }

@@ -41,6 +41,7 @@ static const struct bench benches[] = {
 	{"kvm_boot", "vpmu-vmm starts a guest on KVM: time, memory beyond guest RAM",
 	 bench_kvm_boot},
 	{"kvm_sampling", "a PMI on KVM beyond a bare kick and NMI", bench_kvm_sampling},
+	{"kvm_rdpmc", "RDPMC on KVM by a hardware breakpoint against an IN", bench_kvm_rdpmc},
 	{"control_stall", "control calls while hostile guests run", bench_control_stall},
 };
 #define NR (sizeof(benches) / sizeof(benches[0]))

@@ -118,9 +118,15 @@ check_match "resumed" "$("$vpmu" list -j)" '"vm":"third".*"state":"running"'
 
 # ---- KVM
 if out=$("$vpmu" vm add name=k engine=kvm image="$image" args=spin 2>&1); then
-	refused "a VM of the KVM engine" 'vm k: engine kvm: .*accepted: soft' \
-		"$vpmu" vm save k "$dir/k.snap"
+	"$vpmu" vm save k "$dir/k.snap" || exit 1
+	"$vpmu" resume k
 	check_match "it goes on" "$("$vpmu" list -j)" '"vm":"k".*"state":"running"'
+	refused "an engine that was not named" 'asks for engine=kvm; accepted' \
+		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full
+	refused "another engine" 'engine: soft given, accepted: kvm, that of the file' \
+		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=soft
+	"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=kvm || exit 1
+	check_match "it runs" "$("$vpmu" list -j)" '"vm":"k2".*"state":"running"'
 else
 	echo "# SKIP the KVM part: $out"
 fi

@@ -142,7 +142,7 @@ hostile)
 		export VPMU_SOCKET=/tmp/s.sock
 		image() { echo "name=$1,tenant=/$1,image=/bed/$2,engine=kvm,policy=full,pmu=${3-intel-v2}"; }
 		server() {
-			vpmu-vmm --socket $VPMU_SOCKET --hold --console stdout --cgroup-root /sys/fs/cgroup "$@" >>/tmp/log 2>&1 &
+			vpmu-vmm --socket $VPMU_SOCKET --hold --console stdout --cgroup-root /sys/fs/cgroup/vms "$@" >>/tmp/log 2>&1 &
 			server=$!
 			until vpmu sharing >/dev/null 2>&1; do
 				kill -0 $server || { cat /tmp/log; echo "no server"; exit 1; }
@@ -151,6 +151,7 @@ hostile)
 		}
 		ended() { until grep -q "^vm $1: " /tmp/log; do sleep 0.2; done; }
 		cd /tmp
+		mkdir /sys/fs/cgroup/vms
 		server --vm "$(image fault hostile-fault)" --vm "$(image spin hostile-spin)" --vm "$(image flood hostile-flood)" 			--vm "$(image msr1 hostile-msr)" --vm "$(image msr2 hostile-msr amd-v2)" 			--vm "$(image good guest.elf),args=run fib 24"
 		for vm in fault msr1 msr2 good; do ended $vm; done
 		# One more that starts and ends beside those that go on.
@@ -163,23 +164,23 @@ hostile)
 
 		echo "before the kill: $(ls /proc/$server/fd -l | grep -c kvm) files of KVM"
 		vpmu vm add name=last tenant=/last image=/bed/hostile-spin engine=kvm pmu=intel-v2
-		ls -d /sys/fs/cgroup/last
+		ls -d /sys/fs/cgroup/vms/last
 		kill -9 $server
 		wait $server
 		echo "left: $(ls -l /proc/[0-9]*/fd 2>/dev/null | grep -cE 'kvm|perf_event') files, $(ps | grep -c '[v]pmu-vmm') processes"
 		server --vm "$(image again guest.elf),args=run loop 1000"
 		ended again
-		ls -d /sys/fs/cgroup/last /sys/fs/cgroup/again 2>&1
+		ls -d /sys/fs/cgroup/vms/last /sys/fs/cgroup/vms/again 2>&1
 		vpmu list >/dev/null && vpmu quit && wait $server && echo "the next one ends well"
-		ls -d /sys/fs/cgroup/again 2>&1
+		ls -d /sys/fs/cgroup/vms/again 2>&1
 		tail -n 2 /tmp/log
 	END
 	for want in 'vm fault: failed.*triple fault' 'vm msr1: done, status 0' 'vm msr2: done, status 0' \
 		'\[good\] .*fib 24 = 46368' 'vm good: done, status 0' '\[late\] .*sieve 20000 = ' 'vm late: done, status 0' \
 		'spin .*state=running' 'flood .*state=running' 'both can be removed' 'the flood is bounded' \
-		'before the kill: [1-9][0-9]* files of KVM' '^/sys/fs/cgroup/last' 'left: 0 files, 0 processes' \
-		'vm again: done, status 0' '/sys/fs/cgroup/last: No such file' 'the next one ends well' \
-		'/sys/fs/cgroup/again: No such file'; do
+		'before the kill: [1-9][0-9]* files of KVM' '^/sys/fs/cgroup/vms/last' 'left: 0 files, 0 processes' \
+		'vm again: done, status 0' '/sys/fs/cgroup/vms/last: No such file' 'the next one ends well' \
+		'/sys/fs/cgroup/vms/again: No such file'; do
 		grep -Eq "$want" "$tmp/out" || fail "nothing says: $want"
 	done
 	;;

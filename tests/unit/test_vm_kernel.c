@@ -339,6 +339,6 @@ Test(vm_kernel, refused)
 	cr_assert(strstr(err, "engine fake has no interrupt controllers"), "%s", err);
 	ops.can |= VMM_CAN_IRQCHIP;
 	cr_assert_eq(create(VCPUS, err), 0, "%s", err);
-	/* It cannot be saved: its devices and its engine's are not in a snapshot. */
+	/* It cannot be saved: its engine cannot save what it has. */
 	cr_assert_eq(vm_unplace(vm), -EOPNOTSUPP);
 }
