@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/unit/bz_image.h"
 #include "tests/unit/guest_bed.h"
 #include "vmm/snapshot/priv.h"
 
@@ -177,9 +178,13 @@ static void fuzz_guest(const uint8_t *data, size_t size)
 
 static struct machine *machine;
 static struct snap_out out;
-static uint8_t *good, *file;
-static size_t good_bytes, good_deep;
+static uint8_t *file;
 static int file_fd;
+/* A file of a VM with an image, and one of a VM with a kernel. */
+static struct good {
+	uint8_t *data;
+	size_t bytes, deep; /* of the file; where its RAM begins */
+} goods[2];
 
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
 		       void *arg)
@@ -231,6 +236,18 @@ static int image_fd(void)
 	return fd;
 }
 
+/* A kernel that does the same, with interrupts on and a byte that it has not read. */
+static int kernel_fd(void)
+{
+	static struct bz_vmlinux k;
+	int fd = memfd_create("kernel", MFD_CLOEXEC);
+
+	bz_vmlinux(&k);
+	memcpy(k.text + 0x40, guest_code, sizeof(guest_code));
+	CHECK(write(fd, &k, sizeof(k)) == sizeof(k), "kernel");
+	return fd;
+}
+
 /* @vm, which is placed nowhere, to file_fd. */
 static void write_vm(struct machine_vm *vm)
 {
@@ -242,37 +259,50 @@ static void write_vm(struct machine_vm *vm)
 	CHECK(!snap_save_vm(vm, &out, err, sizeof(err)), "cannot be saved: %s", err);
 }
 
+/* A VM of these keys has run for a while: its file. */
+static void make_good(struct good *g, const char *keys, int fd)
+{
+	struct machine_vm *vm;
+	char option[200], err[500];
+	struct config c;
+
+	config_init(&c);
+	snprintf(option, sizeof(option), "name=good,vcpus=2,engine=soft,%s=/proc/self/fd/%d", keys,
+		 fd);
+	CHECK(!config_vm_option(&c, option, err, sizeof(err)), "%s", err);
+	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
+	config_fini(&c);
+	if (vm->kernel)
+		vm_input(vm->vm, "xy", 2);
+	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
+	CHECK(machine_step(machine, 20) == 20, "the good VM does not run");
+	CHECK(!vm_unplace(vm->vm), "engine");
+	write_vm(vm);
+	machine_vm_remove(vm);
+	close(fd);
+	g->bytes = (size_t)lseek(file_fd, 0, SEEK_END);
+	g->data = malloc(g->bytes);
+	CHECK(g->bytes < FILE_MAX && pread(file_fd, g->data, g->bytes, 0) == (ssize_t)g->bytes,
+	      "file");
+	for (g->deep = SNAP_HEAD; memcmp(g->data + g->deep, "RAMP", 4);)
+		g->deep += SNAP_SECTION_HEAD + (g->data[g->deep + 8] | g->data[g->deep + 9] << 8);
+}
+
 static void make_machine(void)
 {
 	static struct config c;
 	const struct machine_opts mo = {
 		.host = &c.host, .console = on_console, .wake = on_wake, .ended = on_ended};
-	struct machine_vm *vm;
-	char option[200], err[500];
-	int image = image_fd();
+	char err[500];
 
 	config_init(&c);
 	c.host.pcpus = 1;
 	c.host.slice_insns = 300;
 	CHECK(!machine_create(&mo, &machine, err, sizeof(err)), "%s", err);
 	file_fd = memfd_create("snapshot", MFD_CLOEXEC);
-	snprintf(option, sizeof(option),
-		 "name=good,vcpus=2,memory=4M,engine=soft,image=/proc/self/fd/%d", image);
-	CHECK(!config_vm_option(&c, option, err, sizeof(err)), "%s", err);
-	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
-	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
-	CHECK(machine_step(machine, 20) == 20, "the good VM does not run");
-	CHECK(!vm_unplace(vm->vm), "engine");
-	write_vm(vm);
-	machine_vm_remove(vm);
-	close(image);
-	good_bytes = (size_t)lseek(file_fd, 0, SEEK_END);
-	good = malloc(good_bytes);
 	file = malloc(FILE_MAX);
-	CHECK(good_bytes < FILE_MAX && pread(file_fd, good, good_bytes, 0) == (ssize_t)good_bytes,
-	      "file");
-	for (good_deep = SNAP_HEAD; memcmp(good + good_deep, "RAMP", 4);)
-		good_deep += SNAP_SECTION_HEAD + (good[good_deep + 8] | good[good_deep + 9] << 8);
+	make_good(&goods[0], "memory=4M,image", image_fd());
+	make_good(&goods[1], "memory=32M,kernel", kernel_fd());
 }
 
 static void run(struct machine_vm *vm)
@@ -286,7 +316,10 @@ static void run(struct machine_vm *vm)
 
 static void fuzz_file(const uint8_t *data, size_t size)
 {
+	/* Not on KVM: the host's kernel is not what is tested here. */
+	const struct snapshot_said said = {.trust = true, .engine = "soft"};
 	struct machine_vm *vm = NULL;
+	const struct good *g;
 	char err[500] = "";
 	size_t len;
 	uint32_t crc;
@@ -294,14 +327,15 @@ static void fuzz_file(const uint8_t *data, size_t size)
 
 	if (!machine)
 		make_machine();
+	g = &goods[data[0] >> 4 & 1];
 	if (data[0] & 0x80) {
 		len = size - 1 < FILE_MAX - 4 ? size - 1 : FILE_MAX - 4;
 		memcpy(file, data + 1, len);
 		len += 4;
 	} else {
-		len = good_bytes;
-		memcpy(file, good, len);
-		patch(file, len, good_deep, data + 1, size - 1);
+		len = g->bytes;
+		memcpy(file, g->data, len);
+		patch(file, len, g->deep, data + 1, size - 1);
 		if (data[0] & 0x40 && size > 3)
 			len = 4 + (data[1] | data[2] << 8) % (len - 4);
 	}
@@ -311,8 +345,7 @@ static void fuzz_file(const uint8_t *data, size_t size)
 			file[len - 4 + i] = (uint8_t)(crc >> 8 * i);
 	}
 	CHECK(!ftruncate(file_fd, 0) && pwrite(file_fd, file, len, 0) == (ssize_t)len, "file");
-	ret = snapshot_restore(machine, file_fd, "snapshot", &(struct snapshot_said){.trust = true},
-			       &vm, err, sizeof(err));
+	ret = snapshot_restore(machine, file_fd, "snapshot", &said, &vm, err, sizeof(err));
 	CHECK(!ret == !*err, "%d \"%s\"", ret, err);
 	CHECK(!ret == !!machine_vms(machine), "refused, and there is a VM: %s", err);
 	if (ret)
@@ -322,9 +355,7 @@ static void fuzz_file(const uint8_t *data, size_t size)
 		CHECK(!vm_unplace(vm->vm), "engine");
 		write_vm(vm);
 		machine_vm_remove(vm);
-		ret = snapshot_restore(machine, file_fd, "snapshot",
-				       &(struct snapshot_said){.trust = true}, &vm, err,
-				       sizeof(err));
+		ret = snapshot_restore(machine, file_fd, "snapshot", &said, &vm, err, sizeof(err));
 		CHECK(!ret, "cannot move again: %s", err);
 		run(vm);
 	}

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "vmm/dev/power.h"
@@ -241,6 +242,70 @@ static void *typist(void *arg)
 	for (unsigned int i = 0; i < 20000;)
 		i += serial_input(&s, "k", 1) == 1;
 	return NULL;
+}
+
+/* In a snapshot: registers, FIFO, input that waits, the interrupt; hostile bytes change nothing. */
+Test(serial, snapshot)
+{
+	static char long_input[100];
+	struct vpmu_blob b = {0}, again = {0};
+	struct vpmu_blob_reader r;
+	struct serial t;
+	uint8_t *copy;
+
+	memset(long_input, 'z', sizeof(long_input) - 1);
+	out(IIR, 0xc1);
+	out(MCR, 0x0b);
+	out(IER, 3);
+	out(SCR, 0x5a);
+	out(THR, 'h');
+	out(THR, 'i');
+	cr_assert_eq(type(long_input), 99); /* hands out "hi" */
+	out(THR, '!');
+	cr_assert(level);
+	serial_save(&s, &b);
+	cr_assert_not(b.failed);
+
+	for (size_t i = 0; i < b.len; i++) {
+		serial_init(&t, on_line, on_irq, NULL);
+		r = (struct vpmu_blob_reader){.data = b.data, .len = i};
+		cr_assert_not(serial_load(&t, &r), "length %zu", i);
+		serial_fini(&t);
+	}
+	copy = malloc(b.len);
+	for (size_t i = 0; i < 8 * b.len; i++) {
+		serial_init(&t, on_line, on_irq, NULL);
+		memcpy(copy, b.data, b.len);
+		copy[i / 8] ^= (uint8_t)(1u << i % 8);
+		r = (struct vpmu_blob_reader){.data = copy, .len = b.len};
+		if (serial_load(&t, &r)) {
+			serial_save(&t, &again);
+			cr_assert(again.len == b.len && !memcmp(again.data, copy, b.len),
+				  "bit %zu: taken as something else", i);
+			vpmu_blob_fini(&again);
+		}
+		serial_fini(&t);
+	}
+	free(copy);
+
+	/* The other one goes on: its line is still active, and all of the input comes. */
+	serial_init(&t, on_line, on_irq, NULL);
+	r = (struct vpmu_blob_reader){.data = b.data, .len = b.len};
+	cr_assert(serial_load(&t, &r) && vpmu_blob_done(&r));
+	vpmu_blob_fini(&b);
+	serial_fini(&s);
+	memset(&bus, 0, sizeof(bus));
+	cr_assert_eq(serial_claim(&t, &bus), 0);
+	cr_assert_eq(in(SCR), 0x5a);
+	cr_assert_eq(in(IIR)&0xf, 4);
+	for (int i = 0; i < 99; i++)
+		cr_assert_eq(in(THR), 'z', "byte %d", i);
+	cr_assert_eq(in(LSR), 0x60);
+	out(IER, 0);
+	cr_assert_not(level);
+	out(THR, '\n');
+	cr_assert_str_eq(line, "!");
+	serial_fini(&t);
 }
 
 Test(serial, threads)

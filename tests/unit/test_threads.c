@@ -11,6 +11,7 @@
 #include "fake_engine.h"
 #include "vmm/sched/threads.h"
 #include "vpmu/account.h"
+#include "vpmu/blob.h"
 #include "vpmu/conservation.h"
 #include "vpmu/host.h"
 #include "vpmu/rcu.h"
@@ -70,6 +71,9 @@ static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
 	return 0;
 }
 
+/* The scripted engine, which could be saved. */
+static struct vmm_engine_ops ops;
+
 static void bed_init(struct bed *b)
 {
 	struct image img = fake_image();
@@ -79,7 +83,7 @@ static void bed_init(struct bed *b)
 		.memory_bytes = 4 << 20,
 		.image = &img,
 		.pmu.model = VPMU_GUEST_INTEL_V2,
-		.ops = &fake_ops,
+		.ops = &ops,
 		.vcpu_accounts = b->vcpus,
 		.console = on_console,
 		.ended = on_ended,
@@ -88,6 +92,8 @@ static void bed_init(struct bed *b)
 	};
 	char err[256] = "";
 
+	ops = fake_ops;
+	ops.can |= VMM_CAN_SAVE;
 	memset(b, 0, sizeof(*b));
 	urcu_memb_register_thread();
 	fake_wrong = 0;
@@ -245,5 +251,54 @@ Test(threads, never_started)
 	fake_script = script_endless;
 	bed_init(&b);
 	vm_pause(b.vm);
+	bed_fini(&b);
+}
+
+/* For a snapshot the counters of all vCPUs end, whatever they do: what is left are register values,
+ * and they go on from these. */
+Test(threads, unplaced)
+{
+	struct vpmu_consumer c[VCPUS] = {0};
+	struct vpmu_value v;
+	uint64_t reg;
+	struct bed b;
+
+	fake_script = script_endless;
+	bed_init(&b);
+	cr_assert_eq(vm_unplace(b.vm), 0); /* never started */
+	for (int i = 0; i < VCPUS; i++)
+		cr_assert_eq(vpmu_consumer_add(&c[i], b.vcpus[i],
+					       vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR),
+					       NULL),
+			     0);
+	for (int round = 0; round < 20; round++) {
+		start(&b);
+		for (int i = 0; i < VCPUS; i++) {
+			uint64_t before;
+
+			vpmu_consumer_read(&c[i], &v);
+			before = v.count;
+			do {
+				vpmu_host_sync(b.host);
+				vpmu_consumer_read(&c[i], &v);
+			} while (v.count == before);
+		}
+		cr_assert_eq(vm_unplace(b.vm), 0);
+		cr_assert_eq(vm_state(b.vm), VM_PAUSED);
+		for (int i = 0; i < VCPUS; i++) {
+			struct vpmu_guest *g = b.vm->vcpus[i].guest;
+			struct vpmu_blob blob = {0};
+
+			cr_assert_eq(vpmu_guest_save(g, &blob), 0, "it is placed");
+			vpmu_blob_fini(&blob);
+			cr_assert_eq(vpmu_guest_rdmsr(g, FIXED0, &reg), 0);
+			vpmu_consumer_read(&c[i], &v);
+			/* The counter was switched on behind the first instructions of the script:
+			 * both see the same from then on. */
+			cr_assert_eq(reg, v.count, "vCPU %d, round %d", i, round);
+		}
+	}
+	for (int i = 0; i < VCPUS; i++)
+		vpmu_consumer_del(&c[i], NULL, NULL);
 	bed_fini(&b);
 }
