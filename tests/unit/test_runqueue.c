@@ -242,13 +242,44 @@ static void steal(unsigned int q)
 	cr_assert_eq(v->vtime, model[v - vcpu].vtime);
 }
 
+/* It waits for another vCPU of its VM: the first of those in the queue changes places with it. */
+static void yield(unsigned int q, unsigned int i)
+{
+	unsigned int best = VCPUS;
+	uint64_t before = vcpu[i].vtime;
+
+	for (unsigned int k = 0; k < VCPUS; k++) {
+		const struct model *m = &model[k], *b = &model[best % VCPUS];
+
+		if (m->where == QUEUED && m->queue == q && vcpu[k].vm == vcpu[i].vm &&
+		    (best == VCPUS || ahead(b->vtime, m->vtime) ||
+		     (b->vtime == m->vtime && b->order > m->order)))
+			best = k;
+	}
+	runq_yield(&queue[q], &vcpu[i]);
+	if (best < VCPUS && vcpu[best].vtime != model[best].vtime) {
+		cr_assert_eq(vcpu[i].vtime, model[best].vtime);
+		cr_assert(ahead(vcpu[i].vtime, vcpu[best].vtime));
+		cr_assert(ahead(vcpu[best].vtime, before), "giving way is charged");
+		model[best].vtime = vcpu[best].vtime;
+	} else {
+		cr_assert(ahead(vcpu[i].vtime, before));
+		cr_assert(best == VCPUS || !ahead(model[best].vtime, vcpu[i].vtime));
+	}
+	model[i].vtime = vcpu[i].vtime;
+}
+
 static void step(void)
 {
 	unsigned int q = below(QUEUES), i = some(HANDS, 0);
 	struct vcpu *v;
 	uint64_t before;
 
-	switch (below(16)) {
+	switch (below(17)) {
+	case 16:
+		if (i < VCPUS && model[i].clock_of == (int)q)
+			yield(q, i);
+		break;
 	case 0:
 		expedite(q);
 		break;

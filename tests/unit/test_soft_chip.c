@@ -356,16 +356,47 @@ Test(soft_chip, halt_and_timer)
 	cr_assert_eq(vmm_soft_ops.expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, 0);
 	cr_assert_eq(c.woken[0], 1);
-	/* It could run and is not let run: its clock stands still. */
+	/* Nobody runs it yet: the VM goes on waiting. */
+	c.time += 700000;
+	run(&c, 0, 1);
+	/* From now on its clock stands still when it could run and is not let run. */
 	c.time += 1000000000;
 	to_hlt(&c, 0, 0);
 	memcpy(log, c.b.ram + LOG(0), sizeof(log));
 	cr_assert_eq(log[0], 0x43);
 	cr_assert_eq(log[1], 1);
-	cr_assert(log[2] > 1000000 + 500 && log[2] < 1002000, "%u", log[2]);
+	cr_assert(log[2] > 1700000 + 500 && log[2] < 1702000, "%u", log[2]);
 	/* Interrupts are off, and nobody can send an NMI. */
 	cr_assert_not(c.run[0].u.hlt.waits);
 	stop(&c);
+}
+
+/* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */
+BED_GUEST(g_spin, "1: pause\njmp 1b\n");
+
+Test(soft_chip, pauses)
+{
+	for (unsigned int nr = 1; nr <= 2; nr++) {
+		struct chip_bed c;
+
+		start(&c, nr);
+		PUT(&c, nr - 1, g_spin);
+		c.run[nr - 1].pauses = 10;
+		if (nr == 1) {
+			cr_assert_eq(run(&c, 0, 10000), VMM_EXIT_BUDGET);
+		} else {
+			/* In two pieces, as at a safe point: four of them in the first. */
+			cr_assert_eq(run(&c, 1, 8), VMM_EXIT_BUDGET);
+			cr_assert_eq(c.run[1].pauses, 6);
+			cr_assert_eq(run(&c, 1, 10000), VMM_EXIT_YIELD);
+			cr_assert_eq(c.run[1].retired, 11);
+			cr_assert_eq(c.run[1].pauses, 0);
+			/* No limit. */
+			cr_assert_eq(run(&c, 1, 10000), VMM_EXIT_BUDGET);
+			cr_assert_eq(c.run[1].retired, 10000);
+		}
+		stop(&c);
+	}
 }
 
 /* A vCPU that sleeps is woken by the one that runs, exactly at its time. */

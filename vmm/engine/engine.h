@@ -103,7 +103,10 @@ enum vmm_exit {
 	/* Triple fault. */
 	VMM_EXIT_SHUTDOWN,
 	/* The engine cannot go on. u.error.msg is one line that names RIP and the reason. */
-	VMM_EXIT_ERROR
+	VMM_EXIT_ERROR,
+	/* The guest executed vmm_run.pauses PAUSE instructions: it waits for another vCPU of its VM,
+	 * which should run. The last PAUSE has retired. VMM_CAN_WAKE. */
+	VMM_EXIT_YIELD
 };
 
 /*
@@ -135,6 +138,9 @@ struct vmm_run {
 	/* in: return VMM_EXIT_INTR soon after this run() has made so much effort; 0: a limit of the
 	 * engine's own. "Soon" is bounded for every guest. VMM_CAN_TALLY. */
 	uint64_t effort_max;
+	/* in: return VMM_EXIT_YIELD at so many PAUSE instructions; 0: never. out: how many are left
+	 * of these. Engines without VMM_CAN_WAKE, and VMs of one vCPU, ignore it. */
+	uint32_t pauses;
 	uint64_t retired; /* out: instructions that this run() retired */
 	/* out: the effort of this run(): host time as a fixed table of costs says, in units of one
 	 * plain interpreted instruction. A translated one may be a quarter of a unit, and none is
@@ -194,9 +200,10 @@ struct vmm_run {
  *
  * A VM with interrupt controllers has one clock, in ns; its TSCs tick with it, so they run at 1 GHz
  * (on KVM: the host's TSC). On the soft machine it advances by 1 ns for each modelled cycle of the
- * vCPU that is ahead, and no vCPU ever reads less than another has read before. While all vCPUs
- * wait, it advances by vmm_waker.time(). A vCPU that could run and is not let run stops it, so that
- * a guest that gets little CPU time sees a slow CPU and not one that hangs.
+ * vCPU that is ahead, and no vCPU ever reads less than another has read before. From when all vCPUs
+ * wait until the first one runs again, it advances by vmm_waker.time(). Otherwise a vCPU that could
+ * run and is not let run stops it, so that a guest that gets little CPU time sees a slow CPU and not
+ * one that hangs.
  */
 #define VMM_IRQCHIP_PINS 24
 #define VMM_TSC_HZ	 1000000000ULL /* VMM_CAN_WAKE: of VMs with interrupt controllers */
@@ -219,6 +226,9 @@ struct vmm_waker {
 	 * decreases, and is not 0. Any thread; called under a lock of the engine. */
 	uint64_t (*time)(void *arg);
 	void *arg;
+	/* time() is modelled, and all runs are to be the same: the engine gives the VM no other
+	 * time of the host's either. */
+	bool repeats;
 };
 
 struct vmm_engine;	/* per-process state of one engine */

@@ -307,7 +307,12 @@ static uint64_t on_time(void *arg)
 
 void halt_start(struct vm *vm)
 {
-	const struct vmm_waker w = {.wake = on_wake, .time = on_time, .arg = vm};
+	const struct vmm_waker w = {
+		.wake = on_wake,
+		.time = on_time,
+		.arg = vm,
+		.repeats = ((struct runner *)vm->sched)->cfg.skip_idle,
+	};
 
 	vm->waits = vm->irqchip && (vm->ops->can & VMM_CAN_WAKE);
 	if (vm->waits)

@@ -210,6 +210,8 @@ bool runner_slice(struct runner_pcpu *p)
 		budget = 1 + random_below(p, 2 * budget - 1);
 	slice = vcpu_run_slice(v, &p->env, budget, &used);
 	runq_charge(v, used.effort > MIN_EFFORT ? used.effort : MIN_EFFORT);
+	if (slice == VCPU_SLICE_YIELD)
+		runq_yield(p, v);
 	if (slice == VCPU_SLICE_HALTED)
 		halt_begin(p, v);
 	if (slice == VCPU_SLICE_ENDED) {

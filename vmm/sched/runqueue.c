@@ -226,6 +226,32 @@ struct vcpu *runq_pop_front(struct runner_pcpu *q)
 	return v;
 }
 
+/* Looking at one entry of a queue, in units of effort times 4, and what it takes besides. */
+#define YIELD_EFFORT 300
+
+void runq_yield(struct runner_pcpu *q, struct vcpu *v)
+{
+	unsigned int best;
+
+	pthread_mutex_lock(&q->lock);
+	best = q->nr;
+	for (unsigned int i = 0; i < q->nr; i++)
+		if (q->heap[i].v->vm == v->vm &&
+		    (best == q->nr || before(&q->heap[i], &q->heap[best])))
+			best = i;
+	runq_charge(v, YIELD_EFFORT + q->nr / 4);
+	/* Both have the same share, so others get neither more nor less. */
+	if (best != q->nr && (int64_t)(q->heap[best].vtime - v->vtime) > 0) {
+		struct runq_entry e = q->heap[best];
+		uint64_t vtime = e.vtime;
+
+		e.vtime = e.v->vtime = v->vtime;
+		v->vtime = vtime;
+		sift_up(q, best, e);
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
 void runq_expedite(struct runner_pcpu *q, const struct vm *vm)
 {
 	pthread_mutex_lock(&q->lock);

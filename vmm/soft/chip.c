@@ -57,6 +57,7 @@ int soft_chip_add(struct soft_vcpu *v)
 	if (v->id >= c->nr)
 		c->nr = v->id + 1;
 	c->awake++;
+	atomic_store(&c->idle_from, 0); /* it does not sleep */
 	pthread_mutex_unlock(&c->lock);
 	return 0;
 }

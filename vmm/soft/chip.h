@@ -31,7 +31,9 @@ struct soft_chip {
 	pthread_mutex_t lock;
 	/* under lock */
 	unsigned int awake;	/* vCPUs that do not sleep */
-	uint64_t idle_from;	/* waker.time() since when all sleep; 0: not so, or no waker */
+	/* waker.time() since when none runs, because all have slept; 0: not so, or no waker. Read
+	 * without the lock. */
+	_Atomic uint64_t idle_from;
 	struct vmm_waker waker; /* wake is NULL: none */
 	struct soft_vcpu *vcpu[SOFT_CHIP_VCPUS]; /* by number; changes only while none runs */
 	unsigned int nr;			 /* one more than the largest number */

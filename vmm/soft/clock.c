@@ -5,9 +5,10 @@
  *
  * A vCPU's own time is plat.ahead + cycles. Between runs it stands still. chip.now is the largest
  * own time of any vCPU. A vCPU that begins to run, or looks at the clock, catches up with it. So
- * time advances with the vCPU that is ahead, and no vCPU sees it go back. While all vCPUs sleep,
- * chip.now is the time at which the last one fell asleep, and the waker's clock says what has been
- * added since.
+ * time advances with the vCPU that is ahead, and no vCPU sees it go back. From when all vCPUs sleep
+ * until the first one runs again, chip.now is the time at which the last one fell asleep, and the
+ * waker's clock says what has been added since. A vCPU that was woken may wait long for its pCPU: if
+ * the clock stood still meanwhile, that of an idle VM would lose time at each of its timers.
  *
  * A timer that is due stops its vCPU exactly behind the instruction that passes its time, whatever
  * the slices are: soft_chip_limit() works like alarm.c. A timer of a vCPU that sleeps stops the
@@ -33,10 +34,10 @@ uint64_t soft_chip_now(struct soft_vcpu *v, uint64_t cycles)
 /* Only under the lock. */
 static uint64_t clock_now(struct soft_chip *c)
 {
-	uint64_t now = atomic_load(&c->now);
+	uint64_t now = atomic_load(&c->now), from = atomic_load(&c->idle_from);
 
-	if (!c->awake && c->idle_from && c->waker.time)
-		now += c->waker.time(c->waker.arg) - c->idle_from;
+	if (from && c->waker.time)
+		now += c->waker.time(c->waker.arg) - from;
 	return now;
 }
 
@@ -68,10 +69,6 @@ static uint64_t first_due(const struct soft_chip *c)
 
 static void awaken(struct soft_chip *c, struct soft_vcpu *v)
 {
-	if (!c->awake) {
-		atomic_store(&c->now, clock_now(c));
-		c->idle_from = 0;
-	}
 	c->awake++;
 	atomic_store(&v->plat.asleep, false);
 	atomic_store(&c->due, first_due(c));
@@ -80,18 +77,27 @@ static void awaken(struct soft_chip *c, struct soft_vcpu *v)
 /* All sleep from now on. */
 static void begin_idle(struct soft_chip *c)
 {
-	c->idle_from = c->waker.time ? c->waker.time(c->waker.arg) : 0;
+	atomic_store(&c->now, clock_now(c)); /* one that was woken may have ended before it ran */
+	atomic_store(&c->idle_from, c->waker.time ? c->waker.time(c->waker.arg) : 0);
+}
+
+/* One runs from now on. */
+static void end_idle(struct soft_chip *c)
+{
+	atomic_store(&c->now, clock_now(c));
+	atomic_store(&c->idle_from, 0);
 }
 
 /* When expire() must be called; 0: never, or there is no waker. */
 static uint64_t wake_time(const struct soft_chip *c)
 {
 	uint64_t due = atomic_load(&c->due), now = atomic_load(&c->now);
+	uint64_t from = atomic_load(&c->idle_from);
 
-	if (c->awake || !c->idle_from || due == LAPIC_NEVER)
+	if (c->awake || !from || due == LAPIC_NEVER)
 		return 0;
 	due = due > now ? due - now : 0;
-	return due < LAPIC_NEVER - c->idle_from ? c->idle_from + due : LAPIC_NEVER;
+	return due < LAPIC_NEVER - from ? from + due : LAPIC_NEVER;
 }
 
 /* Whether nothing can ever wake any vCPU. Interrupts wake none that has masked them. */
@@ -187,7 +193,7 @@ static void expire_others(struct soft_chip *c, uint64_t now)
 void soft_chip_waker(struct soft_chip *c, const struct vmm_waker *w)
 {
 	pthread_mutex_lock(&c->lock);
-	atomic_store(&c->now, clock_now(c));
+	end_idle(c);
 	c->waker = w ? *w : (struct vmm_waker){0};
 	if (!c->awake)
 		begin_idle(c);
@@ -200,10 +206,12 @@ void soft_chip_enter(struct soft_vcpu *v)
 {
 	struct soft_chip *c = v->chip;
 
-	if (atomic_load(&v->plat.asleep)) {
+	if (atomic_load(&v->plat.asleep) || atomic_load(&c->idle_from)) {
 		pthread_mutex_lock(&c->lock);
 		if (atomic_load(&v->plat.asleep))
 			awaken(c, v);
+		if (atomic_load(&c->idle_from))
+			end_idle(c);
 		pthread_mutex_unlock(&c->lock);
 	}
 	soft_chip_now(v, 0);

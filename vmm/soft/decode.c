@@ -88,6 +88,7 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 	c->pfn2 = UINT32_MAX;
 	c->intel = v->intel;
 	c->alone = v->vm->vcpus == v && !v->vm_next;
+	c->yields = v->chip && !c->alone;
 	c->fclass = SOFT_FC_UNKNOWN;
 
 	while (!c->ended) {

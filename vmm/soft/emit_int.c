@@ -444,7 +444,10 @@ bool emit_pause(struct emit *e, unsigned int arg)
 	struct soft_op *op;
 
 	if (!e->zi->raw.rex.B || e->c->intel) {
-		emit_add(e, SOFT_OP_NOP);
+		if (e->c->yields)
+			emit_sysop(e, soft_sys_pause);
+		else
+			emit_add(e, SOFT_OP_NOP);
 		return true;
 	}
 	/* With REX.B the opcode is XCHG r8, rAX, and AMD's CPUs ignore F3 (measured). Intel's take

@@ -18,6 +18,8 @@
 
 #define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
 #define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE */
+/* 2020-01-01: when VMs were made whose runs repeat. */
+#define REPEATED_BIRTH (1577836800ULL * 1000000000ULL)
 
 static inline struct soft_vm *to_vm(struct vmm_engine_vm *vm)
 {
@@ -130,6 +132,8 @@ static int soft_set_waker(struct vmm_engine_vm *evm, const struct vmm_waker *w)
 	if (!to_vm(evm)->chip)
 		return -ENXIO;
 	soft_chip_waker(to_vm(evm)->chip, w);
+	if (w && w->repeats)
+		to_vm(evm)->born_ns = REPEATED_BIRTH;
 	return 0;
 }
 

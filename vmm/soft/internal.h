@@ -207,6 +207,7 @@ struct soft_code { /* a block being built */
 	bool full;    /* no further instruction may be appended */
 	bool solo;    /* the instruction must be alone in its block */
 	bool alone;   /* the VM has no other vCPU: LOCK needs no host atomic */
+	bool yields;  /* PAUSE counts for vmm_run.pauses */
 	bool intel;   /* decode as Intel's CPUs do */
 	enum soft_fclass fclass;
 };
@@ -337,6 +338,7 @@ int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_cli(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_sti(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_hlt(struct soft_vcpu *v, const struct soft_op *op);
+int soft_sys_pause(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_pushf(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_popf(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_mov_to_cr(struct soft_vcpu *v, const struct soft_op *op);

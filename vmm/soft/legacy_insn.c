@@ -290,6 +290,28 @@ static int bit(struct legacy *l)
 	return 0;
 }
 
+/* LOCK BTS and LOCK BTR with a constant, with which processors that start at the same time wait for
+ * each other: as in 64-bit mode. */
+static int locked_bit(struct legacy *l)
+{
+	const ZydisDecodedOperand *o = &l->zo[0];
+	bool set = l->zi->mnemonic == ZYDIS_MNEMONIC_BTS;
+	unsigned int n = bytes_of(l, 0);
+	struct soft_op op = {.idx = set ? LOCKED_BTS : LOCKED_BTR, .src = SOFT_T0};
+	struct soft_vcpu *v = l->v;
+	uint64_t i;
+
+	if ((!set && l->zi->mnemonic != ZYDIS_MNEMONIC_BTR) ||
+	    l->zo[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
+		return -1;
+	if (get(l, 1, &i) || linear(v, legacy_segment(v, o->mem.segment),
+				    legacy_address(l, &o->mem), n, true, &v->r[SOFT_TEA]))
+		return 1;
+	op.base = (uint8_t)__builtin_ctz(n);
+	v->r[SOFT_T0] = i;
+	return soft_help_locked(v, &op);
+}
+
 static int stack_insn(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
@@ -419,9 +441,10 @@ int soft_legacy_insn(struct legacy *l)
 	struct soft_op op = {.ev = soft_insn_events(l->zi, l->zo, 0)};
 	struct soft_vcpu *v = l->v;
 
-	if (l->zi->attributes &
-	    (ZYDIS_ATTRIB_HAS_LOCK | ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
+	if (l->zi->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
 		return -1;
+	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK)
+		return locked_bit(l);
 	if (l->zi->meta.category == ZYDIS_CATEGORY_COND_BR &&
 	    l->zi->mnemonic != ZYDIS_MNEMONIC_LOOP && l->zi->mnemonic != ZYDIS_MNEMONIC_LOOPE &&
 	    l->zi->mnemonic != ZYDIS_MNEMONIC_LOOPNE && l->zi->mnemonic != ZYDIS_MNEMONIC_JCXZ &&

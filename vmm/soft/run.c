@@ -361,6 +361,8 @@ static void run_loop(struct soft_vcpu *v)
 			v->single = true;
 			break;
 		case SOFT_TRAP_EXIT:
+			if (run->exit == VMM_EXIT_YIELD && alarm_due(v))
+				run->exit = VMM_EXIT_ALARM;
 			if (run->exit != VMM_EXIT_HLT)
 				return;
 			v->halted = true;

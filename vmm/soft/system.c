@@ -124,6 +124,15 @@ int soft_sys_hlt(struct soft_vcpu *v, const struct soft_op *op)
 	return 2;
 }
 
+int soft_sys_pause(struct soft_vcpu *v, const struct soft_op *op)
+{
+	if (!v->run->pauses || --v->run->pauses)
+		return 0;
+	v->run->exit = VMM_EXIT_YIELD;
+	v->trap = SOFT_TRAP_EXIT;
+	return 2;
+}
+
 int soft_sys_pushf(struct soft_vcpu *v, const struct soft_op *op)
 {
 	unsigned int bytes = 1u << op->base;

@@ -15,7 +15,7 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/softpmu.h"
 
-enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_HALTED, STEP_ENDED };
+enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_YIELD, STEP_HALTED, STEP_ENDED };
 
 static enum step end(struct vcpu *v, enum vcpu_state state)
 {
@@ -169,6 +169,9 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 		return STEP_BUDGET;
 	case VMM_EXIT_INTR:
 		return STEP_INTR;
+	case VMM_EXIT_YIELD:
+		run->exit = VMM_EXIT_INTR; /* nothing waits for an answer: so snapshots need not know it */
+		return STEP_YIELD;
 	case VMM_EXIT_IO:
 		return port_io(v);
 	case VMM_EXIT_RDMSR:
@@ -255,6 +258,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 	enum step step;
 	int ret;
 
+	run->pauses = budget ? VCPU_SLICE_PAUSES : 0;
 	for (;;) {
 		if (vm_failing(v->vm)) {
 			end(v, VCPU_STOPPED);
@@ -295,6 +299,8 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			return VCPU_SLICE_BUDGET;
 		case STEP_INTR:
 			return VCPU_SLICE_INTR;
+		case STEP_YIELD:
+			return VCPU_SLICE_YIELD;
 		case STEP_HALTED:
 			return VCPU_SLICE_HALTED;
 		case STEP_ENDED:

@@ -98,6 +98,9 @@ struct vcpu {
  * slice comes later (runqueue.c). */
 #define VCPU_SLICE_EXTRA_MAX 2000000
 #define VCPU_SLICE_EXITS_MAX 1000 /* and after so many exits */
+/* and after so many PAUSE instructions in a VM of several vCPUs. Waiting for a vCPU that runs on
+ * another pCPU mostly takes fewer. */
+#define VCPU_SLICE_PAUSES 100
 
 /* vcpu_devices - make the devices of @v, as after a reset, and put them onto its bus. v->vm and
  * v->id are set. -errno of bus_claim. Control thread. */
@@ -122,6 +125,7 @@ struct vcpu_env {
 enum vcpu_slice {
 	VCPU_SLICE_BUDGET, /* the budget is used up; there is more to run */
 	VCPU_SLICE_INTR,   /* it was kicked */
+	VCPU_SLICE_YIELD,  /* it waits for another vCPU of its VM, in a loop */
 	VCPU_SLICE_HALTED, /* it waits in HLT for an event: vmm_run.u.hlt */
 	VCPU_SLICE_ENDED   /* it never runs again; state says why */
 };
