@@ -92,10 +92,10 @@ static const struct {
 	  "milliseconds that commands wait for a CPU that does not answer, 1 to 600000 [10000]",
 	  3}},
 	{"skip_idle",
-	 {"skip-idle", OPT_HOST + 24, NULL, 0,
+	 {"skip-idle", OPT_HOST + 23, NULL, 0,
 	  "with one pCPU: jump to the next timer of a guest when all wait, instead of waiting", 2}},
 	{"no_jit",
-	 {"no-jit", OPT_HOST + 23, NULL, 0,
+	 {"no-jit", OPT_HOST + 24, NULL, 0,
 	  "translate no guest code: the process has no executable memory of its own", 6}},
 };
 
