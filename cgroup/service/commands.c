@@ -347,6 +347,8 @@ static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp,
 			fail(ret, err, errlen, "conservation: plane %s: %s", s->plane,
 			     vpmu_source_error(s, ret, why, sizeof(why)));
 	}
+	if (!ret && c->opts->compared && c->opts->compared(resp, c->opts->arg))
+		return command_oom(err, errlen);
 	return ret;
 }
 

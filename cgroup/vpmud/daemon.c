@@ -166,6 +166,13 @@ static int hold(void *arg, const json_t *req, const struct access *who, bool rea
 	return peers_hold(d->peers, server_sessions(d->server), req, who, ready, l, err, errlen);
 }
 
+static int compared(json_t *resp, void *arg)
+{
+	const struct daemon *d = arg;
+
+	return peers_compared(d->peers, resp);
+}
+
 static void check_row(const char *what, bool ok, const char *why, void *rows)
 {
 	/* A row that does not fit in memory is left out. */
@@ -472,6 +479,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.listen_fd = listen_fd,
 		.name = "vpmud",
 		.check = check,
+		.compared = compared,
 		.vm_info = vm_info,
 		.done = on_done,
 		.hold = hold,

@@ -388,6 +388,8 @@ int peers_hold(struct peers *p, struct sessions *ss, const json_t *req, const st
 		return !strcmp(cmd, "attach") && hold_counts(p, l, NULL);
 	if (v)
 		return hold_verb(p, v, req, who, l, err, errlen);
+	if (!strcmp(cmd, "conservation"))
+		return peer_compare(p, l);
 	if (strcmp(cmd, "read") && strcmp(cmd, "detach"))
 		return 0;
 	name = json_string_value(json_object_get(req, "session"));

@@ -94,6 +94,8 @@ struct peers {
 	struct vpmu_softpmu pmu; /* it only says what a soft machine counts */
 	LIST_HEAD(, meter) meters;
 	LIST_HEAD(, forward) forwards;
+	LIST_HEAD(, compare) compares;
+	const struct compare *compared; /* what the command that runs now has waited for */
 	struct server *server;
 };
 
@@ -141,5 +143,12 @@ bool peer_attaching(const struct peer *e);
 
 void peers_forget_forwards(struct peers *p);
 void peer_forward_late(struct peers *p, uint64_t now);
+
+/* ---- peer_compare.c: conservation of the servers -------------------------------------------- */
+
+/* peer_compare - as hold of struct server_opts, for `conservation`: 1: it waits for servers. */
+int peer_compare(struct peers *p, struct later *l);
+void peers_forget_compares(struct peers *p);
+void peer_compare_late(struct peers *p, uint64_t now);
 
 #endif

@@ -357,6 +357,7 @@ void peers_look(struct peers *p)
 			peer_free(e);
 	}
 	peer_forward_late(p, now_ns());
+	peer_compare_late(p, now_ns());
 }
 
 static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
@@ -431,6 +432,7 @@ void peers_stop(struct peers *p)
 		return;
 	p->timer = sd_event_source_disable_unref(p->timer);
 	peers_forget_forwards(p);
+	peers_forget_compares(p);
 	for (unsigned int i = 0; i < PEERS_MAX; i++) {
 		if (!p->peer[i])
 			continue;

@@ -99,6 +99,15 @@ wait_for "$server" above each "/peers-$$/web" "$x" "$a"
 check_match "a profile is its server's" "$("$vpmu" profile -e instructions -d 0.1 "$a" 2>&1)" "ask the server at $run/v1"
 check_match "no such VM" "$("$vpmu" pause "none-$$" 2>&1)" "no VM \"none-$$\""
 
+# ---- conservation of both servers, beside that of the kernel plane ----
+"$vpmu" conservation -j >"$dir/out" 2>"$dir/err" || check "conservation" "$(cat "$dir/out" "$dir/err")" "equal everywhere"
+cpus=$(getconf _NPROCESSORS_ONLN)
+rows_of() { jq -r --arg s "$1" 'select((.server // "") == $s and (.event | startswith("instructions")) and .hardware == .charged and (.hardware | tonumber) > 0) | .plane' "$dir/out" | sort -u; }
+check "rows of one server" "$(rows_of "$run/v1")" soft
+check "rows of the other one" "$(rows_of "$run/v2")" soft
+check "our own rows" "$(jq -r 'select(.server == null) | "\(.plane) \(.event)"' "$dir/out" | grep -c 'kernel page-faults')" "$cpus"
+check_match "the table names servers" "$("$vpmu" conservation)" "soft +[0-9]+ instructions[^ ]* +[0-9]+ +[0-9]+ yes +$run/v1"
+
 # ---- one is stopped: it does not answer, and the other one is as it was ----
 kill -STOP "$one"
 late() { is "$a" "/peers-$$/web soft 2 unknown"; }
@@ -107,6 +116,10 @@ check_match "why" "$("$vpmu" stat --session each 2>&1)" "$a: not counted: the se
 x=$(value each "/peers-$$/web" "$b")
 wait_for "$server" above each "/peers-$$/web" "$x" "$b"
 check_match "check says so" "$("$vpmu" check)" "^server at $run/v1 +no +it does not answer"
+"$vpmu" conservation >"$dir/out" 2>"$dir/err"
+check "conservation without it fails" $? 1
+check "and says why" "$(cat "$dir/err")" "vpmu: the server at $run/v1 is not compared: it does not answer"
+check_match "and has the other one" "$(cat "$dir/out")" "$run/v2"
 kill -CONT "$one"
 back() { is "$a" "/peers-$$/web soft 2 running"; }
 wait_for "$server" back

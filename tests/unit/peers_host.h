@@ -23,6 +23,11 @@ static inline int bed_hold(void *arg, const json_t *req, const struct access *wh
 	return peers_hold(peers, server_sessions(srv), req, who, ready, l, err, errlen);
 }
 
+static inline int bed_compared(json_t *resp, void *arg)
+{
+	return peers_compared(peers, resp);
+}
+
 /* @places NULL: all sockets of the bed but the server's own. */
 static inline void bed_begin_at(const char *places, unsigned int late_ms)
 {
@@ -36,6 +41,7 @@ static inline void bed_begin_at(const char *places, unsigned int late_ms)
 				       .raw_space = VPMU_SPACE_INTEL,
 				       .vm_info = bed_info,
 				       .hold = bed_hold,
+				       .compared = bed_compared,
 				       .access = &bed_access};
 
 	json_memory_init();

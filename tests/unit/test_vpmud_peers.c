@@ -17,7 +17,8 @@ Test(peers, vms_are_in_the_tree)
 	play_vm(&one, "free", "/host", "soft", 1);
 	play_vm(&one, "hard", "/acme/web", "kvm", 4);
 	look();
-	cr_expect_str_eq(nodes(), "/host:free:soft:1 /acme/web:web-1:soft:2", "KVM is not ours; %s", bed_log);
+	cr_expect_str_eq(nodes(), "/host:free:soft:1 /acme/web:web-1:soft:2", "KVM is not ours; %s",
+			 bed_log);
 	obj = must("{\"cmd\":\"list\"}");
 	for (size_t i = 0; i < json_array_size(json_object_get(obj, "nodes")); i++) {
 		const json_t *n = json_array_get(json_object_get(obj, "nodes"), i);
@@ -221,6 +222,38 @@ Test(peers, verbs_of_other_vms_are_refused)
 				   sizeof(err)),
 		     0);
 	cr_expect(strstr(refused("{\"cmd\":\"pause\",\"name\":\"q\"}"), "no vpmu-vmm's"));
+}
+
+/* Its own rows, and those of each server with where it is. */
+Test(peers, conservation_of_servers)
+{
+	json_t *obj, *rows, *row;
+
+	play_begin(&one, "one");
+	play_begin(&two, "two");
+	play_vm(&one, "a", "/acme", "soft", 1);
+	look();
+	one.half = true;
+	obj = must("{\"cmd\":\"conservation\",\"id\":\"mine\"}");
+	cr_expect_str_eq(str(obj, "id"), "mine", "the client's own id");
+	rows = json_object_get(obj, "rows");
+	cr_assert_eq(json_array_size(rows), 2);
+	row = json_array_get(rows, strcmp(str(json_array_get(rows, 0), "server"), one.path) != 0);
+	cr_expect_str_eq(str(row, "server"), one.path);
+	cr_expect_str_eq(str(row, "plane"), "soft");
+	cr_expect_str_eq(str(row, "hardware"), "18446744073709551615");
+	cr_expect_str_eq(str(row, "charged"), "7");
+	cr_expect_eq(json_integer_value(json_object_get(row, "pcpu")), 1);
+	cr_expect_null(json_object_get(obj, "missing"));
+	json_decref(obj);
+	/* Without servers it is as it was. */
+	play_end(&one);
+	play_end(&two);
+	look();
+	obj = must("{\"cmd\":\"conservation\"}");
+	cr_expect_eq(json_array_size(json_object_get(obj, "rows")), 0);
+	cr_expect_null(json_object_get(obj, "missing"));
+	json_decref(obj);
 }
 
 /* ---- rights --------------------------------------------------------------------------------- */

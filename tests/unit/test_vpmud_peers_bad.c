@@ -181,6 +181,107 @@ Test(peers_hang, a_verb_has_a_time_limit, .init = bed_patient, .fini = bed_end)
 
 /* ---- it is replaced, or ends ---------------------------------------------------------------- */
 
+/* The only server that is not compared, and why. */
+static void is_missing(const json_t *answer, const char *path, const char *why)
+{
+	const json_t *missing = json_object_get(answer, "missing");
+
+	cr_assert_eq(json_array_size(missing), 1);
+	cr_expect_str_eq(str(json_array_get(missing, 0), "server"), path);
+	cr_expect(strstr(str(json_array_get(missing, 0), "why"), why), "%s, not %s",
+		  str(json_array_get(missing, 0), "why"), why);
+}
+
+Test(peers_hang, conservation_waits_for_a_server_and_not_for_ever, .init = bed_patient,
+     .fini = bed_end)
+{
+	struct talk *t = malloc(sizeof(*t)), *u = malloc(sizeof(*u));
+	json_t *obj;
+
+	cr_assert(t && u);
+	populate();
+	one.hangs = true;
+	talk_begin(t);
+	talk_begin(u);
+	say(t, "{\"cmd\":\"conservation\"}");
+	say(u, "{\"cmd\":\"conservation\"}");
+	for (int i = 0; i < 20; i++)
+		turn();
+	obj = heard(t);
+	cr_assert_null(obj, "it waits for the server");
+	talk_end(u); /* and goes away */
+	for (int i = 0; i < 20; i++)
+		turn();
+	one.hangs = false;
+	until((obj = heard(t)));
+	cr_expect_eq(json_array_size(json_object_get(obj, "rows")), 2);
+	cr_expect_null(json_object_get(obj, "missing"));
+	json_decref(obj);
+	one.hangs = true;
+	impatient();
+	say(t, "{\"cmd\":\"conservation\"}");
+	until((obj = heard(t)));
+	/* The good one may have been late for a moment, too. */
+	cr_expect(json_array_size(json_object_get(obj, "missing")));
+	json_decref(obj);
+	peers->late_ns = WAIT_NS;
+	one.hangs = false;
+	until(!peers->peer[0]->late && !peers->peer[1]->late);
+	say(t, "{\"cmd\":\"conservation\"}");
+	until((obj = heard(t)));
+	cr_expect_eq(json_array_size(json_object_get(obj, "rows")), 2);
+	json_decref(obj);
+	talk_end(t);
+	free(t);
+	free(u);
+}
+
+/* No row of such a server is shown, and it stays a server: its VMs are counted. */
+Test(peers_bad, conservation_that_cannot_be)
+{
+	static const char *const answers[][2] = {
+		{"{\"id\":1,\"ok\":false,\"errno\":110,\"error\":\"CPU 3\\nis late\"}\n",
+		 "CPU 3 is late"},
+		{"{\"id\":1,\"ok\":false}\n", "does not say why"},
+		{"{\"id\":1,\"ok\":true}\n", "no conservation"},
+		{"{\"id\":1,\"ok\":true,\"rows\":[7]}\n", "no conservation"},
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":0,\"event\":"
+		 "\"cycles\","
+		 "\"hardware\":\"1\",\"charged\":\"1\"},{\"plane\":\"soft\",\"pcpu\":0,"
+		 "\"event\":\"cycles\",\"hardware\":\"-1\",\"charged\":\"1\"}]}\n",
+		 "no conservation"},
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":-1,\"event\":"
+		 "\"cycles\","
+		 "\"hardware\":\"1\",\"charged\":\"1\"}]}\n",
+		 "no conservation"},
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":0,\"event\":"
+		 "\"a\\u001b[2J\","
+		 "\"hardware\":\"1\",\"charged\":\"1\"}]}\n",
+		 "no conservation"},
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":0,\"event\":"
+		 "\"cycles\","
+		 "\"hardware\":\"18446744073709551616\",\"charged\":\"1\"}]}\n",
+		 "no conservation"},
+		{"HTTP/1.1 200 OK\n", "is no JSON"},
+	};
+	json_t *obj;
+
+	populate();
+	one.instead_of = "conservation";
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		one.raw = answers[i][0];
+		obj = must("{\"cmd\":\"conservation\"}");
+		cr_expect_eq(json_array_size(json_object_get(obj, "rows")), 1, "%s", one.raw);
+		cr_expect_str_eq(str(json_array_get(json_object_get(obj, "rows"), 0), "server"),
+				 two.path);
+		is_missing(obj, one.path, answers[i][1]);
+		json_decref(obj);
+	}
+	one.instead_of = NULL;
+	look();
+	cr_expect(strstr(nodes(), "soft"));
+}
+
 Test(peers_bad, another_one_takes_its_place_while_it_hangs)
 {
 	static struct played old;
