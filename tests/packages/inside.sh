@@ -37,6 +37,14 @@ getent group >groups.0
 # ---- install the version before ----
 must apt-get install -y --no-install-recommends ./old/vpmud_*.deb ./old/vpmu_*.deb || exit 1
 check "version of vpmud" "$(vpmud --version)" "vpmud $before"
+# A kernel that permits no BPF program lets no vpmud start. What is then left to see is that it goes again.
+starts=yes
+journalctl -u vpmud -o cat >log
+if grep -Eq 'does not permit|no BTF|refuses the BPF program' log; then
+	echo "# SKIP starting, upgrading: $(grep -Em1 'does not permit|no BTF|refuses the BPF program' log)"
+	starts=
+fi
+if [ -n "$starts" ]; then
 check "vpmud.socket" "$(state vpmud.socket)" active
 check "vpmud.service" "$(state vpmud.service)" active
 check "they are enabled" "$(systemctl is-enabled vpmud.service vpmud.socket | sort -u)" enabled
@@ -60,7 +68,10 @@ printf '[tenant /acme]\ncgroup = /acme.slice\n' >>/etc/vpmu/vpmud.conf
 must systemctl reload vpmud || journalctl -u vpmud -n 5
 must vpmu list
 check "the tenant" "$(vpmu list -j | grep -c '"path":"/acme"')" 1
-if ! vpmu attach day -e page-faults --for-each tenant >log 2>&1; then
+if ! vpmu check -j | grep -q '"what":"vpmud may count".*"ok":true'; then
+	echo "# SKIP counting, and upgrading with a session alive: $(vpmu check | grep 'vpmud may count')"
+	counts=
+elif ! vpmu attach day -e page-faults --for-each tenant >log 2>&1; then
 	echo "# SKIP counting, and upgrading with a session alive: $(tail -1 log)"
 	counts=
 else
@@ -116,6 +127,8 @@ while IFS= read -r line; do
 done <../block
 cd ..
 echo "ok: $n commands of README.md"
+
+fi
 
 # ---- remove: the configuration stays, nothing counts any more ----
 must apt-get remove -y vpmud vpmu vpmu-vmm libvpmu0

@@ -10,6 +10,8 @@ shell=$1
 command -v "$shell" >/dev/null || { echo "# SKIP no $shell"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd) completions=$here/../../cgroup/cli/completions
 PATH=$VPMU_BIN:$PATH
+# A slow machine answers as well.
+export VPMU_COMPLETE_SECONDS=600
 export PATH HOME="$dir" XDG_CONFIG_HOME="$dir" XDG_DATA_HOME="$dir" LC_ALL=C.UTF-8
 
 start_server --paused --vm "$(vm web-1 tenant=/acme/web 'spin 1000000')" \
@@ -34,7 +36,7 @@ ask_fish() {
 		for f in vpmu vpmu-vmm vpmud; source $argv[1]/$f.fish; end
 		complete -C $argv[2]' "$completions" "$1" | cut -f1
 }
-ask_zsh() { zsh -f "$here/ask.zsh" "$completions" "$1"; }
+ask_zsh() { timeout 1800 zsh -f "$here/ask.zsh" "$completions" "$1"; }
 
 # bash answers what stands behind the last = of a word, as the shell splits there; zsh answers the part that
 # is new; fish answers whole words. So what is before the last = or comma is taken off.

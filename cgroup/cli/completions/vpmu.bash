@@ -3,7 +3,7 @@
 # the installed version. Tenants, VMs, sessions and events are those of the server as they are now.
 
 _vpmu_ask() { # arguments of vpmu; output for the shell, never an error
-	timeout 2 "$program" "${server[@]}" "$@" 2>/dev/null </dev/null
+	timeout "${VPMU_COMPLETE_SECONDS:-2}" "$program" "${server[@]}" "$@" 2>/dev/null </dev/null
 }
 
 _vpmu_field() { # JSON field of each line: values, one per line
@@ -33,7 +33,7 @@ _vpmu_commands() {
 }
 
 _vpmu_options() { # PROGRAM ARG...: its options, from its help
-	timeout 2 "$@" 2>/dev/null </dev/null | sed -n 's/^  *-?, --/      --/; s/^  *\(-[A-Za-z]\)\{0,1\},\{0,1\} *\(--[a-z-]*\)\{0,1\}.*/\1 \2/p'
+	timeout "${VPMU_COMPLETE_SECONDS:-2}" "$@" 2>/dev/null </dev/null | sed -n 's/^  *-?, --/      --/; s/^  *\(-[A-Za-z]\)\{0,1\},\{0,1\} *\(--[a-z-]*\)\{0,1\}.*/\1 \2/p'
 }
 
 # _vpmu_reply PREFIX WORD...: what begins with the value that is typed, behind PREFIX. The shell has
@@ -70,7 +70,7 @@ _vpmu_key_value() {
 
 # The keys of a VM, from the help of the server's program, which is beside vpmu.
 _vpmu_vm_keys() {
-	timeout 2 "${program%"${program##*/}"}vpmu-vmm" --help 2>/dev/null </dev/null | tr -s ' \n' '  ' |
+	timeout "${VPMU_COMPLETE_SECONDS:-2}" "${program%"${program##*/}"}vpmu-vmm" --help 2>/dev/null </dev/null | tr -s ' \n' '  ' |
 		sed -n 's/.*its keys: \([a-z_, -]*[a-z]\) --.*/\1/p' | sed 's/,* *$/=/; s/, */= /g'
 }
 

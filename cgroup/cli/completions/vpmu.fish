@@ -31,8 +31,14 @@ function __vpmu_parse
 	end
 end
 
+function __vpmu_timeout # a program that may not answer
+	set -l seconds 2
+	set -q VPMU_COMPLETE_SECONDS; and set seconds $VPMU_COMPLETE_SECONDS
+	timeout $seconds $argv
+end
+
 function __vpmu_ask # arguments of vpmu; its output, never an error
-	timeout 2 (string replace -r -- '-vmm$' '' $__vpmu_program) $__vpmu_server $argv 2>/dev/null </dev/null
+	__vpmu_timeout (string replace -r -- '-vmm$' '' $__vpmu_program) $__vpmu_server $argv 2>/dev/null </dev/null
 end
 
 function __vpmu_field # JSON field of each line: values, one per line
@@ -67,7 +73,7 @@ end
 
 # The options in the help of a program: PROGRAM ARG...
 function __vpmu_options
-	for line in (timeout 2 $argv 2>/dev/null </dev/null)
+	for line in (__vpmu_timeout $argv 2>/dev/null </dev/null)
 		set -l m (string match -r '^ +(-\S.*?)(?:  +(.*))?$' -- $line); or continue
 		for name in (string split ', ' -- $m[2])
 			printf '%s\t%s\n' (string replace -r '[\[=].*' '' -- $name) "$m[3]"
@@ -77,7 +83,7 @@ end
 
 # The keys of a VM, from the help of the server's program, which is beside vpmu.
 function __vpmu_vm_keys
-	timeout 2 (string replace -r -- 'vpmu(-vmm)?$' vpmu-vmm $__vpmu_program) --help 2>/dev/null </dev/null |
+	__vpmu_timeout (string replace -r -- 'vpmu(-vmm)?$' vpmu-vmm $__vpmu_program) --help 2>/dev/null </dev/null |
 		tr -s ' \n' '  ' | sed -n 's/.*its keys: \([a-z_, -]*[a-z]\) --.*/\1/p' |
 		string replace -a ' ' '' | string split , | string replace -r '$' =
 end
