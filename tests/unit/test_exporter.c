@@ -145,6 +145,7 @@ Test(users, right_and_wrong_passwords)
 	cr_assert_eq(users_check(u, "prom", "x", 0), -EAGAIN);
 	cr_assert_eq(users_check(u, "prom", "secret", 0), 1);
 	cr_assert_eq(users_check(u, "prom", "x", 1000000000), 0);
+	cr_assert_eq(users_check(u, "prom", "secretive", 1000000000), 0);
 	users_free(u);
 }
 
