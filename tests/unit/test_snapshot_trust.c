@@ -73,6 +73,8 @@ Test(snapshot_trust, a_file_asks_for_more)
 	static const char *const rich[] = {"policy",  "full", "memory", "64G", "tenant",
 					   "/victim", "deny", "",	NULL};
 	static const char *const list[] = {"allow", "branches", "deny", "", NULL};
+	static const char *const kvm[] = {"engine", "kvm", NULL};
+	static const char *const any[] = {"engine", "auto", NULL};
 	static const struct {
 		int line;
 		const char *const *edit; /* NULL: the honest file */
@@ -120,6 +122,16 @@ Test(snapshot_trust, a_file_asks_for_more)
 		 NULL,
 		 0,
 		 NULL},
+		/* On KVM the host's kernel works on what the file says. */
+		{__LINE__, kvm, {.tenant = "/b"}, "asks for engine=kvm; ", NULL, 0, NULL},
+		{__LINE__,
+		 kvm,
+		 {.tenant = "/b", .engine = "soft"},
+		 "engine: soft given, accepted: kvm, that of the file",
+		 NULL,
+		 0,
+		 NULL},
+		{__LINE__, any, {.trust = true}, "engine auto, accepted: soft, kvm", NULL, 0, NULL},
 		/* From "architectural, 4M, /mallory" into "full, 64G, /victim". */
 		{__LINE__,
 		 rich,
