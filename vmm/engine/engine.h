@@ -104,8 +104,8 @@ enum vmm_exit {
 	VMM_EXIT_SHUTDOWN,
 	/* The engine cannot go on. u.error.msg is one line that names RIP and the reason. */
 	VMM_EXIT_ERROR,
-	/* The guest executed vmm_run.pauses PAUSE instructions: it waits for another vCPU of its VM,
-	 * which should run. The last PAUSE has retired. VMM_CAN_WAKE. */
+	/* The guest executed vmm_run.pauses PAUSE instructions: it waits for another vCPU of its
+	 * VM, which should run. The last PAUSE has retired. VMM_CAN_WAKE. */
 	VMM_EXIT_YIELD
 };
 
@@ -202,8 +202,8 @@ struct vmm_run {
  * (on KVM: the host's TSC). On the soft machine it advances by 1 ns for each modelled cycle of the
  * vCPU that is ahead, and no vCPU ever reads less than another has read before. From when all vCPUs
  * wait until the first one runs again, it advances by vmm_waker.time(). Otherwise a vCPU that could
- * run and is not let run stops it, so that a guest that gets little CPU time sees a slow CPU and not
- * one that hangs.
+ * run and is not let run stops it, so that a guest that gets little CPU time sees a slow CPU and
+ * not one that hangs.
  */
 #define VMM_IRQCHIP_PINS 24
 #define VMM_TSC_HZ	 1000000000ULL /* VMM_CAN_WAKE: of VMs with interrupt controllers */

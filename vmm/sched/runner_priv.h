@@ -102,8 +102,8 @@ struct vcpu *runq_pop(struct runner_pcpu *q, const struct vcpu *cur);
 struct vcpu *runq_pop_front(struct runner_pcpu *q);
 /* runq_charge - @v, in the caller's hands, has used @effort. */
 void runq_charge(struct vcpu *v, uint64_t effort);
-/* runq_yield - @v, in the hands of the owner of @q, waits for another vCPU of its VM: of those in @q
- * the first one changes places with it. */
+/* runq_yield - @v, in the hands of the owner of @q, waits for another vCPU of its VM: of those in
+ * @q the first one changes places with it. */
 void runq_yield(struct runner_pcpu *q, struct vcpu *v);
 /* runq_expedite - move the vCPUs of @vm to the front of @q. */
 void runq_expedite(struct runner_pcpu *q, const struct vm *vm);

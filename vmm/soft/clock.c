@@ -7,8 +7,8 @@
  * own time of any vCPU. A vCPU that begins to run, or looks at the clock, catches up with it. So
  * time advances with the vCPU that is ahead, and no vCPU sees it go back. From when all vCPUs sleep
  * until the first one runs again, chip.now is the time at which the last one fell asleep, and the
- * waker's clock says what has been added since. A vCPU that was woken may wait long for its pCPU: if
- * the clock stood still meanwhile, that of an idle VM would lose time at each of its timers.
+ * waker's clock says what has been added since. A vCPU that was woken may wait long for its pCPU:
+ * if the clock stood still meanwhile, that of an idle VM would lose time at each of its timers.
  *
  * A timer that is due stops its vCPU exactly behind the instruction that passes its time, whatever
  * the slices are: soft_chip_limit() works like alarm.c. A timer of a vCPU that sleeps stops the

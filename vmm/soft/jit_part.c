@@ -160,7 +160,8 @@ static unsigned int most_parts(const struct soft_vcpu *v)
 
 uint32_t jit_room(const struct soft_vcpu *v)
 {
-	/* A vCPU with little code has no more than fits into its last part, whatever the others hold. */
+	/* A vCPU with little code has no more than fits into its last part, whatever the others
+	 * hold. */
 	if (!v->jit.big)
 		return JIT_PART_BYTES - v->jit.used;
 	return v->jit.nr_parts == SOFT_BIG_PARTS ? JIT_PART_BYTES - v->jit.at : JIT_PART_BYTES;

@@ -366,7 +366,8 @@ struct soft_vm {
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
 	_Atomic uint32_t smc_seq;	/* grows when decoded code is overwritten */
-	/* The page of the Nth time, from 0, is in smc_log[N % SOFT_SMC_LOG], with N + 1 above it. */
+	/* The page of the Nth time, from 0, is in smc_log[N % SOFT_SMC_LOG], with N + 1 above it.
+	 */
 	_Atomic uint64_t smc_log[SOFT_SMC_LOG];
 	_Atomic uint32_t code_epoch;	/* grows when a page begins to hold decoded code */
 	_Atomic uint32_t epoch_settled; /* an epoch that all vCPUs that run have seen */

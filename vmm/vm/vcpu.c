@@ -170,7 +170,8 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 	case VMM_EXIT_INTR:
 		return STEP_INTR;
 	case VMM_EXIT_YIELD:
-		run->exit = VMM_EXIT_INTR; /* nothing waits for an answer: so snapshots need not know it */
+		run->exit = VMM_EXIT_INTR; /* nothing waits for an answer: so snapshots need not
+					      know it */
 		return STEP_YIELD;
 	case VMM_EXIT_IO:
 		return port_io(v);
