@@ -170,19 +170,18 @@ hostile)
 		kill -9 $server
 		wait $server
 		echo "left: $(ls -l /proc/[0-9]*/fd 2>/dev/null | grep -cE 'kvm|perf_event') files, $(ps | grep -c '[v]pmu-vmm') processes"
-		server --vm "$(image again guest.elf),args=run loop 1000"
-		ended again
-		ls -d /sys/fs/cgroup/vms/last /sys/fs/cgroup/vms/again 2>&1
+		server --vm "$(image last guest.elf),args=run loop 1000"
+		ended last
+		ls -d /sys/fs/cgroup/vms/last 2>&1
 		vpmu list >/dev/null && vpmu quit && wait $server && echo "the next one ends well"
-		ls -d /sys/fs/cgroup/vms/again 2>&1
+		ls -d /sys/fs/cgroup/vms/last 2>&1
 		tail -n 2 /tmp/log
 	END
 	for want in 'vm fault: failed.*triple fault' 'vm msr1: done, status 0' 'vm msr2: done, status 0' \
 		'\[good\] .*fib 24 = 46368' 'vm good: done, status 0' '\[late\] .*sieve 20000 = ' 'vm late: done, status 0' \
 		'spin .*state=running' 'flood .*state=running' 'both can be removed' 'the flood is bounded' \
 		'before the kill: [1-9][0-9]* files of KVM' '^/sys/fs/cgroup/vms/last' 'left: 0 files, 0 processes' \
-		'vm again: done, status 0' '/sys/fs/cgroup/vms/last: No such file' 'the next one ends well' \
-		'/sys/fs/cgroup/vms/again: No such file'; do
+		'vm last: done, status 0' 'the next one ends well' '/sys/fs/cgroup/vms/last: No such file'; do
 		grep -Eq "$want" "$tmp/out" || fail "nothing says: $want"
 	done
 	;;
