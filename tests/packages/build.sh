@@ -32,6 +32,11 @@ make_packages() { # FOLDER
 	exit 1
 }
 
+# A compiler cache may rename sources (CCACHE_BASEDIR), which debug information shows: none, and no old objects.
+if [ "$twice" = twice ]; then
+	unset CMAKE_C_COMPILER_LAUNCHER
+	rm -rf "$work/build" "$work/build-again"
+fi
 make_packages "$work/build"
 cd "$work/build" || exit 1
 check "packages" "$(ls ./*.deb | sed 's|^./||; s/_.*//' | grep -v dbgsym | LC_ALL=C sort | tr '\n' ' ')" \
