@@ -160,25 +160,31 @@ static int load_xsave(struct vmm_engine_vcpu *v, struct vpmu_blob_reader *r)
 
 /* ---- MSRs ---- */
 
-struct one_msr {
-	struct kvm_msrs head;
-	struct kvm_msr_entry entry;
+union one_msr {
+	struct kvm_msrs m;
+	uint8_t room[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)];
 };
 
 static bool get_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t *val)
 {
-	struct one_msr m = {.head = {.nmsrs = 1}, .entry = {.index = index}};
-	bool got = kvm_ioctl(v->fd, KVM_GET_MSRS, &m) == 1;
+	union one_msr one = {.room = {0}};
+	bool got;
 
-	*val = m.entry.data;
+	one.m.nmsrs = 1;
+	one.m.entries[0].index = index;
+	got = kvm_ioctl(v->fd, KVM_GET_MSRS, &one) == 1;
+	*val = one.m.entries[0].data;
 	return got;
 }
 
 static int set_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t val)
 {
-	struct one_msr m = {.head = {.nmsrs = 1}, .entry = {.index = index, .data = val}};
+	union one_msr one = {.room = {0}};
 
-	return kvm_ioctl(v->fd, KVM_SET_MSRS, &m) == 1 ? 0 : -EINVAL;
+	one.m.nmsrs = 1;
+	one.m.entries[0].index = index;
+	one.m.entries[0].data = val;
+	return kvm_ioctl(v->fd, KVM_SET_MSRS, &one) == 1 ? 0 : -EINVAL;
 }
 
 static void save_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob *b)
