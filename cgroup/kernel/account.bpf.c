@@ -490,7 +490,7 @@ static __always_inline __u32 next_cpu(struct task_struct *next)
  * was looked up when the CPU switched to it if the task was moved meanwhile.
  *
  * If a switch was not seen, nobody knows which task ran for how long. Then what was counted is
- * nobody's.
+ * nobody's, but for what the root counts: that is charged to `other`.
  *
  * A change of bindings, masks or events moves the generation. Charging at the first switch after
  * that is by the old masks, because what ran since the last charge was counted for them; a new
@@ -512,7 +512,9 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 	st->unseen = 0;
 	if (unseen) {
 		VPMU_STORE(&st->missed, st->missed + 1);
-		owed = 0;
+		a = account_of(KP_ROOT);
+		owed &= a ? a->mask : 0;
+		VPMU_STORE(&st->account, KP_OTHER);
 	}
 	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);

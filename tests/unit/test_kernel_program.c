@@ -246,7 +246,8 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 
 	model[cpu].missed += unseen;
 	if (unseen) {
-		owed = 0;
+		owed &= account_map[KP_ROOT].mask;
+		model[cpu].account = KP_OTHER;
 		moved = true;
 	} else if (moved) {
 		model[cpu].account = model_account(prev);
@@ -385,10 +386,12 @@ static __u64 some_mask(void)
 /* The keys of a mask have events; a mask has a key only after all CPUs know its events. */
 static void set_masks(void)
 {
-	__u64 same = some_mask();
+	__u64 same = some_mask(), root = rnd(3) ? 0 : some_mask();
 
+	same |= root; /* what the root counts is counted for all */
+	account_map[KP_ROOT].mask = root;
 	for (__u32 a = KP_OTHER; a < ACCOUNTS; a++)
-		account_map[a].mask = rnd(8) ? same : rnd(2) ? 0 : some_mask();
+		account_map[a].mask = rnd(8) ? same : root | (rnd(2) ? 0 : some_mask());
 	cfg.usual = 1 + (__u32)rnd(4);
 	if (rnd(4) && same && !(same & (same + 1)) && same < 16)
 		cfg.usual = (__u32)__builtin_popcountll(same);
