@@ -63,12 +63,12 @@ if ! tools/linux-guest gone; then
 	# samples may have less than all of them.
 	check "a stock Linux guest whose own perf does not count what its program executes" \
 		'[.[] | select(.kind == "perf-stat") | [.vm, .event, .value, .running]] | sort ==
-		 [["debian-amd", "branches:u", 32001, 100], ["debian-amd", "instructions:u", 77004, 100],
-		  ["debian-intel", "branches:u", 32001, 100], ["debian-intel", "instructions:u", 77004, 100]]'
+		 [["debian-amd", "branches:u", 32001, 100], ["debian-amd", "instructions:u", 77008, 100],
+		  ["debian-intel", "branches:u", 32001, 100], ["debian-intel", "instructions:u", 77008, 100]]'
 	check "a stock Linux guest whose own perf loses samples or branches" \
 		'[.[] | select(.kind == "perf-record")] | length == 2 and
 		 all((if .vm == "debian-amd" then 16 else 32 end) as $depth |
-			.samples == (77004 / 997 | floor) and .branches <= $depth * .samples and
+			.samples == (77008 / 997 | floor) and .branches <= $depth * .samples and
 			.branches > $depth * .samples / 2)'
 	check "a stock Linux guest whose own perf does not find who calls whom" \
 		'[.[] | select(.kind == "perf-chain")] | length > 2 and

@@ -114,7 +114,7 @@ bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -
 bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
 bad 2 '-c "1e6": give a number' profile -c 1e6
 bad 2 'seconds above 0' profile -d 0
-bad 2 'give only one of --folded and -j' profile --folded -j
+bad 2 'give only one of --format, --folded and -j' profile --folded -j
 bad 2 '"a" and "b": give only one target' profile a b
 bad 1 'no VM "nope"' profile -d 1 nope
 bad 1 '^vpmu: no branch records of this target \(plane soft\); give a VM of the soft machine' profile -g -d 1 /host
@@ -124,7 +124,7 @@ bad 2 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"
 bad 2 'an argument is not UTF-8 text' vm save web-1 "/tmp/$(printf '\377')"
 bad 2 'call-stack, branches or calls' lbr --mode all
 bad 2 'needs --mode call-stack' lbr --mode branches --folded
-bad 2 'give only one of --folded and -j' lbr -j --folded
+bad 2 'give only one of --format, --folded and -j' lbr -j --folded
 bad 2 'a number from 1' lbr -n 0
 bad 2 'give only one target' lbr a b
 "$vpmu" attach twice -e cycles || exit 1

@@ -2,16 +2,19 @@
 /*
  * A static program without libc whose path is always the same: loops with nested calls, for perf in
  * guests. It executes the same instructions on every CPU, and only one system call. Without arguments it
- * goes 500 rounds, and each argument doubles that.
+ * goes ROUNDS rounds, and each argument doubles that.
  *
  * Per round: call outer -> middle -> inner, a taken and a not-taken branch.
  */
+#ifndef ROUNDS
+#define ROUNDS 500
+#endif
 	.globl _start
 	.text
 _start:
 	mov (%rsp), %ecx	/* argc */
 	dec %ecx
-	mov $500, %ebx
+	mov $ROUNDS, %ebx
 	shl %cl, %ebx
 	nop			/* so that no sample of tests/linux/run falls behind the last instruction */
 1:	call outer

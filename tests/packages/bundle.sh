@@ -53,9 +53,10 @@ check_match "no such folder" "$("$vpmu" check --bundle "$dir/none/x" 2>&1)" 'No 
 (ulimit -f 1; trap '' XFSZ; "$vpmu" check --bundle "$dir/d/small") >/dev/null 2>"$dir/err" && check "a limit" accepted refused
 check_match "a limit" "$(cat "$dir/err")" 'bundle: .*/small: File too large'
 if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=4k tmpfs "$dir/d" 2>/dev/null; then
+	head -c 4096 /dev/zero >"$dir/d/fill"
 	"$vpmu" check --bundle "$dir/d/full" 2>"$dir/err" && check "a full disk" accepted refused
 	check_match "a full disk" "$(cat "$dir/err")" 'No space left'
-	check "nothing is left there" "$(ls -A "$dir/d")" ""
+	check "nothing is left there" "$(ls -A "$dir/d")" fill
 	umount "$dir/d"
 else
 	echo "# SKIP a full disk: no tmpfs can be mounted"
