@@ -34,8 +34,9 @@ becomes 10 'count(vpmu:fleet_tenant_run_seconds:rate_2m > 0)'
 becomes 0 'count(abs(vpmu:fleet_tenant_events:estimate_2m{event="cycles"} / ignoring (event) sum without (event, instance, job) (vpmu:tenant_events:estimate_2m{event="cycles"}) - 1) > 0.2) or vector(0)'
 
 # ---- what it takes ----
-self() { [ -n "$(number 'rate(prometheus_tsdb_head_samples_appended_total[1m])')" ]; }
+self() { [ -n "$(number 'sum(rate(prometheus_tsdb_head_samples_appended_total[1m]))')" ]; }
 wait_for "$prom_pid" self
+self || check "Prometheus about itself" "$(tail -3 "$dir/prometheus.log")" "its samples"
 sleep "$seconds"
 hz=$(getconf CLK_TCK)
 cpu() { awk -v hz="$hz" '{ print ($14 + $15) / hz }' "/proc/$1/stat"; }
@@ -45,7 +46,7 @@ sleep $((interval * 2))
 b=$(cpu "$prom_pid")
 t2=$(date +%s.%N)
 echo "# $hosts hosts x $vms VMs x 8 events, every $interval s: $lines samples of a host, $(wc -c <"$dir/one") bytes"
-echo "# series: $(number prometheus_tsdb_head_series); samples a second: $(number 'rate(prometheus_tsdb_head_samples_appended_total[1m])')"
+echo "# series: $(number prometheus_tsdb_head_series); samples a second: $(number 'sum(rate(prometheus_tsdb_head_samples_appended_total[1m]))')"
 echo "# Prometheus: $(echo "$a $b $t $t2" | awk '{ printf "%.2f", ($2 - $1) / ($4 - $3) }') CPUs," \
 	"$(awk '$1 == "VmRSS:" { r = $2 } $1 == "VmHWM:" { h = $2 } END { printf "%d MiB resident, %d MiB at most", r / 1024, h / 1024 }' "/proc/$prom_pid/status")," \
 	"$(du -sm "$dir/tsdb" | cut -f1) MiB on disk; a scrape takes $(number 'max(scrape_duration_seconds{job="vpmu"})') s at most," \
@@ -57,9 +58,10 @@ while IFS= read -r expr; do
 	expr=$(printf '%s' "$expr" | sed 's/\$__rate_interval/1m/g; s/\$event/cycles/g; s/instance=~"\$instance"/instance=~"'"${FLEET_SHOW:-.+}"'"/; s/\$[a-z]*"/.+"/g')
 	curl -s -o "$dir/answer" -w '%{time_total}' --data-urlencode "query=$expr" -d "start=$((end - 300))" -d "end=$end" -d step=15 \
 		"$prom/api/v1/query_range" >"$dir/time"
-	check "$expr" "$(jq -r .status "$dir/answer")" success
+	check "$expr" "$(jq -r .status "$dir/answer" 2>&1)" success >&2
 	echo "$(cat "$dir/time") $expr"
-done <"$dir/queries" | sort -rn >"$dir/times"
+done <"$dir/queries" >"$dir/asked"
+sort -rn "$dir/asked" >"$dir/times"
 awk '{ s += $1; n++ } END { printf "# %d queries of the dashboard over 5 minutes: %.2f s in all; the slowest:\n", n, s }' "$dir/times"
 head -3 "$dir/times" | cut -c1-150 | sed 's/^/#   /'
 finish
