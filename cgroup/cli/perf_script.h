@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A profile's samples in the format of `perf script -F comm,pid,period,event,ip,sym,dso`, which
- * FlameGraph's stackcollapse-perf.pl, speedscope and others read. vpmu profile and vpmu lbr call
- * this.
+ * FlameGraph's stackcollapse-perf.pl reads. vpmu profile and vpmu lbr call this.
  */
 #ifndef CLI_PERF_SCRIPT_H
 #define CLI_PERF_SCRIPT_H
