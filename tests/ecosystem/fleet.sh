@@ -50,18 +50,25 @@ echo "# series: $(number prometheus_tsdb_head_series); samples a second: $(numbe
 echo "# Prometheus: $(echo "$a $b $t $t2" | awk '{ printf "%.2f", ($2 - $1) / ($4 - $3) }') CPUs," \
 	"$(awk '$1 == "VmRSS:" { r = $2 } $1 == "VmHWM:" { h = $2 } END { printf "%d MiB resident, %d MiB at most", r / 1024, h / 1024 }' "/proc/$prom_pid/status")," \
 	"$(du -sm "$dir/tsdb" | cut -f1) MiB on disk; a scrape takes $(number 'max(scrape_duration_seconds{job="vpmu"})') s at most," \
-	"evaluating the rules $(number 'sum(prometheus_rule_group_last_duration_seconds)') s;" \
+	"evaluating the rules $(number 'sum(prometheus_rule_group_last_duration_seconds)') s," \
+	"skipped evaluations: $(number 'sum(prometheus_rule_group_iterations_missed_total)');" \
 	"targets that answered in time: $(number 'sum(up{job="vpmu"})')"
+curl -s "$prom/api/v1/rules" | jq -r '.data.groups[] | "#   every \(.interval) s: \(.name), \(.evaluationTime) s;",
+	(.rules | sort_by(-.evaluationTime)[:3][] | "#     \(.evaluationTime) s: \(.name)")'
 jq -r '.panels[].targets[].expr' "$share/grafana/vpmu.json" >"$dir/queries"
 end=$(date +%s)
-while IFS= read -r expr; do
-	expr=$(printf '%s' "$expr" | sed 's/\$__rate_interval/1m/g; s/\$event/cycles/g; s/instance=~"\$instance"/instance=~"'"${FLEET_SHOW:-.+}"'"/; s/\$[a-z]*"/.+"/g')
-	curl -s -o "$dir/answer" -w '%{time_total}' --data-urlencode "query=$expr" -d "start=$((end - 300))" -d "end=$end" -d step=15 \
-		"$prom/api/v1/query_range" >"$dir/time"
-	check "$expr" "$(jq -r .status "$dir/answer" 2>&1)" success >&2
-	echo "$(cat "$dir/time") $expr"
-done <"$dir/queries" >"$dir/asked"
-sort -rn "$dir/asked" >"$dir/times"
-awk '{ s += $1; n++ } END { printf "# %d queries of the dashboard over 5 minutes: %.2f s in all; the slowest:\n", n, s }' "$dir/times"
-head -3 "$dir/times" | cut -c1-150 | sed 's/^/#   /'
+# Once for all hosts together, and once for one host of them, which is how somebody looks at VMs.
+for show in .+ h0; do
+	: >"$dir/asked"
+	while IFS= read -r expr; do
+		expr=$(printf '%s' "$expr" | sed 's/\$__rate_interval/1m/g; s/\$event/cycles/g; s/instance=~"\$instance"/instance=~"'"$show"'"/g; s/\$[a-z]*"/.+"/g')
+		curl -s -o "$dir/answer" -w '%{time_total}' --data-urlencode "query=$expr" -d "start=$((end - 300))" -d "end=$end" -d step=15 \
+			"$prom/api/v1/query_range" >"$dir/time"
+		check "$expr" "$(jq -r .status "$dir/answer" 2>&1)" success >&2
+		echo "$(cat "$dir/time") $expr" >>"$dir/asked"
+	done <"$dir/queries"
+	sort -rn "$dir/asked" >"$dir/times"
+	awk -v show="$show" '{ s += $1; n++ } END { printf "# %d queries of the dashboard over 5 minutes, hosts %s: %.2f s in all; the slowest:\n", n, show, s }' "$dir/times"
+	head -3 "$dir/times" | cut -c1-150 | sed 's/^/#   /'
+done
 finish
