@@ -25,77 +25,71 @@ enum {
 	OPT_HOST /* the first of host_options */
 };
 
-/* The options of the modelled host and their [host] keys. */
+/* The options of the modelled host and their [host] keys. argp knows each by OPT_HOST and its place
+ * here. */
 static const struct {
 	const char *key;
 	struct argp_option opt;
 } host_options[] = {
-	{"pcpus", {"pcpus", OPT_HOST, "N", 0, "modelled pCPUs, 1 to 64 [2]", 2}},
-	{"gp",
-	 {"gp", OPT_HOST + 1, "N", 0, "general-purpose counters of each pCPU, 0 to 16 [4]", 2}},
-	{"fixed", {"fixed", OPT_HOST + 2, "N", 0, "fixed counters of each pCPU, 0 to 3 [3]", 2}},
-	{"width", {"width", OPT_HOST + 3, "BITS", 0, "width of the counters, 40 to 63 [48]", 2}},
-	{"slice",
-	 {"slice", OPT_HOST + 4, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]",
-	  2}},
+	{"pcpus", {"pcpus", 0, "N", 0, "modelled pCPUs, 1 to 64 [2]", 2}},
+	{"gp", {"gp", 0, "N", 0, "general-purpose counters of each pCPU, 0 to 16 [4]", 2}},
+	{"fixed", {"fixed", 0, "N", 0, "fixed counters of each pCPU, 0 to 3 [3]", 2}},
+	{"width", {"width", 0, "BITS", 0, "width of the counters, 40 to 63 [48]", 2}},
+	{"slice", {"slice", 0, "N", 0, "instructions of a time slice, 1 to 10000000 [100000]", 2}},
 	{"random_slices",
-	 {"random-slices", OPT_HOST + 5, NULL, 0,
-	  "give slices a random length, whose mean is --slice", 2}},
-	{"seed", {"seed", OPT_HOST + 6, "N", 0, "seed of all random choices [1]", 2}},
+	 {"random-slices", 0, NULL, 0, "give slices a random length, whose mean is --slice", 2}},
+	{"seed", {"seed", 0, "N", 0, "seed of all random choices [1]", 2}},
 	{"migrate",
-	 {"migrate", OPT_HOST + 7, "HOW", 0,
+	 {"migrate", 0, "HOW", 0,
 	  "when vCPUs change their pCPU: none, balance, random or random:N [balance]", 2}},
 	{"tick_us",
-	 {"tick-us", OPT_HOST + 8, "US", 0,
-	  "modelled microseconds between two rotations of counters [1000]", 2}},
+	 {"tick-us", 0, "US", 0, "modelled microseconds between two rotations of counters [1000]",
+	  2}},
 	{"nominal_cycles",
-	 {"nominal-cycles", OPT_HOST + 9, NULL, 0,
+	 {"nominal-cycles", 0, NULL, 0,
 	  "on KVM without a hardware PMU, count cycles as ticks of the nominal clock", 2}},
 	{"lbr",
-	 {"lbr", OPT_HOST + 10, "WHAT", 0,
+	 {"lbr", 0, "WHAT", 0,
 	  "keep the last branches of every vCPU on the pCPUs: off, branches or call-stack [off]",
 	  2}},
 	{"console",
-	 {"console", OPT_HOST + 11, "WHERE", 0,
+	 {"console", 0, "WHERE", 0,
 	  "where guests' lines go: stdout, or ring, for `vpmu console` only [stdout; with --hold: "
 	  "ring]",
 	  4}},
 	{"console_rate",
-	 {"console-rate", OPT_HOST + 12, "BYTES", 0,
+	 {"console-rate", 0, "BYTES", 0,
 	  "bytes per second that a guest may print, 0: no limit [1048576]", 4}},
-	{"socket", {"socket", OPT_HOST + 13, "PATH", 0, "serve the control socket at PATH", 3}},
+	{"socket", {"socket", 0, "PATH", 0, "serve the control socket at PATH", 3}},
 	{"snapshot_dir",
-	 {"snapshot-dir", OPT_HOST + 14, "DIR", 0,
-	  "clients may save and restore VMs below DIR [nowhere]", 3}},
-	{"user",
-	 {"user", OPT_HOST + 15, "NAME", 0, "become user NAME before the first VM starts", 6}},
+	 {"snapshot-dir", 0, "DIR", 0, "clients may save and restore VMs below DIR [nowhere]", 3}},
+	{"user", {"user", 0, "NAME", 0, "become user NAME before the first VM starts", 6}},
 	{"ram_limit",
-	 {"ram-limit", OPT_HOST + 16, "SIZE", 0, "RAM of all VMs together [what the machine has]",
-	  6}},
+	 {"ram-limit", 0, "SIZE", 0, "RAM of all VMs together [what the machine has]", 6}},
 	{"cgroup_root",
-	 {"cgroup-root", OPT_HOST + 17, "DIR", 0,
-	  "make a cgroup for each tenant in DIR, a cgroup2 directory", 3}},
+	 {"cgroup-root", 0, "DIR", 0, "make a cgroup for each tenant in DIR, a cgroup2 directory",
+	  3}},
 	{"leave_counters",
-	 {"leave-counters", OPT_HOST + 18, "N", 0,
-	  "on KVM, leave N general hardware counters to others [2]", 2}},
+	 {"leave-counters", 0, "N", 0, "on KVM, leave N general hardware counters to others [2]",
+	  2}},
 	{"pinned_counters",
-	 {"pinned-counters", OPT_HOST + 19, NULL, 0,
+	 {"pinned-counters", 0, NULL, 0,
 	  "on KVM, take hardware counters ahead of everybody else on the host", 2}},
 	{"admin_group",
-	 {"admin-group", OPT_HOST + 20, "GROUP...", 0,
+	 {"admin-group", 0, "GROUP...", 0,
 	  "let members of GROUP use every command of the control socket", 3}},
 	{"reader_group",
-	 {"reader-group", OPT_HOST + 21, "GROUP[=/TENANT,...]...", 0,
+	 {"reader-group", 0, "GROUP[=/TENANT,...]...", 0,
 	  "let members of GROUP look at these tenants, or at all", 3}},
 	{"late_after",
-	 {"late-after", OPT_HOST + 22, "MS", 0,
+	 {"late-after", 0, "MS", 0,
 	  "milliseconds that commands wait for a CPU that does not answer, 1 to 600000 [10000]",
 	  3}},
 	{"skip_idle",
-	 {"skip-idle", OPT_HOST + 23, NULL, 0,
+	 {"skip-idle", 0, NULL, 0,
 	  "with one pCPU: jump to the next timer of a guest when all wait, instead of waiting", 2}},
 	{"no_jit",
-	 {"no-jit", OPT_HOST + 24, NULL, 0,
+	 {"no-jit", 0, NULL, 0,
 	  "translate no guest code: the process has no executable memory of its own", 6}},
 };
 
@@ -263,8 +257,12 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	argp_err_exit_status = 2;
 	argp.doc = "Run virtual machines whose performance counters are shared.";
 	memcpy(all, own, sizeof(own));
-	for (size_t i = 0; i < NR_HOST; i++)
-		all[sizeof(own) / sizeof(own[0]) + i] = host_options[i].opt;
+	for (size_t i = 0; i < NR_HOST; i++) {
+		struct argp_option *opt = &all[sizeof(own) / sizeof(own[0]) + i];
+
+		*opt = host_options[i].opt;
+		opt->key = OPT_HOST + (int)i;
+	}
 
 	*o = (struct options){0};
 	config_init(&o->config);
