@@ -11,12 +11,12 @@
 #include "cgroup/kernel/look.bpf.h"
 
 /* A reader that sees the next account sees what the last one was charged. */
-static __always_inline void now_runs(struct kp_cpu *st, __u32 account)
+static __always_inline void now_runs(struct kp_cpu *st, __u64 place)
 {
 #ifdef __TARGET_ARCH_x86
-	VPMU_STORE(&st->account, account);
+	VPMU_STORE(&st->place, place);
 #else
-	__sync_lock_test_and_set(&st->account, account);
+	__sync_lock_test_and_set(&st->place, place);
 #endif
 }
 
@@ -24,10 +24,9 @@ static __always_inline void enters(struct kp_cpu *st, const struct css_set *cset
 				   const struct kp_cached *c)
 {
 	VPMU_STORE(&st->mask, c->mask);
-	VPMU_STORE(&st->near, c->near);
 	st->other_cset = (__u64)cset;
 	VPMU_STORE(&st->cset, c->usual ? (__u64)cset : 0);
-	now_runs(st, c->account);
+	now_runs(st, c->place);
 }
 
 static __always_inline __u32 next_cpu(struct task_struct *next)
@@ -69,7 +68,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		VPMU_STORE(&st->missed, st->missed + 1);
 		a = account_of(KP_ROOT);
 		owed &= a ? a->mask : 0;
-		VPMU_STORE(&st->account, KP_OTHER);
+		VPMU_STORE(&st->at.account, KP_OTHER);
 	}
 	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);
@@ -80,16 +79,16 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 	if (moved && !unseen) {
 		c = look_up(prev, st, cpu);
 		owed &= c->mask;
-		VPMU_STORE(&st->account, c->account);
+		VPMU_STORE(&st->at.account, c->at.account);
 	}
 	c = look_up(next, st, cpu);
-	if (!flush && !moved && !unseen && c->account == st->account && gen == st->gen)
+	if (!flush && !moved && !unseen && c->at.account == st->at.account && gen == st->gen)
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
 		fresh = take_up_events(st, cpu);
 		if (fresh) {
-			a = account_of(st->account);
+			a = account_of(st->at.account);
 			owed &= ~fresh;
 			/* Events of a CPU that is back are new, too, and no attach began with them.
 			 */
@@ -167,25 +166,20 @@ static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpm
 	st->snap[slot] = now;
 }
 
-/* Charge the first @n slots to the near cell, or nobody's. */
-static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell, __u32 n,
-					 int memory)
+/* Charge the first slots to the near cell, or nobody's. Accounts that count one key are asked for
+ * first: for them the rest is a greater part. */
+static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell, int memory)
 {
-	if (n == 4) {
-		charge_row(st, 0, &cell->row[0], memory);
-		charge_row(st, 1, &cell->row[1], memory);
-		charge_row(st, 2, &cell->row[2], memory);
-		charge_row(st, 3, &cell->row[3], memory);
-	} else if (n == 2) {
-		charge_row(st, 0, &cell->row[0], memory);
-		charge_row(st, 1, &cell->row[1], memory);
-	} else {
-		charge_row(st, 0, &cell->row[0], memory);
-		if (n == 1)
-			return;
-		charge_row(st, 1, &cell->row[1], memory);
-		charge_row(st, 2, &cell->row[2], memory);
-	}
+	charge_row(st, 0, &cell->row[0], memory);
+	if (VPMU_LOAD(&st->usual) == 1)
+		return;
+	charge_row(st, 1, &cell->row[1], memory);
+	if (VPMU_LOAD(&st->usual) == 2)
+		return;
+	charge_row(st, 2, &cell->row[2], memory);
+	if (VPMU_LOAD(&st->usual) == 3)
+		return;
+	charge_row(st, 3, &cell->row[3], memory);
 }
 
 /* Look at everything again. */
@@ -202,7 +196,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	__u64 owed = kp_mask(st), read, now, ran_ns;
 	__u64 cset = st->cset ? st->cset : st->other_cset;
-	__u32 near = st->near;
+	__u32 near = st->at.near;
 	struct kp_cached *c;
 	struct kp_cell *cell;
 
@@ -210,7 +204,7 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		return switch_slow(ctx, st);
 	c = look_up(next, st, next_cpu(next));
 	read = owed | c->mask;
-	if (read && c->account != st->account) {
+	if (read && c->at.account != st->at.account) {
 		now = switch_clock(next);
 		if (now >= st->until_ns)
 			return switch_slow(ctx, st);
@@ -251,6 +245,36 @@ static __always_inline int follow(struct kp_cpu *st, __u64 prev, __u64 next)
 	return st->unseen;
 }
 
+/*
+ * What the kernel has (fit.c finds out): the program for each needs no instruction to ask. In all
+ * but ANY the map of CPUs is one element, so that its address is in the program; fit.c puts it
+ * there.
+ */
+enum kind {
+	ANY,	/* whatever it has */
+	HELPER, /* the CPU's number in the task, the run queue by the task; events by a helper */
+	CAST,	/* the same, and bpf_rdonly_cast */
+};
+
+static __always_inline struct kp_cpu *find_cpu(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+#ifdef __bpf__
+static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
+{
+	char *base = (char *)&cpus;
+	__u64 at = cpu;
+
+	asm volatile("%0 &= %1" : "+r"(at) : "i"(KP_FIT_CPUS));
+	barrier_var(base); /* the address of the map stands for that of its element */
+	return (struct kp_cpu *)(base + (at << KP_CPU_SHIFT));
+}
+#else
+#define cpu_at(cpu) find_cpu(cpu)
+#endif
+
 /* A place in the element of a CPU, @bytes behind a member. The rest of the way is in the
  * instructions that load and store there. */
 #ifdef __bpf__
@@ -264,23 +288,36 @@ static __always_inline int follow(struct kp_cpu *st, __u64 prev, __u64 next)
 #define BEHIND(st, bytes) ((struct kp_cpu *)((char *)(st) + (bytes)))
 #endif
 
+/* Ends the program here: a jump to the one place where it returns would be an instruction more. The
+ * kernel does not look at what is returned, but it must be a number. */
+#ifdef __bpf__
+#define LEAVE_WITH(set_r0)                                                                         \
+	do {                                                                                       \
+		asm volatile(set_r0 "exit");                                                       \
+		__builtin_unreachable();                                                           \
+	} while (0)
+#else
+#define LEAVE_WITH(set_r0) return 0
+#endif
+#define LEAVE()		   LEAVE_WITH("r0 = 0\n\t")
+#define LEAVE_AFTER_READ() LEAVE_WITH("") /* r0 is what the last event has counted */
+
 /*
  * The usual switch: nothing has changed, and both accounts are known and usual. It does the same as
  * switch_all, and is written so that it takes few instructions. @bound: tasks may be bound.
  */
-static __always_inline int switched(unsigned long long *ctx, int bound)
+static __always_inline int switched(unsigned long long *ctx, int bound, enum kind kind)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	struct css_set *from = prev->cgroups, *to = next->cgroups;
 	struct kp_cpu *st, *my, *cell; /* my: by the way to an entry of the cache */
-	__u32 cpu, at, n;
-	__u64 key, now, last;
+	__u64 key, now, was, place, time;
+	__u32 at;
 
-	if (!bound && from == to)
+	if (!bound && __builtin_expect(from == to, 0))
 		return 0;
-	cpu = next_cpu(next);
-	st = bpf_map_lookup_elem(&cpus, &cpu);
-	if (!st)
+	st = kind == ANY ? find_cpu(next_cpu(next)) : cpu_at(next->thread_info.cpu);
+	if (kind == ANY && !st)
 		return 0;
 	if (bound && follow(st, (__u64)prev, (__u64)next))
 		goto slow;
@@ -297,71 +334,87 @@ static __always_inline int switched(unsigned long long *ctx, int bound)
 		if (my->cache[0].key != key)
 			goto other;
 	}
+	place = VPMU_LOAD(&my->cache[0].place);
+	was = VPMU_LOAD(&st->place);
 	/* One account, or nothing is counted for both. */
-	if (my->cache[0].near == VPMU_LOAD(&st->near)) {
+	if ((__u32)place == (__u32)was) {
 		if (st->gen != st->want)
 			goto slow;
 		VPMU_STORE(&st->cset, (__u64)to);
-		now_runs(st, my->cache[0].account);
-		return 0;
+		now_runs(st, place);
+		LEAVE();
 	}
-	barrier_var(ctx); /* a register less meanwhile */
-	now = switch_clock((void *)ctx[2]);
+	now = kind == ANY ? switch_clock(next) : next->se.cfs_rq->rq->clock;
 	if (now >= st->until_ns)
 		goto slow;
 	VPMU_STORE(&st->cset, (__u64)to);
-	n = st->usual;
-	last = st->last_ns;
+	cell = BEHIND(st, was & KP_NEAR_MASK);
+	/* As vpmu_charge_time(). In this order it takes an instruction less. */
+	time = cell->near_cell[0].time_ns - st->last_ns;
+	barrier_var(time);
 	VPMU_STORE(&st->last_ns, now);
-	cell = BEHIND(st, VPMU_LOAD(&st->near) & KP_NEAR_MASK);
-	vpmu_charge_time(&cell->near_cell[0].time_ns, now - last);
-	if (!bpf_rdonly_cast)
-		charge_usual(st, cell->near_cell, n, 0);
+	VPMU_STORE(&cell->near_cell[0].time_ns, time + now);
+	if (kind == CAST || (kind == ANY && bpf_rdonly_cast))
+		charge_usual(st, cell->near_cell, 1);
 	else
-		charge_usual(st, cell->near_cell, n, 1);
-	VPMU_STORE(&st->done_ns, VPMU_LOAD(&st->last_ns));
-	VPMU_STORE(&st->near, my->cache[0].near);
-	now_runs(st, my->cache[0].account);
-	return 0;
+		charge_usual(st, cell->near_cell, 0);
+	VPMU_STORE(&st->done_ns, now);
+	now_runs(st, place);
+	LEAVE_AFTER_READ();
 other:
-	return switch_other(ctx, st);
+	switch_other(ctx, st);
+	LEAVE();
 slow:
-	return switch_slow(ctx, st);
+	switch_slow(ctx, st);
+	LEAVE();
 }
+
+#define ON_SWITCH(name, bound, kind)                                                               \
+	SEC(KP_SEC_SWITCH) int name(unsigned long long *ctx)                                       \
+	{                                                                                          \
+		return switched(ctx, bound, kind);                                                 \
+	}
 
 /*
  * While no task is bound, two tasks of one cgroup are in one account. If a change of masks or
  * bindings, or a move of the running task to another cgroup, is not noticed here, it is at the next
  * switch between two cgroups or at the next flush.
  */
-SEC("tp_btf/sched_switch")
-int on_switch(unsigned long long *ctx)
-{
-	return switched(ctx, 0);
-}
+ON_SWITCH(on_switch, 0, HELPER)
+ON_SWITCH(on_switch_cast, 0, CAST)
+ON_SWITCH(on_switch_any, 0, ANY)
 
 /* The same while tasks are bound. It does no harm if both are attached. */
-SEC("tp_btf/sched_switch")
-int on_switch_bound(unsigned long long *ctx)
-{
-	return switched(ctx, 1);
-}
+ON_SWITCH(on_switch_bound, 1, HELPER)
+ON_SWITCH(on_switch_bound_cast, 1, CAST)
+ON_SWITCH(on_switch_bound_any, 1, ANY)
 
-/* Run on a CPU by BPF_PROG_TEST_RUN, that is in an interrupt of it. */
-SEC("raw_tp/sched_switch")
-int flush_cpu(void *ctx)
+static __always_inline int flush(struct kp_cpu *st, __u32 cpu)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct kp_cpu *st = bpf_map_lookup_elem(&cpus, &cpu);
 
-	if (!st)
-		return 0;
 	/* The program that is attached may be the one that does not keep it. */
 	if (VPMU_LOAD(&cfg.follows))
 		follow(st, (__u64)t, (__u64)t);
-	switch_all(st, cpu, t, t, 1);
-	return 0;
+	return switch_all(st, cpu, t, t, 1);
+}
+
+/* Run on a CPU by BPF_PROG_TEST_RUN, that is in an interrupt of it. */
+SEC(KP_SEC_FLUSH)
+int flush_cpu(void *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return flush(cpu_at(cpu), cpu);
+}
+
+SEC(KP_SEC_FLUSH)
+int flush_cpu_any(void *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct kp_cpu *st = find_cpu(cpu);
+
+	return st ? flush(st, cpu) : 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

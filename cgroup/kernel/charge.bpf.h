@@ -61,14 +61,14 @@ static __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, _
 	return nr;
 }
 
-/* As kp_cached.near. */
+/* As kp_place.near. */
 static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struct kp_cached *c)
 {
 	__u32 nr;
 
 	if (!(c->mask & ((1 << KP_CHUNK) - 1)))
 		return 0;
-	nr = find_cell(st, cpu, c->account, 0);
+	nr = find_cell(st, cpu, c->at.account, 0);
 	return nr && nr <= KP_NEAR ? nr * (__u32)sizeof(struct kp_cell) : KP_FAR;
 }
 
@@ -171,14 +171,14 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 			continue;
 		cell = NULL;
 		if (owed & ((1 << KP_CHUNK) - 1)) {
-			nr = find_cell(st, cpu, st->account, chunk);
+			nr = find_cell(st, cpu, st->at.account, chunk);
 			if (nr)
 				cell = cell_nr(st, cpu, nr);
 			if (cell) {
 				vpmu_charge_time(&cell->time_ns, ran_ns);
 			} else {
 				st->full++;
-				a = account_of(st->account);
+				a = account_of(st->at.account);
 				if (a)
 					a->lacks = 1;
 			}

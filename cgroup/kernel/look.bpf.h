@@ -85,12 +85,12 @@ static __noinline struct kp_cached *look_up(struct task_struct *t, struct kp_cpu
 	if (!account)
 		account = cgroup_account(cg);
 	a = account_of(account);
-	c->account = account;
+	c->at.account = account;
 	c->mask = a ? a->mask : 0;
-	c->near = near_cell(st, cpu, c);
+	c->at.near = near_cell(st, cpu, c);
 	st->start[at] = start;
 	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & cfg.timed) &&
-				c->near != KP_FAR);
+				c->at.near != KP_FAR);
 	c->key = c->usual ? key : ~key;
 	return c;
 }

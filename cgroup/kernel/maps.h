@@ -16,7 +16,7 @@
 
 #include "vpmu/charge.h"
 
-#define KP_SCHEMA 3u
+#define KP_SCHEMA 4u
 
 #define KP_CHUNK  4u /* slots of a cell */
 #define KP_CHUNKS (VPMU_MAX_SLOTS / KP_CHUNK)
@@ -64,6 +64,14 @@ struct kp_task {
 	__u32 pad;
 };
 
+/* Who is charged, and where. One load or store takes or changes both. */
+struct kp_place {
+	__u32 near; /* where its cell for the first slots is, if it is a near one: bytes from the
+		     * begin of kp_cpu.near_cell, so that the program need not multiply. Nobody's
+		     * (0) if nothing in the first slots is counted for the account; KP_FAR */
+	__u32 account;
+};
+
 /*
  * What a CPU remembers of a cgroup or of a bound task, as of the generation that the CPU knows: it
  * forgets all of them when the generation moves. Neither key is ever another one's: a cgroup's
@@ -78,10 +86,10 @@ struct kp_cached {
 	__u64 key;  /* the cgroup's serial number (the root's is 0), or the task's address; KP_EMPTY
 		     */
 	__u64 mask; /* slots that are counted for the account */
-	__u32 account;
-	__u32 near; /* where its cell for the first slots is, if it is a near one: bytes from the
-		     * begin of kp_cpu.near_cell, so that the program need not multiply. Nobody's
-		     * (0) if nothing in the first slots is counted for the account; KP_FAR */
+	union {
+		struct kp_place at;
+		__u64 place; /* at, as one word */
+	};
 	__u32 usual;
 	__u32 pad;
 };
@@ -98,8 +106,10 @@ struct kp_cached {
  * program notes at some switches how far CLOCK_MONOTONIC is ahead of the CPU's clock.
  */
 struct kp_cpu {
-	__u32 account;	/* the current account */
-	__u32 missed;	/* how often kp_cfg.follows found that a switch was not seen */
+	union {
+		struct kp_place at; /* the current account */
+		__u64 place;	    /* at, as one word */
+	};
 	__u64 cset;	/* css_set of the running task when it was looked up, if the current account
 			 * is usual; else 0 */
 	__u64 until_ns; /* daemon and program: after this time the next switch looks at everything
@@ -107,8 +117,8 @@ struct kp_cpu {
 	__u64 last_ns;	/* when the current account was last charged, or began to run; it grows with
 			 * each charge */
 	__u64 done_ns;	/* the end of that charge: differs from last_ns while the CPU charges */
-	__u32 near;	/* as in kp_cached, of the current account */
 	__u32 usual;	/* how many keys are counted for usual accounts: 1 to KP_CHUNK */
+	__u32 missed;	/* how often kp_cfg.follows found that a switch was not seen */
 	__u32 event[KP_CHUNK]; /* kp_event() of this CPU */
 	__u32 gen;	       /* generation in which account, mask and cache were looked up */
 	__u32 want;	       /* daemon: the generation */
@@ -155,11 +165,17 @@ enum kp_skew {
 	KP_SKEW_KNOWN, /* found at a switch */
 };
 
-/* An element of the map of CPUs: a power of two, so that finding one takes a shift. */
+/* What the map of CPUs has for one: a power of two, so that finding it takes a shift. */
 #define KP_CPU_SHIFT 16
 #define KP_CPU_BYTES (1u << KP_CPU_SHIFT)
 _Static_assert(sizeof(struct kp_cpu) <= KP_CPU_BYTES, "a CPU's element is too small");
 _Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are out of reach");
+
+/* For fit.c: the sections of the programs, and a constant in their instructions that it replaces by
+ * a mask of CPU numbers. */
+#define KP_SEC_SWITCH "vpmu_switch"
+#define KP_SEC_FLUSH  "vpmu_flush"
+#define KP_FIT_CPUS   0x76706d75
 
 /* After so many ns the skew is found again: the two clocks drift apart by less than 0.1 ms. */
 #define KP_LOOK_NS 100000000ULL
@@ -186,7 +202,7 @@ static inline __u64 kp_mask(const struct kp_cpu *st)
 {
 	if (!VPMU_LOAD(&st->cset))
 		return VPMU_LOAD(&st->mask);
-	return VPMU_LOAD(&st->near) ? (1ULL << VPMU_LOAD(&st->usual)) - 1 : 0;
+	return VPMU_LOAD(&st->at.near) ? (1ULL << VPMU_LOAD(&st->usual)) - 1 : 0;
 }
 
 /* What a CPU has counted for @slot and charged to nobody. */

@@ -408,7 +408,7 @@ static bool fold_chunk(struct kernel_plane *k, const struct knode *n, const stru
 static bool is_current(const struct kernel_plane *k, uint32_t account)
 {
 	for (unsigned int cpu = 0; k->link && cpu < k->nr_cpus; cpu++)
-		if (__atomic_load_n(&cpu_state(k, cpu)->account, __ATOMIC_ACQUIRE) == account)
+		if (__atomic_load_n(&cpu_state(k, cpu)->at.account, __ATOMIC_ACQUIRE) == account)
 			return true;
 	return false;
 }

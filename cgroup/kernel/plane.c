@@ -61,12 +61,11 @@ static void forget(struct kernel_plane *k)
 
 		st->cset = 0;
 		st->mask = 0;
-		st->account = 0;
+		st->place = 0;
 		st->gen = k->cfg->gen - 1;
 		st->want = k->cfg->gen;
 		st->until_ns = 0;
 		st->usual = 1;
-		st->near = 0;
 		st->other_cset = 0;
 		st->skew = KP_SKEW_NONE;
 	}
@@ -96,7 +95,7 @@ int plane_attach(struct kernel_plane *k)
 		forget(k);
 	follow(k, alone && bound && now - k->detached_ns > FOLLOW_AFTER_NS);
 	k->followed_ns = now;
-	link = k->sys->attach(bound ? k->skel->progs.on_switch_bound : k->skel->progs.on_switch);
+	link = k->sys->attach(bound ? k->on_switch_bound : k->on_switch);
 	if (!link)
 		return -errno;
 	ret = pin_link(k, link);
@@ -123,7 +122,7 @@ void plane_detach(struct kernel_plane *k)
 
 int plane_flush(struct kernel_plane *k, unsigned int cpu)
 {
-	return k->link ? k->sys->run(bpf_program__fd(k->skel->progs.flush_cpu), cpu) : 0;
+	return k->link ? k->sys->run(bpf_program__fd(k->flush_cpu), cpu) : 0;
 }
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -174,14 +173,17 @@ uint64_t plane_now_ns(clockid_t clock)
 
 static int prepare(struct kernel_plane *k)
 {
-	struct kernel_bpf *skel = kernel_bpf__open();
+	struct kernel_bpf *skel;
 	uint32_t n = k->nr_cpus;
-	int ret;
+	int ret = fit_init();
 
+	if (ret)
+		return ret;
+	skel = kernel_bpf__open();
 	if (!skel)
 		return -errno;
 	k->skel = skel;
-	ret = bpf_map__set_max_entries(skel->maps.cpus, n + 1);
+	ret = fit_program(k);
 	if (!ret)
 		ret = bpf_map__set_max_entries(skel->maps.events, n * VPMU_MAX_SLOTS);
 	if (!ret)
@@ -221,8 +223,7 @@ static int map_all(struct kernel_plane *k)
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
 	int ret;
 
-	k->cpu_size = KP_CPU_BYTES;
-	k->cpus = map_memory(skel->maps.cpus, (k->nr_cpus + 1) * k->cpu_size);
+	k->cpus = map_memory(skel->maps.cpus, k->cpus_size);
 	k->task_bits = map_memory(skel->maps.task_bits, KP_TASK_BITS / 8);
 	k->cfg = &skel->data->cfg;
 	if (!k->cpus || !k->task_bits)
@@ -385,7 +386,7 @@ void kernel_close(struct kernel_plane *k)
 	pages_free(&k->index);
 	pages_free(&k->cells);
 	if (k->cpus)
-		munmap(k->cpus, (k->nr_cpus + 1) * k->cpu_size);
+		munmap(k->cpus, k->cpus_size);
 	if (k->task_bits)
 		munmap(k->task_bits, KP_TASK_BITS / 8);
 	if (k->sync_page >= 0)
@@ -438,7 +439,7 @@ void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
 		out->cells += VPMU_LOAD(&cpu_state(k, cpu)->cells);
 		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);
 	}
-	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes +
-			 (k->nr_cpus + 1) * k->cpu_size + KP_TASK_BITS / 8 +
+	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes + k->cpus_size +
+			 KP_TASK_BITS / 8 +
 			 sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr);
 }

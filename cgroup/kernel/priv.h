@@ -3,6 +3,7 @@
  * What the files of this folder share. Nobody else includes this.
  *
  *   plane.c    loading, attaching, opening and closing
+ *   fit.c      which kind of program is loaded
  *   source.c   vpmu/source.h: attach, flush, read, conservation
  *   node.c     the tree of nodes, their masks; folding of removed nodes
  *   sum.c      what nodes were charged, of many of them in one go
@@ -119,15 +120,16 @@ struct kernel_plane {
 	struct kernel_opts opts;
 	const struct kernel_sys *sys;
 	struct kernel_bpf *skel;
-	struct bpf_link *link; /* NULL: nothing is attached */
-	bool link_bound;       /* it is that of the program for bound tasks */
-	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
-	unsigned int nr_cpus;  /* possible ones */
-	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
-	uint64_t *cpu_ident;   /* by CPU: another number each time it comes online */
-	struct kp_cfg *cfg;    /* mapped */
-	uint8_t *cpus;	       /* mapped: see cpu_state */
-	size_t cpu_size;
+	struct bpf_program *on_switch, *on_switch_bound, *flush_cpu; /* of the right kind */
+	struct bpf_link *link;					     /* NULL: nothing is attached */
+	bool link_bound;      /* it is that of the program for bound tasks */
+	int sync_page;	      /* plane_sync: a page for an element that nobody uses */
+	unsigned int nr_cpus; /* possible ones */
+	bool *online, *quiet; /* by CPU; quiet: isolated, not to be interrupted */
+	uint64_t *cpu_ident;  /* by CPU: another number each time it comes online */
+	struct kp_cfg *cfg;   /* mapped */
+	uint8_t *cpus;	      /* mapped: see cpu_state */
+	size_t cpus_size;
 	uint64_t *task_bits; /* mapped */
 	uint32_t *bit_users; /* bound tasks by bit */
 	struct pages accounts, index, cells;
@@ -175,7 +177,7 @@ static inline struct kernel_plane *plane_of(const struct vpmu_source *s)
 
 static inline struct kp_cpu *cpu_state(const struct kernel_plane *k, unsigned int cpu)
 {
-	return (struct kp_cpu *)(k->cpus + cpu * k->cpu_size);
+	return (struct kp_cpu *)(k->cpus + cpu * KP_CPU_BYTES);
 }
 
 /* The loads before it come before those behind it. ThreadSanitizer knows no fences and gcc warns of
@@ -388,6 +390,13 @@ struct budget_unit {
  * ones are left, if there are more: who was served least comes first. Returns their slots. Pure. */
 uint64_t budget_plan(const struct kernel_pmu *p, unsigned int leave, struct budget_unit *u,
 		     unsigned int n);
+
+/* ---- fit.c ---- */
+/* fit_init - once, before the program is opened. fit_program - between opening and loading: choose
+ * the kind of program, and the size of the map of CPUs. What was chosen last is what libbpf loads.
+ */
+int fit_init(void);
+int fit_program(struct kernel_plane *k);
 
 /* ---- plane.c ---- */
 uint64_t plane_now_ns(clockid_t clock);

@@ -68,7 +68,7 @@ static uint64_t age_of(const struct kernel_plane *k, const struct vpmu_counting 
 
 		if (!k->online[cpu] || !k->quiet[cpu])
 			continue;
-		account = __atomic_load_n(&st->account, __ATOMIC_ACQUIRE);
+		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
 		/* Before its first switch nobody knows what the CPU runs. */
 		if (account &&
 		    (account >= k->nr_accounts || !is_below(k->nodes[account], knode_of(c->node))))
@@ -174,7 +174,7 @@ static void flush_marked(struct kernel_plane *k)
 
 		if (reachable(k, cpu) &&
 		    (VPMU_LOAD(&st->gen) != k->cfg->gen ||
-		     is_marked(k, __atomic_load_n(&st->account, __ATOMIC_ACQUIRE))))
+		     is_marked(k, __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE))))
 			plane_flush(k, cpu);
 	}
 }

@@ -19,6 +19,7 @@
 #include <criterion/criterion.h>
 #include <linux/perf_event.h>
 
+#include "cgroup/kernel/priv.h"
 #include "tests/integration/kernel_bed.h"
 
 #define NR_KEYS 5
@@ -96,10 +97,9 @@ static void churn_step(struct churn *c)
 	}
 }
 
-Test(kernel, nothing_is_lost_in_churn)
+static void churn(const struct kernel_opts *o)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
+	struct kernel_plane *k = bed_open(o);
 	struct vpmu_source *s = kernel_source(k);
 	struct vpmu_counting *root, *list = NULL;
 	uint64_t before[2][NR_KEYS], after[2][NR_KEYS];
@@ -177,6 +177,24 @@ Test(kernel, nothing_is_lost_in_churn)
 	bed_counting_free(list);
 	kernel_close(k);
 	bed_end();
+}
+
+Test(kernel, nothing_is_lost_in_churn)
+{
+	const struct kernel_opts o = {0};
+
+	churn(&o);
+}
+
+/* Nothing is known of the kernel, as its BTF is not found where it is looked for. So the program is
+ * taken that needs to know nothing. */
+Test(kernel, nothing_is_lost_by_the_program_for_any_kernel)
+{
+	struct kernel_sys sys = kernel_sys_real;
+	const struct kernel_opts o = {.sys = &sys};
+
+	sys.files = "/nowhere";
+	churn(&o);
 }
 
 /* ---- who is charged ----------------------------------------------------------------------- */

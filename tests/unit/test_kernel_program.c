@@ -316,10 +316,21 @@ static void pass_time(void)
 		}
 }
 
+/* The kinds of the program must do the same. */
+#define KINDS 3
+static int (*const program[KINDS][2])(unsigned long long *ctx) = {
+	{on_switch, on_switch_bound},
+	{on_switch_cast, on_switch_bound_cast},
+	{on_switch_any, on_switch_bound_any},
+};
+
 static void run_flush(unsigned int cpu)
 {
 	here = cpu;
-	flush_cpu(NULL);
+	if (seed % KINDS < 2)
+		flush_cpu(NULL);
+	else
+		flush_cpu_any(NULL);
 	model_switch(cpu, bpf_get_current_task_btf(), bpf_get_current_task_btf(), true);
 }
 
@@ -352,9 +363,9 @@ static void run_switch(unsigned int cpu, int t)
 	ctx[1] = (unsigned long long)prev;
 	ctx[2] = (unsigned long long)next;
 	if (cfg.tasks) {
-		on_switch_bound(ctx);
+		program[seed % KINDS][1](ctx);
 	} else {
-		on_switch(ctx);
+		program[seed % KINDS][0](ctx);
 		if (prev->cgroups == next->cgroups)
 			return;
 	}
@@ -598,11 +609,11 @@ static void compare(void)
 		found += state(cpu)->missed;
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 		cr_assert(kp_mask(state(cpu)) == model[cpu].mask &&
-				  state(cpu)->account == model[cpu].account &&
+				  state(cpu)->at.account == model[cpu].account &&
 				  state(cpu)->missed == model[cpu].missed &&
 				  state(cpu)->done_ns == state(cpu)->last_ns,
 			  "seed %llu: CPU %u is in account %u, not %u", seed, cpu,
-			  state(cpu)->account, model[cpu].account);
+			  state(cpu)->at.account, model[cpu].account);
 }
 
 static void begin(void)

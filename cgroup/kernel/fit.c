@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Fitting the BPF program to the kernel that runs it. account.bpf.c has the program of a switch in
+ * several kinds. The best one that this kernel can run is chosen, and then the program needs no
+ * instruction to find out what the kernel has. plane.c calls this before it loads the program.
+ *
+ * Where it is possible the map of CPUs is one element, so that its address is in the program's
+ * instructions, and no lookup is needed. libbpf 1.1 makes only maps of a size that is known when
+ * the program is compiled such constants. So the instructions are changed here, after libbpf is
+ * done with them and before the kernel gets them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+
+#include "cgroup/kernel/priv.h"
+
+#include <account.skel.h> /* it needs maps.h */
+
+/* What an element of an array map may have on every kernel that is supported, in bytes. Newer ones
+ * permit more. */
+#define ELEMENT_MAX (4u << 20)
+
+/* What libbpf's callback is to put into the program that is being loaded. The control thread loads
+ * one at a time. */
+static struct {
+	const struct bpf_map *cpus; /* the map of CPUs, if it is one element; else NULL */
+	uint32_t cpu_mask;	    /* covers all CPU numbers */
+	int hook;		    /* BTF id of the tracepoint */
+} fit;
+
+static bool has_member(const struct btf *btf, const char *type, const char *member)
+{
+	int id = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
+	const struct btf_type *t = id > 0 ? btf__type_by_id(btf, (__u32)id) : NULL;
+	const struct btf_member *m = t ? btf_members(t) : NULL;
+	const char *name;
+
+	for (unsigned int i = 0; t && i < btf_vlen(t); i++) {
+		name = btf__name_by_offset(btf, m[i].name_off);
+		if (name && !strcmp(name, member))
+			return true;
+	}
+	return false;
+}
+
+/* ---- when libbpf loads a program ---------------------------------------------------------- */
+
+static bool is_cpus(const struct bpf_insn *insn)
+{
+	return insn->code == (BPF_LD | BPF_IMM | BPF_DW) && insn->src_reg == BPF_PSEUDO_MAP_FD &&
+	       insn->imm == bpf_map__fd(fit.cpus);
+}
+
+static bool is_mask(const struct bpf_insn *insn)
+{
+	return insn->code == (BPF_ALU64 | BPF_AND | BPF_K) && insn->imm == KP_FIT_CPUS;
+}
+
+static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
+{
+	const size_t n = bpf_program__insn_cnt(prog);
+	struct bpf_insn *insns = malloc(n * sizeof(*insns));
+	int ret;
+
+	if (!insns)
+		return -ENOMEM;
+	memcpy(insns, bpf_program__insns(prog), n * sizeof(*insns));
+	for (size_t i = 0; fit.cpus && i < n; i++) {
+		if (is_mask(&insns[i]))
+			insns[i].imm = (__s32)fit.cpu_mask;
+		if (!is_cpus(&insns[i]))
+			continue;
+		insns[i].src_reg = BPF_PSEUDO_MAP_VALUE;
+		insns[++i].imm = 0; /* from the begin of the element */
+	}
+	ret = bpf_program__set_insns(prog, insns, n);
+	free(insns);
+	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
+		opts->attach_btf_id = (__u32)fit.hook;
+	return ret;
+}
+
+static int attach(const struct bpf_program *prog, long cookie, struct bpf_link **link)
+{
+	*link = bpf_program__attach_trace(prog);
+	return *link ? 0 : -errno;
+}
+
+int fit_init(void)
+{
+	LIBBPF_OPTS(libbpf_prog_handler_opts, o, .prog_prepare_load_fn = change,
+		    .prog_attach_fn = attach);
+	static bool done;
+	int ret;
+
+	if (done)
+		return 0;
+	ret = libbpf_register_prog_handler(KP_SEC_SWITCH, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP,
+					   &o);
+	if (ret >= 0)
+		ret = libbpf_register_prog_handler(KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0,
+						   &o);
+	done = ret >= 0;
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- choosing ----------------------------------------------------------------------------- */
+
+/* Whether the kernel makes a map with one element of @bytes. No memory is another matter. */
+static bool fits_element(uint64_t bytes)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+	int fd;
+
+	if (bytes <= ELEMENT_MAX)
+		return true;
+	if (bytes > INT32_MAX / 2)
+		return false;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "vpmu_size", sizeof(uint32_t), (__u32)bytes, 1, &o);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || errno == ENOMEM;
+}
+
+static uint32_t mask_of(unsigned int nr)
+{
+	uint32_t mask = 0;
+
+	while (mask < nr - 1)
+		mask = mask << 1 | 1;
+	return mask;
+}
+
+/* Of the map of CPUs: one element for all of them and the daemon's, if @one. */
+static int size_cpus(struct kernel_plane *k, bool one)
+{
+	struct bpf_map *m = k->skel->maps.cpus;
+	int ret = bpf_map__set_max_entries(m, one ? 1 : k->nr_cpus + 1);
+
+	return ret || !one ? ret : bpf_map__set_value_size(m, (__u32)k->cpus_size);
+}
+
+static void choose(struct kernel_plane *k, bool one, bool cast)
+{
+	struct kernel_bpf *s = k->skel;
+	struct bpf_program *p;
+
+	k->on_switch = !one   ? s->progs.on_switch_any
+		       : cast ? s->progs.on_switch_cast
+			      : s->progs.on_switch;
+	k->on_switch_bound = !one   ? s->progs.on_switch_bound_any
+			     : cast ? s->progs.on_switch_bound_cast
+				    : s->progs.on_switch_bound;
+	k->flush_cpu = one ? s->progs.flush_cpu : s->progs.flush_cpu_any;
+	bpf_object__for_each_program(p, s->obj) bpf_program__set_autoload(
+		p, p == k->on_switch || p == k->on_switch_bound || p == k->flush_cpu);
+}
+
+int fit_program(struct kernel_plane *k)
+{
+	const uint32_t mask = mask_of(k->nr_cpus);
+	const uint64_t nr = mask > k->nr_cpus ? mask + 1ULL : k->nr_cpus + 1ULL;
+	bool one, cast;
+	struct btf *btf;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/sys/kernel/btf/vmlinux", k->sys->files);
+	btf = btf__parse(path, NULL);
+	one = btf && has_member(btf, "cfs_rq", "rq") && has_member(btf, "thread_info", "cpu") &&
+	      fits_element(nr * KP_CPU_BYTES);
+	cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+	fit.cpu_mask = mask;
+	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
+		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
+	btf__free(btf);
+	choose(k, one, cast);
+	fit.cpus = one ? k->skel->maps.cpus : NULL;
+	k->cpus_size = (one ? nr : k->nr_cpus + 1ULL) * KP_CPU_BYTES;
+	return size_cpus(k, one);
+}
