@@ -36,6 +36,15 @@ static __always_inline __u32 next_cpu(struct task_struct *next)
 	return bpf_get_smp_processor_id();
 }
 
+/* The account is not charged right for once. */
+static __always_inline void misses(__u32 account)
+{
+	struct kp_account *a = account_of(account);
+
+	if (a)
+		__sync_fetch_and_add(&a->missed, 1);
+}
+
 /*
  * @prev has run on this CPU, and @next runs from now on. They are the same if @flush: then all that
  * was counted so far is to be charged.
@@ -44,7 +53,8 @@ static __always_inline __u32 next_cpu(struct task_struct *next)
  * was looked up when the CPU switched to it if the task was moved meanwhile.
  *
  * If a switch was not seen, nobody knows which task ran for how long. Then what was counted is
- * nobody's, but for what the root counts: that is charged to `other`.
+ * nobody's, but for what the root counts: that is charged to `other`. The accounts of the two tasks
+ * that are known say so; tasks between them may have run, too, and nobody knows of them.
  *
  * A change of bindings, masks or events moves the generation. Charging at the first switch after
  * that is by the old masks, because what ran since the last charge was counted for them; a new
@@ -66,6 +76,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 	st->unseen = 0;
 	if (unseen) {
 		VPMU_STORE(&st->missed, st->missed + 1);
+		misses(st->at.account);
 		a = account_of(KP_ROOT);
 		owed &= a ? a->mask : 0;
 		VPMU_STORE(&st->at.account, KP_OTHER);
@@ -76,7 +87,11 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		forget_all(st);
 	}
 	moved = cset != (__u64)prev->cgroups;
-	if (moved && !unseen) {
+	if (unseen) {
+		misses(look_up(prev, st, cpu)->at.account);
+		if (owed)
+			misses(KP_OTHER);
+	} else if (moved) {
 		c = look_up(prev, st, cpu);
 		owed &= c->mask;
 		VPMU_STORE(&st->at.account, c->at.account);

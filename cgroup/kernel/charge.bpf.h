@@ -180,7 +180,7 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 				st->full++;
 				a = account_of(st->at.account);
 				if (a)
-					a->lacks = 1;
+					__sync_fetch_and_add(&a->lacks, 1);
 			}
 		}
 		for (i = 0; i < KP_CHUNK; i++) {

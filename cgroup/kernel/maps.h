@@ -53,8 +53,11 @@ struct kp_cell {
 struct kp_account {
 	__u64 mask;   /* daemon: slots counted for the account or an ancestor of it */
 	__u64 name;   /* daemon: lasting name of its node; 0: none */
-	__u32 lacks;  /* program: something was not charged, since there was no cell left */
+	__u32 lacks;  /* program: how often it was not charged, since there was no cell left */
+	__u32 missed; /* program: how often it was not charged, or was charged for others, since
+		       * a switch was not seen */
 	__u32 parent; /* daemon: its parent's account; 0: the account is free */
+	__u32 pad;
 };
 
 /* A task that is bound. The start time tells it from another one with its number. */

@@ -421,7 +421,8 @@ static void fold(struct kernel_plane *k, struct knode *n)
 		if (!fold_chunk(k, n, n->parent, chunk))
 			return;
 	if (a && to) {
-		to->lacks |= a->lacks;
+		__atomic_add_fetch(&to->lacks, a->lacks, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&to->missed, a->missed, __ATOMIC_RELAXED);
 		*a = (struct kp_account){0};
 	}
 	knode_unlink(n);

@@ -195,7 +195,7 @@ static inline void fence_loads(void)
 /* What accounts were charged for a slot: a value is the difference of two of these. */
 struct ksum {
 	uint64_t total, time_ns, lost_ns;
-	bool lacks;
+	uint32_t lacks, missed; /* as in kp_account */
 };
 
 /* ---- sum.c ---- */

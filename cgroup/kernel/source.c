@@ -98,7 +98,9 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	v->enabled_ns = now.time_ns - base->time_ns;
 	lost_ns = now.lost_ns - base->lost_ns;
 	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
-	v->partial = now.lacks || k->slot[kc->key[i].slot].gaps != kc->key[i].gaps;
+	v->partial = now.lacks != base->lacks ||
+		     (now.missed != base->missed && knode_of(c->node) != &k->root) ||
+		     k->slot[kc->key[i].slot].gaps != kc->key[i].gaps;
 }
 
 /* The sums of all countings in @list, in one go. */
@@ -347,10 +349,11 @@ int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base 
 {
 	struct ksum *b = &counting_of(c)->key[i].base;
 
-	/* The totals have only grown since the old base was taken. */
+	/* The totals have only grown since the old base was taken. What was not charged since then
+	 * is not known, so the value is partial if anything ever was not. */
 	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
 		return -EINVAL;
-	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, false};
+	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, 0, 0};
 	return 0;
 }
 

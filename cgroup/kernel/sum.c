@@ -26,7 +26,7 @@ struct pass {
 static void add_own(const struct pass *p, const struct knode *n, struct ksum *sum)
 {
 	const struct kp_account *a = account_at(p->k, n->account);
-	const bool lacks = a && VPMU_LOAD(&a->lacks);
+	const uint32_t lacks = a ? VPMU_LOAD(&a->lacks) : 0, missed = a ? VPMU_LOAD(&a->missed) : 0;
 	const struct kp_cell *c = NULL;
 	unsigned int chunk = KP_CHUNKS;
 
@@ -37,7 +37,8 @@ static void add_own(const struct pass *p, const struct knode *n, struct ksum *su
 		}
 		if (c)
 			node_add_cell(c, p->slot[i], &sum[i]);
-		sum[i].lacks |= lacks;
+		sum[i].lacks += lacks;
+		sum[i].missed += missed;
 	}
 }
 
@@ -46,7 +47,8 @@ static void add(struct ksum *to, const struct ksum *sum)
 	to->total += sum->total;
 	to->time_ns += sum->time_ns;
 	to->lost_ns += sum->lost_ns;
-	to->lacks |= sum->lacks;
+	to->lacks += sum->lacks;
+	to->missed += sum->missed;
 }
 
 /* Add what is charged to @n and everything below it to @sum, and note it where it is asked for. The

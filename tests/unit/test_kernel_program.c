@@ -199,6 +199,7 @@ static struct {
 } model[CPUS];
 static __u64 want_total[ACCOUNTS][SLOTS], want_lost[ACCOUNTS][SLOTS],
 	want_ns[ACCOUNTS][SLOTS / KP_CHUNK], ended[CPUS][SLOTS];
+static __u32 want_missed[ACCOUNTS];
 static unsigned long long seed, steps_done, exhausted, hidden, found;
 
 /* Where a task runs. */
@@ -247,6 +248,9 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 	model[cpu].missed += unseen;
 	if (unseen) {
 		owed &= account_map[KP_ROOT].mask;
+		want_missed[model[cpu].account]++;
+		want_missed[model_account(prev)]++;
+		want_missed[KP_OTHER] += owed != 0;
 		model[cpu].account = KP_OTHER;
 		moved = true;
 	} else if (moved) {
@@ -581,6 +585,9 @@ static void compare(void)
 					ns[i / KP_CHUNK] += cell->time_ns;
 			}
 		exhausted += account_map[a].lacks;
+		if (account_map[a].missed != want_missed[a])
+			cr_assert_fail("seed %llu: account %u: %u switches missed, not %u", seed, a,
+				       account_map[a].missed, want_missed[a]);
 		for (unsigned int i = 0; i < SLOTS; i++) {
 			if (account_map[a].lacks ? got[i] > want_total[a][i]
 						 : got[i] != want_total[a][i])
@@ -627,6 +634,7 @@ static void begin(void)
 	memset(model, 0, sizeof(model));
 	memset(want_total, 0, sizeof(want_total));
 	memset(want_lost, 0, sizeof(want_lost));
+	memset(want_missed, 0, sizeof(want_missed));
 	memset(want_ns, 0, sizeof(want_ns));
 	memset(ended, 0, sizeof(ended));
 	memset(task, 0, sizeof(task));
