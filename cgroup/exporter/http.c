@@ -10,34 +10,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "cgroup/exporter/accept.h"
 #include "cgroup/exporter/http.h"
+#include "cgroup/exporter/texts.h"
 #include "cgroup/exporter/users.h"
 #include "cgroup/exporter/wire.h"
 #include "vpmu/util/fail.h"
 
-#define FORMS	   2 /* of enum expo_form */
-#define GZIP_LEVEL 1
-#define SEC	   1000000000ULL
-#define MSEC	   1000000ULL
-#define CROWDED	   (HTTP_CONNECTIONS_MAX - 16)
-#define CROWD_SEC  2 /* with many others, a connection that does nothing is dropped after this */
-#define REALM	   "vpmu"
-
-/* A text of one moment in one form, plain and compressed. Connections that still read it have
- * references of their own to the responses. */
-struct text {
-	uint64_t at_ns, serial;
-	char *plain;
-	size_t len;
-	struct MHD_Response *response[2]; /* [1]: gzip */
-};
+#define SEC	  1000000000ULL
+#define CROWDED	  (HTTP_CONNECTIONS_MAX - 16)
+#define CROWD_SEC 2 /* with many others, a connection that does nothing is dropped after this */
+#define REALM	  "vpmu"
 
 struct conn {
 	struct conn *next, **back;
@@ -51,19 +38,13 @@ static const unsigned int code_number[CODES] = {200, 400, 401, 404, 405, 413, 42
 
 struct http {
 	const struct http_opts *o;
-	int sock;
 	struct MHD_Daemon *mhd;
 	struct MHD_Response *small[CODES], *index;
-	struct text text[FORMS];
+	struct texts texts;
 	struct conn *conns;
 	unsigned int nr_conns;
-	uint64_t serial;
-	uint32_t id;
-	uint64_t requests[CODES], cut, unanswered;
-	bool ended;
+	uint64_t requests[CODES], cut;
 };
-
-static unsigned int live; /* buffers that responses have, old ones included */
 
 static uint64_t now(void)
 {
@@ -73,63 +54,16 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
-static void buffer_free(void *buffer)
-{
-	free(buffer);
-	live--;
-}
-
-static void text_drop(struct text *t)
-{
-	for (int i = 0; i < 2; i++) {
-		if (t->response[i])
-			MHD_destroy_response(t->response[i]);
-		t->response[i] = NULL;
-	}
-	free(t->plain);
-	t->plain = NULL;
-	t->len = 0;
-}
-
-/* vpmud's answer to our question, at the latest after HTTP_ASK_SEC. *@fd: the text. */
-static int ask(struct http *h, enum expo_form form, struct wire_answer *a, int *fd)
-{
-	const struct wire_ask q = {.id = ++h->id ? h->id : ++h->id, .form = form};
-	uint64_t until = now() + HTTP_ASK_SEC * SEC;
-	int ret = wire_send(h->sock, &q, sizeof(q), -1);
-
-	while (!ret) {
-		struct pollfd p = {.fd = h->sock, .events = POLLIN};
-		uint64_t at = now();
-
-		if (at >= until || poll(&p, 1, (int)((until - at) / MSEC) + 1) < 0)
-			return -ETIMEDOUT;
-		if (!p.revents)
-			continue;
-		ret = wire_recv(h->sock, a, sizeof(*a), fd);
-		if (ret == 0)
-			h->ended = true;
-		if (ret != sizeof(*a))
-			return ret < 0 ? ret : -EPIPE;
-		if (a->id == q.id)
-			return a->ret;
-		/* An answer that came too late for who had asked. */
-		if (*fd >= 0)
-			close(*fd);
-		*fd = -1;
-		ret = 0;
-	}
-	return ret;
-}
+/* ---- for texts ------------------------------------------------------------------------------ */
 
 /* What only this process knows, behind vpmud's families. */
-static void own(const struct http *h, struct expo *e)
+static void own(void *arg, struct expo *e)
 {
+	const struct http *h = arg;
 	char label[32];
 
-	expo_family(e, "vpmu_http_requests", EXPO_COUNTER, NULL, "HTTP requests that were answered.");
+	expo_family(e, "vpmu_http_requests", EXPO_COUNTER, NULL,
+		    "HTTP requests that were answered.");
 	for (int i = 0; i < CODES; i++) {
 		snprintf(label, sizeof(label), "code=\"%u\"", code_number[i]);
 		expo_u64(e, label, h->requests[i], 0);
@@ -141,131 +75,22 @@ static void own(const struct http *h, struct expo *e)
 	expo_u64(e, "", h->nr_conns, 0);
 }
 
-static char *join(const struct http *h, enum expo_form form, int fd, size_t len, size_t *out)
-{
-	struct expo e = {.form = form};
-	char *body = NULL;
-	size_t at = 0;
-	ssize_t n = 1;
-
-	own(h, &e);
-	if (!expo_end(&e) && len <= EXPO_MAX)
-		body = malloc(len + e.len);
-	while (body && at < len && (n = pread(fd, body + at, len - at, (off_t)at)) > 0)
-		at += (size_t)n;
-	if (body && at < len) {
-		free(body);
-		body = NULL;
-	}
-	if (body) {
-		memcpy(body + len, e.text, e.len);
-		*out = len + e.len;
-	}
-	expo_fini(&e);
-	return body;
-}
-
 /* Those who still read old texts, when there are too many of these. */
-static void cut_readers(struct http *h)
+static void cut_readers(void *arg)
 {
-	uint64_t oldest = h->serial;
+	struct http *h = arg;
+	uint64_t newest = h->texts.serial, oldest = newest;
 
 	for (const struct conn *c = h->conns; c; c = c->next)
 		if (c->reads && c->reads < oldest)
 			oldest = c->reads;
 	for (struct conn *c = h->conns; c; c = c->next) {
-		if (c->reads != oldest || oldest == h->serial)
+		if (c->reads != oldest || oldest == newest)
 			continue;
 		shutdown(c->fd, SHUT_RDWR);
 		c->reads = 0;
 		h->cut++;
 	}
-}
-
-static int refresh(struct http *h, enum expo_form form)
-{
-	struct text *t = &h->text[form];
-	struct wire_answer a;
-	int fd = -1, ret;
-	size_t len;
-	char *body;
-
-	if (t->plain && now() - t->at_ns < HTTP_SHARE_MS * MSEC)
-		return 0;
-	if (live >= HTTP_TEXTS_MAX / 2)
-		cut_readers(h);
-	if (live >= HTTP_TEXTS_MAX)
-		return -ENOMEM;
-	ret = ask(h, form, &a, &fd);
-	if (ret || fd < 0) {
-		h->unanswered++;
-		return ret ? ret : -EPROTO;
-	}
-	body = join(h, form, fd, a.len, &len);
-	close(fd);
-	if (!body)
-		return -ENOMEM;
-	text_drop(t);
-	t->plain = body;
-	t->len = len;
-	t->at_ns = now();
-	t->serial = ++h->serial;
-	return 0;
-}
-
-/* @len bytes as gzip; NULL: no memory. */
-static char *compress_text(const char *text, size_t len, size_t *out)
-{
-	z_stream z = {.next_in = (unsigned char *)text, .avail_in = (unsigned int)len};
-	char *body = NULL, *less;
-	size_t room;
-
-	/* 16 more window bits: gzip's head. */
-	if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return NULL;
-	room = deflateBound(&z, len);
-	body = malloc(room);
-	z.next_out = (unsigned char *)body;
-	z.avail_out = (unsigned int)room;
-	if (!body || deflate(&z, Z_FINISH) != Z_STREAM_END) {
-		free(body);
-		deflateEnd(&z);
-		return NULL;
-	}
-	*out = room - z.avail_out;
-	deflateEnd(&z);
-	less = realloc(body, *out);
-	return less ? less : body;
-}
-
-static struct MHD_Response *response(struct http *h, enum expo_form form, bool gzip)
-{
-	struct text *t = &h->text[form];
-	struct MHD_Response *r;
-	size_t len = t->len;
-	char *body;
-
-	if (t->response[gzip])
-		return t->response[gzip];
-	body = gzip ? compress_text(t->plain, t->len, &len) : malloc(len);
-	if (!body)
-		return NULL;
-	if (!gzip)
-		memcpy(body, t->plain, len);
-	r = MHD_create_response_from_buffer_with_free_callback(len, body, buffer_free);
-	if (!r) {
-		free(body);
-		return NULL;
-	}
-	live++;
-	if (MHD_add_response_header(r, "Content-Type", expo_content_type(form)) == MHD_NO ||
-	    MHD_add_response_header(r, "Vary", "Accept, Accept-Encoding") == MHD_NO ||
-	    (gzip && MHD_add_response_header(r, "Content-Encoding", "gzip") == MHD_NO)) {
-		MHD_destroy_response(r);
-		return NULL;
-	}
-	t->response[gzip] = r;
-	return r;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -307,12 +132,13 @@ static enum MHD_Result metrics(struct http *h, struct MHD_Connection *c)
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct conn *conn = info ? info->socket_context : NULL;
-	struct MHD_Response *r = refresh(h, form) ? NULL : response(h, form, gzip);
+	uint64_t serial;
+	struct MHD_Response *r = texts_get(&h->texts, form, gzip, &serial);
 
 	if (!r)
 		return answer(h, c, C503);
 	if (conn)
-		conn->reads = h->text[form].serial;
+		conn->reads = serial;
 	h->requests[C200]++;
 	return MHD_queue_response(c, MHD_HTTP_OK, r);
 }
@@ -357,7 +183,8 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **context,
 		*context = conn;
 		if (!conn)
 			return;
-		conn->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		conn->fd =
+			MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		conn->since_ns = now();
 		conn->next = h->conns;
 		conn->back = &h->conns;
@@ -409,9 +236,13 @@ static void cut_slow(struct http *h)
 static int prepare(struct http *h)
 {
 	static const char *const lines[CODES] = {
-		"", "bad request\n", "who are you?\n",
-		"not here: /metrics is\n", "GET and HEAD are accepted\n",
-		"a request without a body is accepted\n", "too many wrong passwords: later\n",
+		"",
+		"bad request\n",
+		"who are you?\n",
+		"not here: /metrics is\n",
+		"GET and HEAD are accepted\n",
+		"a request without a body is accepted\n",
+		"too many wrong passwords: later\n",
 		"no counts now; vpmud's log says why\n",
 	};
 	static const char page[] = "<html><head><title>vpmud</title></head><body>"
@@ -424,16 +255,15 @@ static int prepare(struct http *h)
 		    MHD_add_response_header(h->small[i], "Content-Type", "text/plain") == MHD_NO)
 			return -ENOMEM;
 	}
-	h->index = MHD_create_response_from_buffer(strlen(page), (void *)page,
-						   MHD_RESPMEM_PERSISTENT);
+	h->index =
+		MHD_create_response_from_buffer(strlen(page), (void *)page, MHD_RESPMEM_PERSISTENT);
 	return h->index && MHD_add_response_header(h->index, "Content-Type", "text/html") != MHD_NO
 		       ? 0
 		       : -ENOMEM;
 }
 
-
-/* libmicrohttpd tells of each broken request, too; only the start is heard: a client may not fill the
- * log. */
+/* libmicrohttpd tells of each broken request, too; only the start is heard: a client may not fill
+ * the log. */
 static char start_error[160];
 
 static void on_log(void *arg, const char *fmt, va_list ap)
@@ -478,23 +308,23 @@ static int start(struct http *h, char *err, size_t errlen)
 
 static void serve(struct http *h)
 {
-	const union MHD_DaemonInfo *info =
-		MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 
-	while (!h->ended) {
+	while (!h->texts.ended) {
 		struct pollfd p[2] = {{.fd = info->epoll_fd, .events = POLLIN},
-				      {.fd = h->sock, .events = POLLIN}};
+				      {.fd = h->texts.sock, .events = POLLIN}};
 		MHD_UNSIGNED_LONG_LONG ms;
 		struct wire_answer late;
 		int wait = h->nr_conns ? 1000 : -1, fd;
 
-		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES && (wait < 0 || ms < (unsigned int)wait))
+		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES &&
+		    (wait < 0 || ms < (unsigned int)wait))
 			wait = (int)ms;
 		if (poll(p, 2, wait) < 0 && errno != EINTR)
 			return;
 		if (p[1].revents) {
 			/* The end, or an answer that came too late. */
-			if (wire_recv(h->sock, &late, sizeof(late), &fd) <= 0)
+			if (wire_recv(h->texts.sock, &late, sizeof(late), &fd) <= 0)
 				return;
 			if (fd >= 0)
 				close(fd);
@@ -507,8 +337,11 @@ static void serve(struct http *h)
 int http_serve(const struct http_opts *o, int sock, int (*ready)(char *err, size_t errlen),
 	       char *err, size_t errlen)
 {
-	struct http h = {.o = o, .sock = sock};
-	int ret = start(&h, err, errlen);
+	struct http h = {.o = o, .texts = {.sock = sock, .more = own, .cut_readers = cut_readers}};
+	int ret;
+
+	h.texts.arg = &h;
+	ret = start(&h, err, errlen);
 
 	if (!ret)
 		ret = ready(err, errlen);

@@ -18,30 +18,34 @@
 static const struct group {
 	const char *label; /* NULL: the host, which has no name */
 	const char *run, *events, *running, *missing, *quality, *age;
-} host = {
-	NULL,
-	"vpmu_host_run_seconds",
-	"vpmu_host_events",
-	"vpmu_host_events_running_seconds",
-	"vpmu_host_events_missing",
-	"vpmu_host_events_quality",
-	"vpmu_host_events_age_seconds",
-}, tenant = {
-	"tenant",
-	"vpmu_tenant_run_seconds",
-	"vpmu_tenant_events",
-	"vpmu_tenant_events_running_seconds",
-	"vpmu_tenant_events_missing",
-	"vpmu_tenant_events_quality",
-	"vpmu_tenant_events_age_seconds",
-}, domain = {
-	"domain",
-	"vpmu_domain_run_seconds",
-	"vpmu_domain_events",
-	"vpmu_domain_events_running_seconds",
-	"vpmu_domain_events_missing",
-	"vpmu_domain_events_quality",
-	"vpmu_domain_events_age_seconds",
+} host =
+	{
+		NULL,
+		"vpmu_host_run_seconds",
+		"vpmu_host_events",
+		"vpmu_host_events_running_seconds",
+		"vpmu_host_events_missing",
+		"vpmu_host_events_quality",
+		"vpmu_host_events_age_seconds",
+},
+  tenant =
+	  {
+		  "tenant",
+		  "vpmu_tenant_run_seconds",
+		  "vpmu_tenant_events",
+		  "vpmu_tenant_events_running_seconds",
+		  "vpmu_tenant_events_missing",
+		  "vpmu_tenant_events_quality",
+		  "vpmu_tenant_events_age_seconds",
+},
+  domain = {
+	  "domain",
+	  "vpmu_domain_run_seconds",
+	  "vpmu_domain_events",
+	  "vpmu_domain_events_running_seconds",
+	  "vpmu_domain_events_missing",
+	  "vpmu_domain_events_quality",
+	  "vpmu_domain_events_age_seconds",
 };
 
 /* A row that is shown. */
@@ -392,7 +396,9 @@ int metrics_rows(struct metrics *m, struct session *ts, struct session *vs, stru
 		families(m, &hosts, e);
 		families(m, &tenants, e);
 		domain_info(m, &vms, e);
+		e->created = m->o.created == METRICS_CREATED_ALL;
 		families(m, &vms, e);
+		e->created = m->o.created != METRICS_CREATED_NO;
 		sizes(ts, vs, &tenants, &vms, e);
 	}
 	rows_fini(&hosts);

@@ -146,8 +146,7 @@ static void sources(const struct metrics *m, struct expo *e)
 		vpmu_source_sharing(s, &sharing[nr]);
 		expo_u64(e, label[nr], !vpmu_source_late(s, text, sizeof(text)), 0);
 	}
-	expo_family(e, "vpmu_source_keys", EXPO_GAUGE, NULL,
-		    "Distinct events that are counted.");
+	expo_family(e, "vpmu_source_keys", EXPO_GAUGE, NULL, "Distinct events that are counted.");
 	for (unsigned int i = 0; i < nr; i++)
 		expo_u64(e, label[i], sharing[i].keys, 0);
 	expo_family(e, "vpmu_source_consumers", EXPO_GAUGE, NULL,
@@ -217,7 +216,7 @@ int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 		ret = take(m, vms, &s[vms], err, errlen);
 	if (ret)
 		return ret;
-	e->created = m->o.created;
+	e->created = m->o.created != METRICS_CREATED_NO;
 	ret = metrics_rows(m, s[0], s[1], e);
 	if (ret)
 		return fail(ret, err, errlen, "metrics: %s", strerror(-ret));

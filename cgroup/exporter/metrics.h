@@ -22,14 +22,21 @@ struct metrics_about {
 	const char *uuid, *cgroup;
 };
 
+/* Which counters say in OpenMetrics when they began (_created): a line more for each of them. */
+enum metrics_created {
+	METRICS_CREATED_NO,
+	METRICS_CREATED_TENANTS, /* all but those of VMs */
+	METRICS_CREATED_ALL,
+};
+
 struct profiles;
 struct metrics_opts {
 	struct sessions *sessions;
 	struct profiles *profiles;
-	const char *events;	    /* as for `vpmu stat -e` */
-	enum vpmu_space raw_space;  /* as in struct server_opts */
-	bool host_too;		    /* the same */
-	bool created;		    /* OpenMetrics: with _created */
+	const char *events;	   /* as for `vpmu stat -e` */
+	enum vpmu_space raw_space; /* as in struct server_opts */
+	bool host_too;		   /* the same */
+	enum metrics_created created;
 	unsigned int max_vms;	    /* VMs with rows of their own */
 	unsigned int max_tenants;   /* the same of tenants */
 	unsigned int keep_gone_sec; /* a removed VM's last counts are shown for so long */

@@ -4,9 +4,7 @@
  * rights before the first client is looked at. Neither may keep anything of vpmud's open but its
  * end of the socket pair, the listening socket and standard error.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -29,20 +27,21 @@
 #define AGAIN_SEC 1
 #define FILES_MAX (HTTP_CONNECTIONS_MAX + 64)
 
-/* Close all that is open but standard error, @a and @b. */
-static void close_others(int a, int b)
+/* Close all that is open but standard error, @a and @b. What cannot be left open is vpmud's:
+ * without this the process may not begin. 0 or -errno. */
+static int close_others(int a, int b)
 {
-	DIR *d = opendir("/proc/self/fd");
-	const struct dirent *e;
+	const unsigned int keep[] = {(unsigned int)(a < b ? a : b), (unsigned int)(a < b ? b : a)};
+	unsigned int first = 3;
 
-	while (d && (e = readdir(d))) {
-		int fd = atoi(e->d_name);
-
-		if (fd > 2 && fd != a && fd != b && fd != dirfd(d))
-			close(fd);
+	for (int i = 0; i < 2; i++) {
+		if (keep[i] < first)
+			continue;
+		if (keep[i] > first && close_range(first, keep[i] - 1, 0))
+			return -errno;
+		first = keep[i] + 1;
 	}
-	if (d)
-		closedir(d);
+	return close_range(first, ~0U, 0) ? -errno : 0;
 }
 
 static void limit(int what, rlim_t max)
@@ -58,9 +57,8 @@ static int give_up(pid_t parent, char *err, size_t errlen)
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {{.effective = 0}};
 
-	if (!geteuid() &&
-	    (setgroups(0, NULL) || setresgid(HTTP_UID, HTTP_UID, HTTP_UID) ||
-	     setresuid(HTTP_UID, HTTP_UID, HTTP_UID)))
+	if (!geteuid() && (setgroups(0, NULL) || setresgid(HTTP_UID, HTTP_UID, HTTP_UID) ||
+			   setresuid(HTTP_UID, HTTP_UID, HTTP_UID)))
 		return fail(-errno, err, errlen,
 			    "metrics: the HTTP process cannot become nobody: %s (CAP_SETUID and "
 			    "CAP_SETGID are needed for the start)",
@@ -128,10 +126,15 @@ _Noreturn static void serve(const struct http_opts *o, int sock, pid_t parent, b
 _Noreturn static void watch(const struct http_opts *o, int sock, pid_t parent)
 {
 	char err[240];
-	int status = 0;
+	int status = 0, ret = close_others(sock, o->listen_fd);
 
-	close_others(sock, o->listen_fd);
 	prctl(PR_SET_NAME, "vpmud-watch", 0, 0, 0);
+	if (ret) {
+		snprintf(err, sizeof(err), "metrics: the HTTP process cannot close files: %s",
+			 strerror(-ret));
+		tell(sock, ret, err);
+		_exit(2);
+	}
 	if (give_up(parent, err, sizeof(err))) {
 		tell(sock, -EPERM, err);
 		_exit(2);
@@ -146,7 +149,8 @@ _Noreturn static void watch(const struct http_opts *o, int sock, pid_t parent)
 			if (WIFEXITED(status) && (!WEXITSTATUS(status) || first))
 				_exit(0);
 			fprintf(stderr,
-				"vpmud: the HTTP process of the metrics has ended (%s %d); it starts "
+				"vpmud: the HTTP process of the metrics has ended (%s %d); it "
+				"starts "
 				"again\n",
 				WIFSIGNALED(status) ? "signal" : "status",
 				WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

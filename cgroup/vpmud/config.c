@@ -65,6 +65,20 @@ static int set_events(const struct config_key *k, void *field, const char *value
 	return ret ? -EINVAL : config_set_text(k, field, value, why);
 }
 
+/* In the order of enum metrics_created. */
+static int set_created(const struct config_key *k, void *field, const char *value, char *why)
+{
+	static const char *const words[] = {"no", "tenants", "all"};
+
+	for (int i = 0; i < 3; i++) {
+		if (!strcmp(value, words[i])) {
+			*(enum metrics_created *)field = (enum metrics_created)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 #define C(field)   offsetof(struct vpmud_config, field)
 #define R(field)   offsetof(struct rule, field)
 #define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
@@ -109,7 +123,7 @@ static const struct config_key export_keys[] = {
 	{"max_domains", config_set_uint, M(max_domains), 0, 32768, "0 to 32768"},
 	{"max_tenants", config_set_uint, M(max_tenants), 0, 32768, "0 to 32768"},
 	{"keep_gone", config_set_uint, M(keep_gone), 0, 3600, "0 to 3600 seconds"},
-	{"created", config_set_bool, M(created), 0, 0, "yes or no"},
+	{"created", set_created, M(created), 0, 0, "all, tenants or no"},
 };
 
 #define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
@@ -165,8 +179,8 @@ static int set(void *arg, const struct config_at *at, const char *key, const cha
 	uint32_t given = 0; /* a tenant's keys may be given several times: each adds a pattern */
 
 	if (f->in_metrics)
-		return config_set(export_keys, NR(export_keys), f->c, &f->c->metrics.given, at,
-				  key, value);
+		return config_set(export_keys, NR(export_keys), f->c, &f->c->metrics.given, at, key,
+				  value);
 	return f->in_tenant
 		       ? config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
 				    key, value)
@@ -209,7 +223,7 @@ int vpmud_config_init(struct vpmud_config *c)
 			    .max_domains = 2000,
 			    .max_tenants = 2000,
 			    .keep_gone = 60,
-			    .created = true},
+			    .created = METRICS_CREATED_TENANTS},
 	};
 	return c->libvirt ? 0 : -ENOMEM;
 }

@@ -10,22 +10,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cgroup/exporter/metrics.h"
 #include "cgroup/vpmud/rules.h"
 
 #define VPMUD_CONF "/etc/vpmu/vpmud.conf" /* when no file is named; it may be missing */
 
 /* Section [metrics]: what is exported, and how. */
 struct metrics_config {
-	bool there;			/* there is such a section */
-	char *events;			/* NULL: nothing is exported */
-	char *listen;			/* metrics_listen_ok; NULL: no HTTP */
-	char *tls_cert, *tls_key;	/* files; both or none */
-	char *users;			/* a file, cgroup/exporter/users.h */
-	char *textfile;			/* NULL: none */
-	unsigned int interval;		/* of the textfile, seconds */
+	bool there;		  /* there is such a section */
+	char *events;		  /* NULL: nothing is exported */
+	char *listen;		  /* metrics_listen_ok; NULL: no HTTP */
+	char *tls_cert, *tls_key; /* files; both or none */
+	char *users;		  /* a file, cgroup/exporter/users.h */
+	char *textfile;		  /* NULL: none */
+	unsigned int interval;	  /* of the textfile, seconds */
 	unsigned int max_domains, max_tenants;
-	unsigned int keep_gone;		/* seconds */
-	bool created;			/* OpenMetrics with _created */
+	unsigned int keep_gone; /* seconds */
+	enum metrics_created created;
 	uint32_t given;
 };
 
@@ -34,7 +35,7 @@ struct vpmud_config {
 	char *pin_dir;			  /* in a bpffs; "none"; NULL: the usual one */
 	char *cgroup_root;		  /* where cgroup2 is mounted; NULL: the usual places */
 	char *admin_group, *reader_group; /* cgroup/service/access.h; may be NULL */
-	char *vmm_sockets;	     /* struct peers_opts */
+	char *vmm_sockets;		  /* struct peers_opts */
 	char *libvirt;		     /* URIs, separated by blanks; "none": libvirt is not asked */
 	bool isolated;		     /* count on isolated and nohz_full CPUs as on others */
 	unsigned int leave_counters; /* general hardware counters of each CPU for others */

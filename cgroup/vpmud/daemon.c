@@ -5,14 +5,10 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/magic.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cgroup/daemon/contain.h"
@@ -20,26 +16,20 @@
 #include "cgroup/service/request.h"
 #include "cgroup/service/server.h"
 #include "cgroup/service/session_save.h"
-#include "cgroup/vpmud/budget.h"
 #include "cgroup/vpmud/config.h"
 #include "cgroup/vpmud/daemon.h"
+#include "cgroup/vpmud/keep.h"
 #include "cgroup/vpmud/metrics.h"
 #include "cgroup/vpmud/peers.h"
+#include "cgroup/vpmud/report.h"
 #include "cgroup/vpmud/rights.h"
-#include "cgroup/vpmud/state.h"
 #include "cgroup/vpmud/tree.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-#define TEND_US	     1000000
-#define NAMED_US     5000000 /* after the start: by then libvirt has said whose the VMs are */
-#define STATE_SHARE  10	     /* at most this part of the time goes into writing the state file */
-#define STATE_SCHEMA 2
-#define URIS_MAX     16
-/* Every kernel can count it on a CPU, and it needs the same right as the others. */
-#define ANY_EVENT                                                                                  \
-	vpmu_key_make(VPMU_SPACE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,                         \
-		      VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
+#define TEND_US	 1000000
+#define NAMED_US 5000000 /* after the start: by then libvirt has said whose the VMs are */
+#define URIS_MAX 16
 
 struct daemon {
 	sd_event *ev;
@@ -58,13 +48,8 @@ struct daemon {
 	struct server *server;
 	struct vmetrics *metrics; /* NULL: none */
 	sd_event_source *tend, *turn, *named, *post;
-	/* Only with pins: */
-	const char *pin_dir; /* of the configuration, or the usual one; NULL: none */
-	char *state_path;
-	json_t *saved; /* what the former vpmud left; sessions have strings of it */
-	uint64_t saved_sessions, saved_nodes; /* their generations in the state file */
-	uint64_t save_after_us;
-	bool save_failed;
+	const char *pin_dir;	/* of the configuration, or the usual one; NULL: none */
+	struct keep *keep;	/* NULL: no pins */
 	char reload_error[512]; /* why the last reload was refused; "": it was not */
 };
 
@@ -173,57 +158,19 @@ static int compared(json_t *resp, void *arg)
 	return peers_compared(d->peers, resp);
 }
 
-static void check_row(const char *what, bool ok, const char *why, void *rows)
-{
-	/* A row that does not fit in memory is left out. */
-	json_array_append_new(rows,
-			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
-}
-
 static void check(json_t *rows, bool all, void *arg)
 {
 	const struct daemon *d = arg;
-	struct kernel_budget b;
-	struct kernel_usage k;
-	struct tree_usage u;
-	enum vpmu_quality q;
-	char why[600];
-	bool may;
+	const struct report r = {
+		.kernel = d->kernel,
+		.tree = d->tree,
+		.peers = d->peers,
+		.cgroup_root = d->cgroup_root,
+		.sections = d->config.rules.nr,
+		.reload_error = d->reload_error,
+	};
 
-	contain_describe(check_row, rows);
-	if (!all)
-		return;
-	if (*d->reload_error)
-		snprintf(why, sizeof(why), "the old one is in force: %s", d->reload_error);
-	else
-		snprintf(why, sizeof(why), "%zu sections for tenants", d->config.rules.nr);
-	check_row("configuration", !*d->reload_error, why, rows);
-	tree_usage(d->tree, &u);
-	snprintf(why, sizeof(why), "%zu, %zu of them with a cgroup of their own", u.vms,
-		 u.whole_vms);
-	check_row("VMs found", true, why, rows);
-	snprintf(why, sizeof(why), "%zu below %s", u.cgroups, d->cgroup_root);
-	check_row("cgroups of tenants", true, why, rows);
-	snprintf(why, sizeof(why), u.failed ? "%zu could not be; the log says which" : "%zu failed",
-		 u.failed);
-	check_row("VMs, vCPUs and cgroups are counted", !u.failed, why, rows);
-	kernel_usage(d->kernel, &k);
-	snprintf(why, sizeof(why), "%s; %u perf events, %llu KiB of maps",
-		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
-		 k.events, (unsigned long long)k.map_bytes >> 10);
-	check_row("kernel plane", true, why, rows);
-	if (k.missed) {
-		snprintf(why, sizeof(why),
-			 "%llu; what ran before and after one is unclaimed, up to the next switch",
-			 (unsigned long long)k.missed);
-		check_row("context switches that the kernel did not show", true, why, rows);
-	}
-	kernel_budget(d->kernel, &b);
-	budget_rows(&b, check_row, rows);
-	/* The client's rights are not ours: we have given up most of what we had. */
-	may = vpmu_source_can_count(kernel_source(d->kernel), ANY_EVENT, &q, why, sizeof(why));
-	check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why, rows);
-	peers_check(d->peers, check_row, rows);
+	report_check(&r, rows, all);
 }
 
 static struct metrics_about about(void *arg, const struct node *vm)
@@ -238,72 +185,7 @@ static struct metrics_about about(void *arg, const struct node *vm)
 
 static void more(void *arg, struct expo *e)
 {
-	const struct daemon *d = arg;
-	struct kernel_budget b;
-	struct kernel_usage u;
-
-	kernel_budget(d->kernel, &b);
-	budget_metrics(&b, e);
-	kernel_usage(d->kernel, &u);
-	expo_family(e, "vpmu_kernel_map_bytes", EXPO_GAUGE, "bytes",
-		    "Memory of the kernel plane's maps.");
-	expo_u64(e, "", u.map_bytes, 0);
-	expo_family(e, "vpmu_kernel_perf_events", EXPO_GAUGE, NULL,
-		    "perf events of the kernel plane.");
-	expo_u64(e, "", u.events, 0);
-}
-
-/* ---- what outlives us ----------------------------------------------------------------------- */
-
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS])
-{
-	struct kernel_base b;
-
-	kernel_base_get(c, i, &b);
-	base[0] = b.total;
-	base[1] = b.time_ns;
-	base[2] = b.lost_ns;
-}
-
-static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
-{
-	const struct kernel_base b = {base[0], base[1], base[2]};
-
-	return kernel_base_set(c, i, &b);
-}
-
-static struct session_bases bases = {.plane = "kernel", .get = base_get, .set = base_set};
-
-static void save(struct daemon *d)
-{
-	uint64_t begin = now_us(), sessions = sessions_generation(server_sessions(d->server));
-	uint64_t nodes = tenants_generation(d->ts);
-	char err[300];
-	json_t *state;
-
-	state = json_pack("{s:i, s:o, s:o, s:o}", "schema", STATE_SCHEMA, "epoch",
-			  json_u64(kernel_epoch(d->kernel)), "tree", tree_save(d->tree), "sessions",
-			  sessions_save(server_sessions(d->server), &bases));
-	*err = '\0';
-	if (!state)
-		fail(0, err, sizeof(err), "state file: out of memory");
-	else
-		state_write(d->state_path, state, err, sizeof(err));
-	json_decref(state);
-	if (*err && !d->save_failed)
-		daemon_say(err);
-	d->save_failed = *err != '\0';
-	d->saved_sessions = sessions;
-	d->saved_nodes = nodes;
-	d->save_after_us = now_us() + STATE_SHARE * (now_us() - begin);
+	report_metrics(((const struct daemon *)arg)->kernel, e);
 }
 
 /* What a client is told is in the file first. */
@@ -311,73 +193,8 @@ static void on_done(void *arg)
 {
 	struct daemon *d = arg;
 
-	if (d->pin_dir && sessions_generation(server_sessions(d->server)) != d->saved_sessions)
-		save(d);
-}
-
-/* Nodes come and go by themselves. With very many the file is written less often. */
-static int on_post(sd_event_source *s, void *arg)
-{
-	struct daemon *d = arg;
-
-	on_done(d);
-	if (tenants_generation(d->ts) != d->saved_nodes && now_us() >= d->save_after_us)
-		save(d);
-	return 0;
-}
-
-/* Where the state file is: beside the socket. */
-static int state_path(struct daemon *d, const char *socket)
-{
-	return asprintf(&d->state_path, "%s.state", socket) < 0 ? -ENOMEM : 0;
-}
-
-/* What the former vpmud has left, if it is about the counts that the kernel has. */
-static void load(struct daemon *d)
-{
-	const char *epoch;
-	char err[300], mine[24];
-
-	if (state_read(d->state_path, &d->saved, err, sizeof(err)))
-		daemon_say(err);
-	if (!d->saved)
-		return;
-	snprintf(mine, sizeof(mine), "%llu", (unsigned long long)kernel_epoch(d->kernel));
-	epoch = json_string_value(json_object_get(d->saved, "epoch"));
-	if (epoch && !strcmp(epoch, mine) &&
-	    json_integer_value(json_object_get(d->saved, "schema")) == STATE_SCHEMA)
-		return;
-	if (json_array_size(json_object_get(d->saved, "sessions")))
-		daemon_say("the sessions of the former vpmud are of counts that are gone, or of "
-			   "another "
-			   "version; they have ended");
-	json_decref(d->saved);
-	d->saved = NULL;
-}
-
-/* All that there is has had the time to be found. */
-static int on_named(sd_event_source *s, uint64_t usec, void *arg)
-{
-	struct daemon *d = arg;
-
-	tree_restored(d->tree);
-	sessions_restored(server_sessions(d->server));
-	kernel_named(d->kernel);
-	return 0;
-}
-
-/* The pin directory: the one of the configuration, or the usual one if there is a bpffs. */
-static const char *pin_dir(const struct vpmud_config *c)
-{
-	struct statfs fs;
-
-	if (c->pin_dir)
-		return strcmp(c->pin_dir, "none") ? c->pin_dir : NULL;
-	if (!statfs("/sys/fs/bpf", &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC)
-		return "/sys/fs/bpf/vpmu";
-	daemon_say("counts end with vpmud: /sys/fs/bpf is no BPF file system (mount -t bpf bpf "
-		   "/sys/fs/bpf)");
-	return NULL;
+	if (d->keep)
+		keep_sessions(d->keep);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -396,6 +213,24 @@ static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 	struct daemon *d = arg;
 
 	kernel_tend(d->kernel);
+	return 0;
+}
+
+/* All that there is has had the time to be found. */
+static int on_named(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	tree_restored(d->tree);
+	sessions_restored(server_sessions(d->server));
+	kernel_named(d->kernel);
+	return 0;
+}
+
+/* Nodes come and go by themselves. */
+static int on_post(sd_event_source *s, void *arg)
+{
+	keep_all(((struct daemon *)arg)->keep);
 	return 0;
 }
 
@@ -437,8 +272,8 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 				  &d->tree);
 	if (ret)
 		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
-	if (d->saved)
-		tree_restore(d->tree, json_object_get(d->saved, "tree"));
+	if (d->keep && keep_tree(d->keep))
+		tree_restore(d->tree, keep_tree(d->keep));
 	return cgroups_open(d->ev, d->cgroup_root, &d->config.rules, &ops, d->tree, &d->cgroups,
 			    err, errlen);
 }
@@ -491,13 +326,12 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 
 	o.path = d->socket;
 	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
-	o.raw_space = bases.raw_space = vpmu_event_host_space();
+	o.raw_space = vpmu_event_host_space();
 	/* Cgroups without VMs have no count in guests. */
-	o.host_too = bases.host_too = true;
+	o.host_too = true;
 	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
-	if (!ret && d->saved)
-		sessions_restore(server_sessions(d->server), json_object_get(d->saved, "sessions"),
-				 &bases, on_note, NULL);
+	if (!ret && d->keep)
+		keep_begin(d->keep, server_sessions(d->server), d->tree);
 	if (!ret && (server_register(d->server, "reload", cmd_reload, d) ||
 		     peers_register(d->peers, d->server)))
 		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
@@ -545,15 +379,13 @@ static int open_peers(struct daemon *d, char *err, size_t errlen)
 	return ret < 0 ? fail(ret, err, errlen, "servers: %s", strerror(-ret)) : 0;
 }
 
-/* Where the socket, the state file and the pins are. */
+/* Where the socket and the pins are. */
 static int find_places(struct daemon *d, char *err, size_t errlen)
 {
 	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));
 
 	d->socket = d->config.socket ? d->config.socket : d->usual_socket;
-	if (!ret)
-		ret = state_path(d, d->socket);
-	d->pin_dir = pin_dir(&d->config);
+	d->pin_dir = keep_pin_dir(&d->config, daemon_say);
 	return ret ? fail(ret, err, errlen, "socket: %s", strerror(-ret)) : 0;
 }
 
@@ -595,8 +427,8 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 		ret = open_http(d, o->metrics_fd, err, errlen);
 	if (!ret)
 		ret = open_kernel(d, err, errlen);
-	if (!ret && d->pin_dir)
-		load(d);
+	if (!ret && d->pin_dir && keep_create(d->socket, d->kernel, daemon_say, &d->keep))
+		ret = fail(-ENOMEM, err, errlen, "out of memory");
 	if (!ret)
 		ret = open_tree(d, err, errlen);
 	if (!ret)
@@ -641,8 +473,7 @@ void daemon_destroy(struct daemon *d)
 	if (d->kernel)
 		kernel_close(d->kernel);
 	access_fini(&d->access);
-	json_decref(d->saved);
-	free(d->state_path);
+	keep_destroy(d->keep);
 	vpmud_config_fini(&d->config);
 	free(d->config_path);
 	free(d->cgroup_root);
@@ -652,15 +483,17 @@ void daemon_destroy(struct daemon *d)
 
 void daemon_leave(struct daemon *d)
 {
+	int ret;
+
 	/* Its sessions stay. */
 	vmetrics_destroy(d->metrics);
 	d->metrics = NULL;
 	server_leave(d->server);
-	if (!d->pin_dir || !sessions_registry(server_sessions(d->server))->nr)
+	if (!d->keep || !sessions_registry(server_sessions(d->server))->nr)
 		return;
-	save(d);
+	ret = keep_now(d->keep);
 	fflush(NULL);
-	_exit(d->save_failed ? 1 : 0);
+	_exit(ret ? 1 : 0);
 }
 
 const char *daemon_socket(const struct daemon *d)

@@ -184,11 +184,13 @@ static void answer(void *arg)
 	int fd = -1;
 
 	a.ret = metrics_render(m->metrics, &e, a.why, sizeof(a.why));
-	failed(m, &m->text_failed, a.ret, a.why);
-	if (!a.ret && !e.failed)
+	if (!a.ret) { /* the end is the HTTP process's, which has families of its own */
 		fd = memory_file(&e);
-	if (!a.ret && fd < 0)
-		a.ret = e.failed ? -ENOMEM : fd;
+		if (fd < 0)
+			a.ret = fail(fd, a.why, sizeof(a.why), "metrics: a file in memory: %s",
+				     strerror(-fd));
+	}
+	failed(m, &m->text_failed, a.ret, a.why);
 	a.len = e.len;
 	expo_fini(&e);
 	m->rendered_ns[m->ask.form] = now_ns();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,18 +12,40 @@
 #include "cgroup/vpmud/state.h"
 #include "vpmu/util/fail.h"
 
+static int write_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
 int state_write(const char *path, const json_t *state, char *err, size_t errlen)
 {
-	char next[PATH_MAX];
-	int fd, ret = 0;
+	char next[PATH_MAX], *text;
+	int fd, ret;
 
 	if (snprintf(next, sizeof(next), "%s.new", path) >= (int)sizeof(next))
 		return fail(-ENAMETOOLONG, err, errlen, "state file %s: name too long", path);
+	/* In one piece: jansson would write each token of it, and not say why it could not. */
+	text = json_dumps(state, JSON_COMPACT);
+	if (!text)
+		return fail(-ENOMEM, err, errlen, "state file %s: out of memory", path);
 	fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return fail(-errno, err, errlen, "state file %s: %s", next, strerror(errno));
-	if (json_dumpfd(state, fd, JSON_COMPACT))
-		ret = -EIO;
+	if (fd < 0) {
+		ret = fail(-errno, err, errlen, "state file %s: %s", next, strerror(errno));
+		free(text);
+		return ret;
+	}
+	ret = write_all(fd, text, strlen(text));
+	free(text);
 	if (close(fd) && !ret)
 		ret = -errno;
 	if (!ret && rename(next, path))

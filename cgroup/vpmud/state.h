@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The state file: what the next vpmud must know to go on with the counts that are pinned in the
- * kernel. It belongs to root, and is replaced as a whole. daemon.c says what is in it.
+ * kernel. It belongs to root, and is replaced as a whole. keep.c says what is in it.
  */
 #ifndef CGROUP_VPMUD_STATE_H
 #define CGROUP_VPMUD_STATE_H

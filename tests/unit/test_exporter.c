@@ -12,6 +12,7 @@
 #include "cgroup/exporter/metrics.h"
 #include "cgroup/exporter/users.h"
 #include "cgroup_host.h"
+#include "fake_source.h"
 
 /* ---- the form ------------------------------------------------------------------------------- */
 
@@ -151,14 +152,15 @@ Test(users, right_and_wrong_passwords)
 
 Test(users, files_that_are_refused)
 {
-	static const char *const bad[] = {"", "prom\n", ":x\n", "prom:\n", "prom:secret\n",
-					  "prom:aa0123456789.\n", "# prom\n"};
+	static const char *const bad[] = {"",	     "prom\n",	      ":x\n",
+					  "prom:\n", "prom:secret\n", "prom:aa0123456789.\n",
+					  "# prom\n"};
 	char err[300], twice[600], hash[200];
 	struct users *u;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		cr_assert_eq(users_text("f", bad[i], strlen(bad[i]), &u, err, sizeof(err)),
-			     -EINVAL, "%s", bad[i]);
+		cr_assert_eq(users_text("f", bad[i], strlen(bad[i]), &u, err, sizeof(err)), -EINVAL,
+			     "%s", bad[i]);
 		cr_assert_eq(strncmp(err, "f:", 2), 0, "%s", err);
 	}
 	snprintf(hash, sizeof(hash), "%s", crypt_of("a"));
@@ -238,9 +240,10 @@ static double value(const char *series)
 	return strtod(at + strlen(line), NULL);
 }
 
-#define EVENTS(what, plus) "vpmu_" what "_events_total{" plus "plane=\"soft\",event=\"instructions\"}"
-#define VM(name)	   EVENTS("domain", "domain=\"" name "\",")
-#define TENANT(path)	   EVENTS("tenant", "tenant=\"" path "\",")
+#define EVENTS(what, plus)                                                                         \
+	"vpmu_" what "_events_total{" plus "plane=\"soft\",event=\"instructions\"}"
+#define VM(name)     EVENTS("domain", "domain=\"" name "\",")
+#define TENANT(path) EVENTS("tenant", "tenant=\"" path "\",")
 
 Test(metrics, counts_of_host_tenants_and_vms)
 {
@@ -366,7 +369,7 @@ Test(metrics, sessions_are_taken_over_or_begin_anew)
 	struct test_vcpu v;
 	double since;
 
-	opts.created = true;
+	opts.created = METRICS_CREATED_TENANTS;
 	m = begin();
 	test_vcpu_init(&v, vm, 0);
 	test_run(&h, 0, &v, 1000);
@@ -400,6 +403,105 @@ Test(metrics, sessions_are_taken_over_or_begin_anew)
 	cr_assert_eq(sessions_registry(ss)->nr, 0);
 	metrics_destroy(m);
 	test_vcpu_fini(&v);
+}
+
+Test(metrics, which_counters_say_when_they_began)
+{
+	static const struct {
+		enum metrics_created created;
+		bool tenants, vms;
+	} row[] = {{METRICS_CREATED_NO, false, false},
+		   {METRICS_CREATED_TENANTS, true, false},
+		   {METRICS_CREATED_ALL, true, true}};
+	struct node *acme = test_tenant(&h, "/acme");
+	struct test_vcpu v;
+
+	test_vcpu_init(&v, test_vm(&h, acme, "web", 1), 0);
+	for (size_t i = 0; i < 3; i++) {
+		struct metrics *m;
+
+		opts.created = row[i].created;
+		m = begin();
+		render(m, EXPO_OPENMETRICS);
+		cr_assert_eq(created() > 0, row[i].tenants);
+		cr_assert_eq(strstr(page, "\nvpmu_host_events_created{") != NULL, row[i].tenants);
+		cr_assert_eq(strstr(page, "\nvpmu_source_refusals_created{") != NULL,
+			     row[i].tenants);
+		cr_assert_eq(strstr(page, "\nvpmu_domain_events_created{") != NULL, row[i].vms);
+		cr_assert_eq(strstr(page, "\nvpmu_domain_run_seconds_created{") != NULL,
+			     row[i].vms);
+		render(m, EXPO_TEXT);
+		cr_assert_null(strstr(page, "_created{"));
+		metrics_destroy(m);
+	}
+	test_vcpu_fini(&v);
+}
+
+/* ---- size ----------------------------------------------------------------------------------- */
+
+static uint64_t shown; /* each count */
+
+static bool can_all(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+		    size_t whylen)
+{
+	*q = VPMU_Q_EXACT;
+	return true;
+}
+
+static void read_shown(const struct vpmu_counting *c)
+{
+	for (size_t i = 0; i < c->nr_keys; i++)
+		c->values[i] = (struct vpmu_value){.supported = true,
+						   .quality = VPMU_Q_EXACT,
+						   .count = shown,
+						   .enabled_ns = shown,
+						   .running_ns = shown};
+}
+
+/* Bytes of 1,000 VMs in 10 tenants, with names and UUIDs as OpenStack gives them. */
+static size_t size(struct metrics *m, enum expo_form form)
+{
+	render(m, form);
+	return strlen(page);
+}
+
+Test(metrics, a_scrape_of_1000_vms_has_2_mb_at_most)
+{
+	static struct vpmu_source_ops ops;
+	static struct fake_source kernel;
+	struct node *t = NULL, *vm;
+	struct metrics *m;
+	char name[64];
+
+	fake_init(&kernel, "kernel", 0);
+	ops = fake_ops;
+	ops.can_count = can_all;
+	ops.read = read_shown;
+	kernel.s.ops = &ops;
+	cr_assert_eq(tenants_add_source(h.ts, &kernel.s), 0);
+	opts.events = "instructions,cycles,ref-cycles,cache-misses,branches,branch-misses,"
+		      "context-switches,page-faults";
+	opts.max_vms = 1000;
+	opts.created = METRICS_CREATED_TENANTS;
+	for (unsigned int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "/tenant-%u", i / 100);
+		if (i % 100 == 0)
+			t = test_tenant(&h, name);
+		snprintf(name, sizeof(name), "instance-%08x", i);
+		cr_assert_eq(
+			tenant_vm_add(h.ts, t, &kernel.s, name, 0, NULL, &vm, h.err, sizeof(h.err)),
+			0, "%s", h.err);
+	}
+	m = begin();
+	/* 11 digits each. One more digit of each count and each time is 17 bytes of a VM. */
+	shown = 10000000000;
+	cr_assert_leq(size(m, EXPO_TEXT), 2000000, "%zu", strlen(page));
+	cr_assert_leq(size(m, EXPO_OPENMETRICS), 2000000, "%zu", strlen(page));
+	cr_assert_geq(size(m, EXPO_OPENMETRICS), 1900000, "all are there");
+	shown *= 100000; /* what docs/metrics.md says of hosts that run for long */
+	printf("1,000 VMs with counts of 16 digits: %zu bytes", size(m, EXPO_TEXT));
+	printf(", OpenMetrics %zu\n", size(m, EXPO_OPENMETRICS));
+	metrics_destroy(m);
 }
 
 Test(metrics, events_that_are_refused)

@@ -38,6 +38,7 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_not(c.isolated);
 	cr_expect_eq(c.leave_counters, 2);
 	cr_expect_eq(c.counters, 0);
+	cr_expect_eq(c.metrics.created, METRICS_CREATED_TENANTS);
 	cr_assert_eq(read_text("[vpmud]\nsocket=/run/x.sock\npin_dir = /b/p\ncgroup_root=/c\n"
 			       "libvirt = none\nisolated = yes\nadmin_group=adm\n"
 			       "leave_counters = 0\ncounters = 8\n"
@@ -65,6 +66,20 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_not(c.rules.rule[1].each);
 	cr_expect(c.rules.rule[2].each);
 	cr_expect_str_eq(c.rules.rule[2].path, "");
+}
+
+Test(vpmud_config, which_counters_say_when_they_began)
+{
+	static const char *const words[] = {"no", "tenants", "all"};
+	char text[80];
+
+	for (int i = 0; i < 3; i++) {
+		vpmud_config_fini(&c);
+		cr_assert_eq(vpmud_config_init(&c), 0);
+		sprintf(text, "[metrics]\nevents = cycles\ncreated = %s\n", words[i]);
+		cr_assert_eq(read_text(text), 0, "%s", err);
+		cr_expect_eq((int)c.metrics.created, i);
+	}
 }
 
 Test(vpmud_config, what_is_wrong_is_said_in_one_line)
@@ -114,6 +129,7 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[metrics]\nlisten = host:1\n", "accepted: ADDRESS:PORT"},
 		{__LINE__, "[metrics]\nlisten = unix:x\n", "accepted: ADDRESS:PORT"},
 		{__LINE__, "[metrics]\nlisten = [::1:1\n", "accepted: ADDRESS:PORT"},
+		{__LINE__, "[metrics]\ncreated = yes\n", "accepted: all, tenants or no"},
 		{__LINE__, "[metrics]\nkeep_gone = 3601\n", "accepted: 0 to 3600 seconds"},
 		{__LINE__, "[metrics]\nevents = cycles\n[metrics]\n", "[metrics] given twice"},
 		{__LINE__, "[tenant /a/*]\n", "neither cgroup nor metadata nor vm"},

@@ -29,7 +29,7 @@ static void bed_open(struct bed *b, unsigned int vms)
 	const struct kernel_opts k = {.pin_dir = NULL};
 	struct metrics_opts o = {.events = EVENTS8,
 				 .host_too = true,
-				 .created = true,
+				 .created = METRICS_CREATED_TENANTS,
 				 .max_vms = vms,
 				 .max_tenants = vms,
 				 .about = about};
