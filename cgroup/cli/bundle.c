@@ -180,6 +180,19 @@ static int learn(struct bundle *b)
 			   "vpmu vpmud vpmu-vmm perf qemu-system-x86 qemu-system-aarch64 qemu-kvm "
 			   "libvirtd virtqemud bpftrace turbostat systemd soft kvm kernel none "
 			   "isolated nohz_full yes no KVM/pmu " VPMU_VERSION);
+	if (!ret) /* what the service manager says of a service */
+		ret = redact_words(
+			b->r,
+			"Starting Started Stopping Stopped Reloading Reloaded Failed to start "
+			"stop reload Main process exited, code=exited code=killed code=dumped "
+			"status= Control with result 'exit-code' 'signal' 'core-dump' 'timeout' "
+			"'oom-kill' 'watchdog' 'resources' 'start-limit-hit' 'protocol' Scheduled "
+			"restart job, counter is at Deactivated successfully. Consumed CPU time. "
+			"Start request repeated too quickly. State timed out. Killing Watchdog "
+			"timeout (limit A of this unit has been killed by the OOM killer. Unit "
+			"SIGKILL SIGTERM SIGABRT signal 0/SUCCESS 1/FAILURE 2/INVALIDARGUMENT "
+			"6/ABRT 7/BUS 9/KILL 11/SEGV 15/TERM 31/SYS 200/CHDIR 203/EXEC "
+			"218/CAPABILITIES 226/NAMESPACE 228/SECCOMP virtual PMU");
 	if (!ret)
 		ret = vpmu_event_list(learn_event, b->r);
 	json_array_foreach (json_object_get(b->list, "nodes"), i, node) {

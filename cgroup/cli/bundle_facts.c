@@ -262,7 +262,14 @@ static void value_names(const struct redact *r, char *value, FILE *to)
 
 void facts_config(const struct redact *r, const char *path, FILE *to)
 {
-	static const char *const own[] = {"isolated", "leave_counters", "counters", NULL};
+	/* Keys; their values are names, but for the first ones. */
+	static const char *const keys[] = {
+		"isolated",    "leave_counters", "counters",  "events",	     "textfile_interval",
+		"max_domains", "max_tenants",	 "keep_gone", "created",     "socket",
+		"pin_dir",     "cgroup_root",	 "libvirt",   "vmm_sockets", "admin_group",
+		"listen",      "tls_cert",	 "tls_key",   "users",	     "reader_group",
+		"textfile",    "cgroup",	 "metadata",  "vm",	     NULL};
+	const char *const *names = keys + 9;
 	char *text = contents(path), *rest = text, *line;
 
 	if (!text) {
@@ -271,7 +278,7 @@ void facts_config(const struct redact *r, const char *path, FILE *to)
 	}
 	while ((line = strsep(&rest, "\n"))) {
 		char *value = strchr(line, '=');
-		const char *const *k = own;
+		const char *const *k = keys;
 
 		line += strspn(line, " \t");
 		if (!*line || *line == ';' || *line == '#')
@@ -287,14 +294,11 @@ void facts_config(const struct redact *r, const char *path, FILE *to)
 		} else {
 			*value++ = '\0';
 			line[strcspn(line, " \t")] = '\0';
-			/* A key has only letters and _; anything else may be a name. */
-			if (line[strspn(line, "abcdefghijklmnopqrstuvwxyz_")])
-				strcpy(line, "?");
-			fprintf(to, "%s =", line);
 			while (*k && strcmp(*k, line) != 0)
 				k++;
-			if (*k)
-				fprintf(to, "%s", value);
+			fprintf(to, "%s =", *k ? *k : "?"); /* what is no key may be a name */
+			if (k < names)
+				redact_text(r, value, to);
 			else
 				value_names(r, value, to);
 			putc('\n', to);
@@ -349,10 +353,9 @@ void facts_journal(const struct redact *r, FILE *to)
 			if (!field(j, "_PID", pid, sizeof(pid)))
 				strcpy(pid, "?");
 			fprintf(to, "%s [%s] ", when, pid);
-			if (strcmp(pid, "1") == 0)
-				fputs(message, to);
-			else
-				redact_text(r, message, to);
+			/* The service manager's, too: it names files, and anybody's command lines.
+			 */
+			redact_text(r, message, to);
 			putc('\n', to);
 			lines++;
 		}

@@ -15,8 +15,21 @@ check_match "and for programs" "$(grep '"KVM: sampling"' "$dir/check.json")" '"r
 check "rows that are fine have none" "$(grep '"ok":true' "$dir/check.json" | grep -c remedy)" 0
 
 # ---- an archive ----
+# A journal as it may be: vpmud's own lines and the service manager's (PID 1), with names in both.
+fake=${VPMU_FAKE_JOURNAL:-$VPMU_BIN/../tests/vpmu-fake-journal.so}
+cat >"$dir/journal" <<'END'
+1 Starting vpmud.service - counts for acme-corp...
+1 /etc/systemd/system/vpmud.service.d/acme-corp.conf:3: Unknown key name 'Slcie' in section 'Service', ignoring.
+4711 VM secret-vm: its cgroup /machine.slice/machine-qemu-1-secret-vm.scope is gone: No such file or directory
+4711 tenant /acme-corp/unit-7: no counter
+1 vpmud.service: Main process exited, code=exited, status=1/FAILURE
+1 vpmud.service: Failed with result 'exit-code'.
+1 vpmud.service: Killing process 815 (acme-corp-agent) with signal SIGKILL.
+1 vpmud.service: Scheduled restart job, restart counter is at 3.
+END
 umask 0
-(cd "$dir" && "$vpmu" check --bundle report.tar.gz) >"$dir/said" || check "status" 1 0
+(cd "$dir" && FAKE_JOURNAL=$dir/journal LD_PRELOAD=$fake "$vpmu" check --bundle report.tar.gz) >"$dir/said" ||
+	check "status" 1 0
 check_match "what it says" "$(cat "$dir/said")" '^report.tar.gz: 8 files, [0-9]+ bytes; names of tenants and VMs are repl'
 check "its mode" "$(stat -c %a "$dir/report.tar.gz")" 600
 tar -C "$dir" -xzf "$dir/report.tar.gz" || check "tar reads it" no yes
@@ -26,6 +39,13 @@ cat "$dir"/vpmu-report/* >"$dir/all"
 for name in secret acme-corp unit-7 host2 bill-them; do
 	grep -F -- "$name" "$dir/all" >"$dir/leak" && check "the name $name" "$(cat "$dir/leak")" "not there"
 done
+journal=$(cat "$dir/vpmu-report/journal.txt")
+check "lines of the journal" "$(printf '%s\n' "$journal" | grep -c '^2023-11-14T22:13:20Z \[')" 8
+check_match "what the service manager says is there" "$journal" \
+	"\\[1\\] vpmud.service: Main process exited, code=exited, status=1/FAILURE\$"
+check_match "and this" "$journal" "\\[1\\] vpmud.service: Failed with result 'exit-code'.\$"
+check_match "and this; a VM is called counter" "$journal" '\[1\] vpmud.service: Scheduled restart job, restart (n-[0-9a-f]{8}|hidden) is at 3.$'
+check_match "its files are not" "$journal" '\[1\] /n-[0-9a-f]*/|\[1\] /hidden/'
 check "a VM whose name is a word" "$(grep -c '"vm":"counter"' "$dir/all")" 0
 check "rows of VMs" "$(grep -c '"kind":"vm".*"vm":"n-[0-9a-f]*"\|"kind":"vm".*"vm":"hidden"' "$dir/vpmu-report/tree.txt")" 2
 check "the same tenant has the same pseudonym" "$(sed -n 's/.*"path":"\(\/[^/"]*\)\/.*/\1/p' \
@@ -41,6 +61,9 @@ check_match "capabilities of the server" "$(cat "$dir/vpmu-report/processes.txt"
 check "it exists" "$("$vpmu" check --bundle "$dir/report.tar.gz" 2>&1; echo $?)" \
 	"$(printf 'vpmu: check: --bundle: "%s" exists; accepted: the name of a new file\n1' "$dir/report.tar.gz")"
 "$vpmu" check --bundle "$dir/named.tar.gz" --names >"$dir/said" || check "status" 1 0
+FAKE_JOURNAL=$dir/journal LD_PRELOAD=$fake "$vpmu" check --bundle "$dir/named2.tar.gz" --names >/dev/null
+check "names in the journal" "$(tar -xOzf "$dir/named2.tar.gz" vpmu-report/journal.txt | cut -d' ' -f3-)" \
+	"$(cut -d' ' -f2- "$dir/journal")"
 check "names in it" "$(tar -xOzf "$dir/named.tar.gz" vpmu-report/tree.txt | grep -c '"vm":"secret-vm"')" 1
 check_match "it says so" "$(cat "$dir/said")" 'names of tenants and VMs are in it'
 ln -s "$dir/elsewhere" "$dir/link"

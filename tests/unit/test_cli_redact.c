@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cgroup/cli/bundle_facts.h"
 #include "cgroup/cli/redact.h"
 #include "cgroup/cli/remedy.h"
 
@@ -109,6 +111,33 @@ Test(redact, pseudonyms)
 	a = written(redact_name, "/machine.slice/x");
 	cr_expect_eq(strncmp(a, "/machine.slice/", 15), 0);
 	free(a);
+}
+
+/* vpmud.conf: keys and numbers pass, names do not; a key that is none may be a name. */
+Test(redact, configuration)
+{
+	static const char text[] = "# acme's\n[vpmud]\ncounters = 6\nisolated = yes\n"
+				   "leave_counters = acme\nadmin_group = acme-ops\nacme = 1\n"
+				   "[metrics]\nmax_domains = 50\n[tenant /acme/*]\n"
+				   "cgroup = /machine.slice/acme-*.scope\n";
+	char path[] = "/tmp/vpmu-redact-XXXXXX", *got = NULL;
+	int fd = mkstemp(path);
+	size_t len;
+	FILE *to = open_memstream(&got, &len);
+
+	cr_assert(fd >= 0 && to);
+	cr_assert_eq(write(fd, text, sizeof(text) - 1), (ssize_t)sizeof(text) - 1);
+	close(fd);
+	cr_assert_eq(redact_words(r, "vpmud metrics yes no"), 0);
+	facts_config(r, path, to);
+	fclose(to);
+	unlink(path);
+	cr_expect_null(strstr(got, "acme"), "%s", got);
+	cr_expect(strstr(got, "[vpmud]\ncounters = 6\nisolated = yes\n"), "%s", got);
+	cr_expect(strstr(got, "\n? = "), "%s", got);
+	cr_expect(strstr(got, "[metrics]\nmax_domains = 50\n[tenant /"), "%s", got);
+	cr_expect(strstr(got, "\ncgroup = /machine.slice/"), "%s", got);
+	free(got);
 }
 
 Test(redact, names_that_are_kept)
