@@ -106,28 +106,39 @@ bool client_named(const struct cli *cli)
 	return named_path(cli) != NULL;
 }
 
-struct client *client_open(const struct cli *cli, bool quiet)
+struct client *client_reach(const struct cli *cli, char *tried, size_t room)
 {
 	const char *path = named_path(cli);
-	char place[PLACES_MAX][108], tried[PLACES_MAX * 128] = "";
+	char place[PLACES_MAX][108];
 	size_t n = path ? 1 : usual_places(place), len = 0;
 
 	json_memory_init();
+	*tried = '\0';
 	for (size_t i = 0; i < n; i++) {
 		const char *p = path ? path : place[i];
 		int fd = trusted(p) ? dial(p) : -EPERM;
 
-		if (fd >= 0)
+		if (fd >= 0) {
+			*tried = '\0';
 			return client_new(fd, p);
-		if (len < sizeof(tried))
-			len += (size_t)snprintf(tried + len, sizeof(tried) - len, "%s%s (%s)",
-						i ? ", " : "", p, strerror(-fd));
+		}
+		if (len < room)
+			len += (size_t)snprintf(tried + len, room - len, "%s%s (%s)", i ? ", " : "",
+						p, strerror(-fd));
 	}
-	if (!quiet)
+	return NULL;
+}
+
+struct client *client_open(const struct cli *cli, bool quiet)
+{
+	char tried[CLIENT_TRIED];
+	struct client *c = client_reach(cli, tried, sizeof(tried));
+
+	if (!c && *tried && !quiet)
 		cli_error("no server: tried %s; start vpmud or `vpmu-vmm --socket PATH ...`, or "
 			  "name its socket with -S PATH or $VPMU_SOCKET",
 			  tried);
-	return NULL;
+	return c;
 }
 
 void client_close(struct client *c)

@@ -20,6 +20,10 @@ struct client;
  * server. @quiet: NULL without an error.
  */
 struct client *client_open(const struct cli *cli, bool quiet);
+/* client_reach - as client_open, but NULL without an error: @tried, of @room bytes, has the places
+ * that were tried, each with the reason. It is empty if memory ran out, which was printed. */
+#define CLIENT_TRIED 700
+struct client *client_reach(const struct cli *cli, char *tried, size_t room);
 /* client_named - whether -S or $VPMU_SOCKET names a server. */
 bool client_named(const struct cli *cli);
 /* client_close - end the connection. The server drops what belongs to it. NULL is allowed. */

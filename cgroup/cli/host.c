@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cgroup/cli/bundle.h"
 #include "cgroup/cli/client.h"
@@ -17,19 +18,22 @@
 #include "cgroup/cli/rows.h"
 #include "vpmu/event/event.h"
 #include "vpmu/hostpmu_perf.h"
+#include "vpmu/util/utf8.h"
 
 #define PLANES_MAX 8
 
 /*
  * The array @key of the server's answer to @cmd. Without a server that was named, @local adds rows
- * to an array instead, and @note says so. NULL after an error was printed. *answer must be
- * json_decref'd.
+ * to an array instead, and @note says so; it is told which places were tried. NULL after an error
+ * was printed. *answer must be json_decref'd.
  */
 static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t **answer,
-		      int (*local)(json_t *rows), const char *note)
+		      int (*local)(json_t *rows, const char *tried), const char *note)
 {
 	bool named = client_named(cli);
-	struct client *c = client_open(cli, !named);
+	char tried[CLIENT_TRIED] = "";
+	struct client *c =
+		named ? client_open(cli, false) : client_reach(cli, tried, sizeof(tried));
 	json_t *rows = rows_ask(c, cmd, key, answer);
 
 	client_close(c);
@@ -37,7 +41,7 @@ static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t 
 		return rows;
 	*answer = json_array();
 	cli_error("no server: %s", note);
-	if (*answer && local(*answer) == 0)
+	if (*answer && local(*answer, tried) == 0)
 		return *answer;
 	cli_error("out of memory");
 	return NULL;
@@ -53,7 +57,7 @@ static int add_event(const struct vpmu_event_info *info, void *rows)
 	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
 }
 
-static int local_events(json_t *rows)
+static int local_events(json_t *rows, const char *tried)
 {
 	return vpmu_event_list(add_event, rows);
 }
@@ -167,9 +171,33 @@ static int add_check(const char *what, bool ok, const char *why, void *rows)
 	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
 }
 
-static int local_check(json_t *rows)
+/* What an environment variable put into a path may be no text. */
+static void make_text(char *s)
 {
-	return vpmu_hostpmu_perf_check(VPMU_PERF_LEAVE, add_check, rows);
+	while (*s) {
+		size_t len = utf8_shown(s, strlen(s));
+
+		if (!len)
+			*s = '?';
+		s += len ? len : 1;
+	}
+}
+
+static int local_check(json_t *rows, const char *tried)
+{
+	char why[CLIENT_TRIED + 40];
+	int ret;
+
+	snprintf(why, sizeof(why), "none answers: %s", tried);
+	make_text(why);
+	ret = add_check("server", false, why, rows);
+	/* vpmud's pins, where they usually are. Only root sees them. */
+	if (!ret && access("/sys/fs/bpf/vpmu/link", F_OK) == 0)
+		ret = add_check("counts without vpmud", false,
+				"a former vpmud's program counts at every context switch, for the "
+				"next vpmud: /sys/fs/bpf/vpmu",
+				rows);
+	return ret ? ret : vpmu_hostpmu_perf_check(VPMU_PERF_LEAVE, add_check, rows);
 }
 
 /* Who uses the counters of this host. NULL after an error was printed. */

@@ -23,7 +23,9 @@ static const struct {
 	{NULL, "counting CPUs needs CAP_SYS_ADMIN",
 	 "sysctl kernel.perf_event_paranoid=2 (in /etc/sysctl.d to keep it)"},
 	{NULL, "not permitted: perf_event_paranoid",
-	 "sysctl kernel.perf_event_paranoid=2 with CAP_PERFMON, or ask a server that may (vpmud)"},
+	 "run as root, or with CAP_PERFMON and sysctl kernel.perf_event_paranoid=2; or ask a "
+	 "server that "
+	 "may (vpmud)"},
 	{NULL, "others hold all hardware counters",
 	 "see who holds them in the second part; end them, or let events take turns"},
 	{NULL, "the kernel has no perf events", "a kernel with CONFIG_PERF_EVENTS"},
@@ -50,8 +52,20 @@ static const struct {
 	{"right to count", NULL, "run as root, or give the program CAP_PERFMON"},
 	{"right to BPF", "no type information",
 	 "a kernel with CONFIG_DEBUG_INFO_BTF, as Debian's are"},
-	{"right to BPF", "no bpffs", "mount -t bpf bpf /sys/fs/bpf"},
+	{"right to BPF", "has CAP_BPF", "mount -t bpf bpf /sys/fs/bpf"}, /* all but bpffs */
 	{"right to BPF", NULL, "run as root, or give the program CAP_BPF and CAP_PERFMON"},
+
+	/* no server */
+	{"server", "Permission denied",
+	 "only root, the server's user and members of its groups may use the socket: be root, or "
+	 "see "
+	 "admin_group and reader_group in vpmud.conf(5)"},
+	{"server", "none answers",
+	 "systemctl start vpmud; if it ends again, journalctl -u vpmud says why. Or vpmu-vmm "
+	 "--socket "
+	 "PATH, and -S PATH here"},
+	{"counts without vpmud", NULL,
+	 "start vpmud, which goes on with these counts; to give them up: rm -r /sys/fs/bpf/vpmu"},
 
 	/* vpmud */
 	{"configuration", NULL, "correct the file at the line that is named, then vpmu reload"},

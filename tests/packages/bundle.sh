@@ -89,7 +89,34 @@ check "command lines" "$("$vpmu" check --names 2>&1; echo $?)" "$(printf 'vpmu: 
 "$vpmu" check --bundle "$dir/x" -j 2>/dev/null
 check "-j" $? 2
 
-# ---- without a server ----
+# ---- without a server: which places were tried, and what to do ----
+# One that this user may not use. Not in /tmp, where vpmu takes only directories of its own user.
+run=/run/vpmu-bundle-$$
+forget_run() { rm -rf "$run"; }
+if [ -e /run/vpmu/vpmud.sock ] || [ -e /run/vpmu/vpmu-vmm.sock ]; then
+	echo "# SKIP a server of others: this host runs one of its own"
+elif [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null && mkdir -m 755 "$run"; then
+	on_exit=forget_run
+	mkdir -m 755 "$run/vpmu"
+	mv "$VPMU_SOCKET" "$run/vpmu/vpmu-vmm.sock"
+	cp "$vpmu" "$run/program" # the build may be where only root looks
+	setpriv --reuid 65534 --regid 65534 --clear-groups env VPMU_SOCKET= XDG_RUNTIME_DIR="$run" \
+		"$run/program" check >"$dir/check" 2>"$dir/err"
+	check_match "a server of others" "$(cat "$dir/check")" \
+		"^server +no +none answers: .*$run/vpmu/vpmu-vmm.sock \(Permission denied\)"
+	check_match "its remedy" "$(cat "$dir/check")" '^server: only root, .* admin_group'
+	mv "$run/vpmu/vpmu-vmm.sock" "$VPMU_SOCKET"
+else
+	echo "# SKIP a server of others: not root, or no directory can be made in /run"
+fi
 stop_server
+if [ ! -e /run/vpmu/vpmud.sock ] && [ ! -e /run/vpmu/vpmu-vmm.sock ]; then
+	VPMU_SOCKET= XDG_RUNTIME_DIR=$(printf '/tmp/\377\033x') "$vpmu" check >"$dir/check" 2>"$dir/err" || check "status" $? 0
+	check_match "no server" "$(cat "$dir/check")" \
+		'^server +no +none answers: /run/vpmu/vpmud.sock \(No such file or directory\), .*, /tmp/\?\?x/vpmu/'
+	check_match "its remedy" "$(cat "$dir/check")" '^server: systemctl start vpmud; '
+else
+	echo "# SKIP no server: this host runs one"
+fi
 VPMU_SOCKET= "$vpmu" check --bundle "$dir/alone.tar.gz" >/dev/null 2>&1 || check "without a server" 1 0
 finish

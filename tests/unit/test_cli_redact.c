@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/redact.c and remedy.c: what passes into an archive for a bug report, and what to do about
- * each row of `vpmu check`. */
+/* cgroup/cli/redact.c and remedy.c: what passes into an archive for a bug report, and what to do
+ * about each row of `vpmu check`. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +148,8 @@ Test(redact, names_that_are_kept)
 	text_is("the tenant /acme/web", "the tenant /acme/web");
 }
 
-/* Each row that the programs can answer, with a reason, has a remedy or is a fact that needs none. */
+/* Each row that the programs can answer, with a reason, has a remedy or is a fact that needs none.
+ */
 Test(remedy, every_row)
 {
 	static const struct {
@@ -168,7 +169,8 @@ Test(remedy, every_row)
 		{__LINE__, "KVM: hardware counters",
 		 "no hardware PMU (in a VM: its host gives it no vPMU)", "BIOS"},
 		/* cgroup/cli/holders.c */
-		{__LINE__, "NMI watchdog", "on: it can hold a counter of each CPU", "nmi_watchdog=0"},
+		{__LINE__, "NMI watchdog", "on: it can hold a counter of each CPU",
+		 "nmi_watchdog=0"},
 		{__LINE__, "NMI watchdog", "not known: /proc/sys", "as root"},
 		{__LINE__, "perf events of perf", "2 in process 12", "leave_counters"},
 		{__LINE__, "perf events of vpmud", "2 in process 12", "vpmu sessions"},
@@ -183,7 +185,20 @@ Test(remedy, every_row)
 		 "CAP_PERFMON"},
 		{__LINE__, "right to BPF", "this user does not have both", "CAP_BPF"},
 		{__LINE__, "right to BPF", "x; the kernel has no type information", "BTF"},
-		{__LINE__, "right to BPF", "x; no bpffs is mounted", "mount -t bpf"},
+		{__LINE__, "right to BPF",
+		 "this user has CAP_BPF and CAP_PERFMON; no bpffs is mounted", "mount -t bpf"},
+		{__LINE__, "right to BPF",
+		 "this user does not have both of CAP_BPF and CAP_PERFMON; no bpffs is mounted",
+		 "as root"},
+		/* cgroup/cli/host.c */
+		{__LINE__, "server",
+		 "none answers: /run/vpmu/vpmud.sock (Permission denied), /run/vpmu/vpmu-vmm.sock "
+		 "(No such file or directory)",
+		 "admin_group"},
+		{__LINE__, "server",
+		 "none answers: /run/vpmu/vpmud.sock (No such file or directory)",
+		 "systemctl start vpmud"},
+		{__LINE__, "counts without vpmud", "a former vpmud's program counts", "rm -r"},
 		/* cgroup/vpmud */
 		{__LINE__, "configuration", "the old one is in force: x", "vpmu reload"},
 		{__LINE__, "VMs, vCPUs and cgroups are counted", "2 could not be", "journalctl"},
