@@ -74,7 +74,8 @@ completes "vpmu st" "stat"
 completes "vpmu help pro" "profile"
 completes "vpmu --so" "--socket"
 has "vpmu-vmm --" $("$vmm" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
-has "vpmud --" --config --check-config --version
+# Those of vpmud are in the files: each option of the program must be.
+has "vpmud --" $("$VPMU_BIN/vpmud" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
 completes "vpmud --config fi" "file.ini"
 
 # Names of the server as it is now.
