@@ -16,7 +16,9 @@
 
 #include "vpmu/charge.h"
 
+#ifndef KP_SCHEMA /* a test builds a vpmud with another one */
 #define KP_SCHEMA 4u
+#endif
 
 #define KP_CHUNK  4u /* slots of a cell */
 #define KP_CHUNKS (VPMU_MAX_SLOTS / KP_CHUNK)

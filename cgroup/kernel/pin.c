@@ -99,9 +99,9 @@ static int look_at_cfg(struct kernel_plane *k, char *why, size_t whylen)
 			   path);
 	} else if (cfg->schema != KP_SCHEMA || info.value_size != sizeof(*cfg)) {
 		ret = fail(-EBUSY, why, whylen,
-			   "%s: the pins have schema %u, this version has %u; to give up their "
-			   "counts, remove the directory",
-			   path, cfg->schema, KP_SCHEMA);
+			   "%s: the pins have schema %u, this version has %u: the version of vpmud "
+			   "that made them can go on with their counts; to give these up, rm -r %s",
+			   path, cfg->schema, KP_SCHEMA, k->opts.pin_dir);
 	} else {
 		ret = cfg->ready;
 	}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# An upgrade to a vpmud whose pins have another schema, and the way back: vpmud-other-schema is the same program, built
+# with another KP_SCHEMA. It must refuse by one line and touch nothing, so that the version before goes on with all
+# counts and sessions; and it must begin anew when the pins are removed, as its line says.
+. "$(dirname "$0")/vpmud_lib.inc"
+other=$VPMU_BIN/../tests/vpmud-other-schema
+[ -x "$other" ] || { echo "# SKIP no vpmud with other pins in a build with sanitizers"; exit 77; }
+need_cgroups
+need_run
+mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
+cat >"$conf" <<END
+[vpmud]
+socket = $VPMU_SOCKET
+pin_dir = $pin_dir
+libvirt = none
+vmm_sockets = none
+[tenant /acme]
+cgroup = $top/acme
+END
+mkdir "$ground/acme"
+# N programs, each with 20 page faults or more.
+programs() { sh -c 'echo $$ >"$0/cgroup.procs" && i=0 && while [ $i -lt '"$1"' ]; do /bin/true; i=$((i + 1)); done' "$ground/acme"; }
+value() {
+	"$vpmu" stat --session kept -x, >"$dir/read" || echo failed
+	cell "$dir/read" page-faults /acme "" ""
+}
+end() { # as a package does before it starts the next one
+	kill "$server"
+	wait "$server"
+	server=
+}
+refused() { # PROGRAM THEIRS OURS
+	"$1" -c "$conf" >"$dir/out" 2>"$dir/err" &
+	server=$!
+	if wait_for "$server" "$vpmu" sessions; then
+		check "$1 over other pins" "it starts" "it refuses"
+		finish
+	fi
+	wait "$server"
+	check "$1 over other pins: exit status" $? 1
+	server=
+	check "lines" "$(wc -l <"$dir/err")" 1
+	check_match "what it says" "$(cat "$dir/err")" \
+		"^vpmud: kernel plane: $pin_dir/cfg: the pins have schema $2, this version has $3: .* rm -r $pin_dir\$"
+}
+
+start
+"$vpmu" attach kept -e page-faults --for-each tenant || exit 1
+programs 50
+a=$(value)
+at_least "page faults before the upgrade" "$a" 1000
+end
+pins=$(ls "$pin_dir")
+state=$(cat "$VPMU_SOCKET.state")
+ours=$(sed -n 's/^#define KP_SCHEMA \([0-9]*\)u$/\1/p' "$(dirname "$0")/../../cgroup/kernel/maps.h")
+
+# ---- the upgrade: refused, again and again as a service manager tries ----
+for n in 1 2; do
+	refused "$other" "$ours" 1000
+	programs 20 # and the kernel counts on
+done
+check "the pins are those of before" "$(ls "$pin_dir")" "$pins"
+check "and the state file" "$(cat "$VPMU_SOCKET.state")" "$state"
+
+# ---- back to the version before: nothing is lost ----
+start
+check "the session is there" "$("$vpmu" sessions -j | jq -r .session)" kept
+b=$(value)
+at_least "page faults while no vpmud could run" "$b" $((a + 800))
+programs 10
+at_least "page faults from then on" "$(value)" $((b + 200))
+"$vpmu" conservation >"$dir/out" || check "conservation" "$(cat "$dir/out")" "equal everywhere"
+end
+
+# ---- the pins removed, as the line says: the newer one begins anew and says which sessions have ended ----
+rm -r "$pin_dir"
+vpmud=$other
+start
+check_match "it says so" "$(cat "$dir/server.log")" '^vpmud: the sessions of the former vpmud .* have ended$'
+check "sessions" "$("$vpmu" sessions -j)" ""
+"$vpmu" attach kept -e page-faults --for-each tenant || exit 1
+programs 10
+at_least "page faults of the newer one" "$(value)" 200
+end
+
+# ---- a downgrade is refused in the same way, and its session goes on as well ----
+refused "$VPMU_BIN/vpmud" 1000 "$ours"
+start
+at_least "page faults kept over the downgrade" "$(value)" 200
+stop
+finish
