@@ -135,9 +135,12 @@ struct client *client_open(const struct cli *cli, bool quiet)
 	struct client *c = client_reach(cli, tried, sizeof(tried));
 
 	if (!c && *tried && !quiet)
-		cli_error("no server: tried %s; start vpmud or `vpmu-vmm --socket PATH ...`, or "
-			  "name its socket with -S PATH or $VPMU_SOCKET",
-			  tried);
+		cli_error("no server: tried %s; %s", tried,
+			  strstr(tried, strerror(EACCES))
+				  ? "only root, the server's user and members of its admin_group "
+				    "and reader_group may use its socket"
+				  : "start vpmud or `vpmu-vmm --socket PATH ...`, or name its "
+				    "socket with -S PATH or $VPMU_SOCKET");
 	return c;
 }
 

@@ -10,16 +10,17 @@
 
 #include "cgroup/cli/remedy.h"
 
+#define NO_PMU                                                                                     \
+	"on bare metal: look for a BIOS setting of performance counters; in a VM: let its host "   \
+	"give it a vPMU (libvirt: <pmu state='on'/>). Software events are counted without one"
+
 static const struct {
 	const char *what; /* begins like this; NULL: any row */
 	const char *why;  /* has this in it; NULL: any reason */
 	const char *remedy;
 } table[] = {
 	/* reasons that occur in many rows */
-	{NULL, "no hardware PMU (in a VM",
-	 "on bare metal: look for a BIOS setting of performance counters; in a VM: let its host "
-	 "give "
-	 "it a vPMU (libvirt: <pmu state='on'/>). Software events are counted without one"},
+	{NULL, "no hardware PMU (in a VM", NO_PMU},
 	{NULL, "counting CPUs needs CAP_SYS_ADMIN",
 	 "sysctl kernel.perf_event_paranoid=2 (in /etc/sysctl.d to keep it)"},
 	{NULL, "not permitted: perf_event_paranoid",
@@ -49,7 +50,9 @@ static const struct {
 
 	/* rights */
 	{"right to count", "not known", "a kernel with CONFIG_PERF_EVENTS, and /proc mounted"},
-	{"right to count", NULL, "run as root, or give the program CAP_PERFMON"},
+	{"right to count", NULL,
+	 "ask a server that has it (vpmud); to count without one, run as root, or give the program "
+	 "CAP_PERFMON"},
 	{"right to BPF", "no type information",
 	 "a kernel with CONFIG_DEBUG_INFO_BTF, as Debian's are"},
 	{"right to BPF", "has CAP_BPF", "mount -t bpf bpf /sys/fs/bpf"}, /* all but bpffs */
@@ -71,6 +74,7 @@ static const struct {
 	{"configuration", NULL, "correct the file at the line that is named, then vpmu reload"},
 	{"VMs, vCPUs and cgroups are counted", NULL,
 	 "journalctl -u vpmud says which could not be, and why"},
+	{"hardware counters", "no PMU of this CPU", NO_PMU},
 	{"hardware counters", "not known how many",
 	 "set counters in vpmud.conf to how many general ones a CPU has"},
 	{"hardware events in use", NULL,

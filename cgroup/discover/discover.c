@@ -150,7 +150,9 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
 		ret = virt_open(o->libvirt_uris, o->nr_uris, &d->virt);
 		if (ret)
 			goto fail;
-		d->nr_uris = o->nr_uris;
+		ret = domains_init(d, o->libvirt_uris, o->nr_uris);
+		if (ret)
+			goto fail;
 		ret = sd_event_add_io(e, &d->virt_source, virt_fd(d->virt), EPOLLIN, on_virt, d);
 		if (ret < 0)
 			goto fail;

@@ -12,6 +12,7 @@
 #ifndef CGROUP_DISCOVER_DISCOVER_H
 #define CGROUP_DISCOVER_DISCOVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -85,6 +86,14 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
  * /proc; then the VMs that could not be looked at stay as they are.
  */
 int disc_scan(struct disc *d);
+
+/*
+ * disc_libvirt - tell @fn about each URI of libvirt: whether its domains are known, and in @text
+ * how many they are, or why not. @text is one line, valid during the call.
+ */
+void disc_libvirt(const struct disc *d,
+		  void (*fn)(const char *uri, bool connected, const char *text, void *arg),
+		  void *arg);
 
 /* disc_close - end it; nothing more is reported. NULL is accepted. */
 void disc_close(struct disc *d);

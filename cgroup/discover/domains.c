@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,62 @@ static void list(struct disc *d, size_t uri, bool begin)
 	d->listing = begin;
 }
 
+int domains_init(struct disc *d, const char *const *uris, size_t nr)
+{
+	d->uris = calloc(nr, sizeof(*d->uris));
+	if (!d->uris)
+		return -ENOMEM;
+	for (d->nr_uris = 0; d->nr_uris < nr; d->nr_uris++) {
+		d->uris[d->nr_uris].name = strdup(uris[d->nr_uris]);
+		if (!d->uris[d->nr_uris].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* @note has the URI in front of what it says. */
+static void unconnected(struct libvirt_uri *u, const char *note)
+{
+	const char *why = strstr(note, u->name);
+
+	why = why && *u->name ? why + strlen(u->name) + 2 : note;
+	snprintf(u->why, sizeof(u->why), "%s", why);
+	u->connected = false;
+}
+
+struct count {
+	size_t uri, active;
+};
+
+static void count(const void *node, VISIT which, void *closure)
+{
+	const struct domain *dom = *(struct domain *const *)node;
+	struct count *c = closure;
+
+	if (which == postorder || which == leaf)
+		c->active += dom->uri == c->uri && dom->active;
+}
+
+void disc_libvirt(const struct disc *d,
+		  void (*fn)(const char *uri, bool connected, const char *text, void *arg),
+		  void *arg)
+{
+	char text[64];
+
+	for (size_t i = 0; i < d->nr_uris; i++) {
+		const struct libvirt_uri *u = &d->uris[i];
+		struct count c = {.uri = i};
+
+		twalk_r(d->domains, count, &c);
+		snprintf(text, sizeof(text), "connected; domains that run: %zu", c.active);
+		fn(u->name, u->connected,
+		   u->connected ? text
+		   : *u->why	? u->why
+				: "no answer yet",
+		   arg);
+	}
+}
+
 void domains_take(struct disc *d)
 {
 	struct virt_message *m = virt_take(d->virt), *next;
@@ -129,6 +186,7 @@ void domains_take(struct disc *d)
 		case VIRT_BEGIN:
 		case VIRT_END:
 			list(d, m->uri, m->what == VIRT_BEGIN);
+			d->uris[m->uri].connected = true;
 			break;
 		case VIRT_DOMAIN:
 			update(d, m);
@@ -138,6 +196,9 @@ void domains_take(struct disc *d)
 			if (dom)
 				drop(d, dom);
 			break;
+		case VIRT_LINK:
+			unconnected(&d->uris[m->uri], m->text);
+			/* fall through */
 		case VIRT_NOTE:
 			disc_note(d, NULL, 0, "%s", m->text);
 			break;
@@ -195,4 +256,7 @@ void domains_free(struct disc *d)
 {
 	tdestroy(d->domains, free);
 	d->domains = NULL;
+	for (size_t i = 0; i < d->nr_uris; i++)
+		free(d->uris[i].name);
+	free(d->uris);
 }

@@ -70,6 +70,13 @@ struct kvm_files {
 	uint64_t sockets[LOOK_FILES_MAX]; /* inodes */
 };
 
+/* What disc_libvirt says of a URI. */
+struct libvirt_uri {
+	char *name;
+	bool connected; /* its domains are known */
+	char why[320];	/* it is not; empty: nothing has been heard yet */
+};
+
 struct disc {
 	sd_event *event;
 	sd_event_source *timer;
@@ -94,6 +101,7 @@ struct disc {
 
 	struct virt *virt; /* NULL: without libvirt */
 	size_t nr_uris;
+	struct libvirt_uri *uris;
 	sd_event_source *virt_source;
 	bool virt_started;
 	void *domains; /* tsearch tree of domains.c */
@@ -174,6 +182,9 @@ int cgroup2_open(const char *root, int proc);
 int cgroup2_of(struct disc *d, struct proc *p, int dir, bool qemu, struct disc_vm *vm);
 
 /* ---- domains.c ---- */
+
+/* domains_init - what the URIs are. -ENOMEM; domains_free frees it in any case. */
+int domains_init(struct disc *d, const char *const *uris, size_t nr);
 
 /* domains_take - read what libvirt's threads have found out, and look at the processes concerned.
  */

@@ -17,7 +17,8 @@ enum virt_what {
 	VIRT_DOMAIN,
 	VIRT_END,  /* of the list */
 	VIRT_GONE, /* libvirt does not know @xml.uuid any more */
-	VIRT_NOTE,
+	VIRT_NOTE, /* about a domain */
+	VIRT_LINK, /* a note about the connection: there is none, or a list follows */
 };
 
 struct virt_message {
@@ -27,7 +28,7 @@ struct virt_message {
 	struct domxml xml;
 	bool active;
 	pid_t pid;	/* of an active domain, as libvirt's file says; 0: not known */
-	char text[320]; /* VIRT_NOTE, or a note about a VIRT_DOMAIN; may be empty */
+	char text[320]; /* VIRT_NOTE, VIRT_LINK, or a note about a VIRT_DOMAIN; may be empty */
 };
 
 struct virt;

@@ -51,7 +51,7 @@ static bool post_what(struct virt_worker *w, enum virt_what what)
 
 static void post_note(struct virt_worker *w, const char *what, const char *why)
 {
-	struct virt_message *m = message(w, VIRT_NOTE);
+	struct virt_message *m = message(w, VIRT_LINK);
 
 	if (!m)
 		return; /* the next attempt says it */

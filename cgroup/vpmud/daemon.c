@@ -163,6 +163,7 @@ static void check(json_t *rows, bool all, void *arg)
 	const struct daemon *d = arg;
 	const struct report r = {
 		.kernel = d->kernel,
+		.disc = d->disc,
 		.tree = d->tree,
 		.peers = d->peers,
 		.cgroup_root = d->cgroup_root,

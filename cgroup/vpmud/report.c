@@ -20,6 +20,14 @@ static void check_row(const char *what, bool ok, const char *why, void *rows)
 			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
 }
 
+static void libvirt_row(const char *uri, bool connected, const char *text, void *rows)
+{
+	char what[120];
+
+	snprintf(what, sizeof(what), "libvirt %s", uri);
+	check_row(what, connected, text, rows);
+}
+
 void report_check(const struct report *r, json_t *rows, bool all)
 {
 	struct kernel_budget b;
@@ -35,12 +43,14 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	if (*r->reload_error)
 		snprintf(why, sizeof(why), "the old one is in force: %s", r->reload_error);
 	else
-		snprintf(why, sizeof(why), "%zu sections for tenants", r->sections);
+		snprintf(why, sizeof(why), "%zu section%s for tenants", r->sections,
+			 r->sections == 1 ? "" : "s");
 	check_row("configuration", !*r->reload_error, why, rows);
 	tree_usage(r->tree, &u);
 	snprintf(why, sizeof(why), "%zu, %zu of them with a cgroup of their own", u.vms,
 		 u.whole_vms);
 	check_row("VMs found", true, why, rows);
+	disc_libvirt(r->disc, libvirt_row, rows);
 	snprintf(why, sizeof(why), "%zu below %s", u.cgroups, r->cgroup_root);
 	check_row("cgroups of tenants", true, why, rows);
 	snprintf(why, sizeof(why), u.failed ? "%zu could not be; the log says which" : "%zu failed",

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "cgroup/discover/discover.h"
 #include "cgroup/exporter/exposition.h"
 #include "cgroup/kernel/kernel.h"
 #include "cgroup/vpmud/peers.h"
@@ -12,6 +13,7 @@
 
 struct report {
 	struct kernel_plane *kernel;
+	const struct disc *disc;
 	struct tree *tree;
 	struct peers *peers;
 	const char *cgroup_root;

@@ -223,13 +223,32 @@ static virDomainPtr define(const char *name, const char *uuid, const char *metad
 	kind " " name " uuid=" UUID " id=10/1000 cgroup=/ tenant=" tenant                          \
 	     " socket=- vcpus=0:11/1001,1:12/1002\n"
 
+static char rows[1024];
+
+static void add_row(const char *uri, bool connected, const char *text, void *arg)
+{
+	size_t len = strlen(rows);
+
+	snprintf(rows + len, sizeof(rows) - len, "%s %s %s\n", uri, connected ? "yes" : "no", text);
+}
+
+/* What vpmu check says about libvirt. */
+static void expect_row(const char *want)
+{
+	rows[0] = '\0';
+	disc_libvirt(bed.d, add_row, NULL);
+	cr_expect(strncmp(rows, want, strlen(want)) == 0, "%s", rows);
+}
+
 /* A domain is there before discovery, and its name and tenant are libvirt's. */
 Test(libvirt, a_domain_that_runs_already)
 {
 	virDomainPtr dom = define("web", UUID, OURS("/acme/web"), true);
 
+	expect_row("test:///default no no answer yet\n");
 	bed_qemu(10, 1000, WEB);
 	wait_seen(LINE("libvirt", "web", "/acme/web"));
+	expect_row("test:///default yes connected; domains that run: ");
 	bed_end(10);
 	wait_seen("removed " LINE("libvirt", "web", "/acme/web"));
 	virDomainFree(dom);
@@ -282,6 +301,7 @@ Test(libvirt, bad_metadata_is_noted_once)
 	bed_qemu(20, 1000, "qemu-system-x86_64 -uuid 00112233-4455-6677-8899-aabbccddee00");
 	wait_seen("libvirt last ");
 	cr_expect_eq(nr_notes, 1);
+	expect_row("test:///default yes ");
 	virDomainFree(dom);
 }
 
@@ -309,6 +329,8 @@ Test(libvirt, two_processes_claim_a_domain)
 
 static void fails(const char *uri, const char *note)
 {
+	char row[160];
+
 	disc_close(bed.d);
 	bed_open(&(struct disc_opts){.proc = bed_path("proc"),
 				     .cgroup_root = bed_path("cgroup"),
@@ -316,6 +338,9 @@ static void fails(const char *uri, const char *note)
 				     .nr_uris = 1,
 				     .poll_ms = 10});
 	wait_seen(note);
+	snprintf(row, sizeof(row), "%s no %sno connection; it is tried again: ", uri,
+		 *uri ? "" : "libvirt: : ");
+	expect_row(row);
 	bed_qemu(10, 1000, WEB);
 	wait_seen("added " LINE("qemu", "as-qemu-says", "-"));
 	bed_end(10);
