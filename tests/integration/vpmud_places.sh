@@ -74,7 +74,7 @@ place() {
 
 scope=/machine.slice/machine-qemu
 place libvirt-name "${scope}\\x2d1\\x2dacme\\x2dweb.scope/libvirt/emulator" acme-web /acme
-place libvirt-scope "${scope}\\x2d2\\x2dacme-db.scope/libvirt/emulator" db /acme
+place libvirt-scope "${scope}\\x2d2\\x2dacme\\x2ddb.scope/libvirt/emulator" db /acme
 pod=3d9f0b52_1c7e_4a35_9a59_0c4f4c7f3f10
 slices=/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod$pod.slice
 place kubevirt-systemd "$slices/cri-containerd-0123.scope" default_vm1 \
