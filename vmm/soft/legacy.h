@@ -2,7 +2,7 @@
 /*
  * 16- and 32-bit code at CPL 0, one instruction at a time: what a stock kernel's trampoline
  * executes on its way from the start-up IPI to 64-bit mode. legacy.c fetches and counts,
- * legacy_insn.c executes.
+ * legacy_insn.c, legacy_lock.c and legacy_mode.c execute.
  */
 #ifndef VMM_SOFT_LEGACY_H
 #define VMM_SOFT_LEGACY_H
@@ -28,10 +28,17 @@ int soft_legacy_insn(struct legacy *l);
 /* ---- legacy_insn.c: what both files of instructions need. Returns as soft_sys_*. ---- */
 /* The segment register @r; DS for what is none. */
 struct kvm_segment *legacy_segment(struct soft_vcpu *v, ZydisRegister r);
+/* The linear address of @bytes at @off in segment @s. Traps. */
+int legacy_linear(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
+		  unsigned int bytes, bool write, uint64_t *la);
 int legacy_load(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
 		uint64_t *x);
 /* The offset of a memory operand in its segment. */
 uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m);
+
+/* ---- legacy_lock.c ---- */
+/* legacy_locked - an instruction with a LOCK prefix, or XCHG with memory. */
+int legacy_locked(struct legacy *l);
 
 /* ---- legacy_mode.c ---- */
 int legacy_load_segment(struct soft_vcpu *v, unsigned int seg, uint16_t sel);

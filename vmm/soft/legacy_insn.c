@@ -18,8 +18,7 @@ struct kvm_segment *legacy_segment(struct soft_vcpu *v, ZydisRegister r)
 									: SOFT_DS];
 }
 
-/* The linear address of @bytes at @off in segment @s. Traps. */
-static int linear(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
+int legacy_linear(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
 		  unsigned int bytes, bool write, uint64_t *la)
 {
 	uint8_t vec = s == &v->seg[SOFT_SS] ? SOFT_STACK : SOFT_GP;
@@ -37,7 +36,7 @@ int legacy_load(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, 
 {
 	uint64_t la = 0;
 
-	if (linear(v, s, off, bytes, false, &la))
+	if (legacy_linear(v, s, off, bytes, false, &la))
 		return 1;
 	*x = soft_ld_slow(v, la, bytes);
 	return v->trap != SOFT_TRAP_NONE;
@@ -48,7 +47,7 @@ static int store(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
 {
 	uint64_t la = 0;
 
-	return linear(v, s, off, bytes, true, &la) || soft_st_slow(v, la, bytes, x);
+	return legacy_linear(v, s, off, bytes, true, &la) || soft_st_slow(v, la, bytes, x);
 }
 
 /* ---- operands ---- */
@@ -290,28 +289,6 @@ static int bit(struct legacy *l)
 	return 0;
 }
 
-/* LOCK BTS and LOCK BTR with a constant, with which processors that start at the same time wait for
- * each other: as in 64-bit mode. */
-static int locked_bit(struct legacy *l)
-{
-	const ZydisDecodedOperand *o = &l->zo[0];
-	bool set = l->zi->mnemonic == ZYDIS_MNEMONIC_BTS;
-	unsigned int n = bytes_of(l, 0);
-	struct soft_op op = {.idx = set ? LOCKED_BTS : LOCKED_BTR, .src = SOFT_T0};
-	struct soft_vcpu *v = l->v;
-	uint64_t i;
-
-	if ((!set && l->zi->mnemonic != ZYDIS_MNEMONIC_BTR) ||
-	    l->zo[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
-		return -1;
-	if (get(l, 1, &i) || linear(v, legacy_segment(v, o->mem.segment),
-				    legacy_address(l, &o->mem), n, true, &v->r[SOFT_TEA]))
-		return 1;
-	op.base = (uint8_t)__builtin_ctz(n);
-	v->r[SOFT_T0] = i;
-	return soft_help_locked(v, &op);
-}
-
 static int stack_insn(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
@@ -419,6 +396,16 @@ static int zero_extend(struct legacy *l)
 	return get(l, 1, &x) || put(l, 0, x);
 }
 
+/* An XCHG with memory is always locked. */
+static int exchange(struct legacy *l)
+{
+	uint64_t a, b;
+
+	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY)
+		return legacy_locked(l);
+	return get(l, 0, &a) || get(l, 1, &b) || put(l, 0, b) || put(l, 1, a);
+}
+
 static int port(struct legacy *l, bool in)
 {
 	const ZydisDecodedOperand *o = &l->zo[in ? 1 : 0];
@@ -444,7 +431,7 @@ int soft_legacy_insn(struct legacy *l)
 	if (l->zi->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
 		return -1;
 	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK)
-		return locked_bit(l);
+		return legacy_locked(l);
 	if (l->zi->meta.category == ZYDIS_CATEGORY_COND_BR &&
 	    l->zi->mnemonic != ZYDIS_MNEMONIC_LOOP && l->zi->mnemonic != ZYDIS_MNEMONIC_LOOPE &&
 	    l->zi->mnemonic != ZYDIS_MNEMONIC_LOOPNE && l->zi->mnemonic != ZYDIS_MNEMONIC_JCXZ &&
@@ -457,6 +444,8 @@ int soft_legacy_insn(struct legacy *l)
 		return zero_extend(l);
 	case ZYDIS_MNEMONIC_LEA:
 		return lea(l);
+	case ZYDIS_MNEMONIC_XCHG:
+		return exchange(l);
 	case ZYDIS_MNEMONIC_ADD:
 		return alu(l, ALU_ADD, true);
 	case ZYDIS_MNEMONIC_SUB:
