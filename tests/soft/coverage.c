@@ -25,6 +25,7 @@ static const struct {
 	{"str", "answers for the host's kernel"},  {"smsw", "answers for the host's kernel"},
 	{"lar", "answers for the host's kernel"},  {"lsl", "answers for the host's kernel"},
 	{"verr", "answers for the host's kernel"}, {"verw", "answers for the host's kernel"},
+	{"sysenter", "enters the host's kernel"},  {"sysexit", "belongs to kernels"},
 	{"vmcall", "calls the host's hypervisor"}, {"vmmcall", "calls the host's hypervisor"},
 };
 

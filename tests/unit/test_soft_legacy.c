@@ -366,6 +366,10 @@ Test(soft_legacy, msrs_of_a_whole_cpu)
 		{0x49, true, true, 1, false},
 		{0x49, true, true, 3, true},
 		{0x10a, true, true, 0, true},
+		{0x174, true, true, 0x1234, false},
+		{0x175, true, true, 1ULL << 47, true},
+		{0x176, true, true, 0xffff800012345678, false},
+		{0x176, false, true, 1ULL << 47, false},
 		{0xc0010015, false, false, 1 << 24, false},
 		{0xc0010015, false, true, 1 << 24, false},
 		{0xc0010015, false, true, 0, true},
@@ -427,9 +431,12 @@ Test(soft_legacy, state_of_a_whole_cpu)
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL, "a vCPU that shows no whole CPU");
 	whole(&b, true);
 	cr_assert_eq(o->set_state(b.v, buf, n - 1), -EINVAL);
-	buf[n - 16] |= 2; /* the lowest byte of pvclock */
+	buf[n - 40] |= 2; /* the lowest byte of pvclock */
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 16] &= 0xfd;
+	buf[n - 40] &= 0xfd;
+	buf[n - 1] ^= 0x40; /* SYSENTER_EIP is not canonical */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 1] ^= 0x40;
 	o->set_sregs(b.v, &s);
 	a.r.rip = BED_CODE;
 	a.r.rcx = 0x4b564d01;
@@ -439,6 +446,13 @@ Test(soft_legacy, state_of_a_whole_cpu)
 	o->set_regs(b.v, &a.r); /* out of HLT */
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, BED_DATA | 1);
+	/* Version 1 of the section had no SYSENTER: a header of 12 bytes, 4 numbers. */
+	n -= 24;
+	buf[n - 32 - 12 + 4] = 1;
+	buf[n - 32 - 12 + 8] -= 24;
+	cr_assert_eq(o->set_state(b.v, buf, n), 0);
+	buf[n - 32 - 12 + 4] = 3;
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
 	bed_stop(&a);
 	bed_stop(&b);
 }

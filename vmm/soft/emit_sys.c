@@ -143,6 +143,8 @@ static int (*const sys_fn[])(struct soft_vcpu *, const struct soft_op *) = {
 	[SYS_OUT] = soft_sys_out,
 	[SYS_SYSCALL] = soft_sys_syscall,
 	[SYS_SYSRET] = soft_sys_sysret,
+	[SYS_SYSENTER] = soft_sys_sysenter,
+	[SYS_SYSEXIT] = soft_sys_sysexit,
 	[SYS_IRETQ] = soft_sys_iret,
 	[SYS_INT] = soft_sys_int,
 	[SYS_INT3] = soft_sys_int,
@@ -211,6 +213,11 @@ bool emit_system(struct emit *e, unsigned int which)
 	case SYS_SYSRET:
 		if (e->zi->operand_width != 64)
 			return false; /* to 32-bit code */
+		break;
+	case SYS_SYSEXIT:
+		/* Without REX.W it leads to 32-bit code: AMD's CPUs do not have it at all here. */
+		if (e->c->intel && e->zi->operand_width != 64)
+			return false;
 		break;
 	case SYS_IRETQ:
 		stack = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Interrupt and exception delivery in 64-bit mode, and the instructions that change the privilege
- * level: SYSCALL, SYSRET, IRETQ, INT n, far RET. AMD64 APM vol. 2, 8.9 and 8.2; SDM vol. 3, 6.14.
+ * level: SYSCALL, SYSRET, SYSENTER, SYSEXIT, IRETQ, INT n, far RET. AMD64 APM vol. 2, 8.9 and 8.2;
+ * SDM vol. 3, 6.14.
  *
  * run.c delivers events by soft_deliver() and soft_interrupt(); the dispatch loop calls the
  * soft_sys_* functions. All checks and stores come before the first change of registers, so a trap
@@ -198,6 +199,56 @@ int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
 	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 8) | 3), 3, false);
 	soft_put_rflags(v, v->r[SOFT_R11] & 0x3c7fd7);
 	v->step = v->rflags & SOFT_TF;
+	soft_lbr_far(v, v->cur->rip, 0);
+	soft_recheck(v);
+	return 0;
+}
+
+/* SYSENTER and SYSEXIT are for the vCPUs that show SEP, the whole ones. AMD's CPUs have them
+ * outside of long mode only (APM vol. 3). */
+static int no_sysenter(struct soft_vcpu *v, const struct soft_op *op)
+{
+	if (!v->whole)
+		return soft_sys_closed(v, op);
+	return v->intel ? 0 : soft_ud(v);
+}
+
+/* SDM vol. 2, SYSENTER. */
+int soft_sys_sysenter(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint16_t sel = (uint16_t)v->w.sysenter_cs & 0xfffc;
+	unsigned int old = v->cpl;
+
+	if (no_sysenter(v, op))
+		return 1;
+	if (!sel)
+		return soft_gp(v, 0);
+	soft_taken(v);
+	soft_set_cpl(v, 0);
+	v->r[SOFT_RSP] = v->w.sysenter_esp;
+	v->rip = v->w.sysenter_eip;
+	soft_flat_seg(&v->seg[SOFT_CS], sel, 0, true);
+	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)(sel + 8), 0, false);
+	soft_put_rflags(v, soft_get_rflags(v) & ~(SOFT_IF | SOFT_RF));
+	soft_lbr_far(v, v->cur->rip, old);
+	return 0;
+}
+
+/* SDM vol. 2, SYSEXIT: with REX.W to 64-bit code. */
+int soft_sys_sysexit(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint16_t sel = (uint16_t)v->w.sysenter_cs & 0xfffc;
+
+	if (no_sysenter(v, op))
+		return 1;
+	if (v->cpl || !sel || !soft_canonical(v->r[SOFT_RCX]) || !soft_canonical(v->r[SOFT_RDX]))
+		return soft_gp(v, 0);
+	v->r[SOFT_RSP] = v->r[SOFT_RCX];
+	v->rip = v->r[SOFT_RDX];
+	soft_taken(v);
+	soft_set_cpl(v, 3);
+	soft_flat_seg(&v->seg[SOFT_CS], (uint16_t)((sel + 32) | 3), 3, true);
+	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 40) | 3), 3, false);
 	soft_lbr_far(v, v->cur->rip, 0);
 	soft_recheck(v);
 	return 0;

@@ -325,6 +325,8 @@ static inline void soft_taken(struct soft_vcpu *v)
 }
 int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op);
+int soft_sys_sysenter(struct soft_vcpu *v, const struct soft_op *op);
+int soft_sys_sysexit(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op);

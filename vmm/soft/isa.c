@@ -108,6 +108,8 @@ static const struct soft_isa_row rows[] = {
 	I(JECXZ, emit_loop, SOFT_OP_JRCXZ, 1, | ISA_BRANCH),
 	I(SYSCALL, emit_system, SYS_SYSCALL, 25, | ISA_BRANCH | ISA_NO_MEM),
 	I(SYSRET, emit_system, SYS_SYSRET, 25, | ISA_BRANCH | ISA_NO_MEM),
+	I(SYSENTER, emit_system, SYS_SYSENTER, 25, | ISA_BRANCH | ISA_NO_MEM),
+	I(SYSEXIT, emit_system, SYS_SYSEXIT, 25, | ISA_BRANCH | ISA_NO_MEM),
 	I(IRETQ, emit_system, SYS_IRETQ, 28, | ISA_BRANCH),
 	I(INT, emit_system, SYS_INT, 31, | ISA_BRANCH | ISA_NO_MEM),
 	I(INT3, emit_system, SYS_INT3, 31, | ISA_BRANCH | ISA_NO_MEM),

@@ -20,6 +20,9 @@
 #define MSR_PRED_CMD	      0x49u
 #define MSR_UCODE_REV	      0x8bu /* AMD: PATCH_LEVEL */
 #define MSR_ARCH_CAPABILITIES 0x10au
+#define MSR_SYSENTER_CS	      0x174u
+#define MSR_SYSENTER_ESP      0x175u
+#define MSR_SYSENTER_EIP      0x176u
 /* APM vol. 2, appendix A; linux/arch/x86/include/asm/msr-index.h */
 #define MSR_SYSCFG	0xc0010010u
 #define MSR_HWCR	0xc0010015u
@@ -157,6 +160,15 @@ int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 	case MSR_KVM_SYSTEM_TIME:
 		*x = v->w.pvclock;
 		return 0;
+	case MSR_SYSENTER_CS:
+		*x = v->w.sysenter_cs;
+		return 0;
+	case MSR_SYSENTER_ESP:
+		*x = v->w.sysenter_esp;
+		return 0;
+	case MSR_SYSENTER_EIP:
+		*x = v->w.sysenter_eip;
+		return 0;
 	}
 	if (v->intel) {
 		switch (msr) {
@@ -197,6 +209,15 @@ int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 	return -1;
 }
 
+/* SYSENTER_ESP and SYSENTER_EIP: AMD's CPUs keep 32 bits (Linux, syscall_init()). */
+static int set_sysenter(struct soft_vcpu *v, uint64_t *msr, uint64_t x)
+{
+	if (v->intel && !soft_canonical(x))
+		return soft_gp(v, 0);
+	*msr = v->intel ? x : (uint32_t)x;
+	return 0;
+}
+
 int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 {
 	uint64_t same;
@@ -232,6 +253,13 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 		if (!v->intel || !shows(v, 7, 26))
 			return -1;
 		return x & ~PRED_CMD_IBPB ? soft_gp(v, 0) : 0;
+	case MSR_SYSENTER_CS:
+		v->w.sysenter_cs = (uint32_t)x; /* the rest is not used: SDM vol. 4, table 2-2 */
+		return 0;
+	case MSR_SYSENTER_ESP:
+		return set_sysenter(v, &v->w.sysenter_esp, x);
+	case MSR_SYSENTER_EIP:
+		return set_sysenter(v, &v->w.sysenter_eip, x);
 	case MSR_ARCH_CAPABILITIES:
 	case MSR_PLATFORM_ID:
 		return soft_gp(v, 0); /* read-only */
@@ -245,7 +273,7 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 /* ---- state ---- */
 
 #define TAG    0x4c4f4857u /* "WHOL" */
-#define FORMAT 1
+#define FORMAT 2	   /* 1 had no SYSENTER */
 
 void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 {
@@ -255,6 +283,9 @@ void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 	vpmu_blob_u64(b, w->spec_ctrl);
 	vpmu_blob_u64(b, w->pvclock);
 	vpmu_blob_u64(b, w->pvclock_wall);
+	vpmu_blob_u64(b, w->sysenter_cs);
+	vpmu_blob_u64(b, w->sysenter_esp);
+	vpmu_blob_u64(b, w->sysenter_eip);
 	vpmu_blob_end(b, section);
 }
 
@@ -263,13 +294,20 @@ bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
 	struct vpmu_blob_reader r;
 	uint16_t version;
 
-	if (!vpmu_blob_get_section(all, TAG, &version, &r) || version != FORMAT)
+	if (!vpmu_blob_get_section(all, TAG, &version, &r) || !version || version > FORMAT)
 		return false;
+	*w = (struct soft_whole){0};
 	w->tsc_adjust = vpmu_blob_get_u64(&r);
 	w->spec_ctrl = vpmu_blob_get_u64(&r);
 	w->pvclock = vpmu_blob_get_u64(&r);
 	w->pvclock_wall = vpmu_blob_get_u64(&r);
+	if (version > 1) {
+		w->sysenter_cs = vpmu_blob_get_u64(&r);
+		w->sysenter_esp = vpmu_blob_get_u64(&r);
+		w->sysenter_eip = vpmu_blob_get_u64(&r);
+	}
 	/* Where the clock is was RAM when the guest said so; store() checks again. */
 	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
-	       !(w->pvclock_wall & 3);
+	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
+	       soft_canonical(w->sysenter_esp) && soft_canonical(w->sysenter_eip);
 }

@@ -54,9 +54,7 @@ static bool undefined(const struct soft_vcpu *v, const ZydisDecodedInstruction *
 	case ZYDIS_ISA_EXT_MMX:
 	case ZYDIS_ISA_EXT_SSE:
 	case ZYDIS_ISA_EXT_SSE2:
-		/* SYSENTER and SYSEXIT: CPUID does not show SEP. */
-		return v->cpl == 3 || zi->mnemonic == ZYDIS_MNEMONIC_SYSENTER ||
-		       zi->mnemonic == ZYDIS_MNEMONIC_SYSEXIT;
+		return v->cpl == 3;
 	default:
 		return true;
 	}

@@ -26,6 +26,7 @@
 #define F1D_ALL                                                                                    \
 	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
 	 BIT(16) | BIT(19) | BIT(23) | BIT(24) | BIT(25) | BIT(26))
+#define F1D_SEP BIT(11)
 #define F1D_HTT BIT(28)
 /* Those of them that AMD repeats in 80000001H EDX */
 #define F81D_REPEATED                                                                              \
@@ -157,7 +158,7 @@ static void basic_leaves(struct table *t)
 	    8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) | t->vcpu << 24, /* CLFLUSH: 64 */
 	    common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
 		    F1C_HYPERVISOR,
-	    F1D_ALL | (t->nr_vcpus > 1 ? F1D_HTT : 0));
+	    F1D_ALL | common(t, 1, F1D_SEP, EDX) | (t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)
 		add(t, 6, -1, F6A_ARAT, 0, 0, 0);
 	add(t, 7, 0, 0, common(t, 7, F7B_ALL, EBX), 0,
