@@ -68,7 +68,7 @@ int vpmu_host_sync_some(struct vpmu_host *host, struct vpmu_account *(*next)(voi
 
 /*
  * vpmu_host_set_deadline - how long a control call waits for the pCPUs' owners; 0 is the default,
- * 10 s. Any thread.
+ * 10 s. Time for which the process was stopped counts for a sixteenth at most. Any thread.
  *
  * When an owner has not come to vpmu_pcpu_poll by then, its pCPU is late: control calls still kick
  * and ask it, but no longer wait for it. A call that begins something (vpmu_consumer_add and

@@ -16,6 +16,8 @@
 #include "vpmu/internal.h"
 
 #define DEADLINE_NS 10000000000ULL
+/* A deadline is waited for in so many pieces; see struct patience. */
+#define PIECES 16
 
 void vpmu_pcpu_online(struct vpmu_pcpu *p)
 {
@@ -93,17 +95,36 @@ void host_reap(struct vpmu_host *host)
 
 /* ---- the control side ---- */
 
-static struct timespec deadline(const struct vpmu_host *host)
+/*
+ * How much longer a control call waits for owners. While this process is stopped (SIGSTOP, a host
+ * that is suspended), or gets no time on a busy host, the clock goes on and no owner can come. So
+ * the deadline is waited for in pieces, and a piece counts once, however long it took. Then at
+ * least the other pieces remain for the owners to come, and a pCPU is not late because the process
+ * was stopped once.
+ */
+struct patience {
+	uint64_t piece_ns;
+	unsigned int left;     /* pieces, with the present one */
+	struct timespec until; /* the end of the present piece */
+};
+
+static void next_piece(struct patience *w)
+{
+	uint64_t ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &w->until);
+	ns = (uint64_t)w->until.tv_nsec + w->piece_ns;
+	w->until.tv_sec += (time_t)(ns / 1000000000);
+	w->until.tv_nsec = (long)(ns % 1000000000);
+}
+
+static struct patience patience(const struct vpmu_host *host)
 {
 	uint64_t ns = load_relaxed(&host->deadline_ns);
-	struct timespec t;
+	struct patience w = {.piece_ns = (ns ? ns : DEADLINE_NS) / PIECES, .left = PIECES};
 
-	ns = ns ? ns : DEADLINE_NS;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	ns += (uint64_t)t.tv_nsec;
-	t.tv_sec += (time_t)(ns / 1000000000);
-	t.tv_nsec = (long)(ns % 1000000000);
-	return t;
+	next_piece(&w);
+	return w;
 }
 
 /* Have the owner of @p do it; without an owner, do it. */
@@ -126,15 +147,20 @@ static void ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *arg),
 }
 
 /* Wait for the owner of @p. After the return it does not call what it was asked to. */
-static int wait_for(struct vpmu_pcpu *p, const struct timespec *until)
+static int wait_for(struct vpmu_pcpu *p, struct patience *w)
 {
 	int ret = 0;
 
 	pthread_mutex_lock(&p->lock);
 	while (p->sync_ack != p->sync_req && !p->late) {
-		if (pthread_cond_timedwait(&p->acked, &p->lock, until) != ETIMEDOUT ||
+		if (pthread_cond_timedwait(&p->acked, &p->lock, &w->until) != ETIMEDOUT ||
 		    p->sync_ack == p->sync_req)
 			continue;
+		if (w->left > 1) {
+			w->left--;
+			next_piece(w);
+			continue;
+		}
 		store_relaxed(&p->late, true);
 		__atomic_add_fetch(&p->host->nr_late, 1, __ATOMIC_RELAXED);
 	}
@@ -148,7 +174,7 @@ static int wait_for(struct vpmu_pcpu *p, const struct timespec *until)
 /* Ask all pCPUs concerned before waiting for the first, so that the waits overlap. */
 int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
 {
-	struct timespec until = deadline(host);
+	struct patience w = patience(host);
 	struct vpmu_pcpu *p;
 	int ret = 0;
 
@@ -157,7 +183,7 @@ int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, voi
 			ask(p, fn, arg);
 	}
 	cds_list_for_each_entry (p, &host->pcpus, node) {
-		if (!p->spared && wait_for(p, &until))
+		if (!p->spared && wait_for(p, &w))
 			ret = -ETIMEDOUT;
 		p->spared = false;
 	}

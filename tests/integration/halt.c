@@ -2,8 +2,8 @@
 /*
  * VMs with interrupt controllers on modelled pCPUs: four vCPUs wake each other by IPIs and by
  * timers, in HLT most of the time, while VMs are paused, unplaced and removed. A wake that is lost
- * is a hang. With one pCPU and skip_idle everything repeats exactly. A program of its own because
- * it is run under ThreadSanitizer, where Criterion is not.
+ * is a hang. All vCPUs of a VM see one clock. With one pCPU and skip_idle everything repeats
+ * exactly. A program of its own because it is run under ThreadSanitizer, where Criterion is not.
  */
 #include <elf.h>
 #include <stdarg.h>
@@ -66,6 +66,23 @@ GUEST(g_naps,
       "mov $0x1ff,%eax\n" WRMSR(0x80f) "mov $0xb,%eax\n" WRMSR(0x83e) "mov $0x20040,%eax\n" WRMSR(
 	      0x832) "imul $100000,%edi,%eax\n"
 		     "add $200000,%eax\n" WRMSR(0x838) "sti\n1: hlt\njmp 1b\n");
+
+/*
+ * A clock that all vCPUs see: each loads the last TSC that anybody has read from 120140H, reads its
+ * own, which must not be less, and stores it. After 64 rounds it naps until its timer comes. The
+ * cell's third word counts the times that the clock went back.
+ */
+GUEST(g_token,
+      "lidt 0x110000\nmov %edi,%ebx\nshl $6,%ebx\nadd $0x120000,%ebx\n"
+      "mov %edi,%eax\nshl $14,%eax\nmov $0x180000,%esp\nsub %rax,%rsp\n"
+      "mov $0x1ff,%eax\n" WRMSR(0x80f) "mov $0xb,%eax\n" WRMSR(0x83e) "mov $0x40,%eax\n" WRMSR(
+	      0x832) "xor %r14d,%r14d\n"
+		     "1: mov 0x120140,%r8\nrdtsc\nshl $32,%rdx\nor %rdx,%rax\n"
+		     "cmp %r8,%rax\njae 2f\nincq 16(%rbx)\n2: mov %rax,0x120140\n"
+		     "inc %r14\ntest $63,%r14b\njnz 1b\n"
+		     "mov $2000,%eax\n" WRMSR(0x838) "sti\nhlt\ncli\n"
+						     "cmp $32768,%r14\njb 1b\n"
+						     "xor %eax,%eax\nout %eax,$0xf4\n");
 GUEST(g_dead, "cli\nhlt\n");
 GUEST(g_spin, "1: jmp 1b\n");
 
@@ -280,6 +297,33 @@ static void rings(unsigned int pcpus, unsigned int vms, enum runner_migrate migr
 	bed_fini(&b);
 }
 
+/* ---- one clock for all vCPUs ---- */
+
+/* Whoever runs, sleeps and moves where: no vCPU reads less than another one has read before. */
+static void tokens(unsigned int pcpus, unsigned int vms)
+{
+	struct host_config h = host(pcpus);
+	struct bed b;
+
+	h.migrate = RUNNER_MIGRATE_RANDOM;
+	bed_init(&b, &h);
+	for (unsigned int i = 0; i < vms; i++)
+		start(add_vm(&b, i, g_token, g_token_end));
+	must(!runner_launch(b.runner), "threads");
+	while (b.ended < vms)
+		nap(500);
+	for (unsigned int i = 0; i < vms; i++) {
+		must(vm_state(b.vms[i].vm) == VM_DONE, "the VM is %s: %s",
+		     vm_state_name(vm_state(b.vms[i].vm)), b.vms[i].vm->reason);
+		for (unsigned int v = 0; v < VCPUS; v++)
+			must(cell(b.vms[i].vm, v, 1) == 32768 / 64 && !cell(b.vms[i].vm, v, 2),
+			     "vCPU %u napped %llu times, and its clock went back %llu times", v,
+			     (unsigned long long)cell(b.vms[i].vm, v, 1),
+			     (unsigned long long)cell(b.vms[i].vm, v, 2));
+	}
+	bed_fini(&b);
+}
+
 /* ---- the same seed, the same run ---- */
 
 struct outcome {
@@ -419,6 +463,9 @@ int main(void)
 	rings(2, 5, RUNNER_MIGRATE_RANDOM, false);
 	rings(3, 3, RUNNER_MIGRATE_NONE, false);
 	printf("rings done\n");
+	tokens(2, 1);
+	tokens(3, 3);
+	printf("no clock went back\n");
 	determinism();
 	printf("the same seed, the same run\n");
 	pauses(1);

@@ -94,19 +94,19 @@ static int store(struct soft_vcpu *v, uint64_t pa, const void *buf, unsigned int
 	return 0;
 }
 
-/* The VM's clock, in ns, as this vCPU has it now. */
-static uint64_t clock_now(struct soft_vcpu *v)
-{
-	return soft_tsc(v) - v->tsc_offset;
-}
-
-/* The TSC ticks with the VM's clock, so one description is true until the guest sets its TSC. */
+/*
+ * The TSC ticks with the VM's clock, so one description is true until the guest sets its TSC. Both
+ * values come from one look at the clock: another vCPU that runs at the same time advances it. The
+ * distance between two looks would stay in this vCPU's clock for ever, and a thread that moves to
+ * another vCPU would see time go back.
+ */
 static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
 {
+	uint64_t tsc = soft_tsc(v);
 	struct pvclock_time t = {
 		.version = 2,
-		.tsc_timestamp = soft_tsc(v),
-		.system_time = clock_now(v),
+		.tsc_timestamp = tsc,
+		.system_time = tsc - v->tsc_offset,
 		.mul = 1u << 31, /* ns = (ticks << 1) * mul >> 32 */
 		.shift = 1,
 		.flags = PVCLOCK_TSC_STABLE,
