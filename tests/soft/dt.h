@@ -116,6 +116,20 @@ struct dt_result {
 	uint8_t stack[DT_STACK_BYTES];
 };
 
+/* Hardware breakpoints of a run, and the #DB that they raised. Each trap is passed as a debugger
+ * does it: DR6 is cleared, and RF set for an instruction breakpoint. */
+#define DT_TRAPS 200u /* the breakpoints are removed at so many */
+struct dt_watch {
+	uint64_t dr[4], dr7;
+};
+struct dt_traps {
+	uint32_t n;
+	struct dt_trap {
+		uint64_t rip;
+		uint32_t dr6; /* B0 to B3 */
+	} at[DT_TRAPS];
+};
+
 /* Shared by the test and its native helper process. */
 struct dt_shm {
 	uint8_t pool[DT_POOL + DT_POOL_TAIL];

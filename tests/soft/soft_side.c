@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/soft/soft_side.h"
-#include "vmm/soft/internal.h"
+#include "vmm/soft/debug.h"
 
 #define RAM_BYTES  0x800000u
 #define MAX_INSNS  20000u /* no sequence that ends executes as many */
@@ -49,6 +49,8 @@ int soft_side_init(struct soft_side *s, unsigned int vcpus, const uint8_t *pool,
 	memset(s->vm.ram + s->edge, DT_FILL, 0x1000);
 	memcpy(s->vm.ram + s->ro, pool, 0x1000);
 	s->vm.ram[s->exit] = 0xf4; /* HLT in CPL3: #GP, which ends the case */
+	/* HLT; IRETQ: the #DB of a breakpoint is passed. */
+	memcpy(s->vm.ram + SVM_HANDLERS + 1 * 16 + 1, "\x48\xcf", 2);
 	vmm_soft_ops.set_tally(s->vm.vcpu[0], &s->tally);
 	return 0;
 }
@@ -131,6 +133,33 @@ static void check_alarm(const struct vpmu_soft_tally *t, enum vmm_exit exit, cha
 			 (unsigned long long)a->at, (unsigned long long)sum);
 }
 
+/* run() has ended with @exit. If it is the HLT behind the #DB of a breakpoint, note the trap and
+ * let the case go on. */
+static bool pass_trap(struct soft_side *s, enum vmm_exit exit)
+{
+	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
+	uint32_t hits = v->dr[6] & 15;
+	struct svm_stop stop;
+	struct kvm_regs k;
+	uint64_t *flags;
+
+	if (!s->watch || exit != VMM_EXIT_HLT || svm_stopped(&s->vm, 0, exit, &stop) ||
+	    stop.vector != 1 || !hits)
+		return false;
+	s->traps->at[s->traps->n++] = (struct dt_trap){stop.rip, hits};
+	vmm_soft_ops.get_regs(s->vm.vcpu[0], &k);
+	flags = (uint64_t *)(s->vm.ram + (k.rsp - SVM_KERNEL) + 16);
+	if (hits & v->brk.code)
+		*flags |= DT_RF;
+	v->dr[6] = 0xffff0ff0;
+	if (s->traps->n == DT_TRAPS) {
+		v->dr[7] = 0x400;
+		soft_debug_update(v);
+	}
+	vmm_soft_ops.set_regs(s->vm.vcpu[0], &k); /* ends the HLT */
+	return true;
+}
+
 static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 		      struct soft_counts *counts)
 {
@@ -166,7 +195,7 @@ static int run_slices(struct soft_side *s, uint64_t slices, struct vmm_run *run,
 		/* INTR without a kick: sequences that make the machine decode over and over. */
 		costly += run->exit == VMM_EXIT_INTR;
 	} while ((run->exit == VMM_EXIT_BUDGET || run->exit == VMM_EXIT_INTR ||
-		  run->exit == VMM_EXIT_ALARM) &&
+		  run->exit == VMM_EXIT_ALARM || pass_trap(s, run->exit)) &&
 		 left && costly < MAX_COSTLY);
 	s->tally.armed = 0;
 	return 0;
@@ -230,6 +259,17 @@ static void fx_out(struct soft_side *s, uint8_t fx[DT_FX_BYTES])
 	memcpy(fx, &x, DT_FX_BYTES);
 }
 
+static void watch(struct soft_side *s)
+{
+	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
+
+	s->traps->n = 0;
+	memcpy(v->dr, s->watch->dr, sizeof(s->watch->dr));
+	v->dr[6] = 0xffff0ff0;
+	v->dr[7] = s->watch->dr7 | 0x400;
+	soft_debug_update(v);
+}
+
 static void warm_up(struct soft_side *s)
 {
 	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
@@ -265,6 +305,8 @@ void soft_side_run(struct soft_side *s, const struct dt_case *c, uint64_t slices
 	fx_in(s, c);
 	if (!rc && slices == SOFT_SIDE_WARM)
 		warm_up(s);
+	if (s->watch)
+		watch(s);
 	if (!rc)
 		rc = run_slices(s, slices == SOFT_SIDE_WARM ? 0 : slices, &run, counts);
 	if (rc)

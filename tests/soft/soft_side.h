@@ -12,6 +12,9 @@ struct soft_side {
 	const uint8_t *pool;
 	uint64_t code, edge, data, ro, stack, exit; /* guest-physical */
 	struct vpmu_soft_tally tally;
+	/* Breakpoints that each run has, and where their traps go; or NULL. */
+	const struct dt_watch *watch;
+	struct dt_traps *traps;
 };
 
 /* What one run added to the tally in CPL3, and whether the engine kept its promises doing so. */

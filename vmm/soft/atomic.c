@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "vmm/soft/debug.h"
 #include "vmm/soft/emit.h"
 
 #define LINE 64u
@@ -274,7 +275,7 @@ int soft_help_enter(struct soft_vcpu *v, const struct soft_op *op)
 	if (soft_st_slow(v, frame, 8, v->r[SOFT_RBP]))
 		return 1;
 	/* The new top of the stack must be writable too (SDM, ENTER). The frame stays stored. */
-	if (!soft_rmw_slow(v, rsp, 1))
+	if (!soft_rmw_quiet(v, rsp, 1))
 		return 1;
 	v->r[SOFT_RBP] = frame;
 	v->r[SOFT_RSP] = rsp;

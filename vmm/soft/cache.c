@@ -28,11 +28,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "vmm/soft/debug.h"
 #include "vmm/soft/jit.h"
-#include "vmm/soft/lbr.h"
 #include "vmm/soft/pool.h"
 
-#define MAP_GEN_LIMIT 0x7fffff00u
+#define MAP_GEN_LIMIT (0xffffff00u >> SOFT_CTX_GEN)
 
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
 static struct soft_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
@@ -570,6 +570,11 @@ struct soft_block *soft_find(struct soft_vcpu *v)
 	unsigned int i = soft_jc_index(v->rip);
 	struct soft_block *b = v->jc[i];
 
+	if (unlikely(v->brk.code) && !v->brk.near && soft_watched(v, v->brk.code, v->rip)) {
+		v->link = NULL;
+		v->trap = SOFT_TRAP_NEAR;
+		return NULL;
+	}
 	if (b->rip != v->rip || b->ctx != v->ctx) {
 		b = find_slow(v);
 		if (unlikely(!b)) {

@@ -174,6 +174,7 @@ void soft_reset(struct soft_vcpu *v)
 	v->pat = 0x0007040600070406ULL;
 	v->dr[6] = 0xffff0ff0;
 	v->dr[7] = 0x400;
+	memset(&v->brk, 0, sizeof(v->brk));
 	v->gdt.limit = v->idt.limit = 0xffff;
 	for (int i = 0; i < SOFT_NSEGS; i++)
 		v->seg[i] = (struct kvm_segment){
@@ -336,7 +337,8 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	v->rest.block = NULL;
 	v->halted = false;
 	v->plat.wait_sipi = false;
-	v->sti_shadow = false;
+	v->sti_shadow = v->brk.ss_shadow = false;
+	v->brk.hits = 0;
 	return 0;
 }
 
@@ -398,6 +400,8 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 	/* Between runs all counts are folded, so the mode may change without soft_set_cpl(). */
 	v->cpl = s->cs.dpl;
 	v->tlb = v->tlbs[v->cpl == 3];
+	if (v->pending.kind)
+		v->brk.hits = 0; /* of that instruction */
 	v->pending.kind = SOFT_PEND_NONE;
 	v->halted = false;
 	v->intr_pending = false;

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "vmm/soft/lbr.h"
+#include "vmm/soft/debug.h"
 
 #define EFER_SCE       1ULL
 #define GATE_INTERRUPT 0xe
@@ -24,12 +24,11 @@ void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl)
 	soft_fold(v);
 	v->cpl = (uint8_t)cpl;
 	v->tlb = v->tlbs[cpl == 3];
-	v->ctx = v->map_gen << 1 | (cpl == 3);
-	soft_lbr_update(v);
+	soft_ctx_update(v);
 }
 
-int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
-		   uint32_t err)
+static int interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
+		     uint32_t err)
 {
 	uint32_t ext = kind != SOFT_EVENT_SOFT, code = vec * 8u + 2 + ext;
 	unsigned int type, dpl, ist, cpl;
@@ -77,9 +76,10 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 		frame[n++] = err;
 	frame[n++] = v->rip;
 	frame[n++] = v->seg[SOFT_CS].selector;
-	/* The RF bit in the frame is 1 for a fault. For every other event it is RFLAGS.RF, which is
-	 * 1 between the iterations of a repeated string instruction and 0 between instructions
-	 * (SDM vol. 3, 18.3.1.1). */
+	/* The RF bit in the frame is 1 for a fault, except for that of an instruction breakpoint.
+	 * For every other event it is RFLAGS.RF, which is 1 between the iterations of a repeated
+	 * string instruction and behind IRETQ that loads it, and 0 between other instructions (SDM
+	 * vol. 3, 18.3.1.1). */
 	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
 	frame[n++] = v->r[SOFT_RSP];
 	frame[n++] = v->seg[SOFT_SS].selector;
@@ -107,9 +107,20 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 	v->seg[SOFT_CS] = cs;
 	v->r[SOFT_RSP] = rsp;
 	v->rip = offset;
-	v->sti_shadow = false;
+	v->sti_shadow = v->brk.ss_shadow = false;
 	soft_lbr_far(v, from, old);
 	return 0;
+}
+
+int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
+		   uint32_t err)
+{
+	int rc;
+
+	v->brk.quiet = true;
+	rc = interrupt(v, vec, kind, has_err, err);
+	v->brk.quiet = false;
+	return rc;
 }
 
 static bool contributory(uint8_t vec)
@@ -124,15 +135,19 @@ int soft_deliver(struct soft_vcpu *v)
 	uint32_t err = v->fault.err;
 	enum soft_event_kind kind;
 
+	v->brk.hits = 0; /* the instruction that met these is not done */
 	for (;;) {
 		v->trap = SOFT_TRAP_NONE;
 		v->fault.canon = false;
-		/* Every #DB is the trap of a single step, because breakpoints are not modelled. #DF
-		 * is an abort. */
+		/* No #DB sets RF: it is a trap, or an instruction breakpoint, or a fault that has
+		 * set RF already (debug.c). #DF is an abort. */
 		kind = first == SOFT_DB || first == SOFT_DOUBLE ? SOFT_EVENT_TRAP
 								: SOFT_EVENT_FAULT;
-		if (!soft_interrupt(v, first, kind, has_err, err))
+		if (!soft_interrupt(v, first, kind, has_err, err)) {
+			if (first == SOFT_DB)
+				v->dr[7] &= ~SOFT_DR7_GD; /* SDM vol. 3, 18.2.4 */
 			return 0;
+		}
 		if (v->trap != SOFT_TRAP_FAULT)
 			return 1;
 		vec = v->fault.vec;
@@ -334,9 +349,7 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 		keep |= SOFT_IOPL;
 	if (v->cpl > (now & SOFT_IOPL) >> 12)
 		keep |= SOFT_IF;
-	/* RF is not loaded. It would only suppress breakpoints, which are not modelled, for one
-	 * instruction, and be clear after it (SDM vol. 3, 18.3.1.1). */
-	soft_put_rflags(v, (now & keep) | (f[2] & 0x3e7fd7 & ~keep));
+	soft_put_rflags(v, (now & keep) | (f[2] & 0x3f7fd7 & ~keep));
 	v->rip = f[0];
 	v->r[SOFT_RSP] = f[3];
 	soft_taken(v);
@@ -350,6 +363,8 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	v->sti_shadow = false;
 	soft_lbr_far(v, v->cur->rip, old);
 	soft_recheck(v);
+	if (v->rflags & SOFT_RF)
+		v->attn |= SOFT_ATTN_EVENT; /* chunk() clears it for the next instruction */
 	return 0;
 }
 

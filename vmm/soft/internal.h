@@ -354,8 +354,7 @@ int soft_sys_lmsw(struct soft_vcpu *v, const struct soft_op *op);
 int soft_help_smsw(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_vmcall(struct soft_vcpu *v, const struct soft_op *op);
 int soft_set_cr(struct soft_vcpu *v, unsigned int cr, uint64_t x);
-/* soft_dr_valid - whether debug register @n (6 or 7) can hold @x. Breakpoints are not modelled, so
- * @x must not enable one. */
+/* soft_dr_valid - whether debug register @n (6 or 7) can hold @x: debug.c. */
 bool soft_dr_valid(unsigned int n, uint64_t x);
 
 /* ---- segment.c ---- */

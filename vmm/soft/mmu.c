@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "vmm/soft/chip.h"
+#include "vmm/soft/debug.h"
 #include "vmm/soft/jit.h"
-#include "vmm/soft/lbr.h"
 
 #define PTE_P	 1ULL
 #define PTE_W	 2ULL
@@ -203,6 +203,8 @@ uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
 			   (unsigned long long)va);
 		return NULL;
 	}
+	if (unlikely(v->brk.data) && soft_watched(v, v->brk.data, va))
+		return v->vm->ram + pa;
 	if (v->nr_filled < SOFT_FILLED)
 		v->filled[v->nr_filled++] =
 			(uint16_t)((acc & SOFT_ACC_U ? SOFT_TLB_SIZE : 0) +
@@ -227,12 +229,15 @@ static inline unsigned int cur_acc(const struct soft_vcpu *v, unsigned int acc)
 }
 
 /* Translate an access that may cross a page: host[] and n[] become the address and the length of
- * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. */
+ * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. The access may meet a
+ * breakpoint. */
 static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
 		uint8_t *host[2], uint16_t n[2])
 {
 	uint64_t room = SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK);
 
+	if (unlikely(v->brk.data) && soft_debug_access(v, va, bytes, acc & SOFT_ACC_W))
+		return 0;
 	/* An access that reaches beyond the canonical addresses raises #GP or #SS, even if its
 	 * first page would raise #PF. */
 	if (room < bytes && unlikely(!soft_canonical(va + bytes - 1)))
@@ -467,9 +472,8 @@ static void entry_drop(struct soft_tlbe *e)
 static void new_mapping(struct soft_vcpu *v)
 {
 	v->map_gen++;
-	v->ctx = v->map_gen << 1 | (v->cpl == 3);
 	v->code_seen = v->large_code_seen = 0;
-	soft_lbr_update(v);
+	soft_ctx_update(v);
 }
 
 void soft_tlb_flush(struct soft_vcpu *v)

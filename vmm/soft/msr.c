@@ -5,7 +5,7 @@
  * caller has answered, at the next run().
  */
 #include "vmm/soft/chip.h"
-#include "vmm/soft/internal.h"
+#include "vmm/soft/debug.h"
 
 /* AMD64 APM vol. 2, appendix A; SDM vol. 4. */
 #define MSR_TSC		   0x10u
@@ -341,6 +341,7 @@ static int port_io(struct soft_vcpu *v, const struct soft_op *op, bool in)
 
 	if (port_allowed(v, port, bytes))
 		return 1;
+	soft_debug_port(v, port, bytes);
 	v->run->u.io.port = port;
 	v->run->u.io.size = (uint8_t)bytes;
 	v->run->u.io.in = in;

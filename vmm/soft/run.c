@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "vmm/soft/chip.h"
+#include "vmm/soft/debug.h"
 #include "vmm/soft/jit.h"
-#include "vmm/soft/lbr.h"
 #include "vmm/soft/legacy.h"
 
 #define CR0_PE_PG 0x80000001ULL
@@ -111,7 +111,8 @@ static int complete(struct soft_vcpu *v)
 		break;
 	}
 	v->rip = v->pending.next;
-	v->sti_shadow = false;
+	v->sti_shadow = v->brk.ss_shadow = false;
+	v->rflags &= ~SOFT_RF;
 	soft_count_one(v, v->pending.ev, false);
 	return 0;
 }
@@ -209,30 +210,29 @@ static bool goes_on(const struct soft_vcpu *v)
 	return b && b->ctx == v->ctx && v->rip == v->rest.rip && !v->tally->armed;
 }
 
-/* Raise #DB after a single-stepped instruction, or after one iteration of a repeated string
- * instruction. */
-static void single_step(struct soft_vcpu *v)
-{
-	v->dr[6] |= 1u << 14; /* BS */
-	soft_fault(v, SOFT_DB, false, 0);
-}
-
 /* Execute one chunk of at most @budget instructions. On return v->trap says what run_loop() must
  * do. */
 static void chunk(struct soft_vcpu *v, uint64_t budget)
 {
-	bool tf = v->rflags & SOFT_TF, shadow = v->sti_shadow;
+	bool tf = v->rflags & SOFT_TF, shadow = v->sti_shadow, ss = v->brk.ss_shadow, on;
 	int64_t n = budget < SOFT_CHUNK ? (int64_t)budget : SOFT_CHUNK;
-	uint64_t before = v->retired;
-	bool on = goes_on(v);
-	unsigned int from = on ? v->rest.op : 0;
-	struct soft_block *b = on ? v->rest.block : soft_find(v);
+	uint64_t before = v->retired, rf = v->rflags & SOFT_RF;
+	struct soft_block *b;
+	unsigned int from;
 
+	if (unlikely(v->brk.code || v->brk.near) && soft_debug_fetch(v, rf || ss)) {
+		v->rest.block = NULL;
+		v->extra += SOFT_EFFORT_SLICE;
+		return;
+	}
+	on = goes_on(v);
+	from = on ? v->rest.op : 0;
+	b = on ? v->rest.block : soft_find(v);
 	v->rest.block = NULL;
 	v->extra += SOFT_EFFORT_SLICE;
 	if (!b)
 		return;
-	if (tf || shadow || v->single)
+	if (tf || shadow || v->single || v->brk.near)
 		n = 1;
 	if (unlikely(v->tally->armed))
 		n = soft_alarm_limit(v, b, n);
@@ -243,8 +243,8 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 		if (armed)
 			v->attn |= SOFT_ATTN_ARMED;
 	}
-	v->sti_shadow = false;
-	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction begins (SDM vol. 3, 18.3.1.1) */
+	v->sti_shadow = v->brk.ss_shadow = false;
+	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction is done (SDM vol. 3, 18.3.1.1) */
 	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;
@@ -255,10 +255,13 @@ static void chunk(struct soft_vcpu *v, uint64_t budget)
 	v->single = false;
 	if (v->trap == SOFT_TRAP_STOP)
 		v->trap = SOFT_TRAP_NONE;
-	if (v->retired == before)
-		v->sti_shadow = shadow; /* the instruction in the shadow has not retired yet */
-	else if (v->step)
-		single_step(v); /* replaces the exit of a HLT: the debug exception ends the HLT */
+	if (v->retired == before) { /* the instruction in the shadow has not retired yet */
+		v->sti_shadow = shadow;
+		v->brk.ss_shadow = ss;
+		v->rflags |= rf;
+	} else if (soft_debug_due(v)) {
+		soft_debug_trap(v); /* replaces the exit of a HLT: it ends the HLT */
+	}
 }
 
 static bool in_64bit_mode(const struct soft_vcpu *v)
@@ -306,10 +309,13 @@ static void run_loop(struct soft_vcpu *v)
 		if (complete(v)) {
 			if (soft_deliver(v))
 				return;
-		} else if (v->rflags & SOFT_TF) {
-			single_step(v);
-			if (soft_deliver(v))
-				return;
+		} else {
+			v->step = v->rflags & SOFT_TF;
+			if (soft_debug_due(v)) {
+				soft_debug_trap(v);
+				if (soft_deliver(v))
+					return;
+			}
 		}
 	}
 	for (;;) {
@@ -345,6 +351,7 @@ static void run_loop(struct soft_vcpu *v)
 		v->trap = SOFT_TRAP_NONE;
 		if (unlikely(!in_64bit_mode(v))) {
 			soft_legacy_step(v); /* events wait: nothing can be delivered there */
+			v->brk.hits = 0;
 		} else {
 			if (events(v))
 				return;
@@ -373,7 +380,7 @@ static void run_loop(struct soft_vcpu *v)
 			return;
 		case SOFT_TRAP_STEP:
 			v->rflags |= SOFT_RF;
-			single_step(v);
+			soft_debug_trap(v);
 			if (soft_deliver(v))
 				return;
 			break;

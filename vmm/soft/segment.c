@@ -174,7 +174,7 @@ static int load_seg(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
 	v->seg[SOFT_SS] = ss;
 	/* Neither an interrupt nor a debug trap comes before the next instruction is done (SDM
 	 * vol. 3, 6.8.3). */
-	v->sti_shadow = true;
+	v->sti_shadow = v->brk.ss_shadow = true;
 	v->step = false;
 	v->attn |= SOFT_ATTN_EVENT;
 	return 0;

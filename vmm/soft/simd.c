@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "vmm/soft/debug.h"
 #include "vmm/soft/emit.h"
 
 /* ---- operands ---- */
@@ -267,7 +268,12 @@ int soft_help_maskmov(struct soft_vcpu *v, const struct soft_op *op)
 	}
 	if (op->idx & SIMD_MMX) /* even if the store faults, as measured on AMD family 1AH */
 		soft_mmx_done(v);
-	p = soft_rmw_slow(v, v->r[SOFT_TEA], op->base);
+	/* Only bytes that are stored meet breakpoints (measured on family 1AH). */
+	if (unlikely(v->brk.data))
+		for (unsigned int i = 0; i < op->base; i++)
+			if ((mask.b[i] & 0x80) && soft_debug_access(v, v->r[SOFT_TEA] + i, 1, true))
+				return 1;
+	p = soft_rmw_quiet(v, v->r[SOFT_TEA], op->base);
 	if (!p)
 		return 1;
 	for (unsigned int i = 0; i < op->base; i++)

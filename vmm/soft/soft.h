@@ -177,9 +177,9 @@ struct soft_site {
 enum { SOFT_SLOT_SELF, SOFT_SLOT_FALL, SOFT_SLOT_TAKEN, SOFT_BLOCK_SLOTS };
 #define SOFT_SLOTS     (1000 * SOFT_BLOCK_SLOTS)
 #define SOFT_BIG_SLOTS (12000 * SOFT_BLOCK_SLOTS)
-#define SOFT_TLB_BITS 8
-#define SOFT_TLB_SIZE (1u << SOFT_TLB_BITS)
-#define SOFT_FILLED   32
+#define SOFT_TLB_BITS  8
+#define SOFT_TLB_SIZE  (1u << SOFT_TLB_BITS)
+#define SOFT_FILLED    32
 
 /* One guest-physical page: bit N of mask says that the Nth 64-byte piece holds code that some vCPU
  * has decoded; gen is the number of times that such code was overwritten. */
@@ -336,13 +336,17 @@ enum {
 /* Why soft_exec() or a helper stopped. */
 enum soft_trap {
 	SOFT_TRAP_NONE = 0,
-	SOFT_TRAP_FAULT,  /* deliver v->fault; the instruction did not retire */
-	SOFT_TRAP_SMC,	  /* the store hits decoded code: execute this instruction alone */
+	SOFT_TRAP_FAULT, /* deliver v->fault; the instruction did not retire */
+	/* The store hits decoded code, or the access meets a breakpoint or a device: execute this
+	 * instruction alone. */
+	SOFT_TRAP_SMC,
 	SOFT_TRAP_EXIT,	  /* v->run->exit is filled; the instruction did not retire (yet) */
 	SOFT_TRAP_STOP,	  /* the chunk ended inside a block */
 	SOFT_TRAP_KICK,	  /* a repeated string instruction was interrupted between elements */
 	SOFT_TRAP_DEVICE, /* the access at v->device is to no RAM, but perhaps to a device */
-	SOFT_TRAP_STEP	  /* an iteration of a repeated string instruction was single-stepped */
+	/* A #DB follows an iteration of a repeated string instruction. */
+	SOFT_TRAP_STEP,
+	SOFT_TRAP_NEAR /* the next instruction is in a page with a breakpoint for instructions */
 };
 
 enum { SOFT_ES, SOFT_CS, SOFT_SS, SOFT_DS, SOFT_FS, SOFT_GS, SOFT_NSEGS };
@@ -365,7 +369,7 @@ struct soft_vm {
 	size_t pages_bytes;	 /* size of the mapping behind pages */
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
-	_Atomic uint32_t smc_seq;	/* grows when decoded code is overwritten */
+	_Atomic uint32_t smc_seq; /* grows when decoded code is overwritten */
 	/* The page of the Nth time, from 0, is in smc_log[N % SOFT_SMC_LOG], with N + 1 above it.
 	 */
 	_Atomic uint64_t smc_log[SOFT_SMC_LOG];
@@ -384,13 +388,15 @@ struct soft_vm {
 #define SOFT_WARM_BLOCKS 16
 
 #define SOFT_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
+#define SOFT_CTX_NEAR  2u    /* in a page with a breakpoint for instructions: debug.h */
+#define SOFT_CTX_GEN   2
 
 struct soft_vcpu {
 	uint64_t r[SOFT_NREGS + 1];
 	uint64_t fl_a, fl_b;
 	uint32_t fl_omask, fl_oval; /* with SOFT_FK_OVER: flags in fl_omask are as in fl_oval */
 	uint32_t fl_kind;	    /* enum soft_fk * 4 + log2 of the operand bytes */
-	uint32_t ctx;		    /* mapping generation << 1 | (CPL == 3) */
+	uint32_t ctx;		    /* v->map_gen << SOFT_CTX_GEN | SOFT_CTX_NEAR | (CPL == 3) */
 	uint32_t tctx;		    /* ctx that a taken branch's target must have: see lbr.h */
 	uint32_t lbr_sel;      /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
 	struct soft_tlbe *tlb; /* TLB of the current privilege level */
@@ -404,7 +410,7 @@ struct soft_vcpu {
 	uint32_t attn; /* SOFT_ATTN_*: leave the dispatch loop at the next block boundary */
 	uint8_t cpl;
 	bool step;   /* TF: a debug trap follows the instruction in progress */
-	bool single; /* one instruction executes alone: its stores may hit decoded code */
+	bool single; /* one instruction executes alone: SOFT_TRAP_SMC */
 	bool sti_shadow;
 	bool nmi_masked;
 	uint64_t rflags; /* without the six arithmetic flags: soft_get_rflags() has all */
@@ -479,7 +485,14 @@ struct soft_vcpu {
 		uint64_t rip, next;
 		uint8_t ev;
 		uint8_t size;
-	} pending;	      /* the exit that the caller answers before the next run() */
+	} pending;		    /* the exit that the caller answers before the next run() */
+	struct {		    /* hardware breakpoints: debug.h; bit N is breakpoint N */
+		uint8_t code, data; /* those that DR7 enables, for instructions and for data */
+		uint8_t hits;	    /* met by the instruction in progress, and not in DR6 yet */
+		bool near;	    /* it is in a page with a breakpoint for instructions */
+		bool ss_shadow; /* sti_shadow is that of MOV SS: it holds off debug traps, too */
+		bool quiet;	/* accesses meet none: an event is being delivered, for example */
+	} brk;
 	bool halted;	      /* HLT has retired, and no event has woken the vCPU since */
 	uint64_t extra_begin; /* v->extra when run() began */
 	uint64_t cr0, cr3, cr4, cr8, efer;
@@ -557,8 +570,8 @@ struct soft_vcpu {
 	struct soft_chunk *arena, *arena_free;
 	struct soft_unsettled unsettled[SOFT_UNSETTLED];
 	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
-	struct soft_block *jc[SOFT_JC_SIZE];	 /* blocks by rip: soft_find() looks here first */
-	struct soft_block **hash;		 /* all blocks by guest-physical address */
+	struct soft_block *jc[SOFT_JC_SIZE]; /* blocks by rip: soft_find() looks here first */
+	struct soft_block **hash;	     /* all blocks by guest-physical address */
 	struct soft_cpage *cpages;
 	/* By page number modulo max_cpages, and by index: one more than the index of the first
 	 * and the next of cpages; 0: none. */

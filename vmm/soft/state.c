@@ -2,7 +2,8 @@
 /*
  * get_state and set_state (vmm/engine/engine.h): the state of a vCPU for which kvm_regs and
  * kvm_sregs have no place. It is one section of fields, followed by the sections of x87 and SSE
- * (fpu_save.c) and of the local APIC (lapic.c). engine.c calls this file.
+ * (fpu_save.c) and of the local APIC (lapic.c). Behind MOV SS, and while IN or OUT at a breakpoint
+ * waits for its answer, a last section says so. engine.c calls this file.
  *
  * The state does not include:
  *   - caches (decoded code, translations): the restored vCPU makes them again;
@@ -18,11 +19,14 @@
 #include <string.h>
 
 #include "vmm/soft/chip.h"
+#include "vmm/soft/debug.h"
 #include "vmm/soft/emit.h"
 #include "vpmu/blob.h"
 
-#define TAG	0x55504356u /* "VCPU" */
-#define VERSION 2
+#define TAG	    0x55504356u /* "VCPU" */
+#define VERSION	    2
+#define BRK_TAG	    0x4b524248u /* "HBRK" */
+#define BRK_VERSION 1
 
 struct state {
 	uint8_t cpl;
@@ -37,6 +41,8 @@ struct state {
 	struct lapic lapic;
 	struct soft_plat_state plat; /* with interrupt controllers */
 	struct soft_whole w;	     /* of a whole CPU */
+	bool ss_shadow;
+	uint8_t hits; /* breakpoints met: soft_vcpu.brk */
 };
 
 static void collect(const struct soft_vcpu *v, struct state *s)
@@ -66,6 +72,8 @@ static void collect(const struct soft_vcpu *v, struct state *s)
 		.tsc_aux = v->tsc_aux,
 		.dr = {v->dr[0], v->dr[1], v->dr[2], v->dr[3], v->dr[6], v->dr[7]},
 		.lapic = soft_lapic(v),
+		.ss_shadow = v->brk.ss_shadow,
+		.hits = v->brk.hits,
 	};
 	if (v->chip)
 		soft_plat_get(v, &s->plat);
@@ -108,6 +116,12 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 		soft_plat_save(&s.plat, &b);
 	if (v->whole)
 		soft_whole_save(&v->w, &b);
+	if (s.ss_shadow || s.hits) {
+		section = vpmu_blob_begin(&b, BRK_TAG, BRK_VERSION);
+		vpmu_blob_u8(&b, s.ss_shadow);
+		vpmu_blob_u8(&b, s.hits);
+		vpmu_blob_end(&b, section);
+	}
 	if (b.failed)
 		ret = -ENOMEM;
 	else if (*bytes < b.len)
@@ -131,6 +145,21 @@ static void reset_lapic(const struct soft_vcpu *v, struct lapic *l)
 	l->now = soft_chip_base(v->chip);
 	lapic_init_full(l, v->id, v->lapic.deadline);
 	l->x2 = v->lapic.x2;
+}
+
+/* The last section, if there is one. */
+static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r;
+	uint16_t version;
+
+	if (vpmu_blob_done(all))
+		return true;
+	if (!vpmu_blob_get_section(all, BRK_TAG, &version, &r) || version != BRK_VERSION)
+		return false;
+	s->ss_shadow = vpmu_blob_get_bool(&r);
+	s->hits = vpmu_blob_get_u8(&r);
+	return vpmu_blob_done(&r) && (s->ss_shadow || s->hits);
 }
 
 static bool parse(struct state *s, const struct soft_vcpu *v, const void *buf, size_t bytes)
@@ -165,7 +194,8 @@ static bool parse(struct state *s, const struct soft_vcpu *v, const void *buf, s
 	reset_lapic(v, &s->lapic);
 	return vpmu_blob_done(&r) && soft_fpu_load(&s->fpu, &all) && !lapic_load(&s->lapic, &all) &&
 	       (!v->chip || soft_plat_load(&s->plat, &all)) &&
-	       (!v->whole || soft_whole_load(&s->w, &all)) && vpmu_blob_done(&all);
+	       (!v->whole || soft_whole_load(&s->w, &all)) && parse_brk(s, &all) &&
+	       vpmu_blob_done(&all);
 }
 
 /* The row of the instruction that makes an exit of @kind, or NULL if no instruction does. */
@@ -199,6 +229,15 @@ static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
 	if ((s->kind == SOFT_PEND_RDMSR || s->kind == SOFT_PEND_WRMSR) && s->cpl)
 		return false;
 	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
+}
+
+/* What has been met is reported by the next #DB at once, unless MOV SS or an exit is in between. */
+static bool brk_valid(const struct state *s)
+{
+	bool io = s->kind == SOFT_PEND_IN || s->kind == SOFT_PEND_OUT;
+
+	return (!s->ss_shadow || s->sti_shadow) && s->hits < 1u << SOFT_NR_BRK &&
+	       (!s->hits || s->ss_shadow || io);
 }
 
 static bool lapic_valid(const struct soft_vcpu *v, const struct state *s)
@@ -236,7 +275,7 @@ static bool valid(const struct soft_vcpu *v, const struct state *s)
 		return false;
 	if (!soft_dr_valid(6, s->dr[4]) || !soft_dr_valid(7, s->dr[5]))
 		return false;
-	return exit_valid(v, s) && lapic_valid(v, s);
+	return exit_valid(v, s) && brk_valid(s) && lapic_valid(v, s);
 }
 
 int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
@@ -265,6 +304,9 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 	memcpy(v->dr, s.dr, 4 * sizeof(v->dr[0]));
 	v->dr[6] = s.dr[4];
 	v->dr[7] = s.dr[5];
+	v->brk.ss_shadow = s.ss_shadow;
+	v->brk.hits = s.hits;
+	soft_debug_update(v);
 	s.fpu.mxcsr_mask = v->fpu.mxcsr_mask;
 	v->fpu = s.fpu;
 	v->lapic = s.lapic;

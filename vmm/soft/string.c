@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "vmm/soft/debug.h"
 #include "vmm/soft/emit.h"
 
 struct str {
@@ -112,7 +113,7 @@ static uint64_t room(const struct str *s, uint64_t va, unsigned int reg)
 }
 
 /* Host address where a whole piece may be read or stored directly. NULL: there was a trap, or the
- * page of a store holds decoded code. */
+ * page of a store holds decoded code, or the page has a breakpoint. */
 static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 {
 	struct soft_vcpu *v = s->v;
@@ -121,6 +122,8 @@ static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 
 	if (likely((write ? e->wtag : e->rtag) == (va & SOFT_PAGE_MASK)))
 		return (uint8_t *)(e->add + va);
+	if (unlikely(v->brk.data) && soft_watched(v, v->brk.data, va))
+		return NULL;
 	p = soft_host(v, va, s->acc | (write ? SOFT_ACC_W : 0));
 	if (unlikely(v->trap == SOFT_TRAP_DEVICE))
 		v->trap = SOFT_TRAP_NONE; /* one element at a time */
@@ -400,7 +403,7 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		}
 		if (count == n)
 			break;
-		if (unlikely(v->step)) { /* a debug trap follows each iteration */
+		if (unlikely(v->step || v->brk.hits)) { /* a debug trap follows the iteration */
 			v->trap = SOFT_TRAP_STEP;
 			goto unfinished;
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * System instructions that are not about segments, MSRs or privilege changes: flags, control and
- * debug registers, TLB maintenance, HLT; and the instructions that only fault.
+ * System instructions that are not about segments, MSRs or privilege changes: flags, control
+ * registers, TLB maintenance, HLT; and the instructions that only fault.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,10 +21,8 @@
 /* VME PVI TSD DE PSE PAE MCE PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP. The rest is features the
  * soft machine does not have (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as without them. */
 #define CR4_WRITABLE 0x1107ffULL
-#define CR4_DE	     (1ULL << 3)
 #define CR4_PAE	     (1ULL << 5)
 #define CR3_RESERVED 0xfff0000000000000ULL
-#define DR7_ENABLES  0xffULL
 
 int soft_sys_ud(struct soft_vcpu *v, const struct soft_op *op)
 {
@@ -288,62 +286,5 @@ int soft_sys_vmcall(struct soft_vcpu *v, const struct soft_op *op)
 	if (!v->whole)
 		return soft_sys_closed(v, op);
 	v->r[SOFT_RAX] = v->cpl ? (uint64_t)-KVM_EPERM : (uint64_t)-KVM_ENOSYS;
-	return 0;
-}
-
-/* ---- debug registers: kept, but no breakpoint can be armed ---- */
-
-static int dr_index(struct soft_vcpu *v, unsigned int n)
-{
-	if (n == 4 || n == 5) {
-		if (v->cr4 & CR4_DE)
-			return -1;
-		return (int)n + 2;
-	}
-	return n > 7 ? -1 : (int)n;
-}
-
-/* Bits that are fixed: SDM vol. 3, 18.2. */
-static uint64_t dr_fixed(unsigned int n, uint64_t x)
-{
-	return n == 6 ? (x & 0xe00f) | 0xffff0ff0 : (x & 0xffff2bff) | 0x400;
-}
-
-bool soft_dr_valid(unsigned int n, uint64_t x)
-{
-	return x == dr_fixed(n, x) && !(n == 7 && (x & DR7_ENABLES));
-}
-
-int soft_sys_mov_to_dr(struct soft_vcpu *v, const struct soft_op *op)
-{
-	uint64_t x = v->r[op->src];
-	int n;
-
-	if (v->cpl)
-		return soft_gp(v, 0);
-	n = dr_index(v, op->scale);
-	if (n < 0)
-		return soft_ud(v);
-	if (n >= 6 && x >> 32)
-		return soft_gp(v, 0);
-	if (n == 7 && (x & DR7_ENABLES))
-		return soft_error(v,
-				  "DR7 = 0x%llx enables hardware breakpoints, which are not "
-				  "modelled",
-				  (unsigned long long)x);
-	v->dr[n] = n < 6 ? x : dr_fixed((unsigned int)n, x);
-	return 0;
-}
-
-int soft_sys_mov_from_dr(struct soft_vcpu *v, const struct soft_op *op)
-{
-	int n;
-
-	if (v->cpl)
-		return soft_gp(v, 0);
-	n = dr_index(v, op->scale);
-	if (n < 0)
-		return soft_ud(v);
-	v->r[op->dst] = v->dr[n];
 	return 0;
 }
