@@ -17,6 +17,7 @@
 
 #include "tests/soft/dt.h"
 #include "tests/soft/svm.h"
+#include "vmm/soft/debug.h"
 #include "vmm/soft/jit.h"
 #include "vpmu/softpmu.h"
 
@@ -42,6 +43,7 @@ enum {
 };
 #define SLICE_STATE 0x80 /* in slice: take the state out and put it back */
 #define SLICE_INTEL 0x40 /* in slice: CPUID names Intel */
+#define SLICE_BREAK 0x20 /* in slice: breakpoints are set, and #DB is passed */
 
 struct __attribute__((packed)) header {
 	uint8_t mode;
@@ -180,6 +182,20 @@ static void start_fp(struct soft_vcpu *v, const struct header *h)
 	soft_fpu_settle(f);
 }
 
+/* Breakpoints at what the registers point to. The handler of #DB sets RF in its frame. */
+static void start_breakpoints(struct machine *m, const struct header *h)
+{
+	static const uint8_t handler[] = {0x81, 0x4c, 0x24, 0x10, 0, 0,
+					  1,	0,    0x48, 0xcf}; /* or [rsp+16], RF; iretq */
+	struct soft_vcpu *v = (struct soft_vcpu *)m->s.vcpu[0];
+
+	memcpy(m->s.ram + SVM_HANDLERS + 1 * 16, handler, sizeof(handler));
+	for (unsigned int i = 0; i < 4; i++)
+		v->dr[i] = reg_value(h->regs[i * 3]) + (h->rflags >> (16 + i * 4) & 15);
+	v->dr[7] = ((h->cr4 + h->nr_patches + 1) * 0x9e3779b1u & 0xffff03ff) | 0x400;
+	soft_debug_update(v);
+}
+
 static void start(struct machine *m, const struct header *h, size_t code_len)
 {
 	uint64_t r[16];
@@ -230,6 +246,8 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 	}
 	m->started = !vmm_soft_ops.set_sregs(m->s.vcpu[0], &sr);
 	start_fp((struct soft_vcpu *)m->s.vcpu[0], h);
+	if (h->slice & SLICE_BREAK)
+		start_breakpoints(m, h);
 }
 
 /* What a caller would do; false: this vCPU is at its end. */
