@@ -189,7 +189,8 @@ Test(kvm_state, rdpmc_sites)
 	START_HOW(&b, rdpmc, .irqchip = true);
 	cr_assert_eq(load(&b, &a, true), 0);
 	stop(&a);
-	cr_assert_eq(run(&b), VMM_EXIT_RDPMC);
+	cr_assert_eq(run(&b), VMM_EXIT_RDPMC, "exit %d of port 0x%x at 0x%llx", b.run.exit,
+		     b.run.u.io.port, (unsigned long long)rip(&b));
 	cr_assert_eq(b.run.u.pmc.index, 5);
 	b.run.u.pmc.data = 0x1200000034;
 	EXPECT_OUT(&b, 0xf5, 4, 0x34);
