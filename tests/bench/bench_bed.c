@@ -61,6 +61,7 @@ static void ended(struct vm *vm, void *arg)
 }
 
 static void bvm_create(struct bed *b, struct bvm *v, unsigned int vcpus, const char *args,
+		       const struct boot_protocol *protocol,
 		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
 		       void *load_arg)
 {
@@ -69,6 +70,7 @@ static void bvm_create(struct bed *b, struct bvm *v, unsigned int vcpus, const c
 		.vcpus = vcpus,
 		.memory_bytes = 16 * MIB,
 		.image = &b->image,
+		.protocol = protocol,
 		.load = load,
 		.load_arg = load_arg,
 		.args = args,
@@ -94,13 +96,19 @@ static void bvm_create(struct bed *b, struct bvm *v, unsigned int vcpus, const c
 
 void bvm_open(struct bed *b, struct bvm *v, unsigned int vcpus, const char *args)
 {
-	bvm_create(b, v, vcpus, args, NULL, NULL);
+	bvm_create(b, v, vcpus, args, NULL, NULL, NULL);
 }
 
 void bvm_open_load(struct bed *b, struct bvm *v, unsigned int vcpus,
 		   int (*load)(struct vm *vm, void *arg, char *err, size_t errlen), void *arg)
 {
-	bvm_create(b, v, vcpus, NULL, load, arg);
+	bvm_create(b, v, vcpus, NULL, NULL, load, arg);
+}
+
+void bvm_open_linux(struct bed *b, struct bvm *v, unsigned int vcpus,
+		    int (*load)(struct vm *vm, void *arg, char *err, size_t errlen), void *arg)
+{
+	bvm_create(b, v, vcpus, NULL, &boot_linux, load, arg);
 }
 
 void bvm_close(struct bvm *v)

@@ -42,6 +42,9 @@ void bed_close(struct bed *b);
 void bvm_open(struct bed *b, struct bvm *v, unsigned int vcpus, const char *args);
 void bvm_open_load(struct bed *b, struct bvm *v, unsigned int vcpus,
 		   int (*load)(struct vm *vm, void *arg, char *err, size_t errlen), void *arg);
+/* bvm_open_linux - the same with the hardware of stock kernels. */
+void bvm_open_linux(struct bed *b, struct bvm *v, unsigned int vcpus,
+		    int (*load)(struct vm *vm, void *arg, char *err, size_t errlen), void *arg);
 void bvm_close(struct bvm *v);
 void start(struct bvm *v);
 

@@ -143,6 +143,7 @@ GUEST(att_dr, "1: mov %rax,%dr0\n jmp 1b");
 GUEST(att_swapgs, "1: swapgs\n jmp 1b");
 GUEST(att_fence, "1: .rept 100\n mfence\n .endr\n jmp 1b");
 GUEST(att_loop, "1: mov $100,%ecx\n 2: loop 2b\n jmp 1b");
+GUEST(att_tiny, "1: inc %rax\n jmp 1b");
 GUEST(att_xchg, "1: .rept 100\n xchg %rax,(%rdi)\n .endr\n jmp 1b");
 GUEST(att_chase, "mov $0x800000,%eax\n 1: .rept 32\n mov (%rax),%rax\n .endr\n jmp 1b");
 GUEST(att_setcc, "1: .rept 50\n add %eax,%edx\n seto %cl\n .endr\n jmp 1b");
@@ -281,6 +282,7 @@ const struct attack attacks[] = {
 	A("swapgs", att_swapgs, 450, NOTHING),
 	A("mfence", att_fence, 2051, NOTHING),
 	A("loop", att_loop, 90, NOTHING),
+	A("tiny loop", att_tiny, 0, NOTHING),
 	A("xchg", att_xchg, 445, NOTHING),
 	A("chase", att_chase, 778, CHASE),
 	A("seto", att_setcc, 224, NOTHING),

@@ -36,4 +36,22 @@ extern const size_t nr_attacks;
 int attack_load(const struct attack *a, const struct vmm_engine_ops *ops, struct vmm_engine_vcpu *v,
 		uint8_t *ram);
 
+/* ---- attack_chip.c: guests that attack by interrupts ---- */
+
+/* Its VM has the hardware of stock kernels (boot_linux). */
+struct chip_attack {
+	struct attack attack; /* .effort and .memory mean nothing here */
+	unsigned int vcpus;   /* all run the same code */
+	bool xapic;	      /* the local APICs are in xAPIC mode, others in x2APIC mode */
+};
+
+/* chip_attacks[0] is a plain guest. */
+extern const struct chip_attack chip_attacks[];
+extern const size_t nr_chip_attacks;
+
+/* chip_attack_load - attack_load() for vCPU @i of the guest @c. All vCPUs are loaded before the
+ * first one runs. */
+int chip_attack_load(const struct chip_attack *c, const struct vmm_engine_ops *ops,
+		     struct vmm_engine_vcpu *v, unsigned int i, uint8_t *ram);
+
 #endif

@@ -23,7 +23,7 @@ static const struct vmm_engine_ops *const o = &vmm_soft_ops;
 struct guest {
 	struct vmm_engine *e;
 	struct vmm_engine_vm *vm;
-	struct vmm_engine_vcpu *v;
+	struct vmm_engine_vcpu *v, *others[16];
 	struct vpmu_soft_tally t;
 	struct vmm_run run;
 	uint8_t *ram;
@@ -50,6 +50,41 @@ static void open_guest(struct guest *g, const struct attack *a)
 static void close_guest(struct guest *g)
 {
 	o->vcpu_destroy(g->v);
+	o->vm_destroy(g->vm);
+	o->close(g->e);
+	munmap(g->ram, ATTACK_RAM);
+}
+
+/* A guest of chip_attacks: a whole CPU, and the serial port's line asserted. */
+static void open_chip_guest(struct guest *g, const struct chip_attack *c)
+{
+	struct kvm_cpuid_entry2 leaf1 = {.function = 1, .ecx = 1u << 24, .edx = 7u << 24};
+	char why[128];
+
+	memset(g, 0, sizeof(*g));
+	cr_assert_eq(o->open(&g->e, why, sizeof(why)), 0);
+	g->ram = mmap(NULL, ATTACK_RAM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cr_assert(g->ram != MAP_FAILED);
+	cr_assert_eq(o->vm_create(g->e,
+				  &(struct vmm_ram){
+					  .base = g->ram, .nr = 1, .slot[0].bytes = ATTACK_RAM},
+				  &g->vm),
+		     0);
+	cr_assert_eq(o->irqchip_create(g->vm), 0);
+	for (unsigned int i = 0; i < c->vcpus; i++) {
+		cr_assert_eq(o->vcpu_create(g->vm, i, &g->others[i]), 0);
+		cr_assert_eq(o->set_cpuid(g->others[i], &leaf1, 1), 0);
+		cr_assert_eq(chip_attack_load(c, o, g->others[i], i, g->ram), 0);
+	}
+	g->v = g->others[0];
+	cr_assert_eq(o->set_tally(g->v, &g->t), 0);
+	cr_assert_eq(o->irq_line(g->vm, 4, true), 0);
+}
+
+static void close_chip_guest(struct guest *g, unsigned int vcpus)
+{
+	for (unsigned int i = 0; i < vcpus; i++)
+		o->vcpu_destroy(g->others[i]);
 	o->vm_destroy(g->vm);
 	o->close(g->e);
 	munmap(g->ram, ATTACK_RAM);
@@ -111,6 +146,41 @@ Test(soft_effort, is_charged)
 	}
 }
 
+/* Whoever sends an interrupt to many, or takes many, is charged for each. vCPU 0 runs alone. */
+Test(soft_effort, interrupts_are_charged)
+{
+	static const struct {
+		const char *name;
+		unsigned int effort; /* as in struct attack */
+	} dear[] = {{"IPI to nobody", 47000},	 {"16 vCPUs, IPIs to all, IF = 0", 74000},
+		    {"IPI to 15 others", 68000}, {"self IPI", 6200},
+		    {"self IPI, IF = 0", 7800},	 {"timer of 1 ns", 11700},
+		    {"asserted line", 9100},	 {"asserted line, 16 vCPUs", 20800},
+		    {"APIC off and on", 2800},	 {"wrmsr tsc", 1900},
+		    {"KVM's clock", 1900}};
+	unsigned int found = 0;
+
+	soft_jit_set(SOFT_JIT_OFF);
+	for (size_t i = 0; i < nr_chip_attacks; i++)
+		for (size_t k = 0; k < sizeof(dear) / sizeof(dear[0]); k++) {
+			const struct chip_attack *c = &chip_attacks[i];
+			uint64_t insns = 0, effort;
+			struct guest g;
+
+			if (strcmp(c->attack.name, dear[k].name))
+				continue;
+			found++;
+			open_chip_guest(&g, c);
+			slice(&g, 100000, &insns);
+			insns = 0;
+			effort = slice(&g, 400000, &insns);
+			cr_expect_geq(effort - insns, insns * dear[k].effort / 100,
+				      "%s: %lu units, %lu insns", dear[k].name, effort, insns);
+			close_chip_guest(&g, c->vcpus);
+		}
+	cr_assert_eq(found, sizeof(dear) / sizeof(dear[0]));
+}
+
 /* The same in translated code. 100 instructions of the guests that are named take so many units at
  * least; those of others no less than the plain guest's. A plain guest with all its code translated
  * takes a quarter of a unit for each. */
@@ -123,7 +193,7 @@ Test(soft_effort, is_charged_translated)
 		    {"lock x100", 195}, {"cmpxchg x100", 195}, {"xchg", 195},	  {"loop", 49},
 		    {"split lock", 99}, {"adc", 49},	       {"bsf", 70},	  {"seto", 24},
 		    {"paddb", 60},	{"mulpd", 125},	       {"divpd", 580},	  {"denormal", 480},
-		    {"sqrtpd", 350}};
+		    {"sqrtpd", 350},	{"tiny loop", 36}};
 	unsigned int found = 0;
 
 	if (vmm_soft_translate(true))

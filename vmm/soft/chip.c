@@ -127,6 +127,7 @@ static void post(struct soft_vcpu *v, unsigned int mode, uint8_t vector, bool le
 	default:
 		return; /* SMI: there is no SMM. ExtINT: there is no PIC */
 	}
+	w->effort += SOFT_EFFORT_POST;
 	/* Pairs with soft_chip_halt(): it sees what was posted, or we see that it sleeps. */
 	atomic_store(&v->plat.posted_any, true);
 	if (atomic_load(&v->plat.asleep))
@@ -158,6 +159,7 @@ static bool send(struct soft_chip *c, const struct message *m, struct soft_wakes
 {
 	unsigned int n = 0, chosen = 0;
 
+	w->effort += c->nr * SOFT_EFFORT_LOOK;
 	for (unsigned int i = 0; i < c->nr; i++)
 		n += c->vcpu[i] && is_for(c->vcpu[i], m);
 	if (!n)
@@ -197,6 +199,7 @@ static void send_ipi(struct soft_vcpu *v, struct soft_wakes *w)
 		break;
 	case ALL:
 	case OTHERS:
+		w->effort += c->nr * SOFT_EFFORT_LOOK;
 		for (unsigned int i = 0; i < c->nr; i++)
 			if (c->vcpu[i] && atomic_load(&c->vcpu[i]->plat.address) &&
 			    (c->vcpu[i] != v || ICR_SHORTHAND(icr) == ALL))
@@ -249,13 +252,15 @@ uint32_t soft_chip_ioapic_read(struct soft_chip *c, uint32_t offset)
 	return val;
 }
 
-void soft_chip_ioapic_write(struct soft_chip *c, uint32_t offset, uint32_t val)
+void soft_chip_ioapic_write(struct soft_vcpu *v, uint32_t offset, uint32_t val)
 {
+	struct soft_chip *c = v->chip;
 	struct soft_wakes w = {0};
 
 	pthread_mutex_lock(&c->ioapic_lock);
 	send_pins(c, ioapic_write(&c->ioapic, offset, val), &w);
 	pthread_mutex_unlock(&c->ioapic_lock);
+	v->extra += w.effort;
 	soft_chip_wake(c, &w);
 }
 
@@ -270,10 +275,12 @@ void soft_chip_after(struct soft_vcpu *v)
 	if (l->sends)
 		send_ipi(v, &w);
 	if (l->ended) {
+		v->extra += SOFT_EFFORT_PINS;
 		pthread_mutex_lock(&c->ioapic_lock);
 		send_pins(c, ioapic_eoi(&c->ioapic, l->ended), &w);
 		pthread_mutex_unlock(&c->ioapic_lock);
 	}
+	v->extra += w.effort;
 	l->sends = false;
 	l->ended = 0;
 	soft_chip_wake(c, &w);
@@ -300,6 +307,7 @@ void soft_chip_take(struct soft_vcpu *v)
 
 	if (!soft_chip_posted(v) || !atomic_exchange(&v->plat.posted_any, false))
 		return;
+	v->extra += SOFT_EFFORT_TAKE;
 	take_words(v, v->plat.posted, false);
 	take_words(v, v->plat.posted_level, true);
 	signals = atomic_fetch_and(&v->plat.signals, ~SOFT_POST_NMI);

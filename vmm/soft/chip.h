@@ -30,11 +30,11 @@ struct soft_chip {
 	_Atomic uint64_t due; /* when the next timer of a vCPU that sleeps is due; LAPIC_NEVER */
 	pthread_mutex_t lock;
 	/* under lock */
-	unsigned int awake;	/* vCPUs that do not sleep */
+	unsigned int awake; /* vCPUs that do not sleep */
 	/* waker.time() since when none runs, because all have slept; 0: not so, or no waker. Read
 	 * without the lock. */
 	_Atomic uint64_t idle_from;
-	struct vmm_waker waker; /* wake is NULL: none */
+	struct vmm_waker waker;			 /* wake is NULL: none */
 	struct soft_vcpu *vcpu[SOFT_CHIP_VCPUS]; /* by number; changes only while none runs */
 	unsigned int nr;			 /* one more than the largest number */
 
@@ -60,6 +60,7 @@ enum {
 /* vCPUs that must be woken when no lock is held any more. */
 struct soft_wakes {
 	uint64_t bits[4];
+	uint32_t effort; /* of sending: whoever caused it is charged */
 };
 
 /* ---- chip.c ---- */
@@ -71,7 +72,7 @@ int soft_chip_add(struct soft_vcpu *v);
 void soft_chip_remove(struct soft_vcpu *v);
 int soft_chip_line(struct soft_chip *c, unsigned int pin, bool level);
 uint32_t soft_chip_ioapic_read(struct soft_chip *c, uint32_t offset);
-void soft_chip_ioapic_write(struct soft_chip *c, uint32_t offset, uint32_t val);
+void soft_chip_ioapic_write(struct soft_vcpu *v, uint32_t offset, uint32_t val);
 /* soft_chip_after - call it when the guest has written to @v's local APIC: sends what it sends. */
 void soft_chip_after(struct soft_vcpu *v);
 /* soft_chip_address - call it when the registers may have changed by which messages find @v. */

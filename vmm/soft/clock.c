@@ -223,6 +223,7 @@ bool soft_chip_poll(struct soft_vcpu *v)
 	uint64_t now = soft_chip_now(v, 0);
 
 	if (unlikely(now >= v->plat.timer_due)) {
+		v->extra += SOFT_EFFORT_CLOCK;
 		v->lapic.now = now;
 		v->lapic.tsc_offset = v->tsc_offset;
 		lapic_timer_expire(&v->lapic);

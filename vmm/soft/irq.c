@@ -57,6 +57,8 @@ void soft_irq_update(struct soft_vcpu *v)
 
 void soft_irq_taken(struct soft_vcpu *v)
 {
+	if (v->chip)
+		v->extra += SOFT_EFFORT_INTERRUPT;
 	if (v->lapic.offered && !v->intr_pending)
 		lapic_taken(&v->lapic);
 	soft_irq_update(v);

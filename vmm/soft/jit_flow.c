@@ -285,6 +285,8 @@ static void read_ops(struct jit *j)
 	struct soft_block *blk = j->blk;
 
 	uint32_t xmm = 0;
+	unsigned int last = 0;
+	int least;
 
 	blk->simd = JIT_SSE_NONE;
 	j->nr = blk->nr_ops;
@@ -318,6 +320,14 @@ static void read_ops(struct jit *j)
 		j->code[i] = (uint16_t)code;
 		j->quarters[i] = (int8_t)q;
 		j->quarters_all += q;
+		if (op->len)
+			last = i;
+	}
+	/* Of what is missing to the least, the last instruction is charged. */
+	least = SOFT_QUARTERS_BLOCK - 4 * blk->n - j->quarters_all;
+	if (least > 0) {
+		j->quarters[last] = (int8_t)(j->quarters[last] + least);
+		j->quarters_all += least;
 	}
 }
 

@@ -72,7 +72,7 @@ int soft_device_store(struct soft_vcpu *v, uint64_t pa, unsigned int bytes, uint
 			soft_lapic_mmio_write(v, pa >> 4 & 0xff, (uint32_t)x);
 	} else if ((pa & SOFT_PAGE_MASK) == SOFT_IOAPIC_PAGE) {
 		if (bytes == 4 && !(pa & 3)) {
-			soft_chip_ioapic_write(v->chip, pa & 0xffc, (uint32_t)x);
+			soft_chip_ioapic_write(v, pa & 0xffc, (uint32_t)x);
 			soft_chip_take(v);
 		}
 	}

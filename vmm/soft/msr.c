@@ -254,6 +254,7 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		if ((x & APIC_BASE_RESERVED) || !apic_mode_ok(v->apic_base, x))
 			return soft_gp(v, 0);
 		v->apic_base = x;
+		v->extra += SOFT_EFFORT_APIC_MODE;
 		soft_lapic_mode(v);
 		return 0;
 	case MSR_PAT:

@@ -112,6 +112,7 @@ static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
 		.flags = PVCLOCK_TSC_STABLE,
 	};
 
+	v->extra += SOFT_EFFORT_CLOCK;
 	_Static_assert(VMM_TSC_HZ == 1000000000ULL, "a tick is 1 ns");
 	_Static_assert(sizeof(t) == 32, "the ABI's size");
 	return store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
@@ -134,6 +135,7 @@ void soft_whole_set_tsc(struct soft_vcpu *v, uint64_t tsc)
 {
 	uint64_t by = tsc - soft_tsc(v);
 
+	v->extra += SOFT_EFFORT_CLOCK;
 	/* The write adds the same to IA32_TSC_ADJUST (SDM vol. 3, 18.17.3). */
 	v->tsc_offset += by;
 	v->w.tsc_adjust += by;

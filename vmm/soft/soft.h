@@ -281,6 +281,13 @@ enum {
 	SOFT_EFFORT_FAR = 140,	     /* IRETQ, far RET */
 	SOFT_EFFORT_MODE = 34,	     /* a change of the privilege level */
 	SOFT_EFFORT_APIC = 24,	     /* a register of the local APIC */
+	SOFT_EFFORT_APIC_MODE = 60,  /* its mode */
+	SOFT_EFFORT_CLOCK = 30,	     /* a clock that is set, a timer that is due */
+	SOFT_EFFORT_LOOK = 60,	     /* a vCPU that a message may be for */
+	SOFT_EFFORT_POST = 30,	     /* one that it is for */
+	SOFT_EFFORT_TAKE = 70,	     /* messages taken by the one that they are for */
+	SOFT_EFFORT_PINS = 150,	     /* an end of an interrupt that the I/O APIC sees */
+	SOFT_EFFORT_INTERRUPT = 250, /* an interrupt of a VM with interrupt controllers, besides */
 	SOFT_EFFORT_EVENT = 150,     /* an interrupt, an exception, INT n */
 	SOFT_EFFORT_SLICE = 30,	     /* leaving the dispatch loop and coming back */
 
@@ -309,6 +316,7 @@ enum {
 
 /* An instruction in translated code, in quarters of a unit. */
 enum {
+	SOFT_QUARTERS_BLOCK = 3, /* a block, at least: beginning it takes longer than a move */
 	SOFT_QUARTERS_PLAIN = 1,
 	SOFT_QUARTERS_LOOP = 2,
 	SOFT_QUARTERS_CARRY = 2, /* ADC, SBB */
