@@ -143,7 +143,11 @@ static void usual_attr(struct perf_event_attr *a)
 	a->mmap = a->comm = a->task = a->context_switch = one_in(4);
 }
 
-void random_attr(struct perf_event_attr *a)
+/* Linux passes AnyThread on to every Intel PMU from version 3 on, also where CPUID says that there
+ * is none. KVM's PMU and ours answer such a WRMSR by #GP, of which Linux complains. */
+#define ANY_THREAD (1ULL << 21)
+
+static void unchecked_attr(struct perf_event_attr *a)
 {
 	if (one_in(2)) {
 		usual_attr(a);
@@ -181,4 +185,11 @@ void random_attr(struct perf_event_attr *a)
 	a->remove_on_exec = one_in(16);
 	a->config1 = one_in(20) ? rnd() : a->config1;
 	a->config2 = one_in(20) ? rnd() : a->config2;
+}
+
+void random_attr(struct perf_event_attr *a)
+{
+	unchecked_attr(a);
+	if (a->type == PERF_TYPE_RAW)
+		a->config &= ~ANY_THREAD;
 }
