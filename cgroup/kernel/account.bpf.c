@@ -101,7 +101,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
-		fresh = take_up_events(st, cpu);
+		fresh = take_up_events(st, cpu, flush);
 		if (fresh) {
 			a = account_of(st->at.account);
 			owed &= ~fresh;

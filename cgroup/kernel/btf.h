@@ -35,6 +35,7 @@ struct css_set {
 /* The scheduler's queue of a CPU, by which its clock is found. */
 struct rq {
 	__u64 clock;
+	__u64 nr_switches; /* with the one that goes on when the program runs */
 };
 
 struct cfs_rq {

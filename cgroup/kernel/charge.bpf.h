@@ -197,9 +197,24 @@ __noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u6
 	return 0;
 }
 
-/* Slots whose events are new to this CPU. A new event began at 0. The one before it, if it was of
- * the same key, can have counted a little after the CPU's last charge, while the CPU went. */
-__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu)
+/* What stands where count_at() looks in an event is this CPU's number of switches. */
+static __always_inline __u64 switches_at(struct kp_cpu *st)
+{
+	if (!bpf_core_field_exists(struct cfs_rq, rq) ||
+	    !bpf_core_field_exists(struct rq, nr_switches))
+		return 0;
+	*(volatile __u64 *)&st->key = (__u64)bpf_get_current_task_btf()->se.cfs_rq->rq;
+	return VPMU_LOAD(&st->key) + bpf_core_field_offset(struct rq, nr_switches) -
+	       bpf_core_field_offset(struct perf_event, count);
+}
+
+/*
+ * Slots whose events are new to this CPU. A new event began at 0. The one before it, if it was of
+ * the same key, can have counted a little after the CPU's last charge, while the CPU went. The
+ * number of switches goes on for ever: counting begins with the switch that goes on, if it is not
+ * a @flush.
+ */
+__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush)
 {
 	__u64 fresh = 0;
 	__u32 i;
@@ -218,6 +233,11 @@ __noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu)
 		st->run_ns[i] = 0;
 		st->turned[i] = st->turn[i];
 		st->where[i] = cfg.memory >> i & 1 && bpf_rdonly_cast ? event_at(st, cpu, i) : 0;
+		if (cfg.switches >> i & 1 && bpf_rdonly_cast) {
+			st->where[i] = switches_at(st);
+			st->snap[i] = count_at(st->where[i]) - !flush;
+		}
+		st->first[i] = st->snap[i];
 		fresh |= 1ULL << i;
 	}
 	return fresh;

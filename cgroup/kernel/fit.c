@@ -177,6 +177,8 @@ int fit_program(struct kernel_plane *k)
 	one = btf && has_member(btf, "cfs_rq", "rq") && has_member(btf, "thread_info", "cpu") &&
 	      fits_element(nr * KP_CPU_BYTES);
 	cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+	k->has_switches =
+		cast && has_member(btf, "cfs_rq", "rq") && has_member(btf, "rq", "nr_switches");
 	fit.cpu_mask = mask;
 	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
 		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);

@@ -40,7 +40,7 @@ int hotplug_init(struct kernel_plane *k)
 static void cpu_gone(struct kernel_plane *k, unsigned int cpu)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		if (k->slot[i].key)
+		if (k->slot[i].key && !slot_needs_none(k, i))
 			slot_hide_on(k, i, cpu);
 	k->online[cpu] = false;
 }
@@ -96,7 +96,7 @@ static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
 	uint64_t slots = 0;
 
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		if (k->slot[i].key)
+		if (k->slot[i].key && !(slot_needs_none(k, i) && slot_has(k, i, cpu)))
 			slots |= 1ULL << i;
 	return hotplug_renew(k, cpu, slots);
 }
@@ -119,7 +119,8 @@ void hotplug_tend(struct kernel_plane *k, bool thorough)
 		/* What ran here since then was not counted, and nothing has said so. */
 		missed = k->online[cpu];
 		for (unsigned int i = 0; missed && i < VPMU_MAX_SLOTS; i++)
-			k->slot[i].gaps += k->slot[i].key && k->slot[i].counted;
+			k->slot[i].gaps +=
+				k->slot[i].key && k->slot[i].counted && !slot_needs_none(k, i);
 		k->online[cpu] = cpu_back(k, cpu);
 		k->cpu_ident[cpu] = ident;
 	}

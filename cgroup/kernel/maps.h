@@ -140,6 +140,7 @@ struct kp_cpu {
 	__u32 unseen;	       /* the task that ran is not task: a switch was not seen */
 	__u32 pad;
 	__u64 snap[VPMU_MAX_SLOTS];  /* last reading */
+	__u64 first[VPMU_MAX_SLOTS]; /* the reading with which counting began */
 	__u64 where[VPMU_MAX_SLOTS]; /* the event, if its count is a word in memory; the daemon sets
 				      * it to 0 before the event goes */
 	__u64 gap_ns[VPMU_MAX_SLOTS];	 /* time enabled minus running at the last reading */
@@ -193,6 +194,7 @@ struct kp_cfg {
 	__u32 nr_cpus;	/* possible CPUs */
 	__u64 timed;	/* slots whose events may have to wait for a counter */
 	__u64 memory;	/* slots whose events count in memory: those of the kernel's software */
+	__u64 switches; /* slots without an event: the run queue has the number of switches */
 	__u64 since_ns; /* when the last attach began */
 	__u64 key[VPMU_MAX_SLOTS]; /* of the slot; 0: free */
 	__u64 epoch;		   /* of the totals */

@@ -4,7 +4,8 @@
  *
  *   plane.c    loading, attaching, opening and closing
  *   fit.c      which kind of program is loaded
- *   source.c   vpmu/source.h: attach, flush, read, conservation
+ *   source.c   vpmu/source.h: attach, flush, read
+ *   conserve.c comparing what was counted with what was charged
  *   node.c     the tree of nodes, their masks; folding of removed nodes
  *   sum.c      what nodes were charged, of many of them in one go
  *   bind.c     what runs in a node
@@ -121,14 +122,15 @@ struct kernel_plane {
 	const struct kernel_sys *sys;
 	struct kernel_bpf *skel;
 	struct bpf_program *on_switch, *on_switch_bound, *flush_cpu; /* of the right kind */
-	struct bpf_link *link;					     /* NULL: nothing is attached */
-	bool link_bound;      /* it is that of the program for bound tasks */
-	int sync_page;	      /* plane_sync: a page for an element that nobody uses */
-	unsigned int nr_cpus; /* possible ones */
-	bool *online, *quiet; /* by CPU; quiet: isolated, not to be interrupted */
-	uint64_t *cpu_ident;  /* by CPU: another number each time it comes online */
-	struct kp_cfg *cfg;   /* mapped */
-	uint8_t *cpus;	      /* mapped: see cpu_state */
+	bool has_switches;     /* the program finds the number of switches of a CPU */
+	struct bpf_link *link; /* NULL: nothing is attached */
+	bool link_bound;       /* it is that of the program for bound tasks */
+	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
+	unsigned int nr_cpus;  /* possible ones */
+	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
+	uint64_t *cpu_ident;   /* by CPU: another number each time it comes online */
+	struct kp_cfg *cfg;    /* mapped */
+	uint8_t *cpus;	       /* mapped: see cpu_state */
 	size_t cpus_size;
 	uint64_t *task_bits; /* mapped */
 	uint32_t *bit_users; /* bound tasks by bit */
@@ -339,9 +341,17 @@ bool slot_gaps(struct kernel_plane *k);
  * generation on. @final: what the event before it has counted at its end, if it was of the same
  * key; else KP_NONE. slot_close_on - the event is gone; none is fine. */
 int slot_open_on(struct kernel_plane *k, unsigned int slot, unsigned int cpu, uint64_t final);
+/* slot_open_beside - an event of the slot's key on @cpu that the program does not know: a file. */
+int slot_open_beside(const struct kernel_plane *k, unsigned int slot, unsigned int cpu);
 void slot_close_on(struct kernel_plane *k, unsigned int slot, unsigned int cpu);
 /* slot_hide_on - the program uses the event of @slot on @cpu no longer, but it is still there. */
 void slot_hide_on(struct kernel_plane *k, unsigned int slot, unsigned int cpu);
+/* slot_needs_none - whether the key is counted without an event. Such a slot needs nothing when
+ * CPUs come and go. */
+static inline bool slot_needs_none(const struct kernel_plane *k, unsigned int slot)
+{
+	return k->cfg->switches >> slot & 1;
+}
 /* slot_has - whether @cpu has an event of the slot's key, perhaps a former process's. */
 static inline bool slot_has(const struct kernel_plane *k, unsigned int slot, unsigned int cpu)
 {
@@ -424,6 +434,11 @@ int pin_link(struct kernel_plane *k, struct bpf_link *link);
 void pin_unlink(struct kernel_plane *k);
 /* pin_is_running - whether a former process's program is attached. */
 bool pin_is_running(const struct kernel_plane *k);
+
+/* ---- conserve.c ---- */
+/* For kernel_source_ops. */
+int conserve(struct vpmu_source *s, int (*fn)(const struct vpmu_conservation *c, void *arg),
+	     void *arg);
 
 /* ---- source.c ---- */
 extern const struct vpmu_source_ops kernel_source_ops;

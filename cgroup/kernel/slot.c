@@ -31,6 +31,12 @@ static bool is_memory(vpmu_key_t key)
 	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
 }
 
+/* Whether the kernel's own number of switches is what an event of @key would count. */
+static bool is_switches(vpmu_key_t key)
+{
+	return !slot_is_hardware(key) && vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
+}
+
 static void set_bit(__u64 *word, unsigned int bit, bool on)
 {
 	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
@@ -73,9 +79,8 @@ static int events_fd(const struct kernel_plane *k)
 	return bpf_map__fd(k->skel->maps.events);
 }
 
-int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
+static int give_event(struct kernel_plane *k, unsigned int i, unsigned int cpu)
 {
-	struct kp_cpu *st = cpu_state(k, cpu);
 	struct slot *s = &k->slot[i];
 	uint32_t at = kp_event(cpu, i);
 	int partner = budget_partner(k, s->key);
@@ -89,6 +94,21 @@ int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint6
 		return ret;
 	}
 	s->fd[cpu] = fd;
+	return 0;
+}
+
+int slot_open_beside(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	return open_event(k, k->slot[i].key, cpu, false, -1);
+}
+
+int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
+{
+	struct kp_cpu *st = cpu_state(k, cpu);
+	int ret = slot_needs_none(k, i) ? 0 : give_event(k, i, cpu);
+
+	if (ret)
+		return ret;
 	set_bit(&st->has, i, true);
 	st->final[i] = final;
 	__atomic_store_n(&st->opened[i], st->opened[i] + 1, __ATOMIC_RELEASE);
@@ -191,6 +211,7 @@ int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsign
 	set_bit(&k->cfg->timed, (unsigned int)i, false);
 	s->counted = false;
 	set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
+	set_bit(&k->cfg->switches, (unsigned int)i, k->has_switches && is_switches(key));
 	budget_new(k, (unsigned int)i);
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {

@@ -408,80 +408,6 @@ static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
 	}
 }
 
-/*
- * What @cpu has counted for @slot, and the sum of what it charged, both as of one moment: the CPU
- * goes on while we add up, so try until it did not charge meanwhile. If it always does, the sum is
- * of a moment between two readings, and is right if it lies between them.
- */
-static void compare(const struct kernel_plane *k, unsigned int cpu, unsigned int i,
-		    struct vpmu_conservation *c)
-{
-	const struct kp_cpu *st = cpu_state(k, cpu);
-	uint64_t low, high, done;
-	int tries = 0;
-
-	do {
-		done = __atomic_load_n(&st->done_ns, __ATOMIC_ACQUIRE);
-		low = VPMU_LOAD(&st->snap[i]);
-		c->charged = cpu_sum(k, cpu, i) - st->base[i];
-		fence_loads();
-		high = VPMU_LOAD(&st->snap[i]);
-		fence_loads();
-	} while (done != VPMU_LOAD(&st->last_ns) && ++tries < 1000);
-	low += st->retired[i];
-	high += st->retired[i];
-	c->hardware = c->charged < low ? low : c->charged > high ? high : c->charged;
-}
-
-/* The reading that the program took last must lie between what the event itself says before and
- * after a flush. */
-static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
-			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
-{
-	const struct kp_cpu *st = cpu_state(k, cpu);
-	uint64_t before[VPMU_MAX_SLOTS] = {0}, after, enabled, running, snap, mask;
-	struct vpmu_conservation c = {.pcpu = cpu};
-	int ret = 0;
-
-	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		if (k->slot[i].key && k->slot[i].fd[cpu] >= 0)
-			k->sys->event_read(k->slot[i].fd[cpu], &before[i], &enabled, &running);
-	plane_flush(k, cpu);
-	for (unsigned int i = 0; !ret && i < VPMU_MAX_SLOTS; i++) {
-		const struct slot *s = &k->slot[i];
-
-		if (!s->key || !slot_has(k, i, cpu) || st->seen[i] != st->opened[i])
-			continue;
-		c.key = s->key;
-		compare(k, cpu, i, &c);
-		/* In this order: a slot gets into the mask after it has been read. */
-		mask = kp_mask(st);
-		fence_loads();
-		snap = VPMU_LOAD(&st->snap[i]);
-		/* An event that a former process opened has no file here. */
-		if (s->fd[cpu] >= 0 &&
-		    !k->sys->event_read(s->fd[cpu], &after, &enabled, &running) && snap > after)
-			c.hardware -= snap - after;
-		if (snap < before[i] && mask >> i & 1)
-			c.hardware += before[i] - snap;
-		ret = fn(&c, arg);
-	}
-	return ret;
-}
-
-static int conservation(struct vpmu_source *s,
-			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
-{
-	struct kernel_plane *k = plane_of(s);
-	int ret = 0;
-
-	kernel_tend(k);
-	for (unsigned int cpu = 0; !ret && k->link && cpu < k->nr_cpus; cpu++)
-		if (reachable(k, cpu))
-			ret = conserve_cpu(k, cpu, fn, arg);
-	return ret;
-}
-
 const struct vpmu_source_ops kernel_source_ops = {
 	.node_add = node_add,
 	.node_remove = node_remove,
@@ -495,7 +421,7 @@ const struct vpmu_source_ops kernel_source_ops = {
 	.read_list = read_list,
 	.can_count = can_count,
 	.sharing = sharing,
-	.conservation = conservation,
+	.conservation = conserve,
 	.sample_start = sample_start,
 	.sample_stop = sample_stop,
 	.sample_read = sample_read,

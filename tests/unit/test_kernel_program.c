@@ -50,6 +50,7 @@ static struct {
 	int there;
 } event[CPUS][VPMU_MAX_SLOTS];
 static __u64 mono, ahead[CPUS], serials, ids;
+static int sw;		  /* the slot whose key is the CPU's number of switches; -1: none */
 static unsigned int here; /* the CPU that runs */
 
 /* ---- the maps ----------------------------------------------------------------------------- */
@@ -266,7 +267,8 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 			if (state(cpu)->final[i] != KP_NONE)
 				model[cpu].unclaimed[i] +=
 					state(cpu)->final[i] - model[cpu].snap[i];
-			model[cpu].snap[i] = 0;
+			model[cpu].snap[i] = (int)i == sw ? event[cpu][i].count - !flush : 0;
+			ended[cpu][i] -= model[cpu].snap[i];
 			model[cpu].gap[i] = cfg.timed >> i & 1 ? 0 : KP_NONE;
 			fresh |= 1ULL << i;
 		}
@@ -313,7 +315,7 @@ static void pass_time(void)
 		for (unsigned int i = 0; i < SLOTS; i++) {
 			if (!event[cpu][i].there)
 				continue;
-			event[cpu][i].count += rnd(1000);
+			event[cpu][i].count += (int)i == sw ? 0 : rnd(1000);
 			event[cpu][i].e.count.a.a.counter = (__s64)event[cpu][i].count;
 			event[cpu][i].enabled += ns;
 			event[cpu][i].running += rnd(2) ? ns : ns / 2;
@@ -356,13 +358,16 @@ static void run_switch(unsigned int cpu, int t)
 		return;
 	prev = bpf_get_current_task_btf();
 	current[cpu] = t;
+	next = bpf_get_current_task_btf();
+	next->thread_info.cpu = cpu;
+	next->se.cfs_rq = &cfs[cpu];
+	rq[cpu].nr_switches++;
+	if (sw >= 0 && event[cpu][sw].there)
+		event[cpu][sw].count = rq[cpu].nr_switches;
 	if (cfg.tasks && !rnd(40)) { /* the kernel does not show this one */
 		hidden++;
 		return;
 	}
-	next = bpf_get_current_task_btf();
-	next->thread_info.cpu = cpu;
-	next->se.cfs_rq = &cfs[cpu];
 	rq[cpu].clock = mono - ahead[cpu];
 	ctx[1] = (unsigned long long)prev;
 	ctx[2] = (unsigned long long)next;
@@ -414,7 +419,7 @@ static void set_masks(void)
 
 static void new_event(unsigned int cpu, unsigned int i)
 {
-	bool same_key = event[cpu][i].there && rnd(2);
+	bool same_key = event[cpu][i].there && rnd(2) && (int)i != sw;
 
 	state(cpu)->final[i] = same_key ? event[cpu][i].count : KP_NONE;
 	if (same_key) /* the end of the former event is part of what the key counted */
@@ -425,6 +430,8 @@ static void new_event(unsigned int cpu, unsigned int i)
 	memset(&event[cpu][i], 0, sizeof(event[cpu][i]));
 	event[cpu][i].entry.event = &event[cpu][i].e;
 	event[cpu][i].there = 1;
+	if ((int)i == sw)
+		event[cpu][i].count = rq[cpu].nr_switches;
 	state(cpu)->opened[i]++;
 }
 
@@ -440,6 +447,10 @@ static void new_events(void)
 		cfg.memory |= 1ULL << i;
 	else
 		cfg.memory &= ~(1ULL << i);
+	if ((int)i == sw) {
+		cfg.timed &= ~(1ULL << i);
+		cfg.memory &= ~(1ULL << i);
+	}
 	cfg.since_ns = mono;
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 		if (rnd(10) || event[cpu][i].there)
@@ -668,6 +679,7 @@ static void begin(void)
 		ahead[cpu] = rnd(1000000);
 		cfs[cpu].rq = &rq[cpu];
 		rq[cpu].clock = mono - ahead[cpu] - rnd(1000000);
+		rq[cpu].nr_switches = 1 + rnd(1000);
 		idle[cpu].t.cgroups = &cset[0];
 		idle[cpu].t.se.cfs_rq = &cfs[cpu];
 		/* As plane_attach leaves it. */
@@ -679,12 +691,14 @@ static void begin(void)
 		model[cpu].gen = cfg.gen - 1;
 		model[cpu].last_ns = mono - 1; /* the program's times only grow */
 	}
+	sw = rnd(3) ? (int)rnd(SLOTS) : -1;
 	for (unsigned int i = 0; i < SLOTS; i++)
 		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 			if (i < 4 || rnd(10))
 				new_event(cpu, i);
-	cfg.timed = rnd(2) ? 0 : rnd(1 << SLOTS);
-	cfg.memory = rnd(1 << SLOTS) & ~cfg.timed;
+	cfg.switches = sw >= 0 ? 1ULL << sw : 0;
+	cfg.timed = rnd(2) ? 0 : rnd(1 << SLOTS) & ~cfg.switches;
+	cfg.memory = rnd(1 << SLOTS) & ~cfg.timed & ~cfg.switches;
 	cfg.since_ns = mono;
 	changed();
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
