@@ -36,7 +36,7 @@ struct images {
 	struct image *first;
 	struct kernel *guests;
 	struct kallsyms *host; /* NULL: not needed so far, or it cannot be read */
-	bool host_looked;
+	bool host_looked, said;
 };
 
 int images_refresh(struct images *im, struct client *c)
@@ -45,6 +45,7 @@ int images_refresh(struct images *im, struct client *c)
 	const json_t *nodes, *node;
 	struct fields f = {0};
 	bool ok;
+	int bad = 0;
 	size_t i;
 
 	if (!list)
@@ -55,15 +56,17 @@ int images_refresh(struct images *im, struct client *c)
 		const char *image = field_string_or(&f, node, "image", NULL);
 
 		if (vm && image)
-			json_object_set_new(im->vms, vm, json_string(image));
+			bad |= json_object_set_new(im->vms, vm, json_string(image));
 		if (vm && json_object_get(node, "path"))
-			json_object_set(im->tenants, vm, json_object_get(node, "path"));
+			bad |= json_object_set(im->tenants, vm, json_object_get(node, "path"));
 		if (vm && json_object_get(node, "pid"))
-			json_object_set(im->pids, vm, json_object_get(node, "pid"));
+			bad |= json_object_set(im->pids, vm, json_object_get(node, "pid"));
 	}
 	ok = fields_ok(&f); /* while the answer still has the names */
+	if (ok && bad)
+		cli_error("out of memory");
 	json_decref(list);
-	return ok ? 0 : -1;
+	return ok && !bad ? 0 : -1;
 }
 
 struct images *images_load(struct client *c)
@@ -83,7 +86,9 @@ struct images *images_load(struct client *c)
 	im->vms = json_object();
 	im->tenants = json_object();
 	im->pids = json_object();
-	if (fields_ok(&f) && images_refresh(im, c) == 0)
+	if (!im->vms || !im->tenants || !im->pids)
+		cli_error("out of memory");
+	else if (fields_ok(&f) && images_refresh(im, c) == 0)
 		return im;
 	images_free(im);
 	return NULL;
@@ -142,11 +147,14 @@ static struct symbols *symbols_of(struct images *im, const char *vm)
 		i = i->next;
 	if (!i) {
 		i = calloc(1, sizeof(*i));
-		if (!i)
-			return NULL;
-		i->path = strdup(path);
-		if (!i->path) {
+		if (i)
+			i->path = strdup(path);
+		if (!i || !i->path) {
 			free(i);
+			if (!im->said)
+				cli_error("no names of functions: out of memory; addresses are "
+					  "shown instead");
+			im->said = true;
 			return NULL;
 		}
 		i->next = im->first;

@@ -143,13 +143,14 @@ static int print_folded(const struct result *r, struct fields *f, const json_t *
 static int print_perf_script(const struct result *r, struct fields *f, const json_t *a)
 {
 	const struct perf_script_about about = {.event = "readings", .period = 1};
-	uint64_t left_out = perf_script_print(&about, f, r->images, a, outfile_stream(r->out));
+	uint64_t left_out;
+	int ret = perf_script_print(&about, f, r->images, a, outfile_stream(r->out), &left_out);
 
 	if (left_out)
 		cli_error("%" PRIu64
 			  " readings are missing: they had too many different call chains",
 			  left_out);
-	return 0;
+	return ret;
 }
 
 static int print_pprof(const struct lbr_opts *o, const struct result *r, struct fields *f,

@@ -58,7 +58,8 @@ static int write_out(const char *path, const json_t *lines)
 	json_array_foreach (lines, i, line)
 		if (to && fprintf(to, "%s\n", json_string_value(line)) < 0)
 			ret = 1;
-	if (to && path && fclose(to))
+	/* When memory runs out, fclose may say nothing of it. */
+	if (to && path && (fclose(to) || !text))
 		ret = 1;
 	if (ret)
 		cli_error("metrics: %s", path ? "out of memory" : "cannot write");
@@ -74,10 +75,9 @@ static int show_exported(struct cli *cli, bool openmetrics, const char *path)
 {
 	struct client *c = client_open(cli, false);
 	struct fields f = {0};
-	json_t *answer =
-		c ? client_ask(c, json_pack("{s:s, s:b}", "cmd", "metrics", "openmetrics",
-					    openmetrics))
-		  : NULL;
+	json_t *answer = c ? client_ask(c, json_pack("{s:s, s:b}", "cmd", "metrics", "openmetrics",
+						     openmetrics))
+			   : NULL;
 	const json_t *lines, *line;
 	size_t i;
 	int ret = 1;

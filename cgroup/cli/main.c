@@ -158,8 +158,11 @@ int main(int argc, char **argv)
 	atexit(at_exit);
 	/* A write to a closed pipe is then an error of fflush and does not end the process. */
 	signal(SIGPIPE, SIG_IGN);
+	/* The same of a file that may not grow; half of one would be left. */
+	signal(SIGXFSZ, SIG_IGN);
 	argp_err_exit_status = EXIT_USAGE;
-	argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in);
+	if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in))
+		cli_usage("out of memory");
 	if (in.first == argc)
 		cli_usage("no command given; `vpmu help` lists the commands");
 	return run(&cli, argc - in.first, argv + in.first);

@@ -363,7 +363,9 @@ void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, 
 	struct outer o = {
 		.cli = cli, .own = input, .first_arg = argc, .stop_at_arg = first_arg != NULL};
 
-	argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o);
+	/* Wrong options end the program there; what is left is memory. */
+	if (argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o))
+		cli_usage("%s: out of memory", argv[0]);
 	if (first_arg)
 		*first_arg = o.first_arg;
 }

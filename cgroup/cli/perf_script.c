@@ -3,6 +3,7 @@
  * Samples as `perf script` prints them, see perf_script.h. There is no time and no CPU: the server
  * adds equal samples up. A name must never break a line or a field.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +59,13 @@ static char *text_of(struct images *im, const struct chain *ch,
 	return text;
 }
 
-uint64_t perf_script_print(const struct perf_script_about *about, struct fields *fields,
-			   struct images *im, const json_t *answer, FILE *f)
+int perf_script_print(const struct perf_script_about *about, struct fields *fields,
+		      struct images *im, const json_t *answer, FILE *f, uint64_t *left_out)
 {
 	const json_t *chains = field_array(fields, answer, "chains"), *row;
-	uint64_t left_out = field_u64(fields, answer, "other-chains");
 	size_t i;
+
+	*left_out = field_u64(fields, answer, "other-chains");
 
 	json_array_foreach (chains, i, row) {
 		struct chain ch;
@@ -75,13 +77,11 @@ uint64_t perf_script_print(const struct perf_script_about *about, struct fields 
 		if (fields->wrong)
 			break;
 		text = text_of(im, &ch, about);
-		if (!text) {
-			left_out += n;
-			continue;
-		}
+		if (!text)
+			return -ENOMEM;
 		while (n-- && !ferror(f))
 			fputs(text, f);
 		free(text);
 	}
-	return left_out;
+	return 0;
 }

@@ -20,10 +20,10 @@ struct perf_script_about {
 };
 
 /* perf_script_print - print each sample of @answer, of profile-stop or lbr-detach with chains, to
- * @f. Wrong fields are in @fields. Returns how many samples are not among them, because the server
- * had no room for their call chains. */
-uint64_t perf_script_print(const struct perf_script_about *about, struct fields *fields,
-			   struct images *im, const json_t *answer, FILE *f);
+ * @f. Wrong fields are in @fields. *@left_out: how many samples are not among them, because the
+ * server had no room for their call chains. 0 or -ENOMEM. */
+int perf_script_print(const struct perf_script_about *about, struct fields *fields,
+		      struct images *im, const json_t *answer, FILE *f, uint64_t *left_out);
 
 /* perf_script_who - who ran, as a command name: "web-1/vcpu0", a tenant's path or "[host]". Returns
  * @buf. */

@@ -375,13 +375,16 @@ static int show_perf_script(const struct profile_format *format, const struct fa
 {
 	const struct perf_script_about about = {.event = p->event, .period = p->period};
 	struct fields f = {0};
-	uint64_t left_out = perf_script_print(&about, &f, im, a, format->f);
+	uint64_t left_out;
+	int ret = perf_script_print(&about, &f, im, a, format->f, &left_out);
 
-	if (left_out)
+	if (ret)
+		cli_error("profile: %s", strerror(-ret));
+	else if (left_out)
 		cli_error("%" PRIu64
 			  " samples are missing: they had too many different call chains",
 			  left_out);
-	return fields_ok(&f) ? 0 : 1;
+	return !ret && fields_ok(&f) ? 0 : 1;
 }
 
 /* The comments say what text says of how good the samples are. */

@@ -154,21 +154,23 @@ static void finish(struct symbols *s)
 	s->nr = to;
 }
 
-static void take_segments(struct symbols *s)
+/* 0, or -EINVAL: they cannot be read. */
+static int take_segments(struct symbols *s)
 {
 	size_t n;
 
 	if (elf_getphdrnum(s->elf, &n))
-		return;
+		return -EINVAL;
 	for (size_t i = 0; i < n && i < INT32_MAX && s->nr_code < SEGMENTS_MAX; i++) {
 		GElf_Phdr ph;
 
 		if (!gelf_getphdr(s->elf, (int)i, &ph))
-			return;
+			return -EINVAL;
 		if (ph.p_type == PT_LOAD && ph.p_flags & PF_X)
 			s->code[s->nr_code++] = (struct segment){
 				.address = ph.p_vaddr, .len = ph.p_memsz, .offset = ph.p_offset};
 	}
+	return 0;
 }
 
 static int read_file(struct symbols *s, int fd, const char *path, char *err, size_t errlen)
@@ -191,12 +193,15 @@ static int read_file(struct symbols *s, int fd, const char *path, char *err, siz
 	while (scn && (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB));
 	if (scn)
 		ret = take_table(s, scn, &sh);
-	take_segments(s);
+	if (!ret && take_segments(s))
+		ret = -ENOEXEC;
 	/* Everything that is needed has been read, so the file can be closed. */
 	elf_cntl(s->elf, ELF_C_FDDONE);
 	if (ret)
 		return fail(ret, err, errlen, "%s: %s", path,
-			    ret == -E2BIG ? "too many symbols" : strerror(-ret));
+			    ret == -E2BIG     ? "too many symbols"
+			    : ret == -ENOEXEC ? "its segments cannot be read"
+					      : strerror(-ret));
 	return s->nr ? 0 : fail(-ENODATA, err, errlen, "%s: no symbols", path);
 }
 

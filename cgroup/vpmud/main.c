@@ -104,6 +104,7 @@ static int setup_signals(sd_event *ev)
 		sigaddset(&set, signals[i]);
 	ret = -pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is no reason to stop counting */
 	for (size_t i = 0; i < 2 && ret >= 0; i++)
 		ret = sd_event_add_signal(ev, NULL, signals[i], NULL, NULL);
 	return ret;
@@ -193,7 +194,11 @@ int main(int argc, char **argv)
 	int ret;
 
 	argp_err_exit_status = EXIT_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	/* Wrong options end the program there; what is left is memory. */
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o)) {
+		daemon_say("out of memory");
+		return EXIT_FAILURE;
+	}
 	if (o.wrong) {
 		fail(0, err, sizeof(err),
 		     "\"%.80s\": not an option, accepted: options only (--help)", o.wrong);

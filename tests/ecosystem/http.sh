@@ -140,6 +140,37 @@ wait_for "$server" again_there
 check_match "the log says so" "$(cat "$dir/server.log")" 'the HTTP process of the metrics has ended \(signal 9\)'
 at_least "the counts are there" "$(sample "$faults" "$dir/text")" 1000
 
+# ---- a full disk: each file is the old one or none, it is said once, and counting goes on ----
+if command -v prlimit >/dev/null; then
+	rm "$dir/vpmu.prom"
+	prlimit --pid "$server" --fsize=1000:unlimited
+	said() { [ "$(grep -c "$1" "$dir/server.log")" = 1 ]; }
+	wait_for "$server" said 'vpmu.prom: File too large'
+	refused() { [ "$(code "$at/metrics")" = 503 ]; }
+	wait_for "$server" refused
+	wait_for "$server" said 'metrics: a file in memory: File too large'
+	state=$VPMU_SOCKET.state
+	[ "$pin_dir" = none ] || cp "$state" "$dir/state"
+	"$vpmu" attach full -e page-faults,task-clock,context-switches --for-each tenant || check "a session on a full disk" refused opened
+	[ "$pin_dir" = none ] || said "state file $state: cannot be written: File too large" ||
+		check "the state file" "$(cat "$dir/server.log")" "said once that it cannot be written"
+	[ "$pin_dir" = none ] || cmp "$state" "$dir/state" || check "the old state file" changed kept
+	check "no halves" "$(ls "$dir" "$run" | grep -E 'prom\.|\.new')" ""
+	move /bin/true
+	at_least "counting goes on" "$("$vpmu" stat --session full -x, | awk -F, '$3 == "page-faults" && $4 == "/t/a" { print $1 }')" 1
+	prlimit --pid "$server" --fsize=unlimited
+	there_again() { [ -s "$dir/vpmu.prom" ] && [ "$(code "$at/metrics")" = 200 ]; }
+	wait_for "$server" there_again
+	if [ "$pin_dir" != none ]; then
+		saved() { jq -r '.sessions[].session // .sessions[].name' "$state" | grep -qx full; }
+		wait_for "$server" saved
+		check "the log" "$(grep -c 'the state file is written again' "$dir/server.log")" 1
+	fi
+	"$vpmu" detach full >/dev/null
+else
+	echo "# SKIP a full disk: no prlimit"
+fi
+
 # ---- a restart ----
 if [ "$pin_dir" != none ]; then
 	curl -s -H 'Accept: application/openmetrics-text' "$at/metrics" >"$dir/before"

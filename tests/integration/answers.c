@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", name, strerror(errno));
 		return 1;
 	}
+	signal(SIGPIPE, SIG_IGN); /* a client may go at any time */
 	/* It gets its name when it listens: the test waits for the name. */
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.new", argv[1]);
 	unlink(addr.sun_path);
