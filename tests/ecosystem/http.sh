@@ -88,6 +88,33 @@ check "the textfile" "$(sample "$faults" "$dir/vpmu.prom")" "$(sample "$faults" 
 check "no other files beside it" "$(ls "$dir" | grep -c 'vpmu.prom.')" 0
 promtool check metrics <"$dir/vpmu.prom" >"$dir/out" 2>&1 || check "promtool of the textfile" "$(cat "$dir/out")" "no fault"
 
+# ---- node_exporter's textfile collector reads it ----
+if command -v prometheus-node-exporter >/dev/null; then
+	mkdir "$dir/node"
+	cp "$dir/vpmu.prom" "$dir/node"
+	vpmud_port=$port
+	while :; do
+		free_port
+		prometheus-node-exporter --collector.disable-defaults --collector.textfile --collector.textfile.directory="$dir/node" \
+			--web.listen-address="127.0.0.1:$port" 2>"$dir/node.log" &
+		node=$!
+		jobs="$jobs $node"
+		wait_for "$node" curl -sf -o "$dir/scraped" "http://127.0.0.1:$port/metrics" && break
+		grep -q 'address already in use' "$dir/node.log" || check "node_exporter" "$(cat "$dir/node.log")" "it answers"
+		[ "$failures" = 0 ] || finish
+	done
+	port=$vpmud_port
+	check "node_exporter finds no fault in the textfile" "$(sample node_textfile_scrape_error "$dir/scraped")" 0
+	series() { sed -n 's/^\(vpmu_[^{ ]*\({.*}\)*\) [^ ]*$/\1/p' "$1" | sed 's/[{}]/,/g' | tr , '\n' | sort | uniq -c; }
+	check "it shows all names and labels" "$(series "$dir/scraped")" "$(series "$dir/node/vpmu.prom")"
+	check "page faults of the tenant by node_exporter" \
+		"$(awk '/^vpmu_tenant_events_total/ && /event="page-faults"/ && /tenant="\/t\/a"/ { printf "%d", $NF }' "$dir/scraped")" \
+		"$(sample "$faults" "$dir/node/vpmu.prom")"
+	kill "$node"
+else
+	echo "# SKIP node_exporter: no prometheus-node-exporter (tools/deps ecosystem)"
+fi
+
 # ---- what the process may do ----
 http=$(http_pid)
 status=$(cat "/proc/$http/status")
