@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Profiles and branches, read by tools that draw and optimize: speedscope's own importer (from npm, kept in
-# build/npm), BOLT's perf2bolt, AutoFDO's create_llvm_prof. integration.cli_formats has `go tool pprof` and llvm-profgen.
+# build/npm), BOLT's perf2bolt. integration.cli_formats has `go tool pprof` and llvm-profgen.
 . "$(dirname "$0")/cli_lib.inc"
 here=$(cd "$(dirname "$0")" && pwd)
 skipped=
@@ -33,21 +33,14 @@ else
 	echo "# speedscope: $(tr '\n' ';' <"$dir/read")"
 fi
 
-# ---- branches for BOLT and AutoFDO, in the form that both take: how often each branch was taken and each stretch
-# between two of them was run ----
+# ---- branches for BOLT, in its pre-aggregated form: how often each branch was taken (B), and how often each stretch
+# between two of them was run (F) ----
 "$vpmu" lbr --format=brstack -n 20 -d 1 -o "$dir/b.txt" fib || check "lbr" failed done
-grep -v PERF_RECORD "$dir/b.txt" | awk '{
-	for (i = 2; i <= NF; i++) { # the newest first
-		split($i, f, "/")
-		from = substr(f[1], 3); to = substr(f[2], 3)
-		b[from " " to]++
-		if (i > 2) r[to " " last]++
-		last = from
-	}
-} END {
-	for (k in b) print "B", k, b[k], 0
-	for (k in r) print "F", k, r[k]
-}' >"$dir/branches"
+# As docs/operator-guide.md has it.
+sed -n '/^grep -v PERF_RECORD branches.txt/,/>branches.bolt$/p' "$here/../../docs/operator-guide.md" >"$dir/convert"
+cp "$dir/b.txt" "$dir/branches.txt"
+(cd "$dir" && sh ./convert) || check "the converter" failed done
+mv "$dir/branches.bolt" "$dir/branches"
 taken=$(awk '$1 == "B" { s += $4 } END { print s + 0 }' "$dir/branches")
 at=$(nm "$image" | awk '$3 == "workload_fib" { print $1 }')
 perf2bolt=$(ls /usr/lib/llvm-*/bin/perf2bolt 2>/dev/null | tail -1)

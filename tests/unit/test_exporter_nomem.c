@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * cgroup/exporter/ with every allocation failing in turn, alone and with all that follow: what
+ * cannot be done says so in one line and leaves nothing (the sanitizer build looks), and the next
+ * scrape has all counts. The texts of zlib and libmicrohttpd are not here: their allocations are
+ * their own.
+ */
+#include <crypt.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../nomem.h"
+#include "cgroup/exporter/metrics.h"
+#include "cgroup/exporter/textfile.h"
+#include "cgroup/exporter/users.h"
+#include "cgroup/service/json_memory.h"
+#include "cgroup_host.h"
+
+static struct test_host h;
+static struct sessions *ss;
+static struct test_vcpu v;
+
+static struct metrics_about about(void *arg, const struct node *vm)
+{
+	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a"};
+}
+
+static struct metrics_opts opts = {
+	.events = "instructions,cycles,cache-misses",
+	.max_vms = 100,
+	.max_tenants = 100,
+	.keep_gone_sec = 3600,
+	.created = METRICS_CREATED_ALL,
+	.about = about,
+};
+
+static void setup(void)
+{
+	struct node *acme;
+
+	json_memory_init();
+	test_host_init(&h, NULL);
+	cr_assert_eq(sessions_create(h.ts, &ss), 0);
+	opts.sessions = ss;
+	acme = test_tenant(&h, "/acme");
+	test_vcpu_init(&v, test_vm(&h, acme, "web", 1), 0);
+	test_vm(&h, acme, "idle", 1);
+}
+
+static void teardown(void)
+{
+	test_vcpu_fini(&v);
+	sessions_destroy(ss);
+	test_host_fini(&h);
+}
+
+TestSuite(exporter_nomem, .init = setup, .fini = teardown);
+
+static bool one_line(const char *err)
+{
+	return *err && !strchr(err, '\n');
+}
+
+/* Whether the text has the VM's 1,000 instructions, and is whole. */
+static bool whole(const struct expo *e)
+{
+	static const char count[] = "vpmu_domain_events_total{domain=\"web\",plane=\"soft\",event="
+				    "\"instructions\"} 1000\n";
+
+	return memmem(e->text, e->len, count, sizeof(count) - 1) && e->len > 6 &&
+	       !memcmp(e->text + e->len - 6, "# EOF\n", 6);
+}
+
+/* One scrape. Whether an allocation failed. */
+static bool scrape(struct metrics *m, unsigned long n, bool all)
+{
+	struct expo e = {.form = EXPO_OPENMETRICS};
+	char err[300] = "";
+	unsigned long failed;
+	int ret, end = 0;
+
+	nomem_arm(n, all);
+	ret = metrics_render(m, &e, err, sizeof(err));
+	if (!ret)
+		end = expo_end(&e);
+	failed = nomem_disarm();
+	cr_assert(!ret || (ret == -ENOMEM && one_line(err)), "allocation %lu: %d \"%s\"", n, ret,
+		  err);
+	cr_assert(ret || end || whole(&e), "allocation %lu: half a text", n);
+	cr_assert(failed || (!ret && !end), "allocation %lu: \"%s\" with memory", n, err);
+	expo_fini(&e);
+	return failed;
+}
+
+Test(exporter_nomem, a_scrape_is_whole_or_fails)
+{
+	struct metrics *m = NULL;
+	char err[300] = "";
+	unsigned long n;
+
+	cr_assert_eq(metrics_create(&opts, &m, err, sizeof(err)), 0, "%s", err);
+	test_run(&h, 0, &v, 1000);
+	cr_assert_not(scrape(m, 1000000, false));
+	for (int all = 0; all < 2; all++) {
+		for (n = 0; scrape(m, n, all); n++)
+			;
+		cr_assert_gt(n, 5);
+	}
+	metrics_destroy(m);
+}
+
+/* Sessions that could not be opened are with the next scrape. */
+Test(exporter_nomem, it_begins_in_the_end)
+{
+	for (int all = 0; all < 2; all++) {
+		unsigned long failed = 1;
+
+		for (unsigned long n = 0; failed; n++) {
+			struct expo e = {.form = EXPO_TEXT};
+			struct metrics *m = NULL;
+			char err[300] = "";
+			int ret;
+
+			nomem_arm(n, all);
+			ret = metrics_create(&opts, &m, err, sizeof(err));
+			failed = nomem_disarm();
+			cr_assert(!ret || (ret == -ENOMEM && !m && one_line(err)),
+				  "allocation %lu: %d \"%s\"", n, ret, err);
+			cr_assert(failed || !ret);
+			if (!ret) {
+				cr_assert_eq(metrics_render(m, &e, err, sizeof(err)), 0, "%s", err);
+				cr_assert(memmem(e.text, e.len, "domain=\"web\"", 12));
+				expo_fini(&e);
+			}
+			metrics_destroy(m);
+			metrics_end(ss);
+			cr_assert_eq(sessions_registry(ss)->nr, 0);
+		}
+	}
+}
+
+Test(exporter_nomem, users)
+{
+	char text[1000], hash[200];
+	struct users *u = NULL;
+	char err[300];
+	unsigned long failed = 1, tried = 0;
+	struct crypt_data data = {0};
+
+	snprintf(hash, sizeof(hash), "%s", crypt_r("secret", "$6$rounds=1000$aaaaaaaa$", &data));
+	snprintf(text, sizeof(text), "a:%s\nb:%s\n", hash, hash);
+	for (unsigned long n = 0; failed; n++, tried++) {
+		int ret;
+
+		*err = '\0';
+		nomem_arm(n, false);
+		ret = users_text("f", text, strlen(text), &u, err, sizeof(err));
+		failed = nomem_disarm();
+		cr_assert_eq(ret, failed ? -ENOMEM : 0, "allocation %lu", n);
+		cr_assert(!ret || one_line(err));
+		if (ret)
+			continue;
+		/* Without memory to remember a password it is right all the same. */
+		nomem_arm(0, true);
+		cr_assert_eq(users_check(u, "a", "secret", 0), 1);
+		nomem_disarm();
+		cr_assert_eq(users_check(u, "a", "wrong", 2000000000), 0);
+		users_free(u);
+	}
+	cr_assert_gt(tried, 4);
+}
