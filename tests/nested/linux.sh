@@ -55,6 +55,7 @@ vm() { # name initrd model vcpus ram
 
 bed() { # [--exact] PROGRAM...
 	{ VPMU_BUILD=$build "$here/run" "$@" 2>&1 || echo "exit status of the bed: $?"; } | tee "$tmp/out"
+	! grep -qx 'exit status of the bed: 77' "$tmp/out" || exit 77 # it has said what is missing
 	! grep -q '^exit status of the bed: ' "$tmp/out" || fail "the bed failed"
 }
 
