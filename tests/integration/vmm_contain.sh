@@ -52,6 +52,7 @@ check "the socket is gone" "$(ls "$VPMU_SOCKET" 2>/dev/null)" ""
 if [ "$(id -u)" = 0 ] && id nobody >/dev/null 2>&1; then
 	chmod 755 "$dir"
 	chown nobody "$dir/snaps"
+	cp "$image" "$dir/guest.elf" && image=$dir/guest.elf # the build may be where only root looks
 	start_server --user nobody --snapshot-dir "$dir/snaps" --vm "$(vm web vcpus=2,console="$dir/web.con" spin)"
 	wait_state web running
 	contained "as nobody"
