@@ -37,6 +37,10 @@ BED_GUEST(guest_enter, "mov $0x174, %ecx\nmov $8, %eax\nxor %edx, %edx\nwrmsr\n"
 		       "2: mov %cs, %r8d\nmov %ss, %r9d\nmov %rsp, %r10\nsysenter\n"
 		       "3: hlt\n");
 BED_GUEST(guest_sysexit, ".byte 0x48, 0x0f, 0x35\nhlt\n");
+/* The program does it again, with the same registers. */
+BED_GUEST(guest_twice, "mov $0x174, %ecx\nmov $8, %eax\nxor %edx, %edx\nwrmsr\n"
+		       "mov $0x8f000, %ecx\nlea 2f(%rip), %rdx\n.byte 0x48, 0x0f, 0x35\n"
+		       "2: .byte 0x48, 0x0f, 0x35\nhlt\n");
 BED_GUEST(guest_sysexit32, "sysexitl\nhlt\n");
 
 Test(soft_legacy, sysenter_and_sysexit_of_intel)
@@ -79,6 +83,7 @@ Test(soft_legacy, sysenter_and_sysexit_that_fault)
 		{guest_sysexit32, guest_sysexit32_end, false, false, 0, 6},
 		{guest_sysexit32, guest_sysexit32_end, true, false, 0, -2},
 		{guest_enter, guest_enter_end, false, false, 0, 6},
+		{guest_twice, guest_twice_end, true, false, 0, 13},
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -33,6 +33,21 @@ static __attribute__((no_sanitize("alignment"))) bool cas(void *p, unsigned int 
 	}
 }
 
+/* What another vCPU may change meanwhile: cas() looks again. */
+static __attribute__((no_sanitize("alignment"))) uint64_t peek(const void *p, unsigned int lg)
+{
+	switch (lg) {
+	case 0:
+		return __atomic_load_n((const uint8_t *)p, __ATOMIC_RELAXED);
+	case 1:
+		return __atomic_load_n((const uint16_t *)p, __ATOMIC_RELAXED);
+	case 2:
+		return __atomic_load_n((const uint32_t *)p, __ATOMIC_RELAXED);
+	default:
+		return __atomic_load_n((const uint64_t *)p, __ATOMIC_RELAXED);
+	}
+}
+
 /* What @old becomes. */
 static uint64_t modify(const struct soft_vcpu *v, const struct soft_op *op, uint64_t old,
 		       uint64_t b)
@@ -156,7 +171,7 @@ int soft_help_locked(struct soft_vcpu *v, const struct soft_op *op)
 	if (!p)
 		return 1;
 	if (p != v->bounce.buf && (at & (LINE - 1)) + bytes <= LINE) {
-		old = soft_get(p, bytes);
+		old = peek(p, lg);
 		while (!cas(p, lg, &old, modify(v, op, old, b)))
 			;
 	} else {
