@@ -72,18 +72,17 @@ Test(soft_legacy, sysenter_and_sysexit_that_fault)
 	static const struct {
 		const uint8_t *code, *end;
 		bool intel, user;
-		uint64_t rdx;
 		int vec; /* -2: an error */
 	} rows[] = {
-		{guest_sysenter, guest_sysenter_end, true, true, 0, 13}, /* no SYSENTER_CS */
-		{guest_sysenter, guest_sysenter_end, false, true, 0, 6},
-		{guest_sysexit, guest_sysexit_end, true, true, 0, 13},
-		{guest_sysexit, guest_sysexit_end, true, false, 0, 13},
-		{guest_sysexit, guest_sysexit_end, false, false, 0, 6},
-		{guest_sysexit32, guest_sysexit32_end, false, false, 0, 6},
-		{guest_sysexit32, guest_sysexit32_end, true, false, 0, -2},
-		{guest_enter, guest_enter_end, false, false, 0, 6},
-		{guest_twice, guest_twice_end, true, false, 0, 13},
+		{guest_sysenter, guest_sysenter_end, true, true, 13}, /* no SYSENTER_CS */
+		{guest_sysenter, guest_sysenter_end, false, true, 6},
+		{guest_sysexit, guest_sysexit_end, true, true, 13},
+		{guest_sysexit, guest_sysexit_end, true, false, 13},
+		{guest_sysexit, guest_sysexit_end, false, false, 6},
+		{guest_sysexit32, guest_sysexit32_end, false, false, 6},
+		{guest_sysexit32, guest_sysexit32_end, true, false, -2},
+		{guest_enter, guest_enter_end, false, false, 6},
+		{guest_twice, guest_twice_end, true, false, 13},
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
