@@ -36,6 +36,7 @@ static void nap(void *arg)
 	const struct timespec short_time = {0, 1000};
 	char c;
 
+	close(w->start[1]); /* so that the end of the test is an end */
 	while (read(w->start[0], &c, 1) == 1) {
 		for (unsigned int i = 0; i < NAPS; i++)
 			nanosleep(&short_time, NULL);
