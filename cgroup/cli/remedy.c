@@ -71,6 +71,9 @@ static const struct {
 	 "start vpmud, which goes on with these counts; to give them up: rm -r /sys/fs/bpf/vpmu"},
 
 	/* vpmud */
+	{"PID namespace", NULL,
+	 "run vpmud on the host, or its container in the host's PID namespace (hostPID: true, "
+	 "--pid=host)"},
 	{"configuration", NULL, "correct the file at the line that is named, then vpmu reload"},
 	{"VMs, vCPUs and cgroups are counted", NULL,
 	 "journalctl -u vpmud says which could not be, and why"},

@@ -244,7 +244,11 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 		.counters = d->config.counters,
 	};
 	char why[400];
-	int ret = kernel_open(&o, &d->kernel, why, sizeof(why));
+	int ret;
+
+	if (report_pids())
+		daemon_say("PID namespace: %s", report_pids());
+	ret = kernel_open(&o, &d->kernel, why, sizeof(why));
 
 	return ret ? fail(ret, err, errlen, "kernel plane: %s", why) : 0;
 }

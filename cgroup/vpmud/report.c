@@ -2,6 +2,7 @@
 /* How vpmud is, see report.h. daemon.c calls it. */
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "cgroup/daemon/contain.h"
 #include "cgroup/vpmud/budget.h"
@@ -28,6 +29,19 @@ static void libvirt_row(const char *uri, bool connected, const char *text, void 
 	check_row(what, connected, text, rows);
 }
 
+/* The BPF program sees the numbers of threads of the first PID namespace. That one's own number is
+ * the kernel's PROC_PID_INIT_INO (include/linux/proc_ns.h). */
+const char *report_pids(void)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == 0xeffffffcu)
+		return NULL;
+	return "not the host's: cgroups are counted here, but no thread of a VM, so neither vCPUs "
+	       "nor VMs "
+	       "without a cgroup of their own";
+}
+
 void report_check(const struct report *r, json_t *rows, bool all)
 {
 	struct kernel_budget b;
@@ -50,6 +64,8 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	snprintf(why, sizeof(why), "%zu, %zu of them with a cgroup of their own", u.vms,
 		 u.whole_vms);
 	check_row("VMs found", true, why, rows);
+	if (report_pids())
+		check_row("PID namespace", false, report_pids(), rows);
 	disc_libvirt(r->disc, libvirt_row, rows);
 	snprintf(why, sizeof(why), "%zu below %s", u.cgroups, r->cgroup_root);
 	check_row("cgroups of tenants", true, why, rows);

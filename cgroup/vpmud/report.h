@@ -25,6 +25,10 @@ struct report {
  * not fit in memory is left out. */
 void report_check(const struct report *r, json_t *rows, bool all);
 
+/* report_pids - why no thread of a VM can be counted: vpmud is in a PID namespace of its own. NULL:
+ * it is not, or nobody knows. */
+const char *report_pids(void);
+
 /* report_metrics - the families about the kernel plane. */
 void report_metrics(struct kernel_plane *kernel, struct expo *e);
 

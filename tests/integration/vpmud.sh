@@ -228,6 +228,24 @@ if id nobody >/dev/null 2>&1; then
 fi
 stop
 
+# ---- in a container: threads have other numbers than the kernel's program sees ----
+if unshare -p -f --mount-proc true 2>/dev/null; then
+	unshare -p -f --mount-proc --kill-child "$vpmud" -c "$conf" 2>"$dir/err" &
+	server=$!
+	wait_for "$server" "$vpmu" sessions
+	check_match "a PID namespace of its own" "$(cat "$dir/err")" "^vpmud: PID namespace: not the host's: "
+	check_match "check says so" "$("$vpmu" check)" "^PID namespace +no +not the host's: "
+	check_match "its remedy" "$("$vpmu" check)" '^PID namespace: run vpmud on the host'
+	kill -KILL "$server" # unshare ignores other signals
+	wait "$server" 2>/dev/null
+	server=
+	silent() { ! "$vpmu" sessions; }
+	wait_for $$ silent
+	rm -f "$VPMU_SOCKET"
+else
+	echo "# SKIP a PID namespace of its own: unshare cannot make one"
+fi
+
 # ---- readers ----
 if id nobody >/dev/null 2>&1; then
 	gid=$(id -g nobody)

@@ -12,7 +12,7 @@
 # "user" and "bare" begin with what "root" has left; "bare" goes on in root's clone, another user has one of his own.
 # To clone anew, remove FOLDER/CASE.
 # Prints what the command prints. The exit status is the command's.
-# It runs in mount, process, cgroup, IPC and host name namespaces, with the host's network. FRESH_CCACHE=1 lends it
+# It runs in mount, cgroup, IPC and host name namespaces, with the host's network and processes. FRESH_CCACHE=1 lends it
 # the host's compiler cache, which changes what it takes and nothing else.
 set -eu
 
@@ -123,4 +123,4 @@ if [ ! -d "$top/debian" ]; then
 fi
 lower=$top/debian
 case $case in user | bare) lower=$top/root/upper:$top/debian ;; esac
-exec unshare -m -p -f -C -u -i --kill-child sh "$0" --enter "$top" "$case" "$lower" "$src" "$@"
+exec unshare -m -f -C -u -i --kill-child sh "$0" --enter "$top" "$case" "$lower" "$src" "$@"

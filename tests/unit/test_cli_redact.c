@@ -200,6 +200,7 @@ Test(remedy, every_row)
 		 "systemctl start vpmud"},
 		{__LINE__, "counts without vpmud", "a former vpmud's program counts", "rm -r"},
 		/* cgroup/vpmud */
+		{__LINE__, "PID namespace", "not the host's: cgroups are", "hostPID"},
 		{__LINE__, "configuration", "the old one is in force: x", "vpmu reload"},
 		{__LINE__, "VMs, vCPUs and cgroups are counted", "2 could not be", "journalctl"},
 		{__LINE__, "hardware counters", "not known how many a CPU has: x", "set counters"},
