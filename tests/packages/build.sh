@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Builds the packages from a copy of the source tree, without network, and looks at them: lintian, the files
-# of each, and programs that use the library of libvpmu-dev. With "twice": builds a second time in another
-# folder, and the packages must be equal byte by byte (./check leaves that out: it compiles everything again).
+# of each, and programs that use the library of libvpmu-dev. With "twice": builds a second time in another folder, time
+# zone, language, umask and order of jobs, and the packages must be equal byte by byte (./check leaves that out: it
+# compiles everything twice).
 #   VPMU_BUILD=build sh tests/packages/build.sh [twice]
 . "$(dirname "$0")/lib.inc"
 export LC_ALL=C.UTF-8
@@ -12,20 +13,24 @@ twice=${1-}
 # No package may be missing: what dpkg-buildpackage would say in many lines is one here.
 missing=$(cd "$src" && dpkg-checkbuilddeps 2>&1) || skip "${missing#*error: }"
 
+# Once: who works on the tree meanwhile changes neither build.
+mkdir -p "$work"
+(cd "$src" && tar -cf "$work/source.tar" --exclude='./build*' --exclude=./.git .) || exit 1
+
 copy() { # FOLDER: the source tree, with the packages of other runs beside it removed
 	mkdir -p "$1/src" || exit 1
 	rm -f "$1"/*.deb "$1"/*.changes "$1"/*.buildinfo
 	# The objects of the last run stay: ninja compiles what has changed.
 	find "$1/src" -mindepth 1 -maxdepth 1 ! -name 'obj-*' -exec rm -rf {} +
-	(cd "$src" && tar -cf - --exclude='./build*' --exclude=./.git .) | tar -C "$1/src" -xf - || exit 1
+	tar -C "$1/src" -xf "$work/source.tar" || exit 1
 }
 
-make_packages() { # FOLDER
+make_packages() { # FOLDER JOBS
 	copy "$1"
 	# Without network: whatever the build wants from there fails.
 	wrap=
 	unshare -rn true 2>/dev/null && wrap="unshare -rn"
-	(cd "$1/src" && DEB_BUILD_OPTIONS="parallel=$(nproc)" $wrap dpkg-buildpackage -b -nc -us -uc) \
+	(cd "$1/src" && DEB_BUILD_OPTIONS="parallel=$2" $wrap dpkg-buildpackage -b -nc -us -uc) \
 		>"$1/log" 2>&1 && return 0
 	echo "FAILED: dpkg-buildpackage"
 	show "$1/log"
@@ -37,7 +42,7 @@ if [ "$twice" = twice ]; then
 	unset CMAKE_C_COMPILER_LAUNCHER
 	rm -rf "$work/build" "$work/build-again"
 fi
-make_packages "$work/build"
+make_packages "$work/build" "$(nproc)"
 cd "$work/build" || exit 1
 check "packages" "$(ls ./*.deb | sed 's|^./||; s/_.*//' | grep -v dbgsym | LC_ALL=C sort | tr '\n' ' ')" \
 	"libvpmu-dev libvpmu0 vpmu vpmu-vmm vpmud "
@@ -83,9 +88,21 @@ sh "$src/tests/packages/library.sh" "$PWD/dev/usr" || failures=$((failures + 1))
 
 # ---- again ----
 if [ "$twice" = twice ]; then
-	make_packages "$work/build-again/elsewhere"
+	(
+		umask 027
+		export TZ=Asia/Kathmandu LC_ALL=C LANG=C HOME="$work/build-again"
+		make_packages "$work/build-again/elsewhere" 3
+	) || exit 1
 	for p in ./*.deb; do
-		cmp "$p" "$work/build-again/elsewhere/$p" || check "$p: the same again" differs equal
+		cmp "$p" "$work/build-again/elsewhere/$p" && continue
+		check "$p: the same again" differs equal
+		# Which of its files differ.
+		for n in 1 2; do
+			rm -rf "$work/build-again/x$n"
+			[ $n = 1 ] && deb=$p || deb="$work/build-again/elsewhere/$p"
+			dpkg-deb -R "$deb" "$work/build-again/x$n"
+		done
+		diff -rq --no-dereference "$work/build-again/x1" "$work/build-again/x2"
 	done
 	[ $failures != 0 ] || echo "two builds, in two folders: $(ls ./*.deb | wc -l) equal packages"
 fi
