@@ -243,11 +243,14 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 		.leave_counters = d->config.leave_counters,
 		.counters = d->config.counters,
 	};
+	const char *pids = report_pids();
 	char why[400];
 	int ret;
 
-	if (report_pids())
-		daemon_say("PID namespace: %s", report_pids());
+	if (pids) {
+		snprintf(why, sizeof(why), "PID namespace: %s", pids);
+		daemon_say(why);
+	}
 	ret = kernel_open(&o, &d->kernel, why, sizeof(why));
 
 	return ret ? fail(ret, err, errlen, "kernel plane: %s", why) : 0;
