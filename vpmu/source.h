@@ -100,6 +100,7 @@ struct vpmu_source_sample {
 			   * instruction counted several periods */
 	uint64_t over;	  /* events counted since the last of these periods ended */
 	const struct vpmu_lbr_regs *branches; /* NULL: not asked for, or there are none */
+	uint64_t time_ns;		      /* CLOCK_MONOTONIC; 0: not asked for, or not known */
 };
 
 struct vpmu_sampling_opts {
@@ -107,6 +108,7 @@ struct vpmu_sampling_opts {
 	uint64_t period; /* events between two samples, 1 .. 2^47 */
 	bool branches;	 /* with branch records, where the node has some */
 	bool chains;	 /* with calls; VPMU_SOURCE_CHAINS */
+	bool times;	 /* with the time of each sample */
 	/* Takes a sample. Called on the CPU that counts, or in sample_take, flush_node and calls
 	 * that change nodes; also before sample_start returns, and for several CPUs at a time: no
 	 * locks, no allocation, no call of the source. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "vpmu/account.h"
 #include "vpmu/consumer.h"
@@ -264,6 +265,13 @@ static int conservation(struct vpmu_source *s,
 
 /* ---- sampling ----------------------------------------------------------------------------- */
 
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 /* The context runs, so its account and the account's node are there. The node of the host's own
  * account is none. */
 static void take_sample(void *arg, const struct vpmu_sample *v)
@@ -279,6 +287,7 @@ static void take_sample(void *arg, const struct vpmu_sample *v)
 		.periods = v->periods,
 		.over = v->over,
 		.branches = v->has_lbr ? v->lbr : NULL,
+		.time_ns = cs->opts.times ? monotonic_ns() : 0,
 	};
 
 	cs->opts.sample(cs->opts.arg, &s);

@@ -143,13 +143,13 @@ static int print_folded(const struct result *r, struct fields *f, const json_t *
 static int print_perf_script(const struct result *r, struct fields *f, const json_t *a)
 {
 	const struct perf_script_about about = {.event = "readings", .period = 1};
-	uint64_t left_out;
-	int ret = perf_script_print(&about, f, r->images, a, outfile_stream(r->out), &left_out);
+	struct perf_script_gaps gaps;
+	int ret = perf_script_print(&about, f, r->images, a, outfile_stream(r->out), &gaps);
 
-	if (left_out)
+	if (gaps.left_out)
 		cli_error("%" PRIu64
 			  " readings are missing: they had too many different call chains",
-			  left_out);
+			  gaps.left_out);
 	return ret;
 }
 

@@ -92,9 +92,10 @@ static void check_period(const char *text)
 /* Start a profile. Returns the request that stops it, or NULL after an error was printed. */
 static json_t *start(const struct profile_opts *o, struct client *c)
 {
-	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b}", "cmd", "profile-start",
-					    "event", o->event, "period", o->period, "target",
-					    o->look.target, "lbr", o->chains));
+	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd",
+					    "profile-start", "event", o->event, "period", o->period,
+					    "target", o->look.target, "lbr", o->chains, "times",
+					    o->look.format == DATA_PERF_SCRIPT));
 	struct fields f = {0};
 	const char *name = a ? field_string(&f, a, "profile") : NULL;
 	json_t *stop = NULL;

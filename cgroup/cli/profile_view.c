@@ -375,15 +375,18 @@ static int show_perf_script(const struct profile_format *format, const struct fa
 {
 	const struct perf_script_about about = {.event = p->event, .period = p->period};
 	struct fields f = {0};
-	uint64_t left_out;
-	int ret = perf_script_print(&about, &f, im, a, format->f, &left_out);
+	struct perf_script_gaps gaps;
+	int ret = perf_script_print(&about, &f, im, a, format->f, &gaps);
 
 	if (ret)
 		cli_error("profile: %s", strerror(-ret));
-	else if (left_out)
+	else if (gaps.left_out)
 		cli_error("%" PRIu64
 			  " samples are missing: they had too many different call chains",
-			  left_out);
+			  gaps.left_out);
+	if (gaps.no_times)
+		cli_error("profile: the samples have no times: there are more than the server "
+			  "keeps; take a shorter time or a larger -c");
 	return !ret && fields_ok(&f) ? 0 : 1;
 }
 

@@ -117,6 +117,7 @@ static void take(struct sample_user *u, const struct ring_sample *s)
 		.chained = ks->opts.chains,
 		.nr_calls = s->nr_calls,
 		.calls = s->calls,
+		.time_ns = s->time_ns,
 	};
 
 	if (!n) {

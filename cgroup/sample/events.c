@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cgroup/sample/events.h"
@@ -77,6 +78,8 @@ static int try_open(const struct samples *ss, const struct sample_spec *spec, un
 			   (ss->no_cgroups ? 0 : RING_SAMPLE_CGROUP);
 	attr.read_format = ss->no_lost ? 0 : FORMAT_LOST;
 	attr.sample_period = spec->period;
+	attr.use_clockid = 1;
+	attr.clockid = CLOCK_MONOTONIC;
 	attr.disabled = 1;
 	/* Nobody waits for the ring: it is read by the clock. */
 	attr.watermark = 1;

@@ -45,7 +45,7 @@ struct ring_sample {
 	enum ring_mode mode;
 	uint64_t ip;
 	uint32_t pid, tid; /* in the initial pid namespace; 0: the idle task */
-	uint64_t time_ns;  /* of the kernel's perf clock */
+	uint64_t time_ns;  /* of the event's clock */
 	uint32_t cpu;
 	uint64_t cgroup; /* id; 0: not known */
 	/* Callers, innermost first, without @ip itself. Never of a guest. */

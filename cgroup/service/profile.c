@@ -63,6 +63,7 @@ void profile_sample(void *arg, const struct vpmu_source_sample *s)
 		.ip = s->ip,
 		.periods = s->periods,
 		.late = (s->periods - 1) * p->period + s->over,
+		.time_ns = s->time_ns,
 		.pid = s->pid,
 		.side = (uint8_t)s->side,
 		.cpl = s->cpl,
@@ -101,6 +102,9 @@ static void take(const struct sample_record *r, void *arg)
 		p->unchained += r->periods;
 	memcpy(&ip[1], r->from, r->nr_from * sizeof(*ip));
 	t.nr = (uint8_t)(1 + r->nr_from);
+	/* One that was taken while the profile was opened is of its beginning. */
+	if (r->time_ns)
+		t.at_ns = r->time_ns > p->opened_ns ? r->time_ns - p->opened_ns : 1;
 	traces_add(&p->chains, &t, ip);
 }
 
@@ -268,6 +272,7 @@ static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_k
 		.period = p->period,
 		.branches = p->lbr,
 		.chains = p->lbr,
+		.times = p->times,
 		.sample = profile_sample,
 		.arg = p,
 	};
@@ -314,7 +319,9 @@ static int prepare(struct profile *p, const char *event, char *err, size_t errle
 	int ret;
 
 	p->rows = (struct traces){.whos = &ps->whos, .max = PROFILE_ROWS_MAX};
-	p->chains = (struct traces){.whos = &ps->whos, .max = PROFILE_CHAINS_MAX};
+	p->chains = (struct traces){.whos = &ps->whos,
+				    .max = PROFILE_CHAINS_MAX,
+				    .max_times = p->times ? PROFILE_TIMES_MAX : 0};
 	p->event = strdup(event);
 	p->rings = sample_rings_create(p->lbr);
 	ret = p->event && p->rings ? 0 : -ENOMEM;
@@ -374,6 +381,7 @@ int profile_start(struct profiles *ps, const struct profile_spec *spec, struct p
 	p->ps = ps;
 	p->period = spec->period;
 	p->lbr = spec->lbr;
+	p->times = spec->lbr && spec->times;
 	ret = registry_prepare(&ps->reg, &p->reg, &spec->open, err, errlen);
 	if (!ret)
 		ret = start(p, spec, err, errlen);

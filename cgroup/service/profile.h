@@ -31,8 +31,9 @@
 #define PROFILE_PERIOD	     100000	  /* events between two samples when nothing is said */
 #define PROFILE_PERIOD_MAX   (1ULL << 47) /* a source's */
 #define PROFILE_DRAIN_MS     100	  /* sooner while the rings fill fast */
-#define PROFILE_ROWS_MAX     65536 /* distinct addresses of one profile; the rest is "other" */
-#define PROFILE_CHAINS_MAX   32768 /* distinct call chains */
+#define PROFILE_ROWS_MAX     65536  /* distinct addresses of one profile; the rest is "other" */
+#define PROFILE_CHAINS_MAX   32768  /* distinct call chains */
+#define PROFILE_TIMES_MAX    262144 /* samples of one profile whose time is kept */
 
 struct profiles;
 
@@ -42,8 +43,9 @@ struct profile {
 	const char *plane;     /* who samples */
 	char *event;	       /* as given */
 	uint64_t period;
-	bool lbr;  /* call chains were asked for */
-	bool gone; /* the target was removed: all is final */
+	bool lbr;   /* call chains were asked for */
+	bool times; /* the times of its chains' samples, too */
+	bool gone;  /* the target was removed: all is final */
 	/* as of the last profile_read */
 	uint64_t samples;   /* in rows and rows.other */
 	uint64_t lost;	    /* taken, but the rings were full */
@@ -82,7 +84,8 @@ struct profile_spec {
 	const char *event;   /* as the operator spelled it; copied */
 	vpmu_key_t key;
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
-	bool lbr; /* with call chains: the plane's own, or else captured call-stack records */
+	bool lbr;   /* with call chains: the plane's own, or else captured call-stack records */
+	bool times; /* with @lbr: with the time of each sample */
 };
 
 /*

@@ -63,8 +63,8 @@ static void started(bool ok, void *arg)
 
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"event", "period", "target", "lbr",
-					     "name",  "keep",	"plane",  NULL};
+	static const char *const fields[] = {"event", "period", "target", "lbr", "name",
+					     "keep",  "plane",	"times",  NULL};
 	struct profile_spec spec = {.period = PROFILE_PERIOD};
 	char why[200] = "";
 	struct profile *p;
@@ -78,6 +78,11 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 		ret = command_opening(c, req, false, false, &spec.open, err, errlen);
 	if (!ret)
 		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "times", false, &spec.times, err, errlen);
+	if (!ret && spec.times && !spec.lbr)
+		ret = fail(-EINVAL, err, errlen,
+			   "times: true; accepted with lbr: true, since call chains have times");
 	if (ret)
 		return ret;
 	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));
@@ -128,6 +133,8 @@ static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t
 		ret = command_traces(resp, "chains", &p->chains, max, true);
 	if (!ret && p->lbr)
 		ret = json_object_set_new(resp, "unchained", json_u64(p->unchained));
+	if (!ret && p->times)
+		ret = json_object_set_new(resp, "start-ns", json_u64(p->opened_ns));
 	return ret ? command_oom(err, errlen) : 0;
 }
 

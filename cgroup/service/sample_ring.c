@@ -13,7 +13,7 @@
 
 struct slot {
 	_Atomic uint64_t seq;
-	uint64_t vcpu, ip, periods, late;
+	uint64_t vcpu, ip, periods, late, time_ns;
 	uint32_t pid;
 	uint8_t side, cpl, known, chained, nr_from;
 	uint64_t from[];
@@ -79,6 +79,7 @@ static void fill(const struct sample_rings *rs, struct slot *s, const struct sam
 	s->ip = r->ip;
 	s->periods = r->periods;
 	s->late = r->late;
+	s->time_ns = r->time_ns;
 	s->pid = r->pid;
 	s->side = r->side;
 	s->cpl = r->cpl;
@@ -143,6 +144,7 @@ unsigned int sample_rings_drain(struct sample_rings *rs,
 						   .ip = s->ip,
 						   .periods = s->periods,
 						   .late = s->late,
+						   .time_ns = s->time_ns,
 						   .pid = s->pid,
 						   .side = s->side,
 						   .cpl = s->cpl,

@@ -26,6 +26,7 @@ struct sample_record {
 	uint64_t ip;	  /* valid if @known */
 	uint64_t periods; /* how many samples the record stands for */
 	uint64_t late;	  /* events counted since the first of them was due */
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: not known */
 	uint32_t pid;	  /* of a process of the host; 0 */
 	uint8_t side;	  /* enum vpmu_side */
 	uint8_t cpl;

@@ -184,12 +184,37 @@ static int grow(struct traces *t)
 	return 0;
 }
 
+/* Note the time of @n samples. */
+static void add_times(struct traces *t, struct trace *to, uint64_t at_ns, uint64_t n)
+{
+	size_t room = t->max_times - t->nr_times;
+
+	if (!at_ns)
+		return;
+	if (n > room)
+		n = room;
+	if (to->nr_times + n > to->cap_times) {
+		size_t cap =
+			to->cap_times * 2 > to->nr_times + n ? to->cap_times * 2 : to->nr_times + n;
+		uint64_t *time_ns = reallocarray(to->time_ns, cap, sizeof(*time_ns));
+
+		if (!time_ns)
+			return;
+		to->time_ns = time_ns;
+		to->cap_times = cap;
+	}
+	t->nr_times += n;
+	while (n--)
+		to->time_ns[to->nr_times++] = at_ns;
+}
+
 void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip)
 {
 	struct trace **slot = t->cap ? lookup(t->slot, t->cap, what, ip) : NULL, *new;
 
 	if (slot && *slot) {
 		(*slot)->samples += what->samples;
+		add_times(t, *slot, what->at_ns, what->samples);
 		return;
 	}
 	new = t->nr < t->max &&grow(t) == 0 ? malloc(sizeof(*new) + what->nr * sizeof(*ip)) : NULL;
@@ -201,6 +226,9 @@ void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip)
 	memcpy(new->ip, ip, what->nr * sizeof(*ip));
 	if (new->who)
 		new->who->refs++;
+	new->time_ns = NULL;
+	new->nr_times = new->cap_times = 0;
+	add_times(t, new, what->at_ns, what->samples);
 	*lookup(t->slot, t->cap, what, ip) = new;
 	t->nr++;
 }
@@ -246,8 +274,9 @@ void traces_free(struct traces *t)
 		if (!t->slot[i])
 			continue;
 		who_put(t->whos, t->slot[i]->who);
+		free(t->slot[i]->time_ns);
 		free(t->slot[i]);
 	}
 	free(t->slot);
-	*t = (struct traces){.whos = t->whos, .max = t->max};
+	*t = (struct traces){.whos = t->whos, .max = t->max, .max_times = t->max_times};
 }

@@ -45,6 +45,10 @@ struct who *whos_find(const struct whos *ws, uint64_t serial);
 struct trace {
 	struct who *who; /* NULL: no vCPU ran, or its name is not known */
 	uint64_t samples;
+	uint64_t at_ns;	   /* traces_add: the time of its samples; 0: not known */
+	uint64_t *time_ns; /* of as many of the samples as there was room for, in the order of
+			      traces_add */
+	size_t nr_times, cap_times;
 	uint32_t pid;  /* whose addresses these are, where that is not the guest or kernel; 0 */
 	uint8_t side;  /* enum vpmu_side */
 	uint8_t cpl;   /* at ip[0], or TRACE_CPL_UNKNOWN */
@@ -54,14 +58,17 @@ struct trace {
 };
 
 struct traces {
-	struct whos *whos; /* the owner sets whos and max */
+	struct whos *whos; /* the owner sets whos, max and max_times */
 	size_t max;	   /* distinct traces that are kept */
+	size_t max_times;  /* times of samples that are kept, of all traces */
+	size_t nr_times;
 	struct trace **slot;
 	size_t cap, nr;
 	uint64_t other; /* samples for which there was no room */
 };
 
-/* traces_add - @t's count for what @what describes (its samples, who .. nr) and @ip[0..nr). */
+/* traces_add - @t's count for what @what describes (its samples, at_ns, who, pid .. nr) and
+ * @ip[0..nr). A sample for whose time there is no room or memory has none. */
 void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip);
 
 /* traces_sorted - all of them, those with most samples first, the rest by name and address: a

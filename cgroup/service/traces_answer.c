@@ -43,6 +43,20 @@ static json_t *row_object(const struct trace *t)
 	return obj;
 }
 
+/* NULL: no memory. */
+static json_t *times_array(const struct trace *t)
+{
+	json_t *times = json_array();
+
+	for (size_t i = 0; times && i < t->nr_times; i++) {
+		if (json_array_append_new(times, json_integer((json_int_t)t->time_ns[i]))) {
+			json_decref(times);
+			times = NULL;
+		}
+	}
+	return times;
+}
+
 static json_t *chain_object(const struct trace *t)
 {
 	json_t *obj = trace_object(t), *chain = json_array();
@@ -59,6 +73,10 @@ static json_t *chain_object(const struct trace *t)
 	if (!obj || !chain || json_object_set_new(obj, "chain", chain)) {
 		if (!obj)
 			json_decref(chain);
+		json_decref(obj);
+		return NULL;
+	}
+	if (t->nr_times && json_object_set_new(obj, "times", times_array(t))) {
 		json_decref(obj);
 		return NULL;
 	}

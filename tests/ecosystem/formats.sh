@@ -10,6 +10,7 @@ wait_state fib running
 
 # ---- speedscope ----
 "$vpmu" profile --format=pprof -c 100003 -d 1 -o "$dir/p.pb.gz" fib || check "profile" failed done
+"$vpmu" profile --format=perf-script -c 100003 -d 1 -o "$dir/p.txt" fib || check "profile" failed done
 "$vpmu" profile --folded -c 100003 -d 1 -o "$dir/p.folded" fib || check "profile" failed done
 version=1.20.0
 npm=$(cd "$VPMU_BIN/.." && pwd)/npm
@@ -20,7 +21,7 @@ elif [ ! -d "$release" ] && ! (mkdir -p "$npm" && cd "$npm" && npm install --pre
 	--fetch-retries 1 "speedscope@$version" >"$dir/npm.log" 2>&1); then
 	skipped="$skipped speedscope (npm: $(grep -m 1 -i 'err' "$dir/npm.log"))"
 else
-	node "$here/speedscope.js" "$release" "$dir/p.pb.gz" "$dir/p.folded" >"$dir/read" 2>"$dir/err" ||
+	node "$here/speedscope.js" "$release" "$dir/p.pb.gz" "$dir/p.folded" "$dir/p.txt" >"$dir/read" 2>"$dir/err" ||
 		check "speedscope" "$(cat "$dir/err")" "it reads them"
 	# Folded stacks end in the number of their samples. A profile of pprof has events: each sample stands for 100,003.
 	samples=$(awk '{ s += $NF } END { print s }' "$dir/p.folded")
@@ -30,6 +31,9 @@ else
 	set -- $(grep '^p.pb.gz ' "$dir/read")
 	check "speedscope: a profile of pprof has whole samples" "$((${2:-1} % 100003)) $((${2:-0} > 0))" "0 1"
 	check "speedscope: its function" "${3:-}" workload_fib
+	# Of perf-script text it makes a profile of each thread, in which the time between two samples is the weight.
+	set -- $(grep '^p.txt ' "$dir/read")
+	check "speedscope: perf-script text" "${3:-} $(awk -v s="${2:-0}" 'BEGIN { print (s > 0 && s < 100) }')" "workload_fib 1"
 	echo "# speedscope: $(tr '\n' ';' <"$dir/read")"
 fi
 

@@ -18,6 +18,7 @@ start_server --paused \
 	--vm "$(vm fib-1 tenant=/acme/web,vcpus=2 'run fib 22')" \
 	--vm "$(vm loop-1 tenant=/acme/db 'run loop 3000000')"
 "$vpmu" attach all -e instructions -t /acme || exit 1
+began=$(date +%s)
 "$vpmu" profile --format=pprof -o "$dir/p.pb.gz" -c 20011 /acme 2>"$dir/p.err" &
 one=$!
 "$vpmu" profile --format=perf-script -o "$dir/p.txt" -c 20011 /acme 2>"$dir/s.err" &
@@ -41,6 +42,12 @@ work=$("$vpmu" detach all -x, | cut -d, -f1)
 samples=$(grep -c ' instructions:$' "$dir/p.txt")
 # Two pCPUs, so up to one less in all.
 check "samples are what was counted" "$((work / 20011 - samples <= 1 && work / 20011 >= samples))" 1
+
+# Each sample has its time, none is out of order, and they are no longer apart than the profile ran.
+grep ' instructions:$' "$dir/p.txt" | awk '{ print $3 }' >"$dir/times"
+check "times" "$(grep -cvE '^[0-9]+\.[0-9]{9}:$' "$dir/times")" 0
+check "times in order" "$(sort -c -t . -k 1,1n -k 2,2 "$dir/times" 2>&1)" ""
+check "times within the run" "$(awk -v t="$(($(date +%s) - began + 1))" 'NR == 1 { a = $1 + 0 } { b = $1 + 0 } END { print (b > a && b - a <= t) }' "$dir/times")" 1
 
 if command -v go >/dev/null && go tool -n pprof >/dev/null 2>&1; then
 	total() { # INDEX FOCUS: the sum of a value

@@ -76,6 +76,8 @@ static struct vpmu_sampling *start(struct vpmu_source_node *n, vpmu_key_t key, s
 	return out;
 }
 
+static uint64_t sent_ns;
+
 /* A sample on the first CPU that is sampled. */
 static void put(uint16_t mode, pid_t pid, pid_t tid, uint64_t in)
 {
@@ -84,6 +86,7 @@ static void put(uint16_t mode, pid_t pid, pid_t tid, uint64_t in)
 	fake_word(&r, in);
 	cr_assert(fake_put(&fake[0], &r));
 	vpmu_source_sample_take(s);
+	sent_ns = r.word[2];
 }
 
 #define KERNEL PERF_RECORD_MISC_KERNEL
@@ -101,6 +104,7 @@ Test(it_kernel_sampling, whose_samples_they_are)
 	t = start(tenant, CLOCK, &mine, false);
 	v = start(vm, CLOCK, &vms, false);
 	cr_expect_eq(fake_events(), samples_events(k->samples));
+	cr_expect(fake[0].attr.use_clockid && fake[0].attr.clockid == CLOCK_MONOTONIC);
 
 #define SAMPLE(mode, pid, tid, in, of, where, in_tenant, in_vm)                                    \
 	do {                                                                                       \
@@ -108,6 +112,7 @@ Test(it_kernel_sampling, whose_samples_they_are)
 		put(mode, pid, tid, in);                                                           \
 		cr_expect_eq(all.n, ++n);                                                          \
 		cr_expect_eq(all.last.serial, (of) ? (of)->serial : 0);                            \
+		cr_expect_eq(all.last.time_ns, sent_ns);                                           \
 		cr_expect_eq(all.last.side, where);                                                \
 		cr_expect_eq(mine.n - mine_before, (unsigned int)(in_tenant));                     \
 		cr_expect_eq(vms.n - vms_before, (unsigned int)(in_vm));                           \

@@ -69,7 +69,7 @@ check_match "nothing ran" "$(cat "$dir/err")" '^vpmu: profile: no samples of /gl
 collapse() {
 	awk '
 	/^$/ { if (stack != "") { n[name stack]++; all++ } stack = ""; name = ""; next }
-	/^[^\t ].*[^ ] +[0-9]+ +[0-9]+ +[^ ]+:$/ { name = $1; next }
+	/^[^\t ].*[^ ] +[0-9]+ +[0-9]+\.[0-9]+: +[0-9]+ +[^ ]+:$/ { name = $1; next }
 	/^\t *[0-9a-f]+ .+ \(.*\)$/ { stack = ";" $2 stack; next }
 	{ print "not in the format: " $0; exit 1 }
 	END { print all + 0 }' "$1"
@@ -77,7 +77,8 @@ collapse() {
 sample "$dir/script" --format=perf-script
 n=$(collapse "$dir/script")
 [ "$n" -ge 1 ] 2>/dev/null || check "perf-script: samples" "$n" "at least 1"
-check "perf-script: all of them" "$n" "$(grep -c '^/acme [0-9]* 1000000 cpu-clock:$' "$dir/script")"
+check "perf-script: all of them" "$n" "$(grep -cE '^/acme [0-9]+ [0-9]+\.[0-9]{9}: 1000000 cpu-clock:$' "$dir/script")"
+check "perf-script: in the order of their times" "$(awk '/^[^\t]/ && NF { print $3 }' "$dir/script" | sort -c -t . -k 1,1n -k 2,2 2>&1)" ""
 sample "$dir/folded" --folded
 check "folded: lines" "$(grep -vcE '^/acme;\[(user|host)\](;[^;]+)+ [0-9]+$' "$dir/folded")" 0
 [ -s "$dir/folded" ] || check "folded: samples" "$(cat "$dir/folded")" "some"

@@ -274,12 +274,13 @@ Test(profile, a_guest_that_records_branches_has_no_chain)
 
 /* ---- bounds ------------------------------------------------------------------------------- */
 
-static struct profile *direct(struct profiles *ps, bool lbr)
+static struct profile *direct_timed(struct profiles *ps, bool lbr, bool times)
 {
 	const struct profile_spec spec = {.event = "instructions",
 					  .key = 0,
 					  .period = 1000,
 					  .lbr = lbr,
+					  .times = times,
 					  .open.target = tenants_root(h.ts)};
 	struct profile_spec s = spec;
 	struct profile *p = NULL;
@@ -287,6 +288,11 @@ static struct profile *direct(struct profiles *ps, bool lbr)
 	cr_assert_eq(vpmu_event_parse("instructions", VPMU_SPACE_INTEL, &s.key, NULL, 0), 0);
 	cr_assert_eq(profile_start(ps, &s, &p, h.err, sizeof(h.err)), 0, "%s", h.err);
 	return p;
+}
+
+static struct profile *direct(struct profiles *ps, bool lbr)
+{
+	return direct_timed(ps, lbr, false);
 }
 
 static uint64_t traced(const struct traces *t)
@@ -325,6 +331,49 @@ Test(profile, full_rings_lose_and_say_so)
 		profile_stop(p);
 	}
 	profiles_destroy(ps);
+}
+
+/* Sample i is at address i modulo 3, 10 * i ns after the start, and stands for 3. */
+Test(profile, each_sample_has_its_time_while_there_is_room)
+{
+	const struct vpmu_lbr_regs none = {.ctl = 0};
+	const uint64_t n = PROFILE_TIMES_MAX / 3 + 100;
+
+	for (int times = 0; times < 2; times++) {
+		struct vpmu_source_sample s = {.known = true, .periods = 3, .branches = &none};
+		const struct trace **all;
+		struct profiles *ps;
+		uint64_t kept = 0;
+		struct profile *p;
+
+		cr_assert_eq(profiles_create(h.ts, NULL, &ps), 0);
+		p = direct_timed(ps, true, times);
+		for (uint64_t i = 1; i <= n; i++) {
+			s.ip = i % 3;
+			s.time_ns = times ? p->opened_ns + 10 * i : 0;
+			profile_sample(p, &s);
+			if (i % 1000 == 0)
+				profile_read(p);
+		}
+		profile_read(p);
+		cr_expect_eq(p->samples, 3 * n);
+		cr_expect_eq(traced(&p->chains), 3 * n);
+		cr_expect_eq(p->rows.nr_times, 0u);
+		all = traces_sorted(&p->chains);
+		cr_assert_eq(p->chains.nr, 3u);
+		for (size_t c = 0; c < 3; c++) {
+			kept += all[c]->nr_times;
+			for (size_t k = 0; k < all[c]->nr_times; k++) {
+				uint64_t at = all[c]->time_ns[k];
+
+				cr_assert(at % 10 == 0 && at / 10 % 3 == all[c]->ip[0]);
+				cr_assert(!k || all[c]->time_ns[k - 1] <= at);
+			}
+		}
+		cr_expect_eq(kept, times ? PROFILE_TIMES_MAX : 0);
+		free(all);
+		profiles_destroy(ps);
+	}
 }
 
 Test(profile, more_addresses_than_rows_go_into_other)
@@ -387,6 +436,9 @@ Test(profile, bad_requests)
 		{__LINE__, START ",\"event\":\"loads\",\"target\":\"nope\"}", "no VM \"nope\"",
 		 ENOENT},
 		{__LINE__, START ",\"event\":\"loads\",\"lbr\":1}", "lbr: an integer", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"times\":1}", "times: an integer", EINVAL},
+		{__LINE__, START ",\"event\":\"loads\",\"times\":true}",
+		 "times: true; accepted with lbr: true", EINVAL},
 		{__LINE__, START ",\"event\":\"loads\",\"lbr\":true,\"target\":\"/host\"}",
 		 "target: no branch records", EOPNOTSUPP},
 		{__LINE__, START ",\"event\":\"loads\",\"name\":\"a b\"}", "name: \"a b\"", EINVAL},

@@ -231,12 +231,39 @@ Test(source_core, a_vm_is_removed_without_memory)
 }
 
 static int samples;
-static uint64_t seen;
+static uint64_t seen, seen_ns;
 
 static void sample(void *arg, const struct vpmu_source_sample *s)
 {
 	samples++;
 	seen = s->serial;
+	seen_ns = s->time_ns;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+Test(source_core, samples_carry_their_time_if_asked)
+{
+	struct vpmu_sampling_opts o = {.key = keys[0], .period = 10, .sample = sample};
+	struct vpmu_sampling *s;
+	uint64_t before;
+
+	for (int times = 0; times < 2; times++) {
+		o.times = times;
+		cr_assert_eq(vpmu_source_sample_start(src->root, &o, &s), 0);
+		before = monotonic_ns();
+		test_run(&h, 0, NULL, 10);
+		vpmu_source_flush_node(src->root);
+		cr_expect_eq(samples, times + 1);
+		cr_expect(times ? seen_ns >= before && seen_ns <= monotonic_ns() : !seen_ns);
+		vpmu_source_sample_stop(s);
+	}
 }
 
 Test(source_core, samples_carry_the_serial_of_the_vcpu)
