@@ -14,6 +14,7 @@
  * Counts that the kernel itself makes go down are not looked at: PERF_EVENT_IOC_MODIFY_ATTRIBUTES
  * and events of a software clock, whose count is what hrtimers say.
  */
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -53,13 +54,21 @@ static void on_signal(int sig)
 
 /* ---- processes ---- */
 
+/*
+ * An event lives until the last process has closed it, and a leader whose descriptor is closed here
+ * then still leads its group. So a process that this one does not wait for has no descriptors.
+ */
+static void close_descriptors(void)
+{
+	for (unsigned int i = 0; i < EVENTS; i++)
+		if (events[i].fd >= 0)
+			close(events[i].fd);
+}
+
 /* A child that works a little for ever, and moves. */
 static void child(uint64_t its_seed)
 {
 	state = its_seed;
-	for (unsigned int i = 0; i < EVENTS; i++)
-		if (events[i].fd >= 0)
-			close(events[i].fd);
 	for (;;) {
 		cpu_set_t set;
 
@@ -80,15 +89,30 @@ static void child(uint64_t its_seed)
 static void new_child(unsigned int i)
 {
 	uint64_t its_seed = rnd() | 1;
+	int ready[2];
+	char end;
 
 	if (children[i] > 0) {
 		kill(children[i], SIGKILL);
 		waitpid(children[i], NULL, 0);
 	}
+	if (pipe(ready)) {
+		failed("pipe: %s", strerror(errno));
+		exit(1);
+	}
 	fflush(stdout);
 	children[i] = fork();
-	if (!children[i])
+	if (!children[i]) {
+		close_descriptors();
+		close(ready[0]);
+		close(ready[1]);
 		child(its_seed);
+	}
+	close(ready[1]);
+	/* The end of the pipe: the child has no descriptors any more. */
+	while (read(ready[0], &end, 1) < 0 && errno == EINTR)
+		;
+	close(ready[0]);
 }
 
 static void op_fork(void)
@@ -103,8 +127,10 @@ static void op_fork(void)
 	pid = fork();
 	if (!pid) {
 		work();
-		if (one_in(2) && !fork())
-			_exit(0);
+		/* The last process is an orphan. */
+		close_descriptors();
+		if (one_in(2))
+			fork();
 		_exit(0);
 	}
 	if (pid > 0)

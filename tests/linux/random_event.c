@@ -111,6 +111,8 @@ again:
 	}
 	events[at] =
 		(struct event){.fd = (int)fd, .attr = a, .leader = leader, .pid = pid, .cpu = cpu};
+	if (ioctl((int)fd, PERF_EVENT_IOC_ID, &events[at].id))
+		failed("event %u has no ID", at);
 	if (one_in(2)) {
 		size_t bytes = (1 + (one_in(20) ? below(9) : 1u << below(5))) * (size_t)PAGE;
 		int prot = PROT_READ | (one_in(4) ? 0 : PROT_WRITE);
@@ -201,7 +203,10 @@ void op_read(void)
 		if ((size_t)got != n * 8)
 			failed("a group's read has %zd bytes, not %zu", got, n * 8);
 		/* the first is the leader, whose counts are kept where it is read by itself */
-		if (e->leader < 0)
+		if (e->leader < 0 && (e->attr.read_format & PERF_FORMAT_ID) &&
+		    buf[2 + enabled + running] != e->id)
+			failed("event %d is in a group whose leader was closed", i);
+		else if (e->leader < 0)
 			check_counts(e, buf[1 + enabled + running], en, run, enabled && running);
 		return;
 	}
