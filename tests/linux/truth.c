@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What perf must say about a static program whose path is always the same.
- *   linux-truth trace FILE PROGRAM [ARGUMENT...]  single-steps it on the host's CPU and writes its
- * path to FILE All others read such a FILE: linux-truth count FILE               prints
- * "instructions branches" linux-truth between FILE N M         the same from behind the Nth system
- * call to the Mth one, inclusive linux-truth ips FILE PERIOD          prints the IPs of all samples
- *   linux-truth samples FILE PERIOD      compares standard input: one IP per sample, from perf
- * script linux-truth stacks FILE PERIOD DEPTH      the same with the branches of each sample
- *   linux-truth chains FILE PERIOD BASE       the same with the call chain of each sample; perf
- * script gives its addresses as offsets from BASE, at which the program is linked (hexadecimal) A
- * sample is due behind every PERIODth instruction. Exit status 1 and one line: what differs.
+ * What perf must say about a static program whose path is always the same. The first command
+ * single-steps the program on the host's CPU and writes its path to FILE, which the others read.
+ *
+ * - trace FILE PROGRAM [ARGUMENT...]: writes FILE
+ * - count FILE: prints "instructions branches"
+ * - between FILE N M: the same from behind the Nth system call to the Mth one, inclusive
+ * - ips FILE PERIOD: prints the IPs of all samples
+ * - samples FILE PERIOD: compares standard input, one IP per sample, from perf script
+ * - stacks FILE PERIOD DEPTH: the same with the branches of each sample
+ * - chains FILE PERIOD BASE: the same with the call chain of each sample; perf script gives its
+ *   addresses as offsets from BASE, at which the program is linked (hexadecimal)
+ *
+ * A sample is due behind every PERIODth instruction. Exit status 1 and one line: what differs.
+ * Exit status 2 and one line: what is wrong with the command, the program or FILE.
  */
 #include <Zydis/Zydis.h>
 #include <signal.h>
@@ -41,6 +45,9 @@ struct step {
 	uint64_t ip;
 	uint8_t what, length, pad[6];
 };
+
+/* A file is this mark, the steps, and the mark again when the program has ended. */
+static const char mark[sizeof(struct step)] = "vpmu truth path";
 
 static void die(const char *what)
 {
@@ -114,7 +121,7 @@ static void trace(const char *file, char **argv)
 	int status;
 	uint64_t base;
 
-	if (!f)
+	if (!f || fwrite(mark, sizeof(mark), 1, f) != 1)
 		die(file);
 	pid = start(argv);
 	base = ip_of(pid) & ~(uint64_t)(TEXT_MAX - 1);
@@ -140,7 +147,7 @@ static void trace(const char *file, char **argv)
 		fprintf(stderr, "linux-truth: %s did not exit\n", argv[0]);
 		exit(2);
 	}
-	if (fclose(f))
+	if (fwrite(mark, sizeof(mark), 1, f) != 1 || fclose(f))
 		die(file);
 }
 
@@ -150,19 +157,29 @@ static size_t nr_steps;
 static void load(const char *file)
 {
 	FILE *f = fopen(file, "r");
+	char begin[sizeof(mark)], end[sizeof(mark)];
 	long bytes;
 
 	if (!f || fseek(f, 0, SEEK_END) || (bytes = ftell(f)) < 0 || fseek(f, 0, SEEK_SET))
 		die(file);
 	nr_steps = (size_t)bytes / sizeof(*path);
-	path = malloc((size_t)bytes + 1);
-	if (!path || fread(path, sizeof(*path), nr_steps, f) != nr_steps)
+	if (bytes % (long)sizeof(*path) || nr_steps < 3 || fread(begin, sizeof(begin), 1, f) != 1 ||
+	    memcmp(begin, mark, sizeof(mark)))
+		goto refuse;
+	nr_steps -= 2;
+	path = malloc(nr_steps * sizeof(*path));
+	if (!path || fread(path, sizeof(*path), nr_steps, f) != nr_steps ||
+	    fread(end, sizeof(end), 1, f) != 1)
 		die(file);
+	if (memcmp(end, mark, sizeof(mark)))
+		goto refuse;
 	fclose(f);
-	if (!nr_steps) {
-		fprintf(stderr, "linux-truth: %s is empty\n", file);
-		exit(2);
-	}
+	return;
+
+refuse:
+	fprintf(stderr, "linux-truth: %s is not a whole path, as linux-truth trace writes it\n",
+		file);
+	exit(2);
 }
 
 /* ---- what is known behind each instruction ---- */
