@@ -103,7 +103,7 @@ least() { # guest text
 }
 
 all_models="amd-k7 amd-core amd-v2 intel-v2 intel-v5"
-slack=40000
+slack=100000 # ticks of timers of both kernels within the 2,000,000; it was 18,706 and 19,654
 
 case $case in
 models)
@@ -141,7 +141,7 @@ models)
 		[ $((three - one)) -ge $((2000000 - slack)) ] && [ $((three - one)) -le $((2000000 + slack)) ] ||
 			fail "guest $m: 2000000 instructions were counted as $((three - one))"
 		for cpu in "$cpu0" "$cpu1"; do
-			[ "$cpu" -ge 20000000 ] && [ "$cpu" -le 40000000 ] || fail "guest $m: a CPU counted $cpu"
+			[ "$cpu" -ge 20000000 ] && [ "$cpu" -le 60000000 ] || fail "guest $m: a CPU counted $cpu"
 		done
 	done
 	;;
@@ -185,7 +185,7 @@ hostile)
 		export VPMU_SOCKET=/tmp/s.sock
 		image() { echo "name=$1,tenant=/$1,image=/bed/$2,engine=kvm,policy=full,pmu=${3-intel-v2}"; }
 		server() {
-			vpmu-vmm --socket $VPMU_SOCKET --hold --console stdout --cgroup-root /sys/fs/cgroup/vms "$@" >>/tmp/log 2>&1 &
+			vpmu-vmm --socket $VPMU_SOCKET --hold --console stdout --console-rate 40 --cgroup-root /sys/fs/cgroup/vms "$@" >>/tmp/log 2>&1 &
 			server=$!
 			until vpmu sharing >/dev/null 2>&1; do
 				kill -0 $server || { cat /tmp/log; echo "no server"; exit 1; }
@@ -195,18 +195,20 @@ hostile)
 		ended() { until grep -q "^vm $1: " /tmp/log; do sleep 0.2; done; }
 		cd /tmp
 		mkdir /sys/fs/cgroup/vms
-		server --vm "$(image fault hostile-fault)" --vm "$(image spin hostile-spin)" --vm "$(image flood hostile-flood)" 			--vm "$(image msr1 hostile-msr)" --vm "$(image msr2 hostile-msr amd-v2)" 			--vm "$(image good guest.elf),args=run fib 24"
+		server --vm "$(image fault hostile-fault)" --vm "$(image spin hostile-spin)" --vm "$(image flood hostile-flood)" \
+			--vm "$(image msr1 hostile-msr)" --vm "$(image msr2 hostile-msr amd-v2)" \
+			--vm "$(image good guest.elf),args=run fib 24"
 		for vm in fault msr1 msr2 good; do ended $vm; done
 		# One more that starts and ends beside those that go on.
 		vpmu vm add name=late tenant=/late image=/bed/guest.elf engine=kvm args='run sieve 20000'
 		ended late
 		vpmu list | grep -E 'spin|flood'
+		# 160 bytes at once are less than one line of the flood, so it is dropped; the others' lines are shorter.
+		until vpmu list | grep -q "flood .*console-dropped="; do sleep 0.2; done
 		vpmu vm rm spin && vpmu vm rm flood && echo "both can be removed"
-		grep -v '^\[flood' /tmp/log
-		echo "the flood is $([ $(wc -c </tmp/log) -lt 60000000 ] && echo bounded)"
-
-		echo "before the kill: $(ls /proc/$server/fd -l | grep -c kvm) files of KVM"
+		cat /tmp/log
 		vpmu vm add name=last tenant=/last image=/bed/hostile-spin engine=kvm pmu=intel-v2
+		echo "before the kill: $(ls -l /proc/$server/fd | grep -c kvm) files of KVM"
 		ls -d /sys/fs/cgroup/vms/last
 		kill -9 $server
 		wait $server
@@ -220,11 +222,12 @@ hostile)
 	END
 	for want in 'vm fault: failed.*triple fault' 'vm msr1: done, status 0' 'vm msr2: done, status 0' \
 		'\[good\] .*fib 24 = 46368' 'vm good: done, status 0' '\[late\] .*sieve 20000 = ' 'vm late: done, status 0' \
-		'spin .*state=running' 'flood .*state=running' 'both can be removed' 'the flood is bounded' \
-		'before the kill: [1-9][0-9]* files of KVM' '^/sys/fs/cgroup/vms/last' 'left: 0 files, 0 processes' \
+		'spin .*state=running' 'flood .*state=running' 'both can be removed' \
+		'before the kill: ([3-9]|[1-9][0-9]+) files of KVM' '^/sys/fs/cgroup/vms/last' 'left: 0 files, 0 processes' \
 		'vm last: done, status 0' 'the next one ends well' '/sys/fs/cgroup/vms/last: No such file'; do
 		grep -Eq "$want" "$tmp/out" || fail "nothing says: $want"
 	done
+	! grep -Eq '^\[flood\].*fff' "$tmp/out" || fail "the flood is printed"
 	;;
 move)
 	initrd job.initrd --perf bin/spin="$build/tests/nested-spin" <<-'END'
