@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * control_stall: how long control calls take while guests make each of their instructions as dear
- * as they can (tests/soft/attack.h). A whole machine with its server, whose commands this thread
- * calls as the control socket does. These are times by the clock on the wall: with more threads
- * than CPUs a part of them is waiting for a CPU, which is printed beside them.
+ * as they can, or attack by interrupts (tests/soft/attack.h). A whole machine with its server,
+ * whose commands this thread calls as the control socket does. These are times by the clock on the
+ * wall: with more threads than CPUs a part of them is waiting for a CPU, which is printed beside
+ * them.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "vmm/control.h"
 
 #define VMS    2 /* with VCPUS vCPUs each, which share their code pages */
-#define VCPUS  8
+#define VCPUS  8 /* guests that attack by interrupts have as many as they need */
 #define ROUNDS 30
 #define IMAGE  "\"image\":\"" VPMU_GUEST "\","
 
@@ -34,6 +35,13 @@ static const struct op {
 	{"vm-remove", "{\"cmd\":\"vm-remove\",\"name\":\"new\"}"},
 };
 #define OPS (sizeof(ops) / sizeof(ops[0]))
+
+/* The guest of @i: those of attacks, then those of chip_attacks. *chip is NULL for the former. */
+static const struct attack *nth_attack(size_t i, const struct chip_attack **chip)
+{
+	*chip = i < nr_attacks ? NULL : &chip_attacks[i - nr_attacks];
+	return *chip ? &(*chip)->attack : &attacks[i];
+}
 
 struct stall {
 	struct config config;
@@ -81,6 +89,15 @@ static int load(struct vm *vm, void *arg, char *err, size_t errlen)
 	return ret;
 }
 
+static int load_chip(struct vm *vm, void *arg, char *err, size_t errlen)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < vm->nr_vcpus && !ret; i++)
+		ret = chip_attack_load(arg, vm->ops, vm->vcpus[i].ev, i, vm->ram.base);
+	return ret;
+}
+
 static void ask(struct stall *s, const char *request)
 {
 	char *answer = server_dispatch(s->control.server, request, strlen(request));
@@ -90,22 +107,25 @@ static void ask(struct stall *s, const char *request)
 	free(answer);
 }
 
-static void add_attack(struct stall *s, const struct attack *a, unsigned int i)
+static void add_attack(struct stall *s, const struct attack *a, const struct chip_attack *chip,
+		       unsigned int i)
 {
 	struct vm_config *c;
 	char option[128], err[512];
 	struct machine_vm *vm;
 
 	snprintf(option, sizeof(option),
-		 "name=a%u,vcpus=%u,memory=%lluM,engine=soft,tenant=/a,image=" VPMU_GUEST, i, VCPUS,
-		 ATTACK_RAM >> 20);
+		 "name=a%u,vcpus=%u,memory=%lluM,engine=soft,tenant=/a,%s=" VPMU_GUEST, i,
+		 chip ? chip->vcpus : VCPUS, ATTACK_RAM >> 20, chip ? "kernel" : "image");
 	must(!config_vm_option(&s->config, option, err, sizeof(err)), "control_stall", err);
 	c = &s->config.vms[s->config.nr_vms - 1];
-	must(!machine_vm_restore(s->machine, c, load, (void *)a, &vm, err, sizeof(err)),
+	must(!machine_vm_restore(s->machine, c, chip ? load_chip : load,
+				 chip ? (void *)chip : (void *)a, &vm, err, sizeof(err)),
 	     "control_stall", err);
 }
 
-static void stall_open(struct stall *s, const struct attack *a, uint64_t slice)
+static void stall_open(struct stall *s, const struct attack *a, const struct chip_attack *chip,
+		       uint64_t slice)
 {
 	struct machine_opts o = {.console = quiet,
 				 .wake = nothing,
@@ -125,7 +145,7 @@ static void stall_open(struct stall *s, const struct attack *a, uint64_t slice)
 				      .log = note};
 	must(!control_serve(&s->control, NULL, NULL, err, sizeof(err)), "control_stall", err);
 	for (unsigned int i = 0; i < VMS; i++)
-		add_attack(s, a, i);
+		add_attack(s, a, chip, i);
 	ask(s, "{\"cmd\":\"attach\",\"name\":\"s\",\"scope\":\"vm\",\"events\":\"instructions,"
 	       "cycles\"}");
 	ask(s, "{\"cmd\":\"resume\"}");
@@ -215,6 +235,8 @@ int bench_control_stall(void)
 {
 	static const uint64_t slices[] = {100000, RUNNER_SLICE_MAX};
 	unsigned int rounds = bench_rounds(ROUNDS);
+	const struct chip_attack *chip;
+	const struct attack *a;
 	struct stall s;
 
 	bench_unpin(); /* the threads of pCPUs are not to share this thread's CPU */
@@ -222,11 +244,13 @@ int bench_control_stall(void)
 		struct times times[OPS] = {0};
 
 		for (size_t k = 0; k < OPS; k++) {
-			times[k].ms = calloc(nr_attacks * rounds, sizeof(double));
+			times[k].ms =
+				calloc((nr_attacks + nr_chip_attacks) * rounds, sizeof(double));
 			must(times[k].ms, "control_stall", "out of memory");
 		}
-		for (const struct attack *a = attacks; a < attacks + nr_attacks; a++) {
-			stall_open(&s, a, slices[i]);
+		for (size_t n = 0; n < nr_attacks + nr_chip_attacks; n++) {
+			a = nth_attack(n, &chip);
+			stall_open(&s, a, chip, slices[i]);
 			for (unsigned int r = 0; r < rounds; r++)
 				for (size_t k = 0; k < OPS; k++)
 					timed(&s, ops[k].request, a->name, &times[k]);

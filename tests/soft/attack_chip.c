@@ -84,6 +84,8 @@ GUEST(chip_ioapic_load, "movl $0x18,(%r10)\n 1: mov 0x10(%r10),%eax\n jmp 1b");
 GUEST(chip_ioapic_store, ASSERTED "movl $0x18,(%r10)\n 1: movl $0x8040,0x10(%r10)\n jmp 1b");
 GUEST(chip_edges, IOAPIC(0x18, 0x40) IOAPIC(0x19, 0) PORT(0x3fc, 0x0b) "sti\n mov $0x3f9,%edx\n"
 		  "1: mov $2,%al\n out %al,(%dx)\n xor %eax,%eax\n out %al,(%dx)\n jmp 1b");
+GUEST(chip_edges_all, OTHERS_WAIT IOAPIC(0x18, 0x40) IOAPIC(0x19, 0xff000000) PORT(0x3fc, 0x0b) "sti\n mov $0x3f9,%edx\n"
+		      "1: mov $2,%al\n out %al,(%dx)\n xor %eax,%eax\n out %al,(%dx)\n jmp 1b");
 GUEST(chip_serial, "mov $0x3f8,%edx\n mov $65,%al\n 1: out %al,(%dx)\n jmp 1b");
 GUEST(chip_lines, "mov $0x3f8,%edx\n mov $10,%al\n 1: out %al,(%dx)\n jmp 1b");
 GUEST(chip_lines_all, "mov $0x3f8,%edx\n 1: mov $65,%al\n out %al,(%dx)\n mov $10,%al\n out %al,(%dx)\n jmp 1b");
@@ -152,6 +154,7 @@ const struct chip_attack chip_attacks[] = {
 	A("I/O APIC load", chip_ioapic_load, 1, false),
 	A("I/O APIC store", chip_ioapic_store, 1, false),
 	A("edges of the serial port", chip_edges, 1, false),
+	A("edges to 16 vCPUs", chip_edges_all, 16, false),
 	A("serial port", chip_serial, 1, false),
 	A("empty lines", chip_lines, 1, false),
 	A("short lines, 4 vCPUs", chip_lines_all, 4, false),

@@ -592,6 +592,46 @@ Test(soft_chip, self)
 	stop(&c);
 }
 
+/* While an NMI is handled one more is kept and others are lost. One that ends in between is not. */
+#define NMI XW(0x300, 0x400)
+BED_GUEST(g_nmis, XENABLE XW(0x310, 0) "xor %esi,%esi\n" NMI L(1) NMI L(3) "hlt\n");
+BED_GUEST(g_nmi, L(2) "inc %esi\ncmp $1,%esi\njne 1f\n" NMI NMI NMI NMI L(7) "1: iretq\n");
+
+Test(soft_chip, nmis)
+{
+	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
+		struct chip_bed c;
+
+		start(&c, 1);
+		PUT(&c, 0, g_nmis);
+		memcpy(c.b.ram + HANDLERS + 0x8000, g_nmi, (size_t)(g_nmi_end - g_nmi));
+		bed_gate(&c.b, 2, HANDLERS + 0x8000, 0, 0xe);
+		to_hlt(&c, 0, budget);
+		EXPECT(&c, 0, 2, 7, 2, 1, 2, 3);
+		stop(&c);
+	}
+}
+
+/* A snapshot of a version that kept two is accepted. */
+Test(soft_chip, nmis_of_a_former_version)
+{
+	uint8_t state[4096];
+	struct soft_vcpu *v;
+	struct chip_bed c;
+	size_t n = sizeof(state);
+
+	start(&c, 1);
+	PUT(&c, 0, g_nmis);
+	v = (struct soft_vcpu *)c.v[0];
+	v->nmi_masked = v->nmi_pending = v->lapic.nmi = true;
+	cr_assert_eq(vmm_soft_ops.get_state(c.v[0], state, &n), 0);
+	cr_assert_eq(vmm_soft_ops.set_state(c.v[0], state, n), 0);
+	to_hlt(&c, 0, 0);
+	EXPECT(&c, 0, 1, 3);
+	cr_assert(v->nmi_masked && v->nmi_pending && !v->lapic.nmi);
+	stop(&c);
+}
+
 /* x2APIC: 32-bit destinations, clusters, to vCPUs in either mode. */
 BED_GUEST(g_x2_send, W(0x1b, 0xfee00d00) ENABLE
 	  "mov $0x830,%ecx\nmov $0x60,%eax\nmov $1,%edx\nwrmsr\n" /* physical, 1 */

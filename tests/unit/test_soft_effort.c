@@ -13,6 +13,7 @@
 #include "tests/soft/attack.h"
 #include "vmm/sched/runner.h"
 #include "vmm/soft/jit.h"
+#include "vmm/soft/soft.h"
 #include "vmm/vm/vm.h"
 #include "vpmu/account.h"
 #include "vpmu/host.h"
@@ -179,6 +180,38 @@ Test(soft_effort, interrupts_are_charged)
 			close_chip_guest(&g, c->vcpus);
 		}
 	cr_assert_eq(found, sizeof(dear) / sizeof(dear[0]));
+}
+
+/* vCPU 0 writes to a device, and @edges edges of the device's line go to all 16 vCPUs. Returns the
+ * effort of the run() that follows. */
+static uint64_t effort_of_edges(unsigned int edges)
+{
+	const struct chip_attack *c = chip_attacks;
+	struct guest g;
+	uint64_t effort;
+
+	while (strcmp(c->attack.name, "edges to 16 vCPUs"))
+		cr_assert_lt(++c, chip_attacks + nr_chip_attacks);
+	open_chip_guest(&g, c);
+	do
+		run(&g, 100000);
+	while (g.run.exit != VMM_EXIT_IO || g.run.u.io.port != 0x3f9);
+	for (unsigned int i = 0; i < edges; i++) {
+		cr_assert_eq(o->irq_line(g.vm, 4, false), 0);
+		cr_assert_eq(o->irq_line(g.vm, 4, true), 0);
+	}
+	effort = run(&g, 100000);
+	close_chip_guest(&g, c->vcpus);
+	return effort;
+}
+
+Test(soft_effort, edges_are_charged)
+{
+	uint64_t one = effort_of_edges(1);
+
+	/* The first interrupt is taken, too. */
+	cr_expect_geq(one - effort_of_edges(0), 16 * (SOFT_EFFORT_LOOK + SOFT_EFFORT_POST));
+	cr_expect_eq(effort_of_edges(4) - one, 3 * 16 * (SOFT_EFFORT_LOOK + SOFT_EFFORT_POST));
 }
 
 /* The same in translated code. 100 instructions of the guests that are named take so many units at

@@ -169,6 +169,28 @@ Test(soft_irq, pmi_before_run)
 	bed_stop(&b);
 }
 
+/* PMIs that arrive before the vCPU runs: the first is handled and the second kept meanwhile, as by
+ * a CPU. There is no room for a third. */
+Test(soft_irq, pmis_before_run)
+{
+	static const uint32_t log[] = {2, 2, 1};
+
+	for (unsigned int n = 1; n < 5; n++) {
+		struct soft_vcpu *v;
+		struct bed b;
+
+		START(&b, g_first);
+		v = (struct soft_vcpu *)b.v;
+		v->lapic.svr = 0x1ff;
+		for (unsigned int i = 0; i < n; i++) {
+			v->lapic.lvt[3] = 0x400;
+			cr_assert_eq(vmm_soft_ops.pmi(b.v), 0);
+		}
+		expect(&b, n == 1 ? log + 1 : log, n == 1 ? 2 : 3, __LINE__);
+		bed_stop(&b);
+	}
+}
+
 /* What the guest does not accept does not end HLT. */
 BED_GUEST(g_cli, ENABLE SELF(0x41) "hlt\n" L(1) "hlt\n");
 BED_GUEST(g_tpr, ENABLE W(0x808, 0x40) "sti\n" SELF(0x41) "hlt\n" L(1) "hlt\n");

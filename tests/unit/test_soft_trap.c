@@ -194,6 +194,72 @@ Test(soft_trap, apic_base)
 	}
 }
 
+/* The address of its registers has as many bits as CPUID says (SDM vol. 3, 11.4.4). */
+BED_GUEST(g_apic_far,
+	  "mov $0x1b,%ecx\n mov $0xfee00900,%eax\n mov %rsi,%rdx\n shr $32,%rdx\n wrmsr\n hlt");
+
+Test(soft_trap, apic_base_address)
+{
+	struct kvm_cpuid_entry2 wide = {.function = 0x80000008, .eax = 39 | 48 << 8};
+
+	for (unsigned int table = 0; table < 2; table++)
+		for (unsigned int bit = 32; bit < 64; bit++) {
+			bool ok = bit < (table ? 39 : 36); /* 36: where CPUID does not say */
+			struct kvm_sregs s;
+			struct bed b;
+
+			BED_START(&b, g_apic_far, false);
+			cr_assert_eq(vmm_soft_ops.set_cpuid(b.v, &wide, table), 0);
+			b.r.rsi = 1ULL << bit;
+			vmm_soft_ops.set_regs(b.v, &b.r);
+			cr_assert_eq(bed_run_to_hlt(&b), ok ? -1 : 13, "bit %u", bit);
+			vmm_soft_ops.get_sregs(b.v, &s);
+			cr_assert_eq(s.apic_base, 0xfee00900 | (ok ? 1ULL << bit : 0));
+			bed_stop(&b);
+		}
+}
+
+/* CPUID shows an APIC as long as it is enabled. */
+BED_GUEST(g_apic_shown, "mov %esi,%eax\n cpuid\n mov %edx,%edi\n mov $0x1b,%ecx\n"
+			"mov $0xfee00100,%eax\n xor %edx,%edx\n wrmsr\n mov %esi,%eax\n cpuid\n"
+			"mov %edx,%ebp\n mov $0x1b,%ecx\n mov $0xfee00900,%eax\n xor %edx,%edx\n"
+			"wrmsr\n mov %esi,%eax\n cpuid\n hlt");
+
+Test(soft_trap, apic_in_cpuid)
+{
+	static const struct {
+		const char *vendor;
+		uint32_t leaf, off;
+	} rows[] = {
+		{"GenuineIntel", 1, 0xfffffdff},
+		{"AuthenticAMD", 1, 0xfffffdff},
+		{"AuthenticAMD", 0x80000001, 0xfffffdff},
+		{"GenuineIntel", 0x80000001, 0xffffffff}, /* there it is another bit */
+		{"GenuineIntel", 2, 0xffffffff},
+		{"AuthenticAMD", 2, 0xffffffff},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kvm_cpuid_entry2 e[] = {{.function = 0, .eax = 2},
+					       {.function = rows[i].leaf, .edx = 0xffffffff}};
+		struct bed b;
+
+		BED_START(&b, g_apic_shown, false);
+		memcpy(&e[0].ebx, rows[i].vendor, 4);
+		memcpy(&e[0].edx, rows[i].vendor + 4, 4);
+		memcpy(&e[0].ecx, rows[i].vendor + 8, 4);
+		cr_assert_eq(vmm_soft_ops.set_cpuid(b.v, e, 2), 0);
+		b.r.rsi = rows[i].leaf;
+		vmm_soft_ops.set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), -1);
+		vmm_soft_ops.get_regs(b.v, &b.r);
+		cr_expect_eq(b.r.rdi, 0xffffffff, "row %zu", i);
+		cr_expect_eq(b.r.rbp, rows[i].off, "row %zu: %#llx", i, b.r.rbp);
+		cr_expect_eq(b.r.rdx, 0xffffffff, "row %zu", i);
+		bed_stop(&b);
+	}
+}
+
 /* ---- what is pushed: RF, and where (SDM vol. 3, 18.3.1.1; an Intel CPU of family 6 does the same
  * where CPL3 can see it) ---- */
 

@@ -238,6 +238,7 @@ int soft_chip_line(struct soft_chip *c, unsigned int pin, bool level)
 	pthread_mutex_lock(&c->ioapic_lock);
 	send_pins(c, ioapic_line(&c->ioapic, pin, level), &w);
 	pthread_mutex_unlock(&c->ioapic_lock);
+	atomic_fetch_add_explicit(&c->line_effort, w.effort, memory_order_relaxed);
 	soft_chip_wake(c, &w);
 	return 0;
 }

@@ -40,6 +40,9 @@ struct soft_chip {
 
 	pthread_mutex_t ioapic_lock;
 	struct ioapic ioapic;
+	/* The effort of changes of devices' lines that no vCPU has been charged with yet. The next
+	 * one whose IN or OUT is completed is: mostly the one that has driven the line. */
+	_Atomic uint64_t line_effort;
 };
 
 /* Bits of soft_vcpu.plat.signals. A start-up IPI has its vector from SOFT_POST_VECTOR on. */

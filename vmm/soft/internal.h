@@ -412,8 +412,8 @@ void soft_irq_update(struct soft_vcpu *v);
 /* soft_irq_taken - call it when the vCPU took the queued NMI, or the queued vector; the caller has
  * cleared nmi_pending or intr_pending before. */
 void soft_irq_taken(struct soft_vcpu *v);
-/* soft_irq_settled - whether soft_irq_update would change nothing in this state: the APIC is @l,
- * @nmi says whether an NMI is queued, @intr whether @vector is queued. */
+/* soft_irq_settled - whether soft_irq_update would queue nothing more in this state: the APIC is
+ * @l, @nmi says whether an NMI is queued, @intr whether @vector is queued. */
 bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector);
 
 /* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */

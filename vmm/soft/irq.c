@@ -39,7 +39,10 @@ void soft_irq_update(struct soft_vcpu *v)
 {
 	struct lapic *l = &v->lapic;
 
-	if (l->nmi && !v->nmi_pending) {
+	/* While an NMI is handled the CPU keeps one more, and further ones are lost: SDM vol. 3,
+	 * 6.7.1. Two can have arrived since run() returned. A CPU would have begun to handle the
+	 * first one before the second one came, so both count. */
+	if (l->nmi && (!v->nmi_pending || v->nmi_masked)) {
 		v->nmi_pending = true;
 		l->nmi = false;
 	}

@@ -9,7 +9,7 @@
 #include "vmm/soft/chip.h"
 #include "vmm/soft/internal.h"
 
-#define APIC_BASE_ADDRESS 0xffffff000ULL
+#define APIC_BASE_ADDRESS 0xffffffffff000ULL
 #define HOLE		  (3ULL << 30)
 #define HOLE_END	  (4ULL << 30)
 

@@ -25,10 +25,11 @@
 #define EFER_LME	   (1ULL << 8)
 #define EFER_LMA	   (1ULL << 10)
 #define EFER_WRITABLE	   ((1ULL << 0) | EFER_LME | (1ULL << 11)) /* SCE, LME, NXE */
-#define EFER_AIBRSE	   (1ULL << 21)		 /* APM vol. 2, 3.1.7; nothing is speculated */
-#define APIC_BASE_RESERVED 0xfff00000000002ffULL /* all but BSP (8), EXTD (10), EN (11), base */
+#define EFER_AIBRSE	   (1ULL << 21) /* APM vol. 2, 3.1.7; nothing is speculated */
+#define APIC_BASE_RESERVED 0x2ffULL	/* all but BSP (8), EXTD (10), EN (11) and the address */
 #define APIC_BASE_EXTD	   (1ULL << 10)
 #define APIC_BASE_EN	   (1ULL << 11)
+#define CPUID_APIC	   (1u << 9)
 #define CR4_TSD		   (1ULL << 2)
 #define CR4_PCE		   (1ULL << 8)
 
@@ -85,6 +86,11 @@ int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)
 	v->r[SOFT_RBX] = e ? e->ebx : 0;
 	v->r[SOFT_RCX] = e ? e->ecx : 0;
 	v->r[SOFT_RDX] = e ? e->edx : 0;
+	/* 1H EDX, which AMD's CPUs repeat, says whether there is an APIC that is enabled (SDM vol.
+	 * 3, 11.4.3). */
+	if (e && !(v->apic_base & APIC_BASE_EN) &&
+	    (e->function == 1 || (e->function == 0x80000001 && !v->intel)))
+		v->r[SOFT_RDX] &= ~(uint64_t)CPUID_APIC;
 	return 0;
 }
 
@@ -231,6 +237,15 @@ static bool apic_mode_ok(uint64_t from, uint64_t to)
 	return (from & APIC_BASE_EN) || !extd;
 }
 
+/* Bits of a physical address that this CPU does not have (SDM vol. 3, 4.1.4). */
+static uint64_t no_address(const struct soft_vcpu *v)
+{
+	const struct kvm_cpuid_entry2 *e = find_leaf(v, 0x80000008, 0);
+	unsigned int bits = e && e->eax & 0xff ? e->eax & 0xff : 36;
+
+	return bits < 64 ? ~0ULL << bits : 0;
+}
+
 int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 {
 	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
@@ -251,7 +266,7 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		soft_lapic_deadline(v, &x);
 		return 0;
 	case MSR_APIC_BASE:
-		if ((x & APIC_BASE_RESERVED) || !apic_mode_ok(v->apic_base, x))
+		if ((x & (APIC_BASE_RESERVED | no_address(v))) || !apic_mode_ok(v->apic_base, x))
 			return soft_gp(v, 0);
 		v->apic_base = x;
 		v->extra += SOFT_EFFORT_APIC_MODE;

@@ -87,6 +87,9 @@ static int complete(struct soft_vcpu *v)
 	uint64_t x;
 
 	v->pending.kind = SOFT_PEND_NONE;
+	if (v->chip && (kind == SOFT_PEND_IN || kind == SOFT_PEND_OUT))
+		v->extra +=
+			atomic_exchange_explicit(&v->chip->line_effort, 0, memory_order_relaxed);
 	switch (kind) {
 	case SOFT_PEND_IN:
 		soft_wr(v, SOFT_RAX, v->pending.size, run->u.io.data);
