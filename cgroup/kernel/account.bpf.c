@@ -84,6 +84,7 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);
 		VPMU_STORE(&st->usual, VPMU_LOAD(&cfg.usual));
+		st->held &= VPMU_LOAD(&st->opening);
 		forget_all(st);
 	}
 	moved = cset != (__u64)prev->cgroups;
@@ -123,6 +124,9 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 	st->event[1] = kp_event(cpu, 1);
 	st->event[2] = kp_event(cpu, 2);
 	st->event[3] = kp_event(cpu, 3);
+	/* What ran up to now was counted by the old events. */
+	if (st->gen != gen)
+		st->held = VPMU_LOAD(&st->opening);
 	st->gen = gen;
 enter:
 	enters(st, next->cgroups, c);
@@ -225,7 +229,8 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 			return switch_slow(ctx, st);
 		ran_ns = now - st->last_ns;
 		VPMU_STORE(&st->last_ns, now);
-		if (read & cfg.timed || read >> KP_CHUNK || near > KP_NEAR * sizeof(*cell)) {
+		if (read & (cfg.timed | st->held) || read >> KP_CHUNK ||
+		    near > KP_NEAR * sizeof(*cell)) {
 			charge(st, next_cpu(next), read, owed, ran_ns);
 		} else {
 			cell = (void *)st->near_cell + near;

@@ -132,7 +132,10 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 
 	if (!st || slot >= VPMU_MAX_SLOTS)
 		return 0;
-	if (cfg.timed >> slot & 1) {
+	if (st->held >> slot & 1) {
+		now = 0;
+		missing = 1;
+	} else if (cfg.timed >> slot & 1) {
 		missing = bpf_perf_event_read_value(&events, event, &v, sizeof(v)) != 0;
 		now = v.counter;
 		if (!missing)

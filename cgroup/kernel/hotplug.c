@@ -58,16 +58,22 @@ static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned in
 /*
  * First the CPU takes up the ones that it has not seen yet, if there are any: what
  * it knows of each slot is then about the event that ends here. Members of a group go before their
- * leaders get successors, so all are closed before any is opened.
+ * leaders get successors, so all are closed before any is opened. The CPU may switch tasks all the
+ * while. It reads none of these slots between the two flushes, and knows the new events from the
+ * second one on.
  */
 bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
 	uint64_t final[VPMU_MAX_SLOTS], had = st->has & slots;
 
+	VPMU_STORE(&st->opening, slots);
 	plane_changed(k);
-	if (plane_flush(k, cpu))
+	if (plane_flush(k, cpu)) {
+		VPMU_STORE(&st->opening, 0);
+		plane_changed(k);
 		return false;
+	}
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		final[i] = KP_NONE;
 		if (!(slots >> i & 1))
@@ -87,6 +93,7 @@ bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 		if (had >> i & 1)
 			st->retired[i] += final[i] != KP_NONE ? final[i] : VPMU_LOAD(&st->snap[i]);
 	}
+	VPMU_STORE(&st->opening, 0);
 	plane_changed(k);
 	return !plane_flush(k, cpu);
 }

@@ -76,6 +76,7 @@ static __noinline struct kp_cached *look_up(struct task_struct *t, struct kp_cpu
 	__u32 at = cache_at(account ? (__u32)t->pid : cg->self.serial_nr);
 	struct kp_cached *c = &st->cache[at];
 	struct kp_account *a;
+	__u64 slow;
 
 	/* Through memory: an address is a number then. */
 	*(volatile __u64 *)&st->key = key;
@@ -89,7 +90,8 @@ static __noinline struct kp_cached *look_up(struct task_struct *t, struct kp_cpu
 	c->mask = a ? a->mask : 0;
 	c->at.near = near_cell(st, cpu, c);
 	st->start[at] = start;
-	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & cfg.timed) &&
+	slow = cfg.timed | st->held | VPMU_LOAD(&st->opening);
+	c->usual = !c->mask || (c->mask == (1ULL << st->usual) - 1 && !(c->mask & slow) &&
 				c->at.near != KP_FAR);
 	c->key = c->usual ? key : ~key;
 	return c;

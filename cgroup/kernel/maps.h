@@ -153,7 +153,10 @@ struct kp_cpu {
 	__u32 seen[VPMU_MAX_SLOTS];   /* the event that snap is about */
 	struct kp_cached cache[KP_CACHE];
 	/* Keys that take turns on the counters (budget.c). */
-	__u64 has;		      /* daemon: slots of whose key the CPU has an event */
+	__u64 has;     /* daemon: slots of whose key the CPU has an event */
+	__u64 opening; /* daemon: slots whose events it replaces */
+	__u64 held; /* opening, as of the generation that the CPU knows: these slots are not read,
+		     * since a new event would be taken for the one that snap is about */
 	__u64 run_ns[VPMU_MAX_SLOTS]; /* time running at the last reading */
 	__u32 turn[VPMU_MAX_SLOTS];   /* daemon: odd while the daemon may have switched the event
 				       * off; grows with each change */

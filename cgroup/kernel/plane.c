@@ -67,6 +67,7 @@ static void forget(struct kernel_plane *k)
 		st->until_ns = 0;
 		st->usual = 1;
 		st->other_cset = 0;
+		st->held = 0;
 		st->skew = KP_SKEW_NONE;
 	}
 }

@@ -35,8 +35,9 @@ static struct {
 	bool on;
 } event[FILES];
 static unsigned int switched;
-static bool no_guests; /* no event may count in guests */
-static int untouched;  /* this CPU may not be interrupted; -1: none */
+static bool no_guests;	     /* no event may count in guests */
+static int untouched;	     /* this CPU may not be interrupted; -1: none */
+static unsigned int open_us; /* how long it takes to open an event */
 
 /* ---- the machine -------------------------------------------------------------------------- */
 
@@ -62,6 +63,7 @@ static int clock_open(const struct perf_event_attr *attr, int cpu, int group)
 	int fd;
 
 	cr_expect(!attr->pinned && !attr->exclusive && !attr->sample_period);
+	usleep(open_us);
 	if (attr->type == PERF_TYPE_SOFTWARE)
 		return kernel_sys_real.event_open(attr, cpu, group);
 	cr_expect(!no_guests || attr->exclude_guest);
@@ -131,6 +133,7 @@ static void begin(void)
 	sys.event_switch = clock_switch;
 	sys.run = watched_run;
 	untouched = -1;
+	open_us = 0;
 }
 
 static void end(void)
@@ -460,6 +463,7 @@ Test(kernel_budget, isolated_cpus_take_no_turns)
 	}
 	cr_expect_eq(served, on_at(1));
 	untouched = -1;
+	open_us = 0;
 	vpmu_source_detach(c);
 	bed_counting_free(c);
 	kernel_close(plane);
@@ -570,6 +574,8 @@ Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
 	cr_assert_eq(kernel_bind_cgroup(c->node, bed_cgroup("a")), 0);
 	spawn_on_1();
 	bed_attach(c);
+	/* CPU 1 switches tasks while it has new events for some keys and not yet for the others. */
+	open_us = 3000;
 	for (int i = 0; i < 10; i++) {
 		wait_for_rounds(3);
 		cr_expect_gt(bed_conserved(s), 0);
