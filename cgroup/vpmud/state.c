@@ -11,26 +11,12 @@
 
 #include "cgroup/vpmud/state.h"
 #include "vpmu/util/fail.h"
-
-static int write_all(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		text += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
+#include "vpmu/util/replace.h"
 
 int state_write(const char *path, const json_t *state, char *err, size_t errlen)
 {
 	char next[PATH_MAX], *text;
-	int fd, ret;
+	int ret;
 
 	if (snprintf(next, sizeof(next), "%s.new", path) >= (int)sizeof(next))
 		return fail(-ENAMETOOLONG, err, errlen, "state file %s: name too long", path);
@@ -38,24 +24,12 @@ int state_write(const char *path, const json_t *state, char *err, size_t errlen)
 	text = json_dumps(state, JSON_COMPACT);
 	if (!text)
 		return fail(-ENOMEM, err, errlen, "state file %s: out of memory", path);
-	fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		ret = fail(-errno, err, errlen, "state file %s: %s", next, strerror(errno));
-		free(text);
-		return ret;
-	}
-	ret = write_all(fd, text, strlen(text));
+	/* It need not last: what is pinned in the kernel does not outlive a power cut, either. */
+	ret = replace_file(path, next, 0600, false, text, strlen(text));
 	free(text);
-	if (close(fd) && !ret)
-		ret = -errno;
-	if (!ret && rename(next, path))
-		ret = -errno;
-	if (ret) {
-		unlink(next);
-		return fail(ret, err, errlen, "state file %s: cannot be written: %s", path,
-			    strerror(-ret));
-	}
-	return 0;
+	return ret ? fail(ret, err, errlen, "state file %s: cannot be written: %s", path,
+			  strerror(-ret))
+		   : 0;
 }
 
 int state_read(const char *path, json_t **out, char *err, size_t errlen)

@@ -9,9 +9,9 @@
  * is not compared: breakpoints for I/O, general detect, instruction breakpoints in the kernel.
  *
  * One difference is known. Some SSE instructions have a memory operand of 16 bytes, but need only
- * one half of it: the lower one as the count of a shift, the upper one for UNPCKHPD. AMD's family
- * 19H compares that half with breakpoints, and the soft machine all of it. So these instructions
- * are not generated.
+ * one half of it: the lower one as the count of a shift or for UNPCKLPD, the upper one for
+ * UNPCKHPD. AMD's family 19H compares that half with breakpoints, and the soft machine all of it.
+ * So these instructions are not generated.
  *
  *   soft-watch [--seed N] [--count N]
  */
@@ -38,7 +38,7 @@ static struct native_side native;
 static struct vendor_host host;
 static struct soft_side plain, watched, sliced;
 static struct {
-	uint64_t ran, skipped, differs, failed, code, data;
+	uint64_t ran, skipped, disturbed, differs, failed, code, data;
 } st;
 
 /* ---- the CPU ---- */
@@ -297,8 +297,17 @@ static int check(uint64_t seed)
 		return -1;
 	st.ran++;
 	if (!results_equal(&q, nat, &r_plain, how, why, sizeof(why))) {
-		st.differs++; /* soft-difftest finds out why */
-		return 0;
+		static const struct dt_watch nothing;
+		static struct dt_traps none;
+
+		/* The kernel of an AMD host may lose FOP, FIP and FDP when it stops a process. */
+		if (run_native(&nothing, &none))
+			return -1;
+		if (!results_equal(&q, nat, &r_plain, how, why, sizeof(why))) {
+			st.differs++; /* soft-difftest finds out why */
+			return 0;
+		}
+		st.disturbed++;
 	}
 	for (uint32_t i = 0; i < cpu.n; i++) {
 		bool code = false, data = false;
@@ -363,9 +372,10 @@ static bool number(const char *text, uint64_t *x)
 int main(int argc, char **argv)
 {
 	static const ZydisMnemonic half[] = {
-		ZYDIS_MNEMONIC_PSLLW, ZYDIS_MNEMONIC_PSLLD, ZYDIS_MNEMONIC_PSLLQ,
-		ZYDIS_MNEMONIC_PSRLW, ZYDIS_MNEMONIC_PSRLD, ZYDIS_MNEMONIC_PSRLQ,
-		ZYDIS_MNEMONIC_PSRAW, ZYDIS_MNEMONIC_PSRAD, ZYDIS_MNEMONIC_UNPCKHPD};
+		ZYDIS_MNEMONIC_PSLLW,	 ZYDIS_MNEMONIC_PSLLD,	 ZYDIS_MNEMONIC_PSLLQ,
+		ZYDIS_MNEMONIC_PSRLW,	 ZYDIS_MNEMONIC_PSRLD,	 ZYDIS_MNEMONIC_PSRLQ,
+		ZYDIS_MNEMONIC_PSRAW,	 ZYDIS_MNEMONIC_PSRAD,	 ZYDIS_MNEMONIC_UNPCKLPD,
+		ZYDIS_MNEMONIC_UNPCKHPD, ZYDIS_MNEMONIC_FXRSTOR, ZYDIS_MNEMONIC_FXRSTOR64};
 	uint64_t seed = DT_BATCH, count = 6000;
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
@@ -411,13 +421,14 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
-	printf("# %" PRIu64 " sequences, %" PRIu64 " skipped, %" PRIu64
+	printf("# %" PRIu64 " sequences, %" PRIu64 " skipped; %" PRIu64
+	       " ended as without breakpoints only where ptrace did not stop the CPU; %" PRIu64
 	       " ended differently; traps: %" PRIu64 " instruction, %" PRIu64 " data\n",
-	       st.ran, st.skipped, st.differs, st.code, st.data);
+	       st.ran, st.skipped, st.disturbed, st.differs, st.code, st.data);
 	printf("%s 1 - each #DB comes where it does on the CPU (%" PRIu64 " of %" PRIu64
 	       " sequences failed)\n",
 	       st.failed ? "not ok" : "ok", st.failed, st.ran);
-	bad = st.differs * 50 > st.ran || (count >= 1000 && (!st.code || !st.data));
+	bad = st.differs || (count >= 1000 && (!st.code || !st.data));
 	printf("%s 2 - enough was compared\n1..2\n", bad ? "not ok" : "ok");
 	soft_side_fini(&plain);
 	soft_side_fini(&watched);

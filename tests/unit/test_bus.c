@@ -107,6 +107,24 @@ Test(bus, whole_or_in_bytes, .init = reset)
 	cr_assert_eq(bus_read(&bus, 0x108, 4), 0x20202020ull);
 }
 
+/* Devices share addresses if no size is both's. */
+Test(bus, shared_by_size, .init = reset)
+{
+	cr_assert_eq(bus_claim(&bus, 0x100, 4, &bytes, &a), 0);
+	cr_assert_eq(bus_claim(&bus, 0x100, 8, &dwords, &b), 0);
+	cr_assert_eq(bus_claim(&bus, 0x103, 1, &any, &a), -EBUSY);
+	cr_assert_eq(bus_claim(&bus, 0x104, 1, &dwords, &a), -EBUSY);
+	cr_assert_eq(bus_read(&bus, 0x100, 4), 0x20202020);
+	cr_assert_eq(bus_read(&bus, 0x100, 1), 0x10);
+	cr_assert_eq(bus_read(&bus, 0x101, 4), 0x20202021);
+	bus_write(&bus, 0x100, 2, 0x2211);
+	expect_write(&a, 1, 0, 1, 0x11);
+	expect_write(&a, 2, 1, 1, 0x22);
+	cr_assert_eq(b.n, 2);
+	bus_write(&bus, 0x104, 4, 5);
+	expect_write(&b, 2, 4, 4, 5);
+}
+
 Test(bus, every_size_everywhere, .init = reset)
 {
 	cr_assert_eq(bus_claim(&bus, UINT64_MAX - 7, 8, &any, &a), 0);

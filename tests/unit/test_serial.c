@@ -359,15 +359,14 @@ Test(power, ports)
 	bus_write(&b, 0x600, 2, 0x34);
 	cr_assert_eq(offs, 1);
 
-	/* The reset register is a byte; a PCI address over it is something else. */
+	/* The reset register is a byte. A PCI address over it is something else: test_pci.c. */
 	bus_write(&b, 0xcf9, 1, 2);
 	cr_assert_eq(resets, 0);
-	bus_write(&b, 0xcf8, 4, UINT32_MAX);
 	bus_write(&b, 0xcf8, 2, 0xffff);
 	bus_write(&b, 0xcf8, 1, 0xff);
 	bus_write(&b, 0xcfa, 1, 0xff);
 	cr_assert_eq(resets, 0);
-	cr_assert_eq(bus_read(&b, 0xcf8, 4), UINT32_MAX);
+	cr_assert_eq(bus_read(&b, 0xcf8, 2), 0xffff);
 	bus_write(&b, 0xcf9, 1, 6);
 	cr_assert_eq(resets, 1);
 

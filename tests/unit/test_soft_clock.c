@@ -117,3 +117,114 @@ Test(soft_clock, time_never_goes_back)
 	vmm_soft_ops.close(b.e);
 	munmap(b.ram, BED_RAM);
 }
+
+/* ---- a VM that was stopped ---- */
+
+#define HANDLER (BED_DATA + 0x8000)
+#define PVCLOCK "mov $0x4b564d01,%ecx\nmov %esi,%eax\nxor %edx,%edx\nwrmsr\n"
+#define FLAGS	29 /* in struct pvclock_vcpu_time_info */
+
+/* KVM's clock is at RSI. The timer of the local APIC, which is mapped at RBX, is due in 1 ms. */
+BED_GUEST(g_timer,
+	  PVCLOCK "movl $0x1ff,0xf0(%rbx)\nmovl $0x43,0x320(%rbx)\nmovl $0xb,0x3e0(%rbx)\nsti\n"
+		  "1: movl $1000000,0x380(%rbx)\nhlt\njmp 1b\n");
+BED_GUEST(g_asleep, PVCLOCK "cli\nhlt\n");
+BED_GUEST(g_eoi, "movl $0,0xb0(%rbx)\niretq\n");
+
+static uint64_t waker_now;
+
+static uint64_t on_time(void *arg)
+{
+	return waker_now;
+}
+
+static void on_wake(void *arg, unsigned int id)
+{
+}
+
+static uint64_t to_hlt(struct one *o)
+{
+	do {
+		o->run.budget = 10000;
+		cr_assert_eq(vmm_soft_ops.run(o->v, &o->run), 0);
+		cr_assert(o->run.exit == VMM_EXIT_INTR || o->run.exit == VMM_EXIT_HLT, "exit %d",
+			  o->run.exit);
+	} while (o->run.exit != VMM_EXIT_HLT);
+	return o->run.u.hlt.deadline;
+}
+
+/* KVM's clock tells all vCPUs if none was let run for a second after a timer was due, by whatever
+ * way the VM goes on. */
+Test(soft_clock, a_stopped_vm_is_told)
+{
+	static const struct vmm_waker waker = {.wake = on_wake, .time = on_time};
+	static const struct {
+		uint64_t late;
+		enum { EXPIRE, ENTER, EXPIRE_EARLY, PAUSE } how;
+		bool told;
+	} rows[] = {
+		{0, EXPIRE, false},	    {999000000, EXPIRE, false},
+		{1001000000, EXPIRE, true}, {999000000, ENTER, false},
+		{1001000000, ENTER, true},  {1001000000, EXPIRE_EARLY, true},
+		{60000000000, PAUSE, true}, {900000000, PAUSE, false},
+	};
+	struct one o[2] = {0};
+	struct bed b;
+
+	waker_now = 1000;
+	bed_init(&b);
+	*bed_u64(&b, BED_PT) = 0xfee00000 | 3;
+	cr_assert_eq(vmm_soft_ops.irqchip_create(b.vm), 0);
+	cr_assert_eq(vmm_soft_ops.set_waker(b.vm, &waker), 0);
+	memcpy(b.ram + HANDLER, g_eoi, (size_t)(g_eoi_end - g_eoi));
+	bed_gate(&b, 0x43, HANDLER, 0, 0xe);
+	for (unsigned int i = 0; i < 2; i++) {
+		const uint8_t *code = i ? g_asleep : g_timer;
+		struct kvm_regs r = {.rip = BED_CODE + i * 0x1000,
+				     .rsp = BED_STACK,
+				     .rbx = BED_WIN,
+				     .rsi = CLOCK + i * 0x1000 + 1,
+				     .rflags = 2};
+
+		memcpy(b.ram + r.rip, code, (size_t)((i ? g_asleep_end : g_timer_end) - code));
+		cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, i, &o[i].v), 0);
+		vmm_soft_ops.set_tally(o[i].v, &o[i].t);
+		whole_cpuid(o[i].v);
+		bed_set_mode(&b, o[i].v, false);
+		vmm_soft_ops.set_regs(o[i].v, &r);
+	}
+	to_hlt(&o[1]);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t due = to_hlt(&o[0]), next;
+
+		cr_assert_gt(due, waker_now, "row %zu: due at %llu", i, (unsigned long long)due);
+		cr_assert_eq(b.ram[CLOCK + FLAGS], 1, "row %zu: before", i);
+		if (rows[i].how == EXPIRE_EARLY) {
+			waker_now = due; /* it is woken in time, and gets no pCPU */
+			cr_assert_eq(vmm_soft_ops.expire(b.vm, &next), 0);
+			cr_assert_eq(b.ram[CLOCK + FLAGS], 1, "row %zu: too early", i);
+		}
+		waker_now = due + rows[i].late;
+		if (rows[i].how == EXPIRE) {
+			cr_assert_eq(vmm_soft_ops.expire(b.vm, &next), 0);
+		} else if (rows[i].how == PAUSE) {
+			cr_assert_eq(vmm_soft_ops.set_waker(b.vm, NULL), 0);
+			waker_now += 3600000000000; /* of which the guest's clock sees nothing */
+			cr_assert_eq(vmm_soft_ops.set_waker(b.vm, &waker), 0);
+		}
+		o[0].run.budget = 1;
+		cr_assert_eq(vmm_soft_ops.run(o[0].v, &o[0].run), 0);
+		for (unsigned int k = 0; k < 2; k++) {
+			uint8_t *flags = b.ram + CLOCK + k * 0x1000 + FLAGS;
+
+			cr_assert_eq(*flags, rows[i].told ? 3 : 1, "row %zu, vCPU %u: %u", i, k,
+				     *flags);
+			*flags = 1; /* as Linux does */
+		}
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		vmm_soft_ops.vcpu_destroy(o[i].v);
+	vmm_soft_ops.vm_destroy(b.vm);
+	vmm_soft_ops.close(b.e);
+	munmap(b.ram, BED_RAM);
+}

@@ -17,7 +17,7 @@ static void whole(struct bed *b, bool intel)
 {
 	struct kvm_cpuid_entry2 e[3] = {
 		{.function = 0, .eax = 7},
-		{.function = 1, .eax = 0xa10f11, .edx = 1u << 24 | 1u << 25 | 1u << 26},
+		{.function = 1, .eax = 0xa10f11, .edx = 1u << 14 | 1u << 24 | 1u << 25 | 1u << 26},
 		{.function = 7,
 		 .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
 		 .edx = 1u << 26 | 1u << 29},
@@ -370,6 +370,14 @@ Test(soft_legacy, msrs_of_a_whole_cpu)
 		{0x175, true, true, 1ULL << 47, true},
 		{0x176, true, true, 0xffff800012345678, false},
 		{0x176, false, true, 1ULL << 47, false},
+		/* No bank of error registers; RIPV, EIPV and MCIP. */
+		{0x179, true, false, 0, false},
+		{0x179, false, false, 0, false},
+		{0x179, true, true, 0, true},
+		{0x17a, false, false, 0, false},
+		{0x17a, true, true, 7, false},
+		{0x17a, false, true, 8, true},
+		{0x17a, true, true, 1ULL << 63, true},
 		{0xc0010015, false, false, 1 << 24, false},
 		{0xc0010015, false, true, 1 << 24, false},
 		{0xc0010015, false, true, 0, true},
@@ -409,6 +417,35 @@ Test(soft_legacy, msrs_of_a_whole_cpu)
 	}
 }
 
+/* Registers of machine checks that CPUID or IA32_MCG_CAP does not show do not exist: the caller
+ * answers with #GP. */
+Test(soft_legacy, machine_check_msrs_that_are_not_there)
+{
+	static const uint32_t msrs[] = {0x17b, 0x400, 0x47f, 0x179, 0x17a};
+	struct kvm_cpuid_entry2 none = {.function = 1, .edx = 1u << 24 | 1u << 25 | 1u << 26};
+
+	for (unsigned int i = 0; i < 2 * sizeof(msrs) / sizeof(msrs[0]); i++) {
+		bool mca = i / 2 < 3;
+		struct bed b;
+
+		if (i % 2)
+			BED_START(&b, guest_wrmsr, false);
+		else
+			BED_START(&b, guest_rdmsr, false);
+		if (mca)
+			whole(&b, true);
+		else
+			cr_assert_eq(o->set_cpuid(b.v, &none, 1), 0);
+		b.r.rcx = msrs[i / 2];
+		b.r.rax = b.r.rdx = 0;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run(&b, 10), i % 2 ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR, "%#x",
+			     msrs[i / 2]);
+		cr_assert_eq(b.run.u.msr.index, msrs[i / 2]);
+		bed_stop(&b);
+	}
+}
+
 /* What the guest wrote is there again in a vCPU that is restored; a damaged state changes nothing.
  */
 Test(soft_legacy, state_of_a_whole_cpu)
@@ -431,12 +468,15 @@ Test(soft_legacy, state_of_a_whole_cpu)
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL, "a vCPU that shows no whole CPU");
 	whole(&b, true);
 	cr_assert_eq(o->set_state(b.v, buf, n - 1), -EINVAL);
-	buf[n - 40] |= 2; /* the lowest byte of pvclock */
+	buf[n - 48] |= 2; /* the lowest byte of pvclock */
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 40] &= 0xfd;
-	buf[n - 1] ^= 0x40; /* SYSENTER_EIP is not canonical */
+	buf[n - 48] &= 0xfd;
+	buf[n - 9] ^= 0x40; /* SYSENTER_EIP is not canonical */
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 1] ^= 0x40;
+	buf[n - 9] ^= 0x40;
+	buf[n - 8] ^= 8; /* MCG_STATUS has a reserved bit */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 8] ^= 8;
 	o->set_sregs(b.v, &s);
 	a.r.rip = BED_CODE;
 	a.r.rcx = 0x4b564d01;
@@ -446,13 +486,42 @@ Test(soft_legacy, state_of_a_whole_cpu)
 	o->set_regs(b.v, &a.r); /* out of HLT */
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, BED_DATA | 1);
-	/* Version 1 of the section had no SYSENTER: a header of 12 bytes, 4 numbers. */
-	n -= 24;
-	buf[n - 32 - 12 + 4] = 1;
-	buf[n - 32 - 12 + 8] -= 24;
-	cr_assert_eq(o->set_state(b.v, buf, n), 0);
-	buf[n - 32 - 12 + 4] = 3;
+	/* The section is a header of 12 bytes and 8 numbers. Version 2 had 7. */
+	buf[n - 64 - 12 + 4] = 4;
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 64 - 12 + 4] = 2;
+	buf[n - 64 - 12 + 8] -= 8;
+	cr_assert_eq(o->set_state(b.v, buf, n - 8), -EINVAL);
+	bed_stop(&a);
+	bed_stop(&b);
+}
+
+Test(soft_legacy, machine_check_status_is_kept)
+{
+	static uint8_t buf[8192];
+	size_t n = sizeof(buf);
+	struct kvm_sregs s;
+	struct bed a, b;
+
+	BED_START(&a, guest_wrmsr, false);
+	whole(&a, false);
+	a.r.rcx = 0x17a;
+	a.r.rax = 5;
+	a.r.rdx = 0;
+	o->set_regs(a.v, &a.r);
+	cr_assert_eq(bed_run_to_hlt(&a), -1);
+	cr_assert_eq(o->get_state(a.v, buf, &n), 0);
+	o->get_sregs(a.v, &s);
+
+	BED_START(&b, guest_rdmsr, false);
+	whole(&b, false);
+	o->set_sregs(b.v, &s);
+	a.r.rip = BED_CODE;
+	o->set_regs(b.v, &a.r);
+	cr_assert_eq(o->set_state(b.v, buf, n), 0);
+	o->set_regs(b.v, &a.r); /* out of HLT */
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, 5);
 	bed_stop(&a);
 	bed_stop(&b);
 }

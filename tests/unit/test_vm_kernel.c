@@ -289,6 +289,25 @@ Test(vm_kernel, one_serial_port)
 	cr_assert_not(line);
 }
 
+/* All vCPUs reach the same PCI address register, and through it the host bridge. */
+Test(vm_kernel, one_pci)
+{
+	static const struct fake_step zero[] = {
+		{FAKE_OUT, 0xcf8, 0x8f000008, 4}, {FAKE_RUN, 5000, 0, 0}, OUT(0x600, 0x34), SPIN};
+	static const struct fake_step one[] = {{FAKE_RUN, 2000, 0, 0},
+					       {FAKE_IN, 0xcf8, 0x80000008, 4},
+					       {FAKE_IN, 0xcfc, 0x06000000, 4},
+					       {FAKE_IN, 0xcfe, 0x0600, 2},
+					       SPIN};
+	char err[256] = "";
+
+	scripts[0] = zero;
+	scripts[1] = one;
+	cr_assert_eq(create(2, err), 0, "%s", err);
+	run();
+	cr_assert_eq(vm_how(vm), VM_HOW_OFF);
+}
+
 Test(vm_kernel, input)
 {
 	static const struct fake_step script[] = {IN(0x3fd, 0x61), IN(0x3f8, 'o'),   IN(0x3f8, 'k'),

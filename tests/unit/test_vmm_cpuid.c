@@ -156,6 +156,9 @@ Test(vmm_cpuid, stock_kernels)
 		}
 		/* FPU TSC MSR PAE CX8 APIC CMOV FXSR SSE SSE2: what a stock kernel demands. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x07008371, 0x07008371);
+		/* MCE, MCA: on the soft machine, whatever an engine's own table says below. */
+		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0x4080);
+		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, rows[i].intel ? 0 : 0x4080);
 		/* x2APIC, TSC deadline, hypervisor; no AVX, XSAVE, OSXSAVE, RDRAND, SSE3, MONITOR
 		 */
 		cr_assert_eq(sub(e, n, 1, 0)->ecx & 0x81200000, 0x81200000);
@@ -183,13 +186,16 @@ Test(vmm_cpuid, stock_kernels)
 			cr_assert_eq(sub(e, n, 0x80000001, 0)->ecx >> 10 & 1, 0, "IBS");
 		}
 		/* An engine that lacks a feature takes it away. */
-		struct kvm_cpuid_entry2 none[] = {{.function = 7}, {.function = 0x80000001}};
-		struct vmm_cpuid_host poor = {.supported = none, .nr_supported = 2};
+		struct kvm_cpuid_entry2 none[] = {
+			{.function = 7}, {.function = 0x80000001}, {.function = 1, .edx = 0x4080}};
+		struct vmm_cpuid_host poor = {.supported = none, .nr_supported = 3};
 
 		n = vmm_cpuid_linux(&g, 0, 1, &poor, e);
 		cr_assert_eq(sub(e, n, 7, 0)->ebx, 0);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 27 & 1, 0, "RDTSCP");
 		cr_assert_eq(sub(e, n, 1, 0)->edx >> 28 & 1, 0, "one vCPU has no HTT");
+		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0, "machine checks");
+		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, 0);
 		vpmu_guest_fini(&g);
 	}
 }

@@ -11,7 +11,9 @@ int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_dev
 		return -EINVAL;
 	/* Differences, so that no sum wraps. */
 	for (unsigned int i = 0; i < b->nr; i++)
-		if (base - b->range[i].base < b->range[i].bytes || b->range[i].base - base < bytes)
+		if ((base - b->range[i].base < b->range[i].bytes ||
+		     b->range[i].base - base < bytes) &&
+		    ops->sizes & b->range[i].ops->sizes)
 			return -EBUSY;
 	if (b->nr == BUS_RANGES_MAX)
 		return -ENOSPC;

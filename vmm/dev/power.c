@@ -8,8 +8,8 @@
 #define SLEEP_TYPE(v) ((v) >> 2 & 7)
 #define SLEEP_ENABLE  (1u << 5)
 
-/* Ports CF8H to CFBH: CF9H is the reset register when it is accessed as a byte. Wider accesses are
- * for the PCI configuration address, which this VM has not. */
+/* Ports CF8H to CFBH: CF9H is the reset register when it is accessed as a byte. Accesses of four
+ * bytes are to PCI's address register (pci.c). Words are for neither. */
 #define RESET_PORTS (PLATFORM_RESET - 1)
 #define RESET_CPU   (1u << 2)
 
@@ -60,7 +60,7 @@ int power_claim(struct power *p, struct bus *bus)
 	static const struct bus_device sleep = {
 		.sizes = 1, .read = sleep_read, .write = sleep_write};
 	static const struct bus_device reset = {
-		.sizes = 1 | 2 | 4, .read = reset_read, .write = reset_write};
+		.sizes = 1 | 2, .read = reset_read, .write = reset_write};
 	static const struct bus_device keyboard = {
 		.sizes = 1, .read = keyboard_read, .write = keyboard_write};
 	int ret = bus_claim(bus, PLATFORM_SLEEP_CONTROL, 2, &sleep, p);

@@ -30,6 +30,10 @@
 #define PLATFORM_RESET_VALUE 6
 #define PLATFORM_KEYBOARD    0x64
 
+/* PCI's configuration address and data, 4 ports each. */
+#define PLATFORM_PCI_ADDRESS 0xcf8
+#define PLATFORM_PCI_DATA    0xcfc
+
 /* Only of VMs with a multiboot image: what is written here ends the VM, as QEMU's device
  * isa-debug-exit does (4 ports). The VM's status is the value itself. */
 #define PLATFORM_DEBUG_EXIT 0xf4

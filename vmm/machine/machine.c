@@ -148,24 +148,32 @@ static int need_kvm(struct machine *m, char *err, size_t errlen)
 	return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
 }
 
-static int choose_plane(struct machine *m, const struct vm_config *c, struct plane **out, char *err,
-			size_t errlen)
+/* @why (VM_REASON_MAX bytes): what a VM without a choice of its own lacks for KVM. */
+static int choose_plane(struct machine *m, const struct vm_config *c, struct plane **out, char *why,
+			char *err, size_t errlen)
 {
-	char line[VM_REASON_MAX + 160], why[VM_REASON_MAX];
 	int ret = 0;
 
 	*out = c->engine == VM_ENGINE_SOFT ? &m->soft : &m->kvm;
 	if (c->engine != VM_ENGINE_SOFT)
-		ret = need_kvm(m, why, sizeof(why));
+		ret = need_kvm(m, why, VM_REASON_MAX);
 	if (c->engine == VM_ENGINE_KVM && ret)
 		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
-	if (c->engine == VM_ENGINE_AUTO && ret) {
-		snprintf(line, sizeof(line), "vm %s: runs on the soft machine (%s)", c->name, why);
-		if (m->opts.note)
-			m->opts.note(line, m->opts.arg);
+	if (ret)
 		*out = &m->soft;
-	}
 	return *out == &m->soft ? need_soft(m, err, errlen) : 0;
+}
+
+/* Once the VM is there: where it cannot be made, the error is the only line. */
+static void note_plane(const struct machine *m, const struct vm_config *c,
+		       const struct plane *plane, const char *why)
+{
+	char line[VM_REASON_MAX + 160];
+
+	if (c->engine != VM_ENGINE_AUTO || plane != &m->soft || !m->opts.note)
+		return;
+	snprintf(line, sizeof(line), "vm %s: runs on the soft machine (%s)", c->name, why);
+	m->opts.note(line, m->opts.arg);
 }
 
 /* ---- a VM ----------------------------------------------------------------------------------- */
@@ -349,7 +357,7 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	struct machine_vm *e;
 	struct plane *plane;
 	struct node *tenant;
-	char why[VM_REASON_MAX];
+	char why[VM_REASON_MAX], no_kvm[VM_REASON_MAX];
 	int ret;
 
 	if (machine_vm_find(m, c->name))
@@ -357,7 +365,7 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 			    c->name);
 	ret = check_ram(m, c, err, errlen);
 	if (!ret)
-		ret = choose_plane(m, c, &plane, err, errlen);
+		ret = choose_plane(m, c, &plane, no_kvm, err, errlen);
 	if (ret)
 		return ret;
 	if (load && !(plane->ops->can & VMM_CAN_SAVE))
@@ -392,6 +400,7 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	machine_set_tenant(m, e->node->parent, c->tenant_weight, c->tenant_max_events);
 	*m->last = e;
 	m->last = &e->next;
+	note_plane(m, c, plane, no_kvm);
 	if (out)
 		*out = e;
 	return 0;

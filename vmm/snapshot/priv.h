@@ -2,8 +2,8 @@
 /*
  * Interface between snapshot.c (save, restore), conf.c (the VM's configuration), platform.c
  * (what the vCPUs of a VM with a stock kernel share), vcpu.c (the state of a vCPU), file.c (files
- * of sections with a CRC) and ram.c (pages that are not zero). Besides them only the fuzzer
- * includes this file.
+ * of sections with a CRC) and ram.c (pages that are not zero). Besides them only fuzzers
+ * include this file.
  */
 #ifndef VMM_SNAPSHOT_PRIV_H
 #define VMM_SNAPSHOT_PRIV_H
@@ -12,7 +12,7 @@
 #include "vpmu/blob.h"
 
 #define SNAP_MAGIC   "VPMUSNAP"
-#define SNAP_VERSION 4
+#define SNAP_VERSION 5
 #define SNAP_HEAD    16 /* magic, version u32, reserved u32 */
 #define SNAP_PAGE    4096
 

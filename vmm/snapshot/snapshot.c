@@ -62,12 +62,12 @@ static int fill_pages(void *arg, struct vpmu_blob *b, char *err, size_t errlen)
 
 int snap_save_vm(struct machine_vm *e, struct snap_out *o, char *err, size_t errlen)
 {
-	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\4"; /* version, little-endian */
+	static const uint8_t head[SNAP_HEAD] = SNAP_MAGIC "\5"; /* version, little-endian */
 	struct vm *vm = e->vm;
 	uint64_t pages;
 	int ret;
 
-	_Static_assert(SNAP_VERSION == 4, "head");
+	_Static_assert(SNAP_VERSION == 5, "head");
 	snap_write(o, head, sizeof(head));
 	ret = write_section(o, SNAP_CONF, fill_conf, e, err, errlen);
 	if (!ret && vm->devices)

@@ -81,9 +81,31 @@ static void begin_idle(struct soft_chip *c)
 	atomic_store(&c->idle_from, c->waker.time ? c->waker.time(c->waker.arg) : 0);
 }
 
+/* A VM that nobody has let run for so long, although a timer was due, was stopped: its process was,
+ * or the host. */
+#define STOPPED_NS 1000000000ULL
+
+/* All have slept, and none has run since. Tell the guest if its VM was stopped meanwhile. */
+static void tell_if_stopped(struct soft_chip *c)
+{
+	uint64_t now = clock_now(c), due = LAPIC_NEVER;
+
+	/* Those that were woken and wait for their pCPU are not asleep any more. */
+	for (unsigned int i = 0; i < c->nr; i++)
+		if (c->vcpu[i] && c->vcpu[i]->plat.sleep_due < due)
+			due = c->vcpu[i]->plat.sleep_due;
+	if (now < due || now - due < STOPPED_NS)
+		return;
+	for (unsigned int i = 0; i < c->nr; i++)
+		if (c->vcpu[i])
+			soft_whole_stopped(c->vcpu[i]);
+}
+
 /* One runs from now on. */
 static void end_idle(struct soft_chip *c)
 {
+	if (atomic_load(&c->idle_from))
+		tell_if_stopped(c);
 	atomic_store(&c->now, clock_now(c));
 	atomic_store(&c->idle_from, 0);
 }

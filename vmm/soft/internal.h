@@ -450,6 +450,9 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x);
  * or no state of such a vCPU. */
 void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b);
 bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all);
+/* soft_whole_stopped - tell the guest by KVM's clock that its VM was stopped. No vCPU of it runs.
+ */
+void soft_whole_stopped(struct soft_vcpu *v);
 /* soft_whole_set_tsc - the guest's TSC becomes @tsc. */
 void soft_whole_set_tsc(struct soft_vcpu *v, uint64_t tsc);
 

@@ -20,6 +20,8 @@
 #define MSR_PRED_CMD	      0x49u
 #define MSR_UCODE_REV	      0x8bu /* AMD: PATCH_LEVEL */
 #define MSR_ARCH_CAPABILITIES 0x10au
+#define MSR_MCG_CAP	      0x179u
+#define MSR_MCG_STATUS	      0x17au
 #define MSR_SYSENTER_CS	      0x174u
 #define MSR_SYSENTER_ESP      0x175u
 #define MSR_SYSENTER_EIP      0x176u
@@ -37,6 +39,14 @@
 /* KVM's */
 #define MSR_KVM_WALL_CLOCK  0x4b564d00u
 #define MSR_KVM_SYSTEM_TIME 0x4b564d01u
+
+/*
+ * Machine-check architecture (SDM vol. 3, ch. 16; APM vol. 2, ch. 9): a modelled CPU has no unit
+ * that errs, so IA32_MCG_CAP counts no bank of error registers, and has none of the other
+ * capabilities, such as IA32_MCG_CTL. IA32_MCG_STATUS has RIPV, EIPV and MCIP.
+ */
+#define MCG_CAP		0ULL
+#define MCG_STATUS_BITS 7ULL
 
 #define SPEC_CTRL_IBRS	  1ULL
 #define PRED_CMD_IBPB	  1ULL
@@ -71,7 +81,10 @@ struct pvclock_time {
 struct pvclock_wall {
 	uint32_t version, sec, nsec;
 };
-#define PVCLOCK_TSC_STABLE 1u
+#define PVCLOCK_TSC_STABLE    1u
+#define PVCLOCK_GUEST_STOPPED 2u
+
+#define CPUID_MCA 14 /* 1H EDX */
 
 static bool shows(const struct soft_vcpu *v, uint32_t leaf, unsigned int bit)
 {
@@ -118,6 +131,21 @@ static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
 	return store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
 }
 
+/* The guest clears the flag when it has told its watchdogs. */
+void soft_whole_stopped(struct soft_vcpu *v)
+{
+	uint64_t pa = (v->w.pvclock & ~PVCLOCK_ENABLE) + offsetof(struct pvclock_time, flags);
+	uint8_t *at;
+
+	/* It was RAM when the guest said so, but a snapshot may say anything. */
+	if (!(v->w.pvclock & PVCLOCK_ENABLE) || !soft_is_ram(v->vm, pa))
+		return;
+	at = v->vm->ram + pa;
+	__atomic_fetch_or(at, PVCLOCK_GUEST_STOPPED, __ATOMIC_SEQ_CST);
+	if (soft_code_hit(v->vm, at, 1))
+		soft_code_written(v->vm, at, 1);
+}
+
 /* The time of day at which the VM's clock was 0. */
 static int wall_store(struct soft_vcpu *v, uint64_t pa)
 {
@@ -162,6 +190,12 @@ int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 	case MSR_KVM_SYSTEM_TIME:
 		*x = v->w.pvclock;
 		return 0;
+	case MSR_MCG_CAP:
+		*x = MCG_CAP;
+		return shows(v, 1, CPUID_MCA) ? 0 : -1;
+	case MSR_MCG_STATUS:
+		*x = v->w.mcg_status;
+		return shows(v, 1, CPUID_MCA) ? 0 : -1;
 	case MSR_SYSENTER_CS:
 		*x = v->w.sysenter_cs;
 		return 0;
@@ -255,6 +289,13 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 		if (!v->intel || !shows(v, 7, 26))
 			return -1;
 		return x & ~PRED_CMD_IBPB ? soft_gp(v, 0) : 0;
+	case MSR_MCG_STATUS:
+		if (!shows(v, 1, CPUID_MCA))
+			return -1;
+		if (x & ~MCG_STATUS_BITS)
+			return soft_gp(v, 0);
+		v->w.mcg_status = x;
+		return 0;
 	case MSR_SYSENTER_CS:
 		v->w.sysenter_cs = (uint32_t)x; /* the rest is not used: SDM vol. 4, table 2-2 */
 		return 0;
@@ -265,6 +306,8 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 	case MSR_ARCH_CAPABILITIES:
 	case MSR_PLATFORM_ID:
 		return soft_gp(v, 0); /* read-only */
+	case MSR_MCG_CAP:
+		return shows(v, 1, CPUID_MCA) ? soft_gp(v, 0) : -1;
 	}
 	/* The others hold what they hold: a write that would change them is #GP. */
 	if (soft_whole_rdmsr(v, msr, &same))
@@ -275,7 +318,7 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 /* ---- state ---- */
 
 #define TAG    0x4c4f4857u /* "WHOL" */
-#define FORMAT 2	   /* 1 had no SYSENTER */
+#define FORMAT 3 /* 2 had no MCG_STATUS, 1 no SYSENTER; snapshots with these are refused */
 
 void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 {
@@ -288,6 +331,7 @@ void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 	vpmu_blob_u64(b, w->sysenter_cs);
 	vpmu_blob_u64(b, w->sysenter_esp);
 	vpmu_blob_u64(b, w->sysenter_eip);
+	vpmu_blob_u64(b, w->mcg_status);
 	vpmu_blob_end(b, section);
 }
 
@@ -296,20 +340,19 @@ bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
 	struct vpmu_blob_reader r;
 	uint16_t version;
 
-	if (!vpmu_blob_get_section(all, TAG, &version, &r) || !version || version > FORMAT)
+	if (!vpmu_blob_get_section(all, TAG, &version, &r) || version != FORMAT)
 		return false;
-	*w = (struct soft_whole){0};
 	w->tsc_adjust = vpmu_blob_get_u64(&r);
 	w->spec_ctrl = vpmu_blob_get_u64(&r);
 	w->pvclock = vpmu_blob_get_u64(&r);
 	w->pvclock_wall = vpmu_blob_get_u64(&r);
-	if (version > 1) {
-		w->sysenter_cs = vpmu_blob_get_u64(&r);
-		w->sysenter_esp = vpmu_blob_get_u64(&r);
-		w->sysenter_eip = vpmu_blob_get_u64(&r);
-	}
+	w->sysenter_cs = vpmu_blob_get_u64(&r);
+	w->sysenter_esp = vpmu_blob_get_u64(&r);
+	w->sysenter_eip = vpmu_blob_get_u64(&r);
+	w->mcg_status = vpmu_blob_get_u64(&r);
 	/* Where the clock is was RAM when the guest said so; store() checks again. */
 	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
 	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
-	       soft_canonical(w->sysenter_esp) && soft_canonical(w->sysenter_eip);
+	       soft_canonical(w->sysenter_esp) && soft_canonical(w->sysenter_eip) &&
+	       !(w->mcg_status & ~MCG_STATUS_BITS);
 }

@@ -26,8 +26,13 @@
 #define F1D_ALL                                                                                    \
 	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
 	 BIT(16) | BIT(19) | BIT(23) | BIT(24) | BIT(25) | BIT(26))
-#define F1D_SEP BIT(11)
-#define F1D_HTT BIT(28)
+/*
+ * Machine checks: MCE, MCA. The soft machine's CPUs have the registers, without a bank of error
+ * registers. On KVM the banks are KVM's, and their registers would have to be in snapshots.
+ */
+#define F1D_MACHINE_CHECK (BIT(7) | BIT(14))
+#define F1D_SEP		  BIT(11)
+#define F1D_HTT		  BIT(28)
 /* Those of them that AMD repeats in 80000001H EDX */
 #define F81D_REPEATED                                                                              \
 	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
@@ -130,6 +135,11 @@ static uint32_t common(const struct table *t, uint32_t leaf, uint32_t want, unsi
 }
 enum { EAX, EBX, ECX, EDX };
 
+static uint32_t machine_check(const struct table *t)
+{
+	return t->host->supported ? 0 : F1D_MACHINE_CHECK;
+}
+
 static uint32_t max_basic(const struct table *t)
 {
 	/* 1CH describes architectural LBR, 1FH the topology: real CPUs that have it have both. */
@@ -158,7 +168,8 @@ static void basic_leaves(struct table *t)
 	    8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) | t->vcpu << 24, /* CLFLUSH: 64 */
 	    common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
 		    F1C_HYPERVISOR,
-	    F1D_ALL | common(t, 1, F1D_SEP, EDX) | (t->nr_vcpus > 1 ? F1D_HTT : 0));
+	    F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP, EDX) |
+		    (t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)
 		add(t, 6, -1, F6A_ARAT, 0, 0, 0);
 	add(t, 7, 0, 0, common(t, 7, F7B_ALL, EBX), 0,
@@ -214,7 +225,7 @@ static void extended_leaves(struct table *t)
 	add(t, 0x80000001, -1, amd ? t->id->signature : 0, 0,
 	    common(t, 0x80000001, F81C_LAHF | F81C_LZCNT | F81C_PREFETCHW, ECX) |
 		    (amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0),
-	    common(t, 0x80000001, F81D_ALL, EDX) | (amd ? F81D_REPEATED : 0));
+	    common(t, 0x80000001, F81D_ALL, EDX) | (amd ? F81D_REPEATED | machine_check(t) : 0));
 	for (uint32_t i = 0; i < 3; i++)
 		add(t, 0x80000002 + i, -1, cpuid_text(cpuid_brand, i * 16),
 		    cpuid_text(cpuid_brand, i * 16 + 4), cpuid_text(cpuid_brand, i * 16 + 8),

@@ -105,7 +105,9 @@ int vm_devices_claim(struct vm_devices *d, struct bus *bus)
 {
 	int ret = serial_claim(&d->serial, bus);
 
-	return ret ? ret : power_claim(&d->power, bus);
+	if (!ret)
+		ret = power_claim(&d->power, bus);
+	return ret ? ret : pci_claim(&d->pci, bus);
 }
 
 /* ---- snapshots ---- */
@@ -121,6 +123,7 @@ void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b)
 	vpmu_blob_u16(b, (uint16_t)strlen(panic));
 	vpmu_blob_bytes(b, panic, strlen(panic));
 	serial_save(&d->serial, b);
+	pci_save(&d->pci, b);
 	vpmu_blob_end(b, section);
 }
 
@@ -144,7 +147,8 @@ bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r)
 	if (len >= VM_PANIC_MAX)
 		return false;
 	vpmu_blob_get_bytes(&in, panic, len);
-	if (!printable(panic, len) || !serial_load(&d->serial, &in) || !vpmu_blob_done(&in))
+	if (!printable(panic, len) || !serial_load(&d->serial, &in) || !pci_load(&d->pci, &in) ||
+	    !vpmu_blob_done(&in))
 		return false;
 	pthread_mutex_lock(&d->serial.lock);
 	memcpy(d->panic, panic, VM_PANIC_MAX);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The devices that all vCPUs of a VM with a stock kernel share: the serial port and the power
- * registers (vmm/engine/platform.h). vm.c makes them; vCPUs of freestanding images have devices of
- * their own (vcpu.c).
+ * The devices that all vCPUs of a VM with a stock kernel share: the serial port, the power
+ * registers and PCI's configuration space (vmm/engine/platform.h). vm.c makes them; vCPUs of
+ * freestanding images have devices of their own (vcpu.c).
  */
 #ifndef VMM_VM_DEVICES_H
 #define VMM_VM_DEVICES_H
 
+#include "vmm/dev/pci.h"
 #include "vmm/dev/power.h"
 #include "vmm/dev/serial.h"
 
@@ -18,6 +19,7 @@ struct vm_devices {
 	struct vm *vm;
 	struct serial serial;
 	struct power power;
+	struct pci pci;
 	bool exit_port; /* vCPUs have the one of boot_protocol.exit_port */
 	/* What the kernel said on the serial port when it panicked, printable; "": it has not.
 	 * Under the serial port's lock until the VM has ended. */

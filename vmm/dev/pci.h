@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * PCI's configuration space, by configuration mechanism 1 (PCI Local Bus Specification 3.0, section
+ * 3.2.2.3.2): the address register at PLATFORM_PCI_ADDRESS, the data ports behind it, and the only
+ * device, host bridge 0:0.0. Stock kernels complain of a PC without it. Nothing is plugged in
+ * there, and the ACPI tables name no root bridge, so that Linux looks no further.
+ *
+ * One for all vCPUs. As on hardware, a vCPU that reads data gets those of the address that was
+ * written last, whoever wrote it.
+ */
+#ifndef VMM_DEV_PCI_H
+#define VMM_DEV_PCI_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vmm/dev/bus.h"
+#include "vpmu/blob.h"
+
+/* Zeroed, it is as after a reset. */
+struct pci {
+	_Atomic uint32_t address;
+};
+
+/* pci_claim - put @p onto @bus. -errno of bus_claim. */
+int pci_claim(struct pci *p, struct bus *bus);
+
+/* pci_save - append a section with the address register. pci_load - the reverse, while no vCPU
+ * runs; false: the section is damaged, or no guest can bring it about (nothing changed). */
+void pci_save(struct pci *p, struct vpmu_blob *b);
+bool pci_load(struct pci *p, struct vpmu_blob_reader *r);
+
+#endif

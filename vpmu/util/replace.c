@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Writing a file beside the old one and putting it in its place, see replace.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vpmu/util/replace.h"
+
+static int write_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int replace_file(const char *path, const char *next, mode_t mode, bool lasting, const char *text,
+		 size_t len)
+{
+	int fd, ret;
+
+	unlink(next);
+	fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return -errno;
+	ret = write_all(fd, text, len);
+	/* EINVAL: a file system that has no disk. */
+	if (!ret && lasting && fsync(fd) && errno != EINVAL)
+		ret = -errno;
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (!ret && rename(next, path))
+		ret = -errno;
+	if (ret)
+		unlink(next);
+	return ret;
+}
