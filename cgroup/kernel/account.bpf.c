@@ -4,9 +4,10 @@
  * task, and charges what the CPU's events have counted since the last charge to the account that
  * ran. plane.c loads it; docs/kernel-plane.md explains it.
  *
- * Both programs run with interrupts off, so a CPU never runs two of them at a time, and each CPU
- * writes its own state and cells only. There are no locks. The program must never guess: what it
- * cannot charge to an account is unclaimed, and is still in the sum.
+ * All programs run with interrupts off, but for a flush that a CPU asks of itself (see flush()). So
+ * a CPU never runs two of them at a time, and each CPU writes its own state and cells only. There
+ * are no locks. The program must never guess: what it cannot charge to an account is unclaimed, and
+ * is still in the sum.
  */
 #include "cgroup/kernel/look.bpf.h"
 
@@ -45,12 +46,35 @@ static __always_inline void misses(__u32 account)
 		__sync_fetch_and_add(&a->missed, 1);
 }
 
+/* Why the CPU looks at everything. */
+enum cause {
+	SWITCHES,
+	FLUSHES,
+	MOVES, /* its task was moved to another cgroup just now */
+};
+
+/* Whether the kernel calls KP_MOVE_HOOK for a running task that is moved to @to. It does not if the
+ * perf_event controller is in a hierarchy of version 1, or does not tell the cgroup from its
+ * parent, as on a kernel on which nobody has switched any controller of the root's children on. */
+static __always_inline int is_shown(const struct css_set *to)
+{
+	const struct cgroup_subsys_state *css;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, perf_event_cgrp_id))
+		return 0;
+	css = to->subsys[bpf_core_enum_value(enum cgroup_subsys_id, perf_event_cgrp_id)];
+	return css && css->cgroup == to->dfl_cgrp;
+}
+
 /*
- * @prev has run on this CPU, and @next runs from now on. They are the same if @flush: then all that
- * was counted so far is to be charged.
+ * @prev has run on this CPU, and @next runs from now on. They are the same but for SWITCHES: then
+ * all that was counted so far is to be charged.
  *
- * What was counted is charged to the account in which @prev is now. That differs from the one that
- * was looked up when the CPU switched to it if the task was moved meanwhile.
+ * A task that was moved while it ran has another css_set than when the CPU switched to it. What was
+ * counted is charged to the account that was looked up then, if moves are seen (kp_cfg.moves): it
+ * is what the task did before the move. It is so, too, if @prev is switched away between its move
+ * and on_move, which then finds that it does not run. If moves are not seen, all is charged to the
+ * account in which @prev is now.
  *
  * If a switch was not seen, nobody knows which task ran for how long. Then what was counted is
  * nobody's, but for what the root counts: that is charged to `other`. The accounts of the two tasks
@@ -61,8 +85,10 @@ static __always_inline void misses(__u32 account)
  * event has counted since the change, for the new masks.
  */
 static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_struct *prev,
-				      struct task_struct *next, int flush)
+				      struct task_struct *next, enum cause cause)
 {
+	const int flush = cause != SWITCHES;
+	__u32 moves = VPMU_LOAD(&cfg.moves); /* before the css_set */
 	__u64 owed = kp_mask(st), fresh = 0, read, now = clock_now(st, next, flush), since;
 	__u64 cset = st->cset ? st->cset : st->other_cset;
 	__u32 gen = cfg.gen;
@@ -87,7 +113,10 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		st->held &= VPMU_LOAD(&st->opening);
 		forget_all(st);
 	}
-	moved = cset != (__u64)prev->cgroups;
+	moved = cset != (__u64)prev->cgroups &&
+		!(cset &&
+		  (cause == MOVES || (moves && moves == st->moves && is_shown(prev->cgroups))));
+	st->moves = moves;
 	if (unseen) {
 		misses(look_up(prev, st, cpu)->at.account);
 		if (owed)
@@ -206,7 +235,7 @@ static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 
-	return switch_all(st, next_cpu(next), prev, next, 0);
+	return switch_all(st, next_cpu(next), prev, next, SWITCHES);
 }
 
 /* A switch between two accounts that are known, by all means that the usual switch has not. */
@@ -409,17 +438,34 @@ ON_SWITCH(on_switch_bound, 1, HELPER)
 ON_SWITCH(on_switch_bound_cast, 1, CAST)
 ON_SWITCH(on_switch_bound_any, 1, ANY)
 
-static __always_inline int flush(struct kp_cpu *st, __u32 cpu)
+static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum cause cause)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 
 	/* The program that is attached may be the one that does not keep it. */
 	if (VPMU_LOAD(&cfg.follows))
 		follow(st, (__u64)t, (__u64)t);
-	return switch_all(st, cpu, t, t, 1);
+	switch_all(st, cpu, t, t, cause);
 }
 
-/* Run on a CPU by BPF_PROG_TEST_RUN, that is in an interrupt of it. */
+/*
+ * If the task was moved meanwhile, it may have been looked up before or after the move. All that it
+ * did so far is charged, so the css_set is forgotten, and what it does from now on is charged to
+ * where it is found at the next switch.
+ */
+static __always_inline int flush(struct kp_cpu *st, __u32 cpu)
+{
+	VPMU_STORE(&st->flushing, KP_FLUSH_RUNS);
+	charge_running(st, cpu, FLUSHES);
+	if (__sync_lock_test_and_set(&st->flushing, KP_FLUSH_NONE) == KP_FLUSH_MOVED) {
+		VPMU_STORE(&st->cset, 0);
+		st->other_cset = 0;
+	}
+	return 0;
+}
+
+/* Run on a CPU by BPF_PROG_TEST_RUN: in an interrupt of another CPU, or by a system call on this
+ * one, which no other task interrupts. */
 SEC(KP_SEC_FLUSH)
 int flush_cpu(void *ctx)
 {
@@ -436,5 +482,47 @@ int flush_cpu_any(void *ctx)
 
 	return st ? flush(st, cpu) : 0;
 }
+
+/* The running task was moved to another cgroup: what it did so far is the old one's. */
+static __always_inline int move(struct kp_cpu *st, __u32 cpu)
+{
+	if (VPMU_LOAD(&st->flushing) != KP_FLUSH_NONE)
+		VPMU_STORE(&st->flushing, KP_FLUSH_MOVED);
+	else
+		charge_running(st, cpu, MOVES);
+	return 0;
+}
+
+/* The same at any call that the CPU is asked for: most are about something else. */
+static __always_inline int called(struct kp_cpu *st, __u32 cpu)
+{
+	__u64 cset = st->cset ? st->cset : st->other_cset;
+
+	/* A flush may have looked up the task's former css_set. */
+	if (VPMU_LOAD(&st->flushing) == KP_FLUSH_NONE &&
+	    cset == (__u64)bpf_get_current_task_btf()->cgroups)
+		return 0;
+	return move(st, cpu);
+}
+
+#define ON_MOVE(name, section, fn)                                                                 \
+	SEC(section) int name(void *ctx)                                                           \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+                                                                                                   \
+		return fn(cpu_at(cpu), cpu);                                                       \
+	}                                                                                          \
+	SEC(section) int name##_any(void *ctx)                                                     \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+		struct kp_cpu *st = find_cpu(cpu);                                                 \
+                                                                                                   \
+		return st ? fn(st, cpu) : 0;                                                       \
+	}
+
+/* At KP_MOVE_HOOK, if the kernel permits it, else at KP_CALL_HOOK: moves.c. */
+ON_MOVE(on_move, KP_SEC_MOVE, move)
+ON_MOVE(on_move_probe, KP_SEC_PROBE, move)
+ON_MOVE(on_move_call, KP_SEC_CALL, called)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -28,8 +28,12 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 
+/* The kernel's own numbers differ. */
+enum cgroup_subsys_id { perf_event_cgrp_id = 1 };
+
 struct css_set {
 	struct cgroup *dfl_cgrp; /* in the cgroup2 hierarchy */
+	struct cgroup_subsys_state *subsys[2];
 };
 
 /* The scheduler's queue of a CPU, by which its clock is found. */

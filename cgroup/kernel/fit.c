@@ -34,6 +34,7 @@ static struct {
 	const struct bpf_map *cpus; /* the map of CPUs, if it is one element; else NULL */
 	uint32_t cpu_mask;	    /* covers all CPU numbers */
 	int hook;		    /* BTF id of the tracepoint */
+	int move, call;		    /* of KP_MOVE_HOOK and KP_CALL_HOOK; not positive: none */
 } fit;
 
 static bool has_member(const struct btf *btf, const char *type, const char *member)
@@ -66,6 +67,7 @@ static bool is_mask(const struct bpf_insn *insn)
 
 static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
 {
+	const char *section = bpf_program__section_name(prog);
 	const size_t n = bpf_program__insn_cnt(prog);
 	struct bpf_insn *insns = malloc(n * sizeof(*insns));
 	int ret;
@@ -84,7 +86,9 @@ static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, lon
 	ret = bpf_program__set_insns(prog, insns, n);
 	free(insns);
 	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
-		opts->attach_btf_id = (__u32)fit.hook;
+		opts->attach_btf_id = (__u32)(!strcmp(section, KP_SEC_MOVE)   ? fit.move
+					      : !strcmp(section, KP_SEC_CALL) ? fit.call
+									      : fit.hook);
 	return ret;
 }
 
@@ -94,22 +98,41 @@ static int attach(const struct bpf_program *prog, long cookie, struct bpf_link *
 	return *link ? 0 : -errno;
 }
 
+static int attach_probe(const struct bpf_program *prog, long cookie, struct bpf_link **link)
+{
+	*link = bpf_program__attach_kprobe(prog, false, KP_MOVE_HOOK);
+	return *link ? 0 : -errno;
+}
+
 int fit_init(void)
 {
-	LIBBPF_OPTS(libbpf_prog_handler_opts, o, .prog_prepare_load_fn = change,
+	LIBBPF_OPTS(libbpf_prog_handler_opts, trace, .prog_prepare_load_fn = change,
 		    .prog_attach_fn = attach);
+	LIBBPF_OPTS(libbpf_prog_handler_opts, probe, .prog_prepare_load_fn = change,
+		    .prog_attach_fn = attach_probe);
+	const struct {
+		const char *section;
+		enum bpf_prog_type type;
+		enum bpf_attach_type attach;
+		const struct libbpf_prog_handler_opts *o;
+	} all[] = {
+		{KP_SEC_SWITCH, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, &trace},
+		{KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0, &trace},
+		{KP_SEC_MOVE, BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, &trace},
+		{KP_SEC_PROBE, BPF_PROG_TYPE_KPROBE, 0, &probe},
+		{KP_SEC_CALL, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, &trace},
+	};
 	static bool done;
 	int ret;
 
-	if (done)
-		return 0;
-	ret = libbpf_register_prog_handler(KP_SEC_SWITCH, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP,
-					   &o);
-	if (ret >= 0)
-		ret = libbpf_register_prog_handler(KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0,
-						   &o);
-	done = ret >= 0;
-	return ret < 0 ? ret : 0;
+	for (size_t i = 0; !done && i < sizeof(all) / sizeof(all[0]); i++) {
+		ret = libbpf_register_prog_handler(all[i].section, all[i].type, all[i].attach,
+						   all[i].o);
+		if (ret < 0)
+			return ret;
+	}
+	done = true;
+	return 0;
 }
 
 /* ---- choosing ----------------------------------------------------------------------------- */
@@ -148,7 +171,45 @@ static int size_cpus(struct kernel_plane *k, bool one)
 	return ret || !one ? ret : bpf_map__set_value_size(m, (__u32)k->cpus_size);
 }
 
-static void choose(struct kernel_plane *k, bool one, bool cast)
+/* The BTF id of a tracepoint. */
+static int hook_of(const struct btf *btf, const char *name)
+{
+	char type[64];
+
+	if (!btf)
+		return libbpf_find_vmlinux_btf_id(name, BPF_TRACE_RAW_TP);
+	snprintf(type, sizeof(type), "btf_trace_%s", name);
+	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF);
+}
+
+/* Whether the kernel takes a program for KP_MOVE_HOOK. Some that are locked down do not. */
+static bool may_trace(void)
+{
+	const struct bpf_insn leave[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = (__u32)fit.move);
+	int fd;
+
+	if (fit.move <= 0)
+		return false;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "vpmu_may", "GPL", leave, 2, &o);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool has_kprobes(const struct kernel_plane *k)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices/kprobe", k->sys->files);
+	return !access(path, F_OK);
+}
+
+static void choose(struct kernel_plane *k, bool one, bool cast, bool moves)
 {
 	struct kernel_bpf *s = k->skel;
 	struct bpf_program *p;
@@ -160,11 +221,21 @@ static void choose(struct kernel_plane *k, bool one, bool cast)
 			     : cast ? s->progs.on_switch_bound_cast
 				    : s->progs.on_switch_bound;
 	k->flush_cpu = one ? s->progs.flush_cpu : s->progs.flush_cpu_any;
+	k->on_move[0] = one ? s->progs.on_move : s->progs.on_move_any;
+	k->on_move[1] = one ? s->progs.on_move_probe : s->progs.on_move_probe_any;
+	k->on_move[2] = one ? s->progs.on_move_call : s->progs.on_move_call_any;
+	if (!moves || !may_trace())
+		k->on_move[0] = NULL;
+	if (!moves || !has_kprobes(k))
+		k->on_move[1] = NULL;
+	if (!moves || fit.call <= 0)
+		k->on_move[2] = NULL;
 	bpf_object__for_each_program(p, s->obj) bpf_program__set_autoload(
-		p, p == k->on_switch || p == k->on_switch_bound || p == k->flush_cpu);
+		p, p == k->on_switch || p == k->on_switch_bound || p == k->flush_cpu ||
+			   p == k->on_move[0] || p == k->on_move[1] || p == k->on_move[2]);
 }
 
-int fit_program(struct kernel_plane *k)
+int fit_program(struct kernel_plane *k, bool moves)
 {
 	const uint32_t mask = mask_of(k->nr_cpus);
 	const uint64_t nr = mask > k->nr_cpus ? mask + 1ULL : k->nr_cpus + 1ULL;
@@ -180,10 +251,12 @@ int fit_program(struct kernel_plane *k)
 	k->has_switches =
 		cast && has_member(btf, "cfs_rq", "rq") && has_member(btf, "rq", "nr_switches");
 	fit.cpu_mask = mask;
-	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
-		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
+	fit.hook = hook_of(btf, "sched_switch");
+	fit.call = hook_of(btf, KP_CALL_HOOK);
+	fit.move = btf ? btf__find_by_name_kind(btf, KP_MOVE_HOOK, BTF_KIND_FUNC)
+		       : libbpf_find_vmlinux_btf_id(KP_MOVE_HOOK, BPF_TRACE_FENTRY);
 	btf__free(btf);
-	choose(k, one, cast);
+	choose(k, one, cast, moves);
 	fit.cpus = one ? k->skel->maps.cpus : NULL;
 	k->cpus_size = (one ? nr : k->nr_cpus + 1ULL) * KP_CPU_BYTES;
 	return size_cpus(k, one);

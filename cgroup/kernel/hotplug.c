@@ -65,7 +65,7 @@ static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned in
 bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
-	uint64_t final[VPMU_MAX_SLOTS], had = st->has & slots;
+	uint64_t final[VPMU_MAX_SLOTS], read[VPMU_MAX_SLOTS], had = st->has & slots;
 
 	VPMU_STORE(&st->opening, slots);
 	plane_changed(k);
@@ -83,6 +83,10 @@ bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 			final[i] = end_of(k, i, cpu);
 		else
 			had &= ~(1ULL << i);
+		/* What was read of it, first: we may be killed before its successor is there. */
+		read[i] = VPMU_LOAD(&st->snap[i]);
+		if (had >> i & 1)
+			st->retired[i] += read[i];
 		slot_close_on(k, i, cpu);
 	}
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
@@ -90,8 +94,8 @@ bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 			continue;
 		if (slot_open_on(k, i, cpu, final[i]))
 			final[i] = KP_NONE; /* then nobody takes the rest of the old one */
-		if (had >> i & 1)
-			st->retired[i] += final[i] != KP_NONE ? final[i] : VPMU_LOAD(&st->snap[i]);
+		if (had >> i & 1 && final[i] != KP_NONE)
+			st->retired[i] += final[i] - read[i];
 	}
 	VPMU_STORE(&st->opening, 0);
 	plane_changed(k);

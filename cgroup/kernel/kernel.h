@@ -138,6 +138,9 @@ struct kernel_usage {
 	unsigned int programs; /* attached: 0 while nobody counts */
 	uint64_t missed;       /* switches that the kernel did not show, as far as they were found:
 				* what ran before and after one is unclaimed up to the next switch */
+	bool moves; /* a task that is moved to another cgroup while it runs is charged to the
+		     * old one up to the move; else from its last switch on to the new one */
+	char moves_why[200]; /* by which means, or why not */
 };
 void kernel_usage(struct kernel_plane *k, struct kernel_usage *out);
 

@@ -17,7 +17,7 @@
 #include "vpmu/charge.h"
 
 #ifndef KP_SCHEMA /* a test builds a vpmud with another one */
-#define KP_SCHEMA 4u
+#define KP_SCHEMA 5u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -138,7 +138,7 @@ struct kp_cpu {
 	__u64 key;	       /* to make a number of an address */
 	__u64 task;	       /* the running task, by the program for bound tasks; 0: not known */
 	__u32 unseen;	       /* the task that ran is not task: a switch was not seen */
-	__u32 pad;
+	__u32 moves;	       /* kp_cfg.moves when the CPU last looked at everything */
 	__u64 snap[VPMU_MAX_SLOTS];  /* last reading */
 	__u64 first[VPMU_MAX_SLOTS]; /* the reading with which counting began */
 	__u64 where[VPMU_MAX_SLOTS]; /* the event, if its count is a word in memory; the daemon sets
@@ -157,6 +157,7 @@ struct kp_cpu {
 	__u64 opening; /* daemon: slots whose events it replaces */
 	__u64 held; /* opening, as of the generation that the CPU knows: these slots are not read,
 		     * since a new event would be taken for the one that snap is about */
+	__u64 flushing;		      /* enum kp_flushing */
 	__u64 run_ns[VPMU_MAX_SLOTS]; /* time running at the last reading */
 	__u32 turn[VPMU_MAX_SLOTS];   /* daemon: odd while the daemon may have switched the event
 				       * off; grows with each change */
@@ -174,6 +175,14 @@ enum kp_skew {
 	KP_SKEW_KNOWN, /* found at a switch */
 };
 
+/* A flush of the CPU that asks for it is the one program that runs with interrupts on. So the one
+ * for moves can interrupt it: then the task that was moved is the one that flushes. */
+enum kp_flushing {
+	KP_FLUSH_NONE,
+	KP_FLUSH_RUNS,
+	KP_FLUSH_MOVED, /* it runs, and its task was moved meanwhile */
+};
+
 /* What the map of CPUs has for one: a power of two, so that finding it takes a shift. */
 #define KP_CPU_SHIFT 16
 #define KP_CPU_BYTES (1u << KP_CPU_SHIFT)
@@ -184,7 +193,16 @@ _Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are
  * a mask of CPU numbers. */
 #define KP_SEC_SWITCH "vpmu_switch"
 #define KP_SEC_FLUSH  "vpmu_flush"
+#define KP_SEC_MOVE   "vpmu_move"	/* by fentry */
+#define KP_SEC_PROBE  "vpmu_move_probe" /* by a kprobe */
+#define KP_SEC_CALL   "vpmu_move_call"	/* at KP_CALL_HOOK */
 #define KP_FIT_CPUS   0x76706d75
+
+/* The kernel calls the first on the CPU of each running task that is moved to another cgroup, as
+ * the task, with interrupts off. It does so by an inter-processor call, for each of which it has
+ * the second, a tracepoint. */
+#define KP_MOVE_HOOK "__perf_cgroup_move"
+#define KP_CALL_HOOK "csd_function_entry"
 
 /* After so many ns the skew is found again: the two clocks drift apart by less than 0.1 ms. */
 #define KP_LOOK_NS 100000000ULL
@@ -205,6 +223,9 @@ struct kp_cfg {
 	__u32 nr_accounts;	   /* numbers given out so far */
 	__u32 ready;		   /* all maps are pinned */
 	__u32 follows; /* kp_cpu.task is kept: one program for bound tasks is attached, no other */
+	__u32 moves;   /* every move of a running task to another cgroup calls on_move: another
+			* number each time this begins; 0: they are not all seen */
+	__u32 pad;
 };
 
 /* The slots that are counted for the current account of a CPU. */

@@ -67,8 +67,8 @@ static void remove_all(const struct kernel_plane *k)
 		path_of(k, name[i], path);
 		unlink(path);
 	}
-	path_of(k, "link", path);
-	unlink(path);
+	pin_unlink(k, PIN_LINK);
+	pin_unlink(k, PIN_MOVES);
 }
 
 /* What is pinned as cfg. 1: it can be taken over. 0: nothing is there, or what a process left that
@@ -129,7 +129,8 @@ int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
 		return fail(-EOPNOTSUPP, why, whylen,
 			    "%s is not in a BPF file system: mount -t bpf bpf /sys/fs/bpf", dir);
 	}
-	k->pin_lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (k->pin_lock < 0) /* else it is the second time */
+		k->pin_lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (k->pin_lock < 0)
 		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
 	if (flock(k->pin_lock, LOCK_EX | LOCK_NB))
@@ -150,36 +151,38 @@ int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
 	return 0;
 }
 
-bool pin_is_running(const struct kernel_plane *k)
+bool pin_is_there(const struct kernel_plane *k, const char *name)
 {
 	char path[PIN_PATH];
 	int fd;
 
-	path_of(k, "link", path);
+	if (!k->opts.pin_dir)
+		return false;
+	path_of(k, name, path);
 	fd = bpf_obj_get(path);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
 }
 
-int pin_link(struct kernel_plane *k, struct bpf_link *link)
+int pin_link(struct kernel_plane *k, struct bpf_link *link, const char *name)
 {
 	char path[PIN_PATH];
 
 	if (!k->opts.pin_dir)
 		return 0;
-	path_of(k, "link", path);
+	path_of(k, name, path);
 	unlink(path); /* a former process's: its program ends here, after ours has begun */
 	return bpf_link__pin(link, path);
 }
 
-void pin_unlink(struct kernel_plane *k)
+void pin_unlink(const struct kernel_plane *k, const char *name)
 {
 	char path[PIN_PATH];
 
 	if (!k->opts.pin_dir)
 		return;
-	path_of(k, "link", path);
+	path_of(k, name, path);
 	unlink(path);
 }
 
@@ -261,7 +264,8 @@ int pin_take(struct kernel_plane *k)
 		ret = take_bindings(k);
 	if (!ret)
 		slot_take(k);
-	/* The former process may have ended while it replaced a CPU's events: hotplug_tend does it. */
+	/* The former process may have ended while it replaced a CPU's events: hotplug_tend does it.
+	 */
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		if (cpu_state(k, cpu)->opening)
 			k->online[cpu] = false;

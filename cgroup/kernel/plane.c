@@ -99,7 +99,7 @@ int plane_attach(struct kernel_plane *k)
 	link = k->sys->attach(bound ? k->on_switch_bound : k->on_switch);
 	if (!link)
 		return -errno;
-	ret = pin_link(k, link);
+	ret = pin_link(k, link, PIN_LINK);
 	if (ret) {
 		bpf_link__destroy(link);
 		return ret;
@@ -107,13 +107,15 @@ int plane_attach(struct kernel_plane *k)
 	bpf_link__destroy(k->link);
 	k->link = link;
 	k->link_bound = bound;
+	moves_attach(k);
 	return 0;
 }
 
 void plane_detach(struct kernel_plane *k)
 {
 	if (k->link && !k->taken_over) {
-		pin_unlink(k);
+		moves_detach(k);
+		pin_unlink(k, PIN_LINK);
 		bpf_link__destroy(k->link);
 		k->link = NULL;
 		if (k->opts.pin_dir)
@@ -172,7 +174,7 @@ uint64_t plane_now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
-static int prepare(struct kernel_plane *k)
+static int prepare(struct kernel_plane *k, bool moves)
 {
 	struct kernel_bpf *skel;
 	uint32_t n = k->nr_cpus;
@@ -184,7 +186,7 @@ static int prepare(struct kernel_plane *k)
 	if (!skel)
 		return -errno;
 	k->skel = skel;
-	ret = fit_program(k);
+	ret = fit_program(k, moves);
 	if (!ret)
 		ret = bpf_map__set_max_entries(skel->maps.events, n * VPMU_MAX_SLOTS);
 	if (!ret)
@@ -195,6 +197,28 @@ static int prepare(struct kernel_plane *k)
 	skel->data->cfg.nr_cpus = n;
 	skel->data->cfg.epoch = plane_now_ns(CLOCK_REALTIME);
 	return ret;
+}
+
+/* If it is refused, also without the programs for moves, which no kernel needs to take. */
+static int load(struct kernel_plane *k, bool moves, char *why, size_t whylen)
+{
+	int ret;
+
+	first_line[0] = '\0';
+	ret = prepare(k, moves);
+	if (!ret && k->opts.pin_dir) {
+		ret = pin_prepare(k, why, whylen);
+		if (ret)
+			return ret;
+	}
+	if (!ret)
+		ret = k->sys->load(k->skel->skeleton);
+	if (ret && ret != -ENOMEM && moves) {
+		kernel_bpf__destroy(k->skel);
+		k->skel = NULL;
+		return load(k, false, why, whylen);
+	}
+	return ret ? why_not(k, ret, why, whylen) : 0;
 }
 
 static void *map_memory(struct bpf_map *m, size_t bytes)
@@ -317,23 +341,11 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 		.root = &k->root.n,
 		.other = &k->other.n,
 	};
-	first_line[0] = '\0';
 	print = libbpf_set_print(keep_line);
-	ret = prepare(k);
-	if (!ret && o->pin_dir) {
-		ret = pin_prepare(k, why, whylen);
-		if (ret) {
-			libbpf_set_print(print);
-			goto err;
-		}
-	}
-	if (!ret)
-		ret = k->sys->load(k->skel->skeleton);
+	ret = load(k, true, why, whylen);
 	libbpf_set_print(print);
-	if (ret) {
-		ret = why_not(k, ret, why, whylen);
+	if (ret)
 		goto err;
-	}
 	k->bit_users = calloc(KP_TASK_BITS, sizeof(*k->bit_users));
 	ret = k->bit_users ? map_all(k) : -ENOMEM;
 	if (!ret)
@@ -351,7 +363,7 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	if (!ret)
 		ret = pin_take(k);
 	if (!ret && k->taken_over && slots_used(k)) {
-		k->running = pin_is_running(k);
+		k->running = pin_is_there(k, PIN_LINK);
 		ret = plane_attach(k);
 		k->running = false;
 		if (!ret)
@@ -373,10 +385,12 @@ void kernel_close(struct kernel_plane *k)
 {
 	if (!k)
 		return;
-	if (k->opts.pin_dir)
-		bpf_link__destroy(k->link); /* the pinned link stays */
-	else
+	if (k->opts.pin_dir) { /* the pinned links stay */
+		bpf_link__destroy(k->link);
+		bpf_link__destroy(k->move_link);
+	} else {
 		plane_detach(k);
+	}
 	pin_close(k);
 	budget_exit(k);
 	slot_exit(k);
@@ -416,6 +430,7 @@ void kernel_tend(struct kernel_plane *k)
 	if (thorough) {
 		k->gaps_ns = now;
 		slot_gaps(k);
+		moves_look(k);
 	}
 	if (k->link && k->link_bound && !k->cfg->follows && now - k->followed_ns > FOLLOW_AFTER_NS)
 		follow(k, true);
@@ -434,8 +449,9 @@ void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
 	*out = (struct kernel_usage){
 		.accounts = k->nr_accounts - k->nr_free,
 		.events = s.host_counters,
-		.programs = k->link ? 1 : 0,
+		.programs = (k->link != NULL) + (k->move_link != NULL),
 	};
+	out->moves = moves_describe(k, out->moves_why, sizeof(out->moves_why));
 	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
 		out->cells += VPMU_LOAD(&cpu_state(k, cpu)->cells);
 		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);

@@ -4,6 +4,7 @@
  *
  *   plane.c    loading, attaching, opening and closing
  *   fit.c      which kind of program is loaded
+ *   moves.c    the program that sees running tasks move
  *   source.c   vpmu/source.h: attach, flush, read
  *   conserve.c comparing what was counted with what was charged
  *   node.c     the tree of nodes, their masks; folding of removed nodes
@@ -30,7 +31,9 @@
 #include "cgroup/sample/events.h"
 #include "vpmu/taskdata.h"
 
-#define PIN_PATH 256 /* bytes of a pin's path */
+#define PIN_PATH  256	  /* bytes of a pin's path */
+#define PIN_LINK  "link"  /* the pin of the link of the program of switches, */
+#define PIN_MOVES "moves" /* and of the one for moves */
 
 /* An array of maps whose inner maps are our memory too. */
 struct pages {
@@ -116,12 +119,19 @@ struct whose {
 	bool looked; /* for root */
 };
 
+/* Where on_move is, the best first. */
+enum move_means { MOVE_FENTRY, MOVE_KPROBE, MOVE_CALL };
+
 struct kernel_plane {
 	struct vpmu_source source;
 	struct kernel_opts opts;
 	const struct kernel_sys *sys;
 	struct kernel_bpf *skel;
 	struct bpf_program *on_switch, *on_switch_bound, *flush_cpu; /* of the right kind */
+	struct bpf_program *on_move[3]; /* by enum move_means; NULL: not loaded */
+	struct bpf_link *move_link;	/* one of these; NULL: not attached */
+	enum move_means move_by;
+	int move_error;	       /* an errno: why it is not attached */
 	bool has_switches;     /* the program finds the number of switches of a CPU */
 	struct bpf_link *link; /* NULL: nothing is attached */
 	bool link_bound;       /* it is that of the program for bound tasks */
@@ -404,9 +414,18 @@ uint64_t budget_plan(const struct kernel_pmu *p, unsigned int leave, struct budg
 /* ---- fit.c ---- */
 /* fit_init - once, before the program is opened. fit_program - between opening and loading: choose
  * the kind of program, and the size of the map of CPUs. What was chosen last is what libbpf loads.
- */
+ * @moves: with the programs for moves. */
 int fit_init(void);
-int fit_program(struct kernel_plane *k);
+int fit_program(struct kernel_plane *k, bool moves);
+
+/* ---- moves.c ---- */
+/* moves_attach - with the program of switches. The plane works without it. moves_look - whether the
+ * kernel calls it for all moves, which may change. moves_detach - with all that a former process
+ * has left. moves_describe - for kernel_usage. */
+void moves_attach(struct kernel_plane *k);
+void moves_look(struct kernel_plane *k);
+void moves_detach(struct kernel_plane *k);
+bool moves_describe(const struct kernel_plane *k, char *why, size_t len);
 
 /* ---- plane.c ---- */
 uint64_t plane_now_ns(clockid_t clock);
@@ -429,11 +448,11 @@ int plane_flush(struct kernel_plane *k, unsigned int cpu);
 int pin_prepare(struct kernel_plane *k, char *why, size_t whylen);
 int pin_take(struct kernel_plane *k);
 void pin_close(struct kernel_plane *k);
-/* pin_link - pin the program's link in place of a former one. */
-int pin_link(struct kernel_plane *k, struct bpf_link *link);
-void pin_unlink(struct kernel_plane *k);
-/* pin_is_running - whether a former process's program is attached. */
-bool pin_is_running(const struct kernel_plane *k);
+/* pin_link - pin a program's link in place of a former one. pin_is_there - whether a former
+ * process's program is attached. */
+int pin_link(struct kernel_plane *k, struct bpf_link *link, const char *name);
+void pin_unlink(const struct kernel_plane *k, const char *name);
+bool pin_is_there(const struct kernel_plane *k, const char *name);
 
 /* ---- conserve.c ---- */
 /* For kernel_source_ops. */

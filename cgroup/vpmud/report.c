@@ -77,6 +77,8 @@ void report_check(const struct report *r, json_t *rows, bool all)
 		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
 		 k.events, (unsigned long long)k.map_bytes >> 10);
 	check_row("kernel plane", true, why, rows);
+	if (k.programs)
+		check_row("tasks that move while they run", k.moves, k.moves_why, rows);
 	if (k.missed) {
 		snprintf(why, sizeof(why),
 			 "%llu; what ran before and after one is unclaimed, up to the next switch",

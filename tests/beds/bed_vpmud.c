@@ -104,6 +104,8 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 	make_loops(l);
 	asked("attach s -e instructions:uGH,cycles:GH --for-each tenant");
 	play_loops(l);
+	/* A confined vpmud may attach that program, too. */
+	cr_expect(has_line(asked("check"), "tasks that move while they run", "yes", "kprobe"));
 	out = asked("stat --session s -x,");
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		before[i] = cell(out, "instructions:uGH", path[i], "", "");

@@ -4,6 +4,7 @@
 # no planes), and for wrong answers: one error line, exit status 1, nothing printed of it.
 . "$(dirname "$0")/cli_lib.inc"
 . "$(dirname "$0")/answers.inc"
+export LC_ALL=C.UTF-8 # trees have lines; in other locales vpmu draws them with |, ` and -
 
 # ---- a CPU that does not answer: its counts are not current ----
 answers <<END

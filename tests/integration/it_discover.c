@@ -301,7 +301,7 @@ Test(discover, vpmu_vmm)
 	cr_expect_str_eq(seen.kind, "vpmu-vmm");
 	cr_expect_str_eq(seen.socket, path);
 	if (!kvm)
-		printf("# SKIP vCPU threads of the KVM engine: no /dev/kvm\n");
+		printf("# SKIP vCPU threads of the KVM engine: no usable /dev/kvm\n");
 	killed = true;
 	kill(child, SIGTERM);
 	wait_until(seen.removed);

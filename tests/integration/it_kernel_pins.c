@@ -5,6 +5,7 @@
  * a BPF file system of its own. Skipped where BPF or mounting is not permitted.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 
-#include "cgroup/kernel/maps.h"
+#include "cgroup/kernel/priv.h"
 #include "tests/integration/kernel_bed.h"
 
 #define FAULTS 1000
@@ -56,8 +57,8 @@ static void mount_bpf(void)
 /* What the processes tell each other. */
 struct shared {
 	uint64_t cgroup, epoch;
-	struct kernel_base root[2], tenant[2];
-	int ready;
+	struct kernel_base root[2], tenant[2], many[4];
+	int ready, die_at;
 };
 
 struct tree {
@@ -167,6 +168,14 @@ static void middle(struct shared *sh)
 	}
 }
 
+static bool pinned(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return !access(path, F_OK);
+}
+
 Test(kernel_pins, a_killed_process_loses_nothing)
 {
 	const struct kernel_opts plain = {0};
@@ -202,6 +211,9 @@ Test(kernel_pins, a_killed_process_loses_nothing)
 	}
 	next(sh, &t);
 	bed_conserved(kernel_source(t.k));
+	kernel_usage(t.k, &u);
+	cr_expect_eq(pinned("moves"), u.moves);
+	cr_expect(pinned("link"));
 	for (int i = 0; i < 2; i++)
 		end[0][i] = bed_counters_read(&truth[i]);
 	vpmu_source_detach(t.root);
@@ -224,6 +236,7 @@ Test(kernel_pins, a_killed_process_loses_nothing)
 	/* Nobody counts: nothing is left attached, although the maps are pinned. */
 	kernel_usage(t.k, &u);
 	cr_expect_eq(u.programs + u.events, 0);
+	cr_expect(!pinned("moves") && !pinned("link"));
 	bed_counting_free(t.root);
 	bed_counting_free(t.tenants);
 	kernel_close(t.k);
@@ -257,6 +270,156 @@ Test(kernel_pins, totals_are_taken_over_to_the_count)
 	bed_counting_free(t.root);
 	bed_counting_free(t.tenants);
 	kernel_close(t.k);
+	bed_end();
+}
+
+/* ---- killed while a CPU gets new events ---------------------------------------------------- */
+
+static const vpmu_key_t many[4] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
+				   SW(PERF_COUNT_SW_CPU_MIGRATIONS), SW(PERF_COUNT_SW_CPU_CLOCK)};
+static struct kernel_sys dying;
+static char files[64];
+static int opens_left; /* 0: any number */
+
+static int open_or_die(const struct perf_event_attr *attr, int cpu, int group)
+{
+	if (opens_left && !--opens_left)
+		raise(SIGKILL);
+	return kernel_sys_real.event_open(attr, cpu, group);
+}
+
+static void cpus_online(const char *list)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", files);
+	f = fopen(path, "we");
+	cr_assert(f && fputs(list, f) >= 0 && !fclose(f));
+}
+
+/* Files of our own that say which CPUs are online. All else is the host's. */
+static void own_files(void)
+{
+	char cmd[512];
+
+	strcpy(files, "/tmp/vpmu-pins-XXXXXX");
+	cr_assert(mkdtemp(files));
+	snprintf(cmd, sizeof(cmd),
+		 "cd %s && mkdir -p sys/devices/system/cpu && ln -s /proc . && "
+		 "ln -s /sys/kernel /sys/bus sys",
+		 files);
+	cr_assert_eq(system(cmd), 0);
+	cpus_online("0-1\n");
+	dying = kernel_sys_real;
+	dying.files = files;
+	dying.event_open = open_or_die;
+}
+
+static void remove_files(void)
+{
+	char cmd[128];
+
+	snprintf(cmd, sizeof(cmd), "rm -r %s", files);
+	cr_expect_eq(system(cmd), 0);
+}
+
+static void many_open(struct tree *t, const struct shared *sh, int found)
+{
+	const struct kernel_opts o = {.pin_dir = dir, .sys = &dying};
+	char why[512];
+
+	cr_assert_eq(kernel_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	t->tenant = bed_node(kernel_source(t->k)->root);
+	cr_assert_eq(kernel_name(t->tenant, 77), found);
+	if (!found)
+		cr_assert_eq(kernel_bind_cgroup(t->tenant, sh->cgroup), 0);
+	t->tenants = bed_counting(t->tenant, many, 4, NULL);
+	bed_attach(t->tenants);
+}
+
+/* It dies where it opens event number sh->die_at of CPU 1, which has come back. */
+static void dies(struct shared *sh)
+{
+	struct tree t;
+
+	many_open(&t, sh, 0);
+	for (int i = 0; i < 4; i++)
+		kernel_base_get(t.tenants, (size_t)i, &sh->many[i]);
+	__atomic_store_n(&sh->ready, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&sh->die_at, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	cpus_online("0\n");
+	kernel_tend(t.k);
+	cpus_online("0-1\n");
+	opens_left = sh->die_at;
+	kernel_tend(t.k);
+	_exit(1);
+}
+
+/* The next process gives the CPU all its events. What was charged before is not lost, and what is
+ * counted from then on is exact. */
+Test(kernel_pins, killed_while_a_cpu_gets_new_events)
+{
+	const struct kernel_opts plain = {0};
+	struct shared *sh = share();
+	struct kernel_plane *k = bed_open(&plain);
+	struct tree t;
+	cpu_set_t set;
+	pid_t pid, job;
+	int status;
+	char cmd[128];
+
+	kernel_close(k);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
+	mount_bpf();
+	own_files();
+	sh->cgroup = bed_cgroup("t");
+	job = bed_job("t", FAULTS);
+	CPU_ZERO(&set);
+	CPU_SET(1, &set);
+	cr_assert_eq(sched_setaffinity(job, sizeof(set), &set), 0);
+	bed_job_go();
+	for (int at = 1; at <= 4; at++) {
+		struct kp_cpu *st;
+		uint64_t v;
+
+		sh->die_at = 0;
+		pid = start(sh, dies);
+		bed_job_go();
+		__atomic_store_n(&sh->die_at, at, __ATOMIC_RELEASE);
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x", status);
+		bed_job_go(); /* CPU 1 has lost its events: nobody counts this */
+		many_open(&t, sh, 1);
+		for (size_t i = 0; i < 4; i++)
+			cr_assert_eq(kernel_base_set(t.tenants, i, &sh->many[i]), 0);
+		kernel_named(t.k);
+		kernel_tend(t.k);
+		st = cpu_state(t.k, 1);
+		cr_expect(!st->opening && !st->held, "event %d: %#llx, %#llx", at,
+			  (unsigned long long)st->opening, (unsigned long long)st->held);
+		bed_job_go();
+		cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
+		vpmu_source_detach(t.tenants);
+		for (int i = 0; i < 2; i++) {
+			v = t.tenants->values[i].count;
+			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %llu faults", at, i,
+				     (unsigned long long)v);
+		}
+		cr_expect_lt(t.tenants->values[2].count, 100u);
+		for (int i = 0; i < 4; i++)
+			cr_expect(t.tenants->values[i].supported &&
+				  t.tenants->values[i].running_ns <=
+					  t.tenants->values[i].enabled_ns);
+		cr_expect_lt(t.tenants->values[3].count, t.tenants->values[3].enabled_ns + 1000000);
+		bed_counting_free(t.tenants);
+		kernel_close(t.k);
+		snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
+		cr_assert_eq(system(cmd), 0);
+	}
+	remove_files();
 	bed_end();
 }
 

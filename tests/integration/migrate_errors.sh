@@ -47,7 +47,7 @@ if mount -t tmpfs -o size=64k none "$dir/small" 2>/dev/null; then
 	refused "a file system without room" 'No space left' "$vpmu" vm save web "$dir/small/w.snap"
 	check "nothing is left there" "$(ls -A "$dir/small")" ""
 else
-	echo "# SKIP a full file system: needs root"
+	echo "# SKIP a full file system: no tmpfs can be mounted"
 fi
 check_match "after a failed save it goes on" "$("$vpmu" list -j)" '"vm":"web".*"state":"running"'
 check_match "a relative path" "$(ask '{"cmd":"vm-save","name":"web","file":"web.snap"}')" \

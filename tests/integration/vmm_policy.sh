@@ -5,7 +5,7 @@ set -u
 vmm=$VPMU_BIN/vpmu-vmm
 vpmu=$VPMU_BIN/vpmu
 cd "$VPMU_TMP" || exit 1
-command -v jq >/dev/null || { echo "needs jq"; exit 77; }
+command -v jq >/dev/null || { echo "# SKIP no jq"; exit 77; }
 bad=0
 
 check() { # WHAT CONDITION...

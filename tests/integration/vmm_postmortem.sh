@@ -6,7 +6,7 @@ set -u
 vmm=$VPMU_BIN/vpmu-vmm
 vpmu=$VPMU_BIN/vpmu
 cd "$VPMU_TMP" || exit 1
-command -v jq >/dev/null || { echo "needs jq"; exit 77; }
+command -v jq >/dev/null || { echo "# SKIP no jq"; exit 77; }
 bad=0
 
 check() { # WHAT CONDITION...
@@ -125,7 +125,7 @@ if "$vmm" --no-socket --vm "name=a,engine=kvm,image=$VPMU_GUEST,args=run loop 1"
 	check "KVM: why" grep -qx 'vm a: failed: vCPU 0: triple fault at RIP 0x200006' out
 	check "KVM: no post-mortem" sh -c '! grep -q "^a/\|branch" out'
 else
-	echo "# SKIP the KVM part: KVM does not work here"
+	echo "# SKIP the KVM part: $(tail -n 1 err)"
 fi
 
 # Many at once: every line whole

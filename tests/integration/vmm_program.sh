@@ -5,7 +5,7 @@ set -u
 vmm=$VPMU_BIN/vpmu-vmm
 vpmu=$VPMU_BIN/vpmu
 cd "$VPMU_TMP" || exit 1
-command -v jq >/dev/null || { echo "needs jq"; exit 77; }
+command -v jq >/dev/null || { echo "# SKIP no jq"; exit 77; }
 bad=0
 
 check() { # WHAT CONDITION...
@@ -132,6 +132,10 @@ if unshare -m sh -c 'mount --bind /dev/null /dev/kvm' 2>/dev/null; then
 		exec '$vmm' --no-socket --vm 'name=a,engine=kvm,image=$VPMU_GUEST'" >out 2>err
 	check "kvm without KVM" [ $? -eq 1 ]
 	check "one line that says why" sh -c '[ $(wc -l <err) -eq 1 ] && grep -q "vm a: .*/dev/kvm" err'
+	unshare -m sh -c "mount --bind /dev/null /dev/kvm
+		exec '$vmm' --no-socket --vm name=a,image=nowhere.elf" >out 2>err
+	check "a VM that cannot be made: where it would have run is not said" \
+		sh -c '[ $(wc -l <err) -eq 1 ] && grep -q "nowhere.elf: No such file" err'
 else
 	echo "# SKIP hiding /dev/kvm needs root and /dev/kvm"
 fi

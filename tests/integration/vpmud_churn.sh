@@ -124,7 +124,7 @@ if command -v perf >/dev/null && perf stat -a -e context-switches --for-each-cgr
 	at_least "page faults beside perf's" $((theirs + 200)) "$ours"
 	at_least "page faults of 50 programs" "$theirs" 1000
 else
-	echo "# SKIP agreement with perf stat: no perf that counts cgroups"
+	echo "# SKIP agreement with perf stat: no perf that counts cgroups (package linux-perf)"
 fi
 stop
 finish

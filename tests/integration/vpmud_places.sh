@@ -89,10 +89,13 @@ place proxmox /qemu.slice/100.scope web /pve/100.scope
 place qemu-name /user.slice/script lab-1 /lab
 place qemu-slice /lab.slice/run-r1.scope other /lab
 
-# Every section of the page is tried: Nova's needs libvirt, so it is read only.
+# Every section of the page is tried: those for metadata need libvirt, so they are read only (container.sh libvirt in
+# tests/packages tries libvirt-metadata).
 for name in $(sed -n 's/^```ini place=//p' "$page"); do
-	case " $tried nova " in *" $name "*) ;; *) check "place=$name is tried" no yes ;; esac
+	case " $tried nova libvirt-metadata " in *" $name "*) ;; *) check "place=$name is tried" no yes ;; esac
 done
-{ printf '[vpmud]\nsocket = %s\n' "$VPMU_SOCKET"; section nova; } >"$conf"
-check "nova: the section is accepted" "$("$vpmud" -c "$conf" --check-config 2>&1 >/dev/null)" ""
+for name in nova libvirt-metadata; do
+	{ printf '[vpmud]\nsocket = %s\n' "$VPMU_SOCKET"; section $name; } >"$conf"
+	check "$name: the section is accepted" "$("$vpmud" -c "$conf" --check-config 2>&1 >/dev/null)" ""
+done
 finish

@@ -124,8 +124,17 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 	return (char *)inner_of + i * inner_size;
 }
 
+static struct css_set *move_in_flush, *move_from; /* where a flush is interrupted: to, from */
+static unsigned long long moved_in_flush;
+static void call_on_move(void);
+
 static int slot_of(__u64 index)
 {
+	if (move_in_flush) {
+		bpf_get_current_task_btf()->cgroups = move_in_flush;
+		move_in_flush = NULL;
+		call_on_move();
+	}
 	cr_assert_eq(index / VPMU_MAX_SLOTS, here, "the event of another CPU");
 	return (int)(index % VPMU_MAX_SLOTS);
 }
@@ -195,6 +204,7 @@ void *bpf_rdonly_cast(const void *obj, __u32 btf_id)
 static struct {
 	__u64 snap[SLOTS], gap[SLOTS], unclaimed[SLOTS], mask, last_ns;
 	__u32 account, gen, seen[SLOTS], missed;
+	__u32 moves;
 	const struct css_set *cset;
 	const struct task_struct *task; /* while tasks are bound; NULL: not known */
 } model[CPUS];
@@ -239,10 +249,19 @@ static void model_charge(unsigned int cpu, unsigned int slot, bool owed, __u64 r
 	model[cpu].gap[slot] = gap;
 }
 
-static void model_switch(unsigned int cpu, const struct task_struct *prev,
-			 const struct task_struct *next, bool flush)
+/* Whether a CPU is told of a move there. */
+static bool is_told(const struct css_set *to)
 {
-	bool fresh_gen = model[cpu].gen != cfg.gen, moved = model[cpu].cset != prev->cgroups;
+	return to->subsys[perf_event_cgrp_id] == &to->dfl_cgrp->self;
+}
+
+static void model_switch(unsigned int cpu, const struct task_struct *prev,
+			 const struct task_struct *next, enum cause cause)
+{
+	bool fresh_gen = model[cpu].gen != cfg.gen, flush = cause != SWITCHES;
+	bool shown = cause == MOVES ||
+		     (cfg.moves && model[cpu].moves == cfg.moves && is_told(prev->cgroups));
+	bool moved = model[cpu].cset != prev->cgroups && !(shown && model[cpu].cset);
 	bool unseen = model[cpu].task && model[cpu].task != prev;
 	__u64 owed = model[cpu].mask, fresh = 0, read, since;
 	__u32 to = model_account(next);
@@ -291,6 +310,8 @@ static void model_switch(unsigned int cpu, const struct task_struct *prev,
 	model[cpu].account = to;
 	model[cpu].mask = account_map[to].mask;
 	model[cpu].cset = next->cgroups;
+	if (fresh_gen)
+		model[cpu].moves = cfg.moves;
 	model[cpu].gen = cfg.gen;
 	model[cpu].task = cfg.tasks ? next : NULL;
 }
@@ -331,14 +352,51 @@ static int (*const program[KINDS][2])(unsigned long long *ctx) = {
 	{on_switch_any, on_switch_bound_any},
 };
 
+/* The CPU is told that its task was moved. */
+static void call_on_move(void)
+{
+	static int (*const on[KINDS])(void *ctx) = {on_move, on_move_probe, on_move_call_any};
+
+	on[seed % KINDS](NULL);
+}
+
+static void run_move(unsigned int cpu)
+{
+	struct task_struct *t;
+
+	here = cpu;
+	t = bpf_get_current_task_btf();
+	call_on_move();
+	/* Where it is told of other things, too, it does not look at what has not changed. */
+	if (seed % KINDS < 2 || model[cpu].cset != t->cgroups)
+		model_switch(cpu, t, t, MOVES);
+}
+
+/* A CPU that asks itself for a flush can be told meanwhile. */
 static void run_flush(unsigned int cpu)
 {
+	struct task_struct *t;
+	struct css_set *to;
+
 	here = cpu;
+	t = bpf_get_current_task_btf();
+	move_in_flush = current[cpu] >= 0 && rnd(4) == 0 ? &cset[rnd(CSETS)] : NULL;
+	to = move_in_flush;
+	move_from = t->cgroups;
 	if (seed % KINDS < 2)
 		flush_cpu(NULL);
 	else
 		flush_cpu_any(NULL);
-	model_switch(cpu, bpf_get_current_task_btf(), bpf_get_current_task_btf(), true);
+	if (!to || move_in_flush) {
+		move_in_flush = NULL;
+		model_switch(cpu, t, t, FLUSHES);
+		return;
+	}
+	moved_in_flush++;
+	t->cgroups = move_from;
+	model_switch(cpu, t, t, FLUSHES);
+	t->cgroups = to;
+	model[cpu].cset = NULL;
 }
 
 static bool runs(int t)
@@ -379,7 +437,24 @@ static void run_switch(unsigned int cpu, int t)
 		if (prev->cgroups == next->cgroups)
 			return;
 	}
-	model_switch(cpu, prev, next, false);
+	model_switch(cpu, prev, next, SWITCHES);
+}
+
+/* @t was moved. The CPU is told a little later, if moves are shown and if @t still runs there. */
+static void tell_of_move(int t)
+{
+	for (unsigned int cpu = 0; cpu < CPUS; cpu++) {
+		if (current[cpu] != t || !cfg.moves || !is_told(task[t].t.cgroups))
+			continue;
+		pass_time();
+		if (rnd(8) == 0)
+			run_flush(cpu);
+		pass_time();
+		if (rnd(8) == 0)
+			run_switch(cpu, -1);
+		else
+			run_move(cpu);
+	}
 }
 
 /* The daemon: what has changed takes effect with the generation. */
@@ -531,6 +606,7 @@ static void step(void)
 	case 3:
 	case 4: /* moves, maybe while it runs */
 		task[t].t.cgroups = &cset[rnd(CSETS)];
+		tell_of_move((int)t);
 		break;
 	case 5:
 		slot = new_events();
@@ -563,6 +639,13 @@ static void step(void)
 		break;
 	case 10:
 		run_flush(cpu);
+		break;
+	case 12: /* as moves_look */
+		if (rnd(4))
+			break;
+		if (!cfg.moves)
+			changed();
+		cfg.moves = cfg.moves ? 0 : cfg.gen;
 		break;
 	case 11: /* a timer tick */
 		rq[cpu].clock = mono - ahead[cpu];
@@ -678,6 +761,9 @@ static void begin(void)
 	for (unsigned int i = 0; i < CSETS; i++) {
 		cset_cgroup[i] = i < CGROUPS ? (int)i : (int)rnd(CGROUPS);
 		cset[i].dfl_cgrp = &cgroup[cset_cgroup[i]].cg;
+		/* Some are not told from the root. */
+		cset[i].subsys[perf_event_cgrp_id] =
+			&cgroup[cset_cgroup[i] % 5 ? cset_cgroup[i] : 0].cg.self;
 	}
 	for (unsigned int t = 0; t < TASKS; t++) {
 		task[t].t.pid = 100 + (int)t * (rnd(4) ? 1 : 512);
@@ -712,6 +798,7 @@ static void begin(void)
 	cfg.memory = rnd(1 << SLOTS) & ~cfg.timed & ~cfg.switches;
 	cfg.since_ns = mono;
 	changed();
+	cfg.moves = rnd(3) ? cfg.gen : 0;
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
 		run_flush(cpu);
 	set_masks();
@@ -736,7 +823,8 @@ Test(kernel_program, charges_as_the_model)
 			run_flush(cpu);
 		compare();
 	}
-	printf("# %llu steps; %llu times an account had lacked a cell; %llu switches hidden\n",
-	       steps_done, exhausted, hidden);
-	cr_assert(exhausted && hidden && found);
+	printf("# %llu steps; %llu times an account had lacked a cell; %llu switches hidden; "
+	       "%llu flushes interrupted\n",
+	       steps_done, exhausted, hidden, moved_in_flush);
+	cr_assert(exhausted && hidden && found && moved_in_flush);
 }

@@ -5,8 +5,10 @@
 
 #include <stddef.h>
 
-#define bpf_core_field_exists(type, member) (offsetof(type, member) + 1 != 0)
-#define bpf_core_field_offset(type, member) offsetof(type, member)
-#define bpf_core_type_id_kernel(type)	    ((__u32)sizeof(type))
+#define bpf_core_field_exists(type, member)	(offsetof(type, member) + 1 != 0)
+#define bpf_core_field_offset(type, member)	offsetof(type, member)
+#define bpf_core_type_id_kernel(type)		((__u32)sizeof(type))
+#define bpf_core_enum_value_exists(type, value) ((value) + 1 != 0)
+#define bpf_core_enum_value(type, value)	(value)
 
 #endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Tasks that move from one tenant to another while they run: what they do before the move is the
+ * first one's, and what they do after it the second one's. Instructions of one CPU are exact to the
+ * count; on two CPUs page faults are (see bed_one_cpu).
+ */
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "tests/beds/bed.h"
+#include "tests/beds/tenants.h"
+#include "tests/beds/workload.h"
+
+#define MOVERS 6u
+#define PAGE   4096
+
+/* Shared with the task. */
+struct mover {
+	pid_t pid;
+	int start[2], to; /* to: a file that moves the task when "0", or its number, is written */
+	uint64_t first, second;
+	int step;
+};
+enum { WAITS = 1, MOVED };
+
+static int procs_of(unsigned int tenant)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/t%u/cgroup.procs", tenant);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	cr_assert(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+/* A task in tenant 2 * @i that will move to the next one. It runs @fn when it is started. */
+static void make(struct mover *m, unsigned int i, void (*fn)(struct mover *m))
+{
+	char name[24], c;
+	int ready[2];
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "t%u", 2 * i);
+	cr_assert(!pipe2(m->start, O_CLOEXEC) && !pipe2(ready, O_CLOEXEC));
+	m->to = procs_of(2 * i + 1);
+	pid = fork();
+	cr_assert(pid >= 0);
+	if (!pid) {
+		cgroup_enter(name);
+		close(ready[0]);
+		close(ready[1]);
+		if (read(m->start[0], &c, 1) != 1)
+			_exit(1);
+		fn(m);
+		_exit(0);
+	}
+	m->pid = pid;
+	close(ready[1]);
+	cr_assert_eq(read(ready[0], &c, 1), 0);
+	close(ready[0]);
+}
+
+static struct mover *make_all(void (*fn)(struct mover *m), uint64_t size)
+{
+	struct mover *m = mmap(NULL, MOVERS * sizeof(*m), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert(m != MAP_FAILED);
+	for (unsigned int i = 0; i < MOVERS; i++) {
+		m[i].first = size + 777 * i;
+		m[i].second = 3 * size + 333 * i;
+		make(&m[i], i, fn);
+	}
+	usleep(100000); /* until all of them wait */
+	return m;
+}
+
+static void wait_for(struct mover *m)
+{
+	int status;
+
+	cr_assert_eq(waitpid(m->pid, &status, 0), m->pid);
+	cr_assert_eq(status, 0, "a task failed: %d", status);
+	close(m->to);
+	close(m->start[0]);
+	close(m->start[1]);
+}
+
+/* In all tenants the same is counted besides @per of what is known. */
+static void compare(struct tenants *t, const struct mover *m, unsigned int per, uint64_t most)
+{
+	uint64_t besides[2] = {0};
+
+	for (unsigned int i = 0; i < MOVERS; i++)
+		for (unsigned int second = 0; second < 2; second++) {
+			uint64_t known = per * (second ? m[i].second : m[i].first);
+			uint64_t more = tenants_value(t, 2 * i + second, 0)->count - known;
+
+			if (i == 0)
+				besides[second] = more;
+			cr_expect_eq(more, besides[second],
+				     "mover %u, tenant %u: %lld besides %llu, not %lld", i, second,
+				     (long long)more, (unsigned long long)known,
+				     (long long)besides[second]);
+			cr_expect_lt(more, most);
+		}
+	printf("besides what is known: before the move %lld, after it %lld\n",
+	       (long long)besides[0], (long long)besides[1]);
+}
+
+/* Without news of moves all since the last switch is the second one's. A mover may have been
+ * switched away from in between. */
+static void compare_new(struct tenants *t, const struct mover *m)
+{
+	uint64_t besides = 0;
+	unsigned int all = 0;
+
+	for (unsigned int i = 0; i < MOVERS; i++) {
+		uint64_t old = tenants_value(t, 2 * i, 0)->count;
+		uint64_t more = old + tenants_value(t, 2 * i + 1, 0)->count -
+				2 * (m[i].first + m[i].second);
+
+		if (i == 0)
+			besides = more;
+		cr_expect_eq(more, besides, "mover %u: %lld besides its loops, not %lld", i,
+			     (long long)more, (long long)besides);
+		all += old == 0;
+	}
+	printf("%u of %u movers have all in the second tenant\n", all, MOVERS);
+	cr_expect_geq(all, MOVERS / 2);
+}
+
+static void say(struct tenants *t)
+{
+	struct kernel_usage u;
+
+	kernel_usage(t->k, &u);
+	printf("%s\n", u.moves_why);
+	cr_expect(u.moves);
+}
+
+/*
+ * The kernel tells the root's children apart in its perf_event controller once any controller was
+ * switched on for them, as systemd does on every host.
+ */
+static void switch_pids(void)
+{
+	static const char *const words[] = {"+pids", "-pids"};
+	int fd = open("/sys/fs/cgroup/cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
+
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(write(fd, words[i], 5), 5, "%s: %s", words[i], strerror(errno));
+	close(fd);
+}
+
+static void move_itself(struct mover *m)
+{
+	bed_loop(m->first);
+	if (write(m->to, "0", 1) != 1)
+		_exit(1);
+	bed_loop(m->second);
+}
+
+static void by_themselves(bool tells)
+{
+	static const char *const events[] = {"instructions:uGH", "instructions:GH", NULL};
+	struct tenants t;
+	struct mover *m;
+
+	bed_one_cpu();
+	if (tells)
+		switch_pids();
+	tenants_open(&t, 2 * MOVERS, events);
+	m = make_all(move_itself, 50000);
+	tenants_attach(&t, t.nr_keys, true);
+	say(&t);
+	for (unsigned int i = 0; i < MOVERS; i++) {
+		cr_assert_eq(write(m[i].start[1], "", 1), 1);
+		wait_for(&m[i]);
+	}
+	tenants_conserved(&t, 1);
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	if (tells)
+		compare(&t, m, 2, 200);
+	else
+		compare_new(&t, m);
+	tenants_close(&t);
+}
+
+Test(bed_moves, a_kernel_that_does_not_tell)
+{
+	by_themselves(false);
+}
+
+Test(bed_moves, by_themselves_to_the_instruction)
+{
+	by_themselves(true);
+}
+
+static void touch(volatile char *p, uint64_t pages)
+{
+	for (uint64_t i = 0; i < pages; i++)
+		p[i * PAGE] = 1;
+}
+
+static void fault(struct mover *m)
+{
+	const size_t bytes = (m->first + m->second) * PAGE;
+	char *p;
+
+	bed_run_on(1);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED || madvise(p, bytes, MADV_NOHUGEPAGE))
+		_exit(1);
+	touch(p, m->first);
+	__atomic_store_n(&m->step, WAITS, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&m->step, __ATOMIC_ACQUIRE) != MOVED)
+		;
+	touch(p + m->first * PAGE, m->second);
+}
+
+Test(bed_moves, by_another_cpu)
+{
+	static const char *const events[] = {"page-faults", "minor-faults", NULL};
+	struct tenants t;
+	struct mover *m;
+	char number[16];
+	int n;
+
+	bed_cpu1(true);
+	bed_run_on(0);
+	switch_pids();
+	tenants_open(&t, 2 * MOVERS, events);
+	m = make_all(fault, 100);
+	tenants_attach(&t, t.nr_keys, true);
+	say(&t);
+	for (unsigned int i = 0; i < MOVERS; i++) {
+		cr_assert_eq(write(m[i].start[1], "", 1), 1);
+		while (__atomic_load_n(&m[i].step, __ATOMIC_ACQUIRE) != WAITS)
+			usleep(1000);
+		n = snprintf(number, sizeof(number), "%d", m[i].pid);
+		cr_assert_eq(write(m[i].to, number, (size_t)n), n);
+		__atomic_store_n(&m[i].step, MOVED, __ATOMIC_RELEASE);
+		wait_for(&m[i]);
+	}
+	tenants_conserved(&t, 2);
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	compare(&t, m, 1, 20);
+	tenants_close(&t);
+}
