@@ -1,10 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Profiles and branches, read by tools that draw and optimize: speedscope's own importer (from npm, kept in
-# build/npm), BOLT's perf2bolt. integration.cli_formats has `go tool pprof` and llvm-profgen.
+# build/npm), BOLT's perf2bolt, AutoFDO's create_llvm_prof and clang. integration.cli_formats has `go tool pprof` and
+# llvm-profgen.
 . "$(dirname "$0")/cli_lib.inc"
 here=$(cd "$(dirname "$0")" && pwd)
-skipped=
+left_out=0
+skip() { # WHAT AND WHY
+	echo "# SKIP $1"
+	left_out=$((left_out + 1))
+}
 start_server --vm "$(vm fib tenant=/acme 'run fib 40')"
 wait_state fib running
 
@@ -16,10 +21,10 @@ version=1.20.0
 npm=$(cd "$VPMU_BIN/.." && pwd)/npm
 release=$npm/node_modules/speedscope/dist/release
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
-	skipped="$skipped speedscope (no node or npm)"
+	skip "speedscope's importer: no node or npm (packages nodejs and npm)"
 elif [ ! -d "$release" ] && ! (mkdir -p "$npm" && cd "$npm" && npm install --prefix "$npm" --ignore-scripts --no-audit --no-fund \
 	--fetch-retries 1 "speedscope@$version" >"$dir/npm.log" 2>&1); then
-	skipped="$skipped speedscope (npm: $(grep -m 1 -i 'err' "$dir/npm.log"))"
+	skip "speedscope's importer: npm: $(grep -m 1 -i 'err' "$dir/npm.log")"
 else
 	node "$here/speedscope.js" "$release" "$dir/p.pb.gz" "$dir/p.folded" "$dir/p.txt" >"$dir/read" 2>"$dir/err" ||
 		check "speedscope" "$(cat "$dir/err")" "it reads them"
@@ -44,12 +49,12 @@ fi
 sed -n '/^grep -v PERF_RECORD branches.txt/,/>branches.bolt$/p' "$here/../../docs/operator-guide.md" >"$dir/convert"
 cp "$dir/b.txt" "$dir/branches.txt"
 (cd "$dir" && sh ./convert) || check "the converter" failed done
-mv "$dir/branches.bolt" "$dir/branches"
+cp "$dir/branches.bolt" "$dir/branches"
 taken=$(awk '$1 == "B" { s += $4 } END { print s + 0 }' "$dir/branches")
 at=$(nm "$image" | awk '$3 == "workload_fib" { print $1 }')
 perf2bolt=$(ls /usr/lib/llvm-*/bin/perf2bolt 2>/dev/null | tail -1)
 if [ -z "$perf2bolt" ]; then
-	skipped="$skipped perf2bolt (package bolt-16)"
+	skip "BOLT: no perf2bolt (tools/deps ecosystem)"
 else
 	# BOLT wants code in a section of this name.
 	objcopy --rename-section .utext=.text "$image" "$dir/guest"
@@ -68,6 +73,51 @@ else
 	echo "# perf2bolt: $taken branches, $(wc -l <"$dir/fdata") lines in its profile"
 fi
 stop_server
-[ "$failures" = 0 ] || finish
-[ -z "$skipped" ] || { echo "# SKIP$skipped (tools/deps ecosystem)"; exit 77; }
+
+# ---- branches for AutoFDO: of a guest whose workloads clang has compiled, with DWARF 4. Its profile and that of LLVM's
+# own reader say the same of each line, and clang weighs branches by it ----
+tools=$VPMU_BIN/../guest-tools src=$here/../..
+profgen=$(ls /usr/lib/llvm-*/bin/llvm-profgen 2>/dev/null | tail -1)
+opt="-std=gnu17 -O2 -ffreestanding -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fPIE -I$src"
+if ! command -v clang >/dev/null || ! command -v create_llvm_prof >/dev/null || [ -z "$profgen" ]; then
+	skip "AutoFDO: no create_llvm_prof, clang or llvm-profgen (packages autofdo, clang and llvm-14; tools/deps ecosystem)"
+else
+	mkdir "$dir/objects"
+	for o in "$tools"/*.o; do
+		case $o in
+		*/workloads.c.o | */symbols_none.S.o) ;;
+		*) strip -g -o "$dir/objects/${o##*/}" "$o" || exit 1 ;;
+		esac
+	done
+	# shellcheck disable=SC2086
+	clang $opt -g -gdwarf-4 -fdebug-info-for-profiling -c "$src/guest-tools/workloads.c" -o "$dir/objects/workloads.c.o" &&
+		gcc -nostdlib -static -no-pie -Wl,-T,"$src/guest-tools/guest.lds" -Wl,-z,max-page-size=4096 -Wl,--build-id=none \
+			"$dir"/objects/*.o -o "$dir/guest" || exit 1
+	image=$dir/guest
+	start_server --vm "$(vm fib tenant=/acme 'run fib 40')"
+	wait_state fib running
+	"$vpmu" lbr --format=brstack -n 20 -d 1 -o "$dir/branches.txt" fib || check "lbr" failed done
+	sed -n '/^base=\$(readelf/,/>branches.autofdo$/p' "$src/docs/operator-guide.md" | sed 's/PROGRAM/guest/' >>"$dir/convert"
+	(cd "$dir" && sh ./convert) || check "the converter for AutoFDO" failed done
+	for format in text binary; do
+		create_llvm_prof --profiler=text --profile="$dir/branches.autofdo" --binary="$dir/guest" --format=$format \
+			--out="$dir/afdo.$format" 2>"$dir/err" || check "create_llvm_prof" "$(cat "$dir/err")" "it reads them"
+	done
+	"$profgen" --perfscript="$dir/branches.txt" --binary="$dir/guest" --format=text --output="$dir/profgen" >/dev/null 2>&1 ||
+		check "llvm-profgen" failed done
+	# Totals are of instructions in one, and of lines in the other. The rest is the same.
+	lines() { awk '/^[^ ]/ { on = /^workload_fib:/; sub(/:[0-9]+:/, " ") } on' "$1"; }
+	check "AutoFDO's profile" "$(lines "$dir/afdo.text")" "$(lines "$dir/profgen")"
+	[ "$(lines "$dir/afdo.text" | wc -l)" -ge 4 ] || check "lines of the function" "$(cat "$dir/afdo.text")" "4 or more"
+	# shellcheck disable=SC2086
+	clang $opt -g -fprofile-sample-use="$dir/afdo.binary" -S -emit-llvm "$src/guest-tools/workloads.c" -o "$dir/ll" ||
+		check "clang" failed "it reads the profile"
+	# One more than it read: how often the function was entered.
+	entered=$(sed -n 's/^workload_fib:[0-9]*://p' "$dir/afdo.text")
+	check "clang knows how often it is entered" "$(grep -c "\"function_entry_count\", i64 $((entered + 1))}" "$dir/ll")" 1
+	check "clang weighs branches" "$(awk '/^define.*@workload_fib/ { on = 1 } on && /br i1.*!prof/ { print "yes"; exit } /^}/ { on = 0 }' "$dir/ll")" yes
+	echo "# AutoFDO: $(lines "$dir/afdo.text" | tr '\n' ';')"
+	stop_server
+fi
+[ "$failures" != 0 ] || [ $left_out != 3 ] || exit 77
 finish

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/prom_lib.inc"
 need prometheus promtool curl jq
 if [ "$(id -u)" != 0 ]; then
-	echo "SKIP: not root: vpmud cannot count"
+	echo "# SKIP not root: vpmud cannot count"
 	exit 77
 fi
 need_run
@@ -24,7 +24,7 @@ host() { # NAME: a vpmud with its place for vpmu-vmm's sockets
 		wait_for "$server_of" "$vpmu" -S "$run/$1.sock" sessions && return 0
 		grep -q 'Address already in use' "$dir/$1.log" && continue
 		if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/$1.log"; then
-			echo "SKIP: counting: $(tail -1 "$dir/$1.log")"
+			echo "# SKIP counting: $(tail -1 "$dir/$1.log")"
 			exit 77
 		fi
 		check "vpmud starts" "$(cat "$dir/$1.log")" "it answers"

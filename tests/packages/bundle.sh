@@ -89,6 +89,8 @@ check "command lines" "$("$vpmu" check --names 2>&1; echo $?)" "$(printf 'vpmu: 
 "$vpmu" check --bundle "$dir/x" -j 2>/dev/null
 check "-j" $? 2
 
+stop_server
+
 # ---- without a server: which places were tried, and what to do ----
 # One that this user may not use. Not in /tmp, where vpmu takes only directories of its own user.
 run=/run/vpmu-bundle-$$
@@ -98,18 +100,19 @@ if [ -e /run/vpmu/vpmud.sock ] || [ -e /run/vpmu/vpmu-vmm.sock ]; then
 elif [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null && mkdir -m 755 "$run"; then
 	on_exit=forget_run
 	mkdir -m 755 "$run/vpmu"
-	mv "$VPMU_SOCKET" "$run/vpmu/vpmu-vmm.sock"
+	own=$VPMU_SOCKET VPMU_SOCKET=$run/vpmu/vpmu-vmm.sock
+	start_server
 	cp "$vpmu" "$run/program" # the build may be where only root looks
 	setpriv --reuid 65534 --regid 65534 --clear-groups env VPMU_SOCKET= XDG_RUNTIME_DIR="$run" \
 		"$run/program" check >"$dir/check" 2>"$dir/err"
 	check_match "a server of others" "$(cat "$dir/check")" \
 		"^server +no +none answers: .*$run/vpmu/vpmu-vmm.sock \(Permission denied\)"
 	check_match "its remedy" "$(cat "$dir/check")" '^server: only root, .* admin_group'
-	mv "$run/vpmu/vpmu-vmm.sock" "$VPMU_SOCKET"
+	stop_server
+	VPMU_SOCKET=$own
 else
 	echo "# SKIP a server of others: not root, or no directory can be made in /run"
 fi
-stop_server
 if [ ! -e /run/vpmu/vpmud.sock ] && [ ! -e /run/vpmu/vpmu-vmm.sock ]; then
 	VPMU_SOCKET= XDG_RUNTIME_DIR=$(printf '/tmp/\377\033x') "$vpmu" check >"$dir/check" 2>"$dir/err" || check "status" $? 0
 	check_match "no server" "$(cat "$dir/check")" \

@@ -1,20 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The packages of build.sh in a clean Debian 12 that systemd runs: installed, started, upgraded from the version
-# before with a session alive, removed, purged. What happens inside is in inside.sh.
+# before with a session alive, removed, purged. What happens inside is in inside.sh. With "libvirt": on a host of
+# Debian's libvirt, QEMU, Prometheus and prometheus-libvirt-exporter; what happens inside is in inside_libvirt.sh.
 #
 # The Debian is made by debootstrap once, with the packages that ours depend on, and stays in build/packages/.
 # Each run is on a fresh layer above it (overlayfs, in memory), in namespaces of its own, with a BPF file system and
 # a /run of its own; nothing of it is left behind.
-#   VPMU_BUILD=build sh tests/packages/container.sh
+#   VPMU_BUILD=build sh tests/packages/container.sh [libvirt]
 . "$(dirname "$0")/lib.inc"
 
 # ---- inside of the namespaces: make the Debian's mounts and become its service manager ----
-if [ "${2-}" = boot ]; then
-	layer=$3
+if [ "${1-}" = boot ]; then
+	layer=$2
 	m=$layer/root
 	mount --make-rprivate / && mkdir "$layer/upper" "$layer/work" "$m" &&
-		mount -t overlay overlay -o "lowerdir=$4,upperdir=$layer/upper,workdir=$layer/work" "$m" &&
+		mount -t overlay overlay -o "lowerdir=$3,upperdir=$layer/upper,workdir=$layer/work" "$m" &&
 		mount -t proc proc "$m/proc" && mount -t sysfs sysfs "$m/sys" &&
 		mount -t cgroup2 cgroup2 "$m/sys/fs/cgroup" && mount -t bpf bpf "$m/sys/fs/bpf" &&
 		mount -t tmpfs tmpfs "$m/run" && mount -t tmpfs tmpfs "$m/dev" &&
@@ -48,6 +49,19 @@ if [ "${2-}" = boot ]; then
 fi
 
 # ---- what it needs ----
+case ${1-} in
+"") inside=inside.sh host=debian with= ;;
+libvirt)
+	inside=inside_libvirt.sh host=debian-libvirt
+	# debootstrap does not know which package is the default-logind and the dbus-system-bus that polkitd wants.
+	with="dbus libpam-systemd libvirt-daemon-system systemd-container qemu-system-x86 prometheus prometheus-libvirt-exporter
+		curl jq"
+	;;
+*)
+	echo "container.sh: unknown \"$1\"; accepted: nothing, or libvirt" >&2
+	exit 2
+	;;
+esac
 need debootstrap dpkg-deb unshare perl
 [ "$(id -u)" = 0 ] || skip "not root: a clean Debian cannot be made and entered"
 unshare -m -p -f -C -u -n true 2>/dev/null || skip "no namespaces for this user"
@@ -56,16 +70,16 @@ ls "$debs"/vpmud_*.deb >/dev/null 2>&1 || skip "no packages in $debs: build.sh m
 
 # ---- the Debian ----
 # Alternatives ("systemd | ...") are served by the first one; our own packages are not fetched.
-depends=$(for p in vpmud vpmu vpmu-vmm libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done |
+depends=$({ for p in vpmud vpmu vpmu-vmm libvpmu0; do dpkg-deb -f "$debs/$p"_*.deb Depends; done && echo $with | tr ' ' ,; } |
 	tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g' | grep -v '^lib\{0,1\}vpmu' | sort -u)
-clean=$work/debian
+clean=$work/$host
 if [ "$(cat "$clean.packages" 2>/dev/null)" != "$depends" ]; then
 	rm -rf "$clean" "$clean.new" "$clean.packages"
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' 2>/dev/null | head -1)
 	if ! debootstrap --variant=minbase --include="$(echo $depends | tr ' ' ,)" bookworm "$clean.new" \
-		"${mirror:-http://deb.debian.org/debian}" >"$work/debootstrap.log" 2>&1; then
+		"${mirror:-http://deb.debian.org/debian}" >"$clean.log" 2>&1; then
 		rm -rf "$clean.new"
-		skip "debootstrap: $(tail -1 "$work/debootstrap.log")"
+		skip "debootstrap: $(tail -1 "$clean.log")"
 	fi
 	rm -f "$clean.new"/var/cache/apt/archives/*.deb
 	mv "$clean.new" "$clean" || exit 1
@@ -74,11 +88,28 @@ fi
 
 # ---- a layer, with the packages and the version before ----
 layer=$(mktemp -d) || exit 1
-trap 'umount "$layer" 2>/dev/null; rmdir "$layer"' EXIT
+leave() {
+	umount "$layer" 2>/dev/null
+	rmdir "$layer"
+	find "$cgroup" -depth -type d -exec rmdir {} + 2>/dev/null
+	[ -z "$lent" ] || echo "-$lent" >"$cg2/cgroup.subtree_control"
+}
+trap leave EXIT
 mount -t tmpfs tmpfs "$layer" || skip "no tmpfs can be mounted"
+
+# A cgroup that is the root inside: a service manager removes all empty cgroups when it ends. libvirt wants a
+# controller there, whichever.
+cg2=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+cgroup=$cg2/vpmu-container-$$ lent=
+mkdir "$cgroup" 2>/dev/null || skip "no cgroup can be made: $cgroup"
+if [ $host = debian-libvirt ] && [ -z "$(cat "$cgroup/cgroup.controllers")" ]; then
+	lent=$(cut -d' ' -f1 "$cg2/cgroup.controllers")
+	echo "+$lent" 2>/dev/null >"$cg2/cgroup.subtree_control"
+	[ -n "$(cat "$cgroup/cgroup.controllers")" ] || skip "cgroup2 has no controller here, and libvirt wants one"
+fi
 mkdir "$layer/test" "$layer/test/new" "$layer/test/old"
 cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$layer/test/new/"
-cp "$(dirname "$0")/inside.sh" "$src/README.md" "$layer/test/"
+cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" && cp "$src/README.md" "$src/docs/places.md" "$layer/test/" || exit 1
 
 # The version before is the same packages with another version, in their control files and in what the
 # programs say of themselves (three bytes of equal length in place of three).
@@ -95,7 +126,8 @@ for p in vpmud vpmu; do
 done
 printf '%s %s\n' "$before" "$now" >"$layer/test/versions"
 
-unshare -m -p -f -C -u -n --kill-child sh "$0" "" boot "$layer" "$clean" >"$layer/boot.log" 2>&1
+sh -c 'echo $$ >"$0/cgroup.procs" && exec unshare -m -p -f -C -u -n --kill-child sh "$@"' \
+	"$cgroup" "$0" boot "$layer" "$clean" >"$layer/boot.log" 2>&1
 rc=$?
 out=$layer/upper/root/test/out
 if [ ! -s "$out" ]; then

@@ -48,6 +48,8 @@ if [ -n "$starts" ]; then
 check "vpmud.socket" "$(state vpmud.socket)" active
 check "vpmud.service" "$(state vpmud.service)" active
 check "they are enabled" "$(systemctl is-enabled vpmud.service vpmud.socket | sort -u)" enabled
+check "vpmud-metrics.socket, which listens on a port" \
+	"$(systemctl is-enabled vpmud-metrics.socket) $(state vpmud-metrics.socket)" "disabled inactive"
 check "the group" "$(getent group vpmu | cut -d: -f1)" vpmu
 check "the socket" "$(stat -c '%A %U' /run/vpmu/vpmud.sock)" "srw-rw---- root"
 check "files as packaged" "$(dpkg --verify vpmud vpmu)" ""

@@ -1,0 +1,155 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# What "container.sh libvirt" runs inside of a Debian 12 with libvirt's system daemon (qemu:///system), as root, under
+# systemd: vpmud from its package finds domains by itself, their metadata or their scopes name the tenant as
+# docs/places.md has it, and what vpmu counts agrees with what libvirt says. Prometheus joins both exporters' metrics.
+# vpmud sees no vCPUs here, since the container has a PID namespace of its own: VMs are counted by their cgroups.
+cd /root/test || exit 1
+export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive LIBVIRT_DEFAULT_URI=qemu:///system
+
+check() { # WHAT GOT WANT
+	[ "$2" = "$3" ] && return 0
+	printf 'FAILED: %s\n  got:  %s\n  want: %s\n' "$1" "$2" "$3"
+}
+must() { # COMMAND...: its output is of interest only when it fails
+	"$@" >log 2>&1 && return 0
+	check "$*" "$(tail -20 log)" "status 0"
+	exit 1
+}
+# Or else the host waits for its guests when it powers off.
+trap 'for d in $(virsh list --name); do virsh destroy "$d"; done >/dev/null 2>&1' EXIT
+becomes() { # WHAT WANT COMMAND...: COMMAND prints WANT, sooner or later. The limit is for what hangs.
+	what=$1 want=$2 tries=600
+	shift 2
+	until got=$("$@" 2>&1) && [ "$got" = "$want" ]; do
+		tries=$((tries - 1))
+		if [ $tries = 0 ]; then
+			check "$what" "$got" "$want"
+			journalctl -u vpmud -u libvirtd -o cat -n 20
+			exit 1
+		fi
+		sleep 1
+	done
+}
+block() { # PLACE: its part of vpmud.conf
+	sed -n "/^\`\`\`ini place=$1\$/,/^\`\`\`\$/p" places.md | grep -v '^```'
+}
+domain() { # NAME: a guest without an operating system, whose vCPU loops with interrupts off (cli; jmp .)
+	{
+		printf '\372\353\376'
+		head -c 507 /dev/zero
+		printf '\125\252'
+		head -c 65024 /dev/zero
+	} >"/var/lib/libvirt/images/$1.img"
+	cat >"$1.xml" <<-END
+		<domain type='qemu'><name>$1</name><memory unit='MiB'>32</memory><vcpu>1</vcpu>
+		<os><type arch='x86_64' machine='pc'>hvm</type><boot dev='hd'/></os><devices>
+		<disk type='file' device='disk'><driver name='qemu' type='raw'/>
+		<source file='/var/lib/libvirt/images/$1.img'/><target dev='hda' bus='ide'/></disk>
+		<video><model type='none'/></video><memballoon model='none'/></devices></domain>
+	END
+	must virsh define "$1.xml"
+	must virsh start "$1"
+}
+row() { vpmu list -j | jq -r --arg v "$1" 'select(.vm == $v) | "\(.path) \(.found) \(.counted) \(.uuid)"'; }
+scope() { vpmu list -j | jq -r --arg v "$1" 'select(.vm == $v) | .cgroup'; }
+counted() { # SESSION TENANT VM VCPU: its CPU time in ns
+	vpmu stat --session "$1" -x, | awk -F, -v t="$2" -v m="$3" -v c="$4" \
+		'$3 == "task-clock" && $4 == t && $5 == m && $6 == c { print $1 }'
+}
+web() { counted vms /acme/web web-1 ""; }
+libvirt_says() { # the same, by the domain's cgroup
+	virsh domstats --cpu-total web-1 | sed -n 's/^ *cpu.time=//p'
+}
+grown() { # COUNT: "yes" when web-1 has run 3 s more
+	[ $(($(web) - $1)) -ge 3000000000 ] && echo yes
+}
+
+# ---- the host as Debian's packages make it; ours beside it ----
+# The exporter asks for the right to manage domains, and does not get it without this.
+must usermod -a -G libvirt prometheus
+must systemctl restart libvirtd prometheus-libvirt-exporter
+must virsh version
+must apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb
+journalctl -u vpmud -o cat >log
+if grep -Eq 'does not permit|no BTF|refuses the BPF program' log; then
+	echo "# SKIP $(grep -Em1 'does not permit|no BTF|refuses the BPF program' log)"
+	echo 'inside: all done'
+	exit 0
+fi
+check "vpmud.service" "$(systemctl is-active vpmud.service)" active
+
+# ---- a domain is found; the command of places.md names its tenant while it runs ----
+domain web-1
+uuid=$(virsh domuuid web-1 | head -1)
+becomes "web-1" "/host libvirt cgroup $uuid" row web-1
+command=$(sed -n 's/^# \(virsh metadata web-1 .*\)/\1/p' places.md)
+check "commands of places.md" "$(echo "$command" | wc -l)" 1
+must sh -c "$command"
+becomes "web-1 with metadata" "/acme/web libvirt cgroup $uuid" row web-1
+
+# ---- another one by its scope, with the section of places.md; metrics ----
+{
+	block libvirt-metadata
+	block libvirt-scope
+	printf '[metrics]\nevents = task-clock,context-switches\nlisten = :9797\n'
+} >>/etc/vpmu/vpmud.conf
+must vpmud --check-config
+must systemctl enable vpmud-metrics.socket
+must systemctl restart vpmud
+domain acme-db
+db=$(virsh domuuid acme-db | head -1)
+becomes "acme-db" "/acme libvirt cgroup $db" row acme-db
+becomes "web-1 after a restart" "/acme/web libvirt cgroup $uuid" row web-1
+case $(scope acme-db) in
+/machine.slice/machine-qemu\\x2d*\\x2dacme\\x2ddb.scope*) ;;
+*) check "the cgroup of acme-db" "$(scope acme-db)" "a scope in machine.slice" ;;
+esac
+echo "ok: two domains of qemu:///system found by themselves, in the tenants of places.md"
+
+# ---- what vpmu counts lies between what libvirt says before and after ----
+must vpmu attach vms -e task-clock --for-each vm
+must vpmu attach tenants -e task-clock --for-each tenant
+outer0=$(libvirt_says)
+v0=$(web)
+inner0=$(libvirt_says)
+becomes "web-1 runs" yes grown "$v0"
+inner1=$(libvirt_says)
+v1=$(web)
+outer1=$(libvirt_says)
+outer=$((outer1 - outer0)) vpmu=$((v1 - v0)) inner=$((inner1 - inner0))
+# The kernel's time of a cgroup lags by a tick.
+[ $inner -gt 1000000000 ] && [ $vpmu -ge $((inner - 20000000)) ] && [ $vpmu -le $((outer + 20000000)) ] ||
+	check "CPU time of web-1" "$vpmu" "$inner to $outer, as libvirt says"
+echo "ok: CPU time of web-1: $vpmu ns; libvirt says $inner to $outer"
+
+# ---- Debian's exporter of libvirt and vpmud, joined by Prometheus ----
+cat >/etc/prometheus/prometheus.yml <<-'END'
+	global: {scrape_interval: 1s}
+	scrape_configs:
+	  - job_name: all
+	    static_configs: [targets: ['127.0.0.1:9797', '127.0.0.1:9177']]
+END
+must systemctl restart prometheus
+joined() {
+	curl -sS -G http://127.0.0.1:9090/api/v1/query --data-urlencode \
+		'query=libvirt_domain_info_cpu_time_seconds_total * on (uuid) group_left (tenant) vpmu_domain_info' |
+		jq -r '.data.result | sort_by(.metric.domain)[] | "\(.metric.domain) \(.metric.tenant) \(.metric.uuid)"'
+}
+becomes "libvirt's metrics with vpmu's tenants" "$(printf '%s\n' "acme-db /acme $db" "web-1 /acme/web $uuid")" joined
+echo "ok: Prometheus has libvirt's metrics of each domain with vpmu's tenant, by uuid"
+
+# ---- libvirt ends and comes again: the domain runs on, and is counted on ----
+must systemctl restart libvirtd
+becomes "web-1 runs on" yes grown "$(web)"
+becomes "web-1 after libvirt" "/acme/web libvirt cgroup $uuid" row web-1
+must virsh destroy acme-db
+becomes "acme-db has ended" "" row acme-db
+a=$(counted tenants /acme/web "" "")
+must virsh destroy web-1
+becomes "web-1 has ended" "" row web-1
+b=$(counted tenants /acme/web "" "")
+[ "$b" -ge "$a" ] 2>/dev/null || check "the tenant's count when its VM has ended" "$b" "at least $a"
+must vpmu conservation
+echo "ok: counted over a restart of libvirtd, and kept by the tenant when the domain has ended"
+echo 'inside: all done'
