@@ -38,10 +38,10 @@ void process_forget(struct proc *p)
 
 bool process_due(const struct disc *d, const struct proc *p, const struct proc_stat *st)
 {
-	if (p->kind != PROC_OTHER || p->vm || !p->args_read)
+	if (p->kind != PROC_OTHER || p->vm)
 		return p->kind != PROC_KERNEL;
 	/* Whoever runs a guest maps its memory and its vCPUs. */
-	return st->vsize != p->vsize && d->round >= p->next;
+	return (!p->args_read || st->vsize != p->vsize) && d->round >= p->next;
 }
 
 /* Look again later, the later the more often it was in vain. */
@@ -53,11 +53,19 @@ static void looked(const struct disc *d, struct proc *p)
 	p->next = d->round + p->wait;
 }
 
+/* Whether the kernel may still be starting the program. Until then a process has its new name but
+ * no arguments, which takes long on a slow disk. It has one thread. */
+static bool starting(const struct proc *p, const struct proc_stat *st)
+{
+	return !p->args_read && st->nr_threads <= 1;
+}
+
 /* Find out which program it is, and what it was started with. Its arguments are read once, because
- * reading them waits for the lock of its memory map. */
+ * reading them waits for the lock of its memory map; and again while they are empty. */
 static int classify(struct disc *d, struct proc *p, int dir, const struct proc_stat *st)
 {
 	bool first = p->kind == PROC_NEW;
+	bool denied;
 	ssize_t n;
 
 	if (st->flags & PROC_FLAG_KTHREAD) {
@@ -66,12 +74,13 @@ static int classify(struct disc *d, struct proc *p, int dir, const struct proc_s
 	}
 	n = procfile_read(dir, "cmdline", d->args, ARGV0_SIZE);
 	d->work++;
-	if (n < 0 && n != -EACCES && n != -EPERM)
+	denied = n == -EACCES || n == -EPERM;
+	if (n < 0 && !denied)
 		return (int)n;
 	if (n < 0)
 		n = 0;
-	/* It is empty while a program is being started; after the second look it is as it is. */
-	p->args_read = n || !first;
+	/* One that has run long enough to have threads may have no arguments. */
+	p->args_read = n || (!first && (denied || st->nr_threads > 1));
 	if (cmdline_qemu_comm(st->comm) || cmdline_qemu_argv0(d->args, (size_t)n))
 		p->kind = PROC_QEMU;
 	else if (!strcmp(st->comm, "vpmu-vmm"))
@@ -197,6 +206,9 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 		ret = classify(d, p, dir, st);
 	if (ret || p->kind == PROC_KERNEL || (p->args && p->args->no_machine))
 		return ret;
+	/* A VM has its name from the first report on. */
+	if (p->kind == PROC_QEMU && starting(p, st))
+		return 0;
 	p->vsize = st->vsize;
 	ret = find_threads(d, p, dir, &nr, &is_vm);
 	if (ret)

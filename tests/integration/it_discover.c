@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -124,11 +125,46 @@ static bool child_failed(void)
 	       si.si_pid == child;
 }
 
+/* What takes a moment has taken so many seconds: it hangs. */
+#define HANGS_S 900
+
+/* Everything that may say why nothing comes of the child. */
+static void tell_state(void)
+{
+	char command[512];
+
+	fprintf(stderr,
+		"want \"%s\": there %d, added %u, changed %u, removed %u, pid %d, kind \"%s\", "
+		"socket \"%s\", %zu vCPUs; child %d\n",
+		seen.want, seen.there, seen.added, seen.changed, seen.removed, (int)seen.pid,
+		seen.kind, seen.socket, seen.nr_vcpus, (int)child);
+	snprintf(command, sizeof(command),
+		 "cd /proc/%d && { cat stat; tr '\\0' ' ' <cmdline; echo; cat cgroup; ls -l fd; "
+		 "for t in task/*; "
+		 "do cat $t/stat $t/wchan $t/syscall $t/stack; echo; done; ps -eLo "
+		 "pid,tid,stat,pcpu,comm; } >&2 2>&1",
+		 (int)child);
+	if (system(command))
+		fprintf(stderr, "not all of it could be read\n");
+}
+
+static bool hangs(time_t since)
+{
+	if (time(NULL) - since < HANGS_S)
+		return false;
+	tell_state();
+	return true;
+}
+
 #define wait_until(condition)                                                                      \
 	do {                                                                                       \
-		cr_assert(!child_failed(), "line %d: the child ended", __LINE__);                  \
-		cr_assert_geq(sd_event_run(event, UINT64_MAX), 0);                                 \
-	} while (!(condition))
+		time_t since = time(NULL);                                                         \
+		do {                                                                               \
+			cr_assert(!child_failed(), "line %d: the child ended", __LINE__);          \
+			cr_assert(!hangs(since), "line %d: nothing comes", __LINE__);              \
+			cr_assert_geq(sd_event_run(event, 1000000), 0);                            \
+		} while (!(condition));                                                            \
+	} while (0)
 
 static void end_child(void)
 {
@@ -203,17 +239,19 @@ static void monitor(const char *path, const char *command)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0), answers = 0;
+	struct timeval limit = {.tv_sec = HANGS_S};
 	char text[512], buf[4096] = "";
 	size_t n = 0;
 
 	strcpy(sa.sun_path, path);
+	cr_assert(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
 	cr_assert(!connect(fd, (struct sockaddr *)&sa, sizeof(sa)), "%s: %m", path);
 	snprintf(text, sizeof(text), "{\"execute\": \"qmp_capabilities\"}%s", command);
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	while (answers < 2) {
 		ssize_t got = read(fd, buf + n, sizeof(buf) - 1 - n);
 
-		cr_assert_gt(got, 0, "%s", buf);
+		cr_assert_gt(got, 0, "%s: %m", buf);
 		n += (size_t)got;
 		buf[n] = 0;
 		cr_assert(!strstr(buf, "\"error\""), "%s", buf);

@@ -279,6 +279,32 @@ Test(discover, arguments_come_late)
 	expect_seen("");
 }
 
+/* However long that takes, it is one thread that starts the program. */
+Test(discover, a_program_is_started_slowly)
+{
+	struct bed_process p = {.pid = 10, .comm = "qemu-system-x86", .cmdline = "", .threads = 1};
+	const char *got = "";
+
+	bed_process(&p);
+	for (int i = 0; i < 20; i++)
+		expect_seen("");
+	bed_qemu(10, 1000, WEB);
+	expect_seen(WEB_LINE("added"));
+	/* Under a name that says nothing. */
+	p.pid = 20;
+	p.comm = "vm";
+	bed_process(&p);
+	for (int i = 0; i < 20; i++)
+		expect_seen("");
+	p.cmdline = "qemu-system-x86_64 -name web-2";
+	bed_process(&p);
+	bed_thread(20, 21, "CPU 0/TCG", 1001, 0, NULL);
+	for (int i = 0; i < 17 && !*got; i++)
+		got = bed_scan();
+	cr_expect_str_eq(got, "added qemu web-2 uuid=- id=20/1000 cgroup=/ tenant=- socket=- "
+			      "vcpus=0:21/1001\n");
+}
+
 Test(discover, a_zombie_is_no_vm)
 {
 	bed_qemu(10, 1000, WEB);
