@@ -21,6 +21,9 @@
 #define TURN_FILES 256
 #define REST	   9
 
+/* No piece of work takes so long; a clock of CPU time that jumps must not stop the rounds. */
+#define WORK_US_MAX 1000000
+
 /* How late the timer may be. */
 #define TIMER_US 1000
 
@@ -85,6 +88,8 @@ static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
 	else
 		over = scan_some(d, TURN_FILES);
 	used = now(CLOCK_THREAD_CPUTIME_ID) - start;
+	if (used > WORK_US_MAX)
+		used = WORK_US_MAX;
 	next = now(CLOCK_MONOTONIC) + used * REST;
 	if (over && next < d->began + d->poll_us)
 		next = d->began + d->poll_us;

@@ -126,7 +126,7 @@ static bool child_failed(void)
 }
 
 /* What takes a moment has taken so many seconds: it hangs. */
-#define HANGS_S 900
+#define HANGS_S 240
 
 /* Everything that may say why nothing comes of the child. */
 static void tell_state(void)
