@@ -97,6 +97,11 @@ bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 		if (had >> i & 1 && final[i] != KP_NONE)
 			st->retired[i] += final[i] - read[i];
 	}
+	/* They begin together. What ran since the first was opened is lost time, so it must not be
+	 * counted either. If that fails it is counted, for whoever runs at the flush. */
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (slots >> i & 1 && k->slot[i].fd[cpu] >= 0)
+			k->sys->event_reset(k->slot[i].fd[cpu]);
 	VPMU_STORE(&st->opening, 0);
 	plane_changed(k);
 	return !plane_flush(k, cpu);

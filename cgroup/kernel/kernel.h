@@ -42,6 +42,8 @@ struct kernel_sys {
 	int (*event_open)(const struct perf_event_attr *attr, int cpu, int group);
 	/* Let an event of ours count, or stop it; with it the group that it is in. */
 	int (*event_switch)(int fd, bool on);
+	/* Its count is 0 again; its times go on. */
+	int (*event_reset)(int fd);
 	int (*event_read)(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns);
 	int (*load)(struct bpf_object_skeleton *s);
 	struct bpf_link *(*attach)(struct bpf_program *p); /* NULL and errno */

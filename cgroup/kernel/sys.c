@@ -52,6 +52,11 @@ static int sys_event_switch(int fd, bool on)
 	return rc ? -errno : 0;
 }
 
+static int sys_event_reset(int fd)
+{
+	return ioctl(fd, PERF_EVENT_IOC_RESET, 0) ? -errno : 0;
+}
+
 static bool sys_cpuid(uint32_t leaf, uint32_t r[4])
 {
 #if defined(__x86_64__)
@@ -103,6 +108,7 @@ static int sys_run(int prog, unsigned int cpu)
 const struct kernel_sys kernel_sys_real = {
 	.event_open = sys_event_open,
 	.event_switch = sys_event_switch,
+	.event_reset = sys_event_reset,
 	.event_read = sys_event_read,
 	.cpuid = sys_cpuid,
 	.load = sys_load,
