@@ -493,36 +493,23 @@ static __always_inline int move(struct kp_cpu *st, __u32 cpu)
 	return 0;
 }
 
-/* The same at any call that the CPU is asked for: most are about something else. */
-static __always_inline int called(struct kp_cpu *st, __u32 cpu)
-{
-	__u64 cset = st->cset ? st->cset : st->other_cset;
-
-	/* A flush may have looked up the task's former css_set. */
-	if (VPMU_LOAD(&st->flushing) == KP_FLUSH_NONE &&
-	    cset == (__u64)bpf_get_current_task_btf()->cgroups)
-		return 0;
-	return move(st, cpu);
-}
-
-#define ON_MOVE(name, section, fn)                                                                 \
+#define ON_MOVE(name, section)                                                                     \
 	SEC(section) int name(void *ctx)                                                           \
 	{                                                                                          \
 		__u32 cpu = bpf_get_smp_processor_id();                                            \
                                                                                                    \
-		return fn(cpu_at(cpu), cpu);                                                       \
+		return move(cpu_at(cpu), cpu);                                                     \
 	}                                                                                          \
 	SEC(section) int name##_any(void *ctx)                                                     \
 	{                                                                                          \
 		__u32 cpu = bpf_get_smp_processor_id();                                            \
 		struct kp_cpu *st = find_cpu(cpu);                                                 \
                                                                                                    \
-		return st ? fn(st, cpu) : 0;                                                       \
+		return st ? move(st, cpu) : 0;                                                     \
 	}
 
-/* At KP_MOVE_HOOK, if the kernel permits it, else at KP_CALL_HOOK: moves.c. */
-ON_MOVE(on_move, KP_SEC_MOVE, move)
-ON_MOVE(on_move_probe, KP_SEC_PROBE, move)
-ON_MOVE(on_move_call, KP_SEC_CALL, called)
+/* Both are at KP_MOVE_HOOK: moves.c. */
+ON_MOVE(on_move, KP_SEC_MOVE)
+ON_MOVE(on_move_probe, KP_SEC_PROBE)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

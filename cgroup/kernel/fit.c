@@ -34,7 +34,7 @@ static struct {
 	const struct bpf_map *cpus; /* the map of CPUs, if it is one element; else NULL */
 	uint32_t cpu_mask;	    /* covers all CPU numbers */
 	int hook;		    /* BTF id of the tracepoint */
-	int move, call;		    /* of KP_MOVE_HOOK and KP_CALL_HOOK; not positive: none */
+	int move;		    /* of KP_MOVE_HOOK; not positive: none */
 } fit;
 
 static bool has_member(const struct btf *btf, const char *type, const char *member)
@@ -86,9 +86,7 @@ static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, lon
 	ret = bpf_program__set_insns(prog, insns, n);
 	free(insns);
 	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
-		opts->attach_btf_id = (__u32)(!strcmp(section, KP_SEC_MOVE)   ? fit.move
-					      : !strcmp(section, KP_SEC_CALL) ? fit.call
-									      : fit.hook);
+		opts->attach_btf_id = (__u32)(!strcmp(section, KP_SEC_MOVE) ? fit.move : fit.hook);
 	return ret;
 }
 
@@ -120,7 +118,6 @@ int fit_init(void)
 		{KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0, &trace},
 		{KP_SEC_MOVE, BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, &trace},
 		{KP_SEC_PROBE, BPF_PROG_TYPE_KPROBE, 0, &probe},
-		{KP_SEC_CALL, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, &trace},
 	};
 	static bool done;
 	int ret;
@@ -171,17 +168,6 @@ static int size_cpus(struct kernel_plane *k, bool one)
 	return ret || !one ? ret : bpf_map__set_value_size(m, (__u32)k->cpus_size);
 }
 
-/* The BTF id of a tracepoint. */
-static int hook_of(const struct btf *btf, const char *name)
-{
-	char type[64];
-
-	if (!btf)
-		return libbpf_find_vmlinux_btf_id(name, BPF_TRACE_RAW_TP);
-	snprintf(type, sizeof(type), "btf_trace_%s", name);
-	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF);
-}
-
 /* Whether the kernel takes a program for KP_MOVE_HOOK. Some that are locked down do not. */
 static bool may_trace(void)
 {
@@ -221,18 +207,15 @@ static void choose(struct kernel_plane *k, bool one, bool cast, bool moves)
 			     : cast ? s->progs.on_switch_bound_cast
 				    : s->progs.on_switch_bound;
 	k->flush_cpu = one ? s->progs.flush_cpu : s->progs.flush_cpu_any;
-	k->on_move[0] = one ? s->progs.on_move : s->progs.on_move_any;
-	k->on_move[1] = one ? s->progs.on_move_probe : s->progs.on_move_probe_any;
-	k->on_move[2] = one ? s->progs.on_move_call : s->progs.on_move_call_any;
+	k->on_move[MOVE_FENTRY] = one ? s->progs.on_move : s->progs.on_move_any;
+	k->on_move[MOVE_KPROBE] = one ? s->progs.on_move_probe : s->progs.on_move_probe_any;
 	if (!moves || !may_trace())
-		k->on_move[0] = NULL;
+		k->on_move[MOVE_FENTRY] = NULL;
 	if (!moves || !has_kprobes(k))
-		k->on_move[1] = NULL;
-	if (!moves || fit.call <= 0)
-		k->on_move[2] = NULL;
+		k->on_move[MOVE_KPROBE] = NULL;
 	bpf_object__for_each_program(p, s->obj) bpf_program__set_autoload(
 		p, p == k->on_switch || p == k->on_switch_bound || p == k->flush_cpu ||
-			   p == k->on_move[0] || p == k->on_move[1] || p == k->on_move[2]);
+			   p == k->on_move[MOVE_FENTRY] || p == k->on_move[MOVE_KPROBE]);
 }
 
 int fit_program(struct kernel_plane *k, bool moves)
@@ -251,8 +234,8 @@ int fit_program(struct kernel_plane *k, bool moves)
 	k->has_switches =
 		cast && has_member(btf, "cfs_rq", "rq") && has_member(btf, "rq", "nr_switches");
 	fit.cpu_mask = mask;
-	fit.hook = hook_of(btf, "sched_switch");
-	fit.call = hook_of(btf, KP_CALL_HOOK);
+	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
+		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
 	fit.move = btf ? btf__find_by_name_kind(btf, KP_MOVE_HOOK, BTF_KIND_FUNC)
 		       : libbpf_find_vmlinux_btf_id(KP_MOVE_HOOK, BPF_TRACE_FENTRY);
 	btf__free(btf);

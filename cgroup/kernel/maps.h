@@ -195,14 +195,11 @@ _Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are
 #define KP_SEC_FLUSH  "vpmu_flush"
 #define KP_SEC_MOVE   "vpmu_move"	/* by fentry */
 #define KP_SEC_PROBE  "vpmu_move_probe" /* by a kprobe */
-#define KP_SEC_CALL   "vpmu_move_call"	/* at KP_CALL_HOOK */
 #define KP_FIT_CPUS   0x76706d75
 
-/* The kernel calls the first on the CPU of each running task that is moved to another cgroup, as
- * the task, with interrupts off. It does so by an inter-processor call, for each of which it has
- * the second, a tracepoint. */
+/* The kernel calls it on the CPU of each running task that is moved to another cgroup, as the task,
+ * with interrupts off. */
 #define KP_MOVE_HOOK "__perf_cgroup_move"
-#define KP_CALL_HOOK "csd_function_entry"
 
 /* After so many ns the skew is found again: the two clocks drift apart by less than 0.1 ms. */
 #define KP_LOOK_NS 100000000ULL

@@ -2,10 +2,9 @@
 /*
  * Moves of running tasks between cgroups. The kernel calls a function of its perf_event controller
  * for each task that is moved while it runs, on the CPU of that task. A program there charges what
- * the task did so far to its old cgroup (on_move in account.bpf.c). It is at the function itself,
- * or else at the tracepoint of all such calls. plane.c attaches it together with the program of
- * switches. Counting works without it, too: then a task is charged to the new cgroup from its last
- * switch on.
+ * the task did so far to its old cgroup (on_move in account.bpf.c). plane.c attaches it together
+ * with the program of switches. Counting works without it, too: then a task is charged to the new
+ * cgroup from its last switch on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -69,8 +68,8 @@ static struct bpf_link *attach(struct kernel_plane *k)
 	libbpf_print_fn_t print = libbpf_set_print(NULL); /* it does without */
 	struct bpf_link *link = NULL;
 
-	k->move_error = ENOENT;
-	for (unsigned int i = 0; i <= MOVE_CALL && !link; i++) {
+	k->move_error = 0;
+	for (unsigned int i = 0; i < MOVE_MEANS && !link; i++) {
 		if (!k->on_move[i])
 			continue;
 		link = k->sys->attach(k->on_move[i]);
@@ -116,10 +115,14 @@ void moves_detach(struct kernel_plane *k)
 
 bool moves_describe(const struct kernel_plane *k, char *why, size_t len)
 {
-	static const char *const by[] = {"fentry", "kprobe", "inter-processor calls"};
+	static const char *const by[] = {"fentry", "kprobe"};
 
 	if (!k->link) {
 		snprintf(why, len, "nobody counts");
+	} else if (!k->move_link && !k->move_error) {
+		snprintf(why, len,
+			 "charged to the new cgroup from the last switch on: the kernel takes "
+			 "neither an fentry program nor a kprobe that sees moves");
 	} else if (!k->move_link) {
 		snprintf(why, len,
 			 "charged to the new cgroup from the last switch on: "

@@ -120,7 +120,7 @@ struct whose {
 };
 
 /* Where on_move is, the best first. */
-enum move_means { MOVE_FENTRY, MOVE_KPROBE, MOVE_CALL };
+enum move_means { MOVE_FENTRY, MOVE_KPROBE, MOVE_MEANS };
 
 struct kernel_plane {
 	struct vpmu_source source;
@@ -128,10 +128,10 @@ struct kernel_plane {
 	const struct kernel_sys *sys;
 	struct kernel_bpf *skel;
 	struct bpf_program *on_switch, *on_switch_bound, *flush_cpu; /* of the right kind */
-	struct bpf_program *on_move[3]; /* by enum move_means; NULL: not loaded */
-	struct bpf_link *move_link;	/* one of these; NULL: not attached */
+	struct bpf_program *on_move[MOVE_MEANS]; /* NULL: the kernel does not take it */
+	struct bpf_link *move_link;		 /* of one of these; NULL: not attached */
 	enum move_means move_by;
-	int move_error;	       /* an errno: why it is not attached */
+	int move_error;	       /* an errno: why it is not attached; 0: none is loaded */
 	bool has_switches;     /* the program finds the number of switches of a CPU */
 	struct bpf_link *link; /* NULL: nothing is attached */
 	bool link_bound;       /* it is that of the program for bound tasks */

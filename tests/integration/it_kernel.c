@@ -431,7 +431,7 @@ Test(kernel, agrees_with_perf_stat)
 	struct vpmu_source_node *n = bed_node(s->root);
 	struct vpmu_counting *c = bed_counting(n, key, 2, NULL), *all;
 	char out[] = "/tmp/vpmu-perf-XXXXXX", rel[64], sh[64], byte;
-	int ready[2], status, fd = mkstemp(out);
+	int ready[2], here[2], status, fd = mkstemp(out);
 	uint64_t theirs, ours;
 	pid_t pid;
 	FILE *f;
@@ -441,12 +441,14 @@ Test(kernel, agrees_with_perf_stat)
 	all = bed_counting(s->root, key, 2, NULL);
 	bed_attach(all);
 	bed_attach(c);
-	cr_assert(fd >= 0 && !pipe(ready));
+	cr_assert(fd >= 0 && !pipe(ready) && !pipe(here));
 	snprintf(rel, sizeof(rel), "%s/p", bed_top());
-	snprintf(sh, sizeof(sh), "echo >/dev/fd/%d; exec sleep 1000", ready[1]);
-	pid = fork();
+	/* What perf has started ends with us, also if we fail. */
+	snprintf(sh, sizeof(sh), "echo >/dev/fd/%d; exec cat <&%d", ready[1], here[0]);
+	pid = bed_fork();
 	if (!pid) {
 		setpgid(0, 0);
+		close(here[1]);
 		freopen("/dev/null", "w", stderr);
 		execlp("perf", "perf", "stat", "-o", out, "-x,", "-a", "-e",
 		       "page-faults,cpu-migrations", "--for-each-cgroup", rel, "sh", "-c", sh,
@@ -454,6 +456,7 @@ Test(kernel, agrees_with_perf_stat)
 		_exit(127);
 	}
 	close(ready[1]);
+	close(here[0]);
 	if (read(ready[0], &byte, 1) != 1) {
 		waitpid(pid, &status, 0);
 		unlink(out);

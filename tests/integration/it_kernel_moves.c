@@ -2,7 +2,8 @@
 /*
  * Moves of tasks between cgroups on the running kernel: what a task does before it is moved is the
  * old cgroup's, and what it does after that the new one's, to the count, while it runs on and does
- * not switch. Page faults are exact. A kernel that shows no moves skips this but for the last test.
+ * not switch. Page faults are exact. A kernel on which no program sees moves skips all but the last
+ * test; in the nested bed none may be skipped.
  */
 #include <errno.h>
 #include <sched.h>
@@ -167,6 +168,20 @@ static bool moves(struct kernel_plane *k)
 	return u.moves;
 }
 
+static void end_tenants(struct tenants *t)
+{
+	vpmu_source_detach(t->c[2]); /* the list of all */
+	bed_counting_free(t->c[2]);
+	kernel_close(t->k);
+	bed_end();
+}
+
+static void skip(struct tenants *t, const char *why)
+{
+	end_tenants(t);
+	cr_skip_test("%s", why);
+}
+
 static void make_tenants(struct tenants *t, const struct kernel_opts *o)
 {
 	static const char *const names[] = {"a", "b"};
@@ -174,6 +189,7 @@ static void make_tenants(struct tenants *t, const struct kernel_opts *o)
 	struct kernel_usage u;
 
 	t->k = bed_open(o);
+	bed_controllers();
 	for (int i = 0; i < 3; i++) {
 		t->node[i] = bed_node(kernel_source(t->k)->root);
 		if (i < 2)
@@ -183,18 +199,10 @@ static void make_tenants(struct tenants *t, const struct kernel_opts *o)
 	bed_attach(list);
 	kernel_usage(t->k, &u);
 	printf("# tasks that move: %s\n", u.moves_why);
-	if (!o->sys && (libbpf_find_vmlinux_btf_id("csd_function_entry", BPF_TRACE_RAW_TP) <= 0 ||
+	if (!o->sys && ((!t->k->on_move[MOVE_FENTRY] && !t->k->on_move[MOVE_KPROBE]) ||
 			strstr(u.moves_why, "not in the cgroup2 hierarchy")))
-		cr_skip_test("%s", u.moves_why);
+		skip(t, u.moves_why);
 	cr_assert(u.moves || o->sys);
-}
-
-static void end_tenants(struct tenants *t)
-{
-	vpmu_source_detach(t->c[2]); /* the list of all */
-	bed_counting_free(t->c[2]);
-	kernel_close(t->k);
-	bed_end();
 }
 
 static void look(struct tenants *t)
@@ -427,16 +435,63 @@ Test(kernel_moves, nothing_is_lost_in_churn)
 	end_tenants(&t);
 }
 
-/* ---- without the program ------------------------------------------------------------------ */
+/* ---- each kind of program, and without one ------------------------------------------------ */
 
 static struct kernel_sys sys;
 
-static struct bpf_link *attach_no_moves(struct bpf_program *p)
+static struct bpf_link *refuse(void)
 {
-	if (strncmp(bpf_program__name(p), "on_move", 7))
-		return kernel_sys_real.attach(p);
 	errno = ENOTSUP;
 	return NULL;
+}
+
+static bool has_prefix(struct bpf_program *p, const char *prefix)
+{
+	return !strncmp(bpf_program__name(p), prefix, strlen(prefix));
+}
+
+static struct bpf_link *attach_no_kprobe(struct bpf_program *p)
+{
+	return has_prefix(p, "on_move_probe") ? refuse() : kernel_sys_real.attach(p);
+}
+
+static struct bpf_link *attach_no_fentry(struct bpf_program *p)
+{
+	return has_prefix(p, "on_move") && !has_prefix(p, "on_move_probe")
+		       ? refuse()
+		       : kernel_sys_real.attach(p);
+}
+
+static struct bpf_link *attach_no_moves(struct bpf_program *p)
+{
+	return has_prefix(p, "on_move") ? refuse() : kernel_sys_real.attach(p);
+}
+
+static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_program *p),
+		 const char *not_there)
+{
+	const struct kernel_opts o = {.sys = &sys};
+	struct tenants t;
+
+	sys = kernel_sys_real;
+	sys.attach = attach;
+	make_tenants(&t, &o);
+	if (!t.k->on_move[by])
+		skip(&t, not_there);
+	cr_assert(moves(t.k) && t.k->move_by == by);
+	play_all(&t, false);
+	play_all(&t, true);
+	end_tenants(&t);
+}
+
+Test(kernel_moves, by_fentry)
+{
+	with(MOVE_FENTRY, attach_no_kprobe, "the kernel takes no fentry program");
+}
+
+Test(kernel_moves, by_a_kprobe)
+{
+	with(MOVE_KPROBE, attach_no_fentry, "the kernel has no kprobes");
 }
 
 /* As the documentation says of such a kernel. */

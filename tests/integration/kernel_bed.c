@@ -2,13 +2,16 @@
 /* See kernel_bed.h. Integration tests and the bench of the kernel plane call this. */
 #include "tests/integration/kernel_bed.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -25,8 +28,8 @@
 #define MAX_WORKERS 256
 
 static pid_t workers[MAX_WORKERS];
-static char top[128];	    /* the test's own cgroup */
-static char names[256][32]; /* of the cgroups below it; "": free */
+static char top[160]; /* the test's own cgroup */
+static int lock = -1; /* its directory, locked while the test's process lives */
 
 static const char *cgroup2(void)
 {
@@ -42,6 +45,81 @@ static const char *cgroup2(void)
 	return where[0] ? where : NULL;
 }
 
+/* Remove a cgroup that has none below it, and kill what is in it but ourselves. */
+static bool clear(const char *path)
+{
+	char procs[256], line[32];
+	FILE *f;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	for (int i = 0; i < 1000; i++) { /* a killed process stays a moment */
+		f = fopen(procs, "re");
+		while (f && fgets(line, sizeof(line), f))
+			if (atoi(line) > 0 && atoi(line) != getpid())
+				kill(atoi(line), SIGKILL);
+		if (f)
+			fclose(f);
+		if (!rmdir(path) || errno == ENOENT)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static int clear_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	if (type == FTW_DP)
+		clear(path);
+	return 0;
+}
+
+static void clear_all(const char *path)
+{
+	nftw(path, clear_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A test that was killed, or whose worker outlived it, has left its cgroups and maybe a process in
+ * them. Its process is no more. It could also be in another PID namespace: then it has the lock. */
+static void clear_leftovers(const char *where)
+{
+	char path[160];
+	struct dirent *e;
+	unsigned int nr;
+	int pid, fd;
+	DIR *d = opendir(where);
+
+	while (d && (e = readdir(d))) {
+		if (sscanf(e->d_name, "vpmu-test-%d-%u", &pid, &nr) != 2 || pid <= 0 ||
+		    !kill(pid, 0) || errno != ESRCH)
+			continue;
+		snprintf(path, sizeof(path), "%s/vpmu-test-%d-%u", where, pid, nr);
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+			clear_all(path);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* Whether the test has made its cgroup and has locked it. */
+static int make_top(void)
+{
+	struct stat a, b;
+
+	if (mkdir(top, 0755))
+		return -errno;
+	lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lock >= 0 && !flock(lock, LOCK_SH | LOCK_NB) && !fstat(lock, &a) && !stat(top, &b) &&
+	    a.st_ino == b.st_ino)
+		return 0;
+	if (lock >= 0) /* somebody in another PID namespace takes it for a leftover */
+		close(lock);
+	lock = -1;
+	return -EEXIST;
+}
+
 struct kernel_plane *bed_open(const struct kernel_opts *o)
 {
 	const char *where = cgroup2();
@@ -51,10 +129,10 @@ struct kernel_plane *bed_open(const struct kernel_opts *o)
 
 	if (!where)
 		cr_skip_test("no cgroup2 is mounted");
-	/* A test that was killed has left its own behind. */
+	clear_leftovers(where);
 	for (unsigned int i = 0; i < 100; i++) {
 		snprintf(top, sizeof(top), "%s/vpmu-test-%d-%u", where, getpid(), i);
-		ret = mkdir(top, 0755) ? -errno : 0;
+		ret = make_top();
 		if (ret != -EEXIST)
 			break;
 	}
@@ -68,6 +146,19 @@ struct kernel_plane *bed_open(const struct kernel_opts *o)
 	}
 	cr_assert_eq(ret, 0, "%s", why);
 	return k;
+}
+
+void bed_controllers(void)
+{
+	char path[256], c;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/../cgroup.subtree_control", top);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && read(fd, &c, 1) == 0 && write(fd, "+pids", 5) != 5)
+		printf("# %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
 }
 
 const char *bed_top(void)
@@ -84,13 +175,9 @@ uint64_t bed_cgroup(const char *name)
 {
 	char path[256];
 	struct stat st;
-	unsigned int i = 0;
 
 	path_of(name, "", path, sizeof(path));
 	cr_assert(!mkdir(path, 0755) && !stat(path, &st), "%s: %s", path, strerror(errno));
-	while (names[i][0])
-		i++;
-	snprintf(names[i], sizeof(names[i]), "%s", name);
 	return st.st_ino;
 }
 
@@ -108,39 +195,24 @@ void bed_move(pid_t pid, const char *name)
 	close(fd);
 }
 
-static void empty(const char *name)
-{
-	char path[256], line[32];
-	FILE *f;
-
-	path_of(name, "/cgroup.procs", path, sizeof(path));
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		bed_move(atoi(line), "");
-	if (f)
-		fclose(f);
-}
-
-static bool remove_dir(const char *name)
-{
-	char path[256];
-
-	path_of(name, "", path, sizeof(path));
-	for (int i = 0; i < 1000; i++) { /* a killed worker stays a moment */
-		empty(name);
-		if (!rmdir(path) || errno == ENOENT)
-			return true;
-		usleep(1000);
-	}
-	return false;
-}
-
 void bed_rmdir(const char *name)
 {
-	cr_assert(remove_dir(name), "%s: %s", name, strerror(errno));
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(names[i], name))
-			names[i][0] = '\0';
+	char path[256], procs[256], line[32];
+	FILE *f;
+
+	path_of(name, "", path, sizeof(path));
+	path_of(name, "/cgroup.procs", procs, sizeof(procs));
+	for (int i = 0; i < 1000; i++) { /* a killed worker stays a moment */
+		f = fopen(procs, "re");
+		while (f && fgets(line, sizeof(line), f))
+			bed_move(atoi(line), "");
+		if (f)
+			fclose(f);
+		if (!rmdir(path) || errno == ENOENT)
+			return;
+		usleep(1000);
+	}
+	cr_assert_fail("%s: %s", name, strerror(errno));
 }
 
 void bed_kill(pid_t pid)
@@ -157,25 +229,32 @@ void bed_end(void)
 	for (unsigned int i = 0; i < MAX_WORKERS; i++)
 		if (workers[i])
 			bed_kill(workers[i]);
-	/* "a/b" is made after "a". */
-	for (unsigned int i = sizeof(names) / sizeof(names[0]); i--;)
-		if (names[i][0])
-			remove_dir(names[i]);
 	if (top[0])
-		rmdir(top);
+		clear_all(top);
 	top[0] = '\0';
+	if (lock >= 0)
+		close(lock);
+	lock = -1;
 }
 
 static bool forked;
 
 pid_t bed_fork(void)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 
 	cr_assert_geq(pid, 0);
-	if (!pid)
-		forked = true;
-	return pid;
+	if (pid)
+		return pid;
+	forked = true;
+	if (lock >= 0)
+		close(lock);
+	lock = -1;
+	memset(workers, 0, sizeof(workers)); /* not ours to kill */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it was killed before that */
+		_exit(1);
+	return 0;
 }
 
 /* The linker puts this in the place of Criterion's, through which all assertions go. */
@@ -203,8 +282,6 @@ pid_t bed_spawn(const char *cgroup, void (*fn)(void *arg), void *arg)
 	cr_assert_eq(pipe(go), 0);
 	pid = bed_fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		memset(workers, 0, sizeof(workers)); /* not ours to kill */
 		close(go[1]);
 		if (read(go[0], &c, 1) == 1)
 			fn(arg);
@@ -243,8 +320,7 @@ void work_switches(void *arg)
 
 	if (pipe(there) || pipe(back))
 		return;
-	if (!fork()) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!bed_fork()) {
 		while (read(there[0], &c, 1) == 1 && write(back[1], &c, 1) == 1)
 			;
 		_exit(0);

@@ -21,6 +21,10 @@
 /* A plane. Skips the test when there can be none. */
 struct kernel_plane *bed_open(const struct kernel_opts *o);
 
+/* bed_controllers - if no controller is switched on for the root's children, switch one on, as
+ * systemd does on every host. Before that the kernel does not tell of moves between them. */
+void bed_controllers(void);
+
 /* bed_top - the test's own cgroup, from the root of the hierarchy. */
 const char *bed_top(void);
 /* bed_cgroup - make a cgroup below the test's own, which is made and removed as needed; its id.
@@ -29,11 +33,13 @@ uint64_t bed_cgroup(const char *name);
 void bed_rmdir(const char *name);
 /* bed_move - @pid runs in cgroup @name from now on. */
 void bed_move(pid_t pid, const char *name);
-/* bed_end - kill all workers and remove all cgroups. */
+/* bed_end - kill all workers and all else in the test's cgroups, and remove these. What a test that
+ * was killed has left is removed by the next bed_open. */
 void bed_end(void);
 
-/* bed_fork - as fork(). An assertion that fails in the child is printed and ends the child with
- * status 1: Criterion's runner listens to the test's own process only. */
+/* bed_fork - as fork(), but the child is killed when its parent ends. An assertion that fails in
+ * the child is printed and ends the child with status 1: Criterion's runner listens to the test's
+ * own process only. */
 pid_t bed_fork(void);
 
 /* bed_spawn - a child that runs @fn until it is killed. It has been in @cgroup since before @fn. */
