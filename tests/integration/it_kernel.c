@@ -444,7 +444,7 @@ Test(kernel, agrees_with_perf_stat)
 	cr_assert(fd >= 0 && !pipe(ready) && !pipe(here));
 	snprintf(rel, sizeof(rel), "%s/p", bed_top());
 	/* What perf has started ends with us, also if we fail. */
-	snprintf(sh, sizeof(sh), "echo >/dev/fd/%d; exec cat <&%d", ready[1], here[0]);
+	snprintf(sh, sizeof(sh), "echo >/dev/fd/%d; exec cat </dev/fd/%d", ready[1], here[0]);
 	pid = bed_fork();
 	if (!pid) {
 		setpgid(0, 0);
