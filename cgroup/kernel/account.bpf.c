@@ -30,13 +30,6 @@ static __always_inline void enters(struct kp_cpu *st, const struct css_set *cset
 	now_runs(st, c->place);
 }
 
-static __always_inline __u32 next_cpu(struct task_struct *next)
-{
-	if (bpf_core_field_exists(struct thread_info, cpu))
-		return next->thread_info.cpu;
-	return bpf_get_smp_processor_id();
-}
-
 /* The account is not charged right for once. */
 static __always_inline void misses(__u32 account)
 {
@@ -52,19 +45,6 @@ enum cause {
 	FLUSHES,
 	MOVES, /* its task was moved to another cgroup just now */
 };
-
-/* Whether the kernel calls KP_MOVE_HOOK for a running task that is moved to @to. It does not if the
- * perf_event controller is in a hierarchy of version 1, or does not tell the cgroup from its
- * parent, as on a kernel on which nobody has switched any controller of the root's children on. */
-static __always_inline int is_shown(const struct css_set *to)
-{
-	const struct cgroup_subsys_state *css;
-
-	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, perf_event_cgrp_id))
-		return 0;
-	css = to->subsys[bpf_core_enum_value(enum cgroup_subsys_id, perf_event_cgrp_id)];
-	return css && css->cgroup == to->dfl_cgrp;
-}
 
 /*
  * @prev has run on this CPU, and @next runs from now on. They are the same but for SWITCHES: then

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
 /*
- * Whose account a task is in, what a CPU remembers of that, and which time it is there.
+ * Whose account a task is in, whether the kernel tells when it moves, what a CPU remembers of that,
+ * and which time it is there.
  */
 #ifndef CGROUP_KERNEL_LOOK_BPF_H
 #define CGROUP_KERNEL_LOOK_BPF_H
@@ -46,6 +47,19 @@ static __always_inline __u32 cgroup_account(struct cgroup *cg)
 		cg = parent->cgroup;
 	}
 	return KP_OTHER;
+}
+
+/* Whether the kernel calls KP_MOVE_HOOK for a running task that is moved to @to. It does not if the
+ * perf_event controller is in a hierarchy of version 1, or does not tell the cgroup from its
+ * parent, as on a kernel on which nobody has switched any controller of the root's children on. */
+static __always_inline int is_shown(const struct css_set *to)
+{
+	const struct cgroup_subsys_state *css;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, perf_event_cgrp_id))
+		return 0;
+	css = to->subsys[bpf_core_enum_value(enum cgroup_subsys_id, perf_event_cgrp_id)];
+	return css && css->cgroup == to->dfl_cgrp;
 }
 
 static __always_inline __u32 cache_at(__u64 key)
@@ -97,6 +111,13 @@ static __noinline struct kp_cached *look_up(struct task_struct *t, struct kp_cpu
 	return c;
 }
 
+static __always_inline __u32 next_cpu(struct task_struct *next)
+{
+	if (bpf_core_field_exists(struct thread_info, cpu))
+		return next->thread_info.cpu;
+	return bpf_get_smp_processor_id();
+}
+
 /* ---- time --------------------------------------------------------------------------------- */
 
 /* The CPU's clock, as the kernel read it when it began to switch. */
@@ -128,8 +149,11 @@ static __always_inline __u64 clock_now(struct kp_cpu *st, struct task_struct *t,
 		last += st->skew_ns - (mono - clock);
 	if (!flush) {
 		st->skew_ns = mono - clock;
-		/* A full barrier, before the generation is read: see plane_changed(). */
-		__sync_lock_test_and_set(&st->until_ns, now + KP_LOOK_NS);
+		/* A full barrier, before the generation is read: see plane_changed(). A flush may
+		 * have been ahead of this clock. Until the clock is there no switch takes the short
+		 * way, on which nothing looks whether time goes on. */
+		__sync_lock_test_and_set(&st->until_ns,
+					 (__s64)(now - last) > 0 ? now + KP_LOOK_NS : 0);
 	}
 	if (!flush || st->skew == KP_SKEW_NONE)
 		st->skew = flush ? KP_SKEW_GUESS : KP_SKEW_KNOWN;

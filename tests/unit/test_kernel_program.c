@@ -830,3 +830,30 @@ Test(kernel_program, charges_as_the_model)
 	       steps_done, exhausted, hidden, moved_in_flush);
 	cr_assert(exhausted && hidden && found && moved_in_flush);
 }
+
+/* The two clocks drift apart after the program has compared them, so that a flush is ahead of the
+ * CPU's clock. */
+Test(kernel_program, time_goes_on_after_a_flush_that_was_ahead)
+{
+	const int cpu = 0;
+	__u64 last;
+
+	for (seed = 1; seed < 200; seed++) {
+		begin();
+		for (unsigned int i = 0; i < TASKS; i++) {
+			pass_time();
+			run_switch(cpu, (int)i);
+		}
+		mono += 1000;
+		ahead[cpu] += 50000;
+		run_flush(cpu);
+		last = state(cpu)->last_ns;
+		for (unsigned int i = 0; i < 2 * TASKS; i++) {
+			mono += 5000;
+			run_switch(cpu, (int)(i % TASKS));
+			cr_assert(state(cpu)->last_ns >= last, "seed %llu: %llu ns back", seed,
+				  last - state(cpu)->last_ns);
+			last = state(cpu)->last_ns;
+		}
+	}
+}
