@@ -83,6 +83,10 @@ static const struct {
 	{"hardware events in use", NULL,
 	 "count fewer events at a time (vpmu sessions), or lower leave_counters in vpmud.conf"},
 	{"guests' events", NULL, "count with :H, or start VMs without a vPMU"},
+	{"tasks that move while they run", "cgroup2 hierarchy",
+	 "unmount the hierarchy of version 1 with perf_event, or boot with "
+	 "cgroup_no_v1=perf_event"},
+	{"tasks that move while they run", NULL, ""},
 	{"vpmud may count", NULL,
 	 "the reason is the kernel's: journalctl -u vpmud and dmesg; sysctl "
 	 "kernel.perf_event_paranoid=2 if that is greater"},

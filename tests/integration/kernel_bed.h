@@ -31,6 +31,8 @@ const char *bed_top(void);
  * bed_rmdir - what still runs in it goes to the test's own cgroup first. */
 uint64_t bed_cgroup(const char *name);
 void bed_rmdir(const char *name);
+/* bed_open_cgroup - a descriptor of its directory, which the caller closes. */
+int bed_open_cgroup(const char *name);
 /* bed_move - @pid runs in cgroup @name from now on. */
 void bed_move(pid_t pid, const char *name);
 /* bed_end - kill all workers and all else in the test's cgroups, and remove these. What a test that

@@ -210,6 +210,14 @@ Test(remedy, every_row)
 		 "libvirt = none"},
 		{__LINE__, "hardware events in use", "9, which take turns", "vpmu sessions"},
 		{__LINE__, "guests' events", "not counted: KVM gives guests", ":H"},
+		{__LINE__, "tasks that move while they run",
+		 "charged to the new cgroup from the last switch on: perf_event is not in the "
+		 "cgroup2 hierarchy",
+		 "cgroup_no_v1"},
+		{__LINE__, "tasks that move while they run",
+		 "charged to the new cgroup from the last switch on: the kernel takes neither an "
+		 "fentry program nor a kprobe that sees moves",
+		 ""},
 		{__LINE__, "vpmud may count", "perf_event_open: x", "journalctl"},
 		{__LINE__, "server at /run/vpmu/x", "it does not answer", "vpmu-vmm"},
 		/* cgroup/daemon/contain.c */
