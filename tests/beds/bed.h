@@ -28,8 +28,9 @@ static inline void bed_loop(uint64_t n)
 }
 
 /* Open event @name of thread @tid (0: this one, -1: all) on @cpu (-1: any). It is in the group of
- * @leader unless that is -1. A leader does not count before bed_enable(). Returns the file. */
-static inline int bed_open(const char *name, pid_t tid, int cpu, int leader)
+ * @leader unless that is -1. A leader does not count before bed_enable(). With @flags
+ * PERF_FLAG_PID_CGROUP @tid is the file of a cgroup's directory. Returns the file. */
+static inline int bed_open_as(const char *name, pid_t tid, int cpu, int leader, unsigned long flags)
 {
 	struct perf_event_attr attr;
 	char err[256] = "";
@@ -40,9 +41,14 @@ static inline int bed_open(const char *name, pid_t tid, int cpu, int leader)
 	cr_assert(!vpmu_key_to_attr(key, &attr), "%s cannot be counted", name);
 	attr.disabled = leader < 0;
 	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	fd = syscall(SYS_perf_event_open, &attr, tid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
+	fd = syscall(SYS_perf_event_open, &attr, tid, cpu, leader, flags | PERF_FLAG_FD_CLOEXEC);
 	cr_assert(fd >= 0, "%s: %s", name, strerror(errno));
 	return (int)fd;
+}
+
+static inline int bed_open(const char *name, pid_t tid, int cpu, int leader)
+{
+	return bed_open_as(name, tid, cpu, leader, 0);
 }
 
 static inline void bed_enable(int leader, bool on)

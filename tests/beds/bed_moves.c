@@ -200,6 +200,80 @@ Test(bed_moves, by_themselves_to_the_instruction)
 	by_themselves(true);
 }
 
+/* ---- beside perf's events of cgroups ------------------------------------------------------- */
+
+#define STINTS 200u /* half of them in each tenant */
+
+/* Iterations of stint @i. */
+static uint64_t stint(unsigned int i)
+{
+	return 1000 + 37 * i;
+}
+
+static int to_tenant[2];
+
+static void move_often(struct mover *m)
+{
+	for (unsigned int i = 0; i < STINTS; i++) {
+		bed_loop(stint(i));
+		if (write(to_tenant[(i + 1) & 1], "0", 1) != 1)
+			_exit(1);
+	}
+}
+
+Test(bed_moves, beside_perf_to_the_instruction)
+{
+	static const char *const events[] = {"instructions:uGH", NULL};
+	uint64_t known[2] = {0}, ours, theirs, v[3];
+	struct mover *m =
+		mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct tenants t;
+	char path[64];
+	int perf[2], dir;
+
+	cr_assert(m != MAP_FAILED);
+	bed_one_cpu();
+	switch_pids();
+	tenants_open(&t, 2, events);
+	for (unsigned int i = 0; i < 2; i++) {
+		to_tenant[i] = procs_of(i);
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/t%u", i);
+		dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		perf[i] = bed_open_as(events[0], dir, 0, -1, PERF_FLAG_PID_CGROUP);
+		close(dir);
+	}
+	for (unsigned int i = 0; i < STINTS; i++)
+		known[i & 1] += 2 * stint(i);
+	make(m, 0, move_often);
+	usleep(100000); /* until it waits */
+	tenants_attach(&t, t.nr_keys, true);
+	say(&t);
+	for (unsigned int i = 0; i < 2; i++)
+		bed_enable(perf[i], true);
+	cr_assert_eq(write(m->start[1], "", 1), 1);
+	wait_for(m);
+	for (unsigned int i = 0; i < 2; i++)
+		bed_enable(perf[i], false);
+	tenants_conserved(&t, 1);
+	tenants_detach(&t);
+	tenants_root_is_all(&t);
+	for (unsigned int i = 0; i < 2; i++) {
+		cr_assert_eq(read(perf[i], v, sizeof(v)), (ssize_t)sizeof(v));
+		ours = tenants_value(&t, i, 0)->count;
+		theirs = v[0];
+		printf("tenant %u: its loops are %llu instructions; vpmu %llu, perf %llu\n", i,
+		       (unsigned long long)known[i], (unsigned long long)ours,
+		       (unsigned long long)theirs);
+		cr_expect_eq(ours, theirs);
+		cr_expect(ours >= known[i] && ours - known[i] < 50 * STINTS);
+		close(perf[i]);
+		close(to_tenant[i]);
+	}
+	tenants_close(&t);
+}
+
+/* ---- moved by another CPU ------------------------------------------------------------------ */
+
 static void touch(volatile char *p, uint64_t pages)
 {
 	for (uint64_t i = 0; i < pages; i++)
