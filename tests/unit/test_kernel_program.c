@@ -641,6 +641,8 @@ static void step(void)
 		break;
 	case 10:
 		run_flush(cpu);
+		if (rnd(4) == 0) /* in the same ns */
+			run_flush(cpu);
 		break;
 	case 12: /* as moves_look */
 		if (rnd(4))
