@@ -31,7 +31,7 @@ static pid_t workers[MAX_WORKERS];
 static char top[160]; /* the test's own cgroup */
 static int lock = -1; /* its directory, locked while the test's process lives */
 
-static const char *cgroup2(void)
+const char *bed_mount(void)
 {
 	static char where[128];
 	char line[512], dir[128], type[32];
@@ -122,7 +122,7 @@ static int make_top(void)
 
 struct kernel_plane *bed_open(const struct kernel_opts *o)
 {
-	const char *where = cgroup2();
+	const char *where = bed_mount();
 	struct kernel_plane *k;
 	char why[512] = "";
 	int ret = 0;
@@ -164,7 +164,7 @@ void bed_controllers(void)
 
 const char *bed_top(void)
 {
-	return strrchr(top, '/') + 1;
+	return top[0] ? strrchr(top, '/') + 1 : NULL;
 }
 
 static void path_of(const char *name, const char *file, char *path, size_t len)

@@ -25,7 +25,9 @@ struct kernel_plane *bed_open(const struct kernel_opts *o);
  * systemd does on every host. Before that the kernel does not tell of moves between them. */
 void bed_controllers(void);
 
-/* bed_top - the test's own cgroup, from the root of the hierarchy. */
+/* bed_top - the test's own cgroup, from the root of the hierarchy; NULL after bed_end. bed_mount -
+ * where that is; NULL: nowhere. */
+const char *bed_mount(void);
 const char *bed_top(void);
 /* bed_cgroup - make a cgroup below the test's own, which is made and removed as needed; its id.
  * bed_rmdir - what still runs in it goes to the test's own cgroup first. */
