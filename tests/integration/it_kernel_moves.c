@@ -6,9 +6,7 @@
  * test; in the nested bed none may be skipped.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,248 +16,11 @@
 #include <criterion/criterion.h>
 #include <linux/perf_event.h>
 
-#include "cgroup/kernel/priv.h"
-#include "tests/integration/kernel_bed.h"
+#include "tests/integration/moves_bed.h"
 #include "vpmu/event/event.h"
 
 #define ROUNDS	    20
 #define MOST_ROUNDS 400 /* until the task was not switched away from in half as many as ROUNDS */
-#define PAGE	    4096
-
-static const vpmu_key_t keys[2] = {SW(PERF_COUNT_SW_PAGE_FAULTS),
-				   SW(PERF_COUNT_SW_PAGE_FAULTS_MIN)};
-
-/* ---- a task that takes page faults, and waits between them without a switch ----------------- */
-
-struct job {
-	int start[2], done[2]; /* pipes */
-	pid_t pid;
-	size_t first, second; /* page faults before and after the move */
-	const char *self;     /* it moves itself there; NULL: somebody moves it */
-	int step;
-};
-enum { WAITS = 1, MOVED, DID_ALL, MAY_SLEEP };
-
-/* The pages' faults must be the only ones: AddressSanitizer takes some of its own for each access
- * and each mmap(). */
-__attribute__((no_sanitize_address, no_sanitize_thread)) static void touch(char *p, size_t pages)
-{
-	for (size_t i = 0; i < pages; i++)
-		((volatile char *)p)[i * PAGE] = 1;
-}
-
-static void spin_until(struct job *j, int step)
-{
-	while (__atomic_load_n(&j->step, __ATOMIC_ACQUIRE) != step)
-		;
-}
-
-static void run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
-/* The task waits without a switch. Where nothing keeps such a task from taking all of a CPU, as in
- * the beds, the kernel's own threads could not run there any more. */
-static void switch_seldom(void)
-{
-	const struct sched_param real_time = {.sched_priority = 1};
-	FILE *f = fopen("/proc/sys/kernel/sched_rt_runtime_us", "re");
-	int us;
-
-	if (f && fscanf(f, "%d", &us) == 1 && us > 0)
-		sched_setscheduler(0, SCHED_FIFO, &real_time);
-	if (f)
-		fclose(f);
-}
-
-static void work(void *arg)
-{
-	struct job *j = arg;
-	char c;
-
-	run_on(1);
-	switch_seldom();
-	close(j->start[1]);
-	while (read(j->start[0], &c, 1) == 1) {
-		const size_t bytes = (j->first + j->second) * PAGE;
-		char *p = (char *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		madvise(p, bytes, MADV_NOHUGEPAGE);
-		touch(p, j->first);
-		__atomic_store_n(&j->step, WAITS, __ATOMIC_RELEASE);
-		if (j->self)
-			bed_move(getpid(), j->self);
-		else
-			spin_until(j, MOVED);
-		touch(p + j->first * PAGE, j->second);
-		__atomic_store_n(&j->step, DID_ALL, __ATOMIC_RELEASE);
-		spin_until(j, MAY_SLEEP);
-		syscall(SYS_munmap, p, bytes);
-		cr_assert_eq(write(j->done[1], &c, 1), 1);
-	}
-}
-
-static struct job *make_job(const char *cgroup)
-{
-	struct job *j =
-		mmap(NULL, sizeof(*j), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("needs two CPUs");
-	run_on(0);
-	cr_assert(j != MAP_FAILED && !pipe(j->start) && !pipe(j->done));
-	j->pid = bed_spawn(cgroup, work, j);
-	return j;
-}
-
-static void wait_for(struct job *j, int step)
-{
-	while (__atomic_load_n(&j->step, __ATOMIC_ACQUIRE) != step)
-		usleep(100);
-}
-
-/* How often the scheduler has switched away from the task. */
-static long switches_of(pid_t pid)
-{
-	char path[64], line[256];
-	long n = 0, more;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	cr_assert(f);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "voluntary_ctxt_switches: %ld", &more) == 1 ||
-		    sscanf(line, "nonvoluntary_ctxt_switches: %ld", &more) == 1)
-			n += more;
-	fclose(f);
-	return n;
-}
-
-/* One round: from @from to @to. Returns whether the task ran all the time. */
-static bool play(struct job *j, const char *from, const char *to, bool by_itself)
-{
-	long switches;
-	bool ran;
-	char c = 0;
-
-	bed_move(j->pid, from);
-	j->self = by_itself ? to : NULL;
-	__atomic_store_n(&j->step, 0, __ATOMIC_RELEASE);
-	cr_assert_eq(write(j->start[1], &c, 1), 1);
-	if (!by_itself) {
-		wait_for(j, WAITS);
-		switches = switches_of(j->pid);
-		bed_move(j->pid, to);
-		__atomic_store_n(&j->step, MOVED, __ATOMIC_RELEASE);
-	}
-	wait_for(j, DID_ALL);
-	ran = !by_itself && switches_of(j->pid) == switches;
-	__atomic_store_n(&j->step, MAY_SLEEP, __ATOMIC_RELEASE);
-	cr_assert_eq(read(j->done[0], &c, 1), 1);
-	return ran;
-}
-
-/* ---- tenants ------------------------------------------------------------------------------ */
-
-struct tenants {
-	struct kernel_plane *k;
-	struct vpmu_source_node *node[3]; /* cgroups a and b, and tasks */
-	struct vpmu_counting *c[3];
-	uint64_t was[3][2];
-};
-
-static bool moves(struct kernel_plane *k)
-{
-	struct kernel_usage u;
-
-	kernel_usage(k, &u);
-	return u.moves;
-}
-
-static void end_tenants(struct tenants *t)
-{
-	vpmu_source_detach(t->c[2]); /* the list of all */
-	bed_counting_free(t->c[2]);
-	kernel_close(t->k);
-	bed_end();
-}
-
-static void skip(struct tenants *t, const char *why)
-{
-	end_tenants(t);
-	cr_skip_test("%s", why);
-}
-
-static void make_tenants(struct tenants *t, const struct kernel_opts *o)
-{
-	static const char *const names[] = {"a", "b"};
-	struct vpmu_counting *list = NULL;
-	struct kernel_usage u;
-
-	t->k = bed_open(o);
-	bed_controllers();
-	for (int i = 0; i < 3; i++) {
-		t->node[i] = bed_node(kernel_source(t->k)->root);
-		if (i < 2)
-			cr_assert_eq(kernel_bind_cgroup(t->node[i], bed_cgroup(names[i])), 0);
-		t->c[i] = list = bed_counting(t->node[i], keys, 2, list);
-	}
-	bed_attach(list);
-	kernel_usage(t->k, &u);
-	printf("# tasks that move: %s\n", u.moves_why);
-	if (!o->sys && ((!t->k->on_move[MOVE_FENTRY] && !t->k->on_move[MOVE_KPROBE]) ||
-			strstr(u.moves_why, "not in the cgroup2 hierarchy")))
-		skip(t, u.moves_why);
-	cr_assert(u.moves || o->sys);
-}
-
-static void look(struct tenants *t)
-{
-	vpmu_source_flush(t->c[2]);
-	for (int i = 0; i < 3; i++) {
-		vpmu_source_read(t->c[i]);
-		for (int k = 0; k < 2; k++)
-			t->was[i][k] = t->c[i]->values[k].count;
-	}
-}
-
-/* Whether the tenants have so many faults more than when look() was called last. */
-static bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task)
-{
-	const uint64_t want[3] = {a, b, task};
-	uint64_t was[3][2];
-	bool right = true;
-
-	memcpy(was, t->was, sizeof(was));
-	look(t);
-	for (int i = 0; i < 3; i++)
-		for (int k = 0; k < 2; k++)
-			right &= t->was[i][k] - was[i][k] == want[i];
-	if (!right)
-		printf("# a %llu, b %llu, task %llu; expected %llu, %llu, %llu\n",
-		       (unsigned long long)(t->was[0][0] - was[0][0]),
-		       (unsigned long long)(t->was[1][0] - was[1][0]),
-		       (unsigned long long)(t->was[2][0] - was[2][0]), (unsigned long long)a,
-		       (unsigned long long)b, (unsigned long long)task);
-	return right;
-}
-
-/* The kernel may hide a switch (docs/kernel-plane.md): no kernel that is known to do so shows
- * moves. Where it is known that it did, the round does not count. */
-static uint64_t hidden(struct kernel_plane *k)
-{
-	struct kernel_usage u;
-
-	kernel_usage(k, &u);
-	return u.missed;
-}
 
 static void play_all(struct tenants *t, bool by_itself)
 {
@@ -483,7 +244,7 @@ static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_progr
 	sys.attach = attach;
 	make_tenants(&t, &o);
 	if (!t.k->on_move[by])
-		skip(&t, not_there);
+		skip_tenants(&t, not_there);
 	cr_assert(moves(t.k) && t.k->move_by == by);
 	play_all(&t, false);
 	play_all(&t, true);
@@ -544,7 +305,7 @@ static bool open_perf(const char *name, struct bed_counters *c)
 	struct perf_event_attr attr;
 	int dir = bed_open_cgroup(name), fd;
 
-	cr_assert_eq(vpmu_key_to_attr(keys[0], &attr), 0);
+	cr_assert_eq(vpmu_key_to_attr(moves_keys[0], &attr), 0);
 	c->nr = 0;
 	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN) && cpu < 64; cpu++) {
 		fd = (int)syscall(SYS_perf_event_open, &attr, dir, cpu, -1,
