@@ -48,26 +48,6 @@ static void play_all(struct tenants *t, bool by_itself)
 	bed_kill(j->pid);
 }
 
-Test(kernel_moves, by_another_task)
-{
-	const struct kernel_opts o = {0};
-	struct tenants t;
-
-	make_tenants(&t, &o);
-	play_all(&t, false);
-	end_tenants(&t);
-}
-
-Test(kernel_moves, by_itself)
-{
-	const struct kernel_opts o = {0};
-	struct tenants t;
-
-	make_tenants(&t, &o);
-	play_all(&t, true);
-	end_tenants(&t);
-}
-
 /* The other kind of program is attached while a task is bound. */
 Test(kernel_moves, while_a_task_is_bound)
 {
