@@ -5,7 +5,6 @@
  * program and vpmu run the same guest, interleaved in one run, since what KVM itself takes differs
  * by a factor of ten between machines. Without a usable /dev/kvm they are skipped, and say so.
  */
-#include <elf.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/bench/bench_bed.h"
+#include "tests/elf_image.h"
 /* The bare program works on a vCPU that was made in the same way, by its file. */
 #include "vmm/kvm/kvm_priv.h"
 #include "vmm/sched/perfpmu.h"
@@ -74,21 +74,8 @@ struct guest_image {
 static void make_image(struct guest_image *f, const char *code, const char *end)
 {
 	*f = (struct guest_image){
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE + offsetof(struct guest_image, code),
-		       .e_phoff = sizeof(Elf64_Ehdr),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 1},
-		.ph = {.p_type = PT_LOAD,
-		       .p_flags = PF_R | PF_W | PF_X,
-		       .p_vaddr = VPMU_BOOT_IMAGE,
-		       .p_paddr = VPMU_BOOT_IMAGE,
-		       .p_filesz = sizeof(*f),
-		       .p_memsz = sizeof(*f)},
+		.eh = elf_program(VPMU_BOOT_IMAGE + offsetof(struct guest_image, code), 1),
+		.ph = elf_segment(PF_R | PF_W | PF_X, VPMU_BOOT_IMAGE, 0, sizeof(*f)),
 	};
 	memcpy(f->code, code, (size_t)(end - code));
 }

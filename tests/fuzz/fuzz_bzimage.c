@@ -9,31 +9,12 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "tests/unit/bz_image.h"
 #include "vmm/engine/platform.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 #define RAM_BYTES (32ULL << 20)
-
-/* Patches: offset, length 1..8, bytes. */
-static void patch(uint8_t *to, size_t bytes, const uint8_t *data, size_t size)
-{
-	while (size >= 3) {
-		size_t at = (data[0] | data[1] << 8) % bytes, n = data[2] % 8 + 1;
-
-		data += 3;
-		size -= 3;
-		for (size_t i = 0; i < n && i < size && at + i < bytes; i++)
-			to[at + i] = data[i];
-		data += n < size ? n : size;
-		size -= n < size ? n : size;
-	}
-}
 
 /* The kernel that the input stands for, in memory of exactly its size. */
 static bool make(uint8_t how, const uint8_t *data, size_t size, struct image *img)
@@ -45,11 +26,11 @@ static bool make(uint8_t how, const uint8_t *data, size_t size, struct image *im
 	bz_vmlinux(&k);
 	if (kind < BZ_METHODS) {
 		if (how & 8)
-			patch((uint8_t *)&k, sizeof(k), data, size);
+			fuzz_patch(&k, sizeof(k), data, size);
 		if (!bz_image(kind, &k, sizeof(k), img))
 			return false;
 		if (!(how & 8))
-			patch(img->data, img->bytes, data, size);
+			fuzz_patch(img->data, img->bytes, data, size);
 		exact = realloc(img->data, img->bytes);
 		if (exact)
 			img->data = exact;
@@ -60,7 +41,7 @@ static bool make(uint8_t how, const uint8_t *data, size_t size, struct image *im
 	if (!img->name || !img->data)
 		return false;
 	if (kind == 6) {
-		patch((uint8_t *)&k, sizeof(k), data, size);
+		fuzz_patch(&k, sizeof(k), data, size);
 		memcpy(img->data, &k, sizeof(k));
 	} else if (size) {
 		memcpy(img->data, data, size);
@@ -91,13 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	if (!ram) {
-		/* Guard pages around guest RAM. */
-		ram = mmap(NULL, RAM_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (ram == MAP_FAILED)
-			abort();
-		ram += 4096;
-		if (mprotect(ram, RAM_BYTES, PROT_READ | PROT_WRITE))
-			abort();
+		ram = fuzz_ram(RAM_BYTES);
 		memset(disk, 0x77, sizeof(disk));
 	}
 	slots = (struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES};

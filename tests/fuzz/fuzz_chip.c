@@ -10,10 +10,10 @@
  * the original; a state from a stranger is taken exactly or refused.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/fuzz/fuzz_assert.h"
 #include "tests/unit/soft_bed.h"
 #include "vmm/soft/chip.h"
 
@@ -24,18 +24,6 @@
 #define EOI	(BED_CODE + 0x10100) /* of interrupts */
 #define NEWEST	0x300800u	     /* the largest TSC that was read */
 #define BAD	0x300810u	     /* not 0: one was less */
-
-void cr_failed(bool fatal, const char *file, int line, const char *what, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "%s:%d: %s: ", file, line, what);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "\n");
-	abort();
-}
 
 struct record {
 	uint8_t kind, a, b, c;

@@ -5,17 +5,12 @@
  * image: it is one, or it is a list of patches to a good one, so that the deeper checks are met
  * without a corpus.
  */
-#include <elf.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
+#include "tests/elf_image.h"
+#include "tests/fuzz/fuzz.h"
 #include "vmm/boot/boot.h"
 #include "vpmu/guest/abi.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define RAM_BYTES (8ULL << 20)
 
@@ -28,15 +23,7 @@ struct good {
 static void make_good(struct good *g)
 {
 	*g = (struct good){
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE + offsetof(struct good, code),
-		       .e_phoff = offsetof(struct good, ph),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 3},
+		.eh = elf_program(VPMU_BOOT_IMAGE + offsetof(struct good, code), 3),
 	};
 	for (unsigned int i = 0; i < 3; i++)
 		g->ph[i] = (Elf64_Phdr){
@@ -50,21 +37,6 @@ static void make_good(struct good *g)
 		};
 }
 
-/* Patches: offset, length 1..8, bytes. */
-static void patch(struct good *g, const uint8_t *data, size_t size)
-{
-	while (size >= 3) {
-		size_t at = (data[0] | data[1] << 8) % sizeof(*g), n = data[2] % 8 + 1;
-
-		data += 3;
-		size -= 3;
-		for (size_t i = 0; i < n && i < size && at + i < sizeof(*g); i++)
-			((uint8_t *)g)[at + i] = data[i];
-		data += n < size ? n : size;
-		size -= n < size ? n : size;
-	}
-}
-
 /* The image that the input stands for, in memory of exactly its size. */
 static struct image make_image(const uint8_t *data, size_t size)
 {
@@ -74,7 +46,7 @@ static struct image make_image(const uint8_t *data, size_t size)
 
 	if (patches) {
 		make_good(&g);
-		patch(&g, data + 1, size - 1);
+		fuzz_patch(&g, sizeof(g), data + 1, size - 1);
 	}
 	img.bytes = patches ? sizeof(g) : size ? size - 1 : 0;
 	img.data = malloc(img.bytes ? img.bytes : 1);
@@ -94,15 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char err[256] = "";
 	int ret;
 
-	if (!ram) {
-		/* Guard pages around guest RAM. */
-		ram = mmap(NULL, RAM_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (ram == MAP_FAILED)
-			abort();
-		ram += 4096;
-		if (mprotect(ram, RAM_BYTES, PROT_READ | PROT_WRITE))
-			abort();
-	}
+	if (!ram)
+		ram = fuzz_ram(RAM_BYTES);
 	if (!img.data)
 		return 0;
 	slots = (struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES};

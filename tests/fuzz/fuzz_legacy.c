@@ -14,10 +14,10 @@
  * such a guest does is not compared.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/fuzz/fuzz_assert.h"
 #include "tests/unit/soft_bed.h"
 #include "vmm/soft/soft.h"
 
@@ -28,18 +28,6 @@ enum { WHOLE, SLICED, SAVED, MACHINES };
 #define CODE	     0x8000u
 #define BUDGET	     400u
 #define EXITS	     64u
-
-void cr_failed(bool fatal, const char *file, int line, const char *what, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "%s:%d: %s: ", file, line, what);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "\n");
-	abort();
-}
 
 struct __attribute__((packed)) header {
 	uint8_t mode;  /* bits 1:0: real, protected, compatibility, 64-bit; 2: CS.D; 3: Intel */

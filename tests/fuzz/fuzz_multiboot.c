@@ -6,32 +6,14 @@
  * one. The second byte says how long the module is, in pages, and how many vCPUs there are.
  */
 #include <stdbool.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "tests/unit/multiboot_image.h"
 #include "vmm/boot/bytes.h"
 #include "vmm/boot/linux.h"
 #include "vmm/engine/platform.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 #define RAM_BYTES (8ULL << 20)
-
-/* Patches: offset, length 1..8, bytes. */
-static void patch(struct mb_image *m, const uint8_t *data, size_t size)
-{
-	while (size >= 3) {
-		size_t at = (data[0] | data[1] << 8) % sizeof(*m), n = data[2] % 8 + 1;
-
-		data += 3;
-		size -= 3;
-		for (size_t i = 0; i < n && i < size && at + i < sizeof(*m); i++)
-			((uint8_t *)m)[at + i] = data[i];
-		data += n < size ? n : size;
-		size -= n < size ? n : size;
-	}
-}
 
 /* The image that the input stands for, in memory of exactly its size. */
 static struct image make(const uint8_t *data, size_t size, bool patches)
@@ -41,7 +23,7 @@ static struct image make(const uint8_t *data, size_t size, bool patches)
 
 	if (patches) {
 		mb_image(&m);
-		patch(&m, data, size);
+		fuzz_patch(&m, sizeof(m), data, size);
 		/* Most patches of the header would only break its checksum. */
 		if (size & 1)
 			m.header[2] = -(m.header[0] + m.header[1]);
@@ -66,13 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return -1;
 	if (!ram) {
-		/* Guard pages around guest RAM. */
-		ram = mmap(NULL, RAM_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (ram == MAP_FAILED)
-			abort();
-		ram += 4096;
-		if (mprotect(ram, RAM_BYTES, PROT_READ | PROT_WRITE))
-			abort();
+		ram = fuzz_ram(RAM_BYTES);
 		memset(disk, 0x77, sizeof(disk));
 	}
 	slots = (struct vmm_ram){.base = ram, .nr = 1, .slot[0].bytes = RAM_BYTES};

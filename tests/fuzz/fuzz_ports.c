@@ -12,27 +12,11 @@
  * bytes; the VM goes on, or ends with one line. The restored VM prints, reads and ends as the one
  * that stayed, and both are the same file at the end.
  */
-#include <elf.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-#include <urcu/urcu-memb.h>
 
+#include "tests/elf_image.h"
+#include "tests/fuzz/fuzz_machine.h"
 #include "vmm/engine/platform.h"
-#include "vmm/snapshot/priv.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(cond, ...)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, __VA_ARGS__);                                              \
-			fputc('\n', stderr);                                                       \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 #define AT	0x200000u    /* of the image */
 #define SLOTS	(AT + 0x400) /* code of the records, then the end */
@@ -45,7 +29,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define ACTIONS	  16
 #define SLICES	  3 /* between two actions */
-#define FILE_MAX  (1u << 20)
 #define INPUT_MAX 64
 
 /* Before each IN: RAX has this, and the log the same with the size in its lowest byte. */
@@ -88,9 +71,7 @@ struct outcome {
 	size_t bytes;
 };
 
-static struct machine *machine;
-static struct snap_out out;
-static int file_fd, image_fd;
+static int image_fd;
 static struct outcome *running;
 
 static void digest(const void *p, size_t n)
@@ -107,14 +88,6 @@ static void on_console(const struct machine_vm *vm, unsigned int vcpu, const cha
 	CHECK(len <= SERIAL_LINE_MAX, "a line of %zu bytes", len);
 	digest(&len, sizeof(len));
 	digest(line, len);
-}
-
-static void on_wake(void *arg)
-{
-}
-
-static void on_ended(const struct machine_vm *vm, void *arg)
-{
 }
 
 /* ---- the guest ---- */
@@ -301,23 +274,8 @@ static void make_image(const struct record *r, size_t n, unsigned int flags)
 	uint64_t gate[2];
 
 	memset(&f, 0, sizeof(f));
-	f.eh = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			    .e_type = ET_EXEC,
-			    .e_machine = EM_X86_64,
-			    .e_version = EV_CURRENT,
-			    .e_entry = AT,
-			    .e_phoff = sizeof(Elf64_Ehdr),
-			    .e_ehsize = sizeof(Elf64_Ehdr),
-			    .e_phentsize = sizeof(Elf64_Phdr),
-			    .e_phnum = 1};
-	f.ph = (Elf64_Phdr){.p_type = PT_LOAD,
-			    .p_flags = PF_R | PF_W | PF_X,
-			    .p_offset = sizeof(f.eh) + sizeof(f.ph),
-			    .p_vaddr = AT,
-			    .p_paddr = AT,
-			    .p_filesz = sizeof(f.at),
-			    .p_memsz = sizeof(f.at),
-			    .p_align = 1};
+	f.eh = elf_program(AT, 1);
+	f.ph = elf_segment(PF_R | PF_W | PF_X, AT, offsetof(__typeof__(f), at), sizeof(f.at));
 	CHECK(guest_begin_end - guest_begin <= SLOTS - AT, "the guest's beginning");
 	memcpy(f.at, guest_begin, (size_t)(guest_begin_end - guest_begin));
 	/* An interrupt gate of the boot protocol's CS. */
@@ -364,23 +322,10 @@ static void check_log(const struct machine_vm *vm)
 
 /* ---- the host ---- */
 
-/* @vm, which is placed nowhere, to file_fd. */
-static void write_vm(struct machine_vm *vm)
-{
-	char err[500] = "";
-
-	CHECK(!ftruncate(file_fd, 0) && lseek(file_fd, 0, SEEK_SET) == 0, "file");
-	memset(&out, 0, offsetof(struct snap_out, buf));
-	out.fd = file_fd;
-	CHECK(!snap_save_vm(vm, &out, err, sizeof(err)), "cannot be saved: %s", err);
-}
-
 static struct machine_vm *save_and_restore(struct machine_vm *vm)
 {
-	const struct snapshot_said said = {.trust = true, .engine = "soft"};
 	char err[500] = "";
 
-	CHECK(!vm_unplace(vm->vm), "engine");
 	write_vm(vm);
 	machine_vm_remove(vm);
 	CHECK(!snapshot_restore(machine, file_fd, "snapshot", &said, &vm, err, sizeof(err)),
@@ -433,19 +378,11 @@ static struct machine_vm *act(struct machine_vm *vm, const struct record *r, boo
 
 static void run(struct outcome *o, const struct record *actions, size_t n, bool saves)
 {
-	char option[200], err[500] = "";
 	struct machine_vm *vm;
-	struct config c;
 
 	*o = (struct outcome){.digest = 1, .file = o->file};
 	running = o;
-	config_init(&c);
-	snprintf(option, sizeof(option),
-		 "name=ports,vcpus=1,engine=soft,memory=4M,kernel=/proc/self/fd/%d", image_fd);
-	CHECK(!config_vm_option(&c, option, err, sizeof(err)), "%s", err);
-	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
-	config_fini(&c);
-	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
+	vm = add_vm("vcpus=1,memory=4M,kernel", image_fd, NULL);
 	for (size_t i = 0; i < ACTIONS; i++) {
 		machine_step(machine, SLICES);
 		machine_reap(machine);
@@ -463,11 +400,8 @@ static void run(struct outcome *o, const struct record *actions, size_t n, bool 
 		CHECK(o->state == VM_RUNNING, "%s", vm_state_name(o->state));
 		CHECK(!vm_unplace(vm->vm), "engine");
 		check_log(vm);
-		write_vm(vm);
-		o->bytes = (size_t)lseek(file_fd, 0, SEEK_END);
-		CHECK(o->bytes <= FILE_MAX &&
-			      pread(file_fd, o->file, o->bytes, 0) == (ssize_t)o->bytes,
-		      "file");
+		o->bytes = write_vm(vm);
+		read_file(o->file, o->bytes);
 	} else {
 		o->state = vm->state;
 		o->how = vm->how;
@@ -492,18 +426,9 @@ static void compare(const struct outcome *a, const struct outcome *b)
 
 static void begin(struct outcome o[2])
 {
-	static struct config c;
-	const struct machine_opts mo = {
-		.host = &c.host, .console = on_console, .wake = on_wake, .ended = on_ended};
-	char err[500];
-
 	urcu_memb_register_thread();
 	atexit(urcu_memb_barrier);
-	config_init(&c);
-	c.host.pcpus = 1;
-	c.host.slice_insns = 150;
-	CHECK(!machine_create(&mo, &machine, err, sizeof(err)), "%s", err);
-	file_fd = memfd_create("snapshot", MFD_CLOEXEC);
+	make_machine(150);
 	image_fd = memfd_create("kernel", MFD_CLOEXEC);
 	for (int i = 0; i < 2; i++)
 		o[i].file = malloc(FILE_MAX);

@@ -9,16 +9,11 @@
  * The first byte: bits 0: section headers; 1: patches to the file follow the code; 7:2 how many
  * RDPMC are planted. Then so many places (2 bytes each, bit 15: with SHL RDX,32 behind it).
  */
-#include <elf.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
+#include "tests/elf_image.h"
+#include "tests/fuzz/fuzz.h"
 #include "vmm/boot/rdpmc.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define RAM_BYTES (4ULL << 20)
 #define TEXT	  0x200000u
@@ -36,23 +31,10 @@ static void make(struct file *f, size_t code, bool sections)
 	size_t at = offsetof(struct file, code);
 
 	*f = (struct file){
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = TEXT,
-		       .e_phoff = offsetof(struct file, ph),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 2},
+		.eh = elf_program(TEXT, 2),
 	};
-	f->ph[0] = (Elf64_Phdr){.p_type = PT_LOAD,
-				.p_flags = PF_R | PF_X,
-				.p_offset = at,
-				.p_vaddr = 0xffffffff81000000,
-				.p_paddr = TEXT,
-				.p_filesz = code,
-				.p_memsz = code};
+	f->ph[0] = elf_segment(PF_R | PF_X, TEXT, at, code);
+	f->ph[0].p_vaddr = 0xffffffff81000000;
 	f->ph[1] = (Elf64_Phdr){.p_type = PT_LOAD,
 				.p_flags = PF_R | PF_W,
 				.p_offset = at,
@@ -70,22 +52,6 @@ static void make(struct file *f, size_t code, bool sections)
 					.sh_flags = SHF_ALLOC | SHF_EXECINSTR,
 					.sh_offset = at + (i - 1) * (code / 2),
 					.sh_size = code / 2};
-}
-
-/* Patches to the headers: offset, length 1..8, bytes. */
-static void patch(struct file *f, const uint8_t *data, size_t size)
-{
-	while (size >= 3) {
-		size_t at = (data[0] | data[1] << 8) % offsetof(struct file, code);
-		size_t n = data[2] % 8 + 1;
-
-		data += 3;
-		size -= 3;
-		for (size_t i = 0; i < n && i < size; i++)
-			((uint8_t *)f)[at + i] = data[i];
-		data += n < size ? n : size;
-		size -= n < size ? n : size;
-	}
 }
 
 /* Whether the two bytes at guest-physical @gpa are in what the file has of an executable segment,
@@ -155,15 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 4)
 		return -1;
-	if (!ram) {
-		/* Guard pages around guest RAM. */
-		ram = mmap(NULL, RAM_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (ram == MAP_FAILED)
-			abort();
-		ram += 4096;
-		if (mprotect(ram, RAM_BYTES, PROT_READ | PROT_WRITE))
-			abort();
-	}
+	if (!ram)
+		ram = fuzz_ram(RAM_BYTES);
 	planted = data[0] >> 2;
 	if (size < 4 + 2 * planted)
 		return -1;
@@ -180,7 +139,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			f.code[at + j] = (uint8_t) "\x0f\x33\x48\xc1\xe2\x20"[j];
 	}
 	if (data[0] & 2)
-		patch(&f, data + size - (code < 64 ? code : 64), code < 64 ? code : 64);
+		fuzz_patch(&f, offsetof(struct file, code), data + size - (code < 64 ? code : 64),
+			   code < 64 ? code : 64);
 	/* memory of exactly its size, so that reading beyond is seen */
 	img.bytes = offsetof(struct file, code) + code;
 	img.data = malloc(img.bytes);

@@ -7,13 +7,11 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cgroup/service/listener.h"
 #include "cgroup/service/request.h"
 #include "cgroup/service/server.h"
+#include "tests/fuzz/fuzz.h"
 #include "vpmu/context.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
@@ -23,10 +21,8 @@
 #define LINES_MAX 64
 #define VMS_MAX	  8
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 static struct vpmu_source *source;
 static struct vpmu_host *host; /* of source */
@@ -152,12 +148,6 @@ static int conserved(const struct vpmu_conservation *c, void *arg)
 	return 0;
 }
 
-/* What waits for a grace period at exit is no leak, but looks like one. */
-static void wait_for_rcu(void)
-{
-	urcu_memb_barrier();
-}
-
 static bool can_count(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
 {
 	snprintf(why, whylen, "the fuzzer does not know");
@@ -174,7 +164,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	};
 
 	urcu_memb_register_thread();
-	atexit(wait_for_rcu);
+	atexit(urcu_memb_barrier);
 	check(vpmu_source_core_create(&opts, &source) == 0, "no source");
 	host = vpmu_source_core_host(source);
 	check(vpmu_softpmu_init(&pmu, &(struct vpmu_softpmu_opts){0}) == 0 &&
@@ -312,16 +302,5 @@ static const char *const whole[] = {
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
 {
-	const char *line = whole[seed / 4 % (sizeof(whole) / sizeof(whole[0]))];
-	size_t len = strlen(line), at;
-
-	if (seed % 4 == 0 || size + len > max)
-		return LLVMFuzzerMutate(data, size, max);
-	/* Insert one at the start of a line. */
-	at = size ? (seed >> 8) % (size + 1) : 0;
-	while (at && at < size && data[at - 1] != '\n')
-		at++;
-	memmove(data + at + len, data + at, size - at);
-	memcpy(data + at, line, len);
-	return size + len;
+	return fuzz_add_line(whole, sizeof(whole) / sizeof(whole[0]), data, size, max, seed);
 }

@@ -6,28 +6,14 @@
  * exactly what the bytes say, must run, and must then be a state that can move again - a guest that
  * brings itself into one that cannot would be tied to its host.
  */
-#include <elf.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tests/elf_image.h"
+#include "tests/fuzz/fuzz_machine.h"
 #include "tests/unit/bz_image.h"
 #include "tests/unit/guest_bed.h"
-#include "vmm/snapshot/priv.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-#define CHECK(cond, ...)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, __VA_ARGS__);                                              \
-			fputc('\n', stderr);                                                       \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
-
-#define FILE_MAX (1u << 20)
 
 /* Patches: offset (3 bytes), how many (1..8), bytes. Most go below @deep. */
 static void patch(uint8_t *to, size_t len, size_t deep, const uint8_t *data, size_t size)
@@ -176,10 +162,7 @@ static void fuzz_guest(const uint8_t *data, size_t size)
 /* ---- whole VMs ---------------------------------------------------------------------------------
  */
 
-static struct machine *machine;
-static struct snap_out out;
 static uint8_t *file;
-static int file_fd;
 /* A file of a VM with an image, and one of a VM with a kernel. */
 static struct good {
 	uint8_t *data;
@@ -188,14 +171,6 @@ static struct good {
 
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
 		       void *arg)
-{
-}
-
-static void on_wake(void *arg)
-{
-}
-
-static void on_ended(const struct machine_vm *vm, void *arg)
 {
 }
 
@@ -213,21 +188,8 @@ static int image_fd(void)
 		Elf64_Phdr ph;
 		uint8_t code[sizeof(guest_code)];
 	} f = {
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr),
-		       .e_phoff = sizeof(Elf64_Ehdr),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 1},
-		.ph = {.p_type = PT_LOAD,
-		       .p_flags = PF_R | PF_X,
-		       .p_vaddr = VPMU_BOOT_IMAGE,
-		       .p_paddr = VPMU_BOOT_IMAGE,
-		       .p_filesz = sizeof(f),
-		       .p_memsz = sizeof(f)},
+		.eh = elf_program(VPMU_BOOT_IMAGE + offsetof(__typeof__(f), code), 1),
+		.ph = elf_segment(PF_R | PF_X, VPMU_BOOT_IMAGE, 0, sizeof(f)),
 	};
 	int fd = memfd_create("image", MFD_CLOEXEC);
 
@@ -248,61 +210,27 @@ static int kernel_fd(void)
 	return fd;
 }
 
-/* @vm, which is placed nowhere, to file_fd. */
-static void write_vm(struct machine_vm *vm)
-{
-	char err[500] = "";
-
-	CHECK(!ftruncate(file_fd, 0) && lseek(file_fd, 0, SEEK_SET) == 0, "file");
-	memset(&out, 0, offsetof(struct snap_out, buf));
-	out.fd = file_fd;
-	CHECK(!snap_save_vm(vm, &out, err, sizeof(err)), "cannot be saved: %s", err);
-}
-
 /* A VM of these keys has run for a while: its file. */
-static void make_good(struct good *g, const char *keys, int fd)
+static void make_good(struct good *g, const char *keys, int fd, const char *input)
 {
-	struct machine_vm *vm;
-	char option[200], err[500];
-	struct config c;
+	struct machine_vm *vm = add_vm(keys, fd, input);
 
-	config_init(&c);
-	snprintf(option, sizeof(option), "name=good,vcpus=2,engine=soft,%s=/proc/self/fd/%d", keys,
-		 fd);
-	CHECK(!config_vm_option(&c, option, err, sizeof(err)), "%s", err);
-	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
-	config_fini(&c);
-	if (vm->kernel)
-		vm_input(vm->vm, "xy", 2);
-	CHECK(!machine_vm_start(vm, err, sizeof(err)), "%s", err);
 	CHECK(machine_step(machine, 20) == 20, "the good VM does not run");
-	CHECK(!vm_unplace(vm->vm), "engine");
-	write_vm(vm);
+	g->bytes = write_vm(vm);
 	machine_vm_remove(vm);
 	close(fd);
-	g->bytes = (size_t)lseek(file_fd, 0, SEEK_END);
 	g->data = malloc(g->bytes);
-	CHECK(g->bytes < FILE_MAX && pread(file_fd, g->data, g->bytes, 0) == (ssize_t)g->bytes,
-	      "file");
+	read_file(g->data, g->bytes);
 	for (g->deep = SNAP_HEAD; memcmp(g->data + g->deep, "RAMP", 4);)
 		g->deep += SNAP_SECTION_HEAD + (g->data[g->deep + 8] | g->data[g->deep + 9] << 8);
 }
 
-static void make_machine(void)
+static void make_goods(void)
 {
-	static struct config c;
-	const struct machine_opts mo = {
-		.host = &c.host, .console = on_console, .wake = on_wake, .ended = on_ended};
-	char err[500];
-
-	config_init(&c);
-	c.host.pcpus = 1;
-	c.host.slice_insns = 300;
-	CHECK(!machine_create(&mo, &machine, err, sizeof(err)), "%s", err);
-	file_fd = memfd_create("snapshot", MFD_CLOEXEC);
+	make_machine(300);
 	file = malloc(FILE_MAX);
-	make_good(&goods[0], "memory=4M,image", image_fd());
-	make_good(&goods[1], "memory=32M,kernel", kernel_fd());
+	make_good(&goods[0], "vcpus=2,memory=4M,image", image_fd(), NULL);
+	make_good(&goods[1], "vcpus=2,memory=32M,kernel", kernel_fd(), "xy");
 }
 
 static void run(struct machine_vm *vm)
@@ -316,8 +244,6 @@ static void run(struct machine_vm *vm)
 
 static void fuzz_file(const uint8_t *data, size_t size)
 {
-	/* Not on KVM: the host's kernel is not what is tested here. */
-	const struct snapshot_said said = {.trust = true, .engine = "soft"};
 	struct machine_vm *vm = NULL;
 	const struct good *g;
 	char err[500] = "";
@@ -326,7 +252,7 @@ static void fuzz_file(const uint8_t *data, size_t size)
 	int ret;
 
 	if (!machine)
-		make_machine();
+		make_goods();
 	g = &goods[data[0] >> 4 & 1];
 	if (data[0] & 0x80) {
 		len = size - 1 < FILE_MAX - 4 ? size - 1 : FILE_MAX - 4;
@@ -352,7 +278,6 @@ static void fuzz_file(const uint8_t *data, size_t size)
 		return;
 	run(vm);
 	if (vm->vm && !vm_failing(vm->vm)) {
-		CHECK(!vm_unplace(vm->vm), "engine");
 		write_vm(vm);
 		machine_vm_remove(vm);
 		ret = snapshot_restore(machine, file_fd, "snapshot", &said, &vm, err, sizeof(err));
@@ -364,19 +289,13 @@ static void fuzz_file(const uint8_t *data, size_t size)
 	urcu_memb_barrier();
 }
 
-/* What call_rcu still has at the end is no leak, but looks like one. */
-static void wait_for_rcu(void)
-{
-	urcu_memb_barrier();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static unsigned int runs;
 
 	if (!runs++) {
 		urcu_memb_register_thread();
-		atexit(wait_for_rcu);
+		atexit(urcu_memb_barrier); /* what waits at exit is no leak, but looks like one */
 	}
 	if (size < 2)
 		return 0;

@@ -11,10 +11,8 @@
  * records stay in their ring; state from a stranger is taken exactly or refused.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "tests/fuzz/fuzz.h"
 #include "tests/soft/dt.h"
 #include "tests/soft/svm.h"
 #include "vmm/soft/debug.h"
@@ -73,15 +71,6 @@ struct machine {
 	struct soft_fpu fpu;
 	bool started;
 };
-
-#define CHECK(cond, ...)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "fuzz_soft: " __VA_ARGS__);                                \
-			fputc('\n', stderr);                                                       \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 static void must(int rc, const char *what)
 {
@@ -481,8 +470,6 @@ static __attribute__((constructor)) void translate(void)
 	soft_jit_set(SOFT_JIT_ALL);
 }
 #endif
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -10,10 +10,6 @@
  * known. A reader's request changes no node and shows no other tenant.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +17,8 @@
 #include "cgroup/service/server.h"
 #include "cgroup/vpmud/config.h"
 #include "cgroup/vpmud/tree.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_assert.h"
 #include "tests/unit/fake_source.h"
 
 #define STEPS_MAX 100
@@ -29,10 +27,8 @@
 	"a-name-that-is-longer-than-any-node-may-have-0123456789012345678901234567890123456789"
 #define NR(a) (sizeof(a) / sizeof((a)[0]))
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
@@ -85,13 +81,6 @@ static void check(bool ok, const char *what)
 		return;
 	fprintf(stderr, "fuzz_vpmud: %s\n", what);
 	abort();
-}
-
-/* What fake_source.h says when its contract is broken. */
-void cr_failed(bool fatal, const char *file, int line, const char *what, const char *fmt, ...)
-{
-	fprintf(stderr, "%s:%d: ", file, line);
-	check(false, what);
 }
 
 /* ---- the plane ------------------------------------------------------------------------------ */
@@ -650,16 +639,5 @@ static const char *const whole[] = {
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
 {
-	const char *line = whole[seed / 4 % NR(whole)];
-	size_t len = strlen(line), at;
-
-	if (seed % 4 == 0 || size + len > max)
-		return LLVMFuzzerMutate(data, size, max);
-	/* Insert one at the start of a line. */
-	at = size ? (seed >> 8) % (size + 1) : 0;
-	while (at && at < size && data[at - 1] != '\n')
-		at++;
-	memmove(data + at + len, data + at, size - at);
-	memcpy(data + at, line, len);
-	return size + len;
+	return fuzz_add_line(whole, NR(whole), data, size, max, seed);
 }

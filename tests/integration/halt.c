@@ -5,7 +5,6 @@
  * is a hang. All vCPUs of a VM see one clock. With one pCPU and skip_idle everything repeats
  * exactly. A program of its own because it is run under ThreadSanitizer, where Criterion is not.
  */
-#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 #include <urcu/urcu-memb.h>
 
+#include "tests/elf_image.h"
 #include "vmm/sched/runner.h"
 #include "vpmu/account.h"
 #include "vpmu/guest/abi.h"
@@ -143,22 +143,9 @@ static struct image image_of(const uint8_t *code, size_t n)
 	} f;
 
 	memset(&f, 0, sizeof(f));
-	f.eh = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-			    .e_type = ET_EXEC,
-			    .e_machine = EM_X86_64,
-			    .e_version = EV_CURRENT,
-			    .e_entry = VPMU_BOOT_IMAGE,
-			    .e_phoff = sizeof(Elf64_Ehdr),
-			    .e_ehsize = sizeof(Elf64_Ehdr),
-			    .e_phentsize = sizeof(Elf64_Phdr),
-			    .e_phnum = 1};
-	f.ph = (Elf64_Phdr){.p_type = PT_LOAD,
-			    .p_flags = PF_R | PF_W | PF_X,
-			    .p_offset = offsetof(__typeof__(f), code),
-			    .p_vaddr = VPMU_BOOT_IMAGE,
-			    .p_paddr = VPMU_BOOT_IMAGE,
-			    .p_filesz = sizeof(f.code),
-			    .p_memsz = sizeof(f.code)};
+	f.eh = elf_program(VPMU_BOOT_IMAGE, 1);
+	f.ph = elf_segment(PF_R | PF_W | PF_X, VPMU_BOOT_IMAGE, offsetof(__typeof__(f), code),
+			   sizeof(f.code));
 	must(n <= sizeof(f.code), "code of %zu bytes", n);
 	memcpy(f.code, code, n);
 	return (struct image){.name = "halt.elf", .data = (uint8_t *)&f, .bytes = sizeof(f)};

@@ -6,12 +6,12 @@
  * are touched cost memory.
  */
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "machine_bed.h"
+#include "tests/elf_image.h"
 #include "vpmu/guest/abi.h"
 
 #define FLAG 0x2a0000 /* the guest of a snapshot waits until this is not 0 */
@@ -69,21 +69,8 @@ static void write_image(const char *code, const char *end)
 		Elf64_Phdr ph;
 		char code[2048];
 	} f = {
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr),
-		       .e_phoff = sizeof(Elf64_Ehdr),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 1},
-		.ph = {.p_type = PT_LOAD,
-		       .p_flags = PF_R | PF_X,
-		       .p_vaddr = VPMU_BOOT_IMAGE,
-		       .p_paddr = VPMU_BOOT_IMAGE,
-		       .p_filesz = sizeof(f),
-		       .p_memsz = sizeof(f)},
+		.eh = elf_program(VPMU_BOOT_IMAGE + offsetof(__typeof__(f), code), 1),
+		.ph = elf_segment(PF_R | PF_X, VPMU_BOOT_IMAGE, 0, sizeof(f)),
 	};
 	int fd = mkstemp(image);
 

@@ -5,7 +5,6 @@
 #define TESTS_UNIT_BZ_IMAGE_H
 
 #include <bzlib.h>
-#include <elf.h>
 #include <lz4hc.h>
 #include <lzma.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "tests/elf_image.h"
 #include "vmm/boot/bytes.h"
 #include "vmm/boot/linux.h"
 
@@ -34,17 +34,7 @@ static inline void bz_vmlinux(struct bz_vmlinux *k)
 	uint32_t x = 1;
 
 	memset(k, 0, sizeof(*k));
-	k->eh = (Elf64_Ehdr){
-		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_EXEC,
-		.e_machine = EM_X86_64,
-		.e_version = EV_CURRENT,
-		.e_entry = BZ_TEXT + 0x40,
-		.e_phoff = offsetof(struct bz_vmlinux, ph),
-		.e_ehsize = sizeof(Elf64_Ehdr),
-		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = 4,
-	};
+	k->eh = elf_program(BZ_TEXT + 0x40, 4);
 	k->ph[0] = (Elf64_Phdr){
 		.p_type = PT_LOAD,
 		.p_flags = PF_R | PF_X,

@@ -8,13 +8,13 @@
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
 
-#include <elf.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/elf_image.h"
 #include "vmm/engine/refuse.h"
 #include "vmm/boot/boot.h"
 #include "vpmu/guest/abi.h"
@@ -391,24 +391,10 @@ static inline struct image fake_image(void)
 	static struct {
 		Elf64_Ehdr eh;
 		Elf64_Phdr ph;
-	} f = {
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE,
-		       .e_phoff = sizeof(Elf64_Ehdr),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 1},
-		.ph = {.p_type = PT_LOAD,
-		       .p_flags = PF_R | PF_X,
-		       .p_vaddr = VPMU_BOOT_IMAGE,
-		       .p_paddr = VPMU_BOOT_IMAGE,
-		       .p_filesz = sizeof(f),
-		       .p_memsz = sizeof(f)},
-	};
+	} f;
 
+	f.eh = elf_program(VPMU_BOOT_IMAGE, 1);
+	f.ph = elf_segment(PF_R | PF_X, VPMU_BOOT_IMAGE, 0, sizeof(f));
 	return (struct image){.name = "fake.elf", .data = (uint8_t *)&f, .bytes = sizeof(f)};
 }
 

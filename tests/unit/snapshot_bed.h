@@ -5,7 +5,6 @@
 #define TESTS_SNAPSHOT_BED_H
 
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <urcu/urcu-memb.h>
 #include <zlib.h>
 
+#include "tests/elf_image.h"
 #include "vmm/snapshot/priv.h"
 #include "vpmu/guest/abi.h"
 
@@ -49,22 +49,10 @@ static inline void write_image(bool use_pmu)
 		Elf64_Phdr ph;
 		uint8_t code[sizeof(guest_code)];
 	} f = {
-		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		       .e_type = ET_EXEC,
-		       .e_machine = EM_X86_64,
-		       .e_version = EV_CURRENT,
-		       .e_entry = VPMU_BOOT_IMAGE + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) +
-				  (use_pmu ? 0 : AT_LOOP),
-		       .e_phoff = sizeof(Elf64_Ehdr),
-		       .e_ehsize = sizeof(Elf64_Ehdr),
-		       .e_phentsize = sizeof(Elf64_Phdr),
-		       .e_phnum = 1},
-		.ph = {.p_type = PT_LOAD,
-		       .p_flags = PF_R | PF_X,
-		       .p_vaddr = VPMU_BOOT_IMAGE,
-		       .p_paddr = VPMU_BOOT_IMAGE,
-		       .p_filesz = sizeof(f),
-		       .p_memsz = sizeof(f)},
+		.eh = elf_program(VPMU_BOOT_IMAGE + offsetof(__typeof__(f), code) +
+					  (use_pmu ? 0 : AT_LOOP),
+				  1),
+		.ph = elf_segment(PF_R | PF_X, VPMU_BOOT_IMAGE, 0, sizeof(f)),
 	};
 	FILE *out;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot, the freestanding protocol: a good image, and every header field that is not. */
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/elf_image.h"
 #include "vmm/boot/boot.h"
 #include "vmm/vm/ram.h"
 #include "vpmu/guest/abi.h"
@@ -30,17 +30,7 @@ struct file {
 static void good_file(struct file *f)
 {
 	memset(f, 0, sizeof(*f));
-	f->eh = (Elf64_Ehdr){
-		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_EXEC,
-		.e_machine = EM_X86_64,
-		.e_version = EV_CURRENT,
-		.e_entry = VPMU_BOOT_IMAGE + 0x10,
-		.e_phoff = sizeof(Elf64_Ehdr),
-		.e_ehsize = sizeof(Elf64_Ehdr),
-		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = 3,
-	};
+	f->eh = elf_program(VPMU_BOOT_IMAGE + 0x10, 3);
 	f->ph[0] = (Elf64_Phdr){
 		.p_type = PT_LOAD,
 		.p_flags = PF_R | PF_X,

@@ -5,10 +5,10 @@
  * writes the address that the PMI interrupted to the exit port.
  */
 #include <criterion/criterion.h>
-#include <elf.h>
 #include <string.h>
 #include <urcu/urcu-memb.h>
 
+#include "tests/elf_image.h"
 #include "vmm/boot/boot.h"
 #include "vmm/sched/runner.h"
 #include "vpmu/account.h"
@@ -66,22 +66,8 @@ struct msr {
 
 static struct image image(const struct msr *msrs, size_t n)
 {
-	const Elf64_Ehdr eh = {
-		.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_EXEC,
-		.e_machine = EM_X86_64,
-		.e_version = EV_CURRENT,
-		.e_entry = BASE + CODE,
-		.e_phoff = sizeof(Elf64_Ehdr),
-		.e_ehsize = sizeof(Elf64_Ehdr),
-		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = 1};
-	const Elf64_Phdr ph = {.p_type = PT_LOAD,
-			       .p_flags = PF_R | PF_W | PF_X,
-			       .p_vaddr = BASE,
-			       .p_paddr = BASE,
-			       .p_filesz = BYTES,
-			       .p_memsz = BYTES};
+	const Elf64_Ehdr eh = elf_program(BASE + CODE, 1);
+	const Elf64_Phdr ph = elf_segment(PF_R | PF_W | PF_X, BASE, 0, BYTES);
 
 	memset(file, 0, sizeof(file));
 	memcpy(file, &eh, sizeof(eh));
