@@ -16,34 +16,22 @@
  * Meant for TSan and ASan too (--seconds 30).
  */
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "tests/model/fake.h"
 #include "vpmu/account.h"
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
+#include "vpmu/softpmu.h"
 
-#define RUNNERS 2
-#define READERS 2
 #define TENANTS 2
 #define VMS	8
 #define VCPUS	2 /* of each VM */
 
 #define ALL   (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
 #define STACK (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS)
-
-#define load(p)	    __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define store(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
 struct vm;
 
@@ -82,9 +70,8 @@ struct runner {
 	pthread_t thread;
 };
 
-static uint64_t base_seed = 1;
-static struct vpmu_host *host;
-static struct runner runner[RUNNERS];
+#include "tests/model/churn.h"
+
 static struct vpmu_account *tenant[TENANTS];
 /* Readers hold the lock while they look at a VM: its contexts cannot go. */
 static struct {
@@ -92,27 +79,7 @@ static struct {
 	struct vm *vm;
 } slots[VMS];
 static uint32_t next_id = 1;
-static int stop_controllers, stop_runners, stop_readers, failed; /* atomic */
 static unsigned long nr_reads, nr_records, nr_again, nr_attached, nr_busy, nr_vms;
-
-static void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void fail(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (__atomic_exchange_n(&failed, 1, __ATOMIC_RELAXED))
-		return;
-	va_start(ap, fmt);
-	printf("# ");
-	vprintf(fmt, ap);
-	putchar('\n');
-	va_end(ap);
-}
-
-static unsigned int rnd(uint64_t *rng, unsigned int below)
-{
-	return (unsigned int)(rnd64(rng) % below);
-}
 
 /* ---- what a record says ---- */
 
@@ -192,29 +159,6 @@ static void *reader(void *arg)
 }
 
 /* ---- runners ---- */
-
-static void give(struct runner *to, struct vcpu *v)
-{
-	pthread_mutex_lock(&to->lock);
-	v->next = to->inbox;
-	to->inbox = v;
-	pthread_mutex_unlock(&to->lock);
-}
-
-static void take_inbox(struct runner *r)
-{
-	struct vcpu *v;
-
-	pthread_mutex_lock(&r->lock);
-	v = r->inbox;
-	r->inbox = NULL;
-	pthread_mutex_unlock(&r->lock);
-	for (; v; v = v->next) {
-		if (vpmu_context_place(&v->ctx, r->p))
-			fail("place");
-		r->mine[r->n++] = v;
-	}
-}
 
 /* @v, or the host when NULL, executes @n branches. */
 static void execute(struct runner *r, struct vcpu *v, unsigned int n)
@@ -300,15 +244,9 @@ static void live(struct runner *r, struct vcpu *v)
 static void slice(struct runner *r)
 {
 	static const struct vpmu_lbr_regs zero;
-	struct vcpu *v = NULL;
 	int i = 0;
+	struct vcpu *v = switch_to_some(r, &i);
 
-	take_inbox(r);
-	if (r->n && rnd(&r->rng, 8)) {
-		i = (int)rnd(&r->rng, (unsigned int)r->n);
-		v = r->mine[i];
-	}
-	vpmu_pcpu_switch(r->p, v ? &v->ctx : NULL);
 	if (!v && memcmp(&r->pmu.tally->lbr, &zero, sizeof(zero)))
 		fail("I5: the CPU holds records while the host runs");
 	for (unsigned int k = rnd(&r->rng, 4); k; k--) {
@@ -321,12 +259,7 @@ static void slice(struct runner *r)
 	}
 	if (r->n && !rnd(&r->rng, 16) && r->mine[0] != v)
 		guest_use(r, r->mine[0]);
-	if (!rnd(&r->rng, 300)) {
-		vpmu_pcpu_offline(r->p);
-		sched_yield();
-		vpmu_pcpu_online(r->p);
-	}
-	r->slices++;
+	offline_sometimes(r);
 	if (!v || (!load(&v->vm->dying) && rnd(&r->rng, 10)))
 		return;
 	/* Not always the host in between when it leaves. */
@@ -338,23 +271,6 @@ static void slice(struct runner *r)
 		give(&runner[rnd(&r->rng, RUNNERS)], v);
 		__atomic_add_fetch(&r->moved, 1, __ATOMIC_RELAXED);
 	}
-}
-
-static void *run(void *arg)
-{
-	struct runner *r = arg;
-
-	urcu_memb_register_thread();
-	vpmu_pcpu_online(r->p);
-	while (!load(&stop_runners)) {
-		slice(r);
-		if (r->slices % 64 == 0)
-			sched_yield();
-	}
-	vpmu_pcpu_switch(r->p, NULL);
-	vpmu_pcpu_offline(r->p);
-	urcu_memb_unregister_thread();
-	return NULL;
 }
 
 /* ---- controllers ---- */
@@ -400,13 +316,8 @@ static void vm_destroy(int i)
 	struct vm *vm = slots[i].vm;
 
 	store(&vm->dying, true);
-	while (load(&vm->held)) {
-		struct timespec t = {.tv_nsec = 100000};
-
-		nanosleep(&t, NULL);
-		if (load(&failed))
-			return;
-	}
+	if (!let_go_of(vm))
+		return;
 	pthread_rwlock_wrlock(&slots[i].lock);
 	slots[i].vm = NULL;
 	pthread_rwlock_unlock(&slots[i].lock);
@@ -493,14 +404,7 @@ static void *control_vms(void *arg)
 
 static void setup(void)
 {
-	host = vpmu_host_create();
-	for (int i = 0; i < RUNNERS; i++) {
-		runner[i].rng = base_seed + (uint64_t)i;
-		pthread_mutex_init(&runner[i].lock, NULL);
-		vpmu_softpmu_init(&runner[i].pmu, NULL);
-		if (vpmu_pcpu_create(host, &runner[i].pmu.pmu, (unsigned int)i, &runner[i].p))
-			fail("pcpu_create");
-	}
+	runners_init(NULL);
 	for (int i = 0; i < TENANTS; i++) {
 		if (vpmu_account_create(vpmu_host_root(host), NULL, &tenant[i]))
 			fail("account_create");
@@ -526,7 +430,7 @@ static void teardown(void)
 	vpmu_host_destroy(host);
 }
 
-/* What the test is about was there: on a slow machine that takes longer than --seconds. */
+/* What the test is about was there. */
 static bool all_happened(void)
 {
 	unsigned long checks = 0, moved = 0;
@@ -540,22 +444,12 @@ static bool all_happened(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"seconds", required_argument, NULL, 't'},
-						{"seed", required_argument, NULL, 's'},
-						{NULL, 0, NULL, 0}};
 	pthread_t readers[READERS], top, vms;
-	struct timespec t = {.tv_sec = 3};
 	unsigned long checks = 0, slices = 0, moved = 0;
-	int opt;
+	time_t seconds = churn_options(argc, argv, NULL, NULL);
 
-	while ((opt = getopt_long(argc, argv, "t:s:", options, NULL)) != -1) {
-		if (opt == 't')
-			t.tv_sec = strtol(optarg, NULL, 0);
-		else if (opt == 's')
-			base_seed = strtoull(optarg, NULL, 0);
-		else
-			return 2;
-	}
+	if (seconds < 0)
+		return 2;
 	urcu_memb_register_thread();
 	setup();
 	for (int i = 0; i < RUNNERS; i++)
@@ -565,11 +459,7 @@ int main(int argc, char **argv)
 	pthread_create(&top, NULL, control_top, NULL);
 	pthread_create(&vms, NULL, control_vms, NULL);
 
-	while (nanosleep(&t, &t))
-		;
-	t.tv_nsec = 10000000;
-	while (!all_happened() && !load(&failed))
-		nanosleep(&t, NULL);
+	churn_for(seconds, all_happened);
 	/* Controllers and readers wait for runners: they end first. */
 	store(&stop_controllers, 1);
 	pthread_join(top, NULL);
