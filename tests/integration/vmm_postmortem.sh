@@ -1,24 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What is said about a VM that died: its vCPUs' last branches. The guests are a few instructions put
 # over the image's first ones, so that every branch is known.
-set -u
-. "$(dirname "$0")/wait.inc"
-vmm=$VPMU_BIN/vpmu-vmm
-vpmu=$VPMU_BIN/vpmu
-cd "$VPMU_TMP" || exit 1
-command -v jq >/dev/null || { echo "# SKIP no jq"; exit 77; }
-bad=0
-
-check() { # WHAT CONDITION...
-	what=$1
-	shift
-	if ! "$@" >check.log 2>&1; then
-		echo "FAILED: $what: $*"
-		cat check.log
-		for f in out err; do [ -s $f ] && sed "s/^/$f: /" $f | head -20; done
-		bad=1
-	fi
-}
+. "$(dirname "$0")/vmm_lib.inc"
 
 field() { # OFFSET: a 64-bit number of the image's headers
 	od -An -tu8 -j"$1" -N8 "$VPMU_GUEST" | tr -d ' '

@@ -1,23 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmu-vmm as a program: output, exit status, ini file, pause and resume, signals.
-set -u
-. "$(dirname "$0")/wait.inc"
-vmm=$VPMU_BIN/vpmu-vmm
-vpmu=$VPMU_BIN/vpmu
-cd "$VPMU_TMP" || exit 1
-command -v jq >/dev/null || { echo "# SKIP no jq"; exit 77; }
-bad=0
-
-check() { # WHAT CONDITION...
-	what=$1
-	shift
-	if ! "$@" >check.log 2>&1; then
-		echo "FAILED: $what: $*"
-		cat check.log
-		for f in out err; do [ -s $f ] && sed "s/^/$f: /" $f | head -20; done
-		bad=1
-	fi
-}
+. "$(dirname "$0")/vmm_lib.inc"
 
 status() { # EXPECTED ARGUMENTS...
 	want=$1

@@ -36,12 +36,8 @@ move() { # CGROUP COMMAND...: run COMMAND in CGROUP
 tenants() { "$vpmu" list -j | jq -r 'select(.kind == "tenant") | .path' | sort | tr '\n' ' '; }
 are() { [ "$(tenants)" = "$1 " ]; }
 
-cat >"$conf" <<END
-[vpmud]
-socket = $VPMU_SOCKET
-pin_dir = $pin_dir
-libvirt = none
-vmm_sockets = none
+begin_conf
+cat >>"$conf" <<END
 [tenant /acme]
 cgroup = $top/acme*
 [tenant /globex]

@@ -80,12 +80,8 @@ has_pid() { [ -n "$(pid_of "$1")" ] && kill -0 "$(pid_of "$1")" 2>/dev/null; }
 has_none() { ! has_pid "$1"; }
 
 # ---- vpmud ----
-cat >"$conf" <<END
-[vpmud]
-socket = $VPMU_SOCKET
-pin_dir = $pin_dir
-libvirt = none
-vmm_sockets = none
+begin_conf
+cat >>"$conf" <<END
 [tenant /named-$$]
 vm = $emb
 END

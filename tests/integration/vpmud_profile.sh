@@ -8,12 +8,8 @@
 need_cgroups
 need_run
 mkdir -p "$ground/acme/web" "$ground/globex"
-cat >"$conf" <<END
-[vpmud]
-socket = $VPMU_SOCKET
-pin_dir = none
-libvirt = none
-vmm_sockets = none
+begin_conf
+cat >>"$conf" <<END
 [tenant /acme]
 cgroup = $top/acme
 [tenant /globex]

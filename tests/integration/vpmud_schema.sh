@@ -9,12 +9,8 @@ other=$VPMU_BIN/../tests/vpmud-other-schema
 need_cgroups
 need_run
 mount_bpf || { echo "# SKIP no BPF file system can be mounted"; exit 77; }
-cat >"$conf" <<END
-[vpmud]
-socket = $VPMU_SOCKET
-pin_dir = $pin_dir
-libvirt = none
-vmm_sockets = none
+begin_conf
+cat >>"$conf" <<END
 [tenant /acme]
 cgroup = $top/acme
 END

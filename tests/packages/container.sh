@@ -109,7 +109,8 @@ if [ $host = debian-libvirt ] && [ -z "$(cat "$cgroup/cgroup.controllers")" ]; t
 fi
 mkdir "$layer/test" "$layer/test/new" "$layer/test/old"
 cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$layer/test/new/"
-cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" && cp "$src/README.md" "$src/docs/places.md" "$layer/test/" || exit 1
+cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" &&
+	cp "$(dirname "$0")/inside.inc" "$src/README.md" "$src/docs/places.md" "$layer/test/" || exit 1
 
 # The version before is the same packages with another version, in their control files and in what the
 # programs say of themselves (three bytes of equal length in place of three).

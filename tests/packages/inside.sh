@@ -1,20 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What container.sh runs inside of a clean Debian 12, as root, under systemd. Its output is the test's.
-cd /root/test || exit 1
-export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+. /root/test/inside.inc
 read -r before now <versions
 cgroups=/sys/fs/cgroup
 
-check() { # WHAT GOT WANT
-	[ "$2" = "$3" ] && return 0
-	printf 'FAILED: %s\n  got:  %s\n  want: %s\n' "$1" "$2" "$3"
-}
-must() { # COMMAND...: its output is of interest only when it fails
-	"$@" >log 2>&1 && return 0
-	check "$*" "$(tail -20 log)" "status 0"
-	return 1
-}
 state() { systemctl is-active "$1"; }
 files() { # all files, but those that change by themselves, or that dpkg and apt keep of every package
 	find / -xdev \( -path /root/test -o -path /var/log -o -path /var/cache -o -path /tmp -o -path /var/tmp \

@@ -4,17 +4,11 @@
 # systemd: vpmud from its package finds domains by itself, their metadata or their scopes name the tenant as
 # docs/places.md has it, and what vpmu counts agrees with what libvirt says. Prometheus joins both exporters' metrics.
 # vpmud sees no vCPUs here, since the container has a PID namespace of its own: VMs are counted by their cgroups.
-cd /root/test || exit 1
-export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive LIBVIRT_DEFAULT_URI=qemu:///system
+. /root/test/inside.inc
+export LIBVIRT_DEFAULT_URI=qemu:///system
 
-check() { # WHAT GOT WANT
-	[ "$2" = "$3" ] && return 0
-	printf 'FAILED: %s\n  got:  %s\n  want: %s\n' "$1" "$2" "$3"
-}
-must() { # COMMAND...: its output is of interest only when it fails
-	"$@" >log 2>&1 && return 0
-	check "$*" "$(tail -20 log)" "status 0"
-	exit 1
+need() { # COMMAND...: without it nothing below makes sense
+	must "$@" || exit 1
 }
 # Or else the host waits for its guests when it powers off.
 trap 'for d in $(virsh list --name); do virsh destroy "$d"; done >/dev/null 2>&1' EXIT
@@ -48,8 +42,8 @@ domain() { # NAME: a guest without an operating system, whose vCPU loops with in
 		<source file='/var/lib/libvirt/images/$1.img'/><target dev='hda' bus='ide'/></disk>
 		<video><model type='none'/></video><memballoon model='none'/></devices></domain>
 	END
-	must virsh define "$1.xml"
-	must virsh start "$1"
+	need virsh define "$1.xml"
+	need virsh start "$1"
 }
 row() { vpmu list -j | jq -r --arg v "$1" 'select(.vm == $v) | "\(.path) \(.found) \(.counted) \(.uuid)"'; }
 scope() { vpmu list -j | jq -r --arg v "$1" 'select(.vm == $v) | .cgroup'; }
@@ -67,10 +61,10 @@ grown() { # COUNT: "yes" when web-1 has run 3 s more
 
 # ---- the host as Debian's packages make it; ours beside it ----
 # The exporter asks for the right to manage domains, and does not get it without this.
-must usermod -a -G libvirt prometheus
-must systemctl restart libvirtd prometheus-libvirt-exporter
-must virsh version
-must apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb
+need usermod -a -G libvirt prometheus
+need systemctl restart libvirtd prometheus-libvirt-exporter
+need virsh version
+need apt-get install -y --no-install-recommends ./new/vpmud_*.deb ./new/vpmu_*.deb
 journalctl -u vpmud -o cat >log
 if grep -Eq 'does not permit|no BTF|refuses the BPF program' log; then
 	echo "# SKIP $(grep -Em1 'does not permit|no BTF|refuses the BPF program' log)"
@@ -85,7 +79,7 @@ uuid=$(virsh domuuid web-1 | head -1)
 becomes "web-1" "/host libvirt cgroup $uuid" row web-1
 command=$(sed -n 's/^# \(virsh metadata web-1 .*\)/\1/p' places.md)
 check "commands of places.md" "$(echo "$command" | wc -l)" 1
-must sh -c "$command"
+need sh -c "$command"
 becomes "web-1 with metadata" "/acme/web libvirt cgroup $uuid" row web-1
 
 # ---- another one by its scope, with the section of places.md; metrics ----
@@ -94,9 +88,9 @@ becomes "web-1 with metadata" "/acme/web libvirt cgroup $uuid" row web-1
 	block libvirt-scope
 	printf '[metrics]\nevents = task-clock,context-switches\nlisten = :9797\n'
 } >>/etc/vpmu/vpmud.conf
-must vpmud --check-config
-must systemctl enable vpmud-metrics.socket
-must systemctl restart vpmud
+need vpmud --check-config
+need systemctl enable vpmud-metrics.socket
+need systemctl restart vpmud
 domain acme-db
 db=$(virsh domuuid acme-db | head -1)
 becomes "acme-db" "/acme libvirt cgroup $db" row acme-db
@@ -108,8 +102,8 @@ esac
 echo "ok: two domains of qemu:///system found by themselves, in the tenants of places.md"
 
 # ---- what vpmu counts lies between what libvirt says before and after ----
-must vpmu attach vms -e task-clock --for-each vm
-must vpmu attach tenants -e task-clock --for-each tenant
+need vpmu attach vms -e task-clock --for-each vm
+need vpmu attach tenants -e task-clock --for-each tenant
 outer0=$(libvirt_says)
 v0=$(web)
 inner0=$(libvirt_says)
@@ -130,7 +124,7 @@ cat >/etc/prometheus/prometheus.yml <<-'END'
 	  - job_name: all
 	    static_configs: [targets: ['127.0.0.1:9797', '127.0.0.1:9177']]
 END
-must systemctl restart prometheus
+need systemctl restart prometheus
 joined() {
 	curl -sS -G http://127.0.0.1:9090/api/v1/query --data-urlencode \
 		'query=libvirt_domain_info_cpu_time_seconds_total * on (uuid) group_left (tenant) vpmu_domain_info' |
@@ -140,16 +134,16 @@ becomes "libvirt's metrics with vpmu's tenants" "$(printf '%s\n' "acme-db /acme 
 echo "ok: Prometheus has libvirt's metrics of each domain with vpmu's tenant, by uuid"
 
 # ---- libvirt ends and comes again: the domain runs on, and is counted on ----
-must systemctl restart libvirtd
+need systemctl restart libvirtd
 becomes "web-1 runs on" yes grown "$(web)"
 becomes "web-1 after libvirt" "/acme/web libvirt cgroup $uuid" row web-1
-must virsh destroy acme-db
+need virsh destroy acme-db
 becomes "acme-db has ended" "" row acme-db
 a=$(counted tenants /acme/web "" "")
-must virsh destroy web-1
+need virsh destroy web-1
 becomes "web-1 has ended" "" row web-1
 b=$(counted tenants /acme/web "" "")
 [ "$b" -ge "$a" ] 2>/dev/null || check "the tenant's count when its VM has ended" "$b" "at least $a"
-must vpmu conservation
+need vpmu conservation
 echo "ok: counted over a restart of libvirtd, and kept by the tenant when the domain has ended"
 echo 'inside: all done'
