@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What machine.c and info.c share; nobody else includes it. */
+/* What the files of this folder share; nobody else includes it. */
 #ifndef VMM_MACHINE_PRIV_H
 #define VMM_MACHINE_PRIV_H
 
@@ -59,6 +59,13 @@ struct machine {
 
 /* machine_open_engine - open @p's engine if it is not open. Its plane does not begin with that. */
 int machine_open_engine(struct plane *p, char *err, size_t errlen);
+
+/* machine_choose_plane - *out is the plane for a VM of @c, which is made if it is missing. @why
+ * (VM_REASON_MAX bytes): what a VM without a choice of its own lacks for KVM. -errno and one line
+ * in
+ * @err. */
+int machine_choose_plane(struct machine *m, const struct vm_config *c, struct plane **out,
+			 char *why, char *err, size_t errlen);
 
 /* machine_kernel_get - the kernel of the file @path, unpacked. *out is @k's, until the next call.
  * -errno and one line in @err. machine_kernel_forget - free it. */

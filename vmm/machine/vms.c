@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The VMs of one vpmu-vmm: how each is made, restored and removed, and what is kept of one that
+ * ended. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vpmu/util/fail.h"
+#include "vmm/machine/priv.h"
+
+static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	e->machine->opts.console(e, vcpu, line, len, e->machine->opts.arg);
+}
+
+static void on_ended(struct vm *vm, void *arg)
+{
+	struct machine_vm *e = arg;
+
+	/* Release: pairs with machine_reap. */
+	atomic_store_explicit(&e->over, true, memory_order_release);
+	e->machine->opts.wake(e->machine->opts.arg);
+}
+
+static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
+{
+	struct machine_vm *e = arg;
+
+	return tenant_join(e->node, tid, err, errlen);
+}
+
+typedef int (*load_fn)(struct vm *vm, void *arg, char *err, size_t errlen);
+
+/* The PMU that the guest is shown. */
+static struct vpmu_guest_cfg pmu_of(const struct vm_config *c, const struct plane *plane)
+{
+	if (c->kernel && c->rdpmc_off && !(plane->ops->can & VMM_CAN_RDPMC))
+		return (struct vpmu_guest_cfg){.model = VPMU_GUEST_NONE};
+	return c->pmu;
+}
+
+static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
+		     struct plane *plane, load_fn load, void *load_arg, char *err, size_t errlen)
+{
+	struct vpmu_account *vcpus[VM_VCPUS_MAX];
+	struct vpmu_source *source = plane->source;
+	struct machine_share *share = machine_share(m, e->node->parent);
+	struct image img = {0}, initrd = {0};
+	struct vm_opts o = {
+		.name = c->name,
+		.vcpus = c->vcpus,
+		.memory_bytes = c->memory_bytes,
+		.image = &img,
+		.load = load,
+		.load_arg = load_arg,
+		.args = c->kernel ? c->cmdline : c->args,
+		.protocol = c->kernel ? &boot_linux : NULL,
+		.initrd = c->initrd ? &initrd : NULL,
+		.max_events = c->max_events,
+		.quota = !share		     ? NULL
+			 : plane == &m->soft ? &share->soft
+					     : &share->kvm,
+		.pmu = pmu_of(c, plane),
+		.ops = plane->ops,
+		.engine = plane->engine,
+		.sched = plane->sched,
+		.share = share ? &share->share : NULL,
+		.weight = c->weight,
+		.account = vpmu_source_core_account(node_in(e->node, source)),
+		.vcpu_accounts = vcpus,
+		.console = on_console,
+		.ended = on_ended,
+		.join = on_join,
+		.arg = e,
+	};
+	char why[VM_REASON_MAX];
+	int ret;
+
+	if (!share)
+		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
+	for (unsigned int i = 0; i < c->vcpus; i++)
+		vcpus[i] = vpmu_source_core_account(node_in(node_vcpu(e->node, i), source));
+	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
+	if (ret)
+		return ret;
+	if (!load && c->kernel)
+		ret = machine_kernel_get(&m->kernel, c->kernel, &o.image, why, sizeof(why));
+	else if (!load)
+		ret = image_read(c->image, &img, why, sizeof(why));
+	if (!ret && !load && c->kernel && boot_multiboot.probe(o.image))
+		o.protocol = &boot_multiboot;
+	if (!ret && !load && c->initrd)
+		ret = image_read(c->initrd, &initrd, why, sizeof(why));
+	if (!ret)
+		ret = vm_create(&o, &e->vm, why, sizeof(why));
+	if (ret)
+		fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+	image_free(&img);
+	image_free(&initrd);
+	if (m->launched)
+		machine_kernel_forget(&m->kernel);
+	return ret;
+}
+
+static void free_entry(struct machine_vm *e)
+{
+	if (e->user)
+		e->machine->opts.freed(e, e->machine->opts.arg);
+	for (unsigned int i = 0; e->branches && i < e->vcpus; i++)
+		free(e->branches[i]);
+	free(e->branches);
+	free(e->policy_mem);
+	free(e->name);
+	free(e->image);
+	free(e->args);
+	free(e->allow);
+	free(e->deny);
+	free(e);
+}
+
+/* NULL stays NULL. */
+static bool copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c,
+				    const struct plane *plane)
+{
+	struct machine_vm *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	if (!copy_text(&e->name, c->name) ||
+	    !copy_text(&e->image, c->kernel  ? c->kernel
+				  : c->image ? c->image
+					     : "") ||
+	    !copy_text(&e->args, c->kernel && c->cmdline ? c->cmdline : c->args) ||
+	    !copy_text(&e->allow, c->allow) || !copy_text(&e->deny, c->deny)) {
+		free_entry(e);
+		return NULL;
+	}
+	e->machine = m;
+	e->engine = plane->ops->name;
+	e->can = plane->ops->can;
+	e->pmu = pmu_of(c, plane).model;
+	e->vcpus = c->vcpus;
+	e->kernel = c->kernel != NULL;
+	e->policy = c->policy;
+	e->max_events = c->max_events;
+	e->lbr = c->lbr;
+	e->weight = c->weight;
+	atomic_init(&e->over, false);
+	return e;
+}
+
+/* Whether @c's RAM fits beside that of the others. The kernel would give it, page by page, until
+ * there is none left and it ends the whole process. */
+static int check_ram(const struct machine *m, const struct vm_config *c, char *err, size_t errlen)
+{
+	uint64_t limit = m->host_cfg.ram_limit;
+
+	if (!limit)
+		limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (m->ram_bytes <= limit && c->memory_bytes <= limit - m->ram_bytes)
+		return 0;
+	return fail(-ENOMEM, err, errlen,
+		    "%s: vm %s/memory: %" PRIu64 "M given, accepted: at most %" PRIu64
+		    "M, what other VMs have left of the %" PRIu64 "M of --ram-limit",
+		    c->where, c->name, c->memory_bytes >> 20,
+		    m->ram_bytes < limit ? (limit - m->ram_bytes) >> 20 : 0, limit >> 20);
+}
+
+/* @e has its RAM no more. */
+static void give_ram(struct machine_vm *e)
+{
+	e->machine->ram_bytes -= e->ram_bytes;
+	e->ram_bytes = 0;
+}
+
+/* Once the VM is there: where it cannot be made, the error is the only line. */
+static void note_plane(const struct machine *m, const struct vm_config *c,
+		       const struct plane *plane, const char *why)
+{
+	char line[VM_REASON_MAX + 160];
+
+	if (c->engine != VM_ENGINE_AUTO || plane != &m->soft || !m->opts.note)
+		return;
+	snprintf(line, sizeof(line), "vm %s: runs on the soft machine (%s)", c->name, why);
+	m->opts.note(line, m->opts.arg);
+}
+
+static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		  struct machine_vm **out, char *err, size_t errlen)
+{
+	struct machine_vm *e;
+	struct plane *plane;
+	struct node *tenant;
+	char why[VM_REASON_MAX], no_kvm[VM_REASON_MAX];
+	int ret;
+
+	if (machine_vm_find(m, c->name))
+		return fail(-EEXIST, err, errlen, "%s: vm %s: there is a VM of that name", c->where,
+			    c->name);
+	ret = check_ram(m, c, err, errlen);
+	if (!ret)
+		ret = machine_choose_plane(m, c, &plane, no_kvm, err, errlen);
+	if (ret)
+		return ret;
+	if (load && !(plane->ops->can & VMM_CAN_SAVE))
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "%s: vm %s: engine %s cannot go on from a snapshot", c->where, c->name,
+			    plane->ops->name);
+	e = new_entry(m, c, plane);
+	if (!e)
+		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
+	if (m->opts.adding) {
+		ret = m->opts.adding(e, c, why, sizeof(why), m->opts.arg);
+		if (ret) {
+			fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
+			goto err_free;
+		}
+	}
+	tenant = tenant_find(m->tenants, "/host");
+	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
+	if (!ret)
+		ret = tenant_vm_add(m->tenants, tenant, plane->source, c->name, c->vcpus, e,
+				    &e->node, why, sizeof(why));
+	if (ret) {
+		fail(ret, err, errlen, "%s: vm %s/tenant: %s", c->where, c->name, why);
+		goto err_free;
+	}
+	ret = create_vm(m, e, c, plane, load, load_arg, err, errlen);
+	if (ret)
+		goto err_node;
+	e->ram_bytes = c->memory_bytes;
+	m->ram_bytes += e->ram_bytes;
+	/* create_vm has made what this sets, so it cannot fail. */
+	machine_set_tenant(m, e->node->parent, c->tenant_weight, c->tenant_max_events);
+	*m->last = e;
+	m->last = &e->next;
+	note_plane(m, c, plane, no_kvm);
+	if (out)
+		*out = e;
+	return 0;
+err_node:
+	tenant_vm_remove(m->tenants, e->node);
+err_free:
+	free_entry(e);
+	return ret;
+}
+
+int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
+		   size_t errlen)
+{
+	return add_vm(m, c, NULL, NULL, out, err, errlen);
+}
+
+int machine_vm_restore(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		       struct machine_vm **out, char *err, size_t errlen)
+{
+	return add_vm(m, c, load, load_arg, out, err, errlen);
+}
+
+void machine_vm_remove(struct machine_vm *e)
+{
+	struct machine *m = e->machine;
+	struct machine_vm **p;
+
+	if (e->vm)
+		vm_destroy(e->vm);
+	tenant_vm_remove(m->tenants, e->node);
+	for (p = &m->vms; *p != e; p = &(*p)->next)
+		;
+	*p = e->next;
+	if (m->last == &e->next)
+		m->last = p;
+	give_ram(e);
+	free_entry(e);
+}
+
+struct machine_vm *machine_vm_find(const struct machine *m, const char *name)
+{
+	struct node *n = tenant_vm_find(m->tenants, name);
+
+	return n ? n->user : NULL;
+}
+
+struct machine_vm *machine_vms(const struct machine *m)
+{
+	return m->vms;
+}
+
+int machine_vm_start(struct machine_vm *e, char *err, size_t errlen)
+{
+	return e->vm ? vm_start(e->vm, err, errlen) : 0;
+}
+
+void machine_vm_pause(struct machine_vm *e)
+{
+	if (e->vm)
+		vm_pause(e->vm);
+}
+
+enum vm_state machine_vm_state(const struct machine_vm *e)
+{
+	return e->vm ? vm_state(e->vm) : e->state;
+}
+
+uint64_t machine_vm_denied(const struct machine_vm *e, uint64_t *last)
+{
+	if (!e->vm) {
+		*last = e->denied_last;
+		return e->denied;
+	}
+	*last = atomic_load_explicit(&e->vm->denied_last, memory_order_relaxed);
+	return atomic_load_explicit(&e->vm->denied, memory_order_relaxed);
+}
+
+uint64_t machine_vm_refused(const struct machine_vm *e)
+{
+	return e->vm ? __atomic_load_n(&e->vm->quota.refused, __ATOMIC_RELAXED) : e->refused;
+}
+
+/* Keep the last branches of a VM that failed, for the post-mortem. Without memory there is none. */
+static void keep_branches(struct machine_vm *e)
+{
+	e->branches = calloc(e->vcpus, sizeof(*e->branches));
+	for (unsigned int i = 0; e->branches && i < e->vcpus; i++) {
+		e->branches[i] = e->vm->vcpus[i].last;
+		e->vm->vcpus[i].last = NULL;
+	}
+}
+
+void machine_reap(struct machine *m)
+{
+	struct machine_vm *next;
+
+	for (struct machine_vm *e = m->vms; e; e = next) {
+		next = e->next; /* ended() may remove it */
+		if (!e->vm || !atomic_load_explicit(&e->over, memory_order_acquire))
+			continue;
+		e->state = vm_state(e->vm);
+		e->how = vm_how(e->vm);
+		e->status = vm_status(e->vm);
+		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
+		e->denied = machine_vm_denied(e, &e->denied_last);
+		e->refused = machine_vm_refused(e);
+		if (e->state == VM_FAILED)
+			keep_branches(e);
+		vm_destroy(e->vm);
+		e->vm = NULL;
+		give_ram(e);
+		m->opts.ended(e, m->opts.arg);
+	}
+}
