@@ -2,9 +2,9 @@
 /*
  * The soft machine: a predecoded-block interpreter for a closed list of x86-64 instructions.
  *
- * This header has the internal structures of one VM and one vCPU. Only the files of this folder and
- * tests include it. Other folders use vmm_soft_ops (vmm/engine/engine.h). docs/soft-machine.md says
- * what is modelled, counted and refused.
+ * This header has the internal structures of one VM and one vCPU; code.h has those of its code.
+ * Only the files of this folder and tests include it. Other folders use vmm_soft_ops
+ * (vmm/engine/engine.h). docs/soft-machine.md says what is modelled, counted and refused.
  *
  * Layout rule: the fields that the dispatch loop touches come first in struct soft_vcpu. A vCPU
  * that gets its time slice after a thousand others then loads few cache lines.
@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #include "vmm/engine/engine.h"
+#include "vmm/soft/code.h"
+#include "vmm/soft/effort.h"
 #include "vmm/soft/fpu.h"
 #include "vmm/soft/lapic.h"
 #include "vpmu/softpmu.h"
@@ -35,120 +37,7 @@ int soft_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg);
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct soft_vcpu;
-struct soft_op;
 struct soft_chip;
-
-/* ---- register file -------------------------------------------------------------------------
- * Registers 0..15 have the numbers that x86 gives them. With the others, every effective address
- * is r[base] + (r[idx] << scale) + disp. An instruction that is split into several ops passes
- * values from one op to the next in SOFT_TEA and SOFT_T0. */
-enum {
-	SOFT_RAX = 0,
-	SOFT_RCX,
-	SOFT_RDX,
-	SOFT_RBX,
-	SOFT_RSP,
-	SOFT_RBP,
-	SOFT_RSI,
-	SOFT_RDI,
-	SOFT_R8,
-	SOFT_R11 = 11,
-	SOFT_ZERO = 16, /* always 0 */
-	SOFT_FSBASE,
-	SOFT_GSBASE,
-	SOFT_TEA, /* effective address computed by a preceding op of the instruction */
-	SOFT_T0,  /* memory operand of an instruction that is split into several ops */
-	SOFT_NREGS
-};
-
-/* ---- predecoded code -----------------------------------------------------------------------
- * One op executes one instruction or a part of one. The first op of each instruction holds the
- * instruction's length (len > 0) and its events; the other ops have len 0. */
-struct soft_op {
-	const void *h; /* label in soft_exec() */
-	union {
-		int64_t disp;
-		struct soft_block *taken; /* block ends: where a taken branch goes */
-		int (*fn)(struct soft_vcpu *v, const struct soft_op *op);
-	};
-	union {
-		int64_t imm;
-		struct soft_block *fall; /* block ends: the block that follows */
-	};
-	uint8_t dst;
-	uint8_t src;
-	union {
-		struct {
-			uint8_t base;
-			uint8_t idx;
-		};
-		uint16_t unfused; /* in the second op of a fused pair: opcode of the first, alone */
-	};
-	uint8_t scale;
-	uint8_t len;
-	uint8_t ev;    /* SOFT_EV_*, cost << SOFT_EV_COST_SHIFT */
-	uint8_t flags; /* SOFT_OPF_* */
-};
-
-#define SOFT_EV_LOAD	   1u
-#define SOFT_EV_STORE	   2u
-#define SOFT_EV_BRANCH	   4u
-#define SOFT_EV_COST_SHIFT 3
-#define SOFT_COST_MAX	   31u /* most cycles that ev can hold; helpers may add further ones */
-
-#define SOFT_OPF_FUSED 1u /* also executes the op that follows */
-#define SOFT_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
-#define SOFT_OPF_LOCK  4u
-#define SOFT_OPF_REP   8u /* REP / REPE */
-#define SOFT_OPF_REPNE 16u
-#define SOFT_OPF_A32   32u  /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
-#define SOFT_OPF_TAKEN 64u  /* ->taken is in use */
-#define SOFT_OPF_FALL  128u /* ->fall is in use */
-
-/* Packed event sums: several counts in one word, so that a block or an instruction adds all its
- * events by one addition. No lane overflows between two calls of soft_fold(), because at most
- * SOFT_CHUNK instructions of at most SOFT_COST_MAX + SOFT_TAKEN_CYCLES cycles run in between. */
-#define SOFT_CHUNK	   2000
-#define SOFT_LANE_CYCLES   0  /* 16 bits */
-#define SOFT_LANE_LOADS	   16 /* 12 bits each */
-#define SOFT_LANE_STORES   28
-#define SOFT_LANE_BRANCHES 40
-#define SOFT_LANE_TAKEN	   52
-#define SOFT_TAKEN_CYCLES  1ULL
-#define SOFT_TAKEN_SUM	   ((1ULL << SOFT_LANE_TAKEN) | SOFT_TAKEN_CYCLES)
-
-#define SOFT_BLOCK_INSNS 32 /* most instructions of a block */
-#define SOFT_BLOCK_OPS	 96 /* most ops */
-#define SOFT_BLOCK_BYTES (SOFT_BLOCK_INSNS * 15)
-
-struct soft_block {
-	uint64_t pa;	 /* guest-physical address of the first byte */
-	uint64_t target; /* where the branch at the end goes, if it is direct */
-	uint64_t next;	 /* address after the last instruction */
-	struct soft_block *hash_next;
-	struct soft_block *page_next[2]; /* in the lists of the one or two pages that it covers */
-	uint32_t pfn2; /* second page, if its only instruction crosses pages; else UINT32_MAX */
-	uint16_t nr_ops;
-	uint16_t bytes;
-	uint64_t last;	     /* address of the last instruction: FROM of its branch record */
-	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
-	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
-	uint8_t simd;	     /* jit.h: enum jit_sse that its translation needs */
-	uint16_t slot;	     /* jit.c: the first of its SOFT_BLOCK_SLOTS in jit.slots */
-	/* jit.c: */
-	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
-	uint16_t heat;	       /* executions until the block is translated; 0: it was tried */
-	uint16_t native_body;  /* where the translation is behind native[1]; 0: there is none */
-	int16_t native_effort; /* what the block adds to jit.quarters */
-	uint16_t poor;
-	const void *native[2]; /* where translated code enters it: falling through, by a branch */
-	/* The dispatch loop reads only the fields from here on. */
-	uint64_t rip;
-	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0: the block is stale */
-	int32_t n;    /* instructions */
-	uint64_t sum; /* events, packed */
-	struct soft_op ops[];
-};
 
 /* ---- memory --------------------------------------------------------------------------------
  * An entry of the software TLB. Each tag is the guest-virtual address of the page for one kind of
@@ -242,98 +131,6 @@ enum soft_fk {			/* fl_kind is this times 4, plus log2 of the operand bytes */
 	       SOFT_FK_SHR  /* SHR and SAR: a = result sign-extended, b = CF */
 };
 #define SOFT_FK_OVER 0x100u /* in fl_kind: fl_omask and fl_oval replace some of the flags */
-
-/*
- * Effort: what a guest costs in host time, in units of one plain instruction. A scheduler charges
- * it, so that a guest gains nothing by making each of its instructions dear. Retired instructions
- * are one unit each in the interpreter. v->extra is what comes on top, by this table. Its numbers
- * are fixed, so that the effort of a run repeats exactly. What an instruction in translated code
- * is less than a unit, in quarters, is in v->jit.quarters, which is negative. tests/soft/attack.c
- * and the benchmark fair_worst say how well they fit. Guests do not see effort, and it is no part
- * of any count.
- *
- * A function that takes more time than an instruction adds its number where the time is spent.
- */
-enum {
-	SOFT_EFFORT_LOOP = 1,	/* LOOPcc, JCXZ */
-	SOFT_EFFORT_FLAGS = 5,	/* flags that are computed at once: rare conditions */
-	SOFT_EFFORT_HELPER = 5, /* an instruction without a handler of its own */
-	SOFT_EFFORT_DIVIDE = 4,
-	SOFT_EFFORT_CARRY = 2, /* ADC, SBB */
-	SOFT_EFFORT_MUL = 1,
-	SOFT_EFFORT_ALONE = 5,	    /* a locked instruction in a VM of one vCPU */
-	SOFT_EFFORT_LOCKED = 10,    /* a host atomic */
-	SOFT_EFFORT_SPLIT = 40,	    /* a locked access that takes a mutex */
-	SOFT_EFFORT_FENCE = 18,	    /* a fence on the host */
-	SOFT_EFFORT_X87 = 150,	    /* the host's x87 state is exchanged */
-	SOFT_EFFORT_X87_LONG = 50,  /* transcendental instructions, FBLD, FBSTP, FPREM */
-	SOFT_EFFORT_X87_STATE = 90, /* FNSTENV, FNSAVE, FLDENV, FRSTOR, FXSAVE */
-	SOFT_EFFORT_MMX = 10,
-	SOFT_EFFORT_SIMD = 4,	 /* an SSE instruction */
-	SOFT_EFFORT_MXCSR = 9,	 /* the host's MXCSR is exchanged */
-	SOFT_EFFORT_FP_LONG = 4, /* a division, a square root */
-	SOFT_EFFORT_EXACT = 60,	 /* exceptions of each element computed */
-	/* A denormal operand or a tiny result: some hosts need microcode for these. */
-	SOFT_EFFORT_ASSIST = 30,
-
-	SOFT_EFFORT_SYSTEM = 10,     /* a system instruction */
-	SOFT_EFFORT_DESCRIPTOR = 25, /* a segment descriptor that is read and checked */
-	SOFT_EFFORT_FAR = 140,	     /* IRETQ, far RET */
-	SOFT_EFFORT_MODE = 34,	     /* a change of the privilege level */
-	SOFT_EFFORT_APIC = 24,	     /* a register of the local APIC */
-	SOFT_EFFORT_APIC_MODE = 60,  /* its mode */
-	SOFT_EFFORT_CLOCK = 30,	     /* a clock that is set, a timer that is due */
-	SOFT_EFFORT_LOOK = 60,	     /* a vCPU that a message may be for */
-	SOFT_EFFORT_POST = 30,	     /* one that it is for */
-	SOFT_EFFORT_TAKE = 70,	     /* messages taken by the one that they are for */
-	SOFT_EFFORT_PINS = 150,	     /* an end of an interrupt that the I/O APIC sees */
-	SOFT_EFFORT_INTERRUPT = 250, /* an interrupt of a VM with interrupt controllers, besides */
-	SOFT_EFFORT_EVENT = 150,     /* an interrupt, an exception, INT n */
-	SOFT_EFFORT_SLICE = 30,	     /* leaving the dispatch loop and coming back */
-
-	SOFT_EFFORT_SLOW = 6,	/* a memory access that misses the TLB's fast path */
-	SOFT_EFFORT_CROSS = 16, /* one that crosses a page */
-	/* Filling an entry of the TLB. More than the filling takes: the guest has more pages in use
-	 * than the TLB holds, so the host's caches miss as well. */
-	SOFT_EFFORT_FILL = 32,
-	SOFT_EFFORT_WALK = 20,	/* a walk of four levels */
-	SOFT_EFFORT_FLUSH = 60, /* translations dropped; so many entries are one unit more: */
-	SOFT_EFFORT_FLUSH_ENTRIES = 4,
-	SOFT_EFFORT_SITES = 120,       /* what translated code found last in the TLB, dropped */
-	SOFT_EFFORT_FLUSH_LARGE = 400, /* those of a large page looked for */
-
-	SOFT_EFFORT_FIND = 36,		  /* a block that is looked up in the hash table */
-	SOFT_EFFORT_DECODE = 330,	  /* a block that is decoded */
-	SOFT_EFFORT_DECODE_INSN = 125,	  /* each instruction in it */
-	SOFT_EFFORT_TRANSLATE = 600,	  /* a block that is translated to the host's code */
-	SOFT_EFFORT_TRANSLATE_INSN = 200, /* each instruction in it */
-	SOFT_EFFORT_CODE = 60,		  /* a store that hits decoded code */
-	SOFT_EFFORT_REPEAT = 16,	  /* a repeated string instruction */
-	SOFT_EFFORT_ELEMENT = 6,	  /* a string element that is done alone */
-	SOFT_EFFORT_PIECE = 14,	      /* a piece of a page that is done at once, and its bytes: */
-	SOFT_EFFORT_PIECE_BYTES = 32, /* so many are one unit */
-};
-
-/* An instruction in translated code, in quarters of a unit. */
-enum {
-	SOFT_QUARTERS_BLOCK = 3, /* a block, at least: beginning it takes longer than a move */
-	SOFT_QUARTERS_PLAIN = 1,
-	SOFT_QUARTERS_LOOP = 2,
-	SOFT_QUARTERS_CARRY = 2, /* ADC, SBB */
-	SOFT_QUARTERS_BITS = 3,	 /* rotates, bit tests, scans */
-	SOFT_QUARTERS_IMUL = 3,
-	SOFT_QUARTERS_MUL = 7,
-	SOFT_QUARTERS_LOCK = 10,
-	SOFT_QUARTERS_DIVIDE = 22,
-	SOFT_QUARTERS_SIMD = 2,
-	SOFT_QUARTERS_SIMD_STORE = 4, /* it may cross a line of the host's cache */
-	SOFT_QUARTERS_FP = 5,
-	SOFT_QUARTERS_FP_LONG = 24,
-	SOFT_QUARTERS_XMM = 6, /* an XMM register that a block uses for the first time */
-};
-
-/* Without a limit of the caller's, run() returns VMM_EXIT_INTR at so much extra effort. */
-#define SOFT_EXTRA_MAX (4u << 20)
 
 /* Why the dispatch loop must be left (v->attn). */
 #define SOFT_ATTN_EVENT 1u /* an event may be deliverable */
