@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The socket file, the clients and their buffers. server.c makes one; sd-event calls it on the
+ * The clients of the control socket and their buffers. server.c makes one; sd-event calls it on the
  * control thread. It must never wait for a client.
  */
 #include <errno.h>
@@ -11,13 +11,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "vpmu/util/fail.h"
 #include "cgroup/service/clock.h"
 #include "cgroup/service/listener.h"
+#include "cgroup/service/socket_file.h"
 
 #define FAREWELL_MS 2000 /* at most so long does the server's end wait for all clients together */
 
@@ -43,15 +42,13 @@ struct listener {
 	struct server *s;
 	sd_event *ev;
 	const struct server_opts *opts;
-	int fd;
+	struct socket_file file;
 	int reserve_fd; /* closed for a moment to accept a client, and turn it away, when no
 			 * descriptor is left */
 	sd_event_source *io;
 	struct client *clients;
 	unsigned int nr_clients;
 	size_t pending; /* bytes of answers that clients have not read yet */
-	struct stat at; /* the socket file we made */
-	bool bound;
 };
 
 static void client_close(struct client *c)
@@ -357,133 +354,12 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	return 0;
 }
 
-/* ---- the socket file ------------------------------------------------------------------------ */
-
-/*
- * Look at the directory of the socket @path. Whoever can write to it can replace the socket, and
- * anybody can make /tmp/vpmu-UID. @own: it is the server's own directory, which is made if it is
- * missing and must be nobody else's to write to; otherwise the operator has named it.
- */
-static int check_parent(const char *path, bool own, char *err, size_t errlen)
-{
-	const char *slash = strrchr(path, '/');
-	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	struct stat st;
-
-	if (!slash || slash == path)
-		return 0;
-	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	if (own && mkdir(dir, geteuid() ? 0700 : 0755) && errno != EEXIST)
-		return fail(-errno, err, errlen, "socket %s: cannot make %s: %s", path, dir,
-			    strerror(errno));
-	if (lstat(dir, &st))
-		return fail(-errno, err, errlen,
-			    "socket %s: %s: %s; a path in an existing directory is accepted", path,
-			    dir, strerror(errno));
-	if (S_ISLNK(st.st_mode))
-		return fail(-ELOOP, err, errlen,
-			    "socket %s: %s is a symbolic link; a path in the directory itself is "
-			    "accepted",
-			    path, dir);
-	if ((own || geteuid()) && st.st_uid != geteuid() && st.st_uid != 0)
-		return fail(-EPERM, err, errlen,
-			    "socket %s: %s belongs to user %u; a directory of yours or root's is "
-			    "accepted",
-			    path, dir, st.st_uid);
-	if (own && st.st_mode & 022)
-		return fail(-EPERM, err, errlen,
-			    "socket %s: others may write to %s (mode %o); mode 755 or less is "
-			    "accepted",
-			    path, dir, st.st_mode & 07777);
-	return 0;
-}
-
-/* Remove the socket at @addr if nobody listens on it any more. */
-static int clear_stale(const struct sockaddr_un *addr, char *err, size_t errlen)
-{
-	struct stat st;
-	int fd, ret;
-
-	if (lstat(addr->sun_path, &st))
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return fail(-EEXIST, err, errlen,
-			    "socket %s: exists and is no socket; another path is accepted",
-			    addr->sun_path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return fail(-errno, err, errlen, "socket %s: %s", addr->sun_path, strerror(errno));
-	ret = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) ? errno : 0;
-	close(fd);
-	if (ret != ECONNREFUSED)
-		return fail(-EADDRINUSE, err, errlen,
-			    "socket %s: a server listens there; another path is accepted",
-			    addr->sun_path);
-	if (unlink(addr->sun_path) && errno != ENOENT)
-		return fail(-errno, err, errlen, "socket %s: cannot replace it: %s", addr->sun_path,
-			    strerror(errno));
-	return 0;
-}
-
-static int listen_at(struct listener *l, const char *path, bool own_dir, char *err, size_t errlen)
-{
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	gid_t gid;
-	mode_t mode = access_socket(l->opts->access, &gid);
-	int ret;
-
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return fail(-ENAMETOOLONG, err, errlen,
-			    "socket %.40s...: a path of at most %zu bytes is accepted", path,
-			    sizeof(addr.sun_path) - 1);
-	strcpy(addr.sun_path, path);
-	ret = check_parent(path, own_dir, err, errlen);
-	if (!ret)
-		ret = clear_stale(&addr, err, errlen);
-	if (ret)
-		return ret;
-	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	/* fchmod before bind, so that the file never exists with a wider mode: bind uses the
-	 * inode's mode less the umask (unix(7)). chmod after bind, when it has its group, so that
-	 * the mode does not depend on the umask. */
-	if (l->fd < 0 || fchmod(l->fd, 0600) || bind(l->fd, (struct sockaddr *)&addr, sizeof(addr)))
-		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
-	l->bound = true;
-	if (gid != (gid_t)-1 && lchown(path, (uid_t)-1, gid))
-		return fail(-errno, err, errlen,
-			    "socket %s: cannot be given to group %u: %s; the server must run as "
-			    "root or be in the group",
-			    path, gid, strerror(errno));
-	if (chmod(path, mode) || lstat(path, &l->at) || listen(l->fd, 32))
-		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
-	return 0;
-}
-
-/* Serve the socket @fd that somebody else has bound. */
-static int take_over(struct listener *l, int fd, const char *path, char *err, size_t errlen)
-{
-	int type = 0, listens = 0;
-	socklen_t len = sizeof(type);
-	struct sockaddr_un addr;
-	socklen_t addr_len = sizeof(addr);
-
-	l->fd = fd;
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_STREAM ||
-	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) || !listens ||
-	    getsockname(fd, (struct sockaddr *)&addr, &addr_len) || addr.sun_family != AF_UNIX)
-		return fail(-EINVAL, err, errlen,
-			    "socket %s: file descriptor %d is no listening unix stream socket; "
-			    "ListenStream=%s is accepted",
-			    path, fd, path);
-	if (fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
-		return fail(-errno, err, errlen, "socket %s: %s", path, strerror(errno));
-	return 0;
-}
-
 int listener_create(struct server *s, sd_event *ev, const struct server_opts *opts,
 		    struct listener **out, char *err, size_t errlen)
 {
 	struct listener *l = calloc(1, sizeof(*l));
+	mode_t mode;
+	gid_t gid;
 	int ret;
 
 	if (!l)
@@ -491,14 +367,15 @@ int listener_create(struct server *s, sd_event *ev, const struct server_opts *op
 	l->s = s;
 	l->ev = sd_event_ref(ev);
 	l->opts = opts;
-	l->fd = -1;
+	l->file.fd = -1;
+	mode = access_socket(opts->access, &gid);
 	l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (opts->listen_fd)
-		ret = take_over(l, opts->listen_fd, opts->path, err, errlen);
+		ret = socket_file_take(&l->file, opts->listen_fd, opts->path, err, errlen);
 	else
-		ret = listen_at(l, opts->path, opts->own_dir, err, errlen);
+		ret = socket_file_make(&l->file, opts->path, opts->own_dir, mode, gid, err, errlen);
 	if (!ret) {
-		ret = sd_event_add_io(ev, &l->io, l->fd, EPOLLIN, on_accept, l);
+		ret = sd_event_add_io(ev, &l->io, l->file.fd, EPOLLIN, on_accept, l);
 		if (ret < 0)
 			fail(ret, err, errlen, "socket %s: event loop: %s", opts->path,
 			     strerror(-ret));
@@ -534,7 +411,6 @@ static void say_farewell(struct client *c, uint64_t deadline_ns)
 void listener_destroy(struct listener *l)
 {
 	uint64_t deadline_ns = now_ns() + FAREWELL_MS * 1000000ULL;
-	struct stat st;
 
 	if (!l)
 		return;
@@ -545,12 +421,7 @@ void listener_destroy(struct listener *l)
 	while (l->clients)
 		client_close(l->clients);
 	sd_event_source_disable_unref(l->io);
-	/* Remove only the file that we made: somebody may have replaced it. */
-	if (l->bound && lstat(l->opts->path, &st) == 0 && st.st_ino == l->at.st_ino &&
-	    st.st_dev == l->at.st_dev)
-		unlink(l->opts->path);
-	if (l->fd >= 0)
-		close(l->fd);
+	socket_file_close(&l->file, l->opts->path);
 	if (l->reserve_fd >= 0)
 		close(l->reserve_fd);
 	sd_event_unref(l->ev);
