@@ -257,6 +257,25 @@ struct jit_source {	    /* a constant or an operand */
 	int64_t imm;
 	struct rm m;
 };
+/* jit_alu.c: */
+enum { JIT_RR, JIT_RI, JIT_RM, JIT_RX, JIT_MR, JIT_MI }; /* forms of OPS_ALU_FORMS */
+/* Whether byte register @reg of an op is AH, CH, DH or BH, and the number of its whole register. */
+static inline bool jit_is_high(unsigned int lg, unsigned int reg)
+{
+	return lg == 0 && (reg & 7);
+}
+
+static inline unsigned int jit_number(unsigned int lg, unsigned int reg)
+{
+	return lg ? reg : reg >> 3;
+}
+
+/* Each writes the code of one op; false: there is no template. */
+bool jit_alu_op(struct jit *j, const struct soft_op *op, unsigned int code);
+bool jit_unary_op(struct jit *j, const struct soft_op *op, unsigned int code);
+/* MUL and IMUL: SF, ZF, AF and PF stay. */
+void jit_mul(struct jit *j, const struct soft_op *op, unsigned int lg);
+void jit_imul(struct jit *j, const struct soft_op *op, unsigned int lg, bool by_imm);
 /* One operation whose destination is @m, guest memory: by number in OPS_ALU, with HOST_S1 free; by
  * number in OPS_UNARY; a shift by @count, 0 to 2 for SHL, SHR, SAR. jit_shift: false if there is no
  * template. */
