@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "answers.h"
 #include "cgroup/service/server.h"
 #include "cgroup_host.h"
 #include "vpmu/context.h"
@@ -60,23 +61,6 @@ static inline json_t *ask(const char *line)
 	cr_assert(obj && json_is_boolean(json_object_get(obj, "ok")), "%s", answer);
 	free(answer);
 	return obj;
-}
-
-/* Ask for something that must work. */
-static inline json_t *must(const char *line)
-{
-	json_t *obj = ask(line);
-
-	cr_assert(json_is_true(json_object_get(obj, "ok")), "%s: %s", line,
-		  json_string_value(json_object_get(obj, "error")));
-	return obj;
-}
-
-static inline const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "(none)";
 }
 
 /* A count: a string of decimal digits. */

@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <sys/wait.h>
 
+#include "answers.h"
 #include "peers_bed.h"
 
 static struct played one, two;
@@ -192,22 +193,6 @@ static inline json_t *ask(const char *line)
 	talk_end(t);
 	free(t);
 	return obj;
-}
-
-static inline json_t *must(const char *line)
-{
-	json_t *obj = ask(line);
-
-	cr_assert(json_is_true(json_object_get(obj, "ok")), "%s: %s", line,
-		  json_string_value(json_object_get(obj, "error")));
-	return obj;
-}
-
-static inline const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "(none)";
 }
 
 /* The error of @line, which is refused. A static string. */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "answers.h"
 #include "cgroup/service/request.h"
 #include "cgroup/service/server.h"
 #include "cgroup_host.h"
@@ -86,23 +87,6 @@ static inline json_t *ask_len(const char *line, size_t len)
 static inline json_t *ask(const char *line)
 {
 	return ask_len(line, strlen(line));
-}
-
-/* Ask for something that must work. */
-static inline json_t *must(const char *line)
-{
-	json_t *obj = ask(line);
-
-	cr_assert(json_is_true(json_object_get(obj, "ok")), "%s: %s", line,
-		  json_string_value(json_object_get(obj, "error")));
-	return obj;
-}
-
-static inline const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "(none)";
 }
 
 /* A command whose answer has the request. */

@@ -1,43 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot/linux.c and acpi.c: what a kernel finds in guest memory and in its registers, and what
  * is refused. */
-#include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "bz_image.h"
-#include "vmm/engine/platform.h"
-#include "vmm/vm/ram.h"
-
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
+#include "boot_bed.h"
 
 static struct bz_vmlinux kernel;
-static struct image img;
-static struct vmm_ram ram;
-static char err[256];
 
 static void init(void)
 {
 	bz_vmlinux(&kernel);
-	img = (struct image){
-		.name = "vmlinux", .data = (uint8_t *)&kernel, .bytes = sizeof(kernel)};
-	vm_ram_layout(64 * MIB, &ram);
-	cr_assert_eq(vm_ram_map(&ram, false), 0);
-}
-
-static void fini(void)
-{
-	vm_ram_unmap(&ram);
+	boot_bed("vmlinux", &kernel, sizeof(kernel), 64 * MIB);
 }
 
 TestSuite(linux_boot, .init = init, .fini = fini);
 
 static int load(const struct boot_params *p, uint64_t *entry)
 {
-	*err = 0;
-	return boot_linux.load(&img, &ram, p, entry, err, sizeof(err));
+	return load_by(&boot_linux, p, entry);
 }
 
 static const uint8_t *zero_page(void)

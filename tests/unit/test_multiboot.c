@@ -1,44 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot/multiboot.c: what an image finds in memory and in its registers, that it runs from there
  * on the soft machine, and what is refused. */
-#include <criterion/criterion.h>
-#include <errno.h>
-
+#include "boot_bed.h"
 #include "multiboot_image.h"
 #include "vmm/boot/bytes.h"
 #include "vmm/boot/linux.h"
 #include "vmm/engine/engine.h"
-#include "vmm/engine/platform.h"
-#include "vmm/vm/ram.h"
-
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
 
 static struct mb_image image;
-static struct image img;
-static struct vmm_ram ram;
-static char err[256];
 
 static void init(void)
 {
 	mb_image(&image);
-	img = (struct image){
-		.name = "dir/test.flat", .data = (uint8_t *)&image, .bytes = sizeof(image)};
-	vm_ram_layout(16 * MIB, &ram);
-	cr_assert_eq(vm_ram_map(&ram, false), 0);
-}
-
-static void fini(void)
-{
-	vm_ram_unmap(&ram);
+	boot_bed("dir/test.flat", &image, sizeof(image), 16 * MIB);
 }
 
 TestSuite(multiboot, .init = init, .fini = fini);
 
 static int load(const struct boot_params *p, uint64_t *entry)
 {
-	*err = 0;
-	return boot_multiboot.load(&img, &ram, p, entry, err, sizeof(err));
+	return load_by(&boot_multiboot, p, entry);
 }
 
 static uint32_t info(unsigned int field)

@@ -3,17 +3,10 @@
  * record and lbr on the host: the machine is a fake one whose PMIs come when and where the test
  * says, so that the tools can be seen to notice when they come wrongly.
  */
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "guest-tools/args.h"
+#include "tools_bed.h"
 #include "guest-tools/flow.h"
 #include "guest-tools/sample.h"
 #include "guest-tools/symbols.h"
-
-#define MEM_BYTES (1u << 20)
 
 /* The image's table of functions and its end of code, for this test. */
 const uint64_t symbol_count = 3;
@@ -41,9 +34,6 @@ static struct {
 	size_t nr;
 } hw;
 
-static char output[16384];
-static struct guest_info info;
-
 static uint64_t *reg(uint32_t msr)
 {
 	size_t i = 0;
@@ -55,21 +45,6 @@ static uint64_t *reg(uint32_t msr)
 		hw.reg[hw.nr++].msr = msr;
 	}
 	return &hw.reg[i].v;
-}
-
-int64_t sys_write(const char *buf, size_t bytes)
-{
-	size_t len = strlen(output);
-
-	cr_assert(len + bytes < sizeof(output));
-	memcpy(output + len, buf, bytes);
-	output[len + bytes] = 0;
-	return (int64_t)bytes;
-}
-
-uint64_t sys_null_call(uint64_t arg)
-{
-	return arg;
 }
 
 static void fake_cpuid(struct guest_op *op)

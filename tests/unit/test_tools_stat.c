@@ -3,17 +3,11 @@
  * The guest tools' commands stat and msr, and their PMU driver, on the host: the machine is a fake
  * PMU whose registers hold what the test says.
  */
-#include <criterion/criterion.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "guest-tools/args.h"
+#include "tools_bed.h"
 #include "guest-tools/pmu.h"
 #include "guest-tools/tools.h"
-
-#define MEM_BYTES (1u << 20)
 
 static struct {
 	enum pmu_vendor vendor;
@@ -31,24 +25,6 @@ static struct {
 	uint32_t refuse;     /* this MSR is #GP */
 	uint32_t refuse_run; /* only around a run */
 } hw;
-
-static char output[8192];
-static struct guest_info info;
-
-int64_t sys_write(const char *buf, size_t bytes)
-{
-	size_t len = strlen(output);
-
-	cr_assert(len + bytes < sizeof(output));
-	memcpy(output + len, buf, bytes);
-	output[len + bytes] = 0;
-	return (int64_t)bytes;
-}
-
-uint64_t sys_null_call(uint64_t arg)
-{
-	return arg;
-}
 
 static void fake_cpuid(struct guest_op *op)
 {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* For tests of guest tools on the host: what they print, and system calls that do nothing. */
+#ifndef TESTS_UNIT_TOOLS_BED_H
+#define TESTS_UNIT_TOOLS_BED_H
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest-tools/args.h"
+#include "guest-tools/tools.h"
+
+#define MEM_BYTES (1u << 20)
+
+static char output[16384];
+static struct guest_info info;
+
+int64_t sys_write(const char *buf, size_t bytes)
+{
+	size_t len = strlen(output);
+
+	cr_assert(len + bytes < sizeof(output));
+	memcpy(output + len, buf, bytes);
+	output[len + bytes] = 0;
+	return (int64_t)bytes;
+}
+
+uint64_t sys_null_call(uint64_t arg)
+{
+	return arg;
+}
+
+#endif
