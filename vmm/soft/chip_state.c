@@ -20,7 +20,6 @@ int soft_get_vm_state(struct soft_vm *vm, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
 	size_t section;
-	int ret = 0;
 
 	if (!vm->chip)
 		return -ENXIO;
@@ -30,16 +29,7 @@ int soft_get_vm_state(struct soft_vm *vm, void *buf, size_t *bytes)
 	pthread_mutex_lock(&vm->chip->ioapic_lock);
 	ioapic_save(&vm->chip->ioapic, &b);
 	pthread_mutex_unlock(&vm->chip->ioapic_lock);
-	if (b.failed)
-		ret = -ENOMEM;
-	else if (*bytes < b.len)
-		ret = -ENOSPC;
-	else
-		memcpy(buf, b.data, b.len);
-	if (ret != -ENOMEM)
-		*bytes = b.len;
-	vpmu_blob_fini(&b);
-	return ret;
+	return soft_state_out(&b, buf, bytes);
 }
 
 int soft_set_vm_state(struct soft_vm *vm, const void *buf, size_t bytes)

@@ -29,6 +29,24 @@ bool emit_fence(struct emit *e, unsigned int arg)
 	return true;
 }
 
+/* @fn of @src, to operand 0: a register, or 16 bits of memory. */
+static void to_word(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *),
+		    unsigned int src)
+{
+	bool mem = emit_is_mem(e, 0);
+	struct soft_op *op = emit_helper(e, fn, mem ? 1 : emit_lg(e, 0), 0);
+	struct emit_mem m;
+
+	op->src = (uint8_t)src;
+	op->dst = mem ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
+	if (!mem)
+		return;
+	emit_mem(e, 0, &m);
+	op = emit_add(e, SOFT_OP_STX16);
+	emit_set_mem(op, &m);
+	op->src = SOFT_T0;
+}
+
 /* MOV to and from segment, control and debug registers. */
 bool emit_mov_special(struct emit *e)
 {
@@ -54,17 +72,7 @@ bool emit_mov_special(struct emit *e)
 			op->src = (uint8_t)src;
 			return true;
 		}
-		op = emit_helper(e, soft_help_from_seg, emit_is_mem(e, 0) ? 1 : emit_lg(e, 0), 0);
-		op->src = (uint8_t)(r - ZYDIS_REGISTER_ES);
-		op->dst = emit_is_mem(e, 0) ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
-		if (emit_is_mem(e, 0)) {
-			struct emit_mem m;
-
-			emit_mem(e, 0, &m);
-			op = emit_add(e, SOFT_OP_STX16);
-			emit_set_mem(op, &m);
-			op->src = SOFT_T0;
-		}
+		to_word(e, soft_help_from_seg, (unsigned int)(r - ZYDIS_REGISTER_ES));
 		return true;
 	}
 	if (r >= ZYDIS_REGISTER_CR0 && r <= ZYDIS_REGISTER_CR15) {
@@ -157,20 +165,9 @@ bool emit_system(struct emit *e, unsigned int which)
 
 	switch (which) {
 	case SYS_STR:
-	case SYS_SLDT: {
-		struct emit_mem m;
-		mem = emit_is_mem(e, 0);
-		op = emit_helper(e, soft_help_from_seg, mem ? 1 : emit_lg(e, 0), 0);
-		op->src = which == SYS_STR ? SOFT_NSEGS : SOFT_NSEGS + 1;
-		op->dst = mem ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
-		if (mem) {
-			emit_mem(e, 0, &m);
-			op = emit_add(e, SOFT_OP_STX16);
-			emit_set_mem(op, &m);
-			op->src = SOFT_T0;
-		}
+	case SYS_SLDT:
+		to_word(e, soft_help_from_seg, which == SYS_STR ? SOFT_NSEGS : SOFT_NSEGS + 1);
 		return true;
-	}
 	case SYS_LGDT:
 	case SYS_LIDT:
 	case SYS_SGDT:
@@ -179,19 +176,9 @@ bool emit_system(struct emit *e, unsigned int which)
 		emit_tea(e, 0);
 		stack = e->zo[0].mem.segment == ZYDIS_REGISTER_SS;
 		break;
-	case SYS_SMSW: {
-		struct emit_mem m;
-		mem = emit_is_mem(e, 0);
-		op = emit_helper(e, soft_help_smsw, mem ? 1 : emit_lg(e, 0), 0);
-		op->dst = mem ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
-		if (mem) {
-			emit_mem(e, 0, &m);
-			op = emit_add(e, SOFT_OP_STX16);
-			emit_set_mem(op, &m);
-			op->src = SOFT_T0;
-		}
+	case SYS_SMSW:
+		to_word(e, soft_help_smsw, 0);
 		return true;
-	}
 	case SYS_LMSW:
 	case SYS_LLDT:
 	case SYS_LTR:

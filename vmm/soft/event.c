@@ -317,6 +317,20 @@ static int read_frame(struct soft_vcpu *v, uint64_t *f, unsigned int n, unsigned
 	return read_words(v, f, n > 3 ? order : order + 1, n > 3 ? 3 : 2, acc);
 }
 
+/* The code segment that selector @sel of a frame leads to. Traps. */
+static int read_return_cs(struct soft_vcpu *v, uint64_t sel, struct kvm_segment *cs)
+{
+	unsigned int rpl = sel & 3;
+
+	if (!(sel & 0xfffc))
+		return soft_gp(v, 0);
+	if (soft_read_cs(v, (uint16_t)sel, 0, cs))
+		return 1;
+	return rpl < v->cpl || (cs->type & 4 ? cs->dpl > rpl : cs->dpl != rpl)
+		       ? soft_gp(v, sel & 0xfffc)
+		       : 0;
+}
+
 int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 {
 	static const uint8_t rest[] = {4, 3};
@@ -330,12 +344,8 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 	if (read_frame(v, f, 5, acc, &late))
 		return 1;
 	rpl = f[1] & 3;
-	if (!(f[1] & 0xfffc))
-		return soft_gp(v, 0);
-	if (soft_read_cs(v, (uint16_t)f[1], 0, &cs))
+	if (read_return_cs(v, f[1], &cs))
 		return 1;
-	if (rpl < v->cpl || (cs.type & 4 ? cs.dpl > rpl : cs.dpl != rpl))
-		return soft_gp(v, f[1] & 0xfffc);
 	if (late && read_words(v, f, rest, 2, acc))
 		return 1;
 	if (soft_read_ss(v, (uint16_t)f[4], rpl, &ss))
@@ -394,12 +404,8 @@ int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 	if (read_frame(v, f, 2, acc, &late))
 		return 1;
 	rpl = f[1] & 3;
-	if (!(f[1] & 0xfffc))
-		return soft_gp(v, 0);
-	if (soft_read_cs(v, (uint16_t)f[1], 0, &cs))
+	if (read_return_cs(v, f[1], &cs))
 		return 1;
-	if (rpl < v->cpl || (cs.type & 4 ? cs.dpl > rpl : cs.dpl != rpl))
-		return soft_gp(v, f[1] & 0xfffc);
 	rsp += 16 + (uint64_t)op->imm;
 	if (rpl > v->cpl) {
 		if (soft_sys_read(v, rsp, f + 2, 16, acc) ||

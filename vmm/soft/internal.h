@@ -418,6 +418,9 @@ bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector
 
 /* ---- state.c: see get_state and set_state in vmm/engine/engine.h ---- */
 int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes);
+/* soft_state_out - copy @b, which ends with that, to the *bytes bytes at @buf; *bytes becomes its
+ * length. -ENOSPC: it is longer. -ENOMEM. */
+int soft_state_out(struct vpmu_blob *b, void *buf, size_t *bytes);
 int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes);
 
 /* ---- msr.c ---- */

@@ -79,12 +79,27 @@ static void collect(const struct soft_vcpu *v, struct state *s)
 		soft_plat_get(v, &s->plat);
 }
 
+int soft_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
+{
+	int ret = 0;
+
+	if (b->failed)
+		ret = -ENOMEM;
+	else if (*bytes < b->len)
+		ret = -ENOSPC;
+	else
+		memcpy(buf, b->data, b->len);
+	if (ret != -ENOMEM)
+		*bytes = b->len;
+	vpmu_blob_fini(b);
+	return ret;
+}
+
 int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
 	struct state s;
 	size_t section;
-	int ret = 0;
 
 	collect(v, &s);
 	section = vpmu_blob_begin(&b, TAG, VERSION);
@@ -122,16 +137,7 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 		vpmu_blob_u8(&b, s.hits);
 		vpmu_blob_end(&b, section);
 	}
-	if (b.failed)
-		ret = -ENOMEM;
-	else if (*bytes < b.len)
-		ret = -ENOSPC;
-	else
-		memcpy(buf, b.data, b.len);
-	if (ret != -ENOMEM)
-		*bytes = b.len;
-	vpmu_blob_fini(&b);
-	return ret;
+	return soft_state_out(&b, buf, bytes);
 }
 
 /* The local APIC of @v after a reset. */
