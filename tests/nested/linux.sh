@@ -8,6 +8,8 @@
 #   hostile   guests that fault, spin, flood their console and write every MSR beside one that computes, a
 #             server that is killed, and what is left of it
 #   move      a guest that is saved and goes on in another vpmu-vmm, while its perf counts
+#   stop      guests whose vpmu-vmm is stopped for 30 s (SIGSTOP), and that are then paused for 30 s: of each model of
+#             the next arguments (none: amd-v2), with one vCPU that is busy and one that is idle
 #   matrix    all of it: every model, 10,000 PMIs of each
 # Each case is one boot of the nested bed (tests/nested/run), in which vpmu-vmm runs the guests with Debian's
 # cloud kernel, or its generic one with BED_GUEST=generic. Exit status 77 with a line "# SKIP" when something
@@ -26,7 +28,7 @@ skip() {
 }
 
 [ $# -gt 0 ] || {
-	sed -n '3,15s/^# //p' "$0"
+	sed -n '3,17s/^# //p' "$0"
 	exit 2
 }
 case=$1
@@ -277,8 +279,69 @@ move)
 	echo 'all rounds done' | expect moves
 	! grep -q '^\[moves\] the log has a complaint' "$tmp/out" || fail "see the guest's log"
 	;;
+stop)
+	models=${*:-amd-v2}
+	vms=
+	# The watchdog of soft lockups reports after 20 s, that of RCU after 21 s; both look every few seconds. The program on
+	# CPU 1 ends when the clock has jumped, so that the machine has nothing to emulate while the watchdogs look.
+	for m in $models; do
+		initrd "$m.initrd" <<-'END'
+			clock() { cut -d. -f1 /proc/uptime; }
+			for round in 1 2; do
+				taskset 2 sh -c 'while :; do :; done' &
+				sleep 2
+				last=$(clock) now=$(clock)
+				echo "round $round: ready"
+				until [ $((now - last)) -ge 10 ]; do
+					last=$now
+					sleep 0.2
+					now=$(clock)
+				done
+				echo "round $round: the clock jumped by $((now - last)) s"
+				sleep 1
+				kill $!
+				sleep 25
+			done
+			echo "watchdogs: $(cat /proc/sys/kernel/soft_watchdog) $(cat /proc/sys/kernel/watchdog_thresh)"
+			dmesg | grep -iE 'lockup|rcu.*(stall|starved)|WARNING: CPU|BUG:|Oops|blocked for more|Call Trace' | sed 's/^/complaint: /'
+			echo 'all rounds done'
+		END
+		vms="$vms --vm '$(vm "$m" "$m.initrd" "$m" 2 192M)'"
+	done
+	script --exact <<-END
+		cd /tmp
+		vpmu-vmm --socket /tmp/s.sock --hold --console stdout $vms >/tmp/log 2>&1 &
+		server=\$!
+		ready() { # round
+			for m in $models; do
+				until grep -q "^\[\$m\] .*round \$1: ready" /tmp/log; do
+					kill -0 \$server || { cat /tmp/log; exit 1; }
+					sleep 0.2
+				done
+			done
+		}
+		ready 1
+		kill -STOP \$server
+		sleep 30
+		kill -CONT \$server
+		ready 2
+		export VPMU_SOCKET=/tmp/s.sock
+		for m in $models; do vpmu pause \$m; done
+		sleep 30
+		for m in $models; do vpmu resume \$m; done
+		for m in $models; do until grep -q "^vm \$m: " /tmp/log; do sleep 0.2; done; done
+		vpmu quit && wait \$server && echo 'the server ends well'
+		cat /tmp/log
+	END
+	grep -q '^the server ends well' "$tmp/out" || fail "the server did not end well"
+	for m in $models; do
+		printf '%s\n' 'round [1]: the clock jumped by (29|3[0-9]) s' 'watchdogs: 1 10' 'all rounds done' | expect "$m"
+		! grep "^\[$m\] complaint: " "$tmp/out" || fail "guest $m complains"
+		grep -q "^vm $m: done" "$tmp/out" || fail "guest $m did not switch itself off"
+	done
+	;;
 matrix)
-	for c in models 'perf 10000' hostile move; do
+	for c in models 'perf 10000' hostile move stop; do
 		"$0" $c || failed=1
 	done
 	;;

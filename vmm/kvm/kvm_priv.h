@@ -60,6 +60,7 @@ struct vmm_engine_vcpu {
 	_Atomic bool count_tsc; /* somebody has asked for tsc */
 	uint64_t tsc;		/* TSC ticks inside of KVM_RUN and on a CPU, since then */
 	struct kvm_oncpu oncpu;
+	uint64_t ran_ns; /* with interrupt controllers: when it is known to have run last, or 0 */
 
 	_Atomic int tid;     /* thread inside of run(), or 0 */
 	_Atomic bool kicked; /* kick() was called, and run() has not reported it */

@@ -19,9 +19,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "vmm/kvm/kvm_priv.h"
+
+/* A guest that could not run for so long is told. The same as of the soft machine. */
+#define STOPPED_NS 1000000000ULL
 
 int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **out)
 {
@@ -216,17 +220,45 @@ static int inject(struct vmm_engine_vcpu *v)
 	return 0;
 }
 
+/* Coarse: it is cheap, and an entry must be. */
+static uint64_t coarse_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * A vCPU could not run while its VM was paused or this process was stopped, but KVM's clock went
+ * on. So tell the guest, or its watchdogs take its CPUs for locked up. They allow 20 s and more.
+ * -EINVAL: the guest does not use KVM's clock.
+ */
+static void tell_stopped(struct vmm_engine_vcpu *v)
+{
+	uint64_t now = coarse_ns();
+
+	if (v->ran_ns && now - v->ran_ns >= STOPPED_NS)
+		kvm_ioctl(v->fd, KVM_KVMCLOCK_CTRL, 0);
+	v->ran_ns = now;
+}
+
 /* KVM_RUN once. 0 or -errno, -EINTR included. */
 static int enter_guest(struct vmm_engine_vcpu *v)
 {
 	bool count = v->oncpu.tid;
 	int rc;
 
+	if (v->vm->irqchip)
+		tell_stopped(v);
 	if (count)
 		kvm_oncpu_enter(&v->oncpu);
 	rc = kvm_ioctl(v->fd, KVM_RUN, 0);
 	if (count)
 		v->tsc += kvm_oncpu_leave(&v->oncpu);
+	/* The signal that ends KVM_RUN may have stopped the thread for long behind it. */
+	if (v->vm->irqchip && rc != -EINTR)
+		v->ran_ns = coarse_ns();
 	v->irq_ready = v->kr->ready_for_interrupt_injection && v->kr->if_flag;
 	return rc;
 }
