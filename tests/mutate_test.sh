@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# tests/mutate on a tree of one program: what it says of each kind of defect, and that --log continues a replay.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0
+
+# like WHAT EXPECTED PRINTED
+like() {
+	[ "$2" = "$3" ] && return
+	printf '%s: expected\n%s\nprinted\n%s\n' "$1" "$2" "$3"
+	bad=1
+}
+
+# told: a line for each result: its kind, the name, what runs on
+told() { sed -n 's/^\(caught\|SURVIVED\|broken\|does not [a-z]*\|skipped\)  *\([^:]*\).*/\1 \2/p'; }
+
+mkdir -p "$dir/tests" && cp "$here/mutate" "$dir/tests/" || exit 1
+cat >"$dir/CMakeLists.txt" <<'E2'
+cmake_minimum_required(VERSION 3.25)
+project(tree LANGUAGES C)
+add_compile_options(-Wall -Werror)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_executable(sum sum.c)
+add_executable(no no.c)
+E2
+echo 'int main(void) { return 1; }' >"$dir/no.c"
+cat >"$dir/sum.c" <<'E2'
+int main(int argc, char **argv)
+{
+	int sum = argc + argc;
+	int spare = 1;
+
+	(void)argv;
+	return sum * spare != 2;
+}
+E2
+# entry NAME TEST OLD NEW
+entry() { printf 'name: %s\nfile: sum.c\ntest: %s\nwhy: A reason.\n-%s\n+%s\n\n' "$@"; }
+{
+	entry wrong sum '	int sum = argc + argc;' '	int sum = argc;'
+	entry harmless sum '	int spare = 1;' '	int spare = 1 + 0;'
+	entry leaves-a-variable sum '	return sum * spare != 2;' '	return 1;'
+	entry syntax sum '	int spare = 1;' '	int spare 1;'
+	entry gone sum '	int other;' ''
+	entry never no '	int spare = 1;' '	int spare = 2;'
+} >"$dir/tests/mutations.txt"
+
+out=$("$dir/tests/mutate")
+like "exit status" 1 $?
+like "all" "caught wrong
+SURVIVED harmless
+caught leaves-a-variable
+does not build syntax
+does not apply gone
+broken never" "$(told <<<"$out")"
+like "sums" "mutate: 2 caught, 1 survived, 3 do not apply, 0 skipped" "${out##*$'\n'}"
+like "the tree" "" "$(cmp "$dir/sum.c" "$dir/build-mutate/tree/sum.c" 2>&1)"
+
+out=$(cd "$dir" && tests/mutate --log log --copy other leaves-a-variable wrong)
+like "exit status of caught ones" 0 $?
+like "in the order of the names" "caught leaves-a-variable
+caught wrong" "$(told <<<"$out")"
+like "log" "$(grep -v ^mutate: <<<"$out")" "$(cat "$dir/log")"
+[ -e "$dir/other/tree/sum.c" ] || like "--copy" "other/tree/sum.c" ""
+[ -e "$dir/log.out/wrong" ] || like "output" "log.out/wrong" ""
+
+out=$(cd "$dir" && tests/mutate --log log wrong harmless)
+like "exit status with a log" 1 $?
+like "continued" "SURVIVED harmless" "$(told <<<"$out")"
+like "sums of the log" "mutate: 2 caught, 1 survived, 0 do not apply, 0 skipped" "${out##*$'\n'}"
+sed -i /harmless/d "$dir/log"
+out=$(cd "$dir" && tests/mutate --log log wrong)
+like "exit status of a log of caught ones" 0 $?
+like "nothing is left" "" "$(told <<<"$out")"
+
+"$dir/tests/mutate" nobody 2>/dev/null
+like "exit status of a wrong name" 2 $?
+exit $bad
