@@ -43,6 +43,7 @@ entry() { printf 'name: %s\nfile: sum.c\ntest: %s\nwhy: A reason.\n-%s\n+%s\n\n'
 	entry wrong sum '	int sum = argc + argc;' '	int sum = argc;'
 	entry harmless sum '	int spare = 1;' '	int spare = 1 + 0;'
 	entry leaves-a-variable sum '	return sum * spare != 2;' '	return 1;'
+	entry leaves-the-test-out sum '	return sum * spare != 2;' '	return 77;'
 	entry syntax sum '	int spare = 1;' '	int spare 1;'
 	entry gone sum '	int other;' ''
 	entry never no '	int spare = 1;' '	int spare = 2;'
@@ -53,10 +54,11 @@ like "exit status" 1 $?
 like "all" "caught wrong
 SURVIVED harmless
 caught leaves-a-variable
+SURVIVED leaves-the-test-out
 does not build syntax
 does not apply gone
 broken never" "$(told <<<"$out")"
-like "sums" "mutate: 2 caught, 1 survived, 3 do not apply, 0 skipped" "${out##*$'\n'}"
+like "sums" "mutate: 2 caught, 2 survived, 3 do not apply, 0 skipped" "${out##*$'\n'}"
 like "the tree" "" "$(cmp "$dir/sum.c" "$dir/build-mutate/tree/sum.c" 2>&1)"
 
 out=$(cd "$dir" && tests/mutate --log log --copy other leaves-a-variable wrong)
@@ -75,6 +77,11 @@ sed -i /harmless/d "$dir/log"
 out=$(cd "$dir" && tests/mutate --log log wrong)
 like "exit status of a log of caught ones" 0 $?
 like "nothing is left" "" "$(told <<<"$out")"
+
+out=$(cd "$dir" && tests/mutate --trust never leaves-the-test-out)
+like "exit status of trusted tests" 0 $?
+like "trusted tests" "caught never
+skipped leaves-the-test-out" "$(told <<<"$out")"
 
 "$dir/tests/mutate" nobody 2>/dev/null
 like "exit status of a wrong name" 2 $?
