@@ -570,6 +570,24 @@ static int64_t untimed(struct vpmu_counting *c)
 	return (int64_t)(c->values[0].count - c->values[0].running_ns);
 }
 
+/* All that the node of @c does now is lost: its time goes on, its running time stands. */
+static void expect_all_lost(struct vpmu_counting *c)
+{
+	uint64_t enabled_ns[3], running_ns[3];
+
+	vpmu_source_read(c);
+	for (unsigned int i = 0; i < 3; i++) {
+		enabled_ns[i] = c->values[i].enabled_ns;
+		running_ns[i] = c->values[i].running_ns;
+	}
+	wait_for_rounds(3);
+	vpmu_source_read(c);
+	for (unsigned int i = 0; i < 3; i++) {
+		cr_expect_gt(c->values[i].enabled_ns, enabled_ns[i]);
+		cr_expect_eq(c->values[i].running_ns, running_ns[i]);
+	}
+}
+
 /* /sys says that CPU 1 is away, which it is not: so it runs on, without events. What an account
  * does there is lost time, and a clock shows it. */
 Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
@@ -604,6 +622,7 @@ Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
 		put("/sys/devices/system/cpu/online", "0\\n");
 		kernel_tend(plane);
 		wait_for_rounds(3);
+		expect_all_lost(c);
 		cr_expect_gt(bed_conserved(s), 0);
 		put("/sys/devices/system/cpu/online", "0-1\\n");
 	}

@@ -3,7 +3,8 @@
  * The other way round from test_signal: a consumer changes while somebody reads it. A read runs one
  * instruction at a time, and at one of them, each in its turn, the handler is the owner of the pCPU
  * and a control thread: it charges, disables, enables, deletes, and adds. The read must give a
- * value that the consumer had at some moment of the read (I2).
+ * value that the consumer had at some moment of the read (I2). Branch records are written likewise
+ * while they are read: the reader must get the words of one write.
  *
  * Plain main with TAP-like output. The pCPU is offline, so that one thread can do everything.
  */
@@ -21,6 +22,7 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/rcu.h"
 #include "vpmu/softpmu.h"
+#include "vpmu/taskdata.h"
 
 #define MOMENTS 16
 
@@ -112,6 +114,25 @@ static void end_and_none(void)
 	had();
 }
 
+/* ---- branch records ---- */
+
+#define WORDS (sizeof(struct vpmu_lbr_regs) / sizeof(uint64_t))
+
+static struct vpmu_taskdata records;
+static uint64_t writes; /* of records; the number is in each word of them */
+
+static void write_records(void)
+{
+	uint64_t words[WORDS];
+	struct vpmu_lbr_regs r;
+
+	writes++;
+	for (size_t i = 0; i < WORDS; i++)
+		words[i] = writes;
+	memcpy(&r, words, sizeof(r));
+	taskdata_write(&records, &r);
+}
+
 /* ---- */
 
 static void on_step(int sig, siginfo_t *info, void *context)
@@ -126,7 +147,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 }
 
 /* One read, with the act at instruction @at. 1: the read has no such instruction. */
-static int one(unsigned long at)
+static int one_of_consumer(unsigned long at)
 {
 	struct vpmu_value v;
 
@@ -154,7 +175,35 @@ static int one(unsigned long at)
 	return -1;
 }
 
-static int all(const char *what, void (*act)(void))
+/* As one_of_consumer(), of the branch records. */
+static int one_of_records(unsigned long at)
+{
+	struct vpmu_lbr_regs r;
+	uint64_t words[WORDS], before = writes;
+	bool ok;
+
+	t.at = at;
+	t.step = 0;
+	t.acted = false;
+	trap_flag_on();
+	ok = taskdata_read(&records, &r);
+	trap_flag_off();
+	if (!ok) {
+		printf("# instruction %lu of the read: given up\n", at);
+		return -1;
+	}
+	memcpy(words, &r, sizeof(words));
+	for (size_t i = 0; i < WORDS; i++) {
+		if (words[i] == words[0] && words[i] >= before)
+			continue;
+		printf("# instruction %lu of the read: word 0 is of write %lu, word %zu of %lu\n",
+		       at, words[0], i, words[i]);
+		return -1;
+	}
+	return !t.acted;
+}
+
+static int all(const char *what, void (*act)(void), int (*one)(unsigned long at))
 {
 	unsigned long at = 0;
 	int ret;
@@ -163,12 +212,16 @@ static int all(const char *what, void (*act)(void))
 	do {
 		ret = one(at++);
 	} while (!ret);
-	if (at < 30) {
+	if (ret > 0 && at < 30) {
 		printf("# a read of %lu instructions\n", at);
 		ret = -1;
 	}
 	printf("%sok - %s, %s, at each of %lu instructions of a read\n", ret < 0 ? "not " : "",
-	       what, t.p ? "on the pCPU" : "by control", at);
+	       what,
+	       one == one_of_records ? "by the owner"
+	       : t.p		     ? "on the pCPU"
+				     : "by control",
+	       at);
 	return ret < 0;
 }
 
@@ -204,14 +257,16 @@ int main(void)
 	sigaction(SIGTRAP, &sa, NULL);
 	for (int form = 0; form < 2; form++) {
 		t.p = form ? NULL : t.pcpu;
-		failed |= all("ends", end);
-		failed |= all("ends and begins", end_and_begin);
-		failed |= all("ends twice", end_twice);
-		failed |= all("is deleted", none);
-		failed |= all("ends and is deleted", end_and_none);
-		failed |= all("becomes another", another);
+		failed |= all("ends", end, one_of_consumer);
+		failed |= all("ends and begins", end_and_begin, one_of_consumer);
+		failed |= all("ends twice", end_twice, one_of_consumer);
+		failed |= all("is deleted", none, one_of_consumer);
+		failed |= all("ends and is deleted", end_and_none, one_of_consumer);
+		failed |= all("becomes another", another, one_of_consumer);
 	}
-	printf("1..12\n");
+	write_records();
+	failed |= all("branch records are written", write_records, one_of_records);
+	printf("1..13\n");
 	vpmu_pcpu_switch(t.pcpu, NULL);
 	for (int i = 0; i < 2; i++)
 		vpmu_context_fini(&t.ctx[i]);
