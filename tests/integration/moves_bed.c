@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -56,6 +57,7 @@ void switch_seldom(void)
 static void work(void *arg)
 {
 	struct job *j = arg;
+	struct rusage usage;
 	char c;
 
 	run_on(1);
@@ -67,6 +69,8 @@ static void work(void *arg)
 					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		madvise(p, bytes, MADV_NOHUGEPAGE);
+		getrusage(RUSAGE_SELF, &usage);
+		j->switches = usage.ru_nvcsw + usage.ru_nivcsw;
 		touch(p, j->first);
 		__atomic_store_n(&j->step, WAITS, __ATOMIC_RELEASE);
 		if (j->self)
@@ -121,7 +125,6 @@ static long switches_of(pid_t pid)
 /* One round: from @from to @to. Returns whether the task ran all the time. */
 bool play(struct job *j, const char *from, const char *to, bool by_itself)
 {
-	long switches;
 	bool ran;
 	char c = 0;
 
@@ -131,12 +134,11 @@ bool play(struct job *j, const char *from, const char *to, bool by_itself)
 	cr_assert_eq(write(j->start[1], &c, 1), 1);
 	if (!by_itself) {
 		wait_for(j, WAITS);
-		switches = switches_of(j->pid);
 		bed_move(j->pid, to);
 		__atomic_store_n(&j->step, MOVED, __ATOMIC_RELEASE);
 	}
 	wait_for(j, DID_ALL);
-	ran = !by_itself && switches_of(j->pid) == switches;
+	ran = !by_itself && switches_of(j->pid) == j->switches;
 	__atomic_store_n(&j->step, MAY_SLEEP, __ATOMIC_RELEASE);
 	cr_assert_eq(read(j->done[0], &c, 1), 1);
 	return ran;

@@ -20,6 +20,7 @@ struct job {
 	pid_t pid;
 	size_t first, second; /* page faults before and after the move */
 	const char *self;     /* it moves itself there; NULL: somebody moves it */
+	long switches;	      /* away from it, when it began a round */
 	int step;
 };
 enum { WAITS = 1, MOVED, DID_ALL, MAY_SLEEP };
