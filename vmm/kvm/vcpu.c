@@ -231,8 +231,8 @@ static uint64_t coarse_ns(void)
 
 /*
  * A vCPU could not run while its VM was paused or this process was stopped, but KVM's clock went
- * on. So tell the guest, or its watchdogs take its CPUs for locked up. They allow 20 s and more.
- * -EINVAL: the guest does not use KVM's clock.
+ * on. So tell the guest, whose watchdogs may take its CPUs for locked up otherwise. They allow 20 s
+ * and more. -EINVAL: the guest does not use KVM's clock.
  */
 static void tell_stopped(struct vmm_engine_vcpu *v)
 {
