@@ -243,6 +243,11 @@ Test(kernel_errors, a_slot_forgets_how_its_last_key_was_read)
 
 		bed_attach(now);
 		usleep(1000);
+		/* Before anybody reads the event itself: that brings the word up to date. */
+		vpmu_source_flush(now);
+		vpmu_source_read(now);
+		if (i % 2)
+			cr_expect_gt(now->values[0].count, 500000u);
 		cr_expect_gt(bed_conserved(kernel_source(k)), 0);
 		vpmu_source_detach(now);
 		if (i % 2)
