@@ -82,7 +82,9 @@ static void tree_open(struct tree *t, const struct shared *sh, int found)
 	if (!found)
 		cr_assert_eq(kernel_bind_cgroup(t->tenant, sh->cgroup), 0);
 	t->root = bed_counting(s->root, keys, 2, NULL);
-	t->tenants = bed_counting(t->tenant, keys, 2, NULL);
+	/* Two at once: then the plane looks at the keys of all nodes, also of those that no session
+	 * of this process counts yet. */
+	t->tenants = bed_counting(t->tenant, keys, 2, bed_counting(t->vm, keys, 1, NULL));
 }
 
 /* The first process. It is killed when the test has seen ready. */
