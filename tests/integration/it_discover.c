@@ -142,7 +142,7 @@ static void tell_state(void)
 		 "cd /proc/%d && { cat stat; tr '\\0' ' ' <cmdline; echo; cat cgroup; ls -l fd; "
 		 "for t in task/*; "
 		 "do cat $t/stat $t/wchan $t/syscall $t/stack; echo; done; ps -eLo "
-		 "pid,tid,stat,pcpu,comm; } >&2 2>&1",
+		 "pid,tid,stat,pcpu,comm; } >&2",
 		 (int)child);
 	if (system(command))
 		fprintf(stderr, "not all of it could be read\n");
