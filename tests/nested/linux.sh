@@ -107,13 +107,22 @@ event() { # model
 	esac
 }
 
+# The same for perf_event_open: type and config, which are PERF_COUNT_HW_REF_CPU_CYCLES and a raw event.
+event_numbers() { # model
+	case $1 in
+	intel-*) echo 0 9 ;;
+	amd-*) echo 4 0x100000120 ;;
+	esac
+}
+
 # The smallest number behind "$2: " in lines of guest $1.
 least() { # guest text
 	sed -n "s/^\[$1\] .*$2: \([0-9]*\)\$/\1/p" "$tmp/out" | sort -n | head -n 1
 }
 
 all_models="amd-k7 amd-core amd-v2 intel-v2 intel-v5"
-slack=100000 # ticks of timers of both kernels within the 2,000,000; it was 18,706 and 19,654
+# perf stat counts what both kernels do from exec to exit, too. It is the same to a few ticks in the fastest of many runs.
+slack=1000
 
 case $case in
 models)
@@ -125,9 +134,10 @@ models)
 			dmesg | grep -A16 'Performance Events'
 			echo "CPUs online: \$(nproc)"
 			echo 0 >/proc/sys/kernel/randomize_va_space
-			for n in 1000000 3000000; do
-				taskset 2 perf stat -v -r 5 -e $ev spin \$n 2>&1 | sed -n "s/^$ev: \([0-9]*\) .*/count of \$n: \1/p"
+			for n in 100000 300000; do
+				taskset 2 perf stat -v -r 50 -e $ev spin \$n 2>&1 | sed -n "s/^$ev: \([0-9]*\) .*/count of \$n: \1/p"
 			done
+			taskset 2 spin --event $(event_numbers "$m") 100000 300000
 			perf stat -x, -a -A -e $ev sh -c 'taskset 1 spin 20000000 & taskset 2 spin 20000000; wait' 2>&1 |
 				sed -n 's/^CPU\([01]\),\([0-9]*\),.*/count of CPU \1: \2/p'
 			dmesg -r | sed -n 's/^<[0-4]>/complaint: /p'
@@ -144,15 +154,17 @@ models)
 			fail "guest $m complains"
 		grep -q "^vm $m: done" "$tmp/out" || fail "guest $m did not switch itself off"
 		# In the fastest of many runs no timer of either kernel came between.
-		one=$(least "$m" 'count of 1000000') three=$(least "$m" 'count of 3000000')
+		one=$(least "$m" 'count of 100000') three=$(least "$m" 'count of 300000')
 		cpu0=$(least "$m" 'count of CPU 0') cpu1=$(least "$m" 'count of CPU 1')
 		[ -n "$one" ] && [ -n "$three" ] && [ -n "$cpu0" ] && [ -n "$cpu1" ] || {
 			fail "guest $m: counts are missing"
 			continue
 		}
-		echo "$m: 2000000 instructions more were counted as $((three - one)); CPUs that execute 20000000 each: $cpu0 and $cpu1"
-		[ $((three - one)) -ge $((2000000 - slack)) ] && [ $((three - one)) -le $((2000000 + slack)) ] ||
-			fail "guest $m: 2000000 instructions were counted as $((three - one))"
+		echo "$m: perf stat counted 200000 instructions more as $((three - one)) ticks; CPUs that execute 20000000 each: $cpu0 and $cpu1"
+		[ $((three - one)) -ge $((200000 - slack)) ] && [ $((three - one)) -le $((200000 + slack)) ] ||
+			fail "guest $m: perf stat counted 200000 instructions more as $((three - one)) ticks"
+		# A program's own event, between whose readings the kernel always does the same, is exact.
+		echo '200000 instructions more, 200000 ticks more$' | expect "$m"
 		for cpu in "$cpu0" "$cpu1"; do
 			[ "$cpu" -ge 20000000 ] && [ "$cpu" -le 60000000 ] || fail "guest $m: a CPU counted $cpu"
 		done

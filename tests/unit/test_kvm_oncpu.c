@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include <linux/perf_event.h>
+
 #include "vmm/kvm/oncpu.h"
 
 static uint64_t cpu_ns(void)
@@ -129,12 +131,25 @@ Test(kvm_oncpu, time_asleep_is_not_counted_without_events)
 	expect_once(sleeping, false);
 }
 
+static void blink(void)
+{
+	usleep(100);
+}
+
 static bool sleeping_between(bool events, char *seen, size_t len)
 {
 	struct sums s = measure(events, 50, work, nap);
 
 	snprintf(seen, len, "%lu ticks, not %lu", s.ticks, s.expected);
 	return about(s.ticks, s.expected, 50 * 10000);
+}
+
+static bool losing_it_briefly(bool events, char *seen, size_t len)
+{
+	struct sums s = measure(events, 200, work, blink);
+
+	snprintf(seen, len, "%lu ticks, not %lu", s.ticks, s.expected);
+	return about(s.ticks, s.expected, 200 * 10000);
 }
 
 Test(kvm_oncpu, time_asleep_between_runs)
@@ -147,7 +162,17 @@ Test(kvm_oncpu, time_asleep_between_runs_without_events)
 	expect_once(sleeping_between, false);
 }
 
-static _Atomic bool stop;
+Test(kvm_oncpu, little_time_lost_between_runs)
+{
+	expect_once(losing_it_briefly, true);
+}
+
+Test(kvm_oncpu, little_time_lost_between_runs_without_events)
+{
+	expect_once(losing_it_briefly, false);
+}
+
+static _Atomic bool stop, runs;
 
 static void *hog(void *arg)
 {
@@ -156,9 +181,17 @@ static void *hog(void *arg)
 	CPU_ZERO(&set);
 	CPU_SET(*(int *)arg, &set);
 	sched_setaffinity(0, sizeof(set), &set);
+	runs = true;
 	while (!stop)
 		;
 	return NULL;
+}
+
+/* The kernel need not take the CPU away just here. */
+static void give_up(void)
+{
+	work();
+	sched_yield();
 }
 
 /* Two threads on one CPU. */
@@ -172,9 +205,11 @@ static bool preempted(bool events, char *seen, size_t len)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	cr_assert(!sched_setaffinity(0, sizeof(set), &set));
-	stop = false;
+	stop = runs = false;
 	cr_assert(!pthread_create(&t, NULL, hog, &cpu));
-	s = measure(events, 400, work, NULL);
+	while (!runs)
+		usleep(100);
+	s = measure(events, 400, give_up, NULL);
 	stop = true;
 	pthread_join(t, NULL);
 	snprintf(seen, len, "%lu of %lu ticks, expected %lu, %lu switches", s.ticks, s.wall_tsc,
@@ -191,6 +226,42 @@ Test(kvm_oncpu, preemption_is_taken_off)
 Test(kvm_oncpu, preemption_is_taken_off_without_events)
 {
 	expect_once(preempted, false);
+}
+
+/* The kernel's clock of the thread and the TSC drift apart: here by 50 ms, since the thread got its
+ * CPU. */
+static bool drifted(char *seen, size_t len)
+{
+	struct kvm_oncpu o = {0};
+	uint64_t begin, age, ns, ticks;
+
+	kvm_oncpu_open(&o, (int)syscall(SYS_gettid), true);
+	if (!o.page)
+		cr_skip_test("perf events are not permitted");
+	kvm_oncpu_enter(&o);
+	o.ref_tsc -= 50000000;
+	kvm_oncpu_enter(&o);
+	begin = __rdtsc();
+	ns = cpu_ns();
+	work();
+	age = __rdtsc() - begin;
+	nap();
+	ticks = kvm_oncpu_leave(&o);
+	kvm_oncpu_close(&o);
+	snprintf(seen, len, "%lu ticks with %lu of work, %lu ns by the kernel", ticks, age,
+		 cpu_ns() - ns);
+	return ticks > age / 2;
+}
+
+Test(kvm_oncpu, clocks_that_drift_apart)
+{
+	unsigned int right = 0;
+	char seen[200];
+
+	/* A thread that just lost its CPU has a new answer. */
+	for (unsigned int i = 0; i < TRIES; i++)
+		right += drifted(seen, sizeof(seen));
+	cr_expect_gt(right, TRIES / 2, "%u of %d; the last: %s", right, TRIES, seen);
 }
 
 static unsigned int steps;

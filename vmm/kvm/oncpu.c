@@ -13,8 +13,9 @@
 
 #include "vmm/kvm/oncpu.h"
 
-/* Without an event, the thread is taken for having kept its CPU for so long between two runs. */
-#define KEPT_TICKS 2000000
+/* So old may the last answer of the event's clock be: its ns and our TSC drift apart by the error
+ * of rate(). */
+#define KEPT_TICKS 20000000
 
 static uint64_t tsc(void)
 {
@@ -60,6 +61,7 @@ void kvm_oncpu_open(struct kvm_oncpu *o, int tid, bool events)
 		.config = PERF_COUNT_SW_DUMMY,
 		.exclude_kernel = 1,
 		.exclude_hv = 1,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 	};
 	void *page;
 
@@ -94,12 +96,26 @@ static uint32_t page_seq(const struct kvm_oncpu *o)
 	return o->page ? *(const volatile uint32_t *)&o->page->lock : 0;
 }
 
+/* The thread's time on a CPU. That of the event is by the clock of perf, which goes on in
+ * interrupts as the TSC does. If the event had none, no time would have passed; only events that
+ * are pinned come to that. */
+static uint64_t cpu_ns(const struct kvm_oncpu *o)
+{
+	uint64_t value_enabled[2];
+
+	if (!o->page)
+		return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return read(o->fd, value_enabled, sizeof(value_enabled)) == sizeof(value_enabled)
+		       ? value_enabled[1]
+		       : o->ref_ns;
+}
+
 /* Ask for the CPU time of now. Again, if the thread lost its CPU between the two clocks. */
 static void ask(struct kvm_oncpu *o)
 {
 	do {
 		o->seq = page_seq(o);
-		o->ref_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		o->ref_ns = cpu_ns(o);
 		o->ref_tsc = tsc();
 	} while (o->seq != page_seq(o));
 }
@@ -107,7 +123,7 @@ static void ask(struct kvm_oncpu *o)
 void kvm_oncpu_enter(struct kvm_oncpu *o)
 {
 	o->from_tsc = tsc();
-	if (o->ref_tsc && (o->page ? o->seq == page_seq(o) : o->from_tsc - o->ref_tsc < KEPT_TICKS))
+	if (o->page && o->ref_tsc && o->seq == page_seq(o) && o->from_tsc - o->ref_tsc < KEPT_TICKS)
 		return;
 	ask(o);
 	o->from_tsc = o->ref_tsc;
