@@ -63,9 +63,7 @@ static bool either_fault(const struct dt_seq *q, const struct dt_result *nat,
 		return false;
 	if (!insn_decode(q->c.code + (nat->rip - q->c.slot), DT_SLOT - (nat->rip - q->c.slot), &in))
 		return false;
-	return in.i.mnemonic == ZYDIS_MNEMONIC_CALL || in.i.mnemonic == ZYDIS_MNEMONIC_CMPSB ||
-	       in.i.mnemonic == ZYDIS_MNEMONIC_CMPSW || in.i.mnemonic == ZYDIS_MNEMONIC_CMPSD ||
-	       in.i.mnemonic == ZYDIS_MNEMONIC_CMPSQ;
+	return in.i.mnemonic == ZYDIS_MNEMONIC_CALL || insn_is_cmps(&in);
 }
 
 /*

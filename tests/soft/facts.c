@@ -92,6 +92,8 @@ static uint32_t after_double_shift(const struct insn *in, uint32_t before, int c
 
 uint32_t insn_undefined_flags(const struct insn *in, uint32_t before, int cl)
 {
+	if (insn_is_cmps(in))
+		return insn_is_rep_string(in) ? before : 0; /* RCX may be 0 */
 	switch (in->i.mnemonic) {
 	case ZYDIS_MNEMONIC_ADD:
 	case ZYDIS_MNEMONIC_ADC:
@@ -106,15 +108,11 @@ uint32_t insn_undefined_flags(const struct insn *in, uint32_t before, int cl)
 	case ZYDIS_MNEMONIC_POPFQ:
 	case ZYDIS_MNEMONIC_IRETQ:
 		return 0;
-	case ZYDIS_MNEMONIC_CMPSB:
-	case ZYDIS_MNEMONIC_CMPSW:
-	case ZYDIS_MNEMONIC_CMPSD:
-	case ZYDIS_MNEMONIC_CMPSQ:
 	case ZYDIS_MNEMONIC_SCASB:
 	case ZYDIS_MNEMONIC_SCASW:
 	case ZYDIS_MNEMONIC_SCASD:
 	case ZYDIS_MNEMONIC_SCASQ:
-		return insn_is_rep_string(in) ? before : 0; /* RCX may be 0 */
+		return insn_is_rep_string(in) ? before : 0;
 	case ZYDIS_MNEMONIC_INC:
 	case ZYDIS_MNEMONIC_DEC:
 		return before & DT_CF;
@@ -214,6 +212,19 @@ bool insn_is_rep_string(const struct insn *in)
 {
 	return in->i.attributes &
 	       (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE);
+}
+
+bool insn_is_cmps(const struct insn *in)
+{
+	switch (in->i.mnemonic) {
+	case ZYDIS_MNEMONIC_CMPSB:
+	case ZYDIS_MNEMONIC_CMPSW:
+	case ZYDIS_MNEMONIC_CMPSD:
+	case ZYDIS_MNEMONIC_CMPSQ:
+		return in->i.meta.category == ZYDIS_CATEGORY_STRINGOP;
+	default:
+		return false;
+	}
 }
 
 static bool touches_memory(const struct insn *in, unsigned int actions)

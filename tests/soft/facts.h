@@ -37,6 +37,8 @@ int insn_count(const struct insn *in, int cl);
 /* Counting: SDM vol. 3 ch. 20 "instruction retired" events. */
 bool insn_is_branch(const struct insn *in);
 bool insn_is_rep_string(const struct insn *in);
+/* insn_is_cmps - the string instruction; Zydis has one mnemonic for it and for SSE's CMPSD. */
+bool insn_is_cmps(const struct insn *in);
 bool insn_loads(const struct insn *in);
 bool insn_stores(const struct insn *in);
 
