@@ -118,7 +118,8 @@ static bool state_fault(const struct dt_seq *q, const struct dt_result *nat,
 }
 
 static bool fault_equal(const struct dt_seq *q, const struct dt_result *nat,
-			const struct dt_result *soft, char *why, size_t why_len)
+			const struct dt_result *soft, const struct host_facts *host, char *why,
+			size_t why_len)
 {
 	uint32_t error_mask = ~0u;
 
@@ -127,10 +128,13 @@ static bool fault_equal(const struct dt_seq *q, const struct dt_result *nat,
 	if (nat->vector == 14 && nat->cr2 != soft->cr2) {
 		if (state_fault(q, nat, soft))
 			return true;
+		if (host && host->upper_first && host_upper_fault(q, nat, soft))
+			goto error_code;
 		snprintf(why, why_len, "cr2: native %#" PRIx64 ", soft %#" PRIx64, nat->cr2,
 			 soft->cr2);
 		return false;
 	}
+error_code:
 	/* Linux hides from user space whether an address beyond the user's is mapped. */
 	if (nat->vector == 14 && nat->cr2 >= USER_END)
 		error_mask = ~1u;
@@ -181,8 +185,10 @@ static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char 
 }
 
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, unsigned int how, char *why, size_t why_len)
+		   const struct dt_result *soft, unsigned int how, const struct host_facts *host,
+		   char *why, size_t why_len)
 {
+	uint8_t data[DT_DATA_BYTES], stack[DT_STACK_BYTES];
 	uint32_t mask = ~(how & COMPARE_UNDEFINED ? 0 : undefined_at(q, nat));
 	bool either = how & COMPARE_EITHER_FAULT && either_fault(q, nat, soft);
 	bool fp = how & COMPARE_FP_FAULTS && fp_fault(q, nat);
@@ -216,11 +222,16 @@ bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
 			 soft->cs, soft->ss);
 		return false;
 	}
-	return (either || fp || fault_equal(q, nat, soft, why, why_len)) &&
+	memcpy(data, soft->data, sizeof(data));
+	memcpy(stack, soft->stack, sizeof(stack));
+	if (host && host->x87_parts) {
+		host_x87_part(q, nat, soft, DT_DATA, nat->data, data, sizeof(data));
+		host_x87_part(q, nat, soft, DT_STACK, nat->stack, stack, sizeof(stack));
+	}
+	return (either || fp || fault_equal(q, nat, soft, host, why, why_len)) &&
 	       (fp || fx_equal(nat->fx, soft->fx, how & COMPARE_FP_FAULTS, why, why_len)) &&
-	       memory_equal("data", DT_DATA, nat->data, soft->data, DT_DATA_BYTES, why, why_len) &&
-	       memory_equal("stack", DT_STACK, nat->stack, soft->stack, DT_STACK_BYTES, why,
-			    why_len) &&
+	       memory_equal("data", DT_DATA, nat->data, data, DT_DATA_BYTES, why, why_len) &&
+	       memory_equal("stack", DT_STACK, nat->stack, stack, DT_STACK_BYTES, why, why_len) &&
 	       memory_equal("code", q->c.slot, nat->code, soft->code, DT_SLOT, why, why_len);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "tests/soft/gen.h"
+#include "tests/soft/host.h"
 #include "vpmu/lbr.h"
 
 /* Counts of one path through a sequence. */
@@ -25,9 +26,11 @@ struct path_counts {
 	    */
 
 /* results_equal - everything observable but undefined flags; on a difference, what differs first
- * in @why. @how: COMPARE_*. */
+ * in @why. @how: COMPARE_*. @host: accept what the CPU that made @nat does by these; NULL: @nat is
+ * the soft machine's as well. */
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, unsigned int how, char *why, size_t why_len);
+		   const struct dt_result *soft, unsigned int how, const struct host_facts *host,
+		   char *why, size_t why_len);
 
 /* path_count - count along the single-stepped path in @nat; false when it was not recorded. */
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out);

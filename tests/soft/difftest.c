@@ -45,6 +45,7 @@ static struct {
 
 static struct native_side native;
 static struct vendor_host host;
+static struct host_facts facts;
 /* The machines are what the host's vendor makes; @other, what the other vendor makes, is used only
  * on a host that vendor.c does not list. */
 static struct soft_side whole, sliced, other, warm;
@@ -96,7 +97,7 @@ static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
 			 const struct soft_counts *ca, const struct soft_counts *cb,
 			 const struct dt_seq *q, char *why, size_t why_len)
 {
-	if (!results_equal(q, a, b, COMPARE_UNDEFINED, why, why_len))
+	if (!results_equal(q, a, b, COMPARE_UNDEFINED, NULL, why, why_len))
 		return false;
 	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
 		if (ca->ev[e] != cb->ev[e]) {
@@ -140,13 +141,14 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 		st.wild++;
 		return K_KINDS;
 	}
-	if (c && !results_equal(q, &r_whole, &r_other, how & COMPARE_UNDEFINED, why, why_len)) {
+	if (c &&
+	    !results_equal(q, &r_whole, &r_other, how & COMPARE_UNDEFINED, NULL, why, why_len)) {
 		st.vendors++;
 		native_known = false;
 	}
 	if (native_known) {
 		st.checked[K_STATE]++;
-		if (!results_equal(q, nat, &r_whole, how, why, why_len))
+		if (!results_equal(q, nat, &r_whole, how, &facts, why, why_len))
 			return K_STATE;
 	}
 	if (ca.broken[0]) {
@@ -555,7 +557,7 @@ static int setup(void)
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
 
-	bool *isa = coverage_init(), masked;
+	bool *isa = coverage_init(), masked, no_cvtpi2ps;
 
 	if (!isa)
 		return -1;
@@ -570,17 +572,27 @@ static int setup(void)
 	host.listed &= !opt.unlisted;
 	/* What an exception that is not masked leaves behind was measured on these CPUs only. */
 	masked = !coverage_pointers() && !opt.unmasked;
-	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, misalign(), masked);
+	if (len < 0)
+		return -1;
+	path[len] = 0;
+	strcat(path, "-native");
+	if (host_probe(path, &facts)) {
+		fprintf(stderr, "difftest: cannot measure this CPU with %s\n", path);
+		return -1;
+	}
+	/* The soft machine does not ask what kind of Intel CPU it is on. */
+	no_cvtpi2ps = host.vendor == VENDOR_INTEL && facts.mmx_stays;
+	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, misalign(), masked, no_cvtpi2ps);
+	if (no_cvtpi2ps)
+		printf("# not generated: cvtpi2ps with a memory operand (this CPU leaves x87 "
+		       "alone, "
+		       "SDM vol. 2 says otherwise)\n");
 	if (masked)
 		printf("# not generated: control words that leave x87 and SSE exceptions unmasked "
 		       "(not measured on this CPU; --unmasked)\n");
 	printf("# this CPU: %s; compared with the soft machine as %s%s\n", host.text,
 	       vendor_name(host.vendor),
 	       host.listed ? "" : ", except where the vendors differ (not in vendor.c's table)");
-	if (len < 0)
-		return -1;
-	path[len] = 0;
-	strcat(path, "-native");
 	if (native_start(&native, path)) {
 		fprintf(stderr, "difftest: cannot start %s\n", path);
 		return -1;

@@ -11,12 +11,15 @@ const bool *gen_isa;
 bool gen_intel;
 bool gen_misalign;
 bool gen_masked;
+static bool no_cvtpi2ps; /* from memory */
 
 #define SEQ_BYTES  150u /* longest sequence, its final jump included */
 #define FINAL_JUMP 5u
 
-void gen_init(const bool isa[SEQ_MNEMONICS], bool intel, bool misalign, bool masked)
+void gen_init(const bool isa[SEQ_MNEMONICS], bool intel, bool misalign, bool masked,
+	      bool without_cvtpi2ps)
 {
+	no_cvtpi2ps = without_cvtpi2ps;
 	gen_masked = masked;
 	gen_misalign = misalign;
 	gen_isa = isa;
@@ -139,13 +142,16 @@ static void define_flags(struct gen *g)
 /*
  * Forms that are not on the list though their mnemonic is (docs/soft-machine.md): nested and
  * 16-bit frames, vector instructions that share a string instruction's name. And 0F 0D with a
- * register, #UD on AMD's CPUs by the manual only.
+ * register, #UD on AMD's CPUs by the manual only. And CVTPI2PS from memory, where a CPU of Intel's
+ * does not do what SDM vol. 2 says.
  */
 static bool form_left_out(const struct insn *in)
 {
 	if (in->i.mnemonic == ZYDIS_MNEMONIC_ENTER || in->i.mnemonic == ZYDIS_MNEMONIC_LEAVE)
 		return in->i.operand_width == 16 ||
 		       (in->i.operand_count_visible == 2 && in->op[1].imm.value.u & 31);
+	if (in->i.mnemonic == ZYDIS_MNEMONIC_CVTPI2PS)
+		return no_cvtpi2ps && in->op[1].type == ZYDIS_OPERAND_TYPE_MEMORY;
 	if (in->i.opcode_map == ZYDIS_OPCODE_MAP_0F && in->i.opcode == 0x0d)
 		return in->i.raw.modrm.mod == 3 && !gen_intel;
 	return false;

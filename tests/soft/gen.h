@@ -43,13 +43,15 @@ struct dt_seq {
  * machine under test does not claim, or whose result belongs to the machine (time stamps). @intel:
  * also what is on the list for Intel's CPUs only (near branches with prefix 66), and what was not
  * measured on others. @misalign: MXCSR has the bit MM. @masked: MXCSR and FCW mask all exceptions.
+ * @without_cvtpi2ps: no CVTPI2PS with a memory operand.
  * gen_sequence - the sequence of @seed; always the same for the same arguments of gen_init.
  * gen_recheck - recompute the undefined flags after bytes were replaced by NOPs; false when an
  * instruction would decide on an undefined flag.
  */
 #define GEN_CPUID_FIRST	 0x80000002u /* the brand string: the leaves sequences ask for */
 #define GEN_CPUID_LEAVES 3u
-void gen_init(const bool isa[SEQ_MNEMONICS], bool intel, bool misalign, bool masked);
+void gen_init(const bool isa[SEQ_MNEMONICS], bool intel, bool misalign, bool masked,
+	      bool without_cvtpi2ps);
 void gen_sequence(uint64_t seed, struct dt_seq *q);
 bool gen_recheck(struct dt_seq *q);
 
