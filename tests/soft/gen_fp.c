@@ -340,7 +340,10 @@ static void save_restore(struct gen *g)
 			put(&e, kind == 2 ? 0xd9 : 0xdd);
 			put_absolute(&e, restore ? 4 : 6, at);
 		}
-		if (emit(g, &e) < 0)
+		/* Where FXSAVE is left out, FXRSTOR meets numbers that were not saved. */
+		if (emit(g, &e) < 0 &&
+		    (restore || kind > 1 ||
+		     gen_isa[wide ? ZYDIS_MNEMONIC_FXSAVE64 : ZYDIS_MNEMONIC_FXSAVE]))
 			return;
 		if (!restore)
 			for (uint32_t n = below(g, 3); n; n--)

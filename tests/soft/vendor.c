@@ -14,7 +14,7 @@ static const struct {
 	unsigned int family, model_first, model_last;
 } listed[] = {
 	{VENDOR_AMD, 0x19, 0, 0xff}, /* Zen 3 and Zen 4 */
-	/* In a VM whose CPU has AMX and AVX512-FP16, unlike others that say model A7H. */
+	/* Two kinds of CPU that say so were seen in VMs; host.c asks which one it is. */
 	{VENDOR_INTEL, 6, 0xa7, 0xa7},
 };
 
