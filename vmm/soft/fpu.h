@@ -77,11 +77,22 @@ struct soft_simd_io {
 	uint64_t mm_a, mm_b;
 	uint32_t mxcsr, host;
 };
-/* Execute a stub: without MXCSR; with the guest's, which is updated; and with MMX registers too.
- * The thread's own MXCSR and x87 state are not changed. */
+/* Execute a stub: without MXCSR, and with the guest's, which is updated; and both with MMX
+ * registers. Those with MXCSR leave io.host there, which must be the thread's own. They do not read
+ * that, and LFENCE waits for the exception flags before they are read: on some CPUs an STMXCSR that
+ * comes soon after what changes the flags takes 25 to 50 ns. The thread's x87 state is not changed.
+ */
 void soft_simd_int(struct soft_simd_io *io, const void *stub);
 void soft_simd_fp(struct soft_simd_io *io, const void *stub);
 void soft_simd_mm(struct soft_simd_io *io, const void *stub);
+void soft_simd_mm_fp(struct soft_simd_io *io, const void *stub);
+static inline uint32_t soft_host_mxcsr(void)
+{
+	uint32_t x;
+
+	__asm__ volatile("stmxcsr %0" : "=m"(x) : : "memory");
+	return x;
+}
 /* Execute an x87 stub on the registers in @fx, with memory operand @mem and the arithmetic flags
  * @flags. Returns AX and the flags. */
 struct soft_x87_out {

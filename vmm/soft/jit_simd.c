@@ -352,14 +352,6 @@ void jit_simd_enter(struct jit *j)
 #define FP_RUNS	   64 /* runs that load MXCSR after one for which it was needed */
 #define SLOW	   (SOFT_FP_DE | SOFT_FP_UE)
 
-static uint32_t get_mxcsr(void)
-{
-	uint32_t x;
-
-	__asm__ volatile("stmxcsr %0" : "=m"(x) : : "memory");
-	return x;
-}
-
 static void set_mxcsr(uint32_t x)
 {
 	__asm__ volatile("ldmxcsr %0" : : "m"(x) : "memory");
@@ -379,7 +371,6 @@ void jit_simd_begin(struct soft_vcpu *v, const struct soft_block *b)
 		return;
 	v->jit.fp_runs--;
 	v->jit.sse = JIT_SSE_ALL;
-	v->jit.host_mxcsr = get_mxcsr();
 	set_mxcsr(mxcsr & ~SLOW);
 }
 
@@ -392,8 +383,8 @@ void jit_simd_end(struct soft_vcpu *v, uint32_t word, int64_t insns)
 		v->jit.fp_runs = FP_RUNS; /* it is why the code was left */
 	if (v->jit.sse != JIT_SSE_ALL)
 		return;
-	now = get_mxcsr();
-	set_mxcsr(v->jit.host_mxcsr);
+	now = soft_host_mxcsr();
+	set_mxcsr(v->host_mxcsr);
 	v->fpu.mxcsr |= now & SOFT_FP_FLAGS;
 	/* How many of the instructions needed microcode is not known: one in eight. */
 	if (unlikely(now & SLOW) && insns > 0)

@@ -85,9 +85,8 @@ int soft_help_mmx(struct soft_vcpu *v, const struct soft_op *op)
 		io.mm_a = soft_mmx(v, op->dst);
 	else if (op->idx & SIMD_XMM)
 		io.a = v->fpu.fx.xmm[op->dst];
-	io.mxcsr = SOFT_MXCSR_INIT;
 	if (op->idx & SIMD_FP) {
-		if (soft_simd_run_fp(v, op, &io, soft_simd_mm)) {
+		if (soft_simd_run_fp(v, op, &io, soft_simd_mm_fp)) {
 			if (!stays) /* as measured on AMD family 1AH */
 				soft_mmx_done(v);
 			return 1;
@@ -150,7 +149,7 @@ int soft_help_mmx_mov(struct soft_vcpu *v, const struct soft_op *op)
 /* A shift by the constant op->scale. */
 int soft_help_mmx_shift(struct soft_vcpu *v, const struct soft_op *op)
 {
-	struct soft_simd_io io = {.mm_b = op->scale, .mxcsr = SOFT_MXCSR_INIT};
+	struct soft_simd_io io = {.mm_b = op->scale};
 
 	if (soft_mmx_enter(v))
 		return 1;

@@ -411,6 +411,7 @@ static void run_loop(struct soft_vcpu *v)
 int soft_run(struct soft_vcpu *v, struct vmm_run *run)
 {
 	v->run = run;
+	v->host_mxcsr = soft_host_mxcsr();
 	v->retired = 0;
 	v->extra_begin = v->extra;
 	v->jit.quarters_begin = v->jit.quarters;

@@ -22,6 +22,7 @@
 struct shape {
 	unsigned int opcode, lanes;
 	bool from64, to64; /* elements have 64 bits */
+	uint32_t host;	   /* the thread's MXCSR */
 };
 
 static bool shape_of(const uint8_t *stub, struct shape *s)
@@ -71,6 +72,7 @@ static uint32_t flags_of(const struct shape *s, uint32_t mxcsr, uint64_t a, uint
 	io->a.q[0] = a;
 	io->b.q[0] = b;
 	io->mxcsr = mxcsr;
+	io->host = s->host;
 	soft_simd_fp(io, soft_simd_stub(s->from64 ? SIMD_F2 : SIMD_F3, s->opcode));
 	return io->mxcsr & SOFT_FP_FLAGS;
 }
@@ -118,15 +120,16 @@ static uint64_t element(const union soft_xmm *x, bool is64, unsigned int lane)
 
 /* Which exceptions the instruction raises, if underflow or overflow may not be masked. */
 static uint32_t exactly(const struct soft_op *op, uint32_t mxcsr, uint32_t masks,
-			const union soft_xmm *a, const union soft_xmm *b, uint32_t raised)
+			const union soft_xmm *a, const struct soft_simd_io *io, uint32_t raised)
 {
-	struct shape s;
+	struct shape s = {.host = io->host};
 	uint32_t f = 0;
 
 	if (!shape_of((const uint8_t *)(uintptr_t)op->imm, &s))
 		return raised;
 	for (unsigned int i = 0; i < s.lanes; i++)
-		f |= lane_flags(&s, mxcsr, masks, element(a, s.from64, i), element(b, s.from64, i));
+		f |= lane_flags(&s, mxcsr, masks, element(a, s.from64, i),
+				element(&io->b, s.from64, i));
 	return f;
 }
 
@@ -149,6 +152,7 @@ int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_
 	if (unlikely(!(masks & SOFT_FP_UE)))
 		run &= ~SOFT_MXCSR_FTZ;
 	io->mxcsr = run;
+	io->host = v->host_mxcsr;
 	call(io, (const void *)(uintptr_t)op->imm);
 	raised = io->mxcsr & SOFT_FP_FLAGS;
 	v->extra += SOFT_EFFORT_MXCSR;
@@ -159,7 +163,7 @@ int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_
 			return raise_xm(v, raised & BEFORE);
 		if ((masks & RANGE) != RANGE) {
 			v->extra += SOFT_EFFORT_EXACT;
-			raised = exactly(op, run, masks, &a, &io->b, raised);
+			raised = exactly(op, run, masks, &a, io, raised);
 		}
 		if (raised & ~masks)
 			return raise_xm(v, raised);

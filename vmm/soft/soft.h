@@ -252,7 +252,7 @@ struct soft_vcpu {
 		uint32_t at; /* end of this vCPU's code in the last of its parts */
 		uint16_t parts[SOFT_BIG_PARTS]; /* which it holds: jit_part.c */
 		uint32_t sse;			/* jit_simd.c: enum jit_sse */
-		uint32_t fp_runs, host_mxcsr;
+		uint32_t fp_runs;
 		uint8_t nr_parts;
 	} jit;
 
@@ -322,6 +322,7 @@ struct soft_vcpu {
 	} bounce;
 
 	struct soft_fpu fpu;
+	uint32_t host_mxcsr; /* the thread's own MXCSR while run() is on it */
 
 	/* system state */
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, apic_base, pat, tsc_aux;
