@@ -19,10 +19,15 @@ begin() { # LINE...: vpmud with these lines in [metrics]
 			printf '[tenant /t/*]\ncgroup = %s/*\n[metrics]\nevents = page-faults,context-switches,task-clock\n' "$top"
 			printf '%s\n' "$@" | sed "s/PORT/$port/"
 		} >"$conf"
-		"$vpmud" -c "$conf" >"$dir/server.log" 2>&1 &
+		# Through a pipe: the limit of the size of files, which "a full disk" sets, would cut the log off.
+		rm -f "$dir/log.pipe"
+		mkfifo "$dir/log.pipe"
+		cat "$dir/log.pipe" >"$dir/server.log" &
+		log=$!
+		"$vpmud" -c "$conf" >"$dir/log.pipe" 2>&1 &
 		server=$!
 		wait_for "$server" "$vpmu" sessions && break
-		wait "$server"
+		wait "$server" "$log"
 		server=
 		grep -q 'Address already in use' "$dir/server.log" && continue
 		if grep -Eq 'does not permit|no BTF|refuses the BPF program' "$dir/server.log"; then
@@ -39,6 +44,7 @@ end() {
 	wait "$server"
 	server=
 }
+said() { [ "$(grep -c "$1" "$dir/server.log")" = 1 ]; }
 code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
 sample() { # SERIES FILE
 	awk -v s="$1" 'index($0, s " ") == 1 { print $NF }' "$2"
@@ -164,14 +170,14 @@ check "vpmud goes on" "$("$vpmu" sessions | grep -c 'vpmud.metrics')" 2
 kill -KILL "$http"
 again_there() { curl -sf "$at/metrics" >"$dir/text"; }
 wait_for "$server" again_there
-check_match "the log says so" "$(cat "$dir/server.log")" 'the HTTP process of the metrics has ended \(signal 9\)'
+wait_for "$server" said 'the HTTP process of the metrics has ended (signal 9)' ||
+	check "the log says so" "$(cat "$dir/server.log")" "the HTTP process has ended"
 at_least "the counts are there" "$(sample "$faults" "$dir/text")" 1000
 
 # ---- a full disk: each file is the old one or none, it is said once, and counting goes on ----
 if command -v prlimit >/dev/null; then
 	rm "$dir/vpmu.prom"
 	prlimit --pid "$server" --fsize=1000:unlimited
-	said() { [ "$(grep -c "$1" "$dir/server.log")" = 1 ]; }
 	wait_for "$server" said 'vpmu.prom: File too large'
 	refused() { [ "$(code "$at/metrics")" = 503 ]; }
 	wait_for "$server" refused
@@ -179,7 +185,7 @@ if command -v prlimit >/dev/null; then
 	state=$VPMU_SOCKET.state
 	[ "$pin_dir" = none ] || cp "$state" "$dir/state"
 	"$vpmu" attach full -e page-faults,task-clock,context-switches --for-each tenant || check "a session on a full disk" refused opened
-	[ "$pin_dir" = none ] || said "state file $state: cannot be written: File too large" ||
+	[ "$pin_dir" = none ] || wait_for "$server" said "state file $state: cannot be written: File too large" ||
 		check "the state file" "$(cat "$dir/server.log")" "said once that it cannot be written"
 	[ "$pin_dir" = none ] || cmp "$state" "$dir/state" || check "the old state file" changed kept
 	check "no halves" "$(ls "$dir" "$run" | grep -E 'prom\.|\.new')" ""
@@ -191,7 +197,8 @@ if command -v prlimit >/dev/null; then
 	if [ "$pin_dir" != none ]; then
 		saved() { jq -r '.sessions[].session // .sessions[].name' "$state" | grep -qx full; }
 		wait_for "$server" saved
-		check "the log" "$(grep -c 'the state file is written again' "$dir/server.log")" 1
+		wait_for "$server" said 'the state file is written again' ||
+			check "the log" "$(cat "$dir/server.log")" "the state file is written again, once"
 	fi
 	"$vpmu" detach full >/dev/null
 else

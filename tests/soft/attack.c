@@ -292,7 +292,7 @@ const struct attack attacks[] = {
 	A("fyl2x", att_fyl2x, 17472, NOTHING),
 	A("fprem", att_fprem, 16772, NOTHING),
 	A("fbstp", att_fbstp, 18636, NOTHING),
-	A("x87 denormal", att_fdenormal, 15628, NOTHING),
+	A("x87 denormal", att_fdenormal, 26900, NOTHING),
 	A("fnsave", att_fnsave, 26789, NOTHING),
 	A("fnstenv", att_fnstenv, 27663, NOTHING),
 	A("fxsave", att_fxsave, 15143, NOTHING),

@@ -236,7 +236,7 @@ BED_GUEST(g_loop,
 	  "mov $1000,%ecx\n cvtsi2sd %rcx,%xmm0\n movapd %xmm0,%xmm1\n fldpi\n"
 	  "1: divsd %xmm0,%xmm1\n addsd %xmm0,%xmm1\n mulsd %xmm1,%xmm0\n sqrtsd %xmm0,%xmm0\n"
 	  "fld1\n faddp\n fsin\n movsd %xmm1,(%rdi)\n paddq %xmm1,%xmm7\n"
-	  "paddb (%rdi),%xmm6\n dec %ecx\n jnz 1b\n hlt");
+	  "paddb (%rdi),%xmm6\n dec %ecx\n jnz 1b\n cvtpd2pi %xmm7,%mm3\n hlt");
 
 static void host_state(uint32_t *mxcsr, uint16_t *fcw, uint16_t *tags)
 {

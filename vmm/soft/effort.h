@@ -35,6 +35,7 @@ enum {
 	SOFT_EFFORT_EXACT = 60,	 /* exceptions of each element computed */
 	/* A denormal operand or a tiny result: some hosts need microcode for these. */
 	SOFT_EFFORT_ASSIST = 30,
+	SOFT_EFFORT_X87_ASSIST = 120, /* the same of x87: for the operand and for the result */
 
 	SOFT_EFFORT_SYSTEM = 10,     /* a system instruction */
 	SOFT_EFFORT_DESCRIPTOR = 25, /* a segment descriptor that is read and checked */

@@ -11,6 +11,7 @@
 
 #include "vmm/soft/emit.h"
 
+#define SLOW (SOFT_FP_DE | SOFT_FP_UE) /* some hosts need microcode for these */
 /* Exceptions that keep a result from being stored, if they are not masked (SDM vol. 1, 8.5). */
 #define NO_STORE (SOFT_FP_IE | SOFT_FP_OE | SOFT_FP_UE)
 
@@ -61,14 +62,16 @@ int soft_help_x87(struct soft_vcpu *v, const struct soft_op *op)
 		   soft_sys_read(v, v->r[SOFT_TEA], buf, op->base, v->cpl == 3 ? SOFT_ACC_U : 0)) {
 		return 1;
 	}
+	/* Flags that are set are masked, or #MF had been raised: without them ES is the same. */
 	fsw = v->fpu.fx.fsw;
+	v->fpu.fx.fsw = fsw & (uint16_t)~SLOW;
 	out = soft_x87_call(&v->fpu.fx, buf, stub_of(op), soft_flags(v) | 2);
 	fcw = v->fpu.fx.fcw;
 	if (op->idx & X87_FLAGS)
 		soft_fl_raw(v, out.flags & SOFT_ARITH);
-	if ((v->fpu.fx.fsw & ~fsw) & (SOFT_FP_DE | SOFT_FP_UE))
-		v->extra += SOFT_EFFORT_ASSIST;
-	fsw = v->fpu.fx.fsw;
+	if (unlikely(v->fpu.fx.fsw & SLOW))
+		v->extra += SOFT_EFFORT_X87_ASSIST;
+	fsw = v->fpu.fx.fsw |= fsw & SLOW;
 	if (store && !(fsw & ~fcw & NO_STORE)) {
 		memcpy(p, buf, op->base);
 		if (p == v->bounce.buf)
