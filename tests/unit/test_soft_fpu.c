@@ -236,7 +236,14 @@ BED_GUEST(g_loop,
 	  "mov $1000,%ecx\n cvtsi2sd %rcx,%xmm0\n movapd %xmm0,%xmm1\n fldpi\n"
 	  "1: divsd %xmm0,%xmm1\n addsd %xmm0,%xmm1\n mulsd %xmm1,%xmm0\n sqrtsd %xmm0,%xmm0\n"
 	  "fld1\n faddp\n fsin\n movsd %xmm1,(%rdi)\n paddq %xmm1,%xmm7\n"
-	  "paddb (%rdi),%xmm6\n dec %ecx\n jnz 1b\n cvtpd2pi %xmm7,%mm3\n hlt");
+	  "paddb (%rdi),%xmm6\n dec %ecx\n jnz 1b\n hlt");
+/* The last instruction that uses MXCSR is an MMX one; and one in translated code. */
+BED_GUEST(g_convert, "mov $0x620,%eax\n mov %rax,%cr4\n fninit\n movl $1,(%rdi)\n flds (%rdi)\n"
+		     "fld1\n fstp %st(0)\n movl $0x7f80,(%rdi)\n ldmxcsr (%rdi)\n"
+		     "cvtpd2pi %xmm7,%mm3\n hlt");
+BED_GUEST(g_add, "mov $0x620,%eax\n mov %rax,%cr4\n movl $0x7f80,(%rdi)\n ldmxcsr (%rdi)\n"
+		 "mov $500,%ecx\n 1: addss %xmm0,%xmm0\n add $1,%ebx\n add $2,%ebx\n"
+		 "add $3,%ebx\n dec %ecx\n jnz 1b\n hlt");
 
 static void host_state(uint32_t *mxcsr, uint16_t *fcw, uint16_t *tags)
 {
@@ -248,12 +255,24 @@ static void host_state(uint32_t *mxcsr, uint16_t *fcw, uint16_t *tags)
 	*tags = env[4];
 }
 
+static void thread_keeps_state(struct bed *a)
+{
+	uint32_t mxcsr[2];
+	uint16_t fcw[2], tags[2];
+
+	host_state(&mxcsr[0], &fcw[0], &tags[0]);
+	cr_assert_eq(bed_run_to_hlt(a), NONE);
+	host_state(&mxcsr[1], &fcw[1], &tags[1]);
+	cr_assert_eq(mxcsr[1], mxcsr[0], "%x, %x", mxcsr[1], mxcsr[0]);
+	cr_assert_eq(fcw[1], fcw[0]);
+	cr_assert_eq(tags[1], tags[0]);
+	cr_assert_eq(tags[1], 0xffff);
+}
+
 /* A guest changes rounding and masks and leaves values on the x87 stack; the thread keeps its own,
  * and the same run in slices, moved at each, ends the same. */
 Test(soft_fpu, thread_and_moves)
 {
-	uint32_t mxcsr[2];
-	uint16_t fcw[2], tags[2];
 	uint64_t rng = 7;
 	uint8_t state[1024];
 	size_t n = sizeof(state);
@@ -261,16 +280,18 @@ Test(soft_fpu, thread_and_moves)
 	struct bed a, b;
 
 	BED_START(&a, g_loop, false);
-	host_state(&mxcsr[0], &fcw[0], &tags[0]);
-	cr_assert_eq(bed_run_to_hlt(&a), NONE);
-	host_state(&mxcsr[1], &fcw[1], &tags[1]);
-	cr_assert_eq(mxcsr[1], mxcsr[0], "%x, %x", mxcsr[1], mxcsr[0]);
-	cr_assert_eq(fcw[1], fcw[0]);
-	cr_assert_eq(tags[1], tags[0]);
-	cr_assert_eq(tags[1], 0xffff);
+	thread_keeps_state(&a);
 	whole = ((struct soft_vcpu *)a.v)->fpu;
 	cr_assert_eq(whole.fx.fcw, 0x27f);
 	cr_assert_eq(whole.mxcsr & 0x7f80, 0x7f80u);
+	bed_stop(&a);
+
+	BED_START(&a, g_convert, false);
+	thread_keeps_state(&a);
+	cr_assert(((struct soft_vcpu *)a.v)->fpu.fx.fsw & SOFT_FP_DE, "a flag stays set");
+	bed_stop(&a);
+	BED_START(&a, g_add, false);
+	thread_keeps_state(&a);
 	bed_stop(&a);
 
 	BED_START(&a, g_loop, false);
