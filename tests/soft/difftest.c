@@ -585,8 +585,7 @@ static int setup(void)
 	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, misalign(), masked, no_cvtpi2ps);
 	if (no_cvtpi2ps)
 		printf("# not generated: cvtpi2ps with a memory operand (this CPU leaves x87 "
-		       "alone, "
-		       "SDM vol. 2 says otherwise)\n");
+		       "alone, SDM vol. 2 says otherwise)\n");
 	if (masked)
 		printf("# not generated: control words that leave x87 and SSE exceptions unmasked "
 		       "(not measured on this CPU; --unmasked)\n");

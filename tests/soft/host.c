@@ -8,20 +8,15 @@
 
 #define TOP 3u
 
-/* Run @code with RDI = @rdi and an x87 stack that is empty. */
-static const struct dt_result *probe(struct native_side *native, const uint8_t *code, size_t len,
-				     uint64_t rdi)
+void host_case(struct dt_case *c, uint64_t seed, const uint8_t *code, size_t len)
 {
-	struct dt_case *c = &native->shm->buf[0].c[0];
 	const uint16_t fcw = 0x37f, fsw = TOP << 11, mxcsr = 0x1f80;
 	uint32_t rel;
-	char why[80];
 
 	memset(c, 0, sizeof(*c));
 	c->regs[DT_RSP] = DT_STACK + 0x7c0;
-	c->regs[DT_RDI] = rdi;
 	c->rflags = DT_IF | 2;
-	c->slot = c->rip = dt_slot_address(0);
+	c->slot = c->rip = dt_slot_address(seed);
 	memcpy(c->fx, &fcw, 2);
 	memcpy(c->fx + 2, &fsw, 2);
 	memcpy(c->fx + 24, &mxcsr, 2);
@@ -30,6 +25,17 @@ static const struct dt_result *probe(struct native_side *native, const uint8_t *
 	rel = DT_EXIT - (uint32_t)(c->rip + len + 5);
 	c->code[len] = 0xe9;
 	memcpy(c->code + len + 1, &rel, sizeof(rel));
+}
+
+/* Run @code with RDI = @rdi. */
+static const struct dt_result *probe(struct native_side *native, const uint8_t *code, size_t len,
+				     uint64_t rdi)
+{
+	struct dt_case *c = &native->shm->buf[0].c[0];
+	char why[80];
+
+	host_case(c, 0, code, len);
+	c->regs[DT_RDI] = rdi;
 	native->shm->buf[0].n = 1;
 	return native_submit(native, 0) || native_wait(native, 0, why, sizeof(why))
 		       ? NULL

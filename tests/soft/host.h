@@ -14,6 +14,10 @@ struct host_facts {
 	bool x87_parts;	  /* FSTP and FBSTP store 10 bytes as 8 and then 2 */
 };
 
+/* host_case - a case of @code in the place of @seed, with an x87 stack that is empty and all
+ * exceptions masked. */
+void host_case(struct dt_case *c, uint64_t seed, const uint8_t *code, size_t len);
+
 /* host_probe - measure them with the helper @path, and print them in one line. 0, or -1. */
 int host_probe(const char *path, struct host_facts *h);
 

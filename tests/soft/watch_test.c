@@ -31,149 +31,18 @@
 #include "tests/soft/native_side.h"
 #include "tests/soft/soft_side.h"
 #include "tests/soft/vendor.h"
+#include "tests/soft/watch_cpu.h"
 
 #define MAX_REPORTS 6u
 
 static struct native_side native;
 static struct vendor_host host;
 static struct host_facts facts;
-static bool together; /* see measure() */
+static bool together; /* watch_measure() */
 static struct soft_side plain, watched, sliced;
 static struct {
 	uint64_t ran, skipped, disturbed, differs, failed, code, data, joined;
 } st;
-
-/* ---- the CPU ---- */
-
-static long dr_at(unsigned int n)
-{
-	return (long)(offsetof(struct user, u_debugreg) +
-		      n * sizeof(((struct user *)0)->u_debugreg[0]));
-}
-
-static int poke(unsigned int n, uint64_t x)
-{
-	return ptrace(PTRACE_POKEUSER, native.pid, dr_at(n), x) ? -errno : 0;
-}
-
-/* Let the helper go on, with signal @sig, until it stops. Returns the wait status, or -1. */
-static int until_stop(int sig)
-{
-	int status;
-
-	if (ptrace(PTRACE_SYSCALL, native.pid, 0, sig) ||
-	    waitpid(native.pid, &status, 0) != native.pid || !WIFSTOPPED(status))
-		return -1;
-	return status;
-}
-
-static bool is_syscall(int status)
-{
-	return WSTOPSIG(status) == (SIGTRAP | 0x80);
-}
-
-/* Whether the helper is about to make system call @nr on descriptor @fd. */
-static bool enters(long nr, int fd)
-{
-	struct user_regs_struct r;
-	struct __ptrace_syscall_info info;
-
-	return ptrace(PTRACE_GET_SYSCALL_INFO, native.pid, sizeof(info), &info) > 0 &&
-	       info.op == PTRACE_SYSCALL_INFO_ENTRY && !ptrace(PTRACE_GETREGS, native.pid, 0, &r) &&
-	       (long)r.orig_rax == nr && (int)r.rdi == fd;
-}
-
-/* Until it reads its next command. */
-static int until_idle(void)
-{
-	int status = 0;
-
-	do
-		status = until_stop(status && !is_syscall(status) && !(status >> 16) &&
-						    WSTOPSIG(status) != SIGTRAP
-					    ? WSTOPSIG(status)
-					    : 0);
-	while (status >= 0 && !(is_syscall(status) && enters(SYS_read, DT_FD_CMD)));
-	return status < 0 ? -1 : 0;
-}
-
-static int attach(void)
-{
-	int status;
-
-	if (ptrace(PTRACE_SEIZE, native.pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) ||
-	    ptrace(PTRACE_INTERRUPT, native.pid, 0, 0) ||
-	    waitpid(native.pid, &status, 0) != native.pid || !WIFSTOPPED(status))
-		return -1;
-	return until_idle();
-}
-
-static void stop(void)
-{
-	ptrace(PTRACE_DETACH, native.pid, 0, 0);
-	native_stop(&native);
-}
-
-static bool of_case(uint64_t rip)
-{
-	return rip - DT_CODE <= DT_CODE_BYTES || rip - DT_EDGE <= 0x1000 || rip == DT_EXIT;
-}
-
-static int note_trap(struct dt_traps *t)
-{
-	struct user_regs_struct r;
-	long dr6;
-
-	errno = 0;
-	dr6 = ptrace(PTRACE_PEEKUSER, native.pid, dr_at(6), 0);
-	if (errno || ptrace(PTRACE_GETREGS, native.pid, 0, &r) || poke(6, 0))
-		return -1;
-	if (!of_case(r.rip) || t->n == DT_TRAPS)
-		return 0; /* the helper itself, which copies what is watched */
-	t->at[t->n++] = (struct dt_trap){r.rip, dr6 & 15};
-	return t->n == DT_TRAPS ? poke(7, 0) : 0;
-}
-
-/* Run the case in buffer 0 with @w. The helper stands at its read. */
-static int run_native(const struct dt_watch *w, struct dt_traps *t)
-{
-	int status = 0, rc = poke(7, 0);
-	char why[80];
-
-	t->n = 0;
-	for (unsigned int i = 0; i < 4 && !rc; i++)
-		rc = poke(i, w->dr[i]);
-	if (!rc)
-		rc = poke(7, w->dr7);
-	if (rc || native_submit(&native, 0))
-		return -1;
-	for (;;) {
-		int sig = 0;
-
-		if (status && !is_syscall(status) && !(status >> 16)) {
-			sig = WSTOPSIG(status);
-			if (sig == SIGTRAP) {
-				siginfo_t info;
-
-				if (ptrace(PTRACE_GETSIGINFO, native.pid, 0, &info))
-					return -1;
-				if (info.si_code == TRAP_HWBKPT) {
-					sig = 0;
-					if (note_trap(t))
-						return -1;
-				}
-			}
-		}
-		status = until_stop(sig);
-		if (status < 0)
-			return -1;
-		if (is_syscall(status) && enters(SYS_write, DT_FD_ACK))
-			break;
-	}
-	if (poke(7, 0) || until_idle())
-		return -1;
-	return native_wait(&native, 0, why, sizeof(why));
-}
 
 /* ---- what is watched ---- */
 
@@ -244,84 +113,6 @@ static bool traps_equal(const struct dt_traps *a, const struct dt_traps *b, char
 		}
 	}
 	return true;
-}
-
-/* Run @code with RSI and RDI in the data, RCX = @count, and the breakpoints @w, of which the second
- * one is made one for the instruction at offset @next unless that is 0. @seed: whose place. */
-static int probe(uint64_t seed, const uint8_t *code, size_t len, uint64_t count, struct dt_watch w,
-		 unsigned int next, struct dt_traps *t)
-{
-	struct dt_case *c = &native.shm->buf[0].c[0];
-	uint32_t rel;
-
-	memset(c, 0, sizeof(*c));
-	c->regs[DT_RSP] = DT_STACK + 0x7c0;
-	c->regs[DT_RDI] = DT_DATA;
-	c->regs[DT_RSI] = DT_DATA + 0x1000;
-	c->regs[DT_RCX] = count;
-	c->rflags = DT_IF | 2;
-	c->slot = c->rip = dt_slot_address(seed);
-	c->fx[0] = 0x7f; /* FCW 37FH, MXCSR 1F80H */
-	c->fx[1] = 3;
-	c->fx[24] = 0x80;
-	c->fx[25] = 0x1f;
-	memset(c->code, DT_FILL, sizeof(c->code));
-	memcpy(c->code, code, len);
-	rel = DT_EXIT - (uint32_t)(c->rip + len + 5);
-	c->code[len] = 0xe9;
-	memcpy(c->code + len + 1, &rel, sizeof(rel));
-	if (next) {
-		w.dr[1] = c->rip + next;
-		w.dr7 |= 4;
-	}
-	native.shm->buf[0].n = 1;
-	return run_native(&w, t);
-}
-
-/* What kinds of CPU do differently. @isa: what to leave out is made false. */
-static int measure(uint64_t seed, bool *isa)
-{
-	static const uint8_t mov_nop[] = {0x88, 0x07, 0x90},
-			     maskmovdqu[] = {0x66, 0x0f, 0xf7, 0xc1}, rep_movsb[] = {0xf3, 0xa4},
-			     rep_stosb[] = {0xf3, 0xaa};
-	struct dt_watch w = {.dr = {DT_DATA}, .dr7 = 1u << 16 | 1};
-	struct dt_traps t;
-	bool masked, late = false;
-
-	/*
-	 * Whether the CPU reports in one #DB the data that an instruction has met and the
-	 * breakpoint at the next instruction. B0 to B3 say that a condition is met when the #DB is
-	 * generated (SDM vol. 3, 18.2.3), so it may.
-	 */
-	if (probe(seed, mov_nop, sizeof(mov_nop), 0, w, 2, &t))
-		return -1;
-	together = t.n == 1 && t.at[0].rip == dt_slot_address(seed) + 2 && t.at[0].dr6 == 3;
-	if (probe(seed, maskmovdqu, sizeof(maskmovdqu), 0, w, 0, &t))
-		return -1;
-	masked = t.n;
-	for (unsigned int k = 0; k < 2; k++)
-		for (uint32_t at = 64; at < 0xfc0; at += 64) {
-			w.dr[0] = DT_DATA + at;
-			if (probe(seed, k ? rep_stosb : rep_movsb, 2, 0x1000, w, 0, &t))
-				return -1;
-			late |= t.n != 1 || t.at[0].rip != dt_slot_address(seed);
-		}
-	printf("# this CPU: a data breakpoint and an instruction breakpoint at the next "
-	       "instruction are reported in %s\n",
-	       together ? "one #DB" : "two");
-	if (masked) {
-		isa[ZYDIS_MNEMONIC_MASKMOVDQU] = isa[ZYDIS_MNEMONIC_MASKMOVQ] = false;
-		printf("# not generated: maskmovdqu, maskmovq (on this CPU bytes that are not "
-		       "stored "
-		       "meet breakpoints)\n");
-	}
-	if (late) {
-		isa[ZYDIS_MNEMONIC_MOVSB] = isa[ZYDIS_MNEMONIC_STOSB] = false;
-		printf("# not generated: movsb, stosb (on this CPU long ones report a data "
-		       "breakpoint "
-		       "behind a group of iterations)\n");
-	}
-	return 0;
 }
 
 /* What of @dr6 are instruction breakpoints. */
@@ -401,7 +192,7 @@ static int check(uint64_t seed)
 	run_soft(&sliced, &q.c, &w, &soft_sliced, seed | 1, &r_sliced, &c_sliced);
 	native.shm->buf[0].n = 1;
 	native.shm->buf[0].c[0] = q.c;
-	if (run_native(&w, &cpu))
+	if (watch_run(&native, &w, &cpu))
 		return -1;
 	st.ran++;
 	if (!results_equal(&q, nat, &r_plain, how, &facts, why, sizeof(why))) {
@@ -409,7 +200,7 @@ static int check(uint64_t seed)
 		static struct dt_traps none;
 
 		/* The kernel of an AMD host may lose FOP, FIP and FDP when it stops a process. */
-		if (run_native(&nothing, &none))
+		if (watch_run(&native, &nothing, &none))
 			return -1;
 		if (!results_equal(&q, nat, &r_plain, how, &facts, why, sizeof(why))) {
 			st.differs++; /* soft-difftest finds out why */
@@ -463,16 +254,6 @@ static int machine(struct soft_side *s)
 	return rc;
 }
 
-/* ptrace and DR7 work here: a hypervisor or a kernel may not let us. */
-static const char *no_breakpoints(void)
-{
-	if (attach())
-		return "no ptrace of a child here";
-	if (poke(0, DT_DATA) || poke(7, 0x10001))
-		return "ptrace sets no hardware breakpoints here";
-	return poke(7, 0) ? "ptrace sets no hardware breakpoints here" : NULL;
-}
-
 static bool number(const char *text, uint64_t *x)
 {
 	char *end;
@@ -522,13 +303,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "soft-watch: cannot start %s\n", path);
 		return 1;
 	}
-	no = no_breakpoints();
+	no = watch_attach(&native);
 	if (no) {
 		printf("1..0 # SKIP %s\n", no);
-		stop();
+		watch_stop(&native);
 		return 77;
 	}
-	if (measure(seed, isa)) {
+	if (watch_measure(&native, seed, isa, &together)) {
 		printf("not ok 1 - the native helper died\n");
 		return 1;
 	}
@@ -544,8 +325,9 @@ int main(int argc, char **argv)
 	}
 	printf("# %" PRIu64 " sequences, %" PRIu64 " skipped; %" PRIu64
 	       " ended as without breakpoints only where ptrace did not stop the CPU; %" PRIu64
-	       " ended differently; traps: %" PRIu64 " instruction, %" PRIu64 " data\n",
-	       st.ran, st.skipped, st.disturbed, st.differs, st.code, st.data);
+	       " ended differently; traps: %" PRIu64 " instruction, %" PRIu64 " data; %" PRIu64
+	       " pairs of the soft machine's taken for one\n",
+	       st.ran, st.skipped, st.disturbed, st.differs, st.code, st.data, st.joined);
 	printf("%s 1 - each #DB comes where it does on the CPU (%" PRIu64 " of %" PRIu64
 	       " sequences failed)\n",
 	       st.failed ? "not ok" : "ok", st.failed, st.ran);
@@ -554,6 +336,6 @@ int main(int argc, char **argv)
 	soft_side_fini(&plain);
 	soft_side_fini(&watched);
 	soft_side_fini(&sliced);
-	stop();
+	watch_stop(&native);
 	return st.failed || bad;
 }
