@@ -18,7 +18,8 @@ void facts_process(const struct redact *r, pid_t pid, FILE *to);
 void facts_servers(const struct redact *r, FILE *to);
 /* facts_config - vpmud.conf without comments. */
 void facts_config(const struct redact *r, const char *path, FILE *to);
-/* facts_journal - the newest lines of vpmud's journal. */
+/* facts_journal - the newest lines of vpmud's journal, which a child process reads: no other thread
+ * may be running. */
 void facts_journal(const struct redact *r, FILE *to);
 /* facts_rows - each object of @rows on a line, with the fields of @plain as they are and those of
  * @named as names. Other fields are left out. NULL ends both lists. */

@@ -61,6 +61,8 @@ check_match "capabilities of the server" "$(cat "$dir/vpmu-report/processes.txt"
 check "it exists" "$("$vpmu" check --bundle "$dir/report.tar.gz" 2>&1; echo $?)" \
 	"$(printf 'vpmu: check: --bundle: "%s" exists; accepted: the name of a new file\n1' "$dir/report.tar.gz")"
 "$vpmu" check --bundle "$dir/named.tar.gz" --names >"$dir/said" || check "status" 1 0
+FAKE_JOURNAL_ABORT=1 LD_PRELOAD=$fake "$vpmu" check --bundle "$dir/aborted.tar.gz" >/dev/null 2>&1 || check "an archive without a journal" "$?" 0
+check "its journal" "$(tar -xOzf "$dir/aborted.tar.gz" vpmu-report/journal.txt)" "not known: signal 6 ended the process that read the journal"
 FAKE_JOURNAL=$dir/journal LD_PRELOAD=$fake "$vpmu" check --bundle "$dir/named2.tar.gz" --names >/dev/null
 check "names in the journal" "$(tar -xOzf "$dir/named2.tar.gz" vpmu-report/journal.txt | cut -d' ' -f3-)" \
 	"$(cut -d' ' -f2- "$dir/journal")"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A journal of the test's own, preloaded (LD_PRELOAD): its entries are the lines "PID MESSAGE" of
- * the file FAKE_JOURNAL. Of sd-journal(3) it has what `vpmu check --bundle` calls. */
+ * the file FAKE_JOURNAL. With FAKE_JOURNAL_ABORT it ends the program when it is read. Of
+ * sd-journal(3) it has what `vpmu check --bundle` calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,8 @@ int sd_journal_add_disjunction(sd_journal *j)
 
 int sd_journal_seek_tail(sd_journal *j)
 {
+	if (getenv("FAKE_JOURNAL_ABORT"))
+		abort();
 	return 0;
 }
 
