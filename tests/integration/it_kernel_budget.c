@@ -584,7 +584,10 @@ static void expect_all_lost(struct vpmu_counting *c)
 	vpmu_source_read(c);
 	for (unsigned int i = 0; i < 3; i++) {
 		cr_expect_gt(c->values[i].enabled_ns, enabled_ns[i]);
-		cr_expect_eq(c->values[i].running_ns, running_ns[i]);
+		cr_expect_eq(c->values[i].running_ns, running_ns[i],
+			     "key %u: %lld ns more, of %lld ns", i,
+			     (long long)(c->values[i].running_ns - running_ns[i]),
+			     (long long)(c->values[i].enabled_ns - enabled_ns[i]));
 	}
 }
 
