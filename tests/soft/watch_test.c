@@ -299,6 +299,10 @@ int main(int argc, char **argv)
 	}
 	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, c & 0x80, !coverage_pointers(),
 		 host.vendor == VENDOR_INTEL && facts.mmx_stays);
+	if (host.vendor == VENDOR_INTEL && facts.mmx_stays)
+		printf("# not generated: cvtpi2ps with a memory operand (this CPU leaves x87 "
+		       "alone, "
+		       "SDM vol. 2 says otherwise)\n");
 	if (native_start(&native, path)) {
 		fprintf(stderr, "soft-watch: cannot start %s\n", path);
 		return 1;

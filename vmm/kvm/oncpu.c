@@ -96,9 +96,9 @@ static uint32_t page_seq(const struct kvm_oncpu *o)
 	return o->page ? *(const volatile uint32_t *)&o->page->lock : 0;
 }
 
-/* The thread's time on a CPU. That of the event is by the clock of perf, which goes on in
- * interrupts as the TSC does. If the event had none, no time would have passed; only events that
- * are pinned come to that. */
+/* The thread's time on a CPU. The event's time is by the clock of perf, which goes on in
+ * interrupts, as the TSC does. Reading it cannot fail: only an event that is pinned can be in a
+ * state that has no time. If it fails all the same, the thread is taken for not having run. */
 static uint64_t cpu_ns(const struct kvm_oncpu *o)
 {
 	uint64_t value_enabled[2];
