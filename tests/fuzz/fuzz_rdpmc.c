@@ -3,7 +3,7 @@
  * libFuzzer target: RDPMC of hostile kernels (vmm/boot/rdpmc.c). The input is a kernel's code, with
  * RDPMC planted where it says, and patches to ELF and section headers. Whatever boot_linux.check
  * accepts is looked through: either it is refused with one line, or every site found is the bytes
- * 0F 33 in what the file has of an executable segment, each once, and rewriting changes these bytes
+ * 0F 33 in what the file has of a segment, each once, and rewriting changes these bytes
  * in guest RAM and no others.
  *
  * The first byte: bits 0: section headers; 1: patches to the file follow the code; 7:2 how many
@@ -54,8 +54,8 @@ static void make(struct file *f, size_t code, bool sections)
 					.sh_size = code / 2};
 }
 
-/* Whether the two bytes at guest-physical @gpa are in what the file has of an executable segment,
- * and are RDPMC there. */
+/* Whether the two bytes at guest-physical @gpa are in what the file has of a segment, and are RDPMC
+ * there. */
 static bool is_rdpmc(const struct image *img, uint64_t gpa)
 {
 	Elf64_Ehdr eh;
@@ -65,7 +65,7 @@ static bool is_rdpmc(const struct image *img, uint64_t gpa)
 		Elf64_Phdr ph;
 
 		memcpy(&ph, img->data + eh.e_phoff + i * sizeof(ph), sizeof(ph));
-		if (ph.p_type == PT_LOAD && ph.p_flags & PF_X && gpa >= ph.p_paddr &&
+		if (ph.p_type == PT_LOAD && gpa >= ph.p_paddr &&
 		    gpa - ph.p_paddr + 2 <= ph.p_filesz)
 			return !memcmp(img->data + ph.p_offset + (gpa - ph.p_paddr), "\x0f\x33", 2);
 	}

@@ -261,6 +261,18 @@ Test(linux_boot, vcpus)
 	cr_assert_eq(load(&p, &entry), -EINVAL);
 }
 
+/* Since Linux 6.18 startup_64 is in the segment RW-. Nothing is forbidden to be executed before the
+ * kernel's own page tables. */
+Test(linux_boot, entry_in_the_writable_segment)
+{
+	struct boot_params p = {.nr_vcpus = 1};
+	uint64_t entry = 0;
+
+	kernel.eh.e_entry = BZ_DATA + 0x2ff;
+	cr_assert_eq(load(&p, &entry), 0, "%s", err);
+	cr_assert_eq(entry, BZ_DATA + 0x2ff);
+}
+
 Test(linux_boot, kernels)
 {
 	static const struct {
@@ -285,9 +297,9 @@ Test(linux_boot, kernels)
 		PH(0, p_filesz, 0x401, "p_filesz"),
 		PH(0, p_offset, UINT64_MAX, "p_offset"),
 		PH(2, p_type, PT_INTERP, "p_type"),
-		PH(0, p_flags, PF_R, "e_entry"),
 		{__LINE__, offsetof(struct bz_vmlinux, eh.e_entry), 8, BZ_VIRTUAL + BZ_TEXT,
 		 "e_entry"},
+		{__LINE__, offsetof(struct bz_vmlinux, eh.e_entry), 8, BZ_DATA + 0x300, "e_entry"},
 		{__LINE__, offsetof(struct bz_vmlinux, eh.e_machine), 2, EM_386, "e_machine"},
 		{__LINE__, offsetof(struct bz_vmlinux, eh.e_type), 2, ET_DYN, "e_type"},
 	};

@@ -290,7 +290,7 @@ Test(loader, corrupted_headers)
 		EH(e_entry, 0),
 		EH(e_entry, VPMU_BOOT_IMAGE - 1),
 		EH(e_entry, VPMU_BOOT_IMAGE + TEXT_LEN),
-		EH(e_entry, VPMU_BOOT_IMAGE + 0x1000), /* not executable */
+		EH(e_entry, VPMU_BOOT_IMAGE + 0x1000 + DATA_LEN), /* the file does not have it */
 		EH(e_entry, UINT64_MAX),
 		PH(2, p_type, PT_INTERP),
 		PH(2, p_type, PT_DYNAMIC),

@@ -19,6 +19,8 @@
 #define TEXT  0x1000u /* offset in the file */
 #define BYTES 0x20000u
 
+#define NAMES 0xc00u /* the section names */
+
 static uint8_t file[BYTES];
 static struct image img;
 static size_t used; /* bytes of text */
@@ -196,6 +198,27 @@ Test(rdpmc, shl_may_come_later)
 	cr_expect_eq(sites.nr, 1);
 }
 
+/* __rdgsbase_inactive() and native_read_pmc() of a Linux 6.18, in a section of code. A displacement
+ * has the byte D6H, which is no instruction: a third of all starts end there. */
+Test(rdpmc, starts_that_meet_no_instruction)
+{
+	static const uint8_t code[] = {
+		0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0x48, 0x89, 0xfb, 0xe9, 0x85, 0x56, 0x5a, 0x02, 0x48,
+		0x89, 0x37, 0x5b, 0xe9, 0x8a, 0x88, 0xd6, 0x00, 0x48, 0x89, 0xf0, 0xe9, 0x86, 0x56,
+		0x5a, 0x02, 0xe8, 0x6d, 0xb2, 0x01, 0x00, 0x48, 0x89, 0x03, 0x5b, 0xe9, 0x74, 0x88,
+		0xd6, 0x00, 0x0f, 0x1f, 0x40, 0x00, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
+		0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0x89,
+		0xf9, 0x0f, 0x33, 0x66, 0x90, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x89, 0xd3, 0x48, 0x09,
+		0xc3, 0x48, 0x89, 0xd8, 0x5b, 0xe9, 0x42, 0x88, 0xd6, 0x00};
+
+	begin();
+	put(code, sizeof(code));
+	fill(2);
+	end(used);
+	cr_expect_eq(find(), 0, "%s", err);
+	cr_expect_eq(sites.nr, 1);
+}
+
 Test(rdpmc, data_is_not_code)
 {
 	uint64_t code;
@@ -205,11 +228,131 @@ Test(rdpmc, data_is_not_code)
 	fill(1);
 	code = used;
 	fill(2);
-	put(read_pmc, 4); /* in .rodata of the same segment */
+	put(read_pmc, sizeof(read_pmc)); /* in .rodata of the same segment */
 	fill(1);
 	end(code);
 	cr_expect_eq(find(), 0, "%s", err);
 	cr_expect_eq(sites.nr, 1);
+}
+
+/* ---- kernels of two segments: since Linux 6.18 .init.text and what is for alternatives are in the
+ * writable one, which is not executable ---- */
+
+/* Complete an image whose bytes from @split are in a segment RW-, and in a section named @name with
+ * @flags; without a name there are no section headers. */
+static void end_split(uint64_t split, const char *name, uint64_t flags)
+{
+	Elf64_Phdr *ph = (Elf64_Phdr *)(file + sizeof(Elf64_Ehdr));
+	Elf64_Shdr *sh = (Elf64_Shdr *)(file + 0x800);
+
+	((Elf64_Ehdr *)file)->e_shnum = 0;
+	end(name ? split : 0);
+	((Elf64_Ehdr *)file)->e_phnum = 2;
+	ph[0].p_filesz = ph[0].p_memsz = split;
+	ph[1] = (Elf64_Phdr){.p_type = PT_LOAD,
+			     .p_flags = PF_R | PF_W,
+			     .p_offset = TEXT + split,
+			     .p_vaddr = VADDR + split + 0x200000,
+			     .p_paddr = PADDR + split + 0x400000,
+			     .p_filesz = used - split,
+			     .p_memsz = used - split + 0x1000};
+	if (!name)
+		return;
+	sh[2] = (Elf64_Shdr){.sh_type = SHT_PROGBITS,
+			     .sh_name = 1,
+			     .sh_flags = SHF_ALLOC | flags,
+			     .sh_offset = TEXT + split,
+			     .sh_size = used - split};
+	sh[3] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = NAMES, .sh_size = 0x100};
+	strcpy((char *)file + NAMES + 1, name);
+	((Elf64_Ehdr *)file)->e_shnum = 4;
+	((Elf64_Ehdr *)file)->e_shstrndx = 3;
+}
+
+/* Begin one that has @bytes in the middle of its second segment; returns where that begins. */
+static uint64_t begin_split(const uint8_t *bytes, size_t n)
+{
+	uint64_t split;
+
+	begin();
+	split = used;
+	fill(3);
+	put(bytes, n);
+	fill(2);
+	return split;
+}
+
+Test(rdpmc, code_in_a_writable_segment)
+{
+	static const struct {
+		const char *name;
+		uint64_t flags;
+	} rows[] = {{".init.text", SHF_EXECINSTR}, {".data", SHF_EXECINSTR | SHF_WRITE}, {NULL, 0}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t split = begin_split(read_pmc, sizeof(read_pmc)),
+			 site = split + 3 * sizeof(ordinary) + SITE;
+
+		end_split(split, rows[i].name, rows[i].flags);
+		cr_assert_eq(find(), 0, "%s", err);
+		cr_assert_eq(sites.nr, 1, "%zu", i);
+		cr_expect_eq(sites.rip[0], VADDR + 0x200000 + site);
+		cr_expect_eq(sites.gpa[0], PADDR + 0x400000 + site);
+	}
+}
+
+/* What is in doubt is data where data may be, and is refused in a section that has only code. A
+ * section without code is not looked at. */
+Test(rdpmc, data_in_a_writable_segment)
+{
+	static const uint8_t low[] = {0x89, 0xf9, 0x0f, 0x33, 0x89, 0xc7, 0x90, 0x90,
+				      0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3};
+	static const uint8_t shl[] = {0xb8, 0x00, 0x00, 0x0f, 0x33, 0x48, 0xc1, 0xe2, 0x20};
+
+	for (int i = 0; i < 2; i++) {
+		uint64_t split = begin_split(i ? shl : low, i ? sizeof(shl) : sizeof(low));
+
+		end_split(split, ".data", SHF_EXECINSTR | SHF_WRITE);
+		cr_expect_eq(find(), 0, "%s", err);
+		cr_expect_eq(sites.nr, 0);
+		end_split(split, NULL, 0);
+		cr_expect_eq(find(), 0, "%s", err);
+		cr_expect_eq(sites.nr, 0);
+		end_split(split, ".init.text", SHF_EXECINSTR);
+		refused("nobody can tell");
+	}
+	end_split(begin_split(read_pmc, sizeof(read_pmc)), ".rodata", SHF_WRITE);
+	cr_expect_eq(find(), 0, "%s", err);
+	cr_expect_eq(sites.nr, 0);
+}
+
+/* The kernel executes a copy of it, and IN at another address is no RDPMC. */
+Test(rdpmc, a_site_that_the_kernel_copies)
+{
+	Elf64_Ehdr *eh = (Elf64_Ehdr *)file;
+	Elf64_Shdr *sh = (Elf64_Shdr *)(file + 0x800);
+	uint64_t split = begin_split(read_pmc, sizeof(read_pmc));
+
+	end_split(split, ".altinstr_replacement", SHF_EXECINSTR);
+	refused(".altinstr_replacement");
+	/* It can't be told without names: then it is code as any other. */
+	for (int i = 0; i < 6; i++) {
+		end_split(split, ".altinstr_replacement", SHF_EXECINSTR);
+		if (i == 0)
+			eh->e_shstrndx = 4;
+		if (i == 1)
+			sh[3].sh_offset = UINT64_MAX;
+		if (i == 2)
+			sh[3].sh_size = UINT64_MAX;
+		if (i == 3)
+			sh[3].sh_size = sizeof(".altinstr_replacement");
+		if (i == 4)
+			sh[2].sh_name = UINT32_MAX;
+		if (i == 5)
+			file[NAMES + 22] = 'x';
+		cr_expect_eq(find(), 0, "%s", err);
+		cr_expect_eq(sites.nr, 1, "%d", i);
+	}
 }
 
 /* ---- hostile images ---- */

@@ -140,8 +140,9 @@ int elf64_segments(const struct elf64_check *c, const Elf64_Ehdr *eh, const stru
 		if (ret)
 			return ret;
 		any |= elf64_is_load(&ph);
-		/* Entry in what the file provides: zero-fill is no code. */
-		entry_ok |= ph.p_flags & PF_X && eh->e_entry >= address(r, &ph) &&
+		/* Entry in what the file provides: zero-fill is no code. Flags don't matter: there
+		 * is no NX before the image has page tables of its own. */
+		entry_ok |= eh->e_entry >= address(r, &ph) &&
 			    eh->e_entry - address(r, &ph) < ph.p_filesz;
 	}
 	if (!any)
@@ -149,7 +150,7 @@ int elf64_segments(const struct elf64_check *c, const Elf64_Ehdr *eh, const stru
 			    "%s: no PT_LOAD segment, accepted: at least one", c->img->name);
 	if (!entry_ok)
 		return elf64_bad_field(c, "e_entry", eh->e_entry,
-				       "an address in an executable segment of the file");
+				       "an address in a segment of the file");
 	return 0;
 }
 

@@ -49,7 +49,7 @@ struct elf64_rules {
 
 /* elf64_segments - check all PT_LOAD segments: inside the file and in RAM, none over another,
  * aligned as they say; and that the entry, an address in guest memory, is in what the file has of
- * an executable one. */
+ * one. */
 int elf64_segments(const struct elf64_check *c, const Elf64_Ehdr *eh, const struct elf64_rules *r);
 
 /* elf64_copy - copy the segments, which were checked, to RAM. elf64_end - the first address behind

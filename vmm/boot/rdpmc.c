@@ -19,16 +19,28 @@ static const uint8_t in_eax[2] = {0xe5, RDPMC_PORT};
 /* SHL RDX,32, by which the kernel joins the two halves. */
 static const uint8_t shl_rdx[4] = {0x48, 0xc1, 0xe2, 0x20};
 
+/* What apply_alternatives() copies from. */
+static const char copied_section[] = ".altinstr_replacement";
+
 /* Decode from each of the last STARTS - SETTLE bytes that are at least SETTLE bytes before it. */
 #define STARTS 96
 #define SETTLE 32
-/* So many of a hundred must meet it. */
+/* So many of a hundred must meet it, if so many lead anywhere. */
 #define AGREE_PERCENT 70
+#define VOTES_MIN     16
 /* An image with more bytes 0F 33 than this, or more bytes of code than it is long, is none that a
  * compiler made, and looking through it would take too long. */
 #define CANDIDATES_MAX 65536
 /* SHL RDX,32 ends within so many bytes behind it. */
 #define SHL_WITHIN 12
+
+/* A part of the image to look through. */
+struct part {
+	Elf64_Phdr ph;		/* the segment that it is in */
+	uint64_t offset, bytes; /* in the file */
+	bool data;		/* data may be in it, too */
+	bool copied;		/* the kernel executes copies of it */
+};
 
 struct text {
 	const uint8_t *data;
@@ -36,28 +48,35 @@ struct text {
 	ZydisDecoder decoder;
 };
 
-/* Whether decoding from @start meets an instruction at @at. Behind bytes that are no instruction,
- * which code does not have, it meets nothing. */
-static bool meets(const struct text *t, uint64_t start, uint64_t at)
+/* The instructions from @start on up to @at or beyond it: where they end; 0: at bytes that are no
+ * instruction. */
+static uint64_t decode(const struct text *t, uint64_t start, uint64_t at)
 {
 	ZydisDecodedInstruction insn;
 
-	while (start < at && ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(
-				     &t->decoder, NULL, t->data + start, t->bytes - start, &insn)))
+	while (start < at) {
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&t->decoder, NULL, t->data + start,
+								t->bytes - start, &insn)))
+			return 0;
 		start += insn.length;
-	return start == at;
+	}
+	return start;
 }
 
+/* Displacements and the like need not be instructions: a start among them that leads nowhere has no
+ * vote. */
 static bool is_instruction(const struct text *t, uint64_t at)
 {
-	unsigned int starts = 0, met = 0;
+	unsigned int votes = 0, met = 0;
 
 	for (uint64_t back = SETTLE; back <= STARTS && back <= at; back++) {
-		starts++;
-		met += meets(t, at - back, at);
+		uint64_t end = decode(t, at - back, at);
+
+		votes += end != 0;
+		met += end == at;
 	}
 	/* At the very beginning of the text there is nothing to ask. */
-	return starts >= SETTLE && met * 100 >= starts * AGREE_PERCENT;
+	return votes >= VOTES_MIN && met * 100 >= votes * AGREE_PERCENT;
 }
 
 /* Decoded from the instruction at @at, SHL RDX,32 comes soon. */
@@ -85,21 +104,21 @@ static int too_many(const struct image *img, const char *what, char *err, size_t
 		    img->name, what);
 }
 
-/* Look through @bytes at @offset of the image, which are a part of segment *ph. */
-static int find_in(const struct image *img, const Elf64_Phdr *ph, uint64_t offset, uint64_t bytes,
-		   struct rdpmc_sites *out, char *err, size_t errlen)
+static int find_in(const struct image *img, const struct part *part, struct rdpmc_sites *out,
+		   char *err, size_t errlen)
 {
-	const uint8_t *p = img->data + offset, *end = p + bytes;
-	struct text t = {.data = p, .bytes = bytes};
+	const uint8_t *p = img->data + part->offset, *end = p + part->bytes;
+	const Elf64_Phdr *ph = &part->ph;
+	struct text t = {.data = p, .bytes = part->bytes};
 
 	ZydisDecoderInit(&t.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	for (; (p = memmem(p, (size_t)(end - p), rdpmc, sizeof(rdpmc))); p++) {
-		uint64_t at = (uint64_t)(p - t.data), file = offset + at;
+		uint64_t at = (uint64_t)(p - t.data), inside = part->offset + at - ph->p_offset;
 		bool insn = is_instruction(&t, at), shl = shl_follows(&t, at);
 
 		if (++out->seen > CANDIDATES_MAX)
 			return too_many(img, "more than 65536 times the bytes 0f 33", err, errlen);
-		if (!insn && !shl)
+		if ((!insn && !shl) || (insn != shl && part->data))
 			continue;
 		if (insn != shl)
 			return fail(
@@ -107,26 +126,32 @@ static int find_in(const struct image *img, const Elf64_Phdr *ph, uint64_t offse
 				"%s: bytes 0f 33 at 0x%" PRIx64 " %s, so nobody can tell "
 				"whether they are RDPMC; accepted on KVM: rdpmc=off, which shows "
 				"no PMU",
-				img->name, file - ph->p_offset + ph->p_vaddr,
+				img->name, inside + ph->p_vaddr,
 				insn ? "are an instruction, but SHL RDX,32 does not follow"
 				     : "are not met when decoding, but SHL RDX,32 follows");
+		if (part->copied)
+			return fail(-ENOEXEC, err, errlen,
+				    "%s: RDPMC at 0x%" PRIx64 " is in %s, which the kernel copies "
+				    "elsewhere; expected on KVM: rdpmc=off, which shows no PMU",
+				    img->name, inside + ph->p_vaddr, copied_section);
 		if (out->nr == RDPMC_SITES_MAX)
 			return too_many(img, "more than 64 RDPMC instructions", err, errlen);
-		out->gpa[out->nr] = file - ph->p_offset + ph->p_paddr;
-		out->rip[out->nr++] = file - ph->p_offset + ph->p_vaddr;
+		out->gpa[out->nr] = inside + ph->p_paddr;
+		out->rip[out->nr++] = inside + ph->p_vaddr;
 	}
 	return 0;
 }
 
-/* The executable segment whose bytes in the file include @bytes at @offset. */
-static bool segment_of(const struct image *img, const Elf64_Ehdr *eh, uint64_t offset,
-		       uint64_t bytes, Elf64_Phdr *ph)
+/* The segment whose bytes in the file include @part. */
+static bool find_segment(const struct image *img, const Elf64_Ehdr *eh, struct part *part)
 {
+	Elf64_Phdr *ph = &part->ph;
+
 	for (unsigned int i = 0; i < eh->e_phnum; i++) {
 		elf64_phdr(img, eh, i, ph);
-		if (elf64_is_load(ph) && ph->p_flags & PF_X && offset >= ph->p_offset &&
-		    offset - ph->p_offset <= ph->p_filesz &&
-		    bytes <= ph->p_filesz - (offset - ph->p_offset))
+		if (elf64_is_load(ph) && part->offset >= ph->p_offset &&
+		    part->offset - ph->p_offset <= ph->p_filesz &&
+		    part->bytes <= ph->p_filesz - (part->offset - ph->p_offset))
 			return true;
 	}
 	return false;
@@ -139,7 +164,28 @@ static bool has_sections(const struct image *img, const Elf64_Ehdr *eh)
 	       eh->e_shnum <= (img->bytes - eh->e_shoff) / sizeof(Elf64_Shdr);
 }
 
-/* Only sections of code: an executable segment also has data, which can look like code. */
+static void section(const struct image *img, const Elf64_Ehdr *eh, unsigned int i, Elf64_Shdr *sh)
+{
+	memcpy(sh, img->data + eh->e_shoff + i * sizeof(*sh), sizeof(*sh));
+}
+
+static bool is_copied(const struct image *img, const Elf64_Ehdr *eh, const Elf64_Shdr *sh)
+{
+	Elf64_Shdr names;
+
+	if (eh->e_shstrndx >= eh->e_shnum)
+		return false;
+	section(img, eh, eh->e_shstrndx, &names);
+	return names.sh_offset <= img->bytes && names.sh_size <= img->bytes - names.sh_offset &&
+	       sh->sh_name <= names.sh_size &&
+	       sizeof(copied_section) <= names.sh_size - sh->sh_name &&
+	       !memcmp(img->data + names.sh_offset + sh->sh_name, copied_section,
+		       sizeof(copied_section));
+}
+
+/* Only sections of code: an executable segment also has data, which can look like code. But those
+ * of all segments: .init.text can be in one that is not executable. A section that is writable,
+ * too, is data with some code in it, as a kernel's .data. */
 static int find_in_sections(const struct image *img, const Elf64_Ehdr *eh, struct rdpmc_sites *out,
 			    char *err, size_t errlen)
 {
@@ -147,32 +193,39 @@ static int find_in_sections(const struct image *img, const Elf64_Ehdr *eh, struc
 	int ret = 0;
 
 	for (unsigned int i = 0; i < eh->e_shnum && !ret; i++) {
+		struct part part;
 		Elf64_Shdr sh;
-		Elf64_Phdr ph;
 
-		memcpy(&sh, img->data + eh->e_shoff + i * sizeof(sh), sizeof(sh));
+		section(img, eh, i, &sh);
+		part = (struct part){.offset = sh.sh_offset,
+				     .bytes = sh.sh_size,
+				     .data = sh.sh_flags & SHF_WRITE,
+				     .copied = is_copied(img, eh, &sh)};
 		if (sh.sh_type != SHT_PROGBITS || !(sh.sh_flags & SHF_EXECINSTR) || !sh.sh_size ||
-		    !segment_of(img, eh, sh.sh_offset, sh.sh_size, &ph))
+		    !find_segment(img, eh, &part))
 			continue;
 		bytes += sh.sh_size;
 		ret = bytes > img->bytes
 			      ? too_many(img, "sections of code that overlap", err, errlen)
-			      : find_in(img, &ph, sh.sh_offset, sh.sh_size, out, err, errlen);
+			      : find_in(img, &part, out, err, errlen);
 	}
 	return ret;
 }
 
+/* Without sections nobody can tell code from data. */
 static int find_in_segments(const struct image *img, const Elf64_Ehdr *eh, struct rdpmc_sites *out,
 			    char *err, size_t errlen)
 {
 	int ret = 0;
 
 	for (unsigned int i = 0; i < eh->e_phnum && !ret; i++) {
-		Elf64_Phdr ph;
+		struct part part = {.data = true};
 
-		elf64_phdr(img, eh, i, &ph);
-		if (elf64_is_load(&ph) && ph.p_flags & PF_X && ph.p_filesz)
-			ret = find_in(img, &ph, ph.p_offset, ph.p_filesz, out, err, errlen);
+		elf64_phdr(img, eh, i, &part.ph);
+		part.offset = part.ph.p_offset;
+		part.bytes = part.ph.p_filesz;
+		if (elf64_is_load(&part.ph) && part.bytes)
+			ret = find_in(img, &part, out, err, errlen);
 	}
 	return ret;
 }
