@@ -7,6 +7,8 @@
 #ifndef CGROUP_KERNEL_CHARGE_BPF_H
 #define CGROUP_KERNEL_CHARGE_BPF_H
 
+#include <linux/types.h> /* which libbpf's headers use and do not include */
+
 #include <bpf/bpf_core_read.h>
 
 #include "cgroup/kernel/btf.h"
