@@ -228,21 +228,26 @@ static int explain(const char *name, int pfm_rc, char *err, size_t errlen)
 	return fail(-EINVAL, err, errlen, "event '%s': libpfm4: %s", name, pfm_strerror(pfm_rc));
 }
 
-/* libpfm's own names of perf's events ("perf::PERF_COUNT_HW_CPU_CYCLES"). */
-static int encode_perf(const char *name, vpmu_key_t *key, char *err, size_t errlen)
+/*
+ * libpfm's own names of perf's events ("perf::PERF_COUNT_HW_CPU_CYCLES"). Their type is taken from
+ * the name: libpfm would say it for PFM_OS_PERF_EVENT, but after 4.13 only where there is a /sys.
+ * Events of caches have unit masks.
+ */
+static int encode_perf(const char *name, const pfm_event_info_t *ei, uint64_t code, vpmu_key_t *key,
+		       char *err, size_t errlen)
 {
-	struct perf_event_attr attr = {.size = sizeof(attr)};
-	pfm_perf_encode_arg_t arg = {.attr = &attr, .size = sizeof(arg)};
+	const char *event = ei->equiv ? ei->equiv : ei->name;
+	bool software = !strncmp(event, "PERF_COUNT_SW_", 14);
+	bool hardware = !strncmp(event, "PERF_COUNT_HW_", 14) && !ei->nattrs;
+	/* A name means guests, unless :G or :H follow. */
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = software ? PERF_TYPE_SOFTWARE : PERF_TYPE_HARDWARE,
+		.config = code,
+		.exclude_host = !software,
+	};
 
-	if (pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, &arg) !=
-	    PFM_SUCCESS)
-		return fail(-EINVAL, err, errlen, "event '%s': libpfm4 has no encoding", name);
-	/* libpfm's answer about guest and host does not matter: a name means guests, unless :G or
-	 * :H follow. */
-	attr.size = sizeof(attr);
-	attr.exclude_guest = 0;
-	attr.exclude_host = attr.type != PERF_TYPE_SOFTWARE;
-	if (vpmu_key_from_attr(&attr, key))
+	if ((!software && !hardware) || vpmu_key_from_attr(&attr, key))
 		return fail(-EINVAL, err, errlen,
 			    "event '%s': not a counting event of one core counter; "
 			    "accepted: perf's hardware and software events",
@@ -291,7 +296,7 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 	}
 	if (info.type == PFM_PMU_TYPE_OS_GENERIC) {
 		*space = 0;
-		rc = encode_perf(name, key, err, errlen);
+		rc = encode_perf(name, &ei, codes[0], key, err, errlen);
 		goto out;
 	}
 
