@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The README's commands on a fresh Debian 12: a minimal Debian by debootstrap, a clone of what is committed here, and
-# nothing installed but what the commands install themselves. Not a part of ./check: it runs all of it again.
+# The README's commands on a fresh Debian: a minimal one by debootstrap, a clone of what is committed here, and nothing
+# installed but what the commands install themselves. Of ./check, only debian13.sh uses it: each run does all of it again.
 #   sh tests/packages/fresh.sh FOLDER CASE COMMAND...
 #     FOLDER   outside of the source tree; the Debian and what the cases leave behind stay there
 #     CASE     root     the first one: installs what it needs
@@ -13,7 +13,8 @@
 # To clone anew, remove FOLDER/CASE.
 # Prints what the command prints. The exit status is the command's.
 # It runs in mount, cgroup, IPC and host name namespaces, with the host's network and processes. FRESH_CCACHE=1 lends it
-# the host's compiler cache, which changes what it takes and nothing else.
+# the host's compiler cache, which changes what it takes and nothing else. FRESH_RELEASE=trixie makes another Debian than
+# bookworm (12); a FOLDER has one.
 set -eu
 
 # ---- inside of the namespaces ----
@@ -63,9 +64,10 @@ if [ "${1-}" = --enter ]; then
 		cc=$m/opt/ccache
 		mkdir -p "$cc/lib" "$cc/cache"
 		cp "$(command -v ccache)" "$cc/ccache.bin"
-		ldd "$cc/ccache.bin" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | xargs -I{} cp -L {} "$cc/lib/"
+		# Its libraries and their loader: the Debian may have others.
+		ldd "$cc/ccache.bin" | sed -n 's/^[^/]*\(\/[^ ]*\).*/\1/p' | xargs -I{} cp -L {} "$cc/lib/"
 		printf '#!/bin/sh\nexec %s "$@"\n' \
-			"/lib64/ld-linux-x86-64.so.2 --library-path /opt/ccache/lib /opt/ccache/ccache.bin" >"$cc/ccache"
+			"/opt/ccache/lib/ld-linux-x86-64.so.2 --library-path /opt/ccache/lib /opt/ccache/ccache.bin" >"$cc/ccache"
 		chmod +x "$cc/ccache"
 		mount --bind "$(ccache -k cache_dir)" "$cc/cache"
 		cache="CMAKE_C_COMPILER_LAUNCHER=/opt/ccache/ccache CCACHE_DIR=/opt/ccache/cache CCACHE_BASEDIR=$home/vpmu"
@@ -111,12 +113,13 @@ if [ "$(id -u)" != 0 ]; then
 fi
 if [ ! -d "$top/debian" ]; then
 	rm -rf "$top/debian.new"
-	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' 2>/dev/null | head -1)
-	debootstrap --variant=minbase bookworm "$top/debian.new" "${mirror:-http://deb.debian.org/debian}" >"$top/debootstrap.log"
+	release=${FRESH_RELEASE-bookworm}
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $(. /etc/os-release && echo "$VERSION_CODENAME")" 2>/dev/null | head -1)
+	mirror=${mirror:-http://deb.debian.org/debian}
+	debootstrap --variant=minbase "$release" "$top/debian.new" "$mirror" >"$top/debootstrap.log"
 	# Packages come from where this host gets Debian's.
 	rm -f "$top/debian.new/etc/apt/sources.list"
-	cp /etc/apt/sources.list.d/debian.sources "$top/debian.new/etc/apt/sources.list.d/" 2>/dev/null ||
-		cp /etc/apt/sources.list "$top/debian.new/etc/apt/"
+	echo "deb $mirror $release main" >"$top/debian.new/etc/apt/sources.list.d/debian.list"
 	apt-config dump | grep -i '^Acquire::.*proxy' >"$top/debian.new/etc/apt/apt.conf.d/90proxy" || :
 	cp /etc/resolv.conf /etc/hosts "$top/debian.new/etc/"
 	mv "$top/debian.new" "$top/debian"
