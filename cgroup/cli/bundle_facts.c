@@ -157,8 +157,8 @@ void facts_host(FILE *to)
 					    "/sys/devices/system/cpu/isolated",
 					    "/sys/devices/system/cpu/nohz_full",
 					    "/sys/devices/system/cpu/smt/active",
-					    "/sys/devices/system/clocksource/clocksource0/"
-					    "current_clocksource",
+					    ("/sys/devices/system/clocksource/clocksource0/"
+					     "current_clocksource"),
 					    "/sys/fs/cgroup/cgroup.controllers"};
 	static const char *const release[] = {"PRETTY_NAME=", "VERSION_ID=", NULL};
 	struct utsname u;

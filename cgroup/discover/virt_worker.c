@@ -27,6 +27,10 @@
 #define ALIVE_SECONDS 5
 #define ALIVE_COUNT   3
 
+/* As VIR_DOMAIN_EVENT_CALLBACK: libvirt calls the function with what its kind of event has. A cast
+ * from one type with arguments to another is one that clang 19 warns of. */
+#define CALLBACK(f) ((virConnectDomainEventGenericCallback)(void (*)(void))(f))
+
 /* ---- messages ---- */
 
 static struct virt_message *message(const struct virt_worker *w, enum virt_what what)
@@ -252,14 +256,13 @@ static int begin(struct virt_worker *w, virConnectPtr conn, int ids[2])
 	l->virConnectRegisterCloseCallback(conn, on_close, w, NULL);
 	virt_worker_get(w);
 	ids[0] = l->virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
-						     VIR_DOMAIN_EVENT_CALLBACK(on_lifecycle), w,
-						     virt_worker_put);
+						     CALLBACK(on_lifecycle), w, virt_worker_put);
 	if (ids[0] < 0)
 		virt_worker_put(w);
 	virt_worker_get(w);
-	ids[1] = l->virConnectDomainEventRegisterAny(
-		conn, NULL, VIR_DOMAIN_EVENT_ID_METADATA_CHANGE,
-		VIR_DOMAIN_EVENT_CALLBACK(on_metadata), w, virt_worker_put);
+	ids[1] =
+		l->virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_METADATA_CHANGE,
+						    CALLBACK(on_metadata), w, virt_worker_put);
 	if (ids[1] < 0)
 		virt_worker_put(w);
 	return ids[0] < 0 ? -1 : 0;
@@ -279,7 +282,7 @@ static bool serve(struct virt_worker *w)
 {
 	virConnectPtr conn = w->lib->virConnectOpenReadOnly(w->uri);
 	bool ok = false;
-	int ids[2];
+	int ids[2] = {-1, -1};
 
 	if (conn) {
 		pthread_mutex_lock(&w->lock);

@@ -357,8 +357,8 @@ Test(it_kernel_sampling, branch_records_that_are_not_there)
 
 static void spin(void *arg)
 {
-	for (volatile uint64_t i = 0;; i++)
-		;
+	for (;;)
+		__asm__ volatile("");
 }
 
 /* The clock of whole CPUs: at most one sample for each period that was counted, and those of the

@@ -49,7 +49,7 @@ struct step {
 /* A file is this mark, the steps, and the mark again when the program has ended. */
 static const char mark[sizeof(struct step)] = "vpmu truth path";
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	perror(what);
 	exit(2);

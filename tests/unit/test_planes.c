@@ -456,8 +456,9 @@ Test(planes, a_cpu_that_does_not_answer_has_a_name)
 	static const char *const begin[] = {
 		/* The host's own work is on every pCPU. */
 		"{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"tenant\"}",
-		"{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"10\",\"plane\":"
-		"\"soft\"}",
+		("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"10\","
+		 "\"plane\":"
+		 "\"soft\"}"),
 		"{\"cmd\":\"lbr-attach\",\"mode\":\"calls\",\"target\":\"s\"}",
 		"{\"cmd\":\"conservation\"}",
 	};

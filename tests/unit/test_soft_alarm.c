@@ -45,7 +45,6 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 	size_t n = prog_trace(seed, steps), at = 0;
 	unsigned int nr = 1 + seed % 3;
 	uint64_t rng = seed * 31;
-	unsigned int stops = 0;
 	struct bed b;
 
 	prog_start(&b, seed);
@@ -75,7 +74,6 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 		if (x == VMM_EXIT_HLT)
 			break;
 		if (x == VMM_EXIT_ALARM) {
-			stops++;
 			/* Not answered: nothing runs. */
 			cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_ALARM);
 			cr_assert_eq(b.run.retired, 0);

@@ -116,6 +116,7 @@ static uint32_t play(enum vpmu_guest_model model, const struct image *img, unsig
 	struct vmm_engine *engine;
 	struct vpmu_host *host;
 	struct runner *runner;
+	unsigned int steps = 0;
 	bool ended = false;
 	char err[256] = "";
 	struct vm *vm;
@@ -144,8 +145,8 @@ static uint32_t play(enum vpmu_guest_model model, const struct image *img, unsig
 
 	cr_assert_eq(vm_create(&o, &vm, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(vm_start(vm, err, sizeof(err)), 0, "%s", err);
-	for (int i = 0; !ended; i++) {
-		cr_assert_lt(i, 100000);
+	while (!ended) {
+		cr_assert_lt(steps++, 100000);
 		cr_assert_gt(runner_step(runner, 1), 0);
 	}
 	cr_assert_eq(vm->vcpus[0].state, VCPU_EXITED);
