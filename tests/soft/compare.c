@@ -11,24 +11,16 @@ static const char *const reg_name[DT_NREGS] = {"rax", "rcx", "rdx", "rbx", "rsp"
 					       "rsi", "rdi", "r8",  "r9",  "r10", "r11",
 					       "r12", "r13", "r14", "r15"};
 
-/*
- * What was undefined where @r stopped. A REP CMPS or SCAS that faults half way has the flags from
- * before it by the SDM (vol. 2, REP), those of its last comparison on AMD's processors.
- */
+/* What was undefined where @r stopped. */
 static uint32_t undefined_at(const struct dt_seq *q, const struct dt_result *r)
 {
 	if (r->vector == DT_END)
 		return q->undef_end;
 	for (unsigned int k = 0; k < q->n; k++) {
 		const struct seq_insn *si = &q->insn[k];
-		struct insn in;
 
-		if (q->c.slot + si->off != r->rip)
-			continue;
-		if (!si->raw && insn_decode(q->c.code + si->off, si->len, &in) &&
-		    insn_is_rep_string(&in))
-			return DT_STATUS;
-		return si->undef;
+		if (q->c.slot + si->off == r->rip)
+			return si->undef;
 	}
 	return q->undef_any; /* went astray */
 }

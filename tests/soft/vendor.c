@@ -114,6 +114,10 @@ bool vendor_expect(const struct vendor_diff *d, enum vendor v, const struct dt_c
 			 r->cr2, e->error, e->cr2);
 		return false;
 	}
+	if (e->rflags && (r->rflags & ~(uint64_t)DT_TF) != e->rflags) {
+		snprintf(why, why_len, "rflags %#" PRIx64 ", not %#" PRIx64, r->rflags, e->rflags);
+		return false;
+	}
 	if (e->cs && r->cs != e->cs) {
 		snprintf(why, why_len, "cs %#x, not %#x", r->cs, e->cs);
 		return false;

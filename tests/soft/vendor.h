@@ -46,10 +46,11 @@ struct vendor_reg {
 struct vendor_result {
 	int vector; /* as in struct dt_result; DT_OTHER: the machine refuses the instruction */
 	uint32_t error;
-	uint64_t cr2;	/* of vector 14 */
-	uint64_t rip;	/* of a fault: offset in the code, or an address beyond it */
-	uint64_t below; /* if not 0: the 8 bytes below RSP hold the address at this offset */
-	uint16_t cs;	/* of a fault of .kernel */
+	uint64_t cr2;	 /* of vector 14 */
+	uint64_t rflags; /* of a fault, without TF; 0: not looked at */
+	uint64_t rip;	 /* of a fault: offset in the code, or an address beyond it */
+	uint64_t below;	 /* if not 0: the 8 bytes below RSP hold the address at this offset */
+	uint16_t cs;	 /* of a fault of .kernel */
 	unsigned int nr;
 	struct vendor_reg reg[VENDOR_REGS];
 };

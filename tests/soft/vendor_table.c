@@ -23,17 +23,20 @@
 
 /* Results. */
 #define END	       .vector = DT_END
+#define DB	       .vector = 1
 #define UD	       .vector = 6
 #define GP	       .vector = 13
 #define PF(err, at)    .vector = 14, .error = (err), .cr2 = (at)
 #define REFUSED	       .vector = DT_OTHER
 #define CPL0(vec, off) .vector = (vec), .rip = (off), .cs = 0x10
+#define FLAGS(bits)    .rflags = 2 | DT_IF | (bits)
 #define AFTER(...)     .nr = NR_REGS(__VA_ARGS__), .reg = {__VA_ARGS__}
 
 #define NOT_ON_AMD (1u << VENDOR_AMD) /* .soft_only */
 
-#define MEASURED "measured on Intel family 6 model A7H"
-#define DIFFTEST "difftest on AMD family 19h"
+#define MEASURED     "measured on Intel family 6 model A7H"
+#define DIFFTEST     "difftest on AMD family 19h"
+#define MEASURED_AMD "measured on AMD family 19h model 11h and family 1ah"
 
 const struct vendor_diff vendor_diffs[] = {
 	/* ---- repeated string instructions with a 32-bit address size ---- */
@@ -97,6 +100,59 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0xf2, 0x67, 0xa6),
 		BEFORE({DT_RCX, HIGH}, {DT_RSI, HIGH | DT_DATA}, {DT_RDI, HIGH | DT_DATA}),
 		.result = {{END}, {END, AFTER({DT_RCX, 0})}},
+	},
+	/* ---- repeated string instructions that stop between two iterations ---- */
+	{
+		.name = "rep-cmps-fault",
+		.what = "REPE CMPS that faults in the ninth iteration: AMD has the flags of the "
+			"eighth, Intel those from before the instruction",
+		.source = {MEASURED_AMD, "SDM vol. 2, REP"},
+		/* STC; REPE CMPSB */
+		CODE(0xf9, 0xf3, 0xa6),
+		BEFORE({DT_RCX, 100}, {DT_RSI, DT_RO + 0xff8}, {DT_RDI, DT_RO + 0xff8}),
+		.result =
+			{{PF(4, DT_RO + 0x1000), .rip = 1, FLAGS(DT_RF | DT_ZF | DT_PF),
+			  AFTER({DT_RCX, 92}, {DT_RSI, DT_RO + 0x1000}, {DT_RDI, DT_RO + 0x1000})},
+			 {PF(4, DT_RO + 0x1000), .rip = 1, FLAGS(DT_RF | DT_CF),
+			  AFTER({DT_RCX, 92}, {DT_RSI, DT_RO + 0x1000}, {DT_RDI, DT_RO + 0x1000})}},
+	},
+	{
+		.name = "rep-scas-fault",
+		.what = "... REPNE SCAS: likewise",
+		.source = {MEASURED_AMD, "SDM vol. 2, REP"},
+		/* MOV word [RDI], 0; STC; REPNE SCASW */
+		CODE(0x66, 0xc7, 0x07, 0x00, 0x00, 0xf9, 0x66, 0xf2, 0xaf),
+		BEFORE({DT_RAX, 0x8000}, {DT_RCX, 100}, {DT_RDI, STACK_END - 2}),
+		.result = {{PF(4, STACK_END), .rip = 6, FLAGS(DT_RF | DT_SF | DT_PF),
+			    AFTER({DT_RCX, 99}, {DT_RDI, STACK_END})},
+			   {PF(4, STACK_END), .rip = 6, FLAGS(DT_RF | DT_CF),
+			    AFTER({DT_RCX, 99}, {DT_RDI, STACK_END})}},
+		.pushes = true,
+	},
+	{
+		.name = "rep-cmps-step",
+		.what = "a debug trap between two iterations: the same flags, and RF is set by "
+			"Intel only",
+		.source = {MEASURED_AMD, MEASURED},
+		/* PUSHFQ; OR word [RSP], 101H (TF, CF); POPFQ; REPE CMPSB */
+		CODE(0x9c, 0x66, 0x81, 0x0c, 0x24, 0x01, 0x01, 0x9d, 0xf3, 0xa6),
+		BEFORE({DT_RCX, 3}, {DT_RSI, DT_DATA}, {DT_RDI, DT_DATA}),
+		.result = {{DB, .rip = 8, FLAGS(DT_ZF | DT_PF),
+			    AFTER({DT_RCX, 2}, {DT_RSI, DT_DATA + 1}, {DT_RDI, DT_DATA + 1})},
+			   {DB, .rip = 8, FLAGS(DT_RF | DT_CF),
+			    AFTER({DT_RCX, 2}, {DT_RSI, DT_DATA + 1}, {DT_RDI, DT_DATA + 1})}},
+		.pushes = true,
+	},
+	{
+		.name = "rep-stos-step",
+		.what = "... of an instruction that sets no flags",
+		.source = {MEASURED_AMD, MEASURED},
+		CODE(0x9c, 0x66, 0x81, 0x0c, 0x24, 0x01, 0x01, 0x9d, 0xf3, 0xaa),
+		BEFORE({DT_RCX, 3}, {DT_RDI, DT_DATA}),
+		.result = {{DB, .rip = 8, FLAGS(DT_CF), AFTER({DT_RCX, 2}, {DT_RDI, DT_DATA + 1})},
+			   {DB, .rip = 8, FLAGS(DT_RF | DT_CF),
+			    AFTER({DT_RCX, 2}, {DT_RDI, DT_DATA + 1})}},
+		.pushes = true,
 	},
 	/* ---- which of two faults ---- */
 	{

@@ -113,6 +113,15 @@ static inline void bed_load(struct bed *b, const uint8_t *code, const uint8_t *e
 	vmm_soft_ops.set_regs(b->v, &b->r);
 }
 
+/* Make the vCPU one of Intel's; without this it is one of AMD's. */
+static inline void bed_intel(struct bed *b)
+{
+	struct kvm_cpuid_entry2 leaf0 = {
+		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e}; /* GenuineIntel */
+
+	cr_assert_eq(vmm_soft_ops.set_cpuid(b->v, &leaf0, 1), 0);
+}
+
 static inline void bed_init(struct bed *b)
 {
 	char why[128];

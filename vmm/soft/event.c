@@ -77,9 +77,9 @@ static int interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind
 	frame[n++] = v->rip;
 	frame[n++] = v->seg[SOFT_CS].selector;
 	/* The RF bit in the frame is 1 for a fault, except for that of an instruction breakpoint.
-	 * For every other event it is RFLAGS.RF, which is 1 between the iterations of a repeated
-	 * string instruction and behind IRETQ that loads it, and 0 between other instructions (SDM
-	 * vol. 3, 18.3.1.1). */
+	 * For every other event it is RFLAGS.RF, which is 1 behind IRETQ that loads it and, on
+	 * Intel's CPUs, between the iterations of a repeated string instruction, and 0 between
+	 * other instructions (SDM vol. 3, 18.3.1.1). */
 	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
 	frame[n++] = v->r[SOFT_RSP];
 	frame[n++] = v->seg[SOFT_SS].selector;

@@ -290,6 +290,14 @@ static bool halts(struct soft_vcpu *v)
 	return true;
 }
 
+/* A repeated string instruction stopped behind an iteration that is not its last: what an event
+ * taken here pushes as RF. Intel's CPUs set it, AMD's keep it as the instruction found it. */
+static void between_iterations(struct soft_vcpu *v)
+{
+	if (v->intel)
+		v->rflags |= SOFT_RF;
+}
+
 static void run_loop(struct soft_vcpu *v)
 {
 	struct vmm_run *run = v->run;
@@ -382,13 +390,13 @@ static void run_loop(struct soft_vcpu *v)
 				break; /* the queued event wakes the vCPU, or it halts above */
 			return;
 		case SOFT_TRAP_STEP:
-			v->rflags |= SOFT_RF;
+			between_iterations(v);
 			soft_debug_trap(v);
 			if (soft_deliver(v))
 				return;
 			break;
 		case SOFT_TRAP_KICK:
-			v->rflags |= SOFT_RF; /* an interrupt taken here pushes RF = 1 */
+			between_iterations(v);
 			if (alarm_due(v))
 				break; /* the elements so far made it due; v->kicked stays set */
 			if (v->chip && !atomic_load(&v->kicked) && v->extra < v->extra_stop)

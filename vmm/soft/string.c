@@ -423,12 +423,14 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 
 unfinished:
-	/* The flags must be those from before the instruction. For a fault, SDM vol. 2, REP says
-	 * so. For interrupts and debug traps between iterations it was measured (Intel, family
-	 * 6). */
-	soft_fl_set(v, fl.kind, fl.a, fl.b);
-	v->fl_omask = fl.omask;
-	v->fl_oval = fl.oval;
+	/* Intel's CPUs have the flags from before the instruction: for a fault, SDM vol. 2, REP
+	 * says so; for interrupts and debug traps between iterations it was measured (family 6).
+	 * AMD's have those of the last comparison (measured, families 19H and 1AH). */
+	if (v->intel) {
+		soft_fl_set(v, fl.kind, fl.a, fl.b);
+		v->fl_omask = fl.omask;
+		v->fl_oval = fl.oval;
+	}
 	v->extra_cycles += done;
 	return 1;
 }
