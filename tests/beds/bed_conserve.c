@@ -33,10 +33,14 @@ static void make_loops(const struct tenants *t, struct looper l[TENANTS])
 
 static void play_loops(const struct tenants *t, struct looper l[TENANTS])
 {
+	uint64_t gave_way = 0;
+
 	for (unsigned int i = 0; i < t->nr_tenants; i++)
 		looper_start(&l[i]);
 	for (unsigned int i = 0; i < t->nr_tenants; i++)
-		looper_end(&l[i]);
+		gave_way += looper_end(&l[i]);
+	cr_expect_geq(gave_way, t->nr_tenants * TIMES / 4, "the loops ran one after another: %llu",
+		      (unsigned long long)gave_way);
 }
 
 static void run_loops(const struct tenants *t)

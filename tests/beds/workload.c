@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -156,7 +157,7 @@ void looper_make(struct looper *l, const char *name, uint64_t n, unsigned int ti
 		close(ready[0]);
 		cgroup_enter(name);
 		close(ready[1]);
-		if (read(start[0], &c, 1) != 0)
+		if (read(start[0], &c, 1) != 1)
 			_exit(1);
 		for (unsigned int i = 0; i < times; i++) {
 			bed_loop(n);
@@ -173,13 +174,16 @@ void looper_make(struct looper *l, const char *name, uint64_t n, unsigned int ti
 
 void looper_start(struct looper *l)
 {
+	cr_assert_eq(write(l->start, "", 1), 1);
 	close(l->start);
 }
 
-void looper_end(struct looper *l)
+uint64_t looper_end(struct looper *l)
 {
+	struct rusage usage;
 	int status;
 
-	cr_assert_eq(waitpid(l->pid, &status, 0), l->pid);
+	cr_assert_eq(wait4(l->pid, &status, 0, &usage), l->pid);
 	cr_assert_eq(status, 0, "a looper failed: %d", status);
+	return (uint64_t)usage.ru_nivcsw;
 }

@@ -44,12 +44,13 @@ double pair_cost(const char *a, const char *b);
  */
 struct looper {
 	pid_t pid;
-	int start; /* a pipe: closed to start */
+	int start; /* a pipe: a byte to start. Processes made later have it open, too */
 };
 /* looper_make - @times loops of 2 * @n instructions in cgroup @name, with a system call that gives
- * the CPU up after each. looper_end - wait for the end. */
+ * the CPU up after each. looper_end - wait for the end; returns how often another task ran although
+ * it could have gone on, which is after most loops if others run at the same time. */
 void looper_make(struct looper *l, const char *name, uint64_t n, unsigned int times);
 void looper_start(struct looper *l);
-void looper_end(struct looper *l);
+uint64_t looper_end(struct looper *l);
 
 #endif
