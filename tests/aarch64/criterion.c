@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * main() of the unit tests where Criterion does not run: see criterion/criterion.h. Prints the
- * lines of Criterion that ./check counts. Arguments: --filter SUITE/NAME with * and ?; --verbose is
+ * lines of Criterion that ./check counts. Arguments: --filter SUITE/NAME with * and ?, and @(A|B); --verbose is
  * fine.
  */
 #include <fnmatch.h>
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 	}
 	for (const struct cr_test *t = tests; t; t = t->next) {
 		snprintf(name, sizeof(name), "%s/%s", t->suite, t->name ? t->name : "");
-		if (t->name && !fnmatch(filter, name, 0))
+		if (t->name && !fnmatch(filter, name, FNM_EXTMATCH))
 			nr_failed += !run(t);
 	}
 	return nr_failed != 0;

@@ -24,7 +24,11 @@
 /* Execute 2 * @n instructions, @n > 0. */
 static inline void bed_loop(uint64_t n)
 {
+#ifdef __aarch64__
 	__asm__ volatile("1: subs %0, %0, #1\n\tb.ne 1b" : "+r"(n) : : "cc");
+#else
+	__asm__ volatile("1: sub $1, %0\n\tjnz 1b" : "+r"(n) : : "cc");
+#endif
 }
 
 /* Open event @name of thread @tid (0: this one, -1: all) on @cpu (-1: any). It is in the group of

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The kernel plane on hardware counters that are exact: no instruction is lost or counted twice,
- * and each is charged to the tenant that executed it. armbed: tenants that loop. kvmbed: tenants
- * with VMs, too.
+ * and each is charged to the tenant that executed it. armbed and x86bed: tenants that loop. kvmbed:
+ * tenants with VMs, too.
  */
 #include <sys/wait.h>
 
@@ -123,12 +123,26 @@ Test(bed_conserve, two_cpus)
 
 Test(bed_conserve, more_keys_than_counters)
 {
-	static const char *const events[] = {
-		"instructions:uGH", "instructions:kGH", "instructions:GH",
-		"cycles:uGH",	    "cycles:kGH",	"cycles:GH",
-		"instructions:uH",  "instructions:kH",	"instructions:H",
-		"cycles:uH",	    "cycles:kH",	"cycles:H",
-		"arm::r23:GH",	    "arm::r24:GH",	NULL};
+	static const char *const events[] = {"instructions:uGH",
+					     "instructions:kGH",
+					     "instructions:GH",
+					     "cycles:uGH",
+					     "cycles:kGH",
+					     "cycles:GH",
+					     "instructions:uH",
+					     "instructions:kH",
+					     "instructions:H",
+					     "cycles:uH",
+					     "cycles:kH",
+					     "cycles:H",
+#ifdef __aarch64__
+					     "arm::r23:GH",
+					     "arm::r24:GH",
+#else
+					      "branches:GH",
+					      "branches:uGH",
+#endif
+					     NULL};
 	struct tenants t;
 	unsigned int waited = 0;
 	double scaled = 0, truth = 0;

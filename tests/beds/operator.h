@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What an operator does in a bed: starts and ends vpmud, and asks it by the command vpmu. Both are
- * the arm64 programs of the build, in /bed (BED_FILES). Every call ends the test on a failure that
+ * the programs of the build, in /bed (BED_FILES). Every call ends the test on a failure that
  * the comment does not name.
  */
 #ifndef TESTS_BEDS_OPERATOR_H
