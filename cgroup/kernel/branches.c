@@ -40,7 +40,8 @@ void branches_end(struct kernel_plane *k, struct binding *b)
 /* Begin with empty records: the thread may not have run yet. */
 static int begin(struct kernel_plane *k, struct binding *b, uint32_t ctl)
 {
-	const struct vpmu_lbr_regs empty = {.ctl = ctl, .depth = VPMU_LBR_DEPTH_MAX};
+	const struct vpmu_lbr_regs empty = {.ctl = branches_recorded(ctl),
+					    .depth = VPMU_LBR_DEPTH_MAX};
 	int ret;
 
 	b->lbr_data = taskdata_alloc(&k->lbr_pool);
@@ -106,9 +107,17 @@ static int follow_task(struct binding *b, void *arg)
 	return 0;
 }
 
-static int refuse(struct kernel_plane *k, int ret)
+static int refuse(struct kernel_plane *k, uint32_t ctl, int ret)
 {
-	if (ret == -EOPNOTSUPP)
+	const uint32_t all = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
+
+	if (ret == -EOPNOTSUPP && !branches_probe(sys_of(k), all))
+		snprintf(
+			k->lbr_why, sizeof(k->lbr_why),
+			ctl & VPMU_LBR_CALL_STACK
+				? "this CPU does not record call stacks; use mode branches or calls"
+				: "this CPU does not select such branches; use mode branches");
+	else if (ret == -EOPNOTSUPP)
 		snprintf(k->lbr_why, sizeof(k->lbr_why),
 			 "the kernel has no perf event with branch records on this CPU");
 	else if (ret == -EACCES)
@@ -137,7 +146,7 @@ int branches_attach(struct vpmu_source_node *node, uint32_t ctl)
 		return 0;
 	}
 	each_task(n, follow_task, NULL);
-	return refuse(k, ret);
+	return refuse(k, ctl, ret);
 }
 
 void branches_detach(struct vpmu_source_node *node)

@@ -23,6 +23,13 @@ struct branches {
 	uint64_t time_ns;
 };
 
+/* While call stacks are recorded, Linux does not freeze the records at the interrupt that copies
+ * them: with kernel code, the handler's own calls would be on top of each. */
+uint32_t branches_recorded(uint32_t ctl)
+{
+	return ctl & VPMU_LBR_CALL_STACK ? ctl & ~VPMU_LBR_OS : ctl;
+}
+
 /* The kernel's filter for @ctl; 0: perf has none for this. */
 static uint64_t filter(uint32_t ctl)
 {
@@ -49,8 +56,10 @@ static uint64_t filter(uint32_t ctl)
 		f |= kinds[i].perf;
 		left &= ~kinds[i].types;
 	}
-	/* What is left cannot be asked for by itself. */
-	if (left || !(ctl & (VPMU_LBR_CALL_STACK | VPMU_LBR_TYPES)))
+	/* What is left cannot be asked for by itself, and without a level perf takes the event's.
+	 */
+	if (left || !(ctl & (VPMU_LBR_CALL_STACK | VPMU_LBR_TYPES)) ||
+	    !(ctl & (VPMU_LBR_USR | VPMU_LBR_OS)))
 		return 0;
 	if (ctl & VPMU_LBR_USR)
 		f |= PERF_SAMPLE_BRANCH_USER;
@@ -67,7 +76,7 @@ static int open_event(const struct sample_sys *sys, pid_t tid, uint32_t ctl)
 		.config = PERF_COUNT_HW_CPU_CYCLES,
 		.sample_period = BRANCHES_PERIOD,
 		.sample_type = SAMPLE_TYPE,
-		.branch_sample_type = filter(ctl),
+		.branch_sample_type = filter(branches_recorded(ctl)),
 		.disabled = 1,
 		.exclude_hv = 1,
 		.exclude_kernel = !(ctl & VPMU_LBR_OS),
@@ -112,7 +121,7 @@ int branches_open(const struct sample_sys *sys, pid_t tid, uint32_t ctl, struct 
 	if (!b)
 		return -ENOMEM;
 	b->sys = sys;
-	b->ctl = ctl;
+	b->ctl = branches_recorded(ctl);
 	b->page = (size_t)sysconf(_SC_PAGESIZE);
 	b->fd = open_event(sys, tid, ctl);
 	ret = b->fd < 0 ? b->fd : sys->map(b->fd, 2 * b->page, false, &base);

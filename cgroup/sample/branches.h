@@ -3,9 +3,6 @@
  * The branch records of one thread, by a perf event of its own: at every BRANCHES_PERIOD cycles of
  * the thread the kernel copies what the CPU has recorded for it, and overwrites older copies. The
  * kernel plane calls this for vCPU threads. One thread.
- *
- * No CPU with branch records was at hand when this was written: it is tested against a fake kernel
- * only.
  */
 #ifndef CGROUP_SAMPLE_BRANCHES_H
 #define CGROUP_SAMPLE_BRANCHES_H
@@ -20,9 +17,13 @@
 
 struct branches;
 
-/* branches_open - record what @ctl (vpmu/lbr_regs.h) selects in thread @tid from now on. 0 for @tid
- * is the caller. -EOPNOTSUPP: neither the CPU nor the kernel has such records; -EACCES; -ESRCH;
- * -ENOMEM; -EMFILE. */
+/* branches_recorded - what is recorded when @ctl (vpmu/lbr_regs.h) is asked for: call stacks of
+ * user mode only. Pure. */
+uint32_t branches_recorded(uint32_t ctl);
+
+/* branches_open - record what @ctl selects in thread @tid from now on. 0 for @tid is the caller.
+ * -EOPNOTSUPP: the CPU or the kernel does not have such records; -EACCES; -ESRCH; -ENOMEM; -EMFILE.
+ */
 int branches_open(const struct sample_sys *sys, pid_t tid, uint32_t ctl, struct branches **out);
 void branches_close(struct branches *b);
 

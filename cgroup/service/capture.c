@@ -136,8 +136,9 @@ int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, 
 	char why[200];
 
 	if (more)
-		return fail(ret, err, errlen, "target: branch records are <not supported>: %s",
-			    more);
+		return fail(ret, err, errlen,
+			    "target: branch records of mode %s are <not supported>: %s",
+			    capture_ctl_mode(ctl), more);
 
 	switch (ret) {
 	case 0:

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Branch records of the kernel plane by the kernel's own driver: two tenants' threads take turns on
+ * one CPU, in code whose branches are all known. Each record of a thread must be one of its
+ * branches, and follow from the one before.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "tests/beds/bed.h"
+#include "tests/beds/tenants.h"
+#include "tests/beds/workload.h"
+#include "vpmu/lbr_regs.h"
+
+#define READINGS 16
+
+/*
+ * An endless loop that calls three functions deep, and gives the CPU up (sched_yield) after each
+ * 120 rounds: the records of a CPU are hardly ever full of one thread's. The first table has its
+ * branches: from, to. The second one says at which branches the CPU can be next after a branch to
+ * somewhere: to, from.
+ */
+#define PAIR(x, a, b) "	.quad " x "_" a ", " x "_" b "\n"
+/* clang-format off */
+#define FLOW(x)                                \
+	x "_begin:	mov $120, %ecx\n"        \
+	x "_inner:\n"                          \
+	x "_c1:		call " x "_f1\n"       \
+	x "_r1:		dec %ecx\n"            \
+	x "_j1:		jnz " x "_inner\n"     \
+	x "_c0:		call " x "_y\n"       \
+	x "_j2:		jmp " x "_begin\n"     \
+	x "_y:		mov $24, %eax\n"      \
+	"		syscall\n"            \
+	x "_t0:		ret\n"                \
+	x "_f1:		nop\n"                 \
+	x "_c2:		call " x "_f2\n"       \
+	x "_t1:		ret\n"                 \
+	x "_f2:\n"                             \
+	x "_c3:		call " x "_f3\n"       \
+	x "_t2:		ret\n"                 \
+	x "_f3:		test $1, %cl\n"        \
+	x "_j3:		jz " x "_even\n"       \
+	"		nop\n"                 \
+	x "_even:	nop\n"                 \
+	x "_t3:		ret\n"                 \
+	x "_end:\n"                            \
+	"	.pushsection .data.rel.ro, \"aw\"\n" \
+	"	.balign 8\n"                   \
+	x "_branches:\n"                       \
+	PAIR(x, "c1", "f1") PAIR(x, "c2", "f2") PAIR(x, "c3", "f3") PAIR(x, "c0", "y") \
+	PAIR(x, "t3", "t2") PAIR(x, "t2", "t1") PAIR(x, "t1", "r1") PAIR(x, "j1", "inner") \
+	PAIR(x, "j2", "begin") PAIR(x, "j3", "even") PAIR(x, "t0", "j2") \
+	"	.quad 0\n"                     \
+	x "_next:\n"                           \
+	PAIR(x, "f1", "c2") PAIR(x, "f2", "c3") PAIR(x, "f3", "j3") PAIR(x, "f3", "t3") \
+	PAIR(x, "even", "t3") PAIR(x, "t2", "t2") PAIR(x, "t1", "t1") PAIR(x, "r1", "j1") \
+	PAIR(x, "r1", "c0") PAIR(x, "j2", "j2") \
+	PAIR(x, "inner", "c1") PAIR(x, "begin", "c1") \
+	"	.quad 0\n"                     \
+	"	.popsection\n"
+/* clang-format on */
+
+__asm__(".text\n" FLOW("flow_a") FLOW("flow_b"));
+
+extern const char flow_a_begin[], flow_a_end[], flow_b_begin[], flow_b_end[];
+extern const uint64_t flow_a_branches[], flow_b_branches[], flow_a_next[], flow_b_next[];
+
+/* The first four branches are calls: of the three functions, and of sched_yield. */
+static const struct flow {
+	const char *begin, *end;
+	const uint64_t *branches, *next;
+} flows[2] = {{flow_a_begin, flow_a_end, flow_a_branches, flow_a_next},
+	      {flow_b_begin, flow_b_end, flow_b_branches, flow_b_next}};
+
+static struct tenants t;
+static struct vpmu_source_node *node[2]; /* of the threads, below the tenants */
+static pid_t pid[2];
+
+static uint64_t start_time(pid_t of)
+{
+	char path[40], line[1024] = "", *at;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", of);
+	f = fopen(path, "re");
+	cr_assert(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	at = strrchr(line, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	cr_assert(at);
+	return strtoull(at, NULL, 10);
+}
+
+/* This process reads on CPU 1. The flows share CPU 0, each in a tenant of its own. */
+static void setup(void)
+{
+	static const char *const events[] = {"instructions", NULL};
+	static const char *const names[] = {"t0", "t1"};
+
+	bed_run_on(1);
+	tenants_open(&t, 2, events);
+	for (unsigned int i = 0; i < 2; i++) {
+		pid[i] = fork();
+		cr_assert(pid[i] >= 0);
+		if (!pid[i]) {
+			cgroup_enter(names[i]);
+			bed_run_on(0);
+			((void (*)(void))(uintptr_t)flows[i].begin)();
+		}
+		cr_assert(!vpmu_source_node_add(t.node[i], 1000 + i, &node[i]));
+		cr_assert(!kernel_bind_task(node[i], pid[i], start_time(pid[i])));
+	}
+	usleep(20000); /* until both loop */
+}
+
+static void end(void)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		kill(pid[i], SIGKILL);
+		cr_assert_eq(waitpid(pid[i], NULL, 0), pid[i]);
+		vpmu_source_node_remove(node[i]);
+	}
+	tenants_close(&t);
+}
+
+static bool is_user(uint64_t at)
+{
+	return at && !(at >> 63);
+}
+
+/* Whether @table, pairs that end with 0, has the pair. */
+static bool has(const uint64_t *table, uint64_t a, uint64_t b)
+{
+	for (; *table; table += 2)
+		if (table[0] == a && table[1] == b)
+			return true;
+	return false;
+}
+
+static bool within(const struct flow *f, uint64_t at)
+{
+	return at >= (uintptr_t)f->begin && at < (uintptr_t)f->end;
+}
+
+/* The number of the call at @at; more than 3: there is none. */
+static unsigned int call_at(const struct flow *f, uint64_t at)
+{
+	unsigned int i = 0;
+
+	while (i < 4 && f->branches[2 * i] != at)
+		i++;
+	return i;
+}
+
+/* ---- what the records must be ------------------------------------------------------------- */
+
+struct seen {
+	unsigned int readings, user, kernel, wrong;
+};
+
+static void wrong(struct seen *s, const char *what, const struct vpmu_lbr_regs *r, unsigned int i)
+{
+	const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, i);
+
+	if (!s->wrong++)
+		cr_expect(false, "record %u of %u, %llx to %llx: %s", i, r->count,
+			  (unsigned long long)e->from, (unsigned long long)e->to, what);
+}
+
+static bool call_follows(const struct flow *f, uint64_t old, uint64_t at)
+{
+	unsigned int o = call_at(f, old), n = call_at(f, at);
+
+	return o < 2 ? n == o + 1 : n == 0 || (o == 2 && n == 3);
+}
+
+/* All branches, or all calls: each is one of the flow's, and follows from the one before it. */
+static void check_flow(const struct flow *f, bool calls, const struct vpmu_lbr_regs *r,
+		       struct seen *s)
+{
+	for (unsigned int i = 0; i < r->count; i++) {
+		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, i), *old = vpmu_lbr_nth(r, i + 1);
+
+		if (!is_user(e->from) || !is_user(e->to)) {
+			s->kernel++;
+			if ((is_user(e->from) && !within(f, e->from)) ||
+			    (is_user(e->to) && !within(f, e->to)))
+				wrong(s, "not from or to this flow", r, i);
+			continue;
+		}
+		s->user++;
+		if (!has(f->branches, e->from, e->to))
+			wrong(s, "no branch of this flow", r, i);
+		if (!old || !is_user(old->from) || !is_user(old->to))
+			continue;
+		if (calls ? !call_follows(f, old->from, e->from) : !has(f->next, old->to, e->from))
+			wrong(s, "it does not follow from the one before", r, i);
+	}
+}
+
+/* Calls that have not returned: the flow's, down to the loop. */
+static void check_chain(const struct flow *f, const struct vpmu_lbr_regs *r, struct seen *s)
+{
+	const bool yields = r->count == 1 && call_at(f, vpmu_lbr_nth(r, 0)->from) == 3;
+
+	for (unsigned int i = 0; i < r->count; i++) {
+		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(r, i);
+
+		s->user += is_user(e->from);
+		s->kernel += !is_user(e->from);
+		if (r->count > 3 || !has(f->branches, e->from, e->to) ||
+		    (!yields && call_at(f, e->from) != r->count - 1u - i))
+			wrong(s, "not a call of this chain", r, i);
+	}
+}
+
+enum mode { CALL_STACK, BRANCHES, CALLS };
+
+static const uint32_t ctl[] = {
+	[CALL_STACK] = VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS,
+	[BRANCHES] = VPMU_LBR_TYPES,
+	[CALLS] = VPMU_LBR_REL_CALL | VPMU_LBR_IND_CALL,
+};
+
+static int attach(enum mode mode)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < 2 && !ret; i++)
+		ret = vpmu_source_branches_attach(t.node[i], ctl[mode] | VPMU_LBR_EN | VPMU_LBR_OS |
+								     VPMU_LBR_USR);
+	return ret;
+}
+
+static void look(enum mode mode, struct seen s[2])
+{
+	uint64_t total[2] = {0};
+
+	memset(s, 0, 2 * sizeof(*s));
+	for (unsigned int n = 0; n < READINGS; n++) {
+		usleep(30000); /* in 20 ms each thread has a copy */
+		for (unsigned int i = 0; i < 2; i++) {
+			struct vpmu_lbr_regs r;
+			enum vpmu_lbr_user user;
+
+			vpmu_source_flush_node(node[i]);
+			cr_assert_eq(vpmu_source_branches_read(node[i], &r, &user), 0);
+			if (r.total == total[i])
+				continue; /* no copy since the last reading */
+			total[i] = r.total;
+			s[i].readings++;
+			if (mode == CALL_STACK)
+				check_chain(&flows[i], &r, &s[i]);
+			else
+				check_flow(&flows[i], mode == CALLS, &r, &s[i]);
+		}
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		printf("tenant %u: %u readings; %u records of user code, %u of the kernel\n", i,
+		       s[i].readings, s[i].user, s[i].kernel);
+		cr_expect_eq(s[i].wrong, 0u, "tenant %u: %u wrong records", i, s[i].wrong);
+		cr_expect_geq(s[i].readings, READINGS / 2u);
+		vpmu_source_branches_detach(t.node[i]);
+	}
+}
+
+/* ---- the tests ---------------------------------------------------------------------------- */
+
+static void flows_of(enum mode mode)
+{
+	struct seen s[2];
+
+	setup();
+	cr_assert_eq(attach(mode), 0, "%s", vpmu_source_branches_why(t.source));
+	look(mode, s);
+	for (unsigned int i = 0; i < 2; i++)
+		cr_expect_geq(s[i].user, 8u, "%u user records", s[i].user);
+	end();
+}
+
+Test(bed_branches, branches)
+{
+	flows_of(BRANCHES);
+}
+
+Test(bed_branches, calls)
+{
+	flows_of(CALLS);
+}
+
+/* AMD's CPUs have no such records. The reason says so, and not that there are none at all. */
+Test(bed_branches, call_stack)
+{
+	struct seen s[2];
+	const char *why;
+	int ret;
+
+	setup();
+	ret = attach(CALL_STACK);
+	if (ret) {
+		why = vpmu_source_branches_why(t.source);
+		printf("%s\n", why ? why : "no reason");
+		cr_expect_eq(ret, -EOPNOTSUPP);
+		cr_expect(why && strstr(why, "call stack") && strstr(why, "branches"));
+		cr_expect_eq(attach(BRANCHES), 0);
+	} else {
+		look(CALL_STACK, s);
+		cr_expect(s[0].user && s[1].user);
+	}
+	end();
+}
