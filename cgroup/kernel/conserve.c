@@ -124,6 +124,8 @@ int conserve(struct vpmu_source *s, int (*fn)(const struct vpmu_conservation *c,
 	int ret = 0;
 
 	kernel_tend(k);
+	if (k->link)
+		hotplug_check(k); /* what an event does not count would be missing on both sides */
 	for (unsigned int cpu = 0; !ret && k->link && cpu < k->nr_cpus; cpu++)
 		if (k->online[cpu] && !k->quiet[cpu])
 			ret = conserve_cpu(k, cpu, fn, arg);

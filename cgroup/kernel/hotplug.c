@@ -13,7 +13,7 @@
 #include "cgroup/kernel/priv.h"
 
 /* The kernel makes this directory when a CPU comes, so its inode number tells one time from the
- * next, also if nobody looked while the CPU was away. 0: not known. */
+ * next, also if nobody looked while the CPU was away. 1: not known. */
 static uint64_t ident_of(const struct kernel_plane *k, unsigned int cpu)
 {
 	char path[256];
@@ -21,28 +21,32 @@ static uint64_t ident_of(const struct kernel_plane *k, unsigned int cpu)
 
 	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu%u/topology", k->sys->files,
 		 cpu);
-	return stat(path, &st) ? 0 : st.st_ino;
+	return stat(path, &st) ? 1 : st.st_ino;
 }
 
-int hotplug_init(struct kernel_plane *k)
+void hotplug_init(struct kernel_plane *k)
 {
-	k->cpu_ident = calloc(k->nr_cpus, sizeof(*k->cpu_ident));
-	if (!k->cpu_ident)
-		return -ENOMEM;
 	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", k->online, k->nr_cpus))
 		memset(k->online, true, k->nr_cpus * sizeof(*k->online));
-	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-		k->cpu_ident[cpu] = ident_of(k, cpu);
-	return 0;
+	for (unsigned int cpu = 0; !k->taken_over && cpu < k->nr_cpus; cpu++)
+		cpu_state(k, cpu)->ident = k->online[cpu] ? ident_of(k, cpu) : 0;
 }
 
-/* Without events the program charges time as lost, should the CPU be back before we notice. */
+/* Something was not counted that no time has. */
+static void gap(struct kernel_plane *k, unsigned int i)
+{
+	k->cfg->gaps[i] += k->slot[i].key && k->slot[i].counted && !slot_needs_none(k, i);
+}
+
+/* Without events the program charges time as lost, should the CPU be back before we notice. That
+ * they are all hidden is said last: we may be killed before. */
 static void cpu_gone(struct kernel_plane *k, unsigned int cpu)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->slot[i].key && !slot_needs_none(k, i))
 			slot_hide_on(k, i, cpu);
 	k->online[cpu] = false;
+	VPMU_STORE(&cpu_state(k, cpu)->ident, 0);
 }
 
 /* What the event of slot @i has counted at its end; KP_NONE: there was none of this key, or it was
@@ -120,24 +124,57 @@ static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
 void hotplug_tend(struct kernel_plane *k, bool thorough)
 {
 	bool now[k->nr_cpus], missed;
+	struct kp_cpu *st;
 	uint64_t ident;
 
 	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
 		return;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		st = cpu_state(k, cpu);
 		if (!now[cpu] && k->online[cpu])
 			cpu_gone(k, cpu);
 		if (!now[cpu] || (k->online[cpu] && !thorough))
 			continue;
 		ident = ident_of(k, cpu);
-		if (k->online[cpu] && ident == k->cpu_ident[cpu])
+		if (k->online[cpu] && ident == st->ident)
 			continue;
 		/* What ran here since then was not counted, and nothing has said so. */
 		missed = k->online[cpu];
 		for (unsigned int i = 0; missed && i < VPMU_MAX_SLOTS; i++)
-			k->slot[i].gaps +=
-				k->slot[i].key && k->slot[i].counted && !slot_needs_none(k, i);
+			gap(k, i);
 		k->online[cpu] = cpu_back(k, cpu);
-		k->cpu_ident[cpu] = ident;
+		if (k->online[cpu])
+			VPMU_STORE(&st->ident, ident);
+	}
+}
+
+/* CPUs that went and came meanwhile are still to be found, by their ident: hotplug_tend. It also
+ * goes on where the former process ended while it replaced a CPU's events. */
+void hotplug_take(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (!k->online[cpu])
+			cpu_gone(k, cpu);
+		else if (cpu_state(k, cpu)->opening || !cpu_state(k, cpu)->ident)
+			k->online[cpu] = false;
+	}
+}
+
+void hotplug_check(struct kernel_plane *k)
+{
+	uint64_t dead, lacking = 0;
+
+	hotplug_tend(k, true);
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		lacking |= (uint64_t)slot_lacks(k, i) << i;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (!k->online[cpu] || k->quiet[cpu])
+			continue;
+		dead = alive_dead(k, cpu);
+		for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+			if (dead >> i & 1)
+				gap(k, i);
+		if (dead | lacking)
+			k->online[cpu] = hotplug_renew(k, cpu, dead | lacking);
 	}
 }

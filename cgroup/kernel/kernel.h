@@ -51,6 +51,8 @@ struct kernel_sys {
 	int (*map_del)(int fd, const void *key);
 	int (*pages)(int fd, const uint32_t *index, const int *page, uint32_t n);
 	int (*run)(int prog, unsigned int cpu);
+	/* The same with @arg; what the program returns. */
+	int (*ask)(int prog, unsigned int cpu, uint64_t arg, uint32_t *answer);
 	/* What CPUID says: EAX, EBX, ECX, EDX. False: this CPU has no CPUID. */
 	bool (*cpuid)(uint32_t leaf, uint32_t r[4]);
 	const char *files; /* put before the names of files below /proc and /sys; "" */
@@ -97,7 +99,7 @@ void kernel_unbind_task(struct vpmu_source_node *n, pid_t tid);
  *   the total.
  */
 struct kernel_base {
-	uint64_t total, time_ns, lost_ns;
+	uint64_t total, time_ns, lost_ns, gaps;
 };
 int kernel_name(struct vpmu_source_node *n, uint64_t name);
 void kernel_named(struct kernel_plane *k);
@@ -136,7 +138,7 @@ struct kernel_usage {
 	uint64_t map_bytes;    /* memory of all maps, as the kernel allocates it */
 	uint64_t cells;	       /* of this: rows of four keys for an account on a CPU, in use */
 	uint64_t accounts;     /* nodes, removed ones that are not folded yet included */
-	unsigned int events;   /* perf events, one file descriptor each */
+	unsigned int events;   /* perf events, also those that a former process opened */
 	unsigned int programs; /* attached: 0 while nobody counts */
 	uint64_t missed;       /* switches that the kernel did not show, as far as they were found:
 				* what ran before and after one is unclaimed up to the next switch */

@@ -17,7 +17,7 @@
 #include "vpmu/charge.h"
 
 #ifndef KP_SCHEMA /* a test builds a vpmud with another one */
-#define KP_SCHEMA 5u
+#define KP_SCHEMA 6u
 #endif
 
 #define KP_CHUNK  4u /* slots of a cell */
@@ -163,6 +163,8 @@ struct kp_cpu {
 				       * off; grows with each change */
 	__u32 turned[VPMU_MAX_SLOTS]; /* turn at the last reading */
 	__u64 start[KP_CACHE]; /* by entry of cache: when the task started, ns; 0: a cgroup */
+	__u64 ident; /* daemon: at which coming of the CPU its events were opened (hotplug.c); 0:
+		      * the program sees none of them */
 	/* The first cells, by number. Number 0 is nobody's: what was counted for no account on the
 	 * short way is there, and not in unclaimed. */
 	struct kp_cell near_cell[KP_NEAR + 1];
@@ -223,6 +225,8 @@ struct kp_cfg {
 	__u32 moves;   /* every move of a running task to another cgroup calls on_move: another
 			* number each time this begins; 0: they are not all seen */
 	__u32 pad;
+	/* daemon: how often events of the slot's key did not count, and no time says so. */
+	__u32 gaps[VPMU_MAX_SLOTS];
 };
 
 /* The slots that are counted for the current account of a CPU. */

@@ -262,13 +262,10 @@ int pin_take(struct kernel_plane *k)
 	ret = take_nodes(k);
 	if (!ret)
 		ret = take_bindings(k);
-	if (!ret)
+	if (!ret) {
 		slot_take(k);
-	/* The former process may have ended while it replaced a CPU's events: hotplug_tend does it.
-	 */
-	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-		if (cpu_state(k, cpu)->opening)
-			k->online[cpu] = false;
+		hotplug_take(k);
+	}
 	plane_changed(k); /* which keys are timed */
 	return ret;
 }

@@ -282,8 +282,7 @@ static int init_cpus(struct kernel_plane *k)
 	k->quiet = calloc(k->nr_cpus, sizeof(*k->quiet));
 	if (!k->online || !k->quiet)
 		return -ENOMEM;
-	if (hotplug_init(k))
-		return -ENOMEM;
+	hotplug_init(k);
 	if (k->opts.isolated)
 		return 0;
 	kernel_cpus(k->sys, "/sys/devices/system/cpu/isolated", k->quiet, k->nr_cpus);
@@ -332,7 +331,7 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	k->opts = *o;
 	k->sys = o->sys ? o->sys : &kernel_sys_real;
 	k->nr_cpus = cpus > 0 ? (unsigned int)cpus : 1;
-	k->sync_page = k->pin_lock = k->turn_timer = -1;
+	k->alive = k->sync_page = k->pin_lock = k->turn_timer = -1;
 	k->source = (struct vpmu_source){
 		.ops = &kernel_source_ops,
 		.plane = "kernel",
@@ -348,6 +347,8 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 		goto err;
 	k->bit_users = calloc(KP_TASK_BITS, sizeof(*k->bit_users));
 	ret = k->bit_users ? map_all(k) : -ENOMEM;
+	if (!ret)
+		ret = alive_init(k);
 	if (!ret)
 		ret = init_cpus(k);
 	if (!ret)
@@ -366,8 +367,10 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 		k->running = pin_is_there(k, PIN_LINK);
 		ret = plane_attach(k);
 		k->running = false;
-		if (!ret)
+		if (!ret) {
+			hotplug_check(k);
 			budget_change(k);
+		}
 	}
 	k->cfg->ready |= !ret;
 	if (ret) {
@@ -392,6 +395,7 @@ void kernel_close(struct kernel_plane *k)
 		plane_detach(k);
 	}
 	pin_close(k);
+	alive_exit(k);
 	budget_exit(k);
 	slot_exit(k);
 	bind_exit(k);
@@ -410,7 +414,6 @@ void kernel_close(struct kernel_plane *k)
 	free(k->bit_users);
 	free(k->online);
 	free(k->quiet);
-	free(k->cpu_ident);
 	free(k);
 }
 

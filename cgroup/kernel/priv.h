@@ -12,6 +12,7 @@
  *   bind.c     what runs in a node
  *   slot.c     keys, their slots and perf events
  *   hotplug.c  CPUs that come and go
+ *   alive.c    whether events still count
  *   budget.c   how many counters are used, and who waits for one
  *   pmu.c      what the platform says of its counters
  *   pages.c    maps that grow
@@ -64,7 +65,6 @@ struct slot {
 	unsigned int users; /* keys of countings */
 	bool used;	    /* since the last grace period: a CPU may still charge it */
 	bool counted;	    /* some account has it in its mask */
-	unsigned int gaps;  /* how often something was missing that no time has */
 	int *fd;	    /* by CPU; -1: none */
 	int error;	    /* why no CPU has an event; 0: some have */
 	uint64_t served_ns; /* its turns so far */
@@ -135,10 +135,10 @@ struct kernel_plane {
 	bool has_switches;     /* the program finds the number of switches of a CPU */
 	struct bpf_link *link; /* NULL: nothing is attached */
 	bool link_bound;       /* it is that of the program for bound tasks */
+	int alive;	       /* file of the program of alive.c; -1 */
 	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
 	unsigned int nr_cpus;  /* possible ones */
 	bool *online, *quiet;  /* by CPU; quiet: isolated, not to be interrupted */
-	uint64_t *cpu_ident;   /* by CPU: another number each time it comes online */
 	struct kp_cfg *cfg;    /* mapped */
 	uint8_t *cpus;	       /* mapped: see cpu_state */
 	size_t cpus_size;
@@ -344,6 +344,8 @@ int slot_probe(const struct kernel_plane *k, vpmu_key_t key);
  * that still are end. */
 void slot_take(struct kernel_plane *k);
 void slot_drop(struct kernel_plane *k);
+/* slot_lacks - whether no CPU has an event of the slot's key, and no error says why. */
+bool slot_lacks(const struct kernel_plane *k, unsigned int slot);
 /* slot_gaps - from now on, read the times of hardware events whose counters the kernel has taken
  * away. Returns whether there are new ones. */
 bool slot_gaps(struct kernel_plane *k);
@@ -368,8 +370,20 @@ static inline bool slot_has(const struct kernel_plane *k, unsigned int slot, uns
 	return cpu_state(k, cpu)->has >> slot & 1;
 }
 
+/* ---- alive.c ---- */
+int alive_init(struct kernel_plane *k);
+void alive_exit(struct kernel_plane *k);
+/* alive_dead - slots whose event on @cpu, which is online, the program is to read although it does
+ * not count any more. Interrupts the CPU. */
+uint64_t alive_dead(const struct kernel_plane *k, unsigned int cpu);
+
 /* ---- hotplug.c ---- */
-int hotplug_init(struct kernel_plane *k);
+void hotplug_init(struct kernel_plane *k);
+/* hotplug_take - a former process's events are taken over. */
+void hotplug_take(struct kernel_plane *k);
+/* hotplug_check - hotplug_tend(), and new events for those that count no longer for another reason
+ * or that the host can count only now. Interrupts all CPUs but quiet ones. */
+void hotplug_check(struct kernel_plane *k);
 /* hotplug_tend - notice CPUs that have come or gone. @thorough: also those that have come back
  * since the last call, which takes a system call for each CPU. */
 void hotplug_tend(struct kernel_plane *k, bool thorough);

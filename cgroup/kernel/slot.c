@@ -254,10 +254,22 @@ void slot_drop_guests(struct kernel_plane *k)
 	}
 }
 
+bool slot_lacks(const struct kernel_plane *k, unsigned int i)
+{
+	bool has = slot_needs_none(k, i);
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		has |= slot_has(k, i, cpu);
+	return k->slot[i].key && !k->slot[i].error && !has;
+}
+
 void slot_take(struct kernel_plane *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		k->slot[i].key = k->cfg->key[i];
+		k->slot[i].counted = k->slot[i].key;
+		if (slot_lacks(k, i))
+			k->slot[i].error = slot_probe(k, k->slot[i].key);
 		/* Without their files nobody can see whether they have gaps. */
 		if (k->slot[i].key && slot_is_hardware(k->slot[i].key))
 			set_bit(&k->cfg->timed, i, true);
@@ -298,7 +310,7 @@ bool slot_gaps(struct kernel_plane *k)
 		    !has_gap(k, s))
 			continue;
 		set_bit(&k->cfg->timed, i, true);
-		s->gaps += s->counted;
+		k->cfg->gaps[i] += s->counted;
 		found = true;
 	}
 	if (found)

@@ -19,7 +19,7 @@ struct kcounting {
 	uint64_t since_ns;	/* when it was attached */
 	struct {
 		unsigned int slot;
-		unsigned int gaps; /* the slot's, when it was attached */
+		uint32_t gaps; /* the slot's, when it was attached */
 		struct ksum base;
 	} key[];
 };
@@ -100,7 +100,7 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
 	v->partial = now.lacks != base->lacks ||
 		     (now.missed != base->missed && knode_of(c->node) != &k->root) ||
-		     k->slot[kc->key[i].slot].gaps != kc->key[i].gaps;
+		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
 }
 
 /* The sums of all countings in @list, in one go. */
@@ -273,7 +273,7 @@ static void base(struct kernel_plane *k, struct vpmu_counting *list)
 
 		c->since_ns = k->cfg->since_ns;
 		for (size_t i = 0; i < list->nr_keys; i++) {
-			c->key[i].gaps = k->slot[c->key[i].slot].gaps;
+			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];
 			k->slot[c->key[i].slot].counted = true;
 			c->key[i].base = c->sums.key[i].now;
 		}
@@ -342,7 +342,8 @@ void kernel_base_get(const struct vpmu_counting *c, size_t i, struct kernel_base
 {
 	const struct ksum *base = &counting_of(c)->key[i].base;
 
-	*out = (struct kernel_base){base->total, base->time_ns, base->lost_ns};
+	*out = (struct kernel_base){base->total, base->time_ns, base->lost_ns,
+				    counting_of(c)->key[i].gaps};
 }
 
 int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base *base)
@@ -354,6 +355,7 @@ int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base 
 	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
 		return -EINVAL;
 	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, 0, 0};
+	counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
 	return 0;
 }
 
@@ -404,7 +406,7 @@ static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
 			continue;
 		out->keys++;
 		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-			out->host_counters += k->slot[i].fd[cpu] >= 0;
+			out->host_counters += slot_has(k, i, cpu) && !slot_needs_none(k, i);
 	}
 }
 

@@ -95,14 +95,23 @@ static int sys_pages(int fd, const uint32_t *index, const int *page, uint32_t n)
 	return bpf_map_update_batch(fd, index, page, &count, NULL);
 }
 
+static int sys_ask(int prog, unsigned int cpu, uint64_t arg, uint32_t *answer)
+{
+	uint64_t ctx[4] = {arg};
+	LIBBPF_OPTS(bpf_test_run_opts, o, .ctx_in = ctx, .ctx_size_in = sizeof(ctx),
+		    .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+	int ret = bpf_prog_test_run_opts(prog, &o);
+
+	*answer = o.retval;
+	return ret;
+}
+
 /* The program's context is what the tracepoint would give it; it looks at none of it. */
 static int sys_run(int prog, unsigned int cpu)
 {
-	uint64_t ctx[4] = {0};
-	LIBBPF_OPTS(bpf_test_run_opts, o, .ctx_in = ctx, .ctx_size_in = sizeof(ctx),
-		    .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+	uint32_t answer;
 
-	return bpf_prog_test_run_opts(prog, &o);
+	return sys_ask(prog, cpu, 0, &answer);
 }
 
 const struct kernel_sys kernel_sys_real = {
@@ -117,6 +126,7 @@ const struct kernel_sys kernel_sys_real = {
 	.map_del = sys_map_del,
 	.pages = sys_pages,
 	.run = sys_run,
+	.ask = sys_ask,
 	.files = "",
 };
 

@@ -12,7 +12,7 @@
 
 #include "cgroup/service/session.h"
 
-#define SESSION_BASE_WORDS 3
+#define SESSION_BASE_WORDS 4
 
 /* What a plane whose counts outlive the server does. */
 struct session_bases {

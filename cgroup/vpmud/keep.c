@@ -16,7 +16,7 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
-#define SCHEMA	 2
+#define SCHEMA	 3
 #define SHARE	 10	 /* at most this part of the time goes into writing the file */
 #define AGAIN_US 1000000 /* after a write that failed */
 
@@ -50,11 +50,12 @@ static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESS
 	base[0] = b.total;
 	base[1] = b.time_ns;
 	base[2] = b.lost_ns;
+	base[3] = b.gaps;
 }
 
 static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
 {
-	const struct kernel_base b = {base[0], base[1], base[2]};
+	const struct kernel_base b = {base[0], base[1], base[2], base[3]};
 
 	return kernel_base_set(c, i, &b);
 }

@@ -23,6 +23,7 @@ static void get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_B
 	base[0] = ((const struct fake_counting *)c)->base[i];
 	base[1] = 1ULL << 63;
 	base[2] = i;
+	base[3] = i + 100;
 }
 
 static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
@@ -31,6 +32,7 @@ static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BA
 		return -EINVAL;
 	cr_expect_eq(base[1], 1ULL << 63);
 	cr_expect_eq(base[2], i);
+	cr_expect_eq(base[3], i + 100);
 	((struct fake_counting *)c)->base[i] = base[0];
 	return 0;
 }
