@@ -340,9 +340,11 @@ static void many_open(struct tree *t, const struct shared *sh, int found)
 	bed_attach(t->tenants);
 }
 
-/* It dies where it opens event number sh->die_at of CPU 1, which has come back. */
+/* It dies where it opens event number sh->die_at of CPU 1, which has come back, or has not been
+ * away. */
 static void dies(struct shared *sh)
 {
+	uint64_t slots = 0;
 	struct tree t;
 
 	many_open(&t, sh, 0);
@@ -351,11 +353,18 @@ static void dies(struct shared *sh)
 	__atomic_store_n(&sh->ready, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&sh->die_at, __ATOMIC_ACQUIRE))
 		usleep(1000);
-	cpus_online("0\n");
-	kernel_tend(t.k);
-	cpus_online("0-1\n");
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		slots |= (uint64_t)(t.k->slot[i].key != 0) << i;
+	if (sh->die_at % 2) {
+		cpus_online("0\n");
+		kernel_tend(t.k);
+		cpus_online("0-1\n");
+	}
 	opens_left = sh->die_at;
-	kernel_tend(t.k);
+	if (sh->die_at % 2)
+		kernel_tend(t.k);
+	else
+		hotplug_renew(t.k, 1, slots);
 	_exit(1);
 }
 
