@@ -28,6 +28,22 @@ static int set_pin_dir(const struct config_key *k, void *field, const char *valu
 				     : config_set_text(k, field, value, why);
 }
 
+/* An embedded driver of libvirt has no domains but those that the process itself starts. It is also
+ * a module with code, which the process may not load once it is contained. */
+static int set_libvirt(const struct config_key *k, void *field, const char *value, char *why)
+{
+	const char *uri = value, *path;
+
+	for (; *uri; uri += strcspn(uri, " \t"), uri += strspn(uri, " \t")) {
+		path = strstr(uri, ":///embed");
+		if (!path || path > uri + strcspn(uri, " \t?") || !strchr(" \t?", path[9]))
+			continue;
+		strcpy(why, "it has domains of its own process only");
+		return -EINVAL;
+	}
+	return config_set_text(k, field, value, why);
+}
+
 static int set_sockets(const struct config_key *k, void *field, const char *value, char *why)
 {
 	return peers_places_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
@@ -89,8 +105,8 @@ static const struct config_key vpmud_keys[] = {
 	{"pin_dir", set_pin_dir, C(pin_dir), 1, 200,
 	 "the path of a directory in a BPF file system, or none"},
 	{"cgroup_root", set_path, C(cgroup_root), 1, 4000, "the path where cgroup2 is mounted"},
-	{"libvirt", config_set_text, C(libvirt), 1, 1023,
-	 "URIs such as qemu:///system, separated by blanks, or none"},
+	{"libvirt", set_libvirt, C(libvirt), 1, 1023,
+	 "URIs such as qemu:///system, but not qemu:///embed, separated by blanks, or none"},
 	{"vmm_sockets", set_sockets, C(vmm_sockets), 1, 1023,
 	 "paths and patterns such as /run/vpmu/*.sock, separated by blanks, or none"},
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},

@@ -40,7 +40,8 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_eq(c.counters, 0);
 	cr_expect_eq(c.metrics.created, METRICS_CREATED_TENANTS);
 	cr_assert_eq(read_text("[vpmud]\nsocket=/run/x.sock\npin_dir = /b/p\ncgroup_root=/c\n"
-			       "libvirt = none\nisolated = yes\nadmin_group=adm\n"
+			       "libvirt = qemu:///embedded?x=:///embed\nisolated = yes\n"
+			       "admin_group=adm\n"
 			       "leave_counters = 0\ncounters = 8\n"
 			       "vmm_sockets = /run/v/*.sock /x\n"
 			       "reader_group = a=/acme b\n[tenant /acme]\ncgroup = /a.slice\n"
@@ -50,7 +51,7 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.socket, "/run/x.sock");
 	cr_expect_str_eq(c.pin_dir, "/b/p");
 	cr_expect_str_eq(c.cgroup_root, "/c");
-	cr_expect_str_eq(c.libvirt, "none");
+	cr_expect_str_eq(c.libvirt, "qemu:///embedded?x=:///embed");
 	cr_expect_str_eq(c.vmm_sockets, "/run/v/*.sock /x");
 	cr_expect(c.isolated);
 	cr_expect_eq(c.leave_counters, 0);
@@ -101,6 +102,9 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		{__LINE__, "[vpmud]\nsocket = /a\nsocket = /b\n",
 		 "f.conf:3: vpmud/socket: given twice"},
 		{__LINE__, "[vpmud]\nvmm_sockets = a.sock\n", "/run/vpmu/*.sock, separated by"},
+		{__LINE__, "[vpmud]\nlibvirt = qemu:///system qemu:///embed?root=/a\n",
+		 "it has domains of its own process only"},
+		{__LINE__, "[vpmud]\nlibvirt = qemu:///embed\n", "domains of its own process"},
 		{__LINE__, "[vpmud]\nisolated = maybe\n", "accepted: yes or no"},
 		{__LINE__, "[vpmud]\nleave_counters = -1\n", "\"-1\" given, accepted: 0 to 64"},
 		{__LINE__, "[vpmud]\nleave_counters = 65\n", "accepted: 0 to 64"},
