@@ -24,6 +24,9 @@ struct sample_sys;
 
 struct kernel_opts {
 	const char *pin_dir; /* bpffs directory for maps and links; NULL: nothing is pinned */
+	/* Another process uses the pins, also after so many looks: waits, and says whether to look
+	 * again; NULL: no. */
+	bool (*busy)(unsigned int times);
 	bool isolated;	     /* also interrupt isolated and nohz_full CPUs */
 	unsigned int leave_counters;	     /* general counters of each CPU that are not used */
 	unsigned int counters;		     /* how many a CPU has; 0: as the platform says */

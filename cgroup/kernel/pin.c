@@ -133,8 +133,10 @@ int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
 		k->pin_lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (k->pin_lock < 0)
 		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
-	if (flock(k->pin_lock, LOCK_EX | LOCK_NB))
-		return fail(-EBUSY, why, whylen, "%s: another process uses these pins", dir);
+	for (unsigned int times = 0; flock(k->pin_lock, LOCK_EX | LOCK_NB); times++)
+		if (!k->opts.busy || !k->opts.busy(times))
+			return fail(-EBUSY, why, whylen, "%s: another process uses these pins",
+				    dir);
 	ret = look_at_cfg(k, why, whylen);
 	if (ret < 0)
 		return ret;

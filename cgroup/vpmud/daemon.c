@@ -239,6 +239,7 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 {
 	const struct kernel_opts o = {
 		.pin_dir = d->pin_dir,
+		.busy = keep_busy,
 		.isolated = d->config.isolated,
 		.leave_counters = d->config.leave_counters,
 		.counters = d->config.counters,

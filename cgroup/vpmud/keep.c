@@ -3,14 +3,17 @@
  * the next vpmud would not know, unless the file cannot be written. */
 #include <errno.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cgroup/service/request.h"
 #include "cgroup/service/session_save.h"
+#include "cgroup/vpmud/daemon.h"
 #include "cgroup/vpmud/keep.h"
 #include "cgroup/vpmud/state.h"
 #include "vpmu/event/event.h"
@@ -19,6 +22,8 @@
 #define SCHEMA	 3
 #define SHARE	 10	 /* at most this part of the time goes into writing the file */
 #define AGAIN_US 1000000 /* after a write that failed */
+#define BUSY_US	 100000	 /* between two looks whether the pins are free, */
+#define BUSY_MAX 300	 /* and how many of them */
 
 struct keep {
 	char *path;
@@ -77,6 +82,18 @@ const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *
 	note("counts end with vpmud: /sys/fs/bpf is no BPF file system (mount -t bpf bpf "
 	     "/sys/fs/bpf)");
 	return NULL;
+}
+
+bool keep_busy(unsigned int times)
+{
+	sigset_t pending;
+
+	if (!times)
+		daemon_say("another process uses the pins and may be ending; waiting up to 30 s");
+	usleep(BUSY_US);
+	sigpending(&pending);
+	return times < BUSY_MAX && !sigismember(&pending, SIGTERM) &&
+	       !sigismember(&pending, SIGINT);
 }
 
 /* What the former vpmud has left, if it is about the counts that the kernel has. */

@@ -18,6 +18,10 @@ struct keep;
  * NULL: nowhere, and @note gets a line if nobody asked for that. */
 const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *line));
 
+/* keep_busy - for kernel_opts: wait for a vpmud that was killed, which has the pins until the kernel
+ * has closed its events. */
+bool keep_busy(unsigned int times);
+
 /*
  * keep_create - the state file beside @socket; it is read, and what is of other counts than those
  * of @k is left. @note gets a line of each thing that is lost, and of the first write that fails.

@@ -460,10 +460,19 @@ static void pin_page(uint32_t entries, const char *name)
 	close(fd);
 }
 
+static unsigned int looks;
+
+static bool look_again(unsigned int times)
+{
+	cr_expect_eq(times, looks);
+	return ++looks < 4;
+}
+
 Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 {
-	const struct kernel_opts plain = {0}, pinned = {.pin_dir = dir};
-	struct kernel_plane *k = bed_open(&plain);
+	const struct kernel_opts plain = {0}, pinned = {.pin_dir = dir},
+				 waits = {.pin_dir = dir, .busy = look_again};
+	struct kernel_plane *k = bed_open(&plain), *other;
 	char path[128], why[512];
 	struct kp_cfg cfg;
 	uint32_t zero = 0;
@@ -474,9 +483,11 @@ Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 	expect_refused("/nowhere/at/all", -ENOENT, "/nowhere/at/all");
 	mount_bpf();
 
-	/* Another process has them. */
+	/* Another process has them. Who waits for them looks again as often as it wants to. */
 	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
 	expect_refused(dir, -EBUSY, "another process");
+	cr_expect_eq(kernel_open(&waits, &other, why, sizeof(why)), -EBUSY);
+	cr_expect_eq(looks, 4u);
 	kernel_close(k);
 
 	/* A page that a process pinned before it ended, but did not put into its map yet. */
