@@ -77,6 +77,8 @@ static const struct {
 	{"configuration", NULL, "correct the file at the line that is named, then vpmu reload"},
 	{"VMs, vCPUs and cgroups are counted", NULL,
 	 "journalctl -u vpmud says which could not be, and why"},
+	{"names of VMs", NULL,
+	 "journalctl -u vpmud says which; vm_owner in vpmud.conf(5) says whose names are believed"},
 	{"hardware counters", "no PMU of this CPU", NO_PMU},
 	{"hardware counters", "not known how many",
 	 "set counters in vpmud.conf to how many general ones a CPU has"},

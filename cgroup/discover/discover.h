@@ -35,11 +35,13 @@ struct disc_vcpu {
 struct disc_vm {
 	const char *name; /* 1 to 255 bytes that may be shown (vpmu/util/utf8.h) */
 	const char *uuid; /* lower case, or NULL */
-	const char *kind; /* "qemu", "libvirt" (QEMU, and libvirt knows it), "vpmu-vmm", "kvm" */
+	const char
+		*kind; /* "qemu", "libvirt" (QEMU, and libvirt says its pid), "vpmu-vmm", "kvm" */
 	pid_t pid;
 	uint64_t start_time; /* as in struct disc_vcpu */
-	const char *cgroup;  /* path in cgroup2, "/" for its root; NULL if it is not known */
-	uint64_t cgroup_id;  /* as bpf_get_current_cgroup_id() has it; 0 if it is not known */
+	uid_t uid; /* real, effective and saved user id; -1: not known, or they are not the same */
+	const char *cgroup; /* path in cgroup2, "/" for its root; NULL if it is not known */
+	uint64_t cgroup_id; /* as bpf_get_current_cgroup_id() has it; 0 if it is not known */
 	/* From libvirt's metadata, begins with "/"; NULL: none. The caller checks it further. */
 	const char *tenant;
 	size_t nr_vcpus; /* the threads known so far, sorted by index; no index twice */

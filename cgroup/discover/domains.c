@@ -4,9 +4,8 @@
  * there are messages of virt.c, process.c at each look at a VM.
  *
  * A process is a domain if it has its UUID on its command line and libvirt's file says its pid.
- * Without that file the UUID alone must do, as long as only one process claims it: anybody may
- * start a QEMU with any UUID. What a process once was joined to stays with it until it ends, also
- * when libvirt forgets the domain before.
+ * The UUID alone says nothing: anybody may start a QEMU with any UUID. What a process once was
+ * joined to stays with it until it ends, also when libvirt forgets the domain before.
  */
 #include <errno.h>
 #include <search.h>
@@ -216,15 +215,18 @@ static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)
 
 	if (dom->pid == p->pid)
 		return true;
-	other = dom->pid ? scan_find(d, dom->pid) : scan_claimed(d, p, dom->xml.uuid);
+	other = dom->pid ? scan_find(d, dom->pid) : NULL;
 	if (other && other->vm && other->vm->uuid && !strcmp(other->vm->uuid, dom->xml.uuid))
 		disc_note(d, p, NOTE_DOMAIN,
 			  "process %d has the UUID of libvirt's domain %s, and so has process %d; "
-			  "%s",
-			  (int)p->pid, dom->xml.name, (int)other->pid,
-			  dom->pid ? "libvirt says that the latter is the domain"
-				   : "neither is taken for the domain");
-	return !dom->pid && !other;
+			  "libvirt says that the latter is the domain",
+			  (int)p->pid, dom->xml.name, (int)other->pid);
+	else if (!dom->pid)
+		disc_note(d, p, NOTE_DOMAIN,
+			  "process %d has the UUID of libvirt's domain %s, and libvirt has no file "
+			  "that says which process the domain is; it is not taken for the domain",
+			  (int)p->pid, dom->xml.name);
+	return false;
 }
 
 int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm)

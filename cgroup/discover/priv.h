@@ -134,9 +134,6 @@ void scan_pid(struct disc *d, pid_t pid);
 /* scan_find - process @pid as it was met last, or NULL. */
 struct proc *scan_find(struct disc *d, pid_t pid);
 
-/* scan_claimed - whether another VM than @p says that it has @uuid; NULL: none. */
-struct proc *scan_claimed(struct disc *d, const struct proc *p, const char *uuid);
-
 /* scan_free - forget all processes, without a report. */
 void scan_free(struct disc *d);
 

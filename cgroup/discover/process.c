@@ -233,7 +233,10 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 	vm->pid = p->pid;
 	vm->start_time = p->start_time;
 	vm->kind = p->kind == PROC_QEMU ? "qemu" : p->kind == PROC_VMM ? "vpmu-vmm" : "kvm";
-	ret = set_name(p, vm);
+	ret = procfile_uid(dir, &vm->uid);
+	d->work++;
+	if (!ret)
+		ret = set_name(p, vm);
 	if (!ret && p->args && p->args->uuid[0])
 		ret = vm_set(&vm->uuid, p->args->uuid);
 	if (!ret)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -113,6 +114,23 @@ int procfile_stat(int dir, const char *path, struct proc_stat *st)
 		return (int)n;
 	/* A process that ends between open and read leaves an empty file. */
 	return n ? procfile_parse_stat(buf, st) : -ESRCH;
+}
+
+int procfile_uid(int dir, uid_t *uid)
+{
+	char buf[4096], *line;
+	unsigned int real, effective, saved;
+	ssize_t n = procfile_read(dir, "status", buf, sizeof(buf));
+
+	*uid = (uid_t)-1;
+	if (n < 0)
+		return procfile_gone((int)n) ? (int)n : 0;
+	/* No name of a process has a newline there: the kernel escapes it. */
+	line = strstr(buf, "\nUid:");
+	if (line && sscanf(line, "\nUid: %u %u %u", &real, &effective, &saved) == 3 &&
+	    real == effective && real == saved)
+		*uid = real;
+	return 0;
 }
 
 bool procfile_gone(int err)

@@ -41,6 +41,10 @@ int procfile_parse_stat(const char *text, struct proc_stat *st);
 /* procfile_stat - both. */
 int procfile_stat(int dir, const char *path, struct proc_stat *st);
 
+/* procfile_uid - the user of the process at @dir: *uid is its real, effective and saved user id, or
+ * -1 if they are not the same or not to be read. -errno: procfile_gone. */
+int procfile_uid(int dir, uid_t *uid);
+
 /* procfile_gone - whether @err (-errno) of a file in /proc says that the process or thread ended.
  */
 bool procfile_gone(int err);

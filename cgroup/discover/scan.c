@@ -238,30 +238,6 @@ static void sweep(struct disc *d)
 	}
 }
 
-struct claim {
-	const struct proc *but;
-	const char *uuid;
-	struct proc *found;
-};
-
-static void find_claim(const void *node, VISIT which, void *closure)
-{
-	struct proc *p = *(struct proc *const *)node;
-	struct claim *c = closure;
-
-	if ((which == postorder || which == leaf) && p != c->but && p->vm && p->vm->uuid &&
-	    !strcmp(p->vm->uuid, c->uuid))
-		c->found = p;
-}
-
-struct proc *scan_claimed(struct disc *d, const struct proc *p, const char *uuid)
-{
-	struct claim c = {.but = p, .uuid = uuid};
-
-	twalk_r(d->procs, find_claim, &c);
-	return c.found;
-}
-
 int scan_restart(struct disc *d, bool all)
 {
 	int fd;

@@ -41,10 +41,11 @@ static bool same(const char *a, const char *b)
 
 bool vm_equal(const struct disc_vm *a, const struct disc_vm *b)
 {
-	if (a->pid != b->pid || a->start_time != b->start_time || !same(a->name, b->name) ||
-	    !same(a->uuid, b->uuid) || !same(a->kind, b->kind) || !same(a->cgroup, b->cgroup) ||
-	    a->cgroup_id != b->cgroup_id || !same(a->tenant, b->tenant) ||
-	    !same(a->plane_socket, b->plane_socket) || a->nr_vcpus != b->nr_vcpus)
+	if (a->pid != b->pid || a->start_time != b->start_time || a->uid != b->uid ||
+	    !same(a->name, b->name) || !same(a->uuid, b->uuid) || !same(a->kind, b->kind) ||
+	    !same(a->cgroup, b->cgroup) || a->cgroup_id != b->cgroup_id ||
+	    !same(a->tenant, b->tenant) || !same(a->plane_socket, b->plane_socket) ||
+	    a->nr_vcpus != b->nr_vcpus)
 		return false;
 	for (size_t i = 0; i < a->nr_vcpus; i++)
 		if (a->vcpus[i].index != b->vcpus[i].index || a->vcpus[i].tid != b->vcpus[i].tid ||

@@ -2,6 +2,7 @@
 /* The keys of vpmud.conf and its sections; see config.h. The file is an administrator's, and may be
  * wrong in every way. */
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,29 @@ static int set_cgroup(const struct config_key *k, void *field, const char *value
 	return cgroup_pattern_ok(value) ? set_patterns(k, field, value, why) : -EINVAL;
 }
 
+static int set_owner(const struct config_key *k, void *field, const char *value, char *why)
+{
+	const struct passwd *user;
+	uint64_t uid;
+	int ret;
+
+	if (config_parse_u64(value, &uid)) {
+		user = getpwnam(value);
+		if (!user)
+			return -EINVAL;
+		uid = user->pw_uid;
+	}
+	/* The greatest number is no user's: it stands for none. */
+	if (uid >= UINT32_MAX)
+		return -EINVAL;
+	ret = rule_add_owner(field, (uid_t)uid);
+	if (ret == -E2BIG) {
+		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
+		ret = -EINVAL;
+	}
+	return ret;
+}
+
 static int set_listen(const struct config_key *k, void *field, const char *value, char *why)
 {
 	return vmetrics_listen_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
@@ -122,6 +146,7 @@ static const struct config_key tenant_keys[] = {
 	 "a pattern such as /machine.slice/acme-*: at most 32 components, no . or .."},
 	{"metadata", set_patterns, R(metadata), 0, 0, "a pattern for the metadata of VMs"},
 	{"vm", set_patterns, R(vm), 0, 0, "a pattern for names of VMs"},
+	{"vm_owner", set_owner, 0, 0, 0, "a user of this host, or its number"},
 };
 
 #define M(field) offsetof(struct vpmud_config, metrics.field)

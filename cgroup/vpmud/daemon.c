@@ -205,6 +205,7 @@ static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
 	struct daemon *d = arg;
 
 	kernel_tend(d->kernel);
+	tree_tend(d->tree);
 	return sd_event_source_set_time_relative(s, TEND_US);
 }
 

@@ -64,6 +64,13 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	snprintf(why, sizeof(why), "%zu, %zu of them with a cgroup of their own", u.vms,
 		 u.whole_vms);
 	check_row("VMs found", true, why, rows);
+	if (u.refused) {
+		snprintf(why, sizeof(why),
+			 "%zu named as VMs of a tenant that does not believe them; the log says "
+			 "which",
+			 u.refused);
+		check_row("names of VMs", false, why, rows);
+	}
 	if (report_pids())
 		check_row("PID namespace", false, report_pids(), rows);
 	disc_libvirt(r->disc, libvirt_row, rows);

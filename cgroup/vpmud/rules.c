@@ -63,6 +63,7 @@ void rules_fini(struct rules *r)
 		patterns_fini(&r->rule[i].cgroup);
 		patterns_fini(&r->rule[i].vm);
 		patterns_fini(&r->rule[i].metadata);
+		free(r->rule[i].owners);
 	}
 	free(r->rule);
 	*r = (struct rules){0};
@@ -82,6 +83,20 @@ int patterns_add(struct patterns *p, const char *pattern)
 	if (!p->text[p->nr])
 		return -ENOMEM;
 	p->nr++;
+	return 0;
+}
+
+int rule_add_owner(struct rule *rule, uid_t uid)
+{
+	uid_t *more;
+
+	if (rule->nr_owners == RULES_PATTERNS_MAX)
+		return -E2BIG;
+	more = reallocarray(rule->owners, rule->nr_owners + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	rule->owners = more;
+	rule->owners[rule->nr_owners++] = uid;
 	return 0;
 }
 
@@ -203,14 +218,31 @@ static const struct rule *by_cgroup(const struct rules *r, const char *path, boo
 	return best;
 }
 
-bool rules_vm(const struct rules *r, const char *name, const char *metadata, const char *cgroup,
-	      char path[TENANT_PATH_MAX + 1], char *why, size_t whylen)
+/* Whether @rule believes @vm that it has its name. */
+static bool rule_trusts(const struct rule *rule, const struct rules_vm *vm)
+{
+	const char *rest;
+
+	if (vm->libvirt)
+		return true;
+	for (size_t i = 0; vm->uid != (uid_t)-1 && i < rule->nr_owners; i++)
+		if (rule->owners[i] == vm->uid)
+			return true;
+	for (size_t i = 0; vm->cgroup && i < rule->cgroup.nr; i++)
+		if (matches_path(rule->cgroup.text[i], vm->cgroup, &rest))
+			return true;
+	return false;
+}
+
+bool rules_vm(const struct rules *r, const struct rules_vm *vm, char path[TENANT_PATH_MAX + 1],
+	      const struct rule **refused, char *why, size_t whylen)
 {
 	static const struct rule by_metadata = {.each = true};
+	const char *metadata = vm->metadata, *text;
 	const struct rule *found;
-	const char *text;
 	size_t len;
 
+	*refused = NULL;
 	if (whylen)
 		*why = '\0';
 	if (metadata && !r->nr)
@@ -221,10 +253,20 @@ bool rules_vm(const struct rules *r, const char *name, const char *metadata, con
 		    (*metadata == '/' && any_matches(&r->rule[i].metadata, metadata + 1)))
 			return tenant_of(&r->rule[i], metadata, strlen(metadata), true, path, why,
 					 whylen);
-	for (size_t i = 0; i < r->nr; i++)
-		if (any_matches(&r->rule[i].vm, name))
-			return tenant_of(&r->rule[i], name, strlen(name), false, path, why, whylen);
-	found = cgroup ? by_cgroup(r, cgroup, false, &text, &len) : NULL;
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct rule *rule = &r->rule[i];
+
+		if (!any_matches(&rule->vm, vm->name))
+			continue;
+		if (rule_trusts(rule, vm)) {
+			*refused = NULL;
+			return tenant_of(rule, vm->name, strlen(vm->name), false, path, why,
+					 whylen);
+		}
+		if (!*refused)
+			*refused = rule;
+	}
+	found = vm->cgroup ? by_cgroup(r, vm->cgroup, false, &text, &len) : NULL;
 	return found && tenant_of(found, text, len, false, path, why, whylen);
 }
 

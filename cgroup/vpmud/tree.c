@@ -419,6 +419,7 @@ void tree_usage(const struct tree *t, struct tree_usage *out)
 	for (const struct tree_vm *vm = t->first_vm; vm; vm = vm->next) {
 		out->vms++;
 		out->whole_vms += vm->whole;
+		out->refused += vm->refused_for >= REFUSED_TENDS;
 	}
 }
 

@@ -55,7 +55,11 @@ void tree_vm_added(void *arg, const struct disc_vm *vm);
 void tree_vm_changed(void *arg, const struct disc_vm *vm);
 void tree_vm_removed(void *arg, const struct disc_vm *vm);
 
-/* tree_vm_about - what is known of @vm; its strings live until the tree changes. NULL: not known. */
+/* tree_tend - every second or so: note VMs whose names are not believed. */
+void tree_tend(struct tree *t);
+
+/* tree_vm_about - what is known of @vm; its strings live until the tree changes. NULL: not known.
+ */
 struct tree_about {
 	const char *uuid, *cgroup;
 };
@@ -66,8 +70,9 @@ int tree_vm_info(const struct node *vm, json_t *obj);
 
 /*
  * What the next vpmud must know of the tree: tenants without a section that stay for their VMs,
- * tenants that operators have added, and which metadata a process had, because libvirt is not asked at once. tree_save - NULL: no memory.
- * tree_restore - right after tree_create; it checks each field.
+ * tenants that operators have added, and which metadata a process had, because libvirt is not asked
+ * at once. tree_save - NULL: no memory. tree_restore - right after tree_create; it checks each
+ * field.
  */
 json_t *tree_save(const struct tree *t);
 void tree_restore(struct tree *t, const json_t *saved);
@@ -79,6 +84,7 @@ void tree_restored(struct tree *t);
 struct tree_usage {
 	size_t vms, whole_vms; /* all, and those whose cgroup is bound as well */
 	size_t cgroups;	       /* that match rules */
+	size_t refused;	       /* VMs whose name a rule matches but does not believe, as noted */
 	size_t failed; /* VMs, threads and cgroups that could not be bound since the start */
 };
 void tree_usage(const struct tree *t, struct tree_usage *out);

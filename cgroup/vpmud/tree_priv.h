@@ -5,6 +5,8 @@
 
 #include "cgroup/vpmud/tree.h"
 
+#define REFUSED_TENDS 5 /* calls of tree_tend, before a name that is not believed is noted */
+
 /* A tenant that we made, or found when we needed it. */
 struct tenant {
 	struct tenant *next, **back;
@@ -41,6 +43,10 @@ struct tree_vm {
 	/* As found last; NULL: not known. */
 	char *name, *uuid, *kind, *metadata, *cgroup;
 	uint64_t cgroup_id;
+	uid_t uid;
+	bool libvirt;		  /* it is libvirt's process of the domain @name */
+	bool refused;		  /* a rule matches its name but does not believe it */
+	unsigned int refused_for; /* calls of tree_tend */
 	size_t nr_threads;
 	struct disc_vcpu *threads; /* sorted by index */
 	struct tenant *tenant;	   /* NULL: none, below /host */
@@ -86,9 +92,10 @@ void tree_vms_move(struct tree *t);
 void tree_vm_free(struct tree_vm *vm);
 
 /* tree_vm_save - what the next vpmud is to know of @v; a new reference, NULL without memory.
- * tree_saved_text - what a former one has saved of @v under "tenant" (in its metadata), "name" (the
- * VM's), or "node" (its node's); NULL: nothing. It lives until tree_restored.
- * tree_saved_for_another - whether another process that lives had the node @name. */
+ * tree_saved_text - what a former one has saved of @v under "kind" (if that was "libvirt"),
+ * "tenant" (in its metadata), "name" (the VM's), or "node" (its node's); NULL: nothing. It lives
+ * until tree_restored. tree_saved_for_another - whether another process that lives had the node
+ * @name. */
 json_t *tree_vm_save(const struct tree_vm *v);
 const char *tree_saved_text(const struct tree *t, const struct tree_vm *v, const char *key);
 bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const char *name);

@@ -55,6 +55,8 @@ json_t *tree_vm_save(const struct tree_vm *v)
 			      json_sprintf("%" PRIu64, v->start_time));
 
 	/* What is no UTF-8 is left out. */
+	if (v->libvirt)
+		json_object_set_new(o, "kind", json_string("libvirt"));
 	if (v->metadata)
 		json_object_set_new(o, "tenant", json_string(v->metadata));
 	if (v->node) {

@@ -64,10 +64,21 @@ static int take(struct tree_vm *v, const struct disc_vm *vm)
 	v->pid = vm->pid;
 	v->start_time = vm->start_time;
 	v->cgroup_id = vm->cgroup_id;
+	v->uid = vm->uid;
+	v->libvirt = !strcmp(vm->kind, "libvirt");
 	return set(&v->name, vm->name) || set(&v->uuid, vm->uuid) || set(&v->kind, vm->kind) ||
 			       set(&v->metadata, vm->tenant) || set(&v->cgroup, vm->cgroup)
 		       ? -ENOMEM
 		       : 0;
+}
+
+/* Until libvirt answers, it is what it was. */
+static int take_saved(const struct tree *t, struct tree_vm *v)
+{
+	const char *kind = tree_saved_text(t, v, "kind");
+
+	v->libvirt |= kind && !strcmp(kind, "libvirt");
+	return v->metadata ? 0 : set(&v->metadata, tree_saved_text(t, v, "tenant"));
 }
 
 static void complain(struct tree *t, const struct tree_vm *v, const char *what, int ret)
@@ -117,18 +128,43 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 }
 
 /* The path of its tenant by the rules; NULL: none. */
-static const char *tenant_path(struct tree *t, const struct tree_vm *v,
-			       char path[TENANT_PATH_MAX + 1])
+static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENANT_PATH_MAX + 1])
 {
+	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
+	const struct rule *refused;
 	char why[300], line[500];
+	bool in = rules_vm(t->rules, &vm, path, &refused, why, sizeof(why));
 
-	if (rules_vm(t->rules, v->name, v->metadata, v->cgroup, path, why, sizeof(why)))
+	v->refused = refused;
+	if (in)
 		return path;
 	if (*why) {
 		fail(0, line, sizeof(line), "VM %.80s: in no tenant: %s", v->name, why);
 		tree_failed(t, line);
 	}
 	return NULL;
+}
+
+/* libvirt may be about to say who it is. */
+void tree_tend(struct tree *t)
+{
+	char path[TENANT_PATH_MAX + 1], line[500];
+	const struct rule *r;
+
+	for (struct tree_vm *v = t->first_vm; v; v = v->next) {
+		const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
+
+		if (!v->refused)
+			v->refused_for = 0;
+		else if (v->refused_for < REFUSED_TENDS && ++v->refused_for == REFUSED_TENDS) {
+			rules_vm(t->rules, &vm, path, &r, NULL, 0);
+			fail(0, line, sizeof(line),
+			     "VM %.80s, process %d: its name makes it no VM of [tenant %.80s%s]: "
+			     "its user is not in vm_owner, and libvirt does not name the process",
+			     v->name, v->pid, r->path, r->each ? "/*" : "");
+			tree_note(t, line);
+		}
+	}
 }
 
 /* ---- its cgroup ----------------------------------------------------------------------------- */
@@ -346,8 +382,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 		tree_failed(t, "VM: out of memory; it is not counted");
 		return;
 	}
-	/* Until libvirt answers, it belongs where it was. */
-	if (!v->metadata && set(&v->metadata, tree_saved_text(t, v, "tenant")))
+	if (take_saved(t, v))
 		complain(t, v, "its tenant is not known yet", -ENOMEM);
 	v->next = t->first_vm;
 	t->first_vm = v;
@@ -357,7 +392,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 }
 
 /* Whether the node's name and tenant are what they would be now. */
-static bool stays(struct tree *t, const struct tree_vm *v, bool renamed)
+static bool stays(struct tree *t, struct tree_vm *v, bool renamed)
 {
 	char path[TENANT_PATH_MAX + 1];
 	const char *in = tenant_path(t, v, path);
@@ -398,8 +433,7 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 		free(left);
 		return;
 	}
-	if (!v->metadata)
-		set(&v->metadata, tree_saved_text(t, v, "tenant"));
+	take_saved(t, v);
 	if (stays(t, v, renamed))
 		count(t, v);
 	else

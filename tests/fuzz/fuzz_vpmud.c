@@ -41,7 +41,8 @@ static const struct {
 
 static const char *const configs[] = {
 	"",
-	"[tenant /acme]\ncgroup = /acme*\nvm = a-*\n[tenant /globex]\ncgroup = /globex\nvm = g-*\n",
+	"[tenant /acme]\ncgroup = /acme*\nvm = a-*\nvm_owner = 1\n[tenant /globex]\ncgroup = "
+	"/globex\nvm = g-*\n",
 	"[tenant /acme]\ncgroup = /pods\n[tenant /pods/*]\ncgroup = /pods/p*\n",
 	"[tenant /globex/*]\nvm = *\n[tenant /acme/x]\nmetadata = /acme*\ncgroup = /machine/*\n",
 	"[tenant /acme/*]\nmetadata = *\n[tenant /globex]\ncgroup = /*\n",
@@ -312,6 +313,7 @@ static void step_vm(const char *p, const char *stop)
 		.name = names[pick(&p, stop, NR(names))],
 		.tenant = metadata[pick(&p, stop, NR(metadata))],
 		.kind = kinds[pick(&p, stop, NR(kinds))],
+		.uid = (uid_t)(v - vms),
 		.vcpus = v->vcpu,
 	};
 	cgroup = pick(&p, stop, NR(cgroups) + 1);

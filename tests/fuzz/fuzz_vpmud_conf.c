@@ -26,11 +26,15 @@ static void require_line(const char *err)
 static void apply(const struct rules *r, const char *name)
 {
 	char path[TENANT_PATH_MAX + 1], err[512] = "";
+	const struct rule *refused;
 
-	for (int i = 0; i < 3; i++) {
-		if (rules_vm(r, i == 0 ? name : "", i == 1 ? name : NULL, i == 2 ? name : NULL,
-			     path, err, sizeof(err)))
+	for (int i = 0; i < 4; i++) {
+		const struct rules_vm vm = {i % 2 ? "" : name, i == 1 ? name : NULL,
+					    i == 3 ? name : NULL, i == 0, 0};
+
+		if (rules_vm(r, &vm, path, &refused, err, sizeof(err)))
 			require(tenant_path_ok(path, NULL, 0));
+		require(!refused || (!vm.libvirt && refused->vm.nr));
 		require_line(err);
 	}
 	if (rules_cgroup(r, name, path, err, sizeof(err)))

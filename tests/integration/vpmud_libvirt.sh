@@ -84,6 +84,7 @@ begin_conf
 cat >>"$conf" <<END
 [tenant /named-$$]
 vm = $emb
+vm_owner = $user
 END
 row() { "$vpmu" list -j | jq -r --arg v "$1" 'select(.vm == $v) | "\(.path) \(.vcpus) \(.pid)"'; }
 is() { [ "$(row "$1")" = "$2" ]; }
@@ -215,6 +216,18 @@ wait_for "$server" is "$nova" "/$project 1 $(pid_of "$nova")"
 check "Nova's project" "$(row "$nova")" "/$project 1 $(pid_of "$nova")"
 session destroy "$nova"
 wait_for "$server" gone "$nova"
+
+# A name that libvirt says needs no vm_owner.
+name=name-$$
+printf '[tenant /by-name]\nvm = %s\n' $name >>"$conf"
+"$vpmu" reload >"$dir/out" 2>&1 || check "reload" "$(cat "$dir/out")" "no error"
+domain "$name" unused
+sed -i 's|<metadata>.*</metadata>||' "$home/$name.xml"
+session create "$home/$name.xml"
+wait_for "$server" is "$name" "/by-name 1 $(pid_of "$name")"
+check "a name of libvirt" "$(row "$name")" "/by-name 1 $(pid_of "$name")"
+session destroy "$name"
+wait_for "$server" gone "$name"
 "$vpmu" conservation >"$dir/out" || check "conservation as a user" "$(cat "$dir/out")" "equal everywhere"
 stop
 finish

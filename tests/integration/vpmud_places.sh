@@ -29,6 +29,7 @@ printf '\372\353\376' >"$dir/busy.img" # cli; jmp .: its first vCPU loops
 head -c 507 /dev/zero >>"$dir/busy.img"
 printf '\125\252' >>"$dir/busy.img"
 head -c 65024 /dev/zero >>"$dir/busy.img"
+chmod 711 "$dir" # other users may read it, too
 
 section() { # NAME: the lines of the block
 	awk -v want="place=$1" '/^```/ { on = !on && $1 == "```ini" && $2 == want; next } on' "$page"
@@ -39,7 +40,7 @@ gone() { [ -z "$(row "$1")" ]; }
 counts() { [ "$("$vpmu" stat --session all -j | jq -r --arg t "$1" 'select(.tenant == $t) | .count')" -gt 20000000 ] 2>/dev/null; }
 tried=
 
-# place BLOCK CGROUP VM TENANT: a VM named VM in CGROUP is found in TENANT, and counted for it
+# place BLOCK CGROUP VM TENANT [USER]: a VM named VM in CGROUP, which USER runs, is found in TENANT, and counted for it
 place() {
 	tried="$tried $1"
 	section "$1" >"$dir/section"
@@ -52,7 +53,7 @@ place() {
 	mkdir -p "$ground$2"
 	start
 	"$vpmu" attach all -e task-clock --for-each tenant >/dev/null || exit 1
-	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground$2" qemu-system-x86_64 \
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground$2" ${5:+setpriv --reuid $5 --clear-groups} qemu-system-x86_64 \
 		-name "$3,debug-threads=on" -machine pc,accel=tcg -m 16 -display none -serial none -monitor none \
 		-net none -drive "file=$dir/busy.img,format=raw,if=ide,snapshot=on" >/dev/null 2>&1 &
 	vm=$!
@@ -73,7 +74,8 @@ place() {
 }
 
 scope=/machine.slice/machine-qemu
-place libvirt-name "${scope}\\x2d1\\x2dacme\\x2dweb.scope/libvirt/emulator" acme-web /acme
+# A name that libvirt does not say, since it is not asked here, chooses nothing.
+place libvirt-name "${scope}\\x2d1\\x2dacme\\x2dweb.scope/libvirt/emulator" acme-web /host
 place libvirt-scope "${scope}\\x2d2\\x2dacme\\x2ddb.scope/libvirt/emulator" db /acme
 pod=3d9f0b52_1c7e_4a35_9a59_0c4f4c7f3f10
 slices=/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod$pod.slice
@@ -86,7 +88,8 @@ place kubevirt-cgroupfs /kubepods/besteffort/pod3d9f0b52-1c7e-4a35-9a59-0c4f4c7f
 place kubevirt-namespace "$slices/cri-containerd-0123.scope" shop_vm /namespaces/shop
 place kata "$slices/kata_0123" sandbox-0123 "/pods/burstable/kubepods-burstable-pod$pod.slice"
 place proxmox /qemu.slice/100.scope web /pve/100.scope
-place qemu-name /user.slice/script lab-1 /lab
+place qemu-name /user.slice/script lab-1 /lab 2001
+place qemu-name /user.slice/other lab-2 /host 2002
 place qemu-slice /lab.slice/run-r1.scope other /lab
 
 # Every section of the page is tried: those for metadata need libvirt, so they are read only (container.sh libvirt in

@@ -106,6 +106,7 @@ static inline void bed_remove(const char *path)
 /* One process, as bed_process() writes it; what is 0 or NULL has a usual value. */
 struct bed_process {
 	int pid, ppid;
+	unsigned int uid;
 	unsigned long start;
 	const char *comm;
 	char state;
@@ -131,6 +132,19 @@ static inline void bed_stat(const char *path, int id, const char *comm, char sta
 	bed_write(path, text, (size_t)n);
 }
 
+/* Its real, effective and saved user id. */
+static inline void bed_status(int pid, unsigned int real, unsigned int effective,
+			      unsigned int saved)
+{
+	char text[200];
+	int n = snprintf(
+		text, sizeof(text),
+		"Name:\tUid: 7 7 7\nUmask:\t0022\nUid:\t%u\t%u\t%u\t%u\nGid:\t1\t1\t1\t1\n", real,
+		effective, saved, effective);
+
+	bed_write(bed_path("proc/%d/status", pid), text, (size_t)n);
+}
+
 /* A thread; @guest: clock ticks of guest time; @call: its syscall file, NULL: none. */
 static inline void bed_thread(int pid, int tid, const char *comm, unsigned long start,
 			      unsigned long guest, const char *call)
@@ -154,6 +168,7 @@ static inline void bed_process(const struct bed_process *p)
 		 p->ppid ? p->ppid : 1, p->flags, p->threads ? p->threads : 3, start,
 		 p->vsize ? p->vsize : 4096, 0);
 	bed_thread(p->pid, p->pid, comm, start, 0, NULL);
+	bed_status(p->pid, p->uid, p->uid, p->uid);
 	if (p->raw) {
 		bed_write(bed_path("proc/%d/cmdline", p->pid), p->raw, p->raw_len);
 	} else {
@@ -207,6 +222,8 @@ static void bed_report(const char *what, const struct disc_vm *vm)
 	for (size_t i = 0; i < vm->nr_vcpus; i++)
 		fprintf(bed.out, "%s%d:%d/%" PRIu64, i ? "," : "", vm->vcpus[i].index,
 			(int)vm->vcpus[i].tid, vm->vcpus[i].start_time);
+	if (vm->uid)
+		fprintf(bed.out, " uid=%d", (int)vm->uid);
 	fprintf(bed.out, "\n");
 }
 

@@ -40,6 +40,24 @@ Test(discover, a_vcpu_is_plugged_and_unplugged)
 		    "vcpus=0:11/1001,2:15/1500\n");
 }
 
+/* It counts for who may say which VM it is: a program that is only on its way to a user is
+ * nobody's. */
+Test(discover, whose_process_it_is)
+{
+	bed_qemu(10, 1000, WEB);
+	bed_scan();
+	bed_status(10, 107, 107, 107);
+	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
+		    "vcpus=0:11/1001,1:12/1002 uid=107\n");
+	bed_status(10, 107, 0, 0);
+	expect_seen("changed qemu web-1 uuid=" UUID " id=10/1000 cgroup=/ tenant=- socket=- "
+		    "vcpus=0:11/1001,1:12/1002 uid=-1\n");
+	bed_status(10, 107, 107, 0);
+	expect_seen("");
+	bed_status(10, 0, 0, 0);
+	expect_seen(WEB_LINE("changed"));
+}
+
 /* A thread has the name of the one that made it until it names itself. */
 Test(discover, a_thread_gets_its_name_late)
 {

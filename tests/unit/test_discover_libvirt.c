@@ -2,7 +2,8 @@
 /*
  * cgroup/discover and libvirt: domain XML, and libvirt's own test driver as the host, whose domains
  * are no processes; the processes are files of discover_bed.h. test:///default is one host for all
- * connections of this process: what the test does there, discovery hears of.
+ * connections of this process: what the test does there, discovery hears of. The files that say
+ * which process a domain is, which that driver has not, are the test's.
  */
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
@@ -12,6 +13,13 @@
 #include "cgroup/discover/virt.h"
 
 #define UUID "00112233-4455-6677-8899-aabbccddeeff"
+
+char *__real_virt_pid_dir(const char *uri);
+char *__wrap_virt_pid_dir(const char *uri);
+char *__wrap_virt_pid_dir(const char *uri)
+{
+	return strncmp(uri, "test:", 5) ? __real_virt_pid_dir(uri) : strdup(bed_path("pids"));
+}
 
 /* ---- XML ---- */
 
@@ -135,7 +143,7 @@ Test(virt, where_pids_are)
 
 	setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		char *dir = virt_pid_dir(rows[i].uri);
+		char *dir = __real_virt_pid_dir(rows[i].uri);
 
 		cr_expect(dir == rows[i].dir || (dir && rows[i].dir && !strcmp(dir, rows[i].dir)),
 			  "line %d: %s", rows[i].line, dir);
@@ -158,6 +166,7 @@ static void start(void)
 	static const char *const uris[] = {"test:///default"};
 
 	bed_init();
+	bed_mkdir(bed_path("pids"));
 	virSetErrorFunc(NULL, silent);
 	host = virConnectOpen(uris[0]);
 	cr_assert(host);
@@ -218,6 +227,14 @@ static virDomainPtr define(const char *name, const char *uuid, const char *metad
 	return dom;
 }
 
+/* libvirt's file says that the domain @name is process @pid. */
+static void pid_file(const char *name, int pid)
+{
+	char text[16];
+
+	bed_write(bed_path("pids/%s.pid", name), text, (size_t)sprintf(text, "%d\n", pid));
+}
+
 #define WEB "qemu-system-x86_64 -name guest=as-qemu-says -uuid " UUID
 #define LINE(kind, name, tenant)                                                                   \
 	kind " " name " uuid=" UUID " id=10/1000 cgroup=/ tenant=" tenant                          \
@@ -243,8 +260,10 @@ static void expect_row(const char *want)
 /* A domain is there before discovery, and its name and tenant are libvirt's. */
 Test(libvirt, a_domain_that_runs_already)
 {
-	virDomainPtr dom = define("web", UUID, OURS("/acme/web"), true);
+	virDomainPtr dom;
 
+	pid_file("web", 10);
+	dom = define("web", UUID, OURS("/acme/web"), true);
 	expect_row("test:///default no no answer yet\n");
 	bed_qemu(10, 1000, WEB);
 	wait_seen(LINE("libvirt", "web", "/acme/web"));
@@ -259,6 +278,7 @@ Test(libvirt, events)
 {
 	virDomainPtr dom = define("web", UUID, "", false);
 
+	pid_file("web", 10);
 	bed_qemu(10, 1000, WEB);
 	/* Not active: what the command line says is only what it says. */
 	wait_seen("added " LINE("qemu", "as-qemu-says", "-"));
@@ -272,6 +292,7 @@ Test(libvirt, events)
 	cr_assert_eq(virDomainUndefine(dom), 0);
 	cr_assert_eq(virDomainDestroy(dom), 0);
 	virDomainFree(dom);
+	pid_file("other", 20);
 	dom = define("other", "00112233-4455-6677-8899-aabbccddee00", "", true);
 	bed_qemu(20, 1000, "qemu-system-x86_64 -uuid 00112233-4455-6677-8899-aabbccddee00");
 	wait_seen("libvirt other ");
@@ -280,6 +301,7 @@ Test(libvirt, events)
 	wait_seen("removed " LINE("libvirt", "web", "/new"));
 	virDomainFree(dom);
 	/* Again, transient. */
+	pid_file("web2", 30);
 	dom = define("web2", UUID, NOVA("1.1", NOVA_ID), true);
 	bed_qemu(30, 5000, WEB);
 	wait_seen("libvirt web2 uuid=" UUID " id=30/5000 cgroup=/ tenant=/" NOVA_ID " ");
@@ -288,8 +310,11 @@ Test(libvirt, events)
 
 Test(libvirt, bad_metadata_is_noted_once)
 {
-	virDomainPtr dom = define("web", UUID, OURS("acme"), true);
+	virDomainPtr dom;
 
+	pid_file("web", 10);
+	pid_file("last", 20);
+	dom = define("web", UUID, OURS("acme"), true);
 	bed_qemu(10, 1000, WEB);
 	wait_seen("note libvirt: domain web: metadata: tenant: accepted: a path as /acme/web of at "
 		  "most 255 printable bytes\n");
@@ -305,22 +330,48 @@ Test(libvirt, bad_metadata_is_noted_once)
 	virDomainFree(dom);
 }
 
-/* Anybody can start a QEMU with the UUID of somebody's domain. */
+/* Anybody can start a QEMU with the UUID of somebody's domain: only libvirt's file says who it is.
+ */
 Test(libvirt, two_processes_claim_a_domain)
 {
 	virDomainPtr dom = define("web", UUID, OURS("/acme"), false);
+
+	pid_file("web", 10);
 
 	bed_qemu(10, 1000, WEB);
 	wait_seen("added " LINE("qemu", "as-qemu-says", "-"));
 	bed_qemu(20, 1000, WEB);
 	wait_seen("added qemu as-qemu-says uuid=" UUID " id=20/1000");
 	cr_assert_eq(virDomainCreate(dom), 0);
-	wait_seen("has the UUID of libvirt's domain web, and so has process");
-	wait_seen("neither is taken for the domain\n");
+	/* Which one is looked at first is open. */
+	while (!strstr(all, "has the UUID of libvirt's domain web, and so has process 10; libvirt "
+			    "says that the latter is the domain\n") ||
+	       !strstr(all, "changed " LINE("libvirt", "web", "/acme")))
+		turn();
 	for (int i = 0; i < 20; i++)
 		turn();
-	cr_expect(!strstr(all, "changed"), "%s", all);
-	bed_end(20);
+	cr_expect(!strstr(all, "changed qemu") && !strstr(all, "id=20/1000"), "%s", all);
+	virDomainFree(dom);
+}
+
+Test(libvirt, a_uuid_alone_is_no_domain)
+{
+	virDomainPtr dom;
+
+	bed_qemu(10, 1000, WEB);
+	dom = define("web", UUID, OURS("/acme"), true);
+	while (!strstr(all, "libvirt web ") && !strstr(all, "it is not taken for the domain\n"))
+		turn();
+	for (int i = 0; i < 20; i++)
+		turn();
+	cr_assert(!strstr(all, "libvirt web"), "%s", all);
+	cr_expect(strstr(all, "note process 10 has the UUID of libvirt's domain web, and libvirt "
+			      "has no file that says which process the domain is; it is not taken "
+			      "for the domain\n"),
+		  "%s", all);
+	/* The file is read with the domain's next event. */
+	pid_file("web", 10);
+	cr_assert_eq(virDomainSuspend(dom), 0);
 	wait_seen("changed " LINE("libvirt", "web", "/acme"));
 	virDomainFree(dom);
 }

@@ -46,6 +46,7 @@ Test(vpmud_config, defaults_and_all_keys)
 			       "vmm_sockets = /run/v/*.sock /x\n"
 			       "reader_group = a=/acme b\n[tenant /acme]\ncgroup = /a.slice\n"
 			       "cgroup = /b-*.slice/x\\x2dy\nmetadata = 12*\nvm = web-?\n"
+			       "vm_owner = root\nvm_owner = 4294967294\n"
 			       "[tenant /acme/web]\n[tenant /*]\nvm = *\n"),
 		     0, "%s", err);
 	cr_expect_str_eq(c.socket, "/run/x.sock");
@@ -64,6 +65,9 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.rules.rule[0].cgroup.text[1], "/b-*.slice/x\\x2dy");
 	cr_expect_eq(c.rules.rule[0].metadata.nr, 1);
 	cr_expect_eq(c.rules.rule[0].vm.nr, 1);
+	cr_assert_eq(c.rules.rule[0].nr_owners, 2);
+	cr_expect_eq(c.rules.rule[0].owners[0], 0);
+	cr_expect_eq(c.rules.rule[0].owners[1], 4294967294);
 	cr_expect_not(c.rules.rule[1].each);
 	cr_expect(c.rules.rule[2].each);
 	cr_expect_str_eq(c.rules.rule[2].path, "");
@@ -195,9 +199,24 @@ Test(vpmud_config, what_a_reload_cannot_change)
 
 static char path[TENANT_PATH_MAX + 1];
 
+static const struct rule *refused;
+
+/* The tenant of a process that has @uid. */
+static const char *process_in(const char *name, const char *cgroup, uid_t uid)
+{
+	const struct rules_vm vm = {.name = name, .cgroup = cgroup, .uid = uid};
+
+	return rules_vm(&c.rules, &vm, path, &refused, err, sizeof(err)) ? path : NULL;
+}
+
+/* The tenant of a domain of libvirt. */
 static const char *vm_in(const char *name, const char *metadata, const char *cgroup)
 {
-	return rules_vm(&c.rules, name, metadata, cgroup, path, err, sizeof(err)) ? path : NULL;
+	const struct rules_vm vm = {name, metadata, cgroup, true, (uid_t)-1};
+	bool in = rules_vm(&c.rules, &vm, path, &refused, err, sizeof(err));
+
+	cr_expect_null(refused);
+	return in ? path : NULL;
 }
 
 Test(vpmud_rules, without_rules_metadata_says)
@@ -227,6 +246,27 @@ Test(vpmud_rules, metadata_then_name_then_cgroup)
 	cr_expect_null(vm_in("db", NULL, "/m"));
 	cr_expect_null(vm_in("db", NULL, "/mm/1"));
 	cr_expect_null(vm_in("db", NULL, NULL));
+}
+
+/* Names that libvirt does not say are a process's own. */
+Test(vpmud_rules, a_name_counts_for_whom_the_section_believes)
+{
+	cr_assert_eq(read_text("[tenant /a]\nvm = *\n[tenant /b]\nvm = b-*\nvm_owner = 107\n"
+			       "vm_owner=root\ncgroup = /b\n[tenant /c]\nvm = b-*\nvm_owner = 108\n"
+			       "[tenant /d]\ncgroup = /d\n"),
+		     0, "%s", err);
+	cr_expect_null(process_in("b-1", NULL, 106));
+	cr_expect_eq(refused, &c.rules.rule[0], "the first one");
+	cr_expect_str_eq(process_in("b-1", "/d/x", 106), "/d", "its cgroup");
+	cr_expect_eq(refused, &c.rules.rule[0]);
+	cr_expect_str_eq(process_in("b-1", "/d", 107), "/b");
+	cr_expect_null(refused);
+	cr_expect_str_eq(process_in("b-1", "/d", 0), "/b");
+	cr_expect_str_eq(process_in("b-1", "/d", 108), "/c");
+	cr_expect_str_eq(process_in("b-1", "/b/x", 108), "/b", "in a cgroup of the section");
+	cr_expect_str_eq(process_in("b-1", "/d", (uid_t)-1), "/d", "not known, or several");
+	cr_expect_str_eq(process_in("x", "/d", 107), "/d", "another name");
+	cr_expect_str_eq(vm_in("b-1", NULL, "/d"), "/a", "libvirt says it");
 }
 
 Test(vpmud_rules, the_longest_cgroup_pattern_counts)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cgroup/vpmud/config.h"
-#include "cgroup/vpmud/tree.h"
+#include "cgroup/vpmud/tree_priv.h"
 #include "fake_source.h"
 
 #define BINDS_MAX 64
@@ -373,6 +373,78 @@ Test(vpmud_tree, a_vm_comes_before_the_tenant_of_its_cgroup)
 	cr_expect(in("/acme"), "it stays");
 }
 
+/* The tree that the next vpmud makes, which knows what this one has saved. */
+static json_t *next_vpmud(void)
+{
+	json_t *saved = tree_save(t);
+
+	cr_assert(saved);
+	tree_destroy(t);
+	memset(binds, 0, sizeof(binds)); /* the plane ends with us; the kernel has them */
+	tenants_destroy(ts);
+	nr_names = 0;
+	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
+	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
+	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
+	tree_restore(t, saved);
+	return saved;
+}
+
+static const char *path_of(const char *vm)
+{
+	const struct node *n = tenant_vm_find(ts, vm);
+
+	return n ? n->path : "(none)";
+}
+
+/* Any process can call itself a QEMU of any name: only libvirt's process of a domain is believed.
+ */
+Test(vpmud_tree, a_name_that_is_only_claimed_chooses_no_tenant)
+{
+	struct disc_vm vm = vm_of(7, "lab-1", NULL, "/other/x", 50, "0");
+	struct disc_vm web = vm_of(8, "web", NULL, "/other/x", 50, "0");
+	struct tree_usage u;
+
+	start("[tenant /lab]\nvm = lab-*\nvm_owner = 107\n[tenant /other]\ncgroup = /other\n");
+	vm.uid = 108;
+	tree_vm_added(t, &vm);
+	tree_vm_added(t, &web);
+	cr_expect_str_eq(path_of("lab-1"), "/other");
+	/* libvirt may still say that it is the domain. After a while it is noted, once. */
+	for (int i = 0; i < REFUSED_TENDS; i++) {
+		cr_expect_str_eq(notes, "");
+		tree_usage(t, &u);
+		cr_expect_eq(u.refused, 0);
+		tree_tend(t);
+	}
+	tree_tend(t);
+	tree_usage(t, &u);
+	cr_expect_eq(u.refused, 1);
+	cr_expect_str_eq(notes,
+			 "VM lab-1, process 7: its name makes it no VM of [tenant /lab]: its "
+			 "user is not in vm_owner, and libvirt does not name the process\n");
+	vm.uid = 107;
+	tree_vm_changed(t, &vm);
+	cr_expect_str_eq(path_of("lab-1"), "/lab");
+	tree_tend(t);
+	tree_usage(t, &u);
+	cr_expect_eq(u.refused, 0);
+	vm.uid = 108;
+	vm.kind = "libvirt";
+	tree_vm_changed(t, &vm);
+	cr_expect_str_eq(path_of("lab-1"), "/lab");
+	cr_expect_str_eq(path_of("web"), "/other");
+	/* The next vpmud believes it before libvirt has answered, and nobody else. */
+	json_decref(next_vpmud());
+	vm.kind = "qemu";
+	tree_vm_added(t, &vm);
+	cr_expect_str_eq(path_of("lab-1"), "/lab");
+	vm.start_time = 2;
+	vm.name = "lab-2";
+	tree_vm_added(t, &vm);
+	cr_expect_str_eq(path_of("lab-2"), "/other");
+}
+
 Test(vpmud_tree, a_tenant_called_as_its_cgroup_goes_with_it)
 {
 	struct cgroup a, b;
@@ -402,6 +474,7 @@ Test(vpmud_tree, new_rules)
 	struct cgroup s;
 
 	start("[tenant /old]\nvm = web\n[tenant /both]\ncgroup = /s\n");
+	vm.kind = "libvirt";
 	procs("/m", "7\n");
 	tree_vm_added(t, &vm);
 	found(&s, "/s", 51, "/both");
@@ -512,23 +585,6 @@ Test(vpmud_tree, an_operator_removes_a_tenant)
 	cr_expect_eq(tenant_remove(ts, "/a", err, sizeof(err)), 0, "%s", err);
 	tree_vm_added(t, &vm);
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/a", "it is made again");
-}
-
-/* The tree that the next vpmud makes, which knows what this one has saved. */
-static json_t *next_vpmud(void)
-{
-	json_t *saved = tree_save(t);
-
-	cr_assert(saved);
-	tree_destroy(t);
-	memset(binds, 0, sizeof(binds)); /* the plane ends with us; the kernel has them */
-	tenants_destroy(ts);
-	nr_names = 0;
-	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
-	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
-	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
-	tree_restore(t, saved);
-	return saved;
 }
 
 /* The next vpmud makes the same tree, and knows what this one knew. */
