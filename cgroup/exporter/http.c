@@ -2,9 +2,12 @@
 /*
  * Serving the metrics over HTTP, by libmicrohttpd on one thread; see http.h. Only process.c calls
  * it. Clients may be slow, broken and many: each costs memory and time up to a limit, and vpmud is
- * asked once a second at most.
+ * asked once a second at most. Connections are accepted here and not by libmicrohttpd, which stops
+ * listening when there are too many: a new connection must always be accepted, and an old one makes
+ * room for it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,16 +24,15 @@
 #include "cgroup/exporter/wire.h"
 #include "vpmu/util/fail.h"
 
-#define SEC	  1000000000ULL
-#define CROWDED	  (HTTP_CONNECTIONS_MAX - 16)
-#define CROWD_SEC 2 /* with many others, a connection that does nothing is dropped after this */
-#define REALM	  "vpmu"
+#define SEC   1000000000ULL
+#define REALM "vpmu"
 
 struct conn {
 	struct conn *next, **back;
 	int fd;
 	uint64_t since_ns; /* of its begin or its last answer's end */
 	uint64_t reads;	   /* serial of the text that it is sent; 0: none */
+	bool cut;	   /* libmicrohttpd is about to notice its end */
 };
 
 enum code { C200, C400, C401, C404, C405, C413, C429, C503, CODES };
@@ -41,8 +43,8 @@ struct http {
 	struct MHD_Daemon *mhd;
 	struct MHD_Response *small[CODES], *index;
 	struct texts texts;
-	struct conn *conns;
-	unsigned int nr_conns;
+	struct conn *conns;	       /* the newest first */
+	unsigned int nr_conns, nr_cut; /* all, and those of them that are cut */
 	uint64_t requests[CODES], cut;
 };
 
@@ -52,6 +54,16 @@ static uint64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static void conn_cut(struct http *h, struct conn *c)
+{
+	if (c->cut)
+		return;
+	shutdown(c->fd, SHUT_RDWR);
+	c->cut = true;
+	h->nr_cut++;
+	h->cut++;
 }
 
 /* ---- for texts ------------------------------------------------------------------------------ */
@@ -87,9 +99,8 @@ static void cut_readers(void *arg)
 	for (struct conn *c = h->conns; c; c = c->next) {
 		if (c->reads != oldest || oldest == newest)
 			continue;
-		shutdown(c->fd, SHUT_RDWR);
+		conn_cut(h, c);
 		c->reads = 0;
-		h->cut++;
 	}
 }
 
@@ -199,6 +210,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **context,
 	*conn->back = conn->next;
 	if (conn->next)
 		conn->next->back = conn->back;
+	h->nr_cut -= conn->cut;
 	free(conn);
 	*context = NULL;
 	h->nr_conns--;
@@ -220,14 +232,49 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
 /* A client that sends or reads a byte now and then is as slow as one that does nothing. */
 static void cut_slow(struct http *h)
 {
-	uint64_t at = now(), max = (h->nr_conns >= CROWDED ? CROWD_SEC : HTTP_SLOW_SEC) * SEC;
+	uint64_t at = now();
 
-	for (struct conn *c = h->conns; c; c = c->next) {
-		if (at - c->since_ns < max)
-			continue;
-		shutdown(c->fd, SHUT_RDWR);
-		c->since_ns = at;
-		h->cut++;
+	for (struct conn *c = h->conns; c; c = c->next)
+		if (at - c->since_ns >= HTTP_SLOW_SEC * SEC)
+			conn_cut(h, c);
+}
+
+/* End the connection whose request, answer or silence has lasted for longest: a scraper needs
+ * milliseconds, and comes again if it was idle between two requests. False: there is none. */
+static bool conn_cut_longest(struct http *h)
+{
+	struct conn *longest = NULL;
+
+	for (struct conn *c = h->conns; c; c = c->next)
+		if (!c->cut && (!longest || c->since_ns < longest->since_ns))
+			longest = c;
+	if (longest)
+		conn_cut(h, longest);
+	return longest != NULL;
+}
+
+/* Those who wait to be accepted, but not all of a flood: who is accepted must be looked at before
+ * it is the oldest. */
+static void http_accept(struct http *h)
+{
+	for (int i = 0; i < HTTP_ACCEPT_MAX && h->nr_conns < HTTP_CONNECTIONS_ALL; i++) {
+		struct sockaddr_storage addr;
+		socklen_t len = sizeof(addr);
+		int fd = accept4(h->o->listen_fd, (struct sockaddr *)&addr, &len,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0) {
+			/* Without a descriptor or memory the client would stay there and wake us
+			 * for ever. */
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED &&
+			    !conn_cut_longest(h))
+				poll(NULL, 0, 100);
+			return;
+		}
+		if (h->nr_conns - h->nr_cut >= HTTP_CONNECTIONS_MAX)
+			conn_cut_longest(h);
+		/* It closes the socket in any case. */
+		MHD_add_connection(h->mhd, fd, (struct sockaddr *)&addr, len);
 	}
 }
 
@@ -284,20 +331,25 @@ static int start(struct http *h, char *err, size_t errlen)
 		{MHD_OPTION_END, 0, NULL},
 	};
 	const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-	unsigned int flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
+	unsigned int flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
+	int listen_flags = fcntl(h->o->listen_fd, F_GETFL);
 
 	if (h->o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
 		return fail(-EOPNOTSUPP, err, errlen, "metrics: libmicrohttpd has no TLS here");
 	if (prepare(h))
 		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
-	h->mhd = MHD_start_daemon(
-		flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, h,
-		MHD_OPTION_EXTERNAL_LOGGER, on_log, &started, MHD_OPTION_LISTEN_SOCKET,
-		h->o->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_CONNECTIONS_MAX,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_SLOW_SEC,
-		MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED,
-		on_completed, h, MHD_OPTION_ARRAY, h->o->cert ? tls : none, MHD_OPTION_END);
+	/* A service manager's socket may be one that blocks. */
+	if (listen_flags < 0 || fcntl(h->o->listen_fd, F_SETFL, listen_flags | O_NONBLOCK))
+		return fail(-errno, err, errlen, "metrics: the listening socket: %s",
+			    strerror(errno));
+	h->mhd = MHD_start_daemon(flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request,
+				  h, MHD_OPTION_EXTERNAL_LOGGER, on_log, &started,
+				  MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_CONNECTIONS_ALL,
+				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
+				  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_SLOW_SEC,
+				  MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+				  MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_ARRAY,
+				  h->o->cert ? tls : none, MHD_OPTION_END);
 	started = true;
 	if (!h->mhd)
 		return fail(-EINVAL, err, errlen, "metrics: %s%s%s",
@@ -311,8 +363,9 @@ static void serve(struct http *h)
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 
 	while (!h->texts.ended) {
-		struct pollfd p[2] = {{.fd = info->epoll_fd, .events = POLLIN},
-				      {.fd = h->texts.sock, .events = POLLIN}};
+		struct pollfd p[3] = {{.fd = info->epoll_fd, .events = POLLIN},
+				      {.fd = h->texts.sock, .events = POLLIN},
+				      {.fd = h->o->listen_fd, .events = POLLIN}};
 		MHD_UNSIGNED_LONG_LONG ms;
 		struct wire_answer late;
 		int wait = h->nr_conns ? 1000 : -1, fd;
@@ -320,8 +373,11 @@ static void serve(struct http *h)
 		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES &&
 		    (wait < 0 || ms < (unsigned int)wait))
 			wait = (int)ms;
-		if (poll(p, 2, wait) < 0 && errno != EINTR)
+		if (poll(p, 3, wait) < 0) {
+			if (errno == EINTR)
+				continue;
 			return;
+		}
 		if (p[1].revents) {
 			/* The end, or an answer that came too late. */
 			if (wire_recv(h->texts.sock, &late, sizeof(late), &fd) <= 0)
@@ -329,6 +385,8 @@ static void serve(struct http *h)
 			if (fd >= 0)
 				close(fd);
 		}
+		if (p[2].revents)
+			http_accept(h);
 		MHD_run(h->mhd);
 		cut_slow(h);
 	}

@@ -11,14 +11,18 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define HTTP_CONNECTIONS_MAX 256
-#define HTTP_REQUEST_MAX     16384 /* bytes of a request's line and header */
-#define HTTP_SLOW_SEC	     30	   /* for a request and its answer, or for a silence */
-#define HTTP_SHARE_MS	     1000  /* a text is served for so long */
-#define HTTP_ASK_SEC	     15	   /* vpmud answers within this time */
-#define HTTP_TEXTS_MAX	     16 /* texts at a time; from half of them on who reads the oldest is cut off */
-#define HTTP_MEMORY_MAX	     (1ull << 30) /* of the process */
-#define HTTP_UID	     65534	  /* what it runs as if vpmud is root: nobody */
+#define HTTP_CONNECTIONS_MAX 256 /* one more takes the place of the slowest */
+#define HTTP_ACCEPT_MAX	     32	 /* connections that are accepted in one go */
+#define HTTP_CONNECTIONS_ALL (HTTP_CONNECTIONS_MAX + 2 * HTTP_ACCEPT_MAX) /* with those that end   \
+									   */
+#define HTTP_REQUEST_MAX 16384 /* bytes of a request's line and header */
+#define HTTP_SLOW_SEC	 30    /* for a request and its answer, or for a silence */
+#define HTTP_SHARE_MS	 1000  /* a text is served for so long */
+#define HTTP_ASK_SEC	 15    /* vpmud answers within this time */
+#define HTTP_TEXTS_MAX                                                                             \
+	16 /* texts at a time; from half of them on who reads the oldest is cut off */
+#define HTTP_MEMORY_MAX (1ull << 30) /* of the process */
+#define HTTP_UID	65534	     /* what it runs as if vpmud is root: nobody */
 
 struct users;
 

@@ -25,7 +25,7 @@
 #include "vpmu/util/fail.h"
 
 #define AGAIN_SEC 1
-#define FILES_MAX (HTTP_CONNECTIONS_MAX + 64)
+#define FILES_MAX (HTTP_CONNECTIONS_ALL + 64)
 
 /* Close all that is open but standard error, @a and @b. What cannot be left open is vpmud's:
  * without this the process may not begin. 0 or -errno. */

@@ -7,6 +7,7 @@
  *                                            vpmud has; each read of it has greater counts
  *   vpmu-fleet slow PORT CLIENTS             each sends a byte of a request every half second; prints
  *                                            how many the server has cut off, at the end of the last
+ *   vpmu-fleet idle PORT CLIENTS             the same, but they send nothing
  *
  * docs/fleet.md has results. Only tests and measurements use it: it is a poor HTTP server.
  */
@@ -242,7 +243,7 @@ static void config(const char *port, const char *seconds)
 
 /* ---- clients -------------------------------------------------------------------------------- */
 
-static void slow(const char *port, unsigned int n)
+static void slow(const char *port, unsigned int n, bool idle)
 {
 	struct pollfd *p = calloc(n, sizeof(*p));
 	struct sockaddr_in a;
@@ -257,7 +258,8 @@ static void slow(const char *port, unsigned int n)
 		p[i].events = POLLIN;
 		if (p[i].fd < 0 || connect(p[i].fd, (struct sockaddr *)&a, sizeof(a)))
 			die("connect");
-		write_all(p[i].fd, "GET /metrics HTTP/1.1\r\nX-", 25);
+		if (!idle)
+			write_all(p[i].fd, "GET /metrics HTTP/1.1\r\nX-", 25);
 	}
 	while (left) {
 		if (poll(p, n, 500) < 0)
@@ -269,7 +271,7 @@ static void slow(const char *port, unsigned int n)
 				continue;
 			if (p[i].revents)
 				got = read(p[i].fd, buf, sizeof(buf));
-			if (got > 0 && send(p[i].fd, "x", 1, MSG_NOSIGNAL) == 1)
+			if (got > 0 && (idle || send(p[i].fd, "x", 1, MSG_NOSIGNAL) == 1))
 				continue;
 			close(p[i].fd);
 			p[i].fd = -1;
@@ -284,8 +286,8 @@ static void slow(const char *port, unsigned int n)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
-	if (argc == 4 && !strcmp(argv[1], "slow")) {
-		slow(argv[2], (unsigned int)atoi(argv[3]));
+	if (argc == 4 && (!strcmp(argv[1], "slow") || !strcmp(argv[1], "idle"))) {
+		slow(argv[2], (unsigned int)atoi(argv[3]), argv[1][0] == 'i');
 		return 0;
 	}
 	if (argc == 5 && !strcmp(argv[1], "config")) {

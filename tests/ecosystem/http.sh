@@ -238,6 +238,22 @@ check "another user" "$(code $tls -u x:secret "$at/metrics")" 401
 check "the right one" "$(code $tls -u prom:secret "$at/metrics")" 200
 check "plain HTTP to TLS" "$(code "http://127.0.0.1:$port/metrics")" 000
 check "TLS 1.1" "$(code $tls --tls-max 1.1 -u prom:secret "$at/metrics")" 000
+# Connections that say nothing, not even TLS's hello, do not keep scrapers out.
+"${VPMU_FLEET:-$VPMU_BIN/../tests/vpmu-fleet}" idle "$port" 300 >"$dir/idle" &
+idle=$!
+jobs="$jobs $idle"
+cut() { curl -s $tls -u prom:secret "$at/metrics" >"$dir/text" && [ "$(sample vpmu_http_connections_cut_total "$dir/text")" -ge 44 ]; }
+wait_for "$server" cut
+i=0
+while [ $i -lt 10 ]; do
+	code $tls -u prom:secret "$at/metrics"
+	echo
+	i=$((i + 1))
+done >"$dir/codes"
+check "10 scrapers beside 300 idle connections, by TLS" "$(sort "$dir/codes" | uniq -c | tr -s ' ')" " 10 200"
+kill "$idle"
+wait "$idle"
+check "and when these are gone" "$(code $tls -u prom:secret "$at/metrics")" 200
 check "no password is on a command line" "$(tr '\0' ' ' <"/proc/$server/cmdline" | grep -c secret)" 0
 end
 chmod 666 "$dir/users"
