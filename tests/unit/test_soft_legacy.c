@@ -17,7 +17,9 @@ static void whole(struct bed *b, bool intel)
 {
 	struct kvm_cpuid_entry2 e[3] = {
 		{.function = 0, .eax = 7},
-		{.function = 1, .eax = 0xa10f11, .edx = 1u << 14 | 1u << 24 | 1u << 25 | 1u << 26},
+		{.function = 1,
+		 .eax = 0xa10f11,
+		 .edx = 1u << 12 | 1u << 14 | 1u << 24 | 1u << 25 | 1u << 26},
 		{.function = 7,
 		 .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
 		 .edx = 1u << 26 | 1u << 29},
@@ -378,6 +380,17 @@ Test(soft_legacy, msrs_of_a_whole_cpu)
 		{0x17a, true, true, 7, false},
 		{0x17a, false, true, 8, true},
 		{0x17a, true, true, 1ULL << 63, true},
+		/* MTRRs: no ranges, write-back for all. */
+		{0xfe, true, false, 0, false},
+		{0xfe, false, true, 0, true},
+		{0x2ff, true, false, 0x806, false},
+		{0x2ff, false, false, 0x806, false},
+		{0x2ff, true, true, 0, false},
+		{0x2ff, false, true, 0x805, false},
+		{0x2ff, true, true, 0x802, true},  /* no memory type */
+		{0x2ff, true, true, 0x807, true},  /* UC- is for IA32_PAT only */
+		{0x2ff, false, true, 0xc06, true}, /* no fixed ranges */
+		{0x2ff, false, true, 1ULL << 32, true},
 		{0xc0010015, false, false, 1 << 24, false},
 		{0xc0010015, false, true, 1 << 24, false},
 		{0xc0010015, false, true, 0, true},
@@ -417,22 +430,23 @@ Test(soft_legacy, msrs_of_a_whole_cpu)
 	}
 }
 
-/* Registers of machine checks that CPUID or IA32_MCG_CAP does not show do not exist: the caller
- * answers with #GP. */
-Test(soft_legacy, machine_check_msrs_that_are_not_there)
+/* Registers of machine checks and MTRRs that CPUID, IA32_MCG_CAP or IA32_MTRRCAP does not show do
+ * not exist: the caller answers with #GP. */
+Test(soft_legacy, msrs_that_are_not_there)
 {
-	static const uint32_t msrs[] = {0x17b, 0x400, 0x47f, 0x179, 0x17a};
+	static const uint32_t msrs[] = {0x17b, 0x400, 0x47f, 0x200, 0x250,
+					0x26f, 0x179, 0x17a, 0xfe,  0x2ff};
 	struct kvm_cpuid_entry2 none = {.function = 1, .edx = 1u << 24 | 1u << 25 | 1u << 26};
 
 	for (unsigned int i = 0; i < 2 * sizeof(msrs) / sizeof(msrs[0]); i++) {
-		bool mca = i / 2 < 3;
+		bool shown = i / 2 < 6;
 		struct bed b;
 
 		if (i % 2)
 			BED_START(&b, guest_wrmsr, false);
 		else
 			BED_START(&b, guest_rdmsr, false);
-		if (mca)
+		if (shown)
 			whole(&b, true);
 		else
 			cr_assert_eq(o->set_cpuid(b.v, &none, 1), 0);
@@ -468,15 +482,18 @@ Test(soft_legacy, state_of_a_whole_cpu)
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL, "a vCPU that shows no whole CPU");
 	whole(&b, true);
 	cr_assert_eq(o->set_state(b.v, buf, n - 1), -EINVAL);
-	buf[n - 48] |= 2; /* the lowest byte of pvclock */
+	buf[n - 56] |= 2; /* the lowest byte of pvclock */
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 48] &= 0xfd;
-	buf[n - 9] ^= 0x40; /* SYSENTER_EIP is not canonical */
+	buf[n - 56] &= 0xfd;
+	buf[n - 17] ^= 0x40; /* SYSENTER_EIP is not canonical */
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 9] ^= 0x40;
-	buf[n - 8] ^= 8; /* MCG_STATUS has a reserved bit */
+	buf[n - 17] ^= 0x40;
+	buf[n - 16] ^= 8; /* MCG_STATUS has a reserved bit */
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 8] ^= 8;
+	buf[n - 16] ^= 8;
+	buf[n - 8] ^= 1; /* the default type of memory is none */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 8] ^= 1;
 	o->set_sregs(b.v, &s);
 	a.r.rip = BED_CODE;
 	a.r.rcx = 0x4b564d01;
@@ -486,17 +503,17 @@ Test(soft_legacy, state_of_a_whole_cpu)
 	o->set_regs(b.v, &a.r); /* out of HLT */
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	cr_assert_eq(b.r.rax, BED_DATA | 1);
-	/* The section is a header of 12 bytes and 8 numbers. Version 2 had 7. */
-	buf[n - 64 - 12 + 4] = 4;
+	/* The section is a header of 12 bytes and 9 numbers. Version 3 had 8. */
+	buf[n - 72 - 12 + 4] = 5;
 	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
-	buf[n - 64 - 12 + 4] = 2;
-	buf[n - 64 - 12 + 8] -= 8;
+	buf[n - 72 - 12 + 4] = 3;
+	buf[n - 72 - 12 + 8] -= 8;
 	cr_assert_eq(o->set_state(b.v, buf, n - 8), -EINVAL);
 	bed_stop(&a);
 	bed_stop(&b);
 }
 
-Test(soft_legacy, machine_check_status_is_kept)
+static void is_kept(uint32_t msr, uint32_t value)
 {
 	static uint8_t buf[8192];
 	size_t n = sizeof(buf);
@@ -505,8 +522,8 @@ Test(soft_legacy, machine_check_status_is_kept)
 
 	BED_START(&a, guest_wrmsr, false);
 	whole(&a, false);
-	a.r.rcx = 0x17a;
-	a.r.rax = 5;
+	a.r.rcx = msr;
+	a.r.rax = value;
 	a.r.rdx = 0;
 	o->set_regs(a.v, &a.r);
 	cr_assert_eq(bed_run_to_hlt(&a), -1);
@@ -521,9 +538,15 @@ Test(soft_legacy, machine_check_status_is_kept)
 	cr_assert_eq(o->set_state(b.v, buf, n), 0);
 	o->set_regs(b.v, &a.r); /* out of HLT */
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	cr_assert_eq(b.r.rax, 5);
+	cr_assert_eq(b.r.rax, value);
 	bed_stop(&a);
 	bed_stop(&b);
+}
+
+Test(soft_legacy, msrs_that_are_kept)
+{
+	is_kept(0x17a, 5);
+	is_kept(0x2ff, 0x800);
 }
 
 BED_GUEST(guest_descriptors,

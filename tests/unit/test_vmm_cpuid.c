@@ -156,6 +156,9 @@ Test(vmm_cpuid, stock_kernels)
 		}
 		/* FPU TSC MSR PAE CX8 APIC CMOV FXSR SSE SSE2: what a stock kernel demands. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x07008371, 0x07008371);
+		/* MTRR */
+		cr_assert_eq(sub(e, n, 1, 0)->edx >> 12 & 1, 1);
+		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 12 & 1, rows[i].intel ? 0 : 1);
 		/* MCE, MCA: on the soft machine, whatever an engine's own table says below. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0x4080);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, rows[i].intel ? 0 : 0x4080);
@@ -196,6 +199,8 @@ Test(vmm_cpuid, stock_kernels)
 		cr_assert_eq(sub(e, n, 1, 0)->edx >> 28 & 1, 0, "one vCPU has no HTT");
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0, "machine checks");
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, 0);
+		cr_assert_eq(sub(e, n, 1, 0)->edx >> 12 & 1, 0, "MTRR");
+		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 12 & 1, 0);
 		vpmu_guest_fini(&g);
 	}
 }

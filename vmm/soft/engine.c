@@ -197,7 +197,9 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
 	soft_reset(v);
-	soft_fpu_reset(&v->fpu); /* which INIT does not do: SDM vol. 3, table 9-1 */
+	/* These two INIT does not reset: SDM vol. 3, table 9-1. */
+	soft_fpu_reset(&v->fpu);
+	soft_whole_reset(&v->w);
 	lapic_init(&v->lapic, id);
 	rc = vm->chip ? soft_chip_add(v) : 0;
 	if (!rc) {

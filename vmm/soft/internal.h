@@ -446,6 +446,8 @@ int soft_sys_in(struct soft_vcpu *v, const struct soft_op *op);
 int soft_sys_out(struct soft_vcpu *v, const struct soft_op *op);
 
 /* ---- msr_whole.c: MSRs of vCPUs that show a whole CPU (v->whole) ---- */
+/* soft_whole_reset - as the firmware of a machine leaves them. */
+void soft_whole_reset(struct soft_whole *w);
 /* soft_whole_rdmsr / soft_whole_wrmsr - 0: done; 1: trapped; -1: not one of these MSRs. */
 int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x);
 int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x);

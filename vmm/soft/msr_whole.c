@@ -20,11 +20,13 @@
 #define MSR_PRED_CMD	      0x49u
 #define MSR_UCODE_REV	      0x8bu /* AMD: PATCH_LEVEL */
 #define MSR_ARCH_CAPABILITIES 0x10au
+#define MSR_MTRR_CAP	      0xfeu
 #define MSR_MCG_CAP	      0x179u
 #define MSR_MCG_STATUS	      0x17au
 #define MSR_SYSENTER_CS	      0x174u
 #define MSR_SYSENTER_ESP      0x175u
 #define MSR_SYSENTER_EIP      0x176u
+#define MSR_MTRR_DEF_TYPE     0x2ffu
 /* APM vol. 2, appendix A; linux/arch/x86/include/asm/msr-index.h */
 #define MSR_SYSCFG	0xc0010010u
 #define MSR_HWCR	0xc0010015u
@@ -47,6 +49,15 @@
  */
 #define MCG_CAP		0ULL
 #define MCG_STATUS_BITS 7ULL
+
+/*
+ * Memory types (SDM vol. 3, 12.11; APM vol. 2, 7.7): all memory is alike here. So IA32_MTRRCAP
+ * counts no variable range, and has neither fixed ranges nor write-combining; what a firmware
+ * leaves in IA32_MTRR_DEF_TYPE is write-back for everything.
+ */
+#define MTRR_CAP	0ULL
+#define MTRR_ENABLE	0x800ULL
+#define MTRR_WRITE_BACK 6ULL
 
 #define SPEC_CTRL_IBRS	  1ULL
 #define PRED_CMD_IBPB	  1ULL
@@ -84,13 +95,28 @@ struct pvclock_wall {
 #define PVCLOCK_TSC_STABLE    1u
 #define PVCLOCK_GUEST_STOPPED 2u
 
-#define CPUID_MCA 14 /* 1H EDX */
+/* 1H EDX */
+#define CPUID_MTRR 12
+#define CPUID_MCA  14
 
 static bool shows(const struct soft_vcpu *v, uint32_t leaf, unsigned int bit)
 {
 	const struct kvm_cpuid_entry2 *e = soft_cpuid(v, leaf, 0);
 
 	return e && e->edx >> bit & 1;
+}
+
+void soft_whole_reset(struct soft_whole *w)
+{
+	*w = (struct soft_whole){.mtrr_def_type = MTRR_ENABLE | MTRR_WRITE_BACK};
+}
+
+/* Uncacheable, write-through, write-protected or write-back; MTRRs are enabled or not. */
+static bool def_type_valid(uint64_t x)
+{
+	uint64_t type = x & ~MTRR_ENABLE;
+
+	return !type || (type >= 4 && type <= MTRR_WRITE_BACK);
 }
 
 /* Store to guest-physical memory. Traps: #GP where there is no RAM, as the MSR is then wrong. */
@@ -190,6 +216,12 @@ int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 	case MSR_KVM_SYSTEM_TIME:
 		*x = v->w.pvclock;
 		return 0;
+	case MSR_MTRR_CAP:
+		*x = MTRR_CAP;
+		return shows(v, 1, CPUID_MTRR) ? 0 : -1;
+	case MSR_MTRR_DEF_TYPE:
+		*x = v->w.mtrr_def_type;
+		return shows(v, 1, CPUID_MTRR) ? 0 : -1;
 	case MSR_MCG_CAP:
 		*x = MCG_CAP;
 		return shows(v, 1, CPUID_MCA) ? 0 : -1;
@@ -289,6 +321,13 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 		if (!v->intel || !shows(v, 7, 26))
 			return -1;
 		return x & ~PRED_CMD_IBPB ? soft_gp(v, 0) : 0;
+	case MSR_MTRR_DEF_TYPE:
+		if (!shows(v, 1, CPUID_MTRR))
+			return -1;
+		if (!def_type_valid(x))
+			return soft_gp(v, 0);
+		v->w.mtrr_def_type = x;
+		return 0;
 	case MSR_MCG_STATUS:
 		if (!shows(v, 1, CPUID_MCA))
 			return -1;
@@ -306,6 +345,8 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 	case MSR_ARCH_CAPABILITIES:
 	case MSR_PLATFORM_ID:
 		return soft_gp(v, 0); /* read-only */
+	case MSR_MTRR_CAP:
+		return shows(v, 1, CPUID_MTRR) ? soft_gp(v, 0) : -1;
 	case MSR_MCG_CAP:
 		return shows(v, 1, CPUID_MCA) ? soft_gp(v, 0) : -1;
 	}
@@ -317,8 +358,9 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 
 /* ---- state ---- */
 
-#define TAG    0x4c4f4857u /* "WHOL" */
-#define FORMAT 3 /* 2 had no MCG_STATUS, 1 no SYSENTER; snapshots with these are refused */
+#define TAG 0x4c4f4857u /* "WHOL" */
+#define FORMAT                                                                                     \
+	4 /* 3 had no MTRRs, 2 no MCG_STATUS, 1 no SYSENTER; snapshots with these are refused */
 
 void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 {
@@ -332,6 +374,7 @@ void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 	vpmu_blob_u64(b, w->sysenter_esp);
 	vpmu_blob_u64(b, w->sysenter_eip);
 	vpmu_blob_u64(b, w->mcg_status);
+	vpmu_blob_u64(b, w->mtrr_def_type);
 	vpmu_blob_end(b, section);
 }
 
@@ -350,9 +393,10 @@ bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
 	w->sysenter_esp = vpmu_blob_get_u64(&r);
 	w->sysenter_eip = vpmu_blob_get_u64(&r);
 	w->mcg_status = vpmu_blob_get_u64(&r);
+	w->mtrr_def_type = vpmu_blob_get_u64(&r);
 	/* Where the clock is was RAM when the guest said so; store() checks again. */
 	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
 	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
 	       soft_canonical(w->sysenter_esp) && soft_canonical(w->sysenter_eip) &&
-	       !(w->mcg_status & ~MCG_STATUS_BITS);
+	       !(w->mcg_status & ~MCG_STATUS_BITS) && def_type_valid(w->mtrr_def_type);
 }

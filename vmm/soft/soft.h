@@ -359,7 +359,7 @@ struct soft_vcpu {
 		uint64_t tsc_adjust, spec_ctrl;
 		uint64_t pvclock, pvclock_wall; /* KVM's MSRs 4B564D01H and 4B564D00H */
 		uint64_t sysenter_cs, sysenter_esp, sysenter_eip;
-		uint64_t mcg_status;
+		uint64_t mcg_status, mtrr_def_type;
 	} w;
 	bool intel; /* CPUID says GenuineIntel; every other vCPU behaves like AMD's CPUs */
 	struct vpmu_soft_tally own_tally;

@@ -32,6 +32,7 @@
  */
 #define F1D_MACHINE_CHECK (BIT(7) | BIT(14))
 #define F1D_SEP		  BIT(11)
+#define F1D_MTRR	  BIT(12)
 #define F1D_HTT		  BIT(28)
 /* Those of them that AMD repeats in 80000001H EDX */
 #define F81D_REPEATED                                                                              \
@@ -168,7 +169,7 @@ static void basic_leaves(struct table *t)
 	    8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) | t->vcpu << 24, /* CLFLUSH: 64 */
 	    common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
 		    F1C_HYPERVISOR,
-	    F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP, EDX) |
+	    F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP | F1D_MTRR, EDX) |
 		    (t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)
 		add(t, 6, -1, F6A_ARAT, 0, 0, 0);
@@ -225,7 +226,8 @@ static void extended_leaves(struct table *t)
 	add(t, 0x80000001, -1, amd ? t->id->signature : 0, 0,
 	    common(t, 0x80000001, F81C_LAHF | F81C_LZCNT | F81C_PREFETCHW, ECX) |
 		    (amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0),
-	    common(t, 0x80000001, F81D_ALL, EDX) | (amd ? F81D_REPEATED | machine_check(t) : 0));
+	    common(t, 0x80000001, F81D_ALL, EDX) |
+		    (amd ? F81D_REPEATED | machine_check(t) | common(t, 1, F1D_MTRR, EDX) : 0));
 	for (uint32_t i = 0; i < 3; i++)
 		add(t, 0x80000002 + i, -1, cpuid_text(cpuid_brand, i * 16),
 		    cpuid_text(cpuid_brand, i * 16 + 4), cpuid_text(cpuid_brand, i * 16 + 8),
