@@ -146,6 +146,36 @@ static void *kick_late(void *arg)
 	return NULL;
 }
 
+/* FED803C0H, where AMD's chipsets say why they were reset, and 512 MiB */
+GUEST(hole, "mov $0x3ff803c0, %ebx\n"
+	    "movl $5, (%rbx)\n mov (%rbx), %eax\n out %eax, $0xf5\n"
+	    "mov (%rbx), %rax\n shr $32, %rax\n out %eax, $0xf5\n"
+	    "xor %eax, %eax\n mov (%rbx), %al\n out %eax, $0xf5\n"
+	    "mov 0x20000000, %eax\n hlt");
+
+/* As on a PC, and on the soft machine: no device answers loads below 4 GiB by ones, and stores are
+ * lost. */
+Test(kvm_irqchip, nothing_is_at_an_address_of_devices)
+{
+	struct guest g;
+
+	for (int irqchip = 1; irqchip >= 0; irqchip--) {
+		START_HOW(&g, hole, .irqchip = irqchip);
+		put64(&g, PAGES + 0x2000 + 8 * 511, 0xfec00000 | 0x83);
+		if (irqchip) {
+			EXPECT_OUT(&g, 0xf5, 4, 0xffffffff);
+			EXPECT_OUT(&g, 0xf5, 4, 0xffffffff);
+			EXPECT_OUT(&g, 0xf5, 4, 0xff);
+		}
+		cr_assert_eq(run(&g), VMM_EXIT_ERROR);
+		cr_expect(strstr(g.run.u.error.msg,
+				 irqchip ? "read of guest-physical 0x20000000, where there is no"
+					 : "write to guest-physical 0xfed803c0"),
+			  "%s", g.run.u.error.msg);
+		stop(&g);
+	}
+}
+
 /* KVM itself waits in HLT, and for a start-up IPI: a kick takes the vCPU out of both. */
 Test(kvm_irqchip, a_kick_ends_the_wait)
 {

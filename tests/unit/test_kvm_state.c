@@ -55,6 +55,19 @@ GUEST(registers,
       "rdtsc\n shl $32, %rdx\n or %rdx, %rax\n sub %rbx, %rax\n shr $32, %rax\n out %eax, $0xf5\n"
       "mov $2, %eax\n out %eax, $0xf4\n hlt");
 
+/* IA32_MTRR_DEF_TYPE */
+GUEST(memory_types, "mov $0x2ff, %ecx\n rdmsr\n out %eax, $0xf5\n hlt");
+
+/* KVM's vCPUs begin as after power-up, and no firmware runs before a stock kernel. */
+Test(kvm_state, memory_is_write_back)
+{
+	struct guest g;
+
+	START(&g, memory_types);
+	EXPECT_OUT(&g, 0xf5, 4, 0x806);
+	stop(&g);
+}
+
 static void goes_on(bool irqchip)
 {
 	struct guest a, b;

@@ -131,6 +131,19 @@ static bool translate_msr(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	return true;
 }
 
+/* Below 4 GiB a PC has addresses of devices. KVM has those that are there: of the others loads give
+ * ones, and stores are lost. Linux 7 reads a register of AMD's chipsets there. */
+static bool nothing_answers(struct vmm_engine_vcpu *v)
+{
+	struct kvm_run *kr = v->kr;
+
+	if (!v->vm->irqchip || kr->mmio.phys_addr < 3ULL << 30 || kr->mmio.phys_addr >> 32)
+		return false;
+	if (!kr->mmio.is_write)
+		memset(kr->mmio.data, 0xff, sizeof(kr->mmio.data));
+	return true;
+}
+
 bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run)
 {
 	const struct kvm_run *kr = v->kr;
@@ -158,6 +171,8 @@ bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		run->exit = VMM_EXIT_SHUTDOWN;
 		return true;
 	case KVM_EXIT_MMIO:
+		if (nothing_answers(v))
+			return false;
 		return fail(v, run, "%u-byte %s guest-physical 0x%llx, where there is no memory",
 			    kr->mmio.len, kr->mmio.is_write ? "write to" : "read of",
 			    (unsigned long long)kr->mmio.phys_addr);

@@ -106,6 +106,8 @@ bool kvm_is_rdpmc(struct vmm_engine_vcpu *v, uint32_t *index);
 void kvm_rdpmc_complete(struct vmm_engine_vcpu *v, uint64_t data);
 
 /* state.c */
+/* -EINVAL: KVM does not take it. */
+int kvm_vcpu_set_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t val);
 int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes);
 int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes);
 int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes);

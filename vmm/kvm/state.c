@@ -177,7 +177,7 @@ static bool get_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t *val)
 	return got;
 }
 
-static int set_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t val)
+int kvm_vcpu_set_msr(struct vmm_engine_vcpu *v, uint32_t index, uint64_t val)
 {
 	union one_msr one = {.room = {0}};
 
@@ -219,7 +219,7 @@ static int load_msrs(struct vmm_engine_vcpu *v, struct vpmu_blob_reader in, bool
 		if ((index == MSR_TSC_DEADLINE) != late)
 			continue;
 		get_msr(v, index, &here);
-		if (here != val && set_msr(v, index, val))
+		if (here != val && kvm_vcpu_set_msr(v, index, val))
 			return -EINVAL;
 	}
 	return 0;

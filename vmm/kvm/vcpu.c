@@ -77,6 +77,19 @@ static bool says_intel(const struct kvm_cpuid_entry2 *e, size_t n)
 	return false;
 }
 
+/* A vCPU begins as after power-up, with MTRRs disabled, and no firmware enables them before a stock
+ * kernel: write-back for all that no range has another type for. SDM vol. 3, 12.11. */
+#define MSR_MTRR_DEF_TYPE 0x2ffu
+#define MTRR_WRITE_BACK	  (0x800 | 6)
+
+static bool shows_mtrr(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 1)
+			return e[i].edx >> 12 & 1;
+	return false;
+}
+
 int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n)
 {
 	struct kvm_cpuid2 *table;
@@ -91,9 +104,10 @@ int kvm_vcpu_set_cpuid(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 
 	memcpy(table->entries, e, n * sizeof(table->entries[0]));
 	rc = kvm_ioctl(v->fd, KVM_SET_CPUID2, table);
 	free(table);
-	if (!rc)
-		v->masks_pmi = says_intel(e, n);
-	return rc;
+	if (rc)
+		return rc;
+	v->masks_pmi = says_intel(e, n);
+	return shows_mtrr(e, n) ? kvm_vcpu_set_msr(v, MSR_MTRR_DEF_TYPE, MTRR_WRITE_BACK) : 0;
 }
 
 int kvm_vcpu_get_regs(struct vmm_engine_vcpu *v, struct kvm_regs *r)
