@@ -54,10 +54,15 @@ static bool has_member(const struct btf *btf, const char *type, const char *memb
 
 /* ---- when libbpf loads a program ---------------------------------------------------------- */
 
+/* From libbpf 1.4 on, bpf_map__fd() knows no map before all is loaded: the kernel has its name. */
 static bool is_cpus(const struct bpf_insn *insn)
 {
+	struct bpf_map_info info = {0};
+	__u32 len = sizeof(info);
+
 	return insn->code == (BPF_LD | BPF_IMM | BPF_DW) && insn->src_reg == BPF_PSEUDO_MAP_FD &&
-	       insn->imm == bpf_map__fd(fit.cpus);
+	       !bpf_obj_get_info_by_fd(insn->imm, &info, &len) &&
+	       !strcmp(info.name, bpf_map__name(fit.cpus));
 }
 
 static bool is_mask(const struct bpf_insn *insn)

@@ -145,7 +145,7 @@ static int why_not(const struct kernel_plane *k, int ret, char *why, size_t whyl
 	char btf[256];
 
 	snprintf(btf, sizeof(btf), "%s/sys/kernel/btf/vmlinux", k->sys->files);
-	if (ret == -EPERM || ret == -EACCES)
+	if (ret == -EPERM) /* EACCES is what the verifier answers most often */
 		return fail(-EPERM, why, whylen,
 			    "the kernel does not permit the BPF program: needs CAP_BPF and "
 			    "CAP_PERFMON");

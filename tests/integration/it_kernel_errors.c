@@ -72,6 +72,7 @@ Test(kernel_errors, a_program_that_does_not_load_is_one_line)
 	sys = kernel_sys_real;
 	sys.load = no_load;
 	refused(-EPERM, -EPERM, "CAP_BPF");
+	refused(-EACCES, -EOPNOTSUPP, "the kernel refuses the BPF program");
 	refused(-EINVAL, -EINVAL, "the kernel refuses the BPF program");
 	refused(-E2BIG, -EOPNOTSUPP, "the kernel refuses the BPF program");
 	refused(-ENOMEM, -ENOMEM, "no memory");
