@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Sessions' life: opening, following the tree of tenants, reading, closing. The commands call it on
- * the control thread. It must never add values: neither of planes nor of nodes.
+ * the control thread. It must never add values: neither of planes nor of nodes, but for the runs of
+ * one VM in a session of that VM.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -109,10 +110,12 @@ static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 			s->dropped++;
 			continue;
 		}
+		if (session_of_one_vm(s) && row_goes_on(s, s->rows[s->nr_rows - 1]))
+			s->dropped++;
 		ret = rows_start(s, s->nr_rows - 1, &event, &source);
 		if (ret)
 			row_failed(s, s->rows[s->nr_rows - 1], ret, event);
-		else
+		else if (!s->rows[s->nr_rows - 1]->before) /* what was saved is of another run */
 			session_resume_row(s, s->rows[s->nr_rows - 1]);
 	}
 }
@@ -366,7 +369,7 @@ int session_read(struct session *s, int (*fn)(const struct session_row *row, voi
 	rows_sort(s);
 	rows_read(s);
 	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
-		s->rows[i]->pub.values = s->rows[i]->final;
+		s->rows[i]->pub.values = row_values(s, s->rows[i]);
 		if (s->rows[i]->c)
 			s->rows[i]->pub.error = vpmu_source_missing(s->rows[i]->c);
 		ret = fn(&s->rows[i]->pub, arg);

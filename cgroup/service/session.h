@@ -81,7 +81,8 @@ struct session_spec {
  * -ENOSPC: a plane has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT: a
  * CPU of a plane does not answer (in these cases no plane counts); -E2BIG: too many rows or
  * sessions. One line to @err. The session stays bound to the target's name: a tenant or VM of that
- * name that comes later is counted too.
+ * name that comes later is counted too. The row of a SESSION_ONE of a VM then goes on: its values
+ * are those of all runs of the VM.
  */
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen);
@@ -101,10 +102,10 @@ struct session_row {
 	const char *path;   /* the tenant's, or of the tenant the VM is in */
 	const char *vm;	    /* NODE_VM and NODE_VCPU, else NULL */
 	unsigned int vcpu;
-	uint64_t since_us;		 /* CLOCK_REALTIME: the values count from then on */
-	bool gone;			 /* the node was removed: final values, not shown again */
-	uint64_t gone_ns;		 /* gone: now_ns of that */
-	const char *error;		 /* not NULL: the node could not be counted, and why */
+	uint64_t since_us; /* CLOCK_REALTIME: the values count from then on */
+	bool gone;	   /* the node was removed: final values, mostly not shown again */
+	uint64_t gone_ns;  /* gone: now_ns of that */
+	const char *error; /* not NULL: the node could not be counted, and why */
 	const struct vpmu_value *values; /* nr_events */
 };
 

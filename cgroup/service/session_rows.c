@@ -52,6 +52,11 @@ bool session_counts(const struct session *s, const struct node *n)
 	return false;
 }
 
+bool session_of_one_vm(const struct session *s)
+{
+	return s->scope == SESSION_ONE && s->target_vm;
+}
+
 /* ---- rows --------------------------------------------------------------------------------- */
 
 void row_free(struct row *r)
@@ -60,6 +65,7 @@ void row_free(struct row *r)
 		return;
 	vpmu_counting_free(r->c);
 	free(r->final);
+	free(r->before);
 	free(r->path);
 	free(r->vm);
 	free(r->error);
@@ -119,6 +125,63 @@ int row_add(struct session *s, struct node *n, struct vpmu_source_node *in)
 	if (!r)
 		return ret ? ret : -ENOMEM;
 	s->rows[s->nr_rows++] = r;
+	return 0;
+}
+
+/* ---- a VM that is started again ------------------------------------------------------------- */
+
+struct vpmu_value *row_before(const struct session *s, struct row *r)
+{
+	if (!r->before)
+		r->before = calloc(2 * s->nr_events, sizeof(*r->before));
+	return r->before;
+}
+
+/* What one run could not count is missing. */
+static void value_add_run(struct vpmu_value *to, const struct vpmu_value *run)
+{
+	to->partial |= run->partial || to->supported != run->supported;
+	to->supported |= run->supported;
+	if (run->quality > to->quality)
+		to->quality = run->quality;
+	to->count += run->count;
+	to->enabled_ns += run->enabled_ns;
+	to->running_ns += run->running_ns;
+}
+
+const struct vpmu_value *row_values(const struct session *s, struct row *r)
+{
+	struct vpmu_value *sum;
+
+	if (!r->before)
+		return r->final;
+	sum = r->before + s->nr_events;
+	for (size_t e = 0; e < s->nr_events; e++) {
+		sum[e] = r->final[e];
+		value_add_run(&sum[e], &r->before[e]);
+	}
+	return sum;
+}
+
+int row_goes_on(struct session *s, struct row *r)
+{
+	size_t i = 0, last = s->nr_rows - 1;
+	struct row *old;
+
+	while (i < last && (s->rows[i]->node || strcmp(s->rows[i]->pub.plane, r->pub.plane)))
+		i++;
+	if (i == last)
+		return 0;
+	if (!row_before(s, r))
+		return -ENOMEM;
+	old = s->rows[i];
+	memcpy(r->before, row_values(s, old), s->nr_events * sizeof(*r->before));
+	r->pub.id = old->pub.id;
+	r->pub.since_us = old->pub.since_us;
+	row_free(old);
+	memmove(&s->rows[i], &s->rows[i + 1], (last - i) * sizeof(s->rows[0]));
+	s->nr_rows--;
+	s->nr_gone--;
 	return 0;
 }
 
@@ -210,6 +273,8 @@ void rows_forget(struct session *s, size_t keep, uint64_t before)
 {
 	size_t to = 0, drop = s->nr_gone > keep ? s->nr_gone - keep : 0;
 
+	if (session_of_one_vm(s))
+		return;
 	for (size_t i = 0; i < s->nr_rows; i++) {
 		if (drop && !s->rows[i]->node && s->rows[i]->pub.gone_ns < before) {
 			row_free(s->rows[i]);

@@ -17,6 +17,9 @@
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
+/* Of the former runs of a VM: for each event, as in save_before(). */
+#define BEFORE_WORDS 6
+
 /* ---- saving --------------------------------------------------------------------------------- */
 
 static json_t *save_access(const struct access *a)
@@ -29,28 +32,57 @@ static json_t *save_access(const struct access *a)
 			 "admin", a->admin, "all", a->all, "tenants", tenants);
 }
 
+static void add_word(struct json_text *words, uint64_t v)
+{
+	json_text_add(words, words->len ? " " : "");
+	json_text_number(words, v);
+}
+
+static json_t *words_end(struct json_text *words)
+{
+	json_t *text = json_text_ok(words) ? json_string(words->text) : NULL;
+
+	json_text_free(words);
+	return text;
+}
+
+static json_t *save_before(const struct session *s, const struct vpmu_value *v)
+{
+	struct json_text words = {0};
+
+	for (size_t e = 0; e < s->nr_events; e++) {
+		const uint64_t word[BEFORE_WORDS] = {
+			v[e].count,	v[e].enabled_ns, v[e].running_ns,
+			v[e].supported, v[e].partial,	 v[e].quality,
+		};
+
+		for (size_t w = 0; w < BEFORE_WORDS; w++)
+			add_word(&words, word[w]);
+	}
+	return words_end(&words);
+}
+
 /* The bases are one string of numbers: as objects, those of 10,000 tenants would be a quarter of a
  * million. */
 static json_t *save_row(const struct session *s, const struct row *r, const struct session_bases *b)
 {
 	struct json_text words = {0};
-	json_t *obj = NULL;
+	json_t *obj;
 
 	for (size_t e = 0; e < s->nr_events; e++) {
 		uint64_t base[SESSION_BASE_WORDS];
 
 		b->get(r->c, e, base);
-		for (size_t w = 0; w < SESSION_BASE_WORDS; w++) {
-			json_text_add(&words, e || w ? " " : "");
-			json_text_number(&words, base[w]);
-		}
+		for (size_t w = 0; w < SESSION_BASE_WORDS; w++)
+			add_word(&words, base[w]);
 	}
-	if (json_text_ok(&words))
-		obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:o, s:s}", "id", json_u64(r->pub.id),
-				"kind", (int)r->pub.kind, "path", r->path, "vm", r->vm, "vcpu",
-				(int)r->pub.vcpu, "since", json_u64(r->pub.since_us), "bases",
-				words.text);
-	json_text_free(&words);
+	obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:o, s:o}", "id", json_u64(r->pub.id), "kind",
+			(int)r->pub.kind, "path", r->path, "vm", r->vm, "vcpu", (int)r->pub.vcpu,
+			"since", json_u64(r->pub.since_us), "bases", words_end(&words));
+	if (obj && r->before && json_object_set_new(obj, "before", save_before(s, r->before))) {
+		json_decref(obj);
+		obj = NULL;
+	}
 	return obj;
 }
 
@@ -188,6 +220,37 @@ static bool set_bases(struct session *s, struct row *r, const json_t *saved,
 	return true;
 }
 
+/* One event of save_before(). */
+static bool next_value(const char **words, struct vpmu_value *v)
+{
+	uint64_t w[BEFORE_WORDS];
+
+	for (size_t i = 0; i < BEFORE_WORDS; i++)
+		if (!next_u64(words, &w[i]))
+			return false;
+	*v = (struct vpmu_value){.count = w[0],
+				 .enabled_ns = w[1],
+				 .running_ns = w[2],
+				 .supported = w[3],
+				 .partial = w[4],
+				 .quality = (enum vpmu_quality)w[5]};
+	return w[3] <= 1 && w[4] <= 1 && w[5] <= VPMU_Q_TSC;
+}
+
+/* What @r counted in former runs of its VM. */
+static void set_before(const struct session *s, struct row *r, const json_t *saved)
+{
+	const char *words = json_string_value(json_object_get(saved, "before"));
+	bool ok = words && row_before(s, r);
+
+	for (size_t e = 0; ok && e < s->nr_events; e++)
+		ok = next_value(&words, &r->before[e]);
+	if (ok)
+		return;
+	free(r->before);
+	r->before = NULL;
+}
+
 void session_resume_row(struct session *s, struct row *r)
 {
 	const json_t *rows = json_object_get(s->saved, "rows"), *saved;
@@ -210,6 +273,7 @@ void session_resume_row(struct session *s, struct row *r)
 			r->pub.id = id;
 		if (get_u64(json_object_get(saved, "since"), &since))
 			r->pub.since_us = since;
+		set_before(s, r, saved);
 		return;
 	}
 }

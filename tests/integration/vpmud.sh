@@ -151,13 +151,22 @@ if [ -n "$qemu" ]; then
 	vcpu() { "$vpmu" stat --session vm -x, >"$dir/read" && cell "$dir/read" task-clock /acme web "$1"; }
 	busy() { [ "$(vcpu 0)" -gt 1000000 ]; }
 	wait_for "$server" busy
+	"$vpmu" attach one -e task-clock -t web || exit 1
+	one() { "$vpmu" stat --session one -x, | cut -d, -f1; }
+	grows() { [ "$(one)" -gt "$o" ]; }
+	o=1000000
+	wait_for "$server" grows
 	v=$(vcpu 0)
 	stop_vm
 	wait_for "$server" ended
+	o=$(one)
+	at_least "the session of a VM that has ended" "$o" 1000000
 	at_least "what its vCPU counted is the tenant's" "$("$vpmu" stat --session sum -x, | cut -d, -f1)" "$v"
 	start_vm
 	wait_for "$server" runs
 	wait_for "$server" busy
+	wait_for "$server" grows # started again, and counted on
+	o=$(one)
 	if [ "$pin_dir" != none ]; then # it runs when vpmud starts
 		sum() { "$vpmu" stat --session sum -x, | cut -d, -f1; }
 		v=$(sum)
@@ -167,6 +176,7 @@ if [ -n "$qemu" ]; then
 		wait_for "$server" runs
 		wait_for "$server" busy
 		at_least "the tenant of a VM that is found again" "$(sum)" "$v"
+		at_least "the session of the VM, with the run before" "$(one)" "$o"
 		v=$(sum)
 	fi
 	stop_vm
@@ -174,6 +184,7 @@ if [ -n "$qemu" ]; then
 	at_least "the tenant of a VM that has ended" "$("$vpmu" stat --session sum -x, | cut -d, -f1)" "$v"
 	"$vpmu" detach vm >/dev/null
 	"$vpmu" detach sum >/dev/null
+	"$vpmu" detach one >/dev/null
 else
 	echo "# SKIP a VM: no qemu-system-x86_64 and no qemu-system-aarch64"
 fi

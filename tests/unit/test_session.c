@@ -253,16 +253,57 @@ Test(session, a_removed_vm_is_shown_once_more_and_stays_in_its_tenant)
 	cr_expect_str_eq(read_all(vcpus), "/a/db:d:0=35");
 	cr_expect_str_eq(read_all(tenants), "/a=1235 /a/web=1200 /a/db=35");
 	cr_expect_str_eq(read_all(tenants), "/a=1235 /a/web=1200 /a/db=35");
+	/* A session of this one VM keeps its row. */
 	cr_expect_str_eq(read_all(one), "/a/web:w=1200!");
-	cr_expect_str_eq(read_all(one), "");
-	/* The name comes back: counted from then on, also by sessions bound to the name. */
+	cr_expect_str_eq(read_all(one), "/a/web:w=1200!");
+	/* The name comes back: counted from then on, and by sessions bound to the name besides. */
 	vm_w = test_vm(&h, tenant_find(h.ts, "/b"), "w", 2);
 	test_vcpu_init(&w0, vm_w, 0);
 	test_vcpu_init(&w1, vm_w, 1);
 	everybody_runs();
-	cr_expect_str_eq(read_all(one), "/b:w=1200");
+	cr_expect_str_eq(read_all(one), "/b:w=2400");
 	cr_expect_str_eq(read_all(vms), "/a/db:d=65", "it is in /b now");
 	cr_expect_str_eq(read_all(tenants), "/a=1265 /a/web=1200 /a/db=65");
+	depopulate();
+}
+
+static int keep_row(const struct session_row *row, void *arg)
+{
+	*(struct session_row *)arg = *row;
+	return 0;
+}
+
+/* Started again and again, in a session of that VM only: its row goes on, and never back. */
+Test(session, a_vm_that_is_started_again_goes_on)
+{
+	struct session *one, *two;
+	struct session_row first, now;
+	struct vpmu_value v;
+
+	populate();
+	one = open_session("w", SESSION_ONE, 2);
+	two = open_session("w", SESSION_VM, 2);
+	cr_assert_eq(session_read(one, keep_row, &first), 0);
+	for (uint64_t n = 1; n <= 3; n++) {
+		everybody_runs();
+		cr_assert_eq(session_read(one, keep_row, &now), 0);
+		cr_expect_eq(now.id, first.id);
+		cr_expect_eq(now.since_us, first.since_us);
+		v = now.values[0];
+		cr_expect_eq(v.count, n * 1200);
+		cr_expect(v.enabled_ns && v.running_ns == v.enabled_ns && !v.partial);
+		remove_w();
+		cr_assert_eq(session_read(one, keep_row, &now), 0);
+		cr_expect(now.gone && now.values[0].count == n * 1200);
+		vm_w = test_vm(&h, tenant_find(h.ts, "/a/web"), "w", 2);
+		test_vcpu_init(&w0, vm_w, 0);
+		test_vcpu_init(&w1, vm_w, 1);
+		cr_assert_eq(session_read(one, keep_row, &now), 0);
+		cr_expect(!now.gone && now.values[0].count == n * 1200);
+		cr_expect_geq(now.values[0].enabled_ns, v.enabled_ns);
+	}
+	cr_expect_eq(one->nr_rows, 1);
+	cr_expect_str_eq(read_all(two), "/a/web:w=1200! /a/web:w=1200! /a/web:w=1200! /a/web:w=0");
 	depopulate();
 }
 

@@ -161,6 +161,39 @@ Test(session_save, a_session_goes_on_where_it_was)
 	json_decref(saved);
 }
 
+/* A VM that was started again before the server ends, and once more after that. */
+Test(session_save, the_former_runs_of_a_vm_are_not_lost)
+{
+	struct session *s = attach("web", vm, SESSION_ONE, NULL, NULL);
+	json_t *saved, *after;
+
+	run(100);
+	tenant_vm_remove(ts, vm);
+	add_vm();
+	run(7);
+	cr_expect_eq(value(s, NULL), 107);
+	saved = again();
+	s = named("web");
+	cr_assert(s);
+	cr_expect_eq(value(s, NULL), 107);
+	run(5);
+	tenant_vm_remove(ts, vm);
+	add_vm();
+	run(1);
+	cr_expect_eq(value(s, NULL), 113);
+	after = again();
+	cr_expect_eq(value(named("web"), NULL), 113);
+	/* What is no list of such numbers is as if it were not there. */
+	json_object_set_new(json_array_get(json_object_get(json_array_get(after, 0), "rows"), 0),
+			    "before", json_string("100 1 1 0 2"));
+	sessions_destroy(ss);
+	cr_assert_eq(sessions_create(ts, &ss), 0);
+	sessions_restore(ss, after, &bases, note, NULL);
+	cr_expect_eq(value(named("web"), NULL), 1);
+	json_decref(saved);
+	json_decref(after);
+}
+
 static int keep_id(const struct session_row *row, void *arg)
 {
 	((uint64_t *)arg)[row->kind] = row->id;
