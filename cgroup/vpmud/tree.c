@@ -440,6 +440,7 @@ int tree_create(struct tenants *ts, const struct tree_plane *plane, const struct
 	t->plane = *plane;
 	t->note = note;
 	t->arg = arg;
+	t->round = 1; /* VMs begin with 0 */
 	t->watch = (struct tenants_watch){on_added, on_removing, t, NULL};
 	tenants_watch(ts, &t->watch);
 	tree_rules(t, rules);

@@ -55,7 +55,9 @@ void tree_vm_added(void *arg, const struct disc_vm *vm);
 void tree_vm_changed(void *arg, const struct disc_vm *vm);
 void tree_vm_removed(void *arg, const struct disc_vm *vm);
 
-/* tree_tend - every second or so: note VMs whose names are not believed. */
+/* tree_tend - once a second: note VMs whose names are not believed, and look who is in the cgroups
+ * of VMs, in every TREE_LOOKth call. */
+#define TREE_LOOK 5
 void tree_tend(struct tree *t);
 
 /* tree_vm_about - what is known of @vm; its strings live until the tree changes. NULL: not known.

@@ -53,6 +53,10 @@ struct tree_vm {
 	struct node *node;	   /* NULL: it could not be added */
 	uint64_t claimed;	   /* id of the cgroup that is its own; 0: none */
 	bool whole;		   /* it is bound to the cgroup @claimed */
+	unsigned int round;	   /* tree_tend has looked at it in this one */
+	unsigned int others;	   /* how many looks in a row have found others in there */
+	bool shared;		   /* they stay: it has no cgroup of its own any more */
+	bool unbindable;	   /* its cgroup could not be bound */
 	size_t nr_vcpus;
 	struct tree_vcpu *vcpus;
 };
@@ -70,7 +74,8 @@ struct tree {
 	struct tree_vm *first_vm;
 	void *tenants, *claims; /* tsearch(3) trees of struct tenant and struct claim */
 	size_t nr_cgroups, failed;
-	json_t *saved; /* of tree_restore, until tree_restored */
+	unsigned int round, tends; /* of tree_tend: from 1 on; its calls since the round ended */
+	json_t *saved;		   /* of tree_restore, until tree_restored */
 };
 
 void tree_note(struct tree *t, const char *line);
@@ -93,9 +98,9 @@ void tree_vm_free(struct tree_vm *vm);
 
 /* tree_vm_save - what the next vpmud is to know of @v; a new reference, NULL without memory.
  * tree_saved_text - what a former one has saved of @v under "kind" (if that was "libvirt"),
- * "tenant" (in its metadata), "name" (the VM's), or "node" (its node's); NULL: nothing. It lives
- * until tree_restored. tree_saved_for_another - whether another process that lives had the node
- * @name. */
+ * "tenant" (in its metadata), "name" (the VM's), "node" (its node's), or "shared" (its cgroup);
+ * NULL: nothing. It lives until tree_restored. tree_saved_for_another - whether another process
+ * that lives had the node @name. */
 json_t *tree_vm_save(const struct tree_vm *v);
 const char *tree_saved_text(const struct tree *t, const struct tree_vm *v, const char *key);
 bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const char *name);

@@ -59,6 +59,8 @@ json_t *tree_vm_save(const struct tree_vm *v)
 		json_object_set_new(o, "kind", json_string("libvirt"));
 	if (v->metadata)
 		json_object_set_new(o, "tenant", json_string(v->metadata));
+	if (v->shared)
+		json_object_set_new(o, "shared", json_string(v->cgroup));
 	if (v->node) {
 		json_object_set_new(o, "name", json_string(v->name));
 		json_object_set_new(o, "node", json_string(v->node->name));

@@ -13,7 +13,9 @@
 #include "cgroup/vpmud/tree_priv.h"
 #include "vpmu/util/fail.h"
 
-#define SUFFIX_MAX 14 /* bytes of "@PID.NUMBER" */
+#define SUFFIX_MAX  14 /* bytes of "@PID.NUMBER" */
+#define OTHERS_STAY 3  /* looks in a row: they take 10 s, */
+#define LOOKS_MAX   64 /* or longer with more VMs than this, each second */
 
 void tree_vm_free(struct tree_vm *vm)
 {
@@ -145,26 +147,26 @@ static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENA
 	return NULL;
 }
 
-/* libvirt may be about to say who it is. */
-void tree_tend(struct tree *t)
+/* Not at once: libvirt may be about to say who it is. */
+static void note_refused(struct tree *t, struct tree_vm *v)
 {
+	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
 	char path[TENANT_PATH_MAX + 1], line[500];
 	const struct rule *r;
 
-	for (struct tree_vm *v = t->first_vm; v; v = v->next) {
-		const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
-
-		if (!v->refused)
-			v->refused_for = 0;
-		else if (v->refused_for < REFUSED_TENDS && ++v->refused_for == REFUSED_TENDS) {
-			rules_vm(t->rules, &vm, path, &r, NULL, 0);
-			fail(0, line, sizeof(line),
-			     "VM %.80s, process %d: its name makes it no VM of [tenant %.80s%s]: "
-			     "its user is not in vm_owner, and libvirt does not name the process",
-			     v->name, v->pid, r->path, r->each ? "/*" : "");
-			tree_note(t, line);
-		}
+	if (!v->refused) {
+		v->refused_for = 0;
+		return;
 	}
+	if (v->refused_for == REFUSED_TENDS || ++v->refused_for < REFUSED_TENDS)
+		return;
+	rules_vm(t->rules, &vm, path, &r, NULL, 0);
+	fail(0, line, sizeof(line),
+	     "VM %.80s, process %d: its name makes it no VM of [tenant %.80s%s]: its user is not "
+	     "in "
+	     "vm_owner, and libvirt does not name the process",
+	     v->name, v->pid, r->path, r->each ? "/*" : "");
+	tree_note(t, line);
 }
 
 /* ---- its cgroup ----------------------------------------------------------------------------- */
@@ -213,15 +215,23 @@ static bool alone(const struct tree *t, const struct tree_vm *v, const char *pat
 	return !others && (self || !strcmp(v->kind, "libvirt"));
 }
 
+/* Whether the VM is to have its cgroup. Who is in there with it for a moment, and is met by chance,
+ * makes no difference once it has it: tree_tend. Another VM does. */
+static bool owns_cgroup(const struct tree *t, const struct tree_vm *v)
+{
+	if (!v->cgroup_id || !v->cgroup || !strcmp(v->cgroup, "/") || v->shared)
+		return false;
+	return v->claimed == v->cgroup_id ? !has_another(t, v, v->cgroup) : alone(t, v, v->cgroup);
+}
+
 /* Let the VM have its cgroup if it is alone in there. libvirt's system daemon gives each domain
  * one, a user's does not. */
 static void claim_cgroup(struct tree *t, struct tree_vm *v)
 {
 	uint64_t id = v->cgroup_id;
-	bool own = id && v->cgroup && strcmp(v->cgroup, "/") && alone(t, v, v->cgroup);
 	int ret;
 
-	if (!own)
+	if (!owns_cgroup(t, v))
 		id = 0;
 	if (v->claimed && v->claimed != id)
 		tree_unclaim(t, v->claimed, v->node);
@@ -231,10 +241,42 @@ static void claim_cgroup(struct tree *t, struct tree_vm *v)
 		return;
 	ret = tree_claim(t, id, v->node);
 	v->whole = !ret;
+	v->others = 0;
+	v->unbindable = ret && ret != -EBUSY;
 	if (ret) {
 		v->claimed = 0;
 		if (ret != -EBUSY) /* two VMs share it: their vCPUs are told apart */
 			complain(t, v, "its cgroup is not counted, only its vCPUs", ret);
+	}
+}
+
+/* A VM gets its cgroup when whoever started it has left, and gives it up for good when somebody
+ * stays there: what it is counted by must not depend on when we look. */
+static void look_at_cgroup(struct tree *t, struct tree_vm *v)
+{
+	if (!v->node || v->shared || v->unbindable)
+		return;
+	v->others = v->claimed && !alone(t, v, v->cgroup) ? v->others + 1 : 0;
+	v->shared = v->others == OTHERS_STAY;
+	if (!v->claimed || v->shared)
+		claim_cgroup(t, v);
+}
+
+void tree_tend(struct tree *t)
+{
+	unsigned int left = LOOKS_MAX;
+
+	for (struct tree_vm *v = t->first_vm; v; v = v->next) {
+		note_refused(t, v);
+		if (v->round == t->round || !left)
+			continue;
+		v->round = t->round;
+		look_at_cgroup(t, v);
+		left--;
+	}
+	if (left && ++t->tends == TREE_LOOK) {
+		t->tends = 0;
+		t->round++;
 	}
 }
 
@@ -376,6 +418,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
 	struct tree_vm *v = calloc(1, sizeof(*v));
+	const char *was;
 
 	if (!v || take(v, vm)) {
 		tree_vm_free(v);
@@ -384,6 +427,8 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 	}
 	if (take_saved(t, v))
 		complain(t, v, "its tenant is not known yet", -ENOMEM);
+	was = tree_saved_text(t, v, "shared");
+	v->shared = was && v->cgroup && !strcmp(was, v->cgroup);
 	v->next = t->first_vm;
 	t->first_vm = v;
 	add_node(t, v);
@@ -434,6 +479,8 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 		return;
 	}
 	take_saved(t, v);
+	if (left && (!v->cgroup || strcmp(left, v->cgroup)))
+		v->shared = false;
 	if (stays(t, v, renamed))
 		count(t, v);
 	else

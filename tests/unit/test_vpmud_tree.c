@@ -587,6 +587,62 @@ Test(vpmud_tree, an_operator_removes_a_tenant)
 	cr_expect_str_eq(tenant_vm_find(ts, "web")->path, "/a", "it is made again");
 }
 
+static void look(void)
+{
+	for (int i = 0; i < TREE_LOOK; i++)
+		tree_tend(t);
+}
+
+/* Who is in the cgroup for a moment makes no difference, whenever that is looked at; who stays
+ * does, and for good. */
+Test(vpmud_tree, a_vm_keeps_its_cgroup_until_somebody_stays_there)
+{
+	struct disc_vm a = vm_of(7, "a", NULL, "/u", 50, "0");
+	json_t *saved;
+
+	start("");
+	procs("/u", "7\n99\n"); /* what starts it */
+	tree_vm_added(t, &a);
+	CGROUP_BOUND(50, NULL);
+	procs("/u", "7\n");
+	look();
+	CGROUP_BOUND(50, in("a"));
+	for (int i = 0; i < 3; i++) {
+		procs("/u", "7\n99\n");
+		tree_vm_changed(t, &a);
+		look();
+		look();
+		CGROUP_BOUND(50, in("a"));
+		procs("/u", "7\n");
+		look();
+		CGROUP_BOUND(50, in("a"));
+	}
+	procs("/u", "7\n99\n");
+	for (int i = 0; i < 3; i++)
+		look();
+	CGROUP_BOUND(50, NULL);
+	TASK_BOUND(700, vcpu_in("a", 0));
+	procs("/u", "7\n");
+	look();
+	tree_vm_changed(t, &a);
+	CGROUP_BOUND(50, NULL);
+	saved = next_vpmud();
+	tree_vm_added(t, &a);
+	look();
+	CGROUP_BOUND(50, NULL);
+	tree_restored(t);
+	look();
+	CGROUP_BOUND(50, NULL);
+	/* Another cgroup is another matter. */
+	procs("/u2", "7\n");
+	a.cgroup = "/u2";
+	a.cgroup_id = 51;
+	tree_vm_changed(t, &a);
+	CGROUP_BOUND(51, in("a"));
+	cr_expect_str_eq(notes, "");
+	json_decref(saved);
+}
+
 /* The next vpmud makes the same tree, and knows what this one knew. */
 Test(vpmud_tree, names_and_what_was_known_outlive_it)
 {
