@@ -130,9 +130,9 @@ int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
 			    "%s is not in a BPF file system: mount -t bpf bpf /sys/fs/bpf", dir);
 	}
 	if (k->pin_lock < 0) /* else it is the second time */
-		k->pin_lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		k->pin_lock = pin_dir_open(dir, why, whylen);
 	if (k->pin_lock < 0)
-		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
+		return k->pin_lock;
 	for (unsigned int times = 0; flock(k->pin_lock, LOCK_EX | LOCK_NB); times++)
 		if (!k->opts.busy || !k->opts.busy(times))
 			return fail(-EBUSY, why, whylen, "%s: another process uses these pins",

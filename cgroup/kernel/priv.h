@@ -468,6 +468,12 @@ int pin_link(struct kernel_plane *k, struct bpf_link *link, const char *name);
 void pin_unlink(const struct kernel_plane *k, const char *name);
 bool pin_is_there(const struct kernel_plane *k, const char *name);
 
+/* ---- pin_dir.c ---- */
+/* pin_dir_open - a descriptor of the directory @path, which nobody but this user and root can
+ * replace or write to, and which no symbolic link leads to. -ELOOP, -ENOTDIR, -EPERM or what open
+ * says, and one line to @why. */
+int pin_dir_open(const char *path, char *why, size_t whylen);
+
 /* ---- conserve.c ---- */
 /* For kernel_source_ops. */
 int conserve(struct vpmu_source *s, int (*fn)(const struct vpmu_conservation *c, void *arg),

@@ -483,6 +483,13 @@ Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 	expect_refused("/nowhere/at/all", -ENOENT, "/nowhere/at/all");
 	mount_bpf();
 
+	/* Somebody else could remove them. */
+	cr_assert(!mkdir(dir, 0700) && !chmod(dir, 0777));
+	expect_refused(dir, -EPERM, "others may write to");
+	cr_assert(!chmod(dir, 0700) && !chown(dir, 65534, 65534));
+	expect_refused(dir, -EPERM, "belongs to user 65534");
+	cr_assert_eq(chown(dir, 0, 0), 0);
+
 	/* Another process has them. Who waits for them looks again as often as it wants to. */
 	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
 	expect_refused(dir, -EBUSY, "another process");
