@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ static inline int contain_refused(void)
 				       SYS_fork,
 #endif
 				       SYS_init_module};
+	struct rlimit limit;
 	pthread_t t;
 	void *p;
 
@@ -51,6 +53,9 @@ static inline int contain_refused(void)
 		return 4;
 	if (syscall(SYS_tgkill, getppid(), getppid(), 0) != -1 || errno != EPERM)
 		return 5;
+	if (syscall(SYS_prlimit64, getppid(), RLIMIT_CPU, NULL, &limit) != -1 || errno != EPERM ||
+	    getrlimit(RLIMIT_CPU, &limit))
+		return 8;
 	if (pthread_create(&t, NULL, contain_nothing, NULL) || pthread_kill(t, 0) ||
 	    pthread_join(t, &p))
 		return 6;

@@ -69,8 +69,8 @@ static const uint16_t allowed[] = {
 	/* facts */
 	SYS_uname, SYS_sysinfo, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrlimit,
 	SYS_getrusage, SYS_times, SYS_prctl,
-	/* limits of the process itself, counters, random numbers; ioctl is below */
-	SYS_prlimit64, SYS_setrlimit, SYS_perf_event_open, SYS_getrandom};
+	/* limits of the process itself, counters, random numbers; ioctl and prlimit64 are below */
+	SYS_setrlimit, SYS_perf_event_open, SYS_getrandom};
 
 #define NR_ALLOWED (sizeof(allowed) / sizeof(allowed[0]))
 
@@ -106,6 +106,8 @@ int contain_syscalls(const uint16_t *calls, size_t nr_calls)
 		/* Threads, not processes; signals to threads of this process. */
 		ONLY_WITH(SYS_clone, 0, BPF_JSET, CLONE_THREAD),
 		ONLY_WITH(SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid()),
+		/* Limits of the process itself, as the C library asks for them. */
+		ONLY_WITH(SYS_prlimit64, 0, BPF_JEQ, 0),
 		/* Typing into the operator's terminal. */
 		ONLY_WITHOUT(SYS_ioctl, 1, BPF_JEQ, TIOCSTI),
 		KILL(SYS_execve),

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The process that speaks HTTP, and the one that watches it; see http.h. Both have given up all
- * rights before the first client is looked at. Neither may keep anything of vpmud's open but its
- * end of the socket pair, the listening socket and standard error.
+ * The process that speaks HTTP, the watcher that makes it again when it ends, and a spare watcher
+ * that takes the watcher's place; see http.h. vpmud cannot make processes any more when one of them
+ * ends. All have given up their rights before the first client is looked at. None may keep anything
+ * of vpmud's open but its end of the socket pair, the listening socket and standard error.
  */
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@
 #include "cgroup/exporter/wire.h"
 #include "vpmu/util/fail.h"
 
-#define AGAIN_SEC 1
+#define AGAIN_MS  1000
 #define FILES_MAX (HTTP_CONNECTIONS_ALL + 64)
 
 /* Close all that is open but standard error, @a and @b. What cannot be left open is vpmud's:
@@ -51,20 +53,53 @@ static void limit(int what, rlim_t max)
 	setrlimit(what, &r);
 }
 
-/* Nobody, without capabilities; the process ends with the one that made it. */
+/* The user of the processes, for a vpmud that is root: *@uid and *@gid. */
+static int http_user(uid_t *uid, gid_t *gid, char *err, size_t errlen)
+{
+	const struct passwd *pw = getpwnam(HTTP_USER);
+
+	*uid = HTTP_UID_SPARE;
+	*gid = HTTP_UID_SPARE;
+	if (pw && pw->pw_uid && pw->pw_gid) {
+		*uid = pw->pw_uid;
+		*gid = pw->pw_gid;
+	} else if (pw || getpwuid(HTTP_UID_SPARE) || getgrgid(HTTP_UID_SPARE)) {
+		return fail(-EPERM, err, errlen,
+			    "metrics: the HTTP process: there is no user %s, or it is root, and "
+			    "another one is number %d; expected a user %s of its own",
+			    HTTP_USER, HTTP_UID_SPARE, HTTP_USER);
+	}
+	return 0;
+}
+
+/*
+ * Another user, without capabilities, files to write, new sockets or programs to execute: what is
+ * left is making processes, for a watcher, and what serving needs. The process ends with @parent.
+ */
 static int give_up(pid_t parent, char *err, size_t errlen)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2] = {{.effective = 0}};
+	/* fork() and waitpid(); and what a process does before it serves. */
+	static const uint16_t calls[] = {SYS_clone, SYS_wait4, SYS_getppid};
+	const struct contain_opts o = {
+		.calls = calls,
+		.nr_calls = sizeof(calls) / sizeof(calls[0]),
+		.purpose = "those that serving needs, and processes",
+	};
+	uid_t uid;
+	gid_t gid;
+	int ret;
 
-	if (!geteuid() && (setgroups(0, NULL) || setresgid(HTTP_UID, HTTP_UID, HTTP_UID) ||
-			   setresuid(HTTP_UID, HTTP_UID, HTTP_UID)))
-		return fail(-errno, err, errlen,
-			    "metrics: the HTTP process cannot become nobody: %s (CAP_SETUID and "
-			    "CAP_SETGID are needed for the start)",
-			    strerror(errno));
-	if (syscall(SYS_capset, &head, none) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+	if (!geteuid()) {
+		ret = http_user(&uid, &gid, err, errlen);
+		if (ret)
+			return ret;
+		if (setgroups(0, NULL) || setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
+			return fail(-errno, err, errlen,
+				    "metrics: the HTTP process cannot become user %u: %s "
+				    "(CAP_SETUID and CAP_SETGID are needed for the start)",
+				    uid, strerror(errno));
+	}
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return fail(-errno, err, errlen, "metrics: the HTTP process: %s", strerror(errno));
 	if (getppid() != parent)
 		_exit(0);
@@ -73,15 +108,6 @@ static int give_up(pid_t parent, char *err, size_t errlen)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	limit(RLIMIT_AS, HTTP_MEMORY_MAX);
 #endif
-	return 0;
-}
-
-/* What is left when TLS and the event loop are there: clients that are already connected to the
- * socket, and the socket pair. No files, no new sockets, no processes. */
-static int shut_in(char *err, size_t errlen)
-{
-	const struct contain_opts o = {.purpose = "those that serving needs"};
-
 	return contain(&o, err, errlen);
 }
 
@@ -96,13 +122,18 @@ static void tell(int sock, int ret, const char *why)
 
 static int first_sock = -1; /* the first process tells vpmud when it is ready; -1: a later one */
 
+/* What is left when TLS and the event loop are there: clients that are connected, and the socket
+ * pair. No processes any more. */
 static int ready(char *err, size_t errlen)
 {
-	int ret = shut_in(err, errlen);
+	int ret = contain_syscalls(NULL, 0);
 
-	if (!ret && first_sock >= 0)
+	if (ret && ret != -EOPNOTSUPP)
+		return fail(ret, err, errlen, "metrics: the HTTP process: seccomp: %s",
+			    strerror(-ret));
+	if (first_sock >= 0)
 		tell(first_sock, 0, "");
-	return ret;
+	return 0;
 }
 
 _Noreturn static void serve(const struct http_opts *o, int sock, pid_t parent, bool first)
@@ -122,41 +153,82 @@ _Noreturn static void serve(const struct http_opts *o, int sock, pid_t parent, b
 	_exit(ret ? 2 : 0);
 }
 
-/* Make the process again when it ends by accident. */
-_Noreturn static void watch(const struct http_opts *o, int sock, pid_t parent)
+/* Whether vpmud has ended, or does so within @ms. */
+static bool vpmud_gone(int sock, int ms)
 {
-	char err[240];
-	int status = 0, ret = close_others(sock, o->listen_fd);
+	struct pollfd p = {.fd = sock, .events = POLLRDHUP};
+
+	return poll(&p, 1, ms) > 0;
+}
+
+_Noreturn static void watch(const struct http_opts *o, int sock, bool first);
+
+/* Wait until @parent, a watcher, ends, and take its place. */
+_Noreturn static void stand_by(const struct http_opts *o, int sock, pid_t parent)
+{
+	sigset_t end;
+
+	prctl(PR_SET_NAME, "vpmud-spare", 0, 0, 0);
+	sigemptyset(&end);
+	sigaddset(&end, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &end, NULL);
+	if (prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0))
+		_exit(2);
+	while (getppid() == parent)
+		sigwaitinfo(&end, NULL);
+	if (vpmud_gone(sock, 0))
+		_exit(0);
+	fprintf(stderr, "vpmud: the watcher of the HTTP process has ended; another one watches\n");
+	watch(o, sock, false);
+}
+
+/* Make the process that serves and the spare watcher, and again when one of them ends. Only vpmud's
+ * end is the end: what the process says of itself does not count. */
+_Noreturn static void watch(const struct http_opts *o, int sock, bool first)
+{
+	pid_t self = getpid(), http = 0, spare = 0, pid;
+	int status = 0;
 
 	prctl(PR_SET_NAME, "vpmud-watch", 0, 0, 0);
-	if (ret) {
-		snprintf(err, sizeof(err), "metrics: the HTTP process cannot close files: %s",
-			 strerror(-ret));
-		tell(sock, ret, err);
-		_exit(2);
-	}
-	if (give_up(parent, err, sizeof(err))) {
-		tell(sock, -EPERM, err);
-		_exit(2);
-	}
-	for (bool first = true;; first = false) {
-		pid_t self = getpid(), pid = fork();
-
-		if (!pid)
+	do {
+		if (http <= 0 && !(http = fork()))
 			serve(o, sock, self, first);
-		if (pid > 0 && waitpid(pid, &status, 0) == pid) {
-			/* vpmud has ended, or the first one has said what is wrong. */
-			if (WIFEXITED(status) && (!WEXITSTATUS(status) || first))
-				_exit(0);
-			fprintf(stderr,
-				"vpmud: the HTTP process of the metrics has ended (%s %d); it "
-				"starts "
-				"again\n",
-				WIFSIGNALED(status) ? "signal" : "status",
-				WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		}
-		sleep(AGAIN_SEC);
-	}
+		if (spare <= 0 && !(spare = fork()))
+			stand_by(o, sock, self);
+		first = false;
+		pid = waitpid(-1, &status, 0);
+		if (pid > 0 && pid == spare)
+			spare = 0;
+		if (pid < 0 || pid != http)
+			continue;
+		http = 0;
+		/* The first one may have told vpmud why it cannot serve. */
+		if (vpmud_gone(sock, AGAIN_MS))
+			break;
+		fprintf(stderr,
+			"vpmud: the HTTP process of the metrics has ended (%s %d); it starts "
+			"again\n",
+			WIFSIGNALED(status) ? "signal" : "status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	} while (!vpmud_gone(sock, http ? AGAIN_MS : 0));
+	_exit(0);
+}
+
+/* The first watcher: give up all that it has of vpmud. */
+_Noreturn static void begin(const struct http_opts *o, int sock, pid_t parent)
+{
+	char err[240];
+	int ret = close_others(sock, o->listen_fd);
+
+	if (ret)
+		fail(ret, err, sizeof(err), "metrics: the HTTP process cannot close files: %s",
+		     strerror(-ret));
+	else
+		ret = give_up(parent, err, sizeof(err));
+	if (!ret)
+		watch(o, sock, true);
+	tell(sock, ret, err);
+	_exit(2);
 }
 
 static int wait_ready(int sock, char *err, size_t errlen)
@@ -195,7 +267,7 @@ int http_start(const struct http_opts *o, int *sock, pid_t *pid, char *err, size
 		signal(SIGINT, SIG_IGN); /* a terminal's; vpmud ends us */
 		signal(SIGHUP, SIG_IGN);
 		signal(SIGPIPE, SIG_IGN);
-		watch(o, pair[1], self);
+		begin(o, pair[1], self);
 	}
 	close(pair[1]);
 	ret = wait_ready(pair[0], err, errlen);
@@ -206,4 +278,23 @@ int http_start(const struct http_opts *o, int *sock, pid_t *pid, char *err, size
 	}
 	*sock = pair[0];
 	return 0;
+}
+
+void http_stop(int sock, pid_t pid)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	struct wire_ask last;
+	siginfo_t si;
+	int fd, n = 1;
+
+	/* They end by the loss of the socket. Of those that have followed others none is our child,
+	 * but each has the other end. One that does not end dies with us. */
+	shutdown(sock, SHUT_WR);
+	while (n > 0 && poll(&p, 1, HTTP_ASK_SEC * 1000) > 0) {
+		n = wire_recv(sock, &last, sizeof(last), &fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	close(sock);
+	waitid(P_PID, (id_t)pid, &si, WEXITED | (n > 0 ? WNOHANG : 0));
 }

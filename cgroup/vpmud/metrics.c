@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cgroup/exporter/http.h"
@@ -432,8 +431,6 @@ int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o, str
 
 void vmetrics_destroy(struct vmetrics *m)
 {
-	siginfo_t si;
-
 	if (!m)
 		return;
 	while (m->waits)
@@ -442,14 +439,11 @@ void vmetrics_destroy(struct vmetrics *m)
 	sd_event_source_disable_unref(m->timer);
 	metrics_destroy(m->metrics);
 	if (m->sock >= 0)
-		close(m->sock);
+		http_stop(m->sock, m->pid);
 	if (m->listen_fd >= 0)
 		close(m->listen_fd);
 	if (m->unlink)
 		unlink(m->unlink);
 	free(m->unlink);
-	/* It ends by the loss of the socket. */
-	if (m->pid > 0)
-		waitid(P_PID, (id_t)m->pid, &si, WEXITED);
 	free(m);
 }

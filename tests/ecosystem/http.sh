@@ -49,11 +49,11 @@ code() { curl -s -o /dev/null -w '%{http_code}' "$@"; }
 sample() { # SERIES FILE
 	awk -v s="$1" 'index($0, s " ") == 1 { print $NF }' "$2"
 }
-child_of() { # PID: the process that it has made
-	cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" '{ pid = $1; sub(/.*\) /, "") } $2 == p { print pid; exit }'
+child_of() { # PID NAME: the process of that name that it has made
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v p="$1" -v n="($2)" '$2 == n && $4 == p { print $1; exit }'
 }
 http_pid() { # the process that speaks HTTP: a child's child of vpmud
-	child_of "$(child_of "$server")"
+	child_of "$(child_of "$server" vpmud-watch)" vpmud-http
 }
 
 begin 'listen = :PORT' "textfile = $dir/vpmu.prom" 'textfile_interval = 1'
@@ -125,7 +125,8 @@ fi
 http=$(http_pid)
 status=$(cat "/proc/$http/status")
 if [ "$(id -u)" = 0 ]; then
-	check_match "it is nobody" "$status" 'Uid:[[:space:]]+65534[[:space:]]+65534[[:space:]]+65534'
+	user=$(id -u vpmu-http 2>/dev/null || echo 65528)
+	check_match "its user" "$status" "Uid:[[:space:]]+$user[[:space:]]+$user[[:space:]]+$user"
 fi
 check_match "it has no capabilities" "$status" 'CapEff:[[:space:]]+0000000000000000'
 check_match "nor may it have" "$status" 'CapPrm:[[:space:]]+0000000000000000'

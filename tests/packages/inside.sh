@@ -23,6 +23,7 @@ at_least() { [ "${2:-0}" -ge "$3" ] 2>/dev/null || check "$1" "$2" "at least $3"
 
 files >files.0
 getent group >groups.0
+getent passwd >users.0
 
 # ---- install the version before ----
 must apt-get install -y --no-install-recommends ./old/vpmud_*.deb ./old/vpmu_*.deb || exit 1
@@ -41,6 +42,7 @@ check "they are enabled" "$(systemctl is-enabled vpmud.service vpmud.socket | so
 check "vpmud-metrics.socket, which listens on a port" \
 	"$(systemctl is-enabled vpmud-metrics.socket) $(state vpmud-metrics.socket)" "disabled inactive"
 check "the group" "$(getent group vpmu | cut -d: -f1)" vpmu
+check "the user of the metrics" "$(getent passwd vpmu-http | cut -d: -f1,7)" vpmu-http:/usr/sbin/nologin
 check "the socket" "$(stat -c '%A %U' /run/vpmu/vpmud.sock)" "srw-rw---- root"
 check "files as packaged" "$(dpkg --verify vpmud vpmu)" ""
 # What the unit takes away: the rights of the process that runs.
@@ -137,6 +139,8 @@ files >files.1
 check "files left or lost" "$(diff files.0 files.1)" ""
 getent group >groups.1
 check "groups left" "$(diff groups.0 groups.1)" ""
+getent passwd >users.1
+check "users left" "$(diff users.0 users.1)" ""
 check "packages left" "$(dpkg-query -W -f '${Package} ${Status}\n' '*vpmu*' 2>/dev/null | grep -v ' unknown ')" ""
 rmdir $cgroups/acme.slice
 echo "ok: removed and purged"
