@@ -205,3 +205,54 @@ bool access_sees(const struct access *a, const char *path)
 	}
 	return false;
 }
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+static bool access_owner(const struct access *a)
+{
+	return !a || a->owner;
+}
+
+static bool access_share_tenant(const struct access *a, const struct access *b)
+{
+	if (access_all(a) || access_all(b))
+		return access_all(a) && access_all(b);
+	for (unsigned int i = 0; i < a->nr; i++)
+		for (unsigned int k = 0; k < b->nr; k++)
+			if (strcmp(a->tenants[i], b->tenants[k]) == 0)
+				return true;
+	return false;
+}
+
+bool access_pooled(enum access_pool pool, const struct access *a, const struct access *b)
+{
+	bool readers = !access_admin(a) && !access_admin(b);
+
+	switch (pool) {
+	case POOL_USER:
+		return !access_owner(a) && !access_owner(b) && a->uid == b->uid;
+	case POOL_TENANT:
+		return readers && access_share_tenant(a, b);
+	case POOL_READERS:
+		return readers;
+	case POOL_OTHERS:
+		return !access_owner(a) && !access_owner(b);
+	default:
+		return true;
+	}
+}
+
+void access_count(unsigned int nr[NR_POOLS], const struct access *who, const struct access *other)
+{
+	for (int p = 0; p < NR_POOLS; p++)
+		nr[p] += access_pooled((enum access_pool)p, who, other);
+}
+
+enum access_pool access_full(const unsigned int nr[NR_POOLS], const unsigned int max[NR_POOLS])
+{
+	int p = 0;
+
+	while (p < NR_POOLS && nr[p] < max[p])
+		p++;
+	return (enum access_pool)p;
+}

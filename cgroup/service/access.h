@@ -58,6 +58,23 @@ int access_of(const struct access_rules *rules, int fd, struct access *out);
  * it must belong to, or -1. */
 mode_t access_socket(const struct access_rules *rules, gid_t *gid);
 
+/* Groups of clients that have limits together, the narrowest first. */
+enum access_pool {
+	POOL_USER,    /* of one user; root and the server's own user have no such limit */
+	POOL_TENANT,  /* readers who may see the same tenant, or who see all */
+	POOL_READERS, /* the rest is for administrators */
+	POOL_OTHERS,  /* all but root and the server's own user, who always find room */
+	POOL_ALL,
+	NR_POOLS
+};
+
+/* access_pooled - whether @a and @b are in a @pool together; NULL: the server itself. */
+bool access_pooled(enum access_pool pool, const struct access *a, const struct access *b);
+/* access_full - the first pool for @who of which @nr has as many as @max, or NR_POOLS: each has
+ * room. access_count - count @other in those of its pools that it shares with @who. */
+void access_count(unsigned int nr[NR_POOLS], const struct access *who, const struct access *other);
+enum access_pool access_full(const unsigned int nr[NR_POOLS], const unsigned int max[NR_POOLS]);
+
 /* access_sees - whether @a (NULL: the server itself) sees the tenant at @path. */
 bool access_sees(const struct access *a, const char *path);
 static inline bool access_admin(const struct access *a)

@@ -29,9 +29,8 @@ static const struct registry_kind kind = {
 	.kind = "capture",
 	.open = "lbr-attach",
 	.end = "detach",
-	.max = CAPTURES_MAX,
-	.max_user = CAPTURES_MAX / 4,
-	.max_readers = CAPTURES_MAX * 3 / 4,
+	.max = {CAPTURES_MAX / 4, CAPTURES_MAX * 3 / 8, CAPTURES_MAX * 3 / 4, CAPTURES_MAX * 7 / 8,
+		CAPTURES_MAX},
 	.close = close_one,
 };
 

@@ -213,7 +213,8 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 			return -ENOMEM;
 		return o->vm_info ? o->vm_info(n, obj, o->arg) : 0;
 	}
-	if (json_object_set_new(obj, "id", json_u64(n->id)))
+	/* Ids are given in the order of making, so they tell of what others have. */
+	if (access_all(st->c->who) && json_object_set_new(obj, "id", json_u64(n->id)))
 		return -ENOMEM;
 	if (n->dir && json_object_set_new(obj, "cgroup", json_string(n->dir)))
 		return -ENOMEM;

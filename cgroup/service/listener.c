@@ -47,7 +47,6 @@ struct listener {
 			 * descriptor is left */
 	sd_event_source *io;
 	struct client *clients;
-	unsigned int nr_clients;
 	size_t pending; /* bytes of answers that clients have not read yet */
 };
 
@@ -59,7 +58,6 @@ static void client_close(struct client *c)
 	while (*link != c)
 		link = &(*link)->next;
 	*link = c->next;
-	l->nr_clients--;
 	l->pending -= c->out_len;
 	if (c->later)
 		server_forget(c->later);
@@ -282,15 +280,32 @@ static void refuse(int fd, int error, const char *text)
 	close(fd);
 }
 
-/* The client to close when another one comes: it has no answer waiting and owns nothing, and of
- * these it has been silent for longest, at least SERVER_IDLE_MS. NULL: there is no such client. */
-static struct client *longest_idle(const struct listener *l)
+static const unsigned int clients_max[NR_POOLS] = {SERVER_CLIENTS_USER, SERVER_CLIENTS_TENANT,
+						   SERVER_CLIENTS_READERS, SERVER_CLIENTS_OTHERS,
+						   SERVER_CLIENTS_MAX};
+
+/* The pool that has no room for a client @who, or NR_POOLS. */
+static enum access_pool pool_full(const struct listener *l, const struct access *who)
+{
+	unsigned int nr[NR_POOLS] = {0};
+
+	for (const struct client *c = l->clients; c; c = c->next)
+		access_count(nr, who, &c->who);
+	return access_full(nr, clients_max);
+}
+
+/* The client to close when @who comes and @pool has no room: it is of that pool, has no answer
+ * waiting and owns nothing, and of these it has been silent for longest, at least SERVER_IDLE_MS.
+ * NULL: there is no such client. */
+static struct client *longest_idle(const struct listener *l, enum access_pool pool,
+				   const struct access *who)
 {
 	uint64_t latest = now_ns() - SERVER_IDLE_MS * 1000000ULL;
 	struct client *idle = NULL;
 
 	for (struct client *c = l->clients; c; c = c->next) {
-		if (c->out || c->later || c->active_ns > (idle ? idle->active_ns : latest) ||
+		if (!access_pooled(pool, who, &c->who) || c->out || c->later ||
+		    c->active_ns > (idle ? idle->active_ns : latest) ||
 		    memchr(c->in, '\n', c->in_len) || server_conn_owns(l->s, &c->who))
 			continue;
 		idle = c;
@@ -298,10 +313,41 @@ static struct client *longest_idle(const struct listener *l)
 	return idle;
 }
 
+/* Programs that only hold connections must not lock the operator out, nor those of one user the
+ * others. The pool that stays full, or NR_POOLS. */
+static enum access_pool make_room(const struct listener *l, const struct access *who)
+{
+	enum access_pool full;
+	struct client *c;
+
+	while ((full = pool_full(l, who)) != NR_POOLS) {
+		c = longest_idle(l, full, who);
+		if (!c)
+			break;
+		client_drop(c, "too many clients, and it was idle for longest");
+	}
+	return full;
+}
+
+static void refuse_full(int fd, enum access_pool full)
+{
+	char text[120];
+
+	if (full == POOL_USER)
+		snprintf(text, sizeof(text),
+			 "socket: you have %d connections, which is the limit; close one",
+			 SERVER_CLIENTS_USER);
+	else
+		snprintf(text, sizeof(text), "socket: too many clients%s; try again later",
+			 full == POOL_TENANT ? " of your tenants' users" : "");
+	refuse(fd, -EBUSY, text);
+}
+
 static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void *arg)
 {
 	struct listener *l = arg;
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	enum access_pool full;
 	struct access who;
 	struct client *c;
 
@@ -323,18 +369,14 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 		refuse(fd, -EACCES, "socket: you are in no group that may use this server");
 		return 0;
 	}
-	if (l->nr_clients == SERVER_CLIENTS_MAX) {
-		/* Programs that only hold connections must not lock the operator out. */
-		c = longest_idle(l);
-		if (c)
-			client_drop(c, "too many clients, and it was idle for longest");
+	full = make_room(l, &who);
+	if (full != NR_POOLS) {
+		refuse_full(fd, full);
+		return 0;
 	}
-	c = l->nr_clients < SERVER_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	c = calloc(1, sizeof(*c));
 	if (!c) {
-		if (l->nr_clients == SERVER_CLIENTS_MAX)
-			refuse(fd, -EBUSY, "socket: too many clients; try again later");
-		else
-			refuse(fd, -ENOMEM, "socket: out of memory; try again later");
+		refuse(fd, -ENOMEM, "socket: out of memory; try again later");
 		return 0;
 	}
 	c->l = l;
@@ -343,7 +385,6 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 	c->active_ns = now_ns();
 	c->next = l->clients;
 	l->clients = c;
-	l->nr_clients++;
 	if (sd_event_add_io(l->ev, &c->io, fd, EPOLLIN, on_client, c) < 0 ||
 	    sd_event_add_defer(l->ev, &c->work, on_work, c) < 0 ||
 	    sd_event_source_set_enabled(c->work, SD_EVENT_OFF) < 0 ||

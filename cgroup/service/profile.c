@@ -37,9 +37,8 @@ static const struct registry_kind kind = {
 	.kind = "profile",
 	.open = "profile-start",
 	.end = "stop",
-	.max = PROFILES_MAX,
-	.max_user = PROFILES_MAX_USER,
-	.max_readers = PROFILES_MAX_READERS,
+	.max = {PROFILES_MAX_USER, PROFILES_MAX_TENANT, PROFILES_MAX_READERS, PROFILES_MAX * 7 / 8,
+		PROFILES_MAX},
 	.close = close_one,
 };
 

@@ -27,6 +27,7 @@
 #define PROFILES_MAX 256
 /* A plane has 32 samplers (VPMU_SAMPLERS_MAX): readers leave 8 to administrators. */
 #define PROFILES_MAX_USER    8
+#define PROFILES_MAX_TENANT  12
 #define PROFILES_MAX_READERS 24
 #define PROFILE_PERIOD	     100000	  /* events between two samples when nothing is said */
 #define PROFILE_PERIOD_MAX   (1ULL << 47) /* a source's */

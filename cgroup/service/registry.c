@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cgroup/service/clock.h"
 #include "cgroup/service/registry.h"
@@ -32,30 +33,30 @@ static bool same_user(const struct registered *e, const struct access *who)
 	return e->who.uid == who->uid;
 }
 
-/* Whether @who may open one more. */
+/* Whether @who may open one more. A number is told only of what @who has, or may see. */
 static int check_limits(struct registry *r, const struct access *who, char *err, size_t errlen)
 {
 	const struct registry_kind *k = r->kind;
-	unsigned int mine = 0, readers = 0;
-	const char *whose = NULL;
-	unsigned int max = k->max;
+	unsigned int nr[NR_POOLS] = {0};
+	enum access_pool full;
+	const char *whose;
 
-	for (const struct registered *e = r->first; e; e = e->next) {
-		readers += !access_admin(&e->who);
-		mine += who && e->who.uid == who->uid;
-	}
-	if (r->nr >= k->max)
-		whose = "there are";
-	else if (who && !who->owner && mine >= k->max_user)
-		whose = "you have", max = k->max_user;
-	else if (!access_admin(who) && readers >= k->max_readers)
-		whose = "readers have", max = k->max_readers;
-	if (!whose)
+	for (const struct registered *e = r->first; e; e = e->next)
+		access_count(nr, who, &e->who);
+	full = access_full(nr, k->max);
+	if (full == NR_POOLS)
 		return 0;
 	r->refused++;
+	if (full != POOL_USER && !access_admin(who))
+		return fail(-E2BIG, err, errlen, "%s: no room for one more %s %s; try again later",
+			    k->open, k->kind,
+			    full == POOL_TENANT ? "of your tenants' users" : "now");
+	whose = full == POOL_USER     ? "you have"
+		: full == POOL_OTHERS ? "users other than root have"
+				      : "there are";
 	return fail(-E2BIG, err, errlen,
 		    "%s: %s %u %ss, which is the limit; %s one first, `vpmu sessions` shows them",
-		    k->open, whose, max, k->kind, k->end);
+		    k->open, whose, k->max[full], k->kind, k->end);
 }
 
 static bool taken(const struct registry *r, const char *name, const struct access *who)
@@ -64,6 +65,20 @@ static bool taken(const struct registry *r, const char *name, const struct acces
 		if (same_user(e, who) && strcmp(e->name, name) == 0)
 			return true;
 	return false;
+}
+
+/* A name that tells a reader nothing about how many there are or have been of others, and that does
+ * not come again when the reader still knows it from a former one. */
+static void name_by_chance(const struct registry *r, struct registered *e, const struct access *who)
+{
+	uint64_t nr;
+
+	do {
+		/* Without the kernel's: the clock tells nothing of others, either. */
+		if (getrandom(&nr, sizeof(nr), GRND_NONBLOCK) != sizeof(nr))
+			nr = now_ns();
+		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)(nr >> 16));
+	} while (taken(r, e->name, who));
 }
 
 int registry_prepare(struct registry *r, struct registered *e, const struct opening *o, char *err,
@@ -85,8 +100,10 @@ int registry_prepare(struct registry *r, struct registered *e, const struct open
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", k->open);
 	if (name)
 		strcpy(e->name, name);
-	else
+	else if (access_admin(o->who))
 		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)++r->next_auto);
+	else
+		name_by_chance(r, e, o->who);
 	e->owner = o->owner;
 	e->who = o->who ? *o->who : (struct access){.owner = true, .admin = true, .all = true};
 	e->next = NULL;

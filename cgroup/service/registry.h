@@ -16,7 +16,7 @@
 
 /* What every request to open one says. */
 struct opening {
-	const char *name;  /* NULL: "@1", "@2", ... */
+	const char *name;  /* NULL: "@1", "@2", ...; for a reader "@" and a number by chance */
 	const char *plane; /* NULL: not given. Sessions are of all planes */
 	struct node *target;
 	const void *owner;	  /* the connection; NULL: it stays when that ends */
@@ -38,10 +38,8 @@ struct registry_kind {
 	const char *kind; /* "session"; the command that lists them adds an s */
 	const char *open; /* "attach": the command that makes one */
 	const char *end;  /* "detach": what a user does to be rid of one */
-	unsigned int max;
-	unsigned int max_user;	  /* of one user; the server's own user and root may have max */
-	unsigned int max_readers; /* of all readers: the rest is for administrators */
-	bool stays;		  /* a named one outlives its connection by registry.lost_ns */
+	unsigned int max[NR_POOLS];
+	bool stays; /* a named one outlives its connection by registry.lost_ns */
 	void (*close)(struct registered *e); /* stop it, registry_remove and free it */
 };
 
@@ -51,7 +49,7 @@ struct registry {
 	unsigned int nr;
 	uint64_t next_auto;
 	uint64_t keep_lost_ns; /* how long a lost one stays */
-	uint64_t refused;      /* opens refused because of max, max_user and max_readers */
+	uint64_t refused;      /* opens refused because of kind->max */
 };
 
 /* registry_name_ok - 1 to REGISTRY_NAME_MAX of [A-Za-z0-9_.:-]. One line to @err when not. Pure. */

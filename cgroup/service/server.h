@@ -24,6 +24,11 @@
 #define SERVER_PROTOCOL	   1	 /* version of docs/protocol.md */
 #define SERVER_LINE_MAX	   65536 /* bytes of a request, newline included */
 #define SERVER_CLIENTS_MAX 64
+/* Of one user, of a tenant's readers, of all readers, of all but root and the server's user. */
+#define SERVER_CLIENTS_USER    16
+#define SERVER_CLIENTS_TENANT  24
+#define SERVER_CLIENTS_READERS 48
+#define SERVER_CLIENTS_OTHERS  56
 #define SERVER_IDLE_MS	   1000	      /* a client this long silent may be dropped for a new one */
 #define SERVER_PENDING_MAX (64 << 20) /* bytes of answers not yet read, over all clients */
 #define SERVER_SLOW_SEC	   10	      /* a client that reads nothing for this long is dropped */

@@ -30,9 +30,8 @@ static const struct registry_kind kind = {
 	.kind = "session",
 	.open = "attach",
 	.end = "detach",
-	.max = SESSIONS_MAX,
-	.max_user = SESSIONS_MAX / 4,
-	.max_readers = SESSIONS_MAX * 3 / 4,
+	.max = {SESSIONS_MAX / 4, SESSIONS_MAX * 3 / 8, SESSIONS_MAX * 3 / 4, SESSIONS_MAX * 7 / 8,
+		SESSIONS_MAX},
 	.stays = true,
 	.close = close_one,
 };

@@ -2,6 +2,7 @@
 /* cgroup/service/access.c: who may do what, and see what. Most of it needs root, to be other users.
  */
 #include <grp.h>
+#include <time.h>
 
 #include "server_bed.h"
 
@@ -124,11 +125,21 @@ Test(server_access, admins_by_group)
 	access_fini(&rules);
 }
 
+/* The rest of the first line of @text that has @what, behind it; "": none has it. */
+static const char *after(const char *text, const char *what)
+{
+	static char rest[512];
+
+	text = strstr(text, what);
+	snprintf(rest, sizeof(rest), "%.*s", text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+	return *rest ? rest + strlen(what) : "";
+}
+
 /* Whatever a reader asks, nothing of what is not its own is in the answer. */
 Test(server_access, readers_see_their_tenants_only)
 {
-	static const char *const hidden[] = {"victim", "secret",    "evil",	   "hidden-vm",
-					     "boss",   "\"/host\"", "conservation"};
+	static const char *const hidden[] = {"victim", "secret",    "evil",	    "hidden-vm",
+					     "boss",   "\"/host\"", "conservation", "\"id\""};
 	static const struct {
 		int line;
 		const char *request, *says;
@@ -191,6 +202,9 @@ Test(server_access, readers_see_their_tenants_only)
 	cr_expect_eq(lines(text), 2);
 	cr_expect(strstr(text, "web-1") && !strstr(text, "hidden-vm"), "%s", text);
 	cr_expect(!strstr(text, "\"errno\""), "a name of its own: %s", text);
+	/* A name that is given by chance: "@2" would tell that there is another one. */
+	text = as_reader("{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
+	cr_expect_gt(strtoull(after(text, "\"session\":\"@"), NULL, 10), 1000, "%s", text);
 	/* The session stays for its user, and for nobody else but administrators. */
 	text = as_reader("{\"cmd\":\"reattach\",\"session\":\"same\"}\n");
 	cr_expect(strstr(text, "\"scope\":\"vm\""), "%s", text);
@@ -200,23 +214,142 @@ Test(server_access, readers_see_their_tenants_only)
 	access_fini(&rules);
 }
 
-Test(server_access, one_user_cannot_take_all_sessions)
+/* What a reader of number @nr is told when it opens @n sessions with names of their own. */
+static const char *opens_sessions(int nr, gid_t group, int n)
 {
 	static char many[65 * 80];
-	const char *text;
 	char *end = many;
 
-	if (!with_groups(NULL, "54322=/acme"))
-		return;
-	for (int i = 0; i < 65; i++)
+	for (int i = 0; i < n; i++)
 		end += sprintf(end, "{\"cmd\":\"attach\",\"events\":\"cycles\",\"name\":\"n%d\"}\n",
 			       i);
-	text = as_reader(many);
-	cr_expect_eq(lines(text), 65);
+	return said_as(READER_UID + (uid_t)nr, 1, group, many);
+}
+
+static int count(const char *text, const char *what)
+{
+	int n = 0;
+
+	while ((text = strstr(text, what))) {
+		n++;
+		text += strlen(what);
+	}
+	return n;
+}
+
+#define OTHER_GID 54324
+
+Test(server_access, nobody_can_take_all_sessions)
+{
+	const char *text;
+
+	if (!with_groups("54323", "54322=/acme 54324=/victim"))
+		return;
+	text = opens_sessions(0, READER_GID, 65);
+	cr_expect_eq(count(text, "\"ok\":true"), 64, "one user");
 	cr_expect(strstr(text, "you have 64 sessions"), "the 65th is refused");
-	text = said_as(READER_UID + 1, 1, READER_GID,
-		       "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
-	cr_expect(strstr(text, "\"ok\":true"), "another user: %s", text);
+	/* All users of a tenant together. */
+	cr_expect_eq(count(opens_sessions(1, READER_GID, 64), "\"ok\":true"), 32);
+	text = opens_sessions(2, READER_GID, 64);
+	cr_expect_eq(count(text, "\"ok\":true"), 0);
+	cr_expect_not(strpbrk(after(text, "\"error\":"), "0123456789"), "it tells of others: %s",
+		      text);
+	/* Another tenant's, and administrators. */
+	cr_expect_eq(count(opens_sessions(3, OTHER_GID, 64), "\"ok\":true"), 64);
+	text = opens_sessions(4, ADMIN_GID, 64);
+	cr_expect_eq(count(text, "\"ok\":true"), 64);
+	access_fini(&rules);
+}
+
+/* A connection of user @uid whose one more group is @more. */
+static int dial_as(uid_t uid, gid_t more)
+{
+	int fd;
+
+	cr_assert(!setgroups(1, &more) && !setegid(1) && !seteuid(uid));
+	fd = dial();
+	cr_assert(!seteuid(0) && !setegid(0) && !setgroups(0, NULL));
+	return fd;
+}
+
+/* @n connections, each of which has a session if it is let in: how many are. */
+static int connects(int *fd, int n, uid_t uid, gid_t more, const char **refusal)
+{
+	static char buf[65536];
+	int in = 0;
+
+	for (int i = 0; i < n; i++) {
+		fd[i] = uid ? dial_as(uid, more) : dial();
+		say(fd[i], "{\"cmd\":\"attach\",\"events\":\"cycles\"}\n");
+		if (take(fd[i], buf, sizeof(buf)) > 0 && strstr(buf, "\"ok\":true"))
+			in++;
+		else if (refusal)
+			*refusal = buf;
+	}
+	return in;
+}
+
+Test(server_access, nobody_can_take_all_connections)
+{
+	static int fd[8][SERVER_CLIENTS_MAX];
+	const char *text = "";
+
+	if (!with_groups("54323", "54322=/acme 54324=/victim 54325=/acme-evil"))
+		return;
+	/* One user; all users of a tenant; all readers. */
+	cr_expect_eq(connects(fd[0], SERVER_CLIENTS_MAX, READER_UID, READER_GID, &text),
+		     SERVER_CLIENTS_USER);
+	cr_expect(strstr(text, "\"errno\":16") && strstr(text, "you have 16 connections"), "%s",
+		  text);
+	cr_expect_eq(connects(fd[1], SERVER_CLIENTS_MAX, READER_UID + 1, READER_GID, &text),
+		     SERVER_CLIENTS_TENANT - SERVER_CLIENTS_USER);
+	cr_expect_not(strpbrk(after(text, "\"error\":"), "0123456789"), "it tells of others: %s",
+		      text);
+	cr_expect_eq(connects(fd[2], SERVER_CLIENTS_MAX, READER_UID + 2, OTHER_GID, NULL),
+		     SERVER_CLIENTS_USER);
+	cr_expect_eq(connects(fd[3], SERVER_CLIENTS_MAX, READER_UID + 3, OTHER_GID + 1, NULL),
+		     SERVER_CLIENTS_READERS - SERVER_CLIENTS_TENANT - SERVER_CLIENTS_USER);
+	/* Administrators have room; and root, whatever they do. */
+	cr_expect_eq(connects(fd[4], SERVER_CLIENTS_MAX, READER_UID + 4, ADMIN_GID, NULL),
+		     SERVER_CLIENTS_OTHERS - SERVER_CLIENTS_READERS);
+	cr_expect_eq(connects(fd[5], SERVER_CLIENTS_MAX, 0, 0, NULL),
+		     SERVER_CLIENTS_MAX - SERVER_CLIENTS_OTHERS);
+	for (int k = 0; k < 6; k++)
+		for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
+			close(fd[k][i]);
+	pump();
+	access_fini(&rules);
+}
+
+/* Who comes makes room at the cost of its like only. */
+Test(server_access, a_reader_ends_no_idle_administrator)
+{
+	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 20000000};
+	int admin[4], mine[SERVER_CLIENTS_USER], late;
+	char buf[65536];
+
+	if (!with_groups("54323", "54322=/acme"))
+		return;
+	for (int i = 0; i < 4; i++)
+		admin[i] = i < 2 ? dial() : dial_as(READER_UID + 1, ADMIN_GID);
+	pump();
+	for (int i = 0; i < SERVER_CLIENTS_USER; i++)
+		mine[i] = dial_as(READER_UID, READER_GID);
+	pump();
+	nanosleep(&idle, NULL);
+	late = dial_as(READER_UID, READER_GID);
+	say(late, "{\"cmd\":\"list\"}\n");
+	take(late, buf, sizeof(buf));
+	cr_expect(strstr(buf, "\"ok\":true"), "%s", buf);
+	cr_expect_eq(recv(mine[0], buf, 1, 0), 0, "the one that was idle for longest");
+	for (int i = 0; i < 4; i++) {
+		cr_expect(recv(admin[i], buf, 1, 0) < 0 && errno == EAGAIN, "%d", i);
+		close(admin[i]);
+	}
+	for (int i = 0; i < SERVER_CLIENTS_USER; i++)
+		close(mine[i]);
+	close(late);
+	pump();
 	access_fini(&rules);
 }
 
