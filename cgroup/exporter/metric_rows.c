@@ -51,6 +51,8 @@ static const struct group {
 /* A row that is shown. */
 struct item {
 	const struct session_row *r;
+	uint64_t owner;
+	size_t rank; /* how many of the same owner are older */
 	char *labels;
 	size_t len;
 };
@@ -150,6 +152,18 @@ static void drop_doubles(struct rows *rows)
 	rows->nr = to;
 }
 
+/* Whether VM @r is there, and what is known of it. */
+static bool about(const struct metrics *m, const struct session_row *r, struct metrics_about *a)
+{
+	const struct node *vm =
+		r->gone ? NULL : tenant_vm_find(sessions_tenants(m->o.sessions), r->vm);
+
+	*a = (struct metrics_about){NULL, NULL, 0};
+	if (vm && m->o.about)
+		*a = m->o.about(m->o.arg, vm);
+	return vm != NULL;
+}
+
 static int by_age(const void *a, const void *b)
 {
 	const struct session_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
@@ -157,12 +171,52 @@ static int by_age(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The oldest @max are shown: so a VM that is shown stays. */
-static void limit(struct rows *rows, size_t max)
+static int by_owner(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	return x->owner != y->owner ? (x->owner < y->owner ? -1 : 1) : by_age(a, b);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : by_age(a, b);
+}
+
+/* The host's own come first. Then each owner has one, then two and so on: whoever has many cannot
+ * keep the others out. Whose those were that have gone is not known: they come last. */
+static void rank(const struct metrics *m, struct rows *rows)
+{
+	struct metrics_about a;
+
+	for (size_t i = 0; i < rows->nr; i++) {
+		struct item *t = &rows->item[i];
+
+		t->owner = !about(m, t->r, &a) ? UINT64_MAX : a.owner;
+	}
+	qsort(rows->item, rows->nr, sizeof(*rows->item), by_owner);
+	for (size_t i = 0; i < rows->nr; i++) {
+		struct item *t = &rows->item[i];
+
+		if (!t->owner)
+			t->rank = 0;
+		else if (t->owner == UINT64_MAX)
+			t->rank = SIZE_MAX;
+		else
+			t->rank = i && t[-1].owner == t->owner ? t[-1].rank + 1 : 1;
+	}
+}
+
+/* Of one rank the oldest are shown: so a VM that is shown stays. */
+static void limit(const struct metrics *m, struct rows *rows, size_t max)
 {
 	if (rows->nr <= max)
 		return;
-	qsort(rows->item, rows->nr, sizeof(*rows->item), by_age);
+	if (rows->g == &domain)
+		rank(m, rows);
+	qsort(rows->item, rows->nr, sizeof(*rows->item), by_rank);
 	rows->left_out = rows->nr - max;
 	rows->nr = max;
 }
@@ -320,20 +374,16 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 /* What joins with other exporters. A VM that is gone has nothing to say any more. */
 static void domain_info(const struct metrics *m, const struct rows *rows, struct expo *e)
 {
-	const struct tenants *ts = sessions_tenants(m->o.sessions);
 	char buf[LABELS_MAX + 4096];
 
 	expo_family(e, "vpmu_domain", EXPO_INFO, NULL, "A VM, and whose it is.");
 	for (size_t i = 0; i < rows->nr; i++) {
 		const struct session_row *r = rows->item[i].r;
-		const struct node *vm = r->gone ? NULL : tenant_vm_find(ts, r->vm);
-		struct metrics_about a = {NULL, NULL};
+		struct metrics_about a;
 		size_t used = rows->item[i].len;
 
-		if (!vm)
+		if (!about(m, r, &a))
 			continue;
-		if (m->o.about)
-			a = m->o.about(m->o.arg, vm);
 		memcpy(buf, rows->item[i].labels, used + 1);
 		expo_label(buf, sizeof(buf), &used, "uuid", a.uuid ? a.uuid : "");
 		expo_label(buf, sizeof(buf), &used, "tenant", r->path);
@@ -385,8 +435,8 @@ int metrics_rows(struct metrics *m, struct session *ts, struct session *vs, stru
 		ret = session_read(ts, take, &of_tenants);
 	drop_doubles(&vms);
 	drop_doubles(&tenants);
-	limit(&vms, m->o.max_vms);
-	limit(&tenants, m->o.max_tenants);
+	limit(m, &vms, m->o.max_vms);
+	limit(m, &tenants, m->o.max_tenants);
 	label(&hosts);
 	label(&tenants);
 	label(&vms);

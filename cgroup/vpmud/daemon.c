@@ -31,6 +31,9 @@
 #define NAMED_US 5000000 /* after the start: by then libvirt has said whose the VMs are */
 #define URIS_MAX 16
 
+/* A smaller uid is a system user's, by convention of distributions. */
+#define FIRST_USER 1000
+
 struct daemon {
 	sd_event *ev;
 	char *config_path; /* NULL: as daemon_opts.config */
@@ -177,11 +180,13 @@ static void check(json_t *rows, bool all, void *arg)
 static struct metrics_about about(void *arg, const struct node *vm)
 {
 	const struct daemon *d = arg;
-	struct tree_about a = {NULL, NULL};
+	struct tree_about a = {NULL, NULL, 0};
 
 	if (!peers_has(d->peers, vm))
 		a = tree_vm_about(vm);
-	return (struct metrics_about){a.uuid, a.cgroup};
+	/* System users, such as those of other managers of VMs, are the host. So are the servers of
+	 * peers.h, which are root's or vpmud's own user's. */
+	return (struct metrics_about){a.uuid, a.cgroup, a.owner < FIRST_USER ? 0 : a.owner};
 }
 
 static void more(void *arg, struct expo *e)

@@ -64,6 +64,7 @@ void tree_tend(struct tree *t);
  */
 struct tree_about {
 	const char *uuid, *cgroup;
+	uid_t owner; /* of its process; 0 also if it is libvirt's, -1: not known */
 };
 struct tree_about tree_vm_about(const struct node *vm);
 

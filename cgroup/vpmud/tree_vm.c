@@ -526,5 +526,6 @@ struct tree_about tree_vm_about(const struct node *vm)
 {
 	const struct tree_vm *v = vm->user;
 
-	return (struct tree_about){.uuid = v->uuid, .cgroup = v->cgroup};
+	return (struct tree_about){
+		.uuid = v->uuid, .cgroup = v->cgroup, .owner = v->libvirt ? 0 : v->uid};
 }

@@ -177,7 +177,9 @@ static struct metrics_opts opts;
 
 static struct metrics_about about(void *arg, const struct node *vm)
 {
-	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a\"b"};
+	/* "u7-...": of user 7. */
+	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a\"b",
+				      vm->name[0] == 'u' ? (uint64_t)atoi(vm->name + 1) : 0};
 }
 
 static void setup(void)
@@ -362,6 +364,45 @@ static double created(void)
 }
 
 /* What a vpmud that starts again finds: the sessions, with their counts. */
+/* Whoever starts many VMs, or programs that look like VMs, keeps no others out. */
+Test(metrics, one_owner_cannot_take_all_rows)
+{
+	struct node *acme = test_tenant(&h, "/acme");
+	struct metrics *m;
+	char name[16];
+
+	opts.max_vms = 3;
+	m = begin();
+	for (int i = 0; i < 12; i++) {
+		snprintf(name, sizeof(name), "u7-%d", i);
+		test_vm(&h, acme, name, 1);
+	}
+	render(m, EXPO_TEXT);
+	cr_expect_eq(value("vpmu_rows{kind=\"domain\"}"), 3);
+	cr_expect_eq(value(VM("u7-2")), 0, "there is room: %s", page);
+	test_vm(&h, acme, "u8-0", 1);
+	test_vm(&h, acme, "real", 1);
+	for (int again = 0; again < 2; again++) {
+		render(m, EXPO_TEXT);
+		cr_expect_eq(value("vpmu_rows_left_out{kind=\"domain\"}"), 11);
+		cr_expect_eq(value(VM("real")), 0, "%s", page);
+		cr_expect_eq(value(VM("u8-0")), 0, "%s", page);
+		cr_expect_eq(value(VM("u7-0")), 0, "%s", page);
+	}
+	/* Nor do those that have ended. */
+	for (int i = 0; i < 12; i++) {
+		snprintf(name, sizeof(name), "u7-%d", i);
+		tenant_vm_remove(h.ts, tenant_vm_find(h.ts, name));
+	}
+	test_vm(&h, acme, "second", 1);
+	render(m, EXPO_TEXT);
+	cr_expect_eq(value("vpmu_rows{kind=\"domain\"}"), 3);
+	cr_expect_eq(value(VM("real")), 0, "%s", page);
+	cr_expect_eq(value(VM("u8-0")), 0, "%s", page);
+	cr_expect_eq(value(VM("second")), 0, "%s", page);
+	metrics_destroy(m);
+}
+
 Test(metrics, sessions_are_taken_over_or_begin_anew)
 {
 	struct node *acme = test_tenant(&h, "/acme"), *vm = test_vm(&h, acme, "web", 1);

@@ -22,7 +22,7 @@ static struct test_vcpu v;
 
 static struct metrics_about about(void *arg, const struct node *vm)
 {
-	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a"};
+	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001", "/a", 0};
 }
 
 static struct metrics_opts opts = {

@@ -21,7 +21,7 @@ struct bed {
 static struct metrics_about about(void *arg, const struct node *vm)
 {
 	return (struct metrics_about){"6f0c1b9e-0000-4000-8000-000000000001",
-				      "/machine.slice/machine-qemu\\x2d1\\x2dinstance.scope"};
+				      "/machine.slice/machine-qemu\\x2d1\\x2dinstance.scope", 0};
 }
 
 static void bed_open(struct bed *b, unsigned int vms)
