@@ -158,6 +158,49 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 	vpmud_stop(vpmud);
 }
 
+/*
+ * The events of a CPU that goes are dead for good. If it goes and comes back while nobody looks,
+ * the next vpmud must notice it: what runs there afterwards is counted, to the instruction, and
+ * what was missed is marked.
+ */
+Test(bed_vpmud, a_cpu_that_was_away_while_vpmud_was_dead)
+{
+	uint64_t before, besides = 0;
+	struct looper l;
+	const char *out;
+	pid_t vpmud;
+
+	if (access("/sys/devices/system/cpu/cpu1/online", F_OK))
+		cr_skip_test("one CPU");
+	for (unsigned int i = 0; i < TENANTS; i++)
+		cgroup_make(tenant[i]);
+	paranoid("2");
+	vpmud = vpmud_start(CONFIG);
+	asked("attach s -e instructions:uGH,cycles:GH,page-faults --for-each tenant");
+	for (unsigned int i = 0; i < 2; i++) {
+		if (i) {
+			vpmud_kill(vpmud);
+			bed_cpu1(false);
+			bed_cpu1(true);
+			vpmud = vpmud_start(CONFIG);
+		}
+		bed_run_on(1);
+		looper_make(&l, tenant[0], loop_of(0), TIMES);
+		bed_run_on(0);
+		usleep(10000); /* until it waits */
+		before = cell(asked("stat --session s -x,"), "instructions:uGH", path[0], "", "");
+		looper_start(&l);
+		looper_end(&l);
+		out = asked("stat --session s -x,");
+		expect_loops(i ? "the CPU is back" : "before it goes",
+			     cell(out, "instructions:uGH", path[0], "", "") - before, 0, &besides);
+	}
+	cr_expect(has_line(out, ",instructions:uGH,/t0,,", "partial", NULL), "%s", out);
+	conserved();
+	asked("detach s");
+	vpmud_stop(vpmud);
+}
+
 /* ---- rights ------------------------------------------------------------------------------- */
 
 /* It counts with the filter in force, and the filter is that of this CPU. */
