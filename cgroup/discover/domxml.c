@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A domain's XML, see domxml.h. libxml2 reads it; a document that defines entities is refused, and
- * nothing is loaded from anywhere. */
+/* A domain's XML, see domxml.h. libxml2 reads it; a document that defines entities, or on which it
+ * would work for long, is refused before, and nothing is loaded from anywhere. */
 #include <errno.h>
 #include <string.h>
 #include <libxml/parser.h>
@@ -11,6 +11,11 @@
 #include "vpmu/util/utf8.h"
 
 #define BLANKS " \t\r\n"
+
+/* libxml2 compares each attribute of an element with all others, and each name that has a prefix
+ * with all namespaces: these are several times those of the largest domains. */
+#define ATTRIBUTES_MAX 256  /* of an element */
+#define NAMESPACES_MAX 1024 /* declared in the document */
 
 void domxml_init(void)
 {
@@ -118,14 +123,81 @@ static int nova_tenant(xmlNode *metadata, struct domxml *out, char *err, size_t 
 	return 0;
 }
 
+/* The end of what begins at @p and ends with @mark, behind that; NULL: it does not end. */
+static const char *behind(const char *p, const char *end, const char *mark)
+{
+	const char *at = memmem(p, (size_t)(end - p), mark, strlen(mark));
+
+	return at ? at + strlen(mark) : NULL;
+}
+
+static bool begins(const char *p, const char *end, const char *with)
+{
+	return (size_t)(end - p) >= strlen(with) && !memcmp(p, with, strlen(with));
+}
+
+/* The ">" of the tag at @p, and how many attributes it has; NULL: it has none. */
+static const char *tag_end(const char *p, const char *end, size_t *attributes, size_t *namespaces)
+{
+	for (*attributes = 0; p && p < end && *p != '>'; p++) {
+		*attributes += *p == '=';
+		*namespaces += begins(p, end, "xmlns");
+		if (*p == '"' || *p == '\'')
+			p = memchr(p + 1, *p, (size_t)(end - p - 1));
+		if (!p)
+			break;
+	}
+	return p && p < end ? p : NULL;
+}
+
+/* What makes @xml too much for libxml2; NULL: nothing. Behind what is not well-formed it need not
+ * be right: parsing ends there. */
+static const char *too_much(const char *xml, size_t len)
+{
+	const char *p = xml, *end = xml + len;
+	size_t attributes, namespaces = 0;
+
+	/* Other encodings than UTF-8 would hide tags. */
+	while (p < end && strchr(BLANKS, *p) && *p)
+		p++;
+	if (p == end || *p != '<' || memchr(xml, '\0', len))
+		return "a document in UTF-8";
+	while (p && (p = memchr(p, '<', (size_t)(end - p)))) {
+		if (begins(p, end, "<!--")) {
+			p = behind(p + 4, end, "-->");
+		} else if (begins(p, end, "<![CDATA[")) {
+			p = behind(p, end, "]]>");
+		} else if (begins(p, end, "<?")) {
+			p = behind(p, end, "?>");
+		} else if (begins(p, end, "<!")) {
+			return "no document type";
+		} else {
+			p = tag_end(p, end, &attributes, &namespaces);
+			if (attributes > ATTRIBUTES_MAX)
+				return "at most 256 attributes of an element";
+			if (namespaces > NAMESPACES_MAX)
+				return "at most 1024 namespaces";
+		}
+	}
+	return NULL;
+}
+
+#if LIBXML_VERSION >= 21200
+static void end_at_error(void *ctxt, const xmlError *error)
+#else
+static void end_at_error(void *ctxt, xmlError *error)
+#endif
+{
+	if (error->level == XML_ERR_FATAL)
+		xmlStopParser(ctxt);
+}
+
 static int parse(xmlDoc *doc, struct domxml *out, char *err, size_t errlen)
 {
 	xmlNode *root = xmlDocGetRootElement(doc), *metadata;
 	char text[DISC_NAME_SIZE];
 	int ret;
 
-	if (doc->intSubset)
-		return fail(-EINVAL, err, errlen, "domain XML: a document type is not accepted");
 	if (!root || !named(root, "domain"))
 		return fail(-EINVAL, err, errlen, "domain XML: accepted: a <domain>");
 	ret = text_of(child(root, "name"), text, sizeof(text));
@@ -147,6 +219,8 @@ static int parse(xmlDoc *doc, struct domxml *out, char *err, size_t errlen)
 
 int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, size_t errlen)
 {
+	xmlParserCtxt *ctxt;
+	const char *expected;
 	xmlDoc *doc;
 	int ret;
 
@@ -156,10 +230,19 @@ int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, siz
 	if (len > DOMXML_MAX)
 		return fail(-EINVAL, err, errlen, "domain XML: accepted: at most %d bytes",
 			    DOMXML_MAX);
+	expected = too_much(xml, len);
+	if (expected)
+		return fail(-EINVAL, err, errlen, "domain XML: expected %s", expected);
+	ctxt = xmlNewParserCtxt();
+	if (!ctxt)
+		return fail(-ENOMEM, err, errlen, "domain XML: out of memory");
+	ctxt->sax->serror = end_at_error;
 	/* Entities stay what they are, for there are none; nothing comes from the network. */
-	doc = xmlReadMemory(xml, (int)len, "domain.xml", NULL,
-			    XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
-				    XML_PARSE_NOCDATA | XML_PARSE_COMPACT);
+	doc = xmlCtxtReadMemory(ctxt, xml, (int)len, "domain.xml", NULL,
+				XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
+					XML_PARSE_NOCDATA | XML_PARSE_COMPACT |
+					XML_PARSE_IGNORE_ENC);
+	xmlFreeParserCtxt(ctxt);
 	if (!doc)
 		return fail(-EINVAL, err, errlen, "domain XML: it is not well-formed");
 	ret = parse(doc, out, err, errlen);

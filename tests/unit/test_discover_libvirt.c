@@ -110,6 +110,64 @@ Test(domxml, a_billion_laughs)
 	cr_expect_eq(domxml_parse(xml, strlen(xml), &x, err, sizeof(err)), -EINVAL);
 }
 
+/* @nr times @text with its number, in the start tag of an element, with @more in the element. */
+static char *many(size_t nr, const char *text, const char *more)
+{
+	char *xml = malloc(1000 + nr * 40 + strlen(more)), *p = xml;
+
+	p += sprintf(p, "<domain><name>a</name><uuid>" UUID "</uuid><metadata>" OURS(
+				"/a") "<!-- ' \" --><y><![CDATA[<'\"]]><?p '\"?></y><x");
+	for (size_t i = 0; i < nr; i++)
+		p += sprintf(p, text, (unsigned int)i);
+	sprintf(p, ">%s</x></metadata></domain>", more);
+	return xml;
+}
+
+/* libxml2's work grows with the square of these. Without a limit the last ones take minutes. */
+Test(domxml, too_much)
+{
+	static const struct {
+		int line;
+		size_t nr;
+		const char *text, *more;
+		int ret;
+	} rows[] = {
+		{__LINE__, 256, " a%u='>\"'", "", 0},
+		{__LINE__, 257, " a%u='='", "", -EINVAL},
+		{__LINE__, 1, " xmlns:a%u='u'", "<a0:b xmlns:xmlns='v'/>", 0},
+		{__LINE__, 120000, " a%u=''", "", -EINVAL},
+		{__LINE__, 120000, " xmlns:a%u='u'", "", -EINVAL},
+		{__LINE__, 40000, "><b%u c='\"' d=\"'\"/></x><x", "", 0},
+		{__LINE__, 40000, "><b xmlns:a%u='u'/></x><x", "", -EINVAL},
+	};
+	struct domxml x;
+	char err[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *xml = many(rows[i].nr, rows[i].text, rows[i].more);
+		int ret = domxml_parse(xml, strlen(xml), &x, err, sizeof(err));
+
+		cr_expect_eq(ret, rows[i].ret, "line %d: %d %s", rows[i].line, ret, err);
+		cr_expect_str_eq(x.tenant, ret ? "" : "/a", "line %d", rows[i].line);
+		free(xml);
+	}
+}
+
+/* Behind the first error nothing is parsed: there libxml2 and the limits could see other tags. */
+Test(domxml, it_ends_at_the_first_error)
+{
+	char *xml = malloc(2 << 20), *p = xml, err[256];
+	struct domxml x;
+
+	p += sprintf(p, "<domain><n></n '><x"); /* the limits see a text in quotes that does not end */
+	for (unsigned int i = 0; i < 120000; i++)
+		p += sprintf(p, " a%u=\"\"", i);
+	strcpy(p, "/></domain>");
+	cr_expect_eq(domxml_parse(xml, strlen(xml), &x, err, sizeof(err)), -EINVAL);
+	cr_expect(strstr(err, "not well-formed"), "%s", err);
+	free(xml);
+}
+
 Test(domxml, names_that_cannot_be_shown)
 {
 	static const char xml[] = "<domain><name>a&#x202e;b</name><uuid>" UUID "</uuid></domain>";
