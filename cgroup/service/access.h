@@ -2,8 +2,8 @@
 /*
  * Who may do what on the control socket. There are two levels. An administrator may use every
  * command. A reader may look at the tenants that its groups may see, and nothing tells it of
- * others. The kernel says who a client is (SO_PEERCRED, SO_PEERGROUPS); the options say what a
- * group may.
+ * others, also not in what a user has opened before with other rights. The kernel says who a client
+ * is (SO_PEERCRED, SO_PEERGROUPS); the options say what a group may.
  */
 #ifndef CGROUP_SERVICE_ACCESS_H
 #define CGROUP_SERVICE_ACCESS_H

@@ -110,13 +110,15 @@ int command_opening(struct commands *c, const json_t *req, bool required, bool n
 	return ret;
 }
 
-int command_describe(const struct command_kind *kind, const struct registered *e, json_t *obj)
+int command_describe(const struct commands *c, const struct command_kind *kind,
+		     const struct registered *e, json_t *obj)
 {
 	return json_object_set_new(obj, kind->field, json_string(e->name)) ||
 	       json_object_set_new(obj, "target", json_string(e->target)) ||
 	       json_object_set_new(obj, "keep", json_boolean(!e->owner && !e->lost_ns)) ||
 	       json_object_set_new(obj, "lost", json_boolean(e->lost_ns)) ||
-	       json_object_set_new(obj, "uid", json_integer(e->who.uid)) || kind->describe(e, obj);
+	       json_object_set_new(obj, "uid", json_integer(e->who.uid)) ||
+	       kind->describe(e, c->who, obj);
 }
 
 int command_plane(const char *plane, const struct node *target, json_t *obj)
@@ -149,7 +151,7 @@ int command_list(const struct commands *c, const struct command_kind *kind,
 		if (!registry_usable(e, c->who))
 			continue;
 		obj = json_object();
-		if (!obj || json_array_append_new(list, obj) || command_describe(kind, e, obj))
+		if (!obj || json_array_append_new(list, obj) || command_describe(c, kind, e, obj))
 			ret = command_oom(err, errlen);
 	}
 	return ret;

@@ -80,12 +80,14 @@ int command_opening(struct commands *c, const json_t *req, bool required, bool n
 struct command_kind {
 	const char *field; /* "session": what its name is called */
 	/* Add the fields that only this kind has; others than 0: no memory. */
-	int (*describe)(const struct registered *e, json_t *obj);
+	int (*describe)(const struct registered *e, const struct access *who, json_t *obj);
 };
 extern const struct command_kind command_sessions, command_profiles, command_captures;
 
-/* command_describe - @e's name, target and keep, and what the kind adds; not 0: no memory. */
-int command_describe(const struct command_kind *kind, const struct registered *e, json_t *obj);
+/* command_describe - @e's name, target and keep, and what the kind adds for this client; not 0: no
+ * memory. */
+int command_describe(const struct commands *c, const struct command_kind *kind,
+		     const struct registered *e, json_t *obj);
 /* command_plane - fields "plane" and, when other planes count @target as well, "left-out": an array
  * of these. @target NULL: gone. Not 0: no memory. */
 int command_plane(const char *plane, const struct node *target, json_t *obj);

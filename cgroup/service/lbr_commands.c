@@ -10,7 +10,7 @@
 
 #define READ_MAX 2048 /* vCPUs in one answer */
 
-static int describe(const struct registered *e, json_t *resp)
+static int describe(const struct registered *e, const struct access *who, json_t *resp)
 {
 	const struct capture *cap = (const struct capture *)e;
 
@@ -66,7 +66,7 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 	ret = capture_open(c->captures, &spec, &cap, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(&command_captures, &cap->reg, resp) || usage(c, resp)) {
+	if (command_describe(c, &command_captures, &cap->reg, resp) || usage(c, resp)) {
 		capture_close(cap);
 		return command_oom(err, errlen);
 	}
@@ -237,7 +237,7 @@ int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *er
 	if (ret)
 		return ret;
 	cap = (struct capture *)e;
-	if (command_describe(&command_captures, e, resp) ||
+	if (command_describe(c, &command_captures, e, resp) ||
 	    (cap->folded &&
 	     command_traces(resp, "chains", &cap->chains, CAPTURE_CHAINS_MAX, true)) ||
 	    usage(c, resp))

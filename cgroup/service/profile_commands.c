@@ -41,7 +41,7 @@ static int period_field(const json_t *req, uint64_t *period, char *err, size_t e
 }
 
 /* What is known of a profile without reading it. */
-static int describe(const struct registered *e, json_t *resp)
+static int describe(const struct registered *e, const struct access *who, json_t *resp)
 {
 	const struct profile *p = (const struct profile *)e;
 	json_t *obj = json_pack("{s:s, s:o, s:b, s:b, s:o}", "event", p->event, "period",
@@ -93,7 +93,7 @@ int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char 
 	ret = profile_start(c->profiles, &spec, &p, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(&command_profiles, &p->reg, resp)) {
+	if (command_describe(c, &command_profiles, &p->reg, resp)) {
 		profile_stop(p);
 		return command_oom(err, errlen);
 	}
@@ -113,7 +113,8 @@ static int answer_source(const struct profile *p, json_t *resp)
 	return p->note ? json_object_set_new(resp, "note", json_string(p->note)) : 0;
 }
 
-static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t errlen)
+static int answer(const struct commands *c, struct profile *p, size_t max, json_t *resp, char *err,
+		  size_t errlen)
 {
 	json_t *obj, *value;
 	int ret;
@@ -122,7 +123,7 @@ static int answer(struct profile *p, size_t max, json_t *resp, char *err, size_t
 	obj = json_pack("{s:o, s:o, s:o}", "samples", json_u64(p->samples), "lost",
 			json_u64(p->lost), "late-max", json_u64(p->late_max));
 	value = command_value(&p->value);
-	ret = !obj || !value || command_describe(&command_profiles, &p->reg, resp) ||
+	ret = !obj || !value || command_describe(c, &command_profiles, &p->reg, resp) ||
 	      json_object_update(resp, obj) || json_object_update(resp, value) ||
 	      answer_source(p, resp);
 	json_decref(obj);
@@ -154,7 +155,7 @@ static int read_named(struct commands *c, const json_t *req, json_t *resp, struc
 	if (ret)
 		return ret;
 	*p = (struct profile *)e;
-	return answer(*p, max, resp, err, errlen);
+	return answer(c, *p, max, resp, err, errlen);
 }
 
 int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)

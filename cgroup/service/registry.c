@@ -96,8 +96,11 @@ int registry_prepare(struct registry *r, struct registered *e, const struct open
 			    "name: there is a %s \"%s\"; %s it, or take another name", k->kind,
 			    name, k->end);
 	e->target = strdup(node_target(o->target));
-	if (!e->target)
+	e->path = k->by_row ? NULL : strdup(o->target->path);
+	if (!e->target || (!k->by_row && !e->path)) {
+		registry_discard(e);
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", k->open);
+	}
 	if (name)
 		strcpy(e->name, name);
 	else if (access_admin(o->who))
@@ -113,7 +116,8 @@ int registry_prepare(struct registry *r, struct registered *e, const struct open
 void registry_discard(struct registered *e)
 {
 	free(e->target);
-	e->target = NULL;
+	free(e->path);
+	e->target = e->path = NULL;
 }
 
 void registry_add(struct registry *r, struct registered *e)
@@ -178,7 +182,7 @@ void registry_close_all(struct registry *r)
 
 bool registry_usable(const struct registered *e, const struct access *who)
 {
-	return access_admin(who) || same_user(e, who);
+	return access_admin(who) || (same_user(e, who) && (!e->path || access_sees(who, e->path)));
 }
 
 struct registered *registry_find(const struct registry *r, const char *name,

@@ -26,7 +26,8 @@ struct opening {
 /* The part of an object that its registry knows: first in the object's own struct. */
 struct registered {
 	char name[REGISTRY_NAME_MAX + 1];
-	char *target;	   /* node_target of what it is about; it may come and go */
+	char *target; /* node_target of what it is about; it may come and go */
+	char *path;   /* of the target, which a user must see; NULL: see registry_kind.by_row */
 	const void *owner; /* opening.owner; NULL also when it is lost */
 	uint64_t lost_ns;  /* not 0: its connection has ended; now_ns of that, or of its last use */
 	struct access who; /* who opened it */
@@ -39,6 +40,7 @@ struct registry_kind {
 	const char *open; /* "attach": the command that makes one */
 	const char *end;  /* "detach": what a user does to be rid of one */
 	unsigned int max[NR_POOLS];
+	bool by_row; /* its rows are shown to those only who may see them */
 	bool stays; /* a named one outlives its connection by registry.lost_ns */
 	void (*close)(struct registered *e); /* stop it, registry_remove and free it */
 };
@@ -77,7 +79,8 @@ void registry_owner_lost(struct registry *r, const void *owner);
 uint64_t registry_expire(struct registry *r);
 void registry_close_all(struct registry *r);
 
-/* registry_usable - whether @who may use @e: administrators use all, readers their own.
+/* registry_usable - whether @who may use @e: administrators use all, readers their own, as far as
+ * they may see now what it is about.
  * registry_find - by name, of those that @who may use; an administrators' one first.
  * registry_owned - the first one of @owner. NULL: there is none. */
 bool registry_usable(const struct registered *e, const struct access *who);

@@ -32,6 +32,7 @@ static const struct registry_kind kind = {
 	.end = "detach",
 	.max = {SESSIONS_MAX / 4, SESSIONS_MAX * 3 / 8, SESSIONS_MAX * 3 / 4, SESSIONS_MAX * 7 / 8,
 		SESSIONS_MAX},
+	.by_row = true,
 	.stays = true,
 	.close = close_one,
 };

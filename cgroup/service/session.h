@@ -87,6 +87,9 @@ struct session_spec {
 int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
 		 char *err, size_t errlen);
 
+/* session_rows_for - how many rows of @s are of nodes that @who sees. */
+size_t session_rows_for(const struct session *s, const struct access *who);
+
 /* session_counts_on - whether a row of @s is counted by @source now. */
 bool session_counts_on(const struct session *s, const struct vpmu_source *source);
 

@@ -50,7 +50,7 @@ static int event_list(const json_t *req, char *buf, size_t len, char *err, size_
 	return 0;
 }
 
-static int describe(const struct registered *e, json_t *obj)
+static int describe(const struct registered *e, const struct access *who, json_t *obj)
 {
 	const struct session *s = (const struct session *)e;
 	json_t *names = json_array();
@@ -62,7 +62,8 @@ static int describe(const struct registered *e, json_t *obj)
 		if (json_array_append_new(names, json_string(s->events[i])))
 			return -ENOMEM;
 	return json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope))) ||
-	       json_object_set_new(obj, "nr-rows", json_integer((json_int_t)s->nr_rows)) ||
+	       json_object_set_new(obj, "nr-rows",
+				   json_integer((json_int_t)session_rows_for(s, who))) ||
 	       json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
 }
 
@@ -94,7 +95,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 	ret = session_open(c->sessions, &spec, &s, err, errlen);
 	if (ret)
 		return ret;
-	if (command_describe(&command_sessions, &s->reg, resp)) {
+	if (command_describe(c, &command_sessions, &s->reg, resp)) {
 		session_close(s);
 		return command_oom(err, errlen);
 	}
@@ -144,12 +145,13 @@ int cmd_reattach(struct commands *c, const json_t *req, json_t *resp, char *err,
 		e->owner = c->who;
 		e->lost_ns = 0;
 	}
-	return command_describe(&command_sessions, e, resp) ? command_oom(err, errlen) : 0;
+	return command_describe(c, &command_sessions, e, resp) ? command_oom(err, errlen) : 0;
 }
 
 /* ---- read ----------------------------------------------------------------------------------- */
 
 struct read_state {
+	const struct access *who;
 	const struct session *s;
 	struct json_text *rows;
 	bool first;
@@ -161,6 +163,9 @@ static int read_row(const struct session_row *r, void *arg)
 	struct read_state *st = arg;
 	struct json_text *t = st->rows;
 
+	/* The session may be older than the client's rights. */
+	if (!access_sees(st->who, r->path))
+		return 0;
 	json_text_add(t, st->first ? "{\"row\":" : ",{\"row\":");
 	st->first = false;
 	json_text_number(t, r->id);
@@ -240,10 +245,10 @@ static int add_unsupported(const struct session *s, json_t *resp)
 static int answer_read(struct commands *c, struct session *s, json_t *resp, char *err,
 		       size_t errlen)
 {
-	struct read_state st = {.s = s, .rows = &c->text, .first = true};
+	struct read_state st = {.who = c->who, .s = s, .rows = &c->text, .first = true};
 
 	json_text_add(&c->text, "{\"rows\":[");
-	if (command_describe(&command_sessions, &s->reg, resp) ||
+	if (command_describe(c, &command_sessions, &s->reg, resp) ||
 	    json_object_set_new(resp, "dropped", json_u64(s->dropped)) ||
 	    session_read(s, read_row, &st) || add_late(s, resp) || add_unsupported(s, resp) ||
 	    json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns)))

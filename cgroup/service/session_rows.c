@@ -240,6 +240,15 @@ void rows_stop(struct session *s, struct row **rows, size_t n)
 	}
 }
 
+size_t session_rows_for(const struct session *s, const struct access *who)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->nr_rows; i++)
+		n += access_sees(who, s->rows[i]->path);
+	return n;
+}
+
 bool session_counts_on(const struct session *s, const struct vpmu_source *source)
 {
 	for (size_t i = 0; i < s->nr_rows; i++)

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <time.h>
 
+#include "cgroup/service/listener.h"
 #include "server_bed.h"
 
 TestSuite(server_access, .init = server_setup, .fini = server_teardown);
@@ -351,6 +352,66 @@ Test(server_access, a_reader_ends_no_idle_administrator)
 	close(late);
 	pump();
 	access_fini(&rules);
+}
+
+/* The answer to @request of a client that may see what @who says. */
+static const char *says_to(const struct access *who, const char *request)
+{
+	static char *answer;
+
+	free(answer);
+	answer = server_dispatch_conn(srv, who, request, strlen(request), NULL, NULL);
+	cr_assert(answer);
+	return answer;
+}
+
+/* A session outlives its connection, and its user comes back with fewer rights: in fewer groups, or
+ * of which the configuration says less. What the user may not see now is not shown. */
+Test(server_access, rights_are_those_of_the_reading)
+{
+	static const char *const named[] = {
+		"{\"cmd\":\"profile-read\",\"profile\":\"p\"}",
+		"{\"cmd\":\"profile-stop\",\"profile\":\"p\"}",
+		"{\"cmd\":\"lbr-read\",\"capture\":\"c\"}",
+		"{\"cmd\":\"lbr-detach\",\"capture\":\"c\"}",
+	};
+	static const char *const shown[] = {
+		"{\"cmd\":\"read\",\"session\":\"s\"}",
+		"{\"cmd\":\"sessions\"}",
+		"{\"cmd\":\"reattach\",\"session\":\"s\"}",
+		"{\"cmd\":\"profiles\"}",
+		"{\"cmd\":\"captures\"}",
+		"{\"cmd\":\"detach\",\"session\":\"s\"}",
+	};
+	const struct access wide = {.uid = 7, .nr = 2, .tenants = {"/acme", "/victim"}};
+	const struct access now = {.uid = 7, .nr = 1, .tenants = {"/acme"}};
+	const char *text;
+
+	test_vm(&h, test_tenant(&h, "/victim/secret"), "hidden-vm", 1);
+	text = says_to(&wide, "{\"cmd\":\"attach\",\"events\":\"instructions\",\"target\":\"/\","
+			      "\"scope\":\"tenant\",\"name\":\"s\",\"keep\":true}");
+	cr_assert(strstr(text, "\"nr-rows\":4"), "%s", text);
+	cr_assert(strstr(says_to(&wide, shown[0]), "/victim/secret"));
+	text = says_to(&wide, "{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"target\":"
+			      "\"/victim\",\"name\":\"p\",\"keep\":true}");
+	cr_assert(strstr(text, "\"ok\":true"), "%s", text);
+	text = says_to(&wide, "{\"cmd\":\"lbr-attach\",\"target\":\"hidden-vm\",\"name\":\"c\","
+			      "\"keep\":true}");
+	cr_assert(strstr(text, "\"ok\":true"), "%s", text);
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		cr_expect(strstr(says_to(&now, named[i]), "\"errno\":2,"), "%s: %s", named[i],
+			  says_to(&now, named[i]));
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		text = says_to(&now, shown[i]);
+		cr_expect(strstr(text, "\"ok\":true"), "%s: %s", shown[i], text);
+		cr_expect(!strstr(text, "victim") && !strstr(text, "hidden"), "%s: %s", shown[i],
+			  text);
+		cr_expect(!strstr(text, "\"session\"") || strstr(text, "\"nr-rows\":2"), "%s: %s",
+			  shown[i], text);
+	}
+	/* They are there, for whom they are. */
+	cr_expect(strstr(says_to(&wide, named[1]), "\"ok\":true"));
+	cr_expect(strstr(says_to(&wide, named[3]), "\"ok\":true"));
 }
 
 Test(server_access, rules_of_groups)
