@@ -94,7 +94,9 @@ int users_text(const char *name, const char *text, size_t len, struct users **ou
 	return 0;
 }
 
-int users_read(const char *path, struct users **out, char *err, size_t errlen)
+/* Its frame is wiped by users_read. */
+static __attribute__((noinline)) int users_file(const char *path, struct users **out, char *err,
+						size_t errlen)
 {
 	char text[FILE_MAX];
 	struct stat st;
@@ -127,6 +129,28 @@ out:
 	return ret;
 }
 
+/* What functions that have returned left on the stack: their own copies, and vector registers that
+ * the dynamic linker saved there. memcpy in small pieces clears such registers, too. */
+static __attribute__((noinline)) void wipe_stack(void)
+{
+	static const char nothing[256];
+	char below[FILE_MAX + 16384];
+
+	for (size_t i = 0; i < sizeof(below); i += sizeof(nothing)) {
+		memcpy(below + i, nothing, sizeof(nothing));
+		__asm__ volatile("" : : "r"(below) : "memory"); /* it is not in vain */
+	}
+}
+
+/* vpmud has this memory for as long as it runs, and no use for a hash. */
+int users_read(const char *path, struct users **out, char *err, size_t errlen)
+{
+	int ret = users_file(path, out, err, errlen);
+
+	wipe_stack();
+	return ret;
+}
+
 static void forget(char *secret)
 {
 	if (secret)
@@ -138,7 +162,7 @@ void users_free(struct users *u)
 {
 	for (size_t i = 0; u && i < u->nr; i++) {
 		free(u->user[i].name);
-		free(u->user[i].hash);
+		forget(u->user[i].hash);
 		forget(u->user[i].right);
 	}
 	free(u);

@@ -6,7 +6,10 @@
  */
 #include <crypt.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "cgroup/exporter/accept.h"
 #include "cgroup/exporter/metrics.h"
@@ -167,6 +170,69 @@ Test(users, files_that_are_refused)
 	snprintf(twice, sizeof(twice), "a:%s\na:%s\n", hash, hash);
 	cr_assert_eq(users_text("f", twice, strlen(twice), &u, err, sizeof(err)), -EINVAL);
 	cr_assert_eq(users_text("f", "a:\0b", 4, &u, err, sizeof(err)), -EINVAL);
+}
+
+/* A hash that is nowhere in this program but in the file: each byte stands for another one. */
+#define HIDE 0x80
+static unsigned char hidden[] =
+	"prom:$6$Tq3kZ8vW$x7Lw0Fhm2bYcR5sUeJd9aKgPoN1iXtQyVlBzCjHfMuEnDr6SkAwOpGvTqIc4";
+
+/* In how many places of this process's memory the hash is. */
+static unsigned int found_hashes(void)
+{
+	enum { CHUNK = 1 << 20, SALT = 8, LEN = 40 };
+	unsigned char *buf =
+		mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned int found = 0;
+	unsigned long from, to;
+	char line[400], mode[5];
+
+	cr_assert(buf != MAP_FAILED && mem >= 0 && maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %4s", &from, &to, mode) != 3 || mode[1] != 'w' ||
+		    from == (unsigned long)buf)
+			continue;
+		for (; from < to; from += CHUNK - LEN) {
+			ssize_t n = pread(mem, buf, CHUNK, (off_t)from);
+
+			for (ssize_t i = 0; i + LEN <= n; i++) {
+				int k = 0;
+
+				while (k < LEN && buf[i + k] == (hidden[SALT + k] ^ HIDE))
+					k++;
+				found += k == LEN && i < CHUNK - LEN;
+			}
+			if (n < CHUNK)
+				break;
+		}
+	}
+	fclose(maps);
+	close(mem);
+	munmap(buf, CHUNK);
+	return found;
+}
+
+/* vpmud reads the file and keeps nothing of it; the HTTP process has it from then on. */
+Test(users, hashes_are_wiped)
+{
+	char path[] = "/tmp/vpmu-users-XXXXXX", err[300] = "";
+	int fd = mkstemp(path);
+	struct users *u;
+
+	cr_assert_geq(fd, 0);
+	for (size_t i = 0; i + 1 < sizeof(hidden); i++) {
+		cr_assert_eq(write(fd, &hidden[i], 1), 1);
+		hidden[i] ^= HIDE;
+	}
+	close(fd);
+	cr_expect_eq(found_hashes(), 0);
+	cr_assert_eq(users_read(path, &u, err, sizeof(err)), 0, "%s", err);
+	cr_expect_eq(found_hashes(), 1, "the user's: %u", found_hashes());
+	users_free(u);
+	cr_expect_eq(found_hashes(), 0, "%u", found_hashes());
+	unlink(path);
 }
 
 /* ---- what is exported ----------------------------------------------------------------------- */
