@@ -250,8 +250,9 @@ static int map_all(struct kernel_plane *k)
 
 	k->cpus = map_memory(skel->maps.cpus, k->cpus_size);
 	k->task_bits = map_memory(skel->maps.task_bits, KP_TASK_BITS / 8);
-	k->cfg = &skel->data->cfg;
-	if (!k->cpus || !k->task_bits)
+	/* Not skel->data: libbpf 1.5 leaves that of a pinned map as it was before the load. */
+	k->cfg = map_memory(skel->maps.data, sizeof(*k->cfg));
+	if (!k->cpus || !k->task_bits || !k->cfg)
 		return -ENOMEM;
 	k->sync_page = bpf_map_create(BPF_MAP_TYPE_ARRAY, "vpmu_page", sizeof(uint32_t),
 				      sizeof(struct kp_account), KP_PAGE_ACCOUNTS, &o);
@@ -408,6 +409,8 @@ void kernel_close(struct kernel_plane *k)
 		munmap(k->cpus, k->cpus_size);
 	if (k->task_bits)
 		munmap(k->task_bits, KP_TASK_BITS / 8);
+	if (k->cfg)
+		munmap(k->cfg, sizeof(*k->cfg));
 	if (k->sync_page >= 0)
 		close(k->sync_page);
 	kernel_bpf__destroy(k->skel);
