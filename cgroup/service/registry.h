@@ -41,7 +41,7 @@ struct registry_kind {
 	const char *end;  /* "detach": what a user does to be rid of one */
 	unsigned int max[NR_POOLS];
 	bool by_row; /* its rows are shown to those only who may see them */
-	bool stays; /* a named one outlives its connection by registry.lost_ns */
+	bool stays;  /* a named one outlives its connection by registry.lost_ns */
 	void (*close)(struct registered *e); /* stop it, registry_remove and free it */
 };
 

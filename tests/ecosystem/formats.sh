@@ -80,7 +80,7 @@ tools=$VPMU_BIN/../guest-tools src=$here/../..
 profgen=$(ls /usr/lib/llvm-*/bin/llvm-profgen 2>/dev/null | tail -1)
 opt="-std=gnu17 -O2 -ffreestanding -mno-red-zone -mgeneral-regs-only -fno-stack-protector -fPIE -I$src"
 if ! command -v clang >/dev/null || ! command -v create_llvm_prof >/dev/null || [ -z "$profgen" ]; then
-	skip "AutoFDO: no create_llvm_prof, clang or llvm-profgen (packages autofdo, clang and llvm-14; tools/deps ecosystem)"
+	skip "AutoFDO: no create_llvm_prof, clang or llvm-profgen (packages autofdo, clang and llvm; tools/deps ecosystem)"
 else
 	mkdir "$dir/objects"
 	for o in "$tools"/*.o; do

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/cli_lib.inc"
 missing=
 command -v go >/dev/null && go tool -n pprof >/dev/null 2>&1 || missing="go tool pprof (package golang-go)"
-profgen=$(command -v llvm-profgen || command -v llvm-profgen-14) ||
-	missing="${missing:+$missing, }llvm-profgen (package llvm-14)"
+profgen=$(ls /usr/lib/llvm-*/bin/llvm-profgen 2>/dev/null | tail -1)
+[ -n "$profgen" ] || missing="${missing:+$missing, }llvm-profgen (package llvm)"
 export HOME="$dir" # pprof keeps files there
 
 has_sessions() { # KIND N
