@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "vpmu/consumer_local.h"
 #include "vpmu/internal.h"
 
 static struct vpmu_sum sum_of(const struct vpmu_account *a, int slot)
@@ -207,17 +208,17 @@ static enum vpmu_quality quality_now(const struct vpmu_state *s)
 	return (enum vpmu_quality)q;
 }
 
-/* Make the total of @slot in @a current. Owner of @p. */
+/* Make the total of @slot in @a, in which a consumer of @a counts, current. Owner of @p. Whatever
+ * has changed since the last switch changes who is charged from the next one on: here it is the
+ * same as at the start of the consumer, so there is no need to look. */
 static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
 {
-	const struct vpmu_context *ctx = p->ctx;
-
-	if (ctx->own != a)
+	if (p->ctx->own != a)
 		return; /* it does not run, so its totals are current */
-	if (!ctx->tree_gen || !(p->keys & VPMU_BIT(slot)))
-		pcpu_refresh(p); /* its keys changed, perhaps the account charged too */
-	else
+	if (likely(p->keys & VPMU_BIT(slot)))
 		pcpu_charge(p, VPMU_BIT(slot));
+	else
+		pcpu_refresh(p);
 }
 
 /* Whether the key is counted. Before the account has run anywhere, what was found when the consumer
@@ -301,25 +302,43 @@ static void ask_host(struct vpmu_consumer *c)
 
 /* ---- local form ---- */
 
-static int local_enable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+/* Take a slot and put it into use. The consumer counts after a refresh of @p and start(). */
+static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	int slot;
 
-	if (c->slot >= 0 || !c->supported)
-		return c->supported ? 0 : -EOPNOTSUPP;
+	if (!c->supported)
+		return -EOPNOTSUPP;
 	slot = slot_get(c->account->host, c->key, quota_of(c));
 	if (slot < 0)
 		return slot;
-	c->slot = slot;
 	if (keys_local_prepare(c->account, p, slot)) {
 		slot_put(c->account->host, slot, quota_of(c));
-		c->slot = -1;
 		return -ENOMEM;
 	}
+	c->slot = slot;
 	keys_local_add(c->account, slot);
-	local_charge(p, c->account, slot);
-	start(c);
 	return 0;
+}
+
+/* Count from now on, after local_take. */
+static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	if (p->ctx->own == c->account)
+		pcpu_refresh(p);
+	start(c);
+}
+
+static int local_enable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	int ret;
+
+	if (c->slot >= 0)
+		return 0;
+	ret = local_take(c, p);
+	if (!ret)
+		local_start(c, p);
+	return ret;
 }
 
 static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
@@ -394,14 +413,32 @@ int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpm
 
 	if (!pcpu)
 		return vpmu_consumer_add_many(&c, &account, &key, 1, NULL);
+	ret = consumer_take(c, account, key, pcpu);
+	if (!ret)
+		local_start(c, pcpu);
+	return ret;
+}
+
+int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		  struct vpmu_pcpu *p)
+{
+	int ret;
+
+	if (!account)
+		return local_take(c, p);
 	ret = init(c, account, key, true);
 	if (ret)
 		return ret;
-	ask_pmu(c, pcpu->pmu);
-	ret = local_enable(c, pcpu);
+	ask_pmu(c, p->pmu);
+	ret = local_take(c, p);
 	if (ret && ret != -EOPNOTSUPP)
 		fini(c);
 	return ret;
+}
+
+void consumer_begin(struct vpmu_consumer *c)
+{
+	start(c);
 }
 
 /* Make every pCPU on which @n consumers count charge what it has, and take up changed keys. */

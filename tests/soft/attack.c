@@ -95,6 +95,19 @@ GUEST(att_pmu, "xor %edx,%edx\n mov $0x38d,%ecx\n mov $3,%eax\n wrmsr\n mov $0x1
 	       "mov $0x4300c4,%eax\n wrmsr\n mov $0x187,%ecx\n mov $0x43003c,%eax\n wrmsr\n"
 	       "mov $0x38f,%ecx\n 1: mov $3,%eax\n mov $1,%edx\n wrmsr\n xor %eax,%eax\n xor %edx,%edx\n"
 	       "wrmsr\n jmp 1b");
+/* The same with all counters, each of another event; then what looks at all of them. */
+#define SELECT(n, event) "mov $0x186+" #n ",%ecx\n mov $" #event ",%eax\n wrmsr\n"
+#define ALL_COUNTERS                                                                               \
+	"xor %edx,%edx\n mov $0x38d,%ecx\n mov $0x333,%eax\n wrmsr\n"                             \
+	SELECT(0, 0x4100c0) SELECT(1, 0x4200c0) SELECT(2, 0x4300c4) SELECT(3, 0x4320c4)            \
+	SELECT(4, 0x4381d0) SELECT(5, 0x4382d0) SELECT(6, 0x4100c4) SELECT(7, 0x41003c)            \
+	"mov $0x38f,%ecx\n mov $0xff,%eax\n mov $7,%edx\n wrmsr\n"
+GUEST(att_pmu_all, ALL_COUNTERS "1: xor %eax,%eax\n xor %edx,%edx\n wrmsr\n mov $0xff,%eax\n mov $7,%edx\n"
+				"wrmsr\n jmp 1b");
+GUEST(att_pmu_status, ALL_COUNTERS "mov $0x38e,%ecx\n 1: rdmsr\n jmp 1b");
+GUEST(att_pmu_clear, ALL_COUNTERS "mov $0x390,%ecx\n 1: wrmsr\n jmp 1b");
+GUEST(att_pmu_read, ALL_COUNTERS "mov $7,%ecx\n 1: rdpmc\n jmp 1b");
+GUEST(att_pmu_write, ALL_COUNTERS "mov $0xc8,%ecx\n 1: wrmsr\n jmp 1b");
 GUEST(att_pmu_select, "xor %edx,%edx\n mov $0x38f,%ecx\n mov $3,%eax\n wrmsr\n mov $0x186,%ecx\n"
 		      "1: mov $0x4300c4,%eax\n wrmsr\n mov $0x43003c,%eax\n wrmsr\n jmp 1b");
 GUEST(att_rdmsr, "mov $0x38f,%ecx\n 1: rdmsr\n jmp 1b");
@@ -237,6 +250,11 @@ const struct attack attacks[] = {
 	A("tlb crossing x509", att_tlb_cross, 8255, NOTHING),
 	A("tlb large x512", att_tlb_large, 3414, NOTHING),
 	A("pmu on/off", att_pmu, 1028, NOTHING),
+	A("pmu all on/off", att_pmu_all, 1028, NOTHING),
+	A("pmu all status", att_pmu_status, 1800, NOTHING),
+	A("pmu all clear", att_pmu_clear, 1800, NOTHING),
+	A("pmu all rdpmc", att_pmu_read, 1800, NOTHING),
+	A("pmu all write", att_pmu_write, 1800, NOTHING),
 	A("pmu select", att_pmu_select, 1440, NOTHING),
 	A("rdmsr", att_rdmsr, 1800, NOTHING),
 	A("rdpmc", att_rdpmc, 1800, NOTHING),

@@ -492,9 +492,10 @@ static void close_vm(struct pair *p)
 	vpmu_account_del(p->account);
 }
 
-/* Beside each of the guests a plain one gets on with its work at 40 % at least of what it does
- * alone. Work is counted in instructions and time in effort, so this depends on no clock. */
-static uint64_t progress(const struct attack *beside, uint64_t slice_insns, uint64_t effort)
+/* How many instructions @first executes, alone or beside @beside, while the pCPU makes @effort.
+ * Work is counted in instructions and time in effort, so this depends on no clock. */
+static uint64_t progress(const struct attack *first, const struct attack *beside,
+			 uint64_t slice_insns, uint64_t effort)
 {
 	struct config cfg;
 	struct vmm_engine *e;
@@ -502,7 +503,7 @@ static uint64_t progress(const struct attack *beside, uint64_t slice_insns, uint
 	struct vpmu_consumer c = {0};
 	struct runner_stats s;
 	struct runner *r;
-	struct pair plain, other;
+	struct pair one, other;
 	struct vpmu_value last;
 	char why[128];
 
@@ -511,11 +512,11 @@ static uint64_t progress(const struct attack *beside, uint64_t slice_insns, uint
 	cfg.host.slice_insns = slice_insns;
 	cr_assert_eq(runner_create(host, &cfg.host, &r), 0);
 	cr_assert_eq(o->open(&e, why, sizeof(why)), 0);
-	open_vm(&plain, host, r, e, &attacks[0]);
+	open_vm(&one, host, r, e, first);
 	if (beside)
 		open_vm(&other, host, r, e, beside);
 	cr_assert_eq(vpmu_consumer_add(
-			     &c, plain.account,
+			     &c, one.account,
 			     vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR | VPMU_KEY_OS),
 			     NULL),
 		     0);
@@ -527,7 +528,7 @@ static uint64_t progress(const struct attack *beside, uint64_t slice_insns, uint
 	vpmu_consumer_del(&c, NULL, &last);
 	if (beside)
 		close_vm(&other);
-	close_vm(&plain);
+	close_vm(&one);
 	runner_destroy(r);
 	o->close(e);
 	vpmu_host_destroy(host);
@@ -535,17 +536,48 @@ static uint64_t progress(const struct attack *beside, uint64_t slice_insns, uint
 	return last.count;
 }
 
+/* Beside each of the guests a plain one gets on with its work at 40 % at least of what it does
+ * alone. */
 Test(soft_effort, is_shared)
 {
 	uint64_t alone, share;
 
 	urcu_memb_register_thread();
-	alone = progress(NULL, 20000, 24000000);
+	alone = progress(&attacks[0], NULL, 20000, 24000000);
 	for (size_t i = 0; i < nr_attacks; i++) {
-		share = 100 * progress(&attacks[i], 20000, 24000000) / alone;
+		share = 100 * progress(&attacks[0], &attacks[i], 20000, 24000000) / alone;
 		cr_expect_geq(share, 40, "beside %s: %lu %%", attacks[i].name, share);
 		cr_expect_leq(share, 60, "beside %s: %lu %%", attacks[i].name, share);
 	}
+	urcu_memb_unregister_thread();
+}
+
+/* Answers of exits are charged by what they take: for each counter that a guest switches or reads.
+ * @effort: the least of 100 instructions. */
+Test(soft_effort, counters_are_charged)
+{
+	static const struct {
+		const char *name;
+		unsigned int effort;
+	} dear[] = {{"pmu on/off", 11000},     {"pmu all on/off", 27000}, {"pmu select", 15000},
+		    {"pmu all status", 19000}, {"pmu all clear", 24000},  {"pmu all rdpmc", 10000},
+		    {"pmu all write", 16000},  {"rdmsr", 5000},		  {"wrmsr #gp", 16000}};
+	const uint64_t effort = 2000000;
+	unsigned int found = 0;
+
+	urcu_memb_register_thread();
+	for (size_t i = 0; i < nr_attacks; i++)
+		for (size_t k = 0; k < sizeof(dear) / sizeof(dear[0]); k++) {
+			uint64_t insns;
+
+			if (strcmp(attacks[i].name, dear[k].name))
+				continue;
+			found++;
+			insns = progress(&attacks[i], NULL, 20000, effort);
+			cr_expect_geq(100 * effort / insns, dear[k].effort, "%s: %lu", dear[k].name,
+				      100 * effort / insns);
+		}
+	cr_assert_eq(found, sizeof(dear) / sizeof(dear[0]));
 	urcu_memb_unregister_thread();
 }
 

@@ -231,7 +231,11 @@ static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
 	return VCPU_SLICE_ENDED;
 }
 
-/* The effort of answering the exit in @run, which the engine does not know. */
+/* The effort of a unit of vpmu_guest.work. */
+#define WORK_EFFORT 25
+
+/* The effort of answering the exit in @run, which the engine does not know, without what counters
+ * take. */
 static uint64_t answer_effort(const struct vmm_run *run)
 {
 	switch (run->exit) {
@@ -241,7 +245,7 @@ static uint64_t answer_effort(const struct vmm_run *run)
 	case VMM_EXIT_RDPMC:
 		return 80;
 	case VMM_EXIT_WRMSR:
-		return 400;
+		return 200;
 	case VMM_EXIT_ALARM:
 		return 300;
 	default:
@@ -254,7 +258,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 {
 	const struct vmm_engine_ops *ops = v->ops;
 	struct vmm_run *run = &v->run;
-	uint64_t left = budget, effort, extra = 0;
+	uint64_t left = budget, effort, extra = 0, work = v->guest->work;
 	unsigned int exits = 0;
 	enum step step;
 	int ret;
@@ -293,6 +297,10 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			step = answer(v, env);
 			exits++;
 		}
+		effort = WORK_EFFORT * (v->guest->work - work);
+		work = v->guest->work;
+		used->effort += effort;
+		extra += effort;
 		switch (step) {
 		case STEP_ON:
 			break;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "vpmu/consumer_local.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
 
@@ -90,8 +91,10 @@ void guest_settle(struct vpmu_guest *g, uint32_t ctrs)
 	if (!ctrs)
 		return;
 	vpmu_pcpu_flush(g->pcpu);
+	g->work += VPMU_GUEST_WORK_FLUSH;
 	guest_for_each_ctr(i, ctrs)
 	{
+		g->work += VPMU_GUEST_WORK_READ;
 		vpmu_consumer_read(&g->ctr[i].consumer, &now);
 		ctr_fold(g, i, &now);
 	}
@@ -127,6 +130,7 @@ static void ctr_disable(struct vpmu_guest *g, unsigned int i)
 	struct vpmu_guest_ctr *c = &g->ctr[i];
 	struct vpmu_value last;
 
+	g->work += VPMU_GUEST_WORK_SWITCH;
 	guest_disarm(g, i);
 	vpmu_consumer_disable(&c->consumer, g->pcpu);
 	vpmu_consumer_read(&c->consumer, &last);
@@ -146,26 +150,26 @@ static void ctr_del(struct vpmu_guest *g, unsigned int i)
 	c->base = (struct vpmu_value){0};
 }
 
-/* Hardware never refuses to count, so the guest's write succeeds in any case. If the host cannot
- * count, the counter stands still and its quality register says so. */
-static void ctr_enable(struct vpmu_guest *g, unsigned int i)
+/*
+ * Prepare counter @i to count. Returns whether consumer_begin must follow. Hardware never refuses
+ * to count, so the guest's write succeeds in any case. If the host cannot count, the counter stands
+ * still and its quality register says so.
+ */
+static bool ctr_take(struct vpmu_guest *g, unsigned int i)
 {
 	struct vpmu_guest_ctr *c = &g->ctr[i];
-	int ret;
+	int ret = consumer_take(&c->consumer, c->key ? NULL : g->ctx->own, c->sel, g->pcpu);
 
-	if (c->key) {
-		ret = vpmu_consumer_enable(&c->consumer, g->pcpu);
-	} else {
-		ret = vpmu_consumer_add(&c->consumer, g->ctx->own, c->sel, g->pcpu);
-		if (!ret || ret == -EOPNOTSUPP)
-			c->key = c->sel;
-	}
+	if (!ret || ret == -EOPNOTSUPP)
+		c->key = c->sel;
+	g->work += VPMU_GUEST_WORK_SWITCH;
 	c->failed = ret && ret != -EOPNOTSUPP;
 	c->enabled = !c->failed;
 	if (c->enabled)
 		g->enabled |= 1u << i;
 	if (ret)
 		c->lost = true;
+	return !ret;
 }
 
 /* Whether the global controls let counter @i count. */
@@ -197,17 +201,21 @@ static void ctr_stop(struct vpmu_guest *g, unsigned int i)
 
 void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 {
+	uint32_t begin = 0;
 	unsigned int i;
 
 	if (!g->pcpu)
 		return; /* no consumers exist now; vpmu_guest_placed calls this again */
 	guest_for_each_ctr(i, ctrs & g->ctrs) ctr_stop(g, i);
-	guest_for_each_ctr(i, ctrs & g->ctrs)
+	guest_for_each_ctr(i, ctrs & g->ctrs & ~g->enabled)
 	{
-		if (!g->ctr[i].enabled && ctr_on(g, i))
-			ctr_enable(g, i);
-		guest_arm(g, i);
+		if (ctr_on(g, i) && ctr_take(g, i))
+			begin |= 1u << i;
 	}
+	if (begin)
+		vpmu_pcpu_flush(g->pcpu);
+	guest_for_each_ctr(i, begin) consumer_begin(&g->ctr[i].consumer);
+	guest_for_each_ctr(i, ctrs & g->ctrs) guest_arm(g, i);
 }
 
 static bool allowed(const struct vpmu_guest *g, unsigned int i, vpmu_key_t key)
@@ -258,8 +266,7 @@ void guest_evtsel_write(struct vpmu_guest *g, unsigned int i, uint64_t val)
 
 void guest_set_global(struct vpmu_guest *g, uint64_t val)
 {
-	guest_settle(g, g->ctrs);
-	g->global_ctrl = val;
+	g->global_ctrl = val; /* what counters count stays the same: those that stop are folded */
 	guest_apply(g, g->ctrs);
 }
 

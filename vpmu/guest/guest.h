@@ -51,6 +51,10 @@ struct vpmu_guest_ctr {
 	struct vpmu_value base;
 };
 
+/* Units of vpmu_guest.work: a counter that is brought up to date is one, all that comes with it,
+ * and a counter that is started or stopped, are more. */
+enum { VPMU_GUEST_WORK_READ = 1, VPMU_GUEST_WORK_FLUSH = 3, VPMU_GUEST_WORK_SWITCH = 3 };
+
 /* The PMU of one vCPU. "(saved)" as in struct vpmu_guest_ctr. */
 struct vpmu_guest {
 	struct vpmu_guest_cfg cfg;
@@ -73,6 +77,9 @@ struct vpmu_guest {
 			      * reason to look: guest_settle finds the overflow itself */
 	bool pmi;	     /* a counter that interrupts has wrapped, and the PMI was not raised
 			      * yet (saved) */
+
+	uint64_t work; /* what the counters have taken of the host's time so far, for whoever
+			* charges the guest: VPMU_GUEST_WORK_* */
 
 	/* branch records: the registers the guest wrote; the context has the records themselves */
 	unsigned int lbr_max;	/* 0: the model has none */

@@ -8,7 +8,7 @@
  * (ctr.sel), its bit is set in global_ctrl, and CTR_Frz is clear; only guest.c decides this.
  *
  * An MSR exit must take no lock, allocate nothing and make no system call, except what
- * vpmu_consumer_add and vpmu_consumer_enable do for a counter that starts.
+ * consumer_take does for a counter that starts.
  */
 #ifndef VPMU_GUEST_INTERNAL_H
 #define VPMU_GUEST_INTERNAL_H

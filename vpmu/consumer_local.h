@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Private to libvpmu: starting several consumers of one vCPU at the same instant. Register models
+ * (vpmu/guest) call this when a guest turns its counters on. With vpmu_consumer_enable for each of
+ * n counters the pCPU would look n times at the vCPU's keys, and bind hardware counters for the
+ * first of them that the last ones then need.
+ *
+ * The local form of vpmu/consumer.h, in three steps, with nothing in between that charges:
+ *
+ *   1. consumer_take for each: adds @c if @account is not NULL. Takes what it needs; it does not
+ *	count yet. The results are vpmu_consumer_add's, and with an error @c is as after that.
+ *   2. vpmu_pcpu_flush
+ *   3. consumer_begin for each that was taken
+ */
+#ifndef VPMU_CONSUMER_LOCAL_H
+#define VPMU_CONSUMER_LOCAL_H
+
+#include "vpmu/consumer.h"
+
+int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		  struct vpmu_pcpu *p);
+void consumer_begin(struct vpmu_consumer *c);
+
+#endif
