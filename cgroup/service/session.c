@@ -264,29 +264,32 @@ static int check_keys(struct sessions *ss, const struct session_spec *spec, char
 		      size_t errlen)
 {
 	const struct access *who = spec->open.who;
-	vpmu_key_t mine[SESSION_USER_KEYS], all[SESSION_READERS_KEYS];
-	size_t nr = 0, nr_all = 0;
-	bool ok;
+	static const struct {
+		enum access_pool pool;
+		size_t max;
+	} limits[] = {{POOL_USER, SESSION_USER_KEYS},
+		      {POOL_TENANT, SESSION_TENANT_KEYS},
+		      {POOL_READERS, SESSION_READERS_KEYS}};
+	bool ok = true;
 
 	if (access_admin(who))
 		return 0;
-	ok = add_keys(mine, &nr, SESSION_USER_KEYS, spec->keys, spec->nr_events) &&
-	     add_keys(all, &nr_all, SESSION_READERS_KEYS, spec->keys, spec->nr_events);
-	for (const struct session *s = first(ss); s && ok; s = next(s)) {
-		if (access_admin(&s->reg.who))
-			continue;
-		ok = add_keys(all, &nr_all, SESSION_READERS_KEYS, s->keys, s->nr_events);
-		if (ok && s->reg.who.uid == who->uid)
-			ok = add_keys(mine, &nr, SESSION_USER_KEYS, s->keys, s->nr_events);
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]) && ok; i++) {
+		vpmu_key_t set[SESSION_READERS_KEYS];
+		size_t nr = 0;
+
+		ok = add_keys(set, &nr, limits[i].max, spec->keys, spec->nr_events);
+		for (const struct session *s = first(ss); s && ok; s = next(s))
+			if (access_pooled(limits[i].pool, who, &s->reg.who))
+				ok = add_keys(set, &nr, limits[i].max, s->keys, s->nr_events);
 	}
 	if (ok)
 		return 0;
 	ss->reg.refused++;
-	return fail(
-		-ENOSPC, err, errlen,
-		"events: one reader may count %d distinct events at a time, and all readers %d; "
-		"detach a session, or ask for fewer",
-		SESSION_USER_KEYS, SESSION_READERS_KEYS);
+	return fail(-ENOSPC, err, errlen,
+		    "events: one reader may count %d distinct events at a time, the readers of a "
+		    "tenant %d, and all readers %d; detach a session, or ask for fewer",
+		    SESSION_USER_KEYS, SESSION_TENANT_KEYS, SESSION_READERS_KEYS);
 }
 
 static int start(struct session *s, const struct session_spec *spec, char *err, size_t errlen)

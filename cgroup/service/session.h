@@ -22,9 +22,10 @@
 #define SESSION_VALUES_MAX 262144 /* rows times events of one session */
 #define SESSION_GONE_MAX   4096	  /* rows of removed nodes kept; older ones are dropped */
 #define SESSIONS_MAX	   256
-/* Distinct events that one reader counts at a time, and that all readers do: the host has 64 slots.
- */
+/* Distinct events that one reader counts at a time, the readers of a tenant, and all readers: the
+ * host has 64 slots. */
 #define SESSION_USER_KEYS    16
+#define SESSION_TENANT_KEYS  24
 #define SESSION_READERS_KEYS 32
 
 enum session_scope { SESSION_ONE, SESSION_TENANT, SESSION_VM, SESSION_VCPU };

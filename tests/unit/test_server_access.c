@@ -262,6 +262,30 @@ Test(server_access, nobody_can_take_all_sessions)
 	access_fini(&rules);
 }
 
+/* How many of @n different events, from number @first on, a reader of number @nr may count. */
+static int counts_events(int nr, gid_t group, int first, int n)
+{
+	static char many[64 * 80];
+	char *end = many;
+
+	for (int i = first; i < first + n; i++)
+		end += sprintf(end, "{\"cmd\":\"attach\",\"events\":\"r%x\",\"name\":\"e%d\"}\n",
+			       0x100 * i + 0xc0, i);
+	return count(said_as(READER_UID + (uid_t)nr, 1, group, many), "\"ok\":true");
+}
+
+Test(server_access, nobody_can_take_all_events)
+{
+	if (!with_groups("54323", "54322=/acme 54324=/victim"))
+		return;
+	cr_expect_eq(counts_events(0, READER_GID, 1, 20), 16, "one reader");
+	cr_expect_eq(counts_events(1, READER_GID, 1, 16), 16, "they are the same: %s", h.err);
+	cr_expect_eq(counts_events(2, READER_GID, 21, 16), 8, "readers of a tenant");
+	cr_expect_eq(counts_events(3, OTHER_GID, 41, 16), 8, "all readers");
+	cr_expect_eq(counts_events(4, ADMIN_GID, 61, 16), 16, "administrators");
+	access_fini(&rules);
+}
+
 /* A connection of user @uid whose one more group is @more. */
 static int dial_as(uid_t uid, gid_t more)
 {

@@ -569,8 +569,9 @@ Test(session, gone_rows_are_bounded_and_the_loss_is_counted)
 /* Readers leave counter slots to administrators and to each other. */
 Test(session, readers_share_the_slots)
 {
-	struct access reader[3] = {
-		{.uid = 1, .all = true}, {.uid = 2, .all = true}, {.uid = 3, .all = true}};
+	struct access reader[3] = {{.uid = 1, .nr = 1, .tenants = {"/a"}},
+				   {.uid = 2, .nr = 1, .tenants = {"/b"}},
+				   {.uid = 3, .nr = 1, .tenants = {"/c"}}};
 	const char *names[17];
 	vpmu_key_t keys[17];
 	struct session_spec spec = {
