@@ -101,8 +101,9 @@ static void rearm(struct client *c)
 static void set_answer(struct client *c, char *line)
 {
 	size_t len = line ? strlen(line) : 0;
+	size_t max = c->who.owner ? SERVER_PENDING_MAX : SERVER_PENDING_OTHERS;
 
-	if (c->l->pending + len > SERVER_PENDING_MAX) {
+	if (c->l->pending + len > max) {
 		free(line);
 		line = server_error_line(-EAGAIN, "answer: other clients have not read theirs; "
 						  "ask again later");

@@ -31,6 +31,8 @@
 #define SERVER_CLIENTS_OTHERS  56
 #define SERVER_IDLE_MS	   1000	      /* a client this long silent may be dropped for a new one */
 #define SERVER_PENDING_MAX (64 << 20) /* bytes of answers not yet read, over all clients */
+/* Of these, what leaves room for answers to root and the server's user. */
+#define SERVER_PENDING_OTHERS (SERVER_PENDING_MAX / 8 * 7)
 #define SERVER_SLOW_SEC	   10	      /* a client that reads nothing for this long is dropped */
 #define SERVER_LOST_SEC	   300	      /* a named session stays so long after its connection's end */
 

@@ -346,6 +346,42 @@ Test(server_access, nobody_can_take_all_connections)
 	access_fini(&rules);
 }
 
+static int cmd_big(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	char *text = calloc(1, (8 << 20) + 1);
+	int ret;
+
+	memset(text, 'x', 8 << 20);
+	ret = json_object_set_new(resp, "text", json_string(text));
+	free(text);
+	return ret;
+}
+
+/* Answers of 8 MiB each that nobody reads: root is answered all the same. */
+Test(server_access, unread_answers_leave_room_for_root)
+{
+	int admin[8], root;
+	char buf[65536];
+
+	if (!with_groups("54323", "54322=/acme"))
+		return;
+	cr_assert_eq(server_register(srv, "big", cmd_big, NULL), 0);
+	for (int i = 0; i < 8; i++) {
+		admin[i] = dial_as(READER_UID, ADMIN_GID);
+		say(admin[i], "{\"cmd\":\"big\"}\n");
+		pump();
+	}
+	root = dial();
+	say(root, "{\"cmd\":\"big\"}\n");
+	pump();
+	cr_expect_gt(recv(root, buf, sizeof(buf) - 1, 0), 60000, "%.200s", buf);
+	close(root);
+	for (int i = 0; i < 8; i++)
+		close(admin[i]);
+	pump();
+	access_fini(&rules);
+}
+
 /* Who comes makes room at the cost of its like only. */
 Test(server_access, a_reader_ends_no_idle_administrator)
 {
