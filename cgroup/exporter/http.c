@@ -257,6 +257,9 @@ static bool conn_cut_longest(struct http *h)
  * it is the oldest. */
 static void http_accept(struct http *h)
 {
+	/* libmicrohttpd may count those that are added here in MHD_run only. */
+	unsigned int live = h->nr_conns - h->nr_cut;
+
 	for (int i = 0; i < HTTP_ACCEPT_MAX && h->nr_conns < HTTP_CONNECTIONS_ALL; i++) {
 		struct sockaddr_storage addr;
 		socklen_t len = sizeof(addr);
@@ -271,8 +274,9 @@ static void http_accept(struct http *h)
 				poll(NULL, 0, 100);
 			return;
 		}
-		if (h->nr_conns - h->nr_cut >= HTTP_CONNECTIONS_MAX)
-			conn_cut_longest(h);
+		if (live >= HTTP_CONNECTIONS_MAX && conn_cut_longest(h))
+			live--;
+		live++;
 		/* It closes the socket in any case. */
 		MHD_add_connection(h->mhd, fd, (struct sockaddr *)&addr, len);
 	}

@@ -14,7 +14,7 @@
 #define HTTP_CONNECTIONS_MAX 256 /* one more takes the place of the slowest */
 #define HTTP_ACCEPT_MAX	     32	 /* connections that are accepted in one go */
 /* With those that are about to end. */
-#define HTTP_CONNECTIONS_ALL (HTTP_CONNECTIONS_MAX + 2 * HTTP_ACCEPT_MAX)
+#define HTTP_CONNECTIONS_ALL (HTTP_CONNECTIONS_MAX + 4 * HTTP_ACCEPT_MAX)
 #define HTTP_REQUEST_MAX     16384 /* bytes of a request's line and header */
 #define HTTP_SLOW_SEC	     30	   /* for a request and its answer, or for a silence */
 #define HTTP_SHARE_MS	     1000  /* a text is served for so long */
