@@ -16,6 +16,7 @@
 #include "cgroup/daemon/contain.h"
 #include "vmm/control.h"
 #include "vmm/control_console.h"
+#include "vmm/control_kernel.h"
 #include "vmm/control_set.h"
 #include "vmm/control_snapshot.h"
 
@@ -104,6 +105,23 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 		ret = machine_vm_add(c->machine, &cfg, &vm, err, errlen);
 	vm_config_fini(&cfg);
 	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
+}
+
+/* A VM with a kernel waits for that to be unpacked. What is wrong otherwise, the command says. */
+static int hold(void *arg, const json_t *req, const struct access *who, bool ready, struct later *l,
+		char *err, size_t errlen)
+{
+	const char *cmd = json_string_value(json_object_get(req, "cmd"));
+	struct vm_config cfg;
+	char why[VM_REASON_MAX];
+	int ret = 0;
+
+	if (ready || strcmp(cmd, "vm-add") || vm_config_init(&cfg, "vm-add"))
+		return 0;
+	if (!read_config(req, &cfg, why, sizeof(why)) && cfg.kernel)
+		ret = control_kernel_hold(arg, &cfg, l, err, errlen);
+	vm_config_fini(&cfg);
+	return ret;
 }
 
 /* The VM that field "name" names. Without the field: NULL, or an error if it is @required. */
@@ -333,6 +351,7 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		.name = "vpmu-vmm",
 		.check = check,
 		.vm_info = vm_info,
+		.hold = hold,
 		.access = c->access,
 		.log = server_log,
 		.arg = c,
@@ -362,5 +381,6 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 void control_close(struct control *c)
 {
 	server_destroy(c->server);
+	control_kernels_close(c);
 	c->server = NULL;
 }

@@ -23,12 +23,17 @@ struct control {
 								  * command */
 	void (*log)(const char *line, void *arg);		 /* the server dropped a client */
 	void *arg;
-	struct machine_vm *vm; /* private: whose adding or removal is being answered */
+	/* private */
+	struct machine_vm *vm;		/* whose adding or removal is being answered */
+	struct control_kernel *kernels; /* requests that wait, the first one's kernel is unpacked */
 };
 
 /* control_serve - serve @path on @ev. *c holds machine and callbacks, and outlives the server. */
 int control_serve(struct control *c, sd_event *ev, const char *path, char *err, size_t errlen);
 void control_close(struct control *c);
+
+/* control_kernels_tend - after machine_opts.wake: go on with requests whose kernel is unpacked. */
+void control_kernels_tend(struct control *c);
 
 /* control_resume - start every VM; VMs that are added later run at once. */
 int control_resume(struct control *c, char *err, size_t errlen);

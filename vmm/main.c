@@ -148,6 +148,7 @@ static int on_wake_fd(sd_event_source *s, int fd, uint32_t revents, void *arg)
 	if (read(fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
 		return -errno;
 	machine_reap(a->machine);
+	control_kernels_tend(&a->control);
 	return 0;
 }
 

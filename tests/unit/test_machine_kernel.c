@@ -3,6 +3,7 @@
  * same file. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -74,4 +75,56 @@ Test(machine_kernel, shared)
 	cr_assert_eq(get(path), -ENOENT, "what is gone is gone");
 	machine_kernel_forget(&k);
 	machine_kernel_forget(&k);
+}
+
+/* ---- on a thread of its own ----------------------------------------------------------------- */
+
+static sem_t woken;
+
+static void wake(void *arg)
+{
+	sem_post(arg);
+}
+
+/* The kernel is that of the next VM with this path, also if the file is another one meanwhile. */
+Test(machine_kernel, unpacked_on_a_thread)
+{
+	struct machine m = {.opts = {.wake = wake, .arg = &woken}};
+	struct machine_unpack *u;
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	cr_assert_eq(sem_init(&woken, 0, 0), 0);
+	put(BZ_LZMA, 1);
+	u = machine_unpack(&m, path);
+	cr_assert(u);
+	cr_assert_eq(sem_wait(&woken), 0);
+	cr_assert(machine_unpacked(u));
+	put(BZ_GZIP, 2);
+	cr_assert_eq(machine_unpack_take(u, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(machine_kernel_get(&m.kernel, path, &out, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(mark(), 1);
+	cr_assert_eq(machine_kernel_get(&m.kernel, path, &out, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(mark(), 2, "once only");
+
+	/* What nobody took is forgotten, and the one of before stays. */
+	machine_unpack_unused(&m);
+	cr_assert(m.kernel.img.data);
+	u = machine_unpack(&m, path);
+	cr_assert(u && !sem_wait(&woken));
+	cr_assert_eq(machine_unpack_take(u, err, sizeof(err)), 0, "%s", err);
+	machine_unpack_unused(&m);
+	cr_assert_null(m.kernel.img.data);
+
+	/* An error is said, and nobody need wait for it. */
+	cr_assert_eq(truncate(path, 1000), 0);
+	u = machine_unpack(&m, path);
+	cr_assert(u && !sem_wait(&woken));
+	cr_assert_eq(machine_unpack_take(u, err, sizeof(err)), -ENOEXEC);
+	cr_assert(strstr(err, "bzImage"), "%s", err);
+	unlink(path);
+	for (int i = 0; i < 20; i++)
+		machine_unpack_leave(machine_unpack(&m, path));
+	machine_kernel_forget(&m.kernel);
 }

@@ -77,8 +77,21 @@ struct tenants *machine_tenants(struct machine *m);
  * is new. It stays paused until machine_vm_start. */
 int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
 		   size_t errlen);
-/* machine_vm_restore - the same, but @load gives the VM its contents (vm_opts.load), and c->image
- * is not used. -EOPNOTSUPP: VMs of this engine cannot be restored. */
+/*
+ * machine_unpack - read and unpack the kernel of the file @path on a thread of its own, before a VM
+ * with that kernel is added; NULL: no memory. machine_opts.wake is called when machine_unpacked has
+ * become true; then machine_unpack_take gives the kernel to the next machine_vm_add of that path,
+ * or says -errno and one line in @err why there is none. machine_unpack_leave: it is not wanted any
+ * more; the thread may go on for a while. Either ends @u.
+ */
+struct machine_unpack *machine_unpack(struct machine *m, const char *path);
+bool machine_unpacked(struct machine_unpack *u);
+int machine_unpack_take(struct machine_unpack *u, char *err, size_t errlen);
+void machine_unpack_leave(struct machine_unpack *u);
+/* machine_unpack_unused - no VM was added: forget the kernel that was taken for it. */
+void machine_unpack_unused(struct machine *m);
+/* machine_vm_restore - machine_vm_add, but @load gives the VM its contents (vm_opts.load), and
+ * c->image is not used. -EOPNOTSUPP: VMs of this engine cannot be restored. */
 int machine_vm_restore(struct machine *m, const struct vm_config *c,
 		       int (*load)(struct vm *vm, void *arg, char *err, size_t errlen),
 		       void *load_arg, struct machine_vm **out, char *err, size_t errlen);

@@ -34,10 +34,12 @@ struct machine_share {
 };
 
 /* The kernel that was unpacked last, while VMs of the configuration are made: they often boot the
- * same one, and unpacking takes up to a second. Zeroed, it is empty. */
+ * same one, and unpacking takes up to a second. Or the one that a thread has unpacked. Zeroed, it
+ * is empty. */
 struct machine_kernel {
 	struct image img;
 	struct stat of; /* the file's, before it was read */
+	bool next;	/* it is for the next VM of that path, whatever has become of the file */
 };
 
 struct machine {

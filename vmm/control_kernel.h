@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Requests of clients that wait for a kernel to be unpacked. Control thread. */
+#ifndef VMM_CONTROL_KERNEL_H
+#define VMM_CONTROL_KERNEL_H
+
+#include "vmm/control.h"
+
+/* control_kernel_hold - let @l, which adds @vm, a VM with a kernel, wait for that kernel. 1, or
+ * -errno and one line in @err (server_opts.hold). */
+int control_kernel_hold(struct control *c, const struct vm_config *vm, struct later *l, char *err,
+			size_t errlen);
+
+/* control_kernels_close - nobody waits any more: the server's clients have gone. */
+void control_kernels_close(struct control *c);
+
+#endif
