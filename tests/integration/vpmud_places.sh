@@ -38,6 +38,7 @@ row() { "$vpmu" list -j | jq -r --arg v "$1" 'select(.vm == $v) | .path'; }
 is() { [ "$(row "$1")" = "$2" ]; }
 gone() { [ -z "$(row "$1")" ]; }
 counts() { [ "$("$vpmu" stat --session all -j | jq -r --arg t "$1" 'select(.tenant == $t) | .count')" -gt 20000000 ] 2>/dev/null; }
+disbelieved() { "$vpmu" check | grep -q '^names of VMs'; }
 tried=
 
 # place BLOCK CGROUP VM TENANT [USER]: a VM named VM in CGROUP, which USER runs, is found in TENANT, and counted for it
@@ -64,6 +65,11 @@ place() {
 	if is "$3" "$4"; then
 		wait_for "$server" counts "$4"
 		counts "$4" || check "$1: $4 has counts" no yes
+	fi
+	if [ "${5-}" = 2002 ]; then # who may not have such a name
+		wait_for "$server" disbelieved
+		check_match "$1: vpmu check" "$("$vpmu" check)" '^names of VMs +no +1 named as VMs of a tenant'
+		check_match "$1: the log" "$(cat "$dir/server.log")" "^vpmud: VM $3, process $vm: its name makes it no VM of"
 	fi
 	kill "$vm"
 	wait "$vm" 2>/dev/null
