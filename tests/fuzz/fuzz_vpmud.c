@@ -41,10 +41,10 @@ static const struct {
 
 static const char *const configs[] = {
 	"",
-	"[tenant /acme]\ncgroup = /acme*\nvm = a-*\nvm_owner = 1\n[tenant /globex]\ncgroup = "
-	"/globex\nvm = g-*\n",
+	"[tenant /acme]\ncgroup = /acme*\nvm = a-*\n[tenant /globex]\ncgroup = /globex\nvm = g-*\n",
 	"[tenant /acme]\ncgroup = /pods\n[tenant /pods/*]\ncgroup = /pods/p*\n",
 	"[tenant /globex/*]\nvm = *\n[tenant /acme/x]\nmetadata = /acme*\ncgroup = /machine/*\n",
+	"[tenant /globex/*]\nvm = *\nvm_owner = 1\n",
 	"[tenant /acme/*]\nmetadata = *\n[tenant /globex]\ncgroup = /*\n",
 };
 static const char *const names[] = {"a-1", "a-1",  "g-1",   "web",    "-x", "\xc3\xa4\xc3\xb6",
