@@ -158,25 +158,28 @@ static void end(struct ksampling *ks)
 	free(ks);
 }
 
-/* Counting begins before sampling does and ends after it, so a count is never less than what was
- * sampled of it. */
+/* Counting begins just before sampling does and ends after it, so a count is never less than what
+ * was sampled of it, and not much more. */
 static int begin(struct ksampling *ks)
 {
 	struct kernel_plane *k = plane_of(ks->s.node->source);
 	const struct sample_spec spec = {ks->key, ks->opts.period, ks->opts.chains};
-	struct vpmu_counting *c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
+	struct vpmu_counting *c;
 	size_t failed;
-	int ret = c ? vpmu_source_attach(c, &failed) : -ENOMEM;
+	int ret = samples_open(k->samples, &spec, &ks->user);
 
+	if (ret)
+		return ret == -EMFILE ? -ENOMEM : ret;
+	whose_forget(k);
+	whose_begin(k);
+	c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
+	ret = c ? vpmu_source_attach(c, &failed) : -ENOMEM;
 	if (ret) {
 		vpmu_counting_free(c);
 		return ret;
 	}
 	ks->counting = c;
-	whose_forget(k);
-	whose_begin(k);
-	ret = samples_start(k->samples, &spec, &ks->user);
-	return ret == -EMFILE ? -ENOMEM : ret;
+	return samples_start(k->samples, &ks->user);
 }
 
 int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,

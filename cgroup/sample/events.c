@@ -150,8 +150,15 @@ static int open_cpu(struct samples *ss, struct sample_set *set, unsigned int cpu
 		return ret;
 	}
 	ret = map_ring(ss, e);
-	if (!ret)
-		ret = ss->sys->control(e->fd, PERF_EVENT_IOC_ENABLE, 0);
+	if (ret)
+		close_event(ss, e);
+	return ret;
+}
+
+static int enable_cpu(const struct samples *ss, struct cpu_event *e)
+{
+	int ret = ss->sys->control(e->fd, PERF_EVENT_IOC_ENABLE, 0);
+
 	if (ret)
 		close_event(ss, e);
 	return ret;
@@ -304,7 +311,7 @@ static bool same(const struct sample_spec *a, const struct sample_spec *b)
 	return a->key == b->key && a->period == b->period && a->chains == b->chains;
 }
 
-int samples_start(struct samples *ss, const struct sample_spec *spec, struct sample_user *u)
+int samples_open(struct samples *ss, const struct sample_spec *spec, struct sample_user *u)
 {
 	struct sample_set *set = ss->sets;
 	unsigned int nr = 0;
@@ -316,14 +323,31 @@ int samples_start(struct samples *ss, const struct sample_spec *spec, struct sam
 		set = set->next;
 	if (!set)
 		ret = nr == SAMPLE_SETS_MAX ? -E2BIG : open_set(ss, spec, &set);
-	if (ret)
-		return ret;
+	if (!ret)
+		u->set = set;
+	return ret;
+}
+
+int samples_start(struct samples *ss, struct sample_user *u)
+{
+	struct sample_set *set = u->set;
+	int error = 0, ret;
+	bool any = set->users;
+
 	u->before = (struct ring_counts){0}; /* of a set of its own */
 	if (set->users) {
 		take_set(set, ss->nr_cpus); /* what was sampled before is not this user's */
 		set_counts(ss, set, &u->before);
 	}
-	u->set = set;
+	for (unsigned int cpu = 0; !set->users && cpu < ss->nr_cpus; cpu++) {
+		if (set->cpu[cpu].fd < 0)
+			continue;
+		ret = enable_cpu(ss, &set->cpu[cpu]);
+		any |= !ret;
+		error = ret ? ret : error;
+	}
+	if (!any)
+		return answer(error);
 	u->next = set->users;
 	set->users = u;
 	return 0;
@@ -335,9 +359,10 @@ void samples_stop(struct samples *ss, struct sample_user *u)
 	struct sample_user **link = &set->users;
 
 	take_set(set, ss->nr_cpus);
-	while (*link != u)
+	while (*link && *link != u)
 		link = &(*link)->next;
-	*link = u->next;
+	if (*link)
+		*link = u->next;
 	u->set = NULL;
 	if (!set->users)
 		free_set(ss, set);
@@ -350,7 +375,8 @@ void samples_cpus(struct samples *ss)
 			struct cpu_event *e = &set->cpu[cpu];
 
 			if (ss->use[cpu] && e->fd < 0) {
-				open_cpu(ss, set, cpu);
+				if (set->users && !open_cpu(ss, set, cpu))
+					enable_cpu(ss, e);
 			} else if (!ss->use[cpu] && e->fd >= 0) {
 				ring_read(&e->ring, e->sample_type, &e->counts, take_one, set);
 				add_counts(ss, e, &set->gone);

@@ -45,11 +45,14 @@ struct sample_user {
 };
 
 /*
- * samples_start - sample from now on; takes what is in the rings already. -EOPNOTSUPP: no CPU can
- * sample the key; -EACCES: not permitted; -E2BIG: SAMPLE_SETS_MAX; -ENOMEM: also no memory for the
- * rings (perf_event_mlock_kb); -EMFILE. samples_stop - takes the last samples first.
+ * samples_open - make ready for @u, which takes time. -EOPNOTSUPP: no CPU can sample the key;
+ * -EACCES: not permitted; -E2BIG: SAMPLE_SETS_MAX; -ENOMEM: also no memory for the rings
+ * (perf_event_mlock_kb); -EMFILE. samples_start - right after that; sample from now on; takes what
+ * is in the rings already. samples_stop - takes the last samples first; also after samples_open
+ * alone.
  */
-int samples_start(struct samples *ss, const struct sample_spec *spec, struct sample_user *u);
+int samples_open(struct samples *ss, const struct sample_spec *spec, struct sample_user *u);
+int samples_start(struct samples *ss, struct sample_user *u);
 void samples_stop(struct samples *ss, struct sample_user *u);
 
 /* samples_take - call take() of each user for each sample taken so far. Returns how full the

@@ -7,7 +7,8 @@
  * control thread.
  *
  * No sample is lost in silence: samples + lost is what the event's counts say, on each CPU
- * floor(count / period).
+ * floor(count / period). On real hosts it is a little less of work that runs all the time, since
+ * counting begins earlier and ends later than sampling.
  *
  * Which vCPU a sample is of: a sample carries the serial of the vCPU's node, a number that is never
  * used again. The control thread knows serials by name (struct whos): a node's serial is there from

@@ -76,6 +76,40 @@ static struct vpmu_sampling *start(struct vpmu_source_node *n, vpmu_key_t key, s
 	return out;
 }
 
+static int open_uncounted(const struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	cr_expect_eq(k->countings, 0u);
+	return fake_sys.open(attr, tid, cpu);
+}
+
+static int enable_counted(int fd, unsigned long request, unsigned long arg)
+{
+	cr_expect_neq(k->countings, 0u);
+	return fake_sys.control(fd, request, arg);
+}
+
+/* What takes long is done before: what is counted and not sampled is missing in the profile. */
+Test(it_kernel_sampling, counting_and_sampling_begin_together)
+{
+	struct sample_sys sys = fake_sys;
+	struct seen x = {0};
+
+	sys.open = open_uncounted;
+	sys.control = enable_counted;
+	setup(&sys);
+	vpmu_source_sample_stop(start(tenant, CLOCK, &x, false));
+	fake_open_error = -EMFILE;
+	cr_expect_eq(vpmu_source_sample_start(
+			     tenant,
+			     &(struct vpmu_sampling_opts){
+				     .key = CLOCK, .period = 1000000, .sample = take, .arg = &x},
+			     &(struct vpmu_sampling *){NULL}),
+		     -ENOMEM);
+	cr_expect_eq(k->countings, 0u);
+	fake_open_error = 0;
+	end();
+}
+
 static uint64_t sent_ns;
 
 /* A sample on the first CPU that is sampled. */

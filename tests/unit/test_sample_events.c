@@ -46,7 +46,8 @@ TestSuite(sample_events, .init = setup, .fini = teardown);
 static void start(struct user *x, const struct sample_spec *how)
 {
 	x->u.take = take;
-	cr_assert_eq(samples_start(ss, how, &x->u), 0);
+	cr_assert_eq(samples_open(ss, how, &x->u), 0);
+	cr_assert_eq(samples_start(ss, &x->u), 0);
 }
 
 /* A sample on @cpu in the @n-th event there. */
@@ -212,7 +213,7 @@ Test(sample_events, a_refused_event_leaves_nothing_behind)
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		fake_open_error = row[i].error;
-		cr_expect_eq(samples_start(ss, &spec, &a.u), row[i].answer, "row %zu", i);
+		cr_expect_eq(samples_open(ss, &spec, &a.u), row[i].answer, "row %zu", i);
 		cr_expect_eq(fake_events(), 0u);
 	}
 	fake_open_error = 0;
@@ -233,7 +234,7 @@ Test(sample_events, little_memory_makes_small_rings)
 	samples_stop(ss, &a.u);
 	cr_expect_eq(a.n, 1u);
 	fake_map_max = 1;
-	cr_expect_eq(samples_start(ss, &spec, &a.u), -ENOMEM);
+	cr_expect_eq(samples_open(ss, &spec, &a.u), -ENOMEM);
 	cr_expect_eq(fake_events(), 0u);
 }
 
@@ -272,7 +273,7 @@ Test(sample_events, there_are_only_so_many)
 		start(&u[i], &s);
 	}
 	s.period++;
-	cr_expect_eq(samples_start(ss, &s, &more.u), -E2BIG);
+	cr_expect_eq(samples_open(ss, &s, &more.u), -E2BIG);
 	s.period--;
 	start(&more, &s);
 	samples_stop(ss, &more.u);
