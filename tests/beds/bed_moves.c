@@ -141,20 +141,6 @@ static void say(struct tenants *t)
 	cr_expect(u.moves);
 }
 
-/*
- * The kernel tells the root's children apart in its perf_event controller once any controller was
- * switched on for them, as systemd does on every host.
- */
-static void switch_pids(void)
-{
-	static const char *const words[] = {"+pids", "-pids"};
-	int fd = open("/sys/fs/cgroup/cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
-
-	for (int i = 0; i < 2; i++)
-		cr_assert_eq(write(fd, words[i], 5), 5, "%s: %s", words[i], strerror(errno));
-	close(fd);
-}
-
 static void move_itself(struct mover *m)
 {
 	bed_loop(m->first);
@@ -171,7 +157,7 @@ static void by_themselves(bool tells)
 
 	bed_one_cpu();
 	if (tells)
-		switch_pids();
+		cgroups_apart();
 	tenants_open(&t, 2 * MOVERS, events);
 	m = make_all(move_itself, 50000);
 	tenants_attach(&t, t.nr_keys, true);
@@ -233,7 +219,7 @@ Test(bed_moves, beside_perf_to_the_instruction)
 
 	cr_assert(m != MAP_FAILED);
 	bed_one_cpu();
-	switch_pids();
+	cgroups_apart();
 	tenants_open(&t, 2, events);
 	for (unsigned int i = 0; i < 2; i++) {
 		to_tenant[i] = procs_of(i);
@@ -306,7 +292,7 @@ Test(bed_moves, by_another_cpu)
 
 	bed_cpu1(true);
 	bed_run_on(0);
-	switch_pids();
+	cgroups_apart();
 	tenants_open(&t, 2 * MOVERS, events);
 	m = make_all(fault, 100);
 	tenants_attach(&t, t.nr_keys, true);

@@ -53,6 +53,16 @@ void cgroup_enter(const char *name)
 	close(fd);
 }
 
+void cgroups_apart(void)
+{
+	static const char *const words[] = {"+pids", "-pids"};
+	int fd = open(CGROUPS "/cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
+
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(write(fd, words[i], 5), 5, "%s: %s", words[i], strerror(errno));
+	close(fd);
+}
+
 static void make_pipe(int fd[2])
 {
 	cr_assert(!pipe2(fd, O_CLOEXEC), "pipe: %s", strerror(errno));

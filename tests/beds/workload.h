@@ -18,6 +18,10 @@ uint64_t cgroup_make(const char *name);
 void cgroup_remove(const char *name);
 void cgroup_enter(const char *name);
 
+/* cgroups_apart - the kernel tells the root's children apart in its perf_event controller only once
+ * any controller was switched on for them, as systemd does on every host. */
+void cgroups_apart(void);
+
 /*
  * Two processes of the same real-time priority, the caller and a child, that give the CPU to each
  * other: each round is two context switches, always the same instructions, and nothing else.
