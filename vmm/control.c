@@ -223,9 +223,9 @@ static int cmd_quit(void *arg, const json_t *req, json_t *resp, char *err, size_
 
 /* ---- what the server asks ------------------------------------------------------------------- */
 
-/* The event that the guest selected last and its policy denied, as `perf stat -e` spells it. */
-static const char *denied_name(const struct machine_vm *vm, uint64_t last,
-			       char buf[VPMU_EVENT_NAME_MAX])
+/* The event @last of struct machine_uncounted, as `perf stat -e` spells it. */
+static const char *uncounted_name(const struct machine_vm *vm, uint64_t last,
+				  char buf[VPMU_EVENT_NAME_MAX])
 {
 	bool amd = vm->pmu == VPMU_GUEST_AMD_K7 || vm->pmu == VPMU_GUEST_AMD_CORE ||
 		   vm->pmu == VPMU_GUEST_AMD_V2;
@@ -241,15 +241,24 @@ static const char *denied_name(const struct machine_vm *vm, uint64_t last,
 		vpmu_key_from_raw(amd ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL, last, flags), buf);
 }
 
-static int denials(const struct machine_vm *vm, json_t *obj)
+static int uncounted(const struct machine_vm *vm, json_t *obj)
 {
+	const struct machine_uncounted denied = machine_vm_denied(vm),
+				       unsupported = machine_vm_unsupported(vm);
 	char name[VPMU_EVENT_NAME_MAX];
-	uint64_t last, n = machine_vm_denied(vm, &last);
-	int bad = json_object_set_new(obj, "denied", json_sprintf("%" PRIu64, n));
+	int bad = 0;
 
-	if (n)
+	if (vm->policy != VPMU_POLICY_FULL || vm->allow || vm->deny)
+		bad |= json_object_set_new(obj, "denied", json_sprintf("%" PRIu64, denied.n));
+	if (denied.n)
 		bad |= json_object_set_new(obj, "denied-last",
-					   json_string(denied_name(vm, last, name)));
+					   json_string(uncounted_name(vm, denied.last, name)));
+	if (unsupported.n) {
+		bad |= json_object_set_new(obj, "unsupported",
+					   json_sprintf("%" PRIu64, unsupported.n));
+		bad |= json_object_set_new(obj, "unsupported-last",
+					   json_string(uncounted_name(vm, unsupported.last, name)));
+	}
 	return bad;
 }
 
@@ -277,8 +286,7 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 		bad |= json_object_set_new(obj, "tenant-max-events",
 					   json_integer(machine_tenant_max_events(vm)));
 	bad |= json_object_set_new(obj, "image", json_string(vm->image));
-	if (vm->policy != VPMU_POLICY_FULL || vm->allow || vm->deny)
-		bad |= denials(vm, obj);
+	bad |= uncounted(vm, obj);
 	if (!vm->vm && state == VM_DONE)
 		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
 	if (!vm->vm && state == VM_DONE && vm->how != VM_HOW_EXITED)

@@ -158,14 +158,13 @@ static struct peer_vm *vm_add(struct peer *e, const struct said *s)
 /* ---- lists ---------------------------------------------------------------------------------- */
 
 /* What is passed on of a VM: docs/protocol.md, "Commands of vpmu-vmm". */
-static const char *const fields[] = {
-	"state",	   "engine",	 "pmu",
-	"policy",	   "weight",	 "tenant-weight",
-	"image",	   "max-events", "tenant-max-events",
-	"refused",	   "denied",	 "denied-last",
-	"status",	   "reason",	 "console-lines",
-	"console-dropped", "how",
-};
+static const char *const fields[] = {"state",		"engine",     "pmu",
+				     "policy",		"weight",     "tenant-weight",
+				     "image",		"max-events", "tenant-max-events",
+				     "refused",		"denied",     "denied-last",
+				     "status",		"reason",     "console-lines",
+				     "console-dropped", "how",	      "unsupported",
+				     "unsupported-last"};
 
 static json_t *info_of(const json_t *node)
 {

@@ -35,6 +35,17 @@ counted 0xc1 $some
 counted 0xc2 $some
 listed '.policy == "full" and (has("denied") | not)'
 
+# An event that the host cannot count: the guest reads 0 and the quality FFH, the operator sees it
+run "policy=full" "wr 0x186 $ev0 wr 0x187 0x4301c4 count 0x38f 3 loop 100 rd 0xc2 rd 0x56504d06"
+counted 0xc2 0x0
+counted 0x56504d06 0xff
+listed '.unsupported == "1" and (."unsupported-last" | endswith("r1c4")) and (has("denied") | not)'
+
+run "pmu=amd-v2" "wr 0xc0010200 0x4300d1 count 0xc0000301 1 loop 100 rd 0xc0010201 rd 0x56504d02"
+counted 0xc0010201 0x0
+counted 0x56504d02 0xff
+listed '.unsupported == "1" and (."unsupported-last" | endswith("rd1"))'
+
 run "policy=standard" "$both"
 counted 0xc2 $some
 listed '.policy == "standard" and .denied == "0" and (has("denied-last") | not)'

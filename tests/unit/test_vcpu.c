@@ -336,9 +336,31 @@ Test(vcpu, denials)
 
 	scripts[0] = script;
 	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2, .policy = &policy});
-	cr_assert_eq(b.vm->denied, 0);
+	cr_assert_eq(b.vm->denied.n, 0);
 	run(&b);
-	cr_assert_eq(b.vm->denied, 1);
-	cr_assert_eq(b.vm->denied_last, 0x4381d0);
+	cr_assert_eq(b.vm->denied.n, 1);
+	cr_assert_eq(b.vm->denied.last, 0x4381d0);
+	cr_assert_eq(b.vm->unsupported.n, 0);
+	bed_fini(&b);
+}
+
+/* Events that the host cannot count: started by a select or by the global controls. */
+Test(vcpu, unsupported_events)
+{
+	static const struct fake_step script[] = {
+		WR(0x38f, 3), WR(0x186, 0x4301c4), /* conditional branches */
+		RUN(10),      WR(0x38f, 0),
+		WR(0x38f, 3),			   /* the same again */
+		RD(0xc1, 0),  WR(0x187, 0x4300c5), /* mispredicted branches */
+		RD(0xc2, 0),  EXIT(0),
+	};
+	struct bed b;
+
+	scripts[0] = script;
+	bed_init(&b, &(struct setup){.model = VPMU_GUEST_INTEL_V2});
+	run(&b);
+	cr_assert_eq(b.vm->unsupported.n, 2);
+	cr_assert_eq(b.vm->unsupported.last, 0x4300c5);
+	cr_assert_eq(b.vm->denied.n, 0);
 	bed_fini(&b);
 }

@@ -36,8 +36,10 @@ struct machine_vm {
 	enum vm_how how;
 	uint32_t status;
 	char reason[VM_REASON_MAX];
-	uint64_t denied, denied_last; /* before: machine_vm_denied */
-	uint64_t refused;	      /* before: machine_vm_refused */
+	struct machine_uncounted {
+		uint64_t n, last;
+	} denied, unsupported; /* before: machine_vm_denied, machine_vm_unsupported */
+	uint64_t refused;      /* before: machine_vm_refused */
 	/* VM_FAILED: the last branches by vCPU, NULL for a vCPU without records; else NULL */
 	struct vcpu_branches **branches;
 	/* machine.c's */
@@ -106,9 +108,12 @@ struct machine_vm *machine_vms(const struct machine *m); /* first; ->next. In or
 int machine_vm_start(struct machine_vm *vm, char *err, size_t errlen);
 void machine_vm_pause(struct machine_vm *vm);
 enum vm_state machine_vm_state(const struct machine_vm *vm);
-/* machine_vm_denied - how often the guest selected an event that its policy denies. *last: the
- * newest of these, as in vpmu_guest.denied_last. */
-uint64_t machine_vm_denied(const struct machine_vm *vm, uint64_t *last);
+/* machine_vm_denied - how often the guest selected an event that its policy denies; .last: the
+ * newest of these, as in vpmu_guest.denied_last.
+ * machine_vm_unsupported - how many counters it started with an event that the host cannot count.
+ */
+struct machine_uncounted machine_vm_denied(const struct machine_vm *vm);
+struct machine_uncounted machine_vm_unsupported(const struct machine_vm *vm);
 
 /* machine_vm_refused - how many counters of the guest were not started, because its quota of
  * distinct events was used up or no slot was free for guests. */

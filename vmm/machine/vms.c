@@ -313,14 +313,22 @@ enum vm_state machine_vm_state(const struct machine_vm *e)
 	return e->vm ? vm_state(e->vm) : e->state;
 }
 
-uint64_t machine_vm_denied(const struct machine_vm *e, uint64_t *last)
+static struct machine_uncounted uncounted(const struct vm_uncounted *u)
 {
-	if (!e->vm) {
-		*last = e->denied_last;
-		return e->denied;
-	}
-	*last = atomic_load_explicit(&e->vm->denied_last, memory_order_relaxed);
-	return atomic_load_explicit(&e->vm->denied, memory_order_relaxed);
+	return (struct machine_uncounted){
+		.n = atomic_load_explicit(&u->n, memory_order_relaxed),
+		.last = atomic_load_explicit(&u->last, memory_order_relaxed),
+	};
+}
+
+struct machine_uncounted machine_vm_denied(const struct machine_vm *e)
+{
+	return e->vm ? uncounted(&e->vm->denied) : e->denied;
+}
+
+struct machine_uncounted machine_vm_unsupported(const struct machine_vm *e)
+{
+	return e->vm ? uncounted(&e->vm->unsupported) : e->unsupported;
 }
 
 uint64_t machine_vm_refused(const struct machine_vm *e)
@@ -350,7 +358,8 @@ void machine_reap(struct machine *m)
 		e->how = vm_how(e->vm);
 		e->status = vm_status(e->vm);
 		memcpy(e->reason, e->vm->reason, sizeof(e->reason));
-		e->denied = machine_vm_denied(e, &e->denied_last);
+		e->denied = machine_vm_denied(e);
+		e->unsupported = machine_vm_unsupported(e);
 		e->refused = machine_vm_refused(e);
 		if (e->state == VM_FAILED)
 			keep_branches(e);

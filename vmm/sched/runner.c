@@ -135,6 +135,7 @@ static int make_current(struct runner_pcpu *p, struct vcpu *v)
 			__atomic_store_n(&p->migrated, p->migrated + 1, __ATOMIC_RELAXED);
 		v->placed = p;
 		vpmu_guest_placed(v->guest, p->pcpu);
+		vcpu_note_uncounted(v);
 		v->vm->ops->set_tally(v->ev, p->env.tally);
 	}
 	vpmu_pcpu_switch(p->pcpu, &v->ctx);

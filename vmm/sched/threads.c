@@ -62,6 +62,7 @@ static bool place(struct vcpu_thread *t)
 		return false;
 	}
 	vpmu_guest_placed(t->v->guest, t->env.pcpu);
+	vcpu_note_uncounted(t->v);
 	t->placed = true;
 	return true;
 }

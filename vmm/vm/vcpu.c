@@ -63,15 +63,22 @@ static inline bool service_counters(struct vcpu *v)
 
 /* ---- MSRs ---- */
 
-void vcpu_note_denials(struct vcpu *v)
+/* The guest has @n by now, of which *@noted are in @all. */
+static void note(struct vm_uncounted *all, uint64_t *noted, uint64_t n, uint64_t last)
 {
-	uint64_t more = v->guest->denied - v->denied;
-
-	if (!more)
+	if (n == *noted)
 		return;
-	v->denied += more;
-	atomic_store_explicit(&v->vm->denied_last, v->guest->denied_last, memory_order_relaxed);
-	atomic_fetch_add_explicit(&v->vm->denied, more, memory_order_relaxed);
+	atomic_store_explicit(&all->last, last, memory_order_relaxed);
+	atomic_fetch_add_explicit(&all->n, n - *noted, memory_order_relaxed);
+	*noted = n;
+}
+
+void vcpu_note_uncounted(struct vcpu *v)
+{
+	const struct vpmu_guest *g = v->guest;
+
+	note(&v->vm->denied, &v->denied, g->denied, g->denied_last);
+	note(&v->vm->unsupported, &v->unsupported, g->unsupported, g->unsupported_last);
 }
 
 /* MSRs that neither the engine nor the PMU model knows do not exist: #GP. */
@@ -88,7 +95,7 @@ static void wrmsr(struct vcpu *v)
 	struct vmm_run *run = &v->run;
 
 	run->u.msr.fault = vpmu_guest_wrmsr(v->guest, run->u.msr.index, run->u.msr.data) != 0;
-	vcpu_note_denials(v);
+	vcpu_note_uncounted(v);
 }
 
 /* ---- devices ---- */

@@ -77,7 +77,7 @@ struct vcpu {
 	struct bus ports; /* the I/O ports it reaches, and its own devices there */
 	struct serial serial;
 	struct exitport exitport;
-	uint64_t denied; /* how many of guest->denied are in vm->denied already */
+	uint64_t denied, unsupported; /* how many of the guest's are in the VM's already */
 
 	void *thread; /* only for threads.c */
 };
@@ -106,9 +106,9 @@ struct vcpu {
  * v->id are set. -errno of bus_claim. Control thread. */
 int vcpu_devices(struct vcpu *v);
 
-/* vcpu_note_denials - add to vm->denied what the policy has denied the guest since the last call.
- * Thread that runs @v. */
-void vcpu_note_denials(struct vcpu *v);
+/* vcpu_note_uncounted - add to vm->denied and vm->unsupported what the guest has selected and did
+ * not get counted since the last call. Thread that runs @v. */
+void vcpu_note_uncounted(struct vcpu *v);
 
 /* vcpu_where - vpmu_context.where for the ctx of a vCPU: where it executes. -errno of the engine.
  */

@@ -180,8 +180,10 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	atomic_init(&vm->failing, 0);
 	vm->quota.max = o->max_events;
 	vm->quota.parent = o->quota;
-	atomic_init(&vm->denied, 0);
-	atomic_init(&vm->denied_last, 0);
+	atomic_init(&vm->denied.n, 0);
+	atomic_init(&vm->denied.last, 0);
+	atomic_init(&vm->unsupported.n, 0);
+	atomic_init(&vm->unsupported.last, 0);
 	if (!vm->name || !vm->vcpus) {
 		ret = fail(-ENOMEM, err, errlen, "vm %s: out of memory", o->name);
 		goto fail;
@@ -246,7 +248,7 @@ int vm_create(const struct vm_opts *o, struct vm **out, char *err, size_t errlen
 	if (ret)
 		goto fail;
 	for (unsigned int i = 0; i < o->vcpus; i++)
-		vcpu_note_denials(&vm->vcpus[i]);
+		vcpu_note_uncounted(&vm->vcpus[i]);
 	*out = vm;
 	return 0;
 fail:

@@ -123,11 +123,14 @@ struct vm {
 		uint64_t due;
 	} timer;
 	bool started;
-	_Atomic unsigned int live;    /* vCPUs that have not ended */
-	_Atomic bool over;	      /* all have, and the outcome is settled */
-	struct vpmu_quota quota;      /* of distinct events */
-	_Atomic uint64_t denied;      /* selections that the policy denied, of all vCPUs */
-	_Atomic uint64_t denied_last; /* the newest of them: vpmu_guest.denied_last */
+	_Atomic unsigned int live; /* vCPUs that have not ended */
+	_Atomic bool over;	   /* all have, and the outcome is settled */
+	struct vpmu_quota quota;   /* of distinct events */
+	/* What guests select and do not get counted, of all vCPUs: see struct vpmu_guest. */
+	struct vm_uncounted {
+		_Atomic uint64_t n;
+		_Atomic uint64_t last; /* the newest: vpmu_guest.denied_last */
+	} denied, unsupported;
 	enum vm_how how;
 	char reason[VM_REASON_MAX];
 };

@@ -150,6 +150,12 @@ static void ctr_del(struct vpmu_guest *g, unsigned int i)
 	c->base = (struct vpmu_value){0};
 }
 
+/* The event of counter @i, as vpmu_guest.denied_last has it. */
+static uint64_t event_of(const struct vpmu_guest *g, unsigned int i)
+{
+	return i < FIXED0 ? g->ctr[i].evtsel : i - FIXED0;
+}
+
 /*
  * Prepare counter @i to count. Returns whether consumer_begin must follow. Hardware never refuses
  * to count, so the guest's write succeeds in any case. If the host cannot count, the counter stands
@@ -160,6 +166,10 @@ static bool ctr_take(struct vpmu_guest *g, unsigned int i)
 	struct vpmu_guest_ctr *c = &g->ctr[i];
 	int ret = consumer_take(&c->consumer, c->key ? NULL : g->ctx->own, c->sel, g->pcpu);
 
+	if (ret == -EOPNOTSUPP && !c->key) {
+		g->unsupported++;
+		g->unsupported_last = event_of(g, i);
+	}
 	if (!ret || ret == -EOPNOTSUPP)
 		c->key = c->sel;
 	g->work += VPMU_GUEST_WORK_SWITCH;
@@ -251,7 +261,7 @@ void guest_denied(struct vpmu_guest *g, uint32_t ctrs)
 		if (!g->ctr[i].denied)
 			continue;
 		g->denied++;
-		g->denied_last = i < FIXED0 ? g->ctr[i].evtsel : i - FIXED0;
+		g->denied_last = event_of(g, i);
 	}
 }
 

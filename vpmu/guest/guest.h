@@ -90,6 +90,10 @@ struct vpmu_guest {
 	/* denials by the policy */
 	uint64_t denied;      /* number of writes that selected a denied event (saved) */
 	uint64_t denied_last; /* event select (GP) or fixed counter number of the newest (saved) */
+
+	/* events that the host cannot count. They are this host's, so they are not saved */
+	uint64_t unsupported;	   /* number of counters that were given one and started */
+	uint64_t unsupported_last; /* as denied_last */
 };
 
 /* vpmu_guest_init - set the registers to their power-up values. @g is zeroed memory of the caller.
