@@ -340,6 +340,12 @@ check "exit status of one that waits" $? 1
 check_match "pins of another one" "$(cat "$dir/second.log")" 'vpmud: kernel plane: .*another process uses these pins$'
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
 "$vpmu" attach other -e context-switches -t /acme || exit 1
+# What the host can count, and why not.
+"$vpmu" attach other2 -e cycles,page-faults -t /acme 2>/dev/null || exit 1
+counted() { "$vpmu" stat --session other2 -j | jq -c '[.event, ."counter-value" == "<not supported>", .why]'; }
+can=$(counted)
+in_use() { "$vpmu" check -j | jq -r 'select(.what == "hardware events in use") | .why'; }
+use=$(in_use)
 # With no more rights than the service manager gives it.
 bounding=$(sed -n 's/^CapabilityBoundingSet=//p' "$(dirname "$0")/../../cgroup/vpmud/vpmud.service.in" |
 	tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')
@@ -367,6 +373,10 @@ wait "$server" 2>/dev/null
 server=$second
 wait_for "$server" "$vpmu" sessions
 at_least "after one that waited" "$(value kept page-faults /acme)" $n
+check_match "events of the session" "$can" '"cycles",(true,"|false,null)'
+check "what the host can count, after restarts" "$(counted)" "$can"
+check "the events in use" "$(in_use)" "$use"
+"$vpmu" detach other2 >/dev/null
 check "both sessions" "$("$vpmu" sessions -j | jq -r .session | sort | tr '\n' ' ')" "kept other "
 a=$(value kept page-faults /acme)
 g=$(value kept page-faults /globex)
