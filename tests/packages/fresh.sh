@@ -3,7 +3,7 @@
 # The README's commands on a fresh Debian: a minimal one by debootstrap, a clone of what is committed here, and nothing
 # installed but what the commands install themselves. Of ./check, only debian13.sh uses it: each run does all of it again.
 #   sh tests/packages/fresh.sh FOLDER CASE COMMAND...
-#     FOLDER   outside of the source tree; the Debian and what the cases leave behind stay there
+#     FOLDER   outside of the source tree, or in its folder build; the Debian and what the cases leave behind stay there
 #     CASE     root     the first one: installs what it needs
 #              none     another user than root, on a Debian without any of the packages
 #              user     another user, with the packages that root's commands have installed
@@ -102,8 +102,9 @@ user | bare)
 	;;
 esac
 case $top in
-"$src"*)
-	echo "fresh.sh: $top is in the source tree; accepted: a folder outside of it" >&2
+"$src"/build*/*) ;;
+"$src" | "$src"/*)
+	echo "fresh.sh: $top is in the source tree; accepted: a folder outside of it, or in build" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The source tree on a fresh Debian 13: ./demo, then the build with its tests, all unit tests and those of the other quick
+# tests that depend on the compiler and on libbpf, and that vpmud counts there. fresh.sh makes the Debian and enters it.
+# Installed packages and what ./demo fetches stay in build/packages/debian13 for the next time; the tree is built anew.
+#   VPMU_BUILD=build sh tests/packages/debian13.sh
+. "$(dirname "$0")/lib.inc"
+need debootstrap unshare
+[ "$(id -u)" = 0 ] || skip "not root: a clean Debian cannot be made and entered"
+unshare -m -f -C -u -i true 2>/dev/null || skip "no namespaces for this user"
+top=$work/debian13
+tree=$top/root/upper/root/vpmu
+integration='it_kernel_errors|it_kernel_pins|it_kernel_tasks|it_sampling|vpmud_schema|install'
+
+inside() { # LOG COMMAND...
+	log=$top/$1.log
+	shift
+	FRESH_RELEASE=trixie FRESH_CCACHE= sh "$src/tests/packages/fresh.sh" "$top" root "$@" >"$log" 2>&1
+}
+
+must() { # WHAT LOG COMMAND...
+	what=$1
+	shift
+	inside "$@" && return 0
+	echo "FAILED: $what on Debian 13"
+	show "$log"
+	exit 1
+}
+
+# ---- the tree, as it is here ----
+mkdir -p "$top" || exit 1
+[ ! -d "$tree/build/linux" ] || { rm -rf "$top/linux" && mv "$tree/build/linux" "$top/linux"; } || exit 1
+rm -rf "$tree"
+mkdir -p "$tree/build" && (cd "$src" && tar -c --exclude='./build*' --exclude=./.git .) | tar -C "$tree" -x || exit 1
+[ ! -d "$top/linux" ] || mv "$top/linux" "$tree/build/linux"
+
+# ---- the Debian, with the packages that are wanted: what cannot be had is no failure, a name that is not there is one ----
+if ! inside deps sh tools/deps check; then
+	[ -d "$top/debian" ] || skip "debootstrap: $(tail -1 "$log") $(tail -1 "$top/debootstrap.log" 2>/dev/null)"
+	cp "$log" "$top/missing.log"
+	inside update apt-get update -q -o APT::Update::Error-Mode=any || skip "no packages of Debian 13: $(grep '^E:' "$log" | head -1)"
+	echo "FAILED: tools/deps check on Debian 13"
+	show "$top/missing.log"
+	exit 1
+fi
+
+# ---- what the README says, and the tests ----
+must "./demo" demo ./demo
+if grep 'refuses the BPF program' "$log"; then
+	check "vpmud counts on Debian 13" no yes
+fi
+must "the build" build sh -c 'cmake --preset default && cmake --build --preset default'
+must "a test" tests sh -c "ctest --test-dir build --output-on-failure -LE long -j \$(nproc) -L unit &&
+	ctest --test-dir build --output-on-failure -LE long -R '^integration[.]($integration)\$'"
+echo "Debian 13: ./demo and $(grep -c ' Passed ' "$log") test programs"
+grep -E 'Skipped\)' "$log" | sed 's/.*- \([^ ]*\) .*/# SKIP in Debian 13: \1/'
+[ $failures = 0 ]
