@@ -131,7 +131,8 @@ static void churn(const struct kernel_opts *o)
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		before[1][i] = bed_counters_read(&truth[i]);
 	end = now() + (seconds ? atof(seconds) : 3);
-	while (now() < end) {
+	/* On a slow machine a step can take a second. */
+	for (unsigned int steps = 0; now() < end || steps < 300; steps++) {
 		churn_step(&c);
 		if (rand() % 8 == 0)
 			vpmu_source_flush(list);
