@@ -30,7 +30,7 @@ static __always_inline void enters(struct kp_cpu *st, const struct css_set *cset
 	now_runs(st, c->place);
 }
 
-/* The account is not charged right for once. */
+/* What was counted since the last charge cannot be divided among the accounts that ran. */
 static __always_inline void misses(__u32 account)
 {
 	struct kp_account *a = account_of(account);
@@ -46,19 +46,50 @@ enum cause {
 	MOVES, /* its task was moved to another cgroup just now */
 };
 
+/* What is known of the time since the last charge. */
+enum known {
+	ALL_KNOWN, /* the current account ran */
+	A_MOVE,	   /* the current account ran, and then the account of @prev, for an unknown part */
+	NOT_KNOWN, /* switches were not seen: both ran, and perhaps others */
+};
+
+static __always_inline __u64 css_set_of(const struct kp_cpu *st)
+{
+	return st->cset ? st->cset : st->other_cset;
+}
+
+/*
+ * What is known of what ran since the last charge, up to now that @prev ends or is looked at. @p:
+ * the account that it is in now; @missed: switches that were not seen.
+ *
+ * A task that was moved while it ran has another css_set than when the CPU switched to it. If moves
+ * are seen (kp_cfg.moves), on_move has charged what it did before, or is about to: what was counted
+ * is what it did before the move. This is so, too, if @prev is switched away between its move and
+ * on_move, which then finds that it does not run.
+ */
+static __always_inline enum known what_ran(struct kp_cpu *st, struct task_struct *prev, __u32 p,
+					   __u32 missed, enum cause cause)
+{
+	__u32 moves = VPMU_LOAD(&cfg.moves);
+
+	/* A single switch that was not seen, within one account, is no secret. */
+	if (missed > 1 || (missed && (p != st->at.account || !css_set_of(st))))
+		return NOT_KNOWN;
+	if (missed || p == st->at.account || css_set_of(st) == (__u64)prev->cgroups)
+		return ALL_KNOWN;
+	if (cause == MOVES || (moves && moves == st->moves && is_shown(prev->cgroups)))
+		return ALL_KNOWN;
+	return A_MOVE;
+}
+
 /*
  * @prev has run on this CPU, and @next runs from now on. They are the same but for SWITCHES: then
- * all that was counted so far is to be charged.
+ * all that was counted so far is to be charged. @missed: see what_ran().
  *
- * A task that was moved while it ran has another css_set than when the CPU switched to it. What was
- * counted is charged to the account that was looked up then, if moves are seen (kp_cfg.moves): it
- * is what the task did before the move. It is so, too, if @prev is switched away between its move
- * and on_move, which then finds that it does not run. If moves are not seen, all is charged to the
- * account in which @prev is now.
- *
- * If a switch was not seen, nobody knows which task ran for how long. Then what was counted is
- * nobody's, but for what the root counts: that is charged to `other`. The accounts of the two tasks
- * that are known say so; tasks between them may have run, too, and nobody knows of them.
+ * What cannot be divided is nobody's after switches that were not seen, but for what the root
+ * counts: that is charged to `other`. After a move that was not seen it is the old account's. The
+ * accounts that ran say that they are not exact if anything was counted; if others may have run,
+ * too, all do (kp_cpu.blind).
  *
  * A change of bindings, masks or events moves the generation. Charging at the first switch after
  * that is by the old masks, because what ran since the last charge was counted for them; a new
@@ -68,46 +99,51 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 				      struct task_struct *next, enum cause cause)
 {
 	const int flush = cause != SWITCHES;
-	__u32 moves = VPMU_LOAD(&cfg.moves); /* before the css_set */
-	__u64 owed = kp_mask(st), fresh = 0, read, now = clock_now(st, next, flush), since;
-	__u64 cset = st->cset ? st->cset : st->other_cset;
-	__u32 gen = cfg.gen;
+	__u64 nr = switches_of(next, st, flush) + 1, last = st->nr & ~KP_BOUND;
+	__u32 missed = last && nr - last != !flush ? (__u32)(nr - last - !flush) : 0;
+	__u64 owed = kp_mask(st), fresh = 0, read, now, since, cset = css_set_of(st);
+	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former = st->at.account, p;
+	enum known known = ALL_KNOWN;
 	struct kp_account *a;
 	struct kp_cached *c;
-	int moved, unseen = st->unseen;
 
+	if (!flush && nr == last) /* a former process's program has seen it */
+		return 0;
+	now = clock_now(st, next, flush);
+	VPMU_STORE(&st->missed, st->missed + missed);
 	/* So that nothing depends on what is usual. */
 	VPMU_STORE(&st->mask, owed);
 	VPMU_STORE(&st->cset, 0);
-	st->unseen = 0;
-	if (unseen) {
-		VPMU_STORE(&st->missed, st->missed + 1);
-		misses(st->at.account);
-		a = account_of(KP_ROOT);
-		owed &= a ? a->mask : 0;
-		VPMU_STORE(&st->at.account, KP_OTHER);
-	}
+	st->other_cset = cset;
+	gen = cfg.gen;
 	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
 		gen = __sync_fetch_and_add(&cfg.gen, 0);
 		VPMU_STORE(&st->usual, VPMU_LOAD(&cfg.usual));
 		st->held &= VPMU_LOAD(&st->opening);
 		forget_all(st);
 	}
-	moved = cset != (__u64)prev->cgroups &&
-		!(cset &&
-		  (cause == MOVES || (moves && moves == st->moves && is_shown(prev->cgroups))));
-	st->moves = moves;
-	if (unseen) {
-		misses(look_up(prev, st, cpu)->at.account);
-		if (owed)
-			misses(KP_OTHER);
-	} else if (moved) {
+	p = former;
+	if (missed || cset != (__u64)prev->cgroups) {
 		c = look_up(prev, st, cpu);
-		owed &= c->mask;
-		VPMU_STORE(&st->at.account, c->at.account);
+		p = c->at.account;
+		if (cset || missed) {
+			known = what_ran(st, prev, p, missed, cause);
+		} else { /* nothing is owed, or a flush has charged what was before the move */
+			VPMU_STORE(&st->at.account, p);
+			owed &= c->mask;
+		}
+		if (known != ALL_KNOWN)
+			VPMU_STORE(&st->mask, st->mask | c->mask);
+	}
+	st->moves = moves;
+	st->nr = nr | (cfg.tasks ? KP_BOUND : 0);
+	if (known == NOT_KNOWN) {
+		a = account_of(KP_ROOT);
+		owed &= a ? a->mask : 0;
+		VPMU_STORE(&st->at.account, KP_OTHER);
 	}
 	c = look_up(next, st, cpu);
-	if (!flush && !moved && !unseen && c->at.account == st->at.account && gen == st->gen)
+	if (!flush && known == ALL_KNOWN && c->at.account == st->at.account && gen == st->gen)
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
@@ -119,14 +155,26 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 			 */
 			if (!owed && since < cfg.since_ns - st->skew_ns)
 				since = cfg.since_ns - st->skew_ns;
-			if (a && !unseen)
+			if (a && known != NOT_KNOWN)
 				owed |= fresh & a->mask;
 		}
 	}
 	read = c->mask | owed | (st->mask & ~fresh);
 	if (read) {
+		st->counted = 0;
 		VPMU_STORE(&st->last_ns, now);
 		charge(st, cpu, read, owed, now > since ? now - since : 0);
+		if (known != ALL_KNOWN && st->counted) {
+			misses(former);
+			misses(p);
+			if (known == A_MOVE)
+				VPMU_STORE(&st->moved, st->moved + 1);
+			else if (owed)
+				misses(KP_OTHER);
+			/* After a move nobody knows any more where @prev was before. */
+			if (missed > 1 || (missed && cause == MOVES))
+				VPMU_STORE(&st->blind, st->blind + 1);
+		}
 		VPMU_STORE(&st->done_ns, now);
 	}
 	st->event[0] = kp_event(cpu, 0);
@@ -223,12 +271,19 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	__u64 owed = kp_mask(st), read, now, ran_ns;
-	__u64 cset = st->cset ? st->cset : st->other_cset;
 	__u32 near = st->at.near;
 	struct kp_cached *c;
 	struct kp_cell *cell;
 
-	if (st->gen != st->want || cset != (__u64)prev->cgroups)
+	if (css_set_of(st) != (__u64)prev->cgroups ||
+	    switches_of(next, st, 0) != (st->nr & ~KP_BOUND))
+		return switch_slow(ctx, st);
+	/* Within a cgroup, of an account that is not usual. */
+	if (prev->cgroups == next->cgroups && !(st->nr & KP_BOUND)) {
+		st->nr++;
+		return 0;
+	}
+	if (st->gen != st->want)
 		return switch_slow(ctx, st);
 	c = look_up(next, st, next_cpu(next));
 	read = owed | c->mask;
@@ -251,27 +306,9 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		}
 		VPMU_STORE(&st->done_ns, now);
 	}
+	st->nr++;
 	enters(st, next->cgroups, c);
 	return 0;
-}
-
-/*
- * Two tasks of one css_set can be in two accounts if one of them is bound. So while tasks are
- * bound, the task itself is compared, too. Whether the task that ran, @prev, is another one than
- * this program has seen begin to run.
- *
- * A switch is not seen if the CPU is going or coming. Some kernels hide the switches of some tasks:
- * docs/kernel-plane.md, "Switches that are not seen".
- */
-static __always_inline int follow(struct kp_cpu *st, __u64 prev, __u64 next)
-{
-	__u64 task = st->task;
-
-	st->task = next;
-	if (task == prev)
-		return 0;
-	st->unseen = task && VPMU_LOAD(&cfg.follows);
-	return st->unseen;
 }
 
 /*
@@ -326,57 +363,39 @@ static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
 		__builtin_unreachable();                                                           \
 	} while (0)
 #else
-#define LEAVE_WITH(set_r0) return 0
+#define LEAVE_WITH(set_r0) return 1
 #endif
 #define LEAVE()		   LEAVE_WITH("r0 = 0\n\t")
 #define LEAVE_AFTER_READ() LEAVE_WITH("") /* r0 is what the last event has counted */
 
 /*
- * The usual switch: nothing has changed, and both accounts are known and usual. It does the same as
- * switch_all, and is written so that it takes few instructions. @bound: tasks may be bound.
+ * A switch between usual accounts, when no switch was missed. @my: by the way to the entry of
+ * @next's account in the cache; @rq: not for ANY; @nr: the next kp_cpu.nr. Returns 0 if something
+ * has changed; else this ends the program.
  */
-static __always_inline int switched(unsigned long long *ctx, int bound, enum kind kind)
+static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
+				       struct task_struct *next, const struct css_set *to,
+				       const struct rq *rq, __u64 nr, enum kind kind)
 {
-	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct css_set *from = prev->cgroups, *to = next->cgroups;
-	struct kp_cpu *st, *my, *cell; /* my: by the way to an entry of the cache */
-	__u64 key, now, was, place, time;
-	__u32 at;
+	struct kp_cpu *cell;
+	__u64 now, was, place, time;
 
-	if (!bound && __builtin_expect(from == to, 0))
-		return 0;
-	st = kind == ANY ? find_cpu(next_cpu(next)) : cpu_at(next->thread_info.cpu);
-	if (kind == ANY && !st)
-		return 0;
-	if (bound && follow(st, (__u64)prev, (__u64)next))
-		goto slow;
-	if (st->cset != (__u64)from)
-		goto other;
-	if (bound && maybe_bound(next)) {
-		at = cache_at((__u32)next->pid);
-		my = BEHIND(st, at * sizeof(struct kp_cached));
-		if (my->cache[0].key != (__u64)next || st->start[at] != next->start_boottime)
-			goto other;
-	} else {
-		key = to->dfl_cgrp->self.serial_nr;
-		my = BEHIND(st, cache_at(key) * sizeof(struct kp_cached));
-		if (my->cache[0].key != key)
-			goto other;
-	}
 	place = VPMU_LOAD(&my->cache[0].place);
 	was = VPMU_LOAD(&st->place);
 	/* One account, or nothing is counted for both. */
 	if ((__u32)place == (__u32)was) {
 		if (st->gen != st->want)
-			goto slow;
+			return 0;
 		VPMU_STORE(&st->cset, (__u64)to);
+		VPMU_STORE(&st->nr, nr);
 		now_runs(st, place);
 		LEAVE();
 	}
-	now = kind == ANY ? switch_clock(next) : next->se.cfs_rq->rq->clock;
+	now = kind == ANY ? switch_clock(next) : rq->clock;
 	if (now >= st->until_ns)
-		goto slow;
+		return 0;
 	VPMU_STORE(&st->cset, (__u64)to);
+	VPMU_STORE(&st->nr, nr);
 	cell = BEHIND(st, was & KP_NEAR_MASK);
 	/* As vpmu_charge_time(). In this order it takes an instruction less. */
 	time = cell->near_cell[0].time_ns - st->last_ns;
@@ -390,41 +409,83 @@ static __always_inline int switched(unsigned long long *ctx, int bound, enum kin
 	VPMU_STORE(&st->done_ns, now);
 	now_runs(st, place);
 	LEAVE_AFTER_READ();
-other:
-	switch_other(ctx, st);
-	LEAVE();
+}
+
+/*
+ * The usual switch: nothing has changed, no switch was missed, and both accounts are known and
+ * usual. It does the same as switch_all, and is written so that it takes few instructions.
+ *
+ * While no task is bound, two tasks of one css_set are in one account. If a change of masks or
+ * bindings is not noticed there, it is at the next switch between two cgroups or at the next flush.
+ */
+static __always_inline int switched(unsigned long long *ctx, enum kind kind)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct css_set *from = prev->cgroups, *to = next->cgroups;
+	struct kp_cpu *st, *my;
+	struct rq *rq = NULL;
+	__u64 key, nr;
+	__u32 at;
+
+	st = kind == ANY ? find_cpu(next_cpu(next)) : cpu_at(next->thread_info.cpu);
+	if (kind == ANY && !st)
+		return 0;
+	if (kind != ANY)
+		rq = next->se.cfs_rq->rq;
+	nr = kind == ANY ? switches_of(next, st, 0) : rq->nr_switches;
+	if (st->nr == nr) {
+		nr++;
+		if (st->cset != (__u64)from)
+			goto other;
+		if (from == to) {
+			VPMU_STORE(&st->nr, nr);
+			LEAVE();
+		}
+	} else {
+		nr += KP_BOUND;
+		if (st->nr != nr)
+			goto slow;
+		nr++;
+		if (st->cset != (__u64)from)
+			goto other;
+		if (maybe_bound(next)) {
+			at = cache_at((__u32)next->pid);
+			my = BEHIND(st, at * sizeof(struct kp_cached));
+			if (my->cache[0].key != (__u64)next ||
+			    st->start[at] != next->start_boottime)
+				goto other;
+			goto found;
+		}
+	}
+	key = to->dfl_cgrp->self.serial_nr;
+	my = BEHIND(st, cache_at(key) * sizeof(struct kp_cached));
+	if (my->cache[0].key != key)
+		goto other;
+found:
+	if (charge_both(st, my, next, to, rq, nr, kind))
+		return 0;
 slow:
 	switch_slow(ctx, st);
 	LEAVE();
+other:
+	switch_other(ctx, st);
+	LEAVE();
 }
 
-#define ON_SWITCH(name, bound, kind)                                                               \
+#define ON_SWITCH(name, kind)                                                                      \
 	SEC(KP_SEC_SWITCH) int name(unsigned long long *ctx)                                       \
 	{                                                                                          \
-		return switched(ctx, bound, kind);                                                 \
+		return switched(ctx, kind);                                                        \
 	}
 
-/*
- * While no task is bound, two tasks of one cgroup are in one account. If a change of masks or
- * bindings, or a move of the running task to another cgroup, is not noticed here, it is at the next
- * switch between two cgroups or at the next flush.
- */
-ON_SWITCH(on_switch, 0, HELPER)
-ON_SWITCH(on_switch_cast, 0, CAST)
-ON_SWITCH(on_switch_any, 0, ANY)
-
-/* The same while tasks are bound. It does no harm if both are attached. */
-ON_SWITCH(on_switch_bound, 1, HELPER)
-ON_SWITCH(on_switch_bound_cast, 1, CAST)
-ON_SWITCH(on_switch_bound_any, 1, ANY)
+ON_SWITCH(on_switch, HELPER)
+ON_SWITCH(on_switch_cast, CAST)
+ON_SWITCH(on_switch_any, ANY)
 
 static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum cause cause)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 
-	/* The program that is attached may be the one that does not keep it. */
-	if (VPMU_LOAD(&cfg.follows))
-		follow(st, (__u64)t, (__u64)t);
 	switch_all(st, cpu, t, t, cause);
 }
 
@@ -491,5 +552,50 @@ static __always_inline int move(struct kp_cpu *st, __u32 cpu)
 /* Both are at KP_MOVE_HOOK: moves.c. */
 ON_MOVE(on_move, KP_SEC_MOVE)
 ON_MOVE(on_move_probe, KP_SEC_PROBE)
+
+/*
+ * Where neither is possible: @t, with its whole process if @group, was moved to @to. A task that
+ * moves itself is charged as by on_move. Of one that runs on another CPU, @its, nobody knows how
+ * long it ran in which cgroup. That CPU marks the first one and the last one when it sees that, and
+ * those between are marked here.
+ */
+static __always_inline void attached(struct kp_cpu *st, __u32 cpu, struct kp_cpu *its,
+				     struct task_struct *t, struct cgroup *to, int group)
+{
+	struct task_struct *ours = bpf_get_current_task_btf();
+
+	if (css_set_of(st) != (__u64)ours->cgroups)
+		move(st, cpu);
+	if (group && t->signal->nr_threads > 1) {
+		misses(cgroup_account(to));
+	} else if (t != ours && its && may_run(t)) {
+		misses(cgroup_account(to));
+		misses(VPMU_LOAD(&its->at.account));
+		if (switches_of(t, its, 1) + 1 != (VPMU_LOAD(&its->nr) & ~KP_BOUND))
+			VPMU_STORE(&st->blind, st->blind + 1);
+	}
+}
+
+SEC(KP_SEC_ATTACH) int on_attach(unsigned long long *ctx)
+{
+	struct cgroup *to = (void *)ctx[0];
+	struct task_struct *t = (void *)ctx[2];
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	attached(cpu_at(cpu), cpu, cpu_at(t->thread_info.cpu), t, to, ctx[3] & 1);
+	return 0;
+}
+
+SEC(KP_SEC_ATTACH) int on_attach_any(unsigned long long *ctx)
+{
+	struct cgroup *to = (void *)ctx[0];
+	struct task_struct *t = (void *)ctx[2];
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct kp_cpu *st = find_cpu(cpu);
+
+	if (st)
+		attached(st, cpu, find_cpu(next_cpu(t)), t, to, ctx[3] & 1);
+	return 0;
+}
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -98,8 +98,6 @@ static void unbind(struct knode *n, bool task, uint64_t id)
 	tdelete(b, tree, by_id);
 	free(b);
 	plane_changed(k);
-	if (k->link)
-		plane_attach(k); /* the program for bound tasks does as well */
 }
 
 static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
@@ -156,10 +154,10 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		branches_follow(k, b);
 	}
 	plane_changed(k);
-	ret = k->link ? plane_attach(k) : 0;
-	if (ret)
-		unbind(n, task, id);
-	return ret;
+	/* Up to now a CPU had no reason to look at a switch within a cgroup. */
+	if (k->link && task && k->cfg->tasks == 1)
+		plane_flush_all(k);
+	return 0;
 }
 
 int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id, uint64_t start)

@@ -54,8 +54,14 @@ struct thread_info {
 	__u32 cpu;
 };
 
+struct signal_struct {
+	int nr_threads;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	int on_cpu; /* with CONFIG_SMP */
+	struct signal_struct *signal;
 	struct sched_entity se;
 	int pid;
 	__u64 start_boottime; /* ns */

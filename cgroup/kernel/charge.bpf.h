@@ -152,8 +152,10 @@ __noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu
 		lost = ran_ns;
 	if (row && lost)
 		VPMU_STORE(&row->lost, row->lost + lost);
-	if (!missing)
+	if (!missing) {
+		st->counted |= now - st->snap[slot];
 		vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
+	}
 	return 0;
 }
 

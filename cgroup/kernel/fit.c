@@ -35,6 +35,7 @@ static struct {
 	uint32_t cpu_mask;	    /* covers all CPU numbers */
 	int hook;		    /* BTF id of the tracepoint */
 	int move;		    /* of KP_MOVE_HOOK; not positive: none */
+	int attach;		    /* of the tracepoint of moves; not positive: none */
 } fit;
 
 static bool has_member(const struct btf *btf, const char *type, const char *member)
@@ -91,7 +92,9 @@ static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, lon
 	ret = bpf_program__set_insns(prog, insns, n);
 	free(insns);
 	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
-		opts->attach_btf_id = (__u32)(!strcmp(section, KP_SEC_MOVE) ? fit.move : fit.hook);
+		opts->attach_btf_id = (__u32)(!strcmp(section, KP_SEC_MOVE)	? fit.move
+					      : !strcmp(section, KP_SEC_ATTACH) ? fit.attach
+										: fit.hook);
 	return ret;
 }
 
@@ -123,6 +126,7 @@ int fit_init(void)
 		{KP_SEC_FLUSH, BPF_PROG_TYPE_RAW_TRACEPOINT, 0, &trace},
 		{KP_SEC_MOVE, BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, &trace},
 		{KP_SEC_PROBE, BPF_PROG_TYPE_KPROBE, 0, &probe},
+		{KP_SEC_ATTACH, BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, &trace},
 	};
 	static bool done;
 	int ret;
@@ -208,19 +212,19 @@ static void choose(struct kernel_plane *k, bool one, bool cast, bool moves)
 	k->on_switch = !one   ? s->progs.on_switch_any
 		       : cast ? s->progs.on_switch_cast
 			      : s->progs.on_switch;
-	k->on_switch_bound = !one   ? s->progs.on_switch_bound_any
-			     : cast ? s->progs.on_switch_bound_cast
-				    : s->progs.on_switch_bound;
 	k->flush_cpu = one ? s->progs.flush_cpu : s->progs.flush_cpu_any;
 	k->on_move[MOVE_FENTRY] = one ? s->progs.on_move : s->progs.on_move_any;
 	k->on_move[MOVE_KPROBE] = one ? s->progs.on_move_probe : s->progs.on_move_probe_any;
+	k->on_move[MOVE_TRACEPOINT] = one ? s->progs.on_attach : s->progs.on_attach_any;
+	if (!moves || fit.attach <= 0)
+		k->on_move[MOVE_TRACEPOINT] = NULL;
 	if (!moves || !may_trace())
 		k->on_move[MOVE_FENTRY] = NULL;
 	if (!moves || !has_kprobes(k))
 		k->on_move[MOVE_KPROBE] = NULL;
 	bpf_object__for_each_program(p, s->obj) bpf_program__set_autoload(
-		p, p == k->on_switch || p == k->on_switch_bound || p == k->flush_cpu ||
-			   p == k->on_move[MOVE_FENTRY] || p == k->on_move[MOVE_KPROBE]);
+		p, p == k->on_switch || p == k->flush_cpu || p == k->on_move[MOVE_FENTRY] ||
+			   p == k->on_move[MOVE_KPROBE] || p == k->on_move[MOVE_TRACEPOINT]);
 }
 
 int fit_program(struct kernel_plane *k, bool moves)
@@ -233,16 +237,20 @@ int fit_program(struct kernel_plane *k, bool moves)
 
 	snprintf(path, sizeof(path), "%s/sys/kernel/btf/vmlinux", k->sys->files);
 	btf = btf__parse(path, NULL);
-	one = btf && has_member(btf, "cfs_rq", "rq") && has_member(btf, "thread_info", "cpu") &&
+	k->sees_hidden =
+		btf && has_member(btf, "cfs_rq", "rq") && has_member(btf, "rq", "nr_switches");
+	one = k->sees_hidden && has_member(btf, "thread_info", "cpu") &&
 	      fits_element(nr * KP_CPU_BYTES);
 	cast = btf && btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
-	k->has_switches =
-		cast && has_member(btf, "cfs_rq", "rq") && has_member(btf, "rq", "nr_switches");
+	k->has_switches = cast && k->sees_hidden;
 	fit.cpu_mask = mask;
 	fit.hook = btf ? btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF)
 		       : libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
 	fit.move = btf ? btf__find_by_name_kind(btf, KP_MOVE_HOOK, BTF_KIND_FUNC)
 		       : libbpf_find_vmlinux_btf_id(KP_MOVE_HOOK, BPF_TRACE_FENTRY);
+	fit.attach =
+		btf ? btf__find_by_name_kind(btf, "btf_trace_cgroup_attach_task", BTF_KIND_TYPEDEF)
+		    : libbpf_find_vmlinux_btf_id("cgroup_attach_task", BPF_TRACE_RAW_TP);
 	btf__free(btf);
 	choose(k, one, cast, moves);
 	fit.cpus = one ? k->skel->maps.cpus : NULL;

@@ -143,10 +143,14 @@ struct kernel_usage {
 	uint64_t accounts;     /* nodes, removed ones that are not folded yet included */
 	unsigned int events;   /* perf events, also those that a former process opened */
 	unsigned int programs; /* attached: 0 while nobody counts */
-	uint64_t missed;       /* switches that the kernel did not show, as far as they were found:
-				* what ran before and after one is unclaimed up to the next switch */
-	bool moves; /* a task that is moved to another cgroup while it runs is charged to the
-		     * old one up to the move; else from its last switch on to the new one */
+	uint64_t missed; /* switches that the kernel did not show: what was counted around one is
+			  * unclaimed, and values of nodes that may have run say that they are
+			  * partial */
+	uint64_t moved;	 /* moves of running tasks that the kernel did not show: what was counted is
+			  * the old node's up to the next switch, and both are partial */
+	bool sees_hidden; /* missed is known */
+	bool moves;	  /* a task that is moved to another cgroup while it runs is charged to the
+			   * old one up to the move; else up to its next switch */
 	char moves_why[200]; /* by which means, or why not */
 };
 void kernel_usage(struct kernel_plane *k, struct kernel_usage *out);

@@ -22,10 +22,9 @@ static __always_inline __u32 task_account(struct task_struct *t)
 /* Cheap: whether the task can be a bound one. */
 static __always_inline int maybe_bound(struct task_struct *t)
 {
-	__u32 bit = kp_task_bit((__u32)t->pid), word = bit / 64;
-	__u64 *bits = bpf_map_lookup_elem(&task_bits, &word);
+	__u32 bit = kp_task_bit((__u32)t->pid);
 
-	return bits && (*bits >> (bit % 64)) & 1;
+	return VPMU_LOAD(&task_bits[bit / 64]) >> (bit % 64) & 1;
 }
 
 /* The account of the nearest cgroup that has one. */
@@ -116,6 +115,24 @@ static __always_inline __u32 next_cpu(struct task_struct *next)
 	if (bpf_core_field_exists(struct thread_info, cpu))
 		return next->thread_info.cpu;
 	return bpf_get_smp_processor_id();
+}
+
+/* Whether @t may run on a CPU now. */
+static __always_inline int may_run(const struct task_struct *t)
+{
+	return !bpf_core_field_exists(struct task_struct, on_cpu) || t->on_cpu;
+}
+
+/*
+ * How many switches the CPU has made, @t's included if it is not a @flush, by the scheduler's own
+ * number. Where the program cannot read it, as if each had been seen.
+ */
+static __always_inline __u64 switches_of(struct task_struct *t, struct kp_cpu *st, int flush)
+{
+	if (bpf_core_field_exists(struct cfs_rq, rq) &&
+	    bpf_core_field_exists(struct rq, nr_switches))
+		return t->se.cfs_rq->rq->nr_switches;
+	return (st->nr & ~KP_BOUND) - flush;
 }
 
 /* ---- time --------------------------------------------------------------------------------- */

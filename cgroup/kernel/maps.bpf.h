@@ -48,13 +48,7 @@ struct {
 } tasks SEC(".maps");
 
 /* A bit for each task number modulo KP_TASK_BITS that is in tasks. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, KP_TASK_BITS / 64);
-	__type(key, __u32);
-	__type(value, __u64);
-} task_bits SEC(".maps");
+__u64 task_bits[KP_TASK_BITS / 64] SEC(".data.bits");
 
 struct account_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -57,7 +57,7 @@ struct kp_account {
 	__u64 name;   /* daemon: lasting name of its node; 0: none */
 	__u32 lacks;  /* program: how often it was not charged, since there was no cell left */
 	__u32 missed; /* program: how often it was not charged, or was charged for others, since
-		       * a switch was not seen */
+		       * a switch or a move was not seen */
 	__u32 parent; /* daemon: its parent's account; 0: the account is free */
 	__u32 pad;
 };
@@ -99,6 +99,9 @@ struct kp_cached {
 	__u32 pad;
 };
 
+/* In kp_cpu.nr: tasks of one css_set may be in two accounts. */
+#define KP_BOUND (1ULL << 63)
+
 #define KP_EMPTY     (1ULL << 62) /* no key, and no inverse of one */
 #define KP_FAR	     0xffffu	  /* it is no near cell, or is not made yet */
 #define KP_NEAR_MASK 0x7fffu
@@ -115,30 +118,36 @@ struct kp_cpu {
 		struct kp_place at; /* the current account */
 		__u64 place;	    /* at, as one word */
 	};
-	__u64 cset;	/* css_set of the running task when it was looked up, if the current account
-			 * is usual; else 0 */
+	__u64 cset; /* css_set of the running task when it was looked up, if the current account
+		     * is usual; else 0 */
+	__u64 nr;   /* the number that the CPU's next switch has by the scheduler's count, as of the
+		     * last one that was seen; with KP_BOUND while tasks are bound; 0: not known */
 	__u64 until_ns; /* daemon and program: after this time the next switch looks at everything
 			 * again, also at the skew; 0: at once */
 	__u64 last_ns;	/* when the current account was last charged, or began to run; it grows with
 			 * each charge */
 	__u64 done_ns;	/* the end of that charge: differs from last_ns while the CPU charges */
 	__u32 usual;	/* how many keys are counted for usual accounts: 1 to KP_CHUNK */
-	__u32 missed;	/* how often kp_cfg.follows found that a switch was not seen */
+	__u32 gen;	/* generation in which account, mask and cache were looked up */
 	__u32 event[KP_CHUNK]; /* kp_event() of this CPU */
-	__u32 gen;	       /* generation in which account, mask and cache were looked up */
 	__u32 want;	       /* daemon: the generation */
 	__u32 skew;	       /* enum kp_skew */
-	__u32 full;	       /* how often there was no cell */
-	__u64 skew_ns;	       /* CLOCK_MONOTONIC minus the CPU's clock; see skew */
-	__u32 cells;	       /* used */
-	__u32 cells_max;       /* daemon */
-	__u64 mask;	       /* of the current account if it is not usual; see kp_mask() */
-	__u64 other_cset;      /* css_set of the running task when it was looked up, if cset is 0 */
-	__u64 events;	       /* address of the map of events */
-	__u64 key;	       /* to make a number of an address */
-	__u64 task;	       /* the running task, by the program for bound tasks; 0: not known */
-	__u32 unseen;	       /* the task that ran is not task: a switch was not seen */
-	__u32 moves;	       /* kp_cfg.moves when the CPU last looked at everything */
+	__u32 missed;	       /* switches that were not seen */
+	__u32 moved;	  /* moves that were not seen, and for that reason tasks were charged to
+			   * an account that they had left */
+	__u32 blind;	  /* how often other accounts than the two that are known may have run
+			   * between switches that were not seen */
+	__u32 full;	  /* how often there was no cell */
+	__u64 skew_ns;	  /* CLOCK_MONOTONIC minus the CPU's clock; see skew */
+	__u32 cells;	  /* used */
+	__u32 cells_max;  /* daemon */
+	__u64 mask;	  /* of the current account if it is not usual; see kp_mask() */
+	__u64 other_cset; /* css_set of the running task when it was looked up, if cset is 0 */
+	__u64 events;	  /* address of the map of events */
+	__u64 key;	  /* to make a number of an address */
+	__u64 counted;	  /* not 0: what was charged or unclaimed last was more than nothing */
+	__u32 moves;	  /* kp_cfg.moves when the CPU last looked at everything */
+	__u32 pad;
 	__u64 snap[VPMU_MAX_SLOTS];  /* last reading */
 	__u64 first[VPMU_MAX_SLOTS]; /* the reading with which counting began */
 	__u64 where[VPMU_MAX_SLOTS]; /* the event, if its count is a word in memory; the daemon sets
@@ -197,6 +206,7 @@ _Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are
 #define KP_SEC_FLUSH  "vpmu_flush"
 #define KP_SEC_MOVE   "vpmu_move"	/* by fentry */
 #define KP_SEC_PROBE  "vpmu_move_probe" /* by a kprobe */
+#define KP_SEC_ATTACH "vpmu_attach"
 #define KP_FIT_CPUS   0x76706d75
 
 /* The kernel calls it on the CPU of each running task that is moved to another cgroup, as the task,
@@ -221,10 +231,8 @@ struct kp_cfg {
 	__u32 usual;		   /* how many keys most accounts count: see kp_cached */
 	__u32 nr_accounts;	   /* numbers given out so far */
 	__u32 ready;		   /* all maps are pinned */
-	__u32 follows; /* kp_cpu.task is kept: one program for bound tasks is attached, no other */
-	__u32 moves;   /* every move of a running task to another cgroup calls on_move: another
-			* number each time this begins; 0: they are not all seen */
-	__u32 pad;
+	__u32 moves; /* every move of a running task to another cgroup calls on_move: another
+		      * number each time this begins; 0: they are not all seen */
 	/* daemon: how often events of the slot's key did not count, and no time says so. */
 	__u32 gaps[VPMU_MAX_SLOTS];
 };

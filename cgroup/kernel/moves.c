@@ -3,8 +3,9 @@
  * Moves of running tasks between cgroups. The kernel calls a function of its perf_event controller
  * for each task that is moved while it runs, on the CPU of that task. A program there charges what
  * the task did so far to its old cgroup (on_move in account.bpf.c). plane.c attaches it together
- * with the program of switches. Counting works without it, too: then a task is charged to the new
- * cgroup from its last switch on.
+ * with the program of switches. Where neither is possible, a tracepoint shows what tasks move
+ * themselves (on_attach); what others move is charged to the old cgroup up to the next switch, and
+ * the values of both cgroups are partial. Counting works without any of these, too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void set(struct kernel_plane *k, bool all)
 void moves_look(struct kernel_plane *k)
 {
 	if (k->move_link)
-		set(k, in_cgroup2(k));
+		set(k, k->move_by != MOVE_TRACEPOINT && in_cgroup2(k));
 }
 
 static struct bpf_link *attach(struct kernel_plane *k)
@@ -70,7 +71,7 @@ static struct bpf_link *attach(struct kernel_plane *k)
 
 	k->move_error = 0;
 	for (unsigned int i = 0; i < MOVE_MEANS && !link; i++) {
-		if (!k->on_move[i])
+		if (!k->on_move[i] || (i != MOVE_TRACEPOINT && !in_cgroup2(k)))
 			continue;
 		link = k->sys->attach(k->on_move[i]);
 		if (!link)
@@ -113,28 +114,37 @@ void moves_detach(struct kernel_plane *k)
 	k->move_link = NULL;
 }
 
+/* Why the kernel does not show all moves. */
+static void why_not_all(const struct kernel_plane *k, char *why, size_t len)
+{
+	if (k->move_link && k->move_by != MOVE_TRACEPOINT)
+		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
+	else if (!k->on_move[MOVE_FENTRY] && !k->on_move[MOVE_KPROBE])
+		snprintf(why, len,
+			 "the kernel takes neither an fentry program nor a kprobe that sees moves");
+	else if (!in_cgroup2(k))
+		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
+	else
+		snprintf(why, len, "the kernel lets no program see moves: %s",
+			 k->move_error == KERNEL_ENOTSUPP ? "not supported"
+							  : strerror(k->move_error));
+}
+
 bool moves_describe(const struct kernel_plane *k, char *why, size_t len)
 {
 	static const char *const by[] = {"fentry", "kprobe"};
+	char reason[100];
 
-	if (!k->link) {
+	why_not_all(k, reason, sizeof(reason));
+	if (!k->link)
 		snprintf(why, len, "nobody counts");
-	} else if (!k->move_link && !k->move_error) {
-		snprintf(why, len,
-			 "charged to the new cgroup from the last switch on: the kernel takes "
-			 "neither an fentry program nor a kprobe that sees moves");
-	} else if (!k->move_link) {
-		snprintf(why, len,
-			 "charged to the new cgroup from the last switch on: "
-			 "the kernel lets no program see moves: %s",
-			 k->move_error == KERNEL_ENOTSUPP ? "not supported"
-							  : strerror(k->move_error));
-	} else if (!k->cfg->moves) {
-		snprintf(why, len,
-			 "charged to the new cgroup from the last switch on: perf_event is not in "
-			 "the cgroup2 hierarchy");
-	} else {
+	else if (k->cfg->moves)
 		snprintf(why, len, "charged to the old cgroup up to the move (%s)", by[k->move_by]);
-	}
+	else
+		snprintf(
+			why, len,
+			"charged to the old cgroup up to the next switch%s; both are partial then: "
+			"%s",
+			k->move_link ? " unless they move themselves" : "", reason);
 	return k->cfg->moves;
 }

@@ -45,7 +45,7 @@ static void all_maps(const struct kernel_plane *k, struct bpf_map *map[PINS],
 	} all[PINS] = {
 		{k->skel->maps.cpus, "cpus"},	     {k->skel->maps.events, "events"},
 		{k->skel->maps.cgroups, "cgroups"},  {k->skel->maps.tasks, "tasks"},
-		{k->skel->maps.task_bits, "bits"},   {k->skel->maps.accounts, "accounts"},
+		{k->skel->maps.data_bits, "bits"},   {k->skel->maps.accounts, "accounts"},
 		{k->skel->maps.cell_index, "index"}, {k->skel->maps.cells, "cells"},
 		{k->skel->maps.data, "cfg"},
 	};

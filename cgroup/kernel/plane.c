@@ -24,9 +24,6 @@
 /* How often hardware events are asked whether the kernel has taken their counters away. */
 #define GAPS_EVERY_NS 1000000000ULL
 #define FOLD_EVERY_NS 500000000ULL
-/* A program whose link was pinned ends some time after its pin is gone. While two of them see the
- * same switches, neither can tell by the task that one was missed. */
-#define FOLLOW_AFTER_NS 10000000000ULL
 
 /* ---- the program -------------------------------------------------------------------------- */
 
@@ -67,36 +64,24 @@ static void forget(struct kernel_plane *k)
 		st->until_ns = 0;
 		st->usual = 1;
 		st->other_cset = 0;
+		st->nr = 0;
 		st->held = 0;
 		st->skew = KP_SKEW_NONE;
 	}
 }
 
-/* The program compares the task that ran with the one that it saw begin to run, or does not. */
-static void follow(struct kernel_plane *k, bool on)
-{
-	VPMU_STORE(&k->cfg->follows, 0);
-	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-		VPMU_STORE(&cpu_state(k, cpu)->task, 0);
-	__atomic_store_n(&k->cfg->follows, on, __ATOMIC_RELEASE);
-}
-
 int plane_attach(struct kernel_plane *k)
 {
-	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
-	bool bound = k->cfg->tasks, alone = !k->link && !k->running;
 	struct bpf_link *link;
 	int ret;
 
-	if (k->link && k->link_bound == bound)
+	if (k->link)
 		return 0;
-	/* A former process's program may be running. Two of them at a time do no harm: what one has
-	 * charged, the other finds charged. */
-	if (alone)
+	/* A former process's program may be running. Two of them at a time do no harm: each sees by
+	 * the number of switches what the other has done. */
+	if (!k->running)
 		forget(k);
-	follow(k, alone && bound && now - k->detached_ns > FOLLOW_AFTER_NS);
-	k->followed_ns = now;
-	link = k->sys->attach(bound ? k->on_switch_bound : k->on_switch);
+	link = k->sys->attach(k->on_switch);
 	if (!link)
 		return -errno;
 	ret = pin_link(k, link, PIN_LINK);
@@ -104,9 +89,7 @@ int plane_attach(struct kernel_plane *k)
 		bpf_link__destroy(link);
 		return ret;
 	}
-	bpf_link__destroy(k->link);
 	k->link = link;
-	k->link_bound = bound;
 	moves_attach(k);
 	return 0;
 }
@@ -118,14 +101,28 @@ void plane_detach(struct kernel_plane *k)
 		pin_unlink(k, PIN_LINK);
 		bpf_link__destroy(k->link);
 		k->link = NULL;
-		if (k->opts.pin_dir)
-			k->detached_ns = plane_now_ns(CLOCK_MONOTONIC);
 	}
 }
 
 int plane_flush(struct kernel_plane *k, unsigned int cpu)
 {
 	return k->link ? k->sys->run(bpf_program__fd(k->flush_cpu), cpu) : 0;
+}
+
+void plane_flush_all(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		if (k->online[cpu] && !k->quiet[cpu])
+			plane_flush(k, cpu);
+}
+
+uint32_t plane_blind(const struct kernel_plane *k)
+{
+	uint32_t n = 0;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		n += VPMU_LOAD(&cpu_state(k, cpu)->blind);
+	return n;
 }
 
 /* ---- loading ------------------------------------------------------------------------------ */
@@ -249,7 +246,7 @@ static int map_all(struct kernel_plane *k)
 	int ret;
 
 	k->cpus = map_memory(skel->maps.cpus, k->cpus_size);
-	k->task_bits = map_memory(skel->maps.task_bits, KP_TASK_BITS / 8);
+	k->task_bits = map_memory(skel->maps.data_bits, KP_TASK_BITS / 8);
 	/* Not skel->data: libbpf 1.5 leaves that of a pinned map as it was before the load. */
 	k->cfg = map_memory(skel->maps.data, sizeof(*k->cfg));
 	if (!k->cpus || !k->task_bits || !k->cfg)
@@ -438,8 +435,6 @@ void kernel_tend(struct kernel_plane *k)
 		slot_gaps(k);
 		moves_look(k);
 	}
-	if (k->link && k->link_bound && !k->cfg->follows && now - k->followed_ns > FOLLOW_AFTER_NS)
-		follow(k, true);
 	if (k->link)
 		node_grow(k);
 	/* Folding waits for a grace period, so it is done for many nodes at a time. */
@@ -455,12 +450,14 @@ void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
 	*out = (struct kernel_usage){
 		.accounts = k->nr_accounts - k->nr_free,
 		.events = s.host_counters,
+		.sees_hidden = k->sees_hidden,
 		.programs = (k->link != NULL) + (k->move_link != NULL),
 	};
 	out->moves = moves_describe(k, out->moves_why, sizeof(out->moves_why));
 	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
 		out->cells += VPMU_LOAD(&cpu_state(k, cpu)->cells);
 		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);
+		out->moved += VPMU_LOAD(&cpu_state(k, cpu)->moved);
 	}
 	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes + k->cpus_size +
 			 KP_TASK_BITS / 8 +

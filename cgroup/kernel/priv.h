@@ -119,22 +119,23 @@ struct whose {
 	bool looked; /* for root */
 };
 
-/* Where on_move is, the best first. */
-enum move_means { MOVE_FENTRY, MOVE_KPROBE, MOVE_MEANS };
+/* How moves are seen, the best first: those of all running tasks, or all that tasks make by
+ * themselves. */
+enum move_means { MOVE_FENTRY, MOVE_KPROBE, MOVE_TRACEPOINT, MOVE_MEANS };
 
 struct kernel_plane {
 	struct vpmu_source source;
 	struct kernel_opts opts;
 	const struct kernel_sys *sys;
 	struct kernel_bpf *skel;
-	struct bpf_program *on_switch, *on_switch_bound, *flush_cpu; /* of the right kind */
-	struct bpf_program *on_move[MOVE_MEANS]; /* NULL: the kernel does not take it */
-	struct bpf_link *move_link;		 /* of one of these; NULL: not attached */
+	struct bpf_program *on_switch, *flush_cpu; /* of the right kind */
+	struct bpf_program *on_move[MOVE_MEANS];   /* NULL: the kernel does not take it */
+	struct bpf_link *move_link;		   /* of one of these; NULL: not attached */
 	enum move_means move_by;
 	int move_error;	       /* an errno: why it is not attached; 0: none is loaded */
-	bool has_switches;     /* the program finds the number of switches of a CPU */
+	bool sees_hidden;      /* the program finds the number of switches of a CPU */
+	bool has_switches;     /* and can count it as an event */
 	struct bpf_link *link; /* NULL: nothing is attached */
-	bool link_bound;       /* it is that of the program for bound tasks */
 	int alive;	       /* file of the program of alive.c; -1 */
 	int sync_page;	       /* plane_sync: a page for an element that nobody uses */
 	unsigned int nr_cpus;  /* possible ones */
@@ -159,10 +160,8 @@ struct kernel_plane {
 	void *ghosts;		/* tsearch tree of struct knode, by name and parent */
 	unsigned int countings; /* attached keys */
 	uint64_t refused;
-	uint64_t gaps_ns;     /* when slot_gaps was called last */
-	uint64_t followed_ns; /* when plane_attach changed what is attached */
-	uint64_t detached_ns; /* when the pin of a program was removed, and nothing is attached */
-	uint64_t folded_ns;   /* the same of node_fold */
+	uint64_t gaps_ns;   /* when slot_gaps was called last */
+	uint64_t folded_ns; /* the same of node_fold */
 	struct kernel_pmu pmu;
 	bool mediated;	  /* guests have the counters to themselves while they run */
 	bool turns;	  /* the keys in use take turns */
@@ -447,13 +446,16 @@ uint64_t plane_now_ns(clockid_t clock);
 void plane_sync(struct kernel_plane *k);
 /* plane_changed - masks, bindings or events have changed: move the generation. */
 void plane_changed(struct kernel_plane *k);
-/* plane_attach - attach the program if it is not, or the other one if tasks are bound now or are
- * not any more; an error leaves what was attached. plane_detach - if it is. */
+/* plane_attach - attach the program if it is not. plane_detach - if it is. */
 int plane_attach(struct kernel_plane *k);
 void plane_detach(struct kernel_plane *k);
 /* plane_flush - make @cpu charge what it has counted so far, and take up new events. An error: the
  * CPU is not online. */
 int plane_flush(struct kernel_plane *k, unsigned int cpu);
+/* plane_flush_all - all CPUs that may be interrupted. */
+void plane_flush_all(struct kernel_plane *k);
+/* plane_blind - grows when any node may have been charged too little. */
+uint32_t plane_blind(const struct kernel_plane *k);
 
 /* ---- pin.c ---- */
 /* pin_prepare - before loading: lock the directory, look at what is there, and say where each map

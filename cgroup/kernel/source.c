@@ -17,6 +17,7 @@ struct kcounting {
 	struct vpmu_counting c; /* first */
 	struct sums sums;	/* of the last reading */
 	uint64_t since_ns;	/* when it was attached */
+	uint32_t blind;		/* plane_blind() then */
 	struct {
 		unsigned int slot;
 		uint32_t gaps; /* the slot's, when it was attached */
@@ -99,7 +100,8 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	lost_ns = now.lost_ns - base->lost_ns;
 	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
 	v->partial = now.lacks != base->lacks ||
-		     (now.missed != base->missed && knode_of(c->node) != &k->root) ||
+		     ((now.missed != base->missed || plane_blind(k) != kc->blind) &&
+		      knode_of(c->node) != &k->root) ||
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
 }
 
@@ -149,13 +151,6 @@ static void read_values(const struct vpmu_counting *c)
 static bool reachable(const struct kernel_plane *k, unsigned int cpu)
 {
 	return k->online[cpu] && !k->quiet[cpu];
-}
-
-static void flush_all(struct kernel_plane *k)
-{
-	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
-		if (reachable(k, cpu))
-			plane_flush(k, cpu);
 }
 
 static bool is_marked(const struct kernel_plane *k, uint32_t account)
@@ -249,7 +244,7 @@ static void stop(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
 			node_unuse(knode_of(list->node), counting_of(list)->key[i].slot);
 	masks(k, first);
 	plane_changed(k);
-	flush_all(k);
+	plane_flush_all(k);
 }
 
 static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
@@ -272,6 +267,7 @@ static void base(struct kernel_plane *k, struct vpmu_counting *list)
 		struct kcounting *c = counting_of(list);
 
 		c->since_ns = k->cfg->since_ns;
+		c->blind = plane_blind(k);
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];
 			k->slot[c->key[i].slot].counted = true;
@@ -320,7 +316,7 @@ static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *fai
 			*failed = 0;
 		return ret;
 	}
-	flush_all(k);
+	plane_flush_all(k);
 	base(k, list);
 	return 0;
 }
@@ -356,6 +352,7 @@ int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base 
 		return -EINVAL;
 	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, 0, 0};
 	counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
+	counting_of(c)->blind = 0;
 	return 0;
 }
 

@@ -88,9 +88,20 @@ void report_check(const struct report *r, json_t *rows, bool all)
 		check_row("tasks that move while they run", k.moves, k.moves_why, rows);
 	if (k.missed) {
 		snprintf(why, sizeof(why),
-			 "%llu; what ran before and after one is unclaimed, up to the next switch",
+			 "%llu; what was counted around one is unclaimed, and who ran there is "
+			 "partial",
 			 (unsigned long long)k.missed);
 		check_row("context switches that the kernel did not show", true, why, rows);
+	}
+	if (!k.sees_hidden)
+		check_row("context switches that the kernel did not show", false,
+			  "not known: the kernel has no CONFIG_FAIR_GROUP_SCHED", rows);
+	if (k.moved) {
+		snprintf(why, sizeof(why),
+			 "%llu; charged to the old cgroup up to the next switch, and both are "
+			 "partial",
+			 (unsigned long long)k.moved);
+		check_row("moves of running tasks that were not shown", true, why, rows);
 	}
 	kernel_budget(r->kernel, &b);
 	budget_rows(&b, check_row, rows);

@@ -2,8 +2,8 @@
 /*
  * Moves of tasks between cgroups on the running kernel: what a task does before it is moved is the
  * old cgroup's, and what it does after that the new one's, to the count, while it runs on and does
- * not switch. Page faults are exact. A kernel on which no program sees moves skips all but the last
- * test; in the nested bed none may be skipped.
+ * not switch. Page faults are exact. A kernel on which no program sees all moves skips all but the
+ * last tests; in the nested bed none may be skipped.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -212,9 +212,14 @@ static struct bpf_link *attach_no_fentry(struct bpf_program *p)
 		       : kernel_sys_real.attach(p);
 }
 
-static struct bpf_link *attach_no_moves(struct bpf_program *p)
+static struct bpf_link *attach_no_hook(struct bpf_program *p)
 {
 	return has_prefix(p, "on_move") ? refuse() : kernel_sys_real.attach(p);
+}
+
+static struct bpf_link *attach_no_moves(struct bpf_program *p)
+{
+	return has_prefix(p, "on_attach") ? refuse() : attach_no_hook(p);
 }
 
 static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_program *p),
@@ -355,8 +360,8 @@ Test(kernel_moves, beside_perf)
 	beside_perf(false);
 }
 
-/* As the documentation says of such a kernel. */
-Test(kernel_moves, not_shown_by_the_kernel)
+/* As the documentation says of such kernels. */
+static void not_shown(struct bpf_link *(*attach)(struct bpf_program *p), unsigned int programs)
 {
 	const struct kernel_opts o = {.sys = &sys};
 	struct tenants t;
@@ -365,11 +370,13 @@ Test(kernel_moves, not_shown_by_the_kernel)
 	unsigned int right = 0, ran = 0;
 
 	sys = kernel_sys_real;
-	sys.attach = attach_no_moves;
+	sys.attach = attach;
 	make_tenants(&t, &o);
 	kernel_usage(t.k, &u);
-	cr_expect(!u.moves && strstr(u.moves_why, "from the last switch on"), "%s", u.moves_why);
-	cr_expect_eq(u.programs, 1u);
+	cr_expect(!u.moves && strstr(u.moves_why, "up to the next switch"), "%s", u.moves_why);
+	cr_expect_eq(u.programs, programs);
+	if (programs == 2)
+		play_all(&t, 0); /* those of a task itself are seen */
 	j = make_job("a");
 	j->first = j->second = 100;
 	play(j, "a", "b", false);
@@ -378,10 +385,24 @@ Test(kernel_moves, not_shown_by_the_kernel)
 		if (!play(j, "a", "b", false))
 			continue;
 		ran++;
-		right += have(&t, 0, 200, 0);
+		right += have(&t, 200, 0, 0);
 	}
 	cr_expect(ran >= ROUNDS / 2 && right + 1 >= ran, "%u of %u", right, ran);
+	kernel_usage(t.k, &u);
+	cr_expect_geq(u.moved, right);
+	for (int i = 0; i < 2; i++)
+		cr_expect(t.c[i]->values[0].partial);
 	cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
 	bed_kill(j->pid);
 	end_tenants(&t);
+}
+
+Test(kernel_moves, of_others_are_not_shown)
+{
+	not_shown(attach_no_hook, 2);
+}
+
+Test(kernel_moves, not_shown_by_the_kernel)
+{
+	not_shown(attach_no_moves, 1);
 }

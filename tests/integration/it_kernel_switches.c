@@ -99,10 +99,8 @@ Test(kernel_switches, are_the_schedulers_for_each_tenant)
 	struct worker w[WORKERS];
 	struct vpmu_counting *list = NULL;
 	unsigned int right = 0, checked = 0;
-	struct vpmu_source_node *bound = bed_node(s->root);
 	struct kernel_usage u;
 	uint64_t missed;
-	pid_t pid;
 	char name[8], c = 0;
 
 	stay_on_one_cpu();
@@ -115,9 +113,6 @@ Test(kernel_switches, are_the_schedulers_for_each_tenant)
 		w[i].pid = bed_spawn(name, nap, &w[i]);
 		w[i].c = list = bed_counting(n, key, 1, list);
 	}
-	/* While a task is bound the program finds out which switches the kernel hides. */
-	pid = bed_spawn("w0", work_sleeps, NULL);
-	cr_assert_eq(kernel_bind_task(bound, pid, bed_start_time(pid)), 0);
 	bed_attach(list);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		uint64_t before[WORKERS], got;

@@ -220,8 +220,7 @@ Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
 			cr_expect_eq(sum[i]->values[0].count, tenants[i],
 				     "tenant %u is not its VMs", i);
 	}
-	/* The program knows of two tasks at each such switch, not of those between them. */
-	cr_expect_leq(unmarked, all_missed);
+	cr_expect_eq(unmarked, 0);
 	cr_expect_eq(never, 0, "%u of %u rows were wrong in each of %u rounds", never, all.nr,
 		     ROUNDS);
 	getrusage(RUSAGE_SELF, &r);

@@ -523,3 +523,11 @@ struct vpmu_source_node *bed_node(struct vpmu_source_node *parent)
 	cr_assert_eq(vpmu_source_node_add(parent, ++serial, &n), 0);
 	return n;
 }
+
+uint64_t bed_unseen(struct kernel_plane *k)
+{
+	struct kernel_usage u;
+
+	kernel_usage(k, &u);
+	return u.missed + u.moved;
+}

@@ -81,6 +81,9 @@ void bed_attach(struct vpmu_counting *list);
 /* bed_conserved - that nothing is lost on any CPU; returns how many CPUs and keys were compared. */
 unsigned int bed_conserved(struct vpmu_source *s);
 
+/* bed_unseen - how many switches and moves the kernel has not shown: then values may be partial. */
+uint64_t bed_unseen(struct kernel_plane *k);
+
 struct vpmu_source_node *bed_node(struct vpmu_source_node *parent);
 
 #endif

@@ -56,7 +56,7 @@ check_match "nobody counts" "$("$vpmu" check)" '^kernel plane +yes nobody counts
 "$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
 check_match "somebody counts" "$("$vpmu" check)" '^kernel plane +yes attached to context switches'
 check_match "moves while somebody counts" "$("$vpmu" check)" \
-	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|no +charged to the new cgroup from the last switch on: .)'
+	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|no +charged to the old cgroup up to the next switch.*: .)'
 value() { # SESSION EVENT TENANT
 	"$vpmu" stat --session "$1" -x, >"$dir/read" || echo failed
 	cell "$dir/read" "$2" "$3" "" ""

@@ -211,12 +211,12 @@ Test(remedy, every_row)
 		{__LINE__, "hardware events in use", "9, which take turns", "vpmu sessions"},
 		{__LINE__, "guests' events", "not counted: KVM gives guests", ":H"},
 		{__LINE__, "tasks that move while they run",
-		 "charged to the new cgroup from the last switch on: perf_event is not in the "
-		 "cgroup2 hierarchy",
+		 "charged to the old cgroup up to the next switch; both are partial then: "
+		 "perf_event is not in the cgroup2 hierarchy",
 		 "cgroup_no_v1"},
 		{__LINE__, "tasks that move while they run",
-		 "charged to the new cgroup from the last switch on: the kernel takes neither an "
-		 "fentry program nor a kprobe that sees moves",
+		 "charged to the old cgroup up to the next switch; both are partial then: the "
+		 "kernel takes neither an fentry program nor a kprobe that sees moves",
 		 ""},
 		{__LINE__, "vpmud may count", "perf_event_open: x", "journalctl"},
 		{__LINE__, "server at /run/vpmu/x", "it does not answer", "vpmu-vmm"},
