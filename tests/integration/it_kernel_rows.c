@@ -6,7 +6,7 @@
  * looks right (docs/kernel-plane.md). Conservation cannot see this: the sum is right whoever is
  * charged.
  *
- *   IT_KERNEL_ROWS=N  ms for which the churn lasts (default 2000)
+ *   IT_KERNEL_ROWS=N  processes of the churn (default 200; an emulated machine takes 20)
  */
 #include <sched.h>
 #include <signal.h>
@@ -257,7 +257,7 @@ Test(kernel_rows, one_that_tasks_move_into)
 
 /* ---- churn, beside perf ---------------------------------------------------------------------- */
 
-enum { GROUPS = 20, PROCESSES = 200, MAX_PERF = 64 };
+enum { GROUPS = 20, MAX_PERF = 64 };
 
 static char names[GROUPS][8];
 
@@ -326,7 +326,8 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 {
 	static const char *const what[KEYS] = {"page-faults", "context-switches", "cpu-migrations"};
 	static struct bed_counters perf[GROUPS][KEYS];
-	const char *ms = getenv("IT_KERNEL_ROWS");
+	const char *many = getenv("IT_KERNEL_ROWS");
+	const unsigned int processes = many ? (unsigned int)atoi(many) : 200;
 	const struct kernel_opts o = {0};
 	struct kernel_plane *k = bed_open(&o);
 	struct vpmu_source *s = kernel_source(k);
@@ -349,11 +350,11 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 	if (!opened)
 		cr_skip_test("no perf events of cgroups");
 	bed_attach(list);
-	for (unsigned int i = 0; i < PROCESSES; i++)
+	for (unsigned int i = 0; i < processes; i++)
 		bed_spawn(names[i % GROUPS], work_churn, c);
-	usleep(1000u * (ms ? (unsigned int)atoi(ms) : 2000));
+	usleep(2000000);
 	__atomic_store_n(&c->ends, 1, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE) < PROCESSES)
+	while (__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE) < processes)
 		usleep(10000);
 	usleep(200000); /* all pause */
 	vpmu_source_flush(list);
@@ -376,7 +377,10 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 		}
 		printf("# %s: %u of %u rows are perf's, %u are neither that nor partial\n", what[j],
 		       right, GROUPS, wrong);
-		cr_expect_eq(wrong, 0, "%s", what[j]);
+		/* An event is counted after the program has run, so the task that is switched to
+		 * has the switch. */
+		if (j != 1 || k->has_switches)
+			cr_expect_eq(wrong, 0, "%s", what[j]);
 	}
 	printf("# %u rows of %u are partial\n", partial, GROUPS * KEYS);
 	report(k);

@@ -37,7 +37,7 @@ sums() {
 }
 count() { # EVENT TENANT, of the last reading
 	jq -rs --arg e "$1" --arg t "$2" \
-		'map(select(.event == $e and .tenant == $t) | .count | tonumber) | add' "$dir/read"
+		'map(select(.event == $e and .tenant == $t) | .count | tonumber) | add // 0' "$dir/read"
 }
 
 # One step of the churn: a cgroup comes, programs run in it and move to another one, and it goes.
@@ -109,7 +109,8 @@ if command -v perf >/dev/null && perf stat -a -e context-switches --for-each-cgr
 	perf stat -a -x, -o "$dir/perf" -e page-faults --for-each-cgroup "$cg/b" -- sh -c '
 		"$0" stat --session all -j >"$1/before"
 		echo go >"$1/go"; read -r it <"$1/done"
-		"$0" stat --session all -j >"$1/after"' "$vpmu" "$dir"
+		until grep -q "^State:.S" "/proc/$2/status"; do :; done
+		"$0" stat --session all -j >"$1/after"' "$vpmu" "$dir" "$jobs"
 	echo end >"$dir/go"
 	wait $jobs
 	jobs=
@@ -118,10 +119,9 @@ if command -v perf >/dev/null && perf stat -a -e context-switches --for-each-cgr
 	cp "$dir/after" "$dir/read"
 	ours=$(($(count page-faults /b) - before))
 	theirs=$(grep page-faults "$dir/perf" | cut -d, -f1)
-	echo "# page faults of one cgroup: perf $theirs, vpmu $ours"
-	# The shell that moves is charged to where it was until its next switch.
-	at_least "page faults beside perf" "$ours" $((theirs - 200))
-	at_least "page faults beside perf's" $((theirs + 200)) "$ours"
+	partial=$(jq -rs 'map(select(.event == "page-faults" and .tenant == "/b") | .quality // "" | test("partial")) | any' "$dir/read")
+	echo "# page faults of one cgroup: perf $theirs, vpmu $ours, partial: $partial"
+	[ "$partial" = true ] || check "page faults beside perf" "$ours" "$theirs"
 	at_least "page faults of 50 programs" "$theirs" 1000
 else
 	echo "# SKIP agreement with perf stat: no perf that counts cgroups (package linux-perf)"
