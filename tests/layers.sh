@@ -15,9 +15,10 @@ cd "$root" || exit 2
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 
-# "floor N folder", "only folder header...", "never folder header...", "acyclic folder".
+# "floor N folder", "only folder header...", "never folder header...", "acyclic folder", and "rooms folder": the
+# folders in it are one for all of this. A public header is included without its folder, vpmu/include.
 awk '/^```floors/ { on = 1; next } /^```/ { on = 0 }
-	on && $1 ~ /^(only|never|acyclic)$/ { print; next }
+	on && $1 ~ /^(only|never|acyclic|rooms)$/ { print; next }
 	on && NF { n++; for (i = 1; i <= NF; i++) print "floor", n, $i }' \
 	docs/architecture.md >"$tmp/rules"
 if ! grep -q '^floor' "$tmp/rules"; then
@@ -26,13 +27,13 @@ if ! grep -q '^floor' "$tmp/rules"; then
 fi
 
 # One line per use: from-file, line, to-file, and how.
-find vpmu cgroup vmm guest-tools -name '*.[chS]' | sort >"$tmp/files"
+find vpmu cgroup service exporter vpmud cli vmm guest-tools -name '*.[chS]' | sort >"$tmp/files"
 xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' /dev/null <"$tmp/files" |
 	sed -E 's/^([^:]+):([0-9]+):[^"<]*(["<])([^">]+).*/\1 \2 \4 \3/' >"$tmp/uses"
 
 if [ -n "$build" ]; then
 	# .../CMakeFiles/TARGET.dir/path.c.o of folder F is F/path.c
-	find "$build/vpmu" "$build/cgroup" "$build/vmm" -name '*.c.o' | sort | while read -r obj; do
+	find "$build/vpmu" "$build/cgroup" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" -name '*.c.o' | sort | while read -r obj; do
 		src=$(printf '%s\n' "$obj" | sed -E "s|^$build/||; s|CMakeFiles/[^/]+\.dir/||; s|/\./|/|g; s|\.o$||")
 		[ -f "$src" ] || continue
 		nm "$obj" | awk -v f="$src" '
@@ -51,8 +52,8 @@ if [ -n "$build" ]; then
 fi
 
 if [ -n "$build" ]; then
-	# vpmu_kernel_other is vpmu_kernel again, for a test.
-	find "$build/vpmu" "$build/cgroup" "$build/vmm" -name '*.a' ! -name libvpmu_kernel_other.a | sort | while read -r lib; do
+	# vpmu_cgroup_other is vpmu_cgroup again, for a test.
+	find "$build/vpmu" "$build/cgroup" "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm" -name '*.a' ! -name libvpmu_cgroup_other.a | sort | while read -r lib; do
 		nm -g --defined-only "$lib" 2>/dev/null |
 			awk -v lib="${lib##*/}" 'NF == 3 && $2 ~ /^[TDBRCVW]$/ { print $3, lib }'
 	done | sort -u | awk '$1 == name { print "layers: " name "() is in " lib " and in " $2 }
@@ -60,7 +61,12 @@ if [ -n "$build" ]; then
 fi
 
 awk '
-function folder(path) { sub(/\/[^\/]*$/, "", path); return path }
+function folder(path,   r) {
+	sub(/\/[^\/]*$/, "", path)
+	for (r in rooms)
+		if (index(path "/", r "/") == 1) return r
+	return path
+}
 function bad(text) { print "layers: " text; errors++ }
 function at(how, where) { return how == "symbol" ? "" : ":" where }
 function what(how, where, to) { return how == "symbol" ? "uses " where "() of " to : "includes " to }
@@ -68,6 +74,7 @@ function what(how, where, to) { return how == "symbol" ? "uses " where "() of " 
 FILENAME ~ /rules$/ {
 	if ($1 == "floor") floor[$3] = $2
 	else if ($1 == "acyclic") acyclic[$2] = 1
+	else if ($1 == "rooms") rooms[$2] = 1
 	else for (i = 3; i <= NF; i++) rule[$1, $2] = rule[$1, $2] " " $i
 	next
 }
@@ -85,6 +92,7 @@ $4 != "symbol" {
 }
 $4 == "<" { next }
 {
+	if (!($3 in here) && ("vpmu/include/" $3) in here) $3 = "vpmu/include/" $3
 	from = folder($1); to = folder($3)
 	if (!($3 in here)) { bad($1 at($4, $2) ": includes \"" $3 "\": no such file under the root"); next }
 	if ($4 == "symbol" && (from in acyclic) && from == to) unit[$1, $3] = 1

@@ -11,7 +11,7 @@ fresh() {
 	rm -rf "$tmp/tree"
 	mkdir -p "$tmp/tree/docs" "$tmp/tree/tests"
 	cp "$src/docs/architecture.md" "$tmp/tree/docs/"
-	tar cf - -C "$src" vpmu cgroup vmm guest-tools | tar xf - -C "$tmp/tree"
+	tar cf - -C "$src" vpmu cgroup service exporter vpmud cli vmm guest-tools | tar xf - -C "$tmp/tree"
 }
 expect() { # pattern that the output must have, what was planted, and the build folder if it is in there
 	out=$(sh "$src/tests/layers.sh" "$tmp/tree" ${3-} 2>&1) && {
@@ -30,22 +30,22 @@ expect() { # pattern that the output must have, what was planted, and the build 
 
 fresh
 sh "$src/tests/layers.sh" "$tmp/tree" || { echo "not ok: the tree as it is"; exit 1; }
-echo '#include "vmm/vm/vm.h"' >>"$tmp/tree/vpmu/slot.c"
-expect 'vpmu/slot.c:[0-9]+: includes vmm/vm/vm.h: vpmu is on floor' "an include upwards"
+echo '#include "vmm/vm/vm.h"' >>"$tmp/tree/vpmu/core/slot.c"
+expect 'vpmu/core/slot.c:[0-9]+: includes vmm/vm/vm.h: vpmu/core is on floor' "an include upwards"
 fresh
-echo '#include "vmm/soft/soft.h"' >>"$tmp/tree/vmm/kvm/vm.c"
+echo '#include "vmm/emu/emu.h"' >>"$tmp/tree/vmm/kvm/vm.c"
 expect 'vmm/kvm/vm.c:[0-9]+: includes .*not below' "an include of the neighbour on the same floor"
 fresh
 echo '#include "vmm/machine/machine.h"' >>"$tmp/tree/vmm/vm/vm.h"
 expect 'circle of folders: .*vmm/vm' "a circle of folders"
 fresh
-echo '#include <sys/socket.h>' >>"$tmp/tree/vpmu/host.c"
-expect 'vpmu/host.c:[0-9]+: includes sys/socket.h, which vpmu never does' "a socket in libvpmu"
+echo '#include <sys/socket.h>' >>"$tmp/tree/vpmu/core/host.c"
+expect 'vpmu/core/host.c:[0-9]+: includes sys/socket.h, which vpmu/core never does' "a socket in libvpmu"
 fresh
-echo '#include "vpmu/account.h"' >>"$tmp/tree/cgroup/service/session.c"
-expect 'session.c:[0-9]+: includes vpmu/account.h, which cgroup/service never does' "a session that goes past its source"
+echo '#include "vpmu/account.h"' >>"$tmp/tree/service/session.c"
+expect 'session.c:[0-9]+: includes vpmu/account.h, which service never does' "a session that goes past its source"
 fresh
-echo '#include "vpmu/internal.h"' >>"$tmp/tree/guest-tools/stat.c"
+echo '#include "vpmu/core/internal.h"' >>"$tmp/tree/guest-tools/stat.c"
 expect 'guest-tools may use only vpmu/guest/abi.h' "a guest tool that looks into libvpmu"
 fresh
 mkdir "$tmp/tree/vmm/attic"
@@ -59,7 +59,7 @@ for f in vpmu cgroup; do
 	echo 'int in_both(void); int in_both(void) { return 1; } static int f(void) { return 2; } int (*in_'$f')(void) = f;' >"$tmp/x.c"
 	cc -c -o "$build/$f/CMakeFiles/x.dir/slot.c.o" "$tmp/x.c" && ar cr "$build/$f/lib$f.a" "$build/$f/CMakeFiles/x.dir/slot.c.o"
 done
-mkdir "$build/vmm"
+mkdir "$build/service" "$build/exporter" "$build/vpmud" "$build/cli" "$build/vmm"
 expect '^layers: in_both\(\) is in libcgroup.a and in libvpmu.a$' "a function in two libraries" "$build"
 case $out in
 *in_vpmu* | *in_cgroup* | *" f()"*)

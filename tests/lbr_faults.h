@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 enum lbr_fault {
 	LBR_FAULT_NONE,

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "cgroup/daemon/contain.h"
+#include "service/daemon/contain.h"
 #include "vmm/contain.h"
 #include "vpmu/util/fail.h"
 
@@ -39,7 +39,7 @@ int vmm_contain(const struct vmm_contain_opts *o, char *err, size_t errlen)
 		{o->cgroup_root ? "/sys/fs/cgroup" : NULL, LANDLOCK_ACCESS_FS_WRITE_FILE, NULL},
 		{"/dev/kvm", LANDLOCK_ACCESS_FS_WRITE_FILE, "/dev/kvm"},
 	};
-	/* Timers that signal vCPU threads when a count is due (vpmu/hostpmu_perf_alarm.c). They
+	/* Timers that signal vCPU threads when a count is due (vpmu/host/perf_alarm.c). They
 	 * signal no other process. */
 	static const uint16_t calls[] = {SYS_timer_create, SYS_timer_settime, SYS_timer_delete};
 	const struct contain_opts all = {

@@ -2,7 +2,7 @@
 /*
  * What vpmu-vmm keeps when it contains itself before it runs the first guest, so that a guest that
  * breaks out of its engine gets little (docs/security.md). main.c calls it while there is only one
- * thread. The steps are cgroup/daemon/contain.h's.
+ * thread. The steps are service/daemon/contain.h's.
  */
 #ifndef VMM_CONTAIN_H
 #define VMM_CONTAIN_H

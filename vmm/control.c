@@ -11,9 +11,9 @@
 
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
-#include "cgroup/service/json_memory.h"
-#include "cgroup/service/request.h"
-#include "cgroup/daemon/contain.h"
+#include "service/json_memory.h"
+#include "service/request.h"
+#include "service/daemon/contain.h"
 #include "vmm/control.h"
 #include "vmm/control_console.h"
 #include "vmm/control_kernel.h"

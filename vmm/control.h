@@ -7,7 +7,7 @@
 #ifndef VMM_CONTROL_H
 #define VMM_CONTROL_H
 
-#include "cgroup/service/server.h"
+#include "service/server.h"
 #include "vmm/machine/machine.h"
 
 struct control {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
-#include "cgroup/service/request.h"
+#include "service/request.h"
 #include "vmm/console.h"
 #include "vmm/control_console.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "vpmu/util/fail.h"
-#include "cgroup/service/request.h"
+#include "service/request.h"
 #include "vmm/control_set.h"
 
 /* What both commands can change; 0: not given. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "vpmu/util/fail.h"
-#include "cgroup/service/request.h"
+#include "service/request.h"
 #include "vmm/control_snapshot.h"
 #include "vmm/snapshot/snapshot.h"
 

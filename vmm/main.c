@@ -20,7 +20,7 @@
 #include "vmm/control.h"
 #include "vmm/options.h"
 #include "vmm/report.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #define EXIT_USAGE 2
 #define ERR_MAX	   1024

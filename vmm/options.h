@@ -6,7 +6,7 @@
 #ifndef VMM_OPTIONS_H
 #define VMM_OPTIONS_H
 
-#include "cgroup/service/access.h"
+#include "service/access.h"
 #include "vmm/config/config.h"
 
 struct options {

@@ -6,7 +6,7 @@
  */
 #include <sys/mman.h>
 
-#include "cgroup/kernel/kernel.h"
+#include "cgroup/cgroup.h"
 #include "tests/beds/bed.h"
 #include "tests/beds/bed_guest.h"
 

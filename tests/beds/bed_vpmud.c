@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "cgroup/daemon/contain.h"
+#include "service/daemon/contain.h"
 #include "tests/beds/bed.h"
 #include "tests/beds/bed_guest.h"
 #include "tests/beds/operator.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The kernel plane of tenants.h, by the interface that sessions use (vpmu/source.h). */
+/* The kernel plane of tenants.h, by the interface that sessions use (service/backend/backend.h). */
 #include "tests/beds/tenants.h"
 
 #include "tests/beds/bed.h"

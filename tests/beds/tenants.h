@@ -6,7 +6,7 @@
 #ifndef TESTS_BEDS_TENANTS_H
 #define TESTS_BEDS_TENANTS_H
 
-#include "cgroup/kernel/kernel.h"
+#include "cgroup/cgroup.h"
 
 #define TENANTS_MAX_KEYS 24
 

@@ -10,7 +10,7 @@
 #include "vmm/sched/runner.h"
 #include "vmm/vm/vm.h"
 #include "vpmu/consumer.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #define BENCH_KEYS 7
 

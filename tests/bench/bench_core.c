@@ -10,7 +10,7 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
 
 #define KEYS 4

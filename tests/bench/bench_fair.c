@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * fair_worst: how much of a pCPU is left for a plain guest beside a guest that makes each of its
- * instructions as dear as it can (tests/soft/attack.h).
+ * instructions as dear as it can (tests/emu/attack.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_bed.h"
-#include "tests/soft/attack.h"
+#include "tests/emu/attack.h"
 #include "vmm/sched/runner_priv.h"
 
 static int load(struct vm *vm, void *arg, char *err, size_t errlen)

@@ -20,7 +20,7 @@
 /* The bare program works on a vCPU that was made in the same way, by its file. */
 #include "vmm/kvm/kvm_priv.h"
 #include "vmm/sched/perfpmu.h"
-#include "vpmu/hostpmu_perf_priv.h"
+#include "vpmu/host/perf_priv.h"
 #include "vpmu/account.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/host.h"

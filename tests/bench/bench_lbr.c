@@ -10,7 +10,7 @@
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
 
 #define MANY 10000

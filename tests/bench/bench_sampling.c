@@ -9,7 +9,7 @@
 #include "vpmu/consumer.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/sampler.h"
 #include "vpmu/softpmu.h"
 

@@ -17,7 +17,7 @@
 #include "vpmu/hostpmu.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
 
 #define CTRS 8

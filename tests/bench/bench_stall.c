@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * control_stall: how long control calls take while guests make each of their instructions as dear
- * as they can, or attack by interrupts (tests/soft/attack.h). A whole machine with its server,
+ * as they can, or attack by interrupts (tests/emu/attack.h). A whole machine with its server,
  * whose commands this thread calls as the control socket does. These are times by the clock on the
  * wall: with more threads than CPUs a part of them is waiting for a CPU, which is printed beside
  * them.
@@ -15,7 +15,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_bed.h"
-#include "tests/soft/attack.h"
+#include "tests/emu/attack.h"
 #include "vmm/control.h"
 
 #define VMS    2 /* with VCPUS vCPUs each, which share their code pages */

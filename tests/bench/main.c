@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "tests/bench/bench.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 static const struct bench benches[] = {
 	{"switch_equal", "switch between vCPUs of equal cookies", bench_switch_equal},

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cgroup/exporter/exposition.h"
+#include "exporter/exposition.h"
 
 #define TENANTS 10 /* of a host */
 

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz_assert.h"
-#include "tests/unit/soft_bed.h"
-#include "vmm/soft/chip.h"
+#include "tests/unit/emu_bed.h"
+#include "vmm/emu/irqchip/chip.h"
 
 #define VCPUS	3
 #define SLOT	64		     /* bytes of code for one record */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/discover/cmdline.h"
-#include "cgroup/discover/domxml.h"
-#include "cgroup/discover/procfile.h"
+#include "vpmud/discover/cmdline.h"
+#include "vpmud/discover/domxml.h"
+#include "vpmud/discover/procfile.h"
 #include "vpmu/util/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/exporter/accept.h"
-#include "cgroup/exporter/users.h"
-#include "cgroup/vpmud/metrics.h"
+#include "exporter/accept.h"
+#include "exporter/users.h"
+#include "vpmud/metrics.h"
 #include "vpmu/util/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libFuzzer target: 16- and 32-bit code of the soft machine (vmm/soft/legacy*.c) in real mode,
+ * libFuzzer target: 16- and 32-bit code of the soft machine (vmm/emu/legacy*.c) in real mode,
  * protected mode and compatibility mode, with any segments, and on its way into 64-bit mode. The
  * input is the mode, registers, descriptors and code; the code can change all of them. Each input
  * runs three times: in one go, in slices, and in slices between which the vCPU's state is taken out
@@ -10,7 +10,7 @@
  * tally holds what was retired; an error is one line; slicing and saving change nothing.
  *
  * A vCPU that is restored has no translations cached, so a guest that changes its page tables while
- * it uses them may go on in another way there, as on any CPU (docs/soft-machine.md, "State"). What
+ * it uses them may go on in another way there, as on any CPU (docs/emulator.md, "State"). What
  * such a guest does is not compared.
  */
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz_assert.h"
-#include "tests/unit/soft_bed.h"
-#include "vmm/soft/soft.h"
+#include "tests/unit/emu_bed.h"
+#include "vmm/emu/emu.h"
 
 enum { WHOLE, SLICED, SAVED, MACHINES };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/metric/metric.h"
+#include "cli/metric/metric.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

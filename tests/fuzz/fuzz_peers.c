@@ -15,9 +15,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cgroup/service/json_memory.h"
-#include "cgroup/service/server.h"
-#include "cgroup/vpmud/peers.h"
+#include "service/json_memory.h"
+#include "service/server.h"
+#include "vpmud/peers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

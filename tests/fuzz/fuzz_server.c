@@ -8,15 +8,15 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "cgroup/service/listener.h"
-#include "cgroup/service/request.h"
-#include "cgroup/service/server.h"
+#include "service/listener.h"
+#include "service/request.h"
+#include "service/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "vpmu/context.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
-#include "vpmu/source_core.h"
+#include "service/backend/core.h"
 
 #define LINES_MAX 64
 #define VMS_MAX	  8

@@ -4,7 +4,7 @@
  * is one step: a VM or a cgroup appears, changes or goes, with numbers that are soon used again;
  * the configuration is read again; binding fails; vpmud ends and the next one restores the tree; an
  * administrator or a reader of one tenant sends a request. The plane is a fake that checks what
- * vpmu/source.h and tree.h promise it.
+ * service/backend/backend.h and tree.h promise it.
  *
  * After each step: all counts are still there, nothing is bound to a node that is gone, all VMs are
  * known. A reader's request changes no node and shows no other tenant.
@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/service/listener.h"
-#include "cgroup/service/server.h"
-#include "cgroup/vpmud/config.h"
-#include "cgroup/vpmud/tree.h"
+#include "service/listener.h"
+#include "service/server.h"
+#include "vpmud/config.h"
+#include "vpmud/tree.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_assert.h"
 #include "tests/unit/fake_source.h"

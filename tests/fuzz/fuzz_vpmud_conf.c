@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/vpmud/config.h"
+#include "vpmud/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

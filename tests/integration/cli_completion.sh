@@ -3,7 +3,7 @@
 # bash completion of vpmu and vpmu-vmm, with a server that has names with colons.
 . "$(dirname "$0")/cli_lib.inc"
 command -v bash >/dev/null || { echo "# SKIP no bash"; exit 77; }
-completions=$(cd "$(dirname "$0")" && pwd)/../../cgroup/cli/completions/vpmu.bash
+completions=$(cd "$(dirname "$0")" && pwd)/../../cli/completions/vpmu.bash
 PATH=$VPMU_BIN:$PATH
 
 start_server --paused --vm "$(vm web:1 tenant=/acme/web:eu 'spin 1000000')" \

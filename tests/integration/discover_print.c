@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Prints what cgroup/discover reports, for trying it by hand:
+ * Prints what vpmud/discover reports, for trying it by hand:
  *   vpmu-discover [--once|--cost] [URI...]
  * One line for each report, until SIGINT or SIGTERM ends it; with --once after one look at /proc.
  * With --cost it looks once each second, as the daemon does, and says at the end what that took.
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cgroup/discover/discover.h"
+#include "vpmud/discover/discover.h"
 
 static const char *or_none(const char *text)
 {

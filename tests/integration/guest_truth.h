@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/soft/truth.h"
+#include "tests/emu/truth.h"
 
 /*
  * The run in CPL3, from the first instruction behind the enabling write: step 0 is user_call's

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "machine_bed.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 #include "vpmu/softpmu.h"
 
 #define ADD(rest) "{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\"," rest "}"

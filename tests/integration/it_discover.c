@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/discover on this host: a QEMU that gets another vCPU, domains of libvirt's embedded
+ * vpmud/discover on this host: a QEMU that gets another vCPU, domains of libvirt's embedded
  * driver, a vpmu-vmm. Other VMs may come and go meanwhile; a test looks at those of its own names.
  * QEMU executes its guest's firmware by TCG, so neither /dev/kvm nor an image is needed.
  */
@@ -28,8 +28,8 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "cgroup/discover/discover.h"
-#include "cgroup/discover/virt_lib.h"
+#include "vpmud/discover/discover.h"
+#include "vpmud/discover/virt_lib.h"
 
 #define QEMU "qemu-system-x86_64"
 

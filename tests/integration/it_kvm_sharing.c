@@ -15,7 +15,7 @@
 #include <linux/perf_event.h>
 
 #include "machine_bed.h"
-#include "vpmu/hostpmu_perf_priv.h"
+#include "vpmu/host/perf_priv.h"
 
 #define VMS	2
 #define VCPUS	2

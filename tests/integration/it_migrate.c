@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "machine_bed.h"
-#include "vmm/soft/soft.h"
+#include "vmm/emu/emu.h"
 
 #define EVENTS	  "instructions,branches,branches-taken:u,loads:k,stores,cycles:u"
 #define NR_EVENTS 6

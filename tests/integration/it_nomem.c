@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <unistd.h>
 
-#include "cgroup/service/json_memory.h"
+#include "service/json_memory.h"
 #include "../nomem.h"
 #include "machine_bed.h"
 #include "tests/unit/bz_image.h"

@@ -12,8 +12,8 @@
 #endif
 
 #include "machine_bed.h"
-#include "vpmu/rcu.h"
-#include "vpmu/source_core.h"
+#include "vpmu/core/rcu.h"
+#include "service/backend/core.h"
 
 #define WAIT_SECONDS 3600
 

@@ -6,8 +6,8 @@
 #ifndef MOVES_BED_H
 #define MOVES_BED_H
 
-#include "cgroup/kernel/priv.h"
-#include "tests/integration/kernel_bed.h"
+#include "cgroup/priv.h"
+#include "tests/integration/cgroup_bed.h"
 
 #define PAGE 4096
 

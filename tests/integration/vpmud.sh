@@ -347,7 +347,7 @@ can=$(counted)
 in_use() { "$vpmu" check -j | jq -r 'select(.what == "hardware events in use") | .why'; }
 use=$(in_use)
 # With no more rights than the service manager gives it.
-bounding=$(sed -n 's/^CapabilityBoundingSet=//p' "$(dirname "$0")/../../cgroup/vpmud/vpmud.service.in" |
+bounding=$(sed -n 's/^CapabilityBoundingSet=//p' "$(dirname "$0")/../../vpmud/vpmud.service.in" |
 	tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')
 check_match "the unit's rights" "$bounding" 'bpf,.perfmon'
 unit=

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # vpmu profile and vpmu lbr of a real host through vpmud: the clock of two tenants without VMs, in every
-# format. What guests' samples look like is tested with a fake kernel (it_kernel_sampling) and in the test
+# format. What guests' samples look like is tested with a fake kernel (it_cgroup_sampling) and in the test
 # bed kvmbed (bed_profile).
 . "$(dirname "$0")/vpmud_lib.inc"
 

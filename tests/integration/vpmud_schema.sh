@@ -49,7 +49,7 @@ at_least "page faults before the upgrade" "$a" 1000
 end
 pins=$(ls "$pin_dir")
 state=$(cat "$VPMU_SOCKET.state")
-ours=$(sed -n 's/^#define KP_SCHEMA \([0-9]*\)u$/\1/p' "$(dirname "$0")/../../cgroup/kernel/maps.h")
+ours=$(sed -n 's/^#define KP_SCHEMA \([0-9]*\)u$/\1/p' "$(dirname "$0")/../../cgroup/bpf/maps.h")
 
 # ---- the upgrade: refused, again and again as a service manager tries ----
 for n in 1 2; do

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Samplers, alarms and branches of test_churn, which checks the sums. */
 #include "tests/model/churn_sampling.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "tests/model/steps.h"
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/model/steps.h"
 #include "vpmu/lbr.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Steps of the machine: pCPUs, who runs, accounts, VMs. */
 #include "tests/model/steps.h"
-#include "vpmu/rcu.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/rcu.h"
+#include "vpmu/core/internal.h"
 
 #include <errno.h>
 #include <stddef.h>

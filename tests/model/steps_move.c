@@ -6,7 +6,7 @@
  */
 #include "tests/model/guest.h"
 #include "vpmu/account.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
 

@@ -26,7 +26,7 @@
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #define TENANTS	  3
 #define NESTED	  2 /* this tenant is below the one before it */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "tests/model/fake.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 #include "vpmu/softpmu.h"
 
 #define SHORT_NS 20000000ULL

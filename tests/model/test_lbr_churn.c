@@ -23,7 +23,7 @@
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
 
 #define TENANTS 2

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "tests/model/history.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 static uint64_t base = 0x76706d75;
 static unsigned long nr_histories = 10000;

@@ -20,9 +20,9 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
-#include "vpmu/taskdata.h"
+#include "vpmu/core/taskdata.h"
 
 #define MOMENTS 16
 

@@ -35,7 +35,7 @@
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 /* What the handler needs and says; written by the thread it interrupts or by itself. */
 static struct {

@@ -10,7 +10,7 @@ need debootstrap unshare
 unshare -m -f -C -u -i true 2>/dev/null || skip "no namespaces for this user"
 top=$work/debian13
 tree=$top/root/upper/root/vpmu
-integration='it_kernel_errors|it_kernel_pins|it_kernel_tasks|it_sampling|vpmud_schema|install'
+integration='it_cgroup_errors|it_cgroup_pins|it_cgroup_tasks|it_sampling|vpmud_schema|install'
 
 inside() { # LOG COMMAND...
 	log=$top/$1.log

@@ -23,8 +23,9 @@ lib=${pc%/pkgconfig/*}
 flags="-std=gnu17 -Wall -Wextra -Werror -O2"
 : "${CC:=cc}"
 
-# ---- headers: those of public.txt, each alone ----
-sed '/^#/d' "$src/vpmu/public.txt" | sort >"$dir/public"
+# ---- headers: those of vpmu/include, each alone ----
+(cd "$src/vpmu/include/vpmu" && find . -name '*.h' | sed 's|^./||' | sort) >"$dir/public"
+[ "$(wc -l <"$dir/public")" -gt 10 ] || check "vpmu/include" "$(cat "$dir/public")" "more than 10 headers"
 (cd "$prefix/include/vpmu" && find . -name '*.h' | sed 's|^./||' | sort) >"$dir/headers"
 check "headers" "$(cat "$dir/headers")" "$(cat "$dir/public")"
 while read -r h; do

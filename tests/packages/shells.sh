@@ -8,7 +8,7 @@
 . "$(dirname "$0")/../integration/cli_lib.inc"
 shell=$1
 command -v "$shell" >/dev/null || { echo "# SKIP no $shell"; exit 77; }
-here=$(cd "$(dirname "$0")" && pwd) completions=$here/../../cgroup/cli/completions
+here=$(cd "$(dirname "$0")" && pwd) completions=$here/../../cli/completions
 PATH=$VPMU_BIN:$PATH
 # A slow machine answers as well.
 export VPMU_COMPLETE_SECONDS=600

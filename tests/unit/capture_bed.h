@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "answers.h"
-#include "cgroup/service/server.h"
+#include "service/server.h"
 #include "cgroup_host.h"
 #include "vpmu/context.h"
 

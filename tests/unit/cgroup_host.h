@@ -11,11 +11,11 @@
 #include <string.h>
 #include <urcu/urcu-memb.h>
 
-#include "cgroup/tenant/tenant.h"
+#include "service/tenant/tenant.h"
 #include "vpmu/context.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/softpmu.h"
-#include "vpmu/source_core.h"
+#include "service/backend/core.h"
 
 #define TEST_PCPUS 2
 

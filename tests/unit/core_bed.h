@@ -11,7 +11,7 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
 
 #define BED_PCPUS 2

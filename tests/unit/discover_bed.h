@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A /proc and a cgroup2 of files in a temporary directory, for tests of cgroup/discover: processes
+ * A /proc and a cgroup2 of files in a temporary directory, for tests of vpmud/discover: processes
  * are written and removed by the test, and what discovery reports is lines of text. openat() and
  * readlinkat() of the library go through hooks, so that a test can act between two reads or refuse
  * one. The program is linked with --wrap for both (tests/unit/CMakeLists.txt).
@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/discover/discover.h"
+#include "vpmud/discover/discover.h"
 
 static struct {
 	char dir[64];	 /* has proc and cgroup */

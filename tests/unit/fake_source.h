@@ -2,7 +2,7 @@
 /*
  * A source of counts that is not libvpmu's core: what it counts is in plain arrays that the test
  * writes. It counts instructions and cycles, has no branch records, and samples only if asked to.
- * It fails the test when cgroup/ breaks the contract of vpmu/source.h.
+ * It fails the test when cgroup/ breaks the contract of service/backend/backend.h.
  */
 #ifndef TESTS_FAKE_SOURCE_H
 #define TESTS_FAKE_SOURCE_H
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "vpmu/source.h"
+#include "service/backend/backend.h"
 
 #define FAKE_EVENTS 2 /* VPMU_EV_CYCLES, VPMU_EV_INSTRUCTIONS: as they are numbered */
 

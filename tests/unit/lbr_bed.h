@@ -4,7 +4,7 @@
 #define TESTS_UNIT_LBR_BED_H
 
 #include "core_bed.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 #define LBR_ALL	  (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES)
 #define LBR_STACK (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS)

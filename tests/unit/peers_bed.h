@@ -17,10 +17,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cgroup/service/clock.h"
-#include "cgroup/service/json_memory.h"
-#include "cgroup/service/server.h"
-#include "cgroup/vpmud/peers.h"
+#include "service/clock.h"
+#include "service/json_memory.h"
+#include "service/server.h"
+#include "vpmud/peers.h"
 #include "fake_source.h"
 
 #define VMS_MAX	      16

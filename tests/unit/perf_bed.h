@@ -13,7 +13,7 @@
 
 #include <linux/perf_event.h>
 
-#include "vpmu/hostpmu_perf_priv.h"
+#include "vpmu/host/perf_priv.h"
 
 #define UK	    (VPMU_KEY_USR | VPMU_KEY_OS)
 #define CTR_TSC	    30

@@ -15,8 +15,8 @@
 #include <sys/un.h>
 
 #include "answers.h"
-#include "cgroup/service/request.h"
-#include "cgroup/service/server.h"
+#include "service/request.h"
+#include "service/server.h"
 #include "cgroup_host.h"
 
 static struct test_host h;

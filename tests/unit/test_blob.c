@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 #define TAG_A 0x41414141u
 #define TAG_B 0x42424242u

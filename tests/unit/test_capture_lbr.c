@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/service/capture.c, lbr_commands.c: captures by name, what was recorded, who ends what. */
+/* service/capture.c, lbr_commands.c: captures by name, what was recorded, who ends what. */
 #include <errno.h>
 
 #include "capture_bed.h"
-#include "cgroup/service/capture.h"
+#include "service/capture.h"
 
 static struct node *acme;
 

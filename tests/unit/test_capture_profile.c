@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/service/profile.c, profile_commands.c: every sample is in a row, among others, or lost and
+ * service/profile.c, profile_commands.c: every sample is in a row, among others, or lost and
  * said.
  */
 #include <errno.h>
 
 #include "capture_bed.h"
-#include "cgroup/service/profile.h"
+#include "service/profile.h"
 #include "vpmu/event/event.h"
 #include "vpmu/sampler.h"
 

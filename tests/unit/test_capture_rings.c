@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/service/sample_ring.c with many producers at once; profiles in an event loop; clients that
+/* service/sample_ring.c with many producers at once; profiles in an event loop; clients that
  * go. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "capture_bed.h"
-#include "cgroup/service/profile.h"
+#include "service/profile.h"
 
 #define PRODUCERS 4
 #define EACH	  200000

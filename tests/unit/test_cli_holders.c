@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/holders.c with a /proc and a /sys of the test's own: what each file means, also when
+/* cli/holders.c with a /proc and a /sys of the test's own: what each file means, also when
  * it says what no kernel says. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/cli/holders.h"
+#include "cli/holders.h"
 #include "vpmu/util/utf8.h"
 
 static char root[] = "/tmp/test_holders_XXXXXX";

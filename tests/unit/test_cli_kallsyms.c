@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/kallsyms.c: names of kernel functions from a file of whatever content. */
+/* cli/kallsyms.c: names of kernel functions from a file of whatever content. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup/cli/kallsyms.h"
+#include "cli/kallsyms.h"
 
 static struct kallsyms *k;
 static char path[] = "/tmp/vpmu-kallsyms-XXXXXX", err[400];

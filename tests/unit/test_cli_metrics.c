@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/metrics.c, metric_value.c: what -M chooses, and that the value of a metric is never
+/* cli/metrics.c, metric_value.c: what -M chooses, and that the value of a metric is never
  * better than the worst of its counts. The metrics that come with vpmu are found from the test's
  * folder. */
 #include <criterion/criterion.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/cli/metrics.h"
+#include "cli/metrics.h"
 
 static char home[] = "/tmp/test_metrics_XXXXXX";
 

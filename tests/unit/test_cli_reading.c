@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/field.c, reading.c, terminal.c: fields of answers are checked whatever a server sends.
+/* cli/field.c, reading.c, terminal.c: fields of answers are checked whatever a server sends.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/cli/field.h"
-#include "cgroup/cli/reading.h"
-#include "cgroup/cli/terminal.h"
+#include "cli/field.h"
+#include "cli/reading.h"
+#include "cli/terminal.h"
 
 static void quiet(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/redact.c and remedy.c: what passes into an archive for a bug report, and what to do
+/* cli/redact.c and remedy.c: what passes into an archive for a bug report, and what to do
  * about each row of `vpmu check`. */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup/cli/bundle_facts.h"
-#include "cgroup/cli/redact.h"
-#include "cgroup/cli/remedy.h"
+#include "cli/bundle_facts.h"
+#include "cli/redact.h"
+#include "cli/remedy.h"
 
 static struct redact *r;
 
@@ -156,7 +156,7 @@ Test(remedy, every_row)
 		int line;
 		const char *what, *why, *has; /* has: in the remedy; "": none is needed */
 	} rows[] = {
-		/* vpmu/hostpmu_perf_check.c */
+		/* vpmu/host/perf_check.c */
 		{__LINE__, "perf events", "the kernel has no perf events", "CONFIG_PERF_EVENTS"},
 		{__LINE__, "perf events",
 		 "not permitted: perf_event_paranoid is 3; needs CAP_PERFMON or a lower value",
@@ -168,7 +168,7 @@ Test(remedy, every_row)
 		{__LINE__, "loads", "this CPU's PMU does not have it", ""},
 		{__LINE__, "KVM: hardware counters",
 		 "no hardware PMU (in a VM: its host gives it no vPMU)", "BIOS"},
-		/* cgroup/cli/holders.c */
+		/* cli/holders.c */
 		{__LINE__, "NMI watchdog", "on: it can hold a counter of each CPU",
 		 "nmi_watchdog=0"},
 		{__LINE__, "NMI watchdog", "not known: /proc/sys", "as root"},
@@ -190,7 +190,7 @@ Test(remedy, every_row)
 		{__LINE__, "right to BPF",
 		 "this user does not have both of CAP_BPF and CAP_PERFMON; no bpffs is mounted",
 		 "as root"},
-		/* cgroup/cli/host.c */
+		/* cli/host.c */
 		{__LINE__, "server",
 		 "none answers: /run/vpmu/vpmud.sock (Permission denied), /run/vpmu/vpmu-vmm.sock "
 		 "(No such file or directory)",
@@ -199,7 +199,7 @@ Test(remedy, every_row)
 		 "none answers: /run/vpmu/vpmud.sock (No such file or directory)",
 		 "systemctl start vpmud"},
 		{__LINE__, "counts without vpmud", "a former vpmud's program counts", "rm -r"},
-		/* cgroup/vpmud */
+		/* vpmud */
 		{__LINE__, "PID namespace", "not the host's: cgroups are", "hostPID"},
 		{__LINE__, "configuration", "the old one is in force: x", "vpmu reload"},
 		{__LINE__, "VMs, vCPUs and cgroups are counted", "2 could not be", "journalctl"},
@@ -220,7 +220,7 @@ Test(remedy, every_row)
 		 ""},
 		{__LINE__, "vpmud may count", "perf_event_open: x", "journalctl"},
 		{__LINE__, "server at /run/vpmu/x", "it does not answer", "vpmu-vmm"},
-		/* cgroup/daemon/contain.c */
+		/* service/daemon/contain.c */
 		{__LINE__, "contain: user", "user 0", "--user"},
 		{__LINE__, "contain: capabilities", "not taken", "as root"},
 		{__LINE__, "contain: no new privileges", "not taken", "as root"},

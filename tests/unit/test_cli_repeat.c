@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/cli/repeat.c: means of several runs and how far they scatter. */
+/* cli/repeat.c: means of several runs and how far they scatter. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "cgroup/cli/repeat.h"
+#include "cli/repeat.h"
 
 Test(cli_repeat, mean_and_error)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/cli/stacks.c: stacks add up and print as folded lines. The symbols of image files are in
+ * cli/stacks.c: stacks add up and print as folded lines. The symbols of image files are in
  * test_cli_symbols.c.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/cli/stacks.h"
+#include "cli/stacks.h"
 
 static char *text_of(const struct frame *root)
 {

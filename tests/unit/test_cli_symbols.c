@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/cli/symbols.h"
+#include "cli/symbols.h"
 
 #define TEXT	    0x200000ULL
 #define TEXT_BYTES  0x100000ULL

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cgroup/daemon/contain.h"
+#include "service/daemon/contain.h"
 #include "tests/contain_calls.h"
 #include "vmm/contain.h"
 

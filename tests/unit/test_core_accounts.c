@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "core_bed.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 static struct bed b;
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core_bed.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 /* ---- what the library has allocated ---- */
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "core_bed.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 static struct bed b;
 static struct vpmu_consumer c, other, peer;

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "sampling_bed.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 static struct bed b;
 

@@ -5,7 +5,7 @@
 
 #include "core_bed.h"
 #include "vpmu/charge.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 static struct bed b;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/discover on a /proc of files: every kind of VM, identity, hostile processes, errors. */
+/* vpmud/discover on a /proc of files: every kind of VM, identity, hostile processes, errors. */
 #include "discover_bed.h"
 #include "../nomem.h"
 

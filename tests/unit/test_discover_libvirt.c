@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/discover and libvirt: domain XML, and libvirt's own test driver as the host, whose domains
+ * vpmud/discover and libvirt: domain XML, and libvirt's own test driver as the host, whose domains
  * are no processes; the processes are files of discover_bed.h. test:///default is one host for all
  * connections of this process: what the test does there, discovery hears of. The files that say
  * which process a domain is, which that driver has not, are the test's.
@@ -9,8 +9,8 @@
 #include <libvirt/virterror.h>
 
 #include "discover_bed.h"
-#include "cgroup/discover/domxml.h"
-#include "cgroup/discover/virt.h"
+#include "vpmud/discover/domxml.h"
+#include "vpmud/discover/virt.h"
 
 #define UUID "00112233-4455-6677-8899-aabbccddeeff"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/exporter/: the text that scrapers get. Its form, which numbers are there and which are
+ * exporter/: the text that scrapers get. Its form, which numbers are there and which are
  * absent and why, limits, what becomes of VMs that go, and sessions that are taken over. Invariants
  * I2 (monotonic), I7 (honest), I8 (no count is lost).
  */
@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cgroup/exporter/accept.h"
-#include "cgroup/exporter/metrics.h"
-#include "cgroup/exporter/users.h"
+#include "exporter/accept.h"
+#include "exporter/metrics.h"
+#include "exporter/users.h"
 #include "cgroup_host.h"
 #include "fake_source.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/exporter/ with every allocation failing in turn, alone and with all that follow: what
+ * exporter/ with every allocation failing in turn, alone and with all that follow: what
  * cannot be done says so in one line and leaves nothing (the sanitizer build looks), and the next
  * scrape has all counts. The texts of zlib and libmicrohttpd are not here: their allocations are
  * their own.
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 
 #include "../nomem.h"
-#include "cgroup/exporter/metrics.h"
-#include "cgroup/exporter/textfile.h"
-#include "cgroup/exporter/users.h"
-#include "cgroup/service/json_memory.h"
+#include "exporter/metrics.h"
+#include "exporter/textfile.h"
+#include "exporter/users.h"
+#include "service/json_memory.h"
 #include "cgroup_host.h"
 
 static struct test_host h;

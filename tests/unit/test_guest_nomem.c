@@ -9,7 +9,7 @@
 
 #include "guest_use.h"
 #include "tests/nomem.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 /* What is written, in order; 0: the guest works a while. */
 struct access {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/exporter/process.c and http.c: the processes that serve the metrics, with this test in
+ * exporter/process.c and http.c: the processes that serve the metrics, with this test in
  * vpmud's place. Whatever clients do, the next scraper must be answered; whichever process ends,
  * another one must follow.
  */
@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cgroup/exporter/http.h"
-#include "cgroup/exporter/wire.h"
+#include "exporter/http.h"
+#include "exporter/wire.h"
 
 #define HANG_SEC 60 /* only a server that will never answer takes so long */
 #define CROWD	 1000

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/soft/ioapic: every register and bit (82093AA data sheet, 3.2), edges, levels, snapshots. */
+/* vmm/emu/ioapic: every register and bit (82093AA data sheet, 3.2), edges, levels, snapshots. */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "vmm/soft/ioapic.h"
+#include "vmm/emu/irqchip/ioapic.h"
 
 #define MASKED	   0x10000u
 #define LEVEL	   0x8000u

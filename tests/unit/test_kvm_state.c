@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 static uint8_t vcpu_state[64 << 10], vm_state[64 << 10];
 static size_t vcpu_bytes, vm_bytes;

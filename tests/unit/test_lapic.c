@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/soft/lapic: every register, every fault, priorities, delivery of PMIs (SDM vol. 3, chapter
+/* vmm/emu/lapic: every register, every fault, priorities, delivery of PMIs (SDM vol. 3, chapter
  * 11). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "vmm/soft/lapic.h"
+#include "vmm/emu/irqchip/lapic.h"
 
 /* A CPU that takes events when the test says so. */
 static struct {
@@ -66,7 +66,7 @@ static void wr_gp(uint32_t msr, uint64_t x)
 	cr_assert_eq(memcmp(&before, &l, sizeof(l)), 0, "WRMSR %#x = %#lx", msr, (unsigned long)x);
 }
 
-/* What the vCPU does when the APIC has changed (vmm/soft/irq.c). */
+/* What the vCPU does when the APIC has changed (vmm/emu/irqchip/irq.c). */
 static void inject(void)
 {
 	if (l.nmi && !cpu.nmi) {

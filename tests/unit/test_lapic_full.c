@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* vmm/soft/lapic, with interrupt controllers: registers in memory, destinations, level-triggered
+/* vmm/emu/lapic, with interrupt controllers: registers in memory, destinations, level-triggered
  * interrupts, all modes of the timer (SDM vol. 3, chapter 11). */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "vmm/soft/lapic.h"
+#include "vmm/emu/irqchip/lapic.h"
 
 #define MASKED 0x10000u
 

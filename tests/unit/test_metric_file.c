@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/metric/metric.c, folder.c: metric files, hostile ones included, and the files that come
+/* cli/metric/metric.c, folder.c: metric files, hostile ones included, and the files that come
  * with vpmu. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/metric/metric.h"
+#include "cli/metric/metric.h"
 
 static int add(struct metric_set *set, const char *text, char err[600])
 {

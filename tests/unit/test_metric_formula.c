@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/metric/formula.c: what formulas mean, and how a wrong one is refused. */
+/* cli/metric/formula.c: what formulas mean, and how a wrong one is refused. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup/metric/formula.h"
+#include "cli/metric/formula.h"
 
 /* The value of event "a", "b", ... is 10, 20, ...; that of "zero" is 0. */
 static double value_of(const char *event)

@@ -8,7 +8,7 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #include <pthread.h>
 #include <signal.h>

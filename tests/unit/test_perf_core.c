@@ -9,7 +9,7 @@
 #include "vpmu/context.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #define MS	     1000000ULL
 #define INSTRUCTIONS vpmu_key_generic(VPMU_EV_INSTRUCTIONS, UK)

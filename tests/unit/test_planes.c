@@ -5,7 +5,7 @@
  */
 #include "capture_bed.h"
 #include "fake_source.h"
-#include "cgroup/service/session.h"
+#include "service/session.h"
 
 static struct fake_source fake;
 static struct sessions *ss;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/service/access.c: who may do what, and see what. Most of it needs root, to be other users.
+/* service/access.c: who may do what, and see what. Most of it needs root, to be other users.
  */
 #include <grp.h>
 #include <time.h>
 
-#include "cgroup/service/listener.h"
+#include "service/listener.h"
 #include "server_bed.h"
 
 TestSuite(server_access, .init = server_setup, .fini = server_teardown);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/service/listener.c: clients that are slow, many, or gone, and the file of the socket. */
+/* service/listener.c: clients that are slow, many, or gone, and the file of the socket. */
 #include <pthread.h>
 #include <sys/resource.h>
 #include <time.h>

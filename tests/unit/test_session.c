@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/service/session.c: what operators see. Invariants I1 (conservation), I2 (nothing from
+ * service/session.c: what operators see. Invariants I1 (conservation), I2 (nothing from
  * before the attach), I7 (quality and support reach the row), and that no count is lost or counted
  * twice when VMs and tenants come and go.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cgroup/service/session.h"
+#include "service/session.h"
 #include "cgroup_host.h"
 #include "vpmu/charge.h"
 #include "vpmu/consumer.h"

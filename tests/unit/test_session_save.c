@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup/service/session_save.h"
+#include "service/session_save.h"
 #include "fake_source.h"
 #include "vpmu/event/event.h"
 

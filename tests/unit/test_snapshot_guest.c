@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "guest_bed.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 #include "vpmu/guest/policy.h"
 #include "vpmu/lbr.h"
 

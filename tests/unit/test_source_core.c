@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu/source_core.c: the contract of vpmu/source.h on libvpmu's core. Removal of a node cannot
+ * service/backend/core.c: the contract of service/backend/backend.h on libvpmu's core. Removal of a node cannot
  * fail and folds exactly, also without memory (malloc is wrapped: see CMakeLists.txt).
  */
 #include <errno.h>
 
 #include "cgroup_host.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 static struct test_host h;
 static struct vpmu_source *src;

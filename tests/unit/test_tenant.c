@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* cgroup/tenant/tenant.c and cgroupfs.c: names, the tree, folding, real cgroup2 directories. */
+/* service/tenant/tenant.c and cgroupfs.c: names, the tree, folding, real cgroup2 directories. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <linux/magic.h>
 
 #include "cgroup_host.h"
-#include "vpmu/internal.h"
+#include "vpmu/core/internal.h"
 
 static struct test_host h;
 

@@ -11,10 +11,10 @@
 #include "fake_engine.h"
 #include "vmm/sched/threads.h"
 #include "vpmu/account.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 #include "vpmu/conservation.h"
 #include "vpmu/host.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 #define VCPUS 3
 

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/vpmud/cgroups.h"
-#include "cgroup/vpmud/config.h"
+#include "vpmud/cgroups.h"
+#include "vpmud/config.h"
 
 static char root[] = "/tmp/cgroups.XXXXXX", seen[4000];
 static sd_event *ev;

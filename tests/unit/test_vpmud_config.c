@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup/vpmud/config.h"
+#include "vpmud/config.h"
 
 static struct vpmud_config c;
 static char err[600];

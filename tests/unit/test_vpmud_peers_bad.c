@@ -3,7 +3,7 @@
  * Servers of vpmu-vmm that hang, lie, end, or are none. Each test has a good server beside the bad
  * one, which must not be the worse for it.
  */
-#include "cgroup/vpmud/peer_priv.h"
+#include "vpmud/peer_priv.h"
 #include "peers_host.h"
 
 TestSuite(peers_bad, .init = bed_begin, .fini = bed_end);

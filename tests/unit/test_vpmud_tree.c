@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cgroup/vpmud/config.h"
-#include "cgroup/vpmud/tree_priv.h"
+#include "vpmud/config.h"
+#include "vpmud/tree_priv.h"
 #include "fake_source.h"
 
 #define BINDS_MAX 64

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 
 #include "vpmu/util/fail.h"
-#include "cgroup/tenant/tenant.h"
+#include "service/tenant/tenant.h"
 #include "vmm/boot/boot.h"
 #include "vmm/config/config.h"
 #include "vmm/config/keys.h"

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cgroup/daemon/inifile.h" /* CONFIG_FILE_MAX */
+#include "service/daemon/inifile.h" /* CONFIG_FILE_MAX */
 #include "vpmu/guest/model.h"
 #include "vpmu/guest/policy.h"
 
@@ -106,7 +106,7 @@ struct host_config {
 	char *snapshot_dir;	 /* where clients may save and restore VMs; NULL: nowhere */
 	char *cgroup_root;	 /* NULL: tenants are plain paths */
 	char *admin_group,
-		*reader_group; /* who may connect: cgroup/service/access.h; may be NULL */
+		*reader_group; /* who may connect: service/access.h; may be NULL */
 	uint32_t given;	       /* as in struct vm_config */
 };
 

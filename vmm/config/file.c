@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The sections of vpmu-vmm's ini files: [host] once, and [vm NAME] for each VM. The files are read
- * by cgroup/daemon/inifile.c. A VM that is not complete is never accepted. */
+ * by service/daemon/inifile.c. A VM that is not complete is never accepted. */
 #include <errno.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef VMM_CONFIG_KEYS_H
 #define VMM_CONFIG_KEYS_H
 
-#include "cgroup/daemon/inifile.h"
+#include "service/daemon/inifile.h"
 #include "vmm/config/config.h"
 
 #define VM_NAME_ACCEPTED "1 to 40 of letters, digits and _ . : @ -, the first a letter, digit or _"

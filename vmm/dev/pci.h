@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "vmm/dev/bus.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 /* Zeroed, it is as after a reset. */
 struct pci {

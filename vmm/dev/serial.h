@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "vmm/dev/bus.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 #define SERIAL_LINE_MAX	 512  /* longer lines come out in pieces */
 #define SERIAL_INPUT_MAX 4096 /* bytes that wait for the guest, beside those in its FIFO */

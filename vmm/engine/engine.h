@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The engine interface: what executes guest code. There are two engines, the soft machine
- * (vmm/soft/, an interpreter) and KVM (vmm/kvm/). The interface has the shape of the KVM API and
+ * (vmm/emu/, an interpreter) and KVM (vmm/kvm/). The interface has the shape of the KVM API and
  * uses structures of linux/kvm.h where they fit.
  *
  * Callers are vmm/vm/ (one VM and the exit loop), vmm/sched/ (who runs when), vmm/snapshot/ and
@@ -288,7 +288,7 @@ struct vmm_engine_ops {
 
 	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
 	 * masks LVTPC (pmi), and where the soft machine behaves like an Intel or an AMD CPU
-	 * (docs/soft-machine.md, "Intel and AMD"). Call it before set_sregs, because KVM accepts
+	 * (docs/emulator.md, "Intel and AMD"). Call it before set_sregs, because KVM accepts
 	 * control register bits by it, and not while the vCPU runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
 	/* supported_cpuid - the most that CPUID may show of this engine's CPUs: *table has *n

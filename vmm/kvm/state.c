@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "vmm/kvm/kvm_priv.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 #define TAG_OURS   0x55504356u /* "VCPU" */
 #define TAG_XSAVE  0x45564153u /* "SAVE" */

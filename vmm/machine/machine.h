@@ -7,7 +7,7 @@
 #ifndef VMM_MACHINE_MACHINE_H
 #define VMM_MACHINE_MACHINE_H
 
-#include "cgroup/tenant/tenant.h"
+#include "service/tenant/tenant.h"
 #include "vmm/config/config.h"
 #include "vmm/vm/vm.h"
 

@@ -7,7 +7,7 @@
 
 #include "vmm/machine/machine.h"
 #include "vmm/sched/perfpmu.h"
-#include "vpmu/source_core.h"
+#include "service/backend/core.h"
 #include "vmm/sched/runner.h"
 #include "vmm/sched/threads.h"
 

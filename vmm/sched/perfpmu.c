@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Perf events as the PMU of vCPU threads; see perfpmu.h. Only makes and frees the PMU and connects
- * it to the engine; vpmu/hostpmu_perf.c does the counting. */
+ * it to the engine; vpmu/host/perf.c does the counting. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

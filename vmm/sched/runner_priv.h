@@ -22,7 +22,7 @@
 #include <pthread.h>
 
 #include "vmm/sched/runner.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 #include "vpmu/softpmu.h"
 
 struct runq_entry {

@@ -14,7 +14,7 @@
 #include "vpmu/util/fail.h"
 #include "vmm/sched/threads.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/rcu.h"
+#include "vpmu/core/rcu.h"
 
 enum order { ORDER_WAIT, ORDER_RUN, ORDER_UNPLACE, ORDER_QUIT };
 
@@ -114,7 +114,7 @@ static void *vcpu_thread(void *arg)
 	enum order order;
 	char name[16];
 
-	/* cgroup/discover knows a vCPU's thread by its name, as tools know QEMU's. */
+	/* vpmud/discover knows a vCPU's thread by its name, as tools know QEMU's. */
 	snprintf(name, sizeof(name), "CPU %u/KVM", t->id);
 	pthread_setname_np(pthread_self(), name);
 	urcu_memb_register_thread();

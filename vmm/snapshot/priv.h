@@ -9,7 +9,7 @@
 #define VMM_SNAPSHOT_PRIV_H
 
 #include "vmm/snapshot/snapshot.h"
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 
 #define SNAP_MAGIC   "VPMUSNAP"
 #define SNAP_VERSION 5

@@ -57,7 +57,7 @@
 /* 80000008H EBX: FXSAVE stores the error pointers always */
 #define F88B_XSAVEERPTR BIT(2)
 #define F88B_SSB_NO	BIT(26)
-/* 80000021H: what an interpreter has by nature (docs/soft-machine.md, "Stock kernels") */
+/* 80000021H: what an interpreter has by nature (docs/emulator.md, "Stock kernels") */
 #define F821A_LFENCE   BIT(2) /* LFENCE serialises */
 #define F821A_AUTOIBRS BIT(8)
 #define F821A_SRSO_NO  BIT(29)
@@ -193,7 +193,7 @@ static void basic_leaves(struct table *t)
 		topology(t, 0x1f);
 }
 
-/* KVM's leaves, from the engine or for the clock that the soft machine has (vmm/soft/pvclock.c);
+/* KVM's leaves, from the engine or for the clock that the soft machine has (vmm/emu/pvclock.c);
  * and ours beside them. */
 static void hypervisor_leaves(struct table *t)
 {

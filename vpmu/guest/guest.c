@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "vpmu/consumer_local.h"
+#include "vpmu/core/consumer_local.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
 

@@ -13,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "vpmu/blob.h"
+#include "vpmu/core/blob.h"
 #include "vpmu/guest/abi.h"
 #include "vpmu/guest/internal.h"
 

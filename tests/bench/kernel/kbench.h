@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "cgroup/kernel/kernel.h"
+#include "cgroup/cgroup.h"
 
 #define EVENTS4 "cpu-clock,context-switches,page-faults,cpu-migrations"
 #define EVENTS8 EVENTS4 ",task-clock,minor-faults,major-faults,alignment-faults"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "cgroup/exporter/metrics.h"
+#include "exporter/metrics.h"
 #include "tests/bench/kernel/kbench.h"
 
 #define PER_TENANT 100

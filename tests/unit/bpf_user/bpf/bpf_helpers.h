@@ -2,7 +2,7 @@
 /*
  * Stands in for libbpf's header of this name, so that a BPF program compiles for user space: its
  * maps are objects without contents, by whose addresses the helpers know them.
- * test_kernel_program.c has the helpers.
+ * test_cgroup_program.c has the helpers.
  */
 #ifndef TESTS_UNIT_BPF_USER_HELPERS_H
 #define TESTS_UNIT_BPF_USER_HELPERS_H

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sums of many nodes in one go: the cells of an account are read once, and all nodes above it get
+ * the same figures. So a node's sum is that of its parts in the same reading, whatever the CPUs
+ * charge meanwhile. backend.c calls it. It must neither fail nor allocate, because reading and
+ * detaching cannot fail.
+ */
+#include "cgroup/priv.h"
+
+/*
+ * A CPU that charges while it is read is read again, so that what is read of it is of one moment.
+ * So often at most: a CPU that switches all the time would never be read. The moment of that CPU
+ * is then as long as reading its cells takes.
+ */
+#define TRIES 8
+
+struct pass {
+	const struct kernel_plane *k;
+	unsigned int cpu;
+	unsigned int nr;		   /* slots */
+	unsigned int slot[VPMU_MAX_SLOTS]; /* nr of them, ascending */
+	unsigned int at[VPMU_MAX_SLOTS];   /* by slot: its place in slot[] */
+};
+
+/* What the account of @n was charged on the pass's CPU. */
+static void add_own(const struct pass *p, const struct knode *n, struct ksum *sum)
+{
+	const struct kp_account *a = account_at(p->k, n->account);
+	const uint32_t lacks = a ? VPMU_LOAD(&a->lacks) : 0, missed = a ? VPMU_LOAD(&a->missed) : 0;
+	const struct kp_cell *c = NULL;
+	unsigned int chunk = KP_CHUNKS;
+
+	for (unsigned int i = 0; i < p->nr; i++) {
+		if (p->slot[i] / KP_CHUNK != chunk) {
+			chunk = p->slot[i] / KP_CHUNK;
+			c = node_cell(p->k, p->cpu, n->account, chunk);
+		}
+		if (c)
+			node_add_cell(c, p->slot[i], &sum[i]);
+		sum[i].lacks += lacks;
+		sum[i].missed += missed;
+	}
+}
+
+static void add(struct ksum *to, const struct ksum *sum)
+{
+	to->total += sum->total;
+	to->time_ns += sum->time_ns;
+	to->lost_ns += sum->lost_ns;
+	to->lacks += sum->lacks;
+	to->missed += sum->missed;
+}
+
+/* Add what is charged to @n and everything below it to @sum, and note it where it is asked for. The
+ * tree is as deep as tenants, VMs and vCPUs are. */
+static void add_below(const struct pass *p, const struct knode *n, struct ksum *sum)
+{
+	struct ksum mine[VPMU_MAX_SLOTS];
+
+	for (unsigned int i = 0; i < p->nr; i++)
+		mine[i] = (struct ksum){0};
+	add_own(p, n, mine);
+	for (const struct knode *c = n->child; c; c = c->next)
+		add_below(p, c, mine);
+	for (const struct sums *s = n->asked; s; s = s->same)
+		for (size_t i = 0; i < s->nr; i++)
+			s->key[i].pass = mine[p->at[s->key[i].slot]];
+	for (unsigned int i = 0; i < p->nr; i++)
+		add(&sum[i], &mine[i]);
+}
+
+/* Whether a node above @n is asked for as well. */
+static bool is_below(const struct knode *n)
+{
+	for (n = n->parent; n; n = n->parent)
+		if (n->asked)
+			return true;
+	return false;
+}
+
+static void read_cpu(const struct pass *p, const struct sums *list)
+{
+	const struct kp_cpu *st = cpu_state(p->k, p->cpu);
+	struct ksum all[VPMU_MAX_SLOTS] = {{0}}; /* of what nobody asks for */
+	const struct sums *s;
+	uint64_t done;
+	int tries = 0;
+
+	do {
+		done = __atomic_load_n(&st->done_ns, __ATOMIC_ACQUIRE);
+		for (s = list; s; s = s->next)
+			if (s == s->node->asked && !is_below(s->node))
+				add_below(p, s->node, all);
+		fence_loads();
+	} while (done != VPMU_LOAD(&st->last_ns) && ++tries < TRIES);
+	for (s = list; s; s = s->next)
+		for (size_t i = 0; i < s->nr; i++)
+			add(&s->key[i].now, &s->key[i].pass);
+}
+
+static void find_slots(struct pass *p, const struct sums *list)
+{
+	uint64_t mask = 0;
+
+	for (; list; list = list->next)
+		for (size_t i = 0; i < list->nr; i++)
+			mask |= 1ULL << list->key[i].slot;
+	p->nr = 0;
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		p->at[i] = p->nr;
+		p->slot[p->nr++] = i;
+	}
+}
+
+void sums_take(const struct kernel_plane *k, struct sums *list)
+{
+	struct pass p = {.k = k};
+	struct sums *s;
+
+	find_slots(&p, list);
+	for (s = list; s; s = s->next) {
+		s->same = s->node->asked;
+		s->node->asked = s;
+		for (size_t i = 0; i < s->nr; i++)
+			s->key[i].now = (struct ksum){0};
+	}
+	/* The last ones are the daemon's own cells, which only this thread writes. */
+	for (p.cpu = 0; p.cpu <= k->nr_cpus; p.cpu++)
+		read_cpu(&p, list);
+	for (s = list; s; s = s->next)
+		s->node->asked = NULL;
+}

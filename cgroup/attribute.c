@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Which node a sample is of: the one that the program in the kernel charges the task to. sampling.c
+ * calls this for each sample, so what it finds in files it remembers by cgroup until a binding
+ * changes. A sample must never be given to a node on a guess.
+ */
+#include <errno.h>
+#include <mntent.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cgroup/priv.h"
+
+/* ---- processes that run VMs ----------------------------------------------------------------- */
+
+/* A process with bound tasks: those of vCPUs. */
+struct vmm {
+	pid_t pid;
+	unsigned int tasks;
+};
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct vmm *x = a, *y = b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static struct vmm *vmm_find(const struct kernel_plane *k, pid_t pid)
+{
+	const struct vmm key = {.pid = pid};
+	struct vmm **v = tfind(&key, &k->whose.vmms, by_pid);
+
+	return v ? *v : NULL;
+}
+
+bool whose_vmm(const struct kernel_plane *k, pid_t pid)
+{
+	return vmm_find(k, pid);
+}
+
+/* The number of the process that task @tid is of; 0: it is gone. */
+static pid_t process_of(const struct kernel_plane *k, pid_t tid)
+{
+	char path[256], line[256];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/%d/status", k->sys->files, tid);
+	f = fopen(path, "re");
+	while (f && !pid && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Tgid: %d", &pid) != 1)
+			pid = 0;
+	if (f)
+		fclose(f);
+	return pid;
+}
+
+/* Without memory the process's other threads are shown as those of any process. */
+void whose_task(struct kernel_plane *k, struct binding *b)
+{
+	struct vmm *v;
+
+	if (!k->samplings || b->pid)
+		return;
+	b->pid = process_of(k, (pid_t)b->id);
+	if (!b->pid)
+		return;
+	v = vmm_find(k, b->pid);
+	if (!v) {
+		v = calloc(1, sizeof(*v));
+		if (v)
+			v->pid = b->pid;
+		if (!v || !tsearch(v, &k->whose.vmms, by_pid)) {
+			free(v);
+			b->pid = 0;
+			return;
+		}
+	}
+	v->tasks++;
+}
+
+void whose_task_gone(struct kernel_plane *k, struct binding *b)
+{
+	struct vmm *v = b->pid ? vmm_find(k, b->pid) : NULL;
+
+	b->pid = 0;
+	if (!v || --v->tasks)
+		return;
+	tdelete(v, &k->whose.vmms, by_pid);
+	free(v);
+}
+
+void whose_begin(struct kernel_plane *k)
+{
+	for (uint32_t i = 0; i < k->nr_accounts; i++)
+		for (struct binding *b = k->nodes[i] ? k->nodes[i]->bound : NULL; b; b = b->next)
+			if (b->task)
+				whose_task(k, b);
+}
+
+/* ---- cgroups ----------------------------------------------------------------------------------
+ */
+
+void whose_forget(struct kernel_plane *k)
+{
+	if (k->samplings)
+		memset(k->whose.cache, 0, sizeof(k->whose.cache));
+}
+
+/* Where cgroup2 is mounted. */
+static const char *root_of(struct kernel_plane *k)
+{
+	char path[256], buf[4096];
+	struct mntent m;
+	FILE *f;
+
+	if (k->whose.looked)
+		return k->whose.root;
+	k->whose.looked = true;
+	snprintf(path, sizeof(path), "%s/proc/self/mounts", k->sys->files);
+	f = setmntent(path, "re");
+	while (f && !k->whose.root && getmntent_r(f, &m, buf, sizeof(buf)))
+		if (!strcmp(m.mnt_type, "cgroup2"))
+			k->whose.root = strdup(m.mnt_dir);
+	if (f)
+		endmntent(f);
+	return k->whose.root;
+}
+
+/* The cgroup2 directory of task @tid. False: the task is gone. */
+static bool directory_of(struct kernel_plane *k, uint32_t tid, char dir[8192])
+{
+	char path[256], line[4096];
+	const char *root = root_of(k);
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/%u/cgroup", k->sys->files, tid);
+	f = root ? fopen(path, "re") : NULL;
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		found = !strncmp(line, "0::/", 4) && strchr(line, '\n');
+		line[strcspn(line, "\n")] = '\0';
+		if (found)
+			snprintf(dir, 8192, "%s%s", root, line + 3);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* The node of the cgroup @dir or of the nearest ancestor that has one, else `other`. *id: of @dir
+ * itself. NULL: it is gone. */
+static struct knode *node_of(struct kernel_plane *k, char *dir, uint64_t *id)
+{
+	size_t root = strlen(k->whose.root);
+	struct knode *n = NULL;
+	struct stat st;
+
+	*id = 0;
+	for (;;) {
+		char *last;
+
+		if (stat(dir, &st))
+			return NULL;
+		if (!*id)
+			*id = st.st_ino;
+		n = bind_cgroup_node(k, st.st_ino);
+		last = strrchr(dir, '/');
+		if (n || strlen(dir) <= root || !last)
+			break;
+		*last = '\0';
+	}
+	return n ? n : &k->other;
+}
+
+static struct knode *cgroup_node(struct kernel_plane *k, uint64_t cgroup, uint32_t tid)
+{
+	size_t at = cgroup * 0x9e3779b97f4a7c15ULL >> 54;
+	struct knode *n;
+	char dir[8192];
+	uint64_t id;
+
+	_Static_assert(WHOSE_CACHE == 1 << (64 - 54), "the hash has as many values");
+	if (cgroup && k->whose.cache[at].cgroup == cgroup)
+		return k->whose.cache[at].node;
+	if (!directory_of(k, tid, dir))
+		return NULL;
+	n = node_of(k, dir, &id);
+	/* It may have moved since it was sampled, so nothing is remembered of a cgroup that is not
+	 * the sample's. */
+	if (n && cgroup && id == cgroup) {
+		k->whose.cache[at].cgroup = cgroup;
+		k->whose.cache[at].node = n;
+	}
+	return n;
+}
+
+struct knode *whose_node(struct kernel_plane *k, const struct ring_sample *s)
+{
+	struct knode *n;
+
+	if (!s->tid)
+		return &k->other; /* the idle task */
+	n = bind_task_node(k, s->tid);
+	return n ? n : cgroup_node(k, s->cgroup, s->tid);
+}
+
+void whose_exit(struct kernel_plane *k)
+{
+	tdestroy(k->whose.vmms, free);
+	free(k->whose.root);
+}

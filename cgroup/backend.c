@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The kernel plane behind service/backend/backend.h: a node is an account of the BPF program, a counting is the
+ * sums at its start. Sessions call these. A value must never include what was counted before its
+ * attach, and what is missing in it must show in it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cgroup/priv.h"
+#include "vpmu/event/event.h"
+
+struct kcounting {
+	struct vpmu_counting c; /* first */
+	struct sums sums;	/* of the last reading */
+	uint64_t since_ns;	/* when it was attached */
+	uint32_t blind;		/* plane_blind() then */
+	struct {
+		unsigned int slot;
+		uint32_t gaps; /* the slot's, when it was attached */
+		struct ksum base;
+	} key[];
+};
+
+static struct kcounting *counting_of(const struct vpmu_counting *c)
+{
+	return (struct kcounting *)c;
+}
+
+static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
+{
+	struct kcounting *c =
+		calloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
+
+	if (!c)
+		return NULL;
+	c->sums = (struct sums){
+		.node = knode_of(n), .nr = nr_keys, .key = (struct sum_key *)&c->key[nr_keys]};
+	return &c->c;
+}
+
+static void counting_free(struct vpmu_counting *c)
+{
+	free(counting_of(c));
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static bool is_below(const struct knode *n, const struct knode *top)
+{
+	while (n && n != top)
+		n = n->parent;
+	return n;
+}
+
+/* For how long a CPU that is not interrupted has charged nothing to @c's node or one below it,
+ * which it runs now; of several CPUs the longest time. */
+static uint64_t age_of(const struct kernel_plane *k, const struct vpmu_counting *c)
+{
+	uint64_t since = counting_of(c)->since_ns, last, age = 0;
+	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		const struct kp_cpu *st = cpu_state(k, cpu);
+		uint32_t account;
+
+		if (!k->online[cpu] || !k->quiet[cpu])
+			continue;
+		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
+		/* Before its first switch nobody knows what the CPU runs. */
+		if (account &&
+		    (account >= k->nr_accounts || !is_below(k->nodes[account], knode_of(c->node))))
+			continue;
+		/* On the CPU's own clock. */
+		last = VPMU_LOAD(&st->last_ns) + VPMU_LOAD(&st->skew_ns);
+		last = last > since ? last : since;
+		if (now > last && now - last > age)
+			age = now - last;
+	}
+	return age;
+}
+
+static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c, size_t i,
+		     uint64_t age_ns)
+{
+	const struct kcounting *kc = counting_of(c);
+	const struct ksum *base = &kc->key[i].base;
+	struct vpmu_value *v = &c->values[i];
+	const struct ksum now = kc->sums.key[i].now;
+	uint64_t lost_ns;
+
+	*v = (struct vpmu_value){.supported = !k->slot[kc->key[i].slot].error, .age_ns = age_ns};
+	if (!v->supported)
+		return;
+	v->count = now.total - base->total;
+	v->enabled_ns = now.time_ns - base->time_ns;
+	lost_ns = now.lost_ns - base->lost_ns;
+	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
+	v->partial = now.lacks != base->lacks ||
+		     ((now.missed != base->missed || plane_blind(k) != kc->blind) &&
+		      knode_of(c->node) != &k->root) ||
+		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
+}
+
+/* The sums of all countings in @list, in one go. */
+static void take(struct kernel_plane *k, struct vpmu_counting *list)
+{
+	struct sums *all = NULL;
+
+	for (; list; list = list->next) {
+		struct kcounting *c = counting_of(list);
+
+		for (size_t i = 0; i < list->nr_keys; i++)
+			c->sums.key[i].slot = c->key[i].slot;
+		c->sums.next = all;
+		all = &c->sums;
+	}
+	sums_take(k, all);
+}
+
+static void read_list(struct vpmu_counting *list)
+{
+	if (!list)
+		return;
+	take(plane_of(list->source), list);
+	for (; list; list = list->next) {
+		const struct kernel_plane *k = plane_of(list->source);
+		uint64_t age_ns = age_of(k, list);
+
+		for (size_t i = 0; i < list->nr_keys; i++)
+			read_key(k, list, i, age_ns);
+	}
+}
+
+static void read_values(const struct vpmu_counting *c)
+{
+	struct kcounting *kc = counting_of(c);
+	struct vpmu_counting *next = c->next;
+
+	/* Whatever it was last linked with is not asked for. */
+	kc->c.next = NULL;
+	read_list(&kc->c);
+	kc->c.next = next;
+}
+
+/* ---- flush -------------------------------------------------------------------------------- */
+
+static bool reachable(const struct kernel_plane *k, unsigned int cpu)
+{
+	return k->online[cpu] && !k->quiet[cpu];
+}
+
+static bool is_marked(const struct kernel_plane *k, uint32_t account)
+{
+	const struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
+
+	while (n && n->mark != k->mark)
+		n = n->parent;
+	return n;
+}
+
+/* A CPU charges an account when it switches away from it, so only those CPUs are asked that run
+ * one of the accounts now, or that have not seen the last change. */
+static void flush_marked(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		const struct kp_cpu *st = cpu_state(k, cpu);
+
+		if (reachable(k, cpu) &&
+		    (VPMU_LOAD(&st->gen) != k->cfg->gen ||
+		     is_marked(k, __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE))))
+			plane_flush(k, cpu);
+	}
+}
+
+static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+{
+	struct kernel_plane *k = plane_of(s);
+
+	kernel_tend(k);
+	k->mark++;
+	for (; list; list = list->next)
+		knode_of(list->node)->mark = k->mark;
+	flush_marked(k);
+}
+
+static void flush_node(struct vpmu_source_node *n)
+{
+	struct kernel_plane *k = plane_of(n->source);
+
+	/* Before the counts: these are never behind the samples. */
+	samples_take(k->samples);
+	knode_of(n)->mark = ++k->mark;
+	flush_marked(k);
+	branches_flush(knode_of(n));
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+static int use(struct kernel_plane *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)
+{
+	int ret = 0;
+
+	for (; list; list = list->next) {
+		for (size_t i = 0; i < list->nr_keys; i++) {
+			unsigned int slot;
+
+			ret = kslot_get(k, list->keys[i], &slot, fresh);
+			if (!ret) {
+				ret = node_use(knode_of(list->node), slot);
+				if (ret)
+					kslot_put(k, slot);
+			}
+			if (ret)
+				return ret;
+			counting_of(list)->key[i].slot = slot;
+			k->countings++;
+			++*n;
+		}
+	}
+	return 0;
+}
+
+/* The masks of what @list counts. With very many nodes a change of one must not look at all. */
+static void masks(struct kernel_plane *k, const struct vpmu_counting *list)
+{
+	if (list && !list->next)
+		node_mask(knode_of(list->node));
+	else
+		node_masks(k);
+}
+
+/* Nobody counts the first @n keys of @list any more. What was counted is charged when this
+ * returns, so all last values are of the same moment of each CPU. */
+static void stop(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
+{
+	struct vpmu_counting *first = list;
+
+	for (; list && n; list = list->next)
+		for (size_t i = 0; i < list->nr_keys && n; i++, n--)
+			node_unuse(knode_of(list->node), counting_of(list)->key[i].slot);
+	masks(k, first);
+	plane_changed(k);
+	plane_flush_all(k);
+}
+
+static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
+{
+	for (; list && n; list = list->next) {
+		for (size_t i = 0; i < list->nr_keys && n; i++, n--) {
+			kslot_put(k, counting_of(list)->key[i].slot);
+			k->countings--;
+		}
+	}
+	budget_change(k);
+	if (!k->countings)
+		plane_detach(k);
+}
+
+static void base(struct kernel_plane *k, struct vpmu_counting *list)
+{
+	take(k, list);
+	for (; list; list = list->next) {
+		struct kcounting *c = counting_of(list);
+
+		c->since_ns = k->cfg->since_ns;
+		c->blind = plane_blind(k);
+		for (size_t i = 0; i < list->nr_keys; i++) {
+			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];
+			k->slot[c->key[i].slot].counted = true;
+			c->key[i].base = c->sums.key[i].now;
+		}
+	}
+}
+
+/*
+ * New events are in place on all CPUs before any account has them in its mask: otherwise a CPU
+ * could take the difference of a new event and an old one. Hence the wait between the two changes.
+ */
+static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+{
+	struct kernel_plane *k = plane_of(s);
+	unsigned int fresh = 0;
+	size_t n = 0;
+	int ret;
+
+	*failed = 0;
+	kernel_tend(k);
+	k->cfg->since_ns = plane_now_ns(CLOCK_MONOTONIC);
+	ret = use(k, list, &n, &fresh);
+	*failed = n;
+	if (!ret)
+		ret = node_grow(k);
+	if (!ret)
+		budget_change(k);
+	if (!ret && fresh && (k->link || fresh & FRESH_HARDWARE)) {
+		plane_changed(k);
+		plane_sync(k); /* long enough for the kernel to take counters away */
+		slot_gaps(k);
+	}
+	if (!ret) {
+		masks(k, list);
+		plane_changed(k);
+		ret = plane_attach(k);
+	}
+	if (ret) {
+		stop(k, list, n);
+		release(k, list, n);
+		k->refused++;
+		for (; list->next && *failed >= list->nr_keys; list = list->next)
+			*failed -= list->nr_keys;
+		if (*failed >= list->nr_keys)
+			*failed = 0;
+		return ret;
+	}
+	plane_flush_all(k);
+	base(k, list);
+	return 0;
+}
+
+static void detach(struct vpmu_source *s, struct vpmu_counting *list)
+{
+	struct kernel_plane *k = plane_of(s);
+	size_t n = 0;
+
+	kernel_tend(k);
+	for (struct vpmu_counting *l = list; l; l = l->next)
+		n += l->nr_keys;
+	stop(k, list, n);
+	read_list(list);
+	release(k, list, n);
+}
+
+void kernel_base_get(const struct vpmu_counting *c, size_t i, struct kernel_base *out)
+{
+	const struct ksum *base = &counting_of(c)->key[i].base;
+
+	*out = (struct kernel_base){base->total, base->time_ns, base->lost_ns,
+				    counting_of(c)->key[i].gaps};
+}
+
+int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base *base)
+{
+	struct ksum *b = &counting_of(c)->key[i].base;
+
+	/* The totals have only grown since the old base was taken. What was not charged since then
+	 * is not known, so the value is partial if anything ever was not. */
+	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
+		return -EINVAL;
+	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, 0, 0};
+	counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
+	counting_of(c)->blind = 0;
+	return 0;
+}
+
+/* ---- the host's figures ------------------------------------------------------------------- */
+
+static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+		      size_t whylen)
+{
+	const struct kernel_plane *k = plane_of(s);
+	int ret = slot_probe(k, key);
+
+	if (!ret) {
+		*q = VPMU_Q_EXACT;
+		return true;
+	}
+	if (ret == -EOPNOTSUPP && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys)) {
+		snprintf(why, whylen,
+			 "guests have the counters to themselves here (enable_mediated_pmu of "
+			 "KVM); with :H the host is counted");
+		return false;
+	}
+	switch (ret) {
+	case -EACCES:
+	case -EPERM:
+		snprintf(why, whylen,
+			 "not permitted: counting whole CPUs needs CAP_PERFMON, and "
+			 "a perf_event_paranoid of at most 2");
+		break;
+	case -ENOENT:
+	case -EOPNOTSUPP:
+	case -EINVAL:
+	case -ENODEV:
+		snprintf(why, whylen, "this host's PMU does not count it");
+		break;
+	default:
+		snprintf(why, whylen, "perf_event_open: %s", strerror(-ret));
+	}
+	return false;
+}
+
+static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+{
+	const struct kernel_plane *k = plane_of(s);
+
+	*out = (struct vpmu_sharing){.consumers = k->countings, .refused = k->refused};
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!k->slot[i].key)
+			continue;
+		out->keys++;
+		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+			out->host_counters += slot_has(k, i, cpu) && !slot_needs_none(k, i);
+	}
+}
+
+const struct vpmu_source_ops kernel_source_ops = {
+	.node_add = node_add,
+	.node_remove = node_remove,
+	.counting_new = counting_new,
+	.counting_free = counting_free,
+	.attach = attach,
+	.detach = detach,
+	.flush = flush,
+	.flush_node = flush_node,
+	.read = read_values,
+	.read_list = read_list,
+	.can_count = can_count,
+	.sharing = sharing,
+	.conservation = conserve,
+	.sample_start = sample_start,
+	.sample_stop = sample_stop,
+	.sample_read = sample_read,
+	.sample_take = sample_take,
+	.sample_state = sample_state,
+	.branches_attach = branches_attach,
+	.branches_detach = branches_detach,
+	.branches_read = branches_get,
+	.branches_usage = branches_usage,
+	.branches_why = branches_why,
+};

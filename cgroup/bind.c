@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What runs in a node: cgroups and tasks. The daemon says it, and the BPF program looks it up at
+ * switches. Takes effect on each CPU at its next switch or flush.
+ */
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/libbpf.h>
+
+#include "cgroup/priv.h"
+
+#include <account.skel.h> /* it needs maps.h */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct binding *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void link_to(struct binding *b, struct knode *n)
+{
+	b->node = n;
+	b->next = n->bound;
+	if (n->bound)
+		n->bound->link = &b->next;
+	b->link = &n->bound;
+	n->bound = b;
+}
+
+static void unlink_from(struct binding *b)
+{
+	*b->link = b->next;
+	if (b->next)
+		b->next->link = b->link;
+}
+
+static struct binding *find(void *const *tree, uint64_t id)
+{
+	const struct binding key = {.id = id};
+	struct binding **b = tfind(&key, tree, by_id);
+
+	return b ? *b : NULL;
+}
+
+/* A map that is full has no room for another binding; a binding that is there can always be set. */
+static int set(struct kernel_plane *k, const struct binding *b)
+{
+	struct kp_task t = {.start = b->start, .account = b->node->account};
+	uint32_t tid = (uint32_t)b->id;
+	int ret;
+
+	if (b->task)
+		ret = k->sys->map_set(bpf_map__fd(k->skel->maps.tasks), &tid, &t);
+	else
+		ret = k->sys->map_set(bpf_map__fd(k->skel->maps.cgroups), &b->id,
+				      &b->node->account);
+	return ret == -E2BIG ? -ENOSPC : ret;
+}
+
+/* A task's bit is set as long as any task with that bit is bound. */
+static void count_bit(struct kernel_plane *k, uint32_t tid, bool more)
+{
+	uint32_t bit = kp_task_bit(tid);
+	uint64_t *word = &k->task_bits[bit / 64], mask = 1ULL << (bit % 64);
+
+	if (more && !k->bit_users[bit]++)
+		__atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+	if (!more && !--k->bit_users[bit])
+		__atomic_fetch_and(word, ~mask, __ATOMIC_RELAXED);
+	__atomic_store_n(&k->cfg->tasks, k->cfg->tasks + (more ? 1 : -1u), __ATOMIC_RELAXED);
+}
+
+static void unbind(struct knode *n, bool task, uint64_t id)
+{
+	struct kernel_plane *k = plane_of(n->n.source);
+	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
+	struct binding *b = find(tree, id);
+	uint32_t tid = (uint32_t)id;
+
+	if (!b || b->node != n)
+		return;
+	sampling_settle(k);
+	whose_forget(k);
+	if (task) {
+		whose_task_gone(k, b);
+		branches_end(k, b);
+		k->sys->map_del(bpf_map__fd(k->skel->maps.tasks), &tid);
+		count_bit(k, tid, false);
+	} else {
+		k->sys->map_del(bpf_map__fd(k->skel->maps.cgroups), &id);
+	}
+	unlink_from(b);
+	tdelete(b, tree, by_id);
+	free(b);
+	plane_changed(k);
+}
+
+static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
+{
+	struct kernel_plane *k = plane_of(n->n.source);
+	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
+	struct binding *b = find(tree, id), old;
+	int ret;
+
+	sampling_settle(k);
+	if (b) {
+		old = *b;
+		b->start = start;
+		b->node = n;
+		ret = set(k, b);
+		b->node = old.node;
+		if (ret) {
+			b->start = old.start;
+			return ret;
+		}
+		unlink_from(b);
+		link_to(b, n);
+		whose_forget(k);
+		if (task && start != old.start) { /* another task of that number */
+			whose_task_gone(k, b);
+			branches_end(k, b);
+		}
+		if (task) {
+			whose_task(k, b);
+			branches_follow(k, b);
+		}
+		plane_changed(k);
+		return 0;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	*b = (struct binding){.id = id, .start = start, .task = task, .node = n};
+	if (!tsearch(b, tree, by_id)) {
+		free(b);
+		return -ENOMEM;
+	}
+	ret = set(k, b);
+	if (ret) {
+		tdelete(b, tree, by_id);
+		free(b);
+		return ret;
+	}
+	link_to(b, n);
+	whose_forget(k);
+	if (task) {
+		count_bit(k, (uint32_t)id, true);
+		whose_task(k, b);
+		branches_follow(k, b);
+	}
+	plane_changed(k);
+	/* Up to now a CPU had no reason to look at a switch within a cgroup. */
+	if (k->link && task && k->cfg->tasks == 1)
+		plane_flush_all(k);
+	return 0;
+}
+
+int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id, uint64_t start)
+{
+	struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
+	struct binding *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	*b = (struct binding){.id = id, .start = start, .task = task};
+	if (!tsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, by_id)) {
+		free(b);
+		return -ENOMEM;
+	}
+	link_to(b, n ? n : &k->root);
+	if (task)
+		count_bit(k, (uint32_t)id, true);
+	return 0;
+}
+
+/* Setting an element that is there cannot fail for want of room. */
+void bind_move(struct kernel_plane *k, struct knode *from, struct knode *to)
+{
+	struct binding *b;
+
+	if (!from->bound)
+		return;
+	while ((b = from->bound)) {
+		unlink_from(b);
+		link_to(b, to);
+		set(k, b);
+		if (b->task)
+			branches_follow(k, b);
+	}
+	whose_forget(k);
+	plane_changed(k);
+}
+
+struct knode *bind_task_node(const struct kernel_plane *k, uint32_t tid)
+{
+	const struct binding *b = find(&k->task_bindings, tid);
+
+	return b ? b->node : NULL;
+}
+
+struct knode *bind_cgroup_node(const struct kernel_plane *k, uint64_t id)
+{
+	const struct binding *b = find(&k->cgroup_bindings, id);
+
+	return b ? b->node : NULL;
+}
+
+int kernel_bind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
+{
+	return bind(knode_of(n), false, cgroup_id, 0);
+}
+
+void kernel_unbind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
+{
+	unbind(knode_of(n), false, cgroup_id);
+}
+
+/* Field 22 of /proc/TID/stat. The name in field 2 may have spaces and parentheses. For
+ * /proc/TID/stat itself the kernel adds up what all threads of the process did; for the one below
+ * task it does not.
+ */
+static int start_time(const struct kernel_plane *k, pid_t tid, uint64_t *start)
+{
+	char path[256], line[1024], *at;
+	unsigned long long v;
+	bool found;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/%d/task/%d/stat", k->sys->files, tid, tid);
+	f = fopen(path, "re");
+	if (!f)
+		return -ESRCH;
+	found = fgets(line, sizeof(line), f);
+	fclose(f);
+	at = found ? strrchr(line, ')') : NULL;
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at || sscanf(at, "%llu", &v) != 1)
+		return -ESRCH;
+	*start = v;
+	return 0;
+}
+
+int kernel_bind_task(struct vpmu_source_node *n, pid_t tid, uint64_t start)
+{
+	uint64_t now;
+
+	if (tid <= 0 || start_time(plane_of(n->source), tid, &now) || now != start)
+		return -ESRCH;
+	return bind(knode_of(n), true, (uint64_t)tid, start);
+}
+
+void kernel_unbind_task(struct vpmu_source_node *n, pid_t tid)
+{
+	unbind(knode_of(n), true, (uint64_t)tid);
+}
+
+static void free_task(void *p)
+{
+	struct binding *b = p;
+
+	if (b->lbr)
+		branches_end(plane_of(b->node->n.source), b);
+	free(b);
+}
+
+void bind_exit(struct kernel_plane *k)
+{
+	tdestroy(k->cgroup_bindings, free);
+	tdestroy(k->task_bindings, free_task);
+}

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause
+/*
+ * The program of the kernel plane. At each context switch of a CPU it finds the account of the next
+ * task, and charges what the CPU's events have counted since the last charge to the account that
+ * ran. load.c loads it; docs/cgroup-counting.md explains it.
+ *
+ * All programs run with interrupts off, but for a flush that a CPU asks of itself (see flush()). So
+ * a CPU never runs two of them at a time, and each CPU writes its own state and cells only. There
+ * are no locks. The program must never guess: what it cannot charge to an account is unclaimed, and
+ * is still in the sum.
+ */
+#include "cgroup/bpf/lookup.bpf.h"
+
+/* A reader that sees the next account sees what the last one was charged. */
+static __always_inline void now_runs(struct kp_cpu *st, __u64 place)
+{
+#ifdef __TARGET_ARCH_x86
+	VPMU_STORE(&st->place, place);
+#else
+	__sync_lock_test_and_set(&st->place, place);
+#endif
+}
+
+static __always_inline void enters(struct kp_cpu *st, const struct css_set *cset,
+				   const struct kp_cached *c)
+{
+	VPMU_STORE(&st->mask, c->mask);
+	st->other_cset = (__u64)cset;
+	VPMU_STORE(&st->cset, c->usual ? (__u64)cset : 0);
+	now_runs(st, c->place);
+}
+
+/* What was counted since the last charge cannot be divided among the accounts that ran. */
+static __always_inline void misses(__u32 account)
+{
+	struct kp_account *a = account_of(account);
+
+	if (a)
+		__sync_fetch_and_add(&a->missed, 1);
+}
+
+/* Why the CPU looks at everything. */
+enum cause {
+	SWITCHES,
+	FLUSHES,
+	MOVES, /* its task was moved to another cgroup just now */
+};
+
+/* What is known of the time since the last charge. */
+enum known {
+	ALL_KNOWN, /* the current account ran */
+	A_MOVE,	   /* the current account ran, and then the account of @prev, for an unknown part */
+	NOT_KNOWN, /* switches were not seen: both ran, and perhaps others */
+};
+
+static __always_inline __u64 css_set_of(const struct kp_cpu *st)
+{
+	return st->cset ? st->cset : st->other_cset;
+}
+
+/*
+ * What is known of what ran since the last charge, up to now that @prev ends or is looked at. @p:
+ * the account that it is in now; @missed: switches that were not seen.
+ *
+ * A task that was moved while it ran has another css_set than when the CPU switched to it. If moves
+ * are seen (kp_cfg.moves), on_move has charged what it did before, or is about to: what was counted
+ * is what it did before the move. This is so, too, if @prev is switched away between its move and
+ * on_move, which then finds that it does not run.
+ */
+static __always_inline enum known what_ran(struct kp_cpu *st, struct task_struct *prev, __u32 p,
+					   __u32 missed, enum cause cause)
+{
+	__u32 moves = VPMU_LOAD(&cfg.moves);
+
+	/* A single switch that was not seen, within one account, is no secret. */
+	if (missed > 1 || (missed && (p != st->at.account || !css_set_of(st))))
+		return NOT_KNOWN;
+	if (missed || p == st->at.account || css_set_of(st) == (__u64)prev->cgroups)
+		return ALL_KNOWN;
+	if (cause == MOVES || (moves && moves == st->moves && is_shown(prev->cgroups)))
+		return ALL_KNOWN;
+	return A_MOVE;
+}
+
+/*
+ * @prev has run on this CPU, and @next runs from now on. They are the same but for SWITCHES: then
+ * all that was counted so far is to be charged. @missed: see what_ran().
+ *
+ * What cannot be divided is nobody's after switches that were not seen, but for what the root
+ * counts: that is charged to `other`. After a move that was not seen it is the old account's. The
+ * accounts that ran say that they are not exact if anything was counted; if others may have run,
+ * too, all do (kp_cpu.blind).
+ *
+ * A change of bindings, masks or events moves the generation. Charging at the first switch after
+ * that is by the old masks, because what ran since the last charge was counted for them; a new
+ * event has counted since the change, for the new masks.
+ */
+static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_struct *prev,
+				      struct task_struct *next, enum cause cause)
+{
+	const int flush = cause != SWITCHES;
+	__u64 nr = switches_of(next, st, flush) + 1, last = st->nr & ~KP_BOUND;
+	__u32 missed = last && nr - last != !flush ? (__u32)(nr - last - !flush) : 0;
+	__u64 owed = kp_mask(st), fresh = 0, read, now, since, cset = css_set_of(st);
+	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former = st->at.account, p;
+	enum known known = ALL_KNOWN;
+	struct kp_account *a;
+	struct kp_cached *c;
+
+	if (!flush && nr == last) /* a former process's program has seen it */
+		return 0;
+	now = clock_now(st, next, flush);
+	VPMU_STORE(&st->missed, st->missed + missed);
+	/* So that nothing depends on what is usual. */
+	VPMU_STORE(&st->mask, owed);
+	VPMU_STORE(&st->cset, 0);
+	st->other_cset = cset;
+	gen = cfg.gen;
+	if (st->gen != gen) { /* a full barrier: masks are at least as new as the generation */
+		gen = __sync_fetch_and_add(&cfg.gen, 0);
+		VPMU_STORE(&st->usual, VPMU_LOAD(&cfg.usual));
+		st->held &= VPMU_LOAD(&st->opening);
+		forget_all(st);
+	}
+	p = former;
+	if (missed || cset != (__u64)prev->cgroups) {
+		c = look_up(prev, st, cpu);
+		p = c->at.account;
+		if (cset || missed) {
+			known = what_ran(st, prev, p, missed, cause);
+		} else { /* nothing is owed, or a flush has charged what was before the move */
+			VPMU_STORE(&st->at.account, p);
+			owed &= c->mask;
+		}
+		if (known != ALL_KNOWN)
+			VPMU_STORE(&st->mask, st->mask | c->mask);
+	}
+	st->moves = moves;
+	st->nr = nr | (cfg.tasks ? KP_BOUND : 0);
+	if (known == NOT_KNOWN) {
+		a = account_of(KP_ROOT);
+		owed &= a ? a->mask : 0;
+		VPMU_STORE(&st->at.account, KP_OTHER);
+	}
+	c = look_up(next, st, cpu);
+	if (!flush && known == ALL_KNOWN && c->at.account == st->at.account && gen == st->gen)
+		goto enter;
+	since = st->last_ns;
+	if (gen != st->gen) {
+		fresh = take_up_events(st, cpu, flush);
+		if (fresh) {
+			a = account_of(st->at.account);
+			owed &= ~fresh;
+			/* Events of a CPU that is back are new, too, and no attach began with them.
+			 */
+			if (!owed && since < cfg.since_ns - st->skew_ns)
+				since = cfg.since_ns - st->skew_ns;
+			if (a && known != NOT_KNOWN)
+				owed |= fresh & a->mask;
+		}
+	}
+	read = c->mask | owed | (st->mask & ~fresh);
+	if (read) {
+		st->counted = 0;
+		VPMU_STORE(&st->last_ns, now);
+		charge(st, cpu, read, owed, now > since ? now - since : 0);
+		if (known != ALL_KNOWN && st->counted) {
+			misses(former);
+			misses(p);
+			if (known == A_MOVE)
+				VPMU_STORE(&st->moved, st->moved + 1);
+			else if (owed)
+				misses(KP_OTHER);
+			/* After a move nobody knows any more where @prev was before. */
+			if (missed > 1 || (missed && cause == MOVES))
+				VPMU_STORE(&st->blind, st->blind + 1);
+		}
+		VPMU_STORE(&st->done_ns, now);
+	}
+	st->event[0] = kp_event(cpu, 0);
+	st->event[1] = kp_event(cpu, 1);
+	st->event[2] = kp_event(cpu, 2);
+	st->event[3] = kp_event(cpu, 3);
+	/* What ran up to now was counted by the old events. */
+	if (st->gen != gen)
+		st->held = VPMU_LOAD(&st->opening);
+	st->gen = gen;
+enter:
+	enters(st, next->cgroups, c);
+	return 0;
+}
+
+/* The count of the event of @slot on this CPU, to @now. False: there is none. */
+static __always_inline int count_of(struct kp_cpu *st, __u32 slot, int memory, __u64 *now)
+{
+	if (memory && st->where[slot]) {
+		*now = count_at(st->where[slot]);
+		return 1;
+	}
+	*now = bpf_perf_event_read(&events, st->event[slot]);
+	return (__s64)*now >= 0;
+}
+
+/* The CPU has no event for a slot: all the time since the last charge is lost for @row. */
+static __always_inline void no_event(struct kp_cpu *st, struct vpmu_row *row)
+{
+	VPMU_STORE(&row->lost, row->lost + (VPMU_LOAD(&st->last_ns) - st->done_ns));
+}
+
+/* What charge() does for one slot whose event does not wait for a counter: to @row, or to nobody.
+ */
+static __always_inline void charge_some(struct kp_cpu *st, __u32 slot, __u64 read, __u64 owed,
+					struct kp_cell *cell)
+{
+	__u64 now, *total = &st->unclaimed[slot];
+
+	if (!(read >> slot & 1))
+		return;
+	if (!count_of(st, slot, bpf_rdonly_cast != NULL, &now)) {
+		if (owed >> slot & 1)
+			no_event(st, &cell->row[slot % KP_CHUNK]);
+		return;
+	}
+	if (owed >> slot & 1)
+		total = &cell->row[slot % KP_CHUNK].total;
+	vpmu_charge(total, &st->snap[slot], now, ~0ULL);
+}
+
+static __always_inline void charge_row(struct kp_cpu *st, __u32 slot, struct vpmu_row *row,
+				       int memory)
+{
+	__u64 now, total;
+
+	if (!count_of(st, slot, memory, &now)) {
+		no_event(st, row);
+		return;
+	}
+	/* As vpmu_charge(). In this order it takes an instruction less. */
+	total = row->total + now;
+	barrier_var(total);
+	VPMU_STORE(&row->total, total - st->snap[slot]);
+	st->snap[slot] = now;
+}
+
+/* Charge the first slots to the near cell, or nobody's. Accounts that count one key are asked for
+ * first: for them the rest is a greater part. */
+static __always_inline void charge_usual(struct kp_cpu *st, struct kp_cell *cell, int memory)
+{
+	charge_row(st, 0, &cell->row[0], memory);
+	if (VPMU_LOAD(&st->usual) == 1)
+		return;
+	charge_row(st, 1, &cell->row[1], memory);
+	if (VPMU_LOAD(&st->usual) == 2)
+		return;
+	charge_row(st, 2, &cell->row[2], memory);
+	if (VPMU_LOAD(&st->usual) == 3)
+		return;
+	charge_row(st, 3, &cell->row[3], memory);
+}
+
+/* Look at everything again. */
+static __noinline int switch_slow(unsigned long long *ctx, struct kp_cpu *st)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+
+	return switch_all(st, next_cpu(next), prev, next, SWITCHES);
+}
+
+/* A switch between two accounts that are known, by all means that the usual switch has not. */
+static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	__u64 owed = kp_mask(st), read, now, ran_ns;
+	__u32 near = st->at.near;
+	struct kp_cached *c;
+	struct kp_cell *cell;
+
+	if (css_set_of(st) != (__u64)prev->cgroups ||
+	    switches_of(next, st, 0) != (st->nr & ~KP_BOUND))
+		return switch_slow(ctx, st);
+	/* Within a cgroup, of an account that is not usual. */
+	if (prev->cgroups == next->cgroups && !(st->nr & KP_BOUND)) {
+		st->nr++;
+		return 0;
+	}
+	if (st->gen != st->want)
+		return switch_slow(ctx, st);
+	c = look_up(next, st, next_cpu(next));
+	read = owed | c->mask;
+	if (read && c->at.account != st->at.account) {
+		now = switch_clock(next);
+		if (now >= st->until_ns)
+			return switch_slow(ctx, st);
+		ran_ns = now - st->last_ns;
+		VPMU_STORE(&st->last_ns, now);
+		if (read & (cfg.timed | st->held) || read >> KP_CHUNK ||
+		    near > KP_NEAR * sizeof(*cell)) {
+			charge(st, next_cpu(next), read, owed, ran_ns);
+		} else {
+			cell = (void *)st->near_cell + near;
+			vpmu_charge_time(&cell->time_ns, ran_ns);
+			charge_some(st, 0, read, owed, cell);
+			charge_some(st, 1, read, owed, cell);
+			charge_some(st, 2, read, owed, cell);
+			charge_some(st, 3, read, owed, cell);
+		}
+		VPMU_STORE(&st->done_ns, now);
+	}
+	st->nr++;
+	enters(st, next->cgroups, c);
+	return 0;
+}
+
+/*
+ * What the kernel has (features.c finds out): the program for each needs no instruction to ask. In all
+ * but ANY the map of CPUs is one element, so that its address is in the program; features.c puts it
+ * there.
+ */
+enum kind {
+	ANY,	/* whatever it has */
+	HELPER, /* the CPU's number in the task, the run queue by the task; events by a helper */
+	CAST,	/* the same, and bpf_rdonly_cast */
+};
+
+static __always_inline struct kp_cpu *find_cpu(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+#ifdef __bpf__
+static __always_inline struct kp_cpu *cpu_at(__u32 cpu)
+{
+	char *base = (char *)&cpus;
+	__u64 at = cpu;
+
+	asm volatile("%0 &= %1" : "+r"(at) : "i"(KP_FIT_CPUS));
+	barrier_var(base); /* the address of the map stands for that of its element */
+	return (struct kp_cpu *)(base + (at << KP_CPU_SHIFT));
+}
+#else
+#define cpu_at(cpu) find_cpu(cpu)
+#endif
+
+/* A place in the element of a CPU, @bytes behind a member. The rest of the way is in the
+ * instructions that load and store there. */
+#ifdef __bpf__
+#define BEHIND(st, bytes)                                                                          \
+	({                                                                                         \
+		__u64 to_ = (bytes);                                                               \
+		asm volatile("%0 += %1" : "+r"(to_) : "r"(st));                                    \
+		(struct kp_cpu *)to_;                                                              \
+	})
+#else
+#define BEHIND(st, bytes) ((struct kp_cpu *)((char *)(st) + (bytes)))
+#endif
+
+/* Ends the program here: a jump to the one place where it returns would be an instruction more. The
+ * kernel does not look at what is returned, but it must be a number. */
+#ifdef __bpf__
+#define LEAVE_WITH(set_r0)                                                                         \
+	do {                                                                                       \
+		asm volatile(set_r0 "exit");                                                       \
+		__builtin_unreachable();                                                           \
+	} while (0)
+#else
+#define LEAVE_WITH(set_r0) return 1
+#endif
+#define LEAVE()		   LEAVE_WITH("r0 = 0\n\t")
+#define LEAVE_AFTER_READ() LEAVE_WITH("") /* r0 is what the last event has counted */
+
+/*
+ * A switch between usual accounts, when no switch was missed. @my: by the way to the entry of
+ * @next's account in the cache; @rq: not for ANY; @nr: the next kp_cpu.nr. Returns 0 if something
+ * has changed; else this ends the program.
+ */
+static __always_inline int charge_both(struct kp_cpu *st, struct kp_cpu *my,
+				       struct task_struct *next, const struct css_set *to,
+				       const struct rq *rq, __u64 nr, enum kind kind)
+{
+	struct kp_cpu *cell;
+	__u64 now, was, place, time;
+
+	place = VPMU_LOAD(&my->cache[0].place);
+	was = VPMU_LOAD(&st->place);
+	/* One account, or nothing is counted for both. */
+	if ((__u32)place == (__u32)was) {
+		if (st->gen != st->want)
+			return 0;
+		VPMU_STORE(&st->cset, (__u64)to);
+		VPMU_STORE(&st->nr, nr);
+		now_runs(st, place);
+		LEAVE();
+	}
+	now = kind == ANY ? switch_clock(next) : rq->clock;
+	if (now >= st->until_ns)
+		return 0;
+	VPMU_STORE(&st->cset, (__u64)to);
+	VPMU_STORE(&st->nr, nr);
+	cell = BEHIND(st, was & KP_NEAR_MASK);
+	/* As vpmu_charge_time(). In this order it takes an instruction less. */
+	time = cell->near_cell[0].time_ns - st->last_ns;
+	barrier_var(time);
+	VPMU_STORE(&st->last_ns, now);
+	VPMU_STORE(&cell->near_cell[0].time_ns, time + now);
+	if (kind == CAST || (kind == ANY && bpf_rdonly_cast))
+		charge_usual(st, cell->near_cell, 1);
+	else
+		charge_usual(st, cell->near_cell, 0);
+	VPMU_STORE(&st->done_ns, now);
+	now_runs(st, place);
+	LEAVE_AFTER_READ();
+}
+
+/*
+ * The usual switch: nothing has changed, no switch was missed, and both accounts are known and
+ * usual. It does the same as switch_all, and is written so that it takes few instructions.
+ *
+ * While no task is bound, two tasks of one css_set are in one account. If a change of masks or
+ * bindings is not noticed there, it is at the next switch between two cgroups or at the next flush.
+ */
+static __always_inline int switched(unsigned long long *ctx, enum kind kind)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	struct css_set *from = prev->cgroups, *to = next->cgroups;
+	struct kp_cpu *st, *my;
+	struct rq *rq = NULL;
+	__u64 key, nr;
+	__u32 at;
+
+	st = kind == ANY ? find_cpu(next_cpu(next)) : cpu_at(next->thread_info.cpu);
+	if (kind == ANY && !st)
+		return 0;
+	if (kind != ANY)
+		rq = next->se.cfs_rq->rq;
+	nr = kind == ANY ? switches_of(next, st, 0) : rq->nr_switches;
+	if (st->nr == nr) {
+		nr++;
+		if (st->cset != (__u64)from)
+			goto other;
+		if (from == to) {
+			VPMU_STORE(&st->nr, nr);
+			LEAVE();
+		}
+	} else {
+		nr += KP_BOUND;
+		if (st->nr != nr)
+			goto slow;
+		nr++;
+		if (st->cset != (__u64)from)
+			goto other;
+		if (maybe_bound(next)) {
+			at = cache_at((__u32)next->pid);
+			my = BEHIND(st, at * sizeof(struct kp_cached));
+			if (my->cache[0].key != (__u64)next ||
+			    st->start[at] != next->start_boottime)
+				goto other;
+			goto found;
+		}
+	}
+	key = to->dfl_cgrp->self.serial_nr;
+	my = BEHIND(st, cache_at(key) * sizeof(struct kp_cached));
+	if (my->cache[0].key != key)
+		goto other;
+found:
+	if (charge_both(st, my, next, to, rq, nr, kind))
+		return 0;
+slow:
+	switch_slow(ctx, st);
+	LEAVE();
+other:
+	switch_other(ctx, st);
+	LEAVE();
+}
+
+#define ON_SWITCH(name, kind)                                                                      \
+	SEC(KP_SEC_SWITCH) int name(unsigned long long *ctx)                                       \
+	{                                                                                          \
+		return switched(ctx, kind);                                                        \
+	}
+
+ON_SWITCH(on_switch, HELPER)
+ON_SWITCH(on_switch_cast, CAST)
+ON_SWITCH(on_switch_any, ANY)
+
+static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum cause cause)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	switch_all(st, cpu, t, t, cause);
+}
+
+/*
+ * If the task was moved meanwhile, it may have been looked up before or after the move. All that it
+ * did so far is charged, so the css_set is forgotten, and what it does from now on is charged to
+ * where it is found at the next switch.
+ */
+static __always_inline int flush(struct kp_cpu *st, __u32 cpu)
+{
+	VPMU_STORE(&st->flushing, KP_FLUSH_RUNS);
+	charge_running(st, cpu, FLUSHES);
+	if (__sync_lock_test_and_set(&st->flushing, KP_FLUSH_NONE) == KP_FLUSH_MOVED) {
+		VPMU_STORE(&st->cset, 0);
+		st->other_cset = 0;
+	}
+	return 0;
+}
+
+/* Run on a CPU by BPF_PROG_TEST_RUN: in an interrupt of another CPU, or by a system call on this
+ * one, which no other task interrupts. */
+SEC(KP_SEC_FLUSH)
+int flush_cpu(void *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return flush(cpu_at(cpu), cpu);
+}
+
+SEC(KP_SEC_FLUSH)
+int flush_cpu_any(void *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct kp_cpu *st = find_cpu(cpu);
+
+	return st ? flush(st, cpu) : 0;
+}
+
+/* The running task was moved to another cgroup: what it did so far is the old one's. */
+static __always_inline int move(struct kp_cpu *st, __u32 cpu)
+{
+	if (VPMU_LOAD(&st->flushing) != KP_FLUSH_NONE)
+		VPMU_STORE(&st->flushing, KP_FLUSH_MOVED);
+	else
+		charge_running(st, cpu, MOVES);
+	return 0;
+}
+
+#define ON_MOVE(name, section)                                                                     \
+	SEC(section) int name(void *ctx)                                                           \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+                                                                                                   \
+		return move(cpu_at(cpu), cpu);                                                     \
+	}                                                                                          \
+	SEC(section) int name##_any(void *ctx)                                                     \
+	{                                                                                          \
+		__u32 cpu = bpf_get_smp_processor_id();                                            \
+		struct kp_cpu *st = find_cpu(cpu);                                                 \
+                                                                                                   \
+		return st ? move(st, cpu) : 0;                                                     \
+	}
+
+/* Both are at KP_MOVE_HOOK: cgroup_migrate.c. */
+ON_MOVE(on_move, KP_SEC_MOVE)
+ON_MOVE(on_move_probe, KP_SEC_PROBE)
+
+/*
+ * Where neither is possible: @t, with its whole process if @group, was moved to @to. A task that
+ * moves itself is charged as by on_move. Of one that runs on another CPU, @its, nobody knows how
+ * long it ran in which cgroup. That CPU marks the first one and the last one when it sees that, and
+ * those between are marked here.
+ */
+static __always_inline void attached(struct kp_cpu *st, __u32 cpu, struct kp_cpu *its,
+				     struct task_struct *t, struct cgroup *to, int group)
+{
+	struct task_struct *ours = bpf_get_current_task_btf();
+
+	if (css_set_of(st) != (__u64)ours->cgroups)
+		move(st, cpu);
+	if (group && t->signal->nr_threads > 1) {
+		misses(cgroup_account(to));
+	} else if (t != ours && its && may_run(t)) {
+		misses(cgroup_account(to));
+		misses(VPMU_LOAD(&its->at.account));
+		if (switches_of(t, its, 1) + 1 != (VPMU_LOAD(&its->nr) & ~KP_BOUND))
+			VPMU_STORE(&st->blind, st->blind + 1);
+	}
+}
+
+SEC(KP_SEC_ATTACH) int on_attach(unsigned long long *ctx)
+{
+	struct cgroup *to = (void *)ctx[0];
+	struct task_struct *t = (void *)ctx[2];
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	attached(cpu_at(cpu), cpu, cpu_at(t->thread_info.cpu), t, to, ctx[3] & 1);
+	return 0;
+}
+
+SEC(KP_SEC_ATTACH) int on_attach_any(unsigned long long *ctx)
+{
+	struct cgroup *to = (void *)ctx[0];
+	struct task_struct *t = (void *)ctx[2];
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct kp_cpu *st = find_cpu(cpu);
+
+	if (st)
+		attached(st, cpu, find_cpu(next_cpu(t)), t, to, ctx[3] & 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
+/*
+ * Charging: from the events of a CPU to the cells of an account, for any keys and any account.
+ * account.bpf.c has a shorter way for the switches that are most frequent. What cannot be charged
+ * to an account is unclaimed, and is still in the sum.
+ */
+#ifndef CGROUP_KERNEL_CHARGE_BPF_H
+#define CGROUP_KERNEL_CHARGE_BPF_H
+
+#include <linux/types.h> /* which libbpf's headers use and do not include */
+
+#include <bpf/bpf_core_read.h>
+
+#include "cgroup/bpf/btf.h"
+#include "cgroup/bpf/maps.bpf.h"
+
+/* Linux 6.2. Without it events are read by a helper. */
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
+static __always_inline struct kp_account *account_of(__u32 account)
+{
+	__u32 page = account / KP_PAGE_ACCOUNTS, at = account % KP_PAGE_ACCOUNTS;
+	void *inner = bpf_map_lookup_elem(&accounts, &page);
+
+	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
+}
+
+/* The cell with number @nr, from 1 on. */
+static __always_inline struct kp_cell *cell_nr(struct kp_cpu *st, __u32 cpu, __u32 nr)
+{
+	__u32 page, at;
+	void *inner;
+
+	if (nr <= KP_NEAR)
+		return &st->near_cell[nr];
+	page = kp_cell_page(cpu, nr);
+	at = kp_cell_at(nr);
+	inner = bpf_map_lookup_elem(&cells, &page);
+	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
+}
+
+/* The number of the cell of @account for @chunk, which is made if there is none; 0: it cannot. */
+static __noinline __u32 find_cell(struct kp_cpu *st, __u32 cpu, __u32 account, __u32 chunk)
+{
+	__u32 page = kp_index_page(cfg.nr_cpus, chunk, cpu, account), nr;
+	__u32 at = account % KP_PAGE_ACCOUNTS / 2;
+	__u32 *slot;
+	void *inner;
+
+	inner = bpf_map_lookup_elem(&cell_index, &page);
+	if (!inner)
+		return 0;
+	slot = bpf_map_lookup_elem(inner, &at);
+	if (!slot)
+		return 0;
+	if (account & 1)
+		slot++;
+	nr = *slot;
+	if (!nr && st->cells < st->cells_max) {
+		nr = ++st->cells;
+		VPMU_STORE(slot, nr);
+	}
+	return nr;
+}
+
+/* As kp_place.near. */
+static __always_inline __u32 near_cell(struct kp_cpu *st, __u32 cpu, const struct kp_cached *c)
+{
+	__u32 nr;
+
+	if (!(c->mask & ((1 << KP_CHUNK) - 1)))
+		return 0;
+	nr = find_cell(st, cpu, c->at.account, 0);
+	return nr && nr <= KP_NEAR ? nr * (__u32)sizeof(struct kp_cell) : KP_FAR;
+}
+
+/* What a helper would find for a software event, without the interrupts off and on again. */
+static __always_inline __u64 count_at(__u64 event)
+{
+	const char *e = bpf_rdonly_cast((void *)event, bpf_core_type_id_kernel(struct perf_event));
+
+	return *(const volatile __u64 *)(e + bpf_core_field_offset(struct perf_event, count));
+}
+
+/* The event of @slot on this CPU: the map's array has its entry, the entry has the event. The map's
+ * address has to go through memory to be a number. 0: not found. */
+static __always_inline __u64 event_at(struct kp_cpu *st, __u32 cpu, __u32 slot)
+{
+	__u64 at, entry = 0, event = 0;
+
+	*(void *volatile *)&st->events = &events;
+	at = VPMU_LOAD(&st->events) + bpf_core_field_offset(struct bpf_array, ptrs) +
+	     kp_event(cpu, slot) * sizeof(void *);
+	if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)at) || !entry ||
+	    bpf_probe_read_kernel(
+		    &event, sizeof(event),
+		    (void *)(entry + bpf_core_field_offset(struct bpf_event_entry, event))))
+		return 0;
+	return event;
+}
+
+/*
+ * How long the account that ran for @ran_ns has waited for the counter of @slot. The event knows
+ * for how long the kernel had no counter for it. While the daemon has switched it off it knows no
+ * time at all: then the account waited whenever the event did not run. The daemon makes turn odd
+ * before it switches an event off, and even after it has switched it on again; it does both by an
+ * interrupt of this CPU, which is not now.
+ */
+static __always_inline __u64 waited(struct kp_cpu *st, __u32 slot,
+				    const struct bpf_perf_event_value *v, __u64 ran_ns)
+{
+	__u64 gap = v->enabled - v->running, lost = gap - st->gap_ns[slot];
+	__u64 counted = v->running - st->run_ns[slot];
+	__u32 turn = VPMU_LOAD(&st->turn[slot]);
+
+	if (turn & 1 || turn != st->turned[slot])
+		lost = ran_ns > counted ? ran_ns - counted : 0;
+	if (st->gap_ns[slot] == KP_NONE)
+		lost = 0;
+	st->gap_ns[slot] = gap;
+	st->run_ns[slot] = v->running;
+	st->turned[slot] = turn;
+	return lost;
+}
+
+/* Read the event of @slot, and charge what it counted to @row, or to nobody. The account ran for
+ * @ran_ns since the last reading. Without an event on this CPU it has waited all that time. */
+__noinline int charge_slot(struct kp_cpu *st, __u32 cpu, __u32 slot, struct vpmu_row *row,
+			   __u64 ran_ns)
+{
+	__u64 event = kp_event(cpu, slot), now, lost = 0;
+	struct bpf_perf_event_value v;
+	int missing = 0;
+
+	if (!st || slot >= VPMU_MAX_SLOTS)
+		return 0;
+	if (st->held >> slot & 1) {
+		now = 0;
+		missing = 1;
+	} else if (cfg.timed >> slot & 1) {
+		missing = bpf_perf_event_read_value(&events, event, &v, sizeof(v)) != 0;
+		now = v.counter;
+		if (!missing)
+			lost = waited(st, slot, &v, ran_ns);
+	} else if (bpf_rdonly_cast && st->where[slot]) {
+		now = count_at(st->where[slot]);
+	} else {
+		now = bpf_perf_event_read(&events, event);
+		missing = (__s64)now < 0;
+	}
+	if (missing)
+		lost = ran_ns;
+	if (row && lost)
+		VPMU_STORE(&row->lost, row->lost + lost);
+	if (!missing) {
+		st->counted |= now - st->snap[slot];
+		vpmu_charge(row ? &row->total : &st->unclaimed[slot], &st->snap[slot], now, ~0ULL);
+	}
+	return 0;
+}
+
+/*
+ * Read the slots of @read, and charge those of @owed to the current account. This, charge_slot and
+ * take_up_events are global functions: the verifier looks at each once, by itself, and so their
+ * branches and loops do not multiply.
+ */
+__noinline int charge(struct kp_cpu *st, __u32 cpu, __u64 read, __u64 owed, __u64 ran_ns)
+{
+	struct kp_account *a;
+	struct kp_cell *cell;
+	struct vpmu_row *row;
+	__u32 chunk, i, nr;
+
+	if (!st)
+		return 0;
+	for (chunk = 0; chunk < KP_CHUNKS && read; chunk++, read >>= KP_CHUNK, owed >>= KP_CHUNK) {
+		if (!(read & ((1 << KP_CHUNK) - 1)))
+			continue;
+		cell = NULL;
+		if (owed & ((1 << KP_CHUNK) - 1)) {
+			nr = find_cell(st, cpu, st->at.account, chunk);
+			if (nr)
+				cell = cell_nr(st, cpu, nr);
+			if (cell) {
+				vpmu_charge_time(&cell->time_ns, ran_ns);
+			} else {
+				st->full++;
+				a = account_of(st->at.account);
+				if (a)
+					__sync_fetch_and_add(&a->lacks, 1);
+			}
+		}
+		for (i = 0; i < KP_CHUNK; i++) {
+			if (!(read >> i & 1))
+				continue;
+			row = NULL;
+			if (cell && owed >> i & 1) {
+				row = &cell->row[i];
+				barrier_var(row); /* the verifier knows no masks of pointers */
+			}
+			charge_slot(st, cpu, chunk * KP_CHUNK + i, row, ran_ns);
+		}
+	}
+	return 0;
+}
+
+/* What stands where count_at() looks in an event is this CPU's number of switches. */
+static __always_inline __u64 switches_at(struct kp_cpu *st)
+{
+	if (!bpf_core_field_exists(struct cfs_rq, rq) ||
+	    !bpf_core_field_exists(struct rq, nr_switches))
+		return 0;
+	*(volatile __u64 *)&st->key = (__u64)bpf_get_current_task_btf()->se.cfs_rq->rq;
+	return VPMU_LOAD(&st->key) + bpf_core_field_offset(struct rq, nr_switches) -
+	       bpf_core_field_offset(struct perf_event, count);
+}
+
+/*
+ * Slots whose events are new to this CPU. A new event began at 0. The one before it, if it was of
+ * the same key, can have counted a little after the CPU's last charge, while the CPU went. The
+ * number of switches goes on for ever: counting begins with the switch that goes on, if it is not
+ * a @flush.
+ */
+__noinline __u64 take_up_events(struct kp_cpu *st, __u32 cpu, int flush)
+{
+	__u64 fresh = 0;
+	__u32 i;
+
+	if (!st)
+		return 0;
+	for (i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (st->opened[i] == st->seen[i])
+			continue;
+		st->seen[i] = st->opened[i];
+		if (st->final[i] != KP_NONE)
+			VPMU_STORE(&st->unclaimed[i],
+				   st->unclaimed[i] + (st->final[i] - st->snap[i]));
+		st->snap[i] = 0;
+		st->gap_ns[i] = cfg.timed >> i & 1 ? 0 : KP_NONE;
+		st->run_ns[i] = 0;
+		st->turned[i] = st->turn[i];
+		st->where[i] = cfg.memory >> i & 1 && bpf_rdonly_cast ? event_at(st, cpu, i) : 0;
+		if (cfg.switches >> i & 1 && bpf_rdonly_cast) {
+			st->where[i] = switches_at(st);
+			st->snap[i] = count_at(st->where[i]) - !flush;
+		}
+		st->first[i] = st->snap[i];
+		fresh |= 1ULL << i;
+	}
+	return fresh;
+}
+
+#endif

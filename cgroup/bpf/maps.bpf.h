@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
+/*
+ * The maps of the kernel plane's program (account.bpf.c), as libbpf makes them. What is in them is
+ * in maps.h. Where a size depends on the host, load.c sets it before it loads the program.
+ */
+#ifndef CGROUP_KERNEL_MAPS_BPF_H
+#define CGROUP_KERNEL_MAPS_BPF_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "cgroup/bpf/maps.h"
+
+struct kp_cfg cfg = {.schema = KP_SCHEMA};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the daemon sets it: CPUs + 1 */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, KP_CPU_BYTES); /* a struct kp_cpu */
+} cpus SEC(".maps");
+
+/* By kp_event(). The events stay when the process that opened them ends. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(map_flags, BPF_F_PRESERVE_ELEMS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, KP_MAX_BINDINGS);
+	__type(key, __u64);
+	__type(value, __u32);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, KP_MAX_BINDINGS);
+	__type(key, __u32);
+	__type(value, struct kp_task);
+} tasks SEC(".maps");
+
+/* A bit for each task number modulo KP_TASK_BITS that is in tasks. */
+__u64 task_bits[KP_TASK_BITS / 64] SEC(".data.bits");
+
+struct account_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, KP_PAGE_ACCOUNTS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct kp_account));
+};
+
+struct index_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, KP_PAGE_ACCOUNTS / 2);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u64)); /* two accounts: an element is a multiple of 8 bytes */
+};
+
+struct cell_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, KP_PAGE_CELLS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct kp_cell));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, KP_ACCOUNT_PAGES);
+	__type(key, __u32);
+	__array(values, struct account_page);
+} accounts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct index_page);
+} cell_index SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct cell_page);
+} cells SEC(".maps");
+
+#endif

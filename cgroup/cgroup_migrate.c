@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Moves of running tasks between cgroups. The kernel calls a function of its perf_event controller
+ * for each task that is moved while it runs, on the CPU of that task. A program there charges what
+ * the task did so far to its old cgroup (on_move in account.bpf.c). load.c attaches it together
+ * with the program of switches. Where neither is possible, a tracepoint shows what tasks move
+ * themselves (on_attach); what others move is charged to the old cgroup up to the next switch, and
+ * the values of both cgroups are partial. Counting works without any of these, too.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <bpf/libbpf.h>
+
+#include "cgroup/priv.h"
+
+/* ENOTSUPP of include/linux/errno.h, which the kernel does not mean for user space: strerror() has
+ * no text for it. */
+#define KERNEL_ENOTSUPP 524
+
+/* Whether the perf_event controller is in the cgroup2 hierarchy: it is unless it is mounted as
+ * version 1, and then it is not called when a task moves in cgroup2. A process has one line for
+ * each hierarchy: number:controllers:path. */
+static bool in_cgroup2(const struct kernel_plane *k)
+{
+	char path[256], line[4352], *at, *end;
+	bool found = false, other = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", k->sys->files);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		found |= !strncmp(line, "0::", 3);
+		at = strchr(line, ':');
+		end = at ? strchr(at + 1, ':') : NULL;
+		if (!end)
+			continue;
+		*end = '\0';
+		for (at = strtok(at + 1, ","); at; at = strtok(NULL, ","))
+			other |= !strcmp(at, "perf_event");
+	}
+	if (f)
+		fclose(f);
+	return found && !other;
+}
+
+/* Whether the program sees every move from now on. */
+static void set(struct kernel_plane *k, bool all)
+{
+	if (!all == !k->cfg->moves)
+		return;
+	plane_changed(k);
+	__atomic_store_n(&k->cfg->moves,
+			 !all	       ? 0
+			 : k->cfg->gen ? k->cfg->gen
+				       : 1,
+			 __ATOMIC_RELEASE);
+}
+
+void moves_look(struct kernel_plane *k)
+{
+	if (k->move_link)
+		set(k, k->move_by != MOVE_TRACEPOINT && in_cgroup2(k));
+}
+
+static struct bpf_link *attach(struct kernel_plane *k)
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL); /* it does without */
+	struct bpf_link *link = NULL;
+
+	k->move_error = 0;
+	for (unsigned int i = 0; i < MOVE_MEANS && !link; i++) {
+		if (!k->on_move[i] || (i != MOVE_TRACEPOINT && !in_cgroup2(k)))
+			continue;
+		link = k->sys->attach(k->on_move[i]);
+		if (!link)
+			k->move_error = errno;
+		else
+			k->move_by = (enum move_means)i;
+	}
+	libbpf_set_print(print);
+	return link;
+}
+
+void moves_attach(struct kernel_plane *k)
+{
+	int ret;
+
+	if (k->move_link)
+		return;
+	if (!pin_is_there(k, PIN_MOVES)) /* else a former process's program has seen all of them */
+		set(k, false);
+	k->move_link = attach(k);
+	if (!k->move_link) {
+		set(k, false);
+		pin_unlink(k, PIN_MOVES);
+		return;
+	}
+	ret = pin_link(k, k->move_link, PIN_MOVES);
+	if (ret) {
+		moves_detach(k);
+		k->move_error = -ret;
+		return;
+	}
+	moves_look(k);
+}
+
+void moves_detach(struct kernel_plane *k)
+{
+	set(k, false);
+	pin_unlink(k, PIN_MOVES);
+	bpf_link__destroy(k->move_link);
+	k->move_link = NULL;
+}
+
+/* Why the kernel does not show all moves. */
+static void why_not_all(const struct kernel_plane *k, char *why, size_t len)
+{
+	if (k->move_link && k->move_by != MOVE_TRACEPOINT)
+		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
+	else if (!k->on_move[MOVE_FENTRY] && !k->on_move[MOVE_KPROBE])
+		snprintf(why, len,
+			 "the kernel takes neither an fentry program nor a kprobe that sees moves");
+	else if (!in_cgroup2(k))
+		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
+	else
+		snprintf(why, len, "the kernel lets no program see moves: %s",
+			 k->move_error == KERNEL_ENOTSUPP ? "not supported"
+							  : strerror(k->move_error));
+}
+
+bool moves_describe(const struct kernel_plane *k, char *why, size_t len)
+{
+	static const char *const by[] = {"fentry", "kprobe"};
+	char reason[100];
+
+	why_not_all(k, reason, sizeof(reason));
+	if (!k->link)
+		snprintf(why, len, "nobody counts");
+	else if (k->cfg->moves)
+		snprintf(why, len, "charged to the old cgroup up to the move (%s)", by[k->move_by]);
+	else
+		snprintf(
+			why, len,
+			"charged to the old cgroup up to the next switch%s; both are partial then: "
+			"%s",
+			k->move_link ? " unless they move themselves" : "", reason);
+	return k->cfg->moves;
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Files below the cgroup root: the only place that writes to cgroupfs. tenant.c calls it on the
+ * control thread. It must never touch directories outside of the root.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cgroup/fs/cgroupfs.h"
+#include "vpmu/util/fail.h"
+
+struct cgroupfs {
+	char *root;  /* real path of the directory tenants live below */
+	char *mount; /* real path of the topmost cgroup2 directory above it */
+	char *home;  /* the cgroup of this process before the first join; NULL: it did not move */
+};
+
+static bool is_cgroup2(const char *dir)
+{
+	struct statfs sfs;
+
+	return statfs(dir, &sfs) == 0 && sfs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/* Write @text to @dir/@file in one write(2): cgroupfs takes each write as a whole. */
+static int write_file(const char *dir, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+	int fd, ret = 0;
+
+	if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* The first @len - 1 bytes of file @path, without the last newline. */
+static int read_path(const char *path, char *buf, size_t len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, buf, len - 1);
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	if (n < 0)
+		return (int)n;
+	buf[n] = '\0';
+	if (n && buf[n - 1] == '\n')
+		buf[n - 1] = '\0';
+	return 0;
+}
+
+int cgroupfs_open(const char *root, struct cgroupfs **out, char *err, size_t errlen)
+{
+	struct cgroupfs *fs = calloc(1, sizeof(*fs));
+	struct stat st;
+	int ret;
+
+	if (!fs)
+		return fail(-ENOMEM, err, errlen, "cgroup root: out of memory");
+	fs->root = realpath(root, NULL);
+	if (!fs->root) {
+		ret = fail(-errno, err, errlen,
+			   "cgroup root: %s: %s; an existing cgroup2 directory is accepted", root,
+			   strerror(errno));
+		goto fail;
+	}
+	if (!is_cgroup2(fs->root) || stat(fs->root, &st) || !S_ISDIR(st.st_mode)) {
+		ret = fail(-EINVAL, err, errlen,
+			   "cgroup root: %s: not a cgroup2 directory; one of `findmnt -t cgroup2` "
+			   "or below is accepted",
+			   root);
+		goto fail;
+	}
+	if (access(fs->root, W_OK | X_OK)) {
+		ret = fail(-errno, err, errlen,
+			   "cgroup root: %s: %s; a directory this user may make directories in is "
+			   "accepted (delegate one, or run as root)",
+			   root, strerror(errno));
+		goto fail;
+	}
+	fs->mount = strdup(fs->root);
+	if (!fs->mount) {
+		ret = fail(-ENOMEM, err, errlen, "cgroup root: out of memory");
+		goto fail;
+	}
+	for (;;) {
+		char *slash = strrchr(fs->mount, '/');
+
+		if (!slash || slash == fs->mount)
+			break;
+		*slash = '\0';
+		if (!is_cgroup2(fs->mount)) {
+			*slash = '/';
+			break;
+		}
+	}
+	*out = fs;
+	return 0;
+fail:
+	cgroupfs_close(fs);
+	return ret;
+}
+
+void cgroupfs_leave(struct cgroupfs *fs)
+{
+	char pid[16];
+
+	if (!fs->home)
+		return;
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	/* The old cgroup may be gone; the root of the mount always accepts processes. */
+	if (write_file(fs->home, "cgroup.procs", pid))
+		write_file(fs->mount, "cgroup.procs", pid);
+	free(fs->home);
+	fs->home = NULL;
+}
+
+void cgroupfs_close(struct cgroupfs *fs)
+{
+	if (!fs)
+		return;
+	free(fs->root);
+	free(fs->mount);
+	free(fs->home);
+	free(fs);
+}
+
+char *cgroupfs_dir(const struct cgroupfs *fs, const char *path)
+{
+	char *dir;
+
+	if (strcmp(path, "/") == 0)
+		return strdup(fs->root);
+	return asprintf(&dir, "%s%s", strcmp(fs->root, "/") ? fs->root : "", path) < 0 ? NULL : dir;
+}
+
+int cgroupfs_id(const char *dir, uint64_t *id, char *err, size_t errlen)
+{
+	/* kernfs file handles are the 64-bit node id: FILEID_KERNFS, linux/exportfs.h. */
+	union {
+		struct file_handle h;
+		char room[sizeof(struct file_handle) + sizeof(uint64_t)];
+	} u = {.h.handle_bytes = sizeof(uint64_t)};
+	struct stat st;
+	int mount_id;
+
+	if (name_to_handle_at(AT_FDCWD, dir, &u.h, &mount_id, 0) == 0 &&
+	    u.h.handle_bytes == sizeof(*id)) {
+		memcpy(id, u.h.f_handle, sizeof(*id));
+		return 0;
+	}
+	/* A sandbox may forbid the call; the inode number is the same id on 64-bit kernels. */
+	if (stat(dir, &st))
+		return fail(-errno, err, errlen, "cgroup %s: cannot read its id: %s", dir,
+			    strerror(errno));
+	*id = st.st_ino;
+	return 0;
+}
+
+/* ---- whose a directory is ------------------------------------------------------------------- */
+
+/*
+ * A directory that we make says in an extended attribute who made it, so that a server can take
+ * over what another one has left behind that was killed: "PID START", where START is field 22 of
+ * proc(5)'s stat. Without attributes (before Linux 5.7) nothing is ever taken over.
+ */
+#define MAKER "user.vpmu.maker"
+
+static int start_of(int pid, unsigned long long *start)
+{
+	char path[64], buf[1024];
+	const char *p;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (read_path(path, buf, sizeof(buf)))
+		return -ESRCH;
+	p = strrchr(buf, ')'); /* the name before it may hold anything */
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p && sscanf(p, " %llu", start) == 1 ? 0 : -ESRCH;
+}
+
+static void sign(const char *dir)
+{
+	unsigned long long start;
+	char text[64];
+	int n;
+
+	if (start_of(getpid(), &start))
+		return;
+	n = snprintf(text, sizeof(text), "%d %llu", getpid(), start);
+	setxattr(dir, MAKER, text, (size_t)n, 0);
+}
+
+/* Whether a process that has ended made @dir. */
+static bool left_behind(const char *dir)
+{
+	unsigned long long start, now;
+	char text[64];
+	ssize_t n = getxattr(dir, MAKER, text, sizeof(text) - 1);
+	int pid;
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	if (sscanf(text, "%d %llu", &pid, &start) != 2)
+		return false;
+	return start_of(pid, &now) || now != start;
+}
+
+int cgroupfs_make(const char *dir, bool *made, char *err, size_t errlen)
+{
+	struct stat st;
+
+	*made = mkdir(dir, 0755) == 0;
+	if (*made) {
+		sign(dir);
+		return 0;
+	}
+	if (errno == EEXIST) {
+		if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && is_cgroup2(dir)) {
+			*made = left_behind(dir);
+			if (*made)
+				sign(dir);
+			return 0;
+		}
+		return fail(-EEXIST, err, errlen,
+			    "cgroup %s: the name is taken by a file of the kernel; a name without "
+			    "a controller's prefix is accepted",
+			    dir);
+	}
+	return fail(-errno, err, errlen, "cgroup %s: cannot make it: %s", dir, strerror(errno));
+}
+
+int cgroupfs_remove(const char *dir, char *err, size_t errlen)
+{
+	if (rmdir(dir) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == EBUSY)
+		return fail(-EBUSY, err, errlen,
+			    "cgroup %s: in use; move the threads of its cgroup.threads and remove "
+			    "the cgroups below it first",
+			    dir);
+	return fail(-errno, err, errlen, "cgroup %s: cannot remove it: %s", dir, strerror(errno));
+}
+
+/* ---- joining ------------------------------------------------------------------------------ */
+
+/* The process @tid belongs to, and whether it has other threads. */
+static int thread_group(int tid, int *tgid, bool *alone)
+{
+	char path[64], buf[4096], *p;
+	struct stat st;
+	int ret;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	ret = read_path(path, buf, sizeof(buf));
+	if (ret)
+		return ret == -ENOENT ? -ESRCH : ret;
+	p = strstr(buf, "\nTgid:");
+	if (!p || sscanf(p, "\nTgid: %d", tgid) != 1)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/task", *tgid);
+	if (stat(path, &st))
+		return -ESRCH;
+	/* proc(5): a task directory has one link per thread and two of its own. */
+	*alone = st.st_nlink <= 3;
+	return 0;
+}
+
+/* The cgroup2 directory of process @pid; NULL when it is not visible from here. */
+static char *cgroup_of(const struct cgroupfs *fs, int pid)
+{
+	char path[64], buf[2 * PATH_MAX], *dir, *line;
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	if (read_path(path, buf, sizeof(buf)))
+		return NULL;
+	line = strncmp(buf, "0::", 3) == 0 ? buf : strstr(buf, "\n0::");
+	if (!line)
+		return NULL;
+	line = strchr(line, '/');
+	if (!line || strncmp(line, "/..", 3) == 0) /* outside of our cgroup namespace */
+		return NULL;
+	line[strcspn(line, "\n")] = '\0';
+	if (strcmp(line, "/") == 0)
+		return strdup(fs->mount);
+	return asprintf(&dir, "%s%s", fs->mount, line) < 0 ? NULL : dir;
+}
+
+static bool is_below(const char *root, const char *dir)
+{
+	size_t n = strlen(root);
+
+	return strncmp(dir, root, n) == 0 && (dir[n] == '\0' || dir[n] == '/');
+}
+
+static int make_threaded(const char *dir, char *err, size_t errlen)
+{
+	char path[PATH_MAX], type[32];
+	int ret;
+
+	if (snprintf(path, sizeof(path), "%s/cgroup.type", dir) >= (int)sizeof(path))
+		return fail(-ENAMETOOLONG, err, errlen, "cgroup %s: name too long", dir);
+	ret = read_path(path, type, sizeof(type));
+	if (ret)
+		return fail(ret, err, errlen, "cgroup %s: cannot read cgroup.type: %s", dir,
+			    strerror(-ret));
+	if (strcmp(type, "threaded") == 0)
+		return 0;
+	ret = write_file(dir, "cgroup.type", "threaded");
+	if (ret)
+		return fail(ret, err, errlen,
+			    "cgroup %s: is \"%s\" and cannot become threaded: %s; an empty cgroup "
+			    "below a root without domain controllers in cgroup.subtree_control is "
+			    "accepted",
+			    dir, type, strerror(-ret));
+	return 0;
+}
+
+/* Make every directory from below the root down to @path threaded, top down. */
+static int make_way_threaded(struct cgroupfs *fs, const char *path, char *err, size_t errlen)
+{
+	char part[PATH_MAX];
+	const char *end = path;
+
+	while (*end) {
+		char *dir;
+		int ret;
+
+		end = strchrnul(end + 1, '/');
+		snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
+		dir = cgroupfs_dir(fs, part);
+		if (!dir)
+			return fail(-ENOMEM, err, errlen, "cgroup %s: out of memory", path);
+		ret = make_threaded(dir, err, errlen);
+		free(dir);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Move process @tgid into the threaded domain whose root is fs->root. */
+static int enter_domain(struct cgroupfs *fs, int tgid, char *err, size_t errlen)
+{
+	char *now = cgroup_of(fs, tgid);
+	char pid[16];
+	int ret;
+
+	if (now && is_below(fs->root, now)) {
+		free(now);
+		return 0;
+	}
+	snprintf(pid, sizeof(pid), "%d", tgid);
+	ret = write_file(fs->root, "cgroup.procs", pid);
+	if (ret) {
+		free(now);
+		return fail(ret, err, errlen,
+			    "cgroup %s: process %d cannot enter it: %s; a root without domain "
+			    "controllers in cgroup.subtree_control is accepted",
+			    fs->root, tgid, strerror(-ret));
+	}
+	if (tgid == getpid() && !fs->home)
+		fs->home = now ? now : strdup(fs->mount);
+	else
+		free(now);
+	return 0;
+}
+
+int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, size_t errlen)
+{
+	char *dir = cgroupfs_dir(fs, path), text[16], type[32] = "", type_path[PATH_MAX];
+	bool alone, threaded;
+	int tgid, ret;
+
+	if (!dir)
+		return fail(-ENOMEM, err, errlen, "cgroup %s: out of memory", path);
+	ret = thread_group(tid, &tgid, &alone);
+	if (ret) {
+		fail(ret, err, errlen, "thread %d: %s; a running thread is accepted", tid,
+		     strerror(-ret));
+		goto out;
+	}
+	snprintf(type_path, sizeof(type_path), "%s/cgroup.type", dir);
+	read_path(type_path, type, sizeof(type));
+	/* This process may start threads for other tenants at any time: always threaded. */
+	threaded = !alone || tgid == getpid() || strcmp(type, "domain") != 0;
+	if (threaded) {
+		ret = make_way_threaded(fs, path, err, errlen);
+		if (ret)
+			goto out;
+		ret = enter_domain(fs, tgid, err, errlen);
+		if (ret)
+			goto out;
+	}
+	snprintf(text, sizeof(text), "%d", tid);
+	ret = write_file(dir, threaded ? "cgroup.threads" : "cgroup.procs", text);
+	if (ret)
+		fail(ret, err, errlen, "cgroup %s: thread %d cannot join: %s", dir, tid,
+		     strerror(-ret));
+out:
+	free(dir);
+	return ret;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * CPUs that come and go. When a CPU goes, the kernel switches the events there off for good, so a
+ * CPU that is back gets new ones. load.c calls this. Nothing may be charged that is the difference
+ * of two unrelated events: a CPU takes up one new event before it gets the next.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cgroup/priv.h"
+
+/* The kernel makes this directory when a CPU comes, so its inode number tells one time from the
+ * next, also if nobody looked while the CPU was away. 1: not known. */
+static uint64_t ident_of(const struct kernel_plane *k, unsigned int cpu)
+{
+	char path[256];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu%u/topology", k->sys->files,
+		 cpu);
+	return stat(path, &st) ? 1 : st.st_ino;
+}
+
+void hotplug_init(struct kernel_plane *k)
+{
+	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", k->online, k->nr_cpus))
+		memset(k->online, true, k->nr_cpus * sizeof(*k->online));
+	for (unsigned int cpu = 0; !k->taken_over && cpu < k->nr_cpus; cpu++)
+		cpu_state(k, cpu)->ident = k->online[cpu] ? ident_of(k, cpu) : 0;
+}
+
+/* Something was not counted that no time has. */
+static void gap(struct kernel_plane *k, unsigned int i)
+{
+	k->cfg->gaps[i] += k->slot[i].key && k->slot[i].counted && !slot_needs_none(k, i);
+}
+
+/* Without events the program charges time as lost, should the CPU be back before we notice. That
+ * they are all hidden is said last: we may be killed before. */
+static void cpu_gone(struct kernel_plane *k, unsigned int cpu)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key && !slot_needs_none(k, i))
+			slot_hide_on(k, i, cpu);
+	k->online[cpu] = false;
+	VPMU_STORE(&cpu_state(k, cpu)->ident, 0);
+}
+
+/* What the event of slot @i has counted at its end; KP_NONE: there was none of this key, or it was
+ * a former process's. */
+static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	uint64_t count, enabled, running;
+	int fd = k->slot[i].fd[cpu];
+
+	return fd >= 0 && !k->sys->event_read(fd, &count, &enabled, &running) ? count : KP_NONE;
+}
+
+/*
+ * First the CPU takes up the ones that it has not seen yet, if there are any: what
+ * it knows of each slot is then about the event that ends here. Members of a group go before their
+ * leaders get successors, so all are closed before any is opened. The CPU may switch tasks all the
+ * while. It reads none of these slots between the two flushes, and knows the new events from the
+ * second one on.
+ */
+bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
+{
+	struct kp_cpu *st = cpu_state(k, cpu);
+	uint64_t final[VPMU_MAX_SLOTS], read[VPMU_MAX_SLOTS], had = st->has & slots;
+
+	VPMU_STORE(&st->opening, slots);
+	plane_changed(k);
+	if (plane_flush(k, cpu)) {
+		VPMU_STORE(&st->opening, 0);
+		plane_changed(k);
+		return false;
+	}
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		final[i] = KP_NONE;
+		if (!(slots >> i & 1))
+			continue;
+		slot_hide_on(k, i, cpu);
+		if (st->seen[i] == st->opened[i])
+			final[i] = end_of(k, i, cpu);
+		else
+			had &= ~(1ULL << i);
+		/* What was read of it, first: we may be killed before its successor is there. */
+		read[i] = VPMU_LOAD(&st->snap[i]);
+		if (had >> i & 1)
+			st->retired[i] += read[i];
+		slot_close_on(k, i, cpu);
+	}
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!(slots >> i & 1))
+			continue;
+		if (slot_open_on(k, i, cpu, final[i]))
+			final[i] = KP_NONE; /* then nobody takes the rest of the old one */
+		if (had >> i & 1 && final[i] != KP_NONE)
+			st->retired[i] += final[i] - read[i];
+	}
+	/* They begin together. What ran since the first was opened is lost time, so it must not be
+	 * counted either. If that fails it is counted, for whoever runs at the flush. */
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (slots >> i & 1 && k->slot[i].fd[cpu] >= 0)
+			k->sys->event_reset(k->slot[i].fd[cpu]);
+	VPMU_STORE(&st->opening, 0);
+	plane_changed(k);
+	return !plane_flush(k, cpu);
+}
+
+static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
+{
+	uint64_t slots = 0;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key && !(slot_needs_none(k, i) && slot_has(k, i, cpu)))
+			slots |= 1ULL << i;
+	return hotplug_renew(k, cpu, slots);
+}
+
+void hotplug_tend(struct kernel_plane *k, bool thorough)
+{
+	bool now[k->nr_cpus], missed;
+	struct kp_cpu *st;
+	uint64_t ident;
+
+	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
+		return;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		st = cpu_state(k, cpu);
+		if (!now[cpu] && k->online[cpu])
+			cpu_gone(k, cpu);
+		if (!now[cpu] || (k->online[cpu] && !thorough))
+			continue;
+		ident = ident_of(k, cpu);
+		if (k->online[cpu] && ident == st->ident)
+			continue;
+		/* What ran here since then was not counted, and nothing has said so. */
+		missed = k->online[cpu];
+		for (unsigned int i = 0; missed && i < VPMU_MAX_SLOTS; i++)
+			gap(k, i);
+		k->online[cpu] = cpu_back(k, cpu);
+		if (k->online[cpu])
+			VPMU_STORE(&st->ident, ident);
+	}
+}
+
+/* CPUs that went and came meanwhile are still to be found, by their ident: hotplug_tend. It also
+ * goes on where the former process ended while it replaced a CPU's events. */
+void hotplug_take(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (!k->online[cpu])
+			cpu_gone(k, cpu);
+		else if (cpu_state(k, cpu)->opening || !cpu_state(k, cpu)->ident)
+			k->online[cpu] = false;
+	}
+}
+
+void hotplug_check(struct kernel_plane *k)
+{
+	uint64_t dead, lacking = 0;
+
+	hotplug_tend(k, true);
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		lacking |= (uint64_t)slot_lacks(k, i) << i;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		if (!k->online[cpu] || k->quiet[cpu])
+			continue;
+		dead = alive_dead(k, cpu);
+		for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+			if (dead >> i & 1)
+				gap(k, i);
+		if (dead | lacking)
+			k->online[cpu] = hotplug_renew(k, cpu, dead | lacking);
+	}
+}

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The kernel plane as a whole: loading the BPF program, attaching it while somebody counts, opening
+ * and closing. The daemon calls cgroup.h's functions from its one thread. Nothing here may leave a
+ * program attached that nobody needs.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "cgroup/priv.h"
+#include "vpmu/util/fail.h"
+
+#include <account.skel.h> /* it needs maps.h */
+
+/* How often hardware events are asked whether the kernel has taken their counters away. */
+#define GAPS_EVERY_NS 1000000000ULL
+#define FOLD_EVERY_NS 500000000ULL
+
+/* ---- the program -------------------------------------------------------------------------- */
+
+/* Setting an element of an array of maps waits for the kernel's grace period. */
+void plane_sync(struct kernel_plane *k)
+{
+	const uint32_t last = KP_ACCOUNT_PAGES - 1;
+
+	k->sys->pages(k->accounts.fd, &last, &k->sync_page, 1);
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (!k->slot[i].key)
+			k->slot[i].used = false;
+}
+
+void plane_changed(struct kernel_plane *k)
+{
+	uint32_t gen = __atomic_add_fetch(&k->cfg->gen, 1, __ATOMIC_SEQ_CST);
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		__atomic_store_n(&cpu_state(k, cpu)->want, gen, __ATOMIC_RELEASE);
+		/* The program sets it and then looks at the generation. So either it sees the new
+		 * one, or the next switch sees this. */
+		__atomic_store_n(&cpu_state(k, cpu)->until_ns, 0, __ATOMIC_SEQ_CST);
+	}
+}
+
+/* What the CPUs knew when the program last ran is out of date. */
+static void forget(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		struct kp_cpu *st = cpu_state(k, cpu);
+
+		st->cset = 0;
+		st->mask = 0;
+		st->place = 0;
+		st->gen = k->cfg->gen - 1;
+		st->want = k->cfg->gen;
+		st->until_ns = 0;
+		st->usual = 1;
+		st->other_cset = 0;
+		st->nr = 0;
+		st->held = 0;
+		st->skew = KP_SKEW_NONE;
+	}
+}
+
+int plane_attach(struct kernel_plane *k)
+{
+	struct bpf_link *link;
+	int ret;
+
+	if (k->link)
+		return 0;
+	/* A former process's program may be running. Two of them at a time do no harm: each sees by
+	 * the number of switches what the other has done. */
+	if (!k->running)
+		forget(k);
+	link = k->sys->attach(k->on_switch);
+	if (!link)
+		return -errno;
+	ret = pin_link(k, link, PIN_LINK);
+	if (ret) {
+		bpf_link__destroy(link);
+		return ret;
+	}
+	k->link = link;
+	moves_attach(k);
+	return 0;
+}
+
+void plane_detach(struct kernel_plane *k)
+{
+	if (k->link && !k->taken_over) {
+		moves_detach(k);
+		pin_unlink(k, PIN_LINK);
+		bpf_link__destroy(k->link);
+		k->link = NULL;
+	}
+}
+
+int plane_flush(struct kernel_plane *k, unsigned int cpu)
+{
+	return k->link ? k->sys->run(bpf_program__fd(k->flush_cpu), cpu) : 0;
+}
+
+void plane_flush_all(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		if (k->online[cpu] && !k->quiet[cpu])
+			plane_flush(k, cpu);
+}
+
+uint32_t plane_blind(const struct kernel_plane *k)
+{
+	uint32_t n = 0;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		n += VPMU_LOAD(&cpu_state(k, cpu)->blind);
+	return n;
+}
+
+/* ---- loading ------------------------------------------------------------------------------ */
+
+/* libbpf's own messages: the first one says what is wrong. */
+static char first_line[256];
+
+static int keep_line(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (level == LIBBPF_WARN && !first_line[0])
+		vsnprintf(first_line, sizeof(first_line), fmt, ap);
+	return 0;
+}
+
+static int why_not(const struct kernel_plane *k, int ret, char *why, size_t whylen)
+{
+	char btf[256];
+
+	snprintf(btf, sizeof(btf), "%s/sys/kernel/btf/vmlinux", k->sys->files);
+	if (ret == -EPERM) /* EACCES is what the verifier answers most often */
+		return fail(-EPERM, why, whylen,
+			    "the kernel does not permit the BPF program: needs CAP_BPF and "
+			    "CAP_PERFMON");
+	if (access(btf, R_OK))
+		return fail(-EOPNOTSUPP, why, whylen,
+			    "the kernel has no BTF (%s): needs Linux 6.1 or later with "
+			    "CONFIG_DEBUG_INFO_BTF",
+			    btf);
+	if (ret == -ENOMEM)
+		return fail(ret, why, whylen, "no memory for the BPF maps");
+	first_line[strcspn(first_line, "\n")] = '\0';
+	if (k->opts.pin_dir && strstr(first_line, "pinned map"))
+		return fail(-EBUSY, why, whylen,
+			    "%s; remove the directory to give up its counts, or name another one",
+			    first_line);
+	return fail(ret == -EINVAL ? ret : -EOPNOTSUPP, why, whylen,
+		    "the kernel refuses the BPF program: %s (%s); needs Linux 6.1 or later",
+		    strerror(-ret), *first_line ? first_line : "no message");
+}
+
+uint64_t plane_now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+static int prepare(struct kernel_plane *k, bool moves)
+{
+	struct kernel_bpf *skel;
+	uint32_t n = k->nr_cpus;
+	int ret = fit_init();
+
+	if (ret)
+		return ret;
+	skel = kernel_bpf__open();
+	if (!skel)
+		return -errno;
+	k->skel = skel;
+	ret = fit_program(k, moves);
+	if (!ret)
+		ret = bpf_map__set_max_entries(skel->maps.events, n * VPMU_MAX_SLOTS);
+	if (!ret)
+		ret = bpf_map__set_max_entries(skel->maps.cell_index,
+					       kp_index_page(n, KP_CHUNKS, 0, 0));
+	if (!ret)
+		ret = bpf_map__set_max_entries(skel->maps.cells, (n + 1) * KP_CELL_PAGES);
+	skel->data->cfg.nr_cpus = n;
+	skel->data->cfg.epoch = plane_now_ns(CLOCK_REALTIME);
+	return ret;
+}
+
+/* If it is refused, also without the programs for moves, which no kernel needs to take. */
+static int load(struct kernel_plane *k, bool moves, char *why, size_t whylen)
+{
+	int ret;
+
+	first_line[0] = '\0';
+	ret = prepare(k, moves);
+	if (!ret && k->opts.pin_dir) {
+		ret = pin_prepare(k, why, whylen);
+		if (ret)
+			return ret;
+	}
+	if (!ret)
+		ret = k->sys->load(k->skel->skeleton);
+	if (ret && ret != -ENOMEM && moves) {
+		kernel_bpf__destroy(k->skel);
+		k->skel = NULL;
+		return load(k, false, why, whylen);
+	}
+	return ret ? why_not(k, ret, why, whylen) : 0;
+}
+
+static void *map_memory(struct bpf_map *m, size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(m), 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Where the pages are pinned. Of a process that ended while it made its maps some may be left. */
+static void pin_pages(struct kernel_plane *k)
+{
+	struct pages *const all[] = {&k->accounts, &k->index, &k->cells};
+	const char *const names[] = {"accounts", "index", "cells"};
+
+	for (size_t i = 0; i < 3; i++) {
+		all[i]->pin_dir = k->opts.pin_dir;
+		all[i]->name = names[i];
+		if (!k->taken_over)
+			pages_unpin(all[i]);
+	}
+}
+
+static int map_all(struct kernel_plane *k)
+{
+	struct kernel_bpf *skel = k->skel;
+	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+	int ret;
+
+	k->cpus = map_memory(skel->maps.cpus, k->cpus_size);
+	k->task_bits = map_memory(skel->maps.data_bits, KP_TASK_BITS / 8);
+	/* Not skel->data: libbpf 1.5 leaves that of a pinned map as it was before the load. */
+	k->cfg = map_memory(skel->maps.data, sizeof(*k->cfg));
+	if (!k->cpus || !k->task_bits || !k->cfg)
+		return -ENOMEM;
+	k->sync_page = bpf_map_create(BPF_MAP_TYPE_ARRAY, "vpmu_page", sizeof(uint32_t),
+				      sizeof(struct kp_account), KP_PAGE_ACCOUNTS, &o);
+	if (k->sync_page < 0)
+		return -errno;
+	ret = pages_init(&k->accounts, k->sys, bpf_map__fd(skel->maps.accounts), KP_ACCOUNT_PAGES,
+			 KP_PAGE_ACCOUNTS, sizeof(struct kp_account));
+	if (!ret)
+		ret = pages_init(&k->index, k->sys, bpf_map__fd(skel->maps.cell_index),
+				 bpf_map__max_entries(skel->maps.cell_index), KP_PAGE_ACCOUNTS / 2,
+				 2 * sizeof(uint32_t));
+	if (!ret)
+		ret = pages_init(&k->cells, k->sys, bpf_map__fd(skel->maps.cells),
+				 bpf_map__max_entries(skel->maps.cells), KP_PAGE_CELLS,
+				 sizeof(struct kp_cell));
+	if (!ret)
+		pin_pages(k);
+	return ret;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static int init_cpus(struct kernel_plane *k)
+{
+	bool more[k->nr_cpus];
+
+	k->online = calloc(k->nr_cpus, sizeof(*k->online));
+	k->quiet = calloc(k->nr_cpus, sizeof(*k->quiet));
+	if (!k->online || !k->quiet)
+		return -ENOMEM;
+	hotplug_init(k);
+	if (k->opts.isolated)
+		return 0;
+	kernel_cpus(k->sys, "/sys/devices/system/cpu/isolated", k->quiet, k->nr_cpus);
+	if (kernel_cpus(k->sys, "/sys/devices/system/cpu/nohz_full", more, k->nr_cpus))
+		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+			k->quiet[cpu] |= more[cpu];
+	return 0;
+}
+
+/* The pages that a former process made, and how many chunks they are for. */
+static int find_pages(struct kernel_plane *k)
+{
+	int ret;
+
+	if (!k->taken_over)
+		return 0;
+	ret = pages_find(&k->accounts);
+	if (!ret)
+		ret = pages_find(&k->index);
+	if (!ret)
+		ret = pages_find(&k->cells);
+	for (unsigned int chunk = 0; chunk < KP_CHUNKS; chunk++)
+		if (k->index.page[kp_index_page(k->nr_cpus, chunk, 0, 0)])
+			k->chunks = chunk + 1;
+	return ret;
+}
+
+static bool slots_used(const struct kernel_plane *k)
+{
+	bool used = false;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		used |= k->slot[i].key != 0;
+	return used;
+}
+
+int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *why, size_t whylen)
+{
+	struct kernel_plane *k = calloc(1, sizeof(*k));
+	libbpf_print_fn_t print;
+	int ret, cpus = libbpf_num_possible_cpus();
+
+	*out = NULL;
+	if (!k)
+		return fail(-ENOMEM, why, whylen, "no memory");
+	k->opts = *o;
+	k->sys = o->sys ? o->sys : &kernel_sys_real;
+	k->nr_cpus = cpus > 0 ? (unsigned int)cpus : 1;
+	k->alive = k->sync_page = k->pin_lock = k->turn_timer = -1;
+	k->source = (struct vpmu_source){
+		.ops = &kernel_source_ops,
+		.plane = "kernel",
+		.can = VPMU_SOURCE_CONSERVES | VPMU_SOURCE_SAMPLES | VPMU_SOURCE_CHAINS |
+		       VPMU_SOURCE_BRANCHES,
+		.root = &k->root.n,
+		.other = &k->other.n,
+	};
+	print = libbpf_set_print(keep_line);
+	ret = load(k, true, why, whylen);
+	libbpf_set_print(print);
+	if (ret)
+		goto err;
+	k->bit_users = calloc(KP_TASK_BITS, sizeof(*k->bit_users));
+	ret = k->bit_users ? map_all(k) : -ENOMEM;
+	if (!ret)
+		ret = alive_init(k);
+	if (!ret)
+		ret = init_cpus(k);
+	if (!ret)
+		ret = sampling_open(k);
+	if (!ret)
+		ret = slot_init(k);
+	if (!ret)
+		ret = budget_init(k);
+	if (!ret)
+		ret = find_pages(k);
+	if (!ret)
+		ret = node_init(k);
+	if (!ret)
+		ret = pin_take(k);
+	if (!ret && k->taken_over && slots_used(k)) {
+		k->running = pin_is_there(k, PIN_LINK);
+		ret = plane_attach(k);
+		k->running = false;
+		if (!ret) {
+			hotplug_check(k);
+			budget_change(k);
+		}
+	}
+	k->cfg->ready |= !ret;
+	if (ret) {
+		fail(ret, why, whylen, "the maps of the BPF program: %s", strerror(-ret));
+		goto err;
+	}
+	*out = k;
+	return 0;
+err:
+	kernel_close(k);
+	return ret;
+}
+
+void kernel_close(struct kernel_plane *k)
+{
+	if (!k)
+		return;
+	if (k->opts.pin_dir) { /* the pinned links stay */
+		bpf_link__destroy(k->link);
+		bpf_link__destroy(k->move_link);
+	} else {
+		plane_detach(k);
+	}
+	pin_close(k);
+	alive_exit(k);
+	budget_exit(k);
+	slot_exit(k);
+	bind_exit(k);
+	sampling_close(k);
+	node_exit(k);
+	pages_free(&k->accounts);
+	pages_free(&k->index);
+	pages_free(&k->cells);
+	if (k->cpus)
+		munmap(k->cpus, k->cpus_size);
+	if (k->task_bits)
+		munmap(k->task_bits, KP_TASK_BITS / 8);
+	if (k->cfg)
+		munmap(k->cfg, sizeof(*k->cfg));
+	if (k->sync_page >= 0)
+		close(k->sync_page);
+	kernel_bpf__destroy(k->skel);
+	free(k->bit_users);
+	free(k->online);
+	free(k->quiet);
+	free(k);
+}
+
+struct vpmu_source *kernel_source(struct kernel_plane *k)
+{
+	return &k->source;
+}
+
+void kernel_tend(struct kernel_plane *k)
+{
+	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+	bool thorough = k->link && now - k->gaps_ns > GAPS_EVERY_NS;
+
+	hotplug_tend(k, thorough);
+	sampling_tend(k);
+	budget_tend(k, thorough);
+	if (thorough) {
+		k->gaps_ns = now;
+		slot_gaps(k);
+		moves_look(k);
+	}
+	if (k->link)
+		node_grow(k);
+	/* Folding waits for a grace period, so it is done for many nodes at a time. */
+	if (now - k->folded_ns > FOLD_EVERY_NS || k->nr_removed >= KP_REMOVED_MAX)
+		node_fold(k);
+}
+
+void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
+{
+	struct vpmu_sharing s;
+
+	k->source.ops->sharing(&k->source, &s);
+	*out = (struct kernel_usage){
+		.accounts = k->nr_accounts - k->nr_free,
+		.events = s.host_counters,
+		.sees_hidden = k->sees_hidden,
+		.programs = (k->link != NULL) + (k->move_link != NULL),
+	};
+	out->moves = moves_describe(k, out->moves_why, sizeof(out->moves_why));
+	for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++) {
+		out->cells += VPMU_LOAD(&cpu_state(k, cpu)->cells);
+		out->missed += VPMU_LOAD(&cpu_state(k, cpu)->missed);
+		out->moved += VPMU_LOAD(&cpu_state(k, cpu)->moved);
+	}
+	out->map_bytes = k->accounts.bytes + k->index.bytes + k->cells.bytes + k->cpus_size +
+			 KP_TASK_BITS / 8 +
+			 sizeof(void *) * (k->accounts.nr + k->index.nr + k->cells.nr);
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Pins: the maps and the link of the program in a directory of a BPF file system, so that counting
+ * goes on without the daemon, and the next one takes over what was counted. load.c calls this
+ * while it opens. Pins that are not ours, or of another schema, are left alone and refused by one
+ * line.
+ *
+ * What a former process left is a tree of ghosts: nodes that nobody has a handle of. kernel_name
+ * gives a ghost's account to a new node; kernel_named removes the ghosts that are left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/magic.h>
+
+#include "cgroup/priv.h"
+#include "vpmu/util/fail.h"
+
+#include <account.skel.h> /* it needs maps.h */
+
+#define PINS 9
+
+static void path_of(const struct kernel_plane *k, const char *name, char path[PIN_PATH])
+{
+	snprintf(path, PIN_PATH, "%s/%s", k->opts.pin_dir, name);
+}
+
+/* cfg is the last one: it says that all are there. */
+static void all_maps(const struct kernel_plane *k, struct bpf_map *map[PINS],
+		     const char *name[PINS])
+{
+	const struct {
+		struct bpf_map *map;
+		const char *name;
+	} all[PINS] = {
+		{k->skel->maps.cpus, "cpus"},	     {k->skel->maps.events, "events"},
+		{k->skel->maps.cgroups, "cgroups"},  {k->skel->maps.tasks, "tasks"},
+		{k->skel->maps.data_bits, "bits"},   {k->skel->maps.accounts, "accounts"},
+		{k->skel->maps.cell_index, "index"}, {k->skel->maps.cells, "cells"},
+		{k->skel->maps.data, "cfg"},
+	};
+
+	for (unsigned int i = 0; i < PINS; i++) {
+		map[i] = all[i].map;
+		name[i] = all[i].name;
+	}
+}
+
+static void remove_all(const struct kernel_plane *k)
+{
+	struct bpf_map *map[PINS];
+	const char *name[PINS];
+	char path[PIN_PATH];
+
+	all_maps(k, map, name);
+	for (unsigned int i = 0; i < PINS; i++) {
+		path_of(k, name[i], path);
+		unlink(path);
+	}
+	pin_unlink(k, PIN_LINK);
+	pin_unlink(k, PIN_MOVES);
+}
+
+/* What is pinned as cfg. 1: it can be taken over. 0: nothing is there, or what a process left that
+ * ended while it made its maps. */
+static int look_at_cfg(struct kernel_plane *k, char *why, size_t whylen)
+{
+	struct bpf_map_info info = {0};
+	uint32_t len = sizeof(info), zero = 0;
+	struct kp_cfg *cfg;
+	char path[PIN_PATH];
+	int fd, ret = 0;
+
+	path_of(k, "cfg", path);
+	fd = bpf_obj_get(path);
+	if (fd < 0)
+		return errno == ENOENT
+			       ? 0
+			       : fail(-EBUSY, why, whylen, "%s: not a map of vpmu: %s; %s", path,
+				      strerror(errno), "remove the directory, or name another one");
+	cfg = calloc(1, sizeof(*cfg) + 4096);
+	if (!cfg) {
+		ret = fail(-ENOMEM, why, whylen, "no memory");
+	} else if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.type != BPF_MAP_TYPE_ARRAY ||
+		   info.value_size < sizeof(uint32_t) * 2 ||
+		   info.value_size > sizeof(*cfg) + 4096 || bpf_map_lookup_elem(fd, &zero, cfg)) {
+		ret = fail(-EBUSY, why, whylen,
+			   "%s: not a map of vpmu; remove the directory, or name another one",
+			   path);
+	} else if (cfg->schema != KP_SCHEMA || info.value_size != sizeof(*cfg)) {
+		ret = fail(-EBUSY, why, whylen,
+			   "%s: the pins have schema %u, this version has %u: the version of vpmud "
+			   "that made them can go on with their counts; to give these up, rm -r %s",
+			   path, cfg->schema, KP_SCHEMA, k->opts.pin_dir);
+	} else {
+		ret = cfg->ready;
+	}
+	free(cfg);
+	close(fd);
+	return ret;
+}
+
+int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
+{
+	struct bpf_map *map[PINS];
+	const char *name[PINS], *dir = k->opts.pin_dir;
+	char path[PIN_PATH];
+	struct statfs fs;
+	int ret;
+
+	if (strlen(dir) > PIN_PATH - 16)
+		return fail(-EINVAL, why, whylen, "pin directory: %d bytes at most", PIN_PATH - 16);
+	if (mkdir(dir, 0700) && errno != EEXIST)
+		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
+	if (statfs(dir, &fs))
+		return fail(-errno, why, whylen, "%s: %s", dir, strerror(errno));
+	if ((unsigned long)fs.f_type != BPF_FS_MAGIC) {
+		rmdir(dir); /* if it is empty; it may be ours */
+		return fail(-EOPNOTSUPP, why, whylen,
+			    "%s is not in a BPF file system: mount -t bpf bpf /sys/fs/bpf", dir);
+	}
+	if (k->pin_lock < 0) /* else it is the second time */
+		k->pin_lock = pin_dir_open(dir, why, whylen);
+	if (k->pin_lock < 0)
+		return k->pin_lock;
+	for (unsigned int times = 0; flock(k->pin_lock, LOCK_EX | LOCK_NB); times++)
+		if (!k->opts.busy || !k->opts.busy(times))
+			return fail(-EBUSY, why, whylen, "%s: another process uses these pins",
+				    dir);
+	ret = look_at_cfg(k, why, whylen);
+	if (ret < 0)
+		return ret;
+	k->taken_over = ret;
+	if (!k->taken_over)
+		remove_all(k);
+	all_maps(k, map, name);
+	for (unsigned int i = 0; i < PINS; i++) {
+		path_of(k, name[i], path);
+		ret = bpf_map__set_pin_path(map[i], path);
+		if (ret)
+			return fail(ret, why, whylen, "%s: %s", path, strerror(-ret));
+	}
+	return 0;
+}
+
+bool pin_is_there(const struct kernel_plane *k, const char *name)
+{
+	char path[PIN_PATH];
+	int fd;
+
+	if (!k->opts.pin_dir)
+		return false;
+	path_of(k, name, path);
+	fd = bpf_obj_get(path);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int pin_link(struct kernel_plane *k, struct bpf_link *link, const char *name)
+{
+	char path[PIN_PATH];
+
+	if (!k->opts.pin_dir)
+		return 0;
+	path_of(k, name, path);
+	unlink(path); /* a former process's: its program ends here, after ours has begun */
+	return bpf_link__pin(link, path);
+}
+
+void pin_unlink(const struct kernel_plane *k, const char *name)
+{
+	char path[PIN_PATH];
+
+	if (!k->opts.pin_dir)
+		return;
+	path_of(k, name, path);
+	unlink(path);
+}
+
+/* The tree of nodes has them. */
+static void forget_ghost(void *ghost)
+{
+}
+
+void pin_close(struct kernel_plane *k)
+{
+	tdestroy(k->ghosts, forget_ghost);
+	if (k->pin_lock >= 0)
+		close(k->pin_lock);
+}
+
+/* ---- what a former process left ----------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+	const struct knode *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	return x->parent < y->parent ? -1 : x->parent > y->parent;
+}
+
+static int take_nodes(struct kernel_plane *k)
+{
+	struct kp_account *a;
+	struct knode *n, *parent;
+	int ret = 0;
+
+	for (uint32_t i = KP_OTHER + 1; !ret && i < k->cfg->nr_accounts; i++)
+		ret = node_ghost(k, i);
+	for (uint32_t i = KP_OTHER + 1; !ret && i < k->nr_accounts; i++) {
+		n = k->nodes[i];
+		if (!n)
+			continue;
+		a = account_at(k, i);
+		parent = a->parent < k->nr_accounts ? k->nodes[a->parent] : NULL;
+		/* A circle cannot be made by us; whoever wrote it must not hang us. */
+		for (struct knode *up = parent; up && parent; up = up->parent)
+			if (up == n)
+				parent = NULL;
+		knode_link(n, parent ? parent : &k->root);
+		if (n->name && !tsearch(n, &k->ghosts, by_name))
+			ret = -ENOMEM;
+	}
+	return ret;
+}
+
+static int take_bindings(struct kernel_plane *k)
+{
+	int cgroups = bpf_map__fd(k->skel->maps.cgroups), tasks = bpf_map__fd(k->skel->maps.tasks);
+	uint64_t id, *last_id = NULL;
+	uint32_t tid, account, *last_tid = NULL;
+	struct kp_task t;
+	int ret = 0;
+
+	memset(k->task_bits, 0, KP_TASK_BITS / 8);
+	k->cfg->tasks = 0;
+	for (; !ret && !bpf_map_get_next_key(cgroups, last_id, &id); last_id = &id)
+		if (!bpf_map_lookup_elem(cgroups, &id, &account))
+			ret = bind_found(k, account, false, id, 0);
+	for (; !ret && !bpf_map_get_next_key(tasks, last_tid, &tid); last_tid = &tid)
+		if (!bpf_map_lookup_elem(tasks, &tid, &t))
+			ret = bind_found(k, t.account, true, tid, t.start);
+	return ret;
+}
+
+int pin_take(struct kernel_plane *k)
+{
+	int ret;
+
+	if (!k->taken_over)
+		return 0;
+	ret = take_nodes(k);
+	if (!ret)
+		ret = take_bindings(k);
+	if (!ret) {
+		slot_take(k);
+		hotplug_take(k);
+	}
+	plane_changed(k); /* which keys are timed */
+	return ret;
+}
+
+int kernel_name(struct vpmu_source_node *node, uint64_t name)
+{
+	struct kernel_plane *k = plane_of(node->source);
+	struct knode *n = knode_of(node), key = {.name = name, .parent = n->parent}, **found,
+		     *ghost;
+	uint32_t account;
+
+	if (!name || !n->parent || n->child || n->bound || n->own || n->name)
+		return -EINVAL;
+	found = tfind(&key, &k->ghosts, by_name);
+	if (!found) {
+		node_set_name(k, n, name);
+		return 0;
+	}
+	ghost = *found;
+	tdelete(ghost, &k->ghosts, by_name);
+	account = n->account;
+	n->account = ghost->account;
+	ghost->account = account;
+	k->nodes[n->account] = n;
+	k->nodes[account] = ghost;
+	n->mask |= ghost->mask;
+	n->name = name;
+	/* Ghosts below are found by their new parent. */
+	for (struct knode *c = ghost->child, *next; c; c = next) {
+		next = c->next;
+		if (c->name)
+			tdelete(c, &k->ghosts, by_name);
+		knode_unlink(c);
+		knode_link(c, n);
+		if (c->name && !tsearch(c, &k->ghosts, by_name))
+			c->name = 0; /* nobody can have it; its counts are its parent's */
+	}
+	bind_move(k, ghost, n);
+	ghost->removed = true;
+	ghost->name = 0;
+	k->nr_removed++;
+	return 1;
+}
+
+static void remove_ghosts(struct kernel_plane *k, struct knode *n)
+{
+	for (struct knode *c = n->child, *next; c; c = next) {
+		next = c->next;
+		remove_ghosts(k, c);
+		if (!c->ghost || c->removed)
+			continue;
+		bind_move(k, c, n);
+		c->removed = true;
+		k->nr_removed++;
+	}
+}
+
+void kernel_named(struct kernel_plane *k)
+{
+	if (!k->taken_over)
+		return;
+	k->taken_over = false;
+	tdestroy(k->ghosts, forget_ghost);
+	k->ghosts = NULL;
+	remove_ghosts(k, &k->root);
+	node_masks(k);
+	plane_changed(k);
+	slot_drop(k);
+	budget_change(k);
+	node_fold(k);
+}
+
+uint64_t kernel_epoch(const struct kernel_plane *k)
+{
+	return k->cfg->epoch;
+}

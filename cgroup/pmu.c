@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the platform says of its hardware counters: how many a CPU has, and whether KVM gives guests
+ * the whole PMU (mediated vPMUs). budget.c asks. No event is ever opened to find out, because that
+ * would take counters from others, and on a host with mediated vPMUs could keep a VM from starting.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cgroup/priv.h"
+
+#define PMUS "/sys/bus/event_source/devices"
+
+static void say(struct kernel_pmu *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct kernel_pmu *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->from, sizeof(p->from), fmt, ap);
+	va_end(ap);
+}
+
+/* How many PMUs of the kernel have a name that begins with @prefix. */
+static unsigned int pmus(const struct kernel_sys *sys, const char *prefix)
+{
+	char path[256];
+	struct dirent *d;
+	unsigned int n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s" PMUS, sys->files);
+	dir = opendir(path);
+	while (dir && (d = readdir(dir)))
+		n += !strncmp(d->d_name, prefix, strlen(prefix));
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static bool has_pmu(const struct kernel_sys *sys, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s" PMUS "/%s", sys->files, name);
+	return access(path, F_OK) == 0;
+}
+
+/* ---- x86 ---------------------------------------------------------------------------------- */
+
+enum { EAX, EBX, ECX, EDX };
+
+/* As the kernel's driver: CPUID 0AH says it. */
+static void intel(const struct kernel_sys *sys, struct kernel_pmu *p)
+{
+	static const unsigned int fixed[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES,
+					     VPMU_EV_REF_CYCLES, VPMU_EV_SLOTS};
+	uint32_t r[4], version;
+
+	if (!sys->cpuid(0, r) || r[EAX] < 10 || !sys->cpuid(10, r) || !(r[EAX] & 0xff)) {
+		say(p, "this CPU shows no counters (CPUID 0AH)");
+		return;
+	}
+	version = r[EAX] & 0xff;
+	p->known = true;
+	p->general = r[EAX] >> 8 & 0xff;
+	for (unsigned int i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && version > 1; i++)
+		if (i < (r[EDX] & 0x1f) || (version >= 5 && r[ECX] >> i & 1))
+			p->fixed |= 1u << fixed[i];
+	say(p, "CPUID 0AH");
+}
+
+/* As the kernel's driver: 4 counters, 6 with the extension, or what PerfMonV2 says. */
+static void amd(const struct kernel_sys *sys, struct kernel_pmu *p)
+{
+	uint32_t r[4], max;
+
+	p->known = true;
+	p->general = 4;
+	say(p, "what every CPU of AMD has");
+	max = sys->cpuid(0x80000000, r) ? r[EAX] : 0;
+	if (max >= 0x80000001 && sys->cpuid(0x80000001, r) && r[ECX] >> 23 & 1) {
+		p->general = 6;
+		say(p, "CPUID 80000001H: PERFCTR_CORE");
+	}
+	if (max >= 0x80000022 && sys->cpuid(0x80000022, r) && r[EAX] & 1 && r[EBX] & 0xf) {
+		p->general = r[EBX] & 0xf;
+		say(p, "CPUID 80000022H");
+	}
+}
+
+static void x86(const struct kernel_sys *sys, struct kernel_pmu *p)
+{
+	uint32_t r[4];
+	char vendor[13] = "";
+
+	if (has_pmu(sys, "cpu_atom")) {
+		say(p, "CPUs of several kinds");
+		return;
+	}
+	if (!has_pmu(sys, "cpu")) {
+		say(p, "the kernel has no PMU of this CPU");
+		return;
+	}
+	if (sys->cpuid(0, r)) {
+		memcpy(vendor, &r[EBX], 4);
+		memcpy(vendor + 4, &r[EDX], 4);
+		memcpy(vendor + 8, &r[ECX], 4);
+	}
+	if (!strcmp(vendor, "AuthenticAMD") || !strcmp(vendor, "HygonGenuine"))
+		amd(sys, p);
+	else
+		intel(sys, p);
+}
+
+/* ---- arm64 -------------------------------------------------------------------------------- */
+
+/* The register with the number, PMCR_EL0, is the kernel's, and its driver shows the number nowhere
+ * in sysfs. Servers have six, which Arm's base system architecture asks for. */
+static void arm64(const struct kernel_sys *sys, struct kernel_pmu *p)
+{
+	if (!pmus(sys, "armv8_")) {
+		say(p, "the kernel has no PMU of this CPU");
+		return;
+	}
+	p->known = true;
+	p->general = 6;
+	p->fixed = 1u << VPMU_EV_CYCLES;
+	say(p, "assumed: the least that Arm's servers have, as this kernel does not tell");
+}
+
+void pmu_find(const struct kernel_sys *sys, unsigned int counters, struct kernel_pmu *p)
+{
+	uint32_t r[4];
+
+	*p = (struct kernel_pmu){0};
+	if (sys->cpuid(0, r))
+		x86(sys, p);
+	else
+		arm64(sys, p);
+	if (!counters)
+		return;
+	p->known = true;
+	p->general = counters;
+	say(p, "counters in vpmud.conf");
+}
+
+bool pmu_is_mediated(const struct kernel_sys *sys)
+{
+	static const char *const modules[] = {"kvm_intel", "kvm_amd", "kvm"};
+	char path[256], on = 'N';
+
+	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/sys/module/%s/parameters/enable_mediated_pmu",
+			 sys->files, modules[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (read(fd, &on, 1) != 1)
+			on = 'N';
+		close(fd);
+		if (on == 'Y' || on == '1')
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples of nodes: the sampling part of service/backend/backend.h on the kernel plane. Events sample whole
+ * CPUs (cgroup/sample/events.h); each sample is given to the samplings whose node it ran in or
+ * below. What a sampled node counted is counted as any session's keys are.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup/priv.h"
+#include "vpmu/event/event.h"
+
+struct ksampling {
+	struct vpmu_sampling s; /* first */
+	struct sample_user user;
+	struct vpmu_sampling_opts opts;
+	vpmu_key_t key;
+	struct vpmu_value value;
+	struct vpmu_counting *counting;
+	uint64_t nobodys;
+	bool guests, hosts; /* vCPU threads were sampled in a guest; in the host's kernel */
+};
+
+static struct ksampling *sampling_of(const struct vpmu_sampling *s)
+{
+	return (struct ksampling *)s;
+}
+
+static struct ksampling *user_of(struct sample_user *u)
+{
+	return (struct ksampling *)((char *)u - offsetof(struct ksampling, user));
+}
+
+/* ---- CPUs ----------------------------------------------------------------------------------- */
+
+static void find_cpus(struct kernel_plane *k)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		k->sampled_cpus[cpu] = k->online[cpu] && !k->quiet[cpu];
+}
+
+int sampling_open(struct kernel_plane *k)
+{
+	k->sampled_cpus = calloc(k->nr_cpus, sizeof(*k->sampled_cpus));
+	if (!k->sampled_cpus)
+		return -ENOMEM;
+	find_cpus(k);
+	k->samples = samples_create(k->nr_cpus, k->sampled_cpus, k->opts.sample_sys);
+	branches_init(k);
+	return k->samples ? 0 : -ENOMEM;
+}
+
+void sampling_close(struct kernel_plane *k)
+{
+	if (k->samples) /* else branches_init was not called either */
+		branches_exit(k);
+	samples_destroy(k->samples);
+	free(k->sampled_cpus);
+	whose_exit(k);
+}
+
+void sampling_tend(struct kernel_plane *k)
+{
+	if (!k->samplings)
+		return;
+	find_cpus(k);
+	samples_cpus(k->samples);
+}
+
+void sampling_settle(struct kernel_plane *k)
+{
+	if (k->samplings)
+		samples_take(k->samples);
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static enum vpmu_side side_of(const struct kernel_plane *k, const struct ring_sample *s)
+{
+	switch (s->mode) {
+	case RING_GUEST_KERNEL:
+		return VPMU_SIDE_GUEST_KERNEL;
+	case RING_GUEST_USER:
+		return VPMU_SIDE_GUEST_USER;
+	case RING_USER:
+		return whose_vmm(k, (pid_t)s->pid) ? VPMU_SIDE_VMM : VPMU_SIDE_USER;
+	default:
+		return VPMU_SIDE_HOST;
+	}
+}
+
+static bool is_user(enum vpmu_side side)
+{
+	return side == VPMU_SIDE_VMM || side == VPMU_SIDE_USER;
+}
+
+static bool is_below(const struct knode *n, const struct knode *top)
+{
+	while (n && n != top)
+		n = n->parent;
+	return n;
+}
+
+static void take(struct sample_user *u, const struct ring_sample *s)
+{
+	struct ksampling *ks = user_of(u);
+	struct kernel_plane *k = plane_of(ks->s.node->source);
+	struct knode *n = whose_node(k, s), *top = knode_of(ks->s.node);
+	struct vpmu_source_sample out = {
+		.serial = n ? n->n.serial : 0,
+		.cpu = s->cpu,
+		.side = side_of(k, s),
+		.known = s->mode != RING_UNKNOWN,
+		.ip = s->ip,
+		.periods = 1,
+		.chained = ks->opts.chains,
+		.nr_calls = s->nr_calls,
+		.calls = s->calls,
+		.time_ns = s->time_ns,
+	};
+
+	if (!n) {
+		ks->nobodys++;
+		n = &k->root;
+	}
+	if (!is_below(n, top))
+		return;
+	if (bind_task_node(k, s->tid)) {
+		ks->guests |=
+			out.side == VPMU_SIDE_GUEST_KERNEL || out.side == VPMU_SIDE_GUEST_USER;
+		ks->hosts |= out.side == VPMU_SIDE_HOST;
+	}
+	out.cpl = out.side == VPMU_SIDE_GUEST_USER || is_user(out.side) ? 3 : 0;
+	/* Addresses of user mode mean something in their process only. */
+	if (is_user(out.side) || (s->nr_calls && !(s->calls[s->nr_calls - 1] >> 63)))
+		out.pid = s->pid;
+	ks->opts.sample(ks->opts.arg, &out);
+}
+
+unsigned int sample_take(struct vpmu_source *s)
+{
+	return samples_take(plane_of(s)->samples);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void end(struct ksampling *ks)
+{
+	struct kernel_plane *k = plane_of(ks->s.node->source);
+
+	if (ks->user.set)
+		samples_stop(k->samples, &ks->user);
+	k->samplings--;
+	if (ks->counting)
+		vpmu_source_detach(ks->counting);
+	vpmu_counting_free(ks->counting);
+	free(ks);
+}
+
+/* Counting begins just before sampling does and ends after it, so a count is never less than what
+ * was sampled of it, and not much more. */
+static int begin(struct ksampling *ks)
+{
+	struct kernel_plane *k = plane_of(ks->s.node->source);
+	const struct sample_spec spec = {ks->key, ks->opts.period, ks->opts.chains};
+	struct vpmu_counting *c;
+	size_t failed;
+	int ret = samples_open(k->samples, &spec, &ks->user);
+
+	if (ret)
+		return ret == -EMFILE ? -ENOMEM : ret;
+	whose_forget(k);
+	whose_begin(k);
+	c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
+	ret = c ? vpmu_source_attach(c, &failed) : -ENOMEM;
+	if (ret) {
+		vpmu_counting_free(c);
+		return ret;
+	}
+	ks->counting = c;
+	return samples_start(k->samples, &ks->user);
+}
+
+int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+		 struct vpmu_sampling **out)
+{
+	struct kernel_plane *k = plane_of(n->source);
+	struct ksampling *ks = calloc(1, sizeof(*ks));
+	int ret;
+
+	if (!ks)
+		return -ENOMEM;
+	ks->s.node = n;
+	ks->opts = *o;
+	ks->key = o->key;
+	ks->user.take = take;
+	kernel_tend(k);
+	k->samplings++;
+	sampling_tend(k);
+	ret = begin(ks);
+	if (ret)
+		end(ks);
+	else
+		*out = &ks->s;
+	return ret;
+}
+
+void sample_stop(struct vpmu_sampling *s)
+{
+	end(sampling_of(s));
+}
+
+void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
+{
+	const struct ksampling *ks = sampling_of(s);
+	struct ring_counts counts;
+
+	vpmu_source_read(ks->counting);
+	*out = ks->value;
+	samples_counts(plane_of(s->node->source)->samples, &ks->user, &counts);
+	/* Where samples are missing without a number, the count does not say how many there are. */
+	out->partial |= counts.throttled || counts.bad;
+}
+
+static const char *note_of(const struct ksampling *ks)
+{
+	if (ks->guests || !ks->hosts || !(ks->key & VPMU_KEY_GUEST))
+		return NULL;
+	if (vpmu_key_space(ks->key) == VPMU_SPACE_SOFTWARE)
+		return "no sample says where a guest was: on this host samples of a software event "
+		       "show the code of the host that runs the guest";
+	return "no sample says where a guest was: this host's kernel marks none as a guest's";
+}
+
+void sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out)
+{
+	const struct ksampling *ks = sampling_of(s);
+	struct ring_counts counts;
+
+	samples_counts(plane_of(s->node->source)->samples, &ks->user, &counts);
+	*out = (struct vpmu_sampling_state){
+		.lost = counts.lost,
+		.throttled = counts.throttled,
+		.nobodys = ks->nobodys,
+		.note = note_of(ks),
+	};
+}

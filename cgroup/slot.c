@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Keys, their slots and perf events: one event for each CPU that is online and each key in use.
+ * backend.c asks for slots when somebody counts. No event is pinned, and none samples, so guests'
+ * own vPMUs and pinned events of others come first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+
+#include "cgroup/priv.h"
+#include "vpmu/event/event.h"
+
+#include <account.skel.h> /* it needs maps.h */
+
+bool slot_is_hardware(vpmu_key_t key)
+{
+	return vpmu_key_space(key) != VPMU_SPACE_SOFTWARE;
+}
+
+/* Whether the kernel counts the event in a word of its own. Clocks are computed when they are read.
+ */
+static bool is_memory(vpmu_key_t key)
+{
+	return !slot_is_hardware(key) && vpmu_key_event(key) != PERF_COUNT_SW_CPU_CLOCK &&
+	       vpmu_key_event(key) != PERF_COUNT_SW_TASK_CLOCK;
+}
+
+/* Whether the kernel's own number of switches is what an event of @key would count. */
+static bool is_switches(vpmu_key_t key)
+{
+	return !slot_is_hardware(key) && vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
+}
+
+static void set_bit(__u64 *word, unsigned int bit, bool on)
+{
+	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
+}
+
+static void more_files(void)
+{
+	struct rlimit l;
+
+	if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+/* @group: a file or -1. With mediated vPMUs an event that counts in guests keeps VMs from starting,
+ * or is refused while one runs. */
+static int open_event(const struct kernel_plane *k, vpmu_key_t key, unsigned int cpu, bool disabled,
+		      int group)
+{
+	struct perf_event_attr attr;
+	int ret = vpmu_key_to_attr(key, &attr), fd;
+
+	if (ret)
+		return ret;
+	if (k->mediated && slot_is_hardware(key) && key & VPMU_KEY_GUEST)
+		return -EOPNOTSUPP;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	attr.disabled = disabled;
+	fd = k->sys->event_open(&attr, (int)cpu, group);
+	if (fd == -EMFILE) {
+		more_files();
+		fd = k->sys->event_open(&attr, (int)cpu, group);
+	}
+	return fd;
+}
+
+static int events_fd(const struct kernel_plane *k)
+{
+	return bpf_map__fd(k->skel->maps.events);
+}
+
+static int give_event(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	struct slot *s = &k->slot[i];
+	uint32_t at = kp_event(cpu, i);
+	int partner = budget_partner(k, s->key);
+	int fd = open_event(k, s->key, cpu, budget_is_off(k, i, cpu),
+			    partner >= 0 ? k->slot[partner].fd[cpu] : -1);
+	int ret = fd < 0 ? fd : k->sys->map_set(events_fd(k), &at, &fd);
+
+	if (ret) {
+		if (fd >= 0)
+			close(fd);
+		return ret;
+	}
+	s->fd[cpu] = fd;
+	return 0;
+}
+
+int slot_open_beside(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	return open_event(k, k->slot[i].key, cpu, false, -1);
+}
+
+int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
+{
+	struct kp_cpu *st = cpu_state(k, cpu);
+	int ret = slot_needs_none(k, i) ? 0 : give_event(k, i, cpu);
+
+	if (ret)
+		return ret;
+	set_bit(&st->has, i, true);
+	st->final[i] = final;
+	__atomic_store_n(&st->opened[i], st->opened[i] + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void slot_hide_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	uint32_t at = kp_event(cpu, i);
+
+	__atomic_store_n(&cpu_state(k, cpu)->where[i], 0, __ATOMIC_SEQ_CST);
+	k->sys->map_del(events_fd(k), &at);
+}
+
+void slot_close_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+{
+	slot_hide_on(k, i, cpu);
+	if (k->slot[i].fd[cpu] >= 0)
+		close(k->slot[i].fd[cpu]);
+	k->slot[i].fd[cpu] = -1;
+	set_bit(&cpu_state(k, cpu)->has, i, false);
+}
+
+static void close_all(struct kernel_plane *k, unsigned int i)
+{
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		slot_close_on(k, i, cpu);
+}
+
+/* An error that says that this key cannot be counted here, or not by us. It is an answer, and no
+ * reason to refuse the other keys. */
+static bool is_answer(int error)
+{
+	return error != -ENOMEM && error != -EMFILE && error != -ENFILE && error != -EINTR;
+}
+
+static int open_all(struct kernel_plane *k, unsigned int i)
+{
+	struct slot *s = &k->slot[i];
+	int ret;
+
+	s->error = -ENODEV;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
+		/* A CPU that is not online may come. */
+		cpu_state(k, cpu)->base[i] = cpu_sum(k, cpu, i);
+		cpu_state(k, cpu)->retired[i] = 0;
+		if (!k->online[cpu])
+			continue;
+		ret = slot_open_on(k, i, cpu, KP_NONE);
+		if (ret && !is_answer(ret)) {
+			close_all(k, i);
+			return ret == -ENOMEM ? -ENOMEM : -ENOSPC;
+		}
+		/* What some CPUs can count is counted. */
+		if (s->error)
+			s->error = ret;
+	}
+	return 0;
+}
+
+/* The lowest one: switches are cheapest when all keys are in the first chunk. One that was given
+ * back since the last grace period is the last choice. */
+static int find_free(struct kernel_plane *k)
+{
+	int used = -1;
+
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (k->slot[i].key)
+			continue;
+		if (!k->slot[i].used || !k->link)
+			return i;
+		if (used < 0)
+			used = i;
+	}
+	return used;
+}
+
+int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh)
+{
+	struct slot *s;
+	int i, ret;
+
+	for (i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (k->slot[i].key == key) {
+			k->slot[i].users++;
+			*slot = (unsigned int)i;
+			return 0;
+		}
+	}
+	i = find_free(k);
+	if (i < 0)
+		return -ENOSPC;
+	s = &k->slot[i];
+	if (s->used && k->link) /* a CPU could still charge the last key's events */
+		plane_sync(k);
+	s->key = key;
+	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST)
+		budget_look(k);
+	/* Before any CPU can take up the events. */
+	set_bit(&k->cfg->timed, (unsigned int)i, false);
+	s->counted = false;
+	set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
+	set_bit(&k->cfg->switches, (unsigned int)i, k->has_switches && is_switches(key));
+	budget_new(k, (unsigned int)i);
+	ret = open_all(k, (unsigned int)i);
+	if (ret) {
+		s->key = 0;
+		return ret;
+	}
+	s->users = 1;
+	k->cfg->key[i] = key;
+	if (k->chunks < (unsigned int)i / KP_CHUNK + 1)
+		k->chunks = (unsigned int)i / KP_CHUNK + 1;
+	*slot = (unsigned int)i;
+	*fresh |= slot_is_hardware(key) ? FRESH_HARDWARE : FRESH;
+	return 0;
+}
+
+static void drop(struct kernel_plane *k, unsigned int slot)
+{
+	close_all(k, slot);
+	k->slot[slot].key = 0;
+	k->slot[slot].used = true;
+	k->cfg->key[slot] = 0;
+}
+
+void kslot_put(struct kernel_plane *k, unsigned int slot)
+{
+	struct slot *s = &k->slot[slot];
+
+	if (--s->users || k->taken_over)
+		return;
+	drop(k, slot);
+}
+
+void slot_drop_guests(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (!slot_is_hardware(k->slot[i].key) || !(k->slot[i].key & VPMU_KEY_GUEST))
+			continue;
+		close_all(k, i);
+		k->slot[i].error = -EOPNOTSUPP;
+	}
+}
+
+bool slot_lacks(const struct kernel_plane *k, unsigned int i)
+{
+	bool has = slot_needs_none(k, i);
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		has |= slot_has(k, i, cpu);
+	return k->slot[i].key && !k->slot[i].error && !has;
+}
+
+void slot_take(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		k->slot[i].key = k->cfg->key[i];
+		k->slot[i].counted = k->slot[i].key;
+		if (slot_lacks(k, i))
+			k->slot[i].error = slot_probe(k, k->slot[i].key);
+		/* Without their files nobody can see whether they have gaps. */
+		if (k->slot[i].key && slot_is_hardware(k->slot[i].key))
+			set_bit(&k->cfg->timed, i, true);
+	}
+}
+
+void slot_drop(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		if (k->slot[i].key && !k->slot[i].users)
+			drop(k, i);
+	if (!k->countings)
+		plane_detach(k);
+}
+
+/* Whether the kernel has taken the counter of a hardware event away, at any time. Interrupts the
+ * CPUs that are asked. */
+static bool has_gap(const struct kernel_plane *k, const struct slot *s)
+{
+	uint64_t count, enabled, running;
+
+	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
+		if (s->fd[cpu] >= 0 && k->online[cpu] && !k->quiet[cpu] &&
+		    !k->sys->event_read(s->fd[cpu], &count, &enabled, &running) &&
+		    enabled != running)
+			return true;
+	return false;
+}
+
+bool slot_gaps(struct kernel_plane *k)
+{
+	bool found = false;
+
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		if (!s->key || !slot_is_hardware(s->key) || k->cfg->timed >> i & 1 ||
+		    !has_gap(k, s))
+			continue;
+		set_bit(&k->cfg->timed, i, true);
+		k->cfg->gaps[i] += s->counted;
+		found = true;
+	}
+	if (found)
+		plane_changed(k); /* the CPUs remember which keys are never timed */
+	return found;
+}
+
+int slot_init(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		s->fd = malloc(k->nr_cpus * sizeof(*s->fd));
+		if (!s->fd)
+			return -ENOMEM;
+		memset(s->fd, 0xff, k->nr_cpus * sizeof(*s->fd));
+	}
+	return 0;
+}
+
+void slot_exit(struct kernel_plane *k)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		struct slot *s = &k->slot[i];
+
+		for (unsigned int cpu = 0; s->fd && cpu < k->nr_cpus; cpu++)
+			if (s->fd[cpu] >= 0)
+				close(s->fd[cpu]);
+		free(s->fd);
+	}
+}
+
+int slot_probe(const struct kernel_plane *k, vpmu_key_t key)
+{
+	int fd = -ENODEV;
+
+	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST && pmu_is_mediated(k->sys))
+		return -EOPNOTSUPP;
+	for (unsigned int cpu = 0; cpu < k->nr_cpus && fd == -ENODEV; cpu++)
+		if (k->online[cpu])
+			fd = open_event(k, key, cpu, true, -1);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The calls of the kernel that the plane makes, apart from making maps. load.c takes these unless
+ * a test gives others (struct kernel_sys).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+
+#include "cgroup/priv.h"
+
+static int sys_event_open(const struct perf_event_attr *attr, int cpu, int group)
+{
+	long rc = syscall(SYS_perf_event_open, attr, -1, cpu, group, PERF_FLAG_FD_CLOEXEC);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static int sys_event_read(int fd, uint64_t *count, uint64_t *enabled_ns, uint64_t *running_ns)
+{
+	uint64_t v[3];
+	ssize_t n;
+
+	do
+		n = read(fd, v, sizeof(v));
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(v))
+		return n < 0 ? -errno : -ENODATA;
+	*count = v[0];
+	*enabled_ns = v[1];
+	*running_ns = v[2];
+	return 0;
+}
+
+static int sys_event_switch(int fd, bool on)
+{
+	int rc =
+		ioctl(fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP);
+
+	return rc ? -errno : 0;
+}
+
+static int sys_event_reset(int fd)
+{
+	return ioctl(fd, PERF_EVENT_IOC_RESET, 0) ? -errno : 0;
+}
+
+static bool sys_cpuid(uint32_t leaf, uint32_t r[4])
+{
+#if defined(__x86_64__)
+	__cpuid_count(leaf, 0, r[0], r[1], r[2], r[3]);
+	return true;
+#else
+	return false;
+#endif
+}
+
+static int sys_load(struct bpf_object_skeleton *s)
+{
+	return bpf_object__load_skeleton(s);
+}
+
+static struct bpf_link *sys_attach(struct bpf_program *p)
+{
+	return bpf_program__attach(p);
+}
+
+static int sys_map_set(int fd, const void *key, const void *value)
+{
+	return bpf_map_update_elem(fd, key, value, BPF_ANY);
+}
+
+static int sys_map_del(int fd, const void *key)
+{
+	return bpf_map_delete_elem(fd, key);
+}
+
+/* One call for all pages, because each call waits for a grace period. */
+static int sys_pages(int fd, const uint32_t *index, const int *page, uint32_t n)
+{
+	__u32 count = n;
+
+	return bpf_map_update_batch(fd, index, page, &count, NULL);
+}
+
+static int sys_ask(int prog, unsigned int cpu, uint64_t arg, uint32_t *answer)
+{
+	uint64_t ctx[4] = {arg};
+	LIBBPF_OPTS(bpf_test_run_opts, o, .ctx_in = ctx, .ctx_size_in = sizeof(ctx),
+		    .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+	int ret = bpf_prog_test_run_opts(prog, &o);
+
+	*answer = o.retval;
+	return ret;
+}
+
+/* The program's context is what the tracepoint would give it; it looks at none of it. */
+static int sys_run(int prog, unsigned int cpu)
+{
+	uint32_t answer;
+
+	return sys_ask(prog, cpu, 0, &answer);
+}
+
+const struct kernel_sys kernel_sys_real = {
+	.event_open = sys_event_open,
+	.event_switch = sys_event_switch,
+	.event_reset = sys_event_reset,
+	.event_read = sys_event_read,
+	.cpuid = sys_cpuid,
+	.load = sys_load,
+	.attach = sys_attach,
+	.map_set = sys_map_set,
+	.map_del = sys_map_del,
+	.pages = sys_pages,
+	.run = sys_run,
+	.ask = sys_ask,
+	.files = "",
+};
+
+/* A list as the kernel writes it: "0-3,8". An empty one is a list too. */
+bool kernel_cpus(const struct kernel_sys *sys, const char *name, bool *set, unsigned int nr)
+{
+	char path[256], line[4096], *at = line, *end;
+	unsigned long first, last;
+	bool found;
+	FILE *f;
+
+	memset(set, 0, nr * sizeof(*set));
+	snprintf(path, sizeof(path), "%s%s", sys->files, name);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	found = fgets(line, sizeof(line), f);
+	fclose(f);
+	while (found && *at >= '0' && *at <= '9') {
+		first = last = strtoul(at, &end, 10);
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		for (; first <= last && first < nr; first++)
+			set[first] = true;
+		at = *end == ',' ? end + 1 : end;
+	}
+	return true;
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Branch records for optimizers: see brstack.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/brstack.h"
+
+struct brstack_vcpu {
+	char *vm;
+	unsigned int vcpu;
+	uint64_t total; /* branches that were recorded when it was last read */
+};
+
+static struct brstack_vcpu *find(struct brstack *b, const char *vm)
+{
+	for (size_t i = 0; i < b->nr; i++)
+		if (!strcmp(b->vcpu[i].vm, vm))
+			return &b->vcpu[i];
+	return NULL;
+}
+
+static bool path_is_printable(const char *path)
+{
+	for (; *path; path++)
+		if ((unsigned char)*path < 0x20 || *path == 0x7f)
+			return false;
+	return true;
+}
+
+/* Where the code of @vm's image is, as perf prints the mapping of a program. */
+static void print_image(struct brstack *b, struct images *im, const char *vm, FILE *f)
+{
+	const char *path = images_path(im, vm);
+	unsigned int pid = images_pid(im, vm);
+	struct segment s;
+
+	if (!path || !path_is_printable(path))
+		return;
+	for (size_t i = 0; i < b->nr; i++) {
+		const char *other = images_path(im, b->vcpu[i].vm);
+
+		if (other && !strcmp(other, path))
+			return;
+	}
+	b->images++;
+	for (size_t i = 0; images_segment(im, vm, i, &s); i++)
+		fprintf(f,
+			"PERF_RECORD_MMAP2 %u/%u: [0x%" PRIx64 "(0x%" PRIx64 ") @ 0x%" PRIx64
+			" 00:00 0 0]: r-xp %s\n",
+			pid, pid, s.address, s.len, s.offset, path);
+}
+
+/* The vCPU of @c, which is added if it is new. NULL: no memory. */
+static struct brstack_vcpu *vcpu_of(struct brstack *b, struct images *im, const struct capture *c,
+				    FILE *f)
+{
+	struct brstack_vcpu *v;
+
+	for (size_t i = 0; i < b->nr; i++)
+		if (b->vcpu[i].vcpu == c->vcpu && !strcmp(b->vcpu[i].vm, c->vm))
+			return &b->vcpu[i];
+	v = reallocarray(b->vcpu, b->nr + 1, sizeof(*v));
+	if (!v)
+		return NULL;
+	b->vcpu = v;
+	if (!find(b, c->vm))
+		print_image(b, im, c->vm, f);
+	v = &b->vcpu[b->nr];
+	*v = (struct brstack_vcpu){.vm = strdup(c->vm), .vcpu = c->vcpu};
+	if (!v->vm)
+		return NULL;
+	b->nr++;
+	return v;
+}
+
+int brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f)
+{
+	bool modelled = !c->plane || !strcmp(c->plane, "soft"); /* as capture_print */
+	struct brstack_vcpu *v;
+	uint64_t fresh;
+
+	if (c->error || !c->nr)
+		return 0;
+	v = vcpu_of(b, im, c, f);
+	if (!v)
+		return -ENOMEM;
+	/* A smaller total: the VM was started again. */
+	fresh = c->total >= v->total ? c->total - v->total : c->total;
+	v->total = c->total;
+	if (!fresh || !c->branch[0].from.known || !c->branch[0].to.known)
+		return 0;
+	fprintf(f, "%16" PRIx64, c->branch[0].to.address);
+	for (size_t i = 0; i < c->nr && i < fresh; i++) {
+		const struct branch *r = &c->branch[i];
+
+		if (!r->from.known || !r->to.known)
+			break;
+		fprintf(f, " 0x%" PRIx64 "/0x%" PRIx64 "/-/-/-/%d", r->from.address, r->to.address,
+			r->cycles < 0 || modelled ? 0 : r->cycles);
+	}
+	fputc('\n', f);
+	b->lines++;
+	return 0;
+}
+
+void brstack_free(struct brstack *b)
+{
+	for (size_t i = 0; i < b->nr; i++)
+		free(b->vcpu[i].vm);
+	free(b->vcpu);
+	*b = (struct brstack){0};
+}

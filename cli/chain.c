@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Call chains and whose they are: see chain.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/chain.h"
+
+void origin_parse(struct fields *f, const json_t *row, struct origin *o)
+{
+	*o = (struct origin){.vm = field_string_or(f, row, "vm", NULL),
+			     .vcpu = -1,
+			     .tenant = field_string_or(f, row, "tenant", NULL),
+			     .side = field_string_or(f, row, "side", NULL)};
+	/* Without a side it is a guest's, and that is always a vCPU's. */
+	if (o->vm && (!o->side || json_object_get(row, "vcpu")))
+		o->vcpu = (int)field_int(f, row, "vcpu", INT32_MAX);
+	if (json_object_get(row, "pid"))
+		o->pid = (unsigned int)field_int(f, row, "pid", INT32_MAX);
+}
+
+static bool is(const struct origin *o, const char *side)
+{
+	return o->side && !strcmp(o->side, side);
+}
+
+enum code place_code(const struct origin *o, const struct place *p)
+{
+	if (is(o, "guest.k"))
+		return CODE_GUEST_KERNEL;
+	if (!o->side || is(o, "guest.u"))
+		return CODE_GUEST;
+	return p->address >> 63 ? CODE_HOST_KERNEL : CODE_HOST_USER;
+}
+
+/* The name of @p's function, NULL if there is none. */
+static const char *find(struct images *im, const struct origin *o, const struct place *p,
+			uint64_t *offset)
+{
+	switch (place_code(o, p)) {
+	case CODE_GUEST_KERNEL:
+		return images_guest_kernel(im, o->vm, p->address, offset);
+	case CODE_HOST_KERNEL:
+		return images_host_kernel(im, p->address, offset);
+	case CODE_GUEST:
+		return images_image(im, o->vm, p->address, offset);
+	default:
+		return NULL;
+	}
+}
+
+const char *place_function(struct images *im, const struct origin *o, const struct place *p,
+			   char buf[ADDRESS_LEN])
+{
+	uint64_t offset;
+
+	return p->known ? images_spell(find(im, o, p, &offset), NULL, p->address, buf)
+			: strcpy(buf, "[unknown]");
+}
+
+const char *place_name(struct images *im, const struct origin *o, const struct place *p,
+		       char buf[ADDRESS_LEN])
+{
+	uint64_t offset = 0;
+	const char *name = p->known ? find(im, o, p, &offset) : NULL;
+
+	return p->known ? images_spell(name, &offset, p->address, buf) : strcpy(buf, "[unknown]");
+}
+
+void chain_push(struct chain *ch, bool known, uint64_t address)
+{
+	if (ch->nr < CHAIN_MAX)
+		ch->place[ch->nr++] = (struct place){.known = known, .address = address};
+}
+
+void chain_parse(struct fields *f, const json_t *row, struct chain *ch)
+{
+	const json_t *ips = field_array(f, row, "chain"), *ip;
+	size_t i;
+
+	*ch = (struct chain){0};
+	origin_parse(f, row, &ch->in);
+	json_array_foreach (ips, i, ip) {
+		uint64_t address = 0;
+		bool known = field_address(f, ip, "chain", &address);
+
+		chain_push(ch, known, address);
+	}
+}
+
+int chain_add(struct frame *root, struct images *im, const struct chain *ch, uint64_t count)
+{
+	char buf[CHAIN_MAX][ADDRESS_LEN], vcpu[24], side[24];
+	const struct origin *o = &ch->in;
+	const char *name[CHAIN_MAX + 4];
+	size_t n = 0;
+
+	snprintf(vcpu, sizeof(vcpu), "vcpu%d", o->vcpu);
+	snprintf(side, sizeof(side), "[%s]", o->side ? o->side : "");
+	name[n++] = o->vm ? o->vm : o->tenant ? o->tenant : "[host]";
+	if (o->vm && o->vcpu >= 0)
+		name[n++] = vcpu;
+	if (o->side && strcmp(name[n - 1], side) != 0)
+		name[n++] = side;
+	for (size_t i = ch->nr; i--;)
+		name[n++] = place_function(im, o, &ch->place[i], buf[i]);
+	if (!ch->nr)
+		name[n++] = "[no calls]";
+	return stacks_add(root, name, n, count);
+}
+
+int chains_add(struct fields *f, struct images *im, const json_t *answer, struct frame *root)
+{
+	const json_t *chains = field_array(f, answer, "chains"), *row;
+	uint64_t others = field_u64_or(f, answer, "other-chains", 0);
+	const char *other = "[other chains]";
+	size_t i;
+
+	json_array_foreach (chains, i, row) {
+		struct chain ch;
+
+		chain_parse(f, row, &ch);
+		if (chain_add(root, im, &ch, field_u64(f, row, "samples")))
+			return -ENOMEM;
+	}
+	return others ? stacks_add(root, &other, 1, others) : 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The subcommands of vpmu. main.c has the table of them and is the only caller. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+/*
+ * Each runs one subcommand and returns the exit status. @argv[0] is "vpmu NAME". Errors have been
+ * printed. What was printed on standard output may still be in its buffer.
+ */
+int cmd_list(struct cli *cli, int argc, char **argv);
+int cmd_stat(struct cli *cli, int argc, char **argv);
+int cmd_top(struct cli *cli, int argc, char **argv);
+int cmd_events(struct cli *cli, int argc, char **argv);
+int cmd_metrics(struct cli *cli, int argc, char **argv);
+int cmd_check(struct cli *cli, int argc, char **argv);
+int cmd_attach(struct cli *cli, int argc, char **argv);
+int cmd_detach(struct cli *cli, int argc, char **argv);
+int cmd_sessions(struct cli *cli, int argc, char **argv);
+int cmd_sharing(struct cli *cli, int argc, char **argv);
+int cmd_conservation(struct cli *cli, int argc, char **argv);
+int cmd_tenant(struct cli *cli, int argc, char **argv);
+int cmd_vm(struct cli *cli, int argc, char **argv);
+int cmd_profile(struct cli *cli, int argc, char **argv);
+int cmd_lbr(struct cli *cli, int argc, char **argv);
+int cmd_console(struct cli *cli, int argc, char **argv);
+int cmd_pause(struct cli *cli, int argc, char **argv);
+int cmd_resume(struct cli *cli, int argc, char **argv);
+int cmd_reload(struct cli *cli, int argc, char **argv);
+int cmd_quit(struct cli *cli, int argc, char **argv);
+
+#endif

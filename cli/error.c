@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Errors of the vpmu command: see error.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/error.h"
+
+static void print_error(const char *fmt, va_list ap)
+{
+	/* What was printed before the error is shown before it, also when both go to one file. */
+	fflush(stdout);
+	fputs("vpmu: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+void cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print_error(fmt, ap);
+	va_end(ap);
+}
+
+void cli_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print_error(fmt, ap);
+	va_end(ap);
+	exit(EXIT_USAGE);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Errors of the vpmu command. Every error is one line on standard error: "vpmu: what: why". Every
+ * file of cli may call these functions. They never touch standard output except to flush it.
+ */
+#ifndef CLI_ERROR_H
+#define CLI_ERROR_H
+
+/* Exit status of a wrong command line. 0: done. 1: the command failed. */
+#define EXIT_USAGE 2
+
+/* cli_error - print "vpmu: " and the text as one line on standard error. */
+void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* cli_usage - as cli_error, then exit with EXIT_USAGE. Only for wrong command lines. */
+void cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif

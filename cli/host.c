@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu events and check: what the host can count, and who else uses its counters. Without a server
+ * they say what this machine knows by itself: the names of events, and what perf events can count.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/bundle.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/error.h"
+#include "cli/field.h"
+#include "cli/holders.h"
+#include "cli/remedy.h"
+#include "cli/rows.h"
+#include "vpmu/event/event.h"
+#include "vpmu/hostpmu_perf.h"
+#include "vpmu/util/utf8.h"
+
+#define PLANES_MAX 8
+
+/*
+ * The array @key of the server's answer to @cmd. Without a server that was named, @local adds rows
+ * to an array instead, and @note says so; it is told which places were tried. NULL after an error
+ * was printed. *answer must be json_decref'd.
+ */
+static json_t *ask_or(struct cli *cli, const char *cmd, const char *key, json_t **answer,
+		      int (*local)(json_t *rows, const char *tried), const char *note)
+{
+	bool named = client_named(cli);
+	char tried[CLIENT_TRIED] = "";
+	struct client *c =
+		named ? client_open(cli, false) : client_reach(cli, tried, sizeof(tried));
+	json_t *rows = rows_ask(c, cmd, key, answer);
+
+	client_close(c);
+	if (c || named)
+		return rows;
+	*answer = json_array();
+	cli_error("no server: %s", note);
+	if (*answer && local(*answer, tried) == 0)
+		return *answer;
+	cli_error("out of memory");
+	return NULL;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static int add_event(const struct vpmu_event_info *info, void *rows)
+{
+	json_t *o = json_pack("{s:s, s:s, s:s*}", "event", info->name, "desc", info->desc, "alias",
+			      info->alias);
+
+	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+}
+
+static int local_events(json_t *rows, const char *tried)
+{
+	return vpmu_event_list(add_event, rows);
+}
+
+/* The planes that the rows of `events` tell of, in the order in which they occur. */
+struct planes {
+	const char *name[PLANES_MAX];
+	size_t nr;
+};
+
+static void add_plane(struct planes *p, const char *name)
+{
+	for (size_t i = 0; i < p->nr; i++)
+		if (strcmp(p->name[i], name) == 0)
+			return;
+	if (p->nr < PLANES_MAX)
+		p->name[p->nr++] = name;
+}
+
+/* How well a plane counts the event: exact, modelled, ..., or no. @o: the row or one of its planes.
+ */
+static const char *how_well(struct fields *f, const json_t *o)
+{
+	if (!field_bool(f, o, "supported"))
+		return "no";
+	return field_string_or(f, o, "quality", "yes");
+}
+
+/* Add to each row one field per plane, named as the plane, and "counted" if the server knows no
+ * planes. */
+static bool add_cells(json_t *rows, struct planes *planes)
+{
+	struct fields f = {0};
+	json_t *row, *plane;
+	size_t i, k;
+
+	json_array_foreach (rows, i, row) {
+		json_t *list = json_object_get(row, "planes");
+
+		if (list)
+			field_array(&f, row, "planes");
+		json_array_foreach (list, k, plane) {
+			const char *name = field_string(&f, plane, "plane");
+			char key[80];
+
+			snprintf(key, sizeof(key), "counted by %s", name);
+			json_object_set_new(row, key, json_string(how_well(&f, plane)));
+			add_plane(planes, name);
+		}
+		json_object_set_new(
+			row, "counted",
+			json_string(json_object_get(row, "supported") ? how_well(&f, row) : "?"));
+	}
+	return fields_ok(&f);
+}
+
+static int print_events(json_t *rows)
+{
+	struct column columns[PLANES_MAX + 4] = {{"EVENT", "event", COLUMN_TEXT},
+						 {"ALIAS", "alias", COLUMN_TEXT | COLUMN_MAY_MISS}};
+	char key[PLANES_MAX][80], title[PLANES_MAX][80];
+	struct planes planes = {.nr = 0};
+	size_t n = 2;
+
+	if (!add_cells(rows, &planes))
+		return 1;
+	for (size_t i = 0; i < planes.nr; i++) {
+		snprintf(key[i], sizeof(key[i]), "counted by %s", planes.name[i]);
+		snprintf(title[i], sizeof(title[i]), "COUNTED(%s)", planes.name[i]);
+		columns[n++] = (struct column){planes.nr > 1 ? title[i] : "COUNTED", key[i],
+					       COLUMN_TEXT | COLUMN_MAY_MISS};
+	}
+	if (!planes.nr)
+		columns[n++] = (struct column){"COUNTED", "counted", COLUMN_TEXT};
+	columns[n++] = (struct column){"MEANING", "desc", COLUMN_TEXT};
+	if (planes.nr == 1)
+		printf("# plane: %s\n", planes.name[0]);
+	return rows_print(rows, columns, false);
+}
+
+int cmd_events(struct cli *cli, int argc, char **argv)
+{
+	static const struct column columns[] = {
+		{"EVENT", "event", COLUMN_TEXT}, {"MEANING", "desc", COLUMN_TEXT}, {NULL, NULL, 0}};
+	bool json = rows_parse_json(
+		cli, argc, argv,
+		"Show the names of events. COUNTED: how well the server's host counts the event "
+		"(exact, modelled, estimated or tsc), or no if it does not count it. ? means that "
+		"it is not known: no server runs, or the server has no counter yet. With several "
+		"planes each has a column. Names of libpfm4 (skl::UOPS_RETIRED:ALL) and rHEX are "
+		"events as well.");
+	json_t *answer = NULL, *rows = ask_or(cli, "events", "events", &answer, local_events,
+					      "these are the names only; what a host counts is "
+					      "known to its server");
+	int ret = 1;
+
+	if (rows && json)
+		ret = rows_print(rows, columns, true);
+	else if (rows)
+		ret = print_events(rows);
+	json_decref(answer);
+	return ret;
+}
+
+/* ---- check -------------------------------------------------------------------------------- */
+
+static int add_check(const char *what, bool ok, const char *why, void *rows)
+{
+	json_t *o = json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why);
+
+	return o && json_array_append_new(rows, o) == 0 ? 0 : -ENOMEM;
+}
+
+/* What an environment variable put into a path may be no text. */
+static void make_text(char *s)
+{
+	while (*s) {
+		size_t len = utf8_shown(s, strlen(s));
+
+		if (!len)
+			*s = '?';
+		s += len ? len : 1;
+	}
+}
+
+static int local_check(json_t *rows, const char *tried)
+{
+	char why[CLIENT_TRIED + 40];
+	int ret;
+
+	snprintf(why, sizeof(why), "none answers: %s", tried);
+	make_text(why);
+	ret = add_check("server", false, why, rows);
+	/* vpmud's pins, where they usually are. Only root sees them. */
+	if (!ret && access("/sys/fs/bpf/vpmu/link", F_OK) == 0)
+		ret = add_check("counts without vpmud", false,
+				"a former vpmud's program counts at every context switch, for the "
+				"next vpmud: /sys/fs/bpf/vpmu",
+				rows);
+	return ret ? ret : vpmu_hostpmu_perf_check(VPMU_PERF_LEAVE, add_check, rows);
+}
+
+/* Who uses the counters of this host. NULL after an error was printed. */
+static json_t *ask_holders(void)
+{
+	json_t *rows = json_array();
+
+	if (rows && holders_check("", add_check, rows) == 0)
+		return rows;
+	cli_error("out of memory");
+	json_decref(rows);
+	return NULL;
+}
+
+/* Give each row that is not ok its remedy, if one is known. */
+static int add_remedies(json_t *rows)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		const char *what = json_string_value(json_object_get(row, "what"));
+		const char *why = json_string_value(json_object_get(row, "why"));
+		const char *remedy = what && why && json_is_false(json_object_get(row, "ok"))
+					     ? remedy_for(what, why)
+					     : NULL;
+
+		if (remedy && *remedy && json_object_set_new(row, "remedy", json_string(remedy)))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A line for each remedy, with the rows that it is for. @of: both lists of rows. */
+static void print_remedies(json_t *const of[2])
+{
+	const char *remedy, *said;
+	bool title = false, first;
+	json_t *row, *other;
+	size_t i, k;
+
+	for (int list = 0; list < 2; list++)
+		json_array_foreach (of[list], i, row) {
+			remedy = json_string_value(json_object_get(row, "remedy"));
+			if (!remedy || json_object_get(row, "said"))
+				continue;
+			if (!title)
+				puts("\n# what to do");
+			title = first = true;
+			for (int l = list; l < 2; l++)
+				json_array_foreach (of[l], k, other) {
+					said = json_string_value(json_object_get(other, "remedy"));
+					if (!said || strcmp(said, remedy) != 0)
+						continue;
+					printf("%s%s", first ? "" : ", ",
+					       json_string_value(json_object_get(other, "what")));
+					json_object_set_new(other, "said", json_true());
+					first = false;
+				}
+			printf(": %s\n", remedy);
+		}
+}
+
+enum { OPT_BUNDLE = 256, OPT_NAMES };
+
+struct check_opts {
+	bool json, names;
+	const char *bundle;
+};
+
+static error_t parse_check(int key, char *arg, struct argp_state *state)
+{
+	struct check_opts *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->json;
+		return 0;
+	case OPT_BUNDLE:
+		cli_once(state, OPT_BUNDLE, "--bundle");
+		o->bundle = arg;
+		return 0;
+	case OPT_NAMES:
+		o->names = true;
+		return 0;
+	case ARGP_KEY_END:
+		if (o->names && !o->bundle)
+			cli_usage("check: --names needs --bundle FILE");
+		if (o->bundle && o->json)
+			cli_usage("check: --bundle writes a file: -j does not go with it");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_check(struct cli *cli, int argc, char **argv)
+{
+	static const struct column columns[] = {COLUMN_PLANE,
+						{"WHAT", "what", COLUMN_TEXT},
+						{"OK", "ok", COLUMN_BOOL},
+						{"WHY", "why", COLUMN_TEXT},
+						{NULL, NULL, 0}};
+	static const struct argp_option known[] = {
+		{"bundle", OPT_BUNDLE, "FILE", 0,
+		 "Write an archive for a bug report to FILE (tar.gz) instead", 0},
+		{"names", OPT_NAMES, NULL, 0, "With --bundle: keep the names of tenants and VMs",
+		 0},
+		{0},
+	};
+	static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+		.options = known,
+		.parser = parse_check,
+		.doc = "Show what the server's host can count, and why not. Without a server: what "
+		       "perf events can count here for this user. Then show who else uses the "
+		       "counters of this host, as far as this user may see it. That part opens no "
+		       "perf events. Then show what to do about each line that says no.",
+		.children = children,
+	};
+	struct check_opts o = {0};
+	/* First: without a server the other part opens events for a moment. */
+	json_t *holders, *answer = NULL, *rows;
+	int ret;
+
+	cli_parse(cli, &argp, argc, argv, NULL, &o);
+	holders = ask_holders();
+	rows = ask_or(cli, "check", "rows", &answer, local_check,
+		      "these are the perf events of this machine only");
+	ret = rows && rows_check(rows, columns) ? 0 : 1;
+	if (!ret && (add_remedies(rows) || (holders && add_remedies(holders)))) {
+		cli_error("out of memory");
+		ret = 1;
+	}
+	if (!ret && holders && o.bundle) {
+		ret = bundle_write(cli, o.bundle, o.names, &(struct bundle_rows){rows, holders});
+	} else if (!ret) {
+		ret = rows_print(rows, columns, o.json);
+		if (holders && !ret && !o.json)
+			puts("\n# who uses the counters of this host");
+		if (holders && !ret)
+			ret = rows_print(holders, columns, o.json);
+		if (holders && !ret && !o.json)
+			print_remedies((json_t *const[2]){rows, holders});
+	}
+	json_decref(answer);
+	json_decref(holders);
+	return holders ? ret : 1;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What follows a table of counts: see legend.h. */
+#include <string.h>
+
+#include "cli/legend.h"
+#include "cli/output.h"
+
+/* Explain each word of a quality that some value has, once. Returns whether there was one. */
+static bool print_qualities(FILE *to, const struct reading *r)
+{
+	static const char *const words[] = {"modelled", "estimated", "tsc", "partial", "aged"};
+	bool any = false;
+
+	for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+		uint64_t age_ns = 0;
+		bool found = false;
+
+		for (size_t i = 0; i < r->nr_rows; i++)
+			for (size_t e = 0; e < r->nr_events; e++) {
+				const struct val *v = &r->rows[i].v[e];
+
+				if (!val_counted(&r->rows[i], v) || !val_has(v, words[k]))
+					continue;
+				found = true;
+				age_ns = v->age_ns > age_ns ? v->age_ns : age_ns;
+			}
+		if (found && strcmp(words[k], "aged") == 0)
+			fprintf(to, " %s (up to %.3f s)\n", out_quality(words[k]),
+				(double)age_ns / 1e9);
+		else if (found)
+			fprintf(to, " %s\n", out_quality(words[k]));
+		any |= found;
+	}
+	return any;
+}
+
+/* Say why metrics have no number, each reason once, unless the count itself says it. */
+static bool print_reasons(FILE *to, const struct metrics *ms, const struct reading *r)
+{
+	bool any = false;
+
+	for (size_t k = 0; ms && k < ms->nr; k++) {
+		struct metric_value mv;
+		char said[sizeof(mv.why)] = "";
+
+		for (size_t i = 0; i < r->nr_rows; i++) {
+			metric_value(&ms->m[k], r, &r->rows[i], &mv);
+			if (mv.state == METRIC_NUMBER || mv.state == METRIC_NOT_COUNTED ||
+			    strcmp(mv.why, said) == 0)
+				continue;
+			strcpy(said, mv.why);
+			fprintf(to, " %s: %s: %s\n", ms->m[k].label,
+				mv.state == METRIC_NOT_SUPPORTED ? "not supported" : "not counted",
+				mv.why);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* Say why events are not supported. Returns whether there was one. */
+static bool print_unsupported(FILE *to, const struct reading *r)
+{
+	bool planes = reading_planes(r) > 1;
+
+	for (size_t i = 0; i < r->nr_unsupported; i++)
+		fprintf(to, " %s: not supported%s%s: %s\n", r->unsupported[i].event,
+			planes ? " by plane " : "", planes ? r->unsupported[i].plane : "",
+			r->unsupported[i].why);
+	return r->nr_unsupported > 0;
+}
+
+bool legend_print(FILE *to, const struct reading *r, const struct metrics *ms)
+{
+	bool any = print_unsupported(to, r), scaled = false;
+
+	any |= print_reasons(to, ms, r);
+
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		const struct rrow *row = &r->rows[i];
+
+		if (row->error) {
+			fprintf(to, " %s%s%s: not counted: %s\n", row->path, row->vm ? " " : "",
+				row->vm ? row->vm : "", row->error);
+			any = true;
+		}
+		for (size_t e = 0; e < r->nr_events; e++)
+			scaled |= val_counted(row, &row->v[e]) && val_is_scaled(&row->v[e]);
+	}
+	any |= print_qualities(to, r);
+	if (scaled)
+		fputs(" (n%): the event was counted in n% of the time and the count scaled up to "
+		      "all of it\n",
+		      to);
+	if (r->dropped)
+		fprintf(to,
+			" %llu rows of removed VMs or tenants were dropped; their counts are in "
+			"the "
+			"tenants above them\n",
+			(unsigned long long)r->dropped);
+	return any || scaled || r->dropped;
+}
+
+void legend_meanings(FILE *to, const struct metrics *ms)
+{
+	fputc('\n', to);
+	for (size_t k = 0; k < ms->nr; k++)
+		fprintf(to, " %s: %s%s%s\n", ms->m[k].label, ms->m[k].metric->description,
+			*ms->m[k].metric->unit ? ", in " : "", ms->m[k].metric->unit);
+}

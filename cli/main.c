@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu, the operator's command: the table of its subcommands, and main(). Exit status: 0 done, 1
+ * the command failed, 2 the command line was wrong, also when only the server knows. Every error is
+ * one line on standard error.
+ */
+#include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/error.h"
+#include "cli/terminal.h"
+
+static char program[] = "vpmu";
+
+const char *argp_program_version = "vpmu " VPMU_VERSION;
+
+static int cmd_help(struct cli *cli, int argc, char **argv);
+
+static const struct subcommand {
+	const char *name;
+	const char *brief; /* its line in `vpmu --help` */
+	int (*main)(struct cli *cli, int argc, char **argv);
+} subcommands[] = {
+	{"list", "show the server's tenants and VMs", cmd_list},
+	{"stat", "count events, like perf stat", cmd_stat},
+	{"top", "show rates of tenants or VMs, live", cmd_top},
+	{"profile", "sample VMs and show the functions they run", cmd_profile},
+	{"lbr", "show call chains and branches of VMs", cmd_lbr},
+	{"events", "show event names, and which of them the host counts", cmd_events},
+	{"metrics", "show the metrics that -M computes from events", cmd_metrics},
+	{"check", "show what the host can count, and why not", cmd_check},
+	{"attach", "start a session that goes on without a client", cmd_attach},
+	{"detach", "end a session and show its counts", cmd_detach},
+	{"sessions", "show running sessions, profiles and captures", cmd_sessions},
+	{"sharing", "show how many consumers share how many counters", cmd_sharing},
+	{"conservation", "compare hardware counts with charged counts", cmd_conservation},
+	{"tenant", "add, remove or change a tenant", cmd_tenant},
+	{"vm", "add, remove, change, save or restore a VM", cmd_vm},
+	{"console", "show what a VM's guest printed, and follow it", cmd_console},
+	{"pause", "stop VMs for a while", cmd_pause},
+	{"resume", "let paused VMs run", cmd_resume},
+	{"reload", "let vpmud read its configuration again", cmd_reload},
+	{"quit", "end the server", cmd_quit},
+	{"help", "show what a command does and takes", cmd_help},
+	{NULL, NULL, NULL},
+};
+
+struct main_input {
+	struct cli *cli;
+	int first; /* index of the subcommand */
+};
+
+static error_t parse_main(int key, char *arg, struct argp_state *state)
+{
+	struct main_input *in = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = in->cli;
+		return 0;
+	case ARGP_KEY_ARG:
+		in->first = state->next - 1;
+		state->next = state->argc;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Add the table of subcommands to --help. */
+static char *help_filter(int key, const char *text, void *input)
+{
+	char *out = NULL;
+	size_t len;
+	FILE *f;
+
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)text;
+	f = open_memstream(&out, &len);
+	if (!f)
+		return NULL;
+	fputs("Commands:\n", f);
+	for (const struct subcommand *c = subcommands; c->name; c++)
+		fprintf(f, "  %-13s %s\n", c->name, c->brief);
+	fputs("\n`vpmu help COMMAND` says more.", f);
+	fclose(f);
+	return out;
+}
+
+static bool ran; /* a subcommand, so that its output is done with */
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static char name[64];
+	int status;
+
+	for (const struct subcommand *c = subcommands; c->name; c++) {
+		if (strcmp(c->name, argv[0]) != 0)
+			continue;
+		snprintf(name, sizeof(name), "vpmu %s", c->name);
+		argv[0] = name;
+		status = client_exit_status(c->main(cli, argc, argv));
+		ran = true;
+		return terminal_done(status);
+	}
+	cli_usage("%s: no such command; `vpmu help` lists the commands", argv[0]);
+}
+
+static const struct argp main_argp = {
+	.parser = parse_main,
+	.args_doc = "COMMAND [ARG...]",
+	.doc = "Count what virtual machines do, through shared hardware counters.\v ",
+	.children = (const struct argp_child[]){{&cli_socket_argp, 0, NULL, 0}, {0}},
+	.help_filter = help_filter,
+};
+
+static int cmd_help(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp argp = {
+		.args_doc = "[COMMAND]",
+		.doc = "Show the commands, or what COMMAND does and takes."};
+	char option[] = "--help", *help[] = {NULL, option, NULL};
+	struct main_input in = {.cli = cli};
+	int first;
+
+	cli_parse(cli, &argp, argc, argv, &first, NULL);
+	if (argc > first + 1)
+		cli_usage("help: \"%s\": give one COMMAND", argv[first + 1]);
+	if (argc > first) {
+		help[0] = argv[first];
+		return run(cli, 2, help);
+	}
+	help[0] = program;
+	argp_parse(&main_argp, 2, help, ARGP_IN_ORDER, NULL, &in); /* exits */
+	return 0;
+}
+
+/* argp prints --help and --version itself and exits. */
+static void at_exit(void)
+{
+	if (!ran && terminal_done(0))
+		_exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	struct cli cli = {0};
+	struct main_input in = {.cli = &cli, .first = argc};
+
+	setlocale(LC_CTYPE, "");
+	atexit(at_exit);
+	/* A write to a closed pipe is then an error of fflush and does not end the process. */
+	signal(SIGPIPE, SIG_IGN);
+	/* The same of a file that may not grow; half of one would be left. */
+	signal(SIGXFSZ, SIG_IGN);
+	argp_err_exit_status = EXIT_USAGE;
+	if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in))
+		cli_usage("out of memory");
+	if (in.first == argc)
+		cli_usage("no command given; `vpmu help` lists the commands");
+	return run(&cli, argc - in.first, argv + in.first);
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The metrics of a command line: see metrics.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/error.h"
+#include "cli/metrics.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+#define FOLDER_OF_USER	  "vpmu/metrics"
+#define FOLDER_OF_PROGRAM "../share/vpmu/metrics" /* as installed, and in a build */
+#define MODIFIERS	  "ukhGH"
+#define EVENTS_MAX	  64 /* more is for the server to refuse */
+
+/* ---- what there is ------------------------------------------------------------------------ */
+
+/* Returns as asprintf; *path NULL: there is no such folder. */
+static int user_folder(char **path)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+	*path = NULL;
+	if (config && *config == '/')
+		return asprintf(path, "%s/%s", config, FOLDER_OF_USER);
+	return home && *home == '/' ? asprintf(path, "%s/.config/%s", home, FOLDER_OF_USER) : 0;
+}
+
+static int program_folder(char **path)
+{
+	char program[4096];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	char *found;
+
+	*path = NULL;
+	if (n <= 0)
+		return 0;
+	program[n] = '\0';
+	*strrchr(program, '/') = '\0';
+	if (asprintf(path, "%s/%s", program, FOLDER_OF_PROGRAM) < 0)
+		return -1;
+	/* Without "..": people read it in messages. */
+	found = realpath(*path, NULL);
+	if (found) {
+		free(*path);
+		*path = found;
+	}
+	return 0;
+}
+
+int metrics_known(struct metric_set *set, void (*bad)(const char *line, void *arg), void *arg)
+{
+	static int (*const folders[])(char **path) = {user_folder, program_folder};
+	int ret = 0;
+
+	for (size_t i = 0; i < 2 && ret != -ENOMEM; i++) {
+		char *path;
+		int rc = folders[i](&path);
+
+		if (rc < 0) {
+			path = NULL;
+			bad("out of memory", arg);
+			ret = -ENOMEM;
+		}
+		rc = path ? metric_set_folder(set, path, bad, arg) : 0;
+		ret = ret ? ret : rc;
+		free(path);
+	}
+	return ret;
+}
+
+/* ---- what is chosen ----------------------------------------------------------------------- */
+
+struct chooser {
+	struct metrics *ms;
+	char bad[300]; /* the first fault of a file that may have had what is asked for */
+	char *err;
+	size_t errlen;
+};
+
+static void note_bad(const char *line, void *arg)
+{
+	struct chooser *c = arg;
+
+	if (!c->bad[0])
+		snprintf(c->bad, sizeof(c->bad), "; %s", line);
+}
+
+static int no_memory(const struct chooser *c)
+{
+	return fail(-ENOMEM, c->err, c->errlen, "out of memory");
+}
+
+static void free_chosen(struct chosen_metric *m)
+{
+	for (size_t i = 0; i < FORMULA_EVENTS_MAX; i++)
+		free(m->event[i]);
+	free(m->label);
+}
+
+/* Give the events of @m their modifiers, as a group of `perf stat -e` does. */
+static int add_modifiers(const struct chooser *c, struct chosen_metric *m, const char *mods)
+{
+	const struct formula *f = &m->metric->formula;
+	vpmu_key_t keys[FORMULA_EVENTS_MAX];
+	size_t n = FORMULA_EVENTS_MAX, len = 0, bytes = strlen(mods) + 3;
+	char *list, why[300], *event;
+	int ret;
+
+	for (size_t i = 0; i < f->nr_events; i++)
+		bytes += strlen(f->event[i]) + 1;
+	list = malloc(bytes);
+	if (!list)
+		return no_memory(c);
+	for (size_t i = 0; i < f->nr_events; i++)
+		len += (size_t)sprintf(list + len, "%c%s", i ? ',' : '{', f->event[i]);
+	sprintf(list + len, "}%s", mods);
+	ret = vpmu_event_parse_list(list, 0, keys, m->event, &n, why, sizeof(why));
+	free(list);
+	if (!ret)
+		return 0;
+	/* "event list, character 12: " is about a list that nobody has typed. */
+	event = strstr(why, ": ");
+	return fail(ret, c->err, c->errlen, "\"%s\": %s", m->label, event ? event + 2 : why);
+}
+
+/* @mods: ":u", or "". */
+static int choose(struct chooser *c, const struct metric *metric, const char *mods)
+{
+	struct metrics *ms = c->ms;
+	struct chosen_metric *all, *m;
+
+	for (size_t i = 0; i < ms->nr; i++)
+		if (ms->m[i].metric == metric &&
+		    strcmp(ms->m[i].label + strlen(metric->name), mods) == 0)
+			return 0;
+	all = reallocarray(ms->m, ms->nr + 1, sizeof(*all));
+	if (!all)
+		return no_memory(c);
+	ms->m = all;
+	m = &all[ms->nr++];
+	*m = (struct chosen_metric){.metric = metric};
+	if (asprintf(&m->label, "%s%s", metric->name, mods) < 0) {
+		m->label = NULL;
+		return no_memory(c);
+	}
+	if (*mods)
+		return add_modifiers(c, m, mods);
+	for (size_t i = 0; i < metric->formula.nr_events; i++) {
+		m->event[i] = strdup(metric->formula.event[i]);
+		if (!m->event[i])
+			return no_memory(c);
+	}
+	return 0;
+}
+
+static int choose_all(struct chooser *c, const struct metric_set *set)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < set->nr && !ret; i++)
+		ret = choose(c, &set->metric[i], "");
+	return ret;
+}
+
+static int choose_path(struct chooser *c, const char *path)
+{
+	struct metrics *ms = c->ms;
+	struct metric_set *set = &ms->file[ms->nr_files];
+	int ret;
+
+	if (ms->nr_files == METRICS_FILES_MAX)
+		return fail(-E2BIG, c->err, c->errlen, "\"%s\": more than %d files", path,
+			    METRICS_FILES_MAX);
+	ret = metric_set_file(set, path, c->err, c->errlen);
+	if (ret)
+		return ret;
+	ms->nr_files++;
+	if (!set->nr)
+		return fail(-EINVAL, c->err, c->errlen, "%s: no metric is defined there", path);
+	return choose_all(c, set);
+}
+
+/* Whether @m is from a file of the folders that is called @name, of @len bytes. */
+static bool in_file(const struct metric *m, const char *name, size_t len)
+{
+	const char *base = strrchr(m->file, '/');
+
+	base = base ? base + 1 : m->file;
+	return strncmp(base, name, len) == 0 && strcmp(base + len, METRIC_SUFFIX) == 0;
+}
+
+static int choose_name(struct chooser *c, const char *name)
+{
+	size_t len = strcspn(name, ":"), mods = strlen(name + len);
+	const struct metric *metric = metric_set_find(&c->ms->known, name, len);
+	bool found = metric != NULL;
+	int ret = 0;
+
+	if (mods && (mods == 1 || strspn(name + len + 1, MODIFIERS) != mods - 1))
+		return fail(-EINVAL, c->err, c->errlen,
+			    "\"%.60s\": accepted behind \":\": the modifiers u k h G H", name);
+	if (metric)
+		ret = choose(c, metric, name + len);
+	for (size_t i = 0; !metric && i < c->ms->known.nr && !ret; i++) {
+		if (!in_file(&c->ms->known.metric[i], name, len))
+			continue;
+		found = true;
+		ret = choose(c, &c->ms->known.metric[i], name + len);
+	}
+	if (found)
+		return ret;
+	return fail(
+		-ENOENT, c->err, c->errlen,
+		"\"%.60s\" is no metric; `vpmu metrics` lists them, and a path with \"/\" names "
+		"a file%s",
+		name, c->bad);
+}
+
+int metrics_choose(struct metrics *ms, const char *list, char *err, size_t errlen)
+{
+	struct chooser c = {.ms = ms, .err = err, .errlen = errlen};
+	char *copy = strdup(list), *rest = copy, *item;
+	int ret;
+
+	*ms = (struct metrics){0};
+	ret = copy ? 0 : no_memory(&c);
+	if (!ret && metrics_known(&ms->known, note_bad, &c) == -ENOMEM)
+		ret = no_memory(&c);
+	while (!ret && (item = strsep(&rest, ","))) {
+		if (!*item)
+			ret = fail(-EINVAL, err, errlen,
+				   "\"%.60s\": a name is empty; accepted: name[,name...]", list);
+		else if (strchr(item, '/'))
+			ret = choose_path(&c, item);
+		else
+			ret = choose_name(&c, item);
+	}
+	free(copy);
+	if (ret)
+		metrics_free(ms);
+	return ret;
+}
+
+void metrics_free(struct metrics *ms)
+{
+	for (size_t i = 0; i < ms->nr; i++)
+		free_chosen(&ms->m[i]);
+	for (size_t i = 0; i < ms->nr_files; i++)
+		metric_set_free(&ms->file[i]);
+	metric_set_free(&ms->known);
+	free(ms->m);
+	*ms = (struct metrics){0};
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+/* Append @name to *list unless it is one of its @n items of @have or was appended before. */
+static bool append(char **list, char *const *have, size_t n, const char *name)
+{
+	char *longer;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(have[i], name) == 0)
+			return true;
+	if (asprintf(&longer, "%s%s%s", *list, **list ? "," : "", name) < 0)
+		return false;
+	free(*list);
+	*list = longer;
+	return true;
+}
+
+static bool needed_before(const struct metrics *ms, size_t m, size_t e)
+{
+	for (size_t i = 0; i <= m; i++)
+		for (size_t k = 0; k < (i < m ? ms->m[i].metric->formula.nr_events : e); k++)
+			if (strcmp(ms->m[i].event[k], ms->m[m].event[e]) == 0)
+				return true;
+	return false;
+}
+
+char *metrics_events(const struct metrics *ms, const char *events)
+{
+	char *list = strdup(events ? events : ""), *have[EVENTS_MAX] = {NULL};
+	vpmu_key_t keys[EVENTS_MAX];
+	size_t n = EVENTS_MAX;
+	bool ok = list != NULL;
+
+	/* A list that cannot be parsed here goes to the server as it is, which says why. */
+	if (!ok || !*list || vpmu_event_parse_list(list, VPMU_SPACE_INTEL, keys, have, &n, NULL, 0))
+		n = 0;
+	for (size_t i = 0; ok && i < ms->nr; i++)
+		for (size_t e = 0; ok && e < ms->m[i].metric->formula.nr_events; e++)
+			if (!needed_before(ms, i, e))
+				ok = append(&list, have, n, ms->m[i].event[e]);
+	for (size_t i = 0; i < n; i++)
+		free(have[i]);
+	if (!ok) {
+		free(list);
+		list = NULL;
+	}
+	return list;
+}
+
+char *metrics_ask(struct metrics *ms, const char *cmd, const char *list, const char *events)
+{
+	char err[600], *all;
+	int ret = metrics_choose(ms, list, err, sizeof(err));
+
+	if (ret)
+		cli_usage("%s: -M: %s", cmd, err);
+	all = metrics_events(ms, events);
+	if (!all)
+		cli_usage("%s: -M: out of memory", cmd);
+	return all;
+}

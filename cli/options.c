@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Command lines of the subcommands: see options.h. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/error.h"
+#include "cli/options.h"
+
+#define DURATION_MAX_S 1e6
+#define LIST_MAX       8192 /* bytes of all -e together */
+#define OPT_KEYS       4096 /* all keys of options are below */
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+const char *cli_command(const struct argp_state *state)
+{
+	const char *blank = strchr(state->name, ' '); /* the name is "vpmu stat" */
+
+	return blank ? blank + 1 : state->name;
+}
+
+void cli_once(const struct argp_state *state, int key, const char *option)
+{
+	static bool given[OPT_KEYS];
+
+	if (given[key])
+		cli_usage("%s: %s is given twice; give it once", cli_command(state), option);
+	given[key] = true;
+}
+
+long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
+		long max)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (end == text || *end || errno || v < min || v > max)
+		cli_usage("%s: %s \"%s\": give a number from %ld to %ld", cli_command(state),
+			  option, text, min, max);
+	return v;
+}
+
+double cli_seconds(const struct argp_state *state, const char *option, const char *text, double max)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || *end || !isfinite(v) || v <= 0 || v > max)
+		cli_usage("%s: %s \"%s\": give seconds above 0 and up to %g", cli_command(state),
+			  option, text, max);
+	return v;
+}
+
+void cli_one_arg(const char **out, const char *arg, const char *what,
+		 const struct argp_state *state)
+{
+	if (*out)
+		cli_usage("%s: \"%s\" and \"%s\": give only one %s", cli_command(state), *out, arg,
+			  what);
+	*out = arg;
+}
+
+error_t cli_no_args(int key, char *arg, struct argp_state *state)
+{
+	if (key == ARGP_KEY_ARG)
+		cli_usage("%s: \"%s\": this command takes no argument", cli_command(state), arg);
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* ---- options of several subcommands ------------------------------------------------------- */
+
+enum { OPT_FOR_EACH = 2000, OPT_FOLDED, OPT_FORMAT, OPT_NO_BIG_NUM };
+
+/* Several -e, or several -M, are one list: @arg is added to @all. */
+static const char *add_list(char all[LIST_MAX], const char *option, const char *arg,
+			    const struct argp_state *state)
+{
+	size_t n = strlen(all);
+
+	if (n + strlen(arg) + 2 > LIST_MAX)
+		cli_usage("%s: %s: give at most %d bytes of names", cli_command(state), option,
+			  LIST_MAX - 2);
+	snprintf(all + n, LIST_MAX - n, "%s%s", n ? "," : "", arg);
+	return all;
+}
+
+static void add_target(struct what_opts *o, const char *arg, const struct argp_state *state)
+{
+	for (size_t i = 0; i < o->nr_targets; i++)
+		if (strcmp(o->target[i], arg) == 0)
+			return;
+	if (o->nr_targets == CLI_TARGETS_MAX)
+		cli_usage("%s: -t: give at most %d targets", cli_command(state), CLI_TARGETS_MAX);
+	o->target[o->nr_targets++] = arg;
+}
+
+static error_t parse_what(int key, char *arg, struct argp_state *state)
+{
+	static char events[LIST_MAX];
+	struct what_opts *o = state->input;
+
+	switch (key) {
+	case 'e':
+		o->events = add_list(events, "-e", arg, state);
+		return 0;
+	case OPT_FOR_EACH:
+		cli_once(state, key, "--for-each");
+		if (strcmp(arg, "tenant") && strcmp(arg, "vm") && strcmp(arg, "vcpu"))
+			cli_usage("%s: --for-each \"%s\": give tenant, vm or vcpu",
+				  cli_command(state), arg);
+		o->scope = arg;
+		return 0;
+	case 't':
+		add_target(o, arg, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option what_options[] = {
+	{"event", 'e', "LIST", 0, "The events, as for perf stat -e; several -e add up", 0},
+	{"for-each", OPT_FOR_EACH, "KIND", 0, "One row for each tenant, vm or vcpu", 0},
+	{"target", 't', "TARGET", 0,
+	 "A tenant (/acme), a VM (web-1) or everything (/, the default); several -t add up", 0},
+	{0},
+};
+
+const struct argp cli_what_argp = {.options = what_options, .parser = parse_what};
+
+static error_t parse_metric(int key, char *arg, struct argp_state *state)
+{
+	static char metrics[LIST_MAX];
+	const char **list = state->input;
+
+	if (key != 'M')
+		return ARGP_ERR_UNKNOWN;
+	*list = add_list(metrics, "-M", arg, state);
+	return 0;
+}
+
+static const struct argp_option metric_options[] = {
+	{"metrics", 'M', "LIST", 0,
+	 "Metrics, which `vpmu metrics` lists, computed from events that are counted as well; "
+	 "several -M add up",
+	 0},
+	{0},
+};
+
+const struct argp cli_metric_argp = {.options = metric_options, .parser = parse_metric};
+
+static error_t parse_format(int key, char *arg, struct argp_state *state)
+{
+	struct format_opts *o = state->input;
+
+	switch (key) {
+	case 'x':
+		cli_once(state, key, "-x");
+		if (!*arg)
+			cli_usage("%s: -x: give a separator that is not empty, such as \",\"",
+				  cli_command(state));
+		o->sep = arg;
+		break;
+	case 'j':
+		o->json = true;
+		break;
+	case OPT_NO_BIG_NUM:
+		o->plain = true;
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	if (o->json && o->sep)
+		cli_usage("%s: give only one of -j and -x", cli_command(state));
+	return 0;
+}
+
+static const struct argp_option format_options[] = {
+	{"field-separator", 'x', "SEP", 0, "Print one value per line, fields separated by SEP", 0},
+	{"json-output", 'j', NULL, 0, "Print one JSON object per value and line", 0},
+	{"no-big-num", OPT_NO_BIG_NUM, NULL, 0, "Print numbers without thousands separators", 0},
+	{0},
+};
+
+const struct argp cli_format_argp = {.options = format_options, .parser = parse_format};
+
+static error_t parse_json(int key, char *arg, struct argp_state *state)
+{
+	bool *json = state->input;
+
+	if (key != 'j')
+		return cli_no_args(key, arg, state);
+	*json = true;
+	return 0;
+}
+
+static const struct argp_option json_options[] = {
+	{"json-output", 'j', NULL, 0, "Print one JSON object per line", 0},
+	{"json", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{0},
+};
+
+const struct argp cli_json_argp = {.options = json_options, .parser = parse_json};
+
+static enum data_format parse_data_format(const struct argp_state *state, const char *text,
+					  unsigned int have)
+{
+	static const struct {
+		enum data_format format;
+		const char *name;
+	} formats[] = {{DATA_PERF_SCRIPT, "perf-script"},
+		       {DATA_PPROF, "pprof"},
+		       {DATA_BRSTACK, "brstack"}};
+	char list[64] = "";
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		if (!(have & formats[i].format))
+			continue;
+		if (!strcmp(text, formats[i].name))
+			return formats[i].format;
+		have &= ~formats[i].format;
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 !*list ? ""
+			 : have ? ", "
+				: " or ",
+			 formats[i].name);
+	}
+	cli_usage("%s: --format \"%s\": give %s", cli_command(state), text, list);
+}
+
+static void check_look(const struct argp_state *state, struct look_opts *o)
+{
+	if (o->folded + o->json + (o->format != DATA_NONE) > 1)
+		cli_usage("%s: give only one of --format, --folded and -j", cli_command(state));
+	if (o->output && !o->folded && !o->format)
+		cli_usage("%s: -o needs --format or --folded", cli_command(state));
+	if (o->format == DATA_PPROF && (!o->output || !strcmp(o->output, "-")) && isatty(1))
+		cli_usage("%s: --format=pprof is not text: give a file with -o",
+			  cli_command(state));
+	if (!o->target)
+		o->target = "/";
+}
+
+static error_t parse_look(int key, char *arg, struct argp_state *state)
+{
+	struct look_opts *o = state->input;
+
+	switch (key) {
+	case 'd':
+		cli_once(state, key, "-d");
+		o->duration_s = cli_seconds(state, "-d", arg, DURATION_MAX_S);
+		return 0;
+	case OPT_FOLDED:
+		o->folded = true;
+		return 0;
+	case 'j':
+		o->json = true;
+		return 0;
+	case OPT_FORMAT:
+		cli_once(state, key, "--format");
+		o->format = parse_data_format(state, arg, o->formats);
+		return 0;
+	case 'o':
+		cli_once(state, key, "-o");
+		o->output = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		cli_one_arg(&o->target, arg, "target", state);
+		return 0;
+	case ARGP_KEY_END:
+		check_look(state, o);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option look_options[] = {
+	{"duration", 'd', "SEC", 0, "Stop after SEC seconds; fractions are allowed", 0},
+	{"folded", OPT_FOLDED, NULL, 0, "Print call chains as folded stacks, for flame graphs", 0},
+	{"json-output", 'j', NULL, 0, "Print one JSON object per line", 0},
+	{"format", OPT_FORMAT, "FORMAT", 0,
+	 "Print data for other tools: perf-script, pprof or, of vpmu lbr, brstack", 0},
+	{"output", 'o', "FILE", 0, "Write what --format or --folded print to FILE", 0},
+	{0},
+};
+
+const struct argp cli_look_argp = {.options = look_options, .parser = parse_look};
+
+/* ---- the parser of all subcommands -------------------------------------------------------- */
+
+static error_t parse_socket(int key, char *arg, struct argp_state *state)
+{
+	struct cli *cli = state->input;
+
+	if (key == 'h') {
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		return 0;
+	}
+	if (key != 'S')
+		return ARGP_ERR_UNKNOWN;
+	cli_once(state, key, "-S");
+	if (!*arg)
+		cli_usage("-S: give the path of a socket, not an empty string");
+	cli->socket = arg;
+	return 0;
+}
+
+static const struct argp_option socket_options[] = {
+	{"socket", 'S', "PATH", 0,
+	 "The server's socket (default: $VPMU_SOCKET, then the usual places)", 1},
+	{NULL, 'h', NULL, 0, "As --help", -1},
+	{0},
+};
+
+const struct argp cli_socket_argp = {.options = socket_options, .parser = parse_socket};
+
+/* The outer parser gives -S to one child and everything else to the other. */
+struct outer {
+	struct cli *cli;
+	void *own;
+	int first_arg;
+	bool stop_at_arg;
+};
+
+static error_t parse_outer(int key, char *arg, struct argp_state *state)
+{
+	struct outer *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = o->own;
+		state->child_inputs[1] = o->cli;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (!o->stop_at_arg)
+			return ARGP_ERR_UNKNOWN;
+		o->first_arg = state->next - 1;
+		state->next = state->argc;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, int *first_arg,
+	       void *input)
+{
+	const struct argp own = {
+		.options = argp->options, .parser = argp->parser, .children = argp->children};
+	const struct argp_child children[] = {
+		{&own, 0, NULL, 0}, {&cli_socket_argp, 0, NULL, 0}, {0}};
+	const struct argp outer = {.parser = parse_outer,
+				   .args_doc = argp->args_doc,
+				   .doc = argp->doc,
+				   .children = children};
+	struct outer o = {
+		.cli = cli, .own = input, .first_arg = argc, .stop_at_arg = first_arg != NULL};
+
+	/* Wrong options end the program there; what is left is memory. */
+	if (argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o))
+		cli_usage("%s: out of memory", argv[0]);
+	if (first_arg)
+		*first_arg = o.first_arg;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples as `perf script` prints them, see perf_script.h. There is no CPU: the server adds equal
+ * samples up. A name must never break a line or a field.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/chain.h"
+#include "cli/perf_script.h"
+
+/* Which object the code at @p is in, as perf names kernels. */
+static const char *object_of(const struct chain *ch, const struct place *p)
+{
+	switch (place_code(&ch->in, p)) {
+	case CODE_GUEST_KERNEL:
+		return "[guest.kernel.kallsyms]";
+	case CODE_HOST_KERNEL:
+		return "[kernel.kallsyms]";
+	default:
+		return "[unknown]";
+	}
+}
+
+const char *perf_script_who(const struct origin *o, char buf[WHO_LEN])
+{
+	const char *who = o->vm ? o->vm : o->tenant ? o->tenant : "[host]";
+
+	snprintf(buf, WHO_LEN, o->vm && o->vcpu >= 0 ? "%.256s/vcpu%d" : "%.256s", who, o->vcpu);
+	return buf;
+}
+
+/* The lines of one sample: what is before its time, a NUL, and what is after it. */
+static char *text_of(struct fields *fields, struct images *im, const json_t *row,
+		     const struct perf_script_about *about)
+{
+	char buf[ADDRESS_LEN], who[WHO_LEN], *text = NULL;
+	struct chain ch;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	chain_parse(fields, row, &ch);
+	fprintf(f, "%s %u", perf_script_who(&ch.in, who),
+		ch.in.pid ? ch.in.pid : images_pid(im, ch.in.vm));
+	fputc('\0', f);
+	fprintf(f, " %" PRIu64 " %s:\n", about->period, about->event);
+	for (size_t i = 0; i < ch.nr; i++) {
+		const struct place *p = &ch.place[i];
+
+		fprintf(f, "\t%16" PRIx64 " %s (%s)\n", p->address,
+			p->known ? place_name(im, &ch.in, p, buf) : "[unknown]", object_of(&ch, p));
+	}
+	fputc('\n', f);
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static void print_sample(const char *text, const char *time, FILE *f)
+{
+	fprintf(f, "%s%s%s", text, time, text + strlen(text) + 1);
+}
+
+static int print_by_chain(const struct perf_script_about *about, struct fields *fields,
+			  struct images *im, const json_t *chains, FILE *f)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach (chains, i, row) {
+		uint64_t n = field_u64(fields, row, "samples");
+		char *text = text_of(fields, im, row, about);
+
+		if (!text)
+			return -ENOMEM;
+		while (n-- && !fields->wrong && !ferror(f))
+			print_sample(text, "", f);
+		free(text);
+	}
+	return 0;
+}
+
+/* ---- by time ------------------------------------------------------------------------------ */
+
+struct sample {
+	uint64_t ns; /* since the profile's start */
+	size_t chain;
+};
+
+static int cmp_sample(const void *a, const void *b)
+{
+	const struct sample *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? -1 : 1;
+	return (x->chain > y->chain) - (x->chain < y->chain);
+}
+
+/* How many samples there are if each of them has its time; else 0. */
+static size_t all_timed(struct fields *fields, const json_t *chains)
+{
+	const json_t *row;
+	size_t i, n = 0;
+
+	json_array_foreach (chains, i, row) {
+		size_t times = json_array_size(json_object_get(row, "times"));
+
+		if (times != field_u64(fields, row, "samples"))
+			return 0;
+		n += times;
+	}
+	return n;
+}
+
+static void take_times(struct fields *fields, const json_t *row, size_t chain, struct sample *to)
+{
+	const json_t *time;
+	size_t i;
+
+	json_array_foreach (json_object_get(row, "times"), i, time) {
+		if (!json_is_integer(time) || json_integer_value(time) < 0)
+			field_wrong(fields, "times");
+		to[i] = (struct sample){.ns = (uint64_t)json_integer_value(time), .chain = chain};
+	}
+}
+
+static int print_by_time(const struct perf_script_about *about, struct fields *fields,
+			 struct images *im, const json_t *chains, uint64_t start_ns, size_t nr,
+			 FILE *f)
+{
+	size_t nr_chains = json_array_size(chains), i, n = 0;
+	struct sample *samples = calloc(nr, sizeof(*samples));
+	char **text = calloc(nr_chains, sizeof(*text)), time[48];
+	int ret = samples && text ? 0 : -ENOMEM;
+	const json_t *row;
+
+	for (i = 0; i < nr_chains && !ret; i++) {
+		row = json_array_get(chains, i);
+		text[i] = text_of(fields, im, row, about);
+		ret = text[i] ? 0 : -ENOMEM;
+		take_times(fields, row, i, &samples[n]);
+		n += json_array_size(json_object_get(row, "times"));
+	}
+	if (!ret)
+		qsort(samples, nr, sizeof(*samples), cmp_sample);
+	for (i = 0; i < nr && !ret && !fields->wrong && !ferror(f); i++) {
+		uint64_t ns = start_ns + samples[i].ns;
+
+		snprintf(time, sizeof(time), " %" PRIu64 ".%09u:", ns / 1000000000,
+			 (unsigned int)(ns % 1000000000));
+		print_sample(text[samples[i].chain], time, f);
+	}
+	for (i = 0; text && i < nr_chains; i++)
+		free(text[i]);
+	free(text);
+	free(samples);
+	return ret;
+}
+
+int perf_script_print(const struct perf_script_about *about, struct fields *fields,
+		      struct images *im, const json_t *answer, FILE *f,
+		      struct perf_script_gaps *gaps)
+{
+	const json_t *chains = field_array(fields, answer, "chains");
+	uint64_t start_ns = field_u64_or(fields, answer, "start-ns", 0);
+	size_t nr = start_ns ? all_timed(fields, chains) : 0;
+
+	*gaps = (struct perf_script_gaps){
+		.left_out = field_u64(fields, answer, "other-chains"),
+		.no_times = start_ns && !nr && json_array_size(chains),
+	};
+	return nr ? print_by_time(about, fields, im, chains, start_ns, nr, f)
+		  : print_by_chain(about, fields, im, chains, f);
+}

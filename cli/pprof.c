@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Profiles in the format of pprof: see pprof.h. */
+#include <errno.h>
+#include <pprof.pb-c.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "cli/pprof.h"
+
+#define GZIP_WINDOW (15 + 16) /* deflateInit2 of zlib.h: the largest window, a gzip header */
+
+/* What the profile has a number for, so that the same thing is in it once. */
+enum kind { STRING, MAPPING, FUNCTION, LOCATION };
+struct known {
+	enum kind kind;
+	const char *text; /* of strings; else "" */
+	uint64_t a, b;	  /* what else it is told by */
+	uint64_t id;
+};
+
+struct pprof {
+	Perftools__Profiles__Profile m;
+	void *entries; /* of tsearch */
+	uint64_t period;
+	bool event;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct known *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->a != y->a)
+		return x->a < y->a ? -1 : 1;
+	if (x->b != y->b)
+		return x->b < y->b ? -1 : 1;
+	return strcmp(x->text, y->text);
+}
+
+/* The entry that is equal to @key, NULL if there is none. */
+static const struct known *find(const struct pprof *p, const struct known *key)
+{
+	struct known *const *found = tfind(key, &p->entries, compare);
+
+	return found ? *found : NULL;
+}
+
+/* Remember @key; its text must live as long as the profile. 0 or -ENOMEM. */
+static int keep(struct pprof *p, const struct known *key)
+{
+	struct known *e = malloc(sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	*e = *key;
+	if (tsearch(e, &p->entries, compare))
+		return 0;
+	free(e);
+	return -ENOMEM;
+}
+
+/*
+ * Append to the array *@list of @n pointers a message of @size bytes, whose initial value is @init.
+ * The array doubles when the number of its elements is a power of two. NULL: no memory.
+ */
+static void *append(void *list, size_t *n, size_t size, const void *init)
+{
+	void *array, *message;
+
+	/* By memcpy, because pointers to different types may not be accessed as one another. */
+	memcpy(&array, list, sizeof(array));
+	if (!(*n & (*n - 1))) {
+		array = reallocarray(array, *n ? *n * 2 : 1, sizeof(void *));
+		if (!array)
+			return NULL;
+		memcpy(list, &array, sizeof(array));
+	}
+	message = malloc(size);
+	if (!message)
+		return NULL;
+	memcpy(message, init, size);
+	memcpy((char *)array + (*n)++ * sizeof(message), &message, sizeof(message));
+	return message;
+}
+
+#define APPEND(list, n, type, init) ((type *)append(&(list), &(n), sizeof(type), &(const type)init))
+
+/* The index of @text. Below 0: -ENOMEM. */
+static int64_t string(struct pprof *p, const char *text)
+{
+	struct known key = {.kind = STRING, .text = text};
+	const struct known *e = find(p, &key);
+	char *copy;
+
+	if (e)
+		return (int64_t)e->id;
+	copy = append(&p->m.string_table, &p->m.n_string_table, strlen(text) + 1, text);
+	if (!copy)
+		return -ENOMEM;
+	key.text = copy;
+	key.id = p->m.n_string_table - 1;
+	return keep(p, &key) ? -ENOMEM : (int64_t)key.id;
+}
+
+/* The ids of a mapping, a function and a location. 0: no memory. */
+static uint64_t mapping(struct pprof *p, const char *file)
+{
+	int64_t name = string(p, file);
+	struct known key = {.kind = MAPPING, .text = "", .a = (uint64_t)name};
+	const struct known *e = find(p, &key);
+	Perftools__Profiles__Mapping *m;
+
+	if (name < 0 || e)
+		return e ? e->id : 0;
+	m = APPEND(p->m.mapping, p->m.n_mapping, Perftools__Profiles__Mapping,
+		   PERFTOOLS__PROFILES__MAPPING__INIT);
+	if (!m)
+		return 0;
+	m->id = key.id = p->m.n_mapping;
+	m->filename = name;
+	m->has_functions = true; /* readers need not look for names themselves */
+	return keep(p, &key) ? 0 : key.id;
+}
+
+static uint64_t function(struct pprof *p, const char *text, uint64_t in)
+{
+	int64_t name = string(p, text);
+	struct known key = {.kind = FUNCTION, .text = "", .a = (uint64_t)name, .b = in};
+	const struct known *e = find(p, &key);
+	Perftools__Profiles__Function *f;
+
+	if (name < 0 || e)
+		return e ? e->id : 0;
+	f = APPEND(p->m.function, p->m.n_function, Perftools__Profiles__Function,
+		   PERFTOOLS__PROFILES__FUNCTION__INIT);
+	if (!f)
+		return 0;
+	f->id = key.id = p->m.n_function;
+	f->name = f->system_name = name;
+	return keep(p, &key) ? 0 : key.id;
+}
+
+/* A place named @name; those without an address are told by their names. */
+static uint64_t location(struct pprof *p, uint64_t in, bool known, uint64_t address,
+			 const char *name)
+{
+	struct known key = {.kind = LOCATION, .text = known ? "" : name, .a = in, .b = address};
+	const struct known *e = find(p, &key);
+	uint64_t f = e ? 0 : function(p, name, in);
+	Perftools__Profiles__Location *l;
+	Perftools__Profiles__Line *line;
+	int64_t text;
+
+	if (e || !f)
+		return e ? e->id : 0;
+	l = APPEND(p->m.location, p->m.n_location, Perftools__Profiles__Location,
+		   PERFTOOLS__PROFILES__LOCATION__INIT);
+	if (!l)
+		return 0;
+	l->id = key.id = p->m.n_location;
+	l->mapping_id = in;
+	l->address = known ? address : 0;
+	line = APPEND(l->line, l->n_line, Perftools__Profiles__Line,
+		      PERFTOOLS__PROFILES__LINE__INIT);
+	if (!line)
+		return 0;
+	line->function_id = f;
+	if (!known) {
+		text = string(p, name);
+		if (text < 0)
+			return 0;
+		key.text = p->m.string_table[text];
+	}
+	return keep(p, &key) ? 0 : key.id;
+}
+
+static int value_type(struct pprof *p, Perftools__Profiles__ValueType *v, const char *type)
+{
+	v->type = string(p, type);
+	v->unit = string(p, "count");
+	return v->type < 0 || v->unit < 0 ? -ENOMEM : 0;
+}
+
+static int sample_type(struct pprof *p, const char *type)
+{
+	Perftools__Profiles__ValueType *v =
+		APPEND(p->m.sample_type, p->m.n_sample_type, Perftools__Profiles__ValueType,
+		       PERFTOOLS__PROFILES__VALUE_TYPE__INIT);
+
+	return v ? value_type(p, v, type) : -ENOMEM;
+}
+
+static int period_type(struct pprof *p, const struct pprof_about *about)
+{
+	Perftools__Profiles__ValueType *v = malloc(sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	perftools__profiles__value_type__init(v);
+	p->m.period_type = v;
+	p->m.period = (int64_t)about->period;
+	return value_type(p, v, about->event);
+}
+
+struct pprof *pprof_new(const struct pprof_about *about)
+{
+	struct pprof *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	perftools__profiles__profile__init(&p->m);
+	p->event = about->event != NULL;
+	p->period = about->period;
+	p->m.time_nanos = about->start_ns;
+	p->m.duration_nanos = about->duration_ns;
+	/* The first string is the empty one, see profile.proto. */
+	if (string(p, "") || sample_type(p, about->samples) ||
+	    (p->event && (sample_type(p, about->event) || period_type(p, about)))) {
+		pprof_free(p);
+		return NULL;
+	}
+	p->m.default_sample_type = p->m.sample_type[p->m.n_sample_type - 1]->type;
+	return p;
+}
+
+void pprof_free(struct pprof *p)
+{
+	if (!p)
+		return;
+	/* free_unpacked frees what it finds and the message itself, which is a part of *p. */
+	_Static_assert(offsetof(struct pprof, m) == 0, "free() gets the profile");
+	tdestroy(p->entries, free);
+	perftools__profiles__profile__free_unpacked(&p->m, NULL);
+}
+
+int pprof_comment(struct pprof *p, const char *fmt, ...)
+{
+	char text[400];
+	int64_t *more;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	more = reallocarray(p->m.comment, p->m.n_comment + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	p->m.comment = more;
+	more[p->m.n_comment] = string(p, text);
+	return more[p->m.n_comment] < 0 ? -ENOMEM : (p->m.n_comment++, 0);
+}
+
+/* @text NULL: the label is a number. */
+static int label(struct pprof *p, Perftools__Profiles__Sample *s, const char *key, const char *text,
+		 int64_t num)
+{
+	Perftools__Profiles__Label *l = APPEND(s->label, s->n_label, Perftools__Profiles__Label,
+					       PERFTOOLS__PROFILES__LABEL__INIT);
+
+	if (!l)
+		return -ENOMEM;
+	l->key = string(p, key);
+	l->str = text ? string(p, text) : 0;
+	l->num = text ? 0 : num;
+	return l->key < 0 || l->str < 0 ? -ENOMEM : 0;
+}
+
+static int labels(struct pprof *p, struct images *im, Perftools__Profiles__Sample *s,
+		  const struct origin *o)
+{
+	const char *tenant = o->tenant ? o->tenant : images_tenant(im, o->vm);
+	int ret = 0;
+
+	if (o->vm)
+		ret = label(p, s, "vm", o->vm, 0);
+	/* A number 0 would be no label at all: vCPU 0 has one, so it is a text. */
+	if (!ret && o->vm && o->vcpu >= 0) {
+		char vcpu[24];
+
+		snprintf(vcpu, sizeof(vcpu), "%d", o->vcpu);
+		ret = label(p, s, "vcpu", vcpu, 0);
+	}
+	if (!ret && tenant)
+		ret = label(p, s, "tenant", tenant, 0);
+	if (!ret && o->side)
+		ret = label(p, s, "side", o->side, 0);
+	if (!ret && o->pid)
+		ret = label(p, s, "pid", NULL, o->pid);
+	return ret;
+}
+
+/* What the code at @pl is in, for readers: a file, or a name in brackets as perf has them. */
+static uint64_t mapping_of(struct pprof *p, struct images *im, const struct origin *o,
+			   const struct place *pl)
+{
+	const char *path = images_path(im, o->vm);
+	char name[ADDRESS_LEN];
+
+	switch (pl->known ? place_code(o, pl) : CODE_HOST_USER) {
+	case CODE_GUEST_KERNEL:
+		snprintf(name, sizeof(name), "[guest.kernel.kallsyms] %.200s", o->vm ? o->vm : "");
+		return mapping(p, name);
+	case CODE_HOST_KERNEL:
+		return mapping(p, "[kernel.kallsyms]");
+	case CODE_GUEST:
+		snprintf(name, sizeof(name), "[guest] %.200s", o->vm ? o->vm : "");
+		return mapping(p, path ? path : name);
+	default:
+		return mapping(p, "[unknown]");
+	}
+}
+
+/* A sample without places, or NULL. The caller adds its places. */
+static Perftools__Profiles__Sample *sample_new(struct pprof *p, size_t places, uint64_t count)
+{
+	Perftools__Profiles__Sample *s =
+		APPEND(p->m.sample, p->m.n_sample, Perftools__Profiles__Sample,
+		       PERFTOOLS__PROFILES__SAMPLE__INIT);
+
+	if (!s)
+		return NULL;
+	s->location_id = calloc(places, sizeof(*s->location_id));
+	s->value = calloc(2, sizeof(*s->value));
+	if (!s->location_id || !s->value)
+		return NULL;
+	s->value[s->n_value++] = (int64_t)count;
+	if (p->event)
+		s->value[s->n_value++] = (int64_t)(count * p->period);
+	return s;
+}
+
+/* Add @count samples of one place that is only a name. */
+static int add_named(struct pprof *p, struct images *im, const struct origin *o, const char *name,
+		     uint64_t count)
+{
+	Perftools__Profiles__Sample *s = sample_new(p, 1, count);
+	uint64_t in = mapping(p, "[unknown]");
+
+	if (!s || !in)
+		return -ENOMEM;
+	s->location_id[0] = location(p, in, false, 0, name);
+	if (!s->location_id[0])
+		return -ENOMEM;
+	s->n_location_id = 1;
+	return o ? labels(p, im, s, o) : 0;
+}
+
+int pprof_add(struct pprof *p, struct images *im, const struct chain *ch, uint64_t count)
+{
+	Perftools__Profiles__Sample *s;
+	char buf[ADDRESS_LEN];
+
+	if (!ch->nr)
+		return add_named(p, im, &ch->in, "[no calls]", count);
+	s = sample_new(p, ch->nr, count);
+	if (!s)
+		return -ENOMEM;
+	for (size_t i = 0; i < ch->nr; i++) {
+		const struct place *pl = &ch->place[i];
+		uint64_t in = mapping_of(p, im, &ch->in, pl);
+		uint64_t id = in ? location(p, in, pl->known, pl->address,
+					    place_function(im, &ch->in, pl, buf))
+				 : 0;
+
+		if (!id)
+			return -ENOMEM;
+		s->location_id[s->n_location_id++] = id;
+	}
+	return labels(p, im, s, &ch->in);
+}
+
+int pprof_add_answer(struct pprof *p, struct fields *f, struct images *im, const json_t *answer)
+{
+	const json_t *chains = field_array(f, answer, "chains"), *row;
+	uint64_t others = field_u64_or(f, answer, "other-chains", 0);
+	size_t i;
+	int ret;
+
+	json_array_foreach (chains, i, row) {
+		struct chain ch;
+
+		chain_parse(f, row, &ch);
+		ret = pprof_add(p, im, &ch, field_u64(f, row, "samples"));
+		if (ret || f->wrong)
+			return ret;
+	}
+	return others ? add_named(p, im, NULL, "[other chains]", others) : 0;
+}
+
+int pprof_write(const struct pprof *p, FILE *f)
+{
+	size_t len = perftools__profiles__profile__get_packed_size(&p->m), bound;
+	unsigned char *plain = malloc(len ? len : 1), *packed = NULL;
+	z_stream z = {0};
+	int ret = -ENOMEM;
+
+	if (!plain || deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8,
+				   Z_DEFAULT_STRATEGY) != Z_OK)
+		goto out;
+	perftools__profiles__profile__pack(&p->m, plain);
+	bound = deflateBound(&z, len);
+	packed = malloc(bound);
+	z.next_in = plain;
+	z.avail_in = (uInt)len;
+	z.next_out = packed;
+	z.avail_out = (uInt)bound;
+	if (packed && len == z.avail_in && bound == z.avail_out &&
+	    deflate(&z, Z_FINISH) == Z_STREAM_END) {
+		fwrite(packed, 1, z.total_out, f);
+		ret = 0;
+	}
+	deflateEnd(&z);
+out:
+	free(packed);
+	free(plain);
+	return ret;
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vpmu profile: sample VMs for a time, then show which functions they ran. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/error.h"
+#include "cli/field.h"
+#include "cli/outfile.h"
+#include "cli/profile_view.h"
+#include "cli/progress.h"
+#include "cli/rows.h"
+#include "cli/wait.h"
+#include "cli/why.h"
+
+#define DEFAULT_EVENT "instructions"
+#define PERIOD_MAX    (1ULL << 47) /* docs/protocol.md */
+
+#define PROGRESS_STEP_S 0.5
+#define GUESTS_MAX	64
+
+struct profile_opts {
+	const char *event, *period;
+	struct look_opts look;
+	bool vcpu, chains;
+	const char *guests[GUESTS_MAX]; /* --guestkallsyms */
+	size_t nr_guests;
+};
+
+enum { OPT_VCPU = 1000, OPT_GUESTS };
+
+static const struct argp_option options[] = {
+	{"event", 'e', "EVENT", 0, "The event to sample (default: " DEFAULT_EVENT ")", 0},
+	{"count", 'c', "PERIOD", 0, "Events between two samples (default: 100000)", 0},
+	{"call-graph", 'g', NULL, 0, "Show call chains too", 0},
+	{"vcpu", OPT_VCPU, NULL, 0, "Show each vCPU separately", 0},
+	{"guestkallsyms", OPT_GUESTS, "[VM=]FILE", 0,
+	 "Names of guest kernel functions, from a copy of the guest's /proc/kallsyms", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct profile_opts *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->look;
+		return 0;
+	case 'e':
+		cli_once(state, key, "-e");
+		o->event = arg;
+		return 0;
+	case 'c':
+		cli_once(state, key, "-c");
+		o->period = arg;
+		return 0;
+	case 'g':
+		o->chains = true;
+		return 0;
+	case OPT_VCPU:
+		o->vcpu = true;
+		return 0;
+	case OPT_GUESTS:
+		if (o->nr_guests == GUESTS_MAX)
+			cli_usage("profile: --guestkallsyms: give at most %d", GUESTS_MAX);
+		o->guests[o->nr_guests++] = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* -c is sent as it is given: as digits, like all 64-bit numbers of the protocol. */
+static void check_period(const char *text)
+{
+	unsigned long long n;
+
+	if (!text)
+		return;
+	errno = 0;
+	n = strtoull(text, NULL, 10);
+	if (!*text || text[strspn(text, "0123456789")] || errno || !n || n > PERIOD_MAX)
+		cli_usage("profile: -c \"%s\": give a number of events from 1 to %llu", text,
+			  PERIOD_MAX);
+}
+
+/* Start a profile. Returns the request that stops it, or NULL after an error was printed. */
+static json_t *start(const struct profile_opts *o, struct client *c)
+{
+	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd",
+					    "profile-start", "event", o->event, "period", o->period,
+					    "target", o->look.target, "lbr", o->chains, "times",
+					    o->look.format == DATA_PERF_SCRIPT));
+	struct fields f = {0};
+	const char *name = a ? field_string(&f, a, "profile") : NULL;
+	json_t *stop = NULL;
+
+	if (a && fields_ok(&f)) {
+		stop = json_pack("{s:s, s:s}", "cmd", "profile-stop", "profile", name);
+		if (!stop)
+			cli_error("profile: out of memory");
+		rows_note_left_out("profile", a);
+	}
+	json_decref(a);
+	return stop;
+}
+
+/* A profile that saw nothing at all says why and is a failure. Returns the exit status. */
+static int check_ran(const struct profile_opts *o, struct client *c, const json_t *answer)
+{
+	struct fields f = {0};
+	uint64_t samples = field_u64(&f, answer, "samples") + field_u64(&f, answer, "lost");
+	uint64_t count = field_u64(&f, answer, "count");
+	char why[WHY_LEN];
+
+	if (samples)
+		return 0;
+	if (count) {
+		cli_error("profile: no samples: %s counted only %llu %s; lower the period with -c",
+			  o->look.target, (unsigned long long)count, o->event);
+		return 0;
+	}
+	if (field_u64(&f, answer, "running-ns")) {
+		cli_error("profile: no samples: %s ran, but counted no %s", o->look.target,
+			  o->event);
+		return 0;
+	}
+	why_not_running(c, o->look.target, why);
+	cli_error("profile: no samples of %s: %s", o->look.target, why);
+	return 1;
+}
+
+/* As cli_wait, and say how long it has been. */
+static enum cli_wait wait_until(const struct profile_opts *o, double end, struct client *c)
+{
+	double start = end < 0 ? cli_now() : end - o->look.duration_s;
+	enum cli_wait why;
+	bool last;
+
+	do {
+		double next = cli_now() + PROGRESS_STEP_S;
+
+		last = end >= 0 && end <= next;
+		why = cli_wait(last ? end : next, client_fd(c));
+		if (end < 0)
+			progress_show("profile", "%.0f s; Ctrl-C ends it", cli_now() - start);
+		else
+			progress_show("profile", "%.0f of %g s", cli_now() - start,
+				      o->look.duration_s);
+	} while (why == CLI_WAIT_TIME && !last);
+	progress_end();
+	return why;
+}
+
+static int guests_load(const struct profile_opts *o, struct images *im)
+{
+	for (size_t i = 0; i < o->nr_guests; i++)
+		if (images_guest_file(im, o->guests[i]))
+			return -1;
+	return 0;
+}
+
+static int run(const struct profile_opts *o, struct client *c)
+{
+	struct profile_format format = {.vcpu = o->vcpu,
+					.chains = o->chains,
+					.folded = o->look.folded,
+					.json = o->look.json,
+					.data = o->look.format};
+	double end = o->look.duration_s < 0 ? -1 : cli_now() + o->look.duration_s;
+	json_t *stop = NULL, *a = NULL;
+	struct outfile *out = NULL;
+	struct images *im;
+	struct timespec now;
+	enum cli_wait why;
+	double begin;
+	int ret = 1;
+
+	/* Ask for the images now: VMs may be gone at the end. Files are read before, so that a
+	 * wrong one costs no time. */
+	im = images_load(c);
+	if (!im)
+		return 1;
+	if (guests_load(o, im) || outfile_open(o->look.output, &out))
+		goto out;
+	clock_gettime(CLOCK_REALTIME, &now);
+	begin = cli_now();
+	stop = start(o, c);
+	if (!stop)
+		goto out;
+	why = wait_until(o, end, c);
+	format.duration_ns = (int64_t)((cli_now() - begin) * 1e9);
+	format.start_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+	format.f = outfile_stream(out);
+	if (why == CLI_WAIT_SERVER_GONE)
+		cli_error("profile: the server went away");
+	else if (images_refresh(im, c) == 0)
+		a = client_ask(c, json_incref(stop));
+	if (a)
+		ret = profile_show(&format, im, a);
+	if (a && !ret)
+		ret = check_ran(o, c, a);
+out:
+	if (outfile_close(out, a && !ret))
+		ret = 1;
+	json_decref(a);
+	json_decref(stop);
+	images_free(im);
+	return ret;
+}
+
+int cmd_profile(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&cli_look_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.children = children,
+		.args_doc = "[TARGET]",
+		.doc = "Sample a tenant, a VM or everything (/, the default) until Ctrl-C, or for "
+		       "a "
+		       "time, and show which functions they ran. The guests take no part in it.\v"
+		       "The names are those of the VMs' image files, and of the kernels where "
+		       "these are "
+		       "known. --folded and --format imply -g.",
+	};
+	struct profile_opts o = {
+		.event = DEFAULT_EVENT,
+		.look = {.duration_s = -1, .formats = DATA_PERF_SCRIPT | DATA_PPROF}};
+	struct client *c;
+	int ret = 1;
+
+	cli_parse(cli, &argp, argc, argv, NULL, &o);
+	o.chains |= o.look.folded || o.look.format;
+	check_period(o.period);
+	c = client_open(cli, false);
+	if (c && cli_wait_init() == 0)
+		ret = run(&o, c);
+	client_close(c);
+	return ret;
+}

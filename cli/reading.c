@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The answer of `read` or `detach` as plain structures: see reading.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "cli/field.h"
+#include "cli/reading.h"
+
+static const char *const kinds[] = {"root", "host", "tenant", "vm", "vcpu"};
+
+const char *row_kind_name(enum row_kind kind)
+{
+	return kinds[kind];
+}
+
+/* ---- parsing ------------------------------------------------------------------------------ */
+
+/*
+ * The parsers below return false when memory ran out. A wrong field is in @f, and the result then
+ * has harmless values.
+ */
+
+static bool copy(const char *text, char **out)
+{
+	*out = text ? strdup(text) : NULL;
+	return !text || *out;
+}
+
+static void parse_val(struct fields *f, const json_t *o, struct val *v)
+{
+	snprintf(v->quality, sizeof(v->quality), "%s", field_string(f, o, "quality"));
+	v->supported = field_bool(f, o, "supported");
+	v->count = field_u64(f, o, "count");
+	v->enabled_ns = field_u64(f, o, "enabled-ns");
+	v->running_ns = field_u64(f, o, "running-ns");
+	v->age_ns = field_u64_or(f, o, "age-ns", 0);
+	v->variance = -1;
+}
+
+static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_t nr_events)
+{
+	const json_t *values = field_array(f, o, "values");
+	const char *kind = field_string(f, o, "kind");
+
+	while (row->kind < ROW_VCPU && strcmp(kind, kinds[row->kind]) != 0)
+		row->kind++;
+	if (strcmp(kind, kinds[row->kind]) != 0)
+		field_wrong(f, "kind");
+	row->id = field_int(f, o, "row", UINT32_MAX);
+	row->depth = field_int(f, o, "depth", ROW_DEPTH_MAX);
+	row->gone = field_bool_or(f, o, "gone", false);
+	if (row->kind == ROW_VCPU)
+		row->vcpu = field_int(f, o, "vcpu", INT32_MAX);
+	row->v = calloc(nr_events, sizeof(*row->v));
+	if (!row->v || !copy(field_string(f, o, "path"), &row->path) ||
+	    !copy(row->kind >= ROW_VM ? field_string(f, o, "vm") : NULL, &row->vm) ||
+	    !copy(field_string_or(f, o, "error", NULL), &row->error) ||
+	    !copy(field_string_or(f, o, "plane", NULL), &row->plane))
+		return false;
+	/* Names of tenants are cut out of the path. */
+	if (row->path[0] != '/')
+		field_wrong(f, "path");
+	if (json_array_size(values) != nr_events)
+		field_wrong(f, "values");
+	for (size_t e = 0; e < nr_events && !f->wrong; e++)
+		parse_val(f, json_array_get(values, e), &row->v[e]);
+	return true;
+}
+
+static bool parse_events(struct fields *f, const json_t *list, struct reading *r)
+{
+	size_t n = json_array_size(list);
+
+	if (!n)
+		field_wrong(f, "events");
+	r->events = calloc(n + 1, sizeof(*r->events));
+	if (!r->events)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const char *name = json_string_value(json_array_get(list, i));
+
+		if (!name)
+			field_wrong(f, "events");
+		if (!copy(name ? name : "", &r->events[i]))
+			return false;
+		r->nr_events++;
+	}
+	return true;
+}
+
+/* Append a copy. */
+static bool add_unsupported(struct reading *r, const char *plane, const char *event,
+			    const char *why)
+{
+	struct unsupported *all = reallocarray(r->unsupported, r->nr_unsupported + 1, sizeof(*all));
+
+	if (!all)
+		return false;
+	r->unsupported = all;
+	all += r->nr_unsupported++;
+	*all = (struct unsupported){NULL, NULL, NULL};
+	return copy(plane, &all->plane) && copy(event, &all->event) && copy(why, &all->why);
+}
+
+/* Servers that say nothing of it have no such field. */
+static bool parse_unsupported(struct fields *f, const json_t *answer, struct reading *r)
+{
+	const json_t *item, *list = json_object_get(answer, "unsupported");
+	size_t i;
+
+	if (list)
+		field_array(f, answer, "unsupported");
+	json_array_foreach (list, i, item) {
+		const char *plane = field_string(f, item, "plane");
+		const char *event = field_string(f, item, "event");
+
+		if (!add_unsupported(r, plane, event, field_string(f, item, "why")))
+			return false;
+	}
+	return true;
+}
+
+static bool parse_answer(struct fields *f, const json_t *answer, struct reading *r)
+{
+	const json_t *rows = field_array(f, answer, "rows");
+	size_t n = json_array_size(rows);
+
+	r->age_ns = field_u64(f, answer, "age-ns");
+	r->dropped = field_u64(f, answer, "dropped");
+	r->rows = calloc(n + 1, sizeof(*r->rows));
+	if (!r->rows || !copy(field_string(f, answer, "session"), &r->session) ||
+	    !copy(field_string(f, answer, "target"), &r->target) ||
+	    !copy(field_string(f, answer, "scope"), &r->scope) ||
+	    !parse_events(f, field_array(f, answer, "events"), r) ||
+	    !parse_unsupported(f, answer, r))
+		return false;
+	while (r->nr_rows < n && !f->wrong) {
+		struct rrow *row = &r->rows[r->nr_rows];
+
+		row->order = r->nr_rows++;
+		if (!parse_row(f, json_array_get(rows, row->order), row, r->nr_events))
+			return false;
+	}
+	return true;
+}
+
+static const char *plane_of(const struct rrow *row)
+{
+	return row->plane ? row->plane : "";
+}
+
+static int by_plane(const void *a, const void *b)
+{
+	const struct rrow *x = a, *y = b;
+	int ret = strcmp(plane_of(x), plane_of(y));
+
+	return ret ? ret : x->order < y->order ? -1 : 1;
+}
+
+/* Whether the VM or the tenant that was asked for is not there any more. */
+static bool target_gone(const struct reading *r)
+{
+	bool vm = r->target[0] != '/';
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->nr_rows; i++) {
+		const struct rrow *row = &r->rows[i];
+
+		if (!vm && (row->kind > ROW_TENANT || strcmp(row->path, r->target) != 0))
+			continue;
+		if (!row->gone)
+			return false;
+		n++;
+	}
+	return n > 0;
+}
+
+struct reading *reading_parse(const json_t *answer)
+{
+	struct reading *r = calloc(1, sizeof(*r));
+	struct fields f = {0};
+
+	if (!r || !parse_answer(&f, answer, r)) {
+		cli_error("out of memory");
+		reading_free(r);
+		return NULL;
+	}
+	if (!fields_ok(&f)) {
+		reading_free(r);
+		return NULL;
+	}
+	if (r->nr_rows)
+		qsort(r->rows, r->nr_rows, sizeof(*r->rows), by_plane);
+	r->target_gone = target_gone(r);
+	return r;
+}
+
+static void free_row(struct rrow *row)
+{
+	free(row->path);
+	free(row->vm);
+	free(row->error);
+	free(row->plane);
+	free(row->v);
+}
+
+void reading_free(struct reading *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->nr_rows; i++)
+		free_row(&r->rows[i]);
+	for (size_t e = 0; e < r->nr_events; e++)
+		free(r->events[e]);
+	for (size_t i = 0; i < r->nr_unsupported; i++) {
+		free(r->unsupported[i].plane);
+		free(r->unsupported[i].event);
+		free(r->unsupported[i].why);
+	}
+	free(r->unsupported);
+	free(r->rows);
+	free(r->events);
+	free(r->session);
+	free(r->target);
+	free(r->scope);
+	free(r);
+}
+
+/* ---- union -------------------------------------------------------------------------------- */
+
+static const struct unsupported *find_unsupported(const struct reading *r, const char *plane,
+						  const char *event)
+{
+	for (size_t i = 0; i < r->nr_unsupported; i++)
+		if (strcmp(r->unsupported[i].plane, plane) == 0 &&
+		    strcmp(r->unsupported[i].event, event) == 0)
+			return &r->unsupported[i];
+	return NULL;
+}
+
+const char *reading_why(const struct reading *r, const struct rrow *row, size_t e)
+{
+	const struct unsupported *u =
+		row->v[e].supported ? NULL : find_unsupported(r, plane_of(row), r->events[e]);
+
+	return u ? u->why : NULL;
+}
+
+/* Add what @from says to what @to says. */
+static bool copy_unsupported(struct reading *to, const struct reading *from)
+{
+	for (size_t i = 0; i < from->nr_unsupported; i++) {
+		const struct unsupported *u = &from->unsupported[i];
+
+		if (!find_unsupported(to, u->plane, u->event) &&
+		    !add_unsupported(to, u->plane, u->event, u->why))
+			return false;
+	}
+	return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct rrow *x = *(const struct rrow *const *)a, *y = *(const struct rrow *const *)b;
+	int ret = strcmp(plane_of(x), plane_of(y));
+
+	if (!ret)
+		ret = strcmp(x->path, y->path);
+	if (!ret)
+		ret = strcmp(x->vm ? x->vm : "", y->vm ? y->vm : "");
+	if (!ret)
+		ret = (x->kind > y->kind) - (x->kind < y->kind);
+	if (!ret)
+		ret = (x->vcpu > y->vcpu) - (x->vcpu < y->vcpu);
+	return ret ? ret : x->gone - y->gone;
+}
+
+/* Let the rows of each plane begin at depth 0. */
+static void level(struct reading *r)
+{
+	for (size_t first = 0, last; first < r->nr_rows; first = last) {
+		unsigned int min = ROW_DEPTH_MAX;
+
+		for (last = first; last < r->nr_rows &&
+				   strcmp(plane_of(&r->rows[first]), plane_of(&r->rows[last])) == 0;
+		     last++)
+			min = r->rows[last].depth < min ? r->rows[last].depth : min;
+		for (size_t i = first; i < last; i++)
+			r->rows[i].depth -= min;
+	}
+}
+
+bool reading_merge(struct reading *into, struct reading *from)
+{
+	const struct rrow **names = calloc(into->nr_rows + 1, sizeof(*names));
+	struct rrow *rows = calloc(into->nr_rows + from->nr_rows + 1, sizeof(*rows));
+	size_t n = into->nr_rows;
+	char *target;
+
+	if (!names || !rows || !copy_unsupported(into, from) ||
+	    asprintf(&target, "%s,%s", into->target, from->target) < 0) {
+		free(names);
+		free(rows);
+		return false;
+	}
+	level(into);
+	level(from);
+	for (size_t i = 0; i < n; i++) {
+		rows[i] = into->rows[i];
+		names[i] = &into->rows[i];
+	}
+	qsort(names, n, sizeof(*names), by_name);
+	into->nr_merged++;
+	for (size_t i = 0; i < from->nr_rows; i++) {
+		const struct rrow *row = &from->rows[i];
+
+		if (bsearch(&row, names, n, sizeof(*names), by_name)) {
+			free_row(&from->rows[i]);
+			continue;
+		}
+		rows[into->nr_rows] = *row;
+		rows[into->nr_rows].order = into->nr_rows;
+		rows[into->nr_rows++].id |= (uint64_t)into->nr_merged << 32;
+	}
+	for (size_t i = 0; i < n; i++)
+		rows[i].order = i;
+	free(names);
+	free(into->rows);
+	free(into->target);
+	into->rows = rows;
+	into->target = target;
+	into->dropped += from->dropped;
+	qsort(into->rows, into->nr_rows, sizeof(*into->rows), by_plane);
+	from->nr_rows = 0;
+	reading_free(from);
+	return true;
+}
+
+/* ---- planes --------------------------------------------------------------------------------- */
+
+size_t reading_planes(const struct reading *r)
+{
+	size_t n = r->nr_rows > 0;
+
+	for (size_t i = 1; i < r->nr_rows; i++)
+		n += strcmp(plane_of(&r->rows[i - 1]), plane_of(&r->rows[i])) != 0;
+	return n;
+}
+
+const char *reading_plane(const struct reading *r)
+{
+	return reading_planes(r) == 1 ? r->rows[0].plane : NULL;
+}
+
+/* ---- differences -------------------------------------------------------------------------- */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct rrow *x = *(const struct rrow *const *)a, *y = *(const struct rrow *const *)b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+bool reading_subtract(struct reading *now, const struct reading *before)
+{
+	const struct rrow **sorted;
+
+	if (!before || !before->nr_rows || before->nr_events != now->nr_events)
+		return true;
+	sorted = calloc(before->nr_rows, sizeof(*sorted));
+	if (!sorted)
+		return false;
+	for (size_t i = 0; i < before->nr_rows; i++)
+		sorted[i] = &before->rows[i];
+	qsort(sorted, before->nr_rows, sizeof(*sorted), by_id);
+	for (size_t i = 0; i < now->nr_rows; i++) {
+		const struct rrow *row = &now->rows[i], **was;
+
+		was = bsearch(&row, sorted, before->nr_rows, sizeof(*sorted), by_id);
+		for (size_t e = 0; was && e < now->nr_events; e++) {
+			row->v[e].count -= (*was)->v[e].count;
+			row->v[e].enabled_ns -= (*was)->v[e].enabled_ns;
+			row->v[e].running_ns -= (*was)->v[e].running_ns;
+		}
+	}
+	free(sorted);
+	return true;
+}
+
+static bool copy_row(const struct rrow *from, struct rrow *to, size_t nr_events)
+{
+	*to = *from;
+	to->path = to->vm = to->error = to->plane = NULL;
+	to->v = calloc(nr_events, sizeof(*to->v));
+	if (!to->v || !copy(from->path, &to->path) || !copy(from->vm, &to->vm) ||
+	    !copy(from->error, &to->error) || !copy(from->plane, &to->plane))
+		return false;
+	memcpy(to->v, from->v, nr_events * sizeof(*to->v));
+	return true;
+}
+
+/* NULL: out of memory. */
+static struct reading *copy_of(const struct reading *r)
+{
+	struct reading *c = malloc(sizeof(*c));
+
+	if (!c)
+		return NULL;
+	*c = *r;
+	c->nr_events = c->nr_rows = 0;
+	c->nr_unsupported = 0;
+	c->unsupported = NULL;
+	c->session = c->target = c->scope = NULL;
+	c->events = calloc(r->nr_events + 1, sizeof(*c->events));
+	c->rows = calloc(r->nr_rows + 1, sizeof(*c->rows));
+	if (!c->events || !c->rows || !copy(r->session, &c->session) ||
+	    !copy(r->target, &c->target) || !copy(r->scope, &c->scope) || !copy_unsupported(c, r))
+		goto fail;
+	for (; c->nr_events < r->nr_events; c->nr_events++)
+		if (!copy(r->events[c->nr_events], &c->events[c->nr_events]))
+			goto fail;
+	while (c->nr_rows < r->nr_rows) {
+		struct rrow *row = &c->rows[c->nr_rows];
+
+		if (!copy_row(&r->rows[c->nr_rows++], row, r->nr_events))
+			goto fail;
+	}
+	return c;
+fail:
+	reading_free(c);
+	return NULL;
+}
+
+struct reading *reading_difference(struct reading *now, struct reading **before)
+{
+	struct reading *diff;
+
+	if (!now)
+		return NULL;
+	diff = copy_of(now);
+	if (!diff || !reading_subtract(diff, *before)) {
+		cli_error("out of memory");
+		reading_free(diff);
+		reading_free(now);
+		return NULL;
+	}
+	reading_free(*before);
+	*before = now;
+	return diff;
+}

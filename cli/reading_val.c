@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What the values of a reading mean: see reading.h. */
+#include <string.h>
+
+#include "cli/reading.h"
+
+uint64_t val_scaled(const struct val *v)
+{
+	unsigned __int128 n = (unsigned __int128)v->count * v->enabled_ns;
+
+	if (!v->running_ns || v->running_ns >= v->enabled_ns)
+		return v->count;
+	n /= v->running_ns;
+	return n > UINT64_MAX ? UINT64_MAX : (uint64_t)n;
+}
+
+double val_percent(const struct val *v)
+{
+	return v->enabled_ns ? 100.0 * (double)v->running_ns / (double)v->enabled_ns : 100.0;
+}
+
+bool val_is_scaled(const struct val *v)
+{
+	return v->running_ns < v->enabled_ns;
+}
+
+bool val_counted(const struct rrow *row, const struct val *v)
+{
+	if (!v->supported || row->error)
+		return false;
+	/* As perf: an event that never ran was not counted, also when the row itself never ran. A
+	 * count without time is a short interval: while a vCPU runs, its counts are charged an
+	 * instant before its time. */
+	return v->running_ns || v->count;
+}
+
+bool val_has(const struct val *v, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = v->quality; (p = strstr(p, word)); p += n)
+		if ((p == v->quality || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+			return true;
+	return false;
+}
+
+static size_t base_len(const char *event)
+{
+	return strcspn(event, ":");
+}
+
+int reading_ipc_pair(const struct reading *r, size_t e)
+{
+	const char *ins = r->events[e];
+	size_t n = base_len(ins);
+
+	if (n != strlen("instructions") || strncmp(ins, "instructions", n) != 0)
+		return -1;
+	for (size_t i = 0; i < r->nr_events; i++) {
+		const char *c = r->events[i];
+		size_t m = base_len(c);
+
+		if (((m == 6 && strncmp(c, "cycles", m) == 0) ||
+		     (m == 10 && strncmp(c, "cpu-cycles", m) == 0)) &&
+		    strcmp(c + m, ins + n) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+double reading_ipc(const struct reading *r, const struct rrow *row, size_t e)
+{
+	int c = reading_ipc_pair(r, e);
+	const struct val *cycles = c < 0 ? NULL : &row->v[c];
+
+	if (!cycles || !val_counted(row, &row->v[e]) || !val_counted(row, cycles) ||
+	    !val_scaled(cycles))
+		return -1;
+	return (double)val_scaled(&row->v[e]) / (double)val_scaled(cycles);
+}

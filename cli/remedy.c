@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The remedies of `vpmu check`: see remedy.h. The first line of the table that matches counts.
+ * Texts that a reason is recognised by are those of vpmu/host/perf_check.c, vpmud/ and
+ * vmm/machine/info.c; test_cli_remedy has each of them.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/remedy.h"
+
+#define NO_PMU                                                                                     \
+	"on bare metal: look for a BIOS setting of performance counters; in a VM: let its host "   \
+	"give it a vPMU (libvirt: <pmu state='on'/>). Software events are counted without one"
+
+static const struct {
+	const char *what; /* begins like this; NULL: any row */
+	const char *why;  /* has this in it; NULL: any reason */
+	const char *remedy;
+} table[] = {
+	/* reasons that occur in many rows */
+	{NULL, "no hardware PMU (in a VM", NO_PMU},
+	{NULL, "counting CPUs needs CAP_SYS_ADMIN",
+	 "sysctl kernel.perf_event_paranoid=2 (in /etc/sysctl.d to keep it)"},
+	{NULL, "not permitted: perf_event_paranoid",
+	 "run as root, or with CAP_PERFMON and sysctl kernel.perf_event_paranoid=2; or ask a "
+	 "server that "
+	 "may (vpmud)"},
+	{NULL, "others hold all hardware counters",
+	 "see who holds them in the second part; end them, or let events take turns"},
+	{NULL, "the kernel has no perf events", "a kernel with CONFIG_PERF_EVENTS"},
+	{NULL, "mediated vPMU run", "count with :H, or start VMs without a vPMU"},
+	{NULL, "this CPU's PMU does not have it", ""},
+	{NULL, "no event of this meaning on this CPU", ""},
+
+	/* who uses the counters */
+	{"mediated vPMU", "not known", "run vpmu check as root"},
+	{"mediated vPMU", NULL, "count with :H, or load KVM with enable_mediated_pmu=N"},
+	{"NMI watchdog", "not known", "run vpmu check as root"},
+	{"NMI watchdog", NULL, "sysctl kernel.nmi_watchdog=0 (in /etc/sysctl.d to keep it)"},
+	{"perf events of others", NULL, "run vpmu check as root: it sees all processes"},
+	{"perf events", "not known", "run vpmu check as root: it sees all processes"},
+	{"perf events of vpmud", NULL, "these are vpmu's own: vpmu sessions shows for whom"},
+	{"perf events of vpmu-vmm", NULL, "these are vpmu's own: vpmu sessions shows for whom"},
+	{"perf events of", NULL,
+	 "if its counters are wanted, end that program; leave_counters in vpmud.conf leaves it its "
+	 "share"},
+	{"KVM vPMU", NULL, "run vpmu check as root"},
+
+	/* rights */
+	{"right to count", "not known", "a kernel with CONFIG_PERF_EVENTS, and /proc mounted"},
+	{"right to count", NULL,
+	 "ask a server that has it (vpmud); to count without one, run as root, or give the program "
+	 "CAP_PERFMON"},
+	{"right to BPF", "no type information",
+	 "a kernel with CONFIG_DEBUG_INFO_BTF, as Debian's are"},
+	{"right to BPF", "has CAP_BPF", "mount -t bpf bpf /sys/fs/bpf"}, /* all but bpffs */
+	{"right to BPF", NULL, "run as root, or give the program CAP_BPF and CAP_PERFMON"},
+
+	/* no server */
+	{"server", "Permission denied",
+	 "only root, the server's user and members of its groups may use the socket: be root, or "
+	 "see "
+	 "admin_group and reader_group in vpmud.conf(5)"},
+	{"server", "none answers",
+	 "systemctl start vpmud; if it ends again, journalctl -u vpmud says why. Or vpmu-vmm "
+	 "--socket "
+	 "PATH, and -S PATH here"},
+	{"counts without vpmud", NULL,
+	 "start vpmud, which goes on with these counts; to give them up: rm -r /sys/fs/bpf/vpmu"},
+
+	/* vpmud */
+	{"PID namespace", NULL,
+	 "run vpmud on the host, or its container in the host's PID namespace (hostPID: true, "
+	 "--pid=host)"},
+	{"configuration", NULL, "correct the file at the line that is named, then vpmu reload"},
+	{"VMs, vCPUs and cgroups are counted", NULL,
+	 "journalctl -u vpmud says which could not be, and why"},
+	{"names of VMs", NULL,
+	 "journalctl -u vpmud says which; vm_owner in vpmud.conf(5) says whose names are believed"},
+	{"hardware counters", "no PMU of this CPU", NO_PMU},
+	{"hardware counters", "not known how many",
+	 "set counters in vpmud.conf to how many general ones a CPU has"},
+	{"hardware events in use", NULL,
+	 "count fewer events at a time (vpmu sessions), or lower leave_counters in vpmud.conf"},
+	{"guests' events", NULL, "count with :H, or start VMs without a vPMU"},
+	{"tasks that move while they run", "cgroup2 hierarchy",
+	 "unmount the hierarchy of version 1 with perf_event, or boot with "
+	 "cgroup_no_v1=perf_event"},
+	{"tasks that move while they run", NULL, ""},
+	{"vpmud may count", NULL,
+	 "the reason is the kernel's: journalctl -u vpmud and dmesg; sysctl "
+	 "kernel.perf_event_paranoid=2 if that is greater"},
+	{"server ", NULL,
+	 "look at that vpmu-vmm: stopped, overloaded, or ended; it is asked again by itself"},
+	{"peer", NULL,
+	 "look at that vpmu-vmm: stopped, overloaded, or ended; it is asked again by itself"},
+	{"vpmu-vmm", NULL,
+	 "look at that vpmu-vmm: stopped, overloaded, or ended; it is asked again by itself"},
+	{"libvirt", NULL,
+	 "install libvirt0 and start libvirtd or virtqemud, or set libvirt = none in vpmud.conf"},
+
+	/* containment */
+	{"contain: user", NULL, "vpmu-vmm: --user NAME; vpmud stays user 0 (vpmud(8))"},
+	{"contain: files", "no landlock", "start vpmud by its unit, which mounts files read-only"},
+	{"contain: files", NULL, "a kernel with landlock (lsm=landlock,...)"},
+	{"contain:", NULL, "start the server as root, or by its unit"},
+
+	/* vpmu-vmm */
+	{"tenants are cgroups", NULL, "--cgroup-root DIR if tenants shall be cgroups"},
+	{"soft: translated code", NULL, "start without --no-jit; guests are only slower"},
+	{"KVM engine", "ermission",
+	 "let the server's user open /dev/kvm (group kvm), or engine=soft"},
+	{"KVM engine", NULL, "load kvm_intel or kvm_amd, or engine=soft"},
+	{"KVM: sampling", NULL, "engine=soft samples; vpmud samples VMs of KVM"},
+	{"KVM: branch records", NULL, "engine=soft has branch records"},
+};
+
+const char *remedy_for(const char *what, const char *why)
+{
+	/* vpmu-vmm puts the plane in front of what perf events can count. */
+	if (strncmp(what, "KVM: perf", 9) == 0 || strncmp(what, "KVM: hardware", 13) == 0)
+		what += 5;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		bool is =
+			!table[i].what || strncmp(what, table[i].what, strlen(table[i].what)) == 0;
+
+		if (is && (!table[i].why || strstr(why, table[i].why)))
+			return table[i].remedy;
+	}
+	return NULL;
+}

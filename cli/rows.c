@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Lists of JSON objects as tables or JSON lines: see rows.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/client.h"
+#include "cli/error.h"
+#include "cli/field.h"
+#include "cli/rows.h"
+
+bool rows_parse_json(struct cli *cli, int argc, char **argv, const char *doc)
+{
+	const struct argp argp = {
+		.options = cli_json_argp.options, .parser = cli_json_argp.parser, .doc = doc};
+	bool json = false;
+
+	cli_parse(cli, &argp, argc, argv, NULL, &json);
+	return json;
+}
+
+json_t *rows_ask(struct client *c, const char *cmd, const char *key, json_t **answer)
+{
+	struct fields f = {0};
+
+	*answer = c ? client_simple(c, cmd) : NULL;
+	if (!*answer)
+		return NULL;
+	field_array(&f, *answer, key);
+	return fields_ok(&f) ? json_object_get(*answer, key) : NULL;
+}
+
+static void check_field(struct fields *f, const json_t *row, const struct column *c)
+{
+	bool missing = !json_object_get(row, c->key);
+
+	if (missing && (c->type & COLUMN_MAY_MISS))
+		return;
+	switch (c->type & ~COLUMN_MAY_MISS) {
+	case COLUMN_NUMBER:
+		if (!json_is_integer(json_object_get(row, c->key)))
+			field_u64(f, row, c->key);
+		break;
+	case COLUMN_BOOL:
+		field_bool(f, row, c->key);
+		break;
+	default:
+		field_string(f, row, c->key);
+	}
+}
+
+bool rows_check(const json_t *rows, const struct column *columns)
+{
+	struct fields f = {0};
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row)
+		for (const struct column *c = columns; c->title; c++)
+			check_field(&f, row, c);
+	return fields_ok(&f);
+}
+
+const char *rows_one_plane(const json_t *rows, bool *several)
+{
+	const char *one = NULL;
+	const json_t *row;
+	size_t i;
+
+	*several = false;
+	json_array_foreach (rows, i, row) {
+		const char *plane = json_string_value(json_object_get(row, "plane"));
+
+		*several |= one && plane && strcmp(one, plane) != 0;
+		if (plane)
+			one = plane;
+	}
+	return *several ? NULL : one;
+}
+
+void rows_note_left_out(const char *cmd, const json_t *answer)
+{
+	const json_t *plane;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "left-out"), i, plane)
+		if (json_is_string(plane))
+			cli_error("%s: VMs that plane %s counts are left out", cmd,
+				  json_string_value(plane));
+}
+
+void rows_cell(const json_t *row, const char *key, char buf[CELL_BYTES])
+{
+	const json_t *v = json_object_get(row, key);
+
+	buf[0] = '\0';
+	if (json_is_string(v))
+		snprintf(buf, CELL_BYTES, "%s", json_string_value(v));
+	else if (json_is_integer(v))
+		snprintf(buf, CELL_BYTES, "%lld", (long long)json_integer_value(v));
+	else if (json_is_boolean(v))
+		snprintf(buf, CELL_BYTES, "%s", json_is_true(v) ? "yes" : "no");
+}
+
+struct libscols_table *rows_new_table(void)
+{
+	struct libscols_table *t = scols_new_table();
+
+	if (t)
+		scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
+	else
+		cli_error("out of memory");
+	return t;
+}
+
+/* Whether some of the objects have a plane and others have none. */
+static bool some_without_plane(const json_t *rows)
+{
+	size_t i, with = 0;
+	const json_t *row;
+
+	json_array_foreach (rows, i, row)
+		with += json_object_get(row, "plane") != NULL;
+	return with && with < json_array_size(rows);
+}
+
+/* Whether @c is the column of planes, and is not to be shown. */
+static bool left_out(const struct column *c, bool several_planes)
+{
+	return strcmp(c->key, "plane") == 0 && !several_planes;
+}
+
+static int print_table(const json_t *rows, const struct column *columns)
+{
+	struct libscols_table *t = rows_new_table();
+	const char *plane = NULL;
+	char buf[CELL_BYTES];
+	bool several;
+	const json_t *row;
+	size_t i;
+
+	if (!t)
+		return 1;
+	plane = rows_one_plane(rows, &several);
+	several |= some_without_plane(rows);
+	for (const struct column *c = columns; c->title; c++)
+		if (!left_out(c, several))
+			scols_table_new_column(
+				t, c->title, 0,
+				(c->type & ~COLUMN_MAY_MISS) == COLUMN_NUMBER ? SCOLS_FL_RIGHT : 0);
+	json_array_foreach (rows, i, row) {
+		struct libscols_line *line = scols_table_new_line(t, NULL);
+		size_t cell = 0;
+
+		for (const struct column *c = columns; line && c->title; c++) {
+			if (left_out(c, several))
+				continue;
+			rows_cell(row, c->key, buf);
+			scols_line_set_data(line, cell++, buf);
+		}
+	}
+	if (plane && !several)
+		printf("# plane: %s\n", plane);
+	scols_print_table(t);
+	scols_unref_table(t);
+	return 0;
+}
+
+int rows_print(const json_t *rows, const struct column *columns, bool json)
+{
+	const json_t *row;
+	size_t i;
+
+	if (!rows_check(rows, columns))
+		return 1;
+	if (!json)
+		return print_table(rows, columns);
+	json_array_foreach (rows, i, row) {
+		json_dumpf(row, stdout, JSON_COMPACT);
+		putchar('\n');
+	}
+	return 0;
+}

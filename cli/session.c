@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Sessions of the server: see session.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "cli/field.h"
+#include "cli/session.h"
+
+static bool add_name(struct sessions *s, const char *name)
+{
+	s->name[s->nr] = strdup(name);
+	if (!s->name[s->nr]) {
+		cli_error("out of memory");
+		return false;
+	}
+	s->nr++;
+	return true;
+}
+
+static bool attach(struct sessions *s, const struct what_opts *what, const char *target,
+		   const char *name)
+{
+	json_t *resp =
+		client_ask(s->c, json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b}", "cmd", "attach",
+					   "events", what->events, "scope", what->scope, "target",
+					   target, "name", name, "keep", name != NULL));
+	struct fields f = {0};
+	bool ok = false;
+
+	if (!resp)
+		return false;
+	name = field_string(&f, resp, "session");
+	if (fields_ok(&f))
+		ok = add_name(s, name);
+	json_decref(resp);
+	return ok;
+}
+
+bool sessions_attach(struct sessions *s, struct client *c, const struct what_opts *what,
+		     const char *name)
+{
+	*s = (struct sessions){.c = c, .ours = !name};
+	if (!what->nr_targets)
+		return attach(s, what, "/", name);
+	for (size_t i = 0; i < what->nr_targets; i++)
+		if (!attach(s, what, what->target[i], name))
+			return false;
+	return true;
+}
+
+bool sessions_named(struct sessions *s, struct client *c, const char *name)
+{
+	*s = (struct sessions){.c = c};
+	return add_name(s, name);
+}
+
+void sessions_fini(struct sessions *s)
+{
+	for (size_t i = 0; i < s->nr; i++)
+		free(s->name[i]);
+	*s = (struct sessions){0};
+}
+
+/* Counts that are not current are said to be so. */
+static void tell_late(const json_t *answer)
+{
+	const json_t *line;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "late"), i, line)
+		if (json_is_string(line))
+			cli_error("warning: %s; what it has counted since is missing",
+				  json_string_value(line));
+}
+
+/* Add the answer @resp (taken; NULL: none) of session @i to *all, which is freed and NULL after an
+ * error. */
+static bool add(struct sessions *s, size_t i, struct reading **all, json_t *resp)
+{
+	struct reading *r = resp ? reading_parse(resp) : NULL;
+
+	if (r)
+		tell_late(resp);
+	json_decref(resp);
+	/* The rows of a target that was removed are shown once. */
+	if (r)
+		s->gone[i] = r->target_gone || (s->gone[i] && !r->nr_rows);
+	if (r && *all && !reading_merge(*all, r)) {
+		cli_error("out of memory");
+		reading_free(r);
+		r = NULL;
+	}
+	if (r && !*all) {
+		*all = r;
+	} else if (!r) {
+		reading_free(*all);
+		*all = NULL;
+	}
+	return r != NULL;
+}
+
+struct reading *sessions_read(struct sessions *s, enum session_read how)
+{
+	struct reading *all = NULL;
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < s->nr; i++) {
+		json_t *req =
+			how == SESSION_END
+				? json_pack("{s:s, s:s}", "cmd", "detach", "session", s->name[i])
+				: json_pack("{s:s, s:s, s:b}", "cmd", "read", "session", s->name[i],
+					    "keep-gone", how == SESSION_PEEK);
+
+		ok = add(s, i, &all, client_ask(s->c, req));
+	}
+	return all;
+}
+
+bool sessions_gone(const struct sessions *s)
+{
+	for (size_t i = 0; i < s->nr; i++)
+		if (!s->gone[i])
+			return false;
+	return true;
+}
+
+struct reading *sessions_last(struct sessions *s)
+{
+	const json_t *last = client_last(s->c);
+	struct reading *all = NULL;
+	json_t *resp;
+	size_t k;
+
+	for (size_t i = 0; i < s->nr; i++) {
+		json_t *found = NULL;
+
+		json_array_foreach (last, k, resp) {
+			const char *name = json_string_value(json_object_get(resp, "session"));
+
+			if (name && strcmp(name, s->name[i]) == 0)
+				found = resp;
+		}
+		if (!found || !add(s, i, &all, json_incref(found))) {
+			reading_free(all);
+			return NULL;
+		}
+	}
+	return all;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The answer of `sharing`, and the subcommand that shows it: see sharing.h. */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/field.h"
+#include "cli/rows.h"
+#include "cli/sharing.h"
+
+static void parse(struct fields *f, const json_t *o, struct sharing *out)
+{
+	snprintf(out->plane, sizeof(out->plane), "%s", field_string_or(f, o, "plane", ""));
+	out->consumers = field_int(f, o, "consumers", UINT32_MAX);
+	out->keys = field_int(f, o, "keys", UINT32_MAX);
+	out->counters = field_int(f, o, "host-counters", UINT32_MAX);
+	out->refused = field_u64_or(f, o, "refused", 0);
+}
+
+int sharing_ask(struct client *c, struct sharing out[SHARING_PLANES_MAX])
+{
+	json_t *answer = client_simple(c, "sharing");
+	struct fields f = {0};
+	int n = 0;
+
+	if (!answer)
+		return -1;
+	if (json_object_get(answer, "planes")) {
+		const json_t *planes = field_array(&f, answer, "planes"), *plane;
+		size_t i;
+
+		json_array_foreach (planes, i, plane)
+			if (n < SHARING_PLANES_MAX)
+				parse(&f, plane, &out[n++]);
+	} else {
+		parse(&f, answer, &out[n++]);
+	}
+	json_decref(answer);
+	return fields_ok(&f) ? n : -1;
+}
+
+static void print_json(const struct sharing *s)
+{
+	json_t *o = json_pack("{s:s*, s:I, s:I, s:I}", "plane", *s->plane ? s->plane : NULL,
+			      "consumers", (json_int_t)s->consumers, "keys", (json_int_t)s->keys,
+			      "host-counters", (json_int_t)s->counters);
+
+	if (o && s->refused)
+		json_object_set_new(o, "refused", json_integer((json_int_t)s->refused));
+	json_dumpf(o, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(o);
+}
+
+static void print_line(const struct sharing *s)
+{
+	printf("%s%s%u consumers of %u distinct events on %u host counters", s->plane,
+	       *s->plane ? ": " : "", s->consumers, s->keys, s->counters);
+	if (s->refused)
+		printf("; %" PRIu64 " refused, for want of a counter slot or of quota", s->refused);
+	putchar('\n');
+}
+
+int cmd_sharing(struct cli *cli, int argc, char **argv)
+{
+	bool json = rows_parse_json(cli, argc, argv,
+				    "Show how many consumers share how many host counters. A "
+				    "consumer is a counter of a guest or a value of an operator's "
+				    "session. Each plane has counters of its own.");
+	struct client *c = client_open(cli, false);
+	struct sharing s[SHARING_PLANES_MAX];
+	int n = c ? sharing_ask(c, s) : -1;
+
+	client_close(c);
+	for (int i = 0; i < n; i++) {
+		if (json)
+			print_json(&s[i]);
+		else
+			print_line(&s[i]);
+	}
+	if (!n && !json)
+		puts("nothing counts: the server has no CPUs yet");
+	return n < 0 ? 1 : 0;
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vpmu stat: attach, wait (for a command, a time or Ctrl-C), detach, print. With -I it prints one
+ * line per value and interval. With --session it shows an attached session, which goes on. With a
+ * command, standard output is the command's.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/error.h"
+#include "cli/metrics.h"
+#include "cli/output.h"
+#include "cli/repeat.h"
+#include "cli/session.h"
+#include "cli/table.h"
+#include "cli/watch.h"
+
+#define DEFAULT_EVENTS	"instructions,cycles,branches,branches-taken"
+#define INTERVAL_MIN_MS 10
+#define INTERVAL_MAX_MS 3600000
+#define TIMEOUT_MAX_MS	1000000000
+#define RUNS_MAX	100 /* as perf stat */
+
+struct stat_opts {
+	struct what_opts what;
+	struct format_opts format;
+	const char *metrics; /* -M; NULL: none */
+	const char *session; /* --session; NULL: a new one */
+	double interval_s;   /* -I; 0: none */
+	double duration_s;   /* -d or --timeout; 0: none */
+	const char *file;    /* -o; NULL: none */
+	bool append;
+	size_t runs;	/* -r; 1: not given */
+	char **command; /* NULL: none */
+};
+
+enum { OPT_SESSION = 1000, OPT_APPEND, OPT_TIMEOUT, OPT_TREE };
+
+static const struct argp_option options[] = {
+	{"interval-print", 'I', "MS", 0,
+	 "Print the counts of each interval of MS milliseconds (10 or more)", 0},
+	{"duration", 'd', "SEC", 0, "Stop after SEC seconds; fractions are allowed", 0},
+	{"timeout", OPT_TIMEOUT, "MS", 0, "Stop after MS milliseconds", 0},
+	{"output", 'o', "FILE", 0, "Print the counts to FILE", 0},
+	{"append", OPT_APPEND, NULL, 0, "With -o, append to FILE", 0},
+	{"repeat", 'r', "N", 0, "Run COMMAND N times (1 to 100) and print the means", 0},
+	{"session", OPT_SESSION, "NAME", 0,
+	 "Show the attached session NAME, which goes on, instead of a new one", 0},
+	{"tree", OPT_TREE, NULL, 0, "Show VMs and vCPUs as a tree below their tenants", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct stat_opts *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->what;
+		state->child_inputs[1] = &o->format;
+		state->child_inputs[2] = &o->metrics;
+		return 0;
+	case 'I':
+		cli_once(state, key, "-I");
+		o->interval_s =
+			(double)cli_number(state, "-I", arg, INTERVAL_MIN_MS, INTERVAL_MAX_MS) /
+			1000;
+		return 0;
+	case 'd':
+		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
+		o->duration_s = cli_seconds(state, "-d", arg, 1e6);
+		return 0;
+	case OPT_TIMEOUT:
+		cli_once(state, OPT_TIMEOUT, "-d or --timeout");
+		o->duration_s = (double)cli_number(state, "--timeout", arg, INTERVAL_MIN_MS,
+						   TIMEOUT_MAX_MS) /
+				1000;
+		return 0;
+	case 'o':
+		cli_once(state, key, "-o");
+		o->file = arg;
+		return 0;
+	case OPT_APPEND:
+		o->append = true;
+		return 0;
+	case OPT_TREE:
+		o->format.tree = true;
+		return 0;
+	case 'r':
+		cli_once(state, key, "-r");
+		o->runs = (size_t)cli_number(state, "-r", arg, 1, RUNS_MAX);
+		return 0;
+	case OPT_SESSION:
+		cli_once(state, key, "--session");
+		o->session = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+/* The planes of some lines of intervals: their columns depend on it. */
+struct planes {
+	bool shown;    /* false: no lines yet */
+	char name[32]; /* "": several or none */
+};
+
+static void print_interval(const struct stat_opts *o, const struct reading *r,
+			   struct planes *before)
+{
+	double time_s = (double)r->age_ns / 1e9;
+	const char *plane = reading_plane(r);
+	struct planes now = {.shown = true};
+
+	if (o->format.json) {
+		out_json(&o->format, r, time_s);
+	} else if (o->format.sep) {
+		out_csv(&o->format, r, time_s);
+	} else {
+		snprintf(now.name, sizeof(now.name), "%s", plane ? plane : "");
+		if (!before->shown || (r->nr_rows && strcmp(now.name, before->name) != 0)) {
+			out_lines_heading(&o->format, r);
+			*before = now;
+		}
+		out_lines(&o->format, r, time_s);
+	}
+	fflush(out_stream(&o->format));
+}
+
+/* How to read when the waiting ended with @why. */
+static enum session_read how_to_read(const struct watch *w, enum watch_end why)
+{
+	return why != WATCH_TIME && w->s->ours ? SESSION_END : SESSION_READ;
+}
+
+static int run_intervals(const struct stat_opts *o, struct watch *w)
+{
+	double end = o->duration_s > 0 ? cli_now() + o->duration_s : -1;
+	enum watch_end why = WATCH_TIME;
+	/* An attached session may have counted for long: its intervals begin now. */
+	struct reading *before = w->s->ours ? NULL : watch_take(w, SESSION_READ, &why), *diff;
+	double next = cli_now();
+	struct planes planes = {0};
+	int status = o->command ? cli_wait_start(o->command) : 0, ret;
+	double user_s, sys_s;
+
+	if (status) {
+		reading_free(before);
+		return status;
+	}
+	ret = before || w->s->ours ? 0 : watch_note(why, NULL);
+
+	while ((before || w->s->ours) && why == WATCH_TIME && !ferror(out_stream(&o->format))) {
+		next += o->interval_s;
+		why = watch_until(w, end >= 0 && end < next ? end : next);
+		if (why == WATCH_TIME && end >= 0 && cli_now() >= end)
+			why = WATCH_STOP;
+		diff = reading_difference(watch_take(w, how_to_read(w, why), &why), &before);
+		ret = watch_note(why, before);
+		if (diff)
+			print_interval(o, diff, &planes);
+		reading_free(diff);
+	}
+	reading_free(before);
+	status = cli_wait_status(&user_s, &sys_s); /* with -d it may go on for longer */
+	return ret ? ret : status;
+}
+
+/* The runs of one measurement, of a command or without one. */
+struct runs {
+	size_t nr;
+	struct reading *run[RUNS_MAX]; /* what each counted */
+	double elapsed_s[RUNS_MAX], user_s[RUNS_MAX], sys_s[RUNS_MAX];
+};
+
+/*
+ * Count once, and wait for the command's end. Returns the exit status; *go_on: whether there may be
+ * another run.
+ */
+static int run_once(const struct stat_opts *o, struct watch *w, struct runs *runs, bool *go_on)
+{
+	enum watch_end why = WATCH_STOP;
+	struct reading *before = NULL, *r;
+	double start, end;
+	int ret, status = 0;
+
+	*go_on = false;
+	/* An attached session may have counted for long, and ours did since the last run. */
+	if (runs->nr || (o->runs > 1 && !w->s->ours)) {
+		before = watch_take(w, SESSION_PEEK, &why);
+		if (why >= WATCH_FAILED) {
+			reading_free(before);
+			return watch_note(why, NULL);
+		}
+	}
+	if (o->command)
+		status = cli_wait_start(o->command);
+	if (status) {
+		reading_free(before);
+		return status;
+	}
+	start = cli_now();
+	end = o->duration_s > 0 ? start + o->duration_s : -1;
+	/* The counts of an attached session are shown at once, unless there is something to wait
+	 * for. */
+	if (!o->session || end >= 0 || o->command)
+		why = watch_until(w, end);
+	if (why == WATCH_TIME)
+		why = WATCH_STOP;
+	r = watch_take(w, o->runs > 1 ? SESSION_PEEK : how_to_read(w, why), &why);
+	ret = watch_note(why, r);
+	status = cli_wait_status(&runs->user_s[runs->nr], &runs->sys_s[runs->nr]);
+	runs->elapsed_s[runs->nr] = cli_now() - start;
+	if (before) {
+		r = reading_difference(r, &before);
+		reading_free(before);
+	}
+	if (r)
+		runs->run[runs->nr++] = r;
+	*go_on = r && why == WATCH_STOP && !cli_wait_interrupted();
+	return ret ? ret : status;
+}
+
+static int run_all(const struct stat_opts *o, struct watch *w)
+{
+	struct runs runs = {.nr = 0};
+	struct run_info info;
+	struct reading *last;
+	double none;
+	bool go_on;
+	int ret = 0;
+
+	do {
+		int status = run_once(o, w, &runs, &go_on);
+
+		ret = ret ? ret : status;
+	} while (go_on && runs.nr < o->runs);
+	if (!runs.nr)
+		return ret;
+	last = runs.run[runs.nr - 1];
+	info = (struct run_info){.runs = runs.nr,
+				 .user_s = mean_error(runs.user_s, runs.nr, &none),
+				 .sys_s = mean_error(runs.sys_s, runs.nr, &none)};
+	info.elapsed_s = mean_error(runs.elapsed_s, runs.nr, &info.elapsed_error_s);
+	if (o->runs > 1 && !repeat_mean(last, runs.run, runs.nr)) {
+		cli_error("out of memory");
+		ret = 1;
+	} else {
+		table_print_as(&o->format, last, o->command ? &info : NULL);
+	}
+	while (runs.nr)
+		reading_free(runs.run[--runs.nr]);
+	return ret;
+}
+
+static int count(const struct stat_opts *o, struct client *c)
+{
+	struct sessions s;
+	/* An attached session goes on, and so does a command, when there is nothing to count. */
+	struct watch w = {.s = &s, .follow = o->session || o->command};
+	int ret = 1;
+
+	if (o->session ? sessions_named(&s, c, o->session) : sessions_attach(&s, c, &o->what, NULL))
+		ret = o->interval_s > 0 ? run_intervals(o, &w) : run_all(o, &w);
+	watch_fini(&w);
+	sessions_fini(&s);
+	return ret;
+}
+
+/* ---- where to print ------------------------------------------------------------------------- */
+
+/* Open the file of -o. false after an error was printed. */
+static bool open_output(struct stat_opts *o)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char date[64];
+
+	if (o->command)
+		o->format.to = stderr; /* standard output is the command's */
+	if (!o->file)
+		return true;
+	o->format.to = fopen(o->file, o->append ? "ae" : "we");
+	if (!o->format.to) {
+		cli_error("stat: -o %s: %s", o->file, strerror(errno));
+		return false;
+	}
+	strftime(date, sizeof(date), "%c", localtime_r(&now, &tm));
+	if (!o->format.json)
+		fprintf(o->format.to, "# started on %s\n\n", date);
+	return true;
+}
+
+/* Returns @ret, or 1 after an error was printed. */
+static int close_output(struct stat_opts *o, int ret)
+{
+	bool failed = o->file && (fflush(o->format.to) || ferror(o->format.to));
+
+	if (failed)
+		cli_error("stat: -o %s: %s", o->file, strerror(errno));
+	if (o->file)
+		fclose(o->format.to);
+	return failed ? 1 : ret;
+}
+
+static void check(const struct stat_opts *o)
+{
+	if (o->session && (o->what.events || strcmp(o->what.scope, "none") || o->what.nr_targets))
+		cli_usage("stat: --session has its own events and rows; give -e, --for-each and -t "
+			  "without it only");
+	if (o->append && !o->file)
+		cli_usage("stat: --append needs a file: give -o FILE as well");
+	if (o->runs > 1 && !o->command)
+		cli_usage("stat: -r needs a command to repeat: give -- COMMAND as well");
+	if (o->format.tree && (o->format.json || o->format.sep || o->interval_s > 0))
+		cli_usage("stat: --tree is for tables; give it without -x, -j and -I");
+	if (o->runs > 1 && o->interval_s > 0)
+		cli_usage("stat: give only one of -r and -I");
+}
+
+int cmd_stat(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0},
+						     {&cli_format_argp, 0, NULL, 0},
+						     {&cli_metric_argp, 0, NULL, 0},
+						     {0}};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.children = children,
+		.args_doc = "[-- COMMAND [ARG...]]",
+		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
+		       "or while COMMAND runs. Without -e and -M: " DEFAULT_EVENTS ".\v"
+		       "A count that was counted in a part of the time only is scaled up and shows "
+		       "the percentage. A value that was modelled or estimated says so.",
+	};
+	struct stat_opts o = {.what = {.scope = "none"}, .runs = 1};
+	struct metrics metrics = {0};
+	char *events = NULL;
+	struct client *c;
+	int first, ret = 1;
+
+	cli_parse(cli, &argp, argc, argv, &first, &o);
+	if (first < argc)
+		o.command = argv + first;
+	check(&o);
+	if (o.metrics) {
+		events = metrics_ask(&metrics, "stat", o.metrics, o.what.events);
+		o.what.events = events;
+		o.format.metrics = &metrics;
+	}
+	if (!o.what.events)
+		o.what.events = DEFAULT_EVENTS;
+	if (open_output(&o)) {
+		c = client_open(cli, false);
+		if (c && cli_wait_init() == 0)
+			ret = count(&o, c);
+		client_close(c);
+		ret = close_output(&o, ret);
+	}
+	metrics_free(&metrics);
+	free(events);
+	return ret;
+}

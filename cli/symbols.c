@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The functions of one ELF file: see symbols.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/symbols.h"
+#include "vpmu/util/fail.h"
+
+/*
+ * The file may be hostile, so its size must bound memory and time. Names are never copied, because
+ * a million symbols may share one long name. Only one symbol table is read, because thousands of
+ * tables may overlap.
+ */
+#define FILE_MAX     (256u << 20) /* bytes; vpmu-vmm boots no larger image */
+#define SYMBOLS_MAX  (4u << 20)
+#define SEGMENTS_MAX 16 /* of code; linkers make one or two */
+
+struct symbol {
+	uint64_t start, end; /* end: of the last byte, exclusive */
+	size_t order;	     /* place in the file: the first of equals wins */
+	const char *name;    /* in the file's string table */
+	bool function, global, sized;
+};
+
+struct symbols {
+	struct symbol *sym;
+	size_t nr, cap;
+	Elf *elf; /* owns the names */
+	struct segment code[SEGMENTS_MAX];
+	size_t nr_code;
+};
+
+static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_t section_end)
+{
+	struct symbol *n;
+
+	if (s->nr == SYMBOLS_MAX)
+		return -E2BIG;
+	if (s->nr == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 256;
+
+		n = reallocarray(s->sym, cap, sizeof(*n));
+		if (!n)
+			return -ENOMEM;
+		s->sym = n;
+		s->cap = cap;
+	}
+	n = &s->sym[s->nr];
+	*n = (struct symbol){
+		.start = sym->st_value,
+		/* A symbol of an assembler file may have no size. finish() ends it at the next one.
+		 */
+		.end = sym->st_size && sym->st_size < section_end - sym->st_value
+			       ? sym->st_value + sym->st_size
+			       : section_end,
+		.order = s->nr,
+		.function = GELF_ST_TYPE(sym->st_info) == STT_FUNC,
+		.global = GELF_ST_BIND(sym->st_info) == STB_GLOBAL,
+		.sized = sym->st_size != 0,
+		.name = name,
+	};
+	s->nr++;
+	return 0;
+}
+
+/* Take @sym if it is a function or a label in code. Assembler files often give labels no type. */
+static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym *sym)
+{
+	int type = GELF_ST_TYPE(sym->st_info);
+	const char *name;
+	Elf_Scn *scn;
+	GElf_Shdr sh;
+
+	if ((type != STT_FUNC && type != STT_NOTYPE) || sym->st_name >= names->d_size ||
+	    sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE)
+		return 0;
+	name = (const char *)names->d_buf + sym->st_name;
+	if (!*name)
+		return 0;
+	/* The assembler makes labels of its own. */
+	if (type == STT_NOTYPE && (name[0] == '.' || name[0] == '$'))
+		return 0;
+	scn = elf_getscn(s->elf, sym->st_shndx);
+	if (!scn || !gelf_getshdr(scn, &sh) || !(sh.sh_flags & SHF_EXECINSTR) ||
+	    sym->st_value < sh.sh_addr || sym->st_value - sh.sh_addr >= sh.sh_size)
+		return 0;
+	return add(s, sym, name, sh.sh_addr + sh.sh_size);
+}
+
+/* The string table of the symbol table @table, or NULL. Its last byte is 0, so every name has an
+ * end. */
+static const Elf_Data *names_of(Elf *elf, const GElf_Shdr *table)
+{
+	Elf_Scn *scn = elf_getscn(elf, table->sh_link);
+	const Elf_Data *d = scn ? elf_rawdata(scn, NULL) : NULL;
+
+	return d && d->d_buf && d->d_size && !((const char *)d->d_buf)[d->d_size - 1] ? d : NULL;
+}
+
+static int take_table(struct symbols *s, Elf_Scn *scn, const GElf_Shdr *sh)
+{
+	const Elf_Data *names = names_of(s->elf, sh);
+	Elf_Data *data = names ? elf_getdata(scn, NULL) : NULL;
+	size_t n = data && sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < n && i < INT32_MAX && !ret; i++) {
+		GElf_Sym sym;
+
+		if (gelf_getsym(data, (int)i, &sym))
+			ret = take_symbol(s, names, &sym);
+	}
+	return ret;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->function != y->function)
+		return x->function ? -1 : 1;
+	if (x->global != y->global)
+		return x->global ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+/* Sort the symbols, keep one per address, and let none reach into the next. */
+static void finish(struct symbols *s)
+{
+	size_t to = 0;
+
+	if (s->nr)
+		qsort(s->sym, s->nr, sizeof(*s->sym), by_start);
+	for (size_t i = 0; i < s->nr; i++) {
+		/* A label inside of a function whose end is known belongs to that function. */
+		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
+			      s->sym[i].start < s->sym[to - 1].end;
+
+		if (inside || (to && s->sym[to - 1].start == s->sym[i].start))
+			continue;
+		if (to && s->sym[to - 1].end > s->sym[i].start)
+			s->sym[to - 1].end = s->sym[i].start;
+		s->sym[to++] = s->sym[i];
+	}
+	s->nr = to;
+}
+
+/* 0, or -EINVAL: they cannot be read. */
+static int take_segments(struct symbols *s)
+{
+	size_t n;
+
+	if (elf_getphdrnum(s->elf, &n))
+		return -EINVAL;
+	for (size_t i = 0; i < n && i < INT32_MAX && s->nr_code < SEGMENTS_MAX; i++) {
+		GElf_Phdr ph;
+
+		if (!gelf_getphdr(s->elf, (int)i, &ph))
+			return -EINVAL;
+		if (ph.p_type == PT_LOAD && ph.p_flags & PF_X)
+			s->code[s->nr_code++] = (struct segment){
+				.address = ph.p_vaddr, .len = ph.p_memsz, .offset = ph.p_offset};
+	}
+	return 0;
+}
+
+static int read_file(struct symbols *s, int fd, const char *path, char *err, size_t errlen)
+{
+	Elf_Scn *scn = NULL;
+	struct stat st;
+	GElf_Shdr sh = {0};
+	int ret = 0;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return fail(-EINVAL, err, errlen, "%s: not a regular file", path);
+	if (st.st_size > FILE_MAX)
+		return fail(-EFBIG, err, errlen, "%s: larger than %u MiB", path, FILE_MAX >> 20);
+	elf_version(EV_CURRENT);
+	s->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!s->elf || elf_kind(s->elf) != ELF_K_ELF)
+		return fail(-ENOEXEC, err, errlen, "%s: not an ELF file", path);
+	do
+		scn = elf_nextscn(s->elf, scn);
+	while (scn && (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB));
+	if (scn)
+		ret = take_table(s, scn, &sh);
+	if (!ret && take_segments(s))
+		ret = -ENOEXEC;
+	/* Everything that is needed has been read, so the file can be closed. */
+	elf_cntl(s->elf, ELF_C_FDDONE);
+	if (ret)
+		return fail(ret, err, errlen, "%s: %s", path,
+			    ret == -E2BIG     ? "too many symbols"
+			    : ret == -ENOEXEC ? "its segments cannot be read"
+					      : strerror(-ret));
+	return s->nr ? 0 : fail(-ENODATA, err, errlen, "%s: no symbols", path);
+}
+
+int symbols_load(const char *path, struct symbols **out, char *err, size_t errlen)
+{
+	struct symbols *s = calloc(1, sizeof(*s));
+	int fd, ret;
+
+	if (!s)
+		return fail(-ENOMEM, err, errlen, "%s: out of memory", path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		ret = fail(-errno, err, errlen, "%s: %s", path, strerror(errno));
+	} else {
+		ret = read_file(s, fd, path, err, errlen);
+		close(fd);
+	}
+	if (ret) {
+		symbols_free(s);
+		return ret;
+	}
+	finish(s);
+	*out = s;
+	return 0;
+}
+
+void symbols_free(struct symbols *s)
+{
+	if (!s)
+		return;
+	if (s->elf)
+		elf_end(s->elf);
+	free(s->sym);
+	free(s);
+}
+
+const char *symbols_find(const struct symbols *s, uint64_t address, uint64_t *offset)
+{
+	size_t low = 0, high = s->nr;
+
+	while (low < high) { /* find the last symbol that starts at or before @address */
+		size_t mid = (low + high) / 2;
+
+		if (s->sym[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (!low || address >= s->sym[low - 1].end)
+		return NULL;
+	*offset = address - s->sym[low - 1].start;
+	return s->sym[low - 1].name;
+}
+
+bool symbols_segment(const struct symbols *s, size_t i, struct segment *out)
+{
+	if (i >= s->nr_code)
+		return false;
+	*out = s->code[i];
+	return true;
+}

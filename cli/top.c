@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* vpmu top: its options. The screen is in top_screen.c, batch mode in top_batch.c. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/error.h"
+#include "cli/metrics.h"
+#include "cli/top_batch.h"
+#include "cli/top_screen.h"
+#include "cli/top_source.h"
+
+/* Few enough for the general counters that a small CPU has left: cycles and instructions have
+ * counters of their own. */
+#define DEFAULT_EVENTS	"instructions,cycles"
+#define DEFAULT_METRICS "ipc,cache-mpki,guest-share"
+
+static const struct argp_option options[] = {
+	{"delay", 'd', "SEC", 0, "Seconds between two updates (default: 1)", 0},
+	{"batch", 'b', NULL, 0, "Batch mode: print plain text, for pipes and files", 0},
+	{"filter", 'f', "TEXT", 0, "Show only tenants and VMs whose names contain TEXT", 0},
+	{"iterations", 'n', "N", 0, "End after N updates", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct top_opts *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->what;
+		state->child_inputs[1] = &o->format;
+		state->child_inputs[2] = &o->asked;
+		return 0;
+	case 'd':
+		cli_once(state, key, "-d");
+		o->delay_s = cli_seconds(state, "-d", arg, 3600);
+		return 0;
+	case 'f':
+		cli_once(state, key, "-f");
+		o->filter = arg;
+		return 0;
+	case 'b':
+		o->batch = true;
+		return 0;
+	case 'n':
+		cli_once(state, key, "-n");
+		o->iterations = cli_number(state, "-n", arg, 1, 1000000000);
+		return 0;
+	default:
+		return cli_no_args(key, arg, state);
+	}
+}
+
+/*
+ * Choose the metrics. Those of -M, and their events are counted as well. Without -M the usual ones:
+ * as far as the events of -e are enough for them, or without -e with their events. Returns the list
+ * of events, which the caller frees; NULL: it is that of -e.
+ */
+static char *choose_metrics(struct top_opts *o, struct metrics *metrics)
+{
+	char *events, err[600];
+
+	o->format.metrics = metrics;
+	if (o->asked) {
+		events = metrics_ask(metrics, "top", o->asked, o->what.events);
+		o->metrics_only = events + (o->what.events ? strlen(o->what.events) : 0);
+		o->what.events = events;
+		return events;
+	}
+	o->metrics_optional = true;
+	if (metrics_choose(metrics, DEFAULT_METRICS, err, sizeof(err))) {
+		cli_error("top: without the usual metrics: %s", err);
+		o->what.events = o->what.events ? o->what.events : DEFAULT_EVENTS;
+		return NULL;
+	}
+	if (o->what.events)
+		return NULL;
+	events = metrics_events(metrics, DEFAULT_EVENTS);
+	if (!events)
+		cli_usage("top: out of memory");
+	o->metrics_only = events + strlen(DEFAULT_EVENTS);
+	o->what.events = events;
+	return events;
+}
+
+int cmd_top(struct cli *cli, int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&cli_what_argp, 0, NULL, 0},
+						     {&cli_format_argp, 0, NULL, 0},
+						     {&cli_metric_argp, 0, NULL, 0},
+						     {0}};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.children = children,
+		.doc = "Show rates of tenants (the default), VMs or vCPUs, live. Without -e and "
+		       "-M: "
+		       "the events " DEFAULT_EVENTS " and the metrics " DEFAULT_METRICS ".\v"
+		       "Key h shows the keys. CPU% is the share of the time of all pCPUs that a "
+		       "row ran.",
+	};
+	struct top_opts o = {.what = {.scope = "tenant"}, .delay_s = 1};
+	struct metrics metrics = {0};
+	struct top_source src;
+	struct client *c;
+	char *events;
+	int ret = 1;
+
+	cli_parse(cli, &argp, argc, argv, NULL, &o);
+	if ((o.format.json || o.format.sep) && !o.batch)
+		cli_usage("top: %s needs -b (batch mode)", o.format.json ? "-j" : "-x");
+	if (!o.batch && !isatty(STDOUT_FILENO))
+		cli_usage("top: standard output is not a terminal; give -b for plain text");
+	events = choose_metrics(&o, &metrics);
+	c = client_open(cli, false);
+	if (c) {
+		if (top_open(&src, c, &o))
+			ret = o.batch ? top_batch(&src, &o) : top_screen(&src, &o);
+		top_close(&src);
+	}
+	client_close(c);
+	metrics_free(&metrics);
+	free(events);
+	return ret;
+}

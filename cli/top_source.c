@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The sessions behind vpmu top: see top_source.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "cli/top_source.h"
+
+#define KEY_LEN 512
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+/* Count a VM for the tenant @path on @plane. */
+static void count_vm(json_t *tenants, const char *plane, const char *path, bool runs)
+{
+	char key[KEY_LEN];
+	json_int_t n;
+
+	snprintf(key, sizeof(key), "%s %s", plane, path);
+	n = json_integer_value(json_object_get(tenants, key));
+	/* How many run in the upper half, how many there are in the lower one. */
+	json_object_set_new(tenants, key, json_integer(n + 1 + (runs ? 1LL << 32 : 0)));
+}
+
+/* Count a VM of tenant @path for that and for the tenants above. */
+static void count_up(json_t *tenants, const char *plane, const char *path, bool runs)
+{
+	char part[KEY_LEN], *slash;
+
+	count_vm(tenants, plane, "/", runs);
+	if (strcmp(path, "/") == 0) {
+		count_vm(tenants, plane, "/host", runs);
+		return;
+	}
+	snprintf(part, sizeof(part), "%s", path);
+	while (*part && (slash = strrchr(part, '/'))) {
+		count_vm(tenants, plane, part, runs);
+		*slash = '\0';
+	}
+}
+
+/* The states of all VMs by name, and the numbers of VMs of all tenants. */
+static void collect(const json_t *list, json_t *states, json_t *tenants)
+{
+	json_t *node;
+	size_t i;
+
+	json_array_foreach (json_object_get(list, "nodes"), i, node) {
+		const char *vm = json_string_value(json_object_get(node, "vm"));
+		const char *path = json_string_value(json_object_get(node, "path"));
+		const char *plane = json_string_value(json_object_get(node, "plane"));
+		json_t *state = json_object_get(node, "state");
+
+		if (!vm || !path || !json_is_string(state))
+			continue;
+		json_object_set(states, vm, state);
+		count_up(tenants, plane ? plane : "", path,
+			 strcmp(json_string_value(state), "running") == 0);
+	}
+}
+
+static void add_states(struct top_source *src)
+{
+	json_t *states = json_object(), *tenants = json_object(), *list;
+	char *err;
+
+	list = client_try(src->c, json_pack("{s:s}", "cmd", "list"), &err);
+	free(err);
+	collect(list, states, tenants);
+	for (size_t i = 0; i < src->diff->nr_rows; i++) {
+		const struct rrow *row = &src->diff->rows[i];
+		struct top_fact *fact = &src->facts[i];
+		const char *state = json_string_value(json_object_get(states, row->vm));
+		char key[KEY_LEN];
+		json_int_t n;
+
+		snprintf(fact->state, sizeof(fact->state), "%s", state ? state : "");
+		if (row->kind > ROW_TENANT)
+			continue;
+		snprintf(key, sizeof(key), "%s %s", row->plane ? row->plane : "", row->path);
+		n = json_integer_value(json_object_get(tenants, key));
+		fact->running = (unsigned int)(n >> 32);
+		fact->vms = (unsigned int)n;
+	}
+	json_decref(list);
+	json_decref(states);
+	json_decref(tenants);
+}
+
+/* ---- shares ------------------------------------------------------------------------------- */
+
+/* How long a row ran. */
+static uint64_t time_of(const struct reading *r, const struct rrow *row)
+{
+	uint64_t max = 0;
+
+	for (size_t e = 0; e < r->nr_events; e++)
+		max = row->v[e].enabled_ns > max ? row->v[e].enabled_ns : max;
+	return max;
+}
+
+/* Whether the time of a row is known: an event that is not supported has none. */
+static bool has_time(const struct reading *r, const struct rrow *row)
+{
+	for (size_t e = 0; e < r->nr_events; e++)
+		if (row->v[e].supported)
+			return true;
+	return false;
+}
+
+/* The time of all pCPUs of the plane of @row: that of /. Below 0: not known. */
+static double all_time(const struct reading *r, const char *plane)
+{
+	for (size_t i = 0; r && i < r->nr_rows; i++) {
+		const struct rrow *row = &r->rows[i];
+
+		if (row->kind == ROW_ROOT && strcmp(row->plane ? row->plane : "", plane) == 0)
+			return (double)time_of(r, row);
+	}
+	return -1;
+}
+
+static double share(const struct reading *host, const struct reading *r, const struct rrow *row)
+{
+	const char *plane = row->plane ? row->plane : "";
+	double total = all_time(r, plane), percent;
+
+	if (total < 0)
+		total = all_time(host, plane);
+	if (total < 0 || !has_time(r, row))
+		return -1;
+	percent = total > 0 ? 100 * (double)time_of(r, row) / total : 0;
+	return percent > 100 ? 100 : percent; /* the two were not read at the same moment */
+}
+
+static void add_shares(struct top_source *src)
+{
+	struct reading *host = src->host.nr ? sessions_read(&src->host, SESSION_READ) : NULL;
+	struct reading *diff = reading_difference(host, &src->host_before);
+
+	for (size_t i = 0; i < src->diff->nr_rows; i++)
+		src->facts[i].share = share(diff, src->diff, &src->diff->rows[i]);
+	reading_free(diff);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+/* Count / as well, without a word if this client may not. */
+static void open_host(struct top_source *src, const char *events)
+{
+	char *err;
+	json_t *resp = client_try(src->c,
+				  json_pack("{s:s, s:s}", "cmd", "attach", "events", events), &err);
+	const char *name = json_string_value(json_object_get(resp, "session"));
+
+	if (name)
+		sessions_named(&src->host, src->c, name);
+	json_decref(resp);
+	free(err);
+}
+
+bool top_open(struct top_source *src, struct client *c, const struct top_opts *o)
+{
+	*src = (struct top_source){.c = c, .o = o};
+	if (!sessions_attach(&src->sessions, c, &o->what, NULL))
+		return false;
+	open_host(src, o->what.events);
+	return top_take(src) != NULL;
+}
+
+const struct reading *top_take(struct top_source *src)
+{
+	uint64_t last = src->before ? src->before->age_ns : 0;
+	struct reading *diff =
+		reading_difference(sessions_read(&src->sessions, SESSION_READ), &src->before);
+
+	if (!diff)
+		return NULL;
+	src->age_s = (double)src->before->age_ns / 1e9;
+	src->seconds = (double)(src->before->age_ns - last) / 1e9;
+	reading_free(src->diff);
+	src->diff = diff;
+	free(src->facts);
+	src->facts = calloc(diff->nr_rows + 1, sizeof(*src->facts));
+	if (!src->facts) {
+		cli_error("out of memory");
+		return NULL;
+	}
+	add_shares(src);
+	add_states(src);
+	return client_lost(src->c) ? NULL : diff;
+}
+
+static void detach(struct client *c, struct sessions *s)
+{
+	json_t *resp;
+	char *err;
+
+	for (size_t i = 0; i < s->nr && !client_lost(c); i++) {
+		resp = client_try(
+			c, json_pack("{s:s, s:s}", "cmd", "detach", "session", s->name[i]), &err);
+		json_decref(resp);
+		free(err);
+	}
+	sessions_fini(s);
+}
+
+void top_close(struct top_source *src)
+{
+	detach(src->c, &src->sessions);
+	detach(src->c, &src->host);
+	reading_free(src->diff);
+	reading_free(src->before);
+	reading_free(src->host_before);
+	free(src->facts);
+	*src = (struct top_source){0};
+}

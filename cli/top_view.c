@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What vpmu top shows: see top_view.h. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/metrics.h"
+#include "cli/output.h"
+#include "cli/top_marks.h"
+#include "cli/top_view.h"
+
+#define NAME_MIN    14
+#define STATE_WIDTH 9
+#define SHARE_WIDTH 7
+#define EVENT_MIN   10
+#define METRIC_MIN  9
+#define PLANE_WIDTH 6
+#define TENANT_ROOM 28 /* a column of names of so much width shows the tenant of a VM as well */
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+double view_rate(const struct top_view *v, size_t row, size_t event)
+{
+	const struct rrow *r = &v->diff->rows[row];
+
+	if (!val_counted(r, &r->v[event]))
+		return -1;
+	return (double)val_scaled(&r->v[event]) / v->seconds;
+}
+
+double view_running(const struct top_view *v, size_t row)
+{
+	const struct rrow *r = &v->diff->rows[row];
+	double least = -1;
+
+	for (size_t e = 0; e < v->diff->nr_events; e++) {
+		double percent = val_percent(&r->v[e]);
+
+		if (val_counted(r, &r->v[e]) && (least < 0 || percent < least))
+			least = percent;
+	}
+	return least;
+}
+
+static void get_metric(const struct top_view *v, size_t row, size_t metric, struct metric_value *mv)
+{
+	metric_value(&v->o->format.metrics->m[metric], v->diff, &v->diff->rows[row], mv);
+}
+
+/* The value of a cell, by which its column is sorted; below 0: there is none. */
+static double number(const struct top_view *v, size_t row, size_t col)
+{
+	static const char *const states[] = {"failed", "done", "paused", "running"};
+	const struct top_column *c = &v->col[col];
+	const struct top_fact *fact = &v->facts[row];
+	struct metric_value mv;
+
+	switch (c->kind) {
+	case TOP_STATE:
+		for (size_t i = 0; i < 4; i++)
+			if (strcmp(fact->state, states[i]) == 0)
+				return (double)i;
+		return fact->vms ? (double)fact->running : -1;
+	case TOP_SHARE:
+		return fact->share;
+	case TOP_RUNNING:
+		return view_running(v, row);
+	case TOP_METRIC:
+		get_metric(v, row, c->index, &mv);
+		return mv.state == METRIC_NUMBER ? mv.number : -1;
+	case TOP_EVENT:
+		return view_rate(v, row, c->index);
+	}
+	return -1;
+}
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+static int compare(const struct top_view *v, size_t a, size_t b)
+{
+	int ret;
+
+	if (v->look.sort == TOP_BY_NAME) {
+		const struct rrow *x = &v->diff->rows[a], *y = &v->diff->rows[b];
+
+		ret = strcmp(x->path, y->path);
+		if (!ret && x->vm && y->vm)
+			ret = strcmp(x->vm, y->vm);
+		if (!ret)
+			ret = x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
+	} else {
+		double x = number(v, a, v->look.sort), y = number(v, b, v->look.sort);
+
+		ret = x > y ? -1 : x < y;
+	}
+	if (ret)
+		return v->look.reverse ? -ret : ret;
+	return a < b ? -1 : a > b;
+}
+
+static int by_view(const void *a, const void *b, void *v)
+{
+	return compare(v, *(const size_t *)a, *(const size_t *)b);
+}
+
+/* Whether rows are shown below their parents. */
+static bool is_tree(const struct top_view *v)
+{
+	return v->diff->nr_rows && v->diff->rows[0].kind <= ROW_TENANT && !v->look.filter;
+}
+
+/* Put the rows first..last-1, which are whole subtrees, in order and append them to @out. */
+static bool order_tree(struct top_view *v, size_t first, size_t last, size_t **out)
+{
+	const struct rrow *rows = v->diff->rows;
+	size_t *tops = calloc(last - first + 1, sizeof(*tops)), n = 0;
+	bool ok = tops != NULL;
+
+	for (size_t i = first; ok && i < last;) {
+		tops[n++] = i++;
+		while (i < last && rows[i].depth > rows[tops[n - 1]].depth)
+			i++;
+	}
+	if (ok)
+		qsort_r(tops, n, sizeof(*tops), by_view, v);
+	for (size_t i = 0; ok && i < n; i++) {
+		size_t end = tops[i] + 1;
+
+		while (end < last && rows[end].depth > rows[tops[i]].depth)
+			end++;
+		*(*out)++ = tops[i];
+		if (end > tops[i] + 1)
+			ok = order_tree(v, tops[i] + 1, end, out);
+	}
+	free(tops);
+	return ok;
+}
+
+static bool matches(const struct top_view *v, const struct rrow *row)
+{
+	char name[NAME_LEN];
+
+	if (!v->look.filter)
+		return true;
+	out_name(row, name);
+	return strstr(name, v->look.filter) || strstr(row->path, v->look.filter);
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+static void add_column(struct top_view *v, enum top_kind kind, size_t index, int width)
+{
+	v->col[v->nr_cols++] = (struct top_column){.kind = kind, .index = index, .width = width};
+}
+
+/* Whether some shown row has a value that was counted in a part of the time only. */
+static bool some_scaled(const struct top_view *v)
+{
+	for (size_t i = 0; i < v->nr_rows; i++) {
+		double running = view_running(v, v->order[i]);
+
+		if (running >= 0 && running < 100)
+			return true;
+	}
+	return false;
+}
+
+/* Whether a metric is to be shown: that was asked for, or some row may have a number of it. */
+static bool has_metric(const struct top_view *v, size_t metric)
+{
+	struct metric_value mv;
+
+	for (size_t i = 0; v->o->metrics_optional && i < v->nr_rows; i++) {
+		get_metric(v, v->order[i], metric, &mv);
+		if (mv.state != METRIC_NOT_SUPPORTED && mv.state != METRIC_NO_EVENT)
+			return true;
+	}
+	return !v->o->metrics_optional;
+}
+
+/* Whether nobody has asked for event @e: it is in the list of those that only metrics need. */
+static bool hidden(const struct top_view *v, size_t e)
+{
+	const char *p = v->o->metrics_only, *name = v->diff->events[e];
+	size_t n = strlen(name);
+
+	while (p && *p) {
+		p += *p == ',';
+		if (strncmp(p, name, n) == 0 && (!p[n] || p[n] == ','))
+			return true;
+		p += strcspn(p, ",");
+	}
+	return false;
+}
+
+static int width_of(const char *heading, int min)
+{
+	int width = (int)strlen(heading) + 2;
+
+	return width < min ? min : width;
+}
+
+static bool make_columns(struct top_view *v)
+{
+	const struct metrics *metrics = v->o->format.metrics;
+	const struct reading *r = v->diff;
+
+	v->col = calloc(r->nr_events + metrics->nr + 3, sizeof(*v->col));
+	if (!v->col)
+		return false;
+	add_column(v, TOP_STATE, 0, STATE_WIDTH);
+	add_column(v, TOP_SHARE, 0, SHARE_WIDTH);
+	if (some_scaled(v))
+		add_column(v, TOP_RUNNING, 0, SHARE_WIDTH);
+	v->base = v->nr_cols;
+	for (size_t k = 0; k < metrics->nr; k++)
+		if (has_metric(v, k))
+			add_column(v, TOP_METRIC, k, width_of(metrics->m[k].label, METRIC_MIN));
+	if (v->base == v->nr_cols)
+		v->base = 0;
+	for (size_t e = 0, first = v->nr_cols; e < r->nr_events; e++) {
+		if (hidden(v, e))
+			continue;
+		v->base = first;
+		add_column(v, TOP_EVENT, e, width_of(r->events[e], EVENT_MIN));
+	}
+	return true;
+}
+
+bool view_has(const struct top_view *v, enum top_kind kind, size_t index)
+{
+	for (size_t i = 0; i < v->nr_cols; i++)
+		if (v->col[i].kind == kind && v->col[i].index == index)
+			return true;
+	return false;
+}
+
+/* The marks of all that is shown. */
+static unsigned int all_marks(const struct top_view *v)
+{
+	struct metric_value mv;
+	unsigned int marks = 0;
+
+	for (size_t i = 0; i < v->nr_rows; i++) {
+		const struct rrow *row = &v->diff->rows[v->order[i]];
+
+		for (size_t c = 0; c < v->nr_cols; c++) {
+			size_t index = v->col[c].index;
+
+			if (v->col[c].kind == TOP_EVENT && val_counted(row, &row->v[index]))
+				marks |= marks_of(&row->v[index]);
+			if (v->col[c].kind != TOP_METRIC)
+				continue;
+			get_metric(v, v->order[i], index, &mv);
+			if (mv.state == METRIC_NUMBER)
+				marks |= marks_of(&mv.v);
+		}
+	}
+	return marks;
+}
+
+bool view_init(struct top_view *v, const struct top_source *src, const struct top_look *look)
+{
+	const struct reading *diff = src->diff;
+	size_t *out;
+
+	*v = (struct top_view){.diff = diff,
+			       .facts = src->facts,
+			       .o = src->o,
+			       .seconds = src->seconds > 0 ? src->seconds : 1,
+			       .look = *look,
+			       .planes = reading_planes(diff) > 1};
+	v->order = calloc(diff->nr_rows + 1, sizeof(*v->order));
+	if (!v->order)
+		return false;
+	for (size_t i = 0; i < diff->nr_rows; i++)
+		if (matches(v, &diff->rows[i]))
+			v->order[v->nr_rows++] = i;
+	if (!make_columns(v))
+		return false;
+	if (look->sort != TOP_BY_NAME)
+		v->look.sort = (look->sort + v->base) % v->nr_cols;
+	v->marks = all_marks(v);
+	out = v->order;
+	if (is_tree(v))
+		return order_tree(v, 0, v->nr_rows, &out);
+	qsort_r(v->order, v->nr_rows, sizeof(*v->order), by_view, v);
+	return true;
+}
+
+void view_fini(struct top_view *v)
+{
+	free(v->order);
+	free(v->col);
+	v->order = NULL;
+	v->col = NULL;
+}
+
+size_t view_sort_next(const struct top_view *v, int by)
+{
+	size_t n = v->nr_cols, now = v->look.sort;
+
+	if (now == TOP_BY_NAME)
+		now = by > 0 ? n - 1 : 0;
+	now = (now + n + (size_t)by) % n;
+	return (now + n - v->base) % n;
+}
+
+/* ---- layout ------------------------------------------------------------------------------- */
+
+/* The name of row @row. In a tree it is indented by depth, and the last part of the path. */
+static void row_name(const struct top_view *v, size_t row, char buf[NAME_LEN])
+{
+	const struct rrow *r = &v->diff->rows[row], *top = &v->diff->rows[0];
+	unsigned int indent = is_tree(v) && r->depth > top->depth ? r->depth - top->depth : 0;
+	size_t n;
+
+	if (indent)
+		snprintf(buf, NAME_LEN, "%*s%s", (int)(2 * indent), "", strrchr(r->path, '/') + 1);
+	else
+		out_name(r, buf);
+	n = strlen(buf);
+	if (r->gone)
+		snprintf(buf + n, NAME_LEN - n, " (gone)");
+}
+
+/* Whether rows have a tenant beside their name. */
+static bool in_tenants(const struct top_view *v)
+{
+	return v->diff->nr_rows && v->diff->rows[0].kind > ROW_TENANT;
+}
+
+/* Room for everything. */
+static void fit_all(struct top_view *v)
+{
+	char name[NAME_LEN];
+
+	v->first = 0;
+	v->last = v->nr_cols;
+	v->name_width = (int)strlen("TENANT");
+	v->tenant_width = in_tenants(v) ? (int)strlen(" TENANT") : 0;
+	for (size_t i = 0; i < v->nr_rows; i++) {
+		const char *path = v->diff->rows[v->order[i]].path;
+
+		row_name(v, v->order[i], name);
+		if ((int)strlen(name) > v->name_width)
+			v->name_width = (int)strlen(name);
+		if (v->tenant_width && (int)strlen(path) + 1 > v->tenant_width)
+			v->tenant_width = (int)strlen(path) + 1;
+	}
+}
+
+size_t view_fit(struct top_view *v, unsigned int width)
+{
+	int room, used = 0;
+
+	v->plane_width = v->planes ? PLANE_WIDTH : 0;
+	if (!width) {
+		fit_all(v);
+		return v->look.first;
+	}
+	room = (int)width - v->plane_width - NAME_MIN;
+	v->first = v->look.first < v->nr_cols ? v->look.first : 0;
+	if (v->look.sort < v->first)
+		v->first = v->look.sort;
+	for (size_t i = v->first; v->look.sort != TOP_BY_NAME && i <= v->look.sort; i++) {
+		used += v->col[i].width;
+		while (used > room && v->first < i)
+			used -= v->col[v->first++].width;
+	}
+	used = 0;
+	for (v->last = v->first; v->last < v->nr_cols; v->last++) {
+		if (used + v->col[v->last].width > room && v->last > v->first)
+			break;
+		used += v->col[v->last].width;
+	}
+	/* Do not leave room while there are columns to the left. */
+	while (v->first && used + v->col[v->first - 1].width <= room)
+		used += v->col[--v->first].width;
+	room = (int)width - v->plane_width - used;
+	v->tenant_width = in_tenants(v) && room >= TENANT_ROOM ? room / 2 : 0;
+	v->name_width = room > v->tenant_width ? room - v->tenant_width : 1;
+	return v->first;
+}
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
+{
+	static const char *const fixed[] = {
+		[TOP_STATE] = "STATE", [TOP_SHARE] = "CPU%", [TOP_RUNNING] = "RUN%"};
+	const struct top_column *c = &v->col[col];
+
+	if (c->kind == TOP_EVENT) {
+		snprintf(buf, VIEW_CELL, "%s", v->diff->events[c->index]);
+	} else if (c->kind == TOP_METRIC) {
+		snprintf(buf, VIEW_CELL, "%s", v->o->format.metrics->m[c->index].label);
+		/* Not the modifiers: :u and :U would be two things. */
+		for (char *p = buf; *p && *p != ':'; p++)
+			*p = (char)toupper((unsigned char)*p);
+	} else {
+		snprintf(buf, VIEW_CELL, "%s",
+			 c->kind == TOP_STATE && !in_tenants(v) ? "VMS" : fixed[c->kind]);
+	}
+}
+
+static void cell_text(const struct top_view *v, size_t row, size_t col, char buf[VIEW_CELL])
+{
+	const struct rrow *r = &v->diff->rows[row];
+	const struct top_column *c = &v->col[col];
+	const struct top_fact *fact = &v->facts[row];
+	double n = number(v, row, col);
+	char text[SHORT_LEN], number_text[METRIC_TEXT], set[MARKS_LEN];
+	struct metric_value mv;
+
+	switch (c->kind) {
+	case TOP_STATE:
+		if (r->kind <= ROW_TENANT)
+			snprintf(buf, VIEW_CELL, "%u/%u", fact->running, fact->vms);
+		else
+			snprintf(buf, VIEW_CELL, "%s", *fact->state ? fact->state : "-");
+		return;
+	case TOP_SHARE:
+	case TOP_RUNNING:
+		snprintf(buf, VIEW_CELL, n < 0 ? "-" : "%.1f", n);
+		return;
+	case TOP_METRIC:
+		get_metric(v, row, c->index, &mv);
+		if (mv.state == METRIC_NUMBER)
+			snprintf(buf, VIEW_CELL, "%s%s", metric_spell(&mv, number_text),
+				 marks_spell(marks_of(&mv.v), set));
+		else
+			snprintf(buf, VIEW_CELL, "%s",
+				 mv.state == METRIC_NOT_SUPPORTED ? "n.s." : "-");
+		return;
+	case TOP_EVENT:
+		if (n < 0)
+			snprintf(buf, VIEW_CELL, "%s", r->v[c->index].supported ? "n.c." : "n.s.");
+		else
+			snprintf(buf, VIEW_CELL, "%s%s", out_short(n, text),
+				 marks_spell(marks_of(&r->v[c->index]), set));
+	}
+}
+
+void view_line(const struct top_view *v, long row, char buf[VIEW_LINE])
+{
+	const struct rrow *r = row < 0 ? NULL : &v->diff->rows[row];
+	char name[NAME_LEN], cell[VIEW_CELL];
+	size_t n;
+
+	if (r)
+		row_name(v, (size_t)row, name);
+	else
+		snprintf(name, sizeof(name), "%s", in_tenants(v) ? "NAME" : "TENANT");
+	n = (size_t)snprintf(buf, VIEW_LINE, "%-*.*s", v->name_width, v->name_width, name);
+	if (v->tenant_width)
+		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->tenant_width - 1,
+				      v->tenant_width - 1, r ? r->path : "TENANT");
+	if (v->plane_width)
+		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->plane_width - 1,
+				      v->plane_width - 1,
+				      !r	 ? "PLANE"
+				      : r->plane ? r->plane
+						 : "");
+	for (size_t i = v->first; i < v->last && n < VIEW_LINE; i++) {
+		int width = v->col[i].width;
+
+		if (row < 0)
+			view_heading(v, i, cell);
+		else
+			cell_text(v, (size_t)row, i, cell);
+		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %*.*s", width - 1, width - 1, cell);
+	}
+}

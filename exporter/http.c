@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Serving the metrics over HTTP, by libmicrohttpd on one thread; see http.h. Only process.c calls
+ * it. Clients may be slow, broken and many: each costs memory and time up to a limit, and vpmud is
+ * asked once a second at most. Connections are accepted here and not by libmicrohttpd, which stops
+ * listening when there are too many: a new connection must always be accepted, and an old one makes
+ * room for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "exporter/accept.h"
+#include "exporter/http.h"
+#include "exporter/texts.h"
+#include "exporter/users.h"
+#include "exporter/wire.h"
+#include "vpmu/util/fail.h"
+
+#define SEC   1000000000ULL
+#define REALM "vpmu"
+
+struct conn {
+	struct conn *next, **back;
+	int fd;
+	uint64_t since_ns; /* of its begin or its last answer's end */
+	uint64_t reads;	   /* serial of the text that it is sent; 0: none */
+	bool cut;	   /* libmicrohttpd is about to notice its end */
+};
+
+enum code { C200, C400, C401, C404, C405, C413, C429, C503, CODES };
+static const unsigned int code_number[CODES] = {200, 400, 401, 404, 405, 413, 429, 503};
+
+struct http {
+	const struct http_opts *o;
+	struct MHD_Daemon *mhd;
+	struct MHD_Response *small[CODES], *index;
+	struct texts texts;
+	struct conn *conns;	       /* the newest first */
+	unsigned int nr_conns, nr_cut; /* all, and those of them that are cut */
+	uint64_t requests[CODES], cut;
+};
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static void conn_cut(struct http *h, struct conn *c)
+{
+	if (c->cut)
+		return;
+	shutdown(c->fd, SHUT_RDWR);
+	c->cut = true;
+	h->nr_cut++;
+	h->cut++;
+}
+
+/* ---- for texts ------------------------------------------------------------------------------ */
+
+/* What only this process knows, behind vpmud's families. */
+static void own(void *arg, struct expo *e)
+{
+	const struct http *h = arg;
+	char label[32];
+
+	expo_family(e, "vpmu_http_requests", EXPO_COUNTER, NULL,
+		    "HTTP requests that were answered.");
+	for (int i = 0; i < CODES; i++) {
+		snprintf(label, sizeof(label), "code=\"%u\"", code_number[i]);
+		expo_u64(e, label, h->requests[i], 0);
+	}
+	expo_family(e, "vpmu_http_connections_cut", EXPO_COUNTER, NULL,
+		    "HTTP connections that were ended because they were slow or silent.");
+	expo_u64(e, "", h->cut, 0);
+	expo_family(e, "vpmu_http_connections", EXPO_GAUGE, NULL, "HTTP connections.");
+	expo_u64(e, "", h->nr_conns, 0);
+}
+
+/* Those who still read old texts, when there are too many of these. */
+static void cut_readers(void *arg)
+{
+	struct http *h = arg;
+	uint64_t newest = h->texts.serial, oldest = newest;
+
+	for (const struct conn *c = h->conns; c; c = c->next)
+		if (c->reads && c->reads < oldest)
+			oldest = c->reads;
+	for (struct conn *c = h->conns; c; c = c->next) {
+		if (c->reads != oldest || oldest == newest)
+			continue;
+		conn_cut(h, c);
+		c->reads = 0;
+	}
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, enum code code)
+{
+	h->requests[code]++;
+	if (code == C401)
+		return MHD_queue_basic_auth_fail_response(c, REALM, h->small[code]);
+	return MHD_queue_response(c, code_number[code], h->small[code]);
+}
+
+static const char *header(struct MHD_Connection *c, const char *name)
+{
+	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+static int allowed(struct http *h, struct MHD_Connection *c)
+{
+	char *password = NULL, *name;
+	int ret = 0;
+
+	if (!h->o->users)
+		return 1;
+	name = MHD_basic_auth_get_username_password(c, &password);
+	if (name && password)
+		ret = users_check(h->o->users, name, password, now());
+	if (password)
+		explicit_bzero(password, strlen(password));
+	MHD_free(password);
+	MHD_free(name);
+	return ret;
+}
+
+static enum MHD_Result metrics(struct http *h, struct MHD_Connection *c)
+{
+	enum expo_form form = accept_form(header(c, "Accept"));
+	bool gzip = accept_gzip(header(c, "Accept-Encoding"));
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct conn *conn = info ? info->socket_context : NULL;
+	uint64_t serial;
+	struct MHD_Response *r = texts_get(&h->texts, form, gzip, &serial);
+
+	if (!r)
+		return answer(h, c, C503);
+	if (conn)
+		conn->reads = serial;
+	h->requests[C200]++;
+	return MHD_queue_response(c, MHD_HTTP_OK, r);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
+				  const char *method, const char *version, const char *upload,
+				  size_t *upload_len, void **state)
+{
+	struct http *h = arg;
+	int may;
+
+	/* Nobody has anything to send us. An answer before the body ends the connection. */
+	if (header(c, "Content-Length") ? strcmp(header(c, "Content-Length"), "0") != 0
+					: header(c, "Transfer-Encoding") != NULL)
+		return answer(h, c, C413);
+	if (!*state) {
+		*state = h;
+		return MHD_YES;
+	}
+	may = allowed(h, c);
+	if (may <= 0)
+		return answer(h, c, may ? C429 : C401);
+	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+		return answer(h, c, C405);
+	if (!strcmp(url, "/")) {
+		h->requests[C200]++;
+		return MHD_queue_response(c, MHD_HTTP_OK, h->index);
+	}
+	return strcmp(url, "/metrics") ? answer(h, c, C404) : metrics(h, c);
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static void on_connection(void *arg, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct http *h = arg;
+	struct conn *conn = *context;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		conn = calloc(1, sizeof(*conn));
+		*context = conn;
+		if (!conn)
+			return;
+		conn->fd =
+			MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		conn->since_ns = now();
+		conn->next = h->conns;
+		conn->back = &h->conns;
+		if (conn->next)
+			conn->next->back = &conn->next;
+		h->conns = conn;
+		h->nr_conns++;
+		return;
+	}
+	if (!conn)
+		return;
+	*conn->back = conn->next;
+	if (conn->next)
+		conn->next->back = conn->back;
+	h->nr_cut -= conn->cut;
+	free(conn);
+	*context = NULL;
+	h->nr_conns--;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *c, void **state,
+			 enum MHD_RequestTerminationCode how)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct conn *conn = info ? info->socket_context : NULL;
+
+	if (!conn)
+		return;
+	conn->reads = 0;
+	conn->since_ns = now();
+}
+
+/* A client that sends or reads a byte now and then is as slow as one that does nothing. */
+static void cut_slow(struct http *h)
+{
+	uint64_t at = now();
+
+	for (struct conn *c = h->conns; c; c = c->next)
+		if (at - c->since_ns >= HTTP_SLOW_SEC * SEC)
+			conn_cut(h, c);
+}
+
+/* End the connection whose request, answer or silence has lasted for longest: a scraper needs
+ * milliseconds, and comes again if it was idle between two requests. False: there is none. */
+static bool conn_cut_longest(struct http *h)
+{
+	struct conn *longest = NULL;
+
+	for (struct conn *c = h->conns; c; c = c->next)
+		if (!c->cut && (!longest || c->since_ns < longest->since_ns))
+			longest = c;
+	if (longest)
+		conn_cut(h, longest);
+	return longest != NULL;
+}
+
+/* Those who wait to be accepted, but not all of a flood: who is accepted must be looked at before
+ * it is the oldest. */
+static void http_accept(struct http *h)
+{
+	/* libmicrohttpd may count those that are added here in MHD_run only. */
+	unsigned int live = h->nr_conns - h->nr_cut;
+
+	for (int i = 0; i < HTTP_ACCEPT_MAX && h->nr_conns < HTTP_CONNECTIONS_ALL; i++) {
+		struct sockaddr_storage addr;
+		socklen_t len = sizeof(addr);
+		int fd = accept4(h->o->listen_fd, (struct sockaddr *)&addr, &len,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0) {
+			/* Without a descriptor or memory the client would stay there and wake us
+			 * for ever. */
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED &&
+			    !conn_cut_longest(h))
+				poll(NULL, 0, 100);
+			return;
+		}
+		if (live >= HTTP_CONNECTIONS_MAX && conn_cut_longest(h))
+			live--;
+		live++;
+		/* It closes the socket in any case. */
+		MHD_add_connection(h->mhd, fd, (struct sockaddr *)&addr, len);
+	}
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int prepare(struct http *h)
+{
+	static const char *const lines[CODES] = {
+		"",
+		"bad request\n",
+		"who are you?\n",
+		"not here: /metrics is\n",
+		"GET and HEAD are accepted\n",
+		"a request without a body is accepted\n",
+		"too many wrong passwords: later\n",
+		"no counts now; vpmud's log says why\n",
+	};
+	static const char page[] = "<html><head><title>vpmud</title></head><body>"
+				   "<a href=\"/metrics\">metrics</a></body></html>\n";
+
+	for (int i = 1; i < CODES; i++) {
+		h->small[i] = MHD_create_response_from_buffer(strlen(lines[i]), (void *)lines[i],
+							      MHD_RESPMEM_PERSISTENT);
+		if (!h->small[i] ||
+		    MHD_add_response_header(h->small[i], "Content-Type", "text/plain") == MHD_NO)
+			return -ENOMEM;
+	}
+	h->index =
+		MHD_create_response_from_buffer(strlen(page), (void *)page, MHD_RESPMEM_PERSISTENT);
+	return h->index && MHD_add_response_header(h->index, "Content-Type", "text/html") != MHD_NO
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* libmicrohttpd tells of each broken request, too; only the start is heard: a client may not fill
+ * the log. */
+static char start_error[160];
+
+static void on_log(void *arg, const char *fmt, va_list ap)
+{
+	bool *started = arg;
+
+	if (!*started && !*start_error)
+		vsnprintf(start_error, sizeof(start_error), fmt, ap);
+}
+
+static int start(struct http *h, char *err, size_t errlen)
+{
+	static bool started;
+	const struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)h->o->cert},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)h->o->key},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1"},
+		{MHD_OPTION_END, 0, NULL},
+	};
+	const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+	unsigned int flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
+	int listen_flags = fcntl(h->o->listen_fd, F_GETFL);
+
+	if (h->o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+		return fail(-EOPNOTSUPP, err, errlen, "metrics: libmicrohttpd has no TLS here");
+	if (prepare(h))
+		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+	/* A service manager's socket may be one that blocks. */
+	if (listen_flags < 0 || fcntl(h->o->listen_fd, F_SETFL, listen_flags | O_NONBLOCK))
+		return fail(-errno, err, errlen, "metrics: the listening socket: %s",
+			    strerror(errno));
+	h->mhd = MHD_start_daemon(flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request,
+				  h, MHD_OPTION_EXTERNAL_LOGGER, on_log, &started,
+				  MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_CONNECTIONS_ALL,
+				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
+				  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_SLOW_SEC,
+				  MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+				  MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_ARRAY,
+				  h->o->cert ? tls : none, MHD_OPTION_END);
+	started = true;
+	if (!h->mhd)
+		return fail(-EINVAL, err, errlen, "metrics: %s%s%s",
+			    h->o->cert ? "TLS certificate or key: " : "HTTP: ", start_error,
+			    *start_error ? "" : "not accepted");
+	return 0;
+}
+
+static void serve(struct http *h)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+
+	while (!h->texts.ended) {
+		struct pollfd p[3] = {{.fd = info->epoll_fd, .events = POLLIN},
+				      {.fd = h->texts.sock, .events = POLLIN},
+				      {.fd = h->o->listen_fd, .events = POLLIN}};
+		MHD_UNSIGNED_LONG_LONG ms;
+		struct wire_answer late;
+		int wait = h->nr_conns ? 1000 : -1, fd;
+
+		if (MHD_get_timeout(h->mhd, &ms) == MHD_YES &&
+		    (wait < 0 || ms < (unsigned int)wait))
+			wait = (int)ms;
+		if (poll(p, 3, wait) < 0) {
+			if (errno == EINTR)
+				continue;
+			return;
+		}
+		if (p[1].revents) {
+			/* The end, or an answer that came too late. */
+			if (wire_recv(h->texts.sock, &late, sizeof(late), &fd) <= 0)
+				return;
+			if (fd >= 0)
+				close(fd);
+		}
+		if (p[2].revents)
+			http_accept(h);
+		MHD_run(h->mhd);
+		cut_slow(h);
+	}
+}
+
+int http_serve(const struct http_opts *o, int sock, int (*ready)(char *err, size_t errlen),
+	       char *err, size_t errlen)
+{
+	struct http h = {.o = o, .texts = {.sock = sock, .more = own, .cut_readers = cut_readers}};
+	int ret;
+
+	h.texts.arg = &h;
+	ret = start(&h, err, errlen);
+
+	if (!ret)
+		ret = ready(err, errlen);
+	if (!ret)
+		serve(&h);
+	/* The process ends: what is left goes with it. */
+	return ret;
+}

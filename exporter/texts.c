@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Texts that many scrapers share, see texts.h. http.c calls it, and is told of each failure by
+ * NULL: an old text must never be served in the place of one that could not be had. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "exporter/http.h"
+#include "exporter/texts.h"
+#include "exporter/wire.h"
+
+#define GZIP_LEVEL 1
+#define SEC	   1000000000ULL
+#define MSEC	   1000000ULL
+
+static unsigned int live; /* buffers that responses have, old ones included */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static void buffer_free(void *buffer)
+{
+	free(buffer);
+	live--;
+}
+
+static void text_drop(struct text *t)
+{
+	for (int i = 0; i < 2; i++) {
+		if (t->response[i])
+			MHD_destroy_response(t->response[i]);
+		t->response[i] = NULL;
+	}
+	free(t->plain);
+	t->plain = NULL;
+	t->len = 0;
+}
+
+/* vpmud's answer to our question, at the latest after HTTP_ASK_SEC. *@fd: the text. */
+static int ask(struct texts *x, enum expo_form form, struct wire_answer *a, int *fd)
+{
+	const struct wire_ask q = {.id = ++x->id ? x->id : ++x->id, .form = form};
+	uint64_t until = now() + HTTP_ASK_SEC * SEC;
+	int ret = wire_send(x->sock, &q, sizeof(q), -1);
+
+	while (!ret) {
+		struct pollfd p = {.fd = x->sock, .events = POLLIN};
+		uint64_t at = now();
+
+		if (at >= until || poll(&p, 1, (int)((until - at) / MSEC) + 1) < 0)
+			return -ETIMEDOUT;
+		if (!p.revents)
+			continue;
+		ret = wire_recv(x->sock, a, sizeof(*a), fd);
+		if (ret == 0)
+			x->ended = true;
+		if (ret != sizeof(*a))
+			return ret < 0 ? ret : -EPIPE;
+		if (a->id == q.id)
+			return a->ret;
+		/* An answer that came too late for who had asked. */
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		ret = 0;
+	}
+	return ret;
+}
+
+static char *join(const struct texts *x, enum expo_form form, int fd, size_t len, size_t *out)
+{
+	struct expo e = {.form = form};
+	char *body = NULL;
+	size_t at = 0;
+	ssize_t n = 1;
+
+	x->more(x->arg, &e);
+	if (!expo_end(&e) && len <= EXPO_MAX)
+		body = malloc(len + e.len);
+	while (body && at < len && (n = pread(fd, body + at, len - at, (off_t)at)) > 0)
+		at += (size_t)n;
+	if (body && at < len) {
+		free(body);
+		body = NULL;
+	}
+	if (body) {
+		memcpy(body + len, e.text, e.len);
+		*out = len + e.len;
+	}
+	expo_fini(&e);
+	return body;
+}
+
+static int refresh(struct texts *x, enum expo_form form)
+{
+	struct text *t = &x->text[form];
+	struct wire_answer a;
+	int fd = -1, ret;
+	size_t len;
+	char *body;
+
+	if (t->plain && now() - t->at_ns < HTTP_SHARE_MS * MSEC)
+		return 0;
+	if (live >= HTTP_TEXTS_MAX / 2)
+		x->cut_readers(x->arg);
+	if (live >= HTTP_TEXTS_MAX)
+		return -ENOMEM;
+	ret = ask(x, form, &a, &fd);
+	if (!ret && fd < 0)
+		ret = -EPROTO;
+	if (ret) {
+		if (fd >= 0)
+			close(fd);
+		return ret;
+	}
+	body = join(x, form, fd, a.len, &len);
+	close(fd);
+	if (!body)
+		return -ENOMEM;
+	text_drop(t);
+	t->plain = body;
+	t->len = len;
+	t->at_ns = now();
+	t->serial = ++x->serial;
+	return 0;
+}
+
+/* @len bytes as gzip; NULL: no memory. */
+static char *compress_text(const char *text, size_t len, size_t *out)
+{
+	z_stream z = {.next_in = (unsigned char *)text, .avail_in = (unsigned int)len};
+	char *body = NULL, *less;
+	size_t room;
+
+	/* 16 more window bits: gzip's head. */
+	if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return NULL;
+	room = deflateBound(&z, len);
+	body = malloc(room);
+	z.next_out = (unsigned char *)body;
+	z.avail_out = (unsigned int)room;
+	if (!body || deflate(&z, Z_FINISH) != Z_STREAM_END) {
+		free(body);
+		deflateEnd(&z);
+		return NULL;
+	}
+	*out = room - z.avail_out;
+	deflateEnd(&z);
+	less = realloc(body, *out);
+	return less ? less : body;
+}
+
+static struct MHD_Response *response(struct texts *x, enum expo_form form, bool gzip)
+{
+	struct text *t = &x->text[form];
+	struct MHD_Response *r;
+	size_t len = t->len;
+	char *body;
+
+	if (t->response[gzip])
+		return t->response[gzip];
+	body = gzip ? compress_text(t->plain, t->len, &len) : malloc(len);
+	if (!body)
+		return NULL;
+	if (!gzip)
+		memcpy(body, t->plain, len);
+	r = MHD_create_response_from_buffer_with_free_callback(len, body, buffer_free);
+	if (!r) {
+		free(body);
+		return NULL;
+	}
+	live++;
+	if (MHD_add_response_header(r, "Content-Type", expo_content_type(form)) == MHD_NO ||
+	    MHD_add_response_header(r, "Vary", "Accept, Accept-Encoding") == MHD_NO ||
+	    (gzip && MHD_add_response_header(r, "Content-Encoding", "gzip") == MHD_NO)) {
+		MHD_destroy_response(r);
+		return NULL;
+	}
+	t->response[gzip] = r;
+	return r;
+}
+
+struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, uint64_t *serial)
+{
+	struct MHD_Response *r = refresh(x, form) ? NULL : response(x, form, gzip);
+
+	*serial = x->text[form].serial;
+	return r;
+}
+
+void texts_fini(struct texts *x)
+{
+	for (int i = 0; i < TEXTS_FORMS; i++)
+		text_drop(&x->text[i]);
+}

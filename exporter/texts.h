@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The texts that the HTTP process has of vpmud, plain and compressed. vpmud is asked once a second
+ * at most for each form, and all scrapers of that second are given the same text. One thread.
+ */
+#ifndef CGROUP_EXPORTER_TEXTS_H
+#define CGROUP_EXPORTER_TEXTS_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exporter/exposition.h"
+
+#define TEXTS_FORMS 2 /* of enum expo_form */
+
+/* A text of one moment in one form. Connections that still read it have references of their own to
+ * the responses. */
+struct text {
+	uint64_t at_ns, serial;
+	char *plain;
+	size_t len;
+	struct MHD_Response *response[2]; /* [1]: gzip */
+};
+
+/* The caller sets the first part; the rest is 0. */
+struct texts {
+	int sock;				 /* to vpmud, wire.h */
+	void (*more)(void *arg, struct expo *e); /* families behind vpmud's */
+	void (*cut_readers)(void *arg);		 /* there are many old texts: end who reads them */
+	void *arg;
+	/* private, but for reading: */
+	struct text text[TEXTS_FORMS];
+	uint64_t serial; /* of the newest text */
+	uint32_t id;
+	bool ended; /* vpmud has gone */
+};
+
+/*
+ * texts_get - the text of now, at most HTTP_SHARE_MS old; it belongs to @x. *@serial is its number.
+ * NULL: vpmud does not answer or has no text, or memory has run out. Blocks for HTTP_ASK_SEC at
+ * most. texts_fini - forget the texts; who reads one goes on.
+ */
+struct MHD_Response *texts_get(struct texts *x, enum expo_form form, bool gzip, uint64_t *serial);
+void texts_fini(struct texts *x);
+
+#endif

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * libvpmu's core behind service/backend/backend.h: a node is an account, a counting is an array of consumers,
+ * a sampling is a sampler. The VMM creates it; cgroup/ calls it through the operations below.
+ * Control thread, but for take_sample. It must never let two hosts meet: a list, a node and its
+ * parent are of one source.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "vpmu/account.h"
+#include "vpmu/consumer.h"
+#include "vpmu/sampler.h"
+#include "service/backend/core.h"
+
+struct core_node {
+	struct vpmu_source_node n; /* first */
+	struct vpmu_account *account;
+	struct core_node *next; /* in core.left */
+};
+
+struct core {
+	struct vpmu_source s; /* first */
+	struct vpmu_source_core_opts opts;
+	struct vpmu_host *host;
+	struct core_node root, other;
+	/* Removed nodes whose accounts are still in the tree, in order of removal. */
+	struct core_node *left, **left_last;
+};
+
+struct core_counting {
+	struct vpmu_counting c; /* first */
+	struct vpmu_consumer consumer[];
+};
+
+struct core_sampling {
+	struct vpmu_sampling s; /* first */
+	struct vpmu_sampling_opts opts;
+	struct vpmu_sampler *sampler;
+};
+
+static struct core *core_of(const struct vpmu_source *s)
+{
+	return (struct core *)s;
+}
+
+static struct core_node *node_of(const struct vpmu_source_node *n)
+{
+	return (struct core_node *)n;
+}
+
+static struct core_counting *counting_of(const struct vpmu_counting *c)
+{
+	return (struct core_counting *)c;
+}
+
+static struct vpmu_account *account_of(const struct vpmu_source_node *n)
+{
+	return node_of(n)->account;
+}
+
+/* ---- nodes -------------------------------------------------------------------------------- */
+
+/*
+ * Remove what earlier removals left behind, because a context was still there. A child was removed
+ * before its parent, so one pass in that order is enough for both.
+ */
+static void remove_left(struct core *core)
+{
+	struct core_node **link = &core->left, *n;
+
+	while ((n = *link)) {
+		if (vpmu_account_del(n->account)) {
+			link = &n->next;
+			continue;
+		}
+		*link = n->next;
+		free(n);
+	}
+	core->left_last = link;
+}
+
+static int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_source_node **out)
+{
+	struct core_node *n = calloc(1, sizeof(*n));
+	int ret = n ? vpmu_account_create(account_of(parent), n, &n->account) : -ENOMEM;
+
+	remove_left(core_of(parent->source));
+	if (ret) {
+		free(n);
+		return ret;
+	}
+	n->n = (struct vpmu_source_node){.source = parent->source, .serial = serial};
+	*out = &n->n;
+	return 0;
+}
+
+/* An account that stays is an account nobody has a name for: no sum changes. */
+static void node_remove(struct vpmu_source_node *node)
+{
+	struct core *core = core_of(node->source);
+	struct core_node *n = node_of(node);
+
+	*core->left_last = n;
+	core->left_last = &n->next;
+	remove_left(core);
+}
+
+/* ---- counting ----------------------------------------------------------------------------- */
+
+static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
+{
+	struct core_counting *c = calloc(1, sizeof(*c) + nr_keys * sizeof(c->consumer[0]));
+
+	return c ? &c->c : NULL;
+}
+
+/* Readers that began before the consumers were deleted may still look at them. */
+static void counting_free(struct vpmu_counting *c)
+{
+	vpmu_rcu_free(counting_of(c));
+}
+
+static size_t list_keys(const struct vpmu_counting *list)
+{
+	size_t n = 0;
+
+	for (; list; list = list->next)
+		n += list->nr_keys;
+	return n;
+}
+
+static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+{
+	size_t n = list_keys(list), k = 0;
+	struct vpmu_consumer **c = calloc(n, sizeof(*c));
+	struct vpmu_account **a = calloc(n, sizeof(*a));
+	vpmu_key_t *keys = calloc(n, sizeof(*keys));
+	int ret = -ENOMEM;
+
+	*failed = 0;
+	if (!c || !a || !keys)
+		goto out;
+	for (struct vpmu_counting *l = list; l; l = l->next) {
+		for (size_t i = 0; i < l->nr_keys; i++, k++) {
+			c[k] = &counting_of(l)->consumer[i];
+			a[k] = account_of(l->node);
+			keys[k] = l->keys[i];
+		}
+	}
+	ret = vpmu_consumer_add_many(c, a, keys, n, failed);
+	if (ret == -EOPNOTSUPP) /* they were added all the same, and their values say so */
+		ret = 0;
+	for (; *failed >= list->nr_keys; list = list->next)
+		*failed -= list->nr_keys;
+out:
+	free(c);
+	free(a);
+	free(keys);
+	return ret;
+}
+
+static void detach_one(struct vpmu_counting *c)
+{
+	for (size_t i = 0; i < c->nr_keys; i++)
+		vpmu_consumer_del(&counting_of(c)->consumer[i], NULL, &c->values[i]);
+}
+
+static void detach(struct vpmu_source *s, struct vpmu_counting *list)
+{
+	size_t n = list_keys(list), k = 0;
+	struct vpmu_consumer **c = calloc(n, sizeof(*c));
+	struct vpmu_value *last = calloc(n, sizeof(*last));
+
+	if (!c || !last) {
+		/* Without memory for a batch each one waits for the pCPUs by itself. */
+		for (; list; list = list->next)
+			detach_one(list);
+		goto out;
+	}
+	for (struct vpmu_counting *l = list; l; l = l->next)
+		for (size_t i = 0; i < l->nr_keys; i++)
+			c[k++] = &counting_of(l)->consumer[i];
+	vpmu_consumer_del_many(c, n, last);
+	k = 0;
+	for (struct vpmu_counting *l = list; l; l = l->next)
+		for (size_t i = 0; i < l->nr_keys; i++)
+			l->values[i] = last[k++];
+out:
+	free(c);
+	free(last);
+}
+
+static struct vpmu_account *next_counted(void *arg)
+{
+	const struct vpmu_counting **list = arg, *c = *list;
+
+	if (!c)
+		return NULL;
+	*list = c->next;
+	return account_of(c->node);
+}
+
+static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+{
+	vpmu_host_sync_some(core_of(s)->host, next_counted, &list);
+}
+
+static struct vpmu_account *next_node(void *arg)
+{
+	struct vpmu_source_node **n = arg, *node = *n;
+
+	*n = NULL;
+	return node ? account_of(node) : NULL;
+}
+
+static void flush_node(struct vpmu_source_node *n)
+{
+	vpmu_host_sync_some(core_of(n->source)->host, next_node, &n);
+}
+
+static bool late(struct vpmu_source *s, char *why, size_t whylen)
+{
+	unsigned int id, n = vpmu_host_late(core_of(s)->host, &id);
+	char more[40] = "";
+
+	if (n > 1)
+		snprintf(more, sizeof(more), " and %u more", n - 1);
+	if (n)
+		snprintf(why, whylen,
+			 "pCPU %u%s of plane %s does not answer: its thread has not come to a safe "
+			 "point in time",
+			 id, more, s->plane);
+	return n;
+}
+
+static void read_values(const struct vpmu_counting *c)
+{
+	for (size_t i = 0; i < c->nr_keys; i++)
+		vpmu_consumer_read(&counting_of(c)->consumer[i], &c->values[i]);
+}
+
+/* ---- the host's figures ------------------------------------------------------------------- */
+
+static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+		      size_t whylen)
+{
+	const struct core *core = core_of(s);
+
+	return core->opts.can_count(key, q, why, whylen, core->opts.arg);
+}
+
+static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+{
+	vpmu_host_sharing(core_of(s)->host, out);
+}
+
+static int conservation(struct vpmu_source *s,
+			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
+{
+	return vpmu_host_conservation(core_of(s)->host, fn, arg);
+}
+
+/* ---- sampling ----------------------------------------------------------------------------- */
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	return clock_gettime(CLOCK_MONOTONIC, &t) ? 0 : t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* The context runs, so its account and the account's node are there. The node of the host's own
+ * account is none. */
+static void take_sample(void *arg, const struct vpmu_sample *v)
+{
+	const struct core_sampling *cs = arg;
+	const struct core_node *n = vpmu_account_owner(v->ctx->own);
+	const struct vpmu_source_sample s = {
+		.serial = n ? n->n.serial : 0,
+		.cpu = v->pcpu,
+		.known = v->where_known,
+		.ip = v->where_known ? v->where.ip : 0,
+		.cpl = v->where_known ? v->where.cpl : 0,
+		.periods = v->periods,
+		.over = v->over,
+		.branches = v->has_lbr ? v->lbr : NULL,
+		.time_ns = cs->opts.times ? monotonic_ns() : 0,
+	};
+
+	cs->opts.sample(cs->opts.arg, &s);
+}
+
+static int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+			struct vpmu_sampling **out)
+{
+	struct core_sampling *cs = calloc(1, sizeof(*cs));
+	const struct vpmu_sampler_opts opts = {
+		.account = account_of(n),
+		.key = o->key,
+		.period = o->period,
+		.lbr = o->branches,
+		.sample = take_sample,
+		.arg = cs,
+	};
+	int ret;
+
+	if (!cs)
+		return -ENOMEM;
+	cs->s.node = n;
+	cs->opts = *o;
+	ret = vpmu_sampler_create(core_of(n->source)->host, &opts, &cs->sampler);
+	if (ret)
+		free(cs);
+	else
+		*out = &cs->s;
+	return ret;
+}
+
+static void sample_stop(struct vpmu_sampling *s)
+{
+	struct core_sampling *cs = (struct core_sampling *)s;
+
+	vpmu_sampler_destroy(cs->sampler);
+	free(cs);
+}
+
+static void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
+{
+	vpmu_sampler_read(((const struct core_sampling *)s)->sampler, out);
+}
+
+/* ---- branch records ----------------------------------------------------------------------- */
+
+static int branches_attach(struct vpmu_source_node *n, uint32_t ctl)
+{
+	return vpmu_lbr_attach(account_of(n), ctl);
+}
+
+static void branches_detach(struct vpmu_source_node *n)
+{
+	vpmu_lbr_detach(account_of(n));
+}
+
+static int branches_read(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
+			 enum vpmu_lbr_user *user)
+{
+	return vpmu_lbr_read(account_of(n), r, user);
+}
+
+static void branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out)
+{
+	vpmu_lbr_usage(core_of(s)->host, out);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static const struct vpmu_source_ops core_ops = {
+	.node_add = node_add,
+	.node_remove = node_remove,
+	.counting_new = counting_new,
+	.counting_free = counting_free,
+	.attach = attach,
+	.detach = detach,
+	.flush = flush,
+	.flush_node = flush_node,
+	.late = late,
+	.read = read_values,
+	.can_count = can_count,
+	.sharing = sharing,
+	.conservation = conservation,
+	.sample_start = sample_start,
+	.sample_stop = sample_stop,
+	.sample_read = sample_read,
+	.branches_attach = branches_attach,
+	.branches_detach = branches_detach,
+	.branches_read = branches_read,
+	.branches_usage = branches_usage,
+};
+
+int vpmu_source_core_create(const struct vpmu_source_core_opts *o, struct vpmu_source **out)
+{
+	struct core *core = calloc(1, sizeof(*core));
+
+	if (!core)
+		return -ENOMEM;
+	core->host = vpmu_host_create();
+	if (!core->host) {
+		free(core);
+		return -ENOMEM;
+	}
+	core->opts = *o;
+	core->left_last = &core->left;
+	core->root.n.source = core->other.n.source = &core->s;
+	core->root.account = vpmu_host_root(core->host);
+	core->other.account = vpmu_host_other(core->host);
+	core->s = (struct vpmu_source){
+		.ops = &core_ops,
+		.plane = o->plane,
+		.can = o->can | VPMU_SOURCE_CONSERVES,
+		.root = &core->root.n,
+		.other = &core->other.n,
+	};
+	*out = &core->s;
+	return 0;
+}
+
+void vpmu_source_core_destroy(struct vpmu_source *s)
+{
+	struct core *core = core_of(s);
+	struct core_node *n;
+
+	if (!s)
+		return;
+	vpmu_host_destroy(core->host);
+	while ((n = core->left)) {
+		core->left = n->next;
+		free(n);
+	}
+	free(core);
+}
+
+struct vpmu_host *vpmu_source_core_host(const struct vpmu_source *s)
+{
+	return core_of(s)->host;
+}
+
+struct vpmu_account *vpmu_source_core_account(const struct vpmu_source_node *n)
+{
+	return account_of(n);
+}

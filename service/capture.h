@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Captures: branch records of the vCPUs of a tenant or VM, taken while the guests run. A source of
+ * counts that has branch records counts the users of a node's records; a capture is one of them
+ * with a name, an owner and an end: its target's removal at the latest. A capture is of one plane.
+ * All functions: control thread.
+ */
+#ifndef CGROUP_SERVICE_CAPTURE_H
+#define CGROUP_SERVICE_CAPTURE_H
+
+#include "service/registry.h"
+#include "service/traces.h"
+#include "vpmu/lbr.h"
+
+#define CAPTURES_MAX	   256
+#define CAPTURE_CHAINS_MAX 32768 /* different call chains that one capture adds up */
+
+/* What is recorded, at all privilege levels. */
+enum capture_mode {
+	CAPTURE_CALL_STACK, /* calls that have not returned yet: the call chain */
+	CAPTURE_BRANCHES,   /* every branch taken */
+	CAPTURE_CALLS,	    /* calls, returned from or not */
+};
+
+/* capture_mode_parse - "call-stack", "branches", "calls"; -EINVAL otherwise. */
+int capture_mode_parse(const char *name, enum capture_mode *mode);
+const char *capture_mode_name(enum capture_mode mode);
+/* capture_ctl - the control bits (vpmu/lbr.h) of @mode. capture_ctl_mode - the name of the mode
+ * that records the branch types of @ctl, or "custom". */
+uint32_t capture_ctl(enum capture_mode mode);
+const char *capture_ctl_mode(uint32_t ctl);
+
+struct captures;
+
+/* One capture. Read-only for users of this header. */
+struct capture {
+	struct registered reg; /* first: name, target, owner */
+	const char *plane;     /* who records */
+	enum capture_mode mode;
+	bool gone;   /* the target was removed; nothing is captured */
+	bool folded; /* capture_fold was called */
+	struct traces chains;
+	struct node *node; /* the target; NULL when gone */
+	/* private */
+	struct whos whos;
+	struct captures *cs;
+	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
+};
+
+/* captures_create - watches @ts. captures_destroy ends every capture. */
+int captures_create(struct tenants *ts, struct captures **out);
+void captures_destroy(struct captures *cs);
+
+/* captures_registry - of struct capture. */
+struct registry *captures_registry(struct captures *cs);
+
+struct capture_spec {
+	struct opening open; /* plane NULL: the only one that does (plane_choose) */
+	enum capture_mode mode;
+};
+
+/* capture_open - record from now on, for every vCPU of the target and those to come. -EEXIST: name
+ * taken; -EBUSY: recorded in another mode by another capture; -EOPNOTSUPP: no branch records here;
+ * -E2BIG: CAPTURES_MAX; others: plane_choose. One line to @err. */
+int capture_open(struct captures *cs, const struct capture_spec *spec, struct capture **out,
+		 char *err, size_t errlen);
+void capture_close(struct capture *cap);
+
+/* capture_attach - vpmu_source_branches_attach with one line about field @field to @err. */
+int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, char *err,
+		   size_t errlen);
+
+/*
+ * capture_read - make each source that has branch records current once, then read those of every
+ * vCPU at or below @n, captured or the guest's own: @fn with ret 0 and @r, or ret -EAGAIN and @r
+ * NULL for one that could not be copied whole. vCPUs without records are left out. Stops when @fn
+ * returns non-zero and returns that.
+ */
+struct capture_reading {
+	const struct node *vcpu;
+	const struct vpmu_lbr_regs *r;
+	enum vpmu_lbr_user user;
+	int ret;
+};
+int capture_read(struct tenants *ts, const struct node *n,
+		 int (*fn)(const struct capture_reading *cr, void *arg), void *arg);
+
+/*
+ * capture_fold - read once what every vCPU of the capture's target recorded, and add each call
+ * chain to cap->chains. Reading often costs so little this way that nothing needs to be answered in
+ * between. -ENOMEM, or 0 with the numbers of this reading in *out.
+ */
+struct capture_folded {
+	unsigned int read;   /* vCPUs that have records */
+	unsigned int total;  /* of them: have recorded something */
+	unsigned int custom; /* of them: record something else than the capture wants */
+	unsigned int unread; /* of them: could not be read whole */
+};
+int capture_fold(struct capture *cap, struct capture_folded *out);
+
+#endif

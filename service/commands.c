@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Commands about the tree and the host, and what all commands share. server.c calls them on the
+ * control thread; requests are hostile (request.h). A command that fails must change nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/clock.h"
+#include "service/commands.h"
+#include "service/request.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+#define NO_FIELDS NULL
+
+/* ---- what the commands share ---------------------------------------------------------------- */
+
+int command_oom(char *err, size_t errlen)
+{
+	return fail(-ENOMEM, err, errlen, "request: out of memory");
+}
+
+#define QUALITY_LEN 32
+
+static bool lacks(const struct vpmu_value *v)
+{
+	return v->partial || v->age_ns;
+}
+
+/* What is missing from a modelled count is missing from it all the same: both are said. */
+static const char *quality_words(const struct vpmu_value *v, char words[QUALITY_LEN])
+{
+	bool exact = v->quality == VPMU_Q_EXACT;
+
+	snprintf(words, QUALITY_LEN, "%s%s%s%s%s",
+		 lacks(v) && exact ? "" : vpmu_quality_name(v->quality),
+		 lacks(v) && !exact ? " " : "", v->partial ? "partial" : "",
+		 v->partial && v->age_ns ? " " : "", v->age_ns ? "aged" : "");
+	return words;
+}
+
+void command_value_text(struct json_text *t, const struct vpmu_value *v)
+{
+	char words[QUALITY_LEN];
+
+	json_text_add(t, "{\"count\":\"");
+	json_text_number(t, v->count);
+	json_text_add(t, "\",\"counter-value\":\"");
+	json_text_number(t, vpmu_value_scaled(v));
+	json_text_add(t, "\",\"enabled-ns\":\"");
+	json_text_number(t, v->enabled_ns);
+	json_text_add(t, "\",\"running-ns\":\"");
+	json_text_number(t, v->running_ns);
+	if (v->age_ns) {
+		json_text_add(t, "\",\"age-ns\":\"");
+		json_text_number(t, v->age_ns);
+	}
+	json_text_add(t, "\",\"quality\":\""); /* words that need no quoting */
+	json_text_add(t, lacks(v) ? quality_words(v, words) : vpmu_quality_name(v->quality));
+	json_text_add(t, v->supported ? "\",\"supported\":true}" : "\",\"supported\":false}");
+}
+
+json_t *command_value(const struct vpmu_value *v)
+{
+	char quality[QUALITY_LEN];
+
+	quality_words(v, quality);
+	return json_pack("{s:o, s:o, s:o, s:o, s:s, s:b, s:o*}", "count", json_u64(v->count),
+			 "counter-value", json_u64(vpmu_value_scaled(v)), "enabled-ns",
+			 json_u64(v->enabled_ns), "running-ns", json_u64(v->running_ns), "quality",
+			 quality, "supported", v->supported, "age-ns",
+			 v->age_ns ? json_u64(v->age_ns) : NULL);
+}
+
+int command_target(struct commands *c, const json_t *req, bool required, bool narrows,
+		   struct node **out, char *err, size_t errlen)
+{
+	const char *target = access_all(c->who) || c->who->nr != 1 ? "/" : c->who->tenants[0];
+	int ret = request_string(req, "target", required, TENANT_PATH_MAX, &target, err, errlen);
+
+	if (ret)
+		return ret;
+	*out = target[0] == '/' ? tenant_find(c->ts, target) : tenant_vm_find(c->ts, target);
+	if (*out && (access_sees(c->who, (*out)->path) || (narrows && (*out)->kind == NODE_ROOT)))
+		return 0;
+	return fail(-ENOENT, err, errlen, "target: no %s \"%s\"; `vpmu list` shows what there is",
+		    target[0] == '/' ? "tenant" : "VM", target);
+}
+
+int command_opening(struct commands *c, const json_t *req, bool required, bool narrows,
+		    struct opening *out, char *err, size_t errlen)
+{
+	bool keep = false;
+	int ret;
+
+	*out = (struct opening){0};
+	ret = command_target(c, req, required, narrows, &out->target, err, errlen);
+	if (!ret)
+		ret = request_string(req, "name", false, REGISTRY_NAME_MAX, &out->name, err,
+				     errlen);
+	if (!ret)
+		ret = request_bool(req, "keep", false, &keep, err, errlen);
+	if (!ret)
+		ret = request_string(req, "plane", false, REGISTRY_NAME_MAX, &out->plane, err,
+				     errlen);
+	out->owner = keep ? NULL : c->who;
+	out->who = c->who;
+	return ret;
+}
+
+int command_describe(const struct commands *c, const struct command_kind *kind,
+		     const struct registered *e, json_t *obj)
+{
+	return json_object_set_new(obj, kind->field, json_string(e->name)) ||
+	       json_object_set_new(obj, "target", json_string(e->target)) ||
+	       json_object_set_new(obj, "keep", json_boolean(!e->owner && !e->lost_ns)) ||
+	       json_object_set_new(obj, "lost", json_boolean(e->lost_ns)) ||
+	       json_object_set_new(obj, "uid", json_integer(e->who.uid)) ||
+	       kind->describe(e, c->who, obj);
+}
+
+int command_plane(const char *plane, const struct node *target, json_t *obj)
+{
+	json_t *others = json_array();
+	int bad = !others || json_object_set_new(obj, "plane", json_string(plane));
+
+	for (unsigned int i = 0; target && i < TENANTS_SOURCES_MAX && !bad; i++)
+		if (target->in[i] && strcmp(target->in[i]->source->plane, plane) != 0)
+			bad = json_array_append_new(others,
+						    json_string(target->in[i]->source->plane));
+	if (!bad && json_array_size(others))
+		bad = json_object_set(obj, "left-out", others);
+	json_decref(others);
+	return bad;
+}
+
+int command_list(const struct commands *c, const struct command_kind *kind,
+		 const struct registry *r, const json_t *req, json_t *resp, char *err,
+		 size_t errlen)
+{
+	json_t *list = json_array(), *obj;
+	char key[16];
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	snprintf(key, sizeof(key), "%ss", kind->field);
+	if (json_object_set_new(resp, key, list))
+		return command_oom(err, errlen);
+	for (const struct registered *e = r->first; e && !ret; e = e->next) {
+		if (!registry_usable(e, c->who))
+			continue;
+		obj = json_object();
+		if (!obj || json_array_append_new(list, obj) || command_describe(c, kind, e, obj))
+			ret = command_oom(err, errlen);
+	}
+	return ret;
+}
+
+int command_named(const struct commands *c, const struct registry *r, const json_t *req,
+		  struct registered **out, char *err, size_t errlen)
+{
+	const char *kind = r->kind->kind, *name = NULL;
+	int ret = request_string(req, kind, true, REGISTRY_NAME_MAX + 1, &name, err, errlen);
+
+	if (ret)
+		return ret;
+	*out = registry_find(r, name, c->who);
+	if (*out && (*out)->lost_ns)
+		(*out)->lost_ns = now_ns(); /* somebody still wants it */
+	return *out ? 0
+		    : fail(-ENOENT, err, errlen,
+			   "%s: no \"%s\"; `vpmu sessions` shows what there is", kind, name);
+}
+
+const char *command_node_kind(enum node_kind kind)
+{
+	static const char *const names[] = {"root", "host", "tenant", "vm", "vcpu"};
+
+	return names[kind];
+}
+
+/* ---- list ----------------------------------------------------------------------------------- */
+
+struct list_state {
+	struct commands *c;
+	json_t *nodes;
+};
+
+static unsigned int count_vcpus(const struct node *vm)
+{
+	unsigned int n = 0;
+
+	for (const struct node *v = vm->first_child; v; v = v->next)
+		n++;
+	return n;
+}
+
+static int list_node(struct node *n, unsigned int depth, void *arg)
+{
+	const struct list_state *st = arg;
+	const struct server_opts *o = st->c->opts;
+	json_t *obj;
+
+	if (n->kind == NODE_VCPU || !access_sees(st->c->who, n->path))
+		return 0;
+	obj = json_pack("{s:s, s:s, s:i}", "kind", command_node_kind(n->kind), "path", n->path,
+			"depth", (int)depth);
+	if (!obj || json_array_append_new(st->nodes, obj))
+		return -ENOMEM;
+	if (n->kind == NODE_VM) {
+		if (json_object_set_new(obj, "vm", json_string(n->name)) ||
+		    json_object_set_new(obj, "vcpus", json_integer(count_vcpus(n))) ||
+		    json_object_set_new(obj, "plane", json_string(node_source(n)->plane)))
+			return -ENOMEM;
+		return o->vm_info ? o->vm_info(n, obj, o->arg) : 0;
+	}
+	/* Ids are given in the order of making, so they tell of what others have. */
+	if (access_all(st->c->who) && json_object_set_new(obj, "id", json_u64(n->id)))
+		return -ENOMEM;
+	if (n->dir && json_object_set_new(obj, "cgroup", json_string(n->dir)))
+		return -ENOMEM;
+	return 0;
+}
+
+static int cmd_list(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct list_state st = {.c = c, .nodes = json_array()};
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	if (json_object_set_new(resp, "nodes", st.nodes))
+		return command_oom(err, errlen);
+	if (ret)
+		return ret;
+	ret = tenants_walk(c->ts, list_node, &st);
+	return ret ? fail(ret, err, errlen, "list: %s", strerror(-ret)) : 0;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+/* What one plane says of an event. */
+static json_t *event_on(const struct vpmu_source *s, vpmu_key_t key)
+{
+	enum vpmu_quality q = VPMU_Q_EXACT;
+	char why[200] = "";
+
+	if (vpmu_source_can_count(s, key, &q, why, sizeof(why)))
+		return json_pack("{s:s, s:b, s:s}", "plane", s->plane, "supported", 1, "quality",
+				 vpmu_quality_name(q));
+	return json_pack("{s:s, s:b, s:s}", "plane", s->plane, "supported", 0, "why", why);
+}
+
+static int event_row(const struct vpmu_event_info *info, void *arg)
+{
+	const struct list_state *st = arg;
+	const struct vpmu_source *s;
+	const vpmu_key_t key =
+		st->c->opts->host_too ? vpmu_event_host_too(info->name, info->key) : info->key;
+	json_t *planes = json_array();
+	json_t *obj = json_pack("{s:s, s:s, s:s*, s:o}", "event", info->name, "desc", info->desc,
+				"alias", info->alias, "planes", planes);
+
+	if (!obj || json_array_append_new(st->nodes, obj))
+		return -ENOMEM;
+	for (unsigned int i = 0; (s = tenants_source(st->c->ts, i)); i++)
+		if (json_array_append_new(planes, event_on(s, key)))
+			return -ENOMEM;
+	return 0;
+}
+
+static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct list_state st = {.c = c, .nodes = json_array()};
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	if (json_object_set_new(resp, "events", st.nodes))
+		return command_oom(err, errlen);
+	if (ret)
+		return ret;
+	ret = vpmu_event_list(event_row, &st);
+	return ret ? fail(ret, err, errlen, "events: %s", strerror(-ret)) : 0;
+}
+
+/* ---- the host ------------------------------------------------------------------------------- */
+
+static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char *err,
+		       size_t errlen)
+{
+	json_t *planes = json_array();
+	struct vpmu_source *s;
+	struct vpmu_sharing sh;
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	if (json_object_set_new(resp, "planes", planes))
+		return command_oom(err, errlen);
+	if (ret || !access_all(c->who))
+		return ret; /* the figures are of all tenants together */
+	if (json_object_set_new(
+		    resp, "refused",
+		    json_pack("{s:o, s:o, s:o}", "sessions",
+			      json_u64(sessions_registry(c->sessions)->refused), "profiles",
+			      json_u64(profiles_registry(c->profiles)->refused), "captures",
+			      json_u64(captures_registry(c->captures)->refused))))
+		return command_oom(err, errlen);
+	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
+		vpmu_source_sharing(s, &sh);
+		if (json_array_append_new(planes,
+					  json_pack("{s:s, s:I, s:I, s:I, s:o}", "plane", s->plane,
+						    "consumers", (json_int_t)sh.consumers, "keys",
+						    (json_int_t)sh.keys, "host-counters",
+						    (json_int_t)sh.host_counters, "refused",
+						    json_u64(sh.refused))))
+			ret = command_oom(err, errlen);
+	}
+	return ret;
+}
+
+struct conservation_state {
+	const char *plane;
+	json_t *rows;
+};
+
+static int conservation_row(const struct vpmu_conservation *c, void *arg)
+{
+	const struct conservation_state *st = arg;
+	char name[VPMU_EVENT_NAME_MAX];
+	json_t *obj = json_pack("{s:s, s:I, s:s, s:o, s:o}", "plane", st->plane, "pcpu",
+				(json_int_t)c->pcpu, "event", vpmu_event_name(c->key, name),
+				"hardware", json_u64(c->hardware), "charged", json_u64(c->charged));
+
+	return obj && json_array_append_new(st->rows, obj) == 0 ? 0 : -ENOMEM;
+}
+
+static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp, char *err,
+			    size_t errlen)
+{
+	struct conservation_state st = {.rows = json_array()};
+	struct vpmu_source *s;
+	char why[200];
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	if (json_object_set_new(resp, "rows", st.rows))
+		return command_oom(err, errlen);
+	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
+		if (!(s->can & VPMU_SOURCE_CONSERVES))
+			continue;
+		st.plane = s->plane;
+		ret = vpmu_source_conservation(s, conservation_row, &st);
+		if (ret)
+			fail(ret, err, errlen, "conservation: plane %s: %s", s->plane,
+			     vpmu_source_error(s, ret, why, sizeof(why)));
+	}
+	if (!ret && c->opts->compared && c->opts->compared(resp, c->opts->arg))
+		return command_oom(err, errlen);
+	return ret;
+}
+
+static int cmd_check(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	json_t *rows = json_array();
+	int ret = request_fields(req, NO_FIELDS, err, errlen);
+
+	if (json_object_set_new(resp, "rows", rows))
+		return command_oom(err, errlen);
+	if (!ret && c->opts->check)
+		c->opts->check(rows, access_all(c->who), c->opts->arg);
+	return ret;
+}
+
+/* ---- tenants -------------------------------------------------------------------------------- */
+
+static int cmd_tenant_add(struct commands *c, const json_t *req, json_t *resp, char *err,
+			  size_t errlen)
+{
+	static const char *const fields[] = {"path", NULL};
+	const char *path = NULL;
+	struct node *n;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "path", true, TENANT_PATH_MAX, &path, err, errlen);
+	if (!ret)
+		ret = tenant_add(c->ts, path, &n, err, errlen);
+	if (ret)
+		return ret;
+	if (json_object_set_new(resp, "path", json_string(n->path)) ||
+	    json_object_set_new(resp, "id", json_u64(n->id)) ||
+	    (n->dir && json_object_set_new(resp, "cgroup", json_string(n->dir))))
+		return command_oom(err, errlen);
+	return 0;
+}
+
+static int cmd_tenant_remove(struct commands *c, const json_t *req, json_t *resp, char *err,
+			     size_t errlen)
+{
+	static const char *const fields[] = {"path", NULL};
+	const char *path = NULL;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "path", true, TENANT_PATH_MAX, &path, err, errlen);
+	return ret ? ret : tenant_remove(c->ts, path, err, errlen);
+}
+
+const struct command builtin_commands[] = {
+	{"list", cmd_list, FOR_READERS},
+	{"events", cmd_events, FOR_READERS},
+	{"attach", cmd_attach, FOR_READERS},
+	{"reattach", cmd_reattach, FOR_READERS},
+	{"read", cmd_read, FOR_READERS},
+	{"detach", cmd_detach, FOR_READERS},
+	{"sessions", cmd_sessions, FOR_READERS},
+	{"sharing", cmd_sharing, FOR_READERS},
+	{"conservation", cmd_conservation, FOR_ALL_SEEING},
+	{"check", cmd_check, FOR_READERS},
+	{"tenant-add", cmd_tenant_add, FOR_ADMINS},
+	{"tenant-remove", cmd_tenant_remove, FOR_ADMINS},
+	{"profile-start", cmd_profile_start, FOR_READERS},
+	{"profile-read", cmd_profile_read, FOR_READERS},
+	{"profile-stop", cmd_profile_stop, FOR_READERS},
+	{"profiles", cmd_profiles, FOR_READERS},
+	{"lbr-attach", cmd_lbr_attach, FOR_READERS},
+	{"lbr-read", cmd_lbr_read, FOR_READERS},
+	{"lbr-detach", cmd_lbr_detach, FOR_READERS},
+	{"captures", cmd_captures, FOR_READERS},
+	{NULL, NULL, FOR_ADMINS},
+};

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Choosing the plane of a profile or capture. It must never choose silently among several. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/plane.h"
+#include "vpmu/util/fail.h"
+
+/* Names of planes for an error text, such as "soft, kvm"; "none" when there is none. */
+static const char *names(const struct tenants *ts, const struct node *n, char *buf, size_t len)
+{
+	const struct vpmu_source *s;
+	size_t at = 0;
+
+	snprintf(buf, len, "none");
+	for (unsigned int i = 0; (s = tenants_source(ts, i)); i++)
+		if ((!n || n->in[i]) && at < len)
+			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "",
+					       s->plane);
+	return buf;
+}
+
+/* The source with @can, of those that count @n (NULL: of all). *nr: how many there are. */
+static struct vpmu_source *able(const struct tenants *ts, const struct node *n, unsigned int can,
+				unsigned int *nr)
+{
+	struct vpmu_source *s, *found = NULL;
+
+	*nr = 0;
+	for (unsigned int i = 0; (s = tenants_source(ts, i)); i++) {
+		if ((n && !n->in[i]) || (s->can & can) != can)
+			continue;
+		found = s;
+		++*nr;
+	}
+	return found;
+}
+
+static int named(const struct tenants *ts, const struct node *target, unsigned int can,
+		 const char *what, const char *plane, struct vpmu_source **out, char *err,
+		 size_t errlen)
+{
+	struct vpmu_source *s;
+	unsigned int i = 0;
+	char buf[128];
+
+	while ((s = tenants_source(ts, i)) && strcmp(s->plane, plane) != 0)
+		i++;
+	if (!s)
+		return fail(-ENOENT, err, errlen, "plane: no \"%s\"; this host has: %s", plane,
+			    names(ts, NULL, buf, sizeof(buf)));
+	if (target->kind == NODE_VM && !target->in[i])
+		return fail(-EINVAL, err, errlen, "plane: VM %s is on plane %s", target->name,
+			    node_source(target)->plane);
+	if ((s->can & can) != can)
+		return fail(-EOPNOTSUPP, err, errlen, "plane: %s has no %s", plane, what);
+	*out = s;
+	return 0;
+}
+
+static int only(const struct tenants *ts, const struct node *target, unsigned int can,
+		const char *what, struct vpmu_source **out, char *err, size_t errlen)
+{
+	bool counted = false;
+	unsigned int nr;
+	char buf[128];
+
+	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX; i++)
+		counted |= target->in[i] != NULL;
+	*out = able(ts, counted ? target : NULL, can, &nr);
+	if (nr == 1)
+		return 0;
+	names(ts, counted ? target : NULL, buf, sizeof(buf));
+	if (nr > 1)
+		return fail(-EINVAL, err, errlen, "plane: %s is on several: %s; name one",
+			    node_target(target), buf);
+	if (counted)
+		return fail(-EOPNOTSUPP, err, errlen,
+			    "target: %s is counted on plane %s, which has no %s",
+			    node_target(target), buf, what);
+	return fail(-EOPNOTSUPP, err, errlen,
+		    "target: no plane of this host has %s (planes: %s); VMs of the soft machine do",
+		    what, buf);
+}
+
+int plane_choose(struct tenants *ts, struct node *target, unsigned int can, const char *what,
+		 const char *plane, struct vpmu_source_node **out, char *err, size_t errlen)
+{
+	struct vpmu_source *s = NULL;
+	int ret = plane ? named(ts, target, can, what, plane, &s, err, errlen)
+			: only(ts, target, can, what, &s, err, errlen);
+
+	if (ret)
+		return ret;
+	if (tenant_count(target, s))
+		return fail(-ENOMEM, err, errlen, "target: out of memory");
+	*out = node_in(target, s);
+	return 0;
+}

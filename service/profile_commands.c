@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The control socket's commands of profiles: docs/protocol.md. Control thread. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/commands.h"
+#include "service/request.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+#define EVENT_BYTES_MAX 256
+
+json_t *command_address(uint64_t address)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	return json_string(text);
+}
+
+/* "period": an integer or a string of decimal digits, as counts are. */
+static int period_field(const json_t *req, uint64_t *period, char *err, size_t errlen)
+{
+	const json_t *v = json_object_get(req, "period");
+	const char *text = json_string_value(v);
+	char *end;
+
+	if (!json_is_string(v))
+		return request_uint(req, "period", false, 1, PROFILE_PERIOD_MAX, period, err,
+				    errlen);
+	errno = 0;
+	*period = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && !errno && *period >= 1 &&
+	    *period <= PROFILE_PERIOD_MAX)
+		return 0;
+	return fail(-EINVAL, err, errlen, "period: \"%.40s\"; 1 to %llu is accepted", text,
+		    (unsigned long long)PROFILE_PERIOD_MAX);
+}
+
+/* What is known of a profile without reading it. */
+static int describe(const struct registered *e, const struct access *who, json_t *resp)
+{
+	const struct profile *p = (const struct profile *)e;
+	json_t *obj = json_pack("{s:s, s:o, s:b, s:b, s:o}", "event", p->event, "period",
+				json_u64(p->period), "lbr", p->lbr, "gone", p->gone, "age-ns",
+				json_u64(p->read_ns - p->opened_ns));
+	int ret = obj ? json_object_update(resp, obj) : -1;
+
+	json_decref(obj);
+	return ret || command_plane(p->plane, p->node, resp);
+}
+
+const struct command_kind command_profiles = {"profile", describe};
+
+static void started(bool ok, void *arg)
+{
+	if (!ok)
+		profile_stop(arg);
+}
+
+int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"event", "period", "target", "lbr", "name",
+					     "keep",  "plane",	"times",  NULL};
+	struct profile_spec spec = {.period = PROFILE_PERIOD};
+	char why[200] = "";
+	struct profile *p;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_string(req, "event", true, EVENT_BYTES_MAX, &spec.event, err, errlen);
+	if (!ret)
+		ret = period_field(req, &spec.period, err, errlen);
+	if (!ret)
+		ret = command_opening(c, req, false, false, &spec.open, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "lbr", false, &spec.lbr, err, errlen);
+	if (!ret)
+		ret = request_bool(req, "times", false, &spec.times, err, errlen);
+	if (!ret && spec.times && !spec.lbr)
+		ret = fail(-EINVAL, err, errlen,
+			   "times: true; accepted with lbr: true, since call chains have times");
+	if (ret)
+		return ret;
+	ret = vpmu_event_parse(spec.event, c->opts->raw_space, &spec.key, why, sizeof(why));
+	if (ret)
+		return fail(ret, err, errlen, "event: %s", why);
+	if (c->opts->host_too)
+		spec.key = vpmu_event_host_too(spec.event, spec.key);
+	ret = profile_start(c->profiles, &spec, &p, err, errlen);
+	if (ret)
+		return ret;
+	if (command_describe(c, &command_profiles, &p->reg, resp)) {
+		profile_stop(p);
+		return command_oom(err, errlen);
+	}
+	server_then(c->server, started, p);
+	return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* What the source says of its samples, where there is something to say. */
+static int answer_source(const struct profile *p, json_t *resp)
+{
+	if (p->throttled && json_object_set_new(resp, "throttled", json_u64(p->throttled)))
+		return -ENOMEM;
+	if (p->nobodys && json_object_set_new(resp, "nobodys", json_u64(p->nobodys)))
+		return -ENOMEM;
+	return p->note ? json_object_set_new(resp, "note", json_string(p->note)) : 0;
+}
+
+static int answer(const struct commands *c, struct profile *p, size_t max, json_t *resp, char *err,
+		  size_t errlen)
+{
+	json_t *obj, *value;
+	int ret;
+
+	profile_read(p);
+	obj = json_pack("{s:o, s:o, s:o}", "samples", json_u64(p->samples), "lost",
+			json_u64(p->lost), "late-max", json_u64(p->late_max));
+	value = command_value(&p->value);
+	ret = !obj || !value || command_describe(c, &command_profiles, &p->reg, resp) ||
+	      json_object_update(resp, obj) || json_object_update(resp, value) ||
+	      answer_source(p, resp);
+	json_decref(obj);
+	json_decref(value);
+	if (!ret)
+		ret = command_traces(resp, "rows", &p->rows, max, false);
+	if (!ret && p->lbr)
+		ret = command_traces(resp, "chains", &p->chains, max, true);
+	if (!ret && p->lbr)
+		ret = json_object_set_new(resp, "unchained", json_u64(p->unchained));
+	if (!ret && p->times)
+		ret = json_object_set_new(resp, "start-ns", json_u64(p->opened_ns));
+	return ret ? command_oom(err, errlen) : 0;
+}
+
+/* Read the profile that the request names. */
+static int read_named(struct commands *c, const json_t *req, json_t *resp, struct profile **p,
+		      char *err, size_t errlen)
+{
+	static const char *const fields[] = {"profile", "max", NULL};
+	struct registered *e;
+	uint64_t max = PROFILE_ROWS_MAX;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_uint(req, "max", false, 0, PROFILE_ROWS_MAX, &max, err, errlen);
+	if (!ret)
+		ret = command_named(c, profiles_registry(c->profiles), req, &e, err, errlen);
+	if (ret)
+		return ret;
+	*p = (struct profile *)e;
+	return answer(c, *p, max, resp, err, errlen);
+}
+
+int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct profile *p;
+
+	return read_named(c, req, resp, &p, err, errlen);
+}
+
+static void stop_done(bool ok, void *arg)
+{
+	if (ok)
+		profile_stop(arg);
+}
+
+int cmd_profile_stop(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct profile *p;
+	int ret = read_named(c, req, resp, &p, err, errlen);
+
+	if (!ret)
+		server_then(c->server, stop_done, p);
+	return ret;
+}
+
+int cmd_profiles(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	return command_list(c, &command_profiles, profiles_registry(c->profiles), req, resp, err,
+			    errlen);
+}

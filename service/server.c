@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The server: commands by name, and answers. The socket and its clients are in listener.c; what
+ * the built-in commands do is in commands.c. An answer must always be exactly one line.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "service/clock.h"
+#include "service/commands.h"
+#include "service/json_memory.h"
+#include "service/listener.h"
+#include "service/request.h"
+#include "vpmu/util/fail.h"
+
+#define COMMANDS_MAX 64
+
+struct entry {
+	const char *name;
+	const struct command *builtin; /* NULL: fn and arg, of server_register */
+	server_fn fn;
+	void *arg;
+	enum command_for who;
+};
+
+/* A request whose client waits. */
+struct later {
+	struct server *s;
+	const struct access *who;
+	void *client;
+	json_t *req;
+	char *text; /* the answer, when the command has been done */
+	void (*lost)(void *arg);
+	void *arg;
+};
+
+struct server {
+	struct commands c;
+	struct server_opts opts;
+	struct listener *listener;
+	sd_event_source *lost_timer; /* armed while a lost session is kept */
+	struct entry cmd[COMMANDS_MAX];
+	size_t nr_cmds;
+	/* server_then of the request being answered; NULL: nothing */
+	void (*then)(bool ok, void *arg);
+	void *then_arg;
+};
+
+static const struct entry *find_command(const struct server *s, const char *name)
+{
+	for (size_t i = 0; i < s->nr_cmds; i++)
+		if (strcmp(s->cmd[i].name, name) == 0)
+			return &s->cmd[i];
+	return NULL;
+}
+
+static int add_command(struct server *s, const struct entry *e)
+{
+	if (find_command(s, e->name))
+		return -EEXIST;
+	if (s->nr_cmds == COMMANDS_MAX)
+		return -ENOSPC;
+	s->cmd[s->nr_cmds++] = *e;
+	return 0;
+}
+
+int server_register(struct server *s, const char *cmd, server_fn fn, void *arg)
+{
+	struct entry e = {.name = cmd, .fn = fn, .arg = arg};
+
+	return add_command(s, &e);
+}
+
+void server_then(struct server *s, void (*then)(bool ok, void *arg), void *arg)
+{
+	s->then = then;
+	s->then_arg = arg;
+}
+
+static bool may(const struct access *who, const struct entry *e)
+{
+	return access_admin(who) || e->who == FOR_READERS ||
+	       (e->who == FOR_ALL_SEEING && access_all(who));
+}
+
+static int cmd_hello(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	const struct server *s = arg;
+	json_t *names = json_array();
+	int ret = request_fields(req, NULL, err, errlen);
+
+	for (size_t i = 0; names && i < s->nr_cmds; i++) {
+		if (!may(s->c.who, &s->cmd[i]))
+			continue;
+		if (json_array_append_new(names, json_string(s->cmd[i].name))) {
+			json_decref(names);
+			names = NULL;
+		}
+	}
+	if (json_object_set_new(resp, "commands", names) ||
+	    json_object_set_new(resp, "server", json_string(s->opts.name)) ||
+	    json_object_set_new(resp, "version", json_string(VPMU_VERSION)) ||
+	    json_object_set_new(resp, "protocol", json_integer(SERVER_PROTOCOL)) ||
+	    json_object_set_new(resp, "access",
+				json_string(access_admin(s->c.who) ? "admin" : "reader")) ||
+	    json_object_set_new(resp, "pid", json_integer(getpid())))
+		return fail(-ENOMEM, err, errlen, "hello: out of memory");
+	return ret;
+}
+
+/* ---- answering ---------------------------------------------------------------------------- */
+
+static char *to_line(json_t *resp)
+{
+	size_t len = json_dumpb(resp, NULL, 0, JSON_COMPACT);
+	char *line = len ? malloc(len + 2) : NULL;
+
+	if (!line)
+		return NULL;
+	if (json_dumpb(resp, line, len, JSON_COMPACT) != len) {
+		free(line);
+		return NULL;
+	}
+	line[len] = '\n';
+	line[len + 1] = '\0';
+	return line;
+}
+
+/* @resp as the answer's line, with the id of @req (may be NULL). NULL: no memory. */
+static char *answer(const json_t *req, json_t *resp)
+{
+	json_t *id = req ? json_object_get(req, "id") : NULL;
+	char *line = NULL;
+
+	if (resp && (!id || json_object_set(resp, "id", id) == 0))
+		line = to_line(resp);
+	if (json_memory_failed()) {
+		free(line);
+		line = NULL;
+	}
+	return line;
+}
+
+/* The answer's line @line with what the command wrote as text in front. NULL: no memory. */
+static char *with_text(struct json_text *t, char *line)
+{
+	char *whole = NULL;
+
+	if (!line || !t->text)
+		return line;
+	/* The text begins with the bracket of the object, which the line has as well. */
+	json_text_add(t, line + 1);
+	if (json_text_ok(t)) {
+		whole = t->text;
+		*t = (struct json_text){0};
+	}
+	free(line);
+	return whole;
+}
+
+/* NULL: jansson has failed since json_memory_begin. */
+static char *error_answer(int ret, const json_t *req, const char *text)
+{
+	json_t *resp = json_pack("{s:b, s:i, s:s}", "ok", 0, "errno", -ret, "error",
+				 *text ? text : strerror(-ret));
+	char *line = answer(req, resp);
+
+	json_decref(resp);
+	return line;
+}
+
+static char *oom_line(void)
+{
+	return strdup("{\"ok\":false,\"errno\":12,\"error\":\"request: out of memory\"}\n");
+}
+
+char *server_error_line(int ret, const char *text)
+{
+	char *line;
+
+	json_memory_begin();
+	line = error_answer(ret, NULL, text);
+	return line ? line : oom_line();
+}
+
+static int run(struct server *s, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	const char *name = json_string_value(json_object_get(req, "cmd"));
+	const struct entry *e = find_command(s, name);
+
+	if (!e)
+		return fail(-ENOSYS, err, errlen,
+			    "cmd: no command \"%s\"; one of the \"commands\" of hello is accepted",
+			    name);
+	if (!may(s->c.who, e))
+		return fail(-EACCES, err, errlen, "%s: %s", name,
+			    e->who == FOR_ADMINS ? "for administrators only"
+						 : "for those only who may see every tenant");
+	return e->builtin ? e->builtin->fn(&s->c, req, resp, err, errlen)
+			  : e->fn(e->arg, req, resp, err, errlen);
+}
+
+/* Run the command of @req and return the line of its answer; NULL: no memory for it. */
+static char *run_and_answer(struct server *s, const json_t *req)
+{
+	json_t *resp = json_object();
+	char err[512] = "", *text = NULL;
+	int ret = resp ? run(s, req, resp, err, sizeof(err)) : -ENOMEM;
+
+	if (!ret && !json_object_set_new(resp, "ok", json_true()))
+		text = with_text(&s->c.text, answer(req, resp));
+	json_text_free(&s->c.text);
+	/* Nobody will see an answer without a line: the command is undone, or not done. */
+	if (!ret && s->then)
+		s->then(text != NULL, s->then_arg);
+	if (!ret && s->opts.done)
+		s->opts.done(s->opts.arg);
+	if (ret && !json_memory_failed())
+		text = error_answer(ret, req, err);
+	s->then = NULL;
+	json_decref(resp);
+	return text;
+}
+
+/* ---- requests that wait --------------------------------------------------------------------- */
+
+static void later_free(struct later *l)
+{
+	json_decref(l->req);
+	free(l->text);
+	free(l);
+}
+
+void server_forget(struct later *l)
+{
+	if (l->lost)
+		l->lost(l->arg);
+	later_free(l);
+}
+
+void server_on_lost(struct later *l, void (*lost)(void *arg), void *arg)
+{
+	l->lost = lost;
+	l->arg = arg;
+}
+
+/* Ask whether @req of the client at @client waits. *@text is its answer; NULL: it was not run yet.
+ * It takes the answer with it, or is refused by one. Only what the client may use can wait. */
+static bool hold(struct server *s, const struct access *who, void *client, json_t *req, char **text,
+		 struct later **out)
+{
+	const struct entry *e = find_command(s, json_string_value(json_object_get(req, "cmd")));
+	char err[512] = "";
+	struct later *l;
+	int ret;
+
+	if (!s->opts.hold || !e || !may(who, e))
+		return false;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return false; /* it is answered by what is known now */
+	*l = (struct later){.s = s, .who = who, .client = client, .text = *text};
+	l->req = json_incref(req);
+	ret = s->opts.hold(s->opts.arg, req, who, *text != NULL, l, err, sizeof(err));
+	if (ret > 0) {
+		*text = NULL;
+		*out = l;
+		return true;
+	}
+	l->text = NULL;
+	later_free(l);
+	/* What asked servers may have used jansson. */
+	json_memory_begin();
+	if (ret < 0 && !*text) {
+		*text = error_answer(ret, req, err);
+		if (!*text)
+			*text = oom_line();
+	}
+	return false;
+}
+
+/*
+ * Run the command of @req. The line that says that there is no memory is made before: it cannot be
+ * made when the request is not whole, and it is there when the command has used up the memory.
+ * @later: as server_dispatch_conn.
+ */
+static char *perform(struct server *s, const struct access *who, void *client, json_t *req,
+		     struct later **later)
+{
+	char *oom = error_answer(-ENOMEM, req, "request: out of memory"), *text = NULL;
+
+	if (oom) {
+		s->c.who = who;
+		text = run_and_answer(s, req);
+		s->c.who = NULL;
+	}
+	if (!text)
+		return oom ? oom : oom_line();
+	free(oom);
+	if (later)
+		hold(s, who, client, req, &text, later);
+	return text;
+}
+
+void server_go_on(struct later *l)
+{
+	struct later *again = NULL;
+	char *text = l->text;
+
+	l->text = NULL;
+	if (!text) {
+		json_memory_begin();
+		text = perform(l->s, l->who, l->client, l->req, &again);
+	}
+	if (again)
+		listener_wait(l->client, again);
+	else
+		listener_answer(l->client, text);
+	later_free(l);
+}
+
+void server_answer(struct later *l, int ret, const json_t *resp, const char *err)
+{
+	json_t *copy;
+	char *text = NULL;
+
+	json_memory_begin();
+	copy = ret ? NULL : json_copy((json_t *)resp);
+	if (ret)
+		text = error_answer(ret, l->req, err);
+	else if (copy && !json_object_set_new(copy, "ok", json_true()))
+		text = answer(l->req, copy);
+	json_decref(copy);
+	listener_answer(l->client, text ? text : oom_line());
+	later_free(l);
+}
+
+/* A request that jansson could not hold whole is not run, whatever it seems to say. An answer that
+ * it could not hold whole is not sent. */
+char *server_dispatch_conn(struct server *s, const struct access *who, const char *line, size_t len,
+			   void *client, struct later **later)
+{
+	char err[512] = "", *text = NULL;
+	json_t *req = NULL;
+	int ret;
+
+	if (len >= SERVER_LINE_MAX)
+		return server_error_line(-EMSGSIZE, "request: longer than 65535 bytes; split it");
+	ret = request_parse(line, len, &req, err, sizeof(err));
+	if (ret) {
+		text = error_answer(ret, NULL, err);
+		return text ? text : oom_line();
+	}
+	if ((!later || !hold(s, who, client, req, &text, later)) && !text)
+		text = perform(s, who, client, req, later);
+	json_decref(req);
+	return text;
+}
+
+char *server_dispatch(struct server *s, const char *line, size_t len)
+{
+	return server_dispatch_conn(s, NULL, line, len, NULL, NULL);
+}
+
+char *server_last_words(struct server *s, const struct access *conn)
+{
+	const struct registered *e = registry_owned(sessions_registry(s->c.sessions), conn);
+	char line[REGISTRY_NAME_MAX + 64];
+	int len;
+
+	if (!e)
+		return NULL;
+	len = snprintf(line, sizeof(line), "{\"cmd\":\"detach\",\"session\":\"%s\",\"id\":\"end\"}",
+		       e->name);
+	return server_dispatch_conn(s, conn, line, (size_t)len, NULL, NULL);
+}
+
+/* End lost sessions whose time is over, and come back for the next one. */
+static int on_lost_timer(sd_event_source *src, uint64_t usec, void *arg)
+{
+	struct server *s = arg;
+	uint64_t left = registry_expire(sessions_registry(s->c.sessions));
+	int ret;
+
+	if (!left)
+		return sd_event_source_set_enabled(src, SD_EVENT_OFF);
+	ret = sd_event_source_set_time(src, (now_ns() + left) / 1000 + 1);
+	return ret < 0 ? ret : sd_event_source_set_enabled(src, SD_EVENT_ONESHOT);
+}
+
+bool server_conn_owns(struct server *s, const void *conn)
+{
+	return registry_owned(sessions_registry(s->c.sessions), conn) ||
+	       registry_owned(profiles_registry(s->c.profiles), conn) ||
+	       registry_owned(captures_registry(s->c.captures), conn);
+}
+
+void server_conn_closed(struct server *s, const void *conn)
+{
+	registry_owner_lost(sessions_registry(s->c.sessions), conn);
+	registry_owner_lost(profiles_registry(s->c.profiles), conn);
+	registry_owner_lost(captures_registry(s->c.captures), conn);
+	if (s->lost_timer)
+		on_lost_timer(s->lost_timer, 0, s);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+int server_create(struct tenants *ts, sd_event *ev, const struct server_opts *opts,
+		  struct server **out, char *err, size_t errlen)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	const struct entry hello = {.name = "hello", .fn = cmd_hello, .arg = s, .who = FOR_READERS};
+	int ret;
+
+	if (!s)
+		return fail(-ENOMEM, err, errlen, "socket: out of memory");
+	json_memory_init();
+	s->opts = *opts;
+	s->c.server = s;
+	s->c.opts = &s->opts;
+	s->c.ts = ts;
+	ret = add_command(s, &hello);
+	for (const struct command *b = builtin_commands; b->name && !ret; b++) {
+		struct entry e = {.name = b->name, .builtin = b, .who = b->who};
+
+		ret = add_command(s, &e);
+	}
+	if (!ret)
+		ret = sessions_create(ts, &s->c.sessions);
+	if (!ret)
+		ret = profiles_create(ts, ev, &s->c.profiles);
+	if (!ret)
+		ret = captures_create(ts, &s->c.captures);
+	if (ret) {
+		fail(ret, err, errlen, "socket: %s", strerror(-ret));
+		goto fail;
+	}
+	sessions_registry(s->c.sessions)->keep_lost_ns =
+		(opts->lost_sec ? opts->lost_sec : SERVER_LOST_SEC) * 1000000000ULL;
+	if (ev) {
+		ret = sd_event_add_time(ev, &s->lost_timer, CLOCK_MONOTONIC, 0, 0, on_lost_timer,
+					s);
+		if (ret < 0) {
+			fail(ret, err, errlen, "socket: event loop: %s", strerror(-ret));
+			goto fail;
+		}
+	}
+	/* Without an event loop there are no clients: only server_dispatch is used. */
+	if (ev) {
+		ret = listener_create(s, ev, &s->opts, &s->listener, err, errlen);
+		if (ret)
+			goto fail;
+	}
+	*out = s;
+	return 0;
+fail:
+	server_destroy(s);
+	return ret;
+}
+
+void server_destroy(struct server *s)
+{
+	if (!s)
+		return;
+	listener_destroy(s->listener);
+	sd_event_source_disable_unref(s->lost_timer);
+	captures_destroy(s->c.captures);
+	profiles_destroy(s->c.profiles);
+	sessions_destroy(s->c.sessions);
+	free(s);
+}
+
+struct sessions *server_sessions(struct server *s)
+{
+	return s->c.sessions;
+}
+
+struct profiles *server_profiles(struct server *s)
+{
+	return s->c.profiles;
+}
+
+void server_leave(struct server *s)
+{
+	listener_destroy(s->listener);
+	s->listener = NULL;
+}
+
+int server_default_path(const char *name, char *buf, size_t len)
+{
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (geteuid() == 0)
+		n = snprintf(buf, len, "/run/vpmu/%s.sock", name);
+	else if (xdg && *xdg == '/')
+		n = snprintf(buf, len, "%s/vpmu/%s.sock", xdg, name);
+	else
+		n = snprintf(buf, len, "/tmp/vpmu-%u/%s.sock", geteuid(), name);
+	return n < 0 || (size_t)n >= len ? -ENAMETOOLONG : 0;
+}

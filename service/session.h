@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Operator sessions: a list of events counted for one node, or for each tenant, VM or vCPU of a
+ * part of the tree. A session is a set of rows, each with one value per event. A node has one row
+ * per plane that counts it: a tenant with VMs on two planes has two rows, which are never added.
+ * Rows follow the tree: a node that comes gets a row that counts from then on; a node that goes
+ * leaves its final values, which one more read shows. All functions: control thread.
+ *
+ * Counts of a tenant include everything below it on the same plane, so a row and the rows below it
+ * overlap. What a removed node counted stays in its parent's row.
+ */
+#ifndef CGROUP_SERVICE_SESSION_H
+#define CGROUP_SERVICE_SESSION_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "service/registry.h"
+
+#define SESSION_EVENTS_MAX 64	  /* events of one session */
+#define SESSION_VALUES_MAX 262144 /* rows times events of one session */
+#define SESSION_GONE_MAX   4096	  /* rows of removed nodes kept; older ones are dropped */
+#define SESSIONS_MAX	   256
+/* Distinct events that one reader counts at a time, the readers of a tenant, and all readers: the
+ * host has 64 slots. */
+#define SESSION_USER_KEYS    16
+#define SESSION_TENANT_KEYS  24
+#define SESSION_READERS_KEYS 32
+
+enum session_scope { SESSION_ONE, SESSION_TENANT, SESSION_VM, SESSION_VCPU };
+
+/* session_scope_parse - "none", "tenant", "vm", "vcpu"; -EINVAL otherwise. session_scope_name is
+ * the inverse. */
+int session_scope_parse(const char *name, enum session_scope *scope);
+const char *session_scope_name(enum session_scope scope);
+
+struct sessions;
+
+/* One session. Read-only for users of this header. */
+struct session {
+	struct registered reg; /* first: name, target, owner */
+	enum session_scope scope;
+	size_t nr_events;
+	char **events; /* as the operator spelled them */
+	vpmu_key_t *keys;
+	size_t nr_rows;
+	uint64_t opened_ns, read_ns; /* now_ns: of the attach, and of the last read's values */
+	uint64_t dropped;	     /* rows that were never shown: too many, or no memory */
+	/* private */
+	struct sessions *ss;
+	struct tenants *ts;
+	bool target_vm;
+	struct row **rows;
+	size_t cap_rows, nr_gone;
+	uint64_t next_id, sorted_gen;
+	const json_t *saved; /* of a former server, until sessions_restored: session_save.h */
+	size_t saved_at;     /* behind the row of it that was found last */
+	const struct session_bases *bases;
+};
+
+/* sessions_create - watches @ts. sessions_destroy closes every session. */
+int sessions_create(struct tenants *ts, struct sessions **out);
+void sessions_destroy(struct sessions *ss);
+
+/* sessions_registry - of struct session. sessions_tenants - the tree that they watch.
+ * sessions_generation - changes whenever a session is opened or closed. */
+struct registry *sessions_registry(struct sessions *ss);
+struct tenants *sessions_tenants(const struct sessions *ss);
+uint64_t sessions_generation(const struct sessions *ss);
+
+struct session_spec {
+	struct opening open; /* target: what SESSION_ONE counts; where the others look */
+	size_t nr_events;
+	const char *const *events; /* as the operator spelled them; copied */
+	const vpmu_key_t *keys;
+	enum session_scope scope;
+};
+
+/*
+ * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit;
+ * -ENOSPC: a plane has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT: a
+ * CPU of a plane does not answer (in these cases no plane counts); -E2BIG: too many rows or
+ * sessions. One line to @err. The session stays bound to the target's name: a tenant or VM of that
+ * name that comes later is counted too. The row of a SESSION_ONE of a VM then goes on: its values
+ * are those of all runs of the VM.
+ */
+int session_open(struct sessions *ss, const struct session_spec *spec, struct session **out,
+		 char *err, size_t errlen);
+
+/* session_rows_for - how many rows of @s are of nodes that @who sees. */
+size_t session_rows_for(const struct session *s, const struct access *who);
+
+/* session_counts_on - whether a row of @s is counted by @source now. */
+bool session_counts_on(const struct session *s, const struct vpmu_source *source);
+
+/* session_close - stop. Other sessions do not notice. */
+void session_close(struct session *s);
+
+/* One node's values on one plane. Valid during the callback. */
+struct session_row {
+	uint64_t id;	   /* of this row in its session; never used again */
+	const char *plane; /* who counted */
+	enum node_kind kind;
+	unsigned int depth; /* of the node in the tree; "/" is 0 */
+	const char *path;   /* the tenant's, or of the tenant the VM is in */
+	const char *vm;	    /* NODE_VM and NODE_VCPU, else NULL */
+	unsigned int vcpu;
+	uint64_t since_us; /* CLOCK_REALTIME: the values count from then on */
+	bool gone;	   /* the node was removed: final values, mostly not shown again */
+	uint64_t gone_ns;  /* gone: now_ns of that */
+	const char *error; /* not NULL: the node could not be counted, and why */
+	const struct vpmu_value *values; /* nr_events */
+};
+
+/*
+ * session_read - make the counts of every plane that has rows here current (once) and call @fn for
+ * every row, parents before children; a row stays as it is until the next call that is about the
+ * session or the tree. While vCPUs run, a parent shows at least the sum of its
+ * children on its plane. Stops when @fn returns non-zero and returns that. @fn must not touch
+ * sessions.
+ */
+int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
+/* session_forget_gone - forget the rows of removed nodes; no later read shows them.
+ * session_forget_before - only of those that went before @ns (now_ns). */
+void session_forget_gone(struct session *s);
+void session_forget_before(struct session *s, uint64_t ns);
+
+#endif

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The control socket's commands of sessions: docs/protocol.md. Control thread. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/clock.h"
+#include "service/commands.h"
+#include "service/request.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+#define EVENTS_BYTES_MAX 8192
+
+/* ---- attach --------------------------------------------------------------------------------- */
+
+/* "events" of a request - a string like perf stat -e's, or an array of names - to one string. */
+static int event_list(const json_t *req, char *buf, size_t len, char *err, size_t errlen)
+{
+	const json_t *v = json_object_get(req, "events"), *item;
+	const char *text = NULL;
+	size_t i, n = 0;
+
+	if (!json_is_array(v)) {
+		int ret = request_string(req, "events", true, len - 1, &text, err, errlen);
+
+		if (!ret)
+			strcpy(buf, text);
+		return ret;
+	}
+	if (json_array_size(v) < 1 || json_array_size(v) > SESSION_EVENTS_MAX)
+		return fail(-EINVAL, err, errlen, "events: %zu names; 1 to %d are accepted",
+			    json_array_size(v), SESSION_EVENTS_MAX);
+	json_array_foreach (v, i, item) {
+		size_t size = json_string_length(item);
+
+		if (!json_is_string(item) || size < 1 || size > VPMU_EVENT_NAME_MAX)
+			return fail(-EINVAL, err, errlen,
+				    "events: item %zu: a string of 1 to %d bytes is accepted", i,
+				    VPMU_EVENT_NAME_MAX);
+		if (n + size + 2 > len)
+			return fail(-EINVAL, err, errlen, "events: at most %zu bytes are accepted",
+				    len - 1);
+		if (n)
+			buf[n++] = ',';
+		memcpy(buf + n, json_string_value(item), size);
+		n += size;
+	}
+	buf[n] = '\0';
+	return 0;
+}
+
+static int describe(const struct registered *e, const struct access *who, json_t *obj)
+{
+	const struct session *s = (const struct session *)e;
+	json_t *names = json_array();
+
+	/* Into the answer first: it frees them when one does not fit. */
+	if (json_object_set_new(obj, "events", names))
+		return -ENOMEM;
+	for (size_t i = 0; i < s->nr_events; i++)
+		if (json_array_append_new(names, json_string(s->events[i])))
+			return -ENOMEM;
+	return json_object_set_new(obj, "scope", json_string(session_scope_name(s->scope))) ||
+	       json_object_set_new(obj, "nr-rows",
+				   json_integer((json_int_t)session_rows_for(s, who))) ||
+	       json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
+}
+
+const struct command_kind command_sessions = {"session", describe};
+
+static void attached(bool ok, void *arg)
+{
+	if (!ok)
+		session_close(arg);
+}
+
+static int open_session(struct commands *c, const json_t *req, char *const *names,
+			const vpmu_key_t *keys, size_t n, json_t *resp, char *err, size_t errlen)
+{
+	struct session_spec spec = {
+		.nr_events = n, .events = (const char *const *)names, .keys = keys};
+	const char *scope = "none";
+	struct session *s;
+	int ret = request_string(req, "scope", false, 16, &scope, err, errlen);
+
+	if (!ret && session_scope_parse(scope, &spec.scope))
+		ret = fail(-EINVAL, err, errlen,
+			   "scope: \"%s\"; none, tenant, vm or vcpu is accepted", scope);
+	if (!ret)
+		ret = command_opening(c, req, false, spec.scope != SESSION_ONE, &spec.open, err,
+				      errlen);
+	if (ret)
+		return ret;
+	ret = session_open(c->sessions, &spec, &s, err, errlen);
+	if (ret)
+		return ret;
+	if (command_describe(c, &command_sessions, &s->reg, resp)) {
+		session_close(s);
+		return command_oom(err, errlen);
+	}
+	server_then(c->server, attached, s);
+	return 0;
+}
+
+int cmd_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"events", "scope", "target", "name", "keep", NULL};
+	vpmu_key_t keys[SESSION_EVENTS_MAX];
+	char *names[SESSION_EVENTS_MAX] = {0};
+	char text[EVENTS_BYTES_MAX], why[200] = "";
+	size_t n = SESSION_EVENTS_MAX;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = event_list(req, text, sizeof(text), err, errlen);
+	if (ret)
+		return ret;
+	ret = vpmu_event_parse_list(text, c->opts->raw_space, keys, names, &n, why, sizeof(why));
+	if (ret == -E2BIG)
+		return fail(ret, err, errlen, "events: more than %d; 1 to %d are accepted",
+			    SESSION_EVENTS_MAX, SESSION_EVENTS_MAX);
+	if (ret)
+		return fail(ret, err, errlen, "events: %s", why);
+	for (size_t i = 0; c->opts->host_too && i < n; i++)
+		keys[i] = vpmu_event_host_too(names[i], keys[i]);
+	ret = open_session(c, req, names, keys, n, resp, err, errlen);
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	return ret;
+}
+
+/* A session whose connection has ended, or another connection's, becomes the client's. */
+int cmd_reattach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"session", NULL};
+	struct registered *e;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = command_named(c, sessions_registry(c->sessions), req, &e, err, errlen);
+	if (ret)
+		return ret;
+	if (e->owner || e->lost_ns) {
+		e->owner = c->who;
+		e->lost_ns = 0;
+	}
+	return command_describe(c, &command_sessions, e, resp) ? command_oom(err, errlen) : 0;
+}
+
+/* ---- read ----------------------------------------------------------------------------------- */
+
+struct read_state {
+	const struct access *who;
+	const struct session *s;
+	struct json_text *rows;
+	bool first;
+};
+
+/* Text, because 10,000 tenants with 8 events would be 80,000 objects. */
+static int read_row(const struct session_row *r, void *arg)
+{
+	struct read_state *st = arg;
+	struct json_text *t = st->rows;
+
+	/* The session may be older than the client's rights. */
+	if (!access_sees(st->who, r->path))
+		return 0;
+	json_text_add(t, st->first ? "{\"row\":" : ",{\"row\":");
+	st->first = false;
+	json_text_number(t, r->id);
+	json_text_add(t, ",\"plane\":");
+	json_text_string(t, r->plane);
+	json_text_add(t, ",\"kind\":");
+	json_text_string(t, command_node_kind(r->kind));
+	json_text_add(t, ",\"depth\":");
+	json_text_number(t, r->depth);
+	json_text_add(t, ",\"path\":");
+	json_text_string(t, r->path);
+	if (r->vm) {
+		json_text_add(t, ",\"vm\":");
+		json_text_string(t, r->vm);
+	}
+	if (r->kind == NODE_VCPU) {
+		json_text_add(t, ",\"vcpu\":");
+		json_text_number(t, r->vcpu);
+	}
+	if (r->error) {
+		json_text_add(t, ",\"error\":");
+		json_text_string(t, r->error);
+	}
+	json_text_add(t, r->gone ? ",\"gone\":true,\"values\":[" : ",\"gone\":false,\"values\":[");
+	for (size_t e = 0; e < st->s->nr_events; e++) {
+		if (e)
+			json_text_add(t, ",");
+		command_value_text(t, &r->values[e]);
+	}
+	json_text_add(t, "]}");
+	return t->failed ? -ENOMEM : 0;
+}
+
+/* "late": one line for each plane of the session with a CPU that does not answer. */
+static int add_late(const struct session *s, json_t *resp)
+{
+	json_t *lines = json_array();
+	struct vpmu_source *source;
+	char why[200];
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++)
+		if (session_counts_on(s, source) && vpmu_source_late(source, why, sizeof(why)))
+			ret = json_array_append_new(lines, json_string(why));
+	if (ret || !json_array_size(lines)) {
+		json_decref(lines);
+		return ret;
+	}
+	return json_object_set_new(resp, "late", lines);
+}
+
+/* "unsupported": which of the session's events a plane that it counts on cannot count, and why. */
+static int add_unsupported(const struct session *s, json_t *resp)
+{
+	json_t *all = json_array();
+	struct vpmu_source *source;
+	enum vpmu_quality q;
+	char why[200];
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++) {
+		if (!session_counts_on(s, source))
+			continue;
+		for (size_t e = 0; !ret && e < s->nr_events; e++)
+			if (!vpmu_source_can_count(source, s->keys[e], &q, why, sizeof(why)))
+				ret = json_array_append_new(
+					all, json_pack("{s:s, s:s, s:s}", "plane", source->plane,
+						       "event", s->events[e], "why", why));
+	}
+	if (ret || !json_array_size(all)) {
+		json_decref(all);
+		return ret;
+	}
+	return json_object_set_new(resp, "unsupported", all);
+}
+
+static int answer_read(struct commands *c, struct session *s, json_t *resp, char *err,
+		       size_t errlen)
+{
+	struct read_state st = {.who = c->who, .s = s, .rows = &c->text, .first = true};
+
+	json_text_add(&c->text, "{\"rows\":[");
+	if (command_describe(c, &command_sessions, &s->reg, resp) ||
+	    json_object_set_new(resp, "dropped", json_u64(s->dropped)) ||
+	    session_read(s, read_row, &st) || add_late(s, resp) || add_unsupported(s, resp) ||
+	    json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns)))
+		return command_oom(err, errlen);
+	json_text_add(&c->text, "],");
+	return json_text_ok(&c->text) ? 0 : command_oom(err, errlen);
+}
+
+/* The client knows about the rows of removed nodes now. */
+static void read_done(bool ok, void *arg)
+{
+	if (ok)
+		session_forget_gone(arg);
+}
+
+static void detach_done(bool ok, void *arg)
+{
+	if (ok)
+		session_close(arg);
+}
+
+int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"session", "keep-gone", NULL};
+	bool keep_gone = false;
+	struct registered *s;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_bool(req, "keep-gone", false, &keep_gone, err, errlen);
+	if (!ret)
+		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
+	if (!ret)
+		ret = answer_read(c, (struct session *)s, resp, err, errlen);
+	if (!ret && !keep_gone)
+		server_then(c->server, read_done, s);
+	return ret;
+}
+
+int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"session", NULL};
+	struct registered *s;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
+	if (!ret)
+		ret = answer_read(c, (struct session *)s, resp, err, errlen);
+	if (!ret)
+		server_then(c->server, detach_done, s);
+	return ret;
+}
+
+int cmd_sessions(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	return command_list(c, &command_sessions, sessions_registry(c->sessions), req, resp, err,
+			    errlen);
+}

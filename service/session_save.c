@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Saving and restoring sessions; see session_save.h. The server's owner calls it. The saved text is
+ * the owner's file: each field is checked, and a session that is not whole is left out.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/clock.h"
+#include "service/json_text.h"
+#include "service/request.h"
+#include "service/session_rows.h"
+#include "service/session_save.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+/* Of the former runs of a VM: for each event, as in save_before(). */
+#define BEFORE_WORDS 6
+
+/* ---- saving --------------------------------------------------------------------------------- */
+
+static json_t *save_access(const struct access *a)
+{
+	json_t *tenants = json_array();
+
+	for (unsigned int i = 0; i < a->nr; i++)
+		json_array_append_new(tenants, json_string(a->tenants[i]));
+	return json_pack("{s:I, s:b, s:b, s:b, s:o}", "uid", (json_int_t)a->uid, "owner", a->owner,
+			 "admin", a->admin, "all", a->all, "tenants", tenants);
+}
+
+static void add_word(struct json_text *words, uint64_t v)
+{
+	json_text_add(words, words->len ? " " : "");
+	json_text_number(words, v);
+}
+
+static json_t *words_end(struct json_text *words)
+{
+	json_t *text = json_text_ok(words) ? json_string(words->text) : NULL;
+
+	json_text_free(words);
+	return text;
+}
+
+static json_t *save_before(const struct session *s, const struct vpmu_value *v)
+{
+	struct json_text words = {0};
+
+	for (size_t e = 0; e < s->nr_events; e++) {
+		const uint64_t word[BEFORE_WORDS] = {
+			v[e].count,	v[e].enabled_ns, v[e].running_ns,
+			v[e].supported, v[e].partial,	 v[e].quality,
+		};
+
+		for (size_t w = 0; w < BEFORE_WORDS; w++)
+			add_word(&words, word[w]);
+	}
+	return words_end(&words);
+}
+
+/* The bases are one string of numbers: as objects, those of 10,000 tenants would be a quarter of a
+ * million. */
+static json_t *save_row(const struct session *s, const struct row *r, const struct session_bases *b)
+{
+	struct json_text words = {0};
+	json_t *obj;
+
+	for (size_t e = 0; e < s->nr_events; e++) {
+		uint64_t base[SESSION_BASE_WORDS];
+
+		b->get(r->c, e, base);
+		for (size_t w = 0; w < SESSION_BASE_WORDS; w++)
+			add_word(&words, base[w]);
+	}
+	obj = json_pack("{s:o, s:i, s:s, s:s*, s:i, s:o, s:o}", "id", json_u64(r->pub.id), "kind",
+			(int)r->pub.kind, "path", r->path, "vm", r->vm, "vcpu", (int)r->pub.vcpu,
+			"since", json_u64(r->pub.since_us), "bases", words_end(&words));
+	if (obj && r->before && json_object_set_new(obj, "before", save_before(s, r->before))) {
+		json_decref(obj);
+		obj = NULL;
+	}
+	return obj;
+}
+
+static json_t *save_session(const struct session *s, const struct session_bases *b)
+{
+	json_t *rows = json_array(), *events = json_array();
+	bool keep = !s->reg.owner && !s->reg.lost_ns;
+
+	for (size_t e = 0; e < s->nr_events; e++)
+		json_array_append_new(events, json_pack("{s:s, s:o}", "event", s->events[e], "key",
+							json_u64(s->keys[e])));
+	for (size_t i = 0; i < s->nr_rows; i++)
+		if (s->rows[i]->c && !strcmp(s->rows[i]->pub.plane, b->plane))
+			json_array_append_new(rows, save_row(s, s->rows[i], b));
+	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "name", s->reg.name,
+			 "target", s->reg.target, "scope", session_scope_name(s->scope), "keep",
+			 keep, "opened", json_u64(s->opened_ns), "next-id", json_u64(s->next_id),
+			 "who", save_access(&s->reg.who), "events", events, "rows", rows);
+}
+
+json_t *sessions_save(struct sessions *ss, const struct session_bases *b)
+{
+	json_t *all = json_array();
+
+	for (const struct registered *e = sessions_registry(ss)->first; e && all; e = e->next) {
+		if (e->name[0] == '@')
+			continue;
+		if (json_array_append_new(all, save_session((const struct session *)e, b))) {
+			json_decref(all);
+			all = NULL;
+		}
+	}
+	return all;
+}
+
+/* ---- restoring ------------------------------------------------------------------------------ */
+
+/* A count, which is a string of digits. */
+static bool get_u64(const json_t *v, uint64_t *out)
+{
+	const char *text = json_string_value(v);
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return !errno && !*end;
+}
+
+static bool get_access(const json_t *o, struct access *a)
+{
+	const json_t *tenants = json_object_get(o, "tenants"), *t;
+	size_t i;
+
+	*a = (struct access){
+		.uid = (uid_t)json_integer_value(json_object_get(o, "uid")),
+		.owner = json_is_true(json_object_get(o, "owner")),
+		.admin = json_is_true(json_object_get(o, "admin")),
+		.all = json_is_true(json_object_get(o, "all")),
+	};
+	json_array_foreach (tenants, i, t) {
+		if (a->nr == ACCESS_TENANTS_MAX || !json_is_string(t))
+			return false;
+		a->tenants[a->nr++] = json_string_value(t);
+	}
+	return json_is_integer(json_object_get(o, "uid")) && json_is_array(tenants);
+}
+
+/* The events of @o; the names are @o's. */
+static size_t get_events(const json_t *o, const struct session_bases *b, const char **names,
+			 vpmu_key_t *keys)
+{
+	const json_t *events = json_object_get(o, "events"), *e;
+	size_t i, n = json_array_size(events);
+	uint64_t key;
+
+	if (!n || n > SESSION_EVENTS_MAX)
+		return 0;
+	json_array_foreach (events, i, e) {
+		size_t one = 1;
+
+		names[i] = json_string_value(json_object_get(e, "event"));
+		if (!names[i] || !get_u64(json_object_get(e, "key"), &key) ||
+		    vpmu_event_parse_list(names[i], b->raw_space, &keys[i], NULL, &one, NULL, 0) ||
+		    one != 1)
+			return 0;
+		if (b->host_too)
+			keys[i] = vpmu_event_host_too(names[i], keys[i]);
+		if (keys[i] != key)
+			return 0;
+	}
+	return n;
+}
+
+static bool is_row(const json_t *saved, const struct row *r)
+{
+	const char *path = json_string_value(json_object_get(saved, "path"));
+	const char *vm = json_string_value(json_object_get(saved, "vm"));
+
+	return json_integer_value(json_object_get(saved, "kind")) == (json_int_t)r->pub.kind &&
+	       path && !strcmp(path, r->path) && !vm == !r->vm && (!vm || !strcmp(vm, r->vm)) &&
+	       json_integer_value(json_object_get(saved, "vcpu")) == (json_int_t)r->pub.vcpu;
+}
+
+/* The next number of *@text, which a space or the end follows. */
+static bool next_u64(const char **text, uint64_t *out)
+{
+	char *end;
+
+	if (!*text || **text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*out = strtoull(*text, &end, 10);
+	if (errno || (*end && *end != ' '))
+		return false;
+	*text = *end ? end + 1 : end;
+	return true;
+}
+
+/* Give @r the bases of @saved. False: they are not its own. */
+static bool set_bases(struct session *s, struct row *r, const json_t *saved,
+		      const struct session_bases *b)
+{
+	const char *words = json_string_value(json_object_get(saved, "bases"));
+	uint64_t base[SESSION_BASE_WORDS];
+
+	for (size_t e = 0; e < s->nr_events; e++) {
+		for (size_t w = 0; w < SESSION_BASE_WORDS; w++)
+			if (!next_u64(&words, &base[w]))
+				return false;
+		if (b->set(r->c, e, base))
+			return false;
+	}
+	return true;
+}
+
+/* One event of save_before(). */
+static bool next_value(const char **words, struct vpmu_value *v)
+{
+	uint64_t w[BEFORE_WORDS];
+
+	for (size_t i = 0; i < BEFORE_WORDS; i++)
+		if (!next_u64(words, &w[i]))
+			return false;
+	*v = (struct vpmu_value){.count = w[0],
+				 .enabled_ns = w[1],
+				 .running_ns = w[2],
+				 .supported = w[3],
+				 .partial = w[4],
+				 .quality = (enum vpmu_quality)w[5]};
+	return w[3] <= 1 && w[4] <= 1 && w[5] <= VPMU_Q_TSC;
+}
+
+/* What @r counted in former runs of its VM. */
+static void set_before(const struct session *s, struct row *r, const json_t *saved)
+{
+	const char *words = json_string_value(json_object_get(saved, "before"));
+	bool ok = words && row_before(s, r);
+
+	for (size_t e = 0; ok && e < s->nr_events; e++)
+		ok = next_value(&words, &r->before[e]);
+	if (ok)
+		return;
+	free(r->before);
+	r->before = NULL;
+}
+
+void session_resume_row(struct session *s, struct row *r)
+{
+	const json_t *rows = json_object_get(s->saved, "rows"), *saved;
+	size_t nr = json_array_size(rows);
+	uint64_t id, since;
+
+	if (!s->saved || strcmp(r->pub.plane, s->bases->plane))
+		return;
+	/* They come back in the order in which they were saved, mostly. */
+	for (size_t i = 0; i < nr; i++) {
+		size_t at = (s->saved_at + i) % nr;
+
+		saved = json_array_get(rows, at);
+		if (!is_row(saved, r))
+			continue;
+		s->saved_at = at + 1;
+		if (!set_bases(s, r, saved, s->bases))
+			return;
+		if (get_u64(json_object_get(saved, "id"), &id))
+			r->pub.id = id;
+		if (get_u64(json_object_get(saved, "since"), &since))
+			r->pub.since_us = since;
+		set_before(s, r, saved);
+		return;
+	}
+}
+
+static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o,
+			const struct session_bases *b, char *err, size_t errlen)
+{
+	const char *target = json_string_value(json_object_get(o, "target"));
+	const char *scope = json_string_value(json_object_get(o, "scope"));
+	const char *names[SESSION_EVENTS_MAX];
+	vpmu_key_t keys[SESSION_EVENTS_MAX];
+	uint64_t opened, next_id;
+	struct access who;
+	struct session *s;
+	struct session_spec spec = {
+		.open = {.name = json_string_value(json_object_get(o, "name")), .who = &who},
+		.events = names,
+		.keys = keys,
+		.nr_events = get_events(o, b, names, keys),
+	};
+
+	if (!target || !scope || !spec.open.name || !spec.nr_events ||
+	    session_scope_parse(scope, &spec.scope) ||
+	    !get_access(json_object_get(o, "who"), &who) ||
+	    !get_u64(json_object_get(o, "opened"), &opened) ||
+	    !get_u64(json_object_get(o, "next-id"), &next_id)) {
+		fail(0, err, errlen, "what was saved of it is not whole");
+		return;
+	}
+	spec.open.target = *target == '/' ? tenant_find(ts, target) : tenant_vm_find(ts, target);
+	if (!spec.open.target) {
+		fail(0, err, errlen, "%s is not there any more", target);
+		return;
+	}
+	if (session_open(ss, &spec, &s, err, errlen))
+		return;
+	s->opened_ns = opened;
+	s->reg.lost_ns = json_is_true(json_object_get(o, "keep")) ? 0 : now_ns();
+	s->saved = o;
+	s->bases = b;
+	/* Numbers of rows are never used again; those of rows that go on are theirs. */
+	if (next_id > s->next_id)
+		s->next_id = next_id;
+	for (size_t i = 0; i < s->nr_rows; i++) {
+		struct row *r = s->rows[i];
+
+		r->pub.id = s->next_id++;
+		if (r->c)
+			session_resume_row(s, r);
+	}
+}
+
+void sessions_restore(struct sessions *ss, const json_t *saved, const struct session_bases *b,
+		      void (*note)(void *arg, const char *line), void *arg)
+{
+	char err[300], line[400];
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach (saved, i, o) {
+		const char *name = json_string_value(json_object_get(o, "name"));
+
+		*err = '\0';
+		restore_one(ss, sessions_tenants(ss), o, b, err, sizeof(err));
+		if (!*err)
+			continue;
+		fail(0, line, sizeof(line), "session %.64s has ended with the former server: %s",
+		     name ? name : "?", err);
+		note(arg, line);
+	}
+}
+
+void sessions_restored(struct sessions *ss)
+{
+	for (struct registered *e = sessions_registry(ss)->first; e; e = e->next)
+		((struct session *)e)->saved = NULL;
+}

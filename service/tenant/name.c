@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Which names tenants and VMs may have. They become directories, and appear in terminals. */
+#include <string.h>
+
+#include "vpmu/util/fail.h"
+#include "service/tenant/tenant.h"
+
+static bool name_char(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       (c != '\0' && strchr("_.:@-", c));
+}
+
+bool tenant_path_ok(const char *path, char *err, size_t errlen)
+{
+	unsigned int levels = 0;
+	const char *p = path;
+
+	if (*p != '/' || p[1] == '\0') {
+		fail(0, err, errlen, "tenant path \"%.40s\": a path like /acme/web is accepted",
+		     path);
+		return false;
+	}
+	if (strnlen(path, TENANT_PATH_MAX + 1) > TENANT_PATH_MAX) {
+		fail(0, err, errlen, "tenant path \"%.40s...\": at most %d bytes are accepted",
+		     path, TENANT_PATH_MAX);
+		return false;
+	}
+	while (*p == '/') {
+		const char *c = ++p;
+
+		while (name_char(*p))
+			p++;
+		if (p == c || (*p && *p != '/')) {
+			fail(0, err, errlen,
+			     "tenant path \"%s\": components of [A-Za-z0-9_.:@-] are accepted",
+			     path);
+			return false;
+		}
+		if ((p - c == 1 && c[0] == '.') || (p - c == 2 && c[0] == '.' && c[1] == '.')) {
+			fail(0, err, errlen,
+			     "tenant path \"%s\": components other than . and .. are accepted",
+			     path);
+			return false;
+		}
+		if (levels++ == 0 && p - c == 4 && strncmp(c, "host", 4) == 0) {
+			fail(0, err, errlen,
+			     "tenant path \"%s\": /host is what runs in no tenant; another name "
+			     "is accepted",
+			     path);
+			return false;
+		}
+	}
+	if (levels > TENANT_LEVELS_MAX) {
+		fail(0, err, errlen, "tenant path \"%s\": at most %d levels are accepted", path,
+		     TENANT_LEVELS_MAX);
+		return false;
+	}
+	return true;
+}
+
+bool tenant_vm_name_ok(const char *name, char *err, size_t errlen)
+{
+	size_t len = strnlen(name, TENANT_VM_NAME_MAX + 1), i = 0;
+
+	while (i < len && name_char(name[i]))
+		i++;
+	if (len == 0 || len > TENANT_VM_NAME_MAX || i < len || strchr(".:@-", name[0])) {
+		fail(0, err, errlen,
+		     "VM name \"%.64s\": 1 to %d of [A-Za-z0-9_.:@-], the first one a letter, "
+		     "digit or _, are accepted",
+		     name, TENANT_VM_NAME_MAX);
+		return false;
+	}
+	return true;
+}

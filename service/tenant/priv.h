@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What tenant.c and vm.c share; nobody else includes it. */
+#ifndef CGROUP_TENANT_PRIV_H
+#define CGROUP_TENANT_PRIV_H
+
+#include "service/tenant/tenant.h"
+
+struct node_priv {
+	struct node n; /* first */
+	struct tenants *ts;
+	struct node *last_child, *prev;
+	char *name, *path, *dir; /* owned; path only of root, host and tenants */
+	bool made_dir;
+	char number[12]; /* name of a vCPU */
+};
+
+struct tenants {
+	struct vpmu_source *source[TENANTS_SOURCES_MAX]; /* NULL after the last one */
+	struct cgroupfs *fs;				 /* NULL: plain paths */
+	struct node *root, *other;
+	void *by_path, *by_vm; /* tsearch(3) trees of struct node */
+	uint64_t next_id, next_serial, generation;
+	struct tenants_watch *watches;
+};
+
+static inline struct node_priv *priv(const struct node *n)
+{
+	return (struct node_priv *)n;
+}
+
+/* node_cmp_name - of two nodes, for by_vm. */
+int node_cmp_name(const void *a, const void *b);
+
+/* node_new - a node that is in no list and in no source; NULL: no memory. node_free - of such a
+ * node, or of one that was unlinked. node_chain, node_unchain - among its parent's children. */
+struct node *node_new(struct tenants *ts, enum node_kind kind, struct node *parent);
+void node_free(struct node *n);
+void node_chain(struct node *n);
+void node_unchain(struct node *n);
+
+/* node_tell_added - tell the watchers that @n is counted by source @i from now on. */
+void node_tell_added(struct node *n, unsigned int i);
+/* node_leave_sources - remove @n from the sources that count it. */
+void node_leave_sources(struct node *n);
+/* node_delete - tell the watchers, leave the sources, and free @n, which has nothing below it. */
+void node_delete(struct node *n);
+
+/* tenants_source_index - which of the tree's sources @s is: it must be one of them. */
+unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_source *s);
+/* node_count_by - let source @i count @n, which is no VM or vCPU, and what is above it. -ENOMEM. */
+int node_count_by(struct node *n, unsigned int i);
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Differential test: which instructions of the soft machine's list were tested, see coverage.h. */
+#include <cpuid.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/emu/coverage.h"
+#include "vmm/emu/emu.h"
+
+static bool isa[SEQ_MNEMONICS];
+static uint64_t generated[SEQ_MNEMONICS], reached[SEQ_MNEMONICS];
+
+/*
+ * Not generated although on the list: results that belong to the machine (time stamps), and what
+ * has no meaning for a process (it would enter the host's kernel).
+ */
+static const struct {
+	const char *name, *why;
+} left_out[] = {
+	{"rdtsc", "time stamps differ"},	   {"rdtscp", "time stamps differ"},
+	{"syscall", "enters the host's kernel"},   {"sgdt", "answers for the host's kernel"},
+	{"sidt", "answers for the host's kernel"}, {"sldt", "answers for the host's kernel"},
+	{"str", "answers for the host's kernel"},  {"smsw", "answers for the host's kernel"},
+	{"lar", "answers for the host's kernel"},  {"lsl", "answers for the host's kernel"},
+	{"verr", "answers for the host's kernel"}, {"verw", "answers for the host's kernel"},
+	{"sysenter", "enters the host's kernel"},  {"sysexit", "belongs to kernels"},
+	{"vmcall", "calls the host's hypervisor"}, {"vmmcall", "calls the host's hypervisor"},
+};
+
+/* These store FIP, FDP and FOP. */
+static const char *const pointers[] = {"fnsave", "fnstenv", "fxsave", "fxsave64"};
+
+bool coverage_pointers(void)
+{
+	unsigned int a, b = 0, c, d;
+	bool amd = __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541; /* Auth */
+
+	return amd && __get_cpuid(0x80000008, &a, &b, &c, &d) && (b & 4);
+}
+
+static const char *why_left_out(const char *name)
+{
+	for (size_t i = 0; i < sizeof(pointers) / sizeof(pointers[0]); i++)
+		if (!strcmp(pointers[i], name) && !coverage_pointers())
+			return "this CPU's x87 pointers were not measured";
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+		if (!strcmp(left_out[i].name, name))
+			return left_out[i].why;
+	return NULL;
+}
+
+static int add_mnemonic(const char *name, void *arg)
+{
+	for (int m = 0; m < SEQ_MNEMONICS; m++) {
+		const char *z = ZydisMnemonicGetString((ZydisMnemonic)m);
+
+		if (z && !strcmp(z, name)) {
+			isa[m] = !why_left_out(name);
+			return 0;
+		}
+	}
+	fprintf(stderr, "difftest: soft_isa_list() names \"%s\", which Zydis does not know\n",
+		name);
+	return -EINVAL;
+}
+
+bool *coverage_init(void)
+{
+	return soft_isa_list(add_mnemonic, NULL) ? NULL : isa;
+}
+
+void coverage_count(const struct dt_seq *q, const struct dt_result *nat)
+{
+	uint64_t stop = nat->vector == DT_END ? DT_SLOT : nat->rip - q->c.slot;
+
+	for (unsigned int k = 0; k < q->n; k++) {
+		generated[q->insn[k].mnemonic]++;
+		if (q->insn[k].off <= stop)
+			reached[q->insn[k].mnemonic]++;
+	}
+}
+
+static int print_left_out(const char *name, void *arg)
+{
+	const char *why = why_left_out(name);
+
+	if (why)
+		printf("# not generated: %s (%s)\n", name, why);
+	return 0;
+}
+
+/* Instructions CPL3 cannot execute are on the list too; for those a fault is what is compared. */
+bool coverage_print(uint64_t least, bool quiet)
+{
+	bool ok = true;
+	unsigned int total = 0, low = 0;
+
+	for (int m = 0; m < SEQ_MNEMONICS; m++) {
+		if (!isa[m])
+			continue;
+		total++;
+		if (reached[m] < least) {
+			low++;
+			ok = false;
+		}
+		if (!quiet || reached[m] < least)
+			printf("# %-12s generated %9" PRIu64 " reached %9" PRIu64 "%s\n",
+			       ZydisMnemonicGetString((ZydisMnemonic)m), generated[m], reached[m],
+			       reached[m] < least ? " <- low" : "");
+	}
+	printf("# %u mnemonics, %u reached less than %" PRIu64 " times\n", total, low, least);
+	soft_isa_list(print_left_out, NULL);
+	return ok;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Native side of the differential test: the helper process (native.c) and the memory shared. */
+#ifndef TESTS_SOFT_NATIVE_SIDE_H
+#define TESTS_SOFT_NATIVE_SIDE_H
+
+#include <sys/types.h>
+
+#include "tests/emu/dt.h"
+
+struct native_side {
+	struct dt_shm *shm;
+	pid_t pid;
+	int cmd, ack; /* descriptors */
+};
+
+/* native_start - start @path. native_submit - have buffer @which run; native_wait - until it has.
+ * 0 or -errno; native_wait says in @why what the helper died of. */
+int native_start(struct native_side *n, const char *path);
+int native_submit(struct native_side *n, unsigned int which);
+int native_wait(struct native_side *n, unsigned int which, char *why, size_t why_len);
+void native_stop(struct native_side *n);
+
+#endif

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* See cgroup_bed.h. Integration tests and the bench of the kernel plane call this. */
+#include "tests/integration/cgroup_bed.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <linux/perf_event.h>
+
+#include "vpmu/event/event.h"
+
+#define MAX_WORKERS 256
+
+static pid_t workers[MAX_WORKERS];
+static char top[160]; /* the test's own cgroup */
+static int lock = -1; /* its directory, locked while the test's process lives */
+
+const char *bed_mount(void)
+{
+	static char where[128];
+	char line[512], dir[128], type[32];
+	FILE *f = fopen("/proc/self/mounts", "re");
+
+	while (!where[0] && f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %127s %31s", dir, type) == 2 && !strcmp(type, "cgroup2"))
+			strcpy(where, dir);
+	if (f)
+		fclose(f);
+	return where[0] ? where : NULL;
+}
+
+/* Remove a cgroup that has none below it, and kill what is in it but ourselves. */
+static bool clear(const char *path)
+{
+	char procs[256], line[32];
+	FILE *f;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	for (int i = 0; i < 1000; i++) { /* a killed process stays a moment */
+		f = fopen(procs, "re");
+		while (f && fgets(line, sizeof(line), f))
+			if (atoi(line) > 0 && atoi(line) != getpid())
+				kill(atoi(line), SIGKILL);
+		if (f)
+			fclose(f);
+		if (!rmdir(path) || errno == ENOENT)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static int clear_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	if (type == FTW_DP)
+		clear(path);
+	return 0;
+}
+
+static void clear_all(const char *path)
+{
+	nftw(path, clear_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A test that was killed, or whose worker outlived it, has left its cgroups and maybe a process in
+ * them. Its process is no more. It could also be in another PID namespace: then it has the lock. */
+static void clear_leftovers(const char *where)
+{
+	char path[160];
+	struct dirent *e;
+	unsigned int nr;
+	int pid, fd;
+	DIR *d = opendir(where);
+
+	while (d && (e = readdir(d))) {
+		if (sscanf(e->d_name, "vpmu-test-%d-%u", &pid, &nr) != 2 || pid <= 0 ||
+		    !kill(pid, 0) || errno != ESRCH)
+			continue;
+		snprintf(path, sizeof(path), "%s/vpmu-test-%d-%u", where, pid, nr);
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+			clear_all(path);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* Whether the test has made its cgroup and has locked it. */
+static int make_top(void)
+{
+	struct stat a, b;
+
+	if (mkdir(top, 0755))
+		return -errno;
+	lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lock >= 0 && !flock(lock, LOCK_SH | LOCK_NB) && !fstat(lock, &a) && !stat(top, &b) &&
+	    a.st_ino == b.st_ino)
+		return 0;
+	if (lock >= 0) /* somebody in another PID namespace takes it for a leftover */
+		close(lock);
+	lock = -1;
+	return -EEXIST;
+}
+
+struct kernel_plane *bed_open(const struct kernel_opts *o)
+{
+	const char *where = bed_mount();
+	struct kernel_plane *k;
+	char why[512] = "";
+	int ret = 0;
+
+	if (!where)
+		cr_skip_test("no cgroup2 is mounted");
+	clear_leftovers(where);
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(top, sizeof(top), "%s/vpmu-test-%d-%u", where, getpid(), i);
+		ret = make_top();
+		if (ret != -EEXIST)
+			break;
+	}
+	if (ret)
+		cr_skip_test("cannot make a cgroup: %s", strerror(-ret));
+	atexit(bed_end);
+	ret = kernel_open(o, &k, why, sizeof(why));
+	/* A kernel that refuses the program is no reason. */
+	if (ret == -EPERM || access("/sys/kernel/btf/vmlinux", R_OK)) {
+		bed_end();
+		cr_skip_test("%s", why);
+	}
+	cr_assert_eq(ret, 0, "%s", why);
+	return k;
+}
+
+void bed_controllers(void)
+{
+	char path[256], c;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/../cgroup.subtree_control", top);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	/* ENOENT: that controller is in a hierarchy of version 1. */
+	if (fd >= 0 && read(fd, &c, 1) == 0 && write(fd, "+pids", 5) != 5 && errno != ENOENT)
+		printf("# %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+const char *bed_top(void)
+{
+	return top[0] ? strrchr(top, '/') + 1 : NULL;
+}
+
+static void path_of(const char *name, const char *file, char *path, size_t len)
+{
+	snprintf(path, len, "%s%s%s%s", top, *name ? "/" : "", name, file);
+}
+
+uint64_t bed_cgroup(const char *name)
+{
+	char path[256];
+	struct stat st;
+
+	path_of(name, "", path, sizeof(path));
+	cr_assert(!mkdir(path, 0755) && !stat(path, &st), "%s: %s", path, strerror(errno));
+	return st.st_ino;
+}
+
+int bed_open_cgroup(const char *name)
+{
+	char path[256];
+	int fd;
+
+	path_of(name, "", path, sizeof(path));
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert(fd >= 0, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+void bed_move(pid_t pid, const char *name)
+{
+	char path[256], text[16];
+	int fd, n;
+
+	path_of(name, "/cgroup.procs", path, sizeof(path));
+	n = snprintf(text, sizeof(text), "%d", pid);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	/* A worker that is just being killed cannot be moved. */
+	cr_assert(fd >= 0 && (write(fd, text, (size_t)n) == n || errno == ESRCH), "%s: %s", path,
+		  strerror(errno));
+	close(fd);
+}
+
+void bed_rmdir(const char *name)
+{
+	char path[256], procs[256], line[32];
+	FILE *f;
+
+	path_of(name, "", path, sizeof(path));
+	path_of(name, "/cgroup.procs", procs, sizeof(procs));
+	for (int i = 0; i < 1000; i++) { /* a killed worker stays a moment */
+		f = fopen(procs, "re");
+		while (f && fgets(line, sizeof(line), f))
+			bed_move(atoi(line), "");
+		if (f)
+			fclose(f);
+		if (!rmdir(path) || errno == ENOENT)
+			return;
+		usleep(1000);
+	}
+	cr_assert_fail("%s: %s", name, strerror(errno));
+}
+
+void bed_kill(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	for (unsigned int i = 0; i < MAX_WORKERS; i++)
+		if (workers[i] == pid)
+			workers[i] = 0;
+}
+
+void bed_end(void)
+{
+	for (unsigned int i = 0; i < MAX_WORKERS; i++)
+		if (workers[i])
+			bed_kill(workers[i]);
+	if (top[0])
+		clear_all(top);
+	top[0] = '\0';
+	if (lock >= 0)
+		close(lock);
+	lock = -1;
+}
+
+static bool forked;
+
+pid_t bed_fork(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	cr_assert_geq(pid, 0);
+	if (pid)
+		return pid;
+	forked = true;
+	if (lock >= 0)
+		close(lock);
+	lock = -1;
+	memset(workers, 0, sizeof(workers)); /* not ours to kill */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it was killed before that */
+		_exit(1);
+	return 0;
+}
+
+/* The linker puts this in the place of Criterion's, through which all assertions go. */
+void __wrap_criterion_send_assert(struct criterion_assert_stats *stats);
+void __real_criterion_send_assert(struct criterion_assert_stats *stats);
+
+void __wrap_criterion_send_assert(struct criterion_assert_stats *stats)
+{
+	if (!forked) {
+		__real_criterion_send_assert(stats);
+	} else if (!stats->passed) {
+		fprintf(stderr, "%s:%u: in a child: %s\n", stats->file, stats->line,
+			stats->message);
+		_exit(1);
+	}
+}
+
+pid_t bed_spawn(const char *cgroup, void (*fn)(void *arg), void *arg)
+{
+	unsigned int i = 0;
+	int go[2];
+	char c;
+	pid_t pid;
+
+	cr_assert_eq(pipe(go), 0);
+	pid = bed_fork();
+	if (!pid) {
+		close(go[1]);
+		if (read(go[0], &c, 1) == 1)
+			fn(arg);
+		_exit(0);
+	}
+	close(go[0]);
+	while (workers[i])
+		i++;
+	workers[i] = pid;
+	bed_move(pid, cgroup);
+	cr_assert_eq(write(go[1], "g", 1), 1);
+	close(go[1]);
+	return pid;
+}
+
+/* ---- work --------------------------------------------------------------------------------- */
+
+void work_faults(void *arg)
+{
+	const size_t bytes = 64 * 4096;
+
+	for (;;) {
+		char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
+
+		for (size_t i = 0; p != MAP_FAILED && i < bytes; i += 4096)
+			p[i] = 1;
+		munmap(p, bytes);
+	}
+}
+
+void work_switches(void *arg)
+{
+	int there[2], back[2];
+	char c = 0;
+
+	if (pipe(there) || pipe(back))
+		return;
+	if (!bed_fork()) {
+		while (read(there[0], &c, 1) == 1 && write(back[1], &c, 1) == 1)
+			;
+		_exit(0);
+	}
+	while (write(there[1], &c, 1) == 1 && read(back[0], &c, 1) == 1)
+		;
+}
+
+void work_migrations(void *arg)
+{
+	cpu_set_t set;
+
+	for (int cpu = 0;; cpu = (cpu + 1) % (int)sysconf(_SC_NPROCESSORS_ONLN)) {
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+		sched_yield();
+	}
+}
+
+void work_sleeps(void *arg)
+{
+	const struct timespec ts = {.tv_nsec = 50000};
+
+	for (;;)
+		nanosleep(&ts, NULL);
+}
+
+struct job {
+	int start, done; /* pipes */
+	size_t faults;
+};
+
+static void do_job(void *arg)
+{
+	const struct job *j = arg;
+	const size_t bytes = j->faults * 4096;
+	char c;
+
+	while (read(j->start, &c, 1) == 1) {
+		char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
+
+		madvise(p, bytes, MADV_NOHUGEPAGE);
+		for (size_t i = 0; i < bytes; i += 4096)
+			p[i] = 1;
+		munmap(p, bytes);
+		if (write(j->done, &c, 1) != 1)
+			break;
+	}
+}
+
+static int job_pipe[4];
+
+void bed_job_go(void)
+{
+	char c = 0;
+
+	cr_assert(write(job_pipe[1], &c, 1) == 1 && read(job_pipe[2], &c, 1) == 1);
+}
+
+pid_t bed_job(const char *cgroup, size_t faults)
+{
+	static struct job j;
+	pid_t pid;
+
+	cr_assert(!pipe(job_pipe) && !pipe(job_pipe + 2));
+	j = (struct job){.start = job_pipe[0], .done = job_pipe[3], .faults = faults};
+	pid = bed_spawn(cgroup, do_job, &j);
+	bed_job_go(); /* what a process does first is done */
+	return pid;
+}
+
+uint64_t bed_start_time(pid_t tid)
+{
+	char path[64], line[1024] = "", *at;
+	unsigned long long v = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", tid, tid);
+	f = fopen(path, "re");
+	at = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		v = strtoull(at, NULL, 10);
+	if (f)
+		fclose(f);
+	return v;
+}
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+void bed_counters(struct bed_counters *c, vpmu_key_t key)
+{
+	struct perf_event_attr attr;
+
+	cr_assert_eq(vpmu_key_to_attr(key, &attr), 0);
+	c->nr = 0;
+	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_CONF) && c->nr < 64; cpu++) {
+		int fd =
+			(int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+		if (fd >= 0)
+			c->fd[c->nr++] = fd;
+	}
+	cr_assert_gt(c->nr, 0);
+}
+
+uint64_t bed_counters_read(const struct bed_counters *c)
+{
+	uint64_t sum = 0, v;
+
+	for (unsigned int i = 0; i < c->nr; i++) {
+		cr_assert_eq(read(c->fd[i], &v, sizeof(v)), sizeof(v));
+		sum += v;
+	}
+	return sum;
+}
+
+void bed_counters_close(struct bed_counters *c)
+{
+	while (c->nr)
+		close(c->fd[--c->nr]);
+}
+
+struct vpmu_counting *bed_counting(struct vpmu_source_node *n, const vpmu_key_t *keys, size_t nr,
+				   struct vpmu_counting *next)
+{
+	struct vpmu_value *values = calloc(nr, sizeof(*values));
+	vpmu_key_t *copy = calloc(nr, sizeof(*copy));
+	struct vpmu_counting *c;
+
+	cr_assert(values && copy);
+	memcpy(copy, keys, nr * sizeof(*copy));
+	c = vpmu_counting_new(n, copy, nr, values);
+	cr_assert_not_null(c);
+	c->next = next;
+	return c;
+}
+
+void bed_counting_free(struct vpmu_counting *list)
+{
+	while (list) {
+		struct vpmu_counting *next = list->next;
+
+		free((void *)list->keys);
+		free(list->values);
+		vpmu_counting_free(list);
+		list = next;
+	}
+}
+
+void bed_attach(struct vpmu_counting *list)
+{
+	size_t failed;
+	int ret = vpmu_source_attach(list, &failed);
+
+	cr_assert_eq(ret, 0, "attach: %s (key %zu)", strerror(-ret), failed);
+}
+
+static int conserved(const struct vpmu_conservation *c, void *arg)
+{
+	unsigned int *n = arg;
+	char name[VPMU_EVENT_NAME_MAX];
+
+	cr_assert_eq(c->hardware, c->charged, "CPU %u, %s: the event counted %llu, charged %llu",
+		     c->pcpu, vpmu_event_name(c->key, name), (unsigned long long)c->hardware,
+		     (unsigned long long)c->charged);
+	++*n;
+	return 0;
+}
+
+unsigned int bed_conserved(struct vpmu_source *s)
+{
+	unsigned int n = 0;
+
+	cr_assert_eq(vpmu_source_conservation(s, conserved, &n), 0);
+	return n;
+}
+
+struct vpmu_source_node *bed_node(struct vpmu_source_node *parent)
+{
+	static uint64_t serial;
+	struct vpmu_source_node *n;
+
+	cr_assert_eq(vpmu_source_node_add(parent, ++serial, &n), 0);
+	return n;
+}
+
+uint64_t bed_unseen(struct kernel_plane *k)
+{
+	struct kernel_usage u;
+
+	kernel_usage(k, &u);
+	return u.missed + u.moved;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * For tests of the kernel plane on the running kernel: a plane, cgroups of the test's own, workers
+ * in them, and perf events of the test's own to compare with. A test that includes this is skipped
+ * by one line where BPF, perf events or cgroup2 may not be used.
+ */
+#ifndef KERNEL_BED_H
+#define KERNEL_BED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cgroup/cgroup.h"
+
+/* The key of enum perf_sw_ids @id. */
+#define SW(id)                                                                                     \
+	((vpmu_key_t)VPMU_SPACE_SOFTWARE << VPMU_KEY_SPACE_SHIFT | (id) | VPMU_KEY_USR |           \
+	 VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
+
+/* A plane. Skips the test when there can be none. */
+struct kernel_plane *bed_open(const struct kernel_opts *o);
+
+/* bed_controllers - if no controller is switched on for the root's children, switch one on, as
+ * systemd does on every host. Before that the kernel does not tell of moves between them. */
+void bed_controllers(void);
+
+/* bed_top - the test's own cgroup, from the root of the hierarchy; NULL after bed_end. bed_mount -
+ * where that is; NULL: nowhere. */
+const char *bed_mount(void);
+const char *bed_top(void);
+/* bed_cgroup - make a cgroup below the test's own, which is made and removed as needed; its id.
+ * bed_rmdir - what still runs in it goes to the test's own cgroup first. */
+uint64_t bed_cgroup(const char *name);
+void bed_rmdir(const char *name);
+/* bed_open_cgroup - a descriptor of its directory, which the caller closes. */
+int bed_open_cgroup(const char *name);
+/* bed_move - @pid runs in cgroup @name from now on. */
+void bed_move(pid_t pid, const char *name);
+/* bed_end - kill all workers and all else in the test's cgroups, and remove these. What a test that
+ * was killed has left is removed by the next bed_open. */
+void bed_end(void);
+
+/* bed_fork - as fork(), but the child is killed when its parent ends. An assertion that fails in
+ * the child is printed and ends the child with status 1: Criterion's runner listens to the test's
+ * own process only. */
+pid_t bed_fork(void);
+
+/* bed_spawn - a child that runs @fn until it is killed. It has been in @cgroup since before @fn. */
+pid_t bed_spawn(const char *cgroup, void (*fn)(void *arg), void *arg);
+void bed_kill(pid_t pid);
+
+/* What workers do, all for ever. */
+void work_faults(void *arg);
+void work_switches(void *arg);
+void work_migrations(void *arg);
+void work_sleeps(void *arg);
+
+/* bed_job - a worker in @cgroup that takes @faults page faults at each bed_job_go, which waits for
+ * their end. bed_start_time - what kernel_bind_task wants. */
+pid_t bed_job(const char *cgroup, size_t faults);
+void bed_job_go(void);
+uint64_t bed_start_time(pid_t tid);
+
+/* bed_counters - events of the test's own for @key on all CPUs; bed_counter_read - their sum, or
+ * the count of one CPU. */
+struct bed_counters {
+	int fd[64];
+	unsigned int nr;
+};
+void bed_counters(struct bed_counters *c, vpmu_key_t key);
+uint64_t bed_counters_read(const struct bed_counters *c);
+void bed_counters_close(struct bed_counters *c);
+
+/* bed_counting - a counting of @n with a copy of @keys and values of its own, put before @next. */
+struct vpmu_counting *bed_counting(struct vpmu_source_node *n, const vpmu_key_t *keys, size_t nr,
+				   struct vpmu_counting *next);
+void bed_counting_free(struct vpmu_counting *list);
+void bed_attach(struct vpmu_counting *list);
+
+/* bed_conserved - that nothing is lost on any CPU; returns how many CPUs and keys were compared. */
+unsigned int bed_conserved(struct vpmu_source *s);
+
+/* bed_unseen - how many switches and moves the kernel has not shown: then values may be partial. */
+uint64_t bed_unseen(struct kernel_plane *k);
+
+struct vpmu_source_node *bed_node(struct vpmu_source_node *parent);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * That tests of the kernel plane leave no processes and cgroups behind, however they end: others
+ * would be counted with them, and a test that waits for their output would not end.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/integration/cgroup_bed.h"
+
+static const struct kernel_opts plain;
+
+/* How many processes are in cgroup @top/@name of the hierarchy at @where; -1: there is no such. */
+static int procs(const char *where, const char *top, const char *name)
+{
+	char path[256], line[32];
+	int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s/%s/cgroup.procs", where, top, name);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		n++;
+	fclose(f);
+	return n;
+}
+
+/* A killed process stays a moment. */
+static bool gets_empty(const char *where, const char *top, const char *name)
+{
+	for (int i = 0; i < 30000 && procs(where, top, name) != 0; i++)
+		usleep(1000);
+	return procs(where, top, name) == 0;
+}
+
+/* What a worker starts ends with it, at whatever moment the worker is killed. */
+Test(cgroup_bed, a_killed_worker_leaves_no_process)
+{
+	struct kernel_plane *k = bed_open(&plain);
+
+	kernel_close(k);
+	bed_cgroup("a");
+	for (unsigned int i = 0; i < 300; i++) {
+		pid_t pid = bed_spawn("a", work_switches, NULL);
+
+		usleep(i % 100 * 20);
+		bed_kill(pid);
+	}
+	cr_expect(gets_empty(bed_mount(), bed_top(), "a"), "%d are left",
+		  procs(bed_mount(), bed_top(), "a"));
+	bed_end();
+	cr_expect_null(bed_top());
+}
+
+struct shared {
+	char top[64];
+	int ready;
+};
+
+static void begin_and_wait(struct shared *sh)
+{
+	struct kernel_plane *k = bed_open(&plain);
+
+	kernel_close(k);
+	snprintf(sh->top, sizeof(sh->top), "%s", bed_top());
+	bed_cgroup("a");
+	bed_cgroup("a/b");
+	bed_spawn("a/b", work_switches, NULL);
+	bed_spawn("a", work_sleeps, NULL);
+	__atomic_store_n(&sh->ready, 1, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+}
+
+/* The next one removes its cgroups. */
+Test(cgroup_bed, a_killed_test_leaves_nothing)
+{
+	struct shared *sh =
+		mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct kernel_plane *k = bed_open(&plain); /* skips, or it can be done */
+	int status;
+	pid_t pid;
+
+	kernel_close(k);
+	bed_end();
+	cr_assert(sh != MAP_FAILED);
+	pid = bed_fork();
+	if (!pid)
+		begin_and_wait(sh);
+	while (!__atomic_load_n(&sh->ready, __ATOMIC_ACQUIRE)) {
+		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "it ended: %#x", status);
+		usleep(1000);
+	}
+	k = bed_open(&plain);
+	cr_expect_eq(procs(bed_mount(), sh->top, "a"), 1, "a test that runs was disturbed");
+	kernel_close(k);
+	bed_end();
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	k = bed_open(&plain);
+	cr_expect_eq(procs(bed_mount(), sh->top, ""), -1, "%s is still there", sh->top);
+	kernel_close(k);
+	bed_end();
+	munmap(sh, sizeof(*sh));
+}

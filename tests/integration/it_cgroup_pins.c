@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Pins of the kernel plane: a process that counts is killed, counting goes on without it, and the
+ * next one takes over all totals. Pins that are not ours are refused and left alone. Each test has
+ * a BPF file system of its own. Skipped where BPF or mounting is not permitted.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <criterion/criterion.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+
+#include "cgroup/priv.h"
+#include "tests/integration/cgroup_bed.h"
+
+#define FAULTS 1000
+#define SLACK  20
+#define KILLS  5
+
+static const vpmu_key_t keys[2] = {SW(PERF_COUNT_SW_PAGE_FAULTS),
+				   SW(PERF_COUNT_SW_CONTEXT_SWITCHES)};
+
+static char mnt[64], dir[80];
+
+static void unmount(void)
+{
+	if (mnt[0]) {
+		umount2(mnt, MNT_DETACH);
+		rmdir(mnt);
+	}
+}
+
+static void mount_bpf(void)
+{
+	strcpy(mnt, "/tmp/vpmu-bpffs-XXXXXX");
+	cr_assert(mkdtemp(mnt));
+	if (mount("bpf", mnt, "bpf", 0, "mode=0700")) {
+		rmdir(mnt);
+		mnt[0] = '\0';
+		cr_skip_test("cannot mount a BPF file system: %s", strerror(errno));
+	}
+	atexit(unmount);
+	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
+}
+
+/* What the processes tell each other. */
+struct shared {
+	uint64_t cgroup, epoch;
+	struct kernel_base root[2], tenant[2], many[4];
+	int ready, die_at;
+};
+
+struct tree {
+	struct kernel_plane *k;
+	struct vpmu_source_node *tenant, *vm;
+	struct vpmu_counting *root, *tenants;
+};
+
+static void tree_open(struct tree *t, const struct shared *sh, int found)
+{
+	const struct kernel_opts o = {.pin_dir = dir};
+	char why[512];
+	struct vpmu_source *s;
+
+	cr_assert_eq(kernel_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	s = kernel_source(t->k);
+	t->tenant = bed_node(s->root);
+	cr_assert_eq(kernel_name(t->tenant, 77), found);
+	t->vm = bed_node(t->tenant);
+	cr_assert_eq(kernel_name(t->vm, 78), found);
+	if (!found)
+		cr_assert_eq(kernel_bind_cgroup(t->tenant, sh->cgroup), 0);
+	t->root = bed_counting(s->root, keys, 2, NULL);
+	/* Two at once: then the plane looks at the keys of all nodes, also of those that no session
+	 * of this process counts yet. */
+	t->tenants = bed_counting(t->tenant, keys, 2, bed_counting(t->vm, keys, 1, NULL));
+}
+
+/* The first process. It is killed when the test has seen ready. */
+static void first(struct shared *sh)
+{
+	struct vpmu_source_node *gone;
+	struct tree t;
+
+	tree_open(&t, sh, 0);
+	bed_attach(t.root);
+	bed_attach(t.tenants);
+	gone = bed_node(t.tenant); /* the next process does not know this one */
+	cr_assert_eq(kernel_name(gone, 79), 0);
+	for (size_t i = 0; i < 2; i++) {
+		kernel_base_get(t.root, i, &sh->root[i]);
+		kernel_base_get(t.tenants, i, &sh->tenant[i]);
+	}
+	sh->epoch = kernel_epoch(t.k);
+	sh->ready = 1;
+	for (;;)
+		pause();
+}
+
+static void next(struct shared *sh, struct tree *t)
+{
+	tree_open(t, sh, 1);
+	cr_assert_eq(kernel_epoch(t->k), sh->epoch);
+	/* The root's keys are counted meanwhile, although nobody has asked for them again yet. */
+	bed_attach(t->tenants);
+	usleep(20000);
+	bed_attach(t->root);
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert_eq(kernel_base_set(t->root, i, &sh->root[i]), 0);
+		cr_assert_eq(kernel_base_set(t->tenants, i, &sh->tenant[i]), 0);
+	}
+	kernel_named(t->k);
+}
+
+static struct shared *share(void)
+{
+	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(p, MAP_FAILED);
+	return p;
+}
+
+static void kill_it(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static pid_t start(struct shared *sh, void (*fn)(struct shared *))
+{
+	pid_t pid;
+	int status;
+
+	sh->ready = 0;
+	pid = bed_fork();
+	if (!pid) {
+		fn(sh);
+		_exit(1);
+	}
+	while (!__atomic_load_n(&sh->ready, __ATOMIC_ACQUIRE)) {
+		cr_assert_eq(waitpid(pid, &status, WNOHANG), 0, "the process ended: %#x", status);
+		usleep(1000);
+	}
+	return pid;
+}
+
+/* A process in the middle: it takes over and is killed, at any moment. */
+static void middle(struct shared *sh)
+{
+	struct tree t;
+
+	next(sh, &t);
+	sh->ready = 1;
+	for (;;) {
+		vpmu_source_flush(t.root);
+		vpmu_source_read(t.root);
+		kernel_tend(t.k);
+	}
+}
+
+static bool pinned(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return !access(path, F_OK);
+}
+
+Test(kernel_pins, a_killed_process_loses_nothing)
+{
+	const struct kernel_opts plain = {0};
+	struct shared *sh = share();
+	struct kernel_plane *k = bed_open(&plain);
+	struct bed_counters truth[2];
+	struct kernel_usage u;
+	uint64_t begin[2][2], end[2][2], v;
+	struct tree t;
+	pid_t pid;
+
+	kernel_close(k);
+	mount_bpf();
+	for (int i = 0; i < 2; i++)
+		bed_counters(&truth[i], keys[i]);
+	sh->cgroup = bed_cgroup("t");
+	bed_job("t", FAULTS);
+	bed_cgroup("u");
+	bed_spawn("u", work_switches, NULL);
+	for (int i = 0; i < 2; i++)
+		begin[0][i] = bed_counters_read(&truth[i]);
+	pid = start(sh, first);
+	for (int i = 0; i < 2; i++)
+		begin[1][i] = bed_counters_read(&truth[i]);
+	kill_it(pid);
+	bed_job_go(); /* nobody is there */
+	for (int i = 0; i < KILLS; i++) {
+		pid = start(sh, middle);
+		bed_job_go();
+		usleep((useconds_t)(i * 3000));
+		kill_it(pid);
+		bed_job_go();
+	}
+	next(sh, &t);
+	bed_conserved(kernel_source(t.k));
+	cr_expect_eq(pinned("moves"), t.k->move_link != NULL);
+	cr_expect(pinned("link"));
+	for (int i = 0; i < 2; i++)
+		end[0][i] = bed_counters_read(&truth[i]);
+	vpmu_source_detach(t.root);
+	for (int i = 0; i < 2; i++)
+		end[1][i] = bed_counters_read(&truth[i]);
+	vpmu_source_detach(t.tenants);
+	v = t.tenants->values[0].count;
+	cr_expect(v >= (1 + 2 * KILLS) * FAULTS && v <= (1 + 2 * KILLS) * FAULTS + SLACK * KILLS,
+		  "%llu faults of the tenant", (unsigned long long)v);
+	for (int i = 0; i < 2; i++) {
+		v = t.root->values[i].count;
+		printf("# %d kills, key %d: %llu, by the test's own events %llu to %llu\n",
+		       KILLS + 1, i, (unsigned long long)v,
+		       (unsigned long long)(end[0][i] - begin[1][i]),
+		       (unsigned long long)(end[1][i] - begin[0][i]));
+		cr_expect(v >= end[0][i] - begin[1][i] && v <= end[1][i] - begin[0][i]);
+	}
+	cr_expect_gt(t.root->values[1].count, 100);
+
+	/* Nobody counts: nothing is left attached, although the maps are pinned. */
+	kernel_usage(t.k, &u);
+	cr_expect_eq(u.programs + u.events, 0);
+	cr_expect(!pinned("moves") && !pinned("link"));
+	bed_counting_free(t.root);
+	bed_counting_free(t.tenants);
+	kernel_close(t.k);
+	bed_end();
+}
+
+/* Exact, without anything that can run between the two readings. */
+Test(kernel_pins, totals_are_taken_over_to_the_count)
+{
+	const struct kernel_opts plain = {0};
+	struct shared *sh = share();
+	struct kernel_plane *k = bed_open(&plain);
+	struct kernel_base a, b;
+	struct tree t;
+
+	kernel_close(k);
+	mount_bpf();
+	sh->cgroup = bed_cgroup("t");
+	kill_it(start(sh, first));
+	tree_open(&t, sh, 1);
+	bed_attach(t.tenants);
+	kernel_base_get(t.tenants, 0, &a);
+	/* A base of the future is refused; the old one is not. */
+	b = a;
+	b.total++;
+	cr_expect_eq(kernel_base_set(t.tenants, 0, &b), -EINVAL);
+	cr_expect_eq(kernel_base_set(t.tenants, 0, &sh->tenant[0]), 0);
+	kernel_named(t.k);
+	vpmu_source_detach(t.tenants);
+	cr_expect_eq(t.tenants->values[0].count, a.total - sh->tenant[0].total);
+	bed_counting_free(t.root);
+	bed_counting_free(t.tenants);
+	kernel_close(t.k);
+	bed_end();
+}
+
+/* ---- killed while a CPU gets new events ---------------------------------------------------- */
+
+static const vpmu_key_t many[4] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
+				   SW(PERF_COUNT_SW_CPU_MIGRATIONS), SW(PERF_COUNT_SW_CPU_CLOCK)};
+static struct kernel_sys dying;
+static char files[64];
+static int opens_left; /* 0: any number */
+
+static int open_or_die(const struct perf_event_attr *attr, int cpu, int group)
+{
+	if (opens_left && !--opens_left)
+		raise(SIGKILL);
+	return kernel_sys_real.event_open(attr, cpu, group);
+}
+
+static void cpus_online(const char *list)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", files);
+	f = fopen(path, "we");
+	cr_assert(f && fputs(list, f) >= 0 && !fclose(f));
+}
+
+/* Files of our own that say which CPUs are online. All else is the host's. */
+static void own_files(void)
+{
+	char cmd[512];
+
+	strcpy(files, "/tmp/vpmu-pins-XXXXXX");
+	cr_assert(mkdtemp(files));
+	snprintf(cmd, sizeof(cmd),
+		 "cd %s && mkdir -p sys/devices/system/cpu && ln -s /proc . && "
+		 "ln -s /sys/kernel /sys/bus sys",
+		 files);
+	cr_assert_eq(system(cmd), 0);
+	cpus_online("0-1\n");
+	dying = kernel_sys_real;
+	dying.files = files;
+	dying.event_open = open_or_die;
+}
+
+static void remove_files(void)
+{
+	char cmd[128];
+
+	snprintf(cmd, sizeof(cmd), "rm -r %s", files);
+	cr_expect_eq(system(cmd), 0);
+}
+
+static void many_open(struct tree *t, const struct shared *sh, int found)
+{
+	const struct kernel_opts o = {.pin_dir = dir, .sys = &dying};
+	char why[512];
+
+	cr_assert_eq(kernel_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	t->tenant = bed_node(kernel_source(t->k)->root);
+	cr_assert_eq(kernel_name(t->tenant, 77), found);
+	if (!found)
+		cr_assert_eq(kernel_bind_cgroup(t->tenant, sh->cgroup), 0);
+	t->tenants = bed_counting(t->tenant, many, 4, NULL);
+	bed_attach(t->tenants);
+}
+
+/* It dies where it opens event number sh->die_at of CPU 1, which has come back, or has not been
+ * away. */
+static void dies(struct shared *sh)
+{
+	uint64_t slots = 0;
+	struct tree t;
+
+	many_open(&t, sh, 0);
+	for (int i = 0; i < 4; i++)
+		kernel_base_get(t.tenants, (size_t)i, &sh->many[i]);
+	__atomic_store_n(&sh->ready, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&sh->die_at, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
+		slots |= (uint64_t)(t.k->slot[i].key != 0) << i;
+	if (sh->die_at % 2) {
+		cpus_online("0\n");
+		kernel_tend(t.k);
+		cpus_online("0-1\n");
+	}
+	opens_left = sh->die_at;
+	if (sh->die_at % 2)
+		kernel_tend(t.k);
+	else
+		hotplug_renew(t.k, 1, slots);
+	_exit(1);
+}
+
+/* The next process gives the CPU all its events. What was charged before is not lost, and what is
+ * counted from then on is exact. */
+Test(kernel_pins, killed_while_a_cpu_gets_new_events)
+{
+	const struct kernel_opts plain = {0};
+	struct shared *sh = share();
+	struct kernel_plane *k = bed_open(&plain);
+	struct tree t;
+	cpu_set_t set;
+	pid_t pid, job;
+	int status;
+	char cmd[128];
+
+	kernel_close(k);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one CPU");
+	mount_bpf();
+	own_files();
+	sh->cgroup = bed_cgroup("t");
+	job = bed_job("t", FAULTS);
+	CPU_ZERO(&set);
+	CPU_SET(1, &set);
+	cr_assert_eq(sched_setaffinity(job, sizeof(set), &set), 0);
+	bed_job_go();
+	for (int at = 1; at <= 4; at++) {
+		struct kp_cpu *st;
+		uint64_t v;
+
+		sh->die_at = 0;
+		pid = start(sh, dies);
+		bed_job_go();
+		__atomic_store_n(&sh->die_at, at, __ATOMIC_RELEASE);
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x", status);
+		bed_job_go(); /* CPU 1 has lost its events: nobody counts this */
+		many_open(&t, sh, 1);
+		for (size_t i = 0; i < 4; i++)
+			cr_assert_eq(kernel_base_set(t.tenants, i, &sh->many[i]), 0);
+		kernel_named(t.k);
+		kernel_tend(t.k);
+		st = cpu_state(t.k, 1);
+		cr_expect(!st->opening && !st->held, "event %d: %#llx, %#llx", at,
+			  (unsigned long long)st->opening, (unsigned long long)st->held);
+		bed_job_go();
+		cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
+		vpmu_source_detach(t.tenants);
+		for (int i = 0; i < 2; i++) {
+			v = t.tenants->values[i].count;
+			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %llu faults", at, i,
+				     (unsigned long long)v);
+		}
+		cr_expect_lt(t.tenants->values[2].count, 100u);
+		for (int i = 0; i < 4; i++)
+			cr_expect(t.tenants->values[i].supported &&
+				  t.tenants->values[i].running_ns <=
+					  t.tenants->values[i].enabled_ns);
+		cr_expect_lt(t.tenants->values[3].count, t.tenants->values[3].enabled_ns + 1000000);
+		bed_counting_free(t.tenants);
+		kernel_close(t.k);
+		snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
+		cr_assert_eq(system(cmd), 0);
+	}
+	remove_files();
+	bed_end();
+}
+
+/* ---- refused ------------------------------------------------------------------------------ */
+
+#define expect_refused(what, ret, text)                                                            \
+	do {                                                                                       \
+		char why_[512] = "";                                                               \
+		struct kernel_plane *k_;                                                           \
+		const struct kernel_opts o_ = {.pin_dir = (what)};                                 \
+		int r_ = kernel_open(&o_, &k_, why_, sizeof(why_));                                \
+		cr_expect_eq(r_, ret, "%d: %s", r_, why_);                                         \
+		cr_expect(strstr(why_, text), "%s", why_);                                         \
+		cr_expect_null(strchr(why_, '\n'));                                                \
+		cr_expect_null(k_);                                                                \
+	} while (0)
+
+/* Pin a page of @entries cells as @name. */
+static void pin_page(uint32_t entries, const char *name)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
+	char path[128];
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "page", 4, sizeof(struct kp_cell), entries, &o);
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	cr_assert(fd >= 0 && !bpf_obj_pin(fd, path), "%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static unsigned int looks;
+
+static bool look_again(unsigned int times)
+{
+	cr_expect_eq(times, looks);
+	return ++looks < 4;
+}
+
+Test(kernel_pins, what_cannot_be_taken_over_is_refused)
+{
+	const struct kernel_opts plain = {0}, pinned = {.pin_dir = dir},
+				 waits = {.pin_dir = dir, .busy = look_again};
+	struct kernel_plane *k = bed_open(&plain), *other;
+	char path[128], why[512];
+	struct kp_cfg cfg;
+	uint32_t zero = 0;
+	int fd;
+
+	kernel_close(k);
+	expect_refused("/tmp/vpmu-not-bpf", -EOPNOTSUPP, "mount -t bpf");
+	expect_refused("/nowhere/at/all", -ENOENT, "/nowhere/at/all");
+	mount_bpf();
+
+	/* Somebody else could remove them. */
+	cr_assert(!mkdir(dir, 0700) && !chmod(dir, 0777));
+	expect_refused(dir, -EPERM, "others may write to");
+	cr_assert(!chmod(dir, 0700) && !chown(dir, 65534, 65534));
+	expect_refused(dir, -EPERM, "belongs to user 65534");
+	cr_assert_eq(chown(dir, 0, 0), 0);
+
+	/* Another process has them. Who waits for them looks again as often as it wants to. */
+	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	expect_refused(dir, -EBUSY, "another process");
+	cr_expect_eq(kernel_open(&waits, &other, why, sizeof(why)), -EBUSY);
+	cr_expect_eq(looks, 4u);
+	kernel_close(k);
+
+	/* A page that a process pinned before it ended, but did not put into its map yet. */
+	pin_page(KP_PAGE_CELLS, "cells-7");
+	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	kernel_close(k);
+	/* One that is somebody else's. */
+	pin_page(KP_PAGE_CELLS / 2, "cells-8");
+	expect_refused(dir, -EINVAL, "the maps of the BPF program");
+	snprintf(path, sizeof(path), "%s/cells-8", dir);
+	cr_assert_eq(unlink(path), 0);
+
+	/* Another version's. */
+	snprintf(path, sizeof(path), "%s/cfg", dir);
+	fd = bpf_obj_get(path);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(bpf_map_lookup_elem(fd, &zero, &cfg), 0);
+	cfg.schema++;
+	cr_assert_eq(bpf_map_update_elem(fd, &zero, &cfg, 0), 0);
+	expect_refused(dir, -EBUSY, "schema");
+	cfg.schema--;
+	cr_assert_eq(bpf_map_update_elem(fd, &zero, &cfg, 0), 0);
+	close(fd);
+
+	/* One map is somebody else's: it stays as it is. */
+	snprintf(path, sizeof(path), "%s/cells", dir);
+	cr_assert_eq(unlink(path), 0);
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "other", 4, 8, 1, NULL);
+	cr_assert_eq(bpf_obj_pin(fd, path), 0);
+	close(fd);
+	expect_refused(dir, -EBUSY, "cells");
+	cr_expect_eq(access(path, F_OK), 0);
+
+	/* Something that is no map of ours at all. */
+	snprintf(path, sizeof(path), "%s/cfg", dir);
+	cr_assert_eq(unlink(path), 0);
+	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "other", 4, 8, 1, NULL);
+	cr_assert_eq(bpf_obj_pin(fd, path), 0);
+	close(fd);
+	expect_refused(dir, -EBUSY, "not a map of vpmu");
+	bed_end();
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Every row is right or says that it is partial, on the running kernel: what tenants are charged
+ * beside the kernel's own numbers, those of its tasks and those of its perf events of cgroups.
+ * Kernels that hide switches, or show no moves of running tasks, must not make a row wrong that
+ * looks right (docs/cgroup-counting.md). Conservation cannot see this: the sum is right whoever is
+ * charged.
+ *
+ *   IT_KERNEL_ROWS=N  processes of the churn (default 200; an emulated machine takes 20)
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+#include <linux/perf_event.h>
+
+#include "cgroup/priv.h"
+#include "tests/integration/cgroup_bed.h"
+#include "vpmu/event/event.h"
+
+#define PAGE 4096
+
+static const vpmu_key_t keys[] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_CONTEXT_SWITCHES),
+				  SW(PERF_COUNT_SW_CPU_MIGRATIONS)};
+enum { KEYS = 3 };
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static void take_faults(size_t pages)
+{
+	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+
+	madvise(p, pages * PAGE, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < pages; i++)
+		((volatile char *)p)[i * PAGE] = 1;
+	munmap(p, pages * PAGE);
+}
+
+static uint64_t my_faults(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_SELF, &r);
+	return (uint64_t)(r.ru_minflt + r.ru_majflt);
+}
+
+static void report(const struct kernel_plane *k)
+{
+	struct kernel_usage u;
+
+	kernel_usage((struct kernel_plane *)k, &u);
+	printf("# %llu switches were hidden; tasks that move: %s\n", (unsigned long long)u.missed,
+	       u.moves_why);
+	fflush(stdout);
+}
+
+/* Whether the row of @c is within @low and @high, or says that it is not exact. */
+static bool is_honest(const struct vpmu_counting *c, size_t key, uint64_t low, uint64_t high)
+{
+	const struct vpmu_value *v = &c->values[key];
+
+	return v->partial || (v->count >= low && v->count <= high);
+}
+
+/* ---- a tenant that does next to nothing, beside tasks that do much --------------------------- */
+
+enum { NAPS = 400 };
+
+struct sleeper {
+	uint64_t from, to; /* its faults */
+	int step;
+};
+
+static void work_naps(void *arg)
+{
+	const struct timespec ms = {0, 1000000};
+	struct sleeper *s = arg;
+
+	run_on(0);
+	nanosleep(&ms, NULL);
+	s->from = my_faults();
+	__atomic_store_n(&s->step, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) == 1)
+		nanosleep(&ms, NULL);
+	for (int i = 0; i < NAPS; i++)
+		nanosleep(&ms, NULL);
+	s->to = my_faults();
+	__atomic_store_n(&s->step, 3, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+}
+
+static void work_on_cpu_0(void *arg)
+{
+	run_on(0);
+	for (;;)
+		take_faults(64);
+}
+
+/* @times: sessions one after another, each with the program attached anew. */
+static void beside_a_faulter(unsigned int times)
+{
+	const struct kernel_opts o = {0};
+	struct kernel_plane *k = bed_open(&o);
+	struct vpmu_source_node *n = bed_node(kernel_source(k)->root);
+	unsigned int honest = 0, partial = 0;
+
+	cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup("b")), 0);
+	bed_cgroup("host");
+	bed_spawn("host", work_on_cpu_0, NULL);
+	for (unsigned int i = 0; i < times; i++) {
+		struct vpmu_counting *c = bed_counting(n, keys, 1, NULL);
+		struct sleeper *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		pid_t pid = bed_spawn("b", work_naps, s);
+		uint64_t truth;
+
+		while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) != 1)
+			usleep(1000);
+		bed_attach(c);
+		__atomic_store_n(&s->step, 2, __ATOMIC_RELEASE);
+		while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) != 3)
+			usleep(1000);
+		vpmu_source_detach(c);
+		truth = s->to - s->from;
+		printf("# faults of a tenant that sleeps: %llu, charged %llu%s\n",
+		       (unsigned long long)truth, (unsigned long long)c->values[0].count,
+		       c->values[0].partial ? ", partial" : "");
+		/* Its faults between the attach and its own first reading, and the other way. */
+		honest += is_honest(c, 0, 0, truth + 20);
+		partial += c->values[0].partial;
+		bed_kill(pid);
+		bed_counting_free(c);
+		munmap(s, sizeof(*s));
+	}
+	report(k);
+	cr_expect_eq(honest, times, "%u of %u", honest, times);
+	kernel_close(k);
+	bed_end();
+}
+
+Test(kernel_rows, one_that_sleeps_beside_one_that_faults)
+{
+	beside_a_faulter(5);
+}
+
+/* ---- tasks that move themselves in while others ran ------------------------------------------ */
+
+struct mover {
+	uint64_t others, own; /* faults */
+};
+
+/* In the cgroup of the test's host: a process that takes faults and exits, and then a tiny one that
+ * moves itself into the tenant. */
+static void work_host(void *arg)
+{
+	struct mover *m = arg;
+	uint64_t had;
+	pid_t pid;
+
+	run_on(0);
+	for (int i = 0; i < 6; i++) {
+		pid = fork();
+		if (!pid) {
+			had = my_faults();
+			take_faults(5000);
+			__atomic_add_fetch(&m->others, my_faults() - had, __ATOMIC_RELAXED);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		if (i % 2 == 0)
+			continue;
+		pid = fork();
+		if (!pid) {
+			bed_move(getpid(), "b");
+			had = my_faults();
+			take_faults(5);
+			__atomic_add_fetch(&m->own, my_faults() - had, __ATOMIC_RELAXED);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	for (;;)
+		pause();
+}
+
+static bool is_asleep(pid_t pid)
+{
+	char path[64], line[256];
+	bool sleeps = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		sleeps |= !strncmp(line, "State:\tS", 8);
+	if (f)
+		fclose(f);
+	return sleeps;
+}
+
+Test(kernel_rows, one_that_tasks_move_into)
+{
+	const struct kernel_opts o = {0};
+	struct kernel_plane *k = bed_open(&o);
+	struct vpmu_source *s = kernel_source(k);
+	struct vpmu_counting *host, *b;
+	struct vpmu_source_node *hn = bed_node(s->root), *bn = bed_node(s->root);
+	struct mover *m =
+		mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid;
+
+	bed_controllers();
+	cr_assert_eq(kernel_bind_cgroup(bn, bed_cgroup("b")), 0);
+	cr_assert_eq(kernel_bind_cgroup(hn, bed_cgroup("host")), 0);
+	b = bed_counting(bn, keys, 1, NULL);
+	host = bed_counting(hn, keys, 1, b);
+	bed_attach(host);
+	pid = bed_spawn("host", work_host, m);
+	do
+		usleep(50000);
+	while (!is_asleep(pid) || __atomic_load_n(&m->others, __ATOMIC_RELAXED) < 30000);
+	usleep(100000);
+	vpmu_source_detach(host);
+	printf("# the tenant's faults: %llu, charged %llu%s; those of the others: %llu, charged "
+	       "%llu%s\n",
+	       (unsigned long long)m->own, (unsigned long long)b->values[0].count,
+	       b->values[0].partial ? ", partial" : "", (unsigned long long)m->others,
+	       (unsigned long long)host->values[0].count,
+	       host->values[0].partial ? ", partial" : "");
+	report(k);
+	/* The end of each process, and of the host's what forks and waits, are not in the numbers.
+	 */
+	cr_expect(is_honest(b, 0, m->own, m->own + 3 * 30));
+	cr_expect(is_honest(host, 0, m->others, m->others + 12 * 200));
+	bed_counting_free(host);
+	kernel_close(k);
+	bed_end();
+}
+
+/* ---- churn, beside perf ---------------------------------------------------------------------- */
+
+enum { GROUPS = 20, MAX_PERF = 64 };
+
+static char names[GROUPS][8];
+
+struct churn {
+	uint32_t ends, ended;
+};
+
+/* One process: faults, naps, children, and moves of its own and of others. */
+static void work_churn(void *arg)
+{
+	struct churn *c = arg;
+	unsigned int seed = (unsigned int)getpid();
+	pid_t child;
+
+	while (!__atomic_load_n(&c->ends, __ATOMIC_ACQUIRE)) {
+		const struct timespec nap = {0, 1000L * (long)(rand_r(&seed) % 20000)};
+
+		take_faults(1 + (size_t)rand_r(&seed) % 40);
+		switch (rand_r(&seed) % 16) {
+		case 0:
+			child = fork();
+			if (!child) {
+				take_faults(1 + (size_t)rand_r(&seed) % 200);
+				_exit(0);
+			}
+			waitpid(child, NULL, 0);
+			break;
+		case 1:
+			bed_move(getpid(), names[rand_r(&seed) % GROUPS]);
+			break;
+		case 2: {
+			const struct timespec one = {0, 1};
+
+			for (int i = 0; i < 20; i++)
+				nanosleep(&one, NULL);
+			break;
+		}
+		default:
+			nanosleep(&nap, NULL);
+		}
+	}
+	__atomic_add_fetch(&c->ended, 1, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+}
+
+/* perf's own events of a cgroup, as those of perf stat --for-each-cgroup. False: not possible. */
+static bool open_perf(const char *name, vpmu_key_t key, struct bed_counters *c)
+{
+	struct perf_event_attr attr;
+	int dir = bed_open_cgroup(name), fd;
+
+	cr_assert_eq(vpmu_key_to_attr(key, &attr), 0);
+	c->nr = 0;
+	for (int cpu = 0; cpu < (int)sysconf(_SC_NPROCESSORS_ONLN) && cpu < MAX_PERF; cpu++) {
+		fd = (int)syscall(SYS_perf_event_open, &attr, dir, cpu, -1,
+				  PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC);
+		if (fd >= 0)
+			c->fd[c->nr++] = fd;
+	}
+	close(dir);
+	return c->nr > 0;
+}
+
+Test(kernel_rows, are_those_of_perf_or_partial)
+{
+	static const char *const what[KEYS] = {"page-faults", "context-switches", "cpu-migrations"};
+	static struct bed_counters perf[GROUPS][KEYS];
+	const char *many = getenv("IT_KERNEL_ROWS");
+	const unsigned int processes = many ? (unsigned int)atoi(many) : 200;
+	const struct kernel_opts o = {0};
+	struct kernel_plane *k = bed_open(&o);
+	struct vpmu_source *s = kernel_source(k);
+	struct vpmu_counting *list = NULL, *row[GROUPS];
+	struct churn *c =
+		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int partial = 0;
+	bool opened = true;
+
+	bed_controllers();
+	for (unsigned int i = 0; i < GROUPS; i++) {
+		struct vpmu_source_node *n = bed_node(s->root);
+
+		snprintf(names[i], sizeof(names[i]), "g%u", i);
+		cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup(names[i])), 0);
+		row[i] = list = bed_counting(n, keys, KEYS, list);
+		for (int j = 0; j < KEYS; j++)
+			opened &= open_perf(names[i], keys[j], &perf[i][j]);
+	}
+	if (!opened)
+		cr_skip_test("no perf events of cgroups");
+	bed_attach(list);
+	for (unsigned int i = 0; i < processes; i++)
+		bed_spawn(names[i % GROUPS], work_churn, c);
+	usleep(2000000);
+	__atomic_store_n(&c->ends, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE) < processes)
+		usleep(10000);
+	usleep(200000); /* all pause */
+	vpmu_source_flush(list);
+	for (unsigned int i = 0; i < GROUPS; i++)
+		vpmu_source_read(row[i]);
+	for (int j = 0; j < KEYS; j++) {
+		unsigned int right = 0, wrong = 0;
+
+		for (unsigned int i = 0; i < GROUPS; i++) {
+			const struct vpmu_value *v = &row[i]->values[j];
+			uint64_t truth = bed_counters_read(&perf[i][j]);
+
+			right += v->count == truth;
+			partial += v->partial;
+			if (v->count == truth || v->partial)
+				continue;
+			wrong++;
+			printf("# %s of %s: %llu, perf %llu\n", what[j], names[i],
+			       (unsigned long long)v->count, (unsigned long long)truth);
+		}
+		printf("# %s: %u of %u rows are perf's, %u are neither that nor partial\n", what[j],
+		       right, GROUPS, wrong);
+		/* An event is counted after the program has run, so the task that is switched to
+		 * has the switch. */
+		if (j != 1 || k->has_switches)
+			cr_expect_eq(wrong, 0, "%s", what[j]);
+	}
+	printf("# %u rows of %u are partial\n", partial, GROUPS * KEYS);
+	report(k);
+	cr_expect_gt(bed_conserved(s), 0);
+	for (unsigned int i = 0; i < GROUPS; i++)
+		for (int j = 0; j < KEYS; j++)
+			bed_counters_close(&perf[i][j]);
+	vpmu_source_detach(list);
+	bed_counting_free(list);
+	kernel_close(k);
+	bed_end();
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What comes behind an instruction whose successor cannot be fetched: first the alarm, the end of
+ * the budget or the debug trap that the instruction makes due, then interrupts, then the fetch
+ * fault (SDM vol. 3, table 6-2). Every kind of instruction that can be followed by a fetch fault is
+ * tried: transfers of control, the last one of a page, and those that change the mapping.
+ */
+#include "emu_bed.h"
+
+#define TF	 0x100ULL
+#define IF	 0x200ULL
+#define RF	 0x10000ULL
+#define PAGE_END (BED_WIN + 0x1000)
+#define NOWHERE	 (BED_WIN + 0x5000) /* not mapped */
+#define R_STAR	 0xc0000081u
+#define IRETQ	 0x3800ULL  /* a handler that is an IRETQ */
+#define PML4	 0x15000ULL /* tables without the window */
+#define PDPT	 0x16000ULL
+
+/* Every program is three instructions and ends where the window's first page ends. RAX, RCX and
+ * the frame at RSP name NOWHERE. */
+BED_GUEST(b_jmp, "nop\n nop\n jmp *%rax");
+BED_GUEST(b_jmpm, "nop\n nop\n jmp *(%rsp)");
+BED_GUEST(b_rel, "nop\n nop\n .byte 0xe9\n .long 0x4000");
+BED_GUEST(b_jcc, "nop\n cmp %eax,%eax\n .byte 0x0f,0x84\n .long 0x4000");
+BED_GUEST(b_not, "nop\n cmp %eax,%eax\n .byte 0x0f,0x85\n .long 0x4000");
+BED_GUEST(b_loop, "nop\n mov $1,%ecx\n .byte 0xe2,0x10");
+BED_GUEST(b_call, "nop\n nop\n call *%rax");
+BED_GUEST(b_callr, "nop\n nop\n .byte 0xe8\n .long 0x4000");
+BED_GUEST(b_ret, "nop\n nop\n ret");
+BED_GUEST(b_reti, "nop\n nop\n ret $16");
+BED_GUEST(b_lret, "nop\n nop\n lretq");
+BED_GUEST(b_iret, "nop\n nop\n iretq");
+BED_GUEST(b_syscall, "nop\n nop\n syscall");
+BED_GUEST(b_sysret, "nop\n nop\n sysretq");
+BED_GUEST(b_int, "nop\n nop\n int $0x80");
+BED_GUEST(b_nop, "nop\n nop\n nop");
+BED_GUEST(b_store, "nop\n nop\n mov %rax,(%rdi)");
+BED_GUEST(b_rep, "nop\n mov $3,%ecx\n rep stosb");
+BED_GUEST(b_cpuid, "nop\n nop\n cpuid");
+BED_GUEST(b_sti, "nop\n nop\n sti");
+BED_GUEST(b_wrmsr, "nop\n mov $0x4000,%ecx\n wrmsr");
+BED_GUEST(b_out, "nop\n nop\n out %al,$0x80");
+/* This takes away the page it is in; a NOP that is not reached follows. */
+BED_GUEST(b_cr3, "nop\n nop\n mov %rsi,%cr3\n nop");
+
+static const struct row {
+	const char *name;
+	const uint8_t *code, *end;
+	bool user;
+	uint64_t to;	   /* 0: the address behind the third instruction */
+	unsigned int rest; /* bytes behind the third instruction */
+	unsigned int type; /* 1 + type of its branch record; 0: none */
+	bool taken;	   /* a taken branch */
+	bool no_step;	   /* clears TF: no debug trap */
+} rows[] = {
+#define ROW(n, user, ...)                                                                          \
+	{                                                                                          \
+#n, b_##n, b_##n##_end, user, __VA_ARGS__                                          \
+	}
+	ROW(jmp, true, NOWHERE, 0, 1 + 1, true, false),
+	ROW(jmp, false, NOWHERE, 0, 1 + 1, true, false),
+	ROW(jmpm, true, NOWHERE, 0, 1 + 1, true, false),
+	ROW(rel, true, NOWHERE, 0, 1 + 2, true, false),
+	ROW(jcc, true, NOWHERE, 0, 1 + 0, true, false),
+	ROW(not, true, 0, 0, 0, false, false),
+	ROW(loop, true, 0, 0, 0, false, false),
+	ROW(call, true, NOWHERE, 0, 1 + 3, true, false),
+	ROW(callr, true, NOWHERE, 0, 1 + 4, true, false),
+	ROW(ret, true, NOWHERE, 0, 1 + 5, true, false),
+	ROW(reti, true, NOWHERE, 0, 1 + 5, true, false),
+	ROW(lret, true, NOWHERE, 0, 1 + 8, true, false),
+	ROW(iret, false, NOWHERE, 0, 1 + 8, true, false),
+	ROW(iret, true, NOWHERE, 0, 1 + 8, true, false),
+	ROW(syscall, true, NOWHERE, 0, 1 + 8, true, false),
+	ROW(sysret, false, NOWHERE, 0, 1 + 8, true, false),
+	ROW(int, true, NOWHERE, 0, 1 + 8, true, true),
+	ROW(nop, true, 0, 0, 0, false, false),
+	ROW(store, true, 0, 0, 0, false, false),
+	ROW(rep, true, 0, 0, 0, false, false),
+	ROW(cpuid, true, 0, 0, 0, false, false),
+	ROW(sti, false, 0, 0, 0, false, false),
+	ROW(wrmsr, false, 0, 0, 0, false, false),
+	ROW(out, false, 0, 0, 0, false, false),
+	ROW(cr3, false, 0, 1, 0, false, false),
+};
+
+#define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static uint64_t target(const struct row *r)
+{
+	return r->to ? r->to : PAGE_END - r->rest;
+}
+
+static uint64_t cr2(struct bed *b)
+{
+	struct kvm_sregs s;
+
+	vmm_soft_ops.get_sregs(b->v, &s);
+	return s.cr2;
+}
+
+BED_GUEST(b_setup, "mov $0xc0000081,%ecx\n xor %eax,%eax\n mov $0x00180008,%edx\n wrmsr\n"
+		   "inc %ecx\n mov %esi,%eax\n xor %edx,%edx\n wrmsr\n hlt");
+BED_GUEST(b_iretq, "iretq");
+
+static void start(struct bed *b, const struct row *r)
+{
+	uint64_t at = PAGE_END - (uint64_t)(r->end - r->code);
+	uint64_t frame[5] = {NOWHERE, BED_CS3, 2, BED_STACK, BED_SS3};
+
+	BED_START(b, b_setup, false);
+	b->r.rsi = NOWHERE;
+	vmm_soft_ops.set_regs(b->v, &b->r);
+	cr_assert_eq(bed_run_to_hlt(b), -1);
+	*bed_u64(b, BED_PT) = BED_CODE | 7;
+	*bed_u64(b, PML4) = PDPT | 7;
+	*bed_u64(b, PDPT) = BED_PD | 7;
+	bed_gate(b, 0x80, NOWHERE, 0, 0x6e);
+	memcpy(b->ram + IRETQ, b_iretq, 2);
+	bed_load(b, b_setup, b_setup_end, r->user);
+	memcpy(b->ram + BED_CODE + (at & 0xfff), r->code, (size_t)(r->end - r->code));
+	memcpy(b->ram + BED_STACK - 0x100, frame, sizeof(frame));
+	memset(&b->t, 0, sizeof(b->t));
+	b->r.rip = at;
+	b->r.rax = NOWHERE;
+	b->r.rcx = NOWHERE;
+	b->r.rsi = PML4;
+	b->r.r11 = 2;
+	b->r.rsp = BED_STACK - 0x100;
+	vmm_soft_ops.set_regs(b->v, &b->r);
+}
+
+/* Run, and answer the exits. */
+static enum vmm_exit go(struct bed *b, uint64_t budget)
+{
+	uint64_t retired = 0;
+	enum vmm_exit x;
+
+	for (;;) {
+		x = bed_run(b, budget ? budget - retired : 0);
+		retired += b->run.retired;
+		if (x != VMM_EXIT_WRMSR && x != VMM_EXIT_IO)
+			break;
+	}
+	b->run.retired = retired;
+	return x;
+}
+
+static void arm(struct bed *b, unsigned int event, uint64_t left)
+{
+	b->t.alarm[0] = (struct vpmu_soft_alarm){.event = (uint8_t)event, .modes = 3, .at = left};
+	b->t.armed = 1;
+}
+
+/* Behind the third instruction, and nothing has come since. */
+static void check_at(struct bed *b, const struct row *r, const char *what)
+{
+	cr_assert_eq(b->r.rip, target(r), "%s, %s: rip 0x%llx", r->name, what, b->r.rip);
+	cr_assert_eq(cr2(b), 0, "%s, %s: CR2 0x%lx", r->name, what, cr2(b));
+	cr_assert_eq(bed_total(&b->t, VPMU_SOFT_INSTRUCTIONS), 3, "%s, %s", r->name, what);
+}
+
+/* The fetch fault comes now, once. */
+static void check_fault(struct bed *b, const struct row *r)
+{
+	cr_assert_eq(bed_run_to_hlt(b), 14, "%s", r->name);
+	cr_assert_eq(bed_stack(b, 1), target(r), "%s: 0x%lx", r->name, bed_stack(b, 1));
+	cr_assert_eq(bed_stack(b, 3) & RF, RF, "%s", r->name);
+	cr_assert_eq(cr2(b), target(r), "%s: CR2 0x%lx", r->name, cr2(b));
+	cr_assert_eq(bed_total(&b->t, VPMU_SOFT_INSTRUCTIONS), 4, "%s: and the HLT", r->name);
+}
+
+Test(soft_boundary, an_alarm)
+{
+	for (size_t i = 0; i < NR_ROWS; i++) {
+		const struct row *r = &rows[i];
+
+		for (unsigned int taken = 0; taken <= r->taken; taken++) {
+			struct bed b;
+
+			start(&b, r);
+			arm(&b, taken ? VPMU_SOFT_BRANCHES_TAKEN : VPMU_SOFT_INSTRUCTIONS,
+			    taken ? 1 : 3);
+			cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
+			cr_assert_eq(b.run.retired, 3, "%s", r->name);
+			check_at(&b, r, "alarm");
+			cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s: until it is answered",
+				     r->name);
+			check_at(&b, r, "alarm again");
+			b.t.armed = 0;
+			check_fault(&b, r);
+			bed_stop(&b);
+		}
+	}
+}
+
+/* The PMI of such an alarm interrupts at the target, and the fault comes when it returns. */
+Test(soft_boundary, an_nmi)
+{
+	for (size_t i = 0; i < NR_ROWS; i++) {
+		const struct row *r = &rows[i];
+		struct bed b;
+
+		if (r->code == b_sti) /* it holds interrupts off, but not faults */
+			continue;
+		start(&b, r);
+		arm(&b, VPMU_SOFT_INSTRUCTIONS, 3);
+		cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
+		b.t.armed = 0;
+		bed_gate(&b, 2, IRETQ, 0, 0xe);
+		cr_assert_eq(vmm_soft_ops.nmi(b.v), 0);
+		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
+		cr_assert_eq(b.r.rip, target(r), "%s: 0x%llx behind the IRETQ", r->name, b.r.rip);
+		cr_assert_eq(cr2(&b), 0, "%s", r->name);
+		cr_assert_eq(bed_run_to_hlt(&b), 14, "%s", r->name);
+		cr_assert_eq(bed_stack(&b, 1), target(r), "%s", r->name);
+		bed_stop(&b);
+	}
+}
+
+Test(soft_boundary, the_end_of_the_budget)
+{
+	for (size_t i = 0; i < NR_ROWS; i++)
+		for (uint64_t first = 0; first < 3; first++) {
+			const struct row *r = &rows[i];
+			struct bed b;
+
+			start(&b, r);
+			if (first)
+				cr_assert_eq(go(&b, first), VMM_EXIT_BUDGET, "%s", r->name);
+			cr_assert_eq(go(&b, 3 - first), VMM_EXIT_BUDGET, "%s", r->name);
+			cr_assert_eq(b.run.retired, 3 - first, "%s", r->name);
+			check_at(&b, r, "budget");
+			check_fault(&b, r);
+			bed_stop(&b);
+		}
+}
+
+/* The debug trap, then the fault: as this is what ptrace sees on a CPU. */
+Test(soft_boundary, a_debug_trap)
+{
+	for (size_t i = 0; i < NR_ROWS; i++) {
+		const struct row *r = &rows[i];
+		struct bed b;
+
+		for (int returns = 0; returns < 2; returns++) {
+			start(&b, r);
+			cr_assert_eq(go(&b, 2), VMM_EXIT_BUDGET, "%s", r->name);
+			b.r.rflags |= TF;
+			b.r.r11 = 2 | TF; /* SYSRET traps when TF is set behind it */
+			if (r->code == b_rep)
+				b.r.rcx = 1; /* else a trap behind each iteration */
+			vmm_soft_ops.set_regs(b.v, &b.r);
+			if (returns)
+				bed_gate(&b, 1, IRETQ, 0, 0xe);
+			cr_assert_eq(go(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
+			cr_assert_eq(cr2(&b), 0, "%s: the trap comes first", r->name);
+			if (!returns && !r->no_step) {
+				cr_assert_eq(b.r.rip, BED_HANDLERS + 1, "%s: rip 0x%llx", r->name,
+					     b.r.rip);
+				cr_assert_eq(bed_stack(&b, 0), target(r), "%s: 0x%lx", r->name,
+					     bed_stack(&b, 0));
+				cr_assert_eq(bed_stack(&b, 2) & RF, 0, "%s: RF", r->name);
+			} else {
+				cr_assert_eq(bed_run_to_hlt(&b), 14, "%s", r->name);
+				cr_assert_eq(bed_stack(&b, 1), target(r), "%s", r->name);
+				cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS),
+					     r->no_step ? 4 : 5, "%s: one trap", r->name);
+			}
+			bed_stop(&b);
+		}
+	}
+}
+
+/* The branch is recorded before the stop, the fault when it is delivered. */
+Test(soft_boundary, branch_records)
+{
+	for (size_t i = 0; i < NR_ROWS; i++)
+		for (int stop = 0; stop < 2; stop++) {
+			const struct row *r = &rows[i];
+			const struct vpmu_lbr_entry *e;
+			uint64_t n = r->type ? 1 : 0;
+			struct bed b;
+
+			start(&b, r);
+			b.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
+			b.t.lbr.depth = 32;
+			if (stop) {
+				arm(&b, VPMU_SOFT_INSTRUCTIONS, 3);
+				cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
+				cr_assert_eq(b.t.lbr.total, n, "%s: %lu", r->name, b.t.lbr.total);
+				b.t.armed = 0;
+			}
+			cr_assert_eq(go(&b, 0), VMM_EXIT_HLT, "%s", r->name);
+			cr_assert_eq(b.t.lbr.total, n + 1, "%s: %lu", r->name, b.t.lbr.total);
+			e = vpmu_lbr_nth(&b.t.lbr, 0);
+			cr_assert(e && e->from == target(r) && e->to == BED_HANDLERS + 14, "%s",
+				  r->name);
+			if (!n)
+				cr_assert_null(vpmu_lbr_nth(&b.t.lbr, 1));
+			else
+				e = vpmu_lbr_nth(&b.t.lbr, 1);
+			cr_assert(e && (!n || (e->to == target(r) && e->from < PAGE_END &&
+					       (e->info >> 56 & 15) == r->type - 1)),
+				  "%s", r->name);
+			bed_stop(&b);
+		}
+}
+
+BED_GUEST(b_long, "mov $5,%eax\n .byte 0x48,0xb8\n .quad 1");
+
+/* An instruction that reaches into a page that is not there. */
+Test(soft_boundary, an_instruction_across_pages)
+{
+	static const struct row r = {"long", b_long, b_long + 9, true, 0, 0, 0, false, false};
+
+	for (int alarm = 0; alarm < 2; alarm++) {
+		struct bed b;
+
+		start(&b, &r);
+		if (alarm)
+			arm(&b, VPMU_SOFT_INSTRUCTIONS, 1);
+		cr_assert_eq(bed_run(&b, alarm ? 0 : 1), alarm ? VMM_EXIT_ALARM : VMM_EXIT_BUDGET);
+		cr_assert_eq(b.r.rip, PAGE_END - 4);
+		cr_assert_eq(cr2(&b), 0);
+		b.t.armed = 0;
+		cr_assert_eq(bed_run_to_hlt(&b), 14);
+		cr_assert_eq(bed_stack(&b, 1), PAGE_END - 4);
+		cr_assert_eq(cr2(&b), PAGE_END);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(b_forever, "1: inc %rax\n jmp 1b");
+
+/* Where a branch goes is not remembered wrongly when it used up the budget and something else came
+ * before its target. */
+Test(soft_boundary, an_interrupted_branch_goes_where_it_went)
+{
+	struct bed b;
+
+	BED_START(&b, b_forever, false);
+	memcpy(b.ram + IRETQ, b_iretq, 2);
+	bed_gate(&b, 2, IRETQ, 0, 0xe);
+	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
+	cr_assert_eq(b.r.rip, BED_CODE);
+	cr_assert_eq(vmm_soft_ops.nmi(b.v), 0);
+	cr_assert_eq(bed_run(&b, 1 + 1000), VMM_EXIT_BUDGET);
+	cr_assert_eq(b.r.rax, 1 + 500);
+	cr_assert_eq(b.r.rsp, BED_STACK);
+	bed_stop(&b);
+}

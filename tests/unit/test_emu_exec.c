@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The soft machine executes: exact budgets, exact counts, string instructions that fault,
+ * self-modifying code, kicks, the closed list, and whatever bytes a hostile guest has.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "tests/unit/emu_bed.h"
+#include "vmm/emu/emu.h"
+
+static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+
+/* ---- budgets ---- */
+
+/* A little of everything: calls, memory, strings, division, flags consumed late, a sys op. */
+BED_GUEST(guest_mix, "mov $9, %edi\n"
+		     "call 10f\n"
+		     "mov %eax, 0x300000\n"
+		     "mov $0x300100, %edi\n"
+		     "mov $7, %ecx\n"
+		     "mov $0x5a, %eax\n"
+		     "rep stosb\n"
+		     "mov $0x300100, %esi\n"
+		     "mov $3, %ecx\n"
+		     "rep movsw\n"
+		     "xor %ecx, %ecx\n"
+		     "rep movsq\n"
+		     "mov $20, %ebx\n"
+		     "1: mov %ebx, %eax\n"
+		     "cltd\n"
+		     "mov $3, %esi\n"
+		     "idiv %esi\n"
+		     "add %rdx, 0x300040\n"
+		     "bt $0, %ebx\n"
+		     "adc $5, %r8\n"
+		     "cmp $10, %ebx\n"
+		     "setl %r9b\n"
+		     "cmovg %rbx, %r10\n"
+		     "incq 0x300048\n"
+		     "pushf\n"
+		     "pop %r11\n"
+		     "add %r11, %r12\n"
+		     "rdtsc\n"
+		     "shl $3, %r13\n"
+		     "xor %rbx, %r13\n"
+		     "dec %ebx\n"
+		     "jne 1b\n"
+		     "lock xaddl %eax, 0x300050\n"
+		     "syscall\n"
+		     "10: push %rbx\n"
+		     "cmp $1, %edi\n"
+		     "jbe 11f\n"
+		     "mov %edi, %ebx\n"
+		     "lea -1(%rdi), %edi\n"
+		     "call 10b\n"
+		     "lea -2(%rbx), %edi\n"
+		     "mov %eax, %ebx\n"
+		     "call 10b\n"
+		     "add %ebx, %eax\n"
+		     "pop %rbx\n"
+		     "ret\n"
+		     "11: mov %edi, %eax\n"
+		     "pop %rbx\n"
+		     "ret\n");
+
+struct end_state {
+	struct kvm_regs r;
+	struct vpmu_soft_tally t;
+	uint8_t data[4096];
+	uint64_t retired;
+};
+
+/* Run guest_mix to the end, in slices: @first instructions, then @slice at a time. */
+static void run_mix(struct end_state *s, uint64_t first, uint64_t slice)
+{
+	struct bed b;
+	uint64_t budget = first;
+
+	BED_START(&b, guest_mix, true);
+	s->retired = 0;
+	for (;;) {
+		/* LSTAR is 0: SYSCALL ends the program at address 0, in CPL0, at a HLT. */
+		b.ram[0] = 0xf4;
+		enum vmm_exit x = bed_run(&b, budget);
+
+		s->retired += b.run.retired;
+		cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), s->retired);
+		if (x == VMM_EXIT_HLT)
+			break;
+		cr_assert_eq(x, VMM_EXIT_BUDGET);
+		cr_assert_eq(b.run.retired, budget);
+		budget = slice;
+	}
+	s->r = b.r;
+	s->t = b.t;
+	memcpy(s->data, b.ram + BED_DATA, sizeof(s->data));
+	bed_stop(&b);
+}
+
+Test(soft_exec, any_stop_gives_the_same_end)
+{
+	static struct end_state whole, part;
+
+	run_mix(&whole, 0, 0);
+	cr_assert_gt(whole.retired, 500);
+	cr_assert_eq(*(uint32_t *)whole.data, 34); /* fib(9) */
+	for (uint64_t first = 1; first <= whole.retired; first++) {
+		run_mix(&part, first, 0);
+		cr_assert_eq(memcmp(&part, &whole, sizeof(whole)), 0, "stopped after %lu", first);
+	}
+	for (uint64_t slice = 1; slice <= 100; slice++) {
+		run_mix(&part, slice, slice);
+		cr_assert_eq(memcmp(&part, &whole, sizeof(whole)), 0, "slices of %lu", slice);
+	}
+}
+
+/* ---- counts ---- */
+
+BED_GUEST(guest_count, "push %rax\n"	     /* store */
+		       "pop %rax\n"	     /* load */
+		       "add %eax, (%rdi)\n"  /* load store */
+		       "cmp %eax, (%rdi)\n"  /* load */
+		       "mov %eax, (%rdi)\n"  /* store */
+		       "mov (%rdi), %eax\n"  /* load */
+		       "lea (%rdi), %rsi\n"  /* none */
+		       "nopl (%rdi)\n"	     /* none */
+		       "prefetcht0 (%rdi)\n" /* none */
+		       "call 1f\n"	     /* store, branch taken */
+		       "1: pop %rax\n"	     /* load */
+		       "movsb\n"	     /* load store */
+		       "mov $3, %ecx\n"
+		       "rep stosb\n"	     /* store: once */
+		       "rep stosb\n"	     /* RCX is 0: no access */
+		       "rep movsb\n"	     /* nor here */
+		       "btsl $3, (%rdi)\n"   /* load store */
+		       "btl $3, (%rdi)\n"    /* load */
+		       "xchg %eax, (%rdi)\n" /* load store */
+		       "jmp 2f\n"	     /* branch taken */
+		       "2: test %ecx, %ecx\n"
+		       "jne 3f\n"	   /* branch */
+		       "3: jrcxz 4f\n"	   /* branch taken */
+		       "4: pushq (%rdi)\n" /* load store */
+		       "popq (%rdi)\n"	   /* load store */
+		       "push %rbp\n"	   /* store */
+		       "mov %rsp, %rbp\n"
+		       "leave\n" /* load */
+		       "ud2\n");
+
+Test(soft_exec, events_of_known_code)
+{
+	struct bed b;
+	const uint64_t *ev = b.t.ev[VPMU_SOFT_USR];
+
+	BED_START(&b, guest_count, true);
+	cr_assert_eq(bed_run_to_hlt(&b), 6); /* #UD: not retired */
+	cr_assert_eq(ev[VPMU_SOFT_INSTRUCTIONS], 28);
+	cr_assert_eq(ev[VPMU_SOFT_LOADS], 12, "%lu", ev[VPMU_SOFT_LOADS]);
+	cr_assert_eq(ev[VPMU_SOFT_STORES], 11, "%lu", ev[VPMU_SOFT_STORES]);
+	cr_assert_eq(ev[VPMU_SOFT_BRANCHES], 4);
+	cr_assert_eq(ev[VPMU_SOFT_BRANCHES_TAKEN], 3);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS], 1); /* the HLT */
+	cr_assert_eq(ev[VPMU_SOFT_CYCLES], ev[VPMU_SOFT_REF_CYCLES]);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_fault_mid, "add $1, %eax\n"
+			   "add $1, %eax\n"
+			   "mov (%rsi), %ebx\n" /* faults */
+			   "add $1, %eax\n"
+			   "cmp $5, %eax\n"
+			   "jne 1f\n"
+			   "1: hlt\n");
+
+Test(soft_exec, a_fault_mid_block_counts_what_retired)
+{
+	struct bed b;
+
+	BED_START(&b, guest_fault_mid, true);
+	b.r.rsi = BED_WIN;
+	b.r.rflags = 2;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 2);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS], 0);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES], 0);
+	cr_assert_eq(b.r.rax, 2);
+	cr_assert_eq(bed_stack(&b, 1), BED_CODE + 6);
+	bed_stop(&b);
+}
+
+/* ---- strings ---- */
+
+BED_GUEST(guest_rep, "rep movsb\nhlt\n");
+
+Test(soft_exec, rep_faults_half_way_and_goes_on)
+{
+	struct bed b;
+
+	BED_START(&b, guest_rep, true);
+	*bed_u64(&b, BED_PT) = BED_DATA | 7; /* one page, then nothing */
+	for (int i = 0; i < 4096; i++)
+		b.ram[BED_DATA + 0x10000 + i] = (uint8_t)(i * 7);
+	b.r.rsi = BED_DATA + 0x10000;
+	b.r.rdi = BED_WIN + 4000;
+	b.r.rcx = 200;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(b.r.rcx, 104);
+	cr_assert_eq(b.r.rsi, BED_DATA + 0x10000 + 96);
+	cr_assert_eq(b.r.rdi, BED_WIN + 4096);
+	cr_assert_eq(bed_stack(&b, 1), BED_CODE);
+	cr_assert_eq(bed_stack(&b, 0), 6); /* user write, not present */
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 0);
+	cr_assert_eq(memcmp(b.ram + BED_DATA + 4000, b.ram + BED_DATA + 0x10000, 96), 0);
+
+	/* The page appears; the instruction is started over. */
+	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x2000) | 7;
+	bed_set_mode(&b, b.v, true);
+	b.r.rip = BED_CODE;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 13); /* HLT in CPL3 */
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 1);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_STORES], 1);
+	cr_assert_eq(b.r.rcx, 0);
+	cr_assert_eq(memcmp(b.ram + BED_DATA + 0x2000, b.ram + BED_DATA + 0x10000 + 96, 104), 0);
+	bed_stop(&b);
+}
+
+Test(soft_exec, overlapping_and_backward_moves)
+{
+	struct bed b;
+
+	/* d = s + 1: a pattern spreads. */
+	BED_START(&b, guest_rep, true);
+	memset(b.ram + BED_DATA, 0, 64);
+	b.ram[BED_DATA] = 0xab;
+	b.r.rsi = BED_DATA;
+	b.r.rdi = BED_DATA + 1;
+	b.r.rcx = 40;
+	o->set_regs(b.v, &b.r);
+	bed_run_to_hlt(&b);
+	for (int i = 0; i <= 40; i++)
+		cr_assert_eq(b.ram[BED_DATA + i], 0xab);
+	cr_assert_eq(b.ram[BED_DATA + 41], 0);
+	bed_stop(&b);
+
+	/* Downwards, over a page end. */
+	BED_START(&b, guest_rep, true);
+	for (int i = 0; i < 100; i++)
+		b.ram[BED_DATA + 0x10000 - 50 + i] = (uint8_t)i;
+	b.r.rsi = BED_DATA + 0x10000 + 49;
+	b.r.rdi = BED_DATA + 0x20000 + 49;
+	b.r.rcx = 100;
+	b.r.rflags = 2 | 0x400;
+	o->set_regs(b.v, &b.r);
+	bed_run_to_hlt(&b);
+	cr_assert_eq(memcmp(b.ram + BED_DATA + 0x20000 - 50, b.ram + BED_DATA + 0x10000 - 50, 100),
+		     0);
+	cr_assert_eq(b.r.rsi, BED_DATA + 0x10000 - 51);
+	bed_stop(&b);
+}
+
+/* ---- self-modifying code ---- */
+
+/* The immediate of the very next instruction is overwritten. */
+BED_GUEST(guest_smc, "mov $20, %ecx\n"
+		     "1: mov %ecx, 2f+1(%rip)\n"
+		     "2: mov $0x11111111, %eax\n"
+		     "add %rax, %rbx\n"
+		     "dec %ecx\n"
+		     "jne 1b\n"
+		     "ud2\n");
+
+Test(soft_exec, the_next_instruction_is_the_new_one)
+{
+	struct bed b;
+
+	for (uint64_t slice = 0; slice < 4; slice++) {
+		BED_START(&b, guest_smc, true);
+		while (bed_run(&b, slice) == VMM_EXIT_BUDGET)
+			;
+		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+		cr_assert_eq(b.r.rbx, 210, "slice %lu: %llu", slice, b.r.rbx);
+		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 1 + 20 * 5);
+		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_STORES], 20);
+		bed_stop(&b);
+	}
+}
+
+/* Writes through another virtual address, and by a rep that overwrites itself and what follows. */
+BED_GUEST(guest_alias, "mov $3, %edx\n"
+		       "1: movb $0xfe, 2f-1b(%rsi)\n" /* inc %eax -> dec %eax, via the alias */
+		       "2: .byte 0xff, 0xc0\n"
+		       "xorb $0x08, 2b-1b+1(%rsi)\n"
+		       "dec %edx\n"
+		       "jne 2b\n"
+		       "ud2\n");
+
+Test(soft_exec, code_written_through_an_alias)
+{
+	struct bed b;
+
+	BED_START(&b, guest_alias, true);
+	*bed_u64(&b, BED_PT) = BED_CODE | 7;
+	b.r.rsi = BED_WIN + 5; /* label 1 */
+	o->set_regs(b.v, &b.r);
+	/* fe c0 is inc %al; then fe c8 dec %al; fe c0 again: 1, 0, 1 */
+	cr_assert_eq(bed_run_to_hlt(&b), 6);
+	cr_assert_eq(b.r.rax, 1, "%llx", b.r.rax);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_rep_self, "mov $0x90, %eax\n"
+			  "lea 1f(%rip), %rdi\n"
+			  "mov $4, %ecx\n"
+			  "rep stosb\n"
+			  "1: ud2\n"
+			  "ud2\n"
+			  "add $7, %ebx\n"
+			  "ud2\n");
+
+Test(soft_exec, rep_overwrites_what_follows)
+{
+	struct bed b;
+
+	BED_START(&b, guest_rep_self, true);
+	cr_assert_eq(bed_run_to_hlt(&b), 6);
+	cr_assert_eq(b.r.rbx, 7);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 4 + 4 + 1);
+	bed_stop(&b);
+}
+
+/* A page is mapped elsewhere: same address, other code. */
+BED_GUEST(guest_remap, "mov $0x40000000, %ebx\n"
+		       "call *%rbx\n"
+		       "mov %rdi, 0x14000\n" /* the window's first entry */
+		       "invlpg (%rbx)\n"
+		       "call *%rbx\n"
+		       "mov %rsi, 0x14000\n"
+		       "mov %cr3, %rcx\n"
+		       "mov %rcx, %cr3\n"
+		       "call *%rbx\n"
+		       "hlt\n");
+
+Test(soft_exec, remapped_code)
+{
+	static const uint8_t add1[] = {0x83, 0xc0, 0x01, 0xc3}, add16[] = {0x83, 0xc0, 0x10, 0xc3};
+	struct bed b;
+
+	BED_START(&b, guest_remap, false);
+	memcpy(b.ram + BED_DATA, add1, 4);
+	memcpy(b.ram + BED_DATA + 0x1000, add16, 4);
+	*bed_u64(&b, BED_PT) = BED_DATA | 3;
+	b.r.rdi = (BED_DATA + 0x1000) | 3;
+	b.r.rsi = BED_DATA | 3;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, 0x12);
+	bed_stop(&b);
+}
+
+/* An instruction that crosses a page whose second half is overwritten, then moved away. */
+Test(soft_exec, code_across_a_page_end)
+{
+	static const uint8_t insn[] = {0xb8, 0x11, 0x22, 0x33, 0x44, 0x0f, 0x0b}; /* mov; ud2 */
+	struct bed b;
+
+	BED_START(&b, guest_rep, true);
+	memcpy(b.ram + BED_DATA + 0xffd, insn, 3);
+	memcpy(b.ram + BED_DATA + 0x5000, insn + 3, 4);
+	*bed_u64(&b, BED_PT) = BED_DATA | 7;
+	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x5000) | 7;
+	for (int i = 0; i < 3; i++) {
+		uint64_t want = i == 0 ? 0x44332211 : i == 1 ? 0x55332211 : 0x66772211;
+
+		b.r.rip = BED_WIN + 0xffd;
+		b.r.rsp = BED_STACK;
+		bed_set_mode(&b, b.v, true);
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), 6);
+		cr_assert_eq(b.r.rax, want, "%d: %llx", i, b.r.rax);
+		if (i == 0) { /* by the guest itself: mov %dl, (%rdi) */
+			b.ram[BED_CODE] = 0x88;
+			b.ram[BED_CODE + 1] = 0x17;
+			b.r.rip = BED_CODE;
+			b.r.rdi = BED_DATA + 0x5001;
+			b.r.rdx = 0x55;
+			bed_set_mode(&b, b.v, true);
+			o->set_regs(b.v, &b.r);
+			cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
+		} else {
+			b.ram[BED_DATA + 0x6000] = 0x77;
+			b.ram[BED_DATA + 0x6001] = 0x66;
+			b.ram[BED_DATA + 0x6002] = 0x0f;
+			b.ram[BED_DATA + 0x6003] = 0x0b;
+			*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x6000) | 7;
+		}
+	}
+	/* And the second page goes away: a fetch fault at its start. */
+	*bed_u64(&b, BED_PT + 8) = 0;
+	b.r.rip = BED_WIN + 0xffd;
+	b.r.rsp = BED_STACK;
+	bed_set_mode(&b, b.v, true);
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(bed_stack(&b, 0), 0x14);
+	cr_assert_eq(bed_stack(&b, 1), BED_WIN + 0xffd);
+	struct kvm_sregs s;
+
+	o->get_sregs(b.v, &s);
+	cr_assert_eq(s.cr2, BED_WIN + 0x1000);
+	bed_stop(&b);
+}
+
+/* ---- kicks ---- */
+
+BED_GUEST(guest_spin, "1: add $1, %eax\njmp 1b\n");
+
+static void *kicker(void *arg)
+{
+	struct timespec ts = {.tv_nsec = 20000000};
+
+	nanosleep(&ts, NULL);
+	o->kick(arg);
+	return NULL;
+}
+
+Test(soft_exec, a_kick_ends_an_endless_run)
+{
+	struct bed b;
+	pthread_t th;
+
+	BED_START(&b, guest_spin, true);
+	pthread_create(&th, NULL, kicker, b.v);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR);
+	pthread_join(th, NULL);
+	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), b.run.retired);
+	/* Kicked before the run: it returns at once, once. */
+	o->kick(b.v);
+	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
+	cr_assert_eq(b.run.retired, 0);
+	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_BUDGET);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_huge_rep, "rep stosb\n1: jmp 1b\n");
+
+Test(soft_exec, a_string_instruction_without_end_is_interrupted)
+{
+	struct bed b;
+
+	BED_START(&b, guest_huge_rep, false);
+	/* All of the lower half maps to the same few pages: hours of storing. */
+	for (int i = 0; i < 512; i++) {
+		if (i)
+			*bed_u64(&b, BED_PT + 0x2000 + i * 8) = (BED_DATA + 0x40000) | 3;
+		*bed_u64(&b, BED_PT + 0x1000 + i * 8) = (BED_PT + 0x2000) | 3;
+		*bed_u64(&b, BED_PD2 + i * 8) = (BED_PT + 0x1000) | 3;
+		if (i > 1)
+			*bed_u64(&b, BED_PDPT + i * 8) = (BED_PT + 0x1000) | 3;
+		if (i)
+			*bed_u64(&b, BED_PML4 + i * 8) = BED_PDPT | 3;
+	}
+	*bed_u64(&b, BED_PT + 0x2000) = (BED_DATA + 0x40000) | 3;
+	for (int i = 0; i < 512; i++)
+		*bed_u64(&b, BED_PT + 0x1000 + i * 8) = (BED_PT + 0x2000) | 3;
+	b.r.rdi = 0x80000000;
+	b.r.rcx = 1ULL << 46;
+	b.r.rax = 0x77;
+	o->set_regs(b.v, &b.r);
+	/* It comes back by itself every now and then, not retired, and goes on. */
+	for (uint64_t last = b.r.rcx, i = 0; i < 3; i++, last = b.r.rcx) {
+		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_INTR);
+		cr_assert_eq(b.run.retired, 0);
+		cr_assert_eq(b.r.rip, BED_CODE);
+		cr_assert_lt(b.r.rcx, last);
+		cr_assert_eq(b.r.rdi - 0x80000000, (1ULL << 46) - b.r.rcx);
+	}
+	cr_assert_eq(b.ram[BED_DATA + 0x40000], 0x77);
+	o->kick(b.v);
+	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_INTR);
+	bed_stop(&b);
+}
+
+/* ---- the closed list ---- */
+
+BED_GUEST(guest_sse3, "add $1, %eax\nhaddps %xmm1, %xmm0\n");
+
+Test(soft_exec, an_instruction_outside_the_list_is_named)
+{
+	struct bed b;
+
+	BED_START(&b, guest_sse3, true);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
+	cr_assert_eq(b.run.retired, 1);
+	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
+	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the soft machine's list: f2 0f 7c c1 "
+					    "(haddps xmm0, xmm1) at rip 0x200003");
+	bed_stop(&b);
+}
+
+static int find_name(const char *mnemonic, void *arg)
+{
+	const char **want = arg;
+
+	for (int i = 0; want[i]; i++)
+		if (!strcmp(want[i], mnemonic))
+			want[i] = "";
+	return 0;
+}
+
+Test(soft_exec, the_list_names_its_instructions)
+{
+	const char *want[] = {"add", "jnz", "rdpmc", "wrmsr", "cmpxchg16b", "stosq", NULL};
+
+	cr_assert_eq(soft_isa_list(find_name, want), 0);
+	for (int i = 0; want[i]; i++)
+		cr_assert_str_eq(want[i], "");
+}
+
+Test(soft_exec, ram_ends)
+{
+	struct bed b;
+
+	BED_START(&b, guest_fault_mid, true);
+	*bed_u64(&b, BED_PT) = BED_RAM | 7;
+	b.r.rsi = BED_WIN + 8;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
+	cr_assert(strstr(b.run.u.error.msg, "load of guest-physical 0x400008"), "%s",
+		  b.run.u.error.msg);
+	cr_assert_eq(b.run.u.error.rip, BED_CODE + 6);
+	cr_assert_eq(b.run.retired, 2);
+	bed_stop(&b);
+}
+
+/* ---- several vCPUs ---- */
+
+/* vCPU 0 rewrites a function and tells vCPU 1 its number; 1 serialises, calls it, answers. */
+BED_GUEST(guest_writer, "1: add $1, %ebx\n"
+			"mov %ebx, 0x301001\n" /* mov $imm, %eax; ret at 0x301000 */
+			"mov %ebx, 0x300000\n"
+			"2: pause\n"
+			"cmp 0x300040, %ebx\n"
+			"jne 2b\n"
+			"cmp $3000, %ebx\n"
+			"jne 1b\n"
+			"hlt\n");
+BED_GUEST(guest_caller, "1: pause\n"
+			"mov 0x300000, %edi\n"
+			"cmp %edi, %esi\n"
+			"je 1b\n"
+			"mov %edi, %esi\n"
+			"xor %eax, %eax\n"
+			"cpuid\n"
+			"mov $0x301000, %ebp\n"
+			"call *%rbp\n"
+			"cmp %eax, %esi\n"
+			"jne 2f\n"
+			"mov %esi, 0x300040\n"
+			"cmp $3000, %esi\n"
+			"jne 1b\n"
+			"2: hlt\n");
+
+/* Hostile: every instruction is decoded anew, which takes a thousand times as long as running it. A
+ * run ends long before its budget, at an instruction, and the next one goes on from there. */
+Test(soft_exec, code_that_modifies_itself_gives_the_cpu_back)
+{
+	/* 1: incb 2f+1(%rip); 2: mov $1, %al; jmp 1b */
+	static const uint8_t code[] = {0xfe, 0x05, 0x01, 0x00, 0x00, 0x00, 0xb0, 0x01, 0xeb, 0xf6};
+	struct bed b;
+	uint64_t sum = 0;
+	int runs = 0;
+
+	bed_start(&b, code, code + sizeof(code), false);
+	b.run.effort_max = 100000;
+	while (sum < 10000) {
+		enum vmm_exit x = bed_run(&b, 10000 - sum);
+
+		cr_assert_gt(b.run.retired, 0);
+		sum += b.run.retired;
+		cr_assert_eq(x, sum < 10000 ? VMM_EXIT_INTR : VMM_EXIT_BUDGET);
+		runs++;
+	}
+	cr_assert_eq(sum, 10000);
+	cr_assert_gt(runs, 5);
+	bed_stop(&b);
+}
+
+/* 400 blocks of one instruction, killed by a store, again and again, with an exit in between. */
+BED_GUEST(guest_decodes, "mov $0x202000, %edi\n"
+			 "mov %rdi, %rbx\n"
+			 "mov $400, %ecx\n"
+			 "1: movw $0x00eb, (%rdi)\n"
+			 "add $2, %rdi\n"
+			 "dec %ecx\n"
+			 "jnz 1b\n"
+			 "movb $0xc3, (%rdi)\n"
+			 "2: call *%rbx\n"
+			 "movb $0xc3, (%rdi)\n"
+			 "out %al, $0x80\n"
+			 "jmp 2b\n");
+/* Strings of 1 MiB, one instruction each, that store or load. */
+BED_GUEST(guest_strings, "1: mov $0x300000, %edi\n"
+			 "mov $0xfffff, %ecx\n"
+			 "rep stosb\n"
+			 "jmp 1b\n");
+BED_GUEST(guest_elements, "1: mov $0x300000, %esi\n"
+			  "mov $0xfffff, %ecx\n"
+			  "rep lodsb\n"
+			  "jmp 1b\n");
+
+/* The effort of runs between exits that are answered, and of strings that end, adds up to a
+ * slice's, long before its instructions do. */
+Test(soft_exec, effort_adds_up)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		uint64_t most; /* instructions */
+	} hostile[] = {
+		{guest_decodes, guest_decodes_end, 5000},
+		{guest_strings, guest_strings_end, 30},
+		{guest_elements, guest_elements_end, 400},
+	};
+
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+		struct bed b;
+
+		bed_start(&b, hostile[i].code, hostile[i].end, false);
+		for (int slice = 0; slice < 10; slice++) {
+			uint64_t sum = 0, effort = 0;
+			enum vmm_exit x;
+
+			do {
+				b.run.effort_max = 100000 - effort;
+				x = bed_run(&b, 100000);
+				sum += b.run.retired;
+				effort += b.run.effort;
+				cr_assert_geq(4 * b.run.effort, b.run.retired);
+			} while (x == VMM_EXIT_IO && effort < 100000);
+			cr_assert_geq(effort, 100000);
+			cr_assert_leq(effort, 2 * 100000, "it stops soon: %lu", effort);
+			cr_assert_eq(x, VMM_EXIT_INTR, "line %zu slice %d: exit %d", i, slice, x);
+			cr_assert_leq(sum, hostile[i].most, "line %zu: %lu", i, sum);
+		}
+		cr_assert_gt(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 5, "and it goes on");
+		bed_stop(&b);
+	}
+}
+
+static void *run_thread(void *arg)
+{
+	struct bed *b = arg;
+	enum vmm_exit x;
+
+	/* Code that has to be decoded again and again gives its pCPU back early. */
+	while ((x = bed_run(b, 0)) == VMM_EXIT_INTR)
+		;
+	cr_assert_eq(x, VMM_EXIT_HLT);
+	return NULL;
+}
+
+Test(soft_exec, code_modified_by_another_vcpu)
+{
+	static const uint8_t fn[] = {0xb8, 0, 0, 0, 0, 0xc3};
+	struct bed a, c;
+	pthread_t th;
+
+	bed_init(&a);
+	c = a;
+	cr_assert_eq(o->vcpu_create(a.vm, 0, &a.v), 0);
+	cr_assert_eq(o->vcpu_create(a.vm, 1, &c.v), 0);
+	bed_load(&a, guest_writer, guest_writer_end, false);
+	memcpy(a.ram + BED_CODE + 0x1000, guest_caller, (size_t)(guest_caller_end - guest_caller));
+	bed_set_mode(&c, c.v, false);
+	c.r = a.r;
+	c.r.rip += 0x1000;
+	c.r.rsp -= 0x1000;
+	o->set_regs(c.v, &c.r);
+	memcpy(a.ram + BED_DATA + 0x1000, fn, sizeof(fn));
+	pthread_create(&th, NULL, run_thread, &c);
+	run_thread(&a);
+	pthread_join(th, NULL);
+	cr_assert_eq(c.r.rsi, 3000);
+	o->vcpu_destroy(c.v);
+	bed_stop(&a);
+}
+
+/* ---- hostile guests ---- */
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+	rng_state ^= rng_state << 13;
+	rng_state ^= rng_state >> 7;
+	return rng_state ^= rng_state << 17;
+}
+
+static uint64_t hostile_value(void)
+{
+	switch (rng() % 6) {
+	case 0:
+		return rng();
+	case 1:
+		return rng() % BED_RAM;
+	case 2:
+		return BED_CODE + rng() % 4096;
+	case 3:
+		return BED_WIN + rng() % 0x200000;
+	case 4:
+		return 0 - rng() % 64;
+	default:
+		return rng() % 256;
+	}
+}
+
+Test(soft_exec, random_bytes_do_no_harm)
+{
+	struct bed b;
+
+	BED_START(&b, guest_spin, true);
+	for (uint64_t seed = 1; seed <= 3000; seed++) {
+		uint64_t retired = 0, *r = (uint64_t *)&b.r;
+
+		rng_state = seed * 0x9e3779b97f4a7c15ULL;
+		for (int i = 0; i < 2048; i += 8)
+			*bed_u64(&b, BED_CODE + i) = rng();
+		for (int i = 0; i < 512; i++)
+			*bed_u64(&b, BED_PT + i * 8) = rng() % 4 ? rng() % (BED_RAM + 8192) : 0;
+		memset(&b.t, 0, sizeof(b.t));
+		bed_set_mode(&b, b.v, seed & 1);
+		for (int i = 0; i < 16; i++)
+			r[i] = hostile_value();
+		b.r.rip = seed % 7 ? BED_CODE + rng() % 2048 : hostile_value();
+		b.r.rflags = rng();
+		o->set_regs(b.v, &b.r);
+		if (seed % 3 == 0)
+			o->interrupt(b.v, (uint8_t)rng());
+		for (int i = 0; i < 20; i++) {
+			bed_run(&b, 1 + rng() % 400);
+			retired += b.run.retired;
+			cr_assert_eq(retired, bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS));
+			if (b.run.exit == VMM_EXIT_ERROR || b.run.exit == VMM_EXIT_SHUTDOWN)
+				break;
+			if (b.run.exit == VMM_EXIT_RDMSR || b.run.exit == VMM_EXIT_WRMSR)
+				b.run.u.msr.fault = rng() & 1;
+		}
+		/* Stray stores may have hit the tables. */
+		if (seed % 50 == 0) {
+			bed_stop(&b);
+			BED_START(&b, guest_spin, true);
+		}
+	}
+	bed_stop(&b);
+}

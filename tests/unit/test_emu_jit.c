@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Translated code against the interpreter: random programs in random slices must stop at the same
+ * instructions with the same registers, flags, memory and counts. Then: code memory that is full,
+ * and hosts that allow no executable memory.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/emu_bed.h"
+#include "tests/unit/emu_random.h"
+#include "service/daemon/contain.h"
+#include "vmm/emu/jit/jit.h"
+#include "vpmu/lbr_regs.h"
+
+static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+
+/* ---- running them ---- */
+
+#define STOPS_MAX 20000u
+
+struct stop {
+	enum vmm_exit exit;
+	struct kvm_regs r;
+	struct vpmu_soft_tally t;
+	uint64_t memory, effort;
+};
+
+static uint64_t sum_of(const struct bed *b)
+{
+	uint64_t h = 0;
+
+	for (uint64_t at = BED_DATA; at < BED_DATA + 8192; at += 8)
+		h = (h ^ *(const uint64_t *)(b->ram + at)) * 0x100000001b3ull;
+	return h;
+}
+
+/* Run @p in slices that @slices decides, to its HLT or a fault. Returns the number of stops. */
+static unsigned int run_prog(const struct prog *p, uint64_t slices, struct stop *out)
+{
+	uint64_t rng = slices, data = ~slices;
+	struct vpmu_soft_alarm *a;
+	unsigned int n = 0;
+	enum vmm_exit x;
+	struct bed b;
+
+	bed_init(&b);
+	for (uint64_t at = BED_DATA; at < BED_DATA + 8192; at += 8)
+		*bed_u64(&b, at) = rnd(&data);
+	cr_assert_eq(o->vcpu_create(b.vm, 0, &b.v), 0);
+	o->set_tally(b.v, &b.t);
+	bed_load(&b, p->code, p->code + p->n, slices & 1);
+	a = &b.t.alarm[0];
+	do {
+		if (slices % 8 == 3 && !below(&rng, 4)) { /* branches are recorded now and then */
+			b.t.lbr.ctl ^= VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_OS | VPMU_LBR_TYPES;
+			b.t.lbr.depth = VPMU_LBR_DEPTH_MAX;
+		}
+		if (!b.t.armed && !below(&rng, 3)) {
+			*a = (struct vpmu_soft_alarm){
+				.event = (uint8_t)below(&rng, VPMU_SOFT_EVENTS), .modes = 3};
+			a->at = b.t.ev[0][a->event] + b.t.ev[1][a->event] + 1 + below(&rng, 400);
+			b.t.armed = 1;
+		}
+		x = bed_run(&b, 1 + below(&rng, below(&rng, 4) ? 300 : 4000));
+		if (x == VMM_EXIT_ALARM)
+			b.t.armed = 0;
+		cr_assert(n < STOPS_MAX);
+		out[n++] = (struct stop){x, b.r, b.t, sum_of(&b), b.run.effort};
+	} while (x == VMM_EXIT_BUDGET || x == VMM_EXIT_ALARM || x == VMM_EXIT_INTR);
+	bed_stop(&b);
+	return n;
+}
+
+static void compare(uint64_t seed, const struct stop *a, const struct stop *b, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		cr_assert_eq(a[i].exit, b[i].exit, "seed %lu stop %u: exit %d, %d", seed, i,
+			     a[i].exit, b[i].exit);
+		cr_assert(!memcmp(&a[i].r, &b[i].r, sizeof(a[i].r)),
+			  "seed %lu stop %u: registers (rip %llx %llx, flags %llx %llx)", seed, i,
+			  a[i].r.rip, b[i].r.rip, a[i].r.rflags, b[i].r.rflags);
+		cr_assert(!memcmp(&a[i].t, &b[i].t, sizeof(a[i].t)), "seed %lu stop %u: counts",
+			  seed, i);
+		cr_assert_eq(a[i].memory, b[i].memory, "seed %lu stop %u: memory", seed, i);
+	}
+}
+
+static void need_translation(void)
+{
+	struct vmm_engine *e;
+
+	cr_assert_eq(o->open(&e, NULL, 0), 0);
+	soft_jit_set(SOFT_JIT_ALL);
+	if (soft_jit_off())
+		cr_skip_test("%s", soft_jit_off());
+}
+
+Test(soft_jit, equals_the_interpreter)
+{
+	struct stop *out = malloc(3 * STOPS_MAX * sizeof(*out));
+	unsigned int n, m, halts = 0;
+	static struct prog p;
+
+	need_translation();
+	cr_assert(out);
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		random_prog(&p, seed);
+		soft_jit_set(SOFT_JIT_OFF);
+		n = run_prog(&p, seed, out);
+		soft_jit_set(seed % 4 ? SOFT_JIT_ALL : SOFT_JIT_HOT);
+		m = run_prog(&p, seed, out + STOPS_MAX);
+		cr_assert_eq(n, m, "seed %lu: %u stops, %u", seed, n, m);
+		compare(seed, out, out + STOPS_MAX, n);
+		halts += out[n - 1].exit == VMM_EXIT_HLT;
+		if (seed % 16)
+			continue;
+		m = run_prog(&p, seed, out + 2 * STOPS_MAX);
+		for (unsigned int i = 0; i < m; i++)
+			cr_assert_eq(out[STOPS_MAX + i].effort, out[2 * STOPS_MAX + i].effort,
+				     "seed %lu stop %u: effort", seed, i);
+	}
+	cr_assert_gt(halts, 1800, "%u programs ended", halts);
+	free(out);
+}
+
+/* ---- code whose page is mapped elsewhere ---- */
+
+/* RBX counts calls of the page at BED_WIN, which is one of two pages in turn: RSI has the entry of
+ * the one, R8 that of the other. */
+BED_GUEST(guest_remap, "mov $200, %ebp\n"
+		       "1: mov %rsi, 0x14000\n"
+		       "xchg %rsi, %r8\n"
+		       "mov $0x40000000, %eax\n"
+		       "invlpg (%rax)\n"
+		       "mov $70, %ecx\n"
+		       "2: call *%rax\n"
+		       "add %rbx, %rdx\n"
+		       "lea 3(%rdx), %rdx\n"
+		       "dec %ecx\n"
+		       "jne 2b\n"
+		       "dec %ebp\n"
+		       "jne 1b\n"
+		       "hlt");
+BED_GUEST(guest_add,
+	  "mov $5, %edi\n 1: add $1, %rbx\n lea 1(%rbx), %rbx\n dec %edi\n jne 1b\n ret");
+BED_GUEST(guest_xor,
+	  "mov $5, %edi\n 1: xor $9, %rbx\n lea 7(%rbx), %rbx\n dec %edi\n jne 1b\n ret");
+
+Test(soft_jit, code_that_is_mapped_elsewhere)
+{
+	struct kvm_regs r[3];
+	uint64_t insns[3];
+
+	need_translation();
+	for (int i = 0; i < 3; i++) {
+		struct bed b;
+
+		soft_jit_set(i ? i == 1 ? SOFT_JIT_ALL : SOFT_JIT_HOT : SOFT_JIT_OFF);
+		BED_START(&b, guest_remap, false);
+		memcpy(b.ram + 0x310000, guest_add, (size_t)(guest_add_end - guest_add));
+		memcpy(b.ram + 0x311000, guest_xor, (size_t)(guest_xor_end - guest_xor));
+		b.r.rsi = 0x310000 | BED_P | BED_W;
+		b.r.r8 = 0x311000 | BED_P | BED_W;
+		o->set_regs(b.v, &b.r);
+		while (bed_run(&b, 100000) == VMM_EXIT_BUDGET)
+			;
+		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+		r[i] = b.r;
+		insns[i] = bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS);
+		bed_stop(&b);
+		cr_assert(!memcmp(&r[0], &r[i], sizeof(r[0])), "mode %d: rdx %llx, %llx", i,
+			  r[0].rdx, r[i].rdx);
+		cr_assert_eq(insns[0], insns[i]);
+	}
+}
+
+/* ---- what accesses have found in the TLB ---- */
+
+/* Run @code, whose RSI and R8 are page-table entries of BED_WIN, in all modes, and compare. Returns
+ * the vector whose handler ended it, or -1. */
+static int same_in_all_modes(const uint8_t *code, const uint8_t *end)
+{
+	struct kvm_regs r[3];
+	int vector = -1;
+
+	need_translation();
+	for (int i = 0; i < 3; i++) {
+		struct bed b;
+
+		soft_jit_set(i ? i == 1 ? SOFT_JIT_ALL : SOFT_JIT_HOT : SOFT_JIT_OFF);
+		bed_start(&b, code, end, false);
+		*bed_u64(&b, 0x310000) = 3;
+		*bed_u64(&b, 0x311000) = 1000;
+		b.r.rsi = 0x310000 | BED_P | BED_W;
+		b.r.r8 = 0x311000 | BED_P | BED_W;
+		o->set_regs(b.v, &b.r);
+		vector = bed_run_to_hlt(&b);
+		r[i] = b.r;
+		bed_stop(&b);
+		cr_assert(!memcmp(&r[0], &r[i], sizeof(r[0])),
+			  "mode %d: rbx %llx, %llx; rip %llx, %llx", i, r[0].rbx, r[i].rbx,
+			  r[0].rip, r[i].rip);
+	}
+	return vector;
+}
+
+/* A page is read and written by hot code, and then is another page: INVLPG, or MOV to CR3. */
+#define REMAP(flush)                                                                               \
+	"mov $20, %ebp\n"                                                                          \
+	"mov $0x40000000, %edx\n"                                                                  \
+	"1: mov %rsi, 0x14000\n"                                                                   \
+	"xchg %rsi, %r8\n" flush "mov $200, %ecx\n"                                                \
+	"2: mov (%rdx), %rax\n"                                                                    \
+	"add %rax, %rbx\n"                                                                         \
+	"lea 1(%rax), %rax\n"                                                                      \
+	"mov %rax, (%rdx)\n"                                                                       \
+	"dec %ecx\n"                                                                               \
+	"jne 2b\n"                                                                                 \
+	"dec %ebp\n"                                                                               \
+	"jne 1b\n"                                                                                 \
+	"hlt"
+BED_GUEST(guest_invlpg, REMAP("invlpg (%rdx)\n"));
+BED_GUEST(guest_cr3, REMAP("mov %cr3, %rax\n mov %rax, %cr3\n"));
+
+Test(soft_jit, data_that_is_mapped_elsewhere)
+{
+	cr_assert_eq(same_in_all_modes(guest_invlpg, guest_invlpg_end), -1);
+	cr_assert_eq(same_in_all_modes(guest_cr3, guest_cr3_end), -1);
+}
+
+/* A page is written by hot code, then it is executed, and then the same code writes to it again:
+ * the number that is added in it. */
+BED_GUEST(guest_code_page, "mov $0x310000, %edx\n"
+			   "movl $0x05c38348, 16(%rdx)\n" /* add $5, %rbx */
+			   "movb $0xc3, 20(%rdx)\n"	  /* ret */
+			   "mov $300, %ebp\n"
+			   "1: mov $1, %ecx\n"
+			   "cmp $100, %ebp\n"
+			   "ja 2f\n"
+			   "lea 16(%rdx), %rax\n"
+			   "call *%rax\n"
+			   "2: mov %bpl, 19(%rdx)\n"
+			   "add $3, %r9\n"
+			   "lea 2(%r9), %r9\n"
+			   "dec %ecx\n"
+			   "jne 2b\n"
+			   "dec %ebp\n"
+			   "jne 1b\n"
+			   "hlt");
+
+Test(soft_jit, data_that_becomes_code)
+{
+	cr_assert_eq(same_in_all_modes(guest_code_page, guest_code_page_end), -1);
+}
+
+/* Hot code that has stored to another page stores to one that it may only read. */
+BED_GUEST(guest_read_only, "and $-3, %rsi\n"
+			   "mov %rsi, 0x14000\n"
+			   "mov $0x40000000, %edx\n"
+			   "add $0x5000, %rdi\n" /* has another entry of the TLB */
+			   "3: mov $200, %ecx\n"
+			   "2: mov (%rdx), %rax\n"
+			   "add %rax, %rbx\n"
+			   "mov %rbx, (%rdi)\n"
+			   "dec %ecx\n"
+			   "jne 2b\n"
+			   "mov %rdx, %rdi\n"
+			   "jmp 3b");
+
+Test(soft_jit, data_that_is_read_only)
+{
+	cr_assert_eq(same_in_all_modes(guest_read_only, guest_read_only_end), 14);
+}
+
+/* Accesses go byte by byte from one page to the next, which is another one in guest-physical
+ * memory. */
+BED_GUEST(guest_crossing, "mov %r8, 0x14000\n"
+			  "mov %rsi, 0x14008\n"
+			  "mov $0x40000000, %edx\n"
+			  "mov 4096(%rdx), %rax\n"
+			  "mov %rax, 4096(%rdx)\n"
+			  "mov $9, %ebp\n"
+			  "1: mov $0x40000fe0, %edx\n"
+			  "mov $64, %ecx\n"
+			  "2: mov (%rdx), %rax\n"
+			  "lea 5(%rax,%rbx,2), %rbx\n"
+			  "mov %rbx, (%rdx)\n"
+			  "add %ecx, 2(%rdx)\n"
+			  "add $1, %rdx\n"
+			  "dec %ecx\n"
+			  "jne 2b\n"
+			  "dec %ebp\n"
+			  "jne 1b\n"
+			  "hlt");
+
+Test(soft_jit, accesses_that_cross_a_page)
+{
+	cr_assert_eq(same_in_all_modes(guest_crossing, guest_crossing_end), -1);
+}
+
+/* The interpreter goes on between a comparison that overflows and what depends on it: at an access
+ * that crosses a page. */
+BED_GUEST(guest_flags, "mov $200, %ecx\n"
+		       "1: mov $0x7fffffff, %eax\n"
+		       "lea (%rax,%rcx), %eax\n"
+		       "mov %ecx, %edx\n"
+		       "cmp %edx, %eax\n"
+		       "mov 4093(%rdi), %r9\n"
+		       "setl %bl\n"
+		       "setb %bh\n"
+		       "lea (%r10,%rbx), %r10\n"
+		       "cmovge %rcx, %r11\n"
+		       "jl 2f\n"
+		       "lea 7(%r10,%r10), %r10\n"
+		       "2: dec %ecx\n"
+		       "jne 1b\n"
+		       "hlt");
+
+Test(soft_jit, flags_for_the_interpreter)
+{
+	cr_assert_eq(same_in_all_modes(guest_flags, guest_flags_end), -1);
+}
+
+/* The same code reads a page of the supervisor in CPL 0, and then in CPL 3. */
+BED_GUEST(guest_modes, "mov %rsi, 0x14000\n"
+		       "mov $0x40000000, %edx\n"
+		       "call 1f\n"
+		       "call 1f\n" /* its first access is in the TLB now */
+		       "push $0x23\n"
+		       "push $0x90000\n"
+		       "push $2\n"
+		       "push $0x2b\n"
+		       "lea 3f(%rip), %rax\n"
+		       "push %rax\n"
+		       "iretq\n"
+		       "3: call 1f\n"
+		       "hlt\n"
+		       "1: mov $200, %ecx\n"
+		       "2: mov (%rdx), %rax\n"
+		       "add %rax, %rbx\n"
+		       "lea 1(%rax), %rax\n"
+		       "dec %ecx\n"
+		       "jne 2b\n"
+		       "ret");
+
+Test(soft_jit, data_of_the_supervisor)
+{
+	cr_assert_eq(same_in_all_modes(guest_modes, guest_modes_end), 14);
+}
+
+/* ---- code memory ---- */
+
+/* More code than there is room for: it is forgotten as a whole, and made again. */
+Test(soft_jit, code_memory_is_full)
+{
+	static uint8_t code[0x60000];
+	struct kvm_regs r[2];
+	uint64_t insns[2];
+	unsigned int n = 0;
+	struct bed b;
+
+	need_translation();
+	/* 1: blocks of four additions and a jump; dec %ecx; jne 1b; hlt */
+	for (unsigned int i = 0; i < 900; i++) {
+		static const uint8_t block[] = {0x48, 0x01, 0xd8, 0x48, 0xff, 0xc3, 0x49,
+						0x01, 0xc0, 0x4c, 0x31, 0xc2, 0xeb, 0x00};
+
+		memcpy(code + n, block, sizeof(block));
+		n += sizeof(block);
+	}
+	memcpy(code + n, "\xff\xc9\x0f\x85", 4);
+	n += 8;
+	*(int32_t *)(void *)(code + n - 4) = -(int32_t)n;
+	code[n++] = 0xf4;
+	for (int i = 0; i < 2; i++) {
+		soft_jit_set(i ? SOFT_JIT_ALL : SOFT_JIT_OFF);
+		bed_start(&b, code, code + n, false);
+		b.r.rcx = 3;
+		o->set_regs(b.v, &b.r);
+		while (bed_run(&b, 1000000) == VMM_EXIT_INTR) /* decoding takes much effort */
+			;
+		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+		r[i] = b.r;
+		insns[i] = bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS);
+		if (i)
+			cr_assert_gt(((struct soft_vcpu *)b.v)->jit.forgot, 0, "it was not full");
+		bed_stop(&b);
+	}
+	cr_assert(!memcmp(&r[0], &r[1], sizeof(r[0])));
+	cr_assert_eq(insns[0], insns[1]);
+}
+
+/* Every vCPU gives its part of the code memory back. */
+Test(soft_jit, code_memory_comes_back)
+{
+	static struct prog p;
+	struct bed b;
+
+	need_translation();
+	random_prog(&p, 7);
+	for (unsigned int i = 0; i < 5000; i++) {
+		bed_start(&b, p.code, p.code + p.n, false);
+		bed_run(&b, 200);
+		cr_assert(((struct soft_vcpu *)b.v)->jit.nr_parts, "vCPU %u got none", i);
+		bed_stop(&b);
+	}
+}
+
+/* ---- vCPUs with the same code ---- */
+
+static const struct soft_vcpu *soft(const struct bed *b)
+{
+	return (const struct soft_vcpu *)b->v;
+}
+
+/* All begin alike. Then bed I adds I + 1 in a loop. */
+BED_GUEST(guest_alike, "mov $300, %ebp\n"
+		       "1: mov $20, %ecx\n"
+		       "2: add %rcx, %r9\n"
+		       "lea 5(%r9,%rbp), %r9\n"
+		       "imul $3, %r9, %r9\n"
+		       "mov %r9, (%rdi)\n"
+		       "dec %ecx\n"
+		       "jne 2b\n"
+		       "mov $20, %ecx\n"
+		       "cmp $200, %ebp\n"
+		       "ja 4f\n"
+		       "3: .byte 0x48, 0x81, 0xc3\n" /* add $imm, %rbx */
+		       "guest_alike_imm: .long 0\n"
+		       "lea 1(%rbx), %rbx\n"
+		       "mov %rbx, 8(%rdi)\n"
+		       "mov 8(%rdi), %r10\n"
+		       "dec %ecx\n"
+		       "jne 3b\n"
+		       "4: dec %ebp\n"
+		       "jne 1b\n"
+		       "hlt");
+extern const uint8_t guest_alike_imm[];
+
+#define ALIKE 12
+
+/* vCPUs of several VMs take turns. Those with the same code have it in the same place; each
+ * computes what its own code says, also after those that translated it are gone. */
+Test(soft_jit, vcpus_share_equal_code)
+{
+	static struct bed b[2 * ALIKE];
+	bool done[2 * ALIKE] = {false};
+	uint64_t r9 = 0;
+
+	need_translation();
+	for (unsigned int i = 0; i < 2 * ALIKE; i++) {
+		uint8_t code[512];
+		size_t n = (size_t)(guest_alike_end - guest_alike);
+		uint32_t imm;
+
+		cr_assert(n < sizeof(code));
+		memcpy(code, guest_alike, n);
+		imm = i / 2 + 1;
+		memcpy(code + (guest_alike_imm - guest_alike), &imm, sizeof(imm));
+		bed_start(&b[i], code, code + n, false);
+	}
+	for (unsigned int left = 2 * ALIKE, turn = 0; left; turn++) {
+		unsigned int i = turn % (2 * ALIKE);
+
+		if (done[i] || bed_run(&b[i], 700) == VMM_EXIT_BUDGET)
+			continue;
+		cr_assert_eq(b[i].run.exit, VMM_EXIT_HLT);
+		cr_assert_eq(b[i].r.rbx, 200 * 20 * (i / 2 + 2), "vCPU %u: rbx %llu", i,
+			     b[i].r.rbx);
+		cr_assert(!r9 || b[i].r.r9 == r9, "vCPU %u: r9 %llx, not %lx", i, b[i].r.r9, r9);
+		r9 = b[i].r.r9;
+		done[i] = true;
+		left--;
+		cr_assert(soft(&b[i])->jit.nr_parts);
+		cr_assert_eq(soft(&b[i])->jit.parts[0], soft(&b[1])->jit.parts[0],
+			     "vCPU %u begins in another part", i);
+		if (i & 1)
+			cr_assert(!memcmp(soft(&b[i])->jit.parts, soft(&b[i - 1])->jit.parts,
+					  sizeof(soft(&b[i])->jit.parts)),
+				  "vCPUs %u and %u have equal code", i - 1, i);
+		if (i > 2)
+			cr_assert_neq(soft(&b[i])->jit.parts[soft(&b[i])->jit.nr_parts - 1],
+				      soft(&b[i % 2])->jit.parts[soft(&b[i % 2])->jit.nr_parts - 1],
+				      "vCPU %u executes the code of another one", i);
+	}
+	/* The first ones have written the code. Without them it is still there. */
+	for (unsigned int i = 0; i < 2 * ALIKE; i++) {
+		if (i + 1 < 2 * ALIKE) {
+			struct bed *last = &b[2 * ALIKE - 1];
+
+			bed_stop(&b[i]);
+			last->r.rip = BED_CODE;
+			last->r.rbx = last->r.r9 = 0;
+			o->set_regs(last->v, &last->r);
+			while (bed_run(last, 5000) == VMM_EXIT_BUDGET)
+				;
+			cr_assert_eq(last->run.exit, VMM_EXIT_HLT);
+			cr_assert_eq(last->r.rbx, 200 * 20 * (ALIKE + 1));
+			cr_assert_eq(last->r.r9, r9);
+		} else {
+			bed_stop(&b[i]);
+		}
+	}
+}
+
+/* Threads translate the same programs at the same time, and end, and their code memory is used
+ * again. */
+#define SHARE_PROGS   60
+#define SHARE_THREADS 4
+
+static struct outcome {
+	unsigned int n;
+	struct stop last;
+} expected[SHARE_PROGS];
+
+static void *translate_all(void *arg)
+{
+	struct stop *out = malloc(STOPS_MAX * sizeof(*out));
+	struct prog *p = malloc(sizeof(*p));
+	uintptr_t bad = 0;
+
+	for (unsigned int round = 0; round < 3; round++)
+		for (unsigned int i = 0; out && p && i < SHARE_PROGS; i++) {
+			const struct outcome *e = &expected[i];
+			unsigned int n;
+
+			random_prog(p, i + 1);
+			n = run_prog(p, i + 1, out);
+			bad += n != e->n || memcmp(&out[n - 1].r, &e->last.r, sizeof(e->last.r)) ||
+			       out[n - 1].memory != e->last.memory ||
+			       memcmp(&out[n - 1].t, &e->last.t, sizeof(e->last.t));
+		}
+	bad += !out || !p;
+	free(out);
+	free(p);
+	return (void *)bad;
+}
+
+Test(soft_jit, threads_share_equal_code)
+{
+	struct stop *out = malloc(STOPS_MAX * sizeof(*out));
+	pthread_t t[SHARE_THREADS];
+	static struct prog p;
+	void *bad;
+
+	need_translation();
+	cr_assert(out);
+	soft_jit_set(SOFT_JIT_OFF);
+	for (unsigned int i = 0; i < SHARE_PROGS; i++) {
+		random_prog(&p, i + 1);
+		expected[i].n = run_prog(&p, i + 1, out);
+		expected[i].last = out[expected[i].n - 1];
+	}
+	free(out);
+	soft_jit_set(SOFT_JIT_ALL);
+	for (unsigned int i = 0; i < SHARE_THREADS; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, translate_all, NULL), 0);
+	for (unsigned int i = 0; i < SHARE_THREADS; i++) {
+		cr_assert_eq(pthread_join(t[i], &bad), 0);
+		cr_assert_eq((uintptr_t)bad, 0, "thread %u: %lu programs", i, (uintptr_t)bad);
+	}
+}
+
+/* ---- no executable memory ---- */
+
+/* 0: the guest computed what it should without translated code. */
+static int without(void)
+{
+	static const uint8_t code[] = {0xb9, 0x10, 0x27, 0,    0,    0x48, 0x01,
+				       0xc8, 0xff, 0xc9, 0x75, 0xf9, 0xf4}; /* sums 10000 to 1 */
+	struct bed b;
+
+	bed_start(&b, code, code + sizeof(code), false);
+	if (!soft_jit_off() || bed_run(&b, 1000000) != VMM_EXIT_HLT || b.r.rax != 50005000 ||
+	    ((struct soft_vcpu *)b.v)->jit.nr_parts)
+		return 1;
+	bed_stop(&b);
+	return 0;
+}
+
+static int child(void (*before)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	cr_assert(pid >= 0);
+	if (!pid) {
+		before();
+		_exit(without());
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status), "status %x", status);
+	return WEXITSTATUS(status);
+}
+
+static void refuse(void)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || contain_syscalls(NULL, 0))
+		_exit(99);
+}
+
+static void forbid(void)
+{
+	if (!vmm_soft_translate(false) || strcmp(vmm_soft_translate(false), "--no-jit"))
+		_exit(2);
+}
+
+Test(soft_jit, executable_memory_is_refused)
+{
+	int status = child(refuse);
+
+	if (status == 99)
+		cr_skip_test("this build or kernel has no filter of system calls");
+	cr_assert_eq(status, 0);
+}
+
+Test(soft_jit, executable_memory_is_not_wanted)
+{
+	cr_assert_eq(child(forbid), 0);
+}

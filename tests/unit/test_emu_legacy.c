@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * 16- and 32-bit code of the soft machine: the way of a trampoline from real mode to 64-bit mode,
+ * each instruction against the same one in 64-bit mode (which soft-difftest compares with the CPU),
+ * and what is refused. Also what vCPUs that show a whole CPU have besides.
+ */
+#include <errno.h>
+
+#include "tests/unit/emu_bed.h"
+
+static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+
+#define REAL 0x8000ULL /* where 16-bit code is */
+
+/* Leaf 1 shows FXSR: a whole CPU. */
+static void whole(struct bed *b, bool intel)
+{
+	struct kvm_cpuid_entry2 e[3] = {
+		{.function = 0, .eax = 7},
+		{.function = 1,
+		 .eax = 0xa10f11,
+		 .edx = 1u << 12 | 1u << 14 | 1u << 24 | 1u << 25 | 1u << 26},
+		{.function = 7,
+		 .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+		 .edx = 1u << 26 | 1u << 29},
+	};
+	const char *name = intel ? "GenuineIntel" : "AuthenticAMD";
+
+	memcpy(&e[0].ebx, name, 4);
+	memcpy(&e[0].edx, name + 4, 4);
+	memcpy(&e[0].ecx, name + 8, 4);
+	cr_assert_eq(o->set_cpuid(b->v, e, 3), 0);
+}
+
+/* Real mode as after a start-up IPI with the vector of REAL. */
+static void real_mode(struct bed *b, const uint8_t *code, const uint8_t *end)
+{
+	struct kvm_sregs s;
+	struct kvm_segment seg = {.limit = 0xffff, .type = 3, .present = 1, .s = 1};
+
+	memcpy(b->ram + REAL, code, (size_t)(end - code));
+	o->get_sregs(b->v, &s);
+	s.cr0 = 0x10;
+	s.cr3 = s.cr4 = s.efer = 0;
+	s.cs = s.ds = s.es = s.ss = s.fs = s.gs = seg;
+	s.cs.base = REAL;
+	s.cs.selector = REAL >> 4;
+	s.gdt = s.idt = (struct kvm_dtable){.limit = 0xffff};
+	cr_assert_eq(o->set_sregs(b->v, &s), 0);
+	memset(&b->r, 0, sizeof(b->r));
+	b->r.rsp = 0x9000;
+	b->r.rflags = 2;
+	o->set_regs(b->v, &b->r);
+}
+
+/* What stock trampolines do, on the way of verify_cpu, startup_32 and startup_64. */
+BED_GUEST(guest_trampoline, ".code16\n"
+			    "cli\n"				      /* 1 */
+			    "wbinvd\n"				      /* 2 */
+			    "ljmp $0x800, $(1f - guest_trampoline)\n" /* 3 */
+			    "1: mov %cs, %ax\n"
+			    "mov %ax, %ds\n"
+			    "mov %ax, %es\n"
+			    "mov %ax, %ss\n"
+			    "movl $0x1000, %esp\n" /* 8 */
+			    "call 5f\n"		   /* 9 */
+			    "testl %eax, %eax\n"   /* behind 5: */
+			    "jnz 9f\n"
+			    "lidtl 8f - guest_trampoline\n"
+			    "lgdtl 7f - guest_trampoline\n" /* 4 of these */
+			    "mov $0x10, %dx\n"
+			    "movl $0x50033, %eax\n"
+			    "movl %eax, %cr0\n"
+			    "ljmpl $0x18, $(0x8000 + 2f - guest_trampoline)\n" /* 8 */
+			    "9: hlt\n"
+			    "5: pushf\n"
+			    "push $0\n"
+			    "popf\n"
+			    "pushfl\n"
+			    "popl %eax\n"
+			    "movl %eax, %ebx\n"
+			    "xorl $0x200000, %eax\n"
+			    "pushl %eax\n"
+			    "popfl\n"
+			    "pushfl\n"
+			    "popl %eax\n"
+			    "cmpl %eax, %ebx\n"
+			    "je 6f\n" /* 13 */
+			    "movl $1, %eax\n"
+			    "cpuid\n"
+			    "andl $0x7000000, %edx\n"
+			    "xorl $0x7000000, %edx\n"
+			    "jnz 6f\n"
+			    "popf\n"
+			    "xorl %eax, %eax\n"
+			    "ret\n" /* 8 */
+			    "6: popf\n"
+			    "movl $1, %eax\n"
+			    "ret\n"
+			    ".balign 8\n"
+			    "7: .word 0x3f\n.long 0x6000\n"
+			    ".balign 8\n"
+			    "8: .word 0\n.long 0\n"
+			    ".code32\n"
+			    "2: movl %edx, %ss\n"
+			    "addl $0x8000, %esp\n"
+			    "movl %edx, %ds\n"
+			    "movl %edx, %gs\n"
+			    "btl $0, 0x7000\n"
+			    "jnc 3f\n"
+			    "hlt\n"
+			    "3: movl $0x20, %eax\n"
+			    "movl %eax, %cr4\n"
+			    "movl $0x10000, %eax\n"
+			    "movl %eax, %cr3\n"
+			    "movl $0xc0000080, %ecx\n"
+			    "rdmsr\n"
+			    "movl $0x901, %eax\n"
+			    "xorl %edx, %edx\n"
+			    "wrmsr\n"
+			    "movl $0x80050033, %eax\n"
+			    "movl %eax, %cr0\n"
+			    "ljmpl $8, $(0x8000 + 4f - guest_trampoline)\n" /* 18 */
+			    ".code64\n"
+			    "4: mov $0x123456789abcdef0, %rbx\n"
+			    "hlt\n"); /* 2 */
+
+Test(soft_legacy, from_real_mode_to_64_bit_mode)
+{
+	struct kvm_sregs s;
+	struct bed b;
+
+	BED_START(&b, guest_trampoline, false);
+	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff; /* 32-bit code */
+	whole(&b, false);
+	real_mode(&b, guest_trampoline, guest_trampoline_end);
+	cr_assert_eq(bed_run(&b, 1000), VMM_EXIT_HLT, "exit %d: %s", b.run.exit, b.run.u.error.msg);
+	cr_assert_eq(b.r.rbx, 0x123456789abcdef0, "rbx 0x%llx", b.r.rbx);
+	cr_assert_eq(b.r.rsp, 0x9000);
+	o->get_sregs(b.v, &s);
+	cr_assert(s.cs.l && s.cs.selector == 8);
+	cr_assert_eq(s.efer, 0xd01);
+	cr_assert_eq(s.cr0, 0x80050033);
+	cr_assert_eq(s.gdt.base, BED_GDT);
+	cr_assert_eq(s.gdt.limit, 0x3f);
+	cr_assert_eq(s.gs.selector, 0x10);
+	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 9 + 4 + 4 + 21 + 18 + 2);
+	/* ljmp, call, ret, ljmpl, jnc, ljmpl; and jnz, je, jnz that are not taken */
+	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_BRANCHES), 9);
+	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_BRANCHES_TAKEN), 6);
+	bed_stop(&b);
+}
+
+/* The same at every budget: run() stops behind each instruction and goes on. */
+Test(soft_legacy, each_instruction_is_one)
+{
+	unsigned int steps = 0;
+	struct bed b;
+
+	BED_START(&b, guest_trampoline, false);
+	*bed_u64(&b, BED_GDT + 0x18) = 0x00cf9b000000ffff;
+	whole(&b, false);
+	real_mode(&b, guest_trampoline, guest_trampoline_end);
+	while (bed_run(&b, 1) == VMM_EXIT_BUDGET)
+		cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), ++steps);
+	cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+	cr_assert_eq(b.r.rbx, 0x123456789abcdef0);
+	bed_stop(&b);
+}
+
+/* ---- instructions that have the same bytes and meaning in 32-bit and 64-bit mode ---- */
+
+static const struct {
+	uint8_t len, bytes[8];
+} same[] = {
+	{2, {0x01, 0xd8}},			   /* add %ebx, %eax */
+	{2, {0x29, 0xd8}},			   /* sub */
+	{2, {0x39, 0xd8}},			   /* cmp */
+	{2, {0x21, 0xd8}},			   /* and */
+	{2, {0x09, 0xd8}},			   /* or */
+	{2, {0x31, 0xd8}},			   /* xor */
+	{2, {0x85, 0xd8}},			   /* test */
+	{2, {0x00, 0xfc}},			   /* add %bh, %ah */
+	{2, {0x28, 0xd8}},			   /* sub %bl, %al */
+	{3, {0x66, 0x01, 0xd8}},		   /* add %bx, %ax */
+	{3, {0x66, 0x29, 0xd8}},		   /* sub %bx, %ax */
+	{3, {0x83, 0xc0, 0xf0}},		   /* add $-16, %eax */
+	{5, {0x3d, 0x78, 0x56, 0x34, 0x12}},	   /* cmp $0x12345678, %eax */
+	{2, {0xff, 0xc0}},			   /* inc %eax */
+	{2, {0xff, 0xc8}},			   /* dec %eax */
+	{2, {0xfe, 0xc4}},			   /* inc %ah */
+	{3, {0xc1, 0xe0, 0x05}},		   /* shl $5, %eax */
+	{3, {0xc1, 0xe8, 0x09}},		   /* shr $9, %eax */
+	{2, {0xd1, 0xe8}},			   /* shr %eax */
+	{3, {0x0f, 0xa3, 0xd8}},		   /* bt %ebx, %eax */
+	{3, {0x0f, 0xab, 0xd8}},		   /* bts */
+	{3, {0x0f, 0xb3, 0xd8}},		   /* btr */
+	{4, {0x0f, 0xba, 0xf0, 0x02}},		   /* btr $2, %eax */
+	{5, {0xf0, 0x0f, 0xba, 0x2f, 0x25}},	   /* lock bts $37, (%edi) */
+	{5, {0xf0, 0x0f, 0xba, 0x37, 0x1e}},	   /* lock btr $30, (%edi) */
+	{6, {0x66, 0xf0, 0x0f, 0xba, 0x2f, 0x03}}, /* lock btsw $3, (%edi) */
+	{3, {0x0f, 0xb6, 0xc3}},		   /* movzx %bl, %eax */
+	{3, {0x0f, 0xb7, 0xc3}},		   /* movzx %bx, %eax */
+	{2, {0x89, 0xd8}},			   /* mov %ebx, %eax */
+	{2, {0x88, 0xdc}},			   /* mov %bl, %ah */
+	{3, {0x66, 0x89, 0xd8}},		   /* mov %bx, %ax */
+	{4, {0x8d, 0x44, 0x8b, 0x11}},		   /* lea 0x11(%ebx, %ecx, 4), %eax */
+	{2, {0x03, 0x07}},			   /* add (%edi), %eax */
+	{2, {0x29, 0x07}},			   /* sub %eax, (%edi) */
+	{1, {0xfa}},				   /* cli */
+	{1, {0xfc}},				   /* cld */
+	{2, {0x72, 0x01}},			   /* jb over the hlt */
+	{2, {0x7f, 0x01}},			   /* jg */
+	{2, {0xeb, 0x01}},			   /* jmp */
+};
+
+static uint64_t random64(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return *seed ^ *seed >> 29;
+}
+
+Test(soft_legacy, instructions_are_those_of_64_bit_mode)
+{
+	static const uint8_t hlt[] = {0xf4, 0xf4};
+	struct bed a, b;
+	struct kvm_sregs s;
+	uint64_t seed = 1;
+
+	bed_start(&a, hlt, hlt + 2, false);
+	bed_start(&b, hlt, hlt + 2, false);
+	whole(&a, false);
+	o->get_sregs(a.v, &s);
+	s.cr0 = 0x11;
+	s.efer = 0;
+	s.cs.l = 0;
+	s.cs.db = 1;
+	for (unsigned int i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+		for (unsigned int n = 0; n < 100; n++) {
+			struct bed *both[2] = {&a, &b};
+			uint64_t mem = random64(&seed), regs[3], flags = random64(&seed) & 0xcd5;
+
+			for (unsigned int k = 0; k < 3; k++)
+				regs[k] = n & 1 << k ? (uint32_t)random64(&seed)
+						     : random64(&seed) & 0xff;
+			for (unsigned int k = 0; k < 2; k++) {
+				struct bed *x = both[k];
+
+				memcpy(x->ram + BED_CODE, same[i].bytes, same[i].len);
+				memcpy(x->ram + BED_CODE + same[i].len, hlt, 2);
+				*bed_u64(x, BED_DATA) = mem;
+				x->r = (struct kvm_regs){.rax = regs[0],
+							 .rbx = regs[1],
+							 .rcx = regs[2],
+							 .rdi = BED_DATA,
+							 .rsp = BED_STACK,
+							 .rip = BED_CODE,
+							 .rflags = flags | 2};
+				if (x == &a)
+					cr_assert_eq(o->set_sregs(x->v, &s), 0);
+				else
+					bed_set_mode(x, x->v, false);
+				o->set_regs(x->v, &x->r);
+				cr_assert_eq(bed_run(x, 10), VMM_EXIT_HLT, "row %u: %s", i,
+					     x->run.u.error.msg);
+			}
+			cr_assert(a.r.rax == b.r.rax && a.r.rbx == b.r.rbx && a.r.rcx == b.r.rcx &&
+					  a.r.rip == b.r.rip && a.r.rflags == b.r.rflags,
+				  "row %u: eax 0x%llx 0x%llx, flags 0x%llx 0x%llx", i, a.r.rax,
+				  b.r.rax, a.r.rflags, b.r.rflags);
+			cr_assert_eq(*bed_u64(&a, BED_DATA), *bed_u64(&b, BED_DATA), "row %u", i);
+		}
+	cr_assert(!memcmp(a.t.ev, b.t.ev, sizeof(a.t.ev)), "the events differ");
+	bed_stop(&a);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_16_aaa, ".code16\naaa\n.code64\n");
+BED_GUEST(guest_16_int, ".code16\nint $0x10\n.code64\n");
+BED_GUEST(guest_16_ud, ".code16\nud2\n.code64\n");
+BED_GUEST(guest_16_page, ".code16\nmov $1, %eax\nmov %eax, %cr0\nmov $0x80000001, %eax\n"
+			 "mov %eax, %cr0\n.code64\n");
+BED_GUEST(guest_16_limit, ".code16\nmov $0xffff, %bx\nmov (%bx), %ax\n.code64\n");
+
+Test(soft_legacy, what_is_refused_is_one_line)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		const char *says;
+	} rows[] = {
+		{guest_16_aaa, guest_16_aaa_end,
+		 "outside the soft machine's list of real-mode code"},
+		{guest_16_int, guest_16_int_end,
+		 "outside the soft machine's list of real-mode code"},
+		{guest_16_ud, guest_16_ud_end, "outside the soft machine's list of real-mode code"},
+		{guest_16_page, guest_16_page_end, "turns on paging"},
+		{guest_16_limit, guest_16_limit_end, "exception 13"},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct bed b;
+
+		BED_START(&b, guest_trampoline, false);
+		whole(&b, false);
+		real_mode(&b, rows[i].code, rows[i].end);
+		cr_assert_eq(bed_run(&b, 100), VMM_EXIT_ERROR, "row %u: exit %d", i, b.run.exit);
+		cr_assert(strstr(b.run.u.error.msg, rows[i].says), "row %u: %s", i,
+			  b.run.u.error.msg);
+		bed_stop(&b);
+	}
+}
+
+/* ---- 64-bit code of vCPUs that show a whole CPU ---- */
+
+BED_GUEST(guest_avx, "vxorps %ymm0, %ymm0, %ymm0\nhlt\n");
+BED_GUEST(guest_rdrand, "rdrand %eax\nhlt\n");
+BED_GUEST(guest_sysenter, "sysenter\nhlt\n");
+BED_GUEST(guest_outsb, "outsb\nhlt\n");
+
+Test(soft_legacy, extensions_that_cpuid_does_not_show_are_ud)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		bool user;
+		int vec; /* with a whole CPU; -2: an error */
+	} rows[] = {
+		{guest_avx, guest_avx_end, true, 6},
+		{guest_avx, guest_avx_end, false, 6},
+		{guest_rdrand, guest_rdrand_end, false, 6},
+		{guest_sysenter, guest_sysenter_end, false, 6},
+		{guest_outsb, guest_outsb_end, true, 6},
+		{guest_outsb, guest_outsb_end, false, -2},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct bed b;
+
+		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
+		cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
+		bed_stop(&b);
+		bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
+		whole(&b, false);
+		if (rows[i].vec == -2)
+			cr_assert_eq(bed_run(&b, 10), VMM_EXIT_ERROR, "row %u", i);
+		else
+			cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(guest_rdmsr, "rdmsr\nhlt\n");
+BED_GUEST(guest_wrmsr, "wrmsr\nhlt\n");
+
+Test(soft_legacy, msrs_of_a_whole_cpu)
+{
+	static const struct {
+		uint32_t msr;
+		bool intel, write;
+		uint64_t value;
+		bool fault;
+	} rows[] = {
+		{0x8b, true, false, 1ULL << 32, false},
+		{0x8b, false, false, 0x1000065, false},
+		{0x8b, true, true, 0, false},
+		{0x8b, false, true, 0, true},
+		{0x48, true, true, 1, false},
+		{0x48, true, true, 2, true},
+		{0x49, true, true, 1, false},
+		{0x49, true, true, 3, true},
+		{0x10a, true, true, 0, true},
+		{0x174, true, true, 0x1234, false},
+		{0x175, true, true, 1ULL << 47, true},
+		{0x176, true, true, 0xffff800012345678, false},
+		{0x176, false, true, 1ULL << 47, false},
+		/* No bank of error registers; RIPV, EIPV and MCIP. */
+		{0x179, true, false, 0, false},
+		{0x179, false, false, 0, false},
+		{0x179, true, true, 0, true},
+		{0x17a, false, false, 0, false},
+		{0x17a, true, true, 7, false},
+		{0x17a, false, true, 8, true},
+		{0x17a, true, true, 1ULL << 63, true},
+		/* MTRRs: no ranges, write-back for all. */
+		{0xfe, true, false, 0, false},
+		{0xfe, false, true, 0, true},
+		{0x2ff, true, false, 0x806, false},
+		{0x2ff, false, false, 0x806, false},
+		{0x2ff, true, true, 0, false},
+		{0x2ff, false, true, 0x805, false},
+		{0x2ff, true, true, 0x802, true},  /* no memory type */
+		{0x2ff, true, true, 0x807, true},  /* UC- is for IA32_PAT only */
+		{0x2ff, false, true, 0xc06, true}, /* no fixed ranges */
+		{0x2ff, false, true, 1ULL << 32, true},
+		{0xc0010015, false, false, 1 << 24, false},
+		{0xc0010015, false, true, 1 << 24, false},
+		{0xc0010015, false, true, 0, true},
+		{0xc0011029, false, false, 2, false},
+		{0x4b564d01, false, true, BED_DATA | 2, true},
+		{0x4b564d01, false, true, 1ULL << 40 | 1, true},
+		{0x4b564d01, false, true, (BED_RAM - 16) | 1, true}, /* crosses the end */
+		{0x4b564d01, false, true, BED_DATA | 1, false},
+		{0x4b564d00, false, true, BED_DATA + 0x40, false},
+		{0x4b564d00, true, true, 1ULL << 50, true},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct bed b;
+		int vec;
+
+		if (rows[i].write)
+			BED_START(&b, guest_wrmsr, false);
+		else
+			BED_START(&b, guest_rdmsr, false);
+		whole(&b, rows[i].intel);
+		b.r.rcx = rows[i].msr;
+		b.r.rax = rows[i].write ? (uint32_t)rows[i].value : 0;
+		b.r.rdx = rows[i].write ? rows[i].value >> 32 : 0;
+		o->set_regs(b.v, &b.r);
+		vec = bed_run_to_hlt(&b);
+		cr_assert_eq(vec, rows[i].fault ? 13 : -1, "row %u: vector %d", i, vec);
+		if (!rows[i].write)
+			cr_assert_eq((uint32_t)b.r.rax | b.r.rdx << 32, rows[i].value,
+				     "row %u: 0x%llx", i, b.r.rax);
+		if (rows[i].msr == 0x4b564d01 && !rows[i].fault) {
+			/* 1 GHz: ns = (ticks << 1) * 2^31 / 2^32; the TSC is stable. */
+			cr_assert_eq(*bed_u64(&b, BED_DATA + 24), 0x101ULL << 32 | 0x80000000u);
+			cr_assert_eq(*bed_u64(&b, BED_DATA + 8), *bed_u64(&b, BED_DATA + 16));
+		}
+		bed_stop(&b);
+	}
+}
+
+/* Registers of machine checks and MTRRs that CPUID, IA32_MCG_CAP or IA32_MTRRCAP does not show do
+ * not exist: the caller answers with #GP. */
+Test(soft_legacy, msrs_that_are_not_there)
+{
+	static const uint32_t msrs[] = {0x17b, 0x400, 0x47f, 0x200, 0x250,
+					0x26f, 0x179, 0x17a, 0xfe,  0x2ff};
+	struct kvm_cpuid_entry2 none = {.function = 1, .edx = 1u << 24 | 1u << 25 | 1u << 26};
+
+	for (unsigned int i = 0; i < 2 * sizeof(msrs) / sizeof(msrs[0]); i++) {
+		bool shown = i / 2 < 6;
+		struct bed b;
+
+		if (i % 2)
+			BED_START(&b, guest_wrmsr, false);
+		else
+			BED_START(&b, guest_rdmsr, false);
+		if (shown)
+			whole(&b, true);
+		else
+			cr_assert_eq(o->set_cpuid(b.v, &none, 1), 0);
+		b.r.rcx = msrs[i / 2];
+		b.r.rax = b.r.rdx = 0;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run(&b, 10), i % 2 ? VMM_EXIT_WRMSR : VMM_EXIT_RDMSR, "%#x",
+			     msrs[i / 2]);
+		cr_assert_eq(b.run.u.msr.index, msrs[i / 2]);
+		bed_stop(&b);
+	}
+}
+
+/* What the guest wrote is there again in a vCPU that is restored; a damaged state changes nothing.
+ */
+Test(soft_legacy, state_of_a_whole_cpu)
+{
+	static uint8_t buf[8192];
+	struct kvm_sregs s;
+	size_t n = sizeof(buf);
+	struct bed a, b;
+
+	BED_START(&a, guest_wrmsr, false);
+	whole(&a, true);
+	a.r.rcx = 0x4b564d01;
+	a.r.rax = BED_DATA | 1;
+	o->set_regs(a.v, &a.r);
+	cr_assert_eq(bed_run_to_hlt(&a), -1);
+	cr_assert_eq(o->get_state(a.v, buf, &n), 0);
+
+	BED_START(&b, guest_rdmsr, false);
+	o->get_sregs(a.v, &s);
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL, "a vCPU that shows no whole CPU");
+	whole(&b, true);
+	cr_assert_eq(o->set_state(b.v, buf, n - 1), -EINVAL);
+	buf[n - 56] |= 2; /* the lowest byte of pvclock */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 56] &= 0xfd;
+	buf[n - 17] ^= 0x40; /* SYSENTER_EIP is not canonical */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 17] ^= 0x40;
+	buf[n - 16] ^= 8; /* MCG_STATUS has a reserved bit */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 16] ^= 8;
+	buf[n - 8] ^= 1; /* the default type of memory is none */
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 8] ^= 1;
+	o->set_sregs(b.v, &s);
+	a.r.rip = BED_CODE;
+	a.r.rcx = 0x4b564d01;
+	a.r.rax = 0;
+	o->set_regs(b.v, &a.r);
+	cr_assert_eq(o->set_state(b.v, buf, n), 0);
+	o->set_regs(b.v, &a.r); /* out of HLT */
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, BED_DATA | 1);
+	/* The section is a header of 12 bytes and 9 numbers. Version 3 had 8. */
+	buf[n - 72 - 12 + 4] = 5;
+	cr_assert_eq(o->set_state(b.v, buf, n), -EINVAL);
+	buf[n - 72 - 12 + 4] = 3;
+	buf[n - 72 - 12 + 8] -= 8;
+	cr_assert_eq(o->set_state(b.v, buf, n - 8), -EINVAL);
+	bed_stop(&a);
+	bed_stop(&b);
+}
+
+static void is_kept(uint32_t msr, uint32_t value)
+{
+	static uint8_t buf[8192];
+	size_t n = sizeof(buf);
+	struct kvm_sregs s;
+	struct bed a, b;
+
+	BED_START(&a, guest_wrmsr, false);
+	whole(&a, false);
+	a.r.rcx = msr;
+	a.r.rax = value;
+	a.r.rdx = 0;
+	o->set_regs(a.v, &a.r);
+	cr_assert_eq(bed_run_to_hlt(&a), -1);
+	cr_assert_eq(o->get_state(a.v, buf, &n), 0);
+	o->get_sregs(a.v, &s);
+
+	BED_START(&b, guest_rdmsr, false);
+	whole(&b, false);
+	o->set_sregs(b.v, &s);
+	a.r.rip = BED_CODE;
+	o->set_regs(b.v, &a.r);
+	cr_assert_eq(o->set_state(b.v, buf, n), 0);
+	o->set_regs(b.v, &a.r); /* out of HLT */
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, value);
+	bed_stop(&a);
+	bed_stop(&b);
+}
+
+Test(soft_legacy, msrs_that_are_kept)
+{
+	is_kept(0x17a, 5);
+	is_kept(0x2ff, 0x800);
+}
+
+BED_GUEST(guest_descriptors,
+	  "mov $0x10, %ecx\nlar %ecx, %eax\nsetz %bl\n"	    /* data, DPL 0 */
+	  "mov $0x20, %ecx\nlsl %ecx, %edx\nsetz %bh\n"	    /* data, DPL 3 */
+	  "mov $0x23, %ecx\nverw %cx\nsetz %r8b\n"	    /* writable */
+	  "mov $0x2b, %ecx\nverw %cx\nsetz %r9b\n"	    /* code: not writable */
+	  "verr %cx\nsetz %r10b\n"			    /* readable */
+	  "xor %ecx, %ecx\nverr %cx\nsetz %r11b\n"	    /* null */
+	  "mov $0x1000, %ecx\nlsl %ecx, %esi\nsetz %r12b\n" /* beyond the table */
+	  "mov $0x30, %ecx\nlar %ecx, %r13d\nsetz %r14b\n"  /* TSS */
+	  "smsw %r15\nhlt\n");
+
+Test(soft_legacy, descriptors_are_looked_up)
+{
+	struct bed b;
+
+	BED_START(&b, guest_descriptors, false);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, 0xcf9300);
+	cr_assert_eq(b.r.rdx, 0xffffffff);
+	cr_assert_eq(b.r.rbx & 0xffff, 0x101);
+	cr_assert_eq(b.r.r8 & 0xff, 1);
+	cr_assert_eq(b.r.r9 & 0xff, 0);
+	cr_assert_eq(b.r.r10 & 0xff, 1);
+	cr_assert_eq(b.r.r11 & 0xff, 0);
+	cr_assert_eq(b.r.r12 & 0xff, 0);
+	cr_assert_eq(b.r.rsi, 0);
+	cr_assert_eq(b.r.r13 & 0xff00, 0x8900);
+	cr_assert_eq(b.r.r14 & 0xff, 1);
+	cr_assert_eq(b.r.r15, 0x80010033);
+	bed_stop(&b);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The sites of translated code (vmm/emu/jit/jit.h, struct soft_site): only those that are given to
+ * accesses are ever looked at, so all others must be empty and have credit.
+ */
+#include "tests/unit/emu_bed.h"
+#include "vmm/emu/jit/jit.h"
+
+static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+
+/* One load finds another page each time; then 200,000 instructions find the same page. */
+BED_GUEST(guest_pages, "mov $400, %ecx\n"
+		       "1: mov (%rdi), %rax\n"
+		       "xor $0x1000, %rdi\n"
+		       "add %rax, %rbx\n"
+		       "dec %ecx\n"
+		       "jne 1b\n"
+		       "out %al, $0x80\n"
+		       "mov $50000, %ecx\n"
+		       "2: mov (%rdi), %rax\n"
+		       "add %rax, %rbx\n"
+		       "dec %ecx\n"
+		       "jne 2b\n"
+		       "out %al, $0x80\n");
+
+static bool start(struct bed *b, bool user)
+{
+	struct kvm_regs r;
+
+	soft_jit_set(SOFT_JIT_ALL);
+	BED_START(b, guest_pages, user);
+	if (soft_jit_off()) {
+		bed_stop(b);
+		return false;
+	}
+	o->get_regs(b->v, &r);
+	r.rflags |= 0x3000; /* IOPL 3 */
+	o->set_regs(b->v, &r);
+	return true;
+}
+
+static unsigned int given(const struct soft_vcpu *v)
+{
+	return v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
+}
+
+/* Sites from pair @from on that hold a page, or have not their whole credit. */
+static unsigned int in_use(const struct soft_vcpu *v, unsigned int from)
+{
+	unsigned int n = 0;
+
+	for (unsigned int user = 0; user < 2; user++)
+		for (unsigned int i = from; i < SOFT_SITES; i++)
+			for (unsigned int store = 0; store < 2; store++)
+				n += v->jit.sites[user][i][store].tag != SOFT_SITE_NONE ||
+				     v->jit.sites[user][i][store].credit != SOFT_SITE_CREDIT;
+	return n;
+}
+
+Test(soft_sites, of_forgotten_code)
+{
+	struct kvm_sregs s;
+	struct soft_vcpu *v;
+	struct bed b;
+
+	if (!start(&b, false))
+		cr_skip("nothing is translated here: %s", soft_jit_off());
+	v = (struct soft_vcpu *)b.v;
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
+	cr_assert_gt(in_use(v, 0), 0);
+	cr_assert_eq(in_use(v, given(v)), 0);
+	/* All code is forgotten. */
+	cr_assert_eq(o->get_sregs(b.v, &s), 0);
+	cr_assert_eq(o->set_sregs(b.v, &s), 0);
+	cr_assert_eq(given(v), 0);
+	cr_assert_eq(in_use(v, 0), 0);
+	bed_stop(&b);
+}
+
+Test(soft_sites, get_new_credit)
+{
+	struct soft_vcpu *v;
+	struct bed b;
+
+	for (int user = 0; user < 2; user++) {
+		int least = SOFT_SITE_CREDIT;
+
+		if (!start(&b, user))
+			cr_skip("nothing is translated here: %s", soft_jit_off());
+		v = (struct soft_vcpu *)b.v;
+		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO, "%d", b.run.exit);
+		for (unsigned int i = 0; i < SOFT_SITES; i++)
+			if (v->jit.sites[user][i][0].credit < least)
+				least = v->jit.sites[user][i][0].credit;
+		cr_assert_lt(least, 0, "the load has missed too often: %d", least);
+		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
+		for (unsigned int i = 0; i < SOFT_SITES; i++)
+			cr_assert_geq(v->jit.sites[user][i][0].credit, SOFT_SITE_CREDIT - 1);
+		bed_stop(&b);
+	}
+}

@@ -1,0 +1,1071 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The soft machine's system side: paging, faults and interrupts, privilege changes, MSRs, ports,
+ * CPUID, and the exits its caller answers.
+ */
+#include <errno.h>
+
+#include "tests/unit/emu_bed.h"
+
+static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+
+#define INSNS(b, mode) ((b)->t.ev[VPMU_SOFT_##mode][VPMU_SOFT_INSTRUCTIONS])
+
+static uint64_t cr2(struct bed *b)
+{
+	struct kvm_sregs s;
+
+	o->get_sregs(b->v, &s);
+	return s.cr2;
+}
+
+static unsigned int cpl(struct bed *b)
+{
+	struct kvm_sregs s;
+
+	o->get_sregs(b->v, &s);
+	return s.cs.dpl;
+}
+
+/* ---- paging ---- */
+
+BED_GUEST(guest_access, "mov (%rsi), %eax\nhlt\n"); /* at 0 */
+BED_GUEST(guest_store, "mov %eax, (%rsi)\nhlt\n");
+BED_GUEST(guest_jump, "jmp *%rsi\n");
+
+struct page_row {
+	int line;
+	const uint8_t *code, *end;
+	bool user;
+	uint64_t pte;
+	uint64_t cr0_off; /* bits to clear in CR0 */
+	int vec;	  /* -1: none, HLT reached (a user's HLT is #GP, 13) */
+	uint64_t err;
+	uint64_t after; /* A and D bits in the entry afterwards */
+};
+
+#define LOAD_	guest_access, guest_access_end
+#define STORE_	guest_store, guest_store_end
+#define JUMP_	guest_jump, guest_jump_end
+#define AT(pte) (BED_DATA | (pte))
+
+Test(soft_system, page_permissions)
+{
+	static const struct page_row rows[] = {
+		{__LINE__, LOAD_, true, AT(7), 0, 13, 0, BED_A},
+		{__LINE__, STORE_, true, AT(7), 0, 13, 0, BED_A | BED_D},
+		{__LINE__, LOAD_, true, 0, 0, 14, 4, 0},
+		{__LINE__, STORE_, true, 0, 0, 14, 6, 0},
+		{__LINE__, LOAD_, true, AT(BED_P | BED_W), 0, 14, 5, 0},
+		{__LINE__, STORE_, true, AT(BED_P | BED_U), 0, 14, 7, 0},
+		{__LINE__, LOAD_, false, AT(BED_P), 0, -1, 0, BED_A},
+		{__LINE__, STORE_, false, AT(BED_P), 0, 14, 3, 0},
+		{__LINE__, STORE_, false, AT(BED_P), 1 << 16, -1, 0, BED_A | BED_D},
+		{__LINE__, STORE_, true, AT(BED_P | BED_U), 1 << 16, 14, 7, 0},
+		{__LINE__, STORE_, false, 0, 0, 14, 2, 0},
+		{__LINE__, JUMP_, false, AT(3), 0, -1, 0, BED_A},
+		{__LINE__, JUMP_, false, AT(3) | BED_NX, 0, 14, 0x11, 0},
+		{__LINE__, JUMP_, true, AT(7) | BED_NX, 0, 14, 0x15, 0},
+		{__LINE__, JUMP_, true, AT(3), 0, 14, 0x15, 0},
+		{__LINE__, JUMP_, true, 0, 0, 14, 0x14, 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct page_row *row = &rows[i];
+		struct kvm_sregs s;
+		struct bed b;
+		int vec;
+
+		bed_start(&b, row->code, row->end, row->user);
+		o->get_sregs(b.v, &s);
+		s.cr0 &= ~row->cr0_off;
+		o->set_sregs(b.v, &s);
+		*bed_u64(&b, BED_PT + 8) = row->pte;
+		b.ram[BED_DATA + 0x10] = 0xf4; /* where guest_jump goes */
+		b.r.rsi = BED_WIN + 0x1010;
+		o->set_regs(b.v, &b.r);
+		vec = bed_run_to_hlt(&b);
+		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
+		if (vec == 14) {
+			cr_assert_eq(bed_stack(&b, 0), row->err, "line %d: error 0x%lx", row->line,
+				     bed_stack(&b, 0));
+			cr_assert_eq(cr2(&b), BED_WIN + 0x1010, "line %d", row->line);
+			cr_assert_eq(INSNS(&b, OS) + INSNS(&b, USR),
+				     row->code == guest_jump ? 2 : 1, "line %d", row->line);
+		}
+		cr_assert_eq(*bed_u64(&b, BED_PT + 8) & (BED_A | BED_D), row->after, "line %d",
+			     row->line);
+		bed_stop(&b);
+	}
+}
+
+/* U, W and NX of every level count, and not only those of the last one (SDM vol. 3, 4.6). */
+Test(soft_system, permissions_of_every_level)
+{
+	static const struct {
+		int line;
+		const uint8_t *code, *end;
+		bool user;
+		uint64_t clear, set; /* bits of one entry */
+		int vec;
+		uint64_t err;
+	} rows[] = {
+		{__LINE__, LOAD_, true, BED_U, 0, 14, 5},
+		{__LINE__, STORE_, true, BED_U, 0, 14, 7},
+		{__LINE__, JUMP_, true, BED_U, 0, 14, 0x15},
+		{__LINE__, LOAD_, true, BED_W, 0, 13, 0},
+		{__LINE__, STORE_, true, BED_W, 0, 14, 7},
+		{__LINE__, STORE_, false, BED_W, 0, 14, 3},
+		{__LINE__, JUMP_, true, 0, BED_NX, 14, 0x15},
+		{__LINE__, JUMP_, false, 0, BED_NX, 14, 0x11},
+		{__LINE__, LOAD_, false, BED_U, 0, -1, 0},
+		{__LINE__, LOAD_, true, BED_P, 0, 14, 4},
+	};
+	/* The entries of the upper levels must not be those of the code and stack, so the window
+	 * has a PML4 entry of its own. */
+	const uint64_t va = 1ULL << 39 | 0x1010, pdpt = 0x20000, pd = 0x21000;
+	const uint64_t entries[] = {BED_PML4 + 8, pdpt, pd, BED_PT + 8};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (unsigned int level = 0; level < 4; level++)
+			/* Again, with the entry of a page of 2 MiB as the last one. */
+			for (unsigned int large = 0; large < (level < 3 ? 2 : 1); large++) {
+				struct bed b;
+				int vec;
+
+				bed_start(&b, rows[i].code, rows[i].end, rows[i].user);
+				*bed_u64(&b, BED_PML4 + 8) = pdpt | 7;
+				*bed_u64(&b, pdpt) = pd | 7;
+				*bed_u64(&b, pd) = large ? 0x200000 | BED_PS | 7 : BED_PT | 7;
+				*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
+				b.ram[BED_DATA + 0x10] = 0xf4;
+				b.ram[0x200000 + 0x1010] = 0xf4;
+				*bed_u64(&b, entries[level]) &= ~rows[i].clear;
+				*bed_u64(&b, entries[level]) |= rows[i].set;
+				b.r.rsi = va;
+				o->set_regs(b.v, &b.r);
+				vec = bed_run_to_hlt(&b);
+				cr_expect_eq(vec, rows[i].vec, "line %d level %u%s: vector %d",
+					     rows[i].line, level, large ? ", large" : "", vec);
+				if (vec == 14)
+					cr_expect_eq(bed_stack(&b, 0), rows[i].err,
+						     "line %d level %u: error 0x%lx", rows[i].line,
+						     level, bed_stack(&b, 0));
+				bed_stop(&b);
+			}
+}
+
+BED_GUEST(guest_load_store, "mov (%rsi), %eax\nmov %eax, 8(%rsi)\nhlt\n");
+
+/* A store sets D in the entry of a page of any size, whether A is set already (by a load, or by the
+ * guest) or not (SDM vol. 3, 4.8). */
+Test(soft_system, dirty_bits_of_every_size)
+{
+	const uint64_t va = 1ULL << 39, pdpt = 0x20000, pd = 0x21000;
+	const uint64_t entries[] = {pdpt, pd, BED_PT}; /* 1 GiB, 2 MiB, 4 KiB */
+
+	for (unsigned int size = 0; size < 3; size++)
+		for (unsigned int a = 0; a < 2; a++)
+			for (unsigned int load_first = 0; load_first < 2; load_first++) {
+				uint64_t leaf = 7 | (size < 2 ? BED_PS : 0) | (a ? BED_A : 0);
+				struct bed b;
+
+				bed_start(&b, load_first ? guest_load_store : guest_store,
+					  load_first ? guest_load_store_end : guest_store_end,
+					  false);
+				*bed_u64(&b, BED_PML4 + 8) = pdpt | 7;
+				*bed_u64(&b, pdpt) = pd | 7;
+				*bed_u64(&b, pd) = BED_PT | 7;
+				*bed_u64(&b, entries[size]) = leaf | (size == 2 ? BED_DATA
+								      : size	? 0x200000
+										: 0);
+				b.r.rsi = va + (size ? 0x10 : 0x300010);
+				o->set_regs(b.v, &b.r);
+				cr_assert_eq(bed_run_to_hlt(&b), -1);
+				cr_expect_eq(*bed_u64(&b, entries[size]) & (BED_A | BED_D),
+					     BED_A | BED_D, "size %u, A %u, load first %u", size, a,
+					     load_first);
+				bed_stop(&b);
+			}
+}
+
+/* A load sets only A. */
+Test(soft_system, loads_leave_pages_clean)
+{
+	struct bed b;
+
+	bed_start(&b, guest_access, guest_access_end, false);
+	*bed_u64(&b, BED_PD2 + 8) = 0x200000 | BED_PS | 7;
+	b.r.rsi = BED_WIN + 0x200010;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(*bed_u64(&b, BED_PD2 + 8) & (BED_A | BED_D), BED_A);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_invlpg, "mov (%rsi), %eax\n"
+			"mov %rdx, (%rdi)\n" /* another page table entry */
+			"invlpg (%r8)\n"
+			"mov (%rsi), %ebx\n"
+			"hlt\n");
+BED_GUEST(guest_invlpg_code, "call *%rsi\n"
+			     "mov %rdx, (%rdi)\n"
+			     "invlpg (%r8)\n"
+			     "call *%rsi\n"
+			     "hlt\n");
+
+#define INVLPG_PDPT 0x20000ULL
+#define INVLPG_PD   0x21000ULL
+/* A region of 2 MiB for which none of the bed's pages stands in the engine's sets. */
+#define INVLPG_VA (1ULL << 39 | 5ULL << 21)
+
+/* Load at, or call, @at; write @new to @entry; INVLPG @va; do it again. */
+static void invlpg_row(struct bed *b, uint64_t at, uint64_t entry, uint64_t new, uint64_t va)
+{
+	*bed_u64(b, BED_PML4 + 8) = INVLPG_PDPT | 7;
+	*bed_u64(b, INVLPG_PDPT) |= INVLPG_PD | 7;
+	b->r.rsi = at;
+	b->r.rdi = entry;
+	b->r.rdx = new;
+	b->r.r8 = va;
+	o->set_regs(b->v, &b->r);
+	cr_assert_eq(bed_run_to_hlt(b), -1);
+}
+
+/* Behind INVLPG of any address in a page the new translation of the whole page is used, whatever
+ * its size. */
+Test(soft_system, invlpg_of_every_size)
+{
+	struct bed b;
+
+	/* 1 GiB, that becomes tables because there are only 4 MiB of RAM */
+	BED_START(&b, guest_invlpg, false);
+	*bed_u64(&b, INVLPG_PDPT) = BED_PS | 7;
+	*bed_u64(&b, 0x22000 + 8) = 0 | BED_PS | 7;
+	*bed_u64(&b, BED_DATA) = 1;
+	*bed_u64(&b, 0x100000) = 2;
+	*bed_u64(&b, BED_PML4 + 8) = INVLPG_PDPT | 7;
+	b.r.rsi = (1ULL << 39) + BED_DATA;
+	b.r.rdi = INVLPG_PDPT;
+	b.r.rdx = 0x22000 | 7;
+	b.r.r8 = (1ULL << 39) + 0x5000;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "1 GiB: %llu %llu", b.r.rax, b.r.rbx);
+	bed_stop(&b);
+
+	for (unsigned int user = 0; user < 2; user++) {
+		BED_START(&b, guest_invlpg, false);
+		*bed_u64(&b, INVLPG_PD + 5 * 8) = 0x200000 | BED_PS | 7;
+		*bed_u64(&b, BED_DATA) = 1;
+		*bed_u64(&b, 0x100000) = 2;
+		invlpg_row(&b, INVLPG_VA + 0x100000, INVLPG_PD + 5 * 8, 0 | BED_PS | 7,
+			   INVLPG_VA + (user ? 0x100123 : 0x1000));
+		cr_expect(b.r.rax == 1 && b.r.rbx == 2, "2 MiB: %llu %llu", b.r.rax, b.r.rbx);
+		bed_stop(&b);
+	}
+
+	BED_START(&b, guest_invlpg, false);
+	*bed_u64(&b, INVLPG_PD + 5 * 8) = BED_PT | 7;
+	*bed_u64(&b, BED_PT) = BED_DATA | 7;
+	*bed_u64(&b, BED_DATA) = 1;
+	*bed_u64(&b, 0x100000) = 2;
+	invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA + 0x123);
+	cr_expect(b.r.rax == 1 && b.r.rbx == 2, "4 KiB: %llu %llu", b.r.rax, b.r.rbx);
+	bed_stop(&b);
+}
+
+/* The same for code, also code that reaches in from the page before. */
+Test(soft_system, invlpg_of_code)
+{
+	static const uint8_t one[] = {0xb9, 1, 0, 0, 0, 0xc3}, two[] = {0xb9, 2, 0, 0, 0, 0xc3};
+
+	for (unsigned int row = 0; row < 3; row++) {
+		uint64_t at = row == 2 ? 0xfff : 0; /* row 2: its second page moves */
+		struct bed b;
+
+		BED_START(&b, guest_invlpg_code, false);
+		*bed_u64(&b, INVLPG_PD + 5 * 8) = row == 1 ? 0x200000 | BED_PS | 7 : BED_PT | 7;
+		*bed_u64(&b, BED_PT) = 0x300000 | 7;
+		*bed_u64(&b, BED_PT + 8) = 0x301000 | 7;
+		memcpy(b.ram + 0x300000, one, sizeof(one));
+		memcpy(b.ram + 0x300010, two, sizeof(two));
+		memcpy(b.ram + 0x100000, two, sizeof(two));
+		b.ram[0x300fff] = 0xe9; /* JMP to the page's begin, then to the other function */
+		*bed_u64(&b, 0x301000) = (uint32_t)-0x1004;
+		*bed_u64(&b, 0x101000) = (uint32_t)-0xff4;
+		if (row == 1) /* far from the address that INVLPG names */
+			invlpg_row(&b, INVLPG_VA + 0x100000, INVLPG_PD + 5 * 8, 0 | BED_PS | 7,
+				   INVLPG_VA + 0x1f0000);
+		else if (row == 2)
+			invlpg_row(&b, INVLPG_VA + at, BED_PT + 8, 0x101000 | 7,
+				   INVLPG_VA + 0x1000);
+		else
+			invlpg_row(&b, INVLPG_VA, BED_PT, 0x100000 | 7, INVLPG_VA);
+		cr_expect_eq(b.r.rcx, 2, "row %u", row);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(guest_cmps, "sahf\nrepe cmpsb\nhlt\n");
+BED_GUEST(guest_cmpsq, "sahf\nrepe cmpsq\nhlt\n");
+BED_GUEST(guest_scas, "sahf\nrepne scasb\nhlt\n");
+BED_GUEST(guest_cmps_back, "sahf\nstd\nrepe cmpsb\nhlt\n");
+
+/* A repeated CMPS or SCAS that faults leaves in RCX, RSI and RDI how far it came, and compares the
+ * rest when it is executed again. In the frame are the flags of before the instruction on Intel's
+ * CPUs (SDM vol. 2, REP), those of the last comparison on AMD's. */
+Test(soft_system, string_comparisons_that_fault)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		uint64_t bytes, before; /* elements until the page that is not there */
+		bool back, scas;
+	} rows[] = {
+		{guest_cmps, guest_cmps_end, 1, 100, false, false},
+		{guest_cmps, guest_cmps_end, 1, 1, false, false},
+		{guest_cmps, guest_cmps_end, 1, 0, false, false},
+		{guest_cmpsq, guest_cmpsq_end, 8, 50, false, false},
+		{guest_cmps_back, guest_cmps_back_end, 1, 100, true, false},
+		{guest_scas, guest_scas_end, 1, 100, false, true},
+		{guest_scas, guest_scas_end, 1, 1, false, true},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (unsigned int k = 0; k < 4; k++) {
+			bool flags = k & 1, intel = k & 2;
+			uint64_t n = rows[i].before, bytes = rows[i].bytes;
+			uint64_t first = rows[i].back ? BED_WIN + 0x1000 + n - 1
+						      : BED_WIN + 0x2000 - n * bytes;
+			/* SAHF: SF AF PF CF, or none. Equal bytes leave ZF and PF; SCAS compares 1
+			 * with 0. */
+			uint64_t want = intel || !n ? (flags ? 0x95 : 0) : rows[i].scas ? 0 : 0x44;
+			struct bed b;
+
+			bed_start(&b, rows[i].code, rows[i].end, false);
+			if (intel)
+				bed_intel(&b);
+			*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
+			b.r.rdi = first;
+			b.r.rsi = rows[i].back ? BED_DATA + 0x8fff : BED_DATA + 0x8000;
+			b.r.rcx = 200;
+			b.r.rax = flags ? 0x9501 : 0x0001;
+			o->set_regs(b.v, &b.r);
+			cr_assert_eq(bed_run_to_hlt(&b), 14, "row %u", i);
+			cr_expect_eq(b.r.rcx, 200 - n, "row %u: RCX %llu", i, b.r.rcx);
+			cr_expect_eq(b.r.rdi, rows[i].back ? first - n : first + n * bytes,
+				     "row %u", i);
+			want |= 0x10002 | (rows[i].back ? 0x400 : 0);
+			cr_expect_eq(bed_stack(&b, 3), want, "row %u, %u: flags 0x%lx", i, k,
+				     bed_stack(&b, 3));
+			bed_stop(&b);
+		}
+}
+
+BED_GUEST(guest_push, "push %rax\nhlt\n");
+
+Test(soft_system, accesses_across_the_end_of_the_address_space)
+{
+	static const struct {
+		const uint8_t *code, *end;
+		int vec;
+	} rows[] = {{LOAD_, 13}, {STORE_, 13}, {guest_push, guest_push_end, 12}};
+	struct bed b;
+
+	/* The page of the first byte is not mapped, but the address is looked at first. */
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bed_start(&b, rows[i].code, rows[i].end, true);
+		b.r.rsi = 0x7ffffffffffe;
+		b.r.rsp = 0x7ffffffffffe + 8;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), rows[i].vec, "row %u", i);
+		cr_assert_eq(bed_stack(&b, 0), 0);
+		bed_stop(&b);
+	}
+}
+
+Test(soft_system, reserved_bits_and_large_pages)
+{
+	struct bed b;
+
+	/* A bit between PAT and the address of a 2 MiB page. */
+	BED_START(&b, guest_access, true);
+	*bed_u64(&b, BED_PD2 + 8) = 0x2000 | BED_PS | 7;
+	b.r.rsi = BED_WIN + (2 << 20);
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(bed_stack(&b, 0), 0xd);
+	bed_stop(&b);
+
+	/* A 1 GiB page: its tail is in RAM when it maps from 0. */
+	BED_START(&b, guest_access, false);
+	*bed_u64(&b, BED_PDPT + 16) = BED_PS | 7;
+	*bed_u64(&b, BED_DATA + 8) = 0x12345678;
+	b.r.rsi = 0x80000000 + BED_DATA + 8;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rax, 0x12345678);
+	cr_assert_eq(*bed_u64(&b, BED_PDPT + 16) & (BED_A | BED_D), BED_A);
+	bed_stop(&b);
+
+	/* NX without EFER.NXE is reserved. */
+	BED_START(&b, guest_access, false);
+	struct kvm_sregs s;
+
+	o->get_sregs(b.v, &s);
+	s.efer &= ~0x800ULL;
+	o->set_sregs(b.v, &s);
+	*bed_u64(&b, BED_PT) = BED_DATA | 7 | BED_NX;
+	b.r.rsi = BED_WIN;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(bed_stack(&b, 0), 9);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_cross, "mov %rax, (%rsi)\n"
+		       "mov (%rsi), %rbx\n"
+		       "add %rax, (%rsi)\n"
+		       "lock incl (%rsi)\n"
+		       "pushq (%rsi)\n"
+		       "hlt\n");
+
+Test(soft_system, accesses_across_pages)
+{
+	struct bed b;
+
+	BED_START(&b, guest_cross, false);
+	*bed_u64(&b, BED_PT) = BED_DATA | 3;
+	*bed_u64(&b, BED_PT + 8) = (BED_DATA + 0x8000) | 3;
+	b.r.rsi = BED_WIN + 0xffd;
+	b.r.rax = 0x1122334455667788;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.rbx, b.r.rax);
+	cr_assert_eq(bed_stack(&b, 0), 2 * 0x1122334455667788 + 1);
+	cr_assert_eq(b.ram[BED_DATA + 0xfff], 0xcc);
+	cr_assert_eq(b.ram[BED_DATA + 0x8000], 0xaa);
+	bed_stop(&b);
+
+	/* The second page is missing: nothing is stored in the first. */
+	BED_START(&b, guest_cross, false);
+	*bed_u64(&b, BED_PT) = BED_DATA | 3;
+	b.r.rsi = BED_WIN + 0xffd;
+	b.r.rax = ~0ULL;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 14);
+	cr_assert_eq(cr2(&b), BED_WIN + 0x1000);
+	cr_assert_eq(b.ram[BED_DATA + 0xffd], 0);
+	bed_stop(&b);
+}
+
+/* ---- faults ---- */
+
+BED_GUEST(guest_div0, "mov $5, %eax\nxor %edx, %edx\ndiv %edx\n");
+BED_GUEST(guest_div_over, "mov $1, %edx\nmov $1, %ecx\ndiv %ecx\n");
+BED_GUEST(guest_idiv_min, "mov $0x80000000, %eax\ncltd\nmov $-1, %ecx\nidiv %ecx\n");
+BED_GUEST(guest_ud, "ud2\n");
+BED_GUEST(guest_bad, ".byte 0x0f, 0xff, 0xff, 0x06\n"); /* UD0 */
+BED_GUEST(guest_bad64, ".byte 0x06\n");			/* PUSH ES does not exist */
+BED_GUEST(guest_lock, ".byte 0xf0\nmov %eax, (%rdi)\n");
+BED_GUEST(guest_long, ".byte 0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66,0x66\n"
+		      "add $1, %ax\n");
+BED_GUEST(guest_noncanon, "mov $0x800000000000, %rax\nmov (%rax), %eax\n");
+BED_GUEST(guest_noncanon_ss, "mov $0x800000000000, %rbp\nmov 8(%rbp), %eax\n");
+BED_GUEST(guest_noncanon_push, "mov $0x800000000010, %rsp\npush %rax\n");
+BED_GUEST(guest_noncanon_jmp, "mov $0x800000000000, %rax\njmp *%rax\n");
+BED_GUEST(guest_cli3, "cli\n");
+BED_GUEST(guest_hlt3, "hlt\n");
+BED_GUEST(guest_cr3, "mov %cr3, %rax\n");
+BED_GUEST(guest_rdmsr3, "rdmsr\n");
+BED_GUEST(guest_in3, "in $0x60, %al\n");
+BED_GUEST(guest_int_dpl, "int $0x42\n");
+BED_GUEST(guest_cr4, "mov $0x1020, %eax\nmov %rax, %cr4\n");
+BED_GUEST(guest_cr0, "mov $0x10, %eax\nmov %rax, %cr0\n");
+BED_GUEST(guest_rdpmc3, "rdpmc\n");
+BED_GUEST(guest_cx16, "cmpxchg16b 8(%rdi)\n");
+
+struct fault_row {
+	int line;
+	const uint8_t *code, *end;
+	bool user;
+	int vec;
+	int64_t err; /* -1: no error code */
+	uint64_t at; /* offset of the faulting instruction */
+};
+#define FAULT(name, user, vec, err, at)                                                            \
+	{                                                                                          \
+		__LINE__, name, name##_end, user, vec, err, at                                     \
+	}
+
+Test(soft_system, faults)
+{
+	static const struct fault_row rows[] = {
+		FAULT(guest_div0, true, 0, -1, 7),
+		FAULT(guest_div_over, true, 0, -1, 10),
+		FAULT(guest_idiv_min, true, 0, -1, 11),
+		FAULT(guest_ud, true, 6, -1, 0),
+		FAULT(guest_bad, true, 6, -1, 0),
+		FAULT(guest_bad64, true, 6, -1, 0),
+		FAULT(guest_lock, true, 6, -1, 0),
+		FAULT(guest_long, true, 13, 0, 0),
+		FAULT(guest_noncanon, true, 13, 0, 10),
+		FAULT(guest_noncanon_ss, true, 12, 0, 10),
+		FAULT(guest_noncanon_push, true, 12, 0, 10),
+		FAULT(guest_noncanon_jmp, true, 13, 0, 10),
+		FAULT(guest_cli3, true, 13, 0, 0),
+		FAULT(guest_hlt3, true, 13, 0, 0),
+		FAULT(guest_cr3, true, 13, 0, 0),
+		FAULT(guest_rdmsr3, true, 13, 0, 0),
+		FAULT(guest_in3, true, 13, 0, 0),
+		FAULT(guest_int_dpl, true, 13, 0x42 * 8 + 2, 0),
+		FAULT(guest_cr4, false, 13, 0, 5),
+		FAULT(guest_cr0, false, 13, 0, 5),
+		FAULT(guest_rdpmc3, true, 13, 0, 0),
+		FAULT(guest_cx16, true, 13, 0, 0),
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct fault_row *row = &rows[i];
+		unsigned int e = row->err >= 0;
+		struct bed b;
+		int vec;
+
+		bed_start(&b, row->code, row->end, row->user);
+		vec = bed_run_to_hlt(&b);
+		cr_assert_eq(vec, row->vec, "line %d: vector %d", row->line, vec);
+		if (e)
+			cr_assert_eq(bed_stack(&b, 0), (uint64_t)row->err, "line %d: 0x%lx",
+				     row->line, bed_stack(&b, 0));
+		cr_assert_eq(bed_stack(&b, e), BED_CODE + row->at, "line %d: rip 0x%lx", row->line,
+			     bed_stack(&b, e));
+		cr_assert_eq(bed_stack(&b, e + 1), row->user ? BED_CS3 : BED_CS0);
+		cr_assert_eq(bed_stack(&b, e + 2) & 0x10000, 0x10000, "RF of a fault");
+		if (row->user) {
+			cr_assert_eq(b.r.rsp, BED_STACK0 - 8 * (5 + e), "line %d", row->line);
+			cr_assert_eq(bed_stack(&b, e + 4), BED_SS3);
+		}
+		cr_assert_eq(cpl(&b), 0);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(guest_int3, "nop\nint3\nnop\n");
+
+Test(soft_system, int3_is_a_trap_that_retires)
+{
+	struct bed b;
+
+	BED_START(&b, guest_int3, true);
+	bed_gate(&b, 3, BED_HANDLERS + 3, 1, 0x6e); /* DPL 3, IST 1 */
+	cr_assert_eq(bed_run_to_hlt(&b), 3);
+	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 2);
+	cr_assert_eq(bed_stack(&b, 2) & 0x10000, 0);
+	cr_assert_eq(b.r.rsp, BED_IST1 - 40);
+	cr_assert_eq(INSNS(&b, USR), 2);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES_TAKEN], 1);
+	bed_stop(&b);
+}
+
+Test(soft_system, double_and_triple_faults)
+{
+	struct bed b;
+
+	/* #PF whose handler's gate is bad: #GP on top of #PF is #DF. */
+	BED_START(&b, guest_access, false);
+	bed_gate(&b, 14, 0, 0, 0x5);
+	b.r.rsi = BED_WIN;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run_to_hlt(&b), 8);
+	cr_assert_eq(bed_stack(&b, 0), 0);
+	bed_stop(&b);
+
+	/* #UD with a bad gate is #GP: no double fault. */
+	BED_START(&b, guest_ud, false);
+	bed_gate(&b, 6, 0, 0, 0x5);
+	cr_assert_eq(bed_run_to_hlt(&b), 13);
+	cr_assert_eq(bed_stack(&b, 0), 6 * 8 + 2 + 1);
+	bed_stop(&b);
+
+	/* No stack to push to: #DF cannot be delivered either. */
+	BED_START(&b, guest_ud, true);
+	*bed_u64(&b, BED_TSS + 4) = BED_WIN;
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_SHUTDOWN);
+	cr_assert_eq(b.run.retired, 0);
+	cr_assert_eq(b.r.rip, BED_CODE);
+	bed_stop(&b);
+}
+
+Test(soft_system, a_guest_that_only_faults_gives_the_cpu_back)
+{
+	struct bed b;
+
+	/* #PF on IST 1 whose handler cannot be fetched: for ever, without an instruction. */
+	BED_START(&b, guest_access, false);
+	bed_gate(&b, 14, BED_WIN, 1, 0xe);
+	b.r.rsi = BED_WIN;
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
+	cr_assert_eq(b.run.retired, 0);
+	bed_stop(&b);
+}
+
+/* ---- interrupts ---- */
+
+BED_GUEST(guest_sti, "mov $1, %eax\n"
+		     "sti\n"
+		     "add $1, %eax\n"
+		     "add $1, %eax\n"
+		     "add $1, %eax\n"
+		     "hlt\n");
+
+Test(soft_system, external_interrupts_wait_for_if_and_the_shadow)
+{
+	struct bed b;
+
+	for (uint64_t slice = 0; slice < 3; slice++) {
+		BED_START(&b, guest_sti, false);
+		cr_assert_eq(o->interrupt(b.v, 0x55), 0);
+		cr_assert_eq(o->interrupt(b.v, 0x56), -EBUSY);
+		while (bed_run(&b, slice) == VMM_EXIT_BUDGET)
+			;
+		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+		cr_assert_eq(b.r.rip, BED_HANDLERS + 0x56);
+		cr_assert_eq(b.r.rax, 2);
+		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 9);
+		cr_assert_eq(bed_stack(&b, 2) & 0x200, 0x200);
+		cr_assert_eq(b.r.rflags & 0x200, 0);
+		cr_assert_eq(INSNS(&b, OS), 4);
+		cr_assert_eq(o->interrupt(b.v, 0x56), 0);
+		bed_stop(&b);
+	}
+}
+
+/* A shadow lasts one instruction, wherever the budget ends. */
+Test(soft_system, the_shadow_is_over_after_one_instruction)
+{
+	struct bed b;
+
+	for (uint64_t n = 2; n <= 5; n++) {
+		BED_START(&b, guest_sti, false);
+		cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
+		cr_assert_eq(o->interrupt(b.v, 0x77), 0);
+		cr_assert_eq(bed_run_to_hlt(&b), 0x77);
+		cr_assert_eq(b.r.rax, n == 2 ? 2 : n - 1, "%lu: %llu", n, b.r.rax);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(guest_nmi, "1: add $1, %eax\njmp 1b\n");
+BED_GUEST(guest_iret, "iretq\n");
+
+Test(soft_system, nmis_are_masked_until_iret)
+{
+	struct bed b;
+
+	BED_START(&b, guest_nmi, true);
+	memcpy(b.ram + BED_DATA, guest_iret, 2);
+	bed_gate(&b, 2, BED_DATA, 0, 0xe);
+	cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
+	cr_assert_eq(o->nmi(b.v), 0);
+	cr_assert_eq(o->nmi(b.v), -EBUSY);
+	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET); /* the IRETQ */
+	cr_assert_eq(INSNS(&b, OS), 1);
+	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES_TAKEN], 1);
+	cr_assert_eq(cpl(&b), 3);
+	cr_assert_eq(o->nmi(b.v), 0);
+	cr_assert_eq(bed_run(&b, 11), VMM_EXIT_BUDGET);
+	cr_assert_eq(INSNS(&b, OS), 2);
+	cr_assert_eq(INSNS(&b, USR), 20);
+	cr_assert_eq(b.r.rax, 10);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_tf, "pushf\n"
+		    "orl $0x100, (%rsp)\n"
+		    "popf\n"
+		    "add $1, %eax\n"
+		    "add $1, %eax\n");
+
+Test(soft_system, the_trap_flag_stops_after_one_instruction)
+{
+	struct bed b;
+
+	BED_START(&b, guest_tf, true);
+	cr_assert_eq(bed_run_to_hlt(&b), 1);
+	cr_assert_eq(b.r.rax, 1);
+	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 12);
+	cr_assert_eq(INSNS(&b, USR), 4);
+	bed_stop(&b);
+}
+
+/* ---- privilege ---- */
+
+BED_GUEST(guest_syscall, "mov $0xc0000081, %ecx\n" /* STAR */
+			 "xor %eax, %eax\n"
+			 "mov $0x00180008, %edx\n"
+			 "wrmsr\n"
+			 "inc %ecx\n" /* LSTAR */
+			 "lea 3f(%rip), %rax\n"
+			 "xor %edx, %edx\n"
+			 "wrmsr\n"
+			 "add $2, %ecx\n" /* FMASK */
+			 "mov $0x241, %eax\n"
+			 "wrmsr\n"
+			 "rdmsr\n"
+			 "mov %eax, %r15d\n"
+			 "lea 1f(%rip), %rcx\n"
+			 "mov $0x202, %r11d\n"
+			 "sysretq\n" /* 16 instructions */
+			 "1: mov $100, %ebx\n"
+			 "2: stc\n"
+			 "syscall\n"
+			 "jnc 4f\n"
+			 "dec %ebx\n"
+			 "jne 2b\n"
+			 "4: ud2\n"
+			 "3: jc 5f\n"
+			 "add $1, %r14\n"
+			 "sysretq\n"
+			 "5: hlt\n");
+
+Test(soft_system, syscall_and_sysret_count_by_mode)
+{
+	struct bed b;
+
+	for (uint64_t slice = 0; slice < 4; slice++) {
+		BED_START(&b, guest_syscall, false);
+		while (bed_run(&b, slice) == VMM_EXIT_BUDGET)
+			;
+		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
+		cr_assert_eq(b.r.rip, BED_HANDLERS + 7); /* #UD from user mode */
+		cr_assert_eq(b.r.r14, 100);
+		cr_assert_eq(b.r.r15, 0x241);
+		cr_assert_eq(INSNS(&b, USR), 1 + 100 * 5);
+		cr_assert_eq(INSNS(&b, OS), 16 + 100 * 3 + 1);
+		/* user: syscall, jnc, jne */
+		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES], 300);
+		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES_TAKEN], 199);
+		/* kernel: jc, sysret */
+		cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES], 1 + 200);
+		cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES_TAKEN], 1 + 100);
+		bed_stop(&b);
+	}
+}
+
+BED_GUEST(guest_segments, "sub $16, %rsp\n"
+			  "movw $0x3f, (%rsp)\n"
+			  "movq $0x6000, 2(%rsp)\n"
+			  "lgdt (%rsp)\n"
+			  "movw $0xfff, (%rsp)\n"
+			  "movq $0x5000, 2(%rsp)\n"
+			  "lidt (%rsp)\n"
+			  "mov $0x30, %eax\n"
+			  "ltr %ax\n"
+			  "str %ebx\n"
+			  "mov $0x10, %eax\n"
+			  "mov %eax, %ss\n"
+			  "mov %ax, %ds\n"
+			  "mov %ss, %ecx\n"
+			  "pushq $0x8\n"
+			  "lea 1f(%rip), %rax\n"
+			  "push %rax\n"
+			  "lretq\n"
+			  "1: mov $0xc0000102, %ecx\n"
+			  "mov $0x300000, %eax\n"
+			  "xor %edx, %edx\n"
+			  "wrmsr\n"
+			  "swapgs\n"
+			  "mov %gs:0x18, %r8\n"
+			  "mov $3, %edx\n"
+			  "mov %gs:(,%rdx,8), %r9\n"
+			  "mov %gs:8(%edx,%edx,4), %r10b\n"
+			  "sgdt 0x300100\n"
+			  "mov $0x23, %eax\n"
+			  "pushq %rax\n" /* IRETQ to user */
+			  "pushq $0x123450\n"
+			  "pushq $0x202\n"
+			  "pushq $0x2b\n"
+			  "lea 2f(%rip), %rax\n"
+			  "push %rax\n"
+			  "iretq\n"
+			  "2: mov %ss, %r11d\n"
+			  "ud2\n");
+
+Test(soft_system, segments_and_iret)
+{
+	struct kvm_sregs s;
+	struct bed b;
+
+	BED_START(&b, guest_segments, false);
+	o->get_sregs(b.v, &s);
+	s.gdt.limit = s.idt.limit = 0x3f;
+	s.gdt.base = BED_GDT;
+	s.idt.base = 0;
+	s.tr.limit = 0;
+	o->set_sregs(b.v, &s);
+	*bed_u64(&b, BED_DATA + 0x18) = 0x1122334455667788;
+	b.ram[BED_DATA + 8 + 15] = 0x99;
+	cr_assert_eq(bed_run_to_hlt(&b), 6);
+	o->get_sregs(b.v, &s);
+	cr_assert_eq(s.gdt.limit, 0x3f);
+	cr_assert_eq(s.idt.base, BED_IDT);
+	cr_assert_eq(s.tr.base, BED_TSS);
+	cr_assert_eq(s.tr.type, 0xb);
+	cr_assert_eq(b.ram[BED_GDT + 0x35], 0x8b);
+	cr_assert_eq(b.r.rbx, 0x30);
+	cr_assert_eq(b.r.r8, 0x1122334455667788);
+	cr_assert_eq(b.r.r9, b.r.r8);
+	cr_assert_eq(b.r.r10, 0x99);
+	cr_assert_eq(b.r.r11, BED_SS3);
+	cr_assert_eq(*bed_u64(&b, BED_DATA + 0x102), BED_GDT);
+	cr_assert_eq(bed_stack(&b, 3), 0x123450); /* user RSP */
+	cr_assert_eq(s.gs.base, BED_DATA);
+	bed_stop(&b);
+}
+
+/* ---- exits ---- */
+
+BED_GUEST(guest_exits, "mov $0x4000, %ecx\n"
+		       "rdmsr\n"
+		       "mov %eax, %r8d\n"
+		       "mov %edx, %r9d\n"
+		       "mov $0x11223344, %eax\n"
+		       "mov $0x55667788, %edx\n"
+		       "wrmsr\n"
+		       "mov $3, %ecx\n"
+		       "rdpmc\n"
+		       "mov $0x1f0, %edx\n"
+		       "in %dx, %ax\n"
+		       "outb %al, $0x80\n"
+		       "mov $0x9999, %ecx\n"
+		       "rdmsr\n" /* answered with a fault */
+		       "nop\n");
+
+Test(soft_system, exits_retire_when_answered)
+{
+	static const struct vpmu_msr_range ranges[] = {{0x3ff0, 0x20}, {0, 0}};
+	struct bed b;
+
+	bed_init(&b);
+	cr_assert_eq(o->vm_trap_msrs(b.vm, ranges), 0);
+	cr_assert_eq(o->vcpu_create(b.vm, 0, &b.v), 0);
+	cr_assert_eq(o->vm_trap_msrs(b.vm, ranges), -EBUSY);
+	o->set_tally(b.v, &b.t);
+	bed_load(&b, guest_exits, guest_exits_end, false);
+
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDMSR);
+	cr_assert_eq(b.run.u.msr.index, 0x4000);
+	cr_assert_eq(b.run.retired, 1);
+	cr_assert_eq(INSNS(&b, OS), 1);
+	cr_assert_eq(b.r.rip, BED_CODE + 5);
+	b.run.u.msr.data = 0xaaaabbbbccccdddd;
+	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
+	cr_assert_eq(b.run.retired, 1);
+	cr_assert_eq(b.r.rip, BED_CODE + 7);
+	cr_assert_eq(b.r.rdx, 0xaaaabbbb);
+
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_WRMSR);
+	cr_assert_eq(b.run.u.msr.index, 0x4000);
+	cr_assert_eq(b.run.u.msr.data, 0x5566778811223344);
+	cr_assert_eq(INSNS(&b, OS), 6);
+	cr_assert_eq(b.r.r8, 0xccccdddd);
+	cr_assert_eq(b.r.r9, 0xaaaabbbb);
+
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDPMC);
+	cr_assert_eq(b.run.u.pmc.index, 3);
+	cr_assert_eq(b.run.retired, 2); /* wrmsr, mov */
+	cr_assert_eq(INSNS(&b, OS), 8);
+	b.run.u.pmc.data = 0x123456789a;
+
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
+	cr_assert_eq(b.r.rax, 0x3456789a);
+	cr_assert(b.run.u.io.in);
+	cr_assert_eq(b.run.u.io.port, 0x1f0);
+	cr_assert_eq(b.run.u.io.size, 2);
+	b.run.u.io.data = 0xbeef;
+
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
+	cr_assert_not(b.run.u.io.in);
+	cr_assert_eq(b.run.u.io.port, 0x80);
+	cr_assert_eq(b.run.u.io.size, 1);
+	cr_assert_eq(b.run.u.io.data, 0xef);
+	cr_assert_eq(b.r.rax, 0x3456beef);
+
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDMSR);
+	cr_assert_eq(b.run.u.msr.index, 0x9999); /* unknown: not in the ranges either */
+	cr_assert_eq(INSNS(&b, OS), 13);
+	b.run.u.msr.fault = true;
+	cr_assert_eq(bed_run_to_hlt(&b), 13);
+	cr_assert_eq(bed_stack(&b, 1), BED_CODE + (uint64_t)(guest_exits_end - guest_exits) - 3);
+	cr_assert_eq(INSNS(&b, OS), 14); /* the handler's HLT only */
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_pce, "mov $1, %ecx\nrdpmc\nud2\n");
+
+Test(soft_system, rdpmc_in_user_mode_needs_pce)
+{
+	struct kvm_sregs s;
+	struct bed b;
+
+	BED_START(&b, guest_pce, true);
+	o->get_sregs(b.v, &s);
+	s.cr4 |= 0x100;
+	o->set_sregs(b.v, &s);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_RDPMC);
+	cr_assert_eq(b.run.u.pmc.index, 1);
+	cr_assert_eq(bed_run_to_hlt(&b), 6);
+	cr_assert_eq(INSNS(&b, USR), 2);
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_cpuid, "mov $0xb, %eax\nmov $1, %ecx\ncpuid\n"
+		       "mov %eax, %r8d\nmov %edx, %r9d\n"
+		       "mov $7, %eax\nmov $5, %ecx\ncpuid\n"
+		       "mov %ebx, %r10d\n"
+		       "mov $0x12345, %eax\ncpuid\nhlt\n");
+
+Test(soft_system, cpuid_is_a_table)
+{
+	static const struct kvm_cpuid_entry2 table[] = {
+		{.function = 0xb, .index = 0, .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX, .eax = 1},
+		{.function = 0xb,
+		 .index = 1,
+		 .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX,
+		 .eax = 2,
+		 .edx = 9},
+		{.function = 7, .ebx = 77},
+	};
+	struct bed b;
+
+	BED_START(&b, guest_cpuid, false);
+	cr_assert_eq(o->set_cpuid(b.v, table, 3), 0);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_eq(b.r.r8, 2);
+	cr_assert_eq(b.r.r9, 9);
+	cr_assert_eq(b.r.r10, 77);
+	cr_assert_eq(b.r.rax | b.r.rbx | b.r.rcx | b.r.rdx, 0);
+	bed_stop(&b);
+}
+
+/* F3 49 90 exchanges RAX and R8 on AMD's CPUs and pauses on Intel's. */
+BED_GUEST(guest_pause, "mov $1, %eax\nmov $2, %r8d\n.byte 0xf3, 0x49, 0x90\nhlt\n");
+
+Test(soft_system, cpuid_names_the_vendor)
+{
+	static const struct kvm_cpuid_entry2 intel = {
+		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
+	static const struct kvm_cpuid_entry2 amd = {
+		.ebx = 0x68747541, .edx = 0x69746e65, .ecx = 0x444d4163};
+	static const struct {
+		const struct kvm_cpuid_entry2 *table;
+		uint64_t rax;
+	} rows[] = {{NULL, 2}, {&intel, 1}, {&intel, 1}, {&amd, 2}, {&intel, 1}, {NULL, 2}};
+	struct bed b;
+
+	/* The code has been decoded, for the other vendor, when the next row runs it. */
+	BED_START(&b, guest_pause, false);
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_assert_eq(o->set_cpuid(b.v, rows[i].table, rows[i].table ? 1 : 0), 0);
+		b.r.rip = BED_CODE;
+		o->set_regs(b.v, &b.r);
+		cr_assert_eq(bed_run_to_hlt(&b), -1);
+		cr_assert_eq(b.r.rax, rows[i].rax, "row %u: rax %llu", i, b.r.rax);
+	}
+	bed_stop(&b);
+}
+
+BED_GUEST(guest_tsc, "rdtsc\n"
+		     "mov %eax, %ebx\n"
+		     "rdtsc\n"
+		     "sub %ebx, %eax\n"
+		     "mov %eax, %r8d\n"
+		     "mov $0x10, %ecx\n"
+		     "mov $1000000, %eax\n"
+		     "xor %edx, %edx\n"
+		     "wrmsr\n"
+		     "rdtsc\n"
+		     "hlt\n");
+
+Test(soft_system, the_tsc_is_modelled_time)
+{
+	struct bed b, c;
+
+	BED_START(&b, guest_tsc, false);
+	cr_assert_eq(bed_run_to_hlt(&b), -1);
+	cr_assert_gt(b.r.r8, 0);
+	cr_assert_lt(b.r.r8, 100);
+	cr_assert_gt(b.r.rax, 1000000);
+	cr_assert_lt(b.r.rax, 1000100);
+	BED_START(&c, guest_tsc, false);
+	while (bed_run(&c, 1) == VMM_EXIT_BUDGET)
+		;
+	cr_assert_eq(memcmp(&b.r, &c.r, sizeof(b.r)), 0);
+	bed_stop(&b);
+	bed_stop(&c);
+}
+
+BED_GUEST(guest_hlt, "hlt\nadd $1, %eax\nhlt\n");
+
+Test(soft_system, hlt_retires_and_waits)
+{
+	struct bed b;
+
+	BED_START(&b, guest_hlt, false);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
+	cr_assert_eq(b.run.retired, 1);
+	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	/* Nothing wakes it; new registers do. */
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
+	cr_assert_eq(b.run.retired, 0);
+	cr_assert_eq(b.r.rip, BED_CODE + 1);
+	o->set_regs(b.v, &b.r);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_HLT);
+	cr_assert_eq(b.run.retired, 2);
+	cr_assert_eq(b.r.rax, 1);
+	bed_stop(&b);
+}
+
+Test(soft_system, only_64bit_mode)
+{
+	struct kvm_sregs s;
+	struct bed b;
+
+	BED_START(&b, guest_hlt, false);
+	o->get_sregs(b.v, &s);
+	s.cs.l = 0;
+	o->set_sregs(b.v, &s);
+	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
+	cr_assert(strstr(b.run.u.error.msg, "not in 64-bit mode"), "%s", b.run.u.error.msg);
+	s.cs.l = 1;
+	s.cr8 = 16;
+	cr_assert_eq(o->set_sregs(b.v, &s), -EINVAL);
+	bed_stop(&b);
+}
+
+Test(soft_system, vm_create_refuses_odd_memory)
+{
+	static uint8_t mem[4096] __attribute__((aligned(4096)));
+	static const struct vmm_ram rows[] = {
+		{.base = NULL, .nr = 1, .slot = {{0, 2 << 20}}},
+		{.base = mem + 1, .nr = 1, .slot = {{0, 2 << 20}}},
+		{.base = mem, .nr = 0, .slot = {{0, 2 << 20}}},
+		{.base = mem, .nr = VMM_RAM_SLOTS + 1, .slot = {{0, 2 << 20}}},
+		{.base = mem, .nr = 1, .slot = {{0, 0}}},
+		{.base = mem, .nr = 1, .slot = {{0, 4096}}},
+		{.base = mem, .nr = 1, .slot = {{2 << 20, 2 << 20}}}, /* not from 0 */
+		{.base = mem, .nr = 2, .slot = {{0, 4 << 20}, {2 << 20, 4 << 20}}},
+		{.base = mem, .nr = 2, .slot = {{0, 4 << 20}, {(4 << 20) + 4096, 4 << 20}}},
+		{.base = mem, .nr = 2, .slot = {{0, 2 << 20}, {1ull << 40, 2 << 20}}},
+		{.base = mem, .nr = 2, .slot = {{0, 2 << 20}, {4 << 20, ~0x1fffffull}}},
+	};
+	struct vmm_engine_vm *vm;
+	struct vmm_engine *e;
+	char why[64];
+
+	cr_assert_eq(o->open(&e, why, sizeof(why)), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_assert_eq(o->vm_create(e, &rows[i], &vm), -EINVAL, "row %zu", i);
+	o->close(e);
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Alarms of the pCPU's PMU: how far execution may go without passing the instruction that makes an
+ * alarm due. run.c calls soft_alarm_limit() for each chunk, cache.c calls soft_alarm_decoded() for
+ * each new block. This file must never change the tally.
+ *
+ * A chunk is limited so that it cannot pass an armed alarm. The limit follows from the most events
+ * that its instructions can make. Close to an alarm this limit is less than a block. The block is
+ * then examined instruction by instruction, because the events of most instructions are known when
+ * they are decoded. Three things are not known then:
+ *   - whether the branch at the end of the block is taken;
+ *   - how many cycles a repeated string instruction adds (it ends its block);
+ *   - in which mode the events after a system instruction count.
+ * While an alarm is armed, the dispatch loop stops immediately after system and repeated string
+ * instructions, and run.c examines the alarms again.
+ */
+#include "vmm/emu/internal.h"
+
+/* Most cycles of a system instruction. One may be the last instruction of a chunk; v->density does
+ * not include it. */
+#define SYS_CYCLES (SOFT_COST_MAX + SOFT_TAKEN_CYCLES)
+
+static unsigned int ev_count(uint8_t ev, enum vpmu_soft_event event)
+{
+	switch (event) {
+	case VPMU_SOFT_INSTRUCTIONS:
+		return 1;
+	case VPMU_SOFT_CYCLES:
+	case VPMU_SOFT_REF_CYCLES:
+		return ev >> SOFT_EV_COST_SHIFT;
+	case VPMU_SOFT_LOADS:
+		return !!(ev & SOFT_EV_LOAD);
+	case VPMU_SOFT_STORES:
+		return !!(ev & SOFT_EV_STORE);
+	case VPMU_SOFT_BRANCHES:
+		return !!(ev & SOFT_EV_BRANCH);
+	default:
+		return 0; /* taken branches are known only at the end of the block */
+	}
+}
+
+/* The number of instructions of @b up to and including the one that makes the @left-th event, or
+ * all of @b if none does. */
+static int64_t walk(const struct soft_block *b, enum vpmu_soft_event event, uint64_t left)
+{
+	uint64_t sum = 0;
+	int64_t n = 0;
+
+	for (const struct soft_op *op = b->ops; op < b->ops + b->nr_ops && sum < left; op++)
+		if (op->len) {
+			sum += ev_count(op->ev, event);
+			n++;
+		}
+	return sum < left ? b->n : n;
+}
+
+int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n)
+{
+	const struct vpmu_soft_tally *t = v->tally;
+	unsigned int mode = v->cpl ? 1u << VPMU_SOFT_USR : 1u << VPMU_SOFT_OS;
+
+	for (uint32_t armed = t->armed; armed; armed &= armed - 1) {
+		const struct vpmu_soft_alarm *a = &t->alarm[__builtin_ctz(armed)];
+		uint64_t left, most;
+
+		if (!(a->modes & mode))
+			continue;
+		left = vpmu_soft_alarm_left(t, a);
+		most = left;
+		if (a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES)
+			most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
+		if (most < (uint64_t)b->n)
+			most = (uint64_t)walk(b, a->event, left);
+		if (most < (uint64_t)n)
+			n = (int64_t)most;
+	}
+	return n;
+}
+
+int64_t soft_deadline_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n,
+			    uint64_t left, bool *armed)
+{
+	uint64_t most;
+
+	/* Further away than any chunk gets. (Repeated string instructions look by themselves.) */
+	if (left > (uint64_t)n * SYS_CYCLES)
+		return n;
+	*armed = true;
+	most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
+	if (most < (uint64_t)b->n)
+		most = (uint64_t)walk(b, VPMU_SOFT_CYCLES, left);
+	return most < (uint64_t)n ? (int64_t)most : n;
+}
+
+void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone)
+{
+	uint32_t cycles = (b->sum >> SOFT_LANE_CYCLES & 0xffff) + SOFT_TAKEN_CYCLES, most;
+
+	most = (cycles + (uint32_t)b->n - 1) / (uint32_t)b->n;
+	if (alone || most <= v->density)
+		return;
+	v->density = most;
+	v->attn |= SOFT_ATTN_DENSE;
+}

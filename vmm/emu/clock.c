@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The clock of a soft VM with interrupt controllers, and its vCPUs that wait ("Halted vCPUs" in
+ * vmm/engine/engine.h). See chip.h.
+ *
+ * A vCPU's own time is plat.ahead + cycles. Between runs it stands still. chip.now is the largest
+ * own time of any vCPU. A vCPU that begins to run, or looks at the clock, catches up with it. So
+ * time advances with the vCPU that is ahead, and no vCPU sees it go back. From when all vCPUs sleep
+ * until the first one runs again, chip.now is the time at which the last one fell asleep, and the
+ * waker's clock says what has been added since. A vCPU that was woken may wait long for its pCPU:
+ * if the clock stood still meanwhile, that of an idle VM would lose time at each of its timers.
+ *
+ * A timer that is due stops its vCPU exactly behind the instruction that passes its time, whatever
+ * the slices are: soft_chip_limit() works like alarm.c. A timer of a vCPU that sleeps stops the
+ * vCPU that runs in the same way, and that one wakes it.
+ */
+#include "vmm/emu/irqchip/chip.h"
+#include "vmm/emu/internal.h"
+
+/* ---- the clock ---- */
+
+uint64_t soft_chip_now(struct soft_vcpu *v, uint64_t cycles)
+{
+	_Atomic uint64_t *clock = &v->chip->now;
+	uint64_t own = v->plat.ahead + v->cycles + cycles, now = atomic_load(clock);
+
+	while (now < own)
+		if (atomic_compare_exchange_weak(clock, &now, own))
+			return own;
+	v->plat.ahead += now - own;
+	return now;
+}
+
+/* Only under the lock. */
+static uint64_t clock_now(struct soft_chip *c)
+{
+	uint64_t now = atomic_load(&c->now), from = atomic_load(&c->idle_from);
+
+	if (from && c->waker.time)
+		now += c->waker.time(c->waker.arg) - from;
+	return now;
+}
+
+uint64_t soft_chip_base(struct soft_chip *c)
+{
+	uint64_t now;
+
+	pthread_mutex_lock(&c->lock);
+	now = clock_now(c);
+	pthread_mutex_unlock(&c->lock);
+	return now;
+}
+
+/* ---- who sleeps; only under the lock ---- */
+
+/* The time at which the first timer of those that sleep is due. */
+static uint64_t first_due(const struct soft_chip *c)
+{
+	uint64_t due = LAPIC_NEVER;
+
+	for (unsigned int i = 0; i < c->nr; i++) {
+		const struct soft_vcpu *v = c->vcpu[i];
+
+		if (v && atomic_load(&v->plat.asleep) && v->plat.sleep_due < due)
+			due = v->plat.sleep_due;
+	}
+	return due;
+}
+
+static void awaken(struct soft_chip *c, struct soft_vcpu *v)
+{
+	c->awake++;
+	atomic_store(&v->plat.asleep, false);
+	atomic_store(&c->due, first_due(c));
+}
+
+/* All sleep from now on. */
+static void begin_idle(struct soft_chip *c)
+{
+	atomic_store(&c->now, clock_now(c)); /* one that was woken may have ended before it ran */
+	atomic_store(&c->idle_from, c->waker.time ? c->waker.time(c->waker.arg) : 0);
+}
+
+/* A VM that nobody has let run for so long, although a timer was due, was stopped: its process was,
+ * or the host. */
+#define STOPPED_NS 1000000000ULL
+
+/* All have slept, and none has run since. Tell the guest if its VM was stopped meanwhile. */
+static void tell_if_stopped(struct soft_chip *c)
+{
+	uint64_t now = clock_now(c), due = LAPIC_NEVER;
+
+	/* Those that were woken and wait for their pCPU are not asleep any more. */
+	for (unsigned int i = 0; i < c->nr; i++)
+		if (c->vcpu[i] && c->vcpu[i]->plat.sleep_due < due)
+			due = c->vcpu[i]->plat.sleep_due;
+	if (now < due || now - due < STOPPED_NS)
+		return;
+	for (unsigned int i = 0; i < c->nr; i++)
+		if (c->vcpu[i])
+			soft_whole_stopped(c->vcpu[i]);
+}
+
+/* One runs from now on. */
+static void end_idle(struct soft_chip *c)
+{
+	if (atomic_load(&c->idle_from))
+		tell_if_stopped(c);
+	atomic_store(&c->now, clock_now(c));
+	atomic_store(&c->idle_from, 0);
+}
+
+/* When expire() must be called; 0: never, or there is no waker. */
+static uint64_t wake_time(const struct soft_chip *c)
+{
+	uint64_t due = atomic_load(&c->due), now = atomic_load(&c->now);
+	uint64_t from = atomic_load(&c->idle_from);
+
+	if (c->awake || !from || due == LAPIC_NEVER)
+		return 0;
+	due = due > now ? due - now : 0;
+	return due < LAPIC_NEVER - from ? from + due : LAPIC_NEVER;
+}
+
+/* Whether nothing can ever wake any vCPU. Interrupts wake none that has masked them. */
+static bool dead(struct soft_chip *c)
+{
+	enum ioapic_open open;
+	bool any = false;
+
+	pthread_mutex_lock(&c->ioapic_lock);
+	open = ioapic_open(&c->ioapic);
+	pthread_mutex_unlock(&c->ioapic_lock);
+	for (unsigned int i = 0; i < c->nr; i++) {
+		const struct soft_vcpu *v = c->vcpu[i];
+
+		if (v && v->plat.sleep_open)
+			any |= v->plat.sleep_due != LAPIC_NEVER || open == IOAPIC_OPEN;
+	}
+	return !any && open != IOAPIC_OPEN_ALWAYS;
+}
+
+/* Note those in *w whose timers are due, and let them count as awake. */
+static void wake_due(struct soft_chip *c, uint64_t now, struct soft_wakes *w)
+{
+	for (unsigned int i = 0; i < c->nr; i++) {
+		struct soft_vcpu *v = c->vcpu[i];
+
+		if (!v || !atomic_load(&v->plat.asleep) || v->plat.sleep_due > now)
+			continue;
+		awaken(c, v);
+		w->bits[i / 64] |= 1ULL << i % 64;
+	}
+}
+
+/* ---- waking ---- */
+
+static void call_waker(const struct vmm_waker *waker, const struct soft_wakes *w)
+{
+	if (!waker->wake)
+		return;
+	for (unsigned int i = 0; i < 4; i++)
+		for (uint64_t bits = w->bits[i]; bits; bits &= bits - 1)
+			waker->wake(waker->arg, i * 64 + (unsigned int)__builtin_ctzll(bits));
+}
+
+static bool none(const struct soft_wakes *w)
+{
+	return !(w->bits[0] | w->bits[1] | w->bits[2] | w->bits[3]);
+}
+
+void soft_chip_wake(struct soft_chip *c, const struct soft_wakes *w)
+{
+	struct vmm_waker waker;
+
+	if (none(w))
+		return;
+	pthread_mutex_lock(&c->lock);
+	for (unsigned int i = 0; i < c->nr; i++)
+		if ((w->bits[i / 64] >> i % 64 & 1) && c->vcpu[i] &&
+		    atomic_load(&c->vcpu[i]->plat.asleep))
+			awaken(c, c->vcpu[i]);
+	waker = c->waker;
+	pthread_mutex_unlock(&c->lock);
+	call_waker(&waker, w);
+}
+
+void soft_chip_expire(struct soft_chip *c, uint64_t *next)
+{
+	struct soft_wakes w = {0};
+	struct vmm_waker waker;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->awake)
+		wake_due(c, clock_now(c), &w);
+	*next = wake_time(c);
+	waker = c->waker;
+	pthread_mutex_unlock(&c->lock);
+	call_waker(&waker, &w);
+}
+
+/* A vCPU that runs has come to the time at which a timer of one that sleeps is due. */
+static void expire_others(struct soft_chip *c, uint64_t now)
+{
+	struct soft_wakes w = {0};
+	struct vmm_waker waker;
+
+	pthread_mutex_lock(&c->lock);
+	wake_due(c, now, &w);
+	waker = c->waker;
+	pthread_mutex_unlock(&c->lock);
+	call_waker(&waker, &w);
+}
+
+void soft_chip_waker(struct soft_chip *c, const struct vmm_waker *w)
+{
+	pthread_mutex_lock(&c->lock);
+	end_idle(c);
+	c->waker = w ? *w : (struct vmm_waker){0};
+	if (!c->awake)
+		begin_idle(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- a vCPU runs, halts, ends ---- */
+
+void soft_chip_enter(struct soft_vcpu *v)
+{
+	struct soft_chip *c = v->chip;
+
+	if (atomic_load(&v->plat.asleep) || atomic_load(&c->idle_from)) {
+		pthread_mutex_lock(&c->lock);
+		if (atomic_load(&v->plat.asleep))
+			awaken(c, v);
+		if (atomic_load(&c->idle_from))
+			end_idle(c);
+		pthread_mutex_unlock(&c->lock);
+	}
+	soft_chip_now(v, 0);
+	soft_chip_signals(v);
+}
+
+bool soft_chip_poll(struct soft_vcpu *v)
+{
+	uint64_t now = soft_chip_now(v, 0);
+
+	if (unlikely(now >= v->plat.timer_due)) {
+		v->extra += SOFT_EFFORT_CLOCK;
+		v->lapic.now = now;
+		v->lapic.tsc_offset = v->tsc_offset;
+		lapic_timer_expire(&v->lapic);
+		soft_chip_timer(v);
+		soft_irq_update(v);
+	}
+	if (unlikely(now >= atomic_load_explicit(&v->chip->due, memory_order_relaxed)))
+		expire_others(v->chip, now);
+	if (unlikely(soft_chip_posted(v))) {
+		soft_chip_take(v);
+		return atomic_load(&v->plat.signals) & (SOFT_POST_INIT | SOFT_POST_SIPI);
+	}
+	return false;
+}
+
+int64_t soft_chip_limit(struct soft_vcpu *v, const struct soft_block *b, int64_t n, bool *armed)
+{
+	uint64_t due = atomic_load_explicit(&v->chip->due, memory_order_relaxed);
+	uint64_t own = v->plat.ahead + v->cycles;
+
+	if (v->plat.timer_due < due)
+		due = v->plat.timer_due;
+	due = due > own ? due - own : 1;
+	v->plat.stop_cycles = due < LAPIC_NEVER - v->cycles ? v->cycles + due : LAPIC_NEVER;
+	return soft_deadline_limit(v, b, n, due, armed);
+}
+
+void soft_chip_timer(struct soft_vcpu *v)
+{
+	uint64_t due = lapic_timer_due(&v->lapic);
+
+	/* The chunk's limit is out of date. */
+	if (due < v->plat.timer_due)
+		v->attn |= SOFT_ATTN_EVENT;
+	v->plat.timer_due = due;
+}
+
+bool soft_chip_halt(struct soft_vcpu *v)
+{
+	struct soft_chip *c = v->chip;
+	struct vmm_run *run = v->run;
+	struct soft_wakes others = {0};
+	struct vmm_waker waker;
+	bool open = !v->plat.wait_sipi && (v->rflags & SOFT_IF);
+
+	soft_chip_now(v, 0);
+	pthread_mutex_lock(&c->lock);
+	v->plat.sleep_open = open;
+	v->plat.sleep_due = open ? v->plat.timer_due : LAPIC_NEVER;
+	atomic_store(&v->plat.asleep, true);
+	/* Pairs with post(). */
+	if (atomic_load(&v->plat.posted_any)) {
+		atomic_store(&v->plat.asleep, false);
+		pthread_mutex_unlock(&c->lock);
+		return false;
+	}
+	c->awake--;
+	atomic_store(&c->due, first_due(c));
+	if (!c->awake)
+		begin_idle(c);
+	run->exit = VMM_EXIT_HLT;
+	run->u.hlt.waits = c->awake || !dead(c);
+	run->u.hlt.deadline = wake_time(c);
+	waker = c->waker;
+	if (!run->u.hlt.waits) /* the others must learn it, too */
+		for (unsigned int i = 0; i < c->nr; i++)
+			if (c->vcpu[i] && c->vcpu[i] != v)
+				others.bits[i / 64] |= 1ULL << i % 64;
+	pthread_mutex_unlock(&c->lock);
+	call_waker(&waker, &others);
+	return true;
+}
+
+void soft_chip_retire(struct soft_vcpu *v, uint64_t *next)
+{
+	struct soft_chip *c = v->chip;
+
+	pthread_mutex_lock(&c->lock);
+	v->plat.sleep_open = false;
+	v->plat.sleep_due = LAPIC_NEVER;
+	if (!atomic_load(&v->plat.asleep)) {
+		atomic_store(&v->plat.asleep, true);
+		c->awake--;
+		if (!c->awake)
+			begin_idle(c);
+	}
+	atomic_store(&c->due, first_due(c));
+	*next = wake_time(c);
+	pthread_mutex_unlock(&c->lock);
+}

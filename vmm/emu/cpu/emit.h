@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the emitters (emit*.c) share. An emitter turns one decoded instruction into ops; there is
+ * one emitter per group of instructions. The table in isa.c assigns an emitter to every
+ * instruction of the closed list, and soft_emit() calls it. An emitter must never access guest
+ * memory or change the vCPU. state.c uses soft_isa_row() only.
+ */
+#ifndef VMM_SOFT_EMIT_H
+#define VMM_SOFT_EMIT_H
+
+#include <Zydis/Zydis.h>
+
+#include "vmm/emu/internal.h"
+#include "vmm/emu/cpu/ops.h"
+
+struct emit {
+	struct soft_code *c;
+	const ZydisDecodedInstruction *zi;
+	const ZydisDecodedOperand *zo;
+	uint64_t rip, next;
+	uint8_t ev;	     /* SOFT_EV_LOAD etc. without the cost */
+	enum soft_fclass fc; /* out: state of the lazy flags after an instruction that sets flags */
+};
+
+/* Emits the instruction and returns true. Returns false if the closed list does not have this form
+ * of the instruction. */
+typedef bool (*emit_fn)(struct emit *e, unsigned int arg);
+
+struct soft_isa_row {
+	ZydisMnemonic mnemonic;
+	emit_fn fn;
+	uint16_t arg;
+	uint8_t cost;  /* modelled cycles, without memory accesses (docs/emulator.md) */
+	uint8_t flags; /* ISA_* */
+};
+#define ISA_NO_MEM 1u /* do not count loads and stores of its memory operands */
+#define ISA_BRANCH 2u
+
+/* Modelled cycles that are added to a row's cost. */
+#define SOFT_COST_LOAD	2u
+#define SOFT_COST_STORE 1u
+#define SOFT_COST_LOCK	12u
+
+/* isa.c: the row of @m, or NULL if the closed list does not have @m. */
+const struct soft_isa_row *soft_isa_row(ZydisMnemonic m);
+
+/* A resolved memory operand. */
+struct emit_mem {
+	uint8_t base, idx, scale;
+	bool ss;
+	int64_t disp;
+};
+
+enum { ALU_ADD, ALU_OR, ALU_ADC, ALU_SBB, ALU_AND, ALU_SUB, ALU_XOR, ALU_CMP, ALU_TEST };
+/* Kinds of soft_help_locked, in addition to ALU_ADD..ALU_XOR. */
+enum {
+	LOCKED_INC = 16,
+	LOCKED_DEC,
+	LOCKED_NEG,
+	LOCKED_NOT,
+	LOCKED_BTS,
+	LOCKED_BTR,
+	LOCKED_BTC,
+	LOCKED_XADD,
+	LOCKED_XCHG,
+	LOCKED_CMPXCHG
+};
+enum { ROT_ROL, ROT_ROR, ROT_RCL, ROT_RCR };
+enum { SCAN_BSF, SCAN_BSR, SCAN_TZCNT, SCAN_LZCNT, SCAN_POPCNT };
+enum { STR_MOVS, STR_STOS, STR_LODS, STR_CMPS, STR_SCAS };
+enum { FLAG_CLC, FLAG_STC, FLAG_CMC, FLAG_CLD, FLAG_STD };
+#define EMIT_IMM 0xff /* src: the operand is op->imm */
+
+/* x87.c: op->idx, and op->scale of control instructions. */
+#define X87_STORE 1u
+#define X87_FLAGS 2u /* the result are flags */
+#define X87_LONG  4u
+#define X87_WAIT  8u  /* looks for exceptions that wait */
+#define X87_SMALL 16u /* the environment has its 16-bit format */
+enum {
+	X87_NOP,
+	X87_INIT,
+	X87_CLEX,
+	X87_LDCW,
+	X87_STCW,
+	X87_STSW,
+	X87_STSW_AX,
+	X87_LDENV,
+	X87_STENV,
+	X87_RSTOR,
+	X87_SAVE
+};
+
+/* simd.c, mmx.c: op->idx, and op->scale of moves. */
+#define SIMD_ALIGN    1u /* the memory operand must be aligned */
+#define SIMD_ZERO     2u /* of a load: the rest of the register becomes 0 */
+#define SIMD_FP	      2u /* uses MXCSR */
+#define SIMD_TO_GPR   4u
+#define SIMD_FROM_GPR 8u
+#define SIMD_FLAGS    16u /* the result are flags */
+#define SIMD_RIGHT    16u
+#define SIMD_LONG     16u /* takes long */
+#define SIMD_STRICT   64u /* of a move: MXCSR.MM does not matter */
+#define SIMD_STAYS    16u /* of MMX: with a memory operand, x87 registers stay as they are */
+#define SIMD_MMX      32u
+#define SIMD_SRC_MMX  64u
+#define SIMD_XMM      128u
+enum {
+	MOV_ALL,
+	MOV_LOW32,
+	MOV_LOW64,
+	MOV_ZERO64,
+	MOV_HL,
+	MOV_LH,
+	MOV_FROM32,
+	MOV_FROM64,
+	MOV_TO32,
+	MOV_TO64
+};
+enum { MMX_MOVE, MMX_LOAD, MMX_STORE, MMX_FROM_GPR, MMX_TO_GPR, MMX_FROM_XMM, MMX_TO_XMM };
+
+/* simd.c: the memory operand at SOFT_TEA. Traps. */
+int soft_simd_load(struct soft_vcpu *v, const struct soft_op *op, void *to);
+int soft_simd_store(struct soft_vcpu *v, const struct soft_op *op, const void *from);
+int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_simd_io *io,
+		     void (*call)(struct soft_simd_io *, const void *));
+/* mmx.c: whether an MMX instruction may execute (traps); MMn; and what each such instruction does
+ * to the x87 state if it does not fault. */
+int soft_mmx_enter(struct soft_vcpu *v);
+uint64_t soft_mmx(const struct soft_vcpu *v, unsigned int n);
+void soft_mmx_done(struct soft_vcpu *v);
+
+/* isa_fp.c: the rows of x87, MMX, SSE and SSE2. */
+extern const struct soft_isa_row soft_isa_fp[];
+extern const unsigned int soft_isa_nr_fp;
+/* soft_isa_same_name - @row, or the row of the SSE instruction whose mnemonic is that of a string
+ * instruction. */
+const struct soft_isa_row *soft_isa_same_name(const struct soft_isa_row *row,
+					      const struct ZydisDecodedInstruction_ *zi);
+
+/* emit.c */
+/* soft_gpr - the number of a general register: of its byte if it has 8 bits, as soft_rd() takes it.
+ * SOFT_ZERO: @r is none. */
+unsigned int soft_gpr(ZydisRegister r);
+/* soft_insn_events - SOFT_EV_* of an instruction; @cost: of one without a row in isa.c. */
+uint8_t soft_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
+			 unsigned int cost);
+struct soft_op *emit_add(struct emit *e, unsigned int opcode);
+struct soft_op *emit_helper(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *),
+			    unsigned int lg, unsigned int kind);
+struct soft_op *emit_sysop(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *));
+void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m);
+void emit_set_mem(struct soft_op *op, const struct emit_mem *m);
+/* Register that holds the segment base of memory operand @i. */
+uint8_t emit_seg(const struct emit *e, unsigned int i);
+struct soft_op *emit_load(struct emit *e, const struct emit_mem *m, unsigned int lg,
+			  unsigned int dst);
+struct soft_op *emit_store(struct emit *e, const struct emit_mem *m, unsigned int lg,
+			   unsigned int src);
+/* Emit an op that leaves the effective address of operand @i in SOFT_TEA. */
+void emit_tea(struct emit *e, unsigned int i);
+unsigned int emit_reg(const struct emit *e, unsigned int i);
+/* Return the register that holds source operand @i. For a memory operand that is SOFT_T0, and a
+ * load into it is emitted. */
+unsigned int emit_src(struct emit *e, unsigned int i);
+/* emit_rmw_begin and emit_rmw_end enclose the ops that modify operand @i. emit_rmw_begin returns
+ * the register that those ops must modify. For a memory operand the two emit the load and the
+ * store. */
+unsigned int emit_rmw_begin(struct emit *e, unsigned int i, struct emit_mem *m);
+void emit_rmw_end(struct emit *e, unsigned int i, const struct emit_mem *m);
+
+static inline bool emit_is_mem(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].type == ZYDIS_OPERAND_TYPE_MEMORY;
+}
+static inline bool emit_is_reg(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+static inline bool emit_is_imm(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+}
+static inline int64_t emit_imm(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].imm.value.s;
+}
+/* log2 of the bytes of operand @i. */
+static inline unsigned int emit_lg(const struct emit *e, unsigned int i)
+{
+	switch (e->zo[i].size) {
+	case 8:
+		return 0;
+	case 16:
+		return 1;
+	case 32:
+		return 2;
+	default:
+		return 3;
+	}
+}
+static inline unsigned int emit_t0(unsigned int lg)
+{
+	return lg ? SOFT_T0 : SOFT_T0 * 8;
+}
+static inline bool emit_lock_prefix(const struct emit *e)
+{
+	return e->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK;
+}
+/* Whether other vCPUs must see the instruction as one access. */
+static inline bool emit_locked(const struct emit *e)
+{
+	return !e->c->alone && emit_lock_prefix(e);
+}
+
+/* The emitters, by group of instructions. The second argument is the row's arg. */
+bool emit_alu(struct emit *e, unsigned int alu);
+bool emit_mov(struct emit *e, unsigned int arg);
+bool emit_movx(struct emit *e, unsigned int is_signed);
+bool emit_lea(struct emit *e, unsigned int arg);
+bool emit_unary(struct emit *e, unsigned int opcode);
+bool emit_shift(struct emit *e, unsigned int which);
+bool emit_rotate(struct emit *e, unsigned int kind);
+bool emit_shiftd(struct emit *e, unsigned int right);
+bool emit_mul(struct emit *e, unsigned int which);
+bool emit_imul(struct emit *e, unsigned int arg);
+bool emit_bt(struct emit *e, unsigned int kind);
+bool emit_scan(struct emit *e, unsigned int kind);
+bool emit_bswap(struct emit *e, unsigned int arg);
+bool emit_simple(struct emit *e, unsigned int opcode);
+bool emit_hint(struct emit *e, unsigned int arg);
+bool emit_cbw(struct emit *e, unsigned int arg);
+bool emit_flagop(struct emit *e, unsigned int kind);
+bool emit_ahf(struct emit *e, unsigned int store);
+bool emit_xchg(struct emit *e, unsigned int arg);
+bool emit_pause(struct emit *e, unsigned int arg);
+bool emit_xadd(struct emit *e, unsigned int arg);
+bool emit_cmpxchg(struct emit *e, unsigned int arg);
+bool emit_cmpxchgb(struct emit *e, unsigned int lg);
+bool emit_push(struct emit *e, unsigned int arg);
+bool emit_pop(struct emit *e, unsigned int arg);
+bool emit_leave(struct emit *e, unsigned int arg);
+bool emit_enter(struct emit *e, unsigned int arg);
+bool emit_jcc(struct emit *e, unsigned int cc);
+bool emit_setcc(struct emit *e, unsigned int cc);
+bool emit_cmov(struct emit *e, unsigned int cc);
+bool emit_jmp(struct emit *e, unsigned int arg);
+bool emit_call(struct emit *e, unsigned int arg);
+bool emit_ret(struct emit *e, unsigned int arg);
+bool emit_loop(struct emit *e, unsigned int opcode);
+bool emit_string(struct emit *e, unsigned int arg);
+bool emit_fence(struct emit *e, unsigned int arg);
+bool emit_system(struct emit *e, unsigned int which);
+bool emit_mov_special(struct emit *e);
+bool emit_descriptor(struct emit *e, unsigned int which);
+bool emit_xlat(struct emit *e, unsigned int arg);
+
+/* emit_fp.c, emit_simd.c. emit_fp_helper - a helper with memory operand @mem, whose @bytes become
+ * op->base, or with none. */
+#define EMIT_NO_MEM 0xffu
+struct soft_op *emit_fp_helper(struct emit *e,
+			       int (*fn)(struct soft_vcpu *, const struct soft_op *),
+			       unsigned int mem, unsigned int bytes, unsigned int flags);
+bool emit_x87(struct emit *e, unsigned int long_);
+bool emit_fwait(struct emit *e, unsigned int arg);
+bool emit_fxstate(struct emit *e, unsigned int which);
+bool emit_clflush(struct emit *e, unsigned int arg);
+bool emit_emms(struct emit *e, unsigned int arg);
+bool emit_simd(struct emit *e, unsigned int class);
+bool emit_simd_mov(struct emit *e, unsigned int arg);
+bool emit_maskmov(struct emit *e, unsigned int arg);
+enum { FX_SAVE, FX_RSTOR, FX_LDMXCSR, FX_STMXCSR };
+enum emit_simd_class {
+	SIMD_PLAIN,
+	SIMD_ARITH,
+	SIMD_ARITH_LONG,
+	SIMD_COMPARE,
+	SIMD_TO_R,   /* to a general register */
+	SIMD_FROM_R, /* from one */
+	SIMD_CVT_TO_R,
+	SIMD_CVT_FROM_R,
+	SIMD_CVT_MMX,
+	SIMD_SHIFT
+};
+
+/* emit_system's instructions. */
+enum emit_sys {
+	SYS_UD,
+	SYS_CLI,
+	SYS_STI,
+	SYS_HLT,
+	SYS_PUSHF,
+	SYS_POPF,
+	SYS_CLTS,
+	SYS_INVLPG,
+	SYS_WBINVD,
+	SYS_LGDT,
+	SYS_LIDT,
+	SYS_SGDT,
+	SYS_SIDT,
+	SYS_LLDT,
+	SYS_LTR,
+	SYS_STR,
+	SYS_SLDT,
+	SYS_SMSW,
+	SYS_LMSW,
+	SYS_VMCALL,
+	SYS_SWAPGS,
+	SYS_RDBASE,
+	SYS_WRBASE,
+	SYS_CPUID,
+	SYS_RDTSC,
+	SYS_RDTSCP,
+	SYS_RDMSR,
+	SYS_WRMSR,
+	SYS_RDPMC,
+	SYS_IN,
+	SYS_OUT,
+	SYS_SYSCALL,
+	SYS_SYSRET,
+	SYS_SYSENTER,
+	SYS_SYSEXIT,
+	SYS_IRETQ,
+	SYS_INT,
+	SYS_INT3
+};
+
+#endif

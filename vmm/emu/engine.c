@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * vmm_soft_ops: the soft machine behind the engine interface (vmm/engine/engine.h, which says who
+ * calls it). This file creates and destroys VMs and vCPUs, gets and sets registers, and queues
+ * events from outside. It must never execute guest code: run.c does.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "vmm/engine/refuse.h"
+#include "vmm/emu/irqchip/chip.h"
+#include "vmm/emu/jit/jit.h"
+#include "vmm/emu/pool.h"
+
+#define RAM_MAX	   (1ULL << 40) /* page numbers fit 32 bits, with room */
+#define EFER_KNOWN 0x200d01ULL	/* SCE LME LMA NXE AIBRSE */
+/* 2020-01-01: when VMs were made whose runs repeat. */
+#define REPEATED_BIRTH (1577836800ULL * 1000000000ULL)
+
+static inline struct soft_vm *to_vm(struct vmm_engine_vm *vm)
+{
+	return (struct soft_vm *)vm;
+}
+
+static inline struct soft_vcpu *to_vcpu(struct vmm_engine_vcpu *v)
+{
+	return (struct soft_vcpu *)v;
+}
+
+static int soft_open(struct vmm_engine **e, char *why, size_t why_len)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static char engine; /* the engine has no state: this address is only a handle */
+
+	pthread_once(&once, soft_exec_init);
+	soft_jit_open();
+	if (why && why_len)
+		why[0] = '\0';
+	*e = (struct vmm_engine *)&engine;
+	return 0;
+}
+
+static void soft_close(struct vmm_engine *e)
+{
+}
+
+static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
+			  struct vmm_engine_vm **out)
+{
+	struct timespec now;
+	struct soft_vm *vm;
+
+	if (!vmm_ram_valid(ram, RAM_MAX))
+		return -EINVAL;
+	vm = calloc(1, sizeof(*vm));
+	if (!vm)
+		return -ENOMEM;
+	vm->ram = ram->base;
+	vm->low = ram->slot[0].bytes;
+	vm->slots = *ram;
+	clock_gettime(CLOCK_REALTIME, &now);
+	vm->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	/* Mapped and not allocated: only the entries of pages in use take memory. */
+	vm->pages_bytes = (vmm_ram_end(ram) >> SOFT_PAGE_SHIFT) * sizeof(struct soft_page);
+	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (vm->pages == MAP_FAILED) {
+		free(vm);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&vm->lock, NULL);
+	pthread_mutex_init(&vm->split_lock, NULL);
+	*out = (struct vmm_engine_vm *)vm;
+	return 0;
+}
+
+static void soft_vm_destroy(struct vmm_engine_vm *evm)
+{
+	struct soft_vm *vm = to_vm(evm);
+
+	if (!vm)
+		return;
+	munmap(vm->pages, vm->pages_bytes);
+	soft_chip_destroy(vm);
+	pthread_mutex_destroy(&vm->lock);
+	pthread_mutex_destroy(&vm->split_lock);
+	free(vm->msrs);
+	free(vm);
+}
+
+static int soft_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_range *r)
+{
+	struct soft_vm *vm = to_vm(evm);
+	struct vpmu_msr_range *copy;
+	size_t n = 0;
+
+	if (vm->vcpus)
+		return -EBUSY;
+	while (r && r[n].count)
+		n++;
+	copy = n ? malloc(n * sizeof(*copy)) : NULL;
+	if (n && !copy)
+		return -ENOMEM;
+	if (n)
+		memcpy(copy, r, n * sizeof(*copy));
+	free(vm->msrs);
+	vm->msrs = copy;
+	vm->nr_msrs = n;
+	return 0;
+}
+
+static int soft_irqchip_create(struct vmm_engine_vm *evm)
+{
+	struct soft_vm *vm = to_vm(evm);
+
+	if (vm->chip)
+		return -EEXIST;
+	return vm->vcpus ? -EBUSY : soft_chip_create(vm);
+}
+
+static int soft_irq_line(struct vmm_engine_vm *evm, unsigned int gsi, bool level)
+{
+	return soft_chip_line(to_vm(evm)->chip, gsi, level);
+}
+
+static int soft_set_waker(struct vmm_engine_vm *evm, const struct vmm_waker *w)
+{
+	if (!to_vm(evm)->chip)
+		return -ENXIO;
+	soft_chip_waker(to_vm(evm)->chip, w);
+	if (w && w->repeats)
+		to_vm(evm)->born_ns = REPEATED_BIRTH;
+	return 0;
+}
+
+static int soft_expire(struct vmm_engine_vm *evm, uint64_t *next)
+{
+	if (!to_vm(evm)->chip)
+		return -ENXIO;
+	soft_chip_expire(to_vm(evm)->chip, next);
+	return 0;
+}
+
+static int soft_retire(struct vmm_engine_vcpu *ev, uint64_t *next)
+{
+	if (!to_vcpu(ev)->chip)
+		return -ENXIO;
+	soft_chip_retire(to_vcpu(ev), next);
+	return 0;
+}
+
+static int soft_engine_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes)
+{
+	return soft_get_vm_state(to_vm(evm), buf, bytes);
+}
+
+static int soft_engine_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes)
+{
+	return soft_set_vm_state(to_vm(evm), buf, bytes);
+}
+
+/* Power-up values of the registers that matter. The caller sets the others by set_regs and
+ * set_sregs. */
+void soft_reset(struct soft_vcpu *v)
+{
+	v->rflags = 2;
+	v->rip = 0xfff0;
+	v->cr0 = 0x60000010;
+	v->apic_base = 0xfee00800 | (v->id ? 0 : 0x100);
+	v->pat = 0x0007040600070406ULL;
+	v->dr[6] = 0xffff0ff0;
+	v->dr[7] = 0x400;
+	memset(&v->brk, 0, sizeof(v->brk));
+	v->gdt.limit = v->idt.limit = 0xffff;
+	for (int i = 0; i < SOFT_NSEGS; i++)
+		v->seg[i] = (struct kvm_segment){
+			.limit = 0xffff, .type = i == SOFT_CS ? 0xb : 3, .present = 1, .s = 1};
+	v->tr = (struct kvm_segment){.limit = 0xffff, .type = 0xb, .present = 1};
+	v->ldt = (struct kvm_segment){.limit = 0xffff, .type = 2, .present = 1};
+}
+
+static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
+			    struct vmm_engine_vcpu **out)
+{
+	struct soft_vm *vm = to_vm(evm);
+	struct soft_vcpu *v = soft_pool_get(sizeof(*v));
+	int rc;
+
+	if (!v)
+		return -ENOMEM;
+	v->vm = vm;
+	v->id = id;
+	v->tally = &v->own_tally;
+	v->tlb = v->tlbs[0];
+	soft_reset(v);
+	/* These two INIT does not reset: SDM vol. 3, table 9-1. */
+	soft_fpu_reset(&v->fpu);
+	soft_whole_reset(&v->w);
+	lapic_init(&v->lapic, id);
+	rc = vm->chip ? soft_chip_add(v) : 0;
+	if (!rc) {
+		rc = soft_cache_init(v);
+		if (rc)
+			soft_chip_remove(v);
+	}
+	if (rc) {
+		soft_pool_put(v, sizeof(*v));
+		return rc;
+	}
+	v->epoch_seen = atomic_load(&vm->code_epoch);
+	v->smc_seen = atomic_load(&vm->smc_seq);
+	pthread_mutex_lock(&vm->lock);
+	if (vm->vcpus && !vm->vcpus->vm_next) /* it has decoded as the only one (soft_code.alone) */
+		soft_cache_reset(vm->vcpus);
+	v->vm_next = vm->vcpus;
+	vm->vcpus = v;
+	pthread_mutex_unlock(&vm->lock);
+	*out = (struct vmm_engine_vcpu *)v;
+	return 0;
+}
+
+static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
+{
+	struct soft_vcpu *v = to_vcpu(ev), **p;
+
+	if (!v)
+		return;
+	pthread_mutex_lock(&v->vm->lock);
+	for (p = &v->vm->vcpus; *p != v; p = &(*p)->vm_next)
+		;
+	*p = v->vm_next;
+	pthread_mutex_unlock(&v->vm->lock);
+	soft_chip_remove(v);
+	soft_cache_fini(v);
+	free(v->cpuid);
+	soft_pool_put(v, sizeof(*v));
+}
+
+/* Whether leaf 0 of a CPUID table names Intel: EBX, EDX, ECX hold the vendor's name. */
+static bool names_intel(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 0)
+			return !memcmp(&e[i].ebx, "Genu", 4) && !memcmp(&e[i].edx, "ineI", 4) &&
+			       !memcmp(&e[i].ecx, "ntel", 4);
+	return false;
+}
+
+/* Whether 1H EDX shows FXSR: only the tables for stock kernels do. */
+static bool shows_whole(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 1)
+			return e[i].edx >> 24 & 1;
+	return false;
+}
+
+/* Whether the timer of the local APIC has the TSC-deadline mode: 1 ECX bit 24. */
+static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (e[i].function == 1)
+			return e[i].ecx >> 24 & 1;
+	return false;
+}
+
+static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
+	bool intel = names_intel(e, n);
+
+	if (n && !copy)
+		return -ENOMEM;
+	if (n)
+		memcpy(copy, e, n * sizeof(*copy));
+	free(v->cpuid);
+	v->cpuid = copy;
+	v->nr_cpuid = n;
+	v->whole = shows_whole(e, n);
+	soft_fpu_mask(v);
+	if (v->chip)
+		v->lapic.deadline = names_deadline(e, n);
+	if (intel != v->intel) {
+		/* Decoded code and translations depend on the vendor: forget them. */
+		v->intel = intel;
+		soft_cache_reset(v);
+		soft_tlb_flush(v);
+	}
+	return 0;
+}
+
+static int soft_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
+{
+	const struct soft_vcpu *v = to_vcpu(ev);
+	const uint64_t *x = v->r;
+
+	*r = (struct kvm_regs){
+		.rax = x[0],
+		.rcx = x[1],
+		.rdx = x[2],
+		.rbx = x[3],
+		.rsp = x[4],
+		.rbp = x[5],
+		.rsi = x[6],
+		.rdi = x[7],
+		.r8 = x[8],
+		.r9 = x[9],
+		.r10 = x[10],
+		.r11 = x[11],
+		.r12 = x[12],
+		.r13 = x[13],
+		.r14 = x[14],
+		.r15 = x[15],
+		.rip = v->rip,
+		.rflags = soft_get_rflags(v),
+	};
+	return 0;
+}
+
+static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+	uint64_t *x = v->r;
+
+	x[0] = r->rax, x[1] = r->rcx, x[2] = r->rdx, x[3] = r->rbx;
+	x[4] = r->rsp, x[5] = r->rbp, x[6] = r->rsi, x[7] = r->rdi;
+	x[8] = r->r8, x[9] = r->r9, x[10] = r->r10, x[11] = r->r11;
+	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
+	v->rip = r->rip;
+	soft_put_rflags(v, r->rflags & 0x3d7fd7); /* drops VM and the reserved bits */
+	/* The vCPU continues with the new registers: an exit that waits for its answer is dropped.
+	 */
+	v->pending.kind = SOFT_PEND_NONE;
+	v->rest.block = NULL;
+	v->halted = false;
+	v->plat.wait_sipi = false;
+	v->sti_shadow = v->brk.ss_shadow = false;
+	v->brk.hits = 0;
+	return 0;
+}
+
+static int soft_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
+{
+	const struct soft_vcpu *v = to_vcpu(ev);
+
+	memset(s, 0, sizeof(*s));
+	s->es = v->seg[SOFT_ES];
+	s->cs = v->seg[SOFT_CS];
+	s->ss = v->seg[SOFT_SS];
+	s->ds = v->seg[SOFT_DS];
+	s->fs = v->seg[SOFT_FS];
+	s->gs = v->seg[SOFT_GS];
+	s->fs.base = v->r[SOFT_FSBASE];
+	s->gs.base = v->r[SOFT_GSBASE];
+	s->tr = v->tr;
+	s->ldt = v->ldt;
+	s->gdt = v->gdt;
+	s->idt = v->idt;
+	s->cr0 = v->cr0;
+	s->cr2 = v->cr2;
+	s->cr3 = v->cr3;
+	s->cr4 = v->cr4;
+	s->cr8 = v->cr8;
+	s->efer = v->efer;
+	s->apic_base = v->apic_base;
+	if (v->intr_pending)
+		s->interrupt_bitmap[v->intr_vec / 64] |= 1ULL << v->intr_vec % 64;
+	return 0;
+}
+
+static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~EFER_KNOWN) ||
+	    !soft_canonical(s->fs.base) || !soft_canonical(s->gs.base))
+		return -EINVAL;
+	v->seg[SOFT_ES] = s->es;
+	v->seg[SOFT_CS] = s->cs;
+	v->seg[SOFT_SS] = s->ss;
+	v->seg[SOFT_DS] = s->ds;
+	v->seg[SOFT_FS] = s->fs;
+	v->seg[SOFT_GS] = s->gs;
+	v->r[SOFT_FSBASE] = s->fs.base;
+	v->r[SOFT_GSBASE] = s->gs.base;
+	v->tr = s->tr;
+	v->ldt = s->ldt;
+	v->gdt = s->gdt;
+	v->idt = s->idt;
+	v->cr0 = s->cr0;
+	v->cr2 = s->cr2;
+	v->cr3 = s->cr3;
+	v->cr4 = s->cr4;
+	v->cr8 = s->cr8;
+	v->efer = s->efer;
+	v->apic_base = s->apic_base;
+	/* Between runs all counts are folded, so the mode may change without soft_set_cpl(). */
+	v->cpl = s->cs.dpl;
+	v->tlb = v->tlbs[v->cpl == 3];
+	if (v->pending.kind)
+		v->brk.hits = 0; /* of that instruction */
+	v->pending.kind = SOFT_PEND_NONE;
+	v->halted = false;
+	v->intr_pending = false;
+	for (unsigned int i = 0; i < 256; i++)
+		if (s->interrupt_bitmap[i / 64] >> i % 64 & 1) {
+			v->intr_pending = true;
+			v->intr_vec = (uint8_t)i;
+		}
+	if (v->lapic.offered && !(v->intr_pending && v->intr_vec == v->lapic.offered))
+		v->lapic.offered = 0;
+	soft_lapic_mode(v);
+	soft_irq_update(v);
+	/* A caller that sets up a vCPU may have written guest code too: decode everything again. */
+	soft_cache_reset(v);
+	soft_tlb_flush(v);
+	return 0;
+}
+
+static int soft_engine_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
+{
+	return soft_run(to_vcpu(ev), run);
+}
+
+static void soft_engine_warm(const struct vmm_engine_vcpu *ev, bool next)
+{
+	soft_warm((const struct soft_vcpu *)ev, next);
+}
+
+static void soft_kick(struct vmm_engine_vcpu *ev)
+{
+	atomic_store(&to_vcpu(ev)->kicked, true);
+}
+
+static int soft_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (v->intr_pending)
+		return -EBUSY;
+	v->intr_pending = true;
+	v->intr_vec = vector;
+	return 0;
+}
+
+static int soft_nmi_queue(struct vmm_engine_vcpu *ev)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	if (v->nmi_pending)
+		return -EBUSY;
+	v->nmi_pending = true;
+	return 0;
+}
+
+static int soft_engine_pmi(struct vmm_engine_vcpu *ev)
+{
+	soft_pmi(to_vcpu(ev));
+	return 0;
+}
+
+static int soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)
+{
+	struct soft_vcpu *v = to_vcpu(ev);
+
+	v->tally = t ? t : &v->own_tally;
+	return 0;
+}
+
+static int soft_engine_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
+{
+	return soft_get_state(to_vcpu(ev), buf, bytes);
+}
+
+static int soft_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
+{
+	return soft_set_state(to_vcpu(ev), buf, bytes);
+}
+
+const struct vmm_engine_ops vmm_soft_ops = {
+	.name = "soft",
+	.can = VMM_CAN_RDPMC | VMM_CAN_LAPIC | VMM_CAN_PMI | VMM_CAN_SAVE | VMM_CAN_TALLY |
+	       VMM_CAN_LBR | VMM_CAN_WARM | VMM_CAN_IRQCHIP | VMM_CAN_WAKE,
+	.open = soft_open,
+	.close = soft_close,
+	.vm_create = soft_vm_create,
+	.vm_destroy = soft_vm_destroy,
+	.vm_trap_msrs = soft_vm_trap_msrs,
+	.irqchip_create = soft_irqchip_create,
+	.irq_line = soft_irq_line,
+	.rdpmc_sites = vmm_no_rdpmc_sites,
+	.set_waker = soft_set_waker,
+	.expire = soft_expire,
+	.retire = soft_retire,
+	.vcpu_create = soft_vcpu_create,
+	.vcpu_destroy = soft_vcpu_destroy,
+	.set_cpuid = soft_set_cpuid,
+	.supported_cpuid = vmm_any_cpuid,
+	.get_regs = soft_get_regs,
+	.set_regs = soft_set_regs,
+	.get_sregs = soft_get_sregs,
+	.set_sregs = soft_set_sregs,
+	.run = soft_engine_run,
+	.warm = soft_engine_warm,
+	.kick = soft_kick,
+	.interrupt = soft_interrupt_queue,
+	.nmi = soft_nmi_queue,
+	.pmi = soft_engine_pmi,
+	.set_tally = soft_set_tally,
+	.get_state = soft_engine_get_state,
+	.set_state = soft_engine_set_state,
+	.get_vm_state = soft_engine_get_vm_state,
+	.set_vm_state = soft_engine_set_vm_state,
+	.guest_tsc = vmm_no_guest_tsc,
+};

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * From decoded instructions to ops, continued: MMX, SSE and SSE2. An instruction becomes a helper
+ * of simd.c or mmx.c with the stub that computes its result.
+ */
+#include "vmm/emu/cpu/emit.h"
+
+static bool is_class(const struct emit *e, unsigned int i, ZydisRegisterClass class)
+{
+	return i < e->zi->operand_count_visible && emit_is_reg(e, i) &&
+	       ZydisRegisterGetClass(e->zo[i].reg.value) == class;
+}
+
+static bool is_xmm(const struct emit *e, unsigned int i)
+{
+	return is_class(e, i, ZYDIS_REGCLASS_XMM);
+}
+
+static bool is_mmx(const struct emit *e, unsigned int i)
+{
+	return is_class(e, i, ZYDIS_REGCLASS_MMX);
+}
+
+/* The number of a register of any class. */
+static unsigned int number(const struct emit *e, unsigned int i)
+{
+	if (is_xmm(e, i) || is_mmx(e, i))
+		return (unsigned int)ZydisRegisterGetId(e->zo[i].reg.value);
+	return emit_reg(e, i);
+}
+
+/* The mandatory prefix: the last F2 or F3, else 66 (SDM vol. 2, 2.1.2). */
+static unsigned int prefix_of(const struct emit *e)
+{
+	for (unsigned int i = 0; i < e->zi->raw.prefix_count; i++)
+		if (e->zi->raw.prefixes[i].type == ZYDIS_PREFIX_TYPE_MANDATORY)
+			switch (e->zi->raw.prefixes[i].value) {
+			case 0x66:
+				return SIMD_66;
+			case 0xf3:
+				return SIMD_F3;
+			case 0xf2:
+				return SIMD_F2;
+			}
+	return SIMD_NP;
+}
+
+static const uint8_t *wide_stub(unsigned int prefix, unsigned int opcode)
+{
+	return soft_stub_wide +
+	       ((prefix == SIMD_F2 ? 3u : 0) + (opcode == 0x2a ? 0 : opcode - 0x2b)) * 8;
+}
+
+static unsigned int bytes_of(const struct emit *e, unsigned int i)
+{
+	return e->zo[i].size / 8u;
+}
+
+static bool legacy(const struct emit *e)
+{
+	return e->zi->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY &&
+	       e->zi->opcode_map == ZYDIS_OPCODE_MAP_0F;
+}
+
+/* Shifts by a constant: by a register of the same operation, whose value is the constant. */
+static const uint8_t *shift_stub(const struct emit *e)
+{
+	unsigned int reg = e->zi->raw.modrm.reg, opcode = e->zi->opcode - 0x71;
+
+	/* /2 right, /4 arithmetic, /6 left */
+	return soft_simd_stub(prefix_of(e), (reg == 2 ? 0xd1 : reg == 4 ? 0xe1 : 0xf1) + opcode);
+}
+
+static bool shift_imm(struct emit *e)
+{
+	unsigned int count = (unsigned int)emit_imm(e, 1) & 0xff;
+	struct soft_op *op;
+
+	if (e->zi->mnemonic == ZYDIS_MNEMONIC_PSLLDQ || e->zi->mnemonic == ZYDIS_MNEMONIC_PSRLDQ) {
+		op = emit_helper(e, soft_help_simd_shift, 0,
+				 e->zi->mnemonic == ZYDIS_MNEMONIC_PSRLDQ ? SIMD_RIGHT : 0);
+		op->scale = (uint8_t)(count > 16 ? 16 : count);
+	} else {
+		op = emit_helper(e, is_mmx(e, 0) ? soft_help_mmx_shift : soft_help_simd_count, 0,
+				 0);
+		op->scale = (uint8_t)count;
+		op->imm = (int64_t)(uintptr_t)shift_stub(e);
+	}
+	op->dst = (uint8_t)number(e, 0);
+	return true;
+}
+
+/* Whether the immediate byte is part of the stub. */
+static bool has_imm(const struct emit *e)
+{
+	unsigned int n = e->zi->operand_count_visible;
+
+	return n > 2 && emit_is_imm(e, n - 1);
+}
+
+/* The helper that has the instruction, and SIMD_* */
+static unsigned int flags_of(const struct emit *e, unsigned int class)
+{
+	switch (class) {
+	case SIMD_ARITH:
+		return SIMD_FP;
+	case SIMD_ARITH_LONG:
+		return SIMD_FP | SIMD_LONG;
+	case SIMD_COMPARE:
+		return SIMD_FP | SIMD_FLAGS;
+	case SIMD_TO_R:
+		return SIMD_TO_GPR;
+	case SIMD_FROM_R:
+		return SIMD_FROM_GPR;
+	case SIMD_CVT_TO_R:
+		return SIMD_TO_GPR | SIMD_FP;
+	case SIMD_CVT_FROM_R:
+		return SIMD_FROM_GPR | SIMD_FP;
+	case SIMD_CVT_MMX:
+		/* With a memory operand CVTPI2PD leaves the x87 state alone, and so does CVTPI2PS
+		 * on AMD's CPUs (measured on family 1AH; SDM vol. 2, CVTPI2PD). */
+		return SIMD_FP |
+		       (e->zi->mnemonic == ZYDIS_MNEMONIC_CVTPI2PD ||
+					(e->zi->mnemonic == ZYDIS_MNEMONIC_CVTPI2PS && !e->c->intel)
+				? SIMD_STAYS
+				: 0);
+	default:
+		return 0;
+	}
+}
+
+bool emit_simd(struct emit *e, unsigned int class)
+{
+	unsigned int mem = emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, flags = flags_of(e, class);
+	unsigned int prefix = prefix_of(e), opcode = e->zi->opcode;
+	unsigned int bytes = mem == 1 ? bytes_of(e, 1) : 0;
+	bool mmx = is_mmx(e, 0) || is_mmx(e, 1) || class == SIMD_CVT_MMX;
+	int (*fn)(struct soft_vcpu *, const struct soft_op *);
+	const uint8_t *stub = soft_simd_stub(prefix, opcode);
+	struct soft_op *op;
+
+	if (!legacy(e))
+		return false;
+	if (class == SIMD_SHIFT && emit_is_imm(e, 1))
+		return shift_imm(e);
+	if (has_imm(e))
+		stub = soft_imm_stub(prefix, opcode, (unsigned int)emit_imm(e, 2));
+	if ((class == SIMD_CVT_TO_R && emit_lg(e, 0) == 3) ||
+	    (class == SIMD_CVT_FROM_R && emit_lg(e, 1) == 3))
+		stub = wide_stub(prefix, opcode);
+	if (!stub)
+		return false;
+	if (bytes == 16)
+		flags |= SIMD_ALIGN;
+	if (mmx) {
+		fn = soft_help_mmx;
+		flags |= is_mmx(e, 0) ? SIMD_MMX : 0;
+		flags |= is_mmx(e, 1) || (mem == 1 && (class != SIMD_CVT_MMX || is_xmm(e, 0)))
+				 ? SIMD_SRC_MMX
+				 : 0;
+		flags |= is_xmm(e, 0) || is_xmm(e, 1) || class == SIMD_CVT_MMX ? SIMD_XMM : 0;
+	} else if (flags & (SIMD_TO_GPR | SIMD_FROM_GPR) || class == SIMD_COMPARE) {
+		fn = soft_help_simd_gpr;
+	} else {
+		fn = flags & SIMD_FP ? soft_help_simd_fp : soft_help_simd;
+	}
+	op = emit_fp_helper(e, fn, mem, bytes, flags);
+	op->dst = (uint8_t)number(e, 0);
+	op->src = mem == 1 ? 0 : (uint8_t)number(e, 1);
+	op->scale = flags & SIMD_TO_GPR ? (uint8_t)emit_lg(e, 0) : 0;
+	op->imm = (int64_t)(uintptr_t)stub;
+	if (class == SIMD_COMPARE)
+		e->fc = SOFT_FC_UNKNOWN;
+	return true;
+}
+
+/* ---- moves ---- */
+
+static bool mmx_mov(struct emit *e)
+{
+	unsigned int mem = emit_is_mem(e, 0) ? 0 : emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, kind, bytes;
+	struct soft_op *op;
+
+	if (mem != EMIT_NO_MEM)
+		kind = mem ? MMX_LOAD : MMX_STORE;
+	else if (is_mmx(e, 0))
+		kind = is_mmx(e, 1) ? MMX_MOVE : is_xmm(e, 1) ? MMX_FROM_XMM : MMX_FROM_GPR;
+	else
+		kind = is_xmm(e, 0) ? MMX_TO_XMM : MMX_TO_GPR;
+	bytes = mem != EMIT_NO_MEM     ? bytes_of(e, mem)
+		: kind == MMX_FROM_GPR ? bytes_of(e, 1)
+		: kind == MMX_TO_GPR   ? bytes_of(e, 0)
+				       : 0;
+	op = emit_fp_helper(e, soft_help_mmx_mov, mem, bytes,
+			    is_xmm(e, 0) || is_xmm(e, 1) ? SIMD_XMM : 0);
+	op->base = (uint8_t)bytes;
+	op->scale = (uint8_t)kind;
+	op->dst = mem == 0 ? 0 : (uint8_t)number(e, 0);
+	op->src = mem == 1 ? 0 : (uint8_t)number(e, 1);
+	return true;
+}
+
+static bool reg_mov(struct emit *e)
+{
+	struct soft_op *op = emit_helper(e, soft_help_simd_mov, 0, 0);
+	unsigned int kind = MOV_ALL;
+
+	if (!is_xmm(e, 0))
+		kind = emit_lg(e, 0) == 3 ? MOV_TO64 : MOV_TO32;
+	else if (!is_xmm(e, 1))
+		kind = emit_lg(e, 1) == 3 ? MOV_FROM64 : MOV_FROM32;
+	else
+		switch (e->zi->mnemonic) {
+		case ZYDIS_MNEMONIC_MOVSS:
+			kind = MOV_LOW32;
+			break;
+		case ZYDIS_MNEMONIC_MOVSD:
+			kind = MOV_LOW64;
+			break;
+		case ZYDIS_MNEMONIC_MOVQ:
+			kind = MOV_ZERO64;
+			break;
+		case ZYDIS_MNEMONIC_MOVHLPS:
+			kind = MOV_HL;
+			break;
+		case ZYDIS_MNEMONIC_MOVLHPS:
+			kind = MOV_LH;
+			break;
+		default:
+			break;
+		}
+	op->scale = (uint8_t)kind;
+	op->dst = (uint8_t)number(e, 0);
+	op->src = (uint8_t)number(e, 1);
+	return true;
+}
+
+bool emit_simd_mov(struct emit *e, unsigned int arg)
+{
+	unsigned int mem = emit_is_mem(e, 0) ? 0 : emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, flags = 0;
+	unsigned int bytes, part = 0;
+	struct soft_op *op;
+
+	if (!legacy(e))
+		return false;
+	if (is_mmx(e, 0) || is_mmx(e, 1))
+		return mmx_mov(e);
+	if (mem == EMIT_NO_MEM)
+		return reg_mov(e);
+	bytes = bytes_of(e, mem);
+	switch (e->zi->mnemonic) {
+	case ZYDIS_MNEMONIC_MOVAPS:
+	case ZYDIS_MNEMONIC_MOVAPD:
+	case ZYDIS_MNEMONIC_MOVDQA:
+	case ZYDIS_MNEMONIC_MOVNTPS:
+	case ZYDIS_MNEMONIC_MOVNTPD:
+	case ZYDIS_MNEMONIC_MOVNTDQ:
+		flags = SIMD_ALIGN | SIMD_STRICT;
+		break;
+	case ZYDIS_MNEMONIC_MOVHPS:
+	case ZYDIS_MNEMONIC_MOVHPD:
+		part = 8;
+		break;
+	case ZYDIS_MNEMONIC_MOVLPS:
+	case ZYDIS_MNEMONIC_MOVLPD:
+		break;
+	default:
+		flags = SIMD_ZERO;
+	}
+	op = emit_fp_helper(e, mem ? soft_help_simd_load : soft_help_simd_store, mem, bytes, flags);
+	op->scale = (uint8_t)part;
+	op->dst = mem ? (uint8_t)number(e, 0) : 0;
+	op->src = mem ? 0 : (uint8_t)number(e, 1);
+	return true;
+}
+
+bool emit_maskmov(struct emit *e, unsigned int mmx)
+{
+	unsigned int mem = 0;
+	struct soft_op *op;
+
+	while (mem < e->zi->operand_count && !emit_is_mem(e, mem))
+		mem++;
+	if (mem == e->zi->operand_count || !legacy(e))
+		return false;
+	op = emit_fp_helper(e, soft_help_maskmov, mem, mmx ? 8 : 16, mmx ? SIMD_MMX : 0);
+	op->dst = (uint8_t)number(e, mem == 0 ? 1 : 0);
+	op->src = (uint8_t)number(e, mem == 2 ? 1 : 2);
+	return true;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The state of x87, MMX and SSE as a whole: reset, FXSAVE and FXRSTOR, MXCSR, and whether an
+ * instruction may execute in the present mode (SDM vol. 3, 2.5 and table 15-1 of chapter 15; APM
+ * vol. 2, 11.2). Emitters make ops of the helpers here.
+ */
+#include <string.h>
+
+#include "vmm/emu/internal.h"
+
+#define CR0_MP	   (1ULL << 1)
+#define CR0_EM	   (1ULL << 2)
+#define CR0_TS	   (1ULL << 3)
+#define CR4_OSFXSR (1ULL << 9)
+
+#define LEAF_AMD	0x80000001u
+#define AMD_MISALIGNSSE (1u << 7) /* ECX: MXCSR has the bit MM */
+
+void soft_fpu_reset(struct soft_fpu *f)
+{
+	uint32_t mask = f->mxcsr_mask;
+
+	memset(f, 0, sizeof(*f));
+	f->fx.fcw = 0x40; /* FNINIT makes it 37FH */
+	f->fx.ftw = 0xff;
+	f->fx.mxcsr = SOFT_MXCSR_INIT;
+	f->mxcsr = SOFT_MXCSR_INIT;
+	f->mxcsr_mask = mask ? mask : 0xffff;
+}
+
+void soft_fpu_settle(struct soft_fpu *f)
+{
+	f->fx.fop = 0;
+	f->fx.fip = f->fx.fdp = 0;
+	f->fx.mxcsr = SOFT_MXCSR_INIT; /* the guest's is never in the image */
+	soft_x87_call(&f->fx, NULL, soft_stub_none, 2);
+}
+
+void soft_fpu_mask(struct soft_vcpu *v)
+{
+	v->fpu.mxcsr_mask = 0xffff;
+	for (size_t i = 0; i < v->nr_cpuid && !v->intel; i++)
+		if (v->cpuid[i].function == LEAF_AMD && (v->cpuid[i].ecx & AMD_MISALIGNSSE))
+			v->fpu.mxcsr_mask |= SOFT_MXCSR_MM;
+	v->fpu.mxcsr &= v->fpu.mxcsr_mask;
+}
+
+static int not_now(struct soft_vcpu *v)
+{
+	return soft_fault(v, SOFT_NM, false, 0);
+}
+
+/* FSW.ES says that an exception which is not masked waits. CR0.NE = 0 would report it by an
+ * external interrupt, which is not modelled. */
+static int pending(struct soft_vcpu *v)
+{
+	return v->fpu.fx.fsw & SOFT_FSW_ES ? soft_fault(v, SOFT_MF, false, 0) : 0;
+}
+
+int soft_fp_x87(struct soft_vcpu *v, bool wait)
+{
+	if (unlikely(v->cr0 & (CR0_EM | CR0_TS)))
+		return not_now(v);
+	return wait ? pending(v) : 0;
+}
+
+int soft_fp_mmx(struct soft_vcpu *v)
+{
+	if (unlikely(v->cr0 & CR0_EM))
+		return soft_ud(v);
+	if (unlikely(v->cr0 & CR0_TS))
+		return not_now(v);
+	return pending(v);
+}
+
+int soft_fp_sse(struct soft_vcpu *v)
+{
+	v->extra += SOFT_EFFORT_SIMD;
+	if (unlikely((v->cr0 & CR0_EM) || !(v->cr4 & CR4_OSFXSR)))
+		return soft_ud(v);
+	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
+}
+
+int soft_help_fwait(struct soft_vcpu *v, const struct soft_op *op)
+{
+	if ((v->cr0 & (CR0_MP | CR0_TS)) == (CR0_MP | CR0_TS))
+		return not_now(v);
+	return pending(v);
+}
+
+/* ---- FXSAVE, FXRSTOR: op->base is 1 with REX.W ---- */
+
+static unsigned int user(const struct soft_vcpu *v)
+{
+	return v->cpl == 3 ? SOFT_ACC_U : 0;
+}
+
+int soft_help_fxsave(struct soft_vcpu *v, const struct soft_op *op)
+{
+	struct soft_fpu *f = &v->fpu;
+	uint64_t va = v->r[SOFT_TEA];
+	struct soft_fx fx;
+
+	v->extra += SOFT_EFFORT_X87_STATE;
+	if (soft_fp_x87(v, false))
+		return 1;
+	if (va & 15)
+		return soft_gp(v, 0);
+	memcpy(&fx, &f->fx, SOFT_FX_WRITTEN);
+	fx.fop = 0;
+	fx.fip = fx.fdp = 0;
+	/* AMD's CPUs store pointers only while an exception waits, and zeros otherwise if they
+	 * have XSaveErPtr (APM vol. 2, 11.4.4.3). */
+	if (v->intel || (fx.fsw & SOFT_FSW_ES)) {
+		fx.fop = f->fop;
+		fx.fip = f->fip;
+		fx.fdp = f->fdp;
+		if (!op->base) {
+			fx.fip = (uint32_t)f->fip | (uint64_t)(v->intel ? 0 : f->fcs) << 32;
+			fx.fdp = (uint32_t)f->fdp | (uint64_t)(v->intel ? 0 : f->fds) << 32;
+		}
+	}
+	fx.mxcsr = f->mxcsr;
+	fx.mxcsr_mask = f->mxcsr_mask;
+	return soft_st_wide(v, va, &fx, SOFT_FX_WRITTEN);
+}
+
+int soft_help_fxrstor(struct soft_vcpu *v, const struct soft_op *op)
+{
+	struct soft_fpu *f = &v->fpu;
+	uint64_t va = v->r[SOFT_TEA];
+	struct soft_fx fx;
+
+	v->extra += SOFT_EFFORT_X87;
+	if (soft_fp_x87(v, false))
+		return 1;
+	if (va & 15)
+		return soft_gp(v, 0);
+	if (soft_ld_wide(v, va, &fx, SOFT_FX_WRITTEN))
+		return 1;
+	if (fx.mxcsr & ~f->mxcsr_mask)
+		return soft_gp(v, 0);
+	memcpy(&f->fx, &fx, SOFT_FX_WRITTEN);
+	soft_fpu_settle(f);
+	f->mxcsr = fx.mxcsr;
+	f->fop = fx.fop & 0x7ff;
+	f->fip = op->base ? fx.fip : (uint32_t)fx.fip;
+	f->fdp = op->base ? fx.fdp : (uint32_t)fx.fdp;
+	f->fcs = op->base ? 0 : (uint16_t)(fx.fip >> 32);
+	f->fds = op->base ? 0 : (uint16_t)(fx.fdp >> 32);
+	return 0;
+}
+
+/* LDMXCSR and STMXCSR; op->base: store. */
+int soft_help_mxcsr(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint32_t x;
+
+	if (soft_fp_sse(v))
+		return 1;
+	if (op->base)
+		return soft_st_slow(v, v->r[SOFT_TEA], 4, v->fpu.mxcsr);
+	x = (uint32_t)soft_ld_slow(v, v->r[SOFT_TEA], 4);
+	if (v->trap)
+		return 1;
+	if (x & ~v->fpu.mxcsr_mask)
+		return soft_gp(v, 0);
+	v->fpu.mxcsr = x;
+	return 0;
+}
+
+/* CLFLUSH: no caches are modelled, but the byte must be readable (SDM vol. 2, CLFLUSH). */
+int soft_help_clflush(struct soft_vcpu *v, const struct soft_op *op)
+{
+	uint8_t byte;
+
+	return soft_sys_read(v, v->r[SOFT_TEA], &byte, 1, user(v));
+}

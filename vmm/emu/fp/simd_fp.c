@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * SIMD floating-point exceptions. Stubs run with all of them masked. An exception that the guest
+ * has not masked is raised before anything but MXCSR's flags has changed (SDM vol. 1, 11.5.1).
+ *
+ * The host tells which exceptions an instruction raises while they are masked. Where one that is
+ * not masked is raised differently, this file computes it: an underflow that is not masked needs no
+ * inexact result, and next to an overflow or underflow that is not masked, PE says whether the
+ * result would be inexact if its exponent had no limits (SDM vol. 1, 4.9.1.4 to 4.9.1.6).
+ */
+#include <string.h>
+
+#include "vmm/emu/cpu/emit.h"
+
+#define CR4_OSXMMEXCPT (1ULL << 10)
+
+#define BEFORE	(SOFT_FP_IE | SOFT_FP_DE | SOFT_FP_ZE) /* known before the result is computed */
+#define RANGE	(SOFT_FP_OE | SOFT_FP_UE)
+#define RUN_ALL (SOFT_FP_FLAGS << SOFT_MXCSR_MASKS)
+
+/* What an instruction that can overflow or underflow computes with. */
+struct shape {
+	unsigned int opcode, lanes;
+	bool from64, to64; /* elements have 64 bits */
+	uint32_t host;	   /* the thread's MXCSR */
+};
+
+static bool shape_of(const uint8_t *stub, struct shape *s)
+{
+	size_t n = (size_t)(stub - soft_stub_simd) / 8;
+	unsigned int prefix = (unsigned int)n / 256;
+
+	s->opcode = n % 256;
+	if (n >= 1024 || (s->opcode != 0x58 && s->opcode != 0x59 && s->opcode != 0x5a &&
+			  s->opcode != 0x5c && s->opcode != 0x5e))
+		return false;
+	s->from64 = prefix == SIMD_66 || prefix == SIMD_F2;
+	s->to64 = s->from64 && s->opcode != 0x5a;
+	s->lanes = prefix == SIMD_F3 || prefix == SIMD_F2 ? 1 : s->from64 ? 2 : 4;
+	return s->opcode != 0x5a || s->from64;
+}
+
+static bool tiny(const struct shape *s, const union soft_xmm *r, unsigned int lane)
+{
+	uint64_t x = s->to64 ? r->q[lane] << 1 : (uint64_t)r->d[lane] << 33;
+	unsigned int fraction = s->to64 ? 53 : 56;
+
+	return x && !(x >> fraction);
+}
+
+/* The number at @x with the exponent @e (biased), which must be finite and not 0. */
+static uint64_t with_exponent(uint64_t x, bool is64, unsigned int e)
+{
+	unsigned int bits = is64 ? 52 : 23;
+	uint64_t fraction = x & ((1ULL << bits) - 1);
+	unsigned int sign = (unsigned int)(x >> (is64 ? 63 : 31)) & 1;
+
+	if (!(x >> bits & (is64 ? 0x7ff : 0xff)) &&
+	    fraction) { /* denormal: bring its top bit to its place */
+		while (!(fraction >> bits))
+			fraction <<= 1;
+		fraction &= (1ULL << bits) - 1;
+	}
+	return (uint64_t)sign << (is64 ? 63 : 31) | (uint64_t)e << bits | fraction;
+}
+
+/* The flags that the operation of @s raises for two scalars. */
+static uint32_t flags_of(const struct shape *s, uint32_t mxcsr, uint64_t a, uint64_t b,
+			 struct soft_simd_io *io)
+{
+	memset(io, 0, sizeof(*io));
+	io->a.q[0] = a;
+	io->b.q[0] = b;
+	io->mxcsr = mxcsr;
+	io->host = s->host;
+	soft_simd_fp(io, soft_simd_stub(s->from64 ? SIMD_F2 : SIMD_F3, s->opcode));
+	return io->mxcsr & SOFT_FP_FLAGS;
+}
+
+/* The flags that one lane raises while masks are as in @masks. */
+static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks, uint64_t a,
+			   uint64_t b)
+{
+	const unsigned int middle = s->from64 ? 0x3ff : 0x7f;
+	struct soft_simd_io io;
+	uint32_t f = flags_of(s, mxcsr, a, b, &io);
+
+	if (f & (SOFT_FP_IE | SOFT_FP_ZE))
+		return f;
+	if (!(masks & SOFT_FP_UE) && tiny(s, &io.a, 0))
+		f |= SOFT_FP_UE;
+	if (!(f & ~masks & RANGE))
+		return f;
+	f &= ~SOFT_FP_PE;
+	if (s->opcode == 0x58 || s->opcode == 0x5c) {
+		/* A tiny sum is exact. In one that overflows, both operands can be halved, but for
+		 * one that is so small that the sum is inexact anyway. */
+		unsigned int bits = s->from64 ? 52 : 23;
+		uint64_t top = s->from64 ? 0x7ff : 0xff, ea = a >> bits & top, eb = b >> bits & top;
+
+		if (f & SOFT_FP_UE)
+			return f;
+		if (ea < 2 || eb < 2)
+			return f |
+			       (((ea < 2 ? a : b) << 1 << (s->from64 ? 0 : 32)) ? SOFT_FP_PE : 0);
+		a -= 1ULL << bits;
+		b -= 1ULL << bits;
+	} else {
+		if (s->opcode != 0x5a)
+			a = with_exponent(a, s->from64, middle);
+		b = with_exponent(b, s->from64, middle);
+	}
+	return f | (flags_of(s, mxcsr, a, b, &io) & SOFT_FP_PE);
+}
+
+static uint64_t element(const union soft_xmm *x, bool is64, unsigned int lane)
+{
+	return is64 ? x->q[lane] : x->d[lane];
+}
+
+/* Which exceptions the instruction raises, if underflow or overflow may not be masked. */
+static uint32_t exactly(const struct soft_op *op, uint32_t mxcsr, uint32_t masks,
+			const union soft_xmm *a, const struct soft_simd_io *io, uint32_t raised)
+{
+	struct shape s = {.host = io->host};
+	uint32_t f = 0;
+
+	if (!shape_of((const uint8_t *)(uintptr_t)op->imm, &s))
+		return raised;
+	for (unsigned int i = 0; i < s.lanes; i++)
+		f |= lane_flags(&s, mxcsr, masks, element(a, s.from64, i),
+				element(&io->b, s.from64, i));
+	return f;
+}
+
+static int raise_xm(struct soft_vcpu *v, uint32_t flags)
+{
+	v->fpu.mxcsr |= flags;
+	if (!(v->cr4 & CR4_OSXMMEXCPT))
+		return soft_ud(v);
+	return soft_fault(v, SOFT_XM, false, 0);
+}
+
+int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_simd_io *io,
+		     void (*call)(struct soft_simd_io *, const void *))
+{
+	uint32_t mxcsr = v->fpu.mxcsr, masks = mxcsr >> SOFT_MXCSR_MASKS & SOFT_FP_FLAGS, raised;
+	uint32_t run = (mxcsr & 0xffff & ~SOFT_FP_FLAGS) | RUN_ALL;
+	union soft_xmm a = io->a;
+
+	/* FTZ has an effect only while underflow is masked (SDM vol. 1, 10.2.3.3). */
+	if (unlikely(!(masks & SOFT_FP_UE)))
+		run &= ~SOFT_MXCSR_FTZ;
+	io->mxcsr = run;
+	io->host = v->host_mxcsr;
+	call(io, (const void *)(uintptr_t)op->imm);
+	raised = io->mxcsr & SOFT_FP_FLAGS;
+	v->extra += SOFT_EFFORT_MXCSR;
+	if (unlikely(raised & (SOFT_FP_DE | SOFT_FP_UE)))
+		v->extra += SOFT_EFFORT_ASSIST;
+	if (unlikely(masks != SOFT_FP_FLAGS)) {
+		if (raised & ~masks & BEFORE)
+			return raise_xm(v, raised & BEFORE);
+		if ((masks & RANGE) != RANGE) {
+			v->extra += SOFT_EFFORT_EXACT;
+			raised = exactly(op, run, masks, &a, io, raised);
+		}
+		if (raised & ~masks)
+			return raise_xm(v, raised);
+	}
+	v->fpu.mxcsr = mxcsr | raised;
+	return 0;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * get_vm_state and set_vm_state: the I/O APIC and the clock of a soft VM; and what state.c saves of
+ * a vCPU that has them. Loads are hostile.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "vmm/emu/irqchip/chip.h"
+#include "vmm/emu/internal.h"
+
+#define TAG_CLOCK 0x4b434c43u /* "CLCK" */
+#define TAG_PLAT  0x54414c50u /* "PLAT" */
+#define FORMAT	  1
+
+/* So far a clock cannot come: half the range of a TSC. */
+#define CLOCK_MAX (1ULL << 63)
+
+int soft_get_vm_state(struct soft_vm *vm, void *buf, size_t *bytes)
+{
+	struct vpmu_blob b = {0};
+	size_t section;
+
+	if (!vm->chip)
+		return -ENXIO;
+	section = vpmu_blob_begin(&b, TAG_CLOCK, FORMAT);
+	vpmu_blob_u64(&b, soft_chip_base(vm->chip));
+	vpmu_blob_end(&b, section);
+	pthread_mutex_lock(&vm->chip->ioapic_lock);
+	ioapic_save(&vm->chip->ioapic, &b);
+	pthread_mutex_unlock(&vm->chip->ioapic_lock);
+	return soft_state_out(&b, buf, bytes);
+}
+
+int soft_set_vm_state(struct soft_vm *vm, const void *buf, size_t bytes)
+{
+	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
+	struct soft_chip *c = vm->chip;
+	struct ioapic a;
+	uint16_t version;
+	uint64_t now;
+
+	if (!c)
+		return -ENXIO;
+	if (!vpmu_blob_get_section(&all, TAG_CLOCK, &version, &r) || version != FORMAT)
+		return -EINVAL;
+	now = vpmu_blob_get_u64(&r);
+	if (!vpmu_blob_done(&r) || now >= CLOCK_MAX || !ioapic_load(&a, &all) ||
+	    !vpmu_blob_done(&all))
+		return -EINVAL;
+	pthread_mutex_lock(&c->lock);
+	atomic_store(&c->now, now);
+	for (unsigned int i = 0; i < c->nr; i++)
+		if (c->vcpu[i])
+			c->vcpu[i]->plat.ahead = now - c->vcpu[i]->cycles;
+	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&c->ioapic_lock);
+	c->ioapic = a;
+	pthread_mutex_unlock(&c->ioapic_lock);
+	return 0;
+}
+
+void soft_plat_get(const struct soft_vcpu *v, struct soft_plat_state *s)
+{
+	s->wait_sipi = v->plat.wait_sipi;
+	s->signals = atomic_load(&v->plat.signals);
+	for (int i = 0; i < 8; i++) {
+		s->posted[i] = atomic_load(&v->plat.posted[i]);
+		s->posted_level[i] = atomic_load(&v->plat.posted_level[i]);
+	}
+}
+
+void soft_plat_save(const struct soft_plat_state *s, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG_PLAT, FORMAT);
+
+	vpmu_blob_u8(b, s->wait_sipi);
+	vpmu_blob_u32(b, s->signals);
+	for (int i = 0; i < 8; i++) {
+		vpmu_blob_u32(b, s->posted[i]);
+		vpmu_blob_u32(b, s->posted_level[i]);
+	}
+	vpmu_blob_end(b, section);
+}
+
+bool soft_plat_load(struct soft_plat_state *s, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r;
+	uint16_t version;
+	uint32_t vector;
+
+	if (!vpmu_blob_get_section(all, TAG_PLAT, &version, &r) || version != FORMAT)
+		return false;
+	s->wait_sipi = vpmu_blob_get_bool(&r);
+	s->signals = vpmu_blob_get_u32(&r);
+	for (int i = 0; i < 8; i++) {
+		s->posted[i] = vpmu_blob_get_u32(&r);
+		s->posted_level[i] = vpmu_blob_get_u32(&r);
+	}
+	vector = s->signals >> SOFT_POST_VECTOR;
+	return vpmu_blob_done(&r) && vector <= 0xff && (!vector || (s->signals & SOFT_POST_SIPI)) &&
+	       !(s->signals & 0xf8);
+}
+
+void soft_plat_set(struct soft_vcpu *v, const struct soft_plat_state *s)
+{
+	uint32_t any = s->signals;
+
+	v->plat.wait_sipi = s->wait_sipi;
+	atomic_store(&v->plat.signals, s->signals);
+	for (int i = 0; i < 8; i++) {
+		atomic_store(&v->plat.posted[i], s->posted[i]);
+		atomic_store(&v->plat.posted_level[i], s->posted_level[i]);
+		any |= s->posted[i] | s->posted_level[i];
+	}
+	atomic_store(&v->plat.posted_any, any != 0);
+	v->plat.ahead = soft_chip_base(v->chip) - v->cycles;
+	soft_chip_address(v);
+	soft_chip_timer(v);
+}

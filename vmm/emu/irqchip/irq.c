@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Interrupts of a soft vCPU: connects the registers of its local APIC (lapic.c) to the events that
+ * run() delivers. Callers are msr.c (the guest accesses the APIC), run.c (an event was taken),
+ * engine.c (pmi(), new system registers) and state.c (snapshots). This file must never deliver an
+ * event itself: run.c and event.c do.
+ *
+ * The vCPU can have one vector and one NMI queued: v->intr_pending, v->nmi_pending. Every other
+ * event waits in the APIC. Whenever the APIC or the queue changes, soft_irq_update() queues the
+ * event that comes next. Between any two instructions this holds: if the APIC could deliver a
+ * vector, a vector is queued, either that one or one that the caller has queued by interrupt().
+ */
+#include "vmm/emu/irqchip/chip.h"
+#include "vmm/emu/internal.h"
+
+#define APIC_BASE_X2APIC (3ULL << 10) /* EN and EXTD: SDM vol. 3, 11.12.1 */
+#define APIC_BASE_EN	 (1ULL << 11)
+
+static bool in_x2apic(const struct soft_vcpu *v)
+{
+	return (v->apic_base & APIC_BASE_X2APIC) == APIC_BASE_X2APIC;
+}
+
+bool soft_lapic_on(const struct soft_vcpu *v)
+{
+	return v->chip ? v->apic_base & APIC_BASE_EN : in_x2apic(v);
+}
+
+bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector)
+{
+	if (l->nmi && !nmi)
+		return false;
+	if (l->offered)
+		return intr && vector == l->offered;
+	return intr || !lapic_next(l);
+}
+
+void soft_irq_update(struct soft_vcpu *v)
+{
+	struct lapic *l = &v->lapic;
+
+	/* While an NMI is handled the CPU keeps one more, and further ones are lost: SDM vol. 3,
+	 * 6.7.1. Two can have arrived since run() returned. A CPU would have begun to handle the
+	 * first one before the second one came, so both count. */
+	if (l->nmi && (!v->nmi_pending || v->nmi_masked)) {
+		v->nmi_pending = true;
+		l->nmi = false;
+	}
+	/* Take the queued vector back: a vector of a higher class may have arrived. */
+	if (l->offered)
+		v->intr_pending = false;
+	l->offered = 0;
+	if (!v->intr_pending && lapic_next(l)) {
+		l->offered = (uint8_t)lapic_next(l);
+		v->intr_vec = l->offered;
+		v->intr_pending = true;
+	}
+	soft_recheck(v);
+}
+
+void soft_irq_taken(struct soft_vcpu *v)
+{
+	if (v->chip)
+		v->extra += SOFT_EFFORT_INTERRUPT;
+	if (v->lapic.offered && !v->intr_pending)
+		lapic_taken(&v->lapic);
+	soft_irq_update(v);
+}
+
+void soft_lapic_mode(struct soft_vcpu *v)
+{
+	struct lapic *l = &v->lapic;
+
+	if (v->chip && soft_lapic_on(v)) {
+		if (in_x2apic(v) && !l->x2)
+			lapic_enter_x2apic(l);
+		l->x2 = in_x2apic(v);
+		soft_chip_address(v);
+	}
+	if (soft_lapic_on(v))
+		return;
+	/* An APIC that is switched off loses its state (SDM vol. 3, 11.12.5.1). */
+	if (l->offered)
+		v->intr_pending = false;
+	if (!v->chip) {
+		lapic_init(l, v->id);
+		return;
+	}
+	lapic_init_full(l, v->id, l->deadline);
+	soft_chip_address(v);
+	soft_chip_timer(v);
+}
+
+/* The APIC's copies of what is kept elsewhere. */
+static void bring_up_to_date(struct soft_vcpu *v)
+{
+	v->lapic = soft_lapic(v);
+	if (!v->chip)
+		return;
+	v->lapic.now = soft_chip_now(v, soft_unfolded(v));
+	v->lapic.tsc_offset = v->tsc_offset;
+}
+
+/* The guest has written to the APIC. */
+static void written(struct soft_vcpu *v)
+{
+	v->cr8 = v->lapic.tpr >> 4;
+	if (v->chip)
+		soft_chip_after(v);
+	soft_irq_update(v);
+}
+
+struct lapic soft_lapic(const struct soft_vcpu *v)
+{
+	struct lapic l = v->lapic;
+
+	/* CR8 is TPR bits 7:4. A write of CR8 clears TPR bits 3:0 (SDM vol. 3, 11.8.6). */
+	if (soft_lapic_on(v) && v->cr8 != l.tpr >> 4)
+		l.tpr = (uint32_t)v->cr8 << 4;
+	return l;
+}
+
+int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
+{
+	v->extra += SOFT_EFFORT_APIC;
+	if (!in_x2apic(v))
+		return soft_gp(v, 0);
+	bring_up_to_date(v);
+	return lapic_rdmsr(&v->lapic, msr, x) ? soft_gp(v, 0) : 0;
+}
+
+int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
+{
+	v->extra += SOFT_EFFORT_APIC;
+	if (!in_x2apic(v))
+		return soft_gp(v, 0);
+	bring_up_to_date(v);
+	if (lapic_wrmsr(&v->lapic, msr, x))
+		return soft_gp(v, 0);
+	written(v);
+	return 0;
+}
+
+/* The instruction executes alone, so nothing of the chunk is unfolded but it. */
+uint32_t soft_lapic_mmio_read(struct soft_vcpu *v, uint32_t reg)
+{
+	uint32_t x;
+
+	v->acc = 0;
+	bring_up_to_date(v);
+	x = lapic_mmio_read(&v->lapic, reg);
+	soft_irq_update(v); /* an error may interrupt */
+	return x;
+}
+
+void soft_lapic_mmio_write(struct soft_vcpu *v, uint32_t reg, uint32_t x)
+{
+	v->acc = 0;
+	bring_up_to_date(v);
+	lapic_mmio_write(&v->lapic, reg, x);
+	written(v);
+}
+
+void soft_lapic_deadline(struct soft_vcpu *v, const uint64_t *x)
+{
+	bring_up_to_date(v);
+	if (x)
+		lapic_wr_deadline(&v->lapic, *x);
+	soft_chip_timer(v);
+}
+
+void soft_pmi(struct soft_vcpu *v)
+{
+	if (!soft_lapic_on(v))
+		return;
+	lapic_pmi(&v->lapic, v->intel);
+	soft_irq_update(v);
+}

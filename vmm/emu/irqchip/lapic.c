@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The local APIC's registers: SDM vol. 3, chapter 11. Which registers and reserved bits there are
+ * in x2APIC mode: 11.12.1, table 11-6.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "vmm/emu/irqchip/lapic_regs.h"
+
+/* What can be written to each entry without #GP (11.5.1; CMCI: 16.5). No TSC-deadline timer. */
+static const uint32_t lvt_writable[LVTS] = {
+	[LVT_CMCI] = LVT_VECTOR | LVT_MODE | LVT_STATUS | LVT_MASK,
+	[LVT_TIMER] = LVT_VECTOR | LVT_STATUS | LVT_MASK | LVT_PERIODIC,
+	[LVT_THERMAL] = LVT_VECTOR | LVT_MODE | LVT_STATUS | LVT_MASK,
+	[LVT_PERF] = LVT_VECTOR | LVT_MODE | LVT_STATUS | LVT_MASK,
+	[LVT_LINT0] = LVT_VECTOR | LVT_MODE | LVT_STATUS | LVT_POLARITY | LVT_IRR | LVT_TRIGGER |
+		      LVT_MASK,
+	[LVT_LINT1] = LVT_VECTOR | LVT_MODE | LVT_STATUS | LVT_POLARITY | LVT_IRR | LVT_TRIGGER |
+		      LVT_MASK,
+	[LVT_ERROR] = LVT_VECTOR | LVT_STATUS | LVT_MASK,
+};
+
+void lapic_init(struct lapic *l, unsigned int id)
+{
+	*l = (struct lapic){.id = id, .svr = 0xff}; /* 11.4.7.1 */
+	for (int i = 0; i < LVTS; i++)
+		l->lvt[i] = LVT_MASK;
+}
+
+void lapic_init_full(struct lapic *l, unsigned int id, bool deadline)
+{
+	uint64_t now = l->now, tsc_offset = l->tsc_offset;
+
+	lapic_init(l, id);
+	l->full = true;
+	l->deadline = deadline;
+	l->dfr = DFR_FLAT;
+	l->now = now;
+	l->tsc_offset = tsc_offset;
+}
+
+/* 11.12.5.1: the logical ID and the destination format go, and so does the ICR, whose halves become
+ * one register. */
+void lapic_enter_x2apic(struct lapic *l)
+{
+	l->x2 = true;
+	l->icr = 0;
+	l->ldr = 0;
+	l->dfr = DFR_FLAT;
+}
+
+/* ---- interrupts: who waits, who is in service ---- */
+
+static void set_bit(uint32_t *set, unsigned int vector)
+{
+	set[vector / 32] |= 1u << vector % 32;
+}
+
+static void clear_bit(uint32_t *set, unsigned int vector)
+{
+	set[vector / 32] &= ~(1u << vector % 32);
+}
+
+/* The highest vector of @set, 0 when it is empty. */
+static unsigned int highest(const uint32_t *set)
+{
+	for (int i = 7; i >= 0; i--)
+		if (set[i])
+			return (unsigned int)i * 32 + 31 - (unsigned int)__builtin_clz(set[i]);
+	return 0;
+}
+
+/* 11.5.3: kept until the guest writes ESR, whatever the mask of the error entry says. */
+void lapic_error(struct lapic *l, uint32_t bits)
+{
+	uint32_t entry = l->lvt[LVT_ERROR];
+
+	l->esr |= bits;
+	if (entry & LVT_MASK)
+		return;
+	if ((entry & LVT_VECTOR) < FIRST_VECTOR)
+		l->esr |= ESR_RECEIVE;
+	else
+		set_bit(l->irr, entry & LVT_VECTOR);
+}
+
+/* A fixed interrupt arrives. */
+void lapic_accept(struct lapic *l, unsigned int vector, bool level)
+{
+	if (!lapic_enabled(l))
+		return; /* 11.4.7.2 */
+	if (vector < FIRST_VECTOR) {
+		lapic_error(l, ESR_RECEIVE);
+		return;
+	}
+	set_bit(l->irr, vector);
+	/* TMR says how the vector came last (11.8.4). */
+	if (level)
+		set_bit(l->tmr, vector);
+	else
+		clear_bit(l->tmr, vector);
+}
+
+static void accept(struct lapic *l, unsigned int vector)
+{
+	lapic_accept(l, vector, false);
+}
+
+void lapic_pmi(struct lapic *l, bool automask)
+{
+	uint32_t entry = l->lvt[LVT_PERF];
+
+	if (entry & LVT_MASK)
+		return;
+	switch (entry & LVT_MODE) {
+	case MODE_FIXED:
+		accept(l, entry & LVT_VECTOR);
+		break;
+	case MODE_NMI:
+		l->nmi = true;
+		break;
+	default:
+		break; /* SMI: there is no SMM; the others are not for this entry (11.5.1) */
+	}
+	if (automask)
+		l->lvt[LVT_PERF] |= LVT_MASK;
+}
+
+unsigned int lapic_next(const struct lapic *l)
+{
+	unsigned int vector = highest(l->irr);
+
+	return vector >> 4 > highest(l->isr) >> 4 ? vector : 0;
+}
+
+void lapic_taken(struct lapic *l)
+{
+	clear_bit(l->irr, l->offered);
+	set_bit(l->isr, l->offered);
+	l->offered = 0;
+}
+
+/* 11.8.3.1: the higher class of TPR and of what is in service; on a tie models differ. */
+static uint32_t ppr(const struct lapic *l)
+{
+	uint32_t isr = highest(l->isr) & 0xf0;
+
+	return (l->tpr & 0xf0) >= isr ? l->tpr : isr;
+}
+
+/* ---- IPIs ---- */
+
+static uint32_t ldr(const struct lapic *l)
+{
+	return (l->id & 0xffff0) << 12 | 1u << (l->id & 15); /* 11.12.10.2 */
+}
+
+static bool to_self(const struct lapic *l, uint64_t icr)
+{
+	uint32_t dest = (uint32_t)(icr >> 32);
+
+	switch (icr & ICR_SHORTHAND) {
+	case SHORTHAND_SELF:
+	case SHORTHAND_ALL:
+		return true;
+	case SHORTHAND_NONE:
+		if (dest == ICR_BROADCAST)
+			return true;
+		if (icr & ICR_LOGICAL)
+			return !((dest ^ ldr(l)) & 0xffff0000) && (dest & ldr(l) & 0xffff);
+		return dest == l->id;
+	default:
+		return false; /* all but self */
+	}
+}
+
+/* With interrupt controllers the caller finds the destinations. */
+static void send_full(struct lapic *l, uint64_t icr)
+{
+	unsigned int mode = icr & LVT_MODE;
+
+	if ((mode == MODE_FIXED || mode == MODE_LOWEST) && (icr & LVT_VECTOR) < FIRST_VECTOR)
+		lapic_error(l, ESR_SEND);
+	/* With the self shorthand only fixed delivery is valid: table 11-3. */
+	if ((icr & ICR_SHORTHAND) == SHORTHAND_SELF && mode != MODE_FIXED)
+		return;
+	/* The level de-assert of an INIT only set arbitration IDs: 11.6.1. */
+	if (mode == MODE_INIT && (icr & ICR_TRIGGER) && !(icr & ICR_LEVEL))
+		return;
+	l->sends = true;
+	l->icr_sent = icr;
+}
+
+void lapic_send(struct lapic *l, uint64_t icr)
+{
+	unsigned int vector = icr & LVT_VECTOR;
+	bool self = to_self(l, icr);
+
+	if (l->full) {
+		send_full(l, icr);
+		return;
+	}
+
+	switch (icr & LVT_MODE) {
+	case MODE_LOWEST:
+		lapic_error(
+			l, ESR_REDIRECTIBLE); /* not supported, as on real ones: 11.5.3, 11.6.2.4 */
+		break;
+	case MODE_FIXED:
+		if (vector < FIRST_VECTOR)
+			lapic_error(l, self ? ESR_SEND | ESR_RECEIVE : ESR_SEND);
+		else if (self)
+			accept(l, vector);
+		break;
+	case MODE_NMI:
+		/* With the self shorthand only fixed delivery is valid: table 11-3. */
+		if (self && (icr & ICR_SHORTHAND) != SHORTHAND_SELF)
+			l->nmi = true;
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- registers ---- */
+
+/* Index of the LVT entry at @reg, or -1. */
+int lapic_lvt_of(uint32_t reg)
+{
+	if (reg == REG_CMCI)
+		return LVT_CMCI;
+	return reg >= REG_LVT && reg < REG_LVT + LVTS - 1 ? (int)(reg - REG_LVT) + LVT_TIMER : -1;
+}
+
+int lapic_rdmsr(const struct lapic *l, uint32_t msr, uint64_t *val)
+{
+	uint32_t reg = msr - LAPIC_MSR_BASE;
+
+	if (reg >= LAPIC_MSR_COUNT)
+		return -ENOENT;
+	if (lapic_lvt_of(reg) >= 0) {
+		*val = l->lvt[lapic_lvt_of(reg)];
+		return 0;
+	}
+	switch (reg) {
+	case REG_ID:
+		*val = l->id;
+		return 0;
+	case REG_VERSION:
+		*val = VERSION;
+		return 0;
+	case REG_TPR:
+		*val = l->tpr;
+		return 0;
+	case REG_PPR:
+		*val = ppr(l);
+		return 0;
+	case REG_LDR:
+		*val = ldr(l);
+		return 0;
+	case REG_SVR:
+		*val = l->svr;
+		return 0;
+	case REG_ISR ... REG_ISR + 7:
+		*val = l->isr[reg - REG_ISR];
+		return 0;
+	case REG_TMR ... REG_TMR + 7:
+		*val = l->tmr[reg - REG_TMR];
+		return 0;
+	case REG_IRR ... REG_IRR + 7:
+		*val = l->irr[reg - REG_IRR];
+		return 0;
+	case REG_ESR:
+		*val = l->esr_shown;
+		return 0;
+	case REG_ICR:
+		*val = l->icr;
+		return 0;
+	case REG_INITIAL:
+		*val = l->timer_initial;
+		return 0;
+	case REG_CURRENT:
+		*val = l->full ? lapic_timer_current(l) : 0;
+		return 0;
+	case REG_DIVIDE:
+		*val = l->timer_divide;
+		return 0;
+	default:
+		return -EFAULT; /* write-only, or none */
+	}
+}
+
+void lapic_write_svr(struct lapic *l, uint32_t val)
+{
+	l->svr = val;
+	/* 11.4.7.2: disabled by software, all entries are masked. */
+	for (int i = 0; i < LVTS && !lapic_enabled(l); i++)
+		l->lvt[i] |= LVT_MASK;
+}
+
+uint32_t lapic_writable(const struct lapic *l, int i)
+{
+	return lvt_writable[i] | (i == LVT_TIMER && l->deadline ? LVT_DEADLINE : 0);
+}
+
+void lapic_write_lvt(struct lapic *l, int i, uint32_t val)
+{
+	val = (val & ~(LVT_STATUS | LVT_IRR)) | (lapic_enabled(l) ? 0 : LVT_MASK);
+	if (i == LVT_TIMER && l->full)
+		lapic_timer_wr_lvt(l, val);
+	l->lvt[i] = val;
+}
+
+void lapic_write_eoi(struct lapic *l)
+{
+	unsigned int vector = highest(l->isr);
+
+	clear_bit(l->isr, vector); /* vector 0 is never in it */
+	if (l->tmr[vector / 32] >> vector % 32 & 1)
+		l->ended = (uint8_t)vector;
+}
+
+void lapic_write_initial(struct lapic *l, uint32_t val)
+{
+	if (l->full)
+		lapic_timer_wr_initial(l, val);
+	else
+		l->timer_initial = val;
+}
+
+void lapic_write_divide(struct lapic *l, uint32_t val)
+{
+	if (l->full)
+		lapic_timer_wr_divide(l, val);
+	else
+		l->timer_divide = val;
+}
+
+int lapic_wrmsr(struct lapic *l, uint32_t msr, uint64_t val)
+{
+	uint32_t reg = msr - LAPIC_MSR_BASE, low = (uint32_t)val;
+	int i = lapic_lvt_of(reg);
+
+	if (reg >= LAPIC_MSR_COUNT)
+		return -ENOENT;
+	if (reg == REG_ICR) {
+		val &= ~ICR_STATUS;
+		if (val & ~ICR_WRITABLE)
+			return -EFAULT;
+		l->icr = val;
+		lapic_send(l, val);
+		return 0;
+	}
+	if (val >> 32)
+		return -EFAULT;
+	if (i >= 0) {
+		if (low & ~lapic_writable(l, i))
+			return -EFAULT;
+		lapic_write_lvt(l, i, low);
+		return 0;
+	}
+	switch (reg) {
+	case REG_TPR:
+		if (low & ~0xffu)
+			return -EFAULT;
+		l->tpr = low;
+		return 0;
+	case REG_EOI:
+		if (low)
+			return -EFAULT;
+		lapic_write_eoi(l);
+		return 0;
+	case REG_SVR:
+		if (low & ~SVR_WRITABLE)
+			return -EFAULT;
+		lapic_write_svr(l, low);
+		return 0;
+	case REG_ESR:
+		if (low)
+			return -EFAULT;
+		l->esr_shown = l->esr;
+		l->esr = 0;
+		return 0;
+	case REG_INITIAL:
+		lapic_write_initial(l, low);
+		return 0;
+	case REG_DIVIDE:
+		if (low & ~DIVIDE_WRITABLE)
+			return -EFAULT;
+		lapic_write_divide(l, low);
+		return 0;
+	case REG_SELF_IPI:
+		if (low & ~0xffu)
+			return -EFAULT;
+		lapic_send(l, SHORTHAND_SELF | MODE_FIXED | low);
+		return 0;
+	default:
+		return -EFAULT; /* read-only, or none */
+	}
+}

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Translated code: which blocks are translated and when, the memory of the code, and running it.
+ * exec.c and cache.c call these functions. The interpreter is the reference: a block must end in
+ * the same state whether it has a translation or not.
+ *
+ * jit_part.c has the memory of the code.
+ */
+#include <cpuid.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vmm/emu/jit/jit.h"
+#include "vmm/emu/pool.h"
+
+/* A vCPU's tables: sites, and slots behind them. */
+#define SITES_BYTES (2 * sizeof(*((struct soft_vcpu *)0)->jit.sites))
+#define TABLE_BYTES (SITES_BYTES + SOFT_SLOTS * sizeof(struct soft_block *))
+
+/* A block is translated when it was executed so often, and with it those that it leads to that were
+ * executed a little less often. */
+#define HOT	 64u
+#define NEXT_HOT (HOT - 8u)
+
+/* Fewer instructions are not worth the way in and out, if their block has others behind them. */
+#define LEAST_INSNS 4
+
+/* A block that so often led to little translated code in a row is entered by the interpreter. */
+#define POOR	   64u
+#define POOR_INSNS 24
+
+struct jit_common jit_common;
+
+static const char *why_off = "not opened";
+static enum soft_jit_mode mode = SOFT_JIT_HOT;
+
+static bool host_can(void)
+{
+	unsigned int a, b, c = 0, d;
+
+	if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & 1)) /* LAHF in 64-bit mode */
+		return false;
+	jit_common.popcnt = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_POPCNT);
+	return true;
+}
+
+static void open_once(void)
+{
+	if (mode == SOFT_JIT_OFF) {
+		why_off = "--no-jit";
+		return;
+	}
+	why_off = host_can() ? jit_parts_open() : "the host's CPU has no LAHF in 64-bit mode";
+}
+
+void soft_jit_open(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, open_once);
+}
+
+/* ---- sites ---- */
+
+/* After so many quarters of effort less than a unit each: some 100,000 instructions. */
+#define CREDIT_QUARTERS 300000
+
+/* So many pairs of sites have been given to accesses. All behind them are empty and have credit. */
+static unsigned int pairs(const struct soft_vcpu *v)
+{
+	uint32_t n = v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
+
+	return n < SOFT_SITES ? n : SOFT_SITES;
+}
+
+static void clear_sites(struct soft_vcpu *v)
+{
+	v->jit.sites_used = false;
+	for (unsigned int user = 0; user < 2; user++)
+		for (unsigned int i = 0; i < pairs(v); i++)
+			v->jit.sites[user][i][0].tag = v->jit.sites[user][i][1].tag =
+				SOFT_SITE_NONE;
+}
+
+void soft_jit_drop_sites(struct soft_vcpu *v)
+{
+	if (!v->jit.sites_used)
+		return;
+	v->extra += SOFT_EFFORT_SITES;
+	clear_sites(v);
+}
+
+/* Give credit to the sites of one mode. Those of the other may be in no cache. */
+static void give_credit(struct soft_vcpu *v, bool user)
+{
+	v->jit.credit_at[user] = v->jit.quarters - CREDIT_QUARTERS;
+	for (unsigned int i = 0; i < pairs(v); i++)
+		v->jit.sites[user][i][0].credit = v->jit.sites[user][i][1].credit =
+			SOFT_SITE_CREDIT;
+}
+
+/* ---- which blocks ---- */
+
+static bool translated(const struct soft_block *b)
+{
+	return b->native_body;
+}
+
+static void untranslate(struct soft_block *b)
+{
+	b->native[0] = jit_exec(jit_common.untranslated[0]);
+	b->native[1] = jit_exec(jit_common.untranslated[1]);
+	b->native_body = 0;
+	b->heat = mode == SOFT_JIT_ALL ? 1 : HOT;
+	b->poor = 0;
+	b->ops[0].h = soft_labels[SOFT_OP_HEAT];
+}
+
+void soft_jit_added(struct soft_vcpu *v, struct soft_block *b)
+{
+	b->h0 = b->ops[0].h;
+	b->native_body = 0;
+	if (!why_off && mode != SOFT_JIT_OFF)
+		untranslate(b);
+}
+
+void soft_jit_reset(struct soft_vcpu *v)
+{
+	jit_parts_drop(v);
+	clear_sites(v);
+	give_credit(v, false);
+	give_credit(v, true);
+	v->jit.nr_sites[0] = v->jit.nr_sites[1] = v->jit.nr_slots = 0;
+}
+
+void soft_jit_fini(struct soft_vcpu *v)
+{
+	jit_parts_drop(v);
+	soft_pool_put(v->jit.sites, TABLE_BYTES);
+	free(v->jit.big);
+	v->jit.sites = NULL;
+	v->jit.big = NULL;
+}
+
+/* Forget all code, and keep the blocks. */
+static void forget(struct soft_vcpu *v)
+{
+	for (unsigned int i = 0; i <= v->hash_mask; i++)
+		for (struct soft_block *b = v->hash[i]; b; b = b->hash_next)
+			if (b->nr_ops)
+				untranslate(b);
+	soft_jit_reset(v);
+	v->jit.forgot++;
+}
+
+static bool unsettled(const struct soft_vcpu *v, const struct soft_block *b)
+{
+	for (uint32_t i = 0; i < v->nr_unsettled; i++)
+		if (v->unsettled[i].block == b)
+			return true;
+	return false;
+}
+
+/*
+ * Two blocks of one page, guest-virtual and guest-physical, are valid at the same times: what maps
+ * the one maps the other, and a store to the page's code drops both (cpage_drop() in cache.c).
+ * Unsettled blocks are dropped alone, and one that crosses to another page depends on that as well.
+ */
+bool jit_same_page(const struct soft_vcpu *v, const struct soft_block *from,
+		   const struct soft_block *to)
+{
+	return to->ctx == v->ctx && from->ctx == v->ctx && to->nr_ops &&
+	       !((from->rip ^ to->rip) >> SOFT_PAGE_SHIFT) &&
+	       !((from->pa ^ to->pa) >> SOFT_PAGE_SHIFT) && from->pfn2 == UINT32_MAX &&
+	       to->pfn2 == UINT32_MAX && !unsettled(v, to);
+}
+
+static bool worth(const struct soft_block *b)
+{
+	return !translated(b) && b->heat <= NEXT_HOT && b->heat;
+}
+
+void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to)
+{
+	if (j->nr_relocs == JIT_RELOCS)
+		j->b.full = true;
+	else
+		j->relocs[j->nr_relocs++] = (struct jit_reloc){site, to};
+}
+
+/* Write the code of j->blk. False: it has none, or there is no room (j->b.full). */
+static bool write_block(struct jit *j)
+{
+	struct soft_vcpu *v = j->v;
+	uint8_t *at = j->b.at;
+
+	if (v->jit.nr_slots + SOFT_BLOCK_SLOTS > (v->jit.big ? SOFT_BIG_SLOTS : SOFT_SLOTS)) {
+		j->b.full = true;
+		return false;
+	}
+	j->blk->slot = (uint16_t)v->jit.nr_slots;
+	v->jit.slots[j->blk->slot + SOFT_SLOT_SELF] = j->blk;
+	v->extra += SOFT_EFFORT_TRANSLATE + SOFT_EFFORT_TRANSLATE_INSN * (uint32_t)j->blk->n;
+	if (!jit_block(j)) {
+		if (!j->b.full)
+			j->b.at = at;
+		return false;
+	}
+	v->jit.nr_slots += SOFT_BLOCK_SLOTS;
+	return true;
+}
+
+/* Write the code of list[0], and of what follows it and is hot as well. Returns how many blocks are
+ * in the list then; those that have no code included. */
+static unsigned int write_batch(struct jit *j, struct soft_block *list[JIT_BATCH])
+{
+	unsigned int n = 1;
+
+	for (unsigned int i = 0; i < n && !j->b.full; i++) {
+		unsigned int jumps = j->nr_jumps;
+
+		j->blk = list[i];
+		list[i]->heat = 0;
+		list[i]->ops[0].h = list[i]->h0;
+		if (!write_block(j))
+			continue;
+		for (; jumps < j->nr_jumps; jumps++) {
+			/* The links are the ops' own: they may be changed here. */
+			struct soft_block *to = (struct soft_block *)(uintptr_t)j->jumps[jumps].to;
+
+			if (n < JIT_BATCH && worth(to)) {
+				to->heat = 0;
+				list[n++] = to;
+			}
+		}
+	}
+	return n;
+}
+
+/* Let the jumps of a batch that begins at @code go directly to blocks with a translation. */
+static void link_jumps(struct jit *j, const uint8_t *code)
+{
+	for (unsigned int i = 0; i < j->nr_jumps; i++) {
+		const struct jit_jump *p = &j->jumps[i];
+		const uint8_t *to = p->to->native[p->taken];
+
+		if (!translated(p->to))
+			continue;
+		if (to >= code && to < j->b.at)
+			x_link(&j->b, p->site, to);
+		else
+			jit_reloc(j, p->site, jit_common.write + (to - jit_common.exec));
+	}
+}
+
+/* Translate @first and what follows it. False: this vCPU's code is too much; then nothing is
+ * translated. */
+static bool batch(struct soft_vcpu *v, struct soft_block *first)
+{
+	_Alignas(64) uint8_t code[JIT_PART_BYTES];
+	struct soft_block *list[JIT_BATCH] = {first};
+	const uint8_t *at = NULL;
+	unsigned int n;
+	struct jit j;
+
+	j.v = v;
+	j.b = (struct jit_buf){code, code + jit_room(v), false};
+	j.nr_jumps = j.nr_relocs = 0;
+	j.aligned = false;
+	j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
+	n = write_batch(&j, list);
+	if (!j.b.full)
+		link_jumps(&j, code);
+	x_align(&j.b, 64);
+	if (j.b.full) {
+		for (unsigned int i = 0; i < n; i++)
+			untranslate(list[i]);
+		return false;
+	}
+	if (j.b.at > code)
+		at = jit_place(v, code, (uint32_t)(j.b.at - code), j.relocs, j.nr_relocs);
+	for (unsigned int i = 0; i < n; i++) {
+		struct soft_block *b = list[i];
+
+		if (!translated(b))
+			continue;
+		if (!at) { /* no memory: it is interpreted for ever */
+			untranslate(b);
+			b->heat = 0;
+			b->ops[0].h = b->h0;
+			continue;
+		}
+		for (unsigned int t = 0; t < 2; t++)
+			b->native[t] = at + ((const uint8_t *)b->native[t] - code);
+		b->ops[0].h = soft_labels[SOFT_OP_NATIVE];
+	}
+	return true;
+}
+
+/* Sites and slots for @v. */
+static bool take(struct soft_vcpu *v)
+{
+	if (v->jit.sites)
+		return true;
+	v->jit.sites = soft_pool_get(TABLE_BYTES);
+	if (!v->jit.sites)
+		return false;
+	v->jit.slots = (struct soft_block **)(void *)((char *)v->jit.sites + SITES_BYTES);
+	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
+		(&v->jit.sites[0][0][0])[i] =
+			(struct soft_site){.tag = SOFT_SITE_NONE, .credit = SOFT_SITE_CREDIT};
+	return true;
+}
+
+/* @v has more code than a freestanding guest has: let it keep that. False: it is not so, or it
+ * has done this before. */
+static bool grow(struct soft_vcpu *v)
+{
+	if (!v->chip || v->jit.big || !jit_parts_plenty())
+		return false;
+	v->jit.big = malloc(SOFT_BIG_SLOTS * sizeof(*v->jit.big));
+	if (!v->jit.big)
+		return false;
+	memcpy(v->jit.big, v->jit.slots, v->jit.nr_slots * sizeof(*v->jit.big));
+	v->jit.slots = v->jit.big;
+	return true;
+}
+
+static void translate(struct soft_vcpu *v, struct soft_block *b)
+{
+	if (!take(v)) {
+		b->ops[0].h = b->h0;
+		return;
+	}
+	if (batch(v, b) || (grow(v) && batch(v, b)))
+		return;
+	forget(v);
+	batch(v, b);
+}
+
+const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b)
+{
+	if (--b->heat)
+		return b->h0;
+	if (unsettled(v, b)) {
+		b->heat = HOT;
+		return b->h0;
+	}
+	translate(v, b);
+	return b->ops[0].h;
+}
+
+/* ---- running ---- */
+
+static uint32_t to_ax(uint64_t f)
+{
+	return (uint32_t)((f & 0xff) << 8 | (f & SOFT_OF ? 1 : 0));
+}
+
+/* The flags, in the middle of a block. The ops that follow may know what kind of operation left
+ * them, and read fl_a and fl_b as its operands: these are made to fit. */
+static void flags_inside(struct soft_vcpu *v, uint64_t f, bool sub)
+{
+	bool cf = f & SOFT_CF, less = !(f & SOFT_SF) != !(f & SOFT_OF);
+	uint64_t a, b;
+
+	if (sub) { /* a - b: equal by ZF, unsigned order by CF, signed order by SF and OF */
+		a = f & SOFT_ZF ? 0 : cf ? 0 : less ? ~0ULL : 1;
+		b = f & SOFT_ZF ? 0 : cf ? (less ? 1 : ~0ULL) : 0;
+	} else { /* a is the result; b is more than it, if there is a carry */
+		a = f & SOFT_ZF ? 0 : f & SOFT_SF ? 1ULL << 63 : 1;
+		b = cf ? ~0ULL : 0;
+	}
+	soft_fl_set(v, SOFT_FK(SUB, 3) | SOFT_FK_OVER, a, b);
+	v->fl_omask = SOFT_ARITH;
+	v->fl_oval = (uint32_t)f;
+}
+
+uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
+{
+	int64_t left = v->left, insns;
+	uint32_t word;
+	uint64_t f;
+
+	v->jit.ax = to_ax(soft_flags(v));
+	if (unlikely(v->jit.quarters < v->jit.credit_at[v->cpl == 3]))
+		give_credit(v, v->cpl == 3);
+	v->jit.sites_now = v->jit.sites[v->cpl == 3];
+	v->jit.sites_used = true;
+	v->jit.sums[0] = v->acc;
+	v->jit.sums[1] = (uint64_t)(v->jit.quarters + b->native_effort);
+	jit_simd_begin(v, b);
+	word = jit_common.enter(v, (const uint8_t *)b->native[1] + b->native_body);
+	v->acc = v->jit.sums[0];
+	v->jit.quarters = (int64_t)v->jit.sums[1] - (int16_t)(word >> JIT_WORD_REST);
+	f = (v->jit.ax >> 8 & SOFT_ARITH & 0xff) | (v->jit.ax & 1 ? SOFT_OF : 0);
+	insns = left - v->left;
+	word &= (1u << JIT_WORD_REST) - 1;
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_OP) {
+		flags_inside(v, f, word & JIT_WORD_SUB);
+		word &= JIT_WORD_SUB - 1;
+		insns += SOFT_JIT_INDEX(word);
+	} else {
+		soft_fl_raw(v, f);
+		insns += b->n;
+	}
+	jit_simd_end(v, word, insns);
+	soft_warm_left(v, v->jit.block);
+	if (SOFT_JIT_KIND(word) != SOFT_JIT_ENTER)
+		v->cur = v->jit.block;
+	if (SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN || SOFT_JIT_KIND(word) == SOFT_JIT_FALL)
+		soft_jit_slot(v, v->cur, SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN);
+	if (insns >= POOR_INSNS)
+		b->poor = 0;
+	else if (++b->poor == POOR && mode != SOFT_JIT_ALL)
+		b->ops[0].h = b->h0;
+	return word;
+}
+
+const char *soft_jit_off(void)
+{
+	return why_off ? why_off : mode == SOFT_JIT_OFF ? "--no-jit" : NULL;
+}
+
+const char *vmm_soft_translate(bool on)
+{
+	if (!on)
+		mode = SOFT_JIT_OFF;
+	soft_jit_open();
+	return soft_jit_off();
+}
+
+void soft_jit_set(enum soft_jit_mode m)
+{
+	mode = m;
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Translated code: what the files jit*.c share. docs/emulator.md, "Translated code", says what
+ * is translated and why it is exact. exec.c and cache.c call the functions of the first part only.
+ */
+#ifndef VMM_SOFT_JIT_H
+#define VMM_SOFT_JIT_H
+
+#include "vmm/emu/internal.h"
+#include "vmm/emu/cpu/ops.h"
+
+/* ---- for the interpreter ---- */
+
+/* soft_jit_open - make the code memory, once; soft_open() and vmm_soft_translate() call it. Later
+ * calls do nothing. */
+void soft_jit_open(void);
+/* soft_jit_set - for tests and operators: whether the vCPUs' blocks that are decoded from now on
+ * are translated: never, when they are hot, or at once. Call it while no vCPU runs. */
+enum soft_jit_mode { SOFT_JIT_OFF, SOFT_JIT_HOT, SOFT_JIT_ALL };
+void soft_jit_set(enum soft_jit_mode mode);
+/* soft_jit_off - why nothing is translated, or NULL. */
+const char *soft_jit_off(void);
+
+/* Why translated code came back: what the dispatch loop must do next. The word that
+ * soft_jit_run() returns is one of these, and the index of an op in the upper bits. */
+enum soft_jit_exit {
+	SOFT_JIT_OP,	/* interpret from op INDEX of v->cur: nothing of its instruction is done */
+	SOFT_JIT_TAKEN, /* take the branch at the end of v->cur; TAKEN of exec.c */
+	SOFT_JIT_FALL,	/* fall through at the end of v->cur; FALL of exec.c */
+	SOFT_JIT_ENTER	/* enter v->jit.block: it has no translation, or the chunk has no room */
+};
+#define SOFT_JIT_KIND(word)  ((enum soft_jit_exit)((word)&3))
+#define SOFT_JIT_INDEX(word) ((word) >> 2)
+
+/* soft_jit_added - call it for each new block, before it executes. */
+void soft_jit_added(struct soft_vcpu *v, struct soft_block *b);
+/* soft_jit_heat - @b is being executed, and is not translated. Translates it when it was executed
+ * often enough. Only the interpreter may call it, at the first op of @b, whose handler it returns.
+ */
+const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b);
+/* soft_jit_run - run translated block @b and what follows it. The caller has entered @b already:
+ * v->left and v->acc include it. Returns a word, see above. */
+uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b);
+/* soft_jit_reset - forget all translated code of @v, which forgets all its blocks. */
+void soft_jit_reset(struct soft_vcpu *v);
+/* soft_jit_drop_sites - call it when a TLB entry or a tag of one is dropped. */
+void soft_jit_drop_sites(struct soft_vcpu *v);
+/* soft_jit_fini - give the vCPU's code memory back. */
+void soft_jit_fini(struct soft_vcpu *v);
+/* soft_jit_settle - call it when a vCPU begins to run on this thread: if code was written since the
+ * thread last called it, the CPU may still have read what was there before. */
+void soft_jit_settle(void);
+
+/* ---- among the files jit*.c ---- */
+
+#define JIT_IN(code, first, last)                                                                  \
+	((unsigned int)((code) - (first)) <= (unsigned int)((last) - (first)))
+
+/* Host registers. Guest registers that have one stay in it while translated code runs. */
+enum host_reg {
+	HOST_RAX, /* the guest's flags: AH as LAHF leaves them, AL = OF */
+	HOST_RCX,
+	HOST_RDX,
+	HOST_RBX,
+	HOST_RSP, /* the frame, see below */
+	HOST_RBP,
+	HOST_RSI,
+	HOST_RDI,
+	HOST_R8,
+	HOST_R9,
+	HOST_R10,
+	HOST_R11,	/* guest RAX */
+	HOST_R12,	/* guest RSP */
+	HOST_LEFT = 13, /* v->left */
+	HOST_S1 = 14,	/* scratch; the block, where code is left */
+	HOST_S2 = 15,	/* scratch; the word, where code is left */
+	HOST_NONE = 0xff
+};
+
+/* The frame of translated code at RSP: copies of what it needs of the vCPU. */
+enum {
+	FRAME_VCPU = 0,
+	FRAME_TLB = 8,
+	FRAME_CTX = 16,
+	FRAME_SSE = 20, /* enum jit_sse, 4 bytes */
+	FRAME_JC = 24,
+	FRAME_ADDR = 32,  /* one guest-virtual address */
+	FRAME_BLOCK = 40, /* one block */
+	FRAME_SITES = 48,
+	FRAME_SLOTS = 56,
+	FRAME_REGS = 64, /* guest registers R11 to SOFT_T0 */
+	FRAME_BYTES = FRAME_REGS + (SOFT_NREGS - SOFT_R11) * 8
+};
+
+/* An operand: a host register, or host memory. */
+struct rm {
+	bool is_reg;
+	uint8_t base; /* HOST_NONE: no base */
+	uint8_t idx;  /* HOST_NONE: no index */
+	uint8_t scale;
+	int32_t disp;
+};
+static inline struct rm rm_reg(unsigned int r)
+{
+	return (struct rm){.is_reg = true, .base = (uint8_t)r, .idx = HOST_NONE};
+}
+static inline struct rm rm_mem(unsigned int base, int32_t disp)
+{
+	return (struct rm){.base = (uint8_t)base, .idx = HOST_NONE, .disp = disp};
+}
+static inline struct rm rm_sib(unsigned int base, unsigned int idx, unsigned int scale,
+			       int32_t disp)
+{
+	return (struct rm){
+		.base = (uint8_t)base, .idx = (uint8_t)idx, .scale = (uint8_t)scale, .disp = disp};
+}
+
+/* Where code is written. Beyond the end nothing is written, and full says so. */
+struct jit_buf {
+	uint8_t *at, *end;
+	bool full;
+};
+
+/* jit_x86.c: encodings. @lg is log2 of the operand's bytes. An opcode with 0F has 0x0f00 added. */
+enum { X_ADD, X_OR, X_ADC, X_SBB, X_AND, X_SUB, X_XOR, X_CMP };
+enum { X_ROL, X_ROR, X_SHL = 4, X_SHR, X_SAR = 7 };
+enum { X_NOT = 2, X_NEG, X_MUL, X_IMUL, X_DIV, X_IDIV };
+enum { CC_O, CC_NO, CC_B, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE };
+void x_byte(struct jit_buf *b, unsigned int x);
+void x_word(struct jit_buf *b, uint64_t x, unsigned int bytes);
+/* x_op - one opcode with the register (or opcode extension) @reg and the operand @m. An @lg of 0
+ * means that @reg and @m are bytes. x_ext - @m has another size than @reg, which has @lg. */
+void x_op(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m);
+void x_ext(struct jit_buf *b, unsigned int opcode, unsigned int lg, unsigned int reg, struct rm m,
+	   unsigned int from);
+void x_alu(struct jit_buf *b, unsigned int alu, unsigned int lg, struct rm dst, unsigned int src);
+void x_alu_load(struct jit_buf *b, unsigned int alu, unsigned int lg, unsigned int dst,
+		struct rm src);
+void x_alu_imm(struct jit_buf *b, unsigned int alu, unsigned int lg, struct rm dst, int64_t imm);
+void x_mov(struct jit_buf *b, unsigned int lg, unsigned int dst, struct rm src);
+void x_store(struct jit_buf *b, unsigned int lg, struct rm dst, unsigned int src);
+void x_store_imm(struct jit_buf *b, unsigned int lg, struct rm dst, int64_t imm);
+void x_mov_imm(struct jit_buf *b, unsigned int dst, uint64_t imm);
+void x_lea(struct jit_buf *b, unsigned int lg, unsigned int dst, struct rm m);
+void x_shift_imm(struct jit_buf *b, unsigned int kind, unsigned int lg, struct rm dst,
+		 unsigned int count);
+void x_unary(struct jit_buf *b, unsigned int kind, unsigned int lg, struct rm dst);
+void x_setcc(struct jit_buf *b, unsigned int cc, struct rm dst);
+void x_lahf(struct jit_buf *b);
+void x_sahf(struct jit_buf *b);
+/* An operation on AH (X_OR ...) with a constant, and TEST AH. */
+void x_ah(struct jit_buf *b, unsigned int alu, unsigned int imm);
+void x_ah_test(struct jit_buf *b, unsigned int imm);
+/* PADDQ of the two sums at @at, which is in the code. */
+void x_add_sums(struct jit_buf *b, const uint8_t *at);
+/* Jumps with a displacement of 32 bits. They return where the displacement is; x_link makes one
+ * lead to @to. */
+uint8_t *x_jcc(struct jit_buf *b, unsigned int cc);
+uint8_t *x_jmp(struct jit_buf *b);
+void x_link(const struct jit_buf *b, uint8_t *site, const uint8_t *to);
+void x_jmp_mem(struct jit_buf *b, struct rm m);
+void x_align(struct jit_buf *b, unsigned int to);
+
+/* Where the guest's flags are while a block is translated. */
+enum jit_flags {
+	FL_AX,	 /* in RAX */
+	FL_HOST, /* in the host's flags; shape says what of them the host leaves undefined */
+	FL_BOTH, /* in both, complete */
+	FL_DEAD	 /* nowhere: every way ahead overwrites them before it reads them */
+};
+enum jit_shape {
+	SHAPE_ALL, /* all six are defined */
+	SHAPE_AF0, /* AF is undefined and must be 0 */
+	SHAPE_AF1, /* AF is undefined and must be 1 */
+	SHAPE_OF0, /* and OF must be 0 */
+	SHAPE_SHL  /* and OF must be CF xor SF */
+};
+
+struct jit_ea { /* a guest address */
+	uint8_t base, idx, scale;
+	int64_t disp;
+};
+
+#define JIT_BATCH  16
+#define JIT_EXITS  (SOFT_BLOCK_INSNS * 4)
+#define JIT_RELOCS (5 * JIT_BATCH)
+
+struct jit_jump { /* a jump that was written; @to may get a translation in the same batch */
+	uint8_t *site;
+	const struct soft_block *from, *to;
+	bool taken;
+};
+
+struct jit_reloc { /* a jump that was written, to code elsewhere: in the view to write */
+	uint8_t *site;
+	const uint8_t *to;
+};
+
+/*
+ * A translation in progress. The code is written to memory of the caller's. Where it will be
+ * executed is decided when it is complete (jit_place). So nothing in it may depend on its address,
+ * or on the vCPU's, except through relocs and the frame.
+ */
+struct jit {
+	struct soft_vcpu *v;
+	struct jit_buf b;
+	struct soft_block *blk;
+	unsigned int nr;		 /* ops */
+	uint16_t code[SOFT_BLOCK_OPS];	 /* their opcodes, pairs apart */
+	int8_t quarters[SOFT_BLOCK_OPS]; /* effort of each op beyond a unit for each instruction */
+	bool live[SOFT_BLOCK_OPS + 1];	 /* flags are needed before op I; [nr]: at the end */
+	int quarters_all;
+	unsigned int i, start; /* the op, and the first op of its instruction */
+	enum jit_flags fl;
+	enum jit_shape shape;
+	bool sub;     /* the flags are those of a subtraction */
+	uint32_t xmm; /* guest XMM registers that are in host registers: jit_simd.c */
+	bool aligned; /* the next access must be aligned */
+	bool tea_known;
+	struct jit_ea tea; /* what SOFT_TEA would be */
+	bool t0_known;
+	struct rm t0; /* what SOFT_T0 would hold: guest memory that jit_access() has checked */
+	struct {
+		uint8_t *site;
+		uint32_t word;
+	} exits[JIT_EXITS];
+	unsigned int nr_exits;
+	struct jit_miss {		      /* an access whose site did not have its page */
+		uint8_t *site, *first, *back; /* first: a second jump here, or NULL */
+		struct rm ea;
+		int32_t at; /* the site, from FRAME_SITES */
+		unsigned int bytes;
+		bool store, aligned;
+		uint32_t word; /* with which the code is left */
+	} misses[JIT_EXITS];
+	unsigned int nr_misses;
+	struct jit_jump jumps[2 * JIT_BATCH];
+	unsigned int nr_jumps;
+	struct jit_reloc relocs[JIT_RELOCS];
+	unsigned int nr_relocs;
+	unsigned int insns; /* instructions of the block that have code */
+	unsigned int least; /* with fewer of them, an incomplete block is not translated */
+};
+
+/* The parts of a word that the C side of soft_jit_run() needs, above kind and index. */
+#define JIT_WORD(kind, index, sub, rest)                                                           \
+	((uint32_t)(kind) | (uint32_t)(index) << 2 | (uint32_t)(sub) << 9 | (uint32_t)(rest) << 16)
+#define JIT_WORD_SUB  (1u << 9)
+#define JIT_WORD_REST 16
+
+/* jit_op.c: write the code of the instruction that begins at op j->i, and move j->i behind it.
+ * Returns false if it has none; then nothing was written. */
+bool jit_insn(struct jit *j);
+bool jit_op(struct jit *j); /* the same for op j->i alone, which stays; may write a part */
+struct jit_source {	    /* a constant or an operand */
+	bool is_imm;
+	int64_t imm;
+	struct rm m;
+};
+/* jit_alu.c: */
+enum { JIT_RR, JIT_RI, JIT_RM, JIT_RX, JIT_MR, JIT_MI }; /* forms of OPS_ALU_FORMS */
+/* Whether byte register @reg of an op is AH, CH, DH or BH, and the number of its whole register. */
+static inline bool jit_is_high(unsigned int lg, unsigned int reg)
+{
+	return lg == 0 && (reg & 7);
+}
+
+static inline unsigned int jit_number(unsigned int lg, unsigned int reg)
+{
+	return lg ? reg : reg >> 3;
+}
+
+/* Each writes the code of one op; false: there is no template. */
+bool jit_alu_op(struct jit *j, const struct soft_op *op, unsigned int code);
+bool jit_unary_op(struct jit *j, const struct soft_op *op, unsigned int code);
+/* MUL and IMUL: SF, ZF, AF and PF stay. */
+void jit_mul(struct jit *j, const struct soft_op *op, unsigned int lg);
+void jit_imul(struct jit *j, const struct soft_op *op, unsigned int lg, bool by_imm);
+/* One operation whose destination is @m, guest memory: by number in OPS_ALU, with HOST_S1 free; by
+ * number in OPS_UNARY; a shift by @count, 0 to 2 for SHL, SHR, SAR. jit_shift: false if there is no
+ * template. */
+void jit_alu_mem(struct jit *j, unsigned int alu, unsigned int lg, struct rm m,
+		 struct jit_source s);
+bool jit_unary(struct jit *j, unsigned int what, unsigned int lg, struct rm m);
+bool jit_shift(struct jit *j, unsigned int what, unsigned int lg, struct rm m, unsigned int count);
+/* jit_rare.c: the ops with a template among those that call a helper. */
+bool jit_helper(struct jit *j, const struct soft_op *op);
+/* jit_simd.c. What SSE instructions may execute in translated code: none, those that do not use
+ * MXCSR, all. */
+enum jit_sse { JIT_SSE_NONE, JIT_SSE_MOVES, JIT_SSE_ALL };
+/* jit_simd_level - what the op of a helper needs; JIT_SSE_NONE: it is none of these. The next two
+ * are for the others: effort in quarters (@known: registers that the block has used before, 0 at
+ * its begin), and the template. jit_simd_enter - the code at a block's begin. jit_simd_begin and
+ * jit_simd_end enclose a run of translated code that begins in @b. */
+unsigned int jit_simd_level(const struct soft_op *op);
+int jit_simd_quarters(const struct soft_op *op, uint32_t *known);
+bool jit_simd(struct jit *j, const struct soft_op *op);
+void jit_simd_enter(struct jit *j);
+void jit_simd_begin(struct soft_vcpu *v, const struct soft_block *b);
+void jit_simd_end(struct soft_vcpu *v, uint32_t word, int64_t insns);
+/* jit_rare.c: a read-modify-write that was split into ops: [TEA,] load to T0, modify, store. The
+ * load is op j->i. False: no template. */
+bool jit_rmw(struct jit *j);
+/* jit_op_flow - what an op does with the flags: JIT_READS some, JIT_EXITS the translated code,
+ * JIT_KILLS all six. */
+enum { JIT_READS = 1, JIT_LEAVES = 2, JIT_KILLS = 4 };
+unsigned int jit_op_flow(const struct jit *j, unsigned int i);
+
+/* jit_mem.c: operands, flags and guest memory */
+unsigned int jit_host(unsigned int guest); /* host register of a guest register, or HOST_NONE */
+struct rm jit_rm(unsigned int guest);	   /* where a guest register is */
+/* Where a source operand is: as jit_rm(), or j->t0. */
+struct rm jit_src(const struct jit *j, unsigned int guest);
+/* Bring a guest register to a host register: its own, or @scratch. */
+unsigned int jit_get(struct jit *j, unsigned int guest, unsigned int scratch);
+/* Set guest register @guest to host register @host: all 64 bits. */
+void jit_put(struct jit *j, unsigned int guest, unsigned int host);
+/* Flags. jit_set - an instruction has left its flags in the host's. */
+void jit_set(struct jit *j, enum jit_shape shape, bool sub);
+void jit_to_ax(struct jit *j);	     /* they are in RAX, and perhaps also in the host's */
+void jit_clobber(struct jit *j);     /* they are in RAX, or dead: the host's may be overwritten */
+void jit_carry(struct jit *j);	     /* the host's CF is the guest's */
+void jit_or_carry(struct jit *j);    /* in RAX: CF = bit 0 of HOST_S2, which is overwritten */
+void jit_or_overflow(struct jit *j); /* in RAX: OF = CF = the host's OF */
+/* Returns the condition of the host that says whether the guest's flags meet @cc. */
+unsigned int jit_cond(struct jit *j, unsigned int cc);
+/* The jump at @site leaves the translated code, before the instruction in progress. */
+void jit_leave_at(struct jit *j, uint8_t *site);
+/* Check an access and return its place, which needs HOST_S2 and overwrites HOST_S1. *ok becomes
+ * false, and nothing is written, if the address has no template. */
+struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok);
+/* Write what follows when a site did not have the page: the look into the TLB. */
+void jit_write_miss(struct jit *j, const struct jit_miss *m);
+struct jit_ea jit_op_ea(const struct jit *j, const struct soft_op *op);
+/* Set host register @dst to an address, of 1 << @lg bytes. Changes no flags; overwrites HOST_S1 and
+ * HOST_S2. Returns false if there is no template for it. */
+bool jit_address(struct jit *j, struct jit_ea ea, unsigned int lg, unsigned int dst);
+
+/* jit_flow.c: transfers of control; the block's last op is j->i. False: no template. */
+bool jit_branch(struct jit *j);
+/* jit_block - write the code of j->blk, and set its entries. Returns false if it has no template
+ * for the block's first instructions, or no room (j->b.full). */
+bool jit_block(struct jit *j);
+/* jit_reloc - the jump at @site leads to @to in other code. */
+void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to);
+/* jit.c: whether a jump of @from may lead to @to without looking at the mapping. */
+bool jit_same_page(const struct soft_vcpu *v, const struct soft_block *from,
+		   const struct soft_block *to);
+
+/* Addresses in the code of all vCPUs. */
+struct jit_common {
+	uint8_t *write, *exec; /* the same memory, mapped twice */
+	uint32_t (*enter)(struct soft_vcpu *v, const void *code);
+	/* In the write view. A jump to @leave needs the block and the word in HOST_S1 and HOST_S2;
+	 * to @untranslated the block only. That is where a block without a translation has its
+	 * entries; [1] is for branches that were taken. */
+	uint8_t *leave, *untranslated[2];
+	bool popcnt;
+};
+extern struct jit_common jit_common;
+/* soft_jit_slot - copy the link at the end of translated block @b to its slot. */
+static inline void soft_jit_slot(struct soft_vcpu *v, const struct soft_block *b, bool taken)
+{
+	const struct soft_op *last = &b->ops[b->nr_ops - 1];
+
+	v->jit.slots[b->slot + (taken ? SOFT_SLOT_TAKEN : SOFT_SLOT_FALL)] =
+		(struct soft_block *)(uintptr_t)(taken ? last->taken : last->fall);
+}
+/* jit_part.c: code memory. */
+#define JIT_PART_BYTES (132u << 10)
+/* jit_parts_open - make the memory and jit_common. NULL, or why there is none. */
+const char *jit_parts_open(void);
+/* jit_place - find a place for the @bytes of code at @code, a translation for @v: one that holds
+ * the same code already, or a new one. Returns where it can be executed, or NULL: there is none.
+ * @bytes must be at most jit_room(). */
+const uint8_t *jit_place(struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
+			 const struct jit_reloc *relocs, unsigned int nr);
+/* jit_room - how many bytes of code @v can get now. */
+uint32_t jit_room(const struct soft_vcpu *v);
+/* jit_parts_plenty - whether so few parts are held that a vCPU may have SOFT_BIG_PARTS. */
+bool jit_parts_plenty(void);
+/* jit_parts_drop - @v has no code from now on. */
+void jit_parts_drop(struct soft_vcpu *v);
+/* jit_common_write - write enter and leave at @b. */
+void jit_common_write(struct jit_buf *b);
+static inline const void *jit_exec(const uint8_t *write)
+{
+	return jit_common.exec + (write - jit_common.write);
+}
+
+#endif

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * MSRs of vCPUs that show a whole CPU, so that stock kernels find what CPUID and the signature
+ * promise them. Kernels read some without being able to handle a #GP. An MSR that is not here does
+ * not exist. msr.c calls this file.
+ *
+ * The paravirtual clock is KVM's (Documentation/virt/kvm/x86/msr.rst): kernels learn from it how
+ * fast the TSC is and what time it is, so that they need neither PIT, PM timer nor RTC.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "vmm/emu/internal.h"
+#include "vpmu/core/blob.h"
+
+/* SDM vol. 4, table 2-2 */
+#define MSR_PLATFORM_ID	      0x17u
+#define MSR_TSC_ADJUST	      0x3bu
+#define MSR_SPEC_CTRL	      0x48u
+#define MSR_PRED_CMD	      0x49u
+#define MSR_UCODE_REV	      0x8bu /* AMD: PATCH_LEVEL */
+#define MSR_ARCH_CAPABILITIES 0x10au
+#define MSR_MTRR_CAP	      0xfeu
+#define MSR_MCG_CAP	      0x179u
+#define MSR_MCG_STATUS	      0x17au
+#define MSR_SYSENTER_CS	      0x174u
+#define MSR_SYSENTER_ESP      0x175u
+#define MSR_SYSENTER_EIP      0x176u
+#define MSR_MTRR_DEF_TYPE     0x2ffu
+/* APM vol. 2, appendix A; linux/arch/x86/include/asm/msr-index.h */
+#define MSR_SYSCFG	0xc0010010u
+#define MSR_HWCR	0xc0010015u
+#define MSR_NB_CFG	0xc001001fu
+#define MSR_INT_PENDING 0xc0010055u
+#define MSR_MMIO_CONF	0xc0010058u
+#define MSR_LS_CFG	0xc0011020u
+#define MSR_IC_CFG	0xc0011021u
+#define MSR_DC_CFG	0xc0011022u
+#define MSR_BU_CFG2	0xc001102au
+#define MSR_DE_CFG	0xc0011029u
+/* KVM's */
+#define MSR_KVM_WALL_CLOCK  0x4b564d00u
+#define MSR_KVM_SYSTEM_TIME 0x4b564d01u
+
+/*
+ * Machine-check architecture (SDM vol. 3, ch. 16; APM vol. 2, ch. 9): a modelled CPU has no unit
+ * that errs, so IA32_MCG_CAP counts no bank of error registers, and has none of the other
+ * capabilities, such as IA32_MCG_CTL. IA32_MCG_STATUS has RIPV, EIPV and MCIP.
+ */
+#define MCG_CAP		0ULL
+#define MCG_STATUS_BITS 7ULL
+
+/*
+ * Memory types (SDM vol. 3, 12.11; APM vol. 2, 7.7): all memory is alike here. So IA32_MTRRCAP
+ * counts no variable range, and has neither fixed ranges nor write-combining; what a firmware
+ * leaves in IA32_MTRR_DEF_TYPE is write-back for everything.
+ */
+#define MTRR_CAP	0ULL
+#define MTRR_ENABLE	0x800ULL
+#define MTRR_WRITE_BACK 6ULL
+
+#define SPEC_CTRL_IBRS	  1ULL
+#define PRED_CMD_IBPB	  1ULL
+#define HWCR_TSC_FREQ_SEL (1ULL << 24) /* the TSC ticks at P0's frequency */
+#define NB_CFG_CF8_EXT	  (1ULL << 46)
+#define DE_CFG_LFENCE	  (1ULL << 1) /* LFENCE serialises */
+
+/*
+ * IA32_ARCH_CAPABILITIES: an interpreter speculates nothing and has no buffers to leak from.
+ * RDCL_NO IBRS_ALL SKIP_L1DFL SSB_NO MDS_NO PSCHANGE_MC_NO TAA_NO SBDR_SSDP_NO FBSDP_NO PSDP_NO
+ * BHI_NO PBRSB_NO GDS_NO RFDS_NO ITS_NO (SDM vol. 4, table 2-2; the last one is bit 62)
+ */
+#define ARCH_CAPABILITIES                                                                          \
+	(1ULL << 0 | 1ULL << 1 | 1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 8 |       \
+	 1ULL << 13 | 1ULL << 14 | 1ULL << 15 | 1ULL << 20 | 1ULL << 24 | 1ULL << 26 |             \
+	 1ULL << 27 | 1ULL << 62)
+
+/* What microcode revisions real KVM guests see, for want of a real one. */
+#define UCODE_INTEL (1ULL << 32)
+#define UCODE_AMD   0x01000065ULL
+
+#define PVCLOCK_ENABLE 1ULL
+
+/* arch/x86/include/asm/pvclock-abi.h */
+struct pvclock_time {
+	uint32_t version, pad;
+	uint64_t tsc_timestamp, system_time;
+	uint32_t mul;
+	int8_t shift;
+	uint8_t flags, pad2[2];
+};
+struct pvclock_wall {
+	uint32_t version, sec, nsec;
+};
+#define PVCLOCK_TSC_STABLE    1u
+#define PVCLOCK_GUEST_STOPPED 2u
+
+/* 1H EDX */
+#define CPUID_MTRR 12
+#define CPUID_MCA  14
+
+static bool shows(const struct soft_vcpu *v, uint32_t leaf, unsigned int bit)
+{
+	const struct kvm_cpuid_entry2 *e = soft_cpuid(v, leaf, 0);
+
+	return e && e->edx >> bit & 1;
+}
+
+void soft_whole_reset(struct soft_whole *w)
+{
+	*w = (struct soft_whole){.mtrr_def_type = MTRR_ENABLE | MTRR_WRITE_BACK};
+}
+
+/* Uncacheable, write-through, write-protected or write-back; MTRRs are enabled or not. */
+static bool def_type_valid(uint64_t x)
+{
+	uint64_t type = x & ~MTRR_ENABLE;
+
+	return !type || (type >= 4 && type <= MTRR_WRITE_BACK);
+}
+
+/* Store to guest-physical memory. Traps: #GP where there is no RAM, as the MSR is then wrong. */
+static int store(struct soft_vcpu *v, uint64_t pa, const void *buf, unsigned int bytes)
+{
+	uint8_t *at = v->vm->ram + pa;
+
+	if ((pa & SOFT_PAGE_MASK) != ((pa + bytes - 1) & SOFT_PAGE_MASK) || !soft_is_ram(v->vm, pa))
+		return soft_gp(v, 0);
+	memcpy(at, buf, bytes);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (soft_code_hit(v->vm, at, bytes))
+		soft_code_written(v->vm, at, bytes);
+	return 0;
+}
+
+/*
+ * The TSC ticks with the VM's clock, so one description is true until the guest sets its TSC. Both
+ * values come from one look at the clock: another vCPU that runs at the same time advances it. The
+ * distance between two looks would stay in this vCPU's clock for ever, and a thread that moves to
+ * another vCPU would see time go back.
+ */
+static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
+{
+	uint64_t tsc = soft_tsc(v);
+	struct pvclock_time t = {
+		.version = 2,
+		.tsc_timestamp = tsc,
+		.system_time = tsc - v->tsc_offset,
+		.mul = 1u << 31, /* ns = (ticks << 1) * mul >> 32 */
+		.shift = 1,
+		.flags = PVCLOCK_TSC_STABLE,
+	};
+
+	v->extra += SOFT_EFFORT_CLOCK;
+	_Static_assert(VMM_TSC_HZ == 1000000000ULL, "a tick is 1 ns");
+	_Static_assert(sizeof(t) == 32, "the ABI's size");
+	return store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
+}
+
+/* The guest clears the flag when it has told its watchdogs. */
+void soft_whole_stopped(struct soft_vcpu *v)
+{
+	uint64_t pa = (v->w.pvclock & ~PVCLOCK_ENABLE) + offsetof(struct pvclock_time, flags);
+	uint8_t *at;
+
+	/* It was RAM when the guest said so, but a snapshot may say anything. */
+	if (!(v->w.pvclock & PVCLOCK_ENABLE) || !soft_is_ram(v->vm, pa))
+		return;
+	at = v->vm->ram + pa;
+	__atomic_fetch_or(at, PVCLOCK_GUEST_STOPPED, __ATOMIC_SEQ_CST);
+	if (soft_code_hit(v->vm, at, 1))
+		soft_code_written(v->vm, at, 1);
+}
+
+/* The time of day at which the VM's clock was 0. */
+static int wall_store(struct soft_vcpu *v, uint64_t pa)
+{
+	uint64_t born = v->vm->born_ns;
+	struct pvclock_wall w = {
+		.version = 2,
+		.sec = (uint32_t)(born / 1000000000u),
+		.nsec = (uint32_t)(born % 1000000000u),
+	};
+
+	return store(v, pa, &w, sizeof(w));
+}
+
+void soft_whole_set_tsc(struct soft_vcpu *v, uint64_t tsc)
+{
+	uint64_t by = tsc - soft_tsc(v);
+
+	v->extra += SOFT_EFFORT_CLOCK;
+	/* The write adds the same to IA32_TSC_ADJUST (SDM vol. 3, 18.17.3). */
+	v->tsc_offset += by;
+	v->w.tsc_adjust += by;
+	if (v->chip)
+		soft_lapic_deadline(v, NULL);
+	if (v->w.pvclock & PVCLOCK_ENABLE)
+		pvclock_store(v, v->w.pvclock); /* it was RAM when the guest said so */
+	v->trap = SOFT_TRAP_NONE;
+}
+
+int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
+{
+	*x = 0;
+	switch (msr) {
+	case MSR_TSC_ADJUST:
+		*x = v->w.tsc_adjust;
+		return 0;
+	case MSR_UCODE_REV:
+		*x = v->intel ? UCODE_INTEL : UCODE_AMD;
+		return 0;
+	case MSR_KVM_WALL_CLOCK:
+		*x = v->w.pvclock_wall;
+		return 0;
+	case MSR_KVM_SYSTEM_TIME:
+		*x = v->w.pvclock;
+		return 0;
+	case MSR_MTRR_CAP:
+		*x = MTRR_CAP;
+		return shows(v, 1, CPUID_MTRR) ? 0 : -1;
+	case MSR_MTRR_DEF_TYPE:
+		*x = v->w.mtrr_def_type;
+		return shows(v, 1, CPUID_MTRR) ? 0 : -1;
+	case MSR_MCG_CAP:
+		*x = MCG_CAP;
+		return shows(v, 1, CPUID_MCA) ? 0 : -1;
+	case MSR_MCG_STATUS:
+		*x = v->w.mcg_status;
+		return shows(v, 1, CPUID_MCA) ? 0 : -1;
+	case MSR_SYSENTER_CS:
+		*x = v->w.sysenter_cs;
+		return 0;
+	case MSR_SYSENTER_ESP:
+		*x = v->w.sysenter_esp;
+		return 0;
+	case MSR_SYSENTER_EIP:
+		*x = v->w.sysenter_eip;
+		return 0;
+	}
+	if (v->intel) {
+		switch (msr) {
+		case MSR_PLATFORM_ID:
+			return 0;
+		case MSR_SPEC_CTRL:
+			if (!shows(v, 7, 26))
+				return -1;
+			*x = v->w.spec_ctrl;
+			return 0;
+		case MSR_ARCH_CAPABILITIES:
+			if (!shows(v, 7, 29))
+				return -1;
+			*x = ARCH_CAPABILITIES;
+			return 0;
+		}
+		return -1;
+	}
+	switch (msr) {
+	case MSR_HWCR:
+		*x = HWCR_TSC_FREQ_SEL;
+		return 0;
+	case MSR_NB_CFG:
+		*x = NB_CFG_CF8_EXT;
+		return 0;
+	case MSR_DE_CFG:
+		*x = DE_CFG_LFENCE;
+		return 0;
+	case MSR_SYSCFG:
+	case MSR_INT_PENDING:
+	case MSR_MMIO_CONF:
+	case MSR_LS_CFG:
+	case MSR_IC_CFG:
+	case MSR_DC_CFG:
+	case MSR_BU_CFG2:
+		return 0;
+	}
+	return -1;
+}
+
+/* SYSENTER_ESP and SYSENTER_EIP: AMD's CPUs keep 32 bits (Linux, syscall_init()). */
+static int set_sysenter(struct soft_vcpu *v, uint64_t *msr, uint64_t x)
+{
+	if (v->intel && !soft_canonical(x))
+		return soft_gp(v, 0);
+	*msr = v->intel ? x : (uint32_t)x;
+	return 0;
+}
+
+int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
+{
+	uint64_t same;
+
+	switch (msr) {
+	case MSR_TSC_ADJUST:
+		soft_whole_set_tsc(v, soft_tsc(v) + x - v->w.tsc_adjust);
+		return 0;
+	case MSR_UCODE_REV: /* Intel's way to ask for the revision is to write 0 before CPUID */
+		return v->intel && !x ? 0 : soft_gp(v, 0);
+	case MSR_KVM_WALL_CLOCK:
+		if (x & 3)
+			return soft_gp(v, 0);
+		if (wall_store(v, x))
+			return 1;
+		v->w.pvclock_wall = x;
+		return 0;
+	case MSR_KVM_SYSTEM_TIME:
+		if (x & 2)
+			return soft_gp(v, 0);
+		if ((x & PVCLOCK_ENABLE) && pvclock_store(v, x))
+			return 1;
+		v->w.pvclock = x;
+		return 0;
+	case MSR_SPEC_CTRL:
+		if (!v->intel || !shows(v, 7, 26))
+			return -1;
+		if (x & ~SPEC_CTRL_IBRS)
+			return soft_gp(v, 0);
+		v->w.spec_ctrl = x;
+		return 0;
+	case MSR_PRED_CMD:
+		if (!v->intel || !shows(v, 7, 26))
+			return -1;
+		return x & ~PRED_CMD_IBPB ? soft_gp(v, 0) : 0;
+	case MSR_MTRR_DEF_TYPE:
+		if (!shows(v, 1, CPUID_MTRR))
+			return -1;
+		if (!def_type_valid(x))
+			return soft_gp(v, 0);
+		v->w.mtrr_def_type = x;
+		return 0;
+	case MSR_MCG_STATUS:
+		if (!shows(v, 1, CPUID_MCA))
+			return -1;
+		if (x & ~MCG_STATUS_BITS)
+			return soft_gp(v, 0);
+		v->w.mcg_status = x;
+		return 0;
+	case MSR_SYSENTER_CS:
+		v->w.sysenter_cs = (uint32_t)x; /* the rest is not used: SDM vol. 4, table 2-2 */
+		return 0;
+	case MSR_SYSENTER_ESP:
+		return set_sysenter(v, &v->w.sysenter_esp, x);
+	case MSR_SYSENTER_EIP:
+		return set_sysenter(v, &v->w.sysenter_eip, x);
+	case MSR_ARCH_CAPABILITIES:
+	case MSR_PLATFORM_ID:
+		return soft_gp(v, 0); /* read-only */
+	case MSR_MTRR_CAP:
+		return shows(v, 1, CPUID_MTRR) ? soft_gp(v, 0) : -1;
+	case MSR_MCG_CAP:
+		return shows(v, 1, CPUID_MCA) ? soft_gp(v, 0) : -1;
+	}
+	/* The others hold what they hold: a write that would change them is #GP. */
+	if (soft_whole_rdmsr(v, msr, &same))
+		return -1;
+	return x == same ? 0 : soft_gp(v, 0);
+}
+
+/* ---- state ---- */
+
+#define TAG 0x4c4f4857u /* "WHOL" */
+#define FORMAT                                                                                     \
+	4 /* 3 had no MTRRs, 2 no MCG_STATUS, 1 no SYSENTER; snapshots with these are refused */
+
+void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
+{
+	size_t section = vpmu_blob_begin(b, TAG, FORMAT);
+
+	vpmu_blob_u64(b, w->tsc_adjust);
+	vpmu_blob_u64(b, w->spec_ctrl);
+	vpmu_blob_u64(b, w->pvclock);
+	vpmu_blob_u64(b, w->pvclock_wall);
+	vpmu_blob_u64(b, w->sysenter_cs);
+	vpmu_blob_u64(b, w->sysenter_esp);
+	vpmu_blob_u64(b, w->sysenter_eip);
+	vpmu_blob_u64(b, w->mcg_status);
+	vpmu_blob_u64(b, w->mtrr_def_type);
+	vpmu_blob_end(b, section);
+}
+
+bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r;
+	uint16_t version;
+
+	if (!vpmu_blob_get_section(all, TAG, &version, &r) || version != FORMAT)
+		return false;
+	w->tsc_adjust = vpmu_blob_get_u64(&r);
+	w->spec_ctrl = vpmu_blob_get_u64(&r);
+	w->pvclock = vpmu_blob_get_u64(&r);
+	w->pvclock_wall = vpmu_blob_get_u64(&r);
+	w->sysenter_cs = vpmu_blob_get_u64(&r);
+	w->sysenter_esp = vpmu_blob_get_u64(&r);
+	w->sysenter_eip = vpmu_blob_get_u64(&r);
+	w->mcg_status = vpmu_blob_get_u64(&r);
+	w->mtrr_def_type = vpmu_blob_get_u64(&r);
+	/* Where the clock is was RAM when the guest said so; store() checks again. */
+	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
+	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
+	       soft_canonical(w->sysenter_esp) && soft_canonical(w->sysenter_eip) &&
+	       !(w->mcg_status & ~MCG_STATUS_BITS) && def_type_valid(w->mtrr_def_type);
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The instructions of 16- and 32-bit code, see legacy.h. CPL is 0, and memory is reached through
+ * segments with a base and a limit (SDM vol. 3, 3.4 and 21.1). Every other segment than an
+ * expand-up one is refused. Nothing changes before the last check of an instruction.
+ */
+#include "vmm/emu/cpu/flags.h"
+#include "vmm/emu/realmode/legacy.h"
+
+#define CR0_PE	  (1ULL << 0)
+#define POPF_BITS 0x257fd5u /* all that POPF loads at CPL 0 but IOPL and TF: ID AC RF NT ... */
+
+/* ---- segments and memory ---- */
+
+struct kvm_segment *legacy_segment(struct soft_vcpu *v, ZydisRegister r)
+{
+	return &v->seg[r >= ZYDIS_REGISTER_ES && r <= ZYDIS_REGISTER_GS ? r - ZYDIS_REGISTER_ES
+									: SOFT_DS];
+}
+
+int legacy_linear(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
+		  unsigned int bytes, bool write, uint64_t *la)
+{
+	uint8_t vec = s == &v->seg[SOFT_SS] ? SOFT_STACK : SOFT_GP;
+	bool code = s->type & 8;
+
+	if (s->unusable || off + bytes - 1 > s->limit || (!code && (s->type & 4)) ||
+	    (write && (v->cr0 & CR0_PE) && (code || !(s->type & 2))))
+		return soft_fault(v, vec, true, 0);
+	*la = (uint32_t)(s->base + off);
+	return 0;
+}
+
+int legacy_load(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+		uint64_t *x)
+{
+	uint64_t la = 0;
+
+	if (legacy_linear(v, s, off, bytes, false, &la))
+		return 1;
+	*x = soft_ld_slow(v, la, bytes);
+	return v->trap != SOFT_TRAP_NONE;
+}
+
+static int store(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+		 uint64_t x)
+{
+	uint64_t la = 0;
+
+	return legacy_linear(v, s, off, bytes, true, &la) || soft_st_slow(v, la, bytes, x);
+}
+
+/* ---- operands ---- */
+
+uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m)
+{
+	uint64_t mask = l->zi->address_width == 16 ? 0xffff : 0xffffffff, at = 0;
+
+	if (m->disp.has_displacement)
+		at += (uint64_t)m->disp.value;
+	if (m->base != ZYDIS_REGISTER_NONE)
+		at += l->v->r[soft_gpr(m->base)] & mask;
+	if (m->index != ZYDIS_REGISTER_NONE)
+		at += (l->v->r[soft_gpr(m->index)] & mask) * m->scale;
+	return at & mask;
+}
+
+static unsigned int bytes_of(const struct legacy *l, unsigned int i)
+{
+	return l->zo[i].size / 8u;
+}
+
+static int get(struct legacy *l, unsigned int i, uint64_t *x)
+{
+	const ZydisDecodedOperand *o = &l->zo[i];
+	struct soft_vcpu *v = l->v;
+
+	switch (o->type) {
+	case ZYDIS_OPERAND_TYPE_IMMEDIATE:
+		*x = o->imm.value.u;
+		return 0;
+	case ZYDIS_OPERAND_TYPE_REGISTER:
+		if (o->reg.value >= ZYDIS_REGISTER_ES && o->reg.value <= ZYDIS_REGISTER_GS)
+			*x = legacy_segment(v, o->reg.value)->selector;
+		else
+			*x = soft_rd(v, soft_gpr(o->reg.value), bytes_of(l, i));
+		return 0;
+	default:
+		return legacy_load(v, legacy_segment(v, o->mem.segment), legacy_address(l, &o->mem),
+				   bytes_of(l, i), x);
+	}
+}
+
+static int put(struct legacy *l, unsigned int i, uint64_t x)
+{
+	const ZydisDecodedOperand *o = &l->zo[i];
+
+	if (o->type == ZYDIS_OPERAND_TYPE_MEMORY)
+		return store(l->v, legacy_segment(l->v, o->mem.segment), legacy_address(l, &o->mem),
+			     bytes_of(l, i), x);
+	soft_wr(l->v, soft_gpr(o->reg.value), bytes_of(l, i), x);
+	return 0;
+}
+
+/* ---- flags ---- */
+
+static void set_flags(struct soft_vcpu *v, enum soft_fk kind, unsigned int bytes, uint64_t a,
+		      uint64_t b)
+{
+	unsigned int lg = (unsigned int)__builtin_ctz(bytes);
+	bool carry = kind == SOFT_FK_INC || kind == SOFT_FK_DEC || kind == SOFT_FK_SHL ||
+		     kind == SOFT_FK_SHR;
+
+	v->fl_kind = (uint32_t)kind * 4 + lg;
+	v->fl_a = soft_sext(a, lg);
+	v->fl_b = carry ? b : soft_sext(b, lg);
+}
+
+static bool carry(const struct soft_vcpu *v)
+{
+	return soft_flags(v) & SOFT_CF;
+}
+
+/* ---- the stack ---- */
+
+static uint64_t stack_mask(const struct soft_vcpu *v)
+{
+	return v->seg[SOFT_SS].db ? 0xffffffff : 0xffff;
+}
+
+static void set_sp(struct soft_vcpu *v, uint64_t sp)
+{
+	soft_wr(v, SOFT_RSP, v->seg[SOFT_SS].db ? 4 : 2, sp);
+}
+
+static int push(struct soft_vcpu *v, unsigned int bytes, uint64_t x)
+{
+	uint64_t sp = (v->r[SOFT_RSP] - bytes) & stack_mask(v);
+
+	if (store(v, &v->seg[SOFT_SS], sp, bytes, x))
+		return 1;
+	set_sp(v, sp);
+	return 0;
+}
+
+/* The value at SP + @skip; the caller moves SP when nothing can fail any more. */
+static int peek(struct soft_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
+{
+	return legacy_load(v, &v->seg[SOFT_SS], (v->r[SOFT_RSP] + skip) & stack_mask(v), bytes, x);
+}
+
+static void drop(struct soft_vcpu *v, unsigned int bytes)
+{
+	set_sp(v, v->r[SOFT_RSP] + bytes);
+}
+
+/* ---- near transfers ---- */
+
+static int near_to(struct legacy *l, uint64_t off)
+{
+	off &= l->zi->operand_width == 16 ? 0xffff : 0xffffffff;
+	if (off > l->v->seg[SOFT_CS].limit)
+		return soft_gp(l->v, 0);
+	l->next = off;
+	l->taken = true;
+	return 0;
+}
+
+static int near_target(struct legacy *l, uint64_t *off)
+{
+	if (get(l, 0, off))
+		return 1;
+	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && l->zo[0].imm.is_relative)
+		*off += l->next;
+	return 0;
+}
+
+/* ---- instructions by kind ---- */
+
+static int mov(struct legacy *l)
+{
+	ZydisRegister r = l->zo[0].type == ZYDIS_OPERAND_TYPE_REGISTER ? l->zo[0].reg.value
+								       : ZYDIS_REGISTER_NONE;
+	ZydisRegister from = l->zo[1].type == ZYDIS_OPERAND_TYPE_REGISTER ? l->zo[1].reg.value
+									  : ZYDIS_REGISTER_NONE;
+	uint64_t x;
+
+	if ((r >= ZYDIS_REGISTER_CR0 && r <= ZYDIS_REGISTER_CR15) ||
+	    (from >= ZYDIS_REGISTER_CR0 && from <= ZYDIS_REGISTER_CR15))
+		return legacy_mov_cr(l);
+	if ((r >= ZYDIS_REGISTER_DR0 && r <= ZYDIS_REGISTER_DR15) ||
+	    (from >= ZYDIS_REGISTER_DR0 && from <= ZYDIS_REGISTER_DR15) || r == ZYDIS_REGISTER_CS)
+		return -1;
+	if (get(l, 1, &x))
+		return 1;
+	if (r >= ZYDIS_REGISTER_ES && r <= ZYDIS_REGISTER_GS)
+		return legacy_load_segment(l->v, r - ZYDIS_REGISTER_ES, (uint16_t)x);
+	return put(l, 0, x);
+}
+
+static int alu(struct legacy *l, unsigned int kind, bool keep)
+{
+	unsigned int n = bytes_of(l, 0);
+	enum soft_fk fk = SOFT_FK_SUB;
+	uint64_t a, b, res;
+
+	if (get(l, 0, &a) || get(l, 1, &b))
+		return 1;
+	switch (kind) {
+	case ALU_ADD:
+		res = a + b;
+		fk = SOFT_FK_ADD;
+		break;
+	case ALU_SUB:
+		res = a - b;
+		break;
+	case ALU_AND:
+		res = a & b;
+		break;
+	case ALU_OR:
+		res = a | b;
+		break;
+	default:
+		res = a ^ b;
+	}
+	if (keep && put(l, 0, res))
+		return 1;
+	if (kind == ALU_SUB)
+		set_flags(l->v, fk, n, a, b);
+	else
+		set_flags(l->v, fk, n, res, kind == ALU_ADD ? b : 0);
+	return 0;
+}
+
+static int inc_dec(struct legacy *l, bool dec)
+{
+	bool cf = carry(l->v);
+	uint64_t a;
+
+	if (get(l, 0, &a))
+		return 1;
+	a += dec ? -1ULL : 1;
+	if (put(l, 0, a))
+		return 1;
+	set_flags(l->v, dec ? SOFT_FK_DEC : SOFT_FK_INC, bytes_of(l, 0), a, cf);
+	return 0;
+}
+
+static int shift(struct legacy *l, bool left)
+{
+	unsigned int n = bytes_of(l, 0), bits = n * 8;
+	uint64_t a, by, cf;
+
+	if (get(l, 0, &a) || get(l, 1, &by))
+		return 1;
+	by &= 31;
+	if (!by)
+		return 0;
+	if (by > bits)
+		return -1; /* the carry is undefined */
+	cf = left ? a >> (bits - by) & 1 : a >> (by - 1) & 1;
+	a = left ? a << by : a >> by;
+	if (put(l, 0, a))
+		return 1;
+	set_flags(l->v, left ? SOFT_FK_SHL : SOFT_FK_SHR, n, a, cf);
+	return 0;
+}
+
+/* BT, BTS, BTR. A register as the index of a bit in memory would move the address: not here. */
+static int bit(struct legacy *l)
+{
+	unsigned int n = bytes_of(l, 0);
+	uint64_t a, i, res;
+
+	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	    l->zo[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
+		return -1;
+	if (get(l, 0, &a) || get(l, 1, &i))
+		return 1;
+	i &= n * 8 - 1;
+	res = a;
+	if (l->zi->mnemonic == ZYDIS_MNEMONIC_BTS)
+		res |= 1ULL << i;
+	else if (l->zi->mnemonic == ZYDIS_MNEMONIC_BTR)
+		res &= ~(1ULL << i);
+	if (l->zi->mnemonic != ZYDIS_MNEMONIC_BT && put(l, 0, res))
+		return 1;
+	soft_fl_override(l->v, SOFT_CF, a >> i & 1 ? SOFT_CF : 0);
+	return 0;
+}
+
+static int stack_insn(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	struct soft_vcpu *v = l->v;
+	uint64_t x, f = soft_get_rflags(v);
+
+	switch (l->zi->mnemonic) {
+	case ZYDIS_MNEMONIC_PUSH:
+		return get(l, 0, &x) || push(v, n, x);
+	case ZYDIS_MNEMONIC_PUSHF:
+	case ZYDIS_MNEMONIC_PUSHFD:
+		return push(v, n, f & ~(SOFT_VM | SOFT_RF));
+	case ZYDIS_MNEMONIC_POP:
+		if (l->zo[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
+			return -1;
+		if (peek(v, 0, n, &x))
+			return 1;
+		if (l->zo[0].reg.value >= ZYDIS_REGISTER_ES &&
+		    l->zo[0].reg.value <= ZYDIS_REGISTER_GS) {
+			if (legacy_load_segment(v, l->zo[0].reg.value - ZYDIS_REGISTER_ES,
+						(uint16_t)x))
+				return 1;
+			drop(v, n);
+			return 0;
+		}
+		drop(v, n);
+		return put(l, 0, x);
+	default: /* POPF */
+		if (peek(v, 0, n, &x))
+			return 1;
+		if (x & SOFT_TF)
+			return soft_error(v, "single-stepping of 16- or 32-bit code");
+		if (n == 2)
+			x |= f & ~0xffffULL;
+		drop(v, n);
+		soft_put_rflags(v, ((f & ~(uint64_t)(POPF_BITS | SOFT_IOPL)) |
+				    (x & (POPF_BITS | SOFT_IOPL))) &
+					   ~SOFT_RF);
+		return 0;
+	}
+}
+
+static int call_insn(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	uint64_t off, back = l->next;
+
+	if (l->zi->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
+		return -1;
+	if (near_target(l, &off))
+		return 1;
+	off &= n == 2 ? 0xffff : 0xffffffff;
+	if (off > l->v->seg[SOFT_CS].limit)
+		return soft_gp(l->v, 0);
+	return push(l->v, n, back) || near_to(l, off);
+}
+
+static int ret_insn(struct legacy *l)
+{
+	unsigned int n = l->zi->operand_width / 8u;
+	bool far = l->zi->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR;
+	unsigned int more = l->zo[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE
+				    ? (unsigned int)l->zo[0].imm.value.u
+				    : 0;
+	uint64_t off, sel;
+
+	if (peek(l->v, 0, n, &off) || (far && peek(l->v, n, n, &sel)))
+		return 1;
+	if (far ? legacy_far_to(l, (uint16_t)sel, off) : near_to(l, off))
+		return 1;
+	drop(l->v, (far ? 2 * n : n) + more);
+	return 0;
+}
+
+static int jump_insn(struct legacy *l)
+{
+	uint64_t off;
+
+	if (l->zi->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
+		return legacy_far_jump(l);
+	return near_target(l, &off) || near_to(l, off);
+}
+
+/* The condition of a Jcc is in its opcode. */
+static int branch(struct legacy *l)
+{
+	uint64_t off;
+
+	if (!soft_cc(l->v, l->zi->opcode & 0xf))
+		return 0;
+	return near_target(l, &off) || near_to(l, off);
+}
+
+static int lea(struct legacy *l)
+{
+	soft_wr(l->v, soft_gpr(l->zo[0].reg.value), bytes_of(l, 0),
+		legacy_address(l, &l->zo[1].mem));
+	return 0;
+}
+
+static int zero_extend(struct legacy *l)
+{
+	uint64_t x;
+
+	return get(l, 1, &x) || put(l, 0, x);
+}
+
+/* An XCHG with memory is always locked. */
+static int exchange(struct legacy *l)
+{
+	uint64_t a, b;
+
+	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY)
+		return legacy_locked(l);
+	return get(l, 0, &a) || get(l, 1, &b) || put(l, 0, b) || put(l, 1, a);
+}
+
+static int port(struct legacy *l, bool in)
+{
+	const ZydisDecodedOperand *o = &l->zo[in ? 1 : 0];
+	struct soft_op op = {.base = (uint8_t)__builtin_ctz(bytes_of(l, in ? 0 : 1)),
+			     .ev = soft_insn_events(l->zi, l->zo, 0)};
+
+	op.src = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? EMIT_IMM : SOFT_RDX;
+	op.imm = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? (int64_t)(o->imm.value.u & 0xff) : 0;
+	return in ? soft_sys_in(l->v, &op) : soft_sys_out(l->v, &op);
+}
+
+static int flag(struct soft_vcpu *v, uint64_t clear, uint64_t set)
+{
+	soft_put_rflags(v, (soft_get_rflags(v) & ~clear) | set);
+	return 0;
+}
+
+int soft_legacy_insn(struct legacy *l)
+{
+	struct soft_op op = {.ev = soft_insn_events(l->zi, l->zo, 0)};
+	struct soft_vcpu *v = l->v;
+
+	if (l->zi->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
+		return -1;
+	if (l->zi->attributes & ZYDIS_ATTRIB_HAS_LOCK)
+		return legacy_locked(l);
+	if (l->zi->meta.category == ZYDIS_CATEGORY_COND_BR &&
+	    l->zi->mnemonic != ZYDIS_MNEMONIC_LOOP && l->zi->mnemonic != ZYDIS_MNEMONIC_LOOPE &&
+	    l->zi->mnemonic != ZYDIS_MNEMONIC_LOOPNE && l->zi->mnemonic != ZYDIS_MNEMONIC_JCXZ &&
+	    l->zi->mnemonic != ZYDIS_MNEMONIC_JECXZ)
+		return branch(l);
+	switch (l->zi->mnemonic) {
+	case ZYDIS_MNEMONIC_MOV:
+		return mov(l);
+	case ZYDIS_MNEMONIC_MOVZX:
+		return zero_extend(l);
+	case ZYDIS_MNEMONIC_LEA:
+		return lea(l);
+	case ZYDIS_MNEMONIC_XCHG:
+		return exchange(l);
+	case ZYDIS_MNEMONIC_ADD:
+		return alu(l, ALU_ADD, true);
+	case ZYDIS_MNEMONIC_SUB:
+		return alu(l, ALU_SUB, true);
+	case ZYDIS_MNEMONIC_CMP:
+		return alu(l, ALU_SUB, false);
+	case ZYDIS_MNEMONIC_AND:
+		return alu(l, ALU_AND, true);
+	case ZYDIS_MNEMONIC_TEST:
+		return alu(l, ALU_AND, false);
+	case ZYDIS_MNEMONIC_OR:
+		return alu(l, ALU_OR, true);
+	case ZYDIS_MNEMONIC_XOR:
+		return alu(l, ALU_XOR, true);
+	case ZYDIS_MNEMONIC_INC:
+		return inc_dec(l, false);
+	case ZYDIS_MNEMONIC_DEC:
+		return inc_dec(l, true);
+	case ZYDIS_MNEMONIC_SHL:
+		return shift(l, true);
+	case ZYDIS_MNEMONIC_SHR:
+		return shift(l, false);
+	case ZYDIS_MNEMONIC_BT:
+	case ZYDIS_MNEMONIC_BTS:
+	case ZYDIS_MNEMONIC_BTR:
+		return bit(l);
+	case ZYDIS_MNEMONIC_PUSH:
+	case ZYDIS_MNEMONIC_PUSHF:
+	case ZYDIS_MNEMONIC_PUSHFD:
+	case ZYDIS_MNEMONIC_POP:
+	case ZYDIS_MNEMONIC_POPF:
+	case ZYDIS_MNEMONIC_POPFD:
+		return stack_insn(l);
+	case ZYDIS_MNEMONIC_CALL:
+		return call_insn(l);
+	case ZYDIS_MNEMONIC_RET:
+		return ret_insn(l);
+	case ZYDIS_MNEMONIC_JMP:
+		return jump_insn(l);
+	case ZYDIS_MNEMONIC_NOP:
+	case ZYDIS_MNEMONIC_PAUSE:
+	case ZYDIS_MNEMONIC_ENDBR32:
+	case ZYDIS_MNEMONIC_ENDBR64:
+	case ZYDIS_MNEMONIC_WBINVD:
+	case ZYDIS_MNEMONIC_INVD:
+		return 0;
+	case ZYDIS_MNEMONIC_CLI:
+		return flag(v, SOFT_IF, 0);
+	case ZYDIS_MNEMONIC_CLD:
+		return flag(v, SOFT_DF, 0);
+	case ZYDIS_MNEMONIC_HLT:
+		return soft_sys_hlt(v, &op);
+	case ZYDIS_MNEMONIC_CPUID:
+		return soft_sys_cpuid(v, &op);
+	case ZYDIS_MNEMONIC_RDMSR:
+		return soft_sys_rdmsr(v, &op);
+	case ZYDIS_MNEMONIC_WRMSR:
+		return legacy_wrmsr(l);
+	case ZYDIS_MNEMONIC_LGDT:
+		return legacy_load_table(l, &v->gdt);
+	case ZYDIS_MNEMONIC_LIDT:
+		return legacy_load_table(l, &v->idt);
+	case ZYDIS_MNEMONIC_IN:
+		return port(l, true);
+	case ZYDIS_MNEMONIC_OUT:
+		return port(l, false);
+	default:
+		return -1;
+	}
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * get_state and set_state (vmm/engine/engine.h): the state of a vCPU for which kvm_regs and
+ * kvm_sregs have no place. It is one section of fields, followed by the sections of x87 and SSE
+ * (fpu_save.c) and of the local APIC (lapic.c). Behind MOV SS, and while IN or OUT at a breakpoint
+ * waits for its answer, a last section says so. engine.c calls this file.
+ *
+ * The state does not include:
+ *   - caches (decoded code, translations): the restored vCPU makes them again;
+ *   - the tally: it belongs to the pCPU;
+ *   - CPUID and the VM's trapped MSRs: whoever restores the vCPU must set them as they were;
+ *   - a kick.
+ *
+ * set_state must never trust the bytes. Each field must have a value that this engine could have
+ * written for a vCPU with these registers.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "vmm/emu/irqchip/chip.h"
+#include "vmm/emu/debug.h"
+#include "vmm/emu/cpu/emit.h"
+#include "vpmu/core/blob.h"
+
+#define TAG	    0x55504356u /* "VCPU" */
+#define VERSION	    2
+#define BRK_TAG	    0x4b524248u /* "HBRK" */
+#define BRK_VERSION 1
+
+struct state {
+	uint8_t cpl;
+	bool sti_shadow, nmi_masked, nmi_pending, intr_pending, halted;
+	uint8_t intr_vec;
+	uint8_t kind, size; /* the exit that waits for its answer (soft_vcpu.pending) */
+	uint8_t len;	    /* length of that exit's instruction in bytes */
+	uint64_t cycles, tsc_offset;
+	uint64_t star, lstar, cstar, fmask, kernel_gs_base, pat, tsc_aux;
+	uint64_t dr[6]; /* 0..3, 6, 7 */
+	struct soft_fpu fpu;
+	struct lapic lapic;
+	struct soft_plat_state plat; /* with interrupt controllers */
+	struct soft_whole w;	     /* of a whole CPU */
+	bool ss_shadow;
+	uint8_t hits; /* breakpoints met: soft_vcpu.brk */
+};
+
+static void collect(const struct soft_vcpu *v, struct state *s)
+{
+	bool waits = v->pending.kind != SOFT_PEND_NONE;
+	bool io = v->pending.kind == SOFT_PEND_IN || v->pending.kind == SOFT_PEND_OUT;
+
+	*s = (struct state){
+		.cpl = v->cpl,
+		.sti_shadow = v->sti_shadow,
+		.nmi_masked = v->nmi_masked,
+		.nmi_pending = v->nmi_pending,
+		.intr_pending = v->intr_pending,
+		.halted = v->halted,
+		.intr_vec = v->intr_pending ? v->intr_vec : 0,
+		.kind = (uint8_t)v->pending.kind,
+		.size = io ? v->pending.size : 0,
+		.len = waits ? (uint8_t)(v->pending.next - v->pending.rip) : 0,
+		.cycles = v->cycles,
+		.tsc_offset = v->tsc_offset,
+		.star = v->star,
+		.lstar = v->lstar,
+		.cstar = v->cstar,
+		.fmask = v->fmask,
+		.kernel_gs_base = v->kernel_gs_base,
+		.pat = v->pat,
+		.tsc_aux = v->tsc_aux,
+		.dr = {v->dr[0], v->dr[1], v->dr[2], v->dr[3], v->dr[6], v->dr[7]},
+		.lapic = soft_lapic(v),
+		.ss_shadow = v->brk.ss_shadow,
+		.hits = v->brk.hits,
+	};
+	if (v->chip)
+		soft_plat_get(v, &s->plat);
+}
+
+int soft_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
+{
+	int ret = 0;
+
+	if (b->failed)
+		ret = -ENOMEM;
+	else if (*bytes < b->len)
+		ret = -ENOSPC;
+	else
+		memcpy(buf, b->data, b->len);
+	if (ret != -ENOMEM)
+		*bytes = b->len;
+	vpmu_blob_fini(b);
+	return ret;
+}
+
+int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
+{
+	struct vpmu_blob b = {0};
+	struct state s;
+	size_t section;
+
+	collect(v, &s);
+	section = vpmu_blob_begin(&b, TAG, VERSION);
+	vpmu_blob_u8(&b, s.cpl);
+	vpmu_blob_u8(&b, s.sti_shadow);
+	vpmu_blob_u8(&b, s.nmi_masked);
+	vpmu_blob_u8(&b, s.nmi_pending);
+	vpmu_blob_u8(&b, s.intr_pending);
+	vpmu_blob_u8(&b, s.intr_vec);
+	vpmu_blob_u8(&b, s.halted);
+	vpmu_blob_u8(&b, s.kind);
+	vpmu_blob_u8(&b, s.size);
+	vpmu_blob_u8(&b, s.len);
+	vpmu_blob_u64(&b, s.cycles);
+	vpmu_blob_u64(&b, s.tsc_offset);
+	vpmu_blob_u64(&b, s.star);
+	vpmu_blob_u64(&b, s.lstar);
+	vpmu_blob_u64(&b, s.cstar);
+	vpmu_blob_u64(&b, s.fmask);
+	vpmu_blob_u64(&b, s.kernel_gs_base);
+	vpmu_blob_u64(&b, s.pat);
+	vpmu_blob_u64(&b, s.tsc_aux);
+	for (int i = 0; i < 6; i++)
+		vpmu_blob_u64(&b, s.dr[i]);
+	vpmu_blob_end(&b, section);
+	soft_fpu_save(&v->fpu, &b);
+	lapic_save(&s.lapic, &b);
+	if (v->chip)
+		soft_plat_save(&s.plat, &b);
+	if (v->whole)
+		soft_whole_save(&v->w, &b);
+	if (s.ss_shadow || s.hits) {
+		section = vpmu_blob_begin(&b, BRK_TAG, BRK_VERSION);
+		vpmu_blob_u8(&b, s.ss_shadow);
+		vpmu_blob_u8(&b, s.hits);
+		vpmu_blob_end(&b, section);
+	}
+	return soft_state_out(&b, buf, bytes);
+}
+
+/* The local APIC of @v after a reset. */
+static void reset_lapic(const struct soft_vcpu *v, struct lapic *l)
+{
+	*l = (struct lapic){.tsc_offset = v->tsc_offset};
+	if (!v->chip) {
+		lapic_init(l, v->id);
+		return;
+	}
+	l->now = soft_chip_base(v->chip);
+	lapic_init_full(l, v->id, v->lapic.deadline);
+	l->x2 = v->lapic.x2;
+}
+
+/* The last section, if there is one. */
+static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
+{
+	struct vpmu_blob_reader r;
+	uint16_t version;
+
+	if (vpmu_blob_done(all))
+		return true;
+	if (!vpmu_blob_get_section(all, BRK_TAG, &version, &r) || version != BRK_VERSION)
+		return false;
+	s->ss_shadow = vpmu_blob_get_bool(&r);
+	s->hits = vpmu_blob_get_u8(&r);
+	return vpmu_blob_done(&r) && (s->ss_shadow || s->hits);
+}
+
+static bool parse(struct state *s, const struct soft_vcpu *v, const void *buf, size_t bytes)
+{
+	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
+	uint16_t version;
+
+	memset(s, 0, sizeof(*s));
+	if (!vpmu_blob_get_section(&all, TAG, &version, &r) || version != VERSION)
+		return false;
+	s->cpl = vpmu_blob_get_u8(&r);
+	s->sti_shadow = vpmu_blob_get_bool(&r);
+	s->nmi_masked = vpmu_blob_get_bool(&r);
+	s->nmi_pending = vpmu_blob_get_bool(&r);
+	s->intr_pending = vpmu_blob_get_bool(&r);
+	s->intr_vec = vpmu_blob_get_u8(&r);
+	s->halted = vpmu_blob_get_bool(&r);
+	s->kind = vpmu_blob_get_u8(&r);
+	s->size = vpmu_blob_get_u8(&r);
+	s->len = vpmu_blob_get_u8(&r);
+	s->cycles = vpmu_blob_get_u64(&r);
+	s->tsc_offset = vpmu_blob_get_u64(&r);
+	s->star = vpmu_blob_get_u64(&r);
+	s->lstar = vpmu_blob_get_u64(&r);
+	s->cstar = vpmu_blob_get_u64(&r);
+	s->fmask = vpmu_blob_get_u64(&r);
+	s->kernel_gs_base = vpmu_blob_get_u64(&r);
+	s->pat = vpmu_blob_get_u64(&r);
+	s->tsc_aux = vpmu_blob_get_u64(&r);
+	for (int i = 0; i < 6; i++)
+		s->dr[i] = vpmu_blob_get_u64(&r);
+	reset_lapic(v, &s->lapic);
+	return vpmu_blob_done(&r) && soft_fpu_load(&s->fpu, &all) && !lapic_load(&s->lapic, &all) &&
+	       (!v->chip || soft_plat_load(&s->plat, &all)) &&
+	       (!v->whole || soft_whole_load(&s->w, &all)) && parse_brk(s, &all) &&
+	       vpmu_blob_done(&all);
+}
+
+/* The row of the instruction that makes an exit of @kind, or NULL if no instruction does. */
+static const struct soft_isa_row *row_of(uint8_t kind)
+{
+	switch ((enum soft_pending_kind)kind) {
+	case SOFT_PEND_IN:
+		return soft_isa_row(ZYDIS_MNEMONIC_IN);
+	case SOFT_PEND_OUT:
+		return soft_isa_row(ZYDIS_MNEMONIC_OUT);
+	case SOFT_PEND_RDMSR:
+		return soft_isa_row(ZYDIS_MNEMONIC_RDMSR);
+	case SOFT_PEND_WRMSR:
+		return soft_isa_row(ZYDIS_MNEMONIC_WRMSR);
+	case SOFT_PEND_RDPMC:
+		return soft_isa_row(ZYDIS_MNEMONIC_RDPMC);
+	default:
+		return NULL;
+	}
+}
+
+static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
+{
+	bool io = s->kind == SOFT_PEND_IN || s->kind == SOFT_PEND_OUT;
+
+	if (s->kind == SOFT_PEND_NONE)
+		return !s->size && !s->len;
+	if (!row_of(s->kind) || s->halted || !s->len || s->len > 15)
+		return false;
+	/* RDMSR and WRMSR exit only in CPL 0. */
+	if ((s->kind == SOFT_PEND_RDMSR || s->kind == SOFT_PEND_WRMSR) && s->cpl)
+		return false;
+	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
+}
+
+/* What has been met is reported by the next #DB at once, unless MOV SS or an exit is in between. */
+static bool brk_valid(const struct state *s)
+{
+	bool io = s->kind == SOFT_PEND_IN || s->kind == SOFT_PEND_OUT;
+
+	return (!s->ss_shadow || s->sti_shadow) && s->hits < 1u << SOFT_NR_BRK &&
+	       (!s->hits || s->ss_shadow || io);
+}
+
+static bool lapic_valid(const struct soft_vcpu *v, const struct state *s)
+{
+	const struct lapic *l = &s->lapic;
+	struct lapic reset;
+
+	if (!soft_lapic_on(v)) {
+		reset_lapic(v, &reset);
+		return !memcmp(l, &reset, offsetof(struct lapic, nmi)) && !l->nmi && !l->offered &&
+		       !memcmp(l->tmr, reset.tmr, sizeof(l->tmr)) && l->dfr == reset.dfr &&
+		       !l->ldr && !l->timer_left && !l->timer_at && !l->tsc_deadline;
+	}
+	return l->tpr >> 4 == v->cr8 &&
+	       soft_irq_settled(l, s->nmi_pending, s->intr_pending, s->intr_vec);
+}
+
+static bool valid(const struct soft_vcpu *v, const struct state *s)
+{
+	const struct kvm_segment *cs = &v->seg[SOFT_CS];
+
+	/* Conforming code runs at the CPL of its caller, which is not below its DPL. */
+	if (s->cpl > 3 || ((cs->type & 0xc) == 0xc ? s->cpl < cs->dpl : s->cpl != cs->dpl))
+		return false;
+	if (!s->intr_pending && s->intr_vec)
+		return false;
+	if (s->halted && s->cpl)
+		return false;
+	if (s->fpu.mxcsr & ~v->fpu.mxcsr_mask)
+		return false;
+	if (!soft_canonical(s->lstar) || !soft_canonical(s->cstar) ||
+	    !soft_canonical(s->kernel_gs_base))
+		return false;
+	if (s->fmask >> 32 || s->tsc_aux >> 32 || !soft_pat_valid(s->pat))
+		return false;
+	if (!soft_dr_valid(6, s->dr[4]) || !soft_dr_valid(7, s->dr[5]))
+		return false;
+	return exit_valid(v, s) && brk_valid(s) && lapic_valid(v, s);
+}
+
+int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
+{
+	struct state s;
+
+	if (!parse(&s, v, buf, bytes) || !valid(v, &s))
+		return -EINVAL;
+	v->cpl = s.cpl;
+	v->tlb = v->tlbs[v->cpl == 3];
+	v->sti_shadow = s.sti_shadow;
+	v->nmi_masked = s.nmi_masked;
+	v->nmi_pending = s.nmi_pending;
+	v->intr_pending = s.intr_pending;
+	v->intr_vec = s.intr_vec;
+	v->halted = s.halted;
+	v->cycles = s.cycles;
+	v->tsc_offset = s.tsc_offset;
+	v->star = s.star;
+	v->lstar = s.lstar;
+	v->cstar = s.cstar;
+	v->fmask = s.fmask;
+	v->kernel_gs_base = s.kernel_gs_base;
+	v->pat = s.pat;
+	v->tsc_aux = s.tsc_aux;
+	memcpy(v->dr, s.dr, 4 * sizeof(v->dr[0]));
+	v->dr[6] = s.dr[4];
+	v->dr[7] = s.dr[5];
+	v->brk.ss_shadow = s.ss_shadow;
+	v->brk.hits = s.hits;
+	soft_debug_update(v);
+	s.fpu.mxcsr_mask = v->fpu.mxcsr_mask;
+	v->fpu = s.fpu;
+	v->lapic = s.lapic;
+	v->lapic.tsc_offset = v->tsc_offset;
+	if (v->chip)
+		soft_plat_set(v, &s.plat);
+	if (v->whole)
+		v->w = s.w;
+	v->pending.kind = s.kind;
+	v->pending.size = s.size;
+	v->pending.rip = v->rip;
+	v->pending.next = v->rip + s.len;
+	v->pending.ev = s.kind ? (uint8_t)(row_of(s.kind)->cost << SOFT_EV_COST_SHIFT) : 0;
+	/* The CPL may differ from the one that set_sregs took from CS. */
+	soft_tlb_flush(v);
+	return 0;
+}

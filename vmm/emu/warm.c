@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Prefetching for a vCPU that runs soon. A short slice of a vCPU among a thousand is over before
+ * the caches hold what it uses; engine.c calls soft_warm() while another one runs. A prefetch has
+ * no effect that a guest, or a count, could show. So what is noted here may be out of date, but
+ * soft_warm() must read only memory of the vCPU itself.
+ */
+#include <stddef.h>
+
+#include "vmm/emu/jit/jit.h"
+
+#define LINE 64u
+
+static inline void fetch(const void *p)
+{
+	__builtin_prefetch(p, 0, 2);
+}
+
+static void fetch_range(const void *from, size_t bytes)
+{
+	const char *p = (const char *)((uintptr_t)from & ~(uintptr_t)(LINE - 1));
+
+	for (const char *end = (const char *)from + bytes; p < end; p += LINE)
+		fetch(p);
+}
+
+static inline size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The TLB entry behind RSP, for the mode in which @v is. */
+static const struct soft_tlbe *tlbe_of_stack(const struct soft_vcpu *v)
+{
+	return &v->tlb[v->r[SOFT_RSP] >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+}
+
+void soft_warm_note(struct soft_vcpu *v)
+{
+	const struct soft_tlbe *e = tlbe_of_stack(v);
+
+	v->warm.block = v->jc[soft_jc_index(v->rip)];
+	v->warm.stack = e->rtag == (v->r[SOFT_RSP] & SOFT_PAGE_MASK)
+				? (const void *)(e->add + v->r[SOFT_RSP])
+				: NULL;
+}
+
+void soft_warm(const struct soft_vcpu *v, bool next)
+{
+	const struct soft_block *b;
+	uint32_t sites;
+
+	if (!next) {
+		fetch_range(v, offsetof(struct soft_vcpu, seg[SOFT_CS + 1]));
+		return;
+	}
+	fetch(&v->vm->smc_seq);
+	fetch(&v->jc[soft_jc_index(v->rip)]);
+	fetch(tlbe_of_stack(v));
+	/* Nothing of a block is read here: it may be in no cache, and who runs now would wait. */
+	if (v->rest.block) {
+		b = v->rest.block;
+		fetch(&b->ctx);
+		fetch_range(b->ops, least(v->rest.op + 6, 20) * sizeof(b->ops[0]));
+	} else if (v->warm.block) {
+		b = v->warm.block;
+		fetch_range(&b->h0, offsetof(struct soft_block, ops) -
+					    offsetof(struct soft_block, h0) + sizeof(b->ops[0].h));
+	}
+	if (v->warm.stack)
+		fetch_range((const char *)v->warm.stack - 3 * LINE, 10 * LINE);
+	for (unsigned int i = 0; i < SOFT_WARM_BLOCKS; i++) {
+		b = v->warm.recent[i];
+		if (!b)
+			continue;
+		fetch(&b->rip); /* and the entries of its translation */
+		fetch(&v->jc[v->warm.recent_jc[i]]);
+	}
+	if (!v->jit.sites)
+		return;
+	sites = v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
+	fetch_range(v->jit.sites[v->cpl == 3], least(sites, 16) * sizeof(v->jit.sites[0][0]));
+	fetch_range(v->jit.slots, least(v->jit.nr_slots, 64) * sizeof(*v->jit.slots));
+}

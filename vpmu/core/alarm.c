@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Alarms: distances to the next sample, and the hardware counter armed for the smallest of them.
+ * Register models set alarms (alarm.h); the switch path calls the watch_ functions. All of this
+ * runs on the owner of the pCPU, and takes no lock.
+ *
+ * Each alarm and each sampler has a distance: how many more events until it is due. An alarm's
+ * distance belongs to its context and moves with it. A sampler has a distance on each pCPU
+ * (sampler.c). Distances count what is charged to the running account. So every charge of a watched
+ * slot goes through watch_charge, which takes the number it charged off all distances on the slot.
+ * p->watch is the mask of the watched slots. It is 0 when the running context has no alarms and no
+ * samplers, and that is the one thing that the switch path tests.
+ *
+ * A counter is armed for half of its range at most. If it were armed for more, it could wrap
+ * between the alarm and the reading. A longer distance is reached in steps: after each, the counter
+ * is armed again. Nobody outside of this file notices the steps.
+ */
+#include "vpmu/core/internal.h"
+
+/* ---- taking counts off distances ---- */
+
+static void unlink_alarm(struct vpmu_alarm *a)
+{
+	struct vpmu_alarm **at = &a->ctx->alarms;
+
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
+	a->ctx = NULL;
+}
+
+/* Take @counted events off the distance of @a, and fire it as often as it is due. */
+static void alarm_take(struct vpmu_alarm *a, uint64_t counted)
+{
+	struct vpmu_context *ctx = a->ctx;
+	uint64_t over, next;
+
+	if (counted < a->left) {
+		a->left -= counted;
+		return;
+	}
+	over = counted - a->left;
+	while ((next = a->fire(a, over)) && next <= over)
+		over -= next;
+	if (next) {
+		a->left = next - over;
+		return;
+	}
+	unlink_alarm(a);
+	watch_update(ctx);
+}
+
+/*
+ * All slots are charged before the first alarm or sampler is called, so that a sample function that
+ * looks at totals finds them as of one instant. fire() and sample() must not call libvpmu, so the
+ * only thing they change here is the list of alarms.
+ */
+uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
+{
+	uint64_t counted[VPMU_MAX_SLOTS], some = 0, used_up = 0;
+	struct vpmu_alarm *a, *next;
+	unsigned int s;
+
+	slots &= p->active;
+	pcpu_take(p, slots, counted);
+	pcpu_give(p, slots, counted);
+	vpmu_for_each_slot (s, slots) {
+		if (!counted[s])
+			continue;
+		some |= VPMU_BIT(s);
+		if (!(p->armed & VPMU_BIT(s)))
+			continue;
+		if (counted[s] >= p->arm_left[s]) {
+			p->arm_left[s] = 0; /* no distance is 0, so arm() arms again */
+			used_up |= VPMU_BIT(s);
+		} else {
+			p->arm_left[s] -= counted[s];
+		}
+	}
+	if (!p->pmu->word)
+		pcpu_charge_gaps(p, slots);
+	if (!some)
+		return 0;
+	for (a = p->ctx->alarms; a; a = next) {
+		next = a->next;
+		if (some & VPMU_BIT(a->slot))
+			alarm_take(a, counted[a->slot]);
+	}
+	if (p->samplers)
+		sampler_take(p, some, counted);
+	return used_up;
+}
+
+/* ---- arming ---- */
+
+static void disarm(struct vpmu_pcpu *p, uint64_t slots)
+{
+	unsigned int s;
+
+	p->armed &= ~slots;
+	vpmu_for_each_slot (s, slots)
+		p->pmu->ops->arm(p->pmu, p->ctr[s], 0);
+}
+
+/*
+ * Arm the counters of @slots for the smallest distance on them while @ctx runs. A counter that is
+ * armed for just that is left alone. So vCPUs that have no alarms, only a sampler of their VM, hand
+ * its alarm on without touching the hardware.
+ */
+static void arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t slots)
+{
+	const uint64_t most = p->pmu->width_mask / 2;
+	uint64_t least[VPMU_MAX_SLOTS];
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots)
+		least[s] = UINT64_MAX;
+	for (const struct vpmu_alarm *a = ctx->alarms; a; a = a->next) {
+		if ((slots & VPMU_BIT(a->slot)) && a->left < least[a->slot])
+			least[a->slot] = a->left;
+	}
+	if (p->samplers)
+		sampler_least(p, slots, least);
+	vpmu_for_each_slot (s, slots) {
+		uint64_t left = least[s];
+		bool armed = p->armed & VPMU_BIT(s);
+
+		/* A step that is not the last one may be shorter than it could be. */
+		if (armed && (left > most ? p->arm_left[s] > most / 2 : p->arm_left[s] == left))
+			continue;
+		left = left > most ? most : left;
+		p->pmu->ops->arm(p->pmu, p->ctr[s], left);
+		p->arm_left[s] = left;
+		p->armed |= VPMU_BIT(s);
+	}
+}
+
+/* The hardware alarms of @slots, which have counters, went off, or their distances have changed. */
+void watch_rearm(struct vpmu_pcpu *p, uint64_t slots)
+{
+	p->watch = p->ctx->watch;
+	if (!p->pmu->ops->arm)
+		return;
+	disarm(p, p->armed & ~p->watch);
+	p->armed &= ~slots;
+	arm(p, p->ctx, slots & p->watch);
+}
+
+void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next)
+{
+	p->watch = next->watch;
+	p->samplers = next->samplers;
+	if (!p->pmu->ops->arm)
+		return;
+	disarm(p, p->armed & ~p->watch);
+	arm(p, next, p->watch & p->active);
+}
+
+/* Call only while @ctx is running or about to run: its list of samplers is valid only then. */
+void watch_update(struct vpmu_context *ctx)
+{
+	uint64_t watch = 0;
+
+	for (const struct vpmu_alarm *a = ctx->alarms; a; a = a->next)
+		watch |= VPMU_BIT(a->slot);
+	if (ctx->samplers)
+		watch |= sampler_slots(ctx->own->host, ctx->samplers);
+	ctx->watch = watch;
+}
+
+/* ---- public ---- */
+
+static bool running(const struct vpmu_pcpu *p, const struct vpmu_context *ctx)
+{
+	return p && p->ctx == ctx;
+}
+
+void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
+{
+	struct vpmu_context *ctx = a->ctx;
+	uint64_t slot;
+
+	if (!ctx)
+		return;
+	slot = VPMU_BIT(a->slot);
+	if (running(p, ctx))
+		pcpu_charge(p, slot);
+	if (a->ctx) /* the charge can have ended it */
+		unlink_alarm(a);
+	if (running(p, ctx)) {
+		watch_update(ctx);
+		watch_rearm(p, slot & p->active);
+	} else {
+		ctx->tree_gen = 0; /* computes ctx->watch when it next runs; its list of
+				    * samplers may be out of date now */
+	}
+}
+
+void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct vpmu_consumer *c,
+		    struct vpmu_pcpu *p, uint64_t events)
+{
+	if (a->ctx && (a->ctx != ctx || a->slot != c->slot))
+		vpmu_alarm_clear(a, p);
+	if (c->slot < 0)
+		return;
+	if (running(p, ctx))
+		pcpu_charge(p, VPMU_BIT(c->slot));
+	a->left = events;
+	if (!a->ctx) {
+		a->ctx = ctx;
+		a->slot = c->slot;
+		a->next = ctx->alarms;
+		ctx->alarms = a;
+		ctx->watch |= VPMU_BIT(a->slot);
+	}
+	if (running(p, ctx))
+		watch_rearm(p, VPMU_BIT(a->slot) & p->active);
+}
+
+void vpmu_pcpu_overflow(struct vpmu_pcpu *p)
+{
+	uint64_t rearmed;
+
+	if (!p->watch)
+		return;
+	rearmed = pcpu_charge(p, p->watch);
+	/* A PMU can be early: then its alarm is gone although no distance was used up. */
+	watch_rearm(p, p->watch & p->active & ~rearmed);
+}

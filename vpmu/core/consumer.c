@@ -1,0 +1,664 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Consumers: see consumer.h. Register models and sessions call this.
+ *
+ * What readers need to know of a consumer is in two copies and a sequence number, as in the
+ * kernel's seqcount_latch_t. Readers use the copy that the number names. A change writes the other
+ * copy and then raises the number, so whoever interrupts the writer finds a whole copy and never
+ * waits for the writer. A reader on another thread that finds another number at its end than at its
+ * beginning starts over. A change allocates nothing, and nothing has to wait for readers. Nothing
+ * here may write the copy that readers use, except to decide the cut of a consumer that stops.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "vpmu/core/consumer_local.h"
+#include "vpmu/core/internal.h"
+
+static struct vpmu_sum sum_of(const struct vpmu_account *a, int slot)
+{
+	struct vpmu_sum sum = {0};
+
+	urcu_memb_read_lock();
+	account_sum(a, slot, &sum);
+	urcu_memb_read_unlock();
+	return sum;
+}
+
+static struct vpmu_sum plus(const struct vpmu_sum *a, const struct vpmu_sum *b)
+{
+	return (struct vpmu_sum){
+		.count = a->count + b->count,
+		.time_ns = a->time_ns + b->time_ns,
+		.idle_ns = a->idle_ns + b->idle_ns,
+		.unsup_ns = a->unsup_ns + b->unsup_ns,
+	};
+}
+
+static struct vpmu_sum minus(const struct vpmu_sum *a, const struct vpmu_sum *b)
+{
+	return (struct vpmu_sum){
+		.count = a->count - b->count,
+		.time_ns = a->time_ns - b->time_ns,
+		.idle_ns = a->idle_ns - b->idle_ns,
+		.unsup_ns = a->unsup_ns - b->unsup_ns,
+	};
+}
+
+/* ---- the latch ---- */
+
+/* The state as the writer knows it: the owner in the local form, ctl_lock's holder in the other. */
+static struct vpmu_state *now(struct vpmu_consumer *c)
+{
+	return &c->state[c->seq & 1];
+}
+
+/*
+ * Put @s in the place of the state that readers use.
+ *
+ * Each store is a release and comes after the store of c->seq in the publication before. It pairs
+ * with the acquire loads in load_state: a reader that finds a word of @s in the copy that it took
+ * for the older one finds at its second look that c->seq has moved. The store of c->seq is a
+ * release, which pairs with the first load of c->seq in consumer_value: a reader of the new number
+ * finds all of @s, and totals that are no older than those that @s was computed from.
+ */
+static void publish(struct vpmu_consumer *c, struct vpmu_state *s)
+{
+	struct vpmu_state *to = &c->state[(c->seq + 1) & 1];
+
+	__atomic_store(&to->how, &s->how, __ATOMIC_RELEASE);
+	store_release(&to->account, s->account);
+	store_release(&to->add.count, s->add.count);
+	store_release(&to->add.time_ns, s->add.time_ns);
+	store_release(&to->add.idle_ns, s->add.idle_ns);
+	store_release(&to->add.unsup_ns, s->add.unsup_ns);
+	store_release(&c->seq, c->seq + 1);
+}
+
+/* If c->seq moves meanwhile, *@s has words of different states. */
+static void load_state(const struct vpmu_state *from, struct vpmu_state *s)
+{
+	__atomic_load(&from->how, &s->how, __ATOMIC_ACQUIRE);
+	s->account = load_acquire(&from->account);
+	s->add.count = load_acquire(&from->add.count);
+	s->add.time_ns = load_acquire(&from->add.time_ns);
+	s->add.idle_ns = load_acquire(&from->add.idle_ns);
+	s->add.unsup_ns = load_acquire(&from->add.unsup_ns);
+}
+
+/*
+ * A part of the cut of the stop that has sequence number @seq, while it is not decided. No sum ever
+ * gets that large. The number makes sure that a reader that is still busy with an earlier stop of
+ * the same consumer decides nothing about this one.
+ */
+static uint64_t cut_unset(uint64_t seq)
+{
+	return 0xffffULL << 48 | (seq & 0xffffffffffffULL);
+}
+
+/* Set *@cut to @mine if it is not set yet. Returns what it is set to, so that everybody uses the
+ * number of whoever came first. */
+static uint64_t decide(uint64_t *cut, uint64_t seq, uint64_t mine)
+{
+	uint64_t found = cut_unset(seq);
+
+	return __atomic_compare_exchange_n(cut, &found, mine, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE)
+		       ? mine
+		       : found;
+}
+
+/*
+ * The account's sum at the end of a consumer that stops.
+ *
+ * While a control thread stops a consumer, other pCPUs go on charging its account. So the stopping
+ * state is published without the last value. The first who looks at it, the stopper or a reader,
+ * decides that value. Nobody has seen more before: the fence and the one in consumer_value have an
+ * order. If ours comes first, the other reader finds at its second look that the state is another
+ * one, and drops what it has read. If ours comes second, the sum that we read next is no older than
+ * the other reader's. internal.h says why these fences must be as they are.
+ */
+static struct vpmu_sum cut_sum(struct vpmu_consumer *c, const struct vpmu_state *s, uint64_t seq)
+{
+	struct vpmu_sum sum = {0};
+
+	fence_full();
+	account_sum(s->account, s->how.slot, &sum);
+	return (struct vpmu_sum){
+		.count = decide(&c->cut.count, seq, sum.count),
+		.time_ns = decide(&c->cut.time_ns, seq, sum.time_ns),
+		.idle_ns = decide(&c->cut.idle_ns, seq, sum.idle_ns),
+		.unsup_ns = decide(&c->cut.unsup_ns, seq, sum.unsup_ns),
+	};
+}
+
+/*
+ * The value of @c, and in *@s the state that it is the value of. Inside an RCU read side, which
+ * keeps the accounts in any state that is found here from being freed.
+ */
+static struct vpmu_sum consumer_value(const struct vpmu_consumer *c, struct vpmu_state *s)
+{
+	struct vpmu_sum sum;
+	uint64_t seq;
+
+	do {
+		do {
+			seq = load_acquire(&c->seq);
+			load_state(&c->state[seq & 1], s);
+		} while (seq != load_acquire(&c->seq));
+		sum = (struct vpmu_sum){0};
+		if (s->how.kind == VPMU_CONSUMER_STOPPING)
+			sum = cut_sum((struct vpmu_consumer *)c, s, seq);
+		else if (s->how.kind == VPMU_CONSUMER_COUNTING)
+			account_sum(s->account, s->how.slot, &sum);
+		/*
+		 * The totals can be newer than the end of this state. The value is right only if
+		 * the state is still in place. A signal handler that interrupted the writer never
+		 * starts over, because the writer stands still. The fence pairs with the one in
+		 * cut_sum.
+		 */
+		fence_reader();
+	} while (seq != load_acquire(&c->seq));
+	return plus(&sum, &s->add);
+}
+
+static struct vpmu_sum value_now(const struct vpmu_consumer *c)
+{
+	struct vpmu_state s;
+	struct vpmu_sum v;
+
+	urcu_memb_read_lock();
+	v = consumer_value(c, &s);
+	urcu_memb_read_unlock();
+	return v;
+}
+
+/* Guests have quotas, operators do not. */
+static struct vpmu_quota *quota_of(const struct vpmu_consumer *c)
+{
+	return c->local && c->account->ctx ? c->account->ctx->quota : NULL;
+}
+
+/* A control call has taken the keys out of use before: keys_ctl_del. */
+static void release(struct vpmu_consumer *c)
+{
+	if (c->local)
+		keys_local_del(c->account, c->slot);
+	slot_put(c->account->host, c->slot, quota_of(c));
+	c->slot = -1;
+}
+
+/* ---- starting and stopping ---- */
+
+/*
+ * The quality of a value in state @s. Several kinds of pCPU can count for a control consumer, also
+ * pCPUs that were created after it: its quality is that of the worst one that has counted the slot.
+ * A local consumer has the quality that its pCPU's PMU says. Inside an RCU read side.
+ */
+static enum vpmu_quality quality_now(const struct vpmu_state *s)
+{
+	unsigned int q = s->how.quality;
+
+	if (!s->how.local && s->how.kind == VPMU_CONSUMER_COUNTING) {
+		unsigned int seen = load_relaxed(&s->account->host->slot[s->how.slot].quality);
+
+		if (seen > q)
+			q = seen;
+	}
+	return (enum vpmu_quality)q;
+}
+
+/* Make the total of @slot in @a, in which a consumer of @a counts, current. Owner of @p. Whatever
+ * has changed since the last switch changes who is charged from the next one on: here it is the
+ * same as at the start of the consumer, so there is no need to look. */
+static void local_charge(struct vpmu_pcpu *p, const struct vpmu_account *a, int slot)
+{
+	if (p->ctx->own != a)
+		return; /* it does not run, so its totals are current */
+	if (likely(p->keys & VPMU_BIT(slot)))
+		pcpu_charge(p, VPMU_BIT(slot));
+	else
+		pcpu_refresh(p);
+}
+
+/* Whether the key is counted. Before the account has run anywhere, what was found when the consumer
+ * was added holds. */
+static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
+{
+	return v->time_ns || (s->how.supported && !v->unsup_ns);
+}
+
+/* Count on from the value that the consumer has, since the account's total is current. */
+static void start(struct vpmu_consumer *c)
+{
+	struct vpmu_sum base = sum_of(c->account, c->slot), v = value_now(c);
+	unsigned int q = now(c)->how.quality;
+	struct vpmu_state s = {
+		.how = {.kind = VPMU_CONSUMER_COUNTING,
+			.slot = (uint8_t)c->slot,
+			.quality = (uint8_t)(q > c->quality ? q : c->quality),
+			.supported = c->supported,
+			.local = c->local},
+		.account = c->account,
+		.add = minus(&v, &base),
+	};
+
+	publish(c, &s);
+}
+
+/*
+ * Stop. The caller has made the totals current. In the local form nobody else charges the account,
+ * so the last value is known. In the control form other pCPUs charge it all the time, so the last
+ * value is decided after the publication (cut_sum), and before the slot can get another key.
+ */
+static void stop(struct vpmu_consumer *c)
+{
+	struct vpmu_sum v = value_now(c);
+	struct vpmu_state s = *now(c);
+
+	s.how.quality = (uint8_t)quality_now(&s);
+	s.how.supported = supported_now(&s, &v);
+	if (!c->local) {
+		uint64_t unset = cut_unset(c->seq + 1);
+
+		s.how.kind = VPMU_CONSUMER_STOPPING;
+		store_relaxed(&c->cut.count, unset);
+		store_relaxed(&c->cut.time_ns, unset);
+		store_relaxed(&c->cut.idle_ns, unset);
+		store_relaxed(&c->cut.unsup_ns, unset);
+		publish(c, &s);
+		v = value_now(c);
+	}
+	s.how.kind = VPMU_CONSUMER_STOPPED;
+	s.add = v;
+	publish(c, &s);
+	release(c);
+}
+
+/* ---- what a host can do with a key ---- */
+
+static void ask_pmu(struct vpmu_consumer *c, const struct vpmu_hostpmu *pmu)
+{
+	enum vpmu_quality q;
+
+	if (!pmu->ops->eligible(pmu, c->key))
+		return;
+	q = pmu->ops->quality(pmu, c->key);
+	if (!c->supported || q > c->quality)
+		c->quality = q; /* the worst of several kinds of pCPU */
+	c->supported = true;
+}
+
+/* Under ctl_lock. A host without pCPUs supports every key. */
+static void ask_host(struct vpmu_consumer *c)
+{
+	struct vpmu_host *host = c->account->host;
+	struct vpmu_pcpu *p;
+
+	c->supported = cds_list_empty(&host->pcpus);
+	cds_list_for_each_entry (p, &host->pcpus, node)
+		ask_pmu(c, p->pmu);
+}
+
+/* ---- local form ---- */
+
+/* Take a slot and put it into use. The consumer counts after a refresh of @p and start(). */
+static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	int slot;
+
+	if (!c->supported)
+		return -EOPNOTSUPP;
+	slot = slot_get(c->account->host, c->key, quota_of(c));
+	if (slot < 0)
+		return slot;
+	if (keys_local_prepare(c->account, p, slot)) {
+		slot_put(c->account->host, slot, quota_of(c));
+		return -ENOMEM;
+	}
+	c->slot = slot;
+	keys_local_add(c->account, slot);
+	return 0;
+}
+
+/* Count from now on, after local_take. */
+static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	if (p->ctx->own == c->account)
+		pcpu_refresh(p);
+	start(c);
+}
+
+static int local_enable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	int ret;
+
+	if (c->slot >= 0)
+		return 0;
+	ret = local_take(c, p);
+	if (!ret)
+		local_start(c, p);
+	return ret;
+}
+
+static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
+{
+	if (c->slot < 0)
+		return;
+	local_charge(p, c->account, c->slot);
+	stop(c);
+}
+
+/* ---- control form: many at once ---- */
+
+/* Under ctl_lock. Take a slot. The consumer counts after keys_ctl_add, a sync, when every count
+ * from before the call is in the totals, and start(). */
+static int ctl_take(struct vpmu_consumer *c)
+{
+	int slot = slot_get(c->account->host, c->key, NULL);
+
+	if (slot < 0)
+		return slot;
+	c->slot = slot;
+	return 0;
+}
+
+/* ---- public ---- */
+
+static int init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key, bool local)
+{
+	if (!vpmu_key_valid(key))
+		return -EINVAL;
+	/* The latch stays as it is: somebody may still read the consumer that was here before. */
+	c->account = account;
+	c->key = key;
+	c->slot = -1;
+	c->local = local;
+	c->supported = false;
+	c->quality = VPMU_Q_EXACT;
+	__atomic_add_fetch(&account->nr_consumers, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void fini(struct vpmu_consumer *c)
+{
+	struct vpmu_state none = {0};
+	struct vpmu_account *account = c->account;
+
+	publish(c, &none);
+	c->account = NULL;
+	__atomic_sub_fetch(&account->nr_consumers, 1, __ATOMIC_RELEASE);
+}
+
+/* End a consumer whose totals are current; fini is left to do. */
+static void end(struct vpmu_consumer *c, struct vpmu_value *last)
+{
+	/*
+	 * There can be concurrent readers. In the control form, none of them may read more than the
+	 * last value, or what the slot counts for its next key: so stop first. In the local form
+	 * the slot keeps its key until the owner, which runs this, charges again.
+	 */
+	if (c->slot >= 0 && !c->local)
+		stop(c);
+	if (last)
+		vpmu_consumer_read(c, last);
+	if (c->slot >= 0)
+		release(c);
+}
+
+int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		      struct vpmu_pcpu *pcpu)
+{
+	int ret;
+
+	if (!pcpu)
+		return vpmu_consumer_add_many(&c, &account, &key, 1, NULL);
+	ret = consumer_take(c, account, key, pcpu);
+	if (!ret)
+		local_start(c, pcpu);
+	return ret;
+}
+
+int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+		  struct vpmu_pcpu *p)
+{
+	int ret;
+
+	if (!account)
+		return local_take(c, p);
+	ret = init(c, account, key, true);
+	if (ret)
+		return ret;
+	ask_pmu(c, p->pmu);
+	ret = local_take(c, p);
+	if (ret && ret != -EOPNOTSUPP)
+		fini(c);
+	return ret;
+}
+
+void consumer_begin(struct vpmu_consumer *c)
+{
+	start(c);
+}
+
+/* Make every pCPU on which @n consumers count charge what it has, and take up changed keys. */
+static int ctl_sync(struct vpmu_host *host, struct vpmu_consumer *const *c, size_t n)
+{
+	const struct vpmu_account *last = NULL;
+
+	sync_spare_all(host);
+	for (size_t i = 0; i < n; i++) {
+		if (c[i]->account != last)
+			sync_concerns(c[i]->account);
+		last = c[i]->account;
+	}
+	return host_sync_locked(host, NULL, NULL);
+}
+
+/* Give back what @n consumers of @account, which have no slots any more, took with keys_ctl_add. */
+static void ctl_reap(struct vpmu_account *const *account, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!i || account[i] != account[i - 1])
+			cells_reap(account[i]);
+	}
+}
+
+static int ctl_enable(struct vpmu_consumer *c)
+{
+	struct vpmu_host *host = c->account->host;
+	int ret = ctl_take(c);
+
+	if (ret)
+		return ret;
+	ret = keys_ctl_add(c->account, &c, 1);
+	if (ret) {
+		release(c);
+		return ret;
+	}
+	ret = ctl_sync(host, &c, 1);
+	if (ret) {
+		keys_ctl_del(c);
+		release(c);
+		cells_reap(c->account);
+	} else {
+		start(c);
+	}
+	return ret;
+}
+
+int vpmu_consumer_enable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
+{
+	struct vpmu_host *host = c->account->host;
+	int ret = 0;
+
+	if (pcpu)
+		return local_enable(c, pcpu);
+	pthread_mutex_lock(&host->ctl_lock);
+	ret = c->slot >= 0 ? 0 : ctl_enable(c);
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret ? ret : c->supported ? 0 : -EOPNOTSUPP;
+}
+
+void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
+{
+	struct vpmu_host *host = c->account->host;
+
+	if (pcpu) {
+		local_disable(c, pcpu);
+		return;
+	}
+	pthread_mutex_lock(&host->ctl_lock);
+	if (c->slot >= 0) {
+		keys_ctl_del(c);
+		ctl_sync(host, &c, 1);
+		stop(c);
+		cells_reap(c->account);
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct vpmu_value *last)
+{
+	if (!pcpu) {
+		vpmu_consumer_del_many(&c, 1, last);
+		return;
+	}
+	if (c->slot >= 0)
+		local_charge(pcpu, c->account, c->slot);
+	end(c, last);
+	fini(c);
+}
+
+int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const *account,
+			   const vpmu_key_t *key, size_t n, size_t *failed)
+{
+	struct vpmu_host *host;
+	bool unsupported = false;
+	size_t i, taken = 0, inited = 0, used = 0;
+	int ret = 0;
+
+	if (!n)
+		return 0;
+	host = account[0]->host;
+	pthread_mutex_lock(&host->ctl_lock);
+	for (i = 0; i < n; i++) {
+		ret = init(c[i], account[i], key[i], false);
+		if (ret)
+			goto fail;
+		inited++;
+		ask_host(c[i]);
+		unsupported |= !c[i]->supported;
+		ret = ctl_take(c[i]);
+		if (ret)
+			goto fail;
+		taken++;
+	}
+	for (i = 0; i < n; i = used) {
+		size_t same = 1;
+
+		while (i + same < n && account[i + same] == account[i])
+			same++;
+		ret = keys_ctl_add(account[i], &c[i], same);
+		if (ret)
+			goto fail;
+		used += same;
+	}
+	i = 0;
+	ret = ctl_sync(host, c, n);
+	if (ret)
+		goto fail;
+	for (; i < n; i++)
+		start(c[i]);
+	pthread_mutex_unlock(&host->ctl_lock);
+	return unsupported ? -EOPNOTSUPP : 0;
+fail:
+	if (failed)
+		*failed = i;
+	for (size_t k = 0; k < used; k++)
+		keys_ctl_del(c[k]);
+	ctl_sync(host, c, used);
+	for (size_t k = 0; k < inited; k++) {
+		if (k < taken)
+			release(c[k]);
+		fini(c[k]);
+	}
+	ctl_reap(account, inited);
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret;
+}
+
+void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_value *last)
+{
+	struct vpmu_account *before = NULL;
+	struct vpmu_host *host;
+
+	if (!n)
+		return;
+	host = c[0]->account->host;
+	pthread_mutex_lock(&host->ctl_lock);
+	for (size_t i = 0; i < n; i++) {
+		if (c[i]->slot >= 0)
+			keys_ctl_del(c[i]);
+	}
+	ctl_sync(host, c, n);
+	for (size_t i = 0; i < n; i++)
+		end(c[i], last ? &last[i] : NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (c[i]->account != before)
+			cells_reap(c[i]->account);
+		before = c[i]->account;
+		fini(c[i]);
+	}
+	pthread_mutex_unlock(&host->ctl_lock);
+}
+
+void vpmu_consumer_read(const struct vpmu_consumer *c, struct vpmu_value *out)
+{
+	struct vpmu_state s;
+	struct vpmu_sum v;
+
+	*out = (struct vpmu_value){0};
+	urcu_memb_read_lock();
+	v = consumer_value(c, &s);
+	if (s.how.kind != VPMU_CONSUMER_NONE) {
+		out->count = v.count;
+		out->enabled_ns = v.time_ns;
+		out->running_ns = v.idle_ns < v.time_ns ? v.time_ns - v.idle_ns : 0;
+		out->quality = quality_now(&s);
+		out->supported = supported_now(&s, &v);
+		out->partial = out->running_ns && v.unsup_ns;
+	}
+	urcu_memb_read_unlock();
+}
+
+/* ---- freeing ---- */
+
+struct deferred {
+	struct rcu_head rcu;
+	void *ptr;
+};
+
+static void deferred_free(struct rcu_head *head)
+{
+	struct deferred *d = caa_container_of(head, struct deferred, rcu);
+
+	free(d->ptr);
+	free(d);
+}
+
+void vpmu_rcu_free(void *ptr)
+{
+	struct deferred *d;
+
+	if (!ptr)
+		return;
+	d = malloc(sizeof(*d));
+	if (!d) {
+		urcu_memb_synchronize_rcu();
+		free(ptr);
+		return;
+	}
+	d->ptr = ptr;
+	urcu_memb_call_rcu(&d->rcu, deferred_free);
+}

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The switch path: who runs on a pCPU, and who is charged.
+ *
+ * A switch reads the counter of each slot that the running context or the next one uses. What the
+ * counter has counted since its last reading is charged to each account of the running context that
+ * has the slot in use, and to the pCPU's unclaimed counts if none has. A switch between contexts
+ * that are charged to the same accounts reads nothing.
+ *
+ * The scheduler calls the vpmu_pcpu_ functions. Everything here runs on the owner of the pCPU, or
+ * on a control thread that holds pcpu->lock while the pCPU is offline. Nothing here may take a lock
+ * or allocate memory. counters.c says which slots have a counter.
+ */
+#include "vpmu/core/internal.h"
+
+/* ---- charging ---- */
+
+static inline void charge_time(struct vpmu_pcpu *p)
+{
+	const struct vpmu_hostpmu *pmu = p->pmu;
+	uint64_t now = pmu->clock_ns ? load_relaxed(pmu->clock_ns) : pmu->ops->now(pmu);
+	uint64_t dt = now - p->time_snap;
+	struct vpmu_cell *cell = p->cell;
+
+	p->time_snap = now;
+	do
+		vpmu_charge_time(&cell->time_ns, dt);
+	while (unlikely((cell = cell->up) && dt));
+}
+
+/* A gap is a part of the time that was charged, so the time is charged first. */
+void pcpu_charge_gaps(struct vpmu_pcpu *p, uint64_t slots)
+{
+	const struct vpmu_hostpmu *pmu = p->pmu;
+	unsigned int s;
+
+	if (!pmu->ops->gap_ns)
+		return;
+	charge_time(p);
+	vpmu_for_each_slot (s, slots) {
+		uint64_t gap = pmu->ops->gap_ns(pmu, p->ctr[s]), add = gap - p->gap_snap[s];
+
+		p->gap_snap[s] = gap;
+		for (struct vpmu_cell *c = p->cell; add && c; c = c->up) {
+			__u64 *lost;
+
+			if (!(c->mask & VPMU_BIT(s)))
+				continue;
+			lost = &c->row[slot_rank(c->mask, s)].lost;
+			/* A control call can change VPMU_UNSUP meanwhile (cell.c). */
+			if (!(load_relaxed(lost) & VPMU_STOPPED))
+				__atomic_add_fetch(lost, add, __ATOMIC_RELEASE);
+		}
+	}
+}
+
+static inline uint64_t read_ctr(const struct vpmu_pcpu *p, unsigned int s)
+{
+	return p->pmu->word ? *p->last[s].word : p->pmu->ops->read(p->pmu, p->ctr[s]);
+}
+
+void pcpu_take(struct vpmu_pcpu *p, uint64_t slots, uint64_t *counted)
+{
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots) {
+		uint64_t now = read_ctr(p, s);
+
+		counted[s] = (now - p->last[s].snap) & p->pmu->width_mask;
+		p->last[s].snap = now;
+	}
+}
+
+/* Charge @counted events of slot @s to all who have asked for it. What is charged more than once,
+ * and what is charged to nobody, is noted for conservation.c. */
+static inline void give(struct vpmu_pcpu *p, unsigned int s, uint64_t counted)
+{
+	uint64_t rows = 0;
+
+	for (struct vpmu_cell *cell = p->cell; cell; cell = cell->up) {
+		__u64 *total = &cell->row[slot_rank(cell->mask, s)].total;
+
+		if (!(cell->mask & VPMU_BIT(s)))
+			continue;
+		VPMU_STORE(total, *total + counted);
+		rows++;
+	}
+	if (!rows)
+		p->home->unclaimed[s] += counted;
+	else if (rows > 1)
+		p->home->extra[s] += counted * (rows - 1);
+}
+
+void pcpu_give(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
+{
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots)
+		give(p, s, counted[s]);
+}
+
+/* Several accounts are charged, or some slots are nobody's, or counters are not memory. */
+static __attribute__((noinline)) void charge_all(struct vpmu_pcpu *p, uint64_t slots)
+{
+	unsigned int s;
+
+	vpmu_for_each_slot (s, slots) {
+		uint64_t now = read_ctr(p, s), last = p->last[s].snap;
+
+		if (now == last)
+			continue; /* rare events, and guests that program several counters */
+		p->last[s].snap = now;
+		give(p, s, (now - last) & p->pmu->width_mask);
+	}
+	if (!p->pmu->word)
+		pcpu_charge_gaps(p, slots);
+}
+
+/*
+ * Charge @slots, which are some of the slots of the only cell. Where their rows are is the same at
+ * every switch between VMs for which the same is counted, so it is remembered.
+ */
+static __attribute__((noinline)) void charge_some(struct vpmu_pcpu *p, uint64_t slots)
+{
+	struct vpmu_cell *cell = p->cell;
+	uint64_t width_mask = p->pmu->width_mask;
+	unsigned int s;
+
+	if (cell->mask != p->rank_mask || slots != p->rank_slots) {
+		vpmu_for_each_slot (s, slots)
+			p->rank[s] = (uint8_t)slot_rank(cell->mask, s);
+		p->rank_mask = cell->mask;
+		p->rank_slots = slots;
+	}
+	vpmu_for_each_slot (s, slots) {
+		struct vpmu_reading *c = &p->last[s];
+
+		vpmu_charge(&cell->row[p->rank[s]].total, &c->snap, *c->word, width_mask);
+	}
+}
+
+/* Charge @slots, none of which is watched while it is in use: those go through alarm.c. */
+static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
+{
+	struct vpmu_cell *cell = p->cell;
+	uint64_t width_mask = p->pmu->width_mask, others;
+	struct vpmu_row *row = cell->row;
+
+	slots &= p->active;
+	others = slots & ~cell->mask;
+	if (unlikely(!p->pmu->word || cell->up)) {
+		if (slots)
+			charge_all(p, slots);
+		return;
+	}
+	if (likely(slots - others == cell->mask)) {
+		/* All of the only cell's slots, in their order. */
+		for (uint64_t m = cell->mask; m; m &= m - 1, row++) {
+			struct vpmu_reading *c = &p->last[__builtin_ctzll(m)];
+
+			vpmu_charge(&row->total, &c->snap, *c->word, width_mask);
+		}
+	} else if (slots & ~others) {
+		charge_some(p, slots & ~others);
+	}
+	if (unlikely(others))
+		charge_all(p, others);
+}
+
+/* Charge @slots. Returns the slots whose alarms went off; the caller arms them again, unless
+ * another context runs next. */
+static inline uint64_t charge_slots(struct vpmu_pcpu *p, uint64_t slots)
+{
+	uint64_t watched = slots & p->watch & p->keys, rearm = 0;
+
+	if (unlikely(watched))
+		rearm = watch_charge(p, watched);
+	charge_unwatched(p, slots & ~watched);
+	return rearm;
+}
+
+void pcpu_charge_slots(struct vpmu_pcpu *p, uint64_t slots)
+{
+	charge_slots(p, slots);
+}
+
+uint64_t pcpu_charge(struct vpmu_pcpu *p, uint64_t slots)
+{
+	uint64_t rearm = charge_slots(p, slots);
+
+	charge_time(p);
+	if (unlikely(rearm))
+		watch_rearm(p, rearm);
+	return rearm;
+}
+
+/* ---- looking at cells ---- */
+
+/* Counters were bound or unbound since the owner last charged @cell, or an audit has begun. */
+COLD void pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
+{
+	struct vpmu_row *row = cell->row;
+
+	audit_see(p, cell);
+	for (uint64_t m = cell->mask; m; m &= m - 1, row++) {
+		bool stopped = !(p->active & (m & -m));
+		__u64 lost = load_relaxed(&row->lost);
+
+		/* A control call can change VPMU_UNSUP meanwhile (cell.c). */
+		while (!(lost & VPMU_STOPPED) != !stopped &&
+		       !__atomic_compare_exchange_n(&row->lost, &lost,
+						    vpmu_stop(lost, cell->time_ns, stopped), false,
+						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+	}
+	store_release(&cell->state, p->state);
+}
+
+/* Before the cells from @cell on are charged next. Their time has been charged up to now. */
+static inline void look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
+{
+	do {
+		if (unlikely(load_relaxed(&cell->state) != p->state))
+			pcpu_look_at(p, cell);
+	} while (unlikely(cell = cell->up));
+}
+
+/* ---- switching ---- */
+
+/* Charge those who are charged now what they have used, because they will be others. */
+static void settle(struct vpmu_pcpu *p, bool *settled)
+{
+	if (*settled)
+		return;
+	charge_slots(p, p->keys);
+	charge_time(p);
+	*settled = true;
+}
+
+/* Forget the slots that have got another key since this pCPU last looked. */
+static void revalidate(struct vpmu_pcpu *p, bool *settled)
+{
+	uint64_t slots_gen = load_acquire(&p->host->slots_gen);
+	unsigned int s;
+
+	if (slots_gen == p->slots_gen)
+		return;
+	p->slots_gen = slots_gen;
+	settle(p, settled);
+	vpmu_for_each_slot (s, p->bound) {
+		if (load_acquire(&p->host->slot[s].key) == p->key[s])
+			continue;
+		if (p->active & VPMU_BIT(s))
+			slot_unbind(p, s);
+		p->bound &= ~VPMU_BIT(s);
+		store_relaxed(&p->unsup, p->unsup & ~VPMU_BIT(s));
+	}
+	p->settled_keys = 0;
+}
+
+/* Charge @up with @cell. When @cell is charged now, what it has used so far does not concern @up.
+ */
+static void link_up(struct vpmu_pcpu *p, struct vpmu_cell *cell, struct vpmu_cell *up,
+		    bool *settled)
+{
+	if (cell->up == up)
+		return;
+	for (const struct vpmu_cell *c = p->cell; c; c = c->up) {
+		if (c == cell)
+			settle(p, settled);
+	}
+	cell->up = up;
+}
+
+/*
+ * Compute the cells and the keys of @ctx anew. Returns whether p->keys and time were charged.
+ *
+ * tree_gen is read first, with acquire. It pairs with the release of tree_gen in keys_changed
+ * (keys.c), slot.c and sampler.c, which comes after the change of keys. So the keys read here
+ * are at least as new as the tree_gen remembered here. A change in between makes the next switch
+ * compute once more, which is harmless. Keys are published after their cells (cell.c), and cells
+ * are freed only after every pCPU concerned has seen that the keys are gone.
+ *
+ * A recycled slot: whoever might use a slot that has got another key comes through here first,
+ * because the new key has moved tree_gen too (slot.c), and a context that migrated has tree_gen 0.
+ * revalidate() then makes this pCPU forget the slot's old key, so its counter is not charged to
+ * somebody who means the new one.
+ */
+static COLD bool context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
+{
+	struct vpmu_cell *first = NULL, *last = NULL;
+	uint32_t samplers = 0;
+	uint64_t keys = 0;
+	bool settled = false;
+
+	ctx->tree_gen = load_acquire(&p->host->tree_gen);
+	urcu_memb_read_lock();
+	for (const struct vpmu_account *a = ctx->own; a; a = a->parent) {
+		uint64_t own;
+
+		/* Before the keys. It pairs with the release in sampler.c: a sampler that is seen
+		 * here has its key in use. */
+		samplers |= load_acquire(&a->samplers);
+		own = load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
+		keys |= own;
+		if (!own)
+			continue;
+		for (struct vpmu_cell *c = cell_first(a, p); c; c = cell_next(c)) {
+			if (last)
+				link_up(p, last, c, &settled);
+			else
+				first = c;
+			last = c;
+		}
+	}
+	urcu_memb_read_unlock();
+	if (last)
+		link_up(p, last, NULL, &settled);
+	ctx->cell = first ? first : &p->none;
+	ctx->keys = keys;
+	if (unlikely(samplers | ctx->watch)) {
+		ctx->samplers = samplers;
+		watch_update(ctx);
+	}
+	/* After the keys were read with acquire, which pairs with the release in cells_ctl_add
+	 * (cell.c): a slot in them had got its key before. */
+	revalidate(p, &settled);
+	return settled;
+}
+
+/* The second half of a switch: everything has been charged. */
+static inline __attribute__((always_inline)) void enter(struct vpmu_pcpu *p,
+							struct vpmu_context *next, bool watched)
+{
+	uint64_t keys = next->keys;
+
+	if (unlikely(keys & ~p->active))
+		provide_counters(p, keys);
+	look_at(p, next->cell);
+	p->cell = next->cell;
+	store_relaxed(&p->keys, keys); /* vpmu_pcpu_wants_tick looks at it */
+	if (watched && (p->watch | next->watch))
+		watch_switch(p, next);
+}
+
+/*
+ * Charge who ran, and make the pCPU's state that of @next, except p->ctx and the branch records.
+ * These change last (runs_now), because charging can take samples, which tell where p->ctx is.
+ */
+static inline __attribute__((always_inline)) void
+switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge, bool watched)
+{
+	if (watched)
+		charge_slots(p, charge);
+	else
+		charge_unwatched(p, charge);
+	charge_time(p);
+	enter(p, next, watched);
+}
+
+static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
+{
+	return ctx->tree_gen != load_relaxed(&host->tree_gen);
+}
+
+/* The first cell says which others are charged: context_update. */
+static inline bool equal(const struct vpmu_pcpu *p, const struct vpmu_context *next)
+{
+	return next->cell == p->cell && next->keys == p->keys;
+}
+
+/* The last step of every switch. */
+static inline void runs_now(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (unlikely(lbr_concerns(p, next)))
+		lbr_switch(p, next);
+	store_relaxed(&p->ctx, next);
+}
+
+static __attribute__((noinline)) void switch_plain(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	switch_to(p, next, p->keys | next->keys, false);
+	runs_now(p, next);
+}
+
+/* Whether a sample that is taken late may tell of the one instead of the other. */
+static inline bool same_vm(const struct vpmu_context *a, const struct vpmu_context *b)
+{
+	return a == b || (a->group && a->group == b->group);
+}
+
+/*
+ * A switch from or to a context with alarms or samplers. When cells, keys and samplers are equal,
+ * so is what is watched: a vCPU with alarms has keys of its own, so its first cell is its own. A
+ * change of alarms while it runs changes p->watch at once (alarm.c).
+ */
+static __attribute__((noinline)) void switch_watched(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (!equal(p, next) || next->samplers != p->samplers || !same_vm(p->ctx, next))
+		switch_to(p, next, p->keys | next->keys, true);
+	runs_now(p, next);
+}
+
+static COLD void switch_stale(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (context_update(p, next)) {
+		charge_slots(p, next->keys & ~p->keys);
+		enter(p, next, true);
+		runs_now(p, next);
+	} else if (p->watch | next->watch) {
+		switch_watched(p, next);
+	} else if (equal(p, next)) {
+		runs_now(p, next);
+	} else {
+		switch_plain(p, next);
+	}
+}
+
+/* Only tests and tail calls, so that a switch between equal contexts costs little. */
+void vpmu_pcpu_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
+{
+	if (unlikely(!next))
+		next = &p->host_ctx;
+	if (unlikely(context_stale(next, p->host)))
+		switch_stale(p, next);
+	else if (unlikely(p->watch | next->watch))
+		switch_watched(p, next);
+	else if (equal(p, next))
+		runs_now(p, next);
+	else
+		switch_plain(p, next);
+}
+
+void pcpu_refresh(struct vpmu_pcpu *p)
+{
+	if (context_stale(p->ctx, p->host) && context_update(p, p->ctx)) {
+		charge_slots(p, p->active & ~p->keys);
+		enter(p, p->ctx, true);
+	} else {
+		switch_to(p, p->ctx, p->active, true);
+	}
+	if (lbr_concerns(p, p->ctx))
+		lbr_flush(p);
+}
+
+void vpmu_pcpu_flush(struct vpmu_pcpu *p)
+{
+	pcpu_refresh(p);
+}
+
+bool vpmu_pcpu_wants_tick(const struct vpmu_pcpu *p)
+{
+	return load_relaxed(&p->active) | load_relaxed(&p->keys);
+}
+
+void vpmu_pcpu_tick(struct vpmu_pcpu *p)
+{
+	pcpu_refresh(p);
+	if (rotate_counters(p) && p->watch)
+		watch_switch(p, p->ctx);
+	look_at(p, p->cell);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The slot table of a host: which slot stands for which key, and how many consumers use it.
+ * Consumers (consumer.c) take and put slots here, also on the owner's side while a guest enables
+ * counters.
+ *
+ * The table is preallocated and nobody owns a slot, so nothing has to be handed over when a
+ * consumer leaves. A slot whose last consumer left keeps its key until the table is full. So using
+ * a key again is as cheap as sharing it. The same holds for the quotas of VMs and tenants
+ * (quota.h): what one has held it goes on holding until its quota is used up.
+ */
+#include <errno.h>
+
+#include "vpmu/core/internal.h"
+
+static unsigned int key_hash(vpmu_key_t key)
+{
+	return (unsigned int)((key * 0x9e3779b97f4a7c15ULL) >> 56) & (VPMU_SLOT_HASH - 1);
+}
+
+/* Add a user to @slot, if it has some and still stands for @key. */
+static bool slot_share(struct vpmu_slot *slot, vpmu_key_t key)
+{
+	unsigned int refs = load_relaxed(&slot->refs);
+
+	do {
+		if (refs == 0)
+			return false;
+	} while (!__atomic_compare_exchange_n(&slot->refs, &refs, refs + 1, true, __ATOMIC_ACQUIRE,
+					      __ATOMIC_RELAXED));
+	/* The key changes only while refs is 0, so from here on it does not. */
+	if (load_relaxed(&slot->key) == key)
+		return true;
+	__atomic_sub_fetch(&slot->refs, 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+/* ---- quotas ---- */
+
+/* Count one counter less on @slot, for @q and its parents below @end. */
+static void quota_put(struct vpmu_quota *q, const struct vpmu_quota *end, int slot)
+{
+	for (; q != end; q = q->parent)
+		__atomic_sub_fetch(&q->refs[slot], 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * Count one more counter on @slot, if the slot is held already. No lock: the increment comes before
+ * the look at held, and quota_reclaim does the opposite, so that one of the two sees the other.
+ */
+static bool quota_share_one(struct vpmu_quota *q, int slot)
+{
+	__atomic_add_fetch(&q->refs[slot], 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&q->held, __ATOMIC_SEQ_CST) & VPMU_BIT(slot))
+		return true;
+	__atomic_sub_fetch(&q->refs[slot], 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+/* The same for @q and all of its parents, or for none of them. */
+static bool quota_share(struct vpmu_quota *q, int slot)
+{
+	for (struct vpmu_quota *at = q; at; at = at->parent) {
+		if (!quota_share_one(at, slot)) {
+			quota_put(q, at, slot);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Let go of the slots that the VM held and does not use now. A vCPU that finds its slot not held
+ * while this looks takes slots_lock and finds it held again. Under slots_lock. */
+static void quota_reclaim(struct vpmu_quota *q)
+{
+	uint64_t held = q->held;
+	unsigned int s;
+
+	vpmu_for_each_slot (s, held) {
+		__atomic_and_fetch(&q->held, ~VPMU_BIT(s), __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&q->refs[s], __ATOMIC_SEQ_CST))
+			__atomic_or_fetch(&q->held, VPMU_BIT(s), __ATOMIC_SEQ_CST);
+	}
+}
+
+static bool quota_full(const struct vpmu_quota *q)
+{
+	unsigned int max = load_relaxed(&q->max);
+
+	return max && (unsigned int)__builtin_popcountll(q->held) >= max;
+}
+
+/* As quota_share_one, and hold the slot if max allows. Under slots_lock. */
+static bool quota_take_one(struct vpmu_quota *q, int slot)
+{
+	if (quota_share_one(q, slot))
+		return true;
+	if (quota_full(q))
+		quota_reclaim(q);
+	if (quota_full(q))
+		return false;
+	__atomic_or_fetch(&q->held, VPMU_BIT(slot), __ATOMIC_SEQ_CST);
+	return quota_share_one(q, slot);
+}
+
+/* For @q and all of its parents, or for none of them: what is held below the one that refuses is
+ * not in use, so it can be reclaimed. Under slots_lock. */
+static bool quota_take(struct vpmu_quota *q, int slot)
+{
+	for (struct vpmu_quota *at = q; at; at = at->parent) {
+		if (!quota_take_one(at, slot)) {
+			quota_put(q, at, slot);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Whether a guest may use one more slot for @key. Under slots_lock. */
+static bool guest_room(const struct vpmu_host *host, vpmu_key_t key)
+{
+	unsigned int room = VPMU_MAX_SLOTS - VPMU_SLOTS_OPERATORS, used = 0;
+
+	if (vpmu_key_space(key) != VPMU_SPACE_GENERIC)
+		room -= VPMU_SLOTS_GENERIC;
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++)
+		used += load_relaxed(&host->slot[i].refs) != 0;
+	return used < room;
+}
+
+static int refuse(struct vpmu_host *host, struct vpmu_quota *q, int ret)
+{
+	if (q)
+		__atomic_add_fetch(&q->refused, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&host->refused, 1, __ATOMIC_RELAXED);
+	return ret;
+}
+
+/* ---- slots ---- */
+
+static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quota *q)
+{
+	int slot = -ENOSPC;
+
+	pthread_mutex_lock(&host->slots_lock);
+	for (int i = 0; i < VPMU_MAX_SLOTS; i++) {
+		if (host->slot[i].key == key) {
+			slot = i;
+			break;
+		}
+	}
+	/* A slot that was never used, rather than one that has no users now. */
+	for (int i = 0; slot < 0 && i < VPMU_MAX_SLOTS; i++) {
+		if (host->slot[i].key == 0)
+			slot = i;
+	}
+	for (int i = 0; slot < 0 && i < VPMU_MAX_SLOTS; i++) {
+		if (load_acquire(&host->slot[i].refs) == 0)
+			slot = i;
+	}
+	/* Before the slot gets a new key, which every pCPU would have to notice. */
+	if (slot >= 0 && q && !load_acquire(&host->slot[slot].refs) && !guest_room(host, key))
+		slot = -ENOSPC;
+	else if (slot >= 0 && q && !quota_take(q, slot))
+		slot = -EDQUOT;
+	if (slot >= 0) {
+		if (host->slot[slot].key != key) {
+			store_relaxed(&host->slot[slot].quality, 0);
+			store_relaxed(&host->slot[slot].key, key);
+			/* These releases pair with the acquires in context_update and revalidate
+			 * (pcpu.c): a pCPU that knows the slot by its old key looks again before it
+			 * sees the slot in anybody's keys. */
+			__atomic_add_fetch(&host->slots_gen, 1, __ATOMIC_RELEASE);
+			__atomic_add_fetch(&host->tree_gen, 1, __ATOMIC_RELEASE);
+		}
+		/* The release pairs with the acquire in slot_share, which reads the key next. */
+		__atomic_add_fetch(&host->slot[slot].refs, 1, __ATOMIC_RELEASE);
+		store_relaxed(&host->hash[key_hash(key)], (uint8_t)(slot + 1));
+	}
+	pthread_mutex_unlock(&host->slots_lock);
+	return slot >= 0 ? slot : refuse(host, q, slot);
+}
+
+/* A slot that others use for @key, or -1. No lock. */
+static int find_shared(struct vpmu_host *host, vpmu_key_t key)
+{
+	int slot = (int)load_relaxed(&host->hash[key_hash(key)]) - 1;
+
+	if (slot >= 0 && slot_share(&host->slot[slot], key))
+		return slot;
+	/* The hint of another key with the same hash: look at all slots before taking the lock. */
+	for (slot = 0; slot < VPMU_MAX_SLOTS; slot++) {
+		if (load_relaxed(&host->slot[slot].key) == key &&
+		    slot_share(&host->slot[slot], key))
+			return slot;
+	}
+	return -1;
+}
+
+int slot_get(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quota *q)
+{
+	int slot = find_shared(host, key);
+	bool ok;
+
+	if (slot < 0)
+		return slot_get_slow(host, key, q);
+	if (!q || quota_share(q, slot))
+		return slot;
+	pthread_mutex_lock(&host->slots_lock);
+	ok = quota_take(q, slot);
+	pthread_mutex_unlock(&host->slots_lock);
+	if (ok)
+		return slot;
+	slot_put(host, slot, NULL);
+	return refuse(host, q, -EDQUOT);
+}
+
+void slot_put(struct vpmu_host *host, int slot, struct vpmu_quota *q)
+{
+	quota_put(q, NULL, slot);
+	__atomic_sub_fetch(&host->slot[slot].refs, 1, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Who owns a pCPU, and how a control call makes all owners come through a safe point.
+ *
+ * A control call publishes what it wants, asks every owner, and waits until each owner has charged
+ * everything and taken up what has changed. The control thread itself does that for pCPUs without
+ * an owner. The owner's side is one load when nobody waits; it must never take ctl_lock.
+ *
+ * An owner that does not come is waited for until a deadline. Then its pCPU is late, and later
+ * control calls only ask it and do not wait. It is no longer late when it answers. What the owner
+ * of a late pCPU may still use is kept until then (host_reap).
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "vpmu/core/internal.h"
+
+#define DEADLINE_NS 10000000000ULL
+/* A deadline is waited for in so many pieces; see struct patience. */
+#define PIECES 16
+
+void vpmu_pcpu_online(struct vpmu_pcpu *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->online = true;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* At a safe point, under p->lock. */
+static void answer_sync(struct vpmu_pcpu *p)
+{
+	pcpu_refresh(p);
+	if (p->sync_ack != p->sync_req && p->sync_fn)
+		p->sync_fn(p, p->sync_arg);
+	p->sync_ack = p->sync_req;
+	if (unlikely(p->late)) {
+		store_relaxed(&p->late, false);
+		/* Pairs with the acquire in any_late: what the owner has done is visible there. */
+		__atomic_sub_fetch(&p->host->nr_late, 1, __ATOMIC_RELEASE);
+	}
+	pthread_cond_broadcast(&p->acked);
+}
+
+void vpmu_pcpu_offline(struct vpmu_pcpu *p)
+{
+	pthread_mutex_lock(&p->lock);
+	answer_sync(p);
+	p->online = false;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void vpmu_pcpu_poll(struct vpmu_pcpu *p)
+{
+	/* The acquire pairs with the release in host_sync_locked: we see the keys it is about. */
+	if (likely(load_acquire(&p->sync_req) == p->sync_ack))
+		return;
+	pthread_mutex_lock(&p->lock);
+	answer_sync(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- pCPUs that do not answer ---- */
+
+void vpmu_host_set_deadline(struct vpmu_host *host, uint64_t ns)
+{
+	store_relaxed(&host->deadline_ns, ns);
+}
+
+unsigned int vpmu_host_late(struct vpmu_host *host, unsigned int *id)
+{
+	struct vpmu_pcpu *p;
+	unsigned int n = 0;
+
+	urcu_memb_read_lock();
+	cds_list_for_each_entry_rcu (p, &host->pcpus, node) {
+		if (load_relaxed(&p->late) && !n++ && id)
+			*id = p->id;
+	}
+	urcu_memb_read_unlock();
+	return n;
+}
+
+bool any_late(const struct vpmu_host *host)
+{
+	return load_acquire(&host->nr_late) != 0;
+}
+
+void host_reap(struct vpmu_host *host)
+{
+	if ((host->samplers_left || host->lbr_left) && !any_late(host)) {
+		sampler_reap(host);
+		lbr_reap(host);
+	}
+}
+
+/* ---- the control side ---- */
+
+/*
+ * How much longer a control call waits for owners. While this process is stopped (SIGSTOP, a host
+ * that is suspended), or gets no time on a busy host, the clock goes on and no owner can come. So
+ * the deadline is waited for in pieces, and a piece counts once, however long it took. Then at
+ * least the other pieces remain for the owners to come, and a pCPU is not late because the process
+ * was stopped once.
+ */
+struct patience {
+	uint64_t piece_ns;
+	unsigned int left;     /* pieces, with the present one */
+	struct timespec until; /* the end of the present piece */
+};
+
+static void next_piece(struct patience *w)
+{
+	uint64_t ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &w->until);
+	ns = (uint64_t)w->until.tv_nsec + w->piece_ns;
+	w->until.tv_sec += (time_t)(ns / 1000000000);
+	w->until.tv_nsec = (long)(ns % 1000000000);
+}
+
+static struct patience patience(const struct vpmu_host *host)
+{
+	uint64_t ns = load_relaxed(&host->deadline_ns);
+	struct patience w = {.piece_ns = (ns ? ns : DEADLINE_NS) / PIECES, .left = PIECES};
+
+	next_piece(&w);
+	return w;
+}
+
+/* Have the owner of @p do it; without an owner, do it. */
+static void ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->online) {
+		p->sync_fn = fn;
+		p->sync_arg = arg;
+		/* The release pairs with the acquire in vpmu_pcpu_poll. */
+		store_release(&p->sync_req, p->sync_req + 1);
+	} else {
+		pcpu_refresh(p);
+		if (fn)
+			fn(p, arg);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (p->pmu->ops->kick)
+		p->pmu->ops->kick(p->pmu);
+}
+
+/* Wait for the owner of @p. After the return it does not call what it was asked to. */
+static int wait_for(struct vpmu_pcpu *p, struct patience *w)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&p->lock);
+	while (p->sync_ack != p->sync_req && !p->late) {
+		if (pthread_cond_timedwait(&p->acked, &p->lock, &w->until) != ETIMEDOUT ||
+		    p->sync_ack == p->sync_req)
+			continue;
+		if (w->left > 1) {
+			w->left--;
+			next_piece(w);
+			continue;
+		}
+		store_relaxed(&p->late, true);
+		__atomic_add_fetch(&p->host->nr_late, 1, __ATOMIC_RELAXED);
+	}
+	if (p->sync_ack != p->sync_req)
+		ret = -ETIMEDOUT;
+	p->sync_fn = NULL;
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
+/* Ask all pCPUs concerned before waiting for the first, so that the waits overlap. */
+int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
+{
+	struct patience w = patience(host);
+	struct vpmu_pcpu *p;
+	int ret = 0;
+
+	cds_list_for_each_entry (p, &host->pcpus, node) {
+		if (!p->spared)
+			ask(p, fn, arg);
+	}
+	cds_list_for_each_entry (p, &host->pcpus, node) {
+		if (!p->spared && wait_for(p, &w))
+			ret = -ETIMEDOUT;
+		p->spared = false;
+	}
+	host_reap(host);
+	return ret;
+}
+
+int vpmu_host_sync(struct vpmu_host *host)
+{
+	int ret;
+
+	pthread_mutex_lock(&host->ctl_lock);
+	ret = host_sync_locked(host, NULL, NULL);
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret;
+}
+
+int vpmu_host_sync_some(struct vpmu_host *host, struct vpmu_account *(*next)(void *arg), void *arg)
+{
+	struct vpmu_account *a;
+	int ret;
+
+	pthread_mutex_lock(&host->ctl_lock);
+	sync_spare_all(host);
+	while ((a = next(arg)))
+		sync_concerns(a);
+	ret = host_sync_locked(host, NULL, NULL);
+	pthread_mutex_unlock(&host->ctl_lock);
+	return ret;
+}

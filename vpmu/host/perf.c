@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The host PMU made of perf events, see hostpmu_perf.h. libvpmu calls it through vpmu_hostpmu_ops,
+ * on the thread whose events these are; only making and removing the PMU happens elsewhere. Each
+ * bound counter is one event per kind of core (perf_event.c), which all who count its key
+ * share.
+ *
+ * Time in which an event had no counter must never pass for time in which it counted. The kernel
+ * tells the two apart in every reading. An event that the kernel has stopped for good reads as end
+ * of file: from its last good reading on, its time is a gap, and lost() gives it back to libvpmu.
+ */
+#include "vpmu/hostpmu_perf.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+#include "vpmu/host/perf_priv.h"
+
+enum kind { KIND_FREE = 0, KIND_PERF, KIND_TSC, KIND_NOMINAL };
+
+/* Which counter counts what. */
+#define CTR_FIXED    VPMU_PERF_MAX_GP
+#define CTR_SOFTWARE (CTR_FIXED + 3)
+#define CTR_TSC	     (VPMU_MAX_CTRS - 2)
+#define CTR_NOMINAL  (VPMU_MAX_CTRS - 1)
+
+/* An event of a group that had no counter for so long, while its thread ran, is lost. Events that
+ * take turns get one after a few milliseconds. */
+#define LOST_NS 100000000ULL
+/* After so many ticks, one more general counter is tried than others seemed to leave us. */
+#define ROOM_TICKS 16
+/* After so many ticks, a parked event is closed. */
+#define PARKED_TICKS 64
+
+static struct vpmu_hostpmu_perf *perf(const struct vpmu_hostpmu *pmu)
+{
+	return (struct vpmu_hostpmu_perf *)pmu;
+}
+
+static bool of_thread(const struct vpmu_hostpmu_perf *p)
+{
+	return p->opts.cpu == VPMU_PERF_THREAD;
+}
+
+/* Whether the TSC ticks at a constant rate, that of the nominal clock: CPUID 80000007H EDX bit 8
+ * (SDM vol. 3, 18.17.1; APM vol. 2, 13.3). */
+static bool invariant_tsc(void)
+{
+#ifdef __x86_64__
+	unsigned int eax, ebx, ecx, edx;
+
+	return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && edx & 1u << 8;
+#else
+	return false;
+#endif
+}
+
+static uint64_t bits(unsigned int from, unsigned int n)
+{
+	return ((1ULL << n) - 1) << from;
+}
+
+/* ---- who can count what ------------------------------------------------------------------- */
+
+/* Time in the guest can be counted only for both privilege levels together, and only for guests. */
+static bool is_guest_only(vpmu_key_t key, enum vpmu_generic ev)
+{
+	return key == vpmu_key_generic(ev, VPMU_KEY_USR | VPMU_KEY_OS);
+}
+
+/* The general counters that are not left to others. */
+static unsigned int usable(const struct vpmu_hostpmu_perf *p)
+{
+	const struct vpmu_perf_capacity c = vpmu_perf_capacity();
+
+	return vpmu_perf_usable(&c, p->opts.leave_counters);
+}
+
+static uint32_t hardware_ctrs(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
+{
+	const struct vpmu_perf_capacity c = vpmu_perf_capacity();
+	unsigned int gp = usable(p), i;
+	uint32_t ctrs = (uint32_t)bits(0, gp < p->room ? gp : p->room);
+
+	for (i = 0; i < c.fixed; i++) {
+		if (vpmu_key_space(key) != VPMU_SPACE_GENERIC ||
+		    vpmu_key_event(key) != c.fixed_event[i])
+			continue;
+		/* Intel has no event select for it, so no other counter can count it. */
+		if (c.fixed_event[i] == VPMU_EV_REF_CYCLES)
+			ctrs = 0;
+		ctrs |= 1u << (CTR_FIXED + i);
+	}
+	return ctrs;
+}
+
+/* A key that could be counted if others left counters, files or memory is eligible: bind refuses
+ * until they do. */
+static uint32_t perf_eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	const struct vpmu_hostpmu_perf *p = perf(pmu);
+	int rc = vpmu_perf_probe(key, p->opts.cpu);
+
+	if (!rc || vpmu_perf_passes(rc)) {
+		uint32_t ctrs = vpmu_perf_hardware(key)
+					? hardware_ctrs(p, key)
+					: (uint32_t)bits(CTR_SOFTWARE, CTR_TSC - CTR_SOFTWARE);
+
+		if (ctrs)
+			return ctrs;
+	}
+	if (p->opts.guest_tsc && is_guest_only(key, VPMU_EV_REF_CYCLES))
+		return 1u << CTR_TSC;
+	if (p->opts.nominal_cycles && is_guest_only(key, VPMU_EV_CYCLES))
+		return 1u << CTR_NOMINAL;
+	return 0;
+}
+
+static enum vpmu_quality perf_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
+{
+	uint32_t ctrs = perf_eligible(pmu, key);
+
+	if (ctrs & 1u << CTR_TSC)
+		return VPMU_Q_TSC;
+	return ctrs & 1u << CTR_NOMINAL ? VPMU_Q_ESTIMATED : VPMU_Q_EXACT;
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+/* The time of now(), without noting that somebody asked. Stands still before the thread is named
+ * and after it has ended. */
+static uint64_t clock_now(const struct vpmu_hostpmu_perf *p)
+{
+	uint64_t now;
+
+	if ((of_thread(p) && !p->tid) || vpmu_perf_sys->clock(of_thread(p) ? p->tid : 0, &now))
+		return p->clock_ns;
+	now += p->clock_offset;
+	return now > p->clock_ns ? now : p->clock_ns;
+}
+
+static uint64_t perf_now(const struct vpmu_hostpmu *pmu)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+
+	p->clock_ns = clock_now(p);
+	for (; p->fresh; p->fresh &= p->fresh - 1)
+		p->ctr[__builtin_ctz(p->fresh)].seen_ns = p->clock_ns;
+	return p->clock_ns;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static uint64_t tsc_in_guest(const struct vpmu_hostpmu_perf *p)
+{
+	return p->opts.guest_tsc(p->opts.arg);
+}
+
+static int this_tid(void)
+{
+	static __thread int tid;
+
+	if (!tid)
+		tid = (int)syscall(SYS_gettid);
+	return tid;
+}
+
+/* rdpmc reads a counter of the CPU we are on, so it is right for our own thread's events only. */
+static int read_event(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e,
+		      struct vpmu_perf_reading *r)
+{
+	return of_thread(p) && this_tid() == p->tid ? vpmu_perf_event_read_here(e, r)
+						    : vpmu_perf_event_read(e, r);
+}
+
+/* Add the time for which @c was throttled since its last reading. In the event's own times it runs
+ * meanwhile. */
+static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+			   uint64_t gap_before)
+{
+	uint64_t stopped = vpmu_perf_event_stopped(&c->event), since;
+
+	if (!c->based || !stopped)
+		return;
+	/* No longer than the thread has run since. */
+	since = clock_now(p) - c->seen_ns;
+	since -= c->gap_ns - gap_before < since ? c->gap_ns - gap_before : since;
+	if (stopped > since)
+		stopped = since;
+	c->gap_ns += stopped;
+	c->throttled_ns += stopped;
+}
+
+/* Take what @r says about times into @c. */
+static void note_times(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_ctr *c,
+		       const struct vpmu_perf_reading *r)
+{
+	uint64_t gap = r->enabled_ns > r->running_ns ? r->enabled_ns - r->running_ns : 0;
+	uint64_t before = c->gap_ns;
+
+	if (!c->based)
+		c->base_gap_ns = gap;
+	if (gap + c->throttled_ns > c->base_gap_ns + c->gap_ns)
+		c->gap_ns = gap + c->throttled_ns - c->base_gap_ns;
+	c->running_ns = r->running_ns;
+	note_throttled(p, c, before);
+}
+
+/* The count of an event that the kernel has just stopped is its last count. */
+static uint64_t lose(struct vpmu_perf_ctr *c)
+{
+	uint64_t value = c->last;
+
+	if (!c->lost && vpmu_perf_event_last(&c->event, &value) && value < c->last)
+		value = c->last;
+	c->lost = true;
+	return value;
+}
+
+static uint64_t perf_read(struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	struct vpmu_perf_ctr *c = &p->ctr[ctr];
+	struct vpmu_perf_reading r;
+	int rc;
+
+	if (c->kind != KIND_PERF) {
+		c->last = tsc_in_guest(p);
+	} else if (!c->lost && (rc = read_event(p, &c->event, &r)) >= 0) {
+		if (ctr < CTR_SOFTWARE && c->based && (rc || r.running_ns > c->running_ns))
+			p->counted_ns = p->clock_ns;
+		note_times(p, c, &r);
+		c->last = r.value;
+		p->fresh |= 1u << ctr;
+	} else {
+		c->last = lose(c);
+	}
+	if (!c->based) {
+		c->base = c->last;
+		c->based = true;
+	}
+	return c->last;
+}
+
+static uint64_t perf_gap_ns(const struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	const struct vpmu_hostpmu_perf *p = perf(pmu);
+	const struct vpmu_perf_ctr *c = &p->ctr[ctr];
+
+	/* Nobody knows when the kernel stopped it. Behind its last good reading is the side on
+	 * which no time is claimed that was not counted. */
+	return c->lost ? c->gap_ns + (clock_now(p) - c->seen_ns) : c->gap_ns;
+}
+
+/* The host's own work does not count in @key, so its counter stands still between a read and its
+ * audit. */
+static bool stands_still(vpmu_key_t key)
+{
+	return !(key & VPMU_KEY_HOST);
+}
+
+/*
+ * By read(2) instead of rdpmc, where the two can be compared. A counter that goes on while we look,
+ * such as a clock, is taken as of its last read.
+ */
+static uint64_t perf_audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	const struct vpmu_hostpmu_perf *p = perf(pmu);
+	const struct vpmu_perf_ctr *c = &p->ctr[ctr];
+	struct vpmu_perf_reading r;
+
+	if (!c->based)
+		return 0;
+	if (c->kind != KIND_PERF)
+		return tsc_in_guest(p) - c->base;
+	if (stands_still(c->key) && !c->lost && !vpmu_perf_event_read(&c->event, &r))
+		return r.value - c->base;
+	return c->last - c->base;
+}
+
+/* ---- room in the group --------------------------------------------------------------------- */
+
+static unsigned int nr_general(const struct vpmu_hostpmu_perf *p)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < CTR_FIXED; i++)
+		n += p->ctr[i].kind == KIND_PERF;
+	return n;
+}
+
+static void set_room(struct vpmu_hostpmu_perf *p, unsigned int room)
+{
+	p->room = room ? room : 1;
+	p->room_polls = p->polls;
+	p->room_tried = false;
+}
+
+/*
+ * Every ROOM_TICKS, offer one more general counter than others seemed to leave us. In that tick all
+ * keys that wait are tried on it. If it is not in use at the next tick, each of them was one too
+ * many: then it is offered no longer, so that the keys take turns with the counters that there are.
+ */
+static void try_room(struct vpmu_hostpmu_perf *p)
+{
+	unsigned int since = p->polls - p->room_polls;
+
+	if (p->room == VPMU_PERF_MAX_GP)
+		return;
+	if (p->room_tried && since == 1 && nr_general(p) < p->room) {
+		set_room(p, p->room - 1);
+	} else if (since >= ROOM_TICKS) {
+		set_room(p, p->room < usable(p) ? p->room + 1 : VPMU_PERF_MAX_GP);
+		p->room_tried = true;
+	}
+}
+
+/* ---- binding ------------------------------------------------------------------------------ */
+
+static int perf_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	struct vpmu_perf_ctr *c = &p->ctr[ctr % VPMU_MAX_CTRS];
+	enum kind kind = ctr < CTR_TSC ? KIND_PERF : ctr == CTR_TSC ? KIND_TSC : KIND_NOMINAL;
+	struct vpmu_perf_event e = {0};
+	int rc;
+
+	if (ctr >= VPMU_MAX_CTRS || c->kind != KIND_FREE || !(perf_eligible(pmu, key) & 1u << ctr))
+		return -EINVAL;
+	if (kind == KIND_PERF && of_thread(p) && !p->tid)
+		return -EAGAIN;
+	rc = kind == KIND_PERF ? vpmu_perf_take(p, &e, key) : 0;
+	if (!rc)
+		*c = (struct vpmu_perf_ctr){
+			.kind = (uint8_t)kind,
+			.key = key,
+			.event = e,
+			.bind = ++p->binds,
+			.seen_ns = p->clock_ns,
+		};
+	return rc;
+}
+
+static void perf_arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	struct vpmu_perf_ctr *c = &p->ctr[ctr];
+
+	if (c->kind == KIND_PERF)
+		vpmu_perf_event_arm(&c->event, events);
+	else
+		vpmu_perf_timer_arm(p, ctr - CTR_TSC, events);
+	c->armed = events;
+}
+
+static void perf_unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	struct vpmu_perf_ctr *c = &p->ctr[ctr];
+
+	if (c->armed)
+		perf_arm(pmu, ctr, 0);
+	if (c->kind == KIND_PERF)
+		vpmu_perf_put(p, &c->event, c->lost);
+	p->fresh &= ~(1u << ctr);
+	memset(c, 0, sizeof(*c));
+}
+
+/* ---- what the kernel has taken ------------------------------------------------------------- */
+
+/* Events that all kinds of core have stand still only if their group has no counters. */
+static bool is_witness(const struct vpmu_hostpmu_perf *p, const struct vpmu_perf_ctr *c)
+{
+	uint32_t types[VPMU_PERF_TYPES];
+
+	return c->kind == KIND_PERF && vpmu_perf_in_group(p, c->key) &&
+	       c->event.nr == vpmu_perf_types(types);
+}
+
+/*
+ * All events of a group stall together, and it takes one too many to make them. If others took
+ * counters, more than one of ours can be too many, and another key would take the place of one that
+ * goes. So half of the general counters go, and are no longer offered (try_room). With one general
+ * counter or none, the event that was bound last goes.
+ *
+ * On a host with several kinds of core, an event that only one kind has also stands still while its
+ * thread is on the others. It must not be lost for that.
+ */
+static uint32_t lost_of_group(struct vpmu_hostpmu_perf *p)
+{
+	struct vpmu_perf_ctr *last = NULL;
+	uint32_t lost = 0;
+
+	for (unsigned int i = 0; i < CTR_SOFTWARE; i++) {
+		struct vpmu_perf_ctr *c = &p->ctr[i];
+
+		if (is_witness(p, c) && (!last || c->bind > last->bind))
+			last = c;
+	}
+	if (!last)
+		p->counted_ns = p->clock_ns;
+	if (p->clock_ns - p->counted_ns < LOST_NS)
+		return 0;
+	p->counted_ns = p->clock_ns;
+	if (nr_general(p) < 2) {
+		lost = 1u << (last - p->ctr);
+	} else {
+		set_room(p, nr_general(p) / 2);
+		lost = (uint32_t)bits(p->room, CTR_FIXED - p->room);
+	}
+	for (unsigned int i = 0; i < CTR_SOFTWARE; i++) {
+		if (p->ctr[i].kind == KIND_FREE)
+			lost &= ~(1u << i);
+		else if (lost & 1u << i)
+			p->ctr[i].lost = true;
+	}
+	return lost;
+}
+
+static uint32_t perf_lost(struct vpmu_hostpmu *pmu)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+	uint32_t lost = lost_of_group(p);
+
+	for (unsigned int i = 0; i < CTR_TSC; i++) {
+		if (p->ctr[i].lost)
+			lost |= 1u << i;
+	}
+	p->polls++;
+	try_room(p);
+	vpmu_perf_close_waiting(p, PARKED_TICKS);
+	return lost;
+}
+
+static void perf_kick(struct vpmu_hostpmu *pmu)
+{
+	struct vpmu_hostpmu_perf *p = perf(pmu);
+
+	if (p->opts.kick)
+		p->opts.kick(p->opts.arg);
+}
+
+#define PERF_OPS                                                                                   \
+	.name = "perf", .eligible = perf_eligible, .quality = perf_quality, .bind = perf_bind,     \
+	.unbind = perf_unbind, .read = perf_read, .now = perf_now, .gap_ns = perf_gap_ns,          \
+	.lost = perf_lost, .audit = perf_audit, .kick = perf_kick
+static const struct vpmu_hostpmu_ops perf_ops = {PERF_OPS};
+static const struct vpmu_hostpmu_ops perf_alarm_ops = {PERF_OPS, .arm = perf_arm};
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+int vpmu_hostpmu_perf_init(struct vpmu_hostpmu_perf *p, const struct vpmu_hostpmu_perf_opts *opts)
+{
+	if (opts->cpu < VPMU_PERF_THREAD)
+		return -EINVAL;
+	if (opts->cpu != VPMU_PERF_THREAD && (opts->guest_tsc || opts->nominal_cycles))
+		return -EINVAL;
+	if (opts->nominal_cycles && !opts->guest_tsc)
+		return -EINVAL;
+	if (opts->cpu != VPMU_PERF_THREAD && opts->alarm_signal)
+		return -EINVAL;
+	if (opts->nominal_cycles && !invariant_tsc())
+		return -EOPNOTSUPP;
+
+	memset(p, 0, sizeof(*p));
+	p->opts = *opts;
+	memset(p->leader, -1, sizeof(p->leader));
+	p->room = VPMU_PERF_MAX_GP;
+	p->pmu.ops = opts->alarm_signal ? &perf_alarm_ops : &perf_ops;
+	if (opts->alarm_signal)
+		vpmu_perf_sys->tsc_ns(0); /* it needs time to know the rate */
+	p->pmu.nr_ctrs = VPMU_MAX_CTRS;
+	p->pmu.fixed_mask = (uint32_t)(bits(CTR_FIXED, 3) | bits(CTR_TSC, 2));
+	p->pmu.width_mask = UINT64_MAX; /* the kernel extends counters to 64 bits */
+	return 0;
+}
+
+void vpmu_hostpmu_perf_set_thread(struct vpmu_hostpmu_perf *p, int tid)
+{
+	uint64_t now;
+
+	p->tid = tid;
+	/* The clock goes on from where it stood. */
+	p->clock_offset = vpmu_perf_sys->clock(tid, &now) ? 0 : p->clock_ns - now;
+}
+
+void vpmu_hostpmu_perf_fini(struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_CTRS; i++)
+		perf_unbind(&p->pmu, i);
+	vpmu_perf_timers_end(p);
+	vpmu_perf_close_waiting(p, 0);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Alarms of a thread's perf PMU: the timers of what is counted by the TSC, and the system calls
+ * behind these and behind armed perf events. hostpmu_perf.c calls this when libvpmu arms a counter.
+ *
+ * A timer's clock goes on while the thread has no CPU, and the counter does not. So such an alarm
+ * can be early, and libvpmu answers that by arming again. The clock of the thread's CPU time would
+ * not do that, but the kernel looks at such timers at its ticks only.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include <linux/perf_event.h>
+
+#include "vpmu/host/perf_priv.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* ---- the kernel --------------------------------------------------------------------------- */
+
+int vpmu_perf_sys_notify(int fd, int tid, int sig)
+{
+	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = tid};
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETSIG, sig) || fcntl(fd, F_SETOWN_EX, &owner) ||
+	    fcntl(fd, F_SETFL, flags | O_ASYNC))
+		return -errno;
+	return 0;
+}
+
+int vpmu_perf_sys_period(int fd, uint64_t events)
+{
+	return ioctl(fd, PERF_EVENT_IOC_PERIOD, &events) ? -errno : 0;
+}
+
+int vpmu_perf_sys_timer_make(int tid, int sig, timer_t *id)
+{
+	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = sig};
+
+	ev.sigev_notify_thread_id = tid;
+	return timer_create(CLOCK_MONOTONIC, &ev, id) ? -errno : 0;
+}
+
+int vpmu_perf_sys_timer_set(timer_t id, uint64_t ns)
+{
+	const struct itimerspec at = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
+						   .tv_nsec = (long)(ns % 1000000000)}};
+
+	return timer_settime(id, 0, &at, NULL) ? -errno : 0;
+}
+
+void vpmu_perf_sys_timer_end(timer_t id)
+{
+	timer_delete(id);
+}
+
+static uint64_t tsc(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	return 0; /* never called: there is no guest_tsc */
+#endif
+}
+
+static uint64_t begin_tsc, begin_ns;
+static pthread_once_t begin_once = PTHREAD_ONCE_INIT;
+
+static void begin(void)
+{
+	vpmu_perf_sys->clock(0, &begin_ns);
+	begin_tsc = tsc();
+}
+
+/* By the rate since the first call: the longer ago, the more exact. */
+uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks)
+{
+	uint64_t now = 0;
+	double rate;
+
+	pthread_once(&begin_once, begin);
+	vpmu_perf_sys->clock(0, &now);
+	rate = now > begin_ns ? (double)(tsc() - begin_tsc) / (double)(now - begin_ns) : 0;
+	return rate > 0 ? (uint64_t)((double)ticks / rate) : ticks;
+}
+
+/* ---- timers ------------------------------------------------------------------------------- */
+
+#define FAR_NS (1ULL << 60) /* years */
+
+void vpmu_perf_timer_arm(struct vpmu_hostpmu_perf *p, unsigned int n, uint64_t ticks)
+{
+	uint64_t ns = 0;
+
+	if (!p->timer[n].made) {
+		/* Without a timer the alarm comes with the next exit. */
+		if (!ticks || !p->tid ||
+		    vpmu_perf_sys->timer_make(p->tid, p->opts.alarm_signal, &p->timer[n].id))
+			return;
+		p->timer[n].made = true;
+	}
+	if (ticks) {
+		ns = vpmu_perf_sys->tsc_ns(ticks < FAR_NS ? ticks : FAR_NS);
+		if (ns < VPMU_PERF_ALARM_MIN_NS)
+			ns = VPMU_PERF_ALARM_MIN_NS;
+	}
+	vpmu_perf_sys->timer_set(p->timer[n].id, ns);
+}
+
+void vpmu_perf_timers_end(struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int n = 0; n < sizeof(p->timer) / sizeof(p->timer[0]); n++) {
+		if (p->timer[n].made)
+			vpmu_perf_sys->timer_end(p->timer[n].id);
+		p->timer[n].made = false;
+	}
+}

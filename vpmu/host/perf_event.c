@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Perf events: opening, starting, stopping and reading what counts one key; and the system calls
+ * behind that. hostpmu_perf.c and perf_probe.c call this.
+ *
+ * A host can have several kinds of core (Intel: cpu_core and cpu_atom; Arm: big and LITTLE). Each
+ * kind is a PMU of its own, and an event of one PMU does not count on cores of another kind. So
+ * there is one event per kind of core. A thread is on one core at a time: the sum of the events'
+ * counts is its count, and the sum of their running times is its running time. A raw key is an
+ * encoding of the first kind of core only. On the others its event does not run, and its running
+ * time says so.
+ */
+#include "vpmu/host/perf_priv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "vpmu/event/event.h"
+
+/* ---- the kernel --------------------------------------------------------------------------- */
+
+static int sys_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
+{
+	long rc = syscall(SYS_perf_event_open, attr, tid, cpu, group, PERF_FLAG_FD_CLOEXEC);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static int sys_read(int fd, struct vpmu_perf_reading *r)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, r, sizeof(*r));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return n == sizeof(*r) ? 0 : -ENODATA;
+}
+
+static int sys_enable(int fd, bool on)
+{
+	return ioctl(fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0) ? -errno : 0;
+}
+
+static struct perf_event_mmap_page *sys_map(int fd, bool ring)
+{
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = MAP_FAILED;
+
+	if (ring)
+		page = mmap(NULL, 2 * bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static void sys_unmap(struct perf_event_mmap_page *page)
+{
+	munmap(page, (size_t)sysconf(_SC_PAGESIZE) + page->data_size);
+}
+
+static uint64_t sys_rdpmc(uint32_t index)
+{
+#ifdef __x86_64__
+	uint32_t low, high;
+
+	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index));
+	return (uint64_t)high << 32 | low;
+#else
+	return 0; /* never called: pages of other CPUs do not allow it */
+#endif
+}
+
+static void sys_close(int fd)
+{
+	close(fd);
+}
+
+/* The clock of a thread, as linux/posix-timers.h makes it: bit 2 says a thread, and the lowest two
+ * bits that it is its CPU time as the scheduler accounts it. */
+static clockid_t thread_clock(int tid)
+{
+	return (clockid_t)(~(unsigned int)tid << 3 | 6u);
+}
+
+/*
+ * The time of a thread is a system call, and one exit of a vCPU asks for it several times. An answer
+ * stands for so many ticks of the TSC, one or two microseconds: it is late by no more than that, and
+ * the next answer makes up for it.
+ */
+#define SAME_TICKS 4000
+
+static int sys_clock(int tid, uint64_t *ns)
+{
+	struct timespec ts;
+#ifdef __x86_64__
+	static __thread struct {
+		int tid;
+		uint64_t tsc, ns;
+	} last;
+	uint64_t tsc = __builtin_ia32_rdtsc();
+
+	if (tid && tid == last.tid && tsc - last.tsc < SAME_TICKS) {
+		*ns = last.ns;
+		return 0;
+	}
+#endif
+	if (clock_gettime(tid ? thread_clock(tid) : CLOCK_MONOTONIC, &ts))
+		return -errno;
+	*ns = (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+#ifdef __x86_64__
+	last.tid = tid;
+	last.tsc = tsc;
+	last.ns = *ns;
+#endif
+	return 0;
+}
+
+static bool sys_more_files(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == l.rlim_max)
+		return false;
+	l.rlim_cur = l.rlim_max;
+	return !setrlimit(RLIMIT_NOFILE, &l);
+}
+
+static bool read_type(const char *pmu, uint32_t *type)
+{
+	char path[320];
+	bool found;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	found = fscanf(f, "%u", type) == 1;
+	fclose(f);
+	return found;
+}
+
+/* The PMU of a kind of core has a file "cpus", which names its cores. PMUs outside of cores have a
+ * "cpumask", and the PMU "cpu" of equal cores has neither. */
+static unsigned int sys_core_types(uint32_t *types, unsigned int max)
+{
+	DIR *dir = opendir("/sys/bus/event_source/devices");
+	struct dirent *d;
+	char path[320];
+	unsigned int n = 0;
+
+	while (dir && n < max && (d = readdir(dir))) {
+		snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/cpus", d->d_name);
+		if (!access(path, R_OK) && read_type(d->d_name, &types[n]))
+			n++;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static const struct vpmu_perf_sys the_kernel = {
+	.open = sys_open,
+	.read = sys_read,
+	.enable = sys_enable,
+	.map = sys_map,
+	.unmap = sys_unmap,
+	.rdpmc = sys_rdpmc,
+	.close = sys_close,
+	.notify = vpmu_perf_sys_notify,
+	.period = vpmu_perf_sys_period,
+	.timer_make = vpmu_perf_sys_timer_make,
+	.timer_set = vpmu_perf_sys_timer_set,
+	.timer_end = vpmu_perf_sys_timer_end,
+	.tsc_ns = vpmu_perf_sys_tsc_ns,
+	.clock = sys_clock,
+	.more_files = sys_more_files,
+	.core_types = sys_core_types,
+};
+const struct vpmu_perf_sys *vpmu_perf_sys = &the_kernel;
+
+/* ---- kinds of core ------------------------------------------------------------------------ */
+
+static uint32_t core_types[VPMU_PERF_TYPES];
+static unsigned int nr_core_types;
+static pthread_once_t core_types_once = PTHREAD_ONCE_INIT;
+
+/* The kind that PERF_TYPE_RAW means comes first. */
+static void find_core_types(void)
+{
+	uint32_t raw = PERF_TYPE_RAW;
+
+	nr_core_types = vpmu_perf_sys->core_types(core_types, VPMU_PERF_TYPES);
+	for (unsigned int i = 1; i < nr_core_types; i++) {
+		if (core_types[i] == raw) {
+			core_types[i] = core_types[0];
+			core_types[0] = raw;
+		}
+	}
+	if (nr_core_types < 2) {
+		core_types[0] = raw;
+		nr_core_types = 1;
+	}
+}
+
+unsigned int vpmu_perf_types(uint32_t types[VPMU_PERF_TYPES])
+{
+	pthread_once(&core_types_once, find_core_types);
+	memcpy(types, core_types, sizeof(core_types));
+	return nr_core_types;
+}
+
+/* Make *@attr an event of core kind @i of @n. -ENOENT: that kind does not have it. */
+static int attr_of_kind(struct perf_event_attr *attr, const uint32_t *types, unsigned int i,
+			unsigned int n)
+{
+	if (n < 2)
+		return 0;
+	if (attr->type == PERF_TYPE_HARDWARE) {
+		attr->config |= (uint64_t)types[i] << PERF_PMU_TYPE_SHIFT;
+		return 0;
+	}
+	return i == 0 ? 0 : -ENOENT;
+}
+
+/* A period that no event reaches. The kernel takes 63 bits. */
+#define PERIOD_NEVER (1ULL << 62)
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+static int open_attr(const struct perf_event_attr *attr, int tid, int cpu, int group)
+{
+	int rc = vpmu_perf_sys->open(attr, tid, cpu, group);
+
+	/* Each vCPU thread has files of its own. The usual soft limit, 1024, is there for programs
+	 * that use select(2), which this library does not. */
+	if (rc == -EMFILE && vpmu_perf_sys->more_files())
+		rc = vpmu_perf_sys->open(attr, tid, cpu, group);
+	return rc;
+}
+
+static bool is_clock(vpmu_key_t key)
+{
+	return vpmu_key_space(key) == VPMU_SPACE_SOFTWARE &&
+	       (vpmu_key_event(key) == PERF_COUNT_SW_CPU_CLOCK ||
+		vpmu_key_event(key) == PERF_COUNT_SW_TASK_CLOCK);
+}
+
+int vpmu_perf_open_leader(int tid, int cpu, bool enabled)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.disabled = !enabled,
+		.exclude_kernel = 1, /* so that it needs no right to count the kernel */
+		.exclude_hv = 1,
+	};
+
+	vpmu_perf_clock_attr(&attr);
+	return open_attr(&attr, tid, cpu, -1);
+}
+
+static int open_one(vpmu_key_t key, struct perf_event_attr *attr,
+		    const struct vpmu_perf_where *where, int group)
+{
+	int rc = open_attr(attr, where->tid, where->cpu, group);
+
+	if (rc == -EACCES && is_clock(key)) {
+		/* A clock runs on in the kernel whatever the attr says. Without the right to count
+		 * the kernel, the attr must exclude it, and the count is the same. */
+		attr->exclude_kernel = 1;
+		rc = open_attr(attr, where->tid, where->cpu, group);
+	}
+	if (rc == -EINVAL && group >= 0) {
+		/* Either there is no such event, or the group has no room for it. */
+		int alone;
+
+		attr->disabled = 1;
+		alone = open_attr(attr, where->tid, where->cpu, -1);
+
+		if (alone >= 0) {
+			vpmu_perf_sys->close(alone);
+			rc = -EBUSY;
+		}
+	}
+	return rc;
+}
+
+/*
+ * As open_one, but of a PMU with alarms: a sampling event, if the PMU can interrupt. It is made one
+ * now, since an event that was opened for counting cannot be armed later. Software events but
+ * clocks are not: after PERF_EVENT_IOC_PERIOD the kernel takes their next event for an overflow, so
+ * that arming them anew each time would make every event one.
+ */
+static int open_alarm(vpmu_key_t key, struct perf_event_attr *attr,
+		      const struct vpmu_perf_where *where, int group)
+{
+	int rc, fd;
+
+	if (!where->alarm_signal || (!vpmu_perf_hardware(key) && !is_clock(key)))
+		return open_one(key, attr, where, group);
+	attr->sample_period = PERIOD_NEVER;
+	fd = open_one(key, attr, where, group);
+	if (fd >= 0) {
+		rc = vpmu_perf_sys->notify(fd, where->tid, where->alarm_signal);
+		if (!rc)
+			return fd;
+		vpmu_perf_sys->close(fd);
+		return rc;
+	}
+	if (fd != -EOPNOTSUPP && fd != -EINVAL)
+		return fd;
+	attr->sample_period = 0;
+	return open_one(key, attr, where, group);
+}
+
+/* Open the event of @key for core kind @i of @kinds. */
+static int open_kind(vpmu_key_t key, const struct vpmu_perf_where *where, const uint32_t *types,
+		     unsigned int i, unsigned int kinds)
+{
+	bool hardware = vpmu_perf_hardware(key);
+	struct perf_event_attr attr;
+	int rc = vpmu_key_to_attr(key, &attr);
+
+	if (!rc)
+		rc = attr_of_kind(&attr, types, i, kinds);
+	if (rc)
+		return rc;
+	attr.disabled = !where->enabled;
+	attr.pinned = hardware && where->pinned;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	vpmu_perf_clock_attr(&attr);
+	return open_alarm(key, &attr, where, hardware && where->leader ? where->leader[i] : -1);
+}
+
+int vpmu_perf_event_open(struct vpmu_perf_event *e, vpmu_key_t key,
+			 const struct vpmu_perf_where *where)
+{
+	uint32_t types[VPMU_PERF_TYPES];
+	unsigned int kinds = vpmu_perf_hardware(key) ? vpmu_perf_types(types) : 1;
+	int err = -ENOENT;
+
+	*e = (struct vpmu_perf_event){.key = key};
+	for (unsigned int i = 0; i < kinds; i++) {
+		int rc = open_kind(key, where, types, i, kinds);
+
+		if (rc >= 0) {
+			e->fd[e->nr++] = rc;
+		} else if (rc == -ENOENT || rc == -EINVAL || rc == -EOPNOTSUPP) {
+			/* This kind of core does not have it. Others may. */
+			if (err == -ENOENT)
+				err = rc;
+		} else {
+			vpmu_perf_event_close(e);
+			return rc;
+		}
+	}
+	if (e->nr)
+		return 0;
+	memset(e, 0, sizeof(*e));
+	return err;
+}
+
+void vpmu_perf_event_close(struct vpmu_perf_event *e)
+{
+	for (unsigned int i = 0; i < e->nr; i++) {
+		if (e->ring[i].page)
+			vpmu_perf_sys->unmap(e->ring[i].page);
+		vpmu_perf_sys->close(e->fd[i]);
+	}
+	memset(e, 0, sizeof(*e));
+}
+
+void vpmu_perf_event_map(struct vpmu_perf_event *e, bool samples)
+{
+	bool hardware = vpmu_perf_hardware(e->key);
+	bool ring = samples && (hardware || is_clock(e->key));
+
+	if (!ring && (!hardware || e->nr > 1))
+		return;
+	for (unsigned int i = 0; i < e->nr; i++)
+		e->ring[i].page = vpmu_perf_sys->map(e->fd[i], ring);
+}
+
+int vpmu_perf_event_enable(const struct vpmu_perf_event *e, bool on)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i < e->nr; i++) {
+		int rc = vpmu_perf_sys->enable(e->fd[i], on);
+
+		if (rc)
+			err = rc;
+	}
+	return err;
+}
+
+void vpmu_perf_event_arm(const struct vpmu_perf_event *e, uint64_t events)
+{
+	/* The kinds of core share the events between them in a way that nobody knows before. No
+	 * part of a distance is reached later than the whole. */
+	uint64_t each = events ? (events + e->nr - 1) / e->nr : PERIOD_NEVER;
+
+	if (each > PERIOD_NEVER)
+		each = PERIOD_NEVER;
+	for (unsigned int i = 0; i < e->nr; i++)
+		vpmu_perf_sys->period(e->fd[i], each);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+int vpmu_perf_event_read(const struct vpmu_perf_event *e, struct vpmu_perf_reading *r)
+{
+	*r = (struct vpmu_perf_reading){0};
+	for (unsigned int i = 0; i < e->nr; i++) {
+		struct vpmu_perf_reading one;
+		int rc = vpmu_perf_sys->read(e->fd[i], &one);
+
+		if (rc)
+			return rc;
+		r->value += one.value;
+		r->running_ns += one.running_ns;
+		/* All are enabled together, but for the time between two system calls. */
+		if (one.enabled_ns > r->enabled_ns)
+			r->enabled_ns = one.enabled_ns;
+	}
+	return 0;
+}
+
+/*
+ * Read a counter without a system call, as linux/perf_event.h documents it at struct
+ * perf_event_mmap_page. False: the kernel does not allow it now, or the event is not on the PMU.
+ *
+ * The times in the page are as of the moment when the event got its counter. Both have grown alike
+ * since, so their difference is right and no clock has to be read.
+ */
+static bool read_page(const struct perf_event_mmap_page *page, struct vpmu_perf_reading *r)
+{
+	const volatile struct perf_event_mmap_page *pc = page;
+	uint32_t seq, index;
+	unsigned int shift;
+	int64_t pmc;
+
+	do {
+		/* The kernel writes the page on this very CPU, in an interrupt or a migration
+		 * between our loads. So only the compiler must keep the order of the loads. */
+		seq = pc->lock;
+		__asm__ volatile("" ::: "memory");
+		index = pc->index;
+		if (!pc->cap_user_rdpmc || !index || !pc->pmc_width || pc->pmc_width > 64)
+			return false;
+		shift = 64u - pc->pmc_width;
+		pmc = (int64_t)(vpmu_perf_sys->rdpmc(index - 1) << shift) >> shift;
+		r->value = (uint64_t)(pc->offset + pmc);
+		r->enabled_ns = pc->time_enabled;
+		r->running_ns = pc->time_running;
+		__asm__ volatile("" ::: "memory");
+	} while (pc->lock != seq);
+	return true;
+}
+
+int vpmu_perf_event_read_here(const struct vpmu_perf_event *e, struct vpmu_perf_reading *r)
+{
+	if (e->nr == 1 && e->ring[0].page && read_page(e->ring[0].page, r))
+		return 1;
+	return vpmu_perf_event_read(e, r);
+}
+
+/* The kernel writes the count to the page when it takes the counter away. */
+bool vpmu_perf_event_last(const struct vpmu_perf_event *e, uint64_t *value)
+{
+	const volatile struct perf_event_mmap_page *pc = e->nr == 1 ? e->ring[0].page : NULL;
+
+	if (!pc || pc->index)
+		return false;
+	*value = (uint64_t)pc->offset;
+	return true;
+}
+
+int vpmu_perf_event_runs(const struct vpmu_perf_event *e)
+{
+	struct vpmu_perf_reading first, second;
+	int rc = vpmu_perf_event_read(e, &first);
+
+	if (!rc)
+		rc = vpmu_perf_event_read(e, &second);
+	if (rc)
+		return rc;
+	if (second.enabled_ns == first.enabled_ns)
+		return VPMU_PERF_UNKNOWN;
+	return second.running_ns > first.running_ns;
+}

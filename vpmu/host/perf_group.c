@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The perf events of one host PMU as a whole: the group they are in, the events that wait for their
+ * key's next turn, and whether the group still counts after an event was added. hostpmu_perf.c
+ * calls this when it binds and unbinds, never when it reads.
+ *
+ * A group has counters for all of its enabled members or for none. So a member that is one too many
+ * would stop all of them: no event may stay enabled that was seen to do that.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "vpmu/host/perf_priv.h"
+
+bool vpmu_perf_in_group(const struct vpmu_hostpmu_perf *p, vpmu_key_t key)
+{
+	return vpmu_perf_hardware(key) && !p->opts.pinned;
+}
+
+/* The last of the group's events closes the group: who does not count has no files open. */
+static void close_group(struct vpmu_hostpmu_perf *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < VPMU_MAX_CTRS; i++) {
+		if (p->ctr[i].event.nr && vpmu_perf_in_group(p, p->ctr[i].event.key))
+			return;
+	}
+	for (i = 0; i < VPMU_PERF_PARKED; i++) {
+		if (p->parked[i].event.nr && vpmu_perf_in_group(p, p->parked[i].event.key))
+			return;
+	}
+	for (i = 0; i < VPMU_PERF_TYPES; i++) {
+		if (p->leader[i] >= 0)
+			vpmu_perf_sys->close(p->leader[i]);
+		p->leader[i] = -1;
+	}
+}
+
+static int open_group(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_where *where)
+{
+	uint32_t types[VPMU_PERF_TYPES];
+	unsigned int kinds = vpmu_perf_types(types);
+
+	for (unsigned int i = 0; i < kinds; i++) {
+		int rc;
+
+		if (p->leader[i] >= 0)
+			continue;
+		rc = vpmu_perf_open_leader(where->tid, where->cpu, true);
+		if (rc < 0)
+			return rc;
+		p->leader[i] = rc;
+	}
+	return 0;
+}
+
+static int open_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_key_t key)
+{
+	struct vpmu_perf_where where = {
+		.tid = p->opts.cpu == VPMU_PERF_THREAD ? p->tid : -1,
+		.cpu = p->opts.cpu,
+		.leader = vpmu_perf_in_group(p, key) ? p->leader : NULL,
+		.pinned = p->opts.pinned,
+		.alarm_signal = p->opts.alarm_signal,
+	};
+	int rc = where.leader ? open_group(p, &where) : 0;
+
+	if (!rc)
+		rc = vpmu_perf_event_open(e, key, &where);
+	if (rc) {
+		close_group(p);
+		return rc;
+	}
+	if (p->opts.cpu == VPMU_PERF_THREAD)
+		vpmu_perf_event_map(e, p->opts.alarm_signal);
+	return 0;
+}
+
+/* Keep stopped event @e for its key's next turn, if there is room. Keys that need not take turns
+ * have none. */
+static void park(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e)
+{
+	for (unsigned int i = 0; vpmu_perf_hardware(e->key) && i < VPMU_PERF_PARKED; i++) {
+		if (p->parked[i].event.nr)
+			continue;
+		p->parked[i].event = *e;
+		p->parked[i].polls = p->polls;
+		memset(e, 0, sizeof(*e));
+		return;
+	}
+	vpmu_perf_event_close(e);
+}
+
+static bool unpark(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_key_t key)
+{
+	for (unsigned int i = 0; i < VPMU_PERF_PARKED; i++) {
+		if (p->parked[i].event.key != key)
+			continue;
+		*e = p->parked[i].event;
+		memset(&p->parked[i], 0, sizeof(p->parked[i]));
+		return true;
+	}
+	return false;
+}
+
+/* Whether the group counts now, by any of its events: as vpmu_perf_event_runs. */
+static int group_runs(const struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int i = 0; i < VPMU_MAX_CTRS; i++) {
+		if (p->ctr[i].event.nr && vpmu_perf_in_group(p, p->ctr[i].event.key))
+			return vpmu_perf_event_runs(&p->ctr[i].event);
+	}
+	return VPMU_PERF_UNKNOWN;
+}
+
+/*
+ * Make the kernel give the group its counters now. It does so when an event is enabled. It does not
+ * when one is disabled: a group that was one event too large would stand still until its thread
+ * next gets a CPU.
+ */
+static void restart_group(const struct vpmu_hostpmu_perf *p)
+{
+	for (unsigned int i = 0; i < VPMU_PERF_TYPES; i++) {
+		if (p->leader[i] < 0)
+			continue;
+		vpmu_perf_sys->enable(p->leader[i], false);
+		vpmu_perf_sys->enable(p->leader[i], true);
+	}
+}
+
+/*
+ * Start @e and see whether it counts. The kernel says at once that a pinned event found no place.
+ * To a group that had its counters until now and has none with @e, @e is one too many: its counter
+ * is in use elsewhere, or two events of the group need the same one. (A kernel that starts @e at
+ * the next context switch only leaves the others running until then.)
+ */
+static int start(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e)
+{
+	int before = vpmu_perf_in_group(p, e->key) ? group_runs(p) : VPMU_PERF_UNKNOWN;
+	int rc = vpmu_perf_event_enable(e, true);
+
+	if (rc)
+		return rc;
+	rc = vpmu_perf_event_runs(e);
+	if (rc == -ENODATA || (rc == 0 && before == 1 && group_runs(p) == 0))
+		rc = -EBUSY;
+	if (rc >= 0)
+		return 0;
+	vpmu_perf_event_enable(e, false);
+	if (vpmu_perf_in_group(p, e->key))
+		restart_group(p);
+	return rc;
+}
+
+int vpmu_perf_take(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_key_t key)
+{
+	int rc = 0;
+
+	if (!unpark(p, e, key))
+		rc = open_event(p, e, key);
+	if (rc)
+		return rc;
+	rc = start(p, e);
+	if (rc)
+		park(p, e);
+	return rc;
+}
+
+void vpmu_perf_put(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, bool lost)
+{
+	bool of_group = vpmu_perf_in_group(p, e->key);
+
+	vpmu_perf_event_enable(e, false);
+	park(p, e);
+	if (lost && of_group)
+		restart_group(p);
+}
+
+void vpmu_perf_close_waiting(struct vpmu_hostpmu_perf *p, unsigned int ticks)
+{
+	for (unsigned int i = 0; i < VPMU_PERF_PARKED; i++) {
+		if (p->parked[i].event.nr && p->polls - p->parked[i].polls >= ticks)
+			vpmu_perf_event_close(&p->parked[i].event);
+	}
+	close_group(p);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the host can count with perf events, found out by trying: how many hardware events at a
+ * time, and which keys. hostpmu_perf.c calls this when a key is first used and at ticks, never on
+ * the switch path. Nothing here may take a counter from anybody: how many there are is asked with
+ * events that never start. A key is tried once, for an instant, with an event that is not pinned.
+ */
+#include <errno.h>
+#include <pthread.h>
+
+#include <linux/perf_event.h>
+
+#include "vpmu/event/event.h"
+#include "vpmu/host/perf_priv.h"
+
+/* Answers that can change are asked for again after this time. */
+#define AGAIN_NS 1000000000ULL
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t wall_ns(void)
+{
+	uint64_t ns;
+
+	return vpmu_perf_sys->clock(0, &ns) ? 0 : ns;
+}
+
+bool vpmu_perf_passes(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EBUSY || rc == -EAGAIN ||
+	       rc == -EINTR;
+}
+
+/* Answers about the hardware and the kernel. What is left are rights and resources. */
+static bool is_lasting(int rc)
+{
+	return rc >= 0 || rc == -ENOENT || rc == -EINVAL || rc == -ENOSYS;
+}
+
+/* ---- one key ------------------------------------------------------------------------------ */
+
+/*
+ * Open an event and read it. That open succeeds is not enough: an event can open that never finds a
+ * counter. With several kinds of core, the event of the others does not run, so nothing is known.
+ */
+static int try_key(vpmu_key_t key, int cpu)
+{
+	struct vpmu_perf_where where = {.tid = cpu >= 0 ? -1 : 0, .cpu = cpu};
+	struct vpmu_perf_event e;
+	int rc = vpmu_perf_event_open(&e, key, &where);
+
+	if (rc)
+		return rc;
+	rc = vpmu_perf_event_enable(&e, true);
+	if (!rc)
+		rc = vpmu_perf_event_runs(&e);
+	if (rc == -ENODATA || (rc == 0 && vpmu_perf_hardware(key)))
+		rc = -EBUSY;
+	vpmu_perf_event_close(&e);
+	return rc < 0 ? rc : 0;
+}
+
+/*
+ * Outcomes of probes, by key. The size is fixed, because guests choose raw keys and must not make
+ * it grow. A key whose place another one took is probed again.
+ */
+#define CACHE_SIZE 256
+static struct {
+	vpmu_key_t key;
+	bool of_cpu;
+	int rc;
+	uint64_t until_ns; /* wall clock; 0: for good */
+} cache[CACHE_SIZE];
+
+int vpmu_perf_probe(vpmu_key_t key, int cpu)
+{
+	/* Fibonacci hashing: keys differ in low bits and in flags far above them. */
+	unsigned int i = (unsigned int)(key * 0x9e3779b97f4a7c15ULL >> 56) % CACHE_SIZE;
+	bool of_cpu = cpu >= 0;
+	int rc;
+
+	if (!key)
+		return -EINVAL;
+	pthread_mutex_lock(&lock);
+	if (cache[i].key == key && cache[i].of_cpu == of_cpu &&
+	    (!cache[i].until_ns || wall_ns() < cache[i].until_ns)) {
+		rc = cache[i].rc;
+		goto out;
+	}
+	rc = try_key(key, cpu);
+	cache[i].key = key;
+	cache[i].of_cpu = of_cpu;
+	cache[i].rc = rc;
+	cache[i].until_ns = is_lasting(rc) ? 0 : wall_ns() + AGAIN_NS;
+out:
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+/* ---- how many at a time -------------------------------------------------------------------- */
+
+/* User level is allowed to most users, and answers the question as well. The member is enabled from
+ * the start, because Arm's driver lets every disabled event in. The group does not start all the
+ * same, as its leader does not. */
+static int add_member(struct vpmu_perf_event *e, enum vpmu_generic ev, const int *leader)
+{
+	struct vpmu_perf_where where = {.tid = 0, .cpu = -1, .leader = leader, .enabled = true};
+
+	return vpmu_perf_event_open(e, vpmu_key_generic(ev, VPMU_KEY_USR), &where);
+}
+
+/*
+ * The kernel lets an event into a group only if the group can count with it on an otherwise unused
+ * PMU. So a group whose leader is never enabled says how many counters there are, and nobody's
+ * counter is touched. No CPU has a fixed counter for branches: the number of branch events is the
+ * number of general counters. (Where branches cannot be counted, it is cache misses, or branch
+ * misses, or instructions, as Arm has no fixed counter for these.) An event that still finds a
+ * place beside them has a fixed one.
+ */
+static void find_capacity(struct vpmu_perf_capacity *c, const int *leader)
+{
+	static const uint16_t general[] = {VPMU_EV_BRANCHES, VPMU_EV_CACHE_MISSES,
+					   VPMU_EV_BRANCH_MISSES, VPMU_EV_INSTRUCTIONS};
+	static const uint16_t fixed[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES, VPMU_EV_REF_CYCLES};
+	struct vpmu_perf_event e[VPMU_PERF_MAX_GP + 3];
+	unsigned int n = 0;
+	int rc = 0;
+
+	for (unsigned int i = 0; !n && i < sizeof(general) / sizeof(general[0]); i++) {
+		while (n < VPMU_PERF_MAX_GP &&
+		       !(rc = add_member(&e[n], (enum vpmu_generic)general[i], leader)))
+			n++;
+	}
+	c->gp = n;
+	c->rc = n ? 0 : rc;
+	for (unsigned int i = 0; c->gp && i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+		if (add_member(&e[n], (enum vpmu_generic)fixed[i], leader))
+			continue;
+		n++;
+		c->fixed_event[c->fixed++] = fixed[i];
+	}
+	while (n)
+		vpmu_perf_event_close(&e[--n]);
+}
+
+static void find(struct vpmu_perf_capacity *c)
+{
+	uint32_t types[VPMU_PERF_TYPES];
+	int leader[VPMU_PERF_TYPES];
+	unsigned int n;
+
+	*c = (struct vpmu_perf_capacity){.kinds = vpmu_perf_types(types)};
+	for (n = 0; n < c->kinds; n++) {
+		leader[n] = vpmu_perf_open_leader(0, -1, false);
+		if (leader[n] < 0) {
+			c->rc = leader[n];
+			break;
+		}
+	}
+	if (n == c->kinds)
+		find_capacity(c, leader);
+	while (n)
+		vpmu_perf_sys->close(leader[--n]);
+}
+
+struct vpmu_perf_capacity vpmu_perf_capacity(void)
+{
+	static struct vpmu_perf_capacity capacity;
+	static uint64_t until_ns;
+	static bool found;
+	struct vpmu_perf_capacity c;
+
+	pthread_mutex_lock(&lock);
+	if (!found || (until_ns && wall_ns() >= until_ns)) {
+		find(&capacity);
+		until_ns = is_lasting(capacity.rc) ? 0 : wall_ns() + AGAIN_NS;
+		found = true;
+	}
+	c = capacity;
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+unsigned int vpmu_perf_usable(const struct vpmu_perf_capacity *c, unsigned int leave)
+{
+	if (!c->gp)
+		return 0;
+	return c->gp > leave ? c->gp - leave : 1;
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The keys of vpmud.conf and its sections; see config.h. The file is an administrator's, and may be
+ * wrong in every way. */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "service/daemon/inifile.h"
+#include "service/session.h"
+#include "vpmud/config.h"
+#include "vpmud/metrics.h"
+#include "vpmud/peers.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static int set_path(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return *value == '/' ? config_set_text(k, field, value, why) : -EINVAL;
+}
+
+static int set_pin_dir(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return strcmp(value, "none") ? set_path(k, field, value, why)
+				     : config_set_text(k, field, value, why);
+}
+
+/* An embedded driver of libvirt has no domains but those that the process itself starts. It is also
+ * a module with code, which the process may not load once it is contained. */
+static int set_libvirt(const struct config_key *k, void *field, const char *value, char *why)
+{
+	const char *uri = value, *path;
+
+	for (; *uri; uri += strcspn(uri, " \t"), uri += strspn(uri, " \t")) {
+		path = strstr(uri, ":///embed");
+		if (!path || path > uri + strcspn(uri, " \t?") || !strchr(" \t?", path[9]))
+			continue;
+		strcpy(why, "it has domains of its own process only");
+		return -EINVAL;
+	}
+	return config_set_text(k, field, value, why);
+}
+
+static int set_sockets(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return peers_places_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
+}
+
+static int set_patterns(const struct config_key *k, void *field, const char *value, char *why)
+{
+	int ret = *value ? patterns_add(field, value) : -EINVAL;
+
+	if (ret == -E2BIG) {
+		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
+		ret = -EINVAL;
+	}
+	return ret;
+}
+
+static int set_cgroup(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return cgroup_pattern_ok(value) ? set_patterns(k, field, value, why) : -EINVAL;
+}
+
+static int set_owner(const struct config_key *k, void *field, const char *value, char *why)
+{
+	const struct passwd *user;
+	uint64_t uid;
+	int ret;
+
+	if (config_parse_u64(value, &uid)) {
+		user = getpwnam(value);
+		if (!user)
+			return -EINVAL;
+		uid = user->pw_uid;
+	}
+	/* The greatest number is no user's: it stands for none. */
+	if (uid >= UINT32_MAX)
+		return -EINVAL;
+	ret = rule_add_owner(field, (uid_t)uid);
+	if (ret == -E2BIG) {
+		snprintf(why, CONFIG_WHY_MAX, "the tenant has %d of them", RULES_PATTERNS_MAX);
+		ret = -EINVAL;
+	}
+	return ret;
+}
+
+static int set_listen(const struct config_key *k, void *field, const char *value, char *why)
+{
+	return vmetrics_listen_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
+}
+
+/* What cannot be counted here is no error: the metrics say so. A name that means nothing is one. */
+static int set_events(const struct config_key *k, void *field, const char *value, char *why)
+{
+	vpmu_key_t keys[SESSION_EVENTS_MAX];
+	size_t n = SESSION_EVENTS_MAX;
+	int ret = vpmu_event_parse_list(value, vpmu_event_host_space(), keys, NULL, &n, why,
+					CONFIG_WHY_MAX);
+
+	return ret ? -EINVAL : config_set_text(k, field, value, why);
+}
+
+/* In the order of enum metrics_created. */
+static int set_created(const struct config_key *k, void *field, const char *value, char *why)
+{
+	static const char *const words[] = {"no", "tenants", "all"};
+
+	for (int i = 0; i < 3; i++) {
+		if (!strcmp(value, words[i])) {
+			*(enum metrics_created *)field = (enum metrics_created)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+#define C(field)   offsetof(struct vpmud_config, field)
+#define R(field)   offsetof(struct rule, field)
+#define SOCKET_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+
+static const struct config_key vpmud_keys[] = {
+	{"socket", set_path, C(socket), 1, SOCKET_MAX,
+	 "a path of at most 107 bytes that starts with /"},
+	{"pin_dir", set_pin_dir, C(pin_dir), 1, 200,
+	 "the path of a directory in a BPF file system, or none"},
+	{"cgroup_root", set_path, C(cgroup_root), 1, 4000, "the path where cgroup2 is mounted"},
+	{"libvirt", set_libvirt, C(libvirt), 1, 1023,
+	 "URIs such as qemu:///system, but not qemu:///embed, separated by blanks, or none"},
+	{"vmm_sockets", set_sockets, C(vmm_sockets), 1, 1023,
+	 "paths and patterns such as /run/vpmu/*.sock, separated by blanks, or none"},
+	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
+	{"leave_counters", config_set_uint, C(leave_counters), 0, 64, "0 to 64"},
+	{"counters", config_set_uint, C(counters), 1, 64, "1 to 64"},
+	{"admin_group", config_set_text, C(admin_group), 1, 1023, "groups, separated by blanks"},
+	{"reader_group", config_set_text, C(reader_group), 1, 4095,
+	 "GROUP or GROUP=/TENANT,/TENANT..., separated by blanks"},
+};
+
+static const struct config_key tenant_keys[] = {
+	{"cgroup", set_cgroup, R(cgroup), 0, 0,
+	 "a pattern such as /machine.slice/acme-*: at most 32 components, no . or .."},
+	{"metadata", set_patterns, R(metadata), 0, 0, "a pattern for the metadata of VMs"},
+	{"vm", set_patterns, R(vm), 0, 0, "a pattern for names of VMs"},
+	{"vm_owner", set_owner, 0, 0, 0, "a user of this host, or its number"},
+};
+
+#define M(field) offsetof(struct vpmud_config, metrics.field)
+
+static const struct config_key export_keys[] = {
+	{"events", set_events, M(events), 1, 4095,
+	 "events as for `vpmu stat -e`, separated by commas"},
+	{"listen", set_listen, M(listen), 1, 200,
+	 "ADDRESS:PORT, :PORT for 127.0.0.1, [ADDRESS]:PORT for IPv6, or unix:/PATH"},
+	{"tls_cert", set_path, M(tls_cert), 1, 4000, "the path of a PEM file"},
+	{"tls_key", set_path, M(tls_key), 1, 4000, "the path of a PEM file"},
+	{"users", set_path, M(users), 1, 4000, "the path of a file with lines NAME:HASH"},
+	{"textfile", set_path, M(textfile), 1, 4000, "the path of a file that ends in .prom"},
+	{"textfile_interval", config_set_uint, M(interval), 1, 86400, "1 to 86400 seconds"},
+	{"max_domains", config_set_uint, M(max_domains), 0, 32768, "0 to 32768"},
+	{"max_tenants", config_set_uint, M(max_tenants), 0, 32768, "0 to 32768"},
+	{"keep_gone", config_set_uint, M(keep_gone), 0, 3600, "0 to 3600 seconds"},
+	{"created", set_created, M(created), 0, 0, "all, tenants or no"},
+};
+
+#define NR(keys) (sizeof(keys) / sizeof((keys)[0]))
+
+/* ---- sections ------------------------------------------------------------------------------- */
+
+struct file {
+	struct vpmud_config *c;
+	bool vpmud_seen, in_tenant, in_metrics;
+};
+
+static int begin(void *arg, const struct config_at *at);
+static int set(void *arg, const struct config_at *at, const char *key, const char *value);
+static int end(void *arg, const struct config_at *at);
+
+static const struct config_sections sections = {
+	.accepted = "[vpmud], [metrics] or [tenant /PATH]",
+	.begin = begin,
+	.set = set,
+	.end = end,
+};
+
+static int begin(void *arg, const struct config_at *at)
+{
+	struct file *f = arg;
+	struct rule *rule;
+	char why[200];
+	int ret;
+
+	f->in_metrics = !strcmp(at->section, "metrics");
+	f->in_tenant = !f->in_metrics && strcmp(at->section, "vpmud") != 0;
+	if (!f->in_tenant) {
+		bool *seen = f->in_metrics ? &f->c->metrics.there : &f->vpmud_seen;
+
+		if (*seen)
+			return fail(-EINVAL, at->err, at->errlen,
+				    "%s: [%s] given twice, accepted: once", at->where, at->section);
+		*seen = true;
+		return 0;
+	}
+	if (strncmp(at->section, "tenant ", 7))
+		return config_bad_section(&sections, at);
+	ret = rules_add(&f->c->rules, at->section + 7, &rule, why, sizeof(why));
+	return ret ? fail(ret == -ENOMEM ? ret : -EINVAL, at->err, at->errlen, "%s: [%s]: %s",
+			  at->where, at->section, why)
+		   : 0;
+}
+
+static int set(void *arg, const struct config_at *at, const char *key, const char *value)
+{
+	struct file *f = arg;
+	struct rules *r = &f->c->rules;
+	uint32_t given = 0; /* a tenant's keys may be given several times: each adds a pattern */
+
+	if (f->in_metrics)
+		return config_set(export_keys, NR(export_keys), f->c, &f->c->metrics.given, at, key,
+				  value);
+	return f->in_tenant
+		       ? config_set(tenant_keys, NR(tenant_keys), &r->rule[r->nr - 1], &given, at,
+				    key, value)
+		       : config_set(vpmud_keys, NR(vpmud_keys), f->c, &f->c->given, at, key, value);
+}
+
+static int end(void *arg, const struct config_at *at)
+{
+	const struct file *f = arg;
+	const struct metrics_config *m = &f->c->metrics;
+	const struct rule *rule = f->in_tenant ? &f->c->rules.rule[f->c->rules.nr - 1] : NULL;
+
+	if (rule && rule->each && !rule->cgroup.nr && !rule->vm.nr && !rule->metadata.nr)
+		return fail(-EINVAL, at->err, at->errlen,
+			    "%s: the section before has neither cgroup nor metadata nor vm, and "
+			    "its * stands for what they match; accepted: at least one of them",
+			    at->where);
+	if (!f->in_metrics)
+		return 0;
+	if (!m->events)
+		return fail(-EINVAL, at->err, at->errlen,
+			    "%s: [metrics] without events, accepted: events = EVENT,EVENT...",
+			    at->where);
+	if (!m->tls_cert != !m->tls_key)
+		return fail(-EINVAL, at->err, at->errlen,
+			    "%s: [metrics] with %s only, accepted: both of tls_cert and tls_key, "
+			    "or none",
+			    at->where, m->tls_cert ? "tls_cert" : "tls_key");
+	return 0;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+int vpmud_config_init(struct vpmud_config *c)
+{
+	*c = (struct vpmud_config){
+		.libvirt = strdup("qemu:///system"),
+		.leave_counters = 2,
+		.metrics = {.interval = 15,
+			    .max_domains = 2000,
+			    .max_tenants = 2000,
+			    .keep_gone = 60,
+			    .created = METRICS_CREATED_TENANTS},
+	};
+	return c->libvirt ? 0 : -ENOMEM;
+}
+
+void vpmud_config_fini(struct vpmud_config *c)
+{
+	free(c->socket);
+	free(c->pin_dir);
+	free(c->cgroup_root);
+	free(c->libvirt);
+	free(c->vmm_sockets);
+	free(c->admin_group);
+	free(c->reader_group);
+	free(c->metrics.events);
+	free(c->metrics.listen);
+	free(c->metrics.tls_cert);
+	free(c->metrics.tls_key);
+	free(c->metrics.users);
+	free(c->metrics.textfile);
+	rules_fini(&c->rules);
+	*c = (struct vpmud_config){0};
+}
+
+int vpmud_config_text(struct vpmud_config *c, const char *name, const char *text, size_t len,
+		      char *err, size_t errlen)
+{
+	struct file f = {.c = c};
+
+	return config_read_text(&sections, &f, name, text, len, err, errlen);
+}
+
+int vpmud_config_file(struct vpmud_config *c, const char *path, char *err, size_t errlen)
+{
+	struct file f = {.c = c};
+
+	return config_read_file(&sections, &f, path, err, errlen);
+}
+
+static bool differ(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") != 0;
+}
+
+static bool metrics_differ(const struct metrics_config *a, const struct metrics_config *b)
+{
+	return differ(a->events, b->events) || differ(a->listen, b->listen) ||
+	       differ(a->tls_cert, b->tls_cert) || differ(a->tls_key, b->tls_key) ||
+	       differ(a->users, b->users) || differ(a->textfile, b->textfile) ||
+	       a->interval != b->interval || a->max_domains != b->max_domains ||
+	       a->max_tenants != b->max_tenants || a->keep_gone != b->keep_gone ||
+	       a->created != b->created;
+}
+
+const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_config *b)
+{
+	return differ(a->socket, b->socket)		  ? "socket"
+	       : differ(a->pin_dir, b->pin_dir)		  ? "pin_dir"
+	       : differ(a->cgroup_root, b->cgroup_root)	  ? "cgroup_root"
+	       : differ(a->libvirt, b->libvirt)		  ? "libvirt"
+	       : differ(a->vmm_sockets, b->vmm_sockets)	  ? "vmm_sockets"
+	       : a->isolated != b->isolated		  ? "isolated"
+	       : a->leave_counters != b->leave_counters	  ? "leave_counters"
+	       : a->counters != b->counters		  ? "counters"
+	       : differ(a->admin_group, b->admin_group)	  ? "admin_group"
+	       : differ(a->reader_group, b->reader_group) ? "reader_group"
+	       : metrics_differ(&a->metrics, &b->metrics) ? "[metrics]"
+							  : NULL;
+}

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What vpmud consists of, in the order in which it is made; see daemon.h. main.c calls it. Whatever
+ * VMs, cgroups and clients do must never end the daemon.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "service/daemon/contain.h"
+#include "cgroup/cgroup.h"
+#include "service/request.h"
+#include "service/server.h"
+#include "service/session_save.h"
+#include "vpmud/config.h"
+#include "vpmud/daemon.h"
+#include "vpmud/persist.h"
+#include "vpmud/metrics.h"
+#include "vpmud/peers.h"
+#include "vpmud/report.h"
+#include "vpmud/caps.h"
+#include "vpmud/tree.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+#define TEND_US	 1000000
+#define NAMED_US 5000000 /* after the start: by then libvirt has said whose the VMs are */
+#define URIS_MAX 16
+
+/* A smaller uid is a system user's, by convention of distributions. */
+#define FIRST_USER 1000
+
+struct daemon {
+	sd_event *ev;
+	char *config_path; /* NULL: as daemon_opts.config */
+	struct vpmud_config config;
+	struct access_rules access;
+	char usual_socket[128];
+	const char *socket;
+	struct kernel_plane *kernel;
+	struct tenants *ts;
+	char *cgroup_root;
+	struct tree *tree;
+	struct cgroups *cgroups;
+	struct disc *disc;
+	struct peers *peers;
+	struct server *server;
+	struct vmetrics *metrics; /* NULL: none */
+	sd_event_source *tend, *turn, *named, *post;
+	const char *pin_dir;	/* of the configuration, or the usual one; NULL: none */
+	struct keep *keep;	/* NULL: no pins */
+	char reload_error[512]; /* why the last reload was refused; "": it was not */
+};
+
+void daemon_say(const char *line)
+{
+	fprintf(stderr, "vpmud: %s\n", line);
+}
+
+static void on_note(void *arg, const char *line)
+{
+	daemon_say(line);
+}
+
+static void on_log(const char *line, void *arg)
+{
+	daemon_say(line);
+}
+
+/* ---- the configuration ---------------------------------------------------------------------- */
+
+int daemon_read_config(const char *path, struct vpmud_config *c, char *err, size_t errlen)
+{
+	int ret = vpmud_config_init(c);
+
+	if (ret)
+		return fail(ret, err, errlen, "out of memory");
+	if (!path && access(VPMUD_CONF, F_OK) && errno == ENOENT)
+		return 0;
+	return vpmud_config_file(c, path ? path : VPMUD_CONF, err, errlen);
+}
+
+static int check_groups(const struct vpmud_config *c, struct access_rules *access, char *err,
+			size_t errlen)
+{
+	return access_parse(access, c->admin_group, c->reader_group, err, errlen);
+}
+
+int daemon_reload(struct daemon *d, char *err, size_t errlen)
+{
+	struct vpmud_config next = {0}, old = d->config;
+	const char *fixed;
+	int ret;
+
+	*err = '\0';
+	ret = daemon_read_config(d->config_path, &next, err, errlen);
+	if (ret) {
+		vpmud_config_fini(&next);
+		snprintf(d->reload_error, sizeof(d->reload_error), "%s", err);
+		return ret;
+	}
+	fixed = vpmud_config_fixed(&old, &next);
+	if (fixed)
+		fail(0, err, errlen,
+		     "%s has changed in the file, which takes effect when vpmud starts again; the "
+		     "rules for tenants are in force now",
+		     fixed);
+	*d->reload_error = '\0';
+	/* Of the new file only the rules: the rest stays what it was at the start. */
+	d->config.rules = next.rules;
+	next.rules = old.rules;
+	tree_rules(d->tree, &d->config.rules);
+	cgroups_rules(d->cgroups, &d->config.rules);
+	tree_prune(d->tree);
+	vpmud_config_fini(&next);
+	return 0;
+}
+
+static int cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct daemon *d = arg;
+	int ret = request_fields(req, NULL, err, errlen);
+
+	if (!ret)
+		ret = daemon_reload(d, err, errlen);
+	if (!ret && *err && json_object_set_new(resp, "note", json_string(err)))
+		return fail(-ENOMEM, err, errlen, "reload: out of memory");
+	return ret;
+}
+
+/* ---- what the server asks ------------------------------------------------------------------- */
+
+static int vm_info(const struct node *vm, json_t *obj, void *arg)
+{
+	const struct daemon *d = arg;
+
+	if (peers_has(d->peers, vm))
+		return peers_info(d->peers, vm, obj);
+	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
+}
+
+static int hold(void *arg, const json_t *req, const struct access *who, bool ready, struct later *l,
+		char *err, size_t errlen)
+{
+	struct daemon *d = arg;
+	const char *cmd = json_string_value(json_object_get(req, "cmd"));
+
+	if (cmd && !strcmp(cmd, "metrics"))
+		return !ready && access_admin(who) ? vmetrics_hold(d->metrics, l) : 0;
+	return peers_hold(d->peers, server_sessions(d->server), req, who, ready, l, err, errlen);
+}
+
+static int compared(json_t *resp, void *arg)
+{
+	const struct daemon *d = arg;
+
+	return peers_compared(d->peers, resp);
+}
+
+static void check(json_t *rows, bool all, void *arg)
+{
+	const struct daemon *d = arg;
+	const struct report r = {
+		.kernel = d->kernel,
+		.disc = d->disc,
+		.tree = d->tree,
+		.peers = d->peers,
+		.cgroup_root = d->cgroup_root,
+		.sections = d->config.rules.nr,
+		.reload_error = d->reload_error,
+	};
+
+	report_check(&r, rows, all);
+}
+
+static struct metrics_about about(void *arg, const struct node *vm)
+{
+	const struct daemon *d = arg;
+	struct tree_about a = {NULL, NULL, 0};
+
+	if (!peers_has(d->peers, vm))
+		a = tree_vm_about(vm);
+	/* System users, such as those of other managers of VMs, are the host. So are the servers of
+	 * peers.h, which are root's or vpmud's own user's. */
+	return (struct metrics_about){a.uuid, a.cgroup, a.owner < FIRST_USER ? 0 : a.owner};
+}
+
+static void more(void *arg, struct expo *e)
+{
+	report_metrics(((const struct daemon *)arg)->kernel, e);
+}
+
+/* What a client is told is in the file first. */
+static void on_done(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->keep)
+		keep_sessions(d->keep);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	kernel_tend(d->kernel);
+	tree_tend(d->tree);
+	return sd_event_source_set_time_relative(s, TEND_US);
+}
+
+/* The turn of some keys has ended. */
+static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
+{
+	struct daemon *d = arg;
+
+	kernel_tend(d->kernel);
+	return 0;
+}
+
+/* All that there is has had the time to be found. */
+static int on_named(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct daemon *d = arg;
+
+	tree_restored(d->tree);
+	sessions_restored(server_sessions(d->server));
+	kernel_named(d->kernel);
+	return 0;
+}
+
+/* Nodes come and go by themselves. */
+static int on_post(sd_event_source *s, void *arg)
+{
+	keep_all(((struct daemon *)arg)->keep);
+	return 0;
+}
+
+static int open_kernel(struct daemon *d, char *err, size_t errlen)
+{
+	const struct kernel_opts o = {
+		.pin_dir = d->pin_dir,
+		.busy = keep_busy,
+		.isolated = d->config.isolated,
+		.leave_counters = d->config.leave_counters,
+		.counters = d->config.counters,
+	};
+	const char *pids = report_pids();
+	char why[400];
+	int ret;
+
+	if (pids) {
+		snprintf(why, sizeof(why), "PID namespace: %s", pids);
+		daemon_say(why);
+	}
+	ret = kernel_open(&o, &d->kernel, why, sizeof(why));
+
+	return ret ? fail(ret, err, errlen, "kernel plane: %s", why) : 0;
+}
+
+static int open_tree(struct daemon *d, char *err, size_t errlen)
+{
+	static const struct cgroups_ops ops = {tree_cgroup_added, tree_cgroup_removed, on_note};
+	const struct tree_plane plane = {
+		.source = kernel_source(d->kernel),
+		.bind_cgroup = kernel_bind_cgroup,
+		.unbind_cgroup = kernel_unbind_cgroup,
+		.bind_task = kernel_bind_task,
+		.unbind_task = kernel_unbind_task,
+		.name = d->pin_dir ? kernel_name : NULL,
+	};
+	int ret = tenants_create(NULL, &d->ts, err, errlen);
+
+	if (ret)
+		return ret;
+	ret = cgroups_mount(d->config.cgroup_root, &d->cgroup_root, err, errlen);
+	if (ret)
+		return ret;
+	ret = tenants_add_source(d->ts, plane.source);
+	if (!ret)
+		ret = tree_create(d->ts, &plane, &d->config.rules, d->cgroup_root, on_note, NULL,
+				  &d->tree);
+	if (ret)
+		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
+	if (d->keep && keep_tree(d->keep))
+		tree_restore(d->tree, keep_tree(d->keep));
+	return cgroups_open(d->ev, d->cgroup_root, &d->config.rules, &ops, d->tree, &d->cgroups,
+			    err, errlen);
+}
+
+static int open_discovery(struct daemon *d, char *err, size_t errlen)
+{
+	static const struct disc_ops ops = {tree_vm_added, tree_vm_changed, tree_vm_removed,
+					    on_note};
+	const char *uris[URIS_MAX];
+	struct disc_opts o = {.cgroup_root = d->cgroup_root, .libvirt_uris = uris};
+	char *list = strdup(d->config.libvirt), *rest = list, *uri;
+	int ret = list ? 0 : -ENOMEM;
+
+	while (!ret && (uri = strsep(&rest, " \t"))) {
+		if (!*uri || !strcmp(uri, "none"))
+			continue;
+		if (o.nr_uris == URIS_MAX)
+			ret = -E2BIG;
+		else
+			uris[o.nr_uris++] = uri;
+	}
+	/* Discovery loads it when its threads run, and then it may make no executable memory. A
+	 * host without libvirt is told so by discovery. */
+	if (!ret && o.nr_uris)
+		dlopen("libvirt.so.0", RTLD_NOW | RTLD_LOCAL);
+	if (!ret)
+		ret = disc_open(d->ev, &o, &ops, d->tree, &d->disc);
+	if (!ret)
+		ret = disc_scan(d->disc);
+	free(list);
+	return ret ? fail(ret, err, errlen, "finding VMs: %s", strerror(-ret)) : 0;
+}
+
+static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen)
+{
+	struct server_opts o = {
+		.own_dir = !d->config.socket,
+		.listen_fd = listen_fd,
+		.name = "vpmud",
+		.check = check,
+		.compared = compared,
+		.vm_info = vm_info,
+		.done = on_done,
+		.hold = hold,
+		.access = &d->access,
+		.log = on_log,
+		.arg = d,
+	};
+	int ret;
+
+	o.path = d->socket;
+	/* rHEX events are encodings of this machine's vendor, as they are for perf. */
+	o.raw_space = vpmu_event_host_space();
+	/* Cgroups without VMs have no count in guests. */
+	o.host_too = true;
+	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
+	if (!ret && d->keep)
+		keep_begin(d->keep, server_sessions(d->server), d->tree);
+	if (!ret && (server_register(d->server, "reload", cmd_reload, d) ||
+		     peers_register(d->peers, d->server)))
+		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
+	return ret;
+}
+
+/* Before threads, and while the rights to become somebody else are there. */
+static int open_http(struct daemon *d, int fd, char *err, size_t errlen)
+{
+	gid_t gid = (gid_t)-1;
+
+	for (size_t i = d->access.nr; i--;)
+		if (d->access.rule[i].admin)
+			gid = d->access.rule[i].gid;
+	return vmetrics_create(&d->config.metrics, fd, gid, &d->metrics, err, errlen);
+}
+
+static int open_metrics(struct daemon *d, char *err, size_t errlen)
+{
+	struct metrics_opts o = {
+		.sessions = server_sessions(d->server),
+		.profiles = server_profiles(d->server),
+		.raw_space = vpmu_event_host_space(),
+		.host_too = true,
+		.about = about,
+		.more = more,
+		.arg = d,
+	};
+
+	/* Without the section the command says so. */
+	if (server_register(d->server, "metrics", vmetrics_command, d->metrics))
+		return fail(-EEXIST, err, errlen, "socket: a command is there already");
+	if (d->metrics)
+		return vmetrics_begin(d->metrics, d->ev, &o, d->peers, daemon_say, err, errlen);
+	metrics_end(o.sessions);
+	return 0;
+}
+
+static int open_peers(struct daemon *d, char *err, size_t errlen)
+{
+	const struct peers_opts o = {
+		.places = d->config.vmm_sockets, .uid = geteuid(), .note = on_note};
+	int ret = peers_create(d->ev, d->ts, &o, &d->peers);
+
+	return ret < 0 ? fail(ret, err, errlen, "servers: %s", strerror(-ret)) : 0;
+}
+
+/* Where the socket and the pins are. */
+static int find_places(struct daemon *d, char *err, size_t errlen)
+{
+	int ret = server_default_path("vpmud", d->usual_socket, sizeof(d->usual_socket));
+
+	d->socket = d->config.socket ? d->config.socket : d->usual_socket;
+	d->pin_dir = keep_pin_dir(&d->config, daemon_say);
+	return ret ? fail(ret, err, errlen, "socket: %s", strerror(-ret)) : 0;
+}
+
+static int open_timers(struct daemon *d)
+{
+	int ret = sd_event_add_time_relative(d->ev, &d->tend, CLOCK_MONOTONIC, TEND_US, 0, on_tend,
+					     d);
+
+	if (ret >= 0)
+		ret = sd_event_source_set_enabled(d->tend, SD_EVENT_ON);
+	if (ret >= 0)
+		ret = sd_event_add_io(d->ev, &d->turn, kernel_turn_fd(d->kernel), EPOLLIN, on_turn,
+				      d);
+	if (ret >= 0 && d->pin_dir)
+		ret = sd_event_add_time_relative(d->ev, &d->named, CLOCK_MONOTONIC, NAMED_US, 0,
+						 on_named, d);
+	if (ret >= 0 && d->pin_dir)
+		ret = sd_event_add_post(d->ev, &d->post, on_post, d);
+	return ret < 0 ? ret : 0;
+}
+
+int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out, char *err,
+		  size_t errlen)
+{
+	struct daemon *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return fail(-ENOMEM, err, errlen, "out of memory");
+	d->ev = sd_event_ref(ev);
+	d->config_path = o->config ? strdup(o->config) : NULL;
+	ret = o->config && !d->config_path ? fail(-ENOMEM, err, errlen, "out of memory")
+					   : daemon_read_config(o->config, &d->config, err, errlen);
+	if (!ret)
+		ret = check_groups(&d->config, &d->access, err, errlen);
+	if (!ret)
+		ret = find_places(d, err, errlen);
+	if (!ret)
+		ret = open_http(d, o->metrics_fd, err, errlen);
+	if (!ret)
+		ret = open_kernel(d, err, errlen);
+	if (!ret && d->pin_dir && keep_create(d->socket, d->kernel, daemon_say, &d->keep))
+		ret = fail(-ENOMEM, err, errlen, "out of memory");
+	if (!ret)
+		ret = open_tree(d, err, errlen);
+	if (!ret)
+		ret = open_discovery(d, err, errlen);
+	if (!ret)
+		ret = open_peers(d, err, errlen);
+	if (!ret)
+		ret = open_server(d, o->listen_fd, err, errlen);
+	if (!ret)
+		ret = open_metrics(d, err, errlen);
+	if (!ret)
+		ret = vpmud_contain(err, errlen);
+	if (!ret) {
+		ret = open_timers(d);
+		if (ret < 0)
+			fail(ret, err, errlen, "event loop: %s", strerror(-ret));
+	}
+	if (ret < 0) {
+		daemon_destroy(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
+void daemon_destroy(struct daemon *d)
+{
+	if (!d)
+		return;
+	sd_event_source_disable_unref(d->tend);
+	sd_event_source_disable_unref(d->turn);
+	sd_event_source_disable_unref(d->named);
+	sd_event_source_disable_unref(d->post);
+	vmetrics_destroy(d->metrics);
+	server_destroy(d->server);
+	peers_stop(d->peers);
+	disc_close(d->disc);
+	cgroups_close(d->cgroups);
+	tree_destroy(d->tree);
+	tenants_destroy(d->ts);
+	peers_destroy(d->peers);
+	if (d->kernel)
+		kernel_close(d->kernel);
+	access_fini(&d->access);
+	keep_destroy(d->keep);
+	vpmud_config_fini(&d->config);
+	free(d->config_path);
+	free(d->cgroup_root);
+	sd_event_unref(d->ev);
+	free(d);
+}
+
+void daemon_leave(struct daemon *d)
+{
+	int ret;
+
+	/* Its sessions stay. */
+	vmetrics_destroy(d->metrics);
+	d->metrics = NULL;
+	server_leave(d->server);
+	if (!d->keep || !sessions_registry(server_sessions(d->server))->nr)
+		return;
+	ret = keep_now(d->keep);
+	fflush(NULL);
+	_exit(ret ? 1 : 0);
+}
+
+const char *daemon_socket(const struct daemon *d)
+{
+	return d->socket;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The cgroup2 directory of a process. process.c calls it at each look, because a process can be
+ * moved. It writes nothing there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vpmud/discover/priv.h"
+#include "vpmu/util/utf8.h"
+
+int cgroup2_open(const char *root, int proc)
+{
+	int fd, ret = -ENOENT;
+	FILE *mounts;
+	char buf[4096];
+	struct mntent m;
+
+	if (root) {
+		fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
+	fd = openat(proc, "self/mounts", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	mounts = fdopen(fd, "r");
+	if (!mounts) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	/* With cgroup v1 beside it, cgroup2 is a directory among v1's. */
+	while (ret < 0 && getmntent_r(mounts, &m, buf, sizeof(buf)))
+		if (!strcmp(m.mnt_type, "cgroup2")) {
+			ret = open(m.mnt_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+			if (ret < 0)
+				ret = -errno;
+		}
+	fclose(mounts);
+	return ret;
+}
+
+/* libvirt splits the cgroup of one VM: QEMU's threads are in emulator, vCPUs in vcpuN beside it. */
+static void whole_vm(char *path)
+{
+	static const char *const ends[] = {"/libvirt/emulator", ".libvirt-qemu/emulator"};
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t n = strlen(ends[i]);
+
+		if (len > n && !strcmp(path + len - n, ends[i])) {
+			path[len - (i ? strlen("/emulator") : n)] = 0;
+			return;
+		}
+	}
+}
+
+int cgroup2_of(struct disc *d, struct proc *p, int dir, bool qemu, struct disc_vm *vm)
+{
+	char buf[PATH_MAX + 1024], *path, *next, *end;
+	struct stat st;
+	ssize_t n = procfile_read(dir, "cgroup", buf, sizeof(buf));
+
+	if (n < 0)
+		return n == -EACCES || n == -EPERM ? 0 : (int)n;
+	d->work++;
+	for (path = buf; path && strncmp(path, "0::/", 4); path = next)
+		next = strchr(path, '\n') ? strchr(path, '\n') + 1 : NULL;
+	if (!path)
+		return 0; /* no cgroup2 on this host */
+	path += strlen("0::");
+	end = strchr(path, '\n');
+	if (!end || !strncmp(path, "/../", 4) || !strcmp(path, "/..")) {
+		disc_note(d, p, NOTE_CGROUP,
+			  "process %d: its cgroup is outside of the cgroup namespace that vpmud "
+			  "is in, or has too long a path; it is shown without a cgroup",
+			  (int)p->pid);
+		return 0;
+	}
+	*end = 0;
+	if (!utf8_text(path)) {
+		disc_note(d, p, NOTE_CGROUP,
+			  "process %d: the name of its cgroup has bytes that can't be shown; it "
+			  "is shown without a cgroup",
+			  (int)p->pid);
+		return 0;
+	}
+	if (qemu)
+		whole_vm(path);
+	/* A directory's inode number is the id of its cgroup. It may have been removed. */
+	if (d->cgroup >= 0 && !fstatat(d->cgroup, path[1] ? path + 1 : ".", &st, 0) &&
+	    S_ISDIR(st.st_mode))
+		vm->cgroup_id = st.st_ino;
+	return vm_set(&vm->cgroup, path);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The public functions of discovery, see discover.h: the timer that goes over /proc in small
+ * pieces, and notes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "vpmud/discover/priv.h"
+#include "vpmu/util/fail.h"
+
+#define POLL_MS_USUAL 1000
+
+/* Files that one turn of the event loop reads, a few milliseconds' worth; and how long discovery
+ * rests after a piece of work, in times of the CPU time it took. */
+#define TURN_FILES 256
+#define REST	   9
+
+/* No piece of work takes so long; a clock of CPU time that jumps must not stop the rounds. */
+#define WORK_US_MAX 1000000
+
+/* How late the timer may be. */
+#define TIMER_US 1000
+
+void disc_note(struct disc *d, struct proc *p, enum note_cause cause, const char *fmt, ...)
+{
+	unsigned int *noted = p ? &p->noted : &d->noted;
+	char line[512], shown[512];
+	va_list ap;
+
+	if (*noted & cause)
+		return;
+	if (p) {
+		if (!d->notes)
+			return;
+		d->notes--;
+	}
+	*noted |= cause;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fail(0, shown, sizeof(shown), "%s", line);
+	d->ops.note(d->arg, shown);
+}
+
+/* sd_event_now() would leave out what this turn of the loop did. */
+static uint64_t now(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts); /* it can't fail */
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* A round could not even begin. */
+static void note_walk(struct disc *d, int ret)
+{
+	disc_note(d, NULL, NOTE_ERROR, "%s: %s; it is tried again", d->proc_path, strerror(-ret));
+}
+
+static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct disc *d = arg;
+	uint64_t start = now(CLOCK_THREAD_CPUTIME_ID), used, next;
+	bool over = true;
+	int ret = 0;
+
+	/* Not before the loop turns: the threads keep the rights that the process has when they
+	 * start. */
+	if (d->virt && !d->virt_started) {
+		d->virt_started = true;
+		ret = virt_start(d->virt);
+		if (ret)
+			disc_note(d, NULL, NOTE_MEMORY, "threads for libvirt: %s", strerror(-ret));
+		ret = 0;
+	}
+	if (!d->walk) {
+		d->began = now(CLOCK_MONOTONIC);
+		ret = scan_restart(d, false);
+	}
+	if (ret)
+		note_walk(d, ret);
+	else
+		over = scan_some(d, TURN_FILES);
+	used = now(CLOCK_THREAD_CPUTIME_ID) - start;
+	if (used > WORK_US_MAX)
+		used = WORK_US_MAX;
+	next = now(CLOCK_MONOTONIC) + used * REST;
+	if (over && next < d->began + d->poll_us)
+		next = d->began + d->poll_us;
+	/* Only a source that is being destroyed refuses these. */
+	sd_event_source_set_time(s, next);
+	sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int on_virt(sd_event_source *s, int fd, uint32_t revents, void *arg)
+{
+	domains_take(arg);
+	return 0;
+}
+
+int disc_scan(struct disc *d)
+{
+	int ret;
+
+	d->began = now(CLOCK_MONOTONIC);
+	ret = scan_restart(d, true);
+	if (ret)
+		return ret;
+	while (!scan_some(d, UINT64_MAX))
+		;
+	sd_event_source_set_time(d->timer, d->began + d->poll_us);
+	return d->error;
+}
+
+int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops, void *arg,
+	      struct disc **out)
+{
+	struct disc *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return -ENOMEM;
+	d->cgroup = -1;
+	d->event = sd_event_ref(e);
+	d->ops = *ops;
+	d->arg = arg;
+	d->poll_us = (o->poll_ms ? o->poll_ms : POLL_MS_USUAL) * 1000;
+	d->proc_path = strdup(o->proc ? o->proc : "/proc");
+	d->proc = -1;
+	ret = -ENOMEM;
+	if (!d->proc_path)
+		goto fail;
+	d->proc = open(d->proc_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->proc < 0) {
+		ret = -errno;
+		goto fail;
+	}
+	d->cgroup = cgroup2_open(o->cgroup_root, d->proc);
+	if (d->cgroup < 0)
+		disc_note(d, NULL, NOTE_CGROUP,
+			  "no cgroup2 is mounted (%s); VMs are shown without the ids of their "
+			  "cgroups",
+			  strerror(-d->cgroup));
+	ret = sd_event_add_time(e, &d->timer, CLOCK_MONOTONIC, 0, TIMER_US, on_timer, d);
+	if (ret < 0)
+		goto fail;
+	if (o->nr_uris) {
+		ret = virt_open(o->libvirt_uris, o->nr_uris, &d->virt);
+		if (ret)
+			goto fail;
+		ret = domains_init(d, o->libvirt_uris, o->nr_uris);
+		if (ret)
+			goto fail;
+		ret = sd_event_add_io(e, &d->virt_source, virt_fd(d->virt), EPOLLIN, on_virt, d);
+		if (ret < 0)
+			goto fail;
+	}
+	*out = d;
+	return 0;
+fail:
+	disc_close(d);
+	return ret;
+}
+
+void disc_close(struct disc *d)
+{
+	if (!d)
+		return;
+	sd_event_source_disable_unref(d->virt_source);
+	virt_close(d->virt);
+	scan_free(d);
+	domains_free(d);
+	sd_event_source_disable_unref(d->timer);
+	sd_event_unref(d->event);
+	if (d->cgroup >= 0)
+		close(d->cgroup);
+	if (d->proc >= 0)
+		close(d->proc);
+	free(d->proc_path);
+	free(d);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What libvirt says about domains, and which process each of them is. discover.c calls it when
+ * there are messages of virt.c, process.c at each look at a VM.
+ *
+ * A process is a domain if it has its UUID on its command line and libvirt's file says its pid.
+ * The UUID alone says nothing: anybody may start a QEMU with any UUID. What a process once was
+ * joined to stays with it until it ends, also when libvirt forgets the domain before.
+ */
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmud/discover/priv.h"
+
+struct domain {
+	struct domxml xml; /* first; xml.uuid and uri are the key */
+	size_t uri;
+	bool active;
+	pid_t pid;	     /* 0: not known */
+	bool stale;	     /* not in the list that is being read, so far */
+	bool noted;	     /* that its metadata is not accepted */
+	struct domain *next; /* list of drop() */
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct domain *x = a, *y = b;
+	int c = strcmp(x->xml.uuid, y->xml.uuid);
+
+	return c ? c : x->uri < y->uri ? -1 : x->uri > y->uri;
+}
+
+static struct domain *find(struct disc *d, const char *uuid, size_t uri)
+{
+	struct domain key = {.uri = uri};
+	void *node;
+
+	memcpy(key.xml.uuid, uuid, DISC_UUID_SIZE);
+	node = tfind(&key, &d->domains, by_key);
+	return node ? *(struct domain **)node : NULL;
+}
+
+static void update(struct disc *d, const struct virt_message *m)
+{
+	struct domain *dom = find(d, m->xml.uuid, m->uri);
+	bool noted = dom && dom->noted;
+
+	if (!dom) {
+		dom = calloc(1, sizeof(*dom));
+		if (dom) {
+			dom->xml = m->xml;
+			dom->uri = m->uri;
+		}
+		if (!dom || !tsearch(dom, &d->domains, by_key)) {
+			free(dom);
+			disc_note(d, NULL, NOTE_MEMORY,
+				  "libvirt: domain %s: out of memory; it is known again with its "
+				  "next change",
+				  m->xml.name);
+			return;
+		}
+	}
+	dom->xml = m->xml;
+	dom->active = m->active;
+	dom->pid = m->pid;
+	dom->stale = false;
+	dom->noted = m->text[0];
+	if (m->text[0] && !noted)
+		disc_note(d, NULL, 0, "libvirt: %s", m->text);
+	/* A list is joined by the next round; one domain that changes is looked at now. */
+	if (m->pid && !d->listing)
+		scan_pid(d, m->pid);
+}
+
+/* ---- the end of a list ---- */
+
+struct pick {
+	size_t uri;
+	bool mark; /* all as stale; else find the stale ones */
+	struct domain *first;
+};
+
+static void pick(const void *node, VISIT which, void *closure)
+{
+	struct domain *dom = *(struct domain *const *)node;
+	struct pick *p = closure;
+
+	if ((which != postorder && which != leaf) || dom->uri != p->uri)
+		return;
+	if (p->mark) {
+		dom->stale = true;
+	} else if (dom->stale) {
+		dom->next = p->first;
+		p->first = dom;
+	}
+}
+
+static void drop(struct disc *d, struct domain *dom)
+{
+	tdelete(dom, &d->domains, by_key);
+	free(dom);
+}
+
+static void list(struct disc *d, size_t uri, bool begin)
+{
+	struct pick p = {.uri = uri, .mark = begin};
+
+	twalk_r(d->domains, pick, &p);
+	while (p.first) {
+		struct domain *dom = p.first;
+
+		p.first = dom->next;
+		drop(d, dom);
+	}
+	d->listing = begin;
+}
+
+int domains_init(struct disc *d, const char *const *uris, size_t nr)
+{
+	d->uris = calloc(nr, sizeof(*d->uris));
+	if (!d->uris)
+		return -ENOMEM;
+	for (d->nr_uris = 0; d->nr_uris < nr; d->nr_uris++) {
+		d->uris[d->nr_uris].name = strdup(uris[d->nr_uris]);
+		if (!d->uris[d->nr_uris].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* @note has the URI in front of what it says. */
+static void unconnected(struct libvirt_uri *u, const char *note)
+{
+	const char *why = strstr(note, u->name);
+
+	why = why && *u->name ? why + strlen(u->name) + 2 : note;
+	snprintf(u->why, sizeof(u->why), "%s", why);
+	u->connected = false;
+}
+
+struct count {
+	size_t uri, active;
+};
+
+static void count(const void *node, VISIT which, void *closure)
+{
+	const struct domain *dom = *(struct domain *const *)node;
+	struct count *c = closure;
+
+	if (which == postorder || which == leaf)
+		c->active += dom->uri == c->uri && dom->active;
+}
+
+void disc_libvirt(const struct disc *d,
+		  void (*fn)(const char *uri, bool connected, const char *text, void *arg),
+		  void *arg)
+{
+	char text[64];
+
+	for (size_t i = 0; i < d->nr_uris; i++) {
+		const struct libvirt_uri *u = &d->uris[i];
+		struct count c = {.uri = i};
+
+		twalk_r(d->domains, count, &c);
+		snprintf(text, sizeof(text), "connected; domains that run: %zu", c.active);
+		fn(u->name, u->connected,
+		   u->connected ? text
+		   : *u->why	? u->why
+				: "no answer yet",
+		   arg);
+	}
+}
+
+void domains_take(struct disc *d)
+{
+	struct virt_message *m = virt_take(d->virt), *next;
+	struct domain *dom;
+
+	for (; m; m = next) {
+		next = m->next;
+		switch (m->what) {
+		case VIRT_BEGIN:
+		case VIRT_END:
+			list(d, m->uri, m->what == VIRT_BEGIN);
+			d->uris[m->uri].connected = true;
+			break;
+		case VIRT_DOMAIN:
+			update(d, m);
+			break;
+		case VIRT_GONE:
+			dom = find(d, m->xml.uuid, m->uri);
+			if (dom)
+				drop(d, dom);
+			break;
+		case VIRT_LINK:
+			unconnected(&d->uris[m->uri], m->text);
+			/* fall through */
+		case VIRT_NOTE:
+			disc_note(d, NULL, 0, "%s", m->text);
+			break;
+		}
+		free(m);
+	}
+}
+
+/* ---- which domain a process is ---- */
+
+/* Whether @p is @dom, an active domain of the UUID that @p claims. */
+static bool is_domain(struct disc *d, struct proc *p, const struct domain *dom)
+{
+	struct proc *other;
+
+	if (dom->pid == p->pid)
+		return true;
+	other = dom->pid ? scan_find(d, dom->pid) : NULL;
+	if (other && other->vm && other->vm->uuid && !strcmp(other->vm->uuid, dom->xml.uuid))
+		disc_note(d, p, NOTE_DOMAIN,
+			  "process %d has the UUID of libvirt's domain %s, and so has process %d; "
+			  "libvirt says that the latter is the domain",
+			  (int)p->pid, dom->xml.name, (int)other->pid);
+	else if (!dom->pid)
+		disc_note(d, p, NOTE_DOMAIN,
+			  "process %d has the UUID of libvirt's domain %s, and libvirt has no file "
+			  "that says which process the domain is; it is not taken for the domain",
+			  (int)p->pid, dom->xml.name);
+	return false;
+}
+
+int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm)
+{
+	int ret;
+
+	for (size_t i = 0; vm->uuid && i < d->nr_uris; i++) {
+		struct domain *dom = find(d, vm->uuid, i);
+
+		if (!dom || !dom->active || !is_domain(d, p, dom))
+			continue;
+		if (!p->domain)
+			p->domain = malloc(sizeof(*p->domain));
+		if (!p->domain)
+			return -ENOMEM;
+		*p->domain = dom->xml;
+		break;
+	}
+	if (!p->domain)
+		return 0;
+	vm->kind = "libvirt";
+	ret = vm_set(&vm->name, p->domain->name);
+	if (!ret && p->domain->tenant[0])
+		ret = vm_set(&vm->tenant, p->domain->tenant);
+	return ret;
+}
+
+void domains_free(struct disc *d)
+{
+	tdestroy(d->domains, free);
+	d->domains = NULL;
+	for (size_t i = 0; i < d->nr_uris; i++)
+		free(d->uris[i].name);
+	free(d->uris);
+}

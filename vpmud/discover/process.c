@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * One look at one process: is it a VM, which one, and which threads are its vCPUs. scan.c calls it.
+ * All is read relative to the directory of the process, so that a pid that is used again meanwhile
+ * gives an error and never a mixture. It must never open a file of the process, only links and
+ * files of /proc.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmud/discover/priv.h"
+
+/* Rounds between looks at a process's files that found nothing. */
+#define WAIT_MAX 16
+
+/* Rounds until a note says that the vCPUs of a VM are not known. */
+#define UNKNOWN_ROUNDS 4
+
+/* Enough of a command line to see which program it is. */
+#define ARGV0_SIZE 4096
+
+void process_forget(struct proc *p)
+{
+	free(p->args);
+	p->args = NULL;
+	p->args_read = false;
+	free(p->socket);
+	p->socket = NULL;
+	free(p->domain);
+	p->domain = NULL;
+	p->kind = PROC_NEW;
+	p->noted = 0;
+	p->wait = 0;
+	p->next = 0;
+}
+
+bool process_due(const struct disc *d, const struct proc *p, const struct proc_stat *st)
+{
+	if (p->kind != PROC_OTHER || p->vm)
+		return p->kind != PROC_KERNEL;
+	/* Whoever runs a guest maps its memory and its vCPUs. */
+	return (!p->args_read || st->vsize != p->vsize) && d->round >= p->next;
+}
+
+/* Look again later, the later the more often it was in vain. */
+static void looked(const struct disc *d, struct proc *p)
+{
+	p->wait = p->wait ? p->wait * 2 : 1;
+	if (p->wait > WAIT_MAX)
+		p->wait = WAIT_MAX;
+	p->next = d->round + p->wait;
+}
+
+/* Whether the kernel may still be starting the program. Until then a process has its new name but
+ * no arguments, which takes long on a slow disk. It has one thread. */
+static bool starting(const struct proc *p, const struct proc_stat *st)
+{
+	return !p->args_read && st->nr_threads <= 1;
+}
+
+/* Find out which program it is, and what it was started with. Its arguments are read once, because
+ * reading them waits for the lock of its memory map; and again while they are empty. */
+static int classify(struct disc *d, struct proc *p, int dir, const struct proc_stat *st)
+{
+	bool first = p->kind == PROC_NEW;
+	bool denied;
+	ssize_t n;
+
+	if (st->flags & PROC_FLAG_KTHREAD) {
+		p->kind = PROC_KERNEL;
+		return 0;
+	}
+	n = procfile_read(dir, "cmdline", d->args, ARGV0_SIZE);
+	d->work++;
+	denied = n == -EACCES || n == -EPERM;
+	if (n < 0 && !denied)
+		return (int)n;
+	if (n < 0)
+		n = 0;
+	/* One that has run long enough to have threads may have no arguments. */
+	p->args_read = n || (!first && (denied || st->nr_threads > 1));
+	if (cmdline_qemu_comm(st->comm) || cmdline_qemu_argv0(d->args, (size_t)n))
+		p->kind = PROC_QEMU;
+	else if (!strcmp(st->comm, "vpmu-vmm"))
+		p->kind = PROC_VMM;
+	else
+		p->kind = PROC_OTHER;
+	if (p->kind != PROC_QEMU || !n)
+		return 0;
+	if (n == ARGV0_SIZE - 1) {
+		n = procfile_read(dir, "cmdline", d->args, sizeof(d->args));
+		d->work++;
+		if (n < 0)
+			return (int)n;
+	}
+	if (!p->args)
+		p->args = malloc(sizeof(*p->args));
+	if (!p->args) {
+		p->args_read = false;
+		return -ENOMEM;
+	}
+	cmdline_qemu(d->args, (size_t)n, p->args);
+	return 0;
+}
+
+/* files_look(), where not being permitted means that there is nothing to see. */
+static int files(struct disc *d, struct proc *p, int dir)
+{
+	int ret = files_look(d, p, dir);
+
+	if (ret != -EACCES && ret != -EPERM)
+		return ret;
+	disc_note(d, NULL, NOTE_FILES_DENIED,
+		  "process %d: its open files can't be seen, and perhaps not those of others. VMMs "
+		  "other than QEMU are not found there, and QEMU's vCPUs only by their threads' "
+		  "names. CAP_SYS_PTRACE permits it",
+		  (int)p->pid);
+	d->files.vm = false;
+	d->files.nr = 0;
+	d->files.nr_sockets = 0;
+	return 0;
+}
+
+static int set_name(struct proc *p, struct disc_vm *vm)
+{
+	char name[DISC_NAME_SIZE];
+
+	if (p->args && p->args->name[0])
+		return vm_set(&vm->name, p->args->name);
+	if (p->kind == PROC_QEMU)
+		strcpy(name, "qemu");
+	else
+		cmdline_name(p->comm, strlen(p->comm), name);
+	if (!name[0])
+		strcpy(name, "kvm");
+	snprintf(name + strlen(name), sizeof(name) - strlen(name), "-%d", (int)p->pid);
+	return vm_set(&vm->name, name);
+}
+
+/* The socket of a vpmu-vmm; it has none before it is ready, or with --no-socket. */
+static int find_socket(struct disc *d, struct proc *p, int dir)
+{
+	int ret;
+
+	if (p->socket || d->round < p->next)
+		return 0;
+	looked(d, p);
+	ret = files(d, p, dir);
+	if (!ret && d->files.nr_sockets)
+		ret = files_listening(d, dir, &p->socket);
+	return ret == -ENOMEM || procfile_gone(ret) ? ret : 0;
+}
+
+/* The threads of a process of any kind; *@vm: whether it is a VM. */
+static int find_threads(struct disc *d, struct proc *p, int dir, size_t *nr, bool *vm)
+{
+	int ret;
+
+	*nr = 0;
+	d->files.nr = 0;
+	if (p->kind == PROC_OTHER) {
+		ret = files(d, p, dir);
+		*vm = !ret && d->files.vm;
+		return ret || !*vm ? ret : threads_look(d, p, dir, true, nr);
+	}
+	*vm = true;
+	ret = threads_look(d, p, dir, false, nr);
+	if (ret || *nr || p->kind != PROC_QEMU)
+		return ret;
+	ret = files(d, p, dir);
+	if (!ret && d->files.nr)
+		ret = threads_look(d, p, dir, true, nr);
+	return ret;
+}
+
+/* @nr: the number of vCPUs whose threads are known. A VM that is starting gets some time. */
+static void note_unknown(struct disc *d, struct proc *p, size_t nr)
+{
+	if (d->round < p->since + UNKNOWN_ROUNDS)
+		return;
+	if (d->files.nr > nr)
+		disc_note(d, p, NOTE_THREADS_UNKNOWN,
+			  "process %d: it is not known yet which threads run %zu of its %zu vCPUs; "
+			  "QEMU's -name debug-threads=on says it at once",
+			  (int)p->pid, d->files.nr - nr, d->files.nr);
+	else if (p->kind == PROC_QEMU && !nr)
+		disc_note(d, p, NOTE_THREADS_UNKNOWN,
+			  "process %d: which of QEMU's threads run vCPUs is not known, so its "
+			  "vCPUs are not told apart; -name debug-threads=on says it",
+			  (int)p->pid);
+}
+
+int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat *st,
+		 struct disc_vm **out)
+{
+	struct disc_vm *vm = NULL;
+	bool is_vm;
+	struct proc *parent;
+	size_t nr;
+	int ret = 0;
+
+	*out = NULL;
+	if (!p->args_read)
+		ret = classify(d, p, dir, st);
+	if (ret || p->kind == PROC_KERNEL || (p->args && p->args->no_machine))
+		return ret;
+	/* A VM has its name from the first report on. */
+	if (p->kind == PROC_QEMU && starting(p, st))
+		return 0;
+	p->vsize = st->vsize;
+	ret = find_threads(d, p, dir, &nr, &is_vm);
+	if (ret)
+		return ret;
+	if (!is_vm) {
+		looked(d, p);
+		return 0;
+	}
+	/* A child that a VM's process has just made is a copy of it, without its vCPUs. */
+	parent = scan_find(d, st->ppid);
+	if (!nr && !p->vm && parent && parent->vm)
+		return 0;
+	note_unknown(d, p, nr);
+	if (p->kind == PROC_VMM) {
+		ret = find_socket(d, p, dir);
+		if (ret)
+			return ret;
+	}
+	vm = calloc(1, sizeof(*vm));
+	if (!vm)
+		return -ENOMEM;
+	vm->pid = p->pid;
+	vm->start_time = p->start_time;
+	vm->kind = p->kind == PROC_QEMU ? "qemu" : p->kind == PROC_VMM ? "vpmu-vmm" : "kvm";
+	ret = procfile_uid(dir, &vm->uid);
+	d->work++;
+	if (!ret)
+		ret = set_name(p, vm);
+	if (!ret && p->args && p->args->uuid[0])
+		ret = vm_set(&vm->uuid, p->args->uuid);
+	if (!ret)
+		ret = vm_set(&vm->plane_socket, p->socket);
+	if (!ret)
+		ret = cgroup2_of(d, p, dir, p->kind == PROC_QEMU, vm);
+	if (!ret && nr) {
+		vm->vcpus = malloc(nr * sizeof(*vm->vcpus));
+		if (vm->vcpus) {
+			memcpy((void *)vm->vcpus, d->vcpus, nr * sizeof(*vm->vcpus));
+			vm->nr_vcpus = nr;
+		} else {
+			ret = -ENOMEM;
+		}
+	}
+	if (!ret)
+		ret = domains_join(d, p, vm);
+	if (ret)
+		vm_free(vm);
+	else
+		*out = vm;
+	return ret;
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Rounds over /proc: discover.c's timer calls it for a bounded piece of a round at a time. VMs and
+ * new processes are looked at in each round, others now and then: one short file tells that they
+ * are what they were. A VM is gone when a whole round did not meet it, or when its pid is another
+ * process's. An error that is not a process's end never makes a VM vanish.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "vpmud/discover/priv.h"
+
+/* Notes that processes may cause at once, and rounds for one more: a host's users can make as many
+ * odd processes as they like. */
+#define NOTES_MAX   32
+#define NOTE_ROUNDS 8
+
+/* A process that has been no VM for so many rounds is then looked at once in so many rounds. */
+#define SETTLED_ROUNDS 8
+
+/* Entries of a directory that cost as much as reading a file. */
+#define ENTRIES_PER_FILE 8
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct proc *x = a, *y = b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+struct proc *scan_find(struct disc *d, pid_t pid)
+{
+	struct proc key = {.pid = pid};
+	void *node = tfind(&key, &d->procs, by_pid);
+
+	return node ? *(struct proc **)node : NULL;
+}
+
+static void report_end(struct disc *d, struct proc *p)
+{
+	struct disc_vm *vm = p->vm;
+
+	if (!vm)
+		return;
+	p->vm = NULL;
+	d->ops.removed(d->arg, vm);
+	vm_free(vm);
+}
+
+static void forget(void *proc)
+{
+	struct proc *p = proc;
+
+	process_forget(p);
+	vm_free(p->vm);
+	free(p);
+}
+
+/* The process is not there any more, or not with this start. */
+static void gone(struct disc *d, struct proc *p)
+{
+	report_end(d, p);
+	tdelete(p, &d->procs, by_pid);
+	forget(p);
+}
+
+/* Keep @vm instead of what was reported before, and report what is new. @vm NULL: it is no VM. */
+static void report(struct disc *d, struct proc *p, struct disc_vm *vm)
+{
+	struct disc_vm *old = p->vm;
+
+	if (!vm) {
+		report_end(d, p);
+		return;
+	}
+	if (old && vm_equal(old, vm)) {
+		vm_free(vm);
+		return;
+	}
+	p->vm = vm;
+	if (old)
+		d->ops.changed(d->arg, vm);
+	else
+		d->ops.added(d->arg, vm);
+	vm_free(old);
+}
+
+static struct proc *remember(struct disc *d, pid_t pid, const struct proc_stat *st)
+{
+	struct proc *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->start_time = st->start_time;
+	p->since = d->round;
+	strcpy(p->comm, st->comm);
+	if (tsearch(p, &d->procs, by_pid))
+		return p;
+	free(p);
+	return NULL;
+}
+
+/* What reading a process said, other than that it ended: nothing changes, and the round says so. */
+static void failed(struct disc *d, struct proc *p, pid_t pid, int err)
+{
+	if (p)
+		p->seen = d->round;
+	/* hidepid: the process of somebody else */
+	if (err == -EACCES || err == -EPERM)
+		return;
+	if (!d->error)
+		d->error = err;
+	disc_note(d, NULL, err == -ENOMEM ? NOTE_MEMORY : NOTE_ERROR,
+		  "process %d could not be looked at: %s; it is tried again", (int)pid,
+		  strerror(-err));
+}
+
+/* The process behind the directory @dir, which cannot become another one. */
+static void look(struct disc *d, pid_t pid, int dir)
+{
+	struct proc *p = scan_find(d, pid);
+	struct disc_vm *vm = NULL;
+	struct proc_stat st;
+	int ret = procfile_stat(dir, "stat", &st);
+
+	d->work++;
+	if (ret && !procfile_gone(ret)) {
+		failed(d, p, pid, ret);
+		return;
+	}
+	/* A zombie runs nothing, unless other threads than its first live on. */
+	if (ret || st.state == 'X' || (st.state == 'Z' && st.nr_threads <= 1)) {
+		if (p)
+			gone(d, p);
+		return;
+	}
+	if (p && p->start_time != st.start_time) {
+		gone(d, p);
+		p = NULL;
+	}
+	if (!p)
+		p = remember(d, pid, &st);
+	if (!p) {
+		failed(d, NULL, pid, -ENOMEM);
+		return;
+	}
+	p->seen = d->round;
+	/* It executes another program. */
+	if (strcmp(p->comm, st.comm)) {
+		strcpy(p->comm, st.comm);
+		process_forget(p);
+	}
+	if (!process_due(d, p, &st))
+		return;
+	ret = process_look(d, p, dir, &st, &vm);
+	if (procfile_gone(ret))
+		gone(d, p);
+	else if (ret)
+		failed(d, p, pid, ret);
+	else
+		report(d, p, vm);
+}
+
+/* Whether nothing can have changed, as one short file says; or whether a later round asks it. */
+static bool unchanged(struct disc *d, pid_t pid)
+{
+	struct proc *p = scan_find(d, pid);
+	struct proc_stat st;
+	char path[32];
+
+	if (!p || p->vm)
+		return false;
+	if (!d->all && d->round - p->since > SETTLED_ROUNDS &&
+	    ((uint64_t)pid + d->round) % SETTLED_ROUNDS) {
+		p->seen = d->round;
+		return true;
+	}
+	snprintf(path, sizeof(path), "%d/stat", (int)pid);
+	d->work++;
+	if (procfile_stat(d->proc, path, &st) || st.start_time != p->start_time ||
+	    strcmp(st.comm, p->comm) || process_due(d, p, &st))
+		return false;
+	p->seen = d->round;
+	return true;
+}
+
+void scan_pid(struct disc *d, pid_t pid)
+{
+	char name[16];
+	int dir;
+
+	snprintf(name, sizeof(name), "%d", (int)pid);
+	dir = openat(d->proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0) {
+		if (!procfile_gone(-errno))
+			failed(d, scan_find(d, pid), pid, -errno);
+		return; /* the end of the round notices what ended */
+	}
+	look(d, pid, dir);
+	close(dir);
+}
+
+/* ---- rounds ---- */
+
+struct unseen {
+	uint64_t round;
+	struct proc *first; /* a list of those that the round did not meet */
+};
+
+static void find_unseen(const void *node, VISIT which, void *closure)
+{
+	struct proc *p = *(struct proc *const *)node;
+	struct unseen *u = closure;
+
+	if ((which == postorder || which == leaf) && p->seen != u->round) {
+		p->unseen = u->first;
+		u->first = p;
+	}
+}
+
+static void sweep(struct disc *d)
+{
+	struct unseen u = {.round = d->round};
+
+	twalk_r(d->procs, find_unseen, &u);
+	while (u.first) {
+		struct proc *p = u.first;
+
+		u.first = p->unseen;
+		gone(d, p);
+	}
+}
+
+int scan_restart(struct disc *d, bool all)
+{
+	int fd;
+
+	if (d->walk) {
+		rewinddir(d->walk);
+	} else {
+		fd = openat(d->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		d->walk = fd < 0 ? NULL : fdopendir(fd);
+		if (!d->walk) {
+			int ret = -errno;
+
+			if (fd >= 0)
+				close(fd);
+			return ret;
+		}
+	}
+	d->round++;
+	d->all = all;
+	d->error = 0;
+	if (d->round % NOTE_ROUNDS == 0 && d->notes < NOTES_MAX)
+		d->notes++;
+	if (d->round == 1)
+		d->notes = NOTES_MAX;
+	return 0;
+}
+
+bool scan_some(struct disc *d, uint64_t limit)
+{
+	struct dirent *e;
+
+	for (d->work = 0; d->work < limit;) {
+		int pid;
+
+		errno = 0;
+		e = readdir(d->walk);
+		if (!e) {
+			int ret = -errno;
+
+			closedir(d->walk);
+			d->walk = NULL;
+			/* Half a list says nothing about who ended. */
+			if (ret)
+				failed(d, NULL, 0, ret);
+			else
+				sweep(d);
+			return true;
+		}
+		if (d->entries++ % ENTRIES_PER_FILE == 0)
+			d->work++;
+		pid = procfile_number(e->d_name);
+		if (pid > 0 && !unchanged(d, pid))
+			scan_pid(d, pid);
+	}
+	return false;
+}
+
+void scan_free(struct disc *d)
+{
+	if (d->walk)
+		closedir(d->walk);
+	d->walk = NULL;
+	tdestroy(d->procs, forget);
+	d->procs = NULL;
+}

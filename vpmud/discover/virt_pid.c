@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Where libvirt's QEMU driver says which process a domain is. virt.c asks once for each URI. */
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <libxml/uri.h>
+
+#include "vpmud/discover/virt.h"
+
+/* The value of the parameter @key of a URI's query, malloc()ed. */
+static char *parameter(const char *query, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (const char *p = query; p && *p; p = strchr(p, '&') ? strchr(p, '&') + 1 : NULL)
+		if (!strncmp(p, key, n) && p[n] == '=')
+			return xmlURIUnescapeString(p + n + 1, (int)strcspn(p + n + 1, "&"), NULL);
+	return NULL;
+}
+
+static char *joined(const char *dir, const char *rest)
+{
+	char *path = NULL;
+
+	return dir && asprintf(&path, "%s%s", dir, rest) >= 0 ? path : NULL;
+}
+
+char *virt_pid_dir(const char *uri)
+{
+	xmlURI *u = xmlParseURI(uri);
+	char *dir = NULL, *value = NULL;
+
+	if (!u || !u->scheme || strncmp(u->scheme, "qemu", 4) || !u->path || u->server)
+		goto out; /* of another driver, or of another host */
+	if (!strcmp(u->path, "/system")) {
+		dir = strdup("/run/libvirt/qemu");
+	} else if (!strcmp(u->path, "/embed")) {
+		value = parameter(u->query_raw, "root");
+		dir = joined(value, "/run/qemu");
+	} else if (!strcmp(u->path, "/session")) {
+		value = parameter(u->query_raw, "socket");
+		dir = value ? joined(dirname(value), "/qemu/run")
+			    : joined(getenv("XDG_RUNTIME_DIR"), "/libvirt/qemu/run");
+	}
+out:
+	free(value);
+	xmlFreeURI(u);
+	return dir;
+}

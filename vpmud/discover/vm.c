@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What is reported of a VM: memory and comparison. process.c builds one at each look, scan.c
+ * compares it with the one that was reported. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmud/discover/priv.h"
+
+void vm_free(struct disc_vm *vm)
+{
+	if (!vm)
+		return;
+	free((void *)vm->name);
+	free((void *)vm->uuid);
+	free((void *)vm->cgroup);
+	free((void *)vm->tenant);
+	free((void *)vm->plane_socket);
+	free((void *)vm->vcpus);
+	free(vm);
+}
+
+int vm_set(const char **field, const char *text)
+{
+	char *copy = NULL;
+
+	if (text) {
+		copy = strdup(text);
+		if (!copy)
+			return -ENOMEM;
+	}
+	free((void *)*field);
+	*field = copy;
+	return 0;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+bool vm_equal(const struct disc_vm *a, const struct disc_vm *b)
+{
+	if (a->pid != b->pid || a->start_time != b->start_time || a->uid != b->uid ||
+	    !same(a->name, b->name) || !same(a->uuid, b->uuid) || !same(a->kind, b->kind) ||
+	    !same(a->cgroup, b->cgroup) || a->cgroup_id != b->cgroup_id ||
+	    !same(a->tenant, b->tenant) || !same(a->plane_socket, b->plane_socket) ||
+	    a->nr_vcpus != b->nr_vcpus)
+		return false;
+	for (size_t i = 0; i < a->nr_vcpus; i++)
+		if (a->vcpus[i].index != b->vcpus[i].index || a->vcpus[i].tid != b->vcpus[i].tid ||
+		    a->vcpus[i].start_time != b->vcpus[i].start_time)
+			return false;
+	return true;
+}

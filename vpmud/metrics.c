@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Who gets the metrics, and when; see metrics.h. daemon.c calls it. Of the HTTP process nothing is
+ * believed: it may ask, and is answered one text at a time. A scrape must never wait for more than
+ * a server of peers.h may take.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "exporter/http.h"
+#include "exporter/textfile.h"
+#include "exporter/users.h"
+#include "exporter/wire.h"
+#include "service/clock.h"
+#include "service/request.h"
+#include "vpmud/metrics.h"
+#include "vpmud/metrics_listen.h"
+#include "vpmu/util/fail.h"
+
+#define GAP_NS 400000000ULL /* between two texts of one form for the HTTP process */
+
+/* Waiting for the servers' counts, of both sessions. */
+struct wait {
+	struct vmetrics *m;
+	struct wait *next;
+	struct peers_fresh *f;
+	int stage;
+	void (*done)(void *arg);
+	void *arg;
+};
+
+struct vmetrics {
+	const struct metrics_config *c;
+	int listen_fd, sock;
+	char *unlink;
+	pid_t pid;
+	struct peers *peers;
+	struct metrics *metrics; /* NULL: not begun */
+	sd_event_source *on_ask, *timer;
+	void (*note)(const char *line);
+	struct wait *waits;
+	struct wire_ask ask; /* not answered yet; id 0: none */
+	uint64_t rendered_ns[2];
+	bool file_waits, file_failed, text_failed;
+};
+
+static void say(const struct vmetrics *m, const char *line)
+{
+	if (m->note)
+		m->note(line);
+}
+
+/* ---- what a text needs first ---------------------------------------------------------------- */
+
+static void wait_free(struct wait *w)
+{
+	struct wait **at = &w->m->waits;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	free(w);
+}
+
+static void wait_on(void *arg);
+
+/* Ask for the counts of the next session. False: there is nothing to wait for. */
+static bool wait_next(struct wait *w)
+{
+	while (!w->f && w->stage < 2) {
+		const vpmu_key_t *keys = metrics_keys(w->m->metrics, w->stage++);
+
+		if (keys)
+			w->f = peers_fresh(w->m->peers, keys, wait_on, w);
+	}
+	return w->f != NULL;
+}
+
+static void wait_on(void *arg)
+{
+	struct wait *w = arg;
+	void (*done)(void *arg) = w->done;
+	void *done_arg = w->arg;
+
+	w->f = NULL;
+	if (wait_next(w))
+		return;
+	wait_free(w);
+	done(done_arg);
+}
+
+/* Whether @done is called later. */
+static struct wait *wait_for(struct vmetrics *m, void (*done)(void *arg), void *arg)
+{
+	struct wait *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	*w = (struct wait){.m = m, .next = m->waits, .done = done, .arg = arg};
+	m->waits = w;
+	if (wait_next(w))
+		return w;
+	wait_free(w);
+	return NULL;
+}
+
+static void wait_cancel(struct wait *w)
+{
+	peers_fresh_cancel(w->f);
+	wait_free(w);
+}
+
+/* What is said each time it begins. */
+static void failed(struct vmetrics *m, bool *before, int ret, const char *err)
+{
+	if (ret && !*before)
+		say(m, err);
+	*before = ret != 0;
+}
+
+/* ---- the textfile --------------------------------------------------------------------------- */
+
+static void write_file(void *arg)
+{
+	struct vmetrics *m = arg;
+	struct expo e = {.form = EXPO_TEXT};
+	char err[600];
+	int ret = metrics_render(m->metrics, &e, err, sizeof(err));
+
+	m->file_waits = false;
+	if (!ret && expo_end(&e))
+		ret = fail(-ENOMEM, err, sizeof(err), "metrics: out of memory");
+	if (!ret)
+		ret = textfile_write(m->c->textfile, e.text, e.len, err, sizeof(err));
+	failed(m, &m->file_failed, ret, err);
+	expo_fini(&e);
+}
+
+static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+{
+	struct vmetrics *m = arg;
+
+	if (!m->file_waits) {
+		m->file_waits = true;
+		if (!wait_for(m, write_file, m))
+			write_file(m);
+	}
+	return sd_event_source_set_time_relative(s, m->c->interval * 1000000ULL);
+}
+
+/* ---- the HTTP process ----------------------------------------------------------------------- */
+
+/* The text as a file in memory; -errno. */
+static int memory_file(const struct expo *e)
+{
+	int fd = memfd_create("vpmu-metrics", MFD_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	for (size_t at = 0; at < e->len;) {
+		ssize_t n = write(fd, e->text + at, e->len - at);
+
+		if (n <= 0) {
+			ret = n ? -errno : -EIO;
+			close(fd);
+			return ret;
+		}
+		at += (size_t)n;
+	}
+	return fd;
+}
+
+static void answer(void *arg)
+{
+	struct vmetrics *m = arg;
+	struct wire_answer a = {.id = m->ask.id};
+	struct expo e = {.form = m->ask.form};
+	int fd = -1;
+
+	a.ret = metrics_render(m->metrics, &e, a.why, sizeof(a.why));
+	if (!a.ret) { /* the end is the HTTP process's, which has families of its own */
+		fd = memory_file(&e);
+		if (fd < 0)
+			a.ret = fail(fd, a.why, sizeof(a.why), "metrics: a file in memory: %s",
+				     strerror(-fd));
+	}
+	failed(m, &m->text_failed, a.ret, a.why);
+	a.len = e.len;
+	expo_fini(&e);
+	m->rendered_ns[m->ask.form] = now_ns();
+	m->ask.id = 0;
+	wire_send(m->sock, &a, sizeof(a), fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int on_ask(sd_event_source *s, int sock, uint32_t events, void *arg)
+{
+	struct vmetrics *m = arg;
+	bool busy = m->ask.id != 0;
+	struct wire_answer no = {.ret = -EAGAIN};
+	struct wire_ask q;
+	int fd, n = wire_recv(sock, &q, sizeof(q), &fd);
+
+	if (fd >= 0)
+		close(fd);
+	if (n == -EAGAIN)
+		return 0;
+	if (n <= 0) {
+		say(m, "metrics: the HTTP process has ended for good; a restart of vpmud brings "
+		       "it back");
+		sd_event_source_set_enabled(s, SD_EVENT_OFF);
+		close(m->listen_fd); /* so that clients are refused */
+		m->listen_fd = -1;
+		return 0;
+	}
+	if (n != sizeof(q) || !q.id || q.form > EXPO_OPENMETRICS)
+		return 0;
+	if (!busy && now_ns() - m->rendered_ns[q.form] < GAP_NS) {
+		no.id = q.id;
+		wire_send(sock, &no, sizeof(no), -1);
+		return 0;
+	}
+	m->ask = q; /* of two the later one: the process asks again only when it is another one */
+	if (!busy && !wait_for(m, answer, m))
+		answer(m);
+	return 0;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+struct held {
+	struct later *l;
+	struct wait *w;
+};
+
+static void go_on(void *arg)
+{
+	struct held *h = arg;
+	struct later *l = h->l;
+
+	free(h);
+	server_go_on(l);
+}
+
+static void lost(void *arg)
+{
+	struct held *h = arg;
+
+	wait_cancel(h->w);
+	free(h);
+}
+
+int vmetrics_hold(struct vmetrics *m, struct later *l)
+{
+	struct held *h = m && m->metrics ? calloc(1, sizeof(*h)) : NULL;
+
+	if (!h)
+		return 0;
+	h->l = l;
+	h->w = wait_for(m, go_on, h);
+	if (!h->w) {
+		free(h);
+		return 0;
+	}
+	server_on_lost(l, lost, h);
+	return 1;
+}
+
+/* Each line is a string: clients show no string with a line's end in it. */
+static json_t *lines(const struct expo *e)
+{
+	const char *at = e->text, *end = e->text + e->len;
+	json_t *all = json_array();
+	int bad = !all;
+
+	while (!bad && at < end) {
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+
+		bad = json_array_append_new(all, json_stringn(at, (size_t)(stop - at)));
+		at = stop + 1;
+	}
+	if (!bad)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
+int vmetrics_command(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	static const char *const fields[] = {"openmetrics", NULL};
+	struct vmetrics *m = arg;
+	struct expo e = {.form = EXPO_TEXT};
+	bool open = false;
+	int ret = request_fields(req, fields, err, errlen);
+
+	if (!ret)
+		ret = request_bool(req, "openmetrics", false, &open, err, errlen);
+	if (ret)
+		return ret;
+	if (!m || !m->metrics)
+		return fail(-ENOENT, err, errlen,
+			    "metrics: vpmud.conf has no section [metrics] with events");
+	e.form = open ? EXPO_OPENMETRICS : EXPO_TEXT;
+	ret = metrics_render(m->metrics, &e, err, errlen);
+	if (!ret && (expo_end(&e) || json_object_set_new(resp, "lines", lines(&e))))
+		ret = fail(-ENOMEM, err, errlen, "metrics: out of memory");
+	expo_fini(&e);
+	return ret;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+/* A file of the configuration, as text. */
+static int read_text(const char *path, char **out, char *err, size_t errlen)
+{
+	enum { PEM_MAX = 1 << 20 };
+	char *text = malloc(PEM_MAX);
+	size_t n = 0;
+	FILE *f;
+
+	if (!text)
+		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+	f = fopen(path, "re");
+	if (f)
+		n = fread(text, 1, PEM_MAX, f);
+	if (!f || ferror(f) || n == PEM_MAX) {
+		int ret = f && n == PEM_MAX ? -EFBIG : -errno;
+
+		if (f)
+			fclose(f);
+		free(text);
+		return fail(ret, err, errlen, "metrics: %s: %s", path, strerror(-ret));
+	}
+	fclose(f);
+	text[n] = '\0';
+	*out = text;
+	return 0;
+}
+
+static void forget(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
+/* The process has the key and the hashes; vpmud forgets them. */
+static int start_http(struct vmetrics *m, char *err, size_t errlen)
+{
+	struct http_opts o = {.listen_fd = m->listen_fd};
+	char *cert = NULL, *key = NULL;
+	int ret = 0;
+
+	if (m->c->users)
+		ret = users_read(m->c->users, &o.users, err, errlen);
+	if (!ret && m->c->tls_cert)
+		ret = read_text(m->c->tls_cert, &cert, err, errlen);
+	if (!ret && m->c->tls_key)
+		ret = read_text(m->c->tls_key, &key, err, errlen);
+	o.cert = cert;
+	o.key = key;
+	if (!ret)
+		ret = http_start(&o, &m->sock, &m->pid, err, errlen);
+	users_free(o.users);
+	free(cert);
+	forget(key);
+	return ret;
+}
+
+int vmetrics_create(const struct metrics_config *c, int listen_fd, gid_t gid, struct vmetrics **out,
+		    char *err, size_t errlen)
+{
+	struct vmetrics *m;
+	int ret = 0;
+
+	*out = NULL;
+	if (!c->there) {
+		if (listen_fd)
+			close(listen_fd);
+		return 0;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
+	m->c = c;
+	m->sock = -1;
+	m->listen_fd = listen_fd ? listen_fd : -1;
+	if (!listen_fd && c->listen)
+		ret = metrics_listen(c->listen, gid, &m->listen_fd, &m->unlink, err, errlen);
+	if (!ret && m->listen_fd >= 0)
+		ret = start_http(m, err, errlen);
+	if (ret) {
+		vmetrics_destroy(m);
+		return ret;
+	}
+	*out = m;
+	return 0;
+}
+
+int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o, struct peers *peers,
+		   void (*note)(const char *line), char *err, size_t errlen)
+{
+	int ret;
+
+	m->peers = peers;
+	m->note = note;
+	o->events = m->c->events;
+	o->created = m->c->created;
+	o->max_vms = m->c->max_domains;
+	o->max_tenants = m->c->max_tenants;
+	o->keep_gone_sec = m->c->keep_gone;
+	ret = metrics_create(o, &m->metrics, err, errlen);
+	if (ret)
+		return ret;
+	if (*err)
+		note(err);
+	if (m->sock >= 0)
+		ret = sd_event_add_io(ev, &m->on_ask, m->sock, EPOLLIN, on_ask, m);
+	if (ret >= 0 && m->c->textfile)
+		ret = sd_event_add_time_relative(ev, &m->timer, CLOCK_MONOTONIC, 0, 0, on_timer, m);
+	if (ret >= 0 && m->timer)
+		ret = sd_event_source_set_enabled(m->timer, SD_EVENT_ON);
+	return ret < 0 ? fail(ret, err, errlen, "metrics: %s", strerror(-ret)) : 0;
+}
+
+void vmetrics_destroy(struct vmetrics *m)
+{
+	if (!m)
+		return;
+	while (m->waits)
+		wait_cancel(m->waits);
+	sd_event_source_disable_unref(m->on_ask);
+	sd_event_source_disable_unref(m->timer);
+	metrics_destroy(m->metrics);
+	if (m->sock >= 0)
+		http_stop(m->sock, m->pid);
+	if (m->listen_fd >= 0)
+		close(m->listen_fd);
+	if (m->unlink)
+		unlink(m->unlink);
+	free(m->unlink);
+	free(m);
+}

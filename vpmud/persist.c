@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What outlives vpmud, see keep.h. daemon.c calls it. A client must not be told of a session that
+ * the next vpmud would not know, unless the file cannot be written. */
+#include <errno.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "service/request.h"
+#include "service/session_save.h"
+#include "vpmud/daemon.h"
+#include "vpmud/persist.h"
+#include "vpmud/state.h"
+#include "vpmu/event/event.h"
+#include "vpmu/util/fail.h"
+
+#define SCHEMA	 3
+#define SHARE	 10	 /* at most this part of the time goes into writing the file */
+#define AGAIN_US 1000000 /* after a write that failed */
+#define BUSY_US	 100000	 /* between two looks whether the pins are free, */
+#define BUSY_MAX 300	 /* and how many of them */
+
+struct keep {
+	char *path;
+	json_t *saved; /* what the former vpmud left; sessions have strings of it */
+	void (*note)(const char *line);
+	struct kernel_plane *kernel;
+	struct sessions *sessions;
+	struct tree *tree;
+	uint64_t generation_sessions, generation_nodes; /* in the file */
+	uint64_t after_us;				/* the next write */
+	bool failed;
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* ---- bases of counts ------------------------------------------------------------------------ */
+
+static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS])
+{
+	struct kernel_base b;
+
+	kernel_base_get(c, i, &b);
+	base[0] = b.total;
+	base[1] = b.time_ns;
+	base[2] = b.lost_ns;
+	base[3] = b.gaps;
+}
+
+static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
+{
+	const struct kernel_base b = {base[0], base[1], base[2], base[3]};
+
+	return kernel_base_set(c, i, &b);
+}
+
+/* rHEX events and cgroups without VMs: as the server has them (daemon.c). */
+static struct session_bases bases = {
+	.plane = "kernel", .get = base_get, .set = base_set, .host_too = true};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *line))
+{
+	struct statfs fs;
+
+	if (c->pin_dir)
+		return strcmp(c->pin_dir, "none") ? c->pin_dir : NULL;
+	if (!statfs("/sys/fs/bpf", &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC)
+		return "/sys/fs/bpf/vpmu";
+	note("counts end with vpmud: /sys/fs/bpf is no BPF file system (mount -t bpf bpf "
+	     "/sys/fs/bpf)");
+	return NULL;
+}
+
+bool keep_busy(unsigned int times)
+{
+	sigset_t pending;
+
+	if (!times)
+		daemon_say("another process uses the pins and may be ending; waiting up to 30 s");
+	usleep(BUSY_US);
+	sigpending(&pending);
+	return times < BUSY_MAX && !sigismember(&pending, SIGTERM) &&
+	       !sigismember(&pending, SIGINT);
+}
+
+/* What the former vpmud has left, if it is about the counts that the kernel has. */
+static void load(struct keep *k)
+{
+	const char *epoch;
+	char err[300], mine[24];
+
+	if (state_read(k->path, &k->saved, err, sizeof(err)))
+		k->note(err);
+	if (!k->saved)
+		return;
+	snprintf(mine, sizeof(mine), "%llu", (unsigned long long)kernel_epoch(k->kernel));
+	epoch = json_string_value(json_object_get(k->saved, "epoch"));
+	if (epoch && !strcmp(epoch, mine) &&
+	    json_integer_value(json_object_get(k->saved, "schema")) == SCHEMA)
+		return;
+	if (json_array_size(json_object_get(k->saved, "sessions")))
+		k->note("the sessions of the former vpmud are of counts that are gone, or of "
+			"another version; they have ended");
+	json_decref(k->saved);
+	k->saved = NULL;
+}
+
+int keep_create(const char *socket, struct kernel_plane *kernel, void (*note)(const char *line),
+		struct keep **out)
+{
+	struct keep *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return -ENOMEM;
+	if (asprintf(&k->path, "%s.state", socket) < 0) {
+		free(k);
+		return -ENOMEM;
+	}
+	k->kernel = kernel;
+	k->note = note;
+	load(k);
+	*out = k;
+	return 0;
+}
+
+void keep_destroy(struct keep *k)
+{
+	if (!k)
+		return;
+	json_decref(k->saved);
+	free(k->path);
+	free(k);
+}
+
+const json_t *keep_tree(const struct keep *k)
+{
+	return json_object_get(k->saved, "tree");
+}
+
+static void on_note(void *arg, const char *line)
+{
+	((struct keep *)arg)->note(line);
+}
+
+void keep_begin(struct keep *k, struct sessions *ss, struct tree *tree)
+{
+	k->sessions = ss;
+	k->tree = tree;
+	bases.raw_space = vpmu_event_host_space();
+	if (k->saved)
+		sessions_restore(ss, json_object_get(k->saved, "sessions"), &bases, on_note, k);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+int keep_now(struct keep *k)
+{
+	uint64_t begin = now_us(), sessions = sessions_generation(k->sessions);
+	uint64_t nodes = tenants_generation(sessions_tenants(k->sessions));
+	char err[300] = "";
+	json_t *state;
+	int ret;
+
+	state = json_pack("{s:i, s:o, s:o, s:o}", "schema", SCHEMA, "epoch",
+			  json_u64(kernel_epoch(k->kernel)), "tree", tree_save(k->tree), "sessions",
+			  sessions_save(k->sessions, &bases));
+	ret = state ? state_write(k->path, state, err, sizeof(err))
+		    : fail(-ENOMEM, err, sizeof(err), "state file: out of memory");
+	json_decref(state);
+	if (ret && !k->failed)
+		k->note(err);
+	if (!ret && k->failed)
+		k->note("the state file is written again");
+	k->failed = ret != 0;
+	k->after_us = now_us() + (ret ? AGAIN_US : SHARE * (now_us() - begin));
+	if (!ret) {
+		k->generation_sessions = sessions;
+		k->generation_nodes = nodes;
+	}
+	return ret;
+}
+
+void keep_sessions(struct keep *k)
+{
+	if (sessions_generation(k->sessions) != k->generation_sessions &&
+	    (!k->failed || now_us() >= k->after_us))
+		keep_now(k);
+}
+
+void keep_all(struct keep *k)
+{
+	keep_sessions(k);
+	if (tenants_generation(sessions_tenants(k->sessions)) != k->generation_nodes &&
+	    now_us() >= k->after_us)
+		keep_now(k);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How vpmud is: its rows of `vpmu check`, and its families of the metrics. Event loop's thread. */
+#ifndef CGROUP_VPMUD_REPORT_H
+#define CGROUP_VPMUD_REPORT_H
+
+#include <jansson.h>
+
+#include "vpmud/discover/discover.h"
+#include "exporter/exposition.h"
+#include "cgroup/cgroup.h"
+#include "vpmud/peers.h"
+#include "vpmud/tree.h"
+
+struct report {
+	struct kernel_plane *kernel;
+	const struct disc *disc;
+	struct tree *tree;
+	struct peers *peers;
+	const char *cgroup_root;
+	size_t sections;	  /* of tenants, in the configuration */
+	const char *reload_error; /* why the last reload was refused; "": it was not */
+};
+
+/* report_check - append rows: what vpmud may not do; with @all everything about it. A row that does
+ * not fit in memory is left out. */
+void report_check(const struct report *r, json_t *rows, bool all);
+
+/* report_pids - why no thread of a VM can be counted: vpmud is in a PID namespace of its own. NULL:
+ * it is not, or nobody knows. */
+const char *report_pids(void);
+
+/* report_metrics - the families about the kernel plane. */
+void report_metrics(struct kernel_plane *kernel, struct expo *e);
+
+#endif

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Matching VMs and cgroups with the rules of vpmud.conf; see rules.h. Names of VMs, metadata and
+ * cgroups come from others and are hostile: what becomes a tenant's path is checked as one.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmud/rules.h"
+#include "vpmu/util/fail.h"
+
+/* ---- making them ---------------------------------------------------------------------------- */
+
+static int add_rule(struct rules *r, const char *path, bool each, struct rule **out, char *err,
+		    size_t errlen)
+{
+	struct rule *more;
+
+	for (size_t i = 0; i < r->nr; i++)
+		if (r->rule[i].each == each && !strcmp(r->rule[i].path, path))
+			return fail(-EEXIST, err, errlen, "given twice, accepted: once");
+	if (r->nr == RULES_TENANTS_MAX)
+		return fail(-E2BIG, err, errlen, "more than %d tenants", RULES_TENANTS_MAX);
+	/* The array doubles whenever the number of rules is a power of two. */
+	if (!(r->nr & (r->nr - 1))) {
+		more = reallocarray(r->rule, r->nr ? 2 * r->nr : 1, sizeof(*more));
+		if (!more)
+			return fail(-ENOMEM, err, errlen, "out of memory");
+		r->rule = more;
+	}
+	*out = &r->rule[r->nr++];
+	**out = (struct rule){.each = each};
+	strcpy((*out)->path, path);
+	return 0;
+}
+
+int rules_add(struct rules *r, const char *path, struct rule **out, char *err, size_t errlen)
+{
+	char plain[TENANT_PATH_MAX + 1];
+	size_t len = strnlen(path, sizeof(plain));
+	bool each = len >= 2 && len < sizeof(plain) && !strcmp(path + len - 2, "/*");
+
+	snprintf(plain, sizeof(plain), "%.*s", (int)(each ? len - 2 : len), path);
+	/* "/ *" has no path besides the name that takes the place of the star. */
+	if (!(each && !*plain) && !tenant_path_ok(each ? plain : path, err, errlen))
+		return -EINVAL;
+	return add_rule(r, plain, each, out, err, errlen);
+}
+
+static void patterns_fini(struct patterns *p)
+{
+	for (size_t i = 0; i < p->nr; i++)
+		free(p->text[i]);
+	free(p->text);
+}
+
+void rules_fini(struct rules *r)
+{
+	for (size_t i = 0; i < r->nr; i++) {
+		patterns_fini(&r->rule[i].cgroup);
+		patterns_fini(&r->rule[i].vm);
+		patterns_fini(&r->rule[i].metadata);
+		free(r->rule[i].owners);
+	}
+	free(r->rule);
+	*r = (struct rules){0};
+}
+
+int patterns_add(struct patterns *p, const char *pattern)
+{
+	char **more;
+
+	if (p->nr == RULES_PATTERNS_MAX)
+		return -E2BIG;
+	more = reallocarray(p->text, p->nr + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	p->text = more;
+	p->text[p->nr] = strdup(pattern);
+	if (!p->text[p->nr])
+		return -ENOMEM;
+	p->nr++;
+	return 0;
+}
+
+int rule_add_owner(struct rule *rule, uid_t uid)
+{
+	uid_t *more;
+
+	if (rule->nr_owners == RULES_PATTERNS_MAX)
+		return -E2BIG;
+	more = reallocarray(rule->owners, rule->nr_owners + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	rule->owners = more;
+	rule->owners[rule->nr_owners++] = uid;
+	return 0;
+}
+
+/* The component at *@path (which points at its "/"), moving *@path behind it; its length. */
+static size_t component(const char **path, const char **text)
+{
+	*text = *path + 1;
+	*path = strchrnul(*text, '/');
+	return (size_t)(*path - *text);
+}
+
+bool cgroup_pattern_ok(const char *pattern)
+{
+	const char *text;
+	size_t nr = 0;
+
+	if (*pattern != '/')
+		return false;
+	while (*pattern) {
+		size_t len = component(&pattern, &text);
+
+		if (!len || len > 255 || (len == 1 && *text == '.') ||
+		    (len == 2 && !memcmp(text, "..", 2)) || ++nr > RULES_COMPONENTS_MAX)
+			return false;
+	}
+	return true;
+}
+
+/* ---- matching ------------------------------------------------------------------------------- */
+
+static bool matches(const char *pattern, const char *name)
+{
+	return fnmatch(pattern, name, FNM_NOESCAPE) == 0;
+}
+
+static bool any_matches(const struct patterns *p, const char *name)
+{
+	for (size_t i = 0; i < p->nr; i++)
+		if (matches(p->text[i], name))
+			return true;
+	return false;
+}
+
+/* How many components of @path @pattern matches, from the first one on; 0: it does not match. */
+static size_t matches_path(const char *pattern, const char *path, const char **rest)
+{
+	char want[256], have[256];
+	const char *text;
+	size_t nr = 0, len;
+
+	while (*pattern) {
+		len = component(&pattern, &text);
+		snprintf(want, sizeof(want), "%.*s", (int)len, text);
+		if (*path != '/')
+			return 0;
+		len = component(&path, &text);
+		if (!len || len >= sizeof(have))
+			return 0;
+		snprintf(have, sizeof(have), "%.*s", (int)len, text);
+		if (!matches(want, have))
+			return 0;
+		nr++;
+	}
+	*rest = path;
+	return nr;
+}
+
+static bool path_char(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       (c && strchr("_.:@-/", c));
+}
+
+/* The tenant of @rule for something called the @len bytes at @name, a path if @deep. */
+static bool tenant_of(const struct rule *rule, const char *name, size_t len, bool deep,
+		      char path[TENANT_PATH_MAX + 1], char *why, size_t whylen)
+{
+	size_t at = strlen(rule->path);
+
+	strcpy(path, rule->path);
+	if (!rule->each)
+		return true;
+	if (deep && len && *name == '/')
+		name++, len--;
+	if (at + 1 + len > TENANT_PATH_MAX) {
+		fail(0, why, whylen, "tenant %s/%.80s...: longer than %d bytes", rule->path, name,
+		     TENANT_PATH_MAX);
+		return false;
+	}
+	path[at++] = '/';
+	for (size_t i = 0; i < len; i++)
+		path[at++] = path_char(name[i]) && (deep || name[i] != '/') ? name[i] : '_';
+	path[at] = '\0';
+	return tenant_path_ok(path, why, whylen);
+}
+
+/* The rule with the longest cgroup pattern that matches @path or, unless @whole, one above it; the
+ * last component that the pattern matched to *name. */
+static const struct rule *by_cgroup(const struct rules *r, const char *path, bool whole,
+				    const char **name, size_t *len)
+{
+	const struct rule *best = NULL;
+	size_t best_nr = 0, nr;
+	const char *rest;
+
+	for (size_t i = 0; i < r->nr; i++) {
+		for (size_t p = 0; p < r->rule[i].cgroup.nr; p++) {
+			nr = matches_path(r->rule[i].cgroup.text[p], path, &rest);
+			if (nr <= best_nr || (whole && *rest))
+				continue;
+			best = &r->rule[i];
+			best_nr = nr;
+			*name = rest;
+			while ((*name)[-1] != '/')
+				--*name;
+			*len = (size_t)(rest - *name);
+		}
+	}
+	return best;
+}
+
+/* Whether @rule believes @vm that it has its name. */
+static bool rule_trusts(const struct rule *rule, const struct rules_vm *vm)
+{
+	const char *rest;
+
+	if (vm->libvirt)
+		return true;
+	for (size_t i = 0; vm->uid != (uid_t)-1 && i < rule->nr_owners; i++)
+		if (rule->owners[i] == vm->uid)
+			return true;
+	for (size_t i = 0; vm->cgroup && i < rule->cgroup.nr; i++)
+		if (matches_path(rule->cgroup.text[i], vm->cgroup, &rest))
+			return true;
+	return false;
+}
+
+bool rules_vm(const struct rules *r, const struct rules_vm *vm, char path[TENANT_PATH_MAX + 1],
+	      const struct rule **refused, char *why, size_t whylen)
+{
+	static const struct rule by_metadata = {.each = true};
+	const char *metadata = vm->metadata, *text;
+	const struct rule *found;
+	size_t len;
+
+	*refused = NULL;
+	if (whylen)
+		*why = '\0';
+	if (metadata && !r->nr)
+		return tenant_of(&by_metadata, metadata, strlen(metadata), true, path, why, whylen);
+	/* Metadata names a tenant by its path or by a bare name. */
+	for (size_t i = 0; metadata && i < r->nr; i++)
+		if (any_matches(&r->rule[i].metadata, metadata) ||
+		    (*metadata == '/' && any_matches(&r->rule[i].metadata, metadata + 1)))
+			return tenant_of(&r->rule[i], metadata, strlen(metadata), true, path, why,
+					 whylen);
+	for (size_t i = 0; i < r->nr; i++) {
+		const struct rule *rule = &r->rule[i];
+
+		if (!any_matches(&rule->vm, vm->name))
+			continue;
+		if (rule_trusts(rule, vm)) {
+			*refused = NULL;
+			return tenant_of(rule, vm->name, strlen(vm->name), false, path, why,
+					 whylen);
+		}
+		if (!*refused)
+			*refused = rule;
+	}
+	found = vm->cgroup ? by_cgroup(r, vm->cgroup, false, &text, &len) : NULL;
+	return found && tenant_of(found, text, len, false, path, why, whylen);
+}
+
+const struct rule *rules_cgroup(const struct rules *r, const char *path,
+				char tenant[TENANT_PATH_MAX + 1], char *why, size_t whylen)
+{
+	const struct rule *found;
+	const char *text;
+	size_t len;
+
+	if (whylen)
+		*why = '\0';
+	found = by_cgroup(r, path, true, &text, &len);
+	return found && tenant_of(found, text, len, false, tenant, why, whylen) ? found : NULL;
+}

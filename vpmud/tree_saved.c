@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a vpmud leaves of its VMs to the next one. The file is read as anybody's: what does not fit
+ * is as if it were not there. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vpmud/tree_priv.h"
+
+static bool is_saved(const json_t *saved, const struct tree_vm *v)
+{
+	const char *s = json_string_value(json_object_get(saved, "start"));
+	char start[24];
+
+	snprintf(start, sizeof(start), "%" PRIu64, v->start_time);
+	return json_integer_value(json_object_get(saved, "pid")) == v->pid && s &&
+	       !strcmp(s, start);
+}
+
+const char *tree_saved_text(const struct tree *t, const struct tree_vm *v, const char *key)
+{
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach (json_object_get(t->saved, "vms"), i, o) {
+		if (is_saved(o, v))
+			return json_string_value(json_object_get(o, key));
+	}
+	return NULL;
+}
+
+bool tree_saved_for_another(const struct tree *t, const struct tree_vm *v, const char *name)
+{
+	char proc[32];
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach (json_object_get(t->saved, "vms"), i, o) {
+		const char *s = json_string_value(json_object_get(o, "node"));
+
+		if (!s || strcmp(s, name) || is_saved(o, v))
+			continue;
+		snprintf(proc, sizeof(proc), "/proc/%" JSON_INTEGER_FORMAT,
+			 json_integer_value(json_object_get(o, "pid")));
+		if (!access(proc, F_OK))
+			return true;
+	}
+	return false;
+}
+
+json_t *tree_vm_save(const struct tree_vm *v)
+{
+	json_t *o = json_pack("{s:i, s:o}", "pid", v->pid, "start",
+			      json_sprintf("%" PRIu64, v->start_time));
+
+	/* What is no UTF-8 is left out. */
+	if (v->libvirt)
+		json_object_set_new(o, "kind", json_string("libvirt"));
+	if (v->metadata)
+		json_object_set_new(o, "tenant", json_string(v->metadata));
+	if (v->shared)
+		json_object_set_new(o, "shared", json_string(v->cgroup));
+	if (v->node) {
+		json_object_set_new(o, "name", json_string(v->name));
+		json_object_set_new(o, "node", json_string(v->node->name));
+	}
+	return o;
+}

@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * VMs of a real host as nodes: names, vCPU threads, cgroups of their own. What discovery says comes
+ * from others' processes and is hostile: names are made fit, and a VM that cannot be added is a
+ * note, never an end.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vpmud/tree_priv.h"
+#include "vpmu/util/fail.h"
+
+#define SUFFIX_MAX  14 /* bytes of "@PID.NUMBER" */
+#define OTHERS_STAY 3  /* looks in a row: they take 10 s, */
+#define LOOKS_MAX   64 /* or longer with more VMs than this, each second */
+
+void tree_vm_free(struct tree_vm *vm)
+{
+	if (!vm)
+		return;
+	free(vm->name);
+	free(vm->uuid);
+	free(vm->kind);
+	free(vm->metadata);
+	free(vm->cgroup);
+	free(vm->threads);
+	free(vm->vcpus);
+	free(vm);
+}
+
+static struct tree_vm *find(const struct tree *t, const struct disc_vm *vm)
+{
+	struct tree_vm *v = t->first_vm;
+
+	while (v && (v->pid != vm->pid || v->start_time != vm->start_time))
+		v = v->next;
+	return v;
+}
+
+/* Replace *@field by a copy of @text, which may be NULL. */
+static int set(char **field, const char *text)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	if (text && !copy)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static int take(struct tree_vm *v, const struct disc_vm *vm)
+{
+	struct disc_vcpu *threads = calloc(vm->nr_vcpus + 1, sizeof(*threads));
+
+	if (!threads)
+		return -ENOMEM;
+	if (vm->nr_vcpus)
+		memcpy(threads, vm->vcpus, vm->nr_vcpus * sizeof(*threads));
+	free(v->threads);
+	v->threads = threads;
+	v->nr_threads = vm->nr_vcpus;
+	v->pid = vm->pid;
+	v->start_time = vm->start_time;
+	v->cgroup_id = vm->cgroup_id;
+	v->uid = vm->uid;
+	v->libvirt = !strcmp(vm->kind, "libvirt");
+	return set(&v->name, vm->name) || set(&v->uuid, vm->uuid) || set(&v->kind, vm->kind) ||
+			       set(&v->metadata, vm->tenant) || set(&v->cgroup, vm->cgroup)
+		       ? -ENOMEM
+		       : 0;
+}
+
+/* Until libvirt answers, it is what it was. */
+static int take_saved(const struct tree *t, struct tree_vm *v)
+{
+	const char *kind = tree_saved_text(t, v, "kind");
+
+	v->libvirt |= kind && !strcmp(kind, "libvirt");
+	return v->metadata ? 0 : set(&v->metadata, tree_saved_text(t, v, "tenant"));
+}
+
+static void complain(struct tree *t, const struct tree_vm *v, const char *what, int ret)
+{
+	char line[400];
+
+	fail(0, line, sizeof(line), "VM %.80s, process %d: %s: %s", v->name, v->pid, what,
+	     strerror(-ret));
+	tree_failed(t, line);
+}
+
+/* ---- names and tenants ---------------------------------------------------------------------- */
+
+static bool taken(const struct tree *t, const struct tree_vm *v, const char *name)
+{
+	return tenant_vm_find(t->ts, name) || tree_saved_for_another(t, v, name);
+}
+
+/* A name for the node: the VM's own, with "_" for what node names cannot have. If that is taken,
+ * the process id makes it unique; if somebody has called a VM like that, a number as well. A VM
+ * that a former vpmud knew has the name that it had there, for its counts and rows of sessions do.
+ */
+static void node_name(const struct tree *t, const struct tree_vm *v,
+		      char name[TENANT_VM_NAME_MAX + 1])
+{
+	const char *called = tree_saved_text(t, v, "name"), *had = tree_saved_text(t, v, "node");
+	char *p;
+
+	if (called && had && !strcmp(called, v->name) && tenant_vm_name_ok(had, NULL, 0) &&
+	    !tenant_vm_find(t->ts, had)) {
+		snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", had);
+		return;
+	}
+
+	snprintf(name, TENANT_VM_NAME_MAX + 1, "%s", *v->name ? v->name : "vm");
+	for (p = name; *p; p++) {
+		bool letter = (*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') ||
+			      (*p >= '0' && *p <= '9') || *p == '_';
+
+		if (!letter && (p == name || !strchr(".:@-", *p)))
+			*p = '_';
+	}
+	if (p - name > TENANT_VM_NAME_MAX - SUFFIX_MAX)
+		p = name + TENANT_VM_NAME_MAX - SUFFIX_MAX;
+	for (unsigned int i = 1; taken(t, v, name); i++)
+		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->pid, i);
+}
+
+/* The path of its tenant by the rules; NULL: none. */
+static const char *tenant_path(struct tree *t, struct tree_vm *v, char path[TENANT_PATH_MAX + 1])
+{
+	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
+	const struct rule *refused;
+	char why[300], line[500];
+	bool in = rules_vm(t->rules, &vm, path, &refused, why, sizeof(why));
+
+	v->refused = refused;
+	if (in)
+		return path;
+	if (*why) {
+		fail(0, line, sizeof(line), "VM %.80s: in no tenant: %s", v->name, why);
+		tree_failed(t, line);
+	}
+	return NULL;
+}
+
+/* Not at once: libvirt may be about to say who it is. */
+static void note_refused(struct tree *t, struct tree_vm *v)
+{
+	const struct rules_vm vm = {v->name, v->metadata, v->cgroup, v->libvirt, v->uid};
+	char path[TENANT_PATH_MAX + 1], line[500];
+	const struct rule *r;
+
+	if (!v->refused) {
+		v->refused_for = 0;
+		return;
+	}
+	if (v->refused_for == REFUSED_TENDS || ++v->refused_for < REFUSED_TENDS)
+		return;
+	rules_vm(t->rules, &vm, path, &r, NULL, 0);
+	fail(0, line, sizeof(line),
+	     "VM %.80s, process %d: its name makes it no VM of [tenant %.80s%s]: its user is not "
+	     "in "
+	     "vm_owner, and libvirt does not name the process",
+	     v->name, v->pid, r->path, r->each ? "/*" : "");
+	tree_note(t, line);
+}
+
+/* ---- its cgroup ----------------------------------------------------------------------------- */
+
+/* Whether cgroup @path is @top or below it. */
+static bool within(const char *top, const char *path)
+{
+	size_t n = strlen(top);
+
+	return !strncmp(path, top, n) && (path[n] == '\0' || path[n] == '/');
+}
+
+/* Whether another VM would be charged to who has cgroup @path: one in there, or below, without a
+ * cgroup of its own. */
+static bool has_another(const struct tree *t, const struct tree_vm *v, const char *path)
+{
+	for (const struct tree_vm *o = t->first_vm; o; o = o->next)
+		if (o != v && o->cgroup && within(path, o->cgroup) &&
+		    (!o->whole || !strcmp(path, o->cgroup)))
+			return true;
+	return false;
+}
+
+/* Whether no process but @v's is in its cgroup @path. libvirt may have put all of its threads into
+ * cgroups below, so that none is in that one itself. */
+static bool alone(const struct tree *t, const struct tree_vm *v, const char *path)
+{
+	char file[PATH_MAX];
+	bool others = false, self = false;
+	FILE *f;
+	int pid;
+
+	if (has_another(t, v, path))
+		return false;
+	if (snprintf(file, sizeof(file), "%s%s/cgroup.procs", t->root, path) >= (int)sizeof(file))
+		return false;
+	f = fopen(file, "re");
+	if (!f)
+		return false;
+	while (!others && fscanf(f, "%d", &pid) == 1) {
+		self |= pid == v->pid;
+		others |= pid != v->pid;
+	}
+	others |= ferror(f) != 0;
+	fclose(f);
+	return !others && (self || !strcmp(v->kind, "libvirt"));
+}
+
+/* Whether the VM is to have its cgroup. Who is in there with it for a moment, and is met by chance,
+ * makes no difference once it has it: tree_tend. Another VM does. */
+static bool owns_cgroup(const struct tree *t, const struct tree_vm *v)
+{
+	if (!v->cgroup_id || !v->cgroup || !strcmp(v->cgroup, "/") || v->shared)
+		return false;
+	return v->claimed == v->cgroup_id ? !has_another(t, v, v->cgroup) : alone(t, v, v->cgroup);
+}
+
+/* Let the VM have its cgroup if it is alone in there. libvirt's system daemon gives each domain
+ * one, a user's does not. */
+static void claim_cgroup(struct tree *t, struct tree_vm *v)
+{
+	uint64_t id = v->cgroup_id;
+	int ret;
+
+	if (!owns_cgroup(t, v))
+		id = 0;
+	if (v->claimed && v->claimed != id)
+		tree_unclaim(t, v->claimed, v->node);
+	v->whole = v->whole && v->claimed == id;
+	v->claimed = id;
+	if (!id || v->whole)
+		return;
+	ret = tree_claim(t, id, v->node);
+	v->whole = !ret;
+	v->others = 0;
+	v->unbindable = ret && ret != -EBUSY;
+	if (ret) {
+		v->claimed = 0;
+		if (ret != -EBUSY) /* two VMs share it: their vCPUs are told apart */
+			complain(t, v, "its cgroup is not counted, only its vCPUs", ret);
+	}
+}
+
+/* A VM gets its cgroup when whoever started it has left, and gives it up for good when somebody
+ * stays there: what it is counted by must not depend on when we look. */
+static void look_at_cgroup(struct tree *t, struct tree_vm *v)
+{
+	if (!v->node || v->shared || v->unbindable)
+		return;
+	v->others = v->claimed && !alone(t, v, v->cgroup) ? v->others + 1 : 0;
+	v->shared = v->others == OTHERS_STAY;
+	if (!v->claimed || v->shared)
+		claim_cgroup(t, v);
+}
+
+void tree_tend(struct tree *t)
+{
+	unsigned int left = LOOKS_MAX;
+
+	for (struct tree_vm *v = t->first_vm; v; v = v->next) {
+		note_refused(t, v);
+		if (v->round == t->round || !left)
+			continue;
+		v->round = t->round;
+		look_at_cgroup(t, v);
+		left--;
+	}
+	if (left && ++t->tends == TREE_LOOK) {
+		t->tends = 0;
+		t->round++;
+	}
+}
+
+/* ---- vCPUs ---------------------------------------------------------------------------------- */
+
+static bool same_thread(const struct disc_vcpu *a, const struct disc_vcpu *b)
+{
+	return a->tid == b->tid && a->start_time == b->start_time;
+}
+
+static void bind_vcpu(struct tree *t, struct tree_vm *v, struct tree_vcpu *c)
+{
+	int ret = t->plane.bind_task(node_in(c->node, t->plane.source), c->thread.tid,
+				     c->thread.start_time);
+
+	c->bound = !ret;
+	if (ret && ret != -ESRCH) /* that one has ended meanwhile: removed() or changed() follows */
+		complain(t, v, "a vCPU is not counted", ret);
+}
+
+static void drop_vcpu(struct tree *t, struct tree_vcpu *c)
+{
+	if (c->bound)
+		t->plane.unbind_task(node_in(c->node, t->plane.source), c->thread.tid);
+	tenant_vcpu_remove(c->node);
+}
+
+/* A node for each of the VM's threads, bound to it. */
+static void set_vcpus(struct tree *t, struct tree_vm *v)
+{
+	const struct disc_vcpu *now = v->threads;
+	size_t nr = v->nr_threads;
+	struct tree_vcpu *more = calloc(nr + 1, sizeof(*more));
+	size_t old = 0, kept = 0;
+	char why[300];
+
+	if (!more) {
+		complain(t, v, "its vCPUs are not counted", -ENOMEM);
+		return;
+	}
+	for (size_t i = 0; i < nr; i++) {
+		struct tree_vcpu *c = &more[kept];
+
+		while (old < v->nr_vcpus && v->vcpus[old].thread.index < now[i].index)
+			drop_vcpu(t, &v->vcpus[old++]);
+		c->thread = now[i];
+		if (old < v->nr_vcpus && v->vcpus[old].thread.index == now[i].index) {
+			const struct tree_vcpu *o = &v->vcpus[old++];
+
+			c->node = o->node;
+			c->bound = o->bound && same_thread(&o->thread, &now[i]);
+			if (o->bound && !c->bound)
+				t->plane.unbind_task(node_in(o->node, t->plane.source),
+						     o->thread.tid);
+		} else if (now[i].index < 0 ||
+			   tenant_vcpu_add(t->ts, v->node, (unsigned int)now[i].index, &c->node,
+					   why, sizeof(why))) {
+			tree_failed(t, now[i].index < 0 ? "a vCPU has no number" : why);
+			continue;
+		}
+		kept++;
+		if (!c->bound)
+			bind_vcpu(t, v, c);
+	}
+	while (old < v->nr_vcpus)
+		drop_vcpu(t, &v->vcpus[old++]);
+	free(v->vcpus);
+	v->vcpus = more;
+	v->nr_vcpus = kept;
+}
+
+/* ---- the VM --------------------------------------------------------------------------------- */
+
+/* Make the node, in the tenant that the rules say. */
+static void add_node(struct tree *t, struct tree_vm *v)
+{
+	char path[TENANT_PATH_MAX + 1], name[TENANT_VM_NAME_MAX + 1], why[300];
+	const char *in = tenant_path(t, v, path);
+	struct node *parent = NULL;
+
+	v->tenant = in ? tree_tenant(t, in) : NULL;
+	parent = v->tenant ? v->tenant->node : tenant_find(t->ts, "/host");
+	node_name(t, v, name);
+	if (tenant_vm_add(t->ts, parent, t->plane.source, name, 0, v, &v->node, why, sizeof(why))) {
+		v->node = NULL;
+		tree_failed(t, why);
+		return;
+	}
+	if (v->tenant) {
+		v->tenant->vms++;
+		v->tenant->for_vms = true;
+	}
+}
+
+static void unbind(struct tree *t, struct tree_vm *v)
+{
+	if (v->claimed)
+		tree_unclaim(t, v->claimed, v->node);
+	v->claimed = 0;
+	v->whole = false;
+	for (size_t i = 0; i < v->nr_vcpus; i++)
+		if (v->vcpus[i].bound)
+			t->plane.unbind_task(node_in(v->vcpus[i].node, t->plane.source),
+					     v->vcpus[i].thread.tid);
+	v->nr_vcpus = 0;
+}
+
+/* Remove the node. Its tenant keeps its counts. */
+static void remove_node(struct tree *t, struct tree_vm *v)
+{
+	if (!v->node)
+		return;
+	unbind(t, v);
+	tenant_vm_remove(t->ts, v->node);
+	v->node = NULL;
+	if (v->tenant)
+		v->tenant->vms--;
+	v->tenant = NULL;
+}
+
+static void count(struct tree *t, struct tree_vm *v)
+{
+	if (!v->node)
+		return;
+	set_vcpus(t, v);
+	claim_cgroup(t, v);
+}
+
+/* VM @v has come to cgroup @path, or has left it: others whose cgroup is that one or one above it
+ * may have to give it up, or can have it now. */
+static void claim_again(struct tree *t, const struct tree_vm *v, const char *path)
+{
+	for (struct tree_vm *o = t->first_vm; path && o; o = o->next)
+		if (o != v && o->node && o->cgroup && within(o->cgroup, path))
+			claim_cgroup(t, o);
+}
+
+void tree_vm_added(void *arg, const struct disc_vm *vm)
+{
+	struct tree *t = arg;
+	struct tree_vm *v = calloc(1, sizeof(*v));
+	const char *was;
+
+	if (!v || take(v, vm)) {
+		tree_vm_free(v);
+		tree_failed(t, "VM: out of memory; it is not counted");
+		return;
+	}
+	if (take_saved(t, v))
+		complain(t, v, "its tenant is not known yet", -ENOMEM);
+	was = tree_saved_text(t, v, "shared");
+	v->shared = was && v->cgroup && !strcmp(was, v->cgroup);
+	v->next = t->first_vm;
+	t->first_vm = v;
+	add_node(t, v);
+	count(t, v);
+	claim_again(t, v, v->cgroup);
+}
+
+/* Whether the node's name and tenant are what they would be now. */
+static bool stays(struct tree *t, struct tree_vm *v, bool renamed)
+{
+	char path[TENANT_PATH_MAX + 1];
+	const char *in = tenant_path(t, v, path);
+
+	return v->node && !renamed && !strcmp(in ? in : "/host", v->node->path);
+}
+
+/* Give the VM a new node in the right place. */
+static void move(struct tree *t, struct tree_vm *v)
+{
+	remove_node(t, v);
+	add_node(t, v);
+	count(t, v);
+}
+
+void tree_vms_move(struct tree *t)
+{
+	for (struct tree_vm *v = t->first_vm; v; v = v->next)
+		if (!stays(t, v, false))
+			move(t, v);
+}
+
+void tree_vm_changed(void *arg, const struct disc_vm *vm)
+{
+	struct tree *t = arg;
+	struct tree_vm *v = find(t, vm);
+	char *left;
+	bool renamed;
+
+	if (!v) {
+		tree_vm_added(arg, vm);
+		return;
+	}
+	renamed = strcmp(v->name, vm->name) != 0;
+	left = v->cgroup ? strdup(v->cgroup) : NULL;
+	if ((v->cgroup && !left) || take(v, vm)) {
+		complain(t, v, "it stays as it was", -ENOMEM);
+		free(left);
+		return;
+	}
+	take_saved(t, v);
+	if (left && (!v->cgroup || strcmp(left, v->cgroup)))
+		v->shared = false;
+	if (stays(t, v, renamed))
+		count(t, v);
+	else
+		move(t, v);
+	claim_again(t, v, left);
+	if (v->cgroup && (!left || strcmp(left, v->cgroup)))
+		claim_again(t, v, v->cgroup);
+	free(left);
+}
+
+void tree_vm_removed(void *arg, const struct disc_vm *vm)
+{
+	struct tree *t = arg;
+	struct tree_vm *v = find(t, vm), **link = &t->first_vm;
+
+	if (!v)
+		return;
+	while (*link != v)
+		link = &(*link)->next;
+	*link = v->next;
+	remove_node(t, v);
+	claim_again(t, v, v->cgroup);
+	tree_vm_free(v);
+}
+
+int tree_vm_info(const struct node *vm, json_t *obj)
+{
+	const struct tree_vm *v = vm->user;
+	int bad = 0;
+
+	bad |= json_object_set_new(obj, "state", json_string("running"));
+	bad |= json_object_set_new(obj, "found", json_string(v->kind));
+	bad |= json_object_set_new(obj, "pid", json_integer(v->pid));
+	if (v->uuid)
+		bad |= json_object_set_new(obj, "uuid", json_string(v->uuid));
+	bad |= json_object_set_new(obj, "counted", json_string(v->whole ? "cgroup" : "vcpus"));
+	if (v->cgroup)
+		bad |= json_object_set_new(obj, "cgroup", json_string(v->cgroup));
+	return bad;
+}
+
+struct tree_about tree_vm_about(const struct node *vm)
+{
+	const struct tree_vm *v = vm->user;
+
+	return (struct tree_about){
+		.uuid = v->uuid, .cgroup = v->cgroup, .owner = v->libvirt ? 0 : v->uid};
+}
