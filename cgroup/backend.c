@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane behind service/backend/backend.h: a node is an account of the BPF program, a counting is the
- * sums at its start. Sessions call these. A value must never include what was counted before its
- * attach, and what is missing in it must show in it.
+ * The kernel plane behind service/backend/backend.h: a node is an account of the BPF program, a
+ * counting is the sums at its start. Sessions call these. A value must never include what was
+ * counted before its attach, and what is missing in it must show in it.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records of vCPU threads on the kernel plane: the branches part of service/backend/backend.h. Each
- * captured thread has a perf event (cgroup/sample/branches.h), and its newest records are in the
- * core's task data, where readers of other threads could read them too. A node that is captured has
- * all threads that are bound at or below it captured, those to come included.
+ * Branch records of vCPU threads on the kernel plane: the branches part of
+ * service/backend/backend.h. Each captured thread has a perf event (cgroup/sample/branches.h), and
+ * its newest records are in the core's task data, where readers of other threads could read them
+ * too. A node that is captured has all threads that are bound at or below it captured, those to
+ * come included.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel plane: a source of counts (service/backend/backend.h, plane "kernel") for everything that runs on
- * this host. One perf event for each CPU and distinct key counts; a BPF program at the kernel's
- * context switch charges what it counted to the node of the task that ran. docs/cgroup-counting.md
- * says how, and what is exact.
+ * The kernel plane: a source of counts (service/backend/backend.h, plane "kernel") for everything
+ * that runs on this host. One perf event for each CPU and distinct key counts; a BPF program at the
+ * kernel's context switch charges what it counted to the node of the task that ran.
+ * docs/cgroup-counting.md says how, and what is exact.
  *
  * The daemon makes one plane, and says which cgroups and tasks run in which node. All functions:
  * control thread. Errors are negative errno. Nothing is attached to the kernel while nobody counts.
@@ -27,7 +27,7 @@ struct kernel_opts {
 	/* Another process uses the pins, also after so many looks: waits, and says whether to look
 	 * again; NULL: no. */
 	bool (*busy)(unsigned int times);
-	bool isolated;	     /* also interrupt isolated and nohz_full CPUs */
+	bool isolated;			     /* also interrupt isolated and nohz_full CPUs */
 	unsigned int leave_counters;	     /* general counters of each CPU that are not used */
 	unsigned int counters;		     /* how many a CPU has; 0: as the platform says */
 	const struct kernel_sys *sys;	     /* NULL: the real kernel; tests give a fake */

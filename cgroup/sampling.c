@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples of nodes: the sampling part of service/backend/backend.h on the kernel plane. Events sample whole
- * CPUs (cgroup/sample/events.h); each sample is given to the samplings whose node it ran in or
- * below. What a sampled node counted is counted as any session's keys are.
+ * Samples of nodes: the sampling part of service/backend/backend.h on the kernel plane. Events
+ * sample whole CPUs (cgroup/sample/events.h); each sample is given to the samplings whose node it
+ * ran in or below. What a sampled node counted is counted as any session's keys are.
  */
 #include <errno.h>
 #include <stdlib.h>

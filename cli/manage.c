@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu attach, detach, tenant, vm, pause, resume, reload, quit: requests that change something. Apart from
- * detach, which shows the final counts, they print nothing when they work.
+ * vpmu attach, detach, tenant, vm, pause, resume, reload, quit: requests that change something.
+ * Apart from detach, which shows the final counts, they print nothing when they work.
  */
 #include <stdio.h>
 #include <stdlib.h>

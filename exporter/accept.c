@@ -90,8 +90,7 @@ enum expo_form accept_form(const char *accept)
 		if (is(it.name, "application/openmetrics-text") &&
 		    (!it.version.len || is(it.version, "1.0.0")))
 			open = it.q > open ? it.q : open;
-		else if (is(it.name, "text/plain") &&
-			 (!it.version.len || is(it.version, "0.0.4")))
+		else if (is(it.name, "text/plain") && (!it.version.len || is(it.version, "0.0.4")))
 			text = it.q > text ? it.q : text;
 	}
 	return open && open >= text ? EXPO_OPENMETRICS : EXPO_TEXT;

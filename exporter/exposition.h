@@ -38,8 +38,8 @@ void expo_family(struct expo *e, const char *name, enum expo_type type, const ch
 
 /*
  * expo_label - append label @name with value @value to the @len bytes at @buf, of which *used are
- * in use; the value is escaped, with ? for what may not be shown (vpmu/util/utf8.h). False: it does not fit,
- * and nothing was appended. Pure.
+ * in use; the value is escaped, with ? for what may not be shown (vpmu/util/utf8.h). False: it does
+ * not fit, and nothing was appended. Pure.
  */
 bool expo_label(char *buf, size_t len, size_t *used, const char *name, const char *value);
 

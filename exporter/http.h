@@ -19,8 +19,9 @@
 #define HTTP_SLOW_SEC	     30	   /* for a request and its answer, or for a silence */
 #define HTTP_SHARE_MS	     1000  /* a text is served for so long */
 #define HTTP_ASK_SEC	     15	   /* vpmud answers within this time */
-#define HTTP_TEXTS_MAX	     16 /* texts at a time; from half of them on who reads the oldest is cut off */
-#define HTTP_MEMORY_MAX	     (1ull << 30) /* of the process */
+#define HTTP_TEXTS_MAX                                                                             \
+	16 /* texts at a time; from half of them on who reads the oldest is cut off */
+#define HTTP_MEMORY_MAX (1ull << 30) /* of the process */
 /* What the processes run as if vpmud is root: a user that has no other processes, so that none can
  * stop them. The number is for hosts without that user: it is one that no distribution and no
  * service manager gives away, and that is in the range of a container's users. */

@@ -17,8 +17,8 @@
 #define METRICS_SESSION_VMS	"vpmud.metrics.vms"
 #define METRICS_SESSION_TENANTS "vpmud.metrics.tenants"
 
-/* What is known of a VM; strings that live until the tree changes, or NULL. @owner: VMs of one owner
- * share what room there is for VMs; those of 0, the host itself, come first. */
+/* What is known of a VM; strings that live until the tree changes, or NULL. @owner: VMs of one
+ * owner share what room there is for VMs; those of 0, the host itself, come first. */
 struct metrics_about {
 	const char *uuid, *cgroup;
 	uint64_t owner;

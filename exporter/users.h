@@ -18,8 +18,9 @@ struct users;
 
 /*
  * users_read - the users of the file at @path. -EINVAL: a line is none, or the hash is of a method
- * that this host does not have or that is too weak; -EPERM: others may write to the file; others: what open
- * says. One line to @err. users_text - the same of the @len bytes at @text, called @name. users_free
+ * that this host does not have or that is too weak; -EPERM: others may write to the file; others:
+ * what open says. One line to @err. users_text - the same of the @len bytes at @text, called @name.
+ * users_free
  * - NULL is fine.
  */
 int users_read(const char *path, struct users **out, char *err, size_t errlen);

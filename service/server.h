@@ -29,12 +29,12 @@
 #define SERVER_CLIENTS_TENANT  24
 #define SERVER_CLIENTS_READERS 48
 #define SERVER_CLIENTS_OTHERS  56
-#define SERVER_IDLE_MS	   1000	      /* a client this long silent may be dropped for a new one */
-#define SERVER_PENDING_MAX (64 << 20) /* bytes of answers not yet read, over all clients */
+#define SERVER_IDLE_MS	       1000 /* a client this long silent may be dropped for a new one */
+#define SERVER_PENDING_MAX     (64 << 20) /* bytes of answers not yet read, over all clients */
 /* Of these, what leaves room for answers to root and the server's user. */
 #define SERVER_PENDING_OTHERS (SERVER_PENDING_MAX / 8 * 7)
-#define SERVER_SLOW_SEC	   10	      /* a client that reads nothing for this long is dropped */
-#define SERVER_LOST_SEC	   300	      /* a named session stays so long after its connection's end */
+#define SERVER_SLOW_SEC	      10  /* a client that reads nothing for this long is dropped */
+#define SERVER_LOST_SEC	      300 /* a named session stays so long after its connection's end */
 
 struct server;
 struct later;
@@ -123,9 +123,9 @@ char *server_dispatch(struct server *s, const char *line, size_t len);
 
 /*
  * A server whose counts outlive it: session_save.h. server_sessions - its sessions, to save and to
- * restore them. server_profiles - its profiles, to look at. server_leave - the end of a server whose sessions the next one goes on with: say
- * farewell to the clients, whose sessions without a name end, and remove the socket. Nothing but
- * the end of the process may follow.
+ * restore them. server_profiles - its profiles, to look at. server_leave - the end of a server
+ * whose sessions the next one goes on with: say farewell to the clients, whose sessions without a
+ * name end, and remove the socket. Nothing but the end of the process may follow.
  */
 struct sessions;
 struct profiles;

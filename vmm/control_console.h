@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* console-read and console-write of vpmu-vmm's control socket (docs/protocol.md), and what `list` says of a VM's
- * console. machine_vm.user is the console, or NULL (a test without consoles). Control thread. */
+/* console-read and console-write of vpmu-vmm's control socket (docs/protocol.md), and what `list`
+ * says of a VM's console. machine_vm.user is the console, or NULL (a test without consoles).
+ * Control thread. */
 #ifndef VMM_CONTROL_CONSOLE_H
 #define VMM_CONTROL_CONSOLE_H
 

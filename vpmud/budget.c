@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What `vpmu check` and the metrics show of hardware counters; see budget.h. What is not known is said to be so.
+/* What `vpmu check` and the metrics show of hardware counters; see budget.h. What is not known is
+ * said to be so.
  */
 #include <stdio.h>
 

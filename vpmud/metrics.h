@@ -21,9 +21,9 @@ bool vmetrics_listen_ok(const char *listen);
 /*
  * vmetrics_create - listen, and make the HTTP process, if @c says so. @listen_fd: not 0, a socket
  * that listens already (socket activation), instead of c->listen; it is taken. @gid: the group that
- * may use a Unix socket, or -1. Early: before threads, and while all rights are there. NULL in *@out
- * if there is no section. -errno, one line to @err. vmetrics_destroy - before the rest of vpmud;
- * NULL is fine.
+ * may use a Unix socket, or -1. Early: before threads, and while all rights are there. NULL in
+ * *@out if there is no section. -errno, one line to @err. vmetrics_destroy - before the rest of
+ * vpmud; NULL is fine.
  */
 int vmetrics_create(const struct metrics_config *c, int listen_fd, gid_t gid, struct vmetrics **out,
 		    char *err, size_t errlen);

@@ -110,8 +110,7 @@ int metrics_listen(const char *where, gid_t gid, int *out, char **file, char *er
 			ret = -ENOMEM;
 			goto out;
 		}
-		if (chmod(*file, 0660) ||
-		    (gid != (gid_t)-1 && chown(*file, (uid_t)-1, gid))) {
+		if (chmod(*file, 0660) || (gid != (gid_t)-1 && chown(*file, (uid_t)-1, gid))) {
 			ret = -errno;
 			goto out;
 		}

@@ -8,8 +8,8 @@
 
 /*
  * metrics_listen - a socket that listens at @where (vmetrics_listen_ok). A Unix socket replaces one
- * that nobody listens at, is for its owner and the group @gid (-1: the process's), and *@file is its
- * path, to remove it: the caller frees that. -errno and one line to @err.
+ * that nobody listens at, is for its owner and the group @gid (-1: the process's), and *@file is
+ * its path, to remove it: the caller frees that. -errno and one line to @err.
  */
 int metrics_listen(const char *where, gid_t gid, int *fd, char **file, char *err, size_t errlen);
 

@@ -80,8 +80,8 @@ void peers_fresh_cancel(struct peers_fresh *f);
 /* peers_register - the commands of vpmu-vmm that are passed on to it. */
 int peers_register(struct peers *p, struct server *s);
 
-/* peers_compared - for struct server_opts: add to the answer of `conservation` what the servers have
- * said, and which have not. -ENOMEM. */
+/* peers_compared - for struct server_opts: add to the answer of `conservation` what the servers
+ * have said, and which have not. -ENOMEM. */
 int peers_compared(const struct peers *p, json_t *resp);
 
 /* peers_check - a row of `check` for each server and for each place that cannot be used. */

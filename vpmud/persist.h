@@ -18,8 +18,8 @@ struct keep;
  * NULL: nowhere, and @note gets a line if nobody asked for that. */
 const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *line));
 
-/* keep_busy - for kernel_opts: wait for a vpmud that was killed, which has the pins until the kernel
- * has closed its events. */
+/* keep_busy - for kernel_opts: wait for a vpmud that was killed, which has the pins until the
+ * kernel has closed its events. */
 bool keep_busy(unsigned int times);
 
 /*

@@ -312,9 +312,9 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 }
 
 /*
- * What the kernel has (features.c finds out): the program for each needs no instruction to ask. In all
- * but ANY the map of CPUs is one element, so that its address is in the program; features.c puts it
- * there.
+ * What the kernel has (features.c finds out): the program for each needs no instruction to ask. In
+ * all but ANY the map of CPUs is one element, so that its address is in the program; features.c
+ * puts it there.
  */
 enum kind {
 	ANY,	/* whatever it has */

@@ -200,8 +200,8 @@ enum kp_flushing {
 _Static_assert(sizeof(struct kp_cpu) <= KP_CPU_BYTES, "a CPU's element is too small");
 _Static_assert(KP_NEAR * sizeof(struct kp_cell) <= KP_NEAR_MASK, "near cells are out of reach");
 
-/* For features.c: the sections of the programs, and a constant in their instructions that it replaces by
- * a mask of CPU numbers. */
+/* For features.c: the sections of the programs, and a constant in their instructions that it
+ * replaces by a mask of CPU numbers. */
 #define KP_SEC_SWITCH "vpmu_switch"
 #define KP_SEC_FLUSH  "vpmu_flush"
 #define KP_SEC_MOVE   "vpmu_move"	/* by fentry */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libvpmu's core behind service/backend/backend.h: a node is an account, a counting is an array of consumers,
- * a sampling is a sampler. The VMM creates it; cgroup/ calls it through the operations below.
- * Control thread, but for take_sample. It must never let two hosts meet: a list, a node and its
- * parent are of one source.
+ * libvpmu's core behind service/backend/backend.h: a node is an account, a counting is an array of
+ * consumers, a sampling is a sampler. The VMM creates it; cgroup/ calls it through the operations
+ * below. Control thread, but for take_sample. It must never let two hosts meet: a list, a node and
+ * its parent are of one source.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
  * A tenant is a cgroup2 directory if the server was given a cgroup root (its id is the cgroup id);
  * otherwise it is a plain path with an id of our own.
  *
- * The tree has one or more sources of counts (service/backend/backend.h), one per plane. A VM and its vCPUs are
- * counted by one source. A tenant is counted by each source that has, or once had, a VM at or below
- * it; "/" and "/host" are counted by all. How a source counts is not known here.
+ * The tree has one or more sources of counts (service/backend/backend.h), one per plane. A VM and
+ * its vCPUs are counted by one source. A tenant is counted by each source that has, or once had, a
+ * VM at or below it; "/" and "/host" are counted by all. How a source counts is not known here.
  *
  * All functions: control thread (one at a time). Errors are negative errno.
  */

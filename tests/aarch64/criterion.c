@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * main() of the unit tests where Criterion does not run: see criterion/criterion.h. Prints the
- * lines of Criterion that ./check counts. Arguments: --filter SUITE/NAME with * and ?, and @(A|B); --verbose is
- * fine.
+ * lines of Criterion that ./check counts. Arguments: --filter SUITE/NAME with * and ?, and @(A|B);
+ * --verbose is fine.
  */
 #include <fnmatch.h>
 #include <stdarg.h>

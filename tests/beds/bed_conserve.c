@@ -139,8 +139,8 @@ Test(bed_conserve, more_keys_than_counters)
 					     "arm::r23:GH",
 					     "arm::r24:GH",
 #else
-					      "branches:GH",
-					      "branches:uGH",
+					     "branches:GH",
+					     "branches:uGH",
 #endif
 					     NULL};
 	struct tenants t;

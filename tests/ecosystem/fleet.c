@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu-fleet: many hosts that are not there, for a real Prometheus, and clients as they should not be.
+ * vpmu-fleet: many hosts that are not there, for a real Prometheus, and clients as they should not
+ * be.
  *
  *   vpmu-fleet config PORT HOSTS SECONDS     a configuration of Prometheus that scrapes them
- *   vpmu-fleet serve PORT HOSTS VMS EVENTS   a vpmud's text for GET /HOST/metrics, by the writer that
- *                                            vpmud has; each read of it has greater counts
- *   vpmu-fleet slow PORT CLIENTS             each sends a byte of a request every half second; prints
- *                                            how many the server has cut off, at the end of the last
- *   vpmu-fleet idle PORT CLIENTS             the same, but they send nothing
+ *   vpmu-fleet serve PORT HOSTS VMS EVENTS   a vpmud's text for GET /HOST/metrics, by the writer
+ * that vpmud has; each read of it has greater counts vpmu-fleet slow PORT CLIENTS             each
+ * sends a byte of a request every half second; prints how many the server has cut off, at the end
+ * of the last vpmu-fleet idle PORT CLIENTS             the same, but they send nothing
  *
  * docs/fleet.md has results. Only tests and measurements use it: it is a poor HTTP server.
  */
@@ -121,8 +121,11 @@ static void sum_families(struct expo *e, const char *what, unsigned int tenants,
 	snprintf(counts, sizeof(counts), "vpmu_%s_events", what);
 	snprintf(running, sizeof(running), "vpmu_%s_events_running_seconds", what);
 	for (int f = 0; f < 3; f++) {
-		expo_family(e, f == 0 ? run : f == 1 ? counts : running, EXPO_COUNTER,
-			    f == 1 ? NULL : "seconds", "Sums.");
+		expo_family(e,
+			    f == 0   ? run
+			    : f == 1 ? counts
+				     : running,
+			    EXPO_COUNTER, f == 1 ? NULL : "seconds", "Sums.");
 		for (unsigned int t = 0; t < (tenants ? tenants : 1); t++) {
 			snprintf(name, sizeof(name), "/t%u", t);
 			for (unsigned int i = 0; i < (f ? events : 1); i++) {

@@ -63,7 +63,7 @@ static int new_machine(struct emu_side *s, unsigned int vcpus, enum vendor vendo
 	emu_side_fini(s);
 	vendor_leaf0(vendor, &cpuid[0]);
 	rc = emu_side_init(s, vcpus, native.shm->pool, cpuid, 2 + GEN_CPUID_LEAVES, why,
-			    sizeof(why));
+			   sizeof(why));
 	if (rc)
 		fprintf(stderr, "difftest: %s\n", why);
 	return rc;
@@ -123,9 +123,9 @@ static bool went_wild(const struct dt_seq *q, const struct dt_result *soft)
  * go, @b (may be NULL) in slices. @c (may be NULL) is of the other vendor: a case that ends
  * differently on @a and @c is not compared with the CPU. @w runs it with --warm.
  */
-static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
-			    struct emu_side *a, struct emu_side *b, struct emu_side *c,
-			    struct emu_side *w, char *why, size_t why_len)
+static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat, struct emu_side *a,
+			    struct emu_side *b, struct emu_side *c, struct emu_side *w, char *why,
+			    size_t why_len)
 {
 	struct soft_counts ca, cb;
 	struct path_counts p;

@@ -19,7 +19,7 @@ static int map(struct emu_side *s, uint32_t va, size_t bytes, uint64_t bits, uin
 }
 
 int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
-		   const struct kvm_cpuid_entry2 *cpuid, size_t n, char *why, size_t why_len)
+		  const struct kvm_cpuid_entry2 *cpuid, size_t n, char *why, size_t why_len)
 {
 	int rc;
 
@@ -280,8 +280,8 @@ static void warm_up(struct emu_side *s)
 	soft_host(v, DT_STACK, SOFT_ACC_W | SOFT_ACC_U);
 }
 
-void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices,
-		   struct dt_result *r, struct soft_counts *counts)
+void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, struct dt_result *r,
+		  struct soft_counts *counts)
 {
 	const uint64_t slot = s->code + (c->slot - DT_CODE);
 	struct vpmu_soft_tally before = s->tally;

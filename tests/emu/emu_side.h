@@ -29,7 +29,7 @@ struct soft_counts {
  * decoded in two ways: for one vCPU, and for several. @cpuid: @n entries the guest sees. 0 or
  * -errno, @why. */
 int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
-		   const struct kvm_cpuid_entry2 *cpuid, size_t n, char *why, size_t why_len);
+		  const struct kvm_cpuid_entry2 *cpuid, size_t n, char *why, size_t why_len);
 void emu_side_fini(struct emu_side *s);
 
 /*
@@ -40,7 +40,7 @@ void emu_side_fini(struct emu_side *s);
  */
 #define SOFT_SIDE_WARM UINT64_MAX
 void emu_side_load(struct emu_side *s, const struct dt_case *c, unsigned int n);
-void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices,
-		   struct dt_result *r, struct soft_counts *counts);
+void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, struct dt_result *r,
+		  struct soft_counts *counts);
 
 #endif

@@ -72,7 +72,7 @@ static struct {
 		uint8_t ring[FAKE_RING]; /* behind the page */
 		bool throttled;		 /* it counts nothing, while its running time goes on */
 		uint64_t counter;	 /* of 48 bits */
-		int sig;	  /* for tid at an overflow; 0: not asked for */
+		int sig;		 /* for tid at an overflow; 0: not asked for */
 		uint64_t period, left;
 	} ev[FAKE_FDS];
 	struct {

@@ -159,7 +159,8 @@ Test(domxml, it_ends_at_the_first_error)
 	char *xml = malloc(2 << 20), *p = xml, err[256];
 	struct domxml x;
 
-	p += sprintf(p, "<domain><n></n '><x"); /* the limits see a text in quotes that does not end */
+	p += sprintf(p,
+		     "<domain><n></n '><x"); /* the limits see a text in quotes that does not end */
 	for (unsigned int i = 0; i < 120000; i++)
 		p += sprintf(p, " a%u=\"\"", i);
 	strcpy(p, "/></domain>");

@@ -496,8 +496,9 @@ Test(soft_exec, an_instruction_outside_the_list_is_named)
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
-	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the soft machine's list: f2 0f 7c c1 "
-					    "(haddps xmm0, xmm1) at rip 0x200003");
+	cr_assert_str_eq(b.run.u.error.msg,
+			 "instruction outside the soft machine's list: f2 0f 7c c1 "
+			 "(haddps xmm0, xmm1) at rip 0x200003");
 	bed_stop(&b);
 }
 

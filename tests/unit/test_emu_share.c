@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A stress of shared translated code (vmm/emu/jit/jit_part.c): threads take turns on the vCPUs of many
- * VMs. All the time programs begin and end, so code memory is given back, becomes zeros, and is
- * written again, while other threads execute what is beside it. Each program must end as it does in
- * the interpreter. VPMU_STRESS_PROGRAMS is how many programs run; few of them in the usual tests.
+ * A stress of shared translated code (vmm/emu/jit/jit_part.c): threads take turns on the vCPUs of
+ * many VMs. All the time programs begin and end, so code memory is given back, becomes zeros, and
+ * is written again, while other threads execute what is beside it. Each program must end as it does
+ * in the interpreter. VPMU_STRESS_PROGRAMS is how many programs run; few of them in the usual
+ * tests.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * service/backend/core.c: the contract of service/backend/backend.h on libvpmu's core. Removal of a node cannot
- * fail and folds exactly, also without memory (malloc is wrapped: see CMakeLists.txt).
+ * service/backend/core.c: the contract of service/backend/backend.h on libvpmu's core. Removal of a
+ * node cannot fail and folds exactly, also without memory (malloc is wrapped: see CMakeLists.txt).
  */
 #include <errno.h>
 

@@ -26,9 +26,9 @@ struct rdpmc_sites {
  * rdpmc_find - all RDPMC instructions of unpacked kernel @img, which boot_linux.check has accepted.
  * Two things must be true of each: code that is decoded from different starts before it meets it as
  * an instruction, and SHL RDX,32 follows, as in the kernel's native_read_pmc(). 0, also if there is
- * none. -ENOEXEC and one line in @err: bytes of a section of code for which only one is true, so that
- * nobody can tell; one that the kernel copies elsewhere (.altinstr_replacement); or too many. Takes
- * some 10 ms. Pure.
+ * none. -ENOEXEC and one line in @err: bytes of a section of code for which only one is true, so
+ * that nobody can tell; one that the kernel copies elsewhere (.altinstr_replacement); or too many.
+ * Takes some 10 ms. Pure.
  */
 int rdpmc_find(const struct image *img, struct rdpmc_sites *out, char *err, size_t errlen);
 

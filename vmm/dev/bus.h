@@ -35,8 +35,8 @@ struct bus {
 
 /*
  * bus_claim - from now on @dev answers at @base .. @base + @bytes - 1. -EBUSY: another device that
- * takes accesses of one of its sizes is there; -ENOSPC: more than BUS_RANGES_MAX ranges; -EINVAL: no
- * addresses, or beyond 2^64. @ops and @dev are borrowed for as long as the bus is used.
+ * takes accesses of one of its sizes is there; -ENOSPC: more than BUS_RANGES_MAX ranges; -EINVAL:
+ * no addresses, or beyond 2^64. @ops and @dev are borrowed for as long as the bus is used.
  */
 int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_device *ops,
 	      void *dev);

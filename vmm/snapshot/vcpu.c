@@ -11,9 +11,9 @@
 #include "vpmu/util/fail.h"
 #include "vmm/snapshot/priv.h"
 
-#define TAG_REGS   0x53474552u /* "REGS" */
-#define TAG_SREGS  0x47455253u /* "SREG" */
-#define TAG_EXIT   0x54495845u /* "EXIT" */
+#define TAG_REGS  0x53474552u /* "REGS" */
+#define TAG_SREGS 0x47455253u /* "SREG" */
+#define TAG_EXIT  0x54495845u /* "EXIT" */
 
 static int bad(const struct vcpu *v, const char *what, char *err, size_t errlen)
 {

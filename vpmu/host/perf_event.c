@@ -96,9 +96,9 @@ static clockid_t thread_clock(int tid)
 }
 
 /*
- * The time of a thread is a system call, and one exit of a vCPU asks for it several times. An answer
- * stands for so many ticks of the TSC, one or two microseconds: it is late by no more than that, and
- * the next answer makes up for it.
+ * The time of a thread is a system call, and one exit of a vCPU asks for it several times. An
+ * answer stands for so many ticks of the TSC, one or two microseconds: it is late by no more than
+ * that, and the next answer makes up for it.
  */
 #define SAME_TICKS 4000
 

@@ -32,8 +32,8 @@ void domxml_init(void);
 /*
  * domxml_parse - fill *@out from the @len bytes at @xml. The tenant is the text of our element; or
  * else "/" and the UUID of the project that Nova says the instance belongs to. Returns 0;
- * -EINVAL: not a domain with a name and a UUID, or too much of it; -ENOMEM. With 0 the line @err may say why a tenant
- * that is there is not accepted; it is empty otherwise.
+ * -EINVAL: not a domain with a name and a UUID, or too much of it; -ENOMEM. With 0 the line @err
+ * may say why a tenant that is there is not accepted; it is empty otherwise.
  */
 int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, size_t errlen);
 

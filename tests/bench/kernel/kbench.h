@@ -75,8 +75,8 @@ void who_stop(void);
 
 void bench_switch(enum work work, unsigned int rounds, const unsigned int *tenants, unsigned int nr,
 		  int cpu);
-/* A play of two cgroups on @cpu while this process calls @read_all (NULL: nothing) ten times a second
- * on another one. */
+/* A play of two cgroups on @cpu while this process calls @read_all (NULL: nothing) ten times a
+ * second on another one. */
 double beside(void (*read_all)(void *arg), void *arg, int cpu);
 void bench_scrape(unsigned int rounds, unsigned int vms, int cpu);
 void bench_read(unsigned int rounds, unsigned int vms, int cpu);

@@ -10,9 +10,9 @@
  *                     switch|scale|read|scrape
  *
  * switch compares; read says what reading 1,000 VMs with 8 keys costs, and what a switch costs
- * meanwhile; scrape says the same of the metrics' text, and its sizes; scale opens and reads 10,000 tenants. --yield: tasks yield instead of passing a byte.
- * docs/performance.md has results. It never judges: the exit status is 0, or 77 where it cannot
- * run.
+ * meanwhile; scrape says the same of the metrics' text, and its sizes; scale opens and reads 10,000
+ * tenants. --yield: tasks yield instead of passing a byte. docs/performance.md has results. It
+ * never judges: the exit status is 0, or 77 where it cannot run.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Accounts: who is charged. A tree: host root > tenants > VMs > vCPUs.
  *
  * What a vCPU does is charged to its account and to all above it, where somebody counts it.
- * service/tenant makes an account per tenant, VM and vCPU. The delta rule itself is in charge.h, the
- * sums are in account.c, the memory of counts is in cell.c.
+ * service/tenant makes an account per tenant, VM and vCPU. The delta rule itself is in charge.h,
+ * the sums are in account.c, the memory of counts is in cell.c.
  */
 #ifndef VPMU_ACCOUNT_H
 #define VPMU_ACCOUNT_H

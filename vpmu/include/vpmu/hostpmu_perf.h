@@ -112,14 +112,14 @@ struct vpmu_hostpmu_perf {
 		bool armed;
 		vpmu_key_t key;
 		struct vpmu_perf_event event;
-		uint64_t base;	      /* first value read after the bind */
-		uint64_t last;	      /* last value read */
-		uint64_t base_gap_ns; /* enabled - running of the event at the first reading */
-		uint64_t gap_ns;      /* since then without a count, as of the last good reading */
+		uint64_t base;	       /* first value read after the bind */
+		uint64_t last;	       /* last value read */
+		uint64_t base_gap_ns;  /* enabled - running of the event at the first reading */
+		uint64_t gap_ns;       /* since then without a count, as of the last good reading */
 		uint64_t throttled_ns; /* part of that: stopped by throttling */
-		uint64_t running_ns;  /* of the event, in the last good reading */
-		uint64_t seen_ns;     /* now() behind that reading */
-		uint64_t bind;	      /* binds when it was bound */
+		uint64_t running_ns;   /* of the event, in the last good reading */
+		uint64_t seen_ns;      /* now() behind that reading */
+		uint64_t bind;	       /* binds when it was bound */
 	} ctr[VPMU_MAX_CTRS];
 	/* Alarms of what is counted by the TSC, from the first one on. */
 	struct {

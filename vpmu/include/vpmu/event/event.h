@@ -44,8 +44,8 @@ int vpmu_key_from_attr(const struct perf_event_attr *attr, vpmu_key_t *key);
 int vpmu_event_parse(const char *name, enum vpmu_space raw_space, vpmu_key_t *key, char *err,
 		     size_t errlen);
 
-/* vpmu_event_host_too - @key of @name, as vpmu_event_parse gave it, but counted in guests and in the
- * host unless @name says where. Any thread. */
+/* vpmu_event_host_too - @key of @name, as vpmu_event_parse gave it, but counted in guests and in
+ * the host unless @name says where. Any thread. */
 vpmu_key_t vpmu_event_host_too(const char *name, vpmu_key_t key);
 
 /*
