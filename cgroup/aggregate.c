@@ -15,7 +15,7 @@
 #define TRIES 8
 
 struct pass {
-	const struct kernel_plane *k;
+	const struct bpf_backend *k;
 	unsigned int cpu;
 	unsigned int nr;		   /* slots */
 	unsigned int slot[VPMU_MAX_SLOTS]; /* nr of them, ascending */
@@ -114,7 +114,7 @@ static void find_slots(struct pass *p, const struct sums *list)
 	}
 }
 
-void sums_take(const struct kernel_plane *k, struct sums *list)
+void sums_take(const struct bpf_backend *k, struct sums *list)
 {
 	struct pass p = {.k = k};
 	struct sums *s;

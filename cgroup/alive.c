@@ -25,7 +25,7 @@
 
 /* A program that returns the lower half of the time, in ns, for which the event with the number
  * that is its argument has been switched on; 0: there is none. */
-int alive_init(struct kernel_plane *k)
+int alive_init(struct bpf_backend *k)
 {
 	const struct bpf_insn insns[] = {
 		/* r2 = *(u64 *)r1 */
@@ -52,7 +52,7 @@ int alive_init(struct kernel_plane *k)
 	return k->alive < 0 ? -errno : 0;
 }
 
-uint64_t alive_dead(const struct kernel_plane *k, unsigned int cpu)
+uint64_t alive_dead(const struct bpf_backend *k, unsigned int cpu)
 {
 	uint32_t first[VPMU_MAX_SLOTS], again;
 	uint64_t dead = 0;
@@ -75,7 +75,7 @@ uint64_t alive_dead(const struct kernel_plane *k, unsigned int cpu)
 	return dead;
 }
 
-void alive_exit(struct kernel_plane *k)
+void alive_exit(struct bpf_backend *k)
 {
 	if (k->alive >= 0)
 		close(k->alive);

@@ -29,7 +29,7 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static struct vmm *vmm_find(const struct kernel_plane *k, pid_t pid)
+static struct vmm *vmm_find(const struct bpf_backend *k, pid_t pid)
 {
 	const struct vmm key = {.pid = pid};
 	struct vmm **v = tfind(&key, &k->whose.vmms, by_pid);
@@ -37,13 +37,13 @@ static struct vmm *vmm_find(const struct kernel_plane *k, pid_t pid)
 	return v ? *v : NULL;
 }
 
-bool whose_vmm(const struct kernel_plane *k, pid_t pid)
+bool whose_vmm(const struct bpf_backend *k, pid_t pid)
 {
 	return vmm_find(k, pid);
 }
 
 /* The number of the process that task @tid is of; 0: it is gone. */
-static pid_t process_of(const struct kernel_plane *k, pid_t tid)
+static pid_t process_of(const struct bpf_backend *k, pid_t tid)
 {
 	char path[256], line[256];
 	int pid = 0;
@@ -60,7 +60,7 @@ static pid_t process_of(const struct kernel_plane *k, pid_t tid)
 }
 
 /* Without memory the process's other threads are shown as those of any process. */
-void whose_task(struct kernel_plane *k, struct binding *b)
+void whose_task(struct bpf_backend *k, struct binding *b)
 {
 	struct vmm *v;
 
@@ -83,7 +83,7 @@ void whose_task(struct kernel_plane *k, struct binding *b)
 	v->tasks++;
 }
 
-void whose_task_gone(struct kernel_plane *k, struct binding *b)
+void whose_task_gone(struct bpf_backend *k, struct binding *b)
 {
 	struct vmm *v = b->pid ? vmm_find(k, b->pid) : NULL;
 
@@ -94,7 +94,7 @@ void whose_task_gone(struct kernel_plane *k, struct binding *b)
 	free(v);
 }
 
-void whose_begin(struct kernel_plane *k)
+void whose_begin(struct bpf_backend *k)
 {
 	for (uint32_t i = 0; i < k->nr_accounts; i++)
 		for (struct binding *b = k->nodes[i] ? k->nodes[i]->bound : NULL; b; b = b->next)
@@ -105,14 +105,14 @@ void whose_begin(struct kernel_plane *k)
 /* ---- cgroups ----------------------------------------------------------------------------------
  */
 
-void whose_forget(struct kernel_plane *k)
+void whose_forget(struct bpf_backend *k)
 {
 	if (k->samplings)
 		memset(k->whose.cache, 0, sizeof(k->whose.cache));
 }
 
 /* Where cgroup2 is mounted. */
-static const char *root_of(struct kernel_plane *k)
+static const char *root_of(struct bpf_backend *k)
 {
 	char path[256], buf[4096];
 	struct mntent m;
@@ -132,7 +132,7 @@ static const char *root_of(struct kernel_plane *k)
 }
 
 /* The cgroup2 directory of task @tid. False: the task is gone. */
-static bool directory_of(struct kernel_plane *k, uint32_t tid, char dir[8192])
+static bool directory_of(struct bpf_backend *k, uint32_t tid, char dir[8192])
 {
 	char path[256], line[4096];
 	const char *root = root_of(k);
@@ -154,7 +154,7 @@ static bool directory_of(struct kernel_plane *k, uint32_t tid, char dir[8192])
 
 /* The node of the cgroup @dir or of the nearest ancestor that has one, else `other`. *id: of @dir
  * itself. NULL: it is gone. */
-static struct knode *node_of(struct kernel_plane *k, char *dir, uint64_t *id)
+static struct knode *node_of(struct bpf_backend *k, char *dir, uint64_t *id)
 {
 	size_t root = strlen(k->whose.root);
 	struct knode *n = NULL;
@@ -177,7 +177,7 @@ static struct knode *node_of(struct kernel_plane *k, char *dir, uint64_t *id)
 	return n ? n : &k->other;
 }
 
-static struct knode *cgroup_node(struct kernel_plane *k, uint64_t cgroup, uint32_t tid)
+static struct knode *cgroup_node(struct bpf_backend *k, uint64_t cgroup, uint32_t tid)
 {
 	size_t at = cgroup * 0x9e3779b97f4a7c15ULL >> 54;
 	struct knode *n;
@@ -199,7 +199,7 @@ static struct knode *cgroup_node(struct kernel_plane *k, uint64_t cgroup, uint32
 	return n;
 }
 
-struct knode *whose_node(struct kernel_plane *k, const struct ring_sample *s)
+struct knode *whose_node(struct bpf_backend *k, const struct ring_sample *s)
 {
 	struct knode *n;
 
@@ -209,7 +209,7 @@ struct knode *whose_node(struct kernel_plane *k, const struct ring_sample *s)
 	return n ? n : cgroup_node(k, s->cgroup, s->tid);
 }
 
-void whose_exit(struct kernel_plane *k)
+void whose_exit(struct bpf_backend *k)
 {
 	tdestroy(k->whose.vmms, free);
 	free(k->whose.root);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane behind service/backend/backend.h: a node is an account of the BPF program, a
+ * The BPF backend behind service/backend/backend.h: a node is an account of the BPF program, a
  * counting is the sums at its start. Sessions call these. A value must never include what was
  * counted before its attach, and what is missing in it must show in it.
  */
@@ -17,7 +17,7 @@ struct kcounting {
 	struct vpmu_counting c; /* first */
 	struct sums sums;	/* of the last reading */
 	uint64_t since_ns;	/* when it was attached */
-	uint32_t blind;		/* plane_blind() then */
+	uint32_t blind;		/* backend_blind() then */
 	struct {
 		unsigned int slot;
 		uint32_t gaps; /* the slot's, when it was attached */
@@ -30,7 +30,7 @@ static struct kcounting *counting_of(const struct vpmu_counting *c)
 	return (struct kcounting *)c;
 }
 
-static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
+static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct kcounting *c =
 		calloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
@@ -58,10 +58,10 @@ static bool is_below(const struct knode *n, const struct knode *top)
 
 /* For how long a CPU that is not interrupted has charged nothing to @c's node or one below it,
  * which it runs now; of several CPUs the longest time. */
-static uint64_t age_of(const struct kernel_plane *k, const struct vpmu_counting *c)
+static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *c)
 {
 	uint64_t since = counting_of(c)->since_ns, last, age = 0;
-	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+	uint64_t now = backend_now_ns(CLOCK_MONOTONIC);
 
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		const struct kp_cpu *st = cpu_state(k, cpu);
@@ -83,7 +83,7 @@ static uint64_t age_of(const struct kernel_plane *k, const struct vpmu_counting 
 	return age;
 }
 
-static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c, size_t i,
+static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c, size_t i,
 		     uint64_t age_ns)
 {
 	const struct kcounting *kc = counting_of(c);
@@ -100,13 +100,13 @@ static void read_key(const struct kernel_plane *k, const struct vpmu_counting *c
 	lost_ns = now.lost_ns - base->lost_ns;
 	v->running_ns = v->enabled_ns > lost_ns ? v->enabled_ns - lost_ns : 0;
 	v->partial = now.lacks != base->lacks ||
-		     ((now.missed != base->missed || plane_blind(k) != kc->blind) &&
+		     ((now.missed != base->missed || backend_blind(k) != kc->blind) &&
 		      knode_of(c->node) != &k->root) ||
 		     k->cfg->gaps[kc->key[i].slot] != kc->key[i].gaps;
 }
 
 /* The sums of all countings in @list, in one go. */
-static void take(struct kernel_plane *k, struct vpmu_counting *list)
+static void take(struct bpf_backend *k, struct vpmu_counting *list)
 {
 	struct sums *all = NULL;
 
@@ -125,9 +125,9 @@ static void read_list(struct vpmu_counting *list)
 {
 	if (!list)
 		return;
-	take(plane_of(list->source), list);
+	take(backend_of(list->source), list);
 	for (; list; list = list->next) {
-		const struct kernel_plane *k = plane_of(list->source);
+		const struct bpf_backend *k = backend_of(list->source);
 		uint64_t age_ns = age_of(k, list);
 
 		for (size_t i = 0; i < list->nr_keys; i++)
@@ -148,12 +148,12 @@ static void read_values(const struct vpmu_counting *c)
 
 /* ---- flush -------------------------------------------------------------------------------- */
 
-static bool reachable(const struct kernel_plane *k, unsigned int cpu)
+static bool reachable(const struct bpf_backend *k, unsigned int cpu)
 {
 	return k->online[cpu] && !k->quiet[cpu];
 }
 
-static bool is_marked(const struct kernel_plane *k, uint32_t account)
+static bool is_marked(const struct bpf_backend *k, uint32_t account)
 {
 	const struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
 
@@ -164,7 +164,7 @@ static bool is_marked(const struct kernel_plane *k, uint32_t account)
 
 /* A CPU charges an account when it switches away from it, so only those CPUs are asked that run
  * one of the accounts now, or that have not seen the last change. */
-static void flush_marked(struct kernel_plane *k)
+static void flush_marked(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		const struct kp_cpu *st = cpu_state(k, cpu);
@@ -172,24 +172,24 @@ static void flush_marked(struct kernel_plane *k)
 		if (reachable(k, cpu) &&
 		    (VPMU_LOAD(&st->gen) != k->cfg->gen ||
 		     is_marked(k, __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE))))
-			plane_flush(k, cpu);
+			backend_flush(k, cpu);
 	}
 }
 
-static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
-	struct kernel_plane *k = plane_of(s);
+	struct bpf_backend *k = backend_of(s);
 
-	kernel_tend(k);
+	bpf_backend_tend(k);
 	k->mark++;
 	for (; list; list = list->next)
 		knode_of(list->node)->mark = k->mark;
 	flush_marked(k);
 }
 
-static void flush_node(struct vpmu_source_node *n)
+static void flush_node(struct vpmu_backend_node *n)
 {
-	struct kernel_plane *k = plane_of(n->source);
+	struct bpf_backend *k = backend_of(n->source);
 
 	/* Before the counts: these are never behind the samples. */
 	samples_take(k->samples);
@@ -200,7 +200,7 @@ static void flush_node(struct vpmu_source_node *n)
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-static int use(struct kernel_plane *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)
+static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, unsigned int *fresh)
 {
 	int ret = 0;
 
@@ -225,7 +225,7 @@ static int use(struct kernel_plane *k, struct vpmu_counting *list, size_t *n, un
 }
 
 /* The masks of what @list counts. With very many nodes a change of one must not look at all. */
-static void masks(struct kernel_plane *k, const struct vpmu_counting *list)
+static void masks(struct bpf_backend *k, const struct vpmu_counting *list)
 {
 	if (list && !list->next)
 		node_mask(knode_of(list->node));
@@ -235,7 +235,7 @@ static void masks(struct kernel_plane *k, const struct vpmu_counting *list)
 
 /* Nobody counts the first @n keys of @list any more. What was counted is charged when this
  * returns, so all last values are of the same moment of each CPU. */
-static void stop(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
+static void stop(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
 {
 	struct vpmu_counting *first = list;
 
@@ -243,11 +243,11 @@ static void stop(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--)
 			node_unuse(knode_of(list->node), counting_of(list)->key[i].slot);
 	masks(k, first);
-	plane_changed(k);
-	plane_flush_all(k);
+	backend_changed(k);
+	backend_flush_all(k);
 }
 
-static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n)
+static void release(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
 {
 	for (; list && n; list = list->next) {
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--) {
@@ -257,17 +257,17 @@ static void release(struct kernel_plane *k, struct vpmu_counting *list, size_t n
 	}
 	budget_change(k);
 	if (!k->countings)
-		plane_detach(k);
+		backend_detach(k);
 }
 
-static void base(struct kernel_plane *k, struct vpmu_counting *list)
+static void base(struct bpf_backend *k, struct vpmu_counting *list)
 {
 	take(k, list);
 	for (; list; list = list->next) {
 		struct kcounting *c = counting_of(list);
 
 		c->since_ns = k->cfg->since_ns;
-		c->blind = plane_blind(k);
+		c->blind = backend_blind(k);
 		for (size_t i = 0; i < list->nr_keys; i++) {
 			c->key[i].gaps = k->cfg->gaps[c->key[i].slot];
 			k->slot[c->key[i].slot].counted = true;
@@ -280,16 +280,16 @@ static void base(struct kernel_plane *k, struct vpmu_counting *list)
  * New events are in place on all CPUs before any account has them in its mask: otherwise a CPU
  * could take the difference of a new event and an old one. Hence the wait between the two changes.
  */
-static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
-	struct kernel_plane *k = plane_of(s);
+	struct bpf_backend *k = backend_of(s);
 	unsigned int fresh = 0;
 	size_t n = 0;
 	int ret;
 
 	*failed = 0;
-	kernel_tend(k);
-	k->cfg->since_ns = plane_now_ns(CLOCK_MONOTONIC);
+	bpf_backend_tend(k);
+	k->cfg->since_ns = backend_now_ns(CLOCK_MONOTONIC);
 	ret = use(k, list, &n, &fresh);
 	*failed = n;
 	if (!ret)
@@ -297,14 +297,14 @@ static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *fai
 	if (!ret)
 		budget_change(k);
 	if (!ret && fresh && (k->link || fresh & FRESH_HARDWARE)) {
-		plane_changed(k);
-		plane_sync(k); /* long enough for the kernel to take counters away */
+		backend_changed(k);
+		backend_sync(k); /* long enough for the kernel to take counters away */
 		slot_gaps(k);
 	}
 	if (!ret) {
 		masks(k, list);
-		plane_changed(k);
-		ret = plane_attach(k);
+		backend_changed(k);
+		ret = backend_attach(k);
 	}
 	if (ret) {
 		stop(k, list, n);
@@ -316,17 +316,17 @@ static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *fai
 			*failed = 0;
 		return ret;
 	}
-	plane_flush_all(k);
+	backend_flush_all(k);
 	base(k, list);
 	return 0;
 }
 
-static void detach(struct vpmu_source *s, struct vpmu_counting *list)
+static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
-	struct kernel_plane *k = plane_of(s);
+	struct bpf_backend *k = backend_of(s);
 	size_t n = 0;
 
-	kernel_tend(k);
+	bpf_backend_tend(k);
 	for (struct vpmu_counting *l = list; l; l = l->next)
 		n += l->nr_keys;
 	stop(k, list, n);
@@ -334,15 +334,15 @@ static void detach(struct vpmu_source *s, struct vpmu_counting *list)
 	release(k, list, n);
 }
 
-void kernel_base_get(const struct vpmu_counting *c, size_t i, struct kernel_base *out)
+void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_backend_base *out)
 {
 	const struct ksum *base = &counting_of(c)->key[i].base;
 
-	*out = (struct kernel_base){base->total, base->time_ns, base->lost_ns,
-				    counting_of(c)->key[i].gaps};
+	*out = (struct bpf_backend_base){base->total, base->time_ns, base->lost_ns,
+					 counting_of(c)->key[i].gaps};
 }
 
-int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base *base)
+int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_backend_base *base)
 {
 	struct ksum *b = &counting_of(c)->key[i].base;
 
@@ -358,10 +358,10 @@ int kernel_base_set(struct vpmu_counting *c, size_t i, const struct kernel_base 
 
 /* ---- the host's figures ------------------------------------------------------------------- */
 
-static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
 		      size_t whylen)
 {
-	const struct kernel_plane *k = plane_of(s);
+	const struct bpf_backend *k = backend_of(s);
 	int ret = slot_probe(k, key);
 
 	if (!ret) {
@@ -393,9 +393,9 @@ static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_qua
 	return false;
 }
 
-static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
-	const struct kernel_plane *k = plane_of(s);
+	const struct bpf_backend *k = backend_of(s);
 
 	*out = (struct vpmu_sharing){.consumers = k->countings, .refused = k->refused};
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
@@ -407,7 +407,7 @@ static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
 	}
 }
 
-const struct vpmu_source_ops kernel_source_ops = {
+const struct vpmu_backend_ops bpf_backend_ops = {
 	.node_add = node_add,
 	.node_remove = node_remove,
 	.counting_new = counting_new,

@@ -48,7 +48,7 @@ static struct binding *find(void *const *tree, uint64_t id)
 }
 
 /* A map that is full has no room for another binding; a binding that is there can always be set. */
-static int set(struct kernel_plane *k, const struct binding *b)
+static int set(struct bpf_backend *k, const struct binding *b)
 {
 	struct kp_task t = {.start = b->start, .account = b->node->account};
 	uint32_t tid = (uint32_t)b->id;
@@ -63,7 +63,7 @@ static int set(struct kernel_plane *k, const struct binding *b)
 }
 
 /* A task's bit is set as long as any task with that bit is bound. */
-static void count_bit(struct kernel_plane *k, uint32_t tid, bool more)
+static void count_bit(struct bpf_backend *k, uint32_t tid, bool more)
 {
 	uint32_t bit = kp_task_bit(tid);
 	uint64_t *word = &k->task_bits[bit / 64], mask = 1ULL << (bit % 64);
@@ -77,7 +77,7 @@ static void count_bit(struct kernel_plane *k, uint32_t tid, bool more)
 
 static void unbind(struct knode *n, bool task, uint64_t id)
 {
-	struct kernel_plane *k = plane_of(n->n.source);
+	struct bpf_backend *k = backend_of(n->n.source);
 	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
 	struct binding *b = find(tree, id);
 	uint32_t tid = (uint32_t)id;
@@ -97,12 +97,12 @@ static void unbind(struct knode *n, bool task, uint64_t id)
 	unlink_from(b);
 	tdelete(b, tree, by_id);
 	free(b);
-	plane_changed(k);
+	backend_changed(k);
 }
 
 static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 {
-	struct kernel_plane *k = plane_of(n->n.source);
+	struct bpf_backend *k = backend_of(n->n.source);
 	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
 	struct binding *b = find(tree, id), old;
 	int ret;
@@ -129,7 +129,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 			whose_task(k, b);
 			branches_follow(k, b);
 		}
-		plane_changed(k);
+		backend_changed(k);
 		return 0;
 	}
 	b = calloc(1, sizeof(*b));
@@ -153,14 +153,14 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		whose_task(k, b);
 		branches_follow(k, b);
 	}
-	plane_changed(k);
+	backend_changed(k);
 	/* Up to now a CPU had no reason to look at a switch within a cgroup. */
 	if (k->link && task && k->cfg->tasks == 1)
-		plane_flush_all(k);
+		backend_flush_all(k);
 	return 0;
 }
 
-int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id, uint64_t start)
+int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, uint64_t start)
 {
 	struct knode *n = account < k->nr_accounts ? k->nodes[account] : NULL;
 	struct binding *b = calloc(1, sizeof(*b));
@@ -179,7 +179,7 @@ int bind_found(struct kernel_plane *k, uint32_t account, bool task, uint64_t id,
 }
 
 /* Setting an element that is there cannot fail for want of room. */
-void bind_move(struct kernel_plane *k, struct knode *from, struct knode *to)
+void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 {
 	struct binding *b;
 
@@ -193,29 +193,29 @@ void bind_move(struct kernel_plane *k, struct knode *from, struct knode *to)
 			branches_follow(k, b);
 	}
 	whose_forget(k);
-	plane_changed(k);
+	backend_changed(k);
 }
 
-struct knode *bind_task_node(const struct kernel_plane *k, uint32_t tid)
+struct knode *bind_task_node(const struct bpf_backend *k, uint32_t tid)
 {
 	const struct binding *b = find(&k->task_bindings, tid);
 
 	return b ? b->node : NULL;
 }
 
-struct knode *bind_cgroup_node(const struct kernel_plane *k, uint64_t id)
+struct knode *bind_cgroup_node(const struct bpf_backend *k, uint64_t id)
 {
 	const struct binding *b = find(&k->cgroup_bindings, id);
 
 	return b ? b->node : NULL;
 }
 
-int kernel_bind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
+int bpf_backend_bind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 {
 	return bind(knode_of(n), false, cgroup_id, 0);
 }
 
-void kernel_unbind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
+void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 {
 	unbind(knode_of(n), false, cgroup_id);
 }
@@ -224,7 +224,7 @@ void kernel_unbind_cgroup(struct vpmu_source_node *n, uint64_t cgroup_id)
  * /proc/TID/stat itself the kernel adds up what all threads of the process did; for the one below
  * task it does not.
  */
-static int start_time(const struct kernel_plane *k, pid_t tid, uint64_t *start)
+static int start_time(const struct bpf_backend *k, pid_t tid, uint64_t *start)
 {
 	char path[256], line[1024], *at;
 	unsigned long long v;
@@ -246,16 +246,16 @@ static int start_time(const struct kernel_plane *k, pid_t tid, uint64_t *start)
 	return 0;
 }
 
-int kernel_bind_task(struct vpmu_source_node *n, pid_t tid, uint64_t start)
+int bpf_backend_bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
 	uint64_t now;
 
-	if (tid <= 0 || start_time(plane_of(n->source), tid, &now) || now != start)
+	if (tid <= 0 || start_time(backend_of(n->source), tid, &now) || now != start)
 		return -ESRCH;
 	return bind(knode_of(n), true, (uint64_t)tid, start);
 }
 
-void kernel_unbind_task(struct vpmu_source_node *n, pid_t tid)
+void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid)
 {
 	unbind(knode_of(n), true, (uint64_t)tid);
 }
@@ -265,11 +265,11 @@ static void free_task(void *p)
 	struct binding *b = p;
 
 	if (b->lbr)
-		branches_end(plane_of(b->node->n.source), b);
+		branches_end(backend_of(b->node->n.source), b);
 	free(b);
 }
 
-void bind_exit(struct kernel_plane *k)
+void bind_exit(struct bpf_backend *k)
 {
 	tdestroy(k->cgroup_bindings, free);
 	tdestroy(k->task_bindings, free_task);

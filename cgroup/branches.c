@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records of vCPU threads on the kernel plane: the branches part of
+ * Branch records of vCPU threads on the BPF backend: the branches part of
  * service/backend/backend.h. Each captured thread has a perf event (cgroup/sample/branches.h), and
  * its newest records are in the core's task data, where readers of other threads could read them
  * too. A node that is captured has all threads that are bound at or below it captured, those to
@@ -15,7 +15,7 @@
 #include "cgroup/sample/branches.h"
 #include "vpmu/lbr.h"
 
-static const struct sample_sys *sys_of(const struct kernel_plane *k)
+static const struct sample_sys *sys_of(const struct bpf_backend *k)
 {
 	return k->opts.sample_sys ? k->opts.sample_sys : &sample_sys_real;
 }
@@ -28,7 +28,7 @@ static uint32_t wanted(const struct knode *n)
 	return n ? n->capture_ctl : 0;
 }
 
-void branches_end(struct kernel_plane *k, struct binding *b)
+void branches_end(struct bpf_backend *k, struct binding *b)
 {
 	if (!b->lbr)
 		return;
@@ -39,7 +39,7 @@ void branches_end(struct kernel_plane *k, struct binding *b)
 }
 
 /* Begin with empty records: the thread may not have run yet. */
-static int begin(struct kernel_plane *k, struct binding *b, uint32_t ctl)
+static int begin(struct bpf_backend *k, struct binding *b, uint32_t ctl)
 {
 	const struct vpmu_lbr_regs empty = {.ctl = branches_recorded(ctl),
 					    .depth = VPMU_LBR_DEPTH_MAX};
@@ -59,7 +59,7 @@ static int begin(struct kernel_plane *k, struct binding *b, uint32_t ctl)
 }
 
 /* Without memory or files the thread is not captured, and readers see that it has no records. */
-void branches_follow(struct kernel_plane *k, struct binding *b)
+void branches_follow(struct bpf_backend *k, struct binding *b)
 {
 	uint32_t ctl = wanted(b->node);
 
@@ -97,18 +97,18 @@ static bool other_below(const struct knode *n, uint32_t ctl)
 static int begin_task(struct binding *b, void *arg)
 {
 	const uint32_t *ctl = arg;
-	int ret = b->lbr ? 0 : begin(plane_of(b->node->n.source), b, *ctl);
+	int ret = b->lbr ? 0 : begin(backend_of(b->node->n.source), b, *ctl);
 
 	return ret == -ESRCH ? 0 : ret; /* it has just ended */
 }
 
 static int follow_task(struct binding *b, void *arg)
 {
-	branches_follow(plane_of(b->node->n.source), b);
+	branches_follow(backend_of(b->node->n.source), b);
 	return 0;
 }
 
-static int refuse(struct kernel_plane *k, uint32_t ctl, int ret)
+static int refuse(struct bpf_backend *k, uint32_t ctl, int ret)
 {
 	const uint32_t all = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
 
@@ -127,10 +127,10 @@ static int refuse(struct kernel_plane *k, uint32_t ctl, int ret)
 	return ret == -EMFILE ? -ENOMEM : ret == -EACCES ? -EOPNOTSUPP : ret;
 }
 
-int branches_attach(struct vpmu_source_node *node, uint32_t ctl)
+int branches_attach(struct vpmu_backend_node *node, uint32_t ctl)
 {
 	struct knode *n = knode_of(node);
-	struct kernel_plane *k = plane_of(node->source);
+	struct bpf_backend *k = backend_of(node->source);
 	uint32_t now = wanted(n);
 	int ret;
 
@@ -150,7 +150,7 @@ int branches_attach(struct vpmu_source_node *node, uint32_t ctl)
 	return refuse(k, ctl, ret);
 }
 
-void branches_detach(struct vpmu_source_node *node)
+void branches_detach(struct vpmu_backend_node *node)
 {
 	struct knode *n = knode_of(node);
 
@@ -172,11 +172,11 @@ static int flush_task(struct binding *b, void *arg)
 
 void branches_flush(struct knode *n)
 {
-	if (plane_of(n->n.source)->lbr_pool.nr_tasks)
+	if (backend_of(n->n.source)->lbr_pool.nr_tasks)
 		each_task(n, flush_task, NULL);
 }
 
-int branches_get(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
+int branches_get(const struct vpmu_backend_node *n, struct vpmu_lbr_regs *r,
 		 enum vpmu_lbr_user *user)
 {
 	const struct binding *b = knode_of(n)->bound;
@@ -189,27 +189,27 @@ int branches_get(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
 	return taskdata_read(b->lbr_data, r) ? 0 : -EAGAIN;
 }
 
-void branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out)
+void branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out)
 {
-	taskdata_usage(&plane_of(s)->lbr_pool, out);
+	taskdata_usage(&backend_of(s)->lbr_pool, out);
 }
 
-const char *branches_why(const struct vpmu_source *s)
+const char *branches_why(const struct vpmu_backend *s)
 {
-	const struct kernel_plane *k = plane_of(s);
+	const struct bpf_backend *k = backend_of(s);
 
 	return k->lbr_why[0] ? k->lbr_why : NULL;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-void branches_init(struct kernel_plane *k)
+void branches_init(struct bpf_backend *k)
 {
 	taskdata_pool_init(&k->lbr_pool);
 }
 
 /* The threads' events are closed; what waits for a grace period is freed by it. */
-void branches_exit(struct kernel_plane *k)
+void branches_exit(struct bpf_backend *k)
 {
 	if (k->lbr_pool.nr_chunks)
 		urcu_memb_barrier();

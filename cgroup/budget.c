@@ -3,7 +3,7 @@
  * The counter budget: some general counters of each CPU are left to others (leave_counters), such
  * as guests' own vPMUs, the host's perf and the NMI watchdog. If the keys in use need more than the
  * rest, they take turns: the events of those that wait are switched off. attach, detach and
- * kernel_tend call this. Only events of our own are ever touched, none is pinned, and none is
+ * bpf_backend_tend call this. Only events of our own are ever touched, none is pinned, and none is
  * opened to find something out.
  *
  * An event that is off knows no time. So the program charges as lost what an account runs meanwhile
@@ -23,7 +23,7 @@
 /* ---- the plan: whose turn it is ----------------------------------------------------------- */
 
 /* Fixed counters have an event each; ref-cycles and slots have no other counter. */
-static bool take_counter(const struct kernel_pmu *p, vpmu_key_t key, unsigned int *general,
+static bool take_counter(const struct bpf_backend_pmu *p, vpmu_key_t key, unsigned int *general,
 			 uint32_t *fixed)
 {
 	uint32_t bit = vpmu_key_space(key) == VPMU_SPACE_GENERIC ? 1u << vpmu_key_event(key) : 0;
@@ -49,7 +49,7 @@ static int least_served(const void *a, const void *b)
 	return x->slots < y->slots ? -1 : x->slots > y->slots;
 }
 
-uint64_t budget_plan(const struct kernel_pmu *p, unsigned int leave, struct budget_unit *u,
+uint64_t budget_plan(const struct bpf_backend_pmu *p, unsigned int leave, struct budget_unit *u,
 		     unsigned int n)
 {
 	unsigned int general = p->general > leave ? p->general - leave : 1, g;
@@ -77,7 +77,7 @@ uint64_t budget_plan(const struct kernel_pmu *p, unsigned int leave, struct budg
 
 /* cycles and instructions of the same modes: what is computed from both must be about one time.
  * They are apart only if they never find room together. */
-int budget_partner(const struct kernel_plane *k, vpmu_key_t key)
+int budget_partner(const struct bpf_backend *k, vpmu_key_t key)
 {
 	struct budget_unit pair = {.slots = 1, .nr_keys = 2, .key = {key}};
 
@@ -92,12 +92,12 @@ int budget_partner(const struct kernel_plane *k, vpmu_key_t key)
 	return -1;
 }
 
-static bool counts(const struct kernel_plane *k, unsigned int i)
+static bool counts(const struct bpf_backend *k, unsigned int i)
 {
 	return k->slot[i].key && slot_is_hardware(k->slot[i].key) && !k->slot[i].error;
 }
 
-static uint64_t hardware_slots(const struct kernel_plane *k)
+static uint64_t hardware_slots(const struct bpf_backend *k)
 {
 	uint64_t all = 0;
 
@@ -108,7 +108,7 @@ static uint64_t hardware_slots(const struct kernel_plane *k)
 }
 
 /* What is switched on and off together: a key, or cycles and instructions. */
-static unsigned int units(const struct kernel_plane *k, struct budget_unit u[VPMU_MAX_SLOTS])
+static unsigned int units(const struct bpf_backend *k, struct budget_unit u[VPMU_MAX_SLOTS])
 {
 	unsigned int n = 0;
 	int other;
@@ -138,14 +138,14 @@ static unsigned int units(const struct kernel_plane *k, struct budget_unit u[VPM
 
 /* ---- switching events --------------------------------------------------------------------- */
 
-static bool is_off(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+static bool is_off(const struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	return cpu_state(k, cpu)->turn[i] & 1;
 }
 
 /* A CPU that is not online has no event to switch; when it comes, it gets them as they are marked.
  */
-static void mark(struct kernel_plane *k, unsigned int i, unsigned int cpu, bool off)
+static void mark(struct bpf_backend *k, unsigned int i, unsigned int cpu, bool off)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
 
@@ -153,12 +153,12 @@ static void mark(struct kernel_plane *k, unsigned int i, unsigned int cpu, bool 
 		__atomic_store_n(&st->turn[i], st->turn[i] + 1, __ATOMIC_SEQ_CST);
 }
 
-bool budget_is_off(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+bool budget_is_off(const struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	return slot_is_hardware(k->slot[i].key) && is_off(k, i, cpu);
 }
 
-static int switch_event(const struct kernel_plane *k, unsigned int i, unsigned int cpu, bool on)
+static int switch_event(const struct bpf_backend *k, unsigned int i, unsigned int cpu, bool on)
 {
 	int fd = k->slot[i].fd[cpu];
 
@@ -166,7 +166,7 @@ static int switch_event(const struct kernel_plane *k, unsigned int i, unsigned i
 }
 
 /* Events of a former process have no file here, so nobody can switch them: they get successors. */
-static void renew_foreign(struct kernel_plane *k, unsigned int cpu, uint64_t change)
+static void renew_foreign(struct bpf_backend *k, unsigned int cpu, uint64_t change)
 {
 	uint64_t foreign = 0;
 
@@ -183,7 +183,7 @@ static void renew_foreign(struct kernel_plane *k, unsigned int cpu, uint64_t cha
 
 /* The events of the slots @on count on @cpu from now on, and those of the other hardware keys do
  * not. At no time do more count than before or after. */
-static void apply(struct kernel_plane *k, unsigned int cpu, uint64_t on)
+static void apply(struct bpf_backend *k, unsigned int cpu, uint64_t on)
 {
 	uint64_t all = hardware_slots(k), change = 0;
 
@@ -206,7 +206,7 @@ static void apply(struct kernel_plane *k, unsigned int cpu, uint64_t on)
 }
 
 /* A CPU that is not to be interrupted takes no turns: the keys that came first are counted. */
-static uint64_t plan_quiet(const struct kernel_plane *k, unsigned int cpu, struct budget_unit *u,
+static uint64_t plan_quiet(const struct bpf_backend *k, unsigned int cpu, struct budget_unit *u,
 			   unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -219,7 +219,7 @@ static uint64_t plan_quiet(const struct kernel_plane *k, unsigned int cpu, struc
 
 /* ---- turns -------------------------------------------------------------------------------- */
 
-static void serve(struct kernel_plane *k, uint64_t now)
+static void serve(struct bpf_backend *k, uint64_t now)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->on >> i & 1)
@@ -227,7 +227,7 @@ static void serve(struct kernel_plane *k, uint64_t now)
 	k->turn_ns = now;
 }
 
-static void next_turn(struct kernel_plane *k)
+static void next_turn(struct bpf_backend *k)
 {
 	struct budget_unit u[VPMU_MAX_SLOTS];
 
@@ -237,7 +237,7 @@ static void next_turn(struct kernel_plane *k)
 			apply(k, cpu, k->on);
 }
 
-static bool fit(const struct kernel_plane *k)
+static bool fit(const struct bpf_backend *k)
 {
 	struct budget_unit u[VPMU_MAX_SLOTS];
 	unsigned int n = units(k, u);
@@ -246,7 +246,7 @@ static bool fit(const struct kernel_plane *k)
 	       budget_plan(&k->pmu, k->opts.leave_counters, u, n) == hardware_slots(k);
 }
 
-static void set_timer(struct kernel_plane *k, bool on)
+static void set_timer(struct bpf_backend *k, bool on)
 {
 	struct itimerspec t = {0};
 
@@ -258,7 +258,7 @@ static void set_timer(struct kernel_plane *k, bool on)
 
 /* The program reads the times of all events from now on. Each CPU reads them once before any event
  * is switched, so that it knows where the time without turns ended. */
-static void read_times(struct kernel_plane *k)
+static void read_times(struct bpf_backend *k)
 {
 	uint64_t fresh = hardware_slots(k) & ~k->cfg->timed;
 
@@ -267,13 +267,13 @@ static void read_times(struct kernel_plane *k)
 	k->cfg->timed |= fresh;
 	if (!k->link)
 		return;
-	plane_changed(k);
+	backend_changed(k);
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		if (k->online[cpu] && !k->quiet[cpu])
-			plane_flush(k, cpu);
+			backend_flush(k, cpu);
 }
 
-void budget_new(struct kernel_plane *k, unsigned int i)
+void budget_new(struct bpf_backend *k, unsigned int i)
 {
 	uint64_t least = UINT64_MAX;
 	bool off;
@@ -291,10 +291,10 @@ void budget_new(struct kernel_plane *k, unsigned int i)
 		mark(k, i, cpu, off);
 }
 
-void budget_change(struct kernel_plane *k)
+void budget_change(struct bpf_backend *k)
 {
 	struct budget_unit u[VPMU_MAX_SLOTS];
-	uint64_t all = hardware_slots(k), now = plane_now_ns(CLOCK_MONOTONIC);
+	uint64_t all = hardware_slots(k), now = backend_now_ns(CLOCK_MONOTONIC);
 
 	if (!all && !k->turns)
 		return;
@@ -317,7 +317,7 @@ void budget_change(struct kernel_plane *k)
 	set_timer(k, k->turns);
 }
 
-void budget_look(struct kernel_plane *k)
+void budget_look(struct bpf_backend *k)
 {
 	if (k->mediated || !pmu_is_mediated(k->sys))
 		return;
@@ -326,7 +326,7 @@ void budget_look(struct kernel_plane *k)
 	budget_change(k);
 }
 
-void budget_tend(struct kernel_plane *k, bool thorough)
+void budget_tend(struct bpf_backend *k, bool thorough)
 {
 	uint64_t now, expired;
 
@@ -337,7 +337,7 @@ void budget_tend(struct kernel_plane *k, bool thorough)
 	while (k->turn_timer >= 0 && read(k->turn_timer, &expired, sizeof(expired)) < 0 &&
 	       errno == EINTR)
 		;
-	now = plane_now_ns(CLOCK_MONOTONIC);
+	now = backend_now_ns(CLOCK_MONOTONIC);
 	if (now - k->turn_ns < TURN_NS)
 		return;
 	serve(k, now);
@@ -346,7 +346,7 @@ void budget_tend(struct kernel_plane *k, bool thorough)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-int budget_init(struct kernel_plane *k)
+int budget_init(struct bpf_backend *k)
 {
 	pmu_find(k->sys, k->opts.counters, &k->pmu);
 	k->mediated = pmu_is_mediated(k->sys);
@@ -354,20 +354,20 @@ int budget_init(struct kernel_plane *k)
 	return k->turn_timer < 0 ? -errno : 0;
 }
 
-void budget_exit(struct kernel_plane *k)
+void budget_exit(struct bpf_backend *k)
 {
 	if (k->turn_timer >= 0)
 		close(k->turn_timer);
 }
 
-int kernel_turn_fd(const struct kernel_plane *k)
+int bpf_backend_turn_fd(const struct bpf_backend *k)
 {
 	return k->turn_timer;
 }
 
-void kernel_budget(const struct kernel_plane *k, struct kernel_budget *out)
+void bpf_backend_budget(const struct bpf_backend *k, struct bpf_backend_budget *out)
 {
-	*out = (struct kernel_budget){
+	*out = (struct bpf_backend_budget){
 		.known = k->pmu.known,
 		.general = k->pmu.general,
 		.left = k->pmu.general > k->opts.leave_counters ? k->opts.leave_counters

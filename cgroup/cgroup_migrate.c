@@ -22,7 +22,7 @@
 /* Whether the perf_event controller is in the cgroup2 hierarchy: it is unless it is mounted as
  * version 1, and then it is not called when a task moves in cgroup2. A process has one line for
  * each hierarchy: number:controllers:path. */
-static bool in_cgroup2(const struct kernel_plane *k)
+static bool in_cgroup2(const struct bpf_backend *k)
 {
 	char path[256], line[4352], *at, *end;
 	bool found = false, other = false;
@@ -46,11 +46,11 @@ static bool in_cgroup2(const struct kernel_plane *k)
 }
 
 /* Whether the program sees every move from now on. */
-static void set(struct kernel_plane *k, bool all)
+static void set(struct bpf_backend *k, bool all)
 {
 	if (!all == !k->cfg->moves)
 		return;
-	plane_changed(k);
+	backend_changed(k);
 	__atomic_store_n(&k->cfg->moves,
 			 !all	       ? 0
 			 : k->cfg->gen ? k->cfg->gen
@@ -58,13 +58,13 @@ static void set(struct kernel_plane *k, bool all)
 			 __ATOMIC_RELEASE);
 }
 
-void moves_look(struct kernel_plane *k)
+void moves_look(struct bpf_backend *k)
 {
 	if (k->move_link)
 		set(k, k->move_by != MOVE_TRACEPOINT && in_cgroup2(k));
 }
 
-static struct bpf_link *attach(struct kernel_plane *k)
+static struct bpf_link *attach(struct bpf_backend *k)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL); /* it does without */
 	struct bpf_link *link = NULL;
@@ -83,7 +83,7 @@ static struct bpf_link *attach(struct kernel_plane *k)
 	return link;
 }
 
-void moves_attach(struct kernel_plane *k)
+void moves_attach(struct bpf_backend *k)
 {
 	int ret;
 
@@ -106,7 +106,7 @@ void moves_attach(struct kernel_plane *k)
 	moves_look(k);
 }
 
-void moves_detach(struct kernel_plane *k)
+void moves_detach(struct bpf_backend *k)
 {
 	set(k, false);
 	pin_unlink(k, PIN_MOVES);
@@ -115,7 +115,7 @@ void moves_detach(struct kernel_plane *k)
 }
 
 /* Why the kernel does not show all moves. */
-static void why_not_all(const struct kernel_plane *k, char *why, size_t len)
+static void why_not_all(const struct bpf_backend *k, char *why, size_t len)
 {
 	if (k->move_link && k->move_by != MOVE_TRACEPOINT)
 		snprintf(why, len, "perf_event is not in the cgroup2 hierarchy");
@@ -130,7 +130,7 @@ static void why_not_all(const struct kernel_plane *k, char *why, size_t len)
 							  : strerror(k->move_error));
 }
 
-bool moves_describe(const struct kernel_plane *k, char *why, size_t len)
+bool moves_describe(const struct bpf_backend *k, char *why, size_t len)
 {
 	static const char *const by[] = {"fentry", "kprobe"};
 	char reason[100];

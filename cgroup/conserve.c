@@ -13,7 +13,7 @@
  * goes on while we add up, so try until it did not charge meanwhile. If it always does, the sum is
  * of a moment between two readings, and is right if it lies between them.
  */
-static void compare(const struct kernel_plane *k, unsigned int cpu, unsigned int i,
+static void compare(const struct bpf_backend *k, unsigned int cpu, unsigned int i,
 		    struct vpmu_conservation *c)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
@@ -40,14 +40,14 @@ struct bracket {
 	bool current; /* it is up to date */
 };
 
-static void bracket(struct kernel_plane *k, unsigned int cpu, unsigned int i, int fd,
+static void bracket(struct bpf_backend *k, unsigned int cpu, unsigned int i, int fd,
 		    struct bracket *b)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
 	uint64_t enabled, running, mask;
 
 	*b = (struct bracket){0};
-	if (k->sys->event_read(fd, &b->low, &enabled, &running) || plane_flush(k, cpu))
+	if (k->sys->event_read(fd, &b->low, &enabled, &running) || backend_flush(k, cpu))
 		return;
 	mask = kp_mask(st);
 	fence_loads();
@@ -60,7 +60,7 @@ static void bracket(struct kernel_plane *k, unsigned int cpu, unsigned int i, in
  * takes. Returns how many events more or less than the event the program has found meanwhile. The
  * program has a switch in its reading a moment before the event has it.
  */
-static int64_t compare_beside(struct kernel_plane *k, unsigned int cpu, unsigned int i)
+static int64_t compare_beside(struct bpf_backend *k, unsigned int cpu, unsigned int i)
 {
 	int fd = slot_open_beside(k, i, cpu);
 	struct bracket a, b;
@@ -81,7 +81,7 @@ static int64_t compare_beside(struct kernel_plane *k, unsigned int cpu, unsigned
 
 /* The reading that the program took last must lie between what the event itself says before and
  * after a flush. */
-static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
+static int conserve_cpu(struct bpf_backend *k, unsigned int cpu,
 			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
@@ -92,7 +92,7 @@ static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->slot[i].key && k->slot[i].fd[cpu] >= 0)
 			k->sys->event_read(k->slot[i].fd[cpu], &before[i], &enabled, &running);
-	plane_flush(k, cpu);
+	backend_flush(k, cpu);
 	for (unsigned int i = 0; !ret && i < VPMU_MAX_SLOTS; i++) {
 		const struct slot *s = &k->slot[i];
 
@@ -117,13 +117,13 @@ static int conserve_cpu(struct kernel_plane *k, unsigned int cpu,
 	return ret;
 }
 
-int conserve(struct vpmu_source *s, int (*fn)(const struct vpmu_conservation *c, void *arg),
+int conserve(struct vpmu_backend *s, int (*fn)(const struct vpmu_conservation *c, void *arg),
 	     void *arg)
 {
-	struct kernel_plane *k = plane_of(s);
+	struct bpf_backend *k = backend_of(s);
 	int ret = 0;
 
-	kernel_tend(k);
+	bpf_backend_tend(k);
 	if (k->link)
 		hotplug_check(k); /* what an event does not count would be missing on both sides */
 	for (unsigned int cpu = 0; !ret && k->link && cpu < k->nr_cpus; cpu++)

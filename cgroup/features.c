@@ -169,7 +169,7 @@ static uint32_t mask_of(unsigned int nr)
 }
 
 /* Of the map of CPUs: one element for all of them and the daemon's, if @one. */
-static int size_cpus(struct kernel_plane *k, bool one)
+static int size_cpus(struct bpf_backend *k, bool one)
 {
 	struct bpf_map *m = k->skel->maps.cpus;
 	int ret = bpf_map__set_max_entries(m, one ? 1 : k->nr_cpus + 1);
@@ -196,7 +196,7 @@ static bool may_trace(void)
 	return fd >= 0;
 }
 
-static bool has_kprobes(const struct kernel_plane *k)
+static bool has_kprobes(const struct bpf_backend *k)
 {
 	char path[256];
 
@@ -204,9 +204,9 @@ static bool has_kprobes(const struct kernel_plane *k)
 	return !access(path, F_OK);
 }
 
-static void choose(struct kernel_plane *k, bool one, bool cast, bool moves)
+static void choose(struct bpf_backend *k, bool one, bool cast, bool moves)
 {
-	struct kernel_bpf *s = k->skel;
+	struct account_bpf *s = k->skel;
 	struct bpf_program *p;
 
 	k->on_switch = !one   ? s->progs.on_switch_any
@@ -227,7 +227,7 @@ static void choose(struct kernel_plane *k, bool one, bool cast, bool moves)
 			   p == k->on_move[MOVE_KPROBE] || p == k->on_move[MOVE_TRACEPOINT]);
 }
 
-int fit_program(struct kernel_plane *k, bool moves)
+int fit_program(struct bpf_backend *k, bool moves)
 {
 	const uint32_t mask = mask_of(k->nr_cpus);
 	const uint64_t nr = mask > k->nr_cpus ? mask + 1ULL : k->nr_cpus + 1ULL;

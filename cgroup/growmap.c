@@ -27,8 +27,8 @@ static size_t page_bytes(const struct pages *p)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-int pages_init(struct pages *p, const struct kernel_sys *sys, int fd, uint32_t nr, uint32_t entries,
-	       uint32_t value_size)
+int pages_init(struct pages *p, const struct bpf_backend_sys *sys, int fd, uint32_t nr,
+	       uint32_t entries, uint32_t value_size)
 {
 	*p = (struct pages){
 		.fd = fd, .nr = nr, .entries = entries, .value_size = value_size, .sys = sys};

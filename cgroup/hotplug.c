@@ -14,7 +14,7 @@
 
 /* The kernel makes this directory when a CPU comes, so its inode number tells one time from the
  * next, also if nobody looked while the CPU was away. 1: not known. */
-static uint64_t ident_of(const struct kernel_plane *k, unsigned int cpu)
+static uint64_t ident_of(const struct bpf_backend *k, unsigned int cpu)
 {
 	char path[256];
 	struct stat st;
@@ -24,23 +24,23 @@ static uint64_t ident_of(const struct kernel_plane *k, unsigned int cpu)
 	return stat(path, &st) ? 1 : st.st_ino;
 }
 
-void hotplug_init(struct kernel_plane *k)
+void hotplug_init(struct bpf_backend *k)
 {
-	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", k->online, k->nr_cpus))
+	if (!bpf_backend_cpus(k->sys, "/sys/devices/system/cpu/online", k->online, k->nr_cpus))
 		memset(k->online, true, k->nr_cpus * sizeof(*k->online));
 	for (unsigned int cpu = 0; !k->taken_over && cpu < k->nr_cpus; cpu++)
 		cpu_state(k, cpu)->ident = k->online[cpu] ? ident_of(k, cpu) : 0;
 }
 
 /* Something was not counted that no time has. */
-static void gap(struct kernel_plane *k, unsigned int i)
+static void gap(struct bpf_backend *k, unsigned int i)
 {
 	k->cfg->gaps[i] += k->slot[i].key && k->slot[i].counted && !slot_needs_none(k, i);
 }
 
 /* Without events the program charges time as lost, should the CPU be back before we notice. That
  * they are all hidden is said last: we may be killed before. */
-static void cpu_gone(struct kernel_plane *k, unsigned int cpu)
+static void cpu_gone(struct bpf_backend *k, unsigned int cpu)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->slot[i].key && !slot_needs_none(k, i))
@@ -51,7 +51,7 @@ static void cpu_gone(struct kernel_plane *k, unsigned int cpu)
 
 /* What the event of slot @i has counted at its end; KP_NONE: there was none of this key, or it was
  * a former process's. */
-static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+static uint64_t end_of(const struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	uint64_t count, enabled, running;
 	int fd = k->slot[i].fd[cpu];
@@ -66,16 +66,16 @@ static uint64_t end_of(const struct kernel_plane *k, unsigned int i, unsigned in
  * while. It reads none of these slots between the two flushes, and knows the new events from the
  * second one on.
  */
-bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
+bool hotplug_renew(struct bpf_backend *k, unsigned int cpu, uint64_t slots)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
 	uint64_t final[VPMU_MAX_SLOTS], read[VPMU_MAX_SLOTS], had = st->has & slots;
 
 	VPMU_STORE(&st->opening, slots);
-	plane_changed(k);
-	if (plane_flush(k, cpu)) {
+	backend_changed(k);
+	if (backend_flush(k, cpu)) {
 		VPMU_STORE(&st->opening, 0);
-		plane_changed(k);
+		backend_changed(k);
 		return false;
 	}
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
@@ -107,11 +107,11 @@ bool hotplug_renew(struct kernel_plane *k, unsigned int cpu, uint64_t slots)
 		if (slots >> i & 1 && k->slot[i].fd[cpu] >= 0)
 			k->sys->event_reset(k->slot[i].fd[cpu]);
 	VPMU_STORE(&st->opening, 0);
-	plane_changed(k);
-	return !plane_flush(k, cpu);
+	backend_changed(k);
+	return !backend_flush(k, cpu);
 }
 
-static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
+static bool cpu_back(struct bpf_backend *k, unsigned int cpu)
 {
 	uint64_t slots = 0;
 
@@ -121,13 +121,13 @@ static bool cpu_back(struct kernel_plane *k, unsigned int cpu)
 	return hotplug_renew(k, cpu, slots);
 }
 
-void hotplug_tend(struct kernel_plane *k, bool thorough)
+void hotplug_tend(struct bpf_backend *k, bool thorough)
 {
 	bool now[k->nr_cpus], missed;
 	struct kp_cpu *st;
 	uint64_t ident;
 
-	if (!kernel_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
+	if (!bpf_backend_cpus(k->sys, "/sys/devices/system/cpu/online", now, k->nr_cpus))
 		return;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		st = cpu_state(k, cpu);
@@ -150,7 +150,7 @@ void hotplug_tend(struct kernel_plane *k, bool thorough)
 
 /* CPUs that went and came meanwhile are still to be found, by their ident: hotplug_tend. It also
  * goes on where the former process ended while it replaced a CPU's events. */
-void hotplug_take(struct kernel_plane *k)
+void hotplug_take(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		if (!k->online[cpu])
@@ -160,7 +160,7 @@ void hotplug_take(struct kernel_plane *k)
 	}
 }
 
-void hotplug_check(struct kernel_plane *k)
+void hotplug_check(struct bpf_backend *k)
 {
 	uint64_t dead, lacking = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane as a whole: loading the BPF program, attaching it while somebody counts, opening
+ * The BPF backend as a whole: loading the BPF program, attaching it while somebody counts, opening
  * and closing. The daemon calls cgroup.h's functions from its one thread. Nothing here may leave a
  * program attached that nobody needs.
  */
@@ -28,7 +28,7 @@
 /* ---- the program -------------------------------------------------------------------------- */
 
 /* Setting an element of an array of maps waits for the kernel's grace period. */
-void plane_sync(struct kernel_plane *k)
+void backend_sync(struct bpf_backend *k)
 {
 	const uint32_t last = KP_ACCOUNT_PAGES - 1;
 
@@ -38,7 +38,7 @@ void plane_sync(struct kernel_plane *k)
 			k->slot[i].used = false;
 }
 
-void plane_changed(struct kernel_plane *k)
+void backend_changed(struct bpf_backend *k)
 {
 	uint32_t gen = __atomic_add_fetch(&k->cfg->gen, 1, __ATOMIC_SEQ_CST);
 
@@ -51,7 +51,7 @@ void plane_changed(struct kernel_plane *k)
 }
 
 /* What the CPUs knew when the program last ran is out of date. */
-static void forget(struct kernel_plane *k)
+static void forget(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		struct kp_cpu *st = cpu_state(k, cpu);
@@ -70,7 +70,7 @@ static void forget(struct kernel_plane *k)
 	}
 }
 
-int plane_attach(struct kernel_plane *k)
+int backend_attach(struct bpf_backend *k)
 {
 	struct bpf_link *link;
 	int ret;
@@ -94,7 +94,7 @@ int plane_attach(struct kernel_plane *k)
 	return 0;
 }
 
-void plane_detach(struct kernel_plane *k)
+void backend_detach(struct bpf_backend *k)
 {
 	if (k->link && !k->taken_over) {
 		moves_detach(k);
@@ -104,19 +104,19 @@ void plane_detach(struct kernel_plane *k)
 	}
 }
 
-int plane_flush(struct kernel_plane *k, unsigned int cpu)
+int backend_flush(struct bpf_backend *k, unsigned int cpu)
 {
 	return k->link ? k->sys->run(bpf_program__fd(k->flush_cpu), cpu) : 0;
 }
 
-void plane_flush_all(struct kernel_plane *k)
+void backend_flush_all(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		if (k->online[cpu] && !k->quiet[cpu])
-			plane_flush(k, cpu);
+			backend_flush(k, cpu);
 }
 
-uint32_t plane_blind(const struct kernel_plane *k)
+uint32_t backend_blind(const struct bpf_backend *k)
 {
 	uint32_t n = 0;
 
@@ -137,7 +137,7 @@ static int keep_line(enum libbpf_print_level level, const char *fmt, va_list ap)
 	return 0;
 }
 
-static int why_not(const struct kernel_plane *k, int ret, char *why, size_t whylen)
+static int why_not(const struct bpf_backend *k, int ret, char *why, size_t whylen)
 {
 	char btf[256];
 
@@ -163,7 +163,7 @@ static int why_not(const struct kernel_plane *k, int ret, char *why, size_t whyl
 		    strerror(-ret), *first_line ? first_line : "no message");
 }
 
-uint64_t plane_now_ns(clockid_t clock)
+uint64_t backend_now_ns(clockid_t clock)
 {
 	struct timespec ts;
 
@@ -171,15 +171,15 @@ uint64_t plane_now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
-static int prepare(struct kernel_plane *k, bool moves)
+static int prepare(struct bpf_backend *k, bool moves)
 {
-	struct kernel_bpf *skel;
+	struct account_bpf *skel;
 	uint32_t n = k->nr_cpus;
 	int ret = fit_init();
 
 	if (ret)
 		return ret;
-	skel = kernel_bpf__open();
+	skel = account_bpf__open();
 	if (!skel)
 		return -errno;
 	k->skel = skel;
@@ -192,12 +192,12 @@ static int prepare(struct kernel_plane *k, bool moves)
 	if (!ret)
 		ret = bpf_map__set_max_entries(skel->maps.cells, (n + 1) * KP_CELL_PAGES);
 	skel->data->cfg.nr_cpus = n;
-	skel->data->cfg.epoch = plane_now_ns(CLOCK_REALTIME);
+	skel->data->cfg.epoch = backend_now_ns(CLOCK_REALTIME);
 	return ret;
 }
 
 /* If it is refused, also without the programs for moves, which no kernel needs to take. */
-static int load(struct kernel_plane *k, bool moves, char *why, size_t whylen)
+static int load(struct bpf_backend *k, bool moves, char *why, size_t whylen)
 {
 	int ret;
 
@@ -211,7 +211,7 @@ static int load(struct kernel_plane *k, bool moves, char *why, size_t whylen)
 	if (!ret)
 		ret = k->sys->load(k->skel->skeleton);
 	if (ret && ret != -ENOMEM && moves) {
-		kernel_bpf__destroy(k->skel);
+		account_bpf__destroy(k->skel);
 		k->skel = NULL;
 		return load(k, false, why, whylen);
 	}
@@ -226,7 +226,7 @@ static void *map_memory(struct bpf_map *m, size_t bytes)
 }
 
 /* Where the pages are pinned. Of a process that ended while it made its maps some may be left. */
-static void pin_pages(struct kernel_plane *k)
+static void pin_pages(struct bpf_backend *k)
 {
 	struct pages *const all[] = {&k->accounts, &k->index, &k->cells};
 	const char *const names[] = {"accounts", "index", "cells"};
@@ -239,9 +239,9 @@ static void pin_pages(struct kernel_plane *k)
 	}
 }
 
-static int map_all(struct kernel_plane *k)
+static int map_all(struct bpf_backend *k)
 {
-	struct kernel_bpf *skel = k->skel;
+	struct account_bpf *skel = k->skel;
 	LIBBPF_OPTS(bpf_map_create_opts, o, .map_flags = BPF_F_MMAPABLE);
 	int ret;
 
@@ -272,7 +272,7 @@ static int map_all(struct kernel_plane *k)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static int init_cpus(struct kernel_plane *k)
+static int init_cpus(struct bpf_backend *k)
 {
 	bool more[k->nr_cpus];
 
@@ -283,15 +283,15 @@ static int init_cpus(struct kernel_plane *k)
 	hotplug_init(k);
 	if (k->opts.isolated)
 		return 0;
-	kernel_cpus(k->sys, "/sys/devices/system/cpu/isolated", k->quiet, k->nr_cpus);
-	if (kernel_cpus(k->sys, "/sys/devices/system/cpu/nohz_full", more, k->nr_cpus))
+	bpf_backend_cpus(k->sys, "/sys/devices/system/cpu/isolated", k->quiet, k->nr_cpus);
+	if (bpf_backend_cpus(k->sys, "/sys/devices/system/cpu/nohz_full", more, k->nr_cpus))
 		for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 			k->quiet[cpu] |= more[cpu];
 	return 0;
 }
 
 /* The pages that a former process made, and how many chunks they are for. */
-static int find_pages(struct kernel_plane *k)
+static int find_pages(struct bpf_backend *k)
 {
 	int ret;
 
@@ -308,7 +308,7 @@ static int find_pages(struct kernel_plane *k)
 	return ret;
 }
 
-static bool slots_used(const struct kernel_plane *k)
+static bool slots_used(const struct bpf_backend *k)
 {
 	bool used = false;
 
@@ -317,9 +317,10 @@ static bool slots_used(const struct kernel_plane *k)
 	return used;
 }
 
-int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *why, size_t whylen)
+int bpf_backend_open(const struct bpf_backend_opts *o, struct bpf_backend **out, char *why,
+		     size_t whylen)
 {
-	struct kernel_plane *k = calloc(1, sizeof(*k));
+	struct bpf_backend *k = calloc(1, sizeof(*k));
 	libbpf_print_fn_t print;
 	int ret, cpus = libbpf_num_possible_cpus();
 
@@ -327,14 +328,14 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	if (!k)
 		return fail(-ENOMEM, why, whylen, "no memory");
 	k->opts = *o;
-	k->sys = o->sys ? o->sys : &kernel_sys_real;
+	k->sys = o->sys ? o->sys : &bpf_backend_sys_real;
 	k->nr_cpus = cpus > 0 ? (unsigned int)cpus : 1;
 	k->alive = k->sync_page = k->pin_lock = k->turn_timer = -1;
-	k->source = (struct vpmu_source){
-		.ops = &kernel_source_ops,
-		.plane = "kernel",
-		.can = VPMU_SOURCE_CONSERVES | VPMU_SOURCE_SAMPLES | VPMU_SOURCE_CHAINS |
-		       VPMU_SOURCE_BRANCHES,
+	k->source = (struct vpmu_backend){
+		.ops = &bpf_backend_ops,
+		.backend = "bpf",
+		.can = VPMU_BACKEND_CONSERVES | VPMU_BACKEND_SAMPLES | VPMU_BACKEND_CHAINS |
+		       VPMU_BACKEND_BRANCHES,
 		.root = &k->root.n,
 		.other = &k->other.n,
 	};
@@ -363,7 +364,7 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 		ret = pin_take(k);
 	if (!ret && k->taken_over && slots_used(k)) {
 		k->running = pin_is_there(k, PIN_LINK);
-		ret = plane_attach(k);
+		ret = backend_attach(k);
 		k->running = false;
 		if (!ret) {
 			hotplug_check(k);
@@ -378,11 +379,11 @@ int kernel_open(const struct kernel_opts *o, struct kernel_plane **out, char *wh
 	*out = k;
 	return 0;
 err:
-	kernel_close(k);
+	bpf_backend_close(k);
 	return ret;
 }
 
-void kernel_close(struct kernel_plane *k)
+void bpf_backend_close(struct bpf_backend *k)
 {
 	if (!k)
 		return;
@@ -390,7 +391,7 @@ void kernel_close(struct kernel_plane *k)
 		bpf_link__destroy(k->link);
 		bpf_link__destroy(k->move_link);
 	} else {
-		plane_detach(k);
+		backend_detach(k);
 	}
 	pin_close(k);
 	alive_exit(k);
@@ -410,21 +411,21 @@ void kernel_close(struct kernel_plane *k)
 		munmap(k->cfg, sizeof(*k->cfg));
 	if (k->sync_page >= 0)
 		close(k->sync_page);
-	kernel_bpf__destroy(k->skel);
+	account_bpf__destroy(k->skel);
 	free(k->bit_users);
 	free(k->online);
 	free(k->quiet);
 	free(k);
 }
 
-struct vpmu_source *kernel_source(struct kernel_plane *k)
+struct vpmu_backend *bpf_as_backend(struct bpf_backend *k)
 {
 	return &k->source;
 }
 
-void kernel_tend(struct kernel_plane *k)
+void bpf_backend_tend(struct bpf_backend *k)
 {
-	uint64_t now = plane_now_ns(CLOCK_MONOTONIC);
+	uint64_t now = backend_now_ns(CLOCK_MONOTONIC);
 	bool thorough = k->link && now - k->gaps_ns > GAPS_EVERY_NS;
 
 	hotplug_tend(k, thorough);
@@ -442,12 +443,12 @@ void kernel_tend(struct kernel_plane *k)
 		node_fold(k);
 }
 
-void kernel_usage(struct kernel_plane *k, struct kernel_usage *out)
+void bpf_backend_usage(struct bpf_backend *k, struct bpf_backend_usage *out)
 {
 	struct vpmu_sharing s;
 
 	k->source.ops->sharing(&k->source, &s);
-	*out = (struct kernel_usage){
+	*out = (struct bpf_backend_usage){
 		.accounts = k->nr_accounts - k->nr_free,
 		.events = s.host_counters,
 		.sees_hidden = k->sees_hidden,

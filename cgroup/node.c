@@ -13,7 +13,7 @@
 /* Cells that each CPU has ahead of the accounts that visit it for the first time. */
 #define CELLS_AHEAD 2048u
 
-struct kp_account *account_at(const struct kernel_plane *k, uint32_t account)
+struct kp_account *account_at(const struct bpf_backend *k, uint32_t account)
 {
 	struct kp_account *page = k->accounts.page[account / KP_PAGE_ACCOUNTS];
 
@@ -22,7 +22,7 @@ struct kp_account *account_at(const struct kernel_plane *k, uint32_t account)
 
 /* ---- cells -------------------------------------------------------------------------------- */
 
-static uint32_t *index_at(const struct kernel_plane *k, unsigned int cpu, uint32_t account,
+static uint32_t *index_at(const struct bpf_backend *k, unsigned int cpu, uint32_t account,
 			  unsigned int chunk)
 {
 	uint32_t *page = k->index.page[kp_index_page(k->nr_cpus, chunk, cpu, account)];
@@ -30,7 +30,7 @@ static uint32_t *index_at(const struct kernel_plane *k, unsigned int cpu, uint32
 	return page ? page + account % KP_PAGE_ACCOUNTS : NULL;
 }
 
-static struct kp_cell *cell_nr(const struct kernel_plane *k, unsigned int cpu, uint32_t nr)
+static struct kp_cell *cell_nr(const struct bpf_backend *k, unsigned int cpu, uint32_t nr)
 {
 	struct kp_cell *page;
 
@@ -40,7 +40,7 @@ static struct kp_cell *cell_nr(const struct kernel_plane *k, unsigned int cpu, u
 	return page ? page + kp_cell_at(nr) : NULL;
 }
 
-struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32_t account,
+struct kp_cell *node_cell(const struct bpf_backend *k, unsigned int cpu, uint32_t account,
 			  unsigned int chunk)
 {
 	const uint32_t *at = index_at(k, cpu, account, chunk);
@@ -50,7 +50,7 @@ struct kp_cell *node_cell(const struct kernel_plane *k, unsigned int cpu, uint32
 }
 
 /* The cell of @account among the daemon's own; it is made if need be. */
-static struct kp_cell *own_cell(struct kernel_plane *k, uint32_t account, unsigned int chunk)
+static struct kp_cell *own_cell(struct bpf_backend *k, uint32_t account, unsigned int chunk)
 {
 	struct kp_cpu *st = cpu_state(k, k->nr_cpus);
 	uint32_t *at = index_at(k, k->nr_cpus, account, chunk);
@@ -74,7 +74,7 @@ void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
 	out->time_ns += VPMU_LOAD(&c->time_ns);
 }
 
-uint64_t cpu_sum(const struct kernel_plane *k, unsigned int cpu, unsigned int slot)
+uint64_t cpu_sum(const struct bpf_backend *k, unsigned int cpu, unsigned int slot)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
 	struct ksum sum = {.total = kp_unclaimed(st, slot) + st->folded[slot]};
@@ -126,7 +126,7 @@ static int add_missing(struct pages *p, struct missing *m)
 }
 
 /* In pages, beside those that each CPU has anyway. */
-static uint64_t cells_wanted(const struct kernel_plane *k, unsigned int cpu)
+static uint64_t cells_wanted(const struct bpf_backend *k, unsigned int cpu)
 {
 	const uint64_t all = (uint64_t)k->nr_accounts * k->chunks,
 		       used = __atomic_load_n(&cpu_state(k, cpu)->cells, __ATOMIC_RELAXED);
@@ -138,7 +138,7 @@ static uint64_t cells_wanted(const struct kernel_plane *k, unsigned int cpu)
 							      : KP_CELL_PAGES * KP_PAGE_CELLS;
 }
 
-int node_grow(struct kernel_plane *k)
+int node_grow(struct bpf_backend *k)
 {
 	struct missing m = {0};
 	uint64_t want;
@@ -172,7 +172,7 @@ int node_grow(struct kernel_plane *k)
 }
 
 /* The next number that was never given out. */
-static int next_account(struct kernel_plane *k, struct knode *n)
+static int next_account(struct bpf_backend *k, struct knode *n)
 {
 	struct knode **more;
 
@@ -189,7 +189,7 @@ static int next_account(struct kernel_plane *k, struct knode *n)
 	return 0;
 }
 
-static int new_account(struct kernel_plane *k, struct knode *n)
+static int new_account(struct bpf_backend *k, struct knode *n)
 {
 	int ret;
 
@@ -204,7 +204,7 @@ static int new_account(struct kernel_plane *k, struct knode *n)
 }
 
 /* So that an account can always be given back. */
-static int room_for_free(struct kernel_plane *k)
+static int room_for_free(struct bpf_backend *k)
 {
 	uint32_t *more, room;
 
@@ -221,7 +221,7 @@ static int room_for_free(struct kernel_plane *k)
 
 /* ---- masks -------------------------------------------------------------------------------- */
 
-static void set_mask(struct kernel_plane *k, struct knode *n, uint64_t from_above)
+static void set_mask(struct bpf_backend *k, struct knode *n, uint64_t from_above)
 {
 	struct kp_account *a = account_at(k, n->account);
 
@@ -243,7 +243,7 @@ static void count_usual(const struct knode *n, uint32_t count[KP_CHUNK + 1])
 		count_usual(n, count);
 }
 
-void node_masks(struct kernel_plane *k)
+void node_masks(struct bpf_backend *k)
 {
 	uint32_t count[KP_CHUNK + 1] = {0}, usual = 1;
 
@@ -257,7 +257,7 @@ void node_masks(struct kernel_plane *k)
 
 void node_mask(struct knode *n)
 {
-	set_mask(plane_of(n->n.source), n, n->parent ? n->parent->mask : 0);
+	set_mask(backend_of(n->n.source), n, n->parent ? n->parent->mask : 0);
 }
 
 int node_use(struct knode *n, unsigned int slot)
@@ -287,7 +287,7 @@ void node_unuse(struct knode *n, unsigned int slot)
 
 void knode_link(struct knode *n, struct knode *parent)
 {
-	struct kernel_plane *k = plane_of(parent->n.source);
+	struct bpf_backend *k = backend_of(parent->n.source);
 
 	n->parent = parent;
 	n->next = parent->child;
@@ -305,13 +305,13 @@ void knode_unlink(struct knode *n)
 		n->next->link = n->link;
 }
 
-void node_set_name(struct kernel_plane *k, struct knode *n, uint64_t name)
+void node_set_name(struct bpf_backend *k, struct knode *n, uint64_t name)
 {
 	n->name = name;
 	account_at(k, n->account)->name = name;
 }
 
-int node_ghost(struct kernel_plane *k, uint32_t i)
+int node_ghost(struct bpf_backend *k, uint32_t i)
 {
 	const struct kp_account *a = account_at(k, i);
 	struct knode *n = calloc(1, sizeof(*n));
@@ -334,9 +334,9 @@ int node_ghost(struct kernel_plane *k, uint32_t i)
 	return ret;
 }
 
-int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_source_node **out)
+int node_add(struct vpmu_backend_node *parent, uint64_t serial, struct vpmu_backend_node **out)
 {
-	struct kernel_plane *k = plane_of(parent->source);
+	struct bpf_backend *k = backend_of(parent->source);
 	struct knode *p = knode_of(parent), *n = calloc(1, sizeof(*n));
 	int ret = n ? room_for_free(k) : -ENOMEM;
 
@@ -346,7 +346,7 @@ int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_sourc
 		free(n);
 		return ret;
 	}
-	n->n = (struct vpmu_source_node){.source = &k->source, .serial = serial};
+	n->n = (struct vpmu_backend_node){.source = &k->source, .serial = serial};
 	if (k->link || !account_at(k, n->account))
 		ret = node_grow(k);
 	if (ret) {
@@ -358,17 +358,17 @@ int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_sourc
 	knode_link(n, p);
 	if (p->mask) {
 		set_mask(k, n, p->mask);
-		plane_changed(k);
+		backend_changed(k);
 	}
 	*out = &n->n;
 	return 0;
 }
 
 /* A CPU may still be charging the account. So it stays below its parent until node_fold. */
-void node_remove(struct vpmu_source_node *node)
+void node_remove(struct vpmu_backend_node *node)
 {
 	struct knode *n = knode_of(node);
-	struct kernel_plane *k = plane_of(node->source);
+	struct bpf_backend *k = backend_of(node->source);
 
 	sampling_settle(k);
 	bind_move(k, n, n->parent);
@@ -380,7 +380,7 @@ void node_remove(struct vpmu_source_node *node)
 }
 
 /* Move what @n was charged to the daemon's cells of @to. False: no memory, and nothing is done. */
-static bool fold_chunk(struct kernel_plane *k, const struct knode *n, const struct knode *to,
+static bool fold_chunk(struct bpf_backend *k, const struct knode *n, const struct knode *to,
 		       unsigned int chunk)
 {
 	struct kp_cell *dst = NULL, *c;
@@ -405,7 +405,7 @@ static bool fold_chunk(struct kernel_plane *k, const struct knode *n, const stru
 	return true;
 }
 
-static bool is_current(const struct kernel_plane *k, uint32_t account)
+static bool is_current(const struct bpf_backend *k, uint32_t account)
 {
 	for (unsigned int cpu = 0; k->link && cpu < k->nr_cpus; cpu++)
 		if (__atomic_load_n(&cpu_state(k, cpu)->at.account, __ATOMIC_ACQUIRE) == account)
@@ -413,7 +413,7 @@ static bool is_current(const struct kernel_plane *k, uint32_t account)
 	return false;
 }
 
-static void fold(struct kernel_plane *k, struct knode *n)
+static void fold(struct bpf_backend *k, struct knode *n)
 {
 	struct kp_account *a = account_at(k, n->account), *to = account_at(k, n->parent->account);
 
@@ -434,7 +434,7 @@ static void fold(struct kernel_plane *k, struct knode *n)
 }
 
 /* Children before their parents: a removed node has removed children at most. */
-static void fold_below(struct kernel_plane *k, struct knode *n)
+static void fold_below(struct bpf_backend *k, struct knode *n)
 {
 	struct knode *next;
 
@@ -446,19 +446,19 @@ static void fold_below(struct kernel_plane *k, struct knode *n)
 	}
 }
 
-void node_fold(struct kernel_plane *k)
+void node_fold(struct bpf_backend *k)
 {
 	if (!k->nr_removed)
 		return;
 	if (node_grow(k))
 		return;
-	k->folded_ns = plane_now_ns(CLOCK_MONOTONIC);
+	k->folded_ns = backend_now_ns(CLOCK_MONOTONIC);
 	if (k->link)
-		plane_sync(k); /* no CPU looks up a removed account any more */
+		backend_sync(k); /* no CPU looks up a removed account any more */
 	fold_below(k, &k->root);
 }
 
-int node_init(struct kernel_plane *k)
+int node_init(struct bpf_backend *k)
 {
 	int ret;
 
@@ -499,9 +499,9 @@ static void free_below(struct knode *n)
 	}
 }
 
-void node_exit(struct kernel_plane *k)
+void node_exit(struct bpf_backend *k)
 {
-	/* other is part of the plane */
+	/* other is part of the backend */
 	if (k->other.link) {
 		*k->other.link = k->other.next;
 		free_below(&k->other);

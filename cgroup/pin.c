@@ -5,8 +5,9 @@
  * while it opens. Pins that are not ours, or of another schema, are left alone and refused by one
  * line.
  *
- * What a former process left is a tree of ghosts: nodes that nobody has a handle of. kernel_name
- * gives a ghost's account to a new node; kernel_named removes the ghosts that are left.
+ * What a former process left is a tree of ghosts: nodes that nobody has a handle of.
+ * bpf_backend_name gives a ghost's account to a new node; bpf_backend_named removes the ghosts that
+ * are left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +31,13 @@
 
 #define PINS 9
 
-static void path_of(const struct kernel_plane *k, const char *name, char path[PIN_PATH])
+static void path_of(const struct bpf_backend *k, const char *name, char path[PIN_PATH])
 {
 	snprintf(path, PIN_PATH, "%s/%s", k->opts.pin_dir, name);
 }
 
 /* cfg is the last one: it says that all are there. */
-static void all_maps(const struct kernel_plane *k, struct bpf_map *map[PINS],
-		     const char *name[PINS])
+static void all_maps(const struct bpf_backend *k, struct bpf_map *map[PINS], const char *name[PINS])
 {
 	const struct {
 		struct bpf_map *map;
@@ -56,7 +56,7 @@ static void all_maps(const struct kernel_plane *k, struct bpf_map *map[PINS],
 	}
 }
 
-static void remove_all(const struct kernel_plane *k)
+static void remove_all(const struct bpf_backend *k)
 {
 	struct bpf_map *map[PINS];
 	const char *name[PINS];
@@ -73,7 +73,7 @@ static void remove_all(const struct kernel_plane *k)
 
 /* What is pinned as cfg. 1: it can be taken over. 0: nothing is there, or what a process left that
  * ended while it made its maps. */
-static int look_at_cfg(struct kernel_plane *k, char *why, size_t whylen)
+static int look_at_cfg(struct bpf_backend *k, char *why, size_t whylen)
 {
 	struct bpf_map_info info = {0};
 	uint32_t len = sizeof(info), zero = 0;
@@ -110,7 +110,7 @@ static int look_at_cfg(struct kernel_plane *k, char *why, size_t whylen)
 	return ret;
 }
 
-int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
+int pin_prepare(struct bpf_backend *k, char *why, size_t whylen)
 {
 	struct bpf_map *map[PINS];
 	const char *name[PINS], *dir = k->opts.pin_dir;
@@ -153,7 +153,7 @@ int pin_prepare(struct kernel_plane *k, char *why, size_t whylen)
 	return 0;
 }
 
-bool pin_is_there(const struct kernel_plane *k, const char *name)
+bool pin_is_there(const struct bpf_backend *k, const char *name)
 {
 	char path[PIN_PATH];
 	int fd;
@@ -167,7 +167,7 @@ bool pin_is_there(const struct kernel_plane *k, const char *name)
 	return fd >= 0;
 }
 
-int pin_link(struct kernel_plane *k, struct bpf_link *link, const char *name)
+int pin_link(struct bpf_backend *k, struct bpf_link *link, const char *name)
 {
 	char path[PIN_PATH];
 
@@ -178,7 +178,7 @@ int pin_link(struct kernel_plane *k, struct bpf_link *link, const char *name)
 	return bpf_link__pin(link, path);
 }
 
-void pin_unlink(const struct kernel_plane *k, const char *name)
+void pin_unlink(const struct bpf_backend *k, const char *name)
 {
 	char path[PIN_PATH];
 
@@ -193,7 +193,7 @@ static void forget_ghost(void *ghost)
 {
 }
 
-void pin_close(struct kernel_plane *k)
+void pin_close(struct bpf_backend *k)
 {
 	tdestroy(k->ghosts, forget_ghost);
 	if (k->pin_lock >= 0)
@@ -211,7 +211,7 @@ static int by_name(const void *a, const void *b)
 	return x->parent < y->parent ? -1 : x->parent > y->parent;
 }
 
-static int take_nodes(struct kernel_plane *k)
+static int take_nodes(struct bpf_backend *k)
 {
 	struct kp_account *a;
 	struct knode *n, *parent;
@@ -236,7 +236,7 @@ static int take_nodes(struct kernel_plane *k)
 	return ret;
 }
 
-static int take_bindings(struct kernel_plane *k)
+static int take_bindings(struct bpf_backend *k)
 {
 	int cgroups = bpf_map__fd(k->skel->maps.cgroups), tasks = bpf_map__fd(k->skel->maps.tasks);
 	uint64_t id, *last_id = NULL;
@@ -255,7 +255,7 @@ static int take_bindings(struct kernel_plane *k)
 	return ret;
 }
 
-int pin_take(struct kernel_plane *k)
+int pin_take(struct bpf_backend *k)
 {
 	int ret;
 
@@ -268,13 +268,13 @@ int pin_take(struct kernel_plane *k)
 		slot_take(k);
 		hotplug_take(k);
 	}
-	plane_changed(k); /* which keys are timed */
+	backend_changed(k); /* which keys are timed */
 	return ret;
 }
 
-int kernel_name(struct vpmu_source_node *node, uint64_t name)
+int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 {
-	struct kernel_plane *k = plane_of(node->source);
+	struct bpf_backend *k = backend_of(node->source);
 	struct knode *n = knode_of(node), key = {.name = name, .parent = n->parent}, **found,
 		     *ghost;
 	uint32_t account;
@@ -312,7 +312,7 @@ int kernel_name(struct vpmu_source_node *node, uint64_t name)
 	return 1;
 }
 
-static void remove_ghosts(struct kernel_plane *k, struct knode *n)
+static void remove_ghosts(struct bpf_backend *k, struct knode *n)
 {
 	for (struct knode *c = n->child, *next; c; c = next) {
 		next = c->next;
@@ -325,7 +325,7 @@ static void remove_ghosts(struct kernel_plane *k, struct knode *n)
 	}
 }
 
-void kernel_named(struct kernel_plane *k)
+void bpf_backend_named(struct bpf_backend *k)
 {
 	if (!k->taken_over)
 		return;
@@ -334,13 +334,13 @@ void kernel_named(struct kernel_plane *k)
 	k->ghosts = NULL;
 	remove_ghosts(k, &k->root);
 	node_masks(k);
-	plane_changed(k);
+	backend_changed(k);
 	slot_drop(k);
 	budget_change(k);
 	node_fold(k);
 }
 
-uint64_t kernel_epoch(const struct kernel_plane *k)
+uint64_t bpf_backend_epoch(const struct bpf_backend *k)
 {
 	return k->cfg->epoch;
 }

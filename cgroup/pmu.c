@@ -15,9 +15,10 @@
 
 #define PMUS "/sys/bus/event_source/devices"
 
-static void say(struct kernel_pmu *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct bpf_backend_pmu *p, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void say(struct kernel_pmu *p, const char *fmt, ...)
+static void say(struct bpf_backend_pmu *p, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -27,7 +28,7 @@ static void say(struct kernel_pmu *p, const char *fmt, ...)
 }
 
 /* How many PMUs of the kernel have a name that begins with @prefix. */
-static unsigned int pmus(const struct kernel_sys *sys, const char *prefix)
+static unsigned int pmus(const struct bpf_backend_sys *sys, const char *prefix)
 {
 	char path[256];
 	struct dirent *d;
@@ -43,7 +44,7 @@ static unsigned int pmus(const struct kernel_sys *sys, const char *prefix)
 	return n;
 }
 
-static bool has_pmu(const struct kernel_sys *sys, const char *name)
+static bool has_pmu(const struct bpf_backend_sys *sys, const char *name)
 {
 	char path[256];
 
@@ -56,7 +57,7 @@ static bool has_pmu(const struct kernel_sys *sys, const char *name)
 enum { EAX, EBX, ECX, EDX };
 
 /* As the kernel's driver: CPUID 0AH says it. */
-static void intel(const struct kernel_sys *sys, struct kernel_pmu *p)
+static void intel(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	static const unsigned int fixed[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_CYCLES,
 					     VPMU_EV_REF_CYCLES, VPMU_EV_SLOTS};
@@ -76,7 +77,7 @@ static void intel(const struct kernel_sys *sys, struct kernel_pmu *p)
 }
 
 /* As the kernel's driver: 4 counters, 6 with the extension, or what PerfMonV2 says. */
-static void amd(const struct kernel_sys *sys, struct kernel_pmu *p)
+static void amd(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	uint32_t r[4], max;
 
@@ -94,7 +95,7 @@ static void amd(const struct kernel_sys *sys, struct kernel_pmu *p)
 	}
 }
 
-static void x86(const struct kernel_sys *sys, struct kernel_pmu *p)
+static void x86(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	uint32_t r[4];
 	char vendor[13] = "";
@@ -122,7 +123,7 @@ static void x86(const struct kernel_sys *sys, struct kernel_pmu *p)
 
 /* The register with the number, PMCR_EL0, is the kernel's, and its driver shows the number nowhere
  * in sysfs. Servers have six, which Arm's base system architecture asks for. */
-static void arm64(const struct kernel_sys *sys, struct kernel_pmu *p)
+static void arm64(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	if (!pmus(sys, "armv8_")) {
 		say(p, "the kernel has no PMU of this CPU");
@@ -134,11 +135,11 @@ static void arm64(const struct kernel_sys *sys, struct kernel_pmu *p)
 	say(p, "assumed: the least that Arm's servers have, as this kernel does not tell");
 }
 
-void pmu_find(const struct kernel_sys *sys, unsigned int counters, struct kernel_pmu *p)
+void pmu_find(const struct bpf_backend_sys *sys, unsigned int counters, struct bpf_backend_pmu *p)
 {
 	uint32_t r[4];
 
-	*p = (struct kernel_pmu){0};
+	*p = (struct bpf_backend_pmu){0};
 	if (sys->cpuid(0, r))
 		x86(sys, p);
 	else
@@ -150,7 +151,7 @@ void pmu_find(const struct kernel_sys *sys, unsigned int counters, struct kernel
 	say(p, "counters in vpmud.conf");
 }
 
-bool pmu_is_mediated(const struct kernel_sys *sys)
+bool pmu_is_mediated(const struct bpf_backend_sys *sys)
 {
 	static const char *const modules[] = {"kvm_intel", "kvm_amd", "kvm"};
 	char path[256], on = 'N';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples of nodes: the sampling part of service/backend/backend.h on the kernel plane. Events
+ * Samples of nodes: the sampling part of service/backend/backend.h on the BPF backend. Events
  * sample whole CPUs (cgroup/sample/events.h); each sample is given to the samplings whose node it
  * ran in or below. What a sampled node counted is counted as any session's keys are.
  */
@@ -34,13 +34,13 @@ static struct ksampling *user_of(struct sample_user *u)
 
 /* ---- CPUs ----------------------------------------------------------------------------------- */
 
-static void find_cpus(struct kernel_plane *k)
+static void find_cpus(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		k->sampled_cpus[cpu] = k->online[cpu] && !k->quiet[cpu];
 }
 
-int sampling_open(struct kernel_plane *k)
+int sampling_open(struct bpf_backend *k)
 {
 	k->sampled_cpus = calloc(k->nr_cpus, sizeof(*k->sampled_cpus));
 	if (!k->sampled_cpus)
@@ -51,7 +51,7 @@ int sampling_open(struct kernel_plane *k)
 	return k->samples ? 0 : -ENOMEM;
 }
 
-void sampling_close(struct kernel_plane *k)
+void sampling_close(struct bpf_backend *k)
 {
 	if (k->samples) /* else branches_init was not called either */
 		branches_exit(k);
@@ -60,7 +60,7 @@ void sampling_close(struct kernel_plane *k)
 	whose_exit(k);
 }
 
-void sampling_tend(struct kernel_plane *k)
+void sampling_tend(struct bpf_backend *k)
 {
 	if (!k->samplings)
 		return;
@@ -68,7 +68,7 @@ void sampling_tend(struct kernel_plane *k)
 	samples_cpus(k->samples);
 }
 
-void sampling_settle(struct kernel_plane *k)
+void sampling_settle(struct bpf_backend *k)
 {
 	if (k->samplings)
 		samples_take(k->samples);
@@ -76,7 +76,7 @@ void sampling_settle(struct kernel_plane *k)
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-static enum vpmu_side side_of(const struct kernel_plane *k, const struct ring_sample *s)
+static enum vpmu_side side_of(const struct bpf_backend *k, const struct ring_sample *s)
 {
 	switch (s->mode) {
 	case RING_GUEST_KERNEL:
@@ -105,9 +105,9 @@ static bool is_below(const struct knode *n, const struct knode *top)
 static void take(struct sample_user *u, const struct ring_sample *s)
 {
 	struct ksampling *ks = user_of(u);
-	struct kernel_plane *k = plane_of(ks->s.node->source);
+	struct bpf_backend *k = backend_of(ks->s.node->source);
 	struct knode *n = whose_node(k, s), *top = knode_of(ks->s.node);
-	struct vpmu_source_sample out = {
+	struct vpmu_backend_sample out = {
 		.serial = n ? n->n.serial : 0,
 		.cpu = s->cpu,
 		.side = side_of(k, s),
@@ -138,22 +138,22 @@ static void take(struct sample_user *u, const struct ring_sample *s)
 	ks->opts.sample(ks->opts.arg, &out);
 }
 
-unsigned int sample_take(struct vpmu_source *s)
+unsigned int sample_take(struct vpmu_backend *s)
 {
-	return samples_take(plane_of(s)->samples);
+	return samples_take(backend_of(s)->samples);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static void end(struct ksampling *ks)
 {
-	struct kernel_plane *k = plane_of(ks->s.node->source);
+	struct bpf_backend *k = backend_of(ks->s.node->source);
 
 	if (ks->user.set)
 		samples_stop(k->samples, &ks->user);
 	k->samplings--;
 	if (ks->counting)
-		vpmu_source_detach(ks->counting);
+		vpmu_backend_detach(ks->counting);
 	vpmu_counting_free(ks->counting);
 	free(ks);
 }
@@ -162,7 +162,7 @@ static void end(struct ksampling *ks)
  * was sampled of it, and not much more. */
 static int begin(struct ksampling *ks)
 {
-	struct kernel_plane *k = plane_of(ks->s.node->source);
+	struct bpf_backend *k = backend_of(ks->s.node->source);
 	const struct sample_spec spec = {ks->key, ks->opts.period, ks->opts.chains};
 	struct vpmu_counting *c;
 	size_t failed;
@@ -173,7 +173,7 @@ static int begin(struct ksampling *ks)
 	whose_forget(k);
 	whose_begin(k);
 	c = vpmu_counting_new(ks->s.node, &ks->key, 1, &ks->value);
-	ret = c ? vpmu_source_attach(c, &failed) : -ENOMEM;
+	ret = c ? vpmu_backend_attach(c, &failed) : -ENOMEM;
 	if (ret) {
 		vpmu_counting_free(c);
 		return ret;
@@ -182,10 +182,10 @@ static int begin(struct ksampling *ks)
 	return samples_start(k->samples, &ks->user);
 }
 
-int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
 		 struct vpmu_sampling **out)
 {
-	struct kernel_plane *k = plane_of(n->source);
+	struct bpf_backend *k = backend_of(n->source);
 	struct ksampling *ks = calloc(1, sizeof(*ks));
 	int ret;
 
@@ -195,7 +195,7 @@ int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
 	ks->opts = *o;
 	ks->key = o->key;
 	ks->user.take = take;
-	kernel_tend(k);
+	bpf_backend_tend(k);
 	k->samplings++;
 	sampling_tend(k);
 	ret = begin(ks);
@@ -216,9 +216,9 @@ void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
 	const struct ksampling *ks = sampling_of(s);
 	struct ring_counts counts;
 
-	vpmu_source_read(ks->counting);
+	vpmu_backend_read(ks->counting);
 	*out = ks->value;
-	samples_counts(plane_of(s->node->source)->samples, &ks->user, &counts);
+	samples_counts(backend_of(s->node->source)->samples, &ks->user, &counts);
 	/* Where samples are missing without a number, the count does not say how many there are. */
 	out->partial |= counts.throttled || counts.bad;
 }
@@ -238,7 +238,7 @@ void sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out
 	const struct ksampling *ks = sampling_of(s);
 	struct ring_counts counts;
 
-	samples_counts(plane_of(s->node->source)->samples, &ks->user, &counts);
+	samples_counts(backend_of(s->node->source)->samples, &ks->user, &counts);
 	*out = (struct vpmu_sampling_state){
 		.lost = counts.lost,
 		.throttled = counts.throttled,

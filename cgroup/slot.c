@@ -54,7 +54,7 @@ static void more_files(void)
 
 /* @group: a file or -1. With mediated vPMUs an event that counts in guests keeps VMs from starting,
  * or is refused while one runs. */
-static int open_event(const struct kernel_plane *k, vpmu_key_t key, unsigned int cpu, bool disabled,
+static int open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned int cpu, bool disabled,
 		      int group)
 {
 	struct perf_event_attr attr;
@@ -74,12 +74,12 @@ static int open_event(const struct kernel_plane *k, vpmu_key_t key, unsigned int
 	return fd;
 }
 
-static int events_fd(const struct kernel_plane *k)
+static int events_fd(const struct bpf_backend *k)
 {
 	return bpf_map__fd(k->skel->maps.events);
 }
 
-static int give_event(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+static int give_event(struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	struct slot *s = &k->slot[i];
 	uint32_t at = kp_event(cpu, i);
@@ -97,12 +97,12 @@ static int give_event(struct kernel_plane *k, unsigned int i, unsigned int cpu)
 	return 0;
 }
 
-int slot_open_beside(const struct kernel_plane *k, unsigned int i, unsigned int cpu)
+int slot_open_beside(const struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	return open_event(k, k->slot[i].key, cpu, false, -1);
 }
 
-int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint64_t final)
+int slot_open_on(struct bpf_backend *k, unsigned int i, unsigned int cpu, uint64_t final)
 {
 	struct kp_cpu *st = cpu_state(k, cpu);
 	int ret = slot_needs_none(k, i) ? 0 : give_event(k, i, cpu);
@@ -115,7 +115,7 @@ int slot_open_on(struct kernel_plane *k, unsigned int i, unsigned int cpu, uint6
 	return 0;
 }
 
-void slot_hide_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+void slot_hide_on(struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	uint32_t at = kp_event(cpu, i);
 
@@ -123,7 +123,7 @@ void slot_hide_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
 	k->sys->map_del(events_fd(k), &at);
 }
 
-void slot_close_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
+void slot_close_on(struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
 	slot_hide_on(k, i, cpu);
 	if (k->slot[i].fd[cpu] >= 0)
@@ -132,7 +132,7 @@ void slot_close_on(struct kernel_plane *k, unsigned int i, unsigned int cpu)
 	set_bit(&cpu_state(k, cpu)->has, i, false);
 }
 
-static void close_all(struct kernel_plane *k, unsigned int i)
+static void close_all(struct bpf_backend *k, unsigned int i)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		slot_close_on(k, i, cpu);
@@ -145,7 +145,7 @@ static bool is_answer(int error)
 	return error != -ENOMEM && error != -EMFILE && error != -ENFILE && error != -EINTR;
 }
 
-static int open_all(struct kernel_plane *k, unsigned int i)
+static int open_all(struct bpf_backend *k, unsigned int i)
 {
 	struct slot *s = &k->slot[i];
 	int ret;
@@ -171,7 +171,7 @@ static int open_all(struct kernel_plane *k, unsigned int i)
 
 /* The lowest one: switches are cheapest when all keys are in the first chunk. One that was given
  * back since the last grace period is the last choice. */
-static int find_free(struct kernel_plane *k)
+static int find_free(struct bpf_backend *k)
 {
 	int used = -1;
 
@@ -186,7 +186,7 @@ static int find_free(struct kernel_plane *k)
 	return used;
 }
 
-int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh)
+int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigned int *fresh)
 {
 	struct slot *s;
 	int i, ret;
@@ -203,7 +203,7 @@ int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsign
 		return -ENOSPC;
 	s = &k->slot[i];
 	if (s->used && k->link) /* a CPU could still charge the last key's events */
-		plane_sync(k);
+		backend_sync(k);
 	s->key = key;
 	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST)
 		budget_look(k);
@@ -227,7 +227,7 @@ int kslot_get(struct kernel_plane *k, vpmu_key_t key, unsigned int *slot, unsign
 	return 0;
 }
 
-static void drop(struct kernel_plane *k, unsigned int slot)
+static void drop(struct bpf_backend *k, unsigned int slot)
 {
 	close_all(k, slot);
 	k->slot[slot].key = 0;
@@ -235,7 +235,7 @@ static void drop(struct kernel_plane *k, unsigned int slot)
 	k->cfg->key[slot] = 0;
 }
 
-void kslot_put(struct kernel_plane *k, unsigned int slot)
+void kslot_put(struct bpf_backend *k, unsigned int slot)
 {
 	struct slot *s = &k->slot[slot];
 
@@ -244,7 +244,7 @@ void kslot_put(struct kernel_plane *k, unsigned int slot)
 	drop(k, slot);
 }
 
-void slot_drop_guests(struct kernel_plane *k)
+void slot_drop_guests(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		if (!slot_is_hardware(k->slot[i].key) || !(k->slot[i].key & VPMU_KEY_GUEST))
@@ -254,7 +254,7 @@ void slot_drop_guests(struct kernel_plane *k)
 	}
 }
 
-bool slot_lacks(const struct kernel_plane *k, unsigned int i)
+bool slot_lacks(const struct bpf_backend *k, unsigned int i)
 {
 	bool has = slot_needs_none(k, i);
 
@@ -263,7 +263,7 @@ bool slot_lacks(const struct kernel_plane *k, unsigned int i)
 	return k->slot[i].key && !k->slot[i].error && !has;
 }
 
-void slot_take(struct kernel_plane *k)
+void slot_take(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		k->slot[i].key = k->cfg->key[i];
@@ -276,18 +276,18 @@ void slot_take(struct kernel_plane *k)
 	}
 }
 
-void slot_drop(struct kernel_plane *k)
+void slot_drop(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->slot[i].key && !k->slot[i].users)
 			drop(k, i);
 	if (!k->countings)
-		plane_detach(k);
+		backend_detach(k);
 }
 
 /* Whether the kernel has taken the counter of a hardware event away, at any time. Interrupts the
  * CPUs that are asked. */
-static bool has_gap(const struct kernel_plane *k, const struct slot *s)
+static bool has_gap(const struct bpf_backend *k, const struct slot *s)
 {
 	uint64_t count, enabled, running;
 
@@ -299,7 +299,7 @@ static bool has_gap(const struct kernel_plane *k, const struct slot *s)
 	return false;
 }
 
-bool slot_gaps(struct kernel_plane *k)
+bool slot_gaps(struct bpf_backend *k)
 {
 	bool found = false;
 
@@ -314,11 +314,11 @@ bool slot_gaps(struct kernel_plane *k)
 		found = true;
 	}
 	if (found)
-		plane_changed(k); /* the CPUs remember which keys are never timed */
+		backend_changed(k); /* the CPUs remember which keys are never timed */
 	return found;
 }
 
-int slot_init(struct kernel_plane *k)
+int slot_init(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		struct slot *s = &k->slot[i];
@@ -331,7 +331,7 @@ int slot_init(struct kernel_plane *k)
 	return 0;
 }
 
-void slot_exit(struct kernel_plane *k)
+void slot_exit(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
 		struct slot *s = &k->slot[i];
@@ -343,7 +343,7 @@ void slot_exit(struct kernel_plane *k)
 	}
 }
 
-int slot_probe(const struct kernel_plane *k, vpmu_key_t key)
+int slot_probe(const struct bpf_backend *k, vpmu_key_t key)
 {
 	int fd = -ENODEV;
 

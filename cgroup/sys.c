@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The calls of the kernel that the plane makes, apart from making maps. load.c takes these unless
- * a test gives others (struct kernel_sys).
+ * The calls of the kernel that the backend makes, apart from making maps. load.c takes these unless
+ * a test gives others (struct bpf_backend_sys).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ static int sys_run(int prog, unsigned int cpu)
 	return sys_ask(prog, cpu, 0, &answer);
 }
 
-const struct kernel_sys kernel_sys_real = {
+const struct bpf_backend_sys bpf_backend_sys_real = {
 	.event_open = sys_event_open,
 	.event_switch = sys_event_switch,
 	.event_reset = sys_event_reset,
@@ -131,7 +131,8 @@ const struct kernel_sys kernel_sys_real = {
 };
 
 /* A list as the kernel writes it: "0-3,8". An empty one is a list too. */
-bool kernel_cpus(const struct kernel_sys *sys, const char *name, bool *set, unsigned int nr)
+bool bpf_backend_cpus(const struct bpf_backend_sys *sys, const char *name, bool *set,
+		      unsigned int nr)
 {
 	char path[256], line[4096], *at = line, *end;
 	unsigned long first, last;

@@ -77,7 +77,7 @@ static struct brstack_vcpu *vcpu_of(struct brstack *b, struct images *im, const 
 
 int brstack_print(struct brstack *b, struct images *im, const struct capture *c, FILE *f)
 {
-	bool modelled = !c->plane || !strcmp(c->plane, "soft"); /* as capture_print */
+	bool modelled = !c->backend || !strcmp(c->backend, "emulator"); /* as capture_print */
 	struct brstack_vcpu *v;
 	uint64_t fresh;
 

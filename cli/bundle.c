@@ -85,14 +85,14 @@ static void put_check_rows(const struct bundle *b, const json_t *rows, FILE *to)
 	size_t i;
 
 	json_array_foreach (rows, i, row) {
-		const char *plane = json_string_value(json_object_get(row, "plane"));
+		const char *backend = json_string_value(json_object_get(row, "backend"));
 		const char *what = json_string_value(json_object_get(row, "what"));
 		const char *why = json_string_value(json_object_get(row, "why"));
 		bool ok = json_is_true(json_object_get(row, "ok"));
 		const char *remedy = ok || !what || !why ? NULL : remedy_for(what, why);
 
 		fprintf(to, "%-3s ", ok ? "yes" : "no");
-		redact_text(b->r, plane ? plane : "-", to);
+		redact_text(b->r, backend ? backend : "-", to);
 		putc(' ', to);
 		redact_text(b->r, what ? what : "?", to);
 		fputs(": ", to);
@@ -118,7 +118,7 @@ static void put_processes(const struct bundle *b, FILE *to)
 
 static void put_tree(const struct bundle *b, FILE *to)
 {
-	static const char *const plain[] = {"kind",  "depth",  "plane",	  "vcpus",
+	static const char *const plain[] = {"kind",  "depth",  "backend", "vcpus",
 					    "state", "found",  "counted", "engine",
 					    "pmu",   "policy", NULL};
 	static const char *const named[] = {"path", "vm", "cgroup", NULL};
@@ -133,13 +133,13 @@ static void put_sessions(const struct bundle *b, FILE *to)
 	static const char *const plain[] = {"for_each", "nr_rows", "age_ns", "period",
 					    "samples",	"lost",	   NULL};
 	static const char *const named[] = {"session", "target", NULL};
-	static const char *const figures[] = {"plane",		 "consumers", "keys",
+	static const char *const figures[] = {"backend",	 "consumers", "keys",
 					      "distinct_events", "counters",  "host_counters",
 					      "refused",	 NULL};
 	static const char *const none[] = {NULL};
 
 	facts_rows(b->r, json_object_get(b->sessions, "sessions"), plain, named, to);
-	facts_rows(b->r, json_object_get(b->sharing, "planes"), figures, none, to);
+	facts_rows(b->r, json_object_get(b->sharing, "backends"), figures, none, to);
 	if (!b->sessions)
 		fputs("not known: no server answered\n", to);
 }
@@ -178,7 +178,7 @@ static int learn(struct bundle *b)
 		redact_program(b->r, VPMUD);
 	ret = redact_words(b->r,
 			   "vpmu vpmud vpmu-vmm perf qemu-system-x86 qemu-system-aarch64 qemu-kvm "
-			   "libvirtd virtqemud bpftrace turbostat systemd soft kvm kernel none "
+			   "libvirtd virtqemud bpftrace turbostat systemd emulator kvm kernel none "
 			   "isolated nohz_full yes no KVM/pmu " VPMU_VERSION);
 	if (!ret) /* what the service manager says of a service */
 		ret = redact_words(

@@ -23,7 +23,7 @@ int capture_parse(struct fields *f, const json_t *row, struct capture *c)
 
 	*c = (struct capture){.vm = field_string(f, row, "vm"),
 			      .vcpu = field_int(f, row, "vcpu", INT32_MAX),
-			      .plane = field_string_or(f, row, "plane", NULL),
+			      .backend = field_string_or(f, row, "backend", NULL),
 			      .error = field_string_or(f, row, "error", NULL),
 			      .source = field_string_or(f, row, "source", "capture"),
 			      .mode = field_string_or(f, row, "mode", "")};
@@ -114,9 +114,9 @@ static json_t *branch_list(struct images *im, const struct capture *c)
 
 void capture_print_json(struct images *im, const struct capture *c)
 {
-	json_t *obj =
-		json_pack("{s:s, s:s, s:i, s:s*, s:s, s:s}", "kind", "lbr", "vm", c->vm, "vcpu",
-			  (int)c->vcpu, "plane", c->plane, "source", c->source, "mode", c->mode);
+	json_t *obj = json_pack("{s:s, s:s, s:i, s:s*, s:s, s:s}", "kind", "lbr", "vm", c->vm,
+				"vcpu", (int)c->vcpu, "backend", c->backend, "source", c->source,
+				"mode", c->mode);
 
 	if (c->error)
 		json_object_set_new(obj, "error", json_string(c->error));
@@ -133,8 +133,8 @@ void capture_print_json(struct images *im, const struct capture *c)
 
 void capture_print(struct images *im, const struct capture *c)
 {
-	/* The soft machine's cycles are; a server that knows no planes has only that one. */
-	const char *modelled = !c->plane || !strcmp(c->plane, "soft") ? " (modelled)" : "";
+	/* The emulator's cycles are; a server that knows no backends has only that one. */
+	const char *modelled = !c->backend || !strcmp(c->backend, "emulator") ? " (modelled)" : "";
 	char from[ADDRESS_LEN], to[ADDRESS_LEN], group[GROUP_LEN];
 	const struct origin in = origin_of(c);
 	struct chain ch;
@@ -146,7 +146,8 @@ void capture_print(struct images *im, const struct capture *c)
 	}
 	printf("%s, %s: %zu of %s records, newest first%s%s\n",
 	       strcmp(c->source, "guest") ? "captured" : "the guest's own", c->mode, c->nr,
-	       out_group(c->total, group), c->plane ? ", plane: " : "", c->plane ? c->plane : "");
+	       out_group(c->total, group), c->backend ? ", backend: " : "",
+	       c->backend ? c->backend : "");
 	if (capture_is_call_stack(c)) {
 		capture_chain(c, &ch);
 		for (size_t i = 0; i < ch.nr; i++)

@@ -19,7 +19,7 @@ struct branch {
 struct capture {
 	const char *vm;
 	unsigned int vcpu;
-	const char *plane;     /* NULL: the server does not say */
+	const char *backend;   /* NULL: the server does not say */
 	const char *error;     /* not NULL: the records could not be read, and why */
 	const char *source;    /* "guest": the guest's own records; else "capture" */
 	const char *mode;      /* "call-stack", "branches", "calls" or "custom" */

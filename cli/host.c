@@ -20,7 +20,7 @@
 #include "vpmu/hostpmu_perf.h"
 #include "vpmu/util/utf8.h"
 
-#define PLANES_MAX 8
+#define BACKENDS_MAX 8
 
 /*
  * The array @key of the server's answer to @cmd. Without a server that was named, @local adds rows
@@ -62,22 +62,23 @@ static int local_events(json_t *rows, const char *tried)
 	return vpmu_event_list(add_event, rows);
 }
 
-/* The planes that the rows of `events` tell of, in the order in which they occur. */
-struct planes {
-	const char *name[PLANES_MAX];
+/* The backends that the rows of `events` tell of, in the order in which they occur. */
+struct backends {
+	const char *name[BACKENDS_MAX];
 	size_t nr;
 };
 
-static void add_plane(struct planes *p, const char *name)
+static void add_backend(struct backends *p, const char *name)
 {
 	for (size_t i = 0; i < p->nr; i++)
 		if (strcmp(p->name[i], name) == 0)
 			return;
-	if (p->nr < PLANES_MAX)
+	if (p->nr < BACKENDS_MAX)
 		p->name[p->nr++] = name;
 }
 
-/* How well a plane counts the event: exact, modelled, ..., or no. @o: the row or one of its planes.
+/* How well a backend counts the event: exact, modelled, ..., or no. @o: the row or one of its
+ * backends.
  */
 static const char *how_well(struct fields *f, const json_t *o)
 {
@@ -86,26 +87,26 @@ static const char *how_well(struct fields *f, const json_t *o)
 	return field_string_or(f, o, "quality", "yes");
 }
 
-/* Add to each row one field per plane, named as the plane, and "counted" if the server knows no
- * planes. */
-static bool add_cells(json_t *rows, struct planes *planes)
+/* Add to each row one field per backend, named as the backend, and "counted" if the server knows no
+ * backends. */
+static bool add_cells(json_t *rows, struct backends *backends)
 {
 	struct fields f = {0};
-	json_t *row, *plane;
+	json_t *row, *backend;
 	size_t i, k;
 
 	json_array_foreach (rows, i, row) {
-		json_t *list = json_object_get(row, "planes");
+		json_t *list = json_object_get(row, "backends");
 
 		if (list)
-			field_array(&f, row, "planes");
-		json_array_foreach (list, k, plane) {
-			const char *name = field_string(&f, plane, "plane");
+			field_array(&f, row, "backends");
+		json_array_foreach (list, k, backend) {
+			const char *name = field_string(&f, backend, "backend");
 			char key[80];
 
 			snprintf(key, sizeof(key), "counted by %s", name);
-			json_object_set_new(row, key, json_string(how_well(&f, plane)));
-			add_plane(planes, name);
+			json_object_set_new(row, key, json_string(how_well(&f, backend)));
+			add_backend(backends, name);
 		}
 		json_object_set_new(
 			row, "counted",
@@ -116,25 +117,25 @@ static bool add_cells(json_t *rows, struct planes *planes)
 
 static int print_events(json_t *rows)
 {
-	struct column columns[PLANES_MAX + 4] = {{"EVENT", "event", COLUMN_TEXT},
-						 {"ALIAS", "alias", COLUMN_TEXT | COLUMN_MAY_MISS}};
-	char key[PLANES_MAX][80], title[PLANES_MAX][80];
-	struct planes planes = {.nr = 0};
+	struct column columns[BACKENDS_MAX + 4] = {
+		{"EVENT", "event", COLUMN_TEXT}, {"ALIAS", "alias", COLUMN_TEXT | COLUMN_MAY_MISS}};
+	char key[BACKENDS_MAX][80], title[BACKENDS_MAX][80];
+	struct backends backends = {.nr = 0};
 	size_t n = 2;
 
-	if (!add_cells(rows, &planes))
+	if (!add_cells(rows, &backends))
 		return 1;
-	for (size_t i = 0; i < planes.nr; i++) {
-		snprintf(key[i], sizeof(key[i]), "counted by %s", planes.name[i]);
-		snprintf(title[i], sizeof(title[i]), "COUNTED(%s)", planes.name[i]);
-		columns[n++] = (struct column){planes.nr > 1 ? title[i] : "COUNTED", key[i],
+	for (size_t i = 0; i < backends.nr; i++) {
+		snprintf(key[i], sizeof(key[i]), "counted by %s", backends.name[i]);
+		snprintf(title[i], sizeof(title[i]), "COUNTED(%s)", backends.name[i]);
+		columns[n++] = (struct column){backends.nr > 1 ? title[i] : "COUNTED", key[i],
 					       COLUMN_TEXT | COLUMN_MAY_MISS};
 	}
-	if (!planes.nr)
+	if (!backends.nr)
 		columns[n++] = (struct column){"COUNTED", "counted", COLUMN_TEXT};
 	columns[n++] = (struct column){"MEANING", "desc", COLUMN_TEXT};
-	if (planes.nr == 1)
-		printf("# plane: %s\n", planes.name[0]);
+	if (backends.nr == 1)
+		printf("# backend: %s\n", backends.name[0]);
 	return rows_print(rows, columns, false);
 }
 
@@ -147,7 +148,7 @@ int cmd_events(struct cli *cli, int argc, char **argv)
 		"Show the names of events. COUNTED: how well the server's host counts the event "
 		"(exact, modelled, estimated or tsc), or no if it does not count it. ? means that "
 		"it is not known: no server runs, or the server has no counter yet. With several "
-		"planes each has a column. Names of libpfm4 (skl::UOPS_RETIRED:ALL) and rHEX are "
+		"backends each has a column. Names of libpfm4 (skl::UOPS_RETIRED:ALL) and rHEX are "
 		"events as well.");
 	json_t *answer = NULL, *rows = ask_or(cli, "events", "events", &answer, local_events,
 					      "these are the names only; what a host counts is "
@@ -296,7 +297,7 @@ static error_t parse_check(int key, char *arg, struct argp_state *state)
 
 int cmd_check(struct cli *cli, int argc, char **argv)
 {
-	static const struct column columns[] = {COLUMN_PLANE,
+	static const struct column columns[] = {COLUMN_BACKEND,
 						{"WHAT", "what", COLUMN_TEXT},
 						{"OK", "ok", COLUMN_BOOL},
 						{"WHY", "why", COLUMN_TEXT},

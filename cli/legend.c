@@ -61,11 +61,11 @@ static bool print_reasons(FILE *to, const struct metrics *ms, const struct readi
 /* Say why events are not supported. Returns whether there was one. */
 static bool print_unsupported(FILE *to, const struct reading *r)
 {
-	bool planes = reading_planes(r) > 1;
+	bool backends = reading_backends(r) > 1;
 
 	for (size_t i = 0; i < r->nr_unsupported; i++)
 		fprintf(to, " %s: not supported%s%s: %s\n", r->unsupported[i].event,
-			planes ? " by plane " : "", planes ? r->unsupported[i].plane : "",
+			backends ? " by backend " : "", backends ? r->unsupported[i].backend : "",
 			r->unsupported[i].why);
 	return r->nr_unsupported > 0;
 }

@@ -57,7 +57,7 @@ const char *out_quality(const char *quality)
 		const char *quality, *text;
 	} texts[] = {
 		{"modelled",
-		 "modelled: computed from the soft machine's cost table, not measured by hardware"},
+		 "modelled: computed from the emulator's cost table, not measured by hardware"},
 		{"estimated", "estimated: derived from the nominal clock rate, not counted"},
 		{"partial", "partial: part of the time the event could not be counted, and what "
 			    "happened then is missing"},
@@ -156,12 +156,12 @@ static size_t nr_metrics(const struct format_opts *f)
 
 void out_lines_heading(const struct format_opts *f, const struct reading *r)
 {
-	bool several = reading_planes(r) > 1;
-	const char *plane = reading_plane(r);
+	bool several = reading_backends(r) > 1;
+	const char *backend = reading_backend(r);
 
 	fprintf(out_stream(f), "#%15s %20s  %-28s %s%s%s%s\n", "time", "counts", "events",
-		several ? "plane    " : "", strcmp(r->scope, "none") ? r->scope : "",
-		plane ? "  plane: " : "", plane ? plane : "");
+		several ? "backend    " : "", strcmp(r->scope, "none") ? r->scope : "",
+		backend ? "  backend: " : "", backend ? backend : "");
 }
 
 /* What follows the number and the name of what was counted. @v: how good it is; NULL: there is no
@@ -170,8 +170,8 @@ static void end_line(FILE *to, const struct reading *r, const struct rrow *row, 
 {
 	char name[NAME_LEN], labels[LABELS_LEN];
 
-	if (reading_planes(r) > 1)
-		fprintf(to, "%-8s ", row->plane ? row->plane : "");
+	if (reading_backends(r) > 1)
+		fprintf(to, "%-8s ", row->backend ? row->backend : "");
 	out_name(row, name);
 	fprintf(to, "%s%s", name, row->gone ? " (gone)" : "");
 	if (v)
@@ -251,7 +251,7 @@ static void csv_line(FILE *to, const char *sep, const struct rrow *row, const st
 	fprintf(to, "%llu%s%.2f%s", (unsigned long long)l->v->running_ns, sep,
 		l->counted ? val_percent(l->v) : 0, sep);
 	out_field(to, l->counted ? out_words(l->v, buf) : "", sep);
-	out_field(to, row->plane, sep);
+	out_field(to, row->backend, sep);
 	out_field(to, l->metric, sep);
 	/* The last field but one of -r. */
 	if (strstr(l->unit, sep))
@@ -319,8 +319,8 @@ static json_t *json_row(const struct rrow *row, double time_s)
 		json_object_set_new(o, "vm", json_string(row->vm));
 	if (row->kind == ROW_VCPU)
 		json_object_set_new(o, "vcpu", json_integer(row->vcpu));
-	if (row->plane)
-		json_object_set_new(o, "plane", json_string(row->plane));
+	if (row->backend)
+		json_object_set_new(o, "backend", json_string(row->backend));
 	if (row->gone)
 		json_object_set_new(o, "gone", json_true());
 	if (row->error)

@@ -47,8 +47,8 @@ FILE *out_stream(const struct format_opts *f);
 char *out_variance(const struct val *v, char buf[VARIANCE_LEN]);
 
 /*
- * out_lines_heading - the heading of out_lines. If all rows are of one plane, the heading names it.
- * Otherwise there is a column for it: print the heading again when the planes change.
+ * out_lines_heading - the heading of out_lines. If all rows are of one backend, the heading names
+ * it. Otherwise there is a column for it: print the heading again when the backends change.
  */
 void out_lines_heading(const struct format_opts *f, const struct reading *r);
 /* out_lines, out_csv, out_json - print one value per line. @time_s: seconds since the attach, of an

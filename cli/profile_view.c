@@ -23,8 +23,8 @@
 
 /* The answer of profile-stop without its rows and chains. Strings belong to the answer. */
 struct facts {
-	const char *event, *target, *quality, *plane; /* plane: may be NULL */
-	const char *note;			      /* what the samples cannot say; NULL */
+	const char *event, *target, *quality, *backend; /* backend: may be NULL */
+	const char *note;				/* what the samples cannot say; NULL */
 	uint64_t period, samples, lost, late_max, count, enabled_ns, running_ns;
 	uint64_t other_rows, unchained, throttled, nobodys;
 	bool gone;
@@ -36,7 +36,7 @@ static void parse_facts(struct fields *f, const json_t *a, struct facts *p)
 		.event = field_string(f, a, "event"),
 		.target = field_string(f, a, "target"),
 		.quality = field_string(f, a, "quality"),
-		.plane = field_string_or(f, a, "plane", NULL),
+		.backend = field_string_or(f, a, "backend", NULL),
 		.period = field_u64(f, a, "period"),
 		.samples = field_u64(f, a, "samples"),
 		.lost = field_u64(f, a, "lost"),
@@ -179,8 +179,8 @@ static void print_facts(const struct facts *p)
 		printf(", sampling stopped %s times for a while", out_group(p->throttled, n[0]));
 	if (p->nobodys)
 		printf(", %s of unknown tenants", out_group(p->nobodys, n[0]));
-	if (p->plane)
-		printf(", plane: %s", p->plane);
+	if (p->backend)
+		printf(", backend: %s", p->backend);
 	putchar('\n');
 }
 
@@ -230,9 +230,9 @@ static int print_histogram(const struct facts *p, const struct lines *ls)
 static void print_json(const struct facts *p, const json_t *a, const struct lines *ls)
 {
 	static const char *const totals[] = {
-		"target",    "plane", "event",	    "period",	  "samples", "lost",
-		"late-max",  "count", "enabled-ns", "running-ns", "quality", "other-rows",
-		"unchained", "gone",  "throttled",  "nobodys",	  "note"};
+		"target",    "backend", "event",      "period",	    "samples", "lost",
+		"late-max",  "count",	"enabled-ns", "running-ns", "quality", "other-rows",
+		"unchained", "gone",	"throttled",  "nobodys",    "note"};
 	json_t *obj;
 
 	for (size_t i = 0; i < ls->nr; i++) {
@@ -243,7 +243,7 @@ static void print_json(const struct facts *p, const json_t *a, const struct line
 		obj = json_pack("{s:s, s:s*, s:s*, s:s*, s:s, s:s, s:f, s:s*}", "kind", "profile",
 				"vm", l->in.vm, "tenant", l->in.tenant, "side", l->in.side,
 				"function", l->function, "samples", n, "percent",
-				percent(l->samples, p->samples), "plane", p->plane);
+				percent(l->samples, p->samples), "backend", p->backend);
 		if (l->in.vcpu >= 0)
 			json_object_set_new(obj, "vcpu", json_integer(l->in.vcpu));
 		if (l->known)

@@ -57,7 +57,7 @@ static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 	if (!row->v || !copy(field_string(f, o, "path"), &row->path) ||
 	    !copy(row->kind >= ROW_VM ? field_string(f, o, "vm") : NULL, &row->vm) ||
 	    !copy(field_string_or(f, o, "error", NULL), &row->error) ||
-	    !copy(field_string_or(f, o, "plane", NULL), &row->plane))
+	    !copy(field_string_or(f, o, "backend", NULL), &row->backend))
 		return false;
 	/* Names of tenants are cut out of the path. */
 	if (row->path[0] != '/')
@@ -91,7 +91,7 @@ static bool parse_events(struct fields *f, const json_t *list, struct reading *r
 }
 
 /* Append a copy. */
-static bool add_unsupported(struct reading *r, const char *plane, const char *event,
+static bool add_unsupported(struct reading *r, const char *backend, const char *event,
 			    const char *why)
 {
 	struct unsupported *all = reallocarray(r->unsupported, r->nr_unsupported + 1, sizeof(*all));
@@ -101,7 +101,7 @@ static bool add_unsupported(struct reading *r, const char *plane, const char *ev
 	r->unsupported = all;
 	all += r->nr_unsupported++;
 	*all = (struct unsupported){NULL, NULL, NULL};
-	return copy(plane, &all->plane) && copy(event, &all->event) && copy(why, &all->why);
+	return copy(backend, &all->backend) && copy(event, &all->event) && copy(why, &all->why);
 }
 
 /* Servers that say nothing of it have no such field. */
@@ -113,10 +113,10 @@ static bool parse_unsupported(struct fields *f, const json_t *answer, struct rea
 	if (list)
 		field_array(f, answer, "unsupported");
 	json_array_foreach (list, i, item) {
-		const char *plane = field_string(f, item, "plane");
+		const char *backend = field_string(f, item, "backend");
 		const char *event = field_string(f, item, "event");
 
-		if (!add_unsupported(r, plane, event, field_string(f, item, "why")))
+		if (!add_unsupported(r, backend, event, field_string(f, item, "why")))
 			return false;
 	}
 	return true;
@@ -146,15 +146,15 @@ static bool parse_answer(struct fields *f, const json_t *answer, struct reading 
 	return true;
 }
 
-static const char *plane_of(const struct rrow *row)
+static const char *backend_of(const struct rrow *row)
 {
-	return row->plane ? row->plane : "";
+	return row->backend ? row->backend : "";
 }
 
-static int by_plane(const void *a, const void *b)
+static int by_backend(const void *a, const void *b)
 {
 	const struct rrow *x = a, *y = b;
-	int ret = strcmp(plane_of(x), plane_of(y));
+	int ret = strcmp(backend_of(x), backend_of(y));
 
 	return ret ? ret : x->order < y->order ? -1 : 1;
 }
@@ -192,7 +192,7 @@ struct reading *reading_parse(const json_t *answer)
 		return NULL;
 	}
 	if (r->nr_rows)
-		qsort(r->rows, r->nr_rows, sizeof(*r->rows), by_plane);
+		qsort(r->rows, r->nr_rows, sizeof(*r->rows), by_backend);
 	r->target_gone = target_gone(r);
 	return r;
 }
@@ -202,7 +202,7 @@ static void free_row(struct rrow *row)
 	free(row->path);
 	free(row->vm);
 	free(row->error);
-	free(row->plane);
+	free(row->backend);
 	free(row->v);
 }
 
@@ -215,7 +215,7 @@ void reading_free(struct reading *r)
 	for (size_t e = 0; e < r->nr_events; e++)
 		free(r->events[e]);
 	for (size_t i = 0; i < r->nr_unsupported; i++) {
-		free(r->unsupported[i].plane);
+		free(r->unsupported[i].backend);
 		free(r->unsupported[i].event);
 		free(r->unsupported[i].why);
 	}
@@ -230,11 +230,11 @@ void reading_free(struct reading *r)
 
 /* ---- union -------------------------------------------------------------------------------- */
 
-static const struct unsupported *find_unsupported(const struct reading *r, const char *plane,
+static const struct unsupported *find_unsupported(const struct reading *r, const char *backend,
 						  const char *event)
 {
 	for (size_t i = 0; i < r->nr_unsupported; i++)
-		if (strcmp(r->unsupported[i].plane, plane) == 0 &&
+		if (strcmp(r->unsupported[i].backend, backend) == 0 &&
 		    strcmp(r->unsupported[i].event, event) == 0)
 			return &r->unsupported[i];
 	return NULL;
@@ -243,7 +243,7 @@ static const struct unsupported *find_unsupported(const struct reading *r, const
 const char *reading_why(const struct reading *r, const struct rrow *row, size_t e)
 {
 	const struct unsupported *u =
-		row->v[e].supported ? NULL : find_unsupported(r, plane_of(row), r->events[e]);
+		row->v[e].supported ? NULL : find_unsupported(r, backend_of(row), r->events[e]);
 
 	return u ? u->why : NULL;
 }
@@ -254,8 +254,8 @@ static bool copy_unsupported(struct reading *to, const struct reading *from)
 	for (size_t i = 0; i < from->nr_unsupported; i++) {
 		const struct unsupported *u = &from->unsupported[i];
 
-		if (!find_unsupported(to, u->plane, u->event) &&
-		    !add_unsupported(to, u->plane, u->event, u->why))
+		if (!find_unsupported(to, u->backend, u->event) &&
+		    !add_unsupported(to, u->backend, u->event, u->why))
 			return false;
 	}
 	return true;
@@ -264,7 +264,7 @@ static bool copy_unsupported(struct reading *to, const struct reading *from)
 static int by_name(const void *a, const void *b)
 {
 	const struct rrow *x = *(const struct rrow *const *)a, *y = *(const struct rrow *const *)b;
-	int ret = strcmp(plane_of(x), plane_of(y));
+	int ret = strcmp(backend_of(x), backend_of(y));
 
 	if (!ret)
 		ret = strcmp(x->path, y->path);
@@ -277,14 +277,14 @@ static int by_name(const void *a, const void *b)
 	return ret ? ret : x->gone - y->gone;
 }
 
-/* Let the rows of each plane begin at depth 0. */
+/* Let the rows of each backend begin at depth 0. */
 static void level(struct reading *r)
 {
 	for (size_t first = 0, last; first < r->nr_rows; first = last) {
 		unsigned int min = ROW_DEPTH_MAX;
 
-		for (last = first; last < r->nr_rows &&
-				   strcmp(plane_of(&r->rows[first]), plane_of(&r->rows[last])) == 0;
+		for (last = first; last < r->nr_rows && strcmp(backend_of(&r->rows[first]),
+							       backend_of(&r->rows[last])) == 0;
 		     last++)
 			min = r->rows[last].depth < min ? r->rows[last].depth : min;
 		for (size_t i = first; i < last; i++)
@@ -332,26 +332,27 @@ bool reading_merge(struct reading *into, struct reading *from)
 	into->rows = rows;
 	into->target = target;
 	into->dropped += from->dropped;
-	qsort(into->rows, into->nr_rows, sizeof(*into->rows), by_plane);
+	qsort(into->rows, into->nr_rows, sizeof(*into->rows), by_backend);
 	from->nr_rows = 0;
 	reading_free(from);
 	return true;
 }
 
-/* ---- planes --------------------------------------------------------------------------------- */
+/* ---- backends ---------------------------------------------------------------------------------
+ */
 
-size_t reading_planes(const struct reading *r)
+size_t reading_backends(const struct reading *r)
 {
 	size_t n = r->nr_rows > 0;
 
 	for (size_t i = 1; i < r->nr_rows; i++)
-		n += strcmp(plane_of(&r->rows[i - 1]), plane_of(&r->rows[i])) != 0;
+		n += strcmp(backend_of(&r->rows[i - 1]), backend_of(&r->rows[i])) != 0;
 	return n;
 }
 
-const char *reading_plane(const struct reading *r)
+const char *reading_backend(const struct reading *r)
 {
-	return reading_planes(r) == 1 ? r->rows[0].plane : NULL;
+	return reading_backends(r) == 1 ? r->rows[0].backend : NULL;
 }
 
 /* ---- differences -------------------------------------------------------------------------- */
@@ -392,10 +393,10 @@ bool reading_subtract(struct reading *now, const struct reading *before)
 static bool copy_row(const struct rrow *from, struct rrow *to, size_t nr_events)
 {
 	*to = *from;
-	to->path = to->vm = to->error = to->plane = NULL;
+	to->path = to->vm = to->error = to->backend = NULL;
 	to->v = calloc(nr_events, sizeof(*to->v));
 	if (!to->v || !copy(from->path, &to->path) || !copy(from->vm, &to->vm) ||
-	    !copy(from->error, &to->error) || !copy(from->plane, &to->plane))
+	    !copy(from->error, &to->error) || !copy(from->backend, &to->backend))
 		return false;
 	memcpy(to->v, from->v, nr_events * sizeof(*to->v));
 	return true;

@@ -32,21 +32,21 @@ struct rrow {
 	unsigned int depth; /* at most ROW_DEPTH_MAX */
 	unsigned int vcpu;
 	char *path, *vm, *error; /* vm, error: may be NULL */
-	char *plane;		 /* who counted: "soft", "kvm"; NULL: the server does not say */
+	char *backend;		 /* who counted: "emulator", "kvm"; NULL: the server does not say */
 	bool gone;
 	struct val *v; /* one per event of the reading */
 	size_t order;  /* where it stood in the answer */
 };
 
-/* An event that a plane cannot count. */
+/* An event that a backend cannot count. */
 struct unsupported {
-	char *plane, *event, *why;
+	char *backend, *event, *why;
 };
 
 /*
- * The rows of one plane stand together, in the order of the answer: parents before children. A
- * tenant with VMs on two planes has two rows. Their counts must never be added: a modelled count of
- * the soft machine and a count of a real CPU are different things.
+ * The rows of one backend stand together, in the order of the answer: parents before children. A
+ * tenant with VMs on two backends has two rows. Their counts must never be added: a modelled count
+ * of the emulator and a count of a real CPU are different things.
  */
 struct reading {
 	char *session, *target, *scope;
@@ -73,11 +73,13 @@ void reading_free(struct reading *r);
  */
 bool reading_merge(struct reading *into, struct reading *from);
 
-/* reading_planes - how many planes the rows are of. A row without a plane counts as one more. */
-size_t reading_planes(const struct reading *r);
-/* reading_plane - the plane that all rows are of, or NULL: there are several, or it is not known.
+/* reading_backends - how many backends the rows are of. A row without a backend counts as one more.
  */
-const char *reading_plane(const struct reading *r);
+size_t reading_backends(const struct reading *r);
+/* reading_backend - the backend that all rows are of, or NULL: there are several, or it is not
+ * known.
+ */
+const char *reading_backend(const struct reading *r);
 
 /* reading_subtract - take the counts of @before (NULL: nothing) off those of @now. Rows are matched
  * by id; a row that is not in @before keeps its counts. false: out of memory, and @now is as it

@@ -109,17 +109,17 @@ static const struct {
 
 	/* vpmu-vmm */
 	{"tenants are cgroups", NULL, "--cgroup-root DIR if tenants shall be cgroups"},
-	{"soft: translated code", NULL, "start without --no-jit; guests are only slower"},
+	{"emulator: translated code", NULL, "start without --no-jit; guests are only slower"},
 	{"KVM engine", "ermission",
-	 "let the server's user open /dev/kvm (group kvm), or engine=soft"},
-	{"KVM engine", NULL, "load kvm_intel or kvm_amd, or engine=soft"},
-	{"KVM: sampling", NULL, "engine=soft samples; vpmud samples VMs of KVM"},
-	{"KVM: branch records", NULL, "engine=soft has branch records"},
+	 "let the server's user open /dev/kvm (group kvm), or engine=emulator"},
+	{"KVM engine", NULL, "load kvm_intel or kvm_amd, or engine=emulator"},
+	{"KVM: sampling", NULL, "engine=emulator samples; vpmud samples VMs of KVM"},
+	{"KVM: branch records", NULL, "engine=emulator has branch records"},
 };
 
 const char *remedy_for(const char *what, const char *why)
 {
-	/* vpmu-vmm puts the plane in front of what perf events can count. */
+	/* vpmu-vmm puts the backend in front of what perf events can count. */
 	if (strncmp(what, "KVM: perf", 9) == 0 || strncmp(what, "KVM: hardware", 13) == 0)
 		what += 5;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

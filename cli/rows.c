@@ -60,7 +60,7 @@ bool rows_check(const json_t *rows, const struct column *columns)
 	return fields_ok(&f);
 }
 
-const char *rows_one_plane(const json_t *rows, bool *several)
+const char *rows_one_backend(const json_t *rows, bool *several)
 {
 	const char *one = NULL;
 	const json_t *row;
@@ -68,24 +68,24 @@ const char *rows_one_plane(const json_t *rows, bool *several)
 
 	*several = false;
 	json_array_foreach (rows, i, row) {
-		const char *plane = json_string_value(json_object_get(row, "plane"));
+		const char *backend = json_string_value(json_object_get(row, "backend"));
 
-		*several |= one && plane && strcmp(one, plane) != 0;
-		if (plane)
-			one = plane;
+		*several |= one && backend && strcmp(one, backend) != 0;
+		if (backend)
+			one = backend;
 	}
 	return *several ? NULL : one;
 }
 
 void rows_note_left_out(const char *cmd, const json_t *answer)
 {
-	const json_t *plane;
+	const json_t *backend;
 	size_t i;
 
-	json_array_foreach (json_object_get(answer, "left-out"), i, plane)
-		if (json_is_string(plane))
-			cli_error("%s: VMs that plane %s counts are left out", cmd,
-				  json_string_value(plane));
+	json_array_foreach (json_object_get(answer, "left-out"), i, backend)
+		if (json_is_string(backend))
+			cli_error("%s: VMs that backend %s counts are left out", cmd,
+				  json_string_value(backend));
 }
 
 void rows_cell(const json_t *row, const char *key, char buf[CELL_BYTES])
@@ -112,27 +112,27 @@ struct libscols_table *rows_new_table(void)
 	return t;
 }
 
-/* Whether some of the objects have a plane and others have none. */
-static bool some_without_plane(const json_t *rows)
+/* Whether some of the objects have a backend and others have none. */
+static bool some_without_backend(const json_t *rows)
 {
 	size_t i, with = 0;
 	const json_t *row;
 
 	json_array_foreach (rows, i, row)
-		with += json_object_get(row, "plane") != NULL;
+		with += json_object_get(row, "backend") != NULL;
 	return with && with < json_array_size(rows);
 }
 
-/* Whether @c is the column of planes, and is not to be shown. */
-static bool left_out(const struct column *c, bool several_planes)
+/* Whether @c is the column of backends, and is not to be shown. */
+static bool left_out(const struct column *c, bool several_backends)
 {
-	return strcmp(c->key, "plane") == 0 && !several_planes;
+	return strcmp(c->key, "backend") == 0 && !several_backends;
 }
 
 static int print_table(const json_t *rows, const struct column *columns)
 {
 	struct libscols_table *t = rows_new_table();
-	const char *plane = NULL;
+	const char *backend = NULL;
 	char buf[CELL_BYTES];
 	bool several;
 	const json_t *row;
@@ -140,8 +140,8 @@ static int print_table(const json_t *rows, const struct column *columns)
 
 	if (!t)
 		return 1;
-	plane = rows_one_plane(rows, &several);
-	several |= some_without_plane(rows);
+	backend = rows_one_backend(rows, &several);
+	several |= some_without_backend(rows);
 	for (const struct column *c = columns; c->title; c++)
 		if (!left_out(c, several))
 			scols_table_new_column(
@@ -158,8 +158,8 @@ static int print_table(const json_t *rows, const struct column *columns)
 			scols_line_set_data(line, cell++, buf);
 		}
 	}
-	if (plane && !several)
-		printf("# plane: %s\n", plane);
+	if (backend && !several)
+		printf("# backend: %s\n", backend);
 	scols_print_table(t);
 	scols_unref_table(t);
 	return 0;

@@ -27,12 +27,13 @@ struct column {
 };
 
 /*
- * The column of planes. If all objects are of one plane, it is left out, and the line "# plane:
- * NAME" above the table names the plane. If no object has a plane, it is left out without a word.
+ * The column of backends. If all objects are of one backend, it is left out, and the line "#
+ * backend: NAME" above the table names the backend. If no object has a backend, it is left out
+ * without a word.
  */
-#define COLUMN_PLANE                                                                               \
+#define COLUMN_BACKEND                                                                             \
 	{                                                                                          \
-		"PLANE", "plane", COLUMN_TEXT | COLUMN_MAY_MISS                                    \
+		"BACKEND", "backend", COLUMN_TEXT | COLUMN_MAY_MISS                                \
 	}
 
 /* rows_parse_json - parse a command line that has no options but -j. Returns whether it was given.
@@ -48,12 +49,12 @@ json_t *rows_ask(struct client *c, const char *cmd, const char *key, json_t **an
  * error if not. */
 bool rows_check(const json_t *rows, const struct column *columns);
 
-/* rows_one_plane - the plane that all objects of @rows are of that have one. NULL: there are
+/* rows_one_backend - the backend that all objects of @rows are of that have one. NULL: there are
  * several or none; *several says which. */
-const char *rows_one_plane(const json_t *rows, bool *several);
+const char *rows_one_backend(const json_t *rows, bool *several);
 
-/* rows_note_left_out - a profile or capture is of one plane. If @answer, of profile-start or
- * lbr-attach, names planes that are left out, say so on standard error. @cmd: "profile". */
+/* rows_note_left_out - a profile or capture is of one backend. If @answer, of profile-start or
+ * lbr-attach, names backends that are left out, say so on standard error. @cmd: "profile". */
 void rows_note_left_out(const char *cmd, const json_t *answer);
 
 /* rows_cell - the field @key of @row as text: "" if it is missing. */

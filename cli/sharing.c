@@ -11,14 +11,14 @@
 
 static void parse(struct fields *f, const json_t *o, struct sharing *out)
 {
-	snprintf(out->plane, sizeof(out->plane), "%s", field_string_or(f, o, "plane", ""));
+	snprintf(out->backend, sizeof(out->backend), "%s", field_string_or(f, o, "backend", ""));
 	out->consumers = field_int(f, o, "consumers", UINT32_MAX);
 	out->keys = field_int(f, o, "keys", UINT32_MAX);
 	out->counters = field_int(f, o, "host-counters", UINT32_MAX);
 	out->refused = field_u64_or(f, o, "refused", 0);
 }
 
-int sharing_ask(struct client *c, struct sharing out[SHARING_PLANES_MAX])
+int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX])
 {
 	json_t *answer = client_simple(c, "sharing");
 	struct fields f = {0};
@@ -26,13 +26,13 @@ int sharing_ask(struct client *c, struct sharing out[SHARING_PLANES_MAX])
 
 	if (!answer)
 		return -1;
-	if (json_object_get(answer, "planes")) {
-		const json_t *planes = field_array(&f, answer, "planes"), *plane;
+	if (json_object_get(answer, "backends")) {
+		const json_t *backends = field_array(&f, answer, "backends"), *backend;
 		size_t i;
 
-		json_array_foreach (planes, i, plane)
-			if (n < SHARING_PLANES_MAX)
-				parse(&f, plane, &out[n++]);
+		json_array_foreach (backends, i, backend)
+			if (n < SHARING_BACKENDS_MAX)
+				parse(&f, backend, &out[n++]);
 	} else {
 		parse(&f, answer, &out[n++]);
 	}
@@ -42,7 +42,7 @@ int sharing_ask(struct client *c, struct sharing out[SHARING_PLANES_MAX])
 
 static void print_json(const struct sharing *s)
 {
-	json_t *o = json_pack("{s:s*, s:I, s:I, s:I}", "plane", *s->plane ? s->plane : NULL,
+	json_t *o = json_pack("{s:s*, s:I, s:I, s:I}", "backend", *s->backend ? s->backend : NULL,
 			      "consumers", (json_int_t)s->consumers, "keys", (json_int_t)s->keys,
 			      "host-counters", (json_int_t)s->counters);
 
@@ -55,8 +55,8 @@ static void print_json(const struct sharing *s)
 
 static void print_line(const struct sharing *s)
 {
-	printf("%s%s%u consumers of %u distinct events on %u host counters", s->plane,
-	       *s->plane ? ": " : "", s->consumers, s->keys, s->counters);
+	printf("%s%s%u consumers of %u distinct events on %u host counters", s->backend,
+	       *s->backend ? ": " : "", s->consumers, s->keys, s->counters);
 	if (s->refused)
 		printf("; %" PRIu64 " refused, for want of a counter slot or of quota", s->refused);
 	putchar('\n');
@@ -67,9 +67,9 @@ int cmd_sharing(struct cli *cli, int argc, char **argv)
 	bool json = rows_parse_json(cli, argc, argv,
 				    "Show how many consumers share how many host counters. A "
 				    "consumer is a counter of a guest or a value of an operator's "
-				    "session. Each plane has counters of its own.");
+				    "session. Each backend has counters of its own.");
 	struct client *c = client_open(cli, false);
-	struct sharing s[SHARING_PLANES_MAX];
+	struct sharing s[SHARING_BACKENDS_MAX];
 	int n = c ? sharing_ask(c, s) : -1;
 
 	client_close(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The answer of `sharing`: how many consumers share how many counters, on each plane. Used by
+/* The answer of `sharing`: how many consumers share how many counters, on each backend. Used by
  * `vpmu sharing` and by the heading of `vpmu top`. */
 #ifndef CLI_SHARING_H
 #define CLI_SHARING_H
@@ -9,18 +9,18 @@
 
 #include "cli/client.h"
 
-#define SHARING_PLANES_MAX 8
+#define SHARING_BACKENDS_MAX 8
 
 struct sharing {
-	char plane[32]; /* "": the server does not say */
+	char backend[32]; /* "": the server does not say */
 	unsigned int consumers;
 	unsigned int keys; /* distinct events that they count */
 	unsigned int counters;
 	uint64_t refused; /* consumers that found no slot, or their VM's quota used up */
 };
 
-/* sharing_ask - ask the server. Returns how many planes it counts on, at most SHARING_PLANES_MAX,
- * or -1 after an error was printed. */
-int sharing_ask(struct client *c, struct sharing out[SHARING_PLANES_MAX]);
+/* sharing_ask - ask the server. Returns how many backends it counts on, at most
+ * SHARING_BACKENDS_MAX, or -1 after an error was printed. */
+int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX]);
 
 #endif

@@ -16,8 +16,8 @@
 /* Whether a field is shown in the tree, or is too long for it. All other fields go to INFO. */
 static bool shown_elsewhere(const char *key)
 {
-	static const char *const known[] = {"kind", "path",   "depth", "vm",   "vcpus",
-					    "id",   "cgroup", "image", "plane"};
+	static const char *const known[] = {"kind", "path",   "depth", "vm",	 "vcpus",
+					    "id",   "cgroup", "image", "backend"};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strcmp(key, known[i]) == 0)
@@ -25,7 +25,7 @@ static bool shown_elsewhere(const char *key)
 	return false;
 }
 
-/* "state=running engine=soft ...": whatever the server says of a VM. Of a tenant its cgroup. */
+/* "state=running engine=emulator ...": whatever the server says of a VM. Of a tenant its cgroup. */
 static void info_cell(const json_t *row, char buf[CELL_BYTES])
 {
 	const char *key;
@@ -63,19 +63,19 @@ static int print_tree(const json_t *rows)
 	struct libscols_table *t = rows_new_table();
 	struct fields f = {0};
 	char buf[CELL_BYTES];
-	const char *plane;
+	const char *backend;
 	const json_t *row;
 	bool several;
 	size_t i;
 
 	if (!t)
 		return 1;
-	plane = rows_one_plane(rows, &several);
+	backend = rows_one_backend(rows, &several);
 	scols_table_new_column(t, "NAME", 0, SCOLS_FL_TREE);
 	scols_table_new_column(t, "KIND", 0, 0);
 	scols_table_new_column(t, "VCPUS", 0, SCOLS_FL_RIGHT);
 	if (several)
-		scols_table_new_column(t, "PLANE", 0, 0);
+		scols_table_new_column(t, "BACKEND", 0, 0);
 	scols_table_new_column(t, "INFO", 0, 0);
 	json_array_foreach (rows, i, row) {
 		unsigned int depth = field_int(&f, row, "depth", DEPTH_MAX);
@@ -91,15 +91,15 @@ static int print_tree(const json_t *rows)
 		rows_cell(row, "vcpus", buf);
 		scols_line_set_data(line, cell++, buf);
 		if (several) {
-			rows_cell(row, "plane", buf);
+			rows_cell(row, "backend", buf);
 			scols_line_set_data(line, cell++, buf);
 		}
 		info_cell(row, buf);
 		scols_line_set_data(line, cell++, buf);
 	}
 	if (fields_ok(&f)) {
-		if (plane)
-			printf("# plane: %s\n", plane);
+		if (backend)
+			printf("# backend: %s\n", backend);
 		scols_print_table(t);
 	}
 	scols_unref_table(t);
@@ -114,12 +114,12 @@ int cmd_list(struct cli *cli, int argc, char **argv)
 		{"", "vm", COLUMN_TEXT | COLUMN_MAY_MISS},
 		{"", "depth", COLUMN_NUMBER},
 		{"VCPUS", "vcpus", COLUMN_NUMBER | COLUMN_MAY_MISS},
-		COLUMN_PLANE,
+		COLUMN_BACKEND,
 		{NULL, NULL, 0},
 	};
 	bool json = rows_parse_json(cli, argc, argv,
 				    "Show the server's tenants and VMs as a tree. INFO: what the "
-				    "server knows of a VM. PLANE: who counts the VM.");
+				    "server knows of a VM. BACKEND: who counts the VM.");
 	struct client *c = client_open(cli, false);
 	json_t *answer, *rows = rows_ask(c, "list", "nodes", &answer);
 	int ret = 1;
@@ -187,7 +187,7 @@ int cmd_sessions(struct cli *cli, int argc, char **argv)
 		{"TARGET", "target", COLUMN_TEXT},
 		{"ROWS", "nr-rows", COLUMN_NUMBER | COLUMN_MAY_MISS},
 		{"KEEP", "keep", COLUMN_BOOL},
-		COLUMN_PLANE,
+		COLUMN_BACKEND,
 		{"EVENTS", "counts", COLUMN_TEXT},
 		{NULL, NULL, 0},
 	};
@@ -220,7 +220,7 @@ int cmd_sessions(struct cli *cli, int argc, char **argv)
 int cmd_conservation(struct cli *cli, int argc, char **argv)
 {
 	struct column columns[] = {
-		COLUMN_PLANE,
+		COLUMN_BACKEND,
 		{"PCPU", "pcpu", COLUMN_NUMBER},
 		{"EVENT", "event", COLUMN_TEXT},
 		{"HARDWARE", "hardware", COLUMN_NUMBER},

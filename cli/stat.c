@@ -106,25 +106,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-/* The planes of some lines of intervals: their columns depend on it. */
-struct planes {
+/* The backends of some lines of intervals: their columns depend on it. */
+struct backends {
 	bool shown;    /* false: no lines yet */
 	char name[32]; /* "": several or none */
 };
 
 static void print_interval(const struct stat_opts *o, const struct reading *r,
-			   struct planes *before)
+			   struct backends *before)
 {
 	double time_s = (double)r->age_ns / 1e9;
-	const char *plane = reading_plane(r);
-	struct planes now = {.shown = true};
+	const char *backend = reading_backend(r);
+	struct backends now = {.shown = true};
 
 	if (o->format.json) {
 		out_json(&o->format, r, time_s);
 	} else if (o->format.sep) {
 		out_csv(&o->format, r, time_s);
 	} else {
-		snprintf(now.name, sizeof(now.name), "%s", plane ? plane : "");
+		snprintf(now.name, sizeof(now.name), "%s", backend ? backend : "");
 		if (!before->shown || (r->nr_rows && strcmp(now.name, before->name) != 0)) {
 			out_lines_heading(&o->format, r);
 			*before = now;
@@ -147,7 +147,7 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 	/* An attached session may have counted for long: its intervals begin now. */
 	struct reading *before = w->s->ours ? NULL : watch_take(w, SESSION_READ, &why), *diff;
 	double next = cli_now();
-	struct planes planes = {0};
+	struct backends backends = {0};
 	int status = o->command ? cli_wait_start(o->command) : 0, ret;
 	double user_s, sys_s;
 
@@ -165,7 +165,7 @@ static int run_intervals(const struct stat_opts *o, struct watch *w)
 		diff = reading_difference(watch_take(w, how_to_read(w, why), &why), &before);
 		ret = watch_note(why, before);
 		if (diff)
-			print_interval(o, diff, &planes);
+			print_interval(o, diff, &backends);
 		reading_free(diff);
 	}
 	reading_free(before);

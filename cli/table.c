@@ -21,14 +21,14 @@ static bool counted(const struct rrow *row, size_t e)
 
 static void print_title(FILE *to, const struct reading *r, const struct run_info *run)
 {
-	const char *plane = reading_plane(r);
+	const char *backend = reading_backend(r);
 
 	fputs("\n Performance counter stats for ", to);
 	if (strcmp(r->scope, "none"))
 		fprintf(to, "each %s of ", r->scope);
 	fprintf(to, "'%s'", r->target);
-	if (plane)
-		fprintf(to, " (plane: %s)", plane);
+	if (backend)
+		fprintf(to, " (backend: %s)", backend);
 	if (run && run->runs > 1)
 		fprintf(to, " (%zu runs)", run->runs);
 	fputs(":\n\n", to);
@@ -93,10 +93,10 @@ static void print_row(const struct format_opts *f, const struct reading *r, cons
 
 /* What a table looks like. */
 struct layout {
-	bool tree;   /* rows are tenants */
-	bool below;  /* rows are VMs or vCPUs, below lines of their tenants */
-	bool planes; /* a column PLANE */
-	bool group;  /* thousands separators */
+	bool tree;     /* rows are tenants */
+	bool below;    /* rows are VMs or vCPUs, below lines of their tenants */
+	bool backends; /* a column BACKEND */
+	bool group;    /* thousands separators */
 	FILE *to;
 	size_t width;		       /* columns of text left of the counts, separators included */
 	const struct metrics *metrics; /* NULL: none */
@@ -198,12 +198,12 @@ static size_t column_width(const struct layout *l, const struct reading *r, size
 	return max + 1;
 }
 
-/* Whether row @i is the first one of its plane. */
-static bool begins_plane(const struct reading *r, size_t i)
+/* Whether row @i is the first one of its backend. */
+static bool begins_backend(const struct reading *r, size_t i)
 {
-	const char *plane = r->rows[i].plane, *before = i ? r->rows[i - 1].plane : NULL;
+	const char *backend = r->rows[i].backend, *before = i ? r->rows[i - 1].backend : NULL;
 
-	return !i || strcmp(plane ? plane : "", before ? before : "") != 0;
+	return !i || strcmp(backend ? backend : "", before ? before : "") != 0;
 }
 
 static void row_label(const struct reading *r, size_t i, char buf[NAME_LEN])
@@ -212,7 +212,7 @@ static void row_label(const struct reading *r, size_t i, char buf[NAME_LEN])
 	size_t n;
 
 	/* In a tree a tenant shows the last part of its path. The top shows its whole path. */
-	if (row->kind <= ROW_TENANT && row->depth > r->rows[0].depth && !begins_plane(r, i))
+	if (row->kind <= ROW_TENANT && row->depth > r->rows[0].depth && !begins_backend(r, i))
 		snprintf(buf, NAME_LEN, "%s", strrchr(row->path, '/') + 1);
 	else
 		out_name(row, buf);
@@ -235,7 +235,7 @@ static size_t nr_above(const char *path)
 
 static size_t label_width(const struct reading *r, const struct layout *l)
 {
-	size_t max = strlen("TENANT"), path = max, plane = strlen("PLANE");
+	size_t max = strlen("TENANT"), path = max, backend = strlen("BACKEND");
 	char buf[NAME_LEN];
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
@@ -253,10 +253,10 @@ static size_t label_width(const struct reading *r, const struct layout *l)
 			max = n;
 		if (strlen(row->path) > path)
 			path = strlen(row->path);
-		if (row->plane && strlen(row->plane) > plane)
-			plane = strlen(row->plane);
+		if (row->backend && strlen(row->backend) > backend)
+			backend = strlen(row->backend);
 	}
-	return max + (l->tree || l->below ? 0 : 1 + path) + (l->planes ? 1 + plane : 0);
+	return max + (l->tree || l->below ? 0 : 1 + path) + (l->backends ? 1 + backend : 0);
 }
 
 /* The heading of the column of names. */
@@ -277,8 +277,8 @@ static void add_columns(struct libscols_table *t, const struct reading *r, const
 			       l->tree || l->below ? SCOLS_FL_TREE : 0);
 	if (!l->tree && !l->below)
 		scols_table_new_column(t, "TENANT", 0, 0);
-	if (l->planes)
-		scols_table_new_column(t, "PLANE", 0, 0);
+	if (l->backends)
+		scols_table_new_column(t, "BACKEND", 0, 0);
 	for (size_t e = first; e < last; e++) {
 		heading(l, r, e, buf);
 		scols_table_new_column(t, buf, 0, SCOLS_FL_RIGHT);
@@ -350,7 +350,7 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 		struct libscols_line *parent = NULL, *line;
 		size_t col = 0;
 
-		if (begins_plane(r, i)) { /* each plane has a tree of its own */
+		if (begins_backend(r, i)) { /* each backend has a tree of its own */
 			memset(at, 0, sizeof(at));
 			above->nr = 0;
 		}
@@ -367,8 +367,8 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 		scols_line_set_data(line, col++, name);
 		if (!l->tree && !l->below)
 			scols_line_set_data(line, col++, row->path);
-		if (l->planes)
-			scols_line_set_data(line, col++, row->plane ? row->plane : "");
+		if (l->backends)
+			scols_line_set_data(line, col++, row->backend ? row->backend : "");
 		for (size_t e = first; e < last; e++) {
 			cell_text(l, r, i, e, cell);
 			scols_line_set_data(line, col++, cell);
@@ -385,7 +385,7 @@ static void print_rows(const struct format_opts *f, const struct reading *r, uns
 			   .to = out_stream(f),
 			   .tree = r->rows[0].kind <= ROW_TENANT,
 			   .below = f->tree && r->rows[0].kind > ROW_TENANT,
-			   .planes = reading_planes(r) > 1,
+			   .backends = reading_backends(r) > 1,
 			   .metrics = f->metrics,
 			   .nr_cols = r->nr_events + (f->metrics ? f->metrics->nr : 0)};
 	size_t first = 0;

@@ -16,14 +16,14 @@
 
 static void print_table(const struct top_source *src, struct top_view *v)
 {
-	const char *plane = reading_plane(v->diff);
+	const char *backend = reading_backend(v->diff);
 	char line[VIEW_LINE], stamp[32], marks[MARKS_LEGEND];
 	time_t now = time(NULL);
 	struct tm tm;
 
 	strftime(stamp, sizeof(stamp), "%H:%M:%S", localtime_r(&now, &tm));
 	printf("vpmu top - %s - events per second over %.2f s%s%s\n", stamp, src->seconds,
-	       plane ? " - plane: " : "", plane ? plane : "");
+	       backend ? " - backend: " : "", backend ? backend : "");
 	view_fit(v, 0);
 	view_line(v, -1, line);
 	puts(line);
@@ -75,7 +75,7 @@ static void csv_line(const struct top_source *src, const struct top_view *v, siz
 	snprintf(text, sizeof(text), "%u", r->vcpu);
 	out_field(stdout, r->kind == ROW_VCPU ? text : "", sep);
 	out_field(stdout, words, sep);
-	out_field(stdout, r->plane, sep);
+	out_field(stdout, r->backend, sep);
 	snprintf(text, sizeof(text), "%u/%u", fact->running, fact->vms);
 	out_field(stdout, r->kind <= ROW_TENANT ? text : fact->state, sep);
 	snprintf(text, sizeof(text), "%.2f", fact->share);
@@ -93,8 +93,8 @@ static void json_line(const struct top_source *src, const struct top_view *v, si
 
 	if (r->kind == ROW_VCPU)
 		json_object_set_new(line, "vcpu", json_integer(r->vcpu));
-	if (r->plane)
-		json_object_set_new(line, "plane", json_string(r->plane));
+	if (r->backend)
+		json_object_set_new(line, "backend", json_string(r->backend));
 	json_object_update(line, o);
 	if (r->kind <= ROW_TENANT) {
 		json_object_set_new(line, "running-vms", json_integer(fact->running));

@@ -25,16 +25,17 @@ struct screen {
 	bool help;
 	bool asking;	 /* the filter is being typed */
 	char filter[64]; /* "": none */
-	char sharing[SHARING_PLANES_MAX * 96];
+	char sharing[SHARING_BACKENDS_MAX * 96];
 };
 
 enum key_result { KEY_REDRAW, KEY_QUIT, KEY_SCOPE };
 
-/* The second line: how many consumers share how many counters, of each plane. false after an error.
+/* The second line: how many consumers share how many counters, of each backend. false after an
+ * error.
  */
 static bool ask_sharing(struct screen *s)
 {
-	struct sharing all[SHARING_PLANES_MAX];
+	struct sharing all[SHARING_BACKENDS_MAX];
 	int nr = sharing_ask(s->src->c, all);
 	size_t n = 0;
 
@@ -42,7 +43,7 @@ static bool ask_sharing(struct screen *s)
 	for (int i = 0; i < nr && n < sizeof(s->sharing); i++)
 		n += (size_t)snprintf(s->sharing + n, sizeof(s->sharing) - n,
 				      "%s%s%s%u consumers on %u counters", i ? ", " : "",
-				      all[i].plane, *all[i].plane ? ": " : "", all[i].consumers,
+				      all[i].backend, *all[i].backend ? ": " : "", all[i].consumers,
 				      all[i].counters);
 	return nr >= 0;
 }
@@ -59,7 +60,7 @@ static void put(int y, int attrs, const char *text)
 
 static void draw_heading(const struct screen *s, const struct top_view *v)
 {
-	const char *plane = reading_plane(s->src->diff);
+	const char *backend = reading_backend(s->src->diff);
 	char sort[VIEW_CELL] = "name", text[512];
 
 	if (v->look.sort != TOP_BY_NAME)
@@ -67,7 +68,7 @@ static void draw_heading(const struct screen *s, const struct top_view *v)
 	snprintf(text, sizeof(text), "vpmu top  by %s%s  %s%.60s%s%s of %s  every %g s%s%s", sort,
 		 s->look.reverse ? " (reversed)" : "", *s->filter ? "\"" : "", s->filter,
 		 *s->filter ? "\" " : "", s->o->what.scope, s->src->diff->target, s->o->delay_s,
-		 plane ? "  plane: " : "", plane ? plane : "");
+		 backend ? "  backend: " : "", backend ? backend : "");
 	put(0, A_BOLD, text);
 	put(1, A_NORMAL, s->sharing);
 }
@@ -110,7 +111,7 @@ static const char *const help_lines[] = {
 	"VMS    running VMs / all VMs",
 	"STATE  of the VM",
 	"CPU%   share of the time of all pCPUs",
-	"       of the plane",
+	"       of the backend",
 	"RUN%   least share of the time in which",
 	"       an event was counted, if not all",
 	"IPC, others in capitals: metrics",

@@ -11,31 +11,31 @@
 
 /* ---- states ------------------------------------------------------------------------------- */
 
-/* Count a VM for the tenant @path on @plane. */
-static void count_vm(json_t *tenants, const char *plane, const char *path, bool runs)
+/* Count a VM for the tenant @path on @backend. */
+static void count_vm(json_t *tenants, const char *backend, const char *path, bool runs)
 {
 	char key[KEY_LEN];
 	json_int_t n;
 
-	snprintf(key, sizeof(key), "%s %s", plane, path);
+	snprintf(key, sizeof(key), "%s %s", backend, path);
 	n = json_integer_value(json_object_get(tenants, key));
 	/* How many run in the upper half, how many there are in the lower one. */
 	json_object_set_new(tenants, key, json_integer(n + 1 + (runs ? 1LL << 32 : 0)));
 }
 
 /* Count a VM of tenant @path for that and for the tenants above. */
-static void count_up(json_t *tenants, const char *plane, const char *path, bool runs)
+static void count_up(json_t *tenants, const char *backend, const char *path, bool runs)
 {
 	char part[KEY_LEN], *slash;
 
-	count_vm(tenants, plane, "/", runs);
+	count_vm(tenants, backend, "/", runs);
 	if (strcmp(path, "/") == 0) {
-		count_vm(tenants, plane, "/host", runs);
+		count_vm(tenants, backend, "/host", runs);
 		return;
 	}
 	snprintf(part, sizeof(part), "%s", path);
 	while (*part && (slash = strrchr(part, '/'))) {
-		count_vm(tenants, plane, part, runs);
+		count_vm(tenants, backend, part, runs);
 		*slash = '\0';
 	}
 }
@@ -49,13 +49,13 @@ static void collect(const json_t *list, json_t *states, json_t *tenants)
 	json_array_foreach (json_object_get(list, "nodes"), i, node) {
 		const char *vm = json_string_value(json_object_get(node, "vm"));
 		const char *path = json_string_value(json_object_get(node, "path"));
-		const char *plane = json_string_value(json_object_get(node, "plane"));
+		const char *backend = json_string_value(json_object_get(node, "backend"));
 		json_t *state = json_object_get(node, "state");
 
 		if (!vm || !path || !json_is_string(state))
 			continue;
 		json_object_set(states, vm, state);
-		count_up(tenants, plane ? plane : "", path,
+		count_up(tenants, backend ? backend : "", path,
 			 strcmp(json_string_value(state), "running") == 0);
 	}
 }
@@ -78,7 +78,7 @@ static void add_states(struct top_source *src)
 		snprintf(fact->state, sizeof(fact->state), "%s", state ? state : "");
 		if (row->kind > ROW_TENANT)
 			continue;
-		snprintf(key, sizeof(key), "%s %s", row->plane ? row->plane : "", row->path);
+		snprintf(key, sizeof(key), "%s %s", row->backend ? row->backend : "", row->path);
 		n = json_integer_value(json_object_get(tenants, key));
 		fact->running = (unsigned int)(n >> 32);
 		fact->vms = (unsigned int)n;
@@ -109,13 +109,13 @@ static bool has_time(const struct reading *r, const struct rrow *row)
 	return false;
 }
 
-/* The time of all pCPUs of the plane of @row: that of /. Below 0: not known. */
-static double all_time(const struct reading *r, const char *plane)
+/* The time of all pCPUs of the backend of @row: that of /. Below 0: not known. */
+static double all_time(const struct reading *r, const char *backend)
 {
 	for (size_t i = 0; r && i < r->nr_rows; i++) {
 		const struct rrow *row = &r->rows[i];
 
-		if (row->kind == ROW_ROOT && strcmp(row->plane ? row->plane : "", plane) == 0)
+		if (row->kind == ROW_ROOT && strcmp(row->backend ? row->backend : "", backend) == 0)
 			return (double)time_of(r, row);
 	}
 	return -1;
@@ -123,11 +123,11 @@ static double all_time(const struct reading *r, const char *plane)
 
 static double share(const struct reading *host, const struct reading *r, const struct rrow *row)
 {
-	const char *plane = row->plane ? row->plane : "";
-	double total = all_time(r, plane), percent;
+	const char *backend = row->backend ? row->backend : "";
+	double total = all_time(r, backend), percent;
 
 	if (total < 0)
-		total = all_time(host, plane);
+		total = all_time(host, backend);
 	if (total < 0 || !has_time(r, row))
 		return -1;
 	percent = total > 0 ? 100 * (double)time_of(r, row) / total : 0;

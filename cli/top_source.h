@@ -21,8 +21,8 @@ struct top_opts {
 /* What is known of a row beside its counts. */
 struct top_fact {
 	char state[16];		   /* of a VM, and of the VM of a vCPU; "": not known */
-	unsigned int running, vms; /* of a tenant: its VMs on this plane, and how many run */
-	double share; /* percent of the time of all pCPUs of the plane that it ran; below
+	unsigned int running, vms; /* of a tenant: its VMs on this backend, and how many run */
+	double share; /* percent of the time of all pCPUs of the backend that it ran; below
 		       * 0: not known */
 };
 

@@ -10,13 +10,13 @@
 #include "cli/top_marks.h"
 #include "cli/top_view.h"
 
-#define NAME_MIN    14
-#define STATE_WIDTH 9
-#define SHARE_WIDTH 7
-#define EVENT_MIN   10
-#define METRIC_MIN  9
-#define PLANE_WIDTH 6
-#define TENANT_ROOM 28 /* a column of names of so much width shows the tenant of a VM as well */
+#define NAME_MIN      14
+#define STATE_WIDTH   9
+#define SHARE_WIDTH   7
+#define EVENT_MIN     10
+#define METRIC_MIN    9
+#define BACKEND_WIDTH 6
+#define TENANT_ROOM   28 /* a column of names of so much width shows the tenant of a VM as well */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -270,7 +270,7 @@ bool view_init(struct top_view *v, const struct top_source *src, const struct to
 			       .o = src->o,
 			       .seconds = src->seconds > 0 ? src->seconds : 1,
 			       .look = *look,
-			       .planes = reading_planes(diff) > 1};
+			       .backends = reading_backends(diff) > 1};
 	v->order = calloc(diff->nr_rows + 1, sizeof(*v->order));
 	if (!v->order)
 		return false;
@@ -355,12 +355,12 @@ size_t view_fit(struct top_view *v, unsigned int width)
 {
 	int room, used = 0;
 
-	v->plane_width = v->planes ? PLANE_WIDTH : 0;
+	v->backend_width = v->backends ? BACKEND_WIDTH : 0;
 	if (!width) {
 		fit_all(v);
 		return v->look.first;
 	}
-	room = (int)width - v->plane_width - NAME_MIN;
+	room = (int)width - v->backend_width - NAME_MIN;
 	v->first = v->look.first < v->nr_cols ? v->look.first : 0;
 	if (v->look.sort < v->first)
 		v->first = v->look.sort;
@@ -378,7 +378,7 @@ size_t view_fit(struct top_view *v, unsigned int width)
 	/* Do not leave room while there are columns to the left. */
 	while (v->first && used + v->col[v->first - 1].width <= room)
 		used += v->col[--v->first].width;
-	room = (int)width - v->plane_width - used;
+	room = (int)width - v->backend_width - used;
 	v->tenant_width = in_tenants(v) && room >= TENANT_ROOM ? room / 2 : 0;
 	v->name_width = room > v->tenant_width ? room - v->tenant_width : 1;
 	return v->first;
@@ -457,12 +457,12 @@ void view_line(const struct top_view *v, long row, char buf[VIEW_LINE])
 	if (v->tenant_width)
 		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->tenant_width - 1,
 				      v->tenant_width - 1, r ? r->path : "TENANT");
-	if (v->plane_width)
-		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->plane_width - 1,
-				      v->plane_width - 1,
-				      !r	 ? "PLANE"
-				      : r->plane ? r->plane
-						 : "");
+	if (v->backend_width)
+		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %-*.*s", v->backend_width - 1,
+				      v->backend_width - 1,
+				      !r	   ? "BACKEND"
+				      : r->backend ? r->backend
+						   : "");
 	for (size_t i = v->first; i < v->last && n < VIEW_LINE; i++) {
 		int width = v->col[i].width;
 

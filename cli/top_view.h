@@ -34,13 +34,13 @@ struct top_view {
 	struct top_look look;
 	struct top_column *col;
 	size_t nr_cols, base; /* base: the column that look.sort counts from */
-	bool planes;	      /* rows are of several planes: there is a column PLANE */
+	bool backends;	      /* rows are of several backends: there is a column BACKEND */
 	size_t *order;	      /* rows in the order in which they are shown */
 	size_t nr_rows;
 	unsigned int marks; /* those that some shown value has: see top_marks.h */
 	/* What view_fit decides. */
 	size_t first, last; /* columns first..last-1 are visible */
-	int name_width, tenant_width, plane_width;
+	int name_width, tenant_width, backend_width;
 };
 
 /* view_init - choose and sort the rows of @src, which must outlive @v. In a tree, rows stay below

@@ -6,7 +6,7 @@ bin=$1/bin
 "$bin/vpmud" --config examples/vpmud.conf --check-config
 "$bin/vpmu" metrics | grep -q ipc
 if [ -e "$bin/vpmu-vmm" ]; then
-	got=$("$bin/vpmu-vmm" --no-socket --vm 'name=g,engine=soft,image=guest,args=run fib 20' 2>&1)
+	got=$("$bin/vpmu-vmm" --no-socket --vm 'name=g,engine=emulator,image=guest,args=run fib 20' 2>&1)
 	[ "$got" = "$(printf '[g] vcpu 0: fib 20 = 6765\nvm g: done, status 0')" ] || {
 		echo "the guest said: $got" >&2
 		exit 1

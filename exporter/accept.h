@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a scraper takes: its header fields Accept and Accept-Encoding (RFC 9110, 12.5). They are
  * anybody's text: whatever they say, there is an answer. Pure functions, any thread. */
-#ifndef CGROUP_EXPORTER_ACCEPT_H
-#define CGROUP_EXPORTER_ACCEPT_H
+#ifndef EXPORTER_ACCEPT_H
+#define EXPORTER_ACCEPT_H
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
  * writes family after family, and of each family all samples. Memory that runs out is remembered:
  * only expo_end says whether the text is whole.
  */
-#ifndef CGROUP_EXPORTER_EXPOSITION_H
-#define CGROUP_EXPORTER_EXPOSITION_H
+#ifndef EXPORTER_EXPOSITION_H
+#define EXPORTER_EXPOSITION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * (docs/security.md): clients, TLS and compression are not vpmud's. The process has one thread,
  * which asks vpmud for a text when a scraper wants one; all scrapers of one second share it.
  */
-#ifndef CGROUP_EXPORTER_HTTP_H
-#define CGROUP_EXPORTER_HTTP_H
+#ifndef EXPORTER_HTTP_H
+#define EXPORTER_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>

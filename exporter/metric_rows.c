@@ -129,7 +129,7 @@ static int by_name(const void *a, const void *b)
 	int c = strcmp(name_of(x), name_of(y));
 
 	if (!c)
-		c = strcmp(x->plane, y->plane);
+		c = strcmp(x->backend, y->backend);
 	if (!c)
 		c = x->gone - y->gone;
 	return c ? c : x->id > y->id ? -1 : x->id < y->id;
@@ -146,7 +146,7 @@ static void drop_doubles(struct rows *rows)
 		const struct session_row *before = to ? rows->item[to - 1].r : NULL;
 
 		if (!before || strcmp(name_of(r), name_of(before)) ||
-		    strcmp(r->plane, before->plane))
+		    strcmp(r->backend, before->backend))
 			rows->item[to++] = rows->item[i];
 	}
 	rows->nr = to;
@@ -231,7 +231,7 @@ static void label(struct rows *rows)
 		t->len = 0;
 		if (rows->g->label)
 			expo_label(buf, sizeof(buf), &t->len, rows->g->label, name_of(t->r));
-		expo_label(buf, sizeof(buf), &t->len, "plane", t->r->plane);
+		expo_label(buf, sizeof(buf), &t->len, "backend", t->r->backend);
 		t->labels = strdup(buf);
 		if (!t->labels) {
 			rows->failed = true;

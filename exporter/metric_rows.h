@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What metrics.c and metric_rows.c share; nobody else includes it. */
-#ifndef CGROUP_EXPORTER_METRIC_ROWS_H
-#define CGROUP_EXPORTER_METRIC_ROWS_H
+#ifndef EXPORTER_METRIC_ROWS_H
+#define EXPORTER_METRIC_ROWS_H
 
 #include "exporter/metrics.h"
 #include "vpmu/event/event.h"

@@ -121,12 +121,12 @@ void metrics_destroy(struct metrics *m)
 
 /* ---- the service ---------------------------------------------------------------------------- */
 
-static const char *plane_label(char buf[64], const char *plane)
+static const char *backend_label(char buf[64], const char *backend)
 {
 	size_t used = 0;
 
 	*buf = '\0';
-	expo_label(buf, 64, &used, "plane", plane);
+	expo_label(buf, 64, &used, "backend", backend);
 	return buf;
 }
 
@@ -135,41 +135,41 @@ static void sources(const struct metrics *m, struct expo *e)
 	const struct tenants *ts = sessions_tenants(m->o.sessions);
 	struct vpmu_sharing sharing[TENANTS_SOURCES_MAX];
 	char label[TENANTS_SOURCES_MAX][64], text[160];
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 	unsigned int nr = 0;
 	size_t used;
 
-	expo_family(e, "vpmu_source_up", EXPO_GAUGE, NULL,
+	expo_family(e, "vpmu_backend_up", EXPO_GAUGE, NULL,
 		    "Whether all CPUs of a source of counts answer.");
 	for (; (s = tenants_source(ts, nr)); nr++) {
-		plane_label(label[nr], s->plane);
-		vpmu_source_sharing(s, &sharing[nr]);
-		expo_u64(e, label[nr], !vpmu_source_late(s, text, sizeof(text)), 0);
+		backend_label(label[nr], s->backend);
+		vpmu_backend_sharing(s, &sharing[nr]);
+		expo_u64(e, label[nr], !vpmu_backend_late(s, text, sizeof(text)), 0);
 	}
-	expo_family(e, "vpmu_source_keys", EXPO_GAUGE, NULL, "Distinct events that are counted.");
+	expo_family(e, "vpmu_backend_keys", EXPO_GAUGE, NULL, "Distinct events that are counted.");
 	for (unsigned int i = 0; i < nr; i++)
 		expo_u64(e, label[i], sharing[i].keys, 0);
-	expo_family(e, "vpmu_source_consumers", EXPO_GAUGE, NULL,
+	expo_family(e, "vpmu_backend_consumers", EXPO_GAUGE, NULL,
 		    "Counts that share these events.");
 	for (unsigned int i = 0; i < nr; i++)
 		expo_u64(e, label[i], sharing[i].consumers, 0);
-	expo_family(e, "vpmu_source_counters", EXPO_GAUGE, NULL,
+	expo_family(e, "vpmu_backend_counters", EXPO_GAUGE, NULL,
 		    "Counters of all CPUs that are in use.");
 	for (unsigned int i = 0; i < nr; i++)
 		expo_u64(e, label[i], sharing[i].host_counters, 0);
-	expo_family(e, "vpmu_source_refusals", EXPO_COUNTER, NULL,
+	expo_family(e, "vpmu_backend_refusals", EXPO_COUNTER, NULL,
 		    "Counts that were refused, because no counter slot was free or a quota was "
 		    "used up.");
 	for (unsigned int i = 0; i < nr; i++)
 		expo_u64(e, label[i], sharing[i].refused, m->started_us);
-	/* What a plane cannot count at all. */
+	/* What a backend cannot count at all. */
 	expo_family(e, "vpmu_event_supported", EXPO_GAUGE, NULL,
-		    "Whether a plane can count an event.");
+		    "Whether a backend can count an event.");
 	for (unsigned int i = 0; i < nr; i++) {
 		for (size_t v = 0; v < m->nr; v++) {
 			enum vpmu_quality q;
-			bool can = vpmu_source_can_count(tenants_source(ts, i), m->keys[v], &q,
-							 text, sizeof(text));
+			bool can = vpmu_backend_can_count(tenants_source(ts, i), m->keys[v], &q,
+							  text, sizeof(text));
 			char both[64 + METRICS_EVENT_LABEL];
 
 			used = strlen(label[i]);

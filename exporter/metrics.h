@@ -7,8 +7,8 @@
  * A count that is not there is no number: it is absent, and a family "..._missing" says why. Counts
  * are never scaled, since a scaled count can decrease.
  */
-#ifndef CGROUP_EXPORTER_METRICS_H
-#define CGROUP_EXPORTER_METRICS_H
+#ifndef EXPORTER_METRICS_H
+#define EXPORTER_METRICS_H
 
 #include "exporter/exposition.h"
 #include "service/session.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A file that readers see whole, in its old or its new form: for node_exporter's textfile
  * collector. */
-#ifndef CGROUP_EXPORTER_TEXTFILE_H
-#define CGROUP_EXPORTER_TEXTFILE_H
+#ifndef EXPORTER_TEXTFILE_H
+#define EXPORTER_TEXTFILE_H
 
 #include <stddef.h>
 

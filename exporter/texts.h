@@ -3,8 +3,8 @@
  * The texts that the HTTP process has of vpmud, plain and compressed. vpmud is asked once a second
  * at most for each form, and all scrapers of that second are given the same text. One thread.
  */
-#ifndef CGROUP_EXPORTER_TEXTS_H
-#define CGROUP_EXPORTER_TEXTS_H
+#ifndef EXPORTER_TEXTS_H
+#define EXPORTER_TEXTS_H
 
 #include <microhttpd.h>
 #include <stdbool.h>

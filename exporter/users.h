@@ -3,8 +3,8 @@
  * Who may scrape: names and hashes of passwords, from a file with lines NAME:HASH. Hashes are those
  * of crypt(5). One thread.
  */
-#ifndef CGROUP_EXPORTER_USERS_H
-#define CGROUP_EXPORTER_USERS_H
+#ifndef EXPORTER_USERS_H
+#define EXPORTER_USERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * request at a time. The text of an answer is a file in memory that comes with it (SCM_RIGHTS).
  * vpmud believes nothing that this process says: there is only a number to check.
  */
-#ifndef CGROUP_EXPORTER_WIRE_H
-#define CGROUP_EXPORTER_WIRE_H
+#ifndef EXPORTER_WIRE_H
+#define EXPORTER_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>

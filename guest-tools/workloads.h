@@ -88,7 +88,7 @@ workload_fn workload_syscalls;
 #define WORKLOAD_OVERHEAD_LOADS_U    0
 #define WORKLOAD_OVERHEAD_STORES_U   1 /* the return address */
 
-/* What it adds in CPL0 on the soft machine: the instructions after the WRMSR that starts the
+/* What it adds in CPL0 on the emulator: the instructions after the WRMSR that starts the
  * counters, up to and including the WRMSR that stops them. */
 #define WORKLOAD_OVERHEAD_INSNS_K    13
 #define WORKLOAD_OVERHEAD_BRANCHES_K 3

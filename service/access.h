@@ -5,8 +5,8 @@
  * others, also not in what a user has opened before with other rights. The kernel says who a client
  * is (SO_PEERCRED, SO_PEERGROUPS); the options say what a group may.
  */
-#ifndef CGROUP_SERVICE_ACCESS_H
-#define CGROUP_SERVICE_ACCESS_H
+#ifndef SERVICE_ACCESS_H
+#define SERVICE_ACCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

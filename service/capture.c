@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "service/capture.h"
-#include "service/plane.h"
+#include "service/backend_choice.h"
 #include "vpmu/util/fail.h"
 
 #define ALL_LEVELS (VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR)
@@ -78,7 +78,7 @@ const char *capture_ctl_mode(uint32_t ctl)
 static void stop(struct capture *cap)
 {
 	if (cap->in)
-		vpmu_source_branches_detach(cap->in);
+		vpmu_backend_branches_detach(cap->in);
 	cap->in = NULL;
 	cap->node = NULL;
 }
@@ -127,11 +127,11 @@ struct registry *captures_registry(struct captures *cs)
 	return &cs->reg;
 }
 
-int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, char *err,
+int capture_attach(struct vpmu_backend_node *n, uint32_t ctl, const char *field, char *err,
 		   size_t errlen)
 {
-	int ret = vpmu_source_branches_attach(n, ctl);
-	const char *more = ret == -EOPNOTSUPP ? vpmu_source_branches_why(n->source) : NULL;
+	int ret = vpmu_backend_branches_attach(n, ctl);
+	const char *more = ret == -EOPNOTSUPP ? vpmu_backend_branches_why(n->source) : NULL;
 	char why[200];
 
 	if (more)
@@ -150,26 +150,26 @@ int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, 
 			    field);
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,
-			    "target: no branch records of this target (plane %s); give a VM "
-			    "of the soft machine, or a tenant with one",
-			    n->source->plane);
+			    "target: no branch records of this target (backend %s); give a VM "
+			    "of the emulator, or a tenant with one",
+			    n->source->backend);
 	default:
 		return fail(ret, err, errlen, "%s: branch records: %s", field,
-			    vpmu_source_error(n->source, ret, why, sizeof(why)));
+			    vpmu_backend_error(n->source, ret, why, sizeof(why)));
 	}
 }
 
 static int start(struct capture *cap, const struct capture_spec *spec, char *err, size_t errlen)
 {
-	struct vpmu_source_node *in;
-	int ret = plane_choose(cap->cs->ts, spec->open.target, VPMU_SOURCE_BRANCHES,
-			       "branch records", spec->open.plane, &in, err, errlen);
+	struct vpmu_backend_node *in;
+	int ret = backend_choose(cap->cs->ts, spec->open.target, VPMU_BACKEND_BRANCHES,
+				 "branch records", spec->open.backend, &in, err, errlen);
 
 	if (!ret)
 		ret = capture_attach(in, capture_ctl(spec->mode), "mode", err, errlen);
 	if (ret)
 		return ret;
-	cap->plane = in->source->plane;
+	cap->backend = in->source->backend;
 	cap->in = in;
 	cap->node = spec->open.target;
 	return 0;
@@ -217,8 +217,8 @@ static int read_one(const struct node *vcpu, int (*fn)(const struct capture_read
 	struct capture_reading cr = {.vcpu = vcpu, .ret = -EAGAIN};
 
 	for (int i = 0; i < READ_TRIES && cr.ret == -EAGAIN; i++)
-		cr.ret = vpmu_source_branches_read(node_in(vcpu, node_source(vcpu)), &regs,
-						   &cr.user);
+		cr.ret = vpmu_backend_branches_read(node_in(vcpu, node_source(vcpu)), &regs,
+						    &cr.user);
 	if (cr.ret == -ENOENT)
 		return 0;
 	cr.r = cr.ret ? NULL : &regs;
@@ -229,12 +229,12 @@ int capture_read(struct tenants *ts, const struct node *n,
 		 int (*fn)(const struct capture_reading *cr, void *arg), void *arg)
 {
 	const struct node *top = n;
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 	int ret = 0;
 
 	for (unsigned int i = 0; (source = tenants_source(ts, i)); i++)
-		if (n->in[i] && (source->can & VPMU_SOURCE_BRANCHES))
-			vpmu_source_flush_node(n->in[i]);
+		if (n->in[i] && (source->can & VPMU_BACKEND_BRANCHES))
+			vpmu_backend_flush_node(n->in[i]);
 	for (;;) {
 		if (n->kind == NODE_VCPU)
 			ret = read_one(n, fn, arg);

@@ -2,11 +2,11 @@
 /*
  * Captures: branch records of the vCPUs of a tenant or VM, taken while the guests run. A source of
  * counts that has branch records counts the users of a node's records; a capture is one of them
- * with a name, an owner and an end: its target's removal at the latest. A capture is of one plane.
- * All functions: control thread.
+ * with a name, an owner and an end: its target's removal at the latest. A capture is of one
+ * backend. All functions: control thread.
  */
-#ifndef CGROUP_SERVICE_CAPTURE_H
-#define CGROUP_SERVICE_CAPTURE_H
+#ifndef SERVICE_CAPTURE_H
+#define SERVICE_CAPTURE_H
 
 #include "service/registry.h"
 #include "service/traces.h"
@@ -35,7 +35,7 @@ struct captures;
 /* One capture. Read-only for users of this header. */
 struct capture {
 	struct registered reg; /* first: name, target, owner */
-	const char *plane;     /* who records */
+	const char *backend;   /* who records */
 	enum capture_mode mode;
 	bool gone;   /* the target was removed; nothing is captured */
 	bool folded; /* capture_fold was called */
@@ -44,7 +44,7 @@ struct capture {
 	/* private */
 	struct whos whos;
 	struct captures *cs;
-	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
+	struct vpmu_backend_node *in; /* the target on the backend; NULL when gone */
 };
 
 /* captures_create - watches @ts. captures_destroy ends every capture. */
@@ -55,19 +55,19 @@ void captures_destroy(struct captures *cs);
 struct registry *captures_registry(struct captures *cs);
 
 struct capture_spec {
-	struct opening open; /* plane NULL: the only one that does (plane_choose) */
+	struct opening open; /* backend NULL: the only one that does (backend_choose) */
 	enum capture_mode mode;
 };
 
 /* capture_open - record from now on, for every vCPU of the target and those to come. -EEXIST: name
  * taken; -EBUSY: recorded in another mode by another capture; -EOPNOTSUPP: no branch records here;
- * -E2BIG: CAPTURES_MAX; others: plane_choose. One line to @err. */
+ * -E2BIG: CAPTURES_MAX; others: backend_choose. One line to @err. */
 int capture_open(struct captures *cs, const struct capture_spec *spec, struct capture **out,
 		 char *err, size_t errlen);
 void capture_close(struct capture *cap);
 
-/* capture_attach - vpmu_source_branches_attach with one line about field @field to @err. */
-int capture_attach(struct vpmu_source_node *n, uint32_t ctl, const char *field, char *err,
+/* capture_attach - vpmu_backend_branches_attach with one line about field @field to @err. */
+int capture_attach(struct vpmu_backend_node *n, uint32_t ctl, const char *field, char *err,
 		   size_t errlen);
 
 /*

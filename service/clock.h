@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The clocks of ages, deadlines and dates in the service. Never used for counts: sources have their
  * own. */
-#ifndef CGROUP_SERVICE_CLOCK_H
-#define CGROUP_SERVICE_CLOCK_H
+#ifndef SERVICE_CLOCK_H
+#define SERVICE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -103,7 +103,7 @@ int command_opening(struct commands *c, const json_t *req, bool required, bool n
 	if (!ret)
 		ret = request_bool(req, "keep", false, &keep, err, errlen);
 	if (!ret)
-		ret = request_string(req, "plane", false, REGISTRY_NAME_MAX, &out->plane, err,
+		ret = request_string(req, "backend", false, REGISTRY_NAME_MAX, &out->backend, err,
 				     errlen);
 	out->owner = keep ? NULL : c->who;
 	out->who = c->who;
@@ -121,15 +121,15 @@ int command_describe(const struct commands *c, const struct command_kind *kind,
 	       kind->describe(e, c->who, obj);
 }
 
-int command_plane(const char *plane, const struct node *target, json_t *obj)
+int command_backend(const char *backend, const struct node *target, json_t *obj)
 {
 	json_t *others = json_array();
-	int bad = !others || json_object_set_new(obj, "plane", json_string(plane));
+	int bad = !others || json_object_set_new(obj, "backend", json_string(backend));
 
 	for (unsigned int i = 0; target && i < TENANTS_SOURCES_MAX && !bad; i++)
-		if (target->in[i] && strcmp(target->in[i]->source->plane, plane) != 0)
+		if (target->in[i] && strcmp(target->in[i]->source->backend, backend) != 0)
 			bad = json_array_append_new(others,
-						    json_string(target->in[i]->source->plane));
+						    json_string(target->in[i]->source->backend));
 	if (!bad && json_array_size(others))
 		bad = json_object_set(obj, "left-out", others);
 	json_decref(others);
@@ -211,7 +211,7 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 	if (n->kind == NODE_VM) {
 		if (json_object_set_new(obj, "vm", json_string(n->name)) ||
 		    json_object_set_new(obj, "vcpus", json_integer(count_vcpus(n))) ||
-		    json_object_set_new(obj, "plane", json_string(node_source(n)->plane)))
+		    json_object_set_new(obj, "backend", json_string(node_source(n)->backend)))
 			return -ENOMEM;
 		return o->vm_info ? o->vm_info(n, obj, o->arg) : 0;
 	}
@@ -238,32 +238,32 @@ static int cmd_list(struct commands *c, const json_t *req, json_t *resp, char *e
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* What one plane says of an event. */
-static json_t *event_on(const struct vpmu_source *s, vpmu_key_t key)
+/* What one backend says of an event. */
+static json_t *event_on(const struct vpmu_backend *s, vpmu_key_t key)
 {
 	enum vpmu_quality q = VPMU_Q_EXACT;
 	char why[200] = "";
 
-	if (vpmu_source_can_count(s, key, &q, why, sizeof(why)))
-		return json_pack("{s:s, s:b, s:s}", "plane", s->plane, "supported", 1, "quality",
-				 vpmu_quality_name(q));
-	return json_pack("{s:s, s:b, s:s}", "plane", s->plane, "supported", 0, "why", why);
+	if (vpmu_backend_can_count(s, key, &q, why, sizeof(why)))
+		return json_pack("{s:s, s:b, s:s}", "backend", s->backend, "supported", 1,
+				 "quality", vpmu_quality_name(q));
+	return json_pack("{s:s, s:b, s:s}", "backend", s->backend, "supported", 0, "why", why);
 }
 
 static int event_row(const struct vpmu_event_info *info, void *arg)
 {
 	const struct list_state *st = arg;
-	const struct vpmu_source *s;
+	const struct vpmu_backend *s;
 	const vpmu_key_t key =
 		st->c->opts->host_too ? vpmu_event_host_too(info->name, info->key) : info->key;
-	json_t *planes = json_array();
+	json_t *backends = json_array();
 	json_t *obj = json_pack("{s:s, s:s, s:s*, s:o}", "event", info->name, "desc", info->desc,
-				"alias", info->alias, "planes", planes);
+				"alias", info->alias, "backends", backends);
 
 	if (!obj || json_array_append_new(st->nodes, obj))
 		return -ENOMEM;
 	for (unsigned int i = 0; (s = tenants_source(st->c->ts, i)); i++)
-		if (json_array_append_new(planes, event_on(s, key)))
+		if (json_array_append_new(backends, event_on(s, key)))
 			return -ENOMEM;
 	return 0;
 }
@@ -286,12 +286,12 @@ static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char 
 static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char *err,
 		       size_t errlen)
 {
-	json_t *planes = json_array();
-	struct vpmu_source *s;
+	json_t *backends = json_array();
+	struct vpmu_backend *s;
 	struct vpmu_sharing sh;
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
-	if (json_object_set_new(resp, "planes", planes))
+	if (json_object_set_new(resp, "backends", backends))
 		return command_oom(err, errlen);
 	if (ret || !access_all(c->who))
 		return ret; /* the figures are of all tenants together */
@@ -303,20 +303,20 @@ static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char
 			      json_u64(captures_registry(c->captures)->refused))))
 		return command_oom(err, errlen);
 	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
-		vpmu_source_sharing(s, &sh);
-		if (json_array_append_new(planes,
-					  json_pack("{s:s, s:I, s:I, s:I, s:o}", "plane", s->plane,
-						    "consumers", (json_int_t)sh.consumers, "keys",
-						    (json_int_t)sh.keys, "host-counters",
-						    (json_int_t)sh.host_counters, "refused",
-						    json_u64(sh.refused))))
+		vpmu_backend_sharing(s, &sh);
+		if (json_array_append_new(backends, json_pack("{s:s, s:I, s:I, s:I, s:o}",
+							      "backend", s->backend, "consumers",
+							      (json_int_t)sh.consumers, "keys",
+							      (json_int_t)sh.keys, "host-counters",
+							      (json_int_t)sh.host_counters,
+							      "refused", json_u64(sh.refused))))
 			ret = command_oom(err, errlen);
 	}
 	return ret;
 }
 
 struct conservation_state {
-	const char *plane;
+	const char *backend;
 	json_t *rows;
 };
 
@@ -324,7 +324,7 @@ static int conservation_row(const struct vpmu_conservation *c, void *arg)
 {
 	const struct conservation_state *st = arg;
 	char name[VPMU_EVENT_NAME_MAX];
-	json_t *obj = json_pack("{s:s, s:I, s:s, s:o, s:o}", "plane", st->plane, "pcpu",
+	json_t *obj = json_pack("{s:s, s:I, s:s, s:o, s:o}", "backend", st->backend, "pcpu",
 				(json_int_t)c->pcpu, "event", vpmu_event_name(c->key, name),
 				"hardware", json_u64(c->hardware), "charged", json_u64(c->charged));
 
@@ -335,20 +335,20 @@ static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp,
 			    size_t errlen)
 {
 	struct conservation_state st = {.rows = json_array()};
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 	char why[200];
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
 
 	if (json_object_set_new(resp, "rows", st.rows))
 		return command_oom(err, errlen);
 	for (unsigned int i = 0; !ret && (s = tenants_source(c->ts, i)); i++) {
-		if (!(s->can & VPMU_SOURCE_CONSERVES))
+		if (!(s->can & VPMU_BACKEND_CONSERVES))
 			continue;
-		st.plane = s->plane;
-		ret = vpmu_source_conservation(s, conservation_row, &st);
+		st.backend = s->backend;
+		ret = vpmu_backend_conservation(s, conservation_row, &st);
 		if (ret)
-			fail(ret, err, errlen, "conservation: plane %s: %s", s->plane,
-			     vpmu_source_error(s, ret, why, sizeof(why)));
+			fail(ret, err, errlen, "conservation: backend %s: %s", s->backend,
+			     vpmu_backend_error(s, ret, why, sizeof(why)));
 	}
 	if (!ret && c->opts->compared && c->opts->compared(resp, c->opts->arg))
 		return command_oom(err, errlen);

@@ -3,8 +3,8 @@
  * The built-in commands of the control socket, without sockets: a request object in, fields of an
  * answer out. docs/protocol.md is their specification. Control thread.
  */
-#ifndef CGROUP_SERVICE_COMMANDS_H
-#define CGROUP_SERVICE_COMMANDS_H
+#ifndef SERVICE_COMMANDS_H
+#define SERVICE_COMMANDS_H
 
 #include "service/capture.h"
 #include "service/json_text.h"
@@ -72,7 +72,7 @@ const char *command_node_kind(enum node_kind kind);
 int command_target(struct commands *c, const json_t *req, bool required, bool narrows,
 		   struct node **out, char *err, size_t errlen);
 
-/* command_opening - "target" (@required, or "/"), "name", "keep", and "plane". */
+/* command_opening - "target" (@required, or "/"), "name", "keep", and "backend". */
 int command_opening(struct commands *c, const json_t *req, bool required, bool narrows,
 		    struct opening *out, char *err, size_t errlen);
 
@@ -88,9 +88,9 @@ extern const struct command_kind command_sessions, command_profiles, command_cap
  * memory. */
 int command_describe(const struct commands *c, const struct command_kind *kind,
 		     const struct registered *e, json_t *obj);
-/* command_plane - fields "plane" and, when other planes count @target as well, "left-out": an array
- * of these. @target NULL: gone. Not 0: no memory. */
-int command_plane(const char *plane, const struct node *target, json_t *obj);
+/* command_backend - fields "backend" and, when other backends count @target as well, "left-out": an
+ * array of these. @target NULL: gone. Not 0: no memory. */
+int command_backend(const char *backend, const struct node *target, json_t *obj);
 /* command_list - the whole command that lists all of @r. */
 int command_list(const struct commands *c, const struct command_kind *kind,
 		 const struct registry *r, const json_t *req, json_t *resp, char *err,

@@ -5,8 +5,8 @@
  * the process. So requests and answers are parsed by json_memory_parse. The server also asks
  * json_memory_failed after it has built an answer; only "false" makes the answer valid.
  */
-#ifndef CGROUP_SERVICE_JSON_MEMORY_H
-#define CGROUP_SERVICE_JSON_MEMORY_H
+#ifndef SERVICE_JSON_MEMORY_H
+#define SERVICE_JSON_MEMORY_H
 
 #include <jansson.h>
 #include <stdbool.h>

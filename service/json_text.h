@@ -4,8 +4,8 @@
  * of 10,000 tenants. The caller puts the commas and brackets; strings are quoted by jansson. A
  * json_text that has run out of memory stays so: only json_text_ok makes the text valid.
  */
-#ifndef CGROUP_SERVICE_JSON_TEXT_H
-#define CGROUP_SERVICE_JSON_TEXT_H
+#ifndef SERVICE_JSON_TEXT_H
+#define SERVICE_JSON_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

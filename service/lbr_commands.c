@@ -16,22 +16,22 @@ static int describe(const struct registered *e, const struct access *who, json_t
 
 	return json_object_set_new(resp, "mode", json_string(capture_mode_name(cap->mode))) ||
 	       json_object_set_new(resp, "gone", json_boolean(cap->gone)) ||
-	       command_plane(cap->plane, cap->node, resp);
+	       command_backend(cap->backend, cap->node, resp);
 }
 
 const struct command_kind command_captures = {"capture", describe};
 
-/* Memory held for branch records on the host, the guests' own included, on all planes: memory, not
- * counts, so planes are added. */
+/* Memory held for branch records on the host, the guests' own included, on all backends: memory,
+ * not counts, so backends are added. */
 static int usage(struct commands *c, json_t *resp)
 {
 	struct vpmu_lbr_usage sum = {0}, u;
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 
 	if (!access_all(c->who))
 		return 0; /* it is of all tenants together */
 	for (unsigned int i = 0; (s = tenants_source(c->ts, i)); i++) {
-		vpmu_source_branches_usage(s, &u);
+		vpmu_backend_branches_usage(s, &u);
 		sum.tasks += u.tasks;
 		sum.bytes += u.bytes;
 	}
@@ -48,7 +48,7 @@ static void attached(bool ok, void *arg)
 
 int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"target", "mode", "name", "keep", "plane", NULL};
+	static const char *const fields[] = {"target", "mode", "name", "keep", "backend", NULL};
 	struct capture_spec spec = {.mode = CAPTURE_CALL_STACK};
 	const char *mode = NULL;
 	struct capture *cap;
@@ -149,7 +149,7 @@ static int read_row(const struct capture_reading *cr, void *arg)
 	if (json_array_size(rows) == READ_MAX)
 		return -E2BIG;
 	obj = json_pack("{s:s, s:i, s:s}", "vm", cr->vcpu->parent->name, "vcpu",
-			(int)cr->vcpu->vcpu, "plane", node_source(cr->vcpu)->plane);
+			(int)cr->vcpu->vcpu, "backend", node_source(cr->vcpu)->backend);
 	if (!obj || json_array_append_new(rows, obj))
 		return -ENOMEM;
 	if (!cr->r)

@@ -6,8 +6,8 @@
  * the answer is written, so a client that does not read costs one answer, and is dropped when it
  * reads nothing for SERVER_SLOW_SEC.
  */
-#ifndef CGROUP_SERVICE_LISTENER_H
-#define CGROUP_SERVICE_LISTENER_H
+#ifndef SERVICE_LISTENER_H
+#define SERVICE_LISTENER_H
 
 #include "service/server.h"
 

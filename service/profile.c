@@ -11,7 +11,7 @@
 
 #include "service/capture.h"
 #include "service/clock.h"
-#include "service/plane.h"
+#include "service/backend_choice.h"
 #include "service/profile.h"
 #include "vpmu/util/fail.h"
 
@@ -54,7 +54,7 @@ static struct profile *next(const struct profile *p)
 
 /* ---- samples ------------------------------------------------------------------------------ */
 
-void profile_sample(void *arg, const struct vpmu_source_sample *s)
+void profile_sample(void *arg, const struct vpmu_backend_sample *s)
 {
 	struct profile *p = arg;
 	struct sample_record r = {
@@ -123,7 +123,7 @@ static void take_state(struct profile *p)
 {
 	struct vpmu_sampling_state st;
 
-	vpmu_source_sample_state(p->sampling, &st);
+	vpmu_backend_sample_state(p->sampling, &st);
 	p->source_lost = st.lost;
 	p->throttled = st.throttled;
 	p->nobodys = st.nobodys;
@@ -137,7 +137,7 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *arg)
 	unsigned int fullest = 0;
 
 	for (struct profile *p = first(ps); p; p = next(p)) {
-		unsigned int percent = p->in ? vpmu_source_sample_take(p->in->source) : 0;
+		unsigned int percent = p->in ? vpmu_backend_sample_take(p->in->source) : 0;
 
 		if (percent > fullest)
 			fullest = percent;
@@ -157,16 +157,16 @@ void profile_read(struct profile *p)
 {
 	if (p->gone)
 		return;
-	vpmu_source_flush_node(p->in);
+	vpmu_backend_flush_node(p->in);
 	take_state(p);
 	drain(p);
-	vpmu_source_sample_read(p->sampling, &p->value);
+	vpmu_backend_sample_read(p->sampling, &p->value);
 	p->read_ns = now_ns();
 }
 
 /* ---- following the tree --------------------------------------------------------------------- */
 
-static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
+static void node_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct profiles *ps = arg;
 
@@ -178,10 +178,10 @@ static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 /* No more samples are taken; those that were taken stay. */
 static void end(struct profile *p)
 {
-	vpmu_source_sample_stop(p->sampling);
+	vpmu_backend_sample_stop(p->sampling);
 	p->sampling = NULL;
 	if (p->captures && p->in)
-		vpmu_source_branches_detach(p->in);
+		vpmu_backend_branches_detach(p->in);
 	p->in = NULL;
 	p->node = NULL;
 }
@@ -192,7 +192,7 @@ static void node_removing(struct node *n, void *arg)
 
 	for (struct profile *p = first(ps); p; p = next(p)) {
 		if (p->in)
-			vpmu_source_sample_take(p->in->source);
+			vpmu_backend_sample_take(p->in->source);
 		drain(p);
 		if (p->node != n)
 			continue;
@@ -263,8 +263,8 @@ static void profile_free(struct profile *p)
 	free(p);
 }
 
-static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_key_t key, char *err,
-			  size_t errlen)
+static int start_sampling(struct profile *p, struct vpmu_backend_node *in, vpmu_key_t key,
+			  char *err, size_t errlen)
 {
 	const struct vpmu_sampling_opts opts = {
 		.key = key,
@@ -275,7 +275,7 @@ static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_k
 		.sample = profile_sample,
 		.arg = p,
 	};
-	int ret = vpmu_source_sample_start(in, &opts, &p->sampling);
+	int ret = vpmu_backend_sample_start(in, &opts, &p->sampling);
 	char why[200];
 
 	switch (ret) {
@@ -283,23 +283,23 @@ static int start_sampling(struct profile *p, struct vpmu_source_node *in, vpmu_k
 		return 0;
 	case -EOPNOTSUPP:
 		return fail(ret, err, errlen,
-			    "event: %s: no CPU of plane %s can sample it; take an event that "
+			    "event: %s: no CPU of backend %s can sample it; take an event that "
 			    "`vpmu events` calls counted there",
-			    p->event, p->plane);
+			    p->event, p->backend);
 	case -ENOSPC:
-		return fail(
-			ret, err, errlen,
-			"event: %s: all counter slots of plane %s are in use; end a session first, "
-			"`vpmu sessions` shows them",
-			p->event, p->plane);
+		return fail(ret, err, errlen,
+			    "event: %s: all counter slots of backend %s are in use; end a session "
+			    "first, "
+			    "`vpmu sessions` shows them",
+			    p->event, p->backend);
 	case -E2BIG:
 		return fail(ret, err, errlen,
-			    "profile-start: plane %s has no sampler left; end a profile first, "
+			    "profile-start: backend %s has no sampler left; end a profile first, "
 			    "`vpmu sessions` shows them",
-			    p->plane);
+			    p->backend);
 	default:
 		return fail(ret, err, errlen, "profile-start: %s: %s", p->event,
-			    vpmu_source_error(in->source, ret, why, sizeof(why)));
+			    vpmu_backend_error(in->source, ret, why, sizeof(why)));
 	}
 }
 
@@ -343,17 +343,17 @@ static int start_timer(struct profiles *ps, char *err, size_t errlen)
 
 static int start(struct profile *p, const struct profile_spec *spec, char *err, size_t errlen)
 {
-	const unsigned int can = VPMU_SOURCE_SAMPLES | (spec->lbr ? VPMU_SOURCE_BRANCHES : 0);
-	struct vpmu_source_node *in;
-	int ret = plane_choose(p->ps->ts, spec->open.target, can,
-			       spec->lbr ? "sampling with branch records" : "sampling",
-			       spec->open.plane, &in, err, errlen);
+	const unsigned int can = VPMU_BACKEND_SAMPLES | (spec->lbr ? VPMU_BACKEND_BRANCHES : 0);
+	struct vpmu_backend_node *in;
+	int ret = backend_choose(p->ps->ts, spec->open.target, can,
+				 spec->lbr ? "sampling with branch records" : "sampling",
+				 spec->open.backend, &in, err, errlen);
 
 	if (ret)
 		return ret;
-	p->plane = in->source->plane;
+	p->backend = in->source->backend;
 	ret = prepare(p, spec->event, err, errlen);
-	if (!ret && spec->lbr && !(in->source->can & VPMU_SOURCE_CHAINS)) {
+	if (!ret && spec->lbr && !(in->source->can & VPMU_BACKEND_CHAINS)) {
 		ret = capture_attach(in, capture_ctl(CAPTURE_CALL_STACK), "lbr", err, errlen);
 		p->captures = !ret;
 	}

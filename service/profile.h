@@ -3,8 +3,8 @@
  * Profiles: where the vCPUs of a tenant or VM are at every period-th event, without the guests'
  * help. A source of counts takes the samples on its CPUs; they come through rings (sample_ring.h)
  * to the control thread, which adds them up (traces.h) at least every PROFILE_DRAIN_MS, so that a
- * profile may run for days. A profile is of one plane. All functions but the source's own callback:
- * control thread.
+ * profile may run for days. A profile is of one backend. All functions but the source's own
+ * callback: control thread.
  *
  * No sample is lost in silence: samples + lost is what the event's counts say, on each CPU
  * floor(count / period). On real hosts it is a little less of work that runs all the time, since
@@ -16,8 +16,8 @@
  * of its samples are in the rings by then, and the rings are emptied before the serial is
  * forgotten.
  */
-#ifndef CGROUP_SERVICE_PROFILE_H
-#define CGROUP_SERVICE_PROFILE_H
+#ifndef SERVICE_PROFILE_H
+#define SERVICE_PROFILE_H
 
 #include <systemd/sd-event.h>
 
@@ -26,7 +26,7 @@
 #include "service/traces.h"
 
 #define PROFILES_MAX 256
-/* A plane has 32 samplers (VPMU_SAMPLERS_MAX): readers leave 8 to administrators. */
+/* A backend has 32 samplers (VPMU_SAMPLERS_MAX): readers leave 8 to administrators. */
 #define PROFILES_MAX_USER    8
 #define PROFILES_MAX_TENANT  12
 #define PROFILES_MAX_READERS 24
@@ -42,7 +42,7 @@ struct profiles;
 /* One profile. Read-only for users of this header. */
 struct profile {
 	struct registered reg; /* first: name, target, owner */
-	const char *plane;     /* who samples */
+	const char *backend;   /* who samples */
 	char *event;	       /* as given */
 	uint64_t period;
 	bool lbr;   /* call chains were asked for */
@@ -64,7 +64,7 @@ struct profile {
 	struct node *node;    /* the target; NULL when gone */
 	/* private */
 	struct profiles *ps;
-	struct vpmu_source_node *in; /* the target on the plane; NULL when gone */
+	struct vpmu_backend_node *in; /* the target on the backend; NULL when gone */
 	struct vpmu_sampling *sampling;
 	struct sample_rings *rings;
 	uint64_t source_lost;
@@ -82,18 +82,18 @@ struct registry *profiles_registry(struct profiles *ps);
 uint64_t profiles_lost(const struct profiles *ps);
 
 struct profile_spec {
-	struct opening open; /* plane NULL: the only one that does (plane_choose) */
+	struct opening open; /* backend NULL: the only one that does (backend_choose) */
 	const char *event;   /* as the operator spelled it; copied */
 	vpmu_key_t key;
 	uint64_t period; /* 1..PROFILE_PERIOD_MAX */
-	bool lbr;   /* with call chains: the plane's own, or else captured call-stack records */
+	bool lbr;   /* with call chains: the backend's own, or else captured call-stack records */
 	bool times; /* with @lbr: with the time of each sample */
 };
 
 /*
  * profile_start - sample from now on. -EEXIST: name taken; -EOPNOTSUPP: nothing here can sample the
  * event, or with @lbr has branch records; -EBUSY: with @lbr, branches are captured in another mode;
- * -ENOSPC, -E2BIG: no slot or sampling left; others: plane_choose. One line to @err. The profile
+ * -ENOSPC, -E2BIG: no slot or sampling left; others: backend_choose. One line to @err. The profile
  * ends with its target.
  */
 int profile_start(struct profiles *ps, const struct profile_spec *spec, struct profile **out,
@@ -107,6 +107,6 @@ void profile_read(struct profile *p);
 void profile_stop(struct profile *p);
 
 /* profile_sample - the source's callback; @arg is the profile. For tests. */
-void profile_sample(void *arg, const struct vpmu_source_sample *s);
+void profile_sample(void *arg, const struct vpmu_backend_sample *s);
 
 #endif

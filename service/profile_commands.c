@@ -50,7 +50,7 @@ static int describe(const struct registered *e, const struct access *who, json_t
 	int ret = obj ? json_object_update(resp, obj) : -1;
 
 	json_decref(obj);
-	return ret || command_plane(p->plane, p->node, resp);
+	return ret || command_backend(p->backend, p->node, resp);
 }
 
 const struct command_kind command_profiles = {"profile", describe};
@@ -63,8 +63,8 @@ static void started(bool ok, void *arg)
 
 int cmd_profile_start(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
-	static const char *const fields[] = {"event", "period", "target", "lbr", "name",
-					     "keep",  "plane",	"times",  NULL};
+	static const char *const fields[] = {"event", "period",	 "target", "lbr", "name",
+					     "keep",  "backend", "times",  NULL};
 	struct profile_spec spec = {.period = PROFILE_PERIOD};
 	char why[200] = "";
 	struct profile *p;

@@ -4,8 +4,8 @@
  * of their own. It keeps names, owners and targets, the list in order of opening, and the limit of
  * how many there are. What an object does is its own module's. Control thread.
  */
-#ifndef CGROUP_SERVICE_REGISTRY_H
-#define CGROUP_SERVICE_REGISTRY_H
+#ifndef SERVICE_REGISTRY_H
+#define SERVICE_REGISTRY_H
 
 #include <stdbool.h>
 
@@ -16,8 +16,8 @@
 
 /* What every request to open one says. */
 struct opening {
-	const char *name;  /* NULL: "@1", "@2", ...; for a reader "@" and a number by chance */
-	const char *plane; /* NULL: not given. Sessions are of all planes */
+	const char *name;    /* NULL: "@1", "@2", ...; for a reader "@" and a number by chance */
+	const char *backend; /* NULL: not given. Sessions are of all backends */
 	struct node *target;
 	const void *owner;	  /* the connection; NULL: it stays when that ends */
 	const struct access *who; /* who asks; NULL: the server itself */

@@ -3,8 +3,8 @@
  * Checking the fields of a request of the control socket. Whatever a client sends is hostile: each
  * function names the field, what is wrong and what is accepted, in one line.
  */
-#ifndef CGROUP_SERVICE_REQUEST_H
-#define CGROUP_SERVICE_REQUEST_H
+#ifndef SERVICE_REQUEST_H
+#define SERVICE_REQUEST_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -7,8 +7,8 @@
  * its own; with many, several CPUs share a ring without locks. A sample that finds its ring full is
  * counted as lost; the CPU never waits.
  */
-#ifndef CGROUP_SERVICE_SAMPLE_RING_H
-#define CGROUP_SERVICE_SAMPLE_RING_H
+#ifndef SERVICE_SAMPLE_RING_H
+#define SERVICE_SAMPLE_RING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The control socket: JSON lines over a unix stream socket (docs/protocol.md). vpmu-vmm serves it;
- * the daemon of the kernel plane will serve the same commands. The server runs inside the caller's
+ * the daemon of the BPF backend will serve the same commands. The server runs inside the caller's
  * sd-event loop on the control thread. Each request is answered by one line before the next is
  * read.
  *
@@ -10,8 +10,8 @@
  * lbr-attach, lbr-read, lbr-detach, captures. The owner registers what only it can do (vm-add,
  * vm-remove, quit); request.h has what such a command needs to check its fields.
  */
-#ifndef CGROUP_SERVICE_SERVER_H
-#define CGROUP_SERVICE_SERVER_H
+#ifndef SERVICE_SERVER_H
+#define SERVICE_SERVER_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -50,8 +50,8 @@ struct server_opts {
 	enum vpmu_space raw_space; /* vendor of rHEX event names */
 	bool host_too; /* an event without ":G" or ":H" is counted in guests and in the host; else
 			* in guests only */
-	/* for `check`: appends {"what","ok","why"} objects, with "plane" where a row is about one
-	 * plane. @all: the client may see every tenant, and so figures of the whole host. May be
+	/* for `check`: appends {"what","ok","why"} objects, with "backend" where a row is about one
+	 * backend. @all: the client may see every tenant, and so figures of the whole host. May be
 	 * NULL */
 	void (*check)(json_t *rows, bool all, void *arg);
 	/* for `conservation`, whose client sees all: adds what others have compared to @resp, which

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Sessions' life: opening, following the tree of tenants, reading, closing. The commands call it on
- * the control thread. It must never add values: neither of planes nor of nodes, but for the runs of
- * one VM in a session of that VM.
+ * the control thread. It must never add values: neither of backends nor of nodes, but for the runs
+ * of one VM in a session of that VM.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static struct session *next(const struct session *s)
 /* The row stays, and says why it does not count. */
 static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 {
-	struct vpmu_source *in = r->c->source;
+	struct vpmu_backend *in = r->c->source;
 	char why[200];
 
 	vpmu_counting_free(r->c);
@@ -90,15 +90,15 @@ static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 		r->final[e].supported = true;
 	if (asprintf(&r->error, "%s: %s", s->events[event],
 		     ret == -ENOSPC ? "all counter slots of the host are in use"
-				    : vpmu_source_error(in, ret, why, sizeof(why))) < 0)
+				    : vpmu_backend_error(in, ret, why, sizeof(why))) < 0)
 		r->error = NULL;
 	r->pub.error = r->error ? r->error : "out of memory";
 }
 
-static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
+static void node_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct sessions *ss = arg;
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 	size_t event;
 	int ret;
 
@@ -120,7 +120,7 @@ static void node_added(struct node *n, struct vpmu_source_node *in, void *arg)
 	}
 }
 
-/* @n's rows, one per plane, keep their last values. */
+/* @n's rows, one per backend, keep their last values. */
 static void stop_node(struct session *s, struct node *n)
 {
 	for (size_t i = 0; i < s->nr_rows; i++) {
@@ -294,7 +294,7 @@ static int check_keys(struct sessions *ss, const struct session_spec *spec, char
 
 static int start(struct session *s, const struct session_spec *spec, char *err, size_t errlen)
 {
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 	char why[200];
 	size_t event;
 	int ret = copy_events(s, spec);
@@ -309,10 +309,10 @@ static int start(struct session *s, const struct session_spec *spec, char *err, 
 	ret = rows_start(s, 0, &event, &source);
 	if (ret == -ETIMEDOUT)
 		return fail(ret, err, errlen, "attach: %s",
-			    vpmu_source_error(source, ret, why, sizeof(why)));
+			    vpmu_backend_error(source, ret, why, sizeof(why)));
 	if (ret)
-		return fail(ret, err, errlen, "events: %s, plane %s: %s", s->events[event],
-			    source->plane,
+		return fail(ret, err, errlen, "events: %s, backend %s: %s", s->events[event],
+			    source->backend,
 			    ret == -ENOSPC ? "all counter slots of the host are in use; detach a "
 					     "session, or ask for fewer distinct events"
 					   : strerror(-ret));
@@ -374,7 +374,7 @@ int session_read(struct session *s, int (*fn)(const struct session_row *row, voi
 	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
 		s->rows[i]->pub.values = row_values(s, s->rows[i]);
 		if (s->rows[i]->c)
-			s->rows[i]->pub.error = vpmu_source_missing(s->rows[i]->c);
+			s->rows[i]->pub.error = vpmu_backend_missing(s->rows[i]->c);
 		ret = fn(&s->rows[i]->pub, arg);
 	}
 	return ret;

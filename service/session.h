@@ -2,15 +2,15 @@
 /*
  * Operator sessions: a list of events counted for one node, or for each tenant, VM or vCPU of a
  * part of the tree. A session is a set of rows, each with one value per event. A node has one row
- * per plane that counts it: a tenant with VMs on two planes has two rows, which are never added.
- * Rows follow the tree: a node that comes gets a row that counts from then on; a node that goes
- * leaves its final values, which one more read shows. All functions: control thread.
+ * per backend that counts it: a tenant with VMs on two backends has two rows, which are never
+ * added. Rows follow the tree: a node that comes gets a row that counts from then on; a node that
+ * goes leaves its final values, which one more read shows. All functions: control thread.
  *
- * Counts of a tenant include everything below it on the same plane, so a row and the rows below it
- * overlap. What a removed node counted stays in its parent's row.
+ * Counts of a tenant include everything below it on the same backend, so a row and the rows below
+ * it overlap. What a removed node counted stays in its parent's row.
  */
-#ifndef CGROUP_SERVICE_SESSION_H
-#define CGROUP_SERVICE_SESSION_H
+#ifndef SERVICE_SESSION_H
+#define SERVICE_SESSION_H
 
 #include <jansson.h>
 #include <stddef.h>
@@ -79,8 +79,8 @@ struct session_spec {
 
 /*
  * session_open - count from now on. -EEXIST: name taken; -EINVAL: scope and target do not fit;
- * -ENOSPC: a plane has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT: a
- * CPU of a plane does not answer (in these cases no plane counts); -E2BIG: too many rows or
+ * -ENOSPC: a backend has no counter slot left, or a reader's share of them is used up; -ETIMEDOUT:
+ * a CPU of a backend does not answer (in these cases no backend counts); -E2BIG: too many rows or
  * sessions. One line to @err. The session stays bound to the target's name: a tenant or VM of that
  * name that comes later is counted too. The row of a SESSION_ONE of a VM then goes on: its values
  * are those of all runs of the VM.
@@ -92,15 +92,15 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 size_t session_rows_for(const struct session *s, const struct access *who);
 
 /* session_counts_on - whether a row of @s is counted by @source now. */
-bool session_counts_on(const struct session *s, const struct vpmu_source *source);
+bool session_counts_on(const struct session *s, const struct vpmu_backend *source);
 
 /* session_close - stop. Other sessions do not notice. */
 void session_close(struct session *s);
 
-/* One node's values on one plane. Valid during the callback. */
+/* One node's values on one backend. Valid during the callback. */
 struct session_row {
-	uint64_t id;	   /* of this row in its session; never used again */
-	const char *plane; /* who counted */
+	uint64_t id;	     /* of this row in its session; never used again */
+	const char *backend; /* who counted */
 	enum node_kind kind;
 	unsigned int depth; /* of the node in the tree; "/" is 0 */
 	const char *path;   /* the tenant's, or of the tenant the VM is in */
@@ -114,11 +114,10 @@ struct session_row {
 };
 
 /*
- * session_read - make the counts of every plane that has rows here current (once) and call @fn for
- * every row, parents before children; a row stays as it is until the next call that is about the
- * session or the tree. While vCPUs run, a parent shows at least the sum of its
- * children on its plane. Stops when @fn returns non-zero and returns that. @fn must not touch
- * sessions.
+ * session_read - make the counts of every backend that has rows here current (once) and call @fn
+ * for every row, parents before children; a row stays as it is until the next call that is about
+ * the session or the tree. While vCPUs run, a parent shows at least the sum of its children on its
+ * backend. Stops when @fn returns non-zero and returns that. @fn must not touch sessions.
  */
 int session_read(struct session *s, int (*fn)(const struct session_row *row, void *arg), void *arg);
 /* session_forget_gone - forget the rows of removed nodes; no later read shows them.

@@ -169,8 +169,8 @@ static int read_row(const struct session_row *r, void *arg)
 	json_text_add(t, st->first ? "{\"row\":" : ",{\"row\":");
 	st->first = false;
 	json_text_number(t, r->id);
-	json_text_add(t, ",\"plane\":");
-	json_text_string(t, r->plane);
+	json_text_add(t, ",\"backend\":");
+	json_text_string(t, r->backend);
 	json_text_add(t, ",\"kind\":");
 	json_text_string(t, command_node_kind(r->kind));
 	json_text_add(t, ",\"depth\":");
@@ -199,16 +199,16 @@ static int read_row(const struct session_row *r, void *arg)
 	return t->failed ? -ENOMEM : 0;
 }
 
-/* "late": one line for each plane of the session with a CPU that does not answer. */
+/* "late": one line for each backend of the session with a CPU that does not answer. */
 static int add_late(const struct session *s, json_t *resp)
 {
 	json_t *lines = json_array();
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 	char why[200];
 	int ret = 0;
 
 	for (unsigned int i = 0; !ret && (source = tenants_source(s->ts, i)); i++)
-		if (session_counts_on(s, source) && vpmu_source_late(source, why, sizeof(why)))
+		if (session_counts_on(s, source) && vpmu_backend_late(source, why, sizeof(why)))
 			ret = json_array_append_new(lines, json_string(why));
 	if (ret || !json_array_size(lines)) {
 		json_decref(lines);
@@ -217,11 +217,12 @@ static int add_late(const struct session *s, json_t *resp)
 	return json_object_set_new(resp, "late", lines);
 }
 
-/* "unsupported": which of the session's events a plane that it counts on cannot count, and why. */
+/* "unsupported": which of the session's events a backend that it counts on cannot count, and why.
+ */
 static int add_unsupported(const struct session *s, json_t *resp)
 {
 	json_t *all = json_array();
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 	enum vpmu_quality q;
 	char why[200];
 	int ret = 0;
@@ -230,10 +231,11 @@ static int add_unsupported(const struct session *s, json_t *resp)
 		if (!session_counts_on(s, source))
 			continue;
 		for (size_t e = 0; !ret && e < s->nr_events; e++)
-			if (!vpmu_source_can_count(source, s->keys[e], &q, why, sizeof(why)))
-				ret = json_array_append_new(
-					all, json_pack("{s:s, s:s, s:s}", "plane", source->plane,
-						       "event", s->events[e], "why", why));
+			if (!vpmu_backend_can_count(source, s->keys[e], &q, why, sizeof(why)))
+				ret = json_array_append_new(all,
+							    json_pack("{s:s, s:s, s:s}", "backend",
+								      source->backend, "event",
+								      s->events[e], "why", why));
 	}
 	if (ret || !json_array_size(all)) {
 		json_decref(all);

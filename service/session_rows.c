@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The rows of a session: which nodes have one, and attaching, reading and detaching them in one
- * batch per plane. Only session.c calls it. A row must never change its plane.
+ * batch per backend. Only session.c calls it. A row must never change its backend.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ void row_free(struct row *r)
 	free(r);
 }
 
-static struct row *row_new(struct session *s, struct node *n, struct vpmu_source_node *in)
+static struct row *row_new(struct session *s, struct node *n, struct vpmu_backend_node *in)
 {
 	struct row *r = calloc(1, sizeof(*r));
 
@@ -80,7 +80,7 @@ static struct row *row_new(struct session *s, struct node *n, struct vpmu_source
 		return NULL;
 	r->node = n;
 	r->pub.id = s->next_id++;
-	r->pub.plane = in->source->plane;
+	r->pub.backend = in->source->backend;
 	r->pub.kind = n->kind;
 	r->pub.depth = n->depth;
 	r->pub.vcpu = n->vcpu;
@@ -117,7 +117,7 @@ static int reserve(struct session *s)
 	return 0;
 }
 
-int row_add(struct session *s, struct node *n, struct vpmu_source_node *in)
+int row_add(struct session *s, struct node *n, struct vpmu_backend_node *in)
 {
 	int ret = reserve(s);
 	struct row *r = ret ? NULL : row_new(s, n, in);
@@ -168,7 +168,7 @@ int row_goes_on(struct session *s, struct row *r)
 	size_t i = 0, last = s->nr_rows - 1;
 	struct row *old;
 
-	while (i < last && (s->rows[i]->node || strcmp(s->rows[i]->pub.plane, r->pub.plane)))
+	while (i < last && (s->rows[i]->node || strcmp(s->rows[i]->pub.backend, r->pub.backend)))
 		i++;
 	if (i == last)
 		return 0;
@@ -185,10 +185,11 @@ int row_goes_on(struct session *s, struct row *r)
 	return 0;
 }
 
-/* ---- counting, plane by plane --------------------------------------------------------------- */
+/* ---- counting, backend by backend ---------------------------------------------------------------
+ */
 
 /* Those of the @n rows at @rows that have a counting of @source, as a list. */
-static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct vpmu_source *source)
+static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct vpmu_backend *source)
 {
 	struct vpmu_counting *list = NULL;
 
@@ -203,20 +204,20 @@ static struct vpmu_counting *rows_of(struct row **rows, size_t n, const struct v
 	return list;
 }
 
-int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_source **failed)
+int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_backend **failed)
 {
 	size_t n = s->nr_rows - first;
 	struct row **rows = n ? s->rows + first : NULL; /* without rows there is no array */
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++) {
-		int ret = vpmu_source_attach(rows_of(rows, n, source), event);
+		int ret = vpmu_backend_attach(rows_of(rows, n, source), event);
 
 		if (!ret)
 			continue;
 		*failed = source;
 		while (i--)
-			vpmu_source_detach(rows_of(rows, n, tenants_source(s->ts, i)));
+			vpmu_backend_detach(rows_of(rows, n, tenants_source(s->ts, i)));
 		return ret;
 	}
 	return 0;
@@ -224,12 +225,12 @@ int rows_start(struct session *s, size_t first, size_t *event, struct vpmu_sourc
 
 void rows_stop(struct session *s, struct row **rows, size_t n)
 {
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
-		vpmu_source_detach(rows_of(rows, n, source));
+		vpmu_backend_detach(rows_of(rows, n, source));
 	for (size_t i = 0; i < n; i++) {
-		const char *why = rows[i]->c ? vpmu_source_missing(rows[i]->c) : NULL;
+		const char *why = rows[i]->c ? vpmu_backend_missing(rows[i]->c) : NULL;
 
 		if (why) {
 			rows[i]->error = strdup(why);
@@ -249,7 +250,7 @@ size_t session_rows_for(const struct session *s, const struct access *who)
 	return n;
 }
 
-bool session_counts_on(const struct session *s, const struct vpmu_source *source)
+bool session_counts_on(const struct session *s, const struct vpmu_backend *source)
 {
 	for (size_t i = 0; i < s->nr_rows; i++)
 		if (s->rows[i]->c && s->rows[i]->c->source == source)
@@ -259,15 +260,15 @@ bool session_counts_on(const struct session *s, const struct vpmu_source *source
 
 void rows_flush(struct session *s)
 {
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
-		vpmu_source_flush(rows_of(s->rows, s->nr_rows, source));
+		vpmu_backend_flush(rows_of(s->rows, s->nr_rows, source));
 }
 
 void rows_read(struct session *s)
 {
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
 		if (source->ops->read_list)
@@ -275,7 +276,7 @@ void rows_read(struct session *s)
 	/* VMs run on: a parent that is read after its children never shows less than they do. */
 	for (size_t i = s->nr_rows; i--;)
 		if (s->rows[i]->c && !s->rows[i]->c->source->ops->read_list)
-			vpmu_source_read(s->rows[i]->c);
+			vpmu_backend_read(s->rows[i]->c);
 }
 
 void rows_forget(struct session *s, size_t keep, uint64_t before)

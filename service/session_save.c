@@ -95,7 +95,7 @@ static json_t *save_session(const struct session *s, const struct session_bases 
 		json_array_append_new(events, json_pack("{s:s, s:o}", "event", s->events[e], "key",
 							json_u64(s->keys[e])));
 	for (size_t i = 0; i < s->nr_rows; i++)
-		if (s->rows[i]->c && !strcmp(s->rows[i]->pub.plane, b->plane))
+		if (s->rows[i]->c && !strcmp(s->rows[i]->pub.backend, b->backend))
 			json_array_append_new(rows, save_row(s, s->rows[i], b));
 	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "name", s->reg.name,
 			 "target", s->reg.target, "scope", session_scope_name(s->scope), "keep",
@@ -257,7 +257,7 @@ void session_resume_row(struct session *s, struct row *r)
 	size_t nr = json_array_size(rows);
 	uint64_t id, since;
 
-	if (!s->saved || strcmp(r->pub.plane, s->bases->plane))
+	if (!s->saved || strcmp(r->pub.backend, s->bases->backend))
 		return;
 	/* They come back in the order in which they were saved, mostly. */
 	for (size_t i = 0; i < nr; i++) {

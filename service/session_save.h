@@ -2,11 +2,11 @@
 /*
  * Sessions that outlive their server: saved as JSON, and opened again by the next server on the
  * same counts. Only sessions with a name are saved, since the others end with their connection;
- * values of removed nodes are not. What is counted stays with the plane: the bases say from where
+ * values of removed nodes are not. What is counted stays with the backend: the bases say from where
  * on each row counts. Control thread.
  */
-#ifndef CGROUP_SERVICE_SESSION_SAVE_H
-#define CGROUP_SERVICE_SESSION_SAVE_H
+#ifndef SERVICE_SESSION_SAVE_H
+#define SERVICE_SESSION_SAVE_H
 
 #include <jansson.h>
 
@@ -14,9 +14,9 @@
 
 #define SESSION_BASE_WORDS 4
 
-/* What a plane whose counts outlive the server does. */
+/* What a backend whose counts outlive the server does. */
 struct session_bases {
-	const char *plane;
+	const char *backend;
 	/* The base of key @i of a counting that is attached. */
 	void (*get)(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS]);
 	/* -EINVAL: the counting's counts are not those that the base was taken of. */

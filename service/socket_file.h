@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The file of the control socket: who may replace it, whose it is, and when it goes. */
-#ifndef CGROUP_SERVICE_SOCKET_FILE_H
-#define CGROUP_SERVICE_SOCKET_FILE_H
+#ifndef SERVICE_SOCKET_FILE_H
+#define SERVICE_SOCKET_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

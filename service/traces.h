@@ -6,8 +6,8 @@
  * count of others, so the sum is always the number of all samples. The names of vCPUs are kept too,
  * because they outlive the vCPUs. Control thread.
  */
-#ifndef CGROUP_SERVICE_TRACES_H
-#define CGROUP_SERVICE_TRACES_H
+#ifndef SERVICE_TRACES_H
+#define SERVICE_TRACES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -24,7 +24,7 @@ check "an object of an unknown kind" \
 check "16 vCPUs of 8 VMs, 8 counters each" \
 	'[.[] | select(.kind == "guest" and (.vm | startswith("kvm") | not))] | length == 128 and
 	 (map([.vm, .vcpu]) | unique | length) == 16'
-check "a soft machine guest counter without a number, or not all the time" \
+check "an emulator guest counter without a number, or not all the time" \
 	'[.[] | select(.kind == "guest" and (.vm | startswith("kvm") | not))]
 	 | all((.value | type) == "number" and .value > 0 and .running == 100)'
 check "4 tenants with a count of instructions" \

@@ -19,7 +19,7 @@
 #define CAP_PERFMON 38
 #endif
 
-/* The KVM plane opens perf events while it runs. */
+/* The KVM backend opens perf events while it runs. */
 static const struct contain_cap caps[] = {{CAP_PERFMON, "CAP_PERFMON"}};
 
 int vmm_contain(const struct vmm_contain_opts *o, char *err, size_t errlen)

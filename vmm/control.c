@@ -300,7 +300,7 @@ static void check_row(const struct machine_fact *f, void *rows)
 {
 	/* A row that does not fit in memory is left out. */
 	json_array_append_new(rows, json_pack("{s:s, s:b, s:s, s:s}", "what", f->what, "ok", f->ok,
-					      "why", f->why, "plane", f->plane));
+					      "why", f->why, "backend", f->backend));
 }
 
 static void row(const char *what, bool ok, const char *why, void *rows)

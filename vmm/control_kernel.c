@@ -27,7 +27,7 @@ static void kernel_free(struct control_kernel *k)
 	free(k);
 }
 
-static void kernel_lost(void *arg)
+static void bpf_backend_lost(void *arg)
 {
 	((struct control_kernel *)arg)->request = NULL;
 }
@@ -52,7 +52,7 @@ int control_kernel_hold(struct control *c, const struct vm_config *vm, struct la
 	while (*last)
 		last = &(*last)->next;
 	*last = k;
-	server_on_lost(l, kernel_lost, k);
+	server_on_lost(l, bpf_backend_lost, k);
 	return 1;
 }
 

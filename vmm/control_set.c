@@ -46,10 +46,10 @@ static int cmd_vm_set(void *arg, const json_t *req, json_t *resp, char *err, siz
 	if (!vm)
 		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; `vpmu list` shows the VMs",
 			    name);
-	if (change.weight && strcmp(vm->engine, "soft") != 0)
+	if (change.weight && strcmp(vm->engine, "emulator") != 0)
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "weight: VM \"%s\" has the engine %s, whose CPU time the kernel "
-			    "divides; accepted: a VM of the soft machine",
+			    "divides; accepted: a VM of the emulator",
 			    name, vm->engine);
 	machine_set_vm(vm, (unsigned int)change.weight, (unsigned int)change.max_events);
 	return 0;

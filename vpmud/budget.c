@@ -6,7 +6,7 @@
 
 #include "vpmud/budget.h"
 
-void budget_rows(const struct kernel_budget *b,
+void budget_rows(const struct bpf_backend_budget *b,
 		 void (*row)(const char *what, bool ok, const char *why, void *arg), void *arg)
 {
 	char why[400];
@@ -39,7 +39,7 @@ void budget_rows(const struct kernel_budget *b,
 		    arg);
 }
 
-void budget_metrics(const struct kernel_budget *b, struct expo *e)
+void budget_metrics(const struct bpf_backend_budget *b, struct expo *e)
 {
 	bool known = b->known && b->general;
 

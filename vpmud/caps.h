@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The rights that vpmud gives up when it has started: the steps are service/daemon/contain.h's. The
  * daemon calls it while there is only one thread. There is no way back. */
-#ifndef CGROUP_VPMUD_RIGHTS_H
-#define CGROUP_VPMUD_RIGHTS_H
+#ifndef VPMUD_CAPS_H
+#define VPMUD_CAPS_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * when they are made and removed. The daemon calls it. It only reads cgroupfs. One thread: the
  * event loop's.
  */
-#ifndef CGROUP_VPMUD_CGROUPS_H
-#define CGROUP_VPMUD_CGROUPS_H
+#ifndef VPMUD_CGROUPS_H
+#define VPMUD_CGROUPS_H
 
 #include <stdint.h>
 #include <systemd/sd-event.h>

@@ -4,8 +4,8 @@
  * message is one line: file and line, what is wrong, what is accepted. One thread at a time may use
  * an object.
  */
-#ifndef CGROUP_VPMUD_CONFIG_H
-#define CGROUP_VPMUD_CONFIG_H
+#ifndef VPMUD_CONFIG_H
+#define VPMUD_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

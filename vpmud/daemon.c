@@ -41,7 +41,7 @@ struct daemon {
 	struct access_rules access;
 	char usual_socket[128];
 	const char *socket;
-	struct kernel_plane *kernel;
+	struct bpf_backend *kernel;
 	struct tenants *ts;
 	char *cgroup_root;
 	struct tree *tree;
@@ -209,7 +209,7 @@ static int on_tend(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct daemon *d = arg;
 
-	kernel_tend(d->kernel);
+	bpf_backend_tend(d->kernel);
 	tree_tend(d->tree);
 	return sd_event_source_set_time_relative(s, TEND_US);
 }
@@ -219,7 +219,7 @@ static int on_turn(sd_event_source *s, int fd, uint32_t events, void *arg)
 {
 	struct daemon *d = arg;
 
-	kernel_tend(d->kernel);
+	bpf_backend_tend(d->kernel);
 	return 0;
 }
 
@@ -230,7 +230,7 @@ static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 
 	tree_restored(d->tree);
 	sessions_restored(server_sessions(d->server));
-	kernel_named(d->kernel);
+	bpf_backend_named(d->kernel);
 	return 0;
 }
 
@@ -243,7 +243,7 @@ static int on_post(sd_event_source *s, void *arg)
 
 static int open_kernel(struct daemon *d, char *err, size_t errlen)
 {
-	const struct kernel_opts o = {
+	const struct bpf_backend_opts o = {
 		.pin_dir = d->pin_dir,
 		.busy = keep_busy,
 		.isolated = d->config.isolated,
@@ -258,21 +258,21 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 		snprintf(why, sizeof(why), "PID namespace: %s", pids);
 		daemon_say(why);
 	}
-	ret = kernel_open(&o, &d->kernel, why, sizeof(why));
+	ret = bpf_backend_open(&o, &d->kernel, why, sizeof(why));
 
-	return ret ? fail(ret, err, errlen, "kernel plane: %s", why) : 0;
+	return ret ? fail(ret, err, errlen, "BPF backend: %s", why) : 0;
 }
 
 static int open_tree(struct daemon *d, char *err, size_t errlen)
 {
 	static const struct cgroups_ops ops = {tree_cgroup_added, tree_cgroup_removed, on_note};
-	const struct tree_plane plane = {
-		.source = kernel_source(d->kernel),
-		.bind_cgroup = kernel_bind_cgroup,
-		.unbind_cgroup = kernel_unbind_cgroup,
-		.bind_task = kernel_bind_task,
-		.unbind_task = kernel_unbind_task,
-		.name = d->pin_dir ? kernel_name : NULL,
+	const struct tree_backend backend = {
+		.source = bpf_as_backend(d->kernel),
+		.bind_cgroup = bpf_backend_bind_cgroup,
+		.unbind_cgroup = bpf_backend_unbind_cgroup,
+		.bind_task = bpf_backend_bind_task,
+		.unbind_task = bpf_backend_unbind_task,
+		.name = d->pin_dir ? bpf_backend_name : NULL,
 	};
 	int ret = tenants_create(NULL, &d->ts, err, errlen);
 
@@ -281,9 +281,9 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 	ret = cgroups_mount(d->config.cgroup_root, &d->cgroup_root, err, errlen);
 	if (ret)
 		return ret;
-	ret = tenants_add_source(d->ts, plane.source);
+	ret = tenants_add_source(d->ts, backend.source);
 	if (!ret)
-		ret = tree_create(d->ts, &plane, &d->config.rules, d->cgroup_root, on_note, NULL,
+		ret = tree_create(d->ts, &backend, &d->config.rules, d->cgroup_root, on_note, NULL,
 				  &d->tree);
 	if (ret)
 		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
@@ -412,8 +412,8 @@ static int open_timers(struct daemon *d)
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(d->tend, SD_EVENT_ON);
 	if (ret >= 0)
-		ret = sd_event_add_io(d->ev, &d->turn, kernel_turn_fd(d->kernel), EPOLLIN, on_turn,
-				      d);
+		ret = sd_event_add_io(d->ev, &d->turn, bpf_backend_turn_fd(d->kernel), EPOLLIN,
+				      on_turn, d);
 	if (ret >= 0 && d->pin_dir)
 		ret = sd_event_add_time_relative(d->ev, &d->named, CLOCK_MONOTONIC, NAMED_US, 0,
 						 on_named, d);
@@ -486,7 +486,7 @@ void daemon_destroy(struct daemon *d)
 	tenants_destroy(d->ts);
 	peers_destroy(d->peers);
 	if (d->kernel)
-		kernel_close(d->kernel);
+		bpf_backend_close(d->kernel);
 	access_fini(&d->access);
 	keep_destroy(d->keep);
 	vpmud_config_fini(&d->config);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The daemon behind main(): the kernel plane, the tree of tenants and VMs, and the socket, made
+ * The daemon behind main(): the BPF backend, the tree of tenants and VMs, and the socket, made
  * from a configuration, on the caller's event loop. All functions: the event loop's thread, which
  * is registered with liburcu.
  */
-#ifndef CGROUP_VPMUD_DAEMON_H
-#define CGROUP_VPMUD_DAEMON_H
+#ifndef VPMUD_DAEMON_H
+#define VPMUD_DAEMON_H
 
 #include <stddef.h>
 #include <systemd/sd-event.h>

@@ -4,8 +4,8 @@
  * `metrics` - is given a text of now (exporter/metrics.h), after the vpmu-vmm servers have
  * said their counts. All functions: the event loop's thread.
  */
-#ifndef CGROUP_VPMUD_METRICS_H
-#define CGROUP_VPMUD_METRICS_H
+#ifndef VPMUD_METRICS_H
+#define VPMUD_METRICS_H
 
 #include "exporter/metrics.h"
 #include "service/server.h"

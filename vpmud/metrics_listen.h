@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Where the metrics are served. */
-#ifndef CGROUP_VPMUD_METRICS_LISTEN_H
-#define CGROUP_VPMUD_METRICS_LISTEN_H
+#ifndef VPMUD_METRICS_LISTEN_H
+#define VPMUD_METRICS_LISTEN_H
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -93,7 +93,7 @@ static bool row_ok(const json_t *row)
 {
 	const json_t *pcpu = json_object_get(row, "pcpu");
 
-	return plain(row, "plane", 16) && plain(row, "event", VPMU_EVENT_NAME_MAX) &&
+	return plain(row, "backend", 16) && plain(row, "event", VPMU_EVENT_NAME_MAX) &&
 	       json_is_integer(pcpu) && json_integer_value(pcpu) >= 0 &&
 	       json_integer_value(pcpu) <= PCPU_MAX && count(row, "hardware") &&
 	       count(row, "charged");
@@ -101,11 +101,11 @@ static bool row_ok(const json_t *row)
 
 static int add_row(struct compare *c, const struct part *s, const json_t *row)
 {
-	json_t *one = json_pack("{s:O, s:O, s:O, s:O, s:O, s:s}", "plane",
-				json_object_get(row, "plane"), "pcpu", json_object_get(row, "pcpu"),
-				"event", json_object_get(row, "event"), "hardware",
-				json_object_get(row, "hardware"), "charged",
-				json_object_get(row, "charged"), "server", s->path);
+	json_t *one = json_pack(
+		"{s:O, s:O, s:O, s:O, s:O, s:s}", "backend", json_object_get(row, "backend"),
+		"pcpu", json_object_get(row, "pcpu"), "event", json_object_get(row, "event"),
+		"hardware", json_object_get(row, "hardware"), "charged",
+		json_object_get(row, "charged"), "server", s->path);
 
 	return one ? json_array_append_new(c->rows, one) : -1;
 }

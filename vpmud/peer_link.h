@@ -4,8 +4,8 @@
  * lines and JSON, not what they mean. What comes in is bounded, and so is what waits to be sent.
  * The event loop's thread.
  */
-#ifndef CGROUP_VPMUD_PEER_LINK_H
-#define CGROUP_VPMUD_PEER_LINK_H
+#ifndef VPMUD_PEER_LINK_H
+#define VPMUD_PEER_LINK_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the peer files share; nobody else includes it. */
-#ifndef CGROUP_VPMUD_PEER_PRIV_H
-#define CGROUP_VPMUD_PEER_PRIV_H
+#ifndef VPMUD_PEER_PRIV_H
+#define VPMUD_PEER_PRIV_H
 
 #include <sys/queue.h>
 #include <sys/stat.h>
 
 #include "vpmud/peer_link.h"
 #include "vpmud/peers.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 #include "service/backend/backend.h"
 
-#define PEER_PLANE "soft" /* of the VMs that are a server's to count */
+#define PEER_BACKEND "emulator" /* of the VMs that are a server's to count */
 
 enum pnode_kind { PNODE_TENANT, PNODE_VM, PNODE_VCPU };
 
-/* A node of plane "soft". Its counts are the servers'. */
+/* A node of backend "emulator". Its counts are the servers'. */
 struct pnode {
-	struct vpmu_source_node n; /* first */
+	struct vpmu_backend_node n; /* first */
 	struct pnode *parent;
 	enum pnode_kind kind;
 	struct peer_vm *vm; /* VM, vCPU */
@@ -88,10 +88,10 @@ struct peers {
 	size_t buffered, nr_tenants;
 	bool noted_tenants, noted_many;
 	/* The source: */
-	struct vpmu_source source;
-	bool in_tree;		 /* the tree has the source */
-	struct peer_vm *adding;	 /* whose nodes the tree adds just now */
-	struct vpmu_softpmu pmu; /* it only says what a soft machine counts */
+	struct vpmu_backend source;
+	bool in_tree;		/* the tree has the source */
+	struct peer_vm *adding; /* whose nodes the tree adds just now */
+	struct vpmu_emupmu pmu; /* it only says what an emulator counts */
 	LIST_HEAD(, meter) meters;
 	LIST_HEAD(, forward) forwards;
 	LIST_HEAD(, compare) compares;

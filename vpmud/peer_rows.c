@@ -290,13 +290,13 @@ static struct part *part_of(const struct remote *r, const struct pnode *n)
  * it cannot be true. */
 static int take_row(struct remote *r, const json_t *row, bool gone)
 {
-	const json_t *plane = json_object_get(row, "plane"), *values, *id;
+	const json_t *backend = json_object_get(row, "backend"), *values, *id;
 	struct part *t;
 	struct pnode *n;
 	size_t nr = r->m->nr;
 
-	if (json_is_true(json_object_get(row, "gone")) != gone || !json_is_string(plane) ||
-	    strcmp(json_string_value(plane), PEER_PLANE))
+	if (json_is_true(json_object_get(row, "gone")) != gone || !json_is_string(backend) ||
+	    strcmp(json_string_value(backend), PEER_BACKEND))
 		return 0;
 	n = row_node(r, row);
 	t = n ? part_of(r, n) : NULL;

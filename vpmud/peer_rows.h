@@ -4,10 +4,10 @@
  *
  * Countings of one session of ours have the same array of keys. They are a meter, and have their
  * sessions on the servers (remotes) together. A tenant's counting has a part on each server, which
- * are added: they are counts of different soft machines, but all of modelled CPUs.
+ * are added: they are counts of different emulators, but all of modelled CPUs.
  */
-#ifndef CGROUP_VPMUD_PEER_ROWS_H
-#define CGROUP_VPMUD_PEER_ROWS_H
+#ifndef VPMUD_PEER_ROWS_H
+#define VPMUD_PEER_ROWS_H
 
 #include "vpmud/peer_priv.h"
 
@@ -55,7 +55,7 @@ struct meter {
 	LIST_HEAD(, remote) remotes;
 };
 
-static inline struct pnode *pnode_of(const struct vpmu_source_node *n)
+static inline struct pnode *pnode_of(const struct vpmu_backend_node *n)
 {
 	return (struct pnode *)n;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The source of plane "soft": what is attached here is a session on each server that has some of
- * it, and its values are what that session said last. A count may never be shown when the server's
- * is not known, and never go back.
+ * The source of backend "emulator": what is attached here is a session on each server that has some
+ * of it, and its values are what that session said last. A count may never be shown when the
+ * server's is not known, and never go back.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "vpmud/peer_rows.h"
 #include "vpmu/util/fail.h"
 
-static struct peers *peers_of(const struct vpmu_source *s)
+static struct peers *peers_of(const struct vpmu_backend *s)
 {
 	return (struct peers *)((char *)s - offsetof(struct peers, source));
 }
@@ -27,14 +27,15 @@ static struct pnode *pnode_new(struct peers *p, struct pnode *parent, enum pnode
 
 	if (!n)
 		return NULL;
-	n->n = (struct vpmu_source_node){.source = &p->source, .serial = serial};
+	n->n = (struct vpmu_backend_node){.source = &p->source, .serial = serial};
 	n->parent = parent;
 	n->kind = kind;
 	return n;
 }
 
 /* While a VM is being added, first its own node comes and then those of its vCPUs, by number. */
-static int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_source_node **out)
+static int node_add(struct vpmu_backend_node *parent, uint64_t serial,
+		    struct vpmu_backend_node **out)
 {
 	struct peers *p = peers_of(parent->source);
 	struct peer_vm *vm = p->adding;
@@ -55,7 +56,7 @@ static int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpm
 	return 0;
 }
 
-static void node_remove(struct vpmu_source_node *n)
+static void node_remove(struct vpmu_backend_node *n)
 {
 	free(n);
 }
@@ -121,7 +122,7 @@ static void read_count(const struct vpmu_counting *c)
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
+static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct count *k = calloc(1, sizeof(*k) + nr_keys * sizeof(k->gone[0]));
 
@@ -198,7 +199,7 @@ static int attach_one(struct peers *p, struct count *k, bool many)
 	return ret;
 }
 
-static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	struct peers *p = peers_of(s);
 	bool many = list && list->next;
@@ -212,7 +213,7 @@ static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *fai
 	return ret;
 }
 
-static void detach(struct vpmu_source *s, struct vpmu_counting *list)
+static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
 	for (; list; list = list->next) {
 		struct count *k = (struct count *)list;
@@ -226,18 +227,18 @@ static void detach(struct vpmu_source *s, struct vpmu_counting *list)
 	}
 }
 
-static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	/* Whoever reads has waited for the servers before (peer_hold.c). */
 }
 
-static void flush_node(struct vpmu_source_node *n)
+static void flush_node(struct vpmu_backend_node *n)
 {
 }
 
 /* ---- the source ----------------------------------------------------------------------------- */
 
-static bool late(struct vpmu_source *s, char *why, size_t whylen)
+static bool late(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	const struct peers *p = peers_of(s);
 
@@ -253,7 +254,7 @@ static bool late(struct vpmu_source *s, char *why, size_t whylen)
 	return false;
 }
 
-static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
 		      size_t whylen)
 {
 	const struct vpmu_hostpmu *pmu = &peers_of(s)->pmu.pmu;
@@ -266,7 +267,7 @@ static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_qua
 	return true;
 }
 
-static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	const struct peers *p = peers_of(s);
 
@@ -283,7 +284,7 @@ static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
 	}
 }
 
-static const struct vpmu_source_ops ops = {
+static const struct vpmu_backend_ops ops = {
 	.node_add = node_add,
 	.node_remove = node_remove,
 	.counting_new = counting_new,
@@ -303,9 +304,9 @@ int peer_source_init(struct peers *p)
 {
 	struct pnode *root = pnode_new(p, NULL, PNODE_TENANT, 0);
 	struct pnode *other = pnode_new(p, root, PNODE_TENANT, 0);
-	int ret = root && other ? vpmu_softpmu_init(&p->pmu, NULL) : -ENOMEM;
+	int ret = root && other ? vpmu_emupmu_init(&p->pmu, NULL) : -ENOMEM;
 
-	p->source = (struct vpmu_source){.ops = &ops, .plane = PEER_PLANE};
+	p->source = (struct vpmu_backend){.ops = &ops, .backend = PEER_BACKEND};
 	p->source.root = root ? &root->n : NULL;
 	p->source.other = other ? &other->n : NULL;
 	return ret;

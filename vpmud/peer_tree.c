@@ -61,7 +61,7 @@ static void vm_drop(struct peer_vm *vm)
 	vm_free(vm);
 }
 
-/* The tenant at @path, which is counted on plane "soft" from now on. NULL after a note. */
+/* The tenant at @path, which is counted on backend "emulator" from now on. NULL after a note. */
 static struct node *tenant_for(struct peer *e, const char *path)
 {
 	struct peers *p = e->p;
@@ -188,7 +188,7 @@ static json_t *info_of(const json_t *node)
 static int get_said(const json_t *node, struct said *s)
 {
 	const char *kind = json_string_value(json_object_get(node, "kind"));
-	const char *plane = json_string_value(json_object_get(node, "plane"));
+	const char *backend = json_string_value(json_object_get(node, "backend"));
 	const json_t *vcpus = json_object_get(node, "vcpus");
 
 	if (!kind)
@@ -197,13 +197,13 @@ static int get_said(const json_t *node, struct said *s)
 		return 0;
 	s->name = json_string_value(json_object_get(node, "vm"));
 	s->path = json_string_value(json_object_get(node, "path"));
-	if (!s->name || !s->path || !plane || !json_is_integer(vcpus) ||
+	if (!s->name || !s->path || !backend || !json_is_integer(vcpus) ||
 	    json_integer_value(vcpus) < 0 || json_integer_value(vcpus) > TENANT_VCPUS_MAX ||
 	    !tenant_vm_name_ok(s->name, NULL, 0) ||
 	    (strcmp(s->path, "/host") && !tenant_path_ok(s->path, NULL, 0)))
 		return -EINVAL;
 	s->vcpus = (unsigned int)json_integer_value(vcpus);
-	return !strcmp(plane, PEER_PLANE);
+	return !strcmp(backend, PEER_BACKEND);
 }
 
 int peer_list(struct peer *e, const json_t *answer)

@@ -138,11 +138,11 @@ static void on_sharing(void *arg, const json_t *answer)
 	e->rounds--;
 	if (!answer)
 		return;
-	json_array_foreach (json_object_get(answer, "planes"), i, one) {
-		const char *plane = json_string_value(json_object_get(one, "plane"));
+	json_array_foreach (json_object_get(answer, "backends"), i, one) {
+		const char *backend = json_string_value(json_object_get(one, "backend"));
 		const char *refused = json_string_value(json_object_get(one, "refused"));
 
-		if (plane && !strcmp(plane, PEER_PLANE))
+		if (backend && !strcmp(backend, PEER_BACKEND))
 			e->sharing = (struct vpmu_sharing){
 				.consumers = number(one, "consumers"),
 				.keys = number(one, "keys"),
@@ -467,8 +467,8 @@ void peers_check(const struct peers *p,
 		if (e->late)
 			snprintf(why, sizeof(why), "it does not answer");
 		else if (e->link)
-			snprintf(why, sizeof(why), "process %d: %zu VMs and vCPUs of plane %s",
-				 link_pid(e->link), e->nr_nodes, PEER_PLANE);
+			snprintf(why, sizeof(why), "process %d: %zu VMs and vCPUs of backend %s",
+				 link_pid(e->link), e->nr_nodes, PEER_BACKEND);
 		else
 			snprintf(why, sizeof(why), "%s", e->why);
 		row(what, e->link && !e->late, why, arg);

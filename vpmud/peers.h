@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The vpmu-vmm servers of this host, in vpmud's own tree. Each one is found by its control socket,
- * and asked over that as any client asks (docs/protocol.md). The VMs of its soft machine become VMs
- * of plane "soft" in the tenants that the server says. Its KVM VMs are left out: the kernel plane
- * counts them, as processes of the host.
+ * and asked over that as any client asks (docs/protocol.md). The VMs of its emulator become VMs
+ * of backend "emulator" in the tenants that the server says. Its KVM VMs are left out: the BPF
+ * backend counts them, as processes of the host.
  *
  * A server may hang, lie, send anything, or be replaced by another one. It costs memory up to fixed
  * limits, and nobody but those who ask about its VMs waits for it. What it does not say is not
@@ -11,8 +11,8 @@
  *
  * All functions: the event loop's thread.
  */
-#ifndef CGROUP_VPMUD_PEERS_H
-#define CGROUP_VPMUD_PEERS_H
+#ifndef VPMUD_PEERS_H
+#define VPMUD_PEERS_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -43,9 +43,9 @@ struct peers_opts {
 	void *arg;
 };
 
-/* peers_create - begin to look for servers. @ts gets the source of plane "soft" when the first VM
- * of one comes. -ENOMEM or what sd-event says. peers_stop - forget all servers and their VMs; after
- * the end of the server that peers_hold is for. peers_destroy - after that, and after
+/* peers_create - begin to look for servers. @ts gets the source of backend "emulator" when the
+ * first VM of one comes. -ENOMEM or what sd-event says. peers_stop - forget all servers and their
+ * VMs; after the end of the server that peers_hold is for. peers_destroy - after that, and after
  * tenants_destroy. NULL is fine for both. */
 int peers_create(sd_event *ev, struct tenants *ts, const struct peers_opts *o, struct peers **out);
 void peers_stop(struct peers *p);

@@ -29,7 +29,7 @@ struct keep {
 	char *path;
 	json_t *saved; /* what the former vpmud left; sessions have strings of it */
 	void (*note)(const char *line);
-	struct kernel_plane *kernel;
+	struct bpf_backend *kernel;
 	struct sessions *sessions;
 	struct tree *tree;
 	uint64_t generation_sessions, generation_nodes; /* in the file */
@@ -49,9 +49,9 @@ static uint64_t now_us(void)
 
 static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESSION_BASE_WORDS])
 {
-	struct kernel_base b;
+	struct bpf_backend_base b;
 
-	kernel_base_get(c, i, &b);
+	bpf_backend_base_get(c, i, &b);
 	base[0] = b.total;
 	base[1] = b.time_ns;
 	base[2] = b.lost_ns;
@@ -60,14 +60,14 @@ static void base_get(const struct vpmu_counting *c, size_t i, uint64_t base[SESS
 
 static int base_set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BASE_WORDS])
 {
-	const struct kernel_base b = {base[0], base[1], base[2], base[3]};
+	const struct bpf_backend_base b = {base[0], base[1], base[2], base[3]};
 
-	return kernel_base_set(c, i, &b);
+	return bpf_backend_base_set(c, i, &b);
 }
 
 /* rHEX events and cgroups without VMs: as the server has them (daemon.c). */
 static struct session_bases bases = {
-	.plane = "kernel", .get = base_get, .set = base_set, .host_too = true};
+	.backend = "bpf", .get = base_get, .set = base_set, .host_too = true};
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static void load(struct keep *k)
 		k->note(err);
 	if (!k->saved)
 		return;
-	snprintf(mine, sizeof(mine), "%llu", (unsigned long long)kernel_epoch(k->kernel));
+	snprintf(mine, sizeof(mine), "%llu", (unsigned long long)bpf_backend_epoch(k->kernel));
 	epoch = json_string_value(json_object_get(k->saved, "epoch"));
 	if (epoch && !strcmp(epoch, mine) &&
 	    json_integer_value(json_object_get(k->saved, "schema")) == SCHEMA)
@@ -118,7 +118,7 @@ static void load(struct keep *k)
 	k->saved = NULL;
 }
 
-int keep_create(const char *socket, struct kernel_plane *kernel, void (*note)(const char *line),
+int keep_create(const char *socket, struct bpf_backend *kernel, void (*note)(const char *line),
 		struct keep **out)
 {
 	struct keep *k = calloc(1, sizeof(*k));
@@ -175,8 +175,8 @@ int keep_now(struct keep *k)
 	int ret;
 
 	state = json_pack("{s:i, s:o, s:o, s:o}", "schema", SCHEMA, "epoch",
-			  json_u64(kernel_epoch(k->kernel)), "tree", tree_save(k->tree), "sessions",
-			  sessions_save(k->sessions, &bases));
+			  json_u64(bpf_backend_epoch(k->kernel)), "tree", tree_save(k->tree),
+			  "sessions", sessions_save(k->sessions, &bases));
 	ret = state ? state_write(k->path, state, err, sizeof(err))
 		    : fail(-ENOMEM, err, sizeof(err), "state file: out of memory");
 	json_decref(state);

@@ -4,8 +4,8 @@
  * which VM has which count. When the state file (state.h) is written, what is in it, and what of it
  * is believed. All functions: the event loop's thread.
  */
-#ifndef CGROUP_VPMUD_KEEP_H
-#define CGROUP_VPMUD_KEEP_H
+#ifndef VPMUD_PERSIST_H
+#define VPMUD_PERSIST_H
 
 #include "cgroup/cgroup.h"
 #include "service/session.h"
@@ -18,7 +18,7 @@ struct keep;
  * NULL: nowhere, and @note gets a line if nobody asked for that. */
 const char *keep_pin_dir(const struct vpmud_config *c, void (*note)(const char *line));
 
-/* keep_busy - for kernel_opts: wait for a vpmud that was killed, which has the pins until the
+/* keep_busy - for bpf_backend_opts: wait for a vpmud that was killed, which has the pins until the
  * kernel has closed its events. */
 bool keep_busy(unsigned int times);
 
@@ -27,7 +27,7 @@ bool keep_busy(unsigned int times);
  * of @k is left. @note gets a line of each thing that is lost, and of the first write that fails.
  * -ENOMEM. keep_destroy - after the sessions, which have strings of it; NULL is fine.
  */
-int keep_create(const char *socket, struct kernel_plane *k, void (*note)(const char *line),
+int keep_create(const char *socket, struct bpf_backend *k, void (*note)(const char *line),
 		struct keep **out);
 void keep_destroy(struct keep *k);
 

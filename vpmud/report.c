@@ -44,8 +44,8 @@ const char *report_pids(void)
 
 void report_check(const struct report *r, json_t *rows, bool all)
 {
-	struct kernel_budget b;
-	struct kernel_usage k;
+	struct bpf_backend_budget b;
+	struct bpf_backend_usage k;
 	struct tree_usage u;
 	enum vpmu_quality q;
 	char why[600];
@@ -79,11 +79,11 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	snprintf(why, sizeof(why), u.failed ? "%zu could not be; the log says which" : "%zu failed",
 		 u.failed);
 	check_row("VMs, vCPUs and cgroups are counted", !u.failed, why, rows);
-	kernel_usage(r->kernel, &k);
+	bpf_backend_usage(r->kernel, &k);
 	snprintf(why, sizeof(why), "%s; %u perf events, %llu KiB of maps",
 		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
 		 k.events, (unsigned long long)k.map_bytes >> 10);
-	check_row("kernel plane", true, why, rows);
+	check_row("BPF backend", true, why, rows);
 	if (k.programs)
 		check_row("tasks that move while they run", k.moves, k.moves_why, rows);
 	if (k.missed) {
@@ -103,26 +103,26 @@ void report_check(const struct report *r, json_t *rows, bool all)
 			 (unsigned long long)k.moved);
 		check_row("moves of running tasks that were not shown", true, why, rows);
 	}
-	kernel_budget(r->kernel, &b);
+	bpf_backend_budget(r->kernel, &b);
 	budget_rows(&b, check_row, rows);
 	/* The client's rights are not ours: we have given up most of what we had. */
-	may = vpmu_source_can_count(kernel_source(r->kernel), ANY_EVENT, &q, why, sizeof(why));
+	may = vpmu_backend_can_count(bpf_as_backend(r->kernel), ANY_EVENT, &q, why, sizeof(why));
 	check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why, rows);
 	peers_check(r->peers, check_row, rows);
 }
 
-void report_metrics(struct kernel_plane *kernel, struct expo *e)
+void report_metrics(struct bpf_backend *kernel, struct expo *e)
 {
-	struct kernel_budget b;
-	struct kernel_usage u;
+	struct bpf_backend_budget b;
+	struct bpf_backend_usage u;
 
-	kernel_budget(kernel, &b);
+	bpf_backend_budget(kernel, &b);
 	budget_metrics(&b, e);
-	kernel_usage(kernel, &u);
+	bpf_backend_usage(kernel, &u);
 	expo_family(e, "vpmu_kernel_map_bytes", EXPO_GAUGE, "bytes",
-		    "Memory of the kernel plane's maps.");
+		    "Memory of the BPF backend's maps.");
 	expo_u64(e, "", u.map_bytes, 0);
 	expo_family(e, "vpmu_kernel_perf_events", EXPO_GAUGE, NULL,
-		    "perf events of the kernel plane.");
+		    "perf events of the BPF backend.");
 	expo_u64(e, "", u.events, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How vpmud is: its rows of `vpmu check`, and its families of the metrics. Event loop's thread. */
-#ifndef CGROUP_VPMUD_REPORT_H
-#define CGROUP_VPMUD_REPORT_H
+#ifndef VPMUD_REPORT_H
+#define VPMUD_REPORT_H
 
 #include <jansson.h>
 
@@ -12,7 +12,7 @@
 #include "vpmud/tree.h"
 
 struct report {
-	struct kernel_plane *kernel;
+	struct bpf_backend *kernel;
 	const struct disc *disc;
 	struct tree *tree;
 	struct peers *peers;
@@ -29,7 +29,7 @@ void report_check(const struct report *r, json_t *rows, bool all);
  * it is not, or nobody knows. */
 const char *report_pids(void);
 
-/* report_metrics - the families about the kernel plane. */
-void report_metrics(struct kernel_plane *kernel, struct expo *e);
+/* report_metrics - the families about the BPF backend. */
+void report_metrics(struct bpf_backend *kernel, struct expo *e);
 
 #endif

@@ -20,8 +20,8 @@
  * says it, if all user ids of the process are one of vm_owner, or if the process is in a cgroup of
  * the section. Functions that take only const rules: any thread.
  */
-#ifndef CGROUP_VPMUD_RULES_H
-#define CGROUP_VPMUD_RULES_H
+#ifndef VPMUD_RULES_H
+#define VPMUD_RULES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * The state file: what the next vpmud must know to go on with the counts that are pinned in the
  * kernel. It belongs to root, and is replaced as a whole. keep.c says what is in it.
  */
-#ifndef CGROUP_VPMUD_STATE_H
-#define CGROUP_VPMUD_STATE_H
+#ifndef VPMUD_STATE_H
+#define VPMUD_STATE_H
 
 #include <jansson.h>
 #include <stddef.h>

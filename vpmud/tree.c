@@ -59,9 +59,9 @@ static int claim_settle(struct tree *t, struct claim *c)
 	if (want == c->bound)
 		goto out;
 	if (want)
-		ret = t->plane.bind_cgroup(node_in(want, t->plane.source), c->id);
+		ret = t->backend.bind_cgroup(node_in(want, t->backend.source), c->id);
 	else
-		t->plane.unbind_cgroup(node_in(c->bound, t->plane.source), c->id);
+		t->backend.unbind_cgroup(node_in(c->bound, t->backend.source), c->id);
 	if (!ret)
 		c->bound = want;
 out:
@@ -104,7 +104,7 @@ void tree_unclaim(struct tree *t, uint64_t id, struct node *n)
 		c->tenant = NULL;
 	/* When the tenant cannot take it back it stays nobody's. */
 	if (claim_settle(t, c)) {
-		t->plane.unbind_cgroup(node_in(n, t->plane.source), id);
+		t->backend.unbind_cgroup(node_in(n, t->backend.source), id);
 		c->bound = NULL;
 	}
 }
@@ -150,7 +150,7 @@ struct tenant *tree_tenant(struct tree *t, const char *path)
 	if (tenant->node)
 		return tenant;
 	if (tenant_add(t->ts, path, &tenant->node, why, sizeof(why)) ||
-	    tenant_count(tenant->node, t->plane.source)) {
+	    tenant_count(tenant->node, t->backend.source)) {
 		tenant->node = NULL;
 		tree_failed(t, *why ? why : "tenant: out of memory");
 		if (made)
@@ -301,20 +301,20 @@ static uint64_t hash(uint64_t h, const void *data, size_t len)
 }
 
 /* Names are looked for below the same parent only. A VM that has started again is another one. */
-static void on_added(struct node *n, struct vpmu_source_node *in, void *arg)
+static void on_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct tree *t = arg;
 	uint64_t h = hash(0xcbf29ce484222325, &n->kind, sizeof(n->kind));
 	const struct tree_vm *vm = n->user;
 
-	if (in->source != t->plane.source || n->kind < NODE_TENANT || !t->plane.name)
+	if (in->source != t->backend.source || n->kind < NODE_TENANT || !t->backend.name)
 		return;
 	h = hash(h, n->name, strlen(n->name));
 	if (n->kind == NODE_VM) {
 		h = hash(h, &vm->pid, sizeof(vm->pid));
 		h = hash(h, &vm->start_time, sizeof(vm->start_time));
 	}
-	t->plane.name(in, h ? h : 1);
+	t->backend.name(in, h ? h : 1);
 }
 
 struct saving {
@@ -364,7 +364,7 @@ static void restore_added(struct tree *t, const char *path)
 	char why[300] = "tenant: out of memory";
 	struct node *n;
 
-	if (tenant_add(t->ts, path, &n, why, sizeof(why)) || tenant_count(n, t->plane.source))
+	if (tenant_add(t->ts, path, &n, why, sizeof(why)) || tenant_count(n, t->backend.source))
 		tree_failed(t, why);
 }
 
@@ -392,11 +392,11 @@ void tree_restore(struct tree *t, const json_t *saved)
 
 void tree_restored(struct tree *t)
 {
-	struct vpmu_source_node *root = t->plane.source->root;
+	struct vpmu_backend_node *root = t->backend.source->root;
 	const json_t *text;
 	size_t i;
 
-	/* The plane has the bindings of the former vpmud, too; by the rules of today some are
+	/* The backend has the bindings of the former vpmud, too; by the rules of today some are
 	 * nobody's.
 	 */
 	json_array_foreach (json_object_get(t->saved, "cgroups"), i, text) {
@@ -404,8 +404,8 @@ void tree_restored(struct tree *t)
 		struct claim key = {.id = id ? strtoull(id, NULL, 10) : 0};
 
 		if (key.id && !tfind(&key, &t->claims, cmp_claim) &&
-		    !t->plane.bind_cgroup(root, key.id))
-			t->plane.unbind_cgroup(root, key.id);
+		    !t->backend.bind_cgroup(root, key.id))
+			t->backend.unbind_cgroup(root, key.id);
 	}
 	json_decref(t->saved);
 	t->saved = NULL;
@@ -423,7 +423,7 @@ void tree_usage(const struct tree *t, struct tree_usage *out)
 	}
 }
 
-int tree_create(struct tenants *ts, const struct tree_plane *plane, const struct rules *rules,
+int tree_create(struct tenants *ts, const struct tree_backend *backend, const struct rules *rules,
 		const char *cgroup_root, void (*note)(void *arg, const char *line), void *arg,
 		struct tree **out)
 {
@@ -437,7 +437,7 @@ int tree_create(struct tenants *ts, const struct tree_plane *plane, const struct
 		return -ENOMEM;
 	}
 	t->ts = ts;
-	t->plane = *plane;
+	t->backend = *backend;
 	t->note = note;
 	t->arg = arg;
 	t->round = 1; /* VMs begin with 0 */

@@ -2,15 +2,15 @@
 /*
  * The tree of a real host: VMs that were found (vpmud/discover/) and cgroups that match the rules
  * (cgroups.h) become nodes of service/tenant/, and what runs in them is bound to these nodes on the
- * kernel plane. A VM's vCPU threads are bound as tasks, and its cgroup as a whole if nothing else
+ * BPF backend. A VM's vCPU threads are bound as tasks, and its cgroup as a whole if nothing else
  * runs in there; then the VM's row has the threads of its emulator as well.
  *
  * A tenant keeps all that was ever counted in it. Tenants stay when their VMs and cgroups have
  * gone, but for those that are called as a cgroup (rules.h): these go with the cgroup, and their
  * counts become the parent's. One thread: the event loop's.
  */
-#ifndef CGROUP_VPMUD_TREE_H
-#define CGROUP_VPMUD_TREE_H
+#ifndef VPMUD_TREE_H
+#define VPMUD_TREE_H
 
 #include <jansson.h>
 
@@ -20,23 +20,23 @@
 #include "vpmud/rules.h"
 
 /* Who counts, and how it is told what runs where: cgroup/cgroup.h. Binding again moves. */
-struct tree_plane {
-	struct vpmu_source *source;
-	int (*bind_cgroup)(struct vpmu_source_node *n, uint64_t cgroup_id);
-	void (*unbind_cgroup)(struct vpmu_source_node *n, uint64_t cgroup_id);
-	int (*bind_task)(struct vpmu_source_node *n, pid_t tid, uint64_t start_time);
-	void (*unbind_task)(struct vpmu_source_node *n, pid_t tid);
-	/* A lasting name of a node: the next vpmud finds its counts by it (kernel_name). NULL: none
-	 * is needed. */
-	int (*name)(struct vpmu_source_node *n, uint64_t name);
+struct tree_backend {
+	struct vpmu_backend *source;
+	int (*bind_cgroup)(struct vpmu_backend_node *n, uint64_t cgroup_id);
+	void (*unbind_cgroup)(struct vpmu_backend_node *n, uint64_t cgroup_id);
+	int (*bind_task)(struct vpmu_backend_node *n, pid_t tid, uint64_t start_time);
+	void (*unbind_task)(struct vpmu_backend_node *n, pid_t tid);
+	/* A lasting name of a node: the next vpmud finds its counts by it (bpf_backend_name). NULL:
+	 * none is needed. */
+	int (*name)(struct vpmu_backend_node *n, uint64_t name);
 };
 
 struct tree;
 
-/* tree_create - @ts has the plane's source already. @rules stay the caller's until tree_rules names
- * others. @cgroup_root: where cgroup2 is mounted. @note gets one line about whatever could not be
- * done. -ENOMEM. tree_destroy - unbinds and removes nothing; before tenants_destroy. */
-int tree_create(struct tenants *ts, const struct tree_plane *plane, const struct rules *rules,
+/* tree_create - @ts has the backend's source already. @rules stay the caller's until tree_rules
+ * names others. @cgroup_root: where cgroup2 is mounted. @note gets one line about whatever could
+ * not be done. -ENOMEM. tree_destroy - unbinds and removes nothing; before tenants_destroy. */
+int tree_create(struct tenants *ts, const struct tree_backend *backend, const struct rules *rules,
 		const char *cgroup_root, void (*note)(void *arg, const char *line), void *arg,
 		struct tree **out);
 void tree_destroy(struct tree *t);

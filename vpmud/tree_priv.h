@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What tree.c and tree_vm.c share; nobody else includes it. */
-#ifndef CGROUP_VPMUD_TREE_PRIV_H
-#define CGROUP_VPMUD_TREE_PRIV_H
+#ifndef VPMUD_TREE_PRIV_H
+#define VPMUD_TREE_PRIV_H
 
 #include "vpmud/tree.h"
 
@@ -63,7 +63,7 @@ struct tree_vm {
 
 struct tree {
 	struct tenants *ts;
-	struct tree_plane plane;
+	struct tree_backend backend;
 	const struct rules *rules;
 	char *root; /* where cgroup2 is mounted */
 	void (*note)(void *arg, const char *line);

@@ -289,8 +289,8 @@ static bool same_thread(const struct disc_vcpu *a, const struct disc_vcpu *b)
 
 static void bind_vcpu(struct tree *t, struct tree_vm *v, struct tree_vcpu *c)
 {
-	int ret = t->plane.bind_task(node_in(c->node, t->plane.source), c->thread.tid,
-				     c->thread.start_time);
+	int ret = t->backend.bind_task(node_in(c->node, t->backend.source), c->thread.tid,
+				       c->thread.start_time);
 
 	c->bound = !ret;
 	if (ret && ret != -ESRCH) /* that one has ended meanwhile: removed() or changed() follows */
@@ -300,7 +300,7 @@ static void bind_vcpu(struct tree *t, struct tree_vm *v, struct tree_vcpu *c)
 static void drop_vcpu(struct tree *t, struct tree_vcpu *c)
 {
 	if (c->bound)
-		t->plane.unbind_task(node_in(c->node, t->plane.source), c->thread.tid);
+		t->backend.unbind_task(node_in(c->node, t->backend.source), c->thread.tid);
 	tenant_vcpu_remove(c->node);
 }
 
@@ -329,8 +329,8 @@ static void set_vcpus(struct tree *t, struct tree_vm *v)
 			c->node = o->node;
 			c->bound = o->bound && same_thread(&o->thread, &now[i]);
 			if (o->bound && !c->bound)
-				t->plane.unbind_task(node_in(o->node, t->plane.source),
-						     o->thread.tid);
+				t->backend.unbind_task(node_in(o->node, t->backend.source),
+						       o->thread.tid);
 		} else if (now[i].index < 0 ||
 			   tenant_vcpu_add(t->ts, v->node, (unsigned int)now[i].index, &c->node,
 					   why, sizeof(why))) {
@@ -360,7 +360,8 @@ static void add_node(struct tree *t, struct tree_vm *v)
 	v->tenant = in ? tree_tenant(t, in) : NULL;
 	parent = v->tenant ? v->tenant->node : tenant_find(t->ts, "/host");
 	node_name(t, v, name);
-	if (tenant_vm_add(t->ts, parent, t->plane.source, name, 0, v, &v->node, why, sizeof(why))) {
+	if (tenant_vm_add(t->ts, parent, t->backend.source, name, 0, v, &v->node, why,
+			  sizeof(why))) {
 		v->node = NULL;
 		tree_failed(t, why);
 		return;
@@ -379,8 +380,8 @@ static void unbind(struct tree *t, struct tree_vm *v)
 	v->whole = false;
 	for (size_t i = 0; i < v->nr_vcpus; i++)
 		if (v->vcpus[i].bound)
-			t->plane.unbind_task(node_in(v->vcpus[i].node, t->plane.source),
-					     v->vcpus[i].thread.tid);
+			t->backend.unbind_task(node_in(v->vcpus[i].node, t->backend.source),
+					       v->vcpus[i].thread.tid);
 	v->nr_vcpus = 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause
 /*
- * The program of the kernel plane. At each context switch of a CPU it finds the account of the next
+ * The program of the BPF backend. At each context switch of a CPU it finds the account of the next
  * task, and charges what the CPU's events have counted since the last charge to the account that
  * ran. load.c loads it; docs/cgroup-counting.md explains it.
  *

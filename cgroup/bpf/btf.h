@@ -4,8 +4,8 @@
  * running kernel when it loads the program, so the build needs no vmlinux.h. Only members that the
  * program reads are here.
  */
-#ifndef CGROUP_KERNEL_BTF_H
-#define CGROUP_KERNEL_BTF_H
+#ifndef CGROUP_BPF_BTF_H
+#define CGROUP_BPF_BTF_H
 
 #include <linux/types.h>
 

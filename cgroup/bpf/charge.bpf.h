@@ -4,8 +4,8 @@
  * account.bpf.c has a shorter way for the switches that are most frequent. What cannot be charged
  * to an account is unclaimed, and is still in the sum.
  */
-#ifndef CGROUP_KERNEL_CHARGE_BPF_H
-#define CGROUP_KERNEL_CHARGE_BPF_H
+#ifndef CGROUP_BPF_CHARGE_BPF_H
+#define CGROUP_BPF_CHARGE_BPF_H
 
 #include <linux/types.h> /* which libbpf's headers use and do not include */
 

@@ -3,8 +3,8 @@
  * Whose account a task is in, whether the kernel tells when it moves, what a CPU remembers of that,
  * and which time it is there.
  */
-#ifndef CGROUP_KERNEL_LOOK_BPF_H
-#define CGROUP_KERNEL_LOOK_BPF_H
+#ifndef CGROUP_BPF_LOOKUP_BPF_H
+#define CGROUP_BPF_LOOKUP_BPF_H
 
 #include "cgroup/bpf/charge.bpf.h"
 
@@ -166,7 +166,7 @@ static __always_inline __u64 clock_now(struct kp_cpu *st, struct task_struct *t,
 		last += st->skew_ns - (mono - clock);
 	if (!flush) {
 		st->skew_ns = mono - clock;
-		/* A full barrier, before the generation is read: see plane_changed(). A flush may
+		/* A full barrier, before the generation is read: see backend_changed(). A flush may
 		 * have been ahead of this clock. Until the clock is there no switch takes the short
 		 * way, on which nothing looks whether time goes on. */
 		__sync_lock_test_and_set(&st->until_ns,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
 /*
- * The maps of the kernel plane's program (account.bpf.c), as libbpf makes them. What is in them is
+ * The maps of the BPF backend's program (account.bpf.c), as libbpf makes them. What is in them is
  * in maps.h. Where a size depends on the host, load.c sets it before it loads the program.
  */
-#ifndef CGROUP_KERNEL_MAPS_BPF_H
-#define CGROUP_KERNEL_MAPS_BPF_H
+#ifndef CGROUP_BPF_MAPS_BPF_H
+#define CGROUP_BPF_MAPS_BPF_H
 
 #include <linux/bpf.h>
 

@@ -9,8 +9,8 @@
  * pages: inner maps of an array of maps. So they grow while the program runs, nothing is ever
  * copied, and the daemon reads them as memory.
  */
-#ifndef CGROUP_KERNEL_MAPS_H
-#define CGROUP_KERNEL_MAPS_H
+#ifndef CGROUP_BPF_MAPS_H
+#define CGROUP_BPF_MAPS_H
 
 #include <linux/types.h>
 

@@ -3,8 +3,8 @@
  * cgroup2 directories of tenants: making, identifying, joining and removing them. This file knows
  * paths and thread ids; the tree of tenants is tenant.c's. Control thread.
  */
-#ifndef CGROUP_TENANT_CGROUPFS_H
-#define CGROUP_TENANT_CGROUPFS_H
+#ifndef CGROUP_FS_CGROUPFS_H
+#define CGROUP_FS_CGROUPFS_H
 
 #include <stdbool.h>
 #include <stddef.h>

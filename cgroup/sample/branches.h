@@ -2,7 +2,7 @@
 /*
  * The branch records of one thread, by a perf event of its own: at every BRANCHES_PERIOD cycles of
  * the thread the kernel copies what the CPU has recorded for it, and overwrites older copies. The
- * kernel plane calls this for vCPU threads. One thread.
+ * BPF backend calls this for vCPU threads. One thread.
  */
 #ifndef CGROUP_SAMPLE_BRANCHES_H
 #define CGROUP_SAMPLE_BRANCHES_H

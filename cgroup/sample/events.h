@@ -2,7 +2,7 @@
 /*
  * Sampling events of whole CPUs. Who samples the same key with the same period shares one event and
  * one ring on each CPU; each user sees every sample and keeps what is its own. The events take
- * counters beside those that count, and are not pinned. The kernel plane calls this. One thread.
+ * counters beside those that count, and are not pinned. The BPF backend calls this. One thread.
  *
  * Nothing is taken out of the rings but by samples_take and by what is said to do so, so a user
  * knows when its function can be called.

@@ -58,7 +58,7 @@ _vpmu_files() { # PREFIX
 # The values of the keys of a VM. KEY PREFIX
 _vpmu_key_value() {
 	case $1 in
-	engine) _vpmu_reply "$2" auto soft kvm ;;
+	engine) _vpmu_reply "$2" auto emulator kvm ;;
 	pmu) _vpmu_reply "$2" none intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2 ;;
 	policy) _vpmu_reply "$2" full standard architectural off ;;
 	lbr) _vpmu_reply "$2" on off ;;

@@ -92,7 +92,7 @@ function __vpmu_key_value # PREFIX KEY TYPED: values of a key of a VM, each behi
 	set -l values
 	switch $argv[2]
 		case engine
-			set values auto soft kvm
+			set values auto emulator kvm
 		case pmu
 			set values none intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2
 		case policy

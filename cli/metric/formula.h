@@ -11,8 +11,8 @@
  * blank on at least one side: "a - b" is a difference, "a-b" is one name. A number is decimal: 100,
  * 0.5, 1e9.
  */
-#ifndef METRIC_FORMULA_H
-#define METRIC_FORMULA_H
+#ifndef CLI_METRIC_FORMULA_H
+#define CLI_METRIC_FORMULA_H
 
 #include <stddef.h>
 

@@ -9,8 +9,8 @@
  *   formula = instructions / cycles
  *   unit = insn per cycle
  */
-#ifndef METRIC_METRIC_H
-#define METRIC_METRIC_H
+#ifndef CLI_METRIC_METRIC_H
+#define CLI_METRIC_METRIC_H
 
 #include <stddef.h>
 

@@ -9,7 +9,7 @@
 
 #include "service/backend/backend.h"
 
-struct vpmu_counting *vpmu_counting_new(struct vpmu_source_node *n, const vpmu_key_t *keys,
+struct vpmu_counting *vpmu_counting_new(struct vpmu_backend_node *n, const vpmu_key_t *keys,
 					size_t nr_keys, struct vpmu_value *values)
 {
 	struct vpmu_counting *c = n->source->ops->counting_new(n, nr_keys);
@@ -31,102 +31,102 @@ void vpmu_counting_free(struct vpmu_counting *c)
 		c->source->ops->counting_free(c);
 }
 
-int vpmu_source_attach(struct vpmu_counting *list, size_t *failed)
+int vpmu_backend_attach(struct vpmu_counting *list, size_t *failed)
 {
-	struct vpmu_source *s = list ? list->source : NULL;
+	struct vpmu_backend *s = list ? list->source : NULL;
 
 	return s ? s->ops->attach(s, list, failed) : 0;
 }
 
-void vpmu_source_detach(struct vpmu_counting *list)
+void vpmu_backend_detach(struct vpmu_counting *list)
 {
-	struct vpmu_source *s = list ? list->source : NULL;
+	struct vpmu_backend *s = list ? list->source : NULL;
 
 	if (s)
 		s->ops->detach(s, list);
 }
 
-void vpmu_source_flush(const struct vpmu_counting *list)
+void vpmu_backend_flush(const struct vpmu_counting *list)
 {
 	if (list)
 		list->source->ops->flush(list->source, list);
 }
 
-bool vpmu_source_late(struct vpmu_source *s, char *why, size_t whylen)
+bool vpmu_backend_late(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	why[0] = '\0';
 	return s->ops->late && s->ops->late(s, why, whylen);
 }
 
-const char *vpmu_source_error(struct vpmu_source *s, int ret, char *why, size_t whylen)
+const char *vpmu_backend_error(struct vpmu_backend *s, int ret, char *why, size_t whylen)
 {
-	if (ret != -ETIMEDOUT || !vpmu_source_late(s, why, whylen))
+	if (ret != -ETIMEDOUT || !vpmu_backend_late(s, why, whylen))
 		snprintf(why, whylen, "%s",
 			 ret == -ETIMEDOUT ? "a CPU answered too late, try again" : strerror(-ret));
 	return why;
 }
 
-int vpmu_source_conservation(struct vpmu_source *s,
-			     int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
+int vpmu_backend_conservation(struct vpmu_backend *s,
+			      int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
 {
-	return s->can & VPMU_SOURCE_CONSERVES ? s->ops->conservation(s, fn, arg) : -EOPNOTSUPP;
+	return s->can & VPMU_BACKEND_CONSERVES ? s->ops->conservation(s, fn, arg) : -EOPNOTSUPP;
 }
 
-int vpmu_source_sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
-			     struct vpmu_sampling **out)
+int vpmu_backend_sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
+			      struct vpmu_sampling **out)
 {
-	if (!(n->source->can & VPMU_SOURCE_SAMPLES))
+	if (!(n->source->can & VPMU_BACKEND_SAMPLES))
 		return -EOPNOTSUPP;
 	return n->source->ops->sample_start(n, o, out);
 }
 
-void vpmu_source_sample_stop(struct vpmu_sampling *s)
+void vpmu_backend_sample_stop(struct vpmu_sampling *s)
 {
 	if (s)
 		s->node->source->ops->sample_stop(s);
 }
 
-unsigned int vpmu_source_sample_take(struct vpmu_source *s)
+unsigned int vpmu_backend_sample_take(struct vpmu_backend *s)
 {
 	return s->ops->sample_take ? s->ops->sample_take(s) : 0;
 }
 
-void vpmu_source_sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out)
+void vpmu_backend_sample_state(const struct vpmu_sampling *s, struct vpmu_sampling_state *out)
 {
 	*out = (struct vpmu_sampling_state){0};
 	if (s->node->source->ops->sample_state)
 		s->node->source->ops->sample_state(s, out);
 }
 
-const char *vpmu_source_branches_why(const struct vpmu_source *s)
+const char *vpmu_backend_branches_why(const struct vpmu_backend *s)
 {
 	return s->ops->branches_why ? s->ops->branches_why(s) : NULL;
 }
 
-int vpmu_source_branches_attach(struct vpmu_source_node *n, uint32_t ctl)
+int vpmu_backend_branches_attach(struct vpmu_backend_node *n, uint32_t ctl)
 {
-	if (!(n->source->can & VPMU_SOURCE_BRANCHES))
+	if (!(n->source->can & VPMU_BACKEND_BRANCHES))
 		return -EOPNOTSUPP;
 	return n->source->ops->branches_attach(n, ctl);
 }
 
-void vpmu_source_branches_detach(struct vpmu_source_node *n)
+void vpmu_backend_branches_detach(struct vpmu_backend_node *n)
 {
-	if (n->source->can & VPMU_SOURCE_BRANCHES)
+	if (n->source->can & VPMU_BACKEND_BRANCHES)
 		n->source->ops->branches_detach(n);
 }
 
-int vpmu_source_branches_read(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
-			      enum vpmu_lbr_user *user)
+int vpmu_backend_branches_read(const struct vpmu_backend_node *n, struct vpmu_lbr_regs *r,
+			       enum vpmu_lbr_user *user)
 {
-	if (!(n->source->can & VPMU_SOURCE_BRANCHES))
+	if (!(n->source->can & VPMU_BACKEND_BRANCHES))
 		return -ENOENT;
 	return n->source->ops->branches_read(n, r, user);
 }
 
-void vpmu_source_branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out)
+void vpmu_backend_branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out)
 {
 	*out = (struct vpmu_lbr_usage){0};
-	if (s->can & VPMU_SOURCE_BRANCHES)
+	if (s->can & VPMU_BACKEND_BRANCHES)
 		s->ops->branches_usage(s, out);
 }

@@ -16,14 +16,14 @@
 #include "service/backend/core.h"
 
 struct core_node {
-	struct vpmu_source_node n; /* first */
+	struct vpmu_backend_node n; /* first */
 	struct vpmu_account *account;
 	struct core_node *next; /* in core.left */
 };
 
 struct core {
-	struct vpmu_source s; /* first */
-	struct vpmu_source_core_opts opts;
+	struct vpmu_backend s; /* first */
+	struct vpmu_backend_core_opts opts;
 	struct vpmu_host *host;
 	struct core_node root, other;
 	/* Removed nodes whose accounts are still in the tree, in order of removal. */
@@ -41,12 +41,12 @@ struct core_sampling {
 	struct vpmu_sampler *sampler;
 };
 
-static struct core *core_of(const struct vpmu_source *s)
+static struct core *core_of(const struct vpmu_backend *s)
 {
 	return (struct core *)s;
 }
 
-static struct core_node *node_of(const struct vpmu_source_node *n)
+static struct core_node *node_of(const struct vpmu_backend_node *n)
 {
 	return (struct core_node *)n;
 }
@@ -56,7 +56,7 @@ static struct core_counting *counting_of(const struct vpmu_counting *c)
 	return (struct core_counting *)c;
 }
 
-static struct vpmu_account *account_of(const struct vpmu_source_node *n)
+static struct vpmu_account *account_of(const struct vpmu_backend_node *n)
 {
 	return node_of(n)->account;
 }
@@ -82,7 +82,8 @@ static void remove_left(struct core *core)
 	core->left_last = link;
 }
 
-static int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpmu_source_node **out)
+static int node_add(struct vpmu_backend_node *parent, uint64_t serial,
+		    struct vpmu_backend_node **out)
 {
 	struct core_node *n = calloc(1, sizeof(*n));
 	int ret = n ? vpmu_account_create(account_of(parent), n, &n->account) : -ENOMEM;
@@ -92,13 +93,13 @@ static int node_add(struct vpmu_source_node *parent, uint64_t serial, struct vpm
 		free(n);
 		return ret;
 	}
-	n->n = (struct vpmu_source_node){.source = parent->source, .serial = serial};
+	n->n = (struct vpmu_backend_node){.source = parent->source, .serial = serial};
 	*out = &n->n;
 	return 0;
 }
 
 /* An account that stays is an account nobody has a name for: no sum changes. */
-static void node_remove(struct vpmu_source_node *node)
+static void node_remove(struct vpmu_backend_node *node)
 {
 	struct core *core = core_of(node->source);
 	struct core_node *n = node_of(node);
@@ -110,7 +111,7 @@ static void node_remove(struct vpmu_source_node *node)
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-static struct vpmu_counting *counting_new(struct vpmu_source_node *n, size_t nr_keys)
+static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct core_counting *c = calloc(1, sizeof(*c) + nr_keys * sizeof(c->consumer[0]));
 
@@ -132,7 +133,7 @@ static size_t list_keys(const struct vpmu_counting *list)
 	return n;
 }
 
-static int attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	size_t n = list_keys(list), k = 0;
 	struct vpmu_consumer **c = calloc(n, sizeof(*c));
@@ -168,7 +169,7 @@ static void detach_one(struct vpmu_counting *c)
 		vpmu_consumer_del(&counting_of(c)->consumer[i], NULL, &c->values[i]);
 }
 
-static void detach(struct vpmu_source *s, struct vpmu_counting *list)
+static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
 	size_t n = list_keys(list), k = 0;
 	struct vpmu_consumer **c = calloc(n, sizeof(*c));
@@ -203,25 +204,25 @@ static struct vpmu_account *next_counted(void *arg)
 	return account_of(c->node);
 }
 
-static void flush(struct vpmu_source *s, const struct vpmu_counting *list)
+static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	vpmu_host_sync_some(core_of(s)->host, next_counted, &list);
 }
 
 static struct vpmu_account *next_node(void *arg)
 {
-	struct vpmu_source_node **n = arg, *node = *n;
+	struct vpmu_backend_node **n = arg, *node = *n;
 
 	*n = NULL;
 	return node ? account_of(node) : NULL;
 }
 
-static void flush_node(struct vpmu_source_node *n)
+static void flush_node(struct vpmu_backend_node *n)
 {
 	vpmu_host_sync_some(core_of(n->source)->host, next_node, &n);
 }
 
-static bool late(struct vpmu_source *s, char *why, size_t whylen)
+static bool late(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	unsigned int id, n = vpmu_host_late(core_of(s)->host, &id);
 	char more[40] = "";
@@ -230,9 +231,10 @@ static bool late(struct vpmu_source *s, char *why, size_t whylen)
 		snprintf(more, sizeof(more), " and %u more", n - 1);
 	if (n)
 		snprintf(why, whylen,
-			 "pCPU %u%s of plane %s does not answer: its thread has not come to a safe "
+			 "pCPU %u%s of backend %s does not answer: its thread has not come to a "
+			 "safe "
 			 "point in time",
-			 id, more, s->plane);
+			 id, more, s->backend);
 	return n;
 }
 
@@ -244,7 +246,7 @@ static void read_values(const struct vpmu_counting *c)
 
 /* ---- the host's figures ------------------------------------------------------------------- */
 
-static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
 		      size_t whylen)
 {
 	const struct core *core = core_of(s);
@@ -252,12 +254,12 @@ static bool can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_qua
 	return core->opts.can_count(key, q, why, whylen, core->opts.arg);
 }
 
-static void sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	vpmu_host_sharing(core_of(s)->host, out);
 }
 
-static int conservation(struct vpmu_source *s,
+static int conservation(struct vpmu_backend *s,
 			int (*fn)(const struct vpmu_conservation *c, void *arg), void *arg)
 {
 	return vpmu_host_conservation(core_of(s)->host, fn, arg);
@@ -278,7 +280,7 @@ static void take_sample(void *arg, const struct vpmu_sample *v)
 {
 	const struct core_sampling *cs = arg;
 	const struct core_node *n = vpmu_account_owner(v->ctx->own);
-	const struct vpmu_source_sample s = {
+	const struct vpmu_backend_sample s = {
 		.serial = n ? n->n.serial : 0,
 		.cpu = v->pcpu,
 		.known = v->where_known,
@@ -293,7 +295,7 @@ static void take_sample(void *arg, const struct vpmu_sample *v)
 	cs->opts.sample(cs->opts.arg, &s);
 }
 
-static int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+static int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
 			struct vpmu_sampling **out)
 {
 	struct core_sampling *cs = calloc(1, sizeof(*cs));
@@ -334,30 +336,30 @@ static void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
 
 /* ---- branch records ----------------------------------------------------------------------- */
 
-static int branches_attach(struct vpmu_source_node *n, uint32_t ctl)
+static int branches_attach(struct vpmu_backend_node *n, uint32_t ctl)
 {
 	return vpmu_lbr_attach(account_of(n), ctl);
 }
 
-static void branches_detach(struct vpmu_source_node *n)
+static void branches_detach(struct vpmu_backend_node *n)
 {
 	vpmu_lbr_detach(account_of(n));
 }
 
-static int branches_read(const struct vpmu_source_node *n, struct vpmu_lbr_regs *r,
+static int branches_read(const struct vpmu_backend_node *n, struct vpmu_lbr_regs *r,
 			 enum vpmu_lbr_user *user)
 {
 	return vpmu_lbr_read(account_of(n), r, user);
 }
 
-static void branches_usage(struct vpmu_source *s, struct vpmu_lbr_usage *out)
+static void branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out)
 {
 	vpmu_lbr_usage(core_of(s)->host, out);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static const struct vpmu_source_ops core_ops = {
+static const struct vpmu_backend_ops core_ops = {
 	.node_add = node_add,
 	.node_remove = node_remove,
 	.counting_new = counting_new,
@@ -380,7 +382,7 @@ static const struct vpmu_source_ops core_ops = {
 	.branches_usage = branches_usage,
 };
 
-int vpmu_source_core_create(const struct vpmu_source_core_opts *o, struct vpmu_source **out)
+int vpmu_backend_core_create(const struct vpmu_backend_core_opts *o, struct vpmu_backend **out)
 {
 	struct core *core = calloc(1, sizeof(*core));
 
@@ -396,10 +398,10 @@ int vpmu_source_core_create(const struct vpmu_source_core_opts *o, struct vpmu_s
 	core->root.n.source = core->other.n.source = &core->s;
 	core->root.account = vpmu_host_root(core->host);
 	core->other.account = vpmu_host_other(core->host);
-	core->s = (struct vpmu_source){
+	core->s = (struct vpmu_backend){
 		.ops = &core_ops,
-		.plane = o->plane,
-		.can = o->can | VPMU_SOURCE_CONSERVES,
+		.backend = o->backend,
+		.can = o->can | VPMU_BACKEND_CONSERVES,
 		.root = &core->root.n,
 		.other = &core->other.n,
 	};
@@ -407,7 +409,7 @@ int vpmu_source_core_create(const struct vpmu_source_core_opts *o, struct vpmu_s
 	return 0;
 }
 
-void vpmu_source_core_destroy(struct vpmu_source *s)
+void vpmu_backend_core_destroy(struct vpmu_backend *s)
 {
 	struct core *core = core_of(s);
 	struct core_node *n;
@@ -422,12 +424,12 @@ void vpmu_source_core_destroy(struct vpmu_source *s)
 	free(core);
 }
 
-struct vpmu_host *vpmu_source_core_host(const struct vpmu_source *s)
+struct vpmu_host *vpmu_backend_core_host(const struct vpmu_backend *s)
 {
 	return core_of(s)->host;
 }
 
-struct vpmu_account *vpmu_source_core_account(const struct vpmu_source_node *n)
+struct vpmu_account *vpmu_backend_core_account(const struct vpmu_backend_node *n)
 {
 	return account_of(n);
 }

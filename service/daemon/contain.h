@@ -4,8 +4,8 @@
  * over gets little (docs/security.md). vpmu-vmm and vpmud call contain() while there is only one
  * thread; later threads inherit everything. The steps cannot be taken back.
  */
-#ifndef CGROUP_DAEMON_CONTAIN_H
-#define CGROUP_DAEMON_CONTAIN_H
+#ifndef SERVICE_DAEMON_CONTAIN_H
+#define SERVICE_DAEMON_CONTAIN_H
 
 #include <linux/landlock.h>
 #include <stdbool.h>

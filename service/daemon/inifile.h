@@ -4,8 +4,8 @@
  * vpmud say what their sections are. Whatever libinih would ignore silently is an error here, with
  * file and line.
  */
-#ifndef CGROUP_DAEMON_INIFILE_H
-#define CGROUP_DAEMON_INIFILE_H
+#ifndef SERVICE_DAEMON_INIFILE_H
+#define SERVICE_DAEMON_INIFILE_H
 
 #include "service/daemon/keys.h"
 

@@ -5,8 +5,8 @@
  * through them, so a key means and accepts the same everywhere. A message is one line: where,
  * section and key, what was given, what would be accepted.
  */
-#ifndef CGROUP_DAEMON_KEYS_H
-#define CGROUP_DAEMON_KEYS_H
+#ifndef SERVICE_DAEMON_KEYS_H
+#define SERVICE_DAEMON_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

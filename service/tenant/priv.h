@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What tenant.c and vm.c share; nobody else includes it. */
-#ifndef CGROUP_TENANT_PRIV_H
-#define CGROUP_TENANT_PRIV_H
+#ifndef SERVICE_TENANT_PRIV_H
+#define SERVICE_TENANT_PRIV_H
 
 #include "service/tenant/tenant.h"
 
@@ -15,8 +15,8 @@ struct node_priv {
 };
 
 struct tenants {
-	struct vpmu_source *source[TENANTS_SOURCES_MAX]; /* NULL after the last one */
-	struct cgroupfs *fs;				 /* NULL: plain paths */
+	struct vpmu_backend *source[TENANTS_SOURCES_MAX]; /* NULL after the last one */
+	struct cgroupfs *fs;				  /* NULL: plain paths */
 	struct node *root, *other;
 	void *by_path, *by_vm; /* tsearch(3) trees of struct node */
 	uint64_t next_id, next_serial, generation;
@@ -46,7 +46,7 @@ void node_leave_sources(struct node *n);
 void node_delete(struct node *n);
 
 /* tenants_source_index - which of the tree's sources @s is: it must be one of them. */
-unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_source *s);
+unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_backend *s);
 /* node_count_by - let source @i count @n, which is no VM or vCPU, and what is above it. -ENOMEM. */
 int node_count_by(struct node *n, unsigned int i);
 

@@ -99,7 +99,7 @@ void node_leave_sources(struct node *n)
 {
 	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX; i++)
 		if (n->in[i])
-			vpmu_source_node_remove(n->in[i]);
+			vpmu_backend_node_remove(n->in[i]);
 }
 
 void node_delete(struct node *n)
@@ -225,12 +225,12 @@ void tenants_destroy(struct tenants *ts)
 	free(ts);
 }
 
-int tenants_add_source(struct tenants *ts, struct vpmu_source *s)
+int tenants_add_source(struct tenants *ts, struct vpmu_backend *s)
 {
 	unsigned int i = 0;
 
 	for (; i < TENANTS_SOURCES_MAX && ts->source[i]; i++)
-		if (strcmp(ts->source[i]->plane, s->plane) == 0)
+		if (strcmp(ts->source[i]->backend, s->backend) == 0)
 			return -EEXIST;
 	if (i == TENANTS_SOURCES_MAX)
 		return -ENOSPC;
@@ -242,7 +242,7 @@ int tenants_add_source(struct tenants *ts, struct vpmu_source *s)
 	return 0;
 }
 
-struct vpmu_source *tenants_source(const struct tenants *ts, unsigned int i)
+struct vpmu_backend *tenants_source(const struct tenants *ts, unsigned int i)
 {
 	return i < TENANTS_SOURCES_MAX ? ts->source[i] : NULL;
 }
@@ -255,13 +255,13 @@ int node_count_by(struct node *n, unsigned int i)
 		return 0;
 	ret = node_count_by(n->parent, i);
 	if (!ret)
-		ret = vpmu_source_node_add(n->parent->in[i], n->serial, &n->in[i]);
+		ret = vpmu_backend_node_add(n->parent->in[i], n->serial, &n->in[i]);
 	if (!ret)
 		node_tell_added(n, i);
 	return ret;
 }
 
-unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_source *s)
+unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_backend *s)
 {
 	unsigned int i = 0;
 
@@ -270,12 +270,12 @@ unsigned int tenants_source_index(const struct tenants *ts, const struct vpmu_so
 	return i;
 }
 
-int tenant_count(struct node *n, struct vpmu_source *s)
+int tenant_count(struct node *n, struct vpmu_backend *s)
 {
 	return node_count_by(n, tenants_source_index(priv(n)->ts, s));
 }
 
-struct vpmu_source_node *node_in(const struct node *n, const struct vpmu_source *s)
+struct vpmu_backend_node *node_in(const struct node *n, const struct vpmu_backend *s)
 {
 	for (unsigned int i = 0; i < TENANTS_SOURCES_MAX; i++)
 		if (n->in[i] && n->in[i]->source == s)
@@ -283,7 +283,7 @@ struct vpmu_source_node *node_in(const struct node *n, const struct vpmu_source 
 	return NULL;
 }
 
-struct vpmu_source *node_source(const struct node *n)
+struct vpmu_backend *node_source(const struct node *n)
 {
 	unsigned int i = 0;
 

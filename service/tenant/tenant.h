@@ -10,14 +10,14 @@
  * A tenant is a cgroup2 directory if the server was given a cgroup root (its id is the cgroup id);
  * otherwise it is a plain path with an id of our own.
  *
- * The tree has one or more sources of counts (service/backend/backend.h), one per plane. A VM and
+ * The tree has one or more sources of counts (service/backend/backend.h), one per backend. A VM and
  * its vCPUs are counted by one source. A tenant is counted by each source that has, or once had, a
  * VM at or below it; "/" and "/host" are counted by all. How a source counts is not known here.
  *
  * All functions: control thread (one at a time). Errors are negative errno.
  */
-#ifndef CGROUP_TENANT_TENANT_H
-#define CGROUP_TENANT_TENANT_H
+#ifndef SERVICE_TENANT_TENANT_H
+#define SERVICE_TENANT_TENANT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ struct node {
 	unsigned int vcpu; /* NODE_VCPU: its number */
 	/* The node in the tree's n-th source (tenants_source); NULL: that source does not count it.
 	 * A VM or vCPU has exactly one. */
-	struct vpmu_source_node *in[TENANTS_SOURCES_MAX];
+	struct vpmu_backend_node *in[TENANTS_SOURCES_MAX];
 	struct node *parent;
 	struct node *first_child, *next; /* siblings, in order of creation */
 	unsigned int depth;		 /* "/" is 0 */
@@ -64,10 +64,10 @@ void tenants_destroy(struct tenants *ts);
 
 /* tenants_add_source - count "/" and "/host" by @s from now on, and the VMs that are added to it.
  * It stays until tenants_destroy. -ENOSPC: TENANTS_SOURCES_MAX; -EEXIST: there is a source of that
- * plane. */
-int tenants_add_source(struct tenants *ts, struct vpmu_source *s);
+ * backend. */
+int tenants_add_source(struct tenants *ts, struct vpmu_backend *s);
 /* tenants_source - the @i-th source, in order of adding; NULL: there are no more. */
-struct vpmu_source *tenants_source(const struct tenants *ts, unsigned int i);
+struct vpmu_backend *tenants_source(const struct tenants *ts, unsigned int i);
 
 struct node *tenants_root(const struct tenants *ts);
 
@@ -87,11 +87,11 @@ struct node *tenant_find(const struct tenants *ts, const char *path);
 int tenant_remove(struct tenants *ts, const char *path, char *err, size_t errlen);
 /* tenant_count - count @n ("/", "/host" or a tenant) and what is above it by @s from now on, though
  * no VM of @s is there yet. -ENOMEM. */
-int tenant_count(struct node *n, struct vpmu_source *s);
+int tenant_count(struct node *n, struct vpmu_backend *s);
 
 /* tenant_vm_add - a VM with vCPUs 0..n-1, or without any yet, counted by @s, below tenant node @t
  * (or the host node: "no tenant"). VM names are unique over the host: -EEXIST. */
-int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, const char *name,
+int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_backend *s, const char *name,
 		  unsigned int vcpus, void *user, struct node **vm, char *err, size_t errlen);
 struct node *tenant_vm_find(const struct tenants *ts, const char *name);
 struct node *node_vcpu(const struct node *vm, unsigned int vcpu);
@@ -105,8 +105,8 @@ void tenant_vcpu_remove(struct node *vcpu);
 void tenant_vm_remove(struct tenants *ts, struct node *vm);
 
 /* node_in - @n in source @s, or NULL. node_source - the only source of a VM or vCPU. */
-struct vpmu_source_node *node_in(const struct node *n, const struct vpmu_source *s);
-struct vpmu_source *node_source(const struct node *n);
+struct vpmu_backend_node *node_in(const struct node *n, const struct vpmu_backend *s);
+struct vpmu_backend *node_source(const struct node *n);
 /* node_target - what names @n in a request: the path of a tenant, the name of a VM. */
 const char *node_target(const struct node *n);
 
@@ -131,7 +131,7 @@ uint64_t tenants_generation(const struct tenants *ts);
  * caller's until tenants_unwatch.
  */
 struct tenants_watch {
-	void (*added)(struct node *n, struct vpmu_source_node *in, void *arg);
+	void (*added)(struct node *n, struct vpmu_backend_node *in, void *arg);
 	void (*removing)(struct node *n, void *arg);
 	void *arg;
 	struct tenants_watch *next; /* private */

@@ -30,7 +30,7 @@ static int add_vcpu(struct tenants *ts, struct node *vm, unsigned int vcpu, unsi
 	n->name = priv(n)->number;
 	n->path = vm->path;
 	n->vcpu = vcpu;
-	ret = vpmu_source_node_add(vm->in[source], n->serial, &n->in[source]);
+	ret = vpmu_backend_node_add(vm->in[source], n->serial, &n->in[source]);
 	if (ret) {
 		node_free(n);
 		return ret;
@@ -55,7 +55,7 @@ static void forget_vm(struct tenants *ts, struct node *vm)
 	node_free(vm);
 }
 
-int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, const char *name,
+int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_backend *s, const char *name,
 		  unsigned int vcpus, void *user, struct node **vm, char *err, size_t errlen)
 {
 	unsigned int i = tenants_source_index(ts, s);
@@ -84,7 +84,7 @@ int tenant_vm_add(struct tenants *ts, struct node *t, struct vpmu_source *s, con
 	n->user = user;
 	ret = n->name ? node_count_by(t, i) : -ENOMEM;
 	if (!ret)
-		ret = vpmu_source_node_add(t->in[i], n->serial, &n->in[i]);
+		ret = vpmu_backend_node_add(t->in[i], n->serial, &n->in[i]);
 	for (unsigned int v = 0; v < vcpus && !ret; v++)
 		ret = add_vcpu(ts, n, v, i, NULL);
 	if (!ret && !tsearch(n, &ts->by_vm, node_cmp_name))

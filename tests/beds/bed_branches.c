@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Branch records of the kernel plane by the kernel's own driver: two tenants' threads take turns on
+ * Branch records of the BPF backend by the kernel's own driver: two tenants' threads take turns on
  * one CPU, in code whose branches are all known. Each record of a thread must be one of its
  * branches, and follow from the one before.
  */
@@ -76,7 +76,7 @@ static const struct flow {
 	      {flow_b_begin, flow_b_end, flow_b_branches, flow_b_next}};
 
 static struct tenants t;
-static struct vpmu_source_node *node[2]; /* of the threads, below the tenants */
+static struct vpmu_backend_node *node[2]; /* of the threads, below the tenants */
 static pid_t pid[2];
 
 static uint64_t start_time(pid_t of)
@@ -111,8 +111,8 @@ static void setup(void)
 			bed_run_on(0);
 			((void (*)(void))(uintptr_t)flows[i].begin)();
 		}
-		cr_assert(!vpmu_source_node_add(t.node[i], 1000 + i, &node[i]));
-		cr_assert(!kernel_bind_task(node[i], pid[i], start_time(pid[i])));
+		cr_assert(!vpmu_backend_node_add(t.node[i], 1000 + i, &node[i]));
+		cr_assert(!bpf_backend_bind_task(node[i], pid[i], start_time(pid[i])));
 	}
 	usleep(20000); /* until both loop */
 }
@@ -122,7 +122,7 @@ static void end(void)
 	for (unsigned int i = 0; i < 2; i++) {
 		kill(pid[i], SIGKILL);
 		cr_assert_eq(waitpid(pid[i], NULL, 0), pid[i]);
-		vpmu_source_node_remove(node[i]);
+		vpmu_backend_node_remove(node[i]);
 	}
 	tenants_close(&t);
 }
@@ -231,8 +231,8 @@ static int attach(enum mode mode)
 	int ret = 0;
 
 	for (unsigned int i = 0; i < 2 && !ret; i++)
-		ret = vpmu_source_branches_attach(t.node[i], ctl[mode] | VPMU_LBR_EN | VPMU_LBR_OS |
-								     VPMU_LBR_USR);
+		ret = vpmu_backend_branches_attach(t.node[i], ctl[mode] | VPMU_LBR_EN |
+								      VPMU_LBR_OS | VPMU_LBR_USR);
 	return ret;
 }
 
@@ -247,8 +247,8 @@ static void look(enum mode mode, struct seen s[2])
 			struct vpmu_lbr_regs r;
 			enum vpmu_lbr_user user;
 
-			vpmu_source_flush_node(node[i]);
-			cr_assert_eq(vpmu_source_branches_read(node[i], &r, &user), 0);
+			vpmu_backend_flush_node(node[i]);
+			cr_assert_eq(vpmu_backend_branches_read(node[i], &r, &user), 0);
 			if (r.total == total[i])
 				continue; /* no copy since the last reading */
 			total[i] = r.total;
@@ -264,7 +264,7 @@ static void look(enum mode mode, struct seen s[2])
 		       s[i].readings, s[i].user, s[i].kernel);
 		cr_expect_eq(s[i].wrong, 0u, "tenant %u: %u wrong records", i, s[i].wrong);
 		cr_expect_geq(s[i].readings, READINGS / 2u);
-		vpmu_source_branches_detach(t.node[i]);
+		vpmu_backend_branches_detach(t.node[i]);
 	}
 }
 
@@ -282,7 +282,7 @@ Test(bed_branches, of_two_tenants)
 	for (enum mode mode = CALL_STACK; mode <= CALLS; mode++) {
 		printf("%s:\n", name[mode]);
 		ret = attach(mode);
-		why = vpmu_source_branches_why(t.source);
+		why = vpmu_backend_branches_why(t.source);
 		if (ret) {
 			printf("%s\n", why ? why : "no reason");
 			cr_expect(mode == CALL_STACK && ret == -EOPNOTSUPP);

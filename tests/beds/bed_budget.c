@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane when counters are few and when CPUs come and go, on hardware counters that are
+ * The BPF backend when counters are few and when CPUs come and go, on hardware counters that are
  * exact: nothing is lost, nothing is counted twice, and what is missing shows.
  */
 #include <stdlib.h>
@@ -56,13 +56,13 @@ static const char *const twelve[] = {"instructions:uGH",
 				     NULL};
 
 /* What an event daemon does. */
-static void tend_for(struct kernel_plane *k, uint64_t ns)
+static void tend_for(struct bpf_backend *k, uint64_t ns)
 {
 	uint64_t end = now_ns() + ns;
 
 	while (now_ns() < end) {
 		usleep(20000);
-		kernel_tend(k);
+		bpf_backend_tend(k);
 	}
 }
 
@@ -74,9 +74,9 @@ static void tend_for(struct kernel_plane *k, uint64_t ns)
  */
 Test(bed_budget, keys_take_turns_and_others_count)
 {
-	const struct kernel_opts opts = {.leave_counters = 2};
+	const struct bpf_backend_opts opts = {.leave_counters = 2};
 	struct looper l[LOOPS];
-	struct kernel_budget b;
+	struct bpf_backend_budget b;
 	struct tenants t;
 	int other[2];
 
@@ -88,7 +88,7 @@ Test(bed_budget, keys_take_turns_and_others_count)
 	bed_enable(other[0], true);
 	bed_enable(other[1], true);
 	tenants_attach(&t, t.nr_keys, true);
-	kernel_budget(t.k, &b);
+	bpf_backend_budget(t.k, &b);
 	printf("%u general counters (%s), %u fixed; %u left to others\n", b.general, b.from,
 	       b.fixed, b.left);
 	cr_expect(b.known && b.turns && b.left == 2);
@@ -138,7 +138,7 @@ Test(bed_budget, keys_take_turns_and_others_count)
  * a counter is lost all the same. */
 Test(bed_budget, a_task_that_never_switches)
 {
-	const struct kernel_opts opts = {.leave_counters = 2};
+	const struct bpf_backend_opts opts = {.leave_counters = 2};
 	struct tenants t;
 	struct looper l;
 
@@ -151,7 +151,7 @@ Test(bed_budget, a_task_that_never_switches)
 	looper_start(&l);
 	for (int i = 0; i < 12; i++) {
 		usleep(100000);
-		kernel_tend(t.k);
+		bpf_backend_tend(t.k);
 	}
 	looper_end(&l);
 	tenants_conserved(&t, 2);
@@ -195,7 +195,7 @@ static void times_are_possible(const struct tenants *t, uint64_t since_ns)
 	}
 }
 
-/* The plane looks while CPU 1 is away. What the CPU then does before it has new events is lost
+/* The backend looks while CPU 1 is away. What the CPU then does before it has new events is lost
  * time, and no value is partial. */
 Test(bed_budget, a_cpu_that_goes_and_comes)
 {
@@ -257,19 +257,19 @@ Test(bed_budget, a_cpu_that_comes_back_and_sleeps)
 	for (int i = 0; i < 10; i++) {
 		bed_cpu1(false);
 		if (i % 3)
-			kernel_tend(t.k); /* else the plane has not noticed */
+			bpf_backend_tend(t.k); /* else the backend has not noticed */
 		usleep(1100000);
 		if (i == 4)
-			cr_assert(!vpmu_source_attach(c, &failed));
+			cr_assert(!vpmu_backend_attach(c, &failed));
 		bed_cpu1(true);
-		kernel_tend(t.k);
+		bpf_backend_tend(t.k);
 		usleep(i % 2 ? 1100000 : 2000);
 	}
-	kernel_tend(t.k);
+	bpf_backend_tend(t.k);
 	t.nr_keys++; /* and the one of the root */
 	tenants_conserved(&t, 2);
 	t.nr_keys--;
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	cr_expect(value.supported && value.count > 0);
 	tenants_detach(&t);
 	tenants_root_is_all(&t);
@@ -277,8 +277,9 @@ Test(bed_budget, a_cpu_that_comes_back_and_sleeps)
 	tenants_close(&t);
 }
 
-/* Between two looks of the plane a CPU has gone and come back. Nobody can say what ran there since:
- * the values of who counted say that something is missing, and those attached later do not. */
+/* Between two looks of the backend a CPU has gone and come back. Nobody can say what ran there
+ * since: the values of who counted say that something is missing, and those attached later do not.
+ */
 Test(bed_budget, a_cpu_that_was_away_unseen)
 {
 	struct tenants t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane on hardware counters that are exact: no instruction is lost or counted twice,
+ * The BPF backend on hardware counters that are exact: no instruction is lost or counted twice,
  * and each is charged to the tenant that executed it. armbed and x86bed: tenants that loop. kvmbed:
  * tenants with VMs, too.
  */

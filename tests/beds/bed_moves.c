@@ -135,9 +135,9 @@ static void compare_old(struct tenants *t, const struct mover *m)
 
 static void say(struct tenants *t)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	kernel_usage(t->k, &u);
+	bpf_backend_usage(t->k, &u);
 	printf("%s\n", u.moves_why);
 	cr_expect(u.moves);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples of the kernel plane on hardware counters that are exact: of a guest that executes a known
+ * Samples of the BPF backend on hardware counters that are exact: of a guest that executes a known
  * number of instructions there are floor(count / period) samples, and each is in the guest's code.
  * The period's end is noticed when the guest exits, so a guest must exit more often than that.
  */
@@ -14,9 +14,9 @@
 #define LOOP 2000
 #define RUNS 2000
 
-static struct kernel_plane *k;
-static struct vpmu_source *source;
-static struct vpmu_source_node *vm, *vcpu, *neighbour;
+static struct bpf_backend *k;
+static struct vpmu_backend *source;
+static struct vpmu_backend_node *vm, *vcpu, *neighbour;
 
 struct seen {
 	uint64_t samples, side[VPMU_SIDE_HOST + 1], of_vcpu, of_vm, outside, in_line[5];
@@ -45,23 +45,23 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-static void make_plane(void)
+static void make_backend(void)
 {
-	const struct kernel_opts opts = {.pin_dir = NULL};
+	const struct bpf_backend_opts opts = {.pin_dir = NULL};
 	char why[512] = "";
 
 	/* The kernel would lower the rate, as one interrupt takes it some microseconds here. */
 	write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 	bed_one_cpu();
-	cr_assert(!kernel_open(&opts, &k, why, sizeof(why)), "%s", why);
-	source = kernel_source(k);
-	cr_assert(!vpmu_source_node_add(source->root, 1, &vm));
-	cr_assert(!vpmu_source_node_add(vm, 2, &vcpu));
-	cr_assert(!vpmu_source_node_add(source->root, 3, &neighbour));
-	cr_assert(!kernel_bind_task(vcpu, gettid(), start_time()));
+	cr_assert(!bpf_backend_open(&opts, &k, why, sizeof(why)), "%s", why);
+	source = bpf_as_backend(k);
+	cr_assert(!vpmu_backend_node_add(source->root, 1, &vm));
+	cr_assert(!vpmu_backend_node_add(vm, 2, &vcpu));
+	cr_assert(!vpmu_backend_node_add(source->root, 3, &neighbour));
+	cr_assert(!bpf_backend_bind_task(vcpu, gettid(), start_time()));
 }
 
-static void take(void *arg, const struct vpmu_source_sample *s)
+static void take(void *arg, const struct vpmu_backend_sample *s)
 {
 	struct seen *seen = arg;
 	uint64_t at = s->ip - BED_GUEST_CODE;
@@ -78,7 +78,7 @@ static void take(void *arg, const struct vpmu_source_sample *s)
 }
 
 static struct vpmu_sampling *start(const char *event, uint64_t period,
-				   struct vpmu_source_node *node, struct seen *seen)
+				   struct vpmu_backend_node *node, struct seen *seen)
 {
 	struct vpmu_sampling_opts o = {.period = period, .sample = take, .arg = seen};
 	struct vpmu_sampling *s;
@@ -88,7 +88,7 @@ static struct vpmu_sampling *start(const char *event, uint64_t period,
 	*seen = (struct seen){0};
 	cr_assert(!vpmu_event_parse(event, VPMU_SPACE_GENERIC, &o.key, err, sizeof(err)), "%s",
 		  err);
-	ret = vpmu_source_sample_start(node, &o, &s);
+	ret = vpmu_backend_sample_start(node, &o, &s);
 	cr_assert(!ret, "%s", strerror(-ret));
 	return s;
 }
@@ -109,14 +109,14 @@ static void stop(struct vpmu_sampling *s, uint64_t *count)
 	struct vpmu_sampling_state state;
 	struct vpmu_value v;
 
-	vpmu_source_flush_node(s->node);
-	vpmu_source_sample_read(s, &v);
-	vpmu_source_sample_state(s, &state);
+	vpmu_backend_flush_node(s->node);
+	vpmu_backend_sample_read(s, &v);
+	vpmu_backend_sample_state(s, &state);
 	cr_expect_eq(state.lost + state.throttled + state.nobodys, 0u);
 	cr_expect_null(state.note, "%s", state.note);
 	cr_expect(v.supported && !v.partial && v.running_ns == v.enabled_ns);
 	*count = v.count;
-	vpmu_source_sample_stop(s);
+	vpmu_backend_sample_stop(s);
 }
 
 Test(bed_profile, samples_are_the_floor_of_the_count)
@@ -125,7 +125,7 @@ Test(bed_profile, samples_are_the_floor_of_the_count)
 	struct bed_guest g;
 
 	bed_guest_make(&g);
-	make_plane();
+	make_backend();
 	for (size_t i = 0; i < sizeof(periods) / sizeof(periods[0]); i++) {
 		struct vpmu_sampling *s, *other;
 		struct seen seen, none;
@@ -149,7 +149,7 @@ Test(bed_profile, samples_are_the_floor_of_the_count)
 		cr_expect_eq(seen.outside, 0u);
 		cr_expect_eq(none.samples + others, 0u, "nothing is the neighbour's");
 	}
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_guest_free(&g);
 }
 
@@ -162,7 +162,7 @@ Test(bed_profile, the_host_side)
 	uint64_t count;
 
 	bed_guest_make(&g);
-	make_plane();
+	make_backend();
 	s = start("instructions:uH", 100000, vm, &seen);
 	for (int i = 0; i < 2500; i++) { /* the emulator notices a period's end at system calls */
 		bed_loop(2000);
@@ -182,6 +182,6 @@ Test(bed_profile, the_host_side)
 	/* Others ran on this CPU, too, and some of its samples are theirs. */
 	cr_expect_leq(seen.samples, count / 100000 + 1);
 	cr_expect_geq(seen.samples, 95u);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_guest_free(&g);
 }

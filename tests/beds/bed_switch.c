@@ -68,13 +68,13 @@ Test(bed_switch, of_a_program_that_does_nothing)
 	cgroup_remove("b");
 }
 
-/* ---- the kernel plane --------------------------------------------------------------------- */
+/* ---- the BPF backend --------------------------------------------------------------------- */
 
 static const char *const keys[] = {"instructions:GH", "cycles:GH", "instructions:uGH", "cycles:kGH",
 				   NULL};
 
 /*
- * What the plane may add to a switch. "goal" is what it is to be one day; more than "most" is a
+ * What the backend may add to a switch. "goal" is what it is to be one day; more than "most" is a
  * step back and fails. There are no goals for x86.
  */
 enum row {
@@ -127,12 +127,12 @@ static void check(enum row row, double added)
 			      rows[row].what, added, rows[row].most);
 }
 
-/* What the plane adds to a switch with so many tenants, over what a switch costs without it. */
+/* What the backend adds to a switch with so many tenants, over what a switch costs without it. */
 static void of_tenants(unsigned int tenants)
 {
 	double other, same;
 	char last[24];
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	struct tenants p;
 
 	bed_one_cpu();
@@ -154,12 +154,12 @@ static void of_tenants(unsigned int tenants)
 			check(UNCOUNTED, pair_cost("none", "none2") - other);
 			check(TO_UNCOUNTED, pair_cost("t0", "none") - other);
 		}
-		kernel_usage(p.k, &u);
+		bpf_backend_usage(p.k, &u);
 		cr_expect_eq(u.programs, 1u + u.moves);
 		tenants_detach(&p);
 	}
 	check(NOBODY, pair_cost("t0", last) - other);
-	kernel_usage(p.k, &u);
+	bpf_backend_usage(p.k, &u);
 	cr_expect_eq(u.programs, 0u);
 	tenants_close(&p);
 	cgroup_remove("none");
@@ -210,9 +210,9 @@ Test(bed_switch, of_bound_tasks)
 	plain = pair_cost("none", "none");
 	tenants_attach(&p, 4, false);
 	/* The parent of each pair is this task. */
-	cr_assert_eq(kernel_bind_task(p.node[1], getpid(), start_time()), 0);
+	cr_assert_eq(bpf_backend_bind_task(p.node[1], getpid(), start_time()), 0);
 	check(BOUND, pair_cost("none", "none") - plain);
-	kernel_unbind_task(p.node[1], getpid());
+	bpf_backend_unbind_task(p.node[1], getpid());
 	tenants_detach(&p);
 	tenants_close(&p);
 	cgroup_remove("none");
@@ -220,7 +220,7 @@ Test(bed_switch, of_bound_tasks)
 
 /* Instructions in the kernel of each switch of the pair that runs, by what @count says: the rest of
  * what happens between two readings is the same for few rounds and for many. */
-static double kernel_cost(const struct pair *p, uint64_t (*count)(void *), void *arg)
+static double bpf_backend_cost(const struct pair *p, uint64_t (*count)(void *), void *arg)
 {
 	enum { REPEATS = 9 };
 	double cost[REPEATS], x;
@@ -253,9 +253,9 @@ static uint64_t count_tenants(void *arg)
 	struct tenants *t = arg;
 	uint64_t sum = 0;
 
-	vpmu_source_flush(t->counting[1]);
+	vpmu_backend_flush(t->counting[1]);
 	for (int i = 0; i < 2; i++) {
-		vpmu_source_read(t->counting[i]);
+		vpmu_backend_read(t->counting[i]);
 		sum += tenants_value(t, (unsigned int)i, 3)->count;
 	}
 	return sum;
@@ -280,14 +280,14 @@ Test(bed_switch, share_of_a_tenants_kernel_count)
 	bed_enable(fd, true);
 	usleep(500000);
 	pair_make(&p, "t0", "t1");
-	without = kernel_cost(&p, count_event, &fd);
+	without = bpf_backend_cost(&p, count_event, &fd);
 	pair_end(&p);
 	/* Not while a pair runs, which leaves no time for a grace period to end. */
 	tenants_attach(&t, 4, false);
 	usleep(500000);
 	pair_make(&p, "t0", "t1");
-	with = kernel_cost(&p, count_event, &fd);
-	charged = kernel_cost(&p, count_tenants, &t);
+	with = bpf_backend_cost(&p, count_event, &fd);
+	charged = bpf_backend_cost(&p, count_tenants, &t);
 	pair_end(&p);
 	tenants_detach(&t);
 	close(fd);

@@ -105,7 +105,7 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 	out = asked("list");
 	for (unsigned int i = 0; i < TENANTS; i++)
 		cr_expect(has_line(out, tenant[i], "tenant", NULL), "%s", out);
-	cr_expect(has_line(asked("check"), "kernel plane", "yes", "nobody counts"));
+	cr_expect(has_line(asked("check"), "BPF backend", "yes", "nobody counts"));
 
 	/* The processes are made before, so that each executes the same while it is counted. */
 	make_loops(l);
@@ -153,7 +153,7 @@ Test(bed_vpmud, a_session_is_exact_over_kill_9)
 	conserved();
 	asked("detach s");
 	/* When it is sure that all is found that its predecessor had. */
-	while (!has_line(asked("check"), "kernel plane", "yes", "nobody counts"))
+	while (!has_line(asked("check"), "BPF backend", "yes", "nobody counts"))
 		sleep(1); /* a check takes the emulator a second */
 	vpmud_stop(vpmud);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The kernel plane of tenants.h, by the interface that sessions use (service/backend/backend.h). */
+/* The BPF backend of tenants.h, by the interface that sessions use (service/backend/backend.h). */
 #include "tests/beds/tenants.h"
 
 #include "tests/beds/bed.h"
@@ -7,13 +7,13 @@
 
 void tenants_open(struct tenants *p, unsigned int nr_tenants, const char *const events[])
 {
-	const struct kernel_opts opts = {.pin_dir = NULL};
+	const struct bpf_backend_opts opts = {.pin_dir = NULL};
 
 	tenants_open_as(p, nr_tenants, events, &opts);
 }
 
 void tenants_open_as(struct tenants *p, unsigned int nr_tenants, const char *const events[],
-		     const struct kernel_opts *opts)
+		     const struct bpf_backend_opts *opts)
 {
 	char name[24], why[512] = "";
 
@@ -22,8 +22,8 @@ void tenants_open_as(struct tenants *p, unsigned int nr_tenants, const char *con
 		cr_assert(!vpmu_event_parse(events[p->nr_keys], vpmu_event_host_space(),
 					    &p->keys[p->nr_keys], why, sizeof(why)),
 			  "%s", why);
-	cr_assert(!kernel_open(opts, &p->k, why, sizeof(why)), "%s", why);
-	p->source = kernel_source(p->k);
+	cr_assert(!bpf_backend_open(opts, &p->k, why, sizeof(why)), "%s", why);
+	p->source = bpf_as_backend(p->k);
 	p->nr_tenants = nr_tenants;
 	p->node = calloc(nr_tenants + 2, sizeof(*p->node));
 	p->counting = calloc(nr_tenants + 2, sizeof(struct vpmu_counting *));
@@ -31,8 +31,8 @@ void tenants_open_as(struct tenants *p, unsigned int nr_tenants, const char *con
 	cr_assert(p->node && p->counting && p->values);
 	for (unsigned int i = 0; i < nr_tenants; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
-		cr_assert(!vpmu_source_node_add(p->source->root, i + 100, &p->node[i]));
-		cr_assert(!kernel_bind_cgroup(p->node[i], cgroup_make(name)));
+		cr_assert(!vpmu_backend_node_add(p->source->root, i + 100, &p->node[i]));
+		cr_assert(!bpf_backend_bind_cgroup(p->node[i], cgroup_make(name)));
 	}
 	p->node[nr_tenants] = p->source->other;
 	p->node[nr_tenants + 1] = p->source->root;
@@ -44,10 +44,10 @@ void tenants_close(struct tenants *p)
 
 	for (unsigned int i = 0; i < p->nr_tenants; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
-		vpmu_source_node_remove(p->node[i]);
+		vpmu_backend_node_remove(p->node[i]);
 		cgroup_remove(name);
 	}
-	kernel_close(p->k);
+	bpf_backend_close(p->k);
 	free(p->node);
 	free(p->counting);
 	free(p->values);
@@ -66,15 +66,15 @@ void tenants_attach(struct tenants *p, unsigned int nr, bool all)
 		c->next = list;
 		p->counting[i] = list = c;
 	}
-	rc = vpmu_source_attach(list, &failed);
-	cr_assert(!rc, "attach: %s", vpmu_source_error(p->source, rc, why, sizeof(why)));
+	rc = vpmu_backend_attach(list, &failed);
+	cr_assert(!rc, "attach: %s", vpmu_backend_error(p->source, rc, why, sizeof(why)));
 }
 
 void tenants_detach(struct tenants *p)
 {
 	unsigned int n = p->nr_tenants + (p->counting[p->nr_tenants] ? 2 : 0);
 
-	vpmu_source_detach(p->counting[n - 1]);
+	vpmu_backend_detach(p->counting[n - 1]);
 	for (unsigned int i = 0; i < n; i++) {
 		vpmu_counting_free(p->counting[i]);
 		p->counting[i] = NULL;
@@ -97,7 +97,7 @@ void tenants_conserved(const struct tenants *t, unsigned int cpus)
 {
 	unsigned int n = 0;
 
-	cr_expect_eq(vpmu_source_conservation(t->source, compare, &n), 0);
+	cr_expect_eq(vpmu_backend_conservation(t->source, compare, &n), 0);
 	cr_expect_eq(n, cpus * t->nr_keys, "%u comparisons", n);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel plane with tenants t0, t1, ... for the beds' tests: each a cgroup that is a node of
- * the plane. Every call ends the test on a failure.
+ * The BPF backend with tenants t0, t1, ... for the beds' tests: each a cgroup that is a node of
+ * the backend. Every call ends the test on a failure.
  */
 #ifndef TESTS_BEDS_TENANTS_H
 #define TESTS_BEDS_TENANTS_H
@@ -11,20 +11,20 @@
 #define TENANTS_MAX_KEYS 24
 
 struct tenants {
-	struct kernel_plane *k;
-	struct vpmu_source *source;
+	struct bpf_backend *k;
+	struct vpmu_backend *source;
 	unsigned int nr_tenants, nr_keys;
 	vpmu_key_t keys[TENANTS_MAX_KEYS];
-	struct vpmu_source_node **node;	 /* of each tenant */
+	struct vpmu_backend_node **node; /* of each tenant */
 	struct vpmu_counting **counting; /* of each tenant, then of `other`, then of the root */
 	struct vpmu_value *values;	 /* tenants_value */
 };
 
-/* tenants_open - the plane with @nr_tenants tenants; @events ends with NULL. Nothing counts.
+/* tenants_open - the backend with @nr_tenants tenants; @events ends with NULL. Nothing counts.
  * tenants_open_as - with options. */
 void tenants_open(struct tenants *p, unsigned int nr_tenants, const char *const events[]);
 void tenants_open_as(struct tenants *p, unsigned int nr_tenants, const char *const events[],
-		     const struct kernel_opts *opts);
+		     const struct bpf_backend_opts *opts);
 void tenants_close(struct tenants *p);
 
 /* tenants_attach - count the first @nr keys for all tenants, and with @all for `other` and the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Work for the beds' tests of the kernel plane: tasks in cgroups that switch, or loop for a known
+ * Work for the beds' tests of the BPF backend: tasks in cgroups that switch, or loop for a known
  * number of instructions. All of it runs on CPU 0, alone (bed_one_cpu). Every call ends the test on
  * a failure.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The modelled hosts and soft VMs that benchmarks run. See bench_bed.h. */
+/* The modelled hosts and emulator VMs that benchmarks run. See bench_bed.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ void bed_open(struct bed *b, unsigned int pcpus, uint64_t slice)
 	b->cfg.host.slice_insns = slice;
 	b->host = vpmu_host_create();
 	must(b->host && !runner_create(b->host, &b->cfg.host, &b->runner), "runner", err);
-	must(!vmm_soft_ops.open(&b->engine, err, sizeof(err)), "engine", err);
+	must(!vmm_emu_ops.open(&b->engine, err, sizeof(err)), "engine", err);
 	must(!image_read(VPMU_GUEST, &b->image, err, sizeof(err)), "image", err);
 	for (int k = 0; k < BENCH_KEYS; k++)
 		must(!vpmu_consumer_add(&b->total[k], vpmu_host_root(b->host),
@@ -47,7 +47,7 @@ void bed_close(struct bed *b)
 		vpmu_consumer_del(&b->total[k], NULL, NULL);
 	runner_destroy(b->runner);
 	image_free(&b->image);
-	vmm_soft_ops.close(b->engine);
+	vmm_emu_ops.close(b->engine);
 	vpmu_host_destroy(b->host);
 	config_fini(&b->cfg);
 }
@@ -75,7 +75,7 @@ static void bvm_create(struct bed *b, struct bvm *v, unsigned int vcpus, const c
 		.load_arg = load_arg,
 		.args = args,
 		.pmu = {.model = VPMU_GUEST_INTEL_V5},
-		.ops = &vmm_soft_ops,
+		.ops = &vmm_emu_ops,
 		.engine = b->engine,
 		.sched = runner_sched(b->runner),
 		.console = quiet,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A modelled host and soft VMs on it, for benchmarks. Every event is counted. A failure ends the
- * program with one line.
+ * A modelled host and emulator VMs on it, for benchmarks. Every event is counted. A failure ends
+ * the program with one line.
  */
 #ifndef TESTS_BENCH_BENCH_BED_H
 #define TESTS_BENCH_BENCH_BED_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Benchmarks of the library alone: switches and consumers, on the soft machine's PMU. */
+/* Benchmarks of the library alone: switches and consumers, on the emulator's PMU. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define KEYS 4
 
@@ -26,7 +26,7 @@ static vpmu_key_t key(int k)
 /* A host with one pCPU, @vms VMs of two vCPUs each, a tenant per VM. */
 struct bed {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	unsigned int vms;
 	struct vm {
@@ -50,7 +50,7 @@ static void bed_open(struct bed *b, unsigned int vms)
 	*b = (struct bed){.host = vpmu_host_create(), .vms = vms};
 	b->vm = calloc(vms, sizeof(*b->vm));
 	b->order = calloc(vms, sizeof(*b->order));
-	if (!b->host || !b->vm || !b->order || vpmu_softpmu_init(&b->pmu, NULL) ||
+	if (!b->host || !b->vm || !b->order || vpmu_emupmu_init(&b->pmu, NULL) ||
 	    vpmu_pcpu_create(b->host, &b->pmu.pmu, 0, &b->p))
 		oom();
 	for (unsigned int i = 0; i < vms; i++) {
@@ -141,7 +141,7 @@ static void run_vms(void *arg, uint64_t n)
 /* What four consumers that each held a counter would pay: read it through the host PMU's read(),
  * and add. The second form reads the counters as memory, as the switch path does. */
 struct bare {
-	struct vpmu_softpmu *sp;
+	struct vpmu_emupmu *sp;
 	__u64 total[2][KEYS], snap[KEYS];
 };
 
@@ -172,10 +172,10 @@ static void run_bare_mem(void *arg, uint64_t n)
 
 static void bare_init(struct bare *b)
 {
-	static struct vpmu_softpmu sp;
+	static struct vpmu_emupmu sp;
 
 	*b = (struct bare){.sp = &sp};
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	for (unsigned int k = 0; k < KEYS; k++)
 		sp.pmu.ops->bind(&sp.pmu, k, key((int)k));
 }

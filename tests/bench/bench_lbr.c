@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Benchmarks of vCPUs' branch records: a switch, and memory. On the soft machine's PMU. */
+/* Benchmarks of vCPUs' branch records: a switch, and memory. On the emulator's PMU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define MANY 10000
 #define MIB  (1024.0 * 1024)
@@ -21,7 +21,7 @@
 /* One pCPU, @n vCPUs of one VM on it. */
 struct bed {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	struct vpmu_account *vm;
 	struct vpmu_account **vcpu;
@@ -40,7 +40,7 @@ static void bed_open(struct bed *b, unsigned int n)
 	*b = (struct bed){.host = vpmu_host_create(), .n = n};
 	b->vcpu = calloc(n, sizeof(struct vpmu_account *));
 	b->ctx = calloc(n, sizeof(*b->ctx));
-	if (!b->host || !b->vcpu || !b->ctx || vpmu_softpmu_init(&b->pmu, NULL) ||
+	if (!b->host || !b->vcpu || !b->ctx || vpmu_emupmu_init(&b->pmu, NULL) ||
 	    vpmu_pcpu_create(b->host, &b->pmu.pmu, 0, &b->p) ||
 	    vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm))
 		die("out of memory");

@@ -2,8 +2,8 @@
 /*
  * Stock Linux guests (tools/linux-guest) as a user runs them, by vpmu-vmm.
  *
- * linux_boot_soft: Debian's cloud kernel from exec to the machine's end, with an init that switches
- * it off, on the soft machine with 1 and 4 vCPUs and in QEMU's TCG with and without -icount. All of
+ * linux_boot_emu: Debian's cloud kernel from exec to the machine's end, with an init that switches
+ * it off, on the emulator with 1 and 4 vCPUs and in QEMU's TCG with and without -icount. All of
  * them run once in each round. QEMU also runs its firmware and unpacks the kernel in the guest.
  * linux_idle: the share of a CPU that a VM takes whose init sleeps.
  *
@@ -24,13 +24,13 @@
 #include "tests/bench/bench_bed.h"
 
 #define QEMU	"qemu-system-x86_64"
-#define LINUX	VPMU_SOURCE "/build/linux"
+#define LINUX	VPMU_BACKEND "/build/linux"
 #define KERNEL	LINUX "/cloud.vmlinuz"
 #define CMDLINE "console=ttyS0 panic=-1"
 #define ROUNDS	5
 #define IDLE_S	10 /* that an idle VM is looked at */
 
-enum { SOFT, SOFT_4, ICOUNT, PLAIN, NR };
+enum { EMU, EMU_4, ICOUNT, PLAIN, NR };
 
 static char dir[] = "/tmp/vpmu-bench.XXXXXX";
 
@@ -89,8 +89,8 @@ static bool run(char *const *argv)
 static bool prepare(const char *bench, const char *job, char initrd[64])
 {
 	char path[64], arg[80];
-	char *gone[] = {VPMU_SOURCE "/tools/linux-guest", "gone", NULL};
-	char *make[] = {VPMU_SOURCE "/tools/linux-guest", "initrd", initrd, arg, NULL};
+	char *gone[] = {VPMU_BACKEND "/tools/linux-guest", "gone", NULL};
+	char *make[] = {VPMU_BACKEND "/tools/linux-guest", "initrd", initrd, arg, NULL};
 	FILE *f;
 
 	if (run(gone)) {
@@ -121,7 +121,7 @@ static void clean(void)
 static void vm_arg(char *arg, size_t room, const char *initrd, unsigned int vcpus)
 {
 	snprintf(arg, room,
-		 "name=l1,engine=soft,pmu=amd-v2,ram=512M,vcpus=%u,kernel=" KERNEL
+		 "name=l1,engine=emulator,pmu=amd-v2,ram=512M,vcpus=%u,kernel=" KERNEL
 		 ",initrd=%s,cmdline=" CMDLINE,
 		 vcpus, initrd);
 }
@@ -156,8 +156,8 @@ static double boot(int what, char *initrd)
 	int status;
 	double s;
 
-	if (what == SOFT || what == SOFT_4) {
-		vm_arg(vm, sizeof(vm), initrd, what == SOFT ? 1 : 4);
+	if (what == EMU || what == EMU_4) {
+		vm_arg(vm, sizeof(vm), initrd, what == EMU ? 1 : 4);
 		s = ended(spawn(vmm, -1), &status);
 	} else {
 		if (what == ICOUNT) {
@@ -167,7 +167,7 @@ static double boot(int what, char *initrd)
 		s = ended(spawn(qemu, -1), &status);
 	}
 	must(WIFEXITED(status) && !WEXITSTATUS(status),
-	     what == SOFT || what == SOFT_4 ? vmm[0] : QEMU, "the guest did not end well");
+	     what == EMU || what == EMU_4 ? vmm[0] : QEMU, "the guest did not end well");
 	return s;
 }
 
@@ -177,16 +177,16 @@ static double median(double *v, unsigned int n)
 	return v[n / 2];
 }
 
-int bench_linux_boot_soft(void)
+int bench_linux_boot_emu(void)
 {
 	static const struct {
 		const char *name, *unit;
 		int a, b;
 		double goal;
 	} rows[3] = {
-		{"linux_boot_soft", "x icount", SOFT, ICOUNT, 0.5},
-		{"linux_boot_soft_plain", "x qemu", SOFT, PLAIN, 1},
-		{"linux_boot_soft_4", "x 1 vCPU", SOFT_4, SOFT, 1.5},
+		{"linux_boot_emu", "x icount", EMU, ICOUNT, 0.5},
+		{"linux_boot_emu_plain", "x qemu", EMU, PLAIN, 1},
+		{"linux_boot_emu_4", "x 1 vCPU", EMU_4, EMU, 1.5},
 	};
 	unsigned int rounds = bench_rounds(ROUNDS);
 	char *version[] = {QEMU, "--version", NULL};
@@ -194,11 +194,10 @@ int bench_linux_boot_soft(void)
 	char initrd[64];
 
 	if (!run(version)) {
-		fprintf(stderr,
-			"vpmu-bench: linux_boot_soft: SKIPPED: " QEMU " is not installed\n");
+		fprintf(stderr, "vpmu-bench: linux_boot_emu: SKIPPED: " QEMU " is not installed\n");
 		return 0;
 	}
-	if (!prepare("linux_boot_soft", "head -n 26 /proc/cpuinfo\n", initrd))
+	if (!prepare("linux_boot_emu", "head -n 26 /proc/cpuinfo\n", initrd))
 		return 0;
 	bench_unpin();
 	for (unsigned int r = 0; r < rounds; r++)

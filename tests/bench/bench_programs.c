@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * soft_mips_programs: the soft machine with all events counted against QEMU's TCG with -icount,
+ * emu_mips_programs: the emulator with all events counted against QEMU's TCG with -icount,
  * which counts instructions only, and without. The programs are those of programs/ and the
- * workloads of soft_mips. All run the same image (programs/), in turn, on one CPU. A
+ * workloads of emu_mips. All run the same image (programs/), in turn, on one CPU. A
  * program runs with a small and with a large count, and the difference of the CPU times is what its
  * work takes: starting QEMU and the first translation of the code are in neither side's time. Both
  * must end with the same checksum. Without qemu-system-x86_64 nothing is measured, and a line on
  * stderr says so.
  *
- * soft_mips_sse: programs with SSE. The value is the soft machine's rate; QEMU's, if it is there,
+ * emu_mips_sse: programs with SSE. The value is the emulator's rate; QEMU's, if it is there,
  * with and without -icount, is beside it.
  */
 #include <errno.h>
@@ -57,7 +57,7 @@ struct outcome {
 	unsigned int status; /* 1 to 126, the checksum */
 };
 
-static void soft_run(const char *args, struct outcome *o)
+static void emu_run(const char *args, struct outcome *o)
 {
 	char err[512] = "out of memory";
 	double begin;
@@ -123,15 +123,14 @@ static double qemu_ns(const struct program *p, char args[2][64], bool icount, un
 
 	for (int i = 0; i < 2; i++)
 		must(!qemu_run(args[i], icount, &o[i]), QEMU, "it went away");
-	must(o[1].status == status, p->name,
-	     "the soft machine and QEMU computed different results");
+	must(o[1].status == status, p->name, "the emulator and QEMU computed different results");
 	return o[1].ns - o[0].ns;
 }
 
 static void compare(const struct program *p, unsigned int rounds)
 {
 	double rate[ROUNDS_MAX], other[ROUNDS_MAX], ratio[ROUNDS_MAX];
-	struct outcome soft[2] = {0}, qemu[2] = {0};
+	struct outcome emulator[2] = {0}, qemu[2] = {0};
 	double plain[ROUNDS_MAX], middle;
 	char args[2][64];
 
@@ -141,34 +140,35 @@ static void compare(const struct program *p, unsigned int rounds)
 		double ns[2], insns;
 
 		for (int i = 0; i < 2; i++) {
-			soft_run(args[i], &soft[i]);
+			emu_run(args[i], &emulator[i]);
 			must(!qemu_run(args[i], true, &qemu[i]), QEMU, "it went away");
-			must(soft[i].status == qemu[i].status, args[i],
-			     "the soft machine and QEMU computed different results");
+			must(emulator[i].status == qemu[i].status, args[i],
+			     "the emulator and QEMU computed different results");
 		}
-		ns[0] = soft[1].ns - soft[0].ns;
+		ns[0] = emulator[1].ns - emulator[0].ns;
 		ns[1] = qemu[1].ns - qemu[0].ns;
-		insns = (double)(soft[1].insns - soft[0].insns);
+		insns = (double)(emulator[1].insns - emulator[0].insns);
 		rate[r] = 1e3 * insns / ns[0];
 		other[r] = 1e3 * insns / ns[1];
 		ratio[r] = ns[1] / ns[0];
-		plain[r] = qemu_ns(p, args, false, soft[1].status) / ns[0];
+		plain[r] = qemu_ns(p, args, false, emulator[1].status) / ns[0];
 	}
 	middle = median(ratio, rounds);
-	bench_report("soft_mips_programs", middle, "x qemu", 1, true,
+	bench_report("emu_mips_programs", middle, "x qemu", 1, true,
 		     json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:i}", "program", p->name, "minsn_s",
 			       median(rate, rounds), "qemu_minsn_s", median(other, rounds), "least",
 			       ratio[0], "x_qemu_plain", median(plain, rounds), "insns",
-			       (json_int_t)(soft[1].insns - soft[0].insns), "rounds", rounds));
+			       (json_int_t)(emulator[1].insns - emulator[0].insns), "rounds",
+			       rounds));
 }
 
-int bench_soft_mips_programs(void)
+int bench_emu_mips_programs(void)
 {
 	unsigned int rounds = bench_rounds(ROUNDS);
 	struct outcome o = {0};
 
 	if (qemu_run("crc 1", true, &o) == -ENOENT) {
-		fprintf(stderr, "vpmu-bench: soft_mips_programs: SKIPPED: %s is not installed\n",
+		fprintf(stderr, "vpmu-bench: emu_mips_programs: SKIPPED: %s is not installed\n",
 			QEMU);
 		return 0;
 	}
@@ -177,7 +177,7 @@ int bench_soft_mips_programs(void)
 	return 0;
 }
 
-/* ---- soft_mips_sse ---- */
+/* ---- emu_mips_sse ---- */
 
 static void measure_sse(const struct program *p, unsigned int rounds, bool qemu)
 {
@@ -193,7 +193,7 @@ static void measure_sse(const struct program *p, unsigned int rounds, bool qemu)
 		double ns;
 
 		for (int i = 0; i < 2; i++)
-			soft_run(args[i], &o[i]);
+			emu_run(args[i], &o[i]);
 		ns = o[1].ns - o[0].ns;
 		insns = (double)(o[1].insns - o[0].insns);
 		rate[r] = 1e3 * insns / ns;
@@ -208,17 +208,17 @@ static void measure_sse(const struct program *p, unsigned int rounds, bool qemu)
 		json_object_set_new(params, "x_qemu_icount", json_real(median(counting, rounds)));
 		json_object_set_new(params, "x_qemu", json_real(median(plain, rounds)));
 	}
-	bench_report("soft_mips_sse", median(rate, rounds), "Minsn/s", SSE_GOAL, true, params);
+	bench_report("emu_mips_sse", median(rate, rounds), "Minsn/s", SSE_GOAL, true, params);
 }
 
-int bench_soft_mips_sse(void)
+int bench_emu_mips_sse(void)
 {
 	unsigned int rounds = bench_rounds(ROUNDS);
 	struct outcome o = {0};
 	bool qemu = qemu_run("crc 1", true, &o) != -ENOENT;
 
 	if (!qemu)
-		fprintf(stderr, "vpmu-bench: soft_mips_sse: %s is not installed: not compared\n",
+		fprintf(stderr, "vpmu-bench: emu_mips_sse: %s is not installed: not compared\n",
 			QEMU);
 	for (size_t i = 0; i < sizeof(sse_programs) / sizeof(sse_programs[0]); i++)
 		measure_sse(&sse_programs[i], rounds, qemu);

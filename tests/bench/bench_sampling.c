@@ -11,7 +11,7 @@
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
 #include "vpmu/sampler.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define WAIT (1ULL << 40) /* events: never, here */
 
@@ -21,7 +21,7 @@ static const uint64_t periods[] = {1000, 1500, 2300};
  * VM and the root. */
 struct bed {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	struct vpmu_account *vm, *vcpu[2];
 	struct vpmu_context ctx[2];
@@ -72,7 +72,7 @@ static void bed_open(struct bed *b, unsigned int alarms, unsigned int samplers, 
 
 	*b = (struct bed){.host = vpmu_host_create(), .alarms = alarms, .samplers = samplers};
 	must(b->host ? 0 : -1);
-	must(vpmu_softpmu_init(&b->pmu, NULL));
+	must(vpmu_emupmu_init(&b->pmu, NULL));
 	must(vpmu_pcpu_create(b->host, &b->pmu.pmu, 0, &b->p));
 	must(vpmu_account_create(vpmu_host_root(b->host), NULL, &b->vm));
 	for (int v = 0; v < 2; v++) {
@@ -122,12 +122,12 @@ static void bed_close(struct bed *b)
 static void run_overflow(void *arg, uint64_t n)
 {
 	struct bed *b = arg;
-	struct vpmu_soft_tally *t = &b->pmu.own_tally;
+	struct vpmu_emu_tally *t = &b->pmu.own_tally;
 
 	for (uint64_t i = 0; i < n; i++) {
-		const struct vpmu_soft_alarm *a = &t->alarm[__builtin_ctz(t->armed)];
+		const struct vpmu_emu_alarm *a = &t->alarm[__builtin_ctz(t->armed)];
 
-		vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, vpmu_soft_alarm_left(t, a));
+		vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, vpmu_emu_alarm_left(t, a));
 		vpmu_pcpu_overflow(b->p);
 	}
 }
@@ -137,7 +137,7 @@ static void run_switch(void *arg, uint64_t n)
 	struct bed *b = arg;
 
 	for (uint64_t i = 0; i < n; i++) {
-		vpmu_soft_add(&b->pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 10);
+		vpmu_emu_add(&b->pmu.own_tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 10);
 		vpmu_pcpu_switch(b->p, &b->ctx[i & 1]);
 	}
 }

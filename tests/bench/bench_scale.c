@@ -18,7 +18,7 @@
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define CTRS 8
 
@@ -191,7 +191,7 @@ int bench_switch_many_keys(void)
 /* One tenant. Each VM has one vCPU, which has been on every pCPU and is on one now. */
 struct crowd {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu[PCPUS_MAX];
+	struct vpmu_emupmu pmu[PCPUS_MAX];
 	struct vpmu_pcpu *p[PCPUS_MAX];
 	unsigned int pcpus;
 	struct vpmu_account *tenant, *vm[VMS], *vcpu[VMS];
@@ -214,13 +214,13 @@ static vpmu_key_t crowd_key(size_t k)
 
 static void crowd_pcpus(struct crowd *x, unsigned int pcpus)
 {
-	const struct vpmu_softpmu_opts opts = {.gp = 8, .no_default = true};
+	const struct vpmu_emupmu_opts opts = {.gp = 8, .no_default = true};
 
 	*x = (struct crowd){.host = vpmu_host_create(), .pcpus = pcpus};
 	if (!x->host || vpmu_account_create(vpmu_host_root(x->host), NULL, &x->tenant))
 		oom();
 	for (unsigned int i = 0; i < pcpus; i++)
-		if (vpmu_softpmu_init(&x->pmu[i], &opts) ||
+		if (vpmu_emupmu_init(&x->pmu[i], &opts) ||
 		    vpmu_pcpu_create(x->host, &x->pmu[i].pmu, i, &x->p[i]))
 			oom();
 }
@@ -387,7 +387,7 @@ static void *own(void *arg)
 
 			/* The vCPU that is placed here. */
 			vpmu_pcpu_switch(x->p[p], &x->ctx[vm * x->pcpus + (p + 1) % x->pcpus]);
-			vpmu_soft_add(x->pmu[p].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 100);
+			vpmu_emu_add(x->pmu[p].tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 100);
 			x->pmu[p].own_clock_ns += 100;
 			at = bench_thread_ns();
 			vpmu_pcpu_poll(x->p[p]);

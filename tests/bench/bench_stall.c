@@ -28,7 +28,7 @@ static const struct op {
 } ops[] = {
 	{"read", "{\"cmd\":\"read\",\"session\":\"s\"}"},
 	{"list", "{\"cmd\":\"list\"}"},
-	{"vm-add", "{\"cmd\":\"vm-add\",\"name\":\"new\",\"engine\":\"soft\"," IMAGE
+	{"vm-add", "{\"cmd\":\"vm-add\",\"name\":\"new\",\"engine\":\"emulator\"," IMAGE
 		   "\"memory\":\"8M\",\"args\":\"spin\"}"},
 	{"pause", "{\"cmd\":\"pause\",\"name\":\"a0\"}"},
 	{"resume", "{\"cmd\":\"resume\",\"name\":\"a0\"}"},
@@ -115,7 +115,7 @@ static void add_attack(struct stall *s, const struct attack *a, const struct chi
 	struct machine_vm *vm;
 
 	snprintf(option, sizeof(option),
-		 "name=a%u,vcpus=%u,memory=%lluM,engine=soft,tenant=/a,%s=" VPMU_GUEST, i,
+		 "name=a%u,vcpus=%u,memory=%lluM,engine=emulator,tenant=/a,%s=" VPMU_GUEST, i,
 		 chip ? chip->vcpus : VCPUS, ATTACK_RAM >> 20, chip ? "kernel" : "image");
 	must(!config_vm_option(&s->config, option, err, sizeof(err)), "control_stall", err);
 	c = &s->config.vms[s->config.nr_vms - 1];

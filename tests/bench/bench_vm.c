@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Benchmarks of whole soft VMs: how fast they execute with everything counted, what they cost, how
- * they scale. */
+/* Benchmarks of whole emulator VMs: how fast they execute with everything counted, what they cost,
+ * how they scale. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "vpmu/account.h"
 #include "vpmu/host.h"
 #include "vpmu/lbr.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
-/* ---- soft_mips ---- */
+/* ---- emu_mips ---- */
 
 /* Arguments so large that none ends before it is measured. */
 static const struct workload {
@@ -52,7 +52,7 @@ static void report_rate(const char *name, struct bed *b, double goal, json_t *pa
 	bench_free(&set);
 }
 
-int bench_soft_mips(void)
+int bench_emu_mips(void)
 {
 	for (size_t i = 0; i < NR_WORKLOADS; i++) {
 		const struct workload *w = &workloads[i];
@@ -60,7 +60,7 @@ int bench_soft_mips(void)
 		struct bed b;
 
 		workload_open(&b, &v, w);
-		report_rate("soft_mips", &b, w->goal ? 3.5 : 0,
+		report_rate("emu_mips", &b, w->goal ? 3.5 : 0,
 			    json_pack("{s:s, s:i, s:i}", "workload", w->name, "events", BENCH_KEYS,
 				      "slice", 100000));
 		bvm_close(&v);
@@ -69,9 +69,9 @@ int bench_soft_mips(void)
 	return 0;
 }
 
-/* ---- soft_mips_lbr: the same while branches are recorded ---- */
+/* ---- emu_mips_lbr: the same while branches are recorded ---- */
 
-int bench_soft_mips_lbr(void)
+int bench_emu_mips_lbr(void)
 {
 	static const struct {
 		const char *name;
@@ -92,7 +92,7 @@ int bench_soft_mips_lbr(void)
 
 			workload_open(&b, &v, w);
 			must(!vpmu_lbr_attach(v.account, modes[m].ctl), "lbr", "attach");
-			report_rate("soft_mips_lbr", &b, w->goal ? modes[m].goal : 0,
+			report_rate("emu_mips_lbr", &b, w->goal ? modes[m].goal : 0,
 				    json_pack("{s:s, s:s, s:i, s:i}", "workload", w->name,
 					      "branches", modes[m].name, "events", BENCH_KEYS,
 					      "slice", 100000));
@@ -107,14 +107,14 @@ int bench_soft_mips_lbr(void)
 	return 0;
 }
 
-/* ---- soft_alarm: what stopping exactly every so many events costs the engine alone ---- */
+/* ---- emu_alarm: what stopping exactly every so many events costs the engine alone ---- */
 
 #define ALARM_INSNS 500000ULL
 
 /* An engine's vCPU with an alarm every @period of @event; 0: none. */
 struct alarm_run {
 	struct vmm_engine_vcpu *ev;
-	struct vpmu_soft_tally *t;
+	struct vpmu_emu_tally *t;
 	unsigned int event;
 	uint64_t period;
 };
@@ -122,27 +122,27 @@ struct alarm_run {
 static void run_alarm(void *arg, uint64_t n)
 {
 	const struct alarm_run *a = arg;
-	struct vpmu_soft_tally *t = a->t;
+	struct vpmu_emu_tally *t = a->t;
 	uint64_t insns = n * ALARM_INSNS;
 	struct vmm_run run = {0};
 
 	for (uint64_t done = 0; done < insns; done += run.retired) {
 		if (a->period) {
-			t->alarm[0] = (struct vpmu_soft_alarm){
+			t->alarm[0] = (struct vpmu_emu_alarm){
 				.event = (uint8_t)a->event,
-				.modes = 1 << VPMU_SOFT_OS | 1 << VPMU_SOFT_USR,
+				.modes = 1 << VPMU_EMU_OS | 1 << VPMU_EMU_USR,
 				.at = t->ev[0][a->event] + t->ev[1][a->event] + a->period};
 			t->armed = 1;
 		}
 		run.budget = insns - done;
-		must(!vmm_soft_ops.run(a->ev, &run) &&
+		must(!vmm_emu_ops.run(a->ev, &run) &&
 			     (run.exit == VMM_EXIT_ALARM || run.exit == VMM_EXIT_BUDGET),
 		     "engine", "the guest ended");
 	}
 	t->armed = 0;
 }
 
-static void alarm_row(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t, const char *workload,
+static void alarm_row(struct vmm_engine_vcpu *ev, struct vpmu_emu_tally *t, const char *workload,
 		      const char *name, unsigned int event, uint64_t period)
 {
 	struct alarm_run without = {ev, t, event, 0}, with = {ev, t, event, period};
@@ -153,26 +153,26 @@ static void alarm_row(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t, con
 				      {.fn = run_alarm, .arg = &without, .n = 1, .no_warm = true}}};
 
 	bench_measure(&set);
-	bench_report("soft_alarm", 100 * (bench_ratio(&set, 0, 1) - 1), "% slower", 0, false,
+	bench_report("emu_alarm", 100 * (bench_ratio(&set, 0, 1) - 1), "% slower", 0, false,
 		     json_pack("{s:s, s:s, s:I, s:f}", "workload", workload, "event", name,
 			       "period", (json_int_t)period, "minsn_s",
 			       1e3 * (double)ALARM_INSNS / set.c[0].ns));
 	bench_free(&set);
 }
 
-int bench_soft_alarm(void)
+int bench_emu_alarm(void)
 {
 	static const struct {
 		const char *name;
 		unsigned int event;
-	} kinds[] = {{"instructions", VPMU_SOFT_INSTRUCTIONS},
-		     {"cycles", VPMU_SOFT_CYCLES},
-		     {"branches-taken", VPMU_SOFT_BRANCHES_TAKEN}};
+	} kinds[] = {{"instructions", VPMU_EMU_INSTRUCTIONS},
+		     {"cycles", VPMU_EMU_CYCLES},
+		     {"branches-taken", VPMU_EMU_BRANCHES_TAKEN}};
 	static const uint64_t periods[] = {100000, 10000, 1000};
 
 	for (size_t i = 0; i < NR_WORKLOADS; i++) {
 		const struct workload *w = &workloads[i];
-		static struct vpmu_soft_tally t;
+		static struct vpmu_emu_tally t;
 		struct vmm_engine_vcpu *ev;
 		struct bvm v;
 		struct bed b;
@@ -181,12 +181,12 @@ int bench_soft_alarm(void)
 			continue;
 		workload_open(&b, &v, w);
 		ev = v.vm->vcpus[0].ev;
-		vmm_soft_ops.set_tally(ev, &t);
+		vmm_emu_ops.set_tally(ev, &t);
 		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
 			for (size_t p = 0; p < sizeof(periods) / sizeof(periods[0]); p++)
 				alarm_row(ev, &t, w->name, kinds[k].name, kinds[k].event,
 					  periods[p]);
-		vmm_soft_ops.set_tally(ev, NULL);
+		vmm_emu_ops.set_tally(ev, NULL);
 		bvm_close(&v);
 		bed_close(&b);
 	}

@@ -12,7 +12,7 @@ trap 'kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
 
 i=0
 while [ $i -lt "$vms" ]; do
-	printf '[vm v%d]\nimage=%s\nengine=soft\ntenant=/t%d\nargs=spin 1000000\nmemory=8M\n' \
+	printf '[vm v%d]\nimage=%s\nengine=emulator\ntenant=/t%d\nargs=spin 1000000\nmemory=8M\n' \
 		$i "$image" $((i % 10))
 	i=$((i + 1))
 done >"$dir/vms.ini"

@@ -16,10 +16,10 @@ text=$("$1" --rounds 1 control_stall) || exit 1
 echo "$text"
 [ "$(echo "$text" | grep -c '^control_stall .* ms .* <= 100 .*"call":"[a-z-]*","slice":10*,"calls":[1-9]')" = 12 ] || exit 1
 # Without QEMU the comparison with it is skipped, and says so.
-text=$(PATH=/nonexistent "$1" soft_mips_programs 2>&1) || exit 1
+text=$(PATH=/nonexistent "$1" emu_mips_programs 2>&1) || exit 1
 echo "$text"
-[ "$(echo "$text" | grep -c 'soft_mips_programs: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1
-text=$(PATH=/nonexistent "$1" linux_boot_soft 2>&1) || exit 1
+[ "$(echo "$text" | grep -c 'emu_mips_programs: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1
+text=$(PATH=/nonexistent "$1" linux_boot_emu 2>&1) || exit 1
 echo "$text"
-[ "$(echo "$text" | grep -c 'linux_boot_soft: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1
-! echo "$text" | grep -q 'linux_boot_soft .*x icount'
+[ "$(echo "$text" | grep -c 'linux_boot_emu: SKIPPED: qemu-system-x86_64 is not installed')" = 1 ] || exit 1
+! echo "$text" | grep -q 'linux_boot_emu .*x icount'

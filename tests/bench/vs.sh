@@ -36,11 +36,11 @@ awk '$1 == "switch_equal" && $2 == 4 && $4 == 1e9 && $6 < 0.001 { n++ } END { ex
 
 # Rates are better when they are higher; results are told apart by their parameters.
 other 0 '{"machine":{"cpu":"x"}}' \
-	'{"name":"soft_mips","value":0.001,"unit":"Minsn/s","workload":"loop","events":7}' \
-	'{"name":"soft_mips","value":1e9,"unit":"Minsn/s","workload":"fib","events":7}' \
-	'{"name":"soft_mips","value":1,"unit":"Minsn/s","workload":"unknown","events":7}'
-vs soft_mips || fail "exit status"
-awk '$2 == "loop" && $6 < 0.001 { n++ } $2 == "fib" && $6 > 1000 { n++ } /^soft_mips/ { all++ }
+	'{"name":"emu_mips","value":0.001,"unit":"Minsn/s","workload":"loop","events":7}' \
+	'{"name":"emu_mips","value":1e9,"unit":"Minsn/s","workload":"fib","events":7}' \
+	'{"name":"emu_mips","value":1,"unit":"Minsn/s","workload":"unknown","events":7}'
+vs emu_mips || fail "exit status"
+awk '$2 == "loop" && $6 < 0.001 { n++ } $2 == "fib" && $6 > 1000 { n++ } /^emu_mips/ { all++ }
 	END { exit n != 2 || all != 2 }' "$dir/out" || fail "two rows: loop faster, fib slower"
 
 other 0 '{"name":"something","value":1,"unit":"ns"}'

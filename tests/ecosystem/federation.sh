@@ -45,7 +45,7 @@ upper=$prom upper_pid=$prom_pid
 # samples PROMETHEUS SELECTOR: a line "LABELS TIME VALUE" for each sample of the last ten minutes
 samples() {
 	curl -sf --data-urlencode "query=$2[10m]" "$1/api/v1/query" | jq -r '.data.result[] |
-		"\(.metric.__name__) \(.metric.tenant) \(.metric.plane) \(.metric.event) \(.metric.instance // "-")" as $l |
+		"\(.metric.__name__) \(.metric.tenant) \(.metric.backend) \(.metric.event) \(.metric.instance // "-")" as $l |
 		.values[] | "\($l) \(.[0]) \(.[1])"' | sort
 }
 same() { # PROMETHEUS SELECTOR NAME: what it has is what the one below has

@@ -66,7 +66,7 @@ static const char *labels(char buf[256], const char *what, const char *name, int
 	*buf = '\0';
 	if (name)
 		expo_label(buf, 256, &used, what, name);
-	expo_label(buf, 256, &used, "plane", "kernel");
+	expo_label(buf, 256, &used, "backend", "bpf");
 	if (event >= 0)
 		expo_label(buf, 256, &used, "event", event_name[event]);
 	return buf;
@@ -149,8 +149,8 @@ static void text(struct expo *e, unsigned int host)
 	ns -= began;
 	expo_family(e, "vpmu_build", EXPO_INFO, NULL, "Simulated.");
 	expo_u64(e, "version=\"fleet\"", 1, 0);
-	expo_family(e, "vpmu_source_up", EXPO_GAUGE, NULL, "Simulated.");
-	expo_u64(e, "plane=\"kernel\"", 1, 0);
+	expo_family(e, "vpmu_backend_up", EXPO_GAUGE, NULL, "Simulated.");
+	expo_u64(e, "backend=\"bpf\"", 1, 0);
 	sum_families(e, "host", 0, host, ns);
 	sum_families(e, "tenant", TENANTS, host, ns);
 	domain_families(e, host, ns);

@@ -67,7 +67,7 @@ curl -s -H 'Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5'
 check_match "the type of OpenMetrics" "$(cat "$dir/head")" 'Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8'
 check "its last line" "$(tail -1 "$dir/open")" "# EOF"
 check "it ends there" "$(grep -c '^# EOF' "$dir/open")" 1
-check_match "when a tenant's counts began" "$(cat "$dir/open")" 'vpmu_tenant_events_created\{tenant="/t/a",plane="kernel",event="page-faults"\} [0-9]+\.[0-9]+'
+check_match "when a tenant's counts began" "$(cat "$dir/open")" 'vpmu_tenant_events_created\{tenant="/t/a",backend="bpf",event="page-faults"\} [0-9]+\.[0-9]+'
 check_match "units" "$(cat "$dir/open")" '# UNIT vpmu_tenant_run_seconds seconds'
 curl -s -H 'Accept-Encoding: gzip' "$at/metrics" -D "$dir/head" >"$dir/packed"
 check_match "gzip is offered" "$(cat "$dir/head")" 'Content-Encoding: gzip'
@@ -80,9 +80,9 @@ move() { sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$ground/a" "$@"; }
 move sh -c 'i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i + 1)); done'
 sleep 1.1 # texts are shared by all scrapes of one second
 curl -s "$at/metrics" >"$dir/text"
-faults='vpmu_tenant_events_total{tenant="/t/a",plane="kernel",event="page-faults"}'
+faults='vpmu_tenant_events_total{tenant="/t/a",backend="bpf",event="page-faults"}'
 at_least "page faults of the tenant" "$(sample "$faults" "$dir/text")" 1000
-check "nothing else runs there" "$(sample 'vpmu_tenant_events_total{tenant="/t",plane="kernel",event="page-faults"}' "$dir/text")" \
+check "nothing else runs there" "$(sample 'vpmu_tenant_events_total{tenant="/t",backend="bpf",event="page-faults"}' "$dir/text")" \
 	"$(sample "$faults" "$dir/text")"
 "$vpmu" metrics --prometheus >"$dir/by_command"
 check "the command shows the same" "$(sample "$faults" "$dir/by_command")" "$(sample "$faults" "$dir/text")"

@@ -57,7 +57,7 @@ run_vmm() { # HOST ARG...
 	jobs="$jobs $vmm_of"
 	wait_for "$vmm_of" "$vpmu" -S "$run/$h/vmm" sharing || check "vpmu-vmm" "$(cat "$dir/$h.vmm")" "it answers"
 }
-vm_of() { printf 'name=%s,image=%s,engine=soft,tenant=%s,args=%s' "$1" "$image" "$2" "$3"; }
+vm_of() { printf 'name=%s,image=%s,engine=emulator,tenant=%s,args=%s' "$1" "$image" "$2" "$3"; }
 run_vmm h1 --paused --vm "$(vm_of one /acme spin)" --vm "$(vm_of two /globex spin)" \
 	--vm "$(vm_of mover /mover spin)"
 # The holder never runs: by it the tenant is there before the VM comes.
@@ -71,9 +71,9 @@ done
 start_prometheus "$dir/prometheus.yml"
 jobs_up() { [ "$(number 'count(up{job="vpmu"} == 1)')" = 2 ]; }
 wait_for "$prom_pid" jobs_up
-seen() { [ "$(number 'count(vpmu:tenant_ipc:cycles_2m{plane="soft",tenant=~"/acme|/globex"})')" = 3 ]; }
+seen() { [ "$(number 'count(vpmu:tenant_ipc:cycles_2m{backend="emulator",tenant=~"/acme|/globex"})')" = 3 ]; }
 wait_for "$prom_pid" seen
-neighbours() { [ -n "$(number 'count(vpmu:tenant_cpi:outlier{plane="soft"})')" ]; }
+neighbours() { [ -n "$(number 'count(vpmu:tenant_cpi:outlier{backend="emulator"})')" ]; }
 wait_for "$prom_pid" neighbours
 
 # ---- the dashboard: each query is answered, and with something where this host has it ----
@@ -87,7 +87,7 @@ while IFS= read -r expr; do
 $expr"
 	n=$((n + 1))
 done <"$dir/queries"
-# The soft machine has no cache: of misses there is nothing. Without a hardware PMU it is not known how many
+# The emulator has no cache: of misses there is nothing. Without a hardware PMU it is not known how many
 # counters are left.
 left=$(printf '%s\n' "$empty" | grep -Ev '^$|misses|vpmu_cpu_counters_left|tenant_neighbours')
 check "queries of the dashboard without an answer here" "$left" ""
@@ -108,7 +108,7 @@ at_least "series of when tenants' counters began" "$some" 1
 check "series of when VMs' counters began" "$none" 0
 
 # ---- a VM that moves ----
-counted='vpmu_tenant_events_total{tenant="/mover",plane="soft",event="instructions"}'
+counted='vpmu_tenant_events_total{tenant="/mover",backend="emulator",event="instructions"}'
 becomes 2 "count($counted == 0)" # both hosts count the tenant, which has not run
 on() { [ "$(query "vpmu_domain_info{domain=\"mover\"}" | jq -r '[.data.result[].metric.instance] | join(" ")')" = "$1" ]; }
 wait_for "$prom_pid" on h1

@@ -4,8 +4,8 @@
  * beside them. Each runs for ever in a VM of its own. The unit tests of effort and the benchmark
  * fair_worst run them. This needs no test framework.
  */
-#ifndef TESTS_SOFT_ATTACK_H
-#define TESTS_SOFT_ATTACK_H
+#ifndef TESTS_EMU_ATTACK_H
+#define TESTS_EMU_ATTACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

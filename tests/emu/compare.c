@@ -32,8 +32,8 @@ static bool memory_equal(const char *what, uint64_t base, const uint8_t *a, cons
 		return true;
 	for (size_t i = 0; i < n; i++)
 		if (a[i] != b[i]) {
-			snprintf(why, why_len, "%s at %#" PRIx64 ": native %02x, soft %02x", what,
-				 base + i, a[i], b[i]);
+			snprintf(why, why_len, "%s at %#" PRIx64 ": native %02x, emulator %02x",
+				 what, base + i, a[i], b[i]);
 			break;
 		}
 	return false;
@@ -44,14 +44,14 @@ static bool memory_equal(const char *what, uint64_t base, const uint8_t *a, cons
  * is reported, and only Intel's CPUs were measured (vendor.c): elsewhere either is accepted.
  */
 static bool either_fault(const struct dt_seq *q, const struct dt_result *nat,
-			 const struct dt_result *soft)
+			 const struct dt_result *emulator)
 {
 	const uint32_t memory_faults = 1u << 12 | 1u << 13 | 1u << 14;
 	struct insn in;
 
-	if (nat->vector < 0 || soft->vector < 0 || nat->rip != soft->rip ||
+	if (nat->vector < 0 || emulator->vector < 0 || nat->rip != emulator->rip ||
 	    nat->rip - q->c.slot >= DT_SLOT || !(memory_faults & 1u << nat->vector) ||
-	    !(memory_faults & 1u << soft->vector))
+	    !(memory_faults & 1u << emulator->vector))
 		return false;
 	if (!insn_decode(q->c.code + (nat->rip - q->c.slot), DT_SLOT - (nat->rip - q->c.slot), &in))
 		return false;
@@ -81,14 +81,15 @@ static bool fp_fault(const struct dt_seq *q, const struct dt_result *r)
 }
 
 /*
- * Whether @nat and @soft are page faults of one instruction that accesses x87 state, at two bytes
- * of its operand. Which byte is reported differs between AMD's CPUs: family 1AH says the last one,
- * family 19H model 11H the first bad one.
+ * Whether @nat and @emulator are page faults of one instruction that accesses x87 state, at two
+ * bytes of its operand. Which byte is reported differs between AMD's CPUs: family 1AH says the last
+ * one, family 19H model 11H the first bad one.
  */
 static bool state_fault(const struct dt_seq *q, const struct dt_result *nat,
-			const struct dt_result *soft)
+			const struct dt_result *emulator)
 {
-	uint64_t apart = nat->cr2 > soft->cr2 ? nat->cr2 - soft->cr2 : soft->cr2 - nat->cr2;
+	uint64_t apart =
+		nat->cr2 > emulator->cr2 ? nat->cr2 - emulator->cr2 : emulator->cr2 - nat->cr2;
 	uint64_t off = nat->rip - q->c.slot;
 	struct insn in;
 
@@ -110,28 +111,29 @@ static bool state_fault(const struct dt_seq *q, const struct dt_result *nat,
 }
 
 static bool fault_equal(const struct dt_seq *q, const struct dt_result *nat,
-			const struct dt_result *soft, const struct host_facts *host, char *why,
+			const struct dt_result *emulator, const struct host_facts *host, char *why,
 			size_t why_len)
 {
 	uint32_t error_mask = ~0u;
 
 	if (nat->vector != 14 && nat->vector != 13)
 		return true;
-	if (nat->vector == 14 && nat->cr2 != soft->cr2) {
-		if (state_fault(q, nat, soft))
+	if (nat->vector == 14 && nat->cr2 != emulator->cr2) {
+		if (state_fault(q, nat, emulator))
 			return true;
-		if (host && host->upper_first && host_upper_fault(q, nat, soft))
+		if (host && host->upper_first && host_upper_fault(q, nat, emulator))
 			goto error_code;
-		snprintf(why, why_len, "cr2: native %#" PRIx64 ", soft %#" PRIx64, nat->cr2,
-			 soft->cr2);
+		snprintf(why, why_len, "cr2: native %#" PRIx64 ", emulator %#" PRIx64, nat->cr2,
+			 emulator->cr2);
 		return false;
 	}
 error_code:
 	/* Linux hides from user space whether an address beyond the user's is mapped. */
 	if (nat->vector == 14 && nat->cr2 >= USER_END)
 		error_mask = ~1u;
-	if ((nat->error ^ soft->error) & error_mask) {
-		snprintf(why, why_len, "error code: native %#x, soft %#x", nat->error, soft->error);
+	if ((nat->error ^ emulator->error) & error_mask) {
+		snprintf(why, why_len, "error code: native %#x, emulator %#x", nat->error,
+			 emulator->error);
 		return false;
 	}
 	return true;
@@ -156,8 +158,8 @@ static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char 
 		memcpy(&y, b + part[i].at, part[i].bytes);
 		if (x == y || (part[i].pointer && (no_pointers || !(a[2] & 0x80))))
 			continue;
-		snprintf(why, why_len, "%s: native %#" PRIx64 ", soft %#" PRIx64, part[i].name, x,
-			 y);
+		snprintf(why, why_len, "%s: native %#" PRIx64 ", emulator %#" PRIx64, part[i].name,
+			 x, y);
 		return false;
 	}
 	for (unsigned int i = 0; i < 24; i++) {
@@ -168,7 +170,7 @@ static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char 
 		if (x[0] == y[0] && x[1] == y[1])
 			continue;
 		snprintf(why, why_len,
-			 "%s%u: native %04" PRIx64 " %016" PRIx64 ", soft %04" PRIx64
+			 "%s%u: native %04" PRIx64 " %016" PRIx64 ", emulator %04" PRIx64
 			 " %016" PRIx64,
 			 i < 8 ? "st" : "xmm", i < 8 ? i : i - 8, x[1], x[0], y[1], y[0]);
 		return false;
@@ -177,54 +179,54 @@ static bool fx_equal(const uint8_t *a, const uint8_t *b, bool no_pointers, char 
 }
 
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, unsigned int how, const struct host_facts *host,
-		   char *why, size_t why_len)
+		   const struct dt_result *emulator, unsigned int how,
+		   const struct host_facts *host, char *why, size_t why_len)
 {
 	uint8_t data[DT_DATA_BYTES], stack[DT_STACK_BYTES];
 	uint32_t mask = ~(how & COMPARE_UNDEFINED ? 0 : undefined_at(q, nat));
-	bool either = how & COMPARE_EITHER_FAULT && either_fault(q, nat, soft);
+	bool either = how & COMPARE_EITHER_FAULT && either_fault(q, nat, emulator);
 	bool fp = how & COMPARE_FP_FAULTS && fp_fault(q, nat);
 
-	if (nat->vector != soft->vector && !either) {
-		snprintf(why, why_len, "ended by: native %d, soft %d %s", nat->vector, soft->vector,
-			 soft->vector == DT_OTHER ? soft->msg : "");
+	if (nat->vector != emulator->vector && !either) {
+		snprintf(why, why_len, "ended by: native %d, emulator %d %s", nat->vector,
+			 emulator->vector, emulator->vector == DT_OTHER ? emulator->msg : "");
 		return false;
 	}
 	if (nat->vector == DT_HANG)
 		return true; /* where it was stopped is chance */
-	if (nat->rip != soft->rip) {
-		snprintf(why, why_len, "rip: native %#" PRIx64 ", soft %#" PRIx64, nat->rip,
-			 soft->rip);
+	if (nat->rip != emulator->rip) {
+		snprintf(why, why_len, "rip: native %#" PRIx64 ", emulator %#" PRIx64, nat->rip,
+			 emulator->rip);
 		return false;
 	}
 	for (int i = 0; i < DT_NREGS; i++)
-		if (nat->regs[i] != soft->regs[i]) {
-			snprintf(why, why_len, "%s: native %#" PRIx64 ", soft %#" PRIx64,
-				 reg_name[i], nat->regs[i], soft->regs[i]);
+		if (nat->regs[i] != emulator->regs[i]) {
+			snprintf(why, why_len, "%s: native %#" PRIx64 ", emulator %#" PRIx64,
+				 reg_name[i], nat->regs[i], emulator->regs[i]);
 			return false;
 		}
-	if ((nat->rflags ^ soft->rflags) & mask) {
+	if ((nat->rflags ^ emulator->rflags) & mask) {
 		snprintf(why, why_len,
-			 "rflags: native %#" PRIx64 ", soft %#" PRIx64 ", differ in %#" PRIx64,
-			 nat->rflags, soft->rflags, (nat->rflags ^ soft->rflags) & mask);
+			 "rflags: native %#" PRIx64 ", emulator %#" PRIx64 ", differ in %#" PRIx64,
+			 nat->rflags, emulator->rflags, (nat->rflags ^ emulator->rflags) & mask);
 		return false;
 	}
-	if (nat->vector >= 0 && (nat->cs != soft->cs || nat->ss != soft->ss)) {
-		snprintf(why, why_len, "cs:ss: native %x:%x, soft %x:%x", nat->cs, nat->ss,
-			 soft->cs, soft->ss);
+	if (nat->vector >= 0 && (nat->cs != emulator->cs || nat->ss != emulator->ss)) {
+		snprintf(why, why_len, "cs:ss: native %x:%x, emulator %x:%x", nat->cs, nat->ss,
+			 emulator->cs, emulator->ss);
 		return false;
 	}
-	memcpy(data, soft->data, sizeof(data));
-	memcpy(stack, soft->stack, sizeof(stack));
+	memcpy(data, emulator->data, sizeof(data));
+	memcpy(stack, emulator->stack, sizeof(stack));
 	if (host && host->x87_parts) {
-		host_x87_part(q, nat, soft, DT_DATA, nat->data, data, sizeof(data));
-		host_x87_part(q, nat, soft, DT_STACK, nat->stack, stack, sizeof(stack));
+		host_x87_part(q, nat, emulator, DT_DATA, nat->data, data, sizeof(data));
+		host_x87_part(q, nat, emulator, DT_STACK, nat->stack, stack, sizeof(stack));
 	}
-	return (either || fp || fault_equal(q, nat, soft, host, why, why_len)) &&
-	       (fp || fx_equal(nat->fx, soft->fx, how & COMPARE_FP_FAULTS, why, why_len)) &&
+	return (either || fp || fault_equal(q, nat, emulator, host, why, why_len)) &&
+	       (fp || fx_equal(nat->fx, emulator->fx, how & COMPARE_FP_FAULTS, why, why_len)) &&
 	       memory_equal("data", DT_DATA, nat->data, data, DT_DATA_BYTES, why, why_len) &&
 	       memory_equal("stack", DT_STACK, nat->stack, stack, DT_STACK_BYTES, why, why_len) &&
-	       memory_equal("code", q->c.slot, nat->code, soft->code, DT_SLOT, why, why_len);
+	       memory_equal("code", q->c.slot, nat->code, emulator->code, DT_SLOT, why, why_len);
 }
 
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out)
@@ -351,14 +353,14 @@ static void print_memory(FILE *f, const char *what, uint64_t base, const uint8_t
 
 	for (size_t i = 0; i < n && shown < 32; i++)
 		if (a[i] != b[i]) {
-			fprintf(f, "#   %s %#" PRIx64 ": native %02x soft %02x\n", what, base + i,
-				a[i], b[i]);
+			fprintf(f, "#   %s %#" PRIx64 ": native %02x emulator %02x\n", what,
+				base + i, a[i], b[i]);
 			shown++;
 		}
 }
 
 void print_case(FILE *f, const struct dt_seq *q, const struct dt_result *nat,
-		const struct dt_result *soft)
+		const struct dt_result *emulator)
 {
 	fprintf(f, "#  sequence at %#" PRIx64 ", memory %#x %#x:\n", q->c.rip, q->c.data_pool,
 		q->c.stack_pool);
@@ -369,11 +371,11 @@ void print_case(FILE *f, const struct dt_seq *q, const struct dt_result *nat,
 			i % 4 == 3 ? "\n" : "");
 	if (nat)
 		print_result(f, "native", nat);
-	if (soft)
-		print_result(f, "soft", soft);
-	if (!nat || !soft)
+	if (emulator)
+		print_result(f, "emulator", emulator);
+	if (!nat || !emulator)
 		return;
-	print_memory(f, "data", DT_DATA, nat->data, soft->data, DT_DATA_BYTES);
-	print_memory(f, "stack", DT_STACK, nat->stack, soft->stack, DT_STACK_BYTES);
-	print_memory(f, "code", q->c.slot, nat->code, soft->code, DT_SLOT);
+	print_memory(f, "data", DT_DATA, nat->data, emulator->data, DT_DATA_BYTES);
+	print_memory(f, "stack", DT_STACK, nat->stack, emulator->stack, DT_STACK_BYTES);
+	print_memory(f, "code", q->c.slot, nat->code, emulator->code, DT_SLOT);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Differential test: are two results the same, and how to say where they are not. */
-#ifndef TESTS_SOFT_COMPARE_H
-#define TESTS_SOFT_COMPARE_H
+#ifndef TESTS_EMU_COMPARE_H
+#define TESTS_EMU_COMPARE_H
 
 #include <stdio.h>
 
@@ -27,10 +27,10 @@ struct path_counts {
 
 /* results_equal - everything observable but undefined flags; on a difference, what differs first
  * in @why. @how: COMPARE_*. @host: accept what the CPU that made @nat does by these; NULL: @nat is
- * the soft machine's as well. */
+ * the emulator's as well. */
 bool results_equal(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, unsigned int how, const struct host_facts *host,
-		   char *why, size_t why_len);
+		   const struct dt_result *emulator, unsigned int how,
+		   const struct host_facts *host, char *why, size_t why_len);
 
 /* path_count - count along the single-stepped path in @nat; false when it was not recorded. */
 bool path_count(const struct dt_seq *q, const struct dt_result *nat, struct path_counts *out);
@@ -41,6 +41,6 @@ bool path_branches_equal(const struct path_counts *p, const struct vpmu_lbr_regs
 
 /* print_case - sequence, inputs and both results (either may be NULL). */
 void print_case(FILE *f, const struct dt_seq *q, const struct dt_result *nat,
-		const struct dt_result *soft);
+		const struct dt_result *emulator);
 
 #endif

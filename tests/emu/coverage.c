@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Differential test: which instructions of the soft machine's list were tested, see coverage.h. */
+/* Differential test: which instructions of the emulator's list were tested, see coverage.h. */
 #include <cpuid.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -61,14 +61,13 @@ static int add_mnemonic(const char *name, void *arg)
 			return 0;
 		}
 	}
-	fprintf(stderr, "difftest: soft_isa_list() names \"%s\", which Zydis does not know\n",
-		name);
+	fprintf(stderr, "difftest: emu_isa_list() names \"%s\", which Zydis does not know\n", name);
 	return -EINVAL;
 }
 
 bool *coverage_init(void)
 {
-	return soft_isa_list(add_mnemonic, NULL) ? NULL : isa;
+	return emu_isa_list(add_mnemonic, NULL) ? NULL : isa;
 }
 
 void coverage_count(const struct dt_seq *q, const struct dt_result *nat)
@@ -111,6 +110,6 @@ bool coverage_print(uint64_t least, bool quiet)
 			       reached[m] < least ? " <- low" : "");
 	}
 	printf("# %u mnemonics, %u reached less than %" PRIu64 " times\n", total, low, least);
-	soft_isa_list(print_left_out, NULL);
+	emu_isa_list(print_left_out, NULL);
 	return ok;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Differential test: which instructions of the soft machine's list were tested. */
-#ifndef TESTS_SOFT_COVERAGE_H
-#define TESTS_SOFT_COVERAGE_H
+/* Differential test: which instructions of the emulator's list were tested. */
+#ifndef TESTS_EMU_COVERAGE_H
+#define TESTS_EMU_COVERAGE_H
 
 #include "tests/emu/gen.h"
 
 /* coverage_init - the instructions to generate, by mnemonic, for gen_init(): the machine's list
  * but those whose result is the host's own. NULL when the list names something unknown. */
 bool *coverage_init(void);
-/* coverage_pointers - whether the host's x87 pointers are known to be as the soft machine's: it is
+/* coverage_pointers - whether the host's x87 pointers are known to be as the emulator's: it is
  * a CPU of AMD's with XSaveErPtr. On others, instructions that store them are not generated. */
 bool coverage_pointers(void);
 

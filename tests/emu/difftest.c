@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Differential test of the soft machine: random instruction sequences of its ISA list must leave
+ * Differential test of the emulator: random instruction sequences of its ISA list must leave
  * the same registers, flags, memory and faults as on the CPU this runs on; what they retired must
  * be what single-stepping saw; and chopping a run into random budgets must change nothing.
  *
@@ -69,24 +69,24 @@ static int new_machine(struct emu_side *s, unsigned int vcpus, enum vendor vendo
 	return rc;
 }
 
-static bool counts_equal(const struct path_counts *p, const struct soft_counts *c, char *why,
+static bool counts_equal(const struct path_counts *p, const struct emu_counts *c, char *why,
 			 size_t why_len)
 {
 	const struct {
 		const char *name;
-		uint64_t truth, soft;
+		uint64_t truth, emulator;
 	} t[] = {
-		{"instructions", p->insns, c->ev[VPMU_SOFT_INSTRUCTIONS]},
-		{"branches", p->branches, c->ev[VPMU_SOFT_BRANCHES]},
-		{"taken branches", p->taken, c->ev[VPMU_SOFT_BRANCHES_TAKEN]},
-		{"loads", p->loads, c->ev[VPMU_SOFT_LOADS]},
-		{"stores", p->stores, c->ev[VPMU_SOFT_STORES]},
+		{"instructions", p->insns, c->ev[VPMU_EMU_INSTRUCTIONS]},
+		{"branches", p->branches, c->ev[VPMU_EMU_BRANCHES]},
+		{"taken branches", p->taken, c->ev[VPMU_EMU_BRANCHES_TAKEN]},
+		{"loads", p->loads, c->ev[VPMU_EMU_LOADS]},
+		{"stores", p->stores, c->ev[VPMU_EMU_STORES]},
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
-		if (t[i].truth != t[i].soft) {
-			snprintf(why, why_len, "%s: single-stepped %" PRIu64 ", soft %" PRIu64,
-				 t[i].name, t[i].truth, t[i].soft);
+		if (t[i].truth != t[i].emulator) {
+			snprintf(why, why_len, "%s: single-stepped %" PRIu64 ", emulator %" PRIu64,
+				 t[i].name, t[i].truth, t[i].emulator);
 			return false;
 		}
 	return true;
@@ -94,12 +94,12 @@ static bool counts_equal(const struct path_counts *p, const struct soft_counts *
 
 /* Everything but cycles, which may be charged to another slice, must add up the same. */
 static bool slices_equal(const struct dt_result *a, const struct dt_result *b,
-			 const struct soft_counts *ca, const struct soft_counts *cb,
+			 const struct emu_counts *ca, const struct emu_counts *cb,
 			 const struct dt_seq *q, char *why, size_t why_len)
 {
 	if (!results_equal(q, a, b, COMPARE_UNDEFINED, NULL, why, why_len))
 		return false;
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
 		if (ca->ev[e] != cb->ev[e]) {
 			snprintf(why, why_len, "event %d: whole %" PRIu64 ", sliced %" PRIu64, e,
 				 ca->ev[e], cb->ev[e]);
@@ -112,10 +112,10 @@ static struct dt_result r_whole, r_sliced, r_other, r_warm;
 
 /* A sequence that overwrote its own return address may end up amid the bytes of a neighbour's
  * instructions, and meet one of those that the machine does not have and says so. */
-static bool went_wild(const struct dt_seq *q, const struct dt_result *soft)
+static bool went_wild(const struct dt_seq *q, const struct dt_result *emulator)
 {
-	return soft->vector == DT_OTHER && soft->rip - q->c.slot >= DT_SLOT &&
-	       strstr(soft->msg, "outside the soft machine's list");
+	return emulator->vector == DT_OTHER && emulator->rip - q->c.slot >= DT_SLOT &&
+	       strstr(emulator->msg, "outside the emulator's list");
 }
 
 /*
@@ -127,7 +127,7 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 			    struct emu_side *b, struct emu_side *c, struct emu_side *w, char *why,
 			    size_t why_len)
 {
-	struct soft_counts ca, cb;
+	struct emu_counts ca, cb;
 	struct path_counts p;
 	bool hang = nat->vector == DT_HANG, native_known = true;
 	unsigned int how = (opt.undefined ? COMPARE_UNDEFINED : 0) |
@@ -164,7 +164,7 @@ static enum kind check_case(const struct dt_seq *q, const struct dt_result *nat,
 			return K_BRANCH;
 	}
 	if (opt.warm && !hang) {
-		emu_side_run(w, &q->c, SOFT_SIDE_WARM, &r_warm, &cb);
+		emu_side_run(w, &q->c, EMU_SIDE_WARM, &r_warm, &cb);
 		st.checked[K_WARM]++;
 		if (cb.broken[0]) {
 			snprintf(why, why_len, "%s", cb.broken);
@@ -486,7 +486,7 @@ static int parse(int argc, char **argv)
 			break;
 		case 'w':
 			opt.warm = true;
-			soft_jit_set(SOFT_JIT_ALL);
+			emu_jit_set(EMU_JIT_ALL);
 			break;
 		case 'q':
 			opt.quiet = true;
@@ -508,7 +508,7 @@ static int parse(int argc, char **argv)
 	return 0;
 }
 
-/* With 57-bit addresses other ones are canonical than on the soft machine. */
+/* With 57-bit addresses other ones are canonical than on the emulator. */
 static bool five_level_paging(void)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");
@@ -540,7 +540,7 @@ static const char *host_lacks(void)
 	return NULL;
 }
 
-/* Whether MXCSR has the bit MM, as the soft machine is told by CPUID. */
+/* Whether MXCSR has the bit MM, as the emulator is told by CPUID. */
 static bool misalign(void)
 {
 	struct kvm_cpuid_entry2 *e = &cpuid[1];
@@ -580,7 +580,7 @@ static int setup(void)
 		fprintf(stderr, "difftest: cannot measure this CPU with %s\n", path);
 		return -1;
 	}
-	/* The soft machine does not ask what kind of Intel CPU it is on. */
+	/* The emulator does not ask what kind of Intel CPU it is on. */
 	no_cvtpi2ps = host.vendor == VENDOR_INTEL && facts.mmx_stays;
 	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, misalign(), masked, no_cvtpi2ps);
 	if (no_cvtpi2ps)
@@ -589,7 +589,7 @@ static int setup(void)
 	if (masked)
 		printf("# not generated: control words that leave x87 and SSE exceptions unmasked "
 		       "(not measured on this CPU; --unmasked)\n");
-	printf("# this CPU: %s; compared with the soft machine as %s%s\n", host.text,
+	printf("# this CPU: %s; compared with the emulator as %s%s\n", host.text,
 	       vendor_name(host.vendor),
 	       host.listed ? "" : ", except where the vendors differ (not in vendor.c's table)");
 	if (native_start(&native, path)) {

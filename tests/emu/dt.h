@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Differential test of the soft machine against the CPU it runs on: what the generator, the
- * native side and the soft side agree on.
+ * Differential test of the emulator against the CPU it runs on: what the generator, the
+ * native side and the emulator side agree on.
  *
  * A case is one short instruction sequence with all its inputs. Both sides run it at the same
  * virtual addresses in CPL3, with the same memory; the result is everything a program could
  * observe. Nothing here knows how the interpreter works.
  */
-#ifndef TESTS_SOFT_DT_H
-#define TESTS_SOFT_DT_H
+#ifndef TESTS_EMU_DT_H
+#define TESTS_EMU_DT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -40,9 +40,9 @@ int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
 	if (!rc)
 		rc = map(s, DT_EXIT, 0x1000, SVM_U, &s->exit);
 	if (!rc)
-		rc = vmm_soft_ops.set_cpuid(s->vm.vcpu[0], cpuid, n);
+		rc = vmm_emu_ops.set_cpuid(s->vm.vcpu[0], cpuid, n);
 	if (rc) {
-		snprintf(why, why_len, "soft side: %s", strerror(-rc));
+		snprintf(why, why_len, "emulator side: %s", strerror(-rc));
 		return rc;
 	}
 	memset(s->vm.ram + s->code, DT_FILL, DT_CODE_BYTES);
@@ -51,7 +51,7 @@ int emu_side_init(struct emu_side *s, unsigned int vcpus, const uint8_t *pool,
 	s->vm.ram[s->exit] = 0xf4; /* HLT in CPL3: #GP, which ends the case */
 	/* HLT; IRETQ: the #DB of a breakpoint is passed. */
 	memcpy(s->vm.ram + SVM_HANDLERS + 1 * 16 + 1, "\x48\xcf", 2);
-	vmm_soft_ops.set_tally(s->vm.vcpu[0], &s->tally);
+	vmm_emu_ops.set_tally(s->vm.vcpu[0], &s->tally);
 	return 0;
 }
 
@@ -102,32 +102,32 @@ static void regs_out(const struct kvm_regs *k, uint64_t *r)
 }
 
 /* An alarm a few events ahead. */
-static void arm(struct vpmu_soft_tally *t, uint64_t *rng)
+static void arm(struct vpmu_emu_tally *t, uint64_t *rng)
 {
-	struct vpmu_soft_alarm *a = &t->alarm[0];
+	struct vpmu_emu_alarm *a = &t->alarm[0];
 
-	*a = (struct vpmu_soft_alarm){.event = (uint8_t)dt_below(rng, VPMU_SOFT_EVENTS),
-				      .modes = (uint8_t)(1 + dt_below(rng, 3))};
-	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+	*a = (struct vpmu_emu_alarm){.event = (uint8_t)dt_below(rng, VPMU_EMU_EVENTS),
+				     .modes = (uint8_t)(1 + dt_below(rng, 3))};
+	for (int m = 0; m < VPMU_EMU_MODES; m++)
 		a->at += a->modes & (1 << m) ? t->ev[m][a->event] : 0;
 	a->at += 1 + dt_below(rng, dt_below(rng, 3) ? 10 : 200);
 	t->armed = 1;
 }
 
 /* It must be due exactly when the engine says so, and not have been passed. */
-static void check_alarm(const struct vpmu_soft_tally *t, enum vmm_exit exit, char *broken,
+static void check_alarm(const struct vpmu_emu_tally *t, enum vmm_exit exit, char *broken,
 			size_t len)
 {
-	const struct vpmu_soft_alarm *a = &t->alarm[0];
-	bool cycles = a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES;
-	bool due = !vpmu_soft_alarm_left(t, a);
+	const struct vpmu_emu_alarm *a = &t->alarm[0];
+	bool cycles = a->event == VPMU_EMU_CYCLES || a->event == VPMU_EMU_REF_CYCLES;
+	bool due = !vpmu_emu_alarm_left(t, a);
 	uint64_t sum = 0;
 
-	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+	for (int m = 0; m < VPMU_EMU_MODES; m++)
 		sum += a->modes & (1 << m) ? t->ev[m][a->event] : 0;
 	if (due != (exit == VMM_EXIT_ALARM) && exit != VMM_EXIT_ERROR)
 		snprintf(broken, len, "exit %d, but %llu events until the alarm", exit,
-			 (unsigned long long)vpmu_soft_alarm_left(t, a));
+			 (unsigned long long)vpmu_emu_alarm_left(t, a));
 	else if (due && !cycles && sum != a->at)
 		snprintf(broken, len, "alarm of event %u at %llu, stopped at %llu", a->event,
 			 (unsigned long long)a->at, (unsigned long long)sum);
@@ -137,7 +137,7 @@ static void check_alarm(const struct vpmu_soft_tally *t, enum vmm_exit exit, cha
  * let the case go on. */
 static bool pass_trap(struct emu_side *s, enum vmm_exit exit)
 {
-	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
+	struct emu_vcpu *v = (struct emu_vcpu *)s->vm.vcpu[0];
 	uint32_t hits = v->dr[6] & 15;
 	struct svm_stop stop;
 	struct kvm_regs k;
@@ -147,21 +147,21 @@ static bool pass_trap(struct emu_side *s, enum vmm_exit exit)
 	    stop.vector != 1 || !hits)
 		return false;
 	s->traps->at[s->traps->n++] = (struct dt_trap){stop.rip, hits};
-	vmm_soft_ops.get_regs(s->vm.vcpu[0], &k);
+	vmm_emu_ops.get_regs(s->vm.vcpu[0], &k);
 	flags = (uint64_t *)(s->vm.ram + (k.rsp - SVM_KERNEL) + 16);
 	if (hits & v->brk.code)
 		*flags |= DT_RF;
 	v->dr[6] = 0xffff0ff0;
 	if (s->traps->n == DT_TRAPS) {
 		v->dr[7] = 0x400;
-		soft_debug_update(v);
+		emu_debug_update(v);
 	}
-	vmm_soft_ops.set_regs(s->vm.vcpu[0], &k); /* ends the HLT */
+	vmm_emu_ops.set_regs(s->vm.vcpu[0], &k); /* ends the HLT */
 	return true;
 }
 
 static int run_slices(struct emu_side *s, uint64_t slices, struct vmm_run *run,
-		      struct soft_counts *counts)
+		      struct emu_counts *counts)
 {
 	uint64_t rng = slices, left = MAX_INSNS;
 	unsigned int costly = 0;
@@ -174,7 +174,7 @@ static int run_slices(struct emu_side *s, uint64_t slices, struct vmm_run *run,
 		if (slices && !s->tally.armed)
 			arm(&s->tally, &rng);
 
-		int rc = vmm_soft_ops.run(s->vm.vcpu[0], run);
+		int rc = vmm_emu_ops.run(s->vm.vcpu[0], run);
 
 		if (rc)
 			return rc;
@@ -236,20 +236,20 @@ static void fill_result(struct emu_side *s, const struct vmm_run *run, struct dt
 
 static void fx_in(struct emu_side *s, const struct dt_case *c)
 {
-	struct soft_fpu *f = &((struct soft_vcpu *)s->vm.vcpu[0])->fpu;
+	struct emu_fpu *f = &((struct emu_vcpu *)s->vm.vcpu[0])->fpu;
 
 	memcpy(&f->fx, c->fx, DT_FX_BYTES);
 	f->mxcsr = f->fx.mxcsr & f->mxcsr_mask;
 	f->fip = f->fdp = 0;
 	f->fop = f->fcs = f->fds = 0;
-	soft_fpu_settle(f);
+	emu_fpu_settle(f);
 }
 
 /* As FXSAVE64 of an AMD CPU: pointers only while an exception waits. */
 static void fx_out(struct emu_side *s, uint8_t fx[DT_FX_BYTES])
 {
-	const struct soft_fpu *f = &((const struct soft_vcpu *)s->vm.vcpu[0])->fpu;
-	struct soft_fx x;
+	const struct emu_fpu *f = &((const struct emu_vcpu *)s->vm.vcpu[0])->fpu;
+	struct emu_fx x;
 
 	memcpy(&x, &f->fx, DT_FX_BYTES);
 	x.fop = f->fop;
@@ -261,30 +261,30 @@ static void fx_out(struct emu_side *s, uint8_t fx[DT_FX_BYTES])
 
 static void watch(struct emu_side *s)
 {
-	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
+	struct emu_vcpu *v = (struct emu_vcpu *)s->vm.vcpu[0];
 
 	s->traps->n = 0;
 	memcpy(v->dr, s->watch->dr, sizeof(s->watch->dr));
 	v->dr[6] = 0xffff0ff0;
 	v->dr[7] = s->watch->dr7 | 0x400;
-	soft_debug_update(v);
+	emu_debug_update(v);
 }
 
 static void warm_up(struct emu_side *s)
 {
-	struct soft_vcpu *v = (struct soft_vcpu *)s->vm.vcpu[0];
+	struct emu_vcpu *v = (struct emu_vcpu *)s->vm.vcpu[0];
 
-	for (uint32_t at = 0; at < DT_DATA_BYTES; at += SOFT_PAGE_SIZE)
-		soft_host(v, DT_DATA + at, SOFT_ACC_W | SOFT_ACC_U);
-	soft_host(v, DT_RO, SOFT_ACC_R | SOFT_ACC_U);
-	soft_host(v, DT_STACK, SOFT_ACC_W | SOFT_ACC_U);
+	for (uint32_t at = 0; at < DT_DATA_BYTES; at += EMU_PAGE_SIZE)
+		emu_host(v, DT_DATA + at, EMU_ACC_W | EMU_ACC_U);
+	emu_host(v, DT_RO, EMU_ACC_R | EMU_ACC_U);
+	emu_host(v, DT_STACK, EMU_ACC_W | EMU_ACC_U);
 }
 
 void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, struct dt_result *r,
-		  struct soft_counts *counts)
+		  struct emu_counts *counts)
 {
 	const uint64_t slot = s->code + (c->slot - DT_CODE);
-	struct vpmu_soft_tally before = s->tally;
+	struct vpmu_emu_tally before = s->tally;
 	uint64_t all = 0;
 	struct kvm_regs k;
 	struct vmm_run run;
@@ -303,12 +303,12 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 	regs_in(c, &k);
 	rc = svm_user(&s->vm, 0, &k, DT_FS_BASE, DT_GS_BASE);
 	fx_in(s, c);
-	if (!rc && slices == SOFT_SIDE_WARM)
+	if (!rc && slices == EMU_SIDE_WARM)
 		warm_up(s);
 	if (s->watch)
 		watch(s);
 	if (!rc)
-		rc = run_slices(s, slices == SOFT_SIDE_WARM ? 0 : slices, &run, counts);
+		rc = run_slices(s, slices == EMU_SIDE_WARM ? 0 : slices, &run, counts);
 	if (rc)
 		snprintf(r->msg, sizeof(r->msg), "engine: %s", strerror(-rc));
 	else
@@ -318,11 +318,10 @@ void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, 
 	memcpy(r->data, s->vm.ram + s->data, DT_DATA_BYTES);
 	memcpy(r->stack, s->vm.ram + s->stack, DT_STACK_BYTES);
 	counts->lbr = s->tally.lbr;
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
-		counts->ev[e] = s->tally.ev[VPMU_SOFT_USR][e] - before.ev[VPMU_SOFT_USR][e];
-	for (int m = 0; m < VPMU_SOFT_MODES; m++)
-		all += s->tally.ev[m][VPMU_SOFT_INSTRUCTIONS] -
-		       before.ev[m][VPMU_SOFT_INSTRUCTIONS];
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+		counts->ev[e] = s->tally.ev[VPMU_EMU_USR][e] - before.ev[VPMU_EMU_USR][e];
+	for (int m = 0; m < VPMU_EMU_MODES; m++)
+		all += s->tally.ev[m][VPMU_EMU_INSTRUCTIONS] - before.ev[m][VPMU_EMU_INSTRUCTIONS];
 	if (all != counts->retired && !counts->broken[0])
 		snprintf(counts->broken, sizeof(counts->broken),
 			 "tallies have %llu instructions, retired says %llu",

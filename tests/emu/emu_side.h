@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Soft side of the differential test: cases run on the soft machine through vmm/engine/engine.h. */
-#ifndef TESTS_SOFT_SOFT_SIDE_H
-#define TESTS_SOFT_SOFT_SIDE_H
+/* Soft side of the differential test: cases run on the emulator through vmm/engine/engine.h. */
+#ifndef TESTS_EMU_EMU_SIDE_H
+#define TESTS_EMU_EMU_SIDE_H
 
 #include "tests/emu/dt.h"
 #include "tests/emu/svm.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 struct emu_side {
 	struct svm vm;
 	const uint8_t *pool;
 	uint64_t code, edge, data, ro, stack, exit; /* guest-physical */
-	struct vpmu_soft_tally tally;
+	struct vpmu_emu_tally tally;
 	/* Breakpoints that each run has, and where their traps go; or NULL. */
 	const struct dt_watch *watch;
 	struct dt_traps *traps;
 };
 
 /* What one run added to the tally in CPL3, and whether the engine kept its promises doing so. */
-struct soft_counts {
-	uint64_t ev[VPMU_SOFT_EVENTS];
+struct emu_counts {
+	uint64_t ev[VPMU_EMU_EVENTS];
 	uint64_t retired;
 	struct vpmu_lbr_regs lbr; /* branches in CPL3, of a run in one go */
 	char broken[120];	  /* empty, or the promise broken */
@@ -35,12 +35,12 @@ void emu_side_fini(struct emu_side *s);
 /*
  * emu_side_load - put the code of @n cases into their slots; none of their pages may have run.
  * emu_side_run - run one; @slices: 0 = in one go, with branch records on; else a seed of random
- * budgets and alarms. SOFT_SIDE_WARM: in one go, without branch records, and with the pages of its
+ * budgets and alarms. EMU_SIDE_WARM: in one go, without branch records, and with the pages of its
  * data in the TLB: nothing of it keeps translated code from running.
  */
-#define SOFT_SIDE_WARM UINT64_MAX
+#define EMU_SIDE_WARM UINT64_MAX
 void emu_side_load(struct emu_side *s, const struct dt_case *c, unsigned int n);
 void emu_side_run(struct emu_side *s, const struct dt_case *c, uint64_t slices, struct dt_result *r,
-		  struct soft_counts *counts);
+		  struct emu_counts *counts);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the manuals say about one decoded instruction that a comparison or a count needs. Written
- * from the SDM's instruction pages and Zydis's operand tables; shares nothing with the soft
+ * from the SDM's instruction pages and Zydis's operand tables; shares nothing with the emulator
  * machine.
  */
-#ifndef TESTS_SOFT_FACTS_H
-#define TESTS_SOFT_FACTS_H
+#ifndef TESTS_EMU_FACTS_H
+#define TESTS_EMU_FACTS_H
 
 #include <Zydis/Zydis.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Flat segments for guests of the soft machine that have no loader: unit tests and attack.c. */
-#ifndef TESTS_SOFT_FLAT_H
-#define TESTS_SOFT_FLAT_H
+/* Flat segments for guests of the emulator that have no loader: unit tests and attack.c. */
+#ifndef TESTS_EMU_FLAT_H
+#define TESTS_EMU_FLAT_H
 
 #include <linux/kvm.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * so that most memory operands hit the scratch areas; it follows which flags are undefined, so
  * that no instruction decides on one and the comparison can leave them out.
  */
-#ifndef TESTS_SOFT_GEN_H
-#define TESTS_SOFT_GEN_H
+#ifndef TESTS_EMU_GEN_H
+#define TESTS_EMU_GEN_H
 
 #include "tests/emu/dt.h"
 #include "tests/emu/facts.h"

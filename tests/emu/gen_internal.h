@@ -3,8 +3,8 @@
  * Between the generator's files: gen.c places instructions and follows state, gen_ops.c and
  * gen_mem.c choose and encode them, gen_flow.c and gen_special.c compose them.
  */
-#ifndef TESTS_SOFT_GEN_INTERNAL_H
-#define TESTS_SOFT_GEN_INTERNAL_H
+#ifndef TESTS_EMU_GEN_INTERNAL_H
+#define TESTS_EMU_GEN_INTERNAL_H
 
 #include "tests/emu/gen.h"
 

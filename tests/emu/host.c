@@ -76,27 +76,27 @@ out:
 	return rc;
 }
 
-/* The instruction at which @nat and @soft ended in a page fault. */
+/* The instruction at which @nat and @emulator ended in a page fault. */
 static bool faulting(const struct dt_seq *q, const struct dt_result *nat,
-		     const struct dt_result *soft, struct insn *in)
+		     const struct dt_result *emulator, struct insn *in)
 {
 	uint64_t off = nat->rip - q->c.slot;
 
-	return nat->vector == 14 && soft->vector == 14 && nat->rip == soft->rip && off < DT_SLOT &&
-	       insn_decode(q->c.code + off, DT_SLOT - off, in);
+	return nat->vector == 14 && emulator->vector == 14 && nat->rip == emulator->rip &&
+	       off < DT_SLOT && insn_decode(q->c.code + off, DT_SLOT - off, in);
 }
 
 bool host_upper_fault(const struct dt_seq *q, const struct dt_result *nat,
-		      const struct dt_result *soft)
+		      const struct dt_result *emulator)
 {
-	uint64_t apart = nat->cr2 - soft->cr2;
+	uint64_t apart = nat->cr2 - emulator->cr2;
 	struct insn in;
 
-	if (!faulting(q, nat, soft, &in) || in.i.mnemonic != ZYDIS_MNEMONIC_MASKMOVDQU)
+	if (!faulting(q, nat, emulator, &in) || in.i.mnemonic != ZYDIS_MNEMONIC_MASKMOVDQU)
 		return false;
 	/* The first bad byte is the operand's first, or the first of its second page. The first
 	 * bad one of the upper half is then the first of that half. */
-	return apart == 8 || (!(soft->cr2 & 0xfff) && apart - 1 < 8);
+	return apart == 8 || (!(emulator->cr2 & 0xfff) && apart - 1 < 8);
 }
 
 /* What FSTP m80, or FBSTP, stores with the registers in @fx, whatever they mask. */
@@ -122,17 +122,17 @@ static void store10(const uint8_t *fx, bool bcd, uint8_t out[10])
 }
 
 void host_x87_part(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, uint64_t base, const uint8_t *nat_mem,
+		   const struct dt_result *emulator, uint64_t base, const uint8_t *nat_mem,
 		   uint8_t *mem, size_t n)
 {
 	uint8_t value[10];
 	struct insn in;
 
-	if (!faulting(q, nat, soft, &in) || nat->cr2 != soft->cr2 || nat->cr2 & 0xfff ||
+	if (!faulting(q, nat, emulator, &in) || nat->cr2 != emulator->cr2 || nat->cr2 & 0xfff ||
 	    (in.i.mnemonic != ZYDIS_MNEMONIC_FSTP && in.i.mnemonic != ZYDIS_MNEMONIC_FBSTP) ||
 	    in.op[0].type != ZYDIS_OPERAND_TYPE_MEMORY || in.op[0].size != 80)
 		return;
-	store10(soft->fx, in.i.mnemonic == ZYDIS_MNEMONIC_FBSTP, value);
+	store10(emulator->fx, in.i.mnemonic == ZYDIS_MNEMONIC_FBSTP, value);
 	/* The operand begins 8 or 9 bytes before the page that cannot be written. */
 	for (unsigned int k = 8; k < 10; k++) {
 		uint64_t at = nat->cr2 - k - base;

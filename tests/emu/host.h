@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What CPUs of one vendor do differently, and the soft machine in one way only. The tests ask the
+ * What CPUs of one vendor do differently, and the emulator in one way only. The tests ask the
  * CPU that they run on, because its family and model do not say it.
  */
-#ifndef TESTS_SOFT_HOST_H
-#define TESTS_SOFT_HOST_H
+#ifndef TESTS_EMU_HOST_H
+#define TESTS_EMU_HOST_H
 
 #include "tests/emu/gen.h"
 
@@ -21,16 +21,16 @@ void host_case(struct dt_case *c, uint64_t seed, const uint8_t *code, size_t len
 /* host_probe - measure them with the helper @path, and print them in one line. 0, or -1. */
 int host_probe(const char *path, struct host_facts *h);
 
-/* host_upper_fault - whether the addresses of the page faults @nat and @soft, of one instruction,
- * are those of .upper_first and its opposite. Error codes are not looked at. */
+/* host_upper_fault - whether the addresses of the page faults @nat and @emulator, of one
+ * instruction, are those of .upper_first and its opposite. Error codes are not looked at. */
 bool host_upper_fault(const struct dt_seq *q, const struct dt_result *nat,
-		      const struct dt_result *soft);
+		      const struct dt_result *emulator);
 
 /* host_x87_part - if @nat is a page fault of an FSTP or FBSTP that has stored the first 8 bytes of
- * its operand, all of them in the @n bytes at @base: store them in @mem, which has what @soft has
- * there. @nat_mem: what @nat has there. */
+ * its operand, all of them in the @n bytes at @base: store them in @mem, which has what @emulator
+ * has there. @nat_mem: what @nat has there. */
 void host_x87_part(const struct dt_seq *q, const struct dt_result *nat,
-		   const struct dt_result *soft, uint64_t base, const uint8_t *nat_mem,
+		   const struct dt_result *emulator, uint64_t base, const uint8_t *nat_mem,
 		   uint8_t *mem, size_t n);
 
 #endif

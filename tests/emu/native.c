@@ -170,7 +170,7 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 	dt_frame[2] = c->rflags | (step ? DT_TF : 0);
 	dt_frame[3] = c->regs[DT_RSP];
 	dt_frame[4] = DT_USER_SS;
-	/* What an earlier case may have loaded; null, as the soft side begins. */
+	/* What an earlier case may have loaded; null, as the emulator side begins. */
 	__asm__ volatile("mov %0, %%ds\n\tmov %0, %%es" : : "r"(0));
 	wrgsbase(DT_GS_BASE);
 	in_guest = true;
@@ -191,8 +191,8 @@ static void run_case(const struct dt_case *c, const uint8_t *pool, struct dt_res
 }
 
 /*
- * All slots of a batch, as the soft side has them: a stray access may see a neighbour's. Where the
- * soft side begins with a new machine, memory is new here too.
+ * All slots of a batch, as the emulator side has them: a stray access may see a neighbour's. Where
+ * the emulator side begins with a new machine, memory is new here too.
  */
 static void load_slots(const struct dt_case *c, uint32_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Native side of the differential test: the helper process (native.c) and the memory shared. */
-#ifndef TESTS_SOFT_NATIVE_SIDE_H
-#define TESTS_SOFT_NATIVE_SIDE_H
+#ifndef TESTS_EMU_NATIVE_SIDE_H
+#define TESTS_EMU_NATIVE_SIDE_H
 
 #include <sys/types.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A bare soft-machine VM for tests, see svm.h. Descriptor and page table formats: SDM vol. 3,
+ * A bare emulator VM for tests, see svm.h. Descriptor and page table formats: SDM vol. 3,
  * 3.4.5 (segments), 8.2.3 (64-bit TSS descriptor), 8.7 (64-bit TSS), 6.14.1 (64-bit IDT), 4.5.
  */
 #include <errno.h>
@@ -152,18 +152,18 @@ int svm_create(struct svm *s, size_t ram_bytes, unsigned int nr_vcpus, char *why
 	rc = svm_map(s, SVM_KERNEL, 0, SVM_CPU + SVM_MAX_VCPUS * PAGE, SVM_W);
 	if (rc)
 		return rc;
-	rc = vmm_soft_ops.open(&s->e, why, why_len);
+	rc = vmm_emu_ops.open(&s->e, why, why_len);
 	if (rc)
 		return rc;
-	rc = vmm_soft_ops.vm_create(
+	rc = vmm_emu_ops.vm_create(
 		s->e, &(struct vmm_ram){.base = s->ram, .nr = 1, .slot[0].bytes = ram_bytes},
 		&s->vm);
 	if (!rc)
-		rc = vmm_soft_ops.vm_trap_msrs(s->vm, no_msrs);
+		rc = vmm_emu_ops.vm_trap_msrs(s->vm, no_msrs);
 	for (unsigned int i = 0; !rc && i < nr_vcpus; i++)
-		rc = vmm_soft_ops.vcpu_create(s->vm, i, &s->vcpu[i]);
+		rc = vmm_emu_ops.vcpu_create(s->vm, i, &s->vcpu[i]);
 	if (rc)
-		snprintf(why, why_len, "soft engine: %s", strerror(-rc));
+		snprintf(why, why_len, "emulator engine: %s", strerror(-rc));
 	return rc;
 }
 
@@ -171,11 +171,11 @@ void svm_destroy(struct svm *s)
 {
 	for (unsigned int i = 0; i < s->nr_vcpus; i++)
 		if (s->vcpu[i])
-			vmm_soft_ops.vcpu_destroy(s->vcpu[i]);
+			vmm_emu_ops.vcpu_destroy(s->vcpu[i]);
 	if (s->vm)
-		vmm_soft_ops.vm_destroy(s->vm);
+		vmm_emu_ops.vm_destroy(s->vm);
 	if (s->e)
-		vmm_soft_ops.close(s->e);
+		vmm_emu_ops.close(s->e);
 	if (s->ram)
 		munmap(s->ram - GUARD, s->ram_bytes + 2 * GUARD);
 	memset(s, 0, sizeof(*s));
@@ -210,7 +210,7 @@ int svm_user(struct svm *s, unsigned int i, const struct kvm_regs *regs, uint64_
 {
 	const struct kvm_segment null = {.unusable = 1};
 	struct kvm_sregs sr;
-	int rc = vmm_soft_ops.get_sregs(s->vcpu[i], &sr);
+	int rc = vmm_emu_ops.get_sregs(s->vcpu[i], &sr);
 
 	if (rc)
 		return rc;
@@ -233,8 +233,8 @@ int svm_user(struct svm *s, unsigned int i, const struct kvm_regs *regs, uint64_
 	sr.cr3 = SVM_CR3;
 	sr.cr4 = 0x10620; /* PAE OSFXSR OSXMMEXCPT FSGSBASE */
 	sr.efer = 0xd01;  /* NXE LMA LME SCE */
-	rc = vmm_soft_ops.set_sregs(s->vcpu[i], &sr);
-	return rc ? rc : vmm_soft_ops.set_regs(s->vcpu[i], regs);
+	rc = vmm_emu_ops.set_sregs(s->vcpu[i], &sr);
+	return rc ? rc : vmm_emu_ops.set_regs(s->vcpu[i], regs);
 }
 
 int svm_stopped(struct svm *s, unsigned int i, enum vmm_exit exit, struct svm_stop *stop)
@@ -244,10 +244,10 @@ int svm_stopped(struct svm *s, unsigned int i, enum vmm_exit exit, struct svm_st
 	const uint64_t handlers = SVM_KERNEL + SVM_HANDLERS;
 	struct kvm_sregs sr;
 	uint64_t frame;
-	int rc = vmm_soft_ops.get_regs(s->vcpu[i], &stop->regs);
+	int rc = vmm_emu_ops.get_regs(s->vcpu[i], &stop->regs);
 
 	if (!rc)
-		rc = vmm_soft_ops.get_sregs(s->vcpu[i], &sr);
+		rc = vmm_emu_ops.get_sregs(s->vcpu[i], &sr);
 	if (rc)
 		return rc;
 	stop->vector = -1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A bare soft-machine VM for tests: user code in CPL3 at addresses of the test's choice, and a
+ * A bare emulator VM for tests: user code in CPL3 at addresses of the test's choice, and a
  * kernel that is nothing but 32 exception handlers which halt. Where it halted tells what
  * happened; there is no other way out, so a test sees every fault.
  *
  * Uses vmm/engine/engine.h only.
  */
-#ifndef TESTS_SOFT_SVM_H
-#define TESTS_SOFT_SVM_H
+#ifndef TESTS_EMU_SVM_H
+#define TESTS_EMU_SVM_H
 
 #include "vmm/engine/engine.h"
 

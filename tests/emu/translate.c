@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The switch of all tests of the soft machine: VPMU_TEST_TRANSLATE is "off" (the interpreter
+ * The switch of all tests of the emulator: VPMU_TEST_TRANSLATE is "off" (the interpreter
  * alone), "hot" (as in production, the default) or "all" (a block is translated before it first
  * executes). It is read before main().
  */
@@ -17,9 +17,9 @@ static __attribute__((constructor)) void choose(void)
 	if (!s)
 		return;
 	if (!strcmp(s, "off"))
-		soft_jit_set(SOFT_JIT_OFF);
+		emu_jit_set(EMU_JIT_OFF);
 	else if (!strcmp(s, "all"))
-		soft_jit_set(SOFT_JIT_ALL);
+		emu_jit_set(EMU_JIT_ALL);
 	else if (strcmp(s, "hot")) {
 		fprintf(stderr, "VPMU_TEST_TRANSLATE: \"%s\", accepted: off, hot, all\n", s);
 		exit(2);

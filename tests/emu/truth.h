@@ -4,8 +4,8 @@
  * decoded as it goes by. What a PMU that counts exactly would say; slow (tens of microseconds per
  * instruction), so for short runs.
  */
-#ifndef TESTS_SOFT_TRUTH_H
-#define TESTS_SOFT_TRUTH_H
+#ifndef TESTS_EMU_TRUTH_H
+#define TESTS_EMU_TRUTH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Branch records of the soft machine against those of a native, single-stepped run. */
+/* Branch records of the emulator against those of a native, single-stepped run. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static bool records_right(const struct run *r, uint64_t insns, bool stack,
 /* In random slices on two pCPUs, the records moving along; looked at after each slice. */
 static int follow(const struct run *r, struct svm *s, bool stack, uint64_t *rng)
 {
-	struct vpmu_soft_tally tally[NR_PCPUS] = {0};
+	struct vpmu_emu_tally tally[NR_PCPUS] = {0};
 	struct vpmu_lbr_regs regs = {
 		.ctl = VPMU_LBR_EN | VPMU_LBR_USR |
 		       (stack ? VPMU_LBR_CALL_STACK | VPMU_LBR_CALLS : VPMU_LBR_TYPES),
@@ -76,13 +76,13 @@ static int follow(const struct run *r, struct svm *s, bool stack, uint64_t *rng)
 		int rc;
 
 		tally[p].lbr = regs;
-		tally[p].lbr.cycles = vpmu_soft_clock(&tally[p]) - regs.cycles;
+		tally[p].lbr.cycles = vpmu_emu_clock(&tally[p]) - regs.cycles;
 		rc = slice(s, 0, &a, &tally[p], p, 1 + dt_below(rng, most));
 		if (rc)
 			return rc;
 		regs = tally[p].lbr;
-		regs.cycles = vpmu_soft_clock(&tally[p]) - regs.cycles;
-		if (!records_right(r, a.ev[VPMU_SOFT_INSTRUCTIONS], stack, &regs))
+		regs.cycles = vpmu_emu_clock(&tally[p]) - regs.cycles;
+		if (!records_right(r, a.ev[VPMU_EMU_INSTRUCTIONS], stack, &regs))
 			return -ERANGE;
 	}
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Code under test of truth_test.c besides the known workloads; called like them. */
-#ifndef TESTS_SOFT_TRUTH_CODE_H
-#define TESTS_SOFT_TRUTH_CODE_H
+#ifndef TESTS_EMU_TRUTH_CODE_H
+#define TESTS_EMU_TRUTH_CODE_H
 
 #include "guest-tools/workloads.h"
 

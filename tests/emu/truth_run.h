@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of soft-truth share: native runs, the same code in a VM, slices of it. */
-#ifndef TESTS_SOFT_TRUTH_RUN_H
-#define TESTS_SOFT_TRUTH_RUN_H
+/* What the files of emu-truth share: native runs, the same code in a VM, slices of it. */
+#ifndef TESTS_EMU_TRUTH_RUN_H
+#define TESTS_EMU_TRUTH_RUN_H
 
 #include "guest-tools/workloads.h"
 #include "tests/emu/svm.h"
 #include "tests/emu/truth.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define NR_PCPUS  2u
 #define EXIT_VA	  0x13370000u
@@ -23,7 +23,7 @@ struct run {
 
 struct account {
 	const struct run *r;
-	uint64_t ev[VPMU_SOFT_EVENTS]; /* CPL3 */
+	uint64_t ev[VPMU_EMU_EVENTS]; /* CPL3 */
 	unsigned int slices, moves;
 	int on; /* pCPU of the last slice */
 	bool done;
@@ -34,7 +34,7 @@ struct account {
 int map_machine(struct svm *s);
 int start_vcpu(struct svm *s, unsigned int i, const struct run *r, bool shared);
 /* slice - one of vCPU @i on @tally; what was added there is the vCPU's. Returns 0, or -errno. */
-int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_soft_tally *tally, int pcpu,
+int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
 	  uint64_t budget);
 /* result - one line of the test's output. */
 void result(bool ok, const char *fmt, const char *name);

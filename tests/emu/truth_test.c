@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The soft machine counts what the CPU retires: every known workload is single-stepped natively
- * and run by the soft machine from the very same bytes at the very same addresses. Then on 100
+ * The emulator counts what the CPU retires: every known workload is single-stepped natively
+ * and run by the emulator from the very same bytes at the very same addresses. Then on 100
  * vCPUs that are chopped into random slices and moved between two pCPUs' tallies, by one thread and
  * by two: what each vCPU was charged must still be the truth, to the count, and what they did to
  * shared memory under LOCK must all be there. And the branch records, looked at between slices, are
@@ -203,13 +203,13 @@ static bool right(struct svm *s, unsigned int i, const struct account *a, bool o
 	struct svm_stop stop;
 	const struct {
 		const char *name;
-		uint64_t truth, soft;
+		uint64_t truth, emulator;
 	} c[] = {
-		{"instructions", t->insns, a->ev[VPMU_SOFT_INSTRUCTIONS]},
-		{"branches", t->branches, a->ev[VPMU_SOFT_BRANCHES]},
-		{"taken branches", t->taken, a->ev[VPMU_SOFT_BRANCHES_TAKEN]},
-		{"loads", t->loads, a->ev[VPMU_SOFT_LOADS]},
-		{"stores", t->stores, a->ev[VPMU_SOFT_STORES]},
+		{"instructions", t->insns, a->ev[VPMU_EMU_INSTRUCTIONS]},
+		{"branches", t->branches, a->ev[VPMU_EMU_BRANCHES]},
+		{"taken branches", t->taken, a->ev[VPMU_EMU_BRANCHES_TAKEN]},
+		{"loads", t->loads, a->ev[VPMU_EMU_LOADS]},
+		{"stores", t->stores, a->ev[VPMU_EMU_STORES]},
 	};
 	bool ok = true;
 
@@ -231,27 +231,27 @@ static bool right(struct svm *s, unsigned int i, const struct account *a, bool o
 		ok = false;
 	}
 	for (size_t k = 0; k < sizeof(c) / sizeof(c[0]); k++)
-		if (c[k].truth != c[k].soft) {
+		if (c[k].truth != c[k].emulator) {
 			printf("# vcpu %u, %s: %s %" PRIu64 ", truth %" PRIu64 "\n", i, a->r->name,
-			       c[k].name, c[k].soft, c[k].truth);
+			       c[k].name, c[k].emulator, c[k].truth);
 			ok = false;
 		}
 	return ok;
 }
 
-int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_soft_tally *tally, int pcpu,
+int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_emu_tally *tally, int pcpu,
 	  uint64_t budget)
 {
-	struct vpmu_soft_tally before = *tally;
+	struct vpmu_emu_tally before = *tally;
 	struct vmm_run run = {.budget = budget};
 	int rc;
 
-	vmm_soft_ops.set_tally(s->vcpu[i], tally);
-	rc = vmm_soft_ops.run(s->vcpu[i], &run);
+	vmm_emu_ops.set_tally(s->vcpu[i], tally);
+	rc = vmm_emu_ops.run(s->vcpu[i], &run);
 	if (rc)
 		return rc;
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
-		a->ev[e] += tally->ev[VPMU_SOFT_USR][e] - before.ev[VPMU_SOFT_USR][e];
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+		a->ev[e] += tally->ev[VPMU_EMU_USR][e] - before.ev[VPMU_EMU_USR][e];
 	a->slices++;
 	a->moves += a->on != pcpu;
 	a->on = pcpu;
@@ -268,7 +268,7 @@ int slice(struct svm *s, unsigned int i, struct account *a, struct vpmu_soft_tal
 static void test_alone(void)
 {
 	for (unsigned int k = 0; k < nr_runs; k++) {
-		struct vpmu_soft_tally tally = {0};
+		struct vpmu_emu_tally tally = {0};
 		struct account a = {.r = &runs[k]};
 		struct svm s = {0};
 		char why[200];
@@ -286,8 +286,8 @@ static void test_alone(void)
 			while (!rc && !a.done && a.slices < 1000);
 		if (rc)
 			printf("# %s: %s\n", a.r->name, strerror(-rc));
-		result(!rc && right(&s, 0, &a, true), "%s: soft counts are the single-stepped ones",
-		       a.r->name);
+		result(!rc && right(&s, 0, &a, true),
+		       "%s: emulator counts are the single-stepped ones", a.r->name);
 		svm_destroy(&s);
 	}
 }
@@ -295,7 +295,7 @@ static void test_alone(void)
 struct schedule {
 	struct svm s;
 	struct account acc[NR_VCPUS];
-	struct vpmu_soft_tally tally[NR_PCPUS];
+	struct vpmu_emu_tally tally[NR_PCPUS];
 	pthread_mutex_t lock; /* what follows */
 	bool busy[NR_VCPUS];
 	unsigned int left;
@@ -394,11 +394,11 @@ static bool conserved(const struct schedule *sc)
 {
 	bool ok = true;
 
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++) {
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++) {
 		uint64_t pcpus = 0, vcpus = 0;
 
 		for (unsigned int p = 0; p < NR_PCPUS; p++)
-			pcpus += sc->tally[p].ev[VPMU_SOFT_USR][e];
+			pcpus += sc->tally[p].ev[VPMU_EMU_USR][e];
 		for (unsigned int i = 0; i < NR_VCPUS; i++)
 			vcpus += sc->acc[i].ev[e];
 		if (pcpus != vcpus) {

@@ -8,7 +8,7 @@
 #include "tests/emu/svm.h"
 #include "tests/emu/vendor.h"
 
-/* CPUs on which all of difftest was run and agreed with the soft machine. */
+/* CPUs on which all of difftest was run and agreed with the emulator. */
 static const struct {
 	enum vendor vendor;
 	unsigned int family, model_first, model_last;

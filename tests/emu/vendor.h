@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * CPU vendors in the tests of the soft machine: which one made the host's CPU, how a soft machine
+ * CPU vendors in the tests of the emulator: which one made the host's CPU, how an emulator
  * is told to be one of theirs, and the table of everything in which Intel's and AMD's CPUs are
- * known to differ, as far as the soft machine executes it.
+ * known to differ, as far as the emulator executes it.
  */
-#ifndef TESTS_SOFT_VENDOR_H
-#define TESTS_SOFT_VENDOR_H
+#ifndef TESTS_EMU_VENDOR_H
+#define TESTS_EMU_VENDOR_H
 
 #include <linux/kvm.h>
 
@@ -15,7 +15,7 @@ enum vendor { VENDOR_AMD, VENDOR_INTEL, NR_VENDORS };
 
 struct vendor_host {
 	enum vendor vendor; /* AMD also stands for makers that are neither */
-	bool listed;	    /* a CPU that all of difftest agreed with the soft machine on */
+	bool listed;	    /* a CPU that all of difftest agreed with the emulator on */
 	char text[64];	    /* vendor, family and model */
 };
 
@@ -60,7 +60,7 @@ struct vendor_diff {
 	const char *what;		/* the difference in words */
 	const char *source[NR_VENDORS]; /* where the expectation comes from */
 	bool kernel;			/* runs in CPL 0, others in CPL 3 */
-	uint8_t soft_only;		/* 1 << enum vendor: not run on that vendor's CPUs */
+	uint8_t emu_only;		/* 1 << enum vendor: not run on that vendor's CPUs */
 	bool pushes;			/* changes the stack: it is not compared */
 	uint8_t len;
 	uint8_t code[56];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The differences between Intel's and AMD's CPUs that the soft machine models: one row each, with
+ * The differences between Intel's and AMD's CPUs that the emulator models: one row each, with
  * both results written down by hand and the source of each. vendor_test.c runs every row as both
  * vendors, and on the host's CPU if it is one of those that vendor.c lists.
  *
- * "measured" with a model: on that CPU, by this table. "difftest on family 19h": the soft machine
- * was written against such a CPU, and 100,000 sequences of soft-difftest, which reach this case,
+ * "measured" with a model: on that CPU, by this table. "difftest on family 19h": the emulator
+ * was written against such a CPU, and 100,000 sequences of emu-difftest, which reach this case,
  * agreed with it.
  */
 #include "tests/emu/svm.h"
@@ -32,7 +32,7 @@
 #define FLAGS(bits)    .rflags = 2 | DT_IF | (bits)
 #define AFTER(...)     .nr = NR_REGS(__VA_ARGS__), .reg = {__VA_ARGS__}
 
-#define NOT_ON_AMD (1u << VENDOR_AMD) /* .soft_only */
+#define NOT_ON_AMD (1u << VENDOR_AMD) /* .emu_only */
 
 #define MEASURED     "measured on Intel family 6 model A7H"
 #define DIFFTEST     "difftest on AMD family 19h"
@@ -162,7 +162,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0xa7),
 		BEFORE({DT_RSI, UNMAP}, {DT_RDI, 2 * UNMAP}),
 		.result = {{PF(4, UNMAP)}, {PF(4, 2 * UNMAP)}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "cmps-fault-and-not-canonical",
@@ -171,7 +171,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0xf3, 0xa6),
 		BEFORE({DT_RCX, 2}, {DT_RSI, NOWHERE}, {DT_RDI, UNMAP}),
 		.result = {{GP}, {PF(4, UNMAP)}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "iretq-no-frame",
@@ -181,7 +181,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0x48, 0xcf),
 		BEFORE({DT_RSP, UNMAP}),
 		.result = {{PF(4, UNMAP)}, {PF(4, UNMAP + 16)}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "iretq-half-a-frame",
@@ -192,7 +192,7 @@ const struct vendor_diff vendor_diffs[] = {
 		BEFORE({DT_RBX, STACK_END}),
 		.result = {{PF(4, STACK_END), .rip = 7, AFTER({DT_RSP, STACK_END - 24})},
 			   {GP, .error = 0x10, .rip = 7, AFTER({DT_RSP, STACK_END - 24})}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 		.pushes = true,
 	},
 	{
@@ -202,7 +202,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0x48, 0xcb),
 		BEFORE({DT_RSP, UNMAP}),
 		.result = {{PF(4, UNMAP)}, {PF(4, UNMAP + 8)}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	/* ---- near branches ---- */
 	{
@@ -221,7 +221,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0xff, 0xd0),
 		BEFORE({DT_RAX, NOWHERE}, {DT_RSP, DT_RO + 8}),
 		.result = {{GP}, {PF(7, DT_RO)}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "jmp-operand-size",
@@ -231,7 +231,7 @@ const struct vendor_diff vendor_diffs[] = {
 		.source = {"APM vol. 3, JMP (Near)", "SDM vol. 2, JMP; " MEASURED},
 		CODE(0x66, 0xe9, 1, 0, 0, 0, 0xf4),
 		.result = {{REFUSED}, {END}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "ret-operand-size",
@@ -241,7 +241,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0x50, 0x66, 0xc3, 0xf4),
 		BEFORE({DT_RAX, DT_CODE + DT_SLOT_PAD + 4}),
 		.result = {{REFUSED}, {END, .below = 4}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	/* ---- decoding ---- */
 	{
@@ -260,7 +260,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0x66, 0x63, 0x03, 0x31, 0xc0),
 		BEFORE({DT_RBX, DT_RO + 0xffe}),
 		.result = {{PF(4, DT_RO + 0x1000)}, {END, AFTER({DT_RAX, 0})}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "prefetchw-register",
@@ -269,7 +269,7 @@ const struct vendor_diff vendor_diffs[] = {
 			   "SDM vol. 2, table A-3 (reserved NOP); " MEASURED},
 		CODE(0x0f, 0x0d, 0xc8),
 		.result = {{UD}, {END}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	/* ---- system ---- */
 	{
@@ -282,7 +282,7 @@ const struct vendor_diff vendor_diffs[] = {
 		CODE(0x31, 0xc0, 0x8e, 0xe0, 0xf3, 0x48, 0x0f, 0xae, 0xc0),
 		BEFORE({DT_RAX, 1}),
 		.result = {{END, AFTER({DT_RAX, DT_FS_BASE})}, {END, AFTER({DT_RAX, 0})}},
-		.soft_only = NOT_ON_AMD,
+		.emu_only = NOT_ON_AMD,
 	},
 	{
 		.name = "cpuid-beyond",
@@ -296,7 +296,7 @@ const struct vendor_diff vendor_diffs[] = {
 		.result = {{END, AFTER({DT_RAX, 0}, {DT_RBX, 0}, {DT_RCX, 0}, {DT_RDX, 0})},
 			   {END, AFTER({DT_RAX, 0}, {DT_RBX, 0x756e6547}, {DT_RCX, 0x6c65746e},
 				       {DT_RDX, 0x49656e69})}},
-		.soft_only = NOT_ON_AMD | 1u << VENDOR_INTEL,
+		.emu_only = NOT_ON_AMD | 1u << VENDOR_INTEL,
 	},
 	{
 		.name = "tsc-aux-high",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Every row of vendor_table.c on the soft machine as each vendor, whatever CPU this runs on; and on
+ * Every row of vendor_table.c on the emulator as each vendor, whatever CPU this runs on; and on
  * that CPU itself if it is one of those that vendor.c lists. So neither vendor's half of the table
  * can become wrong unnoticed where only the other's CPUs are.
  */
@@ -27,7 +27,7 @@ static void report(bool ok, const struct vendor_diff *d, const char *who, const 
 /* The row's code in CPL 0. */
 static int run_kernel(struct emu_side *s, const struct dt_case *c, struct dt_result *r)
 {
-	const struct vmm_engine_ops *o = &vmm_soft_ops;
+	const struct vmm_engine_ops *o = &vmm_emu_ops;
 	struct vmm_engine_vcpu *v = s->vm.vcpu[0];
 	const uint64_t *x = c->regs;
 	struct kvm_regs k = {.rip = c->rip, .rflags = c->rflags};
@@ -69,10 +69,10 @@ static int run_kernel(struct emu_side *s, const struct dt_case *c, struct dt_res
 	return 0;
 }
 
-static bool on_soft(const struct vendor_diff *d, enum vendor v, char *why, size_t why_len)
+static bool on_emu(const struct vendor_diff *d, enum vendor v, char *why, size_t why_len)
 {
 	struct kvm_cpuid_entry2 leaf0;
-	struct soft_counts counts;
+	struct emu_counts counts;
 	struct emu_side s = {0};
 	struct dt_case c;
 	bool ok = false;
@@ -96,7 +96,7 @@ out:
 
 static int start_native(struct native_side *n)
 {
-	static const char helper[] = "soft-difftest-native";
+	static const char helper[] = "emu-difftest-native";
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - sizeof(helper));
 	char *name;
@@ -125,7 +125,7 @@ static void on_native(enum vendor v)
 		struct dt_case *c = &n.shm->buf[0].c[0];
 		bool ok;
 
-		if (d->kernel || d->soft_only & 1u << v)
+		if (d->kernel || d->emu_only & 1u << v)
 			continue;
 		vendor_case(d, c);
 		n.shm->buf[0].n = 1;
@@ -144,7 +144,7 @@ int main(void)
 	for (unsigned int i = 0; i < nr_vendor_diffs; i++)
 		for (int v = 0; v < NR_VENDORS; v++) {
 			const struct vendor_diff *d = &vendor_diffs[i];
-			bool ok = on_soft(d, (enum vendor)v, why, sizeof(why));
+			bool ok = on_emu(d, (enum vendor)v, why, sizeof(why));
 
 			report(ok, d, vendor_name((enum vendor)v), why);
 		}

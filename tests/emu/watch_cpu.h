@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The helper of the differential test under ptrace: its cases run on the CPU with breakpoints. */
-#ifndef TESTS_SOFT_WATCH_CPU_H
-#define TESTS_SOFT_WATCH_CPU_H
+#ifndef TESTS_EMU_WATCH_CPU_H
+#define TESTS_EMU_WATCH_CPU_H
 
 #include "tests/emu/dt.h"
 #include "tests/emu/native_side.h"

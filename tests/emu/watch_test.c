@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hardware breakpoints of the soft machine against the CPU that this runs on: the random sequences
+ * Hardware breakpoints of the emulator against the CPU that this runs on: the random sequences
  * of the differential test run on both with the same random breakpoints for instructions, stores
  * and accesses. Each #DB must come at the same place with the same bits of DR6, and a sequence must
  * end as it does without breakpoints, with the same counts, also in random slices.
@@ -10,10 +10,10 @@
  *
  * One difference is known. Some SSE instructions have a memory operand of 16 bytes, but need only
  * one half of it: the lower one as the count of a shift or for UNPCKLPD, the upper one for
- * UNPCKHPD. AMD's family 19H compares that half with breakpoints, and the soft machine all of it.
+ * UNPCKHPD. AMD's family 19H compares that half with breakpoints, and the emulator all of it.
  * So these instructions are not generated.
  *
- *   soft-watch [--seed N] [--count N]
+ *   emu-watch [--seed N] [--count N]
  */
 #include <cpuid.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ static bool traps_equal(const struct dt_traps *a, const struct dt_traps *b, char
 
 		if (x->rip != y->rip || x->dr6 != y->dr6) {
 			snprintf(why, len,
-				 "trap %u: CPU rip 0x%" PRIx64 " DR6 %x, soft rip 0x%" PRIx64
+				 "trap %u: CPU rip 0x%" PRIx64 " DR6 %x, emulator rip 0x%" PRIx64
 				 " DR6 %x (%u and %u traps)",
 				 i, x->rip, x->dr6, y->rip, y->dr6, a->n, b->n);
 			return false;
@@ -124,7 +124,7 @@ static uint32_t of_code(const struct dt_watch *w, uint32_t dr6)
 	return dr6;
 }
 
-/* Make of @t, the soft machine's, what a CPU reports that reports them together. */
+/* Make of @t, the emulator's, what a CPU reports that reports them together. */
 static void join(const struct dt_watch *w, struct dt_traps *t)
 {
 	uint32_t n = 0;
@@ -143,10 +143,10 @@ static void join(const struct dt_watch *w, struct dt_traps *t)
 	t->n = n;
 }
 
-static bool counts_equal(const struct soft_counts *a, const struct soft_counts *b, char *why,
+static bool counts_equal(const struct emu_counts *a, const struct emu_counts *b, char *why,
 			 size_t len)
 {
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
 		if (a->ev[e] != b->ev[e]) {
 			snprintf(why, len, "event %d: %" PRIu64 ", with breakpoints %" PRIu64, e,
 				 a->ev[e], b->ev[e]);
@@ -155,9 +155,9 @@ static bool counts_equal(const struct soft_counts *a, const struct soft_counts *
 	return true;
 }
 
-static void run_soft(struct emu_side *s, const struct dt_case *c, const struct dt_watch *w,
-		     struct dt_traps *t, uint64_t slices, struct dt_result *r,
-		     struct soft_counts *counts)
+static void run_emu(struct emu_side *s, const struct dt_case *c, const struct dt_watch *w,
+		    struct dt_traps *t, uint64_t slices, struct dt_result *r,
+		    struct emu_counts *counts)
 {
 	s->watch = w;
 	s->traps = t;
@@ -168,8 +168,8 @@ static void run_soft(struct emu_side *s, const struct dt_case *c, const struct d
 static int check(uint64_t seed)
 {
 	static struct dt_result r_plain, r_watched, r_sliced;
-	static struct dt_traps cpu, soft, soft_sliced;
-	struct soft_counts c_plain, c_watched, c_sliced;
+	static struct dt_traps cpu, emulator, emu_sliced;
+	struct emu_counts c_plain, c_watched, c_sliced;
 	const struct dt_result *nat = &native.shm->buf[0].r[0];
 	struct dt_watch w;
 	struct dt_seq q;
@@ -182,14 +182,14 @@ static int check(uint64_t seed)
 		st.skipped++;
 		return 0;
 	}
-	run_soft(&plain, &q.c, NULL, NULL, 0, &r_plain, &c_plain);
+	run_emu(&plain, &q.c, NULL, NULL, 0, &r_plain, &c_plain);
 	if (r_plain.vector == DT_HANG || r_plain.vector == DT_OTHER) {
 		st.skipped++;
 		return 0;
 	}
 	choose(&q, &r_plain, &w);
-	run_soft(&watched, &q.c, &w, &soft, 0, &r_watched, &c_watched);
-	run_soft(&sliced, &q.c, &w, &soft_sliced, seed | 1, &r_sliced, &c_sliced);
+	run_emu(&watched, &q.c, &w, &emulator, 0, &r_watched, &c_watched);
+	run_emu(&sliced, &q.c, &w, &emu_sliced, seed | 1, &r_sliced, &c_sliced);
 	native.shm->buf[0].n = 1;
 	native.shm->buf[0].c[0] = q.c;
 	if (watch_run(&native, &w, &cpu))
@@ -203,14 +203,14 @@ static int check(uint64_t seed)
 		if (watch_run(&native, &nothing, &none))
 			return -1;
 		if (!results_equal(&q, nat, &r_plain, how, &facts, why, sizeof(why))) {
-			st.differs++; /* soft-difftest finds out why */
+			st.differs++; /* emu-difftest finds out why */
 			return 0;
 		}
 		st.disturbed++;
 	}
 	if (together) {
-		join(&w, &soft);
-		join(&w, &soft_sliced);
+		join(&w, &emulator);
+		join(&w, &emu_sliced);
 	}
 	for (uint32_t i = 0; i < cpu.n; i++) {
 		bool code = false, data = false;
@@ -225,8 +225,8 @@ static int check(uint64_t seed)
 	    results_equal(&q, &r_plain, &r_sliced, COMPARE_UNDEFINED, NULL, why, sizeof(why)) &&
 	    counts_equal(&c_plain, &c_watched, why, sizeof(why)) &&
 	    counts_equal(&c_plain, &c_sliced, why, sizeof(why)) &&
-	    traps_equal(&cpu, &soft, why, sizeof(why)) &&
-	    traps_equal(&cpu, &soft_sliced, why, sizeof(why)))
+	    traps_equal(&cpu, &emulator, why, sizeof(why)) &&
+	    traps_equal(&cpu, &emu_sliced, why, sizeof(why)))
 		return 0;
 	if (st.failed++ < MAX_REPORTS) {
 		printf("# MISMATCH seed %" PRIu64 ": %s\n", seed, why);
@@ -250,7 +250,7 @@ static int machine(struct emu_side *s)
 		e[1].ecx = c & 0x80; /* MXCSR.MM */
 	rc = emu_side_init(s, 1, native.shm->pool, e, 2, why, sizeof(why));
 	if (rc)
-		fprintf(stderr, "soft-watch: %s\n", why);
+		fprintf(stderr, "emu-watch: %s\n", why);
 	return rc;
 }
 
@@ -287,14 +287,14 @@ int main(int argc, char **argv)
 	if (!isa || len < 0)
 		return 1;
 	path[len] = 0;
-	strcpy(strrchr(path, '/') + 1, "soft-difftest-native");
+	strcpy(strrchr(path, '/') + 1, "emu-difftest-native");
 	vendor_of_host(&host);
 	isa[ZYDIS_MNEMONIC_CPUID] = false;
 	for (size_t i = 0; i < sizeof(half) / sizeof(half[0]); i++)
 		isa[half[i]] = false;
 	__get_cpuid(0x80000001, &a, &b, &c, &d);
 	if (host_probe(path, &facts)) {
-		fprintf(stderr, "soft-watch: cannot measure this CPU with %s\n", path);
+		fprintf(stderr, "emu-watch: cannot measure this CPU with %s\n", path);
 		return 1;
 	}
 	gen_init(isa, host.listed && host.vendor == VENDOR_INTEL, c & 0x80, !coverage_pointers(),
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 		       "alone, "
 		       "SDM vol. 2 says otherwise)\n");
 	if (native_start(&native, path)) {
-		fprintf(stderr, "soft-watch: cannot start %s\n", path);
+		fprintf(stderr, "emu-watch: cannot start %s\n", path);
 		return 1;
 	}
 	no = watch_attach(&native);
@@ -330,7 +330,7 @@ int main(int argc, char **argv)
 	printf("# %" PRIu64 " sequences, %" PRIu64 " skipped; %" PRIu64
 	       " ended as without breakpoints only where ptrace did not stop the CPU; %" PRIu64
 	       " ended differently; traps: %" PRIu64 " instruction, %" PRIu64 " data; %" PRIu64
-	       " pairs of the soft machine's taken for one\n",
+	       " pairs of the emulator's taken for one\n",
 	       st.ran, st.skipped, st.disturbed, st.differs, st.code, st.data, st.joined);
 	printf("%s 1 - each #DB comes where it does on the CPU (%" PRIu64 " of %" PRIu64
 	       " sequences failed)\n",

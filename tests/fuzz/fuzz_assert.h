@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* For fuzzers that use a bed of the unit tests: its assertions, those of tests/aarch64, abort. */
-#ifndef FUZZ_ASSERT_H
-#define FUZZ_ASSERT_H
+#ifndef TESTS_FUZZ_FUZZ_ASSERT_H
+#define TESTS_FUZZ_FUZZ_ASSERT_H
 
 #include <criterion/criterion.h>
 #include <stdarg.h>

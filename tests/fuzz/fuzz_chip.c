@@ -32,7 +32,7 @@ struct record {
 struct machine {
 	struct bed b;
 	struct vmm_engine_vcpu *v[VCPUS];
-	struct vpmu_soft_tally t[VCPUS];
+	struct vpmu_emu_tally t[VCPUS];
 	struct vmm_run run[VCPUS];
 	bool over[VCPUS];
 	uint64_t time;
@@ -170,10 +170,10 @@ static void build(struct machine *m, const struct record *r, size_t n, unsigned 
 	memset(m, 0, sizeof(*m));
 	m->time = 1;
 	bed_init(&m->b);
-	*bed_u64(&m->b, BED_PT) = SOFT_LAPIC_PAGE | 3;
-	*bed_u64(&m->b, BED_PT + 8) = SOFT_IOAPIC_PAGE | 3;
-	cr_assert_eq(vmm_soft_ops.irqchip_create(m->b.vm), 0);
-	cr_assert_eq(vmm_soft_ops.set_waker(m->b.vm, &w), 0);
+	*bed_u64(&m->b, BED_PT) = EMU_LAPIC_PAGE | 3;
+	*bed_u64(&m->b, BED_PT + 8) = EMU_IOAPIC_PAGE | 3;
+	cr_assert_eq(vmm_emu_ops.irqchip_create(m->b.vm), 0);
+	cr_assert_eq(vmm_emu_ops.set_waker(m->b.vm, &w), 0);
 	memcpy(m->b.ram + NEXT, next, sizeof(next));
 	memcpy(m->b.ram + EOI, eoi, sizeof(eoi));
 	for (unsigned int v = 0; v < 256; v++)
@@ -188,13 +188,13 @@ static void build(struct machine *m, const struct record *r, size_t n, unsigned 
 
 		for (size_t k = 0; k < RECORDS && k * VCPUS + i < n; k++)
 			put_record(m->b.ram + at + k * SLOT, &r[k * VCPUS + i]);
-		cr_assert_eq(vmm_soft_ops.vcpu_create(m->b.vm, i, &m->v[i]), 0);
-		vmm_soft_ops.set_tally(m->v[i], &m->t[i]);
-		vmm_soft_ops.set_cpuid(m->v[i], e, 2);
+		cr_assert_eq(vmm_emu_ops.vcpu_create(m->b.vm, i, &m->v[i]), 0);
+		vmm_emu_ops.set_tally(m->v[i], &m->t[i]);
+		vmm_emu_ops.set_cpuid(m->v[i], e, 2);
 		if (i == 2 && (flags & 2))
 			continue; /* it waits for its start-up IPI */
 		bed_set_mode(&m->b, m->v[i], false);
-		vmm_soft_ops.set_regs(m->v[i], &regs);
+		vmm_emu_ops.set_regs(m->v[i], &regs);
 		/* At the end: cli; hlt; jmp to it. */
 		memcpy(m->b.ram + at + RECORDS * SLOT, "\xfa\xf4\xeb\xfc", 4);
 	}
@@ -203,9 +203,9 @@ static void build(struct machine *m, const struct record *r, size_t n, unsigned 
 static void destroy(struct machine *m)
 {
 	for (unsigned int i = 0; i < VCPUS; i++)
-		vmm_soft_ops.vcpu_destroy(m->v[i]);
-	vmm_soft_ops.vm_destroy(m->b.vm);
-	vmm_soft_ops.close(m->b.e);
+		vmm_emu_ops.vcpu_destroy(m->v[i]);
+	vmm_emu_ops.vm_destroy(m->b.vm);
+	vmm_emu_ops.close(m->b.e);
 	munmap(m->b.ram, BED_RAM);
 }
 
@@ -216,25 +216,25 @@ static void save_and_load(struct machine *m)
 	size_t n = sizeof(buf), k;
 
 	/* Time passes only with a waker, and states are those of a VM that does not run. */
-	vmm_soft_ops.set_waker(m->b.vm, NULL);
-	cr_assert_eq(vmm_soft_ops.get_vm_state(m->b.vm, buf, &n), 0);
-	cr_assert_eq(vmm_soft_ops.set_vm_state(m->b.vm, buf, n), 0);
+	vmm_emu_ops.set_waker(m->b.vm, NULL);
+	cr_assert_eq(vmm_emu_ops.get_vm_state(m->b.vm, buf, &n), 0);
+	cr_assert_eq(vmm_emu_ops.set_vm_state(m->b.vm, buf, n), 0);
 	for (unsigned int i = 0; i < VCPUS; i++) {
 		struct kvm_sregs s;
 		struct kvm_regs r;
 
 		n = k = sizeof(buf);
-		vmm_soft_ops.get_sregs(m->v[i], &s);
-		vmm_soft_ops.get_regs(m->v[i], &r);
-		cr_assert_eq(vmm_soft_ops.get_state(m->v[i], buf, &n), 0);
-		cr_assert_eq(vmm_soft_ops.set_sregs(m->v[i], &s), 0);
-		cr_assert_eq(vmm_soft_ops.set_regs(m->v[i], &r), 0);
-		cr_assert_eq(vmm_soft_ops.set_state(m->v[i], buf, n), 0);
-		cr_assert_eq(vmm_soft_ops.get_state(m->v[i], again, &k), 0);
+		vmm_emu_ops.get_sregs(m->v[i], &s);
+		vmm_emu_ops.get_regs(m->v[i], &r);
+		cr_assert_eq(vmm_emu_ops.get_state(m->v[i], buf, &n), 0);
+		cr_assert_eq(vmm_emu_ops.set_sregs(m->v[i], &s), 0);
+		cr_assert_eq(vmm_emu_ops.set_regs(m->v[i], &r), 0);
+		cr_assert_eq(vmm_emu_ops.set_state(m->v[i], buf, n), 0);
+		cr_assert_eq(vmm_emu_ops.get_state(m->v[i], again, &k), 0);
 		cr_assert(n == k && !memcmp(buf, again, n), "vCPU %u: state changed on its way", i);
 	}
-	vmm_soft_ops.set_waker(m->b.vm,
-			       &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = m});
+	vmm_emu_ops.set_waker(m->b.vm,
+			      &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = m});
 }
 
 /* Some bytes of the states from the input. */
@@ -246,24 +246,24 @@ static void hostile(struct machine *m, const uint8_t *data, size_t size)
 		int rc;
 
 		if (i < VCPUS)
-			vmm_soft_ops.get_state(m->v[i], now, &n);
+			vmm_emu_ops.get_state(m->v[i], now, &n);
 		else
-			vmm_soft_ops.get_vm_state(m->b.vm, now, &n);
+			vmm_emu_ops.get_vm_state(m->b.vm, now, &n);
 		memcpy(buf, now, n);
 		for (size_t j = 0; j + 1 < size && j < 16; j += 2)
 			buf[(data[j] * 3u + i) % n] = data[j + 1];
-		rc = i < VCPUS ? vmm_soft_ops.set_state(m->v[i], buf, n)
-			       : vmm_soft_ops.set_vm_state(m->b.vm, buf, n);
+		rc = i < VCPUS ? vmm_emu_ops.set_state(m->v[i], buf, n)
+			       : vmm_emu_ops.set_vm_state(m->b.vm, buf, n);
 		cr_assert(rc == 0 || rc == -EINVAL, "%d", rc);
 		if (i < VCPUS)
-			vmm_soft_ops.get_state(m->v[i], after, &k);
+			vmm_emu_ops.get_state(m->v[i], after, &k);
 		else
-			vmm_soft_ops.get_vm_state(m->b.vm, after, &k);
+			vmm_emu_ops.get_vm_state(m->b.vm, after, &k);
 		cr_assert(k == n && !memcmp(after, rc ? now : buf, n), "state %u: %d", i, rc);
 	}
 	for (unsigned int i = 0; i < VCPUS; i++) {
 		m->run[i].budget = 300;
-		cr_assert_eq(vmm_soft_ops.run(m->v[i], &m->run[i]), 0);
+		cr_assert_eq(vmm_emu_ops.run(m->v[i], &m->run[i]), 0);
 	}
 }
 
@@ -275,7 +275,7 @@ static void run_slice(struct machine *m, unsigned int i, uint64_t budget)
 
 	for (unsigned int n = 0; budget; n++) {
 		run->budget = budget;
-		cr_assert_eq(vmm_soft_ops.run(m->v[i], run), 0);
+		cr_assert_eq(vmm_emu_ops.run(m->v[i], run), 0);
 		cr_assert_leq(run->retired, budget);
 		budget -= run->retired;
 		if (run->exit != VMM_EXIT_INTR)
@@ -295,10 +295,10 @@ static void execute(struct machine *m, const uint8_t *plan, size_t n, bool saves
 		struct vmm_run *run = &m->run[i];
 
 		if (byte & 0x40)
-			vmm_soft_ops.irq_line(m->b.vm, byte >> 2 & 31, byte & 1);
+			vmm_emu_ops.irq_line(m->b.vm, byte >> 2 & 31, byte & 1);
 		m->time += byte * 100;
 		next = 0;
-		cr_assert_eq(vmm_soft_ops.expire(m->b.vm, &next), 0);
+		cr_assert_eq(vmm_emu_ops.expire(m->b.vm, &next), 0);
 		cr_assert(!next || next > m->time, "expire() is never done");
 		if (m->over[i])
 			continue;
@@ -318,7 +318,7 @@ static void execute(struct machine *m, const uint8_t *plan, size_t n, bool saves
 			/* fall through */
 		case VMM_EXIT_SHUTDOWN:
 			m->over[i] = true;
-			vmm_soft_ops.retire(m->v[i], &next);
+			vmm_emu_ops.retire(m->v[i], &next);
 			break;
 		default:
 			break;
@@ -361,7 +361,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		cr_assert_eq(memcmp(m[0].t[v].ev, m[1].t[v].ev, sizeof(m[0].t[v].ev)), 0,
 			     "vCPU %u: saving changed the counts", v);
 	for (int i = 0; i < 2; i++) {
-		vmm_soft_ops.set_waker(m[i].b.vm, NULL);
+		vmm_emu_ops.set_waker(m[i].b.vm, NULL);
 		hostile(&m[i], data, size);
 		destroy(&m[i]);
 	}

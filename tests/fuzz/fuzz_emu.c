@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libFuzzer target: the soft machine runs whatever a guest could hand it. The input is code,
+ * libFuzzer target: the emulator runs whatever a guest could hand it. The input is code,
  * registers, control registers and changes to the page tables, which the code can reach and change
  * further. Each input runs twice, in one go and in short slices; the slices with alarms armed,
  * branches recorded, and the vCPU's state taken out and put back in between.
@@ -17,7 +17,7 @@
 #include "tests/emu/svm.h"
 #include "vmm/emu/debug.h"
 #include "vmm/emu/jit/jit.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define RAM_BYTES  (4u << 20)
 #define CODE_VA	   0x10000u
@@ -61,14 +61,14 @@ struct __attribute__((packed)) patch {
 
 struct machine {
 	struct svm s;
-	struct vpmu_soft_tally tally;
+	struct vpmu_emu_tally tally;
 	uint64_t retired, exits, costly, alarms;
 	uint64_t halted_at; /* instructions up to the last HLT exit */
 	bool gave_up;	    /* too costly: stopped anywhere */
 	enum vmm_exit last;
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
-	struct soft_fpu fpu;
+	struct emu_fpu fpu;
 	bool started;
 };
 
@@ -138,7 +138,7 @@ static uint64_t reg_value(uint8_t sel)
 }
 
 /* x87 and SSE begin with numbers on which arithmetic goes wrong, and with any masks. */
-static void start_fp(struct soft_vcpu *v, const struct header *h)
+static void start_fp(struct emu_vcpu *v, const struct header *h)
 {
 	static const uint64_t special[] = {0,
 					   1,
@@ -154,7 +154,7 @@ static void start_fp(struct soft_vcpu *v, const struct header *h)
 					   0x007fffff00800000,
 					   0xc3e0000000000000};
 	const unsigned int nr = sizeof(special) / sizeof(special[0]);
-	struct soft_fpu *f = &v->fpu;
+	struct emu_fpu *f = &v->fpu;
 
 	for (unsigned int i = 0; i < 16; i++) {
 		f->fx.xmm[i].q[0] = special[(h->regs[i] + i) % nr];
@@ -166,9 +166,9 @@ static void start_fp(struct soft_vcpu *v, const struct header *h)
 	}
 	f->fx.ftw = h->regs[3];
 	f->fx.fsw = (uint16_t)(h->rflags >> 8);
-	f->fx.fcw = (uint16_t)(h->cr0 ? h->cr0 >> 8 : SOFT_FCW_INIT);
-	f->mxcsr = h->cr4 ? h->cr4 >> 8 & f->mxcsr_mask : SOFT_MXCSR_INIT;
-	soft_fpu_settle(f);
+	f->fx.fcw = (uint16_t)(h->cr0 ? h->cr0 >> 8 : EMU_FCW_INIT);
+	f->mxcsr = h->cr4 ? h->cr4 >> 8 & f->mxcsr_mask : EMU_MXCSR_INIT;
+	emu_fpu_settle(f);
 }
 
 /* Breakpoints at what the registers point to. The handler of #DB sets RF in its frame. */
@@ -176,13 +176,13 @@ static void start_breakpoints(struct machine *m, const struct header *h)
 {
 	static const uint8_t handler[] = {0x81, 0x4c, 0x24, 0x10, 0, 0,
 					  1,	0,    0x48, 0xcf}; /* or [rsp+16], RF; iretq */
-	struct soft_vcpu *v = (struct soft_vcpu *)m->s.vcpu[0];
+	struct emu_vcpu *v = (struct emu_vcpu *)m->s.vcpu[0];
 
 	memcpy(m->s.ram + SVM_HANDLERS + 1 * 16, handler, sizeof(handler));
 	for (unsigned int i = 0; i < 4; i++)
 		v->dr[i] = reg_value(h->regs[i * 3]) + (h->rflags >> (16 + i * 4) & 15);
 	v->dr[7] = ((h->cr4 + h->nr_patches + 1) * 0x9e3779b1u & 0xffff03ff) | 0x400;
-	soft_debug_update(v);
+	emu_debug_update(v);
 }
 
 static void start(struct machine *m, const struct header *h, size_t code_len)
@@ -216,13 +216,13 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 	static const struct kvm_cpuid_entry2 intel = {
 		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
 
-	vmm_soft_ops.set_tally(m->s.vcpu[0], &m->tally);
+	vmm_emu_ops.set_tally(m->s.vcpu[0], &m->tally);
 	if (h->slice & SLICE_INTEL)
-		must(vmm_soft_ops.set_cpuid(m->s.vcpu[0], &intel, 1), "set_cpuid");
+		must(vmm_emu_ops.set_cpuid(m->s.vcpu[0], &intel, 1), "set_cpuid");
 	/* Refusing flags the architecture does not have is an answer too. */
 	if (svm_user(&m->s, 0, &k, DATA_VA, DATA_VA + 0x1000))
 		return;
-	must(vmm_soft_ops.get_sregs(m->s.vcpu[0], &sr), "get_sregs");
+	must(vmm_emu_ops.get_sregs(m->s.vcpu[0], &sr), "get_sregs");
 	if (h->mode & M_KERNEL) {
 		sr.cs.selector = 0x10;
 		sr.ss.selector = 0x18;
@@ -233,8 +233,8 @@ static void start(struct machine *m, const struct header *h, size_t code_len)
 		sr.cr4 ^= h->cr4;
 		sr.efer ^= h->efer;
 	}
-	m->started = !vmm_soft_ops.set_sregs(m->s.vcpu[0], &sr);
-	start_fp((struct soft_vcpu *)m->s.vcpu[0], h);
+	m->started = !vmm_emu_ops.set_sregs(m->s.vcpu[0], &sr);
+	start_fp((struct emu_vcpu *)m->s.vcpu[0], h);
 	if (h->slice & SLICE_BREAK)
 		start_breakpoints(m, h);
 }
@@ -275,9 +275,9 @@ static bool answer(struct machine *m, const struct header *h, struct vmm_run *ru
 			return false;
 		m->halted_at = m->retired;
 		if (n & 4)
-			vmm_soft_ops.nmi(m->s.vcpu[0]);
+			vmm_emu_ops.nmi(m->s.vcpu[0]);
 		else
-			vmm_soft_ops.interrupt(m->s.vcpu[0], h->events);
+			vmm_emu_ops.interrupt(m->s.vcpu[0], h->events);
 		return true;
 	case VMM_EXIT_SHUTDOWN:
 		return false;
@@ -292,22 +292,22 @@ static bool answer(struct machine *m, const struct header *h, struct vmm_run *ru
 	}
 }
 
-static uint64_t tallied(const struct vpmu_soft_tally *t)
+static uint64_t tallied(const struct vpmu_emu_tally *t)
 {
 	uint64_t n = 0;
 
-	for (int mode = 0; mode < VPMU_SOFT_MODES; mode++)
-		n += t->ev[mode][VPMU_SOFT_INSTRUCTIONS];
+	for (int mode = 0; mode < VPMU_EMU_MODES; mode++)
+		n += t->ev[mode][VPMU_EMU_INSTRUCTIONS];
 	return n;
 }
 
 /* ---- alarms, branch records, state ---- */
 
-static uint64_t alarm_sum(const struct vpmu_soft_tally *t, const struct vpmu_soft_alarm *a)
+static uint64_t alarm_sum(const struct vpmu_emu_tally *t, const struct vpmu_emu_alarm *a)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < VPMU_SOFT_MODES; i++)
+	for (int i = 0; i < VPMU_EMU_MODES; i++)
 		sum += a->modes & (1 << i) ? t->ev[i][a->event] : 0;
 	return sum;
 }
@@ -315,21 +315,21 @@ static uint64_t alarm_sum(const struct vpmu_soft_tally *t, const struct vpmu_sof
 static void arm(struct machine *m, const struct header *h)
 {
 	uint64_t n = (m->alarms++ + 1) * 0x9e3779b97f4a7c15ull + h->nr_patches;
-	struct vpmu_soft_alarm *a = &m->tally.alarm[5];
+	struct vpmu_emu_alarm *a = &m->tally.alarm[5];
 
 	if (!(h->mode & M_ALARM) || m->tally.armed)
 		return;
-	*a = (struct vpmu_soft_alarm){.event = (uint8_t)((n >> 32) % VPMU_SOFT_EVENTS),
-				      .modes = (uint8_t)(1 + (n >> 40) % 3)};
+	*a = (struct vpmu_emu_alarm){.event = (uint8_t)((n >> 32) % VPMU_EMU_EVENTS),
+				     .modes = (uint8_t)(1 + (n >> 40) % 3)};
 	a->at = alarm_sum(&m->tally, a) + 1 + (n >> 48) % 60;
 	m->tally.armed = 1 << 5;
 }
 
 static void check_alarm(struct machine *m, const struct vmm_run *run)
 {
-	const struct vpmu_soft_alarm *a = &m->tally.alarm[5];
-	bool cycles = a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES;
-	bool due = vpmu_soft_alarm_due(&m->tally);
+	const struct vpmu_emu_alarm *a = &m->tally.alarm[5];
+	bool cycles = a->event == VPMU_EMU_CYCLES || a->event == VPMU_EMU_REF_CYCLES;
+	bool due = vpmu_emu_alarm_due(&m->tally);
 
 	CHECK(due || run->exit != VMM_EXIT_ALARM, "an alarm that is not due");
 	CHECK(!due || run->exit == VMM_EXIT_ALARM || run->exit == VMM_EXIT_ERROR ||
@@ -363,7 +363,7 @@ static void check_records(const struct machine *m)
 
 	CHECK(l->count <= l->depth && l->head < VPMU_LBR_DEPTH_MAX && l->count <= l->total,
 	      "%u records of %u, head %u", l->count, l->depth, l->head);
-	CHECK(l->cycles <= vpmu_soft_clock(&m->tally), "the newest record is in the future");
+	CHECK(l->cycles <= vpmu_emu_clock(&m->tally), "the newest record is in the future");
 	for (unsigned int i = 0; i < l->count; i++) {
 		const struct vpmu_lbr_entry *e = vpmu_lbr_nth(l, i);
 		unsigned int type = (unsigned int)(e->info >> VPMU_LBR_INFO_TYPE_SHIFT) & 15;
@@ -383,13 +383,13 @@ static void state_round(struct machine *m)
 	struct kvm_sregs sr;
 	struct kvm_regs r;
 
-	must(vmm_soft_ops.get_sregs(v, &sr), "get_sregs");
-	must(vmm_soft_ops.get_regs(v, &r), "get_regs");
-	must(vmm_soft_ops.get_state(v, buf, &n), "get_state");
-	must(vmm_soft_ops.set_sregs(v, &sr), "set_sregs");
-	must(vmm_soft_ops.set_regs(v, &r), "set_regs");
-	must(vmm_soft_ops.set_state(v, buf, n), "set_state");
-	must(vmm_soft_ops.get_state(v, again, &k), "get_state");
+	must(vmm_emu_ops.get_sregs(v, &sr), "get_sregs");
+	must(vmm_emu_ops.get_regs(v, &r), "get_regs");
+	must(vmm_emu_ops.get_state(v, buf, &n), "get_state");
+	must(vmm_emu_ops.set_sregs(v, &sr), "set_sregs");
+	must(vmm_emu_ops.set_regs(v, &r), "set_regs");
+	must(vmm_emu_ops.set_state(v, buf, n), "set_state");
+	must(vmm_emu_ops.get_state(v, again, &k), "get_state");
 	CHECK(n == k && !memcmp(buf, again, n), "state changed on its way");
 }
 
@@ -402,16 +402,16 @@ static void hostile_state(struct machine *m, const uint8_t *data, size_t size)
 	struct vmm_run run = {.budget = 50};
 	int rc;
 
-	must(vmm_soft_ops.get_state(v, now, &n), "get_state");
+	must(vmm_emu_ops.get_state(v, now, &n), "get_state");
 	memcpy(buf, now, n);
 	for (size_t i = 0; i + 1 < size && i < 16; i += 2)
 		buf[(data[i] * 7u + i) % n] = data[i + 1];
-	rc = vmm_soft_ops.set_state(v, buf, n);
+	rc = vmm_emu_ops.set_state(v, buf, n);
 	CHECK(rc == 0 || rc == -EINVAL, "set_state: %d", rc);
-	must(vmm_soft_ops.get_state(v, after, &k), "get_state");
+	must(vmm_emu_ops.get_state(v, after, &k), "get_state");
 	CHECK(k == n && !memcmp(after, rc ? now : buf, n), "set_state returned %d, but", rc);
 	if (m->started)
-		must(vmm_soft_ops.run(v, &run), "run");
+		must(vmm_emu_ops.run(v, &run), "run");
 }
 
 static void execute(struct machine *m, const struct header *h, uint64_t slice)
@@ -427,7 +427,7 @@ static void execute(struct machine *m, const struct header *h, uint64_t slice)
 		run.budget = slice && slice < left ? slice : left;
 		if (slice)
 			arm(m, h);
-		must(vmm_soft_ops.run(m->s.vcpu[0], &run), "run");
+		must(vmm_emu_ops.run(m->s.vcpu[0], &run), "run");
 		CHECK(run.retired <= run.budget, "retired %llu of %llu",
 		      (unsigned long long)run.retired, (unsigned long long)run.budget);
 		CHECK(run.exit != VMM_EXIT_BUDGET || run.retired == run.budget,
@@ -442,9 +442,9 @@ static void execute(struct machine *m, const struct header *h, uint64_t slice)
 		if (slice && (h->slice & SLICE_STATE))
 			state_round(m);
 	}
-	must(vmm_soft_ops.get_regs(m->s.vcpu[0], &m->regs), "get_regs");
-	must(vmm_soft_ops.get_sregs(m->s.vcpu[0], &m->sregs), "get_sregs");
-	m->fpu = ((const struct soft_vcpu *)m->s.vcpu[0])->fpu;
+	must(vmm_emu_ops.get_regs(m->s.vcpu[0], &m->regs), "get_regs");
+	must(vmm_emu_ops.get_sregs(m->s.vcpu[0], &m->sregs), "get_sregs");
+	m->fpu = ((const struct emu_vcpu *)m->s.vcpu[0])->fpu;
 	m->fpu.fx.fip = m->fpu.fx.fdp = 0; /* the host's */
 	m->fpu.fx.fop = 0;
 }
@@ -467,7 +467,7 @@ static void check_same(const struct machine *a, const struct machine *b)
 #ifdef FUZZ_TRANSLATED
 static __attribute__((constructor)) void translate(void)
 {
-	soft_jit_set(SOFT_JIT_ALL);
+	emu_jit_set(EMU_JIT_ALL);
 }
 #endif
 

@@ -4,8 +4,8 @@
  * one with a counter for every key, or a small one, where counts are partial), the rest is a
  * history as tests/unit/guest_play.h reads it.
  */
-#ifndef FUZZ_GUEST_H
-#define FUZZ_GUEST_H
+#ifndef TESTS_FUZZ_FUZZ_GUEST_H
+#define TESTS_FUZZ_FUZZ_GUEST_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -24,14 +24,14 @@ static inline struct bed *fuzz_host(bool big)
 {
 	static struct bed beds[2];
 	static bool made[2];
-	struct vpmu_softpmu_opts soft = {.gp = big ? 16 : 2, .fixed = 3};
+	struct vpmu_emupmu_opts emulator = {.gp = big ? 16 : 2, .fixed = 3};
 
 	if (!made[0] && !made[1]) {
 		urcu_memb_register_thread();
 		atexit(urcu_memb_barrier); /* what waits at exit looks like a leak */
 	}
 	if (!made[big])
-		bed_host(&beds[big], &soft);
+		bed_host(&beds[big], &emulator);
 	made[big] = true;
 	return &beds[big];
 }

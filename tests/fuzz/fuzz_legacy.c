@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libFuzzer target: 16- and 32-bit code of the soft machine (vmm/emu/legacy*.c) in real mode,
+ * libFuzzer target: 16- and 32-bit code of the emulator (vmm/emu/legacy*.c) in real mode,
  * protected mode and compatibility mode, with any segments, and on its way into 64-bit mode. The
  * input is the mode, registers, descriptors and code; the code can change all of them. Each input
  * runs three times: in one go, in slices, and in slices between which the vCPU's state is taken out
@@ -63,7 +63,7 @@ static void cpuid(struct bed *b, bool intel)
 	memcpy(&e[0].ebx, name, 4);
 	memcpy(&e[0].edx, name + 4, 4);
 	memcpy(&e[0].ecx, name + 8, 4);
-	cr_assert_eq(vmm_soft_ops.set_cpuid(b->v, e, 3), 0);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, e, 3), 0);
 }
 
 static void set_mode(struct bed *b, const struct header *h)
@@ -72,7 +72,7 @@ static void set_mode(struct bed *b, const struct header *h)
 	struct kvm_segment *seg[6];
 	struct kvm_sregs s;
 
-	vmm_soft_ops.get_sregs(b->v, &s);
+	vmm_emu_ops.get_sregs(b->v, &s);
 	seg[0] = &s.ds, seg[1] = &s.es, seg[2] = &s.ss, seg[3] = &s.fs, seg[4] = &s.gs;
 	seg[5] = &s.cs;
 	for (unsigned int i = 0; i < 6; i++) {
@@ -104,7 +104,7 @@ static void set_mode(struct bed *b, const struct header *h)
 	s.efer = mode < 2 ? 0 : 0x500;
 	s.gdt = (struct kvm_dtable){.base = BED_GDT, .limit = 0x47};
 	s.idt = (struct kvm_dtable){.base = BED_IDT, .limit = 0xfff};
-	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &s), 0);
+	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
 }
 
 static void build(struct machine *m, const struct header *h, const uint8_t *code, size_t n)
@@ -116,9 +116,9 @@ static void build(struct machine *m, const struct header *h, const uint8_t *code
 	*bed_u64(b, BED_GDT + 0x18) = 0x00cf9b000000ffff; /* 32-bit code */
 	*bed_u64(b, BED_GDT + 0x38) = h->descriptors[0];
 	*bed_u64(b, BED_GDT + 0x40) = h->descriptors[1];
-	((struct soft_vm *)b->vm)->born_ns = 0; /* the guest can read it */
-	cr_assert_eq(vmm_soft_ops.vcpu_create(b->vm, 0, &b->v), 0);
-	vmm_soft_ops.set_tally(b->v, &b->t);
+	((struct emu_vm *)b->vm)->born_ns = 0; /* the guest can read it */
+	cr_assert_eq(vmm_emu_ops.vcpu_create(b->vm, 0, &b->v), 0);
+	vmm_emu_ops.set_tally(b->v, &b->t);
 	cpuid(b, h->mode & 8);
 	memcpy(b->ram + CODE, code, n);
 	set_mode(b, h);
@@ -134,7 +134,7 @@ static void build(struct machine *m, const struct header *h, const uint8_t *code
 		.rdi = h->regs[7] * (h->mode & 32 ? 0x10001ull : 1),
 		.rflags = 2 | (h->flags & 0xd5),
 	};
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 }
 
 static void save_and_load(struct bed *b)
@@ -144,13 +144,13 @@ static void save_and_load(struct bed *b)
 	struct kvm_sregs s;
 	struct kvm_regs r;
 
-	vmm_soft_ops.get_sregs(b->v, &s);
-	vmm_soft_ops.get_regs(b->v, &r);
-	cr_assert_eq(vmm_soft_ops.get_state(b->v, buf, &n), 0);
-	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &s), 0);
-	cr_assert_eq(vmm_soft_ops.set_regs(b->v, &r), 0);
-	cr_assert_eq(vmm_soft_ops.set_state(b->v, buf, n), 0, "a state is not taken back");
-	cr_assert_eq(vmm_soft_ops.get_state(b->v, again, &k), 0);
+	vmm_emu_ops.get_sregs(b->v, &s);
+	vmm_emu_ops.get_regs(b->v, &r);
+	cr_assert_eq(vmm_emu_ops.get_state(b->v, buf, &n), 0);
+	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
+	cr_assert_eq(vmm_emu_ops.set_regs(b->v, &r), 0);
+	cr_assert_eq(vmm_emu_ops.set_state(b->v, buf, n), 0, "a state is not taken back");
+	cr_assert_eq(vmm_emu_ops.get_state(b->v, again, &k), 0);
 	cr_assert(n == k && !memcmp(buf, again, n), "a state changed on its way");
 }
 
@@ -163,7 +163,7 @@ static void look_at_tables(struct machine *m)
 	const uint64_t ad = BED_A | BED_D;
 	struct kvm_sregs s;
 
-	vmm_soft_ops.get_sregs(m->b.v, &s);
+	vmm_emu_ops.get_sregs(m->b.v, &s);
 	if (s.cr0 >> 31 & 1) {
 		m->stale |= (s.cr3 & ~0xfffULL) != BED_PML4;
 		for (unsigned int i = 0; i < TABLES_BYTES; i += 8) {
@@ -185,7 +185,7 @@ static void execute(struct machine *m, unsigned int slice, bool saves)
 	memcpy(m->tables, m->b.ram + TABLES, TABLES_BYTES);
 	while (m->retired < BUDGET && m->exits < EXITS) {
 		run->budget = slice && slice < BUDGET - m->retired ? slice : BUDGET - m->retired;
-		cr_assert_eq(vmm_soft_ops.run(m->b.v, run), 0);
+		cr_assert_eq(vmm_emu_ops.run(m->b.v, run), 0);
 		cr_assert_leq(run->retired, run->budget);
 		m->retired += run->retired;
 		m->last = run->exit;
@@ -271,11 +271,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < MACHINES; i++) {
 		build(&m[i], &h, data + sizeof(h), n);
 		execute(&m[i], i == WHOLE ? 0 : 1 + h.slice % 16, i == SAVED);
-		vmm_soft_ops.get_regs(m[i].b.v, &m[i].regs);
-		vmm_soft_ops.get_sregs(m[i].b.v, &m[i].sregs);
-		cr_assert_eq(bed_total(&m[i].b.t, VPMU_SOFT_INSTRUCTIONS), m[i].retired);
-		cr_assert_leq(bed_total(&m[i].b.t, VPMU_SOFT_BRANCHES_TAKEN),
-			      bed_total(&m[i].b.t, VPMU_SOFT_BRANCHES));
+		vmm_emu_ops.get_regs(m[i].b.v, &m[i].regs);
+		vmm_emu_ops.get_sregs(m[i].b.v, &m[i].sregs);
+		cr_assert_eq(bed_total(&m[i].b.t, VPMU_EMU_INSTRUCTIONS), m[i].retired);
+		cr_assert_leq(bed_total(&m[i].b.t, VPMU_EMU_BRANCHES_TAKEN),
+			      bed_total(&m[i].b.t, VPMU_EMU_BRANCHES));
 	}
 	/* The machine in slices has been looked at most closely: it says what may be compared. */
 	if (!m[SLICED].stale) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* For fuzzers of whole VMs: a machine of one pCPU with the soft engine, and files of its VMs. */
-#ifndef FUZZ_MACHINE_H
-#define FUZZ_MACHINE_H
+/* For fuzzers of whole VMs: a machine of one pCPU with the emulator engine, and files of its VMs.
+ */
+#ifndef TESTS_FUZZ_FUZZ_MACHINE_H
+#define TESTS_FUZZ_FUZZ_MACHINE_H
 
 #include <urcu/urcu-memb.h>
 
@@ -14,7 +15,7 @@ static struct machine *machine;
 static int file_fd; /* where write_vm() writes */
 
 /* Not on KVM: the host's kernel is not what is tested here. */
-static const struct snapshot_said said = {.trust = true, .engine = "soft"};
+static const struct snapshot_said said = {.trust = true, .engine = "emulator"};
 
 static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
 		       void *arg);
@@ -50,7 +51,7 @@ static struct machine_vm *add_vm(const char *keys, int fd, const char *input)
 	struct config c;
 
 	config_init(&c);
-	snprintf(option, sizeof(option), "name=fuzz,engine=soft,%s=/proc/self/fd/%d", keys, fd);
+	snprintf(option, sizeof(option), "name=fuzz,engine=emulator,%s=/proc/self/fd/%d", keys, fd);
 	CHECK(!config_vm_option(&c, option, err, sizeof(err)), "%s", err);
 	CHECK(!machine_vm_add(machine, &c.vms[0], &vm, err, sizeof(err)), "%s", err);
 	config_fini(&c);

@@ -74,9 +74,10 @@ static const char *path(void)
 	return pick(all, 8);
 }
 
-static const char *plane(void)
+static const char *backend(void)
 {
-	static const char *const all[] = {"soft", "soft", "soft", "soft", "kvm", "kernel", "", "x"};
+	static const char *const all[] = {"emulator", "emulator", "emulator", "emulator",
+					  "kvm",      "kernel",	  "",	      "x"};
 
 	return pick(all, 8);
 }
@@ -117,7 +118,7 @@ static json_t *list(void)
 		json_array_append_new(
 			nodes, json_pack("{s:s, s:s, s:s*, s:s, s:i, s:s}", "kind",
 					 byte() < 230 ? "vm" : "tenant", "path", path(), "vm",
-					 name(), "plane", plane(), "vcpus",
+					 name(), "backend", backend(), "vcpus",
 					 byte() < 250 ? (int)(byte() % 5) : 1 << (byte() % 31),
 					 "state", name()));
 	return json_pack("{s:o}", "nodes", nodes);
@@ -133,11 +134,12 @@ static json_t *rows(const json_t *req)
 
 		for (unsigned int e = byte() < 240 ? 2 : byte() % 4; e; e--)
 			json_array_append_new(values, value());
-		json_array_append_new(all, json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:b, s:o}",
-						     "row", (int)(byte() % 16), "plane", plane(),
-						     "kind", pick(kinds, 6), "path", path(), "vm",
-						     name(), "vcpu", (int)(byte() % 6) - 1, "gone",
-						     byte() > 220, "values", values));
+		json_array_append_new(all,
+				      json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:b, s:o}", "row",
+						(int)(byte() % 16), "backend", backend(), "kind",
+						pick(kinds, 6), "path", path(), "vm", name(),
+						"vcpu", (int)(byte() % 6) - 1, "gone", byte() > 220,
+						"values", values));
 	}
 	return json_pack("{s:o, s:O?}", "rows", all, "session", json_object_get(req, "session"));
 }
@@ -263,7 +265,8 @@ static void look_at_nodes(void)
 			const char *vm = json_string_value(json_object_get(n, "vm"));
 
 			require(tenant_vm_name_ok(vm, NULL, 0));
-			require(!strcmp(json_string_value(json_object_get(n, "plane")), "soft"));
+			require(!strcmp(json_string_value(json_object_get(n, "backend")),
+					"emulator"));
 			require(!strcmp(at, "/host") || tenant_path_ok(at, NULL, 0));
 		} else if (!strcmp(kind, "tenant")) {
 			require(tenant_path_ok(at, NULL, 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * libFuzzer target: a guest of the soft machine that has the devices of a stock kernel reads and
+ * libFuzzer target: a guest of the emulator that has the devices of a stock kernel reads and
  * writes whatever ports and addresses without RAM the input says, in all sizes, with and without
  * interrupts of the serial port, while the host sends it input and makes accesses on the bus of
  * another vCPU in between. Only the APICs are left to fuzz_chip. Each input runs twice: in the
@@ -233,7 +233,7 @@ static void put_record(uint8_t *p, const struct record *r)
 		put(&p, r->c & 1 ? "\xf3\xa4" : "\xf3\xab", 2);
 		put(&p, "\x48\x89\xdf", 3);
 		break;
-	case 10: /* sti, cli, or a loop; rarely INS, which the soft machine does not have */
+	case 10: /* sti, cli, or a loop; rarely INS, which the emulator does not have */
 		if (r->a < 0x60) {
 			put(&p, "\xfb", 1);
 		} else if (r->a < 0x80) {

@@ -15,7 +15,7 @@
 #include "vpmu/context.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 #include "service/backend/core.h"
 
 #define LINES_MAX 64
@@ -24,9 +24,9 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 
-static struct vpmu_source *source;
+static struct vpmu_backend *source;
 static struct vpmu_host *host; /* of source */
-static struct vpmu_softpmu pmu;
+static struct vpmu_emupmu pmu;
 static struct vpmu_pcpu *pcpu;
 static struct tenants *ts;
 
@@ -48,7 +48,7 @@ static void check(bool ok, const char *what)
 
 static struct vpmu_account *account_of(const struct node *n)
 {
-	return vpmu_source_core_account(node_in(n, source));
+	return vpmu_backend_core_account(node_in(n, source));
 }
 
 static void vm_gone(struct vm **link)
@@ -109,7 +109,7 @@ static int cmd_vm(void *arg, const json_t *req, json_t *resp, char *err, size_t 
 	return 0;
 }
 
-/* What the soft machine does for a branch while records are made. */
+/* What the emulator does for a branch while records are made. */
 static void branch(struct vpmu_lbr_regs *r, uint64_t n)
 {
 	if (!(r->ctl & VPMU_LBR_EN))
@@ -128,8 +128,8 @@ static int cmd_run(void *arg, const json_t *req, json_t *resp, char *err, size_t
 	for (struct vm *vm = vms; vm; vm = vm->next) {
 		vpmu_pcpu_switch(pcpu, &vm->ctx);
 		branch(&pmu.tally->lbr, n);
-		vpmu_soft_add(pmu.tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
-		vpmu_soft_add(pmu.tally, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 2 * n);
+		vpmu_emu_add(pmu.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
+		vpmu_emu_add(pmu.tally, VPMU_EMU_OS, VPMU_EMU_CYCLES, 2 * n);
 		pmu.own_clock_ns += n++;
 	}
 	vpmu_pcpu_switch(pcpu, NULL);
@@ -157,17 +157,17 @@ static bool can_count(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t wh
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const struct vpmu_source_core_opts opts = {
-		.plane = "soft",
-		.can = VPMU_SOURCE_SAMPLES | VPMU_SOURCE_BRANCHES,
+	static const struct vpmu_backend_core_opts opts = {
+		.backend = "emulator",
+		.can = VPMU_BACKEND_SAMPLES | VPMU_BACKEND_BRANCHES,
 		.can_count = can_count,
 	};
 
 	urcu_memb_register_thread();
 	atexit(urcu_memb_barrier);
-	check(vpmu_source_core_create(&opts, &source) == 0, "no source");
-	host = vpmu_source_core_host(source);
-	check(vpmu_softpmu_init(&pmu, &(struct vpmu_softpmu_opts){0}) == 0 &&
+	check(vpmu_backend_core_create(&opts, &source) == 0, "no source");
+	host = vpmu_backend_core_host(source);
+	check(vpmu_emupmu_init(&pmu, &(struct vpmu_emupmu_opts){0}) == 0 &&
 		      vpmu_pcpu_create(host, &pmu.pmu, 0, &pcpu) == 0,
 	      "no host");
 	return 0;
@@ -289,12 +289,13 @@ static const char *const whole[] = {
 	"{\"cmd\":\"profile-read\",\"profile\":\"@1\",\"max\":3}\n",
 	"{\"cmd\":\"profile-read\",\"profile\":\"p\"}\n",
 	"{\"cmd\":\"profile-stop\",\"profile\":\"p\"}\n",
-	"{\"cmd\":\"profile-start\",\"event\":\"loads\",\"plane\":\"soft\",\"target\":\"/a\"}\n",
+	"{\"cmd\":\"profile-start\",\"event\":\"loads\",\"backend\":\"emulator\",\"target\":\"/"
+	"a\"}\n",
 	"{\"cmd\":\"profiles\"}\n",
 	"{\"cmd\":\"lbr-attach\",\"target\":\"/a\",\"mode\":\"branches\",\"name\":\"c\"}\n",
 	"{\"cmd\":\"lbr-attach\",\"target\":\"v\"}\n",
 	"{\"cmd\":\"lbr-attach\",\"target\":\"/\",\"mode\":\"calls\"}\n",
-	"{\"cmd\":\"lbr-attach\",\"target\":\"/a\",\"plane\":\"kvm\"}\n",
+	"{\"cmd\":\"lbr-attach\",\"target\":\"/a\",\"backend\":\"kvm\"}\n",
 	"{\"cmd\":\"lbr-read\",\"target\":\"/\"}\n",
 	"{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}\n",
 	"{\"cmd\":\"captures\"}\n",

@@ -60,7 +60,7 @@ static struct vpmu_blob guest_saved(struct bed *b)
 /* Registers in use, branch records made: what is patched. */
 static void guest_busy(struct bed *b)
 {
-	struct vpmu_soft_tally *t;
+	struct vpmu_emu_tally *t;
 
 	vpmu_guest_wrmsr(b->g, 0x186, 0x5300c0);
 	vpmu_guest_wrmsr(b->g, 0xc0010000, 0x5300c0);
@@ -71,7 +71,7 @@ static void guest_busy(struct bed *b)
 	vpmu_guest_wrmsr(b->g, 0x14ce, VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES);
 	vpmu_guest_wrmsr(b->g, 0xc000010f, 0x40);
 	bed_enter(b, 0);
-	bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 100);
+	bed_exec(b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 100);
 	bed_time(b, 100);
 	t = b->sp[0].tally;
 	for (uint64_t i = 0; (t->lbr.ctl & VPMU_LBR_EN) && i < 5; i++) {
@@ -89,8 +89,8 @@ static void guest_runs(struct bed *b, const uint8_t *data, size_t size)
 
 	bed_enter(b, 0);
 	for (unsigned int i = 0; i < 4; i++) {
-		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 1000);
-		bed_exec(b, VPMU_SOFT_OS, VPMU_SOFT_BRANCHES, 300);
+		bed_exec(b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 1000);
+		bed_exec(b, VPMU_EMU_OS, VPMU_EMU_BRANCHES, 300);
 		bed_time(b, 1000);
 		vpmu_pcpu_overflow(b->pcpu[0]);
 		if (vpmu_guest_pending(b->g))

@@ -3,7 +3,7 @@
  * Histories of a host against vpmud's tree and the control protocol on it. Each line of the input
  * is one step: a VM or a cgroup appears, changes or goes, with numbers that are soon used again;
  * the configuration is read again; binding fails; vpmud ends and the next one restores the tree; an
- * administrator or a reader of one tenant sends a request. The plane is a fake that checks what
+ * administrator or a reader of one tenant sends a request. The backend is a fake that checks what
  * service/backend/backend.h and tree.h promise it.
  *
  * After each step: all counts are still there, nothing is bound to a node that is gone, all VMs are
@@ -19,7 +19,7 @@
 #include "vpmud/tree.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_assert.h"
-#include "tests/unit/fake_source.h"
+#include "tests/unit/fake_backend.h"
 
 #define STEPS_MAX 100
 #define BINDS_MAX 512
@@ -67,7 +67,7 @@ static struct {
 
 static char root[] = "/tmp/fuzz_vpmud.XXXXXX";
 static struct fake_source fake;
-static struct vpmu_source_ops ops;
+static struct vpmu_backend_ops ops;
 static struct tenants *ts;
 static struct tree *tree;
 static struct server *server;
@@ -84,11 +84,12 @@ static void check(bool ok, const char *what)
 	abort();
 }
 
-/* ---- the plane ------------------------------------------------------------------------------ */
+/* ---- the backend ------------------------------------------------------------------------------
+ */
 
 /* What is bound: a cgroup (tid 0) or a task. */
 static struct bind {
-	struct vpmu_source_node *n;
+	struct vpmu_backend_node *n;
 	uint64_t id;
 	pid_t tid;
 } binds[BINDS_MAX];
@@ -101,7 +102,7 @@ static struct bind *bind_of(uint64_t id, pid_t tid)
 	return NULL;
 }
 
-static int bind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
+static int bind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
 {
 	struct bind *b = bind_of(id, tid);
 
@@ -117,7 +118,7 @@ static int bind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
 }
 
 /* Of a number that is used again the kernel may hear in the other order: its new user took it. */
-static void unbind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
+static void unbind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
 {
 	struct bind *b = bind_of(id, tid);
 
@@ -126,34 +127,34 @@ static void unbind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
 		b->n = NULL;
 }
 
-static int bind_cgroup(struct vpmu_source_node *n, uint64_t id)
+static int bind_cgroup(struct vpmu_backend_node *n, uint64_t id)
 {
 	return bind(n, id, 0);
 }
 
-static void unbind_cgroup(struct vpmu_source_node *n, uint64_t id)
+static void unbind_cgroup(struct vpmu_backend_node *n, uint64_t id)
 {
 	unbind(n, id, 0);
 }
 
-static int bind_task(struct vpmu_source_node *n, pid_t tid, uint64_t start)
+static int bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
 	return bind(n, 0, tid);
 }
 
-static void unbind_task(struct vpmu_source_node *n, pid_t tid)
+static void unbind_task(struct vpmu_backend_node *n, pid_t tid)
 {
 	unbind(n, 0, tid);
 }
 
-static void node_remove(struct vpmu_source_node *n)
+static void node_remove(struct vpmu_backend_node *n)
 {
 	for (size_t i = 0; i < BINDS_MAX; i++)
 		check(binds[i].n != n, "a node is removed while something is bound to it");
 	fake_node_remove(n);
 }
 
-static int sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+static int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
 			struct vpmu_sampling **out)
 {
 	return fake_of(n)->sampling ? -EBUSY : fake_sample_start(n, o, out);
@@ -225,17 +226,17 @@ static int vm_info(const struct node *vm, json_t *obj, void *arg)
 
 static void begin(const json_t *saved)
 {
-	static const struct tree_plane plane = {&fake.s,   bind_cgroup, unbind_cgroup,
-						bind_task, unbind_task, NULL};
+	static const struct tree_backend backend = {&fake.s,   bind_cgroup, unbind_cgroup,
+						    bind_task, unbind_task, NULL};
 	static const struct server_opts opts = {
 		.name = "vpmud", .path = "/nowhere", .vm_info = vm_info};
 	char err[300];
 
-	fake_init(&fake, "kernel", VPMU_SOURCE_SAMPLES);
+	fake_init(&fake, "bpf", VPMU_BACKEND_SAMPLES);
 	fake.s.ops = &ops;
 	memset(charged, 0, sizeof(charged));
 	check(!tenants_create(NULL, &ts, err, sizeof(err)) && !tenants_add_source(ts, &fake.s) &&
-		      !tree_create(ts, &plane, &conf.rules, root, note, NULL, &tree),
+		      !tree_create(ts, &backend, &conf.rules, root, note, NULL, &tree),
 	      "no tree");
 	if (saved)
 		tree_restore(tree, saved);
@@ -248,7 +249,7 @@ static void end(void)
 {
 	server_destroy(server);
 	tree_destroy(tree);
-	memset(binds, 0, sizeof(binds)); /* the plane ends with vpmud */
+	memset(binds, 0, sizeof(binds)); /* the backend ends with vpmud */
 	tenants_destroy(ts);
 }
 
@@ -350,7 +351,7 @@ static void step_vm_gone(const char *p, const char *stop)
 
 static int charge(struct node *n, unsigned int depth, void *arg)
 {
-	struct vpmu_source_node *in = node_in(n, &fake.s);
+	struct vpmu_backend_node *in = node_in(n, &fake.s);
 	uint64_t *next = arg;
 
 	for (unsigned int ev = 0; in && ev < FAKE_EVENTS; ev++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* See cgroup_bed.h. Integration tests and the bench of the kernel plane call this. */
+/* See cgroup_bed.h. Integration tests and the bench of the BPF backend call this. */
 #include "tests/integration/cgroup_bed.h"
 
 #include <dirent.h>
@@ -120,10 +120,10 @@ static int make_top(void)
 	return -EEXIST;
 }
 
-struct kernel_plane *bed_open(const struct kernel_opts *o)
+struct bpf_backend *bed_open(const struct bpf_backend_opts *o)
 {
 	const char *where = bed_mount();
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 	char why[512] = "";
 	int ret = 0;
 
@@ -139,7 +139,7 @@ struct kernel_plane *bed_open(const struct kernel_opts *o)
 	if (ret)
 		cr_skip_test("cannot make a cgroup: %s", strerror(-ret));
 	atexit(bed_end);
-	ret = kernel_open(o, &k, why, sizeof(why));
+	ret = bpf_backend_open(o, &k, why, sizeof(why));
 	/* A kernel that refuses the program is no reason. */
 	if (ret == -EPERM || access("/sys/kernel/btf/vmlinux", R_OK)) {
 		bed_end();
@@ -460,7 +460,7 @@ void bed_counters_close(struct bed_counters *c)
 		close(c->fd[--c->nr]);
 }
 
-struct vpmu_counting *bed_counting(struct vpmu_source_node *n, const vpmu_key_t *keys, size_t nr,
+struct vpmu_counting *bed_counting(struct vpmu_backend_node *n, const vpmu_key_t *keys, size_t nr,
 				   struct vpmu_counting *next)
 {
 	struct vpmu_value *values = calloc(nr, sizeof(*values));
@@ -490,7 +490,7 @@ void bed_counting_free(struct vpmu_counting *list)
 void bed_attach(struct vpmu_counting *list)
 {
 	size_t failed;
-	int ret = vpmu_source_attach(list, &failed);
+	int ret = vpmu_backend_attach(list, &failed);
 
 	cr_assert_eq(ret, 0, "attach: %s (key %zu)", strerror(-ret), failed);
 }
@@ -507,27 +507,27 @@ static int conserved(const struct vpmu_conservation *c, void *arg)
 	return 0;
 }
 
-unsigned int bed_conserved(struct vpmu_source *s)
+unsigned int bed_conserved(struct vpmu_backend *s)
 {
 	unsigned int n = 0;
 
-	cr_assert_eq(vpmu_source_conservation(s, conserved, &n), 0);
+	cr_assert_eq(vpmu_backend_conservation(s, conserved, &n), 0);
 	return n;
 }
 
-struct vpmu_source_node *bed_node(struct vpmu_source_node *parent)
+struct vpmu_backend_node *bed_node(struct vpmu_backend_node *parent)
 {
 	static uint64_t serial;
-	struct vpmu_source_node *n;
+	struct vpmu_backend_node *n;
 
-	cr_assert_eq(vpmu_source_node_add(parent, ++serial, &n), 0);
+	cr_assert_eq(vpmu_backend_node_add(parent, ++serial, &n), 0);
 	return n;
 }
 
-uint64_t bed_unseen(struct kernel_plane *k)
+uint64_t bed_unseen(struct bpf_backend *k)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	return u.missed + u.moved;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * For tests of the kernel plane on the running kernel: a plane, cgroups of the test's own, workers
+ * For tests of the BPF backend on the running kernel: a backend, cgroups of the test's own, workers
  * in them, and perf events of the test's own to compare with. A test that includes this is skipped
  * by one line where BPF, perf events or cgroup2 may not be used.
  */
-#ifndef KERNEL_BED_H
-#define KERNEL_BED_H
+#ifndef TESTS_INTEGRATION_CGROUP_BED_H
+#define TESTS_INTEGRATION_CGROUP_BED_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +18,8 @@
 	((vpmu_key_t)VPMU_SPACE_SOFTWARE << VPMU_KEY_SPACE_SHIFT | (id) | VPMU_KEY_USR |           \
 	 VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
 
-/* A plane. Skips the test when there can be none. */
-struct kernel_plane *bed_open(const struct kernel_opts *o);
+/* A backend. Skips the test when there can be none. */
+struct bpf_backend *bed_open(const struct bpf_backend_opts *o);
 
 /* bed_controllers - if no controller is switched on for the root's children, switch one on, as
  * systemd does on every host. Before that the kernel does not tell of moves between them. */
@@ -57,7 +57,7 @@ void work_migrations(void *arg);
 void work_sleeps(void *arg);
 
 /* bed_job - a worker in @cgroup that takes @faults page faults at each bed_job_go, which waits for
- * their end. bed_start_time - what kernel_bind_task wants. */
+ * their end. bed_start_time - what bpf_backend_bind_task wants. */
 pid_t bed_job(const char *cgroup, size_t faults);
 void bed_job_go(void);
 uint64_t bed_start_time(pid_t tid);
@@ -73,17 +73,17 @@ uint64_t bed_counters_read(const struct bed_counters *c);
 void bed_counters_close(struct bed_counters *c);
 
 /* bed_counting - a counting of @n with a copy of @keys and values of its own, put before @next. */
-struct vpmu_counting *bed_counting(struct vpmu_source_node *n, const vpmu_key_t *keys, size_t nr,
+struct vpmu_counting *bed_counting(struct vpmu_backend_node *n, const vpmu_key_t *keys, size_t nr,
 				   struct vpmu_counting *next);
 void bed_counting_free(struct vpmu_counting *list);
 void bed_attach(struct vpmu_counting *list);
 
 /* bed_conserved - that nothing is lost on any CPU; returns how many CPUs and keys were compared. */
-unsigned int bed_conserved(struct vpmu_source *s);
+unsigned int bed_conserved(struct vpmu_backend *s);
 
 /* bed_unseen - how many switches and moves the kernel has not shown: then values may be partial. */
-uint64_t bed_unseen(struct kernel_plane *k);
+uint64_t bed_unseen(struct bpf_backend *k);
 
-struct vpmu_source_node *bed_node(struct vpmu_source_node *parent);
+struct vpmu_backend_node *bed_node(struct vpmu_backend_node *parent);
 
 #endif

@@ -75,7 +75,7 @@ static unsigned int round_of(unsigned int n)
 			json_decref(bed_ask(
 				&b, true,
 				"{\"cmd\":\"vm-add\",\"name\":\"c%u\",\"image\":\"" VPMU_GUEST
-				"\",\"engine\":\"soft\",\"vcpus\":2,"
+				"\",\"engine\":\"emulator\",\"vcpus\":2,"
 				"\"tenant\":\"/t%u\",\"args\":\"spin\"}",
 				vm, vm % 4));
 		there[vm] = !there[vm];

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What vpmu prints for answers of servers that this host does not have (two planes, a server that knows
-# no planes), and for wrong answers: one error line, exit status 1, nothing printed of it.
+# What vpmu prints for answers of servers that this host does not have (two backends, a server that knows
+# no backends), and for wrong answers: one error line, exit status 1, nothing printed of it.
 . "$(dirname "$0")/cli_lib.inc"
 . "$(dirname "$0")/answers.inc"
 export LC_ALL=C.UTF-8 # trees have lines; in other locales vpmu draws them with |, ` and -
@@ -9,141 +9,141 @@ export LC_ALL=C.UTF-8 # trees have lines; in other locales vpmu draws them with 
 # ---- a CPU that does not answer: its counts are not current ----
 answers <<END
 attach {"session":"s","ok":true}
-detach {"late":["pCPU 7 of plane soft does not answer"],$(read_answer none "$(row 1 root 0 / "$soft" 111 exact)" | cut -c2-)
+detach {"late":["pCPU 7 of backend emulator does not answer"],$(read_answer none "$(row 1 root 0 / "$emulator" 111 exact)" | cut -c2-)
 END
 out=$("$vpmu" stat -e cycles -d 0.01 2>"$dir/err")
 check_match "late: the counts" "$out" '^ +111 '
 check "late: the warning" "$(cat "$dir/err")" \
-	'vpmu: warning: pCPU 7 of plane soft does not answer; what it has counted since is missing'
+	'vpmu: warning: pCPU 7 of backend emulator does not answer; what it has counted since is missing'
 
-# ---- two planes: rows of their own, never added ----
-tree="$(row 1 root 0 / "$soft" 111 modelled),$(row 2 root 0 / "$kvm" 7000 exact),$(
-	row 3 tenant 1 /acme "$soft" 110 modelled),$(row 4 tenant 1 /acme "$kvm" 6000 exact),$(
+# ---- two backends: rows of their own, never added ----
+tree="$(row 1 root 0 / "$emulator" 111 modelled),$(row 2 root 0 / "$kvm" 7000 exact),$(
+	row 3 tenant 1 /acme "$emulator" 110 modelled),$(row 4 tenant 1 /acme "$kvm" 6000 exact),$(
 	row 5 tenant 2 /acme/web "$kvm" 5000 exact)"
-vms="$(row 1 vm 1 /acme "$soft\"vm\":\"web-1\"," 110 modelled),$(row 2 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
+vms="$(row 1 vm 1 /acme "$emulator\"vm\":\"web-1\"," 110 modelled),$(row 2 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
 answers <<END
 attach {"session":"s","ok":true}
 read $(read_answer tenant "$tree")
 detach $(read_answer tenant "$tree")
-sharing {"planes":[{"plane":"soft","consumers":9,"keys":3,"host-counters":4},{"plane":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":"7"}],"ok":true}
-conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"5","plane":"soft"},{"pcpu":0,"event":"cycles","hardware":"8","charged":"8","plane":"kvm"}],"ok":true}
-check {"rows":[{"what":"tenants are cgroups","ok":false,"why":"none"},{"what":"events","ok":true,"why":"all","plane":"soft"},{"what":"events","ok":false,"why":"no PMU","plane":"kvm"}],"ok":true}
-events {"events":[{"event":"cycles","desc":"core cycles","planes":[{"plane":"soft","supported":true,"quality":"modelled"},{"plane":"kvm","supported":true,"quality":"exact"}]},{"event":"loads","desc":"loads","planes":[{"plane":"soft","supported":true,"quality":"exact"},{"plane":"kvm","supported":false,"why":"no PMU"}]}],"ok":true}
-list {"nodes":[{"kind":"root","path":"/","depth":0},{"kind":"tenant","path":"/acme","depth":1},{"kind":"vm","path":"/acme","depth":2,"vm":"web-1","vcpus":2,"state":"running","plane":"soft"},{"kind":"vm","path":"/acme","depth":2,"vm":"k-1","vcpus":1,"state":"running","plane":"kvm"}],"ok":true}
+sharing {"backends":[{"backend":"emulator","consumers":9,"keys":3,"host-counters":4},{"backend":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":"7"}],"ok":true}
+conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"5","backend":"emulator"},{"pcpu":0,"event":"cycles","hardware":"8","charged":"8","backend":"kvm"}],"ok":true}
+check {"rows":[{"what":"tenants are cgroups","ok":false,"why":"none"},{"what":"events","ok":true,"why":"all","backend":"emulator"},{"what":"events","ok":false,"why":"no PMU","backend":"kvm"}],"ok":true}
+events {"events":[{"event":"cycles","desc":"core cycles","backends":[{"backend":"emulator","supported":true,"quality":"modelled"},{"backend":"kvm","supported":true,"quality":"exact"}]},{"event":"loads","desc":"loads","backends":[{"backend":"emulator","supported":true,"quality":"exact"},{"backend":"kvm","supported":false,"why":"no PMU"}]}],"ok":true}
+list {"nodes":[{"kind":"root","path":"/","depth":0},{"kind":"tenant","path":"/acme","depth":1},{"kind":"vm","path":"/acme","depth":2,"vm":"web-1","vcpus":2,"state":"running","backend":"emulator"},{"kind":"vm","path":"/acme","depth":2,"vm":"k-1","vcpus":1,"state":"running","backend":"kvm"}],"ok":true}
 sessions {"sessions":[{"session":"a","scope":"none","target":"/","keep":true,"nr-rows":2,"events":["cycles","loads"]}],"ok":true}
-profiles {"profiles":[{"profile":"p","event":"cycles","target":"/","period":"100","lbr":false,"keep":false,"gone":false,"plane":"kvm"}],"ok":true}
-captures {"captures":[{"capture":"c","target":"web-1","mode":"calls","keep":false,"gone":false,"plane":"soft"}],"ok":true}
+profiles {"profiles":[{"profile":"p","event":"cycles","target":"/","period":"100","lbr":false,"keep":false,"gone":false,"backend":"kvm"}],"ok":true}
+captures {"captures":[{"capture":"c","target":"web-1","mode":"calls","keep":false,"gone":false,"backend":"emulator"}],"ok":true}
 END
-check "a tree for each plane" "$("$vpmu" stat --for-each tenant -d 0.01 | sed -n '4,9p')" \
-'TENANT  PLANE         cycles
+check "a tree for each backend" "$("$vpmu" stat --for-each tenant -d 0.01 | sed -n '4,9p')" \
+'TENANT  BACKEND         cycles
 /       kvm            7,000
 └─acme  kvm            6,000
   └─web kvm            5,000
-/       soft  111 (modelled)
-└─acme  soft  110 (modelled)'
-check "-x: the plane is a field" "$("$vpmu" stat --session s -x, | sed -n '1p;4p')" \
+/       emulator  111 (modelled)
+└─acme  emulator  110 (modelled)'
+check "-x: the backend is a field" "$("$vpmu" stat --session s -x, | sed -n '1p;4p')" \
 '7000,,cycles,/,,,100,100.00,exact,kvm,,
-111,,cycles,/,,,100,100.00,modelled,soft,,'
-check "-j: every line has the plane" "$("$vpmu" stat --session s -j | grep -c '"plane":"\(soft\|kvm\)"')" 5
-check "-j: which" "$("$vpmu" detach s -j | sed -n 's/.*"tenant":"\(.*\)","plane":"\(.*\)","counter-value":"\([0-9]*\)".*/\1 \2 \3/p')" \
+111,,cycles,/,,,100,100.00,modelled,emulator,,'
+check "-j: every line has the backend" "$("$vpmu" stat --session s -j | grep -c '"backend":"\(emulator\|kvm\)"')" 5
+check "-j: which" "$("$vpmu" detach s -j | sed -n 's/.*"tenant":"\(.*\)","backend":"\(.*\)","counter-value":"\([0-9]*\)".*/\1 \2 \3/p')" \
 '/ kvm 7000
 /acme kvm 6000
 /acme/web kvm 5000
-/ soft 111
-/acme soft 110'
+/ emulator 111
+/acme emulator 110'
 out=$("$vpmu" stat --for-each tenant -I 10 -d 0.05)
-check_match "-I: a column" "$out" '^# +time +counts +events +plane +tenant$'
+check_match "-I: a column" "$out" '^# +time +counts +events +backend +tenant$'
 check "-I: one heading" "$(printf '%s\n' "$out" | grep -c '^#')" 1
-check_match "-I: in each line" "$out" '^ +1\.000000000 .* cycles +soft +/acme( |$)'
+check_match "-I: in each line" "$out" '^ +1\.000000000 .* cycles +emulator +/acme( |$)'
 out=$("$vpmu" top -b -n 1 -d 0.01)
-check_match "top: a column" "$out" '^TENANT +PLANE +VMS +CPU% +cycles$'
-check "top: a tree for each plane" "$(printf '%s\n' "$out" | awk '/^ *\// || /^  / { print $1, $2 }' | sort)" \
+check_match "top: a column" "$out" '^TENANT +BACKEND +VMS +CPU% +cycles$'
+check "top: a tree for each backend" "$(printf '%s\n' "$out" | awk '/^ *\// || /^  / { print $1, $2 }' | sort)" \
 '/ kvm
-/ soft
+/ emulator
 acme kvm
-acme soft
+acme emulator
 web kvm'
-check "sharing" "$("$vpmu" sharing)" 'soft: 9 consumers of 3 distinct events on 4 host counters
+check "sharing" "$("$vpmu" sharing)" 'emulator: 9 consumers of 3 distinct events on 4 host counters
 kvm: 5 consumers of 2 distinct events on 2 host counters; 7 refused, for want of a counter slot or of quota'
-check "sharing -j" "$("$vpmu" sharing -j)" '{"plane":"soft","consumers":9,"keys":3,"host-counters":4}
-{"plane":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":7}'
-check "conservation" "$("$vpmu" conservation)" 'PLANE PCPU EVENT  HARDWARE CHARGED EQUAL
-soft     0 cycles        5       5 yes
+check "sharing -j" "$("$vpmu" sharing -j)" '{"backend":"emulator","consumers":9,"keys":3,"host-counters":4}
+{"backend":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":7}'
+check "conservation" "$("$vpmu" conservation)" 'BACKEND PCPU EVENT  HARDWARE CHARGED EQUAL
+emulator     0 cycles        5       5 yes
 kvm      0 cycles        8       8 yes'
-check "conservation -j" "$("$vpmu" conservation -j | grep -c '"plane":"')" 2
-check "check" "$("$vpmu" check | sed '/^$/,$d')" 'PLANE WHAT                OK  WHY
+check "conservation -j" "$("$vpmu" conservation -j | grep -c '"backend":"')" 2
+check "check" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND WHAT                OK  WHY
       tenants are cgroups no  none
-soft  events              yes all
+emulator  events              yes all
 kvm   events              no  no PMU'
-check "events" "$("$vpmu" events)" 'EVENT  ALIAS COUNTED(soft) COUNTED(kvm) MEANING
+check "events" "$("$vpmu" events)" 'EVENT  ALIAS COUNTED(emulator) COUNTED(kvm) MEANING
 cycles       modelled      exact        core cycles
 loads        exact         no           loads'
-check "list" "$("$vpmu" list)" 'NAME      KIND   VCPUS PLANE INFO
+check "list" "$("$vpmu" list)" 'NAME      KIND   VCPUS BACKEND INFO
 /         root               
 └─acme    tenant             
-  ├─web-1 vm         2 soft  state=running
+  ├─web-1 vm         2 emulator  state=running
   └─k-1   vm         1 kvm   state=running'
-check "sessions" "$("$vpmu" sessions)" 'NAME KIND    SCOPE TARGET ROWS KEEP PLANE EVENTS
+check "sessions" "$("$vpmu" sessions)" 'NAME KIND    SCOPE TARGET ROWS KEEP BACKEND EVENTS
 a    session none  /         2 yes        cycles,loads
 p    profile       /           no   kvm   cycles every 100
-c    capture       web-1       no   soft  calls'
+c    capture       web-1       no   emulator  calls'
 
-# ---- one plane: said once ----
+# ---- one backend: said once ----
 one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
-total='"plane":"kvm","profile":"p","event":"cycles","target":"/","period":"100","samples":"3","lost":"1","late-max":"0","count":"400","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"other-rows":"0","nr-rows":1'
+total='"backend":"kvm","profile":"p","event":"cycles","target":"/","period":"100","samples":"3","lost":"1","late-max":"0","count":"400","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"other-rows":"0","nr-rows":1'
 answers <<END
 attach {"session":"s","ok":true}
 read $(read_answer vm "$one")
 read $(read_answer vm "$one")
 read $(read_answer vm "$vms")
 detach $(read_answer none "$one")
-sharing {"planes":[],"ok":true}
-conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"4","plane":"soft"}],"ok":true}
-check {"rows":[{"what":"x","ok":true,"why":"y","plane":"soft"},{"what":"z","ok":true,"why":"none"}],"ok":true}
-events {"events":[{"event":"cycles","desc":"core cycles","planes":[]},{"event":"loads","desc":"loads","planes":[{"plane":"kvm","supported":true,"quality":"exact"}]}],"ok":true}
+sharing {"backends":[],"ok":true}
+conservation {"rows":[{"pcpu":0,"event":"cycles","hardware":"5","charged":"4","backend":"emulator"}],"ok":true}
+check {"rows":[{"what":"x","ok":true,"why":"y","backend":"emulator"},{"what":"z","ok":true,"why":"none"}],"ok":true}
+events {"events":[{"event":"cycles","desc":"core cycles","backends":[]},{"event":"loads","desc":"loads","backends":[{"backend":"kvm","supported":true,"quality":"exact"}]}],"ok":true}
 hello {"pid":1,"ok":true}
 list {"nodes":[],"ok":true}
-profile-start {"profile":"p","left-out":["soft"],"ok":true}
+profile-start {"profile":"p","left-out":["emulator"],"ok":true}
 profile-start {"profile":"p","ok":true}
 profile-stop {$total,"rows":[{"vm":"k-1","vcpu":0,"ip":"0x10","cpl":3,"samples":"2"},{"samples":"1"}],"chains":[{"vm":"k-1","vcpu":0,"cpl":3,"chain":["0x10",null],"samples":"2"},{"chain":[],"samples":"1"}],"other-chains":"0","unchained":"1","ok":true}
 lbr-attach {"capture":"c","ok":true}
-lbr-read {"rows":[{"vm":"k-1","vcpu":0,"plane":"kvm","entries":[{"from":"0x20","to":"0x10","type":"rel-call"},{"from":null,"to":"0x20","type":"rel-call","cycles":4}],"source":"capture","mode":"call-stack","filters":["user"],"depth":32,"total":"1234"}],"ok":true}
+lbr-read {"rows":[{"vm":"k-1","vcpu":0,"backend":"kvm","entries":[{"from":"0x20","to":"0x10","type":"rel-call"},{"from":null,"to":"0x20","type":"rel-call","cycles":4}],"source":"capture","mode":"call-stack","filters":["user"],"depth":32,"total":"1234"}],"ok":true}
 END
-check_match "stat: in the title" "$("$vpmu" stat -d 0.01)" "^ Performance counter stats for '/' \(plane: kvm\):$"
+check_match "stat: in the title" "$("$vpmu" stat -d 0.01)" "^ Performance counter stats for '/' \(backend: kvm\):$"
 out=$("$vpmu" stat --session s -I 10 -d 0.5)
-check_match "-I: in the heading" "$out" '^# +time +counts +events +vm  plane: kvm$'
-check_match "-I: a new heading when a second plane comes" "$out" '^# +time +counts +events +plane +vm$'
-check "events" "$("$vpmu" events)" '# plane: kvm
+check_match "-I: in the heading" "$out" '^# +time +counts +events +vm  backend: kvm$'
+check_match "-I: a new heading when a second backend comes" "$out" '^# +time +counts +events +backend +vm$'
+check "events" "$("$vpmu" events)" '# backend: kvm
 EVENT  ALIAS COUNTED MEANING
 cycles               core cycles
 loads        exact   loads'
-check "conservation" "$("$vpmu" conservation)" '# plane: soft
+check "conservation" "$("$vpmu" conservation)" '# backend: emulator
 PCPU EVENT  HARDWARE CHARGED EQUAL
    0 cycles        5       4 NO'
 "$vpmu" conservation -j >/dev/null
 check "conservation that does not hold: exit status" $? 1
 check_match "check: who uses the counters" "$("$vpmu" check)" '^NMI watchdog '
-check "check: a row without a plane" "$("$vpmu" check | sed '/^$/,$d')" 'PLANE WHAT OK  WHY
-soft  x    yes y
+check "check: a row without a backend" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND WHAT OK  WHY
+emulator  x    yes y
       z    yes none'
 check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
 check "nothing counts yet, -j" "$("$vpmu" sharing -j)" ''
 check "profile: what is left out" "$("$vpmu" profile -d 0.01 -j 2>&1 >/dev/null)" \
-	'vpmu: profile: VMs that plane soft counts are left out'
+	'vpmu: profile: VMs that backend emulator counts are left out'
 check_match "profile: in the heading" "$("$vpmu" profile -d 0.01 | head -n 1)" \
-	'^# /: cycles every 100: 3 samples, 1 lost, 400 counted, plane: kvm$'
-check "profile -j: in every line" "$("$vpmu" profile -d 0.01 -j | grep -c '"plane":"kvm"')" 3
+	'^# /: cycles every 100: 3 samples, 1 lost, 400 counted, backend: kvm$'
+check "profile -j: in every line" "$("$vpmu" profile -d 0.01 -j | grep -c '"backend":"kvm"')" 3
 check "profile --folded" "$("$vpmu" profile -d 0.01 --folded 2>"$dir/notes")" '[host];[no calls] 1
 k-1;vcpu0;[unknown];0x10 2'
 check "profile --folded: what is missing" "$(cat "$dir/notes")" \
 'vpmu: 1 samples were lost and are missing: they arrived faster than the server reads them; raise the period with -c
 vpmu: 1 samples have no call chain, because their guests record branches of their own'
-check "lbr" "$("$vpmu" lbr -d 0.01)" 'k-1/0: captured, call-stack: 2 of 1,234 records, newest first, plane: kvm
+check "lbr" "$("$vpmu" lbr -d 0.01)" 'k-1/0: captured, call-stack: 2 of 1,234 records, newest first, backend: kvm
     0x10
     0x20
     [unknown]'
 check "lbr -j" "$("$vpmu" lbr -d 0.01 -j)" \
-'{"kind":"lbr","vm":"k-1","vcpu":0,"plane":"kvm","source":"capture","mode":"call-stack","chain":["0x10","0x20","[unknown]"]}'
+'{"kind":"lbr","vm":"k-1","vcpu":0,"backend":"kvm","source":"capture","mode":"call-stack","chain":["0x10","0x20","[unknown]"]}'
 answers <<END
 hello {"pid":1,"ok":true}
 list {"nodes":[],"ok":true}
@@ -181,10 +181,10 @@ check "lbr --folded: what is left out" "$(cat "$dir/notes")" \
 "$vpmu" lbr -d 0.01 --folded -n 3 >/dev/null 2>"$dir/notes"
 check "lbr --folded -n: none is left out" "$(grep -c lbr-read "$dir/answers.asked") $(wc -c <"$dir/notes")" '5 0'
 
-# ---- a server that knows no planes; a plane whose rows begin further down ----
+# ---- a server that knows no backends; a backend whose rows begin further down ----
 answers <<END
-detach $(read_answer tenant "$(row 1 tenant 1 /acme "$kvm" 8 exact),$(row 2 tenant 2 /acme/web "$soft" 7 exact),$(
-	row 3 tenant 3 /acme/web/a "$soft" 6 exact)")
+detach $(read_answer tenant "$(row 1 tenant 1 /acme "$kvm" 8 exact),$(row 2 tenant 2 /acme/web "$emulator" 7 exact),$(
+	row 3 tenant 3 /acme/web/a "$emulator" 6 exact)")
 read $(read_answer tenant "$(row 1 root 0 / "" 111 modelled),$(row 2 tenant 1 /acme "" 100 modelled)")
 sharing {"consumers":9,"keys":3,"host-counters":4,"ok":true}
 events {"events":[{"event":"cycles","desc":"core cycles","supported":true,"quality":"modelled"}],"ok":true}
@@ -193,14 +193,14 @@ out=$("$vpmu" stat --session s)
 check "no column" "$(printf '%s\n' "$out" | sed -n '4,6p')" 'TENANT cycles (modelled)
 /                    111
 └─acme               100'
-check "a plane whose rows begin further down" "$("$vpmu" detach s | sed -n '4,7p')" \
-'TENANT    PLANE cycles
+check "a backend whose rows begin further down" "$("$vpmu" detach s | sed -n '4,7p')" \
+'TENANT    BACKEND cycles
 /acme     kvm        8
-/acme/web soft       7
-└─a       soft       6'
-check "no word of it" "$(printf '%s\n' "$out" | grep -c plane)" 0
+/acme/web emulator       7
+└─a       emulator       6'
+check "no word of it" "$(printf '%s\n' "$out" | grep -c backend)" 0
 check "-x: an empty field" "$("$vpmu" stat --session s -x, | head -n 1)" '111,,cycles,/,,,100,100.00,modelled,,,'
-check "-j: no field" "$("$vpmu" stat --session s -j | grep -c plane)" 0
+check "-j: no field" "$("$vpmu" stat --session s -j | grep -c backend)" 0
 check "sharing" "$("$vpmu" sharing)" '9 consumers of 3 distinct events on 4 host counters'
 check "sharing -j" "$("$vpmu" sharing -j)" '{"consumers":9,"keys":3,"host-counters":4}'
 check_match "events" "$("$vpmu" events)" '^cycles +modelled +core cycles$'
@@ -233,8 +233,8 @@ done
 wrong sharing '{"ok":false,"error":"a\u001b[2Jb"}' 'a\?\[2Jb$' sharing
 wrong sharing @ 'closed the connection' sharing
 wrong sharing '{"ok":true,"consumers":1,"keys":1}' "$protocol: \"host-counters\"" sharing
-wrong sharing '{"ok":true,"planes":{}}' "$protocol: \"planes\"" sharing
-wrong sharing '{"ok":true,"planes":[{"plane":1,"consumers":1,"keys":1,"host-counters":1}]}' "$protocol: \"plane\"" sharing
+wrong sharing '{"ok":true,"backends":{}}' "$protocol: \"backends\"" sharing
+wrong sharing '{"ok":true,"backends":[{"backend":1,"consumers":1,"keys":1,"host-counters":1}]}' "$protocol: \"backend\"" sharing
 wrong attach '{"ok":true}' "$protocol: \"session\"" stat -d 0.01
 wrong attach '{"ok":true,"session":7}' "$protocol: \"session\"" attach s -e cycles
 wrong detach '{"ok":true}' "$protocol: \"rows\"" detach s
@@ -245,7 +245,7 @@ wrong read "$(read_answer none "$(row 1 root 0 x "" 1 exact)")" "$protocol: \"pa
 wrong list '{"ok":true,"nodes":7}' "$protocol: \"nodes\"" list
 wrong list '{"ok":true,"nodes":[{"kind":"root","path":"/","depth":77}]}' "$protocol: \"depth\"" list
 wrong list '{"ok":true,"nodes":[{"kind":"root","depth":0}]}' "$protocol: \"path\"" list -j
-wrong events '{"ok":true,"events":[{"event":"cycles","desc":"d","planes":[{"plane":"soft"}]}]}' "$protocol: \"supported\"" events
+wrong events '{"ok":true,"events":[{"event":"cycles","desc":"d","backends":[{"backend":"emulator"}]}]}' "$protocol: \"supported\"" events
 wrong events '{"ok":true,"events":[{"event":"cycles"}]}' "$protocol: \"desc\"" events -j
 wrong check '{"ok":true,"rows":[{"what":"x","ok":"yes","why":""}]}' "$protocol: \"ok\"" check
 wrong conservation '{"ok":true,"rows":[{"pcpu":0,"event":"cycles","hardware":"1"}]}' "$protocol: \"charged\"" conservation

@@ -7,7 +7,7 @@ start_server --vm "$(vm stay tenant=/acme/web 'run loop 1000000')"
 "$vpmu" attach tree -e instructions --for-each tenant || exit 1
 "$vpmu" attach vms -e instructions --for-each vm || exit 1
 add() { # NAME TENANT N
-	"$vpmu" vm add name="$1" tenant="$2" engine=soft image="$image" args="run loop $3" || exit 1
+	"$vpmu" vm add name="$1" tenant="$2" engine=emulator image="$image" args="run loop $3" || exit 1
 }
 
 sum=0

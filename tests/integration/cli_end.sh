@@ -79,7 +79,7 @@ check_match "kill -9: the note" "$(cat "$dir/err")" \
 # What was read last is shown, when the server breaks off in the middle of it and when it is silent.
 answers <<END
 attach {"session":"s","ok":true}
-read $(read_answer none "$(row 1 root 0 / "$soft" 111 exact)")
+read $(read_answer none "$(row 1 root 0 / "$emulator" 111 exact)")
 read @
 END
 "$vpmu" stat -e cycles -x, >"$dir/out" 2>"$dir/err"

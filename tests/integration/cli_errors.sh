@@ -105,11 +105,11 @@ check "weights as they were" "$("$vpmu" list -j | grep -c weight)" 0
 check "weights as they are set" "$("$vpmu" list -j | grep '"vm":"web-1"' | grep -o '"[a-z-]*weight":[0-9]*')" '"weight":200
 "tenant-weight":300'
 bad 2 '^vpmu: vm add: flavour: no such key, accepted: name, ' vm add name=x flavour=large
-bad 2 '^vpmu: vm add: engine: "fast" given, accepted: auto, soft or kvm$' vm add name=x image="$image" engine=fast
-bad 1 . vm add name=web-1 image="$image" engine=soft
+bad 2 '^vpmu: vm add: engine: "fast" given, accepted: auto, emulator or kvm$' vm add name=x image="$image" engine=fast
+bad 1 . vm add name=web-1 image="$image" engine=emulator
 bad 1 '^vpmu: no VM "nope"; `vpmu list` shows the VMs$' pause nope
 bad 2 "unknown event 'bogus'" profile -e bogus -d 1
-bad 1 '^vpmu: -e: cache-misses: no CPU of plane soft can sample it; take an event that `vpmu events` calls counted there$' profile -e cache-misses -d 1
+bad 1 '^vpmu: -e: cache-misses: no CPU of backend emulator can sample it; take an event that `vpmu events` calls counted there$' profile -e cache-misses -d 1
 bad 2 '-c "0": give a number of events from 1 to 140737488355328' profile -c 0 -d 1
 bad 2 '-c "140737488355329": give a number' profile -c 140737488355329 -d 1
 bad 2 '-c "1e6": give a number' profile -c 1e6
@@ -117,7 +117,7 @@ bad 2 'seconds above 0' profile -d 0
 bad 2 'give only one of --format, --folded and -j' profile --folded -j
 bad 2 '"a" and "b": give only one target' profile a b
 bad 1 'no VM "nope"' profile -d 1 nope
-bad 1 '^vpmu: no branch records of this target \(plane soft\); give a VM of the soft machine' profile -g -d 1 /host
+bad 1 '^vpmu: no branch records of this target \(backend emulator\); give a VM of the emulator' profile -g -d 1 /host
 bad 1 'no tenant "/nope"' lbr /nope
 bad 1 'no vCPU of web-1 has records' lbr -d 0.1 web-1
 bad 2 'an argument is not UTF-8 text' profile -d 1 "$(printf '\377')"

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/answers.inc"
 preload=$VPMU_BIN/../tests/vpmu-fault.so
 [ -e "$preload" ] || { echo "# SKIP no $preload: a build with sanitizers has allocators of its own"; exit 77; }
-vm='{"kind":"vm","path":"/acme","depth":2,"vm":"spin","vcpus":1,"plane":"soft","state":"running","engine":"soft","pmu":"amd-v2","policy":"full","image":"'$image'"}'
+vm='{"kind":"vm","path":"/acme","depth":2,"vm":"spin","vcpus":1,"backend":"emulator","state":"running","engine":"emulator","pmu":"amd-v2","policy":"full","image":"'$image'"}'
 chain() { # COUNT ADDRESS...
 	n=$1 ips=
 	shift
@@ -19,15 +19,15 @@ branch='{"from":"0x204388","to":"0x204363","type":"ret","cycles":21}'
 answers <<END
 hello {"commands":["hello","list"],"server":"vpmud","version":"0.1.0","protocol":1,"access":"admin","pid":1,"ok":true}
 list {"nodes":[{"kind":"root","path":"/","depth":0},{"kind":"tenant","path":"/acme","depth":1},$vm],"ok":true}
-profile-start {"profile":"@1","target":"/","event":"instructions","period":"1000","lbr":true,"plane":"soft","ok":true}
-profile-stop {"profile":"@1","target":"/","lost":"0","event":"instructions","period":"1000","lbr":true,"plane":"soft","samples":"5","late-max":"0","count":"5000","counter-value":"5000","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"rows":[],"nr-rows":0,"other-rows":"0","chains":[$(chain 3 0x204340 0x20435e 0x204373),$(chain 2 0x204363)],"other-chains":"0","ok":true}
-lbr-attach {"capture":"@1","target":"/","mode":"branches","plane":"soft","ok":true}
-lbr-read {"rows":[{"vm":"spin","vcpu":0,"plane":"soft","entries":[$branch,$branch],"source":"capture","mode":"branches","total":"2"}],"ok":true}
+profile-start {"profile":"@1","target":"/","event":"instructions","period":"1000","lbr":true,"backend":"emulator","ok":true}
+profile-stop {"profile":"@1","target":"/","lost":"0","event":"instructions","period":"1000","lbr":true,"backend":"emulator","samples":"5","late-max":"0","count":"5000","counter-value":"5000","enabled-ns":"1","running-ns":"1","quality":"exact","supported":true,"rows":[],"nr-rows":0,"other-rows":"0","chains":[$(chain 3 0x204340 0x20435e 0x204373),$(chain 2 0x204363)],"other-chains":"0","ok":true}
+lbr-attach {"capture":"@1","target":"/","mode":"branches","backend":"emulator","ok":true}
+lbr-read {"rows":[{"vm":"spin","vcpu":0,"backend":"emulator","entries":[$branch,$branch],"source":"capture","mode":"branches","total":"2"}],"ok":true}
 lbr-detach {"ok":true}
 profiles {"profiles":[],"ok":true}
 sessions {"sessions":[{"session":"s","target":"/acme","for-each":"vm","nr-rows":1}],"ok":true}
-sharing {"planes":[{"plane":"soft","consumers":1,"keys":1,"host-counters":1}],"ok":true}
-check {"rows":[{"what":"events","ok":false,"why":"no PMU","plane":"soft"}],"ok":true}
+sharing {"backends":[{"backend":"emulator","consumers":1,"keys":1,"host-counters":1}],"ok":true}
+check {"rows":[{"what":"events","ok":false,"why":"no PMU","backend":"emulator"}],"ok":true}
 metrics {"lines":["# TYPE a gauge","a 1"],"ok":true}
 END
 target=$dir/out.file

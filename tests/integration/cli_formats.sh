@@ -89,8 +89,8 @@ if command -v go >/dev/null && go tool -n pprof >/dev/null 2>&1; then
 fi
 
 # ---- captures: VMs that run on ----
-"$vpmu" vm add name=spin tenant=/acme image="$image" engine=soft args="spin 100000000" || exit 1
-"$vpmu" vm add name=deep tenant=/acme vcpus=2 image="$image" engine=soft args="run fib 40" || exit 1
+"$vpmu" vm add name=spin tenant=/acme image="$image" engine=emulator args="spin 100000000" || exit 1
+"$vpmu" vm add name=deep tenant=/acme vcpus=2 image="$image" engine=emulator args="run fib 40" || exit 1
 wait_state deep running
 again '[ $(grep -c "^deep/vcpu[01] [0-9]* 1 readings:$" "$dir/out") = 40 ]' \
 	"$vpmu" lbr --format=perf-script -n 20 -d 0.5 deep

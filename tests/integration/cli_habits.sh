@@ -10,7 +10,7 @@ v() { # COUNT
 }
 counts() { # AGE_NS INSTRUCTIONS CYCLES
 	printf '{"session":"s","target":"/","age-ns":"%s","dropped":"0","events":["instructions","cycles"],"scope":"none","ok":true,' "$1"
-	printf '"rows":[{"row":1,"kind":"root","depth":0,"path":"/","plane":"kvm","gone":false,"values":[%s,%s]}]}' "$(v "$2")" "$(v "$3")"
+	printf '"rows":[{"row":1,"kind":"root","depth":0,"path":"/","backend":"kvm","gone":false,"values":[%s,%s]}]}' "$(v "$2")" "$(v "$3")"
 }
 counts_by_reads() {
 	answers <<END

@@ -9,7 +9,7 @@ v() { # COUNT ENABLED RUNNING QUALITY
 	printf '{"count":"%s","counter-value":"1","enabled-ns":"%s","running-ns":"%s","quality":"%s","supported":true}' "$@"
 }
 vm_row() { # ID VM VALUES
-	printf '{"row":%s,"kind":"vm","depth":1,"path":"/a","plane":"kvm","vm":"%s","gone":false,"values":[%s]}' "$@"
+	printf '{"row":%s,"kind":"vm","depth":1,"path":"/a","backend":"kvm","vm":"%s","gone":false,"values":[%s]}' "$@"
 }
 rows="$(vm_row 1 whole "$(v 300 100 100 'tsc'),$(v 100 100 100 modelled)"),$(
 	vm_row 2 part "$(v 300 100 50 exact),$(v 100 100 50 'modelled')"),$(
@@ -30,7 +30,7 @@ detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"vm","rows":[$rows],"ok":true}
 detach {$head,"scope":"none","rows":[$one],"ok":true}
-sharing {"planes":[],"ok":true}
+sharing {"backends":[],"ok":true}
 list {"nodes":[],"ok":true}
 END
 "$vpmu" top -b -n 1 -d 0.01 --for-each vm | tr -s ' ' >"$dir/top"
@@ -57,7 +57,7 @@ cycles,old,modelled aged'
 out=$("$vpmu" stat -d 0.01 -j)
 check "-j: nothing that was scaled is exact" \
 	"$(printf '%s\n' "$out" | grep -v '"pcnt-running":100.0' | grep -c '"quality":"exact"')" 0
-check "-j: the quality" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","plane.*"quality":"\([^"]*\)".*/\1 \2/p')" \
+check "-j: the quality" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"quality":"\([^"]*\)".*/\1 \2/p')" \
 'whole tsc
 whole modelled
 part scaled
@@ -68,7 +68,7 @@ plain exact
 plain exact
 old aged
 old modelled aged'
-check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","plane.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
+check "-j: the age" "$(printf '%s\n' "$out" | sed -n 's/.*"vm":"\(.*\)","backend.*"age-ns":\([0-9]*\).*/\1 \2/p')" "old 2100000000"
 out=$("$vpmu" stat -d 0.01)
 check_match "table: both words" "$out" '^missing .* 200 \(tsc\) \(partial\) \(50\.00%\)$'
 check_match "table: how old" "$out" '^ aged: .* \(up to 2\.100 s\)$'

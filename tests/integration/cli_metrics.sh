@@ -46,7 +46,7 @@ v() { # COUNT ENABLED RUNNING QUALITY
 }
 none='{"count":"0","counter-value":"0","enabled-ns":"0","running-ns":"0","quality":"exact","supported":false}'
 vm_row() { # ID VM VALUES
-	printf '{"row":%s,"kind":"vm","depth":1,"path":"/a","plane":"kvm","vm":"%s","gone":false,"values":[%s]}' "$@"
+	printf '{"row":%s,"kind":"vm","depth":1,"path":"/a","backend":"kvm","vm":"%s","gone":false,"values":[%s]}' "$@"
 }
 rows="$(vm_row 1 mixed "$(v 300 100 100 'tsc'),$(v 100 100 100 modelled),$none"),$(
 	vm_row 2 scaled "$(v 300 100 50 exact),$(v 100 100 80 exact),$none"),$(
@@ -114,10 +114,10 @@ for t in / /acme; do
 		"$(quotient "$dir/out" $t)"
 done
 check "an event that the session lacks" "$(awk -F, '$3 == "cpi" && $4 == "/acme" { print $11 }' "$dir/out")" '<not counted>'
-check_match "cycles are modelled, and so is ipc" "$(grep ',ipc:u,/acme,' "$dir/out")" ',100\.00,modelled,soft,[0-9.]+,insn per cycle$'
+check_match "cycles are modelled, and so is ipc" "$(grep ',ipc:u,/acme,' "$dir/out")" ',100\.00,modelled,emulator,[0-9.]+,insn per cycle$'
 check_match "detach -M" "$("$vpmu" detach s -M taken-share -j)" '"metric":"taken-share","metric-value":"[0-9.]+","metric-unit":"%"'
 
-# ---- :G and :H, alone and with :u and :k; why a plane cannot count one of them ----
+# ---- :G and :H, alone and with :u and :k; why a backend cannot count one of them ----
 "$vpmu" attach sides -M guest-share -e instructions,instructions:Gu,instructions:Gk,instructions:H,instructions:GH,instructions:Hu -t web-1 || exit 1
 "$vpmu" resume web-1
 side() { cell "$dir/out" "$1" /acme web-1 ""; }

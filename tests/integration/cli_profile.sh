@@ -85,18 +85,18 @@ check "stacks add up to what was counted" \
 
 check_match "people see the function" "$(cat "$dir/text")" '[0-9.]+%.*fib-1 +\[\.\] workload_fib'
 check_match "and what was sampled" "$(head -n 1 "$dir/text")" \
-	'^# /acme: branches-taken every 701: [0-9,]+ samples, 0 lost, [0-9,]+ counted(, plane: soft)?$'
+	'^# /acme: branches-taken every 701: [0-9,]+ samples, 0 lost, [0-9,]+ counted(, backend: emulator)?$'
 check_match "and chains" "$(cat "$dir/text")" 'workload_fib \([0-9]+ times\)'
 
 # ---- VMs that run on: captures ----
-"$vpmu" vm add name=spin tenant=/acme image="$image" engine=soft args="spin 100000000" || exit 1
-"$vpmu" vm add name=deep tenant=/acme vcpus=2 image="$image" engine=soft args="run fib 40" || exit 1
+"$vpmu" vm add name=spin tenant=/acme image="$image" engine=emulator args="spin 100000000" || exit 1
+"$vpmu" vm add name=deep tenant=/acme vcpus=2 image="$image" engine=emulator args="run fib 40" || exit 1
 wait_state deep running
 # A row per vCPU, with places
 again 'grep -Eq "^deep/1: captured, call-stack: [0-9]+ of [0-9,]+ records" "$dir/out" &&
 	grep -Eq "^    workload_fib\+0x[0-9a-f]+\$" "$dir/out"' "$vpmu" lbr -d 0.3
 # An object per vCPU
-chain='^\{"kind":"lbr","vm":"deep","vcpu":0,("plane":"soft",)?"source":"capture","mode":"call-stack","chain":\["workload_fib".*\]\}$'
+chain='^\{"kind":"lbr","vm":"deep","vcpu":0,("backend":"emulator",)?"source":"capture","mode":"call-stack","chain":\["workload_fib".*\]\}$'
 again '[ $(wc -l <"$dir/out") = 2 ] && grep -Eq "$chain" "$dir/out"' "$vpmu" lbr -j -d 0.3 deep
 again '[ $(wc -l <"$dir/out") = 14 ]' "$vpmu" lbr -n 7 -j -d 0.3 deep
 again '[ $(grep -c " -> " "$dir/out") = 32 ]' "$vpmu" lbr --mode branches -d 0.2 spin
@@ -138,7 +138,7 @@ check_match "what was read is shown" "$(cat "$dir/gone.folded")" '^deep;vcpu[01]
 kill -INT $three
 wait $three
 check "a profile of a VM that went" $? 0
-check_match "and says it" "$(head -n 1 "$dir/gone.text")" ' counted, until it was removed(, plane: soft)?$'
+check_match "and says it" "$(head -n 1 "$dir/gone.text")" ' counted, until it was removed(, backend: emulator)?$'
 kill -INT $two
 wait $two
 check "a capture of a VM that went" $? 1
@@ -150,7 +150,7 @@ check_match "and shows what went" "$(cat "$dir/gone.json")" '"vm":"deep","functi
 check "nothing is left behind" "$("$vpmu" sessions -j)" ""
 
 # What takes long says how long, on a terminal only.
-"$vpmu" vm add name=busy image="$image" engine=soft args="spin 1000000" || exit 1
+"$vpmu" vm add name=busy image="$image" engine=emulator args="spin 1000000" || exit 1
 progress=$(script -qec "$vpmu profile -d 3 busy" /dev/null </dev/null | tr '\r' '\n')
 check_match "profile: progress on a terminal" "$progress" '^vpmu: profile: [0-9]+ of 3 s'
 check_match "profile: and the result" "$progress" '^OVERHEAD'
@@ -160,7 +160,7 @@ check "profile: no progress elsewhere" "$(cat "$dir/notes")" ''
 
 # An image that is gone: numbers, and said once.
 cp "$image" "$dir/copy.elf"
-"$vpmu" vm add name=lost vcpus=2 image="$dir/copy.elf" engine=soft args="run fib 40" || exit 1
+"$vpmu" vm add name=lost vcpus=2 image="$dir/copy.elf" engine=emulator args="run fib 40" || exit 1
 wait_state lost running
 rm "$dir/copy.elf"
 again 'grep -Eq "lost/1 \[\.\] 0x[0-9a-f]+\$" "$dir/out"' "$vpmu" profile -d 0.3 --vcpu lost

@@ -52,8 +52,8 @@ for e in instructions cycles branches branches-taken loads stores; do
 		$(cell "$dir/vcpus" $e /acme/web web-1 1)))
 done
 check "cache-misses are not supported" "$(cell "$dir/tree" cache-misses / "" "")" "<not supported>"
-check_match "cycles say how good they are" "$(grep ',cycles,/,' "$dir/tree")" ',100\.00,modelled,soft,,$'
-check_match "instructions are exact" "$(grep ',instructions,/,' "$dir/tree")" ',100\.00,exact,soft,[0-9.]+,insn per cycle$'
+check_match "cycles say how good they are" "$(grep ',cycles,/,' "$dir/tree")" ',100\.00,modelled,emulator,,$'
+check_match "instructions are exact" "$(grep ',instructions,/,' "$dir/tree")" ',100\.00,exact,emulator,[0-9.]+,insn per cycle$'
 
 for e in instructions cycles; do
 	for t in / /host /acme /acme/web /acme/db /bob; do
@@ -110,7 +110,7 @@ out=$("$vpmu" stat --session tree)
 check_match "tree: top" "$out" '^/ +[0-9,]+ '
 check_match "tree: branch" "$out" '^(│|\|) .*web +[0-9,]+ '
 check_match "tree: quality in the heading" "$out" 'cycles \(modelled\)'
-check_match "tree: legend" "$out" 'modelled: computed from the soft machine'
+check_match "tree: legend" "$out" 'modelled: computed from the emulator'
 out=$("$vpmu" stat --session all)
 check_match "lines: IPC says it is modelled" "$out" '# +[0-9.]+ +insn per cycle \(modelled\)'
 check_match "lines: thousands" "$out" '^ +[0-9]{1,3}(,[0-9]{3})+ +instructions'

@@ -38,11 +38,11 @@ again 'grep -q "^.*/acme,,.*2/2" "$dir/out" && ! grep -q "/acme,,.*,0.00,[0-9.]*
 	"$vpmu" top -b -n 1 -d 0.5 -x, -e instructions
 shares=$(awk -F, '$5 ~ /^\/(host|acme|bob)$/ { s += $11 } END { print (s > 95 && s < 105) }' "$dir/out")
 check "-x: shares" "$shares $(cut -d, -f5,11 "$dir/out" | grep -c '^/,100.00$')" "1 1"
-check_match "-x: a line" "$(cat "$dir/out")" '^[0-9.]+,[0-9]+\.[0-9]+,/s,instructions,/acme/web,,,exact,soft,2/2,[0-9.]+,100\.00$'
+check_match "-x: a line" "$(cat "$dir/out")" '^[0-9.]+,[0-9]+\.[0-9]+,/s,instructions,/acme/web,,,exact,emulator,2/2,[0-9.]+,100\.00$'
 again 'grep -q "\"vm\":\"bob-1\".*\"rate\":\"[0-9]" "$dir/out"' "$vpmu" top -b -n 1 -d 0.5 -j --for-each vcpu -e instructions,cycles
 check "-j: one object per value" "$(wc -l <"$dir/out")" 12
 check_match "-j: a VM that runs" "$(grep '"vm":"bob-1"' "$dir/out")" \
-	'"vcpu":0,"plane":"soft","event":"cycles","rate":"[0-9]+\.[0-9]{2}","unit":"/s","quality":"modelled","state":"running","cpu-percent":[0-9.]+,"pcnt-running":100\.0'
+	'"vcpu":0,"backend":"emulator","event":"cycles","rate":"[0-9]+\.[0-9]{2}","unit":"/s","quality":"modelled","state":"running","cpu-percent":[0-9.]+,"pcnt-running":100\.0'
 check_match "-j: a VM that does not" "$(grep '"vm":"held"' "$dir/out")" '"rate":"<not counted>".*"state":"paused","cpu-percent":0\.0'
 # Metrics: those of -M and no other column, unless -e asks for events too; programs get the same.
 again 'grep -Eq "^    web +[0-9]/2 .* 100\.00 +[0-9.]+~ +n\.s\.$" "$dir/out"' \
@@ -52,7 +52,7 @@ again 'grep -Eq "^web-1 .* [0-9.]+ +[0-9.]+[kMG]$" "$dir/out"' "$vpmu" top -b -n
 check_match "-M -e: headings" "$(cat "$dir/out")" '^NAME +TENANT +STATE +CPU% +TAKEN-SHARE +instructions$'
 again 'grep -q ",taken-share,/acme,,,exact," "$dir/out"' "$vpmu" top -b -n 1 -d 0.3 -M taken-share -e loads -x,
 check "-x -M: events and metrics" "$(cut -d, -f4 "$dir/out" | sort | uniq -c | tr -s ' \n' ' ')" ' 5 loads 5 taken-share '
-check_match "-x -M: a line" "$(cat "$dir/out")" '^[0-9.]+,[0-9.]+,%,taken-share,/acme/web,,,exact,soft,2/2,[0-9.]+,100\.00$'
+check_match "-x -M: a line" "$(cat "$dir/out")" '^[0-9.]+,[0-9.]+,%,taken-share,/acme/web,,,exact,emulator,2/2,[0-9.]+,100\.00$'
 again 'grep -q "\"tenant\":\"/acme\".*\"metric\":\"ipc\",\"metric-value\":\"[0-9.]*\",\"metric-unit\":\"insn per cycle\",\"quality\":\"modelled\"" "$dir/out"' \
 	"$vpmu" top -b -n 1 -d 0.3 -M ipc,cache-mpki -j
 check_match "-j -M: why there is no number" "$(cat "$dir/out")" '"metric":"cache-mpki","metric-value":"<not supported>",.*"why":"cache-misses is not supported"'
@@ -87,7 +87,7 @@ key() { # KEY
 }
 shown '^    web +2/2 .*[0-9.]+[kMG]'
 shown '^q quit'
-shown '^soft: [0-9]+ consumers on [0-9]+ counters'
+shown '^emulator: [0-9]+ consumers on [0-9]+ counters'
 check "24 lines" "$(tmux capture-pane -p -t t | wc -l)" 24
 key v
 shown '^web-1 +running .*[0-9.]+[kMG]'

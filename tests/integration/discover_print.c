@@ -24,7 +24,8 @@ static void print(const char *what, const struct disc_vm *vm)
 	printf("%s kind=%s name=%s uuid=%s pid=%d start=%" PRIu64 " cgroup=%s cgroup_id=%" PRIu64
 	       " tenant=%s socket=%s vcpus=",
 	       what, vm->kind, vm->name, or_none(vm->uuid), (int)vm->pid, vm->start_time,
-	       or_none(vm->cgroup), vm->cgroup_id, or_none(vm->tenant), or_none(vm->plane_socket));
+	       or_none(vm->cgroup), vm->cgroup_id, or_none(vm->tenant),
+	       or_none(vm->backend_socket));
 	for (size_t i = 0; i < vm->nr_vcpus; i++)
 		printf("%s%d:%d", i ? "," : "", vm->vcpus[i].index, (int)vm->vcpus[i].tid);
 	printf("\n");

@@ -8,7 +8,7 @@ models="intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2 none"
 for seed in 1 2 3; do
 	set --
 	for model in $models; do
-		set -- "$@" --vm "name=$model,engine=soft,pmu=$model,vcpus=3,image=$VPMU_GUEST,args=torture -j $seed 4000"
+		set -- "$@" --vm "name=$model,engine=emulator,pmu=$model,vcpus=3,image=$VPMU_GUEST,args=torture -j $seed 4000"
 	done
 	vms 0 --slice 400 --seed $seed "$@"
 	all guest-torture '.failures == 0 and .ops == 4000 and .faults > 100' "torture $seed"
@@ -28,8 +28,8 @@ for model in intel-v5 amd-v2 intel-v2 amd-k7; do
 		set --
 		for i in 1 2 3; do
 			set -- "$@" \
-				--vm "name=victim$i,tenant=/v,engine=soft,pmu=$model,vcpus=2,image=$VPMU_GUEST,args=victim 0x20000000 150" \
-				--vm "name=leak$i,tenant=/l,engine=soft,pmu=$model,vcpus=2,image=$VPMU_GUEST,args=leak -j --spin 2000 60"
+				--vm "name=victim$i,tenant=/v,engine=emulator,pmu=$model,vcpus=2,image=$VPMU_GUEST,args=victim 0x20000000 150" \
+				--vm "name=leak$i,tenant=/l,engine=emulator,pmu=$model,vcpus=2,image=$VPMU_GUEST,args=leak -j --spin 2000 60"
 		done
 		vms 0 --slice 250 --seed $seed "$@"
 		all guest-leak '.branches == 0 and .lost_branches == 0 and .counts == 0 and .status == 0 and
@@ -45,9 +45,9 @@ done
 set --
 for i in 1 2; do
 	set -- "$@" \
-		--vm "name=r$i,engine=soft,vcpus=2,image=$VPMU_GUEST,args=record -c 300 -g fib 14" \
-		--vm "name=t$i,engine=soft,pmu=amd-v2,vcpus=2,image=$VPMU_GUEST,args=torture $i 3000" \
-		--vm "name=leak$i,engine=soft,vcpus=2,image=$VPMU_GUEST,args=leak -j --at 0x30000000 --spin 2000 60"
+		--vm "name=r$i,engine=emulator,vcpus=2,image=$VPMU_GUEST,args=record -c 300 -g fib 14" \
+		--vm "name=t$i,engine=emulator,pmu=amd-v2,vcpus=2,image=$VPMU_GUEST,args=torture $i 3000" \
+		--vm "name=leak$i,engine=emulator,vcpus=2,image=$VPMU_GUEST,args=leak -j --at 0x30000000 --spin 2000 60"
 done
 vms 0 --slice 250 "$@"
 all guest-leak '.branches + .lost_branches + .counts + .status + .pmis + .registers == 0' \

@@ -7,10 +7,10 @@ ok='.judged and .equal == .captures and .captures > 100 and .short == 0 and .wro
 
 for slice in 50 700 20000; do
 	vms 0 --slice $slice \
-		--vm "name=n,engine=soft,vcpus=40,memory=64M,image=$VPMU_GUEST,args=lbr -j -c 397" \
-		--vm "name=v,engine=soft,vcpus=40,memory=64M,image=$VPMU_GUEST,args=lbr -j -c 201 --vector chain 3000" \
-		--vm "name=b,engine=soft,vcpus=10,memory=32M,image=$VPMU_GUEST,args=lbr -j --branches -c 300" \
-		--vm "name=a,engine=soft,pmu=amd-v2,vcpus=10,memory=32M,image=$VPMU_GUEST,args=lbr -j --branches -c 300"
+		--vm "name=n,engine=emulator,vcpus=40,memory=64M,image=$VPMU_GUEST,args=lbr -j -c 397" \
+		--vm "name=v,engine=emulator,vcpus=40,memory=64M,image=$VPMU_GUEST,args=lbr -j -c 201 --vector chain 3000" \
+		--vm "name=b,engine=emulator,vcpus=10,memory=32M,image=$VPMU_GUEST,args=lbr -j --branches -c 300" \
+		--vm "name=a,engine=emulator,pmu=amd-v2,vcpus=10,memory=32M,image=$VPMU_GUEST,args=lbr -j --branches -c 300"
 	all guest-lbr "$ok" "slices of $slice"
 	[ "$(wc -l <lines)" -eq 100 ] || { echo "FAILED: 100 lines expected"; bad=1; }
 done

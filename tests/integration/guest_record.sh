@@ -14,7 +14,7 @@ for model in intel-v2 intel-v3 intel-v4 intel-v5 amd-k7 amd-core amd-v2; do
 			"-c 500 -e stores memcpy 5000" "-c 1000 -e cycles:u chase 3000" \
 			"-c 300 -e instructions syscalls 500" "-c 1 -e instructions:u loop 10"; do
 			i=$((i + 1))
-			set -- "$@" --vm "name=g$i,engine=soft,pmu=$model,image=$VPMU_GUEST,args=record -j $how $what"
+			set -- "$@" --vm "name=g$i,engine=emulator,pmu=$model,image=$VPMU_GUEST,args=record -j $how $what"
 		done
 	done
 	vms 0 --slice 333 "$@"
@@ -48,7 +48,7 @@ all sample-chain '.chain | index("user_call") and .[-1] == "workload_fib"' "call
 # Many vCPUs at once, each by its own period, one event: all exact.
 set --
 for i in 1 2 3 4 5 6 7 8; do
-	set -- "$@" --vm "name=v$i,engine=soft,vcpus=4,image=$VPMU_GUEST,args=record -j -c $((97 * i)) sieve 3000"
+	set -- "$@" --vm "name=v$i,engine=emulator,vcpus=4,image=$VPMU_GUEST,args=record -j -c $((97 * i)) sieve 3000"
 done
 vms 0 --slice 200 "$@"
 all sample-summary "$ok" "eight VMs of four vCPUs"
@@ -57,8 +57,8 @@ all sample-summary "$ok" "eight VMs of four vCPUs"
 # One pCPU and one seed: the same samples every time.
 for run in first second; do
 	vms 0 --slice 300 --pcpus 1 --seed 5 \
-		--vm "name=a,engine=soft,image=$VPMU_GUEST,args=record -j -c 333 chain" \
-		--vm "name=b,engine=soft,vcpus=2,image=$VPMU_GUEST,args=record -j -c 111 --vector fib 12"
+		--vm "name=a,engine=emulator,image=$VPMU_GUEST,args=record -j -c 333 chain" \
+		--vm "name=b,engine=emulator,vcpus=2,image=$VPMU_GUEST,args=record -j -c 111 --vector fib 12"
 	grep '^\[' out >$run
 done
 cmp first second || { echo "FAILED: same seed, other samples"; bad=1; }

@@ -4,8 +4,8 @@
  * single-stepping one natively and moving the addresses to where the image has it gives every
  * instruction of a guest's measured run (SYS_RUN) in CPL3, and what each counts.
  */
-#ifndef GUEST_TRUTH_H
-#define GUEST_TRUTH_H
+#ifndef TESTS_INTEGRATION_GUEST_TRUTH_H
+#define TESTS_INTEGRATION_GUEST_TRUTH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -130,7 +130,7 @@ static void bed_init(struct bed *b, struct host_config *h)
 	urcu_memb_register_thread();
 	b->host = vpmu_host_create();
 	must(b->host && !runner_create(b->host, h, &b->runner), "runner");
-	must(!vmm_soft_ops.open(&b->engine, why, sizeof(why)), "engine");
+	must(!vmm_emu_ops.open(&b->engine, why, sizeof(why)), "engine");
 }
 
 /* An image of @n bytes of code. */
@@ -173,7 +173,7 @@ static struct vm *add_vm(struct bed *b, unsigned int i, const uint8_t *code, con
 		.image = &img,
 		.irqchip = true,
 		.pmu.model = VPMU_GUEST_INTEL_V2,
-		.ops = &vmm_soft_ops,
+		.ops = &vmm_emu_ops,
 		.engine = b->engine,
 		.sched = runner_sched(b->runner),
 		.vcpu_accounts = b->vms[i].vcpus,
@@ -214,7 +214,7 @@ static void bed_fini(struct bed *b)
 		del_vm(b, i);
 	runner_destroy(b->runner);
 	vpmu_host_destroy(b->host);
-	vmm_soft_ops.close(b->engine);
+	vmm_emu_ops.close(b->engine);
 	urcu_memb_unregister_thread();
 }
 
@@ -384,7 +384,7 @@ static void pauses(unsigned int pcpus)
 			must(!vm_unplace(vm), "unplace");
 		before = naps_of(vm);
 		/* Any thread may drive a line, also while the VM is paused. */
-		vmm_soft_ops.irq_line(vm->evm, 3, n & 1);
+		vmm_emu_ops.irq_line(vm->evm, 3, n & 1);
 		start(vm);
 		if (n % 50 == 49) { /* it goes on */
 			while (naps_of(vm) < before + 4)

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/cli_lib.inc"
 src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 build=$(cd "$VPMU_BIN/.." && pwd) || exit 1
-guest='name=g,engine=soft,image=guest,args=run fib 20'
+guest='name=g,engine=emulator,image=guest,args=run fib 20'
 
 # ---- what docs/packages.md says ----
 sed -n '/^## Files of an installation/,/^## [^F]/p' "$src/docs/packages.md" |
@@ -54,7 +54,7 @@ done
 # The path that the server shows is one that clients can read, whatever their folder is.
 VPMU_BIN=$dir/prefix/bin
 vpmu=$VPMU_BIN/vpmu vmm=$VPMU_BIN/vpmu-vmm
-start_server --vm "name=web-1,tenant=/acme,engine=soft,image=guest,args=run -r 0 fib 15"
+start_server --vm "name=web-1,tenant=/acme,engine=emulator,image=guest,args=run -r 0 fib 15"
 check_match "the image's path" "$("$vpmu" list -j)" "\"image\":\"$dir/prefix/lib/vpmu/guest.elf\""
 again 'grep -q workload_fib "$dir/out"' "$vpmu" profile -d 0.2 web-1
 stop_server

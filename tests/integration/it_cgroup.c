@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane on the running kernel: nothing is lost while tasks and cgroups come, move and
+ * The BPF backend on the running kernel: nothing is lost while tasks and cgroups come, move and
  * go; each count is charged to whom it belongs; nothing is attached while nobody counts. Perf
  * events of the test's own say what is right. Skipped where BPF is not permitted.
  */
@@ -46,9 +46,9 @@ static double now(void)
 static void (*const works[])(void *) = {work_faults, work_switches, work_migrations, work_sleeps};
 
 struct churn {
-	struct vpmu_source_node *tenant[TENANTS];
+	struct vpmu_backend_node *tenant[TENANTS];
 	struct {
-		struct vpmu_source_node *node; /* NULL: not there */
+		struct vpmu_backend_node *node; /* NULL: not there */
 		unsigned int tenant;
 		uint64_t cgroup;
 		char name[16];
@@ -68,7 +68,7 @@ static void vm_add(struct churn *c, unsigned int i)
 	/* Some are counted by their cgroup, some as a part of the tenant's. */
 	c->vm[i].bound = rand() % 3;
 	if (c->vm[i].bound)
-		cr_assert_eq(kernel_bind_cgroup(c->vm[i].node, c->vm[i].cgroup), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(c->vm[i].node, c->vm[i].cgroup), 0);
 	c->made++;
 }
 
@@ -76,7 +76,7 @@ static void vm_remove(struct churn *c, unsigned int i)
 {
 	if (rand() % 2)
 		bed_kill(c->vm[i].pid);
-	vpmu_source_node_remove(c->vm[i].node);
+	vpmu_backend_node_remove(c->vm[i].node);
 	bed_rmdir(c->vm[i].name);
 	bed_kill(c->vm[i].pid);
 	c->vm[i].node = NULL;
@@ -97,17 +97,17 @@ static void churn_step(struct churn *c)
 	}
 }
 
-static void churn(const struct kernel_opts *o)
+static void churn(const struct bpf_backend_opts *o)
 {
-	struct kernel_plane *k = bed_open(o);
-	struct vpmu_source *s = kernel_source(k);
+	struct bpf_backend *k = bed_open(o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *root, *list = NULL;
 	uint64_t before[2][NR_KEYS], after[2][NR_KEYS];
 	struct bed_counters truth[NR_KEYS];
 	const char *seconds = getenv("IT_KERNEL_SECONDS");
 	unsigned int compared = 0;
 	struct churn c = {0};
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	double end;
 	char name[16];
 
@@ -115,7 +115,7 @@ static void churn(const struct kernel_opts *o)
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		snprintf(name, sizeof(name), "t%u", i);
 		c.tenant[i] = bed_node(s->root);
-		cr_assert_eq(kernel_bind_cgroup(c.tenant[i], bed_cgroup(name)), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(c.tenant[i], bed_cgroup(name)), 0);
 		list = bed_counting(c.tenant[i], keys, NR_KEYS, list);
 	}
 	list = bed_counting(s->other, keys, NR_KEYS, list);
@@ -135,18 +135,18 @@ static void churn(const struct kernel_opts *o)
 	for (unsigned int steps = 0; now() < end || steps < 300; steps++) {
 		churn_step(&c);
 		if (rand() % 8 == 0)
-			vpmu_source_flush(list);
+			vpmu_backend_flush(list);
 		if (rand() % 8 == 0)
 			compared += bed_conserved(s);
 		if (rand() % 16 == 0)
-			kernel_tend(k);
+			bpf_backend_tend(k);
 		usleep(2000);
 	}
 	compared += bed_conserved(s);
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		after[0][i] = bed_counters_read(&truth[i]);
-	vpmu_source_detach(list);
+	vpmu_backend_detach(list);
 	for (unsigned int i = 0; i < NR_KEYS; i++)
 		after[1][i] = bed_counters_read(&truth[i]);
 
@@ -176,13 +176,13 @@ static void churn(const struct kernel_opts *o)
 	       (unsigned long long)root->values[2].count);
 	cr_expect_gt(compared, 0);
 	bed_counting_free(list);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
 Test(kernel, nothing_is_lost_in_churn)
 {
-	const struct kernel_opts o = {0};
+	const struct bpf_backend_opts o = {0};
 
 	churn(&o);
 }
@@ -191,8 +191,8 @@ Test(kernel, nothing_is_lost_in_churn)
  * taken that needs to know nothing. */
 Test(kernel, nothing_is_lost_by_the_program_for_any_kernel)
 {
-	struct kernel_sys sys = kernel_sys_real;
-	const struct kernel_opts o = {.sys = &sys};
+	struct bpf_backend_sys sys = bpf_backend_sys_real;
+	const struct bpf_backend_opts o = {.sys = &sys};
 
 	sys.files = "/nowhere";
 	churn(&o);
@@ -202,8 +202,8 @@ Test(kernel, nothing_is_lost_by_the_program_for_any_kernel)
 
 static uint64_t value(struct vpmu_counting *c)
 {
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	return c->values[0].count;
 }
 
@@ -219,20 +219,20 @@ static uint64_t value(struct vpmu_counting *c)
 
 Test(kernel, a_count_goes_to_whom_it_belongs)
 {
-	const struct kernel_opts o = {0};
+	const struct bpf_backend_opts o = {0};
 	const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
-	struct vpmu_source_node *a = bed_node(s->root), *b = bed_node(s->root), *vm = bed_node(a),
-				*vcpu = bed_node(vm);
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_backend_node *a = bed_node(s->root), *b = bed_node(s->root), *vm = bed_node(a),
+				 *vcpu = bed_node(vm);
 	struct vpmu_counting *ca, *cb, *cvm, *cvcpu, *all;
 	uint64_t id_a = bed_cgroup("a"), id_vm;
 	pid_t pid;
 
 	id_vm = bed_cgroup("a/vm");
 	bed_cgroup("a/vm/deep");
-	cr_assert_eq(kernel_bind_cgroup(a, id_a), 0);
-	cr_assert_eq(kernel_bind_cgroup(b, bed_cgroup("b")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(a, id_a), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(b, bed_cgroup("b")), 0);
 	pid = bed_job("a/vm/deep", FAULTS);
 	ca = bed_counting(a, &key, 1, NULL);
 	cb = bed_counting(b, &key, 1, NULL);
@@ -251,7 +251,7 @@ Test(kernel, a_count_goes_to_whom_it_belongs)
 	assert_faults(ca, FAULTS);
 	assert_faults(cb, 0);
 	/* A nearer one is bound, and counted later. */
-	cr_assert_eq(kernel_bind_cgroup(vm, id_vm), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(vm, id_vm), 0);
 	bed_job_go();
 	bed_attach(cvm);
 	assert_faults(cvm, 0);
@@ -260,8 +260,8 @@ Test(kernel, a_count_goes_to_whom_it_belongs)
 	assert_faults(cvm, FAULTS);
 	assert_faults(ca, 3 * FAULTS);
 	/* A task's node comes before its cgroup's, wherever it runs. */
-	cr_assert_eq(kernel_bind_task(vcpu, pid, bed_start_time(pid) + 1), -ESRCH);
-	cr_assert_eq(kernel_bind_task(vcpu, pid, bed_start_time(pid)), 0);
+	cr_assert_eq(bpf_backend_bind_task(vcpu, pid, bed_start_time(pid) + 1), -ESRCH);
+	cr_assert_eq(bpf_backend_bind_task(vcpu, pid, bed_start_time(pid)), 0);
 	bed_attach(cvcpu);
 	bed_job_go();
 	assert_faults(cvcpu, FAULTS);
@@ -271,38 +271,38 @@ Test(kernel, a_count_goes_to_whom_it_belongs)
 	assert_faults(cvcpu, 2 * FAULTS);
 	assert_faults(cb, 0);
 	/* No longer bound: its cgroup's. */
-	kernel_unbind_task(vcpu, pid);
+	bpf_backend_unbind_task(vcpu, pid);
 	bed_job_go();
 	assert_faults(cvcpu, 2 * FAULTS);
 	assert_faults(cvm, 3 * FAULTS);
 	assert_faults(cb, FAULTS);
 	/* Removed nodes: counts stay with the parents, and so does what still runs there. */
 	bed_move(pid, "a/vm");
-	vpmu_source_detach(cvcpu);
-	vpmu_source_node_remove(vcpu);
+	vpmu_backend_detach(cvcpu);
+	vpmu_backend_node_remove(vcpu);
 	bed_job_go();
 	assert_faults(cvm, 4 * FAULTS);
-	vpmu_source_detach(cvm);
+	vpmu_backend_detach(cvm);
 	cr_expect_geq(cvm->values[0].count, 4 * FAULTS);
-	vpmu_source_node_remove(vm);
-	kernel_tend(k);
+	vpmu_backend_node_remove(vm);
+	bpf_backend_tend(k);
 	bed_node(s->root); /* it may have the account of a removed one */
 	bed_node(s->root);
 	bed_job_go();
 	for (int i = 0; i < 3; i++) {
-		kernel_tend(k);
+		bpf_backend_tend(k);
 		assert_faults(ca, 7 * FAULTS);
 	}
 	bed_conserved(s);
-	vpmu_source_detach(ca);
-	vpmu_source_detach(cb);
-	vpmu_source_detach(all);
+	vpmu_backend_detach(ca);
+	vpmu_backend_detach(cb);
+	vpmu_backend_detach(all);
 	bed_counting_free(all);
 	bed_counting_free(ca);
 	bed_counting_free(cb);
 	bed_counting_free(cvm);
 	bed_counting_free(cvcpu);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
@@ -319,29 +319,29 @@ static unsigned int links(void)
 }
 
 /* The first key needs none where the program finds the kernel's own number. */
-static unsigned int with_events(const struct kernel_plane *k)
+static unsigned int with_events(const struct bpf_backend *k)
 {
 	return (NR_KEYS - k->has_switches) * (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 Test(kernel, nothing_is_attached_when_nobody_counts)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
-	struct vpmu_source_node *n = bed_node(s->root);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_backend_node *n = bed_node(s->root);
 	struct vpmu_counting *c = bed_counting(n, keys, NR_KEYS, NULL);
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup("a")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("a")), 0);
 	bed_spawn("a", work_sleeps, NULL);
 	for (int i = 0; i < 2; i++) {
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		cr_expect_eq(u.programs, 0);
 		cr_expect_eq(u.events, 0);
 		cr_expect_eq(links(), 0);
 		bed_attach(c);
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		cr_expect_eq(u.programs, 1u + (k->move_link != NULL));
 		cr_expect_eq(u.events, with_events(k));
 		cr_expect_eq(links(), 1u + (k->move_link != NULL));
@@ -349,13 +349,13 @@ Test(kernel, nothing_is_attached_when_nobody_counts)
 		for (int t = 0; t < 100000 && value(c) <= 10; t++)
 			usleep(1000); /* the task may have to wait for a CPU */
 		cr_expect_gt(bed_conserved(s), 0);
-		vpmu_source_detach(c);
+		vpmu_backend_detach(c);
 		cr_expect_gt(c->values[0].count, 10);
 	}
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	cr_expect_eq(u.programs + u.events, 0);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
@@ -374,37 +374,37 @@ static unsigned int open_files(void)
 Test(kernel, files_do_not_grow_with_nodes)
 {
 	static const unsigned int nodes[] = {1, 6000}; /* more than a page of accounts */
-	const struct kernel_opts o = {0};
+	const struct bpf_backend_opts o = {0};
 	unsigned int files[2], cpus = (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *list = NULL;
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	unsigned int n = 0;
 
 	for (int i = 0; i < 2; i++) {
 		for (; n < nodes[i]; n++) {
-			struct vpmu_source_node *node = bed_node(s->root);
+			struct vpmu_backend_node *node = bed_node(s->root);
 
-			cr_assert_eq(kernel_bind_cgroup(node, 1ULL << 40 | n), 0);
+			cr_assert_eq(bpf_backend_bind_cgroup(node, 1ULL << 40 | n), 0);
 			list = bed_counting(node, keys, NR_KEYS, list);
 		}
 		bed_attach(list);
 		files[i] = open_files();
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		cr_expect_eq(u.events, with_events(k));
 		cr_expect_eq(u.accounts, nodes[i] + 3);
 		cr_expect_eq(u.programs, 1u + (k->move_link != NULL));
-		vpmu_source_flush(list);
+		vpmu_backend_flush(list);
 		for (struct vpmu_counting *l = list; l; l = l->next)
-			vpmu_source_read(l);
+			vpmu_backend_read(l);
 		/* None of these cgroups exists, so only root and other can have cells. */
 		cr_expect_leq(u.cells, 2 * 2 * (cpus + 1));
-		vpmu_source_detach(list);
+		vpmu_backend_detach(list);
 	}
 	cr_expect_eq(files[0], files[1]);
 	bed_counting_free(list);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
@@ -426,10 +426,10 @@ static uint64_t perf_says(FILE *f, const char *event)
 Test(kernel, agrees_with_perf_stat)
 {
 	const vpmu_key_t key[2] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_CPU_MIGRATIONS)};
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
-	struct vpmu_source_node *n = bed_node(s->root);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_backend_node *n = bed_node(s->root);
 	struct vpmu_counting *c = bed_counting(n, key, 2, NULL), *all;
 	char out[] = "/tmp/vpmu-perf-XXXXXX", rel[64], sh[64], byte;
 	int ready[2], here[2], status, fd = mkstemp(out);
@@ -437,7 +437,7 @@ Test(kernel, agrees_with_perf_stat)
 	pid_t pid;
 	FILE *f;
 
-	cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup("p")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("p")), 0);
 	bed_job("p", FAULTS);
 	all = bed_counting(s->root, key, 2, NULL);
 	bed_attach(all);
@@ -461,7 +461,7 @@ Test(kernel, agrees_with_perf_stat)
 	if (read(ready[0], &byte, 1) != 1) {
 		waitpid(pid, &status, 0);
 		unlink(out);
-		kernel_close(k);
+		bpf_backend_close(k);
 		bed_end();
 		cr_skip_test("perf stat --for-each-cgroup does not run here (package linux-perf)");
 	}
@@ -469,8 +469,8 @@ Test(kernel, agrees_with_perf_stat)
 		bed_job_go();
 	kill(-pid, SIGINT);
 	waitpid(pid, &status, 0);
-	vpmu_source_detach(c);
-	vpmu_source_detach(all);
+	vpmu_backend_detach(c);
+	vpmu_backend_detach(all);
 	f = fdopen(fd, "r");
 	theirs = perf_says(f, "page-faults");
 	ours = c->values[0].count;
@@ -484,7 +484,7 @@ Test(kernel, agrees_with_perf_stat)
 	unlink(out);
 	bed_counting_free(c);
 	bed_counting_free(all);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
@@ -492,18 +492,18 @@ Test(kernel, agrees_with_perf_stat)
  * in one go, with others' parts in between. */
 Test(kernel, every_reading_adds_up)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *root, *list = NULL, *c;
 	uint64_t last = 0, seen = 0;
 	char name[16];
 
 	for (unsigned int i = 0; i < TENANTS; i++) {
-		struct vpmu_source_node *n = bed_node(s->root);
+		struct vpmu_backend_node *n = bed_node(s->root);
 
 		snprintf(name, sizeof(name), "t%u", i);
-		cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup(name)), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(name)), 0);
 		list = bed_counting(n, keys, NR_KEYS, list);
 		bed_spawn(name, i % 2 ? work_faults : work_switches, NULL);
 	}
@@ -512,12 +512,12 @@ Test(kernel, every_reading_adds_up)
 	for (unsigned int i = 0; i < 10000; i++) {
 		if (i % 1000 == 0) {
 			if (i)
-				vpmu_source_detach(list);
+				vpmu_backend_detach(list);
 			bed_attach(list);
 			last = 0;
 		}
 		if (i % 10 == 0)
-			vpmu_source_flush(list);
+			vpmu_backend_flush(list);
 		s->ops->read_list(list);
 		for (unsigned int key = 0; key < NR_KEYS; key++) {
 			uint64_t count = 0, time = 0;
@@ -535,8 +535,8 @@ Test(kernel, every_reading_adds_up)
 		last = root->values[0].enabled_ns;
 	}
 	cr_expect_gt(seen, 0);
-	vpmu_source_detach(list);
+	vpmu_backend_detach(list);
 	bed_counting_free(list);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * That tests of the kernel plane leave no processes and cgroups behind, however they end: others
+ * That tests of the BPF backend leave no processes and cgroups behind, however they end: others
  * would be counted with them, and a test that waits for their output would not end.
  */
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #include "tests/integration/cgroup_bed.h"
 
-static const struct kernel_opts plain;
+static const struct bpf_backend_opts plain;
 
 /* How many processes are in cgroup @top/@name of the hierarchy at @where; -1: there is no such. */
 static int procs(const char *where, const char *top, const char *name)
@@ -44,9 +44,9 @@ static bool gets_empty(const char *where, const char *top, const char *name)
 /* What a worker starts ends with it, at whatever moment the worker is killed. */
 Test(cgroup_bed, a_killed_worker_leaves_no_process)
 {
-	struct kernel_plane *k = bed_open(&plain);
+	struct bpf_backend *k = bed_open(&plain);
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_cgroup("a");
 	for (unsigned int i = 0; i < 300; i++) {
 		pid_t pid = bed_spawn("a", work_switches, NULL);
@@ -67,9 +67,9 @@ struct shared {
 
 static void begin_and_wait(struct shared *sh)
 {
-	struct kernel_plane *k = bed_open(&plain);
+	struct bpf_backend *k = bed_open(&plain);
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	snprintf(sh->top, sizeof(sh->top), "%s", bed_top());
 	bed_cgroup("a");
 	bed_cgroup("a/b");
@@ -85,11 +85,11 @@ Test(cgroup_bed, a_killed_test_leaves_nothing)
 {
 	struct shared *sh =
 		mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct kernel_plane *k = bed_open(&plain); /* skips, or it can be done */
+	struct bpf_backend *k = bed_open(&plain); /* skips, or it can be done */
 	int status;
 	pid_t pid;
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 	cr_assert(sh != MAP_FAILED);
 	pid = bed_fork();
@@ -101,13 +101,13 @@ Test(cgroup_bed, a_killed_test_leaves_nothing)
 	}
 	k = bed_open(&plain);
 	cr_expect_eq(procs(bed_mount(), sh->top, "a"), 1, "a test that runs was disturbed");
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	k = bed_open(&plain);
 	cr_expect_eq(procs(bed_mount(), sh->top, ""), -1, "%s is still there", sh->top);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 	munmap(sh, sizeof(*sh));
 }

@@ -28,8 +28,8 @@
 #define USABLE 4u /* of six, two of which are left to others */
 
 static char root[64];
-static struct kernel_sys sys;
-static struct kernel_plane *plane; /* NULL: nobody looks at what is on */
+static struct bpf_backend_sys sys;
+static struct bpf_backend *backend; /* NULL: nobody looks at what is on */
 static struct {
 	int leader;
 	bool on;
@@ -65,12 +65,12 @@ static int clock_open(const struct perf_event_attr *attr, int cpu, int group)
 	cr_expect(!attr->pinned && !attr->exclusive && !attr->sample_period);
 	usleep(open_us);
 	if (attr->type == PERF_TYPE_SOFTWARE)
-		return kernel_sys_real.event_open(attr, cpu, group);
+		return bpf_backend_sys_real.event_open(attr, cpu, group);
 	cr_expect(!no_guests || attr->exclude_guest);
 	a.type = PERF_TYPE_SOFTWARE;
 	a.config = PERF_COUNT_SW_CPU_CLOCK;
 	a.exclude_user = a.exclude_kernel = a.exclude_hv = a.exclude_guest = a.exclude_host = 0;
-	fd = kernel_sys_real.event_open(&a, cpu, group);
+	fd = bpf_backend_sys_real.event_open(&a, cpu, group);
 	if (fd < 0)
 		return fd;
 	cr_assert_lt(fd, FILES);
@@ -84,18 +84,18 @@ static unsigned int on_at(unsigned int cpu)
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		if (plane->slot[i].key && slot_is_hardware(plane->slot[i].key) &&
-		    plane->slot[i].fd[cpu] >= 0)
-			n += event[plane->slot[i].fd[cpu]].on;
+		if (backend->slot[i].key && slot_is_hardware(backend->slot[i].key) &&
+		    backend->slot[i].fd[cpu] >= 0)
+			n += event[backend->slot[i].fd[cpu]].on;
 	return n;
 }
 
 static int clock_switch(int fd, bool on)
 {
 	switched++;
-	for (unsigned int cpu = 0; plane && cpu < plane->nr_cpus; cpu++)
+	for (unsigned int cpu = 0; backend && cpu < backend->nr_cpus; cpu++)
 		for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++) {
-			int of = plane->slot[i].fd[cpu];
+			int of = backend->slot[i].fd[cpu];
 
 			if (of < 0 || event[of].leader != event[fd].leader)
 				continue;
@@ -103,13 +103,13 @@ static int clock_switch(int fd, bool on)
 			event[of].on = on;
 			cr_expect_leq(on_at(cpu), USABLE);
 		}
-	return kernel_sys_real.event_switch(fd, on);
+	return bpf_backend_sys_real.event_switch(fd, on);
 }
 
 static int watched_run(int prog, unsigned int cpu)
 {
 	cr_expect_neq((int)cpu, untouched);
-	return kernel_sys_real.run(prog, cpu);
+	return bpf_backend_sys_real.run(prog, cpu);
 }
 
 static void put(const char *path, const char *text)
@@ -126,7 +126,7 @@ static void begin(void)
 	strcpy(root, "/tmp/vpmu-budget-XXXXXX");
 	cr_assert(mkdtemp(root));
 	put("/sys/bus/event_source/devices/cpu/type", "4");
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.files = root;
 	sys.cpuid = amd_with_six;
 	sys.event_open = clock_open;
@@ -145,11 +145,11 @@ static void end(void)
 	cr_assert_eq(system(cmd), 0);
 }
 
-TestSuite(kernel_budget, .init = begin, .fini = end);
+TestSuite(bpf_backend_budget, .init = begin, .fini = end);
 
-static struct kernel_plane *open_plane(void)
+static struct bpf_backend *open_backend(void)
 {
-	static const struct kernel_opts o = {.sys = &sys, .leave_counters = 2};
+	static const struct bpf_backend_opts o = {.sys = &sys, .leave_counters = 2};
 
 	return bed_open(&o);
 }
@@ -166,11 +166,11 @@ static void make_keys(vpmu_key_t keys[KEYS])
 		keys[i] = vpmu_key_make(VPMU_SPACE_GENERIC, events[i % 3], modes[i / 3]);
 }
 
-static void take_turns(struct kernel_plane *k, unsigned int turns)
+static void take_turns(struct bpf_backend *k, unsigned int turns)
 {
 	for (uint64_t last = k->turn_ns; turns; last = k->turn_ns) {
 		usleep(20000);
-		kernel_tend(k);
+		bpf_backend_tend(k);
 		turns -= last != k->turn_ns;
 	}
 }
@@ -194,51 +194,51 @@ static void count_is_running_time(const struct vpmu_value *v, unsigned int key)
 
 /* ---- turns -------------------------------------------------------------------------------- */
 
-Test(kernel_budget, keys_that_do_not_fit_take_turns)
+Test(bpf_backend_budget, keys_that_do_not_fit_take_turns)
 {
 	struct vpmu_counting *few, *all, *of_node;
-	struct kernel_budget b;
-	struct vpmu_source *s;
+	struct bpf_backend_budget b;
+	struct vpmu_backend *s;
 	vpmu_key_t keys[KEYS];
 	uint64_t sum = 0;
 
-	plane = open_plane();
-	s = kernel_source(plane);
+	backend = open_backend();
+	s = bpf_as_backend(backend);
 	make_keys(keys);
 	few = bed_counting(s->root, keys, USABLE - 1, NULL);
 	all = bed_counting(s->root, keys, KEYS, NULL);
 	of_node = bed_counting(bed_node(s->root), keys, KEYS, all);
-	cr_assert_eq(kernel_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_spawn("a", work_switches, NULL);
 	bed_spawn("a", work_sleeps, NULL);
 
 	/* So many fit: nothing is ever switched. */
 	bed_attach(few);
-	kernel_budget(plane, &b);
+	bpf_backend_budget(backend, &b);
 	cr_expect(b.known && b.general == 6 && b.left == 2 && !b.turns);
 	cr_expect_eq(b.keys, USABLE - 1);
 	usleep(250000);
-	kernel_tend(plane);
-	vpmu_source_flush(few);
-	vpmu_source_read(few);
+	bpf_backend_tend(backend);
+	vpmu_backend_flush(few);
+	vpmu_backend_read(few);
 	cr_expect_eq(switched, 0u);
 	for (unsigned int i = 0; i < USABLE - 1; i++)
 		cr_expect_eq(few->values[i].running_ns, few->values[i].enabled_ns);
 
 	bed_attach(of_node);
-	kernel_budget(plane, &b);
+	bpf_backend_budget(backend, &b);
 	cr_expect(b.turns && b.keys == KEYS);
 	for (int i = 0; i < 10; i++) {
-		take_turns(plane, 2);
+		take_turns(backend, 2);
 		cr_expect_gt(bed_conserved(s), 0);
 	}
-	vpmu_source_detach(of_node);
+	vpmu_backend_detach(of_node);
 	for (struct vpmu_counting *c = of_node; c; c = c->next) {
 		sum = 0;
 		for (unsigned int i = 0; i < KEYS; i++) {
 			const struct vpmu_value *v = &c->values[i];
 
-			cr_expect(v->supported && (!v->partial || bed_unseen(plane)));
+			cr_expect(v->supported && (!v->partial || bed_unseen(backend)));
 			cr_expect(about(v->enabled_ns, c->values[0].enabled_ns, v->enabled_ns));
 			cr_expect(c == of_node ||
 				  (v->running_ns > 0 && v->running_ns < v->enabled_ns));
@@ -252,34 +252,34 @@ Test(kernel_budget, keys_that_do_not_fit_take_turns)
 	}
 
 	/* The others are gone, and these have their counters for themselves again. */
-	kernel_budget(plane, &b);
+	bpf_backend_budget(backend, &b);
 	cr_expect_not(b.turns);
-	vpmu_source_flush(few);
-	vpmu_source_read(few);
+	vpmu_backend_flush(few);
+	vpmu_backend_read(few);
 	for (unsigned int i = 0; i < USABLE - 1; i++)
 		cr_expect_lt(few->values[i].running_ns, few->values[i].enabled_ns);
 	switched = 0;
 	usleep(250000);
-	kernel_tend(plane);
+	bpf_backend_tend(backend);
 	cr_expect_eq(switched, 0u);
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		cr_expect(!plane->slot[i].key || plane->slot[i].fd[0] < 0 ||
-			  event[plane->slot[i].fd[0]].on);
-	vpmu_source_detach(few);
+		cr_expect(!backend->slot[i].key || backend->slot[i].fd[0] < 0 ||
+			  event[backend->slot[i].fd[0]].on);
+	vpmu_backend_detach(few);
 	bed_counting_free(few);
 	bed_counting_free(of_node);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 }
 
 /* The daemon is another one, and cannot switch the events of the former. They get successors. */
-Test(kernel_budget, turns_go_on_after_a_restart)
+Test(bpf_backend_budget, turns_go_on_after_a_restart)
 {
-	struct kernel_opts o = {.sys = &sys, .leave_counters = 2};
+	struct bpf_backend_opts o = {.sys = &sys, .leave_counters = 2};
 	char dir[100], mnt[] = "/tmp/vpmu-bpffs-XXXXXX", why[256];
-	struct kernel_base base[KEYS];
+	struct bpf_backend_base base[KEYS];
 	struct vpmu_counting *c;
 	vpmu_key_t keys[KEYS];
-	struct kernel_budget b;
+	struct bpf_backend_budget b;
 	size_t failed;
 
 	cr_assert(mkdtemp(mnt));
@@ -291,29 +291,30 @@ Test(kernel_budget, turns_go_on_after_a_restart)
 	o.pin_dir = dir;
 	make_keys(keys);
 	for (int i = 0; i < 3; i++) {
-		plane = NULL;
-		plane = i ? NULL : bed_open(&o);
+		backend = NULL;
+		backend = i ? NULL : bed_open(&o);
 		if (i)
-			cr_assert_eq(kernel_open(&o, &plane, why, sizeof(why)), 0, "%s", why);
-		c = bed_counting(kernel_source(plane)->root, keys, KEYS, NULL);
-		cr_assert_eq(vpmu_source_attach(c, &failed), 0);
+			cr_assert_eq(bpf_backend_open(&o, &backend, why, sizeof(why)), 0, "%s",
+				     why);
+		c = bed_counting(bpf_as_backend(backend)->root, keys, KEYS, NULL);
+		cr_assert_eq(vpmu_backend_attach(c, &failed), 0);
 		for (unsigned int k = 0; k < KEYS; k++) {
 			if (i)
-				cr_expect_eq(kernel_base_set(c, k, &base[k]), 0);
-			kernel_base_get(c, k, &base[k]);
+				cr_expect_eq(bpf_backend_base_set(c, k, &base[k]), 0);
+			bpf_backend_base_get(c, k, &base[k]);
 		}
-		kernel_named(plane);
-		take_turns(plane, 10);
-		kernel_budget(plane, &b);
+		bpf_backend_named(backend);
+		take_turns(backend, 10);
+		bpf_backend_budget(backend, &b);
 		cr_expect(b.turns && b.keys == KEYS);
-		cr_expect_gt(bed_conserved(kernel_source(plane)), 0);
+		cr_expect_gt(bed_conserved(bpf_as_backend(backend)), 0);
 		if (i == 2)
 			break;
 		bed_counting_free(c);
-		kernel_close(plane);
+		bpf_backend_close(backend);
 		usleep(50000); /* who waits now waits until the next daemon */
 	}
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	for (unsigned int k = 0; k < KEYS; k++) {
 		const struct vpmu_value *v = &c->values[k];
 
@@ -321,7 +322,7 @@ Test(kernel_budget, turns_go_on_after_a_restart)
 		count_is_running_time(v, k);
 	}
 	bed_counting_free(c);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 	umount2(mnt, MNT_DETACH);
 	rmdir(mnt);
 }
@@ -333,7 +334,7 @@ static void write_param(const char *text)
 	put("/sys/module/kvm_amd/parameters/enable_mediated_pmu", text);
 }
 
-Test(kernel_budget, guests_that_have_the_pmu_for_themselves)
+Test(bpf_backend_budget, guests_that_have_the_pmu_for_themselves)
 {
 	const vpmu_key_t keys[] = {
 		vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_CYCLES, ALL),
@@ -341,53 +342,53 @@ Test(kernel_budget, guests_that_have_the_pmu_for_themselves)
 		vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_CYCLES, HOST),
 		SW(PERF_COUNT_SW_CONTEXT_SWITCHES)};
 	struct vpmu_counting *c;
-	struct vpmu_source *s;
-	struct kernel_budget b;
+	struct vpmu_backend *s;
+	struct bpf_backend_budget b;
 	enum vpmu_quality q;
 	char why[256] = "";
 
 	write_param("N\\n");
-	plane = open_plane();
-	s = kernel_source(plane);
+	backend = open_backend();
+	s = bpf_as_backend(backend);
 	bed_spawn("", work_switches, NULL);
 	c = bed_counting(s->root, keys, 4, NULL);
 	bed_attach(c);
-	kernel_budget(plane, &b);
+	bpf_backend_budget(backend, &b);
 	cr_expect(!b.mediated && b.keys == 3);
-	cr_expect(vpmu_source_can_count(s, keys[0], &q, why, sizeof(why)));
+	cr_expect(vpmu_backend_can_count(s, keys[0], &q, why, sizeof(why)));
 
 	/* The module is loaded again with it: within a second nothing is in a VM's way. */
 	write_param("Y\\n");
 	no_guests = true;
 	while (!b.mediated) {
 		usleep(50000);
-		kernel_tend(plane);
-		kernel_budget(plane, &b);
+		bpf_backend_tend(backend);
+		bpf_backend_budget(backend, &b);
 	}
 	cr_expect_eq(b.keys, 1u);
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		for (unsigned int cpu = 0; cpu < plane->nr_cpus; cpu++)
-			cr_expect(plane->slot[i].fd[cpu] < 0 || plane->slot[i].key == keys[2] ||
-				  plane->slot[i].key == keys[3]);
+		for (unsigned int cpu = 0; cpu < backend->nr_cpus; cpu++)
+			cr_expect(backend->slot[i].fd[cpu] < 0 || backend->slot[i].key == keys[2] ||
+				  backend->slot[i].key == keys[3]);
 	/* At once, and with a new attach. */
 	for (int again = 0; again < 2; again++) {
-		vpmu_source_flush(c);
-		vpmu_source_read(c);
+		vpmu_backend_flush(c);
+		vpmu_backend_read(c);
 		for (unsigned int i = 0; i < 4; i++)
 			cr_expect_eq(c->values[i].supported, i > 1, "key %u", i);
 		cr_expect_eq(c->values[0].count, 0u);
 		cr_expect_gt(bed_conserved(s), 0);
-		vpmu_source_detach(c);
+		vpmu_backend_detach(c);
 		if (!again)
 			bed_attach(c);
 	}
 	for (unsigned int i = 0; i < 2; i++) {
-		cr_expect_not(vpmu_source_can_count(s, keys[i], &q, why, sizeof(why)));
+		cr_expect_not(vpmu_backend_can_count(s, keys[i], &q, why, sizeof(why)));
 		cr_expect(strstr(why, "enable_mediated_pmu") && strstr(why, ":H"), "%s", why);
 	}
-	cr_expect(vpmu_source_can_count(s, keys[2], &q, why, sizeof(why)));
+	cr_expect(vpmu_backend_can_count(s, keys[2], &q, why, sizeof(why)));
 	bed_counting_free(c);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 }
 
 /* ---- isolated CPUs ------------------------------------------------------------------------ */
@@ -440,7 +441,7 @@ static void wait_for_rounds(unsigned int n)
 		usleep(1000);
 }
 
-Test(kernel_budget, isolated_cpus_take_no_turns)
+Test(bpf_backend_budget, isolated_cpus_take_no_turns)
 {
 	struct vpmu_counting *c;
 	vpmu_key_t keys[KEYS];
@@ -449,20 +450,20 @@ Test(kernel_budget, isolated_cpus_take_no_turns)
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
 	put("/sys/devices/system/cpu/isolated", "1\\n");
-	plane = open_plane();
+	backend = open_backend();
 	make_keys(keys);
-	c = bed_counting(bed_node(kernel_source(plane)->root), keys, KEYS, NULL);
-	cr_assert_eq(kernel_bind_cgroup(c->node, bed_cgroup("a")), 0);
+	c = bed_counting(bed_node(bpf_as_backend(backend)->root), keys, KEYS, NULL);
+	cr_assert_eq(bpf_backend_bind_cgroup(c->node, bed_cgroup("a")), 0);
 	spawn_on_1();
 	wait_for_rounds(1);
 	bed_attach(c); /* it opens events there */
 	cr_expect_leq(on_at(1), USABLE);
 	cr_expect_gt(on_at(1), 0u);
 	untouched = 1;
-	take_turns(plane, 10);
+	take_turns(backend, 10);
 	wait_for_rounds(100);
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	/* All that ran was on CPU 1, but for the worker's first steps. */
 	for (unsigned int i = 0; i < KEYS; i++) {
 		const struct vpmu_value *v = &c->values[i];
@@ -473,9 +474,9 @@ Test(kernel_budget, isolated_cpus_take_no_turns)
 	cr_expect_eq(served, on_at(1));
 	untouched = -1;
 	open_us = 0;
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	bed_counting_free(c);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 }
 
 static void work_without_end(void *arg)
@@ -487,30 +488,30 @@ static void work_without_end(void *arg)
 
 static uint64_t read_age(struct vpmu_counting *c)
 {
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	return c->values[0].age_ns;
 }
 
 /* A task that has not been charged yet, on a CPU that is not asked: its node, those above it, and
  * no other carry the time for which that is so. */
-Test(kernel_budget, values_of_isolated_cpus_have_an_age)
+Test(bpf_backend_budget, values_of_isolated_cpus_have_an_age)
 {
 	const vpmu_key_t key = SW(PERF_COUNT_SW_CPU_CLOCK);
 	struct vpmu_counting *of_root, *of_node, *of_other, *late;
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 	uint64_t begin, age;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
 	put("/sys/devices/system/cpu/nohz_full", "1\n");
-	plane = open_plane();
-	s = kernel_source(plane);
+	backend = open_backend();
+	s = bpf_as_backend(backend);
 	of_root = bed_counting(s->root, &key, 1, NULL);
 	of_node = bed_counting(bed_node(s->root), &key, 1, NULL);
 	of_other = bed_counting(bed_node(s->root), &key, 1, NULL);
 	late = bed_counting(of_node->node, &key, 1, NULL);
-	cr_assert_eq(kernel_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(of_node->node, bed_cgroup("a")), 0);
 	bed_attach(of_root);
 	bed_attach(of_node);
 	bed_attach(of_other);
@@ -529,35 +530,35 @@ Test(kernel_budget, values_of_isolated_cpus_have_an_age)
 			cr_expect_eq(other, 0u);
 			cr_expect_geq(all, first);
 			/* A value is not older than its session. */
-			begin = plane_now_ns(CLOCK_MONOTONIC);
+			begin = backend_now_ns(CLOCK_MONOTONIC);
 			bed_attach(late);
 			age = read_age(late);
-			cr_expect_leq(age, plane_now_ns(CLOCK_MONOTONIC) - begin);
-			vpmu_source_detach(late);
+			cr_expect_leq(age, backend_now_ns(CLOCK_MONOTONIC) - begin);
+			vpmu_backend_detach(late);
 			rounds++;
 		}
 		usleep(1000);
 	}
-	vpmu_source_detach(of_other);
-	vpmu_source_detach(of_node);
-	vpmu_source_detach(of_root);
+	vpmu_backend_detach(of_other);
+	vpmu_backend_detach(of_node);
+	vpmu_backend_detach(of_root);
 	bed_counting_free(late);
 	bed_counting_free(of_other);
 	bed_counting_free(of_node);
 	bed_counting_free(of_root);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 
 	/* As all others, if the administrator says so. */
-	plane = NULL;
+	backend = NULL;
 	bed_end();
-	plane = bed_open(&(struct kernel_opts){.sys = &sys, .isolated = true});
-	of_root = bed_counting(kernel_source(plane)->root, &key, 1, NULL);
+	backend = bed_open(&(struct bpf_backend_opts){.sys = &sys, .isolated = true});
+	of_root = bed_counting(bpf_as_backend(backend)->root, &key, 1, NULL);
 	bed_attach(of_root);
 	for (int i = 0; i < 100; i++)
 		cr_expect_eq(read_age(of_root), 0u);
-	vpmu_source_detach(of_root);
+	vpmu_backend_detach(of_root);
 	bed_counting_free(of_root);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 }
 
 /* ---- CPUs that come and go ---------------------------------------------------------------- */
@@ -565,8 +566,8 @@ Test(kernel_budget, values_of_isolated_cpus_have_an_age)
 /* What a session's clock has counted without charging time for it. */
 static int64_t untimed(struct vpmu_counting *c)
 {
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	return (int64_t)(c->values[0].count - c->values[0].running_ns);
 }
 
@@ -575,13 +576,13 @@ static void expect_all_lost(struct vpmu_counting *c)
 {
 	uint64_t enabled_ns[3], running_ns[3];
 
-	vpmu_source_read(c);
+	vpmu_backend_read(c);
 	for (unsigned int i = 0; i < 3; i++) {
 		enabled_ns[i] = c->values[i].enabled_ns;
 		running_ns[i] = c->values[i].running_ns;
 	}
 	wait_for_rounds(3);
-	vpmu_source_read(c);
+	vpmu_backend_read(c);
 	for (unsigned int i = 0; i < 3; i++) {
 		cr_expect_gt(c->values[i].enabled_ns, enabled_ns[i]);
 		cr_expect_eq(c->values[i].running_ns, running_ns[i],
@@ -593,22 +594,22 @@ static void expect_all_lost(struct vpmu_counting *c)
 
 /* /sys says that CPU 1 is away, which it is not: so it runs on, without events. What an account
  * does there is lost time, and a clock shows it. */
-Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
+Test(bpf_backend_budget, time_on_a_cpu_without_events_is_lost)
 {
 	const vpmu_key_t keys[] = {vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_CYCLES, ALL),
 				   SW(PERF_COUNT_SW_CPU_CLOCK), SW(PERF_COUNT_SW_PAGE_FAULTS)};
 	struct vpmu_counting *c, *all;
 	int64_t now, last, least = INT64_MAX;
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
 	put("/sys/devices/system/cpu/online", "0-1\\n");
-	plane = open_plane();
-	s = kernel_source(plane);
+	backend = open_backend();
+	s = bpf_as_backend(backend);
 	all = bed_counting(s->root, keys, 1, NULL);
 	c = bed_counting(bed_node(s->root), keys, 3, NULL);
-	cr_assert_eq(kernel_bind_cgroup(c->node, bed_cgroup("a")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(c->node, bed_cgroup("a")), 0);
 	spawn_on_1();
 	bed_attach(all);
 	bed_attach(c);
@@ -623,7 +624,7 @@ Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
 			least = now - last;
 		last = now;
 		put("/sys/devices/system/cpu/online", "0\\n");
-		kernel_tend(plane);
+		bpf_backend_tend(backend);
 		wait_for_rounds(3);
 		expect_all_lost(c);
 		cr_expect_gt(bed_conserved(s), 0);
@@ -632,10 +633,10 @@ Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
 	cr_expect_gt(bed_conserved(s), 0);
 	/* Another task may keep us from the CPU, but not always. */
 	cr_expect_lt(least, 20000000, "%lld ns", (long long)least);
-	vpmu_source_detach(c);
-	vpmu_source_detach(all);
+	vpmu_backend_detach(c);
+	vpmu_backend_detach(all);
 	for (unsigned int i = 0; i < 3; i++) {
-		cr_expect(!c->values[i].partial || bed_unseen(plane));
+		cr_expect(!c->values[i].partial || bed_unseen(backend));
 		cr_expect(c->values[i].running_ns > 0 &&
 			  c->values[i].running_ns < c->values[i].enabled_ns);
 		if (i < 2)
@@ -643,5 +644,5 @@ Test(kernel_budget, time_on_a_cpu_without_events_is_lost)
 	}
 	bed_counting_free(all);
 	bed_counting_free(c);
-	kernel_close(plane);
+	bpf_backend_close(backend);
 }

@@ -39,12 +39,12 @@ static const vpmu_key_t keys[KEYS] = {
 		VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST};
 
 static char mnt[64], dir[80], files[64];
-static struct kernel_sys sys;
+static struct bpf_backend_sys sys;
 static pid_t job;
 
 static struct shared {
 	uint64_t cgroup;
-	struct kernel_base base[KEYS];
+	struct bpf_backend_base base[KEYS];
 	int ready, tend;
 } * sh;
 
@@ -92,7 +92,7 @@ static int open_some(const struct perf_event_attr *attr, int cpu, int group)
 		a.type = PERF_TYPE_SOFTWARE;
 		a.config = PERF_COUNT_SW_CPU_CLOCK;
 	}
-	return kernel_sys_real.event_open(&a, cpu, group);
+	return bpf_backend_sys_real.event_open(&a, cpu, group);
 }
 
 static void job_on_cpu1(void)
@@ -122,12 +122,12 @@ static void finish(void)
 
 static void begin(bool real)
 {
-	const struct kernel_opts plain = {0};
+	const struct bpf_backend_opts plain = {0};
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
 	/* The real CPU 1 goes while no other test of this program runs. */
 	cr_assert(self >= 0 && !flock(self, real ? LOCK_EX : LOCK_SH));
-	kernel_close(bed_open(&plain));
+	bpf_backend_close(bed_open(&plain));
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
 	strcpy(mnt, "/tmp/vpmu-bpffs-XXXXXX");
@@ -139,7 +139,7 @@ static void begin(bool real)
 	snprintf(dir, sizeof(dir), "%s/vpmu", mnt);
 	strcpy(files, "/tmp/vpmu-cpus-XXXXXX");
 	cr_assert(mkdtemp(files));
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.event_open = open_some;
 	if (!real) {
 		char cmd[256];
@@ -162,18 +162,18 @@ static void begin(bool real)
 
 /* ---- the daemons -------------------------------------------------------------------------- */
 
-static struct kernel_plane *plane_open(bool found, struct vpmu_counting **c)
+static struct bpf_backend *backend_open(bool found, struct vpmu_counting **c)
 {
-	const struct kernel_opts o = {.pin_dir = dir, .sys = &sys};
-	struct kernel_plane *k;
-	struct vpmu_source_node *n;
+	const struct bpf_backend_opts o = {.pin_dir = dir, .sys = &sys};
+	struct bpf_backend *k;
+	struct vpmu_backend_node *n;
 	char why[512];
 
-	cr_assert_eq(kernel_open(&o, &k, why, sizeof(why)), 0, "%s", why);
-	n = bed_node(kernel_source(k)->root);
-	cr_assert_eq(kernel_name(n, 77), found);
+	cr_assert_eq(bpf_backend_open(&o, &k, why, sizeof(why)), 0, "%s", why);
+	n = bed_node(bpf_as_backend(k)->root);
+	cr_assert_eq(bpf_backend_name(n, 77), found);
 	if (!found)
-		cr_assert_eq(kernel_bind_cgroup(n, sh->cgroup), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(n, sh->cgroup), 0);
 	*c = bed_counting(n, keys, KEYS, NULL);
 	bed_attach(*c);
 	return k;
@@ -182,7 +182,7 @@ static struct kernel_plane *plane_open(bool found, struct vpmu_counting **c)
 /* It tends when it is told to, and is killed. */
 static pid_t former(void)
 {
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 	struct vpmu_counting *c;
 	pid_t pid;
 	int status;
@@ -190,14 +190,14 @@ static pid_t former(void)
 	sh->ready = sh->tend = 0;
 	pid = bed_fork();
 	if (!pid) {
-		k = plane_open(false, &c);
+		k = backend_open(false, &c);
 		for (size_t i = 0; i < KEYS; i++)
-			kernel_base_get(c, i, &sh->base[i]);
+			bpf_backend_base_get(c, i, &sh->base[i]);
 		__atomic_store_n(&sh->ready, 1, __ATOMIC_RELEASE);
 		for (;; usleep(1000)) {
 			if (!__atomic_load_n(&sh->tend, __ATOMIC_ACQUIRE))
 				continue;
-			kernel_tend(k);
+			bpf_backend_tend(k);
 			__atomic_store_n(&sh->tend, 0, __ATOMIC_RELEASE);
 		}
 	}
@@ -215,24 +215,24 @@ static void former_tends(void)
 		usleep(1000);
 }
 
-static struct kernel_plane *next(struct vpmu_counting **c)
+static struct bpf_backend *next(struct vpmu_counting **c)
 {
-	struct kernel_plane *k = plane_open(true, c);
+	struct bpf_backend *k = backend_open(true, c);
 
 	for (size_t i = 0; i < KEYS; i++)
-		cr_assert_eq(kernel_base_set(*c, i, &sh->base[i]), 0);
-	kernel_named(k);
+		cr_assert_eq(bpf_backend_base_set(*c, i, &sh->base[i]), 0);
+	bpf_backend_named(k);
 	return k;
 }
 
 /* What @c counted: @jobs times FAULTS, and @partial. @lost: some of the time has no count. Where
  * the kernel has hidden a switch, a value may be partial for that, and then lacks something. */
-static void expect(const char *what, struct kernel_plane *k, struct vpmu_counting *c,
+static void expect(const char *what, struct bpf_backend *k, struct vpmu_counting *c,
 		   unsigned int jobs, bool partial, bool lost)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	if (u.missed)
 		printf("# %s: %llu switches were hidden\n", what, (unsigned long long)u.missed);
 	for (size_t i = 0; i < KEYS; i++) {
@@ -276,7 +276,7 @@ static void goes_and_comes(const struct way *w, bool real)
 {
 	bool gap = !w->seen && !w->later;
 	struct vpmu_counting *c;
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 	pid_t pid = former();
 	char cmd[128];
 
@@ -298,21 +298,21 @@ static void goes_and_comes(const struct way *w, bool real)
 		cpu1(real, true);
 		job_on_cpu1();
 	}
-	kernel_tend(k);
+	bpf_backend_tend(k);
 	job_on_cpu1();
 	for (unsigned int i = 0; i < CYCLES; i++)
 		cr_expect(slot_needs_none(k, i) || k->slot[i].fd[1] >= 0, "slot %u", i);
-	cr_expect_geq(bed_conserved(kernel_source(k)), CYCLES);
-	vpmu_source_detach(c);
+	cr_expect_geq(bed_conserved(bpf_as_backend(k)), CYCLES);
+	vpmu_backend_detach(c);
 	/* In a /sys of the test's own the events of the CPU went on. */
 	expect(w->what, k, c, gap && !real ? 3 : 2, gap, !gap);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
 	cr_assert_eq(system(cmd), 0);
 }
 
-Test(kernel_cpus, around_a_restart)
+Test(bpf_backend_cpus, around_a_restart)
 {
 	begin(false);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
@@ -339,7 +339,7 @@ static int guard(void)
 	return end[1];
 }
 
-Test(kernel_cpus_real, around_a_restart)
+Test(bpf_backend_cpus_real, around_a_restart)
 {
 	int end;
 
@@ -355,11 +355,11 @@ Test(kernel_cpus_real, around_a_restart)
 /* ---- events that count no longer ---------------------------------------------------------- */
 
 /* Whatever the cause: the next daemon looks whether the events of the former one count. */
-Test(kernel_cpus, dead_events_are_found_at_a_takeover)
+Test(bpf_backend_cpus, dead_events_are_found_at_a_takeover)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	struct vpmu_counting *c;
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 
 	begin(false);
 	dead = true;
@@ -367,7 +367,7 @@ Test(kernel_cpus, dead_events_are_found_at_a_takeover)
 	dead = false;
 	job_on_cpu1();
 	k = next(&c);
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	cr_expect_eq(u.events % (CYCLES - k->has_switches), 0u, "%u events", u.events);
 	cr_expect_gt(u.events, CYCLES);
 	job_on_cpu1();
@@ -375,47 +375,47 @@ Test(kernel_cpus, dead_events_are_found_at_a_takeover)
 		cr_expect(slot_needs_none(k, i) || k->slot[i].fd[1] >= 0, "slot %u of CPU 1", i);
 		cr_expect_lt(k->slot[i].fd[0], 0, "slot %u of CPU 0", i);
 	}
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	expect("at a takeover", k, c, 1, true, false);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	finish();
 }
 
 /* Comparing what was counted with what was charged finds nothing wrong with an event that counts no
  * longer. */
-Test(kernel_cpus, dead_events_are_found_by_conservation)
+Test(bpf_backend_cpus, dead_events_are_found_by_conservation)
 {
 	struct vpmu_counting *c;
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 
 	begin(false);
-	k = plane_open(false, &c);
+	k = backend_open(false, &c);
 	job_on_cpu1();
-	cr_expect_geq(bed_conserved(kernel_source(k)), CYCLES);
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	cr_expect_geq(bed_conserved(bpf_as_backend(k)), CYCLES);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	expect("before", k, c, 1, false, false);
 	for (unsigned int i = 0; i < KEYS; i++)
 		if (k->slot[i].fd[1] >= 0)
 			cr_assert_eq(ioctl(k->slot[i].fd[1], PERF_EVENT_IOC_DISABLE, 0), 0);
 	job_on_cpu1();
-	cr_expect_geq(bed_conserved(kernel_source(k)), CYCLES);
+	cr_expect_geq(bed_conserved(bpf_as_backend(k)), CYCLES);
 	job_on_cpu1();
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	expect("by conservation", k, c, 2, true, false);
 	for (size_t i = 0; i < KEYS; i++)
-		kernel_base_get(c, i, &sh->base[i]);
+		bpf_backend_base_get(c, i, &sh->base[i]);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 
 	/* That something was not counted is known after a restart, too. */
 	k = next(&c);
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	expect("after a restart", k, c, 2, true, false);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	finish();
 }
 
@@ -423,41 +423,41 @@ Test(kernel_cpus, dead_events_are_found_by_conservation)
 
 /* What the host cannot count is still not supported after a restart, and is counted after one that
  * finds that it can. */
-Test(kernel_cpus, unsupported_events_after_a_restart)
+Test(bpf_backend_cpus, unsupported_events_after_a_restart)
 {
 	struct vpmu_counting *c, *again;
-	struct kernel_budget b;
-	struct kernel_plane *k;
+	struct bpf_backend_budget b;
+	struct bpf_backend *k;
 	const struct vpmu_value *v;
 
 	begin(false);
 	bed_kill(former());
 	k = next(&c);
-	kernel_budget(k, &b);
+	bpf_backend_budget(k, &b);
 	cr_expect_eq(b.keys, 0u);
 	again = bed_counting(c->node, &keys[CYCLES], 1, NULL);
 	bed_attach(again);
 	job_on_cpu1();
-	vpmu_source_flush(again);
-	vpmu_source_read(again);
+	vpmu_backend_flush(again);
+	vpmu_backend_read(again);
 	cr_expect_not(again->values[0].supported);
-	vpmu_source_read(c);
+	vpmu_backend_read(c);
 	expect("after a restart", k, c, 1, false, false);
 	bed_counting_free(again);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 
 	cycles = true;
 	k = next(&c);
-	kernel_budget(k, &b);
+	bpf_backend_budget(k, &b);
 	cr_expect_eq(b.keys, 1u);
 	job_on_cpu1();
-	cr_expect_geq(bed_conserved(kernel_source(k)), KEYS);
-	vpmu_source_detach(c);
+	cr_expect_geq(bed_conserved(bpf_as_backend(k)), KEYS);
+	vpmu_backend_detach(c);
 	v = &c->values[CYCLES];
 	cr_expect(v->supported && v->count && v->running_ns);
 	cr_expect_lt(v->running_ns, v->enabled_ns);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	finish();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The kernel plane when the kernel refuses: each call of struct kernel_sys fails once, and what
+ * The BPF backend when the kernel refuses: each call of struct bpf_backend_sys fails once, and what
  * follows is one clear line or an error, nothing half-done, and no wrong count. The other calls are
  * the real kernel's. Skipped where BPF is not permitted.
  */
@@ -17,7 +17,7 @@
 #include "tests/integration/cgroup_bed.h"
 
 static const vpmu_key_t key = SW(PERF_COUNT_SW_PAGE_FAULTS);
-static struct kernel_sys sys;
+static struct bpf_backend_sys sys;
 static int error, passes; /* what the next call returns, once passes is 0 */
 
 static int fails(void)
@@ -33,43 +33,43 @@ static int no_load(struct bpf_object_skeleton *s)
 static struct bpf_link *no_attach(struct bpf_program *p)
 {
 	if (!error)
-		return kernel_sys_real.attach(p);
+		return bpf_backend_sys_real.attach(p);
 	errno = -error;
 	return NULL;
 }
 
 static int no_event(const struct perf_event_attr *attr, int cpu, int group)
 {
-	return error ? error : kernel_sys_real.event_open(attr, cpu, group);
+	return error ? error : bpf_backend_sys_real.event_open(attr, cpu, group);
 }
 
 static int no_pages(int fd, const uint32_t *index, const int *page, uint32_t n)
 {
 	int ret = fails();
 
-	return ret ? ret : kernel_sys_real.pages(fd, index, page, n);
+	return ret ? ret : bpf_backend_sys_real.pages(fd, index, page, n);
 }
 
 static int no_map_set(int fd, const void *k, const void *v)
 {
-	return error ? error : kernel_sys_real.map_set(fd, k, v);
+	return error ? error : bpf_backend_sys_real.map_set(fd, k, v);
 }
 
 static void refused(int err, int ret, const char *text)
 {
-	const struct kernel_opts o = {.sys = &sys};
-	struct kernel_plane *k;
+	const struct bpf_backend_opts o = {.sys = &sys};
+	struct bpf_backend *k;
 	char why[512] = "";
 
 	error = err;
-	cr_expect_eq(kernel_open(&o, &k, why, sizeof(why)), ret, "%s", why);
+	cr_expect_eq(bpf_backend_open(&o, &k, why, sizeof(why)), ret, "%s", why);
 	cr_expect_null(k);
 	cr_expect(strstr(why, text) && !strchr(why, '\n'), "%s", why);
 }
 
-Test(kernel_errors, a_program_that_does_not_load_is_one_line)
+Test(bpf_backend_errors, a_program_that_does_not_load_is_one_line)
 {
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.load = no_load;
 	refused(-EPERM, -EPERM, "CAP_BPF");
 	refused(-EACCES, -EOPNOTSUPP, "the kernel refuses the BPF program");
@@ -80,9 +80,9 @@ Test(kernel_errors, a_program_that_does_not_load_is_one_line)
 	refused(-ESRCH, -EOPNOTSUPP, "/nowhere/sys/kernel/btf/vmlinux");
 }
 
-static struct kernel_plane *open_with_sys(void)
+static struct bpf_backend *open_with_sys(void)
 {
-	static struct kernel_opts o;
+	static struct bpf_backend_opts o;
 
 	o.sys = &sys;
 	error = 0;
@@ -90,20 +90,20 @@ static struct kernel_plane *open_with_sys(void)
 	return bed_open(&o);
 }
 
-static void nothing_is_left(struct kernel_plane *k, struct vpmu_counting *c)
+static void nothing_is_left(struct bpf_backend *k, struct vpmu_counting *c)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	struct vpmu_sharing s;
 	size_t failed;
 
-	kernel_usage(k, &u);
-	vpmu_source_sharing(kernel_source(k), &s);
+	bpf_backend_usage(k, &u);
+	vpmu_backend_sharing(bpf_as_backend(k), &s);
 	cr_expect_eq(u.programs + u.events + s.consumers + s.keys, 0);
 	/* And it works as soon as the kernel lets us. */
 	error = 0;
-	cr_expect_eq(vpmu_source_attach(c, &failed), 0);
-	cr_expect_gt(bed_conserved(kernel_source(k)), 0);
-	vpmu_source_detach(c);
+	cr_expect_eq(vpmu_backend_attach(c, &failed), 0);
+	cr_expect_gt(bed_conserved(bpf_as_backend(k)), 0);
+	vpmu_backend_detach(c);
 	cr_expect(c->values[0].supported);
 }
 
@@ -113,93 +113,93 @@ static void attach_fails(struct vpmu_counting *c, int err, int pass, int ret)
 
 	error = err;
 	passes = pass;
-	cr_expect_eq(vpmu_source_attach(c, &failed), ret);
+	cr_expect_eq(vpmu_backend_attach(c, &failed), ret);
 	cr_expect_eq(failed, 0);
 }
 
-Test(kernel_errors, an_attach_that_fails_leaves_nothing)
+Test(bpf_backend_errors, an_attach_that_fails_leaves_nothing)
 {
 	struct vpmu_counting *c;
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.attach = no_attach;
 	k = open_with_sys();
-	c = bed_counting(kernel_source(k)->root, &key, 1, NULL);
+	c = bed_counting(bpf_as_backend(k)->root, &key, 1, NULL);
 	attach_fails(c, -EPERM, 0, -EPERM);
 	nothing_is_left(k, c);
-	sys.attach = kernel_sys_real.attach;
+	sys.attach = bpf_backend_sys_real.attach;
 	sys.event_open = no_event;
 	attach_fails(c, -EMFILE, 0, -ENOSPC);
 	nothing_is_left(k, c);
 	attach_fails(c, -ENOMEM, 0, -ENOMEM);
 	nothing_is_left(k, c);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 
 	/* Pages for the index, then those for cells, which more accounts need than have near ones.
 	 */
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.pages = no_pages;
 	for (int i = 0; i < 2; i++) {
-		struct vpmu_source_node *n;
+		struct vpmu_backend_node *n;
 
 		bed_end();
 		k = open_with_sys();
 		for (unsigned int j = 0; j < KP_NEAR; j++)
-			cr_assert_eq(vpmu_source_node_add(kernel_source(k)->root, j + 1, &n), 0);
-		c = bed_counting(kernel_source(k)->root, &key, 1, NULL);
+			cr_assert_eq(vpmu_backend_node_add(bpf_as_backend(k)->root, j + 1, &n), 0);
+		c = bed_counting(bpf_as_backend(k)->root, &key, 1, NULL);
 		attach_fails(c, -ENOMEM, i, -ENOMEM);
 		nothing_is_left(k, c);
 		bed_counting_free(c);
-		kernel_close(k);
+		bpf_backend_close(k);
 	}
 	bed_end();
 }
 
-Test(kernel_errors, what_may_not_be_counted_says_so)
+Test(bpf_backend_errors, what_may_not_be_counted_says_so)
 {
 	struct vpmu_counting *c;
 	enum vpmu_quality q;
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 	char why[256] = "";
 
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.event_open = no_event;
 	k = open_with_sys();
-	c = bed_counting(kernel_source(k)->root, &key, 1, NULL);
+	c = bed_counting(bpf_as_backend(k)->root, &key, 1, NULL);
 	error = -EACCES;
-	cr_expect_not(vpmu_source_can_count(kernel_source(k), key, &q, why, sizeof(why)));
+	cr_expect_not(vpmu_backend_can_count(bpf_as_backend(k), key, &q, why, sizeof(why)));
 	cr_expect(strstr(why, "CAP_PERFMON"), "%s", why);
 	bed_attach(c);
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	cr_expect(!c->values[0].supported && !c->values[0].count);
 	error = 0;
-	cr_expect(vpmu_source_can_count(kernel_source(k), key, &q, why, sizeof(why)));
+	cr_expect(vpmu_backend_can_count(bpf_as_backend(k), key, &q, why, sizeof(why)));
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
-Test(kernel_errors, full_maps_are_errors_or_partial_values)
+Test(bpf_backend_errors, full_maps_are_errors_or_partial_values)
 {
 	struct vpmu_counting *c, *all;
-	struct vpmu_source_node *n;
-	struct kernel_plane *k;
-	struct vpmu_source *s;
+	struct vpmu_backend_node *n;
+	struct bpf_backend *k;
+	struct vpmu_backend *s;
 	uint64_t id;
 
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.map_set = no_map_set;
 	k = open_with_sys();
-	s = kernel_source(k);
+	s = bpf_as_backend(k);
 	n = bed_node(s->root);
 	id = bed_cgroup("a");
 	error = -E2BIG;
-	cr_expect_eq(kernel_bind_cgroup(n, id), -ENOSPC);
-	cr_expect_eq(kernel_bind_task(n, getpid(), bed_start_time(getpid())), -ENOSPC);
+	cr_expect_eq(bpf_backend_bind_cgroup(n, id), -ENOSPC);
+	cr_expect_eq(bpf_backend_bind_task(n, getpid(), bed_start_time(getpid())), -ENOSPC);
 	error = 0;
-	cr_expect_eq(kernel_bind_cgroup(n, id), 0);
+	cr_expect_eq(bpf_backend_bind_cgroup(n, id), 0);
 
 	/* No cell for an account that runs for the first time. */
 	bed_job("a", 1000);
@@ -211,57 +211,57 @@ Test(kernel_errors, full_maps_are_errors_or_partial_values)
 		cpu_state(k, cpu)->cells_max = cpu_state(k, cpu)->cells;
 	bed_job_go();
 	cr_expect_gt(bed_conserved(s), 0);
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	cr_expect(c->values[0].partial && c->values[0].count < 1000);
 	/* There is room again: what follows is counted, and the value stays marked. */
 	bed_job_go();
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	cr_expect(c->values[0].partial && c->values[0].count >= 1000);
-	vpmu_source_detach(c);
-	vpmu_source_detach(all);
+	vpmu_backend_detach(c);
+	vpmu_backend_detach(all);
 	cr_expect(all->values[0].partial);
 	bed_counting_free(c);
 	bed_counting_free(all);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
 /* A slot that was a software event's is given to a clock, whose count is no word in memory. */
-Test(kernel_errors, a_slot_forgets_how_its_last_key_was_read)
+Test(bpf_backend_errors, a_slot_forgets_how_its_last_key_was_read)
 {
 	const vpmu_key_t clock = SW(PERF_COUNT_SW_CPU_CLOCK);
 	struct vpmu_counting *c, *d;
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	k = open_with_sys();
-	c = bed_counting(kernel_source(k)->root, &key, 1, NULL);
-	d = bed_counting(kernel_source(k)->root, &clock, 1, NULL);
+	c = bed_counting(bpf_as_backend(k)->root, &key, 1, NULL);
+	d = bed_counting(bpf_as_backend(k)->root, &clock, 1, NULL);
 	for (int i = 0; i < VPMU_MAX_SLOTS + 2; i++) {
 		struct vpmu_counting *now = i % 2 ? d : c;
 
 		bed_attach(now);
 		usleep(1000);
 		/* Before anybody reads the event itself: that brings the word up to date. */
-		vpmu_source_flush(now);
-		vpmu_source_read(now);
+		vpmu_backend_flush(now);
+		vpmu_backend_read(now);
 		if (i % 2)
 			cr_expect_gt(now->values[0].count, 500000u);
-		cr_expect_gt(bed_conserved(kernel_source(k)), 0);
-		vpmu_source_detach(now);
+		cr_expect_gt(bed_conserved(bpf_as_backend(k)), 0);
+		vpmu_backend_detach(now);
 		if (i % 2)
 			cr_expect(now->values[0].count > 500000 &&
 				  now->values[0].count <= 2 * now->values[0].enabled_ns);
 	}
 	bed_counting_free(c);
 	bed_counting_free(d);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
-Test(kernel_errors, hostile_lists_of_cpus)
+Test(bpf_backend_errors, hostile_lists_of_cpus)
 {
 	static const struct {
 		int line;
@@ -282,12 +282,12 @@ Test(kernel_errors, hostile_lists_of_cpus)
 		size_t len = strlen(rows[i].text);
 
 		cr_assert(!ftruncate(fd, 0) && pwrite(fd, rows[i].text, len, 0) == (ssize_t)len);
-		cr_expect(kernel_cpus(&kernel_sys_real, name, set, 4));
+		cr_expect(bpf_backend_cpus(&bpf_backend_sys_real, name, set, 4));
 		for (int cpu = 0; cpu < 4; cpu++)
 			cr_expect_eq(set[cpu], rows[i].want[cpu] == '1', "line %d, CPU %d",
 				     rows[i].line, cpu);
 	}
 	close(fd);
 	unlink(name);
-	cr_expect_not(kernel_cpus(&kernel_sys_real, name, set, 4));
+	cr_expect_not(bpf_backend_cpus(&bpf_backend_sys_real, name, set, 4));
 }

@@ -47,29 +47,29 @@ static void play_all(struct tenants *t, unsigned int enough)
 	       wrong);
 	cr_expect_eq(wrong, 0u);
 	cr_expect(counted >= ROUNDS / 2 && ran >= enough);
-	cr_expect_gt(bed_conserved(kernel_source(t->k)), 0);
+	cr_expect_gt(bed_conserved(bpf_as_backend(t->k)), 0);
 	bed_kill(j->pid);
 }
 
 /* The other kind of program is attached while a task is bound. */
-Test(kernel_moves, while_a_task_is_bound)
+Test(bpf_backend_moves, while_a_task_is_bound)
 {
-	const struct kernel_opts o = {0};
+	const struct bpf_backend_opts o = {0};
 	struct tenants t;
 	pid_t pid;
 
 	make_tenants(&t, &o);
 	pid = bed_spawn("a", work_sleeps, NULL);
-	cr_assert_eq(kernel_bind_task(t.node[2], pid, bed_start_time(pid)), 0);
+	cr_assert_eq(bpf_backend_bind_task(t.node[2], pid, bed_start_time(pid)), 0);
 	cr_expect(moves(t.k));
 	play_all(&t, ROUNDS / 10); /* the other task wakes up often */
 	play_all(&t, 0);
 	end_tenants(&t);
 }
 
-Test(kernel_moves, a_bound_task_stays_in_its_node)
+Test(bpf_backend_moves, a_bound_task_stays_in_its_node)
 {
-	const struct kernel_opts o = {0};
+	const struct bpf_backend_opts o = {0};
 	struct tenants t;
 	struct job *j;
 	unsigned int right = 0, counted = 0;
@@ -77,7 +77,7 @@ Test(kernel_moves, a_bound_task_stays_in_its_node)
 
 	make_tenants(&t, &o);
 	j = make_job("a");
-	cr_assert_eq(kernel_bind_task(t.node[2], j->pid, bed_start_time(j->pid)), 0);
+	cr_assert_eq(bpf_backend_bind_task(t.node[2], j->pid, bed_start_time(j->pid)), 0);
 	j->first = j->second = 10;
 	play(j, "a", "b", false);
 	play(j, "a", "b", true);
@@ -138,9 +138,9 @@ static void hold(struct churn *c, unsigned int n)
 }
 
 /* What the tasks did, by their own numbers, is what the two cgroups were charged. */
-Test(kernel_moves, nothing_is_lost_in_churn)
+Test(bpf_backend_moves, nothing_is_lost_in_churn)
 {
-	const struct kernel_opts o = {0};
+	const struct bpf_backend_opts o = {0};
 	enum { TASKS = 3, MOVES = 500, TIMES = 6 };
 	struct tenants t;
 	struct churn *c = mmap(NULL, TASKS * sizeof(*c), PROT_READ | PROT_WRITE,
@@ -168,7 +168,7 @@ Test(kernel_moves, nothing_is_lost_in_churn)
 		for (int i = 0; i < MOVES; i++) {
 			bed_move(pid[i % TASKS], i / TASKS & 1 ? "a" : "b");
 			if (i % 100 == 0)
-				cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
+				cr_expect_gt(bed_conserved(bpf_as_backend(t.k)), 0);
 		}
 		hold(c, TASKS);
 		look(&t);
@@ -181,13 +181,13 @@ Test(kernel_moves, nothing_is_lost_in_churn)
 		right += got == want;
 	}
 	cr_expect_eq(right, TIMES);
-	cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
+	cr_expect_gt(bed_conserved(bpf_as_backend(t.k)), 0);
 	end_tenants(&t);
 }
 
 /* ---- each kind of program, and without one ------------------------------------------------ */
 
-static struct kernel_sys sys;
+static struct bpf_backend_sys sys;
 
 static struct bpf_link *refuse(void)
 {
@@ -202,19 +202,19 @@ static bool has_prefix(struct bpf_program *p, const char *prefix)
 
 static struct bpf_link *attach_no_kprobe(struct bpf_program *p)
 {
-	return has_prefix(p, "on_move_probe") ? refuse() : kernel_sys_real.attach(p);
+	return has_prefix(p, "on_move_probe") ? refuse() : bpf_backend_sys_real.attach(p);
 }
 
 static struct bpf_link *attach_no_fentry(struct bpf_program *p)
 {
 	return has_prefix(p, "on_move") && !has_prefix(p, "on_move_probe")
 		       ? refuse()
-		       : kernel_sys_real.attach(p);
+		       : bpf_backend_sys_real.attach(p);
 }
 
 static struct bpf_link *attach_no_hook(struct bpf_program *p)
 {
-	return has_prefix(p, "on_move") ? refuse() : kernel_sys_real.attach(p);
+	return has_prefix(p, "on_move") ? refuse() : bpf_backend_sys_real.attach(p);
 }
 
 static struct bpf_link *attach_no_moves(struct bpf_program *p)
@@ -225,10 +225,10 @@ static struct bpf_link *attach_no_moves(struct bpf_program *p)
 static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_program *p),
 		 const char *not_there)
 {
-	const struct kernel_opts o = {.sys = &sys};
+	const struct bpf_backend_opts o = {.sys = &sys};
 	struct tenants t;
 
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.attach = attach;
 	make_tenants(&t, &o);
 	if (!t.k->on_move[by])
@@ -239,12 +239,12 @@ static void with(enum move_means by, struct bpf_link *(*attach)(struct bpf_progr
 	end_tenants(&t);
 }
 
-Test(kernel_moves, by_fentry)
+Test(bpf_backend_moves, by_fentry)
 {
 	with(MOVE_FENTRY, attach_no_kprobe, "the kernel takes no fentry program");
 }
 
-Test(kernel_moves, by_a_kprobe)
+Test(bpf_backend_moves, by_a_kprobe)
 {
 	with(MOVE_KPROBE, attach_no_fentry, "the kernel has no kprobes");
 }
@@ -308,7 +308,7 @@ static bool open_perf(const char *name, struct bed_counters *c)
 /* With a program for moves if @shown and the kernel takes it. */
 static void beside_perf(bool shown)
 {
-	const struct kernel_opts o = {.sys = &sys};
+	const struct bpf_backend_opts o = {.sys = &sys};
 	struct stints *s =
 		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct bed_counters perf[2] = {{.nr = 0}};
@@ -319,8 +319,8 @@ static void beside_perf(bool shown)
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("needs two CPUs");
-	sys = kernel_sys_real;
-	sys.attach = shown ? kernel_sys_real.attach : attach_no_moves;
+	sys = bpf_backend_sys_real;
+	sys.attach = shown ? bpf_backend_sys_real.attach : attach_no_moves;
 	make_tenants(&t, &o);
 	seen = moves(t.k);
 	run_on(0);
@@ -354,7 +354,7 @@ static void beside_perf(bool shown)
 	munmap(s, sizeof(*s));
 }
 
-Test(kernel_moves, beside_perf)
+Test(bpf_backend_moves, beside_perf)
 {
 	beside_perf(true);
 	beside_perf(false);
@@ -363,18 +363,18 @@ Test(kernel_moves, beside_perf)
 /* As the documentation says of such kernels. */
 static void not_shown(struct bpf_link *(*attach)(struct bpf_program *p), unsigned int programs)
 {
-	const struct kernel_opts o = {.sys = &sys};
+	const struct bpf_backend_opts o = {.sys = &sys};
 	struct tenants t;
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	struct job *j;
 	unsigned int right = 0, ran = 0;
 	uint64_t missed;
 	bool as_said;
 
-	sys = kernel_sys_real;
+	sys = bpf_backend_sys_real;
 	sys.attach = attach;
 	make_tenants(&t, &o);
-	kernel_usage(t.k, &u);
+	bpf_backend_usage(t.k, &u);
 	cr_expect(!u.moves && strstr(u.moves_why, "up to the next switch"), "%s", u.moves_why);
 	cr_expect_eq(u.programs, programs);
 	if (programs == 2)
@@ -394,21 +394,21 @@ static void not_shown(struct bpf_link *(*attach)(struct bpf_program *p), unsigne
 		right += as_said;
 	}
 	cr_expect(ran >= ROUNDS / 2 && right == ran, "%u of %u", right, ran);
-	kernel_usage(t.k, &u);
+	bpf_backend_usage(t.k, &u);
 	cr_expect_geq(u.moved, right);
 	for (int i = 0; i < 2; i++)
 		cr_expect(t.c[i]->values[0].partial);
-	cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
+	cr_expect_gt(bed_conserved(bpf_as_backend(t.k)), 0);
 	bed_kill(j->pid);
 	end_tenants(&t);
 }
 
-Test(kernel_moves, of_others_are_not_shown)
+Test(bpf_backend_moves, of_others_are_not_shown)
 {
 	not_shown(attach_no_hook, 2);
 }
 
-Test(kernel_moves, not_shown_by_the_kernel)
+Test(bpf_backend_moves, not_shown_by_the_kernel)
 {
 	not_shown(attach_no_moves, 1);
 }

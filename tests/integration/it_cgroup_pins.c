@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Pins of the kernel plane: a process that counts is killed, counting goes on without it, and the
+ * Pins of the BPF backend: a process that counts is killed, counting goes on without it, and the
  * next one takes over all totals. Pins that are not ours are refused and left alone. Each test has
  * a BPF file system of its own. Skipped where BPF or mounting is not permitted.
  */
@@ -57,52 +57,52 @@ static void mount_bpf(void)
 /* What the processes tell each other. */
 struct shared {
 	uint64_t cgroup, epoch;
-	struct kernel_base root[2], tenant[2], many[4];
+	struct bpf_backend_base root[2], tenant[2], many[4];
 	int ready, die_at;
 };
 
 struct tree {
-	struct kernel_plane *k;
-	struct vpmu_source_node *tenant, *vm;
+	struct bpf_backend *k;
+	struct vpmu_backend_node *tenant, *vm;
 	struct vpmu_counting *root, *tenants;
 };
 
 static void tree_open(struct tree *t, const struct shared *sh, int found)
 {
-	const struct kernel_opts o = {.pin_dir = dir};
+	const struct bpf_backend_opts o = {.pin_dir = dir};
 	char why[512];
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 
-	cr_assert_eq(kernel_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
-	s = kernel_source(t->k);
+	cr_assert_eq(bpf_backend_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	s = bpf_as_backend(t->k);
 	t->tenant = bed_node(s->root);
-	cr_assert_eq(kernel_name(t->tenant, 77), found);
+	cr_assert_eq(bpf_backend_name(t->tenant, 77), found);
 	t->vm = bed_node(t->tenant);
-	cr_assert_eq(kernel_name(t->vm, 78), found);
+	cr_assert_eq(bpf_backend_name(t->vm, 78), found);
 	if (!found)
-		cr_assert_eq(kernel_bind_cgroup(t->tenant, sh->cgroup), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(t->tenant, sh->cgroup), 0);
 	t->root = bed_counting(s->root, keys, 2, NULL);
-	/* Two at once: then the plane looks at the keys of all nodes, also of those that no session
-	 * of this process counts yet. */
+	/* Two at once: then the backend looks at the keys of all nodes, also of those that no
+	 * session of this process counts yet. */
 	t->tenants = bed_counting(t->tenant, keys, 2, bed_counting(t->vm, keys, 1, NULL));
 }
 
 /* The first process. It is killed when the test has seen ready. */
 static void first(struct shared *sh)
 {
-	struct vpmu_source_node *gone;
+	struct vpmu_backend_node *gone;
 	struct tree t;
 
 	tree_open(&t, sh, 0);
 	bed_attach(t.root);
 	bed_attach(t.tenants);
 	gone = bed_node(t.tenant); /* the next process does not know this one */
-	cr_assert_eq(kernel_name(gone, 79), 0);
+	cr_assert_eq(bpf_backend_name(gone, 79), 0);
 	for (size_t i = 0; i < 2; i++) {
-		kernel_base_get(t.root, i, &sh->root[i]);
-		kernel_base_get(t.tenants, i, &sh->tenant[i]);
+		bpf_backend_base_get(t.root, i, &sh->root[i]);
+		bpf_backend_base_get(t.tenants, i, &sh->tenant[i]);
 	}
-	sh->epoch = kernel_epoch(t.k);
+	sh->epoch = bpf_backend_epoch(t.k);
 	sh->ready = 1;
 	for (;;)
 		pause();
@@ -111,16 +111,16 @@ static void first(struct shared *sh)
 static void next(struct shared *sh, struct tree *t)
 {
 	tree_open(t, sh, 1);
-	cr_assert_eq(kernel_epoch(t->k), sh->epoch);
+	cr_assert_eq(bpf_backend_epoch(t->k), sh->epoch);
 	/* The root's keys are counted meanwhile, although nobody has asked for them again yet. */
 	bed_attach(t->tenants);
 	usleep(20000);
 	bed_attach(t->root);
 	for (size_t i = 0; i < 2; i++) {
-		cr_assert_eq(kernel_base_set(t->root, i, &sh->root[i]), 0);
-		cr_assert_eq(kernel_base_set(t->tenants, i, &sh->tenant[i]), 0);
+		cr_assert_eq(bpf_backend_base_set(t->root, i, &sh->root[i]), 0);
+		cr_assert_eq(bpf_backend_base_set(t->tenants, i, &sh->tenant[i]), 0);
 	}
-	kernel_named(t->k);
+	bpf_backend_named(t->k);
 }
 
 static struct shared *share(void)
@@ -164,9 +164,9 @@ static void middle(struct shared *sh)
 	next(sh, &t);
 	sh->ready = 1;
 	for (;;) {
-		vpmu_source_flush(t.root);
-		vpmu_source_read(t.root);
-		kernel_tend(t.k);
+		vpmu_backend_flush(t.root);
+		vpmu_backend_read(t.root);
+		bpf_backend_tend(t.k);
 	}
 }
 
@@ -180,16 +180,16 @@ static bool pinned(const char *name)
 
 Test(kernel_pins, a_killed_process_loses_nothing)
 {
-	const struct kernel_opts plain = {0};
+	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct kernel_plane *k = bed_open(&plain);
+	struct bpf_backend *k = bed_open(&plain);
 	struct bed_counters truth[2];
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	uint64_t begin[2][2], end[2][2], v;
 	struct tree t;
 	pid_t pid;
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	mount_bpf();
 	for (int i = 0; i < 2; i++)
 		bed_counters(&truth[i], keys[i]);
@@ -212,15 +212,15 @@ Test(kernel_pins, a_killed_process_loses_nothing)
 		bed_job_go();
 	}
 	next(sh, &t);
-	bed_conserved(kernel_source(t.k));
+	bed_conserved(bpf_as_backend(t.k));
 	cr_expect_eq(pinned("moves"), t.k->move_link != NULL);
 	cr_expect(pinned("link"));
 	for (int i = 0; i < 2; i++)
 		end[0][i] = bed_counters_read(&truth[i]);
-	vpmu_source_detach(t.root);
+	vpmu_backend_detach(t.root);
 	for (int i = 0; i < 2; i++)
 		end[1][i] = bed_counters_read(&truth[i]);
-	vpmu_source_detach(t.tenants);
+	vpmu_backend_detach(t.tenants);
 	v = t.tenants->values[0].count;
 	cr_expect(v >= (1 + 2 * KILLS) * FAULTS && v <= (1 + 2 * KILLS) * FAULTS + SLACK * KILLS,
 		  "%llu faults of the tenant", (unsigned long long)v);
@@ -235,42 +235,42 @@ Test(kernel_pins, a_killed_process_loses_nothing)
 	cr_expect_gt(t.root->values[1].count, 100);
 
 	/* Nobody counts: nothing is left attached, although the maps are pinned. */
-	kernel_usage(t.k, &u);
+	bpf_backend_usage(t.k, &u);
 	cr_expect_eq(u.programs + u.events, 0);
 	cr_expect(!pinned("moves") && !pinned("link"));
 	bed_counting_free(t.root);
 	bed_counting_free(t.tenants);
-	kernel_close(t.k);
+	bpf_backend_close(t.k);
 	bed_end();
 }
 
 /* Exact, without anything that can run between the two readings. */
 Test(kernel_pins, totals_are_taken_over_to_the_count)
 {
-	const struct kernel_opts plain = {0};
+	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct kernel_plane *k = bed_open(&plain);
-	struct kernel_base a, b;
+	struct bpf_backend *k = bed_open(&plain);
+	struct bpf_backend_base a, b;
 	struct tree t;
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	mount_bpf();
 	sh->cgroup = bed_cgroup("t");
 	kill_it(start(sh, first));
 	tree_open(&t, sh, 1);
 	bed_attach(t.tenants);
-	kernel_base_get(t.tenants, 0, &a);
+	bpf_backend_base_get(t.tenants, 0, &a);
 	/* A base of the future is refused; the old one is not. */
 	b = a;
 	b.total++;
-	cr_expect_eq(kernel_base_set(t.tenants, 0, &b), -EINVAL);
-	cr_expect_eq(kernel_base_set(t.tenants, 0, &sh->tenant[0]), 0);
-	kernel_named(t.k);
-	vpmu_source_detach(t.tenants);
+	cr_expect_eq(bpf_backend_base_set(t.tenants, 0, &b), -EINVAL);
+	cr_expect_eq(bpf_backend_base_set(t.tenants, 0, &sh->tenant[0]), 0);
+	bpf_backend_named(t.k);
+	vpmu_backend_detach(t.tenants);
 	cr_expect_eq(t.tenants->values[0].count, a.total - sh->tenant[0].total);
 	bed_counting_free(t.root);
 	bed_counting_free(t.tenants);
-	kernel_close(t.k);
+	bpf_backend_close(t.k);
 	bed_end();
 }
 
@@ -278,7 +278,7 @@ Test(kernel_pins, totals_are_taken_over_to_the_count)
 
 static const vpmu_key_t many[4] = {SW(PERF_COUNT_SW_PAGE_FAULTS), SW(PERF_COUNT_SW_PAGE_FAULTS_MIN),
 				   SW(PERF_COUNT_SW_CPU_MIGRATIONS), SW(PERF_COUNT_SW_CPU_CLOCK)};
-static struct kernel_sys dying;
+static struct bpf_backend_sys dying;
 static char files[64];
 static int opens_left; /* 0: any number */
 
@@ -286,7 +286,7 @@ static int open_or_die(const struct perf_event_attr *attr, int cpu, int group)
 {
 	if (opens_left && !--opens_left)
 		raise(SIGKILL);
-	return kernel_sys_real.event_open(attr, cpu, group);
+	return bpf_backend_sys_real.event_open(attr, cpu, group);
 }
 
 static void cpus_online(const char *list)
@@ -312,7 +312,7 @@ static void own_files(void)
 		 files);
 	cr_assert_eq(system(cmd), 0);
 	cpus_online("0-1\n");
-	dying = kernel_sys_real;
+	dying = bpf_backend_sys_real;
 	dying.files = files;
 	dying.event_open = open_or_die;
 }
@@ -327,14 +327,14 @@ static void remove_files(void)
 
 static void many_open(struct tree *t, const struct shared *sh, int found)
 {
-	const struct kernel_opts o = {.pin_dir = dir, .sys = &dying};
+	const struct bpf_backend_opts o = {.pin_dir = dir, .sys = &dying};
 	char why[512];
 
-	cr_assert_eq(kernel_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
-	t->tenant = bed_node(kernel_source(t->k)->root);
-	cr_assert_eq(kernel_name(t->tenant, 77), found);
+	cr_assert_eq(bpf_backend_open(&o, &t->k, why, sizeof(why)), 0, "%s", why);
+	t->tenant = bed_node(bpf_as_backend(t->k)->root);
+	cr_assert_eq(bpf_backend_name(t->tenant, 77), found);
 	if (!found)
-		cr_assert_eq(kernel_bind_cgroup(t->tenant, sh->cgroup), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(t->tenant, sh->cgroup), 0);
 	t->tenants = bed_counting(t->tenant, many, 4, NULL);
 	bed_attach(t->tenants);
 }
@@ -348,7 +348,7 @@ static void dies(struct shared *sh)
 
 	many_open(&t, sh, 0);
 	for (int i = 0; i < 4; i++)
-		kernel_base_get(t.tenants, (size_t)i, &sh->many[i]);
+		bpf_backend_base_get(t.tenants, (size_t)i, &sh->many[i]);
 	__atomic_store_n(&sh->ready, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&sh->die_at, __ATOMIC_ACQUIRE))
 		usleep(1000);
@@ -356,12 +356,12 @@ static void dies(struct shared *sh)
 		slots |= (uint64_t)(t.k->slot[i].key != 0) << i;
 	if (sh->die_at % 2) {
 		cpus_online("0\n");
-		kernel_tend(t.k);
+		bpf_backend_tend(t.k);
 		cpus_online("0-1\n");
 	}
 	opens_left = sh->die_at;
 	if (sh->die_at % 2)
-		kernel_tend(t.k);
+		bpf_backend_tend(t.k);
 	else
 		hotplug_renew(t.k, 1, slots);
 	_exit(1);
@@ -371,16 +371,16 @@ static void dies(struct shared *sh)
  * counted from then on is exact. */
 Test(kernel_pins, killed_while_a_cpu_gets_new_events)
 {
-	const struct kernel_opts plain = {0};
+	const struct bpf_backend_opts plain = {0};
 	struct shared *sh = share();
-	struct kernel_plane *k = bed_open(&plain);
+	struct bpf_backend *k = bed_open(&plain);
 	struct tree t;
 	cpu_set_t set;
 	pid_t pid, job;
 	int status;
 	char cmd[128];
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("one CPU");
 	mount_bpf();
@@ -404,15 +404,15 @@ Test(kernel_pins, killed_while_a_cpu_gets_new_events)
 		bed_job_go(); /* CPU 1 has lost its events: nobody counts this */
 		many_open(&t, sh, 1);
 		for (size_t i = 0; i < 4; i++)
-			cr_assert_eq(kernel_base_set(t.tenants, i, &sh->many[i]), 0);
-		kernel_named(t.k);
-		kernel_tend(t.k);
+			cr_assert_eq(bpf_backend_base_set(t.tenants, i, &sh->many[i]), 0);
+		bpf_backend_named(t.k);
+		bpf_backend_tend(t.k);
 		st = cpu_state(t.k, 1);
 		cr_expect(!st->opening && !st->held, "event %d: %#llx, %#llx", at,
 			  (unsigned long long)st->opening, (unsigned long long)st->held);
 		bed_job_go();
-		cr_expect_gt(bed_conserved(kernel_source(t.k)), 0);
-		vpmu_source_detach(t.tenants);
+		cr_expect_gt(bed_conserved(bpf_as_backend(t.k)), 0);
+		vpmu_backend_detach(t.tenants);
 		for (int i = 0; i < 2; i++) {
 			v = t.tenants->values[i].count;
 			cr_expect_eq(v, 2 * FAULTS, "event %d, key %d: %llu faults", at, i,
@@ -425,7 +425,7 @@ Test(kernel_pins, killed_while_a_cpu_gets_new_events)
 					  t.tenants->values[i].enabled_ns);
 		cr_expect_lt(t.tenants->values[3].count, t.tenants->values[3].enabled_ns + 1000000);
 		bed_counting_free(t.tenants);
-		kernel_close(t.k);
+		bpf_backend_close(t.k);
 		snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
 		cr_assert_eq(system(cmd), 0);
 	}
@@ -438,9 +438,9 @@ Test(kernel_pins, killed_while_a_cpu_gets_new_events)
 #define expect_refused(what, ret, text)                                                            \
 	do {                                                                                       \
 		char why_[512] = "";                                                               \
-		struct kernel_plane *k_;                                                           \
-		const struct kernel_opts o_ = {.pin_dir = (what)};                                 \
-		int r_ = kernel_open(&o_, &k_, why_, sizeof(why_));                                \
+		struct bpf_backend *k_;                                                            \
+		const struct bpf_backend_opts o_ = {.pin_dir = (what)};                            \
+		int r_ = bpf_backend_open(&o_, &k_, why_, sizeof(why_));                           \
 		cr_expect_eq(r_, ret, "%d: %s", r_, why_);                                         \
 		cr_expect(strstr(why_, text), "%s", why_);                                         \
 		cr_expect_null(strchr(why_, '\n'));                                                \
@@ -469,15 +469,15 @@ static bool look_again(unsigned int times)
 
 Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 {
-	const struct kernel_opts plain = {0}, pinned = {.pin_dir = dir},
-				 waits = {.pin_dir = dir, .busy = look_again};
-	struct kernel_plane *k = bed_open(&plain), *other;
+	const struct bpf_backend_opts plain = {0}, pinned = {.pin_dir = dir},
+				      waits = {.pin_dir = dir, .busy = look_again};
+	struct bpf_backend *k = bed_open(&plain), *other;
 	char path[128], why[512];
 	struct kp_cfg cfg;
 	uint32_t zero = 0;
 	int fd;
 
-	kernel_close(k);
+	bpf_backend_close(k);
 	expect_refused("/tmp/vpmu-not-bpf", -EOPNOTSUPP, "mount -t bpf");
 	expect_refused("/nowhere/at/all", -ENOENT, "/nowhere/at/all");
 	mount_bpf();
@@ -490,16 +490,16 @@ Test(kernel_pins, what_cannot_be_taken_over_is_refused)
 	cr_assert_eq(chown(dir, 0, 0), 0);
 
 	/* Another process has them. Who waits for them looks again as often as it wants to. */
-	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
 	expect_refused(dir, -EBUSY, "another process");
-	cr_expect_eq(kernel_open(&waits, &other, why, sizeof(why)), -EBUSY);
+	cr_expect_eq(bpf_backend_open(&waits, &other, why, sizeof(why)), -EBUSY);
 	cr_expect_eq(looks, 4u);
-	kernel_close(k);
+	bpf_backend_close(k);
 
 	/* A page that a process pinned before it ended, but did not put into its map yet. */
 	pin_page(KP_PAGE_CELLS, "cells-7");
-	cr_assert_eq(kernel_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
-	kernel_close(k);
+	cr_assert_eq(bpf_backend_open(&pinned, &k, why, sizeof(why)), 0, "%s", why);
+	bpf_backend_close(k);
 	/* One that is somebody else's. */
 	pin_page(KP_PAGE_CELLS / 2, "cells-8");
 	expect_refused(dir, -EINVAL, "the maps of the BPF program");

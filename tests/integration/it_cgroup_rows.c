@@ -61,11 +61,11 @@ static uint64_t my_faults(void)
 	return (uint64_t)(r.ru_minflt + r.ru_majflt);
 }
 
-static void report(const struct kernel_plane *k)
+static void report(const struct bpf_backend *k)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	kernel_usage((struct kernel_plane *)k, &u);
+	bpf_backend_usage((struct bpf_backend *)k, &u);
 	printf("# %llu switches were hidden; tasks that move: %s\n", (unsigned long long)u.missed,
 	       u.moves_why);
 	fflush(stdout);
@@ -117,12 +117,12 @@ static void work_on_cpu_0(void *arg)
 /* @times: sessions one after another, each with the program attached anew. */
 static void beside_a_faulter(unsigned int times)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source_node *n = bed_node(kernel_source(k)->root);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend_node *n = bed_node(bpf_as_backend(k)->root);
 	unsigned int honest = 0, partial = 0;
 
-	cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup("b")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup("b")), 0);
 	bed_cgroup("host");
 	bed_spawn("host", work_on_cpu_0, NULL);
 	for (unsigned int i = 0; i < times; i++) {
@@ -138,7 +138,7 @@ static void beside_a_faulter(unsigned int times)
 		__atomic_store_n(&s->step, 2, __ATOMIC_RELEASE);
 		while (__atomic_load_n(&s->step, __ATOMIC_ACQUIRE) != 3)
 			usleep(1000);
-		vpmu_source_detach(c);
+		vpmu_backend_detach(c);
 		truth = s->to - s->from;
 		printf("# faults of a tenant that sleeps: %llu, charged %llu%s\n",
 		       (unsigned long long)truth, (unsigned long long)c->values[0].count,
@@ -152,7 +152,7 @@ static void beside_a_faulter(unsigned int times)
 	}
 	report(k);
 	cr_expect_eq(honest, times, "%u of %u", honest, times);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
@@ -218,18 +218,18 @@ static bool is_asleep(pid_t pid)
 
 Test(kernel_rows, one_that_tasks_move_into)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *host, *b;
-	struct vpmu_source_node *hn = bed_node(s->root), *bn = bed_node(s->root);
+	struct vpmu_backend_node *hn = bed_node(s->root), *bn = bed_node(s->root);
 	struct mover *m =
 		mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid;
 
 	bed_controllers();
-	cr_assert_eq(kernel_bind_cgroup(bn, bed_cgroup("b")), 0);
-	cr_assert_eq(kernel_bind_cgroup(hn, bed_cgroup("host")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(bn, bed_cgroup("b")), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(hn, bed_cgroup("host")), 0);
 	b = bed_counting(bn, keys, 1, NULL);
 	host = bed_counting(hn, keys, 1, b);
 	bed_attach(host);
@@ -238,7 +238,7 @@ Test(kernel_rows, one_that_tasks_move_into)
 		usleep(50000);
 	while (!is_asleep(pid) || __atomic_load_n(&m->others, __ATOMIC_RELAXED) < 30000);
 	usleep(100000);
-	vpmu_source_detach(host);
+	vpmu_backend_detach(host);
 	printf("# the tenant's faults: %llu, charged %llu%s; those of the others: %llu, charged "
 	       "%llu%s\n",
 	       (unsigned long long)m->own, (unsigned long long)b->values[0].count,
@@ -251,7 +251,7 @@ Test(kernel_rows, one_that_tasks_move_into)
 	cr_expect(is_honest(b, 0, m->own, m->own + 3 * 30));
 	cr_expect(is_honest(host, 0, m->others, m->others + 12 * 200));
 	bed_counting_free(host);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
@@ -328,9 +328,9 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 	static struct bed_counters perf[GROUPS][KEYS];
 	const char *many = getenv("IT_KERNEL_ROWS");
 	const unsigned int processes = many ? (unsigned int)atoi(many) : 200;
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *list = NULL, *row[GROUPS];
 	struct churn *c =
 		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -339,10 +339,10 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 
 	bed_controllers();
 	for (unsigned int i = 0; i < GROUPS; i++) {
-		struct vpmu_source_node *n = bed_node(s->root);
+		struct vpmu_backend_node *n = bed_node(s->root);
 
 		snprintf(names[i], sizeof(names[i]), "g%u", i);
-		cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup(names[i])), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(names[i])), 0);
 		row[i] = list = bed_counting(n, keys, KEYS, list);
 		for (int j = 0; j < KEYS; j++)
 			opened &= open_perf(names[i], keys[j], &perf[i][j]);
@@ -357,9 +357,9 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 	while (__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE) < processes)
 		usleep(10000);
 	usleep(200000); /* all pause */
-	vpmu_source_flush(list);
+	vpmu_backend_flush(list);
 	for (unsigned int i = 0; i < GROUPS; i++)
-		vpmu_source_read(row[i]);
+		vpmu_backend_read(row[i]);
 	for (int j = 0; j < KEYS; j++) {
 		unsigned int right = 0, wrong = 0;
 
@@ -388,8 +388,8 @@ Test(kernel_rows, are_those_of_perf_or_partial)
 	for (unsigned int i = 0; i < GROUPS; i++)
 		for (int j = 0; j < KEYS; j++)
 			bed_counters_close(&perf[i][j]);
-	vpmu_source_detach(list);
+	vpmu_backend_detach(list);
 	bed_counting_free(list);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples and branch records of nodes on the kernel plane. The BPF program and its counts are the
+ * Samples and branch records of nodes on the BPF backend. The BPF program and its counts are the
  * real kernel's. The sampling events are a fake kernel's, because hosts without KVM or without a
  * PMU have no guests' samples; the last test uses the real kernel's clock. Skipped where BPF is not
  * permitted.
@@ -19,19 +19,19 @@
 #define CALLS_CTL (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_REL_CALL | VPMU_LBR_IND_CALL)
 #define ALL_CTL	  (VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES)
 
-static struct kernel_plane *k;
-static struct vpmu_source *s;
-static struct vpmu_source_node *tenant, *vm, *vcpu;
+static struct bpf_backend *k;
+static struct vpmu_backend *s;
+static struct vpmu_backend_node *tenant, *vm, *vcpu;
 static uint64_t cgroup;
 static pid_t vmm, other; /* two processes in the tenant's cgroup; the first one runs the vCPU */
 
 struct seen {
 	unsigned int n;
-	struct vpmu_source_sample last;
+	struct vpmu_backend_sample last;
 	uint64_t calls[3];
 };
 
-static void take(void *arg, const struct vpmu_source_sample *v)
+static void take(void *arg, const struct vpmu_backend_sample *v)
 {
 	struct seen *x = arg;
 
@@ -43,34 +43,34 @@ static void take(void *arg, const struct vpmu_source_sample *v)
 
 static void setup(const struct sample_sys *sys)
 {
-	const struct kernel_opts o = {.sample_sys = sys};
+	const struct bpf_backend_opts o = {.sample_sys = sys};
 
 	k = bed_open(&o);
-	s = kernel_source(k);
+	s = bpf_as_backend(k);
 	tenant = bed_node(s->root);
 	vm = bed_node(tenant);
 	vcpu = bed_node(vm);
 	cgroup = bed_cgroup("a");
-	cr_assert_eq(kernel_bind_cgroup(tenant, cgroup), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(tenant, cgroup), 0);
 	vmm = bed_spawn("a", work_sleeps, NULL);
 	other = bed_spawn("a", work_sleeps, NULL);
-	cr_assert_eq(kernel_bind_task(vcpu, vmm, bed_start_time(vmm)), 0);
+	cr_assert_eq(bpf_backend_bind_task(vcpu, vmm, bed_start_time(vmm)), 0);
 }
 
 static void end(void)
 {
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 	cr_expect_eq(fake_events(), 0u);
 }
 
-static struct vpmu_sampling *start(struct vpmu_source_node *n, vpmu_key_t key, struct seen *x,
+static struct vpmu_sampling *start(struct vpmu_backend_node *n, vpmu_key_t key, struct seen *x,
 				   bool chains)
 {
 	const struct vpmu_sampling_opts o = {
 		.key = key, .period = 1000000, .chains = chains, .sample = take, .arg = x};
 	struct vpmu_sampling *out;
-	int ret = vpmu_source_sample_start(n, &o, &out);
+	int ret = vpmu_backend_sample_start(n, &o, &out);
 
 	cr_assert_eq(ret, 0, "%s", strerror(-ret));
 	return out;
@@ -97,9 +97,9 @@ Test(it_cgroup_sampling, counting_and_sampling_begin_together)
 	sys.open = open_uncounted;
 	sys.control = enable_counted;
 	setup(&sys);
-	vpmu_source_sample_stop(start(tenant, CLOCK, &x, false));
+	vpmu_backend_sample_stop(start(tenant, CLOCK, &x, false));
 	fake_open_error = -EMFILE;
-	cr_expect_eq(vpmu_source_sample_start(
+	cr_expect_eq(vpmu_backend_sample_start(
 			     tenant,
 			     &(struct vpmu_sampling_opts){
 				     .key = CLOCK, .period = 1000000, .sample = take, .arg = &x},
@@ -119,7 +119,7 @@ static void put(uint16_t mode, pid_t pid, pid_t tid, uint64_t in)
 
 	fake_word(&r, in);
 	cr_assert(fake_put(&fake[0], &r));
-	vpmu_source_sample_take(s);
+	vpmu_backend_sample_take(s);
 	sent_ns = r.word[2];
 }
 
@@ -169,16 +169,16 @@ Test(it_cgroup_sampling, whose_samples_they_are)
 	/* A task that is gone, of a cgroup that is known. */
 	bed_kill(other);
 	SAMPLE(USER, other, other, cgroup, tenant, VPMU_SIDE_USER, 1, 0);
-	vpmu_source_sample_state(t, &st);
+	vpmu_backend_sample_state(t, &st);
 	cr_expect_eq(st.nobodys, 0u);
 	/* And one of which nothing is known: nobody gets it on a guess. */
-	SAMPLE(USER, other, other, cgroup + 12345, (struct vpmu_source_node *)NULL, VPMU_SIDE_USER,
+	SAMPLE(USER, other, other, cgroup + 12345, (struct vpmu_backend_node *)NULL, VPMU_SIDE_USER,
 	       0, 0);
-	vpmu_source_sample_state(t, &st);
+	vpmu_backend_sample_state(t, &st);
 	cr_expect_eq(st.nobodys, 1u);
-	vpmu_source_sample_stop(a);
-	vpmu_source_sample_stop(t);
-	vpmu_source_sample_stop(v);
+	vpmu_backend_sample_stop(a);
+	vpmu_backend_sample_stop(t);
+	vpmu_backend_sample_stop(v);
 	cr_expect_eq(fake_events(), 0u);
 	end();
 }
@@ -186,7 +186,7 @@ Test(it_cgroup_sampling, whose_samples_they_are)
 /* A sample is of the node that the task was in when it was taken, not when it is read. */
 Test(it_cgroup_sampling, what_runs_where_changes)
 {
-	struct vpmu_source_node *below;
+	struct vpmu_backend_node *below;
 	struct vpmu_sampling *a;
 	struct seen all = {0};
 	struct fake_record r;
@@ -198,7 +198,7 @@ Test(it_cgroup_sampling, what_runs_where_changes)
 	r = fake_sample(USER, 1, (uint32_t)vmm, (uint32_t)vmm, 0);
 	fake_word(&r, cgroup);
 	cr_assert(fake_put(&fake[0], &r));
-	kernel_unbind_task(vcpu, vmm);
+	bpf_backend_unbind_task(vcpu, vmm);
 	cr_expect_eq(all.n, 1u);
 	cr_expect_eq(all.last.serial, vcpu->serial);
 	cr_expect_eq(all.last.side, VPMU_SIDE_VMM);
@@ -212,14 +212,14 @@ Test(it_cgroup_sampling, what_runs_where_changes)
 	put(USER, pid, pid, id);
 	cr_expect_eq(all.last.serial, tenant->serial);
 	below = bed_node(tenant);
-	cr_assert_eq(kernel_bind_cgroup(below, id), 0);
+	cr_assert_eq(bpf_backend_bind_cgroup(below, id), 0);
 	put(USER, pid, pid, id);
 	cr_expect_eq(all.last.serial, below->serial);
 	cr_assert(fake_put(&fake[0], &r));
-	vpmu_source_node_remove(below);
+	vpmu_backend_node_remove(below);
 	put(USER, pid, pid, id);
 	cr_expect_eq(all.last.serial, tenant->serial);
-	vpmu_source_sample_stop(a);
+	vpmu_backend_sample_stop(a);
 	end();
 }
 
@@ -231,15 +231,15 @@ Test(it_cgroup_sampling, a_host_that_cannot_tell_guests_says_so)
 
 	setup(&fake_sys);
 	a = start(vm, CLOCK, &x, false);
-	vpmu_source_sample_state(a, &st);
+	vpmu_backend_sample_state(a, &st);
 	cr_expect_null(st.note, "no vCPU has run");
 	put(KERNEL, vmm, vmm, cgroup);
-	vpmu_source_sample_state(a, &st);
+	vpmu_backend_sample_state(a, &st);
 	cr_expect(st.note && strstr(st.note, "software event") && !strchr(st.note, '\n'));
 	put(PERF_RECORD_MISC_GUEST_USER, vmm, vmm, cgroup);
-	vpmu_source_sample_state(a, &st);
+	vpmu_backend_sample_state(a, &st);
 	cr_expect_null(st.note);
-	vpmu_source_sample_stop(a);
+	vpmu_backend_sample_stop(a);
 	end();
 }
 
@@ -259,22 +259,22 @@ Test(it_cgroup_sampling, callers_and_losses)
 	fake_word(&r, 0x3000);
 	fake_word(&r, cgroup);
 	cr_assert(fake_put(&fake[0], &r));
-	vpmu_source_flush_node(tenant);
+	vpmu_backend_flush_node(tenant);
 	cr_assert_eq(x.n, 1u);
 	cr_expect(x.last.chained && x.last.nr_calls == 2 && x.calls[1] == 0x3000);
 	cr_expect_eq(x.last.pid, (uint32_t)other, "a caller in user mode");
-	vpmu_source_sample_read(a, &v);
+	vpmu_backend_sample_read(a, &v);
 	cr_expect(v.supported && !v.partial);
 	r = (struct fake_record){.header = {.type = PERF_RECORD_THROTTLE, .size = 8}};
 	cr_assert(fake_put(&fake[0], &r));
 	fake[0].lost = 3;
-	vpmu_source_sample_take(s);
-	vpmu_source_sample_state(a, &st);
+	vpmu_backend_sample_take(s);
+	vpmu_backend_sample_state(a, &st);
 	cr_expect_eq(st.lost, 3u);
 	cr_expect_eq(st.throttled, 1u);
-	vpmu_source_sample_read(a, &v);
+	vpmu_backend_sample_read(a, &v);
 	cr_expect(v.partial, "what ran while the event was stopped is missing");
-	vpmu_source_sample_stop(a);
+	vpmu_backend_sample_stop(a);
 	end();
 }
 
@@ -282,17 +282,17 @@ Test(it_cgroup_sampling, refusals_leave_nothing)
 {
 	const struct vpmu_sampling_opts o = {.key = CLOCK, .period = 1, .sample = take};
 	struct vpmu_sampling *a;
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
 	setup(&fake_sys);
 	fake_open_error = -ENOENT;
-	cr_expect_eq(vpmu_source_sample_start(vm, &o, &a), -EOPNOTSUPP);
+	cr_expect_eq(vpmu_backend_sample_start(vm, &o, &a), -EOPNOTSUPP);
 	fake_open_error = -EMFILE;
-	cr_expect_eq(vpmu_source_sample_start(vm, &o, &a), -ENOMEM);
+	cr_expect_eq(vpmu_backend_sample_start(vm, &o, &a), -ENOMEM);
 	fake_open_error = 0;
 	fake_map_max = 1;
-	cr_expect_eq(vpmu_source_sample_start(vm, &o, &a), -ENOMEM);
-	kernel_usage(k, &u);
+	cr_expect_eq(vpmu_backend_sample_start(vm, &o, &a), -ENOMEM);
+	bpf_backend_usage(k, &u);
 	cr_expect_eq(u.programs, 0u, "nobody counts");
 	end();
 }
@@ -310,13 +310,13 @@ static void put_branches(pid_t tid, uint64_t from)
 	cr_assert(fake_put(fake_event(tid, -1, 0), &r));
 }
 
-static uint64_t newest(struct vpmu_source_node *n)
+static uint64_t newest(struct vpmu_backend_node *n)
 {
 	enum vpmu_lbr_user user = VPMU_LBR_GUEST;
 	struct vpmu_lbr_regs r;
 
-	vpmu_source_flush_node(n);
-	if (vpmu_source_branches_read(n, &r, &user))
+	vpmu_backend_flush_node(n);
+	if (vpmu_backend_branches_read(n, &r, &user))
 		return 0;
 	cr_expect_eq(user, VPMU_LBR_HOST);
 	return r.count ? vpmu_lbr_nth(&r, 0)->from : 1;
@@ -324,13 +324,13 @@ static uint64_t newest(struct vpmu_source_node *n)
 
 Test(it_cgroup_sampling, branch_records_of_vcpu_threads)
 {
-	struct vpmu_source_node *second;
+	struct vpmu_backend_node *second;
 	struct vpmu_lbr_usage u;
 
 	setup(&fake_sys);
 	cr_expect_eq(newest(vcpu), 0u, "nobody captures");
-	cr_assert_eq(vpmu_source_branches_attach(vm, CALLS_CTL), 0);
-	cr_assert_eq(vpmu_source_branches_attach(tenant, CALLS_CTL), 0);
+	cr_assert_eq(vpmu_backend_branches_attach(vm, CALLS_CTL), 0);
+	cr_assert_eq(vpmu_backend_branches_attach(tenant, CALLS_CTL), 0);
 	cr_expect_eq(fake_events(), 1u, "one event for the thread, whoever captures");
 	cr_expect_eq(newest(vcpu), 1u, "no records so far");
 	put_branches(vmm, 0x100);
@@ -338,31 +338,31 @@ Test(it_cgroup_sampling, branch_records_of_vcpu_threads)
 	cr_expect_eq(newest(vcpu), 0x200u);
 	cr_expect_eq(newest(vm), 0u, "a VM is no thread");
 	/* Another choice of branches would need another event. */
-	cr_expect_eq(vpmu_source_branches_attach(vcpu, ALL_CTL), -EBUSY);
-	cr_expect_eq(vpmu_source_branches_attach(s->root, ALL_CTL), -EBUSY);
+	cr_expect_eq(vpmu_backend_branches_attach(vcpu, ALL_CTL), -EBUSY);
+	cr_expect_eq(vpmu_backend_branches_attach(s->root, ALL_CTL), -EBUSY);
 	/* vCPUs to come. */
 	second = bed_node(vm);
-	cr_assert_eq(kernel_bind_task(second, other, bed_start_time(other)), 0);
+	cr_assert_eq(bpf_backend_bind_task(second, other, bed_start_time(other)), 0);
 	put_branches(other, 0x300);
 	cr_expect_eq(newest(second), 0x300u);
-	vpmu_source_branches_usage(s, &u);
+	vpmu_backend_branches_usage(s, &u);
 	cr_expect_eq(u.tasks, 2u);
 	cr_expect_gt(u.bytes, 0u);
-	vpmu_source_branches_detach(vm);
+	vpmu_backend_branches_detach(vm);
 	cr_expect_eq(fake_events(), 2u, "the tenant is still captured");
-	kernel_unbind_task(second, other);
+	bpf_backend_unbind_task(second, other);
 	cr_expect_eq(fake_events(), 1u);
 	cr_expect_eq(newest(second), 0u);
-	vpmu_source_branches_detach(tenant);
+	vpmu_backend_branches_detach(tenant);
 	cr_expect_eq(fake_events(), 0u);
 	cr_expect_eq(newest(vcpu), 0u);
-	cr_assert_eq(vpmu_source_branches_attach(vcpu, ALL_CTL), 0);
-	cr_assert_eq(vpmu_source_branches_attach(vcpu, ALL_CTL), 0);
-	vpmu_source_branches_detach(vcpu);
+	cr_assert_eq(vpmu_backend_branches_attach(vcpu, ALL_CTL), 0);
+	cr_assert_eq(vpmu_backend_branches_attach(vcpu, ALL_CTL), 0);
+	vpmu_backend_branches_detach(vcpu);
 	cr_expect_eq(fake_events(), 1u, "attached once more than detached");
-	vpmu_source_branches_detach(vcpu);
+	vpmu_backend_branches_detach(vcpu);
 	cr_expect_eq(fake_events(), 0u);
-	vpmu_source_branches_usage(s, &u);
+	vpmu_backend_branches_usage(s, &u);
 	cr_expect_eq(u.tasks, 0u);
 	end();
 }
@@ -371,19 +371,19 @@ Test(it_cgroup_sampling, branch_records_that_are_not_there)
 {
 	setup(&fake_sys);
 	fake_open_error = -EOPNOTSUPP;
-	cr_expect_eq(vpmu_source_branches_attach(tenant, ALL_CTL), -EOPNOTSUPP);
-	cr_expect(strstr(vpmu_source_branches_why(s), "no perf event with branch records"));
+	cr_expect_eq(vpmu_backend_branches_attach(tenant, ALL_CTL), -EOPNOTSUPP);
+	cr_expect(strstr(vpmu_backend_branches_why(s), "no perf event with branch records"));
 	fake_open_error = -EACCES;
-	cr_expect_eq(vpmu_source_branches_attach(tenant, ALL_CTL), -EOPNOTSUPP);
-	cr_expect(strstr(vpmu_source_branches_why(s), "CAP_PERFMON"));
+	cr_expect_eq(vpmu_backend_branches_attach(tenant, ALL_CTL), -EOPNOTSUPP);
+	cr_expect(strstr(vpmu_backend_branches_why(s), "CAP_PERFMON"));
 	fake_open_error = 0;
 	fake_map_max = 1;
-	cr_expect_eq(vpmu_source_branches_attach(tenant, ALL_CTL), -ENOMEM);
-	cr_expect_null(vpmu_source_branches_why(s));
+	cr_expect_eq(vpmu_backend_branches_attach(tenant, ALL_CTL), -ENOMEM);
+	cr_expect_null(vpmu_backend_branches_why(s));
 	cr_expect_eq(fake_events(), 0u);
 	fake_map_max = 0;
-	cr_expect_eq(vpmu_source_branches_attach(tenant, ALL_CTL), 0);
-	vpmu_source_branches_detach(tenant);
+	cr_expect_eq(vpmu_backend_branches_attach(tenant, ALL_CTL), 0);
+	vpmu_backend_branches_detach(tenant);
 	end();
 }
 
@@ -411,13 +411,13 @@ Test(it_cgroup_sampling, the_real_clock)
 	pid = bed_spawn("a", spin, NULL);
 	for (int i = 0; i < 360000 && (mine.n < 50 || mine.last.side != VPMU_SIDE_USER); i++) {
 		usleep(10000);
-		vpmu_source_sample_take(s);
+		vpmu_backend_sample_take(s);
 	}
-	vpmu_source_flush_node(tenant);
-	vpmu_source_flush_node(s->root);
-	vpmu_source_sample_read(a, &all_v);
-	vpmu_source_sample_read(t, &mine_v);
-	vpmu_source_sample_state(a, &st);
+	vpmu_backend_flush_node(tenant);
+	vpmu_backend_flush_node(s->root);
+	vpmu_backend_sample_read(a, &all_v);
+	vpmu_backend_sample_read(t, &mine_v);
+	vpmu_backend_sample_state(a, &st);
 	cr_expect_geq(mine.n, 50u);
 	cr_expect_leq(mine.n, all.n);
 	cr_expect_leq(all.n + st.lost, all_v.count / 1000000, "%u samples in %llu ns", all.n,
@@ -426,8 +426,8 @@ Test(it_cgroup_sampling, the_real_clock)
 	cr_expect_leq(mine_v.count, all_v.count);
 	cr_expect_eq(mine.last.serial, tenant->serial);
 	cr_expect_eq(mine.last.pid, (uint32_t)pid);
-	vpmu_source_sample_stop(a);
-	vpmu_source_sample_stop(t);
+	vpmu_backend_sample_stop(a);
+	vpmu_backend_sample_stop(t);
 	bed_kill(pid);
 	end();
 }

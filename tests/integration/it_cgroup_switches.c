@@ -77,8 +77,8 @@ static long wait_until_asleep(pid_t pid)
 
 static uint64_t value(struct vpmu_counting *c)
 {
-	vpmu_source_flush(c);
-	vpmu_source_read(c);
+	vpmu_backend_flush(c);
+	vpmu_backend_read(c);
 	return c->values[0].count;
 }
 
@@ -91,24 +91,24 @@ static void stay_on_one_cpu(void)
 	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
 }
 
-Test(kernel_switches, are_the_schedulers_for_each_tenant)
+Test(bpf_backend_switches, are_the_schedulers_for_each_tenant)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct worker w[WORKERS];
 	struct vpmu_counting *list = NULL;
 	unsigned int right = 0, checked = 0;
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 	uint64_t missed;
 	char name[8], c = 0;
 
 	stay_on_one_cpu();
 	for (unsigned int i = 0; i < WORKERS; i++) {
-		struct vpmu_source_node *n = bed_node(s->root);
+		struct vpmu_backend_node *n = bed_node(s->root);
 
 		snprintf(name, sizeof(name), "w%u", i);
-		cr_assert_eq(kernel_bind_cgroup(n, bed_cgroup(name)), 0);
+		cr_assert_eq(bpf_backend_bind_cgroup(n, bed_cgroup(name)), 0);
 		cr_assert(!pipe(w[i].start) && !pipe(w[i].done));
 		w[i].pid = bed_spawn(name, nap, &w[i]);
 		w[i].c = list = bed_counting(n, key, 1, list);
@@ -119,7 +119,7 @@ Test(kernel_switches, are_the_schedulers_for_each_tenant)
 		unsigned int wrong = 0;
 		long was[WORKERS], is;
 
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		missed = u.missed;
 
 		for (unsigned int i = 0; i < WORKERS; i++) {
@@ -137,7 +137,7 @@ Test(kernel_switches, are_the_schedulers_for_each_tenant)
 			wrong += got != (uint64_t)is;
 		}
 		usleep(1000); /* a switch of this CPU, by which one before it may be missed */
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		if (u.missed == missed) {
 			checked++;
 			cr_expect_eq(wrong, 0, "round %u: %u of %u tenants", round, wrong, WORKERS);
@@ -146,22 +146,22 @@ Test(kernel_switches, are_the_schedulers_for_each_tenant)
 	printf("# %u rounds, in %u of them the kernel hid no switch; right %u times of %u\n",
 	       ROUNDS, checked, right, ROUNDS * WORKERS);
 	cr_expect_gt(checked, 0);
-	vpmu_source_detach(list);
+	vpmu_backend_detach(list);
 	bed_counting_free(list);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }
 
-Test(kernel_switches, are_those_of_a_perf_event)
+Test(bpf_backend_switches, are_those_of_a_perf_event)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
 	struct vpmu_counting *c = bed_counting(s->root, key, 1, NULL);
 	uint64_t low, high, got = 0;
 	int64_t least = INT64_MIN, most = INT64_MAX;
 	struct bed_counters truth;
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
 	bed_cgroup("a");
 	bed_cgroup("b");
@@ -169,7 +169,7 @@ Test(kernel_switches, are_those_of_a_perf_event)
 		bed_spawn(i % 2 ? "a" : "b", work_switches, NULL);
 	bed_counters(&truth, key[0]);
 	bed_attach(c);
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	cr_expect_eq(u.events, k->has_switches ? 0 : truth.nr);
 	/* How far the event is ahead is one number, which lies in what each reading leaves open. */
 	for (unsigned int i = 0; i < 500; i++) {
@@ -190,8 +190,8 @@ Test(kernel_switches, are_those_of_a_perf_event)
 	/* Each CPU's switch that goes on may be in one of the two already. */
 	cr_expect_leq(least, most + (int64_t)truth.nr);
 	bed_counters_close(&truth);
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	bed_counting_free(c);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }

@@ -3,8 +3,8 @@
  * Very many bound tasks on the running kernel: threads as vCPUs of VMs in tenants. Each takes a
  * known number of page faults, which must be its own row's to the count. Some kernels hide the
  * switches of some tasks from the program (docs/cgroup-counting.md, "Switches that are not seen").
- * Then a row may lack a stint, which must be unclaimed, and the plane must have found the switch. A
- * row may have more when the kernel has taken a page away: each row must be right in some round.
+ * Then a row may lack a stint, which must be unclaimed, and the backend must have found the switch.
+ * A row may have more when the kernel has taken a page away: each row must be right in some round.
  *
  * IT_KERNEL_TASKS=100000: so many (default 2000). More than 30,000 need kernel.pid_max above its
  * default, and 30 KB of kernel memory each.
@@ -29,7 +29,7 @@
 
 #define TENANTS 10
 #define VCPUS	10	   /* of a VM */
-#define BATCH	500	   /* run between two calls of kernel_tend, by which maps grow */
+#define BATCH	500	   /* run between two calls of bpf_backend_tend, by which maps grow */
 #define STACK	(64 << 10) /* each has one slice of one mapping: a process has 65,530 mappings */
 #define PAGES	4
 #define ROUNDS	5
@@ -117,7 +117,7 @@ static void start_threads(void)
 }
 
 /* Each takes its faults once more. */
-static void run_all(struct kernel_plane *k)
+static void run_all(struct bpf_backend *k)
 {
 	madvise(all.pages, (size_t)all.nr * PAGES * 4096, MADV_DONTNEED);
 	all.done = 0;
@@ -125,12 +125,12 @@ static void run_all(struct kernel_plane *k)
 		__atomic_add_fetch(&all.go[i / BATCH], 1, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &all.go[i / BATCH], FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 		wait_for(&all.done, i + BATCH < all.nr ? i + BATCH : all.nr);
-		kernel_tend(k);
+		bpf_backend_tend(k);
 	}
 }
 
 /* What is counted on all CPUs and charged to nobody. The key is the only one: slot 0. */
-static uint64_t unclaimed(const struct kernel_plane *k)
+static uint64_t unclaimed(const struct bpf_backend *k)
 {
 	uint64_t n = 0;
 
@@ -141,20 +141,20 @@ static uint64_t unclaimed(const struct kernel_plane *k)
 
 static void read_all(struct vpmu_counting *list)
 {
-	vpmu_source_flush(list);
+	vpmu_backend_flush(list);
 	for (struct vpmu_counting *c = list; c; c = c->next)
-		vpmu_source_read(c);
+		vpmu_backend_read(c);
 }
 
 Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
 {
-	const struct kernel_opts o = {0};
-	struct kernel_plane *k = bed_open(&o);
-	struct vpmu_source *s = kernel_source(k);
-	struct vpmu_source_node *tenant[TENANTS], *vm = NULL;
+	const struct bpf_backend_opts o = {0};
+	struct bpf_backend *k = bed_open(&o);
+	struct vpmu_backend *s = bpf_as_backend(k);
+	struct vpmu_backend_node *tenant[TENANTS], *vm = NULL;
 	struct vpmu_counting *list = NULL, **row, *sum[TENANTS];
 	unsigned int never, wrong = 0;
-	struct kernel_usage before, u;
+	struct bpf_backend_usage before, u;
 	uint64_t *was, nobodys, missed, all_missed = 0, unmarked = 0;
 	struct rusage r;
 	bool *right;
@@ -166,19 +166,19 @@ Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
 	right = calloc(all.nr, sizeof(*right));
 	cr_assert(row && was && right);
 	start_threads();
-	kernel_usage(k, &before);
+	bpf_backend_usage(k, &before);
 	t[0] = now_ms();
 	for (unsigned int i = 0; i < TENANTS; i++) {
 		tenant[i] = bed_node(s->root);
 		sum[i] = list = bed_counting(tenant[i], key, 1, list);
 	}
 	for (unsigned int i = 0; i < all.nr; i++) {
-		struct vpmu_source_node *n;
+		struct vpmu_backend_node *n;
 
 		if (i % VCPUS == 0)
 			vm = bed_node(tenant[i / VCPUS % TENANTS]);
 		n = bed_node(vm);
-		cr_assert_eq(kernel_bind_task(n, all.tid[i], bed_start_time(all.tid[i])), 0);
+		cr_assert_eq(bpf_backend_bind_task(n, all.tid[i], bed_start_time(all.tid[i])), 0);
 		row[i] = list = bed_counting(n, key, 1, list);
 	}
 	t[1] = now_ms();
@@ -188,14 +188,14 @@ Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
 		uint64_t tenants[TENANTS] = {0}, lacking = 0;
 		unsigned int lack = 0;
 
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		missed = u.missed;
 		nobodys = unclaimed(k);
 		run_all(k);
 		t[3] = now_ms();
 		read_all(list);
 		t[3] = now_ms() - t[3];
-		kernel_usage(k, &u);
+		bpf_backend_usage(k, &u);
 		missed = u.missed - missed;
 		never = 0;
 		for (unsigned int i = 0; i < all.nr; i++) {
@@ -226,7 +226,7 @@ Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
 	getrusage(RUSAGE_SELF, &r);
 	cr_expect_gt(bed_conserved(s), 0);
 	t[4] = now_ms();
-	vpmu_source_detach(list);
+	vpmu_backend_detach(list);
 	t[5] = now_ms();
 	printf("# %u bound tasks in %u VMs: %.0f ms for nodes and bindings, %.0f to attach, %.0f "
 	       "to read all; maps grew by "
@@ -242,6 +242,6 @@ Test(kernel_tasks, each_of_many_bound_tasks_is_charged)
 	free(row);
 	free(was);
 	free(right);
-	kernel_close(k);
+	bpf_backend_close(k);
 	bed_end();
 }

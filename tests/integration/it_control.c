@@ -6,7 +6,7 @@
 
 #include "machine_bed.h"
 #include "vpmu/core/internal.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define ADD(rest) "{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\"," rest "}"
 
@@ -94,9 +94,9 @@ static void churn(const char *engine, unsigned int vms)
 	bed_close(&b);
 }
 
-Test(control, churn_soft)
+Test(control, churn_emu)
 {
-	churn("soft", 100);
+	churn("emulator", 100);
 }
 
 Test(control, churn_kvm)
@@ -272,7 +272,7 @@ Test(control, a_kvm_guest_has_no_weight)
 /* A pCPU whose owner never polls is waited for as long as late_after says. */
 Test(control, a_pcpu_is_late_after_so_long)
 {
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	json_t *answer;
 	struct bed b;
@@ -280,12 +280,12 @@ Test(control, a_pcpu_is_late_after_so_long)
 	bed_open(&b, "late_after=1");
 	bed_add(&b, "name=v,args=spin");
 	cr_expect_eq(bed_host(&b)->deadline_ns, 1000000);
-	cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+	cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
 	cr_assert_eq(vpmu_pcpu_create(bed_host(&b), &pmu.pmu, 99, &p), 0);
 	vpmu_pcpu_online(p);
 	answer = bed_ask(&b, false, "{\"cmd\":\"conservation\"}");
 	cr_expect(strstr(json_string_value(json_object_get(answer, "error")),
-			 "pCPU 99 of plane soft does not answer"));
+			 "pCPU 99 of backend emulator does not answer"));
 	json_decref(answer);
 	vpmu_pcpu_offline(p);
 	cr_assert_eq(vpmu_pcpu_destroy(p), 0);
@@ -330,9 +330,9 @@ static void pause_and_resume(const char *engine)
 	bed_close(&b);
 }
 
-Test(control, pause_and_resume_soft)
+Test(control, pause_and_resume_emu)
 {
-	pause_and_resume("soft");
+	pause_and_resume("emulator");
 }
 
 Test(control, pause_and_resume_kvm)
@@ -353,12 +353,12 @@ Test(control, ended_vms)
 	expect_state(&b, "good", "done");
 	expect_state(&b, "bad", "done");
 	cr_assert_eq(b.failed, 1); /* status is not 0 */
-	json_decref(bed_ask(&b, false, ADD("\"name\":\"good\",\"engine\":\"soft\"")));
+	json_decref(bed_ask(&b, false, ADD("\"name\":\"good\",\"engine\":\"emulator\"")));
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"resume\",\"name\":\"good\"}"));
 	expect_state(&b, "good", "done");
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"vm-remove\",\"name\":\"good\"}"));
-	json_decref(
-		bed_ask(&b, true, ADD("\"name\":\"good\",\"engine\":\"soft\",\"args\":\"help\"")));
+	json_decref(bed_ask(&b, true,
+			    ADD("\"name\":\"good\",\"engine\":\"emulator\",\"args\":\"help\"")));
 	json_decref(bed_ask(&b, false, "{\"cmd\":\"vm-remove\",\"name\":\"nobody\"}"));
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"quit\"}"));
 	cr_assert(b.quit);
@@ -384,10 +384,12 @@ Test(control, refused)
 		{__LINE__, ADD("\"name\":\"x\",\"memory\":\"1M\""), "4M to 64G"},
 		{__LINE__, ADD("\"name\":\"x\",\"tenant\":\"/../x\""), "vm/tenant"},
 		{__LINE__,
-		 "{\"cmd\":\"vm-add\",\"name\":\"x\",\"engine\":\"soft\",\"image\":\"/nowhere\"}",
+		 "{\"cmd\":\"vm-add\",\"name\":\"x\",\"engine\":\"emulator\",\"image\":\"/"
+		 "nowhere\"}",
 		 "/nowhere: No such file"},
 		{__LINE__,
-		 "{\"cmd\":\"vm-add\",\"name\":\"x\",\"engine\":\"soft\",\"image\":\"/proc/self/"
+		 "{\"cmd\":\"vm-add\",\"name\":\"x\",\"engine\":\"emulator\",\"image\":\"/proc/"
+		 "self/"
 		 "exe\"}",
 		 "/proc/self/exe"},
 		{__LINE__, "{\"cmd\":\"vm-remove\"}", "name"},

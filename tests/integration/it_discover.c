@@ -54,7 +54,8 @@ static void copy(const struct disc_vm *vm)
 {
 	snprintf(seen.kind, sizeof(seen.kind), "%s", vm->kind);
 	snprintf(seen.tenant, sizeof(seen.tenant), "%s", vm->tenant ? vm->tenant : "");
-	snprintf(seen.socket, sizeof(seen.socket), "%s", vm->plane_socket ? vm->plane_socket : "");
+	snprintf(seen.socket, sizeof(seen.socket), "%s",
+		 vm->backend_socket ? vm->backend_socket : "");
 	snprintf(seen.uuid, sizeof(seen.uuid), "%s", vm->uuid ? vm->uuid : "");
 	seen.pid = vm->pid;
 	cr_assert_leq(vm->nr_vcpus, 8);
@@ -331,7 +332,7 @@ Test(discover, vpmu_vmm)
 
 	snprintf(path, sizeof(path), "%s/s", dir);
 	snprintf(vm, sizeof(vm), "name=a,image=%s,vcpus=2,engine=%s,args=run -r 0 loop 1000",
-		 VPMU_GUEST, kvm ? "kvm" : "soft");
+		 VPMU_GUEST, kvm ? "kvm" : "emulator");
 	discover(NULL);
 	run(argv);
 	seen.pid = child;

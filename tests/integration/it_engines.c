@@ -79,12 +79,12 @@ static void same_results(const char *const *engines, size_t nr_engines)
 
 Test(engines, same_results)
 {
-	static const char *const engines[] = {"soft", "kvm"};
+	static const char *const engines[] = {"emulator", "kvm"};
 
 	same_results(engines, bed_kvm() ? 2 : 1);
 }
 
-/* "auto" is KVM where it can be had, else the soft machine; either way the guest runs. */
+/* "auto" is KVM where it can be had, else the emulator; either way the guest runs. */
 Test(engines, automatic)
 {
 	static const char *const engines[] = {"auto"};
@@ -92,71 +92,72 @@ Test(engines, automatic)
 	same_results(engines, 1);
 }
 
-/* The value of row @i of session "a", whose plane must be @plane. */
-static const json_t *value_on(const json_t *answer, size_t i, const char *plane)
+/* The value of row @i of session "a", whose backend must be @backend. */
+static const json_t *value_on(const json_t *answer, size_t i, const char *backend)
 {
 	const json_t *row = json_array_get(json_object_get(answer, "rows"), i);
 
-	cr_assert_str_eq(json_string_value(json_object_get(row, "plane")), plane);
+	cr_assert_str_eq(json_string_value(json_object_get(row, "backend")), backend);
 	return json_array_get(json_object_get(row, "values"), 0);
 }
 
-static uint64_t count_on(const json_t *answer, size_t i, const char *plane)
+static uint64_t count_on(const json_t *answer, size_t i, const char *backend)
 {
-	const json_t *v = value_on(answer, i, plane);
+	const json_t *v = value_on(answer, i, backend);
 
 	cr_assert(json_is_true(json_object_get(v, "supported")));
 	return strtoull(json_string_value(json_object_get(v, "count")), NULL, 10);
 }
 
-static size_t planes(struct bed *b)
+static size_t backends(struct bed *b)
 {
 	json_t *answer = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
-	size_t n = json_array_size(json_object_get(answer, "planes"));
+	size_t n = json_array_size(json_object_get(answer, "backends"));
 
 	json_decref(answer);
 	return n;
 }
 
-/* Both engines in one process, operator sessions over both: each VM counts on its plane, and a
+/* Both engines in one process, operator sessions over both: each VM counts on its backend, and a
  * tenant with VMs on both has a row on each. */
 Test(engines, side_by_side)
 {
 	json_t *vms, *tenants;
-	uint64_t soft, kvm;
+	uint64_t emulator, kvm;
 	struct bed b;
 
 	if (!bed_kvm())
 		return;
 	bed_open(&b, "");
 	json_decref(bed_ask(&b, true, "{\"cmd\":\"check\"}"));
-	cr_assert_eq(planes(&b), 0, "a plane comes with its first VM, not with a question");
+	cr_assert_eq(backends(&b), 0, "a backend comes with its first VM, not with a question");
 	bed_add(&b, "name=k,tenant=/acme,engine=kvm,vcpus=2,args=run loop 1000000");
-	cr_assert_eq(planes(&b), 1);
+	cr_assert_eq(backends(&b), 1);
 	json_decref(bed_ask(&b, true,
 			    "{\"cmd\":\"attach\",\"name\":\"v\",\"keep\":true,\"scope\":\"vm\","
 			    "\"events\":\"ref-cycles\"}"));
 	json_decref(bed_ask(&b, true,
 			    "{\"cmd\":\"attach\",\"name\":\"t\",\"keep\":true,"
 			    "\"target\":\"/acme\",\"events\":\"ref-cycles\"}"));
-	bed_add(&b, "name=s,tenant=/acme,engine=soft,vcpus=2,args=run loop 1000000");
-	cr_assert_eq(planes(&b), 2);
+	bed_add(&b, "name=s,tenant=/acme,engine=emulator,vcpus=2,args=run loop 1000000");
+	cr_assert_eq(backends(&b), 2);
 	bed_run(&b, 2);
 	cr_assert_eq(b.failed, 0);
 	vms = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"v\"}");
 	kvm = count_on(vms, 0, "kvm");
-	soft = count_on(vms, 1, "soft");
+	emulator = count_on(vms, 1, "emulator");
 	cr_assert_gt(kvm, 0);
-	cr_assert_gt(soft, 0);
+	cr_assert_gt(emulator, 0);
 	/* How good a count is depends on who counted it. */
 	cr_assert_str_eq(json_string_value(json_object_get(value_on(vms, 0, "kvm"), "quality")),
 			 "tsc");
-	cr_assert_str_eq(json_string_value(json_object_get(value_on(vms, 1, "soft"), "quality")),
-			 "modelled");
+	cr_assert_str_eq(
+		json_string_value(json_object_get(value_on(vms, 1, "emulator"), "quality")),
+		"modelled");
 	tenants = bed_ask(&b, true, "{\"cmd\":\"read\",\"session\":\"t\"}");
 	cr_assert_eq(json_array_size(json_object_get(tenants, "rows")), 2);
 	cr_assert_eq(count_on(tenants, 0, "kvm"), kvm);
-	cr_assert_eq(count_on(tenants, 1, "soft"), soft);
+	cr_assert_eq(count_on(tenants, 1, "emulator"), emulator);
 	json_decref(vms);
 	json_decref(tenants);
 	bed_close(&b);

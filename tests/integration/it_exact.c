@@ -193,7 +193,7 @@ struct kernel_run {
 	unsigned int values;
 };
 
-static uint64_t kernel_value(const struct kernel_run *k, unsigned int event)
+static uint64_t bpf_backend_value(const struct kernel_run *k, unsigned int event)
 {
 	const uint64_t more = k->nr;
 	const uint64_t one[] = {WORKLOAD_OVERHEAD_INSNS_K, WORKLOAD_OVERHEAD_BRANCHES_K,
@@ -219,8 +219,8 @@ static void check_kernel(const struct bed_line *l, const json_t *stat, void *arg
 	while (i < 5 && strcmp(event, kernel_events[i]))
 		i++;
 	cr_assert_lt(i, 5, "%s", event);
-	cr_assert_eq(strtoull(text, NULL, 10), kernel_value(k, i), "%s %s: %s, documented %lu",
-		     l->vm, event, text, (unsigned long)kernel_value(k, i));
+	cr_assert_eq(strtoull(text, NULL, 10), bpf_backend_value(k, i), "%s %s: %s, documented %lu",
+		     l->vm, event, text, (unsigned long)bpf_backend_value(k, i));
 	k->values++;
 }
 

@@ -105,7 +105,7 @@ static void both_sides(const char *engine)
 Test(memory, both_sides_of_the_hole)
 {
 	IMAGE(g_both_sides);
-	both_sides("soft");
+	both_sides("emulator");
 	if (bed_kvm())
 		both_sides("kvm");
 	unlink(image);
@@ -126,7 +126,7 @@ static void refused(const char *engine, const char *address)
 Test(memory, the_hole_is_no_memory)
 {
 	IMAGE(g_hole);
-	refused("soft", "guest-physical 0xc0000000");
+	refused("emulator", "guest-physical 0xc0000000");
 	if (bed_kvm())
 		refused("kvm", "guest-physical 0xc0000000");
 	unlink(image);
@@ -135,7 +135,7 @@ Test(memory, the_hole_is_no_memory)
 Test(memory, nothing_behind_the_end)
 {
 	IMAGE(g_behind);
-	refused("soft", "guest-physical 0x180000000");
+	refused("emulator", "guest-physical 0x180000000");
 	if (bed_kvm())
 		refused("kvm", "guest-physical 0x180000000");
 	unlink(image);
@@ -149,7 +149,7 @@ Test(memory, snapshot)
 
 	IMAGE(g_saved);
 	snprintf(file, sizeof(file), "%s.snap", image);
-	vm = add(&b, "soft");
+	vm = add(&b, "emulator");
 	cr_assert_eq(machine_vm_start(vm, err, sizeof(err)), 0, "%s", err);
 	machine_step(b.machine, 20);
 	cr_assert_eq(b.nr_lines, 1, "it has written, and waits");

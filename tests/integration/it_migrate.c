@@ -92,10 +92,10 @@ static void leave(struct outcome *o, struct bed *b)
 	bed_close(b);
 }
 
-/* Whether the soft machine has an interrupt or NMI that @v has not taken yet. */
+/* Whether the emulator has an interrupt or NMI that @v has not taken yet. */
 static bool events_wait(const struct vcpu *v)
 {
-	const struct soft_vcpu *sv = (const struct soft_vcpu *)v->ev;
+	const struct emu_vcpu *sv = (const struct emu_vcpu *)v->ev;
 
 	return sv->intr_pending || sv->nmi_pending;
 }

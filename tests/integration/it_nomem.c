@@ -16,7 +16,8 @@
 #include "tests/unit/bz_image.h"
 #include "tests/unit/multiboot_image.h"
 
-#define ADD(rest) "{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\",\"engine\":\"soft\"," rest "}"
+#define ADD(rest)                                                                                  \
+	"{\"cmd\":\"vm-add\",\"image\":\"" VPMU_GUEST "\",\"engine\":\"emulator\"," rest "}"
 
 static struct bed b;
 static char dir[64];
@@ -392,7 +393,7 @@ Test(nomem, kernels)
 
 		snprintf(command[i], sizeof(command[i]),
 			 "{\"cmd\":\"vm-add\",\"kernel\":\"%s\",\"initrd\":\"%s\",\"engine\":"
-			 "\"soft\",\"name\":\"kernel-web-1\",\"tenant\":\"/acme/web-front-9\","
+			 "\"emulator\",\"name\":\"kernel-web-1\",\"tenant\":\"/acme/web-front-9\","
 			 "\"vcpus\":2,\"memory\":\"32M\",\"cmdline\":\"quiet\"}",
 			 files[i], files[2]);
 		sweep(&s);

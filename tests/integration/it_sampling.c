@@ -236,10 +236,10 @@ static void check_root_profile(struct bed *b, unsigned int pcpus, unsigned int p
 static void sharing(struct bed *b, unsigned int *consumers, unsigned int *counters)
 {
 	json_t *o = bed_ask(b, true, "{\"cmd\":\"sharing\"}");
-	const json_t *soft = json_array_get(json_object_get(o, "planes"), 0);
+	const json_t *emulator = json_array_get(json_object_get(o, "backends"), 0);
 
-	*consumers = (unsigned int)integer(soft, "consumers");
-	*counters = (unsigned int)integer(soft, "host-counters");
+	*consumers = (unsigned int)integer(emulator, "consumers");
+	*counters = (unsigned int)integer(emulator, "host-counters");
 	json_decref(o);
 }
 

@@ -148,7 +148,7 @@ struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 	if (!strstr(option, "image="))
 		n += (size_t)snprintf(option + n, sizeof(option) - n, ",image=" VPMU_GUEST);
 	if (!strstr(option, "engine="))
-		snprintf(option + n, sizeof(option) - n, ",engine=soft");
+		snprintf(option + n, sizeof(option) - n, ",engine=emulator");
 	bed_must(config_vm_option(&b->config, option, err, sizeof(err)) == 0, "%s", err);
 	bed_must(machine_vm_add(b->machine, &b->config.vms[b->config.nr_vms - 1], &vm, err,
 				sizeof(err)) == 0,
@@ -158,10 +158,10 @@ struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 
 struct vpmu_host *bed_host(struct bed *b)
 {
-	struct vpmu_source *source = tenants_source(machine_tenants(b->machine), 0);
+	struct vpmu_backend *source = tenants_source(machine_tenants(b->machine), 0);
 
-	bed_must(source && !strcmp(source->plane, PLANE_SOFT), "no modelled pCPUs yet");
-	return vpmu_source_core_host(source);
+	bed_must(source && !strcmp(source->backend, BACKEND_EMU), "no modelled pCPUs yet");
+	return vpmu_backend_core_host(source);
 }
 
 /* Sleep until something happened; @deadline: give up. */

@@ -5,8 +5,8 @@
  * ends the process with a line. Knows nothing of Criterion, which does not run under
  * ThreadSanitizer.
  */
-#ifndef MACHINE_BED_H
-#define MACHINE_BED_H
+#ifndef TESTS_INTEGRATION_MACHINE_BED_H
+#define TESTS_INTEGRATION_MACHINE_BED_H
 
 #include <jansson.h>
 #include <pthread.h>
@@ -46,7 +46,8 @@ void bed_open(struct bed *b, const char *host);
 /* bed_close - checks conservation first. */
 void bed_close(struct bed *b);
 
-/* bed_add - a VM by --vm's keys (image: the guest's, unless given; engine: soft unless given). */
+/* bed_add - a VM by --vm's keys (image: the guest's, unless given; engine: emulator unless given).
+ */
 struct machine_vm *bed_add(struct bed *b, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* bed_host - the modelled pCPUs' host in libvpmu's core; there is one once a VM was added. */

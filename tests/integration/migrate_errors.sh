@@ -123,8 +123,8 @@ if out=$("$vpmu" vm add name=k engine=kvm image="$image" args=spin 2>&1); then
 	check_match "it goes on" "$("$vpmu" list -j)" '"vm":"k".*"state":"running"'
 	refused "an engine that was not named" 'asks for engine=kvm; accepted' \
 		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full
-	refused "another engine" 'engine: soft given, accepted: kvm, that of the file' \
-		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=soft
+	refused "another engine" 'engine: emulator given, accepted: kvm, that of the file' \
+		"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=emulator
 	"$vpmu" vm restore "$dir/k.snap" name=k2 policy=full engine=kvm || exit 1
 	check_match "it runs" "$("$vpmu" list -j)" '"vm":"k2".*"state":"running"'
 else

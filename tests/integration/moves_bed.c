@@ -145,19 +145,19 @@ bool play(struct job *j, const char *from, const char *to, bool by_itself)
 }
 /* ---- tenants ------------------------------------------------------------------------------ */
 
-bool moves(struct kernel_plane *k)
+bool moves(struct bpf_backend *k)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	return u.moves;
 }
 
 void end_tenants(struct tenants *t)
 {
-	vpmu_source_detach(t->c[2]); /* the list of all */
+	vpmu_backend_detach(t->c[2]); /* the list of all */
 	bed_counting_free(t->c[2]);
-	kernel_close(t->k);
+	bpf_backend_close(t->k);
 	bed_end();
 }
 
@@ -167,22 +167,22 @@ void skip_tenants(struct tenants *t, const char *why)
 	cr_skip_test("%s", why);
 }
 
-void make_tenants(struct tenants *t, const struct kernel_opts *o)
+void make_tenants(struct tenants *t, const struct bpf_backend_opts *o)
 {
 	static const char *const names[] = {"a", "b"};
 	struct vpmu_counting *list = NULL;
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
 	t->k = bed_open(o);
 	bed_controllers();
 	for (int i = 0; i < 3; i++) {
-		t->node[i] = bed_node(kernel_source(t->k)->root);
+		t->node[i] = bed_node(bpf_as_backend(t->k)->root);
 		if (i < 2)
-			cr_assert_eq(kernel_bind_cgroup(t->node[i], bed_cgroup(names[i])), 0);
+			cr_assert_eq(bpf_backend_bind_cgroup(t->node[i], bed_cgroup(names[i])), 0);
 		t->c[i] = list = bed_counting(t->node[i], moves_keys, 2, list);
 	}
 	bed_attach(list);
-	kernel_usage(t->k, &u);
+	bpf_backend_usage(t->k, &u);
 	printf("# tasks that move: %s\n", u.moves_why);
 	if (!o->sys && ((!t->k->on_move[MOVE_FENTRY] && !t->k->on_move[MOVE_KPROBE]) ||
 			strstr(u.moves_why, "not in the cgroup2 hierarchy")))
@@ -192,9 +192,9 @@ void make_tenants(struct tenants *t, const struct kernel_opts *o)
 
 void look(struct tenants *t)
 {
-	vpmu_source_flush(t->c[2]);
+	vpmu_backend_flush(t->c[2]);
 	for (int i = 0; i < 3; i++) {
-		vpmu_source_read(t->c[i]);
+		vpmu_backend_read(t->c[i]);
 		for (int k = 0; k < 2; k++)
 			t->was[i][k] = t->c[i]->values[k].count;
 	}
@@ -223,10 +223,10 @@ bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task)
 
 /* The kernel may hide a switch (docs/cgroup-counting.md): no kernel that is known to do so shows
  * moves. Where it is known that it did, the round does not count. */
-uint64_t hidden(struct kernel_plane *k)
+uint64_t hidden(struct bpf_backend *k)
 {
-	struct kernel_usage u;
+	struct bpf_backend_usage u;
 
-	kernel_usage(k, &u);
+	bpf_backend_usage(k, &u);
 	return u.missed;
 }

@@ -3,8 +3,8 @@
  * For tests of tasks that move between cgroups: a task with a known number of page faults before
  * and after a move, and tenants that have cgroups a and b. Each failure ends the test.
  */
-#ifndef MOVES_BED_H
-#define MOVES_BED_H
+#ifndef TESTS_INTEGRATION_MOVES_BED_H
+#define TESTS_INTEGRATION_MOVES_BED_H
 
 #include "cgroup/priv.h"
 #include "tests/integration/cgroup_bed.h"
@@ -38,24 +38,24 @@ struct job *make_job(const char *cgroup);
 bool play(struct job *j, const char *from, const char *to, bool by_itself);
 
 struct tenants {
-	struct kernel_plane *k;
-	struct vpmu_source_node *node[3]; /* cgroups a and b, and tasks */
+	struct bpf_backend *k;
+	struct vpmu_backend_node *node[3]; /* cgroups a and b, and tasks */
 	struct vpmu_counting *c[3];
 	uint64_t was[3][2];
 };
 
 /* make_tenants - and count. Skips the test if the kernel shows no moves and @o has no sys.
  * skip_tenants - skip the test because of @why. */
-void make_tenants(struct tenants *t, const struct kernel_opts *o);
+void make_tenants(struct tenants *t, const struct bpf_backend_opts *o);
 void end_tenants(struct tenants *t);
 void skip_tenants(struct tenants *t, const char *why);
 
 /* moves - whether moves are seen. look - note the counts. have - whether the tenants have so many
  * faults more than when look() was called last. */
-bool moves(struct kernel_plane *k);
+bool moves(struct bpf_backend *k);
 void look(struct tenants *t);
 bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task);
 /* hidden - how many hidden switches were found so far. */
-uint64_t hidden(struct kernel_plane *k);
+uint64_t hidden(struct bpf_backend *k);
 
 #endif

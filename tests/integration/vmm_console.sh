@@ -22,10 +22,10 @@ lives_on() {
 	check "$1: lines" "$(field a console-lines)" 25
 	check "$1: all of them are counted" "$(field a console-dropped)" 25
 	check "$1: the ring has them" "$("$vpmu" console a | grep -c .)" 25
-	"$vpmu" vm add name=b engine=soft image="$image" console=stdout args="run loop 3" || exit 1
+	"$vpmu" vm add name=b engine=emulator image="$image" console=stdout args="run loop 3" || exit 1
 	wait_state b "done"
 	check "$1: the next VM" "$(field b console-lines) $(field b console-dropped)" "1 1"
-	"$vpmu" vm add name=c engine=soft image="$image" console=stdout args="spin" || exit 1
+	"$vpmu" vm add name=c engine=emulator image="$image" console=stdout args="spin" || exit 1
 	"$vpmu" vm rm c || exit 1
 	"$vpmu" quit
 	wait "$server"
@@ -81,7 +81,7 @@ check "a VM that runs: what is there" "$("$vpmu" console --no-follow s </dev/nul
 # It follows until the VM is gone.
 "$vpmu" console s >"$dir/s.out" 2>"$dir/s.err" &
 follower=$!
-"$vpmu" vm add name=x engine=soft image="$image" console="$dir/x.con" 2>"$dir/err"
+"$vpmu" vm add name=x engine=emulator image="$image" console="$dir/x.con" 2>"$dir/err"
 check "a file of a client: status" $? 1
 check_match "a file of a client" "$(cat "$dir/err")" 'accepted from a client: stdout or ring'
 check "a file of a client: none" "$(ls "$dir/x.con" 2>/dev/null)" ""

@@ -13,7 +13,7 @@ facts() {
 }
 
 all_works() { # WHAT
-	"$vpmu" vm add name=late engine=soft image="$image" tenant=/late args="run loop 3" || exit 1
+	"$vpmu" vm add name=late engine=emulator image="$image" tenant=/late args="run loop 3" || exit 1
 	wait_state late "done"
 	check "$1: a VM that is added" "$("$vpmu" console late)" 'vcpu 0: loop 3 = 6'
 	"$vpmu" vm save web web.snap && "$vpmu" vm rm web && "$vpmu" vm restore web.snap trust=yes ||
@@ -87,7 +87,7 @@ refused 1 'vm b/memory: 16M given, accepted: at most 8M, what other VMs have lef
 refused 2 'host/ram_limit: "1M" given, accepted: 4M to' --ram-limit 1M --vm "$(vm a vcpus=1 spin)"
 start_server --ram-limit 40M --vm "$(vm a vcpus=1 spin)" --vm "$(vm b vcpus=1 "run loop 3")"
 wait_state b done
-more() { "$vpmu" vm add name="$1" engine=soft image="$image" args=spin memory="$2" 2>&1; }
+more() { "$vpmu" vm add name="$1" engine=emulator image="$image" args=spin memory="$2" 2>&1; }
 check "an ended VM has no RAM" "$(more c 24M)" ""
 check_match "a full machine" "$(more d 4M)" 'vm d/memory: 4M given, accepted: at most 0M'
 "$vpmu" vm rm c

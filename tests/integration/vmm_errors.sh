@@ -25,7 +25,7 @@ image() {
 	printf "$2" | dd of=bad.elf bs=1 seek="$1" conv=notrunc 2>/dev/null
 }
 
-vm="name=a,engine=soft,image=$VPMU_GUEST"
+vm="name=a,engine=emulator,image=$VPMU_GUEST"
 
 # options
 refused 2 'no VM given, accepted: --vm' --no-socket
@@ -57,22 +57,22 @@ refused 2 'a.ini:' -c a.ini
 refused 2 '--config: given twice' -c a.ini -c a.ini
 
 # images
-refused 1 'nowhere.elf: No such file or directory' --no-socket --vm name=a,engine=soft,image=nowhere.elf
-refused 1 '/tmp: not a regular file' --no-socket --vm name=a,engine=soft,image=/tmp
+refused 1 'nowhere.elf: No such file or directory' --no-socket --vm name=a,engine=emulator,image=nowhere.elf
+refused 1 '/tmp: not a regular file' --no-socket --vm name=a,engine=emulator,image=/tmp
 image 0 '\0'
-refused 1 'bad.elf: first bytes are' --no-socket --vm name=a,engine=soft,image=bad.elf
+refused 1 'bad.elf: first bytes are' --no-socket --vm name=a,engine=emulator,image=bad.elf
 image 18 '\003'
-refused 1 'bad.elf: e_machine is 0x3, accepted: 0x3e (x86-64)' --no-socket --vm name=a,engine=soft,image=bad.elf
+refused 1 'bad.elf: e_machine is 0x3, accepted: 0x3e (x86-64)' --no-socket --vm name=a,engine=emulator,image=bad.elf
 image 24 '\0\0\0\0'
-refused 1 'bad.elf: e_entry is 0x0' --no-socket --vm name=a,engine=soft,image=bad.elf
+refused 1 'bad.elf: e_entry is 0x0' --no-socket --vm name=a,engine=emulator,image=bad.elf
 image 32 '\377\377\377\377\377\377\377\377'
-refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=soft,image=bad.elf
+refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=emulator,image=bad.elf
 head -c 70 "$VPMU_GUEST" >bad.elf
-refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=soft,image=bad.elf
+refused 1 'bad.elf: e_phoff' --no-socket --vm name=a,engine=emulator,image=bad.elf
 
 mkfifo fifo
-refused 1 'fifo: not a regular file' --no-socket --vm name=a,engine=soft,image=fifo
-refused 1 '/dev/null: not a regular file' --no-socket --vm name=a,engine=soft,image=/dev/null
+refused 1 'fifo: not a regular file' --no-socket --vm name=a,engine=emulator,image=fifo
+refused 1 '/dev/null: not a regular file' --no-socket --vm name=a,engine=emulator,image=/dev/null
 
 # kernels, whatever the engine can do
 refused 1 'nowhere: No such file or directory' --no-socket --vm name=a,kernel=nowhere

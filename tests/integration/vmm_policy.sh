@@ -2,10 +2,10 @@
 # Policies of VMs: what their guests can count, what they are told, what the operator sees.
 . "$(dirname "$0")/vmm_lib.inc"
 
-# run KEYS SCRIPT: a soft VM with these keys executes an msr script; then what `list` says of it
+# run KEYS SCRIPT: an emulator VM with these keys executes an msr script; then what `list` says of it
 run() {
 	: >out # before the background does: what is there is the last one's
-	"$vmm" --hold --console stdout --socket sock --vm "name=a,engine=soft,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
+	"$vmm" --hold --console stdout --socket sock --vm "name=a,engine=emulator,image=$VPMU_GUEST,$1,args=msr $2" >out 2>err &
 	pid=$!
 	wait_for $pid grep -q '^vm a:' out
 	"$vpmu" -S sock list -j | jq -c 'select(.vm == "a")' >list
@@ -102,7 +102,7 @@ done
 
 # What does not go together, or does not exist, is one line
 refused() { # TEXT KEYS
-	"$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,$2" >out 2>err
+	"$vmm" --no-socket --vm "name=a,engine=emulator,image=$VPMU_GUEST,$2" >out 2>err
 	check "$2: status" [ $? -eq 2 ]
 	check "$2: one line" [ "$(wc -l <err)" -eq 1 ]
 	check "$2: says" grep -qF -- "$1" err
@@ -119,7 +119,7 @@ refused 'vm/pmu: "pentium" given, accepted: none, intel-v2' pmu=pentium
 "$vmm" --hold --socket sock >out 2>err &
 pid=$!
 wait_for $pid "$vpmu" -S sock list
-"$vpmu" -S sock vm add name=b engine=soft image="$VPMU_GUEST" policy=architectural \
+"$vpmu" -S sock vm add name=b engine=emulator image="$VPMU_GUEST" policy=architectural \
 	args="msr $both" >/dev/null || bad=1
 wait_for $pid grep -q '^vm b:' out
 "$vpmu" -S sock list -j | jq -c 'select(.vm == "b")' >list

@@ -34,10 +34,10 @@ guest loop.elf '\271\144\000\000\000\377\311\165\374\017\013'
 guest own.elf '\271\316\024\000\000\270\003\000\177\000\061\322\017\060\353\000\017\013'
 # 200000 jmp 200002; 200002 hlt
 guest halt.elf '\353\000\364'
-# 200000 jmp 200002; 200002 vzeroupper: not among the instructions of the soft machine
+# 200000 jmp 200002; 200002 vzeroupper: not among the instructions of the emulator
 guest avx.elf '\353\000\305\370\167'
 
-vm="engine=soft,name=a"
+vm="engine=emulator,name=a"
 
 # Nobody recorded
 run --vm "$vm,image=jumps.elf"
@@ -103,7 +103,7 @@ check "done: no post-mortem" sh -c '! grep -q "^a/" out'
 
 # On KVM nothing records, whatever is captured elsewhere, and nothing is said about it
 if "$vmm" --no-socket --vm "name=a,engine=kvm,image=$VPMU_GUEST,args=run loop 1" >out 2>err; then
-	run --lbr branches --vm "name=b,engine=soft,image=$VPMU_GUEST,args=run loop 1" \
+	run --lbr branches --vm "name=b,engine=emulator,image=$VPMU_GUEST,args=run loop 1" \
 		--vm "name=a,engine=kvm,image=jumps.elf"
 	check "KVM: why" grep -qx 'vm a: failed: vCPU 0: triple fault at RIP 0x200006' out
 	check "KVM: no post-mortem" sh -c '! grep -q "^a/\|branch" out'
@@ -113,7 +113,7 @@ fi
 
 # Many at once: every line whole
 args=
-for i in $(seq 40); do args="$args --vm name=m$i,engine=soft,vcpus=2,image=loop.elf,memory=4M"; done
+for i in $(seq 40); do args="$args --vm name=m$i,engine=emulator,vcpus=2,image=loop.elf,memory=4M"; done
 run --lbr branches $args
 check "every line whole" sh -c '! grep -Evx "vm m[0-9]+: failed: vCPU [01]: triple fault at RIP 0x200009|m[0-9]+/[01]: (0x200007 -> 0x200005 \(jcc\)|no branch was recorded)" out'
 check "from each VM" [ "$(grep -c '^vm ' out)" -eq 40 ]

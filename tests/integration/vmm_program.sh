@@ -10,21 +10,21 @@ status() { # EXPECTED ARGUMENTS...
 }
 
 # A finished VM, as text
-status 0 --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 100"
+status 0 --no-socket --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=run loop 100"
 check "console line" grep -qx '\[a\] vcpu 0: loop 100 = 5050' out
 check "end line" grep -qx 'vm a: done, status 0' out
 check "no errors" [ ! -s err ]
 
 # Several vCPUs are told apart
-status 0 --no-socket --vm "name=a,engine=soft,vcpus=2,image=$VPMU_GUEST,args=run loop 100"
+status 0 --no-socket --vm "name=a,engine=emulator,vcpus=2,image=$VPMU_GUEST,args=run loop 100"
 check "console line of vCPU 1" grep -qx '\[a/1\] vcpu 1: loop 100 = 5050' out
 
 # A guest that ends with a status, and one that cannot be
-status 1 --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=nonsense"
+status 1 --no-socket --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=nonsense"
 check "status is told" grep -q '^vm a: done, status [1-9]' out
 
 # JSON: every line an object; guests' JSON survives being quoted
-status 0 --json --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=stat -j sieve 100"
+status 0 --json --no-socket --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=stat -j sieve 100"
 check "all lines are JSON" jq -es 'all(.kind)' out
 check "ready first" jq -es '.[0] == {"kind":"ready","vms":1,"paused":false}' out
 check "end last" jq -es '.[-1] == {"kind":"vm-end","vm":"a","state":"done","status":0}' out
@@ -38,12 +38,12 @@ pcpus = 1
 seed = 7
 [vm one]
 tenant = /acme
-engine = soft
+engine = emulator
 image = $VPMU_GUEST
 args = run fib 10
 [vm two]
 tenant = /beta
-engine = soft
+engine = emulator
 image = $VPMU_GUEST
 args = run loop 3
 END
@@ -54,14 +54,14 @@ check "both ran" grep -qx '\[two\] vcpu 0: loop 3 = 6' out
 # thread's lines and come when they come.)
 for run in first second; do
 	status 0 --no-socket --config host.ini --random-slices --slice 50 \
-		--vm "name=c,vcpus=3,engine=soft,image=$VPMU_GUEST,args=stat sieve 500"
+		--vm "name=c,vcpus=3,engine=emulator,image=$VPMU_GUEST,args=stat sieve 500"
 	grep '^\[' out >$run
 done
 check "same seed, same output" cmp first second
 
 # Paused until resume; held until quit
 : >out # before the background does: what is there is the last one's
-"$vmm" --socket sock --hold --console stdout --paused --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
+"$vmm" --socket sock --hold --console stdout --paused --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
 pid=$!
 wait_for $pid "$vpmu" -S sock list
 check "socket is there" [ -S sock ]
@@ -80,7 +80,7 @@ check "socket is gone" [ ! -e sock ]
 
 # --wait-attach
 : >out # before the background does: what is there is the last one's
-"$vmm" --socket sock --wait-attach 1 --vm "name=a,engine=soft,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
+"$vmm" --socket sock --wait-attach 1 --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=run loop 3" >out 2>err &
 pid=$!
 wait_for $pid "$vpmu" -S sock list
 sleep 0.2
@@ -92,7 +92,7 @@ check "ran after the attach" grep -qx 'vm a: done, status 0' out
 
 # A signal ends it cleanly while VMs run
 : >out # before the background does: what is there is the last one's
-"$vmm" --socket sock --vm "name=a,vcpus=2,engine=soft,image=$VPMU_GUEST,args=spin" >out 2>err &
+"$vmm" --socket sock --vm "name=a,vcpus=2,engine=emulator,image=$VPMU_GUEST,args=spin" >out 2>err &
 pid=$!
 wait_for $pid "$vpmu" -S sock list
 kill -TERM $pid
@@ -102,15 +102,15 @@ check "socket is gone" [ ! -e sock ]
 check "no complaints" [ ! -s err ]
 
 # Nobody reads what it prints
-"$vmm" --no-socket --vm "name=a,engine=soft,image=$VPMU_GUEST,args=selftest" 2>err | head -c 1 >/dev/null
+"$vmm" --no-socket --vm "name=a,engine=emulator,image=$VPMU_GUEST,args=selftest" 2>err | head -c 1 >/dev/null
 check "a closed output is no crash" sh -c '! grep -qi "signal\|core" err'
 
-# Without KVM: "auto" comes to the soft machine and says why, "kvm" is refused
+# Without KVM: "auto" comes to the emulator and says why, "kvm" is refused
 if unshare -m sh -c 'mount --bind /dev/null /dev/kvm' 2>/dev/null; then
 	unshare -m sh -c "mount --bind /dev/null /dev/kvm
 		exec '$vmm' --no-socket --vm 'name=a,image=$VPMU_GUEST,args=run loop 3'" >out 2>err
 	check "auto without KVM" [ $? -eq 0 ]
-	check "says so" grep -q '^vpmu-vmm: vm a: runs on the soft machine (.*/dev/kvm' err
+	check "says so" grep -q '^vpmu-vmm: vm a: runs on the emulator (.*/dev/kvm' err
 	unshare -m sh -c "mount --bind /dev/null /dev/kvm
 		exec '$vmm' --no-socket --vm 'name=a,engine=kvm,image=$VPMU_GUEST'" >out 2>err
 	check "kvm without KVM" [ $? -eq 1 ]

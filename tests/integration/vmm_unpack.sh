@@ -29,7 +29,7 @@ wait_for "$server" "$vpmu" list
 adding() {
 	pids=
 	for i in $(seq "$1"); do
-		"$vpmu" vm add name=slow-$i engine=soft memory=64M kernel="$PWD/slow.bz" >add.$i 2>&1 &
+		"$vpmu" vm add name=slow-$i engine=emulator memory=64M kernel="$PWD/slow.bz" >add.$i 2>&1 &
 		pids="$pids $!"
 	done
 	lists=0
@@ -50,14 +50,14 @@ done
 check "no VM is left" [ "$("$vpmu" list -j | jq -s 'map(select(.kind == "vm")) | length')" = 0 ]
 
 # Who does not wait for the answer leaves nothing behind, and the server can end meanwhile.
-"$vpmu" vm add name=left engine=soft kernel="$PWD/slow.bz" >left 2>&1 &
+"$vpmu" vm add name=left engine=emulator kernel="$PWD/slow.bz" >left 2>&1 &
 left=$!
 check "it is asked" "$vpmu" list
 kill $left
 wait $left 2>/dev/null
 adding 1
 check "what was wrong after a client that has gone" grep -q "vm slow-1: .*no ELF file" add.1
-"$vpmu" vm add name=last engine=soft kernel="$PWD/slow.bz" >last 2>&1 &
+"$vpmu" vm add name=last engine=emulator kernel="$PWD/slow.bz" >last 2>&1 &
 check "it is asked" "$vpmu" list
 "$vpmu" quit >quit 2>&1
 wait $server

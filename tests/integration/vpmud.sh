@@ -49,12 +49,12 @@ mkdir "$ground/acme1" "$ground/globex" "$ground/pods" "$ground/pods/pod-a"
 start
 check "tenants at the start" "$(tenants)" "/acme /globex /pods /pods/pod-a "
 check "who serves" "$("$vpmu" list -j | jq -r 'select(.kind == "root") | .path')" /
-check "plane" "$("$vpmu" events -j | jq -r '.planes[0].plane' | sort -u)" kernel
-check_match "nobody counts" "$("$vpmu" check)" '^kernel plane +yes nobody counts: nothing is attached'
+check "backend" "$("$vpmu" events -j | jq -r '.backends[0].backend' | sort -u)" kernel
+check_match "nobody counts" "$("$vpmu" check)" '^BPF backend +yes nobody counts: nothing is attached'
 
 # ---- counts of tenants ----
 "$vpmu" attach all -e page-faults,context-switches --for-each tenant || exit 1
-check_match "somebody counts" "$("$vpmu" check)" '^kernel plane +yes attached to context switches'
+check_match "somebody counts" "$("$vpmu" check)" '^BPF backend +yes attached to context switches'
 check_match "moves while somebody counts" "$("$vpmu" check)" \
 	'^tasks that move while they run +(yes +charged to the old cgroup up to the move \((fentry|kprobe)\)|no +charged to the old cgroup up to the next switch.*: .)'
 value() { # SESSION EVENT TENANT
@@ -124,7 +124,7 @@ at_least "the cgroup's new tenant" "$(value all page-faults /initech)" 200
 at_least "nothing is lost" "$(value all page-faults /)" "$((g + 200))"
 at_least "what stayed went on" "$(value all page-faults /acme)" "$b"
 "$vpmu" detach all >/dev/null || exit 1
-check_match "nobody counts again" "$("$vpmu" check)" '^kernel plane +yes nobody counts'
+check_match "nobody counts again" "$("$vpmu" check)" '^BPF backend +yes nobody counts'
 
 # ---- a VM: found, counted by vCPU, started again ----
 qemu=$(command -v qemu-system-x86_64 || command -v qemu-system-aarch64)
@@ -337,7 +337,7 @@ second "$conf.2"
 kill "$second"
 wait "$second"
 check "exit status of one that waits" $? 1
-check_match "pins of another one" "$(cat "$dir/second.log")" 'vpmud: kernel plane: .*another process uses these pins$'
+check_match "pins of another one" "$(cat "$dir/second.log")" 'vpmud: BPF backend: .*another process uses these pins$'
 "$vpmu" attach kept -e page-faults --for-each tenant || exit 1
 "$vpmu" attach other -e context-switches -t /acme || exit 1
 # What the host can count, and why not.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# vpmud beside two real vpmu-vmm servers: their VMs in its tree, counts on two planes, verbs that are
+# vpmud beside two real vpmu-vmm servers: their VMs in its tree, counts on two backends, verbs that are
 # passed on, and a server that is stopped, killed, started again or ends.
 . "$(dirname "$0")/vpmud_lib.inc"
 if [ "$(id -u)" != 0 ]; then
@@ -20,16 +20,16 @@ start
 
 # serve NAME KEYS: a vpmu-vmm at $run/NAME with one VM that runs for ever; its process is $vmm_pid
 serve() {
-	"$vmm" --socket "$run/$1" --hold --vm "image=$image,engine=soft,args=spin,$2" >"$dir/$1.log" 2>&1 &
+	"$vmm" --socket "$run/$1" --hold --vm "image=$image,engine=emulator,args=spin,$2" >"$dir/$1.log" 2>&1 &
 	vmm_pid=$!
 	jobs="$jobs $vmm_pid"
 }
-info() { "$vpmu" list -j | jq -r --arg v "$1" 'select(.vm == $v) | "\(.path) \(.plane) \(.vcpus) \(.state)"'; }
+info() { "$vpmu" list -j | jq -r --arg v "$1" 'select(.vm == $v) | "\(.path) \(.backend) \(.vcpus) \(.state)"'; }
 is() { [ "$(info "$1")" = "$2" ]; }
 gone() { [ -z "$(info "$1")" ]; }
-value() { # SESSION TENANT [VM]: its count on plane soft
+value() { # SESSION TENANT [VM]: its count on backend emulator
 	"$vpmu" stat --session "$1" -j | jq -r --arg t "$2" --arg v "${3-}" \
-		'select(.plane == "soft" and .tenant == $t and (.vm // "") == $v and .event == "instructions") | ."counter-value"'
+		'select(.backend == "emulator" and .tenant == $t and (.vm // "") == $v and .event == "instructions") | ."counter-value"'
 }
 above() { v=$(value "$1" "$2" "${4-}") && [ "$v" -gt "$3" ] 2>/dev/null; }
 
@@ -37,23 +37,23 @@ above() { v=$(value "$1" "$2" "${4-}") && [ "$v" -gt "$3" ] 2>/dev/null; }
 "$vpmu" attach sum -e instructions,page-faults --for-each tenant || exit 1
 serve v1 "name=$a,tenant=/peers-$$/web,vcpus=2"
 one=$vmm_pid
-wait_for "$server" is "$a" "/peers-$$/web soft 2 running"
+wait_for "$server" is "$a" "/peers-$$/web emulator 2 running"
 check_match "the server is named" "$("$vpmu" list)" "$a .* server=$run/v1( |$)"
 "$vpmu" attach each -e instructions --for-each vm || exit 1
 serve v2 "name=$b,tenant=/peers-$$/web"
 two=$vmm_pid
-wait_for "$server" is "$b" "/peers-$$/web soft 1 running"
+wait_for "$server" is "$b" "/peers-$$/web emulator 1 running"
 wait_for "$server" above sum "/peers-$$/web" 1000000
 wait_for "$server" above each "/peers-$$/web" 1000000 "$a"
 wait_for "$server" above each "/peers-$$/web" 1000000 "$b"
-# Each plane has a row of its own, and the process is the kernel plane's.
-planes() { "$vpmu" stat --session sum -j | jq -r 'select(.tenant == "/" and .event == "page-faults") | .plane' | sort | tr '\n' ' '; }
-check "planes of /" "$(planes)" "kernel soft "
+# Each backend has a row of its own, and the process is the BPF backend's.
+backends() { "$vpmu" stat --session sum -j | jq -r 'select(.tenant == "/" and .event == "page-faults") | .backend' | sort | tr '\n' ' '; }
+check "backends of /" "$(backends)" "kernel emulator "
 found() { [ -n "$(info "vpmu-vmm-$one")" ]; }
 wait_for "$server" found
 check_match "its process" "$(info "vpmu-vmm-$one")" ' kernel '
 
-# ---- a VM of KVM is counted once: in the row of its process, by vCPU, and never on plane soft ----
+# ---- a VM of KVM is counted once: in the row of its process, by vCPU, and never on backend emulator ----
 if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
 	"$vmm" --socket "$run/v3" --hold --vm "name=k-$$,image=$image,engine=kvm,vcpus=2,tenant=/peers-$$/kvm,args=spin" \
 		>"$dir/v3.log" 2>&1 &
@@ -77,7 +77,7 @@ if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
 		wait_for "$three" asked
 		check "rows of its process" "$("$vpmu" list -j | jq -r --argjson p "$three" 'select(.pid == $p) | .vm')" "vpmu-vmm-$three"
 		check "no second row" "$(info "k-$$")" ""
-		check "no plane of its own" "$("$vpmu" list -j | jq -r 'select(.kind == "vm") | .plane' | grep -c kvm)" 0
+		check "no backend of its own" "$("$vpmu" list -j | jq -r 'select(.kind == "vm") | .backend' | grep -c kvm)" 0
 		"$vpmu" detach clock >/dev/null
 		# What its own server says of it is exact there.
 		"$vpmu" -S "$run/v3" conservation >"$dir/out" || check "conservation of its server" "$(cat "$dir/out")" "equal"
@@ -93,7 +93,7 @@ fi
 
 # ---- verbs ----
 "$vpmu" pause "$a" || check "pause" failed done
-check "paused" "$(info "$a")" "/peers-$$/web soft 2 paused"
+check "paused" "$(info "$a")" "/peers-$$/web emulator 2 paused"
 x=$(value each "/peers-$$/web" "$a")
 check "a paused VM counts nothing" "$(value each "/peers-$$/web" "$a")" "$x"
 # What vpmud says is what its own server says.
@@ -103,18 +103,18 @@ wait_for "$server" above each "/peers-$$/web" "$x" "$a"
 check_match "a profile is its server's" "$("$vpmu" profile -e instructions -d 0.1 "$a" 2>&1)" "ask the server at $run/v1"
 check_match "no such VM" "$("$vpmu" pause "none-$$" 2>&1)" "no VM \"none-$$\""
 
-# ---- conservation of both servers, beside that of the kernel plane ----
+# ---- conservation of both servers, beside that of the BPF backend ----
 "$vpmu" conservation -j >"$dir/out" 2>"$dir/err" || check "conservation" "$(cat "$dir/out" "$dir/err")" "equal everywhere"
 cpus=$(getconf _NPROCESSORS_ONLN)
-rows_of() { jq -r --arg s "$1" 'select((.server // "") == $s and (.event | startswith("instructions")) and .hardware == .charged and (.hardware | tonumber) > 0) | .plane' "$dir/out" | sort -u; }
-check "rows of one server" "$(rows_of "$run/v1")" soft
-check "rows of the other one" "$(rows_of "$run/v2")" soft
-check "our own rows" "$(jq -r 'select(.server == null) | "\(.plane) \(.event)"' "$dir/out" | grep -c 'kernel page-faults')" "$cpus"
-check_match "the table names servers" "$("$vpmu" conservation)" "soft +[0-9]+ instructions[^ ]* +[0-9]+ +[0-9]+ yes +$run/v1"
+rows_of() { jq -r --arg s "$1" 'select((.server // "") == $s and (.event | startswith("instructions")) and .hardware == .charged and (.hardware | tonumber) > 0) | .backend' "$dir/out" | sort -u; }
+check "rows of one server" "$(rows_of "$run/v1")" emulator
+check "rows of the other one" "$(rows_of "$run/v2")" emulator
+check "our own rows" "$(jq -r 'select(.server == null) | "\(.backend) \(.event)"' "$dir/out" | grep -c 'kernel page-faults')" "$cpus"
+check_match "the table names servers" "$("$vpmu" conservation)" "emulator +[0-9]+ instructions[^ ]* +[0-9]+ +[0-9]+ yes +$run/v1"
 
 # ---- one is stopped: it does not answer, and the other one is as it was ----
 kill -STOP "$one"
-late() { is "$a" "/peers-$$/web soft 2 unknown"; }
+late() { is "$a" "/peers-$$/web emulator 2 unknown"; }
 wait_for "$server" late
 check_match "why" "$("$vpmu" stat --session each 2>&1)" "$a: not counted: the server at $run/v1 does not answer"
 x=$(value each "/peers-$$/web" "$b")
@@ -125,7 +125,7 @@ check "conservation without it fails" $? 1
 check "and says why" "$(cat "$dir/err")" "vpmu: the server at $run/v1 is not compared: it does not answer"
 check_match "and has the other one" "$(cat "$dir/out")" "$run/v2"
 kill -CONT "$one"
-back() { is "$a" "/peers-$$/web soft 2 running"; }
+back() { is "$a" "/peers-$$/web emulator 2 running"; }
 wait_for "$server" back
 wait_for "$server" above each "/peers-$$/web" 0 "$a"
 
@@ -135,11 +135,11 @@ kill -KILL "$two"
 wait "$two" 2>/dev/null
 wait_for "$server" gone "$b"
 wait_for "$server" above sum "/peers-$$/web" "$t"
-quality() { "$vpmu" stat --session sum -j | jq -r --arg t "/peers-$$/web" 'select(.plane == "soft" and .tenant == $t and .event == "instructions") | .quality'; }
+quality() { "$vpmu" stat --session sum -j | jq -r --arg t "/peers-$$/web" 'select(.backend == "emulator" and .tenant == $t and .event == "instructions") | .quality'; }
 check_match "its last counts are missing" "$(quality)" partial
 serve v2 "name=$b,tenant=/peers-$$/db"
 two=$vmm_pid
-wait_for "$server" is "$b" "/peers-$$/db soft 1 running"
+wait_for "$server" is "$b" "/peers-$$/db emulator 1 running"
 wait_for "$server" above sum "/peers-$$/db" 0
 
 # ---- one ends, and says its last counts ----
@@ -150,7 +150,7 @@ wait_for "$server" gone "$b"
 at_end=$(value sum "/peers-$$/db")
 [ "$at_end" -ge "$t" ] || check "its last counts" "$at_end" "$t or more"
 check "nothing of it is missing" "$("$vpmu" stat --session sum -j | jq -r --arg t "/peers-$$/db" \
-	'select(.plane == "soft" and .tenant == $t and .event == "instructions") | .quality')" exact
+	'select(.backend == "emulator" and .tenant == $t and .event == "instructions") | .quality')" exact
 "$vpmu" vm rm "$a" || check "vm rm" failed done
 check "it is gone" "$(info "$a")" ""
 

@@ -38,7 +38,7 @@ refused() { # PROGRAM THEIRS OURS
 	server=
 	check "lines" "$(wc -l <"$dir/err")" 1
 	check_match "what it says" "$(cat "$dir/err")" \
-		"^vpmud: kernel plane: $pin_dir/cfg: the pins have schema $2, this version has $3: .* rm -r $pin_dir\$"
+		"^vpmud: BPF backend: $pin_dir/cfg: the pins have schema $2, this version has $3: .* rm -r $pin_dir\$"
 }
 
 start

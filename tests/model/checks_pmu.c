@@ -82,7 +82,7 @@ void check_lbr_cpu(struct history *h)
 	static const struct vpmu_lbr_regs zero;
 
 	for (int p = 0; p < H_PCPUS; p++) {
-		const struct vpmu_lbr_regs *r = &h->pcpu[p].fake.soft.own_tally.lbr;
+		const struct vpmu_lbr_regs *r = &h->pcpu[p].fake.emulator.own_tally.lbr;
 		int v = h->pcpu[p].vcpu;
 		struct h_lbr *l;
 
@@ -98,9 +98,11 @@ void check_lbr_cpu(struct history *h)
 			continue;
 		}
 		H_CHECK(h,
-			vpmu_soft_clock(&h->pcpu[p].fake.soft.own_tally) - r->cycles == l->r.cycles,
+			vpmu_emu_clock(&h->pcpu[p].fake.emulator.own_tally) - r->cycles ==
+				l->r.cycles,
 			"pcpu %d: newest branch record is %lu cycles old, true %lu", p,
-			vpmu_soft_clock(&h->pcpu[p].fake.soft.own_tally) - r->cycles, l->r.cycles);
+			vpmu_emu_clock(&h->pcpu[p].fake.emulator.own_tally) - r->cycles,
+			l->r.cycles);
 		H_CHECK(h, r->ctl == l->r.ctl && r->count == l->r.count && r->total == l->r.total,
 			"pcpu %d records with %#x, has %u of %lu; vcpu %d: %#x, %u of %lu", p,
 			r->ctl, r->count, r->total, v, l->r.ctl, l->r.count, l->r.total);

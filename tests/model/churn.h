@@ -4,8 +4,8 @@
  * defines its struct vcpu, struct vm and struct runner first, then includes this, then defines
  * slice().
  */
-#ifndef CHURN_H
-#define CHURN_H
+#ifndef TESTS_MODEL_CHURN_H
+#define TESTS_MODEL_CHURN_H
 
 #include <getopt.h>
 #include <pthread.h>
@@ -52,13 +52,13 @@ static unsigned int rnd(uint64_t *rng, unsigned int below)
 /* ---- runners ---- */
 
 /* @others: the PMU of all but the first, or NULL. */
-static void runners_init(const struct vpmu_softpmu_opts *others)
+static void runners_init(const struct vpmu_emupmu_opts *others)
 {
 	host = vpmu_host_create();
 	for (int i = 0; i < RUNNERS; i++) {
 		runner[i].rng = base_seed + (uint64_t)i;
 		pthread_mutex_init(&runner[i].lock, NULL);
-		vpmu_softpmu_init(&runner[i].pmu, i ? others : NULL);
+		vpmu_emupmu_init(&runner[i].pmu, i ? others : NULL);
 		if (vpmu_pcpu_create(host, &runner[i].pmu.pmu, (unsigned int)i, &runner[i].p))
 			fail("pcpu_create");
 	}

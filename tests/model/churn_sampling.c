@@ -115,7 +115,7 @@ void churn_alarm_clear(struct churn_alarm *x, struct vpmu_pcpu *p)
 
 /* ---- branches ---- */
 
-void churn_branch(struct vpmu_softpmu *pmu, const struct vpmu_account *who)
+void churn_branch(struct vpmu_emupmu *pmu, const struct vpmu_account *who)
 {
 	struct vpmu_lbr_regs *r = &pmu->own_tally.lbr;
 
@@ -124,6 +124,6 @@ void churn_branch(struct vpmu_softpmu *pmu, const struct vpmu_account *who)
 	r->head = (uint8_t)((r->head + 1) % VPMU_LBR_DEPTH_MAX);
 	r->e[r->head] = (struct vpmu_lbr_entry){.from = (uintptr_t)who, .to = 1};
 	r->count = (uint8_t)(r->count < r->depth ? r->count + 1 : r->depth);
-	r->cycles = vpmu_soft_clock(&pmu->own_tally);
+	r->cycles = vpmu_emu_clock(&pmu->own_tally);
 	r->total++;
 }

@@ -4,7 +4,7 @@
 #define TESTS_MODEL_CHURN_SAMPLING_H
 
 #include "vpmu/alarm.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 void churn_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -43,7 +43,7 @@ void churn_alarm_set(struct churn_alarm *x, struct vpmu_context *ctx, const stru
 void churn_alarm_clear(struct churn_alarm *x, struct vpmu_pcpu *p);
 
 /* Branches carry who made them: the address of its own account. */
-void churn_branch(struct vpmu_softpmu *pmu, const struct vpmu_account *who);
+void churn_branch(struct vpmu_emupmu *pmu, const struct vpmu_account *who);
 extern unsigned long churn_records; /* atomic: looked at in samples */
 
 #endif

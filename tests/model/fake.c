@@ -29,7 +29,7 @@ uint32_t fake_eligible(const struct fake *f, int key)
 {
 	if (!fake_can(f, key))
 		return 0;
-	return f->soft.pmu.ops->eligible(&f->soft.pmu, m_keys[key].key);
+	return f->emulator.pmu.ops->eligible(&f->emulator.pmu, m_keys[key].key);
 }
 
 int fake_counter_of(const struct fake *f, int key)
@@ -52,7 +52,7 @@ static uint32_t eligible(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 static enum vpmu_quality quality(const struct vpmu_hostpmu *pmu, vpmu_key_t key)
 {
 	fake(pmu)->calls++;
-	return fake(pmu)->soft.pmu.ops->quality(&fake(pmu)->soft.pmu, key);
+	return fake(pmu)->emulator.pmu.ops->quality(&fake(pmu)->emulator.pmu, key);
 }
 
 static int bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
@@ -63,7 +63,7 @@ static int bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 	f->calls++;
 	if (f->refuse_percent && rnd64(&f->rng) % 100 < f->refuse_percent)
 		return -EBUSY;
-	ret = f->soft.pmu.ops->bind(&f->soft.pmu, ctr, key);
+	ret = f->emulator.pmu.ops->bind(&f->emulator.pmu, ctr, key);
 	if (ret)
 		return ret;
 	f->key[ctr] = k;
@@ -79,7 +79,7 @@ static void unbind(struct vpmu_hostpmu *pmu, unsigned int ctr)
 	struct fake *f = fake(pmu);
 
 	f->calls++;
-	f->soft.pmu.ops->unbind(&f->soft.pmu, ctr);
+	f->emulator.pmu.ops->unbind(&f->emulator.pmu, ctr);
 	f->rebound[f->key[ctr]] = true;
 	if (f->model)
 		model_counter(f->model, f->pcpu, f->key[ctr], false);
@@ -92,20 +92,21 @@ static uint64_t read(struct vpmu_hostpmu *pmu, unsigned int ctr)
 
 	f->calls++;
 	f->reads[f->key[ctr]]++;
-	return (f->soft.pmu.ops->read(&f->soft.pmu, ctr) + f->offset[ctr]) & pmu->width_mask;
+	return (f->emulator.pmu.ops->read(&f->emulator.pmu, ctr) + f->offset[ctr]) &
+	       pmu->width_mask;
 }
 
 static uint64_t now(const struct vpmu_hostpmu *pmu)
 {
 	fake(pmu)->calls++;
 	fake(pmu)->nows++;
-	return fake(pmu)->soft.pmu.ops->now(&fake(pmu)->soft.pmu);
+	return fake(pmu)->emulator.pmu.ops->now(&fake(pmu)->emulator.pmu);
 }
 
 static uint64_t audit(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 {
 	fake(pmu)->calls++;
-	return fake(pmu)->soft.pmu.ops->audit(&fake(pmu)->soft.pmu, ctr);
+	return fake(pmu)->emulator.pmu.ops->audit(&fake(pmu)->emulator.pmu, ctr);
 }
 
 /* A sync asks each pCPU that it concerns, whether somebody owns it or not. */
@@ -121,31 +122,31 @@ static void arm(struct vpmu_hostpmu *pmu, unsigned int ctr, uint64_t events)
 	f->calls++;
 	if (f->key[ctr] == M_NONE)
 		abort(); /* the contract says a bound counter */
-	f->soft.pmu.ops->arm(&f->soft.pmu, ctr, events);
+	f->emulator.pmu.ops->arm(&f->emulator.pmu, ctr, events);
 }
 
 static void lbr_save(struct vpmu_hostpmu *pmu, struct vpmu_lbr_regs *r)
 {
 	fake(pmu)->lbr_calls++;
-	fake(pmu)->soft.pmu.ops->lbr_save(&fake(pmu)->soft.pmu, r);
+	fake(pmu)->emulator.pmu.ops->lbr_save(&fake(pmu)->emulator.pmu, r);
 }
 
 static void lbr_restore(struct vpmu_hostpmu *pmu, const struct vpmu_lbr_regs *r)
 {
 	fake(pmu)->lbr_calls++;
-	fake(pmu)->soft.pmu.ops->lbr_restore(&fake(pmu)->soft.pmu, r);
+	fake(pmu)->emulator.pmu.ops->lbr_restore(&fake(pmu)->emulator.pmu, r);
 }
 
 static void lbr_reset(struct vpmu_hostpmu *pmu)
 {
 	fake(pmu)->lbr_calls++;
-	fake(pmu)->soft.pmu.ops->lbr_reset(&fake(pmu)->soft.pmu);
+	fake(pmu)->emulator.pmu.ops->lbr_reset(&fake(pmu)->emulator.pmu);
 }
 
 static void lbr_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
 {
 	fake(pmu)->lbr_calls++;
-	fake(pmu)->soft.pmu.ops->lbr_resume(&fake(pmu)->soft.pmu, ctl);
+	fake(pmu)->emulator.pmu.ops->lbr_resume(&fake(pmu)->emulator.pmu, ctl);
 }
 
 #define OPS                                                                                        \
@@ -156,14 +157,14 @@ static void lbr_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
 static const struct vpmu_hostpmu_ops fake_ops = {OPS, .arm = arm};
 static const struct vpmu_hostpmu_ops fake_ops_no_alarms = {OPS};
 
-int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model *m, int pcpu,
+int fake_init(struct fake *f, const struct vpmu_emupmu_opts *opts, struct model *m, int pcpu,
 	      uint64_t seed, int alarms)
 {
 	memset(f, 0, sizeof(*f));
 	f->rng = seed;
-	if (vpmu_softpmu_init(&f->soft, opts))
+	if (vpmu_emupmu_init(&f->emulator, opts))
 		return -EINVAL;
-	f->pmu = f->soft.pmu;
+	f->pmu = f->emulator.pmu;
 	/* Half of them are read as memory, the others by calls, which are counted. */
 	f->memory = rnd64(&f->rng) & 1;
 	if (!f->memory) {
@@ -174,7 +175,7 @@ int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model
 	f->pmu.ops = alarms == FAKE_NEVER ? &fake_ops_no_alarms : &fake_ops;
 	f->model = m;
 	f->pcpu = pcpu;
-	f->soft.own_clock_ns = rnd64(&f->rng) >> 20; /* any epoch */
+	f->emulator.own_clock_ns = rnd64(&f->rng) >> 20; /* any epoch */
 	for (int i = 0; i < VPMU_MAX_CTRS; i++)
 		f->key[i] = M_NONE;
 	return 0;
@@ -191,9 +192,9 @@ void fake_execute(struct fake *f, const struct m_exec *x)
 {
 	for (int mode = 0; mode < M_MODES; mode++) {
 		for (int e = 0; e < M_EVENTS; e++)
-			vpmu_soft_add(&f->soft.own_tally, mode, e, x->ev[mode][e]);
+			vpmu_emu_add(&f->emulator.own_tally, mode, e, x->ev[mode][e]);
 	}
-	f->soft.own_clock_ns += x->ns;
+	f->emulator.own_clock_ns += x->ns;
 	if (f->model)
 		model_execute(f->model, f->pcpu, x);
 }
@@ -202,7 +203,7 @@ void fake_execute(struct fake *f, const struct m_exec *x)
  */
 static uint64_t most(const struct fake *f, int mode, int e, uint64_t n, const uint64_t *left)
 {
-	const struct vpmu_soft_tally *t = f->soft.tally;
+	const struct vpmu_emu_tally *t = f->emulator.tally;
 
 	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
 		if (t->armed >> c & 1 && t->alarm[c].event == e && t->alarm[c].modes >> mode & 1 &&
@@ -215,7 +216,7 @@ static uint64_t most(const struct fake *f, int mode, int e, uint64_t n, const ui
 bool fake_tells_all(const struct fake *f)
 {
 	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
-		if (f->key[c] != M_NONE && !(f->soft.tally->armed >> c & 1))
+		if (f->key[c] != M_NONE && !(f->emulator.tally->armed >> c & 1))
 			return false;
 	}
 	return fake_on_time(f);
@@ -223,7 +224,7 @@ bool fake_tells_all(const struct fake *f)
 
 bool fake_execute_some(struct fake *f, struct m_exec *x)
 {
-	struct vpmu_soft_tally *t = f->soft.tally;
+	struct vpmu_emu_tally *t = f->emulator.tally;
 	uint64_t left[VPMU_MAX_CTRS], slack = 0;
 	int first = (int)(rnd64(&f->rng) % (M_MODES * M_EVENTS));
 	struct m_exec y = {0};
@@ -236,7 +237,7 @@ bool fake_execute_some(struct fake *f, struct m_exec *x)
 		slack = rnd64(&f->rng) % 300;
 	for (unsigned int c = 0; c < f->pmu.nr_ctrs; c++) {
 		if (t->armed >> c & 1)
-			left[c] = vpmu_soft_alarm_left(t, &t->alarm[c]) + slack;
+			left[c] = vpmu_emu_alarm_left(t, &t->alarm[c]) + slack;
 		if (t->armed >> c & 1 && f->alarms == FAKE_EARLY)
 			left[c] -= rnd64(&f->rng) % (left[c] < 20 ? left[c] + 1 : 20);
 	}
@@ -266,7 +267,7 @@ bool fake_execute_some(struct fake *f, struct m_exec *x)
 
 bool fake_record(struct vpmu_lbr_regs *r, const struct fake_branch *b)
 {
-	uint32_t cpl = b->mode == VPMU_SOFT_USR ? VPMU_LBR_USR : VPMU_LBR_OS;
+	uint32_t cpl = b->mode == VPMU_EMU_USR ? VPMU_LBR_USR : VPMU_LBR_OS;
 
 	if (!(r->ctl & VPMU_LBR_EN) || !(r->ctl & cpl) || !(r->ctl & b->type))
 		return false;
@@ -288,8 +289,8 @@ bool fake_record(struct vpmu_lbr_regs *r, const struct fake_branch *b)
 
 void fake_branch(struct fake *f, const struct fake_branch *b)
 {
-	struct vpmu_lbr_regs *r = &f->soft.own_tally.lbr;
+	struct vpmu_lbr_regs *r = &f->emulator.own_tally.lbr;
 
 	if (fake_record(r, b))
-		r->cycles = vpmu_soft_clock(&f->soft.own_tally);
+		r->cycles = vpmu_emu_clock(&f->emulator.own_tally);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A host PMU between the library and the soft PMU that sees every call: it tells the model which
- * keys have a counter, counts calls for the O(1) checks, and can be made difficult: counters that
- * start anywhere, events it cannot count, binds it refuses.
+ * A host PMU between the library and the emulator PMU that sees every call: it tells the model
+ * which keys have a counter, counts calls for the O(1) checks, and can be made difficult: counters
+ * that start anywhere, events it cannot count, binds it refuses.
  */
 #ifndef TESTS_MODEL_FAKE_H
 #define TESTS_MODEL_FAKE_H
 
 #include "tests/model/model.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 /* A branch: @mode and @type (VPMU_LBR_JCC ...) are what filters look at. */
 struct fake_branch {
@@ -19,7 +19,7 @@ struct fake_branch {
 
 struct fake {
 	struct vpmu_hostpmu pmu; /* first */
-	struct vpmu_softpmu soft;
+	struct vpmu_emupmu emulator;
 	struct model *model; /* may be NULL */
 	int pcpu;
 	uint64_t rng;
@@ -39,7 +39,7 @@ struct fake {
 
 /* @alarms: they go off on time; as soon as an instruction that counts several is over; too late, or
  * not at all; there are none. */
-int fake_init(struct fake *f, const struct vpmu_softpmu_opts *opts, struct model *m, int pcpu,
+int fake_init(struct fake *f, const struct vpmu_emupmu_opts *opts, struct model *m, int pcpu,
 	      uint64_t seed, int alarms);
 void fake_reset_calls(struct fake *f);
 void fake_execute(struct fake *f, const struct m_exec *x);

@@ -233,7 +233,7 @@ static void begin(struct history *h, uint64_t seed)
 	h->mixed = chance(h, 15);
 	h->alarms = chance(h, 60) ? FAKE_EXACT : (int)rnd(h, FAKE_EARLY + 1);
 	h->no_lbr = chance(h, 10);
-	vpmu_softpmu_init(&h->reference, &(struct vpmu_softpmu_opts){.no_lbr = h->no_lbr});
+	vpmu_emupmu_init(&h->reference, &(struct vpmu_emupmu_opts){.no_lbr = h->no_lbr});
 	h->refuse_percent = chance(h, 10) ? 1 + rnd(h, 60) : 0;
 	/* Mostly keys that count somewhere; all of them in a storm. */
 	for (int i = 0; i < h->keys; i++) {

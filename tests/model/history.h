@@ -151,9 +151,9 @@ struct history {
 	struct h_alm alm[H_ALARMS];
 	struct h_smp smp[H_SAMPLERS];
 	uint32_t next_tag;
-	struct vpmu_softpmu reference; /* what guests are told that the host can do */
-	unsigned int samples;	       /* taken, ever */
-	bool away;		       /* a vCPU is in another host */
+	struct vpmu_emupmu reference; /* what guests are told that the host can do */
+	unsigned int samples;	      /* taken, ever */
+	bool away;		      /* a vCPU is in another host */
 	bool lbr_moves; /* records come or go in the call under way: samples may show either */
 	unsigned int changes; /* of any consumer's being enabled */
 	bool key_used[M_KEYS];

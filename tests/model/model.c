@@ -54,7 +54,7 @@ static void add_key(vpmu_key_t key, int event, bool os, bool usr, bool host)
 	};
 }
 
-/* Every event of the soft machine in every mix of modes, and some that no soft PMU counts. */
+/* Every event of the emulator in every mix of modes, and some that no emulator PMU counts. */
 void m_keys_init(void)
 {
 	static const uint16_t event_id[M_EVENTS] = {0, 1, 2, 3, 4, 5, 6}; /* enum vpmu_generic */

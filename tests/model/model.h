@@ -15,8 +15,8 @@
 
 #include "vpmu/event/event.h"
 
-#define M_EVENTS 7 /* what the machine executes, in the order of enum vpmu_soft_event */
-#define M_MODES	 3 /* guest kernel, guest user, host: the order of enum vpmu_soft_mode */
+#define M_EVENTS 7 /* what the machine executes, in the order of enum vpmu_emu_event */
+#define M_MODES	 3 /* guest kernel, guest user, host: the order of enum vpmu_emu_mode */
 #define M_KEYS	 128
 #define M_PCPUS	 16 /* ever, in one history */
 #define M_NONE	 (-1)
@@ -24,7 +24,7 @@
 /* The keys a history uses, by index. */
 struct m_key {
 	vpmu_key_t key;
-	int event; /* what it counts, or M_NONE: no soft PMU counts it */
+	int event; /* what it counts, or M_NONE: no emulator PMU counts it */
 	bool modes[M_MODES];
 	bool modelled; /* a cost model's figure, not counted one by one */
 };

@@ -14,7 +14,7 @@
 
 void step_pcpu_create(struct history *h)
 {
-	struct vpmu_softpmu_opts opts = {.no_default = true};
+	struct vpmu_emupmu_opts opts = {.no_default = true};
 	int i = FREE(h->pcpu), alarms = h->alarms, ret;
 	struct h_pcpu *p;
 

@@ -56,7 +56,7 @@ static void unload(struct history *h, int v)
 /* In another host, which is there only for this. */
 static void away(struct history *h, int v, struct vpmu_blob *b)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
 	struct h_pcpu *p = &h->pcpu[AWAY];
 	struct h_acc *a = &h->acc[H_ACCOUNTS];
 	struct vpmu_host *host = vpmu_host_create();

@@ -205,7 +205,7 @@ static void check_sample(void *arg, const struct vpmu_sample *s)
 				     model_below(h->m, h->acc[h->vcpu[v].own].model,
 						 h->acc[x->acc].model),
 	       "I5: sampler %d of account %d: a sample of somebody else", i, x->acc);
-	H_TELL(h, s->time_ns == h->pcpu[p].fake.soft.own_clock_ns, "sample: another time");
+	H_TELL(h, s->time_ns == h->pcpu[p].fake.emulator.own_clock_ns, "sample: another time");
 	/* A PMU without alarms tells too late for the place to mean anything. */
 	if (v != M_NONE && h->vcpu[v].where_known && h->pcpu[p].fake.alarms != FAKE_NEVER)
 		H_TELL(h,

@@ -74,7 +74,7 @@ struct vm {
 };
 
 struct runner {
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	uint64_t rng;
 	pthread_mutex_t lock;
@@ -178,8 +178,8 @@ static void execute(struct runner *r, struct vcpu *v)
 	for (int e = 0; e < PLAIN; e++) {
 		uint64_t usr = rnd(&r->rng, 50), os = rnd(&r->rng, 20);
 
-		vpmu_soft_add(&r->pmu.own_tally, VPMU_SOFT_USR, e, usr);
-		vpmu_soft_add(&r->pmu.own_tally, VPMU_SOFT_OS, e, os);
+		vpmu_emu_add(&r->pmu.own_tally, VPMU_EMU_USR, e, usr);
+		vpmu_emu_add(&r->pmu.own_tally, VPMU_EMU_OS, e, os);
 		sum[e] += usr + os;
 		r->here[0][e] += usr + os;
 		r->here[v ? v->vm->tenant + 2 : 1][e] += usr + os;
@@ -286,7 +286,7 @@ static void slice(struct runner *r)
 
 	for (unsigned int k = rnd(&r->rng, 4); k; k--) {
 		execute(r, v);
-		if (vpmu_soft_alarm_due(&r->pmu.own_tally) && rnd(&r->rng, 4))
+		if (vpmu_emu_alarm_due(&r->pmu.own_tally) && rnd(&r->rng, 4))
 			vpmu_pcpu_overflow(r->p);
 		if (v && !rnd(&r->rng, 4))
 			program(r, v);
@@ -598,7 +598,7 @@ static void add_lasting(void)
 
 /* And samplers that do: of each account, of two keys. */
 static struct churn_sampler sampler[TENANTS + 2][2];
-static const int sampled_keys[2] = {VPMU_SOFT_INSTRUCTIONS, VPMU_SOFT_BRANCHES};
+static const int sampled_keys[2] = {VPMU_EMU_INSTRUCTIONS, VPMU_EMU_BRANCHES};
 
 static void add_samplers(void)
 {
@@ -666,7 +666,7 @@ static void check_lasting(void)
 				fail("account %d, event %d: counted %lu, executed %lu; running %lu "
 				     "of %lu",
 				     a, e, v.count, want[a][e], v.running_ns, v.enabled_ns);
-			if (a == 0 && e == VPMU_SOFT_INSTRUCTIONS)
+			if (a == 0 && e == VPMU_EMU_INSTRUCTIONS)
 				printf("# %lu instructions executed, %lu counted for all\n",
 				       want[a][e], v.count);
 			unpublish(&lasting[a][e]);
@@ -679,7 +679,7 @@ static void check_lasting(void)
 
 static void setup(void)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
 
 	runners_init(multiplex ? &opts : NULL);
 	for (int i = 0; i < TENANTS; i++) {

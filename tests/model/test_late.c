@@ -17,7 +17,7 @@
 
 #include "tests/model/fake.h"
 #include "vpmu/core/internal.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define SHORT_NS 20000000ULL
 #define CAPTURE	 (VPMU_LBR_USR | VPMU_LBR_TYPES)
@@ -26,7 +26,7 @@
 enum order { IDLE, POLL, RUN, GO_OFFLINE, GO_ONLINE, SWITCH_AWAY, SWITCH_BACK, STOP };
 
 struct cpu {
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	struct vpmu_account *vm, *vcpu;
 	struct vpmu_context ctx;
@@ -69,10 +69,10 @@ static void kicked(void *arg)
 static void run(struct cpu *c)
 {
 	const struct fake_branch b = {
-		.mode = VPMU_SOFT_USR, .type = VPMU_LBR_JCC, .e = {.from = 0x100, .to = 0x200}};
+		.mode = VPMU_EMU_USR, .type = VPMU_LBR_JCC, .e = {.from = 0x100, .to = 0x200}};
 
-	for (int ev = 0; ev < VPMU_SOFT_EVENTS; ev++)
-		vpmu_soft_add(&c->pmu.own_tally, VPMU_SOFT_USR, ev, 10);
+	for (int ev = 0; ev < VPMU_EMU_EVENTS; ev++)
+		vpmu_emu_add(&c->pmu.own_tally, VPMU_EMU_USR, ev, 10);
 	c->pmu.own_clock_ns += 10;
 	c->runs++;
 	fake_record(&c->pmu.own_tally.lbr, &b);
@@ -440,7 +440,7 @@ static bool init(void)
 		struct cpu *c = &cpu[i];
 
 		c->polls = true;
-		if (vpmu_softpmu_init(&c->pmu, NULL) ||
+		if (vpmu_emupmu_init(&c->pmu, NULL) ||
 		    vpmu_pcpu_create(host, &c->pmu.pmu, i, &c->p) ||
 		    vpmu_account_create(tenant, NULL, &c->vm) ||
 		    vpmu_account_create(c->vm, NULL, &c->vcpu) ||

@@ -24,7 +24,7 @@
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define TENANTS 2
 #define VMS	8
@@ -58,7 +58,7 @@ struct vm {
 };
 
 struct runner {
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	uint64_t rng;
 	pthread_mutex_t lock;

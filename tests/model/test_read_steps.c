@@ -21,14 +21,14 @@
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 #include "vpmu/core/taskdata.h"
 
 #define MOMENTS 16
 
 static struct {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p; /* the form of the consumer's calls; NULL: control */
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_account *tenant, *vm, *vcpu[2];
@@ -55,8 +55,8 @@ static void had(void)
 static void run(int vcpu, uint64_t n)
 {
 	vpmu_pcpu_switch(t.pcpu, &t.ctx[vcpu]);
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
-		vpmu_soft_add(&t.pmu.own_tally, VPMU_SOFT_USR, e, n);
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+		vpmu_emu_add(&t.pmu.own_tally, VPMU_EMU_USR, e, n);
 	t.pmu.own_clock_ns += n;
 	vpmu_pcpu_flush(t.pcpu);
 	had();
@@ -230,7 +230,7 @@ static int init(void)
 	t.key[0] = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR);
 	t.key[1] = vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR);
 	t.host = vpmu_host_create();
-	if (!t.host || vpmu_softpmu_init(&t.pmu, NULL) ||
+	if (!t.host || vpmu_emupmu_init(&t.pmu, NULL) ||
 	    vpmu_pcpu_create(t.host, &t.pmu.pmu, 0, &t.pcpu) ||
 	    vpmu_account_create(vpmu_host_root(t.host), NULL, &t.tenant) ||
 	    vpmu_account_create(t.tenant, NULL, &t.vm))

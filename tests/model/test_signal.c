@@ -362,7 +362,7 @@ static int random_points(uint64_t seed, unsigned long signals)
 
 static struct {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	struct vpmu_context ctx;
 	struct vpmu_account *tenant, *vm, *vcpu;
@@ -393,7 +393,7 @@ static void *owner(void *arg)
 		}
 		/* Published before it happens: nobody may read more. */
 		__atomic_add_fetch(&r.executed, 7, __ATOMIC_SEQ_CST);
-		vpmu_soft_add(&r.pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 7);
+		vpmu_emu_add(&r.pmu.own_tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 7);
 		r.pmu.own_clock_ns += 3;
 		vpmu_pcpu_flush(r.p);
 		__atomic_store_n(&r.done, ++done, __ATOMIC_RELEASE);
@@ -518,7 +518,7 @@ static int race_all(unsigned int rounds)
 	memset(&r, 0, sizeof(r));
 	race_key = vpmu_key_generic(VPMU_EV_INSTRUCTIONS, VPMU_KEY_USR);
 	r.host = vpmu_host_create();
-	vpmu_softpmu_init(&r.pmu, NULL);
+	vpmu_emupmu_init(&r.pmu, NULL);
 	if (vpmu_pcpu_create(r.host, &r.pmu.pmu, 0, &r.p) ||
 	    vpmu_account_create(vpmu_host_root(r.host), NULL, &r.tenant) ||
 	    vpmu_account_create(r.tenant, NULL, &r.vm) ||

@@ -319,7 +319,7 @@ stop)
 				kill $!
 				sleep 25
 			done
-			echo "watchdogs: $(cat /proc/sys/kernel/soft_watchdog) $(cat /proc/sys/kernel/watchdog_thresh)"
+			echo "watchdogs: $(cat /proc/sys/kernel/emu_watchdog) $(cat /proc/sys/kernel/watchdog_thresh)"
 			dmesg | grep -iE 'lockup|rcu.*(stall|starved)|WARNING: CPU|BUG:|Oops|blocked for more|Call Trace' | sed 's/^/complaint: /'
 			echo 'all rounds done'
 		END

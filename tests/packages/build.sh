@@ -77,7 +77,7 @@ check "no file is in two packages" "$(for p in x-*; do (cd "$p" && find . ! -typ
 	grep -v /usr/share/doc/ | sort | uniq -d)" ""
 check "conffiles" "$(dpkg-deb --ctrl-tarfile vpmud_*.deb | tar -xOf - ./conffiles)" /etc/vpmu/vpmud.conf
 check "vpmu-vmm knows the images" "$(x-vpmu-vmm/usr/bin/vpmu-vmm --no-socket \
-	--vm 'name=g,engine=soft,image=guest,args=run fib 20' 2>&1)" \
+	--vm 'name=g,engine=emulator,image=guest,args=run fib 20' 2>&1)" \
 	"$(printf '[g] vcpu 0: fib 20 = 6765\nvm g: done, status 0')"
 
 # ---- the library, as programs of others get it ----

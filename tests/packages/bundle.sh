@@ -10,8 +10,8 @@ start_server --paused --vm "$(vm secret-vm tenant=/acme-corp/unit-7 'spin 100000
 # ---- remedies ----
 "$vpmu" check >"$dir/check"
 "$vpmu" check -j >"$dir/check.json"
-check_match "a remedy for people" "$(sed -n '/^# what to do/,$p' "$dir/check")" '^.*KVM: sampling.*: engine=soft'
-check_match "and for programs" "$(grep '"KVM: sampling"' "$dir/check.json")" '"remedy":"engine=soft'
+check_match "a remedy for people" "$(sed -n '/^# what to do/,$p' "$dir/check")" '^.*KVM: sampling.*: engine=emulator'
+check_match "and for programs" "$(grep '"KVM: sampling"' "$dir/check.json")" '"remedy":"engine=emulator'
 check "rows that are fine have none" "$(grep '"ok":true' "$dir/check.json" | grep -c remedy)" 0
 
 # ---- an archive ----
@@ -51,7 +51,7 @@ check "rows of VMs" "$(grep -c '"kind":"vm".*"vm":"n-[0-9a-f]*"\|"kind":"vm".*"v
 check "the same tenant has the same pseudonym" "$(sed -n 's/.*"path":"\(\/[^/"]*\)\/.*/\1/p' \
 	"$dir/vpmu-report/tree.txt" | sort -u | wc -l)" 1
 check_match "rows of check" "$(cat "$dir/vpmu-report/check.txt")" '^no +kvm KVM: sampling: perf events of vCPU threads are not'
-check_match "remedies" "$(cat "$dir/vpmu-report/check.txt")" '^    remedy: engine=soft'
+check_match "remedies" "$(cat "$dir/vpmu-report/check.txt")" '^    remedy: engine=emulator'
 check_match "events" "$(cat "$dir/vpmu-report/check.txt")" '^(yes|no) +kvm KVM: ref-cycles'
 check_match "versions" "$(cat "$dir/vpmu-report/versions.txt")" "^$("$vpmu" --version)\$"
 check_match "the server" "$(cat "$dir/vpmu-report/versions.txt")" '^server: vpmu-vmm '

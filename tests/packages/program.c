@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A program that uses libvpmu as its users do, with the installed headers: two vCPUs of one tenant
- * on one pCPU of the soft PMU. It prints what the first vCPU and the tenant have counted, and what
- * nobody was charged. The tests compile it.
+ * on one pCPU of the emulator PMU. It prints what the first vCPU and the tenant have counted, and
+ * what nobody was charged. The tests compile it.
  */
 #include <stdio.h>
 #include <urcu/urcu-memb.h>
@@ -14,7 +14,7 @@
 #include <vpmu/event/event.h>
 #include <vpmu/host.h>
 #include <vpmu/pcpu.h>
-#include <vpmu/softpmu.h>
+#include <vpmu/emupmu.h>
 
 static int unclaimed(const struct vpmu_conservation *c, void *arg)
 {
@@ -35,7 +35,7 @@ int main(void)
 	struct vpmu_consumer of_vcpu = {0}, of_tenant = {0};
 	struct vpmu_account *tenant, *vcpu[2];
 	struct vpmu_value v, t;
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *pcpu;
 	struct vpmu_host *host;
 	uint64_t lost = 0;
@@ -44,7 +44,7 @@ int main(void)
 
 	urcu_memb_register_thread();
 	host = vpmu_host_create();
-	if (!host || vpmu_softpmu_init(&pmu, NULL) || vpmu_pcpu_create(host, &pmu.pmu, 0, &pcpu) ||
+	if (!host || vpmu_emupmu_init(&pmu, NULL) || vpmu_pcpu_create(host, &pmu.pmu, 0, &pcpu) ||
 	    vpmu_account_create(vpmu_host_root(host), NULL, &tenant) ||
 	    vpmu_event_parse("instructions", vpmu_event_host_space(), &key, err, sizeof(err)))
 		return fail(1);
@@ -58,7 +58,7 @@ int main(void)
 		return fail(1);
 	for (int i = 0; i < 2; i++) {
 		vpmu_pcpu_switch(pcpu, &ctx[i]);
-		vpmu_soft_add(pmu.tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, i ? 50 : 100);
+		vpmu_emu_add(pmu.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, i ? 50 : 100);
 	}
 	vpmu_pcpu_switch(pcpu, NULL);
 	if (vpmu_host_conservation(host, unclaimed, &lost))

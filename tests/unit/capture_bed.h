@@ -3,8 +3,8 @@
  * A server without a socket on a host whose VMs the test runs by hand: where they are, what they
  * count, which branches they take.
  */
-#ifndef TESTS_CAPTURE_BED_H
-#define TESTS_CAPTURE_BED_H
+#ifndef TESTS_UNIT_CAPTURE_BED_H
+#define TESTS_UNIT_CAPTURE_BED_H
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A host for tests of cgroup/: soft PMUs whose tallies the test moves by hand, so that every count
- * is known. Single-threaded: no pCPU is online.
+ * A host for tests of cgroup/: emulator PMUs whose tallies the test moves by hand, so that every
+ * count is known. Single-threaded: no pCPU is online.
  */
-#ifndef TESTS_CGROUP_HOST_H
-#define TESTS_CGROUP_HOST_H
+#ifndef TESTS_UNIT_CGROUP_HOST_H
+#define TESTS_UNIT_CGROUP_HOST_H
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -14,15 +14,15 @@
 #include "service/tenant/tenant.h"
 #include "vpmu/context.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 #include "service/backend/core.h"
 
 #define TEST_PCPUS 2
 
 struct test_host {
-	struct vpmu_source *source; /* plane "soft" */
-	struct vpmu_host *host;	    /* of it */
-	struct vpmu_softpmu pmu[TEST_PCPUS];
+	struct vpmu_backend *source; /* backend "emulator" */
+	struct vpmu_host *host;	     /* of it */
+	struct vpmu_emupmu pmu[TEST_PCPUS];
 	struct vpmu_pcpu *pcpu[TEST_PCPUS];
 	struct tenants *ts;
 	char err[512];
@@ -49,21 +49,21 @@ static inline bool test_can_count(vpmu_key_t key, enum vpmu_quality *q, char *wh
 
 static inline void test_host_init(struct test_host *h, const char *cgroup_root)
 {
-	const struct vpmu_source_core_opts o = {
-		.plane = "soft",
-		.can = VPMU_SOURCE_SAMPLES | VPMU_SOURCE_BRANCHES,
+	const struct vpmu_backend_core_opts o = {
+		.backend = "emulator",
+		.can = VPMU_BACKEND_SAMPLES | VPMU_BACKEND_BRANCHES,
 		.can_count = test_can_count,
 		.arg = h,
 	};
 
 	memset(h, 0, sizeof(*h));
 	urcu_memb_register_thread();
-	cr_assert_eq(vpmu_source_core_create(&o, &h->source), 0);
-	h->host = vpmu_source_core_host(h->source);
+	cr_assert_eq(vpmu_backend_core_create(&o, &h->source), 0);
+	h->host = vpmu_backend_core_host(h->source);
 	for (unsigned int i = 0; i < TEST_PCPUS; i++) {
-		struct vpmu_softpmu_opts opts = {0};
+		struct vpmu_emupmu_opts opts = {0};
 
-		cr_assert_eq(vpmu_softpmu_init(&h->pmu[i], &opts), 0);
+		cr_assert_eq(vpmu_emupmu_init(&h->pmu[i], &opts), 0);
 		cr_assert_eq(vpmu_pcpu_create(h->host, &h->pmu[i].pmu, i, &h->pcpu[i]), 0);
 	}
 	cr_assert_eq(tenants_create(cgroup_root, &h->ts, h->err, sizeof(h->err)), 0, "%s", h->err);
@@ -75,7 +75,7 @@ static inline void test_host_fini(struct test_host *h)
 	tenants_destroy(h->ts);
 	for (unsigned int i = 0; i < TEST_PCPUS; i++)
 		cr_expect_eq(vpmu_pcpu_destroy(h->pcpu[i]), 0);
-	vpmu_source_core_destroy(h->source);
+	vpmu_backend_core_destroy(h->source);
 	urcu_memb_unregister_thread();
 }
 
@@ -101,17 +101,17 @@ static inline struct node *test_vm(struct test_host *h, struct node *t, const ch
 /* The account of @n, which the host's source counts. */
 static inline struct vpmu_account *test_account(const struct test_host *h, const struct node *n)
 {
-	return vpmu_source_core_account(node_in(n, h->source));
+	return vpmu_backend_core_account(node_in(n, h->source));
 }
 
 static inline void test_vcpu_init(struct test_vcpu *v, struct node *vm, unsigned int i)
 {
-	struct vpmu_source *s = node_source(vm);
+	struct vpmu_backend *s = node_source(vm);
 
 	memset(v, 0, sizeof(*v));
 	cr_assert_eq(vpmu_context_init(&v->ctx,
-				       vpmu_source_core_account(node_in(node_vcpu(vm, i), s)),
-				       vpmu_source_core_account(node_in(vm, s))),
+				       vpmu_backend_core_account(node_in(node_vcpu(vm, i), s)),
+				       vpmu_backend_core_account(node_in(vm, s))),
 		     0);
 }
 
@@ -120,11 +120,11 @@ static inline void test_vcpu_fini(struct test_vcpu *v)
 	vpmu_context_fini(&v->ctx);
 }
 
-static inline void test_retire(struct vpmu_softpmu *pmu, uint64_t insns)
+static inline void test_retire(struct vpmu_emupmu *pmu, uint64_t insns)
 {
-	vpmu_soft_add(pmu->tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, insns);
-	vpmu_soft_add(pmu->tally, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 2 * insns);
-	vpmu_soft_add(pmu->tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, insns / 4);
+	vpmu_emu_add(pmu->tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, insns);
+	vpmu_emu_add(pmu->tally, VPMU_EMU_USR, VPMU_EMU_CYCLES, 2 * insns);
+	vpmu_emu_add(pmu->tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, insns / 4);
 	pmu->own_clock_ns += insns;
 }
 

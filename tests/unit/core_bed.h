@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A host with soft pCPUs, a tenant, and VMs to run on them: for the tests of libvpmu's core. */
+/* A host with emulator pCPUs, a tenant, and VMs to run on them: for the tests of libvpmu's core. */
 #ifndef TESTS_UNIT_CORE_BED_H
 #define TESTS_UNIT_CORE_BED_H
 
@@ -12,7 +12,7 @@
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define BED_PCPUS 2
 #define BED_VCPUS 4
@@ -22,11 +22,11 @@
 #define CYCLES	 vpmu_key_generic(VPMU_EV_CYCLES, GUEST)
 #define BRANCHES vpmu_key_generic(VPMU_EV_BRANCHES, GUEST)
 #define LOADS	 vpmu_key_generic(VPMU_EV_LOADS, GUEST)
-#define MISSES	 vpmu_key_generic(VPMU_EV_CACHE_MISSES, GUEST) /* no soft PMU counts these */
+#define MISSES	 vpmu_key_generic(VPMU_EV_CACHE_MISSES, GUEST) /* no emulator PMU counts these */
 
 struct bed {
 	struct vpmu_host *host;
-	struct vpmu_softpmu pmu[BED_PCPUS];
+	struct vpmu_emupmu pmu[BED_PCPUS];
 	struct vpmu_pcpu *p[BED_PCPUS];
 	struct vpmu_account *tenant, *vm;
 	struct vpmu_account *vcpu[BED_VCPUS];
@@ -34,13 +34,13 @@ struct bed {
 };
 
 /* vCPU n of one VM is placed on pCPU n % 2. */
-static inline void bed_init(struct bed *b, const struct vpmu_softpmu_opts *opts)
+static inline void bed_init(struct bed *b, const struct vpmu_emupmu_opts *opts)
 {
 	urcu_memb_register_thread();
 	*b = (struct bed){.host = vpmu_host_create()};
 	cr_assert(b->host);
 	for (unsigned int i = 0; i < BED_PCPUS; i++) {
-		cr_assert_eq(vpmu_softpmu_init(&b->pmu[i], opts), 0);
+		cr_assert_eq(vpmu_emupmu_init(&b->pmu[i], opts), 0);
 		cr_assert_eq(vpmu_pcpu_create(b->host, &b->pmu[i].pmu, i, &b->p[i]), 0);
 	}
 	cr_assert_eq(vpmu_account_create(vpmu_host_root(b->host), NULL, &b->tenant), 0);
@@ -66,8 +66,8 @@ static inline void bed_fini(struct bed *b)
 /* @n of each event in user mode, in @n ns, by whoever runs on pCPU @p. */
 static inline void bed_run(struct bed *b, int p, uint64_t n)
 {
-	for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
-		vpmu_soft_add(&b->pmu[p].own_tally, VPMU_SOFT_USR, e, n);
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+		vpmu_emu_add(&b->pmu[p].own_tally, VPMU_EMU_USR, e, n);
 	b->pmu[p].own_clock_ns += n;
 }
 

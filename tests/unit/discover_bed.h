@@ -218,7 +218,7 @@ static void bed_report(const char *what, const struct disc_vm *vm)
 	fprintf(bed.out,
 		"%s %s %s uuid=%s id=%d/%" PRIu64 " cgroup=%s tenant=%s socket=%s vcpus=", what,
 		vm->kind, vm->name, bed_or(vm->uuid), (int)vm->pid, vm->start_time,
-		bed_or(vm->cgroup), bed_or(vm->tenant), bed_or(vm->plane_socket));
+		bed_or(vm->cgroup), bed_or(vm->tenant), bed_or(vm->backend_socket));
 	for (size_t i = 0; i < vm->nr_vcpus; i++)
 		fprintf(bed.out, "%s%d:%d/%" PRIu64, i ? "," : "", vm->vcpus[i].index,
 			(int)vm->vcpus[i].tid, vm->vcpus[i].start_time);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A soft VM for unit tests: 4 MiB of RAM, flat 64-bit mode, a GDT, an IDT whose every vector leads
- * to a HLT of its own, a TSS, an identity map of large user pages, and a window of 4 KiB pages at
- * BED_WIN. Guest code is assembled into the test itself, between two labels.
+ * An emulator VM for unit tests: 4 MiB of RAM, flat 64-bit mode, a GDT, an IDT whose every vector
+ * leads to a HLT of its own, a TSS, an identity map of large user pages, and a window of 4 KiB
+ * pages at BED_WIN. Guest code is assembled into the test itself, between two labels.
  */
-#ifndef TESTS_UNIT_SOFT_BED_H
-#define TESTS_UNIT_SOFT_BED_H
+#ifndef TESTS_UNIT_EMU_BED_H
+#define TESTS_UNIT_EMU_BED_H
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "tests/emu/flat.h"
 #include "vmm/engine/engine.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define BED_RAM	     (4ULL << 20)
 #define BED_PML4     0x10000ULL
@@ -51,7 +51,7 @@ struct bed {
 	struct vmm_engine_vm *vm;
 	struct vmm_engine_vcpu *v;
 	uint8_t *ram;
-	struct vpmu_soft_tally t;
+	struct vpmu_emu_tally t;
 	struct vmm_run run;
 	struct kvm_regs r;
 };
@@ -74,7 +74,7 @@ static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool u
 {
 	struct kvm_sregs s;
 
-	vmm_soft_ops.get_sregs(v, &s);
+	vmm_emu_ops.get_sregs(v, &s);
 	s.cr0 = 0x80010033; /* PG WP NE ET MP PE */
 	s.cr3 = BED_PML4;
 	s.cr4 = 0x20;
@@ -87,7 +87,7 @@ static inline void bed_set_mode(struct bed *b, struct vmm_engine_vcpu *v, bool u
 	s.idt.limit = 0xfff;
 	s.tr = (struct kvm_segment){
 		.base = BED_TSS, .limit = 0x67, .selector = BED_TR, .type = 0xb, .present = 1};
-	cr_assert_eq(vmm_soft_ops.set_sregs(v, &s), 0);
+	cr_assert_eq(vmm_emu_ops.set_sregs(v, &s), 0);
 }
 
 static inline void bed_gate(struct bed *b, unsigned int vec, uint64_t to, unsigned int ist,
@@ -110,7 +110,7 @@ static inline void bed_load(struct bed *b, const uint8_t *code, const uint8_t *e
 	b->r.rsp = BED_STACK;
 	b->r.rdi = BED_DATA;
 	b->r.rflags = 2;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 }
 
 /* Make the vCPU one of Intel's; without this it is one of AMD's. */
@@ -119,7 +119,7 @@ static inline void bed_intel(struct bed *b)
 	struct kvm_cpuid_entry2 leaf0 = {
 		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e}; /* GenuineIntel */
 
-	cr_assert_eq(vmm_soft_ops.set_cpuid(b->v, &leaf0, 1), 0);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, &leaf0, 1), 0);
 }
 
 static inline void bed_init(struct bed *b)
@@ -127,7 +127,7 @@ static inline void bed_init(struct bed *b)
 	char why[128];
 
 	memset(b, 0, sizeof(*b));
-	cr_assert_eq(vmm_soft_ops.open(&b->e, why, sizeof(why)), 0);
+	cr_assert_eq(vmm_emu_ops.open(&b->e, why, sizeof(why)), 0);
 	b->ram = mmap(NULL, BED_RAM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert(b->ram != MAP_FAILED);
 	*bed_u64(b, BED_PML4) = BED_PDPT | 7;
@@ -147,7 +147,7 @@ static inline void bed_init(struct bed *b)
 	memset(b->ram + BED_HANDLERS, 0xf4, 256);
 	for (unsigned int i = 0; i < 256; i++)
 		bed_gate(b, i, BED_HANDLERS + i, 0, 0xe);
-	cr_assert_eq(vmm_soft_ops.vm_create(
+	cr_assert_eq(vmm_emu_ops.vm_create(
 			     b->e,
 			     &(struct vmm_ram){.base = b->ram, .nr = 1, .slot[0].bytes = BED_RAM},
 			     &b->vm),
@@ -158,16 +158,16 @@ static inline void bed_init(struct bed *b)
 static inline void bed_start(struct bed *b, const uint8_t *code, const uint8_t *end, bool user)
 {
 	bed_init(b);
-	cr_assert_eq(vmm_soft_ops.vcpu_create(b->vm, 0, &b->v), 0);
-	vmm_soft_ops.set_tally(b->v, &b->t);
+	cr_assert_eq(vmm_emu_ops.vcpu_create(b->vm, 0, &b->v), 0);
+	vmm_emu_ops.set_tally(b->v, &b->t);
 	bed_load(b, code, end, user);
 }
 
 static inline void bed_stop(struct bed *b)
 {
-	vmm_soft_ops.vcpu_destroy(b->v);
-	vmm_soft_ops.vm_destroy(b->vm);
-	vmm_soft_ops.close(b->e);
+	vmm_emu_ops.vcpu_destroy(b->v);
+	vmm_emu_ops.vm_destroy(b->vm);
+	vmm_emu_ops.close(b->e);
 	munmap(b->ram, BED_RAM);
 }
 
@@ -175,8 +175,8 @@ static inline void bed_stop(struct bed *b)
 static inline enum vmm_exit bed_run(struct bed *b, uint64_t budget)
 {
 	b->run.budget = budget;
-	cr_assert_eq(vmm_soft_ops.run(b->v, &b->run), 0);
-	vmm_soft_ops.get_regs(b->v, &b->r);
+	cr_assert_eq(vmm_emu_ops.run(b->v, &b->run), 0);
+	vmm_emu_ops.get_regs(b->v, &b->r);
 	return b->run.exit;
 }
 
@@ -198,9 +198,9 @@ static inline uint64_t bed_stack(struct bed *b, unsigned int i)
 	return *bed_u64(b, b->r.rsp + i * 8);
 }
 
-static inline uint64_t bed_total(const struct vpmu_soft_tally *t, enum vpmu_soft_event ev)
+static inline uint64_t bed_total(const struct vpmu_emu_tally *t, enum vpmu_emu_event ev)
 {
-	return t->ev[VPMU_SOFT_OS][ev] + t->ev[VPMU_SOFT_USR][ev];
+	return t->ev[VPMU_EMU_OS][ev] + t->ev[VPMU_EMU_USR][ev];
 }
 
 #define BED_START(b, code, user) bed_start(b, code, code##_end, user)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Random guest programs for the soft machine's tests: a loop over random pieces in CPL3 (branches
+ * Random guest programs for the emulator's tests: a loop over random pieces in CPL3 (branches
  * of all kinds, loads and stores, divisions, repeated strings, exits, system calls, software
  * interrupts, faults), with handlers in CPL0, that ends at a HLT. The same seed is the same
  * program.
  */
-#ifndef TESTS_UNIT_SOFT_PROG_H
-#define TESTS_UNIT_SOFT_PROG_H
+#ifndef TESTS_UNIT_EMU_PROG_H
+#define TESTS_UNIT_EMU_PROG_H
 
 #include "emu_bed.h"
 
@@ -186,18 +186,18 @@ static inline void prog_start(struct bed *b, uint64_t seed)
 	bed_set_mode(b, b->v, false);
 	memcpy(b->ram + 0x2000, setup, sizeof(setup));
 	b->r.rip = 0x2000;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	cr_assert_eq(bed_run(b, 100), VMM_EXIT_HLT);
 	bed_set_mode(b, b->v, true);
-	vmm_soft_ops.get_sregs(b->v, &sr);
+	vmm_emu_ops.get_sregs(b->v, &sr);
 	sr.cr4 |= 0x100; /* PCE */
-	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &sr), 0);
+	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &sr), 0);
 	memset(&b->r, 0, sizeof(b->r));
 	b->r.rip = BED_CODE;
 	b->r.rsp = BED_STACK;
 	b->r.rdi = BED_DATA;
 	b->r.rflags = 2;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	memset(&b->t, 0, sizeof(b->t));
 }
 
@@ -213,7 +213,7 @@ static inline void prog_answer(struct bed *b)
 /* Where a program stood after each instruction. */
 struct prog_step {
 	uint64_t rip;
-	uint64_t ev[2][VPMU_SOFT_EVENTS];
+	uint64_t ev[2][VPMU_EMU_EVENTS];
 };
 
 /* Run program @seed instruction by instruction; @out has PROG_MOST entries, [0] is the start.

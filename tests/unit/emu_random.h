@@ -4,8 +4,8 @@
  * overwrite the program. random_prog() makes one from a seed. RDI = BED_DATA, RSP = the stack, R15
  * = the outer count; no instruction writes these. A program ends in HLT or in a fault.
  */
-#ifndef TESTS_UNIT_SOFT_RANDOM_H
-#define TESTS_UNIT_SOFT_RANDOM_H
+#ifndef TESTS_UNIT_EMU_RANDOM_H
+#define TESTS_UNIT_EMU_RANDOM_H
 
 #include <criterion/criterion.h>
 #include <stdint.h>

@@ -2,11 +2,11 @@
 /*
  * An engine without a CPU, for tests of the runner: each vCPU follows a script of steps, so that
  * what it executed is known. It counts into the tally it is given and stops for its alarms like the
- * soft machine does. Interrupts are taken where they may be and noted; their handlers take no time
+ * emulator does. Interrupts are taken where they may be and noted; their handlers take no time
  * and end at once.
  */
-#ifndef FAKE_ENGINE_H
-#define FAKE_ENGINE_H
+#ifndef TESTS_UNIT_FAKE_ENGINE_H
+#define TESTS_UNIT_FAKE_ENGINE_H
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 #include "vmm/engine/refuse.h"
 #include "vmm/boot/boot.h"
 #include "vpmu/guest/abi.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 enum fake_op {
 	FAKE_RUN,      /* @a user instructions */
@@ -50,7 +50,7 @@ struct vmm_engine_vcpu {
 	bool answered; /* the step at @at has exited and is to be completed */
 	bool halted;   /* ... and it was a HLT */
 	_Atomic bool kicked;
-	struct vpmu_soft_tally own, *tally;
+	struct vpmu_emu_tally own, *tally;
 	struct kvm_regs regs;
 	struct kvm_sregs sregs;
 
@@ -79,13 +79,13 @@ static bool fake_no_alarms;
 /* Called at each run(); for traces. */
 static void (*fake_trace)(struct vmm_engine_vcpu *v, uint64_t budget);
 
-static void fake_count(struct vmm_engine_vcpu *v, enum vpmu_soft_mode mode, uint64_t n)
+static void fake_count(struct vmm_engine_vcpu *v, enum vpmu_emu_mode mode, uint64_t n)
 {
-	vpmu_soft_add(v->tally, mode, VPMU_SOFT_INSTRUCTIONS, n);
-	vpmu_soft_add(v->tally, mode, VPMU_SOFT_CYCLES, 2 * n);
-	vpmu_soft_add(v->tally, mode, VPMU_SOFT_REF_CYCLES, n);
+	vpmu_emu_add(v->tally, mode, VPMU_EMU_INSTRUCTIONS, n);
+	vpmu_emu_add(v->tally, mode, VPMU_EMU_CYCLES, 2 * n);
+	vpmu_emu_add(v->tally, mode, VPMU_EMU_REF_CYCLES, n);
 	/* One branch in eight instructions, whatever the slices. */
-	vpmu_soft_add(v->tally, mode, VPMU_SOFT_BRANCHES, (v->done + n) / 8 - v->done / 8);
+	vpmu_emu_add(v->tally, mode, VPMU_EMU_BRANCHES, (v->done + n) / 8 - v->done / 8);
 }
 
 static void fake_check(struct vmm_engine_vcpu *v, bool ok, const struct fake_step *s, uint64_t got)
@@ -145,7 +145,7 @@ static int fake_exit(struct vmm_engine_vcpu *v, const struct fake_step *s, struc
 		run->u.io.data = s->op == FAKE_IN ? 0 : (uint32_t)s->b;
 		return 0;
 	case FAKE_HLT:
-		fake_count(v, VPMU_SOFT_OS, s->a);
+		fake_count(v, VPMU_EMU_OS, s->a);
 		v->insns += s->a;
 		v->halted = true;
 		run->exit = VMM_EXIT_HLT;
@@ -228,7 +228,7 @@ static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 		const struct fake_step *s = &v->script[v->at];
 		uint64_t n = s->a - v->done;
 
-		if (!fake_no_alarms && vpmu_soft_alarm_due(v->tally)) {
+		if (!fake_no_alarms && vpmu_emu_alarm_due(v->tally)) {
 			run->exit = VMM_EXIT_ALARM;
 			return 0;
 		}
@@ -242,7 +242,7 @@ static int fake_run(struct vmm_engine_vcpu *v, struct vmm_run *run)
 			return 0;
 		}
 		n = fake_stride(v, n < left ? n : left);
-		fake_count(v, VPMU_SOFT_USR, n);
+		fake_count(v, VPMU_EMU_USR, n);
 		v->done += n;
 		v->insns += n;
 		run->retired += n;
@@ -345,7 +345,7 @@ static void fake_kick(struct vmm_engine_vcpu *v)
 	v->kicked = true;
 }
 
-static int fake_set_tally(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t)
+static int fake_set_tally(struct vmm_engine_vcpu *v, struct vpmu_emu_tally *t)
 {
 	v->tally = t ? t : &v->own;
 	return 0;

@@ -49,7 +49,7 @@ static struct {
 	bool no_interrupt;	 /* the PMU has no interrupt: its events cannot sample */
 	bool user_only;		 /* like perf_event_paranoid 2 without CAP_PERFMON */
 	int fail;		 /* open fails with this */
-	unsigned int soft_limit; /* of open events; 0: FAKE_FDS */
+	unsigned int emu_limit;	 /* of open events; 0: FAKE_FDS */
 	unsigned int hard_limit; /* what the soft limit can be raised to */
 	bool rdpmc;		 /* events have pages */
 	bool no_ring;		 /* no memory may be locked for rings */
@@ -378,7 +378,7 @@ static inline int fake_open(const struct perf_event_attr *attr, int tid, int cpu
 	}
 	for (fd = 0; fd < FAKE_FDS && fake.ev[fd].used; fd++)
 		;
-	if (fd == FAKE_FDS || (fake.soft_limit && fake.open_fds >= fake.soft_limit))
+	if (fd == FAKE_FDS || (fake.emu_limit && fake.open_fds >= fake.emu_limit))
 		return -EMFILE;
 	new.leader = group >= 0 ? group : fd;
 	if (group >= 0) {
@@ -542,9 +542,9 @@ static inline int fake_clock(int tid, uint64_t *ns)
 
 static inline bool fake_more_files(void)
 {
-	if (!fake.soft_limit || fake.soft_limit >= fake.hard_limit)
+	if (!fake.emu_limit || fake.emu_limit >= fake.hard_limit)
 		return false;
-	fake.soft_limit = fake.hard_limit;
+	fake.emu_limit = fake.hard_limit;
 	return true;
 }
 

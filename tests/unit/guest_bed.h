@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A vCPU with a register model on a host with two soft pCPUs, for the tests and the fuzzer of
+ * A vCPU with a register model on a host with two emulator pCPUs, for the tests and the fuzzer of
  * vpmu/guest. bed_exec() is "the guest executed this": it adds to the tallies of the pCPU the vCPU
  * is on. Everything on one thread, pCPUs offline.
  */
-#ifndef GUEST_BED_H
-#define GUEST_BED_H
+#ifndef TESTS_UNIT_GUEST_BED_H
+#define TESTS_UNIT_GUEST_BED_H
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +17,13 @@
 #include "vpmu/guest/guest.h"
 #include "vpmu/host.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 #define BED_PCPUS 2
 
 struct bed {
 	struct vpmu_host *host;
-	struct vpmu_softpmu sp[BED_PCPUS];
+	struct vpmu_emupmu sp[BED_PCPUS];
 	struct vpmu_pcpu *pcpu[BED_PCPUS];
 	struct vpmu_account *vm, *vcpu;
 	struct vpmu_context ctx;
@@ -64,14 +64,14 @@ static inline void bed_unplace(struct bed *b)
 	bed_leave(b);
 }
 
-/* The host: pCPUs with PMUs as @soft says, offline. The thread is registered with liburcu. */
-static inline void bed_host(struct bed *b, const struct vpmu_softpmu_opts *soft)
+/* The host: pCPUs with PMUs as @emulator says, offline. The thread is registered with liburcu. */
+static inline void bed_host(struct bed *b, const struct vpmu_emupmu_opts *emulator)
 {
 	memset(b, 0, sizeof(*b));
 	b->host = vpmu_host_create();
 	BED_MUST(b->host);
 	for (int i = 0; i < BED_PCPUS; i++) {
-		BED_MUST(!vpmu_softpmu_init(&b->sp[i], soft));
+		BED_MUST(!vpmu_emupmu_init(&b->sp[i], emulator));
 		BED_MUST(!vpmu_pcpu_create(b->host, &b->sp[i].pmu, (unsigned int)i, &b->pcpu[i]));
 	}
 }
@@ -108,10 +108,10 @@ static inline void bed_vcpu_fini(struct bed *b)
 
 /* Both; the usual case. */
 static inline int bed_init(struct bed *b, const struct vpmu_guest_cfg *cfg,
-			   const struct vpmu_softpmu_opts *soft)
+			   const struct vpmu_emupmu_opts *emulator)
 {
 	urcu_memb_register_thread();
-	bed_host(b, soft);
+	bed_host(b, emulator);
 	return bed_vcpu(b, cfg);
 }
 
@@ -122,11 +122,11 @@ static inline void bed_fini(struct bed *b)
 	urcu_memb_unregister_thread();
 }
 
-static inline void bed_exec(struct bed *b, enum vpmu_soft_mode mode, enum vpmu_soft_event ev,
+static inline void bed_exec(struct bed *b, enum vpmu_emu_mode mode, enum vpmu_emu_event ev,
 			    uint64_t n)
 {
 	BED_MUST(b->on >= 0);
-	vpmu_soft_add(b->sp[b->on].tally, mode, ev, n);
+	vpmu_emu_add(b->sp[b->on].tally, mode, ev, n);
 }
 
 static inline void bed_time(struct bed *b, uint64_t ns)

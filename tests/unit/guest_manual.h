@@ -4,8 +4,8 @@
  * which are kept. Written from the SDM and the APM alone; shares nothing with vpmu/guest. For the
  * unit tests and the fuzzers.
  */
-#ifndef GUEST_MANUAL_H
-#define GUEST_MANUAL_H
+#ifndef TESTS_UNIT_GUEST_MANUAL_H
+#define TESTS_UNIT_GUEST_MANUAL_H
 
 #include <errno.h>
 

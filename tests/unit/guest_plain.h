@@ -3,10 +3,10 @@
  * A plain model of a guest's PMU, by the manuals, for the property test and the fuzzers: registers,
  * events added to each counter that is on, at once, and branches pushed on a list. What may be
  * written is guest_manual.h's. Knows nothing of consumers, alarms, flushes or sharing, and shares
- * no code with vpmu/guest. Its host is a soft PMU with room for every key.
+ * no code with vpmu/guest. Its host is an emulator PMU with room for every key.
  */
-#ifndef GUEST_PLAIN_H
-#define GUEST_PLAIN_H
+#ifndef TESTS_UNIT_GUEST_PLAIN_H
+#define TESTS_UNIT_GUEST_PLAIN_H
 
 #include "guest_manual.h"
 
@@ -61,7 +61,7 @@ static inline bool has_status(const struct plain *p)
 
 enum { RAW, STANDARD, ARCH }; /* which tiers have it */
 
-/* Event and unit mask: on a soft host it counts .ev, or nothing it knows (-1). */
+/* Event and unit mask: on an emulator host it counts .ev, or nothing it knows (-1). */
 struct code {
 	unsigned int code;
 	int ev, tier;
@@ -69,26 +69,26 @@ struct code {
 
 static inline int code_of(const struct plain *p, uint64_t sel, int *tier)
 {
-	static const struct code intel[] = {{0x003c, VPMU_SOFT_CYCLES, ARCH},
-					    {0x00c0, VPMU_SOFT_INSTRUCTIONS, ARCH},
-					    {0x00c4, VPMU_SOFT_BRANCHES, ARCH},
-					    {0x20c4, VPMU_SOFT_BRANCHES_TAKEN, STANDARD},
-					    {0x81d0, VPMU_SOFT_LOADS, STANDARD},
-					    {0x82d0, VPMU_SOFT_STORES, STANDARD},
+	static const struct code intel[] = {{0x003c, VPMU_EMU_CYCLES, ARCH},
+					    {0x00c0, VPMU_EMU_INSTRUCTIONS, ARCH},
+					    {0x00c4, VPMU_EMU_BRANCHES, ARCH},
+					    {0x20c4, VPMU_EMU_BRANCHES_TAKEN, STANDARD},
+					    {0x81d0, VPMU_EMU_LOADS, STANDARD},
+					    {0x82d0, VPMU_EMU_STORES, STANDARD},
 					    {0x00c5, -1, ARCH},
 					    {0x013c, -1, ARCH},
 					    {0x4f2e, -1, ARCH},
 					    {0x412e, -1, ARCH},
 					    {0x01a4, -1, ARCH},
 					    {0, 0, -1}};
-	static const struct code amd[] = {{0x0076, VPMU_SOFT_CYCLES, ARCH},
-					  {0x00c0, VPMU_SOFT_INSTRUCTIONS, ARCH},
-					  {0x00c2, VPMU_SOFT_BRANCHES, ARCH},
-					  {0x00c4, VPMU_SOFT_BRANCHES_TAKEN, STANDARD},
-					  {0x0129, VPMU_SOFT_LOADS, STANDARD},
-					  {0x0229, VPMU_SOFT_STORES, STANDARD},
+	static const struct code amd[] = {{0x0076, VPMU_EMU_CYCLES, ARCH},
+					  {0x00c0, VPMU_EMU_INSTRUCTIONS, ARCH},
+					  {0x00c2, VPMU_EMU_BRANCHES, ARCH},
+					  {0x00c4, VPMU_EMU_BRANCHES_TAKEN, STANDARD},
+					  {0x0129, VPMU_EMU_LOADS, STANDARD},
+					  {0x0229, VPMU_EMU_STORES, STANDARD},
 					  {0x00c3, -1, ARCH},
-					  {0x10120, VPMU_SOFT_REF_CYCLES, ARCH},
+					  {0x10120, VPMU_EMU_REF_CYCLES, ARCH},
 					  {0, 0, -1}};
 	unsigned int code = sel & 0xffff;
 
@@ -124,8 +124,8 @@ static inline int least_tier(const struct plain *p)
 static inline bool selected(const struct plain *p, int c, unsigned int *modes, int *ev,
 			    bool *denied)
 {
-	static const int fixed_ev[] = {VPMU_SOFT_INSTRUCTIONS, VPMU_SOFT_CYCLES,
-				       VPMU_SOFT_REF_CYCLES, -1};
+	static const int fixed_ev[] = {VPMU_EMU_INSTRUCTIONS, VPMU_EMU_CYCLES, VPMU_EMU_REF_CYCLES,
+				       -1};
 	bool usr, os, en = true;
 	int tier = ARCH;
 
@@ -142,7 +142,7 @@ static inline bool selected(const struct plain *p, int c, unsigned int *modes, i
 	*denied = en && (usr || os) && tier < least_tier(p);
 	if (*denied)
 		*ev = -1;
-	*modes = (usr ? 1u << VPMU_SOFT_USR : 0) | (os ? 1u << VPMU_SOFT_OS : 0);
+	*modes = (usr ? 1u << VPMU_EMU_USR : 0) | (os ? 1u << VPMU_EMU_OS : 0);
 	return en && *modes;
 }
 
@@ -210,8 +210,8 @@ static inline void plain_look(struct plain *p, uint64_t ran_ns)
 
 		if (!on(p, c, &modes, &ev))
 			continue;
-		q = ev == VPMU_SOFT_CYCLES || ev == VPMU_SOFT_REF_CYCLES ? VPMU_Q_MODELLED
-									 : VPMU_Q_EXACT;
+		q = ev == VPMU_EMU_CYCLES || ev == VPMU_EMU_REF_CYCLES ? VPMU_Q_MODELLED
+								       : VPMU_Q_EXACT;
 		if (ev < 0) {
 			p->lost[c] = true;
 			continue;
@@ -228,7 +228,7 @@ static inline void plain_look(struct plain *p, uint64_t ran_ns)
 static inline bool plain_records(const struct plain *p, unsigned int mode, uint32_t type)
 {
 	static const uint32_t suppressed[] = {VPMU_LBR_JCC, VPMU_LBR_REL_CALL};
-	bool os = mode == VPMU_SOFT_OS;
+	bool os = mode == VPMU_EMU_OS;
 
 	if (p->status >> 58 & 1 || !p->m->lbr)
 		return false;

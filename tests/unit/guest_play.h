@@ -5,8 +5,8 @@
  * INIT. Every answer, every PMI and the memory of branch records are compared with the plain model.
  * The includer defines PLAY_FAIL(y, text), which does not return.
  */
-#ifndef GUEST_PLAY_H
-#define GUEST_PLAY_H
+#ifndef TESTS_UNIT_GUEST_PLAY_H
+#define TESTS_UNIT_GUEST_PLAY_H
 
 #include <stdio.h>
 
@@ -183,17 +183,17 @@ static inline void play_service(struct play *y)
 }
 
 /* Events until the nearest alarm that counts them, as the engine would stop. */
-static inline uint64_t to_alarm(const struct vpmu_soft_tally *t, unsigned int mode, int ev)
+static inline uint64_t to_alarm(const struct vpmu_emu_tally *t, unsigned int mode, int ev)
 {
 	uint64_t least = UINT64_MAX;
 
 	for (unsigned int c = 0; c < VPMU_MAX_CTRS; c++) {
-		const struct vpmu_soft_alarm *a = &t->alarm[c];
+		const struct vpmu_emu_alarm *a = &t->alarm[c];
 		uint64_t left;
 
 		if (!(t->armed >> c & 1) || a->event != ev || !(a->modes >> mode & 1))
 			continue;
-		left = vpmu_soft_alarm_left(t, a);
+		left = vpmu_emu_alarm_left(t, a);
 		least = left < least ? left : least;
 	}
 	return least;
@@ -201,7 +201,7 @@ static inline uint64_t to_alarm(const struct vpmu_soft_tally *t, unsigned int mo
 
 static inline void play_exec(struct play *y, unsigned int mode, int ev, uint64_t n, bool stop)
 {
-	struct vpmu_soft_tally *t = y->b->sp[y->b->on].tally;
+	struct vpmu_emu_tally *t = y->b->sp[y->b->on].tally;
 
 	while (n) {
 		uint64_t left, chunk = n;
@@ -211,8 +211,8 @@ static inline void play_exec(struct play *y, unsigned int mode, int ev, uint64_t
 		PLAY_CHECK(y, left || !stop, "an alarm that is due keeps the guest from running");
 		if (stop && left < chunk)
 			chunk = left;
-		bed_exec(y->b, (enum vpmu_soft_mode)mode, (enum vpmu_soft_event)ev, chunk);
-		if (mode != VPMU_SOFT_HOST)
+		bed_exec(y->b, (enum vpmu_emu_mode)mode, (enum vpmu_emu_event)ev, chunk);
+		if (mode != VPMU_EMU_HOST)
 			plain_event(&y->p, mode, ev, chunk);
 		if (left <= chunk)
 			vpmu_pcpu_overflow(y->b->pcpu[y->b->on]);
@@ -232,7 +232,7 @@ static inline void play_branch(struct play *y, unsigned int mode, uint32_t type)
 	to = ~take(y, 1);
 	plain_branch(&y->p, mode, type, from, to, info);
 	if (!(l->ctl & VPMU_LBR_EN) || !(l->ctl & type) ||
-	    !(l->ctl & (mode == VPMU_SOFT_OS ? VPMU_LBR_OS : VPMU_LBR_USR)))
+	    !(l->ctl & (mode == VPMU_EMU_OS ? VPMU_LBR_OS : VPMU_LBR_USR)))
 		return;
 	l->head = (uint8_t)((l->head + 1) % VPMU_LBR_DEPTH_MAX);
 	l->e[l->head] = (struct vpmu_lbr_entry){from, to, info};
@@ -284,8 +284,8 @@ static inline void play_step(struct play *y)
 			int n = op >> 4 & 1;
 
 			if (b->on != n)
-				vpmu_soft_add(b->sp[n].tally, op >> 5 & 1, VPMU_SOFT_INSTRUCTIONS,
-					      take(y, 2));
+				vpmu_emu_add(b->sp[n].tally, op >> 5 & 1, VPMU_EMU_INSTRUCTIONS,
+					     take(y, 2));
 		} else {
 			vpmu_pcpu_tick(b->pcpu[op >> 4 & 1]);
 		}
@@ -305,10 +305,10 @@ static inline void play_step(struct play *y)
 	case 9:
 	case 10: {
 		unsigned int mode = (op >> 4) % 3;
-		int ev = (int)(take(y, 1) % (2 * VPMU_SOFT_EVENTS));
+		int ev = (int)(take(y, 1) % (2 * VPMU_EMU_EVENTS));
 		uint64_t n = take(y, op & 0x80 ? 1 : 2);
 
-		ev = ev >= VPMU_SOFT_EVENTS ? VPMU_SOFT_INSTRUCTIONS : ev;
+		ev = ev >= VPMU_EMU_EVENTS ? VPMU_EMU_INSTRUCTIONS : ev;
 		if (b->on >= 0)
 			play_exec(y, mode, ev, n, !(op & 0x40));
 		break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Short words for tests that use a guest's counters: one vCPU, its registers, its work. */
-#ifndef GUEST_USE_H
-#define GUEST_USE_H
+#ifndef TESTS_UNIT_GUEST_USE_H
+#define TESTS_UNIT_GUEST_USE_H
 
 #include <criterion/criterion.h>
 
@@ -23,7 +23,7 @@
 #define TAKEN  0x20c4u
 #define LOADS  0x81d0u
 #define STORES 0x82d0u
-#define MISSES 0xc5u /* the soft host has none */
+#define MISSES 0xc5u /* the emulator host has none */
 
 static struct bed b;
 
@@ -56,11 +56,11 @@ static inline uint64_t pmc(uint32_t ecx)
 #define PV_Q(i)	  rd(VPMU_PV_MSR_BASE + 4 * (i) + 2)
 
 static inline void start_on(enum vpmu_guest_model model, unsigned int gp, unsigned int fixed,
-			    const struct vpmu_softpmu_opts *soft)
+			    const struct vpmu_emupmu_opts *emulator)
 {
 	struct vpmu_guest_cfg cfg = {.model = model, .gp = gp, .fixed = fixed};
 
-	cr_assert_eq(bed_init(&b, &cfg, soft), 0);
+	cr_assert_eq(bed_init(&b, &cfg, emulator), 0);
 	bed_enter(&b, 0);
 }
 
@@ -72,25 +72,25 @@ static inline void start(enum vpmu_guest_model model)
 /* The guest runs @n user and @m kernel instructions, with some of everything else. */
 static inline void work(uint64_t n, uint64_t m)
 {
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
-	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, m);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, n / 2);
-	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_BRANCHES, m / 2);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 3 * n);
-	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 3 * m);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_REF_CYCLES, 2 * n);
-	bed_exec(&b, VPMU_SOFT_OS, VPMU_SOFT_REF_CYCLES, 2 * m);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
+	bed_exec(&b, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, m);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_BRANCHES, n / 2);
+	bed_exec(&b, VPMU_EMU_OS, VPMU_EMU_BRANCHES, m / 2);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_CYCLES, 3 * n);
+	bed_exec(&b, VPMU_EMU_OS, VPMU_EMU_CYCLES, 3 * m);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_REF_CYCLES, 2 * n);
+	bed_exec(&b, VPMU_EMU_OS, VPMU_EMU_REF_CYCLES, 2 * m);
 	/* the hypervisor's own work is never the guest's */
-	bed_exec(&b, VPMU_SOFT_HOST, VPMU_SOFT_INSTRUCTIONS, 1000003);
+	bed_exec(&b, VPMU_EMU_HOST, VPMU_EMU_INSTRUCTIONS, 1000003);
 }
 
 /* The CPU executes a taken branch; it looks at nothing but its own registers. */
-static inline void branch(enum vpmu_soft_mode mode, uint32_t type, uint64_t from, uint64_t to)
+static inline void branch(enum vpmu_emu_mode mode, uint32_t type, uint64_t from, uint64_t to)
 {
 	struct vpmu_lbr_regs *l = &b.sp[b.on].tally->lbr;
 
 	if (!(l->ctl & VPMU_LBR_EN) || !(l->ctl & type) ||
-	    !(l->ctl & (mode == VPMU_SOFT_OS ? VPMU_LBR_OS : VPMU_LBR_USR)))
+	    !(l->ctl & (mode == VPMU_EMU_OS ? VPMU_LBR_OS : VPMU_LBR_USR)))
 		return;
 	l->head = (uint8_t)((l->head + 1) % VPMU_LBR_DEPTH_MAX);
 	l->e[l->head] = (struct vpmu_lbr_entry){from, to, 5ULL << VPMU_LBR_INFO_TYPE_SHIFT | 77};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Core tests of branch records: soft pCPUs whose PMU calls are counted, and branches to record. */
+/* Core tests of branch records: emulator pCPUs whose PMU calls are counted, and branches to record.
+ */
 #ifndef TESTS_UNIT_LBR_BED_H
 #define TESTS_UNIT_LBR_BED_H
 
@@ -16,30 +17,30 @@ struct lbr_calls {
 
 /* Of all PMUs of the bed together. */
 static struct lbr_calls lbr_calls;
-static const struct vpmu_hostpmu_ops *lbr_soft_ops;
+static const struct vpmu_hostpmu_ops *lbr_emu_ops;
 
 static inline void lbr_count_save(struct vpmu_hostpmu *pmu, struct vpmu_lbr_regs *r)
 {
 	lbr_calls.save++;
-	lbr_soft_ops->lbr_save(pmu, r);
+	lbr_emu_ops->lbr_save(pmu, r);
 }
 
 static inline void lbr_count_restore(struct vpmu_hostpmu *pmu, const struct vpmu_lbr_regs *r)
 {
 	lbr_calls.restore++;
-	lbr_soft_ops->lbr_restore(pmu, r);
+	lbr_emu_ops->lbr_restore(pmu, r);
 }
 
 static inline void lbr_count_reset(struct vpmu_hostpmu *pmu)
 {
 	lbr_calls.reset++;
-	lbr_soft_ops->lbr_reset(pmu);
+	lbr_emu_ops->lbr_reset(pmu);
 }
 
 static inline void lbr_count_resume(struct vpmu_hostpmu *pmu, uint32_t ctl)
 {
 	lbr_calls.resume++;
-	lbr_soft_ops->lbr_resume(pmu, ctl);
+	lbr_emu_ops->lbr_resume(pmu, ctl);
 }
 
 /* Count the calls of @b's PMUs from now on. */
@@ -47,8 +48,8 @@ static inline void lbr_count(struct bed *b)
 {
 	static struct vpmu_hostpmu_ops ops;
 
-	lbr_soft_ops = b->pmu[0].pmu.ops;
-	ops = *lbr_soft_ops;
+	lbr_emu_ops = b->pmu[0].pmu.ops;
+	ops = *lbr_emu_ops;
 	ops.lbr_save = lbr_count_save;
 	ops.lbr_restore = lbr_count_restore;
 	ops.lbr_reset = lbr_count_reset;
@@ -80,16 +81,16 @@ static inline void lbr_push(struct vpmu_lbr_regs *r, uint64_t from, uint64_t now
 /* What runs on pCPU @p branches at @from. */
 static inline void lbr_branch(struct bed *b, int p, uint64_t from)
 {
-	struct vpmu_soft_tally *t = b->pmu[p].tally;
+	struct vpmu_emu_tally *t = b->pmu[p].tally;
 
 	if (t->lbr.ctl & VPMU_LBR_EN)
-		lbr_push(&t->lbr, from, vpmu_soft_clock(t));
+		lbr_push(&t->lbr, from, vpmu_emu_clock(t));
 }
 
 /* Time passes on pCPU @p. */
 static inline void lbr_cycles(struct bed *b, int p, uint64_t cycles)
 {
-	vpmu_soft_add(&b->pmu[p].own_tally, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, cycles);
+	vpmu_emu_add(&b->pmu[p].own_tally, VPMU_EMU_USR, VPMU_EMU_CYCLES, cycles);
 }
 
 /* The CPU's facility is as after a reset: nothing that anybody could find. */

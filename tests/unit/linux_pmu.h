@@ -8,8 +8,8 @@
  * A plain access (lx_rd, lx_wr) must not fault: Linux would warn, or not boot. A "safe" one may:
  * Linux asks in this way whether a register is there.
  */
-#ifndef LINUX_PMU_H
-#define LINUX_PMU_H
+#ifndef TESTS_UNIT_LINUX_PMU_H
+#define TESTS_UNIT_LINUX_PMU_H
 
 #include "guest_use.h"
 #include "vmm/vm/cpuid.h"

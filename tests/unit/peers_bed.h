@@ -4,8 +4,8 @@
  * a socket, VMs whose counts the test writes, sessions on them, and faults. One thread: turn() lets
  * everybody do what it can do now.
  */
-#ifndef TESTS_PEERS_BED_H
-#define TESTS_PEERS_BED_H
+#ifndef TESTS_UNIT_PEERS_BED_H
+#define TESTS_UNIT_PEERS_BED_H
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -21,7 +21,7 @@
 #include "service/json_memory.h"
 #include "service/server.h"
 #include "vpmud/peers.h"
-#include "fake_source.h"
+#include "fake_backend.h"
 
 #define VMS_MAX	      16
 #define SESSIONS      32
@@ -30,7 +30,7 @@
 #define COUNT_NS(cnt) ((cnt) + 1)      /* what the VMs of the test run for */
 
 struct played_vm {
-	char name[80], path[300], plane[16];
+	char name[80], path[300], backend[16];
 	unsigned int vcpus;
 	uint64_t count, born; /* all, and when it was added: nothing else has run before that */
 	bool gone;
@@ -118,14 +118,14 @@ static inline void play_end(struct played *f)
 }
 
 static inline struct played_vm *play_vm(struct played *f, const char *name, const char *path,
-					const char *plane, unsigned int vcpus)
+					const char *backend, unsigned int vcpus)
 {
 	struct played_vm *v = &f->vm[f->nr_vms++];
 
 	cr_assert_leq(f->nr_vms, VMS_MAX);
 	snprintf(v->name, sizeof(v->name), "%s", name);
 	snprintf(v->path, sizeof(v->path), "%s", path);
-	snprintf(v->plane, sizeof(v->plane), "%s", plane);
+	snprintf(v->backend, sizeof(v->backend), "%s", backend);
 	v->vcpus = vcpus;
 	return v;
 }
@@ -140,14 +140,14 @@ static inline json_t *play_list(struct played *f)
 					      json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:i,s:[]}",
 							"kind", "vm", "path", f->vm[i].path, "vm",
 							f->vm[i].name, "vcpus", (int)f->vm[i].vcpus,
-							"plane", f->vm[i].plane, "state", "running",
-							"weight", 7, "surprise"));
+							"backend", f->vm[i].backend, "state",
+							"running", "weight", 7, "surprise"));
 	return json_pack("{s:o}", "nodes", nodes);
 }
 
 static inline json_t *play_value(const struct played_session *s, size_t e, uint64_t n)
 {
-	/* The second event of a session is one that the soft machine has not. */
+	/* The second event of a session is one that the emulator has not. */
 	return json_pack("{s:o,s:o,s:o,s:o,s:s,s:b}", "count",
 			 json_sprintf("%llu", (unsigned long long)(e ? 0 : n)), "counter-value",
 			 json_string("0"), "enabled-ns",
@@ -158,12 +158,12 @@ static inline json_t *play_value(const struct played_session *s, size_t e, uint6
 }
 
 static inline void play_row(json_t *rows, const struct played_session *s, int id, const char *kind,
-			    const char *path, const char *vm, int vcpu, const char *plane,
+			    const char *path, const char *vm, int vcpu, const char *backend,
 			    bool gone, uint64_t n)
 {
 	json_t *values = json_array();
-	json_t *row = json_pack("{s:i,s:s,s:s,s:i,s:s,s:s*,s:b}", "row", id, "plane", plane, "kind",
-				kind, "depth", 1, "path", path, "vm", vm, "gone", gone);
+	json_t *row = json_pack("{s:i,s:s,s:s,s:i,s:s,s:s*,s:b}", "row", id, "backend", backend,
+				"kind", kind, "depth", 1, "path", path, "vm", vm, "gone", gone);
 
 	for (size_t e = 0; e < s->nr_events; e++)
 		json_array_append_new(values, play_value(s, e, n));
@@ -191,21 +191,21 @@ static inline json_t *play_rows(struct played *f, struct played_session *s)
 		if (!strcmp(s->scope, "tenant")) {
 			/* The row of each path as often as VMs are in it: each time the same. */
 			for (unsigned int k = 0; k < f->nr_vms; k++) {
-				bool soft = !strcmp(f->vm[k].plane, "soft");
+				bool emulator = !strcmp(f->vm[k].backend, "emulator");
 
-				all += soft ? play_count(f, s, k) : 0;
-				host += soft && !strcmp(f->vm[k].path, "/host")
+				all += emulator ? play_count(f, s, k) : 0;
+				host += emulator && !strcmp(f->vm[k].path, "/host")
 						? play_count(f, s, k)
 						: 0;
 			}
 			if (!i) {
 				/* Of its KVM VMs: nobody's business here. */
 				play_row(rows, s, 3, "root", "/", NULL, -1, "kvm", false, 777777);
-				play_row(rows, s, 1, "root", "/", NULL, -1, "soft", false, all);
-				play_row(rows, s, 2, "host", "/host", NULL, -1, "soft", false,
+				play_row(rows, s, 1, "root", "/", NULL, -1, "emulator", false, all);
+				play_row(rows, s, 2, "host", "/host", NULL, -1, "emulator", false,
 					 host);
 			}
-			if (!strcmp(v->path, "/host") || strcmp(v->plane, "soft"))
+			if (!strcmp(v->path, "/host") || strcmp(v->backend, "emulator"))
 				continue;
 			snprintf(path, sizeof(path), "%s", v->path);
 			for (char *slash = path; slash; slash = strrchr(path, '/')) {
@@ -218,10 +218,10 @@ static inline json_t *play_rows(struct played *f, struct played_session *s)
 				for (unsigned int k = 0; k < f->nr_vms; k++)
 					if (!strncmp(f->vm[k].path, path, len) &&
 					    (!f->vm[k].path[len] || f->vm[k].path[len] == '/') &&
-					    !strcmp(f->vm[k].plane, "soft"))
+					    !strcmp(f->vm[k].backend, "emulator"))
 						sum += play_count(f, s, k);
-				play_row(rows, s, 100 + (int)len, "tenant", path, NULL, -1, "soft",
-					 false, sum);
+				play_row(rows, s, 100 + (int)len, "tenant", path, NULL, -1,
+					 "emulator", false, sum);
 				if (strrchr(path, '/') == path)
 					break;
 			}
@@ -235,9 +235,9 @@ static inline json_t *play_rows(struct played *f, struct played_session *s)
 		if (!strcmp(s->scope, "vcpu"))
 			for (unsigned int c = 0; c < v->vcpus; c++)
 				play_row(rows, s, 1000 + 10 * (int)i + (int)c, "vcpu", v->path,
-					 v->name, (int)c, v->plane, v->gone, c ? 0 : n);
+					 v->name, (int)c, v->backend, v->gone, c ? 0 : n);
 		else
-			play_row(rows, s, 1000 + (int)i, "vm", v->path, v->name, -1, v->plane,
+			play_row(rows, s, 1000 + (int)i, "vm", v->path, v->name, -1, v->backend,
 				 v->gone, n);
 	}
 	return json_pack("{s:o,s:s}", "rows", rows, "session", s->name);
@@ -294,7 +294,7 @@ static inline json_t *play_do(struct played *f, const char *cmd, const json_t *r
 	if (!strcmp(cmd, "list"))
 		return play_list(f);
 	if (!strcmp(cmd, "sharing"))
-		return json_pack("{s:[{s:s,s:i,s:i,s:i,s:s}]}", "planes", "plane", "soft",
+		return json_pack("{s:[{s:s,s:i,s:i,s:i,s:s}]}", "backends", "backend", "emulator",
 				 "consumers", 5, "keys", 3, "host-counters", 4, "refused", "2");
 	if (!strcmp(cmd, "attach"))
 		return play_attach(f, req);
@@ -305,9 +305,9 @@ static inline json_t *play_do(struct played *f, const char *cmd, const json_t *r
 		return play_rows(f, s);
 	}
 	if (!strcmp(cmd, "conservation"))
-		return json_pack("{s:[{s:s,s:i,s:s,s:s,s:s}]}", "rows", "plane", "soft", "pcpu", 1,
-				 "event", f->name, "hardware", "18446744073709551615", "charged",
-				 "7");
+		return json_pack("{s:[{s:s,s:i,s:s,s:s,s:s}]}", "rows", "backend", "emulator",
+				 "pcpu", 1, "event", f->name, "hardware", "18446744073709551615",
+				 "charged", "7");
 	*text = json_dumps(req, JSON_COMPACT | JSON_SORT_KEYS);
 	snprintf(f->last, sizeof(f->last), "%s", *text);
 	free(*text);

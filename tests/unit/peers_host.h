@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The host of the peers tests: tree, fake kernel plane, server, clients. */
-#ifndef TESTS_PEERS_HOST_H
-#define TESTS_PEERS_HOST_H
+/* The host of the peers tests: tree, fake BPF backend, server, clients. */
+#ifndef TESTS_UNIT_PEERS_HOST_H
+#define TESTS_UNIT_PEERS_HOST_H
 
 #include <fcntl.h>
 #include <grp.h>
@@ -207,7 +207,7 @@ static inline const char *refused(const char *line)
 	return text;
 }
 
-/* The nodes of list, one word each: "/acme/web web-1 soft 2". */
+/* The nodes of list, one word each: "/acme/web web-1 emulator 2". */
 static inline const char *nodes(void)
 {
 	static char text[8192];
@@ -220,31 +220,32 @@ static inline const char *nodes(void)
 			continue;
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s:%s:%s:%d",
 					len ? " " : "", str(n, "path"), str(n, "vm"),
-					str(n, "plane"),
+					str(n, "backend"),
 					(int)json_integer_value(json_object_get(n, "vcpus")));
 	}
 	json_decref(obj);
 	return text;
 }
 
-/* The row of @plane for @path and @vm (NULL: none) in the answer @obj. */
-static inline json_t *row_of(const json_t *obj, const char *plane, const char *path, const char *vm)
+/* The row of @backend for @path and @vm (NULL: none) in the answer @obj. */
+static inline json_t *row_of(const json_t *obj, const char *backend, const char *path,
+			     const char *vm)
 {
 	json_t *row;
 	size_t i;
 
 	json_array_foreach (json_object_get(obj, "rows"), i, row)
-		if (!strcmp(str(row, "plane"), plane) && !strcmp(str(row, "path"), path) &&
+		if (!strcmp(str(row, "backend"), backend) && !strcmp(str(row, "path"), path) &&
 		    !strcmp(str(row, "vm"), vm ? vm : "(none)"))
 			return row;
 	return NULL;
 }
 
 /* The count of the first event in that row; -1: no row; -2: it has an error. */
-static inline long long count_of(const json_t *obj, const char *plane, const char *path,
+static inline long long count_of(const json_t *obj, const char *backend, const char *path,
 				 const char *vm)
 {
-	json_t *row = row_of(obj, plane, path, vm);
+	json_t *row = row_of(obj, backend, path, vm);
 
 	if (!row)
 		return -1;
@@ -253,7 +254,7 @@ static inline long long count_of(const json_t *obj, const char *plane, const cha
 	return atoll(str(json_array_get(json_object_get(row, "values"), 0), "count"));
 }
 
-static inline long long read_count(const char *session, const char *plane, const char *path,
+static inline long long read_count(const char *session, const char *backend, const char *path,
 				   const char *vm)
 {
 	char line[200];
@@ -262,7 +263,7 @@ static inline long long read_count(const char *session, const char *plane, const
 
 	snprintf(line, sizeof(line), "{\"cmd\":\"read\",\"session\":\"%s\"}", session);
 	obj = must(line);
-	n = count_of(obj, plane, path, vm);
+	n = count_of(obj, backend, path, vm);
 	json_decref(obj);
 	return n;
 }

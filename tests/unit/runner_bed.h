@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A runner with VMs of scripted vCPUs (fake_engine.h): for the tests of the runner. */
-#ifndef TESTS_RUNNER_BED_H
-#define TESTS_RUNNER_BED_H
+#ifndef TESTS_UNIT_RUNNER_BED_H
+#define TESTS_UNIT_RUNNER_BED_H
 
 #include <criterion/criterion.h>
 #include <urcu/urcu-memb.h>

@@ -3,8 +3,8 @@
  * A kernel that samples: events whose rings the test writes. It does what perf does with what this
  * project asks for, and refuses what the test says.
  */
-#ifndef TESTS_SAMPLE_FAKE_H
-#define TESTS_SAMPLE_FAKE_H
+#ifndef TESTS_UNIT_SAMPLE_FAKE_H
+#define TESTS_UNIT_SAMPLE_FAKE_H
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * For the tests of alarms and samplers: an engine that stops where the PMU's alarm is due, as the
- * soft machine does, and who samples, with a plain account of when it must be told.
+ * emulator does, and who samples, with a plain account of when it must be told.
  *
  * A vCPU's instruction pointer is the number of events it has executed, of every kind alike.
  */
@@ -192,7 +192,7 @@ static inline int bed_where(struct vpmu_context *ctx, struct vpmu_where *out)
 	return 0;
 }
 
-static inline void engine_init(struct bed *b, const struct vpmu_softpmu_opts *opts)
+static inline void engine_init(struct bed *b, const struct vpmu_emupmu_opts *opts)
 {
 	bed_init(b, opts);
 	bed_now = b;
@@ -204,11 +204,11 @@ static inline void engine_init(struct bed *b, const struct vpmu_softpmu_opts *op
 /* Events until the first alarm of pCPU @p is due. */
 static inline uint64_t alarm_left(const struct bed *b, int p)
 {
-	const struct vpmu_soft_tally *t = b->pmu[p].tally;
+	const struct vpmu_emu_tally *t = b->pmu[p].tally;
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t armed = t->armed; armed; armed &= armed - 1) {
-		uint64_t left = vpmu_soft_alarm_left(t, &t->alarm[__builtin_ctz(armed)]);
+		uint64_t left = vpmu_emu_alarm_left(t, &t->alarm[__builtin_ctz(armed)]);
 
 		least = left < least ? left : least;
 	}

@@ -3,8 +3,8 @@
  * A server with a socket, on a host that has the tenant /acme/web with the VM web-1: for the tests
  * of the protocol, of clients, and of who may do what.
  */
-#ifndef TESTS_SERVER_BED_H
-#define TESTS_SERVER_BED_H
+#ifndef TESTS_UNIT_SERVER_BED_H
+#define TESTS_UNIT_SERVER_BED_H
 
 #include <errno.h>
 #include <fcntl.h>

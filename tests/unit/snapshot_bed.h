@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A machine whose VMs are saved to files, and made of files that a test has changed: for the tests
  * of damaged and forged snapshots. */
-#ifndef TESTS_SNAPSHOT_BED_H
-#define TESTS_SNAPSHOT_BED_H
+#ifndef TESTS_UNIT_SNAPSHOT_BED_H
+#define TESTS_UNIT_SNAPSHOT_BED_H
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -151,8 +151,8 @@ static inline struct bytes good_file(const char *pmu, uint64_t slices)
 
 	write_image(!strcmp(pmu, "intel-v5"));
 	snprintf(option, sizeof(option),
-		 "name=good,tenant=/t,vcpus=2,memory=4M,engine=soft,args=a b,pmu=%s,image=%s", pmu,
-		 image_path);
+		 "name=good,tenant=/t,vcpus=2,memory=4M,engine=emulator,args=a b,pmu=%s,image=%s",
+		 pmu, image_path);
 	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(machine_vm_add(machine, &config.vms[config.nr_vms - 1], &vm, err, sizeof(err)),
 		     0, "%s", err);

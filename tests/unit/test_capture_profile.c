@@ -309,7 +309,7 @@ static uint64_t traced(const struct traces *t)
 Test(profile, full_rings_lose_and_say_so)
 {
 	const struct vpmu_lbr_regs none = {.ctl = 0};
-	struct vpmu_source_sample s = {.known = true, .periods = 3, .cpu = 1};
+	struct vpmu_backend_sample s = {.known = true, .periods = 3, .cpu = 1};
 	struct profiles *ps;
 	struct profile *p;
 
@@ -340,7 +340,7 @@ Test(profile, each_sample_has_its_time_while_there_is_room)
 	const uint64_t n = PROFILE_TIMES_MAX / 3 + 100;
 
 	for (int times = 0; times < 2; times++) {
-		struct vpmu_source_sample s = {.known = true, .periods = 3, .branches = &none};
+		struct vpmu_backend_sample s = {.known = true, .periods = 3, .branches = &none};
 		const struct trace **all;
 		struct profiles *ps;
 		uint64_t kept = 0;
@@ -378,7 +378,7 @@ Test(profile, each_sample_has_its_time_while_there_is_room)
 
 Test(profile, more_addresses_than_rows_go_into_other)
 {
-	struct vpmu_source_sample s = {.known = true, .periods = 1};
+	struct vpmu_backend_sample s = {.known = true, .periods = 1};
 	struct profiles *ps;
 	struct profile *p;
 	uint64_t sent = 0;
@@ -414,7 +414,7 @@ Test(profile, bad_requests)
 		{__LINE__, START ",\"event\":\"bogus\"}", "event: unknown event 'bogus'", ENOENT},
 		{__LINE__, START ",\"event\":\"loads,stores\"}", "event: ", EINVAL},
 		{__LINE__, START ",\"event\":\"cache-misses\"}",
-		 "no CPU of plane soft can sample it", EOPNOTSUPP},
+		 "no CPU of backend emulator can sample it", EOPNOTSUPP},
 		{__LINE__, START ",\"event\":\"loads\",\"period\":0}", "period: 0; 1 to ", EINVAL},
 		{__LINE__, START ",\"event\":\"loads\",\"period\":\"0\"}", "period: \"0\"; 1 to ",
 		 EINVAL},
@@ -474,7 +474,8 @@ Test(profile, as_many_as_the_host_has_samplers)
 	for (int i = 0; i < VPMU_SAMPLERS_MAX; i++)
 		json_decref(must(START ",\"event\":\"loads\"}"));
 	a = ask(START ",\"event\":\"loads\"}");
-	cr_expect(strstr(str(a, "error"), "plane soft has no sampler left"), "%s", str(a, "error"));
+	cr_expect(strstr(str(a, "error"), "backend emulator has no sampler left"), "%s",
+		  str(a, "error"));
 	json_decref(a);
 	json_decref(must("{\"cmd\":\"profile-stop\",\"profile\":\"@7\"}"));
 	json_decref(must(START ",\"event\":\"loads\"}"));

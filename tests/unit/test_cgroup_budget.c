@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The counter budget without a kernel: who gets a counter, what the platform is believed to have,
- * and what `vpmu check` says of it. The plane with it is in tests/integration/it_cgroup_budget.c.
+ * and what `vpmu check` says of it. The backend with it is in tests/integration/it_cgroup_budget.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +23,11 @@ static vpmu_key_t generic(enum vpmu_generic ev, uint64_t flags)
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
-static const struct kernel_pmu intel = {.known = true,
-					.general = 4,
-					.fixed = 1u << VPMU_EV_INSTRUCTIONS | 1u << VPMU_EV_CYCLES |
-						 1u << VPMU_EV_REF_CYCLES};
-static const struct kernel_pmu amd = {.known = true, .general = 6};
+static const struct bpf_backend_pmu intel = {
+	.known = true,
+	.general = 4,
+	.fixed = 1u << VPMU_EV_INSTRUCTIONS | 1u << VPMU_EV_CYCLES | 1u << VPMU_EV_REF_CYCLES};
+static const struct bpf_backend_pmu amd = {.known = true, .general = 6};
 
 static struct budget_unit unit(unsigned int slot, vpmu_key_t key)
 {
@@ -42,7 +42,7 @@ static struct budget_unit pair(unsigned int slot, uint64_t flags)
 		.key = {generic(VPMU_EV_CYCLES, flags), generic(VPMU_EV_INSTRUCTIONS, flags)}};
 }
 
-Test(kernel_budget, fixed_counters_first_and_general_ones_are_left)
+Test(bpf_backend_budget, fixed_counters_first_and_general_ones_are_left)
 {
 	struct budget_unit u[5] = {
 		pair(0, ALL),
@@ -64,9 +64,10 @@ Test(kernel_budget, fixed_counters_first_and_general_ones_are_left)
 	cr_expect_eq(budget_plan(&amd, 64, u, 5), 0x04u);
 }
 
-Test(kernel_budget, a_pair_finds_room_whole_or_not_at_all)
+Test(bpf_backend_budget, a_pair_finds_room_whole_or_not_at_all)
 {
-	const struct kernel_pmu arm = {.known = true, .general = 1, .fixed = 1u << VPMU_EV_CYCLES};
+	const struct bpf_backend_pmu arm = {
+		.known = true, .general = 1, .fixed = 1u << VPMU_EV_CYCLES};
 	struct budget_unit u[2] = {unit(4, generic(VPMU_EV_BRANCHES, ALL)), pair(0, ALL)};
 
 	u[1].key[0] = generic(VPMU_EV_INSTRUCTIONS, ALL);
@@ -77,7 +78,7 @@ Test(kernel_budget, a_pair_finds_room_whole_or_not_at_all)
 	cr_expect_eq(budget_plan(&arm, 0, u, 2), 0x03u);
 }
 
-Test(kernel_budget, an_event_with_no_other_counter_waits_for_its_own)
+Test(bpf_backend_budget, an_event_with_no_other_counter_waits_for_its_own)
 {
 	struct budget_unit u[2] = {
 		unit(0, generic(VPMU_EV_REF_CYCLES, ALL)),
@@ -92,13 +93,13 @@ Test(kernel_budget, an_event_with_no_other_counter_waits_for_its_own)
 
 /* Whatever the units are: never more than there are counters, no counter idle that somebody could
  * use, and everybody is served. */
-Test(kernel_budget, turns_are_fair)
+Test(bpf_backend_budget, turns_are_fair)
 {
-	const struct kernel_pmu *const pmus[] = {&intel, &amd};
+	const struct bpf_backend_pmu *const pmus[] = {&intel, &amd};
 	unsigned int seed = 1;
 
 	for (int round = 0; round < 200; round++) {
-		const struct kernel_pmu *p = pmus[round % 2];
+		const struct bpf_backend_pmu *p = pmus[round % 2];
 		unsigned int leave = (unsigned int)rand_r(&seed) % 4, n, usable, used;
 		uint64_t served[VPMU_MAX_SLOTS] = {0}, on, least, most;
 		struct budget_unit u[30];
@@ -182,7 +183,7 @@ static void end(void)
 	cr_assert_eq(system(cmd), 0);
 }
 
-TestSuite(kernel_pmu, .init = begin, .fini = end);
+TestSuite(bpf_backend_pmu, .init = begin, .fini = end);
 
 static void set_leaf(uint32_t n, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
@@ -200,10 +201,10 @@ static void set_vendor(const char name[13])
 	set_leaf(0, 16, v[0], v[2], v[1]);
 }
 
-static struct kernel_pmu find(unsigned int counters)
+static struct bpf_backend_pmu find(unsigned int counters)
 {
-	const struct kernel_sys sys = {.cpuid = fake_cpuid, .files = root};
-	struct kernel_pmu p;
+	const struct bpf_backend_sys sys = {.cpuid = fake_cpuid, .files = root};
+	struct bpf_backend_pmu p;
 
 	pmu_find(&sys, counters, &p);
 	return p;
@@ -211,7 +212,7 @@ static struct kernel_pmu find(unsigned int counters)
 
 static void expect(unsigned int line, unsigned int general, uint32_t fixed, const char *from)
 {
-	struct kernel_pmu p = find(0);
+	struct bpf_backend_pmu p = find(0);
 
 	cr_expect(p.known, "line %u: %s", line, p.from);
 	cr_expect_eq(p.general, general, "line %u: %u general", line, p.general);
@@ -221,7 +222,7 @@ static void expect(unsigned int line, unsigned int general, uint32_t fixed, cons
 
 static void unknown(unsigned int line, const char *why)
 {
-	struct kernel_pmu p = find(0);
+	struct bpf_backend_pmu p = find(0);
 
 	cr_expect(!p.known && !p.general && !p.fixed, "line %u", line);
 	cr_expect(strstr(p.from, why), "line %u: %s", line, p.from);
@@ -230,7 +231,7 @@ static void unknown(unsigned int line, const char *why)
 	cr_expect(p.known && p.general == 5 && strstr(p.from, "vpmud.conf"), "line %u", line);
 }
 
-Test(kernel_pmu, what_cpuid_says)
+Test(bpf_backend_pmu, what_cpuid_says)
 {
 	const uint32_t three =
 		1u << VPMU_EV_INSTRUCTIONS | 1u << VPMU_EV_CYCLES | 1u << VPMU_EV_REF_CYCLES;
@@ -267,7 +268,7 @@ Test(kernel_pmu, what_cpuid_says)
 	unknown(__LINE__, "several kinds");
 }
 
-Test(kernel_pmu, arm64_does_not_tell)
+Test(bpf_backend_pmu, arm64_does_not_tell)
 {
 	unknown(__LINE__, "no PMU");
 	put("/sys/bus/event_source/devices/armv8_pmuv3_0/type", "8");
@@ -276,11 +277,11 @@ Test(kernel_pmu, arm64_does_not_tell)
 	cr_expect_eq(find(4).fixed, 1u << VPMU_EV_CYCLES);
 }
 
-Test(kernel_pmu, mediated)
+Test(bpf_backend_pmu, mediated)
 {
 	static const char *const yes[] = {"Y\\n", "1\\n", "Y"};
 	static const char *const no[] = {"N\\n", "0\\n", "", "x"};
-	const struct kernel_sys sys = {.cpuid = fake_cpuid, .files = root};
+	const struct bpf_backend_sys sys = {.cpuid = fake_cpuid, .files = root};
 
 	cr_expect_not(pmu_is_mediated(&sys));
 	for (unsigned int i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
@@ -310,9 +311,9 @@ static void on_row(const char *what, bool good, const char *why, void *arg)
 	snprintf(said[rows++], sizeof(said[0]), "%s: %s", what, why);
 }
 
-Test(kernel_budget, what_check_shows)
+Test(bpf_backend_budget, what_check_shows)
 {
-	struct kernel_budget b = {
+	struct bpf_backend_budget b = {
 		.known = true, .general = 6, .left = 2, .fixed = 1, .keys = 3, .from = "a manual"};
 
 	budget_rows(&b, on_row, NULL);
@@ -329,7 +330,7 @@ Test(kernel_budget, what_check_shows)
 	cr_expect(strstr(said[1], "take turns") && strstr(said[2], "enable_mediated_pmu") &&
 			  strstr(said[2], ":H"),
 		  "%s, %s", said[1], said[2]);
-	b = (struct kernel_budget){.from = "CPUs of several kinds"};
+	b = (struct bpf_backend_budget){.from = "CPUs of several kinds"};
 	rows = 0;
 	budget_rows(&b, on_row, NULL);
 	cr_expect(!ok[0] && strstr(said[0], "not known") &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The BPF program of the kernel plane, compiled for user space, on random histories of a host: what
+ * The BPF program of the BPF backend, compiled for user space, on random histories of a host: what
  * it charges is compared with a plain model, which remembers no cgroup, no cell and no short way.
  * The test is the kernel (tasks, cgroups, events, clocks, maps) and the daemon.
  *
@@ -837,7 +837,7 @@ static void begin(void)
 		rq[cpu].nr_switches = 1 + rnd(1000);
 		idle[cpu].t.cgroups = &cset[0];
 		idle[cpu].t.se.cfs_rq = &cfs[cpu];
-		/* As plane_attach leaves it. */
+		/* As backend_attach leaves it. */
 		state(cpu)->gen = cfg.gen - 1;
 		state(cpu)->usual = 1;
 		state(cpu)->cells_max = KP_NEAR + NR_PAGES * KP_PAGE_CELLS;

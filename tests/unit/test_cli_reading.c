@@ -169,21 +169,21 @@ static struct reading *parse(const char *text)
 	return r;
 }
 
-Test(cli_reading, rows_of_a_plane_stand_together_and_are_never_mixed)
+Test(cli_reading, rows_of_a_backend_stand_together_and_are_never_mixed)
 {
 	struct reading *before =
-		parse(ANSWER(ROW("1", "tenant", "/a", "\"plane\":\"soft\",", "10") "," ROW(
-			"2", "tenant", "/a", "\"plane\":\"kvm\",",
-			"1000") "," ROW("3", "tenant", "/a/b", "\"plane\":\"soft\",", "7")));
+		parse(ANSWER(ROW("1", "tenant", "/a", "\"backend\":\"emulator\",", "10") "," ROW(
+			"2", "tenant", "/a", "\"backend\":\"kvm\",",
+			"1000") "," ROW("3", "tenant", "/a/b", "\"backend\":\"emulator\",", "7")));
 	struct reading *now =
-		parse(ANSWER(ROW("2", "tenant", "/a", "\"plane\":\"kvm\",", "1500") "," ROW(
-			"1", "tenant", "/a", "\"plane\":\"soft\",",
-			"30") "," ROW("3", "tenant", "/a/b", "\"plane\":\"soft\",", "8")));
+		parse(ANSWER(ROW("2", "tenant", "/a", "\"backend\":\"kvm\",", "1500") "," ROW(
+			"1", "tenant", "/a", "\"backend\":\"emulator\",",
+			"30") "," ROW("3", "tenant", "/a/b", "\"backend\":\"emulator\",", "8")));
 
 	cr_assert(before && now);
-	cr_expect_eq(reading_planes(before), 2);
-	cr_expect_null(reading_plane(before));
-	cr_expect_eq(before->rows[0].id, 2, "kvm comes before soft");
+	cr_expect_eq(reading_backends(before), 2);
+	cr_expect_null(reading_backend(before));
+	cr_expect_eq(before->rows[0].id, 2, "kvm comes before emulator");
 	cr_expect_eq(before->rows[1].id, 1, "a parent comes before its child");
 	cr_expect_eq(before->rows[2].id, 3);
 	cr_assert(reading_subtract(now, before));
@@ -194,37 +194,39 @@ Test(cli_reading, rows_of_a_plane_stand_together_and_are_never_mixed)
 	reading_free(now);
 }
 
-Test(cli_reading, a_server_that_knows_no_planes)
+Test(cli_reading, a_server_that_knows_no_backends)
 {
 	struct reading *r = parse(ANSWER(ROW("1", "tenant", "/a", "", "10")));
 
 	cr_assert(r);
-	cr_expect_eq(reading_planes(r), 1);
-	cr_expect_null(reading_plane(r));
+	cr_expect_eq(reading_backends(r), 1);
+	cr_expect_null(reading_backend(r));
 	reading_free(r);
-	r = parse(ANSWER(ROW("1", "tenant", "/a", "\"plane\":\"soft\",", "10")));
+	r = parse(ANSWER(ROW("1", "tenant", "/a", "\"backend\":\"emulator\",", "10")));
 	cr_assert(r);
-	cr_expect_str_eq(reading_plane(r), "soft");
+	cr_expect_str_eq(reading_backend(r), "emulator");
 	reading_free(r);
 	r = parse(ANSWER(""));
 	cr_assert(r);
-	cr_expect_eq(reading_planes(r), 0);
-	cr_expect_null(reading_plane(r));
+	cr_expect_eq(reading_backends(r), 0);
+	cr_expect_null(reading_backend(r));
 	reading_free(r);
 }
 
 #define UNSUPPORTED(rows, list)                                                                    \
 	"{\"session\":\"s\",\"target\":\"/\",\"scope\":\"tenant\",\"age-ns\":\"5\","               \
 	"\"dropped\":\"0\",\"events\":[\"cycles\"],\"rows\":[" rows "],\"unsupported\":" list "}"
-#define CANNOT(plane, why) "{\"plane\":\"" plane "\",\"event\":\"cycles\",\"why\":\"" why "\"}"
+#define CANNOT(backend, why)                                                                       \
+	"{\"backend\":\"" backend "\",\"event\":\"cycles\",\"why\":\"" why "\"}"
 
 Test(cli_reading, why_an_event_is_not_supported)
 {
-	struct reading *r = parse(UNSUPPORTED(ROW("1", "tenant", "/a", "\"plane\":\"soft\",", "10"),
-					      "[" CANNOT("soft", "no reason") "]"));
-	struct reading *other = parse(
-		UNSUPPORTED(ROW("2", "tenant", "/b", "\"plane\":\"kvm\",", "10"),
-			    "[" CANNOT("kvm", "no PMU") "," CANNOT("soft", "another reason") "]"));
+	struct reading *r =
+		parse(UNSUPPORTED(ROW("1", "tenant", "/a", "\"backend\":\"emulator\",", "10"),
+				  "[" CANNOT("emulator", "no reason") "]"));
+	struct reading *other = parse(UNSUPPORTED(
+		ROW("2", "tenant", "/b", "\"backend\":\"kvm\",", "10"),
+		"[" CANNOT("kvm", "no PMU") "," CANNOT("emulator", "another reason") "]"));
 	struct reading *before = NULL, *diff;
 
 	cr_assert(r && other);
@@ -260,7 +262,7 @@ Test(cli_reading, wrong_answers)
 		{__LINE__, ANSWER(ROW("-1", "tenant", "/a", "", "1"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "", "-1"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "", "x"))},
-		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "\"plane\":1,", "1"))},
+		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "\"backend\":1,", "1"))},
 		{__LINE__, ANSWER(ROW("1", "tenant", "/a", "\"error\":false,", "1"))},
 		{__LINE__, ANSWER("{\"row\":1,\"kind\":\"root\",\"depth\":256,\"path\":\"/\","
 				  "\"values\":[" VALUE("1") "]}")},
@@ -270,7 +272,7 @@ Test(cli_reading, wrong_answers)
 				  "\"values\":[" VALUE("1") "," VALUE("1") "]}")},
 		{__LINE__, UNSUPPORTED("", "{}")},
 		{__LINE__, UNSUPPORTED("", "[1]")},
-		{__LINE__, UNSUPPORTED("", "[{\"plane\":\"soft\",\"event\":\"cycles\"}]")},
+		{__LINE__, UNSUPPORTED("", "[{\"backend\":\"emulator\",\"event\":\"cycles\"}]")},
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
@@ -284,8 +286,8 @@ Test(cli_reading, wrong_answers)
 /* Every byte of a good answer, changed: a reading or an error, nothing else. */
 Test(cli_reading, damaged_answers)
 {
-	static const char good[] =
-		ANSWER(ROW("1", "vcpu", "/a", "\"vm\":\"v\",\"vcpu\":3,\"plane\":\"kvm\",", "10"));
+	static const char good[] = ANSWER(
+		ROW("1", "vcpu", "/a", "\"vm\":\"v\",\"vcpu\":3,\"backend\":\"kvm\",", "10"));
 	static const char other[] = "\"0-[]{}ax,:";
 	char text[sizeof(good)];
 

@@ -229,11 +229,11 @@ Test(remedy, every_row)
 		{__LINE__, "contain: system calls", "not taken", "as root"},
 		/* vmm */
 		{__LINE__, "tenants are cgroups", "no cgroup root", "--cgroup-root"},
-		{__LINE__, "soft: translated code", "--no-jit", "no-jit"},
+		{__LINE__, "emulator: translated code", "--no-jit", "no-jit"},
 		{__LINE__, "KVM engine", "/dev/kvm: Permission denied", "group kvm"},
 		{__LINE__, "KVM engine", "/dev/kvm: No such file", "kvm_intel"},
-		{__LINE__, "KVM: sampling", "perf events of vCPU threads", "engine=soft"},
-		{__LINE__, "KVM: branch records", "KVM keeps", "engine=soft"},
+		{__LINE__, "KVM: sampling", "perf events of vCPU threads", "engine=emulator"},
+		{__LINE__, "KVM: branch records", "KVM keeps", "engine=emulator"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -48,7 +48,7 @@ Test(config, everything)
 			   "args = stat sieve 10000\n"
 			   "pmu = amd-v2\n"
 			   "gp = 12\n"
-			   "engine = soft\n"
+			   "engine = emulator\n"
 			   "policy = standard\n"
 			   "lbr = off\n"
 			   "[vm b]\n"
@@ -76,7 +76,7 @@ Test(config, everything)
 	cr_assert_str_eq(c.vms[0].args, "stat sieve 10000");
 	cr_assert_eq(c.vms[0].pmu.model, VPMU_GUEST_AMD_V2);
 	cr_assert_eq(c.vms[0].pmu.gp, 12);
-	cr_assert_eq(c.vms[0].engine, VM_ENGINE_SOFT);
+	cr_assert_eq(c.vms[0].engine, VM_ENGINE_EMU);
 	cr_assert_eq(c.vms[0].policy, VPMU_POLICY_STANDARD);
 	cr_assert_eq(c.vms[0].lbr, VM_LBR_OFF);
 	cr_assert(c.vms[0].pmu.no_lbr);
@@ -187,7 +187,7 @@ Test(config, refused)
 		{__LINE__, VM "pmu = none\ngp = 4\n", "t.ini:1:", "vm a/gp"},
 		{__LINE__, VM "pmu = none\nfixed = 2\n", "t.ini:1:", "vm a/fixed"},
 		{__LINE__, VM "fixed = 5\n", "t.ini:3:", "1 to 4 (Intel only)"},
-		{__LINE__, VM "engine = qemu\n", "t.ini:3:", "auto, soft or kvm"},
+		{__LINE__, VM "engine = qemu\n", "t.ini:3:", "auto, emulator or kvm"},
 		{__LINE__, VM "pmu = amd-k7\ngp = 6\n", "t.ini:1:", "pmu = amd-k7, accepted: 4"},
 		{__LINE__, VM "pmu = amd-core\ngp = 7\n",
 		 "t.ini:1:", "pmu = amd-core, accepted: 6"},

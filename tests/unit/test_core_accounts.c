@@ -209,26 +209,26 @@ Test(accounts, not_supported)
  * was counted is shown as it is and called partial, never scaled up over the other. */
 Test(accounts, counted_on_some_pcpus_only)
 {
-	const struct vpmu_softpmu_opts one_fixed = {.fixed = 1, .no_default = true};
+	const struct vpmu_emupmu_opts one_fixed = {.fixed = 1, .no_default = true};
 	struct vpmu_consumer branches = {0}, insns = {0};
-	struct vpmu_softpmu small;
+	struct vpmu_emupmu small;
 	struct vpmu_pcpu *p;
 	struct vpmu_value v;
 
-	cr_assert_eq(vpmu_softpmu_init(&small, &one_fixed), 0);
+	cr_assert_eq(vpmu_emupmu_init(&small, &one_fixed), 0);
 	cr_assert_eq(vpmu_pcpu_create(b.host, &small.pmu, 2, &p), 0);
 	cr_assert_eq(vpmu_consumer_add(&branches, b.tenant, BRANCHES, NULL), 0);
 	cr_assert_eq(vpmu_consumer_add(&insns, b.tenant, INSNS, NULL), 0);
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);
-	vpmu_soft_add(b.pmu[0].tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 50);
+	vpmu_emu_add(b.pmu[0].tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 50);
 	b.pmu[0].own_clock_ns += 100;
 	vpmu_pcpu_switch(b.p[0], NULL);
 	v = bed_read(&branches);
 	cr_assert(v.supported && !v.partial && v.count == 50);
 	cr_assert_eq(vpmu_context_place(&b.ctx[1], p), 0);
 	vpmu_pcpu_switch(p, &b.ctx[1]);
-	vpmu_soft_add(small.tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 7);
-	vpmu_soft_add(small.tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 9);
+	vpmu_emu_add(small.tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 7);
+	vpmu_emu_add(small.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 9);
 	small.own_clock_ns += 300;
 	vpmu_pcpu_switch(p, NULL);
 	v = bed_read(&branches);
@@ -252,16 +252,16 @@ Test(accounts, quality_comes_with_the_pcpus)
 {
 	struct vpmu_host *host = vpmu_host_create();
 	struct vpmu_consumer cycles = {0}, misses = {0};
-	struct vpmu_softpmu sp;
+	struct vpmu_emupmu sp;
 	struct vpmu_pcpu *p;
 	struct vpmu_value v;
 
 	cr_assert_eq(vpmu_consumer_add(&cycles, vpmu_host_root(host), CYCLES, NULL), 0);
 	cr_assert_eq(vpmu_consumer_add(&misses, vpmu_host_root(host), MISSES, NULL), 0);
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(vpmu_pcpu_create(host, &sp.pmu, 0, &p), 0);
 	vpmu_pcpu_flush(p);
-	vpmu_soft_add(&sp.own_tally, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 5);
+	vpmu_emu_add(&sp.own_tally, VPMU_EMU_USR, VPMU_EMU_CYCLES, 5);
 	sp.own_clock_ns += 5;
 	vpmu_pcpu_flush(p);
 	v = bed_read(&cycles);

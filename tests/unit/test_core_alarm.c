@@ -105,7 +105,7 @@ Test(alarm, one_instruction_counts_several_periods)
 /* A counter of 8 bits wraps many times within one distance. */
 Test(alarm, distances_longer_than_the_counter)
 {
-	struct vpmu_softpmu_opts opts = {.width = 8};
+	struct vpmu_emupmu_opts opts = {.width = 8};
 	struct tick t[2];
 	unsigned int stops;
 
@@ -128,7 +128,7 @@ Test(alarm, distances_longer_than_the_counter)
 /* Half a range a step leaves room for an instruction that counts a lot. */
 Test(alarm, steps_leave_room)
 {
-	struct vpmu_softpmu_opts opts = {.width = 8};
+	struct vpmu_emupmu_opts opts = {.width = 8};
 	struct tick t;
 
 	engine_init(&b, &opts);
@@ -146,7 +146,7 @@ Test(alarm, steps_leave_room)
 Test(alarm, rotation_stands_still)
 {
 	static const enum vpmu_generic ev[] = {VPMU_EV_LOADS, VPMU_EV_STORES, VPMU_EV_BRANCHES};
-	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
 	struct tick t[3];
 
 	engine_init(&b, &opts);
@@ -171,7 +171,7 @@ Test(alarm, rotation_stands_still)
 /* A rival moves to another counter, in the middle of a distance. */
 Test(alarm, moves_with_its_slot)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .fixed = 2, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .fixed = 2, .no_default = true};
 	struct vpmu_consumer usr = {0}, loads = {0};
 	struct tick t;
 

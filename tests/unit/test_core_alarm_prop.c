@@ -117,7 +117,7 @@ enum kind {
 
 static void prop_history(unsigned int history, enum kind kind)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 2, .fixed = 1, .no_default = true};
 	struct prop x = {.rng = history * 1000003ULL + (uint64_t)kind,
 			 .on = {-1, -1},
 			 .where = {0, 1, 0, 1},

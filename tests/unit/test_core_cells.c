@@ -106,7 +106,7 @@ static long live_now(void)
 #define KEYS  8
 
 static struct vpmu_host *host;
-static struct vpmu_softpmu pmu[PCPUS];
+static struct vpmu_emupmu pmu[PCPUS];
 static struct vpmu_pcpu *pcpu[PCPUS];
 static struct vpmu_account *tenant, *vm[VMS], *vcpu[VMS];
 static struct vpmu_context ctx[VMS];
@@ -120,7 +120,7 @@ static unsigned int kicks[PCPUS];
 
 static void count_kick(struct vpmu_hostpmu *p)
 {
-	kicks[(struct vpmu_softpmu *)p - pmu]++;
+	kicks[(struct vpmu_emupmu *)p - pmu]++;
 }
 
 static vpmu_key_t nth_key(size_t k)
@@ -135,13 +135,13 @@ static vpmu_key_t nth_key(size_t k)
 /* Each VM's vCPU has been on @visits pCPUs. */
 static void open_host(unsigned int visits)
 {
-	const struct vpmu_softpmu_opts opts = {.gp = KEYS, .no_default = true};
+	const struct vpmu_emupmu_opts opts = {.gp = KEYS, .no_default = true};
 
 	urcu_memb_register_thread();
 	host = vpmu_host_create();
 	cr_assert_eq(vpmu_account_create(vpmu_host_root(host), NULL, &tenant), 0);
 	for (unsigned int p = 0; p < PCPUS; p++) {
-		cr_assert_eq(vpmu_softpmu_init(&pmu[p], &opts), 0);
+		cr_assert_eq(vpmu_emupmu_init(&pmu[p], &opts), 0);
 		kick_ops = *pmu[p].pmu.ops;
 		kick_ops.kick = count_kick;
 		pmu[p].pmu.ops = &kick_ops;
@@ -181,10 +181,10 @@ static void attach_each_vm(void)
 
 static void run(unsigned int i, uint64_t n)
 {
-	struct vpmu_softpmu *sp = &pmu[i % PCPUS];
+	struct vpmu_emupmu *sp = &pmu[i % PCPUS];
 
 	vpmu_pcpu_switch(pcpu[i % PCPUS], &ctx[i]);
-	vpmu_soft_add(sp->tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
+	vpmu_emu_add(sp->tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
 	sp->own_clock_ns += n;
 }
 
@@ -220,7 +220,7 @@ Test(cells, memory_of_what_is_counted_where_it_ran)
 Test(cells, pcpus_that_come_and_go_leave_nothing)
 {
 	struct vpmu_consumer c[2] = {0};
-	struct vpmu_softpmu sp;
+	struct vpmu_emupmu sp;
 	long before = 0;
 
 	open_host(1);
@@ -229,11 +229,11 @@ Test(cells, pcpus_that_come_and_go_leave_nothing)
 	for (unsigned int n = 0; n < 20000; n++) {
 		struct vpmu_pcpu *p;
 
-		vpmu_softpmu_init(&sp, NULL);
+		vpmu_emupmu_init(&sp, NULL);
 		cr_assert_eq(vpmu_pcpu_create(host, &sp.pmu, PCPUS, &p), 0);
 		cr_assert_eq(vpmu_context_place(&ctx[0], p), 0);
 		vpmu_pcpu_switch(p, &ctx[0]);
-		vpmu_soft_add(sp.tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 3);
+		vpmu_emu_add(sp.tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 3);
 		sp.own_clock_ns += 2;
 		vpmu_pcpu_switch(p, NULL);
 		if (n % 5000 == 0) {

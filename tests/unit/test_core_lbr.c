@@ -348,13 +348,13 @@ Test(lbr, refusals)
 /* A pCPU without a facility: what was recorded elsewhere stays as it is. */
 Test(lbr_mixed, pcpu_without_facility)
 {
-	struct vpmu_softpmu_opts none = {.no_lbr = true};
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu_opts none = {.no_lbr = true};
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 
 	bed_init(&b, &none);
 	cr_assert_eq(vpmu_lbr_attach(b.vm, LBR_ALL), -EOPNOTSUPP);
-	vpmu_softpmu_init(&pmu, NULL);
+	vpmu_emupmu_init(&pmu, NULL);
 	cr_assert_eq(vpmu_pcpu_create(b.host, &pmu.pmu, 7, &p), 0);
 	cr_assert_eq(vpmu_lbr_attach(b.vm, LBR_ALL), 0);
 	cr_assert_eq(vpmu_context_place(C0, p), 0);

@@ -58,14 +58,14 @@ Test(rotate, eight_keys_on_seven_counters)
 
 /* ---- a host that refuses ---- */
 
-static const struct vpmu_hostpmu_ops *soft_ops;
+static const struct vpmu_hostpmu_ops *emu_ops;
 static vpmu_key_t refused;
 static unsigned int refusals;
 
 static int refusing_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 {
 	if (key != refused)
-		return soft_ops->bind(pmu, ctr, key);
+		return emu_ops->bind(pmu, ctr, key);
 	refusals++;
 	return -ENOSPC;
 }
@@ -74,8 +74,8 @@ static void refuse(vpmu_key_t key)
 {
 	static struct vpmu_hostpmu_ops ops;
 
-	soft_ops = b.pmu[0].pmu.ops;
-	ops = *soft_ops;
+	emu_ops = b.pmu[0].pmu.ops;
+	ops = *emu_ops;
 	ops.bind = refusing_bind;
 	b.pmu[0].pmu.ops = &ops;
 	refused = key;
@@ -86,7 +86,7 @@ static void refuse(vpmu_key_t key)
  * each occasion, and gets its share when the host allows it. */
 Test(rotate, refused)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 4, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 4, .no_default = true};
 	struct vpmu_consumer c[5] = {0};
 	uint64_t total = 0;
 
@@ -133,7 +133,7 @@ Test(rotate, refused)
  * everything to a fixed one, which a slot that nobody here uses holds. */
 Test(rotate, refused_after_a_move)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .fixed = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .fixed = 1, .no_default = true};
 	struct vpmu_consumer insns = {0}, user = {0}, stores = {0};
 	struct vpmu_value v;
 
@@ -198,7 +198,7 @@ Test(rotate, unused)
 
 Test(rotate, ten_keys_on_one_counter)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
 	struct vpmu_consumer c[10] = {0};
 
 	bed_init(&b, &opts);
@@ -249,7 +249,7 @@ Test(rotate, enough_counters_never_rotate)
  * moves rather than make that one wait. */
 Test(rotate, fixed_counters_are_preferred_and_moved_to)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .fixed = 2, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .fixed = 2, .no_default = true};
 	struct vpmu_consumer usr = {0}, all = {0}, loads = {0};
 
 	bed_init(&b, &opts);
@@ -275,7 +275,7 @@ Test(rotate, fixed_counters_are_preferred_and_moved_to)
 /* Counters of keys that only others use go to whoever runs. */
 Test(rotate, unused_counters_are_taken)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
 	struct vpmu_consumer a = {0}, c = {0};
 
 	bed_init(&b, &opts);
@@ -314,7 +314,7 @@ Test(rotate, scaling)
 /* One counter. The key that is refused does not keep it from the other one. */
 Test(rotate, a_refused_bind_keeps_no_counter)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
 	struct vpmu_consumer c[2] = {0};
 
 	bed_init(&b, &opts);
@@ -336,19 +336,19 @@ static unsigned int binds;
 static int counting_bind(struct vpmu_hostpmu *pmu, unsigned int ctr, vpmu_key_t key)
 {
 	binds++;
-	return soft_ops->bind(pmu, ctr, key);
+	return emu_ops->bind(pmu, ctr, key);
 }
 
 /* Three keys on one counter: at each tick it goes to one of those that wait, who keeps it. */
 Test(rotate, who_just_got_a_counter_keeps_it)
 {
 	static struct vpmu_hostpmu_ops ops;
-	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
 	struct vpmu_consumer c[3] = {0};
 
 	bed_init(&b, &opts);
-	soft_ops = b.pmu[0].pmu.ops;
-	ops = *soft_ops;
+	emu_ops = b.pmu[0].pmu.ops;
+	ops = *emu_ops;
 	ops.bind = counting_bind;
 	b.pmu[0].pmu.ops = &ops;
 	vpmu_pcpu_switch(b.p[0], &b.ctx[0]);

@@ -141,7 +141,7 @@ Test(sampler, sample_fields)
 	cr_assert_eq(f.ip, 0);
 	/* The host itself. */
 	vpmu_pcpu_switch(b.p[1], NULL);
-	vpmu_soft_add(&b.pmu[1].own_tally, VPMU_SOFT_HOST, VPMU_SOFT_LOADS, 10);
+	vpmu_emu_add(&b.pmu[1].own_tally, VPMU_EMU_HOST, VPMU_EMU_LOADS, 10);
 	vpmu_pcpu_overflow(b.p[1]);
 	cr_assert_eq(f.calls, 5);
 	cr_assert_neq(f.ctx, NULL);
@@ -283,21 +283,21 @@ Test(sampler, goes_while_a_context_waits)
 
 Test(sampler, pcpus_come_and_go)
 {
-	struct vpmu_softpmu pmu;
+	struct vpmu_emupmu pmu;
 	struct vpmu_pcpu *p;
 	struct prof f;
 
 	engine_init(&b, NULL);
 	cr_assert_eq(prof_open(&f, &b, b.vm, INSNS, 100), 0);
-	cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+	cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
 	for (int i = 1; i <= 3; i++) {
 		cr_assert_eq(vpmu_pcpu_create(b.host, &pmu.pmu, BED_PCPUS, &p), 0);
 		cr_assert_eq(vpmu_context_place(&b.ctx[0], p), 0);
 		vpmu_pcpu_switch(p, &b.ctx[0]);
-		vpmu_soft_add(&pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 99);
+		vpmu_emu_add(&pmu.own_tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 99);
 		vpmu_pcpu_overflow(p);
 		cr_assert_eq(f.samples[BED_PCPUS], (uint64_t)i - 1, "a new pCPU begins anew");
-		vpmu_soft_add(&pmu.own_tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 51);
+		vpmu_emu_add(&pmu.own_tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 51);
 		vpmu_pcpu_switch(p, NULL);
 		cr_assert_eq(f.samples[BED_PCPUS], (uint64_t)i);
 		bed_conserved(&b);
@@ -390,7 +390,7 @@ Test(sampler, no_place_without_alarms)
 /* More keys than counters, and samplers of keys that nobody else counts. */
 Test(sampler, rotation_stands_still)
 {
-	struct vpmu_softpmu_opts opts = {.gp = 1, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 1, .no_default = true};
 	struct prof f[2];
 
 	engine_init(&b, &opts);

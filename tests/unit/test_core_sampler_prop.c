@@ -31,7 +31,7 @@ static void random_history(unsigned int history)
 {
 	static const enum vpmu_generic ev[] = {VPMU_EV_INSTRUCTIONS, VPMU_EV_LOADS,
 					       VPMU_EV_BRANCHES};
-	struct vpmu_softpmu_opts opts = {.gp = 2, .no_default = true};
+	struct vpmu_emupmu_opts opts = {.gp = 2, .no_default = true};
 	uint64_t r = history, size = history % 3 ? 1 : 5;
 	int on[BED_PCPUS] = {-1, -1}, where[BED_VCPUS] = {0, 1, 0, 1};
 	struct prof f[PROFS] = {0};

@@ -21,7 +21,8 @@ static void teardown(void)
 
 TestSuite(slots, .init = setup, .fini = teardown);
 
-/* As many distinct keys as wanted: raw ones, which take a slot though no soft PMU counts them. */
+/* As many distinct keys as wanted: raw ones, which take a slot though no emulator PMU counts them.
+ */
 static vpmu_key_t nth_key(unsigned int n)
 {
 	return vpmu_key_make(VPMU_SPACE_INTEL, 0xb7, VPMU_KEY_USR | VPMU_KEY_GUEST) |

@@ -6,7 +6,7 @@
 #include "emu_prog.h"
 
 /* Index of the first step at which @a is due. */
-static size_t due_at(const struct prog_step *steps, size_t n, const struct vpmu_soft_alarm *a)
+static size_t due_at(const struct prog_step *steps, size_t n, const struct vpmu_emu_alarm *a)
 {
 	for (size_t i = 0; i <= n; i++) {
 		uint64_t sum = 0;
@@ -19,13 +19,13 @@ static size_t due_at(const struct prog_step *steps, size_t n, const struct vpmu_
 	return SIZE_MAX;
 }
 
-static void arm(struct vpmu_soft_tally *t, unsigned int i, unsigned int event, unsigned int modes,
+static void arm(struct vpmu_emu_tally *t, unsigned int i, unsigned int event, unsigned int modes,
 		uint64_t left)
 {
-	struct vpmu_soft_alarm *a = &t->alarm[i];
+	struct vpmu_emu_alarm *a = &t->alarm[i];
 
-	*a = (struct vpmu_soft_alarm){.event = (uint8_t)event, .modes = (uint8_t)modes};
-	for (int m = 0; m < VPMU_SOFT_MODES; m++)
+	*a = (struct vpmu_emu_alarm){.event = (uint8_t)event, .modes = (uint8_t)modes};
+	for (int m = 0; m < VPMU_EMU_MODES; m++)
 		a->at += modes & (1u << m) ? t->ev[m][event] : 0;
 	a->at += left;
 	t->armed |= 1u << i;
@@ -49,7 +49,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 
 	prog_start(&b, seed);
 	for (unsigned int i = 0; i < nr; i++)
-		arm(&b.t, i * 7, (unsigned int)(prog_rand(&rng) % VPMU_SOFT_EVENTS),
+		arm(&b.t, i * 7, (unsigned int)(prog_rand(&rng) % VPMU_EMU_EVENTS),
 		    (unsigned int)(1 + prog_rand(&rng) % 7), distance(&rng));
 	for (;;) {
 		uint64_t budget = prog_rand(&rng) % 4 ? 1000000 : 1 + prog_rand(&rng) % 50;
@@ -79,7 +79,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 			cr_assert_eq(b.run.retired, 0);
 			cr_assert_eq(b.r.rip, steps[at].rip);
 			for (unsigned int i = 0; i < nr; i++)
-				if (!vpmu_soft_alarm_left(&b.t, &b.t.alarm[i * 7]))
+				if (!vpmu_emu_alarm_left(&b.t, &b.t.alarm[i * 7]))
 					arm(&b.t, i * 7, b.t.alarm[i * 7].event,
 					    b.t.alarm[i * 7].modes, distance(&rng));
 		} else if (x == VMM_EXIT_BUDGET) {
@@ -93,7 +93,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 	bed_stop(&b);
 }
 
-Test(soft_alarm, stops_where_stepping_says)
+Test(emu_alarm, stops_where_stepping_says)
 {
 	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 
@@ -104,7 +104,7 @@ Test(soft_alarm, stops_where_stepping_says)
 }
 
 /* Every event, every distance, on one program: nothing is left to chance. */
-Test(soft_alarm, every_distance)
+Test(emu_alarm, every_distance)
 {
 	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t seed = 7;
@@ -114,7 +114,7 @@ Test(soft_alarm, every_distance)
 	do
 		n = prog_trace(++seed, steps);
 	while (n < 300 || n > 800);
-	for (unsigned int ev = 0; ev < VPMU_SOFT_EVENTS; ev++)
+	for (unsigned int ev = 0; ev < VPMU_EMU_EVENTS; ev++)
 		for (unsigned int modes = 1; modes <= 3; modes++) {
 			uint64_t all = 0;
 
@@ -147,14 +147,14 @@ Test(soft_alarm, every_distance)
 BED_GUEST(g_long, "mov $100000000,%ecx\n 1: add (%rdi),%rax\n dec %rcx\n jnz 1b\n hlt");
 
 /* Long distances: through many chunks, and no more than a few stops of the dispatch loop each. */
-Test(soft_alarm, far_away)
+Test(emu_alarm, far_away)
 {
 	struct bed b;
 	uint64_t rng = 1;
 
 	BED_START(&b, g_long, false);
-	for (unsigned int ev = 0; ev < VPMU_SOFT_EVENTS; ev++) {
-		if (ev == VPMU_SOFT_STORES)
+	for (unsigned int ev = 0; ev < VPMU_EMU_EVENTS; ev++) {
+		if (ev == VPMU_EMU_STORES)
 			continue;
 		for (int i = 0; i < 20; i++) {
 			uint64_t left = 1 + prog_rand(&rng) % 300000, before;
@@ -165,7 +165,7 @@ Test(soft_alarm, far_away)
 			/* The event's own instruction adds at most 2 cycles too many. */
 			cr_assert_geq(bed_total(&b.t, ev) - before, left);
 			cr_assert_leq(bed_total(&b.t, ev) - before,
-				      left + (ev == VPMU_SOFT_CYCLES || ev == VPMU_SOFT_REF_CYCLES
+				      left + (ev == VPMU_EMU_CYCLES || ev == VPMU_EMU_REF_CYCLES
 						      ? 2
 						      : 0));
 		}
@@ -176,12 +176,12 @@ Test(soft_alarm, far_away)
 BED_GUEST(g_rep, "mov $300,%ecx\n cld\n rep stosb\n nop\n nop\n hlt");
 
 /* A repeated string instruction may make more cycles than are left: the stop is behind it. */
-Test(soft_alarm, behind_a_repeated_string)
+Test(emu_alarm, behind_a_repeated_string)
 {
 	struct bed b;
 
 	BED_START(&b, g_rep, false);
-	arm(&b.t, 0, VPMU_SOFT_CYCLES, 1, 10);
+	arm(&b.t, 0, VPMU_EMU_CYCLES, 1, 10);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.r.rip, BED_CODE + 8);
 	cr_assert_eq(b.run.retired, 3);
@@ -193,12 +193,12 @@ BED_GUEST(g_io, "mov $5,%eax\n out %eax,$0x10\n nop\n nop\n hlt");
 
 /* The instruction of an exit retires when it is answered; an alarm comes right behind it, one that
  * was set meanwhile too. */
-Test(soft_alarm, behind_an_answered_exit)
+Test(emu_alarm, behind_an_answered_exit)
 {
 	struct bed b;
 
 	BED_START(&b, g_io, false);
-	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1, 2);
+	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 2);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
@@ -208,7 +208,7 @@ Test(soft_alarm, behind_an_answered_exit)
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	bed_load(&b, g_io, g_io_end, false);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
-	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1, 1);
+	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 1);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 1);
 	bed_stop(&b);
@@ -217,12 +217,12 @@ Test(soft_alarm, behind_an_answered_exit)
 BED_GUEST(g_idle, "sti\n nop\n hlt\n nop\n hlt");
 
 /* HLT and an alarm at once: first the alarm, then, if nothing woke it, the HLT. */
-Test(soft_alarm, halt)
+Test(emu_alarm, halt)
 {
 	struct bed b;
 
 	BED_START(&b, g_idle, false);
-	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1, 3);
+	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.r.rip, BED_CODE + 3);
 	b.t.armed = 0;
@@ -231,10 +231,10 @@ Test(soft_alarm, halt)
 	cr_assert_eq(b.r.rip, BED_CODE + 3);
 	/* The same, but the alarm's interrupt wakes it: the handler's HLT is the next. */
 	bed_load(&b, g_idle, g_idle_end, false);
-	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1, 3);
+	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 3);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	b.t.armed = 0;
-	vmm_soft_ops.interrupt(b.v, 0x40);
+	vmm_emu_ops.interrupt(b.v, 0x40);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 3, "it returns behind the HLT");
@@ -242,15 +242,15 @@ Test(soft_alarm, halt)
 }
 
 /* An alarm that is due comes before interrupts, kicks and the budget. */
-Test(soft_alarm, before_everything)
+Test(emu_alarm, before_everything)
 {
 	struct bed b;
 
 	BED_START(&b, g_idle, false);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
-	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1, 0);
-	vmm_soft_ops.interrupt(b.v, 0x40);
-	vmm_soft_ops.kick(b.v);
+	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1, 0);
+	vmm_emu_ops.interrupt(b.v, 0x40);
+	vmm_emu_ops.kick(b.v);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 0);
 	cr_assert_eq(b.r.rip, BED_CODE + 2);
@@ -261,14 +261,14 @@ Test(soft_alarm, before_everything)
 }
 
 /* Modes that do not run now cost nothing: kernel code does not count towards a user alarm. */
-Test(soft_alarm, other_mode)
+Test(emu_alarm, other_mode)
 {
 	struct bed b;
 
 	BED_START(&b, g_long, false);
-	arm(&b.t, 0, VPMU_SOFT_INSTRUCTIONS, 1 << VPMU_SOFT_USR | 1 << VPMU_SOFT_HOST, 1);
+	arm(&b.t, 0, VPMU_EMU_INSTRUCTIONS, 1 << VPMU_EMU_USR | 1 << VPMU_EMU_HOST, 1);
 	cr_assert_eq(bed_run(&b, 100000), VMM_EXIT_BUDGET);
-	vpmu_soft_add(&b.t, VPMU_SOFT_HOST, VPMU_SOFT_INSTRUCTIONS, 1);
+	vpmu_emu_add(&b.t, VPMU_EMU_HOST, VPMU_EMU_INSTRUCTIONS, 1);
 	cr_assert_eq(bed_run(&b, 100000), VMM_EXIT_ALARM);
 	cr_assert_eq(b.run.retired, 0);
 	bed_stop(&b);
@@ -279,7 +279,7 @@ BED_GUEST(g_dense, "mov $40,%ecx\n mov $3,%ebx\n 1: dec %ecx\n jnz 1b\n xor %edx
 		   ".rept 25\n lock xadd %rax,(%rdi)\n .endr\n hlt");
 
 /* Code of more cycles per instruction than any before is met in the middle of a chunk. */
-Test(soft_alarm, denser_code_on_the_way)
+Test(emu_alarm, denser_code_on_the_way)
 {
 	static uint64_t sum[400], rip[400];
 	size_t n = 0;
@@ -287,7 +287,7 @@ Test(soft_alarm, denser_code_on_the_way)
 
 	BED_START(&b, g_dense, false);
 	while (bed_run(&b, 1) == VMM_EXIT_BUDGET && n < 399) {
-		sum[++n] = bed_total(&b.t, VPMU_SOFT_CYCLES);
+		sum[++n] = bed_total(&b.t, VPMU_EMU_CYCLES);
 		rip[n] = b.r.rip;
 	}
 	bed_stop(&b);
@@ -297,7 +297,7 @@ Test(soft_alarm, denser_code_on_the_way)
 		while (sum[want] < left)
 			want++;
 		BED_START(&b, g_dense, false);
-		arm(&b.t, 0, VPMU_SOFT_CYCLES, 1, left);
+		arm(&b.t, 0, VPMU_EMU_CYCLES, 1, left);
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 		cr_assert_eq(b.run.retired, want, "distance %lu: %lu instead of %zu", left,
 			     b.run.retired, want);

@@ -96,7 +96,7 @@ static uint64_t cr2(struct bed *b)
 {
 	struct kvm_sregs s;
 
-	vmm_soft_ops.get_sregs(b->v, &s);
+	vmm_emu_ops.get_sregs(b->v, &s);
 	return s.cr2;
 }
 
@@ -111,7 +111,7 @@ static void start(struct bed *b, const struct row *r)
 
 	BED_START(b, b_setup, false);
 	b->r.rsi = NOWHERE;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	cr_assert_eq(bed_run_to_hlt(b), -1);
 	*bed_u64(b, BED_PT) = BED_CODE | 7;
 	*bed_u64(b, PML4) = PDPT | 7;
@@ -128,7 +128,7 @@ static void start(struct bed *b, const struct row *r)
 	b->r.rsi = PML4;
 	b->r.r11 = 2;
 	b->r.rsp = BED_STACK - 0x100;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 }
 
 /* Run, and answer the exits. */
@@ -149,7 +149,7 @@ static enum vmm_exit go(struct bed *b, uint64_t budget)
 
 static void arm(struct bed *b, unsigned int event, uint64_t left)
 {
-	b->t.alarm[0] = (struct vpmu_soft_alarm){.event = (uint8_t)event, .modes = 3, .at = left};
+	b->t.alarm[0] = (struct vpmu_emu_alarm){.event = (uint8_t)event, .modes = 3, .at = left};
 	b->t.armed = 1;
 }
 
@@ -158,7 +158,7 @@ static void check_at(struct bed *b, const struct row *r, const char *what)
 {
 	cr_assert_eq(b->r.rip, target(r), "%s, %s: rip 0x%llx", r->name, what, b->r.rip);
 	cr_assert_eq(cr2(b), 0, "%s, %s: CR2 0x%lx", r->name, what, cr2(b));
-	cr_assert_eq(bed_total(&b->t, VPMU_SOFT_INSTRUCTIONS), 3, "%s, %s", r->name, what);
+	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 3, "%s, %s", r->name, what);
 }
 
 /* The fetch fault comes now, once. */
@@ -168,10 +168,10 @@ static void check_fault(struct bed *b, const struct row *r)
 	cr_assert_eq(bed_stack(b, 1), target(r), "%s: 0x%lx", r->name, bed_stack(b, 1));
 	cr_assert_eq(bed_stack(b, 3) & RF, RF, "%s", r->name);
 	cr_assert_eq(cr2(b), target(r), "%s: CR2 0x%lx", r->name, cr2(b));
-	cr_assert_eq(bed_total(&b->t, VPMU_SOFT_INSTRUCTIONS), 4, "%s: and the HLT", r->name);
+	cr_assert_eq(bed_total(&b->t, VPMU_EMU_INSTRUCTIONS), 4, "%s: and the HLT", r->name);
 }
 
-Test(soft_boundary, an_alarm)
+Test(emu_boundary, an_alarm)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		const struct row *r = &rows[i];
@@ -180,7 +180,7 @@ Test(soft_boundary, an_alarm)
 			struct bed b;
 
 			start(&b, r);
-			arm(&b, taken ? VPMU_SOFT_BRANCHES_TAKEN : VPMU_SOFT_INSTRUCTIONS,
+			arm(&b, taken ? VPMU_EMU_BRANCHES_TAKEN : VPMU_EMU_INSTRUCTIONS,
 			    taken ? 1 : 3);
 			cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
 			cr_assert_eq(b.run.retired, 3, "%s", r->name);
@@ -196,7 +196,7 @@ Test(soft_boundary, an_alarm)
 }
 
 /* The PMI of such an alarm interrupts at the target, and the fault comes when it returns. */
-Test(soft_boundary, an_nmi)
+Test(emu_boundary, an_nmi)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		const struct row *r = &rows[i];
@@ -205,11 +205,11 @@ Test(soft_boundary, an_nmi)
 		if (r->code == b_sti) /* it holds interrupts off, but not faults */
 			continue;
 		start(&b, r);
-		arm(&b, VPMU_SOFT_INSTRUCTIONS, 3);
+		arm(&b, VPMU_EMU_INSTRUCTIONS, 3);
 		cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
 		b.t.armed = 0;
 		bed_gate(&b, 2, IRETQ, 0, 0xe);
-		cr_assert_eq(vmm_soft_ops.nmi(b.v), 0);
+		cr_assert_eq(vmm_emu_ops.nmi(b.v), 0);
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
 		cr_assert_eq(b.r.rip, target(r), "%s: 0x%llx behind the IRETQ", r->name, b.r.rip);
 		cr_assert_eq(cr2(&b), 0, "%s", r->name);
@@ -219,7 +219,7 @@ Test(soft_boundary, an_nmi)
 	}
 }
 
-Test(soft_boundary, the_end_of_the_budget)
+Test(emu_boundary, the_end_of_the_budget)
 {
 	for (size_t i = 0; i < NR_ROWS; i++)
 		for (uint64_t first = 0; first < 3; first++) {
@@ -238,7 +238,7 @@ Test(soft_boundary, the_end_of_the_budget)
 }
 
 /* The debug trap, then the fault: as this is what ptrace sees on a CPU. */
-Test(soft_boundary, a_debug_trap)
+Test(emu_boundary, a_debug_trap)
 {
 	for (size_t i = 0; i < NR_ROWS; i++) {
 		const struct row *r = &rows[i];
@@ -251,7 +251,7 @@ Test(soft_boundary, a_debug_trap)
 			b.r.r11 = 2 | TF; /* SYSRET traps when TF is set behind it */
 			if (r->code == b_rep)
 				b.r.rcx = 1; /* else a trap behind each iteration */
-			vmm_soft_ops.set_regs(b.v, &b.r);
+			vmm_emu_ops.set_regs(b.v, &b.r);
 			if (returns)
 				bed_gate(&b, 1, IRETQ, 0, 0xe);
 			cr_assert_eq(go(&b, 1), VMM_EXIT_BUDGET, "%s", r->name);
@@ -265,7 +265,7 @@ Test(soft_boundary, a_debug_trap)
 			} else {
 				cr_assert_eq(bed_run_to_hlt(&b), 14, "%s", r->name);
 				cr_assert_eq(bed_stack(&b, 1), target(r), "%s", r->name);
-				cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS),
+				cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS),
 					     r->no_step ? 4 : 5, "%s: one trap", r->name);
 			}
 			bed_stop(&b);
@@ -274,7 +274,7 @@ Test(soft_boundary, a_debug_trap)
 }
 
 /* The branch is recorded before the stop, the fault when it is delivered. */
-Test(soft_boundary, branch_records)
+Test(emu_boundary, branch_records)
 {
 	for (size_t i = 0; i < NR_ROWS; i++)
 		for (int stop = 0; stop < 2; stop++) {
@@ -287,7 +287,7 @@ Test(soft_boundary, branch_records)
 			b.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
 			b.t.lbr.depth = 32;
 			if (stop) {
-				arm(&b, VPMU_SOFT_INSTRUCTIONS, 3);
+				arm(&b, VPMU_EMU_INSTRUCTIONS, 3);
 				cr_assert_eq(go(&b, 0), VMM_EXIT_ALARM, "%s", r->name);
 				cr_assert_eq(b.t.lbr.total, n, "%s: %lu", r->name, b.t.lbr.total);
 				b.t.armed = 0;
@@ -311,7 +311,7 @@ Test(soft_boundary, branch_records)
 BED_GUEST(b_long, "mov $5,%eax\n .byte 0x48,0xb8\n .quad 1");
 
 /* An instruction that reaches into a page that is not there. */
-Test(soft_boundary, an_instruction_across_pages)
+Test(emu_boundary, an_instruction_across_pages)
 {
 	static const struct row r = {"long", b_long, b_long + 9, true, 0, 0, 0, false, false};
 
@@ -320,7 +320,7 @@ Test(soft_boundary, an_instruction_across_pages)
 
 		start(&b, &r);
 		if (alarm)
-			arm(&b, VPMU_SOFT_INSTRUCTIONS, 1);
+			arm(&b, VPMU_EMU_INSTRUCTIONS, 1);
 		cr_assert_eq(bed_run(&b, alarm ? 0 : 1), alarm ? VMM_EXIT_ALARM : VMM_EXIT_BUDGET);
 		cr_assert_eq(b.r.rip, PAGE_END - 4);
 		cr_assert_eq(cr2(&b), 0);
@@ -336,7 +336,7 @@ BED_GUEST(b_forever, "1: inc %rax\n jmp 1b");
 
 /* Where a branch goes is not remembered wrongly when it used up the budget and something else came
  * before its target. */
-Test(soft_boundary, an_interrupted_branch_goes_where_it_went)
+Test(emu_boundary, an_interrupted_branch_goes_where_it_went)
 {
 	struct bed b;
 
@@ -345,7 +345,7 @@ Test(soft_boundary, an_interrupted_branch_goes_where_it_went)
 	bed_gate(&b, 2, IRETQ, 0, 0xe);
 	cr_assert_eq(bed_run(&b, 2), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rip, BED_CODE);
-	cr_assert_eq(vmm_soft_ops.nmi(b.v), 0);
+	cr_assert_eq(vmm_emu_ops.nmi(b.v), 0);
 	cr_assert_eq(bed_run(&b, 1 + 1000), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rax, 1 + 500);
 	cr_assert_eq(b.r.rsp, BED_STACK);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Hardware breakpoints of the soft machine: what the manuals say of DR0 to DR7, #DB and RF, and
+ * Hardware breakpoints of the emulator: what the manuals say of DR0 to DR7, #DB and RF, and
  * random programs whose instruction breakpoints are compared with the same programs run one
  * instruction at a time. Which accesses meet a breakpoint is compared with the CPU by
  * tests/emu/watch_test.c.
@@ -18,9 +18,9 @@
 enum { X = 0, W = 1, IO = 2, RW = 3 };
 enum { LEN1 = 0, LEN2 = 1, LEN8 = 2, LEN4 = 3 };
 
-static struct soft_vcpu *cpu(const struct bed *b)
+static struct emu_vcpu *cpu(const struct bed *b)
 {
-	return (struct soft_vcpu *)b->v;
+	return (struct emu_vcpu *)b->v;
 }
 
 static uint64_t field(unsigned int n, unsigned int type, unsigned int len)
@@ -32,7 +32,7 @@ static void set(struct bed *b, unsigned int n, uint64_t at, unsigned int type, u
 {
 	cpu(b)->dr[n] = at;
 	cpu(b)->dr[7] |= field(n, type, len);
-	soft_debug_update(cpu(b));
+	emu_debug_update(cpu(b));
 }
 
 /* Run to the #DB, whose handler is a HLT, and return B0 to B3, BD and BS; DR6 is cleared. */
@@ -58,7 +58,7 @@ static void resume(struct bed *b, bool rf)
 	r.rsp = bed_stack(b, 3);
 	if (bed_stack(b, 1) & 3)
 		bed_set_mode(b, b->v, true);
-	cr_assert_eq(vmm_soft_ops.set_regs(b->v, &r), 0);
+	cr_assert_eq(vmm_emu_ops.set_regs(b->v, &r), 0);
 }
 
 /* ---- the registers ---- */
@@ -72,11 +72,11 @@ BED_GUEST(g_dr0, "mov %rax,%dr0\n mov %dr0,%rbx\n hlt");
 static int with_rax(struct bed *b, uint64_t rax)
 {
 	b->r.rax = rax;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	return bed_run_to_hlt(b);
 }
 
-Test(soft_breakpoint, registers)
+Test(emu_breakpoint, registers)
 {
 	struct kvm_sregs s;
 	struct bed b;
@@ -103,9 +103,9 @@ Test(soft_breakpoint, registers)
 	cr_assert_eq(cpu(&b)->dr[6], DR6 | 0xf);
 	for (int read = 0; read < 2; read++) {
 		bed_load(&b, read ? g_dr5 : g_dr4, read ? g_dr5_end : g_dr4_end, false);
-		vmm_soft_ops.get_sregs(b.v, &s);
+		vmm_emu_ops.get_sregs(b.v, &s);
 		s.cr4 |= 8;
-		vmm_soft_ops.set_sregs(b.v, &s);
+		vmm_emu_ops.set_sregs(b.v, &s);
 		cr_assert_eq(with_rax(&b, 0), 6);
 	}
 	bed_load(&b, g_dr7, g_dr7_end, true);
@@ -114,23 +114,23 @@ Test(soft_breakpoint, registers)
 }
 
 /* DR7.GD: any access is a fault with BD, which pushes RF and clears GD. */
-Test(soft_breakpoint, general_detect)
+Test(emu_breakpoint, general_detect)
 {
 	struct bed b;
 
 	BED_START(&b, g_dr0, false);
-	cpu(&b)->dr[7] |= SOFT_DR7_GD;
-	cr_assert_eq(next_db(&b, BED_CODE), SOFT_DR6_BD);
+	cpu(&b)->dr[7] |= EMU_DR7_GD;
+	cr_assert_eq(next_db(&b, BED_CODE), EMU_DR6_BD);
 	cr_assert_eq(bed_stack(&b, 2), 2 | RF);
 	cr_assert_eq(cpu(&b)->dr[7], DR7);
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 1, "only the handler's HLT");
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 1, "only the handler's HLT");
 	resume(&b, false);
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
 	bed_stop(&b);
 	BED_START(&b, g_dr0, true); /* #GP comes first */
-	cpu(&b)->dr[7] |= SOFT_DR7_GD;
+	cpu(&b)->dr[7] |= EMU_DR7_GD;
 	cr_assert_eq(bed_run_to_hlt(&b), 13);
-	cr_assert(cpu(&b)->dr[7] & SOFT_DR7_GD);
+	cr_assert(cpu(&b)->dr[7] & EMU_DR7_GD);
 	bed_stop(&b);
 }
 
@@ -139,7 +139,7 @@ Test(soft_breakpoint, general_detect)
 BED_GUEST(g_loop, "mov $5,%ecx\n 1: nop\n inc %rax\n dec %ecx\n jnz 1b\n hlt");
 
 /* A fault before the instruction, in each turn; RF passes it; counts are those of the program. */
-Test(soft_breakpoint, instruction)
+Test(emu_breakpoint, instruction)
 {
 	for (int user = 0; user < 2; user++) {
 		struct bed b;
@@ -150,7 +150,7 @@ Test(soft_breakpoint, instruction)
 			cr_assert_eq(next_db(&b, BED_CODE + 6), 1 << 2);
 			cr_assert_eq(bed_stack(&b, 2) & RF, 0);
 			cr_assert_eq(b.r.rax, i);
-			cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 2 + 4 * i + 1 + i);
+			cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 2 + 4 * i + 1 + i);
 			resume(&b, true);
 		}
 		cr_assert_eq(bed_run_to_hlt(&b), user ? 13 : -1);
@@ -160,7 +160,7 @@ Test(soft_breakpoint, instruction)
 }
 
 /* Not at any other byte of it; and without RF again and again. */
-Test(soft_breakpoint, instruction_is_its_first_byte)
+Test(emu_breakpoint, instruction_is_its_first_byte)
 {
 	struct bed b;
 
@@ -174,7 +174,7 @@ Test(soft_breakpoint, instruction_is_its_first_byte)
 		cr_assert_eq(next_db(&b, BED_CODE), 1 << 3);
 		resume(&b, false);
 	}
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS) - 22, 3, "the handler's");
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS) - 22, 3, "the handler's");
 	bed_stop(&b);
 }
 
@@ -183,7 +183,7 @@ BED_GUEST(g_leaf, "nop\n inc %rax\n ret");
 
 /* Hot code, whose links and translation lead into another page with a breakpoint: it is noticed
  * each time, also when it comes later, and not any more when it is gone. */
-Test(soft_breakpoint, page_that_hot_code_enters)
+Test(emu_breakpoint, page_that_hot_code_enters)
 {
 	const uint64_t leaf = BED_CODE + 0x5ff0;
 	struct bed b;
@@ -193,9 +193,9 @@ Test(soft_breakpoint, page_that_hot_code_enters)
 	for (int round = 0; round < 3; round++) {
 		bed_load(&b, g_far, g_far_end, false);
 		b.r.rbx = leaf;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		cpu(&b)->dr[7] = DR7;
-		soft_debug_update(cpu(&b));
+		emu_debug_update(cpu(&b));
 		cr_assert_eq(bed_run(&b, 1 + 6 * 60), VMM_EXIT_BUDGET);
 		set(&b, 0, leaf + 1, X, LEN1);
 		for (uint64_t i = 60; i < 100; i++) {
@@ -205,7 +205,7 @@ Test(soft_breakpoint, page_that_hot_code_enters)
 			resume(&b, true);
 		}
 		cpu(&b)->dr[7] = DR7;
-		soft_debug_update(cpu(&b));
+		emu_debug_update(cpu(&b));
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
 		cr_assert_eq(b.r.rax, 200);
 	}
@@ -265,9 +265,9 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 			cpu(&b)->dr[6] = DR6;
 			*bed_u64(&b, b.r.rsp + 16) |= RF;
 			hits++;
-			vmm_soft_ops.set_regs(b.v, &b.r); /* HLT is over */
+			vmm_emu_ops.set_regs(b.v, &b.r); /* HLT is over */
 			b.run.budget = 1;
-			cr_assert_eq(vmm_soft_ops.run(b.v, &b.run), 0); /* IRETQ */
+			cr_assert_eq(vmm_emu_ops.run(b.v, &b.run), 0); /* IRETQ */
 			cr_assert_eq(b.run.retired, 1);
 			passed = true;
 			continue;
@@ -282,18 +282,18 @@ static uint64_t check_program(uint64_t seed, struct prog_step *steps)
 			prog_answer(&b);
 	}
 	cr_assert_eq(at, n);
-	for (unsigned int e = 0; e < VPMU_SOFT_EVENTS; e++)
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][e], steps[n].ev[VPMU_SOFT_USR][e],
-			     "seed %lu, event %u: %lu, not %lu", seed, e, b.t.ev[VPMU_SOFT_USR][e],
-			     steps[n].ev[VPMU_SOFT_USR][e]);
+	for (unsigned int e = 0; e < VPMU_EMU_EVENTS; e++)
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][e], steps[n].ev[VPMU_EMU_USR][e],
+			     "seed %lu, event %u: %lu, not %lu", seed, e, b.t.ev[VPMU_EMU_USR][e],
+			     steps[n].ev[VPMU_EMU_USR][e]);
 	/* The handler's are HLT and IRETQ. */
-	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS],
-		     steps[n].ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS] + 2 * hits);
+	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS],
+		     steps[n].ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS] + 2 * hits);
 	bed_stop(&b);
 	return hits;
 }
 
-Test(soft_breakpoint, programs)
+Test(emu_breakpoint, programs)
 {
 	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 	uint64_t hits = 0;
@@ -308,7 +308,7 @@ Test(soft_breakpoint, programs)
 BED_GUEST(g_iret, "iretq");
 
 /* The breakpoint comes before the fault of the fetch, and behind interrupts. */
-Test(soft_breakpoint, order)
+Test(emu_breakpoint, order)
 {
 	uint64_t frame[5] = {BED_WIN, BED_CS0, 2 | IF, BED_STACK, BED_SS0};
 	struct bed b;
@@ -318,10 +318,10 @@ Test(soft_breakpoint, order)
 		frame[2] = 2 | IF | (kind == 2 ? RF : 0);
 		memcpy(b.ram + BED_STACK - 0x100, frame, sizeof(frame));
 		b.r.rsp = BED_STACK - 0x100;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		set(&b, 0, BED_WIN, X, LEN1);
 		if (kind == 1)
-			vmm_soft_ops.interrupt(b.v, 0x40);
+			vmm_emu_ops.interrupt(b.v, 0x40);
 		cr_assert_eq(bed_run_to_hlt(&b), kind == 0 ? 1 : kind == 1 ? 0x40 : 14);
 		cr_assert_eq(cpu(&b)->dr[6], kind ? DR6 : DR6 | 1);
 		cr_assert_eq(bed_stack(&b, kind == 2), BED_WIN);
@@ -331,7 +331,7 @@ Test(soft_breakpoint, order)
 
 /* RF that IRETQ loads: run() can stop there, an event pushes it, and the next instruction ends it.
  */
-Test(soft_breakpoint, iretq_loads_rf)
+Test(emu_breakpoint, iretq_loads_rf)
 {
 	uint64_t frame[5] = {BED_DATA, BED_CS0, 2 | IF | RF, BED_STACK, BED_SS0};
 	struct bed b;
@@ -340,21 +340,21 @@ Test(soft_breakpoint, iretq_loads_rf)
 	memset(b.ram + BED_DATA, 0x90, 16);
 	memcpy(b.ram + BED_STACK - 0x100, frame, sizeof(frame));
 	b.r.rsp = BED_STACK - 0x100;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rflags, 2 | IF | RF);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	cr_assert_eq(b.r.rflags, 2 | IF);
 	bed_load(&b, g_iret, g_iret_end, false);
 	b.r.rsp = BED_STACK - 0x100;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 3), VMM_EXIT_BUDGET); /* in one go */
 	cr_assert_eq(b.r.rflags, 2 | IF);
 	bed_load(&b, g_iret, g_iret_end, false);
 	b.r.rsp = BED_STACK - 0x100;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
-	vmm_soft_ops.nmi(b.v);
+	vmm_emu_ops.nmi(b.v);
 	cr_assert_eq(bed_run_to_hlt(&b), 2);
 	cr_assert_eq(bed_stack(&b, 2), 2 | IF | RF);
 	bed_stop(&b);
@@ -365,7 +365,7 @@ Test(soft_breakpoint, iretq_loads_rf)
 BED_GUEST(g_data, "mov (%rdi),%eax\n mov %eax,(%rdi)\n addl $1,(%rdi)\n nop\n hlt");
 
 /* Every type, length and place around an access of four bytes. */
-Test(soft_breakpoint, data)
+Test(emu_breakpoint, data)
 {
 	static const unsigned int bytes[] = {[LEN1] = 1, [LEN2] = 2, [LEN4] = 4, [LEN8] = 8};
 
@@ -378,7 +378,7 @@ Test(soft_breakpoint, data)
 
 				BED_START(&b, g_data, off & 1);
 				b.r.rdi = BED_DATA + 0xff2;
-				vmm_soft_ops.set_regs(b.v, &b.r);
+				vmm_emu_ops.set_regs(b.v, &b.r);
 				set(&b, 1, at, type, len);
 				base = at & -(uint64_t)bytes[len];
 				hit = base < BED_DATA + 0xff6 &&
@@ -393,8 +393,8 @@ Test(soft_breakpoint, data)
 					}
 				}
 				cr_assert_eq(bed_run_to_hlt(&b), off & 1 ? 13 : -1);
-				cr_assert_eq(b.t.ev[off & 1][VPMU_SOFT_STORES], 2);
-				cr_assert_eq(b.t.ev[off & 1][VPMU_SOFT_LOADS], 2);
+				cr_assert_eq(b.t.ev[off & 1][VPMU_EMU_STORES], 2);
+				cr_assert_eq(b.t.ev[off & 1][VPMU_EMU_LOADS], 2);
 				cr_assert_eq(cpu(&b)->dr[6], DR6);
 				bed_stop(&b);
 			}
@@ -404,18 +404,18 @@ BED_GUEST(g_hot, "mov $3000,%ecx\n 1: mov %rcx,(%rdi)\n add (%rsi),%rax\n dec %e
 
 /* A page that hot code has in the TLB, and translated accesses know: it is noticed at once. Another
  * vCPU of the VM has breakpoints of its own. */
-Test(soft_breakpoint, page_that_hot_code_accesses)
+Test(emu_breakpoint, page_that_hot_code_accesses)
 {
 	struct vmm_engine_vcpu *other;
 	struct bed b;
 
 	BED_START(&b, g_hot, false);
-	cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, 1, &other), 0);
+	cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 1, &other), 0);
 	b.r.rsi = BED_DATA + 0x100;
-	vmm_soft_ops.set_regs(b.v, &b.r);
-	((struct soft_vcpu *)other)->dr[0] = BED_DATA;
-	((struct soft_vcpu *)other)->dr[7] |= field(0, RW, LEN8);
-	soft_debug_update((struct soft_vcpu *)other);
+	vmm_emu_ops.set_regs(b.v, &b.r);
+	((struct emu_vcpu *)other)->dr[0] = BED_DATA;
+	((struct emu_vcpu *)other)->dr[7] |= field(0, RW, LEN8);
+	emu_debug_update((struct emu_vcpu *)other);
 	cr_assert_eq(bed_run(&b, 1 + 4 * 2000), VMM_EXIT_BUDGET);
 	set(&b, 0, BED_DATA + 0x100, W, LEN8); /* the same page, but only loads */
 	cr_assert_eq(bed_run(&b, 4 * 500), VMM_EXIT_BUDGET);
@@ -427,7 +427,7 @@ Test(soft_breakpoint, page_that_hot_code_accesses)
 		resume(&b, false);
 	}
 	cr_assert_eq(bed_run_to_hlt(&b), -1);
-	vmm_soft_ops.vcpu_destroy(other);
+	vmm_emu_ops.vcpu_destroy(other);
 	bed_stop(&b);
 }
 
@@ -444,24 +444,24 @@ static void watch_string(bool intel)
 	if (intel)
 		bed_intel(&b);
 	b.r.rcx = 300;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	set(&b, 0, BED_DATA + 100, W, LEN2);
 	set(&b, 3, BED_DATA + 299, RW, LEN1);
 	for (uint64_t i = 0; i < 2; i++) {
 		cr_assert_eq(next_db(&b, BED_CODE), 1);
 		cr_assert_eq(b.r.rcx, 199 - i);
 		cr_assert_eq(bed_stack(&b, 2), 2 | (intel ? RF : 0));
-		cr_assert_eq(b.t.ev[1][VPMU_SOFT_INSTRUCTIONS], 0);
+		cr_assert_eq(b.t.ev[1][VPMU_EMU_INSTRUCTIONS], 0);
 		resume(&b, false);
 	}
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 8);
 	cr_assert_eq(bed_stack(&b, 2), 2);
-	cr_assert_eq(b.t.ev[1][VPMU_SOFT_INSTRUCTIONS], 1);
-	cr_assert_eq(b.t.ev[1][VPMU_SOFT_STORES], 1);
+	cr_assert_eq(b.t.ev[1][VPMU_EMU_INSTRUCTIONS], 1);
+	cr_assert_eq(b.t.ev[1][VPMU_EMU_STORES], 1);
 	bed_stop(&b);
 }
 
-Test(soft_breakpoint, string)
+Test(emu_breakpoint, string)
 {
 	watch_string(false);
 	watch_string(true);
@@ -469,13 +469,13 @@ Test(soft_breakpoint, string)
 
 /* An instruction that faults behind an access meets nothing; when it is done, it does. What an
  * event's delivery stores meets nothing either. */
-Test(soft_breakpoint, faults_and_deliveries)
+Test(emu_breakpoint, faults_and_deliveries)
 {
 	struct bed b;
 
 	BED_START(&b, g_push, false);
 	b.r.rsp = BED_WIN + 8;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	bed_gate(&b, 14, BED_HANDLERS + 14, 1, 0xe);
 	set(&b, 0, BED_DATA, RW, LEN8);
 	set(&b, 1, BED_IST1 - 16, RW, LEN8);
@@ -485,27 +485,27 @@ Test(soft_breakpoint, faults_and_deliveries)
 	b.r.rip = BED_CODE;
 	b.r.rflags = 2;
 	b.r.rsp = BED_STACK;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 1);
 	bed_stop(&b);
 }
 
 /* One #DB for a single step and the breakpoints of the same instruction. */
-Test(soft_breakpoint, with_single_step)
+Test(emu_breakpoint, with_single_step)
 {
 	struct bed b;
 
 	BED_START(&b, g_push, false);
 	b.r.rflags = 2 | TF;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	set(&b, 0, BED_DATA + 4, RW, LEN4);
 	set(&b, 2, BED_STACK - 8, W, LEN1);
 	set(&b, 3, BED_CODE + 2, X, LEN1);
-	cr_assert_eq(next_db(&b, BED_CODE + 2), SOFT_DR6_BS | 5);
+	cr_assert_eq(next_db(&b, BED_CODE + 2), EMU_DR6_BS | 5);
 	resume(&b, false);
 	cr_assert_eq(next_db(&b, BED_CODE + 2), 8, "then that of the next instruction");
 	resume(&b, true);
-	cr_assert_eq(next_db(&b, BED_CODE + 3), SOFT_DR6_BS);
+	cr_assert_eq(next_db(&b, BED_CODE + 3), EMU_DR6_BS);
 	bed_stop(&b);
 }
 
@@ -518,7 +518,7 @@ BED_GUEST(g_sti, "sti\n nop\n nop\n hlt");
 
 /* Behind MOV SS no instruction breakpoint is reported, and a data breakpoint of its own comes one
  * instruction later, also in the handler of a software interrupt. STI holds nothing off. */
-Test(soft_breakpoint, shadows)
+Test(emu_breakpoint, shadows)
 {
 	struct bed b;
 
@@ -528,14 +528,14 @@ Test(soft_breakpoint, shadows)
 
 		BED_START(&b, g_ss, false);
 		b.r.rax = BED_SS0;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		set(&b, 0, BED_CODE + 2, X, LEN1);
 		set(&b, 1, BED_CODE + 3, X, LEN1);
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 		if (saved) {
-			cr_assert_eq(vmm_soft_ops.get_state(b.v, state, &n), 0);
-			vmm_soft_ops.set_regs(b.v, &b.r); /* the shadow is over */
-			cr_assert_eq(vmm_soft_ops.set_state(b.v, state, n), 0);
+			cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
+			vmm_emu_ops.set_regs(b.v, &b.r); /* the shadow is over */
+			cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
 		}
 		cr_assert_eq(next_db(&b, BED_CODE + 3), 2);
 		bed_stop(&b);
@@ -546,9 +546,9 @@ Test(soft_breakpoint, shadows)
 		cr_assert_eq(b.r.rip, BED_CODE + 2);
 		if (saved) {
 			n = sizeof(state);
-			cr_assert_eq(vmm_soft_ops.get_state(b.v, state, &n), 0);
-			vmm_soft_ops.set_regs(b.v, &b.r);
-			cr_assert_eq(vmm_soft_ops.set_state(b.v, state, n), 0);
+			cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
+			vmm_emu_ops.set_regs(b.v, &b.r);
+			cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
 		}
 		cr_assert_eq(next_db(&b, BED_CODE + 3), 4);
 		bed_stop(&b);
@@ -569,7 +569,7 @@ Test(soft_breakpoint, shadows)
 BED_GUEST(g_port, "outb %al,$0x20\n inw $0x22,%ax\n nop\n hlt");
 
 /* With CR4.DE, behind IN or OUT that the caller has answered; also in another VM's vCPU. */
-Test(soft_breakpoint, ports)
+Test(emu_breakpoint, ports)
 {
 	for (int de = 0; de < 2; de++)
 		for (int saved = 0; saved < 2; saved++) {
@@ -579,23 +579,23 @@ Test(soft_breakpoint, ports)
 			struct bed b;
 
 			BED_START(&b, g_port, false);
-			vmm_soft_ops.get_sregs(b.v, &s);
+			vmm_emu_ops.get_sregs(b.v, &s);
 			s.cr4 |= de ? 8 : 0;
-			vmm_soft_ops.set_sregs(b.v, &s);
+			vmm_emu_ops.set_sregs(b.v, &s);
 			set(&b, 0, 0x23, IO, LEN1);
 			cr_assert_eq(bed_run(&b, 100), VMM_EXIT_IO);
 			cr_assert_eq(bed_run(&b, 100), VMM_EXIT_IO);
 			cr_assert_eq(cpu(&b)->dr[6], DR6);
 			if (saved) {
-				cr_assert_eq(vmm_soft_ops.get_state(b.v, state, &n), 0);
-				vmm_soft_ops.set_sregs(b.v, &s); /* drops the exit */
-				vmm_soft_ops.set_regs(b.v, &b.r);
-				cr_assert_eq(vmm_soft_ops.set_state(b.v, state, n), 0);
+				cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
+				vmm_emu_ops.set_sregs(b.v, &s); /* drops the exit */
+				vmm_emu_ops.set_regs(b.v, &b.r);
+				cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
 			}
 			b.run.u.io.data = 0x1234;
 			if (de) {
 				cr_assert_eq(next_db(&b, BED_CODE + 5), 1);
-				cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 3);
+				cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3);
 				resume(&b, false);
 			}
 			cr_assert_eq(bed_run_to_hlt(&b), -1);
@@ -608,7 +608,7 @@ Test(soft_breakpoint, ports)
 
 /* A handler with a breakpoint at its own first instruction never gets anywhere: run() does, and the
  * vCPU is charged. */
-Test(soft_breakpoint, handler_that_traps)
+Test(emu_breakpoint, handler_that_traps)
 {
 	struct bed b;
 
@@ -618,6 +618,6 @@ Test(soft_breakpoint, handler_that_traps)
 	set(&b, 1, BED_CODE, X, LEN1);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
 	cr_assert_eq(b.run.retired, 0);
-	cr_assert_gt(b.run.effort, 1000 * SOFT_EFFORT_EVENT / 2);
+	cr_assert_gt(b.run.effort, 1000 * EMU_EFFORT_EVENT / 2);
 	bed_stop(&b);
 }

@@ -34,7 +34,7 @@
 struct chip_bed {
 	struct bed b;
 	struct vmm_engine_vcpu *v[VCPUS];
-	struct vpmu_soft_tally t[VCPUS];
+	struct vpmu_emu_tally t[VCPUS];
 	struct vmm_run run[VCPUS];
 	unsigned int nr;
 	unsigned int woken[VCPUS]; /* calls of wake() */
@@ -62,7 +62,7 @@ static void cpuid(struct vmm_engine_vcpu *v, bool intel)
 	memcpy(&e[0].edx, intel ? "ineI" : "enti", 4);
 	memcpy(&e[0].ecx, intel ? "ntel" : "cAMD", 4);
 	e[1].ecx = 1u << 24; /* TSC deadline */
-	cr_assert_eq(vmm_soft_ops.set_cpuid(v, e, 2), 0);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(v, e, 2), 0);
 }
 
 /* Let vCPU @i execute @code from the beginning, in 64-bit mode. */
@@ -77,7 +77,7 @@ static void put(struct chip_bed *c, unsigned int i, const uint8_t *code, const u
 
 	memcpy(c->b.ram + at, code, (size_t)(end - code));
 	bed_set_mode(&c->b, c->v[i], false);
-	vmm_soft_ops.set_regs(c->v[i], &r);
+	vmm_emu_ops.set_regs(c->v[i], &r);
 }
 
 #define PUT(c, i, name) put(c, i, name, name##_end)
@@ -89,19 +89,19 @@ static void start_with(struct chip_bed *c, unsigned int nr, bool open_pin)
 
 	memset(c, 0, sizeof(*c));
 	bed_init(&c->b);
-	*bed_u64(&c->b, BED_PT) = SOFT_LAPIC_PAGE | 3;
-	*bed_u64(&c->b, BED_PT + 8) = SOFT_IOAPIC_PAGE | 3;
+	*bed_u64(&c->b, BED_PT) = EMU_LAPIC_PAGE | 3;
+	*bed_u64(&c->b, BED_PT + 8) = EMU_IOAPIC_PAGE | 3;
 	*bed_u64(&c->b, BED_PT + 16) = 0xfed00000 | 3;
 	c->nr = nr;
 	c->time = 1000;
-	cr_assert_eq(vmm_soft_ops.irqchip_create(c->b.vm), 0);
-	cr_assert_eq(vmm_soft_ops.irqchip_create(c->b.vm), -EEXIST);
-	cr_assert_eq(vmm_soft_ops.set_waker(c->b.vm, &w), 0);
+	cr_assert_eq(vmm_emu_ops.irqchip_create(c->b.vm), 0);
+	cr_assert_eq(vmm_emu_ops.irqchip_create(c->b.vm), -EEXIST);
+	cr_assert_eq(vmm_emu_ops.set_waker(c->b.vm, &w), 0);
 	if (open_pin)
-		((struct soft_vm *)c->b.vm)->chip->ioapic.entry[0] = 0x7f;
+		((struct emu_vm *)c->b.vm)->chip->ioapic.entry[0] = 0x7f;
 	for (unsigned int i = 0; i < nr; i++) {
-		cr_assert_eq(vmm_soft_ops.vcpu_create(c->b.vm, i, &c->v[i]), 0);
-		vmm_soft_ops.set_tally(c->v[i], &c->t[i]);
+		cr_assert_eq(vmm_emu_ops.vcpu_create(c->b.vm, i, &c->v[i]), 0);
+		vmm_emu_ops.set_tally(c->v[i], &c->t[i]);
 		cpuid(c->v[i], true);
 	}
 	for (unsigned int v = 0; v < 256; v++) {
@@ -126,16 +126,16 @@ static void start(struct chip_bed *c, unsigned int nr)
 static void stop(struct chip_bed *c)
 {
 	for (unsigned int i = 0; i < c->nr; i++)
-		vmm_soft_ops.vcpu_destroy(c->v[i]);
-	vmm_soft_ops.vm_destroy(c->b.vm);
-	vmm_soft_ops.close(c->b.e);
+		vmm_emu_ops.vcpu_destroy(c->v[i]);
+	vmm_emu_ops.vm_destroy(c->b.vm);
+	vmm_emu_ops.close(c->b.e);
 	munmap(c->b.ram, BED_RAM);
 }
 
 static enum vmm_exit run(struct chip_bed *c, unsigned int i, uint64_t budget)
 {
 	c->run[i].budget = budget;
-	cr_assert_eq(vmm_soft_ops.run(c->v[i], &c->run[i]), 0);
+	cr_assert_eq(vmm_emu_ops.run(c->v[i], &c->run[i]), 0);
 	if (c->run[i].exit == VMM_EXIT_ERROR)
 		cr_assert(false, "%s", c->run[i].u.error.msg);
 	return c->run[i].exit;
@@ -157,7 +157,7 @@ static void expect(struct chip_bed *c, unsigned int i, const uint32_t *log, size
 	struct kvm_regs r;
 	uint32_t got;
 
-	vmm_soft_ops.get_regs(c->v[i], &r);
+	vmm_emu_ops.get_regs(c->v[i], &r);
 	for (size_t k = 0; k < n; k++) {
 		memcpy(&got, c->b.ram + LOG(i) + k * 4, 4);
 		cr_assert_eq(got, log[k], "line %d: entry %zu is %#x, expected %#x", line, k, got,
@@ -192,7 +192,7 @@ BED_GUEST(
 		      "mov 0x2000(%rbx),%eax\nmov %eax,(%rdi)\nadd $4,%rdi\nmovl $1,0x2000(%rbx)\n"
 		      "hlt\n");
 
-Test(soft_chip, xapic)
+Test(emu_chip, xapic)
 {
 	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
 		struct chip_bed c;
@@ -215,7 +215,7 @@ BED_GUEST(g_stack, "lea 0x100(%rbx),%rsp\nint $0x50\n");
 BED_GUEST(g_fetch, "jmp *%rbx\n");
 BED_GUEST(g_cmpxchg16, "lea 0x100(%rbx),%rsi\nlock cmpxchg16b (%rsi)\n");
 
-Test(soft_chip, odd_accesses)
+Test(emu_chip, odd_accesses)
 {
 	static const uint8_t *const bad[][2] = {
 		{g_stack, g_stack_end}, {g_fetch, g_fetch_end}, {g_cmpxchg16, g_cmpxchg16_end}};
@@ -227,7 +227,7 @@ Test(soft_chip, odd_accesses)
 	EXPECT(&c, 0, 0x60014, 0x55);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put(&c, 0, bad[i][0], bad[i][1]);
-		cr_assert_eq(vmm_soft_ops.run(c.v[0], &c.run[0]), 0);
+		cr_assert_eq(vmm_emu_ops.run(c.v[0], &c.run[0]), 0);
 		cr_assert_eq(c.run[0].exit, VMM_EXIT_ERROR, "case %zu: exit %d", i, c.run[0].exit);
 		cr_assert(strstr(c.run[0].u.error.msg, "no RAM"), "%s", c.run[0].u.error.msg);
 	}
@@ -257,7 +257,7 @@ BED_GUEST(g_deadline,
 		  L(3) "cli\nhlt\n");
 
 /* As expect(), but the entry at @skip is not compared: an address or a clock. */
-Test(soft_chip, timer_modes)
+Test(emu_chip, timer_modes)
 {
 	uint32_t deadline[2], got;
 
@@ -299,7 +299,7 @@ BED_GUEST(g_exact,
 		       "mov $9000,%ecx\n1: dec %ecx\nlea (%rcx,%rax,2),%rdx\njnz 1b\n"
 		       "dec %r8d\njnz 2b\ncli\nhlt\n");
 
-Test(soft_chip, timer_is_exact)
+Test(emu_chip, timer_is_exact)
 {
 	/* mov %ecx,(%rdi); add $4,%rdi; movl $0,0xb0(%rbx); iretq */
 	static const uint8_t h[] = {0x89, 0x0f, 0x48, 0x83, 0xc7, 4, 0xc7, 0x83, 0xb0,
@@ -314,7 +314,7 @@ Test(soft_chip, timer_is_exact)
 		memcpy(c.b.ram + HANDLERS + 0x45 * 32, h, sizeof(h));
 		PUT(&c, 0, g_exact);
 		to_hlt(&c, 0, budget);
-		vmm_soft_ops.get_regs(c.v[0], &r);
+		vmm_emu_ops.get_regs(c.v[0], &r);
 		cr_assert_eq(r.rdi, LOG(0) + 40 * 4);
 		memcpy(log, c.b.ram + LOG(0), sizeof(log));
 		if (!budget)
@@ -335,7 +335,7 @@ Test(soft_chip, timer_is_exact)
 BED_GUEST(g_wait, XENABLE XW(0x320, 0x43) XW(0x3e0, 0xb) "sti\n" XW(0x380, 1000000) "hlt\n" L(
 			  1) "rdtsc\nmov %eax,(%rdi)\nadd $4,%rdi\ncli\nhlt\n");
 
-Test(soft_chip, halt_and_timer)
+Test(emu_chip, halt_and_timer)
 {
 	struct chip_bed c;
 	uint64_t next = 77, due;
@@ -349,11 +349,11 @@ Test(soft_chip, halt_and_timer)
 	cr_assert(due > 1000 + 999000 && due <= 1000 + 1000000, "%llu", (unsigned long long)due);
 	/* Too early: nothing, and the same deadline again. */
 	c.time = due - 1;
-	cr_assert_eq(vmm_soft_ops.expire(c.b.vm, &next), 0);
+	cr_assert_eq(vmm_emu_ops.expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, due);
 	cr_assert_eq(c.woken[0], 0);
 	c.time = due + 500;
-	cr_assert_eq(vmm_soft_ops.expire(c.b.vm, &next), 0);
+	cr_assert_eq(vmm_emu_ops.expire(c.b.vm, &next), 0);
 	cr_assert_eq(next, 0);
 	cr_assert_eq(c.woken[0], 1);
 	/* Nobody runs it yet: the VM goes on waiting. */
@@ -374,7 +374,7 @@ Test(soft_chip, halt_and_timer)
 /* PAUSE in a loop gives way after as many as the caller says, and only where there are others. */
 BED_GUEST(g_spin, "1: pause\njmp 1b\n");
 
-Test(soft_chip, pauses)
+Test(emu_chip, pauses)
 {
 	for (unsigned int nr = 1; nr <= 2; nr++) {
 		struct chip_bed c;
@@ -407,7 +407,7 @@ BED_GUEST(g_nap,
 						  "rdtsc\nmov %eax,(%rdi)\nadd $4,%rdi\nhlt\n");
 BED_GUEST(g_busy, "mov $100000,%ecx\n1: dec %ecx\njnz 1b\nhlt\n");
 
-Test(soft_chip, clock_of_several)
+Test(emu_chip, clock_of_several)
 {
 	struct chip_bed c;
 	uint32_t log[2], first = 0;
@@ -421,9 +421,9 @@ Test(soft_chip, clock_of_several)
 		to_hlt(&c, 0, 0);
 		cr_assert(c.run[0].u.hlt.waits);
 		cr_assert_eq(c.run[0].u.hlt.deadline, 0, "vCPU 1 looks at it");
-		before = c.t[0].ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES];
+		before = c.t[0].ev[VPMU_EMU_OS][VPMU_EMU_CYCLES];
 		while (!c.woken[0]) {
-			cr_assert_lt(c.t[1].ev[VPMU_SOFT_OS][VPMU_SOFT_CYCLES], 5100);
+			cr_assert_lt(c.t[1].ev[VPMU_EMU_OS][VPMU_EMU_CYCLES], 5100);
 			run(&c, 1, budget);
 		}
 		to_hlt(&c, 0, 0);
@@ -442,7 +442,7 @@ Test(soft_chip, clock_of_several)
 BED_GUEST(g_tsc, "mov $0x300800,%esi\n1: mov (%rsi),%rbx\nrdtsc\nshl $32,%rdx\nor %rdx,%rax\n"
 		 "cmp %rax,%rbx\nja 2f\nmov %rax,(%rsi)\njmp 1b\n2: cli\nhlt\n");
 
-Test(soft_chip, tsc_is_one)
+Test(emu_chip, tsc_is_one)
 {
 	struct chip_bed c;
 
@@ -453,12 +453,12 @@ Test(soft_chip, tsc_is_one)
 		cr_assert_eq(run(&c, n * 7 % 3, 1 + n % 97), VMM_EXIT_BUDGET, "a TSC went back");
 	/* Another vCPU, which runs at the same time, is ahead. */
 	for (unsigned int i = 0; i < 3; i++) {
-		struct soft_vcpu *v = (struct soft_vcpu *)c.v[i];
-		uint64_t ahead = soft_chip_now(v, 0) + 1000000;
+		struct emu_vcpu *v = (struct emu_vcpu *)c.v[i];
+		uint64_t ahead = emu_chip_now(v, 0) + 1000000;
 
 		atomic_store(&v->chip->now, ahead);
-		cr_assert_eq(soft_chip_now(v, 7), ahead);
-		cr_assert_eq(soft_chip_now(v, 8), ahead + 1);
+		cr_assert_eq(emu_chip_now(v, 7), ahead);
+		cr_assert_eq(emu_chip_now(v, 8), ahead + 1);
 		cr_assert_eq(atomic_load(&v->chip->now), ahead + 1);
 	}
 	stop(&c);
@@ -496,7 +496,7 @@ static uint32_t logged(struct chip_bed *c, unsigned int i)
 	struct kvm_regs r;
 	uint32_t got = 0;
 
-	vmm_soft_ops.get_regs(c->v[i], &r);
+	vmm_emu_ops.get_regs(c->v[i], &r);
 	if (r.rdi > LOG(i))
 		memcpy(&got, c->b.ram + LOG(i), 4);
 	cr_assert_leq(r.rdi, LOG(i) + 4);
@@ -512,7 +512,7 @@ static uint32_t comes(struct chip_bed *c, unsigned int i)
 
 	to_hlt(c, i, 0);
 	got = logged(c, i);
-	vmm_soft_ops.get_regs(c->v[i], &r);
+	vmm_emu_ops.get_regs(c->v[i], &r);
 	if (got) {
 		put(c, i, g_idle, g_idle_end);
 		to_hlt(c, i, 0);
@@ -520,7 +520,7 @@ static uint32_t comes(struct chip_bed *c, unsigned int i)
 	return got;
 }
 
-Test(soft_chip, ipis)
+Test(emu_chip, ipis)
 {
 	static const struct ipi_row rows[] = {
 		{__LINE__, 2u << 24, 0x60, 1u << 2, 0},
@@ -548,8 +548,8 @@ Test(soft_chip, ipis)
 
 		PUT(&c, i, g_idle);
 		to_hlt(&c, i, 0);
-		((struct soft_vcpu *)c.v[i])->lapic.ldr = ldr;
-		soft_chip_address((struct soft_vcpu *)c.v[i]);
+		((struct emu_vcpu *)c.v[i])->lapic.ldr = ldr;
+		emu_chip_address((struct emu_vcpu *)c.v[i]);
 	}
 	for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
 		memset(c.woken, 0, sizeof(c.woken));
@@ -580,7 +580,7 @@ BED_GUEST(g_self, XENABLE "sti\n" XW(0x300, 0x40061) "nop\n" L(1) XW(0x300, 0x80
 		  R(0x80d) "mov 0x20(%rbx),%eax\nmov %eax,(%rdi)\nadd $4,%rdi\n" R(0x802)
 			  W(0x83f, 0x65) "nop\n" L(6) W(0x80b, 0) "cli\nhlt\n");
 
-Test(soft_chip, self)
+Test(emu_chip, self)
 {
 	struct chip_bed c;
 
@@ -597,7 +597,7 @@ Test(soft_chip, self)
 BED_GUEST(g_nmis, XENABLE XW(0x310, 0) "xor %esi,%esi\n" NMI L(1) NMI L(3) "hlt\n");
 BED_GUEST(g_nmi, L(2) "inc %esi\ncmp $1,%esi\njne 1f\n" NMI NMI NMI NMI L(7) "1: iretq\n");
 
-Test(soft_chip, nmis)
+Test(emu_chip, nmis)
 {
 	for (uint64_t budget = 1; budget < 100; budget = budget * 3 + 1) {
 		struct chip_bed c;
@@ -613,19 +613,19 @@ Test(soft_chip, nmis)
 }
 
 /* A snapshot of a version that kept two is accepted. */
-Test(soft_chip, nmis_of_a_former_version)
+Test(emu_chip, nmis_of_a_former_version)
 {
 	uint8_t state[4096];
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	struct chip_bed c;
 	size_t n = sizeof(state);
 
 	start(&c, 1);
 	PUT(&c, 0, g_nmis);
-	v = (struct soft_vcpu *)c.v[0];
+	v = (struct emu_vcpu *)c.v[0];
 	v->nmi_masked = v->nmi_pending = v->lapic.nmi = true;
-	cr_assert_eq(vmm_soft_ops.get_state(c.v[0], state, &n), 0);
-	cr_assert_eq(vmm_soft_ops.set_state(c.v[0], state, n), 0);
+	cr_assert_eq(vmm_emu_ops.get_state(c.v[0], state, &n), 0);
+	cr_assert_eq(vmm_emu_ops.set_state(c.v[0], state, n), 0);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 1, 3);
 	cr_assert(v->nmi_masked && v->nmi_pending && !v->lapic.nmi);
@@ -641,9 +641,9 @@ BED_GUEST(g_x2_send, W(0x1b, 0xfee00d00) ENABLE
 	  "mov $0x463,%eax\nmov $-1,%edx\nwrmsr\n"		  /* NMI to everybody */
 	  "hlt\n");
 
-Test(soft_chip, x2apic)
+Test(emu_chip, x2apic)
 {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	struct chip_bed c;
 
 	start(&c, 3);
@@ -654,11 +654,11 @@ Test(soft_chip, x2apic)
 	PUT(&c, 0, g_x2_send);
 	to_hlt(&c, 0, 0);
 	for (unsigned int i = 1; i < 3; i++) {
-		v = (struct soft_vcpu *)c.v[i];
+		v = (struct emu_vcpu *)c.v[i];
 		cr_assert(c.woken[i]);
 		cr_assert_eq(v->plat.posted[3], 1, "vCPU %u: %#x", i, v->plat.posted[3]);
 		cr_assert_eq(v->plat.posted[2], 0);
-		cr_assert_eq(v->plat.signals, SOFT_POST_NMI);
+		cr_assert_eq(v->plat.signals, EMU_POST_NMI);
 	}
 	EXPECT(&c, 0, 2);
 	stop(&c);
@@ -673,17 +673,17 @@ static void *late_thread(void *arg)
 	return NULL;
 }
 
-Test(soft_chip, message_while_falling_asleep)
+Test(emu_chip, message_while_falling_asleep)
 {
 	struct timespec nap = {.tv_nsec = 20000000};
-	struct soft_chip *chip;
+	struct emu_chip *chip;
 	_Atomic uint32_t *there;
 	pthread_t thread;
 	struct chip_bed c;
 
 	start(&c, 1);
 	PUT(&c, 0, g_late);
-	chip = ((struct soft_vm *)c.b.vm)->chip;
+	chip = ((struct emu_vm *)c.b.vm)->chip;
 	there = (_Atomic uint32_t *)(c.b.ram + 0x300800);
 	/* It must take the lock to fall asleep. */
 	pthread_mutex_lock(&chip->lock);
@@ -691,7 +691,7 @@ Test(soft_chip, message_while_falling_asleep)
 	while (!atomic_load(there))
 		;
 	nanosleep(&nap, NULL);
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
 	pthread_mutex_unlock(&chip->lock);
 	pthread_join(thread, NULL);
 	cr_assert_eq(c.woken[0], 0, "it did not sleep");
@@ -700,7 +700,7 @@ Test(soft_chip, message_while_falling_asleep)
 }
 
 /* INIT and start-up IPIs. */
-Test(soft_chip, start_up)
+Test(emu_chip, start_up)
 {
 	struct ipi_row init = {__LINE__, 1u << 24, 0x4500, 0, 0},
 		       sipi = {__LINE__, 1u << 24, 0x4612, 0, 0};
@@ -722,9 +722,9 @@ Test(soft_chip, start_up)
 	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4634}); /* the second is lost */
 	cr_assert_geq(c.woken[1], 1);
 	/* Table 9-1; vector 12H begins at 12000H, in real mode, which this engine does not run. */
-	cr_assert_eq(vmm_soft_ops.run(c.v[1], &c.run[1]), 0);
-	vmm_soft_ops.get_sregs(c.v[1], &s);
-	vmm_soft_ops.get_regs(c.v[1], &r);
+	cr_assert_eq(vmm_emu_ops.run(c.v[1], &c.run[1]), 0);
+	vmm_emu_ops.get_sregs(c.v[1], &s);
+	vmm_emu_ops.get_regs(c.v[1], &r);
 	cr_assert_eq(s.cs.base, 0x12000);
 	cr_assert_eq(s.cs.selector, 0x1200);
 	cr_assert_eq(s.cs.limit, 0xffff);
@@ -740,11 +740,11 @@ Test(soft_chip, start_up)
 	while (run(&c, 1, 0) == VMM_EXIT_INTR)
 		;
 	cr_assert_eq(c.run[1].exit, VMM_EXIT_HLT);
-	vmm_soft_ops.get_sregs(c.v[1], &s);
+	vmm_emu_ops.get_sregs(c.v[1], &s);
 	cr_assert_eq(s.apic_base, 0xfee00c00);
 	cr_assert_eq(s.cr0 & 0x80000001, 0);
-	cr_assert_eq(((struct soft_vcpu *)c.v[1])->lapic.svr, 0xff);
-	cr_assert(((struct soft_vcpu *)c.v[1])->plat.wait_sipi);
+	cr_assert_eq(((struct emu_vcpu *)c.v[1])->lapic.svr, 0xff);
+	cr_assert(((struct emu_vcpu *)c.v[1])->plat.wait_sipi);
 	stop(&c);
 }
 
@@ -755,7 +755,7 @@ BED_GUEST(g_ioapic, XENABLE IOR(1) IO(0x18, 0x8061) IO(0x19, 0) /* pin 4: level,
 	  IO(0x1c, 0x10063)					/* pin 6: edge, masked */
 	  "sti\n1: hlt\n" IOR(0x18) XR(0x1b0) "jmp 1b\n");
 
-Test(soft_chip, ioapic)
+Test(emu_chip, ioapic)
 {
 	struct chip_bed c;
 
@@ -763,27 +763,27 @@ Test(soft_chip, ioapic)
 	PUT(&c, 0, g_ioapic);
 	to_hlt(&c, 0, 0);
 	cr_assert(c.run[0].u.hlt.waits, "a device can wake it");
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 24, true), -ENXIO);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 24, true), -ENXIO);
 	/* Masked: nothing. Edge: once. */
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 6, true), 0);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 6, true), 0);
 	cr_assert_eq(c.woken[0], 0);
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 5, true), 0);
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 5, true), 0);
 	cr_assert_eq(c.woken[0], 1);
 	to_hlt(&c, 0, 0);
 	EXPECT(&c, 0, 0x170011, 0x62, 0x8061, 0);
 	/* Level: again and again while it is asserted. */
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 4, true), 0);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 4, true), 0);
 	cr_assert_eq(c.woken[0], 2);
 	cr_assert_eq(run(&c, 0, 40), VMM_EXIT_BUDGET);
-	cr_assert_eq(vmm_soft_ops.irq_line(c.b.vm, 4, false), 0);
+	cr_assert_eq(vmm_emu_ops.irq_line(c.b.vm, 4, false), 0);
 	to_hlt(&c, 0, 0);
 	{
 		uint32_t log[64];
 		struct kvm_regs r;
 		size_t n;
 
-		vmm_soft_ops.get_regs(c.v[0], &r);
+		vmm_emu_ops.get_regs(c.v[0], &r);
 		n = (r.rdi - LOG(0)) / 4;
 		memcpy(log, c.b.ram + LOG(0), sizeof(log));
 		for (size_t i = 4; i < n && log[i] != 0x8061 && log[i] != 0xc061; i++)
@@ -803,19 +803,19 @@ static void move_vm(struct chip_bed *from, struct chip_bed *to)
 
 	start(to, from->nr);
 	memcpy(to->b.ram, from->b.ram, BED_RAM);
-	cr_assert_eq(vmm_soft_ops.get_vm_state(from->b.vm, buf, &n), 0);
-	cr_assert_eq(vmm_soft_ops.set_vm_state(to->b.vm, buf, n), 0);
+	cr_assert_eq(vmm_emu_ops.get_vm_state(from->b.vm, buf, &n), 0);
+	cr_assert_eq(vmm_emu_ops.set_vm_state(to->b.vm, buf, n), 0);
 	for (unsigned int i = 0; i < from->nr; i++) {
 		struct kvm_sregs s;
 		struct kvm_regs r;
 
-		vmm_soft_ops.get_sregs(from->v[i], &s);
-		vmm_soft_ops.get_regs(from->v[i], &r);
+		vmm_emu_ops.get_sregs(from->v[i], &s);
+		vmm_emu_ops.get_regs(from->v[i], &r);
 		n = sizeof(buf);
-		cr_assert_eq(vmm_soft_ops.get_state(from->v[i], buf, &n), 0);
-		cr_assert_eq(vmm_soft_ops.set_sregs(to->v[i], &s), 0);
-		cr_assert_eq(vmm_soft_ops.set_regs(to->v[i], &r), 0);
-		cr_assert_eq(vmm_soft_ops.set_state(to->v[i], buf, n), 0);
+		cr_assert_eq(vmm_emu_ops.get_state(from->v[i], buf, &n), 0);
+		cr_assert_eq(vmm_emu_ops.set_sregs(to->v[i], &s), 0);
+		cr_assert_eq(vmm_emu_ops.set_regs(to->v[i], &r), 0);
+		cr_assert_eq(vmm_emu_ops.set_state(to->v[i], buf, n), 0);
 		to->t[i] = from->t[i];
 	}
 	memcpy(to->run, from->run, sizeof(to->run));
@@ -837,9 +837,9 @@ static void moved(const uint8_t *code, const uint8_t *end, uint64_t step)
 		move_vm(&b, &next);
 		stop(&b);
 		b = next;
-		vmm_soft_ops.set_tally(b.v[0], &b.t[0]);
+		vmm_emu_ops.set_tally(b.v[0], &b.t[0]);
 		b.time = 1000;
-		vmm_soft_ops.set_waker(
+		vmm_emu_ops.set_waker(
 			b.b.vm, &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
 	}
 	cr_assert_eq(memcmp(a.b.ram + LOG(0), b.b.ram + LOG(0), 256), 0);
@@ -848,7 +848,7 @@ static void moved(const uint8_t *code, const uint8_t *end, uint64_t step)
 	stop(&b);
 }
 
-Test(soft_chip, moved)
+Test(emu_chip, moved)
 {
 	moved(g_xapic, g_xapic_end, 1);
 	moved(g_self, g_self_end, 1);
@@ -858,7 +858,7 @@ Test(soft_chip, moved)
 }
 
 /* Saved while it waits in HLT for its timer: the other VM waits for what is left. */
-Test(soft_chip, moved_in_hlt)
+Test(emu_chip, moved_in_hlt)
 {
 	struct chip_bed a, b;
 	uint64_t next = 0, left;
@@ -869,18 +869,18 @@ Test(soft_chip, moved_in_hlt)
 	to_hlt(&a, 0, 0);
 	a.time += 400000;
 	left = a.run[0].u.hlt.deadline - a.time;
-	vmm_soft_ops.set_waker(a.b.vm, NULL);
+	vmm_emu_ops.set_waker(a.b.vm, NULL);
 	a.time += 1000000000; /* no time passes for a VM that is being saved */
 	move_vm(&a, &b);
 	stop(&a);
 	b.time = 77;
-	vmm_soft_ops.set_waker(b.b.vm,
-			       &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
+	vmm_emu_ops.set_waker(b.b.vm,
+			      &(struct vmm_waker){.wake = on_wake, .time = on_time, .arg = &b});
 	to_hlt(&b, 0, 0);
 	cr_assert(b.run[0].u.hlt.waits);
 	cr_assert_eq(b.run[0].u.hlt.deadline, 77 + left);
 	b.time = b.run[0].u.hlt.deadline;
-	cr_assert_eq(vmm_soft_ops.expire(b.b.vm, &next), 0);
+	cr_assert_eq(vmm_emu_ops.expire(b.b.vm, &next), 0);
 	cr_assert_eq(b.woken[0], 1);
 	to_hlt(&b, 0, 0);
 	memcpy(log, b.b.ram + LOG(0), sizeof(log));
@@ -890,7 +890,7 @@ Test(soft_chip, moved_in_hlt)
 }
 
 /* Every byte of both states changed: refused, or what is saved again is the same. */
-Test(soft_chip, hostile_states)
+Test(emu_chip, hostile_states)
 {
 	static uint8_t was[4096], buf[4096], again[4096];
 	unsigned int refused = 0, loaded = 0;
@@ -903,8 +903,8 @@ Test(soft_chip, hostile_states)
 	send_row(&c, &(struct ipi_row){.high = 1u << 24, .low = 0x4612});
 	for (int vm = 0; vm < 3; vm++) {
 		n = sizeof(was);
-		cr_assert_eq(vm ? vmm_soft_ops.get_state(c.v[vm - 1], was, &n)
-				: vmm_soft_ops.get_vm_state(c.b.vm, was, &n),
+		cr_assert_eq(vm ? vmm_emu_ops.get_state(c.v[vm - 1], was, &n)
+				: vmm_emu_ops.get_vm_state(c.b.vm, was, &n),
 			     0);
 		for (size_t i = 0; i < n; i++)
 			for (unsigned int x = 0; x < 256; x += 1 + i % 3) {
@@ -912,26 +912,25 @@ Test(soft_chip, hostile_states)
 
 				memcpy(buf, was, n);
 				buf[i] = (uint8_t)x;
-				ret = vm ? vmm_soft_ops.set_state(c.v[vm - 1], buf, n)
-					 : vmm_soft_ops.set_vm_state(c.b.vm, buf, n);
+				ret = vm ? vmm_emu_ops.set_state(c.v[vm - 1], buf, n)
+					 : vmm_emu_ops.set_vm_state(c.b.vm, buf, n);
 				cr_assert(ret == 0 || ret == -EINVAL);
 				k = sizeof(again);
-				cr_assert_eq(vm ? vmm_soft_ops.get_state(c.v[vm - 1], again, &k)
-						: vmm_soft_ops.get_vm_state(c.b.vm, again, &k),
+				cr_assert_eq(vm ? vmm_emu_ops.get_state(c.v[vm - 1], again, &k)
+						: vmm_emu_ops.get_vm_state(c.b.vm, again, &k),
 					     0);
 				cr_assert(k == n && !memcmp(again, ret ? was : buf, n),
 					  "state %d, byte %zu = %#x: %d", vm, i, x, ret);
 				if (!ret)
-					cr_assert_eq(
-						vm ? vmm_soft_ops.set_state(c.v[vm - 1], was, n)
-						   : vmm_soft_ops.set_vm_state(c.b.vm, was, n),
-						0);
+					cr_assert_eq(vm ? vmm_emu_ops.set_state(c.v[vm - 1], was, n)
+							: vmm_emu_ops.set_vm_state(c.b.vm, was, n),
+						     0);
 				refused += ret != 0;
 				loaded += !ret;
 			}
 		for (size_t len = 0; len < n; len++)
-			cr_assert_eq(vm ? vmm_soft_ops.set_state(c.v[vm - 1], was, len)
-					: vmm_soft_ops.set_vm_state(c.b.vm, was, len),
+			cr_assert_eq(vm ? vmm_emu_ops.set_state(c.v[vm - 1], was, len)
+					: vmm_emu_ops.set_vm_state(c.b.vm, was, len),
 				     -EINVAL);
 	}
 	cr_assert_gt(refused, 1000);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clock of a soft VM whose vCPUs run at the same time on threads of their own: what a stock
- * kernel takes for the time of all its CPUs. Each vCPU loads the last time that anybody has seen,
- * then reads its own, and stores it. So each load comes after the reading that it shows, and a time
- * that is less has gone back.
+ * The clock of an emulator VM whose vCPUs run at the same time on threads of their own: what a
+ * stock kernel takes for the time of all its CPUs. Each vCPU loads the last time that anybody has
+ * seen, then reads its own, and stores it. So each load comes after the reading that it shows, and
+ * a time that is less has gone back.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ BED_GUEST(g_time, "1: mov 0x300800,%r8\nmov 0x300808,%r9\n"
 
 struct one {
 	struct vmm_engine_vcpu *v;
-	struct vpmu_soft_tally t;
+	struct vpmu_emu_tally t;
 	struct vmm_run run;
 	const _Atomic uint64_t *seen[VCPUS]; /* how often each vCPU has seen the other's time */
 	_Atomic bool *over;
@@ -58,8 +58,8 @@ static void *time_thread(void *arg)
 		if ((a < b ? a : b) >= (n < RUNS_MANY ? SEEN_MANY : 1))
 			break;
 		o->run.budget = 1 + n % 97;
-		if (vmm_soft_ops.run(o->v, &o->run) || o->run.exit != VMM_EXIT_BUDGET) {
-			vmm_soft_ops.get_regs(o->v, &r);
+		if (vmm_emu_ops.run(o->v, &o->run) || o->run.exit != VMM_EXIT_BUDGET) {
+			vmm_emu_ops.get_regs(o->v, &r);
 			o->wrong = what[r.rsi & 3];
 			break;
 		}
@@ -76,10 +76,10 @@ static void whole_cpuid(struct vmm_engine_vcpu *v)
 	memcpy(&e[0].edx, "enti", 4);
 	memcpy(&e[0].ecx, "cAMD", 4);
 	e[1].edx = 1u << 24; /* FXSR: a whole CPU, with KVM's clock */
-	cr_assert_eq(vmm_soft_ops.set_cpuid(v, e, 2), 0);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(v, e, 2), 0);
 }
 
-Test(soft_clock, time_never_goes_back)
+Test(emu_clock, time_never_goes_back)
 {
 	struct one o[VCPUS] = {0};
 	_Atomic bool over = false;
@@ -87,7 +87,7 @@ Test(soft_clock, time_never_goes_back)
 	struct bed b;
 
 	bed_init(&b);
-	cr_assert_eq(vmm_soft_ops.irqchip_create(b.vm), 0);
+	cr_assert_eq(vmm_emu_ops.irqchip_create(b.vm), 0);
 	for (unsigned int i = 0; i < VCPUS; i++) {
 		uint64_t at = BED_CODE + i * 0x1000;
 		struct kvm_regs r = {
@@ -96,12 +96,12 @@ Test(soft_clock, time_never_goes_back)
 		o[i].over = &over;
 		for (unsigned int k = 0; k < VCPUS; k++)
 			o[i].seen[k] = (_Atomic uint64_t *)(b.ram + CLOCK + k * 0x1000 + 0x40);
-		cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, i, &o[i].v), 0);
-		vmm_soft_ops.set_tally(o[i].v, &o[i].t);
+		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, i, &o[i].v), 0);
+		vmm_emu_ops.set_tally(o[i].v, &o[i].t);
 		whole_cpuid(o[i].v);
 		memcpy(b.ram + at, g_time, (size_t)(g_time_end - g_time));
 		bed_set_mode(&b, o[i].v, false);
-		vmm_soft_ops.set_regs(o[i].v, &r);
+		vmm_emu_ops.set_regs(o[i].v, &r);
 	}
 	for (unsigned int i = 0; i < VCPUS; i++)
 		cr_assert_eq(pthread_create(&thread[i], NULL, time_thread, &o[i]), 0);
@@ -111,10 +111,10 @@ Test(soft_clock, time_never_goes_back)
 		cr_expect_null(o[i].wrong, "vCPU %u: %s went back", i, o[i].wrong);
 		printf("vCPU %u has seen the other's time %llu times\n", i,
 		       (unsigned long long)*o[i].seen[i]);
-		vmm_soft_ops.vcpu_destroy(o[i].v);
+		vmm_emu_ops.vcpu_destroy(o[i].v);
 	}
-	vmm_soft_ops.vm_destroy(b.vm);
-	vmm_soft_ops.close(b.e);
+	vmm_emu_ops.vm_destroy(b.vm);
+	vmm_emu_ops.close(b.e);
 	munmap(b.ram, BED_RAM);
 }
 
@@ -146,7 +146,7 @@ static uint64_t to_hlt(struct one *o)
 {
 	do {
 		o->run.budget = 10000;
-		cr_assert_eq(vmm_soft_ops.run(o->v, &o->run), 0);
+		cr_assert_eq(vmm_emu_ops.run(o->v, &o->run), 0);
 		cr_assert(o->run.exit == VMM_EXIT_INTR || o->run.exit == VMM_EXIT_HLT, "exit %d",
 			  o->run.exit);
 	} while (o->run.exit != VMM_EXIT_HLT);
@@ -155,7 +155,7 @@ static uint64_t to_hlt(struct one *o)
 
 /* KVM's clock tells all vCPUs if none was let run for a second after a timer was due, by whatever
  * way the VM goes on. */
-Test(soft_clock, a_stopped_vm_is_told)
+Test(emu_clock, a_stopped_vm_is_told)
 {
 	static const struct vmm_waker waker = {.wake = on_wake, .time = on_time};
 	static const struct {
@@ -174,8 +174,8 @@ Test(soft_clock, a_stopped_vm_is_told)
 	waker_now = 1000;
 	bed_init(&b);
 	*bed_u64(&b, BED_PT) = 0xfee00000 | 3;
-	cr_assert_eq(vmm_soft_ops.irqchip_create(b.vm), 0);
-	cr_assert_eq(vmm_soft_ops.set_waker(b.vm, &waker), 0);
+	cr_assert_eq(vmm_emu_ops.irqchip_create(b.vm), 0);
+	cr_assert_eq(vmm_emu_ops.set_waker(b.vm, &waker), 0);
 	memcpy(b.ram + HANDLER, g_eoi, (size_t)(g_eoi_end - g_eoi));
 	bed_gate(&b, 0x43, HANDLER, 0, 0xe);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -187,11 +187,11 @@ Test(soft_clock, a_stopped_vm_is_told)
 				     .rflags = 2};
 
 		memcpy(b.ram + r.rip, code, (size_t)((i ? g_asleep_end : g_timer_end) - code));
-		cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, i, &o[i].v), 0);
-		vmm_soft_ops.set_tally(o[i].v, &o[i].t);
+		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, i, &o[i].v), 0);
+		vmm_emu_ops.set_tally(o[i].v, &o[i].t);
 		whole_cpuid(o[i].v);
 		bed_set_mode(&b, o[i].v, false);
-		vmm_soft_ops.set_regs(o[i].v, &r);
+		vmm_emu_ops.set_regs(o[i].v, &r);
 	}
 	to_hlt(&o[1]);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -201,19 +201,19 @@ Test(soft_clock, a_stopped_vm_is_told)
 		cr_assert_eq(b.ram[CLOCK + FLAGS], 1, "row %zu: before", i);
 		if (rows[i].how == EXPIRE_EARLY) {
 			waker_now = due; /* it is woken in time, and gets no pCPU */
-			cr_assert_eq(vmm_soft_ops.expire(b.vm, &next), 0);
+			cr_assert_eq(vmm_emu_ops.expire(b.vm, &next), 0);
 			cr_assert_eq(b.ram[CLOCK + FLAGS], 1, "row %zu: too early", i);
 		}
 		waker_now = due + rows[i].late;
 		if (rows[i].how == EXPIRE) {
-			cr_assert_eq(vmm_soft_ops.expire(b.vm, &next), 0);
+			cr_assert_eq(vmm_emu_ops.expire(b.vm, &next), 0);
 		} else if (rows[i].how == PAUSE) {
-			cr_assert_eq(vmm_soft_ops.set_waker(b.vm, NULL), 0);
+			cr_assert_eq(vmm_emu_ops.set_waker(b.vm, NULL), 0);
 			waker_now += 3600000000000; /* of which the guest's clock sees nothing */
-			cr_assert_eq(vmm_soft_ops.set_waker(b.vm, &waker), 0);
+			cr_assert_eq(vmm_emu_ops.set_waker(b.vm, &waker), 0);
 		}
 		o[0].run.budget = 1;
-		cr_assert_eq(vmm_soft_ops.run(o[0].v, &o[0].run), 0);
+		cr_assert_eq(vmm_emu_ops.run(o[0].v, &o[0].run), 0);
 		for (unsigned int k = 0; k < 2; k++) {
 			uint8_t *flags = b.ram + CLOCK + k * 0x1000 + FLAGS;
 
@@ -223,8 +223,8 @@ Test(soft_clock, a_stopped_vm_is_told)
 		}
 	}
 	for (unsigned int i = 0; i < 2; i++)
-		vmm_soft_ops.vcpu_destroy(o[i].v);
-	vmm_soft_ops.vm_destroy(b.vm);
-	vmm_soft_ops.close(b.e);
+		vmm_emu_ops.vcpu_destroy(o[i].v);
+	vmm_emu_ops.vm_destroy(b.vm);
+	vmm_emu_ops.close(b.e);
 	munmap(b.ram, BED_RAM);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * 32-bit code of the soft machine against the CPU that this runs on: a 64-bit process of Linux may
+ * 32-bit code of the emulator against the CPU that this runs on: a 64-bit process of Linux may
  * jump to the kernel's 32-bit code segment. Each instruction runs with random operands on the CPU,
- * in a child, and on the soft machine, in protected mode. Registers, memory and defined flags must
+ * in a child, and on the emulator, in protected mode. Registers, memory and defined flags must
  * be the same. Then locked instructions of two vCPUs on two threads, of which none may get lost.
  * Where the host does not let a process run 32-bit code, the comparison is skipped.
  */
@@ -13,7 +13,7 @@
 
 #include "tests/unit/emu_bed.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define PF 0x4u
 #define AF 0x10u
@@ -209,7 +209,7 @@ static void natively(struct one *all)
 	_exit(0);
 }
 
-/* ---- on the soft machine ---- */
+/* ---- on the emulator ---- */
 
 static void whole(struct vmm_engine_vcpu *v)
 {
@@ -262,29 +262,29 @@ static void softly(struct bed *b, const struct row *r, struct one *c)
 	memcpy(c->mem, b->ram + BED_DATA - REACH, sizeof(c->mem));
 }
 
-Test(soft_compat, instructions_are_those_of_the_cpu)
+Test(emu_compat, instructions_are_those_of_the_cpu)
 {
 	size_t bytes = ROWS * ROUNDS * sizeof(struct one);
 	struct one *cpu =
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct one *soft = malloc(bytes);
+	struct one *emulator = malloc(bytes);
 	static const uint8_t nothing[1];
 	uint64_t seed = 1;
 	int status = 0;
 	struct bed b;
 	pid_t pid;
 
-	cr_assert(cpu != MAP_FAILED && soft);
+	cr_assert(cpu != MAP_FAILED && emulator);
 	for (size_t i = 0; i < ROWS * ROUNDS; i++)
 		make(&cpu[i], &seed, (unsigned int)(i % ROUNDS));
-	memcpy(soft, cpu, bytes);
+	memcpy(emulator, cpu, bytes);
 	fflush(NULL);
 	pid = fork();
 	if (!pid)
 		natively(cpu);
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	if (status) {
-		free(soft);
+		free(emulator);
 		munmap(cpu, bytes);
 		cr_skip_test("a process cannot run 32-bit code here (status 0x%x)",
 			     (unsigned int)status);
@@ -295,17 +295,17 @@ Test(soft_compat, instructions_are_those_of_the_cpu)
 		const struct row *r = &rows[i / ROUNDS];
 		uint32_t flags = 0xcd5u & ~r->undefined;
 
-		softly(&b, r, &soft[i]);
-		cr_assert_eq(memcmp(soft[i].regs, cpu[i].regs, sizeof(cpu[i].regs)), 0,
+		softly(&b, r, &emulator[i]);
+		cr_assert_eq(memcmp(emulator[i].regs, cpu[i].regs, sizeof(cpu[i].regs)), 0,
 			     "row %zu case %zu: registers", i / ROUNDS, i % ROUNDS);
-		cr_assert_eq(soft[i].flags & flags, cpu[i].flags & flags,
+		cr_assert_eq(emulator[i].flags & flags, cpu[i].flags & flags,
 			     "row %zu case %zu: flags 0x%x and 0x%x", i / ROUNDS, i % ROUNDS,
-			     soft[i].flags, cpu[i].flags);
-		cr_assert_eq(memcmp(soft[i].mem, cpu[i].mem, sizeof(cpu[i].mem)), 0,
+			     emulator[i].flags, cpu[i].flags);
+		cr_assert_eq(memcmp(emulator[i].mem, cpu[i].mem, sizeof(cpu[i].mem)), 0,
 			     "row %zu case %zu: memory", i / ROUNDS, i % ROUNDS);
 	}
 	bed_stop(&b);
-	free(soft);
+	free(emulator);
 	munmap(cpu, bytes);
 }
 
@@ -335,15 +335,15 @@ static void *count(void *arg)
 	struct vmm_run run = {.budget = 1000};
 
 	do {
-		if (vmm_soft_ops.run(arg, &run))
+		if (vmm_emu_ops.run(arg, &run))
 			return (void *)"run() failed";
 	} while (run.exit == VMM_EXIT_BUDGET || run.exit == VMM_EXIT_INTR);
 	return run.exit == VMM_EXIT_HLT ? NULL : (void *)"no HLT";
 }
 
-Test(soft_compat, locked_instructions_of_two_vcpus)
+Test(emu_compat, locked_instructions_of_two_vcpus)
 {
-	struct vpmu_soft_tally tallies[2];
+	struct vpmu_emu_tally tallies[2];
 	struct vmm_engine_vcpu *v[2];
 	struct kvm_regs r = {
 		.rip = BED_CODE, .rsp = BED_STACK, .rdi = BED_DATA, .rcx = TURNS, .rflags = 2};

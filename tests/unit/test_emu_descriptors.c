@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * LAR, LSL, VERR and VERW in CPL 3 against the CPU that this runs on. Linux lets a process choose
- * the descriptors of its own LDT: the soft machine gets the same ones. Of the GDT, both sides have
+ * the descriptors of its own LDT: the emulator gets the same ones. Of the GDT, both sides have
  * what Linux shows to programs. Skipped where a process may not have an LDT.
  */
 #include <asm/ldt.h>
@@ -11,7 +11,7 @@
 
 #include "tests/unit/emu_bed.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define LDT	0x7000ULL /* in guest RAM */
 #define ENTRIES 64u
@@ -128,7 +128,7 @@ BED_GUEST(guest_insns, "lar %cx, %ax\n.balign 8, 0x90\n"
 		       "verr %cx\n.balign 8, 0x90\n"
 		       "verw %cx\n.balign 8, 0x90\n");
 
-static struct answer of_soft(struct bed *b, unsigned int insn, uint64_t sel)
+static struct answer of_emu(struct bed *b, unsigned int insn, uint64_t sel)
 {
 	/* A budget of one ends it behind the instruction. */
 	b->r = (struct kvm_regs){.rax = BEFORE,
@@ -151,19 +151,19 @@ static bool is_intel(void)
 static void compare(struct bed *b, uint64_t sel)
 {
 	for (unsigned int i = 0; i < INSNS; i++) {
-		struct answer cpu = of_cpu(i, sel), soft = of_soft(b, i, sel);
+		struct answer cpu = of_cpu(i, sel), emulator = of_emu(b, i, sel);
 		/* Bits 19:16 of LAR are undefined on Intel's CPUs (SDM vol. 2, LAR). */
 		uint64_t mask = i <= LAR64 && cpu.zf && is_intel() ? ~0xf0000ULL : ~0ULL;
 
-		cr_assert_eq(soft.zf, cpu.zf, "%s of 0x%llx: ZF %d, the CPU has %d", names[i],
-			     (unsigned long long)sel, soft.zf, cpu.zf);
-		cr_assert_eq(soft.dst & mask, cpu.dst & mask, "%s of 0x%llx: 0x%llx and 0x%llx",
-			     names[i], (unsigned long long)sel, (unsigned long long)soft.dst,
+		cr_assert_eq(emulator.zf, cpu.zf, "%s of 0x%llx: ZF %d, the CPU has %d", names[i],
+			     (unsigned long long)sel, emulator.zf, cpu.zf);
+		cr_assert_eq(emulator.dst & mask, cpu.dst & mask, "%s of 0x%llx: 0x%llx and 0x%llx",
+			     names[i], (unsigned long long)sel, (unsigned long long)emulator.dst,
 			     (unsigned long long)cpu.dst);
 	}
 }
 
-Test(soft_descriptors, answers_are_those_of_the_cpu)
+Test(emu_descriptors, answers_are_those_of_the_cpu)
 {
 	struct kvm_sregs s;
 	unsigned int seen = 0;

@@ -17,15 +17,15 @@
 #include "vmm/vm/vm.h"
 #include "vpmu/account.h"
 #include "vpmu/host.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 struct guest {
 	struct vmm_engine *e;
 	struct vmm_engine_vm *vm;
 	struct vmm_engine_vcpu *v, *others[16];
-	struct vpmu_soft_tally t;
+	struct vpmu_emu_tally t;
 	struct vmm_run run;
 	uint8_t *ram;
 };
@@ -119,9 +119,9 @@ static uint64_t slice(struct guest *g, uint64_t most, uint64_t *insns)
 }
 
 /* Each dear instruction is charged. The numbers are exact: they depend on no clock. */
-Test(soft_effort, is_charged)
+Test(emu_effort, is_charged)
 {
-	soft_jit_set(SOFT_JIT_OFF);
+	emu_jit_set(EMU_JIT_OFF);
 	for (size_t i = 0; i < nr_attacks; i++) {
 		const struct attack *a = &attacks[i];
 		uint64_t insns = 0, effort, again = 0, insns2 = 0;
@@ -148,7 +148,7 @@ Test(soft_effort, is_charged)
 }
 
 /* Whoever sends an interrupt to many, or takes many, is charged for each. vCPU 0 runs alone. */
-Test(soft_effort, interrupts_are_charged)
+Test(emu_effort, interrupts_are_charged)
 {
 	static const struct {
 		const char *name;
@@ -161,7 +161,7 @@ Test(soft_effort, interrupts_are_charged)
 		    {"KVM's clock", 1900}};
 	unsigned int found = 0;
 
-	soft_jit_set(SOFT_JIT_OFF);
+	emu_jit_set(EMU_JIT_OFF);
 	for (size_t i = 0; i < nr_chip_attacks; i++)
 		for (size_t k = 0; k < sizeof(dear) / sizeof(dear[0]); k++) {
 			const struct chip_attack *c = &chip_attacks[i];
@@ -205,19 +205,19 @@ static uint64_t effort_of_edges(unsigned int edges)
 	return effort;
 }
 
-Test(soft_effort, edges_are_charged)
+Test(emu_effort, edges_are_charged)
 {
 	uint64_t one = effort_of_edges(1);
 
 	/* The first interrupt is taken, too. */
-	cr_expect_geq(one - effort_of_edges(0), 16 * (SOFT_EFFORT_LOOK + SOFT_EFFORT_POST));
-	cr_expect_eq(effort_of_edges(4) - one, 3 * 16 * (SOFT_EFFORT_LOOK + SOFT_EFFORT_POST));
+	cr_expect_geq(one - effort_of_edges(0), 16 * (EMU_EFFORT_LOOK + EMU_EFFORT_POST));
+	cr_expect_eq(effort_of_edges(4) - one, 3 * 16 * (EMU_EFFORT_LOOK + EMU_EFFORT_POST));
 }
 
 /* The same in translated code. 100 instructions of the guests that are named take so many units at
  * least; those of others no less than the plain guest's. A plain guest with all its code translated
  * takes a quarter of a unit for each. */
-Test(soft_effort, is_charged_translated)
+Test(emu_effort, is_charged_translated)
 {
 	static const struct {
 		const char *name;
@@ -229,8 +229,8 @@ Test(soft_effort, is_charged_translated)
 		    {"sqrtpd", 350},	{"tiny loop", 36}};
 	unsigned int found = 0;
 
-	if (vmm_soft_translate(true))
-		cr_skip_test("%s", soft_jit_off());
+	if (vmm_emu_translate(true))
+		cr_skip_test("%s", emu_jit_off());
 	for (size_t i = 0; i < nr_attacks; i++) {
 		uint64_t insns[2] = {0, 0}, effort[2], least = 24;
 		struct guest g;
@@ -261,7 +261,7 @@ Test(soft_effort, is_charged_translated)
 /* What run() does beyond effort_max is bounded for every guest, however long it is told to run: the
  * rest of a chunk of 2,000 instructions at most. So is the time until its caller reaches a safe
  * point. */
-Test(soft_effort, run_returns_soon)
+Test(emu_effort, run_returns_soon)
 {
 	for (size_t i = 0; i < nr_attacks; i++) {
 		struct guest g;
@@ -281,7 +281,7 @@ Test(soft_effort, run_returns_soon)
 
 /* Locked instructions in a VM of several vCPUs are host atomics and charged so. Code that a vCPU
  * has decoded as the only one of its VM is decoded again when there is a second. */
-Test(soft_effort, locks_beside_another_vcpu)
+Test(emu_effort, locks_beside_another_vcpu)
 {
 	static const struct {
 		const char *name;
@@ -322,21 +322,21 @@ Test(soft_effort, locks_beside_another_vcpu)
  * does not keep others of its VM from decoding code. What they have decoded meanwhile they look at
  * again: the thread may be about to store there by its fast path.
  */
-Test(soft_effort, nobody_waits_for_a_vcpu_that_stands_still)
+Test(emu_effort, nobody_waits_for_a_vcpu_that_stands_still)
 {
 	/* 1: call 2f; cpuid; jmp 1b; 2: mov $1, %esi; ret */
 	static const uint8_t code[] = {0xe8, 4,	   0, 0, 0, 0x0f, 0xa2, 0xeb,
 				       0xf7, 0xbe, 1, 0, 0, 0,	  0xc3};
 	struct attack a = {.name = "decodes", .code = code, .end = code + sizeof(code)};
 	struct vmm_engine_vcpu *other;
-	struct soft_vcpu *v, *still;
+	struct emu_vcpu *v, *still;
 	struct kvm_regs r;
 	struct guest g;
 
 	open_guest(&g, &a);
 	cr_assert_eq(o->vcpu_create(g.vm, 1, &other), 0);
-	v = (struct soft_vcpu *)g.v;
-	still = (struct soft_vcpu *)other;
+	v = (struct emu_vcpu *)g.v;
+	still = (struct emu_vcpu *)other;
 	atomic_store(&still->running, true);
 	for (uint8_t n = 1; n < 100; n++) {
 		uint8_t *imm = g.ram + ATTACK_CODE + 10;
@@ -400,7 +400,7 @@ static __attribute__((unused)) double ratio(struct guest *a, struct guest *b)
  * table is; the limit of this test is wide, because machines differ. Without the table the ratios
  * are between 20 and 200.
  */
-Test(soft_effort, follows_the_cpus_time)
+Test(emu_effort, follows_the_cpus_time)
 {
 #if defined(__SANITIZE_ADDRESS__)
 	cr_skip_test("the sanitizer makes other instructions dear");
@@ -538,7 +538,7 @@ static uint64_t progress(const struct attack *first, const struct attack *beside
 
 /* Beside each of the guests a plain one gets on with its work at 40 % at least of what it does
  * alone. */
-Test(soft_effort, is_shared)
+Test(emu_effort, is_shared)
 {
 	uint64_t alone, share;
 
@@ -554,7 +554,7 @@ Test(soft_effort, is_shared)
 
 /* Answers of exits are charged by what they take: for each counter that a guest switches or reads.
  * @effort: the least of 100 instructions. */
-Test(soft_effort, counters_are_charged)
+Test(emu_effort, counters_are_charged)
 {
 	static const struct {
 		const char *name;
@@ -627,7 +627,7 @@ static void pause_vm(void *arg)
 }
 
 /* A control call waits for the next safe point of a pCPU, and not for the end of a slice. */
-Test(soft_effort, control_waits_for_no_slice)
+Test(emu_effort, control_waits_for_no_slice)
 {
 	static const char *const names[] = {"plain", "invlpg", "self-modifying", "rep movsb",
 					    "#pf, no handler"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The soft machine executes: exact budgets, exact counts, string instructions that fault,
+ * The emulator executes: exact budgets, exact counts, string instructions that fault,
  * self-modifying code, kicks, the closed list, and whatever bytes a hostile guest has.
  */
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "tests/unit/emu_bed.h"
 #include "vmm/emu/emu.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* ---- budgets ---- */
 
@@ -67,7 +67,7 @@ BED_GUEST(guest_mix, "mov $9, %edi\n"
 
 struct end_state {
 	struct kvm_regs r;
-	struct vpmu_soft_tally t;
+	struct vpmu_emu_tally t;
 	uint8_t data[4096];
 	uint64_t retired;
 };
@@ -86,7 +86,7 @@ static void run_mix(struct end_state *s, uint64_t first, uint64_t slice)
 		enum vmm_exit x = bed_run(&b, budget);
 
 		s->retired += b.run.retired;
-		cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), s->retired);
+		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), s->retired);
 		if (x == VMM_EXIT_HLT)
 			break;
 		cr_assert_eq(x, VMM_EXIT_BUDGET);
@@ -99,7 +99,7 @@ static void run_mix(struct end_state *s, uint64_t first, uint64_t slice)
 	bed_stop(&b);
 }
 
-Test(soft_exec, any_stop_gives_the_same_end)
+Test(emu_exec, any_stop_gives_the_same_end)
 {
 	static struct end_state whole, part;
 
@@ -148,20 +148,20 @@ BED_GUEST(guest_count, "push %rax\n"	     /* store */
 		       "leave\n" /* load */
 		       "ud2\n");
 
-Test(soft_exec, events_of_known_code)
+Test(emu_exec, events_of_known_code)
 {
 	struct bed b;
-	const uint64_t *ev = b.t.ev[VPMU_SOFT_USR];
+	const uint64_t *ev = b.t.ev[VPMU_EMU_USR];
 
 	BED_START(&b, guest_count, true);
 	cr_assert_eq(bed_run_to_hlt(&b), 6); /* #UD: not retired */
-	cr_assert_eq(ev[VPMU_SOFT_INSTRUCTIONS], 28);
-	cr_assert_eq(ev[VPMU_SOFT_LOADS], 12, "%lu", ev[VPMU_SOFT_LOADS]);
-	cr_assert_eq(ev[VPMU_SOFT_STORES], 11, "%lu", ev[VPMU_SOFT_STORES]);
-	cr_assert_eq(ev[VPMU_SOFT_BRANCHES], 4);
-	cr_assert_eq(ev[VPMU_SOFT_BRANCHES_TAKEN], 3);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS], 1); /* the HLT */
-	cr_assert_eq(ev[VPMU_SOFT_CYCLES], ev[VPMU_SOFT_REF_CYCLES]);
+	cr_assert_eq(ev[VPMU_EMU_INSTRUCTIONS], 28);
+	cr_assert_eq(ev[VPMU_EMU_LOADS], 12, "%lu", ev[VPMU_EMU_LOADS]);
+	cr_assert_eq(ev[VPMU_EMU_STORES], 11, "%lu", ev[VPMU_EMU_STORES]);
+	cr_assert_eq(ev[VPMU_EMU_BRANCHES], 4);
+	cr_assert_eq(ev[VPMU_EMU_BRANCHES_TAKEN], 3);
+	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS], 1); /* the HLT */
+	cr_assert_eq(ev[VPMU_EMU_CYCLES], ev[VPMU_EMU_REF_CYCLES]);
 	bed_stop(&b);
 }
 
@@ -173,7 +173,7 @@ BED_GUEST(guest_fault_mid, "add $1, %eax\n"
 			   "jne 1f\n"
 			   "1: hlt\n");
 
-Test(soft_exec, a_fault_mid_block_counts_what_retired)
+Test(emu_exec, a_fault_mid_block_counts_what_retired)
 {
 	struct bed b;
 
@@ -182,9 +182,9 @@ Test(soft_exec, a_fault_mid_block_counts_what_retired)
 	b.r.rflags = 2;
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 14);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 2);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS], 0);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES], 0);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 2);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_LOADS], 0);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES], 0);
 	cr_assert_eq(b.r.rax, 2);
 	cr_assert_eq(bed_stack(&b, 1), BED_CODE + 6);
 	bed_stop(&b);
@@ -194,7 +194,7 @@ Test(soft_exec, a_fault_mid_block_counts_what_retired)
 
 BED_GUEST(guest_rep, "rep movsb\nhlt\n");
 
-Test(soft_exec, rep_faults_half_way_and_goes_on)
+Test(emu_exec, rep_faults_half_way_and_goes_on)
 {
 	struct bed b;
 
@@ -212,7 +212,7 @@ Test(soft_exec, rep_faults_half_way_and_goes_on)
 	cr_assert_eq(b.r.rdi, BED_WIN + 4096);
 	cr_assert_eq(bed_stack(&b, 1), BED_CODE);
 	cr_assert_eq(bed_stack(&b, 0), 6); /* user write, not present */
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 0);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 0);
 	cr_assert_eq(memcmp(b.ram + BED_DATA + 4000, b.ram + BED_DATA + 0x10000, 96), 0);
 
 	/* The page appears; the instruction is started over. */
@@ -221,14 +221,14 @@ Test(soft_exec, rep_faults_half_way_and_goes_on)
 	b.r.rip = BED_CODE;
 	o->set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 13); /* HLT in CPL3 */
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 1);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_STORES], 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_STORES], 1);
 	cr_assert_eq(b.r.rcx, 0);
 	cr_assert_eq(memcmp(b.ram + BED_DATA + 0x2000, b.ram + BED_DATA + 0x10000 + 96, 104), 0);
 	bed_stop(&b);
 }
 
-Test(soft_exec, overlapping_and_backward_moves)
+Test(emu_exec, overlapping_and_backward_moves)
 {
 	struct bed b;
 
@@ -273,7 +273,7 @@ BED_GUEST(guest_smc, "mov $20, %ecx\n"
 		     "jne 1b\n"
 		     "ud2\n");
 
-Test(soft_exec, the_next_instruction_is_the_new_one)
+Test(emu_exec, the_next_instruction_is_the_new_one)
 {
 	struct bed b;
 
@@ -283,8 +283,8 @@ Test(soft_exec, the_next_instruction_is_the_new_one)
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 		cr_assert_eq(b.r.rbx, 210, "slice %lu: %llu", slice, b.r.rbx);
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 1 + 20 * 5);
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_STORES], 20);
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 1 + 20 * 5);
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_STORES], 20);
 		bed_stop(&b);
 	}
 }
@@ -298,7 +298,7 @@ BED_GUEST(guest_alias, "mov $3, %edx\n"
 		       "jne 2b\n"
 		       "ud2\n");
 
-Test(soft_exec, code_written_through_an_alias)
+Test(emu_exec, code_written_through_an_alias)
 {
 	struct bed b;
 
@@ -321,14 +321,14 @@ BED_GUEST(guest_rep_self, "mov $0x90, %eax\n"
 			  "add $7, %ebx\n"
 			  "ud2\n");
 
-Test(soft_exec, rep_overwrites_what_follows)
+Test(emu_exec, rep_overwrites_what_follows)
 {
 	struct bed b;
 
 	BED_START(&b, guest_rep_self, true);
 	cr_assert_eq(bed_run_to_hlt(&b), 6);
 	cr_assert_eq(b.r.rbx, 7);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 4 + 4 + 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 4 + 4 + 1);
 	bed_stop(&b);
 }
 
@@ -344,7 +344,7 @@ BED_GUEST(guest_remap, "mov $0x40000000, %ebx\n"
 		       "call *%rbx\n"
 		       "hlt\n");
 
-Test(soft_exec, remapped_code)
+Test(emu_exec, remapped_code)
 {
 	static const uint8_t add1[] = {0x83, 0xc0, 0x01, 0xc3}, add16[] = {0x83, 0xc0, 0x10, 0xc3};
 	struct bed b;
@@ -362,7 +362,7 @@ Test(soft_exec, remapped_code)
 }
 
 /* An instruction that crosses a page whose second half is overwritten, then moved away. */
-Test(soft_exec, code_across_a_page_end)
+Test(emu_exec, code_across_a_page_end)
 {
 	static const uint8_t insn[] = {0xb8, 0x11, 0x22, 0x33, 0x44, 0x0f, 0x0b}; /* mov; ud2 */
 	struct bed b;
@@ -427,7 +427,7 @@ static void *kicker(void *arg)
 	return NULL;
 }
 
-Test(soft_exec, a_kick_ends_an_endless_run)
+Test(emu_exec, a_kick_ends_an_endless_run)
 {
 	struct bed b;
 	pthread_t th;
@@ -436,7 +436,7 @@ Test(soft_exec, a_kick_ends_an_endless_run)
 	pthread_create(&th, NULL, kicker, b.v);
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_INTR);
 	pthread_join(th, NULL);
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), b.run.retired);
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), b.run.retired);
 	/* Kicked before the run: it returns at once, once. */
 	o->kick(b.v);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_INTR);
@@ -447,7 +447,7 @@ Test(soft_exec, a_kick_ends_an_endless_run)
 
 BED_GUEST(guest_huge_rep, "rep stosb\n1: jmp 1b\n");
 
-Test(soft_exec, a_string_instruction_without_end_is_interrupted)
+Test(emu_exec, a_string_instruction_without_end_is_interrupted)
 {
 	struct bed b;
 
@@ -488,7 +488,7 @@ Test(soft_exec, a_string_instruction_without_end_is_interrupted)
 
 BED_GUEST(guest_sse3, "add $1, %eax\nhaddps %xmm1, %xmm0\n");
 
-Test(soft_exec, an_instruction_outside_the_list_is_named)
+Test(emu_exec, an_instruction_outside_the_list_is_named)
 {
 	struct bed b;
 
@@ -496,9 +496,8 @@ Test(soft_exec, an_instruction_outside_the_list_is_named)
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ERROR);
 	cr_assert_eq(b.run.retired, 1);
 	cr_assert_eq(b.run.u.error.rip, BED_CODE + 3);
-	cr_assert_str_eq(b.run.u.error.msg,
-			 "instruction outside the soft machine's list: f2 0f 7c c1 "
-			 "(haddps xmm0, xmm1) at rip 0x200003");
+	cr_assert_str_eq(b.run.u.error.msg, "instruction outside the emulator's list: f2 0f 7c c1 "
+					    "(haddps xmm0, xmm1) at rip 0x200003");
 	bed_stop(&b);
 }
 
@@ -512,16 +511,16 @@ static int find_name(const char *mnemonic, void *arg)
 	return 0;
 }
 
-Test(soft_exec, the_list_names_its_instructions)
+Test(emu_exec, the_list_names_its_instructions)
 {
 	const char *want[] = {"add", "jnz", "rdpmc", "wrmsr", "cmpxchg16b", "stosq", NULL};
 
-	cr_assert_eq(soft_isa_list(find_name, want), 0);
+	cr_assert_eq(emu_isa_list(find_name, want), 0);
 	for (int i = 0; want[i]; i++)
 		cr_assert_str_eq(want[i], "");
 }
 
-Test(soft_exec, ram_ends)
+Test(emu_exec, ram_ends)
 {
 	struct bed b;
 
@@ -567,7 +566,7 @@ BED_GUEST(guest_caller, "1: pause\n"
 
 /* Hostile: every instruction is decoded anew, which takes a thousand times as long as running it. A
  * run ends long before its budget, at an instruction, and the next one goes on from there. */
-Test(soft_exec, code_that_modifies_itself_gives_the_cpu_back)
+Test(emu_exec, code_that_modifies_itself_gives_the_cpu_back)
 {
 	/* 1: incb 2f+1(%rip); 2: mov $1, %al; jmp 1b */
 	static const uint8_t code[] = {0xfe, 0x05, 0x01, 0x00, 0x00, 0x00, 0xb0, 0x01, 0xeb, 0xf6};
@@ -615,7 +614,7 @@ BED_GUEST(guest_elements, "1: mov $0x300000, %esi\n"
 
 /* The effort of runs between exits that are answered, and of strings that end, adds up to a
  * slice's, long before its instructions do. */
-Test(soft_exec, effort_adds_up)
+Test(emu_exec, effort_adds_up)
 {
 	static const struct {
 		const uint8_t *code, *end;
@@ -646,7 +645,7 @@ Test(soft_exec, effort_adds_up)
 			cr_assert_eq(x, VMM_EXIT_INTR, "line %zu slice %d: exit %d", i, slice, x);
 			cr_assert_leq(sum, hostile[i].most, "line %zu: %lu", i, sum);
 		}
-		cr_assert_gt(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 5, "and it goes on");
+		cr_assert_gt(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 5, "and it goes on");
 		bed_stop(&b);
 	}
 }
@@ -663,7 +662,7 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
-Test(soft_exec, code_modified_by_another_vcpu)
+Test(emu_exec, code_modified_by_another_vcpu)
 {
 	static const uint8_t fn[] = {0xb8, 0, 0, 0, 0, 0xc3};
 	struct bed a, c;
@@ -718,7 +717,7 @@ static uint64_t hostile_value(void)
 	}
 }
 
-Test(soft_exec, random_bytes_do_no_harm)
+Test(emu_exec, random_bytes_do_no_harm)
 {
 	struct bed b;
 
@@ -743,7 +742,7 @@ Test(soft_exec, random_bytes_do_no_harm)
 		for (int i = 0; i < 20; i++) {
 			bed_run(&b, 1 + rng() % 400);
 			retired += b.run.retired;
-			cr_assert_eq(retired, bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS));
+			cr_assert_eq(retired, bed_total(&b.t, VPMU_EMU_INSTRUCTIONS));
 			if (b.run.exit == VMM_EXIT_ERROR || b.run.exit == VMM_EXIT_SHUTDOWN)
 				break;
 			if (b.run.exit == VMM_EXIT_RDMSR || b.run.exit == VMM_EXIT_WRMSR)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * x87, MMX and SSE on the soft machine: what soft-difftest, which runs in CPL 3 with the control
+ * x87, MMX and SSE on the emulator: what emu-difftest, which runs in CPL 3 with the control
  * registers of Linux, cannot reach. Which fault comes first under which CR0 and CR4, the state
  * after a reset, the vendors' pointers, and that a thread's own floating-point state survives.
  */
@@ -22,9 +22,9 @@
 BED_GUEST(g_prefix, "mov %rbx,%cr0\n mov %rcx,%cr4");
 
 /* One instruction with these control registers; returns the vector. */
-static int one(const uint8_t *insn, size_t n, uint64_t cr0, uint64_t cr4, struct soft_fpu *fpu)
+static int one(const uint8_t *insn, size_t n, uint64_t cr0, uint64_t cr4, struct emu_fpu *fpu)
 {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	size_t at = (size_t)(g_prefix_end - g_prefix);
 	struct bed b;
 	int vector;
@@ -32,10 +32,10 @@ static int one(const uint8_t *insn, size_t n, uint64_t cr0, uint64_t cr4, struct
 	BED_START(&b, g_prefix, false);
 	memcpy(b.ram + BED_CODE + at, insn, n);
 	b.ram[BED_CODE + at + n] = 0xf4;
-	v = (struct soft_vcpu *)b.v;
+	v = (struct emu_vcpu *)b.v;
 	b.r.rbx = CR0_BASE | cr0;
 	b.r.rcx = CR4_PAE | cr4;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	if (fpu)
 		v->fpu = *fpu;
 	vector = bed_run_to_hlt(&b);
@@ -103,15 +103,15 @@ static int expected(enum class c, uint64_t cr0, uint64_t cr4, bool waits)
 	}
 }
 
-Test(soft_fpu, control_registers)
+Test(emu_fpu, control_registers)
 {
-	struct soft_fpu reset = {0};
+	struct emu_fpu reset = {0};
 
-	soft_fpu_reset(&reset);
+	emu_fpu_reset(&reset);
 	for (size_t i = 0; i < sizeof(insns) / sizeof(insns[0]); i++)
 		for (unsigned int k = 0; k < 32; k++) {
 			uint64_t cr0 = (k & 7) * MP, cr4 = k & 8 ? OSFXSR : 0;
-			struct soft_fpu f = reset;
+			struct emu_fpu f = reset;
 			bool waits = k & 16;
 			int want = expected(insns[i].class, cr0, cr4, waits), got;
 
@@ -125,14 +125,14 @@ Test(soft_fpu, control_registers)
 }
 
 /* Without OSXMMEXCPT an exception that is not masked is #UD; nothing but the flags changes. */
-Test(soft_fpu, simd_exceptions)
+Test(emu_fpu, simd_exceptions)
 {
 	static const uint8_t divps[] = {0x0f, 0x5e, 0xc1};
-	struct soft_fpu f = {0}, begin;
+	struct emu_fpu f = {0}, begin;
 
-	soft_fpu_reset(&f);
+	emu_fpu_reset(&f);
 	f.mxcsr = 0x1f80 & ~0x200u;
-	f.fx.xmm[0] = (union soft_xmm){.f32 = {1, 2, 3, 4}};
+	f.fx.xmm[0] = (union emu_xmm){.f32 = {1, 2, 3, 4}};
 	begin = f;
 	cr_assert_eq(one(divps, 3, 0, OSFXSR, &f), 6);
 	cr_assert_eq(f.mxcsr, begin.mxcsr | 4);
@@ -153,7 +153,7 @@ BED_GUEST(g_save, "mov $0x80010031,%eax\n mov %rax,%cr0\n mov $0x620,%eax\n mov 
 		  "1: fld1\n fldl 1024(%rdi)\n fxsave64 512(%rdi)\n fnstenv 1040(%rdi)\n hlt");
 
 /* The state after a reset, after FNINIT, and what both vendors say about the last instruction. */
-Test(soft_fpu, reset_and_pointers)
+Test(emu_fpu, reset_and_pointers)
 {
 	static const struct kvm_cpuid_entry2 intel = {
 		.function = 0, .ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
@@ -161,12 +161,12 @@ Test(soft_fpu, reset_and_pointers)
 	for (int is_intel = 0; is_intel < 2; is_intel++) {
 		const uint64_t fld = BED_CODE + (uint64_t)(g_save_end - g_save) - 21;
 		uint32_t env[7];
-		struct soft_fx fx;
+		struct emu_fx fx;
 		struct bed b;
 
 		BED_START(&b, g_save, false);
 		if (is_intel)
-			cr_assert_eq(vmm_soft_ops.set_cpuid(b.v, &intel, 1), 0);
+			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &intel, 1), 0);
 		cr_assert_eq(bed_run(&b, 5), VMM_EXIT_BUDGET);
 		memcpy(&fx, b.ram + BED_DATA, sizeof(fx));
 		cr_assert_eq(fx.fcw, 0x40);
@@ -181,7 +181,7 @@ Test(soft_fpu, reset_and_pointers)
 		cr_assert_eq(bed_run_to_hlt(&b), NONE);
 		memcpy(&fx, b.ram + BED_DATA + 512, sizeof(fx));
 		memcpy(env, b.ram + BED_DATA + 1040, sizeof(env));
-		cr_assert_eq(SOFT_FSW_TOP(fx.fsw), 6);
+		cr_assert_eq(EMU_FSW_TOP(fx.fsw), 6);
 		cr_assert_eq(fx.ftw, 0xc0);
 		/* No exception waits: AMD's CPUs store no pointers by FXSAVE. */
 		cr_assert_eq(fx.fip, is_intel ? fld : 0, "%lx, not %lx", fx.fip, fld);
@@ -199,7 +199,7 @@ BED_GUEST(g_cvtpi2ps, "mov $0x620,%eax\n mov %rax,%cr4\n fninit\n fld1\n cvtpi2p
 
 /* With a memory operand: CVTPI2PD never makes the x87 registers MMX registers, CVTPI2PS does on
  * Intel's CPUs. A page fault of FXSAVE names the first bad byte, or the last one. */
-Test(soft_fpu, vendors)
+Test(emu_fpu, vendors)
 {
 	static const struct kvm_cpuid_entry2 intel = {
 		.function = 0, .ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
@@ -211,7 +211,7 @@ Test(soft_fpu, vendors)
 
 		BED_START(&b, g_cvtpi2ps, false);
 		if (is_intel)
-			cr_assert_eq(vmm_soft_ops.set_cpuid(b.v, &intel, 1), 0);
+			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &intel, 1), 0);
 		cr_assert_eq(bed_run_to_hlt(&b), NONE);
 		cr_assert_eq(b.r.rbx, is_intel ? 0u : 7u << 11, "%llx", b.r.rbx);
 		cr_assert_eq(b.r.rax & 0xffff, b.r.rbx);
@@ -220,11 +220,11 @@ Test(soft_fpu, vendors)
 		*bed_u64(&b, BED_PT + 8) = 0;
 		b.r.rip = BED_CODE;
 		b.r.rsi = BED_WIN + 0xf00;
-		vmm_soft_ops.get_sregs(b.v, &s);
-		vmm_soft_ops.set_sregs(b.v, &s); /* the code has changed */
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.get_sregs(b.v, &s);
+		vmm_emu_ops.set_sregs(b.v, &s); /* the code has changed */
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		cr_assert_eq(bed_run_to_hlt(&b), 14);
-		vmm_soft_ops.get_sregs(b.v, &s);
+		vmm_emu_ops.get_sregs(b.v, &s);
 		cr_assert_eq(s.cr2, BED_WIN + (is_intel ? 0x1000 : 0xf00 + 511), "%llx", s.cr2);
 		bed_stop(&b);
 	}
@@ -271,24 +271,24 @@ static void thread_keeps_state(struct bed *a)
 
 /* A guest changes rounding and masks and leaves values on the x87 stack; the thread keeps its own,
  * and the same run in slices, moved at each, ends the same. */
-Test(soft_fpu, thread_and_moves)
+Test(emu_fpu, thread_and_moves)
 {
 	uint64_t rng = 7;
 	uint8_t state[1024];
 	size_t n = sizeof(state);
-	struct soft_fpu whole;
+	struct emu_fpu whole;
 	struct bed a, b;
 
 	BED_START(&a, g_loop, false);
 	thread_keeps_state(&a);
-	whole = ((struct soft_vcpu *)a.v)->fpu;
+	whole = ((struct emu_vcpu *)a.v)->fpu;
 	cr_assert_eq(whole.fx.fcw, 0x27f);
 	cr_assert_eq(whole.mxcsr & 0x7f80, 0x7f80u);
 	bed_stop(&a);
 
 	BED_START(&a, g_convert, false);
 	thread_keeps_state(&a);
-	cr_assert(((struct soft_vcpu *)a.v)->fpu.fx.fsw & SOFT_FP_DE, "a flag stays set");
+	cr_assert(((struct emu_vcpu *)a.v)->fpu.fx.fsw & EMU_FP_DE, "a flag stays set");
 	bed_stop(&a);
 	BED_START(&a, g_add, false);
 	thread_keeps_state(&a);
@@ -299,19 +299,19 @@ Test(soft_fpu, thread_and_moves)
 		struct kvm_sregs s;
 
 		n = sizeof(state);
-		cr_assert_eq(vmm_soft_ops.get_state(a.v, state, &n), 0);
-		vmm_soft_ops.get_sregs(a.v, &s);
+		cr_assert_eq(vmm_emu_ops.get_state(a.v, state, &n), 0);
+		vmm_emu_ops.get_sregs(a.v, &s);
 		bed_init(&b);
 		memcpy(b.ram, a.ram, BED_RAM);
-		cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, 0, &b.v), 0);
-		vmm_soft_ops.set_sregs(b.v, &s);
-		vmm_soft_ops.set_regs(b.v, &a.r);
-		cr_assert_eq(vmm_soft_ops.set_state(b.v, state, n), 0);
+		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 0, &b.v), 0);
+		vmm_emu_ops.set_sregs(b.v, &s);
+		vmm_emu_ops.set_regs(b.v, &a.r);
+		cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0);
 		bed_stop(&a);
 		a = b;
 	}
 	cr_assert_eq(a.run.exit, VMM_EXIT_HLT);
-	cr_assert(!memcmp(&whole, &((struct soft_vcpu *)a.v)->fpu, sizeof(whole)));
+	cr_assert(!memcmp(&whole, &((struct emu_vcpu *)a.v)->fpu, sizeof(whole)));
 	bed_stop(&a);
 }
 
@@ -350,32 +350,32 @@ BED_GUEST(g_cross, "mov $0x620,%eax\n mov %rax,%cr4\n mov $0x40000400,%esi\n mov
 		   "1: movups (%rsi),%xmm0\n paddd %xmm0,%xmm1\n movups %xmm1,(%rsi)\n"
 		   "add $1,%ebx\n add $8,%rsi\n dec %ecx\n jnz 1b\n hlt");
 
-static int run_mode(enum soft_jit_mode mode, const uint8_t *code, const uint8_t *end,
-		    struct soft_fpu *f, struct kvm_regs *r, uint8_t *data, uint64_t *insns)
+static int run_mode(enum emu_jit_mode mode, const uint8_t *code, const uint8_t *end,
+		    struct emu_fpu *f, struct kvm_regs *r, uint8_t *data, uint64_t *insns)
 {
 	struct bed b;
 	int vector;
 
-	soft_jit_set(mode);
+	emu_jit_set(mode);
 	bed_start(&b, code, end, false);
 	for (unsigned int i = 0; i < 8192; i++)
 		b.ram[BED_DATA + i] = (uint8_t)(i * 37 + (i >> 3));
 	*bed_u64(&b, BED_PT) = (BED_DATA + 0x1000) | 7;
 	*bed_u64(&b, BED_PT + 8) = BED_DATA | 7;
 	vector = bed_run_to_hlt(&b);
-	*f = ((struct soft_vcpu *)b.v)->fpu;
+	*f = ((struct emu_vcpu *)b.v)->fpu;
 	f->fx.fip = f->fx.fdp = 0;
 	f->fx.fop = 0;
 	*r = b.r;
-	*insns = bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS) + (bed_total(&b.t, VPMU_SOFT_LOADS) << 32);
+	*insns = bed_total(&b.t, VPMU_EMU_INSTRUCTIONS) + (bed_total(&b.t, VPMU_EMU_LOADS) << 32);
 	memcpy(data, b.ram + BED_DATA, 0x10000);
 	bed_stop(&b);
-	soft_jit_set(SOFT_JIT_HOT);
+	emu_jit_set(EMU_JIT_HOT);
 	return vector;
 }
 
 /* Translated code leaves what the interpreter leaves. */
-Test(soft_fpu, translated)
+Test(emu_fpu, translated)
 {
 	static const struct {
 		const char *name;
@@ -389,12 +389,11 @@ Test(soft_fpu, translated)
 		      {"aligned", g_aligned, g_aligned_end, 13}};
 	static uint8_t data[3][0x10000];
 
-	if (vmm_soft_translate(true))
-		cr_skip_test("%s", soft_jit_off());
+	if (vmm_emu_translate(true))
+		cr_skip_test("%s", emu_jit_off());
 	for (size_t i = 0; i < sizeof(guests) / sizeof(guests[0]); i++) {
-		static const enum soft_jit_mode modes[] = {SOFT_JIT_OFF, SOFT_JIT_HOT,
-							   SOFT_JIT_ALL};
-		struct soft_fpu f[3];
+		static const enum emu_jit_mode modes[] = {EMU_JIT_OFF, EMU_JIT_HOT, EMU_JIT_ALL};
+		struct emu_fpu f[3];
 		struct kvm_regs r[3];
 		uint64_t insns[3];
 
@@ -416,14 +415,14 @@ Test(soft_fpu, translated)
 }
 
 /* A state with bits that no CPU has. */
-Test(soft_fpu, impossible_states)
+Test(emu_fpu, impossible_states)
 {
 	uint8_t state[1024], now[1024];
 	size_t n = sizeof(state), m, at;
 	struct bed b;
 
 	BED_START(&b, g_loop, false);
-	cr_assert_eq(vmm_soft_ops.get_state(b.v, state, &n), 0);
+	cr_assert_eq(vmm_emu_ops.get_state(b.v, state, &n), 0);
 	for (at = 0; at + 4 < n && memcmp(state + at, "FPU ", 4); at++)
 		;
 	cr_assert_lt(at + 4, n);
@@ -440,9 +439,9 @@ Test(soft_fpu, impossible_states)
 			copy[at + 6] = 0x08; /* FOP has 11 bits */
 		else
 			copy[at + 27 + 2] = 0x10; /* MXCSR */
-		cr_assert_eq(vmm_soft_ops.set_state(b.v, copy, n), -EINVAL, "%d", bad);
+		cr_assert_eq(vmm_emu_ops.set_state(b.v, copy, n), -EINVAL, "%d", bad);
 		m = sizeof(now);
-		cr_assert_eq(vmm_soft_ops.get_state(b.v, now, &m), 0);
+		cr_assert_eq(vmm_emu_ops.get_state(b.v, now, &m), 0);
 		cr_assert(m == n && !memcmp(now, state, n));
 	}
 	bed_stop(&b);

@@ -31,11 +31,11 @@ static void start(struct bed *b, const uint8_t *code, const uint8_t *end, const 
 	memcpy(&cpuid.ebx, vendor, 4);
 	memcpy(&cpuid.edx, vendor + 4, 4);
 	memcpy(&cpuid.ecx, vendor + 8, 4);
-	cr_assert_eq(vmm_soft_ops.set_cpuid(b->v, &cpuid, 1), 0);
-	vmm_soft_ops.get_sregs(b->v, &s);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(b->v, &cpuid, 1), 0);
+	vmm_emu_ops.get_sregs(b->v, &s);
 	s.apic_base = APIC_ON;
-	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &s), 0);
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	for (unsigned int v = 0; v < 256; v++) {
 		/* movl $v,(%rdi); add $4,%rdi; iretq */
 		uint8_t h[] = {0xc7, 0x07, (uint8_t)v, 0, 0, 0, 0x48, 0x83, 0xc7, 4, 0x48, 0xcf};
@@ -75,7 +75,7 @@ BED_GUEST(g_fixed,
 		  R(0x823) W(0x808, 0x5f) L(0xb) R(0x823) R(0x813) R(0x80a) EOI R(0x813)
 			  R(0x80a) "mov %cr8,%rax\nmov %eax,(%rdi)\nadd $4,%rdi\nhlt\n");
 
-Test(soft_irq, fixed)
+Test(emu_irq, fixed)
 {
 	struct bed b;
 
@@ -88,7 +88,7 @@ Test(soft_irq, fixed)
 BED_GUEST(g_order, ENABLE SELF(0x41) SELF(0x92) SELF(0x48) "sti\nnop\n" L(0xa) R(0x814) EOI L(0xb)
 			   EOI L(0xc) EOI L(0xd) "hlt\n");
 
-Test(soft_irq, order)
+Test(emu_irq, order)
 {
 	struct bed b;
 
@@ -101,7 +101,7 @@ Test(soft_irq, order)
 BED_GUEST(g_at_once, ENABLE "sti\nnop\n" SELF(0x55) L(1) EOI SELF(0x56) L(2) EOI "cli\n" SELF(0x57)
 			     L(3) "sti\nnop\n" L(4) "hlt\n");
 
-Test(soft_irq, at_once)
+Test(emu_irq, at_once)
 {
 	for (uint64_t budget = 1; budget < 60; budget = budget * 2 + 1) {
 		struct bed b;
@@ -125,14 +125,14 @@ static void check_pmi(const char *vendor, uint32_t mask)
 
 	start(&b, g_pmi, g_pmi_end, vendor);
 	expect(&b, NULL, 0, __LINE__);
-	cr_assert_eq(vmm_soft_ops.pmi(b.v), 0);
+	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 	expect(&b, log, 2, __LINE__);
 	/* A second one: an Intel APIC has masked its entry. */
-	cr_assert_eq(vmm_soft_ops.pmi(b.v), 0);
+	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 	if (mask) {
 		expect(&b, log, 2, __LINE__);
 		cr_assert_eq(b.run.retired, 0);
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		expect(&b, log, 3, __LINE__);
 	} else {
 		log[2] = 2, log[3] = 0x400, log[4] = 0x77, log[5] = 0x77;
@@ -140,12 +140,12 @@ static void check_pmi(const char *vendor, uint32_t mask)
 		bed_stop(&b);
 		return;
 	}
-	cr_assert_eq(vmm_soft_ops.pmi(b.v), 0);
+	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 	expect(&b, log, 6, __LINE__);
 	bed_stop(&b);
 }
 
-Test(soft_irq, pmi)
+Test(emu_irq, pmi)
 {
 	check_pmi("GenuineIntel", MASKED);
 	check_pmi("AuthenticAMD", 0);
@@ -154,37 +154,37 @@ Test(soft_irq, pmi)
 /* A PMI before anything runs comes before the first instruction; the APIC must be on. */
 BED_GUEST(g_first, L(1) "hlt\n");
 
-Test(soft_irq, pmi_before_run)
+Test(emu_irq, pmi_before_run)
 {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	struct bed b;
 
 	START(&b, g_first);
-	cr_assert_eq(vmm_soft_ops.pmi(b.v), 0); /* LVTPC is masked after a reset */
-	v = (struct soft_vcpu *)b.v;
+	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0); /* LVTPC is masked after a reset */
+	v = (struct emu_vcpu *)b.v;
 	v->lapic.svr = 0x1ff;
 	v->lapic.lvt[3] = 0x400;
-	cr_assert_eq(vmm_soft_ops.pmi(b.v), 0);
+	cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 	EXPECT(&b, 2, 1);
 	bed_stop(&b);
 }
 
 /* PMIs that arrive before the vCPU runs: the first is handled and the second kept meanwhile, as by
  * a CPU. There is no room for a third. */
-Test(soft_irq, pmis_before_run)
+Test(emu_irq, pmis_before_run)
 {
 	static const uint32_t log[] = {2, 2, 1};
 
 	for (unsigned int n = 1; n < 5; n++) {
-		struct soft_vcpu *v;
+		struct emu_vcpu *v;
 		struct bed b;
 
 		START(&b, g_first);
-		v = (struct soft_vcpu *)b.v;
+		v = (struct emu_vcpu *)b.v;
 		v->lapic.svr = 0x1ff;
 		for (unsigned int i = 0; i < n; i++) {
 			v->lapic.lvt[3] = 0x400;
-			cr_assert_eq(vmm_soft_ops.pmi(b.v), 0);
+			cr_assert_eq(vmm_emu_ops.pmi(b.v), 0);
 		}
 		expect(&b, n == 1 ? log + 1 : log, n == 1 ? 2 : 3, __LINE__);
 		bed_stop(&b);
@@ -197,7 +197,7 @@ BED_GUEST(g_tpr, ENABLE W(0x808, 0x40) "sti\n" SELF(0x41) "hlt\n" L(1) "hlt\n");
 BED_GUEST(g_class, ENABLE "sti\n" SELF(0x55) "nop\n" SELF(0x54) "hlt\n" L(1) "hlt\n");
 BED_GUEST(g_sti_hlt, ENABLE SELF(0x41) "sti\nhlt\n" L(1) "hlt\n");
 
-Test(soft_irq, hlt)
+Test(emu_irq, hlt)
 {
 	struct bed b;
 
@@ -224,15 +224,15 @@ BED_GUEST(g_off,
 		  W(0x1b, 0xfee00900) W(0x1b, 0xfee00d00) R(0x80f) R(0x834) R(0x822) "hlt\n");
 BED_GUEST(g_off_gp, W(0x1b, 0xfee00100) R(0x802));
 
-Test(soft_irq, apic_off)
+Test(emu_irq, apic_off)
 {
 	struct bed b;
 
 	START(&b, g_off);
 	EXPECT(&b, 1);
-	vmm_soft_ops.pmi(b.v);
+	vmm_emu_ops.pmi(b.v);
 	EXPECT(&b, 1);
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	EXPECT(&b, 1, 2, SVR_OFF, MASKED, 0);
 	bed_stop(&b);
 	START(&b, g_off_gp);
@@ -244,7 +244,7 @@ Test(soft_irq, apic_off)
 /* #GP by the APIC changes nothing and exits to nobody. */
 BED_GUEST(g_gp, ENABLE W(0x808, 0x100));
 
-Test(soft_irq, reserved_bits)
+Test(emu_irq, reserved_bits)
 {
 	struct bed b;
 
@@ -256,20 +256,20 @@ Test(soft_irq, reserved_bits)
 /* Each vCPU's APIC has the vCPU's number. */
 BED_GUEST(g_id, R(0x802) R(0x80d) "hlt\n");
 
-Test(soft_irq, ids)
+Test(emu_irq, ids)
 {
 	struct vmm_engine_vcpu *v, *first;
 	struct bed b;
 
 	START(&b, g_id);
 	EXPECT(&b, 0, 1);
-	cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, 17, &v), 0);
+	cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 17, &v), 0);
 	first = b.v;
 	b.v = v;
 	bed_load(&b, g_id, g_id_end, false);
-	((struct soft_vcpu *)v)->apic_base = APIC_ON;
+	((struct emu_vcpu *)v)->apic_base = APIC_ON;
 	EXPECT(&b, 17, 0x10002);
-	vmm_soft_ops.vcpu_destroy(v);
+	vmm_emu_ops.vcpu_destroy(v);
 	b.v = first;
 	bed_stop(&b);
 }
@@ -277,14 +277,14 @@ Test(soft_irq, ids)
 /* The caller's own vector goes first; the APIC's waits and is not lost. */
 BED_GUEST(g_both, ENABLE "cli\nhlt\n" SELF(0x90) "sti\nnop\n" L(1) EOI "hlt\n");
 
-Test(soft_irq, beside_the_callers)
+Test(emu_irq, beside_the_callers)
 {
 	struct bed b;
 
 	START(&b, g_both);
 	expect(&b, NULL, 0, __LINE__);
-	cr_assert_eq(vmm_soft_ops.interrupt(b.v, 0x30), 0);
-	vmm_soft_ops.set_regs(b.v, &b.r); /* out of HLT */
+	cr_assert_eq(vmm_emu_ops.interrupt(b.v, 0x30), 0);
+	vmm_emu_ops.set_regs(b.v, &b.r); /* out of HLT */
 	EXPECT(&b, 0x30, 0x90, 1);
 	bed_stop(&b);
 }
@@ -297,12 +297,12 @@ static size_t get(struct bed *b, uint8_t *buf)
 {
 	size_t n = ROOM;
 
-	cr_assert_eq(vmm_soft_ops.get_state(b->v, buf, &n), 0);
+	cr_assert_eq(vmm_emu_ops.get_state(b->v, buf, &n), 0);
 	return n;
 }
 
 /* Moved to another vCPU after every number of instructions, the guest's log is the same. */
-Test(soft_irq, moves)
+Test(emu_irq, moves)
 {
 	for (uint64_t at = 1; at < 75; at++) {
 		struct vmm_engine_vcpu *old;
@@ -317,13 +317,13 @@ Test(soft_irq, moves)
 			break;
 		}
 		n = get(&b, state);
-		vmm_soft_ops.get_sregs(b.v, &s);
+		vmm_emu_ops.get_sregs(b.v, &s);
 		old = b.v;
-		vmm_soft_ops.vcpu_destroy(old);
-		cr_assert_eq(vmm_soft_ops.vcpu_create(b.vm, 0, &b.v), 0);
-		cr_assert_eq(vmm_soft_ops.set_sregs(b.v, &s), 0);
-		cr_assert_eq(vmm_soft_ops.set_regs(b.v, &b.r), 0);
-		cr_assert_eq(vmm_soft_ops.set_state(b.v, state, n), 0, "after %lu",
+		vmm_emu_ops.vcpu_destroy(old);
+		cr_assert_eq(vmm_emu_ops.vcpu_create(b.vm, 0, &b.v), 0);
+		cr_assert_eq(vmm_emu_ops.set_sregs(b.v, &s), 0);
+		cr_assert_eq(vmm_emu_ops.set_regs(b.v, &b.r), 0);
+		cr_assert_eq(vmm_emu_ops.set_state(b.v, state, n), 0, "after %lu",
 			     (unsigned long)at);
 		EXPECT(&b, 0x92, 0xa, 1u << 18, 0x48, 0xb, 0x41, 0xc, 0xd);
 		bed_stop(&b);
@@ -332,7 +332,7 @@ Test(soft_irq, moves)
 }
 
 /* Every bit flipped, with the APIC on and something queued: taken exactly, or refused. */
-Test(soft_irq, state_from_strangers)
+Test(emu_irq, state_from_strangers)
 {
 	uint8_t now[ROOM], bytes[ROOM], after[ROOM];
 	unsigned int taken = 0, refused = 0;
@@ -347,12 +347,12 @@ Test(soft_irq, state_from_strangers)
 
 		memcpy(bytes, now, n);
 		bytes[i / 8] ^= (uint8_t)(1u << i % 8);
-		ret = vmm_soft_ops.set_state(b.v, bytes, n);
+		ret = vmm_emu_ops.set_state(b.v, bytes, n);
 		cr_assert(ret == 0 || ret == -EINVAL);
 		cr_assert_eq(get(&b, after), n);
 		cr_assert(!memcmp(after, ret ? now : bytes, n), "bit %zu", i);
 		ret ? refused++ : taken++;
-		cr_assert_eq(vmm_soft_ops.set_state(b.v, now, n), 0);
+		cr_assert_eq(vmm_emu_ops.set_state(b.v, now, n), 0);
 	}
 	cr_assert(taken > 300 && refused > 300, "%u, %u", taken, refused);
 	bed_stop(&b);

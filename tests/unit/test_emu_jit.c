@@ -16,7 +16,7 @@
 #include "vmm/emu/jit/jit.h"
 #include "vpmu/lbr_regs.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* ---- running them ---- */
 
@@ -25,7 +25,7 @@ static const struct vmm_engine_ops *const o = &vmm_soft_ops;
 struct stop {
 	enum vmm_exit exit;
 	struct kvm_regs r;
-	struct vpmu_soft_tally t;
+	struct vpmu_emu_tally t;
 	uint64_t memory, effort;
 };
 
@@ -42,7 +42,7 @@ static uint64_t sum_of(const struct bed *b)
 static unsigned int run_prog(const struct prog *p, uint64_t slices, struct stop *out)
 {
 	uint64_t rng = slices, data = ~slices;
-	struct vpmu_soft_alarm *a;
+	struct vpmu_emu_alarm *a;
 	unsigned int n = 0;
 	enum vmm_exit x;
 	struct bed b;
@@ -60,8 +60,8 @@ static unsigned int run_prog(const struct prog *p, uint64_t slices, struct stop 
 			b.t.lbr.depth = VPMU_LBR_DEPTH_MAX;
 		}
 		if (!b.t.armed && !below(&rng, 3)) {
-			*a = (struct vpmu_soft_alarm){
-				.event = (uint8_t)below(&rng, VPMU_SOFT_EVENTS), .modes = 3};
+			*a = (struct vpmu_emu_alarm){.event = (uint8_t)below(&rng, VPMU_EMU_EVENTS),
+						     .modes = 3};
 			a->at = b.t.ev[0][a->event] + b.t.ev[1][a->event] + 1 + below(&rng, 400);
 			b.t.armed = 1;
 		}
@@ -94,12 +94,12 @@ static void need_translation(void)
 	struct vmm_engine *e;
 
 	cr_assert_eq(o->open(&e, NULL, 0), 0);
-	soft_jit_set(SOFT_JIT_ALL);
-	if (soft_jit_off())
-		cr_skip_test("%s", soft_jit_off());
+	emu_jit_set(EMU_JIT_ALL);
+	if (emu_jit_off())
+		cr_skip_test("%s", emu_jit_off());
 }
 
-Test(soft_jit, equals_the_interpreter)
+Test(emu_jit, equals_the_interpreter)
 {
 	struct stop *out = malloc(3 * STOPS_MAX * sizeof(*out));
 	unsigned int n, m, halts = 0;
@@ -109,9 +109,9 @@ Test(soft_jit, equals_the_interpreter)
 	cr_assert(out);
 	for (uint64_t seed = 1; seed <= 2000; seed++) {
 		random_prog(&p, seed);
-		soft_jit_set(SOFT_JIT_OFF);
+		emu_jit_set(EMU_JIT_OFF);
 		n = run_prog(&p, seed, out);
-		soft_jit_set(seed % 4 ? SOFT_JIT_ALL : SOFT_JIT_HOT);
+		emu_jit_set(seed % 4 ? EMU_JIT_ALL : EMU_JIT_HOT);
 		m = run_prog(&p, seed, out + STOPS_MAX);
 		cr_assert_eq(n, m, "seed %lu: %u stops, %u", seed, n, m);
 		compare(seed, out, out + STOPS_MAX, n);
@@ -150,7 +150,7 @@ BED_GUEST(guest_add,
 BED_GUEST(guest_xor,
 	  "mov $5, %edi\n 1: xor $9, %rbx\n lea 7(%rbx), %rbx\n dec %edi\n jne 1b\n ret");
 
-Test(soft_jit, code_that_is_mapped_elsewhere)
+Test(emu_jit, code_that_is_mapped_elsewhere)
 {
 	struct kvm_regs r[3];
 	uint64_t insns[3];
@@ -159,7 +159,7 @@ Test(soft_jit, code_that_is_mapped_elsewhere)
 	for (int i = 0; i < 3; i++) {
 		struct bed b;
 
-		soft_jit_set(i ? i == 1 ? SOFT_JIT_ALL : SOFT_JIT_HOT : SOFT_JIT_OFF);
+		emu_jit_set(i ? i == 1 ? EMU_JIT_ALL : EMU_JIT_HOT : EMU_JIT_OFF);
 		BED_START(&b, guest_remap, false);
 		memcpy(b.ram + 0x310000, guest_add, (size_t)(guest_add_end - guest_add));
 		memcpy(b.ram + 0x311000, guest_xor, (size_t)(guest_xor_end - guest_xor));
@@ -170,7 +170,7 @@ Test(soft_jit, code_that_is_mapped_elsewhere)
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 		r[i] = b.r;
-		insns[i] = bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS);
+		insns[i] = bed_total(&b.t, VPMU_EMU_INSTRUCTIONS);
 		bed_stop(&b);
 		cr_assert(!memcmp(&r[0], &r[i], sizeof(r[0])), "mode %d: rdx %llx, %llx", i,
 			  r[0].rdx, r[i].rdx);
@@ -191,7 +191,7 @@ static int same_in_all_modes(const uint8_t *code, const uint8_t *end)
 	for (int i = 0; i < 3; i++) {
 		struct bed b;
 
-		soft_jit_set(i ? i == 1 ? SOFT_JIT_ALL : SOFT_JIT_HOT : SOFT_JIT_OFF);
+		emu_jit_set(i ? i == 1 ? EMU_JIT_ALL : EMU_JIT_HOT : EMU_JIT_OFF);
 		bed_start(&b, code, end, false);
 		*bed_u64(&b, 0x310000) = 3;
 		*bed_u64(&b, 0x311000) = 1000;
@@ -226,7 +226,7 @@ static int same_in_all_modes(const uint8_t *code, const uint8_t *end)
 BED_GUEST(guest_invlpg, REMAP("invlpg (%rdx)\n"));
 BED_GUEST(guest_cr3, REMAP("mov %cr3, %rax\n mov %rax, %cr3\n"));
 
-Test(soft_jit, data_that_is_mapped_elsewhere)
+Test(emu_jit, data_that_is_mapped_elsewhere)
 {
 	cr_assert_eq(same_in_all_modes(guest_invlpg, guest_invlpg_end), -1);
 	cr_assert_eq(same_in_all_modes(guest_cr3, guest_cr3_end), -1);
@@ -252,7 +252,7 @@ BED_GUEST(guest_code_page, "mov $0x310000, %edx\n"
 			   "jne 1b\n"
 			   "hlt");
 
-Test(soft_jit, data_that_becomes_code)
+Test(emu_jit, data_that_becomes_code)
 {
 	cr_assert_eq(same_in_all_modes(guest_code_page, guest_code_page_end), -1);
 }
@@ -271,7 +271,7 @@ BED_GUEST(guest_read_only, "and $-3, %rsi\n"
 			   "mov %rdx, %rdi\n"
 			   "jmp 3b");
 
-Test(soft_jit, data_that_is_read_only)
+Test(emu_jit, data_that_is_read_only)
 {
 	cr_assert_eq(same_in_all_modes(guest_read_only, guest_read_only_end), 14);
 }
@@ -297,7 +297,7 @@ BED_GUEST(guest_crossing, "mov %r8, 0x14000\n"
 			  "jne 1b\n"
 			  "hlt");
 
-Test(soft_jit, accesses_that_cross_a_page)
+Test(emu_jit, accesses_that_cross_a_page)
 {
 	cr_assert_eq(same_in_all_modes(guest_crossing, guest_crossing_end), -1);
 }
@@ -320,7 +320,7 @@ BED_GUEST(guest_flags, "mov $200, %ecx\n"
 		       "jne 1b\n"
 		       "hlt");
 
-Test(soft_jit, flags_for_the_interpreter)
+Test(emu_jit, flags_for_the_interpreter)
 {
 	cr_assert_eq(same_in_all_modes(guest_flags, guest_flags_end), -1);
 }
@@ -347,7 +347,7 @@ BED_GUEST(guest_modes, "mov %rsi, 0x14000\n"
 		       "jne 2b\n"
 		       "ret");
 
-Test(soft_jit, data_of_the_supervisor)
+Test(emu_jit, data_of_the_supervisor)
 {
 	cr_assert_eq(same_in_all_modes(guest_modes, guest_modes_end), 14);
 }
@@ -355,7 +355,7 @@ Test(soft_jit, data_of_the_supervisor)
 /* ---- code memory ---- */
 
 /* More code than there is room for: it is forgotten as a whole, and made again. */
-Test(soft_jit, code_memory_is_full)
+Test(emu_jit, code_memory_is_full)
 {
 	static uint8_t code[0x60000];
 	struct kvm_regs r[2];
@@ -377,7 +377,7 @@ Test(soft_jit, code_memory_is_full)
 	*(int32_t *)(void *)(code + n - 4) = -(int32_t)n;
 	code[n++] = 0xf4;
 	for (int i = 0; i < 2; i++) {
-		soft_jit_set(i ? SOFT_JIT_ALL : SOFT_JIT_OFF);
+		emu_jit_set(i ? EMU_JIT_ALL : EMU_JIT_OFF);
 		bed_start(&b, code, code + n, false);
 		b.r.rcx = 3;
 		o->set_regs(b.v, &b.r);
@@ -385,9 +385,9 @@ Test(soft_jit, code_memory_is_full)
 			;
 		cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 		r[i] = b.r;
-		insns[i] = bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS);
+		insns[i] = bed_total(&b.t, VPMU_EMU_INSTRUCTIONS);
 		if (i)
-			cr_assert_gt(((struct soft_vcpu *)b.v)->jit.forgot, 0, "it was not full");
+			cr_assert_gt(((struct emu_vcpu *)b.v)->jit.forgot, 0, "it was not full");
 		bed_stop(&b);
 	}
 	cr_assert(!memcmp(&r[0], &r[1], sizeof(r[0])));
@@ -395,7 +395,7 @@ Test(soft_jit, code_memory_is_full)
 }
 
 /* Every vCPU gives its part of the code memory back. */
-Test(soft_jit, code_memory_comes_back)
+Test(emu_jit, code_memory_comes_back)
 {
 	static struct prog p;
 	struct bed b;
@@ -405,16 +405,16 @@ Test(soft_jit, code_memory_comes_back)
 	for (unsigned int i = 0; i < 5000; i++) {
 		bed_start(&b, p.code, p.code + p.n, false);
 		bed_run(&b, 200);
-		cr_assert(((struct soft_vcpu *)b.v)->jit.nr_parts, "vCPU %u got none", i);
+		cr_assert(((struct emu_vcpu *)b.v)->jit.nr_parts, "vCPU %u got none", i);
 		bed_stop(&b);
 	}
 }
 
 /* ---- vCPUs with the same code ---- */
 
-static const struct soft_vcpu *soft(const struct bed *b)
+static const struct emu_vcpu *emulator(const struct bed *b)
 {
-	return (const struct soft_vcpu *)b->v;
+	return (const struct emu_vcpu *)b->v;
 }
 
 /* All begin alike. Then bed I adds I + 1 in a loop. */
@@ -445,7 +445,7 @@ extern const uint8_t guest_alike_imm[];
 
 /* vCPUs of several VMs take turns. Those with the same code have it in the same place; each
  * computes what its own code says, also after those that translated it are gone. */
-Test(soft_jit, vcpus_share_equal_code)
+Test(emu_jit, vcpus_share_equal_code)
 {
 	static struct bed b[2 * ALIKE];
 	bool done[2 * ALIKE] = {false};
@@ -475,16 +475,18 @@ Test(soft_jit, vcpus_share_equal_code)
 		r9 = b[i].r.r9;
 		done[i] = true;
 		left--;
-		cr_assert(soft(&b[i])->jit.nr_parts);
-		cr_assert_eq(soft(&b[i])->jit.parts[0], soft(&b[1])->jit.parts[0],
+		cr_assert(emulator(&b[i])->jit.nr_parts);
+		cr_assert_eq(emulator(&b[i])->jit.parts[0], emulator(&b[1])->jit.parts[0],
 			     "vCPU %u begins in another part", i);
 		if (i & 1)
-			cr_assert(!memcmp(soft(&b[i])->jit.parts, soft(&b[i - 1])->jit.parts,
-					  sizeof(soft(&b[i])->jit.parts)),
+			cr_assert(!memcmp(emulator(&b[i])->jit.parts,
+					  emulator(&b[i - 1])->jit.parts,
+					  sizeof(emulator(&b[i])->jit.parts)),
 				  "vCPUs %u and %u have equal code", i - 1, i);
 		if (i > 2)
-			cr_assert_neq(soft(&b[i])->jit.parts[soft(&b[i])->jit.nr_parts - 1],
-				      soft(&b[i % 2])->jit.parts[soft(&b[i % 2])->jit.nr_parts - 1],
+			cr_assert_neq(emulator(&b[i])->jit.parts[emulator(&b[i])->jit.nr_parts - 1],
+				      emulator(&b[i % 2])
+					      ->jit.parts[emulator(&b[i % 2])->jit.nr_parts - 1],
 				      "vCPU %u executes the code of another one", i);
 	}
 	/* The first ones have written the code. Without them it is still there. */
@@ -540,7 +542,7 @@ static void *translate_all(void *arg)
 	return (void *)bad;
 }
 
-Test(soft_jit, threads_share_equal_code)
+Test(emu_jit, threads_share_equal_code)
 {
 	struct stop *out = malloc(STOPS_MAX * sizeof(*out));
 	pthread_t t[SHARE_THREADS];
@@ -549,14 +551,14 @@ Test(soft_jit, threads_share_equal_code)
 
 	need_translation();
 	cr_assert(out);
-	soft_jit_set(SOFT_JIT_OFF);
+	emu_jit_set(EMU_JIT_OFF);
 	for (unsigned int i = 0; i < SHARE_PROGS; i++) {
 		random_prog(&p, i + 1);
 		expected[i].n = run_prog(&p, i + 1, out);
 		expected[i].last = out[expected[i].n - 1];
 	}
 	free(out);
-	soft_jit_set(SOFT_JIT_ALL);
+	emu_jit_set(EMU_JIT_ALL);
 	for (unsigned int i = 0; i < SHARE_THREADS; i++)
 		cr_assert_eq(pthread_create(&t[i], NULL, translate_all, NULL), 0);
 	for (unsigned int i = 0; i < SHARE_THREADS; i++) {
@@ -575,8 +577,8 @@ static int without(void)
 	struct bed b;
 
 	bed_start(&b, code, code + sizeof(code), false);
-	if (!soft_jit_off() || bed_run(&b, 1000000) != VMM_EXIT_HLT || b.r.rax != 50005000 ||
-	    ((struct soft_vcpu *)b.v)->jit.nr_parts)
+	if (!emu_jit_off() || bed_run(&b, 1000000) != VMM_EXIT_HLT || b.r.rax != 50005000 ||
+	    ((struct emu_vcpu *)b.v)->jit.nr_parts)
 		return 1;
 	bed_stop(&b);
 	return 0;
@@ -605,11 +607,11 @@ static void refuse(void)
 
 static void forbid(void)
 {
-	if (!vmm_soft_translate(false) || strcmp(vmm_soft_translate(false), "--no-jit"))
+	if (!vmm_emu_translate(false) || strcmp(vmm_emu_translate(false), "--no-jit"))
 		_exit(2);
 }
 
-Test(soft_jit, executable_memory_is_refused)
+Test(emu_jit, executable_memory_is_refused)
 {
 	int status = child(refuse);
 
@@ -618,7 +620,7 @@ Test(soft_jit, executable_memory_is_refused)
 	cr_assert_eq(status, 0);
 }
 
-Test(soft_jit, executable_memory_is_not_wanted)
+Test(emu_jit, executable_memory_is_not_wanted)
 {
 	cr_assert_eq(child(forbid), 0);
 }

@@ -116,7 +116,7 @@ static void compare(const struct oracle *o, const struct bed *b, uint64_t seed, 
 
 static uint64_t cycles_of(const struct prog_step *s)
 {
-	return s->ev[0][VPMU_SOFT_CYCLES] + s->ev[1][VPMU_SOFT_CYCLES];
+	return s->ev[0][VPMU_EMU_CYCLES] + s->ev[1][VPMU_EMU_CYCLES];
 }
 
 static uint32_t some_ctl(uint64_t *rng)
@@ -140,7 +140,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 	uint64_t rng = seed * 77;
 	struct rec rec[VPMU_LBR_DEPTH_MAX];
 	struct oracle o = {.ctl = some_ctl(&rng), .rec = rec};
-	struct vpmu_soft_tally quiet;
+	struct vpmu_emu_tally quiet;
 	enum vmm_exit x;
 	struct bed b;
 
@@ -172,7 +172,7 @@ static void check_program(uint64_t seed, struct prog_step *steps)
 	bed_stop(&b);
 }
 
-Test(soft_lbr, as_the_instructions_went)
+Test(emu_lbr, as_the_instructions_went)
 {
 	struct prog_step *steps = malloc(PROG_MOST * sizeof(*steps));
 
@@ -205,7 +205,7 @@ static void is(const struct bed *b, unsigned int n, uint64_t from, uint64_t to, 
 BED_GUEST(g_wait, "sti\n nop\n 1: nop\n jmp 1b");
 
 /* Interrupts and NMIs: from the address in the frame. */
-Test(soft_lbr, interrupts)
+Test(emu_lbr, interrupts)
 {
 	struct bed b;
 
@@ -218,14 +218,14 @@ Test(soft_lbr, interrupts)
 				bed_load(&b, g_wait, g_wait_end, user);
 				b.r.rip = BED_CODE + 2;
 				b.r.rflags = 0x202;
-				vmm_soft_ops.set_regs(b.v, &b.r);
+				vmm_emu_ops.set_regs(b.v, &b.r);
 				on(&b, ctl);
 				cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
 				cr_assert_eq(b.t.lbr.count, 0);
 				if (nmi)
-					vmm_soft_ops.nmi(b.v);
+					vmm_emu_ops.nmi(b.v);
 				else
-					vmm_soft_ops.interrupt(b.v, 0x55);
+					vmm_emu_ops.interrupt(b.v, 0x55);
 				cr_assert_eq(bed_run_to_hlt(&b), nmi ? 2 : 0x55);
 				if (!(modes & 1)) {
 					cr_assert_eq(b.t.lbr.count, 0, "kernel is not recorded");
@@ -244,7 +244,7 @@ BED_GUEST(g_pf, "nop\n mov 0x7fff0000,%rax");
 BED_GUEST(g_df, "nop\n mov $0,%rsp\n ud2");
 
 /* A fault inside a delivery: only what was delivered at last is recorded. */
-Test(soft_lbr, faults)
+Test(emu_lbr, faults)
 {
 	struct bed b;
 
@@ -268,7 +268,7 @@ Test(soft_lbr, faults)
 BED_GUEST(g_tf, "pushfq\n orq $0x100,(%rsp)\n popfq\n nop\n nop");
 
 /* Single steps are debug traps: from the address in the frame, that of the next instruction. */
-Test(soft_lbr, debug_trap)
+Test(emu_lbr, debug_trap)
 {
 	struct bed b;
 
@@ -282,7 +282,7 @@ Test(soft_lbr, debug_trap)
 
 BED_GUEST(g_far, "lea 1f(%rip),%rax\n push $8\n push %rax\n lretq\n nop\n 1: hlt");
 
-Test(soft_lbr, far_return)
+Test(emu_lbr, far_return)
 {
 	struct bed b;
 
@@ -303,7 +303,7 @@ BED_GUEST(g_loop, "mov $70000,%ecx\n 1: dec %ecx\n jnz 1b\n 2: jmp 3f\n 3: hlt")
 
 /* 16 bits of cycles, no more: "or longer". Branches that are not recorded do not count as the
  * record before. */
-Test(soft_lbr, cycles_saturate)
+Test(emu_lbr, cycles_saturate)
 {
 	struct bed b;
 
@@ -319,7 +319,7 @@ Test(soft_lbr, cycles_saturate)
 BED_GUEST(g_deep, "mov $50,%ecx\n call 1f\n hlt\n 1: dec %ecx\n jz 2f\n call 1b\n 2: ret");
 
 /* Deeper than the stack is: the oldest callers are gone; returning from them finds none. */
-Test(soft_lbr, call_stack_overflow)
+Test(emu_lbr, call_stack_overflow)
 {
 	struct bed b;
 
@@ -340,21 +340,21 @@ Test(soft_lbr, call_stack_overflow)
 }
 
 /* Save, restore and reset through the host PMU, while an engine records. */
-Test(soft_lbr, host_pmu)
+Test(emu_lbr, host_pmu)
 {
-	struct vpmu_softpmu sp;
+	struct vpmu_emupmu sp;
 	struct vpmu_lbr_regs r, other = {.ctl = VPMU_LBR_EN | ALL, .depth = 16};
 	const struct vpmu_hostpmu_ops *ops;
 	struct bed b;
 	uint64_t cycles;
 
-	cr_assert_eq(vpmu_softpmu_init(&sp, NULL), 0);
+	cr_assert_eq(vpmu_emupmu_init(&sp, NULL), 0);
 	ops = sp.pmu.ops;
 	BED_START(&b, g_loop, false);
-	vmm_soft_ops.set_tally(b.v, sp.tally);
+	vmm_emu_ops.set_tally(b.v, sp.tally);
 	ops->lbr_restore(&sp.pmu, &other);
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_BUDGET);
-	cycles = vpmu_soft_clock(sp.tally);
+	cycles = vpmu_emu_clock(sp.tally);
 	ops->lbr_save(&sp.pmu, &r);
 	cr_assert_eq(r.count, 16);
 	cr_assert_eq(r.total, 49);
@@ -377,7 +377,7 @@ Test(soft_lbr, host_pmu)
 	cr_assert_eq(bed_run(&b, 100), VMM_EXIT_BUDGET);
 	for (size_t i = 0; i < sizeof(sp.tally->lbr); i++)
 		cr_assert_eq(((uint8_t *)&sp.tally->lbr)[i], 0);
-	cr_assert_gt(vpmu_soft_clock(sp.tally), cycles);
-	vmm_soft_ops.set_tally(b.v, NULL);
+	cr_assert_gt(vpmu_emu_clock(sp.tally), cycles);
+	vmm_emu_ops.set_tally(b.v, NULL);
 	bed_stop(&b);
 }

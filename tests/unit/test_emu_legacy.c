@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * 16- and 32-bit code of the soft machine: the way of a trampoline from real mode to 64-bit mode,
- * each instruction against the same one in 64-bit mode (which soft-difftest compares with the CPU),
+ * 16- and 32-bit code of the emulator: the way of a trampoline from real mode to 64-bit mode,
+ * each instruction against the same one in 64-bit mode (which emu-difftest compares with the CPU),
  * and what is refused. Also what vCPUs that show a whole CPU have besides.
  */
 #include <errno.h>
 
 #include "tests/unit/emu_bed.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define REAL 0x8000ULL /* where 16-bit code is */
 
@@ -125,7 +125,7 @@ BED_GUEST(guest_trampoline, ".code16\n"
 			    "4: mov $0x123456789abcdef0, %rbx\n"
 			    "hlt\n"); /* 2 */
 
-Test(soft_legacy, from_real_mode_to_64_bit_mode)
+Test(emu_legacy, from_real_mode_to_64_bit_mode)
 {
 	struct kvm_sregs s;
 	struct bed b;
@@ -144,15 +144,15 @@ Test(soft_legacy, from_real_mode_to_64_bit_mode)
 	cr_assert_eq(s.gdt.base, BED_GDT);
 	cr_assert_eq(s.gdt.limit, 0x3f);
 	cr_assert_eq(s.gs.selector, 0x10);
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 9 + 4 + 4 + 21 + 18 + 2);
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 9 + 4 + 4 + 21 + 18 + 2);
 	/* ljmp, call, ret, ljmpl, jnc, ljmpl; and jnz, je, jnz that are not taken */
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_BRANCHES), 9);
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_BRANCHES_TAKEN), 6);
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_BRANCHES), 9);
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_BRANCHES_TAKEN), 6);
 	bed_stop(&b);
 }
 
 /* The same at every budget: run() stops behind each instruction and goes on. */
-Test(soft_legacy, each_instruction_is_one)
+Test(emu_legacy, each_instruction_is_one)
 {
 	unsigned int steps = 0;
 	struct bed b;
@@ -162,7 +162,7 @@ Test(soft_legacy, each_instruction_is_one)
 	whole(&b, false);
 	real_mode(&b, guest_trampoline, guest_trampoline_end);
 	while (bed_run(&b, 1) == VMM_EXIT_BUDGET)
-		cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), ++steps);
+		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), ++steps);
 	cr_assert_eq(b.run.exit, VMM_EXIT_HLT);
 	cr_assert_eq(b.r.rbx, 0x123456789abcdef0);
 	bed_stop(&b);
@@ -220,7 +220,7 @@ static uint64_t random64(uint64_t *seed)
 	return *seed ^ *seed >> 29;
 }
 
-Test(soft_legacy, instructions_are_those_of_64_bit_mode)
+Test(emu_legacy, instructions_are_those_of_64_bit_mode)
 {
 	static const uint8_t hlt[] = {0xf4, 0xf4};
 	struct bed a, b;
@@ -282,17 +282,15 @@ BED_GUEST(guest_16_page, ".code16\nmov $1, %eax\nmov %eax, %cr0\nmov $0x80000001
 			 "mov %eax, %cr0\n.code64\n");
 BED_GUEST(guest_16_limit, ".code16\nmov $0xffff, %bx\nmov (%bx), %ax\n.code64\n");
 
-Test(soft_legacy, what_is_refused_is_one_line)
+Test(emu_legacy, what_is_refused_is_one_line)
 {
 	static const struct {
 		const uint8_t *code, *end;
 		const char *says;
 	} rows[] = {
-		{guest_16_aaa, guest_16_aaa_end,
-		 "outside the soft machine's list of real-mode code"},
-		{guest_16_int, guest_16_int_end,
-		 "outside the soft machine's list of real-mode code"},
-		{guest_16_ud, guest_16_ud_end, "outside the soft machine's list of real-mode code"},
+		{guest_16_aaa, guest_16_aaa_end, "outside the emulator's list of real-mode code"},
+		{guest_16_int, guest_16_int_end, "outside the emulator's list of real-mode code"},
+		{guest_16_ud, guest_16_ud_end, "outside the emulator's list of real-mode code"},
 		{guest_16_page, guest_16_page_end, "turns on paging"},
 		{guest_16_limit, guest_16_limit_end, "exception 13"},
 	};
@@ -317,7 +315,7 @@ BED_GUEST(guest_rdrand, "rdrand %eax\nhlt\n");
 BED_GUEST(guest_sysenter, "sysenter\nhlt\n");
 BED_GUEST(guest_outsb, "outsb\nhlt\n");
 
-Test(soft_legacy, extensions_that_cpuid_does_not_show_are_ud)
+Test(emu_legacy, extensions_that_cpuid_does_not_show_are_ud)
 {
 	static const struct {
 		const uint8_t *code, *end;
@@ -351,7 +349,7 @@ Test(soft_legacy, extensions_that_cpuid_does_not_show_are_ud)
 BED_GUEST(guest_rdmsr, "rdmsr\nhlt\n");
 BED_GUEST(guest_wrmsr, "wrmsr\nhlt\n");
 
-Test(soft_legacy, msrs_of_a_whole_cpu)
+Test(emu_legacy, msrs_of_a_whole_cpu)
 {
 	static const struct {
 		uint32_t msr;
@@ -432,7 +430,7 @@ Test(soft_legacy, msrs_of_a_whole_cpu)
 
 /* Registers of machine checks and MTRRs that CPUID, IA32_MCG_CAP or IA32_MTRRCAP does not show do
  * not exist: the caller answers with #GP. */
-Test(soft_legacy, msrs_that_are_not_there)
+Test(emu_legacy, msrs_that_are_not_there)
 {
 	static const uint32_t msrs[] = {0x17b, 0x400, 0x47f, 0x200, 0x250,
 					0x26f, 0x179, 0x17a, 0xfe,  0x2ff};
@@ -462,7 +460,7 @@ Test(soft_legacy, msrs_that_are_not_there)
 
 /* What the guest wrote is there again in a vCPU that is restored; a damaged state changes nothing.
  */
-Test(soft_legacy, state_of_a_whole_cpu)
+Test(emu_legacy, state_of_a_whole_cpu)
 {
 	static uint8_t buf[8192];
 	struct kvm_sregs s;
@@ -543,7 +541,7 @@ static void is_kept(uint32_t msr, uint32_t value)
 	bed_stop(&b);
 }
 
-Test(soft_legacy, msrs_that_are_kept)
+Test(emu_legacy, msrs_that_are_kept)
 {
 	is_kept(0x17a, 5);
 	is_kept(0x2ff, 0x800);
@@ -560,7 +558,7 @@ BED_GUEST(guest_descriptors,
 	  "mov $0x30, %ecx\nlar %ecx, %r13d\nsetz %r14b\n"  /* TSS */
 	  "smsw %r15\nhlt\n");
 
-Test(soft_legacy, descriptors_are_looked_up)
+Test(emu_legacy, descriptors_are_looked_up)
 {
 	struct bed b;
 

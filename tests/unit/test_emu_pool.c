@@ -64,9 +64,9 @@ static bool is_all(const unsigned char *p, size_t bytes, unsigned char c)
 #define OBJECTS 400u
 
 /* Objects of four sizes come and go. Each is zeroes at first, and nobody else writes it. */
-Test(soft_pool, objects_are_apart)
+Test(emu_pool, objects_are_apart)
 {
-	static const size_t sizes[] = {64, 16448, 40000, SOFT_POOL_MAX};
+	static const size_t sizes[] = {64, 16448, 40000, EMU_POOL_MAX};
 	static struct {
 		unsigned char *p;
 		size_t bytes;
@@ -77,22 +77,22 @@ Test(soft_pool, objects_are_apart)
 
 		if (o[i].p) {
 			cr_assert(is_all(o[i].p, o[i].bytes, (unsigned char)(i | 1)), "%u", i);
-			soft_pool_put(o[i].p, o[i].bytes);
+			emu_pool_put(o[i].p, o[i].bytes);
 			o[i].p = NULL;
 			continue;
 		}
 		o[i].bytes = sizes[rnd(4)];
-		o[i].p = soft_pool_get(o[i].bytes);
+		o[i].p = emu_pool_get(o[i].bytes);
 		cr_assert(o[i].p && !((uintptr_t)o[i].p % 64));
 		cr_assert(is_all(o[i].p, o[i].bytes, 0), "%u", i);
 		memset(o[i].p, (int)(i | 1), o[i].bytes);
 	}
 	for (unsigned int i = 0; i < OBJECTS; i++)
-		soft_pool_put(o[i].p, o[i].bytes);
+		emu_pool_put(o[i].p, o[i].bytes);
 	cr_expect_eq(mapped, 0, "%u regions are left", mapped);
 }
 
-Test(soft_pool, a_size_uses_few_regions)
+Test(emu_pool, a_size_uses_few_regions)
 {
 	static void *p[100];
 
@@ -101,46 +101,46 @@ Test(soft_pool, a_size_uses_few_regions)
 #endif
 	for (unsigned int round = 0; round < 50; round++) {
 		for (unsigned int i = 0; i < 100; i++)
-			cr_assert_not_null(p[i] = soft_pool_get(40000));
+			cr_assert_not_null(p[i] = emu_pool_get(40000));
 		cr_assert_eq(mapped, 2, "%u", mapped);
 		for (unsigned int i = 0; i < 100; i++) /* some full ones get room again */
 			if (i % 3)
-				soft_pool_put(p[i], 40000);
+				emu_pool_put(p[i], 40000);
 		for (unsigned int i = 0; i < 100; i++)
 			if (i % 3)
-				cr_assert_not_null(p[i] = soft_pool_get(40000));
+				cr_assert_not_null(p[i] = emu_pool_get(40000));
 		cr_assert_eq(mapped, 2, "%u", mapped);
 		for (unsigned int i = 0; i < 100; i++)
-			soft_pool_put(p[(i * 37) % 100], 40000);
+			emu_pool_put(p[(i * 37) % 100], 40000);
 		cr_assert_eq(mapped, 0, "%u", mapped);
 	}
 }
 
 /* Sizes that nobody uses any more make room for others. */
-Test(soft_pool, any_number_of_sizes_in_turn)
+Test(emu_pool, any_number_of_sizes_in_turn)
 {
 	for (size_t bytes = 64; bytes < 64 * 1000; bytes += 64) {
-		void *p = soft_pool_get(bytes);
+		void *p = emu_pool_get(bytes);
 
 		cr_assert_not_null(p, "%zu", bytes);
-		soft_pool_put(p, bytes);
+		emu_pool_put(p, bytes);
 	}
 }
 
-Test(soft_pool, refuses)
+Test(emu_pool, refuses)
 {
-	cr_expect_null(soft_pool_get(0));
-	cr_expect_null(soft_pool_get(SOFT_POOL_MAX + 1));
-	soft_pool_put(NULL, 64);
+	cr_expect_null(emu_pool_get(0));
+	cr_expect_null(emu_pool_get(EMU_POOL_MAX + 1));
+	emu_pool_put(NULL, 64);
 #if !defined(__SANITIZE_ADDRESS__)
 	void *p;
 
 	no_memory = true;
-	p = soft_pool_get(64);
+	p = emu_pool_get(64);
 	no_memory = false;
 	cr_expect_null(p);
-	p = soft_pool_get(64);
+	p = emu_pool_get(64);
 	cr_expect_not_null(p);
-	soft_pool_put(p, 64);
+	emu_pool_put(p, 64);
 #endif
 }

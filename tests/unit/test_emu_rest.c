@@ -6,16 +6,16 @@
 #include "tests/unit/emu_bed.h"
 #include "vmm/emu/emu.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* Blocks that @v has decoded and that are still valid. */
 static unsigned int blocks(const struct vmm_engine_vcpu *v)
 {
-	const struct soft_vcpu *s = (const struct soft_vcpu *)v;
+	const struct emu_vcpu *s = (const struct emu_vcpu *)v;
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i <= s->hash_mask; i++)
-		for (const struct soft_block *b = s->hash[i]; b; b = b->hash_next)
+		for (const struct emu_block *b = s->hash[i]; b; b = b->hash_next)
 			n += b->nr_ops != 0;
 	return n;
 }
@@ -79,7 +79,7 @@ static void in_step(uint64_t slice)
 	bed_stop(&a);
 }
 
-Test(soft_rest, counts_and_registers_at_every_stop)
+Test(emu_rest, counts_and_registers_at_every_stop)
 {
 	for (uint64_t slice = 1; slice < 40; slice++)
 		in_step(slice);
@@ -89,7 +89,7 @@ Test(soft_rest, counts_and_registers_at_every_stop)
 }
 
 /* Wherever slices end, no block is decoded that a run without slices does not have. */
-Test(soft_rest, stops_decode_nothing)
+Test(emu_rest, stops_decode_nothing)
 {
 	unsigned int whole;
 	struct bed b;
@@ -122,7 +122,7 @@ BED_GUEST(guest_flags, "cmp $5, %eax\n"
 		       "1: hlt\n");
 
 /* EAX is 7: above, greater, not equal. Stop after @n instructions; the caller says equal. */
-Test(soft_rest, flags_from_the_caller)
+Test(emu_rest, flags_from_the_caller)
 {
 	struct bed b;
 
@@ -147,7 +147,7 @@ BED_GUEST(guest_handler, "orq $0x45, 16(%rsp)\n"
 			 "iretq\n");
 
 /* The same by an interrupt that comes where the budget ended, and goes back there. */
-Test(soft_rest, flags_from_a_handler)
+Test(emu_rest, flags_from_a_handler)
 {
 	struct bed b;
 
@@ -181,7 +181,7 @@ BED_GUEST(guest_twice, "cmp $5, %eax\n"
 		       "2: hlt\n");
 
 /* Both times the budget ends there, the second time behind the jump. */
-Test(soft_rest, a_stop_is_forgotten_once_it_is_used)
+Test(emu_rest, a_stop_is_forgotten_once_it_is_used)
 {
 	uint64_t rip;
 	struct bed b;
@@ -207,7 +207,7 @@ BED_GUEST(guest_overwrites, "movb $0xc2, 0x20000b\n"
 			    "hlt\n");
 
 /* Another vCPU of the VM overwrites what follows. */
-Test(soft_rest, code_that_is_overwritten)
+Test(emu_rest, code_that_is_overwritten)
 {
 	struct bed b, c;
 
@@ -230,7 +230,7 @@ Test(soft_rest, code_that_is_overwritten)
 
 /* The VM gets its second vCPU: what the first has decoded as the only one is forgotten, and so is
  * the block in which it stands. */
-Test(soft_rest, blocks_that_are_forgotten)
+Test(emu_rest, blocks_that_are_forgotten)
 {
 	struct vmm_engine_vcpu *other;
 	struct bed b;
@@ -270,7 +270,7 @@ static void alarm_inside(unsigned int event, unsigned int stop, uint64_t left)
 	cr_assert_eq(bed_run(&a, stop), VMM_EXIT_BUDGET);
 	cr_assert_eq(bed_run(&b, stop), VMM_EXIT_BUDGET);
 	at = bed_total(&a.t, event) + left;
-	a.t.alarm[0] = (struct vpmu_soft_alarm){.event = (uint8_t)event, .modes = 7, .at = at};
+	a.t.alarm[0] = (struct vpmu_emu_alarm){.event = (uint8_t)event, .modes = 7, .at = at};
 	a.t.armed = 1;
 	while (bed_total(&b.t, event) < at) {
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
@@ -284,11 +284,11 @@ static void alarm_inside(unsigned int event, unsigned int stop, uint64_t left)
 	bed_stop(&a);
 }
 
-Test(soft_rest, alarms_that_are_armed_inside)
+Test(emu_rest, alarms_that_are_armed_inside)
 {
 	for (unsigned int stop = 2; stop < 18; stop++)
 		for (uint64_t left = 1; left < 60; left++) {
-			alarm_inside(VPMU_SOFT_INSTRUCTIONS, stop, left);
-			alarm_inside(VPMU_SOFT_CYCLES, stop, left);
+			alarm_inside(VPMU_EMU_INSTRUCTIONS, stop, left);
+			alarm_inside(VPMU_EMU_CYCLES, stop, left);
 		}
 }

@@ -15,7 +15,7 @@
 #include "tests/unit/emu_random.h"
 #include "vmm/emu/jit/jit.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 #define PROGRAMS 48 /* different ones at a time */
 #define VMS	 12
@@ -25,7 +25,7 @@ static const struct vmm_engine_ops *const o = &vmm_soft_ops;
 /* How a program ends. The address of its code and data may be in its registers. */
 struct end {
 	struct kvm_regs r;
-	uint64_t ev[VPMU_SOFT_MODES][VPMU_SOFT_EVENTS];
+	uint64_t ev[VPMU_EMU_MODES][VPMU_EMU_EVENTS];
 	uint64_t memory;
 };
 
@@ -109,7 +109,7 @@ static void expect(uint64_t seed)
 {
 	static struct seat s[PLACES];
 
-	soft_jit_set(SOFT_JIT_OFF);
+	emu_jit_set(EMU_JIT_OFF);
 	open_vm(s);
 	for (unsigned int i = 0; i < PROGRAMS; i++) {
 		/* Neighbours are alike: they share translations up to where they differ. */
@@ -179,12 +179,12 @@ static void *work(void *arg)
 }
 
 /* One round: new programs, new VMs. */
-static void share(uint64_t seed, unsigned int programs, enum soft_jit_mode mode)
+static void share(uint64_t seed, unsigned int programs, enum emu_jit_mode mode)
 {
 	pthread_t t[THREADS];
 
 	expect(seed);
-	soft_jit_set(mode);
+	emu_jit_set(mode);
 	atomic_store(&to_begin, programs);
 	for (unsigned int i = 0; i < VMS; i++)
 		open_vm(seats[i]);
@@ -200,21 +200,21 @@ static void share(uint64_t seed, unsigned int programs, enum soft_jit_mode mode)
 	}
 }
 
-Test(soft_share, programs_end_as_they_must)
+Test(emu_share, programs_end_as_they_must)
 {
 	const char *s = getenv("VPMU_STRESS_PROGRAMS");
 	unsigned long n = s ? strtoul(s, NULL, 10) : 2000;
 	struct vmm_engine *e;
 
 	cr_assert_eq(o->open(&e, NULL, 0), 0);
-	if (soft_jit_off())
-		cr_skip_test("%s", soft_jit_off());
+	if (emu_jit_off())
+		cr_skip_test("%s", emu_jit_off());
 	for (unsigned int i = 0; i < VMS; i++)
 		for (unsigned int p = 0; p < PLACES; p++)
 			pthread_mutex_init(&seats[i][p].lock, NULL);
 	for (uint64_t round = 0; ended < n; round++) {
 		share(round * 1000, n < 1000 ? (unsigned int)n : 1000,
-		      round & 1 ? SOFT_JIT_HOT : SOFT_JIT_ALL);
+		      round & 1 ? EMU_JIT_HOT : EMU_JIT_ALL);
 		if (s && round % 50 == 49)
 			fprintf(stderr, "%u programs, %lu slices, %u wrong\n", ended,
 				(unsigned long)slices, wrong);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The sites of translated code (vmm/emu/jit/jit.h, struct soft_site): only those that are given to
+ * The sites of translated code (vmm/emu/jit/jit.h, struct emu_site): only those that are given to
  * accesses are ever looked at, so all others must be empty and have credit.
  */
 #include "tests/unit/emu_bed.h"
 #include "vmm/emu/jit/jit.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* One load finds another page each time; then 200,000 instructions find the same page. */
 BED_GUEST(guest_pages, "mov $400, %ecx\n"
@@ -27,9 +27,9 @@ static bool start(struct bed *b, bool user)
 {
 	struct kvm_regs r;
 
-	soft_jit_set(SOFT_JIT_ALL);
+	emu_jit_set(EMU_JIT_ALL);
 	BED_START(b, guest_pages, user);
-	if (soft_jit_off()) {
+	if (emu_jit_off()) {
 		bed_stop(b);
 		return false;
 	}
@@ -39,33 +39,33 @@ static bool start(struct bed *b, bool user)
 	return true;
 }
 
-static unsigned int given(const struct soft_vcpu *v)
+static unsigned int given(const struct emu_vcpu *v)
 {
 	return v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
 }
 
 /* Sites from pair @from on that hold a page, or have not their whole credit. */
-static unsigned int in_use(const struct soft_vcpu *v, unsigned int from)
+static unsigned int in_use(const struct emu_vcpu *v, unsigned int from)
 {
 	unsigned int n = 0;
 
 	for (unsigned int user = 0; user < 2; user++)
-		for (unsigned int i = from; i < SOFT_SITES; i++)
+		for (unsigned int i = from; i < EMU_SITES; i++)
 			for (unsigned int store = 0; store < 2; store++)
-				n += v->jit.sites[user][i][store].tag != SOFT_SITE_NONE ||
-				     v->jit.sites[user][i][store].credit != SOFT_SITE_CREDIT;
+				n += v->jit.sites[user][i][store].tag != EMU_SITE_NONE ||
+				     v->jit.sites[user][i][store].credit != EMU_SITE_CREDIT;
 	return n;
 }
 
-Test(soft_sites, of_forgotten_code)
+Test(emu_sites, of_forgotten_code)
 {
 	struct kvm_sregs s;
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	struct bed b;
 
 	if (!start(&b, false))
-		cr_skip("nothing is translated here: %s", soft_jit_off());
-	v = (struct soft_vcpu *)b.v;
+		cr_skip("nothing is translated here: %s", emu_jit_off());
+	v = (struct emu_vcpu *)b.v;
 	cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
 	cr_assert_gt(in_use(v, 0), 0);
 	cr_assert_eq(in_use(v, given(v)), 0);
@@ -77,25 +77,25 @@ Test(soft_sites, of_forgotten_code)
 	bed_stop(&b);
 }
 
-Test(soft_sites, get_new_credit)
+Test(emu_sites, get_new_credit)
 {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	struct bed b;
 
 	for (int user = 0; user < 2; user++) {
-		int least = SOFT_SITE_CREDIT;
+		int least = EMU_SITE_CREDIT;
 
 		if (!start(&b, user))
-			cr_skip("nothing is translated here: %s", soft_jit_off());
-		v = (struct soft_vcpu *)b.v;
+			cr_skip("nothing is translated here: %s", emu_jit_off());
+		v = (struct emu_vcpu *)b.v;
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO, "%d", b.run.exit);
-		for (unsigned int i = 0; i < SOFT_SITES; i++)
+		for (unsigned int i = 0; i < EMU_SITES; i++)
 			if (v->jit.sites[user][i][0].credit < least)
 				least = v->jit.sites[user][i][0].credit;
 		cr_assert_lt(least, 0, "the load has missed too often: %d", least);
 		cr_assert_eq(bed_run(&b, 0), VMM_EXIT_IO);
-		for (unsigned int i = 0; i < SOFT_SITES; i++)
-			cr_assert_geq(v->jit.sites[user][i][0].credit, SOFT_SITE_CREDIT - 1);
+		for (unsigned int i = 0; i < EMU_SITES; i++)
+			cr_assert_geq(v->jit.sites[user][i][0].credit, EMU_SITE_CREDIT - 1);
 		bed_stop(&b);
 	}
 }

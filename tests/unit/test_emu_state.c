@@ -13,7 +13,7 @@ static size_t get(struct vmm_engine_vcpu *v, uint8_t *buf)
 {
 	size_t n = STATE_ROOM;
 
-	cr_assert_eq(vmm_soft_ops.get_state(v, buf, &n), 0);
+	cr_assert_eq(vmm_emu_ops.get_state(v, buf, &n), 0);
 	return n;
 }
 
@@ -27,14 +27,14 @@ static void move(const struct bed *b, struct bed *to)
 
 	bed_init(to);
 	memcpy(to->ram, b->ram, BED_RAM);
-	cr_assert_eq(vmm_soft_ops.vcpu_create(to->vm, 0, &to->v), 0);
+	cr_assert_eq(vmm_emu_ops.vcpu_create(to->vm, 0, &to->v), 0);
 	to->t = b->t;
-	vmm_soft_ops.set_tally(to->v, &to->t);
-	vmm_soft_ops.get_sregs(b->v, &s);
-	vmm_soft_ops.get_regs(b->v, &r);
-	cr_assert_eq(vmm_soft_ops.set_sregs(to->v, &s), 0);
-	cr_assert_eq(vmm_soft_ops.set_regs(to->v, &r), 0);
-	cr_assert_eq(vmm_soft_ops.set_state(to->v, state, n), 0);
+	vmm_emu_ops.set_tally(to->v, &to->t);
+	vmm_emu_ops.get_sregs(b->v, &s);
+	vmm_emu_ops.get_regs(b->v, &r);
+	cr_assert_eq(vmm_emu_ops.set_sregs(to->v, &s), 0);
+	cr_assert_eq(vmm_emu_ops.set_regs(to->v, &r), 0);
+	cr_assert_eq(vmm_emu_ops.set_state(to->v, state, n), 0);
 	to->run = b->run;
 	to->r = b->r;
 	cr_assert_eq(get(to->v, again), n);
@@ -51,8 +51,8 @@ static void same(const struct bed *a, const struct bed *b, uint64_t seed, size_t
 		     a->run.exit, b->run.exit);
 	cr_assert_eq(a->run.retired, b->run.retired, "seed %lu, at %zu: retired", seed, at);
 	cr_assert(!memcmp(&a->r, &b->r, sizeof(a->r)), "seed %lu, at %zu: registers", seed, at);
-	vmm_soft_ops.get_sregs(a->v, &x);
-	vmm_soft_ops.get_sregs(b->v, &y);
+	vmm_emu_ops.get_sregs(a->v, &x);
+	vmm_emu_ops.get_sregs(b->v, &y);
 	cr_assert(!memcmp(&x, &y, sizeof(x)), "seed %lu, at %zu: sregs", seed, at);
 	cr_assert(!memcmp(&a->t, &b->t, sizeof(a->t)), "seed %lu, at %zu: counts, records", seed,
 		  at);
@@ -68,11 +68,11 @@ static void act(struct bed *b, uint64_t r)
 		b->run.u.pmc.fault = r % 8 == 0;
 	}
 	if (r >> 8 & 1)
-		vmm_soft_ops.interrupt(b->v, 0x40);
+		vmm_emu_ops.interrupt(b->v, 0x40);
 	if ((r >> 9 & 3) == 0)
-		vmm_soft_ops.nmi(b->v);
+		vmm_emu_ops.nmi(b->v);
 	if (b->run.exit == VMM_EXIT_ALARM || (r >> 16 & 7) == 0) {
-		b->t.alarm[0] = (struct vpmu_soft_alarm){.event = r >> 20 & 3, .modes = 2};
+		b->t.alarm[0] = (struct vpmu_emu_alarm){.event = r >> 20 & 3, .modes = 2};
 		b->t.alarm[0].at = b->t.ev[1][b->t.alarm[0].event] + 1 + (r >> 32) % 100;
 		b->t.armed = 1;
 	}
@@ -96,7 +96,7 @@ static unsigned int check_program(uint64_t seed)
 	bed_gate(&a, 2, PROG_KERNEL, 0, 0xe);
 	bed_gate(&a, 13, BED_HANDLERS + 13, 0, 0xe); /* a refused RDPMC is the end */
 	a.r.rflags |= 0x200;
-	vmm_soft_ops.set_regs(a.v, &a.r);
+	vmm_emu_ops.set_regs(a.v, &a.r);
 	a.t.lbr.ctl = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
 	a.t.lbr.depth = 32;
 	when = prog_rand(&rng) % 40;
@@ -125,7 +125,7 @@ static unsigned int check_program(uint64_t seed)
 	return waited;
 }
 
-Test(soft_state, goes_on_in_another_vm)
+Test(emu_state, goes_on_in_another_vm)
 {
 	unsigned int waited = 0;
 
@@ -139,7 +139,7 @@ BED_GUEST(g_exits, "mov $0x10,%ecx\n inb $0x20,%al\n inw $0x20,%ax\n inl $0x20,%
 		   "rdpmc\n mov $0xc1,%ecx\n rdmsr\n hlt");
 
 /* Every kind of exit that waits, moved after every single run. */
-Test(soft_state, every_exit_waits)
+Test(emu_state, every_exit_waits)
 {
 	struct bed b[2];
 	unsigned int cur = 0, exits = 0;
@@ -168,14 +168,14 @@ Test(soft_state, every_exit_waits)
 	cr_assert_eq(retired, 13);
 	cr_assert_eq(b[cur].r.rax, 9);
 	cr_assert_eq(b[cur].r.rdx, 0x12345678);
-	cr_assert_eq(bed_total(&b[cur].t, VPMU_SOFT_INSTRUCTIONS), 13);
+	cr_assert_eq(bed_total(&b[cur].t, VPMU_EMU_INSTRUCTIONS), 13);
 	bed_stop(&b[cur]);
 }
 
 BED_GUEST(g_conforming, "1: nop\n jmp 1b");
 
 /* Conforming code runs in CPL 3 though its segment says 0: the level must survive. */
-Test(soft_state, level_of_conforming_code)
+Test(emu_state, level_of_conforming_code)
 {
 	struct bed a, b;
 	struct kvm_sregs s;
@@ -184,30 +184,30 @@ Test(soft_state, level_of_conforming_code)
 
 	BED_START(&a, g_conforming, true);
 	n = get(a.v, state);
-	vmm_soft_ops.get_sregs(a.v, &s);
+	vmm_emu_ops.get_sregs(a.v, &s);
 	s.cs.dpl = 0;
 	s.cs.type = 0xf;
-	cr_assert_eq(vmm_soft_ops.set_sregs(a.v, &s), 0);
-	vmm_soft_ops.set_regs(a.v, &a.r);
-	cr_assert_eq(vmm_soft_ops.set_state(a.v, state, n), 0);
+	cr_assert_eq(vmm_emu_ops.set_sregs(a.v, &s), 0);
+	vmm_emu_ops.set_regs(a.v, &a.r);
+	cr_assert_eq(vmm_emu_ops.set_state(a.v, state, n), 0);
 	cr_assert_eq(bed_run(&a, 10), VMM_EXIT_BUDGET);
-	cr_assert_eq(a.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 10);
+	cr_assert_eq(a.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 10);
 	move(&a, &b);
 	cr_assert_eq(bed_run(&b, 10), VMM_EXIT_BUDGET);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 20);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 20);
 	bed_stop(&a);
 	bed_stop(&b);
 }
 
 BED_GUEST(g_tsc, "rdtsc\n mov %rax,%rbx\n cli\n sti\n hlt");
 
-Test(soft_state, shadow_and_clock)
+Test(emu_state, shadow_and_clock)
 {
 	struct bed a, b;
 
 	BED_START(&a, g_tsc, false);
 	cr_assert_eq(bed_run(&a, 4), VMM_EXIT_BUDGET); /* in the shadow of STI */
-	vmm_soft_ops.interrupt(a.v, 0x40);
+	vmm_emu_ops.interrupt(a.v, 0x40);
 	move(&a, &b);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x40);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + (uint64_t)(g_tsc_end - g_tsc),
@@ -225,7 +225,7 @@ Test(soft_state, shadow_and_clock)
 	bed_stop(&b);
 }
 
-Test(soft_state, room)
+Test(emu_state, room)
 {
 	uint8_t buf[STATE_ROOM];
 	size_t n, need;
@@ -237,7 +237,7 @@ Test(soft_state, room)
 		size_t bytes = n;
 
 		memset(buf, 0xee, sizeof(buf));
-		cr_assert_eq(vmm_soft_ops.get_state(b.v, buf, &bytes), -ENOSPC);
+		cr_assert_eq(vmm_emu_ops.get_state(b.v, buf, &bytes), -ENOSPC);
 		cr_assert_eq(bytes, need);
 		cr_assert_eq(buf[0], 0xee);
 	}
@@ -249,7 +249,7 @@ static unsigned int check_bytes(struct bed *b, const uint8_t *bytes, size_t n, c
 				size_t now_n)
 {
 	uint8_t after[STATE_ROOM];
-	int ret = vmm_soft_ops.set_state(b->v, bytes, n);
+	int ret = vmm_emu_ops.set_state(b->v, bytes, n);
 
 	cr_assert(ret == 0 || ret == -EINVAL, "%d", ret);
 	if (ret) {
@@ -259,11 +259,11 @@ static unsigned int check_bytes(struct bed *b, const uint8_t *bytes, size_t n, c
 	}
 	cr_assert_eq(get(b->v, after), n);
 	cr_assert(!memcmp(after, bytes, n), "taken, but not as it is");
-	cr_assert_eq(vmm_soft_ops.set_state(b->v, now, now_n), 0);
+	cr_assert_eq(vmm_emu_ops.set_state(b->v, now, now_n), 0);
 	return 1;
 }
 
-Test(soft_state, bytes_from_strangers)
+Test(emu_state, bytes_from_strangers)
 {
 	uint8_t now[STATE_ROOM], bytes[STATE_ROOM];
 	unsigned int taken = 0, tried = 0;

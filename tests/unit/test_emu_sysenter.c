@@ -11,7 +11,7 @@
 
 #include "tests/unit/emu_bed.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
 /* Leaf 1 shows FXSR: a whole CPU. */
 static void whole(struct bed *b, bool intel)
@@ -43,7 +43,7 @@ BED_GUEST(guest_twice, "mov $0x174, %ecx\nmov $8, %eax\nxor %edx, %edx\nwrmsr\n"
 		       "2: .byte 0x48, 0x0f, 0x35\nhlt\n");
 BED_GUEST(guest_sysexit32, "sysexitl\nhlt\n");
 
-Test(soft_legacy, sysenter_and_sysexit_of_intel)
+Test(emu_legacy, sysenter_and_sysexit_of_intel)
 {
 	struct kvm_sregs s;
 	struct bed b;
@@ -60,14 +60,14 @@ Test(soft_legacy, sysenter_and_sysexit_of_intel)
 	cr_assert_eq(b.r.rsp, 0x80000);
 	cr_assert_eq(b.r.rflags & 0x200, 0, "SYSENTER leaves interrupts on");
 	cr_assert(s.cs.selector == 8 && s.cs.l && !s.cs.dpl && s.ss.selector == 0x10);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS], 13 + 1);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], 4);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES_TAKEN], 1);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES_TAKEN], 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS], 13 + 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], 4);
+	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES_TAKEN], 1);
 	bed_stop(&b);
 }
 
-Test(soft_legacy, sysenter_and_sysexit_that_fault)
+Test(emu_legacy, sysenter_and_sysexit_that_fault)
 {
 	static const struct {
 		const uint8_t *code, *end;
@@ -99,7 +99,7 @@ Test(soft_legacy, sysenter_and_sysexit_that_fault)
 }
 
 /* What a CPU of AMD's says itself. */
-Test(soft_legacy, sysenter_of_this_cpu)
+Test(emu_legacy, sysenter_of_this_cpu)
 {
 	unsigned int a, b = 0, c, d;
 	int status;

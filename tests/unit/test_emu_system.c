@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The soft machine's system side: paging, faults and interrupts, privilege changes, MSRs, ports,
+ * The emulator's system side: paging, faults and interrupts, privilege changes, MSRs, ports,
  * CPUID, and the exits its caller answers.
  */
 #include <errno.h>
 
 #include "tests/unit/emu_bed.h"
 
-static const struct vmm_engine_ops *const o = &vmm_soft_ops;
+static const struct vmm_engine_ops *const o = &vmm_emu_ops;
 
-#define INSNS(b, mode) ((b)->t.ev[VPMU_SOFT_##mode][VPMU_SOFT_INSTRUCTIONS])
+#define INSNS(b, mode) ((b)->t.ev[VPMU_EMU_##mode][VPMU_EMU_INSTRUCTIONS])
 
 static uint64_t cr2(struct bed *b)
 {
@@ -49,7 +49,7 @@ struct page_row {
 #define JUMP_	guest_jump, guest_jump_end
 #define AT(pte) (BED_DATA | (pte))
 
-Test(soft_system, page_permissions)
+Test(emu_system, page_permissions)
 {
 	static const struct page_row rows[] = {
 		{__LINE__, LOAD_, true, AT(7), 0, 13, 0, BED_A},
@@ -100,7 +100,7 @@ Test(soft_system, page_permissions)
 }
 
 /* U, W and NX of every level count, and not only those of the last one (SDM vol. 3, 4.6). */
-Test(soft_system, permissions_of_every_level)
+Test(emu_system, permissions_of_every_level)
 {
 	static const struct {
 		int line;
@@ -159,7 +159,7 @@ BED_GUEST(guest_load_store, "mov (%rsi), %eax\nmov %eax, 8(%rsi)\nhlt\n");
 
 /* A store sets D in the entry of a page of any size, whether A is set already (by a load, or by the
  * guest) or not (SDM vol. 3, 4.8). */
-Test(soft_system, dirty_bits_of_every_size)
+Test(emu_system, dirty_bits_of_every_size)
 {
 	const uint64_t va = 1ULL << 39, pdpt = 0x20000, pd = 0x21000;
 	const uint64_t entries[] = {pdpt, pd, BED_PT}; /* 1 GiB, 2 MiB, 4 KiB */
@@ -190,7 +190,7 @@ Test(soft_system, dirty_bits_of_every_size)
 }
 
 /* A load sets only A. */
-Test(soft_system, loads_leave_pages_clean)
+Test(emu_system, loads_leave_pages_clean)
 {
 	struct bed b;
 
@@ -234,7 +234,7 @@ static void invlpg_row(struct bed *b, uint64_t at, uint64_t entry, uint64_t new,
 
 /* Behind INVLPG of any address in a page the new translation of the whole page is used, whatever
  * its size. */
-Test(soft_system, invlpg_of_every_size)
+Test(emu_system, invlpg_of_every_size)
 {
 	struct bed b;
 
@@ -276,7 +276,7 @@ Test(soft_system, invlpg_of_every_size)
 }
 
 /* The same for code, also code that reaches in from the page before. */
-Test(soft_system, invlpg_of_code)
+Test(emu_system, invlpg_of_code)
 {
 	static const uint8_t one[] = {0xb9, 1, 0, 0, 0, 0xc3}, two[] = {0xb9, 2, 0, 0, 0, 0xc3};
 
@@ -315,7 +315,7 @@ BED_GUEST(guest_cmps_back, "sahf\nstd\nrepe cmpsb\nhlt\n");
 /* A repeated CMPS or SCAS that faults leaves in RCX, RSI and RDI how far it came, and compares the
  * rest when it is executed again. In the frame are the flags of before the instruction on Intel's
  * CPUs (SDM vol. 2, REP), those of the last comparison on AMD's. */
-Test(soft_system, string_comparisons_that_fault)
+Test(emu_system, string_comparisons_that_fault)
 {
 	static const struct {
 		const uint8_t *code, *end;
@@ -364,7 +364,7 @@ Test(soft_system, string_comparisons_that_fault)
 
 BED_GUEST(guest_push, "push %rax\nhlt\n");
 
-Test(soft_system, accesses_across_the_end_of_the_address_space)
+Test(emu_system, accesses_across_the_end_of_the_address_space)
 {
 	static const struct {
 		const uint8_t *code, *end;
@@ -384,7 +384,7 @@ Test(soft_system, accesses_across_the_end_of_the_address_space)
 	}
 }
 
-Test(soft_system, reserved_bits_and_large_pages)
+Test(emu_system, reserved_bits_and_large_pages)
 {
 	struct bed b;
 
@@ -430,7 +430,7 @@ BED_GUEST(guest_cross, "mov %rax, (%rsi)\n"
 		       "pushq (%rsi)\n"
 		       "hlt\n");
 
-Test(soft_system, accesses_across_pages)
+Test(emu_system, accesses_across_pages)
 {
 	struct bed b;
 
@@ -498,7 +498,7 @@ struct fault_row {
 		__LINE__, name, name##_end, user, vec, err, at                                     \
 	}
 
-Test(soft_system, faults)
+Test(emu_system, faults)
 {
 	static const struct fault_row rows[] = {
 		FAULT(guest_div0, true, 0, -1, 7),
@@ -552,7 +552,7 @@ Test(soft_system, faults)
 
 BED_GUEST(guest_int3, "nop\nint3\nnop\n");
 
-Test(soft_system, int3_is_a_trap_that_retires)
+Test(emu_system, int3_is_a_trap_that_retires)
 {
 	struct bed b;
 
@@ -563,11 +563,11 @@ Test(soft_system, int3_is_a_trap_that_retires)
 	cr_assert_eq(bed_stack(&b, 2) & 0x10000, 0);
 	cr_assert_eq(b.r.rsp, BED_IST1 - 40);
 	cr_assert_eq(INSNS(&b, USR), 2);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES_TAKEN], 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES_TAKEN], 1);
 	bed_stop(&b);
 }
 
-Test(soft_system, double_and_triple_faults)
+Test(emu_system, double_and_triple_faults)
 {
 	struct bed b;
 
@@ -596,7 +596,7 @@ Test(soft_system, double_and_triple_faults)
 	bed_stop(&b);
 }
 
-Test(soft_system, a_guest_that_only_faults_gives_the_cpu_back)
+Test(emu_system, a_guest_that_only_faults_gives_the_cpu_back)
 {
 	struct bed b;
 
@@ -619,7 +619,7 @@ BED_GUEST(guest_sti, "mov $1, %eax\n"
 		     "add $1, %eax\n"
 		     "hlt\n");
 
-Test(soft_system, external_interrupts_wait_for_if_and_the_shadow)
+Test(emu_system, external_interrupts_wait_for_if_and_the_shadow)
 {
 	struct bed b;
 
@@ -642,7 +642,7 @@ Test(soft_system, external_interrupts_wait_for_if_and_the_shadow)
 }
 
 /* A shadow lasts one instruction, wherever the budget ends. */
-Test(soft_system, the_shadow_is_over_after_one_instruction)
+Test(emu_system, the_shadow_is_over_after_one_instruction)
 {
 	struct bed b;
 
@@ -659,7 +659,7 @@ Test(soft_system, the_shadow_is_over_after_one_instruction)
 BED_GUEST(guest_nmi, "1: add $1, %eax\njmp 1b\n");
 BED_GUEST(guest_iret, "iretq\n");
 
-Test(soft_system, nmis_are_masked_until_iret)
+Test(emu_system, nmis_are_masked_until_iret)
 {
 	struct bed b;
 
@@ -671,7 +671,7 @@ Test(soft_system, nmis_are_masked_until_iret)
 	cr_assert_eq(o->nmi(b.v), -EBUSY);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET); /* the IRETQ */
 	cr_assert_eq(INSNS(&b, OS), 1);
-	cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES_TAKEN], 1);
+	cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1);
 	cr_assert_eq(cpl(&b), 3);
 	cr_assert_eq(o->nmi(b.v), 0);
 	cr_assert_eq(bed_run(&b, 11), VMM_EXIT_BUDGET);
@@ -687,7 +687,7 @@ BED_GUEST(guest_tf, "pushf\n"
 		    "add $1, %eax\n"
 		    "add $1, %eax\n");
 
-Test(soft_system, the_trap_flag_stops_after_one_instruction)
+Test(emu_system, the_trap_flag_stops_after_one_instruction)
 {
 	struct bed b;
 
@@ -729,7 +729,7 @@ BED_GUEST(guest_syscall, "mov $0xc0000081, %ecx\n" /* STAR */
 			 "sysretq\n"
 			 "5: hlt\n");
 
-Test(soft_system, syscall_and_sysret_count_by_mode)
+Test(emu_system, syscall_and_sysret_count_by_mode)
 {
 	struct bed b;
 
@@ -744,11 +744,11 @@ Test(soft_system, syscall_and_sysret_count_by_mode)
 		cr_assert_eq(INSNS(&b, USR), 1 + 100 * 5);
 		cr_assert_eq(INSNS(&b, OS), 16 + 100 * 3 + 1);
 		/* user: syscall, jnc, jne */
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES], 300);
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_BRANCHES_TAKEN], 199);
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES], 300);
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_BRANCHES_TAKEN], 199);
 		/* kernel: jc, sysret */
-		cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES], 1 + 200);
-		cr_assert_eq(b.t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES_TAKEN], 1 + 100);
+		cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES], 1 + 200);
+		cr_assert_eq(b.t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN], 1 + 100);
 		bed_stop(&b);
 	}
 }
@@ -792,7 +792,7 @@ BED_GUEST(guest_segments, "sub $16, %rsp\n"
 			  "2: mov %ss, %r11d\n"
 			  "ud2\n");
 
-Test(soft_system, segments_and_iret)
+Test(emu_system, segments_and_iret)
 {
 	struct kvm_sregs s;
 	struct bed b;
@@ -842,7 +842,7 @@ BED_GUEST(guest_exits, "mov $0x4000, %ecx\n"
 		       "rdmsr\n" /* answered with a fault */
 		       "nop\n");
 
-Test(soft_system, exits_retire_when_answered)
+Test(emu_system, exits_retire_when_answered)
 {
 	static const struct vpmu_msr_range ranges[] = {{0x3ff0, 0x20}, {0, 0}};
 	struct bed b;
@@ -904,7 +904,7 @@ Test(soft_system, exits_retire_when_answered)
 
 BED_GUEST(guest_pce, "mov $1, %ecx\nrdpmc\nud2\n");
 
-Test(soft_system, rdpmc_in_user_mode_needs_pce)
+Test(emu_system, rdpmc_in_user_mode_needs_pce)
 {
 	struct kvm_sregs s;
 	struct bed b;
@@ -926,7 +926,7 @@ BED_GUEST(guest_cpuid, "mov $0xb, %eax\nmov $1, %ecx\ncpuid\n"
 		       "mov %ebx, %r10d\n"
 		       "mov $0x12345, %eax\ncpuid\nhlt\n");
 
-Test(soft_system, cpuid_is_a_table)
+Test(emu_system, cpuid_is_a_table)
 {
 	static const struct kvm_cpuid_entry2 table[] = {
 		{.function = 0xb, .index = 0, .flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX, .eax = 1},
@@ -952,7 +952,7 @@ Test(soft_system, cpuid_is_a_table)
 /* F3 49 90 exchanges RAX and R8 on AMD's CPUs and pauses on Intel's. */
 BED_GUEST(guest_pause, "mov $1, %eax\nmov $2, %r8d\n.byte 0xf3, 0x49, 0x90\nhlt\n");
 
-Test(soft_system, cpuid_names_the_vendor)
+Test(emu_system, cpuid_names_the_vendor)
 {
 	static const struct kvm_cpuid_entry2 intel = {
 		.ebx = 0x756e6547, .edx = 0x49656e69, .ecx = 0x6c65746e};
@@ -988,7 +988,7 @@ BED_GUEST(guest_tsc, "rdtsc\n"
 		     "rdtsc\n"
 		     "hlt\n");
 
-Test(soft_system, the_tsc_is_modelled_time)
+Test(emu_system, the_tsc_is_modelled_time)
 {
 	struct bed b, c;
 
@@ -1008,7 +1008,7 @@ Test(soft_system, the_tsc_is_modelled_time)
 
 BED_GUEST(guest_hlt, "hlt\nadd $1, %eax\nhlt\n");
 
-Test(soft_system, hlt_retires_and_waits)
+Test(emu_system, hlt_retires_and_waits)
 {
 	struct bed b;
 
@@ -1027,7 +1027,7 @@ Test(soft_system, hlt_retires_and_waits)
 	bed_stop(&b);
 }
 
-Test(soft_system, only_64bit_mode)
+Test(emu_system, only_64bit_mode)
 {
 	struct kvm_sregs s;
 	struct bed b;
@@ -1044,7 +1044,7 @@ Test(soft_system, only_64bit_mode)
 	bed_stop(&b);
 }
 
-Test(soft_system, vm_create_refuses_odd_memory)
+Test(emu_system, vm_create_refuses_odd_memory)
 {
 	static uint8_t mem[4096] __attribute__((aligned(4096)));
 	static const struct vmm_ram rows[] = {

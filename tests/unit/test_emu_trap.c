@@ -18,7 +18,7 @@ static void set_msr(struct bed *b, uint32_t msr, uint64_t x)
 	b->r.rcx = msr;
 	b->r.rax = (uint32_t)x;
 	b->r.rdx = x >> 32;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	cr_assert_eq(bed_run_to_hlt(b), -1);
 }
 
@@ -28,7 +28,7 @@ BED_GUEST(g_iretq, "iretq");
 
 /* INT clears TF: no trap at the handler's first instruction. IRETQ brings TF back: the trap comes
  * behind the instruction after it. */
-Test(soft_trap, int_n)
+Test(emu_trap, int_n)
 {
 	struct bed b;
 
@@ -64,11 +64,11 @@ static void syscall_bed(struct bed *b, uint64_t mask, const uint8_t *kernel, con
 	bed_load(b, g_syscall, g_syscall_end, true);
 	memcpy(b->ram + LSTAR, kernel, (size_t)(end - kernel));
 	b->r.rflags = 2 | TF;
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 }
 
 /* SYSCALL and SYSRET trap if TF is set behind them. */
-Test(soft_trap, syscall)
+Test(emu_trap, syscall)
 {
 	struct bed b;
 
@@ -91,7 +91,7 @@ Test(soft_trap, syscall)
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 2);
 	cr_assert_eq(bed_stack(&b, 1), BED_CS3);
 	cr_assert(bed_stack(&b, 2) & TF);
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 3 * 2 + 1 + 2);
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3 * 2 + 1 + 2);
 	bed_stop(&b);
 }
 
@@ -124,20 +124,20 @@ static void go(struct bed *b, const uint8_t *code, const uint8_t *end, bool user
 	}
 	memcpy(b->ram + BED_STACK - 0x100, frame, sizeof(frame));
 	b->r.rsp = BED_STACK - 0x100;
-	vmm_soft_ops.set_regs(b->v, &b->r);
-	vmm_soft_ops.get_sregs(b->v, &s);
+	vmm_emu_ops.set_regs(b->v, &b->r);
+	vmm_emu_ops.get_sregs(b->v, &s);
 	s.ds = seg(0x10, 3, 0, 0);	  /* data of the kernel's */
 	s.es = seg(0x23, 3, 3, 0);	  /* data of the user's */
 	s.fs = seg(0x08, 0xb, 0, 0x1234); /* readable code of the kernel's */
 	s.gs = seg(0x08, 0xf, 0, 0x5678); /* conforming code of the kernel's */
-	cr_assert_eq(vmm_soft_ops.set_sregs(b->v, &s), 0);
-	vmm_soft_ops.set_regs(b->v, &b->r);
+	cr_assert_eq(vmm_emu_ops.set_sregs(b->v, &s), 0);
+	vmm_emu_ops.set_regs(b->v, &b->r);
 	cr_assert_eq(bed_run(b, 3), VMM_EXIT_BUDGET);
 	cr_assert_eq(b->r.rip, BED_DATA);
 }
 
 /* To a lower privilege, IRETQ and far RET drop the segments it may not use; bases stay. */
-Test(soft_trap, return_drops_segments)
+Test(emu_trap, return_drops_segments)
 {
 	for (int far = 0; far < 2; far++)
 		for (int user = 0; user < 2; user++) {
@@ -148,7 +148,7 @@ Test(soft_trap, return_drops_segments)
 				go(&b, (const uint8_t *)g_lret, g_lret_end, user, true);
 			else
 				go(&b, g_to_user, g_to_user_end, user, false);
-			vmm_soft_ops.get_sregs(b.v, &s);
+			vmm_emu_ops.get_sregs(b.v, &s);
 			cr_assert_eq(s.cs.dpl, user ? 3 : 0);
 			cr_assert_eq(s.ds.selector, user ? 0 : 0x10);
 			cr_assert_eq(s.ds.unusable, user);
@@ -164,7 +164,7 @@ Test(soft_trap, return_drops_segments)
 BED_GUEST(g_apic, "mov $0x1b,%ecx\n xor %edx,%edx\n mov %esi,%eax\n wrmsr\n hlt");
 
 /* The modes of the local APIC, and the ways between them. */
-Test(soft_trap, apic_base)
+Test(emu_trap, apic_base)
 {
 	enum { OFF = 0, X1 = 2, X2 = 3 }; /* bit 1: EN, bit 0: EXTD */
 	static const struct {
@@ -181,13 +181,13 @@ Test(soft_trap, apic_base)
 		struct bed b;
 
 		BED_START(&b, g_apic, false);
-		vmm_soft_ops.get_sregs(b.v, &s);
+		vmm_emu_ops.get_sregs(b.v, &s);
 		s.apic_base = 0xfee00000 | rows[i].from << 10;
-		vmm_soft_ops.set_sregs(b.v, &s);
+		vmm_emu_ops.set_sregs(b.v, &s);
 		b.r.rsi = 0xfee00000 | rows[i].to << 10;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		cr_assert_eq(bed_run_to_hlt(&b), rows[i].ok ? -1 : 13, "row %zu", i);
-		vmm_soft_ops.get_sregs(b.v, &s);
+		vmm_emu_ops.get_sregs(b.v, &s);
 		cr_assert_eq(s.apic_base, 0xfee00000 | (rows[i].ok ? rows[i].to : rows[i].from)
 							       << 10);
 		bed_stop(&b);
@@ -198,7 +198,7 @@ Test(soft_trap, apic_base)
 BED_GUEST(g_apic_far,
 	  "mov $0x1b,%ecx\n mov $0xfee00900,%eax\n mov %rsi,%rdx\n shr $32,%rdx\n wrmsr\n hlt");
 
-Test(soft_trap, apic_base_address)
+Test(emu_trap, apic_base_address)
 {
 	struct kvm_cpuid_entry2 wide = {.function = 0x80000008, .eax = 39 | 48 << 8};
 
@@ -209,11 +209,11 @@ Test(soft_trap, apic_base_address)
 			struct bed b;
 
 			BED_START(&b, g_apic_far, false);
-			cr_assert_eq(vmm_soft_ops.set_cpuid(b.v, &wide, table), 0);
+			cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, &wide, table), 0);
 			b.r.rsi = 1ULL << bit;
-			vmm_soft_ops.set_regs(b.v, &b.r);
+			vmm_emu_ops.set_regs(b.v, &b.r);
 			cr_assert_eq(bed_run_to_hlt(&b), ok ? -1 : 13, "bit %u", bit);
-			vmm_soft_ops.get_sregs(b.v, &s);
+			vmm_emu_ops.get_sregs(b.v, &s);
 			cr_assert_eq(s.apic_base, 0xfee00900 | (ok ? 1ULL << bit : 0));
 			bed_stop(&b);
 		}
@@ -225,7 +225,7 @@ BED_GUEST(g_apic_shown, "mov %esi,%eax\n cpuid\n mov %edx,%edi\n mov $0x1b,%ecx\
 			"mov %edx,%ebp\n mov $0x1b,%ecx\n mov $0xfee00900,%eax\n xor %edx,%edx\n"
 			"wrmsr\n mov %esi,%eax\n cpuid\n hlt");
 
-Test(soft_trap, apic_in_cpuid)
+Test(emu_trap, apic_in_cpuid)
 {
 	static const struct {
 		const char *vendor;
@@ -248,11 +248,11 @@ Test(soft_trap, apic_in_cpuid)
 		memcpy(&e[0].ebx, rows[i].vendor, 4);
 		memcpy(&e[0].edx, rows[i].vendor + 4, 4);
 		memcpy(&e[0].ecx, rows[i].vendor + 8, 4);
-		cr_assert_eq(vmm_soft_ops.set_cpuid(b.v, e, 2), 0);
+		cr_assert_eq(vmm_emu_ops.set_cpuid(b.v, e, 2), 0);
 		b.r.rsi = rows[i].leaf;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		cr_assert_eq(bed_run_to_hlt(&b), -1);
-		vmm_soft_ops.get_regs(b.v, &b.r);
+		vmm_emu_ops.get_regs(b.v, &b.r);
 		cr_expect_eq(b.r.rdi, 0xffffffff, "row %zu", i);
 		cr_expect_eq(b.r.rbp, rows[i].off, "row %zu: %#llx", i, b.r.rbp);
 		cr_expect_eq(b.r.rdx, 0xffffffff, "row %zu", i);
@@ -271,13 +271,13 @@ BED_GUEST(g_ud2, "ud2");
 
 /* 0 for a debug trap, interrupts between instructions and #DF, which is an abort; faults and
  * software interrupts are in test_emu_system.c. */
-Test(soft_trap, rf_between_instructions)
+Test(emu_trap, rf_between_instructions)
 {
 	struct bed b;
 
 	BED_START(&b, g_nops, true);
 	b.r.rflags = 2 | TF;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 1);
 	cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
 	cr_assert_eq(bed_stack(&b, 2), 2 | TF);
@@ -286,11 +286,11 @@ Test(soft_trap, rf_between_instructions)
 		for (uint64_t n = 0; n < 2; n++) {
 			BED_START(&b, g_nops, true);
 			b.r.rflags = 2 | IF | RF; /* as a debugger sets it to pass a breakpoint */
-			vmm_soft_ops.set_regs(b.v, &b.r);
+			vmm_emu_ops.set_regs(b.v, &b.r);
 			if (n)
 				cr_assert_eq(bed_run(&b, n), VMM_EXIT_BUDGET);
-			cr_assert_eq(
-				nmi ? vmm_soft_ops.nmi(b.v) : vmm_soft_ops.interrupt(b.v, 0x40), 0);
+			cr_assert_eq(nmi ? vmm_emu_ops.nmi(b.v) : vmm_emu_ops.interrupt(b.v, 0x40),
+				     0);
 			cr_assert_eq(bed_run_to_hlt(&b), nmi ? 2 : 0x40);
 			cr_assert_eq(bed_stack(&b, 0), BED_CODE + n);
 			/* The instruction that completes clears it. */
@@ -312,7 +312,7 @@ BED_GUEST(g_scas, "stc\n repe scasb\n hlt");
 /* Between two iterations of a repeated string instruction Intel's CPUs have RF = 1 and the flags
  * from before it, AMD's what it has left there so far. The engine gives the vCPU back there after
  * so many iterations. */
-Test(soft_trap, rf_between_iterations)
+Test(emu_trap, rf_between_iterations)
 {
 	for (int k = 0; k < 4; k++) {
 		bool scas = k & 1, intel = k & 2;
@@ -327,7 +327,7 @@ Test(soft_trap, rf_between_iterations)
 			bed_load(&b, g_scas, g_scas_end, true);
 		b.r.rcx = 300000;
 		b.r.rdi = scas ? BED_DATA : BED_DATA + 0xf0000;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		memcpy(b.ram + 0x3800, g_iretq, 2);
 		bed_gate(&b, 2, 0x3800, 0, 0xe);
 		b.run.effort_max = 1000;
@@ -337,7 +337,7 @@ Test(soft_trap, rf_between_iterations)
 		cr_assert_eq(b.r.rip, BED_CODE + 1);
 		cr_assert(b.r.rcx && b.r.rcx < 300000);
 		cr_assert_eq(b.r.rflags, want, "%d: 0x%llx", k, b.r.rflags);
-		vmm_soft_ops.nmi(b.v);
+		vmm_emu_ops.nmi(b.v);
 		/* The frame of the NMI is still there behind its IRETQ. */
 		cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 		cr_assert_eq(b.r.rip, BED_CODE + 1);
@@ -366,11 +366,11 @@ static void step_iterations(bool intel)
 	memcpy(b.ram + BED_DATA + 16, "aacy", 4);
 	b.r.rsi = BED_DATA + 16;
 	b.r.rcx = 4;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run(&b, 1), VMM_EXIT_BUDGET);
 	for (uint64_t k = 1; k <= 3; k++) {
 		b.r.rflags |= TF;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		cr_assert_eq(bed_run_to_hlt(&b), 1);
 		cr_assert_eq(bed_stack(&b, 0), BED_CODE + (k < 3 ? 1 : 3), "iteration %lu", k);
 		cr_assert_eq(b.r.rcx, 4 - k);
@@ -383,18 +383,18 @@ static void step_iterations(bool intel)
 				      : intel ? RF | 1
 					      : 0x44),
 			     "0x%lx", bed_stack(&b, 2));
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_INSTRUCTIONS], k < 3 ? 1 : 2);
-		cr_assert_eq(b.t.ev[VPMU_SOFT_USR][VPMU_SOFT_LOADS], k < 3 ? 0 : 1);
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_INSTRUCTIONS], k < 3 ? 1 : 2);
+		cr_assert_eq(b.t.ev[VPMU_EMU_USR][VPMU_EMU_LOADS], k < 3 ? 0 : 1);
 		b.r.rip = bed_stack(&b, 0);
 		b.r.rflags = bed_stack(&b, 2) & ~TF;
 		bed_set_mode(&b, b.v, true);
 		b.r.rsp = BED_STACK;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 	}
 	bed_stop(&b);
 }
 
-Test(soft_trap, iterations_are_stepped)
+Test(emu_trap, iterations_are_stepped)
 {
 	step_iterations(false);
 	step_iterations(true);
@@ -404,7 +404,7 @@ BED_GUEST(g_count, "pushfq\n orq $0x100,(%rsp)\n popfq\n rep stosb\n int $0x41")
 BED_GUEST(g_handler, "inc %r15\n iretq");
 
 /* One trap for each iteration, and the memory that the instruction writes when nobody looks. */
-Test(soft_trap, a_long_string_is_stepped)
+Test(emu_trap, a_long_string_is_stepped)
 {
 	struct bed b;
 
@@ -413,10 +413,10 @@ Test(soft_trap, a_long_string_is_stepped)
 	bed_gate(&b, 1, 0x3800, 0, 0xe);
 	b.r.rcx = 5000;
 	b.r.rax = 0x5a;
-	vmm_soft_ops.set_regs(b.v, &b.r);
+	vmm_emu_ops.set_regs(b.v, &b.r);
 	cr_assert_eq(bed_run_to_hlt(&b), 0x41);
 	cr_assert_eq(b.r.r15, 5000);
-	cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 3 + 1 + 5000 * 2 + 2);
+	cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 3 + 1 + 5000 * 2 + 2);
 	for (int i = 0; i <= 5000; i++)
 		cr_assert_eq(b.ram[BED_DATA + i], i < 5000 ? 0x5a : 0);
 	bed_stop(&b);
@@ -426,7 +426,7 @@ BED_GUEST(g_ss, "mov %ss,%eax\n pushfq\n orq $0x100,(%rsp)\n popfq\n mov %eax,%s
 
 /* No debug trap between MOV SS and the next instruction, so that both stack registers can be
  * loaded (SDM vol. 3, 6.8.3). */
-Test(soft_trap, mov_ss)
+Test(emu_trap, mov_ss)
 {
 	for (int user = 0; user < 2; user++) {
 		struct bed b;
@@ -441,17 +441,17 @@ Test(soft_trap, mov_ss)
 BED_GUEST(g_halt, "hlt\n nop");
 
 /* A debug exception ends HLT (SDM vol. 2, HLT); an alarm is told, too. */
-Test(soft_trap, hlt)
+Test(emu_trap, hlt)
 {
 	for (int alarm = 0; alarm < 2; alarm++) {
 		struct bed b;
 
 		BED_START(&b, g_halt, false);
 		b.r.rflags = 2 | TF;
-		vmm_soft_ops.set_regs(b.v, &b.r);
+		vmm_emu_ops.set_regs(b.v, &b.r);
 		if (alarm) {
-			b.t.alarm[0] = (struct vpmu_soft_alarm){
-				.event = VPMU_SOFT_INSTRUCTIONS, .modes = 1, .at = 1};
+			b.t.alarm[0] = (struct vpmu_emu_alarm){
+				.event = VPMU_EMU_INSTRUCTIONS, .modes = 1, .at = 1};
 			b.t.armed = 1;
 			cr_assert_eq(bed_run(&b, 0), VMM_EXIT_ALARM);
 			cr_assert_eq(b.r.rip, BED_HANDLERS + 1);
@@ -459,7 +459,7 @@ Test(soft_trap, hlt)
 		}
 		cr_assert_eq(bed_run_to_hlt(&b), 1);
 		cr_assert_eq(bed_stack(&b, 0), BED_CODE + 1);
-		cr_assert_eq(bed_total(&b.t, VPMU_SOFT_INSTRUCTIONS), 2);
+		cr_assert_eq(bed_total(&b.t, VPMU_EMU_INSTRUCTIONS), 2);
 		bed_stop(&b);
 	}
 }

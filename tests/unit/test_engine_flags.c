@@ -101,7 +101,7 @@ static uint32_t outcome(struct bed *b)
 	return b->run.u.io.data;
 }
 
-static const struct vmm_engine_ops *const engines[] = {&vmm_soft_ops, &vmm_kvm_ops};
+static const struct vmm_engine_ops *const engines[] = {&vmm_emu_ops, &vmm_kvm_ops};
 
 #define EACH(ops)                                                                                  \
 	(const struct vmm_engine_ops *const *p_ = engines, *ops;                                   \
@@ -110,7 +110,7 @@ static const struct vmm_engine_ops *const engines[] = {&vmm_soft_ops, &vmm_kvm_o
 /* No operation is NULL, and those without their flag refuse without touching anything. */
 static void check_table(const struct vmm_engine_ops *o)
 {
-	struct vpmu_soft_tally tally = {0};
+	struct vpmu_emu_tally tally = {0};
 	uint64_t ticks = 5;
 	size_t bytes = 7;
 	char buf[8];
@@ -164,8 +164,8 @@ Test(engine_flags, tables)
 {
 	struct vmm_engine_ops fake = fake_ops;
 
-	fake.open = vmm_soft_ops.open; /* nobody opens it */
-	fake.close = vmm_soft_ops.close;
+	fake.open = vmm_emu_ops.open; /* nobody opens it */
+	fake.close = vmm_emu_ops.close;
 	check_table(&fake);
 	for
 		EACH(ops)
@@ -291,7 +291,7 @@ Test(engine_flags, save)
 /* Budget, retired, tally and branch records. */
 Test(engine_flags, tally)
 {
-	struct vpmu_soft_tally t;
+	struct vpmu_emu_tally t;
 	struct bed b;
 
 	for
@@ -307,9 +307,9 @@ Test(engine_flags, tally)
 				cr_assert_eq(ops->set_tally(b.v, &t), 0);
 				cr_assert_eq(run(&b), VMM_EXIT_BUDGET, "%s", ops->name);
 				cr_assert_eq(b.run.retired, 100);
-				cr_assert_eq(t.ev[VPMU_SOFT_OS][VPMU_SOFT_INSTRUCTIONS], 100);
-				t.alarm[0] = (struct vpmu_soft_alarm){
-					.at = 151, .event = VPMU_SOFT_INSTRUCTIONS, .modes = 3};
+				cr_assert_eq(t.ev[VPMU_EMU_OS][VPMU_EMU_INSTRUCTIONS], 100);
+				t.alarm[0] = (struct vpmu_emu_alarm){
+					.at = 151, .event = VPMU_EMU_INSTRUCTIONS, .modes = 3};
 				t.armed = 1;
 				cr_assert_eq(run(&b), VMM_EXIT_ALARM);
 				cr_assert_eq(b.run.retired, 51);
@@ -320,7 +320,7 @@ Test(engine_flags, tally)
 			}
 			if (ops->can & VMM_CAN_LBR)
 				cr_assert_eq(t.lbr.total,
-					     t.ev[VPMU_SOFT_OS][VPMU_SOFT_BRANCHES_TAKEN]);
+					     t.ev[VPMU_EMU_OS][VPMU_EMU_BRANCHES_TAKEN]);
 			stop(&b);
 		}
 }

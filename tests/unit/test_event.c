@@ -247,7 +247,7 @@ Test(event, long_names_are_refused_not_cut)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* For a plane that counts tasks without guests, too. */
+/* For a backend that counts tasks without guests, too. */
 Test(event, guest_and_host_unless_the_name_says_where)
 {
 	static const struct {

@@ -15,7 +15,7 @@
 #include "exporter/metrics.h"
 #include "exporter/users.h"
 #include "cgroup_host.h"
-#include "fake_source.h"
+#include "fake_backend.h"
 
 /* ---- the form ------------------------------------------------------------------------------- */
 
@@ -310,7 +310,7 @@ static double value(const char *series)
 }
 
 #define EVENTS(what, plus)                                                                         \
-	"vpmu_" what "_events_total{" plus "plane=\"soft\",event=\"instructions\"}"
+	"vpmu_" what "_events_total{" plus "backend=\"emulator\",event=\"instructions\"}"
 #define VM(name)     EVENTS("domain", "domain=\"" name "\",")
 #define TENANT(path) EVENTS("tenant", "tenant=\"" path "\",")
 
@@ -330,25 +330,29 @@ Test(metrics, counts_of_host_tenants_and_vms)
 	cr_assert_eq(value(TENANT("/acme")), 1000);
 	cr_assert_eq(value(TENANT("/host")), 300);
 	cr_assert_eq(value(EVENTS("host", "")), 1300);
-	cr_assert_float_eq(value("vpmu_domain_run_seconds_total{domain=\"web\",plane=\"soft\"}"),
-			   1e-6, 1e-12);
-	cr_assert_eq(value("vpmu_domain_info{domain=\"web\",plane=\"soft\",uuid=\"6f0c1b9e-0000-"
-			   "4000-8000-000000000001\",tenant=\"/acme\",cgroup=\"/a\\\"b\"}"),
-		     1);
+	cr_assert_float_eq(
+		value("vpmu_domain_run_seconds_total{domain=\"web\",backend=\"emulator\"}"), 1e-6,
+		1e-12);
+	cr_assert_eq(
+		value("vpmu_domain_info{domain=\"web\",backend=\"emulator\",uuid=\"6f0c1b9e-0000-"
+		      "4000-8000-000000000001\",tenant=\"/acme\",cgroup=\"/a\\\"b\"}"),
+		1);
 	cr_assert_eq(value("vpmu_rows{kind=\"domain\"}"), 1);
-	cr_assert_eq(value("vpmu_source_up{plane=\"soft\"}"), 1);
-	/* The soft PMU's cycles are modelled, and it has no cache. */
-	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",plane=\"soft\",event="
+	cr_assert_eq(value("vpmu_backend_up{backend=\"emulator\"}"), 1);
+	/* The emulator PMU's cycles are modelled, and it has no cache. */
+	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",backend=\"emulator\",event="
 			   "\"cycles\",quality=\"modelled\"}"),
 		     1);
-	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",plane=\"soft\",event="
+	cr_assert_eq(value("vpmu_domain_events_quality{domain=\"web\",backend=\"emulator\",event="
 			   "\"instructions\",quality=\"modelled\"}"),
 		     -1);
-	cr_assert_eq(value("vpmu_domain_events_missing{domain=\"web\",plane=\"soft\",event=\"cache-"
+	cr_assert_eq(value("vpmu_domain_events_missing{domain=\"web\",backend=\"emulator\",event="
+			   "\"cache-"
 			   "misses\",reason=\"unsupported\"}"),
 		     1);
-	cr_assert_null(strstr(page, "\nvpmu_domain_events_total{domain=\"web\",plane=\"soft\",event"
-				    "=\"cache-misses\"}"));
+	cr_assert_null(strstr(page,
+			      "\nvpmu_domain_events_total{domain=\"web\",backend=\"emulator\",event"
+			      "=\"cache-misses\"}"));
 	test_vcpu_fini(&v);
 	metrics_destroy(m);
 }
@@ -426,7 +430,7 @@ Test(metrics, beyond_the_limit_vms_are_in_their_tenant_only)
 
 static double created(void)
 {
-	return value("vpmu_tenant_events_created{tenant=\"/acme\",plane=\"soft\",event="
+	return value("vpmu_tenant_events_created{tenant=\"/acme\",backend=\"emulator\",event="
 		     "\"instructions\"}");
 }
 
@@ -506,7 +510,8 @@ Test(metrics, sessions_are_taken_over_or_begin_anew)
 	m = begin();
 	render(m, EXPO_OPENMETRICS);
 	cr_assert_eq(value(VM("web")), -1);
-	cr_assert_not_null(strstr(page, "{domain=\"web\",plane=\"soft\",event=\"cycles\"} 0\n"));
+	cr_assert_not_null(
+		strstr(page, "{domain=\"web\",backend=\"emulator\",event=\"cycles\"} 0\n"));
 	metrics_end(ss);
 	cr_assert_eq(sessions_registry(ss)->nr, 0);
 	metrics_destroy(m);
@@ -549,7 +554,7 @@ Test(metrics, which_counters_say_when_they_began)
 
 static uint64_t shown; /* each count */
 
-static bool can_all(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
+static bool can_all(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
 		    size_t whylen)
 {
 	*q = VPMU_Q_EXACT;
@@ -575,7 +580,7 @@ static size_t size(struct metrics *m, enum expo_form form)
 
 Test(metrics, a_scrape_of_1000_vms_has_2_mb_at_most)
 {
-	static struct vpmu_source_ops ops;
+	static struct vpmu_backend_ops ops;
 	static struct fake_source kernel;
 	struct node *t = NULL, *vm;
 	struct metrics *m;

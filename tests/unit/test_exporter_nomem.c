@@ -64,8 +64,9 @@ static bool one_line(const char *err)
 /* Whether the text has the VM's 1,000 instructions, and is whole. */
 static bool whole(const struct expo *e)
 {
-	static const char count[] = "vpmu_domain_events_total{domain=\"web\",plane=\"soft\",event="
-				    "\"instructions\"} 1000\n";
+	static const char count[] =
+		"vpmu_domain_events_total{domain=\"web\",backend=\"emulator\",event="
+		"\"instructions\"} 1000\n";
 
 	return memmem(e->text, e->len, count, sizeof(count) - 1) && e->len > 6 &&
 	       !memcmp(e->text + e->len - 6, "# EOF\n", 6);

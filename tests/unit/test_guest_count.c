@@ -140,30 +140,29 @@ Test(guest_count, amd_events)
 {
 	static const struct {
 		uint64_t sel;
-		enum vpmu_soft_event ev;
+		enum vpmu_emu_event ev;
 	} e[] = {
-		{0xc0, VPMU_SOFT_INSTRUCTIONS}, {0x76, VPMU_SOFT_CYCLES},
-		{0xc2, VPMU_SOFT_BRANCHES},	{0xc4, VPMU_SOFT_BRANCHES_TAKEN},
-		{0x129, VPMU_SOFT_LOADS},	{0x229, VPMU_SOFT_STORES},
+		{0xc0, VPMU_EMU_INSTRUCTIONS},	 {0x76, VPMU_EMU_CYCLES}, {0xc2, VPMU_EMU_BRANCHES},
+		{0xc4, VPMU_EMU_BRANCHES_TAKEN}, {0x129, VPMU_EMU_LOADS}, {0x229, VPMU_EMU_STORES},
 	};
 
 	start(VPMU_GUEST_AMD_V2);
 	for (uint32_t i = 0; i < 6; i++)
 		wr(0xc0010200 + 2 * i, e[i].sel | USR | EN | 1ULL << 41); /* HostOnly: ignored */
 	for (uint32_t i = 0; i < 6; i++)
-		bed_exec(&b, VPMU_SOFT_USR, e[i].ev, 1000 + i);
+		bed_exec(&b, VPMU_EMU_USR, e[i].ev, 1000 + i);
 	for (uint32_t i = 0; i < 6; i++) {
 		cr_assert_eq(rd(0xc0010201 + 2 * i), 1000 + i, "event %llx",
 			     (unsigned long long)e[i].sel);
 		cr_assert_eq(pmc(i), 1000 + i);
 	}
 	wr(0xc0000301, 0x3e);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 5);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 5);
 	cr_assert_eq(pmc(0), 1000);
 	/* event 1C0H: bit 32 is part of the event, so this is something else */
 	wr(0xc0010200, 0xc0 | 1ULL << 32 | USR | EN);
 	wr(0xc0000301, 0x3f);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 5);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 5);
 	cr_assert_eq(pmc(0), 1000);
 	cr_assert_eq(PV_Q(0), VPMU_PV_UNSUPPORTED);
 	finish();
@@ -276,7 +275,7 @@ Test(guest_count, overflow_more_than_once)
 	wr(0x186, CYCLES | USR | EN);
 	for (int i = 0; i < 5; i++) {
 		wr(0x4c1, W48 - 1);
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, W48 - 5);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_CYCLES, W48 - 5);
 		cr_assert_eq(rd(0xc1), (W48 - 1 + W48 - 5) & W48);
 		cr_assert_eq(rd(0x38e), 1);
 		wr(0x390, 1);

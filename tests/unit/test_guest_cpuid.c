@@ -100,8 +100,8 @@ static const struct cpuid_row {
 	uint32_t leaf, subleaf;
 	uint32_t in[4], out[4];
 } cpuid_rows[] = {
-	/* SDM vol. 2 CPUID 0AH. The soft host has no bus cycles, cache events, branch misses and
-	 * slots: EBX bits 2, 3, 4, 6 and 7. */
+	/* SDM vol. 2 CPUID 0AH. The emulator host has no bus cycles, cache events, branch misses
+	 * and slots: EBX bits 2, 3, 4, 6 and 7. */
 	{L, M_V2, 0xa, 0, {~0u, ~0u, ~0u, ~0u}, {0x07300802, 0x5c, 0, 0x603}},
 	{L, M_V5, 0xa, 0, {0, 0, 0, 0}, {0x08300805, 0xdc, 0x7, 0x8603}},
 	{L, M_V5_34, 0xa, 0, {0, 0, 0, 0}, {0x08300305, 0xdc, 0xf, 0x8604}},
@@ -216,7 +216,7 @@ Test(guest_regs, vendor)
 Test(guest_regs, host_without_lbr)
 {
 	static const unsigned int which[] = {M_V5, M_AMD};
-	struct vpmu_softpmu_opts soft = {.no_lbr = true};
+	struct vpmu_emupmu_opts emulator = {.no_lbr = true};
 
 	for (unsigned int k = 0; k < 2; k++) {
 		const struct machine *m = &machines[which[k]];
@@ -224,7 +224,7 @@ Test(guest_regs, host_without_lbr)
 		uint64_t val;
 		struct bed b;
 
-		cr_assert_eq(bed_init(&b, &m->cfg, &soft), 0);
+		cr_assert_eq(bed_init(&b, &m->cfg, &emulator), 0);
 		vpmu_guest_cpuid(b.g, k ? 0x80000022 : 0x1c, 0, v);
 		cr_assert_eq(v[0], k ? 5 : 0);
 		cr_assert_eq(v[1], k ? 6 : 0);

@@ -24,7 +24,7 @@
 static void branches(unsigned int n, uint64_t from)
 {
 	for (unsigned int i = 0; i < n; i++)
-		branch(VPMU_SOFT_USR, VPMU_LBR_JCC, from + i, from + i + 0x1000);
+		branch(VPMU_EMU_USR, VPMU_LBR_JCC, from + i, from + i + 0x1000);
 }
 
 /* What the CPU is told to record; 0: nothing. */
@@ -164,7 +164,7 @@ Test(guest_lbr, amd_records)
 	start(VPMU_GUEST_AMD_V2);
 	wr(EXTN, 0x40);
 	branches(20, 0x400000);
-	branch(VPMU_SOFT_OS, VPMU_LBR_OTHER, 0xffffffff81000000, 0xffffffff81000100);
+	branch(VPMU_EMU_OS, VPMU_LBR_OTHER, 0xffffffff81000000, 0xffffffff81000100);
 	/* address to bit 57, its sign above; valid, not speculative, predicted */
 	cr_assert_eq(rd(AFROM(0)), 0x7fffffff81000000u);
 	cr_assert_eq(rd(ATO(0)), 0x1fffffff81000100u | VALID);
@@ -230,7 +230,7 @@ Test(guest_lbr, freeze)
 		wr(amd ? 0xc0010200 : 0x186, INSTR | USR | EN | INT);
 		wr(amd ? 0xc0010201 : 0x4c1, W48);
 		branches(3, 0x400000);
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 1);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 1);
 		vpmu_pcpu_overflow(b.pcpu[0]);
 		cr_assert(vpmu_guest_service(b.g));
 		cr_assert_eq(cpu_ctl(), 0u);

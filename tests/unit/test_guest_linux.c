@@ -74,7 +74,7 @@ static uint64_t last_branch; /* address of the newest one outside of the handler
 static void handler_branches(void)
 {
 	for (unsigned int i = 0; i < 5; i++)
-		branch(VPMU_SOFT_OS, VPMU_LBR_JCC, 0xffffffff81000000 + i, 0xffffffff81001000 + i);
+		branch(VPMU_EMU_OS, VPMU_LBR_JCC, 0xffffffff81000000 + i, 0xffffffff81001000 + i);
 }
 
 /* Each record of the PMI is a branch from before it, the newest first. */
@@ -101,26 +101,26 @@ static unsigned int run(uint64_t n)
 	uint64_t step;
 
 	for (; n; n -= step) {
-		const struct vpmu_soft_tally *t = b.sp[b.on].tally;
+		const struct vpmu_emu_tally *t = b.sp[b.on].tally;
 
 		step = n;
 		for (unsigned int c = 0; c < VPMU_MAX_CTRS; c++) {
-			uint64_t left = vpmu_soft_alarm_left(t, &t->alarm[c]);
+			uint64_t left = vpmu_emu_alarm_left(t, &t->alarm[c]);
 
-			if ((t->armed >> c & 1) && t->alarm[c].event == VPMU_SOFT_INSTRUCTIONS &&
+			if ((t->armed >> c & 1) && t->alarm[c].event == VPMU_EMU_INSTRUCTIONS &&
 			    left < step)
 				step = left;
 		}
 		cr_assert_gt(step, 0u, "an alarm that is due does not go away");
 		for (unsigned int i = 0; i < 40; i++) {
 			last_branch = 0x400000 + ran + i;
-			branch(VPMU_SOFT_USR, VPMU_LBR_JCC, last_branch, last_branch + 0x1000);
+			branch(VPMU_EMU_USR, VPMU_LBR_JCC, last_branch, last_branch + 0x1000);
 		}
 		ran += step;
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, step);
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 3 * step);
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_REF_CYCLES, 2 * step);
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, step);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_BRANCHES, step);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_CYCLES, 3 * step);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_REF_CYCLES, 2 * step);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, step);
 		vpmu_pcpu_overflow(b.pcpu[b.on]);
 		if (!vpmu_guest_pending(b.g) || !vpmu_guest_service(b.g))
 			continue;
@@ -229,8 +229,8 @@ Test(guest_linux, call_stacks)
 	lx_lbr_reset(l);
 	lx_wr(0x14ce, 0x38000d); /* user, calls and returns */
 	for (unsigned int i = 0; i < 10; i++)
-		branch(VPMU_SOFT_USR, VPMU_LBR_REL_CALL, 0x1000 + i, 0x2000 + i);
-	branch(VPMU_SOFT_USR, VPMU_LBR_JCC, 0x3000, 0x4000);
+		branch(VPMU_EMU_USR, VPMU_LBR_REL_CALL, 0x1000 + i, 0x2000 + i);
+	branch(VPMU_EMU_USR, VPMU_LBR_JCC, 0x3000, 0x4000);
 	l->lbr_user = true;
 	lx_lbr_read(l);
 	cr_assert_eq(l->nr_br, 10u);
@@ -287,7 +287,7 @@ Test(guest_linux, resets)
 		if (l->driver && l->intel) {
 			open_events(l);
 			lx_enable_all(l, false);
-			bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 2 * PERIOD);
+			bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 2 * PERIOD);
 			lx_doing = "resetting";
 			for (unsigned int i = 0; i < l->gp; i++) {
 				lx_wr(l->sel + i, 0);
@@ -299,7 +299,7 @@ Test(guest_linux, resets)
 			lx_wr(0x38f, 0);
 			if (l->lbr_nr)
 				lx_wr(0x1d9, lx_rd(0x1d9) & ~(1ULL << 11 | 1));
-			bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 2 * PERIOD);
+			bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 2 * PERIOD);
 			for (unsigned int i = 0; i < l->gp; i++)
 				cr_assert_eq(lx_rdpmc(i), 0u);
 			cr_assert_eq(lx_rd(0x38e), 0u);

@@ -23,8 +23,7 @@ Test(guest_place, migration)
 		if (i % 5 == 0) {
 			bed_leave(&b);
 			/* somebody else runs there now */
-			vpmu_soft_add(b.sp[i & 1].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS,
-				      999);
+			vpmu_emu_add(b.sp[i & 1].tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 999);
 			bed_enter(&b, (int)(i & 1));
 		}
 		if (i % 3 == 0)
@@ -69,13 +68,12 @@ Test(guest_place, switched_out)
 	wr(0x186, INSTR | USR | EN);
 	work(10, 0);
 	vpmu_pcpu_switch(b.pcpu[0], NULL);
-	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS,
-		      12345); /* another guest */
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 12345); /* another guest */
 	cr_assert_eq(rd(0xc1), 10);
 	wr(0x187, BRANCH | USR | EN);
 	wr(0xc1, 50);
-	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 12345);
-	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 12345);
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 12345);
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 12345);
 	cr_assert_eq(rd(0xc1), 50);
 	cr_assert_eq(rd(0xc2), 0);
 	vpmu_pcpu_switch(b.pcpu[0], &b.ctx);
@@ -113,9 +111,9 @@ Test(guest_place, global_write_is_one_instant)
 {
 	static const uint64_t sel[] = {INSTR | USR,  INSTR | OS,  BRANCH | USR, BRANCH | OS,
 				       CYCLES | USR, CYCLES | OS, INSTR | BOTH, BRANCH | BOTH};
-	struct vpmu_softpmu_opts soft = {.gp = 16};
+	struct vpmu_emupmu_opts emulator = {.gp = 16};
 
-	start_on(VPMU_GUEST_INTEL_V5, 8, 3, &soft);
+	start_on(VPMU_GUEST_INTEL_V5, 8, 3, &emulator);
 	wr(0x38f, 0);
 	for (uint32_t i = 0; i < 8; i++)
 		wr(0x186 + i, sel[i] | EN);
@@ -158,10 +156,10 @@ Test(guest_place, rotation_times)
 				       BRANCH | OS, BRANCH | BOTH, CYCLES | USR, CYCLES | OS};
 	static const uint64_t rate[] = {100, 60, 160, 50, 30, 80, 300, 180}; /* a step */
 	const unsigned int steps = 8 * 600;
-	struct vpmu_softpmu_opts soft = {.gp = 3, .no_default = true};
+	struct vpmu_emupmu_opts emulator = {.gp = 3, .no_default = true};
 	bool partial = false;
 
-	start_on(VPMU_GUEST_INTEL_V2, 8, 0, &soft);
+	start_on(VPMU_GUEST_INTEL_V2, 8, 0, &emulator);
 	for (uint32_t i = 0; i < 8; i++)
 		wr(0x186 + i, sel[i] | EN);
 	for (unsigned int s = 0; s < steps; s++) {

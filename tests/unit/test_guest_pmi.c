@@ -31,15 +31,15 @@ static const struct target {
 
 #define NR_TARGETS (sizeof(targets) / sizeof(targets[0]))
 
-/* The soft engine: instructions one by one would be, but stops at alarms all the same. Returns the
- * number of PMIs; *at: instructions before the last one. */
+/* The emulator engine: instructions one by one would be, but stops at alarms all the same. Returns
+ * the number of PMIs; *at: instructions before the last one. */
 static unsigned int run(uint64_t n, uint64_t *at)
 {
 	unsigned int pmis = 0;
 	uint64_t done = 0;
 
 	for (;;) {
-		struct vpmu_soft_tally *t = b.sp[b.on].tally;
+		struct vpmu_emu_tally *t = b.sp[b.on].tally;
 		uint64_t step = n - done;
 
 		if (vpmu_guest_pending(b.g) && vpmu_guest_service(b.g)) {
@@ -51,14 +51,14 @@ static unsigned int run(uint64_t n, uint64_t *at)
 		if (done == n)
 			return pmis;
 		for (unsigned int c = 0; c < VPMU_MAX_CTRS; c++) {
-			uint64_t left = vpmu_soft_alarm_left(t, &t->alarm[c]);
+			uint64_t left = vpmu_emu_alarm_left(t, &t->alarm[c]);
 
-			if ((t->armed >> c & 1) && t->alarm[c].event == VPMU_SOFT_INSTRUCTIONS &&
-			    (t->alarm[c].modes >> VPMU_SOFT_USR & 1) && left < step)
+			if ((t->armed >> c & 1) && t->alarm[c].event == VPMU_EMU_INSTRUCTIONS &&
+			    (t->alarm[c].modes >> VPMU_EMU_USR & 1) && left < step)
 				step = left;
 		}
 		cr_assert_gt(step, 0u, "an alarm that is due does not go away");
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, step);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, step);
 		done += step;
 		vpmu_pcpu_overflow(b.pcpu[b.on]);
 	}
@@ -185,7 +185,7 @@ Test(guest_pmi, last_event_before)
 			start(t->model);
 			wr(t->sel, t->instr | USR | EN | INT);
 			wr(t->ctr, W48 - 9);
-			bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 10);
+			bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 10);
 			/* not even vpmu_pcpu_overflow was called */
 			switch (way) {
 			case 0:
@@ -237,7 +237,7 @@ Test(guest_pmi, across_switches)
 		if (i % 3 == 0)
 			bed_unplace(&b);
 		bed_enter(&b, (int)(i / 2 % 2));
-		vpmu_soft_add(b.sp[1 - b.on].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 12345);
+		vpmu_emu_add(b.sp[1 - b.on].tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 12345);
 		cr_assert_eq(run(i - 1, NULL), 0u, "%u", i);
 		cr_assert_eq(run(1, NULL), 1u, "%u", i);
 	}
@@ -250,18 +250,18 @@ Test(guest_pmi, rotation)
 {
 	static const uint64_t sel[] = {INSTR | USR | INT, CYCLES | USR, BRANCH | USR,
 				       CYCLES | OS,	  BRANCH | OS,	INSTR | OS};
-	struct vpmu_softpmu_opts soft = {.gp = 2, .no_default = true};
+	struct vpmu_emupmu_opts emulator = {.gp = 2, .no_default = true};
 	unsigned int pmis = 0;
 	uint64_t counted = 0;
 
-	start_on(VPMU_GUEST_INTEL_V4, 8, 0, &soft);
+	start_on(VPMU_GUEST_INTEL_V4, 8, 0, &emulator);
 	for (uint32_t i = 0; i < 6; i++)
 		wr(0x186 + i, sel[i] | EN);
 	wr(0x4c1, W48 + 1 - 1000);
 	for (unsigned int i = 0; i < 3000; i++) {
 		unsigned int due = run(70, NULL);
 
-		bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 100);
+		bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_CYCLES, 100);
 		bed_time(&b, 1000);
 		vpmu_pcpu_tick(b.pcpu[0]);
 		cr_assert_leq(due, 1u);
@@ -292,7 +292,7 @@ Test(guest_pmi, no_alarms)
 	b.sp[0].pmu.ops = &ops;
 	wr(0x186, INSTR | USR | EN | INT);
 	wr(0x4c1, W48 - 9);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 1000);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 1000);
 	cr_assert(!vpmu_guest_pending(b.g));
 	vpmu_pcpu_flush(b.pcpu[0]);
 	cr_assert(vpmu_guest_pending(b.g));
@@ -333,8 +333,8 @@ Test(guest_pmi, not_anothers)
 	wr(0x4c2, W48 - 99);
 	run(5, NULL);
 	bed_leave(&b);
-	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, 100000);
-	vpmu_soft_add(b.sp[0].tally, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, 100000);
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, 100000);
+	vpmu_emu_add(b.sp[0].tally, VPMU_EMU_USR, VPMU_EMU_BRANCHES, 100000);
 	vpmu_pcpu_overflow(b.pcpu[0]);
 	cr_assert(!vpmu_guest_pending(b.g));
 	bed_enter(&b, 0);

@@ -258,7 +258,7 @@ Test(guest_policy, denied_counter_stands)
 	wr(0xc1, 55);
 	wr(0x186, LOADS | USR | EN | INT);
 	wr(0x187, INSTR | USR | EN);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1000);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_LOADS, 1000);
 	work(1000, 0);
 	bed_time(&b, 10);
 	cr_assert_eq(rd(0x186), LOADS | USR | EN | INT, "programmed as on hardware");
@@ -299,7 +299,7 @@ Test(guest_policy, denied_after_allowed)
 	work(10, 0);
 	wr(0xc0010200, 0x129 | USR | EN);
 	work(10, 0);
-	bed_exec(&b, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1000);
+	bed_exec(&b, VPMU_EMU_USR, VPMU_EMU_LOADS, 1000);
 	cr_assert_eq(rd(0xc0010201), 10u);
 	cr_assert_eq(b.g->denied, 1u);
 	finish();

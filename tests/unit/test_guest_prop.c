@@ -36,14 +36,14 @@ static uint64_t env(const char *name, uint64_t dflt)
  * time, so what depends on earlier vCPUs comes back, too. */
 static void histories(const struct machine *m)
 {
-	struct vpmu_softpmu_opts soft = {.gp = 16};
+	struct vpmu_emupmu_opts emulator = {.gp = 16};
 	uint64_t n = getenv("VPMU_SEED") ? 1 : env("VPMU_HISTORIES", 1500);
 	uint8_t bytes[2048];
 	struct bed b;
 	struct play y = {.b = &b, .exact = true};
 
 	urcu_memb_register_thread();
-	bed_host(&b, &soft);
+	bed_host(&b, &emulator);
 	for (uint64_t i = 0; i < n; i++) {
 		size_t len;
 

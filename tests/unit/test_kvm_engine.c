@@ -454,7 +454,7 @@ Test(kvm_engine, a_device_that_cannot_be_used_is_named)
 
 	cr_expect(vmm_kvm_open_path("/nonexistent/kvm", &e, why, sizeof(why)) == -ENOENT);
 	cr_expect(!strncmp(why, "/nonexistent/kvm: No such file", 30), "%s", why);
-	cr_expect(strstr(why, "soft engine") && !strchr(why, '\n'), "%s", why);
+	cr_expect(strstr(why, "emulator engine") && !strchr(why, '\n'), "%s", why);
 	cr_expect(vmm_kvm_open_path("/dev/null", &e, why, sizeof(why)) == -ENODEV);
 	cr_expect(strstr(why, "/dev/null: not a KVM device"), "%s", why);
 	cr_expect(vmm_kvm_open_path("/", &e, why, sizeof(why)) == -EISDIR);

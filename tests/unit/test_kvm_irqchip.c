@@ -153,7 +153,7 @@ GUEST(hole, "mov $0x3ff803c0, %ebx\n"
 	    "xor %eax, %eax\n mov (%rbx), %al\n out %eax, $0xf5\n"
 	    "mov 0x20000000, %eax\n hlt");
 
-/* As on a PC, and on the soft machine: no device answers loads below 4 GiB by ones, and stores are
+/* As on a PC, and on the emulator: no device answers loads below 4 GiB by ones, and stores are
  * lost. */
 Test(kvm_irqchip, nothing_is_at_an_address_of_devices)
 {

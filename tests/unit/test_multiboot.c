@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* vmm/boot/multiboot.c: what an image finds in memory and in its registers, that it runs from there
- * on the soft machine, and what is refused. */
+ * on the emulator, and what is refused. */
 #include "boot_bed.h"
 #include "multiboot_image.h"
 #include "vmm/boot/bytes.h"
@@ -100,11 +100,11 @@ Test(multiboot, runs)
 	uint64_t entry = 0;
 
 	cr_assert_eq(load(&p, &entry), 0, "%s", err);
-	cr_assert_eq(vmm_soft_ops.open(&e, err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(vmm_soft_ops.vm_create(e, &ram, &vm), 0);
-	cr_assert_eq(vmm_soft_ops.vcpu_create(vm, 0, &v), 0);
-	cr_assert_eq(vmm_soft_ops.set_cpuid(v, &cpuid, 1), 0);
-	vmm_soft_ops.get_sregs(v, &sregs);
+	cr_assert_eq(vmm_emu_ops.open(&e, err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(vmm_emu_ops.vm_create(e, &ram, &vm), 0);
+	cr_assert_eq(vmm_emu_ops.vcpu_create(vm, 0, &v), 0);
+	cr_assert_eq(vmm_emu_ops.set_cpuid(v, &cpuid, 1), 0);
+	vmm_emu_ops.get_sregs(v, &sregs);
 	boot_multiboot.registers(entry, 0, &p, &regs, &sregs);
 	cr_assert_eq(sregs.cr0, 0x11);
 	cr_assert(sregs.cs.db && !sregs.cs.l && sregs.cs.selector == 8 &&
@@ -112,16 +112,16 @@ Test(multiboot, runs)
 	/* The descriptors in memory say what the segment registers hold. */
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 8), 0x00cf9b000000ffff);
 	cr_assert_eq(get_u64(ram.base + sregs.gdt.base + 16), 0x00cf93000000ffff);
-	cr_assert_eq(vmm_soft_ops.set_sregs(v, &sregs), 0);
-	cr_assert_eq(vmm_soft_ops.set_regs(v, &regs), 0);
-	cr_assert_eq(vmm_soft_ops.run(v, &run), 0);
+	cr_assert_eq(vmm_emu_ops.set_sregs(v, &sregs), 0);
+	cr_assert_eq(vmm_emu_ops.set_regs(v, &regs), 0);
+	cr_assert_eq(vmm_emu_ops.run(v, &run), 0);
 	cr_assert_eq(run.exit, VMM_EXIT_IO, "exit %d: %s", run.exit, run.u.error.msg);
 	cr_assert_eq(run.u.io.port, PLATFORM_DEBUG_EXIT);
 	cr_assert_eq(run.u.io.data, 0x2badb002 + (1 << 0 | 1 << 2 | 1 << 6) + 't');
 	cr_assert_eq(get_u32(ram.base + MB_BSS), run.u.io.data);
-	vmm_soft_ops.vcpu_destroy(v);
-	vmm_soft_ops.vm_destroy(vm);
-	vmm_soft_ops.close(e);
+	vmm_emu_ops.vcpu_destroy(v);
+	vmm_emu_ops.vm_destroy(vm);
+	vmm_emu_ops.close(e);
 }
 
 Test(multiboot, header)

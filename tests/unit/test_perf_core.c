@@ -539,13 +539,13 @@ Test(perf_core, files_that_run_out)
 	fake_start(4, true);
 	begin(&b, 2, false);
 	vpmu_perf_capacity();
-	fake.soft_limit = fake.hard_limit = 1;
+	fake.emu_limit = fake.hard_limit = 1;
 	c = count(&b, BRANCHES);
 	cr_expect(c->supported, "it can be counted, though not now");
 	run_ticking(&b, 100, 1);
 	v = read_now(&b, c);
 	cr_expect(v.supported && !v.count && !v.running_ns && about(v.enabled_ns, 100 * MS));
-	fake.soft_limit = fake.hard_limit = 10;
+	fake.emu_limit = fake.hard_limit = 10;
 	run_ticking(&b, 400, 1);
 	v = read_now(&b, c);
 	cr_expect(v.supported && v.count && v.running_ns && v.running_ns < v.enabled_ns);
@@ -561,13 +561,13 @@ Test(perf_core, the_limit_of_files_is_raised)
 
 	fake_start(4, true);
 	begin(&b, 2, false);
-	fake.soft_limit = 1;
+	fake.emu_limit = 1;
 	fake.hard_limit = 20;
 	c = count(&b, BRANCHES);
 	fake_run(10 * MS);
 	v = read_now(&b, c);
 	cr_expect(v.count == 10000 && v.running_ns == v.enabled_ns);
-	cr_expect_eq(fake.soft_limit, 20);
+	cr_expect_eq(fake.emu_limit, 20);
 	end(&b);
 }
 

@@ -179,25 +179,25 @@ Test(server, hello_list_events_check)
 	cr_expect_str_eq(str(item, "vm"), "web-1");
 	cr_expect_str_eq(str(item, "path"), "/acme/web");
 	cr_expect_str_eq(str(item, "engine"), "test");
-	cr_expect_str_eq(str(item, "plane"), "soft");
+	cr_expect_str_eq(str(item, "backend"), "emulator");
 	cr_expect_eq(json_integer_value(json_object_get(item, "vcpus")), 2);
 	cr_expect_eq(json_integer_value(json_object_get(item, "depth")), 3);
 	json_decref(obj);
 
 	obj = must("{\"cmd\":\"events\"}");
 	json_array_foreach (json_object_get(obj, "events"), i, item) {
-		const json_t *planes = json_object_get(item, "planes"),
-			     *soft = json_array_get(planes, 0);
+		const json_t *backends = json_object_get(item, "backends"),
+			     *emulator = json_array_get(backends, 0);
 
-		cr_assert_eq(json_array_size(planes), 1);
-		cr_expect_str_eq(str(soft, "plane"), "soft");
+		cr_assert_eq(json_array_size(backends), 1);
+		cr_expect_str_eq(str(emulator, "backend"), "emulator");
 		if (strcmp(str(item, "event"), "cycles") == 0 ||
 		    strcmp(str(item, "alias"), "cycles") == 0)
-			found += strcmp(str(soft, "quality"), "modelled") == 0 &&
-				 json_is_true(json_object_get(soft, "supported"));
+			found += strcmp(str(emulator, "quality"), "modelled") == 0 &&
+				 json_is_true(json_object_get(emulator, "supported"));
 		if (strcmp(str(item, "event"), "cache-misses") == 0)
-			found += strcmp(str(soft, "why"), "no such event here") == 0 &&
-				 json_is_false(json_object_get(soft, "supported"));
+			found += strcmp(str(emulator, "why"), "no such event here") == 0 &&
+				 json_is_false(json_object_get(emulator, "supported"));
 	}
 	cr_expect_eq(found, 2);
 	json_decref(obj);
@@ -226,7 +226,7 @@ Test(server, a_session_from_attach_to_detach)
 			 "cycles:u", "as the operator spelled it");
 	row = json_array_get(json_object_get(obj, "rows"), 1);
 	cr_expect_str_eq(str(row, "vm"), "web-1");
-	cr_expect_str_eq(str(row, "plane"), "soft");
+	cr_expect_str_eq(str(row, "backend"), "emulator");
 	cr_expect_eq(json_integer_value(json_object_get(row, "vcpu")), 1);
 	val = json_array_get(json_object_get(row, "values"), 0);
 	cr_expect_str_eq(str(val, "count"), "1000");
@@ -239,20 +239,20 @@ Test(server, a_session_from_attach_to_detach)
 	cr_expect(json_is_false(json_object_get(val, "supported")));
 	cr_expect_eq(json_array_size(json_object_get(obj, "unsupported")), 1);
 	val = json_array_get(json_object_get(obj, "unsupported"), 0);
-	cr_expect_str_eq(str(val, "plane"), "soft");
+	cr_expect_str_eq(str(val, "backend"), "emulator");
 	cr_expect_str_eq(str(val, "event"), "cache-misses");
 	cr_expect(str(val, "why")[0]);
 	json_decref(obj);
 
 	obj = must("{\"cmd\":\"sharing\"}");
-	row = json_array_get(json_object_get(obj, "planes"), 0);
-	cr_expect_str_eq(str(row, "plane"), "soft");
+	row = json_array_get(json_object_get(obj, "backends"), 0);
+	cr_expect_str_eq(str(row, "backend"), "emulator");
 	cr_expect_geq(json_integer_value(json_object_get(row, "consumers")), 4);
 	json_decref(obj);
 	obj = must("{\"cmd\":\"conservation\"}");
 	row = json_array_get(json_object_get(obj, "rows"), 0);
 	cr_expect_str_eq(str(row, "hardware"), str(row, "charged"));
-	cr_expect_str_eq(str(row, "plane"), "soft");
+	cr_expect_str_eq(str(row, "backend"), "emulator");
 	json_decref(obj);
 
 	test_run(&h, 1, &v, 500);

@@ -152,7 +152,7 @@ Test(server_access, readers_see_their_tenants_only)
 		{__LINE__, "{\"cmd\":\"sessions\"}", "\"sessions\":[]"},
 		{__LINE__, "{\"cmd\":\"profiles\"}", "\"profiles\":[]"},
 		{__LINE__, "{\"cmd\":\"captures\"}", "\"captures\":[]"},
-		{__LINE__, "{\"cmd\":\"sharing\"}", "\"planes\":[]"},
+		{__LINE__, "{\"cmd\":\"sharing\"}", "\"backends\":[]"},
 		{__LINE__, "{\"cmd\":\"tenant-add\",\"path\":\"/acme/x\"}", "\"errno\":13"},
 		{__LINE__, "{\"cmd\":\"tenant-remove\",\"path\":\"/acme\"}", "\"errno\":13"},
 		{__LINE__, "{\"cmd\":\"owned\"}", "\"errno\":13"},

@@ -430,7 +430,7 @@ static int check_quality(const struct session_row *r, void *arg)
 	cr_expect_eq(v[1].quality, VPMU_Q_MODELLED);
 	cr_expect_eq(v[1].count, 2 * v[0].count);
 	cr_expect(v[0].supported && v[1].supported);
-	cr_expect(!v[2].supported, "the soft PMU has no cache");
+	cr_expect(!v[2].supported, "the emulator PMU has no cache");
 	cr_expect_eq(v[2].count, 0);
 	++*(int *)arg;
 	return 0;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "service/session_save.h"
-#include "fake_source.h"
+#include "fake_backend.h"
 #include "vpmu/event/event.h"
 
 static struct fake_source fake;
@@ -51,7 +51,7 @@ static void add_vm(void)
 
 static void setup(void)
 {
-	fake_init(&fake, "kernel", 0);
+	fake_init(&fake, "bpf", 0);
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
 	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
 	cr_assert_eq(tenant_add(ts, "/acme", &acme, err, sizeof(err)), 0);

@@ -68,7 +68,7 @@ Test(snapshot_file, comes_back)
  * than what a new vCPU has. */
 Test(snapshot_file, every_register_comes_back)
 {
-	const struct vmm_engine_ops *o = &vmm_soft_ops;
+	const struct vmm_engine_ops *o = &vmm_emu_ops;
 	struct kvm_segment *segs[8];
 	struct kvm_sregs s, s2;
 	struct kvm_regs r, r2;
@@ -77,7 +77,7 @@ Test(snapshot_file, every_register_comes_back)
 	struct bytes b;
 
 	write_image(true);
-	snprintf(option, sizeof(option), "name=good,vcpus=1,memory=4M,engine=soft,image=%s",
+	snprintf(option, sizeof(option), "name=good,vcpus=1,memory=4M,engine=emulator,image=%s",
 		 image_path);
 	cr_assert_eq(config_vm_option(&config, option, err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(machine_vm_add(machine, &config.vms[0], &vm, err, sizeof(err)), 0, "%s", err);

@@ -34,7 +34,7 @@ static uint64_t below(uint64_t n)
 /* ---- one vCPU ---------------------------------------------------------------------------------
  */
 
-static const struct vpmu_softpmu_opts big_host = {.gp = 16, .fixed = 3};
+static const struct vpmu_emupmu_opts big_host = {.gp = 16, .fixed = 3};
 
 /* Hosts are used again: to destroy one waits for a grace period. */
 static struct bed *free_hosts[16];
@@ -73,9 +73,9 @@ static void free_all_hosts(void)
 /* What the engine does at a branch. */
 static void branch(struct bed *b, uint64_t from, uint64_t to, uint64_t type)
 {
-	struct vpmu_soft_tally *t = b->sp[b->on].tally;
+	struct vpmu_emu_tally *t = b->sp[b->on].tally;
 	struct vpmu_lbr_regs *r = &t->lbr;
-	uint64_t now = vpmu_soft_clock(t), cycles = now - r->cycles;
+	uint64_t now = vpmu_emu_clock(t), cycles = now - r->cycles;
 
 	if (!(r->ctl & VPMU_LBR_EN))
 		return;
@@ -200,11 +200,11 @@ static void act(struct bed *b, uint64_t seed)
 		break;
 	default:
 		n = 1 + below(4000);
-		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_INSTRUCTIONS, n);
-		bed_exec(b, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, n / 3);
-		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_CYCLES, 2 * n);
-		bed_exec(b, VPMU_SOFT_USR, VPMU_SOFT_BRANCHES, n / 5);
-		bed_exec(b, VPMU_SOFT_OS, VPMU_SOFT_LOADS, n / 7);
+		bed_exec(b, VPMU_EMU_USR, VPMU_EMU_INSTRUCTIONS, n);
+		bed_exec(b, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, n / 3);
+		bed_exec(b, VPMU_EMU_USR, VPMU_EMU_CYCLES, 2 * n);
+		bed_exec(b, VPMU_EMU_USR, VPMU_EMU_BRANCHES, n / 5);
+		bed_exec(b, VPMU_EMU_OS, VPMU_EMU_LOADS, n / 7);
 		bed_time(b, n);
 		break;
 	}

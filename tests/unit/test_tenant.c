@@ -267,7 +267,7 @@ Test(tenant, removal_folds_into_the_parent)
 
 static unsigned int added, removing;
 
-static void on_added(struct node *n, struct vpmu_source_node *in, void *arg)
+static void on_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	added++;
 }

@@ -29,9 +29,9 @@ struct bed {
 static int pmu_create(struct vcpu *v, void *arg, struct vpmu_hostpmu **pmu, char *err,
 		      size_t errlen)
 {
-	struct vpmu_softpmu *sp = calloc(1, sizeof(*sp));
+	struct vpmu_emupmu *sp = calloc(1, sizeof(*sp));
 
-	cr_assert_eq(vpmu_softpmu_init(sp, NULL), 0);
+	cr_assert_eq(vpmu_emupmu_init(sp, NULL), 0);
 	sp->tally = &v->ev->own;
 	*pmu = &sp->pmu;
 	return 0;

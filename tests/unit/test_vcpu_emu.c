@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm/vcpu with the soft machine: a guest that counts its user code from -n, so that the PMI comes
+ * vmm/vcpu with the emulator: a guest that counts its user code from -n, so that the PMI comes
  * behind the n-th instruction, which may be a jump to where nothing is. The guest's NMI handler
  * writes the address that the PMI interrupted to the exit port.
  */
@@ -123,7 +123,7 @@ static uint32_t play(enum vpmu_guest_model model, const struct image *img, unsig
 	uint32_t status;
 
 	urcu_memb_register_thread();
-	cr_assert_eq(vmm_soft_ops.open(&engine, err, sizeof(err)), 0);
+	cr_assert_eq(vmm_emu_ops.open(&engine, err, sizeof(err)), 0);
 	host = vpmu_host_create();
 	cr_assert(host);
 	cr_assert_eq(runner_create(host, &config, &runner), 0);
@@ -134,7 +134,7 @@ static uint32_t play(enum vpmu_guest_model model, const struct image *img, unsig
 				  .memory_bytes = 4 << 20,
 				  .image = img,
 				  .pmu.model = model,
-				  .ops = &vmm_soft_ops,
+				  .ops = &vmm_emu_ops,
 				  .engine = engine,
 				  .sched = runner_sched(runner),
 				  .account = account,
@@ -156,7 +156,7 @@ static uint32_t play(enum vpmu_guest_model model, const struct image *img, unsig
 	cr_assert_eq(vpmu_account_del(account), 0);
 	runner_destroy(runner);
 	vpmu_host_destroy(host);
-	vmm_soft_ops.close(engine);
+	vmm_emu_ops.close(engine);
 	urcu_memb_unregister_thread();
 	return status;
 }
@@ -190,7 +190,7 @@ static uint32_t pmi_at(const struct model *m, uint32_t event, unsigned int n, un
 	return play(m->model, &img, slice);
 }
 
-Test(vcpu_soft, pmi_at_a_jump_to_nowhere)
+Test(vcpu_emu, pmi_at_a_jump_to_nowhere)
 {
 	uint32_t user = BASE + CODE + (uint32_t)(g_user - g_start);
 	const uint32_t behind[] = {user + 1, user + 2, user + 12, (uint32_t)NOWHERE, PF_ENDED};

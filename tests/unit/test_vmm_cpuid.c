@@ -6,7 +6,7 @@
 #include "vmm/vm/cpuid.h"
 #include "vpmu/context.h"
 #include "vpmu/guest/abi.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 static const struct kvm_cpuid_entry2 *find(const struct kvm_cpuid_entry2 *e, size_t n,
 					   uint32_t leaf)
@@ -58,12 +58,12 @@ Test(vmm_cpuid, each_model)
 		struct vpmu_guest_cfg cfg = {.model = rows[i].model, .rdpmc = i & 1};
 		const struct kvm_cpuid_entry2 *base, *one, *ext;
 		struct vpmu_context ctx = {0};
-		struct vpmu_softpmu pmu;
+		struct vpmu_emupmu pmu;
 		struct vpmu_guest g = {0};
 		char vendor[13];
 		size_t n;
 
-		cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+		cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
 		cr_assert_eq(vpmu_guest_init(&g, &cfg, &ctx, &pmu.pmu), 0);
 		n = vmm_cpuid(&g, 3, lapic, e);
 		cr_assert_leq(n, VMM_CPUID_MAX);
@@ -134,12 +134,12 @@ Test(vmm_cpuid, stock_kernels)
 		struct kvm_cpuid_entry2 e[VMM_CPUID_MAX];
 		struct vpmu_guest_cfg cfg = {.model = rows[i].model, .rdpmc = true};
 		struct vpmu_context ctx = {0};
-		struct vpmu_softpmu pmu;
+		struct vpmu_emupmu pmu;
 		struct vpmu_guest g = {0};
 		uint32_t ext;
 		size_t n;
 
-		cr_assert_eq(vpmu_softpmu_init(&pmu, NULL), 0);
+		cr_assert_eq(vpmu_emupmu_init(&pmu, NULL), 0);
 		cr_assert_eq(vpmu_guest_init(&g, &cfg, &ctx, &pmu.pmu), 0);
 		n = vmm_cpuid_linux(&g, 5, 6, &host, e);
 		cr_assert_lt(n, VMM_CPUID_MAX);
@@ -159,7 +159,7 @@ Test(vmm_cpuid, stock_kernels)
 		/* MTRR */
 		cr_assert_eq(sub(e, n, 1, 0)->edx >> 12 & 1, 1);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx >> 12 & 1, rows[i].intel ? 0 : 1);
-		/* MCE, MCA: on the soft machine, whatever an engine's own table says below. */
+		/* MCE, MCA: on the emulator, whatever an engine's own table says below. */
 		cr_assert_eq(sub(e, n, 1, 0)->edx & 0x4080, 0x4080);
 		cr_assert_eq(sub(e, n, 0x80000001, 0)->edx & 0x4080, rows[i].intel ? 0 : 0x4080);
 		/* x2APIC, TSC deadline, hypervisor; no AVX, XSAVE, OSXSAVE, RDRAND, SSE3, MONITOR

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Servers of vpmu-vmm in vpmud's tree, as long as they behave: VMs, tenants on two planes, counts
+ * Servers of vpmu-vmm in vpmud's tree, as long as they behave: VMs, tenants on two backends, counts
  * of every scope, verbs that are passed on, rights. What a bad server can do is in
  * test_vpmud_peers_bad.c.
  */
@@ -13,12 +13,12 @@ Test(peers, vms_are_in_the_tree)
 	json_t *obj;
 
 	play_begin(&one, "one");
-	play_vm(&one, "web-1", "/acme/web", "soft", 2);
-	play_vm(&one, "free", "/host", "soft", 1);
+	play_vm(&one, "web-1", "/acme/web", "emulator", 2);
+	play_vm(&one, "free", "/host", "emulator", 1);
 	play_vm(&one, "hard", "/acme/web", "kvm", 4);
 	look();
-	cr_expect_str_eq(nodes(), "/host:free:soft:1 /acme/web:web-1:soft:2", "KVM is not ours; %s",
-			 bed_log);
+	cr_expect_str_eq(nodes(), "/host:free:emulator:1 /acme/web:web-1:emulator:2",
+			 "KVM is not ours; %s", bed_log);
 	obj = must("{\"cmd\":\"list\"}");
 	for (size_t i = 0; i < json_array_size(json_object_get(obj, "nodes")); i++) {
 		const json_t *n = json_array_get(json_object_get(obj, "nodes"), i);
@@ -32,16 +32,19 @@ Test(peers, vms_are_in_the_tree)
 	}
 	json_decref(obj);
 	/* They come, change, and go. */
-	play_vm(&one, "web-2", "/acme", "soft", 1);
+	play_vm(&one, "web-2", "/acme", "emulator", 1);
 	one.vm[0].gone = true;
 	look();
-	cr_expect_str_eq(nodes(), "/host:free:soft:1 /acme:web-2:soft:1");
-	play_vm(&one, "web-1", "/acme/web", "soft", 3);
+	cr_expect_str_eq(nodes(), "/host:free:emulator:1 /acme:web-2:emulator:1");
+	play_vm(&one, "web-1", "/acme/web", "emulator", 3);
 	look();
-	cr_expect_str_eq(nodes(), "/host:free:soft:1 /acme/web:web-1:soft:3 /acme:web-2:soft:1");
+	cr_expect_str_eq(nodes(),
+			 "/host:free:emulator:1 /acme/web:web-1:emulator:3 /acme:web-2:emulator:1");
 	strcpy(one.vm[3].path, "/globex");
 	look();
-	cr_expect_str_eq(nodes(), "/host:free:soft:1 /acme/web:web-1:soft:3 /globex:web-2:soft:1");
+	cr_expect_str_eq(
+		nodes(),
+		"/host:free:emulator:1 /acme/web:web-1:emulator:3 /globex:web-2:emulator:1");
 	play_end(&one);
 	turn();
 	cr_expect_str_eq(nodes(), "", "they go with their server");
@@ -56,9 +59,9 @@ Test(peers, two_servers_may_have_equal_names)
 				   sizeof(err)),
 		     0);
 	play_begin(&one, "one");
-	play_vm(&one, "a", "/host", "soft", 1);
+	play_vm(&one, "a", "/host", "emulator", 1);
 	look();
-	snprintf(want, sizeof(want), "/host:a:kernel:1 /host:a@%d:soft:1", getpid());
+	snprintf(want, sizeof(want), "/host:a:kernel:1 /host:a@%d:emulator:1", getpid());
 	cr_expect_str_eq(nodes(), want);
 	/* The name of the server's own is used there. */
 	snprintf(want, sizeof(want), "{\"cmd\":\"pause\",\"name\":\"a@%d\"}", getpid());
@@ -66,7 +69,7 @@ Test(peers, two_servers_may_have_equal_names)
 	cr_expect(strstr(one.last, "\"name\":\"a\""), "%s", one.last);
 }
 
-Test(peers, a_tenant_on_two_planes_has_two_rows)
+Test(peers, a_tenant_on_two_backends_has_two_rows)
 {
 	struct node *t, *vm;
 	char err[200];
@@ -75,7 +78,7 @@ Test(peers, a_tenant_on_two_planes_has_two_rows)
 	cr_assert_eq(tenant_add(ts, "/acme", &t, err, sizeof(err)), 0);
 	cr_assert_eq(tenant_vm_add(ts, t, &kernel.s, "real", 1, NULL, &vm, err, sizeof(err)), 0);
 	play_begin(&one, "one");
-	play_vm(&one, "web-1", "/acme", "soft", 2)->count = 1000;
+	play_vm(&one, "web-1", "/acme", "emulator", 2)->count = 1000;
 	look();
 	attach("s", "tenant", "/");
 	attach("v", "vm", "/acme");
@@ -85,21 +88,22 @@ Test(peers, a_tenant_on_two_planes_has_two_rows)
 	fake_charge(node_in(vm, &kernel.s), VPMU_EV_INSTRUCTIONS, 7);
 	obj = must("{\"cmd\":\"read\",\"session\":\"s\"}");
 	cr_expect_eq(count_of(obj, "kernel", "/acme", NULL), 7);
-	cr_expect_eq(count_of(obj, "soft", "/acme", NULL), 50, "only from the attach on");
+	cr_expect_eq(count_of(obj, "emulator", "/acme", NULL), 50, "only from the attach on");
 	cr_expect_eq(count_of(obj, "kernel", "/", NULL), 7);
-	cr_expect_eq(count_of(obj, "soft", "/", NULL), 50);
-	cr_expect_eq(count_of(obj, "soft", "/host", NULL), 0);
+	cr_expect_eq(count_of(obj, "emulator", "/", NULL), 50);
+	cr_expect_eq(count_of(obj, "emulator", "/host", NULL), 0);
 	cr_expect_eq(json_array_size(json_object_get(obj, "rows")), 6);
 	json_decref(obj);
 	one.vm[0].count += 3;
-	cr_expect_eq(read_count("v", "soft", "/acme", "web-1"), 53, "current when it is read");
+	cr_expect_eq(read_count("v", "emulator", "/acme", "web-1"), 53, "current when it is read");
 	cr_expect_eq(read_count("v", "kernel", "/acme", "real"), 7);
-	cr_expect_eq(read_count("c", "soft", "/acme", "web-1"), 53, "the first vCPU's");
-	cr_expect_eq(read_count("o", "soft", "/acme", "web-1"), 53);
-	/* What a plane cannot count is not supported there, and not zero. */
+	cr_expect_eq(read_count("c", "emulator", "/acme", "web-1"), 53, "the first vCPU's");
+	cr_expect_eq(read_count("o", "emulator", "/acme", "web-1"), 53);
+	/* What a backend cannot count is not supported there, and not zero. */
 	obj = must("{\"cmd\":\"detach\",\"session\":\"o\"}");
 	cr_expect(json_is_false(json_object_get(
-		json_array_get(json_object_get(row_of(obj, "soft", "/acme", "web-1"), "values"), 1),
+		json_array_get(json_object_get(row_of(obj, "emulator", "/acme", "web-1"), "values"),
+			       1),
 		"supported")));
 	json_decref(obj);
 	json_decref(must("{\"cmd\":\"detach\",\"session\":\"v\"}"));
@@ -116,70 +120,70 @@ Test(peers, servers_and_vms_that_come_later_are_counted)
 	attach("s", "tenant", "/");
 	attach("v", "vm", "/");
 	play_begin(&one, "one");
-	play_vm(&one, "a", "/acme", "soft", 1)->count = 500;
+	play_vm(&one, "a", "/acme", "emulator", 1)->count = 500;
 	look();
 	one.vm[0].count += 4;
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 4);
-	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 4);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 4);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "a"), 4);
 	for (int i = 0; i < 7; i++) {
 		char name[8];
 
 		snprintf(name, sizeof(name), "b%d", i);
-		play_vm(&one, name, "/acme", "soft", 1);
+		play_vm(&one, name, "/acme", "emulator", 1);
 		look();
 		one.vm[i + 1].count += 10;
 	}
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 74);
-	cr_expect_eq(read_count("v", "soft", "/acme", "b0"), 10);
-	cr_expect_eq(read_count("v", "soft", "/acme", "b6"), 10);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 74);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "b0"), 10);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "b6"), 10);
 	cr_expect_leq(play_sessions(&one), 6, "not one session for each");
-	/* A second server adds to the tenant on the same plane. */
+	/* A second server adds to the tenant on the same backend. */
 	play_begin(&two, "two");
-	play_vm(&two, "z", "/acme", "soft", 1);
+	play_vm(&two, "z", "/acme", "emulator", 1);
 	look();
 	two.vm[0].count += 1000;
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 1074);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 1074);
 	/* What a VM counted stays in its tenant, and its last row has its last counts. */
 	one.vm[1].count += 5;
 	one.vm[1].gone = true;
 	look();
 	obj = must("{\"cmd\":\"read\",\"session\":\"v\"}");
-	cr_expect_eq(count_of(obj, "soft", "/acme", "b0"), 15);
-	cr_expect(json_is_true(json_object_get(row_of(obj, "soft", "/acme", "b0"), "gone")));
+	cr_expect_eq(count_of(obj, "emulator", "/acme", "b0"), 15);
+	cr_expect(json_is_true(json_object_get(row_of(obj, "emulator", "/acme", "b0"), "gone")));
 	json_decref(obj);
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 1079);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 1079);
 }
 
 /* A VM that was removed there and added again between two rounds is one row here. */
 Test(peers, a_vm_that_was_replaced)
 {
 	play_begin(&one, "one");
-	play_vm(&one, "a", "/acme", "soft", 1);
+	play_vm(&one, "a", "/acme", "emulator", 1);
 	look();
 	attach("v", "none", "a");
 	one.vm[0].count += 100;
-	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 100);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "a"), 100);
 	one.vm[0].count += 20;
 	one.vm[0].gone = true;
-	play_vm(&one, "a", "/acme", "soft", 1)->count = 7;
-	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 127);
+	play_vm(&one, "a", "/acme", "emulator", 1)->count = 7;
+	cr_expect_eq(read_count("v", "emulator", "/acme", "a"), 127);
 	one.vm[1].count += 1;
-	cr_expect_eq(read_count("v", "soft", "/acme", "a"), 128);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "a"), 128);
 }
 
 Test(peers, figures_of_servers)
 {
-	json_t *obj, *soft;
+	json_t *obj, *emulator;
 
 	play_begin(&one, "one");
 	play_begin(&two, "two");
-	play_vm(&one, "a", "/acme", "soft", 1);
+	play_vm(&one, "a", "/acme", "emulator", 1);
 	look();
 	obj = must("{\"cmd\":\"sharing\"}");
-	soft = json_array_get(json_object_get(obj, "planes"), 1);
-	cr_expect_str_eq(str(soft, "plane"), "soft");
-	cr_expect_eq(json_integer_value(json_object_get(soft, "consumers")), 10);
-	cr_expect_eq(json_integer_value(json_object_get(soft, "host-counters")), 8);
+	emulator = json_array_get(json_object_get(obj, "backends"), 1);
+	cr_expect_str_eq(str(emulator, "backend"), "emulator");
+	cr_expect_eq(json_integer_value(json_object_get(emulator, "consumers")), 10);
+	cr_expect_eq(json_integer_value(json_object_get(emulator, "host-counters")), 8);
 	json_decref(obj);
 }
 
@@ -188,7 +192,7 @@ Test(peers, verbs_are_passed_on)
 	json_t *obj;
 
 	play_begin(&one, "one");
-	play_vm(&one, "a", "/acme", "soft", 1);
+	play_vm(&one, "a", "/acme", "emulator", 1);
 	look();
 	json_decref(must("{\"cmd\":\"pause\",\"name\":\"a\",\"id\":5}"));
 	cr_expect(strstr(one.last, "\"cmd\":\"pause\"") && strstr(one.last, "\"name\":\"a\""), "%s",
@@ -231,7 +235,7 @@ Test(peers, conservation_of_servers)
 
 	play_begin(&one, "one");
 	play_begin(&two, "two");
-	play_vm(&one, "a", "/acme", "soft", 1);
+	play_vm(&one, "a", "/acme", "emulator", 1);
 	look();
 	one.half = true;
 	obj = must("{\"cmd\":\"conservation\",\"id\":\"mine\"}");
@@ -240,7 +244,7 @@ Test(peers, conservation_of_servers)
 	cr_assert_eq(json_array_size(rows), 2);
 	row = json_array_get(rows, strcmp(str(json_array_get(rows, 0), "server"), one.path) != 0);
 	cr_expect_str_eq(str(row, "server"), one.path);
-	cr_expect_str_eq(str(row, "plane"), "soft");
+	cr_expect_str_eq(str(row, "backend"), "emulator");
 	cr_expect_str_eq(str(row, "hardware"), "18446744073709551615");
 	cr_expect_str_eq(str(row, "charged"), "7");
 	cr_expect_eq(json_integer_value(json_object_get(row, "pcpu")), 1);
@@ -322,8 +326,8 @@ Test(peers_reader, sees_its_tenants_and_changes_nothing, .init = reader_begin, .
 	char text[65536];
 
 	play_begin(&one, "one");
-	play_vm(&one, "mine", "/acme/web", "soft", 1);
-	play_vm(&one, "other", "/globex", "soft", 1);
+	play_vm(&one, "mine", "/acme/web", "emulator", 1);
+	play_vm(&one, "other", "/globex", "emulator", 1);
 	look();
 	ask_as_nobody("{\"cmd\":\"list\"}", text, sizeof(text));
 	cr_expect(strstr(text, "mine") && !strstr(text, "other") && !strstr(text, "globex"), "%s",

@@ -13,14 +13,14 @@ static void populate(void)
 {
 	play_begin(&one, "bad");
 	play_begin(&two, "good");
-	play_vm(&one, "b", "/acme", "soft", 1);
-	play_vm(&two, "g", "/acme", "soft", 1);
-	play_vm(&two, "h", "/globex", "soft", 1);
+	play_vm(&one, "b", "/acme", "emulator", 1);
+	play_vm(&two, "g", "/acme", "emulator", 1);
+	play_vm(&two, "h", "/globex", "emulator", 1);
 	look();
 	attach("s", "tenant", "/");
 	attach("v", "vm", "/");
 	one.vm[0].count = two.vm[0].count = two.vm[1].count = 100;
-	cr_assert_eq(read_count("s", "soft", "/acme", NULL), 200, "%s", bed_log);
+	cr_assert_eq(read_count("s", "emulator", "/acme", NULL), 200, "%s", bed_log);
 }
 
 /* The quality of the first value in that row. A static string. */
@@ -33,7 +33,8 @@ static const char *quality_of(const char *session, const char *path)
 	snprintf(line, sizeof(line), "{\"cmd\":\"read\",\"session\":\"%s\"}", session);
 	obj = must(line);
 	snprintf(text, sizeof(text), "%s",
-		 str(json_array_get(json_object_get(row_of(obj, "soft", path, NULL), "values"), 0),
+		 str(json_array_get(json_object_get(row_of(obj, "emulator", path, NULL), "values"),
+				    0),
 		     "quality"));
 	json_decref(obj);
 	return text;
@@ -41,9 +42,9 @@ static const char *quality_of(const char *session, const char *path)
 
 static void good_is_well(long long n)
 {
-	cr_expect(strstr(nodes(), "/acme:g:soft:1"), "%s; %s", nodes(), bed_log);
-	cr_expect_eq(read_count("v", "soft", "/acme", "g"), n);
-	cr_expect_eq(read_count("s", "soft", "/globex", NULL), 100);
+	cr_expect(strstr(nodes(), "/acme:g:emulator:1"), "%s; %s", nodes(), bed_log);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "g"), n);
+	cr_expect_eq(read_count("s", "emulator", "/globex", NULL), 100);
 	cr_expect_str_eq(quality_of("s", "/globex"), "exact", "nothing of it is missing");
 }
 
@@ -57,7 +58,7 @@ static void given_up(const char *why)
 	cr_expect(!strstr(nodes(), ":b:"), "%s; %s", nodes(), bed_log);
 	two.vm[0].count = 150;
 	good_is_well(150);
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 250, "what it said stays");
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 250, "what it said stays");
 	cr_expect_str_eq(quality_of("s", "/acme"), "partial", "and what it did not say is missing");
 }
 
@@ -104,27 +105,27 @@ Test(peers_hang, only_those_wait_who_ask_about_it, .init = bed_patient, .fini = 
 		turn();
 	obj = heard(u);
 	cr_assert(obj, "nor who asks about another server's VM");
-	cr_expect_eq(count_of(obj, "soft", "/acme", "g"), 30);
+	cr_expect_eq(count_of(obj, "emulator", "/acme", "g"), 30);
 	json_decref(obj);
 	cr_assert_null(heard(t));
 	impatient();
 	/* In the end it is answered, too: not counted, and why. */
 	until((obj = heard(t)));
-	cr_expect_eq(count_of(obj, "soft", "/acme", NULL), -2);
-	cr_expect(strstr(str(row_of(obj, "soft", "/acme", NULL), "error"), one.path));
+	cr_expect_eq(count_of(obj, "emulator", "/acme", NULL), -2);
+	cr_expect(strstr(str(row_of(obj, "emulator", "/acme", NULL), "error"), one.path));
 	cr_expect(json_array_size(json_object_get(obj, "late")));
 	json_decref(obj);
-	until(read_count("s", "soft", "/globex", NULL) == 100); /* which has none of its VMs */
-	cr_expect_eq(read_count("v", "soft", "/acme", "b"), -2);
+	until(read_count("s", "emulator", "/globex", NULL) == 100); /* which has none of its VMs */
+	cr_expect_eq(read_count("v", "emulator", "/acme", "b"), -2);
 	cr_expect(strstr(refused("{\"cmd\":\"pause\",\"name\":\"b\"}"), "does not answer"));
-	cr_expect(strstr(nodes(), "/acme:b:soft:1"), "it is still there: %s", nodes());
+	cr_expect(strstr(nodes(), "/acme:b:emulator:1"), "it is still there: %s", nodes());
 	/* It goes on, and nothing is lost. */
 	one.vm[0].count = 170;
 	one.hangs = false;
 	peers->late_ns = WAIT_NS;
-	until(read_count("s", "soft", "/acme", NULL) == 300);
+	until(read_count("s", "emulator", "/acme", NULL) == 300);
 	cr_expect_str_eq(quality_of("s", "/acme"), "exact");
-	until(read_count("v", "soft", "/acme", "b") == 170);
+	until(read_count("v", "emulator", "/acme", "b") == 170);
 	talk_end(t);
 	talk_end(u);
 	free(t);
@@ -148,8 +149,8 @@ Test(peers_hang, a_client_that_goes_waits_no_more, .init = bed_patient, .fini = 
 	talk_end(t);
 	impatient();
 	until(strstr(bed_log, "bad.sock: it does not answer"));
-	until(read_count("v", "soft", "/acme", "g") == 100);
-	until(read_count("s", "soft", "/globex", NULL) == 100);
+	until(read_count("v", "emulator", "/acme", "g") == 100);
+	until(read_count("s", "emulator", "/globex", NULL) == 100);
 	free(t);
 }
 
@@ -158,14 +159,14 @@ Test(peers_hang, a_server_that_hangs_from_the_start, .init = bed_patient, .fini 
 	play_begin(&one, "bad");
 	one.hangs = true;
 	play_begin(&two, "good");
-	play_vm(&two, "g", "/acme", "soft", 1);
+	play_vm(&two, "g", "/acme", "emulator", 1);
 	look();
 	attach("s", "tenant", "/");
 	two.vm[0].count = 5;
 	impatient();
 	until(strstr(bed_log, "bad.sock: it does not answer"));
-	until(read_count("s", "soft", "/acme", NULL) == 5);
-	until(read_count("s", "soft", "/", NULL) == 5); /* it has no VMs */
+	until(read_count("s", "emulator", "/acme", NULL) == 5);
+	until(read_count("s", "emulator", "/", NULL) == 5); /* it has no VMs */
 }
 
 /* A command that is passed on to a server that reads it and does not answer. */
@@ -245,20 +246,20 @@ Test(peers_bad, conservation_that_cannot_be)
 		{"{\"id\":1,\"ok\":false}\n", "does not say why"},
 		{"{\"id\":1,\"ok\":true}\n", "no conservation"},
 		{"{\"id\":1,\"ok\":true,\"rows\":[7]}\n", "no conservation"},
-		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":0,\"event\":"
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"backend\":\"emulator\",\"pcpu\":0,\"event\":"
 		 "\"cycles\","
-		 "\"hardware\":\"1\",\"charged\":\"1\"},{\"plane\":\"soft\",\"pcpu\":0,"
+		 "\"hardware\":\"1\",\"charged\":\"1\"},{\"backend\":\"emulator\",\"pcpu\":0,"
 		 "\"event\":\"cycles\",\"hardware\":\"-1\",\"charged\":\"1\"}]}\n",
 		 "no conservation"},
-		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":-1,\"event\":"
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"backend\":\"emulator\",\"pcpu\":-1,\"event\":"
 		 "\"cycles\","
 		 "\"hardware\":\"1\",\"charged\":\"1\"}]}\n",
 		 "no conservation"},
-		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":0,\"event\":"
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"backend\":\"emulator\",\"pcpu\":0,\"event\":"
 		 "\"a\\u001b[2J\","
 		 "\"hardware\":\"1\",\"charged\":\"1\"}]}\n",
 		 "no conservation"},
-		{"{\"id\":1,\"ok\":true,\"rows\":[{\"plane\":\"soft\",\"pcpu\":0,\"event\":"
+		{"{\"id\":1,\"ok\":true,\"rows\":[{\"backend\":\"emulator\",\"pcpu\":0,\"event\":"
 		 "\"cycles\","
 		 "\"hardware\":\"18446744073709551616\",\"charged\":\"1\"}]}\n",
 		 "no conservation"},
@@ -279,7 +280,7 @@ Test(peers_bad, conservation_that_cannot_be)
 	}
 	one.instead_of = NULL;
 	look();
-	cr_expect(strstr(nodes(), "soft"));
+	cr_expect(strstr(nodes(), "emulator"));
 }
 
 Test(peers_bad, another_one_takes_its_place_while_it_hangs)
@@ -290,12 +291,12 @@ Test(peers_bad, another_one_takes_its_place_while_it_hangs)
 	one.hangs = true;
 	old = one;
 	play_begin(&one, "bad");
-	play_vm(&one, "n", "/acme", "soft", 1);
+	play_vm(&one, "n", "/acme", "emulator", 1);
 	look();
-	cr_expect(strstr(nodes(), "/acme:n:soft:1") && !strstr(nodes(), ":b:"), "%s", nodes());
+	cr_expect(strstr(nodes(), "/acme:n:emulator:1") && !strstr(nodes(), ":b:"), "%s", nodes());
 	one.vm[0].count = 9;
-	cr_expect_eq(read_count("v", "soft", "/acme", "n"), 9);
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 209);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "n"), 9);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 209);
 	close(old.listen);
 	for (unsigned int i = 0; i < old.nr_clients; i++)
 		close(old.client[i].fd);
@@ -310,17 +311,17 @@ Test(peers_bad, killed)
 	play_end(&one);
 	turn();
 	obj = must("{\"cmd\":\"read\",\"session\":\"v\"}");
-	cr_expect_eq(count_of(obj, "soft", "/acme", "b"), -2, "its last counts are not known");
-	cr_expect(strstr(str(row_of(obj, "soft", "/acme", "b"), "error"), "it has ended"));
+	cr_expect_eq(count_of(obj, "emulator", "/acme", "b"), -2, "its last counts are not known");
+	cr_expect(strstr(str(row_of(obj, "emulator", "/acme", "b"), "error"), "it has ended"));
 	json_decref(obj);
 	given_up("it has ended");
 	/* The next one at that place is another one. */
 	play_begin(&one, "bad");
-	play_vm(&one, "b", "/acme", "soft", 1)->count = 1000;
+	play_vm(&one, "b", "/acme", "emulator", 1)->count = 1000;
 	look();
 	one.vm[0].count += 7;
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 257);
-	cr_expect_eq(read_count("v", "soft", "/acme", "b"), 7);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 257);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "b"), 7);
 }
 
 Test(peers_bad, ends_and_says_its_last_counts)
@@ -347,9 +348,9 @@ Test(peers_bad, ends_and_says_its_last_counts)
 	play_end(&one);
 	turn();
 	obj = must("{\"cmd\":\"read\",\"session\":\"v\"}");
-	cr_expect_eq(count_of(obj, "soft", "/acme", "b"), 190);
+	cr_expect_eq(count_of(obj, "emulator", "/acme", "b"), 190);
 	json_decref(obj);
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 290);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 290);
 	cr_expect_str_eq(quality_of("s", "/acme"), "exact", "nothing is missing");
 }
 
@@ -360,7 +361,7 @@ Test(peers_bad, answers_in_pieces_are_answers)
 	populate();
 	one.half = true;
 	one.vm[0].count = 120;
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 220);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 220);
 }
 
 Test(peers_bad, no_json)
@@ -383,7 +384,7 @@ Test(peers_bad, an_answer_that_nobody_asked_for)
 {
 	populate();
 	one.instead_of = "sharing";
-	one.raw = "{\"ok\":true,\"id\":777,\"planes\":[]}\n";
+	one.raw = "{\"ok\":true,\"id\":777,\"backends\":[]}\n";
 	given_up("what was not asked");
 }
 
@@ -436,18 +437,18 @@ Test(peers_bad, nodes_that_cannot_be)
 	};
 
 	play_begin(&two, "good");
-	play_vm(&two, "g", "/acme", "soft", 1);
+	play_vm(&two, "g", "/acme", "emulator", 1);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char name[16];
 
 		*bed_log = '\0';
 		snprintf(name, sizeof(name), "bad%zu", i);
 		play_begin(&one, name);
-		play_vm(&one, bad[i].name, bad[i].path, "soft", bad[i].vcpus);
+		play_vm(&one, bad[i].name, bad[i].path, "emulator", bad[i].vcpus);
 		look();
 		cr_expect(strstr(bed_log, "a node that cannot be one"), "%s in %s: %s", bad[i].name,
 			  bad[i].path, bed_log);
-		cr_expect_str_eq(nodes(), "/acme:g:soft:1");
+		cr_expect_str_eq(nodes(), "/acme:g:emulator:1");
 		play_end(&one);
 	}
 }
@@ -459,7 +460,7 @@ Test(peers_bad, more_nodes_than_are_accepted)
 		char name[8];
 
 		snprintf(name, sizeof(name), "v%d", i);
-		play_vm(&one, name, "/acme", "soft", 4096);
+		play_vm(&one, name, "/acme", "emulator", 4096);
 	}
 	look();
 	cr_expect(strstr(bed_log, "more than 32768"), "%s", bed_log);
@@ -475,8 +476,8 @@ Test(peers_bad, rows_of_others)
 	play_vm(&one, "k", "/globex", "kernel", 1)->count = 5000;
 	look();
 	good_is_well(100);
-	cr_expect_eq(read_count("s", "kernel", "/", NULL), 0, "no count of the kernel plane");
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), 200);
+	cr_expect_eq(read_count("s", "kernel", "/", NULL), 0, "no count of the BPF backend");
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), 200);
 }
 
 /* A session of ours that somebody else has ended there. */
@@ -485,8 +486,8 @@ Test(peers_bad, a_session_that_is_gone)
 	populate();
 	for (unsigned int i = 0; i < SESSIONS; i++)
 		one.session[i].open = false;
-	cr_expect_eq(read_count("s", "soft", "/acme", NULL), -2);
-	cr_expect_eq(read_count("v", "soft", "/acme", "b"), -2);
+	cr_expect_eq(read_count("s", "emulator", "/acme", NULL), -2);
+	cr_expect_eq(read_count("v", "emulator", "/acme", "b"), -2);
 	good_is_well(100);
 }
 
@@ -496,7 +497,7 @@ Test(peers_bad, something_else_listens_there)
 {
 	play_begin(&one, "bad");
 	one.name = "vpmud";
-	play_vm(&one, "b", "/acme", "soft", 1);
+	play_vm(&one, "b", "/acme", "emulator", 1);
 	look();
 	cr_expect_str_eq(nodes(), "");
 	cr_expect(strstr(bed_log, "it is no vpmu-vmm"), "%s", bed_log);
@@ -510,7 +511,7 @@ Test(peers_bad, another_user_s)
 	cr_assert_eq(seteuid(65534), 0);
 	play_begin(&one, "bad"); /* the kernel notes who listens */
 	cr_assert_eq(seteuid(0), 0);
-	play_vm(&one, "b", "/acme", "soft", 1);
+	play_vm(&one, "b", "/acme", "emulator", 1);
 	look();
 	cr_expect_str_eq(nodes(), "");
 	cr_expect(strstr(bed_log, "a server of user 65534"), "%s", bed_log);
@@ -539,7 +540,7 @@ static void bed_nowhere(void)
 Test(peers_none, no_places, .init = bed_nowhere, .fini = bed_end)
 {
 	play_begin(&one, "one");
-	play_vm(&one, "b", "/acme", "soft", 1);
+	play_vm(&one, "b", "/acme", "emulator", 1);
 	look();
 	cr_expect_str_eq(nodes(), "");
 	cr_expect_eq(one.asked, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* VMs and cgroups that were found become nodes and bindings. The plane is a fake that notes who is
- * bound to what; what discovery would find, the tests say. */
+/* VMs and cgroups that were found become nodes and bindings. The backend is a fake that notes who
+ * is bound to what; what discovery would find, the tests say. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "vpmud/config.h"
 #include "vpmud/tree_priv.h"
-#include "fake_source.h"
+#include "fake_backend.h"
 
 #define BINDS_MAX 64
 
@@ -22,7 +22,7 @@ static char root[] = "/tmp/tree.XXXXXX", notes[2000], err[300];
 
 /* What is bound: a cgroup (tid 0) or a task. */
 static struct bind {
-	struct vpmu_source_node *n;
+	struct vpmu_backend_node *n;
 	uint64_t id;
 	pid_t tid;
 } binds[BINDS_MAX];
@@ -36,7 +36,7 @@ static struct bind *bind_of(uint64_t id, pid_t tid)
 	return NULL;
 }
 
-static int bind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
+static int bind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
 {
 	struct bind *b = bind_of(id, tid);
 
@@ -50,7 +50,7 @@ static int bind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
 	return 0;
 }
 
-static void unbind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
+static void unbind(struct vpmu_backend_node *n, uint64_t id, pid_t tid)
 {
 	struct bind *b = bind_of(id, tid);
 
@@ -59,35 +59,35 @@ static void unbind(struct vpmu_source_node *n, uint64_t id, pid_t tid)
 	b->n = NULL;
 }
 
-static int bind_cgroup(struct vpmu_source_node *n, uint64_t id)
+static int bind_cgroup(struct vpmu_backend_node *n, uint64_t id)
 {
 	return bind(n, id, 0);
 }
 
-static void unbind_cgroup(struct vpmu_source_node *n, uint64_t id)
+static void unbind_cgroup(struct vpmu_backend_node *n, uint64_t id)
 {
 	unbind(n, id, 0);
 }
 
-static int bind_task(struct vpmu_source_node *n, pid_t tid, uint64_t start)
+static int bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start)
 {
 	cr_assert_eq(start, (uint64_t)tid * 10, "the start time goes with the thread");
 	return bind(n, 0, tid);
 }
 
-static void unbind_task(struct vpmu_source_node *n, pid_t tid)
+static void unbind_task(struct vpmu_backend_node *n, pid_t tid)
 {
 	unbind(n, 0, tid);
 }
 
 /* The lasting names that were given, in order. */
 static struct named {
-	const struct vpmu_source_node *n;
+	const struct vpmu_backend_node *n;
 	uint64_t name;
 } names[BINDS_MAX];
 static size_t nr_names;
 
-static int name(struct vpmu_source_node *n, uint64_t nr)
+static int name(struct vpmu_backend_node *n, uint64_t nr)
 {
 	cr_assert(nr && nr_names < BINDS_MAX);
 	for (size_t i = 0; i < BINDS_MAX; i++)
@@ -96,7 +96,7 @@ static int name(struct vpmu_source_node *n, uint64_t nr)
 	return 0;
 }
 
-static uint64_t name_of(const struct vpmu_source_node *n)
+static uint64_t name_of(const struct vpmu_backend_node *n)
 {
 	for (size_t i = nr_names; i--;)
 		if (names[i].n == n)
@@ -105,7 +105,7 @@ static uint64_t name_of(const struct vpmu_source_node *n)
 }
 
 /* The contract of node_remove that the fake source cannot see: nothing is bound. */
-static void node_remove(struct vpmu_source_node *n)
+static void node_remove(struct vpmu_backend_node *n)
 {
 	for (size_t i = 0; i < BINDS_MAX; i++)
 		cr_assert_neq(binds[i].n, n, "removed while something is bound to it");
@@ -123,24 +123,24 @@ static void read_rules(struct vpmud_config *c, const char *text)
 	cr_assert_eq(vpmud_config_text(c, "f", text, strlen(text), err, sizeof(err)), 0, "%s", err);
 }
 
-static struct tree_plane plane;
+static struct tree_backend backend;
 
 static void start(const char *text)
 {
-	static struct vpmu_source_ops ops;
+	static struct vpmu_backend_ops ops;
 
-	plane = (struct tree_plane){&fake.s,   bind_cgroup, unbind_cgroup,
-				    bind_task, unbind_task, name};
+	backend = (struct tree_backend){&fake.s,   bind_cgroup, unbind_cgroup,
+					bind_task, unbind_task, name};
 
 	cr_assert(mkdtemp(root));
 	ops = fake_ops;
 	ops.node_remove = node_remove;
-	fake_init(&fake, "kernel", 0);
+	fake_init(&fake, "bpf", 0);
 	fake.s.ops = &ops;
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
 	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
 	read_rules(&conf, text);
-	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
+	cr_assert_eq(tree_create(ts, &backend, &conf.rules, root, note, NULL, &t), 0);
 }
 
 static void stop(void)
@@ -148,7 +148,7 @@ static void stop(void)
 	char command[80];
 
 	tree_destroy(t);
-	memset(binds, 0, sizeof(binds)); /* the plane ends with us */
+	memset(binds, 0, sizeof(binds)); /* the backend ends with us */
 	tenants_destroy(ts);
 	vpmud_config_fini(&conf);
 	vpmud_config_fini(&conf2);
@@ -199,7 +199,7 @@ static void procs(const char *path, const char *pids)
 	fclose(f);
 }
 
-static struct vpmu_source_node *in(const char *vm_or_path)
+static struct vpmu_backend_node *in(const char *vm_or_path)
 {
 	const struct node *n =
 		*vm_or_path == '/' ? tenant_find(ts, vm_or_path) : tenant_vm_find(ts, vm_or_path);
@@ -207,7 +207,7 @@ static struct vpmu_source_node *in(const char *vm_or_path)
 	return n ? node_in(n, &fake.s) : NULL;
 }
 
-static struct vpmu_source_node *vcpu_in(const char *vm, unsigned int vcpu)
+static struct vpmu_backend_node *vcpu_in(const char *vm, unsigned int vcpu)
 {
 	const struct node *n = tenant_vm_find(ts, vm), *v = n ? node_vcpu(n, vcpu) : NULL;
 
@@ -215,7 +215,7 @@ static struct vpmu_source_node *vcpu_in(const char *vm, unsigned int vcpu)
 }
 
 static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
-			 const struct vpmu_source_node *n)
+			 const struct vpmu_backend_node *n)
 {
 	const struct bind *b = bind_of(id, tid);
 
@@ -380,12 +380,12 @@ static json_t *next_vpmud(void)
 
 	cr_assert(saved);
 	tree_destroy(t);
-	memset(binds, 0, sizeof(binds)); /* the plane ends with us; the kernel has them */
+	memset(binds, 0, sizeof(binds)); /* the backend ends with us; the kernel has them */
 	tenants_destroy(ts);
 	nr_names = 0;
 	cr_assert_eq(tenants_create(NULL, &ts, err, sizeof(err)), 0);
 	cr_assert_eq(tenants_add_source(ts, &fake.s), 0);
-	cr_assert_eq(tree_create(ts, &plane, &conf.rules, root, note, NULL, &t), 0);
+	cr_assert_eq(tree_create(ts, &backend, &conf.rules, root, note, NULL, &t), 0);
 	tree_restore(t, saved);
 	return saved;
 }

@@ -72,7 +72,7 @@ enum {
 
 /* In front of a command line that does not have reboot=. Linux on hardware-reduced ACPI without EFI
  * would otherwise reset the machine by a jump to the firmware in real mode, which is no more than
- * LINUX_RESET here, and which the soft machine cannot do. */
+ * LINUX_RESET here, and which the emulator cannot do. */
 #define LINUX_CMDLINE_PREFIX  "reboot=acpi "
 #define LINUX_CMDLINE_MAX     4095u
 #define LINUX_CMDLINE_DEFAULT "console=ttyS0 panic=-1"

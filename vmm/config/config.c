@@ -245,7 +245,7 @@ static const struct config_key vm_keys[] = {
 	 "none, intel-v2, intel-v3, intel-v4, intel-v5, amd-k7, amd-core or amd-v2"},
 	{"gp", config_set_uint, V(pmu.gp), 1, VPMU_GUEST_MAX_GP, "2 to 8 (Intel) or 4 to 15 (AMD)"},
 	{"fixed", config_set_uint, V(pmu.fixed), 1, VPMU_GUEST_MAX_FIXED, "1 to 4 (Intel only)"},
-	{"engine", set_engine, V(engine), 0, 0, "auto, soft or kvm"},
+	{"engine", set_engine, V(engine), 0, 0, "auto, emulator or kvm"},
 	{"rdpmc", set_rdpmc, V(rdpmc_off), 0, 0, "auto or off"},
 	{"policy", set_policy, V(policy), 0, 0, "full, standard, architectural or off"},
 	{"allow", config_set_text, V(allow), 1, 4095, "a list of events of 1 to 4095 bytes"},
@@ -289,7 +289,7 @@ bool vm_name_ok(const char *name)
 
 const char *vm_engine_name(enum vm_engine e)
 {
-	static const char *const names[] = {"auto", "soft", "kvm"};
+	static const char *const names[] = {"auto", "emulator", "kvm"};
 
 	return names[e];
 }

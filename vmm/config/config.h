@@ -31,7 +31,7 @@
 #define VM_WEIGHT_DEFAULT 100u
 #define VM_WEIGHT_MAX	  10000u
 
-enum vm_engine { VM_ENGINE_AUTO = 0, VM_ENGINE_SOFT, VM_ENGINE_KVM };
+enum vm_engine { VM_ENGINE_AUTO = 0, VM_ENGINE_EMU, VM_ENGINE_KVM };
 
 enum vm_lbr { VM_LBR_DEFAULT = 0, VM_LBR_ON, VM_LBR_OFF };
 
@@ -59,7 +59,7 @@ struct vm_config {
 	bool rdpmc_off;
 	enum vpmu_policy_tier policy;
 	char *allow, *deny; /* lists of events; NULL: not given. At most one of them is given */
-	/* Parts of the CPU time on the soft machine (vmm/vm/share.h), 1 .. 10000: of the VM among
+	/* Parts of the CPU time on the emulator (vmm/vm/share.h), 1 .. 10000: of the VM among
 	 * the VMs and tenants of its tenant (100); of its tenant among its siblings, 0: as it is.
 	 */
 	unsigned int weight, tenant_weight;
@@ -84,7 +84,7 @@ enum host_lbr { HOST_LBR_OFF = 0, HOST_LBR_BRANCHES, HOST_LBR_CALL_STACK };
 /* The modelled host. */
 struct host_config {
 	unsigned int pcpus;	       /* 1 .. RUNNER_PCPUS_MAX */
-	unsigned int gp, fixed, width; /* counters per pCPU and their bits: vpmu/softpmu.h */
+	unsigned int gp, fixed, width; /* counters per pCPU and their bits: vpmu/emupmu.h */
 	uint64_t slice_insns;	       /* 1 .. RUNNER_SLICE_MAX */
 	bool random_slices;	       /* slice lengths are uniform in 1 .. 2 * slice_insns - 1 */
 	uint64_t seed;
@@ -99,7 +99,7 @@ struct host_config {
 	enum host_lbr lbr;
 	enum vm_console console; /* of VMs that do not say; never VM_CONSOLE_FILE */
 	uint64_t console_rate;	 /* bytes per second that a guest may print; 0: no limit */
-	bool no_jit;		 /* no executable memory: the soft machine only interprets */
+	bool no_jit;		 /* no executable memory: the emulator only interprets */
 	char *socket;		 /* path of the control socket; NULL: not given */
 	char *user;		 /* whom root becomes; NULL: nobody else */
 	uint64_t ram_limit;	 /* bytes of RAM of all VMs; 0: what the machine has */
@@ -160,7 +160,7 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 bool vm_name_ok(const char *name);
 
 /* The name of a value, as the key of that name accepts it; a static string. Any thread. */
-const char *vm_engine_name(enum vm_engine e); /* "auto", "soft", "kvm" */
+const char *vm_engine_name(enum vm_engine e); /* "auto", "emulator", "kvm" */
 const char *host_lbr_name(enum host_lbr m);   /* "off", "branches", "call-stack" */
 
 #endif

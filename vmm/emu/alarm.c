@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Alarms of the pCPU's PMU: how far execution may go without passing the instruction that makes an
- * alarm due. run.c calls soft_alarm_limit() for each chunk, cache.c calls soft_alarm_decoded() for
+ * alarm due. run.c calls emu_alarm_limit() for each chunk, cache.c calls emu_alarm_decoded() for
  * each new block. This file must never change the tally.
  *
  * A chunk is limited so that it cannot pass an armed alarm. The limit follows from the most events
@@ -18,22 +18,22 @@
 
 /* Most cycles of a system instruction. One may be the last instruction of a chunk; v->density does
  * not include it. */
-#define SYS_CYCLES (SOFT_COST_MAX + SOFT_TAKEN_CYCLES)
+#define SYS_CYCLES (EMU_COST_MAX + EMU_TAKEN_CYCLES)
 
-static unsigned int ev_count(uint8_t ev, enum vpmu_soft_event event)
+static unsigned int ev_count(uint8_t ev, enum vpmu_emu_event event)
 {
 	switch (event) {
-	case VPMU_SOFT_INSTRUCTIONS:
+	case VPMU_EMU_INSTRUCTIONS:
 		return 1;
-	case VPMU_SOFT_CYCLES:
-	case VPMU_SOFT_REF_CYCLES:
-		return ev >> SOFT_EV_COST_SHIFT;
-	case VPMU_SOFT_LOADS:
-		return !!(ev & SOFT_EV_LOAD);
-	case VPMU_SOFT_STORES:
-		return !!(ev & SOFT_EV_STORE);
-	case VPMU_SOFT_BRANCHES:
-		return !!(ev & SOFT_EV_BRANCH);
+	case VPMU_EMU_CYCLES:
+	case VPMU_EMU_REF_CYCLES:
+		return ev >> EMU_EV_COST_SHIFT;
+	case VPMU_EMU_LOADS:
+		return !!(ev & EMU_EV_LOAD);
+	case VPMU_EMU_STORES:
+		return !!(ev & EMU_EV_STORE);
+	case VPMU_EMU_BRANCHES:
+		return !!(ev & EMU_EV_BRANCH);
 	default:
 		return 0; /* taken branches are known only at the end of the block */
 	}
@@ -41,12 +41,12 @@ static unsigned int ev_count(uint8_t ev, enum vpmu_soft_event event)
 
 /* The number of instructions of @b up to and including the one that makes the @left-th event, or
  * all of @b if none does. */
-static int64_t walk(const struct soft_block *b, enum vpmu_soft_event event, uint64_t left)
+static int64_t walk(const struct emu_block *b, enum vpmu_emu_event event, uint64_t left)
 {
 	uint64_t sum = 0;
 	int64_t n = 0;
 
-	for (const struct soft_op *op = b->ops; op < b->ops + b->nr_ops && sum < left; op++)
+	for (const struct emu_op *op = b->ops; op < b->ops + b->nr_ops && sum < left; op++)
 		if (op->len) {
 			sum += ev_count(op->ev, event);
 			n++;
@@ -54,20 +54,20 @@ static int64_t walk(const struct soft_block *b, enum vpmu_soft_event event, uint
 	return sum < left ? b->n : n;
 }
 
-int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n)
+int64_t emu_alarm_limit(const struct emu_vcpu *v, const struct emu_block *b, int64_t n)
 {
-	const struct vpmu_soft_tally *t = v->tally;
-	unsigned int mode = v->cpl ? 1u << VPMU_SOFT_USR : 1u << VPMU_SOFT_OS;
+	const struct vpmu_emu_tally *t = v->tally;
+	unsigned int mode = v->cpl ? 1u << VPMU_EMU_USR : 1u << VPMU_EMU_OS;
 
 	for (uint32_t armed = t->armed; armed; armed &= armed - 1) {
-		const struct vpmu_soft_alarm *a = &t->alarm[__builtin_ctz(armed)];
+		const struct vpmu_emu_alarm *a = &t->alarm[__builtin_ctz(armed)];
 		uint64_t left, most;
 
 		if (!(a->modes & mode))
 			continue;
-		left = vpmu_soft_alarm_left(t, a);
+		left = vpmu_emu_alarm_left(t, a);
 		most = left;
-		if (a->event == VPMU_SOFT_CYCLES || a->event == VPMU_SOFT_REF_CYCLES)
+		if (a->event == VPMU_EMU_CYCLES || a->event == VPMU_EMU_REF_CYCLES)
 			most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
 		if (most < (uint64_t)b->n)
 			most = (uint64_t)walk(b, a->event, left);
@@ -77,8 +77,8 @@ int64_t soft_alarm_limit(const struct soft_vcpu *v, const struct soft_block *b, 
 	return n;
 }
 
-int64_t soft_deadline_limit(const struct soft_vcpu *v, const struct soft_block *b, int64_t n,
-			    uint64_t left, bool *armed)
+int64_t emu_deadline_limit(const struct emu_vcpu *v, const struct emu_block *b, int64_t n,
+			   uint64_t left, bool *armed)
 {
 	uint64_t most;
 
@@ -88,17 +88,17 @@ int64_t soft_deadline_limit(const struct soft_vcpu *v, const struct soft_block *
 	*armed = true;
 	most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
 	if (most < (uint64_t)b->n)
-		most = (uint64_t)walk(b, VPMU_SOFT_CYCLES, left);
+		most = (uint64_t)walk(b, VPMU_EMU_CYCLES, left);
 	return most < (uint64_t)n ? (int64_t)most : n;
 }
 
-void soft_alarm_decoded(struct soft_vcpu *v, const struct soft_block *b, bool alone)
+void emu_alarm_decoded(struct emu_vcpu *v, const struct emu_block *b, bool alone)
 {
-	uint32_t cycles = (b->sum >> SOFT_LANE_CYCLES & 0xffff) + SOFT_TAKEN_CYCLES, most;
+	uint32_t cycles = (b->sum >> EMU_LANE_CYCLES & 0xffff) + EMU_TAKEN_CYCLES, most;
 
 	most = (cycles + (uint32_t)b->n - 1) / (uint32_t)b->n;
 	if (alone || most <= v->density)
 		return;
 	v->density = most;
-	v->attn |= SOFT_ATTN_DENSE;
+	v->attn |= EMU_ATTN_DENSE;
 }

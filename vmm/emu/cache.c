@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The cache of decoded blocks of one vCPU, and how overwritten code leaves it. Callers are the
- * dispatch loop and run.c (soft_find), and everything that stores to guest memory. A block whose
+ * dispatch loop and run.c (emu_find), and everything that stores to guest memory. A block whose
  * code was overwritten must never execute beyond the points that are named below.
  *
  * Finding a block. A block is identified by its guest-physical address and its virtual address.
@@ -13,7 +13,7 @@
  * decoded. Stores to such a page never take the TLB's fast path.
  *   - A store that hits a marked piece clears the page's mask and increments its generation.
  *   - Every vCPU compares generations at its next safe point and drops the page's blocks. Safe
- *     points are every system instruction, and a block boundary after at most SOFT_CHUNK
+ *     points are every system instruction, and a block boundary after at most EMU_CHUNK
  *     instructions.
  *   - The storing vCPU executes that one instruction alone, so it already executes the new bytes at
  *     its next instruction, as SDM vol. 3, 9.1.3 demands. Code on other vCPUs must serialise.
@@ -32,52 +32,52 @@
 #include "vmm/emu/jit/jit.h"
 #include "vmm/emu/pool.h"
 
-#define MAP_GEN_LIMIT (0xffffff00u >> SOFT_CTX_GEN)
+#define MAP_GEN_LIMIT (0xffffff00u >> EMU_CTX_GEN)
 
 /* Stands for "no block" in the tables and links. Its ctx never equals the ctx of a vCPU. */
-static struct soft_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
+static struct emu_block nowhere = {.rip = ~0ULL, .pfn2 = UINT32_MAX};
 
-static unsigned int hash_index(const struct soft_vcpu *v, uint64_t pa)
+static unsigned int hash_index(const struct emu_vcpu *v, uint64_t pa)
 {
-	return (unsigned int)(pa ^ pa >> SOFT_HASH_BITS ^ pa >> SOFT_BIG_HASH_BITS) & v->hash_mask;
+	return (unsigned int)(pa ^ pa >> EMU_HASH_BITS ^ pa >> EMU_BIG_HASH_BITS) & v->hash_mask;
 }
 
 /* The tables that every vCPU begins with. */
-static void little_tables(struct soft_vcpu *v)
+static void little_tables(struct emu_vcpu *v)
 {
 	v->hash = v->little.hash;
-	v->hash_mask = SOFT_HASH_SIZE - 1;
+	v->hash_mask = EMU_HASH_SIZE - 1;
 	v->cpages = v->little.cpages;
 	v->cpage_first = v->little.cpage_first;
 	v->cpage_next = v->little.cpage_next;
-	v->max_cpages = SOFT_CPAGES;
-	v->max_chunks = SOFT_ARENA_CHUNKS;
+	v->max_cpages = EMU_CPAGES;
+	v->max_chunks = EMU_ARENA_CHUNKS;
 }
 
 /* The larger ones. The caller forgets all blocks. Without memory the others stay. */
-static void big_tables(struct soft_vcpu *v)
+static void big_tables(struct emu_vcpu *v)
 {
 	struct big {
-		struct soft_block *hash[1u << SOFT_BIG_HASH_BITS];
-		struct soft_cpage cpages[SOFT_BIG_CPAGES];
-		uint16_t cpage_first[SOFT_BIG_CPAGES], cpage_next[SOFT_BIG_CPAGES];
+		struct emu_block *hash[1u << EMU_BIG_HASH_BITS];
+		struct emu_cpage cpages[EMU_BIG_CPAGES];
+		uint16_t cpage_first[EMU_BIG_CPAGES], cpage_next[EMU_BIG_CPAGES];
 	} *big = malloc(sizeof(*big));
 
 	if (!big)
 		return;
 	v->big = big;
 	v->hash = big->hash;
-	v->hash_mask = (1u << SOFT_BIG_HASH_BITS) - 1;
+	v->hash_mask = (1u << EMU_BIG_HASH_BITS) - 1;
 	v->cpages = big->cpages;
 	v->cpage_first = big->cpage_first;
 	v->cpage_next = big->cpage_next;
-	v->max_cpages = SOFT_BIG_CPAGES;
-	v->max_chunks = SOFT_BIG_CHUNKS;
+	v->max_cpages = EMU_BIG_CPAGES;
+	v->max_chunks = EMU_BIG_CHUNKS;
 }
 
-void soft_cache_reset(struct soft_vcpu *v)
+void emu_cache_reset(struct emu_vcpu *v)
 {
-	for (unsigned int i = 0; i < SOFT_JC_SIZE; i++)
+	for (unsigned int i = 0; i < EMU_JC_SIZE; i++)
 		v->jc[i] = &nowhere;
 	memset(v->hash, 0, (v->hash_mask + 1) * sizeof(v->hash[0]));
 	memset(v->cpage_first, 0, v->max_cpages * sizeof(v->cpage_first[0]));
@@ -87,57 +87,57 @@ void soft_cache_reset(struct soft_vcpu *v)
 	v->link = NULL;
 	v->cur = &nowhere;
 	v->rest.block = NULL;
-	for (struct soft_chunk *c = v->arena; c; c = c->next)
+	for (struct emu_chunk *c = v->arena; c; c = c->next)
 		c->used = 0;
 	v->arena_free = v->arena;
-	soft_jit_reset(v);
+	emu_jit_reset(v);
 }
 
-static void ltlb_reset(struct soft_vcpu *v)
+static void ltlb_reset(struct emu_vcpu *v)
 {
-	for (unsigned int i = 0; i < SOFT_LTLB_SIZE; i++)
-		v->ltlb[i].tag = SOFT_TAG_NONE;
+	for (unsigned int i = 0; i < EMU_LTLB_SIZE; i++)
+		v->ltlb[i].tag = EMU_TAG_NONE;
 }
 
-int soft_cache_init(struct soft_vcpu *v)
+int emu_cache_init(struct emu_vcpu *v)
 {
 	v->map_gen = 1;
 	little_tables(v);
-	soft_cache_reset(v);
-	v->nr_filled = SOFT_FILLED + 1;
+	emu_cache_reset(v);
+	v->nr_filled = EMU_FILLED + 1;
 	ltlb_reset(v);
-	soft_tlb_flush(v);
+	emu_tlb_flush(v);
 	return 0;
 }
 
-void soft_cache_fini(struct soft_vcpu *v)
+void emu_cache_fini(struct emu_vcpu *v)
 {
-	struct soft_chunk *c = v->arena;
+	struct emu_chunk *c = v->arena;
 
 	while (c) {
-		struct soft_chunk *next = c->next;
+		struct emu_chunk *next = c->next;
 
-		soft_pool_put(c, sizeof(*c) + SOFT_ARENA_CHUNK);
+		emu_pool_put(c, sizeof(*c) + EMU_ARENA_CHUNK);
 		c = next;
 	}
 	v->arena = v->arena_free = NULL;
-	soft_jit_fini(v);
+	emu_jit_fini(v);
 	free(v->big);
 	v->big = NULL;
 }
 
 /* Room for a block, or NULL if the arena is full or the host is out of memory. */
-static struct soft_block *arena_alloc(struct soft_vcpu *v, size_t bytes)
+static struct emu_block *arena_alloc(struct emu_vcpu *v, size_t bytes)
 {
-	struct soft_chunk *c = v->arena_free;
+	struct emu_chunk *c = v->arena_free;
 
 	bytes = (bytes + 63) & ~63ULL;
-	if (c && c->used + bytes > SOFT_ARENA_CHUNK)
+	if (c && c->used + bytes > EMU_ARENA_CHUNK)
 		c = c->next; /* the chunks after arena_free are empty */
 	if (!c) {
 		if (v->nr_chunks == v->max_chunks)
 			return NULL;
-		c = soft_pool_get(sizeof(*c) + SOFT_ARENA_CHUNK);
+		c = emu_pool_get(sizeof(*c) + EMU_ARENA_CHUNK);
 		if (!c)
 			return NULL;
 		c->next = NULL;
@@ -150,30 +150,30 @@ static struct soft_block *arena_alloc(struct soft_vcpu *v, size_t bytes)
 	}
 	v->arena_free = c;
 	c->used += (uint32_t)bytes;
-	return (struct soft_block *)(c->mem + c->used - bytes);
+	return (struct emu_block *)(c->mem + c->used - bytes);
 }
 
 /* ---- decoded code in guest pages ------------------------------------------------------------ */
 
 static uint64_t piece_mask(uint64_t offset, unsigned int bytes)
 {
-	unsigned int first = (unsigned int)(offset & ~SOFT_PAGE_MASK) >> 6;
-	unsigned int last = (unsigned int)((offset + bytes - 1) & ~SOFT_PAGE_MASK) >> 6;
+	unsigned int first = (unsigned int)(offset & ~EMU_PAGE_MASK) >> 6;
+	unsigned int last = (unsigned int)((offset + bytes - 1) & ~EMU_PAGE_MASK) >> 6;
 
 	return (~0ULL >> (63 - (last - first))) << first;
 }
 
-bool soft_code_hit(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
+bool emu_code_hit(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
 {
 	uint64_t pa = (uint64_t)(p - vm->ram);
 
-	return atomic_load(&vm->pages[pa >> SOFT_PAGE_SHIFT].mask) & piece_mask(pa, bytes);
+	return atomic_load(&vm->pages[pa >> EMU_PAGE_SHIFT].mask) & piece_mask(pa, bytes);
 }
 
-void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
+void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
 {
-	uint64_t pfn = (uint64_t)(p - vm->ram) >> SOFT_PAGE_SHIFT;
-	struct soft_page *page = &vm->pages[pfn];
+	uint64_t pfn = (uint64_t)(p - vm->ram) >> EMU_PAGE_SHIFT;
+	struct emu_page *page = &vm->pages[pfn];
 	uint32_t seq;
 
 	/* The mask must be cleared first: settle() on another vCPU that reads the new generation
@@ -181,25 +181,25 @@ void soft_code_written(struct soft_vm *vm, const uint8_t *p, unsigned int bytes)
 	atomic_store(&page->mask, 0);
 	atomic_fetch_add(&page->gen, 1);
 	seq = atomic_fetch_add(&vm->smc_seq, 1);
-	atomic_store(&vm->smc_log[seq % SOFT_SMC_LOG], (uint64_t)(uint32_t)(seq + 1) << 32 | pfn);
+	atomic_store(&vm->smc_log[seq % EMU_SMC_LOG], (uint64_t)(uint32_t)(seq + 1) << 32 | pfn);
 }
 
-void soft_ack_code(struct soft_vcpu *v)
+void emu_ack_code(struct emu_vcpu *v)
 {
 	uint32_t e = atomic_load(&v->vm->code_epoch);
 
 	if (atomic_load_explicit(&v->epoch_seen, memory_order_relaxed) != e) {
-		soft_tlb_demote(v);
+		emu_tlb_demote(v);
 		atomic_store(&v->epoch_seen, e);
 	}
 }
 
 /* Mark @bytes at @pa, inside one page, as decoded code. Returns the epoch that the other vCPUs of
  * the VM must have seen before it is certain that all their stores look at the mark. */
-static uint32_t code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
+static uint32_t code_mark(struct emu_vcpu *v, uint64_t pa, unsigned int bytes)
 {
-	struct soft_vm *vm = v->vm;
-	struct soft_page *page = &vm->pages[pa >> SOFT_PAGE_SHIFT];
+	struct emu_vm *vm = v->vm;
+	struct emu_page *page = &vm->pages[pa >> EMU_PAGE_SHIFT];
 	uint32_t e;
 
 	/* If the page held code before, not all may have seen the epoch of its first mark yet. */
@@ -207,22 +207,22 @@ static uint32_t code_mark(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
 		e = atomic_load(&vm->code_epoch);
 	else
 		e = atomic_fetch_add(&vm->code_epoch, 1) + 1;
-	soft_ack_code(v);
+	emu_ack_code(v);
 	return e;
 }
 
 /* Whether all other vCPUs that run have seen epoch @e. False also if that cannot be found out at
  * once. */
-static bool all_acked(struct soft_vcpu *v, uint32_t e)
+static bool all_acked(struct emu_vcpu *v, uint32_t e)
 {
-	struct soft_vm *vm = v->vm;
+	struct emu_vm *vm = v->vm;
 	bool all = true;
 
 	if ((int32_t)(atomic_load(&vm->epoch_settled) - e) >= 0)
 		return true;
 	if (pthread_mutex_trylock(&vm->lock))
 		return false;
-	for (struct soft_vcpu *o = vm->vcpus; o && all; o = o->vm_next)
+	for (struct emu_vcpu *o = vm->vcpus; o && all; o = o->vm_next)
 		all = o == v || !atomic_load(&o->running) ||
 		      (int32_t)(atomic_load(&o->epoch_seen) - e) >= 0;
 	if (all && (int32_t)(atomic_load(&vm->epoch_settled) - e) < 0)
@@ -231,7 +231,7 @@ static bool all_acked(struct soft_vcpu *v, uint32_t e)
 	return all;
 }
 
-static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
+static struct emu_cpage *cpage_find(struct emu_vcpu *v, uint32_t pfn)
 {
 	for (uint32_t i = v->cpage_first[pfn % v->max_cpages]; i; i = v->cpage_next[i - 1])
 		if (v->cpages[i - 1].pfn == pfn)
@@ -239,16 +239,16 @@ static struct soft_cpage *cpage_find(struct soft_vcpu *v, uint32_t pfn)
 	return NULL;
 }
 
-static void block_kill(struct soft_block *b)
+static void block_kill(struct emu_block *b)
 {
 	b->ctx = 0;
 	b->nr_ops = 0; /* for ever: find_slow() removes such a block */
 }
 
-static void cpage_drop(struct soft_vcpu *v, struct soft_cpage *cp)
+static void cpage_drop(struct emu_vcpu *v, struct emu_cpage *cp)
 {
-	for (struct soft_block *b = cp->blocks, *next; b; b = next) {
-		next = b->page_next[b->pa >> SOFT_PAGE_SHIFT != cp->pfn];
+	for (struct emu_block *b = cp->blocks, *next; b; b = next) {
+		next = b->page_next[b->pa >> EMU_PAGE_SHIFT != cp->pfn];
 		block_kill(b);
 	}
 	cp->blocks = NULL;
@@ -256,36 +256,35 @@ static void cpage_drop(struct soft_vcpu *v, struct soft_cpage *cp)
 }
 
 /* The bytes from which unsettled block @b was decoded. */
-static uint8_t *block_code(struct soft_block *b)
+static uint8_t *block_code(struct emu_block *b)
 {
 	return (uint8_t *)&b->ops[b->nr_ops];
 }
 
 /* Whether guest memory still has the bytes from which @b was decoded. */
-static bool block_unchanged(const struct soft_vcpu *v, struct soft_block *b)
+static bool block_unchanged(const struct emu_vcpu *v, struct emu_block *b)
 {
-	unsigned int n = b->bytes,
-		     room = (unsigned int)(SOFT_PAGE_SIZE - (b->pa & ~SOFT_PAGE_MASK));
+	unsigned int n = b->bytes, room = (unsigned int)(EMU_PAGE_SIZE - (b->pa & ~EMU_PAGE_MASK));
 
 	if (n > room)
 		n = room;
 	return !memcmp(v->vm->ram + b->pa, block_code(b), n) &&
-	       !memcmp(v->vm->ram + ((uint64_t)b->pfn2 << SOFT_PAGE_SHIFT), block_code(b) + n,
+	       !memcmp(v->vm->ram + ((uint64_t)b->pfn2 << EMU_PAGE_SHIFT), block_code(b) + n,
 		       b->bytes - n);
 }
 
 /* At a safe point: look at the unsettled blocks. */
-static void check_unsettled(struct soft_vcpu *v)
+static void check_unsettled(struct emu_vcpu *v)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < v->nr_unsettled; i++) {
-		struct soft_unsettled u = v->unsettled[i];
+		struct emu_unsettled u = v->unsettled[i];
 		/* First this: what others stored before they passed their safe point is there now.
 		 */
 		bool settled = all_acked(v, u.epoch);
 
-		v->extra += SOFT_EFFORT_SLOW;
+		v->extra += EMU_EFFORT_SLOW;
 		if (!u.block->nr_ops)
 			continue;
 		if (!block_unchanged(v, u.block))
@@ -297,18 +296,18 @@ static void check_unsettled(struct soft_vcpu *v)
 }
 
 /* Look at @b at each safe point, until all vCPUs have seen @e. */
-static void unsettled_add(struct soft_vcpu *v, struct soft_block *b, uint32_t e)
+static void unsettled_add(struct emu_vcpu *v, struct emu_block *b, uint32_t e)
 {
-	if (v->nr_unsettled == SOFT_UNSETTLED) {
+	if (v->nr_unsettled == EMU_UNSETTLED) {
 		block_kill(v->unsettled[0].block);
 		memmove(v->unsettled, v->unsettled + 1,
-			(SOFT_UNSETTLED - 1) * sizeof(v->unsettled[0]));
+			(EMU_UNSETTLED - 1) * sizeof(v->unsettled[0]));
 		v->nr_unsettled--;
 	}
-	v->unsettled[v->nr_unsettled++] = (struct soft_unsettled){b, e};
+	v->unsettled[v->nr_unsettled++] = (struct emu_unsettled){b, e};
 }
 
-static void sync_page(struct soft_vcpu *v, struct soft_cpage *cp)
+static void sync_page(struct emu_vcpu *v, struct emu_cpage *cp)
 {
 	if (cp && cp->gen != atomic_load(&v->vm->pages[cp->pfn].gen))
 		cpage_drop(v, cp);
@@ -316,14 +315,14 @@ static void sync_page(struct soft_vcpu *v, struct soft_cpage *cp)
 
 /* Look at the pages whose code was overwritten from @from to @to. False: it is not known which
  * these were, because they are too many, or one is about to be noted. */
-static bool sync_logged(struct soft_vcpu *v, uint32_t from, uint32_t to)
+static bool sync_logged(struct emu_vcpu *v, uint32_t from, uint32_t to)
 {
-	uint32_t pfn[SOFT_SMC_LOG], n = to - from;
+	uint32_t pfn[EMU_SMC_LOG], n = to - from;
 
-	if (n > SOFT_SMC_LOG)
+	if (n > EMU_SMC_LOG)
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t entry = atomic_load(&v->vm->smc_log[(from + i) % SOFT_SMC_LOG]);
+		uint64_t entry = atomic_load(&v->vm->smc_log[(from + i) % EMU_SMC_LOG]);
 
 		if (entry >> 32 != (uint32_t)(from + i + 1))
 			return false;
@@ -335,11 +334,11 @@ static bool sync_logged(struct soft_vcpu *v, uint32_t from, uint32_t to)
 	return true;
 }
 
-void soft_sync(struct soft_vcpu *v)
+void emu_sync(struct emu_vcpu *v)
 {
 	uint32_t seq = atomic_load(&v->vm->smc_seq);
 
-	soft_ack_code(v);
+	emu_ack_code(v);
 	if (unlikely(v->nr_unsettled))
 		check_unsettled(v);
 	if (likely(seq == v->smc_seen))
@@ -358,22 +357,22 @@ void soft_sync(struct soft_vcpu *v)
 /* Mark the block's bytes as code. Returns whether they are still the bytes that were decoded. If
  * not, the caller must decode again. *epoch: the block is unsettled until all vCPUs have seen it;
  * 0: it is settled. */
-static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, const uint8_t *buf,
+static bool settle(struct emu_vcpu *v, uint64_t pa, const struct emu_code *c, const uint8_t *buf,
 		   uint32_t gen[2], uint32_t *epoch)
 {
-	struct soft_vm *vm = v->vm;
-	uint64_t at[2] = {pa, (uint64_t)c->pfn2 << SOFT_PAGE_SHIFT};
+	struct emu_vm *vm = v->vm;
+	uint64_t at[2] = {pa, (uint64_t)c->pfn2 << EMU_PAGE_SHIFT};
 	unsigned int n[2] = {c->bytes, 0};
 	uint32_t e;
 
 	*epoch = 0;
 
 	if (c->crosses) {
-		n[0] = (unsigned int)(SOFT_PAGE_SIZE - (pa & ~SOFT_PAGE_MASK));
+		n[0] = (unsigned int)(EMU_PAGE_SIZE - (pa & ~EMU_PAGE_MASK));
 		n[1] = c->bytes - n[0];
 	}
 	for (int i = 0; i < 2 && n[i]; i++) {
-		struct soft_page *page = &vm->pages[at[i] >> SOFT_PAGE_SHIFT];
+		struct emu_page *page = &vm->pages[at[i] >> EMU_PAGE_SHIFT];
 		uint64_t bits = piece_mask(at[i], n[i]);
 
 		e = code_mark(v, at[i], n[i]);
@@ -391,10 +390,10 @@ static bool settle(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c, 
 	return true;
 }
 
-static bool cpage_add(struct soft_vcpu *v, uint32_t pfn, uint32_t gen, struct soft_block *b,
+static bool cpage_add(struct emu_vcpu *v, uint32_t pfn, uint32_t gen, struct emu_block *b,
 		      unsigned int which)
 {
-	struct soft_cpage *cp = cpage_find(v, pfn);
+	struct emu_cpage *cp = cpage_find(v, pfn);
 
 	if (!cp) {
 		uint16_t *first = &v->cpage_first[pfn % v->max_cpages];
@@ -402,7 +401,7 @@ static bool cpage_add(struct soft_vcpu *v, uint32_t pfn, uint32_t gen, struct so
 		if (v->nr_cpages == v->max_cpages)
 			return false;
 		cp = &v->cpages[v->nr_cpages++];
-		*cp = (struct soft_cpage){.pfn = pfn, .gen = gen};
+		*cp = (struct emu_cpage){.pfn = pfn, .gen = gen};
 		v->cpage_next[v->nr_cpages - 1] = *first;
 		*first = (uint16_t)v->nr_cpages;
 	} else if (cp->gen != gen) {
@@ -418,32 +417,32 @@ static uint8_t branch_type(uint32_t branch)
 {
 	switch (branch) {
 	case VPMU_LBR_IND_JMP:
-		return SOFT_LBR_IND_JMP;
+		return EMU_LBR_IND_JMP;
 	case VPMU_LBR_REL_JMP:
-		return SOFT_LBR_REL_JMP;
+		return EMU_LBR_REL_JMP;
 	case VPMU_LBR_IND_CALL:
-		return SOFT_LBR_IND_CALL;
+		return EMU_LBR_IND_CALL;
 	case VPMU_LBR_REL_CALL:
-		return SOFT_LBR_REL_CALL;
+		return EMU_LBR_REL_CALL;
 	case VPMU_LBR_RET:
-		return SOFT_LBR_RET;
+		return EMU_LBR_RET;
 	default:
-		return SOFT_LBR_JCC;
+		return EMU_LBR_JCC;
 	}
 }
 
 /* @buf: the bytes, if the block is unsettled; else NULL. */
-static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const struct soft_code *c,
-				    const uint8_t *buf, const uint32_t gen[2])
+static struct emu_block *block_new(struct emu_vcpu *v, uint64_t pa, const struct emu_code *c,
+				   const uint8_t *buf, const uint32_t gen[2])
 {
-	size_t bytes = sizeof(struct soft_block) + c->nr_ops * sizeof(struct soft_op) +
-		       (buf ? c->bytes : 0);
-	struct soft_block *b = arena_alloc(v, bytes);
+	size_t bytes =
+		sizeof(struct emu_block) + c->nr_ops * sizeof(struct emu_op) + (buf ? c->bytes : 0);
+	struct emu_block *b = arena_alloc(v, bytes);
 	unsigned int h = hash_index(v, pa);
 
 	if (!b)
 		return NULL;
-	*b = (struct soft_block){
+	*b = (struct emu_block){
 		.pa = pa,
 		.target = c->target,
 		.next = c->next,
@@ -458,23 +457,23 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 		.n = (int32_t)c->n,
 		.sum = c->sum,
 	};
-	memcpy(b->ops, c->ops, c->nr_ops * sizeof(struct soft_op));
+	memcpy(b->ops, c->ops, c->nr_ops * sizeof(struct emu_op));
 	if (buf)
 		memcpy(block_code(b), buf, c->bytes);
 	if (c->ended) {
-		struct soft_op *last = &b->ops[c->nr_ops - 1];
+		struct emu_op *last = &b->ops[c->nr_ops - 1];
 
-		if (last->flags & SOFT_OPF_TAKEN)
+		if (last->flags & EMU_OPF_TAKEN)
 			last->taken = &nowhere;
-		if (last->flags & SOFT_OPF_FALL)
+		if (last->flags & EMU_OPF_FALL)
 			last->fall = &nowhere;
 	}
-	if (!cpage_add(v, (uint32_t)(pa >> SOFT_PAGE_SHIFT), gen[0], b, 0))
+	if (!cpage_add(v, (uint32_t)(pa >> EMU_PAGE_SHIFT), gen[0], b, 0))
 		return NULL;
 	if (c->crosses && !cpage_add(v, c->pfn2, gen[1], b, 1))
 		return NULL;
-	soft_alarm_decoded(v, b, c->solo);
-	soft_jit_added(v, b);
+	emu_alarm_decoded(v, b, c->solo);
+	emu_jit_added(v, b);
 	b->hash_next = v->hash[h];
 	v->hash[h] = b;
 	return b;
@@ -482,47 +481,47 @@ static struct soft_block *block_new(struct soft_vcpu *v, uint64_t pa, const stru
 
 /* Set *same if the second page of a crossing instruction is still mapped to the page from which it
  * was decoded, or if @b has no such instruction. Traps. */
-static int check_second(struct soft_vcpu *v, const struct soft_block *b, bool *same)
+static int check_second(struct emu_vcpu *v, const struct emu_block *b, bool *same)
 {
 	uint64_t pa;
 
 	*same = true;
 	if (b->pfn2 == UINT32_MAX)
 		return 0;
-	if (soft_translate(v, (b->rip & SOFT_PAGE_MASK) + SOFT_PAGE_SIZE,
-			   SOFT_ACC_X | (v->cpl == 3 ? SOFT_ACC_U : 0), &pa, NULL))
+	if (emu_translate(v, (b->rip & EMU_PAGE_MASK) + EMU_PAGE_SIZE,
+			  EMU_ACC_X | (v->cpl == 3 ? EMU_ACC_U : 0), &pa, NULL))
 		return 1;
-	*same = pa >> SOFT_PAGE_SHIFT == b->pfn2;
+	*same = pa >> EMU_PAGE_SHIFT == b->pfn2;
 	return 0;
 }
 
-static struct soft_block *find_slow(struct soft_vcpu *v)
+static struct emu_block *find_slow(struct emu_vcpu *v)
 {
-	unsigned int acc = SOFT_ACC_X | (v->cpl == 3 ? SOFT_ACC_U : 0);
-	uint8_t buf[SOFT_BLOCK_BYTES];
-	struct soft_code code;
-	struct soft_block *b, **at;
+	unsigned int acc = EMU_ACC_X | (v->cpl == 3 ? EMU_ACC_U : 0);
+	uint8_t buf[EMU_BLOCK_BYTES];
+	struct emu_code code;
+	struct emu_block *b, **at;
 	uint32_t gen[2] = {0, 0};
 	uint64_t pa;
 	uint32_t epoch;
 	bool same, good;
 
 	if (unlikely(v->map_gen >= MAP_GEN_LIMIT)) {
-		soft_cache_reset(v);
+		emu_cache_reset(v);
 		v->map_gen = 0;
 		ltlb_reset(v);
-		soft_tlb_flush(v);
+		emu_tlb_flush(v);
 	}
-	v->extra += SOFT_EFFORT_FIND;
+	v->extra += EMU_EFFORT_FIND;
 	/* The block may reach into the next page. */
-	v->code_seen |= soft_seen_bit(v->rip >> SOFT_PAGE_SHIFT) |
-			soft_seen_bit((v->rip >> SOFT_PAGE_SHIFT) + 1);
-	v->large_code_seen |= soft_seen_bit(v->rip >> 21) | soft_seen_bit((v->rip + 4096) >> 21);
-	if (soft_translate(v, v->rip, acc, &pa, NULL))
+	v->code_seen |= emu_seen_bit(v->rip >> EMU_PAGE_SHIFT) |
+			emu_seen_bit((v->rip >> EMU_PAGE_SHIFT) + 1);
+	v->large_code_seen |= emu_seen_bit(v->rip >> 21) | emu_seen_bit((v->rip + 4096) >> 21);
+	if (emu_translate(v, v->rip, acc, &pa, NULL))
 		return NULL;
-	if (!soft_is_ram(v->vm, pa)) {
-		soft_error(v, "instruction fetch from guest-physical 0x%llx, where there is no RAM",
-			   (unsigned long long)pa);
+	if (!emu_is_ram(v->vm, pa)) {
+		emu_error(v, "instruction fetch from guest-physical 0x%llx, where there is no RAM",
+			  (unsigned long long)pa);
 		return NULL;
 	}
 	for (at = &v->hash[hash_index(v, pa)]; (b = *at);) {
@@ -541,12 +540,12 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 		}
 	}
 	do {
-		if (soft_decode(v, pa, &code, buf))
+		if (emu_decode(v, pa, &code, buf))
 			return NULL;
-		v->extra += SOFT_EFFORT_DECODE + SOFT_EFFORT_DECODE_INSN * code.n;
+		v->extra += EMU_EFFORT_DECODE + EMU_EFFORT_DECODE_INSN * code.n;
 		good = settle(v, pa, &code, buf, gen, &epoch);
 		if (v->extra >= v->extra_stop) {
-			v->attn |= SOFT_ATTN_SPENT;
+			v->attn |= EMU_ATTN_SPENT;
 			if (!good) /* others overwrite it all the time: run() returns, then again */
 				return NULL;
 		}
@@ -555,24 +554,24 @@ static struct soft_block *find_slow(struct soft_vcpu *v)
 	if (!b) {
 		if (v->chip && !v->big)
 			big_tables(v);
-		soft_cache_reset(v);
+		emu_cache_reset(v);
 		b = block_new(v, pa, &code, epoch ? buf : NULL, gen);
 	}
 	if (!b)
-		soft_error(v, "no memory for decoded code");
+		emu_error(v, "no memory for decoded code");
 	else if (epoch)
 		unsettled_add(v, b, epoch);
 	return b;
 }
 
-struct soft_block *soft_find(struct soft_vcpu *v)
+struct emu_block *emu_find(struct emu_vcpu *v)
 {
-	unsigned int i = soft_jc_index(v->rip);
-	struct soft_block *b = v->jc[i];
+	unsigned int i = emu_jc_index(v->rip);
+	struct emu_block *b = v->jc[i];
 
-	if (unlikely(v->brk.code) && !v->brk.near && soft_watched(v, v->brk.code, v->rip)) {
+	if (unlikely(v->brk.code) && !v->brk.near && emu_watched(v, v->brk.code, v->rip)) {
 		v->link = NULL;
-		v->trap = SOFT_TRAP_NEAR;
+		v->trap = EMU_TRAP_NEAR;
 		return NULL;
 	}
 	if (b->rip != v->rip || b->ctx != v->ctx) {
@@ -581,7 +580,7 @@ struct soft_block *soft_find(struct soft_vcpu *v)
 			v->link = NULL;
 			return NULL;
 		}
-		v->jc[soft_jc_index(v->rip)] = b;
+		v->jc[emu_jc_index(v->rip)] = b;
 	}
 	if (v->link) {
 		*v->link = b;

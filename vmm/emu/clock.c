@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The clock of a soft VM with interrupt controllers, and its vCPUs that wait ("Halted vCPUs" in
- * vmm/engine/engine.h). See chip.h.
+ * The clock of an emulator VM with interrupt controllers, and its vCPUs that wait ("Halted vCPUs"
+ * in vmm/engine/engine.h). See chip.h.
  *
  * A vCPU's own time is plat.ahead + cycles. Between runs it stands still. chip.now is the largest
  * own time of any vCPU. A vCPU that begins to run, or looks at the clock, catches up with it. So
@@ -11,7 +11,7 @@
  * if the clock stood still meanwhile, that of an idle VM would lose time at each of its timers.
  *
  * A timer that is due stops its vCPU exactly behind the instruction that passes its time, whatever
- * the slices are: soft_chip_limit() works like alarm.c. A timer of a vCPU that sleeps stops the
+ * the slices are: emu_chip_limit() works like alarm.c. A timer of a vCPU that sleeps stops the
  * vCPU that runs in the same way, and that one wakes it.
  */
 #include "vmm/emu/irqchip/chip.h"
@@ -19,7 +19,7 @@
 
 /* ---- the clock ---- */
 
-uint64_t soft_chip_now(struct soft_vcpu *v, uint64_t cycles)
+uint64_t emu_chip_now(struct emu_vcpu *v, uint64_t cycles)
 {
 	_Atomic uint64_t *clock = &v->chip->now;
 	uint64_t own = v->plat.ahead + v->cycles + cycles, now = atomic_load(clock);
@@ -32,7 +32,7 @@ uint64_t soft_chip_now(struct soft_vcpu *v, uint64_t cycles)
 }
 
 /* Only under the lock. */
-static uint64_t clock_now(struct soft_chip *c)
+static uint64_t clock_now(struct emu_chip *c)
 {
 	uint64_t now = atomic_load(&c->now), from = atomic_load(&c->idle_from);
 
@@ -41,7 +41,7 @@ static uint64_t clock_now(struct soft_chip *c)
 	return now;
 }
 
-uint64_t soft_chip_base(struct soft_chip *c)
+uint64_t emu_chip_base(struct emu_chip *c)
 {
 	uint64_t now;
 
@@ -54,12 +54,12 @@ uint64_t soft_chip_base(struct soft_chip *c)
 /* ---- who sleeps; only under the lock ---- */
 
 /* The time at which the first timer of those that sleep is due. */
-static uint64_t first_due(const struct soft_chip *c)
+static uint64_t first_due(const struct emu_chip *c)
 {
 	uint64_t due = LAPIC_NEVER;
 
 	for (unsigned int i = 0; i < c->nr; i++) {
-		const struct soft_vcpu *v = c->vcpu[i];
+		const struct emu_vcpu *v = c->vcpu[i];
 
 		if (v && atomic_load(&v->plat.asleep) && v->plat.sleep_due < due)
 			due = v->plat.sleep_due;
@@ -67,7 +67,7 @@ static uint64_t first_due(const struct soft_chip *c)
 	return due;
 }
 
-static void awaken(struct soft_chip *c, struct soft_vcpu *v)
+static void awaken(struct emu_chip *c, struct emu_vcpu *v)
 {
 	c->awake++;
 	atomic_store(&v->plat.asleep, false);
@@ -75,7 +75,7 @@ static void awaken(struct soft_chip *c, struct soft_vcpu *v)
 }
 
 /* All sleep from now on. */
-static void begin_idle(struct soft_chip *c)
+static void begin_idle(struct emu_chip *c)
 {
 	atomic_store(&c->now, clock_now(c)); /* one that was woken may have ended before it ran */
 	atomic_store(&c->idle_from, c->waker.time ? c->waker.time(c->waker.arg) : 0);
@@ -86,7 +86,7 @@ static void begin_idle(struct soft_chip *c)
 #define STOPPED_NS 1000000000ULL
 
 /* All have slept, and none has run since. Tell the guest if its VM was stopped meanwhile. */
-static void tell_if_stopped(struct soft_chip *c)
+static void tell_if_stopped(struct emu_chip *c)
 {
 	uint64_t now = clock_now(c), due = LAPIC_NEVER;
 
@@ -98,11 +98,11 @@ static void tell_if_stopped(struct soft_chip *c)
 		return;
 	for (unsigned int i = 0; i < c->nr; i++)
 		if (c->vcpu[i])
-			soft_whole_stopped(c->vcpu[i]);
+			emu_whole_stopped(c->vcpu[i]);
 }
 
 /* One runs from now on. */
-static void end_idle(struct soft_chip *c)
+static void end_idle(struct emu_chip *c)
 {
 	if (atomic_load(&c->idle_from))
 		tell_if_stopped(c);
@@ -111,7 +111,7 @@ static void end_idle(struct soft_chip *c)
 }
 
 /* When expire() must be called; 0: never, or there is no waker. */
-static uint64_t wake_time(const struct soft_chip *c)
+static uint64_t wake_time(const struct emu_chip *c)
 {
 	uint64_t due = atomic_load(&c->due), now = atomic_load(&c->now);
 	uint64_t from = atomic_load(&c->idle_from);
@@ -123,7 +123,7 @@ static uint64_t wake_time(const struct soft_chip *c)
 }
 
 /* Whether nothing can ever wake any vCPU. Interrupts wake none that has masked them. */
-static bool dead(struct soft_chip *c)
+static bool dead(struct emu_chip *c)
 {
 	enum ioapic_open open;
 	bool any = false;
@@ -132,7 +132,7 @@ static bool dead(struct soft_chip *c)
 	open = ioapic_open(&c->ioapic);
 	pthread_mutex_unlock(&c->ioapic_lock);
 	for (unsigned int i = 0; i < c->nr; i++) {
-		const struct soft_vcpu *v = c->vcpu[i];
+		const struct emu_vcpu *v = c->vcpu[i];
 
 		if (v && v->plat.sleep_open)
 			any |= v->plat.sleep_due != LAPIC_NEVER || open == IOAPIC_OPEN;
@@ -141,10 +141,10 @@ static bool dead(struct soft_chip *c)
 }
 
 /* Note those in *w whose timers are due, and let them count as awake. */
-static void wake_due(struct soft_chip *c, uint64_t now, struct soft_wakes *w)
+static void wake_due(struct emu_chip *c, uint64_t now, struct emu_wakes *w)
 {
 	for (unsigned int i = 0; i < c->nr; i++) {
-		struct soft_vcpu *v = c->vcpu[i];
+		struct emu_vcpu *v = c->vcpu[i];
 
 		if (!v || !atomic_load(&v->plat.asleep) || v->plat.sleep_due > now)
 			continue;
@@ -155,7 +155,7 @@ static void wake_due(struct soft_chip *c, uint64_t now, struct soft_wakes *w)
 
 /* ---- waking ---- */
 
-static void call_waker(const struct vmm_waker *waker, const struct soft_wakes *w)
+static void call_waker(const struct vmm_waker *waker, const struct emu_wakes *w)
 {
 	if (!waker->wake)
 		return;
@@ -164,12 +164,12 @@ static void call_waker(const struct vmm_waker *waker, const struct soft_wakes *w
 			waker->wake(waker->arg, i * 64 + (unsigned int)__builtin_ctzll(bits));
 }
 
-static bool none(const struct soft_wakes *w)
+static bool none(const struct emu_wakes *w)
 {
 	return !(w->bits[0] | w->bits[1] | w->bits[2] | w->bits[3]);
 }
 
-void soft_chip_wake(struct soft_chip *c, const struct soft_wakes *w)
+void emu_chip_wake(struct emu_chip *c, const struct emu_wakes *w)
 {
 	struct vmm_waker waker;
 
@@ -185,9 +185,9 @@ void soft_chip_wake(struct soft_chip *c, const struct soft_wakes *w)
 	call_waker(&waker, w);
 }
 
-void soft_chip_expire(struct soft_chip *c, uint64_t *next)
+void emu_chip_expire(struct emu_chip *c, uint64_t *next)
 {
-	struct soft_wakes w = {0};
+	struct emu_wakes w = {0};
 	struct vmm_waker waker;
 
 	pthread_mutex_lock(&c->lock);
@@ -200,9 +200,9 @@ void soft_chip_expire(struct soft_chip *c, uint64_t *next)
 }
 
 /* A vCPU that runs has come to the time at which a timer of one that sleeps is due. */
-static void expire_others(struct soft_chip *c, uint64_t now)
+static void expire_others(struct emu_chip *c, uint64_t now)
 {
-	struct soft_wakes w = {0};
+	struct emu_wakes w = {0};
 	struct vmm_waker waker;
 
 	pthread_mutex_lock(&c->lock);
@@ -212,7 +212,7 @@ static void expire_others(struct soft_chip *c, uint64_t now)
 	call_waker(&waker, &w);
 }
 
-void soft_chip_waker(struct soft_chip *c, const struct vmm_waker *w)
+void emu_chip_waker(struct emu_chip *c, const struct vmm_waker *w)
 {
 	pthread_mutex_lock(&c->lock);
 	end_idle(c);
@@ -224,9 +224,9 @@ void soft_chip_waker(struct soft_chip *c, const struct vmm_waker *w)
 
 /* ---- a vCPU runs, halts, ends ---- */
 
-void soft_chip_enter(struct soft_vcpu *v)
+void emu_chip_enter(struct emu_vcpu *v)
 {
-	struct soft_chip *c = v->chip;
+	struct emu_chip *c = v->chip;
 
 	if (atomic_load(&v->plat.asleep) || atomic_load(&c->idle_from)) {
 		pthread_mutex_lock(&c->lock);
@@ -236,32 +236,32 @@ void soft_chip_enter(struct soft_vcpu *v)
 			end_idle(c);
 		pthread_mutex_unlock(&c->lock);
 	}
-	soft_chip_now(v, 0);
-	soft_chip_signals(v);
+	emu_chip_now(v, 0);
+	emu_chip_signals(v);
 }
 
-bool soft_chip_poll(struct soft_vcpu *v)
+bool emu_chip_poll(struct emu_vcpu *v)
 {
-	uint64_t now = soft_chip_now(v, 0);
+	uint64_t now = emu_chip_now(v, 0);
 
 	if (unlikely(now >= v->plat.timer_due)) {
-		v->extra += SOFT_EFFORT_CLOCK;
+		v->extra += EMU_EFFORT_CLOCK;
 		v->lapic.now = now;
 		v->lapic.tsc_offset = v->tsc_offset;
 		lapic_timer_expire(&v->lapic);
-		soft_chip_timer(v);
-		soft_irq_update(v);
+		emu_chip_timer(v);
+		emu_irq_update(v);
 	}
 	if (unlikely(now >= atomic_load_explicit(&v->chip->due, memory_order_relaxed)))
 		expire_others(v->chip, now);
-	if (unlikely(soft_chip_posted(v))) {
-		soft_chip_take(v);
-		return atomic_load(&v->plat.signals) & (SOFT_POST_INIT | SOFT_POST_SIPI);
+	if (unlikely(emu_chip_posted(v))) {
+		emu_chip_take(v);
+		return atomic_load(&v->plat.signals) & (EMU_POST_INIT | EMU_POST_SIPI);
 	}
 	return false;
 }
 
-int64_t soft_chip_limit(struct soft_vcpu *v, const struct soft_block *b, int64_t n, bool *armed)
+int64_t emu_chip_limit(struct emu_vcpu *v, const struct emu_block *b, int64_t n, bool *armed)
 {
 	uint64_t due = atomic_load_explicit(&v->chip->due, memory_order_relaxed);
 	uint64_t own = v->plat.ahead + v->cycles;
@@ -270,28 +270,28 @@ int64_t soft_chip_limit(struct soft_vcpu *v, const struct soft_block *b, int64_t
 		due = v->plat.timer_due;
 	due = due > own ? due - own : 1;
 	v->plat.stop_cycles = due < LAPIC_NEVER - v->cycles ? v->cycles + due : LAPIC_NEVER;
-	return soft_deadline_limit(v, b, n, due, armed);
+	return emu_deadline_limit(v, b, n, due, armed);
 }
 
-void soft_chip_timer(struct soft_vcpu *v)
+void emu_chip_timer(struct emu_vcpu *v)
 {
 	uint64_t due = lapic_timer_due(&v->lapic);
 
 	/* The chunk's limit is out of date. */
 	if (due < v->plat.timer_due)
-		v->attn |= SOFT_ATTN_EVENT;
+		v->attn |= EMU_ATTN_EVENT;
 	v->plat.timer_due = due;
 }
 
-bool soft_chip_halt(struct soft_vcpu *v)
+bool emu_chip_halt(struct emu_vcpu *v)
 {
-	struct soft_chip *c = v->chip;
+	struct emu_chip *c = v->chip;
 	struct vmm_run *run = v->run;
-	struct soft_wakes others = {0};
+	struct emu_wakes others = {0};
 	struct vmm_waker waker;
-	bool open = !v->plat.wait_sipi && (v->rflags & SOFT_IF);
+	bool open = !v->plat.wait_sipi && (v->rflags & EMU_IF);
 
-	soft_chip_now(v, 0);
+	emu_chip_now(v, 0);
 	pthread_mutex_lock(&c->lock);
 	v->plat.sleep_open = open;
 	v->plat.sleep_due = open ? v->plat.timer_due : LAPIC_NEVER;
@@ -319,9 +319,9 @@ bool soft_chip_halt(struct soft_vcpu *v)
 	return true;
 }
 
-void soft_chip_retire(struct soft_vcpu *v, uint64_t *next)
+void emu_chip_retire(struct emu_vcpu *v, uint64_t *next)
 {
-	struct soft_chip *c = v->chip;
+	struct emu_chip *c = v->chip;
 
 	pthread_mutex_lock(&c->lock);
 	v->plat.sleep_open = false;

@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Guest code as the soft machine executes it: registers, ops and blocks of ops. */
-#ifndef VMM_SOFT_CODE_H
-#define VMM_SOFT_CODE_H
+/* Guest code as the emulator executes it: registers, ops and blocks of ops. */
+#ifndef VMM_EMU_CODE_H
+#define VMM_EMU_CODE_H
 
 #include <stdint.h>
 
-struct soft_vcpu;
+struct emu_vcpu;
 
 /* ---- register file -------------------------------------------------------------------------
  * Registers 0..15 have the numbers that x86 gives them. With the others, every effective address
  * is r[base] + (r[idx] << scale) + disp. An instruction that is split into several ops passes
- * values from one op to the next in SOFT_TEA and SOFT_T0. */
+ * values from one op to the next in EMU_TEA and EMU_T0. */
 enum {
-	SOFT_RAX = 0,
-	SOFT_RCX,
-	SOFT_RDX,
-	SOFT_RBX,
-	SOFT_RSP,
-	SOFT_RBP,
-	SOFT_RSI,
-	SOFT_RDI,
-	SOFT_R8,
-	SOFT_R11 = 11,
-	SOFT_ZERO = 16, /* always 0 */
-	SOFT_FSBASE,
-	SOFT_GSBASE,
-	SOFT_TEA, /* effective address computed by a preceding op of the instruction */
-	SOFT_T0,  /* memory operand of an instruction that is split into several ops */
-	SOFT_NREGS
+	EMU_RAX = 0,
+	EMU_RCX,
+	EMU_RDX,
+	EMU_RBX,
+	EMU_RSP,
+	EMU_RBP,
+	EMU_RSI,
+	EMU_RDI,
+	EMU_R8,
+	EMU_R11 = 11,
+	EMU_ZERO = 16, /* always 0 */
+	EMU_FSBASE,
+	EMU_GSBASE,
+	EMU_TEA, /* effective address computed by a preceding op of the instruction */
+	EMU_T0,	 /* memory operand of an instruction that is split into several ops */
+	EMU_NREGS
 };
 
 /* ---- predecoded code -----------------------------------------------------------------------
  * One op executes one instruction or a part of one. The first op of each instruction holds the
  * instruction's length (len > 0) and its events; the other ops have len 0. */
-struct soft_op {
-	const void *h; /* label in soft_exec() */
+struct emu_op {
+	const void *h; /* label in emu_exec() */
 	union {
 		int64_t disp;
-		struct soft_block *taken; /* block ends: where a taken branch goes */
-		int (*fn)(struct soft_vcpu *v, const struct soft_op *op);
+		struct emu_block *taken; /* block ends: where a taken branch goes */
+		int (*fn)(struct emu_vcpu *v, const struct emu_op *op);
 	};
 	union {
 		int64_t imm;
-		struct soft_block *fall; /* block ends: the block that follows */
+		struct emu_block *fall; /* block ends: the block that follows */
 	};
 	uint8_t dst;
 	uint8_t src;
@@ -55,47 +55,47 @@ struct soft_op {
 	};
 	uint8_t scale;
 	uint8_t len;
-	uint8_t ev;    /* SOFT_EV_*, cost << SOFT_EV_COST_SHIFT */
-	uint8_t flags; /* SOFT_OPF_* */
+	uint8_t ev;    /* EMU_EV_*, cost << EMU_EV_COST_SHIFT */
+	uint8_t flags; /* EMU_OPF_* */
 };
 
-#define SOFT_EV_LOAD	   1u
-#define SOFT_EV_STORE	   2u
-#define SOFT_EV_BRANCH	   4u
-#define SOFT_EV_COST_SHIFT 3
-#define SOFT_COST_MAX	   31u /* most cycles that ev can hold; helpers may add further ones */
+#define EMU_EV_LOAD	  1u
+#define EMU_EV_STORE	  2u
+#define EMU_EV_BRANCH	  4u
+#define EMU_EV_COST_SHIFT 3
+#define EMU_COST_MAX	  31u /* most cycles that ev can hold; helpers may add further ones */
 
-#define SOFT_OPF_FUSED 1u /* also executes the op that follows */
-#define SOFT_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
-#define SOFT_OPF_LOCK  4u
-#define SOFT_OPF_REP   8u /* REP / REPE */
-#define SOFT_OPF_REPNE 16u
-#define SOFT_OPF_A32   32u  /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
-#define SOFT_OPF_TAKEN 64u  /* ->taken is in use */
-#define SOFT_OPF_FALL  128u /* ->fall is in use */
+#define EMU_OPF_FUSED 1u /* also executes the op that follows */
+#define EMU_OPF_SS    2u /* addresses the stack segment: non-canonical is #SS */
+#define EMU_OPF_LOCK  4u
+#define EMU_OPF_REP   8u /* REP / REPE */
+#define EMU_OPF_REPNE 16u
+#define EMU_OPF_A32   32u  /* 32-bit addresses (string instructions, LOOP, JRCXZ) */
+#define EMU_OPF_TAKEN 64u  /* ->taken is in use */
+#define EMU_OPF_FALL  128u /* ->fall is in use */
 
 /* Packed event sums: several counts in one word, so that a block or an instruction adds all its
- * events by one addition. No lane overflows between two calls of soft_fold(), because at most
- * SOFT_CHUNK instructions of at most SOFT_COST_MAX + SOFT_TAKEN_CYCLES cycles run in between. */
-#define SOFT_CHUNK	   2000
-#define SOFT_LANE_CYCLES   0  /* 16 bits */
-#define SOFT_LANE_LOADS	   16 /* 12 bits each */
-#define SOFT_LANE_STORES   28
-#define SOFT_LANE_BRANCHES 40
-#define SOFT_LANE_TAKEN	   52
-#define SOFT_TAKEN_CYCLES  1ULL
-#define SOFT_TAKEN_SUM	   ((1ULL << SOFT_LANE_TAKEN) | SOFT_TAKEN_CYCLES)
+ * events by one addition. No lane overflows between two calls of emu_fold(), because at most
+ * EMU_CHUNK instructions of at most EMU_COST_MAX + EMU_TAKEN_CYCLES cycles run in between. */
+#define EMU_CHUNK	  2000
+#define EMU_LANE_CYCLES	  0  /* 16 bits */
+#define EMU_LANE_LOADS	  16 /* 12 bits each */
+#define EMU_LANE_STORES	  28
+#define EMU_LANE_BRANCHES 40
+#define EMU_LANE_TAKEN	  52
+#define EMU_TAKEN_CYCLES  1ULL
+#define EMU_TAKEN_SUM	  ((1ULL << EMU_LANE_TAKEN) | EMU_TAKEN_CYCLES)
 
-#define SOFT_BLOCK_INSNS 32 /* most instructions of a block */
-#define SOFT_BLOCK_OPS	 96 /* most ops */
-#define SOFT_BLOCK_BYTES (SOFT_BLOCK_INSNS * 15)
+#define EMU_BLOCK_INSNS 32 /* most instructions of a block */
+#define EMU_BLOCK_OPS	96 /* most ops */
+#define EMU_BLOCK_BYTES (EMU_BLOCK_INSNS * 15)
 
-struct soft_block {
+struct emu_block {
 	uint64_t pa;	 /* guest-physical address of the first byte */
 	uint64_t target; /* where the branch at the end goes, if it is direct */
 	uint64_t next;	 /* address after the last instruction */
-	struct soft_block *hash_next;
-	struct soft_block *page_next[2]; /* in the lists of the one or two pages that it covers */
+	struct emu_block *hash_next;
+	struct emu_block *page_next[2]; /* in the lists of the one or two pages that it covers */
 	uint32_t pfn2; /* second page, if its only instruction crosses pages; else UINT32_MAX */
 	uint16_t nr_ops;
 	uint16_t bytes;
@@ -103,7 +103,7 @@ struct soft_block {
 	uint32_t branch;     /* VPMU_LBR_* type of the branch at the end, or 0 */
 	uint8_t branch_type; /* the same type, encoded as in IA32_LBR_x_INFO */
 	uint8_t simd;	     /* jit.h: enum jit_sse that its translation needs */
-	uint16_t slot;	     /* jit.c: the first of its SOFT_BLOCK_SLOTS in jit.slots */
+	uint16_t slot;	     /* jit.c: the first of its EMU_BLOCK_SLOTS in jit.slots */
 	/* jit.c: */
 	const void *h0;	       /* handler of ops[0]; HEAT or NATIVE may stand in for it */
 	uint16_t heat;	       /* executions until the block is translated; 0: it was tried */
@@ -116,7 +116,7 @@ struct soft_block {
 	uint32_t ctx; /* v->ctx in which rip was last known to lead here; 0: the block is stale */
 	int32_t n;    /* instructions */
 	uint64_t sum; /* events, packed */
-	struct soft_op ops[];
+	struct emu_op ops[];
 };
 
 #endif

@@ -11,19 +11,19 @@
 /* R/W fields of DR7. */
 enum { BRK_CODE, BRK_STORE, BRK_PORT, BRK_ACCESS };
 
-static unsigned int type_of(const struct soft_vcpu *v, unsigned int n)
+static unsigned int type_of(const struct emu_vcpu *v, unsigned int n)
 {
 	return v->dr[7] >> (16 + 4 * n) & 3;
 }
 
-static bool enabled(const struct soft_vcpu *v, unsigned int n)
+static bool enabled(const struct emu_vcpu *v, unsigned int n)
 {
 	return v->dr[7] >> 2 * n & 3;
 }
 
 /* Whether the @bytes at @at are met by breakpoint @n. It is as long as its LEN field says, and the
  * bits of its address below that are ignored. */
-static bool meets(const struct soft_vcpu *v, unsigned int n, uint64_t at, unsigned int bytes)
+static bool meets(const struct emu_vcpu *v, unsigned int n, uint64_t at, unsigned int bytes)
 {
 	static const uint8_t lengths[] = {1, 2, 8, 4};
 	unsigned int len = lengths[v->dr[7] >> (18 + 4 * n) & 3];
@@ -32,10 +32,10 @@ static bool meets(const struct soft_vcpu *v, unsigned int n, uint64_t at, unsign
 	return base - at < bytes || at - base < len;
 }
 
-void soft_debug_update(struct soft_vcpu *v)
+void emu_debug_update(struct emu_vcpu *v)
 {
 	v->brk.code = v->brk.data = 0;
-	for (unsigned int n = 0; n < SOFT_NR_BRK; n++) {
+	for (unsigned int n = 0; n < EMU_NR_BRK; n++) {
 		unsigned int type = type_of(v, n);
 
 		if (!enabled(v, n) || type == BRK_PORT)
@@ -45,69 +45,69 @@ void soft_debug_update(struct soft_vcpu *v)
 		else
 			v->brk.data |= (uint8_t)(1u << n);
 		/* It leaves the TLB, and its blocks must be found again. */
-		soft_tlb_flush_page(v, v->dr[n]);
+		emu_tlb_flush_page(v, v->dr[n]);
 	}
 }
 
-int soft_debug_access(struct soft_vcpu *v, uint64_t va, unsigned int bytes, bool store)
+int emu_debug_access(struct emu_vcpu *v, uint64_t va, unsigned int bytes, bool store)
 {
 	uint8_t hits = 0;
 
 	if (v->brk.quiet)
 		return 0;
-	for (unsigned int n = 0; n < SOFT_NR_BRK; n++)
+	for (unsigned int n = 0; n < EMU_NR_BRK; n++)
 		if ((v->brk.data >> n & 1) && (store || type_of(v, n) == BRK_ACCESS) &&
 		    meets(v, n, va, bytes))
 			hits |= (uint8_t)(1u << n);
 	if (!hits)
 		return 0;
 	if (!v->single) {
-		v->trap = SOFT_TRAP_SMC;
+		v->trap = EMU_TRAP_SMC;
 		return 1;
 	}
 	v->brk.hits |= hits;
 	return 0;
 }
 
-void soft_debug_port(struct soft_vcpu *v, uint16_t port, unsigned int bytes)
+void emu_debug_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes)
 {
 	if (!(v->cr4 & CR4_DE))
 		return;
-	for (unsigned int n = 0; n < SOFT_NR_BRK; n++)
+	for (unsigned int n = 0; n < EMU_NR_BRK; n++)
 		if (enabled(v, n) && type_of(v, n) == BRK_PORT && meets(v, n, port, bytes))
 			v->brk.hits |= (uint8_t)(1u << n);
 }
 
-int soft_debug_fetch(struct soft_vcpu *v, bool pass)
+int emu_debug_fetch(struct emu_vcpu *v, bool pass)
 {
-	bool near = soft_watched(v, v->brk.code, v->rip);
+	bool near = emu_watched(v, v->brk.code, v->rip);
 	unsigned int hits = 0;
 
 	if (near != v->brk.near) {
 		v->brk.near = near;
-		soft_ctx_update(v);
+		emu_ctx_update(v);
 	}
 	if (!near || pass)
 		return 0;
-	for (unsigned int n = 0; n < SOFT_NR_BRK; n++)
+	for (unsigned int n = 0; n < EMU_NR_BRK; n++)
 		if ((v->brk.code >> n & 1) && v->dr[n] == v->rip)
 			hits |= 1u << n;
 	if (!hits)
 		return 0;
 	v->dr[6] |= hits;
-	return soft_fault(v, SOFT_DB, false, 0);
+	return emu_fault(v, EMU_DB, false, 0);
 }
 
-void soft_debug_trap(struct soft_vcpu *v)
+void emu_debug_trap(struct emu_vcpu *v)
 {
-	v->dr[6] |= (v->step ? SOFT_DR6_BS : 0) | v->brk.hits;
+	v->dr[6] |= (v->step ? EMU_DR6_BS : 0) | v->brk.hits;
 	v->brk.hits = 0;
-	soft_fault(v, SOFT_DB, false, 0);
+	emu_fault(v, EMU_DB, false, 0);
 }
 
 /* ---- the registers ---- */
 
-static int dr_index(struct soft_vcpu *v, unsigned int n)
+static int dr_index(struct emu_vcpu *v, unsigned int n)
 {
 	if (n == 4 || n == 5) {
 		if (v->cr4 & CR4_DE)
@@ -123,36 +123,36 @@ static uint64_t dr_fixed(unsigned int n, uint64_t x)
 	return n == 6 ? (x & 0xe00f) | 0xffff0ff0 : (x & 0xffff2bff) | 0x400;
 }
 
-bool soft_dr_valid(unsigned int n, uint64_t x)
+bool emu_dr_valid(unsigned int n, uint64_t x)
 {
 	return x == dr_fixed(n, x);
 }
 
 /* MOV to or from DR: the checks that both make. Returns the register, or -1 with v->trap set. With
- * DR7.GD the access is a fault, for which RF is set; soft_deliver() clears GD. */
-static int begin(struct soft_vcpu *v, unsigned int dr)
+ * DR7.GD the access is a fault, for which RF is set; emu_deliver() clears GD. */
+static int begin(struct emu_vcpu *v, unsigned int dr)
 {
 	int n;
 
 	if (v->cpl) {
-		soft_gp(v, 0);
+		emu_gp(v, 0);
 		return -1;
 	}
 	n = dr_index(v, dr);
 	if (n < 0) {
-		soft_ud(v);
+		emu_ud(v);
 		return -1;
 	}
-	if (v->dr[7] & SOFT_DR7_GD) {
-		v->dr[6] |= SOFT_DR6_BD;
-		v->rflags |= SOFT_RF;
-		soft_fault(v, SOFT_DB, false, 0);
+	if (v->dr[7] & EMU_DR7_GD) {
+		v->dr[6] |= EMU_DR6_BD;
+		v->rflags |= EMU_RF;
+		emu_fault(v, EMU_DB, false, 0);
 		return -1;
 	}
 	return n;
 }
 
-int soft_sys_mov_to_dr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_mov_to_dr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x = v->r[op->src];
 	int n = begin(v, op->scale);
@@ -160,14 +160,14 @@ int soft_sys_mov_to_dr(struct soft_vcpu *v, const struct soft_op *op)
 	if (n < 0)
 		return 1;
 	if (n >= 6 && x >> 32)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	v->dr[n] = n < 6 ? x : dr_fixed((unsigned int)n, x);
 	if (n == 7 || (n < 4 && enabled(v, (unsigned int)n)))
-		soft_debug_update(v);
+		emu_debug_update(v);
 	return 0;
 }
 
-int soft_sys_mov_from_dr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_mov_from_dr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	int n = begin(v, op->scale);
 

@@ -7,71 +7,71 @@
  * and translated code hit the TLB.
  *
  * A page with a breakpoint for data is never in the TLB, so all its accesses come to mmu.c. An
- * access that meets a breakpoint traps as one that overwrites decoded code does (SOFT_TRAP_SMC):
+ * access that meets a breakpoint traps as one that overwrites decoded code does (EMU_TRAP_SMC):
  * the instruction is executed again, alone. This time the access notes the breakpoint in brk.hits
  * and goes on. The #DB is raised when the instruction is done.
  *
  * Code in a page with a breakpoint for instructions is executed one instruction at a time. Its
- * blocks are found with a ctx of their own (SOFT_CTX_NEAR), so no link leads there unnoticed. All
+ * blocks are found with a ctx of their own (EMU_CTX_NEAR), so no link leads there unnoticed. All
  * other code runs as always.
  */
-#ifndef VMM_SOFT_DEBUG_H
-#define VMM_SOFT_DEBUG_H
+#ifndef VMM_EMU_DEBUG_H
+#define VMM_EMU_DEBUG_H
 
 #include "vmm/emu/lbr.h"
 
-#define SOFT_DR6_BD (1ULL << 13)
-#define SOFT_DR6_BS (1ULL << 14)
-#define SOFT_DR7_GD (1ULL << 13)
-#define SOFT_NR_BRK 4u
+#define EMU_DR6_BD (1ULL << 13)
+#define EMU_DR6_BS (1ULL << 14)
+#define EMU_DR7_GD (1ULL << 13)
+#define EMU_NR_BRK 4u
 
-/* soft_ctx_update - call it whenever v->map_gen, v->cpl or v->brk.near has changed. */
-static inline void soft_ctx_update(struct soft_vcpu *v)
+/* emu_ctx_update - call it whenever v->map_gen, v->cpl or v->brk.near has changed. */
+static inline void emu_ctx_update(struct emu_vcpu *v)
 {
-	v->ctx = v->map_gen << SOFT_CTX_GEN | (v->brk.near ? SOFT_CTX_NEAR : 0) | (v->cpl == 3);
-	soft_lbr_update(v);
+	v->ctx = v->map_gen << EMU_CTX_GEN | (v->brk.near ? EMU_CTX_NEAR : 0) | (v->cpl == 3);
+	emu_lbr_update(v);
 }
 
-/* soft_watched - whether the page of @va has a breakpoint of the set @which (brk.code, brk.data).
+/* emu_watched - whether the page of @va has a breakpoint of the set @which (brk.code, brk.data).
  */
-static inline bool soft_watched(const struct soft_vcpu *v, unsigned int which, uint64_t va)
+static inline bool emu_watched(const struct emu_vcpu *v, unsigned int which, uint64_t va)
 {
 	for (unsigned int n = 0; which >> n; n++)
-		if ((which >> n & 1) && !((v->dr[n] ^ va) >> SOFT_PAGE_SHIFT))
+		if ((which >> n & 1) && !((v->dr[n] ^ va) >> EMU_PAGE_SHIFT))
 			return true;
 	return false;
 }
 
-/* soft_debug_update - call it when DR0 to DR7 have changed: which breakpoints there are. */
-void soft_debug_update(struct soft_vcpu *v);
-/* soft_debug_access - the instruction in progress accesses @bytes at @va. Call it while brk.data is
+/* emu_debug_update - call it when DR0 to DR7 have changed: which breakpoints there are. */
+void emu_debug_update(struct emu_vcpu *v);
+/* emu_debug_access - the instruction in progress accesses @bytes at @va. Call it while brk.data is
  * not 0, before the access. Returns 1 with v->trap set if the instruction must be executed alone
  * first. */
-int soft_debug_access(struct soft_vcpu *v, uint64_t va, unsigned int bytes, bool store);
-/* soft_rmw_quiet - soft_rmw_slow() that meets no breakpoint: not all of it, or none, is accessed.
+int emu_debug_access(struct emu_vcpu *v, uint64_t va, unsigned int bytes, bool store);
+/* emu_rmw_quiet - emu_rmw_slow() that meets no breakpoint: not all of it, or none, is accessed.
  */
-static inline void *soft_rmw_quiet(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+static inline void *emu_rmw_quiet(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 {
 	void *p;
 
 	v->brk.quiet = true;
-	p = soft_rmw_slow(v, va, bytes);
+	p = emu_rmw_slow(v, va, bytes);
 	v->brk.quiet = false;
 	return p;
 }
-/* soft_debug_port - the instruction in progress accesses @bytes at @port. */
-void soft_debug_port(struct soft_vcpu *v, uint16_t port, unsigned int bytes);
-/* soft_debug_fetch - call it before the instruction at v->rip is looked for, while there are
+/* emu_debug_port - the instruction in progress accesses @bytes at @port. */
+void emu_debug_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes);
+/* emu_debug_fetch - call it before the instruction at v->rip is looked for, while there are
  * breakpoints for instructions or v->brk.near is set. @pass: none is reported, because of RF or
  * behind MOV SS. Traps: #DB. */
-int soft_debug_fetch(struct soft_vcpu *v, bool pass);
-/* soft_debug_due - whether a #DB follows the instruction that was just done: it was single-stepped
+int emu_debug_fetch(struct emu_vcpu *v, bool pass);
+/* emu_debug_due - whether a #DB follows the instruction that was just done: it was single-stepped
  * (v->step), or has met breakpoints. Behind MOV SS neither is reported yet. */
-static inline bool soft_debug_due(const struct soft_vcpu *v)
+static inline bool emu_debug_due(const struct emu_vcpu *v)
 {
 	return (v->step || v->brk.hits) && !v->brk.ss_shadow;
 }
-/* soft_debug_trap - raise that #DB. */
-void soft_debug_trap(struct soft_vcpu *v);
+/* emu_debug_trap - raise that #DB. */
+void emu_debug_trap(struct emu_vcpu *v);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The soft machine: a predecoded-block interpreter for a closed list of x86-64 instructions.
+ * The emulator: a predecoded-block interpreter for a closed list of x86-64 instructions.
  *
  * This header has the internal structures of one VM and one vCPU; code.h has those of its code.
- * Only the files of this folder and tests include it. Other folders use vmm_soft_ops
+ * Only the files of this folder and tests include it. Other folders use vmm_emu_ops
  * (vmm/engine/engine.h). docs/emulator.md says what is modelled, counted and refused.
  *
- * Layout rule: the fields that the dispatch loop touches come first in struct soft_vcpu. A vCPU
+ * Layout rule: the fields that the dispatch loop touches come first in struct emu_vcpu. A vCPU
  * that gets its time slice after a thousand others then loads few cache lines.
  */
-#ifndef VMM_SOFT_SOFT_H
-#define VMM_SOFT_SOFT_H
+#ifndef VMM_EMU_EMU_H
+#define VMM_EMU_EMU_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,209 +22,209 @@
 #include "vmm/emu/effort.h"
 #include "vmm/emu/fp/fpu.h"
 #include "vmm/emu/irqchip/lapic.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
-/* soft_isa_list - call @fn with the Zydis mnemonic ("add", "rdmsr", ...) of every instruction of
+/* emu_isa_list - call @fn with the Zydis mnemonic ("add", "rdmsr", ...) of every instruction of
  * the closed list, in no particular order. Stops when @fn returns non-zero and returns that.
  * Any thread. */
-int soft_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg);
+int emu_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg);
 
-#define SOFT_PAGE_SHIFT 12
-#define SOFT_PAGE_SIZE	4096ULL
-#define SOFT_PAGE_MASK	(~(SOFT_PAGE_SIZE - 1))
+#define EMU_PAGE_SHIFT 12
+#define EMU_PAGE_SIZE  4096ULL
+#define EMU_PAGE_MASK  (~(EMU_PAGE_SIZE - 1))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-struct soft_vcpu;
-struct soft_chip;
+struct emu_vcpu;
+struct emu_chip;
 
 /* ---- memory --------------------------------------------------------------------------------
  * An entry of the software TLB. Each tag is the guest-virtual address of the page for one kind of
- * access, or SOFT_TAG_NONE, which matches no access. */
-struct soft_tlbe {
+ * access, or EMU_TAG_NONE, which matches no access. */
+struct emu_tlbe {
 	uint64_t rtag; /* loads may use the entry */
 	uint64_t wtag; /* stores may: the page is writable, dirty and without decoded code */
 	uintptr_t add; /* host address = add + guest-virtual address */
-	uint64_t ctag; /* stores may, but they must look for decoded code (soft_code_hit) */
+	uint64_t ctag; /* stores may, but they must look for decoded code (emu_code_hit) */
 };
-#define SOFT_TAG_NONE 1ULL
+#define EMU_TAG_NONE 1ULL
 
 /* What an access in translated code found last in the TLB, with the tag for its kind of access:
  * loads and stores have sites of their own. Whatever drops a TLB entry or a tag drops all sites. */
-struct soft_site {
+struct emu_site {
 	uint64_t tag;
 	uintptr_t add;
 	int32_t credit; /* how often it may be filled until all get new credit */
 	uint32_t pad[3];
 };
-#define SOFT_SITE_NONE	 0x800ULL /* matches no access: bit 11 of what is compared is 0 */
-#define SOFT_SITES	 128	  /* for each kind of access in each mode */
-#define SOFT_SITE_CREDIT 64
+#define EMU_SITE_NONE	0x800ULL /* matches no access: bit 11 of what is compared is 0 */
+#define EMU_SITES	128	 /* for each kind of access in each mode */
+#define EMU_SITE_CREDIT 64
 /* What translated code knows of this vCPU's blocks: of each translated block itself, and where its
  * branch and its fall lead. */
-enum { SOFT_SLOT_SELF, SOFT_SLOT_FALL, SOFT_SLOT_TAKEN, SOFT_BLOCK_SLOTS };
-#define SOFT_SLOTS     (1000 * SOFT_BLOCK_SLOTS)
-#define SOFT_BIG_SLOTS (12000 * SOFT_BLOCK_SLOTS)
-#define SOFT_TLB_BITS  8
-#define SOFT_TLB_SIZE  (1u << SOFT_TLB_BITS)
-#define SOFT_FILLED    32
+enum { EMU_SLOT_SELF, EMU_SLOT_FALL, EMU_SLOT_TAKEN, EMU_BLOCK_SLOTS };
+#define EMU_SLOTS     (1000 * EMU_BLOCK_SLOTS)
+#define EMU_BIG_SLOTS (12000 * EMU_BLOCK_SLOTS)
+#define EMU_TLB_BITS  8
+#define EMU_TLB_SIZE  (1u << EMU_TLB_BITS)
+#define EMU_FILLED    32
 
 /* One guest-physical page: bit N of mask says that the Nth 64-byte piece holds code that some vCPU
  * has decoded; gen is the number of times that such code was overwritten. */
-struct soft_page {
+struct emu_page {
 	_Atomic uint64_t mask;
 	_Atomic uint32_t gen;
 };
 
-struct soft_cpage { /* a page of which this vCPU has decoded code */
+struct emu_cpage { /* a page of which this vCPU has decoded code */
 	uint32_t pfn;
-	uint32_t gen; /* soft_page.gen when the code was decoded */
-	struct soft_block *blocks;
+	uint32_t gen; /* emu_page.gen when the code was decoded */
+	struct emu_block *blocks;
 };
 
-#define SOFT_JC_BITS	  9
-#define SOFT_JC_SIZE	  (1u << SOFT_JC_BITS)
-#define SOFT_HASH_BITS	  8
-#define SOFT_HASH_SIZE	  (1u << SOFT_HASH_BITS)
-#define SOFT_CPAGES	  256
-#define SOFT_ARENA_CHUNK  16384u
-#define SOFT_ARENA_CHUNKS 32
+#define EMU_JC_BITS	 9
+#define EMU_JC_SIZE	 (1u << EMU_JC_BITS)
+#define EMU_HASH_BITS	 8
+#define EMU_HASH_SIZE	 (1u << EMU_HASH_BITS)
+#define EMU_CPAGES	 256
+#define EMU_ARENA_CHUNK	 16384u
+#define EMU_ARENA_CHUNKS 32
 /* The same for a vCPU of a VM with interrupt controllers whose code was once too much for these: a
  * stock kernel and its programs are more code than a freestanding guest has. */
-#define SOFT_BIG_HASH_BITS 13
-#define SOFT_BIG_CPAGES	   4096
-#define SOFT_BIG_CHUNKS	   256
+#define EMU_BIG_HASH_BITS 13
+#define EMU_BIG_CPAGES	  4096
+#define EMU_BIG_CHUNKS	  256
 
-struct soft_unsettled { /* see cache.c */
-	struct soft_block *block;
+struct emu_unsettled { /* see cache.c */
+	struct emu_block *block;
 	uint32_t epoch;
 };
-#define SOFT_UNSETTLED 16
+#define EMU_UNSETTLED 16
 
-struct soft_chunk {
-	struct soft_chunk *next;
+struct emu_chunk {
+	struct emu_chunk *next;
 	uint32_t used;
 	_Alignas(64) uint8_t mem[];
 };
 
 /* 2 MiB of a large page that the page walker has found. A TLB miss inside them needs no walk. */
-struct soft_ltlbe {
-	uint64_t tag; /* 2 MiB-aligned guest-virtual address, or SOFT_TAG_NONE */
+struct emu_ltlbe {
+	uint64_t tag; /* 2 MiB-aligned guest-virtual address, or EMU_TAG_NONE */
 	uint64_t pa;
 	uint32_t perm; /* permissions combined over the whole walk, as walk() in mmu.c packs them */
 	uint32_t ctx;  /* v->map_gen at the walk */
 };
-#define SOFT_LTLB_SIZE 16
+#define EMU_LTLB_SIZE 16
 
 /* ---- flags: instructions leave their last result; flags.h computes flags from it on demand ----
  */
-enum soft_fk {			/* fl_kind is this times 4, plus log2 of the operand bytes */
-	       SOFT_FK_RAW = 0, /* a = the six flags */
-	       SOFT_FK_SUB,	/* a - b, both sign-extended; logic results are (result, 0) */
-	       SOFT_FK_ADD,	/* a = result, b = addend, sign-extended */
-	       SOFT_FK_SBB,	/* as SUB, with a borrow of 1 */
-	       SOFT_FK_ADC,	/* as ADD, with a carry of 1 */
-	       SOFT_FK_INC,	/* a = result sign-extended, b = CF */
-	       SOFT_FK_DEC,
-	       SOFT_FK_SHL, /* a = result sign-extended, b = CF */
-	       SOFT_FK_SHR  /* SHR and SAR: a = result sign-extended, b = CF */
+enum emu_fk {		      /* fl_kind is this times 4, plus log2 of the operand bytes */
+	      EMU_FK_RAW = 0, /* a = the six flags */
+	      EMU_FK_SUB,     /* a - b, both sign-extended; logic results are (result, 0) */
+	      EMU_FK_ADD,     /* a = result, b = addend, sign-extended */
+	      EMU_FK_SBB,     /* as SUB, with a borrow of 1 */
+	      EMU_FK_ADC,     /* as ADD, with a carry of 1 */
+	      EMU_FK_INC,     /* a = result sign-extended, b = CF */
+	      EMU_FK_DEC,
+	      EMU_FK_SHL, /* a = result sign-extended, b = CF */
+	      EMU_FK_SHR  /* SHR and SAR: a = result sign-extended, b = CF */
 };
-#define SOFT_FK_OVER 0x100u /* in fl_kind: fl_omask and fl_oval replace some of the flags */
+#define EMU_FK_OVER 0x100u /* in fl_kind: fl_omask and fl_oval replace some of the flags */
 
 /* Why the dispatch loop must be left (v->attn). */
-#define SOFT_ATTN_EVENT 1u /* an event may be deliverable */
-#define SOFT_ATTN_ARMED 2u /* alarms are armed: leave after system and REP string instructions */
-#define SOFT_ATTN_DENSE 4u /* v->density grew: the chunk's limit is out of date */
-#define SOFT_ATTN_SPENT 8u /* blocks were decoded until v->extra_stop */
+#define EMU_ATTN_EVENT 1u /* an event may be deliverable */
+#define EMU_ATTN_ARMED 2u /* alarms are armed: leave after system and REP string instructions */
+#define EMU_ATTN_DENSE 4u /* v->density grew: the chunk's limit is out of date */
+#define EMU_ATTN_SPENT 8u /* blocks were decoded until v->extra_stop */
 
-/* Why soft_exec() or a helper stopped. */
-enum soft_trap {
-	SOFT_TRAP_NONE = 0,
-	SOFT_TRAP_FAULT, /* deliver v->fault; the instruction did not retire */
+/* Why emu_exec() or a helper stopped. */
+enum emu_trap {
+	EMU_TRAP_NONE = 0,
+	EMU_TRAP_FAULT, /* deliver v->fault; the instruction did not retire */
 	/* The store hits decoded code, or the access meets a breakpoint or a device: execute this
 	 * instruction alone. */
-	SOFT_TRAP_SMC,
-	SOFT_TRAP_EXIT,	  /* v->run->exit is filled; the instruction did not retire (yet) */
-	SOFT_TRAP_STOP,	  /* the chunk ended inside a block */
-	SOFT_TRAP_KICK,	  /* a repeated string instruction was interrupted between elements */
-	SOFT_TRAP_DEVICE, /* the access at v->device is to no RAM, but perhaps to a device */
+	EMU_TRAP_SMC,
+	EMU_TRAP_EXIT,	 /* v->run->exit is filled; the instruction did not retire (yet) */
+	EMU_TRAP_STOP,	 /* the chunk ended inside a block */
+	EMU_TRAP_KICK,	 /* a repeated string instruction was interrupted between elements */
+	EMU_TRAP_DEVICE, /* the access at v->device is to no RAM, but perhaps to a device */
 	/* A #DB follows an iteration of a repeated string instruction. */
-	SOFT_TRAP_STEP,
-	SOFT_TRAP_NEAR /* the next instruction is in a page with a breakpoint for instructions */
+	EMU_TRAP_STEP,
+	EMU_TRAP_NEAR /* the next instruction is in a page with a breakpoint for instructions */
 };
 
-enum { SOFT_ES, SOFT_CS, SOFT_SS, SOFT_DS, SOFT_FS, SOFT_GS, SOFT_NSEGS };
+enum { EMU_ES, EMU_CS, EMU_SS, EMU_DS, EMU_FS, EMU_GS, EMU_NSEGS };
 
-enum soft_pending_kind {
-	SOFT_PEND_NONE = 0,
-	SOFT_PEND_IN,
-	SOFT_PEND_OUT,
-	SOFT_PEND_RDMSR,
-	SOFT_PEND_WRMSR,
-	SOFT_PEND_RDPMC
+enum emu_pending_kind {
+	EMU_PEND_NONE = 0,
+	EMU_PEND_IN,
+	EMU_PEND_OUT,
+	EMU_PEND_RDMSR,
+	EMU_PEND_WRMSR,
+	EMU_PEND_RDPMC
 };
 
-#define SOFT_SMC_LOG 16
+#define EMU_SMC_LOG 16
 
-struct soft_vm {
-	uint8_t *ram;		 /* guest-physical X is at ram + X */
-	uint64_t low;		 /* bytes of the RAM slot at 0, which holds nearly every address */
-	struct soft_page *pages; /* indexed by page number; holes between slots have entries too */
-	size_t pages_bytes;	 /* size of the mapping behind pages */
+struct emu_vm {
+	uint8_t *ram;		/* guest-physical X is at ram + X */
+	uint64_t low;		/* bytes of the RAM slot at 0, which holds nearly every address */
+	struct emu_page *pages; /* indexed by page number; holes between slots have entries too */
+	size_t pages_bytes;	/* size of the mapping behind pages */
 	struct vpmu_msr_range *msrs;
 	size_t nr_msrs;
 	_Atomic uint32_t smc_seq; /* grows when decoded code is overwritten */
-	/* The page of the Nth time, from 0, is in smc_log[N % SOFT_SMC_LOG], with N + 1 above it.
+	/* The page of the Nth time, from 0, is in smc_log[N % EMU_SMC_LOG], with N + 1 above it.
 	 */
-	_Atomic uint64_t smc_log[SOFT_SMC_LOG];
+	_Atomic uint64_t smc_log[EMU_SMC_LOG];
 	_Atomic uint32_t code_epoch;	/* grows when a page begins to hold decoded code */
 	_Atomic uint32_t epoch_settled; /* an epoch that all vCPUs that run have seen */
 	pthread_mutex_t lock;		/* protects vcpus */
 	pthread_mutex_t split_lock;	/* serialises locked accesses that cross a page */
-	struct soft_vcpu *vcpus;
-	uint64_t born_ns;	/* time of day when the VM was made, for its paravirtual clock */
-	struct vmm_ram slots;	/* where there is RAM; ask soft_is_ram() */
-	struct soft_chip *chip; /* interrupt controllers (chip.h); or NULL */
+	struct emu_vcpu *vcpus;
+	uint64_t born_ns;      /* time of day when the VM was made, for its paravirtual clock */
+	struct vmm_ram slots;  /* where there is RAM; ask emu_is_ram() */
+	struct emu_chip *chip; /* interrupt controllers (chip.h); or NULL */
 };
 
-#define SOFT_JIT_PARTS	 4
-#define SOFT_BIG_PARTS	 12 /* see SOFT_BIG_CHUNKS */
-#define SOFT_WARM_BLOCKS 16
+#define EMU_JIT_PARTS	4
+#define EMU_BIG_PARTS	12 /* see EMU_BIG_CHUNKS */
+#define EMU_WARM_BLOCKS 16
 
-#define SOFT_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
-#define SOFT_CTX_NEAR  2u    /* in a page with a breakpoint for instructions: debug.h */
-#define SOFT_CTX_GEN   2
+#define EMU_CTX_NEVER (~0u) /* a value that no block's ctx ever has */
+#define EMU_CTX_NEAR  2u    /* in a page with a breakpoint for instructions: debug.h */
+#define EMU_CTX_GEN   2
 
-struct soft_vcpu {
-	uint64_t r[SOFT_NREGS + 1];
+struct emu_vcpu {
+	uint64_t r[EMU_NREGS + 1];
 	uint64_t fl_a, fl_b;
-	uint32_t fl_omask, fl_oval; /* with SOFT_FK_OVER: flags in fl_omask are as in fl_oval */
-	uint32_t fl_kind;	    /* enum soft_fk * 4 + log2 of the operand bytes */
-	uint32_t ctx;		    /* v->map_gen << SOFT_CTX_GEN | SOFT_CTX_NEAR | (CPL == 3) */
+	uint32_t fl_omask, fl_oval; /* with EMU_FK_OVER: flags in fl_omask are as in fl_oval */
+	uint32_t fl_kind;	    /* enum emu_fk * 4 + log2 of the operand bytes */
+	uint32_t ctx;		    /* v->map_gen << EMU_CTX_GEN | EMU_CTX_NEAR | (CPL == 3) */
 	uint32_t tctx;		    /* ctx that a taken branch's target must have: see lbr.h */
-	uint32_t lbr_sel;      /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
-	struct soft_tlbe *tlb; /* TLB of the current privilege level */
-	struct soft_block *cur;
+	uint32_t lbr_sel;     /* branches recorded in this mode: VPMU_LBR_* types and CALL_STACK */
+	struct emu_tlbe *tlb; /* TLB of the current privilege level */
+	struct emu_block *cur;
 	int64_t left, left0; /* instructions left in this chunk: now, and at the last fold */
-	uint64_t acc;	     /* packed events that soft_fold() has not taken yet */
+	uint64_t acc;	     /* packed events that emu_fold() has not taken yet */
 	uint64_t extra;	     /* effort beyond instructions, since the vCPU was made; never reset */
 	uint64_t extra_stop; /* leave the dispatch loop soon when extra is here */
 	uint64_t rip;
-	uint32_t trap; /* enum soft_trap */
-	uint32_t attn; /* SOFT_ATTN_*: leave the dispatch loop at the next block boundary */
+	uint32_t trap; /* enum emu_trap */
+	uint32_t attn; /* EMU_ATTN_*: leave the dispatch loop at the next block boundary */
 	uint8_t cpl;
 	bool step;   /* TF: a debug trap follows the instruction in progress */
-	bool single; /* one instruction executes alone: SOFT_TRAP_SMC */
+	bool single; /* one instruction executes alone: EMU_TRAP_SMC */
 	bool sti_shadow;
 	bool nmi_masked;
-	uint64_t rflags; /* without the six arithmetic flags: soft_get_rflags() has all */
+	uint64_t rflags; /* without the six arithmetic flags: emu_get_rflags() has all */
 
 	/* events */
-	struct vpmu_soft_tally *tally;
+	struct vpmu_emu_tally *tally;
 	uint64_t retired; /* instructions retired in this run() */
 	uint64_t cycles;  /* all cycles of this vCPU since it was created: its modelled clock */
-	uint64_t clock;	  /* vpmu_soft_clock() at the last fold */
+	uint64_t clock;	  /* vpmu_emu_clock() at the last fold */
 	uint32_t lbr_ctl; /* tally->lbr.ctl at the start of run() if it has EN, else 0 */
 	uint64_t extra_cycles; /* cycles since the last fold that no op's ev holds */
 	/* The most cycles per instruction of any decoded block, a taken branch included. */
@@ -237,45 +237,45 @@ struct soft_vcpu {
 		uint64_t sums[2];	/* acc and quarters while it runs */
 		int64_t quarters;	/* effort of translated instructions beyond one unit each */
 		int64_t quarters_begin; /* the same when run() began */
-		struct soft_block *block;		  /* where it was left */
-		uint32_t ax;				  /* the flags, on the way in and out */
-		uint32_t used;				  /* bytes of code, in all its parts */
-		uint32_t forgot;			  /* times that its code was too much */
-		struct soft_site (*sites)[SOFT_SITES][2]; /* [user][number][store]; NULL: no code */
-		struct soft_site (*sites_now)[2];	  /* of the present mode */
-		uint32_t nr_sites[2]; /* accesses that have one: loads, stores */
-		int64_t credit_at[2]; /* quarters at which the sites of a mode get new credit */
-		bool sites_used;      /* one may be filled */
-		struct soft_block **slots; /* SOFT_SLOTS, with sites; or those of big */
-		struct soft_block **big;   /* SOFT_BIG_SLOTS; NULL: it has little code */
+		struct emu_block *block;		/* where it was left */
+		uint32_t ax;				/* the flags, on the way in and out */
+		uint32_t used;				/* bytes of code, in all its parts */
+		uint32_t forgot;			/* times that its code was too much */
+		struct emu_site (*sites)[EMU_SITES][2]; /* [user][number][store]; NULL: no code */
+		struct emu_site (*sites_now)[2];	/* of the present mode */
+		uint32_t nr_sites[2];			/* accesses that have one: loads, stores */
+		int64_t credit_at[2];	  /* quarters at which the sites of a mode get new credit */
+		bool sites_used;	  /* one may be filled */
+		struct emu_block **slots; /* EMU_SLOTS, with sites; or those of big */
+		struct emu_block **big;	  /* EMU_BIG_SLOTS; NULL: it has little code */
 		uint32_t nr_slots;
 		uint32_t at; /* end of this vCPU's code in the last of its parts */
-		uint16_t parts[SOFT_BIG_PARTS]; /* which it holds: jit_part.c */
-		uint32_t sse;			/* jit_simd.c: enum jit_sse */
+		uint16_t parts[EMU_BIG_PARTS]; /* which it holds: jit_part.c */
+		uint32_t sse;		       /* jit_simd.c: enum jit_sse */
 		uint32_t fp_runs;
 		uint8_t nr_parts;
 	} jit;
 
 	struct { /* what the next run() will touch first: warm.c */
-		const struct soft_block *block;
+		const struct emu_block *block;
 		const void *stack; /* host address behind RSP; NULL: not known */
-		const struct soft_block *recent[SOFT_WARM_BLOCKS]; /* left by translated code */
-		uint16_t recent_jc[SOFT_WARM_BLOCKS];		   /* where they are in jc */
+		const struct emu_block *recent[EMU_WARM_BLOCKS]; /* left by translated code */
+		uint16_t recent_jc[EMU_WARM_BLOCKS];		 /* where they are in jc */
 	} warm;
 
 	/* Where the last chunk stopped inside a block. If nothing has happened since, the next one
 	 * goes on at op @op of @block, so the rest need not be decoded as a block of its own. */
 	struct {
-		struct soft_block *block; /* NULL: nowhere */
+		struct emu_block *block; /* NULL: nowhere */
 		uint64_t rip;
 		unsigned int op;
 	} rest;
 
 	/* read at every run() and chunk */
-	struct soft_block **link; /* soft_find() stores the block it finds there; or NULL */
+	struct emu_block **link; /* emu_find() stores the block it finds there; or NULL */
 	struct vmm_run *run;
-	struct soft_vm *vm;
-	struct soft_chip *chip; /* of vm */
+	struct emu_vm *vm;
+	struct emu_chip *chip; /* of vm */
 	_Atomic bool kicked;
 	_Atomic bool running;
 	_Atomic uint32_t epoch_seen;
@@ -286,7 +286,7 @@ struct soft_vcpu {
 	uint32_t nr_cpages, nr_chunks, nr_unsettled;
 	uint32_t hash_mask, max_cpages, max_chunks;
 	struct {
-		enum soft_pending_kind kind;
+		enum emu_pending_kind kind;
 		uint64_t rip, next;
 		uint8_t ev;
 		uint8_t size;
@@ -301,10 +301,10 @@ struct soft_vcpu {
 	bool halted;	      /* HLT has retired, and no event has woken the vCPU since */
 	uint64_t extra_begin; /* v->extra when run() began */
 	uint64_t cr0, cr3, cr4, cr8, efer;
-	struct kvm_segment seg[SOFT_NSEGS], tr, ldt;
+	struct kvm_segment seg[EMU_NSEGS], tr, ldt;
 	struct kvm_dtable gdt, idt;
 
-	/* the fault to deliver after SOFT_TRAP_FAULT */
+	/* the fault to deliver after EMU_TRAP_FAULT */
 	struct {
 		uint8_t vec;
 		bool has_err;
@@ -313,7 +313,7 @@ struct soft_vcpu {
 	} fault;
 	uint64_t cr2;
 
-	/* copy of an operand for soft_rmw_slow(): the operand crosses a page, or its page holds
+	/* copy of an operand for emu_rmw_slow(): the operand crosses a page, or its page holds
 	 * decoded code */
 	struct {
 		uint8_t buf[16];
@@ -321,7 +321,7 @@ struct soft_vcpu {
 		uint16_t n[2];
 	} bounce;
 
-	struct soft_fpu fpu;
+	struct emu_fpu fpu;
 	uint32_t host_mxcsr; /* the thread's own MXCSR while run() is on it */
 
 	/* system state */
@@ -341,29 +341,29 @@ struct soft_vcpu {
 		/* Posted by others: */
 		_Atomic bool posted_any; /* one of the following is not 0 */
 		_Atomic uint32_t posted[8], posted_level[8];
-		_Atomic uint32_t signals; /* SOFT_POST_* */
+		_Atomic uint32_t signals; /* EMU_POST_* */
 		_Atomic uint64_t address; /* lapic_address(); 0: the APIC is disabled */
 		/* Under chip.lock; asleep is read without it: */
 		_Atomic bool asleep;
 		bool sleep_open;    /* interrupts would wake it */
 		uint64_t sleep_due; /* when its timer wakes it; LAPIC_NEVER */
 	} plat;
-	uint64_t device; /* guest-physical address, with SOFT_TRAP_DEVICE */
+	uint64_t device; /* guest-physical address, with EMU_TRAP_DEVICE */
 
 	struct kvm_cpuid_entry2 *cpuid;
 	size_t nr_cpuid;
 	/* CPUID shows a whole CPU, for stock kernels (vmm/vm/cpuid_linux.c): there are the MSRs of
-	 * msr_whole.c, and what x86-64 has but the soft machine has not is a fault. */
+	 * msr_whole.c, and what x86-64 has but the emulator has not is a fault. */
 	bool whole;
-	struct soft_whole {
+	struct emu_whole {
 		uint64_t tsc_adjust, spec_ctrl;
 		uint64_t pvclock, pvclock_wall; /* KVM's MSRs 4B564D01H and 4B564D00H */
 		uint64_t sysenter_cs, sysenter_esp, sysenter_eip;
 		uint64_t mcg_status, mtrr_def_type;
 	} w;
 	bool intel; /* CPUID says GenuineIntel; every other vCPU behaves like AMD's CPUs */
-	struct vpmu_soft_tally own_tally;
-	struct soft_vcpu *vm_next;
+	struct vpmu_emu_tally own_tally;
+	struct emu_vcpu *vm_next;
 	unsigned int id;
 
 	/* caches */
@@ -372,24 +372,24 @@ struct soft_vcpu {
 	 * map_gen grew, of pages and regions in which blocks were found. */
 	uint64_t large_seen, code_seen, large_code_seen;
 	bool huge_seen;
-	uint16_t filled[SOFT_FILLED]; /* TLB entries filled since then, while they are few */
-	uint16_t nr_filled;	      /* more than SOFT_FILLED: any may be */
-	struct soft_chunk *arena, *arena_free;
-	struct soft_unsettled unsettled[SOFT_UNSETTLED];
-	struct soft_ltlbe ltlb[SOFT_LTLB_SIZE];
-	struct soft_block *jc[SOFT_JC_SIZE]; /* blocks by rip: soft_find() looks here first */
-	struct soft_block **hash;	     /* all blocks by guest-physical address */
-	struct soft_cpage *cpages;
+	uint16_t filled[EMU_FILLED]; /* TLB entries filled since then, while they are few */
+	uint16_t nr_filled;	     /* more than EMU_FILLED: any may be */
+	struct emu_chunk *arena, *arena_free;
+	struct emu_unsettled unsettled[EMU_UNSETTLED];
+	struct emu_ltlbe ltlb[EMU_LTLB_SIZE];
+	struct emu_block *jc[EMU_JC_SIZE]; /* blocks by rip: emu_find() looks here first */
+	struct emu_block **hash;	   /* all blocks by guest-physical address */
+	struct emu_cpage *cpages;
 	/* By page number modulo max_cpages, and by index: one more than the index of the first
 	 * and the next of cpages; 0: none. */
 	uint16_t *cpage_first, *cpage_next;
 	void *big; /* memory of these four; NULL: they are in little */
 	struct {
-		struct soft_block *hash[SOFT_HASH_SIZE];
-		struct soft_cpage cpages[SOFT_CPAGES];
-		uint16_t cpage_first[SOFT_CPAGES], cpage_next[SOFT_CPAGES];
+		struct emu_block *hash[EMU_HASH_SIZE];
+		struct emu_cpage cpages[EMU_CPAGES];
+		uint16_t cpage_first[EMU_CPAGES], cpage_next[EMU_CPAGES];
 	} little;
-	struct soft_tlbe tlbs[2][SOFT_TLB_SIZE]; /* supervisor, user */
+	struct emu_tlbe tlbs[2][EMU_TLB_SIZE]; /* supervisor, user */
 };
 
 #endif

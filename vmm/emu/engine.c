@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vmm_soft_ops: the soft machine behind the engine interface (vmm/engine/engine.h, which says who
+ * vmm_emu_ops: the emulator behind the engine interface (vmm/engine/engine.h, which says who
  * calls it). This file creates and destroys VMs and vCPUs, gets and sets registers, and queues
  * events from outside. It must never execute guest code: run.c does.
  */
@@ -21,38 +21,38 @@
 /* 2020-01-01: when VMs were made whose runs repeat. */
 #define REPEATED_BIRTH (1577836800ULL * 1000000000ULL)
 
-static inline struct soft_vm *to_vm(struct vmm_engine_vm *vm)
+static inline struct emu_vm *to_vm(struct vmm_engine_vm *vm)
 {
-	return (struct soft_vm *)vm;
+	return (struct emu_vm *)vm;
 }
 
-static inline struct soft_vcpu *to_vcpu(struct vmm_engine_vcpu *v)
+static inline struct emu_vcpu *to_vcpu(struct vmm_engine_vcpu *v)
 {
-	return (struct soft_vcpu *)v;
+	return (struct emu_vcpu *)v;
 }
 
-static int soft_open(struct vmm_engine **e, char *why, size_t why_len)
+static int emu_open(struct vmm_engine **e, char *why, size_t why_len)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static char engine; /* the engine has no state: this address is only a handle */
 
-	pthread_once(&once, soft_exec_init);
-	soft_jit_open();
+	pthread_once(&once, emu_exec_init);
+	emu_jit_open();
 	if (why && why_len)
 		why[0] = '\0';
 	*e = (struct vmm_engine *)&engine;
 	return 0;
 }
 
-static void soft_close(struct vmm_engine *e)
+static void emu_close(struct vmm_engine *e)
 {
 }
 
-static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
-			  struct vmm_engine_vm **out)
+static int emu_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
+			 struct vmm_engine_vm **out)
 {
 	struct timespec now;
-	struct soft_vm *vm;
+	struct emu_vm *vm;
 
 	if (!vmm_ram_valid(ram, RAM_MAX))
 		return -EINVAL;
@@ -65,7 +65,7 @@ static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 	clock_gettime(CLOCK_REALTIME, &now);
 	vm->born_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	/* Mapped and not allocated: only the entries of pages in use take memory. */
-	vm->pages_bytes = (vmm_ram_end(ram) >> SOFT_PAGE_SHIFT) * sizeof(struct soft_page);
+	vm->pages_bytes = (vmm_ram_end(ram) >> EMU_PAGE_SHIFT) * sizeof(struct emu_page);
 	vm->pages = mmap(NULL, vm->pages_bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vm->pages == MAP_FAILED) {
@@ -78,23 +78,23 @@ static int soft_vm_create(struct vmm_engine *e, const struct vmm_ram *ram,
 	return 0;
 }
 
-static void soft_vm_destroy(struct vmm_engine_vm *evm)
+static void emu_vm_destroy(struct vmm_engine_vm *evm)
 {
-	struct soft_vm *vm = to_vm(evm);
+	struct emu_vm *vm = to_vm(evm);
 
 	if (!vm)
 		return;
 	munmap(vm->pages, vm->pages_bytes);
-	soft_chip_destroy(vm);
+	emu_chip_destroy(vm);
 	pthread_mutex_destroy(&vm->lock);
 	pthread_mutex_destroy(&vm->split_lock);
 	free(vm->msrs);
 	free(vm);
 }
 
-static int soft_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_range *r)
+static int emu_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_range *r)
 {
-	struct soft_vm *vm = to_vm(evm);
+	struct emu_vm *vm = to_vm(evm);
 	struct vpmu_msr_range *copy;
 	size_t n = 0;
 
@@ -113,59 +113,59 @@ static int soft_vm_trap_msrs(struct vmm_engine_vm *evm, const struct vpmu_msr_ra
 	return 0;
 }
 
-static int soft_irqchip_create(struct vmm_engine_vm *evm)
+static int emu_irqchip_create(struct vmm_engine_vm *evm)
 {
-	struct soft_vm *vm = to_vm(evm);
+	struct emu_vm *vm = to_vm(evm);
 
 	if (vm->chip)
 		return -EEXIST;
-	return vm->vcpus ? -EBUSY : soft_chip_create(vm);
+	return vm->vcpus ? -EBUSY : emu_chip_create(vm);
 }
 
-static int soft_irq_line(struct vmm_engine_vm *evm, unsigned int gsi, bool level)
+static int emu_irq_line(struct vmm_engine_vm *evm, unsigned int gsi, bool level)
 {
-	return soft_chip_line(to_vm(evm)->chip, gsi, level);
+	return emu_chip_line(to_vm(evm)->chip, gsi, level);
 }
 
-static int soft_set_waker(struct vmm_engine_vm *evm, const struct vmm_waker *w)
+static int emu_set_waker(struct vmm_engine_vm *evm, const struct vmm_waker *w)
 {
 	if (!to_vm(evm)->chip)
 		return -ENXIO;
-	soft_chip_waker(to_vm(evm)->chip, w);
+	emu_chip_waker(to_vm(evm)->chip, w);
 	if (w && w->repeats)
 		to_vm(evm)->born_ns = REPEATED_BIRTH;
 	return 0;
 }
 
-static int soft_expire(struct vmm_engine_vm *evm, uint64_t *next)
+static int emu_expire(struct vmm_engine_vm *evm, uint64_t *next)
 {
 	if (!to_vm(evm)->chip)
 		return -ENXIO;
-	soft_chip_expire(to_vm(evm)->chip, next);
+	emu_chip_expire(to_vm(evm)->chip, next);
 	return 0;
 }
 
-static int soft_retire(struct vmm_engine_vcpu *ev, uint64_t *next)
+static int emu_retire(struct vmm_engine_vcpu *ev, uint64_t *next)
 {
 	if (!to_vcpu(ev)->chip)
 		return -ENXIO;
-	soft_chip_retire(to_vcpu(ev), next);
+	emu_chip_retire(to_vcpu(ev), next);
 	return 0;
 }
 
-static int soft_engine_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes)
+static int emu_engine_get_vm_state(struct vmm_engine_vm *evm, void *buf, size_t *bytes)
 {
-	return soft_get_vm_state(to_vm(evm), buf, bytes);
+	return emu_get_vm_state(to_vm(evm), buf, bytes);
 }
 
-static int soft_engine_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes)
+static int emu_engine_set_vm_state(struct vmm_engine_vm *evm, const void *buf, size_t bytes)
 {
-	return soft_set_vm_state(to_vm(evm), buf, bytes);
+	return emu_set_vm_state(to_vm(evm), buf, bytes);
 }
 
 /* Power-up values of the registers that matter. The caller sets the others by set_regs and
  * set_sregs. */
-void soft_reset(struct soft_vcpu *v)
+void emu_reset(struct emu_vcpu *v)
 {
 	v->rflags = 2;
 	v->rip = 0xfff0;
@@ -176,18 +176,17 @@ void soft_reset(struct soft_vcpu *v)
 	v->dr[7] = 0x400;
 	memset(&v->brk, 0, sizeof(v->brk));
 	v->gdt.limit = v->idt.limit = 0xffff;
-	for (int i = 0; i < SOFT_NSEGS; i++)
+	for (int i = 0; i < EMU_NSEGS; i++)
 		v->seg[i] = (struct kvm_segment){
-			.limit = 0xffff, .type = i == SOFT_CS ? 0xb : 3, .present = 1, .s = 1};
+			.limit = 0xffff, .type = i == EMU_CS ? 0xb : 3, .present = 1, .s = 1};
 	v->tr = (struct kvm_segment){.limit = 0xffff, .type = 0xb, .present = 1};
 	v->ldt = (struct kvm_segment){.limit = 0xffff, .type = 2, .present = 1};
 }
 
-static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
-			    struct vmm_engine_vcpu **out)
+static int emu_vcpu_create(struct vmm_engine_vm *evm, unsigned int id, struct vmm_engine_vcpu **out)
 {
-	struct soft_vm *vm = to_vm(evm);
-	struct soft_vcpu *v = soft_pool_get(sizeof(*v));
+	struct emu_vm *vm = to_vm(evm);
+	struct emu_vcpu *v = emu_pool_get(sizeof(*v));
 	int rc;
 
 	if (!v)
@@ -196,26 +195,26 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	v->id = id;
 	v->tally = &v->own_tally;
 	v->tlb = v->tlbs[0];
-	soft_reset(v);
+	emu_reset(v);
 	/* These two INIT does not reset: SDM vol. 3, table 9-1. */
-	soft_fpu_reset(&v->fpu);
-	soft_whole_reset(&v->w);
+	emu_fpu_reset(&v->fpu);
+	emu_whole_reset(&v->w);
 	lapic_init(&v->lapic, id);
-	rc = vm->chip ? soft_chip_add(v) : 0;
+	rc = vm->chip ? emu_chip_add(v) : 0;
 	if (!rc) {
-		rc = soft_cache_init(v);
+		rc = emu_cache_init(v);
 		if (rc)
-			soft_chip_remove(v);
+			emu_chip_remove(v);
 	}
 	if (rc) {
-		soft_pool_put(v, sizeof(*v));
+		emu_pool_put(v, sizeof(*v));
 		return rc;
 	}
 	v->epoch_seen = atomic_load(&vm->code_epoch);
 	v->smc_seen = atomic_load(&vm->smc_seq);
 	pthread_mutex_lock(&vm->lock);
-	if (vm->vcpus && !vm->vcpus->vm_next) /* it has decoded as the only one (soft_code.alone) */
-		soft_cache_reset(vm->vcpus);
+	if (vm->vcpus && !vm->vcpus->vm_next) /* it has decoded as the only one (emu_code.alone) */
+		emu_cache_reset(vm->vcpus);
 	v->vm_next = vm->vcpus;
 	vm->vcpus = v;
 	pthread_mutex_unlock(&vm->lock);
@@ -223,9 +222,9 @@ static int soft_vcpu_create(struct vmm_engine_vm *evm, unsigned int id,
 	return 0;
 }
 
-static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
+static void emu_vcpu_destroy(struct vmm_engine_vcpu *ev)
 {
-	struct soft_vcpu *v = to_vcpu(ev), **p;
+	struct emu_vcpu *v = to_vcpu(ev), **p;
 
 	if (!v)
 		return;
@@ -234,10 +233,10 @@ static void soft_vcpu_destroy(struct vmm_engine_vcpu *ev)
 		;
 	*p = v->vm_next;
 	pthread_mutex_unlock(&v->vm->lock);
-	soft_chip_remove(v);
-	soft_cache_fini(v);
+	emu_chip_remove(v);
+	emu_cache_fini(v);
 	free(v->cpuid);
-	soft_pool_put(v, sizeof(*v));
+	emu_pool_put(v, sizeof(*v));
 }
 
 /* Whether leaf 0 of a CPUID table names Intel: EBX, EDX, ECX hold the vendor's name. */
@@ -268,9 +267,9 @@ static bool names_deadline(const struct kvm_cpuid_entry2 *e, size_t n)
 	return false;
 }
 
-static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
+static int emu_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_entry2 *e, size_t n)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = to_vcpu(ev);
 	struct kvm_cpuid_entry2 *copy = n ? malloc(n * sizeof(*copy)) : NULL;
 	bool intel = names_intel(e, n);
 
@@ -282,21 +281,21 @@ static int soft_set_cpuid(struct vmm_engine_vcpu *ev, const struct kvm_cpuid_ent
 	v->cpuid = copy;
 	v->nr_cpuid = n;
 	v->whole = shows_whole(e, n);
-	soft_fpu_mask(v);
+	emu_fpu_mask(v);
 	if (v->chip)
 		v->lapic.deadline = names_deadline(e, n);
 	if (intel != v->intel) {
 		/* Decoded code and translations depend on the vendor: forget them. */
 		v->intel = intel;
-		soft_cache_reset(v);
-		soft_tlb_flush(v);
+		emu_cache_reset(v);
+		emu_tlb_flush(v);
 	}
 	return 0;
 }
 
-static int soft_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
+static int emu_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
 {
-	const struct soft_vcpu *v = to_vcpu(ev);
+	const struct emu_vcpu *v = to_vcpu(ev);
 	const uint64_t *x = v->r;
 
 	*r = (struct kvm_regs){
@@ -317,14 +316,14 @@ static int soft_get_regs(struct vmm_engine_vcpu *ev, struct kvm_regs *r)
 		.r14 = x[14],
 		.r15 = x[15],
 		.rip = v->rip,
-		.rflags = soft_get_rflags(v),
+		.rflags = emu_get_rflags(v),
 	};
 	return 0;
 }
 
-static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
+static int emu_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = to_vcpu(ev);
 	uint64_t *x = v->r;
 
 	x[0] = r->rax, x[1] = r->rcx, x[2] = r->rdx, x[3] = r->rbx;
@@ -332,10 +331,10 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	x[8] = r->r8, x[9] = r->r9, x[10] = r->r10, x[11] = r->r11;
 	x[12] = r->r12, x[13] = r->r13, x[14] = r->r14, x[15] = r->r15;
 	v->rip = r->rip;
-	soft_put_rflags(v, r->rflags & 0x3d7fd7); /* drops VM and the reserved bits */
+	emu_put_rflags(v, r->rflags & 0x3d7fd7); /* drops VM and the reserved bits */
 	/* The vCPU continues with the new registers: an exit that waits for its answer is dropped.
 	 */
-	v->pending.kind = SOFT_PEND_NONE;
+	v->pending.kind = EMU_PEND_NONE;
 	v->rest.block = NULL;
 	v->halted = false;
 	v->plat.wait_sipi = false;
@@ -344,19 +343,19 @@ static int soft_set_regs(struct vmm_engine_vcpu *ev, const struct kvm_regs *r)
 	return 0;
 }
 
-static int soft_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
+static int emu_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
 {
-	const struct soft_vcpu *v = to_vcpu(ev);
+	const struct emu_vcpu *v = to_vcpu(ev);
 
 	memset(s, 0, sizeof(*s));
-	s->es = v->seg[SOFT_ES];
-	s->cs = v->seg[SOFT_CS];
-	s->ss = v->seg[SOFT_SS];
-	s->ds = v->seg[SOFT_DS];
-	s->fs = v->seg[SOFT_FS];
-	s->gs = v->seg[SOFT_GS];
-	s->fs.base = v->r[SOFT_FSBASE];
-	s->gs.base = v->r[SOFT_GSBASE];
+	s->es = v->seg[EMU_ES];
+	s->cs = v->seg[EMU_CS];
+	s->ss = v->seg[EMU_SS];
+	s->ds = v->seg[EMU_DS];
+	s->fs = v->seg[EMU_FS];
+	s->gs = v->seg[EMU_GS];
+	s->fs.base = v->r[EMU_FSBASE];
+	s->gs.base = v->r[EMU_GSBASE];
 	s->tr = v->tr;
 	s->ldt = v->ldt;
 	s->gdt = v->gdt;
@@ -373,21 +372,21 @@ static int soft_get_sregs(struct vmm_engine_vcpu *ev, struct kvm_sregs *s)
 	return 0;
 }
 
-static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
+static int emu_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = to_vcpu(ev);
 
-	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~EFER_KNOWN) ||
-	    !soft_canonical(s->fs.base) || !soft_canonical(s->gs.base))
+	if (s->cs.dpl > 3 || s->cr8 > 15 || (s->efer & ~EFER_KNOWN) || !emu_canonical(s->fs.base) ||
+	    !emu_canonical(s->gs.base))
 		return -EINVAL;
-	v->seg[SOFT_ES] = s->es;
-	v->seg[SOFT_CS] = s->cs;
-	v->seg[SOFT_SS] = s->ss;
-	v->seg[SOFT_DS] = s->ds;
-	v->seg[SOFT_FS] = s->fs;
-	v->seg[SOFT_GS] = s->gs;
-	v->r[SOFT_FSBASE] = s->fs.base;
-	v->r[SOFT_GSBASE] = s->gs.base;
+	v->seg[EMU_ES] = s->es;
+	v->seg[EMU_CS] = s->cs;
+	v->seg[EMU_SS] = s->ss;
+	v->seg[EMU_DS] = s->ds;
+	v->seg[EMU_FS] = s->fs;
+	v->seg[EMU_GS] = s->gs;
+	v->r[EMU_FSBASE] = s->fs.base;
+	v->r[EMU_GSBASE] = s->gs.base;
 	v->tr = s->tr;
 	v->ldt = s->ldt;
 	v->gdt = s->gdt;
@@ -399,12 +398,12 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 	v->cr8 = s->cr8;
 	v->efer = s->efer;
 	v->apic_base = s->apic_base;
-	/* Between runs all counts are folded, so the mode may change without soft_set_cpl(). */
+	/* Between runs all counts are folded, so the mode may change without emu_set_cpl(). */
 	v->cpl = s->cs.dpl;
 	v->tlb = v->tlbs[v->cpl == 3];
 	if (v->pending.kind)
 		v->brk.hits = 0; /* of that instruction */
-	v->pending.kind = SOFT_PEND_NONE;
+	v->pending.kind = EMU_PEND_NONE;
 	v->halted = false;
 	v->intr_pending = false;
 	for (unsigned int i = 0; i < 256; i++)
@@ -414,32 +413,32 @@ static int soft_set_sregs(struct vmm_engine_vcpu *ev, const struct kvm_sregs *s)
 		}
 	if (v->lapic.offered && !(v->intr_pending && v->intr_vec == v->lapic.offered))
 		v->lapic.offered = 0;
-	soft_lapic_mode(v);
-	soft_irq_update(v);
+	emu_lapic_mode(v);
+	emu_irq_update(v);
 	/* A caller that sets up a vCPU may have written guest code too: decode everything again. */
-	soft_cache_reset(v);
-	soft_tlb_flush(v);
+	emu_cache_reset(v);
+	emu_tlb_flush(v);
 	return 0;
 }
 
-static int soft_engine_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
+static int emu_engine_run(struct vmm_engine_vcpu *ev, struct vmm_run *run)
 {
-	return soft_run(to_vcpu(ev), run);
+	return emu_run(to_vcpu(ev), run);
 }
 
-static void soft_engine_warm(const struct vmm_engine_vcpu *ev, bool next)
+static void emu_engine_warm(const struct vmm_engine_vcpu *ev, bool next)
 {
-	soft_warm((const struct soft_vcpu *)ev, next);
+	emu_warm((const struct emu_vcpu *)ev, next);
 }
 
-static void soft_kick(struct vmm_engine_vcpu *ev)
+static void emu_kick(struct vmm_engine_vcpu *ev)
 {
 	atomic_store(&to_vcpu(ev)->kicked, true);
 }
 
-static int soft_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
+static int emu_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = to_vcpu(ev);
 
 	if (v->intr_pending)
 		return -EBUSY;
@@ -448,9 +447,9 @@ static int soft_interrupt_queue(struct vmm_engine_vcpu *ev, uint8_t vector)
 	return 0;
 }
 
-static int soft_nmi_queue(struct vmm_engine_vcpu *ev)
+static int emu_nmi_queue(struct vmm_engine_vcpu *ev)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = to_vcpu(ev);
 
 	if (v->nmi_pending)
 		return -EBUSY;
@@ -458,63 +457,63 @@ static int soft_nmi_queue(struct vmm_engine_vcpu *ev)
 	return 0;
 }
 
-static int soft_engine_pmi(struct vmm_engine_vcpu *ev)
+static int emu_engine_pmi(struct vmm_engine_vcpu *ev)
 {
-	soft_pmi(to_vcpu(ev));
+	emu_pmi(to_vcpu(ev));
 	return 0;
 }
 
-static int soft_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_soft_tally *t)
+static int emu_set_tally(struct vmm_engine_vcpu *ev, struct vpmu_emu_tally *t)
 {
-	struct soft_vcpu *v = to_vcpu(ev);
+	struct emu_vcpu *v = to_vcpu(ev);
 
 	v->tally = t ? t : &v->own_tally;
 	return 0;
 }
 
-static int soft_engine_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
+static int emu_engine_get_state(struct vmm_engine_vcpu *ev, void *buf, size_t *bytes)
 {
-	return soft_get_state(to_vcpu(ev), buf, bytes);
+	return emu_get_state(to_vcpu(ev), buf, bytes);
 }
 
-static int soft_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
+static int emu_engine_set_state(struct vmm_engine_vcpu *ev, const void *buf, size_t bytes)
 {
-	return soft_set_state(to_vcpu(ev), buf, bytes);
+	return emu_set_state(to_vcpu(ev), buf, bytes);
 }
 
-const struct vmm_engine_ops vmm_soft_ops = {
-	.name = "soft",
+const struct vmm_engine_ops vmm_emu_ops = {
+	.name = "emulator",
 	.can = VMM_CAN_RDPMC | VMM_CAN_LAPIC | VMM_CAN_PMI | VMM_CAN_SAVE | VMM_CAN_TALLY |
 	       VMM_CAN_LBR | VMM_CAN_WARM | VMM_CAN_IRQCHIP | VMM_CAN_WAKE,
-	.open = soft_open,
-	.close = soft_close,
-	.vm_create = soft_vm_create,
-	.vm_destroy = soft_vm_destroy,
-	.vm_trap_msrs = soft_vm_trap_msrs,
-	.irqchip_create = soft_irqchip_create,
-	.irq_line = soft_irq_line,
+	.open = emu_open,
+	.close = emu_close,
+	.vm_create = emu_vm_create,
+	.vm_destroy = emu_vm_destroy,
+	.vm_trap_msrs = emu_vm_trap_msrs,
+	.irqchip_create = emu_irqchip_create,
+	.irq_line = emu_irq_line,
 	.rdpmc_sites = vmm_no_rdpmc_sites,
-	.set_waker = soft_set_waker,
-	.expire = soft_expire,
-	.retire = soft_retire,
-	.vcpu_create = soft_vcpu_create,
-	.vcpu_destroy = soft_vcpu_destroy,
-	.set_cpuid = soft_set_cpuid,
+	.set_waker = emu_set_waker,
+	.expire = emu_expire,
+	.retire = emu_retire,
+	.vcpu_create = emu_vcpu_create,
+	.vcpu_destroy = emu_vcpu_destroy,
+	.set_cpuid = emu_set_cpuid,
 	.supported_cpuid = vmm_any_cpuid,
-	.get_regs = soft_get_regs,
-	.set_regs = soft_set_regs,
-	.get_sregs = soft_get_sregs,
-	.set_sregs = soft_set_sregs,
-	.run = soft_engine_run,
-	.warm = soft_engine_warm,
-	.kick = soft_kick,
-	.interrupt = soft_interrupt_queue,
-	.nmi = soft_nmi_queue,
-	.pmi = soft_engine_pmi,
-	.set_tally = soft_set_tally,
-	.get_state = soft_engine_get_state,
-	.set_state = soft_engine_set_state,
-	.get_vm_state = soft_engine_get_vm_state,
-	.set_vm_state = soft_engine_set_vm_state,
+	.get_regs = emu_get_regs,
+	.set_regs = emu_set_regs,
+	.get_sregs = emu_get_sregs,
+	.set_sregs = emu_set_sregs,
+	.run = emu_engine_run,
+	.warm = emu_engine_warm,
+	.kick = emu_kick,
+	.interrupt = emu_interrupt_queue,
+	.nmi = emu_nmi_queue,
+	.pmi = emu_engine_pmi,
+	.set_tally = emu_set_tally,
+	.get_state = emu_engine_get_state,
+	.set_state = emu_engine_set_state,
+	.get_vm_state = emu_engine_get_vm_state,
+	.set_vm_state = emu_engine_set_vm_state,
 	.guest_tsc = vmm_no_guest_tsc,
 };

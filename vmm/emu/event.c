@@ -4,8 +4,8 @@
  * level: SYSCALL, SYSRET, SYSENTER, SYSEXIT, IRETQ, INT n, far RET. AMD64 APM vol. 2, 8.9 and 8.2;
  * SDM vol. 3, 6.14.
  *
- * run.c delivers events by soft_deliver() and soft_interrupt(); the dispatch loop calls the
- * soft_sys_* functions. All checks and stores come before the first change of registers, so a trap
+ * run.c delivers events by emu_deliver() and emu_interrupt(); the dispatch loop calls the
+ * emu_sys_* functions. All checks and stores come before the first change of registers, so a trap
  * leaves the registers unchanged. Delivery must never count a retired instruction.
  */
 #include <string.h>
@@ -16,32 +16,32 @@
 #define GATE_INTERRUPT 0xe
 #define GATE_TRAP      0xf
 
-void soft_set_cpl(struct soft_vcpu *v, unsigned int cpl)
+void emu_set_cpl(struct emu_vcpu *v, unsigned int cpl)
 {
 	if (cpl == v->cpl)
 		return;
-	v->extra += SOFT_EFFORT_MODE;
-	soft_fold(v);
+	v->extra += EMU_EFFORT_MODE;
+	emu_fold(v);
 	v->cpl = (uint8_t)cpl;
 	v->tlb = v->tlbs[cpl == 3];
-	soft_ctx_update(v);
+	emu_ctx_update(v);
 }
 
-static int interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
+static int interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, bool has_err,
 		     uint32_t err)
 {
-	uint32_t ext = kind != SOFT_EVENT_SOFT, code = vec * 8u + 2 + ext;
+	uint32_t ext = kind != EMU_EVENT_EMU, code = vec * 8u + 2 + ext;
 	unsigned int type, dpl, ist, cpl;
-	uint64_t gate[2], offset, rsp, frame[6], flags = soft_get_rflags(v);
+	uint64_t gate[2], offset, rsp, frame[6], flags = emu_get_rflags(v);
 	struct kvm_segment cs;
 	unsigned int n = 0, acc, old = v->cpl;
-	uint64_t from = kind == SOFT_EVENT_SOFT ? v->cur->rip : v->rip;
+	uint64_t from = kind == EMU_EVENT_EMU ? v->cur->rip : v->rip;
 	uint16_t sel;
 
-	v->extra += SOFT_EFFORT_EVENT;
+	v->extra += EMU_EFFORT_EVENT;
 	if (vec * 16u + 15 > v->idt.limit)
-		return soft_gp(v, code);
-	if (soft_sys_read(v, v->idt.base + vec * 16u, gate, 16, 0))
+		return emu_gp(v, code);
+	if (emu_sys_read(v, v->idt.base + vec * 16u, gate, 16, 0))
 		return 1;
 	type = gate[0] >> 40 & 0x1f;
 	dpl = gate[0] >> 45 & 3;
@@ -49,71 +49,71 @@ static int interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind
 	sel = gate[0] >> 16 & 0xffff;
 	offset = (gate[0] & 0xffff) | (gate[0] >> 32 & 0xffff0000) | gate[1] << 32;
 	if (type != GATE_INTERRUPT && type != GATE_TRAP)
-		return soft_gp(v, code);
-	if (kind == SOFT_EVENT_SOFT && dpl < v->cpl)
-		return soft_gp(v, code);
+		return emu_gp(v, code);
+	if (kind == EMU_EVENT_EMU && dpl < v->cpl)
+		return emu_gp(v, code);
 	if (!(gate[0] >> 47 & 1))
-		return soft_fault(v, SOFT_NP, true, code);
+		return emu_fault(v, EMU_NP, true, code);
 
-	if (soft_read_cs(v, sel, ext, &cs))
+	if (emu_read_cs(v, sel, ext, &cs))
 		return 1;
 	if (cs.dpl > v->cpl)
-		return soft_gp(v, (sel & ~7u) | ext);
+		return emu_gp(v, (sel & ~7u) | ext);
 	cpl = cs.type & 4 ? v->cpl : cs.dpl;
-	if (!soft_canonical(offset))
-		return soft_gp(v, ext);
+	if (!emu_canonical(offset))
+		return emu_gp(v, ext);
 
-	rsp = v->r[SOFT_RSP];
+	rsp = v->r[EMU_RSP];
 	if (ist || cpl < v->cpl) {
-		if (soft_tss(v, ist ? 0x24 + (ist - 1) * 8 : 4 + cpl * 8, &rsp, 8, ext))
+		if (emu_tss(v, ist ? 0x24 + (ist - 1) * 8 : 4 + cpl * 8, &rsp, 8, ext))
 			return 1;
-		if (!soft_canonical(rsp))
-			return soft_fault(v, SOFT_STACK, true, ext);
+		if (!emu_canonical(rsp))
+			return emu_fault(v, EMU_STACK, true, ext);
 	}
 	rsp &= ~15ULL;
 
 	if (has_err)
 		frame[n++] = err;
 	frame[n++] = v->rip;
-	frame[n++] = v->seg[SOFT_CS].selector;
+	frame[n++] = v->seg[EMU_CS].selector;
 	/* The RF bit in the frame is 1 for a fault, except for that of an instruction breakpoint.
 	 * For every other event it is RFLAGS.RF, which is 1 behind IRETQ that loads it and, on
 	 * Intel's CPUs, between the iterations of a repeated string instruction, and 0 between
 	 * other instructions (SDM vol. 3, 18.3.1.1). */
-	frame[n++] = flags | (kind == SOFT_EVENT_FAULT ? SOFT_RF : 0);
-	frame[n++] = v->r[SOFT_RSP];
-	frame[n++] = v->seg[SOFT_SS].selector;
+	frame[n++] = flags | (kind == EMU_EVENT_FAULT ? EMU_RF : 0);
+	frame[n++] = v->r[EMU_RSP];
+	frame[n++] = v->seg[EMU_SS].selector;
 	rsp -= n * 8;
-	acc = cpl == 3 ? SOFT_ACC_U : 0;
-	if (soft_sys_write(v, rsp, frame, n * 8, acc)) {
-		if (v->trap == SOFT_TRAP_FAULT && v->fault.canon)
-			soft_fault(v, SOFT_STACK, true, ext);
+	acc = cpl == 3 ? EMU_ACC_U : 0;
+	if (emu_sys_write(v, rsp, frame, n * 8, acc)) {
+		if (v->trap == EMU_TRAP_FAULT && v->fault.canon)
+			emu_fault(v, EMU_STACK, true, ext);
 		return 1;
 	}
 
-	flags &= ~(SOFT_TF | SOFT_NT | SOFT_RF | SOFT_VM);
+	flags &= ~(EMU_TF | EMU_NT | EMU_RF | EMU_VM);
 	if (type == GATE_INTERRUPT)
-		flags &= ~SOFT_IF;
-	soft_put_rflags(v, flags);
+		flags &= ~EMU_IF;
+	emu_put_rflags(v, flags);
 	if (cpl != v->cpl) {
 		/* SS becomes a null selector whose RPL is the new CPL (APM vol. 2, 8.9.3). */
-		memset(&v->seg[SOFT_SS], 0, sizeof(v->seg[SOFT_SS]));
-		v->seg[SOFT_SS].selector = (uint16_t)cpl;
-		v->seg[SOFT_SS].dpl = (uint8_t)cpl;
-		v->seg[SOFT_SS].unusable = 1;
+		memset(&v->seg[EMU_SS], 0, sizeof(v->seg[EMU_SS]));
+		v->seg[EMU_SS].selector = (uint16_t)cpl;
+		v->seg[EMU_SS].dpl = (uint8_t)cpl;
+		v->seg[EMU_SS].unusable = 1;
 	}
-	soft_set_cpl(v, cpl);
+	emu_set_cpl(v, cpl);
 	cs.selector = (uint16_t)((sel & ~3u) | cpl);
-	v->seg[SOFT_CS] = cs;
-	v->r[SOFT_RSP] = rsp;
+	v->seg[EMU_CS] = cs;
+	v->r[EMU_RSP] = rsp;
 	v->rip = offset;
 	v->sti_shadow = v->brk.ss_shadow = false;
-	soft_lbr_far(v, from, old);
+	emu_lbr_far(v, from, old);
 	return 0;
 }
 
-int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, bool has_err,
-		   uint32_t err)
+int emu_interrupt(struct emu_vcpu *v, uint8_t vec, enum emu_event_kind kind, bool has_err,
+		  uint32_t err)
 {
 	int rc;
 
@@ -125,41 +125,40 @@ int soft_interrupt(struct soft_vcpu *v, uint8_t vec, enum soft_event_kind kind, 
 
 static bool contributory(uint8_t vec)
 {
-	return vec == SOFT_DE || (vec >= SOFT_TS && vec <= SOFT_GP);
+	return vec == EMU_DE || (vec >= EMU_TS && vec <= EMU_GP);
 }
 
-int soft_deliver(struct soft_vcpu *v)
+int emu_deliver(struct emu_vcpu *v)
 {
 	uint8_t first = v->fault.vec, vec;
 	bool has_err = v->fault.has_err;
 	uint32_t err = v->fault.err;
-	enum soft_event_kind kind;
+	enum emu_event_kind kind;
 
 	v->brk.hits = 0; /* the instruction that met these is not done */
 	for (;;) {
-		v->trap = SOFT_TRAP_NONE;
+		v->trap = EMU_TRAP_NONE;
 		v->fault.canon = false;
 		/* No #DB sets RF: it is a trap, or an instruction breakpoint, or a fault that has
 		 * set RF already (debug.c). #DF is an abort. */
-		kind = first == SOFT_DB || first == SOFT_DOUBLE ? SOFT_EVENT_TRAP
-								: SOFT_EVENT_FAULT;
-		if (!soft_interrupt(v, first, kind, has_err, err)) {
-			if (first == SOFT_DB)
-				v->dr[7] &= ~SOFT_DR7_GD; /* SDM vol. 3, 18.2.4 */
+		kind = first == EMU_DB || first == EMU_DOUBLE ? EMU_EVENT_TRAP : EMU_EVENT_FAULT;
+		if (!emu_interrupt(v, first, kind, has_err, err)) {
+			if (first == EMU_DB)
+				v->dr[7] &= ~EMU_DR7_GD; /* SDM vol. 3, 18.2.4 */
 			return 0;
 		}
-		if (v->trap != SOFT_TRAP_FAULT)
+		if (v->trap != EMU_TRAP_FAULT)
 			return 1;
 		vec = v->fault.vec;
-		if (first == SOFT_DOUBLE) {
+		if (first == EMU_DOUBLE) {
 			v->run->exit = VMM_EXIT_SHUTDOWN;
-			v->trap = SOFT_TRAP_EXIT;
+			v->trap = EMU_TRAP_EXIT;
 			return 1;
 		}
 		/* SDM vol. 3, table 6-5. */
 		if ((contributory(first) && contributory(vec)) ||
-		    (first == SOFT_PF_VEC && (vec == SOFT_PF_VEC || contributory(vec)))) {
-			first = SOFT_DOUBLE;
+		    (first == EMU_PF_VEC && (vec == EMU_PF_VEC || contributory(vec)))) {
+			first = EMU_DOUBLE;
 			has_err = true;
 			err = 0;
 		} else {
@@ -176,60 +175,60 @@ int soft_deliver(struct soft_vcpu *v)
  * single-stepped at its entry, and the user code that SYSRET returns to gets the trap as if SYSCALL
  * itself had just completed.
  */
-int soft_sys_syscall(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_syscall(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t flags = soft_get_rflags(v) & ~SOFT_RF;
+	uint64_t flags = emu_get_rflags(v) & ~EMU_RF;
 	uint16_t sel = v->star >> 32 & 0xfffc;
 	unsigned int old = v->cpl;
 
 	if (!(v->efer & EFER_SCE))
-		return soft_ud(v);
-	v->r[SOFT_RCX] = v->rip;
-	v->r[SOFT_R11] = flags;
+		return emu_ud(v);
+	v->r[EMU_RCX] = v->rip;
+	v->r[EMU_R11] = flags;
 	v->rip = v->lstar;
-	soft_taken(v);
-	soft_set_cpl(v, 0);
-	soft_flat_seg(&v->seg[SOFT_CS], sel, 0, true);
-	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)(sel + 8), 0, false);
-	soft_put_rflags(v, flags & ~v->fmask);
-	v->step = v->rflags & SOFT_TF;
-	soft_lbr_far(v, v->cur->rip, old);
-	soft_recheck(v);
+	emu_taken(v);
+	emu_set_cpl(v, 0);
+	emu_flat_seg(&v->seg[EMU_CS], sel, 0, true);
+	emu_flat_seg(&v->seg[EMU_SS], (uint16_t)(sel + 8), 0, false);
+	emu_put_rflags(v, flags & ~v->fmask);
+	v->step = v->rflags & EMU_TF;
+	emu_lbr_far(v, v->cur->rip, old);
+	emu_recheck(v);
 	return 0;
 }
 
-int soft_sys_sysret(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_sysret(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint16_t sel = v->star >> 48 & 0xffff;
 
 	if (!(v->efer & EFER_SCE))
-		return soft_ud(v);
+		return emu_ud(v);
 	/* AMD's CPUs accept every address. The fetch at a non-canonical one faults, in CPL 3. */
-	if (v->cpl || (v->intel && !soft_canonical(v->r[SOFT_RCX])))
-		return soft_gp(v, 0);
-	v->rip = v->r[SOFT_RCX];
-	soft_taken(v);
-	soft_set_cpl(v, 3);
-	soft_flat_seg(&v->seg[SOFT_CS], (uint16_t)((sel + 16) | 3), 3, true);
-	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 8) | 3), 3, false);
-	soft_put_rflags(v, v->r[SOFT_R11] & 0x3c7fd7);
-	v->step = v->rflags & SOFT_TF;
-	soft_lbr_far(v, v->cur->rip, 0);
-	soft_recheck(v);
+	if (v->cpl || (v->intel && !emu_canonical(v->r[EMU_RCX])))
+		return emu_gp(v, 0);
+	v->rip = v->r[EMU_RCX];
+	emu_taken(v);
+	emu_set_cpl(v, 3);
+	emu_flat_seg(&v->seg[EMU_CS], (uint16_t)((sel + 16) | 3), 3, true);
+	emu_flat_seg(&v->seg[EMU_SS], (uint16_t)((sel + 8) | 3), 3, false);
+	emu_put_rflags(v, v->r[EMU_R11] & 0x3c7fd7);
+	v->step = v->rflags & EMU_TF;
+	emu_lbr_far(v, v->cur->rip, 0);
+	emu_recheck(v);
 	return 0;
 }
 
 /* SYSENTER and SYSEXIT are for the vCPUs that show SEP, the whole ones. AMD's CPUs have them
  * outside of long mode only (APM vol. 3). */
-static int no_sysenter(struct soft_vcpu *v, const struct soft_op *op)
+static int no_sysenter(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (!v->whole)
-		return soft_sys_closed(v, op);
-	return v->intel ? 0 : soft_ud(v);
+		return emu_sys_closed(v, op);
+	return v->intel ? 0 : emu_ud(v);
 }
 
 /* SDM vol. 2, SYSENTER. */
-int soft_sys_sysenter(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_sysenter(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint16_t sel = (uint16_t)v->w.sysenter_cs & 0xfffc;
 	unsigned int old = v->cpl;
@@ -237,43 +236,43 @@ int soft_sys_sysenter(struct soft_vcpu *v, const struct soft_op *op)
 	if (no_sysenter(v, op))
 		return 1;
 	if (!sel)
-		return soft_gp(v, 0);
-	soft_taken(v);
-	soft_set_cpl(v, 0);
-	v->r[SOFT_RSP] = v->w.sysenter_esp;
+		return emu_gp(v, 0);
+	emu_taken(v);
+	emu_set_cpl(v, 0);
+	v->r[EMU_RSP] = v->w.sysenter_esp;
 	v->rip = v->w.sysenter_eip;
-	soft_flat_seg(&v->seg[SOFT_CS], sel, 0, true);
-	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)(sel + 8), 0, false);
-	soft_put_rflags(v, soft_get_rflags(v) & ~(SOFT_IF | SOFT_RF));
-	soft_lbr_far(v, v->cur->rip, old);
+	emu_flat_seg(&v->seg[EMU_CS], sel, 0, true);
+	emu_flat_seg(&v->seg[EMU_SS], (uint16_t)(sel + 8), 0, false);
+	emu_put_rflags(v, emu_get_rflags(v) & ~(EMU_IF | EMU_RF));
+	emu_lbr_far(v, v->cur->rip, old);
 	return 0;
 }
 
 /* SDM vol. 2, SYSEXIT: with REX.W to 64-bit code. */
-int soft_sys_sysexit(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_sysexit(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint16_t sel = (uint16_t)v->w.sysenter_cs & 0xfffc;
 
 	if (no_sysenter(v, op))
 		return 1;
-	if (v->cpl || !sel || !soft_canonical(v->r[SOFT_RCX]) || !soft_canonical(v->r[SOFT_RDX]))
-		return soft_gp(v, 0);
-	v->r[SOFT_RSP] = v->r[SOFT_RCX];
-	v->rip = v->r[SOFT_RDX];
-	soft_taken(v);
-	soft_set_cpl(v, 3);
-	soft_flat_seg(&v->seg[SOFT_CS], (uint16_t)((sel + 32) | 3), 3, true);
-	soft_flat_seg(&v->seg[SOFT_SS], (uint16_t)((sel + 40) | 3), 3, false);
-	soft_lbr_far(v, v->cur->rip, 0);
-	soft_recheck(v);
+	if (v->cpl || !sel || !emu_canonical(v->r[EMU_RCX]) || !emu_canonical(v->r[EMU_RDX]))
+		return emu_gp(v, 0);
+	v->r[EMU_RSP] = v->r[EMU_RCX];
+	v->rip = v->r[EMU_RDX];
+	emu_taken(v);
+	emu_set_cpl(v, 3);
+	emu_flat_seg(&v->seg[EMU_CS], (uint16_t)((sel + 32) | 3), 3, true);
+	emu_flat_seg(&v->seg[EMU_SS], (uint16_t)((sel + 40) | 3), 3, false);
+	emu_lbr_far(v, v->cur->rip, 0);
+	emu_recheck(v);
 	return 0;
 }
 
 /* Make those data segments null that the level returned to may not use. FS and GS keep their bases
  * (SDM vol. 2, IRET and RET; AMD64 APM vol. 3, IRET and RET). */
-static void drop_segments(struct soft_vcpu *v)
+static void drop_segments(struct emu_vcpu *v)
 {
-	static const uint8_t which[] = {SOFT_ES, SOFT_DS, SOFT_FS, SOFT_GS};
+	static const uint8_t which[] = {EMU_ES, EMU_DS, EMU_FS, EMU_GS};
 
 	for (unsigned int i = 0; i < sizeof(which); i++) {
 		struct kvm_segment *s = &v->seg[which[i]];
@@ -286,11 +285,11 @@ static void drop_segments(struct soft_vcpu *v)
 
 /* Read @n words of a far return's frame at RSP, one at a time, in the order of the indices in
  * @order[]. Traps. */
-static int read_words(struct soft_vcpu *v, uint64_t *f, const uint8_t *order, unsigned int n,
+static int read_words(struct emu_vcpu *v, uint64_t *f, const uint8_t *order, unsigned int n,
 		      unsigned int acc)
 {
 	for (unsigned int i = 0; i < n; i++)
-		if (soft_sys_read(v, v->r[SOFT_RSP] + order[i] * 8u, &f[order[i]], 8, acc))
+		if (emu_sys_read(v, v->r[EMU_RSP] + order[i] * 8u, &f[order[i]], 8, acc))
 			return 1;
 	return 0;
 }
@@ -301,46 +300,45 @@ static int read_words(struct soft_vcpu *v, uint64_t *f, const uint8_t *order, un
  * RIP after CS and RFLAGS, and their IRETQ reads SS and RSP only after it has checked CS. If
  * *late is set on return, the caller must read SS and RSP after that check.
  */
-static int read_frame(struct soft_vcpu *v, uint64_t *f, unsigned int n, unsigned int acc,
-		      bool *late)
+static int read_frame(struct emu_vcpu *v, uint64_t *f, unsigned int n, unsigned int acc, bool *late)
 {
 	static const uint8_t order[] = {2, 1, 0};
 
-	v->extra += SOFT_EFFORT_FAR;
+	v->extra += EMU_EFFORT_FAR;
 	*late = false;
-	if (!soft_sys_read(v, v->r[SOFT_RSP], f, n * 8, acc))
+	if (!emu_sys_read(v, v->r[EMU_RSP], f, n * 8, acc))
 		return 0;
-	if (!v->intel || v->trap != SOFT_TRAP_FAULT)
+	if (!v->intel || v->trap != EMU_TRAP_FAULT)
 		return 1;
-	v->trap = SOFT_TRAP_NONE;
+	v->trap = EMU_TRAP_NONE;
 	*late = n > 3;
 	return read_words(v, f, n > 3 ? order : order + 1, n > 3 ? 3 : 2, acc);
 }
 
 /* The code segment that selector @sel of a frame leads to. Traps. */
-static int read_return_cs(struct soft_vcpu *v, uint64_t sel, struct kvm_segment *cs)
+static int read_return_cs(struct emu_vcpu *v, uint64_t sel, struct kvm_segment *cs)
 {
 	unsigned int rpl = sel & 3;
 
 	if (!(sel & 0xfffc))
-		return soft_gp(v, 0);
-	if (soft_read_cs(v, (uint16_t)sel, 0, cs))
+		return emu_gp(v, 0);
+	if (emu_read_cs(v, (uint16_t)sel, 0, cs))
 		return 1;
 	return rpl < v->cpl || (cs->type & 4 ? cs->dpl > rpl : cs->dpl != rpl)
-		       ? soft_gp(v, sel & 0xfffc)
+		       ? emu_gp(v, sel & 0xfffc)
 		       : 0;
 }
 
-int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_iret(struct emu_vcpu *v, const struct emu_op *op)
 {
 	static const uint8_t rest[] = {4, 3};
-	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;
-	uint64_t f[5], keep, now = soft_get_rflags(v);
+	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, old = v->cpl, rpl;
+	uint64_t f[5], keep, now = emu_get_rflags(v);
 	struct kvm_segment cs, ss;
 	bool late;
 
-	if (now & SOFT_NT)
-		return soft_gp(v, 0);
+	if (now & EMU_NT)
+		return emu_gp(v, 0);
 	if (read_frame(v, f, 5, acc, &late))
 		return 1;
 	rpl = f[1] & 3;
@@ -348,44 +346,44 @@ int soft_sys_iret(struct soft_vcpu *v, const struct soft_op *op)
 		return 1;
 	if (late && read_words(v, f, rest, 2, acc))
 		return 1;
-	if (soft_read_ss(v, (uint16_t)f[4], rpl, &ss))
+	if (emu_read_ss(v, (uint16_t)f[4], rpl, &ss))
 		return 1;
-	if (!soft_canonical(f[0]))
-		return soft_gp(v, 0);
+	if (!emu_canonical(f[0]))
+		return emu_gp(v, 0);
 
 	/* Keep the bits that this CPL may not change, and those that IRETQ never loads. */
-	keep = SOFT_VM | SOFT_VIF | SOFT_VIP;
+	keep = EMU_VM | EMU_VIF | EMU_VIP;
 	if (v->cpl)
-		keep |= SOFT_IOPL;
-	if (v->cpl > (now & SOFT_IOPL) >> 12)
-		keep |= SOFT_IF;
-	soft_put_rflags(v, (now & keep) | (f[2] & 0x3f7fd7 & ~keep));
+		keep |= EMU_IOPL;
+	if (v->cpl > (now & EMU_IOPL) >> 12)
+		keep |= EMU_IF;
+	emu_put_rflags(v, (now & keep) | (f[2] & 0x3f7fd7 & ~keep));
 	v->rip = f[0];
-	v->r[SOFT_RSP] = f[3];
-	soft_taken(v);
-	soft_set_cpl(v, rpl);
+	v->r[EMU_RSP] = f[3];
+	emu_taken(v);
+	emu_set_cpl(v, rpl);
 	cs.selector = (uint16_t)f[1];
-	v->seg[SOFT_CS] = cs;
-	v->seg[SOFT_SS] = ss;
+	v->seg[EMU_CS] = cs;
+	v->seg[EMU_SS] = ss;
 	if (rpl > old)
 		drop_segments(v);
 	v->nmi_masked = false;
 	v->sti_shadow = false;
-	soft_lbr_far(v, v->cur->rip, old);
-	soft_recheck(v);
-	if (v->rflags & SOFT_RF)
-		v->attn |= SOFT_ATTN_EVENT; /* chunk() clears it for the next instruction */
+	emu_lbr_far(v, v->cur->rip, old);
+	emu_recheck(v);
+	if (v->rflags & EMU_RF)
+		v->attn |= EMU_ATTN_EVENT; /* chunk() clears it for the next instruction */
 	return 0;
 }
 
 /* INT n and INT3: the gate's DPL is checked, and the frame's RIP is the next instruction. */
-int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_int(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t acc = v->acc;
 
 	/* The taken branch belongs to the mode that executes INT: count before the mode changes. */
-	soft_taken(v);
-	if (soft_interrupt(v, (uint8_t)op->imm, SOFT_EVENT_SOFT, false, 0)) {
+	emu_taken(v);
+	if (emu_interrupt(v, (uint8_t)op->imm, EMU_EVENT_EMU, false, 0)) {
 		v->acc = acc;
 		return 1;
 	}
@@ -394,11 +392,11 @@ int soft_sys_int(struct soft_vcpu *v, const struct soft_op *op)
 }
 
 /* RETF to 64-bit code. Kernels use it to load CS. */
-int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_retf(struct emu_vcpu *v, const struct emu_op *op)
 {
-	unsigned int acc = v->cpl == 3 ? SOFT_ACC_U : 0, old = v->cpl, rpl;
-	uint64_t f[4] = {0}, rsp = v->r[SOFT_RSP];
-	struct kvm_segment cs, ss = v->seg[SOFT_SS];
+	unsigned int acc = v->cpl == 3 ? EMU_ACC_U : 0, old = v->cpl, rpl;
+	uint64_t f[4] = {0}, rsp = v->r[EMU_RSP];
+	struct kvm_segment cs, ss = v->seg[EMU_SS];
 	bool late;
 
 	if (read_frame(v, f, 2, acc, &late))
@@ -408,22 +406,22 @@ int soft_sys_retf(struct soft_vcpu *v, const struct soft_op *op)
 		return 1;
 	rsp += 16 + (uint64_t)op->imm;
 	if (rpl > v->cpl) {
-		if (soft_sys_read(v, rsp, f + 2, 16, acc) ||
-		    soft_read_ss(v, (uint16_t)f[3], rpl, &ss))
+		if (emu_sys_read(v, rsp, f + 2, 16, acc) ||
+		    emu_read_ss(v, (uint16_t)f[3], rpl, &ss))
 			return 1;
 		rsp = f[2] + (uint64_t)op->imm;
 	}
-	if (!soft_canonical(f[0]))
-		return soft_gp(v, 0);
+	if (!emu_canonical(f[0]))
+		return emu_gp(v, 0);
 	v->rip = f[0];
-	v->r[SOFT_RSP] = rsp;
-	soft_taken(v);
-	soft_set_cpl(v, rpl);
+	v->r[EMU_RSP] = rsp;
+	emu_taken(v);
+	emu_set_cpl(v, rpl);
 	cs.selector = (uint16_t)f[1];
-	v->seg[SOFT_CS] = cs;
-	v->seg[SOFT_SS] = ss;
+	v->seg[EMU_CS] = cs;
+	v->seg[EMU_SS] = ss;
 	if (rpl > old)
 		drop_segments(v);
-	soft_lbr_far(v, v->cur->rip, old);
+	emu_lbr_far(v, v->cur->rip, old);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Branch records (vpmu/lbr_regs.h; SDM vol. 3, 19.1): how the soft machine records a taken branch
+ * Branch records (vpmu/lbr_regs.h; SDM vol. 3, 19.1): how the emulator records a taken branch
  * in the pCPU's tally. The dispatch loop (exec.c) and the far transfers (event.c) call these
  * functions. They must never change what the guest's code does.
  *
@@ -9,35 +9,35 @@
  * v->tctx matches no block. Every taken branch then takes the slow path of a branch whose link is
  * not made yet, and that path records it.
  */
-#ifndef VMM_SOFT_LBR_H
-#define VMM_SOFT_LBR_H
+#ifndef VMM_EMU_LBR_H
+#define VMM_EMU_LBR_H
 
 #include "vmm/emu/internal.h"
 #include "vpmu/lbr_regs.h"
 
 /* Types in IA32_LBR_x_INFO (SDM vol. 4, 1200H). */
-enum soft_lbr_type {
-	SOFT_LBR_JCC = 0,
-	SOFT_LBR_IND_JMP = 1,
-	SOFT_LBR_REL_JMP = 2,
-	SOFT_LBR_IND_CALL = 3,
-	SOFT_LBR_REL_CALL = 4,
-	SOFT_LBR_RET = 5,
-	SOFT_LBR_OTHER = 8
+enum emu_lbr_type {
+	EMU_LBR_JCC = 0,
+	EMU_LBR_IND_JMP = 1,
+	EMU_LBR_REL_JMP = 2,
+	EMU_LBR_IND_CALL = 3,
+	EMU_LBR_REL_CALL = 4,
+	EMU_LBR_RET = 5,
+	EMU_LBR_OTHER = 8
 };
 
-static inline uint32_t soft_lbr_mode(unsigned int cpl)
+static inline uint32_t emu_lbr_mode(unsigned int cpl)
 {
 	return cpl ? VPMU_LBR_USR : VPMU_LBR_OS;
 }
 
-/* soft_lbr_push - write one record. @acc: the packed events that are not folded yet, those of the
+/* emu_lbr_push - write one record. @acc: the packed events that are not folded yet, those of the
  * branch included; the record's cycle count needs them. */
-static inline void soft_lbr_push(struct soft_vcpu *v, uint64_t from, uint64_t to,
-				 enum soft_lbr_type type, uint64_t acc)
+static inline void emu_lbr_push(struct emu_vcpu *v, uint64_t from, uint64_t to,
+				enum emu_lbr_type type, uint64_t acc)
 {
 	struct vpmu_lbr_regs *l = &v->tally->lbr;
-	uint64_t now = v->clock + (acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
+	uint64_t now = v->clock + (acc >> EMU_LANE_CYCLES & 0xffff) + v->extra_cycles;
 	uint64_t cycles = now - l->cycles;
 	struct vpmu_lbr_entry *e;
 
@@ -56,8 +56,8 @@ static inline void soft_lbr_push(struct soft_vcpu *v, uint64_t from, uint64_t to
 /* Call-stack mode: a call adds a record and a return removes the newest one. A call whose target is
  * the next instruction is not recorded: code reads its own address in this way, and no return
  * follows. */
-static inline void soft_lbr_stack(struct soft_vcpu *v, const struct soft_block *b, uint64_t to,
-				  uint64_t acc)
+static inline void emu_lbr_stack(struct emu_vcpu *v, const struct emu_block *b, uint64_t to,
+				 uint64_t acc)
 {
 	struct vpmu_lbr_regs *l = &v->tally->lbr;
 
@@ -67,46 +67,46 @@ static inline void soft_lbr_stack(struct soft_vcpu *v, const struct soft_block *
 			l->head = (uint8_t)((l->head - 1u) % VPMU_LBR_DEPTH_MAX);
 		}
 	} else if (to != b->next) {
-		soft_lbr_push(v, b->last, to, b->branch_type, acc);
+		emu_lbr_push(v, b->last, to, b->branch_type, acc);
 	}
 }
 
-/* soft_lbr_taken - record that the branch at the end of v->cur goes to @to. Call it only while
+/* emu_lbr_taken - record that the branch at the end of v->cur goes to @to. Call it only while
  * v->lbr_sel is not 0. */
-static inline void soft_lbr_taken(struct soft_vcpu *v, uint64_t to, uint64_t acc)
+static inline void emu_lbr_taken(struct emu_vcpu *v, uint64_t to, uint64_t acc)
 {
-	const struct soft_block *b = v->cur;
+	const struct emu_block *b = v->cur;
 
 	if (!(b->branch & v->lbr_sel))
 		return;
 	if (v->lbr_sel & VPMU_LBR_CALL_STACK)
-		soft_lbr_stack(v, b, to, acc);
+		emu_lbr_stack(v, b, to, acc);
 	else
-		soft_lbr_push(v, b->last, to, b->branch_type, acc);
+		emu_lbr_push(v, b->last, to, b->branch_type, acc);
 }
 
-/* soft_lbr_far - call it after a far transfer, an interrupt or a fault. It came from address @from
+/* emu_lbr_far - call it after a far transfer, an interrupt or a fault. It came from address @from
  * in level @cpl and went to v->rip in level v->cpl. It is recorded if branches are recorded in
  * level v->cpl. Its FROM is shown only if branches are recorded in level @cpl too (SDM vol. 3,
  * 19.1.2.3). */
-static inline void soft_lbr_far(struct soft_vcpu *v, uint64_t from, unsigned int cpl)
+static inline void emu_lbr_far(struct emu_vcpu *v, uint64_t from, unsigned int cpl)
 {
 	if (likely(!(v->lbr_sel & VPMU_LBR_OTHER)) || (v->lbr_sel & VPMU_LBR_CALL_STACK))
 		return;
-	if (!(v->lbr_ctl & soft_lbr_mode(cpl)))
+	if (!(v->lbr_ctl & emu_lbr_mode(cpl)))
 		from = VPMU_LBR_FROM_FILTERED;
-	soft_lbr_push(v, from, v->rip, SOFT_LBR_OTHER, v->acc);
+	emu_lbr_push(v, from, v->rip, EMU_LBR_OTHER, v->acc);
 }
 
-/* soft_lbr_update - call it whenever v->ctx, v->cpl or v->lbr_ctl has changed. */
-static inline void soft_lbr_update(struct soft_vcpu *v)
+/* emu_lbr_update - call it whenever v->ctx, v->cpl or v->lbr_ctl has changed. */
+static inline void emu_lbr_update(struct emu_vcpu *v)
 {
 	uint32_t sel = 0;
 
-	if (v->lbr_ctl & soft_lbr_mode(v->cpl))
+	if (v->lbr_ctl & emu_lbr_mode(v->cpl))
 		sel = v->lbr_ctl & (VPMU_LBR_TYPES | VPMU_LBR_CALL_STACK);
 	v->lbr_sel = sel & VPMU_LBR_TYPES ? sel : 0;
-	v->tctx = v->lbr_sel ? SOFT_CTX_NEVER : v->ctx;
+	v->tctx = v->lbr_sel ? EMU_CTX_NEVER : v->ctx;
 }
 
 #endif

@@ -13,10 +13,10 @@
 #define HOLE		  (3ULL << 30)
 #define HOLE_END	  (4ULL << 30)
 
-static bool in_lapic(const struct soft_vcpu *v, uint64_t pa)
+static bool in_lapic(const struct emu_vcpu *v, uint64_t pa)
 {
-	return soft_lapic_on(v) && !v->lapic.x2 &&
-	       (pa & SOFT_PAGE_MASK) == (v->apic_base & APIC_BASE_ADDRESS);
+	return emu_lapic_on(v) && !v->lapic.x2 &&
+	       (pa & EMU_PAGE_MASK) == (v->apic_base & APIC_BASE_ADDRESS);
 }
 
 static uint64_t ones(unsigned int bytes)
@@ -25,22 +25,22 @@ static uint64_t ones(unsigned int bytes)
 }
 
 /* Whether the access can go on. False: v->trap is set. */
-static bool begin(struct soft_vcpu *v, uint64_t pa, const char *what)
+static bool begin(struct emu_vcpu *v, uint64_t pa, const char *what)
 {
 	if (pa < HOLE || pa >= HOLE_END) {
-		soft_error(v, "%s of guest-physical 0x%llx, where there is no RAM", what,
-			   (unsigned long long)pa);
+		emu_error(v, "%s of guest-physical 0x%llx, where there is no RAM", what,
+			  (unsigned long long)pa);
 		return false;
 	}
 	if (!v->single) {
-		v->trap = SOFT_TRAP_SMC; /* once more, alone */
+		v->trap = EMU_TRAP_SMC; /* once more, alone */
 		return false;
 	}
-	v->extra += SOFT_EFFORT_APIC;
+	v->extra += EMU_EFFORT_APIC;
 	return true;
 }
 
-uint64_t soft_device_load(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
+uint64_t emu_device_load(struct emu_vcpu *v, uint64_t pa, unsigned int bytes)
 {
 	unsigned int at = pa & 3;
 	uint32_t x;
@@ -51,29 +51,29 @@ uint64_t soft_device_load(struct soft_vcpu *v, uint64_t pa, unsigned int bytes)
 		/* Registers are 32 bits at multiples of 16 (11.4.1). */
 		if ((pa & 15) + bytes > 4)
 			return 0;
-		x = soft_lapic_mmio_read(v, pa >> 4 & 0xff);
+		x = emu_lapic_mmio_read(v, pa >> 4 & 0xff);
 		return x >> 8 * at & ones(bytes);
 	}
-	if ((pa & SOFT_PAGE_MASK) == SOFT_IOAPIC_PAGE) {
+	if ((pa & EMU_PAGE_MASK) == EMU_IOAPIC_PAGE) {
 		if (at + bytes > 4)
 			return 0;
-		x = soft_chip_ioapic_read(v->chip, pa & 0xffc);
+		x = emu_chip_ioapic_read(v->chip, pa & 0xffc);
 		return x >> 8 * at & ones(bytes);
 	}
 	return ones(bytes);
 }
 
-int soft_device_store(struct soft_vcpu *v, uint64_t pa, unsigned int bytes, uint64_t x)
+int emu_device_store(struct emu_vcpu *v, uint64_t pa, unsigned int bytes, uint64_t x)
 {
 	if (!begin(v, pa, "store"))
 		return 1;
 	if (in_lapic(v, pa)) {
 		if (bytes == 4 && !(pa & 15))
-			soft_lapic_mmio_write(v, pa >> 4 & 0xff, (uint32_t)x);
-	} else if ((pa & SOFT_PAGE_MASK) == SOFT_IOAPIC_PAGE) {
+			emu_lapic_mmio_write(v, pa >> 4 & 0xff, (uint32_t)x);
+	} else if ((pa & EMU_PAGE_MASK) == EMU_IOAPIC_PAGE) {
 		if (bytes == 4 && !(pa & 3)) {
-			soft_chip_ioapic_write(v, pa & 0xffc, (uint32_t)x);
-			soft_chip_take(v);
+			emu_chip_ioapic_write(v, pa & 0xffc, (uint32_t)x);
+			emu_chip_take(v);
 		}
 	}
 	return 0;

@@ -32,26 +32,26 @@
 #define LTLB_DIRTY 0x80000000u
 #define LARGE_MASK (~0x1fffffULL)
 
-static int page_fault(struct soft_vcpu *v, uint64_t va, unsigned int acc, unsigned int err)
+static int page_fault(struct emu_vcpu *v, uint64_t va, unsigned int acc, unsigned int err)
 {
-	err |= acc & (SOFT_ACC_W | SOFT_ACC_U);
+	err |= acc & (EMU_ACC_W | EMU_ACC_U);
 	/* The I bit exists only where instruction fetches can be forbidden. */
-	if ((acc & SOFT_ACC_X) && ((v->efer & EFER_NXE) || (v->cr4 & CR4_SMEP)))
-		err |= SOFT_ACC_X;
+	if ((acc & EMU_ACC_X) && ((v->efer & EFER_NXE) || (v->cr4 & CR4_SMEP)))
+		err |= EMU_ACC_X;
 	v->cr2 = va;
-	return soft_fault(v, SOFT_PF_VEC, true, err);
+	return emu_fault(v, EMU_PF_VEC, true, err);
 }
 
 /* Whether @perm (PTE_W, PTE_U and PTE_NX, combined over the walk) allows access @acc. */
-static bool allowed(const struct soft_vcpu *v, uint64_t perm, unsigned int acc)
+static bool allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int acc)
 {
-	bool user = acc & SOFT_ACC_U;
+	bool user = acc & EMU_ACC_U;
 
 	if (user && !(perm & PTE_U))
 		return false;
-	if ((acc & SOFT_ACC_W) && !(perm & PTE_W) && (user || (v->cr0 & CR0_WP)))
+	if ((acc & EMU_ACC_W) && !(perm & PTE_W) && (user || (v->cr0 & CR0_WP)))
 		return false;
-	if (acc & SOFT_ACC_X) {
+	if (acc & EMU_ACC_X) {
 		if (perm & PTE_NX)
 			return false;
 		if (!user && (perm & PTE_U) && (v->cr4 & CR4_SMEP))
@@ -60,36 +60,36 @@ static bool allowed(const struct soft_vcpu *v, uint64_t perm, unsigned int acc)
 	return true;
 }
 
-static void set_bits(struct soft_vcpu *v, _Atomic uint64_t *pte, uint64_t bits)
+static void set_bits(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t bits)
 {
 	atomic_fetch_or(pte, bits);
-	if (unlikely(soft_code_hit(v->vm, (uint8_t *)pte, 8)))
-		soft_code_written(v->vm, (uint8_t *)pte, 8);
+	if (unlikely(emu_code_hit(v->vm, (uint8_t *)pte, 8)))
+		emu_code_written(v->vm, (uint8_t *)pte, 8);
 }
 
-static unsigned int writable_now(const struct soft_vcpu *v, uint64_t perm, bool dirty,
+static unsigned int writable_now(const struct emu_vcpu *v, uint64_t perm, bool dirty,
 				 unsigned int acc)
 {
-	return dirty && allowed(v, perm, (acc & SOFT_ACC_U) | SOFT_ACC_W) ? SOFT_ACC_W : 0;
+	return dirty && allowed(v, perm, (acc & EMU_ACC_U) | EMU_ACC_W) ? EMU_ACC_W : 0;
 }
 
-static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa, unsigned int *wr)
+static int walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa, unsigned int *wr)
 {
 	uint64_t table = v->cr3 & PTE_ADDR, perm = PTE_W | PTE_U, pte;
 	_Atomic uint64_t *slot[4];
 	int shift = 39, level;
 	bool large = false;
 
-	v->extra += SOFT_EFFORT_WALK;
+	v->extra += EMU_EFFORT_WALK;
 
 	for (level = 0;; level++, shift -= 9) {
 		uint64_t at = table + (va >> shift & 511) * 8;
 
-		if (!soft_is_ram(v->vm, at))
-			return soft_error(v,
-					  "page table entry at guest-physical 0x%llx, where there "
-					  "is no RAM (walking 0x%llx)",
-					  (unsigned long long)at, (unsigned long long)va);
+		if (!emu_is_ram(v->vm, at))
+			return emu_error(v,
+					 "page table entry at guest-physical 0x%llx, where there "
+					 "is no RAM (walking 0x%llx)",
+					 (unsigned long long)at, (unsigned long long)va);
 		slot[level] = (_Atomic uint64_t *)(v->vm->ram + at);
 		pte = atomic_load_explicit(slot[level], memory_order_relaxed);
 		if (!(pte & PTE_P))
@@ -115,8 +115,8 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 	for (int i = 0; i < level; i++)
 		if (!(atomic_load_explicit(slot[i], memory_order_relaxed) & PTE_A))
 			set_bits(v, slot[i], PTE_A);
-	if (!(pte & PTE_A) || ((acc & SOFT_ACC_W) && !(pte & PTE_D))) {
-		uint64_t bits = PTE_A | (acc & SOFT_ACC_W ? PTE_D : 0);
+	if (!(pte & PTE_A) || ((acc & EMU_ACC_W) && !(pte & PTE_D))) {
+		uint64_t bits = PTE_A | (acc & EMU_ACC_W ? PTE_D : 0);
 
 		set_bits(v, slot[level], bits);
 		pte |= bits;
@@ -124,34 +124,34 @@ static int walk(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa
 	*pa = (pte & PTE_ADDR & ~((1ULL << shift) - 1)) | (va & ((1ULL << shift) - 1));
 	*wr = writable_now(v, perm, pte & PTE_D, acc);
 	if (large) {
-		struct soft_ltlbe *e = &v->ltlb[va >> 21 & (SOFT_LTLB_SIZE - 1)];
+		struct emu_ltlbe *e = &v->ltlb[va >> 21 & (EMU_LTLB_SIZE - 1)];
 
 		e->tag = va & LARGE_MASK;
 		e->pa = *pa & LARGE_MASK;
 		e->perm = (uint32_t)perm | (perm & PTE_NX ? 1u << 30 : 0) |
 			  (pte & PTE_D ? LTLB_DIRTY : 0);
 		e->ctx = v->map_gen;
-		v->large_seen |= soft_seen_bit(va >> 21);
+		v->large_seen |= emu_seen_bit(va >> 21);
 		v->huge_seen |= shift == 30;
 	}
 	return 0;
 }
 
-int soft_translate(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
-		   unsigned int *perm)
+int emu_translate(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
+		  unsigned int *perm)
 {
-	const struct soft_ltlbe *e = &v->ltlb[va >> 21 & (SOFT_LTLB_SIZE - 1)];
+	const struct emu_ltlbe *e = &v->ltlb[va >> 21 & (EMU_LTLB_SIZE - 1)];
 	unsigned int wr = 0;
 	int rc;
 
 	if (unlikely(!(v->cr0 & CR0_PG))) { /* 16- and 32-bit code: linear is physical */
 		*pa = va;
 		if (perm)
-			*perm = SOFT_ACC_W;
+			*perm = EMU_ACC_W;
 		return 0;
 	}
-	if (unlikely(!soft_canonical(va))) {
-		soft_gp(v, 0);
+	if (unlikely(!emu_canonical(va))) {
+		emu_gp(v, 0);
 		v->fault.canon = true;
 		return 1;
 	}
@@ -159,7 +159,7 @@ int soft_translate(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t 
 		uint64_t p = (e->perm & (PTE_W | PTE_U)) | (e->perm & 1u << 30 ? PTE_NX : 0);
 		bool dirty = e->perm & LTLB_DIRTY;
 
-		if (allowed(v, p, acc) && (dirty || !(acc & SOFT_ACC_W))) {
+		if (allowed(v, p, acc) && (dirty || !(acc & EMU_ACC_W))) {
 			*pa = e->pa | (va & ~LARGE_MASK);
 			if (perm)
 				*perm = writable_now(v, p, dirty, acc);
@@ -172,78 +172,77 @@ int soft_translate(struct soft_vcpu *v, uint64_t va, unsigned int acc, uint64_t 
 	return rc;
 }
 
-static struct soft_tlbe *tlb_slot(struct soft_vcpu *v, uint64_t va, unsigned int acc)
+static struct emu_tlbe *tlb_slot(struct emu_vcpu *v, uint64_t va, unsigned int acc)
 {
-	return &v->tlbs[!!(acc & SOFT_ACC_U)][va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	return &v->tlbs[!!(acc & EMU_ACC_U)][va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 }
 
-uint8_t *soft_host(struct soft_vcpu *v, uint64_t va, unsigned int acc)
+uint8_t *emu_host(struct emu_vcpu *v, uint64_t va, unsigned int acc)
 {
-	struct soft_tlbe *e = tlb_slot(v, va, acc);
-	uint64_t page = va & SOFT_PAGE_MASK, pa;
+	struct emu_tlbe *e = tlb_slot(v, va, acc);
+	uint64_t page = va & EMU_PAGE_MASK, pa;
 	unsigned int wr;
 
-	if (acc & SOFT_ACC_W ? e->ctag == page : e->rtag == page) {
+	if (acc & EMU_ACC_W ? e->ctag == page : e->rtag == page) {
 		pa = e->add + va - (uintptr_t)v->vm->ram;
-		if (e->ctag == page && !atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
+		if (e->ctag == page && !atomic_load(&v->vm->pages[pa >> EMU_PAGE_SHIFT].mask))
 			e->wtag = page; /* the page holds no decoded code any more */
 		return (uint8_t *)(e->add + va);
 	}
-	v->extra += SOFT_EFFORT_FILL;
-	if (soft_translate(v, va, acc, &pa, &wr))
+	v->extra += EMU_EFFORT_FILL;
+	if (emu_translate(v, va, acc, &pa, &wr))
 		return NULL;
-	if (unlikely(!soft_is_ram(v->vm, pa))) {
+	if (unlikely(!emu_is_ram(v->vm, pa))) {
 		if (v->chip) {
 			v->device = pa;
-			v->trap = SOFT_TRAP_DEVICE;
+			v->trap = EMU_TRAP_DEVICE;
 			return NULL;
 		}
-		soft_error(v, "%s of guest-physical 0x%llx (virtual 0x%llx), where there is no RAM",
-			   acc & SOFT_ACC_W ? "store" : "load", (unsigned long long)pa,
-			   (unsigned long long)va);
+		emu_error(v, "%s of guest-physical 0x%llx (virtual 0x%llx), where there is no RAM",
+			  acc & EMU_ACC_W ? "store" : "load", (unsigned long long)pa,
+			  (unsigned long long)va);
 		return NULL;
 	}
-	if (unlikely(v->brk.data) && soft_watched(v, v->brk.data, va))
+	if (unlikely(v->brk.data) && emu_watched(v, v->brk.data, va))
 		return v->vm->ram + pa;
-	if (v->nr_filled < SOFT_FILLED)
-		v->filled[v->nr_filled++] =
-			(uint16_t)((acc & SOFT_ACC_U ? SOFT_TLB_SIZE : 0) +
-				   (va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)));
+	if (v->nr_filled < EMU_FILLED)
+		v->filled[v->nr_filled++] = (uint16_t)((acc & EMU_ACC_U ? EMU_TLB_SIZE : 0) +
+						       (va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)));
 	else
-		v->nr_filled = SOFT_FILLED + 1;
+		v->nr_filled = EMU_FILLED + 1;
 	e->add = (uintptr_t)v->vm->ram + pa - va;
 	e->rtag = page;
-	e->wtag = e->ctag = SOFT_TAG_NONE;
+	e->wtag = e->ctag = EMU_TAG_NONE;
 	if (wr) {
 		e->ctag = page;
 		/* Pairs with code_mark(), which sets the mask and then lets the epoch grow. */
-		if (!atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
+		if (!atomic_load(&v->vm->pages[pa >> EMU_PAGE_SHIFT].mask))
 			e->wtag = page;
 	}
 	return (uint8_t *)(e->add + va);
 }
 
-static inline unsigned int cur_acc(const struct soft_vcpu *v, unsigned int acc)
+static inline unsigned int cur_acc(const struct emu_vcpu *v, unsigned int acc)
 {
-	return acc | (v->cpl == 3 ? SOFT_ACC_U : 0);
+	return acc | (v->cpl == 3 ? EMU_ACC_U : 0);
 }
 
 /* Translate an access that may cross a page: host[] and n[] become the address and the length of
  * each part. Returns the number of parts, 1 or 2, or 0 with v->trap set. The access may meet a
  * breakpoint. */
-static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
+static int span(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc,
 		uint8_t *host[2], uint16_t n[2])
 {
-	uint64_t room = SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK);
+	uint64_t room = EMU_PAGE_SIZE - (va & ~EMU_PAGE_MASK);
 
-	if (unlikely(v->brk.data) && soft_debug_access(v, va, bytes, acc & SOFT_ACC_W))
+	if (unlikely(v->brk.data) && emu_debug_access(v, va, bytes, acc & EMU_ACC_W))
 		return 0;
 	/* An access that reaches beyond the canonical addresses raises #GP or #SS, even if its
 	 * first page would raise #PF. */
-	if (room < bytes && unlikely(!soft_canonical(va + bytes - 1)))
+	if (room < bytes && unlikely(!emu_canonical(va + bytes - 1)))
 		va += room;
-	v->extra += SOFT_EFFORT_SLOW;
-	host[0] = soft_host(v, va, acc);
+	v->extra += EMU_EFFORT_SLOW;
+	host[0] = emu_host(v, va, acc);
 	if (!host[0])
 		return 0;
 	if (room >= bytes) {
@@ -253,72 +252,72 @@ static int span(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned i
 	}
 	n[0] = (uint16_t)room;
 	n[1] = (uint16_t)(bytes - room);
-	v->extra += SOFT_EFFORT_CROSS;
-	host[1] = soft_host(v, va + room, acc);
+	v->extra += EMU_EFFORT_CROSS;
+	host[1] = emu_host(v, va + room, acc);
 	return host[1] ? 2 : 0;
 }
 
 /* span() has failed, but the access may be one to a device. True: it is, at v->device. */
-static bool to_device(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+static bool to_device(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 {
-	if (v->trap != SOFT_TRAP_DEVICE)
+	if (v->trap != EMU_TRAP_DEVICE)
 		return false;
-	v->trap = SOFT_TRAP_NONE;
-	if (bytes <= 8 && SOFT_PAGE_SIZE - (va & ~SOFT_PAGE_MASK) >= bytes)
+	v->trap = EMU_TRAP_NONE;
+	if (bytes <= 8 && EMU_PAGE_SIZE - (va & ~EMU_PAGE_MASK) >= bytes)
 		return true;
-	soft_error(v, "access of %u bytes at virtual 0x%llx, where there is no RAM but devices",
-		   bytes, (unsigned long long)va);
+	emu_error(v, "access of %u bytes at virtual 0x%llx, where there is no RAM but devices",
+		  bytes, (unsigned long long)va);
 	return false;
 }
 
-uint64_t soft_ld_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+uint64_t emu_ld_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 {
 	uint8_t *host[2], buf[8] = {0};
 	uint16_t n[2];
 
-	switch (span(v, va, bytes, cur_acc(v, SOFT_ACC_R), host, n)) {
+	switch (span(v, va, bytes, cur_acc(v, EMU_ACC_R), host, n)) {
 	case 1:
-		return soft_get(host[0], bytes);
+		return emu_get(host[0], bytes);
 	case 2:
 		memcpy(buf, host[0], n[0]);
 		memcpy(buf + n[0], host[1], n[1]);
-		return soft_get(buf, bytes);
+		return emu_get(buf, bytes);
 	}
-	return to_device(v, va, bytes) ? soft_device_load(v, v->device, bytes) : 0;
+	return to_device(v, va, bytes) ? emu_device_load(v, v->device, bytes) : 0;
 }
 
 /* Set *hit if a store to these parts hits decoded code. Traps on a hit, unless the instruction
  * already executes alone (v->single). */
-static int code_check(struct soft_vcpu *v, int parts, uint8_t *host[2], const uint16_t n[2],
+static int code_check(struct emu_vcpu *v, int parts, uint8_t *host[2], const uint16_t n[2],
 		      bool *hit)
 {
-	v->extra += SOFT_EFFORT_FENCE;
-	*hit = soft_code_hit(v->vm, host[0], n[0]) ||
-	       (parts == 2 && soft_code_hit(v->vm, host[1], n[1]));
+	v->extra += EMU_EFFORT_FENCE;
+	*hit = emu_code_hit(v->vm, host[0], n[0]) ||
+	       (parts == 2 && emu_code_hit(v->vm, host[1], n[1]));
 	if (*hit)
-		v->extra += SOFT_EFFORT_CODE;
+		v->extra += EMU_EFFORT_CODE;
 	if (*hit && !v->single) {
-		v->trap = SOFT_TRAP_SMC;
+		v->trap = EMU_TRAP_SMC;
 		return 1;
 	}
 	return 0;
 }
 
-int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
+int emu_st_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes, uint64_t x)
 {
 	uint8_t *host[2], buf[8];
 	uint16_t n[2];
-	int parts = span(v, va, bytes, cur_acc(v, SOFT_ACC_W), host, n);
+	int parts = span(v, va, bytes, cur_acc(v, EMU_ACC_W), host, n);
 	bool hit;
 
 	if (!parts && to_device(v, va, bytes))
-		return soft_device_store(v, v->device, bytes, x);
+		return emu_device_store(v, v->device, bytes, x);
 	if (!parts || code_check(v, parts, host, n, &hit))
 		return 1;
 	if (parts == 1) {
-		soft_put(host[0], bytes, x);
+		emu_put(host[0], bytes, x);
 	} else {
-		soft_put(buf, bytes, x);
+		emu_put(buf, bytes, x);
 		memcpy(host[0], buf, n[0]);
 		memcpy(host[1], buf + n[0], n[1]);
 	}
@@ -326,18 +325,18 @@ int soft_st_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes, uint64_t 
 	 * Pairs with the fence in settle() (cache.c). */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
-		if (soft_code_hit(v->vm, host[i], n[i]))
-			soft_code_written(v->vm, host[i], n[i]);
+		if (emu_code_hit(v->vm, host[i], n[i]))
+			emu_code_written(v->vm, host[i], n[i]);
 	return 0;
 }
 
-void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
+void *emu_rmw_slow(struct emu_vcpu *v, uint64_t va, unsigned int bytes)
 {
-	int parts = span(v, va, bytes, cur_acc(v, SOFT_ACC_W), v->bounce.host, v->bounce.n);
+	int parts = span(v, va, bytes, cur_acc(v, EMU_ACC_W), v->bounce.host, v->bounce.n);
 	bool hit;
 
 	if (!parts && to_device(v, va, bytes)) {
-		soft_put(v->bounce.buf, bytes, soft_device_load(v, v->device, bytes));
+		emu_put(v->bounce.buf, bytes, emu_device_load(v, v->device, bytes));
 		v->bounce.host[0] = NULL;
 		v->bounce.n[0] = (uint16_t)bytes;
 		v->bounce.n[1] = 0;
@@ -347,9 +346,8 @@ void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 		return NULL;
 	/* The caller may write directly to a page without code until its next safe point. */
 	if (parts == 1 &&
-	    !atomic_load(
-		    &v->vm->pages[(uint64_t)(v->bounce.host[0] - v->vm->ram) >> SOFT_PAGE_SHIFT]
-			     .mask))
+	    !atomic_load(&v->vm->pages[(uint64_t)(v->bounce.host[0] - v->vm->ram) >> EMU_PAGE_SHIFT]
+				  .mask))
 		return v->bounce.host[0];
 	memcpy(v->bounce.buf, v->bounce.host[0], v->bounce.n[0]);
 	if (parts == 2)
@@ -357,54 +355,54 @@ void *soft_rmw_slow(struct soft_vcpu *v, uint64_t va, unsigned int bytes)
 	return v->bounce.buf;
 }
 
-void soft_rmw_commit(struct soft_vcpu *v)
+void emu_rmw_commit(struct emu_vcpu *v)
 {
 	uint8_t *src = v->bounce.buf;
 
-	v->extra += SOFT_EFFORT_FENCE;
+	v->extra += EMU_EFFORT_FENCE;
 	if (unlikely(!v->bounce.host[0])) { /* cannot trap: loading from it did not */
-		soft_device_store(v, v->device, v->bounce.n[0], soft_get(src, v->bounce.n[0]));
+		emu_device_store(v, v->device, v->bounce.n[0], emu_get(src, v->bounce.n[0]));
 		return;
 	}
 	for (int i = 0; i < 2 && v->bounce.n[i]; i++) {
 		memcpy(v->bounce.host[i], src, v->bounce.n[i]);
 		src += v->bounce.n[i];
 		atomic_thread_fence(memory_order_seq_cst);
-		if (soft_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
-			soft_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
+		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
+			emu_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
 	}
 }
 
 /* System structures, stacks of interrupts and the state of x87 and SSE are in RAM. Returns 1. */
-static int no_device(struct soft_vcpu *v, uint64_t va)
+static int no_device(struct emu_vcpu *v, uint64_t va)
 {
-	if (v->trap == SOFT_TRAP_DEVICE)
-		soft_error(v,
-			   "system structure, or state of x87 or SSE, at virtual 0x%llx, where "
-			   "there is no RAM but devices",
-			   (unsigned long long)va);
+	if (v->trap == EMU_TRAP_DEVICE)
+		emu_error(v,
+			  "system structure, or state of x87 or SSE, at virtual 0x%llx, where "
+			  "there is no RAM but devices",
+			  (unsigned long long)va);
 	return 1;
 }
 
 /* An access of the state of x87 or SSE: AMD's CPUs look at the last byte first, which for FXSAVE
  * and FXRSTOR is the last of 512 (measured on family 1AH). */
-static bool last_byte(struct soft_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc)
+static bool last_byte(struct emu_vcpu *v, uint64_t va, unsigned int bytes, unsigned int acc)
 {
-	unsigned int all = bytes == SOFT_FX_WRITTEN ? SOFT_FX_BYTES : bytes;
+	unsigned int all = bytes == EMU_FX_WRITTEN ? EMU_FX_BYTES : bytes;
 
-	return v->intel || soft_host(v, va + all - 1, acc) || !no_device(v, va);
+	return v->intel || emu_host(v, va + all - 1, acc) || !no_device(v, va);
 }
 
-int soft_ld_wide(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes)
+int emu_ld_wide(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes)
 {
-	unsigned int acc = cur_acc(v, SOFT_ACC_R);
+	unsigned int acc = cur_acc(v, EMU_ACC_R);
 
-	return last_byte(v, va, bytes, acc) ? soft_sys_read(v, va, buf, bytes, acc) : 1;
+	return last_byte(v, va, bytes, acc) ? emu_sys_read(v, va, buf, bytes, acc) : 1;
 }
 
-int soft_st_wide(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
+int emu_st_wide(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes)
 {
-	unsigned int acc = cur_acc(v, SOFT_ACC_W);
+	unsigned int acc = cur_acc(v, EMU_ACC_W);
 	int parts;
 	bool hit;
 
@@ -420,16 +418,16 @@ int soft_st_wide(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int
 		memcpy(v->bounce.host[1], (const uint8_t *)buf + v->bounce.n[0], v->bounce.n[1]);
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
-		if (soft_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
-			soft_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
+		if (emu_code_hit(v->vm, v->bounce.host[i], v->bounce.n[i]))
+			emu_code_written(v->vm, v->bounce.host[i], v->bounce.n[i]);
 	return 0;
 }
 
-int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc)
+int emu_sys_read(struct emu_vcpu *v, uint64_t va, void *buf, unsigned int bytes, unsigned int acc)
 {
 	uint8_t *host[2];
 	uint16_t n[2];
-	int parts = span(v, va, bytes, SOFT_ACC_R | acc, host, n);
+	int parts = span(v, va, bytes, EMU_ACC_R | acc, host, n);
 
 	if (!parts)
 		return no_device(v, va);
@@ -439,12 +437,12 @@ int soft_sys_read(struct soft_vcpu *v, uint64_t va, void *buf, unsigned int byte
 	return 0;
 }
 
-int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
-		   unsigned int acc)
+int emu_sys_write(struct emu_vcpu *v, uint64_t va, const void *buf, unsigned int bytes,
+		  unsigned int acc)
 {
 	uint8_t *host[2];
 	uint16_t n[2];
-	int parts = span(v, va, bytes, SOFT_ACC_W | acc, host, n);
+	int parts = span(v, va, bytes, EMU_ACC_W | acc, host, n);
 
 	if (!parts)
 		return no_device(v, va);
@@ -453,82 +451,82 @@ int soft_sys_write(struct soft_vcpu *v, uint64_t va, const void *buf, unsigned i
 		memcpy(host[1], (const uint8_t *)buf + n[0], n[1]);
 	atomic_thread_fence(memory_order_seq_cst);
 	for (int i = 0; i < parts; i++)
-		if (soft_code_hit(v->vm, host[i], n[i]))
-			soft_code_written(v->vm, host[i], n[i]);
+		if (emu_code_hit(v->vm, host[i], n[i]))
+			emu_code_written(v->vm, host[i], n[i]);
 	return 0;
 }
 
-static struct soft_tlbe *tlb_at(struct soft_vcpu *v, unsigned int i)
+static struct emu_tlbe *tlb_at(struct emu_vcpu *v, unsigned int i)
 {
-	return &v->tlbs[i / SOFT_TLB_SIZE][i % SOFT_TLB_SIZE];
+	return &v->tlbs[i / EMU_TLB_SIZE][i % EMU_TLB_SIZE];
 }
 
-static void entry_drop(struct soft_tlbe *e)
+static void entry_drop(struct emu_tlbe *e)
 {
-	e->rtag = e->wtag = e->ctag = SOFT_TAG_NONE;
+	e->rtag = e->wtag = e->ctag = EMU_TAG_NONE;
 }
 
 /* From now on, no block is known to be where its virtual address leads. */
-static void new_mapping(struct soft_vcpu *v)
+static void new_mapping(struct emu_vcpu *v)
 {
 	v->map_gen++;
 	v->code_seen = v->large_code_seen = 0;
-	soft_ctx_update(v);
+	emu_ctx_update(v);
 }
 
-void soft_tlb_flush(struct soft_vcpu *v)
+void emu_tlb_flush(struct emu_vcpu *v)
 {
-	bool all = v->nr_filled > SOFT_FILLED;
-	unsigned int n = all ? 2 * SOFT_TLB_SIZE : v->nr_filled;
+	bool all = v->nr_filled > EMU_FILLED;
+	unsigned int n = all ? 2 * EMU_TLB_SIZE : v->nr_filled;
 
-	v->extra += SOFT_EFFORT_FLUSH + n / SOFT_EFFORT_FLUSH_ENTRIES;
+	v->extra += EMU_EFFORT_FLUSH + n / EMU_EFFORT_FLUSH_ENTRIES;
 	for (unsigned int i = 0; i < n; i++)
 		entry_drop(tlb_at(v, all ? i : v->filled[i]));
-	soft_jit_drop_sites(v);
+	emu_jit_drop_sites(v);
 	v->nr_filled = 0;
 	v->large_seen = 0;
 	v->huge_seen = false;
 	new_mapping(v);
 }
 
-void soft_tlb_flush_page(struct soft_vcpu *v, uint64_t va)
+void emu_tlb_flush_page(struct emu_vcpu *v, uint64_t va)
 {
-	unsigned int i = va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1);
-	bool large = v->large_seen & soft_seen_bit(va >> 21);
+	unsigned int i = va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1);
+	bool large = v->large_seen & emu_seen_bit(va >> 21);
 
 	if (v->huge_seen) {
-		soft_tlb_flush(v);
+		emu_tlb_flush(v);
 		return;
 	}
-	v->extra += SOFT_EFFORT_FLUSH;
+	v->extra += EMU_EFFORT_FLUSH;
 	/* An entry of a direct-mapped TLB may be of another page. A CPU may drop translations at
 	 * any time (SDM vol. 3, 4.10.2.2), so it goes, too. */
 	entry_drop(&v->tlbs[0][i]);
 	entry_drop(&v->tlbs[1][i]);
-	soft_jit_drop_sites(v);
+	emu_jit_drop_sites(v);
 	if (large) {
 		/* Every entry is for 4 KiB, so a large page may have many. */
-		v->extra += SOFT_EFFORT_FLUSH_LARGE;
-		v->ltlb[va >> 21 & (SOFT_LTLB_SIZE - 1)].tag = SOFT_TAG_NONE;
-		for (i = 0; i < 2 * SOFT_TLB_SIZE; i++)
+		v->extra += EMU_EFFORT_FLUSH_LARGE;
+		v->ltlb[va >> 21 & (EMU_LTLB_SIZE - 1)].tag = EMU_TAG_NONE;
+		for (i = 0; i < 2 * EMU_TLB_SIZE; i++)
 			if (!((tlb_at(v, i)->rtag ^ va) >> 21))
 				entry_drop(tlb_at(v, i));
 	}
-	if ((v->code_seen & soft_seen_bit(va >> SOFT_PAGE_SHIFT)) ||
-	    (large && (v->large_code_seen & soft_seen_bit(va >> 21))))
+	if ((v->code_seen & emu_seen_bit(va >> EMU_PAGE_SHIFT)) ||
+	    (large && (v->large_code_seen & emu_seen_bit(va >> 21))))
 		new_mapping(v);
 }
 
-void soft_tlb_demote(struct soft_vcpu *v)
+void emu_tlb_demote(struct emu_vcpu *v)
 {
-	soft_jit_drop_sites(v);
+	emu_jit_drop_sites(v);
 	for (unsigned int m = 0; m < 2; m++)
-		for (unsigned int i = 0; i < SOFT_TLB_SIZE; i++) {
-			struct soft_tlbe *e = &v->tlbs[m][i];
+		for (unsigned int i = 0; i < EMU_TLB_SIZE; i++) {
+			struct emu_tlbe *e = &v->tlbs[m][i];
 			uint64_t pa = e->add + e->wtag - (uintptr_t)v->vm->ram;
 
-			if (e->wtag != SOFT_TAG_NONE &&
-			    atomic_load(&v->vm->pages[pa >> SOFT_PAGE_SHIFT].mask))
-				e->wtag = SOFT_TAG_NONE;
+			if (e->wtag != EMU_TAG_NONE &&
+			    atomic_load(&v->vm->pages[pa >> EMU_PAGE_SHIFT].mask))
+				e->wtag = EMU_TAG_NONE;
 		}
 }

@@ -35,14 +35,14 @@
 
 #define IN_TSS_IOMAP 0x66
 
-uint64_t soft_tsc(struct soft_vcpu *v)
+uint64_t emu_tsc(struct emu_vcpu *v)
 {
-	uint64_t unfolded = soft_unfolded(v);
+	uint64_t unfolded = emu_unfolded(v);
 
-	return v->tsc_offset + (v->chip ? soft_chip_now(v, unfolded) : v->cycles + unfolded);
+	return v->tsc_offset + (v->chip ? emu_chip_now(v, unfolded) : v->cycles + unfolded);
 }
 
-static const struct kvm_cpuid_entry2 *find_leaf(const struct soft_vcpu *v, uint32_t leaf,
+static const struct kvm_cpuid_entry2 *find_leaf(const struct emu_vcpu *v, uint32_t leaf,
 						uint32_t sub)
 {
 	for (size_t i = 0; i < v->nr_cpuid; i++) {
@@ -57,7 +57,7 @@ static const struct kvm_cpuid_entry2 *find_leaf(const struct soft_vcpu *v, uint3
 
 /* Intel's CPUs answer for a leaf beyond the last of its range (basic, hypervisor's, extended) with
  * the data of the last basic leaf; NULL if @leaf is inside its range. */
-static const struct kvm_cpuid_entry2 *beyond(const struct soft_vcpu *v, uint32_t leaf, uint32_t sub)
+static const struct kvm_cpuid_entry2 *beyond(const struct emu_vcpu *v, uint32_t leaf, uint32_t sub)
 {
 	const struct kvm_cpuid_entry2 *basic = find_leaf(v, 0, 0), *range = basic;
 
@@ -70,58 +70,58 @@ static const struct kvm_cpuid_entry2 *beyond(const struct soft_vcpu *v, uint32_t
 	return find_leaf(v, basic->eax, sub);
 }
 
-const struct kvm_cpuid_entry2 *soft_cpuid(const struct soft_vcpu *v, uint32_t leaf, uint32_t sub)
+const struct kvm_cpuid_entry2 *emu_cpuid(const struct emu_vcpu *v, uint32_t leaf, uint32_t sub)
 {
 	const struct kvm_cpuid_entry2 *e = find_leaf(v, leaf, sub);
 
 	return e || !v->intel ? e : beyond(v, leaf, sub);
 }
 
-int soft_sys_cpuid(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_cpuid(struct emu_vcpu *v, const struct emu_op *op)
 {
 	const struct kvm_cpuid_entry2 *e =
-		soft_cpuid(v, (uint32_t)v->r[SOFT_RAX], (uint32_t)v->r[SOFT_RCX]);
+		emu_cpuid(v, (uint32_t)v->r[EMU_RAX], (uint32_t)v->r[EMU_RCX]);
 
-	v->r[SOFT_RAX] = e ? e->eax : 0;
-	v->r[SOFT_RBX] = e ? e->ebx : 0;
-	v->r[SOFT_RCX] = e ? e->ecx : 0;
-	v->r[SOFT_RDX] = e ? e->edx : 0;
+	v->r[EMU_RAX] = e ? e->eax : 0;
+	v->r[EMU_RBX] = e ? e->ebx : 0;
+	v->r[EMU_RCX] = e ? e->ecx : 0;
+	v->r[EMU_RDX] = e ? e->edx : 0;
 	/* 1H EDX, which AMD's CPUs repeat, says whether there is an APIC that is enabled (SDM vol.
 	 * 3, 11.4.3). */
 	if (e && !(v->apic_base & APIC_BASE_EN) &&
 	    (e->function == 1 || (e->function == 0x80000001 && !v->intel)))
-		v->r[SOFT_RDX] &= ~(uint64_t)CPUID_APIC;
+		v->r[EMU_RDX] &= ~(uint64_t)CPUID_APIC;
 	return 0;
 }
 
-int soft_sys_rdtsc(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_rdtsc(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t t = soft_tsc(v);
+	uint64_t t = emu_tsc(v);
 
 	if ((v->cr4 & CR4_TSD) && v->cpl)
-		return soft_gp(v, 0);
-	v->r[SOFT_RAX] = (uint32_t)t;
-	v->r[SOFT_RDX] = t >> 32;
+		return emu_gp(v, 0);
+	v->r[EMU_RAX] = (uint32_t)t;
+	v->r[EMU_RDX] = t >> 32;
 	if (op->idx == 1)
-		v->r[SOFT_RCX] = (uint32_t)v->tsc_aux;
+		v->r[EMU_RCX] = (uint32_t)v->tsc_aux;
 	return 0;
 }
 
 /* ---- exits ---- */
 
-static int exit_pending(struct soft_vcpu *v, const struct soft_op *op, enum vmm_exit why,
-			enum soft_pending_kind kind)
+static int exit_pending(struct emu_vcpu *v, const struct emu_op *op, enum vmm_exit why,
+			enum emu_pending_kind kind)
 {
 	v->run->exit = why;
 	v->pending.kind = kind;
 	v->pending.rip = v->cur->rip;
 	v->pending.next = v->cur->next;
 	v->pending.ev = op->ev;
-	v->trap = SOFT_TRAP_EXIT;
+	v->trap = EMU_TRAP_EXIT;
 	return 1;
 }
 
-static bool trapped(const struct soft_vcpu *v, uint32_t msr)
+static bool trapped(const struct emu_vcpu *v, uint32_t msr)
 {
 	for (size_t i = 0; i < v->vm->nr_msrs; i++)
 		if (msr - v->vm->msrs[i].base < v->vm->msrs[i].count)
@@ -129,19 +129,19 @@ static bool trapped(const struct soft_vcpu *v, uint32_t msr)
 	return false;
 }
 
-int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_rdmsr(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
+	uint32_t msr = (uint32_t)v->r[EMU_RCX];
 	uint64_t x = 0;
 	int rc;
 
 	if (v->cpl)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	if (trapped(v, msr))
 		goto out;
 	switch (msr) {
 	case MSR_TSC:
-		x = soft_tsc(v);
+		x = emu_tsc(v);
 		break;
 	case MSR_APIC_BASE:
 		x = v->apic_base;
@@ -170,10 +170,10 @@ int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
 		x = v->fmask;
 		break;
 	case MSR_FS_BASE:
-		x = v->r[SOFT_FSBASE];
+		x = v->r[EMU_FSBASE];
 		break;
 	case MSR_GS_BASE:
-		x = v->r[SOFT_GSBASE];
+		x = v->r[EMU_GSBASE];
 		break;
 	case MSR_KERNEL_GS_BASE:
 		x = v->kernel_gs_base;
@@ -182,37 +182,37 @@ int soft_sys_rdmsr(struct soft_vcpu *v, const struct soft_op *op)
 		x = v->tsc_aux;
 		break;
 	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
-		if (soft_lapic_rdmsr(v, msr, &x))
+		if (emu_lapic_rdmsr(v, msr, &x))
 			return 1;
 		break;
 	default:
 		if (!v->whole)
 			goto out;
-		rc = soft_whole_rdmsr(v, msr, &x);
+		rc = emu_whole_rdmsr(v, msr, &x);
 		if (rc < 0)
 			goto out;
 		if (rc)
 			return 1;
 	}
-	v->r[SOFT_RAX] = (uint32_t)x;
-	v->r[SOFT_RDX] = x >> 32;
+	v->r[EMU_RAX] = (uint32_t)x;
+	v->r[EMU_RDX] = x >> 32;
 	return 0;
 out:
 	v->run->u.msr.index = msr;
 	v->run->u.msr.data = 0;
 	v->run->u.msr.fault = false;
-	return exit_pending(v, op, VMM_EXIT_RDMSR, SOFT_PEND_RDMSR);
+	return exit_pending(v, op, VMM_EXIT_RDMSR, EMU_PEND_RDMSR);
 }
 
-static int set_addr(struct soft_vcpu *v, uint64_t *reg, uint64_t x)
+static int set_addr(struct emu_vcpu *v, uint64_t *reg, uint64_t x)
 {
-	if (!soft_canonical(x))
-		return soft_gp(v, 0);
+	if (!emu_canonical(x))
+		return emu_gp(v, 0);
 	*reg = x;
 	return 0;
 }
 
-bool soft_pat_valid(uint64_t x)
+bool emu_pat_valid(uint64_t x)
 {
 	for (int i = 0; i < 8; i++) {
 		unsigned int type = x >> (8 * i) & 0xff;
@@ -238,7 +238,7 @@ static bool apic_mode_ok(uint64_t from, uint64_t to)
 }
 
 /* Bits of a physical address that this CPU does not have (SDM vol. 3, 4.1.4). */
-static uint64_t no_address(const struct soft_vcpu *v)
+static uint64_t no_address(const struct emu_vcpu *v)
 {
 	const struct kvm_cpuid_entry2 *e = find_leaf(v, 0x80000008, 0);
 	unsigned int bits = e && e->eax & 0xff ? e->eax & 0xff : 36;
@@ -246,35 +246,35 @@ static uint64_t no_address(const struct soft_vcpu *v)
 	return bits < 64 ? ~0ULL << bits : 0;
 }
 
-int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_wrmsr(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint32_t msr = (uint32_t)v->r[SOFT_RCX];
-	uint64_t x = (uint32_t)v->r[SOFT_RAX] | v->r[SOFT_RDX] << 32, efer = EFER_WRITABLE;
+	uint32_t msr = (uint32_t)v->r[EMU_RCX];
+	uint64_t x = (uint32_t)v->r[EMU_RAX] | v->r[EMU_RDX] << 32, efer = EFER_WRITABLE;
 	int rc;
 
 	if (v->cpl)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	if (trapped(v, msr))
 		goto out;
 	switch (msr) {
 	case MSR_TSC:
-		soft_whole_set_tsc(v, x);
+		emu_whole_set_tsc(v, x);
 		return 0;
 	case MSR_TSC_DEADLINE:
 		if (!v->lapic.deadline)
 			break;
-		soft_lapic_deadline(v, &x);
+		emu_lapic_deadline(v, &x);
 		return 0;
 	case MSR_APIC_BASE:
 		if ((x & (APIC_BASE_RESERVED | no_address(v))) || !apic_mode_ok(v->apic_base, x))
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->apic_base = x;
-		v->extra += SOFT_EFFORT_APIC_MODE;
-		soft_lapic_mode(v);
+		v->extra += EMU_EFFORT_APIC_MODE;
+		emu_lapic_mode(v);
 		return 0;
 	case MSR_PAT:
-		if (!soft_pat_valid(x))
-			return soft_gp(v, 0);
+		if (!emu_pat_valid(x))
+			return emu_gp(v, 0);
 		v->pat = x;
 		return 0;
 	case MSR_EFER:
@@ -282,9 +282,9 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		if (v->whole && !v->intel)
 			efer |= EFER_AIBRSE;
 		if ((x & ~(efer | EFER_LMA)) || !(x & EFER_LME))
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->efer = (x & efer) | EFER_LMA;
-		soft_tlb_flush(v);
+		emu_tlb_flush(v);
 		return 0;
 	case MSR_STAR:
 		v->star = x;
@@ -297,21 +297,21 @@ int soft_sys_wrmsr(struct soft_vcpu *v, const struct soft_op *op)
 		v->fmask = (uint32_t)x;
 		return 0;
 	case MSR_FS_BASE:
-		return set_addr(v, &v->r[SOFT_FSBASE], x);
+		return set_addr(v, &v->r[EMU_FSBASE], x);
 	case MSR_GS_BASE:
-		return set_addr(v, &v->r[SOFT_GSBASE], x);
+		return set_addr(v, &v->r[EMU_GSBASE], x);
 	case MSR_KERNEL_GS_BASE:
 		return set_addr(v, &v->kernel_gs_base, x);
 	case MSR_TSC_AUX:
 		/* AMD's CPUs ignore the upper half. */
 		if (v->intel && x >> 32)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->tsc_aux = (uint32_t)x;
 		return 0;
 	case LAPIC_MSR_BASE ... LAPIC_MSR_BASE + LAPIC_MSR_COUNT - 1:
-		return soft_lapic_wrmsr(v, msr, x);
+		return emu_lapic_wrmsr(v, msr, x);
 	default:
-		rc = v->whole ? soft_whole_wrmsr(v, msr, x) : -1;
+		rc = v->whole ? emu_whole_wrmsr(v, msr, x) : -1;
 		if (rc >= 0)
 			return rc;
 	}
@@ -319,59 +319,59 @@ out:
 	v->run->u.msr.index = msr;
 	v->run->u.msr.data = x;
 	v->run->u.msr.fault = false;
-	return exit_pending(v, op, VMM_EXIT_WRMSR, SOFT_PEND_WRMSR);
+	return exit_pending(v, op, VMM_EXIT_WRMSR, EMU_PEND_WRMSR);
 }
 
-int soft_sys_rdpmc(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_rdpmc(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (v->cpl && !(v->cr4 & CR4_PCE))
-		return soft_gp(v, 0);
-	v->run->u.pmc.index = (uint32_t)v->r[SOFT_RCX];
+		return emu_gp(v, 0);
+	v->run->u.pmc.index = (uint32_t)v->r[EMU_RCX];
 	v->run->u.pmc.data = 0;
 	v->run->u.pmc.fault = false;
-	return exit_pending(v, op, VMM_EXIT_RDPMC, SOFT_PEND_RDPMC);
+	return exit_pending(v, op, VMM_EXIT_RDPMC, EMU_PEND_RDPMC);
 }
 
 /* When CPL is greater than IOPL, the I/O bitmap of the TSS decides (SDM vol. 1, 19.5.2). */
-static int port_allowed(struct soft_vcpu *v, uint16_t port, unsigned int bytes)
+static int port_allowed(struct emu_vcpu *v, uint16_t port, unsigned int bytes)
 {
 	uint16_t base, bits;
 
-	if (v->cpl <= (v->rflags & SOFT_IOPL) >> 12)
+	if (v->cpl <= (v->rflags & EMU_IOPL) >> 12)
 		return 0;
 	if (v->tr.unusable || !v->tr.present || IN_TSS_IOMAP + 1 > v->tr.limit)
-		return soft_gp(v, 0);
-	if (soft_sys_read(v, v->tr.base + IN_TSS_IOMAP, &base, 2, 0))
+		return emu_gp(v, 0);
+	if (emu_sys_read(v, v->tr.base + IN_TSS_IOMAP, &base, 2, 0))
 		return 1;
 	if (base + port / 8u + 1 > v->tr.limit)
-		return soft_gp(v, 0);
-	if (soft_sys_read(v, v->tr.base + base + port / 8u, &bits, 2, 0))
+		return emu_gp(v, 0);
+	if (emu_sys_read(v, v->tr.base + base + port / 8u, &bits, 2, 0))
 		return 1;
-	return bits >> (port & 7) & ((1u << bytes) - 1) ? soft_gp(v, 0) : 0;
+	return bits >> (port & 7) & ((1u << bytes) - 1) ? emu_gp(v, 0) : 0;
 }
 
-static int port_io(struct soft_vcpu *v, const struct soft_op *op, bool in)
+static int port_io(struct emu_vcpu *v, const struct emu_op *op, bool in)
 {
-	uint16_t port = (uint16_t)(op->src == SOFT_RDX ? (int64_t)v->r[SOFT_RDX] : op->imm);
+	uint16_t port = (uint16_t)(op->src == EMU_RDX ? (int64_t)v->r[EMU_RDX] : op->imm);
 	unsigned int bytes = 1u << op->base;
 
 	if (port_allowed(v, port, bytes))
 		return 1;
-	soft_debug_port(v, port, bytes);
+	emu_debug_port(v, port, bytes);
 	v->run->u.io.port = port;
 	v->run->u.io.size = (uint8_t)bytes;
 	v->run->u.io.in = in;
-	v->run->u.io.data = in ? 0 : (uint32_t)soft_rd(v, 0, bytes);
+	v->run->u.io.data = in ? 0 : (uint32_t)emu_rd(v, 0, bytes);
 	v->pending.size = (uint8_t)bytes;
-	return exit_pending(v, op, VMM_EXIT_IO, in ? SOFT_PEND_IN : SOFT_PEND_OUT);
+	return exit_pending(v, op, VMM_EXIT_IO, in ? EMU_PEND_IN : EMU_PEND_OUT);
 }
 
-int soft_sys_in(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_in(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return port_io(v, op, true);
 }
 
-int soft_sys_out(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_out(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return port_io(v, op, false);
 }

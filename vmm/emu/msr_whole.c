@@ -99,16 +99,16 @@ struct pvclock_wall {
 #define CPUID_MTRR 12
 #define CPUID_MCA  14
 
-static bool shows(const struct soft_vcpu *v, uint32_t leaf, unsigned int bit)
+static bool shows(const struct emu_vcpu *v, uint32_t leaf, unsigned int bit)
 {
-	const struct kvm_cpuid_entry2 *e = soft_cpuid(v, leaf, 0);
+	const struct kvm_cpuid_entry2 *e = emu_cpuid(v, leaf, 0);
 
 	return e && e->edx >> bit & 1;
 }
 
-void soft_whole_reset(struct soft_whole *w)
+void emu_whole_reset(struct emu_whole *w)
 {
-	*w = (struct soft_whole){.mtrr_def_type = MTRR_ENABLE | MTRR_WRITE_BACK};
+	*w = (struct emu_whole){.mtrr_def_type = MTRR_ENABLE | MTRR_WRITE_BACK};
 }
 
 /* Uncacheable, write-through, write-protected or write-back; MTRRs are enabled or not. */
@@ -120,16 +120,16 @@ static bool def_type_valid(uint64_t x)
 }
 
 /* Store to guest-physical memory. Traps: #GP where there is no RAM, as the MSR is then wrong. */
-static int store(struct soft_vcpu *v, uint64_t pa, const void *buf, unsigned int bytes)
+static int store(struct emu_vcpu *v, uint64_t pa, const void *buf, unsigned int bytes)
 {
 	uint8_t *at = v->vm->ram + pa;
 
-	if ((pa & SOFT_PAGE_MASK) != ((pa + bytes - 1) & SOFT_PAGE_MASK) || !soft_is_ram(v->vm, pa))
-		return soft_gp(v, 0);
+	if ((pa & EMU_PAGE_MASK) != ((pa + bytes - 1) & EMU_PAGE_MASK) || !emu_is_ram(v->vm, pa))
+		return emu_gp(v, 0);
 	memcpy(at, buf, bytes);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (soft_code_hit(v->vm, at, bytes))
-		soft_code_written(v->vm, at, bytes);
+	if (emu_code_hit(v->vm, at, bytes))
+		emu_code_written(v->vm, at, bytes);
 	return 0;
 }
 
@@ -139,9 +139,9 @@ static int store(struct soft_vcpu *v, uint64_t pa, const void *buf, unsigned int
  * distance between two looks would stay in this vCPU's clock for ever, and a thread that moves to
  * another vCPU would see time go back.
  */
-static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
+static int pvclock_store(struct emu_vcpu *v, uint64_t msr)
 {
-	uint64_t tsc = soft_tsc(v);
+	uint64_t tsc = emu_tsc(v);
 	struct pvclock_time t = {
 		.version = 2,
 		.tsc_timestamp = tsc,
@@ -151,29 +151,29 @@ static int pvclock_store(struct soft_vcpu *v, uint64_t msr)
 		.flags = PVCLOCK_TSC_STABLE,
 	};
 
-	v->extra += SOFT_EFFORT_CLOCK;
+	v->extra += EMU_EFFORT_CLOCK;
 	_Static_assert(VMM_TSC_HZ == 1000000000ULL, "a tick is 1 ns");
 	_Static_assert(sizeof(t) == 32, "the ABI's size");
 	return store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
 }
 
 /* The guest clears the flag when it has told its watchdogs. */
-void soft_whole_stopped(struct soft_vcpu *v)
+void emu_whole_stopped(struct emu_vcpu *v)
 {
 	uint64_t pa = (v->w.pvclock & ~PVCLOCK_ENABLE) + offsetof(struct pvclock_time, flags);
 	uint8_t *at;
 
 	/* It was RAM when the guest said so, but a snapshot may say anything. */
-	if (!(v->w.pvclock & PVCLOCK_ENABLE) || !soft_is_ram(v->vm, pa))
+	if (!(v->w.pvclock & PVCLOCK_ENABLE) || !emu_is_ram(v->vm, pa))
 		return;
 	at = v->vm->ram + pa;
 	__atomic_fetch_or(at, PVCLOCK_GUEST_STOPPED, __ATOMIC_SEQ_CST);
-	if (soft_code_hit(v->vm, at, 1))
-		soft_code_written(v->vm, at, 1);
+	if (emu_code_hit(v->vm, at, 1))
+		emu_code_written(v->vm, at, 1);
 }
 
 /* The time of day at which the VM's clock was 0. */
-static int wall_store(struct soft_vcpu *v, uint64_t pa)
+static int wall_store(struct emu_vcpu *v, uint64_t pa)
 {
 	uint64_t born = v->vm->born_ns;
 	struct pvclock_wall w = {
@@ -185,22 +185,22 @@ static int wall_store(struct soft_vcpu *v, uint64_t pa)
 	return store(v, pa, &w, sizeof(w));
 }
 
-void soft_whole_set_tsc(struct soft_vcpu *v, uint64_t tsc)
+void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc)
 {
-	uint64_t by = tsc - soft_tsc(v);
+	uint64_t by = tsc - emu_tsc(v);
 
-	v->extra += SOFT_EFFORT_CLOCK;
+	v->extra += EMU_EFFORT_CLOCK;
 	/* The write adds the same to IA32_TSC_ADJUST (SDM vol. 3, 18.17.3). */
 	v->tsc_offset += by;
 	v->w.tsc_adjust += by;
 	if (v->chip)
-		soft_lapic_deadline(v, NULL);
+		emu_lapic_deadline(v, NULL);
 	if (v->w.pvclock & PVCLOCK_ENABLE)
 		pvclock_store(v, v->w.pvclock); /* it was RAM when the guest said so */
-	v->trap = SOFT_TRAP_NONE;
+	v->trap = EMU_TRAP_NONE;
 }
 
-int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
+int emu_whole_rdmsr(struct emu_vcpu *v, uint32_t msr, uint64_t *x)
 {
 	*x = 0;
 	switch (msr) {
@@ -278,34 +278,34 @@ int soft_whole_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
 }
 
 /* SYSENTER_ESP and SYSENTER_EIP: AMD's CPUs keep 32 bits (Linux, syscall_init()). */
-static int set_sysenter(struct soft_vcpu *v, uint64_t *msr, uint64_t x)
+static int set_sysenter(struct emu_vcpu *v, uint64_t *msr, uint64_t x)
 {
-	if (v->intel && !soft_canonical(x))
-		return soft_gp(v, 0);
+	if (v->intel && !emu_canonical(x))
+		return emu_gp(v, 0);
 	*msr = v->intel ? x : (uint32_t)x;
 	return 0;
 }
 
-int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
+int emu_whole_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 {
 	uint64_t same;
 
 	switch (msr) {
 	case MSR_TSC_ADJUST:
-		soft_whole_set_tsc(v, soft_tsc(v) + x - v->w.tsc_adjust);
+		emu_whole_set_tsc(v, emu_tsc(v) + x - v->w.tsc_adjust);
 		return 0;
 	case MSR_UCODE_REV: /* Intel's way to ask for the revision is to write 0 before CPUID */
-		return v->intel && !x ? 0 : soft_gp(v, 0);
+		return v->intel && !x ? 0 : emu_gp(v, 0);
 	case MSR_KVM_WALL_CLOCK:
 		if (x & 3)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		if (wall_store(v, x))
 			return 1;
 		v->w.pvclock_wall = x;
 		return 0;
 	case MSR_KVM_SYSTEM_TIME:
 		if (x & 2)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		if ((x & PVCLOCK_ENABLE) && pvclock_store(v, x))
 			return 1;
 		v->w.pvclock = x;
@@ -314,25 +314,25 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 		if (!v->intel || !shows(v, 7, 26))
 			return -1;
 		if (x & ~SPEC_CTRL_IBRS)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->w.spec_ctrl = x;
 		return 0;
 	case MSR_PRED_CMD:
 		if (!v->intel || !shows(v, 7, 26))
 			return -1;
-		return x & ~PRED_CMD_IBPB ? soft_gp(v, 0) : 0;
+		return x & ~PRED_CMD_IBPB ? emu_gp(v, 0) : 0;
 	case MSR_MTRR_DEF_TYPE:
 		if (!shows(v, 1, CPUID_MTRR))
 			return -1;
 		if (!def_type_valid(x))
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->w.mtrr_def_type = x;
 		return 0;
 	case MSR_MCG_STATUS:
 		if (!shows(v, 1, CPUID_MCA))
 			return -1;
 		if (x & ~MCG_STATUS_BITS)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->w.mcg_status = x;
 		return 0;
 	case MSR_SYSENTER_CS:
@@ -344,16 +344,16 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 		return set_sysenter(v, &v->w.sysenter_eip, x);
 	case MSR_ARCH_CAPABILITIES:
 	case MSR_PLATFORM_ID:
-		return soft_gp(v, 0); /* read-only */
+		return emu_gp(v, 0); /* read-only */
 	case MSR_MTRR_CAP:
-		return shows(v, 1, CPUID_MTRR) ? soft_gp(v, 0) : -1;
+		return shows(v, 1, CPUID_MTRR) ? emu_gp(v, 0) : -1;
 	case MSR_MCG_CAP:
-		return shows(v, 1, CPUID_MCA) ? soft_gp(v, 0) : -1;
+		return shows(v, 1, CPUID_MCA) ? emu_gp(v, 0) : -1;
 	}
 	/* The others hold what they hold: a write that would change them is #GP. */
-	if (soft_whole_rdmsr(v, msr, &same))
+	if (emu_whole_rdmsr(v, msr, &same))
 		return -1;
-	return x == same ? 0 : soft_gp(v, 0);
+	return x == same ? 0 : emu_gp(v, 0);
 }
 
 /* ---- state ---- */
@@ -362,7 +362,7 @@ int soft_whole_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
 #define FORMAT                                                                                     \
 	4 /* 3 had no MTRRs, 2 no MCG_STATUS, 1 no SYSENTER; snapshots with these are refused */
 
-void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
+void emu_whole_save(const struct emu_whole *w, struct vpmu_blob *b)
 {
 	size_t section = vpmu_blob_begin(b, TAG, FORMAT);
 
@@ -378,7 +378,7 @@ void soft_whole_save(const struct soft_whole *w, struct vpmu_blob *b)
 	vpmu_blob_end(b, section);
 }
 
-bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
+bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all)
 {
 	struct vpmu_blob_reader r;
 	uint16_t version;
@@ -397,6 +397,6 @@ bool soft_whole_load(struct soft_whole *w, struct vpmu_blob_reader *all)
 	/* Where the clock is was RAM when the guest said so; store() checks again. */
 	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
 	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
-	       soft_canonical(w->sysenter_esp) && soft_canonical(w->sysenter_eip) &&
+	       emu_canonical(w->sysenter_esp) && emu_canonical(w->sysenter_eip) &&
 	       !(w->mcg_status & ~MCG_STATUS_BITS) && def_type_valid(w->mtrr_def_type);
 }

@@ -146,11 +146,11 @@ static void put(void *p, size_t bytes)
 	munmap(r, REGION);
 }
 
-void *soft_pool_get(size_t bytes)
+void *emu_pool_get(size_t bytes)
 {
 	void *p;
 
-	if (!bytes || bytes > SOFT_POOL_MAX)
+	if (!bytes || bytes > EMU_POOL_MAX)
 		return NULL;
 	bytes = (bytes + 63) & ~(size_t)63;
 #ifdef PLAIN
@@ -163,7 +163,7 @@ void *soft_pool_get(size_t bytes)
 	return p;
 }
 
-void soft_pool_put(void *p, size_t bytes)
+void emu_pool_put(void *p, size_t bytes)
 {
 	if (!p)
 		return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * run() of the soft machine; engine.c calls soft_run(). It first completes the instruction of the
+ * run() of the emulator; engine.c calls emu_run(). It first completes the instruction of the
  * previous exit with the caller's answer. Then it alternates between events (kicks, interrupts,
  * faults) and chunks of execution. It must never return with counts that are not folded: the tally
  * is exact at every return.
@@ -22,22 +22,22 @@
  * caller. Without this limit a handler that faults on its first byte would keep run() for ever. */
 #define IDLE_EVENTS 1000
 
-void soft_fold(struct soft_vcpu *v)
+void emu_fold(struct emu_vcpu *v)
 {
 	uint64_t n = (uint64_t)(v->left0 - v->left), acc = v->acc;
-	uint64_t cycles = (acc >> SOFT_LANE_CYCLES & 0xffff) + v->extra_cycles;
+	uint64_t cycles = (acc >> EMU_LANE_CYCLES & 0xffff) + v->extra_cycles;
 
-	const uint64_t ev[VPMU_SOFT_EVENTS] = {
-		[VPMU_SOFT_INSTRUCTIONS] = n,
-		[VPMU_SOFT_CYCLES] = cycles,
-		[VPMU_SOFT_REF_CYCLES] = cycles,
-		[VPMU_SOFT_LOADS] = (acc >> SOFT_LANE_LOADS & 0xfff) + (uint64_t)v->adj_loads,
-		[VPMU_SOFT_STORES] = (acc >> SOFT_LANE_STORES & 0xfff) + (uint64_t)v->adj_stores,
-		[VPMU_SOFT_BRANCHES] = acc >> SOFT_LANE_BRANCHES & 0xfff,
-		[VPMU_SOFT_BRANCHES_TAKEN] = acc >> SOFT_LANE_TAKEN,
+	const uint64_t ev[VPMU_EMU_EVENTS] = {
+		[VPMU_EMU_INSTRUCTIONS] = n,
+		[VPMU_EMU_CYCLES] = cycles,
+		[VPMU_EMU_REF_CYCLES] = cycles,
+		[VPMU_EMU_LOADS] = (acc >> EMU_LANE_LOADS & 0xfff) + (uint64_t)v->adj_loads,
+		[VPMU_EMU_STORES] = (acc >> EMU_LANE_STORES & 0xfff) + (uint64_t)v->adj_stores,
+		[VPMU_EMU_BRANCHES] = acc >> EMU_LANE_BRANCHES & 0xfff,
+		[VPMU_EMU_BRANCHES_TAKEN] = acc >> EMU_LANE_TAKEN,
 	};
 
-	vpmu_soft_count(v->tally, v->cpl ? VPMU_SOFT_USR : VPMU_SOFT_OS, ev);
+	vpmu_emu_count(v->tally, v->cpl ? VPMU_EMU_USR : VPMU_EMU_OS, ev);
 	v->retired += n;
 	v->cycles += cycles;
 	v->clock += cycles;
@@ -47,7 +47,7 @@ void soft_fold(struct soft_vcpu *v)
 	v->adj_loads = v->adj_stores = 0;
 }
 
-int soft_error(struct soft_vcpu *v, const char *fmt, ...)
+int emu_error(struct emu_vcpu *v, const char *fmt, ...)
 {
 	struct vmm_run *run = v->run;
 	va_list ap;
@@ -56,13 +56,13 @@ int soft_error(struct soft_vcpu *v, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(run->u.error.msg, sizeof(run->u.error.msg), fmt, ap);
 	va_end(ap);
-	v->trap = SOFT_TRAP_EXIT;
+	v->trap = EMU_TRAP_EXIT;
 	return 1;
 }
 
-int soft_fault(struct soft_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
+int emu_fault(struct emu_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
 {
-	v->trap = SOFT_TRAP_FAULT;
+	v->trap = EMU_TRAP_FAULT;
 	v->fault.vec = vec;
 	v->fault.has_err = has_err;
 	v->fault.canon = false;
@@ -70,59 +70,59 @@ int soft_fault(struct soft_vcpu *v, uint8_t vec, bool has_err, uint32_t err)
 	return 1;
 }
 
-void soft_count_one(struct soft_vcpu *v, uint8_t ev, bool taken)
+void emu_count_one(struct emu_vcpu *v, uint8_t ev, bool taken)
 {
 	v->left0 = 1;
 	v->left = 0;
-	v->acc = soft_ev_sum(ev) + (taken ? SOFT_TAKEN_SUM : 0);
-	soft_fold(v);
+	v->acc = emu_ev_sum(ev) + (taken ? EMU_TAKEN_SUM : 0);
+	emu_fold(v);
 }
 
 /* Complete the instruction of the last exit with the caller's answer. Traps if the answer is a
  * fault. */
-static int complete(struct soft_vcpu *v)
+static int complete(struct emu_vcpu *v)
 {
 	const struct vmm_run *run = v->run;
-	enum soft_pending_kind kind = v->pending.kind;
+	enum emu_pending_kind kind = v->pending.kind;
 	uint64_t x;
 
-	v->pending.kind = SOFT_PEND_NONE;
-	if (v->chip && (kind == SOFT_PEND_IN || kind == SOFT_PEND_OUT))
+	v->pending.kind = EMU_PEND_NONE;
+	if (v->chip && (kind == EMU_PEND_IN || kind == EMU_PEND_OUT))
 		v->extra +=
 			atomic_exchange_explicit(&v->chip->line_effort, 0, memory_order_relaxed);
 	switch (kind) {
-	case SOFT_PEND_IN:
-		soft_wr(v, SOFT_RAX, v->pending.size, run->u.io.data);
+	case EMU_PEND_IN:
+		emu_wr(v, EMU_RAX, v->pending.size, run->u.io.data);
 		break;
-	case SOFT_PEND_RDMSR:
-	case SOFT_PEND_WRMSR:
+	case EMU_PEND_RDMSR:
+	case EMU_PEND_WRMSR:
 		if (run->u.msr.fault)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		x = run->u.msr.data;
-		if (kind == SOFT_PEND_RDMSR) {
-			v->r[SOFT_RAX] = (uint32_t)x;
-			v->r[SOFT_RDX] = x >> 32;
+		if (kind == EMU_PEND_RDMSR) {
+			v->r[EMU_RAX] = (uint32_t)x;
+			v->r[EMU_RDX] = x >> 32;
 		}
 		break;
-	case SOFT_PEND_RDPMC:
+	case EMU_PEND_RDPMC:
 		if (run->u.pmc.fault)
-			return soft_gp(v, 0);
-		v->r[SOFT_RAX] = (uint32_t)run->u.pmc.data;
-		v->r[SOFT_RDX] = run->u.pmc.data >> 32;
+			return emu_gp(v, 0);
+		v->r[EMU_RAX] = (uint32_t)run->u.pmc.data;
+		v->r[EMU_RDX] = run->u.pmc.data >> 32;
 		break;
 	default:
 		break;
 	}
 	v->rip = v->pending.next;
 	v->sti_shadow = v->brk.ss_shadow = false;
-	v->rflags &= ~SOFT_RF;
-	soft_count_one(v, v->pending.ev, false);
+	v->rflags &= ~EMU_RF;
+	emu_count_one(v, v->pending.ev, false);
 	return 0;
 }
 
 /* Deliver the queued NMI and interrupt, if the vCPU accepts them now. Returns 1, with v->trap set,
  * if run() must return. */
-static int events(struct soft_vcpu *v)
+static int events(struct emu_vcpu *v)
 {
 	uint8_t vec;
 
@@ -131,27 +131,27 @@ static int events(struct soft_vcpu *v)
 	if (v->nmi_pending && !v->nmi_masked) {
 		v->nmi_pending = false;
 		v->nmi_masked = true;
-		soft_irq_taken(v);
-		if (soft_interrupt(v, SOFT_NMI, SOFT_EVENT_EXT, false, 0))
-			return v->trap == SOFT_TRAP_FAULT ? soft_deliver(v) : 1;
+		emu_irq_taken(v);
+		if (emu_interrupt(v, EMU_NMI, EMU_EVENT_EXT, false, 0))
+			return v->trap == EMU_TRAP_FAULT ? emu_deliver(v) : 1;
 	}
-	if (v->intr_pending && (v->rflags & SOFT_IF) && v->intr_vec >> 4 > v->cr8) {
+	if (v->intr_pending && (v->rflags & EMU_IF) && v->intr_vec >> 4 > v->cr8) {
 		vec = v->intr_vec;
 		v->intr_pending = false;
-		soft_irq_taken(v);
-		if (soft_interrupt(v, vec, SOFT_EVENT_EXT, false, 0))
-			return v->trap == SOFT_TRAP_FAULT ? soft_deliver(v) : 1;
+		emu_irq_taken(v);
+		if (emu_interrupt(v, vec, EMU_EVENT_EXT, false, 0))
+			return v->trap == EMU_TRAP_FAULT ? emu_deliver(v) : 1;
 	}
 	return 0;
 }
 
-static bool alarm_due(const struct soft_vcpu *v)
+static bool alarm_due(const struct emu_vcpu *v)
 {
-	return unlikely(v->tally->armed) && vpmu_soft_alarm_due(v->tally);
+	return unlikely(v->tally->armed) && vpmu_emu_alarm_due(v->tally);
 }
 
 /* Index of the first op of instruction @n from op @from of @b on. @n counts from 0. */
-static unsigned int op_of(const struct soft_block *b, unsigned int from, int64_t n)
+static unsigned int op_of(const struct emu_block *b, unsigned int from, int64_t n)
 {
 	for (unsigned int i = from;; i++)
 		if (b->ops[i].len && n-- == 0)
@@ -159,7 +159,7 @@ static unsigned int op_of(const struct soft_block *b, unsigned int from, int64_t
 }
 
 /* The number of instructions of @b from op @from on. */
-static int64_t insns_from(const struct soft_block *b, unsigned int from)
+static int64_t insns_from(const struct emu_block *b, unsigned int from)
 {
 	int64_t n = b->n;
 
@@ -171,29 +171,29 @@ static int64_t insns_from(const struct soft_block *b, unsigned int from)
 /* Execute at most @n instructions from op @from of @b on, where there are more than @n. During the
  * execution a STOP op replaces the op that follows them. If that op is the second of a fused pair,
  * the first op of the pair gets its own handler meanwhile. */
-static void exec_part(struct soft_vcpu *v, struct soft_block *b, unsigned int from, int64_t n)
+static void exec_part(struct emu_vcpu *v, struct emu_block *b, unsigned int from, int64_t n)
 {
 	unsigned int i = op_of(b, from, n);
 	const void *first = b->ops[0].h, *stop, *pair = NULL;
-	struct soft_op *prev = i ? &b->ops[i - 1] : NULL;
+	struct emu_op *prev = i ? &b->ops[i - 1] : NULL;
 
 	b->ops[0].h = b->h0; /* the interpreter executes this */
 	stop = b->ops[i].h;
 
-	if (prev && (prev->flags & SOFT_OPF_FUSED)) {
+	if (prev && (prev->flags & EMU_OPF_FUSED)) {
 		pair = prev->h;
-		prev->h = soft_labels[b->ops[i].unfused];
-		prev->flags &= (uint8_t)~SOFT_OPF_FUSED;
+		prev->h = emu_labels[b->ops[i].unfused];
+		prev->flags &= (uint8_t)~EMU_OPF_FUSED;
 	}
-	b->ops[i].h = soft_labels[SOFT_OP_STOP];
-	soft_exec(v, b, from);
+	b->ops[i].h = emu_labels[EMU_OP_STOP];
+	emu_exec(v, b, from);
 	b->ops[i].h = stop;
 	if (pair) {
 		prev->h = pair;
-		prev->flags |= SOFT_OPF_FUSED;
+		prev->flags |= EMU_OPF_FUSED;
 	}
 	b->ops[0].h = first;
-	if (v->trap == SOFT_TRAP_STOP) {
+	if (v->trap == EMU_TRAP_STOP) {
 		v->rest.block = b;
 		v->rest.rip = v->rip;
 		v->rest.op = i;
@@ -203,78 +203,78 @@ static void exec_part(struct soft_vcpu *v, struct soft_block *b, unsigned int fr
 /*
  * Whether this chunk begins where the last one stopped inside a block, and may go on there. Not
  * after an event or new registers: the ops in the middle of a block may need the flags as the ops
- * before them leave these. And not while alarms are armed: soft_alarm_limit() and v->density know
+ * before them leave these. And not while alarms are armed: emu_alarm_limit() and v->density know
  * whole blocks only.
  */
-static bool goes_on(const struct soft_vcpu *v)
+static bool goes_on(const struct emu_vcpu *v)
 {
-	const struct soft_block *b = v->rest.block;
+	const struct emu_block *b = v->rest.block;
 
 	return b && b->ctx == v->ctx && v->rip == v->rest.rip && !v->tally->armed;
 }
 
 /* Execute one chunk of at most @budget instructions. On return v->trap says what run_loop() must
  * do. */
-static void chunk(struct soft_vcpu *v, uint64_t budget)
+static void chunk(struct emu_vcpu *v, uint64_t budget)
 {
-	bool tf = v->rflags & SOFT_TF, shadow = v->sti_shadow, ss = v->brk.ss_shadow, on;
-	int64_t n = budget < SOFT_CHUNK ? (int64_t)budget : SOFT_CHUNK;
-	uint64_t before = v->retired, rf = v->rflags & SOFT_RF;
-	struct soft_block *b;
+	bool tf = v->rflags & EMU_TF, shadow = v->sti_shadow, ss = v->brk.ss_shadow, on;
+	int64_t n = budget < EMU_CHUNK ? (int64_t)budget : EMU_CHUNK;
+	uint64_t before = v->retired, rf = v->rflags & EMU_RF;
+	struct emu_block *b;
 	unsigned int from;
 
-	if (unlikely(v->brk.code || v->brk.near) && soft_debug_fetch(v, rf || ss)) {
+	if (unlikely(v->brk.code || v->brk.near) && emu_debug_fetch(v, rf || ss)) {
 		v->rest.block = NULL;
-		v->extra += SOFT_EFFORT_SLICE;
+		v->extra += EMU_EFFORT_SLICE;
 		return;
 	}
 	on = goes_on(v);
 	from = on ? v->rest.op : 0;
-	b = on ? v->rest.block : soft_find(v);
+	b = on ? v->rest.block : emu_find(v);
 	v->rest.block = NULL;
-	v->extra += SOFT_EFFORT_SLICE;
+	v->extra += EMU_EFFORT_SLICE;
 	if (!b)
 		return;
 	if (tf || shadow || v->single || v->brk.near)
 		n = 1;
 	if (unlikely(v->tally->armed))
-		n = soft_alarm_limit(v, b, n);
+		n = emu_alarm_limit(v, b, n);
 	if (unlikely(v->chip)) {
 		bool armed = false;
 
-		n = soft_chip_limit(v, b, n, &armed);
+		n = emu_chip_limit(v, b, n, &armed);
 		if (armed)
-			v->attn |= SOFT_ATTN_ARMED;
+			v->attn |= EMU_ATTN_ARMED;
 	}
 	v->sti_shadow = v->brk.ss_shadow = false;
-	v->rflags &= ~SOFT_RF; /* RF is clear once an instruction is done (SDM vol. 3, 18.3.1.1) */
+	v->rflags &= ~EMU_RF; /* RF is clear once an instruction is done (SDM vol. 3, 18.3.1.1) */
 	v->step = tf;
 	v->left = v->left0 = n;
 	v->acc = 0;
 	if (b->n > n && insns_from(b, from) > n)
 		exec_part(v, b, from, n);
 	else
-		soft_exec(v, b, from);
+		emu_exec(v, b, from);
 	v->single = false;
-	if (v->trap == SOFT_TRAP_STOP)
-		v->trap = SOFT_TRAP_NONE;
+	if (v->trap == EMU_TRAP_STOP)
+		v->trap = EMU_TRAP_NONE;
 	if (v->retired == before) { /* the instruction in the shadow has not retired yet */
 		v->sti_shadow = shadow;
 		v->brk.ss_shadow = ss;
 		v->rflags |= rf;
-	} else if (soft_debug_due(v)) {
-		soft_debug_trap(v); /* replaces the exit of a HLT: it ends the HLT */
+	} else if (emu_debug_due(v)) {
+		emu_debug_trap(v); /* replaces the exit of a HLT: it ends the HLT */
 	}
 }
 
-static bool in_64bit_mode(const struct soft_vcpu *v)
+static bool in_64bit_mode(const struct emu_vcpu *v)
 {
 	return (v->cr0 & CR0_PE_PG) == CR0_PE_PG && (v->cr4 & CR4_PAE) && (v->efer & EFER_LMA) &&
-	       v->seg[SOFT_CS].l && !v->seg[SOFT_CS].db;
+	       v->seg[EMU_CS].l && !v->seg[EMU_CS].db;
 }
 
 /* The effort of this run() so far. */
-static inline uint64_t spent(const struct soft_vcpu *v)
+static inline uint64_t spent(const struct emu_vcpu *v)
 {
 	int64_t quarters = v->jit.quarters - v->jit.quarters_begin;
 
@@ -282,23 +282,23 @@ static inline uint64_t spent(const struct soft_vcpu *v)
 }
 
 /* The vCPU has nothing to do. Whether run() must return that. */
-static bool halts(struct soft_vcpu *v)
+static bool halts(struct emu_vcpu *v)
 {
 	v->run->exit = VMM_EXIT_HLT;
 	if (v->chip)
-		return soft_chip_halt(v);
+		return emu_chip_halt(v);
 	return true;
 }
 
 /* A repeated string instruction stopped behind an iteration that is not its last: what an event
  * taken here pushes as RF. Intel's CPUs set it, AMD's keep it as the instruction found it. */
-static void between_iterations(struct soft_vcpu *v)
+static void between_iterations(struct emu_vcpu *v)
 {
 	if (v->intel)
-		v->rflags |= SOFT_RF;
+		v->rflags |= EMU_RF;
 }
 
-static void run_loop(struct soft_vcpu *v)
+static void run_loop(struct emu_vcpu *v)
 {
 	struct vmm_run *run = v->run;
 	uint64_t budget = run->budget ? run->budget : UINT64_MAX, last = 0, left;
@@ -311,20 +311,20 @@ static void run_loop(struct soft_vcpu *v)
 		return;
 	}
 	if (!in_64bit_mode(v) && !v->whole) {
-		soft_error(v, "not in 64-bit mode (CR0 0x%llx, CR4 0x%llx, EFER 0x%llx, CS.L %u)",
-			   (unsigned long long)v->cr0, (unsigned long long)v->cr4,
-			   (unsigned long long)v->efer, v->seg[SOFT_CS].l);
+		emu_error(v, "not in 64-bit mode (CR0 0x%llx, CR4 0x%llx, EFER 0x%llx, CS.L %u)",
+			  (unsigned long long)v->cr0, (unsigned long long)v->cr4,
+			  (unsigned long long)v->efer, v->seg[EMU_CS].l);
 		return;
 	}
 	if (v->pending.kind) {
 		if (complete(v)) {
-			if (soft_deliver(v))
+			if (emu_deliver(v))
 				return;
 		} else {
-			v->step = v->rflags & SOFT_TF;
-			if (soft_debug_due(v)) {
-				soft_debug_trap(v);
-				if (soft_deliver(v))
+			v->step = v->rflags & EMU_TF;
+			if (emu_debug_due(v)) {
+				emu_debug_trap(v);
+				if (emu_deliver(v))
 					return;
 			}
 		}
@@ -345,40 +345,40 @@ static void run_loop(struct soft_vcpu *v)
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
-		if (unlikely(v->chip) && soft_chip_poll(v)) {
+		if (unlikely(v->chip) && emu_chip_poll(v)) {
 			run->exit = VMM_EXIT_INTR;
 			return;
 		}
 		if (unlikely(v->halted)) {
-			if (!soft_deliverable(v)) {
+			if (!emu_deliverable(v)) {
 				if (halts(v))
 					return;
 				continue;
 			}
 			v->halted = false;
 		}
-		soft_sync(v);
-		v->attn = v->tally->armed ? SOFT_ATTN_ARMED : 0;
-		v->trap = SOFT_TRAP_NONE;
+		emu_sync(v);
+		v->attn = v->tally->armed ? EMU_ATTN_ARMED : 0;
+		v->trap = EMU_TRAP_NONE;
 		if (unlikely(!in_64bit_mode(v))) {
-			soft_legacy_step(v); /* events wait: nothing can be delivered there */
+			emu_legacy_step(v); /* events wait: nothing can be delivered there */
 			v->brk.hits = 0;
 		} else {
 			if (events(v))
 				return;
-			v->trap = SOFT_TRAP_NONE;
+			v->trap = EMU_TRAP_NONE;
 			left = most - spent(v);
 			chunk(v, budget - v->retired < left ? budget - v->retired : left);
 		}
-		switch ((enum soft_trap)v->trap) {
-		case SOFT_TRAP_FAULT:
-			if (soft_deliver(v))
+		switch ((enum emu_trap)v->trap) {
+		case EMU_TRAP_FAULT:
+			if (emu_deliver(v))
 				return;
 			break;
-		case SOFT_TRAP_SMC:
+		case EMU_TRAP_SMC:
 			v->single = true;
 			break;
-		case SOFT_TRAP_EXIT:
+		case EMU_TRAP_EXIT:
 			if (run->exit == VMM_EXIT_YIELD && alarm_due(v))
 				run->exit = VMM_EXIT_ALARM;
 			if (run->exit != VMM_EXIT_HLT)
@@ -386,16 +386,16 @@ static void run_loop(struct soft_vcpu *v)
 			v->halted = true;
 			if (alarm_due(v))
 				run->exit = VMM_EXIT_ALARM;
-			else if (v->chip || soft_deliverable(v))
+			else if (v->chip || emu_deliverable(v))
 				break; /* the queued event wakes the vCPU, or it halts above */
 			return;
-		case SOFT_TRAP_STEP:
+		case EMU_TRAP_STEP:
 			between_iterations(v);
-			soft_debug_trap(v);
-			if (soft_deliver(v))
+			emu_debug_trap(v);
+			if (emu_deliver(v))
 				return;
 			break;
-		case SOFT_TRAP_KICK:
+		case EMU_TRAP_KICK:
 			between_iterations(v);
 			if (alarm_due(v))
 				break; /* the elements so far made it due; v->kicked stays set */
@@ -404,11 +404,11 @@ static void run_loop(struct soft_vcpu *v)
 			run->exit = VMM_EXIT_INTR;
 			atomic_store(&v->kicked, false);
 			return;
-		case SOFT_TRAP_DEVICE:
-			soft_error(v,
-				   "instruction that cannot access guest-physical 0x%llx, where "
-				   "there is no RAM",
-				   (unsigned long long)v->device);
+		case EMU_TRAP_DEVICE:
+			emu_error(v,
+				  "instruction that cannot access guest-physical 0x%llx, where "
+				  "there is no RAM",
+				  (unsigned long long)v->device);
 			return;
 		default:
 			break;
@@ -416,32 +416,32 @@ static void run_loop(struct soft_vcpu *v)
 	}
 }
 
-int soft_run(struct soft_vcpu *v, struct vmm_run *run)
+int emu_run(struct emu_vcpu *v, struct vmm_run *run)
 {
 	v->run = run;
-	v->host_mxcsr = soft_host_mxcsr();
+	v->host_mxcsr = emu_host_mxcsr();
 	v->retired = 0;
 	v->extra_begin = v->extra;
 	v->jit.quarters_begin = v->jit.quarters;
-	v->extra_stop = v->extra + (run->effort_max ? run->effort_max : SOFT_EXTRA_MAX);
-	v->trap = SOFT_TRAP_NONE;
+	v->extra_stop = v->extra + (run->effort_max ? run->effort_max : EMU_EXTRA_MAX);
+	v->trap = EMU_TRAP_NONE;
 	v->left = v->left0 = 0;
 	v->acc = 0;
-	v->clock = vpmu_soft_clock(v->tally);
+	v->clock = vpmu_emu_clock(v->tally);
 	v->lbr_ctl = v->tally->lbr.ctl & VPMU_LBR_EN ? v->tally->lbr.ctl : 0;
-	soft_lbr_update(v);
-	soft_jit_settle();
-	/* Pairs with code_mark(): either it sees v->running, or soft_ack_code() sees the new
+	emu_lbr_update(v);
+	emu_jit_settle();
+	/* Pairs with code_mark(): either it sees v->running, or emu_ack_code() sees the new
 	 * epoch. */
 	atomic_store(&v->running, true);
-	soft_ack_code(v);
+	emu_ack_code(v);
 	if (unlikely(v->chip))
-		soft_chip_enter(v);
+		emu_chip_enter(v);
 	run_loop(v);
 	if (unlikely(v->chip))
-		soft_chip_now(v, 0);
+		emu_chip_now(v, 0);
 	atomic_store(&v->running, false);
-	soft_warm_note(v);
+	emu_warm_note(v);
 	if (run->exit == VMM_EXIT_ERROR) {
 		size_t n = strlen(run->u.error.msg);
 

@@ -32,23 +32,23 @@ struct state {
 	uint8_t cpl;
 	bool sti_shadow, nmi_masked, nmi_pending, intr_pending, halted;
 	uint8_t intr_vec;
-	uint8_t kind, size; /* the exit that waits for its answer (soft_vcpu.pending) */
+	uint8_t kind, size; /* the exit that waits for its answer (emu_vcpu.pending) */
 	uint8_t len;	    /* length of that exit's instruction in bytes */
 	uint64_t cycles, tsc_offset;
 	uint64_t star, lstar, cstar, fmask, kernel_gs_base, pat, tsc_aux;
 	uint64_t dr[6]; /* 0..3, 6, 7 */
-	struct soft_fpu fpu;
+	struct emu_fpu fpu;
 	struct lapic lapic;
-	struct soft_plat_state plat; /* with interrupt controllers */
-	struct soft_whole w;	     /* of a whole CPU */
+	struct emu_plat_state plat; /* with interrupt controllers */
+	struct emu_whole w;	    /* of a whole CPU */
 	bool ss_shadow;
-	uint8_t hits; /* breakpoints met: soft_vcpu.brk */
+	uint8_t hits; /* breakpoints met: emu_vcpu.brk */
 };
 
-static void collect(const struct soft_vcpu *v, struct state *s)
+static void collect(const struct emu_vcpu *v, struct state *s)
 {
-	bool waits = v->pending.kind != SOFT_PEND_NONE;
-	bool io = v->pending.kind == SOFT_PEND_IN || v->pending.kind == SOFT_PEND_OUT;
+	bool waits = v->pending.kind != EMU_PEND_NONE;
+	bool io = v->pending.kind == EMU_PEND_IN || v->pending.kind == EMU_PEND_OUT;
 
 	*s = (struct state){
 		.cpl = v->cpl,
@@ -71,15 +71,15 @@ static void collect(const struct soft_vcpu *v, struct state *s)
 		.pat = v->pat,
 		.tsc_aux = v->tsc_aux,
 		.dr = {v->dr[0], v->dr[1], v->dr[2], v->dr[3], v->dr[6], v->dr[7]},
-		.lapic = soft_lapic(v),
+		.lapic = emu_lapic(v),
 		.ss_shadow = v->brk.ss_shadow,
 		.hits = v->brk.hits,
 	};
 	if (v->chip)
-		soft_plat_get(v, &s->plat);
+		emu_plat_get(v, &s->plat);
 }
 
-int soft_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
+int emu_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
 {
 	int ret = 0;
 
@@ -95,7 +95,7 @@ int soft_state_out(struct vpmu_blob *b, void *buf, size_t *bytes)
 	return ret;
 }
 
-int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
+int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
 	struct state s;
@@ -125,30 +125,30 @@ int soft_get_state(const struct soft_vcpu *v, void *buf, size_t *bytes)
 	for (int i = 0; i < 6; i++)
 		vpmu_blob_u64(&b, s.dr[i]);
 	vpmu_blob_end(&b, section);
-	soft_fpu_save(&v->fpu, &b);
+	emu_fpu_save(&v->fpu, &b);
 	lapic_save(&s.lapic, &b);
 	if (v->chip)
-		soft_plat_save(&s.plat, &b);
+		emu_plat_save(&s.plat, &b);
 	if (v->whole)
-		soft_whole_save(&v->w, &b);
+		emu_whole_save(&v->w, &b);
 	if (s.ss_shadow || s.hits) {
 		section = vpmu_blob_begin(&b, BRK_TAG, BRK_VERSION);
 		vpmu_blob_u8(&b, s.ss_shadow);
 		vpmu_blob_u8(&b, s.hits);
 		vpmu_blob_end(&b, section);
 	}
-	return soft_state_out(&b, buf, bytes);
+	return emu_state_out(&b, buf, bytes);
 }
 
 /* The local APIC of @v after a reset. */
-static void reset_lapic(const struct soft_vcpu *v, struct lapic *l)
+static void reset_lapic(const struct emu_vcpu *v, struct lapic *l)
 {
 	*l = (struct lapic){.tsc_offset = v->tsc_offset};
 	if (!v->chip) {
 		lapic_init(l, v->id);
 		return;
 	}
-	l->now = soft_chip_base(v->chip);
+	l->now = emu_chip_base(v->chip);
 	lapic_init_full(l, v->id, v->lapic.deadline);
 	l->x2 = v->lapic.x2;
 }
@@ -168,7 +168,7 @@ static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
 	return vpmu_blob_done(&r) && (s->ss_shadow || s->hits);
 }
 
-static bool parse(struct state *s, const struct soft_vcpu *v, const void *buf, size_t bytes)
+static bool parse(struct state *s, const struct emu_vcpu *v, const void *buf, size_t bytes)
 {
 	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
 	uint16_t version;
@@ -198,41 +198,41 @@ static bool parse(struct state *s, const struct soft_vcpu *v, const void *buf, s
 	for (int i = 0; i < 6; i++)
 		s->dr[i] = vpmu_blob_get_u64(&r);
 	reset_lapic(v, &s->lapic);
-	return vpmu_blob_done(&r) && soft_fpu_load(&s->fpu, &all) && !lapic_load(&s->lapic, &all) &&
-	       (!v->chip || soft_plat_load(&s->plat, &all)) &&
-	       (!v->whole || soft_whole_load(&s->w, &all)) && parse_brk(s, &all) &&
+	return vpmu_blob_done(&r) && emu_fpu_load(&s->fpu, &all) && !lapic_load(&s->lapic, &all) &&
+	       (!v->chip || emu_plat_load(&s->plat, &all)) &&
+	       (!v->whole || emu_whole_load(&s->w, &all)) && parse_brk(s, &all) &&
 	       vpmu_blob_done(&all);
 }
 
 /* The row of the instruction that makes an exit of @kind, or NULL if no instruction does. */
-static const struct soft_isa_row *row_of(uint8_t kind)
+static const struct emu_isa_row *row_of(uint8_t kind)
 {
-	switch ((enum soft_pending_kind)kind) {
-	case SOFT_PEND_IN:
-		return soft_isa_row(ZYDIS_MNEMONIC_IN);
-	case SOFT_PEND_OUT:
-		return soft_isa_row(ZYDIS_MNEMONIC_OUT);
-	case SOFT_PEND_RDMSR:
-		return soft_isa_row(ZYDIS_MNEMONIC_RDMSR);
-	case SOFT_PEND_WRMSR:
-		return soft_isa_row(ZYDIS_MNEMONIC_WRMSR);
-	case SOFT_PEND_RDPMC:
-		return soft_isa_row(ZYDIS_MNEMONIC_RDPMC);
+	switch ((enum emu_pending_kind)kind) {
+	case EMU_PEND_IN:
+		return emu_isa_row(ZYDIS_MNEMONIC_IN);
+	case EMU_PEND_OUT:
+		return emu_isa_row(ZYDIS_MNEMONIC_OUT);
+	case EMU_PEND_RDMSR:
+		return emu_isa_row(ZYDIS_MNEMONIC_RDMSR);
+	case EMU_PEND_WRMSR:
+		return emu_isa_row(ZYDIS_MNEMONIC_WRMSR);
+	case EMU_PEND_RDPMC:
+		return emu_isa_row(ZYDIS_MNEMONIC_RDPMC);
 	default:
 		return NULL;
 	}
 }
 
-static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
+static bool exit_valid(const struct emu_vcpu *v, const struct state *s)
 {
-	bool io = s->kind == SOFT_PEND_IN || s->kind == SOFT_PEND_OUT;
+	bool io = s->kind == EMU_PEND_IN || s->kind == EMU_PEND_OUT;
 
-	if (s->kind == SOFT_PEND_NONE)
+	if (s->kind == EMU_PEND_NONE)
 		return !s->size && !s->len;
 	if (!row_of(s->kind) || s->halted || !s->len || s->len > 15)
 		return false;
 	/* RDMSR and WRMSR exit only in CPL 0. */
-	if ((s->kind == SOFT_PEND_RDMSR || s->kind == SOFT_PEND_WRMSR) && s->cpl)
+	if ((s->kind == EMU_PEND_RDMSR || s->kind == EMU_PEND_WRMSR) && s->cpl)
 		return false;
 	return io ? s->size == 1 || s->size == 2 || s->size == 4 : !s->size;
 }
@@ -240,30 +240,30 @@ static bool exit_valid(const struct soft_vcpu *v, const struct state *s)
 /* What has been met is reported by the next #DB at once, unless MOV SS or an exit is in between. */
 static bool brk_valid(const struct state *s)
 {
-	bool io = s->kind == SOFT_PEND_IN || s->kind == SOFT_PEND_OUT;
+	bool io = s->kind == EMU_PEND_IN || s->kind == EMU_PEND_OUT;
 
-	return (!s->ss_shadow || s->sti_shadow) && s->hits < 1u << SOFT_NR_BRK &&
+	return (!s->ss_shadow || s->sti_shadow) && s->hits < 1u << EMU_NR_BRK &&
 	       (!s->hits || s->ss_shadow || io);
 }
 
-static bool lapic_valid(const struct soft_vcpu *v, const struct state *s)
+static bool lapic_valid(const struct emu_vcpu *v, const struct state *s)
 {
 	const struct lapic *l = &s->lapic;
 	struct lapic reset;
 
-	if (!soft_lapic_on(v)) {
+	if (!emu_lapic_on(v)) {
 		reset_lapic(v, &reset);
 		return !memcmp(l, &reset, offsetof(struct lapic, nmi)) && !l->nmi && !l->offered &&
 		       !memcmp(l->tmr, reset.tmr, sizeof(l->tmr)) && l->dfr == reset.dfr &&
 		       !l->ldr && !l->timer_left && !l->timer_at && !l->tsc_deadline;
 	}
 	return l->tpr >> 4 == v->cr8 &&
-	       soft_irq_settled(l, s->nmi_pending, s->intr_pending, s->intr_vec);
+	       emu_irq_settled(l, s->nmi_pending, s->intr_pending, s->intr_vec);
 }
 
-static bool valid(const struct soft_vcpu *v, const struct state *s)
+static bool valid(const struct emu_vcpu *v, const struct state *s)
 {
-	const struct kvm_segment *cs = &v->seg[SOFT_CS];
+	const struct kvm_segment *cs = &v->seg[EMU_CS];
 
 	/* Conforming code runs at the CPL of its caller, which is not below its DPL. */
 	if (s->cpl > 3 || ((cs->type & 0xc) == 0xc ? s->cpl < cs->dpl : s->cpl != cs->dpl))
@@ -274,17 +274,17 @@ static bool valid(const struct soft_vcpu *v, const struct state *s)
 		return false;
 	if (s->fpu.mxcsr & ~v->fpu.mxcsr_mask)
 		return false;
-	if (!soft_canonical(s->lstar) || !soft_canonical(s->cstar) ||
-	    !soft_canonical(s->kernel_gs_base))
+	if (!emu_canonical(s->lstar) || !emu_canonical(s->cstar) ||
+	    !emu_canonical(s->kernel_gs_base))
 		return false;
-	if (s->fmask >> 32 || s->tsc_aux >> 32 || !soft_pat_valid(s->pat))
+	if (s->fmask >> 32 || s->tsc_aux >> 32 || !emu_pat_valid(s->pat))
 		return false;
-	if (!soft_dr_valid(6, s->dr[4]) || !soft_dr_valid(7, s->dr[5]))
+	if (!emu_dr_valid(6, s->dr[4]) || !emu_dr_valid(7, s->dr[5]))
 		return false;
 	return exit_valid(v, s) && brk_valid(s) && lapic_valid(v, s);
 }
 
-int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
+int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes)
 {
 	struct state s;
 
@@ -312,21 +312,21 @@ int soft_set_state(struct soft_vcpu *v, const void *buf, size_t bytes)
 	v->dr[7] = s.dr[5];
 	v->brk.ss_shadow = s.ss_shadow;
 	v->brk.hits = s.hits;
-	soft_debug_update(v);
+	emu_debug_update(v);
 	s.fpu.mxcsr_mask = v->fpu.mxcsr_mask;
 	v->fpu = s.fpu;
 	v->lapic = s.lapic;
 	v->lapic.tsc_offset = v->tsc_offset;
 	if (v->chip)
-		soft_plat_set(v, &s.plat);
+		emu_plat_set(v, &s.plat);
 	if (v->whole)
 		v->w = s.w;
 	v->pending.kind = s.kind;
 	v->pending.size = s.size;
 	v->pending.rip = v->rip;
 	v->pending.next = v->rip + s.len;
-	v->pending.ev = s.kind ? (uint8_t)(row_of(s.kind)->cost << SOFT_EV_COST_SHIFT) : 0;
+	v->pending.ev = s.kind ? (uint8_t)(row_of(s.kind)->cost << EMU_EV_COST_SHIFT) : 0;
 	/* The CPL may differ from the one that set_sregs took from CS. */
-	soft_tlb_flush(v);
+	emu_tlb_flush(v);
 	return 0;
 }

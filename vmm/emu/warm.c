@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Prefetching for a vCPU that runs soon. A short slice of a vCPU among a thousand is over before
- * the caches hold what it uses; engine.c calls soft_warm() while another one runs. A prefetch has
+ * the caches hold what it uses; engine.c calls emu_warm() while another one runs. A prefetch has
  * no effect that a guest, or a count, could show. So what is noted here may be out of date, but
- * soft_warm() must read only memory of the vCPU itself.
+ * emu_warm() must read only memory of the vCPU itself.
  */
 #include <stddef.h>
 
@@ -30,32 +30,32 @@ static inline size_t least(size_t a, size_t b)
 }
 
 /* The TLB entry behind RSP, for the mode in which @v is. */
-static const struct soft_tlbe *tlbe_of_stack(const struct soft_vcpu *v)
+static const struct emu_tlbe *tlbe_of_stack(const struct emu_vcpu *v)
 {
-	return &v->tlb[v->r[SOFT_RSP] >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	return &v->tlb[v->r[EMU_RSP] >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 }
 
-void soft_warm_note(struct soft_vcpu *v)
+void emu_warm_note(struct emu_vcpu *v)
 {
-	const struct soft_tlbe *e = tlbe_of_stack(v);
+	const struct emu_tlbe *e = tlbe_of_stack(v);
 
-	v->warm.block = v->jc[soft_jc_index(v->rip)];
-	v->warm.stack = e->rtag == (v->r[SOFT_RSP] & SOFT_PAGE_MASK)
-				? (const void *)(e->add + v->r[SOFT_RSP])
+	v->warm.block = v->jc[emu_jc_index(v->rip)];
+	v->warm.stack = e->rtag == (v->r[EMU_RSP] & EMU_PAGE_MASK)
+				? (const void *)(e->add + v->r[EMU_RSP])
 				: NULL;
 }
 
-void soft_warm(const struct soft_vcpu *v, bool next)
+void emu_warm(const struct emu_vcpu *v, bool next)
 {
-	const struct soft_block *b;
+	const struct emu_block *b;
 	uint32_t sites;
 
 	if (!next) {
-		fetch_range(v, offsetof(struct soft_vcpu, seg[SOFT_CS + 1]));
+		fetch_range(v, offsetof(struct emu_vcpu, seg[EMU_CS + 1]));
 		return;
 	}
 	fetch(&v->vm->smc_seq);
-	fetch(&v->jc[soft_jc_index(v->rip)]);
+	fetch(&v->jc[emu_jc_index(v->rip)]);
 	fetch(tlbe_of_stack(v));
 	/* Nothing of a block is read here: it may be in no cache, and who runs now would wait. */
 	if (v->rest.block) {
@@ -64,12 +64,12 @@ void soft_warm(const struct soft_vcpu *v, bool next)
 		fetch_range(b->ops, least(v->rest.op + 6, 20) * sizeof(b->ops[0]));
 	} else if (v->warm.block) {
 		b = v->warm.block;
-		fetch_range(&b->h0, offsetof(struct soft_block, ops) -
-					    offsetof(struct soft_block, h0) + sizeof(b->ops[0].h));
+		fetch_range(&b->h0, offsetof(struct emu_block, ops) -
+					    offsetof(struct emu_block, h0) + sizeof(b->ops[0].h));
 	}
 	if (v->warm.stack)
 		fetch_range((const char *)v->warm.stack - 3 * LINE, 10 * LINE);
-	for (unsigned int i = 0; i < SOFT_WARM_BLOCKS; i++) {
+	for (unsigned int i = 0; i < EMU_WARM_BLOCKS; i++) {
 		b = v->warm.recent[i];
 		if (!b)
 			continue;

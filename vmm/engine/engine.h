@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine interface: what executes guest code. There are two engines, the soft machine
+ * The engine interface: what executes guest code. There are two engines, the emulator
  * (vmm/emu/, an interpreter) and KVM (vmm/kvm/). The interface has the shape of the KVM API and
  * uses structures of linux/kvm.h where they fit.
  *
@@ -23,7 +23,7 @@
 #include "vmm/engine/ram.h"
 #include "vpmu/guest/msr_range.h"
 
-struct vpmu_soft_tally;
+struct vpmu_emu_tally;
 
 /*
  * What an engine can do, in vmm_engine_ops.can. Callers ask these flags. They never compare names
@@ -199,7 +199,7 @@ struct vmm_run {
  * (set_regs). A VM without them is as if this did not exist.
  *
  * A VM with interrupt controllers has one clock, in ns; its TSCs tick with it, so they run at 1 GHz
- * (on KVM: the host's TSC). On the soft machine it advances by 1 ns for each modelled cycle of the
+ * (on KVM: the host's TSC). On the emulator it advances by 1 ns for each modelled cycle of the
  * vCPU that is ahead, and no vCPU ever reads less than another has read before. From when all vCPUs
  * wait until the first one runs again, it advances by vmm_waker.time(). Otherwise a vCPU that could
  * run and is not let run stops it, so that a guest that gets little CPU time sees a slow CPU and
@@ -236,7 +236,7 @@ struct vmm_engine_vm;	/* one VM */
 struct vmm_engine_vcpu; /* one vCPU */
 
 struct vmm_engine_ops {
-	const char *name; /* "soft", "kvm": for messages and reports only */
+	const char *name; /* "emulator", "kvm": for messages and reports only */
 	unsigned int can; /* VMM_CAN_* */
 
 	/* open - 0, or -errno and one line in @why that names what is missing. */
@@ -287,7 +287,7 @@ struct vmm_engine_ops {
 	void (*vcpu_destroy)(struct vmm_engine_vcpu *v);
 
 	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
-	 * masks LVTPC (pmi), and where the soft machine behaves like an Intel or an AMD CPU
+	 * masks LVTPC (pmi), and where the emulator behaves like an Intel or an AMD CPU
 	 * (docs/emulator.md, "Intel and AMD"). Call it before set_sregs, because KVM accepts
 	 * control register bits by it, and not while the vCPU runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
@@ -329,7 +329,7 @@ struct vmm_engine_ops {
 
 	/* set_tally - what executes is added to @t from now on: the counters of the pCPU that the
 	 * vCPU runs on. NULL: a tally of the vCPU's own. Between runs. VMM_CAN_TALLY. */
-	int (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t);
+	int (*set_tally)(struct vmm_engine_vcpu *v, struct vpmu_emu_tally *t);
 
 	/*
 	 * get_state - everything of the vCPU that kvm_regs and kvm_sregs do not hold: queued
@@ -367,13 +367,13 @@ struct vmm_engine_ops {
 	int (*guest_tsc)(struct vmm_engine_vcpu *v, uint64_t *ticks);
 };
 
-extern const struct vmm_engine_ops vmm_soft_ops;
+extern const struct vmm_engine_ops vmm_emu_ops;
 extern const struct vmm_engine_ops vmm_kvm_ops;
 
-/* vmm_soft_translate - let the soft machine translate hot guest code to the host's code, or forbid
+/* vmm_emu_translate - let the emulator translate hot guest code to the host's code, or forbid
  * it (@on false) for ever. Returns NULL, or why code is not translated: the host does not allow
  * executable memory, or cannot run such code. Call it before containment, which forbids to make
  * executable memory, and before the first vCPU. Without a call the first open() decides. */
-const char *vmm_soft_translate(bool on);
+const char *vmm_emu_translate(bool on);
 
 #endif

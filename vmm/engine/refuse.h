@@ -66,7 +66,7 @@ static inline int vmm_no_set_vm_state(struct vmm_engine_vm *vm, const void *buf,
 	return -EOPNOTSUPP;
 }
 
-static inline int vmm_no_tally(struct vmm_engine_vcpu *v, struct vpmu_soft_tally *t)
+static inline int vmm_no_tally(struct vmm_engine_vcpu *v, struct vpmu_emu_tally *t)
 {
 	return -EOPNOTSUPP;
 }

@@ -37,13 +37,14 @@ static const char *open_hint(int err)
 {
 	switch (err) {
 	case ENOENT:
-		return "; load the kvm module, or use the soft engine";
+		return "; load the kvm module, or use the emulator engine";
 	case EACCES:
 	case EPERM:
-		return "; this user may not (group kvm), or use the soft engine";
+		return "; this user may not (group kvm), or use the emulator engine";
 	case ENXIO:
 	case ENODEV:
-		return "; the kvm module found no usable CPU virtualization, use the soft engine";
+		return "; the kvm module found no usable CPU virtualization, use the emulator "
+		       "engine";
 	default:
 		return "";
 	}

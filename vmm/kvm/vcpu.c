@@ -24,7 +24,7 @@
 
 #include "vmm/kvm/kvm_priv.h"
 
-/* A guest that could not run for so long is told. The same as of the soft machine. */
+/* A guest that could not run for so long is told. The same as of the emulator. */
 #define STOPPED_NS 1000000000ULL
 
 int kvm_vcpu_create(struct vmm_engine_vm *vm, unsigned int id, struct vmm_engine_vcpu **out)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a machine can count, and why not: for `events` and `check`. Nothing here may make a plane.
+ * What a machine can count, and why not: for `events` and `check`. Nothing here may make a backend.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "vmm/sched/perfpmu.h"
 #include "vpmu/hostpmu_perf.h"
 
-bool machine_soft_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
+bool machine_emu_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg)
 {
 	const struct machine *m = arg;
 	const struct vpmu_hostpmu *pmu = runner_pmu(m->runner);
@@ -44,10 +44,10 @@ struct describe {
 	void *arg;
 };
 
-static void row(const struct describe *d, const char *plane, const char *what, bool ok,
+static void row(const struct describe *d, const char *backend, const char *what, bool ok,
 		const char *why)
 {
-	const struct machine_fact f = {.what = what, .plane = plane, .why = why, .ok = ok};
+	const struct machine_fact f = {.what = what, .backend = backend, .why = why, .ok = ok};
 
 	d->fn(&f, d->arg);
 }
@@ -58,7 +58,7 @@ static int perf_row(const char *what, bool ok, const char *why, void *arg)
 
 	/* What these counters count is for KVM guests only. */
 	snprintf(name, sizeof(name), "KVM: %s", what);
-	row(arg, PLANE_KVM, name, ok, why);
+	row(arg, BACKEND_KVM, name, ok, why);
 	return 0;
 }
 
@@ -74,20 +74,21 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	snprintf(text, sizeof(text),
 		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
 		 h->gp, h->fixed, h->width);
-	row(&d, PLANE_SOFT, "soft machine", true, text);
-	row(&d, PLANE_SOFT, "soft: events", true,
+	row(&d, BACKEND_EMU, "emulator", true, text);
+	row(&d, BACKEND_EMU, "emulator: events", true,
 	    "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
 	    "modelled");
-	why = vmm_soft_translate(!h->no_jit);
-	row(&d, PLANE_SOFT, "soft: translated code", !why, why ? why : "hot code, exactly counted");
-	row(&d, PLANE_SOFT, "sampling", true, "to the instruction");
+	why = vmm_emu_translate(!h->no_jit);
+	row(&d, BACKEND_EMU, "emulator: translated code", !why,
+	    why ? why : "hot code, exactly counted");
+	row(&d, BACKEND_EMU, "sampling", true, "to the instruction");
 	snprintf(text, sizeof(text), "the last %d of each vCPU; lbr = %s", VPMU_LBR_DEPTH_MAX,
 		 host_lbr_name(h->lbr));
-	row(&d, PLANE_SOFT, "branch records", true, text);
+	row(&d, BACKEND_EMU, "branch records", true, text);
 	ok = !machine_open_engine(&m->kvm, text, sizeof(text));
-	row(&d, PLANE_KVM, "KVM engine", ok, ok ? "" : text);
-	row(&d, PLANE_KVM, "KVM: sampling", false, "perf events of vCPU threads are not sampled");
-	row(&d, PLANE_KVM, "KVM: branch records", false,
+	row(&d, BACKEND_KVM, "KVM engine", ok, ok ? "" : text);
+	row(&d, BACKEND_KVM, "KVM: sampling", false, "perf events of vCPU threads are not sampled");
+	row(&d, BACKEND_KVM, "KVM: branch records", false,
 	    "KVM keeps the host's branch records off while a guest runs");
 	vpmu_hostpmu_perf_check(m->perf.leave_counters, perf_row, &d);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Planes of one vpmu-vmm: making an engine, its scheduler and its source of counts when the first
+ * Backends of one vpmu-vmm: making an engine, its scheduler and its source of counts when the first
  * VM needs them. main.c and control.c call it on the control thread. VMs of two engines must never
  * share a source.
  */
@@ -18,7 +18,7 @@
 
 /* ---- engines -------------------------------------------------------------------------------- */
 
-int machine_open_engine(struct plane *p, char *err, size_t errlen)
+int machine_open_engine(struct backend *p, char *err, size_t errlen)
 {
 	int ret;
 
@@ -46,87 +46,87 @@ static int start_capture(struct machine *m)
 
 	if (m->host_cfg.lbr == HOST_LBR_OFF)
 		return 0;
-	ret = vpmu_source_branches_attach(m->soft.source->root, ctl[m->host_cfg.lbr]);
+	ret = vpmu_backend_branches_attach(m->emulator.source->root, ctl[m->host_cfg.lbr]);
 	m->capture = !ret;
 	return ret;
 }
 
-static void close_soft(struct machine *m)
+static void close_emu(struct machine *m)
 {
 	if (m->capture)
-		vpmu_source_branches_detach(m->soft.source->root);
+		vpmu_backend_branches_detach(m->emulator.source->root);
 	m->capture = false;
 	if (m->runner)
 		runner_destroy(m->runner);
 	m->runner = NULL;
 }
 
-/* Last, when nothing can fail any more: from now on the plane shows in every command. */
-static int begin_plane(struct machine *m, struct plane *p, struct vm_sched *sched)
+/* Last, when nothing can fail any more: from now on the backend shows in every command. */
+static int begin_backend(struct machine *m, struct backend *p, struct vm_sched *sched)
 {
 	p->sched = sched;
 	return tenants_add_source(m->tenants, p->source);
 }
 
 /* A source of the core, whose control calls wait as long as [host] says. */
-static int create_source(const struct machine *m, const struct vpmu_source_core_opts *o,
-			 struct vpmu_source **out)
+static int create_source(const struct machine *m, const struct vpmu_backend_core_opts *o,
+			 struct vpmu_backend **out)
 {
-	int ret = vpmu_source_core_create(o, out);
+	int ret = vpmu_backend_core_create(o, out);
 
 	if (!ret)
-		vpmu_host_set_deadline(vpmu_source_core_host(*out),
+		vpmu_host_set_deadline(vpmu_backend_core_host(*out),
 				       m->host_cfg.late_after * 1000000ULL);
 	return ret;
 }
 
-static int start_soft(struct machine *m)
+static int start_emu(struct machine *m)
 {
-	const struct vpmu_source_core_opts o = {
-		.plane = PLANE_SOFT,
-		.can = VPMU_SOURCE_SAMPLES | VPMU_SOURCE_BRANCHES,
-		.can_count = machine_soft_counts,
+	const struct vpmu_backend_core_opts o = {
+		.backend = BACKEND_EMU,
+		.can = VPMU_BACKEND_SAMPLES | VPMU_BACKEND_BRANCHES,
+		.can_count = machine_emu_counts,
 		.arg = m,
 	};
-	int ret = create_source(m, &o, &m->soft.source);
+	int ret = create_source(m, &o, &m->emulator.source);
 
 	if (!ret)
-		ret = runner_create(vpmu_source_core_host(m->soft.source), &m->host_cfg,
+		ret = runner_create(vpmu_backend_core_host(m->emulator.source), &m->host_cfg,
 				    &m->runner);
 	if (!ret)
 		ret = start_capture(m);
 	if (!ret && m->launched)
 		ret = runner_launch(m->runner);
-	return ret ? ret : begin_plane(m, &m->soft, runner_sched(m->runner));
+	return ret ? ret : begin_backend(m, &m->emulator, runner_sched(m->runner));
 }
 
-static int need_soft(struct machine *m, char *err, size_t errlen)
+static int need_emu(struct machine *m, char *err, size_t errlen)
 {
-	int ret = machine_open_engine(&m->soft, err, errlen);
+	int ret = machine_open_engine(&m->emulator, err, errlen);
 
-	if (ret || m->soft.source)
+	if (ret || m->emulator.source)
 		return ret;
-	ret = start_soft(m);
+	ret = start_emu(m);
 	if (!ret)
 		return 0;
-	close_soft(m);
-	vpmu_source_core_destroy(m->soft.source);
-	m->soft.source = NULL;
+	close_emu(m);
+	vpmu_backend_core_destroy(m->emulator.source);
+	m->emulator.source = NULL;
 	return fail(ret, err, errlen, "modelled host (lbr = %s): %s",
 		    host_lbr_name(m->host_cfg.lbr), strerror(-ret));
 }
 
 static int start_kvm(struct machine *m)
 {
-	const struct vpmu_source_core_opts o = {
-		.plane = PLANE_KVM, .can_count = machine_kvm_counts, .arg = m};
+	const struct vpmu_backend_core_opts o = {
+		.backend = BACKEND_KVM, .can_count = machine_kvm_counts, .arg = m};
 	struct threads_pmu pmu = perfpmu_ops;
 	int ret = create_source(m, &o, &m->kvm.source);
 
 	pmu.arg = &m->perf;
 	if (!ret)
-		ret = threads_create(vpmu_source_core_host(m->kvm.source), &pmu, 0, &m->threads);
-	return ret ? ret : begin_plane(m, &m->kvm, threads_sched(m->threads));
+		ret = threads_create(vpmu_backend_core_host(m->kvm.source), &pmu, 0, &m->threads);
+	return ret ? ret : begin_backend(m, &m->kvm, threads_sched(m->threads));
 }
 
 static int need_kvm(struct machine *m, char *err, size_t errlen)
@@ -141,24 +141,24 @@ static int need_kvm(struct machine *m, char *err, size_t errlen)
 	if (m->threads)
 		threads_destroy(m->threads);
 	m->threads = NULL;
-	vpmu_source_core_destroy(m->kvm.source);
+	vpmu_backend_core_destroy(m->kvm.source);
 	m->kvm.source = NULL;
 	return fail(ret, err, errlen, "vCPU threads: %s", strerror(-ret));
 }
 
-int machine_choose_plane(struct machine *m, const struct vm_config *c, struct plane **out,
-			 char *why, char *err, size_t errlen)
+int machine_choose_backend(struct machine *m, const struct vm_config *c, struct backend **out,
+			   char *why, char *err, size_t errlen)
 {
 	int ret = 0;
 
-	*out = c->engine == VM_ENGINE_SOFT ? &m->soft : &m->kvm;
-	if (c->engine != VM_ENGINE_SOFT)
+	*out = c->engine == VM_ENGINE_EMU ? &m->emulator : &m->kvm;
+	if (c->engine != VM_ENGINE_EMU)
 		ret = need_kvm(m, why, VM_REASON_MAX);
 	if (c->engine == VM_ENGINE_KVM && ret)
 		return fail(ret, err, errlen, "%s: vm %s: %s", c->where, c->name, why);
 	if (ret)
-		*out = &m->soft;
-	return *out == &m->soft ? need_soft(m, err, errlen) : 0;
+		*out = &m->emulator;
+	return *out == &m->emulator ? need_emu(m, err, errlen) : 0;
 }
 
 bool machine_ticks(const struct machine *m)
@@ -192,8 +192,8 @@ int machine_create(const struct machine_opts *o, struct machine **out, char *err
 		.nominal_cycles = m->host_cfg.nominal_cycles,
 	};
 	m->last = &m->vms;
-	m->soft.ops = &vmm_soft_ops;
-	why = vmm_soft_translate(!m->host_cfg.no_jit);
+	m->emulator.ops = &vmm_emu_ops;
+	why = vmm_emu_translate(!m->host_cfg.no_jit);
 	if (why && !m->host_cfg.no_jit && o->note) {
 		snprintf(line, sizeof(line), "guest code is interpreted and not translated: %s",
 			 why);
@@ -214,15 +214,15 @@ void machine_destroy(struct machine *m)
 {
 	while (m->vms)
 		machine_vm_remove(m->vms);
-	close_soft(m);
+	close_emu(m);
 	if (m->threads)
 		threads_destroy(m->threads);
 	machine_shares_end(m);
 	tenants_destroy(m->tenants);
-	vpmu_source_core_destroy(m->soft.source);
-	vpmu_source_core_destroy(m->kvm.source);
-	if (m->soft.engine)
-		m->soft.ops->close(m->soft.engine);
+	vpmu_backend_core_destroy(m->emulator.source);
+	vpmu_backend_core_destroy(m->kvm.source);
+	if (m->emulator.engine)
+		m->emulator.ops->close(m->emulator.engine);
 	if (m->kvm.engine)
 		m->kvm.ops->close(m->kvm.engine);
 	machine_kernel_forget(&m->kernel);

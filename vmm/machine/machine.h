@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Everything vpmu-vmm runs: the tenants, the VMs by name, and as VMs need them the planes: an
+ * Everything vpmu-vmm runs: the tenants, the VMs by name, and as VMs need them the backends: an
  * engine, its scheduler and its source of counts. Control thread, unless said otherwise. Errors:
  * -errno and one line in @err.
  */
@@ -149,13 +149,13 @@ void machine_reap(struct machine *m);
 bool machine_ticks(const struct machine *m);
 void machine_tick(struct machine *m);
 
-/* The planes: the modelled pCPUs of the soft machine, and vCPU threads of KVM with perf events. */
-#define PLANE_SOFT "soft"
-#define PLANE_KVM  "kvm"
+/* The backends: the modelled pCPUs of the emulator, and vCPU threads of KVM with perf events. */
+#define BACKEND_EMU "emulator"
+#define BACKEND_KVM "kvm"
 
 /* Something this host can or cannot do. */
 struct machine_fact {
-	const char *what, *plane, *why;
+	const char *what, *backend, *why;
 	bool ok;
 };
 

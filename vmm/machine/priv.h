@@ -14,22 +14,22 @@
 /*
  * An engine, who schedules its vCPUs, and who counts for them: a source of counts of its own, since
  * counts of modelled CPUs and of real ones are never added. All come with the first VM that needs
- * them; before that the host has no such plane.
+ * them; before that the host has no such backend.
  */
-struct plane {
+struct backend {
 	const struct vmm_engine_ops *ops;
 	struct vmm_engine *engine;
 	struct vm_sched *sched;
-	struct vpmu_source *source;
+	struct vpmu_backend *source;
 	char why[VM_REASON_MAX]; /* not empty: the engine cannot be had, and why */
 };
 
 /* What a tenant that has, or had, VMs at or below it may use: its part of the CPU time, and
- * distinct events. The planes count events of their own. */
+ * distinct events. The backends count events of their own. */
 struct machine_share {
 	const struct node *tenant;
 	struct share share;
-	struct vpmu_quota soft, kvm;
+	struct vpmu_quota emulator, kvm;
 	struct machine_share *next;
 };
 
@@ -46,28 +46,29 @@ struct machine {
 	struct machine_opts opts;
 	struct host_config host_cfg;
 	struct tenants *tenants;
-	struct plane soft, kvm;
+	struct backend emulator, kvm;
 	struct runner *runner;
 	struct threads *threads;
 	bool launched;
 	struct machine_kernel kernel; /* kept until launched */
 	struct perfpmu_opts perf;     /* from host_cfg */
-	bool capture;		      /* host_cfg.lbr: attached to the root of the soft plane */
-	uint64_t ram_bytes;	      /* of the VMs that have not ended */
+	bool capture;	    /* host_cfg.lbr: attached to the root of the emulator backend */
+	uint64_t ram_bytes; /* of the VMs that have not ended */
 	struct machine_vm *vms, **last;
 	struct machine_share *shares;
 	struct tenants_watch watch;
 };
 
-/* machine_open_engine - open @p's engine if it is not open. Its plane does not begin with that. */
-int machine_open_engine(struct plane *p, char *err, size_t errlen);
+/* machine_open_engine - open @p's engine if it is not open. Its backend does not begin with that.
+ */
+int machine_open_engine(struct backend *p, char *err, size_t errlen);
 
-/* machine_choose_plane - *out is the plane for a VM of @c, which is made if it is missing. @why
+/* machine_choose_backend - *out is the backend for a VM of @c, which is made if it is missing. @why
  * (VM_REASON_MAX bytes): what a VM without a choice of its own lacks for KVM. -errno and one line
  * in
  * @err. */
-int machine_choose_plane(struct machine *m, const struct vm_config *c, struct plane **out,
-			 char *why, char *err, size_t errlen);
+int machine_choose_backend(struct machine *m, const struct vm_config *c, struct backend **out,
+			   char *why, char *err, size_t errlen);
 
 /* machine_kernel_get - the kernel of the file @path, unpacked. *out is @k's, until the next call.
  * -errno and one line in @err. machine_kernel_forget - free it. */
@@ -81,8 +82,9 @@ struct machine_share *machine_share(struct machine *m, const struct node *n);
 void machine_shares_begin(struct machine *m);
 void machine_shares_end(struct machine *m);
 
-/* machine_soft_counts, machine_kvm_counts - can_count of the planes' sources; @arg: the machine. */
-bool machine_soft_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
+/* machine_emu_counts, machine_kvm_counts - can_count of the backends' sources; @arg: the machine.
+ */
+bool machine_emu_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
 bool machine_kvm_counts(vpmu_key_t key, enum vpmu_quality *q, char *why, size_t whylen, void *arg);
 
 #endif

@@ -35,8 +35,8 @@ struct machine_share *machine_share(struct machine *m, const struct node *n)
 		return NULL;
 	s->tenant = n;
 	share_init(&s->share, above ? &above->share : NULL, SHARE_WEIGHT_DEFAULT);
-	s->soft.max = s->kvm.max = TENANT_MAX_EVENTS;
-	s->soft.parent = above ? &above->soft : NULL;
+	s->emulator.max = s->kvm.max = TENANT_MAX_EVENTS;
+	s->emulator.parent = above ? &above->emulator : NULL;
 	s->kvm.parent = above ? &above->kvm : NULL;
 	s->next = m->shares;
 	m->shares = s;
@@ -94,7 +94,7 @@ int machine_set_tenant(struct machine *m, const struct node *tenant, unsigned in
 	if (weight)
 		share_set_weight(&s->share, weight);
 	if (max_events) {
-		vpmu_quota_set_max(&s->soft, max_events);
+		vpmu_quota_set_max(&s->emulator, max_events);
 		vpmu_quota_set_max(&s->kvm, max_events);
 	}
 	return 0;
@@ -111,5 +111,5 @@ unsigned int machine_tenant_max_events(const struct machine_vm *e)
 {
 	struct machine_share *s = *find(e->machine, e->node->parent);
 
-	return s ? s->soft.max : TENANT_MAX_EVENTS;
+	return s ? s->emulator.max : TENANT_MAX_EVENTS;
 }

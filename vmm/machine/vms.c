@@ -37,18 +37,19 @@ static int on_join(struct vm *vm, int tid, void *arg, char *err, size_t errlen)
 typedef int (*load_fn)(struct vm *vm, void *arg, char *err, size_t errlen);
 
 /* The PMU that the guest is shown. */
-static struct vpmu_guest_cfg pmu_of(const struct vm_config *c, const struct plane *plane)
+static struct vpmu_guest_cfg pmu_of(const struct vm_config *c, const struct backend *backend)
 {
-	if (c->kernel && c->rdpmc_off && !(plane->ops->can & VMM_CAN_RDPMC))
+	if (c->kernel && c->rdpmc_off && !(backend->ops->can & VMM_CAN_RDPMC))
 		return (struct vpmu_guest_cfg){.model = VPMU_GUEST_NONE};
 	return c->pmu;
 }
 
 static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_config *c,
-		     struct plane *plane, load_fn load, void *load_arg, char *err, size_t errlen)
+		     struct backend *backend, load_fn load, void *load_arg, char *err,
+		     size_t errlen)
 {
 	struct vpmu_account *vcpus[VM_VCPUS_MAX];
-	struct vpmu_source *source = plane->source;
+	struct vpmu_backend *source = backend->source;
 	struct machine_share *share = machine_share(m, e->node->parent);
 	struct image img = {0}, initrd = {0};
 	struct vm_opts o = {
@@ -62,16 +63,16 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.protocol = c->kernel ? &boot_linux : NULL,
 		.initrd = c->initrd ? &initrd : NULL,
 		.max_events = c->max_events,
-		.quota = !share		     ? NULL
-			 : plane == &m->soft ? &share->soft
-					     : &share->kvm,
-		.pmu = pmu_of(c, plane),
-		.ops = plane->ops,
-		.engine = plane->engine,
-		.sched = plane->sched,
+		.quota = !share			   ? NULL
+			 : backend == &m->emulator ? &share->emulator
+						   : &share->kvm,
+		.pmu = pmu_of(c, backend),
+		.ops = backend->ops,
+		.engine = backend->engine,
+		.sched = backend->sched,
 		.share = share ? &share->share : NULL,
 		.weight = c->weight,
-		.account = vpmu_source_core_account(node_in(e->node, source)),
+		.account = vpmu_backend_core_account(node_in(e->node, source)),
 		.vcpu_accounts = vcpus,
 		.console = on_console,
 		.ended = on_ended,
@@ -84,7 +85,7 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 	if (!share)
 		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
 	for (unsigned int i = 0; i < c->vcpus; i++)
-		vcpus[i] = vpmu_source_core_account(node_in(node_vcpu(e->node, i), source));
+		vcpus[i] = vpmu_backend_core_account(node_in(node_vcpu(e->node, i), source));
 	ret = vm_config_policy(c, &o.pmu.policy, &e->policy_mem, err, errlen);
 	if (ret)
 		return ret;
@@ -131,7 +132,7 @@ static bool copy_text(char **to, const char *from)
 }
 
 static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c,
-				    const struct plane *plane)
+				    const struct backend *backend)
 {
 	struct machine_vm *e = calloc(1, sizeof(*e));
 
@@ -147,9 +148,9 @@ static struct machine_vm *new_entry(struct machine *m, const struct vm_config *c
 		return NULL;
 	}
 	e->machine = m;
-	e->engine = plane->ops->name;
-	e->can = plane->ops->can;
-	e->pmu = pmu_of(c, plane).model;
+	e->engine = backend->ops->name;
+	e->can = backend->ops->can;
+	e->pmu = pmu_of(c, backend).model;
 	e->vcpus = c->vcpus;
 	e->kernel = c->kernel != NULL;
 	e->policy = c->policy;
@@ -185,14 +186,14 @@ static void give_ram(struct machine_vm *e)
 }
 
 /* Once the VM is there: where it cannot be made, the error is the only line. */
-static void note_plane(const struct machine *m, const struct vm_config *c,
-		       const struct plane *plane, const char *why)
+static void note_backend(const struct machine *m, const struct vm_config *c,
+			 const struct backend *backend, const char *why)
 {
 	char line[VM_REASON_MAX + 160];
 
-	if (c->engine != VM_ENGINE_AUTO || plane != &m->soft || !m->opts.note)
+	if (c->engine != VM_ENGINE_AUTO || backend != &m->emulator || !m->opts.note)
 		return;
-	snprintf(line, sizeof(line), "vm %s: runs on the soft machine (%s)", c->name, why);
+	snprintf(line, sizeof(line), "vm %s: runs on the emulator (%s)", c->name, why);
 	m->opts.note(line, m->opts.arg);
 }
 
@@ -200,7 +201,7 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 		  struct machine_vm **out, char *err, size_t errlen)
 {
 	struct machine_vm *e;
-	struct plane *plane;
+	struct backend *backend;
 	struct node *tenant;
 	char why[VM_REASON_MAX], no_kvm[VM_REASON_MAX];
 	int ret;
@@ -210,14 +211,14 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 			    c->name);
 	ret = check_ram(m, c, err, errlen);
 	if (!ret)
-		ret = machine_choose_plane(m, c, &plane, no_kvm, err, errlen);
+		ret = machine_choose_backend(m, c, &backend, no_kvm, err, errlen);
 	if (ret)
 		return ret;
-	if (load && !(plane->ops->can & VMM_CAN_SAVE))
+	if (load && !(backend->ops->can & VMM_CAN_SAVE))
 		return fail(-EOPNOTSUPP, err, errlen,
 			    "%s: vm %s: engine %s cannot go on from a snapshot", c->where, c->name,
-			    plane->ops->name);
-	e = new_entry(m, c, plane);
+			    backend->ops->name);
+	e = new_entry(m, c, backend);
 	if (!e)
 		return fail(-ENOMEM, err, errlen, "%s: vm %s: out of memory", c->where, c->name);
 	if (m->opts.adding) {
@@ -230,13 +231,13 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	tenant = tenant_find(m->tenants, "/host");
 	ret = *c->tenant ? tenant_add(m->tenants, c->tenant, &tenant, why, sizeof(why)) : 0;
 	if (!ret)
-		ret = tenant_vm_add(m->tenants, tenant, plane->source, c->name, c->vcpus, e,
+		ret = tenant_vm_add(m->tenants, tenant, backend->source, c->name, c->vcpus, e,
 				    &e->node, why, sizeof(why));
 	if (ret) {
 		fail(ret, err, errlen, "%s: vm %s/tenant: %s", c->where, c->name, why);
 		goto err_free;
 	}
-	ret = create_vm(m, e, c, plane, load, load_arg, err, errlen);
+	ret = create_vm(m, e, c, backend, load, load_arg, err, errlen);
 	if (ret)
 		goto err_node;
 	e->ram_bytes = c->memory_bytes;
@@ -245,7 +246,7 @@ static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, vo
 	machine_set_tenant(m, e->node->parent, c->tenant_weight, c->tenant_max_events);
 	*m->last = e;
 	m->last = &e->next;
-	note_plane(m, c, plane, no_kvm);
+	note_backend(m, c, backend, no_kvm);
 	if (out)
 		*out = e;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The runner: the scheduler of the soft machine. It has modelled pCPUs, each with a limited PMU,
+ * The runner: the scheduler of the emulator. It has modelled pCPUs, each with a limited PMU,
  * which run the vCPUs of many VMs in time slices. vmm/machine makes it.
  *
  * A pCPU is a thread (runner_launch), or the caller steps it (runner_step). With runner_step

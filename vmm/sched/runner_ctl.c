@@ -85,7 +85,7 @@ static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostp
 			return fail(-ENOMEM, err, errlen, "vm %s: out of memory", v->vm->name);
 	r->vcpus++;
 	v->counted = true;
-	*pmu = &r->pcpus[0]->soft.pmu;
+	*pmu = &r->pcpus[0]->emulator.pmu;
 	return 0;
 }
 
@@ -175,7 +175,7 @@ struct vm_sched *runner_sched(struct runner *r)
 
 const struct vpmu_hostpmu *runner_pmu(const struct runner *r)
 {
-	return &r->pcpus[0]->soft.pmu;
+	return &r->pcpus[0]->emulator.pmu;
 }
 
 /* ---- pCPUs ---- */
@@ -215,7 +215,7 @@ static void pcpu_free(struct runner_pcpu *p)
 static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 		    struct runner_pcpu **out)
 {
-	const struct vpmu_softpmu_opts opts = {
+	const struct vpmu_emupmu_opts opts = {
 		.gp = r->cfg.gp,
 		.fixed = r->cfg.fixed,
 		.width = r->cfg.width,
@@ -239,16 +239,16 @@ static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* halt_wait() */
 	pthread_cond_init(&p->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	ret = vpmu_softpmu_init(&p->soft, &opts);
+	ret = vpmu_emupmu_init(&p->emulator, &opts);
 	if (!ret)
-		ret = vpmu_pcpu_create(host, &p->soft.pmu, id, &p->pcpu);
+		ret = vpmu_pcpu_create(host, &p->emulator.pmu, id, &p->pcpu);
 	if (ret) {
 		pcpu_free(p);
 		return ret;
 	}
 	p->env = (struct vcpu_env){.pcpu = p->pcpu,
-				   .tally = &p->soft.own_tally,
-				   .clock_ns = &p->soft.own_clock_ns,
+				   .tally = &p->emulator.own_tally,
+				   .clock_ns = &p->emulator.own_clock_ns,
 				   .hurry = &p->hurry};
 	*out = p;
 	return 0;

@@ -23,7 +23,7 @@
 
 #include "vmm/sched/runner.h"
 #include "vpmu/core/rcu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 struct runq_entry {
 	uint64_t vtime, seq;
@@ -43,7 +43,7 @@ struct runner_pcpu {
 	unsigned int id;
 	bool threaded;
 	pthread_t thread;
-	struct vpmu_softpmu soft;
+	struct vpmu_emupmu emulator;
 
 	struct { /* VMs that wait for a timer, under runner.timer_lock */
 		struct vm **heap;

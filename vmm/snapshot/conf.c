@@ -160,7 +160,7 @@ static int limit(struct restore *rs, const char *file, char *err, size_t errlen)
 	if (cfg->allow && !o->allow && (o->policy || !o->trust))
 		want(&w, " allow=%.100s", cfg->allow);
 	/* The host's kernel executes it. */
-	if (cfg->engine != VM_ENGINE_SOFT && !o->engine && !o->trust)
+	if (cfg->engine != VM_ENGINE_EMU && !o->engine && !o->trust)
 		want(&w, " engine=%s", vm_engine_name(cfg->engine));
 	if (o->engine && cfg->engine != said.engine)
 		ret = fail(-EINVAL, err, errlen,
@@ -234,7 +234,7 @@ int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 	if (!ret)
 		ret = vm_config_check(&rs->cfg, err, errlen);
 	if (!ret && rs->cfg.engine == VM_ENGINE_AUTO)
-		ret = fail(-EINVAL, err, errlen, "%s: engine %s, accepted: soft, kvm", in->name,
+		ret = fail(-EINVAL, err, errlen, "%s: engine %s, accepted: emulator, kvm", in->name,
 			   vm_engine_name(rs->cfg.engine));
 	if (ret)
 		return ret;

@@ -36,7 +36,7 @@ struct snapshot_said {
 	/* These are in no file. */
 	const char *weight, *tenant_weight, *max_events, *tenant_max_events;
 	bool trust; /* what is not said is as the file has it. Otherwise the file may have at most
-		     * SNAPSHOT_POLICY, the memory that a VM has by default, the soft machine, no
+		     * SNAPSHOT_POLICY, the memory that a VM has by default, the emulator, no
 		     * tenant and no list of allowed events */
 };
 

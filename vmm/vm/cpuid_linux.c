@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The CPUID table of VMs that boot a stock kernel: a whole CPU, unlike the small table of
- * freestanding images (cpuid.c). It shows what the soft machine executes. With an engine's
+ * freestanding images (cpuid.c). It shows what the emulator executes. With an engine's
  * supported table, it shows what that table and this one have in common, and the engine's own
  * leaves. Linux's code that reads the leaves is in arch/x86/kernel/cpu.
  *
@@ -27,7 +27,7 @@
 	(BIT(0) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(8) | BIT(9) | BIT(13) | BIT(15) |        \
 	 BIT(16) | BIT(19) | BIT(23) | BIT(24) | BIT(25) | BIT(26))
 /*
- * Machine checks: MCE, MCA. The soft machine's CPUs have the registers, without a bank of error
+ * Machine checks: MCE, MCA. The emulator's CPUs have the registers, without a bank of error
  * registers. On KVM the banks are KVM's, and their registers would have to be in snapshots.
  */
 #define F1D_MACHINE_CHECK (BIT(7) | BIT(14))
@@ -193,7 +193,7 @@ static void basic_leaves(struct table *t)
 		topology(t, 0x1f);
 }
 
-/* KVM's leaves, from the engine or for the clock that the soft machine has (vmm/emu/pvclock.c);
+/* KVM's leaves, from the engine or for the clock that the emulator has (vmm/emu/pvclock.c);
  * and ours beside them. */
 static void hypervisor_leaves(struct table *t)
 {

@@ -13,7 +13,7 @@
 #include "vmm/vm/vm.h"
 #include "vpmu/lbr.h"
 #include "vpmu/pcpu.h"
-#include "vpmu/softpmu.h"
+#include "vpmu/emupmu.h"
 
 enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_YIELD, STEP_HALTED, STEP_ENDED };
 
@@ -215,13 +215,13 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 /* Count the modelled cost of an exit as host time, for the account that is still current. */
 static inline void model_world_switch(const struct vcpu_env *env)
 {
-	struct vpmu_soft_tally *t = env->tally;
+	struct vpmu_emu_tally *t = env->tally;
 
 	if (!t)
 		return;
-	vpmu_soft_add(t, VPMU_SOFT_HOST, VPMU_SOFT_CYCLES, VCPU_WORLD_SWITCH_CYCLES);
-	vpmu_soft_add(t, VPMU_SOFT_HOST, VPMU_SOFT_REF_CYCLES, VCPU_WORLD_SWITCH_CYCLES);
-	*env->clock_ns = t->ev[VPMU_SOFT_ROW_ALL][VPMU_SOFT_REF_CYCLES];
+	vpmu_emu_add(t, VPMU_EMU_HOST, VPMU_EMU_CYCLES, VCPU_WORLD_SWITCH_CYCLES);
+	vpmu_emu_add(t, VPMU_EMU_HOST, VPMU_EMU_REF_CYCLES, VCPU_WORLD_SWITCH_CYCLES);
+	*env->clock_ns = t->ev[VPMU_EMU_ROW_ALL][VPMU_EMU_REF_CYCLES];
 }
 
 /* @v never runs again. Its last branches are still on the pCPU: keep them for a post-mortem. */

@@ -83,8 +83,8 @@ struct vcpu {
 };
 
 /*
- * What one exit of a soft guest costs, in modelled cycles and ref-cycles. It is charged as host
- * time (VPMU_SOFT_HOST). A world switch on hardware costs about as much; the exact figure is a
+ * What one exit of an emulator guest costs, in modelled cycles and ref-cycles. It is charged as
+ * host time (VPMU_EMU_HOST). A world switch on hardware costs about as much; the exact figure is a
  * convention (vpmu-vmm(1)).
  */
 #define VCPU_WORLD_SWITCH_CYCLES 1000
@@ -117,9 +117,9 @@ int vcpu_where(struct vpmu_context *ctx, struct vpmu_where *out);
 /* Where a vCPU runs. */
 struct vcpu_env {
 	struct vpmu_pcpu *pcpu;
-	struct vpmu_soft_tally *tally; /* of the modelled pCPU; NULL: threads.c runs it */
-	uint64_t *clock_ns;	       /* modelled clock, 1 ns per ref-cycle; with tally */
-	const _Atomic bool *hurry;     /* the pCPU has something to do first; NULL: never */
+	struct vpmu_emu_tally *tally; /* of the modelled pCPU; NULL: threads.c runs it */
+	uint64_t *clock_ns;	      /* modelled clock, 1 ns per ref-cycle; with tally */
+	const _Atomic bool *hurry;    /* the pCPU has something to do first; NULL: never */
 };
 
 enum vcpu_slice {

@@ -8,8 +8,8 @@
  * every read gives 0, so it is enough to ask for failures at the end. A section must be used up
  * exactly.
  */
-#ifndef VPMU_BLOB_H
-#define VPMU_BLOB_H
+#ifndef VPMU_CORE_BLOB_H
+#define VPMU_CORE_BLOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
  *   2. vpmu_pcpu_flush
  *   3. consumer_begin for each that was taken
  */
-#ifndef VPMU_CONSUMER_LOCAL_H
-#define VPMU_CONSUMER_LOCAL_H
+#ifndef VPMU_CORE_CONSUMER_LOCAL_H
+#define VPMU_CORE_CONSUMER_LOCAL_H
 
 #include "vpmu/consumer.h"
 

@@ -13,8 +13,8 @@
  * The owner of an online pCPU never takes ctl_lock. A control call that waits for an owner holds
  * ctl_lock and nothing else. The switch path takes no lock, nor do local calls on keys in use.
  */
-#ifndef VPMU_INTERNAL_H
-#define VPMU_INTERNAL_H
+#ifndef VPMU_CORE_INTERNAL_H
+#define VPMU_CORE_INTERNAL_H
 
 #include <pthread.h>
 

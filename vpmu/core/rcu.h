@@ -12,8 +12,8 @@
  * In one way this says more than RCU guarantees: the unlock of a reader that began after the grace
  * period counts too. tests/model/test_model and ASan would find what TSan misses because of that.
  */
-#ifndef VPMU_RCU_H
-#define VPMU_RCU_H
+#ifndef VPMU_CORE_RCU_H
+#define VPMU_CORE_RCU_H
 
 #ifndef _LGPL_SOURCE
 #define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */

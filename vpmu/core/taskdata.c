@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The pool of task data, and writing an object while others read it. Called by lbr.c,
- * lbr_attach.c and the kernel plane; see taskdata.h. Reading takes no lock; making and giving back
+ * lbr_attach.c and the BPF backend; see taskdata.h. Reading takes no lock; making and giving back
  * take the pool's.
  */
 #include <string.h>

@@ -8,8 +8,8 @@
  * host whose vCPUs use no branch records holds no memory for them. Readers find an object through
  * an RCU pointer; a retired object goes back to its chunk a grace period later.
  */
-#ifndef VPMU_TASKDATA_H
-#define VPMU_TASKDATA_H
+#ifndef VPMU_CORE_TASKDATA_H
+#define VPMU_CORE_TASKDATA_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * Shared by the hostpmu_perf files and their tests: a table of the few system calls, so that a test
  * can act as a kernel with a hardware PMU; what the host was found to have; and events.
  */
-#ifndef VPMU_HOSTPMU_PERF_PRIV_H
-#define VPMU_HOSTPMU_PERF_PRIV_H
+#ifndef VPMU_HOST_PERF_PRIV_H
+#define VPMU_HOST_PERF_PRIV_H
 
 #include "vpmu/hostpmu_perf.h"
 

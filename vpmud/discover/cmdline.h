@@ -3,8 +3,8 @@
  * What the names and command lines of processes say about VMs. All of it is the process's own
  * words: any bytes, cut anywhere. Pure functions, any thread. process.c and threads.c call them.
  */
-#ifndef CGROUP_DISCOVER_CMDLINE_H
-#define CGROUP_DISCOVER_CMDLINE_H
+#ifndef VPMUD_DISCOVER_CMDLINE_H
+#define VPMUD_DISCOVER_CMDLINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

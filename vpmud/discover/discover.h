@@ -9,8 +9,8 @@
  * libvirt is talked to by threads of its own, which start with the first turn of the event loop:
  * a program that gives up privileges does so before.
  */
-#ifndef CGROUP_DISCOVER_DISCOVER_H
-#define CGROUP_DISCOVER_DISCOVER_H
+#ifndef VPMUD_DISCOVER_DISCOVER_H
+#define VPMUD_DISCOVER_DISCOVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ struct disc_vm {
 	/* Where vpmu-vmm listens, or NULL. The path is as the server sees it: who connects checks
 	 * by SO_PEERCRED that @pid answers. One vpmu-vmm is one VM here, of all its vCPU threads;
 	 * the server says which VMs there are. */
-	const char *plane_socket;
+	const char *backend_socket;
 };
 
 /* None may be NULL, none may call disc_*(). After disc_close() none is called. */

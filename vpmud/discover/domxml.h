@@ -3,8 +3,8 @@
  * What a domain's XML says about whose VM it is. virt_worker.c calls it for each domain. Any
  * thread, after domxml_init() was called once.
  */
-#ifndef CGROUP_DISCOVER_DOMXML_H
-#define CGROUP_DISCOVER_DOMXML_H
+#ifndef VPMUD_DISCOVER_DOMXML_H
+#define VPMUD_DISCOVER_DOMXML_H
 
 #include <stddef.h>
 

@@ -5,8 +5,8 @@
  * domains.c knows what libvirt says; vm.c holds what is reported. Nobody outside of this folder
  * includes this file.
  */
-#ifndef CGROUP_DISCOVER_PRIV_H
-#define CGROUP_DISCOVER_PRIV_H
+#ifndef VPMUD_DISCOVER_PRIV_H
+#define VPMUD_DISCOVER_PRIV_H
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -240,7 +240,7 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 	if (!ret && p->args && p->args->uuid[0])
 		ret = vm_set(&vm->uuid, p->args->uuid);
 	if (!ret)
-		ret = vm_set(&vm->plane_socket, p->socket);
+		ret = vm_set(&vm->backend_socket, p->socket);
 	if (!ret)
 		ret = cgroup2_of(d, p, dir, p->kind == PROC_QEMU, vm);
 	if (!ret && nr) {

@@ -3,8 +3,8 @@
  * Files of /proc: for scan.c, process.c and threads.c. What stands in them is believed only as far
  * as the kernel wrote it; names and command lines are the process's own words.
  */
-#ifndef CGROUP_DISCOVER_PROCFILE_H
-#define CGROUP_DISCOVER_PROCFILE_H
+#ifndef VPMUD_DISCOVER_PROCFILE_H
+#define VPMUD_DISCOVER_PROCFILE_H
 
 #include <dirent.h>
 #include <stdbool.h>

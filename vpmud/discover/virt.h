@@ -4,8 +4,8 @@
  * wait for a daemon that hangs. What the threads learn is a queue of messages, which domains.c
  * reads. Connections are read-only. Nothing is started: not a daemon, not a domain.
  */
-#ifndef CGROUP_DISCOVER_VIRT_H
-#define CGROUP_DISCOVER_VIRT_H
+#ifndef VPMUD_DISCOVER_VIRT_H
+#define VPMUD_DISCOVER_VIRT_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -3,8 +3,8 @@
  * libvirt, loaded when it is wanted: vpmud runs on hosts that do not have it. Only what reads is
  * here. virt_worker.c calls it.
  */
-#ifndef CGROUP_DISCOVER_VIRT_LIB_H
-#define CGROUP_DISCOVER_VIRT_LIB_H
+#ifndef VPMUD_DISCOVER_VIRT_LIB_H
+#define VPMUD_DISCOVER_VIRT_LIB_H
 
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>

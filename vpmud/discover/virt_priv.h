@@ -3,8 +3,8 @@
  * What virt.c (the caller's thread) and virt_worker.c (the threads that talk to libvirt) share.
  * Both structures are counted: who is left behind by a close goes on with them.
  */
-#ifndef CGROUP_DISCOVER_VIRT_PRIV_H
-#define CGROUP_DISCOVER_VIRT_PRIV_H
+#ifndef VPMUD_DISCOVER_VIRT_PRIV_H
+#define VPMUD_DISCOVER_VIRT_PRIV_H
 
 #include <pthread.h>
 

@@ -15,7 +15,7 @@ void vm_free(struct disc_vm *vm)
 	free((void *)vm->uuid);
 	free((void *)vm->cgroup);
 	free((void *)vm->tenant);
-	free((void *)vm->plane_socket);
+	free((void *)vm->backend_socket);
 	free((void *)vm->vcpus);
 	free(vm);
 }
@@ -44,7 +44,7 @@ bool vm_equal(const struct disc_vm *a, const struct disc_vm *b)
 	if (a->pid != b->pid || a->start_time != b->start_time || a->uid != b->uid ||
 	    !same(a->name, b->name) || !same(a->uuid, b->uuid) || !same(a->kind, b->kind) ||
 	    !same(a->cgroup, b->cgroup) || a->cgroup_id != b->cgroup_id ||
-	    !same(a->tenant, b->tenant) || !same(a->plane_socket, b->plane_socket) ||
+	    !same(a->tenant, b->tenant) || !same(a->backend_socket, b->backend_socket) ||
 	    a->nr_vcpus != b->nr_vcpus)
 		return false;
 	for (size_t i = 0; i < a->nr_vcpus; i++)

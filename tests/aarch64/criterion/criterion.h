@@ -4,8 +4,8 @@
  * executes itself, which qemu-user does not pass on to the foreign program. criterion.c has main().
  * Each test runs in a process of its own. A message must be a string literal.
  */
-#ifndef TESTS_AARCH64_CRITERION_H
-#define TESTS_AARCH64_CRITERION_H
+#ifndef TESTS_AARCH64_CRITERION_CRITERION_H
+#define TESTS_AARCH64_CRITERION_CRITERION_H
 
 #include <stdbool.h>
 #include <stdio.h>

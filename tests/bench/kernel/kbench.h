@@ -49,19 +49,19 @@ double play(enum work work, int a, int b, int cpu, unsigned int switches);
 
 /* ---- who.c: who counts meanwhile ---- */
 
-enum who { NOBODY, EMPTY_BTF, EMPTY_TP, EMPTY_CG, EVENTS, EMPTY_EVENTS, PLANE, PERF, BPERF };
+enum who { NOBODY, EMPTY_BTF, EMPTY_TP, EMPTY_CG, EVENTS, EMPTY_EVENTS, BACKEND, PERF, BPERF };
 
-struct plane {
-	struct kernel_plane *k;
-	struct vpmu_source_node *node[MAX_TENANTS];
+struct backend {
+	struct bpf_backend *k;
+	struct vpmu_backend_node *node[MAX_TENANTS];
 	struct vpmu_counting *list;
 	unsigned int nr;
 };
 
 /* Count @events for cgroups 0 to @tenants - 1, each a tenant. */
-void plane_open(struct plane *p, unsigned int tenants, const char *events);
-void plane_read(const struct plane *p);
-void plane_close(struct plane *p);
+void backend_open(struct backend *p, unsigned int tenants, const char *events);
+void backend_read(const struct backend *p);
+void backend_close(struct backend *p);
 
 /* Path of perf; "perf" is looked up in $PATH. */
 extern const char *perf_path;

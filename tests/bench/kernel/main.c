@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * vpmu-kernel-bench: what the kernel plane adds to a context switch, beside perf's two ways to
+ * vpmu-kernel-bench: what the BPF backend adds to a context switch, beside perf's two ways to
  * count cgroups, in one run. Two processes on one CPU switch to each other. What is printed is CPU
  * time of both for each switch, less that without any counting: the best of the rounds, in each of
  * which all candidates take their turns, and the median of the rounds' differences. Needs root,

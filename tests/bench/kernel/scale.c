@@ -24,30 +24,30 @@ static unsigned int open_files(void)
 
 void bench_scale(unsigned int tenants)
 {
-	static struct plane p;
-	struct kernel_usage u;
+	static struct backend p;
+	struct bpf_backend_usage u;
 	struct rusage r;
 	double t0, t1;
 	unsigned int files = open_files();
 
 	ground_need(tenants);
 	t0 = now_ns(CLOCK_MONOTONIC);
-	plane_open(&p, tenants, EVENTS8);
+	backend_open(&p, tenants, EVENTS8);
 	t1 = now_ns(CLOCK_MONOTONIC);
 	printf("%u tenants, 8 keys: opened and attached in %.0f ms", tenants, (t1 - t0) / 1e6);
 	for (int i = 0; i < 3; i++) {
 		t0 = now_ns(CLOCK_MONOTONIC);
-		plane_read(&p);
+		backend_read(&p);
 		t1 = now_ns(CLOCK_MONOTONIC);
 		printf("%s %.1f ms", i ? "," : "; all read in", (t1 - t0) / 1e6);
 	}
-	kernel_usage(p.k, &u);
+	bpf_backend_usage(p.k, &u);
 	getrusage(RUSAGE_SELF, &r);
 	printf("; %u files, %u of them events; maps %.1f MB; at most %.1f MB resident\n",
 	       open_files() - files, u.events, (double)u.map_bytes / 1e6,
 	       (double)r.ru_maxrss / 1e3);
 	t0 = now_ns(CLOCK_MONOTONIC);
-	plane_close(&p);
+	backend_close(&p);
 	printf("detached and closed in %.0f ms\n", (now_ns(CLOCK_MONOTONIC) - t0) / 1e6);
 }
 
@@ -79,31 +79,31 @@ double beside(void (*read_all)(void *arg), void *arg, int cpu)
 	return ns;
 }
 
-static void read_plane(void *arg)
+static void read_backend(void *arg)
 {
-	plane_read(arg);
+	backend_read(arg);
 }
 
 /* What reading @vms VMs with 8 keys costs, and what a switch costs while one reader reads ten times
- * a second on another CPU: one plane, in turns. */
+ * a second on another CPU: one backend, in turns. */
 void bench_read(unsigned int rounds, unsigned int vms, int cpu)
 {
-	static struct plane p;
+	static struct backend p;
 	double calm = 0, busy = 0, cost = 0, sum[2] = {0, 0};
 
 	ground_need(vms);
-	plane_open(&p, vms, EVENTS8);
+	backend_open(&p, vms, EVENTS8);
 	for (unsigned int r = 0; r < rounds; r++) {
 		double t0 = now_ns(CLOCK_PROCESS_CPUTIME_ID), took, ns;
 
-		plane_read(&p);
+		backend_read(&p);
 		took = now_ns(CLOCK_PROCESS_CPUTIME_ID) - t0;
 		cost = took > cost ? took : cost;
 		/* Either one first in turn. */
 		for (unsigned int i = 0; i < 2; i++) {
 			bool reads = (r + i) % 2;
 
-			ns = beside(reads ? read_plane : NULL, &p, cpu);
+			ns = beside(reads ? read_backend : NULL, &p, cpu);
 			sum[reads] += ns;
 			if (reads)
 				busy = !busy || ns < busy ? ns : busy;
@@ -111,7 +111,7 @@ void bench_read(unsigned int rounds, unsigned int vms, int cpu)
 				calm = !calm || ns < calm ? ns : calm;
 		}
 	}
-	plane_close(&p);
+	backend_close(&p);
 	printf("reading %u VMs, 8 keys: %.1f ms CPU at most   goal 20\n", vms, cost / 1e6);
 	printf("a switch: %.0f ns; while they are read ten times a second: %.0f ns; ratio %.3f, of "
 	       "the sums of all rounds %.3f   goal 1.02\n",

@@ -12,7 +12,7 @@
 #define PER_TENANT 100
 
 struct bed {
-	struct kernel_plane *k;
+	struct bpf_backend *k;
 	struct tenants *ts;
 	struct sessions *ss;
 	struct metrics *m;
@@ -26,7 +26,7 @@ static struct metrics_about about(void *arg, const struct node *vm)
 
 static void bed_open(struct bed *b, unsigned int vms)
 {
-	const struct kernel_opts k = {.pin_dir = NULL};
+	const struct bpf_backend_opts k = {.pin_dir = NULL};
 	struct metrics_opts o = {.events = EVENTS8,
 				 .host_too = true,
 				 .created = METRICS_CREATED_TENANTS,
@@ -36,18 +36,18 @@ static void bed_open(struct bed *b, unsigned int vms)
 	char err[512] = "", name[64];
 	struct node *t = NULL, *vm;
 
-	if (kernel_open(&k, &b->k, err, sizeof(err)) ||
+	if (bpf_backend_open(&k, &b->k, err, sizeof(err)) ||
 	    tenants_create(NULL, &b->ts, err, sizeof(err)) ||
-	    tenants_add_source(b->ts, kernel_source(b->k)) || sessions_create(b->ts, &b->ss))
+	    tenants_add_source(b->ts, bpf_as_backend(b->k)) || sessions_create(b->ts, &b->ss))
 		skip("%s", err);
 	for (unsigned int i = 0; i < vms; i++) {
 		snprintf(name, sizeof(name), "/tenant-%u", i / PER_TENANT);
 		if (i % PER_TENANT == 0 && tenant_add(b->ts, name, &t, err, sizeof(err)))
 			skip("%s", err);
 		snprintf(name, sizeof(name), "instance-%08x", i);
-		if (tenant_vm_add(b->ts, t, kernel_source(b->k), name, 0, NULL, &vm, err,
+		if (tenant_vm_add(b->ts, t, bpf_as_backend(b->k), name, 0, NULL, &vm, err,
 				  sizeof(err)) ||
-		    kernel_bind_cgroup(node_in(vm, kernel_source(b->k)), ground_id(i)))
+		    bpf_backend_bind_cgroup(node_in(vm, bpf_as_backend(b->k)), ground_id(i)))
 			skip("%s", err);
 	}
 	o.sessions = b->ss;
@@ -60,7 +60,7 @@ static void bed_close(struct bed *b)
 	metrics_destroy(b->m);
 	sessions_destroy(b->ss);
 	tenants_destroy(b->ts);
-	kernel_close(b->k);
+	bpf_backend_close(b->k);
 }
 
 static struct expo render(struct bed *b, enum expo_form form)

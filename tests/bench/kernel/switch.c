@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What counting adds to a context switch: the kernel plane, perf and empty programs in one run. */
+/* What counting adds to a context switch: the BPF backend, perf and empty programs in one run. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -105,7 +105,7 @@ static void print_ratios(const struct candidate *c, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		unsigned int t = c[i].tenants;
 
-		if (c[i].who != PLANE || c[i].a == c[i].b || c[i].a != 0 || !t)
+		if (c[i].who != BACKEND || c[i].a == c[i].b || c[i].a != 0 || !t)
 			continue;
 		if (c[i].events == 4) {
 			print_ratio("4 events / perf --for-each-cgroup, 4 events", t, &c[i],
@@ -122,7 +122,7 @@ static void print_ratios(const struct candidate *c, unsigned int n)
 			    most, least, 1);
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		int a = kinds[i].a, b = kinds[i].b, other = a != b;
-		const struct candidate *full = find(c, n, PLANE, 2, 4, a, b);
+		const struct candidate *full = find(c, n, BACKEND, 2, 4, a, b);
 		char what[100];
 
 		snprintf(what, sizeof(what), "%s / empty tp_btf", kinds[i].name);
@@ -130,7 +130,7 @@ static void print_ratios(const struct candidate *c, unsigned int n)
 		snprintf(what, sizeof(what), "%s / empty tp_btf and its events", kinds[i].name);
 		print_ratio(what, 2, full, find(c, n, EMPTY_EVENTS, 0, 4, 0, other), 1.2);
 		snprintf(what, sizeof(what), "%s, faults / empty tp_btf", kinds[i].name);
-		print_ratio(what, 2, find(c, n, PLANE, 2, 0, a, b),
+		print_ratio(what, 2, find(c, n, BACKEND, 2, 0, a, b),
 			    find(c, n, EMPTY_BTF, 0, 4, 0, other), 1.2);
 	}
 }
@@ -180,18 +180,18 @@ void bench_switch(enum work work, unsigned int rounds, const unsigned int *tenan
 	add("the 4 events alone, one cgroup", EVENTS, 0, 4, 0, 0);
 	add("the 4 events, empty tp_btf", EMPTY_EVENTS, 0, 4, 0, 1);
 	add("the 4 events, empty tp_btf, one cgroup", EMPTY_EVENTS, 0, 4, 0, 0);
-	add("vpmu, nobody counts", PLANE, 0, 4, 0, 1);
-	add("vpmu, within one tenant", PLANE, 2, 4, 0, 0);
-	add("vpmu, uncounted tasks of one cgroup", PLANE, 2, 4, 2, 2);
-	add("vpmu, uncounted tasks of two cgroups", PLANE, 2, 4, 2, 3);
-	add("vpmu, within one tenant, 4 kinds of faults", PLANE, 2, 0, 0, 0);
-	add("vpmu, uncounted, one cgroup, 4 kinds of faults", PLANE, 2, 0, 2, 2);
-	add("vpmu, uncounted, two cgroups, 4 kinds of faults", PLANE, 2, 0, 2, 3);
+	add("vpmu, nobody counts", BACKEND, 0, 4, 0, 1);
+	add("vpmu, within one tenant", BACKEND, 2, 4, 0, 0);
+	add("vpmu, uncounted tasks of one cgroup", BACKEND, 2, 4, 2, 2);
+	add("vpmu, uncounted tasks of two cgroups", BACKEND, 2, 4, 2, 3);
+	add("vpmu, within one tenant, 4 kinds of faults", BACKEND, 2, 0, 0, 0);
+	add("vpmu, uncounted, one cgroup, 4 kinds of faults", BACKEND, 2, 0, 2, 2);
+	add("vpmu, uncounted, two cgroups, 4 kinds of faults", BACKEND, 2, 0, 2, 3);
 	ground_need(4);
 	for (unsigned int i = 0; i < nr; i++) {
 		ground_need(tenants[i] < 4 ? 4 : tenants[i]);
 		for (int events = 4; events <= 8; events += 4) {
-			add("vpmu", PLANE, tenants[i], events, 0, 1);
+			add("vpmu", BACKEND, tenants[i], events, 0, 1);
 			add("perf --bpf-counters", BPERF, tenants[i], events, 0, 1);
 			add("perf", PERF, tenants[i], events, 0, 1);
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Who counts while vpmu-kernel-bench lets tasks switch: the kernel plane, perf, programs that do
+/* Who counts while vpmu-kernel-bench lets tasks switch: the BPF backend, perf, programs that do
  * nothing. */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,16 +31,16 @@
 
 const char *perf_path = "perf";
 
-/* ---- the kernel plane ---- */
+/* ---- the BPF backend ---- */
 
-void plane_open(struct plane *p, unsigned int tenants, const char *events)
+void backend_open(struct backend *p, unsigned int tenants, const char *events)
 {
 	static struct vpmu_value values[MAX_TENANTS][8];
 	static vpmu_key_t keys[8];
-	const struct kernel_opts o = {.pin_dir = NULL};
+	const struct bpf_backend_opts o = {.pin_dir = NULL};
 	char why[512];
 	size_t n = 8, failed;
-	int ret = kernel_open(&o, &p->k, why, sizeof(why));
+	int ret = bpf_backend_open(&o, &p->k, why, sizeof(why));
 
 	if (ret)
 		skip("%s", why);
@@ -51,36 +51,36 @@ void plane_open(struct plane *p, unsigned int tenants, const char *events)
 	for (unsigned int i = 0; i < tenants; i++) {
 		struct vpmu_counting *c;
 
-		if (vpmu_source_node_add(kernel_source(p->k)->root, i + 1, &p->node[i]) ||
-		    kernel_bind_cgroup(p->node[i], ground_id(i)) ||
+		if (vpmu_backend_node_add(bpf_as_backend(p->k)->root, i + 1, &p->node[i]) ||
+		    bpf_backend_bind_cgroup(p->node[i], ground_id(i)) ||
 		    !(c = vpmu_counting_new(p->node[i], keys, n, values[i])))
 			skip("node %u: no memory", i);
 		c->next = p->list;
 		p->list = c;
 	}
-	ret = tenants ? vpmu_source_attach(p->list, &failed) : 0;
+	ret = tenants ? vpmu_backend_attach(p->list, &failed) : 0;
 	if (ret)
 		skip("attach: %s", strerror(-ret));
 }
 
-void plane_read(const struct plane *p)
+void backend_read(const struct backend *p)
 {
-	vpmu_source_flush(p->list);
+	vpmu_backend_flush(p->list);
 	for (struct vpmu_counting *c = p->list; c; c = c->next)
-		vpmu_source_read(c);
+		vpmu_backend_read(c);
 }
 
-void plane_close(struct plane *p)
+void backend_close(struct backend *p)
 {
 	if (p->nr)
-		vpmu_source_detach(p->list);
+		vpmu_backend_detach(p->list);
 	while (p->list) {
 		struct vpmu_counting *c = p->list;
 
 		p->list = c->next;
 		vpmu_counting_free(c);
 	}
-	kernel_close(p->k);
+	bpf_backend_close(p->k);
 }
 
 /* ---- perf stat --for-each-cgroup ---- */
@@ -231,7 +231,7 @@ static int empty_cg(int cpu)
 /* ---- whoever it is ---- */
 
 static enum who is;
-static struct plane plane;
+static struct backend backend;
 static pid_t perf[PERF_MAX];
 static int fds[5];
 static unsigned int nr_perf, nr_fds;
@@ -260,8 +260,8 @@ bool who_start(enum who who, unsigned int tenants, int events, int cpu, char *wh
 
 	is = who;
 	nr_perf = nr_fds = 0;
-	if (who == PLANE)
-		plane_open(&plane, tenants, names);
+	if (who == BACKEND)
+		backend_open(&backend, tenants, names);
 	for (unsigned int i = 0; (who == PERF || who == BPERF) && ok && i < tenants; i += most) {
 		unsigned int to = tenants - i > most ? i + most : tenants;
 
@@ -293,8 +293,8 @@ bool who_start(enum who who, unsigned int tenants, int events, int cpu, char *wh
 
 void who_stop(void)
 {
-	if (is == PLANE)
-		plane_close(&plane);
+	if (is == BACKEND)
+		backend_close(&backend);
 	while (nr_perf)
 		perf_stop(perf[--nr_perf]);
 	while (nr_fds)

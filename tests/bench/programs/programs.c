@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The guest programs of `vpmu-bench soft_mips_programs` (and soft_mips_sse), without a kernel below
+ * The guest programs of `vpmu-bench emu_mips_programs` (and emu_mips_sse), without a kernel below
  * them. start.S calls run_program(), once. Each program does the same work again @n times and
  * returns a checksum of all it computed. None may use the machine: no clock, no device, no
  * interrupt.
@@ -389,7 +389,7 @@ static uint64_t run_stos_backward(uint64_t n)
 	return sum;
 }
 
-/* ---- the workloads of soft_mips, the same object code ---- */
+/* ---- the workloads of emu_mips, the same object code ---- */
 
 static uint64_t workload(workload_fn *fn, uint64_t arg, uint64_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The guest programs that use SSE: simd.c has them, programs.c their names. */
-#ifndef TESTS_BENCH_PROGRAMS_H
-#define TESTS_BENCH_PROGRAMS_H
+#ifndef TESTS_BENCH_PROGRAMS_PROGRAMS_H
+#define TESTS_BENCH_PROGRAMS_PROGRAMS_H
 
 #include <stdint.h>
 

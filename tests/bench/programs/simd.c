@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The guest programs of `vpmu-bench soft_mips_sse`: what C libraries and numeric programs for
+ * The guest programs of `vpmu-bench emu_mips_sse`: what C libraries and numeric programs for
  * x86-64-v1 do with SSE2. programs.c calls them. This file alone is compiled with SSE.
  */
 #include <emmintrin.h>

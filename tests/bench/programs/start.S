@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Entries of the image of `vpmu-bench soft_mips_programs`: _start by the boot protocol of vpmu
+ * Entries of the image of `vpmu-bench emu_mips_programs`: _start by the boot protocol of vpmu
  * (vpmu/guest/abi.h), pvh_start by PVH, which is how QEMU starts an ELF file given with -kernel. Both
  * call run_program() in 64-bit mode in CPL 0, with the RAM mapped 1:1 by 2 MiB pages, and write its
  * result to the exit port, which is isa-debug-exit in QEMU. Only the way here may differ.

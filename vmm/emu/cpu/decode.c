@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Cuts guest code into blocks: fetches bytes, has Zydis decode them, has soft_emit() translate
+ * Cuts guest code into blocks: fetches bytes, has Zydis decode them, has emu_emit() translate
  * them. A block ends with a transfer of control, before a system instruction, at a page's end
  * (an instruction that crosses it is a block of its own), or when it is full.
  */
@@ -31,51 +31,49 @@ static enum outcome decode_one(const uint8_t *p, unsigned int room, ZydisDecoded
 	return st == ZYDIS_STATUS_INSTRUCTION_TOO_LONG ? TOO_LONG : BAD;
 }
 
-static void emit_one(struct soft_code *c, uint64_t rip, enum outcome o, unsigned int room,
+static void emit_one(struct emu_code *c, uint64_t rip, enum outcome o, unsigned int room,
 		     const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo)
 {
 	if (o == GOT)
-		soft_emit(c, rip, zi, zo);
+		emu_emit(c, rip, zi, zo);
 	else
-		soft_emit_fault(c, rip, room < INSN_MAX ? room : INSN_MAX, o == TOO_LONG);
+		emu_emit_fault(c, rip, room < INSN_MAX ? room : INSN_MAX, o == TOO_LONG);
 }
 
 /* The block's first instruction reaches beyond its page: get the rest from the next one. */
-static int decode_crossing(struct soft_vcpu *v, struct soft_code *c, unsigned int room,
-			   uint8_t *buf)
+static int decode_crossing(struct emu_vcpu *v, struct emu_code *c, unsigned int room, uint8_t *buf)
 {
-	unsigned int acc = SOFT_ACC_X | (v->cpl == 3 ? SOFT_ACC_U : 0);
-	uint64_t va = (v->rip & SOFT_PAGE_MASK) + SOFT_PAGE_SIZE, pa;
+	unsigned int acc = EMU_ACC_X | (v->cpl == 3 ? EMU_ACC_U : 0);
+	uint64_t va = (v->rip & EMU_PAGE_MASK) + EMU_PAGE_SIZE, pa;
 	ZydisDecodedOperand zo[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction zi;
 	enum outcome o;
 
-	if (soft_translate(v, va, acc, &pa, NULL))
+	if (emu_translate(v, va, acc, &pa, NULL))
 		return 1;
-	if (!soft_is_ram(v->vm, pa))
-		return soft_error(v,
-				  "instruction fetch from guest-physical 0x%llx, where there is "
-				  "no RAM",
-				  (unsigned long long)pa);
+	if (!emu_is_ram(v->vm, pa))
+		return emu_error(v,
+				 "instruction fetch from guest-physical 0x%llx, where there is "
+				 "no RAM",
+				 (unsigned long long)pa);
 	memcpy(buf + room, v->vm->ram + pa, INSN_MAX - room);
 	o = decode_one(buf, INSN_MAX, &zi, zo);
 	emit_one(c, v->rip, o, INSN_MAX, &zi, zo);
 	/* Bytes of a bad instruction may all be in the first page; then it does not cross. */
 	c->crosses = c->bytes > room;
-	c->pfn2 = (uint32_t)(pa >> SOFT_PAGE_SHIFT);
+	c->pfn2 = (uint32_t)(pa >> EMU_PAGE_SHIFT);
 	return 0;
 }
 
-int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
-		uint8_t buf[SOFT_BLOCK_BYTES])
+int emu_decode(struct emu_vcpu *v, uint64_t pa, struct emu_code *c, uint8_t buf[EMU_BLOCK_BYTES])
 {
-	unsigned int avail = (unsigned int)(SOFT_PAGE_SIZE - (pa & ~SOFT_PAGE_MASK)), at = 0;
+	unsigned int avail = (unsigned int)(EMU_PAGE_SIZE - (pa & ~EMU_PAGE_MASK)), at = 0;
 	ZydisDecodedOperand zo[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction zi;
 
-	if (avail > SOFT_BLOCK_BYTES)
-		avail = SOFT_BLOCK_BYTES;
-	/* Decode a copy: another vCPU can change the code meanwhile, and soft_find() must compare
+	if (avail > EMU_BLOCK_BYTES)
+		avail = EMU_BLOCK_BYTES;
+	/* Decode a copy: another vCPU can change the code meanwhile, and emu_find() must compare
 	 * the bytes that were decoded. */
 	memcpy(buf, v->vm->ram + pa, avail);
 	c->nr_ops = c->n = c->bytes = 0;
@@ -89,16 +87,16 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 	c->intel = v->intel;
 	c->alone = v->vm->vcpus == v && !v->vm_next;
 	c->yields = v->chip && !c->alone;
-	c->fclass = SOFT_FC_UNKNOWN;
+	c->fclass = EMU_FC_UNKNOWN;
 
 	while (!c->ended) {
 		unsigned int nr_ops = c->nr_ops, n = c->n, room = avail - at;
 		uint64_t sum = c->sum, next = c->next, last = c->last;
 		enum outcome o;
 
-		if (c->full || n == SOFT_BLOCK_INSNS || nr_ops + INSN_OPS >= SOFT_BLOCK_OPS ||
+		if (c->full || n == EMU_BLOCK_INSNS || nr_ops + INSN_OPS >= EMU_BLOCK_OPS ||
 		    !room) {
-			soft_emit_end(c);
+			emu_emit_end(c);
 			break;
 		}
 		o = decode_one(buf + at, room, &zi, zo);
@@ -107,10 +105,10 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 				if (decode_crossing(v, c, room, buf))
 					return 1;
 				if (!c->ended)
-					soft_emit_end(c);
+					emu_emit_end(c);
 				break;
 			}
-			soft_emit_end(c);
+			emu_emit_end(c);
 			break;
 		}
 		emit_one(c, c->next, o, room, &zi, zo);
@@ -122,12 +120,12 @@ int soft_decode(struct soft_vcpu *v, uint64_t pa, struct soft_code *c,
 			c->next = next;
 			c->last = last;
 			c->solo = false;
-			soft_emit_end(c);
+			emu_emit_end(c);
 			break;
 		}
 		at = c->bytes;
 	}
 	for (unsigned int i = 0; i < c->nr_ops; i++)
-		c->ops[i].h = soft_labels[c->code[i]];
+		c->ops[i].h = emu_labels[c->code[i]];
 	return 0;
 }

@@ -2,11 +2,11 @@
 /*
  * What the emitters (emit*.c) share. An emitter turns one decoded instruction into ops; there is
  * one emitter per group of instructions. The table in isa.c assigns an emitter to every
- * instruction of the closed list, and soft_emit() calls it. An emitter must never access guest
- * memory or change the vCPU. state.c uses soft_isa_row() only.
+ * instruction of the closed list, and emu_emit() calls it. An emitter must never access guest
+ * memory or change the vCPU. state.c uses emu_isa_row() only.
  */
-#ifndef VMM_SOFT_EMIT_H
-#define VMM_SOFT_EMIT_H
+#ifndef VMM_EMU_CPU_EMIT_H
+#define VMM_EMU_CPU_EMIT_H
 
 #include <Zydis/Zydis.h>
 
@@ -14,19 +14,19 @@
 #include "vmm/emu/cpu/ops.h"
 
 struct emit {
-	struct soft_code *c;
+	struct emu_code *c;
 	const ZydisDecodedInstruction *zi;
 	const ZydisDecodedOperand *zo;
 	uint64_t rip, next;
-	uint8_t ev;	     /* SOFT_EV_LOAD etc. without the cost */
-	enum soft_fclass fc; /* out: state of the lazy flags after an instruction that sets flags */
+	uint8_t ev;	    /* EMU_EV_LOAD etc. without the cost */
+	enum emu_fclass fc; /* out: state of the lazy flags after an instruction that sets flags */
 };
 
 /* Emits the instruction and returns true. Returns false if the closed list does not have this form
  * of the instruction. */
 typedef bool (*emit_fn)(struct emit *e, unsigned int arg);
 
-struct soft_isa_row {
+struct emu_isa_row {
 	ZydisMnemonic mnemonic;
 	emit_fn fn;
 	uint16_t arg;
@@ -37,12 +37,12 @@ struct soft_isa_row {
 #define ISA_BRANCH 2u
 
 /* Modelled cycles that are added to a row's cost. */
-#define SOFT_COST_LOAD	2u
-#define SOFT_COST_STORE 1u
-#define SOFT_COST_LOCK	12u
+#define EMU_COST_LOAD  2u
+#define EMU_COST_STORE 1u
+#define EMU_COST_LOCK  12u
 
 /* isa.c: the row of @m, or NULL if the closed list does not have @m. */
-const struct soft_isa_row *soft_isa_row(ZydisMnemonic m);
+const struct emu_isa_row *emu_isa_row(ZydisMnemonic m);
 
 /* A resolved memory operand. */
 struct emit_mem {
@@ -52,7 +52,7 @@ struct emit_mem {
 };
 
 enum { ALU_ADD, ALU_OR, ALU_ADC, ALU_SBB, ALU_AND, ALU_SUB, ALU_XOR, ALU_CMP, ALU_TEST };
-/* Kinds of soft_help_locked, in addition to ALU_ADD..ALU_XOR. */
+/* Kinds of emu_help_locked, in addition to ALU_ADD..ALU_XOR. */
 enum {
 	LOCKED_INC = 16,
 	LOCKED_DEC,
@@ -119,48 +119,48 @@ enum {
 };
 enum { MMX_MOVE, MMX_LOAD, MMX_STORE, MMX_FROM_GPR, MMX_TO_GPR, MMX_FROM_XMM, MMX_TO_XMM };
 
-/* simd.c: the memory operand at SOFT_TEA. Traps. */
-int soft_simd_load(struct soft_vcpu *v, const struct soft_op *op, void *to);
-int soft_simd_store(struct soft_vcpu *v, const struct soft_op *op, const void *from);
-int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_simd_io *io,
-		     void (*call)(struct soft_simd_io *, const void *));
+/* simd.c: the memory operand at EMU_TEA. Traps. */
+int emu_simd_load(struct emu_vcpu *v, const struct emu_op *op, void *to);
+int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from);
+int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd_io *io,
+		    void (*call)(struct emu_simd_io *, const void *));
 /* mmx.c: whether an MMX instruction may execute (traps); MMn; and what each such instruction does
  * to the x87 state if it does not fault. */
-int soft_mmx_enter(struct soft_vcpu *v);
-uint64_t soft_mmx(const struct soft_vcpu *v, unsigned int n);
-void soft_mmx_done(struct soft_vcpu *v);
+int emu_mmx_enter(struct emu_vcpu *v);
+uint64_t emu_mmx(const struct emu_vcpu *v, unsigned int n);
+void emu_mmx_done(struct emu_vcpu *v);
 
 /* isa_fp.c: the rows of x87, MMX, SSE and SSE2. */
-extern const struct soft_isa_row soft_isa_fp[];
-extern const unsigned int soft_isa_nr_fp;
-/* soft_isa_same_name - @row, or the row of the SSE instruction whose mnemonic is that of a string
+extern const struct emu_isa_row emu_isa_fp[];
+extern const unsigned int emu_isa_nr_fp;
+/* emu_isa_same_name - @row, or the row of the SSE instruction whose mnemonic is that of a string
  * instruction. */
-const struct soft_isa_row *soft_isa_same_name(const struct soft_isa_row *row,
-					      const struct ZydisDecodedInstruction_ *zi);
+const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
+					    const struct ZydisDecodedInstruction_ *zi);
 
 /* emit.c */
-/* soft_gpr - the number of a general register: of its byte if it has 8 bits, as soft_rd() takes it.
- * SOFT_ZERO: @r is none. */
-unsigned int soft_gpr(ZydisRegister r);
-/* soft_insn_events - SOFT_EV_* of an instruction; @cost: of one without a row in isa.c. */
-uint8_t soft_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
-			 unsigned int cost);
-struct soft_op *emit_add(struct emit *e, unsigned int opcode);
-struct soft_op *emit_helper(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *),
-			    unsigned int lg, unsigned int kind);
-struct soft_op *emit_sysop(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *));
+/* emu_gpr - the number of a general register: of its byte if it has 8 bits, as emu_rd() takes it.
+ * EMU_ZERO: @r is none. */
+unsigned int emu_gpr(ZydisRegister r);
+/* emu_insn_events - EMU_EV_* of an instruction; @cost: of one without a row in isa.c. */
+uint8_t emu_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
+			unsigned int cost);
+struct emu_op *emit_add(struct emit *e, unsigned int opcode);
+struct emu_op *emit_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
+			   unsigned int lg, unsigned int kind);
+struct emu_op *emit_sysop(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *));
 void emit_mem(struct emit *e, unsigned int i, struct emit_mem *m);
-void emit_set_mem(struct soft_op *op, const struct emit_mem *m);
+void emit_set_mem(struct emu_op *op, const struct emit_mem *m);
 /* Register that holds the segment base of memory operand @i. */
 uint8_t emit_seg(const struct emit *e, unsigned int i);
-struct soft_op *emit_load(struct emit *e, const struct emit_mem *m, unsigned int lg,
-			  unsigned int dst);
-struct soft_op *emit_store(struct emit *e, const struct emit_mem *m, unsigned int lg,
-			   unsigned int src);
-/* Emit an op that leaves the effective address of operand @i in SOFT_TEA. */
+struct emu_op *emit_load(struct emit *e, const struct emit_mem *m, unsigned int lg,
+			 unsigned int dst);
+struct emu_op *emit_store(struct emit *e, const struct emit_mem *m, unsigned int lg,
+			  unsigned int src);
+/* Emit an op that leaves the effective address of operand @i in EMU_TEA. */
 void emit_tea(struct emit *e, unsigned int i);
 unsigned int emit_reg(const struct emit *e, unsigned int i);
-/* Return the register that holds source operand @i. For a memory operand that is SOFT_T0, and a
+/* Return the register that holds source operand @i. For a memory operand that is EMU_T0, and a
  * load into it is emitted. */
 unsigned int emit_src(struct emit *e, unsigned int i);
 /* emit_rmw_begin and emit_rmw_end enclose the ops that modify operand @i. emit_rmw_begin returns
@@ -201,7 +201,7 @@ static inline unsigned int emit_lg(const struct emit *e, unsigned int i)
 }
 static inline unsigned int emit_t0(unsigned int lg)
 {
-	return lg ? SOFT_T0 : SOFT_T0 * 8;
+	return lg ? EMU_T0 : EMU_T0 * 8;
 }
 static inline bool emit_lock_prefix(const struct emit *e)
 {
@@ -258,9 +258,8 @@ bool emit_xlat(struct emit *e, unsigned int arg);
 /* emit_fp.c, emit_simd.c. emit_fp_helper - a helper with memory operand @mem, whose @bytes become
  * op->base, or with none. */
 #define EMIT_NO_MEM 0xffu
-struct soft_op *emit_fp_helper(struct emit *e,
-			       int (*fn)(struct soft_vcpu *, const struct soft_op *),
-			       unsigned int mem, unsigned int bytes, unsigned int flags);
+struct emu_op *emit_fp_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
+			      unsigned int mem, unsigned int bytes, unsigned int flags);
 bool emit_x87(struct emit *e, unsigned int long_);
 bool emit_fwait(struct emit *e, unsigned int arg);
 bool emit_fxstate(struct emit *e, unsigned int which);

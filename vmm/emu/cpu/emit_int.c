@@ -7,46 +7,46 @@
 /* A LOCK-prefixed read-modify-write of operand 0 with the register @src. */
 static bool locked(struct emit *e, unsigned int kind, unsigned int src)
 {
-	struct soft_op *op;
+	struct emu_op *op;
 
 	emit_tea(e, 0);
-	op = emit_helper(e, soft_help_locked, emit_lg(e, 0), kind);
+	op = emit_helper(e, emu_help_locked, emit_lg(e, 0), kind);
 	op->src = (uint8_t)src;
-	op->flags |= e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? SOFT_OPF_SS : 0;
+	op->flags |= e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
 	return true;
 }
 
 /* XADD or CMPXCHG of the registers @dst and @src: @op32 is the first of the handlers, @fn the
  * helper of the small sizes. */
 static void exchange_regs(struct emit *e, unsigned int op32,
-			  int (*fn)(struct soft_vcpu *, const struct soft_op *), unsigned int dst,
+			  int (*fn)(struct emu_vcpu *, const struct emu_op *), unsigned int dst,
 			  unsigned int src)
 {
 	unsigned int lg = emit_lg(e, 0);
-	struct soft_op *op = lg < 2 ? emit_helper(e, fn, lg, 0) : emit_add(e, op32 + (lg - 2));
+	struct emu_op *op = lg < 2 ? emit_helper(e, fn, lg, 0) : emit_add(e, op32 + (lg - 2));
 
 	op->dst = (uint8_t)dst;
 	op->src = (uint8_t)src;
 }
 
 /* Begins an exchange with memory operand @i in a VM of one vCPU: *m is the operand, which is loaded
- * to SOFT_T0. The other operand may be part of the address, which is therefore computed first. */
+ * to EMU_T0. The other operand may be part of the address, which is therefore computed first. */
 static unsigned int exchange_begin(struct emit *e, unsigned int i, struct emit_mem *m)
 {
 	unsigned int lg = emit_lg(e, i);
-	struct soft_op *op;
+	struct emu_op *op;
 
-	*m = (struct emit_mem){.base = SOFT_TEA, .idx = SOFT_ZERO};
+	*m = (struct emit_mem){.base = EMU_TEA, .idx = EMU_ZERO};
 	m->ss = e->zo[i].mem.segment == ZYDIS_REGISTER_SS;
 	emit_tea(e, i);
-	op = emit_add(e, SOFT_OP_LDL8 + lg);
+	op = emit_add(e, EMU_OP_LDL8 + lg);
 	emit_set_mem(op, m);
 	op->dst = (uint8_t)emit_t0(lg);
 	return emit_t0(lg);
 }
 
 static bool exchange(struct emit *e, unsigned int op32,
-		     int (*fn)(struct soft_vcpu *, const struct soft_op *), unsigned int kind)
+		     int (*fn)(struct emu_vcpu *, const struct emu_op *), unsigned int kind)
 {
 	unsigned int src = emit_reg(e, 1), t0;
 	struct emit_mem m;
@@ -68,21 +68,21 @@ static bool exchange(struct emit *e, unsigned int op32,
 bool emit_alu(struct emit *e, unsigned int alu)
 {
 	unsigned int lg = emit_lg(e, 0);
-	unsigned int base = SOFT_OP_ADD_RR8 + alu * 24 + lg; /* 6 forms of 4 sizes */
+	unsigned int base = EMU_OP_ADD_RR8 + alu * 24 + lg; /* 6 forms of 4 sizes */
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
-	e->fc = alu == ALU_ADD			   ? SOFT_FC_ADD
-		: alu == ALU_SUB || alu == ALU_CMP ? SOFT_FC_SUB
-		: alu == ALU_ADC || alu == ALU_SBB ? SOFT_FC_UNKNOWN
-						   : SOFT_FC_LOGIC;
+	e->fc = alu == ALU_ADD			   ? EMU_FC_ADD
+		: alu == ALU_SUB || alu == ALU_CMP ? EMU_FC_SUB
+		: alu == ALU_ADC || alu == ALU_SBB ? EMU_FC_UNKNOWN
+						   : EMU_FC_LOGIC;
 	if (emit_is_mem(e, 0)) {
 		if (emit_locked(e)) {
-			e->fc = SOFT_FC_UNKNOWN;
+			e->fc = EMU_FC_UNKNOWN;
 			if (!emit_is_imm(e, 1))
 				return locked(e, alu, emit_reg(e, 1));
-			op = emit_add(e, SOFT_OP_MOV_RI64);
-			op->dst = SOFT_T0;
+			op = emit_add(e, EMU_OP_MOV_RI64);
+			op->dst = EMU_T0;
 			op->imm = emit_imm(e, 1);
 			return locked(e, alu, emit_t0(lg));
 		}
@@ -109,7 +109,7 @@ bool emit_alu(struct emit *e, unsigned int alu)
 	}
 	if (emit_is_mem(e, 1)) {
 		emit_mem(e, 1, &m);
-		op = emit_add(e, base + (m.idx == SOFT_ZERO ? 8 : 12));
+		op = emit_add(e, base + (m.idx == EMU_ZERO ? 8 : 12));
 		emit_set_mem(op, &m);
 	} else if (emit_is_imm(e, 1)) {
 		op = emit_add(e, base + 4);
@@ -129,12 +129,12 @@ bool emit_unary(struct emit *e, unsigned int opcode)
 
 	if (emit_locked(e))
 		return locked(e,
-			      opcode == SOFT_OP_NOT8   ? LOCKED_NOT
-			      : opcode == SOFT_OP_NEG8 ? LOCKED_NEG
-			      : opcode == SOFT_OP_INC8 ? LOCKED_INC
-						       : LOCKED_DEC,
+			      opcode == EMU_OP_NOT8   ? LOCKED_NOT
+			      : opcode == EMU_OP_NEG8 ? LOCKED_NEG
+			      : opcode == EMU_OP_INC8 ? LOCKED_INC
+						      : LOCKED_DEC,
 			      0);
-	e->fc = opcode == SOFT_OP_NEG8 ? SOFT_FC_SUB : SOFT_FC_RES;
+	e->fc = opcode == EMU_OP_NEG8 ? EMU_FC_SUB : EMU_FC_RES;
 	dst = emit_rmw_begin(e, 0, &m);
 	emit_add(e, opcode + lg)->dst = (uint8_t)dst;
 	emit_rmw_end(e, 0, &m);
@@ -145,22 +145,22 @@ bool emit_shift(struct emit *e, unsigned int which)
 {
 	unsigned int lg = emit_lg(e, 0), dst, count = 0;
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	dst = emit_rmw_begin(e, 0, &m);
 	if (emit_is_imm(e, 1)) {
 		count = (unsigned int)emit_imm(e, 1) & (lg == 3 ? 63 : 31);
 		if (count) {
-			op = emit_add(e, SOFT_OP_SHL_I8 + which * 4 + lg);
+			op = emit_add(e, EMU_OP_SHL_I8 + which * 4 + lg);
 			op->imm = count;
-			e->fc = SOFT_FC_RES;
+			e->fc = EMU_FC_RES;
 		} else {
-			op = emit_add(e, SOFT_OP_MOV_RR8 + lg);
+			op = emit_add(e, EMU_OP_MOV_RR8 + lg);
 			op->src = (uint8_t)dst;
 			e->fc = e->c->fclass;
 		}
 	} else {
-		op = emit_add(e, SOFT_OP_SHL_C8 + which * 4 + lg);
+		op = emit_add(e, EMU_OP_SHL_C8 + which * 4 + lg);
 	}
 	op->dst = (uint8_t)dst;
 	emit_rmw_end(e, 0, &m);
@@ -171,12 +171,12 @@ bool emit_rotate(struct emit *e, unsigned int kind)
 {
 	unsigned int lg = emit_lg(e, 0), dst;
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	dst = emit_rmw_begin(e, 0, &m);
-	op = emit_helper(e, soft_help_rotate, lg, kind);
+	op = emit_helper(e, emu_help_rotate, lg, kind);
 	op->dst = (uint8_t)dst;
-	op->src = emit_is_imm(e, 1) ? EMIT_IMM : SOFT_RCX * 8;
+	op->src = emit_is_imm(e, 1) ? EMIT_IMM : EMU_RCX * 8;
 	op->imm = emit_is_imm(e, 1) ? emit_imm(e, 1) : 0;
 	emit_rmw_end(e, 0, &m);
 	return true;
@@ -186,10 +186,10 @@ bool emit_shiftd(struct emit *e, unsigned int right)
 {
 	unsigned int lg = emit_lg(e, 0), dst;
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	dst = emit_rmw_begin(e, 0, &m);
-	op = emit_helper(e, soft_help_shiftd, lg, right);
+	op = emit_helper(e, emu_help_shiftd, lg, right);
 	op->dst = (uint8_t)dst;
 	op->src = (uint8_t)emit_reg(e, 1);
 	op->scale = !emit_is_imm(e, 2);
@@ -200,12 +200,12 @@ bool emit_shiftd(struct emit *e, unsigned int right)
 
 bool emit_mul(struct emit *e, unsigned int which)
 {
-	static int (*const fn[])(struct soft_vcpu *, const struct soft_op *) = {
-		soft_help_mul, soft_help_imul1, soft_help_div, soft_help_idiv};
+	static int (*const fn[])(struct emu_vcpu *, const struct emu_op *) = {
+		emu_help_mul, emu_help_imul1, emu_help_div, emu_help_idiv};
 	unsigned int lg = emit_lg(e, 0), src = emit_src(e, 0);
 
 	if (which == 0 && lg >= 2)
-		emit_add(e, SOFT_OP_MUL32 + (lg - 2))->src = (uint8_t)src;
+		emit_add(e, EMU_OP_MUL32 + (lg - 2))->src = (uint8_t)src;
 	else
 		emit_helper(e, fn[which], lg, 0)->src = (uint8_t)src;
 	return true;
@@ -214,16 +214,16 @@ bool emit_mul(struct emit *e, unsigned int which)
 bool emit_imul(struct emit *e, unsigned int arg)
 {
 	unsigned int lg = emit_lg(e, 0), n = e->zi->operand_count_visible, src;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (n == 1)
 		return emit_mul(e, 1);
 	src = emit_src(e, 1);
 	if (lg == 1) {
-		op = emit_helper(e, n == 3 ? soft_help_imul3 : soft_help_imul2, lg, 0);
+		op = emit_helper(e, n == 3 ? emu_help_imul3 : emu_help_imul2, lg, 0);
 	} else {
-		op = emit_add(e, n == 3 ? SOFT_OP_IMUL_RRI32 + (lg - 2)
-					: SOFT_OP_IMUL_RR32 + (lg - 2));
+		op = emit_add(e,
+			      n == 3 ? EMU_OP_IMUL_RRI32 + (lg - 2) : EMU_OP_IMUL_RR32 + (lg - 2));
 	}
 	op->dst = (uint8_t)emit_reg(e, 0);
 	op->src = (uint8_t)src;
@@ -236,53 +236,53 @@ bool emit_bt(struct emit *e, unsigned int kind)
 {
 	unsigned int lg = emit_lg(e, 0), dst;
 	bool by_reg = emit_is_reg(e, 1);
-	struct emit_mem m = {.base = SOFT_TEA, .idx = SOFT_ZERO};
-	struct soft_op *op;
+	struct emit_mem m = {.base = EMU_TEA, .idx = EMU_ZERO};
+	struct emu_op *op;
 
 	if (emit_is_mem(e, 0)) {
 		/* A register's bit offset addresses memory around the operand. */
 		emit_tea(e, 0);
 		m.ss = e->zo[0].mem.segment == ZYDIS_REGISTER_SS;
 		if (by_reg) {
-			op = emit_helper(e, soft_help_btea, lg, emit_seg(e, 0));
+			op = emit_helper(e, emu_help_btea, lg, emit_seg(e, 0));
 			op->src = (uint8_t)emit_reg(e, 1);
 			if (e->zi->address_width == 32)
-				op->flags |= SOFT_OPF_A32;
+				op->flags |= EMU_OPF_A32;
 		}
 		if (emit_locked(e)) {
 			if (!by_reg) {
-				op = emit_add(e, SOFT_OP_MOV_RI64);
-				op->dst = SOFT_T0;
+				op = emit_add(e, EMU_OP_MOV_RI64);
+				op->dst = EMU_T0;
 				op->imm = emit_imm(e, 1);
 			}
-			op = emit_helper(e, soft_help_locked, lg, LOCKED_BTS + kind - 1);
-			op->src = (uint8_t)(by_reg ? emit_reg(e, 1) : SOFT_T0);
-			op->flags |= m.ss ? SOFT_OPF_SS : 0;
+			op = emit_helper(e, emu_help_locked, lg, LOCKED_BTS + kind - 1);
+			op->src = (uint8_t)(by_reg ? emit_reg(e, 1) : EMU_T0);
+			op->flags |= m.ss ? EMU_OPF_SS : 0;
 			return true;
 		}
-		op = emit_add(e, (emit_lock_prefix(e) ? SOFT_OP_LDL8
-				  : kind	      ? SOFT_OP_LDW8
-						      : SOFT_OP_LDX8) +
+		op = emit_add(e, (emit_lock_prefix(e) ? EMU_OP_LDL8
+				  : kind	      ? EMU_OP_LDW8
+						      : EMU_OP_LDX8) +
 					 lg);
 		emit_set_mem(op, &m);
-		op->dst = SOFT_T0;
-		dst = SOFT_T0;
+		op->dst = EMU_T0;
+		dst = EMU_T0;
 	} else {
 		dst = emit_reg(e, 0);
 	}
-	op = emit_helper(e, soft_help_bt, lg, kind);
+	op = emit_helper(e, emu_help_bt, lg, kind);
 	op->dst = (uint8_t)dst;
 	op->src = by_reg ? (uint8_t)emit_reg(e, 1) : EMIT_IMM;
 	op->imm = by_reg ? 0 : emit_imm(e, 1);
 	if (kind && emit_is_mem(e, 0))
-		emit_store(e, &m, lg, SOFT_T0);
+		emit_store(e, &m, lg, EMU_T0);
 	return true;
 }
 
 bool emit_scan(struct emit *e, unsigned int kind)
 {
 	unsigned int lg = emit_lg(e, 0), src = emit_src(e, 1);
-	struct soft_op *op = emit_helper(e, soft_help_scan, lg, kind);
+	struct emu_op *op = emit_helper(e, emu_help_scan, lg, kind);
 
 	op->dst = (uint8_t)emit_reg(e, 0);
 	op->src = (uint8_t)src;
@@ -292,8 +292,8 @@ bool emit_scan(struct emit *e, unsigned int kind)
 bool emit_bswap(struct emit *e, unsigned int arg)
 {
 	unsigned int lg = emit_lg(e, 0);
-	struct soft_op *op = lg == 1 ? emit_helper(e, soft_help_bswap16, lg, 0)
-				     : emit_add(e, SOFT_OP_BSWAP32 + (lg - 2));
+	struct emu_op *op = lg == 1 ? emit_helper(e, emu_help_bswap16, lg, 0)
+				    : emit_add(e, EMU_OP_BSWAP32 + (lg - 2));
 
 	op->dst = (uint8_t)emit_reg(e, 0);
 	return true;
@@ -305,7 +305,7 @@ bool emit_mov(struct emit *e, unsigned int arg)
 {
 	unsigned int lg = emit_lg(e, 0);
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	for (unsigned int i = 0; i < 2; i++)
 		if (emit_is_reg(e, i) && e->zo[i].reg.value > ZYDIS_REGISTER_R15)
@@ -313,7 +313,7 @@ bool emit_mov(struct emit *e, unsigned int arg)
 	if (emit_is_mem(e, 0)) {
 		emit_mem(e, 0, &m);
 		if (emit_is_imm(e, 1)) {
-			op = emit_add(e, SOFT_OP_STI8 + lg);
+			op = emit_add(e, EMU_OP_STI8 + lg);
 			emit_set_mem(op, &m);
 			op->imm = emit_imm(e, 1);
 		} else {
@@ -323,11 +323,11 @@ bool emit_mov(struct emit *e, unsigned int arg)
 		emit_mem(e, 1, &m);
 		emit_load(e, &m, lg, emit_reg(e, 0));
 	} else if (emit_is_imm(e, 1)) {
-		op = emit_add(e, lg == 2 ? SOFT_OP_MOV_RI64 : SOFT_OP_MOV_RI8 + lg);
+		op = emit_add(e, lg == 2 ? EMU_OP_MOV_RI64 : EMU_OP_MOV_RI8 + lg);
 		op->dst = (uint8_t)emit_reg(e, 0);
 		op->imm = lg == 2 ? (int64_t)(uint32_t)emit_imm(e, 1) : emit_imm(e, 1);
 	} else {
-		op = emit_add(e, SOFT_OP_MOV_RR8 + lg);
+		op = emit_add(e, EMU_OP_MOV_RR8 + lg);
 		op->dst = (uint8_t)emit_reg(e, 0);
 		op->src = (uint8_t)emit_reg(e, 1);
 	}
@@ -338,7 +338,7 @@ bool emit_movx(struct emit *e, unsigned int is_signed)
 {
 	unsigned int to = emit_lg(e, 0), from = emit_lg(e, 1), kind, src;
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (from == to)
 		return emit_mov(e, 0);
@@ -348,7 +348,7 @@ bool emit_movx(struct emit *e, unsigned int is_signed)
 			emit_mem(e, 1, &m);
 			emit_load(e, &m, 1, emit_reg(e, 0));
 		} else {
-			op = emit_add(e, SOFT_OP_MOV_RR8 + 1);
+			op = emit_add(e, EMU_OP_MOV_RR8 + 1);
 			op->dst = (uint8_t)emit_reg(e, 0);
 			op->src = (uint8_t)emit_reg(e, 1);
 		}
@@ -356,7 +356,7 @@ bool emit_movx(struct emit *e, unsigned int is_signed)
 	}
 	if (to == 1) {
 		src = emit_src(e, 1);
-		op = emit_helper(e, soft_help_extend, from, is_signed);
+		op = emit_helper(e, emu_help_extend, from, is_signed);
 		op->dst = (uint8_t)emit_reg(e, 0);
 		op->src = (uint8_t)src;
 		return true;
@@ -365,10 +365,10 @@ bool emit_movx(struct emit *e, unsigned int is_signed)
 	kind = !is_signed ? from : from == 2 ? 6 : 2 + from * 2 + (to - 2);
 	if (emit_is_mem(e, 1)) {
 		emit_mem(e, 1, &m);
-		op = emit_add(e, (m.idx == SOFT_ZERO ? SOFT_OP_EXB_Z8 : SOFT_OP_EXX_Z8) + kind);
+		op = emit_add(e, (m.idx == EMU_ZERO ? EMU_OP_EXB_Z8 : EMU_OP_EXX_Z8) + kind);
 		emit_set_mem(op, &m);
 	} else {
-		op = emit_add(e, SOFT_OP_EXR_Z8 + kind);
+		op = emit_add(e, EMU_OP_EXR_Z8 + kind);
 		op->src = (uint8_t)emit_reg(e, 1);
 	}
 	op->dst = (uint8_t)emit_reg(e, 0);
@@ -379,13 +379,13 @@ bool emit_lea(struct emit *e, unsigned int arg)
 {
 	unsigned int lg = emit_lg(e, 0);
 	struct emit_mem m;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	emit_mem(e, 1, &m);
-	op = emit_add(e, lg == 1	      ? SOFT_OP_LEA16
-			 : lg == 2	      ? SOFT_OP_LEA32
-			 : m.idx == SOFT_ZERO ? SOFT_OP_LEA64B
-					      : SOFT_OP_LEA64X);
+	op = emit_add(e, lg == 1	     ? EMU_OP_LEA16
+			 : lg == 2	     ? EMU_OP_LEA32
+			 : m.idx == EMU_ZERO ? EMU_OP_LEA64B
+					     : EMU_OP_LEA64X);
 	emit_set_mem(op, &m);
 	op->dst = (uint8_t)emit_reg(e, 0);
 	return true;
@@ -402,9 +402,9 @@ bool emit_hint(struct emit *e, unsigned int arg)
 	/* 0F 0D, PREFETCHW, with a register operand: #UD on AMD's CPUs, a NOP on Intel's. */
 	if (e->zi->opcode_map == ZYDIS_OPCODE_MAP_0F && e->zi->opcode == 0x0d &&
 	    e->zi->raw.modrm.mod == 3 && !e->c->intel)
-		emit_sysop(e, soft_sys_ud);
+		emit_sysop(e, emu_sys_ud);
 	else
-		emit_add(e, SOFT_OP_NOP);
+		emit_add(e, EMU_OP_NOP);
 	return true;
 }
 
@@ -413,26 +413,25 @@ bool emit_xchg(struct emit *e, unsigned int arg)
 	unsigned int lg = emit_lg(e, 0);
 	unsigned int m = emit_is_mem(e, 0) ? 0 : 1;
 	struct emit_mem mem;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (emit_is_mem(e, m) && e->c->alone) {
 		unsigned int reg = emit_reg(e, !m), t0 = exchange_begin(e, m, &mem);
 
 		emit_store(e, &mem, lg, reg);
-		op = emit_add(e, SOFT_OP_MOV_RR8 + lg);
+		op = emit_add(e, EMU_OP_MOV_RR8 + lg);
 		op->dst = (uint8_t)reg;
 		op->src = (uint8_t)t0;
 		return true;
 	}
 	if (emit_is_mem(e, m)) { /* locked, with or without the prefix */
 		emit_tea(e, m);
-		op = emit_helper(e, soft_help_locked, lg, LOCKED_XCHG);
+		op = emit_helper(e, emu_help_locked, lg, LOCKED_XCHG);
 		op->src = (uint8_t)emit_reg(e, !m);
-		op->flags |= e->zo[m].mem.segment == ZYDIS_REGISTER_SS ? SOFT_OPF_SS : 0;
+		op->flags |= e->zo[m].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
 		return true;
 	}
-	op = lg < 2 ? emit_helper(e, soft_help_xchg, lg, 0)
-		    : emit_add(e, SOFT_OP_XCHG32 + (lg - 2));
+	op = lg < 2 ? emit_helper(e, emu_help_xchg, lg, 0) : emit_add(e, EMU_OP_XCHG32 + (lg - 2));
 	op->dst = (uint8_t)emit_reg(e, 0);
 	op->src = (uint8_t)emit_reg(e, 1);
 	return true;
@@ -441,40 +440,40 @@ bool emit_xchg(struct emit *e, unsigned int arg)
 bool emit_pause(struct emit *e, unsigned int arg)
 {
 	bool w = e->zi->raw.rex.W;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (!e->zi->raw.rex.B || e->c->intel) {
 		if (e->c->yields)
-			emit_sysop(e, soft_sys_pause);
+			emit_sysop(e, emu_sys_pause);
 		else
-			emit_add(e, SOFT_OP_NOP);
+			emit_add(e, EMU_OP_NOP);
 		return true;
 	}
 	/* With REX.B the opcode is XCHG r8, rAX, and AMD's CPUs ignore F3 (measured). Intel's take
 	 * it for PAUSE, as Zydis does. */
 	if (!w && (e->zi->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE))
-		op = emit_helper(e, soft_help_xchg, 1, 0);
+		op = emit_helper(e, emu_help_xchg, 1, 0);
 	else
-		op = emit_add(e, w ? SOFT_OP_XCHG64 : SOFT_OP_XCHG32);
-	op->dst = SOFT_R8;
-	op->src = SOFT_RAX;
+		op = emit_add(e, w ? EMU_OP_XCHG64 : EMU_OP_XCHG32);
+	op->dst = EMU_R8;
+	op->src = EMU_RAX;
 	return true;
 }
 
 bool emit_xadd(struct emit *e, unsigned int arg)
 {
-	return exchange(e, SOFT_OP_XADD32, soft_help_xadd, LOCKED_XADD);
+	return exchange(e, EMU_OP_XADD32, emu_help_xadd, LOCKED_XADD);
 }
 
 bool emit_cmpxchg(struct emit *e, unsigned int arg)
 {
-	return exchange(e, SOFT_OP_CMPXCHG32, soft_help_cmpxchg, LOCKED_CMPXCHG);
+	return exchange(e, EMU_OP_CMPXCHG32, emu_help_cmpxchg, LOCKED_CMPXCHG);
 }
 
 bool emit_cmpxchgb(struct emit *e, unsigned int lg)
 {
 	emit_tea(e, 0);
-	emit_helper(e, soft_help_cmpxchgb, lg, 0)->flags |=
-		e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? SOFT_OPF_SS : 0;
+	emit_helper(e, emu_help_cmpxchgb, lg, 0)->flags |=
+		e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
 	return true;
 }

@@ -7,44 +7,44 @@
 
 bool emit_cbw(struct emit *e, unsigned int arg)
 {
-	emit_helper(e, arg ? soft_help_cwd : soft_help_cbw, 1, 0);
+	emit_helper(e, arg ? emu_help_cwd : emu_help_cbw, 1, 0);
 	return true;
 }
 
 bool emit_flagop(struct emit *e, unsigned int kind)
 {
-	emit_helper(e, soft_help_flagop, 0, kind);
+	emit_helper(e, emu_help_flagop, 0, kind);
 	return true;
 }
 
 bool emit_ahf(struct emit *e, unsigned int is_store)
 {
-	emit_helper(e, is_store ? soft_help_sahf : soft_help_lahf, 0, 0);
+	emit_helper(e, is_store ? emu_help_sahf : emu_help_lahf, 0, 0);
 	return true;
 }
 
 bool emit_fence(struct emit *e, unsigned int arg)
 {
-	emit_helper(e, soft_help_fence, 0, 0);
+	emit_helper(e, emu_help_fence, 0, 0);
 	return true;
 }
 
 /* @fn of @src, to operand 0: a register, or 16 bits of memory. */
-static void to_word(struct emit *e, int (*fn)(struct soft_vcpu *, const struct soft_op *),
+static void to_word(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
 		    unsigned int src)
 {
 	bool mem = emit_is_mem(e, 0);
-	struct soft_op *op = emit_helper(e, fn, mem ? 1 : emit_lg(e, 0), 0);
+	struct emu_op *op = emit_helper(e, fn, mem ? 1 : emit_lg(e, 0), 0);
 	struct emit_mem m;
 
 	op->src = (uint8_t)src;
-	op->dst = mem ? SOFT_T0 : (uint8_t)emit_reg(e, 0);
+	op->dst = mem ? EMU_T0 : (uint8_t)emit_reg(e, 0);
 	if (!mem)
 		return;
 	emit_mem(e, 0, &m);
-	op = emit_add(e, SOFT_OP_STX16);
+	op = emit_add(e, EMU_OP_STX16);
 	emit_set_mem(op, &m);
-	op->src = SOFT_T0;
+	op->src = EMU_T0;
 }
 
 /* MOV to and from segment, control and debug registers. */
@@ -52,7 +52,7 @@ bool emit_mov_special(struct emit *e)
 {
 	bool to = emit_is_reg(e, 0) && e->zo[0].reg.value > ZYDIS_REGISTER_R15;
 	ZydisRegister r = e->zo[to ? 0 : 1].reg.value;
-	struct soft_op *op;
+	struct emu_op *op;
 	unsigned int src;
 
 	if (r >= ZYDIS_REGISTER_ES && r <= ZYDIS_REGISTER_GS) {
@@ -61,25 +61,25 @@ bool emit_mov_special(struct emit *e)
 				struct emit_mem m;
 
 				emit_mem(e, 1, &m);
-				op = emit_add(e, SOFT_OP_LDX16);
+				op = emit_add(e, EMU_OP_LDX16);
 				emit_set_mem(op, &m);
-				op->dst = src = SOFT_T0;
+				op->dst = src = EMU_T0;
 			} else {
 				src = emit_reg(e, 1);
 			}
-			op = emit_sysop(e, soft_sys_mov_to_seg);
+			op = emit_sysop(e, emu_sys_mov_to_seg);
 			op->dst = (uint8_t)(r - ZYDIS_REGISTER_ES);
 			op->src = (uint8_t)src;
 			return true;
 		}
-		to_word(e, soft_help_from_seg, (unsigned int)(r - ZYDIS_REGISTER_ES));
+		to_word(e, emu_help_from_seg, (unsigned int)(r - ZYDIS_REGISTER_ES));
 		return true;
 	}
 	if (r >= ZYDIS_REGISTER_CR0 && r <= ZYDIS_REGISTER_CR15) {
-		op = emit_sysop(e, to ? soft_sys_mov_to_cr : soft_sys_mov_from_cr);
+		op = emit_sysop(e, to ? emu_sys_mov_to_cr : emu_sys_mov_from_cr);
 		op->scale = (uint8_t)(r - ZYDIS_REGISTER_CR0);
 	} else if (r >= ZYDIS_REGISTER_DR0 && r <= ZYDIS_REGISTER_DR15) {
-		op = emit_sysop(e, to ? soft_sys_mov_to_dr : soft_sys_mov_from_dr);
+		op = emit_sysop(e, to ? emu_sys_mov_to_dr : emu_sys_mov_from_dr);
 		op->scale = (uint8_t)(r - ZYDIS_REGISTER_DR0);
 	} else {
 		return false;
@@ -91,19 +91,19 @@ bool emit_mov_special(struct emit *e)
 /* LAR, LSL, VERR, VERW: the selector has 16 bits, wherever it is. */
 bool emit_descriptor(struct emit *e, unsigned int which)
 {
-	unsigned int i = which == SOFT_LAR || which == SOFT_LSL ? 1 : 0, src;
-	struct soft_op *op;
+	unsigned int i = which == EMU_LAR || which == EMU_LSL ? 1 : 0, src;
+	struct emu_op *op;
 	struct emit_mem m;
 
 	if (emit_is_mem(e, i)) {
 		emit_mem(e, i, &m);
-		op = emit_add(e, SOFT_OP_LDX16);
+		op = emit_add(e, EMU_OP_LDX16);
 		emit_set_mem(op, &m);
-		op->dst = src = SOFT_T0;
+		op->dst = src = EMU_T0;
 	} else {
 		src = emit_reg(e, i);
 	}
-	op = emit_helper(e, soft_help_descriptor, i ? emit_lg(e, 0) : 0, which);
+	op = emit_helper(e, emu_help_descriptor, i ? emit_lg(e, 0) : 0, which);
 	op->src = (uint8_t)src;
 	op->dst = i ? (uint8_t)emit_reg(e, 0) : 0;
 	return true;
@@ -111,62 +111,62 @@ bool emit_descriptor(struct emit *e, unsigned int which)
 
 bool emit_xlat(struct emit *e, unsigned int arg)
 {
-	struct soft_op *op = emit_helper(e, soft_help_xlat, e->zi->address_width == 32 ? 2 : 3, 0);
+	struct emu_op *op = emit_helper(e, emu_help_xlat, e->zi->address_width == 32 ? 2 : 3, 0);
 
-	op->src = SOFT_ZERO;
+	op->src = EMU_ZERO;
 	for (unsigned int i = 0; i < e->zi->operand_count; i++)
 		if (emit_is_mem(e, i))
 			op->src = emit_seg(e, i);
 	return true;
 }
 
-static int (*const sys_fn[])(struct soft_vcpu *, const struct soft_op *) = {
-	[SYS_UD] = soft_sys_ud,
-	[SYS_CLI] = soft_sys_cli,
-	[SYS_STI] = soft_sys_sti,
-	[SYS_HLT] = soft_sys_hlt,
-	[SYS_PUSHF] = soft_sys_pushf,
-	[SYS_POPF] = soft_sys_popf,
-	[SYS_CLTS] = soft_sys_clts,
-	[SYS_INVLPG] = soft_sys_invlpg,
-	[SYS_WBINVD] = soft_sys_wbinvd,
-	[SYS_LGDT] = soft_sys_lgdt,
-	[SYS_LIDT] = soft_sys_lidt,
-	[SYS_SGDT] = soft_sys_sgdt,
-	[SYS_SIDT] = soft_sys_sidt,
-	[SYS_LLDT] = soft_sys_lldt,
-	[SYS_LTR] = soft_sys_ltr,
-	[SYS_LMSW] = soft_sys_lmsw,
-	[SYS_VMCALL] = soft_sys_vmcall,
-	[SYS_SWAPGS] = soft_sys_swapgs,
-	[SYS_RDBASE] = soft_sys_rdwr_base,
-	[SYS_WRBASE] = soft_sys_rdwr_base,
-	[SYS_CPUID] = soft_sys_cpuid,
-	[SYS_RDTSC] = soft_sys_rdtsc,
-	[SYS_RDTSCP] = soft_sys_rdtsc,
-	[SYS_RDMSR] = soft_sys_rdmsr,
-	[SYS_WRMSR] = soft_sys_wrmsr,
-	[SYS_RDPMC] = soft_sys_rdpmc,
-	[SYS_IN] = soft_sys_in,
-	[SYS_OUT] = soft_sys_out,
-	[SYS_SYSCALL] = soft_sys_syscall,
-	[SYS_SYSRET] = soft_sys_sysret,
-	[SYS_SYSENTER] = soft_sys_sysenter,
-	[SYS_SYSEXIT] = soft_sys_sysexit,
-	[SYS_IRETQ] = soft_sys_iret,
-	[SYS_INT] = soft_sys_int,
-	[SYS_INT3] = soft_sys_int,
+static int (*const sys_fn[])(struct emu_vcpu *, const struct emu_op *) = {
+	[SYS_UD] = emu_sys_ud,
+	[SYS_CLI] = emu_sys_cli,
+	[SYS_STI] = emu_sys_sti,
+	[SYS_HLT] = emu_sys_hlt,
+	[SYS_PUSHF] = emu_sys_pushf,
+	[SYS_POPF] = emu_sys_popf,
+	[SYS_CLTS] = emu_sys_clts,
+	[SYS_INVLPG] = emu_sys_invlpg,
+	[SYS_WBINVD] = emu_sys_wbinvd,
+	[SYS_LGDT] = emu_sys_lgdt,
+	[SYS_LIDT] = emu_sys_lidt,
+	[SYS_SGDT] = emu_sys_sgdt,
+	[SYS_SIDT] = emu_sys_sidt,
+	[SYS_LLDT] = emu_sys_lldt,
+	[SYS_LTR] = emu_sys_ltr,
+	[SYS_LMSW] = emu_sys_lmsw,
+	[SYS_VMCALL] = emu_sys_vmcall,
+	[SYS_SWAPGS] = emu_sys_swapgs,
+	[SYS_RDBASE] = emu_sys_rdwr_base,
+	[SYS_WRBASE] = emu_sys_rdwr_base,
+	[SYS_CPUID] = emu_sys_cpuid,
+	[SYS_RDTSC] = emu_sys_rdtsc,
+	[SYS_RDTSCP] = emu_sys_rdtsc,
+	[SYS_RDMSR] = emu_sys_rdmsr,
+	[SYS_WRMSR] = emu_sys_wrmsr,
+	[SYS_RDPMC] = emu_sys_rdpmc,
+	[SYS_IN] = emu_sys_in,
+	[SYS_OUT] = emu_sys_out,
+	[SYS_SYSCALL] = emu_sys_syscall,
+	[SYS_SYSRET] = emu_sys_sysret,
+	[SYS_SYSENTER] = emu_sys_sysenter,
+	[SYS_SYSEXIT] = emu_sys_sysexit,
+	[SYS_IRETQ] = emu_sys_iret,
+	[SYS_INT] = emu_sys_int,
+	[SYS_INT3] = emu_sys_int,
 };
 
 bool emit_system(struct emit *e, unsigned int which)
 {
 	bool stack = false, mem;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	switch (which) {
 	case SYS_STR:
 	case SYS_SLDT:
-		to_word(e, soft_help_from_seg, which == SYS_STR ? SOFT_NSEGS : SOFT_NSEGS + 1);
+		to_word(e, emu_help_from_seg, which == SYS_STR ? EMU_NSEGS : EMU_NSEGS + 1);
 		return true;
 	case SYS_LGDT:
 	case SYS_LIDT:
@@ -177,7 +177,7 @@ bool emit_system(struct emit *e, unsigned int which)
 		stack = e->zo[0].mem.segment == ZYDIS_REGISTER_SS;
 		break;
 	case SYS_SMSW:
-		to_word(e, soft_help_smsw, 0);
+		to_word(e, emu_help_smsw, 0);
 		return true;
 	case SYS_LMSW:
 	case SYS_LLDT:
@@ -189,7 +189,7 @@ bool emit_system(struct emit *e, unsigned int which)
 		op = emit_sysop(e, sys_fn[which]);
 		op->idx = mem;
 		op->src = mem ? 0 : (uint8_t)emit_reg(e, 0);
-		op->flags |= mem && e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? SOFT_OPF_SS : 0;
+		op->flags |= mem && e->zo[0].mem.segment == ZYDIS_REGISTER_SS ? EMU_OPF_SS : 0;
 		return true;
 	case SYS_PUSHF:
 	case SYS_POPF:
@@ -211,7 +211,7 @@ bool emit_system(struct emit *e, unsigned int which)
 		break;
 	}
 	op = emit_sysop(e, sys_fn[which]);
-	op->flags |= stack ? SOFT_OPF_SS : 0;
+	op->flags |= stack ? EMU_OPF_SS : 0;
 	switch (which) {
 	case SYS_PUSHF:
 	case SYS_POPF:
@@ -223,8 +223,8 @@ bool emit_system(struct emit *e, unsigned int which)
 		op->idx = which == SYS_WRBASE;
 		op->src = e->zi->mnemonic == ZYDIS_MNEMONIC_RDFSBASE ||
 					  e->zi->mnemonic == ZYDIS_MNEMONIC_WRFSBASE
-				  ? SOFT_FSBASE
-				  : SOFT_GSBASE;
+				  ? EMU_FSBASE
+				  : EMU_GSBASE;
 		op->dst = (uint8_t)emit_reg(e, 0);
 		break;
 	case SYS_RDTSCP:
@@ -232,19 +232,19 @@ bool emit_system(struct emit *e, unsigned int which)
 		break;
 	case SYS_IN: /* IN accumulator, port */
 		op->base = (uint8_t)emit_lg(e, 0);
-		op->src = emit_is_imm(e, 1) ? EMIT_IMM : SOFT_RDX;
+		op->src = emit_is_imm(e, 1) ? EMIT_IMM : EMU_RDX;
 		op->imm = emit_is_imm(e, 1) ? emit_imm(e, 1) & 0xff : 0;
 		break;
 	case SYS_OUT: /* OUT port, accumulator */
 		op->base = (uint8_t)emit_lg(e, 1);
-		op->src = emit_is_imm(e, 0) ? EMIT_IMM : SOFT_RDX;
+		op->src = emit_is_imm(e, 0) ? EMIT_IMM : EMU_RDX;
 		op->imm = emit_is_imm(e, 0) ? emit_imm(e, 0) & 0xff : 0;
 		break;
 	case SYS_INT:
 		op->imm = emit_imm(e, 0) & 0xff;
 		break;
 	case SYS_INT3:
-		op->imm = SOFT_BP;
+		op->imm = EMU_BP;
 		break;
 	}
 	return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The dispatch loop: executes decoded blocks until a trap, the end of the chunk or an event. run.c
- * calls soft_exec().
+ * calls emu_exec().
  *
  * It is threaded code: each op holds the address of its handler's label, and each handler ends in
  * its own indirect jump. The handlers are in exec_*.h, grouped by kind. They must keep these rules:
@@ -18,7 +18,7 @@
 #include "vmm/emu/lbr.h"
 #include "vmm/emu/cpu/ops.h"
 
-const void *soft_labels[SOFT_NR_OPS];
+const void *emu_labels[EMU_NR_OPS];
 
 typedef uint8_t T8;
 typedef uint16_t T16;
@@ -40,7 +40,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define GET32(i)    ((uint32_t)R(i))
 #define GET64(i)    (R(i))
 #define PUT8(i, x)  (((uint8_t *)v->r)[i] = (uint8_t)(x))
-#define PUT16(i, x) (((soft_u16 *)&R(i))->v = (uint16_t)(x))
+#define PUT16(i, x) (((emu_u16 *)&R(i))->v = (uint16_t)(x))
 #define PUT32(i, x) (R(i) = (uint32_t)(x))
 #define PUT64(i, x) (R(i) = (x))
 
@@ -56,21 +56,21 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define EAB (R(op->base) + (uint64_t)op->disp)
 #define EAX (R(op->base) + (R(op->idx) << op->scale) + (uint64_t)op->disp)
 
-/* The TLB entry of address @a: sizeof(struct soft_tlbe) is 1 << 5. */
+/* The TLB entry of address @a: sizeof(struct emu_tlbe) is 1 << 5. */
 #define TLBE(a)                                                                                    \
-	((struct soft_tlbe *)((char *)tlb + ((a) >> (SOFT_PAGE_SHIFT - 5) &                        \
-					     ((uint64_t)(SOFT_TLB_SIZE - 1) << 5))))
+	((struct emu_tlbe *)((char *)tlb +                                                         \
+			     ((a) >> (EMU_PAGE_SHIFT - 5) & ((uint64_t)(EMU_TLB_SIZE - 1) << 5))))
 /* The tag for which an access of sz bits at @a hits. An access that crosses a page never hits. */
-#define TAG(sz, a) (((a) + (sz) / 8 - 1) & SOFT_PAGE_MASK)
+#define TAG(sz, a) (((a) + (sz) / 8 - 1) & EMU_PAGE_MASK)
 
 #define LOAD(sz, ea, x)                                                                            \
 	do {                                                                                       \
 		uint64_t a_ = (ea);                                                                \
-		const struct soft_tlbe *e_ = TLBE(a_);                                             \
+		const struct emu_tlbe *e_ = TLBE(a_);                                              \
 		if (likely(e_->rtag == TAG(sz, a_))) {                                             \
-			(x) = ((const soft_u##sz *)(e_->add + a_))->v;                             \
+			(x) = ((const emu_u##sz *)(e_->add + a_))->v;                              \
 		} else {                                                                           \
-			(x) = (T##sz)soft_ld_slow(v, a_, (sz) / 8);                                \
+			(x) = (T##sz)emu_ld_slow(v, a_, (sz) / 8);                                 \
 			if (unlikely(v->trap))                                                     \
 				goto trap;                                                         \
 		}                                                                                  \
@@ -79,10 +79,10 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define STORE(sz, ea, x)                                                                           \
 	do {                                                                                       \
 		uint64_t a_ = (ea);                                                                \
-		const struct soft_tlbe *e_ = TLBE(a_);                                             \
+		const struct emu_tlbe *e_ = TLBE(a_);                                              \
 		if (likely(e_->wtag == TAG(sz, a_)))                                               \
-			((soft_u##sz *)(e_->add + a_))->v = (T##sz)(x);                            \
-		else if (unlikely(soft_st_slow(v, a_, (sz) / 8, (T##sz)(x))))                      \
+			((emu_u##sz *)(e_->add + a_))->v = (T##sz)(x);                             \
+		else if (unlikely(emu_st_slow(v, a_, (sz) / 8, (T##sz)(x))))                       \
 			goto trap;                                                                 \
 	} while (0)
 
@@ -90,11 +90,11 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define RMW(sz, ea, p)                                                                             \
 	do {                                                                                       \
 		uint64_t a_ = (ea);                                                                \
-		const struct soft_tlbe *e_ = TLBE(a_);                                             \
+		const struct emu_tlbe *e_ = TLBE(a_);                                              \
 		if (likely(e_->wtag == TAG(sz, a_))) {                                             \
-			(p) = (soft_u##sz *)(e_->add + a_);                                        \
+			(p) = (emu_u##sz *)(e_->add + a_);                                         \
 		} else {                                                                           \
-			(p) = soft_rmw_slow(v, a_, (sz) / 8);                                      \
+			(p) = emu_rmw_slow(v, a_, (sz) / 8);                                       \
 			if (unlikely(!(p)))                                                        \
 				goto trap;                                                         \
 		}                                                                                  \
@@ -102,7 +102,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define RMW_END(p)                                                                                 \
 	do {                                                                                       \
 		if (unlikely((const void *)(p) == v->bounce.buf))                                  \
-			soft_rmw_commit(v);                                                        \
+			emu_rmw_commit(v);                                                         \
 	} while (0)
 
 /* Continue in block blk, which must be valid in the current mapping. */
@@ -121,7 +121,7 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 		blk = (o)->taken;                                                                  \
 		if (unlikely(blk->ctx != v->tctx))                                                 \
 			goto relink_taken;                                                         \
-		acc += SOFT_TAKEN_SUM;                                                             \
+		acc += EMU_TAKEN_SUM;                                                              \
 		ENTER;                                                                             \
 	} while (0)
 #define FALL(o)                                                                                    \
@@ -141,8 +141,8 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
  * nothing. */
 #define TARGET(to)                                                                                 \
 	do {                                                                                       \
-		if (unlikely(!soft_canonical(to))) {                                               \
-			soft_gp(v, 0);                                                             \
+		if (unlikely(!emu_canonical(to))) {                                                \
+			emu_gp(v, 0);                                                              \
 			goto trap;                                                                 \
 		}                                                                                  \
 	} while (0)
@@ -150,8 +150,8 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define INDIRECT(to)                                                                               \
 	do {                                                                                       \
 		v->rip = (to);                                                                     \
-		acc += SOFT_TAKEN_SUM;                                                             \
-		blk = v->jc[soft_jc_index(v->rip)];                                                \
+		acc += EMU_TAKEN_SUM;                                                              \
+		blk = v->jc[emu_jc_index(v->rip)];                                                 \
 		if (unlikely(blk->rip != v->rip || blk->ctx != v->tctx))                           \
 			goto indirect;                                                             \
 		ENTER;                                                                             \
@@ -173,28 +173,28 @@ enum { LG8 = 0, LG16 = 1, LG32 = 2, LG64 = 3 };
 #define CC_RS(a, b)  ((int64_t)(a) < 0)
 #define CC_RNS(a, b) ((int64_t)(a) >= 0)
 
-static __attribute__((noinline)) bool soft_cc_slow(struct soft_vcpu *v, unsigned int cc)
+static __attribute__((noinline)) bool emu_cc_slow(struct emu_vcpu *v, unsigned int cc)
 {
-	v->extra += SOFT_EFFORT_FLAGS;
-	return soft_cc(v, cc);
+	v->extra += EMU_EFFORT_FLAGS;
+	return emu_cc(v, cc);
 }
 
 /* A call of a non-canonical address raises #GP and leaves RSP unchanged. Intel's CPUs store the
  * return address before, so if the stack cannot be written, they report that fault instead. */
-static __attribute__((noinline, cold)) void soft_call_nowhere(struct soft_vcpu *v,
-							      const struct soft_op *op)
+static __attribute__((noinline, cold)) void emu_call_nowhere(struct emu_vcpu *v,
+							     const struct emu_op *op)
 {
-	if (v->intel && soft_st_slow(v, v->r[SOFT_RSP] - 8, 8, (uint64_t)op->imm))
+	if (v->intel && emu_st_slow(v, v->r[EMU_RSP] - 8, 8, (uint64_t)op->imm))
 		return;
-	soft_gp(v, 0);
+	emu_gp(v, 0);
 }
 
 /* Subtract the instruction of @op and all that follow it in its block from the counts, and set
  * v->rip to the address of the instruction of @op. */
-static void unwind(struct soft_vcpu *v, const struct soft_op *op)
+static void unwind(struct emu_vcpu *v, const struct emu_op *op)
 {
-	const struct soft_block *b = v->cur;
-	const struct soft_op *start = b->ops, *o;
+	const struct emu_block *b = v->cur;
+	const struct emu_op *start = b->ops, *o;
 	uint64_t rip = b->rip;
 
 	for (o = b->ops + 1; o <= op; o++)
@@ -205,17 +205,17 @@ static void unwind(struct soft_vcpu *v, const struct soft_op *op)
 	for (o = start; o < b->ops + b->nr_ops; o++)
 		if (o->len) {
 			v->left++;
-			v->acc -= soft_ev_sum(o->ev);
+			v->acc -= emu_ev_sum(o->ev);
 		}
 	v->rip = rip;
-	if (v->trap == SOFT_TRAP_FAULT && v->fault.canon && (op->flags & SOFT_OPF_SS))
-		v->fault.vec = SOFT_STACK;
+	if (v->trap == EMU_TRAP_FAULT && v->fault.canon && (op->flags & EMU_OPF_SS))
+		v->fault.vec = EMU_STACK;
 }
 
 static struct label {
 	const void *h;
 	uint16_t code;
-} by_label[SOFT_NR_OPS];
+} by_label[EMU_NR_OPS];
 
 static int label_cmp(const void *a, const void *b)
 {
@@ -225,39 +225,38 @@ static int label_cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void soft_exec_init(void)
+void emu_exec_init(void)
 {
-	soft_exec(NULL, NULL, 0);
-	for (unsigned int i = 0; i < SOFT_NR_OPS; i++)
-		by_label[i] = (struct label){soft_labels[i], (uint16_t)i};
-	qsort(by_label, SOFT_NR_OPS, sizeof(by_label[0]), label_cmp);
+	emu_exec(NULL, NULL, 0);
+	for (unsigned int i = 0; i < EMU_NR_OPS; i++)
+		by_label[i] = (struct label){emu_labels[i], (uint16_t)i};
+	qsort(by_label, EMU_NR_OPS, sizeof(by_label[0]), label_cmp);
 }
 
-unsigned int soft_opcode(const void *label)
+unsigned int emu_opcode(const void *label)
 {
 	const struct label key = {label, 0};
-	const struct label *l =
-		bsearch(&key, by_label, SOFT_NR_OPS, sizeof(by_label[0]), label_cmp);
+	const struct label *l = bsearch(&key, by_label, EMU_NR_OPS, sizeof(by_label[0]), label_cmp);
 
 	return l->code;
 }
 
-/* soft_exec(NULL, NULL, 0) fills soft_labels. */
-void soft_exec(struct soft_vcpu *v, struct soft_block *blk, unsigned int from)
+/* emu_exec(NULL, NULL, 0) fills emu_labels. */
+void emu_exec(struct emu_vcpu *v, struct emu_block *blk, unsigned int from)
 {
 	static const void *const labels[] = {
 #define X(n) &&L_##n,
-		SOFT_OPS(X)
+		EMU_OPS(X)
 #undef X
 	};
-	const struct soft_op *op;
-	struct soft_tlbe *tlb;
+	const struct emu_op *op;
+	struct emu_tlbe *tlb;
 	int64_t left;
 	uint64_t acc;
 
 	if (unlikely(!v)) {
-		for (unsigned int i = 0; i < SOFT_NR_OPS; i++)
-			soft_labels[i] = labels[i];
+		for (unsigned int i = 0; i < EMU_NR_OPS; i++)
+			emu_labels[i] = labels[i];
 		return;
 	}
 	tlb = v->tlb;
@@ -269,7 +268,7 @@ void soft_exec(struct soft_vcpu *v, struct soft_block *blk, unsigned int from)
 	for (op = blk->ops; op < blk->ops + from; op++)
 		if (op->len) {
 			left++;
-			acc -= soft_ev_sum(op->ev);
+			acc -= emu_ev_sum(op->ev);
 		}
 	goto * op->h;
 
@@ -281,27 +280,27 @@ trap:
 	v->left = left;
 	v->acc = acc;
 	unwind(v, op);
-	soft_fold(v);
+	emu_fold(v);
 	return;
 
 relink_taken:
 	/* The link is not made yet, or was made in another mapping, or branches are recorded. */
-	acc += SOFT_TAKEN_SUM;
+	acc += EMU_TAKEN_SUM;
 	if (v->lbr_sel) {
-		soft_lbr_taken(v, v->cur->target, acc);
+		emu_lbr_taken(v, v->cur->target, acc);
 		if (likely(blk->ctx == v->ctx))
 			ENTER;
 	}
-	v->link = (struct soft_block **)&(op + (op->flags & SOFT_OPF_FUSED))->taken;
+	v->link = (struct emu_block **)&(op + (op->flags & EMU_OPF_FUSED))->taken;
 	v->rip = v->cur->target;
 	goto find;
 relink_fall:
-	v->link = (struct soft_block **)&(op + (op->flags & SOFT_OPF_FUSED))->fall;
+	v->link = (struct emu_block **)&(op + (op->flags & EMU_OPF_FUSED))->fall;
 	v->rip = v->cur->next;
 	goto find;
 indirect:
 	if (v->lbr_sel) {
-		soft_lbr_taken(v, v->rip, acc);
+		emu_lbr_taken(v, v->rip, acc);
 		if (likely(blk->rip == v->rip && blk->ctx == v->ctx))
 			ENTER;
 	}
@@ -313,8 +312,8 @@ find:
 		v->link = NULL;
 		goto out;
 	}
-	blk = soft_find(v);
-	if (likely(blk && !(v->attn & (SOFT_ATTN_DENSE | SOFT_ATTN_SPENT))))
+	blk = emu_find(v);
+	if (likely(blk && !(v->attn & (EMU_ATTN_DENSE | EMU_ATTN_SPENT))))
 		ENTER;
 	goto out;
 chunk_end:
@@ -323,5 +322,5 @@ chunk_end:
 out:
 	v->left = left;
 	v->acc = acc;
-	soft_fold(v);
+	emu_fold(v);
 }

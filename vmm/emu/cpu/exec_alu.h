@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Handlers of integer arithmetic; part of soft_exec(), included by exec.c only.
+ * Handlers of integer arithmetic; part of emu_exec(), included by exec.c only.
  */
 
 /* What an operation computes from a and b, and the flags it leaves. */
 #define C_ADD(sz)                                                                                  \
 	res = (T##sz)(a + b);                                                                      \
-	soft_fl_set(v, SOFT_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
+	emu_fl_set(v, EMU_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
 #define C_SUB(sz)                                                                                  \
 	res = (T##sz)(a - b);                                                                      \
-	soft_fl_set(v, SOFT_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
+	emu_fl_set(v, EMU_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
 #define C_CMP(sz)                                                                                  \
 	(void)res;                                                                                 \
-	soft_fl_set(v, SOFT_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
+	emu_fl_set(v, EMU_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
 #define C_LOGIC(sz, x)                                                                             \
 	res = (T##sz)(x);                                                                          \
-	soft_fl_set(v, SOFT_FK(SUB, LG##sz), SEXT(sz, res), 0)
+	emu_fl_set(v, EMU_FK(SUB, LG##sz), SEXT(sz, res), 0)
 #define C_OR(sz)   C_LOGIC(sz, a | b)
 #define C_AND(sz)  C_LOGIC(sz, a &b)
 #define C_XOR(sz)  C_LOGIC(sz, a ^ b)
 #define C_TEST(sz) C_LOGIC(sz, a &b)
 #define C_ADC(sz)                                                                                  \
-	bool c_ = soft_cf(v);                                                                      \
-	v->extra += SOFT_EFFORT_CARRY;                                                             \
+	bool c_ = emu_cf(v);                                                                       \
+	v->extra += EMU_EFFORT_CARRY;                                                              \
 	res = (T##sz)(a + b + c_);                                                                 \
-	soft_fl_set(v, c_ ? SOFT_FK(ADC, LG##sz) : SOFT_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
+	emu_fl_set(v, c_ ? EMU_FK(ADC, LG##sz) : EMU_FK(ADD, LG##sz), SEXT(sz, res), SEXT(sz, b))
 #define C_SBB(sz)                                                                                  \
-	bool c_ = soft_cf(v);                                                                      \
-	v->extra += SOFT_EFFORT_CARRY;                                                             \
+	bool c_ = emu_cf(v);                                                                       \
+	v->extra += EMU_EFFORT_CARRY;                                                              \
 	res = (T##sz)(a - b - c_);                                                                 \
-	soft_fl_set(v, c_ ? SOFT_FK(SBB, LG##sz) : SOFT_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
+	emu_fl_set(v, c_ ? EMU_FK(SBB, LG##sz) : EMU_FK(SUB, LG##sz), SEXT(sz, a), SEXT(sz, b))
 
 #define ALU_REG_FORMS(n, sz)                                                                       \
 	OP(n##_RR##sz)                                                                             \
@@ -67,7 +67,7 @@
 	OP(n##_MR##sz)                                                                             \
 	{                                                                                          \
 		T##sz a, b = GET##sz(op->src), res;                                                \
-		soft_u##sz *p;                                                                     \
+		emu_u##sz *p;                                                                      \
 		RMW(sz, EAX, p);                                                                   \
 		a = p->v;                                                                          \
 		C_##n(sz);                                                                         \
@@ -78,7 +78,7 @@
 	OP(n##_MI##sz)                                                                             \
 	{                                                                                          \
 		T##sz a, b = (T##sz)op->imm, res;                                                  \
-		soft_u##sz *p;                                                                     \
+		emu_u##sz *p;                                                                      \
 		RMW(sz, EAX, p);                                                                   \
 		a = p->v;                                                                          \
 		C_##n(sz);                                                                         \
@@ -144,23 +144,23 @@ ALU_NOWRITE(TEST)
 	OP(NEG##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = GET##sz(op->dst);                                                        \
-		soft_fl_set(v, SOFT_FK(SUB, LG##sz), 0, SEXT(sz, a));                              \
+		emu_fl_set(v, EMU_FK(SUB, LG##sz), 0, SEXT(sz, a));                                \
 		PUT##sz(op->dst, (T##sz)(0 - a));                                                  \
 		NEXT;                                                                              \
 	}                                                                                          \
 	OP(INC##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = (T##sz)(GET##sz(op->dst) + 1);                                           \
-		uint64_t cf = soft_cf(v);                                                          \
-		soft_fl_set(v, SOFT_FK(INC, LG##sz), SEXT(sz, a), cf);                             \
+		uint64_t cf = emu_cf(v);                                                           \
+		emu_fl_set(v, EMU_FK(INC, LG##sz), SEXT(sz, a), cf);                               \
 		PUT##sz(op->dst, a);                                                               \
 		NEXT;                                                                              \
 	}                                                                                          \
 	OP(DEC##sz)                                                                                \
 	{                                                                                          \
 		T##sz a = (T##sz)(GET##sz(op->dst) - 1);                                           \
-		uint64_t cf = soft_cf(v);                                                          \
-		soft_fl_set(v, SOFT_FK(DEC, LG##sz), SEXT(sz, a), cf);                             \
+		uint64_t cf = emu_cf(v);                                                           \
+		emu_fl_set(v, EMU_FK(DEC, LG##sz), SEXT(sz, a), cf);                               \
 		PUT##sz(op->dst, a);                                                               \
 		NEXT;                                                                              \
 	}
@@ -177,7 +177,7 @@ UNARY(64)
 		unsigned int c_ = (c);                                                             \
 		T##sz res = (T##sz)((uint64_t)a << c_);                                            \
 		uint64_t cf = c_ <= (sz) ? (uint64_t)a >> ((sz)-c_) & 1 : 0;                       \
-		soft_fl_set(v, SOFT_FK(SHL, LG##sz), SEXT(sz, res), cf);                           \
+		emu_fl_set(v, EMU_FK(SHL, LG##sz), SEXT(sz, res), cf);                             \
 		PUT##sz(op->dst, res);                                                             \
 	} while (0)
 #define SHR_BODY(sz, c, ext)                                                                       \
@@ -185,7 +185,7 @@ UNARY(64)
 		ext a = (ext)(S##sz)GET##sz(op->dst);                                              \
 		unsigned int c_ = (c);                                                             \
 		T##sz res = (T##sz)(a >> c_);                                                      \
-		soft_fl_set(v, SOFT_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);            \
+		emu_fl_set(v, EMU_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);              \
 		PUT##sz(op->dst, res);                                                             \
 	} while (0)
 #define ZSHR_BODY(sz, c)                                                                           \
@@ -193,10 +193,10 @@ UNARY(64)
 		uint64_t a = GET##sz(op->dst);                                                     \
 		unsigned int c_ = (c);                                                             \
 		T##sz res = (T##sz)(a >> c_);                                                      \
-		soft_fl_set(v, SOFT_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);            \
+		emu_fl_set(v, EMU_FK(SHR, LG##sz), SEXT(sz, res), a >> (c_ - 1) & 1);              \
 		PUT##sz(op->dst, res);                                                             \
 	} while (0)
-#define CL_COUNT(sz) ((unsigned int)(R(SOFT_RCX) & ((sz) == 64 ? 63 : 31)))
+#define CL_COUNT(sz) ((unsigned int)(R(EMU_RCX) & ((sz) == 64 ? 63 : 31)))
 
 #define SHIFTS(sz)                                                                                 \
 	OP(SHL_I##sz)                                                                              \
@@ -264,12 +264,12 @@ XADD(64)
 #define CMPXCHG(sz)                                                                                \
 	OP(CMPXCHG##sz)                                                                            \
 	{                                                                                          \
-		T##sz a = GET##sz(SOFT_RAX), b = GET##sz(op->dst), res;                            \
+		T##sz a = GET##sz(EMU_RAX), b = GET##sz(op->dst), res;                             \
 		C_CMP(sz);                                                                         \
 		if (a == b)                                                                        \
 			PUT##sz(op->dst, GET##sz(op->src));                                        \
 		else                                                                               \
-			PUT##sz(SOFT_RAX, b);                                                      \
+			PUT##sz(EMU_RAX, b);                                                       \
 		NEXT;                                                                              \
 	}
 CMPXCHG(32)
@@ -280,25 +280,25 @@ CMPXCHG(64)
 #define IMUL_BODY(sz, wide, x, y)                                                                  \
 	do {                                                                                       \
 		wide r_ = (wide)(S##sz)(x) * (S##sz)(y);                                           \
-		soft_fl_override(v, SOFT_CF | SOFT_OF, r_ != (S##sz)r_ ? SOFT_CF | SOFT_OF : 0);   \
+		emu_fl_override(v, EMU_CF | EMU_OF, r_ != (S##sz)r_ ? EMU_CF | EMU_OF : 0);        \
 		PUT##sz(op->dst, (T##sz)r_);                                                       \
 	} while (0)
 OP(MUL32)
 {
-	uint64_t r = (uint64_t)GET32(SOFT_RAX) * GET32(op->src);
-	v->extra += SOFT_EFFORT_MUL;
-	soft_fl_override(v, SOFT_CF | SOFT_OF, r >> 32 ? SOFT_CF | SOFT_OF : 0);
-	R(SOFT_RAX) = (uint32_t)r;
-	R(SOFT_RDX) = r >> 32;
+	uint64_t r = (uint64_t)GET32(EMU_RAX) * GET32(op->src);
+	v->extra += EMU_EFFORT_MUL;
+	emu_fl_override(v, EMU_CF | EMU_OF, r >> 32 ? EMU_CF | EMU_OF : 0);
+	R(EMU_RAX) = (uint32_t)r;
+	R(EMU_RDX) = r >> 32;
 	NEXT;
 }
 OP(MUL64)
 {
-	unsigned __int128 r = (unsigned __int128)R(SOFT_RAX) * R(op->src);
-	v->extra += SOFT_EFFORT_MUL;
-	soft_fl_override(v, SOFT_CF | SOFT_OF, (uint64_t)(r >> 64) ? SOFT_CF | SOFT_OF : 0);
-	R(SOFT_RAX) = (uint64_t)r;
-	R(SOFT_RDX) = (uint64_t)(r >> 64);
+	unsigned __int128 r = (unsigned __int128)R(EMU_RAX) * R(op->src);
+	v->extra += EMU_EFFORT_MUL;
+	emu_fl_override(v, EMU_CF | EMU_OF, (uint64_t)(r >> 64) ? EMU_CF | EMU_OF : 0);
+	R(EMU_RAX) = (uint64_t)r;
+	R(EMU_RDX) = (uint64_t)(r >> 64);
 	NEXT;
 }
 OP(IMUL_RR32)

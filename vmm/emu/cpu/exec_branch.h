@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Handlers of conditions and transfers of control, fused pairs included; part of soft_exec(),
+ * Handlers of conditions and transfers of control, fused pairs included; part of emu_exec(),
  * included by exec.c only. A pair's second op holds the links.
  */
 
@@ -36,27 +36,27 @@ CC14(COND_KNOWN)
 /* ---- any condition, any state; the condition's number is in scale ---- */
 OP(JCC)
 {
-	BRANCH(soft_cc_slow(v, op->scale), op);
+	BRANCH(emu_cc_slow(v, op->scale), op);
 }
 OP(SETCC)
 {
-	GET8W(op->dst) = soft_cc_slow(v, op->scale);
+	GET8W(op->dst) = emu_cc_slow(v, op->scale);
 	NEXT;
 }
 OP(CMOVCC16)
 {
-	if (soft_cc_slow(v, op->scale))
+	if (emu_cc_slow(v, op->scale))
 		PUT16(op->dst, GET16(op->src));
 	NEXT;
 }
 OP(CMOVCC32)
 {
-	PUT32(op->dst, soft_cc_slow(v, op->scale) ? GET32(op->src) : GET32(op->dst));
+	PUT32(op->dst, emu_cc_slow(v, op->scale) ? GET32(op->src) : GET32(op->dst));
 	NEXT;
 }
 OP(CMOVCC64)
 {
-	if (soft_cc_slow(v, op->scale))
+	if (emu_cc_slow(v, op->scale))
 		R(op->dst) = R(op->src);
 	NEXT;
 }
@@ -73,65 +73,65 @@ OP(JMP_R)
 }
 OP(CALL)
 {
-	STORE(64, R(SOFT_RSP) - 8, op->imm);
-	R(SOFT_RSP) -= 8;
+	STORE(64, R(EMU_RSP) - 8, op->imm);
+	R(EMU_RSP) -= 8;
 	TAKEN(op);
 }
 OP(CALL_R)
 {
 	uint64_t to = R(op->src);
-	if (unlikely(!soft_canonical(to))) {
-		soft_call_nowhere(v, op);
+	if (unlikely(!emu_canonical(to))) {
+		emu_call_nowhere(v, op);
 		goto trap;
 	}
-	STORE(64, R(SOFT_RSP) - 8, op->imm);
-	R(SOFT_RSP) -= 8;
+	STORE(64, R(EMU_RSP) - 8, op->imm);
+	R(EMU_RSP) -= 8;
 	INDIRECT(to);
 }
 OP(RET)
 {
 	uint64_t to;
-	LOAD(64, R(SOFT_RSP), to);
+	LOAD(64, R(EMU_RSP), to);
 	TARGET(to);
-	R(SOFT_RSP) += 8;
+	R(EMU_RSP) += 8;
 	INDIRECT(to);
 }
 OP(RETI)
 {
 	uint64_t to;
-	LOAD(64, R(SOFT_RSP), to);
+	LOAD(64, R(EMU_RSP), to);
 	TARGET(to);
-	R(SOFT_RSP) += 8 + (uint64_t)op->imm;
+	R(EMU_RSP) += 8 + (uint64_t)op->imm;
 	INDIRECT(to);
 }
 #define LOOP_COUNT                                                                                 \
-	(op->flags & SOFT_OPF_A32 ? (R(SOFT_RCX) = (uint32_t)(R(SOFT_RCX) - 1)) : --R(SOFT_RCX))
+	(op->flags & EMU_OPF_A32 ? (R(EMU_RCX) = (uint32_t)(R(EMU_RCX) - 1)) : --R(EMU_RCX))
 OP(LOOP)
 {
-	v->extra += SOFT_EFFORT_LOOP;
+	v->extra += EMU_EFFORT_LOOP;
 	BRANCH(LOOP_COUNT != 0, op);
 }
 OP(LOOPE)
 {
-	v->extra += SOFT_EFFORT_LOOP;
+	v->extra += EMU_EFFORT_LOOP;
 	bool more = LOOP_COUNT != 0;
-	BRANCH(more && (soft_flags(v) & SOFT_ZF), op);
+	BRANCH(more && (emu_flags(v) & EMU_ZF), op);
 }
 OP(LOOPNE)
 {
-	v->extra += SOFT_EFFORT_LOOP;
+	v->extra += EMU_EFFORT_LOOP;
 	bool more = LOOP_COUNT != 0;
-	BRANCH(more && !(soft_flags(v) & SOFT_ZF), op);
+	BRANCH(more && !(emu_flags(v) & EMU_ZF), op);
 }
 OP(JRCXZ)
 {
-	BRANCH((op->flags & SOFT_OPF_A32 ? (uint32_t)R(SOFT_RCX) : R(SOFT_RCX)) == 0, op);
+	BRANCH((op->flags & EMU_OPF_A32 ? (uint32_t)R(EMU_RCX) : R(EMU_RCX)) == 0, op);
 }
 
 /* ---- compare or test, and jump ---- */
 #define CMP_STATE(sz)                                                                              \
 	uint64_t a = SEXT(sz, x), b = SEXT(sz, y);                                                 \
-	soft_fl_set(v, SOFT_FK(SUB, LG##sz), a, b)
+	emu_fl_set(v, EMU_FK(SUB, LG##sz), a, b)
 #define CJ_RR(sz, cc)                                                                              \
 	OP(CJ_RR##sz##_##cc)                                                                       \
 	{                                                                                          \
@@ -188,7 +188,7 @@ CC10(CJ_ALL)
 
 #define TEST_STATE(sz)                                                                             \
 	uint64_t a = SEXT(sz, x & y), b = 0;                                                       \
-	soft_fl_set(v, SOFT_FK(SUB, LG##sz), a, b)
+	emu_fl_set(v, EMU_FK(SUB, LG##sz), a, b)
 #define TJ_RR(sz, cc)                                                                              \
 	OP(TJ_RR##sz##_##cc)                                                                       \
 	{                                                                                          \
@@ -232,8 +232,8 @@ TJ_ALL(G)
 	OP(DECJ##sz##_##cc)                                                                        \
 	{                                                                                          \
 		T##sz a = (T##sz)(GET##sz(op->dst) - 1);                                           \
-		uint64_t cf = soft_cf(v);                                                          \
-		soft_fl_set(v, SOFT_FK(DEC, LG##sz), SEXT(sz, a), cf);                             \
+		uint64_t cf = emu_cf(v);                                                           \
+		emu_fl_set(v, EMU_FK(DEC, LG##sz), SEXT(sz, a), cf);                               \
 		PUT##sz(op->dst, a);                                                               \
 		BRANCH(CC_##cc(a, 0), op + 1);                                                     \
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Handlers of moves, stack operations and helper calls; part of soft_exec(), included by exec.c
+ * Handlers of moves, stack operations and helper calls; part of emu_exec(), included by exec.c
  * only.
  */
 
@@ -47,7 +47,7 @@
 	/* First part of a decomposed read-modify-write: traps as the store will. */               \
 	OP(LDW##sz)                                                                                \
 	{                                                                                          \
-		const soft_u##sz *p;                                                               \
+		const emu_u##sz *p;                                                                \
 		RMW(sz, EAX, p);                                                                   \
 		PUT##sz(op->dst, p->v);                                                            \
 		NEXT;                                                                              \
@@ -55,8 +55,8 @@
 	/* The same of a locked instruction in a VM of one vCPU. */                                \
 	OP(LDL##sz)                                                                                \
 	{                                                                                          \
-		const soft_u##sz *p;                                                               \
-		v->extra += SOFT_EFFORT_ALONE;                                                     \
+		const emu_u##sz *p;                                                                \
+		v->extra += EMU_EFFORT_ALONE;                                                      \
 		RMW(sz, EAX, p);                                                                   \
 		PUT##sz(op->dst, p->v);                                                            \
 		NEXT;                                                                              \
@@ -122,30 +122,30 @@ OP(LEA16)
 /* ---- stack ---- */
 OP(PUSH_R)
 {
-	STORE(64, R(SOFT_RSP) - 8, R(op->src));
-	R(SOFT_RSP) -= 8;
+	STORE(64, R(EMU_RSP) - 8, R(op->src));
+	R(EMU_RSP) -= 8;
 	NEXT;
 }
 OP(PUSH_I)
 {
-	STORE(64, R(SOFT_RSP) - 8, op->imm);
-	R(SOFT_RSP) -= 8;
+	STORE(64, R(EMU_RSP) - 8, op->imm);
+	R(EMU_RSP) -= 8;
 	NEXT;
 }
 OP(POP_R)
 {
 	uint64_t x;
-	LOAD(64, R(SOFT_RSP), x);
-	R(SOFT_RSP) += 8;
+	LOAD(64, R(EMU_RSP), x);
+	R(EMU_RSP) += 8;
 	R(op->dst) = x;
 	NEXT;
 }
 OP(LEAVE)
 {
 	uint64_t x;
-	LOAD(64, R(SOFT_RBP), x);
-	R(SOFT_RSP) = R(SOFT_RBP) + 8;
-	R(SOFT_RBP) = x;
+	LOAD(64, R(EMU_RBP), x);
+	R(EMU_RSP) = R(EMU_RBP) + 8;
+	R(EMU_RBP) = x;
 	NEXT;
 }
 
@@ -162,22 +162,22 @@ OP(BSWAP64)
 }
 OP(CDQ)
 {
-	R(SOFT_RDX) = (uint32_t)((int32_t)R(SOFT_RAX) >> 31);
+	R(EMU_RDX) = (uint32_t)((int32_t)R(EMU_RAX) >> 31);
 	NEXT;
 }
 OP(CQO)
 {
-	R(SOFT_RDX) = (uint64_t)((int64_t)R(SOFT_RAX) >> 63);
+	R(EMU_RDX) = (uint64_t)((int64_t)R(EMU_RAX) >> 63);
 	NEXT;
 }
 OP(CWDE)
 {
-	R(SOFT_RAX) = (uint32_t)(int16_t)R(SOFT_RAX);
+	R(EMU_RAX) = (uint32_t)(int16_t)R(EMU_RAX);
 	NEXT;
 }
 OP(CDQE)
 {
-	R(SOFT_RAX) = (uint64_t)(int32_t)R(SOFT_RAX);
+	R(EMU_RAX) = (uint64_t)(int32_t)R(EMU_RAX);
 	NEXT;
 }
 OP(XCHG32)
@@ -198,7 +198,7 @@ OP(XCHG64)
 /* ---- everything without a handler of its own ---- */
 OP(HELPER)
 {
-	v->extra += SOFT_EFFORT_HELPER;
+	v->extra += EMU_EFFORT_HELPER;
 	if (unlikely(op->fn(v, op)))
 		goto trap;
 	NEXT;
@@ -226,7 +226,7 @@ OP(SYS)
 	v->left = left;
 	v->acc = acc;
 	v->rip = v->cur->next;
-	v->extra += SOFT_EFFORT_SYSTEM;
+	v->extra += EMU_EFFORT_SYSTEM;
 	rc = op->fn(v, op);
 	left = v->left;
 	acc = v->acc;
@@ -234,7 +234,7 @@ OP(SYS)
 	if (unlikely(rc == 1))
 		goto trap;
 	/* Serialising instructions are among these: a safe point. */
-	soft_sync(v);
+	emu_sync(v);
 	if (unlikely(rc || v->attn || v->extra >= v->extra_stop))
 		goto out;
 	goto find;
@@ -243,7 +243,7 @@ OP(SYS)
 /* Counts executions of a block; stands in for its first op. */
 OP(HEAT)
 {
-	goto *soft_jit_heat(v, v->cur);
+	goto *emu_jit_heat(v, v->cur);
 }
 
 /* A block with a translation; stands in for its first op. Branches are recorded by the interpreter
@@ -256,26 +256,26 @@ OP(NATIVE)
 		goto * v->cur->h0;
 	v->left = left;
 	v->acc = acc;
-	word = soft_jit_run(v, v->cur);
+	word = emu_jit_run(v, v->cur);
 	left = v->left;
 	acc = v->acc;
-	if (SOFT_JIT_KIND(word) == SOFT_JIT_ENTER) {
+	if (EMU_JIT_KIND(word) == EMU_JIT_ENTER) {
 		blk = v->jit.block;
 		ENTER;
 	}
 	op = &v->cur->ops[v->cur->nr_ops - 1];
-	if (SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN)
+	if (EMU_JIT_KIND(word) == EMU_JIT_TAKEN)
 		TAKEN(op);
-	if (SOFT_JIT_KIND(word) == SOFT_JIT_FALL)
+	if (EMU_JIT_KIND(word) == EMU_JIT_FALL)
 		FALL(op);
-	op = &v->cur->ops[SOFT_JIT_INDEX(word)];
-	goto *(SOFT_JIT_INDEX(word) ? op->h : v->cur->h0);
+	op = &v->cur->ops[EMU_JIT_INDEX(word)];
+	goto *(EMU_JIT_INDEX(word) ? op->h : v->cur->h0);
 }
 
 /* Patched over the first op that must not run any more. */
 OP(STOP)
 {
-	v->trap = SOFT_TRAP_STOP;
+	v->trap = EMU_TRAP_STOP;
 	goto trap;
 }
 

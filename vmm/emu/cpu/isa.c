@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The closed list: every instruction that the soft machine executes, the function that emits it,
+ * The closed list: every instruction that the emulator executes, the function that emits it,
  * and its modelled cost in cycles without memory accesses. An instruction that is not in the list
  * ends run() with an error that names the instruction. decode.c looks instructions up here.
  */
@@ -21,7 +21,7 @@
 		I(m##D, emit_string, (k) << 2 | 2, 2), I(m##Q, emit_string, (k) << 2 | 3, 2)
 #define NOPS(m) I(m, emit_hint, 0, 1, | ISA_NO_MEM)
 
-static const struct soft_isa_row rows[] = {
+static const struct emu_isa_row rows[] = {
 	/* arithmetic and logic */
 	I(ADD, emit_alu, ALU_ADD, 1),
 	I(OR, emit_alu, ALU_OR, 1),
@@ -32,10 +32,10 @@ static const struct soft_isa_row rows[] = {
 	I(XOR, emit_alu, ALU_XOR, 1),
 	I(CMP, emit_alu, ALU_CMP, 1),
 	I(TEST, emit_alu, ALU_TEST, 1),
-	I(NOT, emit_unary, SOFT_OP_NOT8, 1),
-	I(NEG, emit_unary, SOFT_OP_NEG8, 1),
-	I(INC, emit_unary, SOFT_OP_INC8, 1),
-	I(DEC, emit_unary, SOFT_OP_DEC8, 1),
+	I(NOT, emit_unary, EMU_OP_NOT8, 1),
+	I(NEG, emit_unary, EMU_OP_NEG8, 1),
+	I(INC, emit_unary, EMU_OP_INC8, 1),
+	I(DEC, emit_unary, EMU_OP_DEC8, 1),
 	I(SHL, emit_shift, 0, 1),
 	I(SHR, emit_shift, 1, 1),
 	I(SAR, emit_shift, 2, 1),
@@ -60,11 +60,11 @@ static const struct soft_isa_row rows[] = {
 	I(POPCNT, emit_scan, SCAN_POPCNT, 1),
 	I(BSWAP, emit_bswap, 0, 1),
 	I(CBW, emit_cbw, 0, 1),
-	I(CWDE, emit_simple, SOFT_OP_CWDE, 1),
-	I(CDQE, emit_simple, SOFT_OP_CDQE, 1),
+	I(CWDE, emit_simple, EMU_OP_CWDE, 1),
+	I(CDQE, emit_simple, EMU_OP_CDQE, 1),
 	I(CWD, emit_cbw, 1, 1),
-	I(CDQ, emit_simple, SOFT_OP_CDQ, 1),
-	I(CQO, emit_simple, SOFT_OP_CQO, 1),
+	I(CDQ, emit_simple, EMU_OP_CDQ, 1),
+	I(CQO, emit_simple, EMU_OP_CQO, 1),
 	/* moves */
 	I(MOV, emit_mov, 0, 1),
 	I(MOVNTI, emit_mov, 0, 1),
@@ -101,11 +101,11 @@ static const struct soft_isa_row rows[] = {
 	I(JMP, emit_jmp, 0, 1, | ISA_BRANCH),
 	I(CALL, emit_call, 0, 1, | ISA_BRANCH),
 	I(RET, emit_ret, 0, 1, | ISA_BRANCH),
-	I(LOOP, emit_loop, SOFT_OP_LOOP, 1, | ISA_BRANCH),
-	I(LOOPE, emit_loop, SOFT_OP_LOOPE, 1, | ISA_BRANCH),
-	I(LOOPNE, emit_loop, SOFT_OP_LOOPNE, 1, | ISA_BRANCH),
-	I(JRCXZ, emit_loop, SOFT_OP_JRCXZ, 1, | ISA_BRANCH),
-	I(JECXZ, emit_loop, SOFT_OP_JRCXZ, 1, | ISA_BRANCH),
+	I(LOOP, emit_loop, EMU_OP_LOOP, 1, | ISA_BRANCH),
+	I(LOOPE, emit_loop, EMU_OP_LOOPE, 1, | ISA_BRANCH),
+	I(LOOPNE, emit_loop, EMU_OP_LOOPNE, 1, | ISA_BRANCH),
+	I(JRCXZ, emit_loop, EMU_OP_JRCXZ, 1, | ISA_BRANCH),
+	I(JECXZ, emit_loop, EMU_OP_JRCXZ, 1, | ISA_BRANCH),
 	I(SYSCALL, emit_system, SYS_SYSCALL, 25, | ISA_BRANCH | ISA_NO_MEM),
 	I(SYSRET, emit_system, SYS_SYSRET, 25, | ISA_BRANCH | ISA_NO_MEM),
 	I(SYSENTER, emit_system, SYS_SYSENTER, 25, | ISA_BRANCH | ISA_NO_MEM),
@@ -153,10 +153,10 @@ static const struct soft_isa_row rows[] = {
 	I(SLDT, emit_system, SYS_SLDT, 4),
 	I(SMSW, emit_system, SYS_SMSW, 4),
 	I(LMSW, emit_system, SYS_LMSW, 8),
-	I(LAR, emit_descriptor, SOFT_LAR, 20),
-	I(LSL, emit_descriptor, SOFT_LSL, 20),
-	I(VERR, emit_descriptor, SOFT_VERR, 20),
-	I(VERW, emit_descriptor, SOFT_VERW, 20),
+	I(LAR, emit_descriptor, EMU_LAR, 20),
+	I(LSL, emit_descriptor, EMU_LSL, 20),
+	I(VERR, emit_descriptor, EMU_VERR, 20),
+	I(VERW, emit_descriptor, EMU_VERW, 20),
 	I(VMCALL, emit_system, SYS_VMCALL, 31, | ISA_NO_MEM),
 	I(VMMCALL, emit_system, SYS_VMCALL, 31, | ISA_NO_MEM),
 	I(SWAPGS, emit_system, SYS_SWAPGS, 4),
@@ -176,19 +176,19 @@ static const struct soft_isa_row rows[] = {
 
 #define NR_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static const struct soft_isa_row *row_at(unsigned int i)
+static const struct emu_isa_row *row_at(unsigned int i)
 {
-	return i < NR_ROWS ? &rows[i] : &soft_isa_fp[i - NR_ROWS];
+	return i < NR_ROWS ? &rows[i] : &emu_isa_fp[i - NR_ROWS];
 }
 
-const struct soft_isa_row *soft_isa_row(ZydisMnemonic m)
+const struct emu_isa_row *emu_isa_row(ZydisMnemonic m)
 {
 	static uint16_t index[ZYDIS_MNEMONIC_MAX_VALUE + 1]; /* row + 1 */
 	static atomic_bool ready;
 
 	/* Threads may race here: all of them write the same values. */
 	if (!atomic_load(&ready)) {
-		for (unsigned int i = 0; i < NR_ROWS + soft_isa_nr_fp; i++)
+		for (unsigned int i = 0; i < NR_ROWS + emu_isa_nr_fp; i++)
 			__atomic_store_n(&index[row_at(i)->mnemonic], (uint16_t)(i + 1),
 					 __ATOMIC_RELAXED);
 		atomic_store(&ready, true);
@@ -196,9 +196,9 @@ const struct soft_isa_row *soft_isa_row(ZydisMnemonic m)
 	return index[m] ? row_at(index[m] - 1u) : NULL;
 }
 
-int soft_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg)
+int emu_isa_list(int (*fn)(const char *mnemonic, void *arg), void *arg)
 {
-	for (unsigned int i = 0; i < NR_ROWS + soft_isa_nr_fp; i++) {
+	for (unsigned int i = 0; i < NR_ROWS + emu_isa_nr_fp; i++) {
 		int rc = fn(ZydisMnemonicGetString(row_at(i)->mnemonic), arg);
 
 		if (rc)

@@ -13,8 +13,8 @@
  *   MI [base + (idx << scale) + disp], immediate
  * The number after them is the operand size in bits.
  */
-#ifndef VMM_SOFT_OPS_H
-#define VMM_SOFT_OPS_H
+#ifndef VMM_EMU_CPU_OPS_H
+#define VMM_EMU_CPU_OPS_H
 
 #define OPS_SZ(X, n) X(n##8) X(n##16) X(n##32) X(n##64)
 
@@ -116,7 +116,7 @@
 	X(SUBJ32_RNE)                                                                              \
 	X(SUBJ64_RE) X(SUBJ64_RNE) X(DECJ32_RE) X(DECJ32_RNE) X(DECJ64_RE) X(DECJ64_RNE)
 
-#define SOFT_OPS(X)                                                                                \
+#define EMU_OPS(X)                                                                                 \
 	OPS_ALU(X)                                                                                 \
 	OPS_MOV(X)                                                                                 \
 	OPS_EXT(X)                                                                                 \
@@ -124,11 +124,11 @@
 	OPS_MISC(X)                                                                                \
 	OPS_COND(X) OPS_BRANCH(X) OPS_FUSE_CMP(X) OPS_FUSE_TEST(X) OPS_FUSE_RES(X)
 
-enum soft_opcode {
-#define X(n) SOFT_OP_##n,
-	SOFT_OPS(X)
+enum emu_opcode {
+#define X(n) EMU_OP_##n,
+	EMU_OPS(X)
 #undef X
-		SOFT_NR_OPS
+		EMU_NR_OPS
 };
 
 #endif

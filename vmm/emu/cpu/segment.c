@@ -19,7 +19,7 @@
 #define TYPE_WRITABLE	2u
 #define TYPE_READABLE	2u
 
-void soft_desc_segment(struct kvm_segment *s, uint16_t sel, uint64_t d)
+void emu_desc_segment(struct kvm_segment *s, uint16_t sel, uint64_t d)
 {
 	uint32_t limit = (uint32_t)((d & 0xffff) | (d >> 32 & 0xf0000));
 
@@ -38,7 +38,7 @@ void soft_desc_segment(struct kvm_segment *s, uint16_t sel, uint64_t d)
 	};
 }
 
-void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool code)
+void emu_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool code)
 {
 	*s = (struct kvm_segment){
 		.limit = ~0u,
@@ -54,8 +54,7 @@ void soft_flat_seg(struct kvm_segment *s, uint16_t sel, unsigned int dpl, bool c
 }
 
 /* Where @sel's descriptor is. Traps. */
-static int desc_at(struct soft_vcpu *v, uint16_t sel, uint32_t ext, unsigned int bytes,
-		   uint64_t *at)
+static int desc_at(struct emu_vcpu *v, uint16_t sel, uint32_t ext, unsigned int bytes, uint64_t *at)
 {
 	uint64_t base = v->gdt.base;
 	uint32_t limit = v->gdt.limit;
@@ -65,68 +64,68 @@ static int desc_at(struct soft_vcpu *v, uint16_t sel, uint32_t ext, unsigned int
 		limit = v->ldt.unusable || !v->ldt.present ? 0 : v->ldt.limit;
 	}
 	if ((sel & ~7u) + bytes - 1 > limit)
-		return soft_gp(v, (sel & ~7u) | (sel & 4) | ext);
+		return emu_gp(v, (sel & ~7u) | (sel & 4) | ext);
 	*at = base + (sel & ~7u);
 	return 0;
 }
 
-int soft_read_desc(struct soft_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *desc)
+int emu_read_desc(struct emu_vcpu *v, uint16_t sel, uint32_t ext, uint64_t *desc)
 {
 	uint64_t at = 0;
 
-	v->extra += SOFT_EFFORT_DESCRIPTOR;
-	return desc_at(v, sel, ext, 8, &at) || soft_sys_read(v, at, desc, 8, 0);
+	v->extra += EMU_EFFORT_DESCRIPTOR;
+	return desc_at(v, sel, ext, 8, &at) || emu_sys_read(v, at, desc, 8, 0);
 }
 
-int soft_read_cs(struct soft_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_segment *out)
+int emu_read_cs(struct emu_vcpu *v, uint16_t sel, uint32_t ext, struct kvm_segment *out)
 {
 	uint32_t code = (sel & ~3u) | ext;
 	uint64_t d;
 
 	if (!(sel & ~3u))
-		return soft_gp(v, ext);
-	if (soft_read_desc(v, sel, ext, &d))
+		return emu_gp(v, ext);
+	if (emu_read_desc(v, sel, ext, &d))
 		return 1;
 	if (!DESC_S(d) || !(DESC_TYPE(d) & TYPE_CODE))
-		return soft_gp(v, code);
+		return emu_gp(v, code);
 	if (!DESC_P(d))
-		return soft_fault(v, SOFT_NP, true, code);
-	soft_desc_segment(out, sel, d);
+		return emu_fault(v, EMU_NP, true, code);
+	emu_desc_segment(out, sel, d);
 	if (out->l && out->db)
-		return soft_gp(v, code);
+		return emu_gp(v, code);
 	/* Stock kernels have 32-bit code segments for programs. It is the program that fails. */
 	if (!out->l && v->whole)
-		return soft_gp(v, code);
+		return emu_gp(v, code);
 	if (!out->l)
-		return soft_error(v, "code segment 0x%x is 32-bit; only 64-bit code is executed",
-				  sel);
+		return emu_error(v, "code segment 0x%x is 32-bit; only 64-bit code is executed",
+				 sel);
 	return 0;
 }
 
-int soft_read_ss(struct soft_vcpu *v, uint16_t sel, unsigned int cpl, struct kvm_segment *out)
+int emu_read_ss(struct emu_vcpu *v, uint16_t sel, unsigned int cpl, struct kvm_segment *out)
 {
 	uint32_t code = sel & ~3u;
 	uint64_t d;
 
 	if (!code) {
 		if (cpl == 3 || (sel & 3) != cpl)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		*out = (struct kvm_segment){.selector = sel, .dpl = (uint8_t)cpl, .unusable = 1};
 		return 0;
 	}
-	if (soft_read_desc(v, sel, 0, &d))
+	if (emu_read_desc(v, sel, 0, &d))
 		return 1;
 	if ((sel & 3) != cpl || !DESC_S(d) || (DESC_TYPE(d) & TYPE_CODE) ||
 	    !(DESC_TYPE(d) & TYPE_WRITABLE) || DESC_DPL(d) != cpl)
-		return soft_gp(v, code);
+		return emu_gp(v, code);
 	if (!DESC_P(d))
-		return soft_fault(v, SOFT_STACK, true, code);
-	soft_desc_segment(out, sel, d);
+		return emu_fault(v, EMU_STACK, true, code);
+	emu_desc_segment(out, sel, d);
 	return 0;
 }
 
 /* Load DS, ES, FS or GS (SDM vol. 2, MOV). */
-static int load_data(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
+static int load_data(struct emu_vcpu *v, unsigned int seg, uint16_t sel)
 {
 	struct kvm_segment *s = &v->seg[seg];
 	unsigned int type, dpl;
@@ -136,73 +135,73 @@ static int load_data(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
 		/* A null selector in FS or GS leaves the base alone on AMD's CPUs whose CPUID does
 		 * not have NullSelectClearsBase; Intel's clear it. */
 		*s = (struct kvm_segment){.selector = sel, .unusable = 1};
-		if (v->intel && seg == SOFT_FS)
-			v->r[SOFT_FSBASE] = 0;
-		if (v->intel && seg == SOFT_GS)
-			v->r[SOFT_GSBASE] = 0;
+		if (v->intel && seg == EMU_FS)
+			v->r[EMU_FSBASE] = 0;
+		if (v->intel && seg == EMU_GS)
+			v->r[EMU_GSBASE] = 0;
 		return 0;
 	}
-	if (soft_read_desc(v, sel, 0, &d))
+	if (emu_read_desc(v, sel, 0, &d))
 		return 1;
 	type = DESC_TYPE(d);
 	dpl = DESC_DPL(d);
 	if (!DESC_S(d) || (type & (TYPE_CODE | TYPE_READABLE)) == TYPE_CODE)
-		return soft_gp(v, sel & ~3u);
+		return emu_gp(v, sel & ~3u);
 	if ((type & (TYPE_CODE | TYPE_CONFORMING)) != (TYPE_CODE | TYPE_CONFORMING) &&
 	    ((sel & 3u) > dpl || v->cpl > dpl))
-		return soft_gp(v, sel & ~3u);
+		return emu_gp(v, sel & ~3u);
 	if (!DESC_P(d))
-		return soft_fault(v, SOFT_NP, true, sel & ~3u);
-	soft_desc_segment(s, sel, d);
-	if (seg == SOFT_FS)
-		v->r[SOFT_FSBASE] = s->base;
-	if (seg == SOFT_GS)
-		v->r[SOFT_GSBASE] = s->base;
+		return emu_fault(v, EMU_NP, true, sel & ~3u);
+	emu_desc_segment(s, sel, d);
+	if (seg == EMU_FS)
+		v->r[EMU_FSBASE] = s->base;
+	if (seg == EMU_GS)
+		v->r[EMU_GSBASE] = s->base;
 	return 0;
 }
 
-static int load_seg(struct soft_vcpu *v, unsigned int seg, uint16_t sel)
+static int load_seg(struct emu_vcpu *v, unsigned int seg, uint16_t sel)
 {
 	struct kvm_segment ss;
 
-	if (seg == SOFT_CS)
-		return soft_ud(v);
-	if (seg != SOFT_SS)
+	if (seg == EMU_CS)
+		return emu_ud(v);
+	if (seg != EMU_SS)
 		return load_data(v, seg, sel);
-	if (soft_read_ss(v, sel, v->cpl, &ss))
+	if (emu_read_ss(v, sel, v->cpl, &ss))
 		return 1;
-	v->seg[SOFT_SS] = ss;
+	v->seg[EMU_SS] = ss;
 	/* Neither an interrupt nor a debug trap comes before the next instruction is done (SDM
 	 * vol. 3, 6.8.3). */
 	v->sti_shadow = v->brk.ss_shadow = true;
 	v->step = false;
-	v->attn |= SOFT_ATTN_EVENT;
+	v->attn |= EMU_ATTN_EVENT;
 	return 0;
 }
 
-int soft_sys_mov_to_seg(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_mov_to_seg(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return load_seg(v, op->dst, (uint16_t)v->r[op->src]);
 }
 
-int soft_sys_pop_seg(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_pop_seg(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t x = soft_ld_slow(v, v->r[SOFT_RSP], 8);
+	uint64_t x = emu_ld_slow(v, v->r[EMU_RSP], 8);
 
 	if (v->trap || load_seg(v, op->dst, (uint16_t)x))
 		return 1;
-	v->r[SOFT_RSP] += 8;
+	v->r[EMU_RSP] += 8;
 	return 0;
 }
 
 /* MOV from a segment register, STR, SLDT: op->src beyond the six means TR, LDTR. */
-int soft_help_from_seg(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_from_seg(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint16_t sel = op->src < SOFT_NSEGS    ? v->seg[op->src].selector
-		       : op->src == SOFT_NSEGS ? v->tr.selector
-					       : v->ldt.selector;
+	uint16_t sel = op->src < EMU_NSEGS    ? v->seg[op->src].selector
+		       : op->src == EMU_NSEGS ? v->tr.selector
+					      : v->ldt.selector;
 
-	soft_wr(v, op->dst, 1u << op->base, sel);
+	emu_wr(v, op->dst, 1u << op->base, sel);
 	return 0;
 }
 
@@ -210,18 +209,18 @@ int soft_help_from_seg(struct soft_vcpu *v, const struct soft_op *op)
 
 /* Read the descriptor of @sel as these instructions do: *d, and whether there is one. Traps only
  * where the table itself cannot be read. */
-static int look_up(struct soft_vcpu *v, uint16_t sel, uint64_t *d, bool *there)
+static int look_up(struct emu_vcpu *v, uint16_t sel, uint64_t *d, bool *there)
 {
 	uint32_t limit = v->gdt.limit;
 
 	if (sel & 4)
 		limit = v->ldt.unusable || !v->ldt.present ? 0 : v->ldt.limit;
 	*there = (sel & ~3u) && (sel & ~7u) + 7 <= limit;
-	return *there && soft_read_desc(v, sel, 0, d);
+	return *there && emu_read_desc(v, sel, 0, d);
 }
 
 /* Whether the present level and @sel's RPL may see descriptor @d. */
-static bool visible(const struct soft_vcpu *v, uint16_t sel, uint64_t d)
+static bool visible(const struct emu_vcpu *v, uint16_t sel, uint64_t d)
 {
 	unsigned int dpl = DESC_DPL(d);
 
@@ -231,13 +230,13 @@ static bool visible(const struct soft_vcpu *v, uint16_t sel, uint64_t d)
 	return v->cpl <= dpl && (sel & 3u) <= dpl;
 }
 
-static void set_zf(struct soft_vcpu *v, bool zf)
+static void set_zf(struct emu_vcpu *v, bool zf)
 {
-	soft_fl_override(v, SOFT_ZF, zf ? SOFT_ZF : 0);
+	emu_fl_override(v, EMU_ZF, zf ? EMU_ZF : 0);
 }
 
-/* op->src: register with the selector; op->idx: SOFT_LAR ... */
-int soft_help_descriptor(struct soft_vcpu *v, const struct soft_op *op)
+/* op->src: register with the selector; op->idx: EMU_LAR ... */
+int emu_help_descriptor(struct emu_vcpu *v, const struct emu_op *op)
 {
 	/* System segments of long mode: LDT, TSS, busy TSS; LAR also sees call gates. */
 	const uint32_t limits = 1u << 2 | 1u << 9 | 1u << 11, rights = limits | 1u << 12;
@@ -252,18 +251,18 @@ int soft_help_descriptor(struct soft_vcpu *v, const struct soft_op *op)
 	type = DESC_TYPE(d);
 	ok = there && visible(v, sel, d);
 	switch (op->idx) {
-	case SOFT_LAR:
+	case EMU_LAR:
 		ok = ok && (DESC_S(d) || rights >> type & 1);
 		if (ok)
-			soft_wr(v, op->dst, 1u << op->base, d >> 32 & 0xffff00);
+			emu_wr(v, op->dst, 1u << op->base, d >> 32 & 0xffff00);
 		break;
-	case SOFT_LSL:
+	case EMU_LSL:
 		ok = ok && (DESC_S(d) || limits >> type & 1);
-		soft_desc_segment(&s, sel, d);
+		emu_desc_segment(&s, sel, d);
 		if (ok)
-			soft_wr(v, op->dst, 1u << op->base, s.limit);
+			emu_wr(v, op->dst, 1u << op->base, s.limit);
 		break;
-	case SOFT_VERR:
+	case EMU_VERR:
 		ok = ok && DESC_S(d) && (!(type & TYPE_CODE) || (type & TYPE_READABLE));
 		break;
 	default: /* VERW */
@@ -273,84 +272,84 @@ int soft_help_descriptor(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 }
 
-static int load_table(struct soft_vcpu *v, struct kvm_dtable *t)
+static int load_table(struct emu_vcpu *v, struct kvm_dtable *t)
 {
-	uint64_t at = v->r[SOFT_TEA], base;
+	uint64_t at = v->r[EMU_TEA], base;
 	uint16_t limit;
 
 	if (v->cpl)
-		return soft_gp(v, 0);
-	limit = (uint16_t)soft_ld_slow(v, at, 2);
+		return emu_gp(v, 0);
+	limit = (uint16_t)emu_ld_slow(v, at, 2);
 	if (v->trap)
 		return 1;
-	base = soft_ld_slow(v, at + 2, 8);
+	base = emu_ld_slow(v, at + 2, 8);
 	if (v->trap)
 		return 1;
-	if (!soft_canonical(base))
-		return soft_gp(v, 0);
+	if (!emu_canonical(base))
+		return emu_gp(v, 0);
 	t->base = base;
 	t->limit = limit;
 	return 0;
 }
 
-int soft_sys_lgdt(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_lgdt(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return load_table(v, &v->gdt);
 }
 
-int soft_sys_lidt(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_lidt(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return load_table(v, &v->idt);
 }
 
-static int store_table(struct soft_vcpu *v, const struct kvm_dtable *t)
+static int store_table(struct emu_vcpu *v, const struct kvm_dtable *t)
 {
 	uint8_t buf[10];
 
 	memcpy(buf, &t->limit, 2);
 	memcpy(buf + 2, &t->base, 8);
-	return soft_sys_write(v, v->r[SOFT_TEA], buf, sizeof(buf), v->cpl == 3 ? SOFT_ACC_U : 0);
+	return emu_sys_write(v, v->r[EMU_TEA], buf, sizeof(buf), v->cpl == 3 ? EMU_ACC_U : 0);
 }
 
-int soft_sys_sgdt(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_sgdt(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return store_table(v, &v->gdt);
 }
 
-int soft_sys_sidt(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_sidt(struct emu_vcpu *v, const struct emu_op *op)
 {
 	return store_table(v, &v->idt);
 }
 
 /* A 16-byte system descriptor of @type from the GDT. */
-static int system_desc(struct soft_vcpu *v, uint16_t sel, unsigned int type,
-		       struct kvm_segment *out, uint64_t *at)
+static int system_desc(struct emu_vcpu *v, uint16_t sel, unsigned int type, struct kvm_segment *out,
+		       uint64_t *at)
 {
 	uint64_t d[2];
 
 	if (sel & 4)
-		return soft_gp(v, sel & ~3u);
-	if (desc_at(v, sel, 0, 16, at) || soft_sys_read(v, *at, d, 16, 0))
+		return emu_gp(v, sel & ~3u);
+	if (desc_at(v, sel, 0, 16, at) || emu_sys_read(v, *at, d, 16, 0))
 		return 1;
 	if (DESC_S(d[0]) || DESC_TYPE(d[0]) != type)
-		return soft_gp(v, sel & ~3u);
+		return emu_gp(v, sel & ~3u);
 	if (!DESC_P(d[0]))
-		return soft_fault(v, SOFT_NP, true, sel & ~3u);
-	soft_desc_segment(out, sel, d[0]);
+		return emu_fault(v, EMU_NP, true, sel & ~3u);
+	emu_desc_segment(out, sel, d[0]);
 	out->base |= d[1] << 32;
-	return soft_canonical(out->base) ? 0 : soft_gp(v, sel & ~3u);
+	return emu_canonical(out->base) ? 0 : emu_gp(v, sel & ~3u);
 }
 
 /* Operand of LLDT and LTR; op->idx: in memory. */
-static int selector(struct soft_vcpu *v, const struct soft_op *op, uint16_t *sel)
+static int selector(struct emu_vcpu *v, const struct emu_op *op, uint16_t *sel)
 {
 	if (v->cpl)
-		return soft_gp(v, 0);
-	*sel = (uint16_t)(op->idx ? soft_ld_slow(v, v->r[SOFT_TEA], 2) : v->r[op->src]);
-	return v->trap != SOFT_TRAP_NONE;
+		return emu_gp(v, 0);
+	*sel = (uint16_t)(op->idx ? emu_ld_slow(v, v->r[EMU_TEA], 2) : v->r[op->src]);
+	return v->trap != EMU_TRAP_NONE;
 }
 
-int soft_sys_lldt(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_lldt(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct kvm_segment ldt = {.unusable = 1};
 	uint64_t at;
@@ -365,7 +364,7 @@ int soft_sys_lldt(struct soft_vcpu *v, const struct soft_op *op)
 	return 0;
 }
 
-int soft_sys_ltr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_ltr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct kvm_segment tr;
 	uint16_t sel = 0;
@@ -375,49 +374,49 @@ int soft_sys_ltr(struct soft_vcpu *v, const struct soft_op *op)
 	if (selector(v, op, &sel))
 		return 1;
 	if (!(sel & ~3u))
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	if (system_desc(v, sel, 9, &tr, &at))
 		return 1;
 	busy |= (uint8_t)(tr.dpl << 5);
-	if (soft_sys_write(v, at + 5, &busy, 1, 0))
+	if (emu_sys_write(v, at + 5, &busy, 1, 0))
 		return 1;
 	tr.type = 0xb;
 	v->tr = tr;
 	return 0;
 }
 
-int soft_tss(struct soft_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext)
+int emu_tss(struct emu_vcpu *v, uint32_t off, void *buf, unsigned int bytes, uint32_t ext)
 {
 	if (off + bytes - 1 > v->tr.limit)
-		return soft_fault(v, SOFT_TS, true, (v->tr.selector & ~7u) | ext);
-	return soft_sys_read(v, v->tr.base + off, buf, bytes, 0);
+		return emu_fault(v, EMU_TS, true, (v->tr.selector & ~7u) | ext);
+	return emu_sys_read(v, v->tr.base + off, buf, bytes, 0);
 }
 
-int soft_sys_swapgs(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_swapgs(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t x = v->r[SOFT_GSBASE];
+	uint64_t x = v->r[EMU_GSBASE];
 
 	if (v->cpl)
-		return soft_gp(v, 0);
-	v->r[SOFT_GSBASE] = v->kernel_gs_base;
+		return emu_gp(v, 0);
+	v->r[EMU_GSBASE] = v->kernel_gs_base;
 	v->kernel_gs_base = x;
 	return 0;
 }
 
 /* RDFSBASE, RDGSBASE, WRFSBASE, WRGSBASE; op->src: which, op->idx: write. */
-int soft_sys_rdwr_base(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_rdwr_base(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x;
 
 	if (!(v->cr4 & CR4_FSGSBASE))
-		return soft_ud(v);
+		return emu_ud(v);
 	if (!op->idx) {
-		soft_wr(v, op->dst, 1u << op->base, v->r[op->src]);
+		emu_wr(v, op->dst, 1u << op->base, v->r[op->src]);
 		return 0;
 	}
-	x = soft_rd(v, op->dst, 1u << op->base);
-	if (!soft_canonical(x))
-		return soft_gp(v, 0);
+	x = emu_rd(v, op->dst, 1u << op->base);
+	if (!emu_canonical(x))
+		return emu_gp(v, 0);
 	v->r[op->src] = x;
 	return 0;
 }

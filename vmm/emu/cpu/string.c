@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * MOVS, STOS, LODS, CMPS and SCAS, plain and repeated. The dispatch loop calls soft_help_string().
+ * MOVS, STOS, LODS, CMPS and SCAS, plain and repeated. The dispatch loop calls emu_help_string().
  * A repeated instruction counts as one instruction. When it is interrupted by a fault, a kick or a
  * single step, RCX, RSI and RDI show how far it came, and it must never have retired: it is
  * executed again from there (SDM vol. 2, REP). Repeated instructions process page piece by page
@@ -12,23 +12,23 @@
 #include "vmm/emu/cpu/emit.h"
 
 struct str {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	uint64_t seg;	/* segment base of the source */
 	uint64_t amask; /* the address bits of the address size */
 	int64_t step;	/* bytes from one element to the next; negative if DF is set */
 	unsigned int bytes;
 	unsigned int lg;  /* bytes is 1 << lg */
-	unsigned int acc; /* SOFT_ACC_U in user mode */
+	unsigned int acc; /* EMU_ACC_U in user mode */
 };
 
 static uint64_t src_at(const struct str *s)
 {
-	return s->seg + (s->v->r[SOFT_RSI] & s->amask);
+	return s->seg + (s->v->r[EMU_RSI] & s->amask);
 }
 
 static uint64_t dst_at(const struct str *s)
 {
-	return s->v->r[SOFT_RDI] & s->amask;
+	return s->v->r[EMU_RDI] & s->amask;
 }
 
 /* Move register @reg by @n elements. With a 32-bit address size its upper half becomes 0. */
@@ -37,9 +37,9 @@ static void advance(struct str *s, unsigned int reg, uint64_t n)
 	s->v->r[reg] = (s->v->r[reg] + (uint64_t)s->step * n) & s->amask;
 }
 
-static void cmp_flags(struct soft_vcpu *v, unsigned int lg, uint64_t a, uint64_t b)
+static void cmp_flags(struct emu_vcpu *v, unsigned int lg, uint64_t a, uint64_t b)
 {
-	soft_fl_set(v, SOFT_FK(SUB, lg), soft_sext(a, lg), soft_sext(b, lg));
+	emu_fl_set(v, EMU_FK(SUB, lg), emu_sext(a, lg), emu_sext(b, lg));
 }
 
 /* Process one element. Traps. CMPS reads two operands in memory, and if both fault, the fault of
@@ -47,48 +47,48 @@ static void cmp_flags(struct soft_vcpu *v, unsigned int lg, uint64_t a, uint64_t
  * DS:[RSI]. */
 static int one(struct str *s, unsigned int kind, unsigned int lg)
 {
-	struct soft_vcpu *v = s->v;
+	struct emu_vcpu *v = s->v;
 	bool dst_first = kind == STR_SCAS || (kind == STR_CMPS && v->intel);
 	uint64_t a = 0, b = 0;
 
 	if (dst_first) {
-		b = soft_ld_slow(v, dst_at(s), s->bytes);
+		b = emu_ld_slow(v, dst_at(s), s->bytes);
 		if (v->trap)
 			return 1;
 	}
 	if (kind == STR_MOVS || kind == STR_LODS || kind == STR_CMPS) {
-		a = soft_ld_slow(v, src_at(s), s->bytes);
+		a = emu_ld_slow(v, src_at(s), s->bytes);
 		if (v->trap)
 			return 1;
 	}
 	if (kind == STR_CMPS && !dst_first) {
-		b = soft_ld_slow(v, dst_at(s), s->bytes);
+		b = emu_ld_slow(v, dst_at(s), s->bytes);
 		if (v->trap)
 			return 1;
 	}
 	switch (kind) {
 	case STR_MOVS:
-		if (soft_st_slow(v, dst_at(s), s->bytes, a))
+		if (emu_st_slow(v, dst_at(s), s->bytes, a))
 			return 1;
 		break;
 	case STR_STOS:
-		if (soft_st_slow(v, dst_at(s), s->bytes, v->r[SOFT_RAX]))
+		if (emu_st_slow(v, dst_at(s), s->bytes, v->r[EMU_RAX]))
 			return 1;
 		break;
 	case STR_LODS:
-		soft_wr(v, SOFT_RAX, s->bytes, a);
+		emu_wr(v, EMU_RAX, s->bytes, a);
 		break;
 	case STR_CMPS:
 		cmp_flags(v, lg, a, b);
 		break;
 	case STR_SCAS:
-		cmp_flags(v, lg, soft_rd(v, SOFT_RAX, s->bytes), b);
+		cmp_flags(v, lg, emu_rd(v, EMU_RAX, s->bytes), b);
 		break;
 	}
 	if (kind != STR_STOS && kind != STR_SCAS)
-		advance(s, SOFT_RSI, 1);
+		advance(s, EMU_RSI, 1);
 	if (kind != STR_LODS)
-		advance(s, SOFT_RDI, 1);
+		advance(s, EMU_RDI, 1);
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static uint64_t room_below(const struct str *s, uint64_t at, uint64_t end)
  * page before the offset wraps around. */
 static uint64_t room(const struct str *s, uint64_t va, unsigned int reg)
 {
-	uint64_t n = room_below(s, va & ~SOFT_PAGE_MASK, SOFT_PAGE_SIZE), wrap;
+	uint64_t n = room_below(s, va & ~EMU_PAGE_MASK, EMU_PAGE_SIZE), wrap;
 
 	if (likely(s->amask == ~0ULL))
 		return n;
@@ -116,19 +116,19 @@ static uint64_t room(const struct str *s, uint64_t va, unsigned int reg)
  * page of a store holds decoded code, or the page has a breakpoint. */
 static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 {
-	struct soft_vcpu *v = s->v;
-	const struct soft_tlbe *e = &v->tlb[va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	struct emu_vcpu *v = s->v;
+	const struct emu_tlbe *e = &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 	uint8_t *p;
 
-	if (likely((write ? e->wtag : e->rtag) == (va & SOFT_PAGE_MASK)))
+	if (likely((write ? e->wtag : e->rtag) == (va & EMU_PAGE_MASK)))
 		return (uint8_t *)(e->add + va);
-	if (unlikely(v->brk.data) && soft_watched(v, v->brk.data, va))
+	if (unlikely(v->brk.data) && emu_watched(v, v->brk.data, va))
 		return NULL;
-	p = soft_host(v, va, s->acc | (write ? SOFT_ACC_W : 0));
-	if (unlikely(v->trap == SOFT_TRAP_DEVICE))
-		v->trap = SOFT_TRAP_NONE; /* one element at a time */
-	/* soft_host() makes a store hit the TLB unless there is code in the page. */
-	return p && write && e->wtag != (va & SOFT_PAGE_MASK) ? NULL : p;
+	p = emu_host(v, va, s->acc | (write ? EMU_ACC_W : 0));
+	if (unlikely(v->trap == EMU_TRAP_DEVICE))
+		v->trap = EMU_TRAP_NONE; /* one element at a time */
+	/* emu_host() makes a store hit the TLB unless there is code in the page. */
+	return p && write && e->wtag != (va & EMU_PAGE_MASK) ? NULL : p;
 }
 
 /* Copy @n elements from @p to @d, one after the other. */
@@ -139,7 +139,7 @@ static void copy(const struct str *s, uint8_t *d, const uint8_t *p, uint64_t n)
 	if (s->step < 0) {
 		if (d < p && (uint64_t)(p - d) < bytes) {
 			for (uint64_t i = 0; i < n; i++, d -= s->bytes, p -= s->bytes)
-				soft_put(d, s->bytes, soft_get(p, s->bytes));
+				emu_put(d, s->bytes, emu_get(p, s->bytes));
 			s->v->extra += n;
 			return;
 		}
@@ -150,7 +150,7 @@ static void copy(const struct str *s, uint8_t *d, const uint8_t *p, uint64_t n)
 		 * and again. */
 		if (apart < s->bytes) {
 			for (uint64_t i = 0; i < bytes; i += s->bytes)
-				soft_put(d + i, s->bytes, soft_get(p + i, s->bytes));
+				emu_put(d + i, s->bytes, emu_get(p + i, s->bytes));
 			s->v->extra += n;
 			return;
 		}
@@ -171,7 +171,7 @@ static void fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
 		memset(d, (uint8_t)x, n);
 		return;
 	}
-	soft_put(d, s->bytes, x);
+	emu_put(d, s->bytes, x);
 	for (uint64_t done = s->bytes; done < bytes; done *= 2)
 		memcpy(d + done, d, done < bytes - done ? done : bytes - done);
 }
@@ -184,10 +184,10 @@ static inline __attribute__((always_inline)) uint64_t scan(const struct str *s, 
 {
 	for (uint64_t i = 0; i < n; i++, a += s->step) {
 		if (b) {
-			x = soft_get(b, bytes);
+			x = emu_get(b, bytes);
 			b += s->step;
 		}
-		if ((soft_get(a, bytes) == x) == equal) {
+		if ((emu_get(a, bytes) == x) == equal) {
 			n = i + 1;
 			break;
 		}
@@ -205,16 +205,16 @@ static uint64_t compare(const struct str *s, const uint8_t *a, const uint8_t *b,
 	if (!b && equal && s->bytes == 1 && s->step > 0) {
 		hit = memchr(a, (int)x, n);
 		n = hit ? (uint64_t)(hit - a) + 1 : n;
-		s->v->extra += n / SOFT_EFFORT_PIECE_BYTES;
+		s->v->extra += n / EMU_EFFORT_PIECE_BYTES;
 		return n;
 	}
 	if (b && !equal) { /* eight bytes at a time while they are the same */
 		if (s->step > 0)
-			while (same + 8 <= bytes && soft_get(a + same, 8) == soft_get(b + same, 8))
+			while (same + 8 <= bytes && emu_get(a + same, 8) == emu_get(b + same, 8))
 				same += 8;
 		else
-			while (same + 8 <= bytes && soft_get(a + s->bytes - same - 8, 8) ==
-							    soft_get(b + s->bytes - same - 8, 8))
+			while (same + 8 <= bytes && emu_get(a + s->bytes - same - 8, 8) ==
+							    emu_get(b + s->bytes - same - 8, 8))
 				same += 8;
 	}
 	s->v->extra += same / 12;
@@ -242,11 +242,11 @@ static inline uint64_t fit(const struct str *s, bool reads, bool to_di, uint64_t
 	uint64_t n;
 
 	if (to_di) {
-		n = room(s, dst_at(s), SOFT_RDI);
+		n = room(s, dst_at(s), EMU_RDI);
 		count = n < count ? n : count;
 	}
 	if (reads) {
-		n = room(s, src_at(s), SOFT_RSI);
+		n = room(s, src_at(s), EMU_RSI);
 		count = n < count ? n : count;
 	}
 	return count;
@@ -256,13 +256,13 @@ static inline uint64_t fit(const struct str *s, bool reads, bool to_di, uint64_t
  * many. 0: there was a trap, or the caller must process one element by one(). */
 static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 {
-	struct soft_vcpu *v = s->v;
+	struct emu_vcpu *v = s->v;
 	uint64_t n = fit(s, movs, true, count);
 	uint8_t *d, *p;
 
 	if (n < 2)
 		return 0;
-	v->extra += SOFT_EFFORT_PIECE + n * s->bytes / SOFT_EFFORT_PIECE_BYTES;
+	v->extra += EMU_EFFORT_PIECE + n * s->bytes / EMU_EFFORT_PIECE_BYTES;
 	if (movs) {
 		p = piece(s, src_at(s), false);
 		if (!p)
@@ -271,14 +271,14 @@ static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 		if (!d)
 			return 0;
 		copy(s, d, p, n);
-		advance(s, SOFT_RSI, n);
+		advance(s, EMU_RSI, n);
 	} else {
 		d = piece(s, dst_at(s), true);
 		if (!d)
 			return 0;
-		fill(s, s->step < 0 ? d - (n - 1) * s->bytes : d, v->r[SOFT_RAX], n);
+		fill(s, s->step < 0 ? d - (n - 1) * s->bytes : d, v->r[EMU_RAX], n);
 	}
-	advance(s, SOFT_RDI, n);
+	advance(s, EMU_RDI, n);
 	return n;
 }
 
@@ -287,14 +287,14 @@ static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, bool equal,
 			  uint64_t count)
 {
-	struct soft_vcpu *v = s->v;
+	struct emu_vcpu *v = s->v;
 	uint64_t n = fit(s, kind != STR_SCAS, kind != STR_LODS, count), x;
 	int64_t last;
 	const uint8_t *a = NULL, *b = NULL; /* at RSI, at RDI */
 
 	if (n < 2)
 		return 0;
-	v->extra += SOFT_EFFORT_PIECE;
+	v->extra += EMU_EFFORT_PIECE;
 	/* If both operands of CMPS fault, Intel's CPUs report the one at ES:[RDI]. */
 	if (kind == STR_SCAS || (kind == STR_CMPS && v->intel)) {
 		b = piece(s, dst_at(s), false);
@@ -312,19 +312,19 @@ static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, boo
 			return 0;
 	}
 	if (kind == STR_LODS) {
-		soft_wr(v, SOFT_RAX, s->bytes, soft_get(a + (int64_t)(n - 1) * s->step, s->bytes));
-		advance(s, SOFT_RSI, n);
+		emu_wr(v, EMU_RAX, s->bytes, emu_get(a + (int64_t)(n - 1) * s->step, s->bytes));
+		advance(s, EMU_RSI, n);
 		return n;
 	}
-	x = soft_rd(v, SOFT_RAX, s->bytes);
+	x = emu_rd(v, EMU_RAX, s->bytes);
 	n = a ? compare(s, a, b, 0, n, equal) : compare(s, b, NULL, x, n, equal);
 	last = (int64_t)(n - 1) * s->step;
 	if (a) {
-		x = soft_get(a + last, s->bytes);
-		advance(s, SOFT_RSI, n);
+		x = emu_get(a + last, s->bytes);
+		advance(s, EMU_RSI, n);
 	}
-	cmp_flags(v, lg, x, soft_get(b + last, s->bytes));
-	advance(s, SOFT_RDI, n);
+	cmp_flags(v, lg, x, emu_get(b + last, s->bytes));
+	advance(s, EMU_RDI, n);
 	return n;
 }
 
@@ -334,33 +334,33 @@ static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, boo
  * even if the count is zero or the first element faults. AMD's CPUs write the registers only when
  * an element is done.
  */
-static void narrow(struct soft_vcpu *v, unsigned int kind)
+static void narrow(struct emu_vcpu *v, unsigned int kind)
 {
-	v->r[SOFT_RCX] = (uint32_t)v->r[SOFT_RCX];
+	v->r[EMU_RCX] = (uint32_t)v->r[EMU_RCX];
 	if (kind == STR_MOVS)
-		v->r[SOFT_RSI] = (uint32_t)v->r[SOFT_RSI];
+		v->r[EMU_RSI] = (uint32_t)v->r[EMU_RSI];
 	if (kind == STR_MOVS || kind == STR_STOS)
-		v->r[SOFT_RDI] = (uint32_t)v->r[SOFT_RDI];
+		v->r[EMU_RDI] = (uint32_t)v->r[EMU_RDI];
 }
 
 /* Whether run.c should look at the clock and at what was posted: nobody else does while this
  * instruction goes on. It may be a little early. */
-static bool platform_waits(const struct soft_vcpu *v, uint64_t done)
+static bool platform_waits(const struct emu_vcpu *v, uint64_t done)
 {
 	return v->cycles + v->extra_cycles + done + 0xffff >= v->plat.stop_cycles ||
 	       atomic_load_explicit(&v->plat.posted_any, memory_order_relaxed);
 }
 
-int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_string(struct emu_vcpu *v, const struct emu_op *op)
 {
 	unsigned int lg = op->base, kind = op->idx;
 	struct str s = {
 		.v = v,
 		.seg = v->r[op->src],
-		.amask = op->flags & SOFT_OPF_A32 ? 0xffffffffULL : ~0ULL,
+		.amask = op->flags & EMU_OPF_A32 ? 0xffffffffULL : ~0ULL,
 		.bytes = 1u << lg,
 		.lg = lg,
-		.acc = v->cpl == 3 ? SOFT_ACC_U : 0,
+		.acc = v->cpl == 3 ? EMU_ACC_U : 0,
 	};
 	const struct {
 		uint64_t a, b;
@@ -368,14 +368,14 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 	} fl = {v->fl_a, v->fl_b, v->fl_kind, v->fl_omask, v->fl_oval};
 	uint64_t count, n, done = 0;
 
-	s.step = v->rflags & SOFT_DF ? -(int64_t)s.bytes : (int64_t)s.bytes;
-	if (!(op->flags & (SOFT_OPF_REP | SOFT_OPF_REPNE)))
+	s.step = v->rflags & EMU_DF ? -(int64_t)s.bytes : (int64_t)s.bytes;
+	if (!(op->flags & (EMU_OPF_REP | EMU_OPF_REPNE)))
 		return one(&s, kind, lg);
 
-	if (unlikely(v->intel && (op->flags & SOFT_OPF_A32)))
+	if (unlikely(v->intel && (op->flags & EMU_OPF_A32)))
 		narrow(v, kind);
-	v->extra += SOFT_EFFORT_REPEAT;
-	count = v->r[SOFT_RCX] & s.amask;
+	v->extra += EMU_EFFORT_REPEAT;
+	count = v->r[EMU_RCX] & s.amask;
 	if (!count) { /* no access takes place: take those in op->ev off */
 		v->adj_loads -= kind != STR_STOS;
 		v->adj_stores -= kind == STR_MOVS || kind == STR_STOS;
@@ -386,39 +386,39 @@ int soft_help_string(struct soft_vcpu *v, const struct soft_op *op)
 		if (likely(!v->step))
 			n = kind <= STR_STOS
 				    ? bulk_store(&s, kind == STR_MOVS, count)
-				    : bulk_load(&s, kind, lg, op->flags & SOFT_OPF_REPNE, count);
+				    : bulk_load(&s, kind, lg, op->flags & EMU_OPF_REPNE, count);
 		if (!v->trap && !n) {
 			n = !one(&s, kind, lg);
-			v->extra += SOFT_EFFORT_ELEMENT;
+			v->extra += EMU_EFFORT_ELEMENT;
 		}
 		if (v->trap)
 			goto unfinished;
-		v->r[SOFT_RCX] = (v->r[SOFT_RCX] - n) & s.amask;
+		v->r[EMU_RCX] = (v->r[EMU_RCX] - n) & s.amask;
 		done += n;
 		if (kind >= STR_CMPS) {
 			bool equal = v->fl_a == v->fl_b;
 
-			if (op->flags & SOFT_OPF_REPNE ? equal : !equal)
+			if (op->flags & EMU_OPF_REPNE ? equal : !equal)
 				break;
 		}
 		if (count == n)
 			break;
 		if (unlikely(v->step || v->brk.hits)) { /* a debug trap follows the iteration */
-			v->trap = SOFT_TRAP_STEP;
+			v->trap = EMU_TRAP_STEP;
 			goto unfinished;
 		}
 		/* No host address is kept between pieces. So what other vCPUs have decoded
 		 * meanwhile can settle. */
-		soft_ack_code(v);
+		emu_ack_code(v);
 		if (unlikely(v->extra >= v->extra_stop ||
 			     atomic_load_explicit(&v->kicked, memory_order_relaxed) ||
 			     (v->chip && platform_waits(v, done)))) {
-			v->trap = SOFT_TRAP_KICK;
+			v->trap = EMU_TRAP_KICK;
 			goto unfinished;
 		}
 	}
 	if (unlikely(v->chip && platform_waits(v, done)))
-		v->attn |= SOFT_ATTN_EVENT;
+		v->attn |= EMU_ATTN_EVENT;
 	v->extra_cycles += done;
 	return 0;
 
@@ -427,7 +427,7 @@ unfinished:
 	 * says so; for interrupts and debug traps between iterations it was measured (family 6).
 	 * AMD's have those of the last comparison (measured, families 19H and 1AH). */
 	if (v->intel) {
-		soft_fl_set(v, fl.kind, fl.a, fl.b);
+		emu_fl_set(v, fl.kind, fl.a, fl.b);
 		v->fl_omask = fl.omask;
 		v->fl_oval = fl.oval;
 	}

@@ -19,20 +19,20 @@
 #define CR0_PG	     (1ULL << 31)
 #define CR0_WRITABLE 0xe005003fULL /* SDM vol. 3, 2.5 */
 /* VME PVI TSD DE PSE PAE MCE PGE PCE OSFXSR OSXMMEXCPT FSGSBASE SMEP. The rest is features the
- * soft machine does not have (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as without them. */
+ * emulator does not have (LA57, PCID, SMAP, UMIP, XSAVE, keys): #GP, as without them. */
 #define CR4_WRITABLE 0x1107ffULL
 #define CR4_PAE	     (1ULL << 5)
 #define CR3_RESERVED 0xfff0000000000000ULL
 
-int soft_sys_ud(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_ud(struct emu_vcpu *v, const struct emu_op *op)
 {
-	return soft_ud(v);
+	return emu_ud(v);
 }
 
 /* More than 15 bytes. */
-int soft_sys_gp(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_gp(struct emu_vcpu *v, const struct emu_op *op)
 {
-	return soft_gp(v, 0);
+	return emu_gp(v, 0);
 }
 
 /*
@@ -41,7 +41,7 @@ int soft_sys_gp(struct soft_vcpu *v, const struct soft_op *op)
  * #UD in programs only, so that a program does not end its VM (docs/emulator.md, "What is
  * refused").
  */
-static bool undefined(const struct soft_vcpu *v, const ZydisDecodedInstruction *zi)
+static bool undefined(const struct emu_vcpu *v, const ZydisDecodedInstruction *zi)
 {
 	if (!v->whole)
 		return false;
@@ -59,9 +59,9 @@ static bool undefined(const struct soft_vcpu *v, const ZydisDecodedInstruction *
 }
 
 /* An instruction outside the closed list: name it. */
-int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_closed(struct emu_vcpu *v, const struct emu_op *op)
 {
-	const struct soft_block *b = v->cur;
+	const struct emu_block *b = v->cur;
 	ZydisDecodedOperand zo[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction zi;
 	uint8_t raw[16] = {0};
@@ -71,10 +71,10 @@ int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op)
 	unsigned int first = op->len;
 
 	if (b->pfn2 != UINT32_MAX)
-		first = (unsigned int)(SOFT_PAGE_SIZE - (b->pa & ~SOFT_PAGE_MASK));
+		first = (unsigned int)(EMU_PAGE_SIZE - (b->pa & ~EMU_PAGE_MASK));
 	for (unsigned int i = 0; i < op->len && i < 15; i++) {
 		uint64_t pa =
-			i < first ? b->pa + i : ((uint64_t)b->pfn2 << SOFT_PAGE_SHIFT) + i - first;
+			i < first ? b->pa + i : ((uint64_t)b->pfn2 << EMU_PAGE_SHIFT) + i - first;
 
 		raw[i] = v->vm->ram[pa];
 		snprintf(hex + 3 * i, 4, "%02x ", raw[i]);
@@ -83,135 +83,135 @@ int soft_sys_closed(struct soft_vcpu *v, const struct soft_op *op)
 	ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL);
 	if (ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d, raw, op->len, &zi, zo))) {
 		if (undefined(v, &zi))
-			return soft_ud(v);
+			return emu_ud(v);
 		ZydisFormatterFormatInstruction(&f, &zi, zo, zi.operand_count_visible, text,
 						sizeof(text), b->rip, NULL);
 	}
 	v->rip = b->rip;
-	return soft_error(v, "instruction outside the soft machine's list: %s(%s)", hex, text);
+	return emu_error(v, "instruction outside the emulator's list: %s(%s)", hex, text);
 }
 
-int soft_sys_cli(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_cli(struct emu_vcpu *v, const struct emu_op *op)
 {
-	if (v->cpl > (v->rflags & SOFT_IOPL) >> 12)
-		return soft_gp(v, 0);
-	v->rflags &= ~SOFT_IF;
+	if (v->cpl > (v->rflags & EMU_IOPL) >> 12)
+		return emu_gp(v, 0);
+	v->rflags &= ~EMU_IF;
 	return 0;
 }
 
-int soft_sys_sti(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_sti(struct emu_vcpu *v, const struct emu_op *op)
 {
-	if (v->cpl > (v->rflags & SOFT_IOPL) >> 12)
-		return soft_gp(v, 0);
-	if (!(v->rflags & SOFT_IF)) {
+	if (v->cpl > (v->rflags & EMU_IOPL) >> 12)
+		return emu_gp(v, 0);
+	if (!(v->rflags & EMU_IF)) {
 		v->sti_shadow = true;
-		v->attn |= SOFT_ATTN_EVENT; /* the run loop ends the shadow after one instruction */
+		v->attn |= EMU_ATTN_EVENT; /* the run loop ends the shadow after one instruction */
 	}
-	v->rflags |= SOFT_IF;
+	v->rflags |= EMU_IF;
 	return 0;
 }
 
-int soft_sys_hlt(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_hlt(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (v->cpl)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	v->run->exit = VMM_EXIT_HLT;
-	v->trap = SOFT_TRAP_EXIT;
+	v->trap = EMU_TRAP_EXIT;
 	return 2;
 }
 
-int soft_sys_pause(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_pause(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (!v->run->pauses || --v->run->pauses)
 		return 0;
 	v->run->exit = VMM_EXIT_YIELD;
-	v->trap = SOFT_TRAP_EXIT;
+	v->trap = EMU_TRAP_EXIT;
 	return 2;
 }
 
-int soft_sys_pushf(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_pushf(struct emu_vcpu *v, const struct emu_op *op)
 {
 	unsigned int bytes = 1u << op->base;
-	uint64_t f = soft_get_rflags(v) & ~(SOFT_VM | SOFT_RF);
+	uint64_t f = emu_get_rflags(v) & ~(EMU_VM | EMU_RF);
 
-	if (soft_st_slow(v, v->r[SOFT_RSP] - bytes, bytes, f))
+	if (emu_st_slow(v, v->r[EMU_RSP] - bytes, bytes, f))
 		return 1;
-	v->r[SOFT_RSP] -= bytes;
+	v->r[EMU_RSP] -= bytes;
 	return 0;
 }
 
-int soft_sys_popf(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_popf(struct emu_vcpu *v, const struct emu_op *op)
 {
 	unsigned int bytes = 1u << op->base;
-	uint64_t now = soft_get_rflags(v), keep = SOFT_VM | SOFT_VIF | SOFT_VIP, f;
+	uint64_t now = emu_get_rflags(v), keep = EMU_VM | EMU_VIF | EMU_VIP, f;
 
-	f = soft_ld_slow(v, v->r[SOFT_RSP], bytes);
+	f = emu_ld_slow(v, v->r[EMU_RSP], bytes);
 	if (v->trap)
 		return 1;
 	if (bytes == 2)
 		keep |= ~0xffffULL;
 	if (v->cpl)
-		keep |= SOFT_IOPL;
-	if (v->cpl > (now & SOFT_IOPL) >> 12)
-		keep |= SOFT_IF;
-	v->r[SOFT_RSP] += bytes;
-	soft_put_rflags(v, ((now & keep) | (f & 0x3d7fd7 & ~keep)) & ~SOFT_RF);
-	soft_recheck(v);
+		keep |= EMU_IOPL;
+	if (v->cpl > (now & EMU_IOPL) >> 12)
+		keep |= EMU_IF;
+	v->r[EMU_RSP] += bytes;
+	emu_put_rflags(v, ((now & keep) | (f & 0x3d7fd7 & ~keep)) & ~EMU_RF);
+	emu_recheck(v);
 	return 0;
 }
 
 /* ---- control registers ---- */
 
-int soft_set_cr(struct soft_vcpu *v, unsigned int cr, uint64_t x)
+int emu_set_cr(struct emu_vcpu *v, unsigned int cr, uint64_t x)
 {
 	switch (cr) {
 	case 0:
 		if (x >> 32 || ((x & CR0_NW) && !(x & CR0_CD)))
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		/* Paging and protection cannot go away in 64-bit mode (SDM vol. 3, 4.1.2). */
 		if (!(x & CR0_PE) || !(x & CR0_PG))
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->cr0 = (x & CR0_WRITABLE) | CR0_ET;
-		soft_tlb_flush(v);
+		emu_tlb_flush(v);
 		return 0;
 	case 2:
 		v->cr2 = x;
 		return 0;
 	case 3:
 		if (x & CR3_RESERVED)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->cr3 = x;
-		soft_tlb_flush(v);
+		emu_tlb_flush(v);
 		return 0;
 	case 4:
 		if ((x & ~CR4_WRITABLE) || !(x & CR4_PAE))
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->cr4 = x;
-		soft_tlb_flush(v);
+		emu_tlb_flush(v);
 		return 0;
 	case 8:
 		if (x >> 4)
-			return soft_gp(v, 0);
+			return emu_gp(v, 0);
 		v->cr8 = x;
-		soft_recheck(v);
+		emu_recheck(v);
 		return 0;
 	}
-	return soft_ud(v);
+	return emu_ud(v);
 }
 
-int soft_sys_mov_to_cr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_mov_to_cr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (v->cpl)
-		return soft_gp(v, 0);
-	return soft_set_cr(v, op->scale, v->r[op->src]);
+		return emu_gp(v, 0);
+	return emu_set_cr(v, op->scale, v->r[op->src]);
 }
 
-int soft_sys_mov_from_cr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_mov_from_cr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x;
 
 	if (v->cpl)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	switch (op->scale) {
 	case 0:
 		x = v->cr0;
@@ -229,62 +229,62 @@ int soft_sys_mov_from_cr(struct soft_vcpu *v, const struct soft_op *op)
 		x = v->cr8;
 		break;
 	default:
-		return soft_ud(v);
+		return emu_ud(v);
 	}
 	v->r[op->dst] = x;
 	return 0;
 }
 
-int soft_sys_clts(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_clts(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (v->cpl)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	v->cr0 &= ~CR0_TS;
 	return 0;
 }
 
-int soft_sys_invlpg(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_invlpg(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (v->cpl)
-		return soft_gp(v, 0);
-	soft_tlb_flush_page(v, v->r[SOFT_TEA]);
+		return emu_gp(v, 0);
+	emu_tlb_flush_page(v, v->r[EMU_TEA]);
 	return 0;
 }
 
 /* No caches are modelled. */
-int soft_sys_wbinvd(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_wbinvd(struct emu_vcpu *v, const struct emu_op *op)
 {
-	return v->cpl ? soft_gp(v, 0) : 0;
+	return v->cpl ? emu_gp(v, 0) : 0;
 }
 
 /* The machine status word: the lower half of CR0. */
-int soft_help_smsw(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_smsw(struct emu_vcpu *v, const struct emu_op *op)
 {
-	soft_wr(v, op->dst, 1u << op->base, v->cr0);
+	emu_wr(v, op->dst, 1u << op->base, v->cr0);
 	return 0;
 }
 
 /* LMSW writes PE, MP, EM and TS, but cannot clear PE (SDM vol. 2). */
-int soft_sys_lmsw(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_lmsw(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x;
 
 	if (v->cpl)
-		return soft_gp(v, 0);
-	x = op->idx ? soft_ld_slow(v, v->r[SOFT_TEA], 2) : v->r[op->src];
+		return emu_gp(v, 0);
+	x = op->idx ? emu_ld_slow(v, v->r[EMU_TEA], 2) : v->r[op->src];
 	if (v->trap)
 		return 1;
-	return soft_set_cr(v, 0, (v->cr0 & ~0xeULL) | (x & 0xf) | (v->cr0 & CR0_PE));
+	return emu_set_cr(v, 0, (v->cr0 & ~0xeULL) | (x & 0xf) | (v->cr0 & CR0_PE));
 }
 
 /*
  * VMCALL and VMMCALL. A vCPU that shows KVM's signature answers as KVM does, but has no hypercall
  * (Documentation/virt/kvm/x86/hypercalls.rst, include/uapi/linux/kvm_para.h).
  */
-int soft_sys_vmcall(struct soft_vcpu *v, const struct soft_op *op)
+int emu_sys_vmcall(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if (!v->whole)
-		return soft_sys_closed(v, op);
-	v->r[SOFT_RAX] = v->cpl ? (uint64_t)-KVM_EPERM : (uint64_t)-KVM_ENOSYS;
+		return emu_sys_closed(v, op);
+	v->r[EMU_RAX] = v->cpl ? (uint64_t)-KVM_EPERM : (uint64_t)-KVM_ENOSYS;
 	return 0;
 }

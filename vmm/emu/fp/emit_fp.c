@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * From decoded instructions to ops, continued: x87, the state of x87 and SSE, and what else belongs
- * to them. All of these become helpers. A memory operand's address is in SOFT_TEA.
+ * to them. All of these become helpers. A memory operand's address is in EMU_TEA.
  */
 #include "vmm/emu/cpu/emit.h"
 
-struct soft_op *emit_fp_helper(struct emit *e,
-			       int (*fn)(struct soft_vcpu *, const struct soft_op *),
-			       unsigned int mem, unsigned int bytes, unsigned int flags)
+struct emu_op *emit_fp_helper(struct emit *e, int (*fn)(struct emu_vcpu *, const struct emu_op *),
+			      unsigned int mem, unsigned int bytes, unsigned int flags)
 {
 	bool is_mem = mem != EMIT_NO_MEM;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (is_mem)
 		emit_tea(e, mem);
 	op = emit_helper(e, fn, is_mem ? bytes : 0, flags);
 	if (is_mem && e->zo[mem].mem.segment == ZYDIS_REGISTER_SS)
-		op->flags |= SOFT_OPF_SS;
+		op->flags |= EMU_OPF_SS;
 	return op;
 }
 
@@ -58,7 +57,7 @@ bool emit_x87(struct emit *e, unsigned int long_)
 			     (unsigned int)e->zi->raw.modrm.reg << 3 | e->zi->raw.modrm.rm;
 	unsigned int bytes = mem == EMIT_NO_MEM ? 0 : e->zo[mem].size / 8u, flags = 0;
 	int what = control(opcode, modrm);
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (e->zi->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY || opcode < 0xd8 || opcode > 0xdf)
 		return false;
@@ -71,16 +70,16 @@ bool emit_x87(struct emit *e, unsigned int long_)
 			bytes = flags & X87_SMALL ? 14 : 28;
 		if (what == X87_RSTOR || what == X87_SAVE)
 			bytes = flags & X87_SMALL ? 94 : 108;
-		op = emit_fp_helper(e, soft_help_x87_control, mem, bytes, flags);
+		op = emit_fp_helper(e, emu_help_x87_control, mem, bytes, flags);
 		op->scale = (uint8_t)what;
 	} else {
 		flags = (stores(e, mem) ? X87_STORE : 0) | (long_ ? X87_LONG : 0);
 		/* FCOMI, FCOMIP, FUCOMI, FUCOMIP */
 		if ((opcode == 0xdb || opcode == 0xdf) && modrm >= 0xe8 && modrm < 0xf8) {
 			flags |= X87_FLAGS;
-			e->fc = SOFT_FC_UNKNOWN;
+			e->fc = EMU_FC_UNKNOWN;
 		}
-		op = emit_fp_helper(e, soft_help_x87, mem, bytes, flags);
+		op = emit_fp_helper(e, emu_help_x87, mem, bytes, flags);
 		op->scale = mem == EMIT_NO_MEM
 				    ? 0
 				    : (uint8_t)(e->zo[mem].mem.segment - ZYDIS_REGISTER_ES);
@@ -93,7 +92,7 @@ bool emit_x87(struct emit *e, unsigned int long_)
 
 bool emit_fwait(struct emit *e, unsigned int arg)
 {
-	emit_helper(e, soft_help_fwait, 0, 0);
+	emit_helper(e, emu_help_fwait, 0, 0);
 	return true;
 }
 
@@ -104,25 +103,25 @@ bool emit_fxstate(struct emit *e, unsigned int which)
 
 	switch (which) {
 	case FX_SAVE:
-		emit_fp_helper(e, soft_help_fxsave, 0, wide, 0);
+		emit_fp_helper(e, emu_help_fxsave, 0, wide, 0);
 		break;
 	case FX_RSTOR:
-		emit_fp_helper(e, soft_help_fxrstor, 0, wide, 0);
+		emit_fp_helper(e, emu_help_fxrstor, 0, wide, 0);
 		break;
 	default:
-		emit_fp_helper(e, soft_help_mxcsr, 0, which == FX_STMXCSR, 0);
+		emit_fp_helper(e, emu_help_mxcsr, 0, which == FX_STMXCSR, 0);
 	}
 	return true;
 }
 
 bool emit_clflush(struct emit *e, unsigned int arg)
 {
-	emit_fp_helper(e, soft_help_clflush, 0, 1, 0);
+	emit_fp_helper(e, emu_help_clflush, 0, 1, 0);
 	return true;
 }
 
 bool emit_emms(struct emit *e, unsigned int arg)
 {
-	emit_helper(e, soft_help_emms, 0, 0);
+	emit_helper(e, emu_help_emms, 0, 0);
 	return true;
 }

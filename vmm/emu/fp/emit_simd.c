@@ -47,7 +47,7 @@ static unsigned int prefix_of(const struct emit *e)
 
 static const uint8_t *wide_stub(unsigned int prefix, unsigned int opcode)
 {
-	return soft_stub_wide +
+	return emu_stub_wide +
 	       ((prefix == SIMD_F2 ? 3u : 0) + (opcode == 0x2a ? 0 : opcode - 0x2b)) * 8;
 }
 
@@ -68,21 +68,20 @@ static const uint8_t *shift_stub(const struct emit *e)
 	unsigned int reg = e->zi->raw.modrm.reg, opcode = e->zi->opcode - 0x71;
 
 	/* /2 right, /4 arithmetic, /6 left */
-	return soft_simd_stub(prefix_of(e), (reg == 2 ? 0xd1 : reg == 4 ? 0xe1 : 0xf1) + opcode);
+	return emu_simd_stub(prefix_of(e), (reg == 2 ? 0xd1 : reg == 4 ? 0xe1 : 0xf1) + opcode);
 }
 
 static bool shift_imm(struct emit *e)
 {
 	unsigned int count = (unsigned int)emit_imm(e, 1) & 0xff;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (e->zi->mnemonic == ZYDIS_MNEMONIC_PSLLDQ || e->zi->mnemonic == ZYDIS_MNEMONIC_PSRLDQ) {
-		op = emit_helper(e, soft_help_simd_shift, 0,
+		op = emit_helper(e, emu_help_simd_shift, 0,
 				 e->zi->mnemonic == ZYDIS_MNEMONIC_PSRLDQ ? SIMD_RIGHT : 0);
 		op->scale = (uint8_t)(count > 16 ? 16 : count);
 	} else {
-		op = emit_helper(e, is_mmx(e, 0) ? soft_help_mmx_shift : soft_help_simd_count, 0,
-				 0);
+		op = emit_helper(e, is_mmx(e, 0) ? emu_help_mmx_shift : emu_help_simd_count, 0, 0);
 		op->scale = (uint8_t)count;
 		op->imm = (int64_t)(uintptr_t)shift_stub(e);
 	}
@@ -135,16 +134,16 @@ bool emit_simd(struct emit *e, unsigned int class)
 	unsigned int prefix = prefix_of(e), opcode = e->zi->opcode;
 	unsigned int bytes = mem == 1 ? bytes_of(e, 1) : 0;
 	bool mmx = is_mmx(e, 0) || is_mmx(e, 1) || class == SIMD_CVT_MMX;
-	int (*fn)(struct soft_vcpu *, const struct soft_op *);
-	const uint8_t *stub = soft_simd_stub(prefix, opcode);
-	struct soft_op *op;
+	int (*fn)(struct emu_vcpu *, const struct emu_op *);
+	const uint8_t *stub = emu_simd_stub(prefix, opcode);
+	struct emu_op *op;
 
 	if (!legacy(e))
 		return false;
 	if (class == SIMD_SHIFT && emit_is_imm(e, 1))
 		return shift_imm(e);
 	if (has_imm(e))
-		stub = soft_imm_stub(prefix, opcode, (unsigned int)emit_imm(e, 2));
+		stub = emu_imm_stub(prefix, opcode, (unsigned int)emit_imm(e, 2));
 	if ((class == SIMD_CVT_TO_R && emit_lg(e, 0) == 3) ||
 	    (class == SIMD_CVT_FROM_R && emit_lg(e, 1) == 3))
 		stub = wide_stub(prefix, opcode);
@@ -153,16 +152,16 @@ bool emit_simd(struct emit *e, unsigned int class)
 	if (bytes == 16)
 		flags |= SIMD_ALIGN;
 	if (mmx) {
-		fn = soft_help_mmx;
+		fn = emu_help_mmx;
 		flags |= is_mmx(e, 0) ? SIMD_MMX : 0;
 		flags |= is_mmx(e, 1) || (mem == 1 && (class != SIMD_CVT_MMX || is_xmm(e, 0)))
 				 ? SIMD_SRC_MMX
 				 : 0;
 		flags |= is_xmm(e, 0) || is_xmm(e, 1) || class == SIMD_CVT_MMX ? SIMD_XMM : 0;
 	} else if (flags & (SIMD_TO_GPR | SIMD_FROM_GPR) || class == SIMD_COMPARE) {
-		fn = soft_help_simd_gpr;
+		fn = emu_help_simd_gpr;
 	} else {
-		fn = flags & SIMD_FP ? soft_help_simd_fp : soft_help_simd;
+		fn = flags & SIMD_FP ? emu_help_simd_fp : emu_help_simd;
 	}
 	op = emit_fp_helper(e, fn, mem, bytes, flags);
 	op->dst = (uint8_t)number(e, 0);
@@ -170,7 +169,7 @@ bool emit_simd(struct emit *e, unsigned int class)
 	op->scale = flags & SIMD_TO_GPR ? (uint8_t)emit_lg(e, 0) : 0;
 	op->imm = (int64_t)(uintptr_t)stub;
 	if (class == SIMD_COMPARE)
-		e->fc = SOFT_FC_UNKNOWN;
+		e->fc = EMU_FC_UNKNOWN;
 	return true;
 }
 
@@ -179,7 +178,7 @@ bool emit_simd(struct emit *e, unsigned int class)
 static bool mmx_mov(struct emit *e)
 {
 	unsigned int mem = emit_is_mem(e, 0) ? 0 : emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, kind, bytes;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (mem != EMIT_NO_MEM)
 		kind = mem ? MMX_LOAD : MMX_STORE;
@@ -191,7 +190,7 @@ static bool mmx_mov(struct emit *e)
 		: kind == MMX_FROM_GPR ? bytes_of(e, 1)
 		: kind == MMX_TO_GPR   ? bytes_of(e, 0)
 				       : 0;
-	op = emit_fp_helper(e, soft_help_mmx_mov, mem, bytes,
+	op = emit_fp_helper(e, emu_help_mmx_mov, mem, bytes,
 			    is_xmm(e, 0) || is_xmm(e, 1) ? SIMD_XMM : 0);
 	op->base = (uint8_t)bytes;
 	op->scale = (uint8_t)kind;
@@ -202,7 +201,7 @@ static bool mmx_mov(struct emit *e)
 
 static bool reg_mov(struct emit *e)
 {
-	struct soft_op *op = emit_helper(e, soft_help_simd_mov, 0, 0);
+	struct emu_op *op = emit_helper(e, emu_help_simd_mov, 0, 0);
 	unsigned int kind = MOV_ALL;
 
 	if (!is_xmm(e, 0))
@@ -239,7 +238,7 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 {
 	unsigned int mem = emit_is_mem(e, 0) ? 0 : emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, flags = 0;
 	unsigned int bytes, part = 0;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	if (!legacy(e))
 		return false;
@@ -267,7 +266,7 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 	default:
 		flags = SIMD_ZERO;
 	}
-	op = emit_fp_helper(e, mem ? soft_help_simd_load : soft_help_simd_store, mem, bytes, flags);
+	op = emit_fp_helper(e, mem ? emu_help_simd_load : emu_help_simd_store, mem, bytes, flags);
 	op->scale = (uint8_t)part;
 	op->dst = mem ? (uint8_t)number(e, 0) : 0;
 	op->src = mem ? 0 : (uint8_t)number(e, 1);
@@ -277,13 +276,13 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 bool emit_maskmov(struct emit *e, unsigned int mmx)
 {
 	unsigned int mem = 0;
-	struct soft_op *op;
+	struct emu_op *op;
 
 	while (mem < e->zi->operand_count && !emit_is_mem(e, mem))
 		mem++;
 	if (mem == e->zi->operand_count || !legacy(e))
 		return false;
-	op = emit_fp_helper(e, soft_help_maskmov, mem, mmx ? 8 : 16, mmx ? SIMD_MMX : 0);
+	op = emit_fp_helper(e, emu_help_maskmov, mem, mmx ? 8 : 16, mmx ? SIMD_MMX : 0);
 	op->dst = (uint8_t)number(e, mem == 0 ? 1 : 0);
 	op->src = (uint8_t)number(e, mem == 2 ? 1 : 2);
 	return true;

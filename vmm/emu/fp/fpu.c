@@ -16,72 +16,72 @@
 #define LEAF_AMD	0x80000001u
 #define AMD_MISALIGNSSE (1u << 7) /* ECX: MXCSR has the bit MM */
 
-void soft_fpu_reset(struct soft_fpu *f)
+void emu_fpu_reset(struct emu_fpu *f)
 {
 	uint32_t mask = f->mxcsr_mask;
 
 	memset(f, 0, sizeof(*f));
 	f->fx.fcw = 0x40; /* FNINIT makes it 37FH */
 	f->fx.ftw = 0xff;
-	f->fx.mxcsr = SOFT_MXCSR_INIT;
-	f->mxcsr = SOFT_MXCSR_INIT;
+	f->fx.mxcsr = EMU_MXCSR_INIT;
+	f->mxcsr = EMU_MXCSR_INIT;
 	f->mxcsr_mask = mask ? mask : 0xffff;
 }
 
-void soft_fpu_settle(struct soft_fpu *f)
+void emu_fpu_settle(struct emu_fpu *f)
 {
 	f->fx.fop = 0;
 	f->fx.fip = f->fx.fdp = 0;
-	f->fx.mxcsr = SOFT_MXCSR_INIT; /* the guest's is never in the image */
-	soft_x87_call(&f->fx, NULL, soft_stub_none, 2);
+	f->fx.mxcsr = EMU_MXCSR_INIT; /* the guest's is never in the image */
+	emu_x87_call(&f->fx, NULL, emu_stub_none, 2);
 }
 
-void soft_fpu_mask(struct soft_vcpu *v)
+void emu_fpu_mask(struct emu_vcpu *v)
 {
 	v->fpu.mxcsr_mask = 0xffff;
 	for (size_t i = 0; i < v->nr_cpuid && !v->intel; i++)
 		if (v->cpuid[i].function == LEAF_AMD && (v->cpuid[i].ecx & AMD_MISALIGNSSE))
-			v->fpu.mxcsr_mask |= SOFT_MXCSR_MM;
+			v->fpu.mxcsr_mask |= EMU_MXCSR_MM;
 	v->fpu.mxcsr &= v->fpu.mxcsr_mask;
 }
 
-static int not_now(struct soft_vcpu *v)
+static int not_now(struct emu_vcpu *v)
 {
-	return soft_fault(v, SOFT_NM, false, 0);
+	return emu_fault(v, EMU_NM, false, 0);
 }
 
 /* FSW.ES says that an exception which is not masked waits. CR0.NE = 0 would report it by an
  * external interrupt, which is not modelled. */
-static int pending(struct soft_vcpu *v)
+static int pending(struct emu_vcpu *v)
 {
-	return v->fpu.fx.fsw & SOFT_FSW_ES ? soft_fault(v, SOFT_MF, false, 0) : 0;
+	return v->fpu.fx.fsw & EMU_FSW_ES ? emu_fault(v, EMU_MF, false, 0) : 0;
 }
 
-int soft_fp_x87(struct soft_vcpu *v, bool wait)
+int emu_fp_x87(struct emu_vcpu *v, bool wait)
 {
 	if (unlikely(v->cr0 & (CR0_EM | CR0_TS)))
 		return not_now(v);
 	return wait ? pending(v) : 0;
 }
 
-int soft_fp_mmx(struct soft_vcpu *v)
+int emu_fp_mmx(struct emu_vcpu *v)
 {
 	if (unlikely(v->cr0 & CR0_EM))
-		return soft_ud(v);
+		return emu_ud(v);
 	if (unlikely(v->cr0 & CR0_TS))
 		return not_now(v);
 	return pending(v);
 }
 
-int soft_fp_sse(struct soft_vcpu *v)
+int emu_fp_sse(struct emu_vcpu *v)
 {
-	v->extra += SOFT_EFFORT_SIMD;
+	v->extra += EMU_EFFORT_SIMD;
 	if (unlikely((v->cr0 & CR0_EM) || !(v->cr4 & CR4_OSFXSR)))
-		return soft_ud(v);
+		return emu_ud(v);
 	return unlikely(v->cr0 & CR0_TS) ? not_now(v) : 0;
 }
 
-int soft_help_fwait(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_fwait(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if ((v->cr0 & (CR0_MP | CR0_TS)) == (CR0_MP | CR0_TS))
 		return not_now(v);
@@ -90,28 +90,28 @@ int soft_help_fwait(struct soft_vcpu *v, const struct soft_op *op)
 
 /* ---- FXSAVE, FXRSTOR: op->base is 1 with REX.W ---- */
 
-static unsigned int user(const struct soft_vcpu *v)
+static unsigned int user(const struct emu_vcpu *v)
 {
-	return v->cpl == 3 ? SOFT_ACC_U : 0;
+	return v->cpl == 3 ? EMU_ACC_U : 0;
 }
 
-int soft_help_fxsave(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_fxsave(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_fpu *f = &v->fpu;
-	uint64_t va = v->r[SOFT_TEA];
-	struct soft_fx fx;
+	struct emu_fpu *f = &v->fpu;
+	uint64_t va = v->r[EMU_TEA];
+	struct emu_fx fx;
 
-	v->extra += SOFT_EFFORT_X87_STATE;
-	if (soft_fp_x87(v, false))
+	v->extra += EMU_EFFORT_X87_STATE;
+	if (emu_fp_x87(v, false))
 		return 1;
 	if (va & 15)
-		return soft_gp(v, 0);
-	memcpy(&fx, &f->fx, SOFT_FX_WRITTEN);
+		return emu_gp(v, 0);
+	memcpy(&fx, &f->fx, EMU_FX_WRITTEN);
 	fx.fop = 0;
 	fx.fip = fx.fdp = 0;
 	/* AMD's CPUs store pointers only while an exception waits, and zeros otherwise if they
 	 * have XSaveErPtr (APM vol. 2, 11.4.4.3). */
-	if (v->intel || (fx.fsw & SOFT_FSW_ES)) {
+	if (v->intel || (fx.fsw & EMU_FSW_ES)) {
 		fx.fop = f->fop;
 		fx.fip = f->fip;
 		fx.fdp = f->fdp;
@@ -122,26 +122,26 @@ int soft_help_fxsave(struct soft_vcpu *v, const struct soft_op *op)
 	}
 	fx.mxcsr = f->mxcsr;
 	fx.mxcsr_mask = f->mxcsr_mask;
-	return soft_st_wide(v, va, &fx, SOFT_FX_WRITTEN);
+	return emu_st_wide(v, va, &fx, EMU_FX_WRITTEN);
 }
 
-int soft_help_fxrstor(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_fxrstor(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_fpu *f = &v->fpu;
-	uint64_t va = v->r[SOFT_TEA];
-	struct soft_fx fx;
+	struct emu_fpu *f = &v->fpu;
+	uint64_t va = v->r[EMU_TEA];
+	struct emu_fx fx;
 
-	v->extra += SOFT_EFFORT_X87;
-	if (soft_fp_x87(v, false))
+	v->extra += EMU_EFFORT_X87;
+	if (emu_fp_x87(v, false))
 		return 1;
 	if (va & 15)
-		return soft_gp(v, 0);
-	if (soft_ld_wide(v, va, &fx, SOFT_FX_WRITTEN))
+		return emu_gp(v, 0);
+	if (emu_ld_wide(v, va, &fx, EMU_FX_WRITTEN))
 		return 1;
 	if (fx.mxcsr & ~f->mxcsr_mask)
-		return soft_gp(v, 0);
-	memcpy(&f->fx, &fx, SOFT_FX_WRITTEN);
-	soft_fpu_settle(f);
+		return emu_gp(v, 0);
+	memcpy(&f->fx, &fx, EMU_FX_WRITTEN);
+	emu_fpu_settle(f);
 	f->mxcsr = fx.mxcsr;
 	f->fop = fx.fop & 0x7ff;
 	f->fip = op->base ? fx.fip : (uint32_t)fx.fip;
@@ -152,27 +152,27 @@ int soft_help_fxrstor(struct soft_vcpu *v, const struct soft_op *op)
 }
 
 /* LDMXCSR and STMXCSR; op->base: store. */
-int soft_help_mxcsr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_mxcsr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint32_t x;
 
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
 	if (op->base)
-		return soft_st_slow(v, v->r[SOFT_TEA], 4, v->fpu.mxcsr);
-	x = (uint32_t)soft_ld_slow(v, v->r[SOFT_TEA], 4);
+		return emu_st_slow(v, v->r[EMU_TEA], 4, v->fpu.mxcsr);
+	x = (uint32_t)emu_ld_slow(v, v->r[EMU_TEA], 4);
 	if (v->trap)
 		return 1;
 	if (x & ~v->fpu.mxcsr_mask)
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	v->fpu.mxcsr = x;
 	return 0;
 }
 
 /* CLFLUSH: no caches are modelled, but the byte must be readable (SDM vol. 2, CLFLUSH). */
-int soft_help_clflush(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_clflush(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint8_t byte;
 
-	return soft_sys_read(v, v->r[SOFT_TEA], &byte, 1, user(v));
+	return emu_sys_read(v, v->r[EMU_TEA], &byte, 1, user(v));
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * x87, MMX, SSE and SSE2 of the soft machine: the guest's registers, and the host's instructions
+ * x87, MMX, SSE and SSE2 of the emulator: the guest's registers, and the host's instructions
  * that compute with them.
  *
  * Every result is the host's: an instruction of the guest is executed by a stub, which is the same
  * instruction on fixed registers (fpstub.c). So results are bit for bit those of the host's CPU,
- * also where the manuals allow more than one (RCPPS, FSIN). What the soft machine decides itself is
+ * also where the manuals allow more than one (RCPPS, FSIN). What the emulator decides itself is
  * which exception is raised, and what of the state changes then.
  *
  * The stubs are part of the program. No code is made at run time.
  */
-#ifndef VMM_SOFT_FPU_H
-#define VMM_SOFT_FPU_H
+#ifndef VMM_EMU_FP_FPU_H
+#define VMM_EMU_FP_FPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* 16 bytes: an XMM register, or an x87 register with its padding. */
-union soft_xmm {
+union emu_xmm {
 	uint8_t b[16];
 	uint16_t w[8];
 	uint32_t d[4];
@@ -29,49 +29,49 @@ union soft_xmm {
 
 /* What FXSAVE64 writes (SDM vol. 1, table 10-2; APM vol. 2, 11.4.4). st[0] is ST(0); ftw has one
  * bit per physical register: 1 is valid. */
-struct soft_fx {
+struct emu_fx {
 	uint16_t fcw, fsw;
 	uint8_t ftw, zero;
 	uint16_t fop;
 	uint64_t fip, fdp;
 	uint32_t mxcsr, mxcsr_mask;
-	union soft_xmm st[8];
-	union soft_xmm xmm[16];
+	union emu_xmm st[8];
+	union emu_xmm xmm[16];
 	uint8_t rest[96]; /* neither read nor written */
 } __attribute__((aligned(16)));
-#define SOFT_FX_BYTES	512u
-#define SOFT_FX_WRITTEN 416u
+#define EMU_FX_BYTES   512u
+#define EMU_FX_WRITTEN 416u
 
-struct soft_fpu {
-	struct soft_fx fx; /* the registers; fop, fip, fdp and MXCSR are below */
+struct emu_fpu {
+	struct emu_fx fx; /* the registers; fop, fip, fdp and MXCSR are below */
 	uint32_t mxcsr, mxcsr_mask;
 	/* The last x87 instruction that was not a control instruction (SDM vol. 1, 8.1.8). */
 	uint64_t fip, fdp;
 	uint16_t fop, fcs, fds;
 };
 
-#define SOFT_FSW_ES	0x0080u
-#define SOFT_FSW_B	0x8000u
-#define SOFT_FSW_TOP(f) ((f) >> 11 & 7u)
-#define SOFT_FCW_INIT	0x037fu
-#define SOFT_FP_FLAGS	0x3fu /* the exception flags of FSW and MXCSR */
-#define SOFT_FP_IE	0x01u
-#define SOFT_FP_DE	0x02u
-#define SOFT_FP_ZE	0x04u
-#define SOFT_FP_OE	0x08u
-#define SOFT_FP_UE	0x10u
-#define SOFT_FP_PE	0x20u
+#define EMU_FSW_ES     0x0080u
+#define EMU_FSW_B      0x8000u
+#define EMU_FSW_TOP(f) ((f) >> 11 & 7u)
+#define EMU_FCW_INIT   0x037fu
+#define EMU_FP_FLAGS   0x3fu /* the exception flags of FSW and MXCSR */
+#define EMU_FP_IE      0x01u
+#define EMU_FP_DE      0x02u
+#define EMU_FP_ZE      0x04u
+#define EMU_FP_OE      0x08u
+#define EMU_FP_UE      0x10u
+#define EMU_FP_PE      0x20u
 
-#define SOFT_MXCSR_INIT	 0x1f80u
-#define SOFT_MXCSR_MASKS 7u /* position of the masks */
-#define SOFT_MXCSR_FTZ	 0x8000u
-#define SOFT_MXCSR_MM	 0x20000u /* APM vol. 2, 11.2.4 */
+#define EMU_MXCSR_INIT	0x1f80u
+#define EMU_MXCSR_MASKS 7u /* position of the masks */
+#define EMU_MXCSR_FTZ	0x8000u
+#define EMU_MXCSR_MM	0x20000u /* APM vol. 2, 11.2.4 */
 
 /* ---- fpstub.c ---- */
 
 /* Operands of a stub: reg is register 0 (a, mm_a, or RAX), rm is register 1 (b, mm_b, or RCX). */
-struct soft_simd_io {
-	union soft_xmm a, b;
+struct emu_simd_io {
+	union emu_xmm a, b;
 	uint64_t gpr;	/* in: RCX, out: RAX */
 	uint64_t flags; /* out: RFLAGS */
 	uint64_t mm_a, mm_b;
@@ -82,11 +82,11 @@ struct soft_simd_io {
  * that, and LFENCE waits for the exception flags before they are read: on some CPUs an STMXCSR that
  * comes soon after what changes the flags takes 25 to 50 ns. The thread's x87 state is not changed.
  */
-void soft_simd_int(struct soft_simd_io *io, const void *stub);
-void soft_simd_fp(struct soft_simd_io *io, const void *stub);
-void soft_simd_mm(struct soft_simd_io *io, const void *stub);
-void soft_simd_mm_fp(struct soft_simd_io *io, const void *stub);
-static inline uint32_t soft_host_mxcsr(void)
+void emu_simd_int(struct emu_simd_io *io, const void *stub);
+void emu_simd_fp(struct emu_simd_io *io, const void *stub);
+void emu_simd_mm(struct emu_simd_io *io, const void *stub);
+void emu_simd_mm_fp(struct emu_simd_io *io, const void *stub);
+static inline uint32_t emu_host_mxcsr(void)
 {
 	uint32_t x;
 
@@ -95,51 +95,51 @@ static inline uint32_t soft_host_mxcsr(void)
 }
 /* Execute an x87 stub on the registers in @fx, with memory operand @mem and the arithmetic flags
  * @flags. Returns AX and the flags. */
-struct soft_x87_out {
+struct emu_x87_out {
 	uint64_t ax, flags;
 };
-struct soft_x87_out soft_x87_call(struct soft_fx *fx, void *mem, const void *stub, uint64_t flags);
+struct emu_x87_out emu_x87_call(struct emu_fx *fx, void *mem, const void *stub, uint64_t flags);
 
 /* One stub for each [prefix 0F opcode /r], of 8 bytes: prefixes are none, 66, F3, F2. */
-extern const uint8_t soft_stub_simd[];
+extern const uint8_t emu_stub_simd[];
 /* F3 and F2, 48 0F 2A, 2C and 2D. */
-extern const uint8_t soft_stub_wide[];
+extern const uint8_t emu_stub_wide[];
 /* Those with an immediate byte, 256 of each. */
-extern const uint8_t soft_stub_imm[];
+extern const uint8_t emu_stub_imm[];
 /* D8..DF with a register (C0..FF), of 4 bytes; and with memory, /0../7. */
-extern const uint8_t soft_stub_x87_reg[], soft_stub_x87_mem[];
+extern const uint8_t emu_stub_x87_reg[], emu_stub_x87_mem[];
 /* The same as D9 and DD with memory, with prefix 66, of 8 bytes. */
-extern const uint8_t soft_stub_x87_mem16[];
+extern const uint8_t emu_stub_x87_mem16[];
 /* No instruction: FXRSTOR64 and FXSAVE64 make the image one that the CPU could have written. */
-extern const uint8_t soft_stub_none[];
+extern const uint8_t emu_stub_none[];
 enum { SIMD_NP, SIMD_66, SIMD_F3, SIMD_F2 };
-/* soft_imm_stub - the stub of an instruction with the immediate byte @imm, or NULL. */
-const uint8_t *soft_imm_stub(unsigned int prefix, unsigned int opcode, unsigned int imm);
-static inline const uint8_t *soft_simd_stub(unsigned int prefix, unsigned int opcode)
+/* emu_imm_stub - the stub of an instruction with the immediate byte @imm, or NULL. */
+const uint8_t *emu_imm_stub(unsigned int prefix, unsigned int opcode, unsigned int imm);
+static inline const uint8_t *emu_simd_stub(unsigned int prefix, unsigned int opcode)
 {
-	return soft_stub_simd + (prefix * 256 + opcode) * 8;
+	return emu_stub_simd + (prefix * 256 + opcode) * 8;
 }
 
 /* ---- fpu.c ---- */
 
-struct soft_vcpu;
-/* soft_fpu_reset - the state after a reset (SDM vol. 3, table 9-1; APM vol. 2, table 14-1). */
-void soft_fpu_reset(struct soft_fpu *f);
-/* soft_fpu_settle - make the x87 registers in @f ones that a CPU could have: reserved bits, and the
+struct emu_vcpu;
+/* emu_fpu_reset - the state after a reset (SDM vol. 3, table 9-1; APM vol. 2, table 14-1). */
+void emu_fpu_reset(struct emu_fpu *f);
+/* emu_fpu_settle - make the x87 registers in @f ones that a CPU could have: reserved bits, and the
  * summary bits of FSW. */
-void soft_fpu_settle(struct soft_fpu *f);
-/* fpu_save.c: the section of get_state. soft_fpu_load - false: these are no registers that
- * soft_fpu_save() could have written; MXCSR's reserved bits are not looked at. */
+void emu_fpu_settle(struct emu_fpu *f);
+/* fpu_save.c: the section of get_state. emu_fpu_load - false: these are no registers that
+ * emu_fpu_save() could have written; MXCSR's reserved bits are not looked at. */
 struct vpmu_blob;
 struct vpmu_blob_reader;
-void soft_fpu_save(const struct soft_fpu *f, struct vpmu_blob *b);
-bool soft_fpu_load(struct soft_fpu *f, struct vpmu_blob_reader *all);
-/* soft_fpu_mask - call it when CPUID has changed: which bits MXCSR has. */
-void soft_fpu_mask(struct soft_vcpu *v);
-/* Whether an instruction may execute now. All trap. soft_fp_x87 - #NM, and #MF unless @wait is
- * false; soft_fp_mmx, soft_fp_sse - #UD, #NM, #MF of MMX. */
-int soft_fp_x87(struct soft_vcpu *v, bool wait);
-int soft_fp_mmx(struct soft_vcpu *v);
-int soft_fp_sse(struct soft_vcpu *v);
+void emu_fpu_save(const struct emu_fpu *f, struct vpmu_blob *b);
+bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all);
+/* emu_fpu_mask - call it when CPUID has changed: which bits MXCSR has. */
+void emu_fpu_mask(struct emu_vcpu *v);
+/* Whether an instruction may execute now. All trap. emu_fp_x87 - #NM, and #MF unless @wait is
+ * false; emu_fp_mmx, emu_fp_sse - #UD, #NM, #MF of MMX. */
+int emu_fp_x87(struct emu_vcpu *v, bool wait);
+int emu_fp_mmx(struct emu_vcpu *v);
+int emu_fp_sse(struct emu_vcpu *v);
 
 #endif

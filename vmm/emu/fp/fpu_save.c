@@ -11,7 +11,7 @@
 #define TAG	0x20555046u /* "FPU " */
 #define VERSION 1
 
-void soft_fpu_save(const struct soft_fpu *f, struct vpmu_blob *b)
+void emu_fpu_save(const struct emu_fpu *f, struct vpmu_blob *b)
 {
 	size_t section = vpmu_blob_begin(b, TAG, VERSION);
 
@@ -35,10 +35,10 @@ void soft_fpu_save(const struct soft_fpu *f, struct vpmu_blob *b)
 	vpmu_blob_end(b, section);
 }
 
-bool soft_fpu_load(struct soft_fpu *f, struct vpmu_blob_reader *all)
+bool emu_fpu_load(struct emu_fpu *f, struct vpmu_blob_reader *all)
 {
 	struct vpmu_blob_reader r;
-	struct soft_fx fx;
+	struct emu_fx fx;
 	uint16_t version;
 
 	memset(f, 0, sizeof(*f));
@@ -65,6 +65,6 @@ bool soft_fpu_load(struct soft_fpu *f, struct vpmu_blob_reader *all)
 		return false;
 	/* A CPU could hold these, if FXRSTOR and FXSAVE do not change them. */
 	fx = f->fx;
-	soft_fpu_settle(f);
+	emu_fpu_settle(f);
 	return fx.fcw == f->fx.fcw && fx.fsw == f->fx.fsw && fx.ftw == f->fx.ftw;
 }

@@ -15,7 +15,7 @@
 #define ARITH(m, c) I(m, emit_simd, SIMD_ARITH, c)
 #define MOVE(m)	    I(m, emit_simd_mov, 0, 1)
 
-const struct soft_isa_row soft_isa_fp[] = {
+const struct emu_isa_row emu_isa_fp[] = {
 	/* x87 */
 	X87(FADD, 5),
 	X87(FADDP, 5),
@@ -285,12 +285,12 @@ const struct soft_isa_row soft_isa_fp[] = {
 	I(PSRLDQ, emit_simd, SIMD_SHIFT, 1),
 };
 
-const unsigned int soft_isa_nr_fp = sizeof(soft_isa_fp) / sizeof(soft_isa_fp[0]);
+const unsigned int emu_isa_nr_fp = sizeof(emu_isa_fp) / sizeof(emu_isa_fp[0]);
 
-const struct soft_isa_row *soft_isa_same_name(const struct soft_isa_row *row,
-					      const struct ZydisDecodedInstruction_ *zi)
+const struct emu_isa_row *emu_isa_same_name(const struct emu_isa_row *row,
+					    const struct ZydisDecodedInstruction_ *zi)
 {
-	static const struct soft_isa_row movsd = MOVE(MOVSD), cmpsd = ARITH(CMPSD, 1);
+	static const struct emu_isa_row movsd = MOVE(MOVSD), cmpsd = ARITH(CMPSD, 1);
 
 	if (zi->opcode_map != ZYDIS_OPCODE_MAP_0F)
 		return row;

@@ -9,10 +9,10 @@
 #include "vmm/emu/cpu/emit.h"
 
 /* fx.st is in the order of the stack: make it that of the registers. */
-static void rotate(struct soft_fx *fx)
+static void rotate(struct emu_fx *fx)
 {
-	unsigned int top = SOFT_FSW_TOP(fx->fsw);
-	union soft_xmm st[8];
+	unsigned int top = EMU_FSW_TOP(fx->fsw);
+	union emu_xmm st[8];
 
 	if (top) {
 		for (unsigned int n = 0; n < 8; n++)
@@ -22,38 +22,38 @@ static void rotate(struct soft_fx *fx)
 	fx->fsw &= (uint16_t)~0x3800;
 }
 
-int soft_mmx_enter(struct soft_vcpu *v)
+int emu_mmx_enter(struct emu_vcpu *v)
 {
-	v->extra += SOFT_EFFORT_MMX;
-	return soft_fp_mmx(v);
+	v->extra += EMU_EFFORT_MMX;
+	return emu_fp_mmx(v);
 }
 
-void soft_mmx_done(struct soft_vcpu *v)
+void emu_mmx_done(struct emu_vcpu *v)
 {
 	rotate(&v->fpu.fx);
 	v->fpu.fx.ftw = 0xff;
 }
 
-uint64_t soft_mmx(const struct soft_vcpu *v, unsigned int n)
+uint64_t emu_mmx(const struct emu_vcpu *v, unsigned int n)
 {
-	const struct soft_fx *fx = &v->fpu.fx;
+	const struct emu_fx *fx = &v->fpu.fx;
 
-	return fx->st[(n - SOFT_FSW_TOP(fx->fsw)) & 7].q[0];
+	return fx->st[(n - EMU_FSW_TOP(fx->fsw)) & 7].q[0];
 }
 
-/* After soft_mmx_done(). */
-static void put(struct soft_vcpu *v, unsigned int n, uint64_t x)
+/* After emu_mmx_done(). */
+static void put(struct emu_vcpu *v, unsigned int n, uint64_t x)
 {
 	v->fpu.fx.st[n].q[0] = x;
 	v->fpu.fx.st[n].w[4] = 0xffff;
 }
 
 /* What an instruction that also touches XMM registers needs besides. */
-static int enter(struct soft_vcpu *v, const struct soft_op *op)
+static int enter(struct emu_vcpu *v, const struct emu_op *op)
 {
-	if ((op->idx & SIMD_XMM) && soft_fp_sse(v))
+	if ((op->idx & SIMD_XMM) && emu_fp_sse(v))
 		return 1;
-	return soft_mmx_enter(v);
+	return emu_mmx_enter(v);
 }
 
 /*
@@ -61,52 +61,52 @@ static int enter(struct soft_vcpu *v, const struct soft_op *op)
  * SIMD_SRC_MMX: the source is; SIMD_XMM: the other one is an XMM register; SIMD_TO_GPR,
  * SIMD_FROM_GPR, SIMD_FP as in simd.c.
  */
-int soft_help_mmx(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_mmx(struct emu_vcpu *v, const struct emu_op *op)
 {
 	const void *stub = (const void *)(uintptr_t)op->imm;
-	struct soft_simd_io io = {.gpr = 0};
+	struct emu_simd_io io = {.gpr = 0};
 	bool stays = op->idx & SIMD_STAYS && op->base;
 
-	if (stays ? soft_fp_sse(v) : enter(v, op))
+	if (stays ? emu_fp_sse(v) : enter(v, op))
 		return 1;
 	if (op->idx & SIMD_FROM_GPR && !op->base)
 		io.gpr = v->r[op->src];
-	else if (op->idx & SIMD_FROM_GPR ? soft_simd_load(v, op, &io.gpr)
+	else if (op->idx & SIMD_FROM_GPR ? emu_simd_load(v, op, &io.gpr)
 		 : op->base
-			 ? soft_simd_load(v, op,
-					  op->idx & SIMD_SRC_MMX ? (void *)&io.mm_b : (void *)&io.b)
+			 ? emu_simd_load(v, op,
+					 op->idx & SIMD_SRC_MMX ? (void *)&io.mm_b : (void *)&io.b)
 			 : 0)
 		return 1;
 	else if (!op->base && op->idx & SIMD_SRC_MMX)
-		io.mm_b = soft_mmx(v, op->src);
+		io.mm_b = emu_mmx(v, op->src);
 	else if (!op->base)
 		io.b = v->fpu.fx.xmm[op->src];
 	if (op->idx & SIMD_MMX)
-		io.mm_a = soft_mmx(v, op->dst);
+		io.mm_a = emu_mmx(v, op->dst);
 	else if (op->idx & SIMD_XMM)
 		io.a = v->fpu.fx.xmm[op->dst];
 	if (op->idx & SIMD_FP) {
-		if (soft_simd_run_fp(v, op, &io, soft_simd_mm_fp)) {
+		if (emu_simd_run_fp(v, op, &io, emu_simd_mm_fp)) {
 			if (!stays) /* as measured on AMD family 1AH */
-				soft_mmx_done(v);
+				emu_mmx_done(v);
 			return 1;
 		}
 	} else {
-		soft_simd_mm(&io, stub);
+		emu_simd_mm(&io, stub);
 	}
 	if (!stays)
-		soft_mmx_done(v);
+		emu_mmx_done(v);
 	if (op->idx & SIMD_MMX)
 		put(v, op->dst, io.mm_a);
 	else if (op->idx & SIMD_XMM)
 		v->fpu.fx.xmm[op->dst] = io.a;
 	else
-		soft_wr(v, op->dst, 1u << op->scale, io.gpr);
+		emu_wr(v, op->dst, 1u << op->scale, io.gpr);
 	return 0;
 }
 
 /* Moves; op->scale: MMX_*. op->base: bytes in memory, or of the general register. */
-int soft_help_mmx_mov(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_mmx_mov(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x = 0;
 
@@ -114,57 +114,57 @@ int soft_help_mmx_mov(struct soft_vcpu *v, const struct soft_op *op)
 		return 1;
 	switch (op->scale) {
 	case MMX_LOAD:
-		if (soft_simd_load(v, op, &x))
+		if (emu_simd_load(v, op, &x))
 			return 1;
 		break;
 	case MMX_STORE:
-		x = soft_mmx(v, op->src);
-		if (soft_simd_store(v, op, &x))
+		x = emu_mmx(v, op->src);
+		if (emu_simd_store(v, op, &x))
 			return 1;
-		soft_mmx_done(v);
+		emu_mmx_done(v);
 		return 0;
 	case MMX_FROM_GPR:
-		x = soft_rd(v, op->src, op->base);
+		x = emu_rd(v, op->src, op->base);
 		break;
 	case MMX_TO_GPR:
-		soft_wr(v, op->dst, op->base, soft_mmx(v, op->src));
-		soft_mmx_done(v);
+		emu_wr(v, op->dst, op->base, emu_mmx(v, op->src));
+		emu_mmx_done(v);
 		return 0;
 	case MMX_FROM_XMM:
 		x = v->fpu.fx.xmm[op->src].q[0];
 		break;
 	case MMX_TO_XMM:
-		v->fpu.fx.xmm[op->dst].q[0] = soft_mmx(v, op->src);
+		v->fpu.fx.xmm[op->dst].q[0] = emu_mmx(v, op->src);
 		v->fpu.fx.xmm[op->dst].q[1] = 0;
-		soft_mmx_done(v);
+		emu_mmx_done(v);
 		return 0;
 	default:
-		x = soft_mmx(v, op->src);
+		x = emu_mmx(v, op->src);
 	}
-	soft_mmx_done(v);
+	emu_mmx_done(v);
 	put(v, op->dst, x);
 	return 0;
 }
 
 /* A shift by the constant op->scale. */
-int soft_help_mmx_shift(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_mmx_shift(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_simd_io io = {.mm_b = op->scale};
+	struct emu_simd_io io = {.mm_b = op->scale};
 
-	if (soft_mmx_enter(v))
+	if (emu_mmx_enter(v))
 		return 1;
-	io.mm_a = soft_mmx(v, op->dst);
-	soft_simd_mm(&io, (const void *)(uintptr_t)op->imm);
-	soft_mmx_done(v);
+	io.mm_a = emu_mmx(v, op->dst);
+	emu_simd_mm(&io, (const void *)(uintptr_t)op->imm);
+	emu_mmx_done(v);
 	put(v, op->dst, io.mm_a);
 	return 0;
 }
 
-int soft_help_emms(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_emms(struct emu_vcpu *v, const struct emu_op *op)
 {
-	if (soft_mmx_enter(v))
+	if (emu_mmx_enter(v))
 		return 1;
-	soft_mmx_done(v);
+	emu_mmx_done(v);
 	v->fpu.fx.ftw = 0;
 	return 0;
 }

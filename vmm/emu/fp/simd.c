@@ -12,20 +12,20 @@
 
 /* 16 bytes on an address that is not a multiple of 16 (SDM vol. 1, 4.1.1; APM vol. 2, 8.2.14). It
  * is #GP in the stack segment, too. */
-static int misaligned(struct soft_vcpu *v, const struct soft_op *op)
+static int misaligned(struct emu_vcpu *v, const struct emu_op *op)
 {
-	uint64_t va = v->r[SOFT_TEA];
+	uint64_t va = v->r[EMU_TEA];
 
 	if (!(op->idx & SIMD_ALIGN) || !(va & 15))
 		return 0;
-	if ((v->fpu.mxcsr & SOFT_MXCSR_MM) && !(op->idx & SIMD_STRICT))
+	if ((v->fpu.mxcsr & EMU_MXCSR_MM) && !(op->idx & SIMD_STRICT))
 		return 0;
-	return soft_gp(v, 0);
+	return emu_gp(v, 0);
 }
 
-static const struct soft_tlbe *entry_of(const struct soft_vcpu *v, uint64_t va)
+static const struct emu_tlbe *entry_of(const struct emu_vcpu *v, uint64_t va)
 {
-	return &v->tlb[va >> SOFT_PAGE_SHIFT & (SOFT_TLB_SIZE - 1)];
+	return &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 }
 
 static void copy(void *to, const void *from, unsigned int bytes)
@@ -45,82 +45,82 @@ static void copy(void *to, const void *from, unsigned int bytes)
 	}
 }
 
-int soft_simd_load(struct soft_vcpu *v, const struct soft_op *op, void *to)
+int emu_simd_load(struct emu_vcpu *v, const struct emu_op *op, void *to)
 {
-	uint64_t va = v->r[SOFT_TEA];
-	const struct soft_tlbe *e = entry_of(v, va);
+	uint64_t va = v->r[EMU_TEA];
+	const struct emu_tlbe *e = entry_of(v, va);
 
 	if (misaligned(v, op))
 		return 1;
-	if (unlikely(e->rtag != ((va + op->base - 1) & SOFT_PAGE_MASK)))
-		return soft_sys_read(v, va, to, op->base, v->cpl == 3 ? SOFT_ACC_U : 0);
+	if (unlikely(e->rtag != ((va + op->base - 1) & EMU_PAGE_MASK)))
+		return emu_sys_read(v, va, to, op->base, v->cpl == 3 ? EMU_ACC_U : 0);
 	copy(to, (const void *)(e->add + va), op->base);
 	return 0;
 }
 
-int soft_simd_store(struct soft_vcpu *v, const struct soft_op *op, const void *from)
+int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from)
 {
-	uint64_t va = v->r[SOFT_TEA];
-	const struct soft_tlbe *e = entry_of(v, va);
+	uint64_t va = v->r[EMU_TEA];
+	const struct emu_tlbe *e = entry_of(v, va);
 	void *p;
 
 	if (misaligned(v, op))
 		return 1;
-	if (likely(e->wtag == ((va + op->base - 1) & SOFT_PAGE_MASK))) {
+	if (likely(e->wtag == ((va + op->base - 1) & EMU_PAGE_MASK))) {
 		copy((void *)(e->add + va), from, op->base);
 		return 0;
 	}
-	p = soft_rmw_slow(v, va, op->base);
+	p = emu_rmw_slow(v, va, op->base);
 	if (!p)
 		return 1;
 	copy(p, from, op->base);
 	if (p == v->bounce.buf)
-		soft_rmw_commit(v);
+		emu_rmw_commit(v);
 	return 0;
 }
 
 /* The second operand. */
-static int source(struct soft_vcpu *v, const struct soft_op *op, union soft_xmm *to)
+static int source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to)
 {
 	if (!op->base) {
 		*to = v->fpu.fx.xmm[op->src];
 		return 0;
 	}
 	to->q[0] = to->q[1] = 0;
-	return soft_simd_load(v, op, to);
+	return emu_simd_load(v, op, to);
 }
 
-static const void *stub_of(const struct soft_op *op)
+static const void *stub_of(const struct emu_op *op)
 {
 	return (const void *)(uintptr_t)op->imm;
 }
 
-/* ---- helpers: op->dst, op->src: registers; op->base: bytes of the memory operand at SOFT_TEA, or
+/* ---- helpers: op->dst, op->src: registers; op->base: bytes of the memory operand at EMU_TEA, or
  * 0; op->idx: SIMD_*; op->imm: the stub ---- */
 
-int soft_help_simd(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_simd_io io;
+	struct emu_simd_io io;
 
-	if (soft_fp_sse(v) || source(v, op, &io.b))
+	if (emu_fp_sse(v) || source(v, op, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
-	soft_simd_int(&io, stub_of(op));
+	emu_simd_int(&io, stub_of(op));
 	v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
 }
 
-int soft_help_simd_fp(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_fp(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_simd_io io;
+	struct emu_simd_io io;
 
-	v->extra += op->idx & SIMD_LONG ? SOFT_EFFORT_FP_LONG : 0;
-	if (soft_fp_sse(v) || source(v, op, &io.b))
+	v->extra += op->idx & SIMD_LONG ? EMU_EFFORT_FP_LONG : 0;
+	if (emu_fp_sse(v) || source(v, op, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
-	if (soft_simd_run_fp(v, op, &io, soft_simd_fp))
+	if (emu_simd_run_fp(v, op, &io, emu_simd_fp))
 		return 1;
 	v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
@@ -128,15 +128,15 @@ int soft_help_simd_fp(struct soft_vcpu *v, const struct soft_op *op)
 
 /* One operand is a general register, or the result are flags. op->scale: log2 of the register's
  * bytes. */
-int soft_help_simd_gpr(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_simd_io io = {.gpr = 0};
+	struct emu_simd_io io = {.gpr = 0};
 
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
 	if (op->idx & SIMD_FROM_GPR) {
 		if (op->base) {
-			if (soft_simd_load(v, op, &io.gpr))
+			if (emu_simd_load(v, op, &io.gpr))
 				return 1;
 		} else {
 			io.gpr = v->r[op->src];
@@ -147,38 +147,38 @@ int soft_help_simd_gpr(struct soft_vcpu *v, const struct soft_op *op)
 	if (!(op->idx & SIMD_TO_GPR))
 		io.a = v->fpu.fx.xmm[op->dst];
 	if (op->idx & SIMD_FP) {
-		if (soft_simd_run_fp(v, op, &io, soft_simd_fp))
+		if (emu_simd_run_fp(v, op, &io, emu_simd_fp))
 			return 1;
 	} else {
-		soft_simd_int(&io, stub_of(op));
+		emu_simd_int(&io, stub_of(op));
 	}
 	if (op->idx & SIMD_FLAGS)
-		soft_fl_raw(v, io.flags & SOFT_ARITH);
+		emu_fl_raw(v, io.flags & EMU_ARITH);
 	else if (op->idx & SIMD_TO_GPR)
-		soft_wr(v, op->dst, 1u << op->scale, io.gpr);
+		emu_wr(v, op->dst, 1u << op->scale, io.gpr);
 	else
 		v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
 }
 
 /* A shift by the constant op->scale. */
-int soft_help_simd_count(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_count(struct emu_vcpu *v, const struct emu_op *op)
 {
-	struct soft_simd_io io = {.a = v->fpu.fx.xmm[op->dst], .b.q = {op->scale, 0}};
+	struct emu_simd_io io = {.a = v->fpu.fx.xmm[op->dst], .b.q = {op->scale, 0}};
 
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
-	soft_simd_int(&io, stub_of(op));
+	emu_simd_int(&io, stub_of(op));
 	v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
 }
 
 /* PSLLDQ and PSRLDQ; op->scale: bytes. op->idx: SIMD_RIGHT. */
-int soft_help_simd_shift(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_shift(struct emu_vcpu *v, const struct emu_op *op)
 {
-	union soft_xmm *x = &v->fpu.fx.xmm[op->dst], r = {.q = {0, 0}};
+	union emu_xmm *x = &v->fpu.fx.xmm[op->dst], r = {.q = {0, 0}};
 
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
 	for (unsigned int i = op->scale; i < 16; i++) {
 		if (op->idx & SIMD_RIGHT)
@@ -191,33 +191,33 @@ int soft_help_simd_shift(struct soft_vcpu *v, const struct soft_op *op)
 }
 
 /* Memory to register; op->scale: the first byte in the register. */
-int soft_help_simd_load(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_load(struct emu_vcpu *v, const struct emu_op *op)
 {
-	union soft_xmm x = v->fpu.fx.xmm[op->dst];
+	union emu_xmm x = v->fpu.fx.xmm[op->dst];
 
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
 	if (op->idx & SIMD_ZERO)
 		x.q[0] = x.q[1] = 0;
-	if (soft_simd_load(v, op, x.b + op->scale))
+	if (emu_simd_load(v, op, x.b + op->scale))
 		return 1;
 	v->fpu.fx.xmm[op->dst] = x;
 	return 0;
 }
 
-int soft_help_simd_store(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_store(struct emu_vcpu *v, const struct emu_op *op)
 {
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
-	return soft_simd_store(v, op, v->fpu.fx.xmm[op->src].b + op->scale);
+	return emu_simd_store(v, op, v->fpu.fx.xmm[op->src].b + op->scale);
 }
 
 /* Register to register. */
-int soft_help_simd_mov(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_simd_mov(struct emu_vcpu *v, const struct emu_op *op)
 {
-	union soft_xmm *x = v->fpu.fx.xmm;
+	union emu_xmm *x = v->fpu.fx.xmm;
 
-	if (soft_fp_sse(v))
+	if (emu_fp_sse(v))
 		return 1;
 	switch (op->scale) {
 	case MOV_ALL:
@@ -241,45 +241,45 @@ int soft_help_simd_mov(struct soft_vcpu *v, const struct soft_op *op)
 		break;
 	case MOV_FROM32:
 	case MOV_FROM64:
-		x[op->dst].q[0] = soft_rd(v, op->src, op->scale == MOV_FROM32 ? 4 : 8);
+		x[op->dst].q[0] = emu_rd(v, op->src, op->scale == MOV_FROM32 ? 4 : 8);
 		x[op->dst].q[1] = 0;
 		break;
 	case MOV_TO32:
 	case MOV_TO64:
-		soft_wr(v, op->dst, op->scale == MOV_TO32 ? 4 : 8, x[op->src].q[0]);
+		emu_wr(v, op->dst, op->scale == MOV_TO32 ? 4 : 8, x[op->src].q[0]);
 		break;
 	}
 	return 0;
 }
 
 /* MASKMOVDQU, MASKMOVQ: the bytes of op->dst whose byte in op->src has its top bit set. */
-int soft_help_maskmov(struct soft_vcpu *v, const struct soft_op *op)
+int emu_help_maskmov(struct emu_vcpu *v, const struct emu_op *op)
 {
-	union soft_xmm data = v->fpu.fx.xmm[op->dst], mask = v->fpu.fx.xmm[op->src];
+	union emu_xmm data = v->fpu.fx.xmm[op->dst], mask = v->fpu.fx.xmm[op->src];
 	uint8_t *p;
 
 	if (op->idx & SIMD_MMX) {
-		if (soft_mmx_enter(v))
+		if (emu_mmx_enter(v))
 			return 1;
-		data.q[0] = soft_mmx(v, op->dst);
-		mask.q[0] = soft_mmx(v, op->src);
-	} else if (soft_fp_sse(v)) {
+		data.q[0] = emu_mmx(v, op->dst);
+		mask.q[0] = emu_mmx(v, op->src);
+	} else if (emu_fp_sse(v)) {
 		return 1;
 	}
 	if (op->idx & SIMD_MMX) /* even if the store faults, as measured on AMD family 1AH */
-		soft_mmx_done(v);
+		emu_mmx_done(v);
 	/* Only bytes that are stored meet breakpoints (measured on family 1AH). */
 	if (unlikely(v->brk.data))
 		for (unsigned int i = 0; i < op->base; i++)
-			if ((mask.b[i] & 0x80) && soft_debug_access(v, v->r[SOFT_TEA] + i, 1, true))
+			if ((mask.b[i] & 0x80) && emu_debug_access(v, v->r[EMU_TEA] + i, 1, true))
 				return 1;
-	p = soft_rmw_quiet(v, v->r[SOFT_TEA], op->base);
+	p = emu_rmw_quiet(v, v->r[EMU_TEA], op->base);
 	if (!p)
 		return 1;
 	for (unsigned int i = 0; i < op->base; i++)
 		if (mask.b[i] & 0x80)
 			p[i] = data.b[i];
 	if (p == v->bounce.buf)
-		soft_rmw_commit(v);
+		emu_rmw_commit(v);
 	return 0;
 }

@@ -14,9 +14,9 @@
 
 #define CR4_OSXMMEXCPT (1ULL << 10)
 
-#define BEFORE	(SOFT_FP_IE | SOFT_FP_DE | SOFT_FP_ZE) /* known before the result is computed */
-#define RANGE	(SOFT_FP_OE | SOFT_FP_UE)
-#define RUN_ALL (SOFT_FP_FLAGS << SOFT_MXCSR_MASKS)
+#define BEFORE	(EMU_FP_IE | EMU_FP_DE | EMU_FP_ZE) /* known before the result is computed */
+#define RANGE	(EMU_FP_OE | EMU_FP_UE)
+#define RUN_ALL (EMU_FP_FLAGS << EMU_MXCSR_MASKS)
 
 /* What an instruction that can overflow or underflow computes with. */
 struct shape {
@@ -27,7 +27,7 @@ struct shape {
 
 static bool shape_of(const uint8_t *stub, struct shape *s)
 {
-	size_t n = (size_t)(stub - soft_stub_simd) / 8;
+	size_t n = (size_t)(stub - emu_stub_simd) / 8;
 	unsigned int prefix = (unsigned int)n / 256;
 
 	s->opcode = n % 256;
@@ -40,7 +40,7 @@ static bool shape_of(const uint8_t *stub, struct shape *s)
 	return s->opcode != 0x5a || s->from64;
 }
 
-static bool tiny(const struct shape *s, const union soft_xmm *r, unsigned int lane)
+static bool tiny(const struct shape *s, const union emu_xmm *r, unsigned int lane)
 {
 	uint64_t x = s->to64 ? r->q[lane] << 1 : (uint64_t)r->d[lane] << 33;
 	unsigned int fraction = s->to64 ? 53 : 56;
@@ -66,15 +66,15 @@ static uint64_t with_exponent(uint64_t x, bool is64, unsigned int e)
 
 /* The flags that the operation of @s raises for two scalars. */
 static uint32_t flags_of(const struct shape *s, uint32_t mxcsr, uint64_t a, uint64_t b,
-			 struct soft_simd_io *io)
+			 struct emu_simd_io *io)
 {
 	memset(io, 0, sizeof(*io));
 	io->a.q[0] = a;
 	io->b.q[0] = b;
 	io->mxcsr = mxcsr;
 	io->host = s->host;
-	soft_simd_fp(io, soft_simd_stub(s->from64 ? SIMD_F2 : SIMD_F3, s->opcode));
-	return io->mxcsr & SOFT_FP_FLAGS;
+	emu_simd_fp(io, emu_simd_stub(s->from64 ? SIMD_F2 : SIMD_F3, s->opcode));
+	return io->mxcsr & EMU_FP_FLAGS;
 }
 
 /* The flags that one lane raises while masks are as in @masks. */
@@ -82,27 +82,27 @@ static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks
 			   uint64_t b)
 {
 	const unsigned int middle = s->from64 ? 0x3ff : 0x7f;
-	struct soft_simd_io io;
+	struct emu_simd_io io;
 	uint32_t f = flags_of(s, mxcsr, a, b, &io);
 
-	if (f & (SOFT_FP_IE | SOFT_FP_ZE))
+	if (f & (EMU_FP_IE | EMU_FP_ZE))
 		return f;
-	if (!(masks & SOFT_FP_UE) && tiny(s, &io.a, 0))
-		f |= SOFT_FP_UE;
+	if (!(masks & EMU_FP_UE) && tiny(s, &io.a, 0))
+		f |= EMU_FP_UE;
 	if (!(f & ~masks & RANGE))
 		return f;
-	f &= ~SOFT_FP_PE;
+	f &= ~EMU_FP_PE;
 	if (s->opcode == 0x58 || s->opcode == 0x5c) {
 		/* A tiny sum is exact. In one that overflows, both operands can be halved, but for
 		 * one that is so small that the sum is inexact anyway. */
 		unsigned int bits = s->from64 ? 52 : 23;
 		uint64_t top = s->from64 ? 0x7ff : 0xff, ea = a >> bits & top, eb = b >> bits & top;
 
-		if (f & SOFT_FP_UE)
+		if (f & EMU_FP_UE)
 			return f;
 		if (ea < 2 || eb < 2)
 			return f |
-			       (((ea < 2 ? a : b) << 1 << (s->from64 ? 0 : 32)) ? SOFT_FP_PE : 0);
+			       (((ea < 2 ? a : b) << 1 << (s->from64 ? 0 : 32)) ? EMU_FP_PE : 0);
 		a -= 1ULL << bits;
 		b -= 1ULL << bits;
 	} else {
@@ -110,17 +110,17 @@ static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks
 			a = with_exponent(a, s->from64, middle);
 		b = with_exponent(b, s->from64, middle);
 	}
-	return f | (flags_of(s, mxcsr, a, b, &io) & SOFT_FP_PE);
+	return f | (flags_of(s, mxcsr, a, b, &io) & EMU_FP_PE);
 }
 
-static uint64_t element(const union soft_xmm *x, bool is64, unsigned int lane)
+static uint64_t element(const union emu_xmm *x, bool is64, unsigned int lane)
 {
 	return is64 ? x->q[lane] : x->d[lane];
 }
 
 /* Which exceptions the instruction raises, if underflow or overflow may not be masked. */
-static uint32_t exactly(const struct soft_op *op, uint32_t mxcsr, uint32_t masks,
-			const union soft_xmm *a, const struct soft_simd_io *io, uint32_t raised)
+static uint32_t exactly(const struct emu_op *op, uint32_t mxcsr, uint32_t masks,
+			const union emu_xmm *a, const struct emu_simd_io *io, uint32_t raised)
 {
 	struct shape s = {.host = io->host};
 	uint32_t f = 0;
@@ -133,36 +133,36 @@ static uint32_t exactly(const struct soft_op *op, uint32_t mxcsr, uint32_t masks
 	return f;
 }
 
-static int raise_xm(struct soft_vcpu *v, uint32_t flags)
+static int raise_xm(struct emu_vcpu *v, uint32_t flags)
 {
 	v->fpu.mxcsr |= flags;
 	if (!(v->cr4 & CR4_OSXMMEXCPT))
-		return soft_ud(v);
-	return soft_fault(v, SOFT_XM, false, 0);
+		return emu_ud(v);
+	return emu_fault(v, EMU_XM, false, 0);
 }
 
-int soft_simd_run_fp(struct soft_vcpu *v, const struct soft_op *op, struct soft_simd_io *io,
-		     void (*call)(struct soft_simd_io *, const void *))
+int emu_simd_run_fp(struct emu_vcpu *v, const struct emu_op *op, struct emu_simd_io *io,
+		    void (*call)(struct emu_simd_io *, const void *))
 {
-	uint32_t mxcsr = v->fpu.mxcsr, masks = mxcsr >> SOFT_MXCSR_MASKS & SOFT_FP_FLAGS, raised;
-	uint32_t run = (mxcsr & 0xffff & ~SOFT_FP_FLAGS) | RUN_ALL;
-	union soft_xmm a = io->a;
+	uint32_t mxcsr = v->fpu.mxcsr, masks = mxcsr >> EMU_MXCSR_MASKS & EMU_FP_FLAGS, raised;
+	uint32_t run = (mxcsr & 0xffff & ~EMU_FP_FLAGS) | RUN_ALL;
+	union emu_xmm a = io->a;
 
 	/* FTZ has an effect only while underflow is masked (SDM vol. 1, 10.2.3.3). */
-	if (unlikely(!(masks & SOFT_FP_UE)))
-		run &= ~SOFT_MXCSR_FTZ;
+	if (unlikely(!(masks & EMU_FP_UE)))
+		run &= ~EMU_MXCSR_FTZ;
 	io->mxcsr = run;
 	io->host = v->host_mxcsr;
 	call(io, (const void *)(uintptr_t)op->imm);
-	raised = io->mxcsr & SOFT_FP_FLAGS;
-	v->extra += SOFT_EFFORT_MXCSR;
-	if (unlikely(raised & (SOFT_FP_DE | SOFT_FP_UE)))
-		v->extra += SOFT_EFFORT_ASSIST;
-	if (unlikely(masks != SOFT_FP_FLAGS)) {
+	raised = io->mxcsr & EMU_FP_FLAGS;
+	v->extra += EMU_EFFORT_MXCSR;
+	if (unlikely(raised & (EMU_FP_DE | EMU_FP_UE)))
+		v->extra += EMU_EFFORT_ASSIST;
+	if (unlikely(masks != EMU_FP_FLAGS)) {
 		if (raised & ~masks & BEFORE)
 			return raise_xm(v, raised & BEFORE);
 		if ((masks & RANGE) != RANGE) {
-			v->extra += SOFT_EFFORT_EXACT;
+			v->extra += EMU_EFFORT_EXACT;
 			raised = exactly(op, run, masks, &a, io, raised);
 		}
 		if (raised & ~masks)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Messages between the local APICs and the I/O APIC of a soft VM: who gets them, how they reach a
- * vCPU that another thread runs, and what INIT and start-up IPIs do. SDM vol. 3, 9.4, 11.6. See
- * chip.h.
+ * Messages between the local APICs and the I/O APIC of an emulator VM: who gets them, how they
+ * reach a vCPU that another thread runs, and what INIT and start-up IPIs do. SDM vol. 3, 9.4, 11.6.
+ * See chip.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #define ICR_SHORTHAND(icr) ((icr) >> 18 & 3)
 enum { NO_SHORTHAND, SELF, ALL, OTHERS };
 
-int soft_chip_create(struct soft_vm *vm)
+int emu_chip_create(struct emu_vm *vm)
 {
-	struct soft_chip *c = calloc(1, sizeof(*c));
+	struct emu_chip *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
@@ -31,7 +31,7 @@ int soft_chip_create(struct soft_vm *vm)
 	return 0;
 }
 
-void soft_chip_destroy(struct soft_vm *vm)
+void emu_chip_destroy(struct emu_vm *vm)
 {
 	if (!vm->chip)
 		return;
@@ -40,16 +40,16 @@ void soft_chip_destroy(struct soft_vm *vm)
 	free(vm->chip);
 }
 
-int soft_chip_add(struct soft_vcpu *v)
+int emu_chip_add(struct emu_vcpu *v)
 {
-	struct soft_chip *c = v->vm->chip;
+	struct emu_chip *c = v->vm->chip;
 
-	if (v->id >= SOFT_CHIP_VCPUS || c->vcpu[v->id])
+	if (v->id >= EMU_CHIP_VCPUS || c->vcpu[v->id])
 		return -EINVAL;
 	v->chip = c;
 	lapic_init_full(&v->lapic, v->id, false);
-	soft_chip_address(v);
-	soft_chip_timer(v);
+	emu_chip_address(v);
+	emu_chip_timer(v);
 	v->plat.sleep_due = LAPIC_NEVER;
 	v->plat.wait_sipi = v->id != 0;
 	pthread_mutex_lock(&c->lock);
@@ -62,9 +62,9 @@ int soft_chip_add(struct soft_vcpu *v)
 	return 0;
 }
 
-void soft_chip_remove(struct soft_vcpu *v)
+void emu_chip_remove(struct emu_vcpu *v)
 {
-	struct soft_chip *c = v->chip;
+	struct emu_chip *c = v->chip;
 
 	if (!c)
 		return;
@@ -75,60 +75,59 @@ void soft_chip_remove(struct soft_vcpu *v)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void soft_chip_address(struct soft_vcpu *v)
+void emu_chip_address(struct emu_vcpu *v)
 {
-	atomic_store(&v->plat.address, soft_lapic_on(v) ? lapic_address(&v->lapic) : 0);
+	atomic_store(&v->plat.address, emu_lapic_on(v) ? lapic_address(&v->lapic) : 0);
 }
 
 /* ---- posting ---- */
 
-static void post_init(struct soft_vcpu *v)
+static void post_init(struct emu_vcpu *v)
 {
 	uint32_t old = atomic_load(&v->plat.signals);
 
 	/* What came before the INIT is lost with it. */
-	while (!atomic_compare_exchange_weak(&v->plat.signals, &old, SOFT_POST_INIT))
+	while (!atomic_compare_exchange_weak(&v->plat.signals, &old, EMU_POST_INIT))
 		;
 }
 
-static void post_sipi(struct soft_vcpu *v, uint8_t vector)
+static void post_sipi(struct emu_vcpu *v, uint8_t vector)
 {
 	uint32_t old = atomic_load(&v->plat.signals);
 
 	do {
-		if (old & SOFT_POST_SIPI)
+		if (old & EMU_POST_SIPI)
 			return; /* it will not wait for a second one */
-	} while (!atomic_compare_exchange_weak(&v->plat.signals, &old,
-					       old | SOFT_POST_SIPI |
-						       (uint32_t)vector << SOFT_POST_VECTOR));
+	} while (!atomic_compare_exchange_weak(
+		&v->plat.signals, &old, old | EMU_POST_SIPI | (uint32_t)vector << EMU_POST_VECTOR));
 }
 
-static void post(struct soft_vcpu *v, unsigned int mode, uint8_t vector, bool level,
-		 struct soft_wakes *w)
+static void post(struct emu_vcpu *v, unsigned int mode, uint8_t vector, bool level,
+		 struct emu_wakes *w)
 {
 	uint32_t bit = 1u << vector % 32;
 
 	switch (mode) {
-	case SOFT_MODE_FIXED:
-	case SOFT_MODE_LOWEST:
+	case EMU_MODE_FIXED:
+	case EMU_MODE_LOWEST:
 		atomic_fetch_or(level ? &v->plat.posted_level[vector / 32]
 				      : &v->plat.posted[vector / 32],
 				bit);
 		break;
-	case SOFT_MODE_NMI:
-		atomic_fetch_or(&v->plat.signals, SOFT_POST_NMI);
+	case EMU_MODE_NMI:
+		atomic_fetch_or(&v->plat.signals, EMU_POST_NMI);
 		break;
-	case SOFT_MODE_INIT:
+	case EMU_MODE_INIT:
 		post_init(v);
 		break;
-	case SOFT_MODE_SIPI:
+	case EMU_MODE_SIPI:
 		post_sipi(v, vector);
 		break;
 	default:
 		return; /* SMI: there is no SMM. ExtINT: there is no PIC */
 	}
-	w->effort += SOFT_EFFORT_POST;
-	/* Pairs with soft_chip_halt(): it sees what was posted, or we see that it sleeps. */
+	w->effort += EMU_EFFORT_POST;
+	/* Pairs with emu_chip_halt(): it sees what was posted, or we see that it sleeps. */
 	atomic_store(&v->plat.posted_any, true);
 	if (atomic_load(&v->plat.asleep))
 		w->bits[v->id / 64] |= 1ULL << v->id % 64;
@@ -141,13 +140,13 @@ struct message {
 	bool logical, x2, level;
 };
 
-static bool is_for(const struct soft_vcpu *v, const struct message *m)
+static bool is_for(const struct emu_vcpu *v, const struct message *m)
 {
 	uint64_t address = atomic_load(&v->plat.address);
 
 	if (!address || !lapic_matches(address, m->dest, m->logical, m->x2))
 		return false;
-	return m->mode != SOFT_MODE_LOWEST || lapic_address_enabled(address);
+	return m->mode != EMU_MODE_LOWEST || lapic_address_enabled(address);
 }
 
 /*
@@ -155,33 +154,33 @@ static bool is_for(const struct soft_vcpu *v, const struct message *m)
  * vector decides: which one has the lowest priority is a matter of the model (11.6.2.4), and
  * kernels that use this mode leave all priorities equal.
  */
-static bool send(struct soft_chip *c, const struct message *m, struct soft_wakes *w)
+static bool send(struct emu_chip *c, const struct message *m, struct emu_wakes *w)
 {
 	unsigned int n = 0, chosen = 0;
 
-	w->effort += c->nr * SOFT_EFFORT_LOOK;
+	w->effort += c->nr * EMU_EFFORT_LOOK;
 	for (unsigned int i = 0; i < c->nr; i++)
 		n += c->vcpu[i] && is_for(c->vcpu[i], m);
 	if (!n)
 		return false;
-	if (m->mode == SOFT_MODE_LOWEST)
+	if (m->mode == EMU_MODE_LOWEST)
 		chosen = m->vector % n;
 	for (unsigned int i = 0; i < c->nr; i++) {
-		struct soft_vcpu *v = c->vcpu[i];
+		struct emu_vcpu *v = c->vcpu[i];
 
 		if (!v || !is_for(v, m))
 			continue;
-		if (m->mode != SOFT_MODE_LOWEST || !chosen--)
+		if (m->mode != EMU_MODE_LOWEST || !chosen--)
 			post(v, m->mode, m->vector, m->level, w);
 	}
 	return true;
 }
 
 /* The IPI that the guest has told the APIC of @v to send. */
-static void send_ipi(struct soft_vcpu *v, struct soft_wakes *w)
+static void send_ipi(struct emu_vcpu *v, struct emu_wakes *w)
 {
 	uint64_t icr = v->lapic.icr_sent;
-	struct soft_chip *c = v->chip;
+	struct emu_chip *c = v->chip;
 	struct message m = {
 		.dest = (uint32_t)(icr >> (v->lapic.x2 ? 32 : 56)),
 		.mode = ICR_MODE(icr),
@@ -199,7 +198,7 @@ static void send_ipi(struct soft_vcpu *v, struct soft_wakes *w)
 		break;
 	case ALL:
 	case OTHERS:
-		w->effort += c->nr * SOFT_EFFORT_LOOK;
+		w->effort += c->nr * EMU_EFFORT_LOOK;
 		for (unsigned int i = 0; i < c->nr; i++)
 			if (c->vcpu[i] && atomic_load(&c->vcpu[i]->plat.address) &&
 			    (c->vcpu[i] != v || ICR_SHORTHAND(icr) == ALL))
@@ -211,7 +210,7 @@ static void send_ipi(struct soft_vcpu *v, struct soft_wakes *w)
 /* ---- the I/O APIC ---- */
 
 /* Only under ioapic_lock. */
-static void send_pins(struct soft_chip *c, uint32_t pins, struct soft_wakes *w)
+static void send_pins(struct emu_chip *c, uint32_t pins, struct emu_wakes *w)
 {
 	for (; pins; pins &= pins - 1) {
 		unsigned int pin = (unsigned int)__builtin_ctz(pins);
@@ -229,9 +228,9 @@ static void send_pins(struct soft_chip *c, uint32_t pins, struct soft_wakes *w)
 	}
 }
 
-int soft_chip_line(struct soft_chip *c, unsigned int pin, bool level)
+int emu_chip_line(struct emu_chip *c, unsigned int pin, bool level)
 {
-	struct soft_wakes w = {0};
+	struct emu_wakes w = {0};
 
 	if (!c || pin >= IOAPIC_PINS)
 		return -ENXIO;
@@ -239,11 +238,11 @@ int soft_chip_line(struct soft_chip *c, unsigned int pin, bool level)
 	send_pins(c, ioapic_line(&c->ioapic, pin, level), &w);
 	pthread_mutex_unlock(&c->ioapic_lock);
 	atomic_fetch_add_explicit(&c->line_effort, w.effort, memory_order_relaxed);
-	soft_chip_wake(c, &w);
+	emu_chip_wake(c, &w);
 	return 0;
 }
 
-uint32_t soft_chip_ioapic_read(struct soft_chip *c, uint32_t offset)
+uint32_t emu_chip_ioapic_read(struct emu_chip *c, uint32_t offset)
 {
 	uint32_t val;
 
@@ -253,30 +252,30 @@ uint32_t soft_chip_ioapic_read(struct soft_chip *c, uint32_t offset)
 	return val;
 }
 
-void soft_chip_ioapic_write(struct soft_vcpu *v, uint32_t offset, uint32_t val)
+void emu_chip_ioapic_write(struct emu_vcpu *v, uint32_t offset, uint32_t val)
 {
-	struct soft_chip *c = v->chip;
-	struct soft_wakes w = {0};
+	struct emu_chip *c = v->chip;
+	struct emu_wakes w = {0};
 
 	pthread_mutex_lock(&c->ioapic_lock);
 	send_pins(c, ioapic_write(&c->ioapic, offset, val), &w);
 	pthread_mutex_unlock(&c->ioapic_lock);
 	v->extra += w.effort;
-	soft_chip_wake(c, &w);
+	emu_chip_wake(c, &w);
 }
 
-void soft_chip_after(struct soft_vcpu *v)
+void emu_chip_after(struct emu_vcpu *v)
 {
-	struct soft_chip *c = v->chip;
+	struct emu_chip *c = v->chip;
 	struct lapic *l = &v->lapic;
-	struct soft_wakes w = {0};
+	struct emu_wakes w = {0};
 
-	soft_chip_address(v);
-	soft_chip_timer(v);
+	emu_chip_address(v);
+	emu_chip_timer(v);
 	if (l->sends)
 		send_ipi(v, &w);
 	if (l->ended) {
-		v->extra += SOFT_EFFORT_PINS;
+		v->extra += EMU_EFFORT_PINS;
 		pthread_mutex_lock(&c->ioapic_lock);
 		send_pins(c, ioapic_eoi(&c->ioapic, l->ended), &w);
 		pthread_mutex_unlock(&c->ioapic_lock);
@@ -284,13 +283,13 @@ void soft_chip_after(struct soft_vcpu *v)
 	v->extra += w.effort;
 	l->sends = false;
 	l->ended = 0;
-	soft_chip_wake(c, &w);
-	soft_chip_take(v); /* what it has sent to itself comes at once */
+	emu_chip_wake(c, &w);
+	emu_chip_take(v); /* what it has sent to itself comes at once */
 }
 
 /* ---- taking ---- */
 
-static void take_words(struct soft_vcpu *v, _Atomic uint32_t *words, bool level)
+static void take_words(struct emu_vcpu *v, _Atomic uint32_t *words, bool level)
 {
 	for (unsigned int i = 0; i < 8; i++) {
 		uint32_t set = atomic_load_explicit(&words[i], memory_order_relaxed)
@@ -302,28 +301,28 @@ static void take_words(struct soft_vcpu *v, _Atomic uint32_t *words, bool level)
 	}
 }
 
-void soft_chip_take(struct soft_vcpu *v)
+void emu_chip_take(struct emu_vcpu *v)
 {
 	uint32_t signals;
 
-	if (!soft_chip_posted(v) || !atomic_exchange(&v->plat.posted_any, false))
+	if (!emu_chip_posted(v) || !atomic_exchange(&v->plat.posted_any, false))
 		return;
-	v->extra += SOFT_EFFORT_TAKE;
+	v->extra += EMU_EFFORT_TAKE;
 	take_words(v, v->plat.posted, false);
 	take_words(v, v->plat.posted_level, true);
-	signals = atomic_fetch_and(&v->plat.signals, ~SOFT_POST_NMI);
-	if ((signals & SOFT_POST_NMI) && !v->plat.wait_sipi)
+	signals = atomic_fetch_and(&v->plat.signals, ~EMU_POST_NMI);
+	if ((signals & EMU_POST_NMI) && !v->plat.wait_sipi)
 		v->lapic.nmi = true;
-	if (signals & ~SOFT_POST_NMI) { /* soft_chip_signals() takes them */
+	if (signals & ~EMU_POST_NMI) { /* emu_chip_signals() takes them */
 		atomic_store(&v->plat.posted_any, true);
-		v->attn |= SOFT_ATTN_EVENT;
+		v->attn |= EMU_ATTN_EVENT;
 	}
-	soft_irq_update(v);
+	emu_irq_update(v);
 }
 
 /* INIT: SDM vol. 3, table 9-1 and 11.4.7.3. The PMU keeps its registers, and so do the TSC and the
  * MSRs. */
-static void init(struct soft_vcpu *v)
+static void init(struct emu_vcpu *v)
 {
 	uint64_t apic_base = v->apic_base, pat = v->pat, cr0 = v->cr0;
 	const struct kvm_cpuid_entry2 *sig = NULL;
@@ -332,55 +331,55 @@ static void init(struct soft_vcpu *v)
 	for (size_t i = 0; i < v->nr_cpuid; i++)
 		if (v->cpuid[i].function == 1)
 			sig = &v->cpuid[i];
-	soft_reset(v);
+	emu_reset(v);
 	v->apic_base = apic_base;
 	v->pat = pat;
 	v->cr0 = 0x10 | (cr0 & 0x60000000); /* CD and NW stay */
 	for (int i = 0; i <= 15; i++)
 		v->r[i] = 0;
-	v->r[SOFT_FSBASE] = v->r[SOFT_GSBASE] = 0;
-	v->r[SOFT_RDX] = sig ? sig->eax : 0;
-	soft_put_rflags(v, 2);
-	v->seg[SOFT_CS].selector = 0xf000;
-	v->seg[SOFT_CS].base = 0xffff0000;
+	v->r[EMU_FSBASE] = v->r[EMU_GSBASE] = 0;
+	v->r[EMU_RDX] = sig ? sig->eax : 0;
+	emu_put_rflags(v, 2);
+	v->seg[EMU_CS].selector = 0xf000;
+	v->seg[EMU_CS].base = 0xffff0000;
 	v->cr2 = v->cr3 = v->cr4 = v->cr8 = v->efer = 0;
 	for (int i = 0; i < 4; i++)
 		v->dr[i] = 0;
 	v->cpl = 0;
 	v->tlb = v->tlbs[0];
-	v->pending.kind = SOFT_PEND_NONE;
+	v->pending.kind = EMU_PEND_NONE;
 	v->halted = v->sti_shadow = v->nmi_masked = false;
 	v->nmi_pending = v->intr_pending = false;
 	lapic_init_full(&v->lapic, v->id, v->lapic.deadline);
 	v->lapic.x2 = x2;
-	soft_chip_address(v);
-	soft_chip_timer(v);
-	soft_cache_reset(v);
-	soft_tlb_flush(v);
+	emu_chip_address(v);
+	emu_chip_timer(v);
+	emu_cache_reset(v);
+	emu_tlb_flush(v);
 }
 
-void soft_chip_signals(struct soft_vcpu *v)
+void emu_chip_signals(struct emu_vcpu *v)
 {
 	uint32_t signals;
 
-	if (!soft_chip_posted(v))
+	if (!emu_chip_posted(v))
 		return;
-	soft_chip_take(v);
+	emu_chip_take(v);
 	signals = atomic_exchange(&v->plat.signals, 0);
-	if (signals & SOFT_POST_INIT) {
+	if (signals & EMU_POST_INIT) {
 		init(v);
 		/* The processor that boots the system goes to the reset vector. */
 		v->plat.wait_sipi = v->id != 0;
 	}
-	if ((signals & SOFT_POST_SIPI) && v->plat.wait_sipi) {
-		uint32_t vector = signals >> SOFT_POST_VECTOR;
+	if ((signals & EMU_POST_SIPI) && v->plat.wait_sipi) {
+		uint32_t vector = signals >> EMU_POST_VECTOR;
 
 		v->plat.wait_sipi = false;
-		v->seg[SOFT_CS].selector = (uint16_t)(vector << 8);
-		v->seg[SOFT_CS].base = vector << 12;
+		v->seg[EMU_CS].selector = (uint16_t)(vector << 8);
+		v->seg[EMU_CS].base = vector << 12;
 		v->rip = 0;
 	}
-	if (signals & SOFT_POST_NMI && !v->plat.wait_sipi)
+	if (signals & EMU_POST_NMI && !v->plat.wait_sipi)
 		v->lapic.nmi = true;
-	soft_irq_update(v);
+	emu_irq_update(v);
 }

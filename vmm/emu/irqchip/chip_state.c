@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * get_vm_state and set_vm_state: the I/O APIC and the clock of a soft VM; and what state.c saves of
- * a vCPU that has them. Loads are hostile.
+ * get_vm_state and set_vm_state: the I/O APIC and the clock of an emulator VM; and what state.c
+ * saves of a vCPU that has them. Loads are hostile.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 /* So far a clock cannot come: half the range of a TSC. */
 #define CLOCK_MAX (1ULL << 63)
 
-int soft_get_vm_state(struct soft_vm *vm, void *buf, size_t *bytes)
+int emu_get_vm_state(struct emu_vm *vm, void *buf, size_t *bytes)
 {
 	struct vpmu_blob b = {0};
 	size_t section;
@@ -24,18 +24,18 @@ int soft_get_vm_state(struct soft_vm *vm, void *buf, size_t *bytes)
 	if (!vm->chip)
 		return -ENXIO;
 	section = vpmu_blob_begin(&b, TAG_CLOCK, FORMAT);
-	vpmu_blob_u64(&b, soft_chip_base(vm->chip));
+	vpmu_blob_u64(&b, emu_chip_base(vm->chip));
 	vpmu_blob_end(&b, section);
 	pthread_mutex_lock(&vm->chip->ioapic_lock);
 	ioapic_save(&vm->chip->ioapic, &b);
 	pthread_mutex_unlock(&vm->chip->ioapic_lock);
-	return soft_state_out(&b, buf, bytes);
+	return emu_state_out(&b, buf, bytes);
 }
 
-int soft_set_vm_state(struct soft_vm *vm, const void *buf, size_t bytes)
+int emu_set_vm_state(struct emu_vm *vm, const void *buf, size_t bytes)
 {
 	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
-	struct soft_chip *c = vm->chip;
+	struct emu_chip *c = vm->chip;
 	struct ioapic a;
 	uint16_t version;
 	uint64_t now;
@@ -60,7 +60,7 @@ int soft_set_vm_state(struct soft_vm *vm, const void *buf, size_t bytes)
 	return 0;
 }
 
-void soft_plat_get(const struct soft_vcpu *v, struct soft_plat_state *s)
+void emu_plat_get(const struct emu_vcpu *v, struct emu_plat_state *s)
 {
 	s->wait_sipi = v->plat.wait_sipi;
 	s->signals = atomic_load(&v->plat.signals);
@@ -70,7 +70,7 @@ void soft_plat_get(const struct soft_vcpu *v, struct soft_plat_state *s)
 	}
 }
 
-void soft_plat_save(const struct soft_plat_state *s, struct vpmu_blob *b)
+void emu_plat_save(const struct emu_plat_state *s, struct vpmu_blob *b)
 {
 	size_t section = vpmu_blob_begin(b, TAG_PLAT, FORMAT);
 
@@ -83,7 +83,7 @@ void soft_plat_save(const struct soft_plat_state *s, struct vpmu_blob *b)
 	vpmu_blob_end(b, section);
 }
 
-bool soft_plat_load(struct soft_plat_state *s, struct vpmu_blob_reader *all)
+bool emu_plat_load(struct emu_plat_state *s, struct vpmu_blob_reader *all)
 {
 	struct vpmu_blob_reader r;
 	uint16_t version;
@@ -97,12 +97,12 @@ bool soft_plat_load(struct soft_plat_state *s, struct vpmu_blob_reader *all)
 		s->posted[i] = vpmu_blob_get_u32(&r);
 		s->posted_level[i] = vpmu_blob_get_u32(&r);
 	}
-	vector = s->signals >> SOFT_POST_VECTOR;
-	return vpmu_blob_done(&r) && vector <= 0xff && (!vector || (s->signals & SOFT_POST_SIPI)) &&
+	vector = s->signals >> EMU_POST_VECTOR;
+	return vpmu_blob_done(&r) && vector <= 0xff && (!vector || (s->signals & EMU_POST_SIPI)) &&
 	       !(s->signals & 0xf8);
 }
 
-void soft_plat_set(struct soft_vcpu *v, const struct soft_plat_state *s)
+void emu_plat_set(struct emu_vcpu *v, const struct emu_plat_state *s)
 {
 	uint32_t any = s->signals;
 
@@ -114,7 +114,7 @@ void soft_plat_set(struct soft_vcpu *v, const struct soft_plat_state *s)
 		any |= s->posted[i] | s->posted_level[i];
 	}
 	atomic_store(&v->plat.posted_any, any != 0);
-	v->plat.ahead = soft_chip_base(v->chip) - v->cycles;
-	soft_chip_address(v);
-	soft_chip_timer(v);
+	v->plat.ahead = emu_chip_base(v->chip) - v->cycles;
+	emu_chip_address(v);
+	emu_chip_timer(v);
 }

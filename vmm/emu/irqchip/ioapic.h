@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The I/O APIC of a soft VM: 24 pins, registers as Intel's 82093AA has them (its data sheet,
+ * The I/O APIC of an emulator VM: 24 pins, registers as Intel's 82093AA has them (its data sheet,
  * 290566, chapter 3), version 11H. chip.c calls these functions under the lock of the I/O APIC, and
  * passes on the messages that they put out. ioapic.c must never access a vCPU itself. The guest is
  * not trusted: whatever it writes, no access faults.
  */
-#ifndef VMM_SOFT_IOAPIC_H
-#define VMM_SOFT_IOAPIC_H
+#ifndef VMM_EMU_IRQCHIP_IOAPIC_H
+#define VMM_EMU_IRQCHIP_IOAPIC_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Interrupts of a soft vCPU: connects the registers of its local APIC (lapic.c) to the events that
- * run() delivers. Callers are msr.c (the guest accesses the APIC), run.c (an event was taken),
+ * Interrupts of an emulator vCPU: connects the registers of its local APIC (lapic.c) to the events
+ * that run() delivers. Callers are msr.c (the guest accesses the APIC), run.c (an event was taken),
  * engine.c (pmi(), new system registers) and state.c (snapshots). This file must never deliver an
  * event itself: run.c and event.c do.
  *
  * The vCPU can have one vector and one NMI queued: v->intr_pending, v->nmi_pending. Every other
- * event waits in the APIC. Whenever the APIC or the queue changes, soft_irq_update() queues the
+ * event waits in the APIC. Whenever the APIC or the queue changes, emu_irq_update() queues the
  * event that comes next. Between any two instructions this holds: if the APIC could deliver a
  * vector, a vector is queued, either that one or one that the caller has queued by interrupt().
  */
@@ -16,17 +16,17 @@
 #define APIC_BASE_X2APIC (3ULL << 10) /* EN and EXTD: SDM vol. 3, 11.12.1 */
 #define APIC_BASE_EN	 (1ULL << 11)
 
-static bool in_x2apic(const struct soft_vcpu *v)
+static bool in_x2apic(const struct emu_vcpu *v)
 {
 	return (v->apic_base & APIC_BASE_X2APIC) == APIC_BASE_X2APIC;
 }
 
-bool soft_lapic_on(const struct soft_vcpu *v)
+bool emu_lapic_on(const struct emu_vcpu *v)
 {
 	return v->chip ? v->apic_base & APIC_BASE_EN : in_x2apic(v);
 }
 
-bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector)
+bool emu_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector)
 {
 	if (l->nmi && !nmi)
 		return false;
@@ -35,7 +35,7 @@ bool soft_irq_settled(const struct lapic *l, bool nmi, bool intr, uint8_t vector
 	return intr || !lapic_next(l);
 }
 
-void soft_irq_update(struct soft_vcpu *v)
+void emu_irq_update(struct emu_vcpu *v)
 {
 	struct lapic *l = &v->lapic;
 
@@ -55,29 +55,29 @@ void soft_irq_update(struct soft_vcpu *v)
 		v->intr_vec = l->offered;
 		v->intr_pending = true;
 	}
-	soft_recheck(v);
+	emu_recheck(v);
 }
 
-void soft_irq_taken(struct soft_vcpu *v)
+void emu_irq_taken(struct emu_vcpu *v)
 {
 	if (v->chip)
-		v->extra += SOFT_EFFORT_INTERRUPT;
+		v->extra += EMU_EFFORT_INTERRUPT;
 	if (v->lapic.offered && !v->intr_pending)
 		lapic_taken(&v->lapic);
-	soft_irq_update(v);
+	emu_irq_update(v);
 }
 
-void soft_lapic_mode(struct soft_vcpu *v)
+void emu_lapic_mode(struct emu_vcpu *v)
 {
 	struct lapic *l = &v->lapic;
 
-	if (v->chip && soft_lapic_on(v)) {
+	if (v->chip && emu_lapic_on(v)) {
 		if (in_x2apic(v) && !l->x2)
 			lapic_enter_x2apic(l);
 		l->x2 = in_x2apic(v);
-		soft_chip_address(v);
+		emu_chip_address(v);
 	}
-	if (soft_lapic_on(v))
+	if (emu_lapic_on(v))
 		return;
 	/* An APIC that is switched off loses its state (SDM vol. 3, 11.12.5.1). */
 	if (l->offered)
@@ -87,73 +87,73 @@ void soft_lapic_mode(struct soft_vcpu *v)
 		return;
 	}
 	lapic_init_full(l, v->id, l->deadline);
-	soft_chip_address(v);
-	soft_chip_timer(v);
+	emu_chip_address(v);
+	emu_chip_timer(v);
 }
 
 /* The APIC's copies of what is kept elsewhere. */
-static void bring_up_to_date(struct soft_vcpu *v)
+static void bring_up_to_date(struct emu_vcpu *v)
 {
-	v->lapic = soft_lapic(v);
+	v->lapic = emu_lapic(v);
 	if (!v->chip)
 		return;
-	v->lapic.now = soft_chip_now(v, soft_unfolded(v));
+	v->lapic.now = emu_chip_now(v, emu_unfolded(v));
 	v->lapic.tsc_offset = v->tsc_offset;
 }
 
 /* The guest has written to the APIC. */
-static void written(struct soft_vcpu *v)
+static void written(struct emu_vcpu *v)
 {
 	v->cr8 = v->lapic.tpr >> 4;
 	if (v->chip)
-		soft_chip_after(v);
-	soft_irq_update(v);
+		emu_chip_after(v);
+	emu_irq_update(v);
 }
 
-struct lapic soft_lapic(const struct soft_vcpu *v)
+struct lapic emu_lapic(const struct emu_vcpu *v)
 {
 	struct lapic l = v->lapic;
 
 	/* CR8 is TPR bits 7:4. A write of CR8 clears TPR bits 3:0 (SDM vol. 3, 11.8.6). */
-	if (soft_lapic_on(v) && v->cr8 != l.tpr >> 4)
+	if (emu_lapic_on(v) && v->cr8 != l.tpr >> 4)
 		l.tpr = (uint32_t)v->cr8 << 4;
 	return l;
 }
 
-int soft_lapic_rdmsr(struct soft_vcpu *v, uint32_t msr, uint64_t *x)
+int emu_lapic_rdmsr(struct emu_vcpu *v, uint32_t msr, uint64_t *x)
 {
-	v->extra += SOFT_EFFORT_APIC;
+	v->extra += EMU_EFFORT_APIC;
 	if (!in_x2apic(v))
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	bring_up_to_date(v);
-	return lapic_rdmsr(&v->lapic, msr, x) ? soft_gp(v, 0) : 0;
+	return lapic_rdmsr(&v->lapic, msr, x) ? emu_gp(v, 0) : 0;
 }
 
-int soft_lapic_wrmsr(struct soft_vcpu *v, uint32_t msr, uint64_t x)
+int emu_lapic_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 {
-	v->extra += SOFT_EFFORT_APIC;
+	v->extra += EMU_EFFORT_APIC;
 	if (!in_x2apic(v))
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	bring_up_to_date(v);
 	if (lapic_wrmsr(&v->lapic, msr, x))
-		return soft_gp(v, 0);
+		return emu_gp(v, 0);
 	written(v);
 	return 0;
 }
 
 /* The instruction executes alone, so nothing of the chunk is unfolded but it. */
-uint32_t soft_lapic_mmio_read(struct soft_vcpu *v, uint32_t reg)
+uint32_t emu_lapic_mmio_read(struct emu_vcpu *v, uint32_t reg)
 {
 	uint32_t x;
 
 	v->acc = 0;
 	bring_up_to_date(v);
 	x = lapic_mmio_read(&v->lapic, reg);
-	soft_irq_update(v); /* an error may interrupt */
+	emu_irq_update(v); /* an error may interrupt */
 	return x;
 }
 
-void soft_lapic_mmio_write(struct soft_vcpu *v, uint32_t reg, uint32_t x)
+void emu_lapic_mmio_write(struct emu_vcpu *v, uint32_t reg, uint32_t x)
 {
 	v->acc = 0;
 	bring_up_to_date(v);
@@ -161,18 +161,18 @@ void soft_lapic_mmio_write(struct soft_vcpu *v, uint32_t reg, uint32_t x)
 	written(v);
 }
 
-void soft_lapic_deadline(struct soft_vcpu *v, const uint64_t *x)
+void emu_lapic_deadline(struct emu_vcpu *v, const uint64_t *x)
 {
 	bring_up_to_date(v);
 	if (x)
 		lapic_wr_deadline(&v->lapic, *x);
-	soft_chip_timer(v);
+	emu_chip_timer(v);
 }
 
-void soft_pmi(struct soft_vcpu *v)
+void emu_pmi(struct emu_vcpu *v)
 {
-	if (!soft_lapic_on(v))
+	if (!emu_lapic_on(v))
 		return;
 	lapic_pmi(&v->lapic, v->intel);
-	soft_irq_update(v);
+	emu_irq_update(v);
 }

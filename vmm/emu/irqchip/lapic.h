@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The registers of the local APIC of one soft vCPU (SDM vol. 3, chapter 11). It is of one of two
- * kinds.
+ * The registers of the local APIC of one emulator vCPU (SDM vol. 3, chapter 11). It is of one of
+ * two kinds.
  *
  * Without interrupt controllers in the VM (lapic_init) it has the x2APIC mode only, and in it what
  * delivering a PMI needs:
@@ -18,13 +18,13 @@
  * After a reset the APIC is software-disabled (SVR bit 8 clear): LVT entries are masked and cannot
  * be unmasked, and fixed interrupts are not accepted, until the guest sets that bit.
  *
- * The files of the soft machine call these functions; irq.c connects the APIC to the vCPU. lapic.c,
+ * The files of the emulator call these functions; irq.c connects the APIC to the vCPU. lapic.c,
  * lapic_timer.c and lapic_save.c must never access a vCPU themselves. Only the thread that runs the
  * vCPU may call these functions. The guest is not trusted: an access for which the manual demands
  * #GP returns -EFAULT and changes nothing.
  */
-#ifndef VMM_SOFT_LAPIC_H
-#define VMM_SOFT_LAPIC_H
+#ifndef VMM_EMU_IRQCHIP_LAPIC_H
+#define VMM_EMU_IRQCHIP_LAPIC_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Numbers and bits of the local APIC's registers (SDM vol. 3, 11.4 to 11.12), and what lapic.c
  * offers to lapic_mmio.c. Nobody else includes this file. */
-#ifndef VMM_SOFT_LAPIC_REGS_H
-#define VMM_SOFT_LAPIC_REGS_H
+#ifndef VMM_EMU_IRQCHIP_LAPIC_REGS_H
+#define VMM_EMU_IRQCHIP_LAPIC_REGS_H
 
 #include "vmm/emu/irqchip/lapic.h"
 

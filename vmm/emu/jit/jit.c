@@ -14,8 +14,8 @@
 #include "vmm/emu/pool.h"
 
 /* A vCPU's tables: sites, and slots behind them. */
-#define SITES_BYTES (2 * sizeof(*((struct soft_vcpu *)0)->jit.sites))
-#define TABLE_BYTES (SITES_BYTES + SOFT_SLOTS * sizeof(struct soft_block *))
+#define SITES_BYTES (2 * sizeof(*((struct emu_vcpu *)0)->jit.sites))
+#define TABLE_BYTES (SITES_BYTES + EMU_SLOTS * sizeof(struct emu_block *))
 
 /* A block is translated when it was executed so often, and with it those that it leads to that were
  * executed a little less often. */
@@ -32,7 +32,7 @@
 struct jit_common jit_common;
 
 static const char *why_off = "not opened";
-static enum soft_jit_mode mode = SOFT_JIT_HOT;
+static enum emu_jit_mode mode = EMU_JIT_HOT;
 
 static bool host_can(void)
 {
@@ -46,14 +46,14 @@ static bool host_can(void)
 
 static void open_once(void)
 {
-	if (mode == SOFT_JIT_OFF) {
+	if (mode == EMU_JIT_OFF) {
 		why_off = "--no-jit";
 		return;
 	}
 	why_off = host_can() ? jit_parts_open() : "the host's CPU has no LAHF in 64-bit mode";
 }
 
-void soft_jit_open(void)
+void emu_jit_open(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -66,65 +66,63 @@ void soft_jit_open(void)
 #define CREDIT_QUARTERS 300000
 
 /* So many pairs of sites have been given to accesses. All behind them are empty and have credit. */
-static unsigned int pairs(const struct soft_vcpu *v)
+static unsigned int pairs(const struct emu_vcpu *v)
 {
 	uint32_t n = v->jit.nr_sites[v->jit.nr_sites[0] < v->jit.nr_sites[1]];
 
-	return n < SOFT_SITES ? n : SOFT_SITES;
+	return n < EMU_SITES ? n : EMU_SITES;
 }
 
-static void clear_sites(struct soft_vcpu *v)
+static void clear_sites(struct emu_vcpu *v)
 {
 	v->jit.sites_used = false;
 	for (unsigned int user = 0; user < 2; user++)
 		for (unsigned int i = 0; i < pairs(v); i++)
-			v->jit.sites[user][i][0].tag = v->jit.sites[user][i][1].tag =
-				SOFT_SITE_NONE;
+			v->jit.sites[user][i][0].tag = v->jit.sites[user][i][1].tag = EMU_SITE_NONE;
 }
 
-void soft_jit_drop_sites(struct soft_vcpu *v)
+void emu_jit_drop_sites(struct emu_vcpu *v)
 {
 	if (!v->jit.sites_used)
 		return;
-	v->extra += SOFT_EFFORT_SITES;
+	v->extra += EMU_EFFORT_SITES;
 	clear_sites(v);
 }
 
 /* Give credit to the sites of one mode. Those of the other may be in no cache. */
-static void give_credit(struct soft_vcpu *v, bool user)
+static void give_credit(struct emu_vcpu *v, bool user)
 {
 	v->jit.credit_at[user] = v->jit.quarters - CREDIT_QUARTERS;
 	for (unsigned int i = 0; i < pairs(v); i++)
-		v->jit.sites[user][i][0].credit = v->jit.sites[user][i][1].credit =
-			SOFT_SITE_CREDIT;
+		v->jit.sites[user][i][0].credit = v->jit.sites[user][i][1].credit = EMU_SITE_CREDIT;
 }
 
 /* ---- which blocks ---- */
 
-static bool translated(const struct soft_block *b)
+static bool translated(const struct emu_block *b)
 {
 	return b->native_body;
 }
 
-static void untranslate(struct soft_block *b)
+static void untranslate(struct emu_block *b)
 {
 	b->native[0] = jit_exec(jit_common.untranslated[0]);
 	b->native[1] = jit_exec(jit_common.untranslated[1]);
 	b->native_body = 0;
-	b->heat = mode == SOFT_JIT_ALL ? 1 : HOT;
+	b->heat = mode == EMU_JIT_ALL ? 1 : HOT;
 	b->poor = 0;
-	b->ops[0].h = soft_labels[SOFT_OP_HEAT];
+	b->ops[0].h = emu_labels[EMU_OP_HEAT];
 }
 
-void soft_jit_added(struct soft_vcpu *v, struct soft_block *b)
+void emu_jit_added(struct emu_vcpu *v, struct emu_block *b)
 {
 	b->h0 = b->ops[0].h;
 	b->native_body = 0;
-	if (!why_off && mode != SOFT_JIT_OFF)
+	if (!why_off && mode != EMU_JIT_OFF)
 		untranslate(b);
 }
 
-void soft_jit_reset(struct soft_vcpu *v)
+void emu_jit_reset(struct emu_vcpu *v)
 {
 	jit_parts_drop(v);
 	clear_sites(v);
@@ -133,27 +131,27 @@ void soft_jit_reset(struct soft_vcpu *v)
 	v->jit.nr_sites[0] = v->jit.nr_sites[1] = v->jit.nr_slots = 0;
 }
 
-void soft_jit_fini(struct soft_vcpu *v)
+void emu_jit_fini(struct emu_vcpu *v)
 {
 	jit_parts_drop(v);
-	soft_pool_put(v->jit.sites, TABLE_BYTES);
+	emu_pool_put(v->jit.sites, TABLE_BYTES);
 	free(v->jit.big);
 	v->jit.sites = NULL;
 	v->jit.big = NULL;
 }
 
 /* Forget all code, and keep the blocks. */
-static void forget(struct soft_vcpu *v)
+static void forget(struct emu_vcpu *v)
 {
 	for (unsigned int i = 0; i <= v->hash_mask; i++)
-		for (struct soft_block *b = v->hash[i]; b; b = b->hash_next)
+		for (struct emu_block *b = v->hash[i]; b; b = b->hash_next)
 			if (b->nr_ops)
 				untranslate(b);
-	soft_jit_reset(v);
+	emu_jit_reset(v);
 	v->jit.forgot++;
 }
 
-static bool unsettled(const struct soft_vcpu *v, const struct soft_block *b)
+static bool unsettled(const struct emu_vcpu *v, const struct emu_block *b)
 {
 	for (uint32_t i = 0; i < v->nr_unsettled; i++)
 		if (v->unsettled[i].block == b)
@@ -166,16 +164,16 @@ static bool unsettled(const struct soft_vcpu *v, const struct soft_block *b)
  * the one maps the other, and a store to the page's code drops both (cpage_drop() in cache.c).
  * Unsettled blocks are dropped alone, and one that crosses to another page depends on that as well.
  */
-bool jit_same_page(const struct soft_vcpu *v, const struct soft_block *from,
-		   const struct soft_block *to)
+bool jit_same_page(const struct emu_vcpu *v, const struct emu_block *from,
+		   const struct emu_block *to)
 {
 	return to->ctx == v->ctx && from->ctx == v->ctx && to->nr_ops &&
-	       !((from->rip ^ to->rip) >> SOFT_PAGE_SHIFT) &&
-	       !((from->pa ^ to->pa) >> SOFT_PAGE_SHIFT) && from->pfn2 == UINT32_MAX &&
+	       !((from->rip ^ to->rip) >> EMU_PAGE_SHIFT) &&
+	       !((from->pa ^ to->pa) >> EMU_PAGE_SHIFT) && from->pfn2 == UINT32_MAX &&
 	       to->pfn2 == UINT32_MAX && !unsettled(v, to);
 }
 
-static bool worth(const struct soft_block *b)
+static bool worth(const struct emu_block *b)
 {
 	return !translated(b) && b->heat <= NEXT_HOT && b->heat;
 }
@@ -191,28 +189,28 @@ void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to)
 /* Write the code of j->blk. False: it has none, or there is no room (j->b.full). */
 static bool write_block(struct jit *j)
 {
-	struct soft_vcpu *v = j->v;
+	struct emu_vcpu *v = j->v;
 	uint8_t *at = j->b.at;
 
-	if (v->jit.nr_slots + SOFT_BLOCK_SLOTS > (v->jit.big ? SOFT_BIG_SLOTS : SOFT_SLOTS)) {
+	if (v->jit.nr_slots + EMU_BLOCK_SLOTS > (v->jit.big ? EMU_BIG_SLOTS : EMU_SLOTS)) {
 		j->b.full = true;
 		return false;
 	}
 	j->blk->slot = (uint16_t)v->jit.nr_slots;
-	v->jit.slots[j->blk->slot + SOFT_SLOT_SELF] = j->blk;
-	v->extra += SOFT_EFFORT_TRANSLATE + SOFT_EFFORT_TRANSLATE_INSN * (uint32_t)j->blk->n;
+	v->jit.slots[j->blk->slot + EMU_SLOT_SELF] = j->blk;
+	v->extra += EMU_EFFORT_TRANSLATE + EMU_EFFORT_TRANSLATE_INSN * (uint32_t)j->blk->n;
 	if (!jit_block(j)) {
 		if (!j->b.full)
 			j->b.at = at;
 		return false;
 	}
-	v->jit.nr_slots += SOFT_BLOCK_SLOTS;
+	v->jit.nr_slots += EMU_BLOCK_SLOTS;
 	return true;
 }
 
 /* Write the code of list[0], and of what follows it and is hot as well. Returns how many blocks are
  * in the list then; those that have no code included. */
-static unsigned int write_batch(struct jit *j, struct soft_block *list[JIT_BATCH])
+static unsigned int write_batch(struct jit *j, struct emu_block *list[JIT_BATCH])
 {
 	unsigned int n = 1;
 
@@ -226,7 +224,7 @@ static unsigned int write_batch(struct jit *j, struct soft_block *list[JIT_BATCH
 			continue;
 		for (; jumps < j->nr_jumps; jumps++) {
 			/* The links are the ops' own: they may be changed here. */
-			struct soft_block *to = (struct soft_block *)(uintptr_t)j->jumps[jumps].to;
+			struct emu_block *to = (struct emu_block *)(uintptr_t)j->jumps[jumps].to;
 
 			if (n < JIT_BATCH && worth(to)) {
 				to->heat = 0;
@@ -255,10 +253,10 @@ static void link_jumps(struct jit *j, const uint8_t *code)
 
 /* Translate @first and what follows it. False: this vCPU's code is too much; then nothing is
  * translated. */
-static bool batch(struct soft_vcpu *v, struct soft_block *first)
+static bool batch(struct emu_vcpu *v, struct emu_block *first)
 {
 	_Alignas(64) uint8_t code[JIT_PART_BYTES];
-	struct soft_block *list[JIT_BATCH] = {first};
+	struct emu_block *list[JIT_BATCH] = {first};
 	const uint8_t *at = NULL;
 	unsigned int n;
 	struct jit j;
@@ -267,7 +265,7 @@ static bool batch(struct soft_vcpu *v, struct soft_block *first)
 	j.b = (struct jit_buf){code, code + jit_room(v), false};
 	j.nr_jumps = j.nr_relocs = 0;
 	j.aligned = false;
-	j.least = mode == SOFT_JIT_ALL ? 1 : LEAST_INSNS;
+	j.least = mode == EMU_JIT_ALL ? 1 : LEAST_INSNS;
 	n = write_batch(&j, list);
 	if (!j.b.full)
 		link_jumps(&j, code);
@@ -280,7 +278,7 @@ static bool batch(struct soft_vcpu *v, struct soft_block *first)
 	if (j.b.at > code)
 		at = jit_place(v, code, (uint32_t)(j.b.at - code), j.relocs, j.nr_relocs);
 	for (unsigned int i = 0; i < n; i++) {
-		struct soft_block *b = list[i];
+		struct emu_block *b = list[i];
 
 		if (!translated(b))
 			continue;
@@ -292,33 +290,33 @@ static bool batch(struct soft_vcpu *v, struct soft_block *first)
 		}
 		for (unsigned int t = 0; t < 2; t++)
 			b->native[t] = at + ((const uint8_t *)b->native[t] - code);
-		b->ops[0].h = soft_labels[SOFT_OP_NATIVE];
+		b->ops[0].h = emu_labels[EMU_OP_NATIVE];
 	}
 	return true;
 }
 
 /* Sites and slots for @v. */
-static bool take(struct soft_vcpu *v)
+static bool take(struct emu_vcpu *v)
 {
 	if (v->jit.sites)
 		return true;
-	v->jit.sites = soft_pool_get(TABLE_BYTES);
+	v->jit.sites = emu_pool_get(TABLE_BYTES);
 	if (!v->jit.sites)
 		return false;
-	v->jit.slots = (struct soft_block **)(void *)((char *)v->jit.sites + SITES_BYTES);
-	for (unsigned int i = 0; i < 4 * SOFT_SITES; i++)
+	v->jit.slots = (struct emu_block **)(void *)((char *)v->jit.sites + SITES_BYTES);
+	for (unsigned int i = 0; i < 4 * EMU_SITES; i++)
 		(&v->jit.sites[0][0][0])[i] =
-			(struct soft_site){.tag = SOFT_SITE_NONE, .credit = SOFT_SITE_CREDIT};
+			(struct emu_site){.tag = EMU_SITE_NONE, .credit = EMU_SITE_CREDIT};
 	return true;
 }
 
 /* @v has more code than a freestanding guest has: let it keep that. False: it is not so, or it
  * has done this before. */
-static bool grow(struct soft_vcpu *v)
+static bool grow(struct emu_vcpu *v)
 {
 	if (!v->chip || v->jit.big || !jit_parts_plenty())
 		return false;
-	v->jit.big = malloc(SOFT_BIG_SLOTS * sizeof(*v->jit.big));
+	v->jit.big = malloc(EMU_BIG_SLOTS * sizeof(*v->jit.big));
 	if (!v->jit.big)
 		return false;
 	memcpy(v->jit.big, v->jit.slots, v->jit.nr_slots * sizeof(*v->jit.big));
@@ -326,7 +324,7 @@ static bool grow(struct soft_vcpu *v)
 	return true;
 }
 
-static void translate(struct soft_vcpu *v, struct soft_block *b)
+static void translate(struct emu_vcpu *v, struct emu_block *b)
 {
 	if (!take(v)) {
 		b->ops[0].h = b->h0;
@@ -338,7 +336,7 @@ static void translate(struct soft_vcpu *v, struct soft_block *b)
 	batch(v, b);
 }
 
-const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b)
+const void *emu_jit_heat(struct emu_vcpu *v, struct emu_block *b)
 {
 	if (--b->heat)
 		return b->h0;
@@ -354,35 +352,35 @@ const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b)
 
 static uint32_t to_ax(uint64_t f)
 {
-	return (uint32_t)((f & 0xff) << 8 | (f & SOFT_OF ? 1 : 0));
+	return (uint32_t)((f & 0xff) << 8 | (f & EMU_OF ? 1 : 0));
 }
 
 /* The flags, in the middle of a block. The ops that follow may know what kind of operation left
  * them, and read fl_a and fl_b as its operands: these are made to fit. */
-static void flags_inside(struct soft_vcpu *v, uint64_t f, bool sub)
+static void flags_inside(struct emu_vcpu *v, uint64_t f, bool sub)
 {
-	bool cf = f & SOFT_CF, less = !(f & SOFT_SF) != !(f & SOFT_OF);
+	bool cf = f & EMU_CF, less = !(f & EMU_SF) != !(f & EMU_OF);
 	uint64_t a, b;
 
 	if (sub) { /* a - b: equal by ZF, unsigned order by CF, signed order by SF and OF */
-		a = f & SOFT_ZF ? 0 : cf ? 0 : less ? ~0ULL : 1;
-		b = f & SOFT_ZF ? 0 : cf ? (less ? 1 : ~0ULL) : 0;
+		a = f & EMU_ZF ? 0 : cf ? 0 : less ? ~0ULL : 1;
+		b = f & EMU_ZF ? 0 : cf ? (less ? 1 : ~0ULL) : 0;
 	} else { /* a is the result; b is more than it, if there is a carry */
-		a = f & SOFT_ZF ? 0 : f & SOFT_SF ? 1ULL << 63 : 1;
+		a = f & EMU_ZF ? 0 : f & EMU_SF ? 1ULL << 63 : 1;
 		b = cf ? ~0ULL : 0;
 	}
-	soft_fl_set(v, SOFT_FK(SUB, 3) | SOFT_FK_OVER, a, b);
-	v->fl_omask = SOFT_ARITH;
+	emu_fl_set(v, EMU_FK(SUB, 3) | EMU_FK_OVER, a, b);
+	v->fl_omask = EMU_ARITH;
 	v->fl_oval = (uint32_t)f;
 }
 
-uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
+uint32_t emu_jit_run(struct emu_vcpu *v, struct emu_block *b)
 {
 	int64_t left = v->left, insns;
 	uint32_t word;
 	uint64_t f;
 
-	v->jit.ax = to_ax(soft_flags(v));
+	v->jit.ax = to_ax(emu_flags(v));
 	if (unlikely(v->jit.quarters < v->jit.credit_at[v->cpl == 3]))
 		give_credit(v, v->cpl == 3);
 	v->jit.sites_now = v->jit.sites[v->cpl == 3];
@@ -393,44 +391,44 @@ uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b)
 	word = jit_common.enter(v, (const uint8_t *)b->native[1] + b->native_body);
 	v->acc = v->jit.sums[0];
 	v->jit.quarters = (int64_t)v->jit.sums[1] - (int16_t)(word >> JIT_WORD_REST);
-	f = (v->jit.ax >> 8 & SOFT_ARITH & 0xff) | (v->jit.ax & 1 ? SOFT_OF : 0);
+	f = (v->jit.ax >> 8 & EMU_ARITH & 0xff) | (v->jit.ax & 1 ? EMU_OF : 0);
 	insns = left - v->left;
 	word &= (1u << JIT_WORD_REST) - 1;
-	if (SOFT_JIT_KIND(word) == SOFT_JIT_OP) {
+	if (EMU_JIT_KIND(word) == EMU_JIT_OP) {
 		flags_inside(v, f, word & JIT_WORD_SUB);
 		word &= JIT_WORD_SUB - 1;
-		insns += SOFT_JIT_INDEX(word);
+		insns += EMU_JIT_INDEX(word);
 	} else {
-		soft_fl_raw(v, f);
+		emu_fl_raw(v, f);
 		insns += b->n;
 	}
 	jit_simd_end(v, word, insns);
-	soft_warm_left(v, v->jit.block);
-	if (SOFT_JIT_KIND(word) != SOFT_JIT_ENTER)
+	emu_warm_left(v, v->jit.block);
+	if (EMU_JIT_KIND(word) != EMU_JIT_ENTER)
 		v->cur = v->jit.block;
-	if (SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN || SOFT_JIT_KIND(word) == SOFT_JIT_FALL)
-		soft_jit_slot(v, v->cur, SOFT_JIT_KIND(word) == SOFT_JIT_TAKEN);
+	if (EMU_JIT_KIND(word) == EMU_JIT_TAKEN || EMU_JIT_KIND(word) == EMU_JIT_FALL)
+		emu_jit_slot(v, v->cur, EMU_JIT_KIND(word) == EMU_JIT_TAKEN);
 	if (insns >= POOR_INSNS)
 		b->poor = 0;
-	else if (++b->poor == POOR && mode != SOFT_JIT_ALL)
+	else if (++b->poor == POOR && mode != EMU_JIT_ALL)
 		b->ops[0].h = b->h0;
 	return word;
 }
 
-const char *soft_jit_off(void)
+const char *emu_jit_off(void)
 {
-	return why_off ? why_off : mode == SOFT_JIT_OFF ? "--no-jit" : NULL;
+	return why_off ? why_off : mode == EMU_JIT_OFF ? "--no-jit" : NULL;
 }
 
-const char *vmm_soft_translate(bool on)
+const char *vmm_emu_translate(bool on)
 {
 	if (!on)
-		mode = SOFT_JIT_OFF;
-	soft_jit_open();
-	return soft_jit_off();
+		mode = EMU_JIT_OFF;
+	emu_jit_open();
+	return emu_jit_off();
 }
 
-void soft_jit_set(enum soft_jit_mode m)
+void emu_jit_set(enum emu_jit_mode m)
 {
 	mode = m;
 }

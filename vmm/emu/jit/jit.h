@@ -3,53 +3,53 @@
  * Translated code: what the files jit*.c share. docs/emulator.md, "Translated code", says what
  * is translated and why it is exact. exec.c and cache.c call the functions of the first part only.
  */
-#ifndef VMM_SOFT_JIT_H
-#define VMM_SOFT_JIT_H
+#ifndef VMM_EMU_JIT_JIT_H
+#define VMM_EMU_JIT_JIT_H
 
 #include "vmm/emu/internal.h"
 #include "vmm/emu/cpu/ops.h"
 
 /* ---- for the interpreter ---- */
 
-/* soft_jit_open - make the code memory, once; soft_open() and vmm_soft_translate() call it. Later
+/* emu_jit_open - make the code memory, once; emu_open() and vmm_emu_translate() call it. Later
  * calls do nothing. */
-void soft_jit_open(void);
-/* soft_jit_set - for tests and operators: whether the vCPUs' blocks that are decoded from now on
+void emu_jit_open(void);
+/* emu_jit_set - for tests and operators: whether the vCPUs' blocks that are decoded from now on
  * are translated: never, when they are hot, or at once. Call it while no vCPU runs. */
-enum soft_jit_mode { SOFT_JIT_OFF, SOFT_JIT_HOT, SOFT_JIT_ALL };
-void soft_jit_set(enum soft_jit_mode mode);
-/* soft_jit_off - why nothing is translated, or NULL. */
-const char *soft_jit_off(void);
+enum emu_jit_mode { EMU_JIT_OFF, EMU_JIT_HOT, EMU_JIT_ALL };
+void emu_jit_set(enum emu_jit_mode mode);
+/* emu_jit_off - why nothing is translated, or NULL. */
+const char *emu_jit_off(void);
 
 /* Why translated code came back: what the dispatch loop must do next. The word that
- * soft_jit_run() returns is one of these, and the index of an op in the upper bits. */
-enum soft_jit_exit {
-	SOFT_JIT_OP,	/* interpret from op INDEX of v->cur: nothing of its instruction is done */
-	SOFT_JIT_TAKEN, /* take the branch at the end of v->cur; TAKEN of exec.c */
-	SOFT_JIT_FALL,	/* fall through at the end of v->cur; FALL of exec.c */
-	SOFT_JIT_ENTER	/* enter v->jit.block: it has no translation, or the chunk has no room */
+ * emu_jit_run() returns is one of these, and the index of an op in the upper bits. */
+enum emu_jit_exit {
+	EMU_JIT_OP,    /* interpret from op INDEX of v->cur: nothing of its instruction is done */
+	EMU_JIT_TAKEN, /* take the branch at the end of v->cur; TAKEN of exec.c */
+	EMU_JIT_FALL,  /* fall through at the end of v->cur; FALL of exec.c */
+	EMU_JIT_ENTER  /* enter v->jit.block: it has no translation, or the chunk has no room */
 };
-#define SOFT_JIT_KIND(word)  ((enum soft_jit_exit)((word)&3))
-#define SOFT_JIT_INDEX(word) ((word) >> 2)
+#define EMU_JIT_KIND(word)  ((enum emu_jit_exit)((word)&3))
+#define EMU_JIT_INDEX(word) ((word) >> 2)
 
-/* soft_jit_added - call it for each new block, before it executes. */
-void soft_jit_added(struct soft_vcpu *v, struct soft_block *b);
-/* soft_jit_heat - @b is being executed, and is not translated. Translates it when it was executed
+/* emu_jit_added - call it for each new block, before it executes. */
+void emu_jit_added(struct emu_vcpu *v, struct emu_block *b);
+/* emu_jit_heat - @b is being executed, and is not translated. Translates it when it was executed
  * often enough. Only the interpreter may call it, at the first op of @b, whose handler it returns.
  */
-const void *soft_jit_heat(struct soft_vcpu *v, struct soft_block *b);
-/* soft_jit_run - run translated block @b and what follows it. The caller has entered @b already:
+const void *emu_jit_heat(struct emu_vcpu *v, struct emu_block *b);
+/* emu_jit_run - run translated block @b and what follows it. The caller has entered @b already:
  * v->left and v->acc include it. Returns a word, see above. */
-uint32_t soft_jit_run(struct soft_vcpu *v, struct soft_block *b);
-/* soft_jit_reset - forget all translated code of @v, which forgets all its blocks. */
-void soft_jit_reset(struct soft_vcpu *v);
-/* soft_jit_drop_sites - call it when a TLB entry or a tag of one is dropped. */
-void soft_jit_drop_sites(struct soft_vcpu *v);
-/* soft_jit_fini - give the vCPU's code memory back. */
-void soft_jit_fini(struct soft_vcpu *v);
-/* soft_jit_settle - call it when a vCPU begins to run on this thread: if code was written since the
+uint32_t emu_jit_run(struct emu_vcpu *v, struct emu_block *b);
+/* emu_jit_reset - forget all translated code of @v, which forgets all its blocks. */
+void emu_jit_reset(struct emu_vcpu *v);
+/* emu_jit_drop_sites - call it when a TLB entry or a tag of one is dropped. */
+void emu_jit_drop_sites(struct emu_vcpu *v);
+/* emu_jit_fini - give the vCPU's code memory back. */
+void emu_jit_fini(struct emu_vcpu *v);
+/* emu_jit_settle - call it when a vCPU begins to run on this thread: if code was written since the
  * thread last called it, the CPU may still have read what was there before. */
-void soft_jit_settle(void);
+void emu_jit_settle(void);
 
 /* ---- among the files jit*.c ---- */
 
@@ -88,8 +88,8 @@ enum {
 	FRAME_BLOCK = 40, /* one block */
 	FRAME_SITES = 48,
 	FRAME_SLOTS = 56,
-	FRAME_REGS = 64, /* guest registers R11 to SOFT_T0 */
-	FRAME_BYTES = FRAME_REGS + (SOFT_NREGS - SOFT_R11) * 8
+	FRAME_REGS = 64, /* guest registers R11 to EMU_T0 */
+	FRAME_BYTES = FRAME_REGS + (EMU_NREGS - EMU_R11) * 8
 };
 
 /* An operand: a host register, or host memory. */
@@ -182,12 +182,12 @@ struct jit_ea { /* a guest address */
 };
 
 #define JIT_BATCH  16
-#define JIT_EXITS  (SOFT_BLOCK_INSNS * 4)
+#define JIT_EXITS  (EMU_BLOCK_INSNS * 4)
 #define JIT_RELOCS (5 * JIT_BATCH)
 
 struct jit_jump { /* a jump that was written; @to may get a translation in the same batch */
 	uint8_t *site;
-	const struct soft_block *from, *to;
+	const struct emu_block *from, *to;
 	bool taken;
 };
 
@@ -202,13 +202,13 @@ struct jit_reloc { /* a jump that was written, to code elsewhere: in the view to
  * or on the vCPU's, except through relocs and the frame.
  */
 struct jit {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	struct jit_buf b;
-	struct soft_block *blk;
-	unsigned int nr;		 /* ops */
-	uint16_t code[SOFT_BLOCK_OPS];	 /* their opcodes, pairs apart */
-	int8_t quarters[SOFT_BLOCK_OPS]; /* effort of each op beyond a unit for each instruction */
-	bool live[SOFT_BLOCK_OPS + 1];	 /* flags are needed before op I; [nr]: at the end */
+	struct emu_block *blk;
+	unsigned int nr;		/* ops */
+	uint16_t code[EMU_BLOCK_OPS];	/* their opcodes, pairs apart */
+	int8_t quarters[EMU_BLOCK_OPS]; /* effort of each op beyond a unit for each instruction */
+	bool live[EMU_BLOCK_OPS + 1];	/* flags are needed before op I; [nr]: at the end */
 	int quarters_all;
 	unsigned int i, start; /* the op, and the first op of its instruction */
 	enum jit_flags fl;
@@ -217,9 +217,9 @@ struct jit {
 	uint32_t xmm; /* guest XMM registers that are in host registers: jit_simd.c */
 	bool aligned; /* the next access must be aligned */
 	bool tea_known;
-	struct jit_ea tea; /* what SOFT_TEA would be */
+	struct jit_ea tea; /* what EMU_TEA would be */
 	bool t0_known;
-	struct rm t0; /* what SOFT_T0 would hold: guest memory that jit_access() has checked */
+	struct rm t0; /* what EMU_T0 would hold: guest memory that jit_access() has checked */
 	struct {
 		uint8_t *site;
 		uint32_t word;
@@ -242,7 +242,7 @@ struct jit {
 	unsigned int least; /* with fewer of them, an incomplete block is not translated */
 };
 
-/* The parts of a word that the C side of soft_jit_run() needs, above kind and index. */
+/* The parts of a word that the C side of emu_jit_run() needs, above kind and index. */
 #define JIT_WORD(kind, index, sub, rest)                                                           \
 	((uint32_t)(kind) | (uint32_t)(index) << 2 | (uint32_t)(sub) << 9 | (uint32_t)(rest) << 16)
 #define JIT_WORD_SUB  (1u << 9)
@@ -271,11 +271,11 @@ static inline unsigned int jit_number(unsigned int lg, unsigned int reg)
 }
 
 /* Each writes the code of one op; false: there is no template. */
-bool jit_alu_op(struct jit *j, const struct soft_op *op, unsigned int code);
-bool jit_unary_op(struct jit *j, const struct soft_op *op, unsigned int code);
+bool jit_alu_op(struct jit *j, const struct emu_op *op, unsigned int code);
+bool jit_unary_op(struct jit *j, const struct emu_op *op, unsigned int code);
 /* MUL and IMUL: SF, ZF, AF and PF stay. */
-void jit_mul(struct jit *j, const struct soft_op *op, unsigned int lg);
-void jit_imul(struct jit *j, const struct soft_op *op, unsigned int lg, bool by_imm);
+void jit_mul(struct jit *j, const struct emu_op *op, unsigned int lg);
+void jit_imul(struct jit *j, const struct emu_op *op, unsigned int lg, bool by_imm);
 /* One operation whose destination is @m, guest memory: by number in OPS_ALU, with HOST_S1 free; by
  * number in OPS_UNARY; a shift by @count, 0 to 2 for SHL, SHR, SAR. jit_shift: false if there is no
  * template. */
@@ -284,7 +284,7 @@ void jit_alu_mem(struct jit *j, unsigned int alu, unsigned int lg, struct rm m,
 bool jit_unary(struct jit *j, unsigned int what, unsigned int lg, struct rm m);
 bool jit_shift(struct jit *j, unsigned int what, unsigned int lg, struct rm m, unsigned int count);
 /* jit_rare.c: the ops with a template among those that call a helper. */
-bool jit_helper(struct jit *j, const struct soft_op *op);
+bool jit_helper(struct jit *j, const struct emu_op *op);
 /* jit_simd.c. What SSE instructions may execute in translated code: none, those that do not use
  * MXCSR, all. */
 enum jit_sse { JIT_SSE_NONE, JIT_SSE_MOVES, JIT_SSE_ALL };
@@ -292,12 +292,12 @@ enum jit_sse { JIT_SSE_NONE, JIT_SSE_MOVES, JIT_SSE_ALL };
  * are for the others: effort in quarters (@known: registers that the block has used before, 0 at
  * its begin), and the template. jit_simd_enter - the code at a block's begin. jit_simd_begin and
  * jit_simd_end enclose a run of translated code that begins in @b. */
-unsigned int jit_simd_level(const struct soft_op *op);
-int jit_simd_quarters(const struct soft_op *op, uint32_t *known);
-bool jit_simd(struct jit *j, const struct soft_op *op);
+unsigned int jit_simd_level(const struct emu_op *op);
+int jit_simd_quarters(const struct emu_op *op, uint32_t *known);
+bool jit_simd(struct jit *j, const struct emu_op *op);
 void jit_simd_enter(struct jit *j);
-void jit_simd_begin(struct soft_vcpu *v, const struct soft_block *b);
-void jit_simd_end(struct soft_vcpu *v, uint32_t word, int64_t insns);
+void jit_simd_begin(struct emu_vcpu *v, const struct emu_block *b);
+void jit_simd_end(struct emu_vcpu *v, uint32_t word, int64_t insns);
 /* jit_rare.c: a read-modify-write that was split into ops: [TEA,] load to T0, modify, store. The
  * load is op j->i. False: no template. */
 bool jit_rmw(struct jit *j);
@@ -331,7 +331,7 @@ void jit_leave_at(struct jit *j, uint8_t *site);
 struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok);
 /* Write what follows when a site did not have the page: the look into the TLB. */
 void jit_write_miss(struct jit *j, const struct jit_miss *m);
-struct jit_ea jit_op_ea(const struct jit *j, const struct soft_op *op);
+struct jit_ea jit_op_ea(const struct jit *j, const struct emu_op *op);
 /* Set host register @dst to an address, of 1 << @lg bytes. Changes no flags; overwrites HOST_S1 and
  * HOST_S2. Returns false if there is no template for it. */
 bool jit_address(struct jit *j, struct jit_ea ea, unsigned int lg, unsigned int dst);
@@ -344,13 +344,13 @@ bool jit_block(struct jit *j);
 /* jit_reloc - the jump at @site leads to @to in other code. */
 void jit_reloc(struct jit *j, uint8_t *site, const uint8_t *to);
 /* jit.c: whether a jump of @from may lead to @to without looking at the mapping. */
-bool jit_same_page(const struct soft_vcpu *v, const struct soft_block *from,
-		   const struct soft_block *to);
+bool jit_same_page(const struct emu_vcpu *v, const struct emu_block *from,
+		   const struct emu_block *to);
 
 /* Addresses in the code of all vCPUs. */
 struct jit_common {
 	uint8_t *write, *exec; /* the same memory, mapped twice */
-	uint32_t (*enter)(struct soft_vcpu *v, const void *code);
+	uint32_t (*enter)(struct emu_vcpu *v, const void *code);
 	/* In the write view. A jump to @leave needs the block and the word in HOST_S1 and HOST_S2;
 	 * to @untranslated the block only. That is where a block without a translation has its
 	 * entries; [1] is for branches that were taken. */
@@ -358,13 +358,13 @@ struct jit_common {
 	bool popcnt;
 };
 extern struct jit_common jit_common;
-/* soft_jit_slot - copy the link at the end of translated block @b to its slot. */
-static inline void soft_jit_slot(struct soft_vcpu *v, const struct soft_block *b, bool taken)
+/* emu_jit_slot - copy the link at the end of translated block @b to its slot. */
+static inline void emu_jit_slot(struct emu_vcpu *v, const struct emu_block *b, bool taken)
 {
-	const struct soft_op *last = &b->ops[b->nr_ops - 1];
+	const struct emu_op *last = &b->ops[b->nr_ops - 1];
 
-	v->jit.slots[b->slot + (taken ? SOFT_SLOT_TAKEN : SOFT_SLOT_FALL)] =
-		(struct soft_block *)(uintptr_t)(taken ? last->taken : last->fall);
+	v->jit.slots[b->slot + (taken ? EMU_SLOT_TAKEN : EMU_SLOT_FALL)] =
+		(struct emu_block *)(uintptr_t)(taken ? last->taken : last->fall);
 }
 /* jit_part.c: code memory. */
 #define JIT_PART_BYTES (132u << 10)
@@ -373,14 +373,14 @@ const char *jit_parts_open(void);
 /* jit_place - find a place for the @bytes of code at @code, a translation for @v: one that holds
  * the same code already, or a new one. Returns where it can be executed, or NULL: there is none.
  * @bytes must be at most jit_room(). */
-const uint8_t *jit_place(struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
+const uint8_t *jit_place(struct emu_vcpu *v, uint8_t *code, uint32_t bytes,
 			 const struct jit_reloc *relocs, unsigned int nr);
 /* jit_room - how many bytes of code @v can get now. */
-uint32_t jit_room(const struct soft_vcpu *v);
-/* jit_parts_plenty - whether so few parts are held that a vCPU may have SOFT_BIG_PARTS. */
+uint32_t jit_room(const struct emu_vcpu *v);
+/* jit_parts_plenty - whether so few parts are held that a vCPU may have EMU_BIG_PARTS. */
 bool jit_parts_plenty(void);
 /* jit_parts_drop - @v has no code from now on. */
-void jit_parts_drop(struct soft_vcpu *v);
+void jit_parts_drop(struct emu_vcpu *v);
 /* jit_common_write - write enter and leave at @b. */
 void jit_common_write(struct jit_buf *b);
 static inline const void *jit_exec(const uint8_t *write)

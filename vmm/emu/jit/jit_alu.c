@@ -91,9 +91,9 @@ void jit_alu_mem(struct jit *j, unsigned int alu, unsigned int lg, struct rm m, 
 	jit_set(j, is_logic(alu) ? SHAPE_AF0 : SHAPE_ALL, alu == X_SUB || alu == X_CMP);
 }
 
-bool jit_alu_op(struct jit *j, const struct soft_op *op, unsigned int code)
+bool jit_alu_op(struct jit *j, const struct emu_op *op, unsigned int code)
 {
-	unsigned int i = code - SOFT_OP_ADD_RR8, alu = i / 24, form = i % 24 / 4, lg = i % 4;
+	unsigned int i = code - EMU_OP_ADD_RR8, alu = i / 24, form = i % 24 / 4, lg = i % 4;
 	bool dst_reg = form <= JIT_RX, src_reg = form == JIT_RR || form == JIT_MR, ok = true;
 	struct jit_source s = {.is_imm = form == JIT_RI || form == JIT_MI, .imm = op->imm};
 	struct rm m = {0};
@@ -179,9 +179,9 @@ static void shift_cl(struct jit *j, unsigned int what, unsigned int lg, unsigned
 	j->sub = false;
 }
 
-bool jit_unary_op(struct jit *j, const struct soft_op *op, unsigned int code)
+bool jit_unary_op(struct jit *j, const struct emu_op *op, unsigned int code)
 {
-	unsigned int i = code - SOFT_OP_NOT8, what = i / 4, lg = i % 4;
+	unsigned int i = code - EMU_OP_NOT8, what = i / 4, lg = i % 4;
 	unsigned int guest = jit_number(lg, op->dst);
 	struct rm d = jit_rm(guest), in = d;
 	bool ok;
@@ -207,7 +207,7 @@ bool jit_unary_op(struct jit *j, const struct soft_op *op, unsigned int code)
 
 /* ---- multiplication: SF, ZF, AF and PF stay ---- */
 
-void jit_mul(struct jit *j, const struct soft_op *op, unsigned int lg)
+void jit_mul(struct jit *j, const struct emu_op *op, unsigned int lg)
 {
 	bool live = j->live[j->i + 1];
 
@@ -224,7 +224,7 @@ void jit_mul(struct jit *j, const struct soft_op *op, unsigned int lg)
 	j->fl = live ? FL_AX : FL_DEAD;
 }
 
-void jit_imul(struct jit *j, const struct soft_op *op, unsigned int lg, bool by_imm)
+void jit_imul(struct jit *j, const struct emu_op *op, unsigned int lg, bool by_imm)
 {
 	unsigned int d = jit_host(op->dst);
 	bool live = j->live[j->i + 1];

@@ -8,9 +8,9 @@
 
 #include "vmm/emu/jit/jit.h"
 
-#define IN(code, first, last) JIT_IN(code, SOFT_OP_##first, SOFT_OP_##last)
+#define IN(code, first, last) JIT_IN(code, EMU_OP_##first, EMU_OP_##last)
 
-#define VCPU(field) ((int32_t)offsetof(struct soft_vcpu, field))
+#define VCPU(field) ((int32_t)offsetof(struct emu_vcpu, field))
 
 /* ---- the way in and out ---- */
 
@@ -52,7 +52,7 @@ static void write_enter(struct jit_buf *b)
 	m.disp = VCPU(jc);
 	x_lea(b, 3, HOST_RAX, m);
 	x_store(b, 3, rm_mem(HOST_RSP, FRAME_JC), HOST_RAX);
-	for (unsigned int g = SOFT_R11; g <= SOFT_GSBASE; g++) {
+	for (unsigned int g = EMU_R11; g <= EMU_GSBASE; g++) {
 		m.disp = VCPU(r) + (int32_t)g * 8;
 		x_mov(b, 3, HOST_RAX, m);
 		x_store(b, 3, jit_rm(g), HOST_RAX);
@@ -63,12 +63,12 @@ static void write_enter(struct jit_buf *b)
 	m.disp = VCPU(jit.ax);
 	x_mov(b, 2, HOST_RAX, m);
 	x_mov(b, 3, HOST_S1, rm_reg(HOST_RSI));
-	for (unsigned int g = 0; g < SOFT_R11; g++)
+	for (unsigned int g = 0; g < EMU_R11; g++)
 		if (jit_host(g) != HOST_RDI) {
 			m.disp = VCPU(r) + (int32_t)g * 8;
 			x_mov(b, 3, jit_host(g), m);
 		}
-	m.disp = VCPU(r) + SOFT_RDI * 8;
+	m.disp = VCPU(r) + EMU_RDI * 8;
 	x_mov(b, 3, HOST_RDI, m);
 	x_op(b, 0xff, 2, 4, rm_reg(HOST_S1)); /* jmp */
 }
@@ -79,11 +79,11 @@ static void write_leave(struct jit_buf *b)
 
 	x_store(b, 2, rm_mem(HOST_RSP, FRAME_ADDR), HOST_RAX);
 	x_mov(b, 3, HOST_RAX, rm_mem(HOST_RSP, FRAME_VCPU));
-	for (unsigned int g = 0; g < SOFT_R11; g++) {
+	for (unsigned int g = 0; g < EMU_R11; g++) {
 		m.disp = VCPU(r) + (int32_t)g * 8;
 		x_store(b, 3, m, jit_host(g));
 	}
-	for (unsigned int g = SOFT_R11; g < SOFT_ZERO; g++) {
+	for (unsigned int g = EMU_R11; g < EMU_ZERO; g++) {
 		m.disp = VCPU(r) + (int32_t)g * 8;
 		x_mov(b, 3, HOST_RCX, jit_rm(g));
 		x_store(b, 3, m, HOST_RCX);
@@ -109,15 +109,14 @@ void jit_common_write(struct jit_buf *b)
 
 	x_align(b, 16);
 	taken = b->at;
-	x_word(b, SOFT_TAKEN_SUM, 8);
+	x_word(b, EMU_TAKEN_SUM, 8);
 	x_word(b, 0, 8);
-	jit_common.enter =
-		(uint32_t(*)(struct soft_vcpu *, const void *))(uintptr_t)jit_exec(b->at);
+	jit_common.enter = (uint32_t(*)(struct emu_vcpu *, const void *))(uintptr_t)jit_exec(b->at);
 	write_enter(b);
 	jit_common.untranslated[1] = b->at;
 	x_add_sums(b, taken);
 	jit_common.untranslated[0] = b->at;
-	x_mov_imm(b, HOST_S2, SOFT_JIT_ENTER);
+	x_mov_imm(b, HOST_S2, EMU_JIT_ENTER);
 	jit_common.leave = b->at;
 	write_leave(b);
 }
@@ -125,7 +124,7 @@ void jit_common_write(struct jit_buf *b)
 /* ---- transfers ---- */
 
 /* The site is left with @kind, where the block ends. */
-static void leave_end(struct jit *j, uint8_t *site, enum soft_jit_exit kind)
+static void leave_end(struct jit *j, uint8_t *site, enum emu_jit_exit kind)
 {
 	if (j->nr_exits == JIT_EXITS) {
 		j->b.full = true;
@@ -147,25 +146,25 @@ static void slot(struct jit *j, unsigned int which)
 /*
  * Where the jump at @site goes: by the link in the op, as TAKEN and FALL in exec.c go. If the block
  * of the link has a translation and is in the same page, jit.c lets the jump go there directly. The
- * slot is a copy of the link, which soft_jit_run() brings up to date when the code was left here.
+ * slot is a copy of the link, which emu_jit_run() brings up to date when the code was left here.
  */
-static void edge(struct jit *j, uint8_t *site, const struct soft_op *op, bool taken)
+static void edge(struct jit *j, uint8_t *site, const struct emu_op *op, bool taken)
 {
-	const struct soft_block *to = taken ? op->taken : op->fall;
+	const struct emu_block *to = taken ? op->taken : op->fall;
 
 	x_link(&j->b, site, j->b.at);
 	if (jit_same_page(j->v, j->blk, to))
 		j->jumps[j->nr_jumps++] = (struct jit_jump){site, j->blk, to, taken};
-	soft_jit_slot(j->v, j->blk, taken);
-	slot(j, taken ? SOFT_SLOT_TAKEN : SOFT_SLOT_FALL);
+	emu_jit_slot(j->v, j->blk, taken);
+	slot(j, taken ? EMU_SLOT_TAKEN : EMU_SLOT_FALL);
 	x_mov(&j->b, 2, HOST_S2, rm_mem(HOST_RSP, FRAME_CTX));
-	x_alu_load(&j->b, X_CMP, 2, HOST_S2, rm_mem(HOST_S1, offsetof(struct soft_block, ctx)));
-	leave_end(j, x_jcc(&j->b, CC_NE), taken ? SOFT_JIT_TAKEN : SOFT_JIT_FALL);
-	x_jmp_mem(&j->b, rm_mem(HOST_S1, offsetof(struct soft_block, native) + (taken ? 8 : 0)));
+	x_alu_load(&j->b, X_CMP, 2, HOST_S2, rm_mem(HOST_S1, offsetof(struct emu_block, ctx)));
+	leave_end(j, x_jcc(&j->b, CC_NE), taken ? EMU_JIT_TAKEN : EMU_JIT_FALL);
+	x_jmp_mem(&j->b, rm_mem(HOST_S1, offsetof(struct emu_block, native) + (taken ? 8 : 0)));
 }
 
 /* Jump to taken if the host meets @cc, else fall through. */
-static void two_edges(struct jit *j, const struct soft_op *op, unsigned int cc)
+static void two_edges(struct jit *j, const struct emu_op *op, unsigned int cc)
 {
 	uint8_t *taken = x_jcc(&j->b, cc), *fall = x_jmp(&j->b);
 
@@ -179,29 +178,29 @@ static void look_up(struct jit *j)
 {
 	jit_clobber(j);
 	x_mov(&j->b, 3, HOST_S2, rm_reg(HOST_S1));
-	x_shift_imm(&j->b, X_SHR, 3, rm_reg(HOST_S2), SOFT_JC_BITS);
+	x_shift_imm(&j->b, X_SHR, 3, rm_reg(HOST_S2), EMU_JC_BITS);
 	x_alu(&j->b, X_XOR, 2, rm_reg(HOST_S2), HOST_S1);
-	x_alu_imm(&j->b, X_AND, 2, rm_reg(HOST_S2), SOFT_JC_SIZE - 1);
+	x_alu_imm(&j->b, X_AND, 2, rm_reg(HOST_S2), EMU_JC_SIZE - 1);
 	x_shift_imm(&j->b, X_SHL, 2, rm_reg(HOST_S2), 3);
 	x_alu_load(&j->b, X_ADD, 3, HOST_S2, rm_mem(HOST_RSP, FRAME_JC));
 	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, 0));
-	x_alu_load(&j->b, X_CMP, 3, HOST_S1, rm_mem(HOST_S2, offsetof(struct soft_block, rip)));
+	x_alu_load(&j->b, X_CMP, 3, HOST_S1, rm_mem(HOST_S2, offsetof(struct emu_block, rip)));
 	jit_leave_at(j, x_jcc(&j->b, CC_NE));
 	x_mov(&j->b, 2, HOST_S1, rm_mem(HOST_RSP, FRAME_CTX));
-	x_alu_load(&j->b, X_CMP, 2, HOST_S1, rm_mem(HOST_S2, offsetof(struct soft_block, ctx)));
+	x_alu_load(&j->b, X_CMP, 2, HOST_S1, rm_mem(HOST_S2, offsetof(struct emu_block, ctx)));
 	jit_leave_at(j, x_jcc(&j->b, CC_NE));
 }
 
 /* To the block in HOST_S1. */
 static void go(struct jit *j)
 {
-	x_jmp_mem(&j->b, rm_mem(HOST_S1, offsetof(struct soft_block, native) + 8));
+	x_jmp_mem(&j->b, rm_mem(HOST_S1, offsetof(struct emu_block, native) + 8));
 }
 
 /* Push the return address @to; the stack is checked first. */
 static bool push_return(struct jit *j, uint64_t to)
 {
-	const struct jit_ea top = {SOFT_RSP, SOFT_ZERO, 0, -8};
+	const struct jit_ea top = {EMU_RSP, EMU_ZERO, 0, -8};
 	bool ok = true;
 	struct rm m = jit_access(j, top, 8, true, &ok);
 
@@ -217,9 +216,9 @@ static bool push_return(struct jit *j, uint64_t to)
 
 bool jit_branch(struct jit *j)
 {
-	const struct soft_op *op = &j->blk->ops[j->i];
-	const struct jit_ea top = {SOFT_RSP, SOFT_ZERO, 0, 0};
-	unsigned int code = j->code[j->i], lg = op->flags & SOFT_OPF_A32 ? 2 : 3;
+	const struct emu_op *op = &j->blk->ops[j->i];
+	const struct jit_ea top = {EMU_RSP, EMU_ZERO, 0, 0};
+	unsigned int code = j->code[j->i], lg = op->flags & EMU_OPF_A32 ? 2 : 3;
 	bool ok = true;
 	struct rm m;
 
@@ -232,29 +231,29 @@ bool jit_branch(struct jit *j)
 	}
 	jit_clobber(j);
 	switch (code) {
-	case SOFT_OP_JMP:
+	case EMU_OP_JMP:
 		edge(j, x_jmp(&j->b), op, true);
 		return true;
-	case SOFT_OP_CALL:
+	case EMU_OP_CALL:
 		ok = push_return(j, (uint64_t)op->imm);
 		edge(j, x_jmp(&j->b), op, true);
 		return ok;
-	case SOFT_OP_LOOP:
+	case EMU_OP_LOOP:
 		x_lea(&j->b, lg, HOST_RCX, rm_mem(HOST_RCX, -1));
 		x_alu_imm(&j->b, X_CMP, 3, rm_reg(HOST_RCX), 0);
 		two_edges(j, op, CC_NE);
 		return true;
-	case SOFT_OP_JRCXZ:
+	case EMU_OP_JRCXZ:
 		x_alu_imm(&j->b, X_CMP, lg, rm_reg(HOST_RCX), 0);
 		two_edges(j, op, CC_E);
 		return true;
-	case SOFT_OP_JMP_R:
+	case EMU_OP_JMP_R:
 		x_mov(&j->b, 3, HOST_S1, jit_rm(op->src));
 		look_up(j);
 		x_mov(&j->b, 3, HOST_S1, rm_reg(HOST_S2));
 		go(j);
 		return true;
-	case SOFT_OP_CALL_R:
+	case EMU_OP_CALL_R:
 		x_mov(&j->b, 3, HOST_S1, jit_rm(op->src));
 		look_up(j);
 		x_store(&j->b, 3, rm_mem(HOST_RSP, FRAME_BLOCK), HOST_S2);
@@ -262,13 +261,13 @@ bool jit_branch(struct jit *j)
 		x_mov(&j->b, 3, HOST_S1, rm_mem(HOST_RSP, FRAME_BLOCK));
 		go(j);
 		return ok;
-	case SOFT_OP_RET:
-	case SOFT_OP_RETI:
+	case EMU_OP_RET:
+	case EMU_OP_RETI:
 		m = jit_access(j, top, 8, false, &ok);
 		x_mov(&j->b, 3, HOST_S1, m);
 		look_up(j);
 		x_lea(&j->b, 3, HOST_R12,
-		      rm_mem(HOST_R12, 8 + (code == SOFT_OP_RETI ? (int32_t)op->imm : 0)));
+		      rm_mem(HOST_R12, 8 + (code == EMU_OP_RETI ? (int32_t)op->imm : 0)));
 		x_mov(&j->b, 3, HOST_S1, rm_reg(HOST_S2));
 		go(j);
 		return ok;
@@ -282,7 +281,7 @@ bool jit_branch(struct jit *j)
 /* The opcodes of the block's ops; fused pairs are taken apart. */
 static void read_ops(struct jit *j)
 {
-	struct soft_block *blk = j->blk;
+	struct emu_block *blk = j->blk;
 
 	uint32_t xmm = 0;
 	unsigned int last = 0;
@@ -292,31 +291,31 @@ static void read_ops(struct jit *j)
 	j->nr = blk->nr_ops;
 	j->quarters_all = 0;
 	for (unsigned int i = 0; i < j->nr; i++) {
-		const struct soft_op *op = &blk->ops[i];
-		unsigned int code = soft_opcode(i ? op->h : blk->h0);
-		int q = op->len ? SOFT_QUARTERS_PLAIN - 4 : 0;
+		const struct emu_op *op = &blk->ops[i];
+		unsigned int code = emu_opcode(i ? op->h : blk->h0);
+		int q = op->len ? EMU_QUARTERS_PLAIN - 4 : 0;
 
-		if (op->flags & SOFT_OPF_FUSED)
+		if (op->flags & EMU_OPF_FUSED)
 			code = op[1].unfused;
 		if (IN(code, LDL8, LDL64))
-			q += SOFT_QUARTERS_LOCK - SOFT_QUARTERS_PLAIN;
+			q += EMU_QUARTERS_LOCK - EMU_QUARTERS_PLAIN;
 		else if (IN(code, ADC_RR8, SBB_MI64))
-			q += SOFT_QUARTERS_CARRY - SOFT_QUARTERS_PLAIN;
+			q += EMU_QUARTERS_CARRY - EMU_QUARTERS_PLAIN;
 		else if (IN(code, MUL32, MUL64))
-			q += SOFT_QUARTERS_MUL - SOFT_QUARTERS_PLAIN;
+			q += EMU_QUARTERS_MUL - EMU_QUARTERS_PLAIN;
 		else if (IN(code, IMUL_RR32, IMUL_RRI64))
-			q += SOFT_QUARTERS_IMUL - SOFT_QUARTERS_PLAIN;
-		else if (code == SOFT_OP_HELPER && jit_simd_level(op)) {
+			q += EMU_QUARTERS_IMUL - EMU_QUARTERS_PLAIN;
+		else if (code == EMU_OP_HELPER && jit_simd_level(op)) {
 			if (jit_simd_level(op) > blk->simd)
 				blk->simd = (uint8_t)jit_simd_level(op);
-			q += jit_simd_quarters(op, &xmm) - SOFT_QUARTERS_PLAIN;
-		} else if (code == SOFT_OP_HELPER)
-			q += (op->fn == soft_help_div || op->fn == soft_help_idiv
-				      ? SOFT_QUARTERS_DIVIDE
-				      : SOFT_QUARTERS_BITS) -
-			     SOFT_QUARTERS_PLAIN;
-		else if (code == SOFT_OP_LOOP)
-			q += SOFT_QUARTERS_LOOP - SOFT_QUARTERS_PLAIN;
+			q += jit_simd_quarters(op, &xmm) - EMU_QUARTERS_PLAIN;
+		} else if (code == EMU_OP_HELPER)
+			q += (op->fn == emu_help_div || op->fn == emu_help_idiv
+				      ? EMU_QUARTERS_DIVIDE
+				      : EMU_QUARTERS_BITS) -
+			     EMU_QUARTERS_PLAIN;
+		else if (code == EMU_OP_LOOP)
+			q += EMU_QUARTERS_LOOP - EMU_QUARTERS_PLAIN;
 		j->code[i] = (uint16_t)code;
 		j->quarters[i] = (int8_t)q;
 		j->quarters_all += q;
@@ -324,7 +323,7 @@ static void read_ops(struct jit *j)
 			last = i;
 	}
 	/* Of what is missing to the least, the last instruction is charged. */
-	least = SOFT_QUARTERS_BLOCK - 4 * blk->n - j->quarters_all;
+	least = EMU_QUARTERS_BLOCK - 4 * blk->n - j->quarters_all;
 	if (least > 0) {
 		j->quarters[last] = (int8_t)(j->quarters[last] + least);
 		j->quarters_all += least;
@@ -351,14 +350,14 @@ static void find_live(struct jit *j)
 /* The instructions up to the block's end, or to the first without a template. */
 static void body(struct jit *j)
 {
-	const struct soft_op *ops = j->blk->ops;
+	const struct emu_op *ops = j->blk->ops;
 
 	j->i = j->start = j->insns = 0;
 	j->fl = FL_AX;
 	j->sub = false;
 	j->xmm = 0;
 	jit_simd_enter(j);
-	while (j->i < j->nr && j->code[j->i] != SOFT_OP_END) {
+	while (j->i < j->nr && j->code[j->i] != EMU_OP_END) {
 		if (!jit_insn(j)) {
 			j->start = j->i;
 			jit_clobber(j);
@@ -385,7 +384,7 @@ static void write_exits(struct jit *j)
 		tails[i] = x_jmp(&j->b);
 	}
 	tail = j->b.at;
-	slot(j, SOFT_SLOT_SELF);
+	slot(j, EMU_SLOT_SELF);
 	jit_reloc(j, x_jmp(&j->b), jit_common.leave);
 	for (unsigned int i = 0; i < j->nr_exits; i++)
 		x_link(&j->b, tails[i], tail);
@@ -393,7 +392,7 @@ static void write_exits(struct jit *j)
 
 bool jit_block(struct jit *j)
 {
-	struct soft_block *blk = j->blk;
+	struct emu_block *blk = j->blk;
 	uint8_t *entry[2], *no_room[2], *to_body, *start;
 	const uint8_t *sum[2];
 	unsigned int nr_jumps = j->nr_jumps, nr_relocs = j->nr_relocs;
@@ -404,7 +403,7 @@ bool jit_block(struct jit *j)
 	x_align(&j->b, 16);
 	for (unsigned int t = 0; t < 2; t++) {
 		sum[t] = j->b.at;
-		x_word(&j->b, blk->sum + (t ? SOFT_TAKEN_SUM : 0), 8);
+		x_word(&j->b, blk->sum + (t ? EMU_TAKEN_SUM : 0), 8);
 		x_word(&j->b, (uint64_t)(int64_t)j->quarters_all, 8);
 	}
 	for (unsigned int t = 0; t < 2; t++) {
@@ -427,7 +426,7 @@ bool jit_block(struct jit *j)
 	for (unsigned int t = 0; t < 2; t++) {
 		x_link(&j->b, no_room[t], j->b.at);
 		x_alu_imm(&j->b, X_ADD, 3, rm_reg(HOST_LEFT), blk->n);
-		slot(j, SOFT_SLOT_SELF);
+		slot(j, EMU_SLOT_SELF);
 		jit_reloc(j, x_jmp(&j->b), jit_common.untranslated[t]);
 	}
 	if (j->b.full) {

@@ -12,28 +12,28 @@
 
 unsigned int jit_host(unsigned int guest)
 {
-	static const uint8_t host[SOFT_R11] = {HOST_R11, HOST_RCX, HOST_RDX, HOST_RBX,
-					       HOST_R12, HOST_RBP, HOST_RSI, HOST_RDI,
-					       HOST_R8,	 HOST_R9,  HOST_R10};
+	static const uint8_t host[EMU_R11] = {HOST_R11, HOST_RCX, HOST_RDX, HOST_RBX,
+					      HOST_R12, HOST_RBP, HOST_RSI, HOST_RDI,
+					      HOST_R8,	HOST_R9,  HOST_R10};
 
-	return guest < SOFT_R11 ? host[guest] : HOST_NONE;
+	return guest < EMU_R11 ? host[guest] : HOST_NONE;
 }
 
 struct rm jit_rm(unsigned int guest)
 {
-	if (guest < SOFT_R11)
+	if (guest < EMU_R11)
 		return rm_reg(jit_host(guest));
-	return rm_mem(HOST_RSP, FRAME_REGS + (int32_t)(guest - SOFT_R11) * 8);
+	return rm_mem(HOST_RSP, FRAME_REGS + (int32_t)(guest - EMU_R11) * 8);
 }
 
 struct rm jit_src(const struct jit *j, unsigned int guest)
 {
-	return guest == SOFT_T0 && j->t0_known ? j->t0 : jit_rm(guest);
+	return guest == EMU_T0 && j->t0_known ? j->t0 : jit_rm(guest);
 }
 
 unsigned int jit_get(struct jit *j, unsigned int guest, unsigned int scratch)
 {
-	if (guest < SOFT_R11)
+	if (guest < EMU_R11)
 		return jit_host(guest);
 	x_mov(&j->b, 3, scratch, jit_rm(guest));
 	return scratch;
@@ -41,7 +41,7 @@ unsigned int jit_get(struct jit *j, unsigned int guest, unsigned int scratch)
 
 void jit_put(struct jit *j, unsigned int guest, unsigned int host)
 {
-	if (guest >= SOFT_R11 || jit_host(guest) != host)
+	if (guest >= EMU_R11 || jit_host(guest) != host)
 		x_store(&j->b, 3, jit_rm(guest), host);
 }
 
@@ -148,7 +148,7 @@ static uint32_t leave_word(const struct jit *j)
 
 	for (unsigned int i = j->start; i < j->nr; i++)
 		rest += j->quarters[i];
-	return JIT_WORD(SOFT_JIT_OP, j->start, j->sub, rest);
+	return JIT_WORD(EMU_JIT_OP, j->start, j->sub, rest);
 }
 
 void jit_leave_at(struct jit *j, uint8_t *site)
@@ -161,9 +161,9 @@ void jit_leave_at(struct jit *j, uint8_t *site)
 	j->exits[j->nr_exits++].word = leave_word(j);
 }
 
-struct jit_ea jit_op_ea(const struct jit *j, const struct soft_op *op)
+struct jit_ea jit_op_ea(const struct jit *j, const struct emu_op *op)
 {
-	if (op->base == SOFT_TEA && op->idx == SOFT_ZERO && !op->disp && j->tea_known)
+	if (op->base == EMU_TEA && op->idx == EMU_ZERO && !op->disp && j->tea_known)
 		return j->tea;
 	return (struct jit_ea){op->base, op->idx, op->scale, op->disp};
 }
@@ -171,11 +171,11 @@ struct jit_ea jit_op_ea(const struct jit *j, const struct soft_op *op)
 /* The address as an operand of the host, if its registers are in host registers. */
 static bool direct(struct jit_ea ea, struct rm *m)
 {
-	unsigned int base = ea.base == SOFT_ZERO ? HOST_NONE : jit_host(ea.base);
-	unsigned int idx = ea.idx == SOFT_ZERO ? HOST_NONE : jit_host(ea.idx);
+	unsigned int base = ea.base == EMU_ZERO ? HOST_NONE : jit_host(ea.base);
+	unsigned int idx = ea.idx == EMU_ZERO ? HOST_NONE : jit_host(ea.idx);
 
-	if ((ea.base != SOFT_ZERO && base == HOST_NONE) ||
-	    (ea.idx != SOFT_ZERO && idx == HOST_NONE) || ea.disp + 16 != (int32_t)(ea.disp + 16) ||
+	if ((ea.base != EMU_ZERO && base == HOST_NONE) ||
+	    (ea.idx != EMU_ZERO && idx == HOST_NONE) || ea.disp + 16 != (int32_t)(ea.disp + 16) ||
 	    ea.disp != (int32_t)ea.disp)
 		return false;
 	*m = rm_sib(base, idx, ea.scale, (int32_t)ea.disp);
@@ -189,11 +189,11 @@ static bool compute(struct jit *j, struct jit_ea ea)
 
 	if (ea.disp != (int32_t)ea.disp)
 		return false;
-	if (ea.base == SOFT_ZERO)
+	if (ea.base == EMU_ZERO)
 		m.base = HOST_NONE;
 	else
 		m.base = (uint8_t)jit_get(j, ea.base, HOST_S1);
-	if (ea.idx != SOFT_ZERO) {
+	if (ea.idx != EMU_ZERO) {
 		m.idx = (uint8_t)jit_get(j, ea.idx, HOST_S2);
 		m.scale = ea.scale;
 	}
@@ -205,7 +205,7 @@ bool jit_address(struct jit *j, struct jit_ea ea, unsigned int lg, unsigned int 
 {
 	struct rm m;
 
-	if (ea.base == SOFT_ZERO && ea.idx == SOFT_ZERO) {
+	if (ea.base == EMU_ZERO && ea.idx == EMU_ZERO) {
 		x_mov_imm(&j->b, dst, lg == 3 ? (uint64_t)ea.disp : (uint32_t)ea.disp);
 		return true;
 	}
@@ -222,8 +222,8 @@ bool jit_address(struct jit *j, struct jit_ea ea, unsigned int lg, unsigned int 
 /* HOST_S2 holds the address; make it the address of the TLB entry. */
 static void entry(struct jit *j)
 {
-	x_shift_imm(&j->b, X_SHR, 2, rm_reg(HOST_S2), SOFT_PAGE_SHIFT - 5);
-	x_alu_imm(&j->b, X_AND, 2, rm_reg(HOST_S2), (SOFT_TLB_SIZE - 1) << 5);
+	x_shift_imm(&j->b, X_SHR, 2, rm_reg(HOST_S2), EMU_PAGE_SHIFT - 5);
+	x_alu_imm(&j->b, X_AND, 2, rm_reg(HOST_S2), (EMU_TLB_SIZE - 1) << 5);
 	x_alu_load(&j->b, X_ADD, 3, HOST_S2, rm_mem(HOST_RSP, FRAME_TLB));
 }
 
@@ -231,7 +231,7 @@ static void entry(struct jit *j)
  * HOST_S2 is for that page. */
 static uint8_t *compare(struct jit *j, bool store)
 {
-	int32_t tag = store ? offsetof(struct soft_tlbe, wtag) : offsetof(struct soft_tlbe, rtag);
+	int32_t tag = store ? offsetof(struct emu_tlbe, wtag) : offsetof(struct emu_tlbe, rtag);
 
 	x_alu_load(&j->b, X_CMP, 3, HOST_S1, rm_mem(HOST_S2, tag));
 	return x_jcc(&j->b, CC_NE);
@@ -239,7 +239,7 @@ static uint8_t *compare(struct jit *j, bool store)
 
 static void page_of(struct jit *j, unsigned int reg)
 {
-	x_alu_imm(&j->b, X_AND, 3, rm_reg(reg), -(int64_t)SOFT_PAGE_SIZE);
+	x_alu_imm(&j->b, X_AND, 3, rm_reg(reg), -(int64_t)EMU_PAGE_SIZE);
 }
 
 /* Returns the jump that is taken unless the address in @reg is a multiple of @bytes. */
@@ -269,7 +269,7 @@ static struct rm access_computed(struct jit *j, struct jit_ea ea, unsigned int b
 		x_alu_imm(&j->b, X_ADD, 3, rm_reg(HOST_S1), bytes - 1);
 	page_of(j, HOST_S1);
 	jit_leave_at(j, compare(j, store));
-	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, offsetof(struct soft_tlbe, add)));
+	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, offsetof(struct emu_tlbe, add)));
 	x_alu_load(&j->b, X_ADD, 3, HOST_S2, at);
 	return rm_mem(HOST_S2, 0);
 }
@@ -288,8 +288,8 @@ static struct rm of_site(int32_t site, size_t field)
  */
 struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool store, bool *ok)
 {
-	uint32_t n = j->v->jit.nr_sites[store]++ % SOFT_SITES;
-	int32_t at = (int32_t)((2 * n + store) * sizeof(struct soft_site));
+	uint32_t n = j->v->jit.nr_sites[store]++ % EMU_SITES;
+	int32_t at = (int32_t)((2 * n + store) * sizeof(struct emu_site));
 	bool any = bytes == 16 && !j->aligned;
 	uint8_t *site, *first = NULL;
 	struct rm m, last;
@@ -309,17 +309,17 @@ struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool s
 		x_lea(&j->b, 3, HOST_S1, m);
 	if (any) {
 		page_of(j, HOST_S1);
-		x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct soft_site, tag)));
+		x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct emu_site, tag)));
 		first = x_jcc(&j->b, CC_NE);
 		last.disp += (int32_t)bytes - 1;
 		x_lea(&j->b, 3, HOST_S1, last);
 		page_of(j, HOST_S1);
 	} else {
-		x_alu_imm(&j->b, X_AND, 3, rm_reg(HOST_S1), -(int64_t)SOFT_PAGE_SIZE | (bytes - 1));
+		x_alu_imm(&j->b, X_AND, 3, rm_reg(HOST_S1), -(int64_t)EMU_PAGE_SIZE | (bytes - 1));
 	}
-	x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct soft_site, tag)));
+	x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct emu_site, tag)));
 	site = x_jcc(&j->b, CC_NE);
-	x_mov(&j->b, 3, HOST_S2, of_site(at, offsetof(struct soft_site, add)));
+	x_mov(&j->b, 3, HOST_S2, of_site(at, offsetof(struct emu_site, add)));
 	j->misses[j->nr_misses++] = (struct jit_miss){site,  first,	 j->b.at,      m, at, bytes,
 						      store, j->aligned, leave_word(j)};
 	if (m.idx != HOST_NONE) {
@@ -342,7 +342,7 @@ void jit_write_miss(struct jit *j, const struct jit_miss *m)
 	struct rm last = m->ea;
 	uint8_t *no_credit;
 
-	_Static_assert(sizeof(struct soft_tlbe) == 32, "entry() shifts");
+	_Static_assert(sizeof(struct emu_tlbe) == 32, "entry() shifts");
 	if (j->nr_exits + 2 > JIT_EXITS) {
 		j->b.full = true;
 		return;
@@ -361,19 +361,19 @@ void jit_write_miss(struct jit *j, const struct jit_miss *m)
 	page_of(j, HOST_S1);
 	j->exits[j->nr_exits].site = compare(j, m->store);
 	j->exits[j->nr_exits++].word = m->word;
-	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, offsetof(struct soft_tlbe, add)));
+	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, offsetof(struct emu_tlbe, add)));
 	x_store(&j->b, 3, add, HOST_S2);
 	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_RSP, FRAME_SITES));
-	x_op(&j->b, 0xff, 2, 1, of_site(m->at, offsetof(struct soft_site, credit))); /* dec */
+	x_op(&j->b, 0xff, 2, 1, of_site(m->at, offsetof(struct emu_site, credit))); /* dec */
 	no_credit = x_jcc(&j->b, CC_S);
-	x_store(&j->b, 3, of_site(m->at, offsetof(struct soft_site, tag)), HOST_S1);
+	x_store(&j->b, 3, of_site(m->at, offsetof(struct emu_site, tag)), HOST_S1);
 	x_mov(&j->b, 3, HOST_S1, add);
-	x_store(&j->b, 3, of_site(m->at, offsetof(struct soft_site, add)), HOST_S1);
+	x_store(&j->b, 3, of_site(m->at, offsetof(struct emu_site, add)), HOST_S1);
 	x_mov(&j->b, 3, HOST_S2, rm_reg(HOST_S1));
 	x_link(&j->b, x_jmp(&j->b), m->back);
 	/* It misses too often: it always does from now on, which the CPU predicts. */
 	x_link(&j->b, no_credit, j->b.at);
-	x_store_imm(&j->b, 3, of_site(m->at, offsetof(struct soft_site, tag)), SOFT_SITE_NONE);
+	x_store_imm(&j->b, 3, of_site(m->at, offsetof(struct emu_site, tag)), EMU_SITE_NONE);
 	x_mov(&j->b, 3, HOST_S2, add);
 	x_link(&j->b, x_jmp(&j->b), m->back);
 }

@@ -8,7 +8,7 @@
  */
 #include "vmm/emu/jit/jit.h"
 
-#define IN(code, first, last) JIT_IN(code, SOFT_OP_##first, SOFT_OP_##last)
+#define IN(code, first, last) JIT_IN(code, EMU_OP_##first, EMU_OP_##last)
 
 /* ---- moves ---- */
 
@@ -35,17 +35,17 @@ static void mov_imm(struct jit *j, unsigned int lg, unsigned int dst, int64_t im
 		x_store(&j->b, 3, d, HOST_S1);
 }
 
-/* Whether op @i takes SOFT_T0 directly from memory. */
+/* Whether op @i takes EMU_T0 directly from memory. */
 static bool takes_t0(const struct jit *j, unsigned int i)
 {
-	unsigned int c = i < j->nr && !j->blk->ops[i].len ? j->code[i] : SOFT_OP_END;
+	unsigned int c = i < j->nr && !j->blk->ops[i].len ? j->code[i] : EMU_OP_END;
 
 	return IN(c, MUL32, MUL64) || IN(c, IMUL_RR32, IMUL_RRI64) || IN(c, CMOVCC32, CMOV64_RNS);
 }
 
-static bool move(struct jit *j, const struct soft_op *op, unsigned int code)
+static bool move(struct jit *j, const struct emu_op *op, unsigned int code)
 {
-	unsigned int i = code - SOFT_OP_MOV_RR8, lg = i % 4;
+	unsigned int i = code - EMU_OP_MOV_RR8, lg = i % 4;
 	bool ok = true;
 	struct rm m;
 
@@ -65,7 +65,7 @@ static bool move(struct jit *j, const struct soft_op *op, unsigned int code)
 		if (jit_is_high(lg, op->dst))
 			return false;
 		m = jit_access(j, jit_op_ea(j, op), 1u << lg, false, &ok);
-		j->t0_known = lg >= 2 && op->dst == SOFT_T0 && takes_t0(j, j->i + 1);
+		j->t0_known = lg >= 2 && op->dst == EMU_T0 && takes_t0(j, j->i + 1);
 		if (j->t0_known)
 			j->t0 = m;
 		else
@@ -87,14 +87,14 @@ static bool move(struct jit *j, const struct soft_op *op, unsigned int code)
 	}
 }
 
-static bool extend(struct jit *j, const struct soft_op *op, unsigned int code)
+static bool extend(struct jit *j, const struct emu_op *op, unsigned int code)
 {
 	static const struct {
 		uint16_t opcode;
 		uint8_t from, to;
 	} kinds[] = {{0x0fb6, 0, 2}, {0x0fb7, 1, 2}, {0x0fbe, 0, 2}, {0x0fbe, 0, 3},
 		     {0x0fbf, 1, 2}, {0x0fbf, 1, 3}, {0x63, 2, 3}};
-	unsigned int i = code - SOFT_OP_EXR_Z8, k = i % 7, form = i / 7;
+	unsigned int i = code - EMU_OP_EXR_Z8, k = i % 7, form = i / 7;
 	struct rm d = jit_rm(op->dst), m;
 	bool ok = true;
 
@@ -114,32 +114,32 @@ static bool extend(struct jit *j, const struct soft_op *op, unsigned int code)
 	return ok;
 }
 
-static bool lea(struct jit *j, const struct soft_op *op, unsigned int code)
+static bool lea(struct jit *j, const struct emu_op *op, unsigned int code)
 {
 	struct rm d = jit_rm(op->dst);
 	unsigned int dst = d.is_reg ? d.base : HOST_S1;
 	struct jit_ea ea = jit_op_ea(j, op);
 
-	if (code == SOFT_OP_LEA64X && op->dst == SOFT_TEA) {
+	if (code == EMU_OP_LEA64X && op->dst == EMU_TEA) {
 		/* The next ops take the address from here, if all of them can. */
 		bool all = true;
 
 		for (unsigned int i = j->i + 1; i < j->nr && !j->blk->ops[i].len; i++)
-			if (j->blk->ops[i].base == SOFT_TEA &&
-			    (j->blk->ops[i].idx != SOFT_ZERO || j->blk->ops[i].disp))
+			if (j->blk->ops[i].base == EMU_TEA &&
+			    (j->blk->ops[i].idx != EMU_ZERO || j->blk->ops[i].disp))
 				all = false;
 		j->tea_known = all;
 		j->tea = ea;
 		if (all)
 			return true;
 	}
-	if (code == SOFT_OP_LEA16) {
+	if (code == EMU_OP_LEA16) {
 		if (!jit_address(j, ea, 2, HOST_S1))
 			return false;
 		x_store(&j->b, 1, d, HOST_S1);
 		return true;
 	}
-	if (!jit_address(j, ea, code == SOFT_OP_LEA32 ? 2 : 3, dst))
+	if (!jit_address(j, ea, code == EMU_OP_LEA32 ? 2 : 3, dst))
 		return false;
 	if (!d.is_reg)
 		x_store(&j->b, 3, d, HOST_S1);
@@ -148,24 +148,24 @@ static bool lea(struct jit *j, const struct soft_op *op, unsigned int code)
 
 /* ---- the stack ---- */
 
-static bool stack(struct jit *j, const struct soft_op *op, unsigned int code)
+static bool stack(struct jit *j, const struct emu_op *op, unsigned int code)
 {
-	const struct jit_ea push = {SOFT_RSP, SOFT_ZERO, 0, -8}, pop = {SOFT_RSP, SOFT_ZERO, 0, 0},
-			    leave = {SOFT_RBP, SOFT_ZERO, 0, 0};
+	const struct jit_ea push = {EMU_RSP, EMU_ZERO, 0, -8}, pop = {EMU_RSP, EMU_ZERO, 0, 0},
+			    leave = {EMU_RBP, EMU_ZERO, 0, 0};
 	bool ok = true;
 	struct rm m;
 
 	switch (code) {
-	case SOFT_OP_PUSH_R:
-	case SOFT_OP_PUSH_I:
+	case EMU_OP_PUSH_R:
+	case EMU_OP_PUSH_I:
 		m = jit_access(j, push, 8, true, &ok);
-		if (code == SOFT_OP_PUSH_I)
+		if (code == EMU_OP_PUSH_I)
 			x_store_imm(&j->b, 3, m, op->imm);
 		else
 			x_store(&j->b, 3, m, jit_get(j, op->src, HOST_S1));
 		x_lea(&j->b, 3, HOST_R12, rm_mem(HOST_R12, -8));
 		break;
-	case SOFT_OP_POP_R:
+	case EMU_OP_POP_R:
 		m = jit_access(j, pop, 8, false, &ok);
 		x_mov(&j->b, 3, HOST_S1, m);
 		x_lea(&j->b, 3, HOST_R12, rm_mem(HOST_R12, 8));
@@ -182,7 +182,7 @@ static bool stack(struct jit *j, const struct soft_op *op, unsigned int code)
 
 /* ---- conditions ---- */
 
-static void cmov(struct jit *j, const struct soft_op *op, unsigned int lg)
+static void cmov(struct jit *j, const struct emu_op *op, unsigned int lg)
 {
 	unsigned int cc = jit_cond(j, op->scale), d = jit_get(j, op->dst, HOST_S1);
 
@@ -192,68 +192,68 @@ static void cmov(struct jit *j, const struct soft_op *op, unsigned int lg)
 
 /* ---- the rest ---- */
 
-static bool misc(struct jit *j, const struct soft_op *op, unsigned int code)
+static bool misc(struct jit *j, const struct emu_op *op, unsigned int code)
 {
 	unsigned int a, b;
 
 	switch (code) {
-	case SOFT_OP_NOP:
+	case EMU_OP_NOP:
 		return true;
-	case SOFT_OP_PUSH_R:
-	case SOFT_OP_PUSH_I:
-	case SOFT_OP_POP_R:
-	case SOFT_OP_LEAVE:
+	case EMU_OP_PUSH_R:
+	case EMU_OP_PUSH_I:
+	case EMU_OP_POP_R:
+	case EMU_OP_LEAVE:
 		return stack(j, op, code);
-	case SOFT_OP_MUL32:
-	case SOFT_OP_MUL64:
-		jit_mul(j, op, 2 + code - SOFT_OP_MUL32);
+	case EMU_OP_MUL32:
+	case EMU_OP_MUL64:
+		jit_mul(j, op, 2 + code - EMU_OP_MUL32);
 		return true;
-	case SOFT_OP_IMUL_RR32:
-	case SOFT_OP_IMUL_RR64:
-		jit_imul(j, op, 2 + code - SOFT_OP_IMUL_RR32, false);
+	case EMU_OP_IMUL_RR32:
+	case EMU_OP_IMUL_RR64:
+		jit_imul(j, op, 2 + code - EMU_OP_IMUL_RR32, false);
 		return true;
-	case SOFT_OP_IMUL_RRI32:
-	case SOFT_OP_IMUL_RRI64:
-		jit_imul(j, op, 2 + code - SOFT_OP_IMUL_RRI32, true);
+	case EMU_OP_IMUL_RRI32:
+	case EMU_OP_IMUL_RRI64:
+		jit_imul(j, op, 2 + code - EMU_OP_IMUL_RRI32, true);
 		return true;
-	case SOFT_OP_BSWAP32:
-	case SOFT_OP_BSWAP64:
+	case EMU_OP_BSWAP32:
+	case EMU_OP_BSWAP64:
 		a = jit_get(j, op->dst, HOST_S1);
-		x_byte(&j->b, 0x40u | (code == SOFT_OP_BSWAP64 ? 8 : 0) | a >> 3);
+		x_byte(&j->b, 0x40u | (code == EMU_OP_BSWAP64 ? 8 : 0) | a >> 3);
 		x_byte(&j->b, 0x0f), x_byte(&j->b, 0xc8 | (a & 7));
 		jit_put(j, op->dst, a);
 		return true;
-	case SOFT_OP_CDQ:
-	case SOFT_OP_CQO:
-		a = code == SOFT_OP_CDQ ? 2 : 3;
+	case EMU_OP_CDQ:
+	case EMU_OP_CQO:
+		a = code == EMU_OP_CDQ ? 2 : 3;
 		jit_clobber(j);
 		x_mov(&j->b, a, HOST_RDX, rm_reg(HOST_R11));
 		x_shift_imm(&j->b, X_SAR, a, rm_reg(HOST_RDX), (8u << a) - 1);
 		return true;
-	case SOFT_OP_CWDE:
+	case EMU_OP_CWDE:
 		x_ext(&j->b, 0x0fbf, 2, HOST_R11, rm_reg(HOST_R11), 1);
 		return true;
-	case SOFT_OP_CDQE:
+	case EMU_OP_CDQE:
 		x_ext(&j->b, 0x63, 3, HOST_R11, rm_reg(HOST_R11), 2);
 		return true;
-	case SOFT_OP_XCHG32:
-	case SOFT_OP_XCHG64:
-		a = code == SOFT_OP_XCHG32 ? 2 : 3;
+	case EMU_OP_XCHG32:
+	case EMU_OP_XCHG64:
+		a = code == EMU_OP_XCHG32 ? 2 : 3;
 		x_mov(&j->b, a, HOST_S1, jit_rm(op->dst));
 		x_mov(&j->b, a, HOST_S2, jit_rm(op->src));
 		jit_put(j, op->dst, HOST_S2);
 		jit_put(j, op->src, HOST_S1);
 		return true;
-	case SOFT_OP_XADD32:
-	case SOFT_OP_XADD64:
+	case EMU_OP_XADD32:
+	case EMU_OP_XADD64:
 		a = jit_host(op->dst);
 		b = jit_host(op->src);
 		if (a == HOST_NONE || b == HOST_NONE)
 			return false;
-		x_op(&j->b, 0x0fc1, 2 + code - SOFT_OP_XADD32, b, rm_reg(a));
+		x_op(&j->b, 0x0fc1, 2 + code - EMU_OP_XADD32, b, rm_reg(a));
 		jit_set(j, SHAPE_ALL, false);
 		return true;
-	case SOFT_OP_HELPER:
+	case EMU_OP_HELPER:
 		return jit_helper(j, op);
 	default:
 		return false;
@@ -262,7 +262,7 @@ static bool misc(struct jit *j, const struct soft_op *op, unsigned int code)
 
 bool jit_op(struct jit *j)
 {
-	const struct soft_op *op = &j->blk->ops[j->i];
+	const struct emu_op *op = &j->blk->ops[j->i];
 	unsigned int code = j->code[j->i];
 
 	if (IN(code, ADD_RR8, TEST_MI64))
@@ -275,7 +275,7 @@ bool jit_op(struct jit *j)
 		return jit_unary_op(j, op, code);
 	if (IN(code, LEA64B, LEA16))
 		return lea(j, op, code);
-	if (code == SOFT_OP_SETCC || IN(code, SET_B, SET_RNS)) {
+	if (code == EMU_OP_SETCC || IN(code, SET_B, SET_RNS)) {
 		unsigned int cc;
 
 		if (jit_is_high(0, op->dst))
@@ -285,13 +285,13 @@ bool jit_op(struct jit *j)
 		return true;
 	}
 	if (IN(code, CMOVCC16, CMOVCC64)) {
-		if (code == SOFT_OP_CMOVCC16)
+		if (code == EMU_OP_CMOVCC16)
 			return false;
-		cmov(j, op, 1 + code - SOFT_OP_CMOVCC16);
+		cmov(j, op, 1 + code - EMU_OP_CMOVCC16);
 		return true;
 	}
 	if (IN(code, CMOV32_B, CMOV64_RNS)) {
-		cmov(j, op, code < SOFT_OP_CMOV64_B ? 2 : 3);
+		cmov(j, op, code < EMU_OP_CMOV64_B ? 2 : 3);
 		return true;
 	}
 	if (IN(code, JMP, JRCXZ) || IN(code, JCC, J_RNS))
@@ -304,13 +304,13 @@ unsigned int jit_op_flow(const struct jit *j, unsigned int i)
 	unsigned int code = j->code[i];
 
 	if (IN(code, ADD_RR8, TEST_MI64)) {
-		unsigned int x = code - SOFT_OP_ADD_RR8, alu = x / 24, form = x % 24 / 4;
+		unsigned int x = code - EMU_OP_ADD_RR8, alu = x / 24, form = x % 24 / 4;
 
 		return JIT_KILLS | (form >= JIT_RM ? JIT_LEAVES : 0) |
 		       (alu == X_ADC || alu == X_SBB ? JIT_READS : 0);
 	}
 	if (IN(code, MOV_RR8, MOV_RI64) || IN(code, EXR_Z8, EXR_S32_64) ||
-	    IN(code, LEA64B, LEA16) || IN(code, NOT8, NOT64) || code == SOFT_OP_NOP ||
+	    IN(code, LEA64B, LEA16) || IN(code, NOT8, NOT64) || code == EMU_OP_NOP ||
 	    IN(code, IMUL_RR32, BSWAP64) || IN(code, CDQ, CDQE) || IN(code, XCHG32, XCHG64) ||
 	    IN(code, MUL32, MUL64) || IN(code, SHL_C8, SAR_C64) || IN(code, INC8, DEC64))
 		return 0; /* these overwrite some flags at most, and read none that is not needed */
@@ -321,7 +321,7 @@ unsigned int jit_op_flow(const struct jit *j, unsigned int i)
 
 bool jit_insn(struct jit *j)
 {
-	const struct soft_op *ops = j->blk->ops;
+	const struct emu_op *ops = j->blk->ops;
 	struct jit before = {.b = j->b,
 			     .fl = j->fl,
 			     .shape = j->shape,
@@ -340,7 +340,7 @@ bool jit_insn(struct jit *j)
 		else
 			ok = jit_op(j);
 		j->i++;
-	} while (ok && j->i < j->nr && !ops[j->i].len && j->code[j->i] != SOFT_OP_END);
+	} while (ok && j->i < j->nr && !ops[j->i].len && j->code[j->i] != EMU_OP_END);
 	if (!ok) {
 		j->b = before.b;
 		j->fl = before.fl;

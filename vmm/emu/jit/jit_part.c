@@ -65,9 +65,9 @@ const char *jit_parts_open(void)
 	}
 	jit_common.write = w;
 	jit_common.exec = x;
-	b = (struct jit_buf){jit_common.write, jit_common.write + SOFT_PAGE_SIZE, false};
+	b = (struct jit_buf){jit_common.write, jit_common.write + EMU_PAGE_SIZE, false};
 	jit_common_write(&b);
-	mprotect(jit_common.write, SOFT_PAGE_SIZE, PROT_READ);
+	mprotect(jit_common.write, EMU_PAGE_SIZE, PROT_READ);
 	parts[0].users = 1;
 	atomic_fetch_add(&written, 1);
 	return NULL;
@@ -102,7 +102,7 @@ static void serialize(void)
 			 : "memory", "cc");
 }
 
-void soft_jit_settle(void)
+void emu_jit_settle(void)
 {
 	static __thread uint32_t seen;
 	uint32_t now = atomic_load_explicit(&written, memory_order_acquire);
@@ -153,18 +153,18 @@ static bool fits(unsigned int i, uint32_t at, const uint8_t *code, uint32_t byte
 	return p->end >= at + bytes && !memcmp(to, code, bytes);
 }
 
-static unsigned int most_parts(const struct soft_vcpu *v)
+static unsigned int most_parts(const struct emu_vcpu *v)
 {
-	return v->jit.big ? SOFT_BIG_PARTS : SOFT_JIT_PARTS;
+	return v->jit.big ? EMU_BIG_PARTS : EMU_JIT_PARTS;
 }
 
-uint32_t jit_room(const struct soft_vcpu *v)
+uint32_t jit_room(const struct emu_vcpu *v)
 {
 	/* A vCPU with little code has no more than fits into its last part, whatever the others
 	 * hold. */
 	if (!v->jit.big)
 		return JIT_PART_BYTES - v->jit.used;
-	return v->jit.nr_parts == SOFT_BIG_PARTS ? JIT_PART_BYTES - v->jit.at : JIT_PART_BYTES;
+	return v->jit.nr_parts == EMU_BIG_PARTS ? JIT_PART_BYTES - v->jit.at : JIT_PART_BYTES;
 }
 
 bool jit_parts_plenty(void)
@@ -193,7 +193,7 @@ static unsigned int part_take(uint32_t key)
 
 /* A part that begins with the code at @code. The last part that a vCPU holds is its own: then its
  * code can always be appended, so it forgets it at the same points whatever others translate. */
-static unsigned int part_find(const struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
+static unsigned int part_find(const struct emu_vcpu *v, uint8_t *code, uint32_t bytes,
 			      const struct jit_reloc *relocs, unsigned int nr, uint32_t key)
 {
 	bool last = v->jit.nr_parts == most_parts(v) - 1;
@@ -216,7 +216,7 @@ static unsigned int part_find(const struct soft_vcpu *v, uint8_t *code, uint32_t
 	return i;
 }
 
-const uint8_t *jit_place(struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
+const uint8_t *jit_place(struct emu_vcpu *v, uint8_t *code, uint32_t bytes,
 			 const struct jit_reloc *relocs, unsigned int nr)
 {
 	unsigned int i = v->jit.nr_parts ? v->jit.parts[v->jit.nr_parts - 1] : 0;
@@ -238,11 +238,11 @@ const uint8_t *jit_place(struct soft_vcpu *v, uint8_t *code, uint32_t bytes,
 	v->jit.at += bytes;
 	v->jit.used += bytes;
 	/* Who wrote this code may have been another thread. */
-	soft_jit_settle();
+	emu_jit_settle();
 	return jit_common.exec + (part_at(i) - jit_common.write) + v->jit.at - bytes;
 }
 
-void jit_parts_drop(struct soft_vcpu *v)
+void jit_parts_drop(struct emu_vcpu *v)
 {
 	for (unsigned int k = 0; k < v->jit.nr_parts; k++) {
 		struct part *p = &parts[v->jit.parts[k]];

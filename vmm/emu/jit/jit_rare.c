@@ -7,17 +7,17 @@
 #include "vmm/emu/cpu/emit.h"
 #include "vmm/emu/jit/jit.h"
 
-#define IN(code, first, last) JIT_IN(code, SOFT_OP_##first, SOFT_OP_##last)
+#define IN(code, first, last) JIT_IN(code, EMU_OP_##first, EMU_OP_##last)
 
 /* ---- read-modify-write ---- */
 
-static bool modify(struct jit *j, const struct soft_op *op, unsigned int code, unsigned int lg,
+static bool modify(struct jit *j, const struct emu_op *op, unsigned int code, unsigned int lg,
 		   struct rm m)
 {
 	unsigned int src = op->src;
 
 	if (IN(code, ADD_RR8, TEST_MI64)) {
-		unsigned int x = code - SOFT_OP_ADD_RR8, form = x % 24 / 4;
+		unsigned int x = code - EMU_OP_ADD_RR8, form = x % 24 / 4;
 		struct jit_source s = {.is_imm = form == 1, .imm = op->imm};
 
 		if (form > 1 || (!s.is_imm && !lg && (src & 7)))
@@ -27,9 +27,9 @@ static bool modify(struct jit *j, const struct soft_op *op, unsigned int code, u
 		return true;
 	}
 	if (IN(code, NOT8, DEC64))
-		return jit_unary(j, (code - SOFT_OP_NOT8) / 4, lg, m);
+		return jit_unary(j, (code - EMU_OP_NOT8) / 4, lg, m);
 	if (IN(code, SHL_I8, SAR_I64))
-		return jit_shift(j, (code - SOFT_OP_SHL_I8) / 4, lg, m, (unsigned int)op->imm);
+		return jit_shift(j, (code - EMU_OP_SHL_I8) / 4, lg, m, (unsigned int)op->imm);
 	if (IN(code, XADD32, XADD64)) {
 		struct rm r = jit_rm(src);
 		unsigned int reg = jit_get(j, src, HOST_S1);
@@ -58,8 +58,8 @@ static bool modify(struct jit *j, const struct soft_op *op, unsigned int code, u
 
 bool jit_rmw(struct jit *j)
 {
-	const struct soft_op *ops = j->blk->ops, *mid, *end;
-	unsigned int i = j->i, lg = (j->code[i] - SOFT_OP_LDW8) % 4, t0 = emit_t0(lg);
+	const struct emu_op *ops = j->blk->ops, *mid, *end;
+	unsigned int i = j->i, lg = (j->code[i] - EMU_OP_LDW8) % 4, t0 = emit_t0(lg);
 	struct jit_ea ea = jit_op_ea(j, &ops[i]);
 	bool ok = true;
 	struct rm m;
@@ -72,12 +72,12 @@ bool jit_rmw(struct jit *j)
 	if (IN(j->code[i + 1], STB8, STX64)) { /* XCHG */
 		unsigned int reg = lg ? mid->src : mid->src >> 3;
 
-		if (j->code[i + 2] != SOFT_OP_MOV_RR8 + lg || end->src != t0 ||
+		if (j->code[i + 2] != EMU_OP_MOV_RR8 + lg || end->src != t0 ||
 		    end->dst != mid->src || (!lg && (mid->src & 7)))
 			return false;
 		m = jit_access(j, ea, 1u << lg, true, &ok);
 		x_mov(&j->b, lg, HOST_S1, m);
-		if (reg < SOFT_R11) {
+		if (reg < EMU_R11) {
 			x_store(&j->b, lg, m, jit_host(reg));
 			x_mov(&j->b, lg, jit_host(reg), rm_reg(HOST_S1));
 			return ok;
@@ -91,7 +91,7 @@ bool jit_rmw(struct jit *j)
 		return ok;
 	}
 	if (!IN(j->code[i + 2], STB8, STX64) || end->src != t0 ||
-	    (mid->dst != t0 && j->code[i + 1] != SOFT_OP_HELPER))
+	    (mid->dst != t0 && j->code[i + 1] != EMU_OP_HELPER))
 		return false;
 	m = jit_access(j, ea, 1u << lg, true, &ok);
 	return modify(j, mid, j->code[i + 1], lg, m) && ok;
@@ -116,7 +116,7 @@ static void divide(struct jit *j, unsigned int what, unsigned int lg)
 	j->fl = live ? FL_AX : FL_DEAD;
 }
 
-static bool divide_op(struct jit *j, const struct soft_op *op, unsigned int what)
+static bool divide_op(struct jit *j, const struct emu_op *op, unsigned int what)
 {
 	unsigned int lg = op->base;
 
@@ -144,7 +144,7 @@ static bool divide_op(struct jit *j, const struct soft_op *op, unsigned int what
 
 /* ---- ROL, ROR: only CF and OF change; OF = CF ^ the top bit, or the one below it ---- */
 
-static bool rotate_op(struct jit *j, const struct soft_op *op)
+static bool rotate_op(struct jit *j, const struct emu_op *op)
 {
 	unsigned int lg = op->base, count = (unsigned int)op->imm & (lg == 3 ? 63 : 31), d;
 	bool live = j->live[j->i + 1], left = op->idx == ROT_ROL;
@@ -170,7 +170,7 @@ static bool rotate_op(struct jit *j, const struct soft_op *op)
 
 /* ---- BT, BTS, BTR, BTC of registers: only CF changes ---- */
 
-static bool bt_op(struct jit *j, const struct soft_op *op)
+static bool bt_op(struct jit *j, const struct emu_op *op)
 {
 	unsigned int lg = op->base, d;
 	bool live = j->live[j->i + 1];
@@ -197,7 +197,7 @@ static bool bt_op(struct jit *j, const struct soft_op *op)
 
 /* ---- scans ---- */
 
-static bool scan_op(struct jit *j, const struct soft_op *op)
+static bool scan_op(struct jit *j, const struct emu_op *op)
 {
 	unsigned int lg = op->base;
 	bool live = j->live[j->i + 1];
@@ -251,17 +251,17 @@ static bool scan_op(struct jit *j, const struct soft_op *op)
 	return true;
 }
 
-bool jit_helper(struct jit *j, const struct soft_op *op)
+bool jit_helper(struct jit *j, const struct emu_op *op)
 {
-	if (op->fn == soft_help_div)
+	if (op->fn == emu_help_div)
 		return divide_op(j, op, X_DIV);
-	if (op->fn == soft_help_idiv)
+	if (op->fn == emu_help_idiv)
 		return divide_op(j, op, X_IDIV);
-	if (op->fn == soft_help_rotate)
+	if (op->fn == emu_help_rotate)
 		return rotate_op(j, op);
-	if (op->fn == soft_help_bt)
+	if (op->fn == emu_help_bt)
 		return bt_op(j, op);
-	if (op->fn == soft_help_scan)
+	if (op->fn == emu_help_scan)
 		return scan_op(j, op);
 	return jit_simd_level(op) != JIT_SSE_NONE && jit_simd(j, op);
 }

@@ -4,14 +4,14 @@
  *
  * A block with such instructions begins with a look at FRAME_SSE: they may only execute where they
  * raise neither #UD nor #NM, and arithmetic only while the host's MXCSR is the guest's, which masks
- * all exceptions (soft_jit_run). The interpreter executes every other block.
+ * all exceptions (emu_jit_run). The interpreter executes every other block.
  */
 #include <stddef.h>
 
 #include "vmm/emu/cpu/emit.h"
 #include "vmm/emu/jit/jit.h"
 
-#define VCPU(field) ((int32_t)offsetof(struct soft_vcpu, field))
+#define VCPU(field) ((int32_t)offsetof(struct emu_vcpu, field))
 
 /* An instruction, as its stub has it (fpstub.c). */
 struct code {
@@ -19,7 +19,7 @@ struct code {
 	bool wide, has_imm;
 };
 
-static struct code read_stub(const struct soft_op *op)
+static struct code read_stub(const struct emu_op *op)
 {
 	const uint8_t *p = (const uint8_t *)(uintptr_t)op->imm;
 	struct code c = {0};
@@ -107,7 +107,7 @@ static void put(struct jit *j, unsigned int n)
 }
 
 /* The memory operand. */
-static struct rm operand(struct jit *j, const struct soft_op *op, bool store, bool *ok)
+static struct rm operand(struct jit *j, const struct emu_op *op, bool store, bool *ok)
 {
 	struct rm m = {0};
 
@@ -122,7 +122,7 @@ static struct rm operand(struct jit *j, const struct soft_op *op, bool store, bo
 }
 
 /* The second operand, with the vCPU in HOST_S1 afterwards. */
-static struct rm source(struct jit *j, const struct soft_op *op, bool *ok)
+static struct rm source(struct jit *j, const struct emu_op *op, bool *ok)
 {
 	struct rm m = {0};
 
@@ -136,7 +136,7 @@ static struct rm source(struct jit *j, const struct soft_op *op, bool *ok)
 
 /* ---- templates ---- */
 
-static bool compute(struct jit *j, const struct soft_op *op)
+static bool compute(struct jit *j, const struct emu_op *op)
 {
 	bool ok = true;
 	struct rm m = source(j, op, &ok);
@@ -146,7 +146,7 @@ static bool compute(struct jit *j, const struct soft_op *op)
 	return ok;
 }
 
-static bool with_gpr(struct jit *j, const struct soft_op *op)
+static bool with_gpr(struct jit *j, const struct emu_op *op)
 {
 	struct code c = read_stub(op);
 	unsigned int d;
@@ -186,7 +186,7 @@ static void shift(struct jit *j, unsigned int opcode, unsigned int digit, unsign
 	put(j, n);
 }
 
-static void shift_count(struct jit *j, const struct soft_op *op)
+static void shift_count(struct jit *j, const struct emu_op *op)
 {
 	unsigned int code = read_stub(op).opcode; /* D1..D3 right, E1, E2 arithmetic, F1..F3 left */
 
@@ -197,7 +197,7 @@ static void shift_count(struct jit *j, const struct soft_op *op)
 	      op->dst, op->scale);
 }
 
-static bool load(struct jit *j, const struct soft_op *op)
+static bool load(struct jit *j, const struct emu_op *op)
 {
 	bool ok = true;
 	struct rm m = source(j, op, &ok);
@@ -215,7 +215,7 @@ static bool load(struct jit *j, const struct soft_op *op)
 	return ok;
 }
 
-static bool store(struct jit *j, const struct soft_op *op)
+static bool store(struct jit *j, const struct emu_op *op)
 {
 	bool ok = true;
 	struct rm m = operand(j, op, true, &ok);
@@ -232,7 +232,7 @@ static bool store(struct jit *j, const struct soft_op *op)
 	return ok;
 }
 
-static bool mov(struct jit *j, const struct soft_op *op)
+static bool mov(struct jit *j, const struct emu_op *op)
 {
 	static const struct {
 		uint8_t prefix, opcode;
@@ -267,67 +267,67 @@ static bool mov(struct jit *j, const struct soft_op *op)
 	return true;
 }
 
-unsigned int jit_simd_level(const struct soft_op *op)
+unsigned int jit_simd_level(const struct emu_op *op)
 {
-	if (op->fn == soft_help_simd || op->fn == soft_help_simd_count ||
-	    op->fn == soft_help_simd_shift || op->fn == soft_help_simd_load ||
-	    op->fn == soft_help_simd_store || op->fn == soft_help_simd_mov)
+	if (op->fn == emu_help_simd || op->fn == emu_help_simd_count ||
+	    op->fn == emu_help_simd_shift || op->fn == emu_help_simd_load ||
+	    op->fn == emu_help_simd_store || op->fn == emu_help_simd_mov)
 		return JIT_SSE_MOVES;
-	if (op->fn == soft_help_simd_fp)
+	if (op->fn == emu_help_simd_fp)
 		return JIT_SSE_ALL;
-	if (op->fn == soft_help_simd_gpr)
+	if (op->fn == emu_help_simd_gpr)
 		return op->idx & SIMD_FP ? JIT_SSE_ALL : JIT_SSE_MOVES;
 	return JIT_SSE_NONE;
 }
 
 /* Guest registers whose values the op reads, as far as they may be those of results just stored. */
-static uint32_t reads(const struct soft_op *op)
+static uint32_t reads(const struct emu_op *op)
 {
 	uint32_t dst = 1u << op->dst, src = op->base ? 0 : 1u << op->src;
 
-	if (op->fn == soft_help_simd_load)
+	if (op->fn == emu_help_simd_load)
 		return op->idx & SIMD_ZERO || op->base == 16 ? 0 : dst;
-	if (op->fn == soft_help_simd_store)
+	if (op->fn == emu_help_simd_store)
 		return 1u << op->src;
-	if (op->fn == soft_help_simd_mov)
+	if (op->fn == emu_help_simd_mov)
 		return op->scale == MOV_FROM32 || op->scale == MOV_FROM64 ? 0 : src;
-	if (op->fn == soft_help_simd_count || op->fn == soft_help_simd_shift)
+	if (op->fn == emu_help_simd_count || op->fn == emu_help_simd_shift)
 		return dst;
-	if (op->fn == soft_help_simd_gpr)
+	if (op->fn == emu_help_simd_gpr)
 		return op->idx & SIMD_FROM_GPR ? dst : op->idx & SIMD_FLAGS ? dst | src : src;
 	return dst | src;
 }
 
-int jit_simd_quarters(const struct soft_op *op, uint32_t *known)
+int jit_simd_quarters(const struct emu_op *op, uint32_t *known)
 {
 	uint32_t now = reads(op), first = now & ~*known;
-	int q = __builtin_popcount(first) * SOFT_QUARTERS_XMM;
+	int q = __builtin_popcount(first) * EMU_QUARTERS_XMM;
 
 	*known |= now;
-	if (op->fn != soft_help_simd_store &&
-	    !(op->fn == soft_help_simd_gpr && op->idx & (SIMD_TO_GPR | SIMD_FLAGS)))
+	if (op->fn != emu_help_simd_store &&
+	    !(op->fn == emu_help_simd_gpr && op->idx & (SIMD_TO_GPR | SIMD_FLAGS)))
 		*known |= 1u << op->dst;
 	*known &= (1u << XMM_KEPT) - 1;
-	if (op->fn == soft_help_simd_fp && (op->idx & SIMD_LONG))
-		return q + SOFT_QUARTERS_FP_LONG;
-	if (op->fn == soft_help_simd_store)
-		return q + SOFT_QUARTERS_SIMD_STORE;
-	return q + (jit_simd_level(op) == JIT_SSE_ALL ? SOFT_QUARTERS_FP : SOFT_QUARTERS_SIMD);
+	if (op->fn == emu_help_simd_fp && (op->idx & SIMD_LONG))
+		return q + EMU_QUARTERS_FP_LONG;
+	if (op->fn == emu_help_simd_store)
+		return q + EMU_QUARTERS_SIMD_STORE;
+	return q + (jit_simd_level(op) == JIT_SSE_ALL ? EMU_QUARTERS_FP : EMU_QUARTERS_SIMD);
 }
 
-bool jit_simd(struct jit *j, const struct soft_op *op)
+bool jit_simd(struct jit *j, const struct emu_op *op)
 {
-	if (op->fn == soft_help_simd || op->fn == soft_help_simd_fp)
+	if (op->fn == emu_help_simd || op->fn == emu_help_simd_fp)
 		return compute(j, op);
-	if (op->fn == soft_help_simd_gpr)
+	if (op->fn == emu_help_simd_gpr)
 		return with_gpr(j, op);
-	if (op->fn == soft_help_simd_load)
+	if (op->fn == emu_help_simd_load)
 		return load(j, op);
-	if (op->fn == soft_help_simd_store)
+	if (op->fn == emu_help_simd_store)
 		return store(j, op);
-	if (op->fn == soft_help_simd_mov)
+	if (op->fn == emu_help_simd_mov)
 		return mov(j, op);
-	if (op->fn == soft_help_simd_count)
+	if (op->fn == emu_help_simd_count)
 		shift_count(j, op);
 	else
 		shift(j, 0x73, op->idx & SIMD_RIGHT ? 3 : 7, op->dst, op->scale);
@@ -348,16 +348,16 @@ void jit_simd_enter(struct jit *j)
 
 #define CR0_EM_TS  0xcULL
 #define CR4_OSFXSR (1ULL << 9)
-#define MASKS	   (SOFT_FP_FLAGS << SOFT_MXCSR_MASKS)
+#define MASKS	   (EMU_FP_FLAGS << EMU_MXCSR_MASKS)
 #define FP_RUNS	   64 /* runs that load MXCSR after one for which it was needed */
-#define SLOW	   (SOFT_FP_DE | SOFT_FP_UE)
+#define SLOW	   (EMU_FP_DE | EMU_FP_UE)
 
 static void set_mxcsr(uint32_t x)
 {
 	__asm__ volatile("ldmxcsr %0" : : "m"(x) : "memory");
 }
 
-void jit_simd_begin(struct soft_vcpu *v, const struct soft_block *b)
+void jit_simd_begin(struct emu_vcpu *v, const struct emu_block *b)
 {
 	uint32_t mxcsr = v->fpu.mxcsr;
 
@@ -374,19 +374,19 @@ void jit_simd_begin(struct soft_vcpu *v, const struct soft_block *b)
 	set_mxcsr(mxcsr & ~SLOW);
 }
 
-void jit_simd_end(struct soft_vcpu *v, uint32_t word, int64_t insns)
+void jit_simd_end(struct emu_vcpu *v, uint32_t word, int64_t insns)
 {
 	uint32_t now;
 
 	if (v->jit.sse == JIT_SSE_MOVES && v->jit.block->simd == JIT_SSE_ALL &&
-	    SOFT_JIT_KIND(word) == SOFT_JIT_OP)
+	    EMU_JIT_KIND(word) == EMU_JIT_OP)
 		v->jit.fp_runs = FP_RUNS; /* it is why the code was left */
 	if (v->jit.sse != JIT_SSE_ALL)
 		return;
-	now = soft_host_mxcsr();
+	now = emu_host_mxcsr();
 	set_mxcsr(v->host_mxcsr);
-	v->fpu.mxcsr |= now & SOFT_FP_FLAGS;
+	v->fpu.mxcsr |= now & EMU_FP_FLAGS;
 	/* How many of the instructions needed microcode is not known: one in eight. */
 	if (unlikely(now & SLOW) && insns > 0)
-		v->extra += (uint64_t)insns / 8 * SOFT_EFFORT_ASSIST;
+		v->extra += (uint64_t)insns / 8 * EMU_EFFORT_ASSIST;
 }

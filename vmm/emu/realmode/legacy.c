@@ -16,24 +16,24 @@
 #define COST_OTHER 20u
 
 /* Add up to @n bytes of code at linear address @la to @buf. Traps. */
-static int fetch(struct soft_vcpu *v, uint32_t la, uint8_t *buf, unsigned int n)
+static int fetch(struct emu_vcpu *v, uint32_t la, uint8_t *buf, unsigned int n)
 {
 	uint64_t pa;
 
-	if (soft_translate(v, la, SOFT_ACC_X, &pa, NULL))
+	if (emu_translate(v, la, EMU_ACC_X, &pa, NULL))
 		return 1;
-	if (!soft_is_ram(v->vm, pa))
-		return soft_error(v,
-				  "instruction fetch from guest-physical 0x%llx, where there is "
-				  "no RAM",
-				  (unsigned long long)pa);
+	if (!emu_is_ram(v->vm, pa))
+		return emu_error(v,
+				 "instruction fetch from guest-physical 0x%llx, where there is "
+				 "no RAM",
+				 (unsigned long long)pa);
 	memcpy(buf, v->vm->ram + pa, n);
 	return 0;
 }
 
-static void decoder(const struct soft_vcpu *v, ZydisDecoder *d)
+static void decoder(const struct emu_vcpu *v, ZydisDecoder *d)
 {
-	bool wide = v->seg[SOFT_CS].db;
+	bool wide = v->seg[EMU_CS].db;
 
 	if (!(v->cr0 & CR0_PE))
 		ZydisDecoderInit(d, ZYDIS_MACHINE_MODE_REAL_16, ZYDIS_STACK_WIDTH_16);
@@ -49,11 +49,11 @@ static void decoder(const struct soft_vcpu *v, ZydisDecoder *d)
 }
 
 /* Fetch and decode the instruction at CS:IP into *zi, zo[] and raw[]. Traps. */
-static int decode(struct soft_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstruction *zi,
+static int decode(struct emu_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstruction *zi,
 		  ZydisDecodedOperand *zo)
 {
-	uint32_t la = (uint32_t)(v->seg[SOFT_CS].base + v->rip);
-	unsigned int room = (unsigned int)(SOFT_PAGE_SIZE - (la & ~SOFT_PAGE_MASK));
+	uint32_t la = (uint32_t)(v->seg[EMU_CS].base + v->rip);
+	unsigned int room = (unsigned int)(EMU_PAGE_SIZE - (la & ~EMU_PAGE_MASK));
 	unsigned int n = room < INSN_MAX ? room : INSN_MAX;
 	ZydisDecoder d;
 	ZyanStatus st;
@@ -68,13 +68,13 @@ static int decode(struct soft_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstru
 		st = ZydisDecoderDecodeFull(&d, raw, INSN_MAX, zi, zo);
 	}
 	if (!ZYAN_SUCCESS(st))
-		return soft_ud(v);
-	if (v->rip + zi->length - 1 > v->seg[SOFT_CS].limit)
-		return soft_gp(v, 0);
+		return emu_ud(v);
+	if (v->rip + zi->length - 1 > v->seg[EMU_CS].limit)
+		return emu_gp(v, 0);
 	return 0;
 }
 
-static int refuse(struct soft_vcpu *v, const uint8_t *raw, const ZydisDecodedInstruction *zi,
+static int refuse(struct emu_vcpu *v, const uint8_t *raw, const ZydisDecodedInstruction *zi,
 		  const ZydisDecodedOperand *zo)
 {
 	char hex[3 * INSN_MAX + 1] = "", text[80] = "?";
@@ -85,14 +85,14 @@ static int refuse(struct soft_vcpu *v, const uint8_t *raw, const ZydisDecodedIns
 	ZydisFormatterInit(&f, ZYDIS_FORMATTER_STYLE_INTEL);
 	ZydisFormatterFormatInstruction(&f, zi, zo, zi->operand_count_visible, text, sizeof(text),
 					v->rip, NULL);
-	return soft_error(v, "instruction outside the soft machine's list of %s code: %s(%s)",
-			  v->cr0 & CR0_PE ? "protected-mode" : "real-mode", hex, text);
+	return emu_error(v, "instruction outside the emulator's list of %s code: %s(%s)",
+			 v->cr0 & CR0_PE ? "protected-mode" : "real-mode", hex, text);
 }
 
-void soft_legacy_step(struct soft_vcpu *v)
+void emu_legacy_step(struct emu_vcpu *v)
 {
 	ZydisDecodedOperand zo[ZYDIS_MAX_OPERAND_COUNT];
-	struct soft_block here = {.pfn2 = UINT32_MAX}, *cur = v->cur;
+	struct emu_block here = {.pfn2 = UINT32_MAX}, *cur = v->cur;
 	uint8_t raw[INSN_MAX] = {0};
 	ZydisDecodedInstruction zi;
 	struct legacy l = {.v = v, .zi = &zi, .zo = zo};
@@ -100,28 +100,28 @@ void soft_legacy_step(struct soft_vcpu *v)
 	uint8_t ev;
 	int rc;
 
-	v->extra += SOFT_EFFORT_SLICE + SOFT_EFFORT_DECODE;
+	v->extra += EMU_EFFORT_SLICE + EMU_EFFORT_DECODE;
 	v->single = true; /* stores may hit decoded code */
 	rc = decode(v, raw, &zi, zo);
 	if (!rc) {
-		mask = v->seg[SOFT_CS].db ? 0xffffffff : 0xffff;
+		mask = v->seg[EMU_CS].db ? 0xffffffff : 0xffff;
 		l.next = (v->rip + zi.length) & mask;
 		/* What an exit remembers of its instruction. */
 		here.rip = v->rip;
 		here.next = l.next;
 		v->cur = &here;
-		ev = soft_insn_events(&zi, zo, COST_OTHER);
-		rc = soft_legacy_insn(&l);
+		ev = emu_insn_events(&zi, zo, COST_OTHER);
+		rc = emu_legacy_insn(&l);
 		v->cur = cur;
 		if (rc < 0)
 			refuse(v, raw, &zi, zo);
 		if (rc == 0 || rc == 2) {
 			v->rip = l.next;
-			soft_count_one(v, ev, l.taken);
+			emu_count_one(v, ev, l.taken);
 		}
 	}
 	v->single = false;
-	if (v->trap == SOFT_TRAP_FAULT)
-		soft_error(v, "exception %u in 16- or 32-bit code, where none is delivered",
-			   v->fault.vec);
+	if (v->trap == EMU_TRAP_FAULT)
+		emu_error(v, "exception %u in 16- or 32-bit code, where none is delivered",
+			  v->fault.vec);
 }

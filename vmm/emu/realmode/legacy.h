@@ -4,34 +4,34 @@
  * executes on its way from the start-up IPI to 64-bit mode. legacy.c fetches and counts,
  * legacy_insn.c, legacy_lock.c and legacy_mode.c execute.
  */
-#ifndef VMM_SOFT_LEGACY_H
-#define VMM_SOFT_LEGACY_H
+#ifndef VMM_EMU_REALMODE_LEGACY_H
+#define VMM_EMU_REALMODE_LEGACY_H
 
 #include "vmm/emu/cpu/emit.h"
 
 struct legacy {
-	struct soft_vcpu *v;
+	struct emu_vcpu *v;
 	const ZydisDecodedInstruction *zi;
 	const ZydisDecodedOperand *zo;
 	uint64_t next; /* where RIP goes if the instruction completes */
 	bool taken;    /* it is a taken branch */
 };
 
-/* soft_legacy_step - execute one instruction of a vCPU that is not in 64-bit mode. What it cannot
+/* emu_legacy_step - execute one instruction of a vCPU that is not in 64-bit mode. What it cannot
  * do ends run() with VMM_EXIT_ERROR, an exception also: nothing can be delivered here. */
-void soft_legacy_step(struct soft_vcpu *v);
+void emu_legacy_step(struct emu_vcpu *v);
 
-/* soft_legacy_insn - execute the decoded instruction. Returns as soft_sys_* (internal.h); -1: it is
+/* emu_legacy_insn - execute the decoded instruction. Returns as emu_sys_* (internal.h); -1: it is
  * not in the list of legacy_insn.c. */
-int soft_legacy_insn(struct legacy *l);
+int emu_legacy_insn(struct legacy *l);
 
-/* ---- legacy_insn.c: what both files of instructions need. Returns as soft_sys_*. ---- */
+/* ---- legacy_insn.c: what both files of instructions need. Returns as emu_sys_*. ---- */
 /* The segment register @r; DS for what is none. */
-struct kvm_segment *legacy_segment(struct soft_vcpu *v, ZydisRegister r);
+struct kvm_segment *legacy_segment(struct emu_vcpu *v, ZydisRegister r);
 /* The linear address of @bytes at @off in segment @s. Traps. */
-int legacy_linear(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
-		  unsigned int bytes, bool write, uint64_t *la);
-int legacy_load(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+int legacy_linear(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+		  bool write, uint64_t *la);
+int legacy_load(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
 		uint64_t *x);
 /* The offset of a memory operand in its segment. */
 uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m);
@@ -41,7 +41,7 @@ uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m)
 int legacy_locked(struct legacy *l);
 
 /* ---- legacy_mode.c ---- */
-int legacy_load_segment(struct soft_vcpu *v, unsigned int seg, uint16_t sel);
+int legacy_load_segment(struct emu_vcpu *v, unsigned int seg, uint16_t sel);
 /* legacy_far_to - transfer to @sel:@off. Only code of CPL 0: everything else is #GP here. */
 int legacy_far_to(struct legacy *l, uint16_t sel, uint64_t off);
 int legacy_far_jump(struct legacy *l);

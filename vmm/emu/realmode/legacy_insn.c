@@ -12,42 +12,42 @@
 
 /* ---- segments and memory ---- */
 
-struct kvm_segment *legacy_segment(struct soft_vcpu *v, ZydisRegister r)
+struct kvm_segment *legacy_segment(struct emu_vcpu *v, ZydisRegister r)
 {
 	return &v->seg[r >= ZYDIS_REGISTER_ES && r <= ZYDIS_REGISTER_GS ? r - ZYDIS_REGISTER_ES
-									: SOFT_DS];
+									: EMU_DS];
 }
 
-int legacy_linear(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off,
-		  unsigned int bytes, bool write, uint64_t *la)
+int legacy_linear(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+		  bool write, uint64_t *la)
 {
-	uint8_t vec = s == &v->seg[SOFT_SS] ? SOFT_STACK : SOFT_GP;
+	uint8_t vec = s == &v->seg[EMU_SS] ? EMU_STACK : EMU_GP;
 	bool code = s->type & 8;
 
 	if (s->unusable || off + bytes - 1 > s->limit || (!code && (s->type & 4)) ||
 	    (write && (v->cr0 & CR0_PE) && (code || !(s->type & 2))))
-		return soft_fault(v, vec, true, 0);
+		return emu_fault(v, vec, true, 0);
 	*la = (uint32_t)(s->base + off);
 	return 0;
 }
 
-int legacy_load(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+int legacy_load(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
 		uint64_t *x)
 {
 	uint64_t la = 0;
 
 	if (legacy_linear(v, s, off, bytes, false, &la))
 		return 1;
-	*x = soft_ld_slow(v, la, bytes);
-	return v->trap != SOFT_TRAP_NONE;
+	*x = emu_ld_slow(v, la, bytes);
+	return v->trap != EMU_TRAP_NONE;
 }
 
-static int store(struct soft_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
+static int store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
 		 uint64_t x)
 {
 	uint64_t la = 0;
 
-	return legacy_linear(v, s, off, bytes, true, &la) || soft_st_slow(v, la, bytes, x);
+	return legacy_linear(v, s, off, bytes, true, &la) || emu_st_slow(v, la, bytes, x);
 }
 
 /* ---- operands ---- */
@@ -59,9 +59,9 @@ uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m)
 	if (m->disp.has_displacement)
 		at += (uint64_t)m->disp.value;
 	if (m->base != ZYDIS_REGISTER_NONE)
-		at += l->v->r[soft_gpr(m->base)] & mask;
+		at += l->v->r[emu_gpr(m->base)] & mask;
 	if (m->index != ZYDIS_REGISTER_NONE)
-		at += (l->v->r[soft_gpr(m->index)] & mask) * m->scale;
+		at += (l->v->r[emu_gpr(m->index)] & mask) * m->scale;
 	return at & mask;
 }
 
@@ -73,7 +73,7 @@ static unsigned int bytes_of(const struct legacy *l, unsigned int i)
 static int get(struct legacy *l, unsigned int i, uint64_t *x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
-	struct soft_vcpu *v = l->v;
+	struct emu_vcpu *v = l->v;
 
 	switch (o->type) {
 	case ZYDIS_OPERAND_TYPE_IMMEDIATE:
@@ -83,7 +83,7 @@ static int get(struct legacy *l, unsigned int i, uint64_t *x)
 		if (o->reg.value >= ZYDIS_REGISTER_ES && o->reg.value <= ZYDIS_REGISTER_GS)
 			*x = legacy_segment(v, o->reg.value)->selector;
 		else
-			*x = soft_rd(v, soft_gpr(o->reg.value), bytes_of(l, i));
+			*x = emu_rd(v, emu_gpr(o->reg.value), bytes_of(l, i));
 		return 0;
 	default:
 		return legacy_load(v, legacy_segment(v, o->mem.segment), legacy_address(l, &o->mem),
@@ -98,60 +98,60 @@ static int put(struct legacy *l, unsigned int i, uint64_t x)
 	if (o->type == ZYDIS_OPERAND_TYPE_MEMORY)
 		return store(l->v, legacy_segment(l->v, o->mem.segment), legacy_address(l, &o->mem),
 			     bytes_of(l, i), x);
-	soft_wr(l->v, soft_gpr(o->reg.value), bytes_of(l, i), x);
+	emu_wr(l->v, emu_gpr(o->reg.value), bytes_of(l, i), x);
 	return 0;
 }
 
 /* ---- flags ---- */
 
-static void set_flags(struct soft_vcpu *v, enum soft_fk kind, unsigned int bytes, uint64_t a,
+static void set_flags(struct emu_vcpu *v, enum emu_fk kind, unsigned int bytes, uint64_t a,
 		      uint64_t b)
 {
 	unsigned int lg = (unsigned int)__builtin_ctz(bytes);
-	bool carry = kind == SOFT_FK_INC || kind == SOFT_FK_DEC || kind == SOFT_FK_SHL ||
-		     kind == SOFT_FK_SHR;
+	bool carry = kind == EMU_FK_INC || kind == EMU_FK_DEC || kind == EMU_FK_SHL ||
+		     kind == EMU_FK_SHR;
 
 	v->fl_kind = (uint32_t)kind * 4 + lg;
-	v->fl_a = soft_sext(a, lg);
-	v->fl_b = carry ? b : soft_sext(b, lg);
+	v->fl_a = emu_sext(a, lg);
+	v->fl_b = carry ? b : emu_sext(b, lg);
 }
 
-static bool carry(const struct soft_vcpu *v)
+static bool carry(const struct emu_vcpu *v)
 {
-	return soft_flags(v) & SOFT_CF;
+	return emu_flags(v) & EMU_CF;
 }
 
 /* ---- the stack ---- */
 
-static uint64_t stack_mask(const struct soft_vcpu *v)
+static uint64_t stack_mask(const struct emu_vcpu *v)
 {
-	return v->seg[SOFT_SS].db ? 0xffffffff : 0xffff;
+	return v->seg[EMU_SS].db ? 0xffffffff : 0xffff;
 }
 
-static void set_sp(struct soft_vcpu *v, uint64_t sp)
+static void set_sp(struct emu_vcpu *v, uint64_t sp)
 {
-	soft_wr(v, SOFT_RSP, v->seg[SOFT_SS].db ? 4 : 2, sp);
+	emu_wr(v, EMU_RSP, v->seg[EMU_SS].db ? 4 : 2, sp);
 }
 
-static int push(struct soft_vcpu *v, unsigned int bytes, uint64_t x)
+static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
 {
-	uint64_t sp = (v->r[SOFT_RSP] - bytes) & stack_mask(v);
+	uint64_t sp = (v->r[EMU_RSP] - bytes) & stack_mask(v);
 
-	if (store(v, &v->seg[SOFT_SS], sp, bytes, x))
+	if (store(v, &v->seg[EMU_SS], sp, bytes, x))
 		return 1;
 	set_sp(v, sp);
 	return 0;
 }
 
 /* The value at SP + @skip; the caller moves SP when nothing can fail any more. */
-static int peek(struct soft_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
+static int peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
 {
-	return legacy_load(v, &v->seg[SOFT_SS], (v->r[SOFT_RSP] + skip) & stack_mask(v), bytes, x);
+	return legacy_load(v, &v->seg[EMU_SS], (v->r[EMU_RSP] + skip) & stack_mask(v), bytes, x);
 }
 
-static void drop(struct soft_vcpu *v, unsigned int bytes)
+static void drop(struct emu_vcpu *v, unsigned int bytes)
 {
-	set_sp(v, v->r[SOFT_RSP] + bytes);
+	set_sp(v, v->r[EMU_RSP] + bytes);
 }
 
 /* ---- near transfers ---- */
@@ -159,8 +159,8 @@ static void drop(struct soft_vcpu *v, unsigned int bytes)
 static int near_to(struct legacy *l, uint64_t off)
 {
 	off &= l->zi->operand_width == 16 ? 0xffff : 0xffffffff;
-	if (off > l->v->seg[SOFT_CS].limit)
-		return soft_gp(l->v, 0);
+	if (off > l->v->seg[EMU_CS].limit)
+		return emu_gp(l->v, 0);
 	l->next = off;
 	l->taken = true;
 	return 0;
@@ -201,7 +201,7 @@ static int mov(struct legacy *l)
 static int alu(struct legacy *l, unsigned int kind, bool keep)
 {
 	unsigned int n = bytes_of(l, 0);
-	enum soft_fk fk = SOFT_FK_SUB;
+	enum emu_fk fk = EMU_FK_SUB;
 	uint64_t a, b, res;
 
 	if (get(l, 0, &a) || get(l, 1, &b))
@@ -209,7 +209,7 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 	switch (kind) {
 	case ALU_ADD:
 		res = a + b;
-		fk = SOFT_FK_ADD;
+		fk = EMU_FK_ADD;
 		break;
 	case ALU_SUB:
 		res = a - b;
@@ -242,7 +242,7 @@ static int inc_dec(struct legacy *l, bool dec)
 	a += dec ? -1ULL : 1;
 	if (put(l, 0, a))
 		return 1;
-	set_flags(l->v, dec ? SOFT_FK_DEC : SOFT_FK_INC, bytes_of(l, 0), a, cf);
+	set_flags(l->v, dec ? EMU_FK_DEC : EMU_FK_INC, bytes_of(l, 0), a, cf);
 	return 0;
 }
 
@@ -262,7 +262,7 @@ static int shift(struct legacy *l, bool left)
 	a = left ? a << by : a >> by;
 	if (put(l, 0, a))
 		return 1;
-	set_flags(l->v, left ? SOFT_FK_SHL : SOFT_FK_SHR, n, a, cf);
+	set_flags(l->v, left ? EMU_FK_SHL : EMU_FK_SHR, n, a, cf);
 	return 0;
 }
 
@@ -285,22 +285,22 @@ static int bit(struct legacy *l)
 		res &= ~(1ULL << i);
 	if (l->zi->mnemonic != ZYDIS_MNEMONIC_BT && put(l, 0, res))
 		return 1;
-	soft_fl_override(l->v, SOFT_CF, a >> i & 1 ? SOFT_CF : 0);
+	emu_fl_override(l->v, EMU_CF, a >> i & 1 ? EMU_CF : 0);
 	return 0;
 }
 
 static int stack_insn(struct legacy *l)
 {
 	unsigned int n = l->zi->operand_width / 8u;
-	struct soft_vcpu *v = l->v;
-	uint64_t x, f = soft_get_rflags(v);
+	struct emu_vcpu *v = l->v;
+	uint64_t x, f = emu_get_rflags(v);
 
 	switch (l->zi->mnemonic) {
 	case ZYDIS_MNEMONIC_PUSH:
 		return get(l, 0, &x) || push(v, n, x);
 	case ZYDIS_MNEMONIC_PUSHF:
 	case ZYDIS_MNEMONIC_PUSHFD:
-		return push(v, n, f & ~(SOFT_VM | SOFT_RF));
+		return push(v, n, f & ~(EMU_VM | EMU_RF));
 	case ZYDIS_MNEMONIC_POP:
 		if (l->zo[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
 			return -1;
@@ -319,14 +319,14 @@ static int stack_insn(struct legacy *l)
 	default: /* POPF */
 		if (peek(v, 0, n, &x))
 			return 1;
-		if (x & SOFT_TF)
-			return soft_error(v, "single-stepping of 16- or 32-bit code");
+		if (x & EMU_TF)
+			return emu_error(v, "single-stepping of 16- or 32-bit code");
 		if (n == 2)
 			x |= f & ~0xffffULL;
 		drop(v, n);
-		soft_put_rflags(v, ((f & ~(uint64_t)(POPF_BITS | SOFT_IOPL)) |
-				    (x & (POPF_BITS | SOFT_IOPL))) &
-					   ~SOFT_RF);
+		emu_put_rflags(v, ((f & ~(uint64_t)(POPF_BITS | EMU_IOPL)) |
+				   (x & (POPF_BITS | EMU_IOPL))) &
+					  ~EMU_RF);
 		return 0;
 	}
 }
@@ -341,8 +341,8 @@ static int call_insn(struct legacy *l)
 	if (near_target(l, &off))
 		return 1;
 	off &= n == 2 ? 0xffff : 0xffffffff;
-	if (off > l->v->seg[SOFT_CS].limit)
-		return soft_gp(l->v, 0);
+	if (off > l->v->seg[EMU_CS].limit)
+		return emu_gp(l->v, 0);
 	return push(l->v, n, back) || near_to(l, off);
 }
 
@@ -377,15 +377,14 @@ static int branch(struct legacy *l)
 {
 	uint64_t off;
 
-	if (!soft_cc(l->v, l->zi->opcode & 0xf))
+	if (!emu_cc(l->v, l->zi->opcode & 0xf))
 		return 0;
 	return near_target(l, &off) || near_to(l, off);
 }
 
 static int lea(struct legacy *l)
 {
-	soft_wr(l->v, soft_gpr(l->zo[0].reg.value), bytes_of(l, 0),
-		legacy_address(l, &l->zo[1].mem));
+	emu_wr(l->v, emu_gpr(l->zo[0].reg.value), bytes_of(l, 0), legacy_address(l, &l->zo[1].mem));
 	return 0;
 }
 
@@ -409,24 +408,24 @@ static int exchange(struct legacy *l)
 static int port(struct legacy *l, bool in)
 {
 	const ZydisDecodedOperand *o = &l->zo[in ? 1 : 0];
-	struct soft_op op = {.base = (uint8_t)__builtin_ctz(bytes_of(l, in ? 0 : 1)),
-			     .ev = soft_insn_events(l->zi, l->zo, 0)};
+	struct emu_op op = {.base = (uint8_t)__builtin_ctz(bytes_of(l, in ? 0 : 1)),
+			    .ev = emu_insn_events(l->zi, l->zo, 0)};
 
-	op.src = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? EMIT_IMM : SOFT_RDX;
+	op.src = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? EMIT_IMM : EMU_RDX;
 	op.imm = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? (int64_t)(o->imm.value.u & 0xff) : 0;
-	return in ? soft_sys_in(l->v, &op) : soft_sys_out(l->v, &op);
+	return in ? emu_sys_in(l->v, &op) : emu_sys_out(l->v, &op);
 }
 
-static int flag(struct soft_vcpu *v, uint64_t clear, uint64_t set)
+static int flag(struct emu_vcpu *v, uint64_t clear, uint64_t set)
 {
-	soft_put_rflags(v, (soft_get_rflags(v) & ~clear) | set);
+	emu_put_rflags(v, (emu_get_rflags(v) & ~clear) | set);
 	return 0;
 }
 
-int soft_legacy_insn(struct legacy *l)
+int emu_legacy_insn(struct legacy *l)
 {
-	struct soft_op op = {.ev = soft_insn_events(l->zi, l->zo, 0)};
-	struct soft_vcpu *v = l->v;
+	struct emu_op op = {.ev = emu_insn_events(l->zi, l->zo, 0)};
+	struct emu_vcpu *v = l->v;
 
 	if (l->zi->attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPNE))
 		return -1;
@@ -493,15 +492,15 @@ int soft_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_INVD:
 		return 0;
 	case ZYDIS_MNEMONIC_CLI:
-		return flag(v, SOFT_IF, 0);
+		return flag(v, EMU_IF, 0);
 	case ZYDIS_MNEMONIC_CLD:
-		return flag(v, SOFT_DF, 0);
+		return flag(v, EMU_DF, 0);
 	case ZYDIS_MNEMONIC_HLT:
-		return soft_sys_hlt(v, &op);
+		return emu_sys_hlt(v, &op);
 	case ZYDIS_MNEMONIC_CPUID:
-		return soft_sys_cpuid(v, &op);
+		return emu_sys_cpuid(v, &op);
 	case ZYDIS_MNEMONIC_RDMSR:
-		return soft_sys_rdmsr(v, &op);
+		return emu_sys_rdmsr(v, &op);
 	case ZYDIS_MNEMONIC_WRMSR:
 		return legacy_wrmsr(l);
 	case ZYDIS_MNEMONIC_LGDT:

@@ -6,7 +6,7 @@
  */
 #include "vmm/emu/realmode/legacy.h"
 
-/* What soft_help_locked() is to do for @m; -1: nothing. */
+/* What emu_help_locked() is to do for @m; -1: nothing. */
 static int kind_of(ZydisMnemonic m)
 {
 	static const struct {
@@ -38,7 +38,7 @@ static int kind_of(ZydisMnemonic m)
 	return -1;
 }
 
-/* Leave the linear address of the memory operand in SOFT_TEA. @skip: bytes beyond its address.
+/* Leave the linear address of the memory operand in EMU_TEA. @skip: bytes beyond its address.
  * Traps. */
 static int address(struct legacy *l, unsigned int bytes, int64_t skip)
 {
@@ -47,7 +47,7 @@ static int address(struct legacy *l, unsigned int bytes, int64_t skip)
 	uint64_t off = (legacy_address(l, m) + (uint64_t)skip) & mask;
 
 	return legacy_linear(l->v, legacy_segment(l->v, m->segment), off, bytes, true,
-			     &l->v->r[SOFT_TEA]);
+			     &l->v->r[EMU_TEA]);
 }
 
 int legacy_locked(struct legacy *l)
@@ -55,27 +55,26 @@ int legacy_locked(struct legacy *l)
 	const ZydisDecodedOperand *with = &l->zo[1];
 	int kind = kind_of(l->zi->mnemonic);
 	unsigned int n = l->zo[0].size / 8u;
-	struct soft_op op = {.base = (uint8_t)__builtin_ctz(n)};
-	struct soft_vcpu *v = l->v;
+	struct emu_op op = {.base = (uint8_t)__builtin_ctz(n)};
+	struct emu_vcpu *v = l->v;
 	int64_t skip = 0;
 
 	if (l->zi->mnemonic == ZYDIS_MNEMONIC_CMPXCHG8B) {
 		op.base = 2; /* log2 of half the operand */
-		return address(l, n, 0) || soft_help_cmpxchgb(v, &op);
+		return address(l, n, 0) || emu_help_cmpxchgb(v, &op);
 	}
 	if (kind < 0)
 		return -1;
 	op.idx = (uint8_t)kind;
 	op.src = (uint8_t)emit_t0(op.base);
 	if (l->zi->operand_count_visible > 1 && with->type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
-		v->r[SOFT_T0] = with->imm.value.u;
+		v->r[EMU_T0] = with->imm.value.u;
 	} else if (l->zi->operand_count_visible > 1) {
-		op.src = (uint8_t)soft_gpr(with->reg.value);
+		op.src = (uint8_t)emu_gpr(with->reg.value);
 		/* A bit's number in a register reaches beyond the operand (SDM vol. 2, BTS). */
 		if (kind == LOCKED_BTS || kind == LOCKED_BTR || kind == LOCKED_BTC)
-			skip = ((int64_t)soft_sext(soft_rd(v, op.src, n), op.base) >>
-				(3 + op.base)) *
+			skip = ((int64_t)emu_sext(emu_rd(v, op.src, n), op.base) >> (3 + op.base)) *
 			       n;
 	}
-	return address(l, n, skip) || soft_help_locked(v, &op);
+	return address(l, n, skip) || emu_help_locked(v, &op);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a host PMU implements: the counters of one pCPU (soft machine, softpmu.h) or of one vCPU
+ * What a host PMU implements: the counters of one pCPU (emulator, emupmu.h) or of one vCPU
  * thread (perf events, hostpmu_perf.h).
  *
  * libvpmu calls the operations from the thread that owns the pCPU, or from a control thread while
@@ -22,7 +22,7 @@ struct vpmu_hostpmu;
 struct vpmu_lbr_regs;
 
 struct vpmu_hostpmu_ops {
-	const char *name; /* "soft", "perf" */
+	const char *name; /* "emulator", "perf" */
 
 	/* The counters that could count @key: bit n is counter n. 0: this PMU cannot count it. The
 	 * answer can change; libvpmu asks again at ticks for keys that have no counter. Any thread.

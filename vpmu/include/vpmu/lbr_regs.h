@@ -2,7 +2,7 @@
 /*
  * The state of a branch record facility, as a CPU holds it: what is recorded, and the records.
  *
- * Host PMUs save and restore it (hostpmu.h), the soft machine makes records in it, lbr.c keeps one
+ * Host PMUs save and restore it (hostpmu.h), the emulator makes records in it, lbr.c keeps one
  * per vCPU task that uses branch records, and register models and the CLI read it. Plain data: this
  * file must not know who uses the records (lbr.h does).
  */

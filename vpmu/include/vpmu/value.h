@@ -14,7 +14,7 @@
 /* How good a count is; a greater number is worse. */
 enum vpmu_quality {
 	VPMU_Q_EXACT = 0,     /* each event was counted */
-	VPMU_Q_MODELLED = 1,  /* computed by a documented cost model (the soft machine's cycles) */
+	VPMU_Q_MODELLED = 1,  /* computed by a documented cost model (the emulator's cycles) */
 	VPMU_Q_ESTIMATED = 2, /* derived from something else (a nominal clock) */
 	VPMU_Q_TSC = 3	      /* TSC ticks between entering and leaving the guest */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Stands in for libbpf's header of this name: the structs of btf.h are the kernel's. */
-#ifndef TESTS_UNIT_BPF_USER_CORE_READ_H
-#define TESTS_UNIT_BPF_USER_CORE_READ_H
+#ifndef TESTS_UNIT_BPF_USER_BPF_BPF_CORE_READ_H
+#define TESTS_UNIT_BPF_USER_BPF_BPF_CORE_READ_H
 
 #include <stddef.h>
 

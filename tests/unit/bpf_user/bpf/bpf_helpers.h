@@ -4,8 +4,8 @@
  * maps are objects without contents, by whose addresses the helpers know them.
  * test_cgroup_program.c has the helpers.
  */
-#ifndef TESTS_UNIT_BPF_USER_HELPERS_H
-#define TESTS_UNIT_BPF_USER_HELPERS_H
+#ifndef TESTS_UNIT_BPF_USER_BPF_BPF_HELPERS_H
+#define TESTS_UNIT_BPF_USER_BPF_BPF_HELPERS_H
 
 #include <linux/bpf.h>
 #include <linux/types.h>

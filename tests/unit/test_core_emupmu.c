@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The soft PMU as a host PMU: what it can count, modes, width and wrap, audit, its options. */
+/* The emulator PMU as a host PMU: what it can count, modes, width and wrap, audit, its options. */
 #include <errno.h>
 
 #include "core_bed.h"
 
-static struct vpmu_softpmu sp;
+static struct vpmu_emupmu sp;
 
 #define OPS sp.pmu.ops
 
@@ -13,10 +13,10 @@ static uint32_t eligible(enum vpmu_generic ev, uint64_t flags)
 	return OPS->eligible(&sp.pmu, vpmu_key_generic(ev, flags));
 }
 
-Test(softpmu, options)
+Test(emupmu, options)
 {
 	static const struct {
-		struct vpmu_softpmu_opts opts;
+		struct vpmu_emupmu_opts opts;
 		int ret;
 		unsigned int ctrs;
 		uint32_t fixed;
@@ -36,7 +36,7 @@ Test(softpmu, options)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		int ret = vpmu_softpmu_init(&sp, &rows[i].opts);
+		int ret = vpmu_emupmu_init(&sp, &rows[i].opts);
 
 		cr_assert_eq(ret, rows[i].ret, "row %zu: %d", i, ret);
 		if (ret)
@@ -44,13 +44,13 @@ Test(softpmu, options)
 		cr_assert_eq(sp.pmu.nr_ctrs, rows[i].ctrs, "row %zu", i);
 		cr_assert_eq(sp.pmu.fixed_mask, rows[i].fixed, "row %zu", i);
 	}
-	cr_assert_eq(vpmu_softpmu_init(&sp, NULL), 0);
+	cr_assert_eq(vpmu_emupmu_init(&sp, NULL), 0);
 	cr_assert_eq(sp.pmu.width_mask, (1ULL << 48) - 1);
 }
 
-Test(softpmu, eligible)
+Test(emupmu, eligible)
 {
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(eligible(VPMU_EV_INSTRUCTIONS, GUEST), 0x1f);
 	cr_assert_eq(eligible(VPMU_EV_CYCLES, GUEST), 0x2f);
 	cr_assert_eq(eligible(VPMU_EV_REF_CYCLES, VPMU_KEY_OS), 0x4f);
@@ -65,9 +65,9 @@ Test(softpmu, eligible)
 	cr_assert_eq(OPS->quality(&sp.pmu, INSNS), VPMU_Q_EXACT);
 }
 
-Test(softpmu, bind_refuses)
+Test(emupmu, bind_refuses)
 {
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	cr_assert_eq(OPS->bind(&sp.pmu, 5, INSNS), -EINVAL, "fixed 1 counts cycles");
 	cr_assert_eq(OPS->bind(&sp.pmu, 7, INSNS), -EINVAL, "no such counter");
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, MISSES), -EINVAL);
@@ -77,7 +77,7 @@ Test(softpmu, bind_refuses)
 	cr_assert_eq(OPS->bind(&sp.pmu, 4, INSNS), 0);
 }
 
-Test(softpmu, modes)
+Test(emupmu, modes)
 {
 	static const struct {
 		uint64_t flags;
@@ -93,23 +93,23 @@ Test(softpmu, modes)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		vpmu_softpmu_init(&sp, NULL);
+		vpmu_emupmu_init(&sp, NULL);
 		cr_assert_eq(
 			OPS->bind(&sp.pmu, 0,
 				  vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_LOADS, rows[i].flags)),
 			0);
-		vpmu_soft_add(sp.tally, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1);
-		vpmu_soft_add(sp.tally, VPMU_SOFT_OS, VPMU_SOFT_LOADS, 10);
-		vpmu_soft_add(sp.tally, VPMU_SOFT_HOST, VPMU_SOFT_LOADS, 100);
-		vpmu_soft_add(sp.tally, VPMU_SOFT_USR, VPMU_SOFT_STORES, 1000);
+		vpmu_emu_add(sp.tally, VPMU_EMU_USR, VPMU_EMU_LOADS, 1);
+		vpmu_emu_add(sp.tally, VPMU_EMU_OS, VPMU_EMU_LOADS, 10);
+		vpmu_emu_add(sp.tally, VPMU_EMU_HOST, VPMU_EMU_LOADS, 100);
+		vpmu_emu_add(sp.tally, VPMU_EMU_USR, VPMU_EMU_STORES, 1000);
 		cr_assert_eq(OPS->read(&sp.pmu, 0), rows[i].want, "row %zu", i);
 		cr_assert_eq(OPS->audit(&sp.pmu, 0), rows[i].want, "row %zu", i);
 	}
 }
 
-Test(softpmu, wrap_and_audit)
+Test(emupmu, wrap_and_audit)
 {
-	struct vpmu_softpmu_opts opts = {.width = 8};
+	struct vpmu_emupmu_opts opts = {.width = 8};
 	struct vpmu_consumer c = {0};
 	struct bed b;
 
@@ -129,11 +129,11 @@ static void count_kick(void *arg)
 	(*(int *)arg)++;
 }
 
-Test(softpmu, kick)
+Test(emupmu, kick)
 {
 	int kicks = 0;
 
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	OPS->kick(&sp.pmu); /* nobody to call */
 	sp.kick = count_kick;
 	sp.kick_arg = &kicks;
@@ -143,56 +143,56 @@ Test(softpmu, kick)
 
 /* The row of each set of modes is the sum of its modes, by whichever way events are added; and an
  * alarm on the set has that distance. */
-Test(softpmu, sums)
+Test(emupmu, sums)
 {
-	uint64_t by_mode[VPMU_SOFT_MODES][VPMU_SOFT_EVENTS] = {0}, seed = 1;
-	struct vpmu_soft_tally *t;
+	uint64_t by_mode[VPMU_EMU_MODES][VPMU_EMU_EVENTS] = {0}, seed = 1;
+	struct vpmu_emu_tally *t;
 
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	t = sp.tally;
 	for (int i = 0; i < 1000; i++) {
-		uint64_t n[VPMU_SOFT_EVENTS];
+		uint64_t n[VPMU_EMU_EVENTS];
 		int mode, event;
 
-		for (int e = 0; e < VPMU_SOFT_EVENTS; e++) {
+		for (int e = 0; e < VPMU_EMU_EVENTS; e++) {
 			seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
 			n[e] = seed >> 40;
 		}
-		mode = (int)(seed >> 33) % VPMU_SOFT_MODES;
-		event = (int)(seed >> 35) % VPMU_SOFT_EVENTS;
-		vpmu_soft_count(t, mode, n);
-		vpmu_soft_add(t, (mode + i) % VPMU_SOFT_MODES, event, 3);
-		for (int e = 0; e < VPMU_SOFT_EVENTS; e++)
+		mode = (int)(seed >> 33) % VPMU_EMU_MODES;
+		event = (int)(seed >> 35) % VPMU_EMU_EVENTS;
+		vpmu_emu_count(t, mode, n);
+		vpmu_emu_add(t, (mode + i) % VPMU_EMU_MODES, event, 3);
+		for (int e = 0; e < VPMU_EMU_EVENTS; e++)
 			by_mode[mode][e] += n[e];
-		by_mode[(mode + i) % VPMU_SOFT_MODES][event] += 3;
+		by_mode[(mode + i) % VPMU_EMU_MODES][event] += 3;
 	}
-	for (unsigned int set = 1; set < 1 << VPMU_SOFT_MODES; set++) {
-		for (uint8_t e = 0; e < VPMU_SOFT_EVENTS; e++) {
-			struct vpmu_soft_alarm a = {.event = e, .modes = (uint8_t)set};
+	for (unsigned int set = 1; set < 1 << VPMU_EMU_MODES; set++) {
+		for (uint8_t e = 0; e < VPMU_EMU_EVENTS; e++) {
+			struct vpmu_emu_alarm a = {.event = e, .modes = (uint8_t)set};
 			uint64_t sum = 0;
 
-			for (int m = 0; m < VPMU_SOFT_MODES; m++)
+			for (int m = 0; m < VPMU_EMU_MODES; m++)
 				sum += set >> m & 1 ? by_mode[m][e] : 0;
-			cr_assert_eq(t->ev[vpmu_soft_row(set)][e], sum,
+			cr_assert_eq(t->ev[vpmu_emu_row(set)][e], sum,
 				     "set %u, event %u: %lu, not %lu", set, e,
-				     t->ev[vpmu_soft_row(set)][e], sum);
+				     t->ev[vpmu_emu_row(set)][e], sum);
 			a.at = sum + 5;
-			cr_assert_eq(vpmu_soft_alarm_left(t, &a), 5);
+			cr_assert_eq(vpmu_emu_alarm_left(t, &a), 5);
 		}
 	}
 }
 
 /* What the engine sees of an alarm: armed for a counter's own event and modes, counted from now,
  * replaced, dropped by 0 and by unbind. */
-Test(softpmu, arm)
+Test(emupmu, arm)
 {
-	struct vpmu_soft_tally *t;
-	const struct vpmu_soft_alarm *a;
+	struct vpmu_emu_tally *t;
+	const struct vpmu_emu_alarm *a;
 
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	t = sp.tally;
-	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1000);
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_LOADS, 50);
+	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_LOADS, 1000);
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_LOADS, 50);
 	cr_assert_eq(OPS->bind(&sp.pmu, 2,
 			       vpmu_key_make(VPMU_SPACE_GENERIC, VPMU_EV_LOADS,
 					     VPMU_KEY_GUEST | VPMU_KEY_USR)),
@@ -201,55 +201,55 @@ Test(softpmu, arm)
 	OPS->arm(&sp.pmu, 2, 7);
 	cr_assert_eq(t->armed, 1 << 2);
 	a = &t->alarm[2];
-	cr_assert_eq(vpmu_soft_alarm_left(t, a), 7);
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_LOADS, 100);
-	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 6);
-	cr_assert_eq(vpmu_soft_alarm_left(t, a), 1);
-	cr_assert_not(vpmu_soft_alarm_due(t));
-	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 1);
-	cr_assert_eq(vpmu_soft_alarm_left(t, a), 0);
-	cr_assert(vpmu_soft_alarm_due(t));
-	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_LOADS, 100); /* passed: still due */
-	cr_assert(vpmu_soft_alarm_due(t));
+	cr_assert_eq(vpmu_emu_alarm_left(t, a), 7);
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_LOADS, 100);
+	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_LOADS, 6);
+	cr_assert_eq(vpmu_emu_alarm_left(t, a), 1);
+	cr_assert_not(vpmu_emu_alarm_due(t));
+	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_LOADS, 1);
+	cr_assert_eq(vpmu_emu_alarm_left(t, a), 0);
+	cr_assert(vpmu_emu_alarm_due(t));
+	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_LOADS, 100); /* passed: still due */
+	cr_assert(vpmu_emu_alarm_due(t));
 	OPS->arm(&sp.pmu, 2, UINT64_MAX);
-	cr_assert_not(vpmu_soft_alarm_due(t));
+	cr_assert_not(vpmu_emu_alarm_due(t));
 	OPS->arm(&sp.pmu, 2, 1ULL << 63);
-	cr_assert_not(vpmu_soft_alarm_due(t));
+	cr_assert_not(vpmu_emu_alarm_due(t));
 	OPS->arm(&sp.pmu, 2, 0);
 	cr_assert_eq(t->armed, 0);
 	OPS->arm(&sp.pmu, 2, 1);
 	OPS->unbind(&sp.pmu, 2);
 	cr_assert_eq(t->armed, 0);
-	cr_assert_not(vpmu_soft_alarm_due(t));
+	cr_assert_not(vpmu_emu_alarm_due(t));
 }
 
 /* Several alarms: due when any is; a wrapped sum is no special case. */
-Test(softpmu, arm_several)
+Test(emupmu, arm_several)
 {
-	struct vpmu_soft_tally *t;
+	struct vpmu_emu_tally *t;
 
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	t = sp.tally;
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, UINT64_MAX - 2);
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, UINT64_MAX - 2);
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_CYCLES, UINT64_MAX - 2);
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, UINT64_MAX - 2);
 	cr_assert_eq(OPS->bind(&sp.pmu, 0, INSNS), 0);
 	cr_assert_eq(OPS->bind(&sp.pmu, 1, CYCLES), 0);
 	OPS->arm(&sp.pmu, 0, 10);
 	OPS->arm(&sp.pmu, 1, 5);
 	cr_assert_eq(t->armed, 3);
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 4);
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, 4);
-	cr_assert_not(vpmu_soft_alarm_due(t));
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 1);
-	cr_assert(vpmu_soft_alarm_due(t));
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_CYCLES, 4);
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, 4);
+	cr_assert_not(vpmu_emu_alarm_due(t));
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_CYCLES, 1);
+	cr_assert(vpmu_emu_alarm_due(t));
 	OPS->arm(&sp.pmu, 1, 0);
-	cr_assert_not(vpmu_soft_alarm_due(t));
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_INSTRUCTIONS, 6);
-	cr_assert(vpmu_soft_alarm_due(t));
+	cr_assert_not(vpmu_emu_alarm_due(t));
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_INSTRUCTIONS, 6);
+	cr_assert(vpmu_emu_alarm_due(t));
 }
 
 /* The clock of branch records: a distance while saved, a time while live. */
-Test(softpmu, lbr_clock)
+Test(emupmu, lbr_clock)
 {
 	struct vpmu_lbr_regs in = {.ctl = VPMU_LBR_EN | VPMU_LBR_USR | VPMU_LBR_TYPES,
 				   .depth = 32,
@@ -258,18 +258,17 @@ Test(softpmu, lbr_clock)
 				   .cycles = 40,
 				   .total = 9},
 			     out;
-	struct vpmu_soft_tally *t;
+	struct vpmu_emu_tally *t;
 
-	vpmu_softpmu_init(&sp, NULL);
+	vpmu_emupmu_init(&sp, NULL);
 	t = sp.tally;
 	cr_assert_eq(sp.pmu.lbr_depth, VPMU_LBR_DEPTH_MAX);
-	vpmu_soft_add(t, VPMU_SOFT_USR, VPMU_SOFT_CYCLES,
-		      10); /* less than the distance: it wraps */
+	vpmu_emu_add(t, VPMU_EMU_USR, VPMU_EMU_CYCLES, 10); /* less than the distance: it wraps */
 	in.e[3] = (struct vpmu_lbr_entry){1, 2, 3};
 	OPS->lbr_restore(&sp.pmu, &in);
 	cr_assert(t->lbr.ctl & VPMU_LBR_EN);
-	vpmu_soft_add(t, VPMU_SOFT_OS, VPMU_SOFT_CYCLES, 5);
-	vpmu_soft_add(t, VPMU_SOFT_HOST, VPMU_SOFT_CYCLES, 1000);
+	vpmu_emu_add(t, VPMU_EMU_OS, VPMU_EMU_CYCLES, 5);
+	vpmu_emu_add(t, VPMU_EMU_HOST, VPMU_EMU_CYCLES, 1000);
 	OPS->lbr_save(&sp.pmu, &out);
 	cr_assert_eq(out.cycles, 45, "what the host did is none of the guest's business");
 	out.cycles = in.cycles;
@@ -284,6 +283,6 @@ Test(softpmu, lbr_clock)
 	cr_assert_eq(out.ctl | out.count | out.head | out.depth, 0);
 	for (int i = 0; i < VPMU_LBR_DEPTH_MAX; i++)
 		cr_assert_eq(out.e[i].from | out.e[i].to | out.e[i].info, 0);
-	cr_assert_eq(vpmu_softpmu_init(&sp, &(struct vpmu_softpmu_opts){.no_lbr = true}), 0);
+	cr_assert_eq(vpmu_emupmu_init(&sp, &(struct vpmu_emupmu_opts){.no_lbr = true}), 0);
 	cr_assert_eq(sp.pmu.lbr_depth, 0);
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * cgroup/ on several sources of counts: plane "soft" is libvpmu's core, plane "fake" is a source
- * of plain arrays. Rows, profiles and errors of the planes stay apart.
+ * cgroup/ on several sources of counts: backend "emulator" is libvpmu's core, backend "fake" is a
+ * source of plain arrays. Rows, profiles and errors of the backends stay apart.
  */
 #include "capture_bed.h"
-#include "fake_source.h"
+#include "fake_backend.h"
 #include "service/session.h"
 
 static struct fake_source fake;
 static struct sessions *ss;
-static struct node *vm_s, *vm_f; /* of /a/web, on plane soft and fake */
-static struct test_vcpu soft;
+static struct node *vm_s, *vm_f; /* of /a/web, on backend emulator and fake */
+static struct test_vcpu emulator;
 static vpmu_key_t keys[] = {0, 0};
 static const char *const names[] = {"instructions", "cache-misses"};
 
@@ -47,7 +47,7 @@ static void setup(void)
 
 static void setup_sampling(void)
 {
-	setup_with(VPMU_SOURCE_SAMPLES);
+	setup_with(VPMU_BACKEND_SAMPLES);
 }
 
 static void teardown(void)
@@ -56,16 +56,16 @@ static void teardown(void)
 	bed_fini();
 }
 
-TestSuite(planes, .init = setup, .fini = teardown);
-TestSuite(planes_sampled, .init = setup_sampling, .fini = teardown);
+TestSuite(backends, .init = setup, .fini = teardown);
+TestSuite(backends_sampled, .init = setup_sampling, .fini = teardown);
 
-/* A VM on each plane in /a/web; /b has one on the fake plane only. */
+/* A VM on each backend in /a/web; /b has one on the fake backend only. */
 static void populate(void)
 {
 	vm_s = test_vm(&h, test_tenant(&h, "/a/web"), "s", 1);
 	vm_f = fake_vm(tenant_find(h.ts, "/a/web"), "f");
 	fake_vm(test_tenant(&h, "/b"), "g");
-	test_vcpu_init(&soft, vm_s, 0);
+	test_vcpu_init(&emulator, vm_s, 0);
 }
 
 static struct session *open_session(const char *target, enum session_scope scope)
@@ -79,13 +79,13 @@ static struct session *open_session(const char *target, enum session_scope scope
 	return s;
 }
 
-/* Rows of one read: "plane:path[:vm[:vcpu]]=count[!]"; an error is shown instead of the count. */
+/* Rows of one read: "backend:path[:vm[:vcpu]]=count[!]"; an error is shown instead of the count. */
 static int shoot(const struct session_row *r, void *arg)
 {
 	char *text = arg;
 	size_t n = strlen(text);
 
-	n += (size_t)snprintf(text + n, 1000 - n, "%s%s:%s", n ? " " : "", r->plane, r->path);
+	n += (size_t)snprintf(text + n, 1000 - n, "%s%s:%s", n ? " " : "", r->backend, r->path);
 	if (r->vm)
 		n += (size_t)snprintf(text + n, 1000 - n, ":%s", r->vm);
 	if (r->kind == NODE_VCPU)
@@ -110,81 +110,81 @@ static const char *read_all(struct session *s)
 
 /* ---- sessions ----------------------------------------------------------------------------- */
 
-Test(planes, a_node_has_a_row_per_plane_and_they_are_never_added)
+Test(backends, a_node_has_a_row_per_backend_and_they_are_never_added)
 {
 	struct session *s;
 
 	populate();
 	s = open_session("/", SESSION_TENANT);
-	test_run(&h, 0, &soft, 100);
+	test_run(&h, 0, &emulator, 100);
 	fake_insns(vm_f, 0, 7000);
 	fake_insns(vm_f, 1, 20000);
-	cr_expect_str_eq(read_all(s), "soft:/=100 fake:/=27000 soft:/host=0 fake:/host=0 "
-				      "soft:/a=100 fake:/a=27000 soft:/a/web=100 "
+	cr_expect_str_eq(read_all(s), "emulator:/=100 fake:/=27000 emulator:/host=0 fake:/host=0 "
+				      "emulator:/a=100 fake:/a=27000 emulator:/a/web=100 "
 				      "fake:/a/web=27000 fake:/b=0");
 	s = open_session("/a", SESSION_VCPU);
 	fake_insns(vm_f, 1, 5);
-	cr_expect_str_eq(read_all(s), "soft:/a/web:s:0=0 fake:/a/web:f:0=0 fake:/a/web:f:1=5",
+	cr_expect_str_eq(read_all(s), "emulator:/a/web:s:0=0 fake:/a/web:f:0=0 fake:/a/web:f:1=5",
 			 "and nothing from before the attach");
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
-Test(planes, a_row_comes_with_the_first_vm_of_its_plane_and_stays)
+Test(backends, a_row_comes_with_the_first_vm_of_its_backend_and_stays)
 {
 	struct session *tenant, *all;
 
 	test_tenant(&h, "/a/web");
 	tenant = open_session("/a", SESSION_ONE);
 	all = open_session("/a", SESSION_TENANT);
-	cr_expect_str_eq(read_all(tenant), "", "no plane counts it yet");
+	cr_expect_str_eq(read_all(tenant), "", "no backend counts it yet");
 	populate();
 	fake_insns(vm_f, 0, 3);
-	cr_expect_str_eq(read_all(tenant), "soft:/a=0 fake:/a=3");
-	cr_expect_str_eq(read_all(all), "soft:/a=0 fake:/a=3 soft:/a/web=0 fake:/a/web=3");
+	cr_expect_str_eq(read_all(tenant), "emulator:/a=0 fake:/a=3");
+	cr_expect_str_eq(read_all(all), "emulator:/a=0 fake:/a=3 emulator:/a/web=0 fake:/a/web=3");
 	tenant_vm_remove(h.ts, vm_f);
-	cr_expect_str_eq(read_all(tenant), "soft:/a=0 fake:/a=3", "what it counted stays");
-	test_vcpu_fini(&soft);
+	cr_expect_str_eq(read_all(tenant), "emulator:/a=0 fake:/a=3", "what it counted stays");
+	test_vcpu_fini(&emulator);
 }
 
-Test(planes, a_removed_node_is_folded_on_its_plane)
+Test(backends, a_removed_node_is_folded_on_its_backend)
 {
 	struct session *vms, *all;
 
 	populate();
 	vms = open_session("/a", SESSION_VM);
 	all = open_session("/", SESSION_TENANT);
-	test_run(&h, 0, &soft, 100);
+	test_run(&h, 0, &emulator, 100);
 	fake_insns(vm_f, 0, 30);
 	fake_insns(vm_f, 1, 4);
 	tenant_vm_remove(h.ts, vm_f);
 	cr_expect_eq(fake.nodes, 3 + 3, "/a, /a/web, /b; VM g and its vCPUs");
-	cr_expect_str_eq(read_all(vms), "soft:/a/web:s=100 fake:/a/web:f=34!");
-	cr_expect_str_eq(read_all(vms), "soft:/a/web:s=100");
-	test_vcpu_fini(&soft);
+	cr_expect_str_eq(read_all(vms), "emulator:/a/web:s=100 fake:/a/web:f=34!");
+	cr_expect_str_eq(read_all(vms), "emulator:/a/web:s=100");
+	test_vcpu_fini(&emulator);
 	tenant_vm_remove(h.ts, vm_s);
 	cr_assert_eq(tenant_remove(h.ts, "/a/web", h.err, sizeof(h.err)), 0, "%s", h.err);
-	cr_expect_str_eq(read_all(all), "soft:/=100 fake:/=34 soft:/host=0 fake:/host=0 "
-					"soft:/a=100 fake:/a=34 soft:/a/web=100! "
+	cr_expect_str_eq(read_all(all), "emulator:/=100 fake:/=34 emulator:/host=0 fake:/host=0 "
+					"emulator:/a=100 fake:/a=34 emulator:/a/web=100! "
 					"fake:/a/web=34! fake:/b=0");
 }
 
-Test(planes, only_planes_with_rows_are_flushed)
+Test(backends, only_backends_with_rows_are_flushed)
 {
 	struct session *s;
 
 	populate();
 	s = open_session("s", SESSION_ONE);
 	fake.flushes = 0;
-	test_run(&h, 0, &soft, 1);
-	cr_expect_str_eq(read_all(s), "soft:/a/web:s=1");
-	cr_expect_eq(fake.flushes, 0, "a read of the soft plane must not disturb the other");
+	test_run(&h, 0, &emulator, 1);
+	cr_expect_str_eq(read_all(s), "emulator:/a/web:s=1");
+	cr_expect_eq(fake.flushes, 0, "a read of the emulator backend must not disturb the other");
 	s = open_session("/a", SESSION_ONE);
 	read_all(s);
 	cr_expect_eq(fake.flushes, 1);
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
-Test(planes, the_error_of_one_plane_is_an_error)
+Test(backends, the_error_of_one_backend_is_an_error)
 {
 	struct session_spec spec = {.nr_events = 1,
 				    .events = names,
@@ -198,20 +198,20 @@ Test(planes, the_error_of_one_plane_is_an_error)
 	fake.attach_error = -ENOSPC;
 	cr_expect_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), -ENOSPC);
 	cr_expect_null(s);
-	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "plane fake") &&
+	cr_expect(strstr(h.err, "instructions") && strstr(h.err, "backend fake") &&
 			  strstr(h.err, "slots"),
 		  "%s", h.err);
-	vpmu_source_sharing(h.source, &sh);
-	cr_expect_eq(sh.consumers, 0, "the soft plane counted for nobody");
+	vpmu_backend_sharing(h.source, &sh);
+	cr_expect_eq(sh.consumers, 0, "the emulator backend counted for nobody");
 	/* A row that comes too late says why it does not count; the others go on. */
 	fake.attach_error = 0;
 	s = open_session("/a", SESSION_VM);
 	fake.attach_error = -ENOSPC;
 	fake_vm(tenant_find(h.ts, "/a/web"), "late");
-	test_run(&h, 0, &soft, 9);
-	cr_expect_str_eq(read_all(s), "soft:/a/web:s=9 fake:/a/web:f=0 fake:/a/web:late="
+	test_run(&h, 0, &emulator, 9);
+	cr_expect_str_eq(read_all(s), "emulator:/a/web:s=9 fake:/a/web:f=0 fake:/a/web:late="
 				      "instructions: all counter slots of the host are in use");
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
 static int expect_support(const struct session_row *r, void *arg)
@@ -219,12 +219,12 @@ static int expect_support(const struct session_row *r, void *arg)
 	cr_expect(r->values[0].supported);
 	cr_expect_not(r->values[1].supported);
 	cr_expect_eq(r->values[0].quality,
-		     strcmp(r->plane, "fake") ? VPMU_Q_EXACT : VPMU_Q_ESTIMATED);
+		     strcmp(r->backend, "fake") ? VPMU_Q_EXACT : VPMU_Q_ESTIMATED);
 	++*(int *)arg;
 	return 0;
 }
 
-Test(planes, quality_and_support_are_each_planes_own)
+Test(backends, quality_and_support_are_each_backends_own)
 {
 	struct session_spec spec = {
 		.nr_events = 2, .events = names, .keys = keys, .open.target = tenants_root(h.ts)};
@@ -235,7 +235,7 @@ Test(planes, quality_and_support_are_each_planes_own)
 	cr_assert_eq(session_open(ss, &spec, &s, h.err, sizeof(h.err)), 0, "%s", h.err);
 	cr_assert_eq(session_read(s, expect_support, &rows), 0);
 	cr_expect_eq(rows, 2);
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
 /* ---- profiles and captures ------------------------------------------------------------------ */
@@ -243,31 +243,31 @@ Test(planes, quality_and_support_are_each_planes_own)
 #define PROFILE "{\"cmd\":\"profile-start\",\"event\":\"instructions\""
 #define CAPTURE "{\"cmd\":\"lbr-attach\""
 
-Test(planes, a_plane_that_cannot_sample_says_so_in_one_line)
+Test(backends, a_backend_that_cannot_sample_says_so_in_one_line)
 {
 	static const struct bad bad[] = {
 		{__LINE__, PROFILE ",\"target\":\"f\"}",
-		 "target: f is counted on plane fake, which has no sampling", EOPNOTSUPP},
+		 "target: f is counted on backend fake, which has no sampling", EOPNOTSUPP},
 		{__LINE__, PROFILE ",\"target\":\"/b\"}",
-		 "target: /b is counted on plane fake, which has no sampling", EOPNOTSUPP},
-		{__LINE__, PROFILE ",\"target\":\"/a\",\"plane\":\"fake\"}",
-		 "plane: fake has no sampling", EOPNOTSUPP},
-		{__LINE__, PROFILE ",\"plane\":\"nope\"}",
-		 "plane: no \"nope\"; this host has: soft, fake", ENOENT},
-		{__LINE__, PROFILE ",\"target\":\"f\",\"plane\":\"soft\"}",
-		 "plane: VM f is on plane fake", EINVAL},
+		 "target: /b is counted on backend fake, which has no sampling", EOPNOTSUPP},
+		{__LINE__, PROFILE ",\"target\":\"/a\",\"backend\":\"fake\"}",
+		 "backend: fake has no sampling", EOPNOTSUPP},
+		{__LINE__, PROFILE ",\"backend\":\"nope\"}",
+		 "backend: no \"nope\"; this host has: emulator, fake", ENOENT},
+		{__LINE__, PROFILE ",\"target\":\"f\",\"backend\":\"emulator\"}",
+		 "backend: VM f is on backend fake", EINVAL},
 		{__LINE__, CAPTURE ",\"target\":\"f\"}",
-		 "target: f is counted on plane fake, which has no branch records", EOPNOTSUPP},
-		{__LINE__, CAPTURE ",\"target\":\"/\",\"plane\":\"fake\"}",
-		 "plane: fake has no branch records", EOPNOTSUPP},
+		 "target: f is counted on backend fake, which has no branch records", EOPNOTSUPP},
+		{__LINE__, CAPTURE ",\"target\":\"/\",\"backend\":\"fake\"}",
+		 "backend: fake has no branch records", EOPNOTSUPP},
 	};
 
 	populate();
 	all_bad(bad, sizeof(bad) / sizeof(bad[0]));
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
-Test(planes, a_profile_or_capture_of_two_planes_says_what_it_leaves_out)
+Test(backends, a_profile_or_capture_of_two_backends_says_what_it_leaves_out)
 {
 	static const char *const requests[] = {PROFILE ",\"target\":\"/a\"}",
 					       CAPTURE ",\"target\":\"/a\"}"};
@@ -277,34 +277,34 @@ Test(planes, a_profile_or_capture_of_two_planes_says_what_it_leaves_out)
 		json_t *a = must(requests[i]);
 		const json_t *out = json_object_get(a, "left-out");
 
-		cr_expect_str_eq(str(a, "plane"), "soft");
+		cr_expect_str_eq(str(a, "backend"), "emulator");
 		cr_assert_eq(json_array_size(out), 1);
 		cr_expect_str_eq(json_string_value(json_array_get(out, 0)), "fake");
 		json_decref(a);
 	}
 	json_decref(must("{\"cmd\":\"lbr-detach\",\"capture\":\"@1\"}"));
 	json_decref(must(PROFILE ",\"target\":\"s\",\"lbr\":true}"));
-	test_run(&h, 0, &soft, 1);
-	test_vcpu_fini(&soft);
+	test_run(&h, 0, &emulator, 1);
+	test_vcpu_fini(&emulator);
 }
 
-Test(planes_sampled, a_profile_runs_on_any_source)
+Test(backends_sampled, a_profile_runs_on_any_source)
 {
 	json_t *a, *row;
 
 	populate();
 	a = ask(PROFILE ",\"target\":\"/a\"}");
-	cr_expect_str_eq(str(a, "error"), "plane: /a is on several: soft, fake; name one");
+	cr_expect_str_eq(str(a, "error"), "backend: /a is on several: emulator, fake; name one");
 	json_decref(a);
-	a = must(PROFILE ",\"target\":\"/a\",\"plane\":\"fake\",\"name\":\"p\",\"period\":1000}");
-	cr_expect_str_eq(str(a, "plane"), "fake");
+	a = must(PROFILE ",\"target\":\"/a\",\"backend\":\"fake\",\"name\":\"p\",\"period\":1000}");
+	cr_expect_str_eq(str(a, "backend"), "fake");
 	json_decref(a);
 	for (int i = 0; i < 3; i++) {
 		fake_insns(vm_f, 1, 1000);
 		fake_sample(node_in(node_vcpu(vm_f, 1), &fake.s), 0x1234);
 	}
-	test_run(&h, 0, &soft, 100000); /* the other plane's events are not in it */
-	tenant_vm_remove(h.ts, vm_f);	/* before anybody read its samples */
+	test_run(&h, 0, &emulator, 100000); /* the other backend's events are not in it */
+	tenant_vm_remove(h.ts, vm_f);	    /* before anybody read its samples */
 	a = must("{\"cmd\":\"profile-stop\",\"profile\":\"p\"}");
 	cr_expect_eq(num(a, "count"), 3000);
 	cr_expect_eq(num(a, "samples"), 3);
@@ -313,12 +313,12 @@ Test(planes_sampled, a_profile_runs_on_any_source)
 	cr_expect_eq(json_integer_value(json_object_get(row, "vcpu")), 1);
 	cr_expect_str_eq(str(row, "ip"), "0x1234");
 	json_decref(a);
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
 /* A source that counts more than guests says whose code each sample is of, and has chains itself.
  */
-Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
+Test(backends_sampled, samples_of_the_host_beside_those_of_guests)
 {
 	static const struct {
 		enum vpmu_side side;
@@ -340,24 +340,24 @@ Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
 	json_t *a;
 	size_t i;
 
-	fake.s.can |= VPMU_SOURCE_CHAINS | VPMU_SOURCE_BRANCHES;
+	fake.s.can |= VPMU_BACKEND_CHAINS | VPMU_BACKEND_BRANCHES;
 	populate();
 	who[0] = who[1] = who[2] = who[3] = node_vcpu(vm_f, 1)->serial;
 	who[4] = vm_f->serial;
 	who[5] = who[6] = vm_f->parent->serial;
-	json_decref(
-		must(PROFILE ",\"target\":\"/a\",\"plane\":\"fake\",\"name\":\"p\",\"lbr\":true}"));
+	json_decref(must(PROFILE
+			 ",\"target\":\"/a\",\"backend\":\"fake\",\"name\":\"p\",\"lbr\":true}"));
 	for (i = 0; i < 7; i++) {
-		const struct vpmu_source_sample s = {.serial = who[i],
-						     .side = row[i].side,
-						     .pid = row[i].pid,
-						     .known = true,
-						     .cpl = (uint8_t)row[i].cpl,
-						     .ip = 0x10,
-						     .periods = i + 1,
-						     .chained = true,
-						     .nr_calls = 2,
-						     .calls = calls};
+		const struct vpmu_backend_sample s = {.serial = who[i],
+						      .side = row[i].side,
+						      .pid = row[i].pid,
+						      .known = true,
+						      .cpl = (uint8_t)row[i].cpl,
+						      .ip = 0x10,
+						      .periods = i + 1,
+						      .chained = true,
+						      .nr_calls = 2,
+						      .calls = calls};
 
 		fake.sampling->opts.sample(fake.sampling->opts.arg, &s);
 	}
@@ -388,12 +388,12 @@ Test(planes_sampled, samples_of_the_host_beside_those_of_guests)
 		cr_expect_str_eq(json_string_value(json_array_get(chain, 2)), "0x30");
 	}
 	json_decref(a);
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
 /* ---- commands ----------------------------------------------------------------------------- */
 
-Test(planes, every_answer_names_its_plane)
+Test(backends, every_answer_names_its_backend)
 {
 	json_t *a, *item;
 	size_t i;
@@ -404,20 +404,20 @@ Test(planes, every_answer_names_its_plane)
 	json_array_foreach (json_object_get(a, "nodes"), i, item) {
 		const char *vm = json_string_value(json_object_get(item, "vm"));
 
-		cr_expect_str_eq(str(item, "plane"), !vm	       ? "(none)"
-						     : strcmp(vm, "s") ? "fake"
-								       : "soft");
+		cr_expect_str_eq(str(item, "backend"), !vm		 ? "(none)"
+						       : strcmp(vm, "s") ? "fake"
+									 : "emulator");
 		found += vm != NULL;
 	}
 	cr_expect_eq(found, 3);
 	json_decref(a);
 	a = must("{\"cmd\":\"events\"}");
 	json_array_foreach (json_object_get(a, "events"), i, item) {
-		const json_t *planes = json_object_get(item, "planes"), *on;
+		const json_t *backends = json_object_get(item, "backends"), *on;
 
-		cr_assert_eq(json_array_size(planes), 2);
-		on = json_array_get(planes, 1);
-		cr_expect_str_eq(str(on, "plane"), "fake");
+		cr_assert_eq(json_array_size(backends), 2);
+		on = json_array_get(backends, 1);
+		cr_expect_str_eq(str(on, "backend"), "fake");
 		if (strcmp(str(item, "event"), "instructions") == 0)
 			cr_expect_str_eq(str(on, "quality"), "estimated");
 		if (strcmp(str(item, "event"), "loads") == 0)
@@ -426,18 +426,18 @@ Test(planes, every_answer_names_its_plane)
 	json_decref(a);
 	json_decref(must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"vm\"}"));
 	a = must("{\"cmd\":\"sharing\"}");
-	item = json_object_get(a, "planes");
+	item = json_object_get(a, "backends");
 	cr_assert_eq(json_array_size(item), 2);
 	cr_expect_eq(json_integer_value(json_object_get(json_array_get(item, 0), "consumers")), 1);
 	cr_expect_eq(json_integer_value(json_object_get(json_array_get(item, 1), "consumers")), 2);
 	json_decref(a);
-	test_run(&h, 0, &soft, 10);
+	test_run(&h, 0, &emulator, 10);
 	a = must("{\"cmd\":\"conservation\"}");
 	item = json_object_get(a, "rows");
 	cr_assert_eq(json_array_size(item), 1, "the fake has no conservation");
-	cr_expect_str_eq(str(json_array_get(item, 0), "plane"), "soft");
+	cr_expect_str_eq(str(json_array_get(item, 0), "backend"), "emulator");
 	json_decref(a);
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
 static void refused(const char *line, const char *who)
@@ -451,14 +451,14 @@ static void refused(const char *line, const char *who)
 }
 
 /* pCPU 1 of the core has an owner that never polls; then CPU 5 of the fake does not answer. */
-Test(planes, a_cpu_that_does_not_answer_has_a_name)
+Test(backends, a_cpu_that_does_not_answer_has_a_name)
 {
 	static const char *const begin[] = {
 		/* The host's own work is on every pCPU. */
 		"{\"cmd\":\"attach\",\"events\":\"instructions\",\"scope\":\"tenant\"}",
 		("{\"cmd\":\"profile-start\",\"event\":\"instructions\",\"period\":\"10\","
-		 "\"plane\":"
-		 "\"soft\"}"),
+		 "\"backend\":"
+		 "\"emulator\"}"),
 		"{\"cmd\":\"lbr-attach\",\"mode\":\"calls\",\"target\":\"s\"}",
 		"{\"cmd\":\"conservation\"}",
 	};
@@ -469,19 +469,19 @@ Test(planes, a_cpu_that_does_not_answer_has_a_name)
 
 	populate();
 	json_decref(must(before));
-	test_run(&h, 0, &soft, 10);
-	test_run(&h, 1, &soft, 1); /* the VM has been on that pCPU */
+	test_run(&h, 0, &emulator, 10);
+	test_run(&h, 1, &emulator, 1); /* the VM has been on that pCPU */
 	vpmu_host_set_deadline(h.host, 1000000);
 	vpmu_pcpu_online(h.pcpu[1]);
 	for (size_t i = 0; i < sizeof(begin) / sizeof(begin[0]); i++)
-		refused(begin[i], "pCPU 1 of plane soft does not answer");
+		refused(begin[i], "pCPU 1 of backend emulator does not answer");
 	json_decref(must("{\"cmd\":\"list\"}"));
 	json_decref(must("{\"cmd\":\"sharing\"}"));
 	fake.late = true;
 	a = must(read);
 	late = json_object_get(a, "late");
 	cr_expect_eq(json_array_size(late), 2);
-	cr_expect(strstr(json_string_value(json_array_get(late, 0)), "pCPU 1 of plane soft"));
+	cr_expect(strstr(json_string_value(json_array_get(late, 0)), "pCPU 1 of backend emulator"));
 	cr_expect(strstr(json_string_value(json_array_get(late, 1)), "CPU 5 of the fake"));
 	json_decref(a);
 	vpmu_pcpu_offline(h.pcpu[1]); /* which answers */
@@ -497,10 +497,11 @@ Test(planes, a_cpu_that_does_not_answer_has_a_name)
 	/* It has answered before anybody could name it. */
 	fake.late = false;
 	refused(begin[0], "try again");
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 }
 
-/* ---- before there is a plane ---------------------------------------------------------------- */
+/* ---- before there is a backend ----------------------------------------------------------------
+ */
 
 static void setup_empty(void)
 {
@@ -517,9 +518,9 @@ static void teardown_empty(void)
 	tenants_destroy(h.ts);
 }
 
-TestSuite(no_plane, .init = setup_empty, .fini = teardown_empty);
+TestSuite(no_backend, .init = setup_empty, .fini = teardown_empty);
 
-Test(no_plane, commands_answer_sensibly)
+Test(no_backend, commands_answer_sensibly)
 {
 	json_t *a, *item;
 	size_t i;
@@ -527,12 +528,12 @@ Test(no_plane, commands_answer_sensibly)
 	test_tenant(&h, "/a");
 	a = must("{\"cmd\":\"events\"}");
 	json_array_foreach (json_object_get(a, "events"), i, item)
-		cr_expect_eq(json_array_size(json_object_get(item, "planes")), 0);
+		cr_expect_eq(json_array_size(json_object_get(item, "backends")), 0);
 	cr_expect_gt(i, 10);
 	json_decref(a);
 	a = must("{\"cmd\":\"sharing\"}");
-	cr_expect(json_is_array(json_object_get(a, "planes")));
-	cr_expect_eq(json_array_size(json_object_get(a, "planes")), 0);
+	cr_expect(json_is_array(json_object_get(a, "backends")));
+	cr_expect_eq(json_array_size(json_object_get(a, "backends")), 0);
 	json_decref(a);
 	a = must("{\"cmd\":\"conservation\"}");
 	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 0);
@@ -542,8 +543,8 @@ Test(no_plane, commands_answer_sensibly)
 	cr_expect_eq(json_array_size(json_object_get(a, "rows")), 0);
 	json_decref(a);
 	a = ask(PROFILE "}");
-	cr_expect_str_eq(str(a, "error"), "target: no plane of this host has sampling (planes: "
-					  "none); VMs of the soft machine do");
+	cr_expect_str_eq(str(a, "error"), "target: no backend of this host has sampling (backends: "
+					  "none); VMs of the emulator do");
 	json_decref(a);
 	/* A session waits for what comes. */
 	a = must("{\"cmd\":\"attach\",\"events\":\"instructions\",\"target\":\"/a\"}");
@@ -554,17 +555,17 @@ Test(no_plane, commands_answer_sensibly)
 	fake_insns(fake_vm(tenant_find(h.ts, "/a"), "f"), 0, 12);
 	a = must("{\"cmd\":\"read\",\"session\":\"@1\"}");
 	item = json_array_get(json_object_get(a, "rows"), 0);
-	cr_expect_str_eq(str(item, "plane"), "fake");
+	cr_expect_str_eq(str(item, "backend"), "fake");
 	cr_expect_str_eq(str(json_array_get(json_object_get(item, "values"), 0), "count"), "12");
 	json_decref(a);
 }
 
 /* Not in a teardown: Criterion counts no failure there. */
-Test(planes_end, nothing_is_left_in_a_source)
+Test(backends_end, nothing_is_left_in_a_source)
 {
 	json_t *a;
 
-	setup_with(VPMU_SOURCE_SAMPLES);
+	setup_with(VPMU_BACKEND_SAMPLES);
 	populate();
 	open_session("/", SESSION_TENANT);
 	open_session("f", SESSION_VCPU);
@@ -573,7 +574,7 @@ Test(planes_end, nothing_is_left_in_a_source)
 	cr_expect_eq(fake.nodes, 3 + 3 + 3);
 	cr_expect_eq(fake.countings, 5 + 2);
 	cr_expect(fake.sampling);
-	test_vcpu_fini(&soft);
+	test_vcpu_fini(&emulator);
 	teardown();
 	cr_expect_eq(fake.nodes, 0);
 	cr_expect_eq(fake.countings, 0);

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Choosing the plane of a profile or capture. It must never choose silently among several. */
+/* Choosing the backend of a profile or capture. It must never choose silently among several. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "service/plane.h"
+#include "service/backend_choice.h"
 #include "vpmu/util/fail.h"
 
-/* Names of planes for an error text, such as "soft, kvm"; "none" when there is none. */
+/* Names of backends for an error text, such as "emulator, kvm"; "none" when there is none. */
 static const char *names(const struct tenants *ts, const struct node *n, char *buf, size_t len)
 {
-	const struct vpmu_source *s;
+	const struct vpmu_backend *s;
 	size_t at = 0;
 
 	snprintf(buf, len, "none");
 	for (unsigned int i = 0; (s = tenants_source(ts, i)); i++)
 		if ((!n || n->in[i]) && at < len)
 			at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "",
-					       s->plane);
+					       s->backend);
 	return buf;
 }
 
 /* The source with @can, of those that count @n (NULL: of all). *nr: how many there are. */
-static struct vpmu_source *able(const struct tenants *ts, const struct node *n, unsigned int can,
-				unsigned int *nr)
+static struct vpmu_backend *able(const struct tenants *ts, const struct node *n, unsigned int can,
+				 unsigned int *nr)
 {
-	struct vpmu_source *s, *found = NULL;
+	struct vpmu_backend *s, *found = NULL;
 
 	*nr = 0;
 	for (unsigned int i = 0; (s = tenants_source(ts, i)); i++) {
@@ -38,29 +38,29 @@ static struct vpmu_source *able(const struct tenants *ts, const struct node *n, 
 }
 
 static int named(const struct tenants *ts, const struct node *target, unsigned int can,
-		 const char *what, const char *plane, struct vpmu_source **out, char *err,
+		 const char *what, const char *backend, struct vpmu_backend **out, char *err,
 		 size_t errlen)
 {
-	struct vpmu_source *s;
+	struct vpmu_backend *s;
 	unsigned int i = 0;
 	char buf[128];
 
-	while ((s = tenants_source(ts, i)) && strcmp(s->plane, plane) != 0)
+	while ((s = tenants_source(ts, i)) && strcmp(s->backend, backend) != 0)
 		i++;
 	if (!s)
-		return fail(-ENOENT, err, errlen, "plane: no \"%s\"; this host has: %s", plane,
+		return fail(-ENOENT, err, errlen, "backend: no \"%s\"; this host has: %s", backend,
 			    names(ts, NULL, buf, sizeof(buf)));
 	if (target->kind == NODE_VM && !target->in[i])
-		return fail(-EINVAL, err, errlen, "plane: VM %s is on plane %s", target->name,
-			    node_source(target)->plane);
+		return fail(-EINVAL, err, errlen, "backend: VM %s is on backend %s", target->name,
+			    node_source(target)->backend);
 	if ((s->can & can) != can)
-		return fail(-EOPNOTSUPP, err, errlen, "plane: %s has no %s", plane, what);
+		return fail(-EOPNOTSUPP, err, errlen, "backend: %s has no %s", backend, what);
 	*out = s;
 	return 0;
 }
 
 static int only(const struct tenants *ts, const struct node *target, unsigned int can,
-		const char *what, struct vpmu_source **out, char *err, size_t errlen)
+		const char *what, struct vpmu_backend **out, char *err, size_t errlen)
 {
 	bool counted = false;
 	unsigned int nr;
@@ -73,23 +73,23 @@ static int only(const struct tenants *ts, const struct node *target, unsigned in
 		return 0;
 	names(ts, counted ? target : NULL, buf, sizeof(buf));
 	if (nr > 1)
-		return fail(-EINVAL, err, errlen, "plane: %s is on several: %s; name one",
+		return fail(-EINVAL, err, errlen, "backend: %s is on several: %s; name one",
 			    node_target(target), buf);
 	if (counted)
 		return fail(-EOPNOTSUPP, err, errlen,
-			    "target: %s is counted on plane %s, which has no %s",
+			    "target: %s is counted on backend %s, which has no %s",
 			    node_target(target), buf, what);
 	return fail(-EOPNOTSUPP, err, errlen,
-		    "target: no plane of this host has %s (planes: %s); VMs of the soft machine do",
+		    "target: no backend of this host has %s (backends: %s); VMs of the emulator do",
 		    what, buf);
 }
 
-int plane_choose(struct tenants *ts, struct node *target, unsigned int can, const char *what,
-		 const char *plane, struct vpmu_source_node **out, char *err, size_t errlen)
+int backend_choose(struct tenants *ts, struct node *target, unsigned int can, const char *what,
+		   const char *backend, struct vpmu_backend_node **out, char *err, size_t errlen)
 {
-	struct vpmu_source *s = NULL;
-	int ret = plane ? named(ts, target, can, what, plane, &s, err, errlen)
-			: only(ts, target, can, what, &s, err, errlen);
+	struct vpmu_backend *s = NULL;
+	int ret = backend ? named(ts, target, can, what, backend, &s, err, errlen)
+			  : only(ts, target, can, what, &s, err, errlen);
 
 	if (ret)
 		return ret;

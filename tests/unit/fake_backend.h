@@ -4,8 +4,8 @@
  * writes. It counts instructions and cycles, has no branch records, and samples only if asked to.
  * It fails the test when cgroup/ breaks the contract of service/backend/backend.h.
  */
-#ifndef TESTS_FAKE_SOURCE_H
-#define TESTS_FAKE_SOURCE_H
+#ifndef TESTS_UNIT_FAKE_BACKEND_H
+#define TESTS_UNIT_FAKE_BACKEND_H
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define FAKE_EVENTS 2 /* VPMU_EV_CYCLES, VPMU_EV_INSTRUCTIONS: as they are numbered */
 
 struct fake_node {
-	struct vpmu_source_node n; /* first */
+	struct vpmu_backend_node n; /* first */
 	struct fake_node *parent;
 	uint64_t count[FAKE_EVENTS]; /* charged to the node itself or folded into it */
 	uint64_t below[FAKE_EVENTS]; /* charged to nodes below it that are still there */
@@ -25,7 +25,7 @@ struct fake_node {
 };
 
 struct fake_source {
-	struct vpmu_source s; /* first */
+	struct vpmu_backend s; /* first */
 	struct fake_node root, other;
 	unsigned int nodes, countings, flushes;
 	int attach_error;		/* what attach answers; 0: it attaches */
@@ -45,36 +45,36 @@ struct fake_sampling {
 	uint64_t base;
 };
 
-static inline struct fake_source *fake_of(const struct vpmu_source_node *n)
+static inline struct fake_source *fake_of(const struct vpmu_backend_node *n)
 {
 	return (struct fake_source *)n->source;
 }
 
-static inline struct fake_node *fake_node(const struct vpmu_source_node *n)
+static inline struct fake_node *fake_node(const struct vpmu_backend_node *n)
 {
 	return (struct fake_node *)n;
 }
 
 /* What happens in a vCPU: @n events of number @ev. */
-static inline void fake_charge(struct vpmu_source_node *node, unsigned int ev, uint64_t n)
+static inline void fake_charge(struct vpmu_backend_node *node, unsigned int ev, uint64_t n)
 {
 	fake_node(node)->count[ev] += n;
 	for (struct fake_node *p = fake_node(node)->parent; p; p = p->parent)
 		p->below[ev] += n;
 }
 
-static inline uint64_t fake_total(const struct vpmu_source_node *n, unsigned int ev)
+static inline uint64_t fake_total(const struct vpmu_backend_node *n, unsigned int ev)
 {
 	return fake_node(n)->count[ev] + fake_node(n)->below[ev];
 }
 
-static inline int fake_node_add(struct vpmu_source_node *parent, uint64_t serial,
-				struct vpmu_source_node **out)
+static inline int fake_node_add(struct vpmu_backend_node *parent, uint64_t serial,
+				struct vpmu_backend_node **out)
 {
 	struct fake_node *n = calloc(1, sizeof(*n));
 
 	cr_assert(n);
-	n->n = (struct vpmu_source_node){.source = parent->source, .serial = serial};
+	n->n = (struct vpmu_backend_node){.source = parent->source, .serial = serial};
 	n->parent = fake_node(parent);
 	n->parent->children++;
 	fake_of(parent)->nodes++;
@@ -82,7 +82,7 @@ static inline int fake_node_add(struct vpmu_source_node *parent, uint64_t serial
 	return 0;
 }
 
-static inline void fake_node_remove(struct vpmu_source_node *node)
+static inline void fake_node_remove(struct vpmu_backend_node *node)
 {
 	struct fake_node *n = fake_node(node);
 
@@ -97,7 +97,7 @@ static inline void fake_node_remove(struct vpmu_source_node *node)
 	free(n);
 }
 
-static inline struct vpmu_counting *fake_counting_new(struct vpmu_source_node *n, size_t nr_keys)
+static inline struct vpmu_counting *fake_counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct fake_counting *c = calloc(1, sizeof(*c) + nr_keys * sizeof(c->base[0]));
 
@@ -113,15 +113,15 @@ static inline void fake_counting_free(struct vpmu_counting *c)
 	free(c);
 }
 
-static inline bool fake_can_count(const struct vpmu_source *s, vpmu_key_t key, enum vpmu_quality *q,
-				  char *why, size_t whylen)
+static inline bool fake_can_count(const struct vpmu_backend *s, vpmu_key_t key,
+				  enum vpmu_quality *q, char *why, size_t whylen)
 {
 	*q = VPMU_Q_ESTIMATED;
 	snprintf(why, whylen, "the fake has no such event");
 	return vpmu_key_space(key) == VPMU_SPACE_GENERIC && vpmu_key_event(key) < FAKE_EVENTS;
 }
 
-static inline int fake_attach(struct vpmu_source *s, struct vpmu_counting *list, size_t *failed)
+static inline int fake_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	struct fake_source *f = (struct fake_source *)s;
 
@@ -161,7 +161,7 @@ static inline void fake_read(const struct vpmu_counting *c)
 	}
 }
 
-static inline void fake_detach(struct vpmu_source *s, struct vpmu_counting *list)
+static inline void fake_detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
 	for (; list; list = list->next) {
 		cr_assert_eq(list->source, s, "a list has countings of one source");
@@ -171,29 +171,29 @@ static inline void fake_detach(struct vpmu_source *s, struct vpmu_counting *list
 	}
 }
 
-static inline void fake_flush(struct vpmu_source *s, const struct vpmu_counting *list)
+static inline void fake_flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	((struct fake_source *)s)->flushes++;
 }
 
-static inline void fake_flush_node(struct vpmu_source_node *n)
+static inline void fake_flush_node(struct vpmu_backend_node *n)
 {
 	((struct fake_source *)n->source)->flushes++;
 }
 
-static inline bool fake_late(struct vpmu_source *s, char *why, size_t whylen)
+static inline bool fake_late(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	if (((struct fake_source *)s)->late)
 		snprintf(why, whylen, "CPU 5 of the fake is out to lunch");
 	return ((struct fake_source *)s)->late;
 }
 
-static inline void fake_sharing(struct vpmu_source *s, struct vpmu_sharing *out)
+static inline void fake_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	*out = (struct vpmu_sharing){.consumers = ((struct fake_source *)s)->countings, .keys = 7};
 }
 
-static inline int fake_sample_start(struct vpmu_source_node *n, const struct vpmu_sampling_opts *o,
+static inline int fake_sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
 				    struct vpmu_sampling **out)
 {
 	struct fake_sampling *s;
@@ -230,17 +230,17 @@ static inline void fake_sample_read(const struct vpmu_sampling *s, struct vpmu_v
 }
 
 /* One sample of vCPU node @n at address @ip, if it is sampled. */
-static inline void fake_sample(const struct vpmu_source_node *n, uint64_t ip)
+static inline void fake_sample(const struct vpmu_backend_node *n, uint64_t ip)
 {
 	const struct fake_sampling *f = fake_of(n)->sampling;
-	const struct vpmu_source_sample s = {
+	const struct vpmu_backend_sample s = {
 		.serial = n->serial, .known = true, .cpl = 3, .ip = ip, .periods = 1};
 
 	if (f)
 		f->opts.sample(f->opts.arg, &s);
 }
 
-static const struct vpmu_source_ops fake_ops = {
+static const struct vpmu_backend_ops fake_ops = {
 	.node_add = fake_node_add,
 	.node_remove = fake_node_remove,
 	.counting_new = fake_counting_new,
@@ -258,14 +258,14 @@ static const struct vpmu_source_ops fake_ops = {
 	.sample_read = fake_sample_read,
 };
 
-static inline void fake_init(struct fake_source *f, const char *plane, unsigned int can)
+static inline void fake_init(struct fake_source *f, const char *backend, unsigned int can)
 {
 	*f = (struct fake_source){0};
 	f->root.n.source = f->other.n.source = &f->s;
 	f->other.parent = &f->root;
-	f->s = (struct vpmu_source){
+	f->s = (struct vpmu_backend){
 		.ops = &fake_ops,
-		.plane = plane,
+		.backend = backend,
 		.can = can,
 		.root = &f->root.n,
 		.other = &f->other.n,

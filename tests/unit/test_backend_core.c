@@ -9,7 +9,7 @@
 #include "vpmu/core/internal.h"
 
 static struct test_host h;
-static struct vpmu_source *src;
+static struct vpmu_backend *src;
 static const vpmu_key_t keys[] = {
 	((uint64_t)VPMU_SPACE_GENERIC << VPMU_KEY_SPACE_SHIFT) | VPMU_EV_INSTRUCTIONS |
 		VPMU_KEY_USR | VPMU_KEY_GUEST,
@@ -51,39 +51,39 @@ TestSuite(source_core, .init = setup, .fini = teardown);
 
 /* A node as the tree makes them, with something that can run in it. */
 struct place {
-	struct vpmu_source_node *n;
+	struct vpmu_backend_node *n;
 	struct test_vcpu v;
 };
 
-static void place_init(struct place *p, struct vpmu_source_node *parent, uint64_t serial)
+static void place_init(struct place *p, struct vpmu_backend_node *parent, uint64_t serial)
 {
 	memset(p, 0, sizeof(*p));
-	cr_assert_eq(vpmu_source_node_add(parent, serial, &p->n), 0);
+	cr_assert_eq(vpmu_backend_node_add(parent, serial, &p->n), 0);
 	cr_expect_eq(p->n->serial, serial);
 	cr_expect_eq(p->n->source, src);
-	cr_assert_eq(vpmu_context_init(&p->v.ctx, vpmu_source_core_account(p->n), NULL), 0);
+	cr_assert_eq(vpmu_context_init(&p->v.ctx, vpmu_backend_core_account(p->n), NULL), 0);
 }
 
 static void place_fini(struct place *p)
 {
 	vpmu_context_fini(&p->v.ctx);
-	vpmu_source_node_remove(p->n);
+	vpmu_backend_node_remove(p->n);
 }
 
-static struct vpmu_counting *count(struct vpmu_source_node *n, size_t nr, struct vpmu_value *v)
+static struct vpmu_counting *count(struct vpmu_backend_node *n, size_t nr, struct vpmu_value *v)
 {
 	struct vpmu_counting *c = vpmu_counting_new(n, keys, nr, v);
 	size_t failed;
 
 	cr_assert(c);
-	cr_assert_eq(vpmu_source_attach(c, &failed), 0);
+	cr_assert_eq(vpmu_backend_attach(c, &failed), 0);
 	return c;
 }
 
 static void uncount(struct vpmu_counting *c)
 {
 	c->next = NULL;
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	vpmu_counting_free(c);
 }
 
@@ -102,16 +102,16 @@ Test(source_core, a_batch_counts_from_its_attach_to_its_detach)
 	r = vpmu_counting_new(src->root, keys, 1, vr);
 	a->next = b;
 	b->next = r;
-	cr_assert_eq(vpmu_source_attach(a, &failed), 0);
+	cr_assert_eq(vpmu_backend_attach(a, &failed), 0);
 	test_run(&h, 0, &x.v, 10);
 	test_run(&h, 1, &y.v, 5);
-	vpmu_source_flush(a);
-	vpmu_source_read(a);
+	vpmu_backend_flush(a);
+	vpmu_backend_read(a);
 	cr_expect_eq(va[0].count, 15);
-	vpmu_source_read(r);
+	vpmu_backend_read(r);
 	cr_expect_eq(vr[0].count, 15);
 	test_run(&h, 1, &y.v, 1);
-	vpmu_source_detach(a);
+	vpmu_backend_detach(a);
 	test_run(&h, 1, &y.v, 7777);
 	cr_expect_eq(va[0].count, 16);
 	cr_expect_eq(va[1].count, 32, "two cycles each");
@@ -139,13 +139,13 @@ Test(source_core, a_failed_attach_names_its_key_and_leaves_nothing)
 					VPMU_KEY_USR | VPMU_KEY_GUEST);
 	c = vpmu_counting_new(src->other, many, VPMU_MAX_SLOTS + 1, v);
 	first->next = c;
-	cr_expect_eq(vpmu_source_attach(first, &failed), -ENOSPC);
+	cr_expect_eq(vpmu_backend_attach(first, &failed), -ENOSPC);
 	cr_expect_eq(failed, VPMU_MAX_SLOTS - 1, "the second list's: the first has one slot");
-	vpmu_source_sharing(src, &sh);
+	vpmu_backend_sharing(src, &sh);
 	cr_expect_eq(sh.consumers, 0);
 	no_memory = true;
 	first->next = NULL;
-	cr_expect_eq(vpmu_source_attach(first, &failed), -ENOMEM);
+	cr_expect_eq(vpmu_backend_attach(first, &failed), -ENOMEM);
 	cr_expect_eq(failed, 0);
 	no_memory = false;
 	vpmu_counting_free(first);
@@ -162,7 +162,7 @@ Test(source_core, detach_needs_no_memory)
 	c = count(x.n, 2, v);
 	test_run(&h, 0, &x.v, 44);
 	no_memory = true;
-	vpmu_source_detach(c);
+	vpmu_backend_detach(c);
 	no_memory = false;
 	cr_expect_eq(v[0].count, 44);
 	cr_expect_eq(v[1].count, 88);
@@ -197,23 +197,23 @@ Test(source_core, removal_without_memory_loses_nothing)
 	no_memory = true;
 	place_fini(&vcpu);
 	place_fini(&vm);
-	vpmu_source_flush(root);
-	vpmu_source_read(p);
+	vpmu_backend_flush(root);
+	vpmu_backend_read(p);
 	cr_expect_eq(vp[0].count, 123, "its counts are still the tenant's");
-	vpmu_source_detach(p);
+	vpmu_backend_detach(p);
 	cr_expect_eq(vp[0].count, 123);
 	place_fini(&tenant);
-	vpmu_source_read(root);
+	vpmu_backend_read(root);
 	cr_expect_eq(v[0].count, 123);
 	no_memory = false;
 	vpmu_counting_free(p);
 	/* What was left is folded with the next node; no sum changes. */
 	place_init(&tenant, src->root, 4);
-	cr_expect_eq(vpmu_source_core_account(src->root)->nr_children, 2, "/host and this one");
-	vpmu_source_flush(root);
-	vpmu_source_read(root);
+	cr_expect_eq(vpmu_backend_core_account(src->root)->nr_children, 2, "/host and this one");
+	vpmu_backend_flush(root);
+	vpmu_backend_read(root);
 	cr_expect_eq(v[0].count, 123);
-	cr_assert_eq(vpmu_source_conservation(src, conserved, &rows), 0);
+	cr_assert_eq(vpmu_backend_conservation(src, conserved, &rows), 0);
 	cr_expect_geq(rows, 2);
 	uncount(root);
 	place_fini(&tenant);
@@ -233,7 +233,7 @@ Test(source_core, a_vm_is_removed_without_memory)
 static int samples;
 static uint64_t seen, seen_ns;
 
-static void sample(void *arg, const struct vpmu_source_sample *s)
+static void sample(void *arg, const struct vpmu_backend_sample *s)
 {
 	samples++;
 	seen = s->serial;
@@ -256,13 +256,13 @@ Test(source_core, samples_carry_their_time_if_asked)
 
 	for (int times = 0; times < 2; times++) {
 		o.times = times;
-		cr_assert_eq(vpmu_source_sample_start(src->root, &o, &s), 0);
+		cr_assert_eq(vpmu_backend_sample_start(src->root, &o, &s), 0);
 		before = monotonic_ns();
 		test_run(&h, 0, NULL, 10);
-		vpmu_source_flush_node(src->root);
+		vpmu_backend_flush_node(src->root);
 		cr_expect_eq(samples, times + 1);
 		cr_expect(times ? seen_ns >= before && seen_ns <= monotonic_ns() : !seen_ns);
-		vpmu_source_sample_stop(s);
+		vpmu_backend_sample_stop(s);
 	}
 }
 
@@ -274,17 +274,17 @@ Test(source_core, samples_carry_the_serial_of_the_vcpu)
 	struct place x;
 
 	place_init(&x, src->root, 77);
-	cr_assert_eq(vpmu_source_sample_start(src->root, &o, &s), 0);
+	cr_assert_eq(vpmu_backend_sample_start(src->root, &o, &s), 0);
 	test_run(&h, 0, NULL, 10);
-	vpmu_source_flush_node(src->root);
+	vpmu_backend_flush_node(src->root);
 	cr_expect_eq(samples, 1);
 	cr_expect_eq(seen, 0, "no vCPU ran");
 	test_run(&h, 0, &x.v, 10);
 	cr_expect_eq(samples, 2);
 	cr_expect_eq(seen, 77);
-	vpmu_source_sample_read(s, &v);
+	vpmu_backend_sample_read(s, &v);
 	cr_expect_eq(v.count, 20);
-	vpmu_source_sample_stop(s);
+	vpmu_backend_sample_stop(s);
 	test_run(&h, 0, &x.v, 10);
 	cr_expect_eq(samples, 2);
 	place_fini(&x);
@@ -292,23 +292,23 @@ Test(source_core, samples_carry_the_serial_of_the_vcpu)
 
 Test(source_core, what_a_source_cannot_do_is_not_supported)
 {
-	const struct vpmu_source_core_opts o = {.plane = "bare", .can_count = test_can_count};
+	const struct vpmu_backend_core_opts o = {.backend = "bare", .can_count = test_can_count};
 	struct vpmu_sampling_opts so = {.key = keys[0], .period = 10, .sample = sample};
 	struct vpmu_lbr_usage usage = {1, 1};
 	struct vpmu_sampling *s = NULL;
 	struct vpmu_lbr_regs regs;
 	enum vpmu_lbr_user user;
-	struct vpmu_source *bare;
+	struct vpmu_backend *bare;
 
-	cr_assert_eq(vpmu_source_core_create(&o, &bare), 0);
-	cr_expect_eq(vpmu_source_sample_start(bare->root, &so, &s), -EOPNOTSUPP);
-	cr_expect_eq(vpmu_source_branches_attach(bare->root, VPMU_LBR_TYPES), -EOPNOTSUPP);
-	vpmu_source_branches_detach(bare->root);
-	cr_expect_eq(vpmu_source_branches_read(bare->root, &regs, &user), -ENOENT);
-	vpmu_source_branches_usage(bare, &usage);
+	cr_assert_eq(vpmu_backend_core_create(&o, &bare), 0);
+	cr_expect_eq(vpmu_backend_sample_start(bare->root, &so, &s), -EOPNOTSUPP);
+	cr_expect_eq(vpmu_backend_branches_attach(bare->root, VPMU_LBR_TYPES), -EOPNOTSUPP);
+	vpmu_backend_branches_detach(bare->root);
+	cr_expect_eq(vpmu_backend_branches_read(bare->root, &regs, &user), -ENOENT);
+	vpmu_backend_branches_usage(bare, &usage);
 	cr_expect_eq(usage.bytes, 0);
-	vpmu_source_sample_stop(NULL);
+	vpmu_backend_sample_stop(NULL);
 	vpmu_counting_free(NULL);
-	vpmu_source_core_destroy(bare);
-	vpmu_source_core_destroy(NULL);
+	vpmu_backend_core_destroy(bare);
+	vpmu_backend_core_destroy(NULL);
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The emulator's PMU: the counters of one modelled pCPU, as hardware would have them.
+ *
+ * The engine (vmm/emu) adds what it executed to a tally. A counter is the low bits of one word of
+ * the tally, so that counting costs the engine nothing per counter. The scheduler (vmm/sched) makes
+ * a PMU per pCPU. Only the pCPU's owner may touch it.
+ */
+#ifndef VPMU_EMUPMU_H
+#define VPMU_EMUPMU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vpmu/hostpmu.h"
+#include "vpmu/lbr_regs.h"
+
+enum vpmu_emu_mode { VPMU_EMU_OS = 0, VPMU_EMU_USR = 1, VPMU_EMU_HOST = 2, VPMU_EMU_MODES };
+
+/* What the emulator can count; enum vpmu_generic has the meanings. Cycles and ref-cycles are
+ * modelled by a fixed table of costs (docs/emulator.md). */
+enum vpmu_emu_event {
+	VPMU_EMU_CYCLES = 0,
+	VPMU_EMU_INSTRUCTIONS,
+	VPMU_EMU_REF_CYCLES,
+	VPMU_EMU_BRANCHES,
+	VPMU_EMU_BRANCHES_TAKEN,
+	VPMU_EMU_LOADS,
+	VPMU_EMU_STORES,
+	VPMU_EMU_EVENTS
+};
+
+/*
+ * Counts are kept by mode, and for each set of two or three modes as well, so that a counter is one
+ * word whatever modes its key counts in. vpmu_emu_row says which row belongs to a set.
+ */
+enum vpmu_emu_row {
+	VPMU_EMU_ROW_OS_USR = VPMU_EMU_MODES, /* the rows before are the modes' own */
+	VPMU_EMU_ROW_OS_HOST,
+	VPMU_EMU_ROW_USR_HOST,
+	VPMU_EMU_ROW_ALL,
+	VPMU_EMU_ROWS
+};
+
+/* An alarm: it is due when the sum of an event over some modes has reached a value. */
+struct vpmu_emu_alarm {
+	uint8_t event; /* enum vpmu_emu_event */
+	uint8_t modes; /* bit per enum vpmu_emu_mode */
+	uint64_t at;   /* the sum at which it is due */
+};
+
+/*
+ * What the engine shares with the PMU of the pCPU it runs on: the counts, the alarms that it must
+ * stop for, and the branch records that it makes.
+ *
+ * While lbr.ctl has VPMU_LBR_EN the engine pushes and pops records, and lbr.cycles is the time of
+ * the newest record by vpmu_emu_clock. In a saved state, cycles is the distance from that time to
+ * the save; lbr_save and lbr_restore convert between the two.
+ */
+struct vpmu_emu_tally {
+	uint64_t ev[VPMU_EMU_ROWS][VPMU_EMU_EVENTS]; /* written by vpmu_emu_count and _add */
+	uint32_t armed;				     /* bit per counter: its alarm[] is set */
+	struct vpmu_emu_alarm alarm[VPMU_MAX_CTRS];
+	struct vpmu_lbr_regs lbr;
+};
+
+/* vpmu_emu_row - the row of the set @modes (bit per enum vpmu_emu_mode, not 0). Pure. */
+static inline unsigned int vpmu_emu_row(unsigned int modes)
+{
+	static const uint8_t row[1 << VPMU_EMU_MODES] = {
+		[1 << VPMU_EMU_OS] = VPMU_EMU_OS,
+		[1 << VPMU_EMU_USR] = VPMU_EMU_USR,
+		[1 << VPMU_EMU_HOST] = VPMU_EMU_HOST,
+		[1 << VPMU_EMU_OS | 1 << VPMU_EMU_USR] = VPMU_EMU_ROW_OS_USR,
+		[1 << VPMU_EMU_OS | 1 << VPMU_EMU_HOST] = VPMU_EMU_ROW_OS_HOST,
+		[1 << VPMU_EMU_USR | 1 << VPMU_EMU_HOST] = VPMU_EMU_ROW_USR_HOST,
+		[(1 << VPMU_EMU_MODES) - 1] = VPMU_EMU_ROW_ALL,
+	};
+
+	return row[modes];
+}
+
+/* The rows in which an event in a mode is counted besides the mode's own: one per set that has the
+ * mode in it. */
+static const uint8_t vpmu_emu_sums[VPMU_EMU_MODES][3] = {
+	[VPMU_EMU_OS] = {VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_ALL},
+	[VPMU_EMU_USR] = {VPMU_EMU_ROW_OS_USR, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},
+	[VPMU_EMU_HOST] = {VPMU_EMU_ROW_OS_HOST, VPMU_EMU_ROW_USR_HOST, VPMU_EMU_ROW_ALL},
+};
+
+/* vpmu_emu_add - @n more of @event in @mode. Owner. */
+static inline void vpmu_emu_add(struct vpmu_emu_tally *t, enum vpmu_emu_mode mode,
+				enum vpmu_emu_event event, uint64_t n)
+{
+	t->ev[mode][event] += n;
+	for (int i = 0; i < 3; i++)
+		t->ev[vpmu_emu_sums[mode][i]][event] += n;
+}
+
+/* vpmu_emu_count - n[event] more of every event in @mode. Owner. */
+static inline void vpmu_emu_count(struct vpmu_emu_tally *t, enum vpmu_emu_mode mode,
+				  const uint64_t n[VPMU_EMU_EVENTS])
+{
+	for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+		t->ev[mode][e] += n[e];
+	for (int i = 0; i < 3; i++) {
+		uint64_t *sum = t->ev[vpmu_emu_sums[mode][i]];
+
+		for (int e = 0; e < VPMU_EMU_EVENTS; e++)
+			sum[e] += n[e];
+	}
+}
+
+/* vpmu_emu_alarm_left - how many events are left until @a is due; 0: it is due. Owner. */
+static inline uint64_t vpmu_emu_alarm_left(const struct vpmu_emu_tally *t,
+					   const struct vpmu_emu_alarm *a)
+{
+	uint64_t sum = t->ev[vpmu_emu_row(a->modes)][a->event];
+
+	return (int64_t)(a->at - sum) > 0 ? a->at - sum : 0;
+}
+
+/* vpmu_emu_alarm_due - whether an alarm is due that was not answered yet. Owner. */
+static inline bool vpmu_emu_alarm_due(const struct vpmu_emu_tally *t)
+{
+	for (uint32_t armed = t->armed; armed; armed &= armed - 1)
+		if (!vpmu_emu_alarm_left(t, &t->alarm[__builtin_ctz(armed)]))
+			return true;
+	return false;
+}
+
+/* vpmu_emu_clock - the modelled cycles of the pCPU's guests, which is the clock of branch records.
+ * The host's cycles are not in it: a guest could tell from them when an operator samples it. Owner.
+ */
+static inline uint64_t vpmu_emu_clock(const struct vpmu_emu_tally *t)
+{
+	return t->ev[VPMU_EMU_OS][VPMU_EMU_CYCLES] + t->ev[VPMU_EMU_USR][VPMU_EMU_CYCLES];
+}
+
+struct vpmu_emupmu {
+	struct vpmu_hostpmu pmu;	     /* first */
+	const uint64_t *word[VPMU_MAX_CTRS]; /* pmu.word: of bound counters */
+	struct vpmu_emu_tally *tally;
+	struct vpmu_emu_tally own_tally; /* where tally points, unless it is changed before use */
+	uint64_t own_clock_ns; /* where pmu.clock_ns points, unless it is changed before use */
+	void (*kick)(void *arg);
+	void *kick_arg;
+	struct vpmu_emu_ctr {
+		bool bound;
+		vpmu_key_t key;
+		uint8_t event;			     /* enum vpmu_emu_event */
+		uint8_t modes;			     /* bit per enum vpmu_emu_mode */
+		uint64_t audit_base[VPMU_EMU_MODES]; /* counts by mode at the bind */
+	} ctr[VPMU_MAX_CTRS];
+};
+
+struct vpmu_emupmu_opts {
+	unsigned int gp;    /* general-purpose counters, 0..16; 0 is the default, 4 */
+	unsigned int fixed; /* fixed counters: instructions, cycles, ref-cycles; 0..3; 0 is the
+			     * default, 3 */
+	unsigned int width; /* of the counters, in bits: 8..63; 0 is the default, 48 */
+	bool no_default;    /* gp and fixed of 0 mean 0 */
+	bool no_lbr;	    /* no branch records */
+};
+
+/*
+ * vpmu_emupmu_init - make *@sp, the caller's memory, a PMU; before its pCPU exists. @opts may be
+ * NULL: the defaults. Counters 0 .. gp - 1 are general purpose, gp .. gp + fixed - 1 are fixed.
+ * -EINVAL: @opts are out of range.
+ */
+int vpmu_emupmu_init(struct vpmu_emupmu *sp, const struct vpmu_emupmu_opts *opts);
+
+#endif
