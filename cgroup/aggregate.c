@@ -42,7 +42,7 @@ static void add_own(const struct pass *p, const struct knode *n, struct ksum *su
 	}
 }
 
-static void add(struct ksum *to, const struct ksum *sum)
+static void aggregate_add(struct ksum *to, const struct ksum *sum)
 {
 	to->total += sum->total;
 	to->time_ns += sum->time_ns;
@@ -66,11 +66,11 @@ static void add_below(const struct pass *p, const struct knode *n, struct ksum *
 		for (size_t i = 0; i < s->nr; i++)
 			s->key[i].pass = mine[p->at[s->key[i].slot]];
 	for (unsigned int i = 0; i < p->nr; i++)
-		add(&sum[i], &mine[i]);
+		aggregate_add(&sum[i], &mine[i]);
 }
 
 /* Whether a node above @n is asked for as well. */
-static bool is_below(const struct knode *n)
+static bool aggregate_is_below(const struct knode *n)
 {
 	for (n = n->parent; n; n = n->parent)
 		if (n->asked)
@@ -89,13 +89,13 @@ static void read_cpu(const struct pass *p, const struct sums *list)
 	do {
 		done = __atomic_load_n(&st->done_ns, __ATOMIC_ACQUIRE);
 		for (s = list; s; s = s->next)
-			if (s == s->node->asked && !is_below(s->node))
+			if (s == s->node->asked && !aggregate_is_below(s->node))
 				add_below(p, s->node, all);
 		fence_loads();
 	} while (done != VPMU_LOAD(&st->last_ns) && ++tries < TRIES);
 	for (s = list; s; s = s->next)
 		for (size_t i = 0; i < s->nr; i++)
-			add(&s->key[i].now, &s->key[i].pass);
+			aggregate_add(&s->key[i].now, &s->key[i].pass);
 }
 
 static void find_slots(struct pass *p, const struct sums *list)

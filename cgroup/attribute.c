@@ -22,7 +22,7 @@ struct vmm {
 	unsigned int tasks;
 };
 
-static int by_pid(const void *a, const void *b)
+static int attribute_by_pid(const void *a, const void *b)
 {
 	const struct vmm *x = a, *y = b;
 
@@ -32,7 +32,7 @@ static int by_pid(const void *a, const void *b)
 static struct vmm *vmm_find(const struct bpf_backend *k, pid_t pid)
 {
 	const struct vmm key = {.pid = pid};
-	struct vmm **v = tfind(&key, &k->whose.vmms, by_pid);
+	struct vmm **v = tfind(&key, &k->whose.vmms, attribute_by_pid);
 
 	return v ? *v : NULL;
 }
@@ -74,7 +74,7 @@ void whose_task(struct bpf_backend *k, struct binding *b)
 		v = calloc(1, sizeof(*v));
 		if (v)
 			v->pid = b->pid;
-		if (!v || !tsearch(v, &k->whose.vmms, by_pid)) {
+		if (!v || !tsearch(v, &k->whose.vmms, attribute_by_pid)) {
 			free(v);
 			b->pid = 0;
 			return;
@@ -90,7 +90,7 @@ void whose_task_gone(struct bpf_backend *k, struct binding *b)
 	b->pid = 0;
 	if (!v || --v->tasks)
 		return;
-	tdelete(v, &k->whose.vmms, by_pid);
+	tdelete(v, &k->whose.vmms, attribute_by_pid);
 	free(v);
 }
 
@@ -154,7 +154,7 @@ static bool directory_of(struct bpf_backend *k, uint32_t tid, char dir[8192])
 
 /* The node of the cgroup @dir or of the nearest ancestor that has one, else `other`. *id: of @dir
  * itself. NULL: it is gone. */
-static struct knode *node_of(struct bpf_backend *k, char *dir, uint64_t *id)
+static struct knode *attribute_node_of(struct bpf_backend *k, char *dir, uint64_t *id)
 {
 	size_t root = strlen(k->whose.root);
 	struct knode *n = NULL;
@@ -189,7 +189,7 @@ static struct knode *cgroup_node(struct bpf_backend *k, uint64_t cgroup, uint32_
 		return k->whose.cache[at].node;
 	if (!directory_of(k, tid, dir))
 		return NULL;
-	n = node_of(k, dir, &id);
+	n = attribute_node_of(k, dir, &id);
 	/* It may have moved since it was sampled, so nothing is remembered of a cgroup that is not
 	 * the sample's. */
 	if (n && cgroup && id == cgroup) {

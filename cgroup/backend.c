@@ -25,12 +25,12 @@ struct kcounting {
 	} key[];
 };
 
-static struct kcounting *counting_of(const struct vpmu_counting *c)
+static struct kcounting *backend_counting_of(const struct vpmu_counting *c)
 {
 	return (struct kcounting *)c;
 }
 
-static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr_keys)
+static struct vpmu_counting *backend_counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct kcounting *c =
 		calloc(1, sizeof(*c) + nr_keys * (sizeof(c->key[0]) + sizeof(struct sum_key)));
@@ -42,14 +42,14 @@ static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr
 	return &c->c;
 }
 
-static void counting_free(struct vpmu_counting *c)
+static void backend_counting_free(struct vpmu_counting *c)
 {
-	free(counting_of(c));
+	free(backend_counting_of(c));
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static bool is_below(const struct knode *n, const struct knode *top)
+static bool backend_is_below(const struct knode *n, const struct knode *top)
 {
 	while (n && n != top)
 		n = n->parent;
@@ -60,7 +60,7 @@ static bool is_below(const struct knode *n, const struct knode *top)
  * which it runs now; of several CPUs the longest time. */
 static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *c)
 {
-	uint64_t since = counting_of(c)->since_ns, last, age = 0;
+	uint64_t since = backend_counting_of(c)->since_ns, last, age = 0;
 	uint64_t now = backend_now_ns(CLOCK_MONOTONIC);
 
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
@@ -71,8 +71,8 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 			continue;
 		account = __atomic_load_n(&st->at.account, __ATOMIC_ACQUIRE);
 		/* Before its first switch nobody knows what the CPU runs. */
-		if (account &&
-		    (account >= k->nr_accounts || !is_below(k->nodes[account], knode_of(c->node))))
+		if (account && (account >= k->nr_accounts ||
+				!backend_is_below(k->nodes[account], knode_of(c->node))))
 			continue;
 		/* On the CPU's own clock. */
 		last = VPMU_LOAD(&st->last_ns) + VPMU_LOAD(&st->skew_ns);
@@ -86,7 +86,7 @@ static uint64_t age_of(const struct bpf_backend *k, const struct vpmu_counting *
 static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c, size_t i,
 		     uint64_t age_ns)
 {
-	const struct kcounting *kc = counting_of(c);
+	const struct kcounting *kc = backend_counting_of(c);
 	const struct ksum *base = &kc->key[i].base;
 	struct vpmu_value *v = &c->values[i];
 	const struct ksum now = kc->sums.key[i].now;
@@ -106,12 +106,12 @@ static void read_key(const struct bpf_backend *k, const struct vpmu_counting *c,
 }
 
 /* The sums of all countings in @list, in one go. */
-static void take(struct bpf_backend *k, struct vpmu_counting *list)
+static void backend_take(struct bpf_backend *k, struct vpmu_counting *list)
 {
 	struct sums *all = NULL;
 
 	for (; list; list = list->next) {
-		struct kcounting *c = counting_of(list);
+		struct kcounting *c = backend_counting_of(list);
 
 		for (size_t i = 0; i < list->nr_keys; i++)
 			c->sums.key[i].slot = c->key[i].slot;
@@ -125,7 +125,7 @@ static void read_list(struct vpmu_counting *list)
 {
 	if (!list)
 		return;
-	take(backend_of(list->source), list);
+	backend_take(backend_of(list->source), list);
 	for (; list; list = list->next) {
 		const struct bpf_backend *k = backend_of(list->source);
 		uint64_t age_ns = age_of(k, list);
@@ -135,9 +135,9 @@ static void read_list(struct vpmu_counting *list)
 	}
 }
 
-static void read_values(const struct vpmu_counting *c)
+static void backend_read_values(const struct vpmu_counting *c)
 {
-	struct kcounting *kc = counting_of(c);
+	struct kcounting *kc = backend_counting_of(c);
 	struct vpmu_counting *next = c->next;
 
 	/* Whatever it was last linked with is not asked for. */
@@ -176,7 +176,7 @@ static void flush_marked(struct bpf_backend *k)
 	}
 }
 
-static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
+static void cgroup_backend_flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	struct bpf_backend *k = backend_of(s);
 
@@ -187,7 +187,7 @@ static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 	flush_marked(k);
 }
 
-static void flush_node(struct vpmu_backend_node *n)
+static void backend_flush_node(struct vpmu_backend_node *n)
 {
 	struct bpf_backend *k = backend_of(n->source);
 
@@ -216,7 +216,7 @@ static int use(struct bpf_backend *k, struct vpmu_counting *list, size_t *n, uns
 			}
 			if (ret)
 				return ret;
-			counting_of(list)->key[i].slot = slot;
+			backend_counting_of(list)->key[i].slot = slot;
 			k->countings++;
 			++*n;
 		}
@@ -235,23 +235,23 @@ static void masks(struct bpf_backend *k, const struct vpmu_counting *list)
 
 /* Nobody counts the first @n keys of @list any more. What was counted is charged when this
  * returns, so all last values are of the same moment of each CPU. */
-static void stop(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
+static void backend_stop(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
 {
 	struct vpmu_counting *first = list;
 
 	for (; list && n; list = list->next)
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--)
-			node_unuse(knode_of(list->node), counting_of(list)->key[i].slot);
+			node_unuse(knode_of(list->node), backend_counting_of(list)->key[i].slot);
 	masks(k, first);
 	backend_changed(k);
 	backend_flush_all(k);
 }
 
-static void release(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
+static void backend_release(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
 {
 	for (; list && n; list = list->next) {
 		for (size_t i = 0; i < list->nr_keys && n; i++, n--) {
-			kslot_put(k, counting_of(list)->key[i].slot);
+			kslot_put(k, backend_counting_of(list)->key[i].slot);
 			k->countings--;
 		}
 	}
@@ -262,9 +262,9 @@ static void release(struct bpf_backend *k, struct vpmu_counting *list, size_t n)
 
 static void base(struct bpf_backend *k, struct vpmu_counting *list)
 {
-	take(k, list);
+	backend_take(k, list);
 	for (; list; list = list->next) {
-		struct kcounting *c = counting_of(list);
+		struct kcounting *c = backend_counting_of(list);
 
 		c->since_ns = k->cfg->since_ns;
 		c->blind = backend_blind(k);
@@ -280,7 +280,7 @@ static void base(struct bpf_backend *k, struct vpmu_counting *list)
  * New events are in place on all CPUs before any account has them in its mask: otherwise a CPU
  * could take the difference of a new event and an old one. Hence the wait between the two changes.
  */
-static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
+static int cgroup_backend_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	struct bpf_backend *k = backend_of(s);
 	unsigned int fresh = 0;
@@ -307,8 +307,8 @@ static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *fa
 		ret = backend_attach(k);
 	}
 	if (ret) {
-		stop(k, list, n);
-		release(k, list, n);
+		backend_stop(k, list, n);
+		backend_release(k, list, n);
 		k->refused++;
 		for (; list->next && *failed >= list->nr_keys; list = list->next)
 			*failed -= list->nr_keys;
@@ -321,7 +321,7 @@ static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *fa
 	return 0;
 }
 
-static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
+static void cgroup_backend_detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
 	struct bpf_backend *k = backend_of(s);
 	size_t n = 0;
@@ -329,37 +329,37 @@ static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 	bpf_backend_tend(k);
 	for (struct vpmu_counting *l = list; l; l = l->next)
 		n += l->nr_keys;
-	stop(k, list, n);
+	backend_stop(k, list, n);
 	read_list(list);
-	release(k, list, n);
+	backend_release(k, list, n);
 }
 
 void bpf_backend_base_get(const struct vpmu_counting *c, size_t i, struct bpf_backend_base *out)
 {
-	const struct ksum *base = &counting_of(c)->key[i].base;
+	const struct ksum *base = &backend_counting_of(c)->key[i].base;
 
 	*out = (struct bpf_backend_base){base->total, base->time_ns, base->lost_ns,
-					 counting_of(c)->key[i].gaps};
+					 backend_counting_of(c)->key[i].gaps};
 }
 
 int bpf_backend_base_set(struct vpmu_counting *c, size_t i, const struct bpf_backend_base *base)
 {
-	struct ksum *b = &counting_of(c)->key[i].base;
+	struct ksum *b = &backend_counting_of(c)->key[i].base;
 
 	/* The totals have only grown since the old base was taken. What was not charged since then
 	 * is not known, so the value is partial if anything ever was not. */
 	if (base->total > b->total || base->time_ns > b->time_ns || base->lost_ns > b->lost_ns)
 		return -EINVAL;
 	*b = (struct ksum){base->total, base->time_ns, base->lost_ns, 0, 0};
-	counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
-	counting_of(c)->blind = 0;
+	backend_counting_of(c)->key[i].gaps = (uint32_t)base->gaps;
+	backend_counting_of(c)->blind = 0;
 	return 0;
 }
 
 /* ---- the host's figures ------------------------------------------------------------------- */
 
-static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
-		      size_t whylen)
+static bool backend_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q,
+			      char *why, size_t whylen)
 {
 	const struct bpf_backend *k = backend_of(s);
 	int ret = slot_probe(k, key);
@@ -393,7 +393,7 @@ static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_qu
 	return false;
 }
 
-static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
+static void backend_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	const struct bpf_backend *k = backend_of(s);
 
@@ -410,16 +410,16 @@ static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 const struct vpmu_backend_ops bpf_backend_ops = {
 	.node_add = node_add,
 	.node_remove = node_remove,
-	.counting_new = counting_new,
-	.counting_free = counting_free,
-	.attach = attach,
-	.detach = detach,
-	.flush = flush,
-	.flush_node = flush_node,
-	.read = read_values,
+	.counting_new = backend_counting_new,
+	.counting_free = backend_counting_free,
+	.attach = cgroup_backend_attach,
+	.detach = cgroup_backend_detach,
+	.flush = cgroup_backend_flush,
+	.flush_node = backend_flush_node,
+	.read = backend_read_values,
 	.read_list = read_list,
-	.can_count = can_count,
-	.sharing = sharing,
+	.can_count = backend_can_count,
+	.sharing = backend_sharing,
 	.conservation = conserve,
 	.sample_start = sample_start,
 	.sample_stop = sample_stop,

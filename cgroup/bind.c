@@ -15,7 +15,7 @@
 
 #include <account.skel.h> /* it needs maps.h */
 
-static int by_id(const void *a, const void *b)
+static int bind_by_id(const void *a, const void *b)
 {
 	const struct binding *x = a, *y = b;
 
@@ -39,16 +39,16 @@ static void unlink_from(struct binding *b)
 		b->next->link = b->link;
 }
 
-static struct binding *find(void *const *tree, uint64_t id)
+static struct binding *bind_find(void *const *tree, uint64_t id)
 {
 	const struct binding key = {.id = id};
-	struct binding **b = tfind(&key, tree, by_id);
+	struct binding **b = tfind(&key, tree, bind_by_id);
 
 	return b ? *b : NULL;
 }
 
 /* A map that is full has no room for another binding; a binding that is there can always be set. */
-static int set(struct bpf_backend *k, const struct binding *b)
+static int bind_set(struct bpf_backend *k, const struct binding *b)
 {
 	struct kp_task t = {.start = b->start, .account = b->node->account};
 	uint32_t tid = (uint32_t)b->id;
@@ -75,11 +75,11 @@ static void count_bit(struct bpf_backend *k, uint32_t tid, bool more)
 	__atomic_store_n(&k->cfg->tasks, k->cfg->tasks + (more ? 1 : -1u), __ATOMIC_RELAXED);
 }
 
-static void unbind(struct knode *n, bool task, uint64_t id)
+static void bind_unbind(struct knode *n, bool task, uint64_t id)
 {
 	struct bpf_backend *k = backend_of(n->n.source);
 	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
-	struct binding *b = find(tree, id);
+	struct binding *b = bind_find(tree, id);
 	uint32_t tid = (uint32_t)id;
 
 	if (!b || b->node != n)
@@ -95,7 +95,7 @@ static void unbind(struct knode *n, bool task, uint64_t id)
 		k->sys->map_del(bpf_map__fd(k->skel->maps.cgroups), &id);
 	}
 	unlink_from(b);
-	tdelete(b, tree, by_id);
+	tdelete(b, tree, bind_by_id);
 	free(b);
 	backend_changed(k);
 }
@@ -104,7 +104,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 {
 	struct bpf_backend *k = backend_of(n->n.source);
 	void **tree = task ? &k->task_bindings : &k->cgroup_bindings;
-	struct binding *b = find(tree, id), old;
+	struct binding *b = bind_find(tree, id), old;
 	int ret;
 
 	sampling_settle(k);
@@ -112,7 +112,7 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 		old = *b;
 		b->start = start;
 		b->node = n;
-		ret = set(k, b);
+		ret = bind_set(k, b);
 		b->node = old.node;
 		if (ret) {
 			b->start = old.start;
@@ -136,13 +136,13 @@ static int bind(struct knode *n, bool task, uint64_t id, uint64_t start)
 	if (!b)
 		return -ENOMEM;
 	*b = (struct binding){.id = id, .start = start, .task = task, .node = n};
-	if (!tsearch(b, tree, by_id)) {
+	if (!tsearch(b, tree, bind_by_id)) {
 		free(b);
 		return -ENOMEM;
 	}
-	ret = set(k, b);
+	ret = bind_set(k, b);
 	if (ret) {
-		tdelete(b, tree, by_id);
+		tdelete(b, tree, bind_by_id);
 		free(b);
 		return ret;
 	}
@@ -168,7 +168,7 @@ int bind_found(struct bpf_backend *k, uint32_t account, bool task, uint64_t id, 
 	if (!b)
 		return -ENOMEM;
 	*b = (struct binding){.id = id, .start = start, .task = task};
-	if (!tsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, by_id)) {
+	if (!tsearch(b, task ? &k->task_bindings : &k->cgroup_bindings, bind_by_id)) {
 		free(b);
 		return -ENOMEM;
 	}
@@ -188,7 +188,7 @@ void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 	while ((b = from->bound)) {
 		unlink_from(b);
 		link_to(b, to);
-		set(k, b);
+		bind_set(k, b);
 		if (b->task)
 			branches_follow(k, b);
 	}
@@ -198,14 +198,14 @@ void bind_move(struct bpf_backend *k, struct knode *from, struct knode *to)
 
 struct knode *bind_task_node(const struct bpf_backend *k, uint32_t tid)
 {
-	const struct binding *b = find(&k->task_bindings, tid);
+	const struct binding *b = bind_find(&k->task_bindings, tid);
 
 	return b ? b->node : NULL;
 }
 
 struct knode *bind_cgroup_node(const struct bpf_backend *k, uint64_t id)
 {
-	const struct binding *b = find(&k->cgroup_bindings, id);
+	const struct binding *b = bind_find(&k->cgroup_bindings, id);
 
 	return b ? b->node : NULL;
 }
@@ -217,7 +217,7 @@ int bpf_backend_bind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 
 void bpf_backend_unbind_cgroup(struct vpmu_backend_node *n, uint64_t cgroup_id)
 {
-	unbind(knode_of(n), false, cgroup_id);
+	bind_unbind(knode_of(n), false, cgroup_id);
 }
 
 /* Field 22 of /proc/TID/stat. The name in field 2 may have spaces and parentheses. For
@@ -257,7 +257,7 @@ int bpf_backend_bind_task(struct vpmu_backend_node *n, pid_t tid, uint64_t start
 
 void bpf_backend_unbind_task(struct vpmu_backend_node *n, pid_t tid)
 {
-	unbind(knode_of(n), true, (uint64_t)tid);
+	bind_unbind(knode_of(n), true, (uint64_t)tid);
 }
 
 static void free_task(void *p)

@@ -39,7 +39,7 @@ void branches_end(struct bpf_backend *k, struct binding *b)
 }
 
 /* Begin with empty records: the thread may not have run yet. */
-static int begin(struct bpf_backend *k, struct binding *b, uint32_t ctl)
+static int branches_begin(struct bpf_backend *k, struct binding *b, uint32_t ctl)
 {
 	const struct vpmu_lbr_regs empty = {.ctl = branches_recorded(ctl),
 					    .depth = VPMU_LBR_DEPTH_MAX};
@@ -66,7 +66,7 @@ void branches_follow(struct bpf_backend *k, struct binding *b)
 	if (!ctl)
 		branches_end(k, b);
 	else if (!b->lbr)
-		begin(k, b, ctl);
+		branches_begin(k, b, ctl);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static bool other_below(const struct knode *n, uint32_t ctl)
 static int begin_task(struct binding *b, void *arg)
 {
 	const uint32_t *ctl = arg;
-	int ret = b->lbr ? 0 : begin(backend_of(b->node->n.source), b, *ctl);
+	int ret = b->lbr ? 0 : branches_begin(backend_of(b->node->n.source), b, *ctl);
 
 	return ret == -ESRCH ? 0 : ret; /* it has just ended */
 }
@@ -108,7 +108,7 @@ static int follow_task(struct binding *b, void *arg)
 	return 0;
 }
 
-static int refuse(struct bpf_backend *k, uint32_t ctl, int ret)
+static int branches_refuse(struct bpf_backend *k, uint32_t ctl, int ret)
 {
 	const uint32_t all = VPMU_LBR_EN | VPMU_LBR_OS | VPMU_LBR_USR | VPMU_LBR_TYPES;
 
@@ -147,7 +147,7 @@ int branches_attach(struct vpmu_backend_node *node, uint32_t ctl)
 		return 0;
 	}
 	each_task(n, follow_task, NULL);
-	return refuse(k, ctl, ret);
+	return branches_refuse(k, ctl, ret);
 }
 
 void branches_detach(struct vpmu_backend_node *node)

@@ -92,7 +92,7 @@ int budget_partner(const struct bpf_backend *k, vpmu_key_t key)
 	return -1;
 }
 
-static bool counts(const struct bpf_backend *k, unsigned int i)
+static bool budget_counts(const struct bpf_backend *k, unsigned int i)
 {
 	return k->slot[i].key && slot_is_hardware(k->slot[i].key) && !k->slot[i].error;
 }
@@ -102,7 +102,7 @@ static uint64_t hardware_slots(const struct bpf_backend *k)
 	uint64_t all = 0;
 
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
-		if (counts(k, i))
+		if (budget_counts(k, i))
 			all |= 1ULL << i;
 	return all;
 }
@@ -114,10 +114,10 @@ static unsigned int units(const struct bpf_backend *k, struct budget_unit u[VPMU
 	int other;
 
 	for (int i = 0; i < VPMU_MAX_SLOTS; i++) {
-		if (!counts(k, (unsigned int)i))
+		if (!budget_counts(k, (unsigned int)i))
 			continue;
 		other = budget_partner(k, k->slot[i].key);
-		if (other >= 0 && !counts(k, (unsigned int)other))
+		if (other >= 0 && !budget_counts(k, (unsigned int)other))
 			other = -1;
 		if (other >= 0 && other < i)
 			continue;
@@ -183,7 +183,7 @@ static void renew_foreign(struct bpf_backend *k, unsigned int cpu, uint64_t chan
 
 /* The events of the slots @on count on @cpu from now on, and those of the other hardware keys do
  * not. At no time do more count than before or after. */
-static void apply(struct bpf_backend *k, unsigned int cpu, uint64_t on)
+static void budget_apply(struct bpf_backend *k, unsigned int cpu, uint64_t on)
 {
 	uint64_t all = hardware_slots(k), change = 0;
 
@@ -219,7 +219,7 @@ static uint64_t plan_quiet(const struct bpf_backend *k, unsigned int cpu, struct
 
 /* ---- turns -------------------------------------------------------------------------------- */
 
-static void serve(struct bpf_backend *k, uint64_t now)
+static void budget_serve(struct bpf_backend *k, uint64_t now)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->on >> i & 1)
@@ -234,10 +234,10 @@ static void next_turn(struct bpf_backend *k)
 	k->on = budget_plan(&k->pmu, k->opts.leave_counters, u, units(k, u));
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
 		if (!k->quiet[cpu])
-			apply(k, cpu, k->on);
+			budget_apply(k, cpu, k->on);
 }
 
-static bool fit(const struct bpf_backend *k)
+static bool budget_fit(const struct bpf_backend *k)
 {
 	struct budget_unit u[VPMU_MAX_SLOTS];
 	unsigned int n = units(k, u);
@@ -258,7 +258,7 @@ static void set_timer(struct bpf_backend *k, bool on)
 
 /* The program reads the times of all events from now on. Each CPU reads them once before any event
  * is switched, so that it knows where the time without turns ended. */
-static void read_times(struct bpf_backend *k)
+static void budget_read_times(struct bpf_backend *k)
 {
 	uint64_t fresh = hardware_slots(k) & ~k->cfg->timed;
 
@@ -279,12 +279,12 @@ void budget_new(struct bpf_backend *k, unsigned int i)
 	bool off;
 
 	for (unsigned int j = 0; j < VPMU_MAX_SLOTS; j++)
-		if (j != i && counts(k, j) && k->slot[j].served_ns < least)
+		if (j != i && budget_counts(k, j) && k->slot[j].served_ns < least)
 			least = k->slot[j].served_ns;
 	k->slot[i].error = 0;
 	k->slot[i].served_ns = least == UINT64_MAX ? 0 : least;
 	k->on &= ~(1ULL << i);
-	off = slot_is_hardware(k->slot[i].key) && !fit(k);
+	off = slot_is_hardware(k->slot[i].key) && !budget_fit(k);
 	if (off)
 		k->cfg->timed |= 1ULL << i;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++)
@@ -299,20 +299,20 @@ void budget_change(struct bpf_backend *k)
 	if (!all && !k->turns)
 		return;
 	if (k->turns)
-		serve(k, now);
-	k->turns = !fit(k);
+		budget_serve(k, now);
+	k->turns = !budget_fit(k);
 	k->turn_ns = now;
 	if (k->turns) {
-		read_times(k);
+		budget_read_times(k);
 		next_turn(k);
 	} else {
 		k->on = all;
 	}
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		if (!k->turns)
-			apply(k, cpu, all);
+			budget_apply(k, cpu, all);
 		else if (k->quiet[cpu])
-			apply(k, cpu, plan_quiet(k, cpu, u, units(k, u)));
+			budget_apply(k, cpu, plan_quiet(k, cpu, u, units(k, u)));
 	}
 	set_timer(k, k->turns);
 }
@@ -340,7 +340,7 @@ void budget_tend(struct bpf_backend *k, bool thorough)
 	now = backend_now_ns(CLOCK_MONOTONIC);
 	if (now - k->turn_ns < TURN_NS)
 		return;
-	serve(k, now);
+	budget_serve(k, now);
 	next_turn(k);
 }
 

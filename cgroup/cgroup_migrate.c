@@ -46,7 +46,7 @@ static bool in_cgroup2(const struct bpf_backend *k)
 }
 
 /* Whether the program sees every move from now on. */
-static void set(struct bpf_backend *k, bool all)
+static void cgroup_migrate_set(struct bpf_backend *k, bool all)
 {
 	if (!all == !k->cfg->moves)
 		return;
@@ -61,10 +61,10 @@ static void set(struct bpf_backend *k, bool all)
 void moves_look(struct bpf_backend *k)
 {
 	if (k->move_link)
-		set(k, k->move_by != MOVE_TRACEPOINT && in_cgroup2(k));
+		cgroup_migrate_set(k, k->move_by != MOVE_TRACEPOINT && in_cgroup2(k));
 }
 
-static struct bpf_link *attach(struct bpf_backend *k)
+static struct bpf_link *cgroup_migrate_attach(struct bpf_backend *k)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL); /* it does without */
 	struct bpf_link *link = NULL;
@@ -90,10 +90,10 @@ void moves_attach(struct bpf_backend *k)
 	if (k->move_link)
 		return;
 	if (!pin_is_there(k, PIN_MOVES)) /* else a former process's program has seen all of them */
-		set(k, false);
-	k->move_link = attach(k);
+		cgroup_migrate_set(k, false);
+	k->move_link = cgroup_migrate_attach(k);
 	if (!k->move_link) {
-		set(k, false);
+		cgroup_migrate_set(k, false);
 		pin_unlink(k, PIN_MOVES);
 		return;
 	}
@@ -108,7 +108,7 @@ void moves_attach(struct bpf_backend *k)
 
 void moves_detach(struct bpf_backend *k)
 {
-	set(k, false);
+	cgroup_migrate_set(k, false);
 	pin_unlink(k, PIN_MOVES);
 	bpf_link__destroy(k->move_link);
 	k->move_link = NULL;

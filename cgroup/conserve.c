@@ -13,8 +13,8 @@
  * goes on while we add up, so try until it did not charge meanwhile. If it always does, the sum is
  * of a moment between two readings, and is right if it lies between them.
  */
-static void compare(const struct bpf_backend *k, unsigned int cpu, unsigned int i,
-		    struct vpmu_conservation *c)
+static void conserve_compare(const struct bpf_backend *k, unsigned int cpu, unsigned int i,
+			     struct vpmu_conservation *c)
 {
 	const struct kp_cpu *st = cpu_state(k, cpu);
 	uint64_t low, high, done;
@@ -99,7 +99,7 @@ static int conserve_cpu(struct bpf_backend *k, unsigned int cpu,
 		if (!s->key || !slot_has(k, i, cpu) || st->seen[i] != st->opened[i])
 			continue;
 		c.key = s->key;
-		compare(k, cpu, i, &c);
+		conserve_compare(k, cpu, i, &c);
 		/* In this order: a slot gets into the mask after it has been read. */
 		mask = kp_mask(st);
 		fence_loads();

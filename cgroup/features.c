@@ -98,7 +98,7 @@ static int change(struct bpf_program *prog, struct bpf_prog_load_opts *opts, lon
 	return ret;
 }
 
-static int attach(const struct bpf_program *prog, long cookie, struct bpf_link **link)
+static int features_attach(const struct bpf_program *prog, long cookie, struct bpf_link **link)
 {
 	*link = bpf_program__attach_trace(prog);
 	return *link ? 0 : -errno;
@@ -113,7 +113,7 @@ static int attach_probe(const struct bpf_program *prog, long cookie, struct bpf_
 int fit_init(void)
 {
 	LIBBPF_OPTS(libbpf_prog_handler_opts, trace, .prog_prepare_load_fn = change,
-		    .prog_attach_fn = attach);
+		    .prog_attach_fn = features_attach);
 	LIBBPF_OPTS(libbpf_prog_handler_opts, probe, .prog_prepare_load_fn = change,
 		    .prog_attach_fn = attach_probe);
 	const struct {
@@ -159,7 +159,7 @@ static bool fits_element(uint64_t bytes)
 	return fd >= 0 || errno == ENOMEM;
 }
 
-static uint32_t mask_of(unsigned int nr)
+static uint32_t features_mask_of(unsigned int nr)
 {
 	uint32_t mask = 0;
 
@@ -204,7 +204,7 @@ static bool has_kprobes(const struct bpf_backend *k)
 	return !access(path, F_OK);
 }
 
-static void choose(struct bpf_backend *k, bool one, bool cast, bool moves)
+static void features_choose(struct bpf_backend *k, bool one, bool cast, bool moves)
 {
 	struct account_bpf *s = k->skel;
 	struct bpf_program *p;
@@ -229,7 +229,7 @@ static void choose(struct bpf_backend *k, bool one, bool cast, bool moves)
 
 int fit_program(struct bpf_backend *k, bool moves)
 {
-	const uint32_t mask = mask_of(k->nr_cpus);
+	const uint32_t mask = features_mask_of(k->nr_cpus);
 	const uint64_t nr = mask > k->nr_cpus ? mask + 1ULL : k->nr_cpus + 1ULL;
 	bool one, cast;
 	struct btf *btf;
@@ -252,7 +252,7 @@ int fit_program(struct bpf_backend *k, bool moves)
 		btf ? btf__find_by_name_kind(btf, "btf_trace_cgroup_attach_task", BTF_KIND_TYPEDEF)
 		    : libbpf_find_vmlinux_btf_id("cgroup_attach_task", BPF_TRACE_RAW_TP);
 	btf__free(btf);
-	choose(k, one, cast, moves);
+	features_choose(k, one, cast, moves);
 	fit.cpus = one ? k->skel->maps.cpus : NULL;
 	k->cpus_size = (one ? nr : k->nr_cpus + 1ULL) * KP_CPU_BYTES;
 	return size_cpus(k, one);

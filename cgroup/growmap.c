@@ -52,7 +52,7 @@ void pages_free(struct pages *p)
 	*p = (struct pages){.fd = -1};
 }
 
-static int map(struct pages *p, uint32_t i, int fd)
+static int growmap_map(struct pages *p, uint32_t i, int fd)
 {
 	void *m = mmap(NULL, page_bytes(p), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -102,7 +102,7 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 		}
 	}
 	for (; !ret && mapped < n; mapped++) {
-		ret = map(p, index[mapped], fd[mapped]);
+		ret = growmap_map(p, index[mapped], fd[mapped]);
 		if (ret)
 			break;
 		ret = pin(p, index[mapped], fd[mapped]);
@@ -125,7 +125,7 @@ int pages_add(struct pages *p, const uint32_t *index, uint32_t n)
 }
 
 /* The page's number in the name of a pin; -1: it is no page of @p. */
-static int64_t page_of(const struct pages *p, const char *file)
+static int64_t growmap_page_of(const struct pages *p, const char *file)
 {
 	size_t len = strlen(p->name);
 	unsigned long i;
@@ -169,7 +169,7 @@ int pages_find(struct pages *p)
 	if (dir && (!index || !fd))
 		ret = -ENOMEM;
 	while (!ret && (errno = 0, e = readdir(dir))) {
-		int64_t i = page_of(p, e->d_name);
+		int64_t i = growmap_page_of(p, e->d_name);
 
 		if (i < 0 || p->page[i])
 			continue;
@@ -179,7 +179,7 @@ int pages_find(struct pages *p)
 			break;
 		}
 		index[n] = (uint32_t)i;
-		ret = map(p, index[n], fd[n]);
+		ret = growmap_map(p, index[n], fd[n]);
 		n++;
 	}
 	/* The former process may have ended between the pin and the map. */
@@ -200,7 +200,7 @@ void pages_unpin(const struct pages *p)
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir))) {
-		int64_t i = page_of(p, e->d_name);
+		int64_t i = growmap_page_of(p, e->d_name);
 
 		if (i >= 0)
 			unpin(p, (uint32_t)i);

@@ -51,7 +51,7 @@ void backend_changed(struct bpf_backend *k)
 }
 
 /* What the CPUs knew when the program last ran is out of date. */
-static void forget(struct bpf_backend *k)
+static void load_forget(struct bpf_backend *k)
 {
 	for (unsigned int cpu = 0; cpu < k->nr_cpus; cpu++) {
 		struct kp_cpu *st = cpu_state(k, cpu);
@@ -80,7 +80,7 @@ int backend_attach(struct bpf_backend *k)
 	/* A former process's program may be running. Two of them at a time do no harm: each sees by
 	 * the number of switches what the other has done. */
 	if (!k->running)
-		forget(k);
+		load_forget(k);
 	link = k->sys->attach(k->on_switch);
 	if (!link)
 		return -errno;
@@ -137,7 +137,7 @@ static int keep_line(enum libbpf_print_level level, const char *fmt, va_list ap)
 	return 0;
 }
 
-static int why_not(const struct bpf_backend *k, int ret, char *why, size_t whylen)
+static int load_why_not(const struct bpf_backend *k, int ret, char *why, size_t whylen)
 {
 	char btf[256];
 
@@ -171,7 +171,7 @@ uint64_t backend_now_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
-static int prepare(struct bpf_backend *k, bool moves)
+static int load_prepare(struct bpf_backend *k, bool moves)
 {
 	struct account_bpf *skel;
 	uint32_t n = k->nr_cpus;
@@ -197,12 +197,12 @@ static int prepare(struct bpf_backend *k, bool moves)
 }
 
 /* If it is refused, also without the programs for moves, which no kernel needs to take. */
-static int load(struct bpf_backend *k, bool moves, char *why, size_t whylen)
+static int cgroup_load(struct bpf_backend *k, bool moves, char *why, size_t whylen)
 {
 	int ret;
 
 	first_line[0] = '\0';
-	ret = prepare(k, moves);
+	ret = load_prepare(k, moves);
 	if (!ret && k->opts.pin_dir) {
 		ret = pin_prepare(k, why, whylen);
 		if (ret)
@@ -213,9 +213,9 @@ static int load(struct bpf_backend *k, bool moves, char *why, size_t whylen)
 	if (ret && ret != -ENOMEM && moves) {
 		account_bpf__destroy(k->skel);
 		k->skel = NULL;
-		return load(k, false, why, whylen);
+		return cgroup_load(k, false, why, whylen);
 	}
-	return ret ? why_not(k, ret, why, whylen) : 0;
+	return ret ? load_why_not(k, ret, why, whylen) : 0;
 }
 
 static void *map_memory(struct bpf_map *m, size_t bytes)
@@ -340,7 +340,7 @@ int bpf_backend_open(const struct bpf_backend_opts *o, struct bpf_backend **out,
 		.other = &k->other.n,
 	};
 	print = libbpf_set_print(keep_line);
-	ret = load(k, true, why, whylen);
+	ret = cgroup_load(k, true, why, whylen);
 	libbpf_set_print(print);
 	if (ret)
 		goto err;

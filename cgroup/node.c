@@ -30,7 +30,7 @@ static uint32_t *index_at(const struct bpf_backend *k, unsigned int cpu, uint32_
 	return page ? page + account % KP_PAGE_ACCOUNTS : NULL;
 }
 
-static struct kp_cell *cell_nr(const struct bpf_backend *k, unsigned int cpu, uint32_t nr)
+static struct kp_cell *node_cell_nr(const struct bpf_backend *k, unsigned int cpu, uint32_t nr)
 {
 	struct kp_cell *page;
 
@@ -46,7 +46,7 @@ struct kp_cell *node_cell(const struct bpf_backend *k, unsigned int cpu, uint32_
 	const uint32_t *at = index_at(k, cpu, account, chunk);
 	uint32_t nr = at ? __atomic_load_n(at, __ATOMIC_ACQUIRE) : 0;
 
-	return nr ? cell_nr(k, cpu, nr) : NULL;
+	return nr ? node_cell_nr(k, cpu, nr) : NULL;
 }
 
 /* The cell of @account among the daemon's own; it is made if need be. */
@@ -62,7 +62,7 @@ static struct kp_cell *own_cell(struct bpf_backend *k, uint32_t account, unsigne
 			return NULL;
 		*at = ++st->cells;
 	}
-	return cell_nr(k, k->nr_cpus, *at);
+	return node_cell_nr(k, k->nr_cpus, *at);
 }
 
 void node_add_cell(const struct kp_cell *c, unsigned int slot, struct ksum *out)
@@ -115,7 +115,7 @@ static void miss(struct missing *m, const struct pages *p, uint32_t i)
 	m->index[m->n++] = i;
 }
 
-static int add_missing(struct pages *p, struct missing *m)
+static int node_add_missing(struct pages *p, struct missing *m)
 {
 	int ret = m->failed ? -ENOMEM : 0;
 
@@ -146,20 +146,20 @@ int node_grow(struct bpf_backend *k)
 
 	for (uint32_t a = 0; a < k->nr_accounts; a += KP_PAGE_ACCOUNTS)
 		miss(&m, &k->accounts, a / KP_PAGE_ACCOUNTS);
-	ret = add_missing(&k->accounts, &m);
+	ret = node_add_missing(&k->accounts, &m);
 	for (uint32_t a = 0; !ret && a < k->nr_accounts; a += KP_PAGE_ACCOUNTS)
 		for (unsigned int chunk = 0; chunk < k->chunks; chunk++)
 			for (unsigned int cpu = 0; cpu <= k->nr_cpus; cpu++)
 				miss(&m, &k->index, kp_index_page(k->nr_cpus, chunk, cpu, a));
 	if (!ret)
-		ret = add_missing(&k->index, &m);
+		ret = node_add_missing(&k->index, &m);
 	for (unsigned int cpu = 0; !ret && cpu <= k->nr_cpus; cpu++) {
 		want = cells_wanted(k, cpu);
 		for (uint64_t nr = 0; nr < want; nr += KP_PAGE_CELLS)
 			miss(&m, &k->cells, kp_cell_page(cpu, KP_NEAR + 1 + (uint32_t)nr));
 	}
 	if (!ret)
-		ret = add_missing(&k->cells, &m);
+		ret = node_add_missing(&k->cells, &m);
 	for (unsigned int cpu = 0; !ret && cpu <= k->nr_cpus; cpu++) {
 		want = (cells_wanted(k, cpu) + KP_PAGE_CELLS - 1) / KP_PAGE_CELLS * KP_PAGE_CELLS;
 		want += KP_NEAR;

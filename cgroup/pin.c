@@ -202,7 +202,7 @@ void pin_close(struct bpf_backend *k)
 
 /* ---- what a former process left ----------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
+static int pin_by_name(const void *a, const void *b)
 {
 	const struct knode *x = a, *y = b;
 
@@ -230,7 +230,7 @@ static int take_nodes(struct bpf_backend *k)
 			if (up == n)
 				parent = NULL;
 		knode_link(n, parent ? parent : &k->root);
-		if (n->name && !tsearch(n, &k->ghosts, by_name))
+		if (n->name && !tsearch(n, &k->ghosts, pin_by_name))
 			ret = -ENOMEM;
 	}
 	return ret;
@@ -281,13 +281,13 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 
 	if (!name || !n->parent || n->child || n->bound || n->own || n->name)
 		return -EINVAL;
-	found = tfind(&key, &k->ghosts, by_name);
+	found = tfind(&key, &k->ghosts, pin_by_name);
 	if (!found) {
 		node_set_name(k, n, name);
 		return 0;
 	}
 	ghost = *found;
-	tdelete(ghost, &k->ghosts, by_name);
+	tdelete(ghost, &k->ghosts, pin_by_name);
 	account = n->account;
 	n->account = ghost->account;
 	ghost->account = account;
@@ -299,10 +299,10 @@ int bpf_backend_name(struct vpmu_backend_node *node, uint64_t name)
 	for (struct knode *c = ghost->child, *next; c; c = next) {
 		next = c->next;
 		if (c->name)
-			tdelete(c, &k->ghosts, by_name);
+			tdelete(c, &k->ghosts, pin_by_name);
 		knode_unlink(c);
 		knode_link(c, n);
-		if (c->name && !tsearch(c, &k->ghosts, by_name))
+		if (c->name && !tsearch(c, &k->ghosts, pin_by_name))
 			c->name = 0; /* nobody can have it; its counts are its parent's */
 	}
 	bind_move(k, ghost, n);

@@ -15,10 +15,10 @@
 
 #define PMUS "/sys/bus/event_source/devices"
 
-static void say(struct bpf_backend_pmu *p, const char *fmt, ...)
+static void pmu_say(struct bpf_backend_pmu *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void say(struct bpf_backend_pmu *p, const char *fmt, ...)
+static void pmu_say(struct bpf_backend_pmu *p, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -64,7 +64,7 @@ static void intel(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 	uint32_t r[4], version;
 
 	if (!sys->cpuid(0, r) || r[EAX] < 10 || !sys->cpuid(10, r) || !(r[EAX] & 0xff)) {
-		say(p, "this CPU shows no counters (CPUID 0AH)");
+		pmu_say(p, "this CPU shows no counters (CPUID 0AH)");
 		return;
 	}
 	version = r[EAX] & 0xff;
@@ -73,7 +73,7 @@ static void intel(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 	for (unsigned int i = 0; i < sizeof(fixed) / sizeof(fixed[0]) && version > 1; i++)
 		if (i < (r[EDX] & 0x1f) || (version >= 5 && r[ECX] >> i & 1))
 			p->fixed |= 1u << fixed[i];
-	say(p, "CPUID 0AH");
+	pmu_say(p, "CPUID 0AH");
 }
 
 /* As the kernel's driver: 4 counters, 6 with the extension, or what PerfMonV2 says. */
@@ -83,15 +83,15 @@ static void amd(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 
 	p->known = true;
 	p->general = 4;
-	say(p, "what every CPU of AMD has");
+	pmu_say(p, "what every CPU of AMD has");
 	max = sys->cpuid(0x80000000, r) ? r[EAX] : 0;
 	if (max >= 0x80000001 && sys->cpuid(0x80000001, r) && r[ECX] >> 23 & 1) {
 		p->general = 6;
-		say(p, "CPUID 80000001H: PERFCTR_CORE");
+		pmu_say(p, "CPUID 80000001H: PERFCTR_CORE");
 	}
 	if (max >= 0x80000022 && sys->cpuid(0x80000022, r) && r[EAX] & 1 && r[EBX] & 0xf) {
 		p->general = r[EBX] & 0xf;
-		say(p, "CPUID 80000022H");
+		pmu_say(p, "CPUID 80000022H");
 	}
 }
 
@@ -101,11 +101,11 @@ static void x86(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 	char vendor[13] = "";
 
 	if (has_pmu(sys, "cpu_atom")) {
-		say(p, "CPUs of several kinds");
+		pmu_say(p, "CPUs of several kinds");
 		return;
 	}
 	if (!has_pmu(sys, "cpu")) {
-		say(p, "the kernel has no PMU of this CPU");
+		pmu_say(p, "the kernel has no PMU of this CPU");
 		return;
 	}
 	if (sys->cpuid(0, r)) {
@@ -126,13 +126,13 @@ static void x86(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 static void arm64(const struct bpf_backend_sys *sys, struct bpf_backend_pmu *p)
 {
 	if (!pmus(sys, "armv8_")) {
-		say(p, "the kernel has no PMU of this CPU");
+		pmu_say(p, "the kernel has no PMU of this CPU");
 		return;
 	}
 	p->known = true;
 	p->general = 6;
 	p->fixed = 1u << VPMU_EV_CYCLES;
-	say(p, "assumed: the least that Arm's servers have, as this kernel does not tell");
+	pmu_say(p, "assumed: the least that Arm's servers have, as this kernel does not tell");
 }
 
 void pmu_find(const struct bpf_backend_sys *sys, unsigned int counters, struct bpf_backend_pmu *p)
@@ -148,7 +148,7 @@ void pmu_find(const struct bpf_backend_sys *sys, unsigned int counters, struct b
 		return;
 	p->known = true;
 	p->general = counters;
-	say(p, "counters in vpmud.conf");
+	pmu_say(p, "counters in vpmud.conf");
 }
 
 bool pmu_is_mediated(const struct bpf_backend_sys *sys)

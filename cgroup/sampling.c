@@ -95,14 +95,14 @@ static bool is_user(enum vpmu_side side)
 	return side == VPMU_SIDE_VMM || side == VPMU_SIDE_USER;
 }
 
-static bool is_below(const struct knode *n, const struct knode *top)
+static bool sampling_is_below(const struct knode *n, const struct knode *top)
 {
 	while (n && n != top)
 		n = n->parent;
 	return n;
 }
 
-static void take(struct sample_user *u, const struct ring_sample *s)
+static void sampling_take(struct sample_user *u, const struct ring_sample *s)
 {
 	struct ksampling *ks = user_of(u);
 	struct bpf_backend *k = backend_of(ks->s.node->source);
@@ -124,7 +124,7 @@ static void take(struct sample_user *u, const struct ring_sample *s)
 		ks->nobodys++;
 		n = &k->root;
 	}
-	if (!is_below(n, top))
+	if (!sampling_is_below(n, top))
 		return;
 	if (bind_task_node(k, s->tid)) {
 		ks->guests |=
@@ -145,7 +145,7 @@ unsigned int sample_take(struct vpmu_backend *s)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void end(struct ksampling *ks)
+static void sampling_end(struct ksampling *ks)
 {
 	struct bpf_backend *k = backend_of(ks->s.node->source);
 
@@ -160,7 +160,7 @@ static void end(struct ksampling *ks)
 
 /* Counting begins just before sampling does and ends after it, so a count is never less than what
  * was sampled of it, and not much more. */
-static int begin(struct ksampling *ks)
+static int sampling_begin(struct ksampling *ks)
 {
 	struct bpf_backend *k = backend_of(ks->s.node->source);
 	const struct sample_spec spec = {ks->key, ks->opts.period, ks->opts.chains};
@@ -194,13 +194,13 @@ int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o
 	ks->s.node = n;
 	ks->opts = *o;
 	ks->key = o->key;
-	ks->user.take = take;
+	ks->user.take = sampling_take;
 	bpf_backend_tend(k);
 	k->samplings++;
 	sampling_tend(k);
-	ret = begin(ks);
+	ret = sampling_begin(ks);
 	if (ret)
-		end(ks);
+		sampling_end(ks);
 	else
 		*out = &ks->s;
 	return ret;
@@ -208,7 +208,7 @@ int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o
 
 void sample_stop(struct vpmu_sampling *s)
 {
-	end(sampling_of(s));
+	sampling_end(sampling_of(s));
 }
 
 void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)

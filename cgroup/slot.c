@@ -37,12 +37,12 @@ static bool is_switches(vpmu_key_t key)
 	return !slot_is_hardware(key) && vpmu_key_event(key) == PERF_COUNT_SW_CONTEXT_SWITCHES;
 }
 
-static void set_bit(__u64 *word, unsigned int bit, bool on)
+static void slot_set_bit(__u64 *word, unsigned int bit, bool on)
 {
 	*word = on ? *word | 1ULL << bit : *word & ~(1ULL << bit);
 }
 
-static void more_files(void)
+static void slot_more_files(void)
 {
 	struct rlimit l;
 
@@ -54,8 +54,8 @@ static void more_files(void)
 
 /* @group: a file or -1. With mediated vPMUs an event that counts in guests keeps VMs from starting,
  * or is refused while one runs. */
-static int open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned int cpu, bool disabled,
-		      int group)
+static int slot_open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned int cpu,
+			   bool disabled, int group)
 {
 	struct perf_event_attr attr;
 	int ret = vpmu_key_to_attr(key, &attr), fd;
@@ -68,7 +68,7 @@ static int open_event(const struct bpf_backend *k, vpmu_key_t key, unsigned int 
 	attr.disabled = disabled;
 	fd = k->sys->event_open(&attr, (int)cpu, group);
 	if (fd == -EMFILE) {
-		more_files();
+		slot_more_files();
 		fd = k->sys->event_open(&attr, (int)cpu, group);
 	}
 	return fd;
@@ -84,8 +84,8 @@ static int give_event(struct bpf_backend *k, unsigned int i, unsigned int cpu)
 	struct slot *s = &k->slot[i];
 	uint32_t at = kp_event(cpu, i);
 	int partner = budget_partner(k, s->key);
-	int fd = open_event(k, s->key, cpu, budget_is_off(k, i, cpu),
-			    partner >= 0 ? k->slot[partner].fd[cpu] : -1);
+	int fd = slot_open_event(k, s->key, cpu, budget_is_off(k, i, cpu),
+				 partner >= 0 ? k->slot[partner].fd[cpu] : -1);
 	int ret = fd < 0 ? fd : k->sys->map_set(events_fd(k), &at, &fd);
 
 	if (ret) {
@@ -99,7 +99,7 @@ static int give_event(struct bpf_backend *k, unsigned int i, unsigned int cpu)
 
 int slot_open_beside(const struct bpf_backend *k, unsigned int i, unsigned int cpu)
 {
-	return open_event(k, k->slot[i].key, cpu, false, -1);
+	return slot_open_event(k, k->slot[i].key, cpu, false, -1);
 }
 
 int slot_open_on(struct bpf_backend *k, unsigned int i, unsigned int cpu, uint64_t final)
@@ -109,7 +109,7 @@ int slot_open_on(struct bpf_backend *k, unsigned int i, unsigned int cpu, uint64
 
 	if (ret)
 		return ret;
-	set_bit(&st->has, i, true);
+	slot_set_bit(&st->has, i, true);
 	st->final[i] = final;
 	__atomic_store_n(&st->opened[i], st->opened[i] + 1, __ATOMIC_RELEASE);
 	return 0;
@@ -129,7 +129,7 @@ void slot_close_on(struct bpf_backend *k, unsigned int i, unsigned int cpu)
 	if (k->slot[i].fd[cpu] >= 0)
 		close(k->slot[i].fd[cpu]);
 	k->slot[i].fd[cpu] = -1;
-	set_bit(&cpu_state(k, cpu)->has, i, false);
+	slot_set_bit(&cpu_state(k, cpu)->has, i, false);
 }
 
 static void close_all(struct bpf_backend *k, unsigned int i)
@@ -208,10 +208,10 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	if (slot_is_hardware(key) && key & VPMU_KEY_GUEST)
 		budget_look(k);
 	/* Before any CPU can take up the events. */
-	set_bit(&k->cfg->timed, (unsigned int)i, false);
+	slot_set_bit(&k->cfg->timed, (unsigned int)i, false);
 	s->counted = false;
-	set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
-	set_bit(&k->cfg->switches, (unsigned int)i, k->has_switches && is_switches(key));
+	slot_set_bit(&k->cfg->memory, (unsigned int)i, is_memory(key));
+	slot_set_bit(&k->cfg->switches, (unsigned int)i, k->has_switches && is_switches(key));
 	budget_new(k, (unsigned int)i);
 	ret = open_all(k, (unsigned int)i);
 	if (ret) {
@@ -227,7 +227,7 @@ int kslot_get(struct bpf_backend *k, vpmu_key_t key, unsigned int *slot, unsigne
 	return 0;
 }
 
-static void drop(struct bpf_backend *k, unsigned int slot)
+static void cgroup_slot_drop(struct bpf_backend *k, unsigned int slot)
 {
 	close_all(k, slot);
 	k->slot[slot].key = 0;
@@ -241,7 +241,7 @@ void kslot_put(struct bpf_backend *k, unsigned int slot)
 
 	if (--s->users || k->taken_over)
 		return;
-	drop(k, slot);
+	cgroup_slot_drop(k, slot);
 }
 
 void slot_drop_guests(struct bpf_backend *k)
@@ -272,7 +272,7 @@ void slot_take(struct bpf_backend *k)
 			k->slot[i].error = slot_probe(k, k->slot[i].key);
 		/* Without their files nobody can see whether they have gaps. */
 		if (k->slot[i].key && slot_is_hardware(k->slot[i].key))
-			set_bit(&k->cfg->timed, i, true);
+			slot_set_bit(&k->cfg->timed, i, true);
 	}
 }
 
@@ -280,7 +280,7 @@ void slot_drop(struct bpf_backend *k)
 {
 	for (unsigned int i = 0; i < VPMU_MAX_SLOTS; i++)
 		if (k->slot[i].key && !k->slot[i].users)
-			drop(k, i);
+			cgroup_slot_drop(k, i);
 	if (!k->countings)
 		backend_detach(k);
 }
@@ -309,7 +309,7 @@ bool slot_gaps(struct bpf_backend *k)
 		if (!s->key || !slot_is_hardware(s->key) || k->cfg->timed >> i & 1 ||
 		    !has_gap(k, s))
 			continue;
-		set_bit(&k->cfg->timed, i, true);
+		slot_set_bit(&k->cfg->timed, i, true);
 		k->cfg->gaps[i] += s->counted;
 		found = true;
 	}
@@ -351,7 +351,7 @@ int slot_probe(const struct bpf_backend *k, vpmu_key_t key)
 		return -EOPNOTSUPP;
 	for (unsigned int cpu = 0; cpu < k->nr_cpus && fd == -ENODEV; cpu++)
 		if (k->online[cpu])
-			fd = open_event(k, key, cpu, true, -1);
+			fd = slot_open_event(k, key, cpu, true, -1);
 	if (fd < 0)
 		return fd;
 	close(fd);

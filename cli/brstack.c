@@ -13,7 +13,7 @@ struct brstack_vcpu {
 	uint64_t total; /* branches that were recorded when it was last read */
 };
 
-static struct brstack_vcpu *find(struct brstack *b, const char *vm)
+static struct brstack_vcpu *brstack_find(struct brstack *b, const char *vm)
 {
 	for (size_t i = 0; i < b->nr; i++)
 		if (!strcmp(b->vcpu[i].vm, vm))
@@ -65,7 +65,7 @@ static struct brstack_vcpu *vcpu_of(struct brstack *b, struct images *im, const 
 	if (!v)
 		return NULL;
 	b->vcpu = v;
-	if (!find(b, c->vm))
+	if (!brstack_find(b, c->vm))
 		print_image(b, im, c->vm, f);
 	v = &b->vcpu[b->nr];
 	*v = (struct brstack_vcpu){.vm = strdup(c->vm), .vcpu = c->vcpu};

@@ -323,7 +323,7 @@ static int name_file(int fd, const char *temp, const char *path)
 }
 
 /* The server's answers, if one answers. */
-static void ask(struct cli *cli, struct bundle *b)
+static void bundle_ask(struct cli *cli, struct bundle *b)
 {
 	struct client *c = client_open(cli, true);
 	char *err = NULL;
@@ -355,7 +355,7 @@ int bundle_write(struct cli *cli, const char *path, bool names, const struct bun
 
 	ret = b.r ? 0 : -ENOMEM;
 	if (!ret) {
-		ask(cli, &b);
+		bundle_ask(cli, &b);
 		ret = learn(&b);
 	}
 	if (!ret && lstat(path, &st) == 0)

@@ -19,23 +19,23 @@ void origin_parse(struct fields *f, const json_t *row, struct origin *o)
 		o->pid = (unsigned int)field_int(f, row, "pid", INT32_MAX);
 }
 
-static bool is(const struct origin *o, const char *side)
+static bool chain_is(const struct origin *o, const char *side)
 {
 	return o->side && !strcmp(o->side, side);
 }
 
 enum code place_code(const struct origin *o, const struct place *p)
 {
-	if (is(o, "guest.k"))
+	if (chain_is(o, "guest.k"))
 		return CODE_GUEST_KERNEL;
-	if (!o->side || is(o, "guest.u"))
+	if (!o->side || chain_is(o, "guest.u"))
 		return CODE_GUEST;
 	return p->address >> 63 ? CODE_HOST_KERNEL : CODE_HOST_USER;
 }
 
 /* The name of @p's function, NULL if there is none. */
-static const char *find(struct images *im, const struct origin *o, const struct place *p,
-			uint64_t *offset)
+static const char *chain_find(struct images *im, const struct origin *o, const struct place *p,
+			      uint64_t *offset)
 {
 	switch (place_code(o, p)) {
 	case CODE_GUEST_KERNEL:
@@ -54,7 +54,7 @@ const char *place_function(struct images *im, const struct origin *o, const stru
 {
 	uint64_t offset;
 
-	return p->known ? images_spell(find(im, o, p, &offset), NULL, p->address, buf)
+	return p->known ? images_spell(chain_find(im, o, p, &offset), NULL, p->address, buf)
 			: strcpy(buf, "[unknown]");
 }
 
@@ -62,7 +62,7 @@ const char *place_name(struct images *im, const struct origin *o, const struct p
 		       char buf[ADDRESS_LEN])
 {
 	uint64_t offset = 0;
-	const char *name = p->known ? find(im, o, p, &offset) : NULL;
+	const char *name = p->known ? chain_find(im, o, p, &offset) : NULL;
 
 	return p->known ? images_spell(name, &offset, p->address, buf) : strcpy(buf, "[unknown]");
 }

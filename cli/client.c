@@ -67,7 +67,7 @@ static bool trusted(const char *path)
 
 /* Where servers listen that were given no path: docs/protocol.md. vpmud's VMs are the whole host's,
  * so it comes first. */
-static size_t usual_places(char place[PLACES_MAX][108])
+static size_t client_usual_places(char place[PLACES_MAX][108])
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	size_t n = 0;
@@ -110,7 +110,7 @@ struct client *client_reach(const struct cli *cli, char *tried, size_t room)
 {
 	const char *path = named_path(cli);
 	char place[PLACES_MAX][108];
-	size_t n = path ? 1 : usual_places(place), len = 0;
+	size_t n = path ? 1 : client_usual_places(place), len = 0;
 
 	json_memory_init();
 	*tried = '\0';
@@ -296,7 +296,7 @@ static bool make_safe(json_t *v)
 }
 
 /* Parse the line @text. NULL: it is no JSON object, or json_memory_failed. */
-static json_t *parse_answer(const char *text)
+static json_t *client_parse_answer(const char *text)
 {
 	json_t *resp = json_memory_parse(text, strlen(text), JSON_REJECT_DUPLICATES, NULL);
 
@@ -329,7 +329,7 @@ static int receive_answer(struct client *c, json_t **resp)
 		ret = receive_line(c, &text);
 		if (ret)
 			return ret;
-		*resp = parse_answer(text);
+		*resp = client_parse_answer(text);
 		free(text);
 		if (!*resp && json_memory_failed())
 			return -ENOMEM;

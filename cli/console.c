@@ -28,7 +28,7 @@ struct console_opts {
 	bool input; /* send standard input */
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t console_parse(int key, char *arg, struct argp_state *state)
 {
 	struct console_opts *o = state->input;
 
@@ -217,7 +217,7 @@ int cmd_console(struct cli *cli, int argc, char **argv)
 		{0}};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = console_parse,
 		.args_doc = "NAME",
 		.doc = "Show what the guest of the VM NAME printed last, and what it prints from "
 		       "now "

@@ -45,7 +45,7 @@ const char *field_string(struct fields *f, const json_t *obj, const char *key)
 }
 
 /* Whether all of @text is a number of base @base that fits 64 bits, without sign or blanks. */
-static bool parse(const char *text, int base, uint64_t *out)
+static bool field_parse(const char *text, int base, uint64_t *out)
 {
 	static const char digits[] = "0123456789abcdefABCDEF";
 	char *end;
@@ -64,7 +64,7 @@ uint64_t field_u64_or(struct fields *f, const json_t *obj, const char *key, uint
 
 	if (!text)
 		return missing;
-	if (parse(text, 10, &v))
+	if (field_parse(text, 10, &v))
 		return v;
 	field_wrong(f, key);
 	return 0;
@@ -122,7 +122,7 @@ bool field_address(struct fields *f, const json_t *value, const char *key, uint6
 
 	if (json_is_null(value))
 		return false;
-	if (text && strncmp(text, "0x", 2) == 0 && parse(text + 2, 16, address))
+	if (text && strncmp(text, "0x", 2) == 0 && field_parse(text + 2, 16, address))
 		return true;
 	field_wrong(f, key);
 	return false;

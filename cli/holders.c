@@ -32,7 +32,7 @@ struct holders {
 
 /* The first line of a file, at most TEXT_LEN - 1 bytes, with "?" for what may not be shown. 0, or
  * -errno. */
-static int read_line(const struct holders *h, const char *path, char line[TEXT_LEN])
+static int holders_read_line(const struct holders *h, const char *path, char line[TEXT_LEN])
 {
 	char name[PATH_MAX];
 	ssize_t n;
@@ -67,7 +67,7 @@ static bool read_number(const struct holders *h, const char *path, long *number)
 {
 	char line[TEXT_LEN], *end;
 
-	if (read_line(h, path, line))
+	if (holders_read_line(h, path, line))
 		return false;
 	errno = 0;
 	*number = strtol(line, &end, 10);
@@ -82,7 +82,7 @@ static int check_watchdog(const struct holders *h)
 	char line[TEXT_LEN];
 	long on;
 
-	if (read_line(h, path, line) == -ENOENT)
+	if (holders_read_line(h, path, line) == -ENOENT)
 		return h->fn("NMI watchdog", true, "this kernel has none", h->arg);
 	if (!read_number(h, path, &on))
 		return h->fn("NMI watchdog", false,
@@ -107,7 +107,7 @@ static bool read_switch(const struct holders *h, const char *const *modules, con
 	*on = false;
 	for (; *modules; modules++) {
 		snprintf(path, sizeof(path), "/sys/module/%s/parameters/%s", *modules, name);
-		if (read_line(h, path, line) == -ENOENT)
+		if (holders_read_line(h, path, line) == -ENOENT)
 			continue;
 		*module = *modules;
 		*on = strcmp(line, "Y") == 0 || strcmp(line, "1") == 0;
@@ -159,7 +159,7 @@ static int check_cpus(const struct holders *h)
 	for (size_t i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", files[i]);
 		/* nohz_full says "(null)" where there are none. */
-		if (read_line(h, path, line) || !*line || strcmp(line, "(null)") == 0)
+		if (holders_read_line(h, path, line) || !*line || strcmp(line, "(null)") == 0)
 			continue;
 		n += (size_t)snprintf(why + n, sizeof(why) - n, "%s%s: %s", n ? "; " : "", files[i],
 				      line);
@@ -204,14 +204,14 @@ static long count_events(const struct holders *h, long pid)
 	return events;
 }
 
-static int note(const struct holders *h, struct found *f, long pid, long events)
+static int holders_note(const struct holders *h, struct found *f, long pid, long events)
 {
 	char path[64], name[TEXT_LEN];
 	struct holder *holder;
 	size_t i = 0;
 
 	snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
-	if (read_line(h, path, name) || !*name)
+	if (holders_read_line(h, path, name) || !*name)
 		strcpy(name, "?");
 	name[NAME_LEN - 1] = '\0';
 	if (!utf8_text(name)) /* cut within a character; the kernel's names are much shorter */
@@ -240,14 +240,14 @@ static int note(const struct holders *h, struct found *f, long pid, long events)
 }
 
 /* The process that a folder of /proc is; 0: none. */
-static long pid_of(const char *name)
+static long holders_pid_of(const char *name)
 {
 	size_t n = strspn(name, "0123456789");
 
 	return n && n < 10 && !name[n] ? strtol(name, NULL, 10) : 0;
 }
 
-static int scan(const struct holders *h, struct found *f)
+static int holders_scan(const struct holders *h, struct found *f)
 {
 	char path[PATH_MAX];
 	struct dirent *d;
@@ -260,12 +260,12 @@ static int scan(const struct holders *h, struct found *f)
 	if (!dir)
 		return -errno;
 	while (!ret && (d = readdir(dir))) {
-		long pid = pid_of(d->d_name), events = pid ? count_events(h, pid) : 0;
+		long pid = holders_pid_of(d->d_name), events = pid ? count_events(h, pid) : 0;
 
 		f->processes += pid != 0;
 		f->closed += events < 0;
 		if (events > 0)
-			ret = note(h, f, pid, events);
+			ret = holders_note(h, f, pid, events);
 	}
 	closedir(dir);
 	return ret;
@@ -313,7 +313,7 @@ static int check_processes(const struct holders *h)
 {
 	struct found f = {0};
 	char what[NAME_LEN + 32], why[TEXT_LEN];
-	int ret = scan(h, &f);
+	int ret = holders_scan(h, &f);
 
 	if (ret) {
 		snprintf(why, sizeof(why), "not known: /proc: %s", strerror(-ret));

@@ -252,7 +252,7 @@ unsigned int images_pid(const struct images *im, const char *vm)
 /* ---- spelling ----------------------------------------------------------------------------- */
 
 /* A name comes from a file of whatever content and goes to a terminal, or into a folded stack. */
-static const char *printable(char *buf)
+static const char *images_printable(char *buf)
 {
 	for (char *p = buf; *p; p++)
 		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
@@ -269,5 +269,5 @@ const char *images_spell(const char *name, const uint64_t *offset, uint64_t addr
 		snprintf(buf, ADDRESS_LEN, "%.*s", ADDRESS_LEN - 1, name);
 	else
 		snprintf(buf, ADDRESS_LEN, "0x%" PRIx64, address);
-	return printable(buf);
+	return images_printable(buf);
 }

@@ -34,7 +34,7 @@ struct kallsyms {
 	size_t used, room;
 };
 
-static int add_name(struct kallsyms *k, const char *name)
+static int kallsyms_add_name(struct kallsyms *k, const char *name)
 {
 	size_t len = strlen(name) + 1;
 
@@ -52,7 +52,7 @@ static int add_name(struct kallsyms *k, const char *name)
 	return 0;
 }
 
-static int add(struct kallsyms *k, uint64_t start, const char *name)
+static int kallsyms_add(struct kallsyms *k, uint64_t start, const char *name)
 {
 	size_t at = k->used;
 	int ret;
@@ -68,14 +68,14 @@ static int add(struct kallsyms *k, uint64_t start, const char *name)
 		k->sym = more;
 		k->cap = cap;
 	}
-	ret = add_name(k, name);
+	ret = kallsyms_add_name(k, name);
 	if (!ret)
 		k->sym[k->nr++] = (struct symbol){.start = start, .name = at};
 	return ret;
 }
 
 /* One line. *hidden: its address is 0, as all are for a user who may not see them. */
-static int take_line(struct kallsyms *k, const char *line, bool *hidden)
+static int kallsyms_take_line(struct kallsyms *k, const char *line, bool *hidden)
 {
 	char name[LINE_MAX_];
 	uint64_t start;
@@ -87,10 +87,10 @@ static int take_line(struct kallsyms *k, const char *line, bool *hidden)
 	if (!strchr("tTwW", type))
 		return 0;
 	*hidden = !start;
-	return start ? add(k, start, name) : 0;
+	return start ? kallsyms_add(k, start, name) : 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int kallsyms_by_start(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
 
@@ -111,7 +111,7 @@ static int read_lines(struct kallsyms *k, FILE *f, const char *path, char *err, 
 		if (!strchr(line, '\n') && !feof(f))
 			ret = -EINVAL;
 		else
-			ret = take_line(k, line, &hidden);
+			ret = kallsyms_take_line(k, line, &hidden);
 	}
 	if (ret == -EINVAL)
 		return fail(ret, err, errlen,
@@ -152,7 +152,7 @@ int kallsyms_load(const char *path, struct kallsyms **out, char *err, size_t err
 		kallsyms_free(k);
 		return ret;
 	}
-	qsort(k->sym, k->nr, sizeof(*k->sym), by_start);
+	qsort(k->sym, k->nr, sizeof(*k->sym), kallsyms_by_start);
 	*out = k;
 	return 0;
 }

@@ -44,7 +44,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t lbr_parse(int key, char *arg, struct argp_state *state)
 {
 	struct lbr_opts *o = state->input;
 
@@ -82,7 +82,7 @@ struct result {
 };
 
 /* Show one reading. false: stop; the error was printed, or main() prints it. */
-static bool show(const struct lbr_opts *o, struct result *r, const json_t *answer)
+static bool lbr_show(const struct lbr_opts *o, struct result *r, const json_t *answer)
 {
 	struct fields f = {0};
 	const json_t *rows = field_array(&f, answer, "rows"), *row;
@@ -206,7 +206,7 @@ static int print_sum(const struct lbr_opts *o, struct client *c, const struct re
 	return ret ? 1 : 0;
 }
 
-static int finish(const struct lbr_opts *o, struct client *c, const struct result *r)
+static int lbr_finish(const struct lbr_opts *o, struct client *c, const struct result *r)
 {
 	char why[WHY_LEN];
 
@@ -252,7 +252,7 @@ static int read_all(const struct lbr_opts *o, struct client *c, struct result *r
 		}
 		a = client_ask(c, json_pack("{s:s, s:s}", "cmd", "lbr-read", key,
 					    o->sum ? r->capture : o->look.target));
-		ok = a && (o->sum ? add_up(r, a) : show(o, r, a));
+		ok = a && (o->sum ? add_up(r, a) : lbr_show(o, r, a));
 		json_decref(a);
 		if (o->look.folded || o->look.format) /* otherwise the output shows it */
 			progress_show("lbr", "%ld of %ld readings", i, o->times);
@@ -285,7 +285,7 @@ static int capture(const struct lbr_opts *o, struct client *c, struct outfile *o
 		ret = read_all(o, c, &r, start);
 		/* What was read before the VM or the server went away is shown. */
 		if (!ret || r.rows)
-			ret |= finish(o, c, &r);
+			ret |= lbr_finish(o, c, &r);
 	}
 	brstack_free(&r.brstack);
 	images_free(r.images);
@@ -293,7 +293,7 @@ static int capture(const struct lbr_opts *o, struct client *c, struct outfile *o
 	return ret;
 }
 
-static int run(const struct lbr_opts *o, struct client *c)
+static int lbr_run(const struct lbr_opts *o, struct client *c)
 {
 	struct outfile *out;
 	int ret;
@@ -309,7 +309,7 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 	static const struct argp_child children[] = {{&cli_look_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = lbr_parse,
 		.children = children,
 		.args_doc = "[TARGET]",
 		.doc = "Record branches of a tenant, a VM or everything (/, the default) for a "
@@ -336,7 +336,7 @@ int cmd_lbr(struct cli *cli, int argc, char **argv)
 		o.times = o.look.folded || o.look.format ? DATA_TIMES : 1;
 	c = client_open(cli, false);
 	if (c && cli_wait_init() == 0)
-		ret = run(&o, c);
+		ret = lbr_run(&o, c);
 	client_close(c);
 	return ret;
 }

@@ -96,7 +96,7 @@ static char *help_filter(int key, const char *text, void *input)
 
 static bool ran; /* a subcommand, so that its output is done with */
 
-static int run(struct cli *cli, int argc, char **argv)
+static int main_run(struct cli *cli, int argc, char **argv)
 {
 	static char name[64];
 	int status;
@@ -135,7 +135,7 @@ static int cmd_help(struct cli *cli, int argc, char **argv)
 		cli_usage("help: \"%s\": give one COMMAND", argv[first + 1]);
 	if (argc > first) {
 		help[0] = argv[first];
-		return run(cli, 2, help);
+		return main_run(cli, 2, help);
 	}
 	help[0] = program;
 	argp_parse(&main_argp, 2, help, ARGP_IN_ORDER, NULL, &in); /* exits */
@@ -143,7 +143,7 @@ static int cmd_help(struct cli *cli, int argc, char **argv)
 }
 
 /* argp prints --help and --version itself and exits. */
-static void at_exit(void)
+static void main_at_exit(void)
 {
 	if (!ran && terminal_done(0))
 		_exit(1);
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 	struct main_input in = {.cli = &cli, .first = argc};
 
 	setlocale(LC_CTYPE, "");
-	atexit(at_exit);
+	atexit(main_at_exit);
 	/* A write to a closed pipe is then an error of fflush and does not end the process. */
 	signal(SIGPIPE, SIG_IGN);
 	/* The same of a file that may not grow; half of one would be left. */
@@ -165,5 +165,5 @@ int main(int argc, char **argv)
 		cli_usage("out of memory");
 	if (in.first == argc)
 		cli_usage("no command given; `vpmu help` lists the commands");
-	return run(&cli, argc - in.first, argv + in.first);
+	return main_run(&cli, argc - in.first, argv + in.first);
 }

@@ -229,7 +229,7 @@ int cmd_tenant(struct cli *cli, int argc, char **argv)
 
 /* @path as the server must get it: a plain name is one in its snapshot directory; a path with a /
  * starts at our working directory, which may not be the server's. */
-static json_t *absolute(const char *path)
+static json_t *manage_absolute(const char *path)
 {
 	bool whole = *path == '/' || !strchr(path, '/');
 	char *cwd = whole ? NULL : getcwd(NULL, 0);
@@ -266,10 +266,11 @@ int cmd_vm(struct cli *cli, int argc, char **argv)
 	if (w.n == 3 && strcmp(w.word[0], "save") == 0)
 		return send_request(cli,
 				    json_pack("{s:s, s:s, s:o}", "cmd", "vm-save", "name",
-					      w.word[1], "file", absolute(w.word[2])),
+					      w.word[1], "file", manage_absolute(w.word[2])),
 				    true);
 	if (w.n >= 2 && strcmp(w.word[0], "restore") == 0) {
-		req = json_pack("{s:s, s:o}", "cmd", "vm-restore", "file", absolute(w.word[1]));
+		req = json_pack("{s:s, s:o}", "cmd", "vm-restore", "file",
+				manage_absolute(w.word[1]));
 		add_fields(req, &w, 2, "vm restore");
 		return send_request(cli, req, true);
 	}

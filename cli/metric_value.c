@@ -24,7 +24,8 @@ static void add_words(struct val *to, const char *from)
 	}
 }
 
-static const struct val *find(const struct reading *r, const struct rrow *row, const char *event)
+static const struct val *metric_value_find(const struct reading *r, const struct rrow *row,
+					   const char *event)
 {
 	for (size_t e = 0; e < r->nr_events; e++)
 		if (strcmp(r->events[e], event) == 0)
@@ -44,7 +45,8 @@ static void no_number(struct metric_value *out, enum metric_state state, const c
 	}
 }
 
-static void compute(const struct formula *f, const double *value, struct metric_value *out)
+static void metric_value_compute(const struct formula *f, const double *value,
+				 struct metric_value *out)
 {
 	int ret = formula_compute(f, value, &out->number);
 
@@ -63,7 +65,7 @@ void metric_value(const struct chosen_metric *m, const struct reading *r, const 
 
 	*out = (struct metric_value){.v = {.supported = true, .variance = -1}};
 	for (size_t i = 0; i < f->nr_events; i++) {
-		const struct val *v = find(r, row, m->event[i]);
+		const struct val *v = metric_value_find(r, row, m->event[i]);
 
 		if (!v) {
 			no_number(out, METRIC_NO_EVENT, m->event[i],
@@ -84,7 +86,7 @@ void metric_value(const struct chosen_metric *m, const struct reading *r, const 
 	if (!out->v.quality[0])
 		strcpy(out->v.quality, "exact");
 	if (out->state == METRIC_NUMBER)
-		compute(f, value, out);
+		metric_value_compute(f, value, out);
 	if (out->state != METRIC_NUMBER)
 		out->v.enabled_ns = out->v.running_ns = 0;
 }

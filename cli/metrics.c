@@ -29,7 +29,7 @@ static int user_folder(char **path)
 	return home && *home == '/' ? asprintf(path, "%s/.config/%s", home, FOLDER_OF_USER) : 0;
 }
 
-static int program_folder(char **path)
+static int metrics_program_folder(char **path)
 {
 	char program[4096];
 	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -53,7 +53,7 @@ static int program_folder(char **path)
 
 int metrics_known(struct metric_set *set, void (*bad)(const char *line, void *arg), void *arg)
 {
-	static int (*const folders[])(char **path) = {user_folder, program_folder};
+	static int (*const folders[])(char **path) = {user_folder, metrics_program_folder};
 	int ret = 0;
 
 	for (size_t i = 0; i < 2 && ret != -ENOMEM; i++) {
@@ -128,7 +128,7 @@ static int add_modifiers(const struct chooser *c, struct chosen_metric *m, const
 }
 
 /* @mods: ":u", or "". */
-static int choose(struct chooser *c, const struct metric *metric, const char *mods)
+static int cli_metrics_choose(struct chooser *c, const struct metric *metric, const char *mods)
 {
 	struct metrics *ms = c->ms;
 	struct chosen_metric *all, *m;
@@ -162,7 +162,7 @@ static int choose_all(struct chooser *c, const struct metric_set *set)
 	int ret = 0;
 
 	for (size_t i = 0; i < set->nr && !ret; i++)
-		ret = choose(c, &set->metric[i], "");
+		ret = cli_metrics_choose(c, &set->metric[i], "");
 	return ret;
 }
 
@@ -204,12 +204,12 @@ static int choose_name(struct chooser *c, const char *name)
 		return fail(-EINVAL, c->err, c->errlen,
 			    "\"%.60s\": accepted behind \":\": the modifiers u k h G H", name);
 	if (metric)
-		ret = choose(c, metric, name + len);
+		ret = cli_metrics_choose(c, metric, name + len);
 	for (size_t i = 0; !metric && i < c->ms->known.nr && !ret; i++) {
 		if (!in_file(&c->ms->known.metric[i], name, len))
 			continue;
 		found = true;
-		ret = choose(c, &c->ms->known.metric[i], name + len);
+		ret = cli_metrics_choose(c, &c->ms->known.metric[i], name + len);
 	}
 	if (found)
 		return ret;
@@ -259,7 +259,7 @@ void metrics_free(struct metrics *ms)
 /* ---- events ------------------------------------------------------------------------------- */
 
 /* Append @name to *list unless it is one of its @n items of @have or was appended before. */
-static bool append(char **list, char *const *have, size_t n, const char *name)
+static bool metrics_append(char **list, char *const *have, size_t n, const char *name)
 {
 	char *longer;
 
@@ -295,7 +295,7 @@ char *metrics_events(const struct metrics *ms, const char *events)
 	for (size_t i = 0; ok && i < ms->nr; i++)
 		for (size_t e = 0; ok && e < ms->m[i].metric->formula.nr_events; e++)
 			if (!needed_before(ms, i, e))
-				ok = append(&list, have, n, ms->m[i].event[e]);
+				ok = metrics_append(&list, have, n, ms->m[i].event[e]);
 	for (size_t i = 0; i < n; i++)
 		free(have[i]);
 	if (!ok) {

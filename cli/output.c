@@ -234,8 +234,8 @@ struct csv_line {
 	const char *metric, *unit; /* "" */
 };
 
-static void csv_line(FILE *to, const char *sep, const struct rrow *row, const struct csv_line *l,
-		     double time_s)
+static void output_csv_line(FILE *to, const char *sep, const struct rrow *row,
+			    const struct csv_line *l, double time_s)
 {
 	char buf[LABELS_LEN], number[32];
 
@@ -270,7 +270,7 @@ static void csv_metric(FILE *to, const char *sep, const struct reading *r, const
 	metric_value(m, r, row, &mv);
 	l.counted = mv.state == METRIC_NUMBER;
 	l.metric = metric_exactly(&mv, buf);
-	csv_line(to, sep, row, &l, time_s);
+	output_csv_line(to, sep, row, &l, time_s);
 	/* The counts of several runs have their errors; the metric is computed from the means. */
 	fprintf(to, "%s\n", row->v[0].variance >= 0 ? sep : "");
 }
@@ -294,7 +294,7 @@ void out_csv(const struct format_opts *f, const struct reading *r, double time_s
 					     .unit = ipc < 0 ? "" : IPC_UNIT};
 
 			snprintf(number, sizeof(number), "%.2f", ipc);
-			csv_line(to, f->sep, row, &l, time_s);
+			output_csv_line(to, f->sep, row, &l, time_s);
 			if (v->variance >= 0)
 				fprintf(to, "%s%.2f%%", f->sep, v->variance);
 			fputc('\n', to);
@@ -382,7 +382,7 @@ static json_t *json_of(const struct format_opts *f, const struct reading *r, con
 }
 
 /* Print @o (taken) as one line. */
-static void json_line(FILE *to, json_t *o)
+static void output_json_line(FILE *to, json_t *o)
 {
 	json_dumpf(o, to, JSON_COMPACT | JSON_REAL_PRECISION(12));
 	fputc('\n', to);
@@ -395,8 +395,9 @@ void out_json(const struct format_opts *f, const struct reading *r, double time_
 
 	for (size_t i = 0; i < r->nr_rows; i++) {
 		for (size_t e = 0; e < r->nr_events; e++)
-			json_line(to, json_of(f, r, &r->rows[i], e, time_s));
+			output_json_line(to, json_of(f, r, &r->rows[i], e, time_s));
 		for (size_t k = 0; k < nr_metrics(f); k++)
-			json_line(to, json_metric(r, &r->rows[i], &f->metrics->m[k], time_s));
+			output_json_line(to,
+					 json_metric(r, &r->rows[i], &f->metrics->m[k], time_s));
 	}
 }

@@ -33,8 +33,8 @@ const char *perf_script_who(const struct origin *o, char buf[WHO_LEN])
 }
 
 /* The lines of one sample: what is before its time, a NUL, and what is after it. */
-static char *text_of(struct fields *fields, struct images *im, const json_t *row,
-		     const struct perf_script_about *about)
+static char *perf_script_text_of(struct fields *fields, struct images *im, const json_t *row,
+				 const struct perf_script_about *about)
 {
 	char buf[ADDRESS_LEN], who[WHO_LEN], *text = NULL;
 	struct chain ch;
@@ -75,7 +75,7 @@ static int print_by_chain(const struct perf_script_about *about, struct fields *
 
 	json_array_foreach (chains, i, row) {
 		uint64_t n = field_u64(fields, row, "samples");
-		char *text = text_of(fields, im, row, about);
+		char *text = perf_script_text_of(fields, im, row, about);
 
 		if (!text)
 			return -ENOMEM;
@@ -142,7 +142,7 @@ static int print_by_time(const struct perf_script_about *about, struct fields *f
 
 	for (i = 0; i < nr_chains && !ret; i++) {
 		row = json_array_get(chains, i);
-		text[i] = text_of(fields, im, row, about);
+		text[i] = perf_script_text_of(fields, im, row, about);
 		ret = text[i] ? 0 : -ENOMEM;
 		take_times(fields, row, i, &samples[n]);
 		n += json_array_size(json_object_get(row, "times"));

@@ -28,7 +28,7 @@ struct pprof {
 	bool event;
 };
 
-static int compare(const void *a, const void *b)
+static int pprof_compare(const void *a, const void *b)
 {
 	const struct known *x = a, *y = b;
 
@@ -42,22 +42,22 @@ static int compare(const void *a, const void *b)
 }
 
 /* The entry that is equal to @key, NULL if there is none. */
-static const struct known *find(const struct pprof *p, const struct known *key)
+static const struct known *pprof_find(const struct pprof *p, const struct known *key)
 {
-	struct known *const *found = tfind(key, &p->entries, compare);
+	struct known *const *found = tfind(key, &p->entries, pprof_compare);
 
 	return found ? *found : NULL;
 }
 
 /* Remember @key; its text must live as long as the profile. 0 or -ENOMEM. */
-static int keep(struct pprof *p, const struct known *key)
+static int pprof_keep(struct pprof *p, const struct known *key)
 {
 	struct known *e = malloc(sizeof(*e));
 
 	if (!e)
 		return -ENOMEM;
 	*e = *key;
-	if (tsearch(e, &p->entries, compare))
+	if (tsearch(e, &p->entries, pprof_compare))
 		return 0;
 	free(e);
 	return -ENOMEM;
@@ -67,7 +67,7 @@ static int keep(struct pprof *p, const struct known *key)
  * Append to the array *@list of @n pointers a message of @size bytes, whose initial value is @init.
  * The array doubles when the number of its elements is a power of two. NULL: no memory.
  */
-static void *append(void *list, size_t *n, size_t size, const void *init)
+static void *pprof_append(void *list, size_t *n, size_t size, const void *init)
 {
 	void *array, *message;
 
@@ -87,23 +87,24 @@ static void *append(void *list, size_t *n, size_t size, const void *init)
 	return message;
 }
 
-#define APPEND(list, n, type, init) ((type *)append(&(list), &(n), sizeof(type), &(const type)init))
+#define APPEND(list, n, type, init)                                                                \
+	((type *)pprof_append(&(list), &(n), sizeof(type), &(const type)init))
 
 /* The index of @text. Below 0: -ENOMEM. */
 static int64_t string(struct pprof *p, const char *text)
 {
 	struct known key = {.kind = STRING, .text = text};
-	const struct known *e = find(p, &key);
+	const struct known *e = pprof_find(p, &key);
 	char *copy;
 
 	if (e)
 		return (int64_t)e->id;
-	copy = append(&p->m.string_table, &p->m.n_string_table, strlen(text) + 1, text);
+	copy = pprof_append(&p->m.string_table, &p->m.n_string_table, strlen(text) + 1, text);
 	if (!copy)
 		return -ENOMEM;
 	key.text = copy;
 	key.id = p->m.n_string_table - 1;
-	return keep(p, &key) ? -ENOMEM : (int64_t)key.id;
+	return pprof_keep(p, &key) ? -ENOMEM : (int64_t)key.id;
 }
 
 /* The ids of a mapping, a function and a location. 0: no memory. */
@@ -111,7 +112,7 @@ static uint64_t mapping(struct pprof *p, const char *file)
 {
 	int64_t name = string(p, file);
 	struct known key = {.kind = MAPPING, .text = "", .a = (uint64_t)name};
-	const struct known *e = find(p, &key);
+	const struct known *e = pprof_find(p, &key);
 	Perftools__Profiles__Mapping *m;
 
 	if (name < 0 || e)
@@ -123,14 +124,14 @@ static uint64_t mapping(struct pprof *p, const char *file)
 	m->id = key.id = p->m.n_mapping;
 	m->filename = name;
 	m->has_functions = true; /* readers need not look for names themselves */
-	return keep(p, &key) ? 0 : key.id;
+	return pprof_keep(p, &key) ? 0 : key.id;
 }
 
 static uint64_t function(struct pprof *p, const char *text, uint64_t in)
 {
 	int64_t name = string(p, text);
 	struct known key = {.kind = FUNCTION, .text = "", .a = (uint64_t)name, .b = in};
-	const struct known *e = find(p, &key);
+	const struct known *e = pprof_find(p, &key);
 	Perftools__Profiles__Function *f;
 
 	if (name < 0 || e)
@@ -141,7 +142,7 @@ static uint64_t function(struct pprof *p, const char *text, uint64_t in)
 		return 0;
 	f->id = key.id = p->m.n_function;
 	f->name = f->system_name = name;
-	return keep(p, &key) ? 0 : key.id;
+	return pprof_keep(p, &key) ? 0 : key.id;
 }
 
 /* A place named @name; those without an address are told by their names. */
@@ -149,7 +150,7 @@ static uint64_t location(struct pprof *p, uint64_t in, bool known, uint64_t addr
 			 const char *name)
 {
 	struct known key = {.kind = LOCATION, .text = known ? "" : name, .a = in, .b = address};
-	const struct known *e = find(p, &key);
+	const struct known *e = pprof_find(p, &key);
 	uint64_t f = e ? 0 : function(p, name, in);
 	Perftools__Profiles__Location *l;
 	Perftools__Profiles__Line *line;
@@ -175,7 +176,7 @@ static uint64_t location(struct pprof *p, uint64_t in, bool known, uint64_t addr
 			return 0;
 		key.text = p->m.string_table[text];
 	}
-	return keep(p, &key) ? 0 : key.id;
+	return pprof_keep(p, &key) ? 0 : key.id;
 }
 
 static int value_type(struct pprof *p, Perftools__Profiles__ValueType *v, const char *type)
@@ -255,8 +256,8 @@ int pprof_comment(struct pprof *p, const char *fmt, ...)
 }
 
 /* @text NULL: the label is a number. */
-static int label(struct pprof *p, Perftools__Profiles__Sample *s, const char *key, const char *text,
-		 int64_t num)
+static int pprof_label(struct pprof *p, Perftools__Profiles__Sample *s, const char *key,
+		       const char *text, int64_t num)
 {
 	Perftools__Profiles__Label *l = APPEND(s->label, s->n_label, Perftools__Profiles__Label,
 					       PERFTOOLS__PROFILES__LABEL__INIT);
@@ -276,20 +277,20 @@ static int labels(struct pprof *p, struct images *im, Perftools__Profiles__Sampl
 	int ret = 0;
 
 	if (o->vm)
-		ret = label(p, s, "vm", o->vm, 0);
+		ret = pprof_label(p, s, "vm", o->vm, 0);
 	/* A number 0 would be no label at all: vCPU 0 has one, so it is a text. */
 	if (!ret && o->vm && o->vcpu >= 0) {
 		char vcpu[24];
 
 		snprintf(vcpu, sizeof(vcpu), "%d", o->vcpu);
-		ret = label(p, s, "vcpu", vcpu, 0);
+		ret = pprof_label(p, s, "vcpu", vcpu, 0);
 	}
 	if (!ret && tenant)
-		ret = label(p, s, "tenant", tenant, 0);
+		ret = pprof_label(p, s, "tenant", tenant, 0);
 	if (!ret && o->side)
-		ret = label(p, s, "side", o->side, 0);
+		ret = pprof_label(p, s, "side", o->side, 0);
 	if (!ret && o->pid)
-		ret = label(p, s, "pid", NULL, o->pid);
+		ret = pprof_label(p, s, "pid", NULL, o->pid);
 	return ret;
 }
 

@@ -43,7 +43,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t profile_parse(int key, char *arg, struct argp_state *state)
 {
 	struct profile_opts *o = state->input;
 
@@ -76,7 +76,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* -c is sent as it is given: as digits, like all 64-bit numbers of the protocol. */
-static void check_period(const char *text)
+static void profile_check_period(const char *text)
 {
 	unsigned long long n;
 
@@ -90,7 +90,7 @@ static void check_period(const char *text)
 }
 
 /* Start a profile. Returns the request that stops it, or NULL after an error was printed. */
-static json_t *start(const struct profile_opts *o, struct client *c)
+static json_t *cli_profile_start(const struct profile_opts *o, struct client *c)
 {
 	json_t *a = client_ask(c, json_pack("{s:s, s:s, s:s*, s:s, s:b, s:b}", "cmd",
 					    "profile-start", "event", o->event, "period", o->period,
@@ -138,7 +138,7 @@ static int check_ran(const struct profile_opts *o, struct client *c, const json_
 /* As cli_wait, and say how long it has been. */
 static enum cli_wait wait_until(const struct profile_opts *o, double end, struct client *c)
 {
-	double start = end < 0 ? cli_now() : end - o->look.duration_s;
+	double cli_profile_start = end < 0 ? cli_now() : end - o->look.duration_s;
 	enum cli_wait why;
 	bool last;
 
@@ -148,9 +148,10 @@ static enum cli_wait wait_until(const struct profile_opts *o, double end, struct
 		last = end >= 0 && end <= next;
 		why = cli_wait(last ? end : next, client_fd(c));
 		if (end < 0)
-			progress_show("profile", "%.0f s; Ctrl-C ends it", cli_now() - start);
+			progress_show("profile", "%.0f s; Ctrl-C ends it",
+				      cli_now() - cli_profile_start);
 		else
-			progress_show("profile", "%.0f of %g s", cli_now() - start,
+			progress_show("profile", "%.0f of %g s", cli_now() - cli_profile_start,
 				      o->look.duration_s);
 	} while (why == CLI_WAIT_TIME && !last);
 	progress_end();
@@ -165,7 +166,7 @@ static int guests_load(const struct profile_opts *o, struct images *im)
 	return 0;
 }
 
-static int run(const struct profile_opts *o, struct client *c)
+static int profile_run(const struct profile_opts *o, struct client *c)
 {
 	struct profile_format format = {.vcpu = o->vcpu,
 					.chains = o->chains,
@@ -190,7 +191,7 @@ static int run(const struct profile_opts *o, struct client *c)
 		goto out;
 	clock_gettime(CLOCK_REALTIME, &now);
 	begin = cli_now();
-	stop = start(o, c);
+	stop = cli_profile_start(o, c);
 	if (!stop)
 		goto out;
 	why = wait_until(o, end, c);
@@ -219,7 +220,7 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 	static const struct argp_child children[] = {{&cli_look_argp, 0, NULL, 0}, {0}};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = profile_parse,
 		.children = children,
 		.args_doc = "[TARGET]",
 		.doc = "Sample a tenant, a VM or everything (/, the default) until Ctrl-C, or for "
@@ -237,10 +238,10 @@ int cmd_profile(struct cli *cli, int argc, char **argv)
 
 	cli_parse(cli, &argp, argc, argv, NULL, &o);
 	o.chains |= o.look.folded || o.look.format;
-	check_period(o.period);
+	profile_check_period(o.period);
 	c = client_open(cli, false);
 	if (c && cli_wait_init() == 0)
-		ret = run(&o, c);
+		ret = profile_run(&o, c);
 	client_close(c);
 	return ret;
 }

@@ -227,7 +227,7 @@ static int print_histogram(const struct facts *p, const struct lines *ls)
 	return 0;
 }
 
-static void print_json(const struct facts *p, const json_t *a, const struct lines *ls)
+static void profile_view_print_json(const struct facts *p, const json_t *a, const struct lines *ls)
 {
 	static const char *const totals[] = {
 		"target",    "backend", "event",      "period",	    "samples", "lost",
@@ -271,7 +271,7 @@ struct stack {
 };
 
 /* Insert @st into @top, the TOP_CHAINS stacks with most samples, if it is one of them. */
-static void rank(struct stack *top, const struct stack *st)
+static void profile_view_rank(struct stack *top, const struct stack *st)
 {
 	size_t i = TOP_CHAINS;
 
@@ -284,17 +284,17 @@ static void rank(struct stack *top, const struct stack *st)
 }
 
 /* Rank all stacks of the tree @f. @path is the way to @f. Returns how many stacks there are. */
-static size_t collect(const struct frame *f, struct stack *path, struct stack *top)
+static size_t profile_view_collect(const struct frame *f, struct stack *path, struct stack *top)
 {
 	size_t n = f->self != 0;
 
 	if (f->self) {
 		path->samples = f->self;
-		rank(top, path);
+		profile_view_rank(top, path);
 	}
 	for (size_t i = 0; i < f->nr; i++) {
 		path->name[path->n++] = f->child[i]->name;
-		n += collect(f->child[i], path, top);
+		n += profile_view_collect(f->child[i], path, top);
 		path->n--;
 	}
 	return n;
@@ -326,7 +326,7 @@ static void print_stack(const struct stack *st, uint64_t all)
 static void print_chains(const struct frame *root)
 {
 	struct stack top[TOP_CHAINS] = {0}, path = {0};
-	size_t n = collect(root, &path, top);
+	size_t n = profile_view_collect(root, &path, top);
 
 	for (size_t i = 0; i < TOP_CHAINS && top[i].samples; i++)
 		print_stack(&top[i], root->total);
@@ -455,7 +455,7 @@ int profile_show(const struct profile_format *format, struct images *im, const j
 	if (format->data == DATA_PPROF)
 		ret = show_pprof(format, &p, im, a);
 	if (format->json)
-		print_json(&p, a, &ls);
+		profile_view_print_json(&p, a, &ls);
 	if (text) {
 		print_facts(&p);
 		ret = print_histogram(&p, &ls);

@@ -13,7 +13,7 @@
 static double begin, last; /* CLOCK_MONOTONIC; 0: none yet */
 static bool shown;
 
-static double now(void)
+static double progress_now(void)
 {
 	struct timespec t;
 
@@ -23,7 +23,7 @@ static double now(void)
 
 void progress_show(const char *cmd, const char *fmt, ...)
 {
-	double t = now();
+	double t = progress_now();
 	va_list ap;
 
 	if (!begin)

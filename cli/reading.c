@@ -22,7 +22,7 @@ const char *row_kind_name(enum row_kind kind)
  * has harmless values.
  */
 
-static bool copy(const char *text, char **out)
+static bool reading_copy(const char *text, char **out)
 {
 	*out = text ? strdup(text) : NULL;
 	return !text || *out;
@@ -54,10 +54,10 @@ static bool parse_row(struct fields *f, const json_t *o, struct rrow *row, size_
 	if (row->kind == ROW_VCPU)
 		row->vcpu = field_int(f, o, "vcpu", INT32_MAX);
 	row->v = calloc(nr_events, sizeof(*row->v));
-	if (!row->v || !copy(field_string(f, o, "path"), &row->path) ||
-	    !copy(row->kind >= ROW_VM ? field_string(f, o, "vm") : NULL, &row->vm) ||
-	    !copy(field_string_or(f, o, "error", NULL), &row->error) ||
-	    !copy(field_string_or(f, o, "backend", NULL), &row->backend))
+	if (!row->v || !reading_copy(field_string(f, o, "path"), &row->path) ||
+	    !reading_copy(row->kind >= ROW_VM ? field_string(f, o, "vm") : NULL, &row->vm) ||
+	    !reading_copy(field_string_or(f, o, "error", NULL), &row->error) ||
+	    !reading_copy(field_string_or(f, o, "backend", NULL), &row->backend))
 		return false;
 	/* Names of tenants are cut out of the path. */
 	if (row->path[0] != '/')
@@ -83,7 +83,7 @@ static bool parse_events(struct fields *f, const json_t *list, struct reading *r
 
 		if (!name)
 			field_wrong(f, "events");
-		if (!copy(name ? name : "", &r->events[i]))
+		if (!reading_copy(name ? name : "", &r->events[i]))
 			return false;
 		r->nr_events++;
 	}
@@ -91,8 +91,8 @@ static bool parse_events(struct fields *f, const json_t *list, struct reading *r
 }
 
 /* Append a copy. */
-static bool add_unsupported(struct reading *r, const char *backend, const char *event,
-			    const char *why)
+static bool reading_add_unsupported(struct reading *r, const char *backend, const char *event,
+				    const char *why)
 {
 	struct unsupported *all = reallocarray(r->unsupported, r->nr_unsupported + 1, sizeof(*all));
 
@@ -101,7 +101,8 @@ static bool add_unsupported(struct reading *r, const char *backend, const char *
 	r->unsupported = all;
 	all += r->nr_unsupported++;
 	*all = (struct unsupported){NULL, NULL, NULL};
-	return copy(backend, &all->backend) && copy(event, &all->event) && copy(why, &all->why);
+	return reading_copy(backend, &all->backend) && reading_copy(event, &all->event) &&
+	       reading_copy(why, &all->why);
 }
 
 /* Servers that say nothing of it have no such field. */
@@ -116,13 +117,13 @@ static bool parse_unsupported(struct fields *f, const json_t *answer, struct rea
 		const char *backend = field_string(f, item, "backend");
 		const char *event = field_string(f, item, "event");
 
-		if (!add_unsupported(r, backend, event, field_string(f, item, "why")))
+		if (!reading_add_unsupported(r, backend, event, field_string(f, item, "why")))
 			return false;
 	}
 	return true;
 }
 
-static bool parse_answer(struct fields *f, const json_t *answer, struct reading *r)
+static bool reading_parse_answer(struct fields *f, const json_t *answer, struct reading *r)
 {
 	const json_t *rows = field_array(f, answer, "rows");
 	size_t n = json_array_size(rows);
@@ -130,9 +131,9 @@ static bool parse_answer(struct fields *f, const json_t *answer, struct reading 
 	r->age_ns = field_u64(f, answer, "age-ns");
 	r->dropped = field_u64(f, answer, "dropped");
 	r->rows = calloc(n + 1, sizeof(*r->rows));
-	if (!r->rows || !copy(field_string(f, answer, "session"), &r->session) ||
-	    !copy(field_string(f, answer, "target"), &r->target) ||
-	    !copy(field_string(f, answer, "scope"), &r->scope) ||
+	if (!r->rows || !reading_copy(field_string(f, answer, "session"), &r->session) ||
+	    !reading_copy(field_string(f, answer, "target"), &r->target) ||
+	    !reading_copy(field_string(f, answer, "scope"), &r->scope) ||
 	    !parse_events(f, field_array(f, answer, "events"), r) ||
 	    !parse_unsupported(f, answer, r))
 		return false;
@@ -146,7 +147,7 @@ static bool parse_answer(struct fields *f, const json_t *answer, struct reading 
 	return true;
 }
 
-static const char *backend_of(const struct rrow *row)
+static const char *reading_backend_of(const struct rrow *row)
 {
 	return row->backend ? row->backend : "";
 }
@@ -154,7 +155,7 @@ static const char *backend_of(const struct rrow *row)
 static int by_backend(const void *a, const void *b)
 {
 	const struct rrow *x = a, *y = b;
-	int ret = strcmp(backend_of(x), backend_of(y));
+	int ret = strcmp(reading_backend_of(x), reading_backend_of(y));
 
 	return ret ? ret : x->order < y->order ? -1 : 1;
 }
@@ -182,7 +183,7 @@ struct reading *reading_parse(const json_t *answer)
 	struct reading *r = calloc(1, sizeof(*r));
 	struct fields f = {0};
 
-	if (!r || !parse_answer(&f, answer, r)) {
+	if (!r || !reading_parse_answer(&f, answer, r)) {
 		cli_error("out of memory");
 		reading_free(r);
 		return NULL;
@@ -243,7 +244,8 @@ static const struct unsupported *find_unsupported(const struct reading *r, const
 const char *reading_why(const struct reading *r, const struct rrow *row, size_t e)
 {
 	const struct unsupported *u =
-		row->v[e].supported ? NULL : find_unsupported(r, backend_of(row), r->events[e]);
+		row->v[e].supported ? NULL
+				    : find_unsupported(r, reading_backend_of(row), r->events[e]);
 
 	return u ? u->why : NULL;
 }
@@ -255,16 +257,16 @@ static bool copy_unsupported(struct reading *to, const struct reading *from)
 		const struct unsupported *u = &from->unsupported[i];
 
 		if (!find_unsupported(to, u->backend, u->event) &&
-		    !add_unsupported(to, u->backend, u->event, u->why))
+		    !reading_add_unsupported(to, u->backend, u->event, u->why))
 			return false;
 	}
 	return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int reading_by_name(const void *a, const void *b)
 {
 	const struct rrow *x = *(const struct rrow *const *)a, *y = *(const struct rrow *const *)b;
-	int ret = strcmp(backend_of(x), backend_of(y));
+	int ret = strcmp(reading_backend_of(x), reading_backend_of(y));
 
 	if (!ret)
 		ret = strcmp(x->path, y->path);
@@ -283,8 +285,9 @@ static void level(struct reading *r)
 	for (size_t first = 0, last; first < r->nr_rows; first = last) {
 		unsigned int min = ROW_DEPTH_MAX;
 
-		for (last = first; last < r->nr_rows && strcmp(backend_of(&r->rows[first]),
-							       backend_of(&r->rows[last])) == 0;
+		for (last = first;
+		     last < r->nr_rows && strcmp(reading_backend_of(&r->rows[first]),
+						 reading_backend_of(&r->rows[last])) == 0;
 		     last++)
 			min = r->rows[last].depth < min ? r->rows[last].depth : min;
 		for (size_t i = first; i < last; i++)
@@ -311,12 +314,12 @@ bool reading_merge(struct reading *into, struct reading *from)
 		rows[i] = into->rows[i];
 		names[i] = &into->rows[i];
 	}
-	qsort(names, n, sizeof(*names), by_name);
+	qsort(names, n, sizeof(*names), reading_by_name);
 	into->nr_merged++;
 	for (size_t i = 0; i < from->nr_rows; i++) {
 		const struct rrow *row = &from->rows[i];
 
-		if (bsearch(&row, names, n, sizeof(*names), by_name)) {
+		if (bsearch(&row, names, n, sizeof(*names), reading_by_name)) {
 			free_row(&from->rows[i]);
 			continue;
 		}
@@ -346,7 +349,8 @@ size_t reading_backends(const struct reading *r)
 	size_t n = r->nr_rows > 0;
 
 	for (size_t i = 1; i < r->nr_rows; i++)
-		n += strcmp(backend_of(&r->rows[i - 1]), backend_of(&r->rows[i])) != 0;
+		n += strcmp(reading_backend_of(&r->rows[i - 1]), reading_backend_of(&r->rows[i])) !=
+		     0;
 	return n;
 }
 
@@ -357,7 +361,7 @@ const char *reading_backend(const struct reading *r)
 
 /* ---- differences -------------------------------------------------------------------------- */
 
-static int by_id(const void *a, const void *b)
+static int reading_by_id(const void *a, const void *b)
 {
 	const struct rrow *x = *(const struct rrow *const *)a, *y = *(const struct rrow *const *)b;
 
@@ -375,11 +379,11 @@ bool reading_subtract(struct reading *now, const struct reading *before)
 		return false;
 	for (size_t i = 0; i < before->nr_rows; i++)
 		sorted[i] = &before->rows[i];
-	qsort(sorted, before->nr_rows, sizeof(*sorted), by_id);
+	qsort(sorted, before->nr_rows, sizeof(*sorted), reading_by_id);
 	for (size_t i = 0; i < now->nr_rows; i++) {
 		const struct rrow *row = &now->rows[i], **was;
 
-		was = bsearch(&row, sorted, before->nr_rows, sizeof(*sorted), by_id);
+		was = bsearch(&row, sorted, before->nr_rows, sizeof(*sorted), reading_by_id);
 		for (size_t e = 0; was && e < now->nr_events; e++) {
 			row->v[e].count -= (*was)->v[e].count;
 			row->v[e].enabled_ns -= (*was)->v[e].enabled_ns;
@@ -395,8 +399,8 @@ static bool copy_row(const struct rrow *from, struct rrow *to, size_t nr_events)
 	*to = *from;
 	to->path = to->vm = to->error = to->backend = NULL;
 	to->v = calloc(nr_events, sizeof(*to->v));
-	if (!to->v || !copy(from->path, &to->path) || !copy(from->vm, &to->vm) ||
-	    !copy(from->error, &to->error) || !copy(from->backend, &to->backend))
+	if (!to->v || !reading_copy(from->path, &to->path) || !reading_copy(from->vm, &to->vm) ||
+	    !reading_copy(from->error, &to->error) || !reading_copy(from->backend, &to->backend))
 		return false;
 	memcpy(to->v, from->v, nr_events * sizeof(*to->v));
 	return true;
@@ -416,11 +420,12 @@ static struct reading *copy_of(const struct reading *r)
 	c->session = c->target = c->scope = NULL;
 	c->events = calloc(r->nr_events + 1, sizeof(*c->events));
 	c->rows = calloc(r->nr_rows + 1, sizeof(*c->rows));
-	if (!c->events || !c->rows || !copy(r->session, &c->session) ||
-	    !copy(r->target, &c->target) || !copy(r->scope, &c->scope) || !copy_unsupported(c, r))
+	if (!c->events || !c->rows || !reading_copy(r->session, &c->session) ||
+	    !reading_copy(r->target, &c->target) || !reading_copy(r->scope, &c->scope) ||
+	    !copy_unsupported(c, r))
 		goto fail;
 	for (; c->nr_events < r->nr_events; c->nr_events++)
-		if (!copy(r->events[c->nr_events], &c->events[c->nr_events]))
+		if (!reading_copy(r->events[c->nr_events], &c->events[c->nr_events]))
 			goto fail;
 	while (c->nr_rows < r->nr_rows) {
 		struct rrow *row = &c->rows[c->nr_rows];

@@ -39,18 +39,18 @@ static const char *const places[] = {"/proc/sys/",	    "/sys/kernel/",
 				     "/usr/bin/",	    "/sys/devices/system/cpu/",
 				     "/etc/vpmu/vpmud.conf"};
 
-static int compare(const void *a, const void *b)
+static int redact_compare(const void *a, const void *b)
 {
 	return strcmp(a, b);
 }
 
-static int add(void **tree, const char *word, size_t len)
+static int redact_add(void **tree, const char *word, size_t len)
 {
 	char *copy = strndup(word, len), **at;
 
 	if (!copy)
 		return -ENOMEM;
-	at = tsearch(copy, tree, compare);
+	at = tsearch(copy, tree, redact_compare);
 	if (!at || *at != copy)
 		free(copy);
 	return at ? 0 : -ENOMEM;
@@ -99,7 +99,7 @@ int redact_words(struct redact *r, const char *text)
 		size_t len = strcspn(text, BETWEEN);
 
 		if (len)
-			ret = add(&r->words, text, without_stop(text, len));
+			ret = redact_add(&r->words, text, without_stop(text, len));
 		text += len;
 		text += strspn(text, BETWEEN);
 	}
@@ -151,7 +151,7 @@ int redact_known(struct redact *r, const char *name)
 		size_t len = strcspn(name, "/");
 
 		if (len)
-			ret = add(&r->known, name, len);
+			ret = redact_add(&r->known, name, len);
 		name += len;
 		name += strspn(name, "/");
 	}
@@ -160,7 +160,7 @@ int redact_known(struct redact *r, const char *name)
 
 static bool in(const void *tree, const char *word)
 {
-	return tfind(word, (void *const *)&tree, compare) != NULL;
+	return tfind(word, (void *const *)&tree, redact_compare) != NULL;
 }
 
 /* A number, with a unit or a sign at most: 52%, 0x1f, 4.2, -1. */
@@ -215,7 +215,7 @@ static void pseudonym(const char *name, size_t len, FILE *to)
 		state.bytes[3]);
 }
 
-static bool is_plain(const char *name, size_t len)
+static bool redact_is_plain(const char *name, size_t len)
 {
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
 		if (strlen(plain[i]) == len && memcmp(name, plain[i], len) == 0)
@@ -232,7 +232,7 @@ void redact_name(const struct redact *r, const char *name, FILE *to)
 	while (*name) {
 		size_t len = strcspn(name, "/");
 
-		if (is_plain(name, len))
+		if (redact_is_plain(name, len))
 			fwrite(name, 1, len, to);
 		else if (len)
 			pseudonym(name, len, to);

@@ -17,7 +17,7 @@ double mean_error(const double *x, size_t n, double *error)
 	return mean;
 }
 
-static const struct val *find(const struct reading *r, uint64_t id, size_t hint, size_t e)
+static const struct val *repeat_find(const struct reading *r, uint64_t id, size_t hint, size_t e)
 {
 	if (hint < r->nr_rows && r->rows[hint].id == id)
 		return &r->rows[hint].v[e];
@@ -36,7 +36,7 @@ static struct val mean_of(const struct reading *last, size_t i, size_t e,
 	double mean, error;
 
 	for (size_t k = 0; k < n; k++) {
-		const struct val *v = find(run[k], last->rows[i].id, i, e);
+		const struct val *v = repeat_find(run[k], last->rows[i].id, i, e);
 
 		x[k] = v ? (double)val_scaled(v) : 0;
 		count += v ? v->count : 0;

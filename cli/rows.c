@@ -129,7 +129,7 @@ static bool left_out(const struct column *c, bool several_backends)
 	return strcmp(c->key, "backend") == 0 && !several_backends;
 }
 
-static int print_table(const json_t *rows, const struct column *columns)
+static int rows_print_table(const json_t *rows, const struct column *columns)
 {
 	struct libscols_table *t = rows_new_table();
 	const char *backend = NULL;
@@ -173,7 +173,7 @@ int rows_print(const json_t *rows, const struct column *columns, bool json)
 	if (!rows_check(rows, columns))
 		return 1;
 	if (!json)
-		return print_table(rows, columns);
+		return rows_print_table(rows, columns);
 	json_array_foreach (rows, i, row) {
 		json_dumpf(row, stdout, JSON_COMPACT);
 		putchar('\n');

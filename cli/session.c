@@ -7,7 +7,7 @@
 #include "cli/field.h"
 #include "cli/session.h"
 
-static bool add_name(struct sessions *s, const char *name)
+static bool session_add_name(struct sessions *s, const char *name)
 {
 	s->name[s->nr] = strdup(name);
 	if (!s->name[s->nr]) {
@@ -18,8 +18,8 @@ static bool add_name(struct sessions *s, const char *name)
 	return true;
 }
 
-static bool attach(struct sessions *s, const struct what_opts *what, const char *target,
-		   const char *name)
+static bool session_attach(struct sessions *s, const struct what_opts *what, const char *target,
+			   const char *name)
 {
 	json_t *resp =
 		client_ask(s->c, json_pack("{s:s, s:s, s:s, s:s, s:s*, s:b}", "cmd", "attach",
@@ -32,7 +32,7 @@ static bool attach(struct sessions *s, const struct what_opts *what, const char 
 		return false;
 	name = field_string(&f, resp, "session");
 	if (fields_ok(&f))
-		ok = add_name(s, name);
+		ok = session_add_name(s, name);
 	json_decref(resp);
 	return ok;
 }
@@ -42,9 +42,9 @@ bool sessions_attach(struct sessions *s, struct client *c, const struct what_opt
 {
 	*s = (struct sessions){.c = c, .ours = !name};
 	if (!what->nr_targets)
-		return attach(s, what, "/", name);
+		return session_attach(s, what, "/", name);
 	for (size_t i = 0; i < what->nr_targets; i++)
-		if (!attach(s, what, what->target[i], name))
+		if (!session_attach(s, what, what->target[i], name))
 			return false;
 	return true;
 }
@@ -52,7 +52,7 @@ bool sessions_attach(struct sessions *s, struct client *c, const struct what_opt
 bool sessions_named(struct sessions *s, struct client *c, const char *name)
 {
 	*s = (struct sessions){.c = c};
-	return add_name(s, name);
+	return session_add_name(s, name);
 }
 
 void sessions_fini(struct sessions *s)
@@ -76,7 +76,7 @@ static void tell_late(const json_t *answer)
 
 /* Add the answer @resp (taken; NULL: none) of session @i to *all, which is freed and NULL after an
  * error. */
-static bool add(struct sessions *s, size_t i, struct reading **all, json_t *resp)
+static bool session_add(struct sessions *s, size_t i, struct reading **all, json_t *resp)
 {
 	struct reading *r = resp ? reading_parse(resp) : NULL;
 
@@ -112,7 +112,7 @@ struct reading *sessions_read(struct sessions *s, enum session_read how)
 				: json_pack("{s:s, s:s, s:b}", "cmd", "read", "session", s->name[i],
 					    "keep-gone", how == SESSION_PEEK);
 
-		ok = add(s, i, &all, client_ask(s->c, req));
+		ok = session_add(s, i, &all, client_ask(s->c, req));
 	}
 	return all;
 }
@@ -141,7 +141,7 @@ struct reading *sessions_last(struct sessions *s)
 			if (name && strcmp(name, s->name[i]) == 0)
 				found = resp;
 		}
-		if (!found || !add(s, i, &all, json_incref(found))) {
+		if (!found || !session_add(s, i, &all, json_incref(found))) {
 			reading_free(all);
 			return NULL;
 		}

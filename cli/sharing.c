@@ -9,7 +9,7 @@
 #include "cli/rows.h"
 #include "cli/sharing.h"
 
-static void parse(struct fields *f, const json_t *o, struct sharing *out)
+static void sharing_parse(struct fields *f, const json_t *o, struct sharing *out)
 {
 	snprintf(out->backend, sizeof(out->backend), "%s", field_string_or(f, o, "backend", ""));
 	out->consumers = field_int(f, o, "consumers", UINT32_MAX);
@@ -32,15 +32,15 @@ int sharing_ask(struct client *c, struct sharing out[SHARING_BACKENDS_MAX])
 
 		json_array_foreach (backends, i, backend)
 			if (n < SHARING_BACKENDS_MAX)
-				parse(&f, backend, &out[n++]);
+				sharing_parse(&f, backend, &out[n++]);
 	} else {
-		parse(&f, answer, &out[n++]);
+		sharing_parse(&f, answer, &out[n++]);
 	}
 	json_decref(answer);
 	return fields_ok(&f) ? n : -1;
 }
 
-static void print_json(const struct sharing *s)
+static void sharing_print_json(const struct sharing *s)
 {
 	json_t *o = json_pack("{s:s*, s:I, s:I, s:I}", "backend", *s->backend ? s->backend : NULL,
 			      "consumers", (json_int_t)s->consumers, "keys", (json_int_t)s->keys,
@@ -75,7 +75,7 @@ int cmd_sharing(struct cli *cli, int argc, char **argv)
 	client_close(c);
 	for (int i = 0; i < n; i++) {
 		if (json)
-			print_json(&s[i]);
+			sharing_print_json(&s[i]);
 		else
 			print_line(&s[i]);
 	}

@@ -151,7 +151,7 @@ static bool add_all(struct client *c, const char *cmd, json_t *all)
 }
 
 /* Add to @row what the table shows in one column for sessions, profiles and captures. */
-static void describe(struct fields *f, json_t *row)
+static void show_describe(struct fields *f, json_t *row)
 {
 	const char *kind = "session";
 	char text[300] = "";
@@ -206,7 +206,7 @@ int cmd_sessions(struct cli *cli, int argc, char **argv)
 	    add_all(c, "captures", all)) {
 		json_array_foreach (all, i, row)
 			if (!json)
-				describe(&f, row);
+				show_describe(&f, row);
 		if (fields_ok(&f))
 			ret = rows_print(all, json ? plain : described, json);
 	}

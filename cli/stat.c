@@ -55,7 +55,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t stat_parse(int key, char *arg, struct argp_state *state)
 {
 	struct stat_opts *o = state->input;
 
@@ -260,7 +260,7 @@ static int run_all(const struct stat_opts *o, struct watch *w)
 	return ret;
 }
 
-static int count(const struct stat_opts *o, struct client *c)
+static int stat_count(const struct stat_opts *o, struct client *c)
 {
 	struct sessions s;
 	/* An attached session goes on, and so does a command, when there is nothing to count. */
@@ -310,7 +310,7 @@ static int close_output(struct stat_opts *o, int ret)
 	return failed ? 1 : ret;
 }
 
-static void check(const struct stat_opts *o)
+static void stat_check(const struct stat_opts *o)
 {
 	if (o->session && (o->what.events || strcmp(o->what.scope, "none") || o->what.nr_targets))
 		cli_usage("stat: --session has its own events and rows; give -e, --for-each and -t "
@@ -333,7 +333,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 						     {0}};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = stat_parse,
 		.children = children,
 		.args_doc = "[-- COMMAND [ARG...]]",
 		.doc = "Count events of the whole host, a tenant or a VM until Ctrl-C, for a time, "
@@ -350,7 +350,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 	cli_parse(cli, &argp, argc, argv, &first, &o);
 	if (first < argc)
 		o.command = argv + first;
-	check(&o);
+	stat_check(&o);
 	if (o.metrics) {
 		events = metrics_ask(&metrics, "stat", o.metrics, o.what.events);
 		o.what.events = events;
@@ -361,7 +361,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 	if (open_output(&o)) {
 		c = client_open(cli, false);
 		if (c && cli_wait_init() == 0)
-			ret = count(&o, c);
+			ret = stat_count(&o, c);
 		client_close(c);
 		ret = close_output(&o, ret);
 	}

@@ -37,7 +37,8 @@ struct symbols {
 	size_t nr_code;
 };
 
-static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_t section_end)
+static int symbols_add(struct symbols *s, const GElf_Sym *sym, const char *name,
+		       uint64_t section_end)
 {
 	struct symbol *n;
 
@@ -55,7 +56,8 @@ static int add(struct symbols *s, const GElf_Sym *sym, const char *name, uint64_
 	n = &s->sym[s->nr];
 	*n = (struct symbol){
 		.start = sym->st_value,
-		/* A symbol of an assembler file may have no size. finish() ends it at the next one.
+		/* A symbol of an assembler file may have no size. symbols_finish() ends it at the
+		 * next one.
 		 */
 		.end = sym->st_size && sym->st_size < section_end - sym->st_value
 			       ? sym->st_value + sym->st_size
@@ -91,7 +93,7 @@ static int take_symbol(struct symbols *s, const Elf_Data *names, const GElf_Sym 
 	if (!scn || !gelf_getshdr(scn, &sh) || !(sh.sh_flags & SHF_EXECINSTR) ||
 	    sym->st_value < sh.sh_addr || sym->st_value - sh.sh_addr >= sh.sh_size)
 		return 0;
-	return add(s, sym, name, sh.sh_addr + sh.sh_size);
+	return symbols_add(s, sym, name, sh.sh_addr + sh.sh_size);
 }
 
 /* The string table of the symbol table @table, or NULL. Its last byte is 0, so every name has an
@@ -120,7 +122,7 @@ static int take_table(struct symbols *s, Elf_Scn *scn, const GElf_Shdr *sh)
 	return ret;
 }
 
-static int by_start(const void *a, const void *b)
+static int symbols_by_start(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
 
@@ -134,12 +136,12 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Sort the symbols, keep one per address, and let none reach into the next. */
-static void finish(struct symbols *s)
+static void symbols_finish(struct symbols *s)
 {
 	size_t to = 0;
 
 	if (s->nr)
-		qsort(s->sym, s->nr, sizeof(*s->sym), by_start);
+		qsort(s->sym, s->nr, sizeof(*s->sym), symbols_by_start);
 	for (size_t i = 0; i < s->nr; i++) {
 		/* A label inside of a function whose end is known belongs to that function. */
 		bool inside = to && !s->sym[i].function && s->sym[to - 1].sized &&
@@ -223,7 +225,7 @@ int symbols_load(const char *path, struct symbols **out, char *err, size_t errle
 		symbols_free(s);
 		return ret;
 	}
-	finish(s);
+	symbols_finish(s);
 	*out = s;
 	return 0;
 }

@@ -37,8 +37,8 @@ static void print_title(FILE *to, const struct reading *r, const struct run_info
 /* ---- one row: lines like those of perf stat ----------------------------------------------- */
 
 /* A metric: the number, the name, the unit where perf has its remarks, and how good it is. */
-static void print_metric(FILE *to, const struct reading *r, const struct rrow *row,
-			 const struct chosen_metric *m)
+static void table_print_metric(FILE *to, const struct reading *r, const struct rrow *row,
+			       const struct chosen_metric *m)
 {
 	char buf[METRIC_TEXT], labels[LABELS_LEN];
 	struct metric_value mv;
@@ -54,7 +54,8 @@ static void print_metric(FILE *to, const struct reading *r, const struct rrow *r
 	fputc('\n', to);
 }
 
-static void print_row(const struct format_opts *f, const struct reading *r, const struct rrow *row)
+static void table_print_row(const struct format_opts *f, const struct reading *r,
+			    const struct rrow *row)
 {
 	char buf[GROUP_LEN], labels[LABELS_LEN], variance[VARIANCE_LEN];
 	FILE *to = out_stream(f);
@@ -84,7 +85,7 @@ static void print_row(const struct format_opts *f, const struct reading *r, cons
 		fputc('\n', to);
 	}
 	for (size_t k = 0; f->metrics && k < f->metrics->nr; k++)
-		print_metric(to, r, row, &f->metrics->m[k]);
+		table_print_metric(to, r, row, &f->metrics->m[k]);
 	if (row->gone)
 		fputs("\n It was removed. These are its final counts.\n", to);
 }
@@ -155,8 +156,8 @@ static void common_quality(const struct layout *l, const struct reading *r, size
 }
 
 /* The number in column @c of row @i. The quality is in the heading if all rows have the same. */
-static void cell_text(const struct layout *l, const struct reading *r, size_t i, size_t c,
-		      char buf[CELL_LEN])
+static void table_cell_text(const struct layout *l, const struct reading *r, size_t i, size_t c,
+			    char buf[CELL_LEN])
 {
 	char labels[LABELS_LEN], variance[VARIANCE_LEN];
 	struct cell cell;
@@ -191,7 +192,7 @@ static size_t column_width(const struct layout *l, const struct reading *r, size
 	heading(l, r, c, buf);
 	max = strlen(buf);
 	for (size_t i = 0; i < r->nr_rows; i++) {
-		cell_text(l, r, i, c, buf);
+		table_cell_text(l, r, i, c, buf);
 		if (strlen(buf) > max)
 			max = strlen(buf);
 	}
@@ -370,7 +371,7 @@ static void print_block(const struct reading *r, const struct layout *l, size_t 
 		if (l->backends)
 			scols_line_set_data(line, col++, row->backend ? row->backend : "");
 		for (size_t e = first; e < last; e++) {
-			cell_text(l, r, i, e, cell);
+			table_cell_text(l, r, i, e, cell);
 			scols_line_set_data(line, col++, cell);
 		}
 	}
@@ -431,8 +432,8 @@ static void print_times(FILE *to, const struct reading *r, const struct run_info
 }
 
 /* @width: of the terminal; 0: no limit. */
-static void print_text(const struct format_opts *f, const struct reading *r,
-		       const struct run_info *run, unsigned int width)
+static void table_print_text(const struct format_opts *f, const struct reading *r,
+			     const struct run_info *run, unsigned int width)
 {
 	bool one = strcmp(r->scope, "none") == 0 && r->nr_rows == 1;
 	FILE *to = out_stream(f);
@@ -441,7 +442,7 @@ static void print_text(const struct format_opts *f, const struct reading *r,
 	if (!r->nr_rows)
 		fputs(" Nothing was counted: no such tenant or VM was there.\n", to);
 	else if (one)
-		print_row(f, r, &r->rows[0]);
+		table_print_row(f, r, &r->rows[0]);
 	else
 		print_rows(f, r, width);
 	if (f->metrics && r->nr_rows && !one)
@@ -460,5 +461,5 @@ void table_print_as(const struct format_opts *f, const struct reading *r,
 	else if (f->sep)
 		out_csv(f, r, -1);
 	else
-		print_text(f, r, run, terminal_width(out_stream(f)));
+		table_print_text(f, r, run, terminal_width(out_stream(f)));
 }

@@ -44,7 +44,7 @@ int terminal_done(int status)
 }
 
 /* Bytes of the character at @p that a terminal acts on; 0: it is harmless. */
-static size_t acts(const unsigned char *p)
+static size_t terminal_acts(const unsigned char *p)
 {
 	if (p[0] < 0x20 || p[0] == 0x7f)
 		return 1;
@@ -62,7 +62,7 @@ static size_t acts(const unsigned char *p)
 
 bool terminal_is_safe(const char *text)
 {
-	while (*text && !acts((const unsigned char *)text))
+	while (*text && !terminal_acts((const unsigned char *)text))
 		text++;
 	return !*text;
 }
@@ -72,7 +72,7 @@ char *terminal_safe(char *text)
 	char *to = text;
 
 	for (const char *p = text; *p;) {
-		size_t n = acts((const unsigned char *)p);
+		size_t n = terminal_acts((const unsigned char *)p);
 
 		*to++ = n ? '?' : *p;
 		p += n ? n : 1;

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t top_parse(int key, char *arg, struct argp_state *state)
 {
 	struct top_opts *o = state->input;
 
@@ -94,7 +94,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 						     {0}};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = top_parse,
 		.children = children,
 		.doc = "Show rates of tenants (the default), VMs or vCPUs, live. Without -e and "
 		       "-M: "

@@ -14,7 +14,7 @@
 #include "cli/top_view.h"
 #include "cli/wait.h"
 
-static void print_table(const struct top_source *src, struct top_view *v)
+static void top_batch_print_table(const struct top_source *src, struct top_view *v)
 {
 	const char *backend = reading_backend(v->diff);
 	char line[VIEW_LINE], stamp[32], marks[MARKS_LEGEND];
@@ -50,7 +50,7 @@ static const char *rate_text(const struct top_view *v, size_t row, size_t e, cha
 }
 
 /* The running share of all events of a row; 0 if none was counted. */
-static double running(const struct top_view *v, size_t row)
+static double top_batch_running(const struct top_view *v, size_t row)
 {
 	double percent = view_running(v, row);
 
@@ -58,9 +58,9 @@ static double running(const struct top_view *v, size_t row)
 }
 
 /* One line of a rate or of a metric. @words: the quality, "" if there is no number. */
-static void csv_line(const struct top_source *src, const struct top_view *v, size_t row,
-		     const char *number, const char *unit, const char *name, const char *words,
-		     const char *sep)
+static void top_batch_csv_line(const struct top_source *src, const struct top_view *v, size_t row,
+			       const char *number, const char *unit, const char *name,
+			       const char *words, const char *sep)
 {
 	const struct rrow *r = &v->diff->rows[row];
 	const struct top_fact *fact = &src->facts[row];
@@ -80,11 +80,12 @@ static void csv_line(const struct top_source *src, const struct top_view *v, siz
 	out_field(stdout, r->kind <= ROW_TENANT ? text : fact->state, sep);
 	snprintf(text, sizeof(text), "%.2f", fact->share);
 	out_field(stdout, fact->share < 0 ? "" : text, sep);
-	printf("%.2f\n", running(v, row));
+	printf("%.2f\n", top_batch_running(v, row));
 }
 
 /* One object: @o (taken) has what is about the rate or the metric. */
-static void json_line(const struct top_source *src, const struct top_view *v, size_t row, json_t *o)
+static void top_batch_json_line(const struct top_source *src, const struct top_view *v, size_t row,
+				json_t *o)
 {
 	const struct rrow *r = &v->diff->rows[row];
 	const struct top_fact *fact = &src->facts[row];
@@ -104,7 +105,8 @@ static void json_line(const struct top_source *src, const struct top_view *v, si
 	}
 	if (fact->share >= 0)
 		json_object_set_new(line, "cpu-percent", json_real(round(fact->share * 100) / 100));
-	json_object_set_new(line, "pcnt-running", json_real(round(running(v, row) * 100) / 100));
+	json_object_set_new(line, "pcnt-running",
+			    json_real(round(top_batch_running(v, row) * 100) / 100));
 	if (r->gone)
 		json_object_set_new(line, "gone", json_true());
 	json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
@@ -122,15 +124,16 @@ static void print_event(const struct top_source *src, const struct top_view *v, 
 	const char *rate = rate_text(v, row, e, text), *name = v->diff->events[e];
 
 	if (f->json)
-		json_line(src, v, row,
-			  json_pack("{s:s, s:s, s:s, s:s*}", "event", name, "rate", rate, "unit",
-				    "/s", "quality", *words ? words : NULL));
+		top_batch_json_line(src, v, row,
+				    json_pack("{s:s, s:s, s:s, s:s*}", "event", name, "rate", rate,
+					      "unit", "/s", "quality", *words ? words : NULL));
 	else
-		csv_line(src, v, row, rate, "/s", name, words, f->sep);
+		top_batch_csv_line(src, v, row, rate, "/s", name, words, f->sep);
 }
 
-static void print_metric(const struct top_source *src, const struct top_view *v, size_t row,
-			 const struct chosen_metric *m, const struct format_opts *f)
+static void top_batch_print_metric(const struct top_source *src, const struct top_view *v,
+				   size_t row, const struct chosen_metric *m,
+				   const struct format_opts *f)
 {
 	char buf[LABELS_LEN], text[METRIC_TEXT];
 	const char *unit = m->metric->unit, *words = "", *number;
@@ -141,27 +144,27 @@ static void print_metric(const struct top_source *src, const struct top_view *v,
 	if (mv.state == METRIC_NUMBER)
 		words = out_words(&mv.v, buf);
 	if (f->json)
-		json_line(src, v, row,
-			  json_pack("{s:s, s:s, s:s, s:s*, s:s*}", "metric", m->label,
-				    "metric-value", number, "metric-unit", unit, "quality",
-				    *words ? words : NULL, "why",
-				    mv.state == METRIC_NUMBER ? NULL : mv.why));
+		top_batch_json_line(src, v, row,
+				    json_pack("{s:s, s:s, s:s, s:s*, s:s*}", "metric", m->label,
+					      "metric-value", number, "metric-unit", unit,
+					      "quality", *words ? words : NULL, "why",
+					      mv.state == METRIC_NUMBER ? NULL : mv.why));
 	else
-		csv_line(src, v, row, number, unit, m->label, words, f->sep);
+		top_batch_csv_line(src, v, row, number, unit, m->label, words, f->sep);
 }
 
 /* All that there is of a row, for programs. The usual metrics are for people. */
-static void print_row(const struct top_source *src, const struct top_view *v, size_t row,
-		      const struct top_opts *o)
+static void top_batch_print_row(const struct top_source *src, const struct top_view *v, size_t row,
+				const struct top_opts *o)
 {
 	for (size_t e = 0; e < v->diff->nr_events; e++)
 		if (view_has(v, TOP_EVENT, e))
 			print_event(src, v, row, e, &o->format);
 	for (size_t k = 0; !o->metrics_optional && k < o->format.metrics->nr; k++)
-		print_metric(src, v, row, &o->format.metrics->m[k], &o->format);
+		top_batch_print_metric(src, v, row, &o->format.metrics->m[k], &o->format);
 }
 
-static void print(const struct top_source *src, const struct top_opts *o)
+static void top_batch_print(const struct top_source *src, const struct top_opts *o)
 {
 	const struct top_look look = {.filter = o->filter};
 	struct top_view v;
@@ -169,10 +172,10 @@ static void print(const struct top_source *src, const struct top_opts *o)
 	if (!view_init(&v, src, &look)) {
 		cli_error("out of memory");
 	} else if (!o->format.json && !o->format.sep) {
-		print_table(src, &v);
+		top_batch_print_table(src, &v);
 	} else {
 		for (size_t i = 0; i < v.nr_rows; i++)
-			print_row(src, &v, v.order[i], o);
+			top_batch_print_row(src, &v, v.order[i], o);
 	}
 	view_fini(&v);
 	terminal_flush();
@@ -197,7 +200,7 @@ int top_batch(struct top_source *src, const struct top_opts *o)
 		}
 		if (!top_take(src))
 			return 1;
-		print(src, o);
+		top_batch_print(src, o);
 	}
 	return 0;
 }

@@ -48,7 +48,7 @@ static bool ask_sharing(struct screen *s)
 	return nr >= 0;
 }
 
-static void put(int y, int attrs, const char *text)
+static void top_screen_put(int y, int attrs, const char *text)
 {
 	char line[512];
 
@@ -69,8 +69,8 @@ static void draw_heading(const struct screen *s, const struct top_view *v)
 		 s->look.reverse ? " (reversed)" : "", *s->filter ? "\"" : "", s->filter,
 		 *s->filter ? "\" " : "", s->o->what.scope, s->src->diff->target, s->o->delay_s,
 		 backend ? "  backend: " : "", backend ? backend : "");
-	put(0, A_BOLD, text);
-	put(1, A_NORMAL, s->sharing);
+	top_screen_put(0, A_BOLD, text);
+	top_screen_put(1, A_NORMAL, s->sharing);
 }
 
 static void draw_footer(const struct screen *s, const struct top_view *v)
@@ -84,7 +84,7 @@ static void draw_footer(const struct screen *s, const struct top_view *v)
 		snprintf(more + n, sizeof(more) - n, "  > %zu more", v->nr_cols - v->last);
 	marks_legend(v->marks, marks);
 	snprintf(text, sizeof(text), "events/s%s%s", more, marks);
-	put(LINES - 2, A_NORMAL, text);
+	top_screen_put(LINES - 2, A_NORMAL, text);
 	if (s->asking)
 		snprintf(text, sizeof(text), "only names with: %.63s_", s->filter);
 	else
@@ -93,7 +93,7 @@ static void draw_footer(const struct screen *s, const struct top_view *v)
 			COLS >= 76
 				? "q quit  h help  t tenants  v VMs  c vCPUs  </> columns  / filter"
 				: "q quit  h help  t v c  </> /");
-	put(LINES - 1, A_REVERSE, text);
+	top_screen_put(LINES - 1, A_REVERSE, text);
 }
 
 /* All lines have at most 40 columns. */
@@ -129,11 +129,12 @@ static void draw_help(struct screen *s)
 	if (s->help_scroll + room > HELP_LINES)
 		s->help_scroll = HELP_LINES > room ? HELP_LINES - room : 0;
 	erase();
-	put(0, A_BOLD, "vpmu top: keys and columns");
+	top_screen_put(0, A_BOLD, "vpmu top: keys and columns");
 	for (size_t i = 0; i < room && i + s->help_scroll < HELP_LINES; i++)
-		put((int)i + 1, A_NORMAL, help_lines[i + s->help_scroll]);
-	put(LINES - 1, A_REVERSE,
-	    HELP_LINES > room ? "up down scroll; other keys go back" : "any key goes back");
+		top_screen_put((int)i + 1, A_NORMAL, help_lines[i + s->help_scroll]);
+	top_screen_put(LINES - 1, A_REVERSE,
+		       HELP_LINES > room ? "up down scroll; other keys go back"
+					 : "any key goes back");
 	refresh();
 }
 
@@ -156,17 +157,18 @@ static void draw(struct screen *s)
 	erase();
 	draw_heading(s, &v);
 	view_line(&v, -1, line);
-	put(2, A_REVERSE, line);
+	top_screen_put(2, A_REVERSE, line);
 	room = LINES > 5 ? (size_t)LINES - 5 : 0;
 	if (s->scroll + room > v.nr_rows)
 		s->scroll = v.nr_rows > room ? v.nr_rows - room : 0;
 	if (!s->counted)
-		put(3, A_NORMAL, "counting ...");
+		top_screen_put(3, A_NORMAL, "counting ...");
 	else if (!v.nr_rows)
-		put(3, A_NORMAL, s->look.filter ? "no name has this text" : "nothing is counted");
+		top_screen_put(3, A_NORMAL,
+			       s->look.filter ? "no name has this text" : "nothing is counted");
 	for (size_t i = 0; s->counted && i < room && i + s->scroll < v.nr_rows; i++) {
 		view_line(&v, (long)v.order[i + s->scroll], line);
-		put((int)i + 3, A_NORMAL, line);
+		top_screen_put((int)i + 3, A_NORMAL, line);
 	}
 	draw_footer(s, &v);
 	refresh();
@@ -224,7 +226,7 @@ static void leave_help(struct screen *s, int key)
 		s->help = false;
 }
 
-static enum key_result handle(struct screen *s, int key)
+static enum key_result top_screen_handle(struct screen *s, int key)
 {
 	static const double delays[] = {0.2, 0.5, 1, 2, 5, 10, 30, 60};
 	size_t d = 0, page = LINES > 6 ? (size_t)LINES - 6 : 1;
@@ -330,7 +332,7 @@ static int loop(struct screen *s)
 		timeout(left > 0 ? (int)(left * 1000) + 1 : 0);
 		key = getch();
 		if (key != ERR) {
-			enum key_result r = handle(s, key);
+			enum key_result r = top_screen_handle(s, key);
 
 			if (r == KEY_QUIT)
 				return 0;

@@ -41,7 +41,7 @@ static void count_up(json_t *tenants, const char *backend, const char *path, boo
 }
 
 /* The states of all VMs by name, and the numbers of VMs of all tenants. */
-static void collect(const json_t *list, json_t *states, json_t *tenants)
+static void top_source_collect(const json_t *list, json_t *states, json_t *tenants)
 {
 	json_t *node;
 	size_t i;
@@ -67,7 +67,7 @@ static void add_states(struct top_source *src)
 
 	list = client_try(src->c, json_pack("{s:s}", "cmd", "list"), &err);
 	free(err);
-	collect(list, states, tenants);
+	top_source_collect(list, states, tenants);
 	for (size_t i = 0; i < src->diff->nr_rows; i++) {
 		const struct rrow *row = &src->diff->rows[i];
 		struct top_fact *fact = &src->facts[i];
@@ -192,7 +192,7 @@ const struct reading *top_take(struct top_source *src)
 	return client_lost(src->c) ? NULL : diff;
 }
 
-static void detach(struct client *c, struct sessions *s)
+static void top_source_detach(struct client *c, struct sessions *s)
 {
 	json_t *resp;
 	char *err;
@@ -208,8 +208,8 @@ static void detach(struct client *c, struct sessions *s)
 
 void top_close(struct top_source *src)
 {
-	detach(src->c, &src->sessions);
-	detach(src->c, &src->host);
+	top_source_detach(src->c, &src->sessions);
+	top_source_detach(src->c, &src->host);
 	reading_free(src->diff);
 	reading_free(src->before);
 	reading_free(src->host_before);

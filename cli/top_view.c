@@ -15,7 +15,7 @@
 #define SHARE_WIDTH   7
 #define EVENT_MIN     10
 #define METRIC_MIN    9
-#define BACKEND_WIDTH 6
+#define BACKEND_WIDTH 9
 #define TENANT_ROOM   28 /* a column of names of so much width shows the tenant of a VM as well */
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void get_metric(const struct top_view *v, size_t row, size_t metric, stru
 }
 
 /* The value of a cell, by which its column is sorted; below 0: there is none. */
-static double number(const struct top_view *v, size_t row, size_t col)
+static double top_view_number(const struct top_view *v, size_t row, size_t col)
 {
 	static const char *const states[] = {"failed", "done", "paused", "running"};
 	const struct top_column *c = &v->col[col];
@@ -77,7 +77,7 @@ static double number(const struct top_view *v, size_t row, size_t col)
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-static int compare(const struct top_view *v, size_t a, size_t b)
+static int top_view_compare(const struct top_view *v, size_t a, size_t b)
 {
 	int ret;
 
@@ -90,7 +90,8 @@ static int compare(const struct top_view *v, size_t a, size_t b)
 		if (!ret)
 			ret = x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
 	} else {
-		double x = number(v, a, v->look.sort), y = number(v, b, v->look.sort);
+		double x = top_view_number(v, a, v->look.sort),
+		       y = top_view_number(v, b, v->look.sort);
 
 		ret = x > y ? -1 : x < y;
 	}
@@ -101,7 +102,7 @@ static int compare(const struct top_view *v, size_t a, size_t b)
 
 static int by_view(const void *a, const void *b, void *v)
 {
-	return compare(v, *(const size_t *)a, *(const size_t *)b);
+	return top_view_compare(v, *(const size_t *)a, *(const size_t *)b);
 }
 
 /* Whether rows are shown below their parents. */
@@ -137,7 +138,7 @@ static bool order_tree(struct top_view *v, size_t first, size_t last, size_t **o
 	return ok;
 }
 
-static bool matches(const struct top_view *v, const struct rrow *row)
+static bool top_view_matches(const struct top_view *v, const struct rrow *row)
 {
 	char name[NAME_LEN];
 
@@ -275,7 +276,7 @@ bool view_init(struct top_view *v, const struct top_source *src, const struct to
 	if (!v->order)
 		return false;
 	for (size_t i = 0; i < diff->nr_rows; i++)
-		if (matches(v, &diff->rows[i]))
+		if (top_view_matches(v, &diff->rows[i]))
 			v->order[v->nr_rows++] = i;
 	if (!make_columns(v))
 		return false;
@@ -405,12 +406,13 @@ void view_heading(const struct top_view *v, size_t col, char buf[VIEW_CELL])
 	}
 }
 
-static void cell_text(const struct top_view *v, size_t row, size_t col, char buf[VIEW_CELL])
+static void top_view_cell_text(const struct top_view *v, size_t row, size_t col,
+			       char buf[VIEW_CELL])
 {
 	const struct rrow *r = &v->diff->rows[row];
 	const struct top_column *c = &v->col[col];
 	const struct top_fact *fact = &v->facts[row];
-	double n = number(v, row, col);
+	double n = top_view_number(v, row, col);
 	char text[SHORT_LEN], number_text[METRIC_TEXT], set[MARKS_LEN];
 	struct metric_value mv;
 
@@ -469,7 +471,7 @@ void view_line(const struct top_view *v, long row, char buf[VIEW_LINE])
 		if (row < 0)
 			view_heading(v, i, cell);
 		else
-			cell_text(v, (size_t)row, i, cell);
+			top_view_cell_text(v, (size_t)row, i, cell);
 		n += (size_t)snprintf(buf + n, VIEW_LINE - n, " %*.*s", width - 1, width - 1, cell);
 	}
 }

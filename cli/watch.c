@@ -22,13 +22,13 @@ static enum watch_end server_gone(struct watch *w)
 }
 
 /* No counts were read. */
-static enum watch_end failed(struct watch *w)
+static enum watch_end watch_failed(struct watch *w)
 {
 	return client_lost(w->s->c) ? server_gone(w) : WATCH_FAILED;
 }
 
-/* Read in the background. false: call failed(). */
-static bool peek(struct watch *w)
+/* Read in the background. false: call watch_failed(). */
+static bool watch_peek(struct watch *w)
 {
 	double start = cli_now();
 	struct reading *r = sessions_read(w->s, SESSION_PEEK);
@@ -67,8 +67,8 @@ enum watch_end watch_until(struct watch *w, double end)
 		}
 		if (now)
 			return WATCH_TIME;
-		if (!peek(w))
-			return failed(w);
+		if (!watch_peek(w))
+			return watch_failed(w);
 	}
 }
 
@@ -79,7 +79,7 @@ struct reading *watch_take(struct watch *w, enum session_read how, enum watch_en
 	if (*why < WATCH_FAILED) {
 		r = sessions_read(w->s, how);
 		if (!r)
-			*why = failed(w);
+			*why = watch_failed(w);
 	}
 	if (r)
 		reading_free(w->last);

@@ -22,7 +22,7 @@ static struct span trim(const char *at, size_t len)
 }
 
 /* The text up to @sep or the end; *@rest goes behind it, and is NULL after the last one. */
-static struct span next(const char **rest, const char *end, char sep)
+static struct span accept_next(const char **rest, const char *end, char sep)
 {
 	const char *at = *rest, *stop = memchr(at, sep, (size_t)(end - at));
 
@@ -30,7 +30,7 @@ static struct span next(const char **rest, const char *end, char sep)
 	return trim(at, (size_t)((stop ? stop : end) - at));
 }
 
-static bool is(struct span s, const char *text)
+static bool accept_is(struct span s, const char *text)
 {
 	return s.len == strlen(text) && !strncasecmp(s.at, text, s.len);
 }
@@ -59,21 +59,21 @@ struct item {
 	int q;
 };
 
-static struct item parse(struct span s)
+static struct item accept_parse(struct span s)
 {
 	const char *rest = s.at, *end = s.at + s.len;
-	struct item it = {.name = next(&rest, end, ';'), .q = 1000};
+	struct item it = {.name = accept_next(&rest, end, ';'), .q = 1000};
 
 	while (rest) {
-		struct span p = next(&rest, end, ';');
+		struct span p = accept_next(&rest, end, ';');
 		const char *value = memchr(p.at, '=', p.len);
 		size_t n = value ? (size_t)(value - p.at) : p.len;
 		struct span key = trim(p.at, n);
 		struct span v = value ? trim(value + 1, p.len - n - 1) : (struct span){p.at, 0};
 
-		if (is(key, "q"))
+		if (accept_is(key, "q"))
 			it.q = weight(v);
-		else if (is(key, "version"))
+		else if (accept_is(key, "version"))
 			it.version = v;
 	}
 	return it;
@@ -85,12 +85,13 @@ enum expo_form accept_form(const char *accept)
 	int open = 0, text = 0;
 
 	while (rest) {
-		struct item it = parse(next(&rest, end, ','));
+		struct item it = accept_parse(accept_next(&rest, end, ','));
 
-		if (is(it.name, "application/openmetrics-text") &&
-		    (!it.version.len || is(it.version, "1.0.0")))
+		if (accept_is(it.name, "application/openmetrics-text") &&
+		    (!it.version.len || accept_is(it.version, "1.0.0")))
 			open = it.q > open ? it.q : open;
-		else if (is(it.name, "text/plain") && (!it.version.len || is(it.version, "0.0.4")))
+		else if (accept_is(it.name, "text/plain") &&
+			 (!it.version.len || accept_is(it.version, "0.0.4")))
 			text = it.q > text ? it.q : text;
 	}
 	return open && open >= text ? EXPO_OPENMETRICS : EXPO_TEXT;
@@ -102,11 +103,11 @@ bool accept_gzip(const char *encodings)
 	int gzip = -1, any = 0;
 
 	while (rest) {
-		struct item it = parse(next(&rest, end, ','));
+		struct item it = accept_parse(accept_next(&rest, end, ','));
 
-		if (is(it.name, "gzip") || is(it.name, "x-gzip"))
+		if (accept_is(it.name, "gzip") || accept_is(it.name, "x-gzip"))
 			gzip = it.q;
-		else if (is(it.name, "*"))
+		else if (accept_is(it.name, "*"))
 			any = it.q;
 	}
 	return gzip >= 0 ? gzip > 0 : any > 0;

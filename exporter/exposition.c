@@ -11,7 +11,7 @@
 #define US  1000000
 #define NUM 32 /* bytes of a number */
 
-static void put(struct expo *e, const char *bytes, size_t len)
+static void exposition_put(struct expo *e, const char *bytes, size_t len)
 {
 	size_t room = e->room ? e->room : 65536;
 	char *more;
@@ -35,11 +35,11 @@ static void put(struct expo *e, const char *bytes, size_t len)
 
 static void puts_(struct expo *e, const char *s)
 {
-	put(e, s, strlen(s));
+	exposition_put(e, s, strlen(s));
 }
 
 /* @v in at least @width digits, before @end; returns where it begins. */
-static char *digits(char *end, uint64_t v, int width)
+static char *exposition_digits(char *end, uint64_t v, int width)
 {
 	do {
 		*--end = (char)('0' + v % 10);
@@ -122,31 +122,31 @@ full:
 	return false;
 }
 
-static void sample(struct expo *e, const char *what, const char *labels, const char *value,
-		   size_t len)
+static void exposition_sample(struct expo *e, const char *what, const char *labels,
+			      const char *value, size_t len)
 {
 	puts_(e, e->name);
 	puts_(e, what);
 	if (*labels) {
-		put(e, "{", 1);
+		exposition_put(e, "{", 1);
 		puts_(e, labels);
-		put(e, "} ", 2);
+		exposition_put(e, "} ", 2);
 	} else {
-		put(e, " ", 1);
+		exposition_put(e, " ", 1);
 	}
-	put(e, value, len);
-	put(e, "\n", 1);
+	exposition_put(e, value, len);
+	exposition_put(e, "\n", 1);
 }
 
 /* @v / @scale with @places decimals. */
 static void decimal(struct expo *e, const char *what, const char *labels, uint64_t v,
 		    uint64_t scale, int places)
 {
-	char num[NUM], *end = num + sizeof(num), *at = digits(end, v % scale, places);
+	char num[NUM], *end = num + sizeof(num), *at = exposition_digits(end, v % scale, places);
 
 	*--at = '.';
-	at = digits(at, v / scale, 1);
-	sample(e, what, labels, at, (size_t)(end - at));
+	at = exposition_digits(at, v / scale, 1);
+	exposition_sample(e, what, labels, at, (size_t)(end - at));
 }
 
 static void created(struct expo *e, const char *labels, uint64_t since_us)
@@ -157,9 +157,9 @@ static void created(struct expo *e, const char *labels, uint64_t since_us)
 
 void expo_u64(struct expo *e, const char *labels, uint64_t v, uint64_t since_us)
 {
-	char num[NUM], *end = num + sizeof(num), *at = digits(end, v, 1);
+	char num[NUM], *end = num + sizeof(num), *at = exposition_digits(end, v, 1);
 
-	sample(e, suffix(e->type), labels, at, (size_t)(end - at));
+	exposition_sample(e, suffix(e->type), labels, at, (size_t)(end - at));
 	created(e, labels, since_us);
 }
 

@@ -48,7 +48,7 @@ struct http {
 	uint64_t requests[CODES], cut;
 };
 
-static uint64_t now(void)
+static uint64_t http_now(void)
 {
 	struct timespec t;
 
@@ -106,7 +106,7 @@ static void cut_readers(void *arg)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, enum code code)
+static enum MHD_Result http_answer(struct http *h, struct MHD_Connection *c, enum code code)
 {
 	h->requests[code]++;
 	if (code == C401)
@@ -114,12 +114,12 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, enum cod
 	return MHD_queue_response(c, code_number[code], h->small[code]);
 }
 
-static const char *header(struct MHD_Connection *c, const char *name)
+static const char *http_header(struct MHD_Connection *c, const char *name)
 {
 	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
-static int allowed(struct http *h, struct MHD_Connection *c)
+static int http_allowed(struct http *h, struct MHD_Connection *c)
 {
 	char *password = NULL, *name;
 	int ret = 0;
@@ -128,7 +128,7 @@ static int allowed(struct http *h, struct MHD_Connection *c)
 		return 1;
 	name = MHD_basic_auth_get_username_password(c, &password);
 	if (name && password)
-		ret = users_check(h->o->users, name, password, now());
+		ret = users_check(h->o->users, name, password, http_now());
 	if (password)
 		explicit_bzero(password, strlen(password));
 	MHD_free(password);
@@ -138,8 +138,8 @@ static int allowed(struct http *h, struct MHD_Connection *c)
 
 static enum MHD_Result metrics(struct http *h, struct MHD_Connection *c)
 {
-	enum expo_form form = accept_form(header(c, "Accept"));
-	bool gzip = accept_gzip(header(c, "Accept-Encoding"));
+	enum expo_form form = accept_form(http_header(c, "Accept"));
+	bool gzip = accept_gzip(http_header(c, "Accept-Encoding"));
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct conn *conn = info ? info->socket_context : NULL;
@@ -147,7 +147,7 @@ static enum MHD_Result metrics(struct http *h, struct MHD_Connection *c)
 	struct MHD_Response *r = texts_get(&h->texts, form, gzip, &serial);
 
 	if (!r)
-		return answer(h, c, C503);
+		return http_answer(h, c, C503);
 	if (conn)
 		conn->reads = serial;
 	h->requests[C200]++;
@@ -162,23 +162,23 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	int may;
 
 	/* Nobody has anything to send us. An answer before the body ends the connection. */
-	if (header(c, "Content-Length") ? strcmp(header(c, "Content-Length"), "0") != 0
-					: header(c, "Transfer-Encoding") != NULL)
-		return answer(h, c, C413);
+	if (http_header(c, "Content-Length") ? strcmp(http_header(c, "Content-Length"), "0") != 0
+					     : http_header(c, "Transfer-Encoding") != NULL)
+		return http_answer(h, c, C413);
 	if (!*state) {
 		*state = h;
 		return MHD_YES;
 	}
-	may = allowed(h, c);
+	may = http_allowed(h, c);
 	if (may <= 0)
-		return answer(h, c, may ? C429 : C401);
+		return http_answer(h, c, may ? C429 : C401);
 	if (strcmp(method, "GET") && strcmp(method, "HEAD"))
-		return answer(h, c, C405);
+		return http_answer(h, c, C405);
 	if (!strcmp(url, "/")) {
 		h->requests[C200]++;
 		return MHD_queue_response(c, MHD_HTTP_OK, h->index);
 	}
-	return strcmp(url, "/metrics") ? answer(h, c, C404) : metrics(h, c);
+	return strcmp(url, "/metrics") ? http_answer(h, c, C404) : metrics(h, c);
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **context,
 			return;
 		conn->fd =
 			MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-		conn->since_ns = now();
+		conn->since_ns = http_now();
 		conn->next = h->conns;
 		conn->back = &h->conns;
 		if (conn->next)
@@ -226,13 +226,13 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **state,
 	if (!conn)
 		return;
 	conn->reads = 0;
-	conn->since_ns = now();
+	conn->since_ns = http_now();
 }
 
 /* A client that sends or reads a byte now and then is as slow as one that does nothing. */
 static void cut_slow(struct http *h)
 {
-	uint64_t at = now();
+	uint64_t at = http_now();
 
 	for (struct conn *c = h->conns; c; c = c->next)
 		if (at - c->since_ns >= HTTP_SLOW_SEC * SEC)
@@ -284,7 +284,7 @@ static void http_accept(struct http *h)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int prepare(struct http *h)
+static int http_prepare(struct http *h)
 {
 	static const char *const lines[CODES] = {
 		"",
@@ -317,7 +317,7 @@ static int prepare(struct http *h)
  * the log. */
 static char start_error[160];
 
-static void on_log(void *arg, const char *fmt, va_list ap)
+static void http_on_log(void *arg, const char *fmt, va_list ap)
 {
 	bool *started = arg;
 
@@ -325,7 +325,7 @@ static void on_log(void *arg, const char *fmt, va_list ap)
 		vsnprintf(start_error, sizeof(start_error), fmt, ap);
 }
 
-static int start(struct http *h, char *err, size_t errlen)
+static int exporter_http_start(struct http *h, char *err, size_t errlen)
 {
 	static bool started;
 	const struct MHD_OptionItem tls[] = {
@@ -340,14 +340,14 @@ static int start(struct http *h, char *err, size_t errlen)
 
 	if (h->o->cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
 		return fail(-EOPNOTSUPP, err, errlen, "metrics: libmicrohttpd has no TLS here");
-	if (prepare(h))
+	if (http_prepare(h))
 		return fail(-ENOMEM, err, errlen, "metrics: out of memory");
 	/* A service manager's socket may be one that blocks. */
 	if (listen_flags < 0 || fcntl(h->o->listen_fd, F_SETFL, listen_flags | O_NONBLOCK))
 		return fail(-errno, err, errlen, "metrics: the listening socket: %s",
 			    strerror(errno));
 	h->mhd = MHD_start_daemon(flags | (h->o->cert ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request,
-				  h, MHD_OPTION_EXTERNAL_LOGGER, on_log, &started,
+				  h, MHD_OPTION_EXTERNAL_LOGGER, http_on_log, &started,
 				  MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_CONNECTIONS_ALL,
 				  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
 				  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_SLOW_SEC,
@@ -362,7 +362,7 @@ static int start(struct http *h, char *err, size_t errlen)
 	return 0;
 }
 
-static void serve(struct http *h)
+static void exporter_http_serve(struct http *h)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 
@@ -403,12 +403,12 @@ int http_serve(const struct http_opts *o, int sock, int (*ready)(char *err, size
 	int ret;
 
 	h.texts.arg = &h;
-	ret = start(&h, err, errlen);
+	ret = exporter_http_start(&h, err, errlen);
 
 	if (!ret)
 		ret = ready(err, errlen);
 	if (!ret)
-		serve(&h);
+		exporter_http_serve(&h);
 	/* The process ends: what is left goes with it. */
 	return ret;
 }

@@ -88,12 +88,12 @@ int metrics_prepare(struct metrics *m, char *err, size_t errlen)
 
 /* ---- which rows ----------------------------------------------------------------------------- */
 
-static const char *name_of(const struct session_row *r)
+static const char *metric_rows_name_of(const struct session_row *r)
 {
 	return r->kind == NODE_VM ? r->vm : r->path;
 }
 
-static void add(struct rows *rows, const struct session_row *r)
+static void metric_rows_add(struct rows *rows, const struct session_row *r)
 {
 	size_t room = rows->room ? rows->room * 2 : 64;
 	struct item *more;
@@ -114,19 +114,19 @@ struct split {
 	struct rows *host, *rest;
 };
 
-static int take(const struct session_row *r, void *arg)
+static int metric_rows_take(const struct session_row *r, void *arg)
 {
 	struct split *to = arg;
 
-	add(r->kind == NODE_ROOT ? to->host : to->rest, r);
+	metric_rows_add(r->kind == NODE_ROOT ? to->host : to->rest, r);
 	return 0;
 }
 
 /* Of rows with the same labels the one that counts first, else the one that went last. */
-static int by_name(const void *a, const void *b)
+static int metric_rows_by_name(const void *a, const void *b)
 {
 	const struct session_row *x = ((const struct item *)a)->r, *y = ((const struct item *)b)->r;
-	int c = strcmp(name_of(x), name_of(y));
+	int c = strcmp(metric_rows_name_of(x), metric_rows_name_of(y));
 
 	if (!c)
 		c = strcmp(x->backend, y->backend);
@@ -140,12 +140,12 @@ static void drop_doubles(struct rows *rows)
 	size_t to = 0;
 
 	if (rows->nr > 1)
-		qsort(rows->item, rows->nr, sizeof(*rows->item), by_name);
+		qsort(rows->item, rows->nr, sizeof(*rows->item), metric_rows_by_name);
 	for (size_t i = 0; i < rows->nr; i++) {
 		const struct session_row *r = rows->item[i].r;
 		const struct session_row *before = to ? rows->item[to - 1].r : NULL;
 
-		if (!before || strcmp(name_of(r), name_of(before)) ||
+		if (!before || strcmp(metric_rows_name_of(r), metric_rows_name_of(before)) ||
 		    strcmp(r->backend, before->backend))
 			rows->item[to++] = rows->item[i];
 	}
@@ -153,7 +153,8 @@ static void drop_doubles(struct rows *rows)
 }
 
 /* Whether VM @r is there, and what is known of it. */
-static bool about(const struct metrics *m, const struct session_row *r, struct metrics_about *a)
+static bool metric_rows_about(const struct metrics *m, const struct session_row *r,
+			      struct metrics_about *a)
 {
 	const struct node *vm =
 		r->gone ? NULL : tenant_vm_find(sessions_tenants(m->o.sessions), r->vm);
@@ -187,14 +188,14 @@ static int by_rank(const void *a, const void *b)
 
 /* The host's own come first. Then each owner has one, then two and so on: whoever has many cannot
  * keep the others out. Whose those were that have gone is not known: they come last. */
-static void rank(const struct metrics *m, struct rows *rows)
+static void metric_rows_rank(const struct metrics *m, struct rows *rows)
 {
 	struct metrics_about a;
 
 	for (size_t i = 0; i < rows->nr; i++) {
 		struct item *t = &rows->item[i];
 
-		t->owner = !about(m, t->r, &a) ? UINT64_MAX : a.owner;
+		t->owner = !metric_rows_about(m, t->r, &a) ? UINT64_MAX : a.owner;
 	}
 	qsort(rows->item, rows->nr, sizeof(*rows->item), by_owner);
 	for (size_t i = 0; i < rows->nr; i++) {
@@ -210,18 +211,18 @@ static void rank(const struct metrics *m, struct rows *rows)
 }
 
 /* Of one rank the oldest are shown: so a VM that is shown stays. */
-static void limit(const struct metrics *m, struct rows *rows, size_t max)
+static void metric_rows_limit(const struct metrics *m, struct rows *rows, size_t max)
 {
 	if (rows->nr <= max)
 		return;
 	if (rows->g == &domain)
-		rank(m, rows);
+		metric_rows_rank(m, rows);
 	qsort(rows->item, rows->nr, sizeof(*rows->item), by_rank);
 	rows->left_out = rows->nr - max;
 	rows->nr = max;
 }
 
-static void label(struct rows *rows)
+static void metric_rows_label(struct rows *rows)
 {
 	char buf[LABELS_MAX];
 
@@ -230,7 +231,8 @@ static void label(struct rows *rows)
 
 		t->len = 0;
 		if (rows->g->label)
-			expo_label(buf, sizeof(buf), &t->len, rows->g->label, name_of(t->r));
+			expo_label(buf, sizeof(buf), &t->len, rows->g->label,
+				   metric_rows_name_of(t->r));
 		expo_label(buf, sizeof(buf), &t->len, "backend", t->r->backend);
 		t->labels = strdup(buf);
 		if (!t->labels) {
@@ -286,7 +288,8 @@ static void runs(const struct metrics *m, const struct rows *rows, struct expo *
 	}
 }
 
-static void counts(const struct metrics *m, const struct rows *rows, struct expo *e, bool times)
+static void metric_rows_counts(const struct metrics *m, const struct rows *rows, struct expo *e,
+			       bool times)
 {
 	char buf[LABELS_MAX + METRICS_EVENT_LABEL];
 
@@ -308,7 +311,7 @@ static void counts(const struct metrics *m, const struct rows *rows, struct expo
 }
 
 /* A label more, and 1. */
-static void one(struct expo *e, const char *labels, const char *name, const char *value)
+static void metric_rows_one(struct expo *e, const char *labels, const char *name, const char *value)
 {
 	char buf[LABELS_MAX + METRICS_EVENT_LABEL + 64];
 	size_t used = strlen(labels);
@@ -330,7 +333,8 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 			const char *why = why_missing(r, &r->values[v]);
 
 			if (why)
-				one(e, event_labels(m, &rows->item[i], v, buf), "reason", why);
+				metric_rows_one(e, event_labels(m, &rows->item[i], v, buf),
+						"reason", why);
 		}
 	expo_family(e, rows->g->quality, EXPO_GAUGE, NULL,
 		    "1 for each count that is less than exact; exact ones have no sample.");
@@ -343,9 +347,9 @@ static void notes(const struct metrics *m, const struct rows *rows, struct expo 
 				continue;
 			event_labels(m, &rows->item[i], v, buf);
 			if (val->quality != VPMU_Q_EXACT)
-				one(e, buf, "quality", vpmu_quality_name(val->quality));
+				metric_rows_one(e, buf, "quality", vpmu_quality_name(val->quality));
 			if (val->partial)
-				one(e, buf, "quality", "partial");
+				metric_rows_one(e, buf, "quality", "partial");
 		}
 	expo_family(e, rows->g->age, EXPO_GAUGE, "seconds",
 		    "How old a count is of which CPUs that are not interrupted may have more.");
@@ -364,10 +368,10 @@ static void families(const struct metrics *m, const struct rows *rows, struct ex
 	runs(m, rows, e);
 	expo_family(e, rows->g->events, EXPO_COUNTER, NULL,
 		    "Events counted, as they were counted: not scaled.");
-	counts(m, rows, e, false);
+	metric_rows_counts(m, rows, e, false);
 	expo_family(e, rows->g->running, EXPO_COUNTER, "seconds",
 		    "Part of the CPU time in which a counter counted the event.");
-	counts(m, rows, e, true);
+	metric_rows_counts(m, rows, e, true);
 	notes(m, rows, e);
 }
 
@@ -382,7 +386,7 @@ static void domain_info(const struct metrics *m, const struct rows *rows, struct
 		struct metrics_about a;
 		size_t used = rows->item[i].len;
 
-		if (!about(m, r, &a))
+		if (!metric_rows_about(m, r, &a))
 			continue;
 		memcpy(buf, rows->item[i].labels, used + 1);
 		expo_label(buf, sizeof(buf), &used, "uuid", a.uuid ? a.uuid : "");
@@ -430,16 +434,16 @@ int metrics_rows(struct metrics *m, struct session *ts, struct session *vs, stru
 	int ret;
 
 	/* VMs first: so a tenant never shows less than its VMs. */
-	ret = session_read(vs, take, &of_vms);
+	ret = session_read(vs, metric_rows_take, &of_vms);
 	if (!ret)
-		ret = session_read(ts, take, &of_tenants);
+		ret = session_read(ts, metric_rows_take, &of_tenants);
 	drop_doubles(&vms);
 	drop_doubles(&tenants);
-	limit(m, &vms, m->o.max_vms);
-	limit(m, &tenants, m->o.max_tenants);
-	label(&hosts);
-	label(&tenants);
-	label(&vms);
+	metric_rows_limit(m, &vms, m->o.max_vms);
+	metric_rows_limit(m, &tenants, m->o.max_tenants);
+	metric_rows_label(&hosts);
+	metric_rows_label(&tenants);
+	metric_rows_label(&vms);
 	if (!ret && (hosts.failed || tenants.failed || vms.failed))
 		ret = -ENOMEM;
 	if (!ret) {

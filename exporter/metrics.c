@@ -17,7 +17,7 @@
 
 static const char *const session_name[] = {METRICS_SESSION_TENANTS, METRICS_SESSION_VMS};
 
-static struct session *find(struct sessions *ss, bool vms)
+static struct session *metrics_find(struct sessions *ss, bool vms)
 {
 	return (struct session *)registry_find(sessions_registry(ss), session_name[vms], NULL);
 }
@@ -34,9 +34,9 @@ static bool counts_the_same(const struct metrics *m, const struct session *s, bo
 }
 
 /* The session, opened if it is not there. */
-static int take(struct metrics *m, bool vms, struct session **out, char *err, size_t errlen)
+static int metrics_take(struct metrics *m, bool vms, struct session **out, char *err, size_t errlen)
 {
-	struct session *s = find(m->o.sessions, vms);
+	struct session *s = metrics_find(m->o.sessions, vms);
 	const struct session_spec spec = {
 		.open = {.name = session_name[vms],
 			 .target = tenants_root(sessions_tenants(m->o.sessions))},
@@ -58,7 +58,7 @@ static int take(struct metrics *m, bool vms, struct session **out, char *err, si
 void metrics_end(struct sessions *ss)
 {
 	for (int vms = 0; vms < 2; vms++) {
-		struct session *s = find(ss, vms);
+		struct session *s = metrics_find(ss, vms);
 
 		if (s)
 			session_close(s);
@@ -67,7 +67,7 @@ void metrics_end(struct sessions *ss)
 
 const vpmu_key_t *metrics_keys(struct metrics *m, bool vms)
 {
-	const struct session *s = find(m->o.sessions, vms);
+	const struct session *s = metrics_find(m->o.sessions, vms);
 
 	return s ? s->keys : NULL;
 }
@@ -103,7 +103,7 @@ int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err
 	}
 	*err = '\0';
 	for (int vms = 0; vms < 2 && !*err; vms++)
-		take(m, vms, &s, err, errlen);
+		metrics_take(m, vms, &s, err, errlen);
 	*out = m;
 	return 0;
 }
@@ -213,7 +213,7 @@ int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen)
 	int ret = 0;
 
 	for (int vms = 0; vms < 2 && !ret; vms++)
-		ret = take(m, vms, &s[vms], err, errlen);
+		ret = metrics_take(m, vms, &s[vms], err, errlen);
 	if (ret)
 		return ret;
 	e->created = m->o.created != METRICS_CREATED_NO;

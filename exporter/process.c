@@ -46,7 +46,7 @@ static int close_others(int a, int b)
 	return close_range(first, ~0U, 0) ? -errno : 0;
 }
 
-static void limit(int what, rlim_t max)
+static void process_limit(int what, rlim_t max)
 {
 	const struct rlimit r = {max, max};
 
@@ -103,10 +103,10 @@ static int give_up(pid_t parent, char *err, size_t errlen)
 		return fail(-errno, err, errlen, "metrics: the HTTP process: %s", strerror(errno));
 	if (getppid() != parent)
 		_exit(0);
-	limit(RLIMIT_NOFILE, FILES_MAX);
-	limit(RLIMIT_CORE, 0);
+	process_limit(RLIMIT_NOFILE, FILES_MAX);
+	process_limit(RLIMIT_CORE, 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	limit(RLIMIT_AS, HTTP_MEMORY_MAX);
+	process_limit(RLIMIT_AS, HTTP_MEMORY_MAX);
 #endif
 	return contain(&o, err, errlen);
 }
@@ -136,7 +136,7 @@ static int ready(char *err, size_t errlen)
 	return 0;
 }
 
-_Noreturn static void serve(const struct http_opts *o, int sock, pid_t parent, bool first)
+_Noreturn static void process_serve(const struct http_opts *o, int sock, pid_t parent, bool first)
 {
 	char err[240];
 	int ret;
@@ -161,7 +161,7 @@ static bool vpmud_gone(int sock, int ms)
 	return poll(&p, 1, ms) > 0;
 }
 
-_Noreturn static void watch(const struct http_opts *o, int sock, bool first);
+_Noreturn static void process_watch(const struct http_opts *o, int sock, bool first);
 
 /* Wait until @parent, a watcher, ends, and take its place. */
 _Noreturn static void stand_by(const struct http_opts *o, int sock, pid_t parent)
@@ -179,12 +179,12 @@ _Noreturn static void stand_by(const struct http_opts *o, int sock, pid_t parent
 	if (vpmud_gone(sock, 0))
 		_exit(0);
 	fprintf(stderr, "vpmud: the watcher of the HTTP process has ended; another one watches\n");
-	watch(o, sock, false);
+	process_watch(o, sock, false);
 }
 
 /* Make the process that serves and the spare watcher, and again when one of them ends. Only vpmud's
  * end is the end: what the process says of itself does not count. */
-_Noreturn static void watch(const struct http_opts *o, int sock, bool first)
+_Noreturn static void process_watch(const struct http_opts *o, int sock, bool first)
 {
 	pid_t self = getpid(), http = 0, spare = 0, pid;
 	int status = 0;
@@ -192,7 +192,7 @@ _Noreturn static void watch(const struct http_opts *o, int sock, bool first)
 	prctl(PR_SET_NAME, "vpmud-watch", 0, 0, 0);
 	do {
 		if (http <= 0 && !(http = fork()))
-			serve(o, sock, self, first);
+			process_serve(o, sock, self, first);
 		if (spare <= 0 && !(spare = fork()))
 			stand_by(o, sock, self);
 		first = false;
@@ -215,7 +215,7 @@ _Noreturn static void watch(const struct http_opts *o, int sock, bool first)
 }
 
 /* The first watcher: give up all that it has of vpmud. */
-_Noreturn static void begin(const struct http_opts *o, int sock, pid_t parent)
+_Noreturn static void process_begin(const struct http_opts *o, int sock, pid_t parent)
 {
 	char err[240];
 	int ret = close_others(sock, o->listen_fd);
@@ -226,7 +226,7 @@ _Noreturn static void begin(const struct http_opts *o, int sock, pid_t parent)
 	else
 		ret = give_up(parent, err, sizeof(err));
 	if (!ret)
-		watch(o, sock, true);
+		process_watch(o, sock, true);
 	tell(sock, ret, err);
 	_exit(2);
 }
@@ -267,7 +267,7 @@ int http_start(const struct http_opts *o, int *sock, pid_t *pid, char *err, size
 		signal(SIGINT, SIG_IGN); /* a terminal's; vpmud ends us */
 		signal(SIGHUP, SIG_IGN);
 		signal(SIGPIPE, SIG_IGN);
-		begin(o, pair[1], self);
+		process_begin(o, pair[1], self);
 	}
 	close(pair[1]);
 	ret = wait_ready(pair[0], err, errlen);

@@ -19,7 +19,7 @@
 
 static unsigned int live; /* buffers that responses have, old ones included */
 
-static uint64_t now(void)
+static uint64_t texts_now(void)
 {
 	struct timespec t;
 
@@ -46,15 +46,15 @@ static void text_drop(struct text *t)
 }
 
 /* vpmud's answer to our question, at the latest after HTTP_ASK_SEC. *@fd: the text. */
-static int ask(struct texts *x, enum expo_form form, struct wire_answer *a, int *fd)
+static int texts_ask(struct texts *x, enum expo_form form, struct wire_answer *a, int *fd)
 {
 	const struct wire_ask q = {.id = ++x->id ? x->id : ++x->id, .form = form};
-	uint64_t until = now() + HTTP_ASK_SEC * SEC;
+	uint64_t until = texts_now() + HTTP_ASK_SEC * SEC;
 	int ret = wire_send(x->sock, &q, sizeof(q), -1);
 
 	while (!ret) {
 		struct pollfd p = {.fd = x->sock, .events = POLLIN};
-		uint64_t at = now();
+		uint64_t at = texts_now();
 
 		if (at >= until || poll(&p, 1, (int)((until - at) / MSEC) + 1) < 0)
 			return -ETIMEDOUT;
@@ -108,13 +108,13 @@ static int refresh(struct texts *x, enum expo_form form)
 	size_t len;
 	char *body;
 
-	if (t->plain && now() - t->at_ns < HTTP_SHARE_MS * MSEC)
+	if (t->plain && texts_now() - t->at_ns < HTTP_SHARE_MS * MSEC)
 		return 0;
 	if (live >= HTTP_TEXTS_MAX / 2)
 		x->cut_readers(x->arg);
 	if (live >= HTTP_TEXTS_MAX)
 		return -ENOMEM;
-	ret = ask(x, form, &a, &fd);
+	ret = texts_ask(x, form, &a, &fd);
 	if (!ret && fd < 0)
 		ret = -EPROTO;
 	if (ret) {
@@ -129,7 +129,7 @@ static int refresh(struct texts *x, enum expo_form form)
 	text_drop(t);
 	t->plain = body;
 	t->len = len;
-	t->at_ns = now();
+	t->at_ns = texts_now();
 	t->serial = ++x->serial;
 	return 0;
 }

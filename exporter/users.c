@@ -27,8 +27,8 @@ struct users {
 	struct crypt_data crypt;
 };
 
-static int add(struct users *u, const char *where, unsigned int line, char *text, char *err,
-	       size_t errlen)
+static int users_add(struct users *u, const char *where, unsigned int line, char *text, char *err,
+		     size_t errlen)
 {
 	char *colon = strchr(text, ':');
 	int salt;
@@ -82,7 +82,7 @@ int users_text(const char *name, const char *text, size_t len, struct users **ou
 		}
 		memcpy(line, text, (size_t)(stop - text));
 		line[stop - text] = '\0';
-		ret = add(u, name, nr, line, err, errlen);
+		ret = users_add(u, name, nr, line, err, errlen);
 	}
 	if (!ret && !u->nr)
 		ret = fail(-EINVAL, err, errlen, "%s: no user, accepted: lines NAME:HASH", name);
@@ -151,7 +151,7 @@ int users_read(const char *path, struct users **out, char *err, size_t errlen)
 	return ret;
 }
 
-static void forget(char *secret)
+static void users_forget(char *secret)
 {
 	if (secret)
 		explicit_bzero(secret, strlen(secret));
@@ -162,14 +162,14 @@ void users_free(struct users *u)
 {
 	for (size_t i = 0; u && i < u->nr; i++) {
 		free(u->user[i].name);
-		forget(u->user[i].hash);
-		forget(u->user[i].right);
+		users_forget(u->user[i].hash);
+		users_forget(u->user[i].right);
 	}
 	free(u);
 }
 
 /* Whether two texts are the same, in a time that tells nothing of where they differ. */
-static bool same(const char *a, const char *b)
+static bool users_same(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
 	unsigned char diff = n != m;
@@ -190,7 +190,7 @@ int users_check(struct users *u, const char *name, const char *password, uint64_
 			found = &u->user[i];
 	if (strlen(password) >= USERS_LINE_MAX)
 		return 0;
-	if (found && found->right && same(found->right, password))
+	if (found && found->right && users_same(found->right, password))
 		return 1;
 	if (u->second != now_ns / SECOND)
 		u->hashed = 0;
@@ -199,11 +199,11 @@ int users_check(struct users *u, const char *name, const char *password, uint64_
 		return -EAGAIN;
 	/* Somebody unknown takes as long as somebody known. */
 	hash = crypt_r(password, found ? found->hash : u->user[0].hash, &u->crypt);
-	right = found && hash && same(hash, found->hash);
+	right = found && hash && users_same(hash, found->hash);
 	explicit_bzero(&u->crypt, sizeof(u->crypt));
 	if (!right)
 		return 0;
-	forget(found->right);
+	users_forget(found->right);
 	found->right = strdup(password);
 	return 1;
 }

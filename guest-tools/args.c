@@ -6,7 +6,7 @@
 #include "guest-tools/args.h"
 
 /* How many bytes of a word an error line shows. */
-static int cut(struct word w)
+static int args_cut(struct word w)
 {
 	return (int)(w.len < 64 ? w.len : 64);
 }
@@ -20,8 +20,8 @@ bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, c
 	work->w = name.len ? workload_find(name.s, name.len) : NULL;
 	if (!work->w) {
 		if (name.len)
-			n = text_format(err, ARGS_ERR_MAX, "unknown workload '%.*s'", cut(name),
-					name.s);
+			n = text_format(err, ARGS_ERR_MAX, "unknown workload '%.*s'",
+					args_cut(name), name.s);
 		else
 			n = text_format(err, ARGS_ERR_MAX, "no workload");
 		for (size_t i = 0; i < nr_workloads; i++)
@@ -36,7 +36,7 @@ bool args_workload(const char **s, uint64_t mem_bytes, struct args_work *work, c
 		if (!text_u64(arg.s, arg.len, &work->n)) {
 			text_format(err, ARGS_ERR_MAX,
 				    "bad argument '%.*s' of %s: a decimal or 0x number is accepted",
-				    cut(arg), arg.s, work->w->name);
+				    args_cut(arg), arg.s, work->w->name);
 			return false;
 		}
 	}
@@ -59,7 +59,7 @@ bool args_end(const char *s, char *err)
 	struct word w = text_next_word(&s);
 
 	if (w.len)
-		text_format(err, ARGS_ERR_MAX, "unexpected '%.*s' at the end", cut(w), w.s);
+		text_format(err, ARGS_ERR_MAX, "unexpected '%.*s' at the end", args_cut(w), w.s);
 	return !w.len;
 }
 
@@ -108,15 +108,15 @@ static bool parse_option(const char **s, struct word opt, struct args_stat *a, c
 			return false;
 		if (!text_u64(value.s, value.len, &repeat) || !repeat || repeat > ARGS_REPEAT_MAX) {
 			text_format(err, ARGS_ERR_MAX, "-r '%.*s': 1 to %u runs are accepted",
-				    cut(value), value.s, ARGS_REPEAT_MAX);
+				    args_cut(value), value.s, ARGS_REPEAT_MAX);
 			return false;
 		}
 		a->repeat = (uint32_t)repeat;
 		return true;
 	}
 	text_format(err, ARGS_ERR_MAX,
-		    "unknown option '%.*s': stat takes -e EVENTS, -x SEP, -j, -r N, -v", cut(opt),
-		    opt.s);
+		    "unknown option '%.*s': stat takes -e EVENTS, -x SEP, -j, -r N, -v",
+		    args_cut(opt), opt.s);
 	return false;
 }
 
@@ -154,11 +154,11 @@ bool args_run_parse(const char *s, uint64_t mem_bytes, struct args_run *a, char 
 		if (!text_u64(value.s, value.len, &a->repeat)) {
 			text_format(err, ARGS_ERR_MAX,
 				    "-r '%.*s': a number of runs is accepted, 0 for ever",
-				    cut(value), value.s);
+				    args_cut(value), value.s);
 			return false;
 		}
 	} else if (w.len && w.s[0] == '-') {
-		text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': run takes -r N", cut(w),
+		text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': run takes -r N", args_cut(w),
 			    w.s);
 		return false;
 	}

@@ -4,14 +4,14 @@
 #include "guest-tools/args.h"
 #include "guest-tools/layout.h"
 
-static int cut(struct word w)
+static int args_sample_cut(struct word w)
 {
 	return (int)(w.len < 64 ? w.len : 64);
 }
 
 /* Parse a number from @min to @max: the rest of a short option's word, or the next word at *@s. */
-static bool number(const char **s, struct word opt, uint64_t min, uint64_t max, uint64_t *v,
-		   char *err)
+static bool args_sample_number(const char **s, struct word opt, uint64_t min, uint64_t max,
+			       uint64_t *v, char *err)
 {
 	struct word w;
 
@@ -21,14 +21,15 @@ static bool number(const char **s, struct word opt, uint64_t min, uint64_t max, 
 		w = text_next_word(s);
 	if (w.len && text_u64(w.s, w.len, v) && *v >= min && *v <= max)
 		return true;
-	text_format(err, ARGS_ERR_MAX, "%.*s '%.*s': %lu to %lu is accepted", cut(opt), opt.s,
-		    cut(w), w.s, min, max);
+	text_format(err, ARGS_ERR_MAX, "%.*s '%.*s': %lu to %lu is accepted", args_sample_cut(opt),
+		    opt.s, args_sample_cut(w), w.s, min, max);
 	return false;
 }
 
 static bool unknown(struct word opt, const char *accepted, char *err)
 {
-	text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': %s", cut(opt), opt.s, accepted);
+	text_format(err, ARGS_ERR_MAX, "unknown option '%.*s': %s", args_sample_cut(opt), opt.s,
+		    accepted);
 	return false;
 }
 
@@ -62,8 +63,8 @@ static bool one_event(const char **s, struct word opt, struct event *ev, char *e
 	if (!events_parse(w.s, w.len, list, &n, err, ARGS_ERR_MAX))
 		return false;
 	if (n != 1) {
-		text_format(err, ARGS_ERR_MAX, "-e '%.*s': one event is sampled at a time", cut(w),
-			    w.s);
+		text_format(err, ARGS_ERR_MAX, "-e '%.*s': one event is sampled at a time",
+			    args_sample_cut(w), w.s);
 		return false;
 	}
 	*ev = list[0];
@@ -95,7 +96,7 @@ bool args_record_parse(const char *s, uint64_t mem_bytes, struct args_record *a,
 			a->fixed = true;
 		else if (short_is(opt, 'e') ? !one_event(&s, opt, &a->ev, err)
 			 : short_is(opt, 'c')
-				 ? !number(&s, opt, 1, ARGS_PERIOD_MAX, &a->period, err)
+				 ? !args_sample_number(&s, opt, 1, ARGS_PERIOD_MAX, &a->period, err)
 				 : !unknown(opt, accepted, err))
 			return false;
 	}
@@ -121,12 +122,12 @@ bool args_lbr_parse(const char *s, uint64_t mem_bytes, struct args_lbr *a, char 
 		} else if (word_is(opt, "--vector")) {
 			a->vector = true;
 		} else if (word_is(opt, "--depth")) {
-			if (!number(&s, opt, 1, 32, &depth, err))
+			if (!args_sample_number(&s, opt, 1, 32, &depth, err))
 				return false;
 			a->depth = (uint32_t)depth;
-		} else if (short_is(opt, 'c')
-				   ? !number(&s, opt, 1, ARGS_PERIOD_MAX, &a->period, err)
-				   : !unknown(opt, accepted, err)) {
+		} else if (short_is(opt, 'c') ? !args_sample_number(&s, opt, 1, ARGS_PERIOD_MAX,
+								    &a->period, err)
+					      : !unknown(opt, accepted, err)) {
 			return false;
 		}
 	}
@@ -146,7 +147,7 @@ static bool positional(const char **s, const char *name, uint64_t min, uint64_t 
 
 	while (name[w.len])
 		w.len++;
-	return !text_next_word(&rest).len || number(s, w, min, max, v, err);
+	return !text_next_word(&rest).len || args_sample_number(s, w, min, max, v, err);
 }
 
 bool args_torture_parse(const char *s, struct args_torture *a, char *err)
@@ -163,7 +164,7 @@ bool args_torture_parse(const char *s, struct args_torture *a, char *err)
 	       positional(&s, "N", 1, ARGS_OPS_MAX, &a->ops, err) && args_end(s, err);
 }
 
-static bool address_ok(uint64_t va, char *err)
+static bool args_sample_address_ok(uint64_t va, char *err)
 {
 	if (va >= UEXEC_MIN && va <= UEXEC_MAX && va % GUEST_PAGE == 0)
 		return true;
@@ -180,14 +181,15 @@ bool args_leak_parse(const char *s, struct args_leak *a, char *err)
 	while (next_option(&s, &opt)) {
 		if (word_is(opt, "-j"))
 			a->json = true;
-		else if (word_is(opt, "--spin") ? !number(&s, opt, 1, ARGS_OPS_MAX, &a->spin, err)
+		else if (word_is(opt, "--spin")
+				 ? !args_sample_number(&s, opt, 1, ARGS_OPS_MAX, &a->spin, err)
 			 : word_is(opt, "--at")
-				 ? !number(&s, opt, 0, UINT64_MAX, &a->address, err)
+				 ? !args_sample_number(&s, opt, 0, UINT64_MAX, &a->address, err)
 				 : !unknown(opt, "leak takes --spin N, --at ADDRESS, -j", err))
 			return false;
 	}
 	return positional(&s, "ROUNDS", 1, ARGS_OPS_MAX, &a->rounds, err) && args_end(s, err) &&
-	       address_ok(a->address, err);
+	       args_sample_address_ok(a->address, err);
 }
 
 bool args_victim_parse(const char *s, struct args_victim *a, char *err)
@@ -195,5 +197,5 @@ bool args_victim_parse(const char *s, struct args_victim *a, char *err)
 	*a = (struct args_victim){.address = 0x20000000};
 	return positional(&s, "ADDRESS", 0, UINT64_MAX, &a->address, err) &&
 	       positional(&s, "ROUNDS", 0, ARGS_OPS_MAX, &a->rounds, err) && args_end(s, err) &&
-	       address_ok(a->address, err);
+	       args_sample_address_ok(a->address, err);
 }

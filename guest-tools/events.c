@@ -23,7 +23,7 @@ const struct event_desc event_table[EV_RAW] = {
 	[EV_CACHE_MISSES] = {"cache-misses", NULL, 0x412e, 0, -1, 4},
 };
 
-static bool find(const char *s, size_t len, struct event *e)
+static bool events_find(const char *s, size_t len, struct event *e)
 {
 	for (int i = 0; i < EV_RAW; i++) {
 		const struct event_desc *d = &event_table[i];
@@ -48,7 +48,7 @@ static bool find(const char *s, size_t len, struct event *e)
 	return false;
 }
 
-static size_t list_names(char *buf, size_t size)
+static size_t events_list_names(char *buf, size_t size)
 {
 	size_t n = 0;
 
@@ -65,11 +65,11 @@ static bool parse_one(const char *s, size_t len, struct event *e, char *err, siz
 	*e = (struct event){.id = EV_NR};
 	while (name_len < len && s[name_len] != ':')
 		name_len++;
-	if (!name_len || !find(s, name_len, e)) {
+	if (!name_len || !events_find(s, name_len, e)) {
 		size_t n = text_format(err, err_size, "unknown event '%.*s' in -e: known are ",
 				       (int)(len < 64 ? len : 64), s);
 
-		n += list_names(err + n, err_size - n);
+		n += events_list_names(err + n, err_size - n);
 		text_format(err + n, err_size - n, " and rHEX (umask and event)");
 		return false;
 	}

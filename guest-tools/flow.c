@@ -19,7 +19,7 @@ struct walk {
 	int n, max;
 };
 
-static void add(struct walk *w, uint64_t from, uint64_t to)
+static void flow_add(struct walk *w, uint64_t from, uint64_t to)
 {
 	if (w->n < w->max)
 		w->b[w->n++] = (struct flow_branch){from, to};
@@ -30,9 +30,9 @@ static void add(struct walk *w, uint64_t from, uint64_t to)
 static void inside(struct walk *w, uint64_t block, const uint8_t *l, uint64_t off)
 {
 	if (l[FROM2] && off >= l[TO2] && off < l[TO1])
-		add(w, block + l[FROM2], block + l[TO2]);
+		flow_add(w, block + l[FROM2], block + l[TO2]);
 	if (l[FROM1] && off > l[FROM1])
-		add(w, block + l[FROM1], block + l[TO1]);
+		flow_add(w, block + l[FROM1], block + l[TO1]);
 }
 
 int flow_branches(uint64_t code, uint64_t ip, uint64_t r8, struct flow_branch *b, int max)
@@ -55,11 +55,11 @@ int flow_branches(uint64_t code, uint64_t ip, uint64_t r8, struct flow_branch *b
 
 		r8 *= back;
 		k = r8 >> 60;
-		add(&w, blocks + 64 * k + branch_layout[k][JMP], to);
+		flow_add(&w, blocks + 64 * k + branch_layout[k][JMP], to);
 		inside(&w, blocks + 64 * k, branch_layout[k], branch_layout[k][JMP]);
 	}
 	if (w.n < max)
-		add(&w, code + (uint64_t)(branch_entry_jmp - branch_code), blocks + 64 * k);
+		flow_add(&w, code + (uint64_t)(branch_entry_jmp - branch_code), blocks + 64 * k);
 	return w.n;
 }
 

@@ -75,7 +75,7 @@ static inline void outl(uint16_t port, uint32_t value)
 	__asm__ volatile("outl %0, %1" : : "a"(value), "d"(port));
 }
 
-static inline void cpuid(uint32_t leaf, uint32_t sub, uint32_t regs[4])
+static inline void kernel_cpuid(uint32_t leaf, uint32_t sub, uint32_t regs[4])
 {
 	__asm__ volatile("cpuid"
 			 : "=a"(regs[0]), "=b"(regs[1]), "=c"(regs[2]), "=d"(regs[3])
@@ -96,7 +96,7 @@ static void zero_pages(void *to, uint64_t pages)
 
 /* ---- console and end --------------------------------------------------------------------- */
 
-static void put(const char *s)
+static void kernel_put(const char *s)
 {
 	/* The transmitter of this machine is always ready (abi.h); reading LSR would cost an exit.
 	 */
@@ -112,14 +112,14 @@ static void put_dec(uint64_t v)
 	do {
 		*--p = (char)('0' + v % 10);
 	} while (v /= 10);
-	put(p);
+	kernel_put(p);
 }
 
 static void put_hex(uint64_t v)
 {
 	int shift = 60;
 
-	put("0x");
+	kernel_put("0x");
 	while (shift && !(v >> shift))
 		shift -= 4;
 	for (; shift >= 0; shift -= 4)
@@ -140,10 +140,10 @@ static bool enable_nx(void)
 {
 	uint32_t r[4];
 
-	cpuid(0x80000000u, 0, r);
+	kernel_cpuid(0x80000000u, 0, r);
 	if (r[0] < 0x80000001u)
 		return false;
-	cpuid(0x80000001u, 0, r);
+	kernel_cpuid(0x80000001u, 0, r);
 	if (!(r[3] & (1u << 20)))
 		return false;
 	wrmsr(MSR_EFER, rdmsr(MSR_EFER) | EFER_NXE);
@@ -151,7 +151,8 @@ static bool enable_nx(void)
 }
 
 /* Map @pages pages from physical @phys at @va in the page table @pt. */
-static void map(uint64_t *pt, uint64_t va, uint64_t phys, uint64_t pages, uint64_t flags)
+static void guest_tools_kernel_map(uint64_t *pt, uint64_t va, uint64_t phys, uint64_t pages,
+				   uint64_t flags)
 {
 	uint64_t *pte = &pt[(va >> 12) & 511];
 
@@ -199,35 +200,38 @@ uint64_t kernel_map(uint64_t vcpu, const struct vpmu_boot_info *boot, uint64_t s
 	pd[KCPU_VA >> 21] = (uint64_t)kcpu | dir;
 	pd[UINFO_VA >> 21] = (uint64_t)user | dir;
 
-	map(img, (uint64_t)__ktext_start, (uint64_t)__ktext_start,
-	    pages_of(__ktext_start, __krodata_start), 0);
-	map(img, (uint64_t)__krodata_start, (uint64_t)__krodata_start,
-	    pages_of(__krodata_start, __utext_start), nx);
-	map(img, (uint64_t)__utext_start, (uint64_t)__utext_start,
-	    pages_of(__utext_start, __urodata_start), PTE_U);
-	map(img, (uint64_t)__urodata_start, (uint64_t)__urodata_start,
-	    pages_of(__urodata_start, __udata_start), PTE_U | nx);
+	guest_tools_kernel_map(img, (uint64_t)__ktext_start, (uint64_t)__ktext_start,
+			       pages_of(__ktext_start, __krodata_start), 0);
+	guest_tools_kernel_map(img, (uint64_t)__krodata_start, (uint64_t)__krodata_start,
+			       pages_of(__krodata_start, __utext_start), nx);
+	guest_tools_kernel_map(img, (uint64_t)__utext_start, (uint64_t)__utext_start,
+			       pages_of(__utext_start, __urodata_start), PTE_U);
+	guest_tools_kernel_map(img, (uint64_t)__urodata_start, (uint64_t)__urodata_start,
+			       pages_of(__urodata_start, __udata_start), PTE_U | nx);
 	copy_quads(base + SLAB_REST * GUEST_PAGE, __udata_start, udata_pages * (GUEST_PAGE / 8));
-	map(img, (uint64_t)__udata_start, slab + SLAB_REST * GUEST_PAGE, udata_pages,
-	    PTE_U | PTE_W | nx);
+	guest_tools_kernel_map(img, (uint64_t)__udata_start, slab + SLAB_REST * GUEST_PAGE,
+			       udata_pages, PTE_U | PTE_W | nx);
 
-	map(kcpu, KCPU_VA, slab, 1, PTE_W | nx);
-	map(kcpu, KSTACK_VA, slab + SLAB_KSTACK * GUEST_PAGE, KSTACK_PAGES, PTE_W | nx);
-	map(kcpu, KSTACK2_VA, slab + SLAB_KSTACK2 * GUEST_PAGE, 1, PTE_W | nx);
-	map(kcpu, KIDT_VA, slab + SLAB_IDT * GUEST_PAGE, 1, PTE_W | nx);
-	map(kcpu, KEXEC_VA, slab + SLAB_EXEC * GUEST_PAGE, 1, PTE_W | nx);
-	map(kcpu, KEXEC_PT_VA, slab + SLAB_PT_EXEC * GUEST_PAGE, 1, PTE_W | nx);
-	map(kcpu, KPD_VA, slab + SLAB_PD * GUEST_PAGE, 1, PTE_W | nx);
-	map(user, UINFO_VA, slab + SLAB_UINFO * GUEST_PAGE, UINFO_PAGES, PTE_U | nx);
-	map(user, USTACK_VA, slab + SLAB_USTACK * GUEST_PAGE, USTACK_PAGES, PTE_U | PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KCPU_VA, slab, 1, PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KSTACK_VA, slab + SLAB_KSTACK * GUEST_PAGE, KSTACK_PAGES,
+			       PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KSTACK2_VA, slab + SLAB_KSTACK2 * GUEST_PAGE, 1, PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KIDT_VA, slab + SLAB_IDT * GUEST_PAGE, 1, PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KEXEC_VA, slab + SLAB_EXEC * GUEST_PAGE, 1, PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KEXEC_PT_VA, slab + SLAB_PT_EXEC * GUEST_PAGE, 1, PTE_W | nx);
+	guest_tools_kernel_map(kcpu, KPD_VA, slab + SLAB_PD * GUEST_PAGE, 1, PTE_W | nx);
+	guest_tools_kernel_map(user, UINFO_VA, slab + SLAB_UINFO * GUEST_PAGE, UINFO_PAGES,
+			       PTE_U | nx);
+	guest_tools_kernel_map(user, USTACK_VA, slab + SLAB_USTACK * GUEST_PAGE, USTACK_PAGES,
+			       PTE_U | PTE_W | nx);
 
 	zero_pages(base + SLAB_EXEC * GUEST_PAGE, 2);
 	zero_pages(base + next * GUEST_PAGE, tables);
 	for (uint64_t i = 0; i < tables; i++)
 		pd[(UMEM_VA >> 21) + i] = (slab + (next + i) * GUEST_PAGE) | dir;
 	/* The tables are consecutive, so one call fills them all. */
-	map((uint64_t *)(base + next * GUEST_PAGE), UMEM_VA, slab + (next + tables) * GUEST_PAGE,
-	    umem, PTE_U | PTE_W | nx);
+	guest_tools_kernel_map((uint64_t *)(base + next * GUEST_PAGE), UMEM_VA,
+			       slab + (next + tables) * GUEST_PAGE, umem, PTE_U | PTE_W | nx);
 
 	cpu->run_flags = 2;
 	cpu->exec = slab + SLAB_EXEC * GUEST_PAGE;
@@ -363,19 +367,19 @@ void kernel_trap(struct trap_frame *f)
 		cpu->catch_rip = 0;
 		return;
 	}
-	put("vcpu ");
+	kernel_put("vcpu ");
 	put_dec(cpu->vcpu);
-	put(": ");
-	put(trap_name(f->vector));
-	put("(");
+	kernel_put(": ");
+	kernel_put(trap_name(f->vector));
+	kernel_put("(");
 	put_hex(f->error);
-	put(") at rip=");
+	kernel_put(") at rip=");
 	put_hex(f->rip);
 	if (f->vector == VEC_PF) {
-		put(" address ");
+		kernel_put(" address ");
 		put_hex(read_cr2());
 	}
-	put(user ? " in user mode\n" : " in kernel mode\n");
+	kernel_put(user ? " in user mode\n" : " in kernel mode\n");
 	vcpu_exit(128 + (uint32_t)f->vector);
 }
 
@@ -409,7 +413,7 @@ static void do_op(struct guest_op *op)
 	case GUEST_CPUID: {
 		uint32_t regs[4];
 
-		cpuid(op->index, op->sub, regs);
+		kernel_cpuid(op->index, op->sub, regs);
 		for (int i = 0; i < 4; i++)
 			op->regs[i] = regs[i];
 		break;

@@ -29,7 +29,7 @@
 #define STACK_MAX 64u
 #define LBR_MAX	  32u
 
-static uint32_t lvtpc(const struct guest_pmi *p)
+static uint32_t kernel_pmi_lvtpc(const struct guest_pmi *p)
 {
 	return p->delivery == GUEST_PMI_VECTOR ? LVTPC_VECTOR : LVT_NMI;
 }
@@ -73,7 +73,7 @@ int64_t pmi_register(struct percpu *cpu, uint64_t pmi)
 	if (p->status == GUEST_STATUS_AMD &&
 	    (msr_read_safe(MSR_AMD_STATUS, &v) || msr_write_safe(MSR_AMD_STATUS_CLR, v)))
 		return -2;
-	if (!lbr_readable(p) || msr_write_safe(X2APIC_LVTPC, lvtpc(p)))
+	if (!lbr_readable(p) || msr_write_safe(X2APIC_LVTPC, kernel_pmi_lvtpc(p)))
 		return -2;
 	if (p->delivery == GUEST_PMI_VECTOR)
 		cpu->run_flags = 2 | 1u << 9; /* IF */
@@ -95,8 +95,8 @@ static void take_lbr(const struct guest_pmi *p, struct guest_sample *s, uint64_t
 	s->nr_lbr = n;
 }
 
-static void take_sample(const struct percpu *cpu, struct guest_pmi *p, const struct trap_frame *f,
-			uint64_t status)
+static void kernel_pmi_take_sample(const struct percpu *cpu, struct guest_pmi *p,
+				   const struct trap_frame *f, uint64_t status)
 {
 	struct guest_sample *s = (struct guest_sample *)(p->buf + p->samples * p->sample_bytes);
 	uint64_t *words = (uint64_t *)(s + 1);
@@ -141,7 +141,7 @@ static uint64_t take_status(const struct guest_pmi *p, uint64_t value)
 	return status;
 }
 
-static void handle(struct percpu *cpu, struct guest_pmi *p, const struct trap_frame *f)
+static void kernel_pmi_handle(struct percpu *cpu, struct guest_pmi *p, const struct trap_frame *f)
 {
 	uint64_t ctl = 0, value = 0, status, mask = (1ull << p->width) - 1;
 
@@ -162,14 +162,14 @@ static void handle(struct percpu *cpu, struct guest_pmi *p, const struct trap_fr
 	for (uint64_t more = status & COUNTER_BITS; more & (more - 1); more &= more - 1)
 		p->early++;
 	if (p->ctr && status >> p->status_bit & 1) {
-		take_sample(cpu, p, f, status);
+		kernel_pmi_take_sample(cpu, p, f, status);
 		for (; value >= p->period && !(value >> (p->width - 1)); value -= p->period)
 			p->overruns++;
 		wrmsr(p->ctr, (value - p->period) & mask);
 	}
 	/* Intel masks LVTPC when it delivers a PMI. Writing LVTPC arms it on both vendors. */
-	wrmsr(X2APIC_LVTPC,
-	      p->keep_lvtpc ? rdmsr(X2APIC_LVTPC) & ~LVT_MASKED & LVT_WRITABLE : lvtpc(p));
+	wrmsr(X2APIC_LVTPC, p->keep_lvtpc ? rdmsr(X2APIC_LVTPC) & ~LVT_MASKED & LVT_WRITABLE
+					  : kernel_pmi_lvtpc(p));
 	if (p->ctr)
 		wrmsr(p->ctl, ctl);
 }
@@ -179,7 +179,7 @@ void pmi_interrupt(struct percpu *cpu, const struct trap_frame *f)
 	struct guest_pmi *p = cpu->pmi;
 
 	if (p && (f->vector < 32 || f->vector == GUEST_VEC_PMI))
-		handle(cpu, p, f);
+		kernel_pmi_handle(cpu, p, f);
 	else if (p)
 		p->interrupts++;
 	/* A spurious interrupt is not in service (SDM vol. 3, 11.9). */

@@ -51,7 +51,7 @@ static void judge(void)
 	}
 }
 
-static const char *name_of(uint64_t ip, char buf[SYMBOL_TEXT_MAX])
+static const char *lbr_name_of(uint64_t ip, char buf[SYMBOL_TEXT_MAX])
 {
 	return symbol_text(symbol_start(ip, (uint64_t)__urodata_start), buf);
 }
@@ -61,13 +61,13 @@ static void print_records(const char *what, const struct guest_sample *g)
 	char a[SYMBOL_TEXT_MAX], b[SYMBOL_TEXT_MAX];
 	const uint64_t *lbr = sample_lbr(&s, g);
 
-	out("# %s, at 0x%lx (%s), newest first:\n", what, g->ip, name_of(g->ip, a));
+	out("# %s, at 0x%lx (%s), newest first:\n", what, g->ip, lbr_name_of(g->ip, a));
 	for (unsigned int i = 0; i < g->nr_lbr || (!args.branches && i < g->nr_stack); i++) {
 		uint64_t from = lbr[2 * i], to = lbr[2 * i + 1];
 
 		if (i < g->nr_lbr && lbr_record(&s.lbr, &from, &to))
-			out("  0x%lx (%s) -> 0x%lx (%s)", from, name_of(from, a), to,
-			    name_of(to, b));
+			out("  0x%lx (%s) -> 0x%lx (%s)", from, lbr_name_of(from, a), to,
+			    lbr_name_of(to, b));
 		else
 			out("  no record");
 		if (judged && !args.branches && i < g->nr_stack)
@@ -98,12 +98,13 @@ static void json_records(const struct guest_sample *g)
 		if (args.branches)
 			n += text_format(text + n, sizeof(text) - n, "0x%lx 0x%lx\"", from, to);
 		else
-			n += text_format(text + n, sizeof(text) - n, "%s\"", name_of(from, buf));
+			n += text_format(text + n, sizeof(text) - n, "%s\"",
+					 lbr_name_of(from, buf));
 	}
 	out(",\"%s\":[%s]", args.branches ? "branches" : "chain", text);
 }
 
-static void print(uint32_t vcpu)
+static void lbr_print(uint32_t vcpu)
 {
 	if (args.json) {
 		out("{\"kind\":\"guest-lbr\",\"vcpu\":%u,\"mode\":\"%s\",\"depth\":%u,"
@@ -171,7 +172,7 @@ int lbr_main(const struct guest_info *info, const char *text)
 		return tool_cannot(info, err);
 	}
 	judge();
-	print(info->vcpu);
+	lbr_print(info->vcpu);
 	if (!captures)
 		return tool_cannot(info,
 				   "nothing was captured: use a shorter period (-c) or more work");

@@ -29,7 +29,7 @@ enum {
 	CTL_CALLS = 7u << 19, /* relative and indirect calls, returns */
 };
 
-static void probe_intel(struct lbr_dev *dev, char *why, size_t why_size)
+static void lbrdev_probe_intel(struct lbr_dev *dev, char *why, size_t why_size)
 {
 	uint32_t r[4];
 
@@ -58,7 +58,7 @@ static void probe_intel(struct lbr_dev *dev, char *why, size_t why_size)
 	dev->stride = 1;
 }
 
-static void probe_amd(struct lbr_dev *dev, char *why, size_t why_size)
+static void lbrdev_probe_amd(struct lbr_dev *dev, char *why, size_t why_size)
 {
 	uint32_t r[4];
 
@@ -92,13 +92,13 @@ void lbr_probe(struct lbr_dev *dev, char *why, size_t why_size)
 	tool_cpuid(0, 0, r);
 	if (r[1] == 0x756e6547) { /* "Genu" */
 		if (r[0] >= 0x1c)
-			probe_intel(dev, why, why_size);
+			lbrdev_probe_intel(dev, why, why_size);
 		else
 			text_format(why, why_size,
 				    "no branch records: CPUID ends at leaf 0x%x, before 0x1c",
 				    r[0]);
 	} else {
-		probe_amd(dev, why, why_size);
+		lbrdev_probe_amd(dev, why, why_size);
 	}
 }
 

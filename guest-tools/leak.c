@@ -43,7 +43,7 @@ static struct guest_op watched[WATCHED_MAX];
 static uint64_t before[WATCHED_MAX];
 static size_t nr_watched;
 
-static void find(enum finding what, uint32_t index, uint64_t saw, uint64_t expected)
+static void leak_find(enum finding what, uint32_t index, uint64_t saw, uint64_t expected)
 {
 	found[what]++;
 	if (!args.json && shown++ < SHOWN_MAX)
@@ -55,7 +55,7 @@ static void expect(enum finding what, uint32_t index, uint64_t saw, uint64_t exp
 {
 	checks++;
 	if (saw != expected)
-		find(what, index, saw, expected);
+		leak_find(what, index, saw, expected);
 }
 
 /* Spin in CPL3, long enough to be switched out. */
@@ -138,21 +138,21 @@ static void check_own(uint64_t blocks)
 	for (; i < lbr.max; i++, known++) {
 		checks++;
 		if (!from[i] && !to[i] && (int)known < n)
-			find(LOST_BRANCH, lbr.from + i * lbr.stride, 0, b[known].from);
+			leak_find(LOST_BRANCH, lbr.from + i * lbr.stride, 0, b[known].from);
 		else if ((int)known >= n || from[i] != b[known].from || to[i] != b[known].to)
-			find(FOREIGN_BRANCH, lbr.from + i * lbr.stride, from[i],
-			     (int)known < n ? b[known].from : 0);
+			leak_find(FOREIGN_BRANCH, lbr.from + i * lbr.stride, from[i],
+				  (int)known < n ? b[known].from : 0);
 	}
 }
 
-static void check_lbr(uint64_t round)
+static void leak_check_lbr(uint64_t round)
 {
 	uint64_t blocks = 64 + round % 64, records[2 * LBR_DEPTH_MAX], v;
 	struct guest_run run = {.msr = 0, .fn = (workload_fn *)args.address, .n = blocks};
 
 	check_empty();
 	if (!lbr_start(&lbr, LBR_BRANCHES, lbr.max)) {
-		find(CHANGED_MSR, lbr.from, 0, 1);
+		leak_find(CHANGED_MSR, lbr.from, 0, 1);
 		return;
 	}
 	if (round % 2)
@@ -196,7 +196,7 @@ static void check_idle(uint64_t round)
 }
 
 /* Count the instructions of two loops. The difference of the counts is known exactly. */
-static void check_counting(uint64_t round)
+static void leak_check_counting(uint64_t round)
 {
 	static const struct event ev = {
 		.id = EV_INSTRUCTIONS, .usr = true, .name = "instructions:u"};
@@ -227,7 +227,7 @@ static void check_counting(uint64_t round)
 /* ---- everything else --------------------------------------------------------------------------
  */
 
-static void watch(uint32_t first, uint32_t n)
+static void leak_watch(uint32_t first, uint32_t n)
 {
 	for (; n && nr_watched < WATCHED_MAX; n--, first++)
 		watched[nr_watched++] = (struct guest_op){.kind = GUEST_RDMSR, .index = first};
@@ -236,21 +236,21 @@ static void watch(uint32_t first, uint32_t n)
 static void watch_all(void)
 {
 	if (pmu.vendor == PMU_INTEL) {
-		watch(0xc1, 8);
-		watch(0x186, 8);
-		watch(0x1d9, 1);
-		watch(0x309, 4);
-		watch(0x345, 1);
-		watch(0x38d, 4);
-		watch(0x14ce, 2);
+		leak_watch(0xc1, 8);
+		leak_watch(0x186, 8);
+		leak_watch(0x1d9, 1);
+		leak_watch(0x309, 4);
+		leak_watch(0x345, 1);
+		leak_watch(0x38d, 4);
+		leak_watch(0x14ce, 2);
 	} else {
-		watch(0xc0000300u, 4);
-		watch(0xc000010eu, 2);
-		watch(0xc0010000u, 8);
-		watch(0xc0010200u, 12);
+		leak_watch(0xc0000300u, 4);
+		leak_watch(0xc000010eu, 2);
+		leak_watch(0xc0010000u, 8);
+		leak_watch(0xc0010200u, 12);
 	}
 	for (uint32_t i = 0; i < 8; i++)
-		watch(VPMU_PV_MSR_BASE + 4 * i, 3);
+		leak_watch(VPMU_PV_MSR_BASE + 4 * i, 3);
 }
 
 static void check_watched(void)
@@ -296,10 +296,10 @@ int leak_main(const struct guest_info *info, const char *text)
 	watch_all();
 	for (uint64_t r = 0; r < args.rounds; r++) {
 		if (lbr.kind != LBR_NONE)
-			check_lbr(r);
+			leak_check_lbr(r);
 		if (pmu.vendor != PMU_NONE) {
 			check_idle(r);
-			check_counting(r);
+			leak_check_counting(r);
 		}
 		check_watched();
 		expect(FOREIGN_PMI, 0, pmi.pmis, 0);

@@ -22,8 +22,8 @@ struct step {
 	struct args_work work; /* work.w is not NULL for run and count (op.index, op.value) */
 };
 
-static bool number(const char **s, struct word verb, const char *what, uint64_t max, uint64_t *v,
-		   char *err)
+static bool msr_number(const char **s, struct word verb, const char *what, uint64_t max,
+		       uint64_t *v, char *err)
 {
 	struct word w = text_next_word(s);
 
@@ -66,22 +66,22 @@ static bool parse_step(const char **s, uint64_t mem_bytes, struct step *step, bo
 	if (*done)
 		return true;
 	if (word_is(verb, "rd")) {
-		ok = number(s, verb, "MSR", UINT32_MAX, &index, err);
+		ok = msr_number(s, verb, "MSR", UINT32_MAX, &index, err);
 	} else if (word_is(verb, "wr")) {
 		step->op.kind = GUEST_WRMSR;
-		ok = number(s, verb, "MSR", UINT32_MAX, &index, err) &&
-		     number(s, verb, "value", UINT64_MAX, &step->op.value, err);
+		ok = msr_number(s, verb, "MSR", UINT32_MAX, &index, err) &&
+		     msr_number(s, verb, "value", UINT64_MAX, &step->op.value, err);
 	} else if (word_is(verb, "pmc")) {
 		step->op.kind = GUEST_RDPMC;
-		ok = number(s, verb, "index", UINT32_MAX, &index, err);
+		ok = msr_number(s, verb, "index", UINT32_MAX, &index, err);
 	} else if (word_is(verb, "cpuid")) {
 		step->op.kind = GUEST_CPUID;
 		return cpuid_leaf(s, step, err);
 	} else if (word_is(verb, "run")) {
 		return args_workload(s, mem_bytes, &step->work, err);
 	} else if (word_is(verb, "count")) {
-		ok = number(s, verb, "MSR", UINT32_MAX, &index, err) &&
-		     number(s, verb, "value", UINT64_MAX, &step->op.value, err) &&
+		ok = msr_number(s, verb, "MSR", UINT32_MAX, &index, err) &&
+		     msr_number(s, verb, "value", UINT64_MAX, &step->op.value, err) &&
 		     args_workload(s, mem_bytes, &step->work, err);
 	} else {
 		text_format(

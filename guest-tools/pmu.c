@@ -53,7 +53,7 @@ static void probe_pv(struct pmu *pmu)
 }
 
 /* SDM vol. 3, 20.2: EAX version, counters, width, length of EBX; EDX (and ECX from v5) fixed */
-static void probe_intel(struct pmu *pmu, uint32_t max_leaf)
+static void pmu_probe_intel(struct pmu *pmu, uint32_t max_leaf)
 {
 	struct guest_op op;
 	unsigned int bits;
@@ -107,7 +107,7 @@ static void probe_amd_legacy(struct pmu *pmu)
 }
 
 /* APM vol. 2, 13.2: PerfMonV2 in 80000022H EAX[0], counters in EBX[3:0] */
-static void probe_amd(struct pmu *pmu)
+static void pmu_probe_amd(struct pmu *pmu)
 {
 	struct guest_op op;
 	uint32_t max_leaf;
@@ -139,9 +139,9 @@ void pmu_probe(struct pmu *pmu)
 	*pmu = (struct pmu){.vendor = PMU_NONE};
 	op_cpuid(0, &op);
 	if (vendor_is(&op, "GenuineIntel"))
-		probe_intel(pmu, op.regs[0]);
+		pmu_probe_intel(pmu, op.regs[0]);
 	else if (vendor_is(&op, "AuthenticAMD"))
-		probe_amd(pmu);
+		pmu_probe_amd(pmu);
 	probe_pv(pmu);
 }
 
@@ -257,7 +257,7 @@ void pmu_assign(const struct pmu *pmu, const struct event *ev, struct pmu_slot *
 		assign(pmu, s, n, true);
 }
 
-static bool write_msr(uint32_t msr, uint64_t value)
+static bool pmu_write_msr(uint32_t msr, uint64_t value)
 {
 	struct guest_op op = {.kind = GUEST_WRMSR, .index = msr, .value = value};
 
@@ -274,12 +274,12 @@ static bool program_one(const struct pmu *pmu, const struct pmu_slot *s, uint64_
 	if (s->ctr >= (int)VPMU_PV_FIXED) {
 		*fixed_ctrl |= (uint64_t)((s->ev->os ? FIXED_OS : 0) | (s->ev->usr ? FIXED_USR : 0))
 			       << 4 * fixed;
-		return write_msr(pmu_counter_msr(pmu, s->ctr), 0);
+		return pmu_write_msr(pmu_counter_msr(pmu, s->ctr), 0);
 	}
-	return write_msr(pmu_evtsel_msr(pmu, s->ctr), 0) &&
-	       write_msr(pmu_counter_msr(pmu, s->ctr), 0) &&
-	       write_msr(pmu_evtsel_msr(pmu, s->ctr),
-			 pmu_gp_select(pmu, s->ev) | (pmu->global_ctrl ? EVTSEL_EN : 0));
+	return pmu_write_msr(pmu_evtsel_msr(pmu, s->ctr), 0) &&
+	       pmu_write_msr(pmu_counter_msr(pmu, s->ctr), 0) &&
+	       pmu_write_msr(pmu_evtsel_msr(pmu, s->ctr),
+			     pmu_gp_select(pmu, s->ev) | (pmu->global_ctrl ? EVTSEL_EN : 0));
 }
 
 static bool shares_earlier(const struct pmu_slot *s, size_t i)
@@ -316,9 +316,9 @@ bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct gue
 	if (pmu->vendor == PMU_NONE)
 		return false;
 	if (pmu->global_ctrl)
-		write_msr(pmu->global_ctrl, 0);
+		pmu_write_msr(pmu->global_ctrl, 0);
 	if (pmu->fixed)
-		write_msr(MSR_IA32_FIXED_CTRL, 0);
+		pmu_write_msr(MSR_IA32_FIXED_CTRL, 0);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t bit = 1ull << (s[i].ctr & 31);
 
@@ -334,7 +334,7 @@ bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct gue
 		else
 			s[i].state = PMU_NOT_SUPPORTED;
 	}
-	if (fixed_ctrl && !write_msr(MSR_IA32_FIXED_CTRL, fixed_ctrl)) {
+	if (fixed_ctrl && !pmu_write_msr(MSR_IA32_FIXED_CTRL, fixed_ctrl)) {
 		for (size_t i = 0; i < n; i++) {
 			if (s[i].ctr >= (int)VPMU_PV_FIXED)
 				s[i].state = PMU_NOT_SUPPORTED;
@@ -350,7 +350,7 @@ bool pmu_program(const struct pmu *pmu, struct pmu_slot *s, size_t n, struct gue
 	return enable;
 }
 
-static void read_one(const struct pmu *pmu, struct pmu_slot *s)
+static void pmu_read_one(const struct pmu *pmu, struct pmu_slot *s)
 {
 	const uint32_t pv = VPMU_PV_MSR_BASE + 4 * (uint32_t)s->ctr;
 	struct guest_op op[4] = {
@@ -382,14 +382,14 @@ void pmu_read(const struct pmu *pmu, struct pmu_slot *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (s[i].ctr >= 0 && s[i].state != PMU_NOT_SUPPORTED)
-			read_one(pmu, &s[i]);
+			pmu_read_one(pmu, &s[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (s[i].ctr >= 0 && s[i].ctr < (int)VPMU_PV_FIXED)
-			write_msr(pmu_evtsel_msr(pmu, s[i].ctr), 0);
+			pmu_write_msr(pmu_evtsel_msr(pmu, s[i].ctr), 0);
 	}
 	if (pmu->fixed)
-		write_msr(MSR_IA32_FIXED_CTRL, 0);
+		pmu_write_msr(MSR_IA32_FIXED_CTRL, 0);
 }
 
 void pmu_quiet(const struct pmu *pmu)

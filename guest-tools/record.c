@@ -37,7 +37,7 @@ static uint64_t function_of(uint64_t ip)
 	return symbol_start(ip, (uint64_t)__urodata_start);
 }
 
-static void add_row(uint64_t start, bool kernel)
+static void record_add_row(uint64_t start, bool kernel)
 {
 	size_t i = 0;
 
@@ -97,7 +97,7 @@ static void aggregate(void)
 	for (uint64_t i = 0; i < s.pmi.samples; i++) {
 		const struct guest_sample *g = sampler_get(&s, i);
 
-		add_row(function_of(g->ip), !(g->cs & 3));
+		record_add_row(function_of(g->ip), !(g->cs & 3));
 		if (args.chains)
 			add_chain(i);
 	}
@@ -139,7 +139,7 @@ static void chain_text(const struct guest_sample *g, const char *sep, const char
 }
 
 /* Samples that could not be stored, and PMIs that never came. */
-static uint64_t lost(void)
+static uint64_t record_lost(void)
 {
 	uint64_t missing = s.expected > s.handled ? s.expected - s.handled : 0;
 
@@ -170,7 +170,7 @@ static void print_raw(uint32_t vcpu)
 	}
 }
 
-static void print_text(uint32_t vcpu)
+static void record_print_text(uint32_t vcpu)
 {
 	char name[SYMBOL_TEXT_MAX], line[400];
 
@@ -194,13 +194,13 @@ static void print_text(uint32_t vcpu)
 		out("# chain %lu others\n", other_chains);
 	out("# vcpu %u: %lu PMIs, expected %lu (count %lu / %lu), lost %lu, without cause %lu: "
 	    "%s\n",
-	    vcpu, s.handled, s.expected, s.count, args.period, lost(), s.pmi.no_cause,
+	    vcpu, s.handled, s.expected, s.count, args.period, record_lost(), s.pmi.no_cause,
 	    s.partial	     ? "not checked, because the counter shared its host counter"
 	    : sampler_ok(&s) ? "ok"
 			     : "WRONG");
 }
 
-static void print_json(uint32_t vcpu)
+static void record_print_json(uint32_t vcpu)
 {
 	char name[SYMBOL_TEXT_MAX], line[JSON_MAX];
 	uint64_t p;
@@ -210,7 +210,7 @@ static void print_json(uint32_t vcpu)
 	    "\"expected\":%lu,\"count\":\"%lu\",\"lost\":%lu,\"without_cause\":%lu,"
 	    "\"partial\":%s,\"ok\":%s}\n",
 	    vcpu, args.work.w->name, args.work.n, args.ev.name, args.period, delivery(), s.handled,
-	    s.pmi.samples, s.expected, s.count, lost(), s.pmi.no_cause,
+	    s.pmi.samples, s.expected, s.count, record_lost(), s.pmi.no_cause,
 	    s.partial ? "true" : "false", s.partial || sampler_ok(&s) ? "true" : "false");
 	for (size_t i = 0; i < nr_rows; i++) {
 		p = mul_div(rows[i].samples, 10000, s.pmi.samples);
@@ -269,9 +269,9 @@ int record_main(const struct guest_info *info, const char *text)
 	}
 	aggregate();
 	if (args.json)
-		print_json(info->vcpu);
+		record_print_json(info->vcpu);
 	else
-		print_text(info->vcpu);
+		record_print_text(info->vcpu);
 	if (args.raw)
 		print_raw(info->vcpu);
 	return s.partial || sampler_ok(&s) ? TOOL_OK : TOOL_FAILED;

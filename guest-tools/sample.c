@@ -31,7 +31,7 @@ bool apic_enable(char *err, size_t err_size)
 	return true;
 }
 
-static uint64_t mask_of(const struct pmu *pmu)
+static uint64_t sample_mask_of(const struct pmu *pmu)
 {
 	return (1ull << pmu->width) - 1;
 }
@@ -42,7 +42,7 @@ static uint64_t global_bit(int ctr)
 }
 
 /* Choose the counter that samples and the one that only counts. */
-static bool choose(struct sampler *s, char *err, size_t err_size)
+static bool sample_choose(struct sampler *s, char *err, size_t err_size)
 {
 	const struct event *ev = &s->o.ev;
 	uint64_t select = pmu_gp_select(&s->pmu, ev);
@@ -119,7 +119,7 @@ bool sampler_open(struct sampler *s, const struct guest_info *info, const struct
 		text_format(err, err_size, "no PMU to sample with");
 		return false;
 	}
-	if (!apic_enable(err, err_size) || !choose(s, err, err_size))
+	if (!apic_enable(err, err_size) || !sample_choose(s, err, err_size))
 		return false;
 	if (o->lbr_depth) {
 		lbr_probe(&s->lbr, err, err_size);
@@ -152,7 +152,7 @@ static bool program(struct sampler *s, bool sampling, struct guest_run *run)
 	*run = (struct guest_run){.msr = s->pmu.global_ctrl};
 	for (int i = 0; i < 2; i++) {
 		bool irq = sampling && i == 0;
-		uint64_t v = irq ? -s->o.period & mask_of(&s->pmu) : 0;
+		uint64_t v = irq ? -s->o.period & sample_mask_of(&s->pmu) : 0;
 		int c = ctrs[i];
 
 		if (c == PMU_NO_COUNTER)
@@ -193,7 +193,7 @@ static bool call(struct sampler *s, struct guest_run *run, workload_fn *fn, uint
 }
 
 /* Find out whether @ctr was counted, and all the time, if the machine says so. */
-static void read_times(struct sampler *s, int ctr)
+static void sample_read_times(struct sampler *s, int ctr)
 {
 	const uint32_t pv = VPMU_PV_MSR_BASE + 4 * (uint32_t)ctr;
 	uint64_t enabled, running, quality;
@@ -215,7 +215,7 @@ static bool count_alone(struct sampler *s, workload_fn *fn, uint64_t n, size_t b
 	pmu_quiet(&s->pmu);
 	ok = program(s, false, &run) && call(s, &run, fn, n, bytes) &&
 	     tool_rdmsr(pmu_counter_msr(&s->pmu, s->ctr), &s->count);
-	read_times(s, s->ctr);
+	sample_read_times(s, s->ctr);
 	return ok;
 }
 
@@ -251,7 +251,7 @@ bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, c
 	ok = ok && tool_rdmsr(pmu_counter_msr(&s->pmu, s->ctr), &v);
 	if (ok && s->ref != PMU_NO_COUNTER) {
 		ok = tool_rdmsr(pmu_counter_msr(&s->pmu, s->ref), &s->count);
-		read_times(s, s->ref);
+		sample_read_times(s, s->ref);
 	}
 	pmu_quiet(&s->pmu);
 	if (!ok) {
@@ -260,7 +260,7 @@ bool sampler_run(struct sampler *s, workload_fn *fn, uint64_t n, size_t bytes, c
 	}
 	s->handled = s->pmi.pmis - s->pmi.no_cause;
 	s->own = (s->handled + s->pmi.overruns) * s->o.period +
-		 ((v + s->o.period) & mask_of(&s->pmu));
+		 ((v + s->o.period) & sample_mask_of(&s->pmu));
 	/* A run without the handler does not count the handler's instructions, so do not use it. */
 	if (s->ref == PMU_NO_COUNTER && s->o.ev.os)
 		s->count = s->own;

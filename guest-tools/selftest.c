@@ -119,7 +119,7 @@ static void check_syscalls(void)
 	check("vCPU number", vcpu->vcpu < vcpu->nr_vcpus, vcpu->vcpu, vcpu->nr_vcpus - 1);
 }
 
-static uint64_t run(const char *name, uint64_t n)
+static uint64_t selftest_run(const char *name, uint64_t n)
 {
 	struct guest_run r = {.msr = 0};
 	uint64_t result, len = 0;
@@ -132,14 +132,16 @@ static uint64_t run(const char *name, uint64_t n)
 
 static void check_workloads(void)
 {
-	check_equal("empty", run("empty", 77), 77);
-	check_equal("loop", run("loop", 1000), 500500);
-	check_equal("sieve", run("sieve", 10000), 1229);
-	check_equal("fib", run("fib", 15), 610);
-	check_equal("memcpy and repmovs copy the same", run("memcpy", 9001), run("repmovs", 9001));
-	check_equal("chase comes back after a whole cycle", run("chase", WORKLOAD_CHASE_NODES),
+	check_equal("empty", selftest_run("empty", 77), 77);
+	check_equal("loop", selftest_run("loop", 1000), 500500);
+	check_equal("sieve", selftest_run("sieve", 10000), 1229);
+	check_equal("fib", selftest_run("fib", 15), 610);
+	check_equal("memcpy and repmovs copy the same", selftest_run("memcpy", 9001),
+		    selftest_run("repmovs", 9001));
+	check_equal("chase comes back after a whole cycle",
+		    selftest_run("chase", WORKLOAD_CHASE_NODES),
 		    8ull * WORKLOAD_CHASE_NODES * (WORKLOAD_CHASE_NODES - 1) / 2);
-	check_equal("syscalls", run("syscalls", 10), 55);
+	check_equal("syscalls", selftest_run("syscalls", 10), 55);
 	check_equal("scratch memory has its size",
 		    (*(volatile char *)((char *)vcpu->mem + vcpu->mem_bytes - 1) = 5), 5);
 }
@@ -155,13 +157,13 @@ static bool msr(enum guest_op_kind kind, uint32_t index, uint64_t *value)
 	return !op.fault;
 }
 
-static bool read_msr(uint32_t index, uint64_t *value)
+static bool selftest_read_msr(uint32_t index, uint64_t *value)
 {
 	*value = 0;
 	return msr(GUEST_RDMSR, index, value);
 }
 
-static bool write_msr(uint32_t index, uint64_t value)
+static bool selftest_write_msr(uint32_t index, uint64_t value)
 {
 	return msr(GUEST_WRMSR, index, &value);
 }
@@ -187,30 +189,31 @@ static void check_registers(const struct pmu *pmu)
 	if (pmu->global_ctrl)
 		check_reads("global control after reset", GUEST_RDMSR, pmu->global_ctrl,
 			    (1ull << pmu->gp) - 1);
-	check_equal("writing an event select", write_msr(sel, 0), 1);
-	check_equal("writing a counter", write_msr(ctr, 0x1234), 1);
+	check_equal("writing an event select", selftest_write_msr(sel, 0), 1);
+	check_equal("writing a counter", selftest_write_msr(ctr, 0x1234), 1);
 	check_reads("reading it back", GUEST_RDMSR, ctr, 0x1234);
 	if (pmu->pv & VPMU_PV_FEAT_RDPMC) {
 		check_reads("RDPMC reads the same", GUEST_RDPMC, 0, 0x1234);
 		v = 0;
 		check_equal("RDPMC of an absent counter is #GP", msr(GUEST_RDPMC, 0x1000, &v), 0);
 	}
-	write_msr(ctr, 0);
+	selftest_write_msr(ctr, 0);
 	/* AMD PMUs ignore writes to reserved bits. */
-	check_equal("reserved bit of an event select", write_msr(sel, 1ull << 63),
+	check_equal("reserved bit of an event select", selftest_write_msr(sel, 1ull << 63),
 		    pmu->vendor == PMU_AMD);
 	if (pmu->global_ctrl)
 		check_equal("reserved bit of global control",
-			    write_msr(pmu->global_ctrl, 1ull << 63), pmu->vendor == PMU_AMD);
+			    selftest_write_msr(pmu->global_ctrl, 1ull << 63),
+			    pmu->vendor == PMU_AMD);
 	if (pmu_evtsel_msr(pmu, beyond) != ctr) /* K7: counters follow the event selects directly */
 		check_equal("event select beyond the last is #GP",
-			    write_msr(pmu_evtsel_msr(pmu, beyond), 0), 0);
-	check_equal("counter beyond the last is #GP", read_msr(pmu_counter_msr(pmu, beyond), &v),
-		    0);
+			    selftest_write_msr(pmu_evtsel_msr(pmu, beyond), 0), 0);
+	check_equal("counter beyond the last is #GP",
+		    selftest_read_msr(pmu_counter_msr(pmu, beyond), &v), 0);
 }
 
 /* Count the instructions of two runs in CPL3, if this machine can count them exactly. */
-static void check_counting(const struct pmu *pmu)
+static void selftest_check_counting(const struct pmu *pmu)
 {
 	struct event ev = {.id = EV_INSTRUCTIONS, .usr = true, .name = "instructions:u"};
 	struct guest_write writes[PMU_WRITES_MAX];
@@ -249,17 +252,17 @@ static void check_pmu(void)
 	pmu_describe(&pmu, text, sizeof(text));
 	out("# vcpu %u: %s\n", vcpu->vcpu, text);
 	if (pmu.vendor == PMU_NONE) {
-		check_equal("no PMU: global control is #GP", read_msr(0x38f, &v), 0);
+		check_equal("no PMU: global control is #GP", selftest_read_msr(0x38f, &v), 0);
 		return;
 	}
 	check("number of counters", pmu.gp && pmu.gp <= VPMU_PV_FIXED, pmu.gp, VPMU_PV_FIXED);
 	check_registers(&pmu);
 	if (pmu.pv & VPMU_PV_FEAT_TIMES) {
-		check_equal("times are read only", write_msr(VPMU_PV_MSR_BASE, 0), 0);
+		check_equal("times are read only", selftest_write_msr(VPMU_PV_MSR_BASE, 0), 0);
 		check_reads("an idle counter counts nothing", GUEST_RDMSR, VPMU_PV_MSR_BASE + 2,
 			    VPMU_PV_UNSUPPORTED);
 	}
-	check_counting(&pmu);
+	selftest_check_counting(&pmu);
 }
 
 int selftest_main(const struct guest_info *info, const char *args)

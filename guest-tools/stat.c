@@ -91,7 +91,7 @@ static uint64_t percent_running(const struct total *t)
 	return mul_div(t->running_ns, 10000, t->enabled_ns);
 }
 
-static void print_text(const struct pmu_slot *s, const struct total *t)
+static void stat_print_text(const struct pmu_slot *s, const struct total *t)
 {
 	const char *none = no_count(s, t), *remark = "";
 	char num[32], tail[96];
@@ -142,7 +142,7 @@ static void print_csv(const struct pmu_slot *s, const struct total *t, uint32_t 
 	    vcpu);
 }
 
-static void print_json(const struct pmu_slot *s, const struct total *t, uint32_t vcpu)
+static void stat_print_json(const struct pmu_slot *s, const struct total *t, uint32_t vcpu)
 {
 	const char *none = no_count(s, t);
 	uint64_t v;
@@ -178,11 +178,11 @@ static void print_all(uint32_t vcpu, uint64_t result)
 	}
 	for (size_t i = 0; i < args.nr_ev; i++) {
 		if (args.format == STAT_TEXT)
-			print_text(&slots[i], &totals[i]);
+			stat_print_text(&slots[i], &totals[i]);
 		else if (args.format == STAT_CSV)
 			print_csv(&slots[i], &totals[i], vcpu);
 		else
-			print_json(&slots[i], &totals[i], vcpu);
+			stat_print_json(&slots[i], &totals[i], vcpu);
 	}
 	if (args.format == STAT_TEXT)
 		out("\n%18lu      result of %s %lu\n\n", result, work->w->name, work->n);

@@ -10,13 +10,13 @@ struct sink {
 	size_t size, len;
 };
 
-static void put(struct sink *s, char c)
+static void text_put(struct sink *s, char c)
 {
 	if (s->len + 1 < s->size)
 		s->buf[s->len++] = c;
 }
 
-static size_t digits(char *buf, uint64_t v, unsigned int base)
+static size_t text_digits(char *buf, uint64_t v, unsigned int base)
 {
 	char tmp[20];
 	size_t n = 0;
@@ -32,11 +32,11 @@ static size_t digits(char *buf, uint64_t v, unsigned int base)
 static void put_field(struct sink *out, const char *s, size_t len, size_t width, bool left)
 {
 	for (size_t i = len; !left && i < width; i++)
-		put(out, ' ');
+		text_put(out, ' ');
 	for (size_t i = 0; i < len; i++)
-		put(out, s[i]);
+		text_put(out, s[i]);
 	for (size_t i = len; left && i < width; i++)
-		put(out, ' ');
+		text_put(out, ' ');
 }
 
 static size_t parse_width(const char **fmt, va_list *ap)
@@ -62,7 +62,7 @@ static size_t vformat(char *buf, size_t size, const char *fmt, va_list *ap)
 		char num[24];
 
 		if (*fmt != '%') {
-			put(&out, *fmt);
+			text_put(&out, *fmt);
 			continue;
 		}
 		if (*++fmt == '-') {
@@ -96,18 +96,19 @@ static size_t vformat(char *buf, size_t size, const char *fmt, va_list *ap)
 			int v = va_arg(*ap, int);
 
 			num[0] = '-';
-			len = digits(num + 1, v < 0 ? -(uint64_t)v : (uint64_t)v, 10);
+			len = text_digits(num + 1, v < 0 ? -(uint64_t)v : (uint64_t)v, 10);
 			put_field(&out, v < 0 ? num : num + 1, v < 0 ? len + 1 : len, width, left);
 			break;
 		}
 		case 'u':
 		case 'x':
-			len = digits(num, is_long ? va_arg(*ap, uint64_t) : va_arg(*ap, uint32_t),
-				     *fmt == 'u' ? 10 : 16);
+			len = text_digits(num,
+					  is_long ? va_arg(*ap, uint64_t) : va_arg(*ap, uint32_t),
+					  *fmt == 'u' ? 10 : 16);
 			put_field(&out, num, len, width, left);
 			break;
 		default:
-			put(&out, *fmt);
+			text_put(&out, *fmt);
 		}
 	}
 	if (size)
@@ -129,7 +130,7 @@ size_t text_format(char *buf, size_t size, const char *fmt, ...)
 const char *text_thousands(uint64_t v, char buf[32])
 {
 	char num[20];
-	size_t len = digits(num, v, 10), n = 0;
+	size_t len = text_digits(num, v, 10), n = 0;
 
 	for (size_t i = 0; i < len; i++) {
 		if (i && (len - i) % 3 == 0)

@@ -53,7 +53,7 @@ static uint64_t below(uint64_t n)
 	return random64() % n;
 }
 
-static void check(bool ok, const char *what, uint32_t msr, uint64_t saw, uint64_t expected)
+static void torture_check(bool ok, const char *what, uint32_t msr, uint64_t saw, uint64_t expected)
 {
 	checks++;
 	if (ok)
@@ -144,7 +144,7 @@ static void work(void)
 }
 
 /* Set up and enable a counter that overflows soon; sometimes its PMI freezes the counters. */
-static void arm(void)
+static void torture_arm(void)
 {
 	const uint32_t c = pmu.gp ? (uint32_t)below(pmu.gp) : 0;
 	uint64_t select = 0xc0 | EVTSEL_EN | EVTSEL_INT | (1 + below(3)) << 16;
@@ -198,7 +198,7 @@ static uint64_t counters_mask(void)
 	return ((1ull << pmu.gp) - 1) | ((1ull << pmu.fixed) - 1) << 32;
 }
 
-static void check_status(void)
+static void torture_check_status(void)
 {
 	/* Intel: LBR_Frz, CTR_Frz, and Ovf_Uncore, OvfBuf, CondChgd, which STATUS_SET may set (SDM
 	 * vol. 3 figure 20-10). AMD: LBRS frozen, counters frozen (APM vol. 2, 13.2.4). */
@@ -207,8 +207,8 @@ static void check_status(void)
 	uint64_t v;
 
 	if (pmu.status && tool_rdmsr(pmu.status, &v))
-		check(!(v & ~(counters_mask() | others)), "status of absent counters", pmu.status,
-		      v, counters_mask() | others);
+		torture_check(!(v & ~(counters_mask() | others)), "status of absent counters",
+			      pmu.status, v, counters_mask() | others);
 }
 
 static void read_counters(uint64_t *v)
@@ -227,15 +227,15 @@ static void check_stopped(void)
 
 	read_counters(a);
 	for (int i = 0; i < (int)VPMU_PV_FIXED + 4; i++)
-		check(!(a[i] >> pmu.width), "value wider than the counter", (uint32_t)i, a[i],
-		      pmu.width);
+		torture_check(!(a[i] >> pmu.width), "value wider than the counter", (uint32_t)i,
+			      a[i], pmu.width);
 	pmu_quiet(&pmu);
 	read_counters(a);
 	work();
 	read_counters(b);
 	for (int i = 0; i < (int)VPMU_PV_FIXED + 4; i++)
-		check(a[i] == b[i], "a disabled counter moved", (uint32_t)i, b[i], a[i]);
-	check_status();
+		torture_check(a[i] == b[i], "a disabled counter moved", (uint32_t)i, b[i], a[i]);
+	torture_check_status();
 }
 
 static bool count_loop(uint64_t n, uint64_t *count)
@@ -265,25 +265,25 @@ static bool count_loop(uint64_t n, uint64_t *count)
 	return ok;
 }
 
-static void check_counting(void)
+static void torture_check_counting(void)
 {
 	uint64_t n = 100 + below(1000), a = 0, b = 0;
 
 	if (pmu.vendor == PMU_INTEL)
 		tool_wrmsr(MSR_DEBUGCTL, 0);
-	check(count_loop(n, &a), "a counter cannot be set up any more", pmu_counter_msr(&pmu, 0), 0,
-	      1);
+	torture_check(count_loop(n, &a), "a counter cannot be set up any more",
+		      pmu_counter_msr(&pmu, 0), 0, 1);
 	if (partial)
 		return;
 	count_loop(n + 1000, &b);
 	if (!partial)
-		check(b - a == 3000, "1000 more iterations are 3000 more instructions",
-		      pmu_counter_msr(&pmu, 0), b - a, 3000);
+		torture_check(b - a == 3000, "1000 more iterations are 3000 more instructions",
+			      pmu_counter_msr(&pmu, 0), b - a, 3000);
 }
 
 /* Check and add up the PMIs so far. A PMI by NMI must find a status bit. A PMI by vector may come
  * after the bit has been cleared. */
-static void check_pmis(void)
+static void torture_check_pmis(void)
 {
 	struct guest_run drain = {.fn = workload_empty};
 
@@ -292,7 +292,8 @@ static void check_pmis(void)
 	tool_wrmsr(MSR_X2APIC_TPR, 0); /* interrupts that wait for their priority come now */
 	sys_run(&drain);
 	if (pmu.status && nmi_only)
-		check(!pmi.no_cause, "a PMI without an overflow", pmu.status, pmi.no_cause, 0);
+		torture_check(!pmi.no_cause, "a PMI without an overflow", pmu.status, pmi.no_cause,
+			      0);
 	pmis += pmi.pmis;
 	if (pmu.status)
 		no_cause += pmi.no_cause;
@@ -337,12 +338,12 @@ int torture_main(const struct guest_info *info, const char *text)
 		pmu.width = 63, lbr = none;
 	else if (!open_pmi(err, sizeof(err)))
 		return tool_cannot(info, err);
-	check_pmis();
+	torture_check_pmis();
 	for (uint64_t i = 1; i <= args.ops; i++) {
 		if (below(6))
 			operate();
 		else
-			arm();
+			torture_arm();
 		if (below(4) == 0)
 			work();
 		if (i % CHECK_EVERY && i != args.ops)
@@ -350,11 +351,11 @@ int torture_main(const struct guest_info *info, const char *text)
 		if (pmu.vendor == PMU_NONE)
 			continue;
 		check_stopped();
-		check_counting();
-		check_pmis();
+		torture_check_counting();
+		torture_check_pmis();
 	}
 	if (lbr.kind != LBR_NONE)
-		check(lbr_stop(&lbr), "branch records cannot be stopped", 0, 0, 1);
+		torture_check(lbr_stop(&lbr), "branch records cannot be stopped", 0, 0, 1);
 	sys_pmi(NULL);
 	out(args.json
 		    ? "{\"kind\":\"guest-torture\",\"vcpu\":%u,\"seed\":%lu,\"ops\":%lu,"

@@ -163,7 +163,7 @@ static bool member(gid_t gid, gid_t first, const gid_t *more, size_t n)
 	return in;
 }
 
-static void add_rule(struct access *a, const struct access_rule *r)
+static void access_add_rule(struct access *a, const struct access_rule *r)
 {
 	a->admin |= r->admin;
 	a->all |= r->all;
@@ -188,7 +188,7 @@ int access_of(const struct access_rules *rules, int fd, struct access *out)
 	groups = peer_groups(fd, &n);
 	for (size_t i = 0; rules && i < rules->nr; i++)
 		if (member(rules->rule[i].gid, cred.gid, groups, n))
-			add_rule(out, &rules->rule[i]);
+			access_add_rule(out, &rules->rule[i]);
 	free(groups);
 	return out->admin || out->all || out->nr ? 0 : -EACCES;
 }

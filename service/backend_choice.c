@@ -37,9 +37,9 @@ static struct vpmu_backend *able(const struct tenants *ts, const struct node *n,
 	return found;
 }
 
-static int named(const struct tenants *ts, const struct node *target, unsigned int can,
-		 const char *what, const char *backend, struct vpmu_backend **out, char *err,
-		 size_t errlen)
+static int backend_choice_named(const struct tenants *ts, const struct node *target,
+				unsigned int can, const char *what, const char *backend,
+				struct vpmu_backend **out, char *err, size_t errlen)
 {
 	struct vpmu_backend *s;
 	unsigned int i = 0;
@@ -88,7 +88,7 @@ int backend_choose(struct tenants *ts, struct node *target, unsigned int can, co
 		   const char *backend, struct vpmu_backend_node **out, char *err, size_t errlen)
 {
 	struct vpmu_backend *s = NULL;
-	int ret = backend ? named(ts, target, can, what, backend, &s, err, errlen)
+	int ret = backend ? backend_choice_named(ts, target, can, what, backend, &s, err, errlen)
 			  : only(ts, target, can, what, &s, err, errlen);
 
 	if (ret)

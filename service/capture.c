@@ -20,7 +20,7 @@ struct captures {
 	struct tenants_watch watch;
 };
 
-static void close_one(struct registered *e)
+static void capture_close_one(struct registered *e)
 {
 	capture_close((struct capture *)e); /* reg is first in struct capture */
 }
@@ -31,7 +31,7 @@ static const struct registry_kind kind = {
 	.end = "detach",
 	.max = {CAPTURES_MAX / 4, CAPTURES_MAX * 3 / 8, CAPTURES_MAX * 3 / 4, CAPTURES_MAX * 7 / 8,
 		CAPTURES_MAX},
-	.close = close_one,
+	.close = capture_close_one,
 };
 
 static const struct {
@@ -75,7 +75,7 @@ const char *capture_ctl_mode(uint32_t ctl)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static void stop(struct capture *cap)
+static void capture_stop(struct capture *cap)
 {
 	if (cap->in)
 		vpmu_backend_branches_detach(cap->in);
@@ -83,7 +83,7 @@ static void stop(struct capture *cap)
 	cap->node = NULL;
 }
 
-static void node_removing(struct node *n, void *arg)
+static void capture_node_removing(struct node *n, void *arg)
 {
 	struct captures *cs = arg;
 
@@ -93,7 +93,7 @@ static void node_removing(struct node *n, void *arg)
 		whos_gone(&cap->whos, n->serial);
 		if (cap->node != n)
 			continue;
-		stop(cap);
+		capture_stop(cap);
 		cap->gone = true;
 	}
 }
@@ -107,7 +107,7 @@ int captures_create(struct tenants *ts, struct captures **out)
 	cs->ts = ts;
 	cs->reg.kind = &kind;
 	/* New vCPUs of a target are captured by the source: attaching includes those to come. */
-	cs->watch = (struct tenants_watch){.removing = node_removing, .arg = cs};
+	cs->watch = (struct tenants_watch){.removing = capture_node_removing, .arg = cs};
 	tenants_watch(ts, &cs->watch);
 	*out = cs;
 	return 0;
@@ -159,7 +159,8 @@ int capture_attach(struct vpmu_backend_node *n, uint32_t ctl, const char *field,
 	}
 }
 
-static int start(struct capture *cap, const struct capture_spec *spec, char *err, size_t errlen)
+static int capture_start(struct capture *cap, const struct capture_spec *spec, char *err,
+			 size_t errlen)
 {
 	struct vpmu_backend_node *in;
 	int ret = backend_choose(cap->cs->ts, spec->open.target, VPMU_BACKEND_BRANCHES,
@@ -188,7 +189,7 @@ int capture_open(struct captures *cs, const struct capture_spec *spec, struct ca
 	cap->chains = (struct traces){.whos = &cap->whos, .max = CAPTURE_CHAINS_MAX};
 	ret = registry_prepare(&cs->reg, &cap->reg, &spec->open, err, errlen);
 	if (!ret)
-		ret = start(cap, spec, err, errlen);
+		ret = capture_start(cap, spec, err, errlen);
 	if (ret) {
 		registry_discard(&cap->reg);
 		free(cap);
@@ -201,7 +202,7 @@ int capture_open(struct captures *cs, const struct capture_spec *spec, struct ca
 
 void capture_close(struct capture *cap)
 {
-	stop(cap);
+	capture_stop(cap);
 	traces_free(&cap->chains);
 	whos_clear(&cap->whos);
 	registry_remove(&cap->cs->reg, &cap->reg);
@@ -210,8 +211,8 @@ void capture_close(struct capture *cap)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static int read_one(const struct node *vcpu, int (*fn)(const struct capture_reading *cr, void *arg),
-		    void *arg)
+static int capture_read_one(const struct node *vcpu,
+			    int (*fn)(const struct capture_reading *cr, void *arg), void *arg)
 {
 	struct vpmu_lbr_regs regs;
 	struct capture_reading cr = {.vcpu = vcpu, .ret = -EAGAIN};
@@ -237,7 +238,7 @@ int capture_read(struct tenants *ts, const struct node *n,
 			vpmu_backend_flush_node(n->in[i]);
 	for (;;) {
 		if (n->kind == NODE_VCPU)
-			ret = read_one(n, fn, arg);
+			ret = capture_read_one(n, fn, arg);
 		if (ret)
 			return ret;
 		if (n->first_child) {

@@ -223,7 +223,8 @@ static int list_node(struct node *n, unsigned int depth, void *arg)
 	return 0;
 }
 
-static int cmd_list(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int commands_cmd_list(struct commands *c, const json_t *req, json_t *resp, char *err,
+			     size_t errlen)
 {
 	struct list_state st = {.c = c, .nodes = json_array()};
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
@@ -268,7 +269,8 @@ static int event_row(const struct vpmu_event_info *info, void *arg)
 	return 0;
 }
 
-static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int commands_cmd_events(struct commands *c, const json_t *req, json_t *resp, char *err,
+			       size_t errlen)
 {
 	struct list_state st = {.c = c, .nodes = json_array()};
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
@@ -283,8 +285,8 @@ static int cmd_events(struct commands *c, const json_t *req, json_t *resp, char 
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
-static int cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char *err,
-		       size_t errlen)
+static int commands_cmd_sharing(struct commands *c, const json_t *req, json_t *resp, char *err,
+				size_t errlen)
 {
 	json_t *backends = json_array();
 	struct vpmu_backend *s;
@@ -331,8 +333,8 @@ static int conservation_row(const struct vpmu_conservation *c, void *arg)
 	return obj && json_array_append_new(st->rows, obj) == 0 ? 0 : -ENOMEM;
 }
 
-static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp, char *err,
-			    size_t errlen)
+static int commands_cmd_conservation(struct commands *c, const json_t *req, json_t *resp, char *err,
+				     size_t errlen)
 {
 	struct conservation_state st = {.rows = json_array()};
 	struct vpmu_backend *s;
@@ -355,7 +357,8 @@ static int cmd_conservation(struct commands *c, const json_t *req, json_t *resp,
 	return ret;
 }
 
-static int cmd_check(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int commands_cmd_check(struct commands *c, const json_t *req, json_t *resp, char *err,
+			      size_t errlen)
 {
 	json_t *rows = json_array();
 	int ret = request_fields(req, NO_FIELDS, err, errlen);
@@ -403,16 +406,16 @@ static int cmd_tenant_remove(struct commands *c, const json_t *req, json_t *resp
 }
 
 const struct command builtin_commands[] = {
-	{"list", cmd_list, FOR_READERS},
-	{"events", cmd_events, FOR_READERS},
+	{"list", commands_cmd_list, FOR_READERS},
+	{"events", commands_cmd_events, FOR_READERS},
 	{"attach", cmd_attach, FOR_READERS},
 	{"reattach", cmd_reattach, FOR_READERS},
 	{"read", cmd_read, FOR_READERS},
 	{"detach", cmd_detach, FOR_READERS},
 	{"sessions", cmd_sessions, FOR_READERS},
-	{"sharing", cmd_sharing, FOR_READERS},
-	{"conservation", cmd_conservation, FOR_ALL_SEEING},
-	{"check", cmd_check, FOR_READERS},
+	{"sharing", commands_cmd_sharing, FOR_READERS},
+	{"conservation", commands_cmd_conservation, FOR_ALL_SEEING},
+	{"check", commands_cmd_check, FOR_READERS},
 	{"tenant-add", cmd_tenant_add, FOR_ADMINS},
 	{"tenant-remove", cmd_tenant_remove, FOR_ADMINS},
 	{"profile-start", cmd_profile_start, FOR_READERS},

@@ -51,7 +51,7 @@ static void *allocate(size_t size)
 	return from_reserve(size);
 }
 
-static void release(void *p)
+static void json_memory_release(void *p)
 {
 	uintptr_t at = (uintptr_t)p;
 
@@ -61,7 +61,7 @@ static void release(void *p)
 
 void json_memory_init(void)
 {
-	json_set_alloc_funcs(allocate, release);
+	json_set_alloc_funcs(allocate, json_memory_release);
 }
 
 void json_memory_begin(void)

@@ -8,7 +8,7 @@
 
 #include "service/json_text.h"
 
-static int append(const char *bytes, size_t len, void *arg)
+static int json_text_append(const char *bytes, size_t len, void *arg)
 {
 	struct json_text *t = arg;
 	size_t room = t->room ? t->room : 4096;
@@ -35,7 +35,7 @@ static int append(const char *bytes, size_t len, void *arg)
 
 void json_text_add(struct json_text *t, const char *text)
 {
-	append(text, strlen(text), t);
+	json_text_append(text, strlen(text), t);
 }
 
 void json_text_number(struct json_text *t, uint64_t n)
@@ -45,14 +45,14 @@ void json_text_number(struct json_text *t, uint64_t n)
 	do {
 		*--at = (char)('0' + n % 10);
 	} while (n /= 10);
-	append(at, (size_t)(digits + sizeof(digits) - at), t);
+	json_text_append(at, (size_t)(digits + sizeof(digits) - at), t);
 }
 
 void json_text_string(struct json_text *t, const char *text)
 {
 	json_t *s = json_string(text);
 
-	if (!s || json_dump_callback(s, append, t, JSON_ENCODE_ANY | JSON_COMPACT))
+	if (!s || json_dump_callback(s, json_text_append, t, JSON_ENCODE_ANY | JSON_COMPACT))
 		t->failed = true;
 	json_decref(s);
 }

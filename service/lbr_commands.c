@@ -10,7 +10,7 @@
 
 #define READ_MAX 2048 /* vCPUs in one answer */
 
-static int describe(const struct registered *e, const struct access *who, json_t *resp)
+static int lbr_commands_describe(const struct registered *e, const struct access *who, json_t *resp)
 {
 	const struct capture *cap = (const struct capture *)e;
 
@@ -19,7 +19,7 @@ static int describe(const struct registered *e, const struct access *who, json_t
 	       command_backend(cap->backend, cap->node, resp);
 }
 
-const struct command_kind command_captures = {"capture", describe};
+const struct command_kind command_captures = {"capture", lbr_commands_describe};
 
 /* Memory held for branch records on the host, the guests' own included, on all backends: memory,
  * not counts, so backends are added. */
@@ -40,7 +40,7 @@ static int usage(struct commands *c, json_t *resp)
 					     (json_int_t)sum.bytes));
 }
 
-static void attached(bool ok, void *arg)
+static void lbr_commands_attached(bool ok, void *arg)
 {
 	if (!ok)
 		capture_close(arg);
@@ -70,7 +70,7 @@ int cmd_lbr_attach(struct commands *c, const json_t *req, json_t *resp, char *er
 		capture_close(cap);
 		return command_oom(err, errlen);
 	}
-	server_then(c->server, attached, cap);
+	server_then(c->server, lbr_commands_attached, cap);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ struct read_state {
 	json_t *rows;
 };
 
-static int read_row(const struct capture_reading *cr, void *arg)
+static int lbr_commands_read_row(const struct capture_reading *cr, void *arg)
 {
 	const struct read_state *st = arg;
 	json_t *rows = st->rows, *obj;
@@ -160,15 +160,15 @@ static int read_row(const struct capture_reading *cr, void *arg)
 	return add_regs(obj, cr);
 }
 
-static int answer_read(struct commands *c, const struct node *target, json_t *resp, char *err,
-		       size_t errlen)
+static int lbr_commands_answer_read(struct commands *c, const struct node *target, json_t *resp,
+				    char *err, size_t errlen)
 {
 	struct read_state st = {.c = c, .rows = json_array()};
 	int ret;
 
 	if (json_object_set_new(resp, "rows", st.rows))
 		return command_oom(err, errlen);
-	ret = capture_read(c->ts, target, read_row, &st);
+	ret = capture_read(c->ts, target, lbr_commands_read_row, &st);
 	if (ret == -E2BIG)
 		return fail(ret, err, errlen,
 			    "target: more than %d vCPUs have records; a smaller tenant or one VM "
@@ -216,10 +216,10 @@ int cmd_lbr_read(struct commands *c, const json_t *req, json_t *resp, char *err,
 	if (json_object_get(req, "capture"))
 		return answer_fold(c, req, resp, err, errlen);
 	ret = command_target(c, req, true, true, &target, err, errlen);
-	return ret ? ret : answer_read(c, target, resp, err, errlen);
+	return ret ? ret : lbr_commands_answer_read(c, target, resp, err, errlen);
 }
 
-static void detach_done(bool ok, void *arg)
+static void lbr_commands_detach_done(bool ok, void *arg)
 {
 	if (ok)
 		capture_close(arg);
@@ -242,7 +242,7 @@ int cmd_lbr_detach(struct commands *c, const json_t *req, json_t *resp, char *er
 	     command_traces(resp, "chains", &cap->chains, CAPTURE_CHAINS_MAX, true)) ||
 	    usage(c, resp))
 		return command_oom(err, errlen);
-	server_then(c->server, detach_done, e);
+	server_then(c->server, lbr_commands_detach_done, e);
 	return 0;
 }
 

@@ -50,7 +50,7 @@ struct listener {
 	size_t pending; /* bytes of answers that clients have not read yet */
 };
 
-static void client_close(struct client *c)
+static void listener_client_close(struct client *c)
 {
 	struct listener *l = c->l;
 	struct client **link = &l->clients;
@@ -81,7 +81,7 @@ static void client_drop(struct client *c, const char *why)
 	snprintf(line, sizeof(line), "socket: client with pid %d dropped: %s", cred.pid, why);
 	if (o->log)
 		o->log(line, o->arg);
-	client_close(c);
+	listener_client_close(c);
 }
 
 static uint64_t slow_us(const struct listener *l)
@@ -155,7 +155,7 @@ static bool client_write(struct client *c)
 		if (n < 0 && errno == EAGAIN)
 			return true;
 		if (n < 0) {
-			client_close(c);
+			listener_client_close(c);
 			return false;
 		}
 		c->out_done += (size_t)n;
@@ -175,7 +175,7 @@ static void client_go_on(struct client *c)
 	if (!client_write(c))
 		return;
 	if (!c->out && !c->later && (c->close || (c->eof && !memchr(c->in, '\n', c->in_len)))) {
-		client_close(c);
+		listener_client_close(c);
 		return;
 	}
 	if (client_wait(c) < 0)
@@ -218,7 +218,7 @@ static void client_read(struct client *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		client_close(c);
+		listener_client_close(c);
 		return;
 	}
 	if (n == 0)
@@ -241,16 +241,16 @@ static int on_client(sd_event_source *src, int fd, uint32_t revents, void *arg)
 
 	if (c->later) {
 		if (revents & (EPOLLERR | EPOLLHUP))
-			client_close(c);
+			listener_client_close(c);
 	} else if (c->out) {
 		if (revents & (EPOLLERR | EPOLLHUP))
-			client_close(c); /* nobody is left to read the answer */
+			listener_client_close(c); /* nobody is left to read the answer */
 		else
 			client_go_on(c);
 	} else if (revents & EPOLLIN) {
 		client_read(c);
 	} else if (revents & (EPOLLERR | EPOLLHUP)) {
-		client_close(c);
+		listener_client_close(c);
 	}
 	return 0;
 }
@@ -271,7 +271,7 @@ static int on_slow(sd_event_source *src, uint64_t usec, void *arg)
 	return 0;
 }
 
-static void refuse(int fd, int error, const char *text)
+static void listener_refuse(int fd, int error, const char *text)
 {
 	char *line = server_error_line(error, text);
 
@@ -316,7 +316,7 @@ static struct client *longest_idle(const struct listener *l, enum access_pool po
 
 /* Programs that only hold connections must not lock the operator out, nor those of one user the
  * others. The pool that stays full, or NR_POOLS. */
-static enum access_pool make_room(const struct listener *l, const struct access *who)
+static enum access_pool listener_make_room(const struct listener *l, const struct access *who)
 {
 	enum access_pool full;
 	struct client *c;
@@ -341,7 +341,7 @@ static void refuse_full(int fd, enum access_pool full)
 	else
 		snprintf(text, sizeof(text), "socket: too many clients%s; try again later",
 			 full == POOL_TENANT ? " of your tenants' users" : "");
-	refuse(fd, -EBUSY, text);
+	listener_refuse(fd, -EBUSY, text);
 }
 
 static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void *arg)
@@ -359,25 +359,27 @@ static int on_accept(sd_event_source *src, int listen_fd, uint32_t revents, void
 			close(l->reserve_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)
-				refuse(fd, -EMFILE,
-				       "socket: the server has no file descriptor left; raise its "
-				       "limit (ulimit -n), or try again later");
+				listener_refuse(
+					fd, -EMFILE,
+					"socket: the server has no file descriptor left; raise its "
+					"limit (ulimit -n), or try again later");
 			l->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		}
 		return 0;
 	}
 	if (access_of(l->opts->access, fd, &who)) {
-		refuse(fd, -EACCES, "socket: you are in no group that may use this server");
+		listener_refuse(fd, -EACCES,
+				"socket: you are in no group that may use this server");
 		return 0;
 	}
-	full = make_room(l, &who);
+	full = listener_make_room(l, &who);
 	if (full != NR_POOLS) {
 		refuse_full(fd, full);
 		return 0;
 	}
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		refuse(fd, -ENOMEM, "socket: out of memory; try again later");
+		listener_refuse(fd, -ENOMEM, "socket: out of memory; try again later");
 		return 0;
 	}
 	c->l = l;
@@ -461,7 +463,7 @@ void listener_destroy(struct listener *l)
 		say_farewell(c, deadline_ns);
 	}
 	while (l->clients)
-		client_close(l->clients);
+		listener_client_close(l->clients);
 	sd_event_source_disable_unref(l->io);
 	socket_file_close(&l->file, l->opts->path);
 	if (l->reserve_fd >= 0)

@@ -28,7 +28,7 @@ struct profiles {
 	uint64_t lost;	  /* samples, of profiles that have ended */
 };
 
-static void close_one(struct registered *e)
+static void profile_close_one(struct registered *e)
 {
 	profile_stop((struct profile *)e); /* reg is first in struct profile */
 }
@@ -39,15 +39,15 @@ static const struct registry_kind kind = {
 	.end = "stop",
 	.max = {PROFILES_MAX_USER, PROFILES_MAX_TENANT, PROFILES_MAX_READERS, PROFILES_MAX * 7 / 8,
 		PROFILES_MAX},
-	.close = close_one,
+	.close = profile_close_one,
 };
 
-static struct profile *first(const struct profiles *ps)
+static struct profile *profile_first(const struct profiles *ps)
 {
 	return (struct profile *)ps->reg.first;
 }
 
-static struct profile *next(const struct profile *p)
+static struct profile *profile_next(const struct profile *p)
 {
 	return (struct profile *)p->reg.next;
 }
@@ -76,7 +76,7 @@ void profile_sample(void *arg, const struct vpmu_backend_sample *s)
 	sample_rings_put(p->rings, s->cpu, &r, s->branches);
 }
 
-static void take(const struct sample_record *r, void *arg)
+static void profile_take(const struct sample_record *r, void *arg)
 {
 	struct profile *p = arg;
 	uint64_t ip[1 + SAMPLE_CALLS_MAX];
@@ -113,7 +113,7 @@ static unsigned int drain(struct profile *p)
 
 	if (!p->rings)
 		return 0;
-	percent = sample_rings_drain(p->rings, take, p);
+	percent = sample_rings_drain(p->rings, profile_take, p);
 	p->lost = sample_rings_lost(p->rings) + p->source_lost;
 	return percent;
 }
@@ -131,12 +131,12 @@ static void take_state(struct profile *p)
 }
 
 /* Drain, and come back so soon that a ring which fills as fast as now is not half full then. */
-static int on_timer(sd_event_source *src, uint64_t usec, void *arg)
+static int profile_on_timer(sd_event_source *src, uint64_t usec, void *arg)
 {
 	struct profiles *ps = arg;
 	unsigned int fullest = 0;
 
-	for (struct profile *p = first(ps); p; p = next(p)) {
+	for (struct profile *p = profile_first(ps); p; p = profile_next(p)) {
 		unsigned int percent = p->in ? vpmu_backend_sample_take(p->in->source) : 0;
 
 		if (percent > fullest)
@@ -166,17 +166,17 @@ void profile_read(struct profile *p)
 
 /* ---- following the tree --------------------------------------------------------------------- */
 
-static void node_added(struct node *n, struct vpmu_backend_node *in, void *arg)
+static void profile_node_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct profiles *ps = arg;
 
 	/* Without memory for the name, its samples are shown as those of no VM. */
-	if (first(ps))
+	if (profile_first(ps))
 		whos_add(&ps->whos, n);
 }
 
 /* No more samples are taken; those that were taken stay. */
-static void end(struct profile *p)
+static void profile_end(struct profile *p)
 {
 	vpmu_backend_sample_stop(p->sampling);
 	p->sampling = NULL;
@@ -186,18 +186,18 @@ static void end(struct profile *p)
 	p->node = NULL;
 }
 
-static void node_removing(struct node *n, void *arg)
+static void profile_node_removing(struct node *n, void *arg)
 {
 	struct profiles *ps = arg;
 
-	for (struct profile *p = first(ps); p; p = next(p)) {
+	for (struct profile *p = profile_first(ps); p; p = profile_next(p)) {
 		if (p->in)
 			vpmu_backend_sample_take(p->in->source);
 		drain(p);
 		if (p->node != n)
 			continue;
 		profile_read(p);
-		end(p);
+		profile_end(p);
 		drain(p);
 		sample_rings_free(p->rings);
 		p->rings = NULL;
@@ -223,8 +223,8 @@ int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out)
 	ps->ts = ts;
 	ps->reg.kind = &kind;
 	if (ev)
-		ret = sd_event_add_time_relative(ev, &ps->timer, CLOCK_MONOTONIC, 0, 1000, on_timer,
-						 ps);
+		ret = sd_event_add_time_relative(ev, &ps->timer, CLOCK_MONOTONIC, 0, 1000,
+						 profile_on_timer, ps);
 	if (ret >= 0 && ev)
 		ret = sd_event_source_set_enabled(ps->timer, SD_EVENT_OFF);
 	if (ret < 0) {
@@ -232,8 +232,8 @@ int profiles_create(struct tenants *ts, sd_event *ev, struct profiles **out)
 		free(ps);
 		return ret;
 	}
-	ps->watch =
-		(struct tenants_watch){.added = node_added, .removing = node_removing, .arg = ps};
+	ps->watch = (struct tenants_watch){
+		.added = profile_node_added, .removing = profile_node_removing, .arg = ps};
 	tenants_watch(ts, &ps->watch);
 	*out = ps;
 	return 0;
@@ -303,7 +303,7 @@ static int start_sampling(struct profile *p, struct vpmu_backend_node *in, vpmu_
 	}
 }
 
-static int check_period(uint64_t period, char *err, size_t errlen)
+static int service_profile_check_period(uint64_t period, char *err, size_t errlen)
 {
 	if (period >= 1 && period <= PROFILE_PERIOD_MAX)
 		return 0;
@@ -312,7 +312,7 @@ static int check_period(uint64_t period, char *err, size_t errlen)
 }
 
 /* Memory and names: what @p needs before the first sample. */
-static int prepare(struct profile *p, const char *event, char *err, size_t errlen)
+static int profile_prepare(struct profile *p, const char *event, char *err, size_t errlen)
 {
 	struct profiles *ps = p->ps;
 	int ret;
@@ -341,7 +341,8 @@ static int start_timer(struct profiles *ps, char *err, size_t errlen)
 	return 0;
 }
 
-static int start(struct profile *p, const struct profile_spec *spec, char *err, size_t errlen)
+static int service_profile_start(struct profile *p, const struct profile_spec *spec, char *err,
+				 size_t errlen)
 {
 	const unsigned int can = VPMU_BACKEND_SAMPLES | (spec->lbr ? VPMU_BACKEND_BRANCHES : 0);
 	struct vpmu_backend_node *in;
@@ -352,14 +353,14 @@ static int start(struct profile *p, const struct profile_spec *spec, char *err, 
 	if (ret)
 		return ret;
 	p->backend = in->source->backend;
-	ret = prepare(p, spec->event, err, errlen);
+	ret = profile_prepare(p, spec->event, err, errlen);
 	if (!ret && spec->lbr && !(in->source->can & VPMU_BACKEND_CHAINS)) {
 		ret = capture_attach(in, capture_ctl(CAPTURE_CALL_STACK), "lbr", err, errlen);
 		p->captures = !ret;
 	}
 	if (ret)
 		return ret;
-	p->in = in; /* from now on end() has something to detach from */
+	p->in = in; /* from now on profile_end() has something to detach from */
 	p->node = spec->open.target;
 	p->opened_ns = p->read_ns = now_ns();
 	ret = start_sampling(p, in, spec->key, err, errlen);
@@ -370,7 +371,7 @@ int profile_start(struct profiles *ps, const struct profile_spec *spec, struct p
 		  char *err, size_t errlen)
 {
 	struct profile *p;
-	int ret = check_period(spec->period, err, errlen);
+	int ret = service_profile_check_period(spec->period, err, errlen);
 
 	if (ret)
 		return ret;
@@ -383,17 +384,17 @@ int profile_start(struct profiles *ps, const struct profile_spec *spec, struct p
 	p->times = spec->lbr && spec->times;
 	ret = registry_prepare(&ps->reg, &p->reg, &spec->open, err, errlen);
 	if (!ret)
-		ret = start(p, spec, err, errlen);
+		ret = service_profile_start(p, spec, err, errlen);
 	if (ret)
 		goto fail;
 	registry_add(&ps->reg, &p->reg);
 	*out = p;
 	return 0;
 fail:
-	end(p);
+	profile_end(p);
 	registry_discard(&p->reg);
 	profile_free(p);
-	if (!first(ps))
+	if (!profile_first(ps))
 		whos_clear(&ps->whos);
 	return ret;
 }
@@ -402,11 +403,11 @@ void profile_stop(struct profile *p)
 {
 	struct profiles *ps = p->ps;
 
-	end(p);
+	profile_end(p);
 	ps->lost += p->lost;
 	registry_remove(&ps->reg, &p->reg);
 	profile_free(p);
-	if (first(ps))
+	if (profile_first(ps))
 		return;
 	whos_clear(&ps->whos);
 	if (ps->timer)

@@ -41,7 +41,8 @@ static int period_field(const json_t *req, uint64_t *period, char *err, size_t e
 }
 
 /* What is known of a profile without reading it. */
-static int describe(const struct registered *e, const struct access *who, json_t *resp)
+static int profile_commands_describe(const struct registered *e, const struct access *who,
+				     json_t *resp)
 {
 	const struct profile *p = (const struct profile *)e;
 	json_t *obj = json_pack("{s:s, s:o, s:b, s:b, s:o}", "event", p->event, "period",
@@ -53,7 +54,7 @@ static int describe(const struct registered *e, const struct access *who, json_t
 	return ret || command_backend(p->backend, p->node, resp);
 }
 
-const struct command_kind command_profiles = {"profile", describe};
+const struct command_kind command_profiles = {"profile", profile_commands_describe};
 
 static void started(bool ok, void *arg)
 {
@@ -113,8 +114,8 @@ static int answer_source(const struct profile *p, json_t *resp)
 	return p->note ? json_object_set_new(resp, "note", json_string(p->note)) : 0;
 }
 
-static int answer(const struct commands *c, struct profile *p, size_t max, json_t *resp, char *err,
-		  size_t errlen)
+static int profile_commands_answer(const struct commands *c, struct profile *p, size_t max,
+				   json_t *resp, char *err, size_t errlen)
 {
 	json_t *obj, *value;
 	int ret;
@@ -155,7 +156,7 @@ static int read_named(struct commands *c, const json_t *req, json_t *resp, struc
 	if (ret)
 		return ret;
 	*p = (struct profile *)e;
-	return answer(c, *p, max, resp, err, errlen);
+	return profile_commands_answer(c, *p, max, resp, err, errlen);
 }
 
 int cmd_profile_read(struct commands *c, const json_t *req, json_t *resp, char *err, size_t errlen)

@@ -59,7 +59,7 @@ static int check_limits(struct registry *r, const struct access *who, char *err,
 		    k->open, whose, k->max[full], k->kind, k->end);
 }
 
-static bool taken(const struct registry *r, const char *name, const struct access *who)
+static bool registry_taken(const struct registry *r, const char *name, const struct access *who)
 {
 	for (const struct registered *e = r->first; e; e = e->next)
 		if (same_user(e, who) && strcmp(e->name, name) == 0)
@@ -78,7 +78,7 @@ static void name_by_chance(const struct registry *r, struct registered *e, const
 		if (getrandom(&nr, sizeof(nr), GRND_NONBLOCK) != sizeof(nr))
 			nr = now_ns();
 		snprintf(e->name, sizeof(e->name), "@%llu", (unsigned long long)(nr >> 16));
-	} while (taken(r, e->name, who));
+	} while (registry_taken(r, e->name, who));
 }
 
 int registry_prepare(struct registry *r, struct registered *e, const struct opening *o, char *err,
@@ -91,7 +91,7 @@ int registry_prepare(struct registry *r, struct registered *e, const struct open
 		return -E2BIG;
 	if (name && !registry_name_ok(name, err, errlen))
 		return -EINVAL;
-	if (name && taken(r, name, o->who))
+	if (name && registry_taken(r, name, o->who))
 		return fail(-EEXIST, err, errlen,
 			    "name: there is a %s \"%s\"; %s it, or take another name", k->kind,
 			    name, k->end);

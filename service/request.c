@@ -103,7 +103,7 @@ fail:
 	return ret;
 }
 
-static bool listed(const char *key, const char *const *allowed)
+static bool request_listed(const char *key, const char *const *allowed)
 {
 	for (; allowed && *allowed; allowed++)
 		if (strcmp(key, *allowed) == 0)
@@ -119,7 +119,7 @@ int request_fields(const json_t *req, const char *const *allowed, char *err, siz
 	json_t *v;
 
 	json_object_foreach ((json_t *)req, key, v) {
-		if (listed(key, allowed))
+		if (request_listed(key, allowed))
 			continue;
 		for (const char *const *a = allowed; a && *a && n < sizeof(list); a++)
 			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
@@ -130,7 +130,8 @@ int request_fields(const json_t *req, const char *const *allowed, char *err, siz
 	return 0;
 }
 
-static int missing(const char *key, bool required, const char *what, char *err, size_t errlen)
+static int request_missing(const char *key, bool required, const char *what, char *err,
+			   size_t errlen)
 {
 	return required ? fail(-EINVAL, err, errlen, "%s: missing; %s is accepted", key, what) : 0;
 }
@@ -141,7 +142,7 @@ int request_string(const json_t *req, const char *key, bool required, size_t max
 	const json_t *v = json_object_get(req, key);
 
 	if (!v)
-		return missing(key, required, "a string", err, errlen);
+		return request_missing(key, required, "a string", err, errlen);
 	if (!json_is_string(v))
 		return fail(-EINVAL, err, errlen, "%s: %s; a string is accepted", key,
 			    type_name(v));
@@ -158,7 +159,7 @@ int request_bool(const json_t *req, const char *key, bool required, bool *out, c
 	const json_t *v = json_object_get(req, key);
 
 	if (!v)
-		return missing(key, required, "true or false", err, errlen);
+		return request_missing(key, required, "true or false", err, errlen);
 	if (!json_is_boolean(v))
 		return fail(-EINVAL, err, errlen, "%s: %s; true or false is accepted", key,
 			    type_name(v));
@@ -172,7 +173,7 @@ int request_uint(const json_t *req, const char *key, bool required, uint64_t min
 	const json_t *v = json_object_get(req, key);
 
 	if (!v)
-		return missing(key, required, "an integer", err, errlen);
+		return request_missing(key, required, "an integer", err, errlen);
 	if (!json_is_integer(v))
 		return fail(-EINVAL, err, errlen, "%s: %s; an integer is accepted", key,
 			    type_name(v));

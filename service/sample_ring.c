@@ -69,8 +69,8 @@ static struct slot *slot_at(const struct sample_rings *rs, const struct ring *r,
 	return (struct slot *)(r->slots + (pos & (rs->nr_slots - 1)) * rs->stride);
 }
 
-static void fill(const struct sample_rings *rs, struct slot *s, const struct sample_record *r,
-		 const struct vpmu_lbr_regs *lbr)
+static void sample_ring_fill(const struct sample_rings *rs, struct slot *s,
+			     const struct sample_record *r, const struct vpmu_lbr_regs *lbr)
 {
 	const struct vpmu_lbr_entry *e;
 	unsigned int n = 0;
@@ -116,7 +116,7 @@ bool sample_rings_put(struct sample_rings *rs, unsigned int pcpu, struct sample_
 		if (!atomic_compare_exchange_weak_explicit(
 			    &ring->tail, &pos, pos + 1, memory_order_relaxed, memory_order_relaxed))
 			continue;
-		fill(rs, s, r, lbr);
+		sample_ring_fill(rs, s, r, lbr);
 		atomic_store_explicit(&s->seq, free_seq + 1, memory_order_release);
 		return true;
 	}

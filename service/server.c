@@ -130,7 +130,7 @@ static char *to_line(json_t *resp)
 }
 
 /* @resp as the answer's line, with the id of @req (may be NULL). NULL: no memory. */
-static char *answer(const json_t *req, json_t *resp)
+static char *service_server_answer(const json_t *req, json_t *resp)
 {
 	json_t *id = req ? json_object_get(req, "id") : NULL;
 	char *line = NULL;
@@ -166,7 +166,7 @@ static char *error_answer(int ret, const json_t *req, const char *text)
 {
 	json_t *resp = json_pack("{s:b, s:i, s:s}", "ok", 0, "errno", -ret, "error",
 				 *text ? text : strerror(-ret));
-	char *line = answer(req, resp);
+	char *line = service_server_answer(req, resp);
 
 	json_decref(resp);
 	return line;
@@ -186,7 +186,7 @@ char *server_error_line(int ret, const char *text)
 	return line ? line : oom_line();
 }
 
-static int run(struct server *s, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int server_run(struct server *s, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	const char *name = json_string_value(json_object_get(req, "cmd"));
 	const struct entry *e = find_command(s, name);
@@ -208,10 +208,10 @@ static char *run_and_answer(struct server *s, const json_t *req)
 {
 	json_t *resp = json_object();
 	char err[512] = "", *text = NULL;
-	int ret = resp ? run(s, req, resp, err, sizeof(err)) : -ENOMEM;
+	int ret = resp ? server_run(s, req, resp, err, sizeof(err)) : -ENOMEM;
 
 	if (!ret && !json_object_set_new(resp, "ok", json_true()))
-		text = with_text(&s->c.text, answer(req, resp));
+		text = with_text(&s->c.text, service_server_answer(req, resp));
 	json_text_free(&s->c.text);
 	/* Nobody will see an answer without a line: the command is undone, or not done. */
 	if (!ret && s->then)
@@ -249,8 +249,8 @@ void server_on_lost(struct later *l, void (*lost)(void *arg), void *arg)
 
 /* Ask whether @req of the client at @client waits. *@text is its answer; NULL: it was not run yet.
  * It takes the answer with it, or is refused by one. Only what the client may use can wait. */
-static bool hold(struct server *s, const struct access *who, void *client, json_t *req, char **text,
-		 struct later **out)
+static bool server_hold(struct server *s, const struct access *who, void *client, json_t *req,
+			char **text, struct later **out)
 {
 	const struct entry *e = find_command(s, json_string_value(json_object_get(req, "cmd")));
 	char err[512] = "";
@@ -301,7 +301,7 @@ static char *perform(struct server *s, const struct access *who, void *client, j
 		return oom ? oom : oom_line();
 	free(oom);
 	if (later)
-		hold(s, who, client, req, &text, later);
+		server_hold(s, who, client, req, &text, later);
 	return text;
 }
 
@@ -332,7 +332,7 @@ void server_answer(struct later *l, int ret, const json_t *resp, const char *err
 	if (ret)
 		text = error_answer(ret, l->req, err);
 	else if (copy && !json_object_set_new(copy, "ok", json_true()))
-		text = answer(l->req, copy);
+		text = service_server_answer(l->req, copy);
 	json_decref(copy);
 	listener_answer(l->client, text ? text : oom_line());
 	later_free(l);
@@ -354,7 +354,7 @@ char *server_dispatch_conn(struct server *s, const struct access *who, const cha
 		text = error_answer(ret, NULL, err);
 		return text ? text : oom_line();
 	}
-	if ((!later || !hold(s, who, client, req, &text, later)) && !text)
+	if ((!later || !server_hold(s, who, client, req, &text, later)) && !text)
 		text = perform(s, who, client, req, later);
 	json_decref(req);
 	return text;

@@ -21,7 +21,7 @@ struct sessions {
 	uint64_t generation;
 };
 
-static void close_one(struct registered *e)
+static void session_close_one(struct registered *e)
 {
 	session_close((struct session *)e); /* reg is first in struct session */
 }
@@ -34,7 +34,7 @@ static const struct registry_kind kind = {
 		SESSIONS_MAX},
 	.by_row = true,
 	.stays = true,
-	.close = close_one,
+	.close = session_close_one,
 };
 
 static const char *const scope_names[] = {"none", "tenant", "vm", "vcpu"};
@@ -65,12 +65,12 @@ uint64_t sessions_generation(const struct sessions *ss)
 	return ss->generation;
 }
 
-static struct session *first(const struct sessions *ss)
+static struct session *session_first(const struct sessions *ss)
 {
 	return (struct session *)ss->reg.first;
 }
 
-static struct session *next(const struct session *s)
+static struct session *session_next(const struct session *s)
 {
 	return (struct session *)s->reg.next;
 }
@@ -95,14 +95,14 @@ static void row_failed(struct session *s, struct row *r, int ret, size_t event)
 	r->pub.error = r->error ? r->error : "out of memory";
 }
 
-static void node_added(struct node *n, struct vpmu_backend_node *in, void *arg)
+static void session_node_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct sessions *ss = arg;
 	struct vpmu_backend *source;
 	size_t event;
 	int ret;
 
-	for (struct session *s = first(ss); s; s = next(s)) {
+	for (struct session *s = session_first(ss); s; s = session_next(s)) {
 		if (!session_counts(s, n))
 			continue;
 		if (row_add(s, n, in)) {
@@ -144,11 +144,11 @@ static void stop_node(struct session *s, struct node *n)
 	}
 }
 
-static void node_removing(struct node *n, void *arg)
+static void session_node_removing(struct node *n, void *arg)
 {
 	struct sessions *ss = arg;
 
-	for (struct session *s = first(ss); s; s = next(s)) {
+	for (struct session *s = session_first(ss); s; s = session_next(s)) {
 		if (!session_counts(s, n))
 			continue;
 		stop_node(s, n);
@@ -167,8 +167,8 @@ int sessions_create(struct tenants *ts, struct sessions **out)
 		return -ENOMEM;
 	ss->ts = ts;
 	ss->reg.kind = &kind;
-	ss->watch =
-		(struct tenants_watch){.added = node_added, .removing = node_removing, .arg = ss};
+	ss->watch = (struct tenants_watch){
+		.added = session_node_added, .removing = session_node_removing, .arg = ss};
 	tenants_watch(ts, &ss->watch);
 	*out = ss;
 	return 0;
@@ -202,7 +202,7 @@ static void session_free(struct session *s)
 	free(s);
 }
 
-static int add_rows(struct node *n, unsigned int depth, void *arg)
+static int session_add_rows(struct node *n, unsigned int depth, void *arg)
 {
 	struct session *s = arg;
 	int ret = 0;
@@ -279,7 +279,7 @@ static int check_keys(struct sessions *ss, const struct session_spec *spec, char
 		size_t nr = 0;
 
 		ok = add_keys(set, &nr, limits[i].max, spec->keys, spec->nr_events);
-		for (const struct session *s = first(ss); s && ok; s = next(s))
+		for (const struct session *s = session_first(ss); s && ok; s = session_next(s))
 			if (access_pooled(limits[i].pool, who, &s->reg.who))
 				ok = add_keys(set, &nr, limits[i].max, s->keys, s->nr_events);
 	}
@@ -292,7 +292,8 @@ static int check_keys(struct sessions *ss, const struct session_spec *spec, char
 		    SESSION_USER_KEYS, SESSION_TENANT_KEYS, SESSION_READERS_KEYS);
 }
 
-static int start(struct session *s, const struct session_spec *spec, char *err, size_t errlen)
+static int session_start(struct session *s, const struct session_spec *spec, char *err,
+			 size_t errlen)
 {
 	struct vpmu_backend *source;
 	char why[200];
@@ -300,7 +301,7 @@ static int start(struct session *s, const struct session_spec *spec, char *err, 
 	int ret = copy_events(s, spec);
 
 	if (!ret)
-		ret = tenants_walk(s->ts, add_rows, s);
+		ret = tenants_walk(s->ts, session_add_rows, s);
 	if (ret)
 		return fail(ret, err, errlen, "attach: %s",
 			    ret == -E2BIG
@@ -340,7 +341,7 @@ int session_open(struct sessions *ss, const struct session_spec *spec, struct se
 	ret = registry_prepare(&ss->reg, &s->reg, &spec->open, err, errlen);
 	if (ret)
 		goto fail;
-	ret = start(s, spec, err, errlen);
+	ret = session_start(s, spec, err, errlen);
 	if (ret)
 		goto fail_registered;
 	s->opened_ns = now_ns();

@@ -50,7 +50,8 @@ static int event_list(const json_t *req, char *buf, size_t len, char *err, size_
 	return 0;
 }
 
-static int describe(const struct registered *e, const struct access *who, json_t *obj)
+static int session_commands_describe(const struct registered *e, const struct access *who,
+				     json_t *obj)
 {
 	const struct session *s = (const struct session *)e;
 	json_t *names = json_array();
@@ -67,9 +68,9 @@ static int describe(const struct registered *e, const struct access *who, json_t
 	       json_object_set_new(obj, "age-ns", json_u64(now_ns() - s->opened_ns));
 }
 
-const struct command_kind command_sessions = {"session", describe};
+const struct command_kind command_sessions = {"session", session_commands_describe};
 
-static void attached(bool ok, void *arg)
+static void session_commands_attached(bool ok, void *arg)
 {
 	if (!ok)
 		session_close(arg);
@@ -99,7 +100,7 @@ static int open_session(struct commands *c, const json_t *req, char *const *name
 		session_close(s);
 		return command_oom(err, errlen);
 	}
-	server_then(c->server, attached, s);
+	server_then(c->server, session_commands_attached, s);
 	return 0;
 }
 
@@ -158,7 +159,7 @@ struct read_state {
 };
 
 /* Text, because 10,000 tenants with 8 events would be 80,000 objects. */
-static int read_row(const struct session_row *r, void *arg)
+static int session_commands_read_row(const struct session_row *r, void *arg)
 {
 	struct read_state *st = arg;
 	struct json_text *t = st->rows;
@@ -219,7 +220,7 @@ static int add_late(const struct session *s, json_t *resp)
 
 /* "unsupported": which of the session's events a backend that it counts on cannot count, and why.
  */
-static int add_unsupported(const struct session *s, json_t *resp)
+static int session_commands_add_unsupported(const struct session *s, json_t *resp)
 {
 	json_t *all = json_array();
 	struct vpmu_backend *source;
@@ -244,15 +245,16 @@ static int add_unsupported(const struct session *s, json_t *resp)
 	return json_object_set_new(resp, "unsupported", all);
 }
 
-static int answer_read(struct commands *c, struct session *s, json_t *resp, char *err,
-		       size_t errlen)
+static int session_commands_answer_read(struct commands *c, struct session *s, json_t *resp,
+					char *err, size_t errlen)
 {
 	struct read_state st = {.who = c->who, .s = s, .rows = &c->text, .first = true};
 
 	json_text_add(&c->text, "{\"rows\":[");
 	if (command_describe(c, &command_sessions, &s->reg, resp) ||
 	    json_object_set_new(resp, "dropped", json_u64(s->dropped)) ||
-	    session_read(s, read_row, &st) || add_late(s, resp) || add_unsupported(s, resp) ||
+	    session_read(s, session_commands_read_row, &st) || add_late(s, resp) ||
+	    session_commands_add_unsupported(s, resp) ||
 	    json_object_set_new(resp, "age-ns", json_u64(s->read_ns - s->opened_ns)))
 		return command_oom(err, errlen);
 	json_text_add(&c->text, "],");
@@ -266,7 +268,7 @@ static void read_done(bool ok, void *arg)
 		session_forget_gone(arg);
 }
 
-static void detach_done(bool ok, void *arg)
+static void session_commands_detach_done(bool ok, void *arg)
 {
 	if (ok)
 		session_close(arg);
@@ -284,7 +286,7 @@ int cmd_read(struct commands *c, const json_t *req, json_t *resp, char *err, siz
 	if (!ret)
 		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 	if (!ret)
-		ret = answer_read(c, (struct session *)s, resp, err, errlen);
+		ret = session_commands_answer_read(c, (struct session *)s, resp, err, errlen);
 	if (!ret && !keep_gone)
 		server_then(c->server, read_done, s);
 	return ret;
@@ -299,9 +301,9 @@ int cmd_detach(struct commands *c, const json_t *req, json_t *resp, char *err, s
 	if (!ret)
 		ret = command_named(c, sessions_registry(c->sessions), req, &s, err, errlen);
 	if (!ret)
-		ret = answer_read(c, (struct session *)s, resp, err, errlen);
+		ret = session_commands_answer_read(c, (struct session *)s, resp, err, errlen);
 	if (!ret)
-		server_then(c->server, detach_done, s);
+		server_then(c->server, session_commands_detach_done, s);
 	return ret;
 }
 

@@ -121,7 +121,7 @@ json_t *sessions_save(struct sessions *ss, const struct session_bases *b)
 /* ---- restoring ------------------------------------------------------------------------------ */
 
 /* A count, which is a string of digits. */
-static bool get_u64(const json_t *v, uint64_t *out)
+static bool session_save_get_u64(const json_t *v, uint64_t *out)
 {
 	const char *text = json_string_value(v);
 	char *end;
@@ -166,7 +166,7 @@ static size_t get_events(const json_t *o, const struct session_bases *b, const c
 		size_t one = 1;
 
 		names[i] = json_string_value(json_object_get(e, "event"));
-		if (!names[i] || !get_u64(json_object_get(e, "key"), &key) ||
+		if (!names[i] || !session_save_get_u64(json_object_get(e, "key"), &key) ||
 		    vpmu_event_parse_list(names[i], b->raw_space, &keys[i], NULL, &one, NULL, 0) ||
 		    one != 1)
 			return 0;
@@ -269,9 +269,9 @@ void session_resume_row(struct session *s, struct row *r)
 		s->saved_at = at + 1;
 		if (!set_bases(s, r, saved, s->bases))
 			return;
-		if (get_u64(json_object_get(saved, "id"), &id))
+		if (session_save_get_u64(json_object_get(saved, "id"), &id))
 			r->pub.id = id;
-		if (get_u64(json_object_get(saved, "since"), &since))
+		if (session_save_get_u64(json_object_get(saved, "since"), &since))
 			r->pub.since_us = since;
 		set_before(s, r, saved);
 		return;
@@ -298,8 +298,8 @@ static void restore_one(struct sessions *ss, struct tenants *ts, const json_t *o
 	if (!target || !scope || !spec.open.name || !spec.nr_events ||
 	    session_scope_parse(scope, &spec.scope) ||
 	    !get_access(json_object_get(o, "who"), &who) ||
-	    !get_u64(json_object_get(o, "opened"), &opened) ||
-	    !get_u64(json_object_get(o, "next-id"), &next_id)) {
+	    !session_save_get_u64(json_object_get(o, "opened"), &opened) ||
+	    !session_save_get_u64(json_object_get(o, "next-id"), &next_id)) {
 		fail(0, err, errlen, "what was saved of it is not whole");
 		return;
 	}

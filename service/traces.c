@@ -138,7 +138,7 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 29;
 }
 
-static uint64_t hash(const struct trace *t, const uint64_t *ip)
+static uint64_t traces_hash(const struct trace *t, const uint64_t *ip)
 {
 	uint64_t h = mix((uintptr_t)t->who, (uint64_t)t->pid << 32 | (uint64_t)t->side << 24 |
 						    (uint64_t)t->cpl << 16 | t->known << 8 | t->nr);
@@ -152,7 +152,7 @@ static uint64_t hash(const struct trace *t, const uint64_t *ip)
 static struct trace **lookup(struct trace **slot, size_t cap, const struct trace *what,
 			     const uint64_t *ip)
 {
-	size_t i = hash(what, ip) & (cap - 1);
+	size_t i = traces_hash(what, ip) & (cap - 1);
 
 	for (;; i = (i + 1) & (cap - 1)) {
 		const struct trace *t = slot[i];
@@ -165,7 +165,7 @@ static struct trace **lookup(struct trace **slot, size_t cap, const struct trace
 }
 
 /* Keep the table at most half full. */
-static int grow(struct traces *t)
+static int traces_grow(struct traces *t)
 {
 	size_t cap = t->cap ? t->cap * 2 : 256;
 	struct trace **slot;
@@ -217,7 +217,8 @@ void traces_add(struct traces *t, const struct trace *what, const uint64_t *ip)
 		add_times(t, *slot, what->at_ns, what->samples);
 		return;
 	}
-	new = t->nr < t->max &&grow(t) == 0 ? malloc(sizeof(*new) + what->nr * sizeof(*ip)) : NULL;
+	new = t->nr < t->max &&traces_grow(t) == 0 ? malloc(sizeof(*new) + what->nr * sizeof(*ip))
+						   : NULL;
 	if (!new) {
 		t->other += what->samples;
 		return;

@@ -154,7 +154,7 @@ static bool file_put(struct console *c, const char *text, size_t len)
 
 /* Keep @text in the ring, and in the file if there is one. Under lock. Returns whether the operator
  * can see it where it was asked for. */
-static bool keep(struct console *c, const char *text)
+static bool console_keep(struct console *c, const char *text)
 {
 	size_t len = strlen(text);
 	bool kept = ring_put(c, text, len);
@@ -173,14 +173,14 @@ static bool keep(struct console *c, const char *text)
 }
 
 /* Tell ring and file of lines that are lost. Under lock. */
-static void tell_lost(struct console *c)
+static void console_tell_lost(struct console *c)
 {
 	char note[64];
 
 	if (!c->lost)
 		return;
 	snprintf(note, sizeof(note), "(%lu lines lost)", c->lost);
-	if (keep(c, note))
+	if (console_keep(c, note))
 		c->lost = 0;
 }
 
@@ -198,8 +198,8 @@ bool console_line(struct console *c, unsigned int vcpu, const char *text, uint64
 	c->lines++;
 	ok = take_bytes(c, strlen(line) + 1, now_ns);
 	if (ok)
-		tell_lost(c);
-	if (!ok || !keep(c, line)) {
+		console_tell_lost(c);
+	if (!ok || !console_keep(c, line)) {
 		c->lost++;
 		c->dropped++;
 	}
@@ -222,7 +222,7 @@ void console_print(struct console *c, char *line)
 void console_settle(struct console *c)
 {
 	pthread_mutex_lock(&c->lock);
-	tell_lost(c);
+	console_tell_lost(c);
 	pthread_mutex_unlock(&c->lock);
 	if (c->out)
 		lineout_settle(c->out);

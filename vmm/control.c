@@ -108,8 +108,8 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 }
 
 /* A VM with a kernel waits for that to be unpacked. What is wrong otherwise, the command says. */
-static int hold(void *arg, const json_t *req, const struct access *who, bool ready, struct later *l,
-		char *err, size_t errlen)
+static int control_hold(void *arg, const json_t *req, const struct access *who, bool ready,
+			struct later *l, char *err, size_t errlen)
 {
 	const char *cmd = json_string_value(json_object_get(req, "cmd"));
 	struct vm_config cfg;
@@ -125,8 +125,8 @@ static int hold(void *arg, const json_t *req, const struct access *who, bool rea
 }
 
 /* The VM that field "name" names. Without the field: NULL, or an error if it is @required. */
-static int named_vm(struct control *c, const json_t *req, bool required, struct machine_vm **vm,
-		    char *err, size_t errlen)
+static int control_named_vm(struct control *c, const json_t *req, bool required,
+			    struct machine_vm **vm, char *err, size_t errlen)
 {
 	static const char *const fields[] = {"name", NULL};
 	const char *name = NULL;
@@ -157,7 +157,7 @@ static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, 
 {
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = named_vm(c, req, true, &vm, err, errlen);
+	int ret = control_named_vm(c, req, true, &vm, err, errlen);
 
 	if (ret)
 		return ret;
@@ -168,11 +168,11 @@ static int cmd_vm_remove(void *arg, const json_t *req, json_t *resp, char *err, 
 	return 0;
 }
 
-static int cmd_pause(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int control_cmd_pause(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = named_vm(c, req, false, &vm, err, errlen);
+	int ret = control_named_vm(c, req, false, &vm, err, errlen);
 
 	if (ret)
 		return ret;
@@ -197,11 +197,11 @@ int control_resume(struct control *c, char *err, size_t errlen)
 	return ret ? ret : machine_launch(c->machine, err, errlen);
 }
 
-static int cmd_resume(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int control_cmd_resume(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct control *c = arg;
 	struct machine_vm *vm;
-	int ret = named_vm(c, req, false, &vm, err, errlen);
+	int ret = control_named_vm(c, req, false, &vm, err, errlen);
 
 	if (ret)
 		return ret;
@@ -211,7 +211,7 @@ static int cmd_resume(void *arg, const json_t *req, json_t *resp, char *err, siz
 	return ret ? ret : machine_launch(c->machine, err, errlen);
 }
 
-static int cmd_quit(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int control_cmd_quit(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct control *c = arg;
 	int ret = request_fields(req, NULL, err, errlen);
@@ -241,7 +241,7 @@ static const char *uncounted_name(const struct machine_vm *vm, uint64_t last,
 		vpmu_key_from_raw(amd ? VPMU_SPACE_AMD : VPMU_SPACE_INTEL, last, flags), buf);
 }
 
-static int uncounted(const struct machine_vm *vm, json_t *obj)
+static int control_uncounted(const struct machine_vm *vm, json_t *obj)
 {
 	const struct machine_uncounted denied = machine_vm_denied(vm),
 				       unsupported = machine_vm_unsupported(vm);
@@ -262,7 +262,7 @@ static int uncounted(const struct machine_vm *vm, json_t *obj)
 	return bad;
 }
 
-static int vm_info(const struct node *n, json_t *obj, void *arg)
+static int control_vm_info(const struct node *n, json_t *obj, void *arg)
 {
 	const struct machine_vm *vm = n->user;
 	enum vm_state state = machine_vm_state(vm);
@@ -286,7 +286,7 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 		bad |= json_object_set_new(obj, "tenant-max-events",
 					   json_integer(machine_tenant_max_events(vm)));
 	bad |= json_object_set_new(obj, "image", json_string(vm->image));
-	bad |= uncounted(vm, obj);
+	bad |= control_uncounted(vm, obj);
 	if (!vm->vm && state == VM_DONE)
 		bad |= json_object_set_new(obj, "status", json_integer(vm->status));
 	if (!vm->vm && state == VM_DONE && vm->how != VM_HOW_EXITED)
@@ -296,31 +296,31 @@ static int vm_info(const struct node *n, json_t *obj, void *arg)
 	return bad ? -ENOMEM : control_console_info(vm, obj);
 }
 
-static void check_row(const struct machine_fact *f, void *rows)
+static void control_check_row(const struct machine_fact *f, void *rows)
 {
 	/* A row that does not fit in memory is left out. */
 	json_array_append_new(rows, json_pack("{s:s, s:b, s:s, s:s}", "what", f->what, "ok", f->ok,
 					      "why", f->why, "backend", f->backend));
 }
 
-static void row(const char *what, bool ok, const char *why, void *rows)
+static void control_row(const char *what, bool ok, const char *why, void *rows)
 {
 	json_array_append_new(rows,
 			      json_pack("{s:s, s:b, s:s}", "what", what, "ok", ok, "why", why));
 }
 
-static void check(json_t *rows, bool all, void *arg)
+static void control_check(json_t *rows, bool all, void *arg)
 {
 	const struct control *c = arg;
 	const char *dir = tenants_root(machine_tenants(c->machine))->dir;
 
-	row("tenants are cgroups", dir != NULL,
-	    !dir  ? "plain paths: the server was given no cgroup root"
-	    : all ? dir
-		  : "",
-	    rows);
-	machine_describe(c->machine, check_row, rows);
-	contain_describe(row, rows);
+	control_row("tenants are cgroups", dir != NULL,
+		    !dir  ? "plain paths: the server was given no cgroup root"
+		    : all ? dir
+			  : "",
+		    rows);
+	machine_describe(c->machine, control_check_row, rows);
+	contain_describe(control_row, rows);
 }
 
 static void server_log(const char *line, void *arg)
@@ -350,16 +350,17 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		const char *cmd;
 		server_fn fn;
 	} commands[] = {
-		{"vm-add", cmd_vm_add}, {"vm-remove", cmd_vm_remove}, {"pause", cmd_pause},
-		{"resume", cmd_resume}, {"quit", cmd_quit},
+		{"vm-add", cmd_vm_add},	      {"vm-remove", cmd_vm_remove},
+		{"pause", control_cmd_pause}, {"resume", control_cmd_resume},
+		{"quit", control_cmd_quit},
 	};
 	struct server_opts opts = {
 		.path = path,
 		.own_dir = c->usual_socket,
 		.name = "vpmu-vmm",
-		.check = check,
-		.vm_info = vm_info,
-		.hold = hold,
+		.check = control_check,
+		.vm_info = control_vm_info,
+		.hold = control_hold,
 		.access = c->access,
 		.log = server_log,
 		.arg = c,

@@ -68,8 +68,9 @@ static json_t *line_array(const char *text)
 	return lines;
 }
 
-static int read_text(struct console *con, uint64_t from, const struct machine_vm *vm, json_t *resp,
-		     char *err, size_t errlen)
+static int control_console_read_text(struct console *con, uint64_t from,
+				     const struct machine_vm *vm, json_t *resp, char *err,
+				     size_t errlen)
 {
 	char *buf = malloc(ANSWER_BYTES);
 	bool over = !vm->vm; /* before the reading: what an ended VM printed is complete */
@@ -110,7 +111,7 @@ static int cmd_console_read(void *arg, const json_t *req, json_t *resp, char *er
 	if (!vm || !vm->user)
 		return fail(-ENOENT, err, errlen, "name: no VM \"%s\"; a VM of `list` is accepted",
 			    name);
-	return read_text(vm->user, from, vm, resp, err, errlen);
+	return control_console_read_text(vm->user, from, vm, resp, err, errlen);
 }
 
 /* What the guest has no room for stays with the client, which asks again. */

@@ -96,8 +96,8 @@ static int get_number(const json_t *req, const char *key, char buf[24], const ch
 
 #define NUMBERS 4
 
-static int get_said(const json_t *req, struct snapshot_said *s, char numbers[NUMBERS][24],
-		    char *err, size_t errlen)
+static int control_snapshot_get_said(const json_t *req, struct snapshot_said *s,
+				     char numbers[NUMBERS][24], char *err, size_t errlen)
 {
 	const struct {
 		const char *key, **value;
@@ -157,7 +157,7 @@ static int cmd_vm_restore(void *arg, const json_t *req, json_t *resp, char *err,
 	int ret = request_fields(req, fields, err, errlen);
 
 	if (!ret)
-		ret = get_said(req, &said, numbers, err, errlen);
+		ret = control_snapshot_get_said(req, &said, numbers, err, errlen);
 	if (!ret)
 		ret = restore(c, req, &said, &vm, err, errlen);
 	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);

@@ -99,7 +99,7 @@ static void count_dropped(struct lineout_source *s, unsigned long tells)
 }
 
 /* Queue @text, which is taken. Under lock. */
-static void append(char *text, struct lineout_source *s, unsigned long tells)
+static void lineout_append(char *text, struct lineout_source *s, unsigned long tells)
 {
 	struct line *l = text ? malloc(sizeof(*l)) : NULL;
 
@@ -121,14 +121,14 @@ static void append(char *text, struct lineout_source *s, unsigned long tells)
 }
 
 /* Queue the line that says how many lines of @s are lost, if any are. Under lock. */
-static void tell_lost(struct lineout_source *s)
+static void lineout_tell_lost(struct lineout_source *s)
 {
 	unsigned long lost = s->lost;
 
 	if (!lost)
 		return;
 	s->lost = 0;
-	append(q.lost(s->name, lost), s, lost);
+	lineout_append(q.lost(s->name, lost), s, lost);
 }
 
 void lineout_put(char *text, struct lineout_source *s)
@@ -139,8 +139,8 @@ void lineout_put(char *text, struct lineout_source *s)
 		count_dropped(s, 0);
 	} else {
 		if (s && !s->queued_bytes)
-			tell_lost(s);
-		append(text, s, 0);
+			lineout_tell_lost(s);
+		lineout_append(text, s, 0);
 	}
 	pthread_mutex_unlock(&q.lock);
 }
@@ -156,7 +156,7 @@ void lineout_drop(struct lineout_source *s, unsigned long n)
 void lineout_settle(struct lineout_source *s)
 {
 	pthread_mutex_lock(&q.lock);
-	tell_lost(s);
+	lineout_tell_lost(s);
 	pthread_mutex_unlock(&q.lock);
 }
 
@@ -171,7 +171,7 @@ uint64_t lineout_dropped(struct lineout_source *s)
 }
 
 /* Write all of @text. 0, or why standard output cannot be written. Without the lock. */
-static int write_all(const char *text, size_t bytes)
+static int lineout_write_all(const char *text, size_t bytes)
 {
 	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
 
@@ -193,16 +193,16 @@ static int write_all(const char *text, size_t bytes)
 
 static int write_line(const struct line *l)
 {
-	int error = q.torn ? write_all("\n", 1) : 0;
+	int error = q.torn ? lineout_write_all("\n", 1) : 0;
 
 	l->text[l->bytes] = '\n'; /* replaces the NUL */
-	return error ? error : write_all(l->text, l->bytes + 1);
+	return error ? error : lineout_write_all(l->text, l->bytes + 1);
 }
 
 /* Free a line that was written, or not (@error). If its source has dropped lines and room again,
  * queue the line that says how many; not after an error, because that line would fail, too. Under
  * lock. */
-static void written(struct line *l, int error)
+static void lineout_written(struct line *l, int error)
 {
 	struct lineout_source *s = l->source;
 
@@ -215,7 +215,7 @@ static void written(struct line *l, int error)
 		if (error)
 			count_dropped(s, l->tells);
 		else if (s->queued_bytes < SOURCE_BYTES_MAX / 2)
-			tell_lost(s);
+			lineout_tell_lost(s);
 		put_source(s);
 	}
 	free(l);
@@ -238,7 +238,7 @@ static void *writer(void *arg)
 		pthread_mutex_unlock(&q.lock);
 		error = write_line(l);
 		pthread_mutex_lock(&q.lock);
-		written(l, error);
+		lineout_written(l, error);
 	}
 	q.done = true;
 	pthread_mutex_unlock(&q.lock);

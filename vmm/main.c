@@ -49,13 +49,13 @@ static void error_line(const char *text)
 
 /* ---- callbacks of the machine --------------------------------------------------------------- */
 
-static void on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line, size_t len,
-		       void *arg)
+static void main_on_console(const struct machine_vm *vm, unsigned int vcpu, const char *line,
+			    size_t len, void *arg)
 {
 	report_console(vm, vcpu, line, len);
 }
 
-static void on_wake(void *arg)
+static void main_on_wake(void *arg)
 {
 	struct app *a = arg;
 	uint64_t one = 1;
@@ -64,7 +64,7 @@ static void on_wake(void *arg)
 		return; /* the counter is full, so the control thread is awake */
 }
 
-static void on_ended(const struct machine_vm *vm, void *arg)
+static void main_on_ended(const struct machine_vm *vm, void *arg)
 {
 	struct app *a = arg;
 
@@ -107,7 +107,7 @@ static void on_freed(struct machine_vm *vm, void *arg)
 	console_free(vm->user);
 }
 
-static void on_note(const char *line, void *arg)
+static void main_on_note(const char *line, void *arg)
 {
 	error_line(line);
 }
@@ -131,7 +131,7 @@ static void on_removed(const struct machine_vm *vm, void *arg)
 	}
 }
 
-static void on_added(const struct machine_vm *vm, void *arg)
+static void main_on_added(const struct machine_vm *vm, void *arg)
 {
 	struct app *a = arg;
 
@@ -152,7 +152,7 @@ static int on_wake_fd(sd_event_source *s, int fd, uint32_t revents, void *arg)
 	return 0;
 }
 
-static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+static int main_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct app *a = arg;
 
@@ -178,7 +178,7 @@ static void tell_trouble(struct app *a)
 }
 
 /* Called after every event: react to what the event may have changed. */
-static int on_post(sd_event_source *s, void *arg)
+static int main_on_post(sd_event_source *s, void *arg)
 {
 	struct app *a = arg;
 	char err[ERR_MAX];
@@ -222,10 +222,10 @@ static int setup_events(struct app *a)
 		return -errno;
 	ret = sd_event_add_io(a->ev, NULL, a->wake_fd, POLLIN, on_wake_fd, a);
 	if (ret >= 0)
-		ret = sd_event_add_post(a->ev, NULL, on_post, a);
+		ret = sd_event_add_post(a->ev, NULL, main_on_post, a);
 	if (ret >= 0)
 		ret = sd_event_add_time_relative(a->ev, &a->timer, CLOCK_MONOTONIC,
-						 MACHINE_TICK_MS * 1000, 0, on_timer, a);
+						 MACHINE_TICK_MS * 1000, 0, main_on_timer, a);
 	return ret < 0 ? ret : 0;
 }
 
@@ -301,10 +301,10 @@ static int setup(struct app *a, char *err, size_t errlen)
 		.host = &a->opts.config.host,
 		.adding = on_adding,
 		.freed = on_freed,
-		.console = on_console,
-		.wake = on_wake,
-		.ended = on_ended,
-		.note = on_note,
+		.console = main_on_console,
+		.wake = main_on_wake,
+		.ended = main_on_ended,
+		.note = main_on_note,
 		.arg = a,
 	};
 	const struct config *cfg = &a->opts.config;
@@ -330,9 +330,9 @@ static int setup(struct app *a, char *err, size_t errlen)
 		.paused = paused,
 		.access = &a->opts.access,
 		.quit = on_quit,
-		.added = on_added,
+		.added = main_on_added,
 		.removed = on_removed,
-		.log = on_note,
+		.log = main_on_note,
 		.arg = a,
 	};
 	ret = setup_socket(a, &path, err, errlen);
@@ -343,7 +343,7 @@ static int setup(struct app *a, char *err, size_t errlen)
 	if (ret)
 		return ret;
 	/* From here on there are other threads. */
-	ret = report_init(a->opts.json, on_wake, a);
+	ret = report_init(a->opts.json, main_on_wake, a);
 	if (ret)
 		return fail(ret, err, errlen, "output thread: %s", strerror(-ret));
 	a->reports = true;
@@ -380,7 +380,7 @@ static void teardown(struct app *a)
 static bool started;
 
 /* argp prints --help and --version itself and exits. */
-static void at_exit(void)
+static void vmm_main_at_exit(void)
 {
 	if (started || (!fflush(stdout) && !ferror(stdout)))
 		return;
@@ -394,7 +394,7 @@ int main(int argc, char **argv)
 	char err[ERR_MAX] = "";
 	int ret, status;
 
-	atexit(at_exit);
+	atexit(vmm_main_at_exit);
 	ret = options_parse(&a.opts, argc, argv, err, sizeof(err));
 	if (ret) {
 		error_line(err);

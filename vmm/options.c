@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The command line of vpmu-vmm; see options.h. parse() only collects the options. apply() then
- * applies the file first and the options after it, so that an option overrides the file wherever it
- * is on the command line. An option of the modelled host is the [host] key of the same name.
+ * The command line of vpmu-vmm; see options.h. vmm_options_parse() only collects the options.
+ * options_apply() then applies the file first and the options after it, so that an option overrides
+ * the file wherever it is on the command line. An option of the modelled host is the [host] key of
+ * the same name.
  */
 #include <argp.h>
 #include <errno.h>
@@ -108,13 +109,13 @@ struct found {
 	size_t errlen;
 };
 
-static void refuse(struct found *f, const char *what)
+static void options_refuse(struct found *f, const char *what)
 {
 	if (!f->ret)
 		f->ret = fail(-EINVAL, f->err, f->errlen, "%s", what);
 }
 
-static void add_vm(struct found *f, const char *arg)
+static void options_add_vm(struct found *f, const char *arg)
 {
 	const char **vms = reallocarray(f->vms, f->nr_vms + 1, sizeof(*vms));
 
@@ -139,18 +140,18 @@ static void wait_attach(struct found *f, const char *arg)
 	f->o->wait_attach = (unsigned int)n;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t vmm_options_parse(int key, char *arg, struct argp_state *state)
 {
 	struct found *f = state->input;
 
 	switch (key) {
 	case 'c':
 		if (f->file)
-			refuse(f, "--config: given twice, accepted: once");
+			options_refuse(f, "--config: given twice, accepted: once");
 		f->file = arg;
 		return 0;
 	case OPT_VM:
-		add_vm(f, arg);
+		options_add_vm(f, arg);
 		return 0;
 	case OPT_JSON:
 		f->o->json = true;
@@ -186,7 +187,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static int apply(struct found *f)
+static int options_apply(struct found *f)
 {
 	struct options *o = f->o;
 	char where[32];
@@ -250,7 +251,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 		{"no-socket", OPT_NO_SOCKET, NULL, 0, "serve no control socket", 3},
 	};
 	struct argp_option all[sizeof(own) / sizeof(own[0]) + NR_HOST + 1] = {0};
-	struct argp argp = {.options = all, .parser = parse};
+	struct argp argp = {.options = all, .parser = vmm_options_parse};
 	struct found f = {.o = o, .err = err, .errlen = errlen};
 	int ret;
 
@@ -270,7 +271,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	if (ret)
 		ret = fail(-ret, err, errlen, "%s", strerror(ret));
 	else
-		ret = f.ret ? f.ret : apply(&f);
+		ret = f.ret ? f.ret : options_apply(&f);
 	free(f.vms);
 	return ret;
 }

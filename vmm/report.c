@@ -62,7 +62,7 @@ void report_close(void)
 	lineout_close();
 }
 
-static uint64_t now_ns(void)
+static uint64_t report_now_ns(void)
 {
 	struct timespec ts;
 
@@ -76,7 +76,7 @@ void report_console(const struct machine_vm *vm, unsigned int vcpu, const char *
 	char text[SERIAL_TEXT_MAX];
 
 	serial_text(line, len, text);
-	if (!console_line(c, vcpu, text, now_ns()) || !console_prints(c))
+	if (!console_line(c, vcpu, text, report_now_ns()) || !console_prints(c))
 		return;
 	if (json)
 		console_print(c,

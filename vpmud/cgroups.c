@@ -55,7 +55,7 @@ struct cgroups {
 	uint64_t next_us; /* not before this time is the next look */
 };
 
-static uint64_t now_us(void)
+static uint64_t cgroups_now_us(void)
 {
 	struct timespec t;
 
@@ -63,7 +63,7 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void note(struct cgroups *c, const char *line)
+static void cgroups_note(struct cgroups *c, const char *line)
 {
 	c->ops.note(c->arg, line);
 }
@@ -112,10 +112,10 @@ static void match_gone(struct cgroups *c, struct match *e)
  * in between. */
 static void tell_gone(struct cgroups *c, bool all)
 {
-	uint64_t begin = now_us();
+	uint64_t begin = cgroups_now_us();
 	struct match *e;
 
-	while ((e = c->gone) && (all || now_us() - begin < PIECE_US)) {
+	while ((e = c->gone) && (all || cgroups_now_us() - begin < PIECE_US)) {
 		c->gone = e->next;
 		match_gone(c, e);
 	}
@@ -140,7 +140,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 		return; /* another pattern matches it as well */
 	if (!rules_cgroup(c->rules, path, tenant, why, sizeof(why))) {
 		if (*why && !c->told_name)
-			note(c, why);
+			cgroups_note(c, why);
 		c->told_name |= *why != '\0';
 		return;
 	}
@@ -152,7 +152,9 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 	}
 	if (c->nr >= CGROUPS_MAX) {
 		if (!c->told_many)
-			note(c, "cgroups: more than 65536 match the rules; the rest is left out");
+			cgroups_note(
+				c,
+				"cgroups: more than 65536 match the rules; the rest is left out");
 		c->told_many = true;
 		return;
 	}
@@ -170,7 +172,7 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 	e = match_new(path, id, tenant);
 	if (!e || !tsearch(e, &c->by_path, cmp_match)) {
 		match_free(e);
-		note(c, "cgroups: out of memory; a cgroup is left out until the next look");
+		cgroups_note(c, "cgroups: out of memory; a cgroup is left out until the next look");
 		return;
 	}
 	e->seen = true;
@@ -183,19 +185,20 @@ static void found(struct cgroups *c, const char *path, const char *dir)
 /* ---- looking -------------------------------------------------------------------------------- */
 
 /* Be told when something is made or removed in @dir. */
-static void watch(struct cgroups *c, const char *dir)
+static void cgroups_watch(struct cgroups *c, const char *dir)
 {
 	if (inotify_add_watch(c->inotify_fd, dir, WATCHED) >= 0 || errno == ENOENT ||
 	    errno == ENOTDIR)
 		return;
 	c->polls = true;
 	if (!c->told_watches)
-		note(c, "cgroups: directories cannot be watched (fs.inotify.max_user_watches?); "
-			"they are looked at every second");
+		cgroups_note(
+			c, "cgroups: directories cannot be watched (fs.inotify.max_user_watches?); "
+			   "they are looked at every second");
 	c->told_watches = true;
 }
 
-static bool is_plain(const char *name)
+static bool cgroups_is_plain(const char *name)
 {
 	return !strpbrk(name, "*?[");
 }
@@ -209,7 +212,7 @@ static bool is_dir(const char *path)
 
 /* Follow @pattern, which is at a "/" or at its end, in the directory of cgroup @path. @dir is the
  * whole path; both are buffers of PATH_MAX bytes. */
-static void walk(struct cgroups *c, const char *pattern, char *dir, char *path)
+static void cgroups_walk(struct cgroups *c, const char *pattern, char *dir, char *path)
 {
 	size_t dir_len = strlen(dir), path_len = strlen(path);
 	const char *rest = strchrnul(pattern + !!*pattern, '/');
@@ -221,21 +224,21 @@ static void walk(struct cgroups *c, const char *pattern, char *dir, char *path)
 		found(c, path, dir);
 		return;
 	}
-	watch(c, dir);
+	cgroups_watch(c, dir);
 	snprintf(want, sizeof(want), "%.*s", (int)(rest - pattern - 1), pattern + 1);
-	in = is_plain(want) ? NULL : opendir(dir);
+	in = cgroups_is_plain(want) ? NULL : opendir(dir);
 	/* Without a star the component names the only entry that there may be. */
-	while (is_plain(want) || (in && (d = readdir(in)))) {
-		const char *name = is_plain(want) ? want : d->d_name;
+	while (cgroups_is_plain(want) || (in && (d = readdir(in)))) {
+		const char *name = cgroups_is_plain(want) ? want : d->d_name;
 
-		if (!is_plain(want) &&
+		if (!cgroups_is_plain(want) &&
 		    (d->d_type != DT_DIR || *name == '.' || fnmatch(want, name, FNM_NOESCAPE)))
 			continue;
 		if (dir_len + strlen(name) + 2 <= PATH_MAX) {
 			sprintf(dir + dir_len, "/%s", name);
 			sprintf(path + path_len, "/%s", name);
 			if (is_dir(dir))
-				walk(c, rest, dir, path);
+				cgroups_walk(c, rest, dir, path);
 			dir[dir_len] = path[path_len] = '\0';
 		}
 		if (!in)
@@ -248,7 +251,7 @@ static void walk(struct cgroups *c, const char *pattern, char *dir, char *path)
 void cgroups_scan(struct cgroups *c)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
-	uint64_t begin = now_us();
+	uint64_t begin = cgroups_now_us();
 
 	c->polls = false;
 	for (struct match *e = c->first; e; e = e->next)
@@ -259,7 +262,7 @@ void cgroups_scan(struct cgroups *c)
 		for (size_t k = 0; k < p->nr; k++) {
 			snprintf(dir, sizeof(dir), "%s", c->root);
 			*path = '\0';
-			walk(c, p->text[k], dir, path);
+			cgroups_walk(c, p->text[k], dir, path);
 		}
 	}
 	for (struct match **link = &c->first; *link;) {
@@ -275,7 +278,7 @@ void cgroups_scan(struct cgroups *c)
 		c->gone = e;
 	}
 	tell_gone(c, false);
-	c->next_us = now_us() + SHARE * (now_us() - begin);
+	c->next_us = cgroups_now_us() + SHARE * (cgroups_now_us() - begin);
 	if (c->polls && !c->pending) {
 		c->pending = sd_event_source_set_time_relative(c->timer, POLL_US) >= 0 &&
 			     sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT) >= 0;
@@ -292,7 +295,7 @@ void cgroups_rules(struct cgroups *c, const struct rules *rules)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+static int cgroups_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct cgroups *c = arg;
 
@@ -309,7 +312,7 @@ static int on_inotify(sd_event_source *s, int fd, uint32_t revents, void *arg)
 
 	while (read(fd, buf, sizeof(buf)) > 0)
 		;
-	now = now_us();
+	now = cgroups_now_us();
 	if (now >= c->next_us) {
 		cgroups_scan(c);
 	} else if (!c->pending) {
@@ -369,7 +372,7 @@ int cgroups_open(sd_event *e, const char *root, const struct rules *rules,
 	ret = c->inotify_fd < 0 ? -errno
 				: sd_event_add_io(e, &c->io, c->inotify_fd, EPOLLIN, on_inotify, c);
 	if (ret >= 0)
-		ret = sd_event_add_time(e, &c->timer, CLOCK_MONOTONIC, 0, 0, on_timer, c);
+		ret = sd_event_add_time(e, &c->timer, CLOCK_MONOTONIC, 0, 0, cgroups_on_timer, c);
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(c->timer, SD_EVENT_OFF);
 	if (ret >= 0)

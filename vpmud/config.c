@@ -176,18 +176,19 @@ struct file {
 	bool vpmud_seen, in_tenant, in_metrics;
 };
 
-static int begin(void *arg, const struct config_at *at);
-static int set(void *arg, const struct config_at *at, const char *key, const char *value);
-static int end(void *arg, const struct config_at *at);
+static int config_begin(void *arg, const struct config_at *at);
+static int vpmud_config_set(void *arg, const struct config_at *at, const char *key,
+			    const char *value);
+static int config_end(void *arg, const struct config_at *at);
 
 static const struct config_sections sections = {
 	.accepted = "[vpmud], [metrics] or [tenant /PATH]",
-	.begin = begin,
-	.set = set,
-	.end = end,
+	.begin = config_begin,
+	.set = vpmud_config_set,
+	.end = config_end,
 };
 
-static int begin(void *arg, const struct config_at *at)
+static int config_begin(void *arg, const struct config_at *at)
 {
 	struct file *f = arg;
 	struct rule *rule;
@@ -213,7 +214,8 @@ static int begin(void *arg, const struct config_at *at)
 		   : 0;
 }
 
-static int set(void *arg, const struct config_at *at, const char *key, const char *value)
+static int vpmud_config_set(void *arg, const struct config_at *at, const char *key,
+			    const char *value)
 {
 	struct file *f = arg;
 	struct rules *r = &f->c->rules;
@@ -228,7 +230,7 @@ static int set(void *arg, const struct config_at *at, const char *key, const cha
 		       : config_set(vpmud_keys, NR(vpmud_keys), f->c, &f->c->given, at, key, value);
 }
 
-static int end(void *arg, const struct config_at *at)
+static int config_end(void *arg, const struct config_at *at)
 {
 	const struct file *f = arg;
 	const struct metrics_config *m = &f->c->metrics;

@@ -61,12 +61,12 @@ void daemon_say(const char *line)
 	fprintf(stderr, "vpmud: %s\n", line);
 }
 
-static void on_note(void *arg, const char *line)
+static void daemon_on_note(void *arg, const char *line)
 {
 	daemon_say(line);
 }
 
-static void on_log(const char *line, void *arg)
+static void daemon_on_log(const char *line, void *arg)
 {
 	daemon_say(line);
 }
@@ -120,7 +120,7 @@ int daemon_reload(struct daemon *d, char *err, size_t errlen)
 	return 0;
 }
 
-static int cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+static int daemon_cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
 {
 	struct daemon *d = arg;
 	int ret = request_fields(req, NULL, err, errlen);
@@ -134,7 +134,7 @@ static int cmd_reload(void *arg, const json_t *req, json_t *resp, char *err, siz
 
 /* ---- what the server asks ------------------------------------------------------------------- */
 
-static int vm_info(const struct node *vm, json_t *obj, void *arg)
+static int daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
 {
 	const struct daemon *d = arg;
 
@@ -143,8 +143,8 @@ static int vm_info(const struct node *vm, json_t *obj, void *arg)
 	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
 }
 
-static int hold(void *arg, const json_t *req, const struct access *who, bool ready, struct later *l,
-		char *err, size_t errlen)
+static int daemon_hold(void *arg, const json_t *req, const struct access *who, bool ready,
+		       struct later *l, char *err, size_t errlen)
 {
 	struct daemon *d = arg;
 	const char *cmd = json_string_value(json_object_get(req, "cmd"));
@@ -161,7 +161,7 @@ static int compared(json_t *resp, void *arg)
 	return peers_compared(d->peers, resp);
 }
 
-static void check(json_t *rows, bool all, void *arg)
+static void daemon_check(json_t *rows, bool all, void *arg)
 {
 	const struct daemon *d = arg;
 	const struct report r = {
@@ -177,7 +177,7 @@ static void check(json_t *rows, bool all, void *arg)
 	report_check(&r, rows, all);
 }
 
-static struct metrics_about about(void *arg, const struct node *vm)
+static struct metrics_about daemon_about(void *arg, const struct node *vm)
 {
 	const struct daemon *d = arg;
 	struct tree_about a = {NULL, NULL, 0};
@@ -235,7 +235,7 @@ static int on_named(sd_event_source *s, uint64_t usec, void *arg)
 }
 
 /* Nodes come and go by themselves. */
-static int on_post(sd_event_source *s, void *arg)
+static int daemon_on_post(sd_event_source *s, void *arg)
 {
 	keep_all(((struct daemon *)arg)->keep);
 	return 0;
@@ -265,7 +265,8 @@ static int open_kernel(struct daemon *d, char *err, size_t errlen)
 
 static int open_tree(struct daemon *d, char *err, size_t errlen)
 {
-	static const struct cgroups_ops ops = {tree_cgroup_added, tree_cgroup_removed, on_note};
+	static const struct cgroups_ops ops = {tree_cgroup_added, tree_cgroup_removed,
+					       daemon_on_note};
 	const struct tree_backend backend = {
 		.source = bpf_as_backend(d->kernel),
 		.bind_cgroup = bpf_backend_bind_cgroup,
@@ -283,8 +284,8 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 		return ret;
 	ret = tenants_add_source(d->ts, backend.source);
 	if (!ret)
-		ret = tree_create(d->ts, &backend, &d->config.rules, d->cgroup_root, on_note, NULL,
-				  &d->tree);
+		ret = tree_create(d->ts, &backend, &d->config.rules, d->cgroup_root, daemon_on_note,
+				  NULL, &d->tree);
 	if (ret)
 		return fail(ret, err, errlen, "tenants: %s", strerror(-ret));
 	if (d->keep && keep_tree(d->keep))
@@ -296,7 +297,7 @@ static int open_tree(struct daemon *d, char *err, size_t errlen)
 static int open_discovery(struct daemon *d, char *err, size_t errlen)
 {
 	static const struct disc_ops ops = {tree_vm_added, tree_vm_changed, tree_vm_removed,
-					    on_note};
+					    daemon_on_note};
 	const char *uris[URIS_MAX];
 	struct disc_opts o = {.cgroup_root = d->cgroup_root, .libvirt_uris = uris};
 	char *list = strdup(d->config.libvirt), *rest = list, *uri;
@@ -328,13 +329,13 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.own_dir = !d->config.socket,
 		.listen_fd = listen_fd,
 		.name = "vpmud",
-		.check = check,
+		.check = daemon_check,
 		.compared = compared,
-		.vm_info = vm_info,
+		.vm_info = daemon_vm_info,
 		.done = on_done,
-		.hold = hold,
+		.hold = daemon_hold,
 		.access = &d->access,
-		.log = on_log,
+		.log = daemon_on_log,
 		.arg = d,
 	};
 	int ret;
@@ -347,7 +348,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
 	if (!ret && d->keep)
 		keep_begin(d->keep, server_sessions(d->server), d->tree);
-	if (!ret && (server_register(d->server, "reload", cmd_reload, d) ||
+	if (!ret && (server_register(d->server, "reload", daemon_cmd_reload, d) ||
 		     peers_register(d->peers, d->server)))
 		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
 	return ret;
@@ -371,7 +372,7 @@ static int open_metrics(struct daemon *d, char *err, size_t errlen)
 		.profiles = server_profiles(d->server),
 		.raw_space = vpmu_event_host_space(),
 		.host_too = true,
-		.about = about,
+		.about = daemon_about,
 		.more = more,
 		.arg = d,
 	};
@@ -388,7 +389,7 @@ static int open_metrics(struct daemon *d, char *err, size_t errlen)
 static int open_peers(struct daemon *d, char *err, size_t errlen)
 {
 	const struct peers_opts o = {
-		.places = d->config.vmm_sockets, .uid = geteuid(), .note = on_note};
+		.places = d->config.vmm_sockets, .uid = geteuid(), .note = daemon_on_note};
 	int ret = peers_create(d->ev, d->ts, &o, &d->peers);
 
 	return ret < 0 ? fail(ret, err, errlen, "servers: %s", strerror(-ret)) : 0;
@@ -418,7 +419,7 @@ static int open_timers(struct daemon *d)
 		ret = sd_event_add_time_relative(d->ev, &d->named, CLOCK_MONOTONIC, NAMED_US, 0,
 						 on_named, d);
 	if (ret >= 0 && d->pin_dir)
-		ret = sd_event_add_post(d->ev, &d->post, on_post, d);
+		ret = sd_event_add_post(d->ev, &d->post, daemon_on_post, d);
 	return ret < 0 ? ret : 0;
 }
 

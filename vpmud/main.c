@@ -31,7 +31,7 @@ struct options {
 	const char *wrong; /* an argument that is no option */
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t main_parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -69,7 +69,7 @@ static int check_config(const char *path)
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-static uint64_t now_us(void)
+static uint64_t main_now_us(void)
 {
 	struct timespec t;
 
@@ -83,7 +83,7 @@ static int on_hangup(sd_event_source *s, const struct signalfd_siginfo *si, void
 	char err[ERR_MAX];
 	int ret;
 
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)now_us());
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)main_now_us());
 	ret = daemon_reload(d, err, sizeof(err));
 	if (*err)
 		daemon_say(err);
@@ -137,7 +137,7 @@ static int activation(struct daemon_opts *o, char *err, size_t errlen)
 	return ret;
 }
 
-static int run(const struct options *o, char *err, size_t errlen)
+static int vpmud_main_run(const struct options *o, char *err, size_t errlen)
 {
 	struct daemon_opts opts = {.config = o->config};
 	sd_event *ev = NULL;
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		.options = known,
-		.parser = parse,
+		.parser = main_parse,
 		.doc = "Count events of every VM and cgroup of this host, for each tenant.",
 	};
 	struct options o = {0};
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 	if (ret || o.check)
 		return ret;
 	urcu_memb_register_thread();
-	ret = run(&o, err, sizeof(err));
+	ret = vpmud_main_run(&o, err, sizeof(err));
 	if (ret < 0)
 		daemon_say(err);
 	urcu_memb_unregister_thread();

@@ -49,7 +49,7 @@ struct vmetrics {
 	bool file_waits, file_failed, text_failed;
 };
 
-static void say(const struct vmetrics *m, const char *line)
+static void metrics_say(const struct vmetrics *m, const char *line)
 {
 	if (m->note)
 		m->note(line);
@@ -95,7 +95,7 @@ static void wait_on(void *arg)
 }
 
 /* Whether @done is called later. */
-static struct wait *wait_for(struct vmetrics *m, void (*done)(void *arg), void *arg)
+static struct wait *metrics_wait_for(struct vmetrics *m, void (*done)(void *arg), void *arg)
 {
 	struct wait *w = calloc(1, sizeof(*w));
 
@@ -116,16 +116,16 @@ static void wait_cancel(struct wait *w)
 }
 
 /* What is said each time it begins. */
-static void failed(struct vmetrics *m, bool *before, int ret, const char *err)
+static void metrics_failed(struct vmetrics *m, bool *before, int ret, const char *err)
 {
 	if (ret && !*before)
-		say(m, err);
+		metrics_say(m, err);
 	*before = ret != 0;
 }
 
 /* ---- the textfile --------------------------------------------------------------------------- */
 
-static void write_file(void *arg)
+static void metrics_write_file(void *arg)
 {
 	struct vmetrics *m = arg;
 	struct expo e = {.form = EXPO_TEXT};
@@ -137,18 +137,18 @@ static void write_file(void *arg)
 		ret = fail(-ENOMEM, err, sizeof(err), "metrics: out of memory");
 	if (!ret)
 		ret = textfile_write(m->c->textfile, e.text, e.len, err, sizeof(err));
-	failed(m, &m->file_failed, ret, err);
+	metrics_failed(m, &m->file_failed, ret, err);
 	expo_fini(&e);
 }
 
-static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+static int metrics_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct vmetrics *m = arg;
 
 	if (!m->file_waits) {
 		m->file_waits = true;
-		if (!wait_for(m, write_file, m))
-			write_file(m);
+		if (!metrics_wait_for(m, metrics_write_file, m))
+			metrics_write_file(m);
 	}
 	return sd_event_source_set_time_relative(s, m->c->interval * 1000000ULL);
 }
@@ -175,7 +175,7 @@ static int memory_file(const struct expo *e)
 	return fd;
 }
 
-static void answer(void *arg)
+static void metrics_answer(void *arg)
 {
 	struct vmetrics *m = arg;
 	struct wire_answer a = {.id = m->ask.id};
@@ -189,7 +189,7 @@ static void answer(void *arg)
 			a.ret = fail(fd, a.why, sizeof(a.why), "metrics: a file in memory: %s",
 				     strerror(-fd));
 	}
-	failed(m, &m->text_failed, a.ret, a.why);
+	metrics_failed(m, &m->text_failed, a.ret, a.why);
 	a.len = e.len;
 	expo_fini(&e);
 	m->rendered_ns[m->ask.form] = now_ns();
@@ -212,8 +212,10 @@ static int on_ask(sd_event_source *s, int sock, uint32_t events, void *arg)
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0) {
-		say(m, "metrics: the HTTP process has ended for good; a restart of vpmud brings "
-		       "it back");
+		metrics_say(
+			m,
+			"metrics: the HTTP process has ended for good; a restart of vpmud brings "
+			"it back");
 		sd_event_source_set_enabled(s, SD_EVENT_OFF);
 		close(m->listen_fd); /* so that clients are refused */
 		m->listen_fd = -1;
@@ -227,8 +229,8 @@ static int on_ask(sd_event_source *s, int sock, uint32_t events, void *arg)
 		return 0;
 	}
 	m->ask = q; /* of two the later one: the process asks again only when it is another one */
-	if (!busy && !wait_for(m, answer, m))
-		answer(m);
+	if (!busy && !metrics_wait_for(m, metrics_answer, m))
+		metrics_answer(m);
 	return 0;
 }
 
@@ -248,7 +250,7 @@ static void go_on(void *arg)
 	server_go_on(l);
 }
 
-static void lost(void *arg)
+static void metrics_lost(void *arg)
 {
 	struct held *h = arg;
 
@@ -263,12 +265,12 @@ int vmetrics_hold(struct vmetrics *m, struct later *l)
 	if (!h)
 		return 0;
 	h->l = l;
-	h->w = wait_for(m, go_on, h);
+	h->w = metrics_wait_for(m, go_on, h);
 	if (!h->w) {
 		free(h);
 		return 0;
 	}
-	server_on_lost(l, lost, h);
+	server_on_lost(l, metrics_lost, h);
 	return 1;
 }
 
@@ -317,7 +319,7 @@ int vmetrics_command(void *arg, const json_t *req, json_t *resp, char *err, size
 /* ---- life ----------------------------------------------------------------------------------- */
 
 /* A file of the configuration, as text. */
-static int read_text(const char *path, char **out, char *err, size_t errlen)
+static int metrics_read_text(const char *path, char **out, char *err, size_t errlen)
 {
 	enum { PEM_MAX = 1 << 20 };
 	char *text = malloc(PEM_MAX);
@@ -343,7 +345,7 @@ static int read_text(const char *path, char **out, char *err, size_t errlen)
 	return 0;
 }
 
-static void forget(char *secret)
+static void metrics_forget(char *secret)
 {
 	if (secret)
 		explicit_bzero(secret, strlen(secret));
@@ -360,16 +362,16 @@ static int start_http(struct vmetrics *m, char *err, size_t errlen)
 	if (m->c->users)
 		ret = users_read(m->c->users, &o.users, err, errlen);
 	if (!ret && m->c->tls_cert)
-		ret = read_text(m->c->tls_cert, &cert, err, errlen);
+		ret = metrics_read_text(m->c->tls_cert, &cert, err, errlen);
 	if (!ret && m->c->tls_key)
-		ret = read_text(m->c->tls_key, &key, err, errlen);
+		ret = metrics_read_text(m->c->tls_key, &key, err, errlen);
 	o.cert = cert;
 	o.key = key;
 	if (!ret)
 		ret = http_start(&o, &m->sock, &m->pid, err, errlen);
 	users_free(o.users);
 	free(cert);
-	forget(key);
+	metrics_forget(key);
 	return ret;
 }
 
@@ -423,7 +425,8 @@ int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o, str
 	if (m->sock >= 0)
 		ret = sd_event_add_io(ev, &m->on_ask, m->sock, EPOLLIN, on_ask, m);
 	if (ret >= 0 && m->c->textfile)
-		ret = sd_event_add_time_relative(ev, &m->timer, CLOCK_MONOTONIC, 0, 0, on_timer, m);
+		ret = sd_event_add_time_relative(ev, &m->timer, CLOCK_MONOTONIC, 0, 0,
+						 metrics_on_timer, m);
 	if (ret >= 0 && m->timer)
 		ret = sd_event_source_set_enabled(m->timer, SD_EVENT_ON);
 	return ret < 0 ? fail(ret, err, errlen, "metrics: %s", strerror(-ret)) : 0;

@@ -25,7 +25,7 @@ union address {
 };
 
 /* @listen as an address; its length, 0: it is none. */
-static socklen_t parse(const char *listen, union address *a)
+static socklen_t metrics_listen_parse(const char *listen, union address *a)
 {
 	const char *colon = strrchr(listen, ':');
 	char host[64];
@@ -64,11 +64,11 @@ bool vmetrics_listen_ok(const char *listen)
 {
 	union address a;
 
-	return parse(listen, &a) != 0;
+	return metrics_listen_parse(listen, &a) != 0;
 }
 
 /* Remove the socket of a process that has ended. */
-static int make_room(const struct sockaddr_un *un)
+static int metrics_listen_make_room(const struct sockaddr_un *un)
 {
 	int fd, ret;
 	struct stat st;
@@ -90,11 +90,11 @@ static int make_room(const struct sockaddr_un *un)
 int metrics_listen(const char *where, gid_t gid, int *out, char **file, char *err, size_t errlen)
 {
 	union address a;
-	socklen_t len = parse(where, &a);
+	socklen_t len = metrics_listen_parse(where, &a);
 	int one = 1, fd = -1, ret = len ? 0 : -EINVAL;
 
 	if (!ret && a.any.sa_family == AF_UNIX)
-		ret = make_room(&a.un);
+		ret = metrics_listen_make_room(&a.un);
 	if (ret)
 		goto out;
 	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -77,7 +77,7 @@ static bool plain(const json_t *row, const char *key, size_t max)
 	return n && n <= max;
 }
 
-static bool count(const json_t *row, const char *key)
+static bool peer_compare_count(const json_t *row, const char *key)
 {
 	const char *s = json_string_value(json_object_get(row, key));
 	char *end;
@@ -95,11 +95,11 @@ static bool row_ok(const json_t *row)
 
 	return plain(row, "backend", 16) && plain(row, "event", VPMU_EVENT_NAME_MAX) &&
 	       json_is_integer(pcpu) && json_integer_value(pcpu) >= 0 &&
-	       json_integer_value(pcpu) <= PCPU_MAX && count(row, "hardware") &&
-	       count(row, "charged");
+	       json_integer_value(pcpu) <= PCPU_MAX && peer_compare_count(row, "hardware") &&
+	       peer_compare_count(row, "charged");
 }
 
-static int add_row(struct compare *c, const struct part *s, const json_t *row)
+static int peer_compare_add_row(struct compare *c, const struct part *s, const json_t *row)
 {
 	json_t *one = json_pack(
 		"{s:O, s:O, s:O, s:O, s:O, s:s}", "backend", json_object_get(row, "backend"),
@@ -111,7 +111,7 @@ static int add_row(struct compare *c, const struct part *s, const json_t *row)
 }
 
 /* All rows of a server, or none: half of them would look like all. */
-static const char *take(struct compare *c, const struct part *s, const json_t *answer)
+static const char *peer_compare_take(struct compare *c, const struct part *s, const json_t *answer)
 {
 	const json_t *rows = json_object_get(answer, "rows"), *row;
 	size_t i, had = json_array_size(c->rows);
@@ -122,7 +122,7 @@ static const char *take(struct compare *c, const struct part *s, const json_t *a
 		if (!row_ok(row))
 			return "what it answers is no conservation";
 	json_array_foreach (rows, i, row) {
-		if (!add_row(c, s, row))
+		if (!peer_compare_add_row(c, s, row))
 			continue;
 		while (json_array_size(c->rows) > had)
 			json_array_remove(c->rows, json_array_size(c->rows) - 1);
@@ -131,7 +131,7 @@ static const char *take(struct compare *c, const struct part *s, const json_t *a
 	return "";
 }
 
-static void on_answer(void *arg, const json_t *answer)
+static void peer_compare_on_answer(void *arg, const json_t *answer)
 {
 	struct part *s = arg;
 	const char *text = json_string_value(json_object_get(answer, "error"));
@@ -139,7 +139,7 @@ static void on_answer(void *arg, const json_t *answer)
 	if (!answer)
 		return;
 	if (json_is_true(json_object_get(answer, "ok")))
-		snprintf(s->why, sizeof(s->why), "%s", take(s->c, s, answer));
+		snprintf(s->why, sizeof(s->why), "%s", peer_compare_take(s->c, s, answer));
 	else
 		snprintf(s->why, sizeof(s->why), "%s", text ? text : "the server does not say why");
 	for (char *at = s->why; *at; at++) /* it is to be a line */
@@ -156,7 +156,7 @@ static void part_done(struct part *s)
 		compare_done(s->c);
 }
 
-static void on_ended(void *arg, const char *why)
+static void peer_compare_on_ended(void *arg, const char *why)
 {
 	struct part *s = arg;
 
@@ -165,11 +165,13 @@ static void on_ended(void *arg, const char *why)
 	part_done(s);
 }
 
-static void ask(struct compare *c, const struct peer *e)
+static void peer_compare_ask(struct compare *c, const struct peer *e)
 {
 	struct part *s = &c->part[c->nr++];
-	const struct link_opts o = {
-		.ev = c->p->ev, .buffered = &c->p->buffered, .ended = on_ended, .arg = s};
+	const struct link_opts o = {.ev = c->p->ev,
+				    .buffered = &c->p->buffered,
+				    .ended = peer_compare_on_ended,
+				    .arg = s};
 
 	s->c = c;
 	snprintf(s->path, sizeof(s->path), "%s", e->path);
@@ -182,7 +184,8 @@ static void ask(struct compare *c, const struct peer *e)
 	}
 	if (link_pid(s->link) != link_pid(e->link)) {
 		snprintf(s->why, sizeof(s->why), "another one has taken its place");
-	} else if (link_ask(s->link, json_pack("{s:s}", "cmd", "conservation"), on_answer, s)) {
+	} else if (link_ask(s->link, json_pack("{s:s}", "cmd", "conservation"),
+			    peer_compare_on_answer, s)) {
 		snprintf(s->why, sizeof(s->why), "vpmud has no memory for it");
 	} else {
 		snprintf(s->why, sizeof(s->why), "it does not answer");
@@ -208,7 +211,7 @@ int peer_compare(struct peers *p, struct later *l)
 	c->rows = json_array();
 	for (unsigned int i = 0; i < PEERS_MAX && c->rows; i++)
 		if (asked(p->peer[i]))
-			ask(c, p->peer[i]);
+			peer_compare_ask(c, p->peer[i]);
 	if (!c->waits) { /* the command says what could not be asked */
 		compare_free(c);
 		return 0;
@@ -235,7 +238,7 @@ void peers_forget_compares(struct peers *p)
 		compare_lost(LIST_FIRST(&p->compares));
 }
 
-static int add_missing(json_t **all, const char *path, const char *why)
+static int peer_compare_add_missing(json_t **all, const char *path, const char *why)
 {
 	if (!*all)
 		*all = json_array();
@@ -250,12 +253,12 @@ int peers_compared(const struct peers *p, json_t *resp)
 
 	for (unsigned int i = 0; c && !ret && i < c->nr; i++)
 		if (*c->part[i].why)
-			ret = add_missing(&missing, c->part[i].path, c->part[i].why);
+			ret = peer_compare_add_missing(&missing, c->part[i].path, c->part[i].why);
 	for (unsigned int i = 0; !c && !ret && i < PEERS_MAX; i++)
 		if (asked(p->peer[i]))
-			ret = add_missing(&missing, p->peer[i]->path,
-					  p->peer[i]->late ? "it does not answer"
-							   : "it could not be asked");
+			ret = peer_compare_add_missing(&missing, p->peer[i]->path,
+						       p->peer[i]->late ? "it does not answer"
+									: "it could not be asked");
 	if (!ret && c)
 		ret = json_array_extend(json_object_get(resp, "rows"), c->rows);
 	if (!ret && missing)

@@ -26,7 +26,7 @@ struct waiting {
 	unsigned int tries;
 };
 
-static bool counts(struct peer *e, void *arg)
+static bool peer_hold_counts(struct peer *e, void *arg)
 {
 	const struct waiting *w = arg;
 
@@ -44,7 +44,7 @@ static void wait_lost(void *arg)
 
 static void wait_done(void *arg);
 
-static void ask(const struct waiting *w)
+static void peer_hold_ask(const struct waiting *w)
 {
 	for (unsigned int i = 0; i < PEERS_MAX && w->keys; i++) {
 		struct peer *e = w->p->peer[i];
@@ -55,10 +55,10 @@ static void ask(const struct waiting *w)
 }
 
 /* Ask for the counts if that is wanted, and wait for all answers. False: there are none to come. */
-static bool wait_for(struct waiting *w)
+static bool peer_hold_wait_for(struct waiting *w)
 {
-	ask(w);
-	w->b = peers_barrier(w->p, counts, w, wait_done, w);
+	peer_hold_ask(w);
+	w->b = peers_barrier(w->p, peer_hold_counts, w, wait_done, w);
 	return w->b != NULL;
 }
 
@@ -78,7 +78,7 @@ static void wait_done(void *arg)
 	struct waiting *w = arg;
 	struct later *l = w->l;
 
-	if (unread(w) && w->tries++ < TRIES && wait_for(w))
+	if (unread(w) && w->tries++ < TRIES && peer_hold_wait_for(w))
 		return;
 	free(w);
 	server_go_on(l);
@@ -91,7 +91,7 @@ static bool hold_counts(struct peers *p, struct later *l, const vpmu_key_t *keys
 	if (!w)
 		return false;
 	*w = (struct waiting){.p = p, .l = l, .keys = keys};
-	if (!wait_for(w)) {
+	if (!peer_hold_wait_for(w)) {
 		free(w);
 		return false;
 	}
@@ -112,8 +112,8 @@ static void fresh_done(void *arg)
 	struct peers_fresh *f = arg;
 
 	if (unread(&f->w) && f->w.tries++ < TRIES) {
-		ask(&f->w);
-		f->w.b = peers_barrier(f->w.p, counts, &f->w, fresh_done, f);
+		peer_hold_ask(&f->w);
+		f->w.b = peers_barrier(f->w.p, peer_hold_counts, &f->w, fresh_done, f);
 		if (f->w.b)
 			return;
 	}
@@ -129,8 +129,8 @@ struct peers_fresh *peers_fresh(struct peers *p, const vpmu_key_t *keys, void (*
 	if (!f)
 		return NULL;
 	*f = (struct peers_fresh){.w = {.p = p, .keys = keys}, .done = done, .arg = arg};
-	ask(&f->w);
-	f->w.b = peers_barrier(p, counts, &f->w, fresh_done, f);
+	peer_hold_ask(&f->w);
+	f->w.b = peers_barrier(p, peer_hold_counts, &f->w, fresh_done, f);
 	if (f->w.b)
 		return f;
 	free(f);
@@ -218,7 +218,7 @@ static void forward_done(void *arg)
 	json_decref(answer);
 }
 
-static void on_answer(void *arg, const json_t *answer)
+static void peer_hold_on_answer(void *arg, const json_t *answer)
 {
 	struct forward *f = arg;
 
@@ -307,7 +307,7 @@ static int forward(struct peers *p, const struct peer_vm *vm, const json_t *req,
 		ret = fail(-ESTALE, why, sizeof(why), "another one has taken its place");
 		goto fail;
 	}
-	ret = link_ask(f->link, out, on_answer, f);
+	ret = link_ask(f->link, out, peer_hold_on_answer, f);
 	out = NULL;
 	if (ret) {
 		snprintf(why, sizeof(why), "%s", strerror(-ret));
@@ -349,8 +349,8 @@ static const struct verb *verb_of(const char *cmd)
 	return NULL;
 }
 
-static struct node *named_vm(const struct peers *p, const json_t *req, const char *key,
-			     const struct access *who)
+static struct node *peer_hold_named_vm(const struct peers *p, const json_t *req, const char *key,
+				       const struct access *who)
 {
 	const char *name = json_string_value(json_object_get(req, key));
 	struct node *vm = name && *name != '/' ? tenant_vm_find(p->ts, name) : NULL;
@@ -361,7 +361,7 @@ static struct node *named_vm(const struct peers *p, const json_t *req, const cha
 static int hold_verb(struct peers *p, const struct verb *v, const json_t *req,
 		     const struct access *who, struct later *l, char *err, size_t errlen)
 {
-	const struct node *node = named_vm(p, req, v->key, who);
+	const struct node *node = peer_hold_named_vm(p, req, v->key, who);
 	const struct peer_vm *vm = node && peers_has(p, node) ? node->user : NULL;
 
 	if (!vm)

@@ -47,13 +47,13 @@ struct link {
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static int watch(struct link *l)
+static int peer_link_watch(struct link *l)
 {
 	return sd_event_source_set_io_events(l->io, EPOLLIN | (l->out_len ? EPOLLOUT : 0));
 }
 
 /* Append @req and a newline to what is sent. */
-static int append(struct link *l, const json_t *req)
+static int peer_link_append(struct link *l, const json_t *req)
 {
 	size_t len = json_dumpb(req, NULL, 0, JSON_COMPACT), need = l->out_len + len + 1;
 
@@ -86,7 +86,7 @@ int link_ask(struct link *l, json_t *req, void (*fn)(void *arg, const json_t *an
 	if (!ret && json_object_set_new(req, "id", json_integer((json_int_t)(l->sent + 1))))
 		ret = -ENOMEM;
 	if (!ret)
-		ret = append(l, req);
+		ret = peer_link_append(l, req);
 	json_decref(req);
 	if (ret) {
 		free(a);
@@ -96,7 +96,7 @@ int link_ask(struct link *l, json_t *req, void (*fn)(void *arg, const json_t *an
 	*l->last = a;
 	l->last = &a->next;
 	l->sent++;
-	watch(l);
+	peer_link_watch(l);
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static bool dense(const char *line, size_t len)
 	return n > len / 8;
 }
 
-static void take_line(struct link *l, const char *line, size_t len)
+static void peer_link_take_line(struct link *l, const char *line, size_t len)
 {
 	json_t *obj, *id;
 	json_error_t je;
@@ -205,7 +205,7 @@ static void take_lines(struct link *l)
 			l->seen = l->in_len;
 			break;
 		}
-		take_line(l, l->in + at, (size_t)(nl - l->in) - at);
+		peer_link_take_line(l, l->in + at, (size_t)(nl - l->in) - at);
 		at = (size_t)(nl - l->in) + 1;
 		l->seen = at;
 		if (l->o.answered)
@@ -224,7 +224,7 @@ static void take_lines(struct link *l)
 	}
 }
 
-static int room(struct link *l)
+static int peer_link_room(struct link *l)
 {
 	size_t want = l->in_room ? l->in_room * 2 : 2 * READ_BYTES;
 	char *more;
@@ -241,10 +241,10 @@ static int room(struct link *l)
 	return 0;
 }
 
-static void receive(struct link *l)
+static void peer_link_receive(struct link *l)
 {
 	for (int i = 0; i < READS_A_TURN && !l->dead; i++) {
-		int ret = room(l);
+		int ret = peer_link_room(l);
 		ssize_t n;
 
 		if (ret) {
@@ -264,7 +264,7 @@ static void receive(struct link *l)
 	}
 }
 
-static void transmit(struct link *l)
+static void peer_link_transmit(struct link *l)
 {
 	while (l->out_len) {
 		ssize_t n = send(l->fd, l->out, l->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -288,10 +288,10 @@ static int on_io(sd_event_source *src, int fd, uint32_t revents, void *arg)
 	struct link *l = arg;
 
 	if (revents & EPOLLOUT)
-		transmit(l);
+		peer_link_transmit(l);
 	if (revents & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		receive(l);
-	if (!l->dead && watch(l) < 0)
+		peer_link_receive(l);
+	if (!l->dead && peer_link_watch(l) < 0)
 		link_fail(l, "the event loop refused it");
 	if (!l->dead)
 		return 0;

@@ -34,8 +34,8 @@ static struct pnode *pnode_new(struct peers *p, struct pnode *parent, enum pnode
 }
 
 /* While a VM is being added, first its own node comes and then those of its vCPUs, by number. */
-static int node_add(struct vpmu_backend_node *parent, uint64_t serial,
-		    struct vpmu_backend_node **out)
+static int peer_source_node_add(struct vpmu_backend_node *parent, uint64_t serial,
+				struct vpmu_backend_node **out)
 {
 	struct peers *p = peers_of(parent->source);
 	struct peer_vm *vm = p->adding;
@@ -56,7 +56,7 @@ static int node_add(struct vpmu_backend_node *parent, uint64_t serial,
 	return 0;
 }
 
-static void node_remove(struct vpmu_backend_node *n)
+static void peer_source_node_remove(struct vpmu_backend_node *n)
 {
 	free(n);
 }
@@ -81,7 +81,7 @@ static const char *part_missing(const struct part *t)
 	return why;
 }
 
-static const char *missing(const struct vpmu_counting *c)
+static const char *peer_source_missing(const struct vpmu_counting *c)
 {
 	const struct count *k = (const struct count *)c;
 	const struct part *t;
@@ -100,7 +100,7 @@ static const char *missing(const struct vpmu_counting *c)
 static void read_count(const struct vpmu_counting *c)
 {
 	const struct count *k = (const struct count *)c;
-	bool none = missing(c) != NULL;
+	bool none = peer_source_missing(c) != NULL;
 	const struct part *t;
 
 	for (size_t i = 0; i < c->nr_keys; i++) {
@@ -122,14 +122,14 @@ static void read_count(const struct vpmu_counting *c)
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr_keys)
+static struct vpmu_counting *peer_source_counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct count *k = calloc(1, sizeof(*k) + nr_keys * sizeof(k->gone[0]));
 
 	return k ? &k->c : NULL;
 }
 
-static void counting_free(struct vpmu_counting *c)
+static void peer_source_counting_free(struct vpmu_counting *c)
 {
 	free(c);
 }
@@ -199,7 +199,7 @@ static int attach_one(struct peers *p, struct count *k, bool many)
 	return ret;
 }
 
-static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
+static int peer_source_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	struct peers *p = peers_of(s);
 	bool many = list && list->next;
@@ -213,11 +213,11 @@ static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *fa
 	return ret;
 }
 
-static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
+static void peer_source_detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
 	for (; list; list = list->next) {
 		struct count *k = (struct count *)list;
-		const char *why = missing(list);
+		const char *why = peer_source_missing(list);
 
 		read_count(list);
 		/* The session may ask when there are no parts any more. */
@@ -227,18 +227,18 @@ static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 	}
 }
 
-static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
+static void peer_source_flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	/* Whoever reads has waited for the servers before (peer_hold.c). */
 }
 
-static void flush_node(struct vpmu_backend_node *n)
+static void peer_source_flush_node(struct vpmu_backend_node *n)
 {
 }
 
 /* ---- the source ----------------------------------------------------------------------------- */
 
-static bool late(struct vpmu_backend *s, char *why, size_t whylen)
+static bool peer_source_late(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	const struct peers *p = peers_of(s);
 
@@ -254,8 +254,8 @@ static bool late(struct vpmu_backend *s, char *why, size_t whylen)
 	return false;
 }
 
-static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
-		      size_t whylen)
+static bool peer_source_can_count(const struct vpmu_backend *s, vpmu_key_t key,
+				  enum vpmu_quality *q, char *why, size_t whylen)
 {
 	const struct vpmu_hostpmu *pmu = &peers_of(s)->pmu.pmu;
 
@@ -267,7 +267,7 @@ static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_qu
 	return true;
 }
 
-static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
+static void peer_source_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	const struct peers *p = peers_of(s);
 
@@ -285,19 +285,19 @@ static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 }
 
 static const struct vpmu_backend_ops ops = {
-	.node_add = node_add,
-	.node_remove = node_remove,
-	.counting_new = counting_new,
-	.counting_free = counting_free,
-	.attach = attach,
-	.detach = detach,
-	.flush = flush,
-	.flush_node = flush_node,
-	.late = late,
+	.node_add = peer_source_node_add,
+	.node_remove = peer_source_node_remove,
+	.counting_new = peer_source_counting_new,
+	.counting_free = peer_source_counting_free,
+	.attach = peer_source_attach,
+	.detach = peer_source_detach,
+	.flush = peer_source_flush,
+	.flush_node = peer_source_flush_node,
+	.late = peer_source_late,
 	.read = read_count,
-	.missing = missing,
-	.can_count = can_count,
-	.sharing = sharing,
+	.missing = peer_source_missing,
+	.can_count = peer_source_can_count,
+	.sharing = peer_source_sharing,
 };
 
 int peer_source_init(struct peers *p)

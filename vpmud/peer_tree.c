@@ -14,14 +14,14 @@
 
 #define INFO_BYTES_MAX 4096 /* of one text */
 
-static int by_name(const void *a, const void *b)
+static int peer_tree_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct peer_vm *)a)->name, ((const struct peer_vm *)b)->name);
 }
 
 struct peer_vm *peer_vm_find(const struct peer *e, const char *name)
 {
-	struct peer_vm key = {.name = name}, **found = tfind(&key, &e->vms, by_name);
+	struct peer_vm key = {.name = name}, **found = tfind(&key, &e->vms, peer_tree_by_name);
 
 	return found ? *found : NULL;
 }
@@ -41,7 +41,7 @@ static void climb(const struct peer_vm *vm, int by)
 		n->vms[vm->peer->slot] += (unsigned int)by;
 }
 
-static void vm_free(struct peer_vm *vm)
+static void peer_tree_vm_free(struct peer_vm *vm)
 {
 	free((char *)vm->name);
 	free(vm->path);
@@ -55,10 +55,10 @@ static void vm_drop(struct peer_vm *vm)
 	struct peer *e = vm->peer;
 
 	climb(vm, -1);
-	tdelete(vm, &e->vms, by_name);
+	tdelete(vm, &e->vms, peer_tree_by_name);
 	e->nr_nodes -= 1 + vm->nr_vcpus;
 	tenant_vm_remove(e->p->ts, vm->node);
-	vm_free(vm);
+	peer_tree_vm_free(vm);
 }
 
 /* The tenant at @path, which is counted on backend "emulator" from now on. NULL after a note. */
@@ -110,7 +110,7 @@ static struct peer_vm *vm_new(struct peer *e, const struct said *s)
 	vm->path = strdup(s->path);
 	vm->vcpu = calloc(s->vcpus + 1, sizeof(struct pnode *));
 	if (!vm->name || !vm->path || !vm->vcpu) {
-		vm_free(vm);
+		peer_tree_vm_free(vm);
 		return NULL;
 	}
 	return vm;
@@ -137,8 +137,8 @@ static struct peer_vm *vm_add(struct peer *e, const struct said *s)
 	if (!vm)
 		return NULL;
 	tree_name(e, s->name, name);
-	if (!tsearch(vm, &e->vms, by_name)) {
-		vm_free(vm);
+	if (!tsearch(vm, &e->vms, peer_tree_by_name)) {
+		peer_tree_vm_free(vm);
 		return NULL;
 	}
 	p->adding = vm;
@@ -146,8 +146,8 @@ static struct peer_vm *vm_add(struct peer *e, const struct said *s)
 	p->adding = NULL;
 	if (ret) {
 		peer_note(e, "%s", why);
-		tdelete(vm, &e->vms, by_name);
-		vm_free(vm);
+		tdelete(vm, &e->vms, peer_tree_by_name);
+		peer_tree_vm_free(vm);
 		return NULL;
 	}
 	e->nr_nodes += 1 + vm->nr_vcpus;
@@ -185,7 +185,7 @@ static json_t *info_of(const json_t *node)
 }
 
 /* 1: @node is a VM that is ours to count; 0: something else; -EINVAL: it is no node. */
-static int get_said(const json_t *node, struct said *s)
+static int peer_tree_get_said(const json_t *node, struct said *s)
 {
 	const char *kind = json_string_value(json_object_get(node, "kind"));
 	const char *backend = json_string_value(json_object_get(node, "backend"));
@@ -217,7 +217,7 @@ int peer_list(struct peer *e, const json_t *answer)
 		return -EINVAL;
 	}
 	json_array_foreach (nodes, i, node) {
-		int ret = get_said(node, &s);
+		int ret = peer_tree_get_said(node, &s);
 
 		n += ret > 0 ? 1 + s.vcpus : 0;
 		if (ret < 0) {
@@ -284,7 +284,7 @@ void peer_list_apply(struct peer *e)
 	e->round++;
 	/* Those that go make room for names. One that has changed is another VM. */
 	json_array_foreach (list, i, node) {
-		if (get_said(node, &s) != 1)
+		if (peer_tree_get_said(node, &s) != 1)
 			continue;
 		vm = peer_vm_find(e, s.name);
 		if (vm && vm->nr_vcpus == s.vcpus && !strcmp(vm->path, s.path))
@@ -292,7 +292,7 @@ void peer_list_apply(struct peer *e)
 	}
 	drop_old(e);
 	json_array_foreach (list, i, node) {
-		if (get_said(node, &s) != 1)
+		if (peer_tree_get_said(node, &s) != 1)
 			continue;
 		vm = peer_vm_find(e, s.name);
 		if (!vm)

@@ -120,7 +120,7 @@ static void on_list(void *arg, const json_t *answer)
 		peer_list(arg, answer);
 }
 
-static unsigned int number(const json_t *o, const char *key)
+static unsigned int peers_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 	json_int_t n = json_integer_value(v);
@@ -144,9 +144,9 @@ static void on_sharing(void *arg, const json_t *answer)
 
 		if (backend && !strcmp(backend, PEER_BACKEND))
 			e->sharing = (struct vpmu_sharing){
-				.consumers = number(one, "consumers"),
-				.keys = number(one, "keys"),
-				.host_counters = number(one, "host-counters"),
+				.consumers = peers_number(one, "consumers"),
+				.keys = peers_number(one, "keys"),
+				.host_counters = peers_number(one, "host-counters"),
 				.refused = refused ? strtoull(refused, NULL, 10) : 0,
 			};
 	}
@@ -232,7 +232,7 @@ static void peer_end(struct peer *e, const char *why)
 	marks_look(e, true);
 }
 
-static void on_ended(void *arg, const char *why)
+static void peers_on_ended(void *arg, const char *why)
 {
 	struct peer *e = arg;
 	bool ended = !strcmp(why, ENDED);
@@ -260,7 +260,7 @@ static void peer_connect(struct peer *e)
 		.buffered = &e->p->buffered,
 		.farewell = on_farewell,
 		.answered = on_answered,
-		.ended = on_ended,
+		.ended = peers_on_ended,
 		.arg = e,
 	};
 	char why[240] = "";
@@ -280,7 +280,7 @@ static void peer_connect(struct peer *e)
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-static void look_at(struct peers *p, const char *path)
+static void peers_look_at(struct peers *p, const char *path)
 {
 	struct peer *e = NULL, **slot = NULL;
 	struct stat st;
@@ -329,7 +329,7 @@ static void look_for(struct peers *p, const char *pattern)
 	if (glob(pattern, GLOB_NOSORT, NULL, &found))
 		return;
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		look_at(p, found.gl_pathv[i]);
+		peers_look_at(p, found.gl_pathv[i]);
 	globfree(&found);
 }
 
@@ -360,7 +360,7 @@ void peers_look(struct peers *p)
 	peer_compare_late(p, now_ns());
 }
 
-static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+static int peers_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct peers *p = arg;
 	uint64_t ms = p->late_ns / 2000000;
@@ -390,7 +390,7 @@ bool peers_places_ok(const char *places)
 }
 
 /* Where vpmu-vmm listens if it is not told: root's servers, and those of our own user. */
-static char *usual_places(void)
+static char *peers_usual_places(void)
 {
 	char own[108], *all = NULL;
 
@@ -412,10 +412,11 @@ int peers_create(sd_event *ev, struct tenants *ts, const struct peers_opts *o, s
 	p->late_ns = (o->late_ms ? o->late_ms : PEERS_LATE_MS) * 1000000ULL;
 	p->note = o->note;
 	p->arg = o->arg;
-	p->places = o->places ? strdup(o->places) : usual_places();
+	p->places = o->places ? strdup(o->places) : peers_usual_places();
 	ret = p->places ? peer_source_init(p) : -ENOMEM;
 	if (!ret)
-		ret = sd_event_add_time_relative(ev, &p->timer, CLOCK_MONOTONIC, 0, 0, on_timer, p);
+		ret = sd_event_add_time_relative(ev, &p->timer, CLOCK_MONOTONIC, 0, 0,
+						 peers_on_timer, p);
 	if (ret >= 0)
 		ret = sd_event_source_set_enabled(p->timer, SD_EVENT_ON);
 	if (ret < 0) {

@@ -37,7 +37,7 @@ struct keep {
 	bool failed;
 };
 
-static uint64_t now_us(void)
+static uint64_t persist_now_us(void)
 {
 	struct timespec t;
 
@@ -97,7 +97,7 @@ bool keep_busy(unsigned int times)
 }
 
 /* What the former vpmud has left, if it is about the counts that the kernel has. */
-static void load(struct keep *k)
+static void persist_load(struct keep *k)
 {
 	const char *epoch;
 	char err[300], mine[24];
@@ -131,7 +131,7 @@ int keep_create(const char *socket, struct bpf_backend *kernel, void (*note)(con
 	}
 	k->kernel = kernel;
 	k->note = note;
-	load(k);
+	persist_load(k);
 	*out = k;
 	return 0;
 }
@@ -150,7 +150,7 @@ const json_t *keep_tree(const struct keep *k)
 	return json_object_get(k->saved, "tree");
 }
 
-static void on_note(void *arg, const char *line)
+static void persist_on_note(void *arg, const char *line)
 {
 	((struct keep *)arg)->note(line);
 }
@@ -161,14 +161,15 @@ void keep_begin(struct keep *k, struct sessions *ss, struct tree *tree)
 	k->tree = tree;
 	bases.raw_space = vpmu_event_host_space();
 	if (k->saved)
-		sessions_restore(ss, json_object_get(k->saved, "sessions"), &bases, on_note, k);
+		sessions_restore(ss, json_object_get(k->saved, "sessions"), &bases, persist_on_note,
+				 k);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
 int keep_now(struct keep *k)
 {
-	uint64_t begin = now_us(), sessions = sessions_generation(k->sessions);
+	uint64_t begin = persist_now_us(), sessions = sessions_generation(k->sessions);
 	uint64_t nodes = tenants_generation(sessions_tenants(k->sessions));
 	char err[300] = "";
 	json_t *state;
@@ -185,7 +186,7 @@ int keep_now(struct keep *k)
 	if (!ret && k->failed)
 		k->note("the state file is written again");
 	k->failed = ret != 0;
-	k->after_us = now_us() + (ret ? AGAIN_US : SHARE * (now_us() - begin));
+	k->after_us = persist_now_us() + (ret ? AGAIN_US : SHARE * (persist_now_us() - begin));
 	if (!ret) {
 		k->generation_sessions = sessions;
 		k->generation_nodes = nodes;
@@ -196,7 +197,7 @@ int keep_now(struct keep *k)
 void keep_sessions(struct keep *k)
 {
 	if (sessions_generation(k->sessions) != k->generation_sessions &&
-	    (!k->failed || now_us() >= k->after_us))
+	    (!k->failed || persist_now_us() >= k->after_us))
 		keep_now(k);
 }
 
@@ -204,6 +205,6 @@ void keep_all(struct keep *k)
 {
 	keep_sessions(k);
 	if (tenants_generation(sessions_tenants(k->sessions)) != k->generation_nodes &&
-	    now_us() >= k->after_us)
+	    persist_now_us() >= k->after_us)
 		keep_now(k);
 }

@@ -14,7 +14,7 @@
 	vpmu_key_make(VPMU_SPACE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,                         \
 		      VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST | VPMU_KEY_HOST)
 
-static void check_row(const char *what, bool ok, const char *why, void *rows)
+static void report_check_row(const char *what, bool ok, const char *why, void *rows)
 {
 	/* A row that does not fit in memory is left out. */
 	json_array_append_new(rows,
@@ -26,7 +26,7 @@ static void libvirt_row(const char *uri, bool connected, const char *text, void 
 	char what[120];
 
 	snprintf(what, sizeof(what), "libvirt %s", uri);
-	check_row(what, connected, text, rows);
+	report_check_row(what, connected, text, rows);
 }
 
 /* The BPF program sees the numbers of threads of the first PID namespace. That one's own number is
@@ -51,7 +51,7 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	char why[600];
 	bool may;
 
-	contain_describe(check_row, rows);
+	contain_describe(report_check_row, rows);
 	if (!all)
 		return;
 	if (*r->reload_error)
@@ -59,56 +59,57 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	else
 		snprintf(why, sizeof(why), "%zu section%s for tenants", r->sections,
 			 r->sections == 1 ? "" : "s");
-	check_row("configuration", !*r->reload_error, why, rows);
+	report_check_row("configuration", !*r->reload_error, why, rows);
 	tree_usage(r->tree, &u);
 	snprintf(why, sizeof(why), "%zu, %zu of them with a cgroup of their own", u.vms,
 		 u.whole_vms);
-	check_row("VMs found", true, why, rows);
+	report_check_row("VMs found", true, why, rows);
 	if (u.refused) {
 		snprintf(why, sizeof(why),
 			 "%zu named as VMs of a tenant that does not believe them; the log says "
 			 "which",
 			 u.refused);
-		check_row("names of VMs", false, why, rows);
+		report_check_row("names of VMs", false, why, rows);
 	}
 	if (report_pids())
-		check_row("PID namespace", false, report_pids(), rows);
+		report_check_row("PID namespace", false, report_pids(), rows);
 	disc_libvirt(r->disc, libvirt_row, rows);
 	snprintf(why, sizeof(why), "%zu below %s", u.cgroups, r->cgroup_root);
-	check_row("cgroups of tenants", true, why, rows);
+	report_check_row("cgroups of tenants", true, why, rows);
 	snprintf(why, sizeof(why), u.failed ? "%zu could not be; the log says which" : "%zu failed",
 		 u.failed);
-	check_row("VMs, vCPUs and cgroups are counted", !u.failed, why, rows);
+	report_check_row("VMs, vCPUs and cgroups are counted", !u.failed, why, rows);
 	bpf_backend_usage(r->kernel, &k);
 	snprintf(why, sizeof(why), "%s; %u perf events, %llu KiB of maps",
 		 k.programs ? "attached to context switches" : "nobody counts: nothing is attached",
 		 k.events, (unsigned long long)k.map_bytes >> 10);
-	check_row("BPF backend", true, why, rows);
+	report_check_row("BPF backend", true, why, rows);
 	if (k.programs)
-		check_row("tasks that move while they run", k.moves, k.moves_why, rows);
+		report_check_row("tasks that move while they run", k.moves, k.moves_why, rows);
 	if (k.missed) {
 		snprintf(why, sizeof(why),
 			 "%llu; what was counted around one is unclaimed, and who ran there is "
 			 "partial",
 			 (unsigned long long)k.missed);
-		check_row("context switches that the kernel did not show", true, why, rows);
+		report_check_row("context switches that the kernel did not show", true, why, rows);
 	}
 	if (!k.sees_hidden)
-		check_row("context switches that the kernel did not show", false,
-			  "not known: the kernel has no CONFIG_FAIR_GROUP_SCHED", rows);
+		report_check_row("context switches that the kernel did not show", false,
+				 "not known: the kernel has no CONFIG_FAIR_GROUP_SCHED", rows);
 	if (k.moved) {
 		snprintf(why, sizeof(why),
 			 "%llu; charged to the old cgroup up to the next switch, and both are "
 			 "partial",
 			 (unsigned long long)k.moved);
-		check_row("moves of running tasks that were not shown", true, why, rows);
+		report_check_row("moves of running tasks that were not shown", true, why, rows);
 	}
 	bpf_backend_budget(r->kernel, &b);
-	budget_rows(&b, check_row, rows);
+	budget_rows(&b, report_check_row, rows);
 	/* The client's rights are not ours: we have given up most of what we had. */
 	may = vpmu_backend_can_count(bpf_as_backend(r->kernel), ANY_EVENT, &q, why, sizeof(why));
-	check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why, rows);
-	peers_check(r->peers, check_row, rows);
+	report_check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why,
+			 rows);
+	peers_check(r->peers, report_check_row, rows);
 }
 
 void report_metrics(struct bpf_backend *kernel, struct expo *e)

@@ -14,8 +14,8 @@
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-static int add_rule(struct rules *r, const char *path, bool each, struct rule **out, char *err,
-		    size_t errlen)
+static int rules_add_rule(struct rules *r, const char *path, bool each, struct rule **out,
+			  char *err, size_t errlen)
 {
 	struct rule *more;
 
@@ -47,7 +47,7 @@ int rules_add(struct rules *r, const char *path, struct rule **out, char *err, s
 	/* "/ *" has no path besides the name that takes the place of the star. */
 	if (!(each && !*plain) && !tenant_path_ok(each ? plain : path, err, errlen))
 		return -EINVAL;
-	return add_rule(r, plain, each, out, err, errlen);
+	return rules_add_rule(r, plain, each, out, err, errlen);
 }
 
 static void patterns_fini(struct patterns *p)
@@ -127,7 +127,7 @@ bool cgroup_pattern_ok(const char *pattern)
 
 /* ---- matching ------------------------------------------------------------------------------- */
 
-static bool matches(const char *pattern, const char *name)
+static bool rules_matches(const char *pattern, const char *name)
 {
 	return fnmatch(pattern, name, FNM_NOESCAPE) == 0;
 }
@@ -135,7 +135,7 @@ static bool matches(const char *pattern, const char *name)
 static bool any_matches(const struct patterns *p, const char *name)
 {
 	for (size_t i = 0; i < p->nr; i++)
-		if (matches(p->text[i], name))
+		if (rules_matches(p->text[i], name))
 			return true;
 	return false;
 }
@@ -156,7 +156,7 @@ static size_t matches_path(const char *pattern, const char *path, const char **r
 		if (!len || len >= sizeof(have))
 			return 0;
 		snprintf(have, sizeof(have), "%.*s", (int)len, text);
-		if (!matches(want, have))
+		if (!rules_matches(want, have))
 			return 0;
 		nr++;
 	}

@@ -291,7 +291,7 @@ void tree_prune(struct tree *t)
 /* ---- lasting names -------------------------------------------------------------------------- */
 
 /* FNV-1a, 64 bits. */
-static uint64_t hash(uint64_t h, const void *data, size_t len)
+static uint64_t tree_hash(uint64_t h, const void *data, size_t len)
 {
 	const unsigned char *p = data;
 
@@ -301,18 +301,18 @@ static uint64_t hash(uint64_t h, const void *data, size_t len)
 }
 
 /* Names are looked for below the same parent only. A VM that has started again is another one. */
-static void on_added(struct node *n, struct vpmu_backend_node *in, void *arg)
+static void tree_on_added(struct node *n, struct vpmu_backend_node *in, void *arg)
 {
 	struct tree *t = arg;
-	uint64_t h = hash(0xcbf29ce484222325, &n->kind, sizeof(n->kind));
+	uint64_t h = tree_hash(0xcbf29ce484222325, &n->kind, sizeof(n->kind));
 	const struct tree_vm *vm = n->user;
 
 	if (in->source != t->backend.source || n->kind < NODE_TENANT || !t->backend.name)
 		return;
-	h = hash(h, n->name, strlen(n->name));
+	h = tree_hash(h, n->name, strlen(n->name));
 	if (n->kind == NODE_VM) {
-		h = hash(h, &vm->pid, sizeof(vm->pid));
-		h = hash(h, &vm->start_time, sizeof(vm->start_time));
+		h = tree_hash(h, &vm->pid, sizeof(vm->pid));
+		h = tree_hash(h, &vm->start_time, sizeof(vm->start_time));
 	}
 	t->backend.name(in, h ? h : 1);
 }
@@ -441,7 +441,7 @@ int tree_create(struct tenants *ts, const struct tree_backend *backend, const st
 	t->note = note;
 	t->arg = arg;
 	t->round = 1; /* VMs begin with 0 */
-	t->watch = (struct tenants_watch){on_added, on_removing, t, NULL};
+	t->watch = (struct tenants_watch){tree_on_added, on_removing, t, NULL};
 	tenants_watch(ts, &t->watch);
 	tree_rules(t, rules);
 	*out = t;

@@ -31,7 +31,7 @@ void tree_vm_free(struct tree_vm *vm)
 	free(vm);
 }
 
-static struct tree_vm *find(const struct tree *t, const struct disc_vm *vm)
+static struct tree_vm *tree_vm_find(const struct tree *t, const struct disc_vm *vm)
 {
 	struct tree_vm *v = t->first_vm;
 
@@ -41,7 +41,7 @@ static struct tree_vm *find(const struct tree *t, const struct disc_vm *vm)
 }
 
 /* Replace *@field by a copy of @text, which may be NULL. */
-static int set(char **field, const char *text)
+static int tree_vm_set(char **field, const char *text)
 {
 	char *copy = text ? strdup(text) : NULL;
 
@@ -52,7 +52,7 @@ static int set(char **field, const char *text)
 	return 0;
 }
 
-static int take(struct tree_vm *v, const struct disc_vm *vm)
+static int tree_vm_take(struct tree_vm *v, const struct disc_vm *vm)
 {
 	struct disc_vcpu *threads = calloc(vm->nr_vcpus + 1, sizeof(*threads));
 
@@ -68,8 +68,10 @@ static int take(struct tree_vm *v, const struct disc_vm *vm)
 	v->cgroup_id = vm->cgroup_id;
 	v->uid = vm->uid;
 	v->libvirt = !strcmp(vm->kind, "libvirt");
-	return set(&v->name, vm->name) || set(&v->uuid, vm->uuid) || set(&v->kind, vm->kind) ||
-			       set(&v->metadata, vm->tenant) || set(&v->cgroup, vm->cgroup)
+	return tree_vm_set(&v->name, vm->name) || tree_vm_set(&v->uuid, vm->uuid) ||
+			       tree_vm_set(&v->kind, vm->kind) ||
+			       tree_vm_set(&v->metadata, vm->tenant) ||
+			       tree_vm_set(&v->cgroup, vm->cgroup)
 		       ? -ENOMEM
 		       : 0;
 }
@@ -80,7 +82,7 @@ static int take_saved(const struct tree *t, struct tree_vm *v)
 	const char *kind = tree_saved_text(t, v, "kind");
 
 	v->libvirt |= kind && !strcmp(kind, "libvirt");
-	return v->metadata ? 0 : set(&v->metadata, tree_saved_text(t, v, "tenant"));
+	return v->metadata ? 0 : tree_vm_set(&v->metadata, tree_saved_text(t, v, "tenant"));
 }
 
 static void complain(struct tree *t, const struct tree_vm *v, const char *what, int ret)
@@ -94,7 +96,7 @@ static void complain(struct tree *t, const struct tree_vm *v, const char *what, 
 
 /* ---- names and tenants ---------------------------------------------------------------------- */
 
-static bool taken(const struct tree *t, const struct tree_vm *v, const char *name)
+static bool tree_vm_taken(const struct tree *t, const struct tree_vm *v, const char *name)
 {
 	return tenant_vm_find(t->ts, name) || tree_saved_for_another(t, v, name);
 }
@@ -125,7 +127,7 @@ static void node_name(const struct tree *t, const struct tree_vm *v,
 	}
 	if (p - name > TENANT_VM_NAME_MAX - SUFFIX_MAX)
 		p = name + TENANT_VM_NAME_MAX - SUFFIX_MAX;
-	for (unsigned int i = 1; taken(t, v, name); i++)
+	for (unsigned int i = 1; tree_vm_taken(t, v, name); i++)
 		snprintf(p, SUFFIX_MAX + 1, i == 1 ? "@%d" : "@%d.%u", v->pid, i);
 }
 
@@ -372,7 +374,7 @@ static void add_node(struct tree *t, struct tree_vm *v)
 	}
 }
 
-static void unbind(struct tree *t, struct tree_vm *v)
+static void tree_vm_unbind(struct tree *t, struct tree_vm *v)
 {
 	if (v->claimed)
 		tree_unclaim(t, v->claimed, v->node);
@@ -390,7 +392,7 @@ static void remove_node(struct tree *t, struct tree_vm *v)
 {
 	if (!v->node)
 		return;
-	unbind(t, v);
+	tree_vm_unbind(t, v);
 	tenant_vm_remove(t->ts, v->node);
 	v->node = NULL;
 	if (v->tenant)
@@ -398,7 +400,7 @@ static void remove_node(struct tree *t, struct tree_vm *v)
 	v->tenant = NULL;
 }
 
-static void count(struct tree *t, struct tree_vm *v)
+static void tree_vm_count(struct tree *t, struct tree_vm *v)
 {
 	if (!v->node)
 		return;
@@ -421,7 +423,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 	struct tree_vm *v = calloc(1, sizeof(*v));
 	const char *was;
 
-	if (!v || take(v, vm)) {
+	if (!v || tree_vm_take(v, vm)) {
 		tree_vm_free(v);
 		tree_failed(t, "VM: out of memory; it is not counted");
 		return;
@@ -433,7 +435,7 @@ void tree_vm_added(void *arg, const struct disc_vm *vm)
 	v->next = t->first_vm;
 	t->first_vm = v;
 	add_node(t, v);
-	count(t, v);
+	tree_vm_count(t, v);
 	claim_again(t, v, v->cgroup);
 }
 
@@ -447,24 +449,24 @@ static bool stays(struct tree *t, struct tree_vm *v, bool renamed)
 }
 
 /* Give the VM a new node in the right place. */
-static void move(struct tree *t, struct tree_vm *v)
+static void tree_vm_move(struct tree *t, struct tree_vm *v)
 {
 	remove_node(t, v);
 	add_node(t, v);
-	count(t, v);
+	tree_vm_count(t, v);
 }
 
 void tree_vms_move(struct tree *t)
 {
 	for (struct tree_vm *v = t->first_vm; v; v = v->next)
 		if (!stays(t, v, false))
-			move(t, v);
+			tree_vm_move(t, v);
 }
 
 void tree_vm_changed(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
-	struct tree_vm *v = find(t, vm);
+	struct tree_vm *v = tree_vm_find(t, vm);
 	char *left;
 	bool renamed;
 
@@ -474,7 +476,7 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 	}
 	renamed = strcmp(v->name, vm->name) != 0;
 	left = v->cgroup ? strdup(v->cgroup) : NULL;
-	if ((v->cgroup && !left) || take(v, vm)) {
+	if ((v->cgroup && !left) || tree_vm_take(v, vm)) {
 		complain(t, v, "it stays as it was", -ENOMEM);
 		free(left);
 		return;
@@ -483,9 +485,9 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 	if (left && (!v->cgroup || strcmp(left, v->cgroup)))
 		v->shared = false;
 	if (stays(t, v, renamed))
-		count(t, v);
+		tree_vm_count(t, v);
 	else
-		move(t, v);
+		tree_vm_move(t, v);
 	claim_again(t, v, left);
 	if (v->cgroup && (!left || strcmp(left, v->cgroup)))
 		claim_again(t, v, v->cgroup);
@@ -495,7 +497,7 @@ void tree_vm_changed(void *arg, const struct disc_vm *vm)
 void tree_vm_removed(void *arg, const struct disc_vm *vm)
 {
 	struct tree *t = arg;
-	struct tree_vm *v = find(t, vm), **link = &t->first_vm;
+	struct tree_vm *v = tree_vm_find(t, vm), **link = &t->first_vm;
 
 	if (!v)
 		return;

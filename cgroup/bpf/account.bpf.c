@@ -4,10 +4,10 @@
  * task, and charges what the CPU's events have counted since the last charge to the account that
  * ran. load.c loads it; docs/cgroup-counting.md explains it.
  *
- * All programs run with interrupts off, but for a flush that a CPU asks of itself (see flush()). So
- * a CPU never runs two of them at a time, and each CPU writes its own state and cells only. There
- * are no locks. The program must never guess: what it cannot charge to an account is unclaimed, and
- * is still in the sum.
+ * All programs run with interrupts off, but for a flush that a CPU asks of itself (see
+ * account_flush()). So a CPU never runs two of them at a time, and each CPU writes its own state
+ * and cells only. There are no locks. The program must never guess: what it cannot charge to an
+ * account is unclaimed, and is still in the sum.
  */
 #include "cgroup/bpf/lookup.bpf.h"
 
@@ -98,18 +98,19 @@ static __always_inline enum known what_ran(struct kp_cpu *st, struct task_struct
 static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_struct *prev,
 				      struct task_struct *next, enum cause cause)
 {
-	const int flush = cause != SWITCHES;
-	__u64 nr = switches_of(next, st, flush) + 1, last = st->nr & ~KP_BOUND;
-	__u32 missed = last && nr - last != !flush ? (__u32)(nr - last - !flush) : 0;
+	const int account_flush = cause != SWITCHES;
+	__u64 nr = switches_of(next, st, account_flush) + 1, last = st->nr & ~KP_BOUND;
+	__u32 missed =
+		last && nr - last != !account_flush ? (__u32)(nr - last - !account_flush) : 0;
 	__u64 owed = kp_mask(st), fresh = 0, read, now, since, cset = css_set_of(st);
 	__u32 gen, moves = VPMU_LOAD(&cfg.moves), former = st->at.account, p;
 	enum known known = ALL_KNOWN;
 	struct kp_account *a;
 	struct kp_cached *c;
 
-	if (!flush && nr == last) /* a former process's program has seen it */
+	if (!account_flush && nr == last) /* a former process's program has seen it */
 		return 0;
-	now = clock_now(st, next, flush);
+	now = clock_now(st, next, account_flush);
 	VPMU_STORE(&st->missed, st->missed + missed);
 	/* So that nothing depends on what is usual. */
 	VPMU_STORE(&st->mask, owed);
@@ -143,11 +144,12 @@ static __always_inline int switch_all(struct kp_cpu *st, __u32 cpu, struct task_
 		VPMU_STORE(&st->at.account, KP_OTHER);
 	}
 	c = look_up(next, st, cpu);
-	if (!flush && known == ALL_KNOWN && c->at.account == st->at.account && gen == st->gen)
+	if (!account_flush && known == ALL_KNOWN && c->at.account == st->at.account &&
+	    gen == st->gen)
 		goto enter;
 	since = st->last_ns;
 	if (gen != st->gen) {
-		fresh = take_up_events(st, cpu, flush);
+		fresh = take_up_events(st, cpu, account_flush);
 		if (fresh) {
 			a = account_of(st->at.account);
 			owed &= ~fresh;
@@ -209,8 +211,8 @@ static __always_inline void no_event(struct kp_cpu *st, struct vpmu_row *row)
 
 /* What charge() does for one slot whose event does not wait for a counter: to @row, or to nobody.
  */
-static __always_inline void charge_some(struct kp_cpu *st, __u32 slot, __u64 read, __u64 owed,
-					struct kp_cell *cell)
+static __always_inline void account_charge_some(struct kp_cpu *st, __u32 slot, __u64 read,
+						__u64 owed, struct kp_cell *cell)
 {
 	__u64 now, *total = &st->unclaimed[slot];
 
@@ -299,10 +301,10 @@ static __noinline int switch_other(unsigned long long *ctx, struct kp_cpu *st)
 		} else {
 			cell = (void *)st->near_cell + near;
 			vpmu_charge_time(&cell->time_ns, ran_ns);
-			charge_some(st, 0, read, owed, cell);
-			charge_some(st, 1, read, owed, cell);
-			charge_some(st, 2, read, owed, cell);
-			charge_some(st, 3, read, owed, cell);
+			account_charge_some(st, 0, read, owed, cell);
+			account_charge_some(st, 1, read, owed, cell);
+			account_charge_some(st, 2, read, owed, cell);
+			account_charge_some(st, 3, read, owed, cell);
 		}
 		VPMU_STORE(&st->done_ns, now);
 	}
@@ -494,7 +496,7 @@ static __always_inline void charge_running(struct kp_cpu *st, __u32 cpu, enum ca
  * did so far is charged, so the css_set is forgotten, and what it does from now on is charged to
  * where it is found at the next switch.
  */
-static __always_inline int flush(struct kp_cpu *st, __u32 cpu)
+static __always_inline int account_flush(struct kp_cpu *st, __u32 cpu)
 {
 	VPMU_STORE(&st->flushing, KP_FLUSH_RUNS);
 	charge_running(st, cpu, FLUSHES);
@@ -512,7 +514,7 @@ int flush_cpu(void *ctx)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	return flush(cpu_at(cpu), cpu);
+	return account_flush(cpu_at(cpu), cpu);
 }
 
 SEC(KP_SEC_FLUSH)
@@ -521,11 +523,11 @@ int flush_cpu_any(void *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct kp_cpu *st = find_cpu(cpu);
 
-	return st ? flush(st, cpu) : 0;
+	return st ? account_flush(st, cpu) : 0;
 }
 
 /* The running task was moved to another cgroup: what it did so far is the old one's. */
-static __always_inline int move(struct kp_cpu *st, __u32 cpu)
+static __always_inline int account_move(struct kp_cpu *st, __u32 cpu)
 {
 	if (VPMU_LOAD(&st->flushing) != KP_FLUSH_NONE)
 		VPMU_STORE(&st->flushing, KP_FLUSH_MOVED);
@@ -539,14 +541,14 @@ static __always_inline int move(struct kp_cpu *st, __u32 cpu)
 	{                                                                                          \
 		__u32 cpu = bpf_get_smp_processor_id();                                            \
                                                                                                    \
-		return move(cpu_at(cpu), cpu);                                                     \
+		return account_move(cpu_at(cpu), cpu);                                             \
 	}                                                                                          \
 	SEC(section) int name##_any(void *ctx)                                                     \
 	{                                                                                          \
 		__u32 cpu = bpf_get_smp_processor_id();                                            \
 		struct kp_cpu *st = find_cpu(cpu);                                                 \
                                                                                                    \
-		return st ? move(st, cpu) : 0;                                                     \
+		return st ? account_move(st, cpu) : 0;                                             \
 	}
 
 /* Both are at KP_MOVE_HOOK: cgroup_migrate.c. */
@@ -559,13 +561,13 @@ ON_MOVE(on_move_probe, KP_SEC_PROBE)
  * long it ran in which cgroup. That CPU marks the first one and the last one when it sees that, and
  * those between are marked here.
  */
-static __always_inline void attached(struct kp_cpu *st, __u32 cpu, struct kp_cpu *its,
-				     struct task_struct *t, struct cgroup *to, int group)
+static __always_inline void account_attached(struct kp_cpu *st, __u32 cpu, struct kp_cpu *its,
+					     struct task_struct *t, struct cgroup *to, int group)
 {
 	struct task_struct *ours = bpf_get_current_task_btf();
 
 	if (css_set_of(st) != (__u64)ours->cgroups)
-		move(st, cpu);
+		account_move(st, cpu);
 	if (group && t->signal->nr_threads > 1) {
 		misses(cgroup_account(to));
 	} else if (t != ours && its && may_run(t)) {
@@ -582,7 +584,7 @@ SEC(KP_SEC_ATTACH) int on_attach(unsigned long long *ctx)
 	struct task_struct *t = (void *)ctx[2];
 	__u32 cpu = bpf_get_smp_processor_id();
 
-	attached(cpu_at(cpu), cpu, cpu_at(t->thread_info.cpu), t, to, ctx[3] & 1);
+	account_attached(cpu_at(cpu), cpu, cpu_at(t->thread_info.cpu), t, to, ctx[3] & 1);
 	return 0;
 }
 
@@ -594,7 +596,7 @@ SEC(KP_SEC_ATTACH) int on_attach_any(unsigned long long *ctx)
 	struct kp_cpu *st = find_cpu(cpu);
 
 	if (st)
-		attached(st, cpu, find_cpu(next_cpu(t)), t, to, ctx[3] & 1);
+		account_attached(st, cpu, find_cpu(next_cpu(t)), t, to, ctx[3] & 1);
 	return 0;
 }
 

@@ -32,7 +32,7 @@ static bool is_cgroup2(const char *dir)
 }
 
 /* Write @text to @dir/@file in one write(2): cgroupfs takes each write as a whole. */
-static int write_file(const char *dir, const char *file, const char *text)
+static int cgroupfs_write_file(const char *dir, const char *file, const char *text)
 {
 	char path[PATH_MAX];
 	int fd, ret = 0;
@@ -128,8 +128,8 @@ void cgroupfs_leave(struct cgroupfs *fs)
 		return;
 	snprintf(pid, sizeof(pid), "%d", getpid());
 	/* The old cgroup may be gone; the root of the mount always accepts processes. */
-	if (write_file(fs->home, "cgroup.procs", pid))
-		write_file(fs->mount, "cgroup.procs", pid);
+	if (cgroupfs_write_file(fs->home, "cgroup.procs", pid))
+		cgroupfs_write_file(fs->mount, "cgroup.procs", pid);
 	free(fs->home);
 	fs->home = NULL;
 }
@@ -307,7 +307,7 @@ static char *cgroup_of(const struct cgroupfs *fs, int pid)
 	return asprintf(&dir, "%s%s", fs->mount, line) < 0 ? NULL : dir;
 }
 
-static bool is_below(const char *root, const char *dir)
+static bool cgroupfs_is_below(const char *root, const char *dir)
 {
 	size_t n = strlen(root);
 
@@ -327,7 +327,7 @@ static int make_threaded(const char *dir, char *err, size_t errlen)
 			    strerror(-ret));
 	if (strcmp(type, "threaded") == 0)
 		return 0;
-	ret = write_file(dir, "cgroup.type", "threaded");
+	ret = cgroupfs_write_file(dir, "cgroup.type", "threaded");
 	if (ret)
 		return fail(ret, err, errlen,
 			    "cgroup %s: is \"%s\" and cannot become threaded: %s; an empty cgroup "
@@ -367,12 +367,12 @@ static int enter_domain(struct cgroupfs *fs, int tgid, char *err, size_t errlen)
 	char pid[16];
 	int ret;
 
-	if (now && is_below(fs->root, now)) {
+	if (now && cgroupfs_is_below(fs->root, now)) {
 		free(now);
 		return 0;
 	}
 	snprintf(pid, sizeof(pid), "%d", tgid);
-	ret = write_file(fs->root, "cgroup.procs", pid);
+	ret = cgroupfs_write_file(fs->root, "cgroup.procs", pid);
 	if (ret) {
 		free(now);
 		return fail(ret, err, errlen,
@@ -414,7 +414,7 @@ int cgroupfs_join(struct cgroupfs *fs, const char *path, int tid, char *err, siz
 			goto out;
 	}
 	snprintf(text, sizeof(text), "%d", tid);
-	ret = write_file(dir, threaded ? "cgroup.threads" : "cgroup.procs", text);
+	ret = cgroupfs_write_file(dir, threaded ? "cgroup.threads" : "cgroup.procs", text);
 	if (ret)
 		fail(ret, err, errlen, "cgroup %s: thread %d cannot join: %s", dir, tid,
 		     strerror(-ret));

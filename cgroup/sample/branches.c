@@ -68,7 +68,7 @@ static uint64_t filter(uint32_t ctl)
 	return f;
 }
 
-static int open_event(const struct sample_sys *sys, pid_t tid, uint32_t ctl)
+static int branches_open_event(const struct sample_sys *sys, pid_t tid, uint32_t ctl)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -104,7 +104,7 @@ static int open_event(const struct sample_sys *sys, pid_t tid, uint32_t ctl)
 
 int branches_probe(const struct sample_sys *sys, uint32_t ctl)
 {
-	int fd = open_event(sys, 0, ctl);
+	int fd = branches_open_event(sys, 0, ctl);
 
 	if (fd < 0)
 		return fd;
@@ -123,7 +123,7 @@ int branches_open(const struct sample_sys *sys, pid_t tid, uint32_t ctl, struct 
 	b->sys = sys;
 	b->ctl = branches_recorded(ctl);
 	b->page = (size_t)sysconf(_SC_PAGESIZE);
-	b->fd = open_event(sys, tid, ctl);
+	b->fd = branches_open_event(sys, tid, ctl);
 	ret = b->fd < 0 ? b->fd : sys->map(b->fd, 2 * b->page, false, &base);
 	if (!ret) {
 		ring_init(&b->ring, base, b->page, b->page);
@@ -149,7 +149,7 @@ void branches_close(struct branches *b)
 }
 
 /* perf's types of branches as branch records number them (VPMU_LBR_INFO_TYPE). */
-static uint64_t type_of(const struct perf_branch_entry *e)
+static uint64_t branches_type_of(const struct perf_branch_entry *e)
 {
 	switch (e->type) {
 	case PERF_BR_COND:
@@ -176,7 +176,7 @@ struct taking {
 	struct vpmu_lbr_regs *r;
 };
 
-static void take(const struct ring_sample *s, void *arg)
+static void branches_take(const struct ring_sample *s, void *arg)
 {
 	const struct taking *t = arg;
 	struct vpmu_lbr_regs *r = t->r;
@@ -191,7 +191,7 @@ static void take(const struct ring_sample *s, void *arg)
 
 		to->from = e->from;
 		to->to = e->to;
-		to->info = type_of(e) << VPMU_LBR_INFO_TYPE_SHIFT;
+		to->info = branches_type_of(e) << VPMU_LBR_INFO_TYPE_SHIFT;
 		/* perf has 0 for cycles that the CPU does not give. */
 		if (e->cycles)
 			to->info |= VPMU_LBR_INFO_CYC_VALID | e->cycles;
@@ -211,7 +211,7 @@ int branches_read(struct branches *b, struct vpmu_lbr_regs *r)
 
 	if (ret)
 		return ret;
-	found = ring_newest(&b->ring, SAMPLE_TYPE, &counts, take, &t);
+	found = ring_newest(&b->ring, SAMPLE_TYPE, &counts, branches_take, &t);
 	b->sys->control(b->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0);
 	return found ? 0 : -ENOENT;
 }

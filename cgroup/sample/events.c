@@ -90,8 +90,8 @@ static int try_open(const struct samples *ss, const struct sample_spec *spec, un
 
 /* The kernel says only "invalid" when it lacks something, so what is newest is left out until it
  * accepts the rest. What it lacks once it always lacks. */
-static int open_event(struct samples *ss, const struct sample_spec *spec, unsigned int cpu,
-		      uint64_t *sample_type)
+static int events_open_event(struct samples *ss, const struct sample_spec *spec, unsigned int cpu,
+			     uint64_t *sample_type)
 {
 	static const struct {
 		bool no_cgroups, no_lost;
@@ -143,7 +143,7 @@ static int open_cpu(struct samples *ss, struct sample_set *set, unsigned int cpu
 	struct cpu_event *e = &set->cpu[cpu];
 	int ret;
 
-	e->fd = open_event(ss, &set->spec, cpu, &e->sample_type);
+	e->fd = events_open_event(ss, &set->spec, cpu, &e->sample_type);
 	if (e->fd < 0) {
 		ret = e->fd;
 		e->fd = -1;
@@ -256,7 +256,7 @@ static void free_set(struct samples *ss, struct sample_set *set)
 }
 
 /* Why no CPU samples, as samples_start says it. */
-static int answer(int ret)
+static int events_answer(int ret)
 {
 	switch (ret) {
 	case -ENOMEM:
@@ -291,14 +291,14 @@ static int open_set(struct samples *ss, const struct sample_spec *spec, struct s
 		 * little memory or too few files would leave holes that nobody sees. */
 		if (ret == -ENOMEM || ret == -EMFILE || ret == -ENFILE) {
 			free_set(ss, set);
-			return answer(ret);
+			return events_answer(ret);
 		}
 		if (ret && error == -ENODEV)
 			error = ret;
 	}
 	if (!any) {
 		free_set(ss, set);
-		return answer(error);
+		return events_answer(error);
 	}
 	set->next = ss->sets;
 	ss->sets = set;
@@ -306,7 +306,7 @@ static int open_set(struct samples *ss, const struct sample_spec *spec, struct s
 	return 0;
 }
 
-static bool same(const struct sample_spec *a, const struct sample_spec *b)
+static bool events_same(const struct sample_spec *a, const struct sample_spec *b)
 {
 	return a->key == b->key && a->period == b->period && a->chains == b->chains;
 }
@@ -319,7 +319,7 @@ int samples_open(struct samples *ss, const struct sample_spec *spec, struct samp
 
 	for (struct sample_set *s = ss->sets; s; s = s->next)
 		nr++;
-	while (set && !same(&set->spec, spec))
+	while (set && !events_same(&set->spec, spec))
 		set = set->next;
 	if (!set)
 		ret = nr == SAMPLE_SETS_MAX ? -E2BIG : open_set(ss, spec, &set);
@@ -347,7 +347,7 @@ int samples_start(struct samples *ss, struct sample_user *u)
 		error = ret ? ret : error;
 	}
 	if (!any)
-		return answer(error);
+		return events_answer(error);
 	u->next = set->users;
 	set->users = u;
 	return 0;

@@ -20,7 +20,7 @@ struct words {
 	bool bad; /* there were too few */
 };
 
-static uint64_t next(struct words *w)
+static uint64_t ring_next(struct words *w)
 {
 	if (!w->left) {
 		w->bad = true;
@@ -44,7 +44,7 @@ static const uint64_t *next_many(struct words *w, uint64_t n)
 	return at;
 }
 
-static enum ring_mode mode_of(uint16_t misc)
+static enum ring_mode ring_mode_of(uint16_t misc)
 {
 	switch (misc & PERF_RECORD_MISC_CPUMODE_MASK) {
 	case PERF_RECORD_MISC_KERNEL:
@@ -71,7 +71,7 @@ static bool is_guest(enum ring_mode mode)
  * give for one are callers in the host. */
 static void take_chain(struct words *w, struct ring_sample *s)
 {
-	uint64_t n = next(w);
+	uint64_t n = ring_next(w);
 	const uint64_t *ip = next_many(w, n);
 	bool first = true;
 
@@ -87,7 +87,7 @@ static void take_chain(struct words *w, struct ring_sample *s)
 static void take_branches(struct words *w, struct ring_sample *s)
 {
 	const size_t size = sizeof(struct perf_branch_entry) / sizeof(uint64_t);
-	uint64_t n = next(w);
+	uint64_t n = ring_next(w);
 	const uint64_t *at = n <= w->left ? next_many(w, n * size) : NULL;
 
 	w->bad |= !at;
@@ -99,13 +99,13 @@ static bool parse_sample(struct words *w, uint16_t misc, uint64_t type, struct r
 {
 	uint64_t v;
 
-	s->mode = mode_of(misc);
-	s->ip = next(w);
-	v = next(w);
+	s->mode = ring_mode_of(misc);
+	s->ip = ring_next(w);
+	v = ring_next(w);
 	memcpy(&s->pid, &v, sizeof(s->pid));
 	memcpy(&s->tid, (const uint8_t *)&v + sizeof(s->pid), sizeof(s->tid));
-	s->time_ns = next(w);
-	v = next(w);
+	s->time_ns = ring_next(w);
+	v = ring_next(w);
 	memcpy(&s->cpu, &v, sizeof(s->cpu));
 	s->nr_calls = s->nr_branches = 0;
 	s->branches = NULL;
@@ -113,7 +113,7 @@ static bool parse_sample(struct words *w, uint16_t misc, uint64_t type, struct r
 		take_chain(w, s);
 	if (type & PERF_SAMPLE_BRANCH_STACK)
 		take_branches(w, s);
-	s->cgroup = type & RING_SAMPLE_CGROUP ? next(w) : 0;
+	s->cgroup = type & RING_SAMPLE_CGROUP ? ring_next(w) : 0;
 	return !w->bad;
 }
 
@@ -125,7 +125,7 @@ void ring_init(struct ring *r, void *base, size_t page_size, size_t bytes)
 }
 
 /* Copy @n bytes at position @pos, which may go round the end. */
-static void copy(const struct ring *r, uint64_t pos, void *to, size_t n)
+static void ring_copy(const struct ring *r, uint64_t pos, void *to, size_t n)
 {
 	size_t at = pos & (r->bytes - 1), first = r->bytes - at;
 
@@ -148,11 +148,11 @@ static bool copy_record(const struct ring *r, uint64_t pos, uint64_t left, struc
 
 	if (left < sizeof(rec->header))
 		return false;
-	copy(r, pos, &rec->header, sizeof(rec->header));
+	ring_copy(r, pos, &rec->header, sizeof(rec->header));
 	size = rec->header.size;
 	if (size < sizeof(rec->header) || size > left || size % sizeof(uint64_t))
 		return false;
-	copy(r, pos + sizeof(rec->header), rec->word, size - sizeof(rec->header));
+	ring_copy(r, pos + sizeof(rec->header), rec->word, size - sizeof(rec->header));
 	return true;
 }
 
@@ -170,8 +170,8 @@ static void take_record(const struct record *rec, uint64_t type, struct ring_cou
 			take(&s, arg);
 		break;
 	case PERF_RECORD_LOST:
-		next(&w); /* the event's id */
-		n = next(&w);
+		ring_next(&w); /* the event's id */
+		n = ring_next(&w);
 		counts->lost += n;
 		break;
 	case PERF_RECORD_THROTTLE:

@@ -11,7 +11,7 @@
 
 #include "cgroup/sample/sys.h"
 
-static void more_files(void)
+static void sample_sys_more_files(void)
 {
 	struct rlimit l;
 
@@ -21,23 +21,23 @@ static void more_files(void)
 	}
 }
 
-static int sys_open(const struct perf_event_attr *attr, pid_t tid, int cpu)
+static int sample_sys_open(const struct perf_event_attr *attr, pid_t tid, int cpu)
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0 && errno == EMFILE) {
-		more_files();
+		sample_sys_more_files();
 		fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	}
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static void sys_close(int fd)
+static void sample_sys_close(int fd)
 {
 	close(fd);
 }
 
-static int sys_map(int fd, size_t bytes, bool take, void **out)
+static int sample_sys_map(int fd, size_t bytes, bool take, void **out)
 {
 	void *p = mmap(NULL, bytes, take ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
 
@@ -47,7 +47,7 @@ static int sys_map(int fd, size_t bytes, bool take, void **out)
 	return 0;
 }
 
-static void sys_unmap(void *p, size_t bytes)
+static void sample_sys_unmap(void *p, size_t bytes)
 {
 	munmap(p, bytes);
 }
@@ -72,10 +72,10 @@ static int sys_lost(int fd, uint64_t *lost)
 }
 
 const struct sample_sys sample_sys_real = {
-	.open = sys_open,
-	.close = sys_close,
-	.map = sys_map,
-	.unmap = sys_unmap,
+	.open = sample_sys_open,
+	.close = sample_sys_close,
+	.map = sample_sys_map,
+	.unmap = sample_sys_unmap,
 	.control = sys_control,
 	.lost = sys_lost,
 };

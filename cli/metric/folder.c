@@ -53,7 +53,7 @@ static int is_metrics(const struct dirent *d)
 }
 
 /* In the order of bytes, whatever the locale is. */
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int folder_by_name(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -63,7 +63,7 @@ int metric_set_folder(struct metric_set *set, const char *path,
 {
 	struct dirent **names;
 	char err[600], *file;
-	int n = scandir(path, &names, is_metrics, by_name), ret = 0;
+	int n = scandir(path, &names, is_metrics, folder_by_name), ret = 0;
 
 	if (n < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return 0;

@@ -27,14 +27,14 @@ struct parser {
 
 static int parse_sum(struct parser *p);
 
-static int wrong(struct parser *p, int ret, const char *what)
+static int formula_wrong(struct parser *p, int ret, const char *what)
 {
 	return fail(ret, p->err, p->errlen, "formula, character %zu: %s",
 		    (size_t)(p->at - p->text) + 1, what);
 }
 
 /* The next character that is no blank. */
-static char peek(struct parser *p)
+static char formula_peek(struct parser *p)
 {
 	p->at += strspn(p->at, " \t");
 	return *p->at;
@@ -43,9 +43,9 @@ static char peek(struct parser *p)
 static int add_step(struct parser *p, struct formula_step step)
 {
 	if (p->f->nr_steps == FORMULA_STEPS_MAX)
-		return wrong(p, -E2BIG,
-			     "the formula is too long; accepted: up to 64 names, "
-			     "numbers and operators");
+		return formula_wrong(p, -E2BIG,
+				     "the formula is too long; accepted: up to 64 names, "
+				     "numbers and operators");
 	p->f->step[p->f->nr_steps++] = step;
 	return 0;
 }
@@ -64,13 +64,13 @@ static int parse_number(struct parser *p)
 	}
 	number = strtod(p->at, &end);
 	if (end != p->at + n || (*end && strchr(NAME, *end) && *end != '-') || !isfinite(number))
-		return wrong(p, -EINVAL,
-			     "not a number; accepted: numbers such as 100, 0.5 and 1e9");
+		return formula_wrong(p, -EINVAL,
+				     "not a number; accepted: numbers such as 100, 0.5 and 1e9");
 	p->at = end;
 	return add_step(p, (struct formula_step){.kind = FORMULA_NUMBER, .number = number});
 }
 
-static int parse_name(struct parser *p)
+static int formula_parse_name(struct parser *p)
 {
 	size_t n = strspn(p->at, NAME), i = 0;
 	struct formula *f = p->f;
@@ -81,10 +81,10 @@ static int parse_name(struct parser *p)
 		i++;
 	if (i == f->nr_events) {
 		if (i == FORMULA_EVENTS_MAX)
-			return wrong(p, -E2BIG, "too many events; accepted: up to 16");
+			return formula_wrong(p, -E2BIG, "too many events; accepted: up to 16");
 		f->event[i] = strndup(p->at, n);
 		if (!f->event[i])
-			return wrong(p, -ENOMEM, "out of memory");
+			return formula_wrong(p, -ENOMEM, "out of memory");
 		f->nr_events++;
 	}
 	p->at += n;
@@ -99,27 +99,28 @@ static int parse_parentheses(struct parser *p)
 	ret = parse_sum(p);
 	if (ret)
 		return ret;
-	if (peek(p) != ')')
-		return wrong(p, -EINVAL, "\")\" is missing; accepted here: + - * / )");
+	if (formula_peek(p) != ')')
+		return formula_wrong(p, -EINVAL, "\")\" is missing; accepted here: + - * / )");
 	p->at++;
 	return 0;
 }
 
 static int parse_factor(struct parser *p)
 {
-	char c = peek(p);
+	char c = formula_peek(p);
 	int ret;
 
 	if (c && strchr(DIGITS ".", c))
 		return parse_number(p);
 	if (c && strchr(LETTERS, c))
-		return parse_name(p);
+		return formula_parse_name(p);
 	if (c != '(' && c != '-')
-		return wrong(p, -EINVAL, "accepted here: the name of an event, a number, ( or -");
+		return formula_wrong(p, -EINVAL,
+				     "accepted here: the name of an event, a number, ( or -");
 	if (p->depth == FORMULA_DEPTH_MAX)
-		return wrong(p, -E2BIG,
-			     "nested too deeply; accepted: up to 16 levels of "
-			     "parentheses and signs");
+		return formula_wrong(p, -E2BIG,
+				     "nested too deeply; accepted: up to 16 levels of "
+				     "parentheses and signs");
 	p->depth++;
 	if (c == '(') {
 		ret = parse_parentheses(p);
@@ -137,7 +138,7 @@ static int parse_product(struct parser *p)
 {
 	int ret = parse_factor(p);
 
-	while (!ret && (peek(p) == '*' || *p->at == '/')) {
+	while (!ret && (formula_peek(p) == '*' || *p->at == '/')) {
 		char c = *p->at++;
 
 		ret = parse_factor(p);
@@ -152,7 +153,7 @@ static int parse_sum(struct parser *p)
 {
 	int ret = parse_product(p);
 
-	while (!ret && (peek(p) == '+' || *p->at == '-')) {
+	while (!ret && (formula_peek(p) == '+' || *p->at == '-')) {
 		char c = *p->at++;
 
 		ret = parse_product(p);
@@ -171,8 +172,9 @@ int formula_parse(struct formula *f, const char *text, char *err, size_t errlen)
 
 	*f = (struct formula){0};
 	ret = parse_sum(&p);
-	if (!ret && peek(&p))
-		ret = wrong(&p, -EINVAL, "accepted here: + - * / or the end of the formula");
+	if (!ret && formula_peek(&p))
+		ret = formula_wrong(&p, -EINVAL,
+				    "accepted here: + - * / or the end of the formula");
 	if (!ret && !f->nr_events)
 		ret = fail(-EINVAL, err, errlen,
 			   "formula without events; accepted: a formula of at least one event");

@@ -32,10 +32,10 @@ struct reader {
 	size_t errlen;
 };
 
-static int wrong(const struct reader *r, int ret, unsigned int line, const char *fmt, ...)
+static int metric_wrong(const struct reader *r, int ret, unsigned int line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-static int wrong(const struct reader *r, int ret, unsigned int line, const char *fmt, ...)
+static int metric_wrong(const struct reader *r, int ret, unsigned int line, const char *fmt, ...)
 {
 	char text[400];
 	va_list ap;
@@ -70,8 +70,9 @@ static int check_events(const struct reader *r, const struct metric *m)
 		int ret = vpmu_event_parse(name, 0, &key, why, sizeof(why));
 
 		if (ret)
-			return wrong(r, -EINVAL, r->line, "formula: %s%s", why,
-				     strchr(name, '-') ? "; a minus needs blanks around it" : "");
+			return metric_wrong(r, -EINVAL, r->line, "formula: %s%s", why,
+					    strchr(name, '-') ? "; a minus needs blanks around it"
+							      : "");
 	}
 	return 0;
 }
@@ -83,14 +84,14 @@ static int end_metric(struct reader *r)
 	if (!m)
 		return 0;
 	if (!m->text || !m->description)
-		return wrong(
+		return metric_wrong(
 			r, -EINVAL, r->begun,
 			"[%s] has no %s; needed: description and formula, and unit if it has one",
 			m->name, m->text ? "description" : "formula");
 	if (!m->unit)
 		m->unit = strdup("");
 	if (!m->unit)
-		return wrong(r, -ENOMEM, r->begun, "out of memory");
+		return metric_wrong(r, -ENOMEM, r->begun, "out of memory");
 	if (r->skip) {
 		free_metric(m);
 		r->found.nr--;
@@ -107,25 +108,26 @@ static int begin_metric(struct reader *r, char *line)
 	if (ret)
 		return ret;
 	if (!end || end[1 + strspn(end + 1, BLANKS)])
-		return wrong(r, -EINVAL, r->line, "not a name in brackets; %s", accepted);
+		return metric_wrong(r, -EINVAL, r->line, "not a name in brackets; %s", accepted);
 	*end = '\0';
 	if (!*name || name[strspn(name, NAME_CHARS)] || strlen(name) > METRIC_NAME_MAX)
-		return wrong(r, -EINVAL, r->line,
-			     "[%.40s] is no name of a metric; accepted: 1 to %d letters, digits, - "
-			     "and _",
-			     name, METRIC_NAME_MAX);
+		return metric_wrong(
+			r, -EINVAL, r->line,
+			"[%.40s] is no name of a metric; accepted: 1 to %d letters, digits, - "
+			"and _",
+			name, METRIC_NAME_MAX);
 	if (metric_set_find(&r->found, name, strlen(name)))
-		return wrong(r, -EINVAL, r->line, "[%s] is given twice; give it once", name);
+		return metric_wrong(r, -EINVAL, r->line, "[%s] is given twice; give it once", name);
 	if (r->found.nr + r->known->nr >= METRIC_COUNT_MAX)
-		return wrong(r, -E2BIG, r->line, "more than %d metrics", METRIC_COUNT_MAX);
+		return metric_wrong(r, -E2BIG, r->line, "more than %d metrics", METRIC_COUNT_MAX);
 	all = reallocarray(r->found.metric, r->found.nr + 1, sizeof(*all));
 	if (!all)
-		return wrong(r, -ENOMEM, r->line, "out of memory");
+		return metric_wrong(r, -ENOMEM, r->line, "out of memory");
 	r->found.metric = all;
 	all += r->found.nr++;
 	*all = (struct metric){.name = strdup(name), .file = strdup(r->file)};
 	if (!all->name || !all->file)
-		return wrong(r, -ENOMEM, r->line, "out of memory");
+		return metric_wrong(r, -ENOMEM, r->line, "out of memory");
 	r->begun = r->line;
 	r->skip = metric_set_find(r->known, name, strlen(name));
 	return 0;
@@ -136,7 +138,7 @@ static int set_formula(struct reader *r, struct metric *m)
 	char why[200];
 	int ret = formula_parse(&m->formula, m->text, why, sizeof(why));
 
-	return ret ? wrong(r, ret, r->line, "%s", why) : check_events(r, m);
+	return ret ? metric_wrong(r, ret, r->line, "%s", why) : check_events(r, m);
 }
 
 static int set_key(struct reader *r, char *line)
@@ -145,7 +147,7 @@ static int set_key(struct reader *r, char *line)
 	char *value = strchr(line, '='), **to = NULL, *end;
 
 	if (!value)
-		return wrong(r, -EINVAL, r->line, "\"%.40s\"; %s", line, accepted);
+		return metric_wrong(r, -EINVAL, r->line, "\"%.40s\"; %s", line, accepted);
 	for (end = value; end > line && strchr(BLANKS, end[-1]); end--)
 		;
 	*end = '\0';
@@ -158,24 +160,24 @@ static int set_key(struct reader *r, char *line)
 	else if (m && !strcmp(line, "unit"))
 		to = &m->unit;
 	if (!m)
-		return wrong(r, -EINVAL, r->line, "\"%.40s\" before the first [name]; %s", line,
-			     accepted);
+		return metric_wrong(r, -EINVAL, r->line, "\"%.40s\" before the first [name]; %s",
+				    line, accepted);
 	if (!to)
-		return wrong(r, -EINVAL, r->line, "\"%.40s\" is no key; %s", line, accepted);
+		return metric_wrong(r, -EINVAL, r->line, "\"%.40s\" is no key; %s", line, accepted);
 	if (*to)
-		return wrong(r, -EINVAL, r->line, "%s is given twice; give it once", line);
+		return metric_wrong(r, -EINVAL, r->line, "%s is given twice; give it once", line);
 	if (!*value)
-		return wrong(r, -EINVAL, r->line, "%s is empty; leave it out or give a value",
-			     line);
+		return metric_wrong(r, -EINVAL, r->line,
+				    "%s is empty; leave it out or give a value", line);
 	*to = strdup(value);
 	if (!*to)
-		return wrong(r, -ENOMEM, r->line, "out of memory");
+		return metric_wrong(r, -ENOMEM, r->line, "out of memory");
 	return to == &m->text ? set_formula(r, m) : 0;
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-static int read_line(struct reader *r, const char *text, size_t len)
+static int metric_read_line(struct reader *r, const char *text, size_t len)
 {
 	char line[METRIC_LINE_MAX + 1], *p = line;
 
@@ -183,13 +185,14 @@ static int read_line(struct reader *r, const char *text, size_t len)
 	while (len && strchr(BLANKS, text[len - 1]) && text[len - 1])
 		len--;
 	if (len > METRIC_LINE_MAX)
-		return wrong(r, -EINVAL, r->line, "line of %zu bytes; accepted: at most %d", len,
-			     METRIC_LINE_MAX);
+		return metric_wrong(r, -EINVAL, r->line, "line of %zu bytes; accepted: at most %d",
+				    len, METRIC_LINE_MAX);
 	memcpy(line, text, len);
 	line[len] = '\0';
 	if (strlen(line) != len || !utf8_text(line))
-		return wrong(r, -EINVAL, r->line,
-			     "bytes that are not text; accepted: UTF-8 without control characters");
+		return metric_wrong(
+			r, -EINVAL, r->line,
+			"bytes that are not text; accepted: UTF-8 without control characters");
 	p += strspn(p, BLANKS);
 	if (!*p || *p == '#')
 		return 0;
@@ -209,7 +212,7 @@ int metric_set_text(struct metric_set *set, const char *file, const char *text, 
 		const char *nl = memchr(text, '\n', len);
 		size_t n = nl ? (size_t)(nl - text) : len;
 
-		ret = read_line(&r, text, n);
+		ret = metric_read_line(&r, text, n);
 		n += nl != NULL;
 		text += n;
 		len -= n;

@@ -46,19 +46,19 @@ static struct core *core_of(const struct vpmu_backend *s)
 	return (struct core *)s;
 }
 
-static struct core_node *node_of(const struct vpmu_backend_node *n)
+static struct core_node *core_node_of(const struct vpmu_backend_node *n)
 {
 	return (struct core_node *)n;
 }
 
-static struct core_counting *counting_of(const struct vpmu_counting *c)
+static struct core_counting *core_counting_of(const struct vpmu_counting *c)
 {
 	return (struct core_counting *)c;
 }
 
-static struct vpmu_account *account_of(const struct vpmu_backend_node *n)
+static struct vpmu_account *core_account_of(const struct vpmu_backend_node *n)
 {
-	return node_of(n)->account;
+	return core_node_of(n)->account;
 }
 
 /* ---- nodes -------------------------------------------------------------------------------- */
@@ -82,11 +82,11 @@ static void remove_left(struct core *core)
 	core->left_last = link;
 }
 
-static int node_add(struct vpmu_backend_node *parent, uint64_t serial,
-		    struct vpmu_backend_node **out)
+static int core_node_add(struct vpmu_backend_node *parent, uint64_t serial,
+			 struct vpmu_backend_node **out)
 {
 	struct core_node *n = calloc(1, sizeof(*n));
-	int ret = n ? vpmu_account_create(account_of(parent), n, &n->account) : -ENOMEM;
+	int ret = n ? vpmu_account_create(core_account_of(parent), n, &n->account) : -ENOMEM;
 
 	remove_left(core_of(parent->source));
 	if (ret) {
@@ -99,10 +99,10 @@ static int node_add(struct vpmu_backend_node *parent, uint64_t serial,
 }
 
 /* An account that stays is an account nobody has a name for: no sum changes. */
-static void node_remove(struct vpmu_backend_node *node)
+static void core_node_remove(struct vpmu_backend_node *node)
 {
 	struct core *core = core_of(node->source);
-	struct core_node *n = node_of(node);
+	struct core_node *n = core_node_of(node);
 
 	*core->left_last = n;
 	core->left_last = &n->next;
@@ -111,7 +111,7 @@ static void node_remove(struct vpmu_backend_node *node)
 
 /* ---- counting ----------------------------------------------------------------------------- */
 
-static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr_keys)
+static struct vpmu_counting *core_counting_new(struct vpmu_backend_node *n, size_t nr_keys)
 {
 	struct core_counting *c = calloc(1, sizeof(*c) + nr_keys * sizeof(c->consumer[0]));
 
@@ -119,9 +119,9 @@ static struct vpmu_counting *counting_new(struct vpmu_backend_node *n, size_t nr
 }
 
 /* Readers that began before the consumers were deleted may still look at them. */
-static void counting_free(struct vpmu_counting *c)
+static void core_counting_free(struct vpmu_counting *c)
 {
-	vpmu_rcu_free(counting_of(c));
+	vpmu_rcu_free(core_counting_of(c));
 }
 
 static size_t list_keys(const struct vpmu_counting *list)
@@ -133,7 +133,7 @@ static size_t list_keys(const struct vpmu_counting *list)
 	return n;
 }
 
-static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
+static int core_attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *failed)
 {
 	size_t n = list_keys(list), k = 0;
 	struct vpmu_consumer **c = calloc(n, sizeof(*c));
@@ -146,8 +146,8 @@ static int attach(struct vpmu_backend *s, struct vpmu_counting *list, size_t *fa
 		goto out;
 	for (struct vpmu_counting *l = list; l; l = l->next) {
 		for (size_t i = 0; i < l->nr_keys; i++, k++) {
-			c[k] = &counting_of(l)->consumer[i];
-			a[k] = account_of(l->node);
+			c[k] = &core_counting_of(l)->consumer[i];
+			a[k] = core_account_of(l->node);
 			keys[k] = l->keys[i];
 		}
 	}
@@ -166,10 +166,10 @@ out:
 static void detach_one(struct vpmu_counting *c)
 {
 	for (size_t i = 0; i < c->nr_keys; i++)
-		vpmu_consumer_del(&counting_of(c)->consumer[i], NULL, &c->values[i]);
+		vpmu_consumer_del(&core_counting_of(c)->consumer[i], NULL, &c->values[i]);
 }
 
-static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
+static void core_detach(struct vpmu_backend *s, struct vpmu_counting *list)
 {
 	size_t n = list_keys(list), k = 0;
 	struct vpmu_consumer **c = calloc(n, sizeof(*c));
@@ -183,7 +183,7 @@ static void detach(struct vpmu_backend *s, struct vpmu_counting *list)
 	}
 	for (struct vpmu_counting *l = list; l; l = l->next)
 		for (size_t i = 0; i < l->nr_keys; i++)
-			c[k++] = &counting_of(l)->consumer[i];
+			c[k++] = &core_counting_of(l)->consumer[i];
 	vpmu_consumer_del_many(c, n, last);
 	k = 0;
 	for (struct vpmu_counting *l = list; l; l = l->next)
@@ -201,10 +201,10 @@ static struct vpmu_account *next_counted(void *arg)
 	if (!c)
 		return NULL;
 	*list = c->next;
-	return account_of(c->node);
+	return core_account_of(c->node);
 }
 
-static void flush(struct vpmu_backend *s, const struct vpmu_counting *list)
+static void core_flush(struct vpmu_backend *s, const struct vpmu_counting *list)
 {
 	vpmu_host_sync_some(core_of(s)->host, next_counted, &list);
 }
@@ -214,15 +214,15 @@ static struct vpmu_account *next_node(void *arg)
 	struct vpmu_backend_node **n = arg, *node = *n;
 
 	*n = NULL;
-	return node ? account_of(node) : NULL;
+	return node ? core_account_of(node) : NULL;
 }
 
-static void flush_node(struct vpmu_backend_node *n)
+static void core_flush_node(struct vpmu_backend_node *n)
 {
 	vpmu_host_sync_some(core_of(n->source)->host, next_node, &n);
 }
 
-static bool late(struct vpmu_backend *s, char *why, size_t whylen)
+static bool core_late(struct vpmu_backend *s, char *why, size_t whylen)
 {
 	unsigned int id, n = vpmu_host_late(core_of(s)->host, &id);
 	char more[40] = "";
@@ -238,23 +238,23 @@ static bool late(struct vpmu_backend *s, char *why, size_t whylen)
 	return n;
 }
 
-static void read_values(const struct vpmu_counting *c)
+static void core_read_values(const struct vpmu_counting *c)
 {
 	for (size_t i = 0; i < c->nr_keys; i++)
-		vpmu_consumer_read(&counting_of(c)->consumer[i], &c->values[i]);
+		vpmu_consumer_read(&core_counting_of(c)->consumer[i], &c->values[i]);
 }
 
 /* ---- the host's figures ------------------------------------------------------------------- */
 
-static bool can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q, char *why,
-		      size_t whylen)
+static bool core_can_count(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q,
+			   char *why, size_t whylen)
 {
 	const struct core *core = core_of(s);
 
 	return core->opts.can_count(key, q, why, whylen, core->opts.arg);
 }
 
-static void sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
+static void core_sharing(struct vpmu_backend *s, struct vpmu_sharing *out)
 {
 	vpmu_host_sharing(core_of(s)->host, out);
 }
@@ -276,7 +276,7 @@ static uint64_t monotonic_ns(void)
 
 /* The context runs, so its account and the account's node are there. The node of the host's own
  * account is none. */
-static void take_sample(void *arg, const struct vpmu_sample *v)
+static void core_take_sample(void *arg, const struct vpmu_sample *v)
 {
 	const struct core_sampling *cs = arg;
 	const struct core_node *n = vpmu_account_owner(v->ctx->own);
@@ -295,16 +295,16 @@ static void take_sample(void *arg, const struct vpmu_sample *v)
 	cs->opts.sample(cs->opts.arg, &s);
 }
 
-static int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
-			struct vpmu_sampling **out)
+static int core_sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_opts *o,
+			     struct vpmu_sampling **out)
 {
 	struct core_sampling *cs = calloc(1, sizeof(*cs));
 	const struct vpmu_sampler_opts opts = {
-		.account = account_of(n),
+		.account = core_account_of(n),
 		.key = o->key,
 		.period = o->period,
 		.lbr = o->branches,
-		.sample = take_sample,
+		.sample = core_take_sample,
 		.arg = cs,
 	};
 	int ret;
@@ -321,7 +321,7 @@ static int sample_start(struct vpmu_backend_node *n, const struct vpmu_sampling_
 	return ret;
 }
 
-static void sample_stop(struct vpmu_sampling *s)
+static void core_sample_stop(struct vpmu_sampling *s)
 {
 	struct core_sampling *cs = (struct core_sampling *)s;
 
@@ -329,30 +329,30 @@ static void sample_stop(struct vpmu_sampling *s)
 	free(cs);
 }
 
-static void sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
+static void core_sample_read(const struct vpmu_sampling *s, struct vpmu_value *out)
 {
 	vpmu_sampler_read(((const struct core_sampling *)s)->sampler, out);
 }
 
 /* ---- branch records ----------------------------------------------------------------------- */
 
-static int branches_attach(struct vpmu_backend_node *n, uint32_t ctl)
+static int core_branches_attach(struct vpmu_backend_node *n, uint32_t ctl)
 {
-	return vpmu_lbr_attach(account_of(n), ctl);
+	return vpmu_lbr_attach(core_account_of(n), ctl);
 }
 
-static void branches_detach(struct vpmu_backend_node *n)
+static void core_branches_detach(struct vpmu_backend_node *n)
 {
-	vpmu_lbr_detach(account_of(n));
+	vpmu_lbr_detach(core_account_of(n));
 }
 
-static int branches_read(const struct vpmu_backend_node *n, struct vpmu_lbr_regs *r,
-			 enum vpmu_lbr_user *user)
+static int core_branches_read(const struct vpmu_backend_node *n, struct vpmu_lbr_regs *r,
+			      enum vpmu_lbr_user *user)
 {
-	return vpmu_lbr_read(account_of(n), r, user);
+	return vpmu_lbr_read(core_account_of(n), r, user);
 }
 
-static void branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out)
+static void core_branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out)
 {
 	vpmu_lbr_usage(core_of(s)->host, out);
 }
@@ -360,26 +360,26 @@ static void branches_usage(struct vpmu_backend *s, struct vpmu_lbr_usage *out)
 /* ---- life --------------------------------------------------------------------------------- */
 
 static const struct vpmu_backend_ops core_ops = {
-	.node_add = node_add,
-	.node_remove = node_remove,
-	.counting_new = counting_new,
-	.counting_free = counting_free,
-	.attach = attach,
-	.detach = detach,
-	.flush = flush,
-	.flush_node = flush_node,
-	.late = late,
-	.read = read_values,
-	.can_count = can_count,
-	.sharing = sharing,
+	.node_add = core_node_add,
+	.node_remove = core_node_remove,
+	.counting_new = core_counting_new,
+	.counting_free = core_counting_free,
+	.attach = core_attach,
+	.detach = core_detach,
+	.flush = core_flush,
+	.flush_node = core_flush_node,
+	.late = core_late,
+	.read = core_read_values,
+	.can_count = core_can_count,
+	.sharing = core_sharing,
 	.conservation = conservation,
-	.sample_start = sample_start,
-	.sample_stop = sample_stop,
-	.sample_read = sample_read,
-	.branches_attach = branches_attach,
-	.branches_detach = branches_detach,
-	.branches_read = branches_read,
-	.branches_usage = branches_usage,
+	.sample_start = core_sample_start,
+	.sample_stop = core_sample_stop,
+	.sample_read = core_sample_read,
+	.branches_attach = core_branches_attach,
+	.branches_detach = core_branches_detach,
+	.branches_read = core_branches_read,
+	.branches_usage = core_branches_usage,
 };
 
 int vpmu_backend_core_create(const struct vpmu_backend_core_opts *o, struct vpmu_backend **out)
@@ -431,5 +431,5 @@ struct vpmu_host *vpmu_backend_core_host(const struct vpmu_backend *s)
 
 struct vpmu_account *vpmu_backend_core_account(const struct vpmu_backend_node *n)
 {
-	return account_of(n);
+	return core_account_of(n);
 }

@@ -37,8 +37,9 @@ static struct {
 	[STEP_SYSCALLS] = {.what = "contain: system calls"},
 };
 
-static void note(enum step s, bool ok, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void note(enum step s, bool ok, const char *fmt, ...)
+static void contain_note(enum step s, bool ok, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void contain_note(enum step s, bool ok, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -89,8 +90,8 @@ static int step_user(const struct contain_opts *o, char *err, size_t errlen)
 
 	if (ret)
 		return ret;
-	note(STEP_USER, geteuid() != 0, "user %u%s%s", geteuid(), geteuid() || !o->how ? "" : "; ",
-	     geteuid() || !o->how ? "" : o->how);
+	contain_note(STEP_USER, geteuid() != 0, "user %u%s%s", geteuid(),
+		     geteuid() || !o->how ? "" : "; ", geteuid() || !o->how ? "" : o->how);
 	return 0;
 }
 
@@ -111,7 +112,7 @@ static void step_capabilities(const struct contain_opts *o)
 	size_t len = 0;
 
 	if (syscall(SYS_capget, &head, now)) {
-		note(STEP_CAPABILITIES, false, "cannot be read: %s", strerror(errno));
+		contain_note(STEP_CAPABILITIES, false, "cannot be read: %s", strerror(errno));
 		return;
 	}
 	/* What the program may regain by executing a file: nothing. Needs CAP_SETPCAP. */
@@ -131,17 +132,18 @@ static void step_capabilities(const struct contain_opts *o)
 						len ? " and " : "", o->caps[i].name);
 	}
 	if (syscall(SYS_capset, &head, keep))
-		note(STEP_CAPABILITIES, false, "cannot be dropped: %s", strerror(errno));
+		contain_note(STEP_CAPABILITIES, false, "cannot be dropped: %s", strerror(errno));
 	else
-		note(STEP_CAPABILITIES, true, "%s%s", len ? names : "none", len ? " only" : "");
+		contain_note(STEP_CAPABILITIES, true, "%s%s", len ? names : "none",
+			     len ? " only" : "");
 }
 
 static void step_privileges(void)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		note(STEP_PRIVILEGES, false, "%s", strerror(errno));
+		contain_note(STEP_PRIVILEGES, false, "%s", strerror(errno));
 	else
-		note(STEP_PRIVILEGES, true, "executing a file gives no privileges");
+		contain_note(STEP_PRIVILEGES, true, "executing a file gives no privileges");
 }
 
 /* ---- files: landlock(7) ---- */
@@ -192,9 +194,10 @@ static void note_mounts(const char *why)
 	struct statvfs fs;
 
 	if (!statvfs("/usr", &fs) && fs.f_flag & ST_RDONLY)
-		note(STEP_FILES, true, "/usr is mounted read-only; no landlock: %s", why);
+		contain_note(STEP_FILES, true, "/usr is mounted read-only; no landlock: %s", why);
 	else
-		note(STEP_FILES, false, "all that the user may write; no landlock: %s", why);
+		contain_note(STEP_FILES, false, "all that the user may write; no landlock: %s",
+			     why);
 }
 
 static void step_files(const struct contain_opts *o)
@@ -211,9 +214,9 @@ static void step_files(const struct contain_opts *o)
 		return;
 	}
 	if (abi < 0) {
-		note(STEP_FILES, false,
-		     "all that the user may write: the kernel has no landlock (%s)",
-		     strerror(errno));
+		contain_note(STEP_FILES, false,
+			     "all that the user may write: the kernel has no landlock (%s)",
+			     strerror(errno));
 		return;
 	}
 	attr.handled_access_fs |= abi >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0;
@@ -224,10 +227,11 @@ static void step_files(const struct contain_opts *o)
 		allow(rules, o->paths[i].path, o->paths[i].access & attr.handled_access_fs);
 	if (syscall(SYS_landlock_restrict_self, rules, 0))
 		goto failed;
-	note(STEP_FILES, true, "read-only%s", exceptions(o, buf, sizeof(buf)));
+	contain_note(STEP_FILES, true, "read-only%s", exceptions(o, buf, sizeof(buf)));
 	goto out;
 failed:
-	note(STEP_FILES, false, "all that the user may write: landlock: %s", strerror(errno));
+	contain_note(STEP_FILES, false, "all that the user may write: landlock: %s",
+		     strerror(errno));
 out:
 	if (rules >= 0)
 		close(rules);
@@ -238,13 +242,13 @@ static void step_syscalls(const struct contain_opts *o)
 	int ret = contain_syscalls(o->calls, o->nr_calls);
 
 	if (ret == -EOPNOTSUPP)
-		note(STEP_SYSCALLS, false,
-		     "all: this build has a sanitizer, which needs them, or is for a "
-		     "CPU without a list");
+		contain_note(STEP_SYSCALLS, false,
+			     "all: this build has a sanitizer, which needs them, or is for a "
+			     "CPU without a list");
 	else if (ret)
-		note(STEP_SYSCALLS, false, "all: seccomp: %s", strerror(-ret));
+		contain_note(STEP_SYSCALLS, false, "all: seccomp: %s", strerror(-ret));
 	else
-		note(STEP_SYSCALLS, true, "%s", o->purpose);
+		contain_note(STEP_SYSCALLS, true, "%s", o->purpose);
 }
 
 int contain(const struct contain_opts *o, char *err, size_t errlen)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Ini files. libinih parses them and gets its lines from read_line() below, which counts the lines
- * and handles what libinih would ignore silently. It refuses lines longer than libinih's buffer
- * (libinih truncates them), text after a section's bracket, and NUL bytes. It removes the blanks of
- * indented lines (libinih joins such lines to the previous value). It also begins and ends
- * sections, because libinih does not report a section without keys. It must never read a line half.
+ * Ini files. libinih parses them and gets its lines from inifile_read_line() below, which counts
+ * the lines and handles what libinih would ignore silently. It refuses lines longer than libinih's
+ * buffer (libinih truncates them), text after a section's bracket, and NUL bytes. It removes the
+ * blanks of indented lines (libinih joins such lines to the previous value). It also begins and
+ * ends sections, because libinih does not report a section without keys. It must never read a line
+ * half.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +92,7 @@ static int begin_section(struct reader *r, const char *line)
 
 /* libinih calls this like fgets: copy one line to @buf (@num bytes). NULL: end of the file, or an
  * error. */
-static char *read_line(char *buf, int num, void *arg)
+static char *inifile_read_line(char *buf, int num, void *arg)
 {
 	struct reader *r = arg;
 	const char *nl = memchr(r->text, '\n', r->left);
@@ -122,7 +123,7 @@ static char *read_line(char *buf, int num, void *arg)
 	return buf;
 }
 
-static int handle(void *arg, const char *section, const char *key, const char *value)
+static int inifile_handle(void *arg, const char *section, const char *key, const char *value)
 {
 	struct reader *r = arg;
 
@@ -150,7 +151,7 @@ int config_read_text(const struct config_sections *s, void *arg, const char *nam
 		r->text += 3;
 		r->left -= 3;
 	}
-	rc = ini_parse_stream(read_line, r, handle, r);
+	rc = ini_parse_stream(inifile_read_line, r, inifile_handle, r);
 	if (!r->ret && rc > 0) {
 		snprintf(r->where, sizeof(r->where), "%s:%d", name, rc);
 		bad_line(r, "this line is not understood, accepted: [section], key = value or ; "

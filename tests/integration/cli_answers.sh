@@ -35,22 +35,22 @@ profiles {"profiles":[{"profile":"p","event":"cycles","target":"/","period":"100
 captures {"captures":[{"capture":"c","target":"web-1","mode":"calls","keep":false,"gone":false,"backend":"emulator"}],"ok":true}
 END
 check "a tree for each backend" "$("$vpmu" stat --for-each tenant -d 0.01 | sed -n '4,9p')" \
-'TENANT  BACKEND         cycles
-/       kvm            7,000
-└─acme  kvm            6,000
-  └─web kvm            5,000
-/       emulator  111 (modelled)
-└─acme  emulator  110 (modelled)'
+'TENANT  BACKEND          cycles
+/       emulator 111 (modelled)
+└─acme  emulator 110 (modelled)
+/       kvm               7,000
+└─acme  kvm               6,000
+  └─web kvm               5,000'
 check "-x: the backend is a field" "$("$vpmu" stat --session s -x, | sed -n '1p;4p')" \
-'7000,,cycles,/,,,100,100.00,exact,kvm,,
-111,,cycles,/,,,100,100.00,modelled,emulator,,'
+'111,,cycles,/,,,100,100.00,modelled,emulator,,
+6000,,cycles,/acme,,,100,100.00,exact,kvm,,'
 check "-j: every line has the backend" "$("$vpmu" stat --session s -j | grep -c '"backend":"\(emulator\|kvm\)"')" 5
 check "-j: which" "$("$vpmu" detach s -j | sed -n 's/.*"tenant":"\(.*\)","backend":"\(.*\)","counter-value":"\([0-9]*\)".*/\1 \2 \3/p')" \
-'/ kvm 7000
+'/ emulator 111
+/acme emulator 110
+/ kvm 7000
 /acme kvm 6000
-/acme/web kvm 5000
-/ emulator 111
-/acme emulator 110'
+/acme/web kvm 5000'
 out=$("$vpmu" stat --for-each tenant -I 10 -d 0.05)
 check_match "-I: a column" "$out" '^# +time +counts +events +backend +tenant$'
 check "-I: one heading" "$(printf '%s\n' "$out" | grep -c '^#')" 1
@@ -58,35 +58,35 @@ check_match "-I: in each line" "$out" '^ +1\.000000000 .* cycles +emulator +/acm
 out=$("$vpmu" top -b -n 1 -d 0.01)
 check_match "top: a column" "$out" '^TENANT +BACKEND +VMS +CPU% +cycles$'
 check "top: a tree for each backend" "$(printf '%s\n' "$out" | awk '/^ *\// || /^  / { print $1, $2 }' | sort)" \
-'/ kvm
-/ emulator
-acme kvm
+'/ emulator
+/ kvm
 acme emulator
+acme kvm
 web kvm'
 check "sharing" "$("$vpmu" sharing)" 'emulator: 9 consumers of 3 distinct events on 4 host counters
 kvm: 5 consumers of 2 distinct events on 2 host counters; 7 refused, for want of a counter slot or of quota'
 check "sharing -j" "$("$vpmu" sharing -j)" '{"backend":"emulator","consumers":9,"keys":3,"host-counters":4}
 {"backend":"kvm","consumers":5,"keys":2,"host-counters":2,"refused":7}'
-check "conservation" "$("$vpmu" conservation)" 'BACKEND PCPU EVENT  HARDWARE CHARGED EQUAL
-emulator     0 cycles        5       5 yes
-kvm      0 cycles        8       8 yes'
+check "conservation" "$("$vpmu" conservation)" 'BACKEND  PCPU EVENT  HARDWARE CHARGED EQUAL
+emulator    0 cycles        5       5 yes
+kvm         0 cycles        8       8 yes'
 check "conservation -j" "$("$vpmu" conservation -j | grep -c '"backend":"')" 2
-check "check" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND WHAT                OK  WHY
-      tenants are cgroups no  none
-emulator  events              yes all
-kvm   events              no  no PMU'
+check "check" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND  WHAT                OK  WHY
+         tenants are cgroups no  none
+emulator events              yes all
+kvm      events              no  no PMU'
 check "events" "$("$vpmu" events)" 'EVENT  ALIAS COUNTED(emulator) COUNTED(kvm) MEANING
-cycles       modelled      exact        core cycles
-loads        exact         no           loads'
-check "list" "$("$vpmu" list)" 'NAME      KIND   VCPUS BACKEND INFO
-/         root               
-└─acme    tenant             
-  ├─web-1 vm         2 emulator  state=running
-  └─k-1   vm         1 kvm   state=running'
-check "sessions" "$("$vpmu" sessions)" 'NAME KIND    SCOPE TARGET ROWS KEEP BACKEND EVENTS
-a    session none  /         2 yes        cycles,loads
-p    profile       /           no   kvm   cycles every 100
-c    capture       web-1       no   emulator  calls'
+cycles       modelled          exact        core cycles
+loads        exact             no           loads'
+check "list" "$("$vpmu" list)" 'NAME      KIND   VCPUS BACKEND  INFO
+/         root                  
+└─acme    tenant                
+  ├─web-1 vm         2 emulator state=running
+  └─k-1   vm         1 kvm      state=running'
+check "sessions" "$("$vpmu" sessions)" 'NAME KIND    SCOPE TARGET ROWS KEEP BACKEND  EVENTS
+a    session none  /         2 yes           cycles,loads
+p    profile       /           no   kvm      cycles every 100
+c    capture       web-1       no   emulator calls'
 
 # ---- one backend: said once ----
 one="$(row 1 vm 1 /acme "$kvm\"vm\":\"k-1\"," 6000 exact)"
@@ -123,9 +123,9 @@ PCPU EVENT  HARDWARE CHARGED EQUAL
 "$vpmu" conservation -j >/dev/null
 check "conservation that does not hold: exit status" $? 1
 check_match "check: who uses the counters" "$("$vpmu" check)" '^NMI watchdog '
-check "check: a row without a backend" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND WHAT OK  WHY
-emulator  x    yes y
-      z    yes none'
+check "check: a row without a backend" "$("$vpmu" check | sed '/^$/,$d')" 'BACKEND  WHAT OK  WHY
+emulator x    yes y
+         z    yes none'
 check "nothing counts yet" "$("$vpmu" sharing)" 'nothing counts: the server has no CPUs yet'
 check "nothing counts yet, -j" "$("$vpmu" sharing -j)" ''
 check "profile: what is left out" "$("$vpmu" profile -d 0.01 -j 2>&1 >/dev/null)" \
@@ -194,10 +194,10 @@ check "no column" "$(printf '%s\n' "$out" | sed -n '4,6p')" 'TENANT cycles (mode
 /                    111
 └─acme               100'
 check "a backend whose rows begin further down" "$("$vpmu" detach s | sed -n '4,7p')" \
-'TENANT    BACKEND cycles
-/acme     kvm        8
-/acme/web emulator       7
-└─a       emulator       6'
+'TENANT    BACKEND  cycles
+/acme/web emulator      7
+└─a       emulator      6
+/acme     kvm           8'
 check "no word of it" "$(printf '%s\n' "$out" | grep -c backend)" 0
 check "-x: an empty field" "$("$vpmu" stat --session s -x, | head -n 1)" '111,,cycles,/,,,100,100.00,modelled,,,'
 check "-j: no field" "$("$vpmu" stat --session s -j | grep -c backend)" 0

@@ -37,7 +37,7 @@ static int set(struct vpmu_counting *c, size_t i, const uint64_t base[SESSION_BA
 	return 0;
 }
 
-static const struct session_bases bases = {"kernel", get, set, VPMU_SPACE_INTEL, false};
+static const struct session_bases bases = {"bpf", get, set, VPMU_SPACE_INTEL, false};
 
 static void note(void *arg, const char *line)
 {

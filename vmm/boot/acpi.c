@@ -61,7 +61,7 @@ static uint8_t sum(const uint8_t *p, size_t n)
 }
 
 /* The guest-physical address of the next table, and *p in host memory. */
-static uint64_t begin(struct tables *t, uint8_t **p)
+static uint64_t acpi_begin(struct tables *t, uint8_t **p)
 {
 	t->used = (t->used + 15) & ~15ul;
 	*p = t->base + t->used;
@@ -69,7 +69,8 @@ static uint64_t begin(struct tables *t, uint8_t **p)
 }
 
 /* Write the header and checksum of the table at @p, which has @bytes. */
-static void end(struct tables *t, uint8_t *p, const char *signature, uint8_t revision, size_t bytes)
+static void acpi_end(struct tables *t, uint8_t *p, const char *signature, uint8_t revision,
+		     size_t bytes)
 {
 	memcpy(p, signature, 4);
 	put_u32(p + 4, (uint32_t)bytes);
@@ -140,7 +141,7 @@ static void serial_device(struct aml *a)
 static uint64_t write_dsdt(struct tables *t)
 {
 	uint8_t *p;
-	uint64_t gpa = begin(t, &p);
+	uint64_t gpa = acpi_begin(t, &p);
 	struct aml a = {.buf = p + HEADER, .room = LINUX_RESET - LINUX_ACPI - t->used - HEADER};
 	size_t scope = aml_open(&a, 0, AML_SCOPE), package;
 
@@ -154,14 +155,14 @@ static uint64_t write_dsdt(struct tables *t)
 	aml_integer(&a, PLATFORM_SLEEP_S5);
 	aml_integer(&a, 0);
 	aml_close(&a, package);
-	end(t, p, "DSDT", 2, HEADER + a.len);
+	acpi_end(t, p, "DSDT", 2, HEADER + a.len);
 	return gpa;
 }
 
 static uint64_t write_fadt(struct tables *t, uint64_t dsdt)
 {
 	uint8_t *p;
-	uint64_t gpa = begin(t, &p);
+	uint64_t gpa = acpi_begin(t, &p);
 
 	put_u32(p + FADT_DSDT, (uint32_t)dsdt);
 	put_u16(p + FADT_BOOT_ARCH, BOOT_ARCH);
@@ -173,14 +174,14 @@ static uint64_t write_fadt(struct tables *t, uint64_t dsdt)
 	put_port(p + FADT_SLEEP_CONTROL, PLATFORM_SLEEP_CONTROL);
 	put_port(p + FADT_SLEEP_STATUS, PLATFORM_SLEEP_STATUS);
 	memcpy(p + FADT_HYPERVISOR, "VPMU\0\0\0\0", 8);
-	end(t, p, "FACP", FADT_REVISION, FADT_BYTES);
+	acpi_end(t, p, "FACP", FADT_REVISION, FADT_BYTES);
 	return gpa;
 }
 
 static uint64_t write_madt(struct tables *t, unsigned int nr_vcpus)
 {
 	uint8_t *p, *e;
-	uint64_t gpa = begin(t, &p);
+	uint64_t gpa = acpi_begin(t, &p);
 
 	put_u32(p + MADT_LAPIC_ADDRESS, PLATFORM_LAPIC);
 	e = p + MADT_ENTRIES;
@@ -197,7 +198,7 @@ static uint64_t write_madt(struct tables *t, unsigned int nr_vcpus)
 	put_u32(e + 4, PLATFORM_IOAPIC);
 	put_u32(e + 8, 0); /* its first global system interrupt */
 	e += 12;
-	end(t, p, "APIC", 5, (size_t)(e - p));
+	acpi_end(t, p, "APIC", 5, (size_t)(e - p));
 	return gpa;
 }
 
@@ -207,11 +208,11 @@ size_t acpi_write(const struct vmm_ram *ram, unsigned int nr_vcpus)
 	uint8_t *rsdp = t.base, *xsdt;
 	uint64_t fadt = write_fadt(&t, write_dsdt(&t));
 	uint64_t madt = write_madt(&t, nr_vcpus);
-	uint64_t gpa = begin(&t, &xsdt);
+	uint64_t gpa = acpi_begin(&t, &xsdt);
 
 	put_u64(xsdt + HEADER, fadt);
 	put_u64(xsdt + HEADER + 8, madt);
-	end(&t, xsdt, "XSDT", 1, HEADER + 16);
+	acpi_end(&t, xsdt, "XSDT", 1, HEADER + 16);
 
 	/* 5.2.5.3: the first 20 bytes have a checksum of their own. */
 	memset(rsdp, 0, HEADER);

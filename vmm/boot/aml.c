@@ -79,7 +79,7 @@ void aml_string(struct aml *a, const char *s)
 	aml_bytes(a, s, strlen(s) + 1);
 }
 
-static unsigned int hex(char c)
+static unsigned int aml_hex(char c)
 {
 	return (unsigned int)(c <= '9' ? c - '0' : c - 'A' + 10);
 }
@@ -90,7 +90,8 @@ void aml_eisa_id(struct aml *a, const char *id)
 	 */
 	unsigned int letters = (unsigned int)(id[0] - '@') << 10 |
 			       (unsigned int)(id[1] - '@') << 5 | (unsigned int)(id[2] - '@');
-	unsigned int digits = hex(id[3]) << 12 | hex(id[4]) << 8 | hex(id[5]) << 4 | hex(id[6]);
+	unsigned int digits =
+		aml_hex(id[3]) << 12 | aml_hex(id[4]) << 8 | aml_hex(id[5]) << 4 | aml_hex(id[6]);
 
 	aml_integer(a, (letters >> 8 & 0xff) | (letters & 0xff) << 8 | (digits >> 8) << 16 |
 			       (digits & 0xff) << 24);

@@ -21,8 +21,8 @@
 #define VERSION_MIN  0x020c /* the first with xloadflags */
 #define SETUP_SECTS  64u    /* at most; boot.rst: 0 means 4 */
 
-static int bad(const struct image *img, const char *field, uint64_t value, const char *accepted,
-	       char *err, size_t errlen)
+static int bzimage_bad(const struct image *img, const char *field, uint64_t value,
+		       const char *accepted, char *err, size_t errlen)
 {
 	return fail(-ENOEXEC, err, errlen, "%s: bzImage: %s is 0x%" PRIx64 ", accepted: %s",
 		    img->name, field, value, accepted);
@@ -46,21 +46,21 @@ static int check_header(const struct image *img, size_t *payload, size_t *bytes,
 			    "%u)",
 			    img->name, img->bytes, HEADER_BYTES);
 	if (get_u16(d + LINUX_HDR_BOOT_FLAG) != 0xaa55)
-		return bad(img, "boot_flag", get_u16(d + LINUX_HDR_BOOT_FLAG), "0xaa55", err,
-			   errlen);
+		return bzimage_bad(img, "boot_flag", get_u16(d + LINUX_HDR_BOOT_FLAG), "0xaa55",
+				   err, errlen);
 	if (get_u16(d + LINUX_HDR_VERSION) < VERSION_MIN)
-		return bad(img, "version", get_u16(d + LINUX_HDR_VERSION),
-			   "0x20c or above (Linux 3.8)", err, errlen);
+		return bzimage_bad(img, "version", get_u16(d + LINUX_HDR_VERSION),
+				   "0x20c or above (Linux 3.8)", err, errlen);
 	if (!(get_u16(d + LINUX_HDR_XLOADFLAGS) & LINUX_XLF_KERNEL_64))
-		return bad(img, "xloadflags", get_u16(d + LINUX_HDR_XLOADFLAGS),
-			   "bit 0 set (a 64-bit kernel)", err, errlen);
+		return bzimage_bad(img, "xloadflags", get_u16(d + LINUX_HDR_XLOADFLAGS),
+				   "bit 0 set (a 64-bit kernel)", err, errlen);
 	end = LINUX_HDR_JUMP_END + d[LINUX_HDR_JUMP];
 	if (end < HEADER_BYTES || end > LINUX_HDR_END_MAX || end > img->bytes)
-		return bad(img, "jump", d[LINUX_HDR_JUMP], "0x66 to 0x8e (the header's end)", err,
-			   errlen);
+		return bzimage_bad(img, "jump", d[LINUX_HDR_JUMP],
+				   "0x66 to 0x8e (the header's end)", err, errlen);
 	sectors = d[LINUX_HDR_SETUP_SECTS] ? d[LINUX_HDR_SETUP_SECTS] : 4;
 	if (sectors > SETUP_SECTS)
-		return bad(img, "setup_sects", sectors, "0 to 0x40", err, errlen);
+		return bzimage_bad(img, "setup_sects", sectors, "0 to 0x40", err, errlen);
 	kernel = (sectors + 1) * SECTOR;
 	if (kernel >= img->bytes)
 		return fail(-ENOEXEC, err, errlen,
@@ -70,11 +70,12 @@ static int check_header(const struct image *img, size_t *payload, size_t *bytes,
 	offset = get_u32(d + LINUX_HDR_PAYLOAD_OFFSET);
 	length = get_u32(d + LINUX_HDR_PAYLOAD_LENGTH);
 	if (offset >= img->bytes - kernel)
-		return bad(img, "payload_offset", offset, "inside the file (is it truncated?)", err,
-			   errlen);
+		return bzimage_bad(img, "payload_offset", offset,
+				   "inside the file (is it truncated?)", err, errlen);
 	if (length < 8 || length > img->bytes - kernel - offset)
-		return bad(img, "payload_length", length,
-			   "at least 8, and inside the file (is it truncated?)", err, errlen);
+		return bzimage_bad(img, "payload_length", length,
+				   "at least 8, and inside the file (is it truncated?)", err,
+				   errlen);
 	*payload = kernel + offset;
 	*bytes = length;
 	return 0;
@@ -91,8 +92,8 @@ static int unpack_payload(const struct image *img, size_t payload, size_t bytes,
 	long n;
 
 	if (!claimed || claimed > BOOT_FILE_MAX)
-		return bad(img, "size of the unpacked kernel", claimed, "1 to 0x10000000", err,
-			   errlen);
+		return bzimage_bad(img, "size of the unpacked kernel", claimed, "1 to 0x10000000",
+				   err, errlen);
 	buf = malloc(claimed);
 	if (!buf)
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", img->name);

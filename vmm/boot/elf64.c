@@ -74,7 +74,7 @@ void elf64_phdr(const struct image *img, const Elf64_Ehdr *eh, unsigned int i, E
 }
 
 /* Where segment @ph is in guest memory, and the name of that field. */
-static uint64_t address(const struct elf64_rules *r, const Elf64_Phdr *ph)
+static uint64_t elf64_address(const struct elf64_rules *r, const Elf64_Phdr *ph)
 {
 	return r->same_addresses ? ph->p_vaddr : ph->p_paddr;
 }
@@ -87,7 +87,7 @@ static int check_load(const struct elf64_check *c, const Elf64_Ehdr *eh, unsigne
 	uint64_t at;
 
 	elf64_phdr(c->img, eh, i, &ph);
-	at = address(r, &ph);
+	at = elf64_address(r, &ph);
 	if (ph.p_filesz > ph.p_memsz)
 		return elf64_bad_phdr(c, i, "p_filesz", ph.p_filesz, "at most p_memsz");
 	if (ph.p_offset > c->img->bytes || ph.p_filesz > c->img->bytes - ph.p_offset)
@@ -116,8 +116,8 @@ static int check_load(const struct elf64_check *c, const Elf64_Ehdr *eh, unsigne
 	for (unsigned int j = 0; j < i; j++) {
 		elf64_phdr(c->img, eh, j, &other);
 		/* Neither sum wraps: both ends are in guest memory by now. */
-		if (elf64_is_load(&other) && at < address(r, &other) + other.p_memsz &&
-		    address(r, &other) < at + ph.p_memsz)
+		if (elf64_is_load(&other) && at < elf64_address(r, &other) + other.p_memsz &&
+		    elf64_address(r, &other) < at + ph.p_memsz)
 			return elf64_bad_phdr(c, i, field, at, "segments that do not overlap");
 	}
 	return 0;
@@ -142,8 +142,8 @@ int elf64_segments(const struct elf64_check *c, const Elf64_Ehdr *eh, const stru
 		any |= elf64_is_load(&ph);
 		/* Entry in what the file provides: zero-fill is no code. Flags don't matter: there
 		 * is no NX before the image has page tables of its own. */
-		entry_ok |= eh->e_entry >= address(r, &ph) &&
-			    eh->e_entry - address(r, &ph) < ph.p_filesz;
+		entry_ok |= eh->e_entry >= elf64_address(r, &ph) &&
+			    eh->e_entry - elf64_address(r, &ph) < ph.p_filesz;
 	}
 	if (!any)
 		return fail(-ENOEXEC, c->err, c->errlen,
@@ -162,7 +162,8 @@ void elf64_copy(const struct image *img, const Elf64_Ehdr *eh, const struct elf6
 	for (unsigned int i = 0; i < eh->e_phnum; i++) {
 		elf64_phdr(img, eh, i, &ph);
 		if (elf64_is_load(&ph))
-			memcpy(ram->base + address(r, &ph), img->data + ph.p_offset, ph.p_filesz);
+			memcpy(ram->base + elf64_address(r, &ph), img->data + ph.p_offset,
+			       ph.p_filesz);
 	}
 }
 
@@ -173,8 +174,8 @@ uint64_t elf64_end(const struct image *img, const Elf64_Ehdr *eh, const struct e
 
 	for (unsigned int i = 0; i < eh->e_phnum; i++) {
 		elf64_phdr(img, eh, i, &ph);
-		if (elf64_is_load(&ph) && address(r, &ph) + ph.p_memsz > end)
-			end = address(r, &ph) + ph.p_memsz;
+		if (elf64_is_load(&ph) && elf64_address(r, &ph) + ph.p_memsz > end)
+			end = elf64_address(r, &ph) + ph.p_memsz;
 	}
 	return end;
 }

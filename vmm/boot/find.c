@@ -14,7 +14,7 @@
 #define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 /* The folder of the running program, without the last '/'. */
-static bool program_folder(char *buf, size_t len)
+static bool find_program_folder(char *buf, size_t len)
 {
 	ssize_t n = readlink("/proc/self/exe", buf, len - 1);
 
@@ -31,7 +31,7 @@ char *image_find(const char *image)
 	static const char *const places[] = {"../lib/vpmu", "../guest"};
 	char folder[4096], *path;
 
-	if (image[strspn(image, PLAIN)] || !program_folder(folder, sizeof(folder)))
+	if (image[strspn(image, PLAIN)] || !find_program_folder(folder, sizeof(folder)))
 		return strdup(image);
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		char *real;

@@ -75,7 +75,7 @@ static int freestanding_check(const struct image *img, const struct vmm_ram *ram
 }
 
 /* Map all RAM 1:1 with 2 MiB pages: one PML4, one PDPT, a page directory per GiB that has RAM. */
-static void write_pagetables(const struct vmm_ram *ram)
+static void freestanding_write_pagetables(const struct vmm_ram *ram)
 {
 	uint64_t *pml4 = (uint64_t *)(ram->base + VPMU_BOOT_PAGETABLES);
 	uint64_t *pdpt = pml4 + ENTRIES;
@@ -122,7 +122,7 @@ static int freestanding_load(const struct image *img, const struct vmm_ram *ram,
 	memcpy(ram->base + VPMU_BOOT_GDT, gdt, sizeof(gdt));
 	memcpy(ram->base + VPMU_BOOT_INFO, &info, sizeof(info));
 	memcpy(ram->base + VPMU_BOOT_ARGS, args, strlen(args) + 1);
-	write_pagetables(ram);
+	freestanding_write_pagetables(ram);
 	*entry = eh.e_entry;
 	return 0;
 }

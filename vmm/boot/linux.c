@@ -40,7 +40,7 @@ static const struct elf64_rules rules = {
 	.lowest_text = "0x100000 or above",
 };
 
-/* Where what goes; filled in by plan(). */
+/* Where what goes; filled in by linux_plan(). */
 struct layout {
 	Elf64_Ehdr eh;
 	const char *prefix, *cmdline; /* the command line is both */
@@ -48,7 +48,7 @@ struct layout {
 };
 
 /* A 32-bit field of the setup header, or @otherwise if there is no header. */
-static uint32_t header(const struct image *img, unsigned int field, uint32_t otherwise)
+static uint32_t linux_header(const struct image *img, unsigned int field, uint32_t otherwise)
 {
 	return field - LINUX_HDR + 4 <= img->setup_bytes ? get_u32(img->setup + field - LINUX_HDR)
 							 : otherwise;
@@ -66,7 +66,7 @@ static bool has_parameter(const char *s, const char *name)
 static int plan_cmdline(const struct image *img, const struct boot_params *p, struct layout *l,
 			char *err, size_t errlen)
 {
-	uint32_t max = header(img, LINUX_HDR_CMDLINE_SIZE, VMLINUX_CMDLINE_MAX);
+	uint32_t max = linux_header(img, LINUX_HDR_CMDLINE_SIZE, VMLINUX_CMDLINE_MAX);
 
 	if (max > LINUX_CMDLINE_MAX)
 		max = LINUX_CMDLINE_MAX;
@@ -84,7 +84,7 @@ static int plan_cmdline(const struct image *img, const struct boot_params *p, st
 static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
 		       const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
-	uint64_t top = (uint64_t)header(img, LINUX_HDR_INITRD_MAX, VMLINUX_INITRD_MAX) + 1;
+	uint64_t top = (uint64_t)linux_header(img, LINUX_HDR_INITRD_MAX, VMLINUX_INITRD_MAX) + 1;
 	uint64_t end = (elf64_end(img, &l->eh, &rules) + PAGE - 1) & ~(PAGE - 1);
 
 	l->initrd = 0;
@@ -104,8 +104,8 @@ static int plan_initrd(const struct image *img, const struct vmm_ram *ram,
 }
 
 /* Check everything. Pure. */
-static int plan(const struct image *img, const struct vmm_ram *ram, const struct boot_params *p,
-		struct layout *l, char *err, size_t errlen)
+static int linux_plan(const struct image *img, const struct vmm_ram *ram,
+		      const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
 	struct elf64_check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
 	int ret;
@@ -138,13 +138,13 @@ static int linux_check(const struct image *img, const struct vmm_ram *ram,
 {
 	struct layout l;
 
-	return plan(img, ram, p, &l, err, errlen);
+	return linux_plan(img, ram, p, &l, err, errlen);
 }
 
 /* ---- writing ---- */
 
 /* The first 4 GiB, 1:1 with 2 MiB pages: one PML4, one PDPT, four page directories. */
-static void write_pagetables(const struct vmm_ram *ram)
+static void linux_write_pagetables(const struct vmm_ram *ram)
 {
 	uint8_t *pml4 = ram->base + LINUX_PAGES, *pdpt = pml4 + PAGE, *pd = pdpt + PAGE;
 
@@ -220,7 +220,7 @@ static int linux_load(const struct image *img, const struct vmm_ram *ram,
 	static const uint64_t gdt[FLAT_GDT_BYTES(SEL_CODE) / 8] = {0, 0, DESC_CODE64, DESC_DATA,
 								   DESC_TSS64};
 	struct layout l;
-	int ret = plan(img, ram, p, &l, err, errlen);
+	int ret = linux_plan(img, ram, p, &l, err, errlen);
 
 	if (ret)
 		return ret;
@@ -230,7 +230,7 @@ static int linux_load(const struct image *img, const struct vmm_ram *ram,
 	memcpy(ram->base + LINUX_GDT, gdt, sizeof(gdt));
 	strcpy((char *)ram->base + LINUX_CMDLINE, l.prefix);
 	strcat((char *)ram->base + LINUX_CMDLINE, l.cmdline);
-	write_pagetables(ram);
+	linux_write_pagetables(ram);
 	write_zero_page(img, ram, p, &l);
 	acpi_write(ram, p->nr_vcpus);
 	write_reset(ram);

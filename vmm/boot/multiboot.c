@@ -37,7 +37,7 @@
 #define SEL_CODE    8
 #define DESC_CODE32 0x00cf9b000000ffffULL
 
-/* Where what goes; filled in by plan(). */
+/* Where what goes; filled in by multiboot_plan(). */
 struct layout {
 	Elf32_Ehdr eh;
 	uint64_t module; /* 0: none */
@@ -51,7 +51,8 @@ struct check {
 	size_t errlen;
 };
 
-static int bad(const struct check *c, const char *field, uint64_t value, const char *accepted)
+static int multiboot_bad(const struct check *c, const char *field, uint64_t value,
+			 const char *accepted)
 {
 	return fail(-ENOEXEC, c->err, c->errlen, "%s: multiboot: %s is 0x%" PRIx64 ", accepted: %s",
 		    c->img->name, field, value, accepted);
@@ -98,9 +99,10 @@ static int check_flags(const struct check *c)
 			    "%s: no multiboot header, accepted: one in the first 8192 bytes",
 			    c->img->name);
 	if (flags & FLAGS_REQUIRED & ~(FLAG_PAGE_ALIGN | FLAG_MEMORY_INFO))
-		return bad(c, "flags", flags, "bits 0 and 1 of bits 15:0");
+		return multiboot_bad(c, "flags", flags, "bits 0 and 1 of bits 15:0");
 	if (flags & FLAGS_ADDRESSES)
-		return bad(c, "flags", flags, "bit 16 clear (ELF says where the image goes)");
+		return multiboot_bad(c, "flags", flags,
+				     "bit 16 clear (ELF says where the image goes)");
 	return 0;
 }
 
@@ -113,20 +115,22 @@ static int check_elf(const struct check *c, Elf32_Ehdr *eh)
 			    c->img->name);
 	memcpy(eh, c->img->data, sizeof(*eh));
 	if (eh->e_ident[EI_CLASS] != ELFCLASS32)
-		return bad(c, "e_ident[EI_CLASS]", eh->e_ident[EI_CLASS], "1 (32-bit)");
+		return multiboot_bad(c, "e_ident[EI_CLASS]", eh->e_ident[EI_CLASS], "1 (32-bit)");
 	if (eh->e_ident[EI_DATA] != ELFDATA2LSB)
-		return bad(c, "e_ident[EI_DATA]", eh->e_ident[EI_DATA], "1 (little endian)");
+		return multiboot_bad(c, "e_ident[EI_DATA]", eh->e_ident[EI_DATA],
+				     "1 (little endian)");
 	if (eh->e_type != ET_EXEC)
-		return bad(c, "e_type", eh->e_type, "2 (static executable)");
+		return multiboot_bad(c, "e_type", eh->e_type, "2 (static executable)");
 	if (eh->e_machine != EM_386)
-		return bad(c, "e_machine", eh->e_machine, "3 (x86)");
+		return multiboot_bad(c, "e_machine", eh->e_machine, "3 (x86)");
 	if (eh->e_phentsize != sizeof(Elf32_Phdr))
-		return bad(c, "e_phentsize", eh->e_phentsize, "0x20");
+		return multiboot_bad(c, "e_phentsize", eh->e_phentsize, "0x20");
 	if (!eh->e_phnum || eh->e_phnum > PHDRS_MAX)
-		return bad(c, "e_phnum", eh->e_phnum, "1 to 64");
+		return multiboot_bad(c, "e_phnum", eh->e_phnum, "1 to 64");
 	if (eh->e_phoff > c->img->bytes ||
 	    eh->e_phnum * sizeof(Elf32_Phdr) > c->img->bytes - eh->e_phoff)
-		return bad(c, "e_phoff", eh->e_phoff, "a program header table inside the file");
+		return multiboot_bad(c, "e_phoff", eh->e_phoff,
+				     "a program header table inside the file");
 	return 0;
 }
 
@@ -183,14 +187,14 @@ static int check_segments(const struct check *c, const Elf32_Ehdr *eh, uint64_t 
 			*end = (uint64_t)ph.p_paddr + ph.p_memsz;
 	}
 	if (!entry)
-		return bad(c, "e_entry", eh->e_entry,
-			   "an address in an executable segment of the file");
+		return multiboot_bad(c, "e_entry", eh->e_entry,
+				     "an address in an executable segment of the file");
 	return 0;
 }
 
 /* Check everything. Pure. */
-static int plan(const struct image *img, const struct vmm_ram *ram, const struct boot_params *p,
-		struct layout *l, char *err, size_t errlen)
+static int multiboot_plan(const struct image *img, const struct vmm_ram *ram,
+			  const struct boot_params *p, struct layout *l, char *err, size_t errlen)
 {
 	struct check c = {.img = img, .ram = ram, .err = err, .errlen = errlen};
 	/* Guests that are told 32-bit addresses: the first slot is below 4 GiB. */
@@ -226,7 +230,7 @@ static int multiboot_check(const struct image *img, const struct vmm_ram *ram,
 {
 	struct layout l;
 
-	return plan(img, ram, p, &l, err, errlen);
+	return multiboot_plan(img, ram, p, &l, err, errlen);
 }
 
 /* ---- writing ---- */
@@ -280,7 +284,7 @@ static int multiboot_load(const struct image *img, const struct vmm_ram *ram,
 	char *cmdline = (char *)ram->base + LINUX_CMDLINE;
 	Elf32_Phdr ph;
 	struct layout l;
-	int ret = plan(img, ram, p, &l, err, errlen);
+	int ret = multiboot_plan(img, ram, p, &l, err, errlen);
 
 	if (ret)
 		return ret;

@@ -50,7 +50,7 @@ struct text {
 
 /* The instructions from @start on up to @at or beyond it: where they end; 0: at bytes that are no
  * instruction. */
-static uint64_t decode(const struct text *t, uint64_t start, uint64_t at)
+static uint64_t rdpmc_decode(const struct text *t, uint64_t start, uint64_t at)
 {
 	ZydisDecodedInstruction insn;
 
@@ -70,7 +70,7 @@ static bool is_instruction(const struct text *t, uint64_t at)
 	unsigned int votes = 0, met = 0;
 
 	for (uint64_t back = SETTLE; back <= STARTS && back <= at; back++) {
-		uint64_t end = decode(t, at - back, at);
+		uint64_t end = rdpmc_decode(t, at - back, at);
 
 		votes += end != 0;
 		met += end == at;
@@ -164,7 +164,8 @@ static bool has_sections(const struct image *img, const Elf64_Ehdr *eh)
 	       eh->e_shnum <= (img->bytes - eh->e_shoff) / sizeof(Elf64_Shdr);
 }
 
-static void section(const struct image *img, const Elf64_Ehdr *eh, unsigned int i, Elf64_Shdr *sh)
+static void rdpmc_section(const struct image *img, const Elf64_Ehdr *eh, unsigned int i,
+			  Elf64_Shdr *sh)
 {
 	memcpy(sh, img->data + eh->e_shoff + i * sizeof(*sh), sizeof(*sh));
 }
@@ -175,7 +176,7 @@ static bool is_copied(const struct image *img, const Elf64_Ehdr *eh, const Elf64
 
 	if (eh->e_shstrndx >= eh->e_shnum)
 		return false;
-	section(img, eh, eh->e_shstrndx, &names);
+	rdpmc_section(img, eh, eh->e_shstrndx, &names);
 	return names.sh_offset <= img->bytes && names.sh_size <= img->bytes - names.sh_offset &&
 	       sh->sh_name <= names.sh_size &&
 	       sizeof(copied_section) <= names.sh_size - sh->sh_name &&
@@ -196,7 +197,7 @@ static int find_in_sections(const struct image *img, const Elf64_Ehdr *eh, struc
 		struct part part;
 		Elf64_Shdr sh;
 
-		section(img, eh, i, &sh);
+		rdpmc_section(img, eh, i, &sh);
 		part = (struct part){.offset = sh.sh_offset,
 				     .bytes = sh.sh_size,
 				     .data = sh.sh_flags & SHF_WRITE,

@@ -35,7 +35,7 @@ static int set_image(const struct config_key *k, void *field, const char *value,
 	return 0;
 }
 
-static int set_memory(const struct config_key *k, void *field, const char *value, char *why)
+static int config_set_memory(const struct config_key *k, void *field, const char *value, char *why)
 {
 	size_t len = strlen(value);
 	char digits[24];
@@ -70,7 +70,7 @@ static int set_memory(const struct config_key *k, void *field, const char *value
 	return 0;
 }
 
-static int set_name(const struct config_key *k, void *field, const char *value, char *why)
+static int config_set_name(const struct config_key *k, void *field, const char *value, char *why)
 {
 	if (!vm_name_ok(value))
 		return -EINVAL;
@@ -220,7 +220,7 @@ static const struct config_key host_keys[] = {
 	 "0 to 1000000000 bytes a second"},
 	{"socket", config_set_text, H(socket), 1, SOCKET_MAX, "a path of 1 to 107 bytes"},
 	{"user", config_set_text, H(user), 1, 255, "the name of a user"},
-	{"ram_limit", set_memory, H(ram_limit), VMM_RAM_MIN, 1ull << 50,
+	{"ram_limit", config_set_memory, H(ram_limit), VMM_RAM_MIN, 1ull << 50,
 	 "4M to 1048576G in steps of 2M"},
 	{"snapshot_dir", config_set_text, H(snapshot_dir), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"cgroup_root", config_set_text, H(cgroup_root), 1, 4095, "a path of 1 to 4095 bytes"},
@@ -230,12 +230,13 @@ static const struct config_key host_keys[] = {
 };
 
 static const struct config_key vm_keys[] = {
-	{"name", set_name, V(name), 0, 0, VM_NAME_ACCEPTED},
+	{"name", config_set_name, V(name), 0, 0, VM_NAME_ACCEPTED},
 	{"tenant", set_tenant, V(tenant), 0, 0, "a path such as /acme/web"},
 	{"vcpus", config_set_uint, V(vcpus), 1, VM_VCPUS_MAX, "1 to 64"},
-	{"memory", set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX,
+	{"memory", config_set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX,
 	 "4M to 64G in steps of 2M"},
-	{"ram", set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX, "4M to 64G in steps of 2M"},
+	{"ram", config_set_memory, V(memory_bytes), VMM_RAM_MIN, VMM_RAM_MAX,
+	 "4M to 64G in steps of 2M"},
 	{"kernel", config_set_text, V(kernel), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"initrd", config_set_text, V(initrd), 1, 4095, "a path of 1 to 4095 bytes"},
 	{"cmdline", config_set_bytes, V(cmdline), 1, 4095, "1 to 4095 bytes"},

@@ -13,18 +13,18 @@ struct file {
 	bool in_vm; /* the last VM of the configuration is the section's */
 };
 
-static int begin(void *arg, const struct config_at *at);
-static int set(void *arg, const struct config_at *at, const char *key, const char *value);
-static int end(void *arg, const struct config_at *at);
+static int file_begin(void *arg, const struct config_at *at);
+static int file_set(void *arg, const struct config_at *at, const char *key, const char *value);
+static int file_end(void *arg, const struct config_at *at);
 
 static const struct config_sections sections = {
 	.accepted = "[host] or [vm NAME]",
-	.begin = begin,
-	.set = set,
-	.end = end,
+	.begin = file_begin,
+	.set = file_set,
+	.end = file_end,
 };
 
-static int begin(void *arg, const struct config_at *at)
+static int file_begin(void *arg, const struct config_at *at)
 {
 	struct file *f = arg;
 	struct vm_config *vm;
@@ -43,7 +43,7 @@ static int begin(void *arg, const struct config_at *at)
 	return vm ? config_set_vm(vm, at, "name", at->section + 3) : -ENOMEM;
 }
 
-static int set(void *arg, const struct config_at *at, const char *key, const char *value)
+static int file_set(void *arg, const struct config_at *at, const char *key, const char *value)
 {
 	struct file *f = arg;
 	struct config *c = f->config;
@@ -57,7 +57,7 @@ static int set(void *arg, const struct config_at *at, const char *key, const cha
 	return config_set_vm(&c->vms[c->nr_vms - 1], at, key, value);
 }
 
-static int end(void *arg, const struct config_at *at)
+static int file_end(void *arg, const struct config_at *at)
 {
 	const struct file *f = arg;
 	const struct config *c = f->config;

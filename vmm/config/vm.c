@@ -53,7 +53,7 @@ int vm_config_set(struct vm_config *vm, const char *key, const char *value, char
 
 /* ---- the policy ---- */
 
-static bool is_intel(enum vpmu_guest_model model)
+static bool vm_is_intel(enum vpmu_guest_model model)
 {
 	return model == VPMU_GUEST_INTEL_V2 || model == VPMU_GUEST_INTEL_V3 ||
 	       model == VPMU_GUEST_INTEL_V4 || model == VPMU_GUEST_INTEL_V5;
@@ -80,7 +80,7 @@ int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 		return fail(-ENOMEM, err, errlen, "%s: out of memory", vm->where);
 	p->tier = vm->policy;
 	p->action = vm->allow ? VPMU_POLICY_ALLOW : VPMU_POLICY_DENY;
-	if (vpmu_policy_add(p, is_intel(vm->pmu.model) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD, list,
+	if (vpmu_policy_add(p, vm_is_intel(vm->pmu.model) ? VPMU_SPACE_INTEL : VPMU_SPACE_AMD, list,
 			    why, sizeof(why))) {
 		free(p);
 		return fail(-EINVAL, err, errlen,

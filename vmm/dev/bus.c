@@ -25,7 +25,7 @@ int bus_claim(struct bus *b, uint64_t base, uint64_t bytes, const struct bus_dev
 }
 
 /* Index of the range whose device takes the access whole, or -1. */
-static int find(const struct bus *b, uint64_t addr, unsigned int size)
+static int bus_find(const struct bus *b, uint64_t addr, unsigned int size)
 {
 	for (unsigned int i = 0; i < b->nr; i++) {
 		uint64_t offset = addr - b->range[i].base;
@@ -44,7 +44,7 @@ static uint64_t low(uint64_t value, unsigned int size)
 
 uint64_t bus_read(const struct bus *b, uint64_t addr, unsigned int size)
 {
-	int i = find(b, addr, size);
+	int i = bus_find(b, addr, size);
 	uint64_t value = 0;
 
 	if (i >= 0)
@@ -59,7 +59,7 @@ uint64_t bus_read(const struct bus *b, uint64_t addr, unsigned int size)
 
 void bus_write(const struct bus *b, uint64_t addr, unsigned int size, uint64_t value)
 {
-	int i = find(b, addr, size);
+	int i = bus_find(b, addr, size);
 
 	if (i >= 0)
 		b->range[i].ops->write(b->range[i].dev, addr - b->range[i].base, size,

@@ -61,7 +61,7 @@ void serial_fini(struct serial *s)
 }
 
 /* Under lock, as all below that are static. */
-static void flush(struct serial *s)
+static void dev_serial_flush(struct serial *s)
 {
 	if (s->len)
 		s->fn(s->line, s->len, s->arg);
@@ -71,7 +71,7 @@ static void flush(struct serial *s)
 void serial_flush(struct serial *s)
 {
 	pthread_mutex_lock(&s->lock);
-	flush(s);
+	dev_serial_flush(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -85,7 +85,7 @@ static unsigned int trigger(const struct serial *s)
 	return s->fcr & FCR_ON ? levels[s->fcr >> 6] : 1;
 }
 
-static uint8_t pending(const struct serial *s)
+static uint8_t serial_pending(const struct serial *s)
 {
 	if (!s->irq)
 		return IIR_NONE;
@@ -104,7 +104,7 @@ static uint8_t pending(const struct serial *s)
 /* In loopback mode the outputs are inactive, also OUT2. */
 static bool level_of(const struct serial *s)
 {
-	return pending(s) != IIR_NONE && (s->mcr & (MCR_OUT2 | MCR_LOOP)) == MCR_OUT2;
+	return serial_pending(s) != IIR_NONE && (s->mcr & (MCR_OUT2 | MCR_LOOP)) == MCR_OUT2;
 }
 
 static void update_irq(struct serial *s)
@@ -140,7 +140,7 @@ static void fill_fifo(struct serial *s)
 		s->rx[s->nr_rx++] = in->ring[in->tail++ % SERIAL_INPUT_MAX];
 }
 
-static uint8_t receive(struct serial *s)
+static uint8_t serial_receive(struct serial *s)
 {
 	uint8_t byte = 0;
 
@@ -168,7 +168,7 @@ long serial_input(struct serial *s, const void *data, size_t n)
 	size_t room;
 
 	pthread_mutex_lock(&s->lock);
-	flush(s);
+	dev_serial_flush(s);
 	if (!s->input)
 		s->input = calloc(1, sizeof(*s->input));
 	if (!s->input) {
@@ -188,7 +188,7 @@ long serial_input(struct serial *s, const void *data, size_t n)
 
 /* ---- sending ---- */
 
-static void transmit(struct serial *s, uint8_t byte)
+static void serial_transmit(struct serial *s, uint8_t byte)
 {
 	s->thre = true; /* it is empty again at once */
 	if (loopback(s)) {
@@ -206,7 +206,7 @@ static void transmit(struct serial *s, uint8_t byte)
 	if (byte == '\r')
 		return;
 	if (s->len == sizeof(s->line))
-		flush(s);
+		dev_serial_flush(s);
 	s->line[s->len++] = (char)byte;
 }
 
@@ -223,7 +223,7 @@ static void serial_write(void *dev, uint64_t reg, unsigned int size, uint64_t da
 		if (s->lcr & LCR_DLAB)
 			s->dll = value;
 		else
-			transmit(s, value);
+			serial_transmit(s, value);
 		break;
 	case REG_IER:
 		if (s->lcr & LCR_DLAB) {
@@ -255,7 +255,7 @@ static void serial_write(void *dev, uint64_t reg, unsigned int size, uint64_t da
 
 static uint8_t read_iir(struct serial *s)
 {
-	uint8_t iir = pending(s);
+	uint8_t iir = serial_pending(s);
 
 	if (iir == IIR_TX)
 		s->thre = false;
@@ -272,7 +272,7 @@ static uint8_t read_lsr(struct serial *s)
 }
 
 /* In loopback mode the modem's inputs are its outputs: DTR is DSR, RTS CTS, OUT1 RI, OUT2 DCD. */
-static uint8_t read_msr(const struct serial *s)
+static uint8_t serial_read_msr(const struct serial *s)
 {
 	if (!loopback(s))
 		return MSR_CONNECTED;
@@ -283,7 +283,7 @@ static uint8_t read_register(struct serial *s, uint64_t reg)
 {
 	switch (reg) {
 	case REG_THR: /* RBR */
-		return s->lcr & LCR_DLAB ? s->dll : receive(s);
+		return s->lcr & LCR_DLAB ? s->dll : serial_receive(s);
 	case REG_IER:
 		return s->lcr & LCR_DLAB ? s->dlm : s->ier;
 	case REG_IIR:
@@ -295,7 +295,7 @@ static uint8_t read_register(struct serial *s, uint64_t reg)
 	case REG_LSR:
 		return read_lsr(s);
 	case REG_MSR:
-		return read_msr(s);
+		return serial_read_msr(s);
 	default:
 		return s->scr;
 	}

@@ -41,7 +41,7 @@ static unsigned int ev_count(uint8_t ev, enum vpmu_emu_event event)
 
 /* The number of instructions of @b up to and including the one that makes the @left-th event, or
  * all of @b if none does. */
-static int64_t walk(const struct emu_block *b, enum vpmu_emu_event event, uint64_t left)
+static int64_t alarm_walk(const struct emu_block *b, enum vpmu_emu_event event, uint64_t left)
 {
 	uint64_t sum = 0;
 	int64_t n = 0;
@@ -70,7 +70,7 @@ int64_t emu_alarm_limit(const struct emu_vcpu *v, const struct emu_block *b, int
 		if (a->event == VPMU_EMU_CYCLES || a->event == VPMU_EMU_REF_CYCLES)
 			most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
 		if (most < (uint64_t)b->n)
-			most = (uint64_t)walk(b, a->event, left);
+			most = (uint64_t)alarm_walk(b, a->event, left);
 		if (most < (uint64_t)n)
 			n = (int64_t)most;
 	}
@@ -88,7 +88,7 @@ int64_t emu_deadline_limit(const struct emu_vcpu *v, const struct emu_block *b, 
 	*armed = true;
 	most = left > SYS_CYCLES ? (left - SYS_CYCLES) / v->density : 0;
 	if (most < (uint64_t)b->n)
-		most = (uint64_t)walk(b, VPMU_EMU_CYCLES, left);
+		most = (uint64_t)alarm_walk(b, VPMU_EMU_CYCLES, left);
 	return most < (uint64_t)n ? (int64_t)most : n;
 }
 

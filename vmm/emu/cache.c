@@ -176,8 +176,8 @@ void emu_code_written(struct emu_vm *vm, const uint8_t *p, unsigned int bytes)
 	struct emu_page *page = &vm->pages[pfn];
 	uint32_t seq;
 
-	/* The mask must be cleared first: settle() on another vCPU that reads the new generation
-	 * must also see that the bits which it has set are gone. */
+	/* The mask must be cleared first: cache_settle() on another vCPU that reads the new
+	 * generation must also see that the bits which it has set are gone. */
 	atomic_store(&page->mask, 0);
 	atomic_fetch_add(&page->gen, 1);
 	seq = atomic_fetch_add(&vm->smc_seq, 1);
@@ -357,8 +357,8 @@ void emu_sync(struct emu_vcpu *v)
 /* Mark the block's bytes as code. Returns whether they are still the bytes that were decoded. If
  * not, the caller must decode again. *epoch: the block is unsettled until all vCPUs have seen it;
  * 0: it is settled. */
-static bool settle(struct emu_vcpu *v, uint64_t pa, const struct emu_code *c, const uint8_t *buf,
-		   uint32_t gen[2], uint32_t *epoch)
+static bool cache_settle(struct emu_vcpu *v, uint64_t pa, const struct emu_code *c,
+			 const uint8_t *buf, uint32_t gen[2], uint32_t *epoch)
 {
 	struct emu_vm *vm = v->vm;
 	uint64_t at[2] = {pa, (uint64_t)c->pfn2 << EMU_PAGE_SHIFT};
@@ -543,7 +543,7 @@ static struct emu_block *find_slow(struct emu_vcpu *v)
 		if (emu_decode(v, pa, &code, buf))
 			return NULL;
 		v->extra += EMU_EFFORT_DECODE + EMU_EFFORT_DECODE_INSN * code.n;
-		good = settle(v, pa, &code, buf, gen, &epoch);
+		good = cache_settle(v, pa, &code, buf, gen, &epoch);
 		if (v->extra >= v->extra_stop) {
 			v->attn |= EMU_ATTN_SPENT;
 			if (!good) /* others overwrite it all the time: run() returns, then again */

@@ -32,7 +32,7 @@ uint64_t emu_chip_now(struct emu_vcpu *v, uint64_t cycles)
 }
 
 /* Only under the lock. */
-static uint64_t clock_now(struct emu_chip *c)
+static uint64_t emu_clock_now(struct emu_chip *c)
 {
 	uint64_t now = atomic_load(&c->now), from = atomic_load(&c->idle_from);
 
@@ -46,7 +46,7 @@ uint64_t emu_chip_base(struct emu_chip *c)
 	uint64_t now;
 
 	pthread_mutex_lock(&c->lock);
-	now = clock_now(c);
+	now = emu_clock_now(c);
 	pthread_mutex_unlock(&c->lock);
 	return now;
 }
@@ -77,7 +77,8 @@ static void awaken(struct emu_chip *c, struct emu_vcpu *v)
 /* All sleep from now on. */
 static void begin_idle(struct emu_chip *c)
 {
-	atomic_store(&c->now, clock_now(c)); /* one that was woken may have ended before it ran */
+	atomic_store(&c->now,
+		     emu_clock_now(c)); /* one that was woken may have ended before it ran */
 	atomic_store(&c->idle_from, c->waker.time ? c->waker.time(c->waker.arg) : 0);
 }
 
@@ -88,7 +89,7 @@ static void begin_idle(struct emu_chip *c)
 /* All have slept, and none has run since. Tell the guest if its VM was stopped meanwhile. */
 static void tell_if_stopped(struct emu_chip *c)
 {
-	uint64_t now = clock_now(c), due = LAPIC_NEVER;
+	uint64_t now = emu_clock_now(c), due = LAPIC_NEVER;
 
 	/* Those that were woken and wait for their pCPU are not asleep any more. */
 	for (unsigned int i = 0; i < c->nr; i++)
@@ -106,7 +107,7 @@ static void end_idle(struct emu_chip *c)
 {
 	if (atomic_load(&c->idle_from))
 		tell_if_stopped(c);
-	atomic_store(&c->now, clock_now(c));
+	atomic_store(&c->now, emu_clock_now(c));
 	atomic_store(&c->idle_from, 0);
 }
 
@@ -192,7 +193,7 @@ void emu_chip_expire(struct emu_chip *c, uint64_t *next)
 
 	pthread_mutex_lock(&c->lock);
 	if (!c->awake)
-		wake_due(c, clock_now(c), &w);
+		wake_due(c, emu_clock_now(c), &w);
 	*next = wake_time(c);
 	waker = c->waker;
 	pthread_mutex_unlock(&c->lock);

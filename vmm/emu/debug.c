@@ -11,7 +11,7 @@
 /* R/W fields of DR7. */
 enum { BRK_CODE, BRK_STORE, BRK_PORT, BRK_ACCESS };
 
-static unsigned int type_of(const struct emu_vcpu *v, unsigned int n)
+static unsigned int debug_type_of(const struct emu_vcpu *v, unsigned int n)
 {
 	return v->dr[7] >> (16 + 4 * n) & 3;
 }
@@ -36,7 +36,7 @@ void emu_debug_update(struct emu_vcpu *v)
 {
 	v->brk.code = v->brk.data = 0;
 	for (unsigned int n = 0; n < EMU_NR_BRK; n++) {
-		unsigned int type = type_of(v, n);
+		unsigned int type = debug_type_of(v, n);
 
 		if (!enabled(v, n) || type == BRK_PORT)
 			continue;
@@ -56,7 +56,7 @@ int emu_debug_access(struct emu_vcpu *v, uint64_t va, unsigned int bytes, bool s
 	if (v->brk.quiet)
 		return 0;
 	for (unsigned int n = 0; n < EMU_NR_BRK; n++)
-		if ((v->brk.data >> n & 1) && (store || type_of(v, n) == BRK_ACCESS) &&
+		if ((v->brk.data >> n & 1) && (store || debug_type_of(v, n) == BRK_ACCESS) &&
 		    meets(v, n, va, bytes))
 			hits |= (uint8_t)(1u << n);
 	if (!hits)
@@ -74,7 +74,7 @@ void emu_debug_port(struct emu_vcpu *v, uint16_t port, unsigned int bytes)
 	if (!(v->cr4 & CR4_DE))
 		return;
 	for (unsigned int n = 0; n < EMU_NR_BRK; n++)
-		if (enabled(v, n) && type_of(v, n) == BRK_PORT && meets(v, n, port, bytes))
+		if (enabled(v, n) && debug_type_of(v, n) == BRK_PORT && meets(v, n, port, bytes))
 			v->brk.hits |= (uint8_t)(1u << n);
 }
 
@@ -130,7 +130,7 @@ bool emu_dr_valid(unsigned int n, uint64_t x)
 
 /* MOV to or from DR: the checks that both make. Returns the register, or -1 with v->trap set. With
  * DR7.GD the access is a fault, for which RF is set; emu_deliver() clears GD. */
-static int begin(struct emu_vcpu *v, unsigned int dr)
+static int debug_begin(struct emu_vcpu *v, unsigned int dr)
 {
 	int n;
 
@@ -155,7 +155,7 @@ static int begin(struct emu_vcpu *v, unsigned int dr)
 int emu_sys_mov_to_dr(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x = v->r[op->src];
-	int n = begin(v, op->scale);
+	int n = debug_begin(v, op->scale);
 
 	if (n < 0)
 		return 1;
@@ -169,7 +169,7 @@ int emu_sys_mov_to_dr(struct emu_vcpu *v, const struct emu_op *op)
 
 int emu_sys_mov_from_dr(struct emu_vcpu *v, const struct emu_op *op)
 {
-	int n = begin(v, op->scale);
+	int n = debug_begin(v, op->scale);
 
 	if (n < 0)
 		return 1;

@@ -431,7 +431,7 @@ static void emu_engine_warm(const struct vmm_engine_vcpu *ev, bool next)
 	emu_warm((const struct emu_vcpu *)ev, next);
 }
 
-static void emu_kick(struct vmm_engine_vcpu *ev)
+static void engine_emu_kick(struct vmm_engine_vcpu *ev)
 {
 	atomic_store(&to_vcpu(ev)->kicked, true);
 }
@@ -506,7 +506,7 @@ const struct vmm_engine_ops vmm_emu_ops = {
 	.set_sregs = emu_set_sregs,
 	.run = emu_engine_run,
 	.warm = emu_engine_warm,
-	.kick = emu_kick,
+	.kick = engine_emu_kick,
 	.interrupt = emu_interrupt_queue,
 	.nmi = emu_nmi_queue,
 	.pmi = emu_engine_pmi,

@@ -25,7 +25,7 @@ static uint64_t ones(unsigned int bytes)
 }
 
 /* Whether the access can go on. False: v->trap is set. */
-static bool begin(struct emu_vcpu *v, uint64_t pa, const char *what)
+static bool mmio_begin(struct emu_vcpu *v, uint64_t pa, const char *what)
 {
 	if (pa < HOLE || pa >= HOLE_END) {
 		emu_error(v, "%s of guest-physical 0x%llx, where there is no RAM", what,
@@ -45,7 +45,7 @@ uint64_t emu_device_load(struct emu_vcpu *v, uint64_t pa, unsigned int bytes)
 	unsigned int at = pa & 3;
 	uint32_t x;
 
-	if (!begin(v, pa, "load"))
+	if (!mmio_begin(v, pa, "load"))
 		return 0;
 	if (in_lapic(v, pa)) {
 		/* Registers are 32 bits at multiples of 16 (11.4.1). */
@@ -65,7 +65,7 @@ uint64_t emu_device_load(struct emu_vcpu *v, uint64_t pa, unsigned int bytes)
 
 int emu_device_store(struct emu_vcpu *v, uint64_t pa, unsigned int bytes, uint64_t x)
 {
-	if (!begin(v, pa, "store"))
+	if (!mmio_begin(v, pa, "store"))
 		return 1;
 	if (in_lapic(v, pa)) {
 		if (bytes == 4 && !(pa & 15))

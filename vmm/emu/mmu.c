@@ -43,7 +43,7 @@ static int page_fault(struct emu_vcpu *v, uint64_t va, unsigned int acc, unsigne
 }
 
 /* Whether @perm (PTE_W, PTE_U and PTE_NX, combined over the walk) allows access @acc. */
-static bool allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int acc)
+static bool mmu_allowed(const struct emu_vcpu *v, uint64_t perm, unsigned int acc)
 {
 	bool user = acc & EMU_ACC_U;
 
@@ -70,10 +70,11 @@ static void set_bits(struct emu_vcpu *v, _Atomic uint64_t *pte, uint64_t bits)
 static unsigned int writable_now(const struct emu_vcpu *v, uint64_t perm, bool dirty,
 				 unsigned int acc)
 {
-	return dirty && allowed(v, perm, (acc & EMU_ACC_U) | EMU_ACC_W) ? EMU_ACC_W : 0;
+	return dirty && mmu_allowed(v, perm, (acc & EMU_ACC_U) | EMU_ACC_W) ? EMU_ACC_W : 0;
 }
 
-static int walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa, unsigned int *wr)
+static int mmu_walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
+		    unsigned int *wr)
 {
 	uint64_t table = v->cr3 & PTE_ADDR, perm = PTE_W | PTE_U, pte;
 	_Atomic uint64_t *slot[4];
@@ -109,7 +110,7 @@ static int walk(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *pa,
 		}
 		table = pte & PTE_ADDR;
 	}
-	if (!allowed(v, perm, acc))
+	if (!mmu_allowed(v, perm, acc))
 		return page_fault(v, va, acc, PF_P);
 
 	for (int i = 0; i < level; i++)
@@ -159,14 +160,14 @@ int emu_translate(struct emu_vcpu *v, uint64_t va, unsigned int acc, uint64_t *p
 		uint64_t p = (e->perm & (PTE_W | PTE_U)) | (e->perm & 1u << 30 ? PTE_NX : 0);
 		bool dirty = e->perm & LTLB_DIRTY;
 
-		if (allowed(v, p, acc) && (dirty || !(acc & EMU_ACC_W))) {
+		if (mmu_allowed(v, p, acc) && (dirty || !(acc & EMU_ACC_W))) {
 			*pa = e->pa | (va & ~LARGE_MASK);
 			if (perm)
 				*perm = writable_now(v, p, dirty, acc);
 			return 0;
 		}
 	}
-	rc = walk(v, va, acc, pa, &wr);
+	rc = mmu_walk(v, va, acc, pa, &wr);
 	if (!rc && perm)
 		*perm = wr;
 	return rc;

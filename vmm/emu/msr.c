@@ -350,7 +350,7 @@ static int port_allowed(struct emu_vcpu *v, uint16_t port, unsigned int bytes)
 	return bits >> (port & 7) & ((1u << bytes) - 1) ? emu_gp(v, 0) : 0;
 }
 
-static int port_io(struct emu_vcpu *v, const struct emu_op *op, bool in)
+static int msr_port_io(struct emu_vcpu *v, const struct emu_op *op, bool in)
 {
 	uint16_t port = (uint16_t)(op->src == EMU_RDX ? (int64_t)v->r[EMU_RDX] : op->imm);
 	unsigned int bytes = 1u << op->base;
@@ -368,10 +368,10 @@ static int port_io(struct emu_vcpu *v, const struct emu_op *op, bool in)
 
 int emu_sys_in(struct emu_vcpu *v, const struct emu_op *op)
 {
-	return port_io(v, op, true);
+	return msr_port_io(v, op, true);
 }
 
 int emu_sys_out(struct emu_vcpu *v, const struct emu_op *op)
 {
-	return port_io(v, op, false);
+	return msr_port_io(v, op, false);
 }

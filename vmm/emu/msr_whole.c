@@ -120,7 +120,7 @@ static bool def_type_valid(uint64_t x)
 }
 
 /* Store to guest-physical memory. Traps: #GP where there is no RAM, as the MSR is then wrong. */
-static int store(struct emu_vcpu *v, uint64_t pa, const void *buf, unsigned int bytes)
+static int msr_whole_store(struct emu_vcpu *v, uint64_t pa, const void *buf, unsigned int bytes)
 {
 	uint8_t *at = v->vm->ram + pa;
 
@@ -154,7 +154,7 @@ static int pvclock_store(struct emu_vcpu *v, uint64_t msr)
 	v->extra += EMU_EFFORT_CLOCK;
 	_Static_assert(VMM_TSC_HZ == 1000000000ULL, "a tick is 1 ns");
 	_Static_assert(sizeof(t) == 32, "the ABI's size");
-	return store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
+	return msr_whole_store(v, msr & ~PVCLOCK_ENABLE, &t, sizeof(t));
 }
 
 /* The guest clears the flag when it has told its watchdogs. */
@@ -182,7 +182,7 @@ static int wall_store(struct emu_vcpu *v, uint64_t pa)
 		.nsec = (uint32_t)(born % 1000000000u),
 	};
 
-	return store(v, pa, &w, sizeof(w));
+	return msr_whole_store(v, pa, &w, sizeof(w));
 }
 
 void emu_whole_set_tsc(struct emu_vcpu *v, uint64_t tsc)
@@ -394,7 +394,7 @@ bool emu_whole_load(struct emu_whole *w, struct vpmu_blob_reader *all)
 	w->sysenter_eip = vpmu_blob_get_u64(&r);
 	w->mcg_status = vpmu_blob_get_u64(&r);
 	w->mtrr_def_type = vpmu_blob_get_u64(&r);
-	/* Where the clock is was RAM when the guest said so; store() checks again. */
+	/* Where the clock is was RAM when the guest said so; msr_whole_store() checks again. */
 	return vpmu_blob_done(&r) && !(w->spec_ctrl & ~SPEC_CTRL_IBRS) && !(w->pvclock & 2) &&
 	       !(w->pvclock_wall & 3) && !(w->sysenter_cs >> 32) &&
 	       emu_canonical(w->sysenter_esp) && emu_canonical(w->sysenter_eip) &&

@@ -107,7 +107,7 @@ static bool is_full(const struct region *r, size_t bytes)
 	return !r->free && r->fresh + bytes > REGION;
 }
 
-static void *get(size_t bytes)
+static void *pool_get(size_t bytes)
 {
 	struct class *c = class_of(bytes);
 	struct region *r = !c ? NULL : c->room ? c->room : region_make(c);
@@ -129,7 +129,7 @@ static void *get(size_t bytes)
 	return p;
 }
 
-static void put(void *p, size_t bytes)
+static void pool_put(void *p, size_t bytes)
 {
 	struct region *r = (struct region *)(void *)((char *)p - (uintptr_t)p % REGION);
 	struct class *c = class_of(bytes);
@@ -158,7 +158,7 @@ void *emu_pool_get(size_t bytes)
 	return p ? memset(p, 0, bytes) : NULL;
 #endif
 	pthread_mutex_lock(&lock);
-	p = get(bytes);
+	p = pool_get(bytes);
 	pthread_mutex_unlock(&lock);
 	return p;
 }
@@ -172,6 +172,6 @@ void emu_pool_put(void *p, size_t bytes)
 	return;
 #endif
 	pthread_mutex_lock(&lock);
-	put(p, (bytes + 63) & ~(size_t)63);
+	pool_put(p, (bytes + 63) & ~(size_t)63);
 	pthread_mutex_unlock(&lock);
 }

@@ -122,7 +122,7 @@ static int complete(struct emu_vcpu *v)
 
 /* Deliver the queued NMI and interrupt, if the vCPU accepts them now. Returns 1, with v->trap set,
  * if run() must return. */
-static int events(struct emu_vcpu *v)
+static int run_events(struct emu_vcpu *v)
 {
 	uint8_t vec;
 
@@ -364,7 +364,7 @@ static void run_loop(struct emu_vcpu *v)
 			emu_legacy_step(v); /* events wait: nothing can be delivered there */
 			v->brk.hits = 0;
 		} else {
-			if (events(v))
+			if (run_events(v))
 				return;
 			v->trap = EMU_TRAP_NONE;
 			left = most - spent(v);

@@ -45,7 +45,7 @@ struct state {
 	uint8_t hits; /* breakpoints met: emu_vcpu.brk */
 };
 
-static void collect(const struct emu_vcpu *v, struct state *s)
+static void state_collect(const struct emu_vcpu *v, struct state *s)
 {
 	bool waits = v->pending.kind != EMU_PEND_NONE;
 	bool io = v->pending.kind == EMU_PEND_IN || v->pending.kind == EMU_PEND_OUT;
@@ -101,7 +101,7 @@ int emu_get_state(const struct emu_vcpu *v, void *buf, size_t *bytes)
 	struct state s;
 	size_t section;
 
-	collect(v, &s);
+	state_collect(v, &s);
 	section = vpmu_blob_begin(&b, TAG, VERSION);
 	vpmu_blob_u8(&b, s.cpl);
 	vpmu_blob_u8(&b, s.sti_shadow);
@@ -168,7 +168,7 @@ static bool parse_brk(struct state *s, struct vpmu_blob_reader *all)
 	return vpmu_blob_done(&r) && (s->ss_shadow || s->hits);
 }
 
-static bool parse(struct state *s, const struct emu_vcpu *v, const void *buf, size_t bytes)
+static bool state_parse(struct state *s, const struct emu_vcpu *v, const void *buf, size_t bytes)
 {
 	struct vpmu_blob_reader all = {.data = buf, .len = bytes}, r;
 	uint16_t version;
@@ -288,7 +288,7 @@ int emu_set_state(struct emu_vcpu *v, const void *buf, size_t bytes)
 {
 	struct state s;
 
-	if (!parse(&s, v, buf, bytes) || !valid(v, &s))
+	if (!state_parse(&s, v, buf, bytes) || !valid(v, &s))
 		return -EINVAL;
 	v->cpl = s.cpl;
 	v->tlb = v->tlbs[v->cpl == 3];

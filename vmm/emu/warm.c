@@ -11,7 +11,7 @@
 
 #define LINE 64u
 
-static inline void fetch(const void *p)
+static inline void warm_fetch(const void *p)
 {
 	__builtin_prefetch(p, 0, 2);
 }
@@ -21,7 +21,7 @@ static void fetch_range(const void *from, size_t bytes)
 	const char *p = (const char *)((uintptr_t)from & ~(uintptr_t)(LINE - 1));
 
 	for (const char *end = (const char *)from + bytes; p < end; p += LINE)
-		fetch(p);
+		warm_fetch(p);
 }
 
 static inline size_t least(size_t a, size_t b)
@@ -54,13 +54,13 @@ void emu_warm(const struct emu_vcpu *v, bool next)
 		fetch_range(v, offsetof(struct emu_vcpu, seg[EMU_CS + 1]));
 		return;
 	}
-	fetch(&v->vm->smc_seq);
-	fetch(&v->jc[emu_jc_index(v->rip)]);
-	fetch(tlbe_of_stack(v));
+	warm_fetch(&v->vm->smc_seq);
+	warm_fetch(&v->jc[emu_jc_index(v->rip)]);
+	warm_fetch(tlbe_of_stack(v));
 	/* Nothing of a block is read here: it may be in no cache, and who runs now would wait. */
 	if (v->rest.block) {
 		b = v->rest.block;
-		fetch(&b->ctx);
+		warm_fetch(&b->ctx);
 		fetch_range(b->ops, least(v->rest.op + 6, 20) * sizeof(b->ops[0]));
 	} else if (v->warm.block) {
 		b = v->warm.block;
@@ -73,8 +73,8 @@ void emu_warm(const struct emu_vcpu *v, bool next)
 		b = v->warm.recent[i];
 		if (!b)
 			continue;
-		fetch(&b->rip); /* and the entries of its translation */
-		fetch(&v->jc[v->warm.recent_jc[i]]);
+		warm_fetch(&b->rip); /* and the entries of its translation */
+		warm_fetch(&v->jc[v->warm.recent_jc[i]]);
 	}
 	if (!v->jit.sites)
 		return;

@@ -11,10 +11,10 @@
 
 #include "vmm/kvm/kvm_priv.h"
 
-static bool fail(struct vmm_engine_vcpu *v, struct vmm_run *run, const char *fmt, ...)
+static bool exit_fail(struct vmm_engine_vcpu *v, struct vmm_run *run, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static bool fail(struct vmm_engine_vcpu *v, struct vmm_run *run, const char *fmt, ...)
+static bool exit_fail(struct vmm_engine_vcpu *v, struct vmm_run *run, const char *fmt, ...)
 {
 	struct kvm_regs regs = {0};
 	char what[160];
@@ -173,19 +173,21 @@ bool kvm_exit_translate(struct vmm_engine_vcpu *v, struct vmm_run *run)
 	case KVM_EXIT_MMIO:
 		if (nothing_answers(v))
 			return false;
-		return fail(v, run, "%u-byte %s guest-physical 0x%llx, where there is no memory",
-			    kr->mmio.len, kr->mmio.is_write ? "write to" : "read of",
-			    (unsigned long long)kr->mmio.phys_addr);
+		return exit_fail(v, run,
+				 "%u-byte %s guest-physical 0x%llx, where there is no memory",
+				 kr->mmio.len, kr->mmio.is_write ? "write to" : "read of",
+				 (unsigned long long)kr->mmio.phys_addr);
 	case KVM_EXIT_INTERNAL_ERROR:
 		failed_bytes(kr, bytes, sizeof(bytes));
-		return fail(v, run, "KVM internal error %u: %s%s", kr->internal.suberror,
-			    internal_error_name(kr->internal.suberror), bytes);
+		return exit_fail(v, run, "KVM internal error %u: %s%s", kr->internal.suberror,
+				 internal_error_name(kr->internal.suberror), bytes);
 	case KVM_EXIT_FAIL_ENTRY:
-		return fail(v, run, "the CPU refused to enter the guest, reason 0x%llx",
-			    (unsigned long long)kr->fail_entry.hardware_entry_failure_reason);
+		return exit_fail(v, run, "the CPU refused to enter the guest, reason 0x%llx",
+				 (unsigned long long)kr->fail_entry.hardware_entry_failure_reason);
 	case KVM_EXIT_EXCEPTION:
-		return fail(v, run, "exception %u left to user space", kr->ex.exception);
+		return exit_fail(v, run, "exception %u left to user space", kr->ex.exception);
 	default:
-		return fail(v, run, "KVM exit reason %u, which nothing asked for", kr->exit_reason);
+		return exit_fail(v, run, "KVM exit reason %u, which nothing asked for",
+				 kr->exit_reason);
 	}
 }

@@ -53,7 +53,7 @@ int kvm_vm_irq_line(struct vmm_engine_vm *vm, unsigned int gsi, bool level)
 	return kvm_ioctl(vm->fd, KVM_IRQ_LINE, &line);
 }
 
-static int lvtpc(struct vmm_engine_vcpu *v, uint32_t *value)
+static int irqchip_lvtpc(struct vmm_engine_vcpu *v, uint32_t *value)
 {
 	struct kvm_lapic_state regs;
 	int rc = kvm_ioctl(v->fd, KVM_GET_LAPIC, &regs);
@@ -84,7 +84,7 @@ int kvm_vcpu_pmi(struct vmm_engine_vcpu *v)
 		return -EOPNOTSUPP;
 	if (v->pmi_masked)
 		return 0;
-	rc = lvtpc(v, &entry);
+	rc = irqchip_lvtpc(v, &entry);
 	if (rc || entry & LVT_MASKED)
 		return rc;
 	if (LVT_MODE(entry) == MODE_NMI)

@@ -17,7 +17,7 @@
  * of rate(). */
 #define KEPT_TICKS 20000000
 
-static uint64_t tsc(void)
+static uint64_t oncpu_tsc(void)
 {
 	unsigned int aux;
 
@@ -37,18 +37,18 @@ static uint64_t clock_ns(clockid_t clock)
 static uint64_t begin_tsc, begin_ns;
 static pthread_once_t begin_once = PTHREAD_ONCE_INIT;
 
-static void begin(void)
+static void oncpu_begin(void)
 {
-	begin_tsc = tsc();
+	begin_tsc = oncpu_tsc();
 	begin_ns = clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
-/* TSC ticks per ns. The longer since begin(), the more exact: 1e-4 after a millisecond. */
+/* TSC ticks per ns. The longer since oncpu_begin(), the more exact: 1e-4 after a millisecond. */
 static double rate(void)
 {
 	uint64_t ns = clock_ns(CLOCK_MONOTONIC_RAW) - begin_ns;
 
-	return ns ? (double)(tsc() - begin_tsc) / (double)ns : 1.0;
+	return ns ? (double)(oncpu_tsc() - begin_tsc) / (double)ns : 1.0;
 }
 
 /* ---- an event of the thread ---------------------------------------------------------------- */
@@ -65,7 +65,7 @@ void kvm_oncpu_open(struct kvm_oncpu *o, int tid, bool events)
 	};
 	void *page;
 
-	pthread_once(&begin_once, begin);
+	pthread_once(&begin_once, oncpu_begin);
 	memset(o, 0, sizeof(*o));
 	o->tid = tid;
 	o->fd = events ? (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)
@@ -111,27 +111,27 @@ static uint64_t cpu_ns(const struct kvm_oncpu *o)
 }
 
 /* Ask for the CPU time of now. Again, if the thread lost its CPU between the two clocks. */
-static void ask(struct kvm_oncpu *o)
+static void oncpu_ask(struct kvm_oncpu *o)
 {
 	do {
 		o->seq = page_seq(o);
 		o->ref_ns = cpu_ns(o);
-		o->ref_tsc = tsc();
+		o->ref_tsc = oncpu_tsc();
 	} while (o->seq != page_seq(o));
 }
 
 void kvm_oncpu_enter(struct kvm_oncpu *o)
 {
-	o->from_tsc = tsc();
+	o->from_tsc = oncpu_tsc();
 	if (o->page && o->ref_tsc && o->seq == page_seq(o) && o->from_tsc - o->ref_tsc < KEPT_TICKS)
 		return;
-	ask(o);
+	oncpu_ask(o);
 	o->from_tsc = o->ref_tsc;
 }
 
 uint64_t kvm_oncpu_leave(struct kvm_oncpu *o)
 {
-	uint64_t to = tsc();
+	uint64_t to = oncpu_tsc();
 	uint64_t most = to > o->from_tsc ? to - o->from_tsc : 1;
 	uint64_t before_ns, ran;
 	double per_ns;
@@ -140,7 +140,7 @@ uint64_t kvm_oncpu_leave(struct kvm_oncpu *o)
 		return most;
 	per_ns = rate();
 	before_ns = o->ref_ns + (uint64_t)((double)(o->from_tsc - o->ref_tsc) / per_ns);
-	ask(o);
+	oncpu_ask(o);
 	if (o->ref_ns <= before_ns)
 		return 1;
 	ran = (uint64_t)((double)(o->ref_ns - before_ns) * per_ns);

@@ -56,7 +56,7 @@ static const uint32_t msrs[] = {
 
 /* ---- parts ---- */
 
-static void put(struct vpmu_blob *b, uint32_t tag, const void *p, size_t bytes)
+static void state_put(struct vpmu_blob *b, uint32_t tag, const void *p, size_t bytes)
 {
 	size_t section = vpmu_blob_begin(b, tag, FORMAT);
 
@@ -72,7 +72,7 @@ static bool open_part(struct vpmu_blob_reader *r, uint32_t tag, struct vpmu_blob
 }
 
 /* A part that is @bytes long. */
-static bool take(struct vpmu_blob_reader *r, uint32_t tag, void *p, size_t bytes)
+static bool state_take(struct vpmu_blob_reader *r, uint32_t tag, void *p, size_t bytes)
 {
 	struct vpmu_blob_reader in;
 
@@ -90,11 +90,11 @@ static int save_ioctl(struct vpmu_blob *b, int fd, unsigned long get, uint32_t t
 	memset(p, 0, bytes);
 	rc = kvm_ioctl(fd, get, p);
 	if (!rc)
-		put(b, tag, p, bytes);
+		state_put(b, tag, p, bytes);
 	return rc;
 }
 
-static int finish(struct vpmu_blob *b, int rc, void *buf, size_t *bytes)
+static int state_finish(struct vpmu_blob *b, int rc, void *buf, size_t *bytes)
 {
 	if (!rc && b->failed)
 		rc = -ENOMEM;
@@ -149,7 +149,7 @@ static int load_xsave(struct vmm_engine_vcpu *v, struct vpmu_blob_reader *r)
 
 	if (!p)
 		return -ENOMEM;
-	if (take(r, TAG_XSAVE, p, bytes) && take(r, TAG_XCR, &xcrs, sizeof(xcrs))) {
+	if (state_take(r, TAG_XSAVE, p, bytes) && state_take(r, TAG_XCR, &xcrs, sizeof(xcrs))) {
 		rc = kvm_ioctl(v->fd, KVM_SET_XCRS, &xcrs);
 		if (!rc)
 			rc = kvm_ioctl(v->fd, KVM_SET_XSAVE, p);
@@ -266,7 +266,7 @@ int kvm_vcpu_get_state(struct vmm_engine_vcpu *v, void *buf, size_t *bytes)
 		rc = save_ioctl(&b, v->fd, KVM_GET_DEBUGREGS, TAG_DEBUG, &dr, sizeof(dr));
 	if (!rc)
 		rc = save_ioctl(&b, v->fd, KVM_GET_VCPU_EVENTS, TAG_EVENTS, &ev, sizeof(ev));
-	return finish(&b, rc, buf, bytes);
+	return state_finish(&b, rc, buf, bytes);
 }
 
 int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
@@ -298,13 +298,13 @@ int kvm_vcpu_set_state(struct vmm_engine_vcpu *v, const void *buf, size_t bytes)
 		return rc;
 	if (!open_part(&r, TAG_MSRS, &in) || load_msrs(v, in, false))
 		return -EINVAL;
-	if (v->vm->irqchip && (!take(&r, TAG_LAPIC, &lapic, sizeof(lapic)) ||
+	if (v->vm->irqchip && (!state_take(&r, TAG_LAPIC, &lapic, sizeof(lapic)) ||
 			       kvm_ioctl(v->fd, KVM_SET_LAPIC, &lapic)))
 		return -EINVAL;
-	if (load_msrs(v, in, true) || !take(&r, TAG_DEBUG, &dr, sizeof(dr)) ||
-	    kvm_ioctl(v->fd, KVM_SET_DEBUGREGS, &dr) || !take(&r, TAG_EVENTS, &ev, sizeof(ev)) ||
-	    !vpmu_blob_done(&r) || kvm_ioctl(v->fd, KVM_SET_VCPU_EVENTS, &ev) ||
-	    kvm_ioctl(v->fd, KVM_SET_MP_STATE, &mp))
+	if (load_msrs(v, in, true) || !state_take(&r, TAG_DEBUG, &dr, sizeof(dr)) ||
+	    kvm_ioctl(v->fd, KVM_SET_DEBUGREGS, &dr) ||
+	    !state_take(&r, TAG_EVENTS, &ev, sizeof(ev)) || !vpmu_blob_done(&r) ||
+	    kvm_ioctl(v->fd, KVM_SET_VCPU_EVENTS, &ev) || kvm_ioctl(v->fd, KVM_SET_MP_STATE, &mp))
 		return -EINVAL;
 	v->waits = v->vm->irqchip && mp.mp_state != KVM_MP_STATE_RUNNABLE &&
 		   mp.mp_state != KVM_MP_STATE_HALTED;
@@ -332,18 +332,18 @@ int kvm_vm_get_state(struct vmm_engine_vm *vm, void *buf, size_t *bytes)
 	if (!vm->irqchip)
 		return -ENXIO;
 	rc = kvm_ioctl(vm->fd, KVM_GET_CLOCK, &clock);
-	put(&b, TAG_CLOCK, &clock.clock, sizeof(clock.clock));
+	state_put(&b, TAG_CLOCK, &clock.clock, sizeof(clock.clock));
 	for (size_t i = 0; i < NR_CHIPS && !rc; i++) {
 		struct kvm_irqchip chip = {.chip_id = chips[i]};
 
 		rc = kvm_ioctl(vm->fd, KVM_GET_IRQCHIP, &chip);
-		put(&b, TAG_CHIP, &chip.chip, sizeof(chip.chip));
+		state_put(&b, TAG_CHIP, &chip.chip, sizeof(chip.chip));
 	}
 	section = vpmu_blob_begin(&b, TAG_RDPMC, FORMAT);
 	for (size_t i = 0; i < vm->nr_rdpmc; i++)
 		vpmu_blob_u64(&b, vm->rdpmc[i]);
 	vpmu_blob_end(&b, section);
-	return finish(&b, rc, buf, bytes);
+	return state_finish(&b, rc, buf, bytes);
 }
 
 static int load_sites(struct vmm_engine_vm *vm, struct vpmu_blob_reader *in)
@@ -373,11 +373,11 @@ int kvm_vm_set_state(struct vmm_engine_vm *vm, const void *buf, size_t bytes)
 
 	if (!vm->irqchip)
 		return -ENXIO;
-	if (!take(&r, TAG_CLOCK, &clock.clock, sizeof(clock.clock)))
+	if (!state_take(&r, TAG_CLOCK, &clock.clock, sizeof(clock.clock)))
 		return -EINVAL;
 	for (size_t i = 0; i < NR_CHIPS; i++) {
 		chip[i].chip_id = chips[i];
-		if (!take(&r, TAG_CHIP, &chip[i].chip, sizeof(chip[i].chip)))
+		if (!state_take(&r, TAG_CHIP, &chip[i].chip, sizeof(chip[i].chip)))
 			return -EINVAL;
 	}
 	if (!open_part(&r, TAG_RDPMC, &in) || !vpmu_blob_done(&r))

@@ -37,7 +37,7 @@ static int enable_msr_exits(struct vmm_engine_vm *vm)
 	return kvm_ioctl(vm->fd, KVM_ENABLE_CAP, &cap);
 }
 
-static int set_memory(struct vmm_engine_vm *vm, const struct vmm_ram *ram)
+static int vm_set_memory(struct vmm_engine_vm *vm, const struct vmm_ram *ram)
 {
 	int rc = 0;
 
@@ -70,7 +70,7 @@ int kvm_vm_create(struct vmm_engine *e, const struct vmm_ram *ram, struct vmm_en
 		goto err_free;
 	rc = kvm_ioctl(vm->fd, KVM_SET_TSS_ADDR, (void *)TSS_ADDRESS);
 	if (!rc)
-		rc = set_memory(vm, ram);
+		rc = vm_set_memory(vm, ram);
 	if (!rc)
 		rc = disable_vpmu(vm);
 	/* Before any filter: without it a filtered access is #GP and not an exit. */

@@ -44,8 +44,8 @@ struct describe {
 	void *arg;
 };
 
-static void row(const struct describe *d, const char *backend, const char *what, bool ok,
-		const char *why)
+static void info_row(const struct describe *d, const char *backend, const char *what, bool ok,
+		     const char *why)
 {
 	const struct machine_fact f = {.what = what, .backend = backend, .why = why, .ok = ok};
 
@@ -58,7 +58,7 @@ static int perf_row(const char *what, bool ok, const char *why, void *arg)
 
 	/* What these counters count is for KVM guests only. */
 	snprintf(name, sizeof(name), "KVM: %s", what);
-	row(arg, BACKEND_KVM, name, ok, why);
+	info_row(arg, BACKEND_KVM, name, ok, why);
 	return 0;
 }
 
@@ -74,21 +74,22 @@ void machine_describe(struct machine *m, void (*fn)(const struct machine_fact *f
 	snprintf(text, sizeof(text),
 		 "%u modelled pCPUs of %u general-purpose and %u fixed counters, %u bits", h->pcpus,
 		 h->gp, h->fixed, h->width);
-	row(&d, BACKEND_EMU, "emulator", true, text);
-	row(&d, BACKEND_EMU, "emulator: events", true,
-	    "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
-	    "modelled");
+	info_row(&d, BACKEND_EMU, "emulator", true, text);
+	info_row(&d, BACKEND_EMU, "emulator: events", true,
+		 "instructions, branches, branches-taken, loads, stores exact; cycles, ref-cycles "
+		 "modelled");
 	why = vmm_emu_translate(!h->no_jit);
-	row(&d, BACKEND_EMU, "emulator: translated code", !why,
-	    why ? why : "hot code, exactly counted");
-	row(&d, BACKEND_EMU, "sampling", true, "to the instruction");
+	info_row(&d, BACKEND_EMU, "emulator: translated code", !why,
+		 why ? why : "hot code, exactly counted");
+	info_row(&d, BACKEND_EMU, "sampling", true, "to the instruction");
 	snprintf(text, sizeof(text), "the last %d of each vCPU; lbr = %s", VPMU_LBR_DEPTH_MAX,
 		 host_lbr_name(h->lbr));
-	row(&d, BACKEND_EMU, "branch records", true, text);
+	info_row(&d, BACKEND_EMU, "branch records", true, text);
 	ok = !machine_open_engine(&m->kvm, text, sizeof(text));
-	row(&d, BACKEND_KVM, "KVM engine", ok, ok ? "" : text);
-	row(&d, BACKEND_KVM, "KVM: sampling", false, "perf events of vCPU threads are not sampled");
-	row(&d, BACKEND_KVM, "KVM: branch records", false,
-	    "KVM keeps the host's branch records off while a guest runs");
+	info_row(&d, BACKEND_KVM, "KVM engine", ok, ok ? "" : text);
+	info_row(&d, BACKEND_KVM, "KVM: sampling", false,
+		 "perf events of vCPU threads are not sampled");
+	info_row(&d, BACKEND_KVM, "KVM: branch records", false,
+		 "KVM keeps the host's branch records off while a guest runs");
 	vpmu_hostpmu_perf_check(m->perf.leave_counters, perf_row, &d);
 }

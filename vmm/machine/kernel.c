@@ -6,7 +6,7 @@
 #include "vmm/machine/priv.h"
 
 /* Whether @a and @b are the same file with the same contents. */
-static bool same(const struct stat *a, const struct stat *b)
+static bool kernel_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
@@ -27,7 +27,7 @@ int machine_kernel_get(struct machine_kernel *k, const char *path, const struct 
 		*out = &k->img;
 		return 0;
 	}
-	if (!k->img.data || !known || !same(&k->of, &st) || strcmp(k->img.name, path)) {
+	if (!k->img.data || !known || !kernel_same(&k->of, &st) || strcmp(k->img.name, path)) {
 		machine_kernel_forget(k);
 		ret = image_read(path, &k->img, err, errlen);
 		if (!ret)

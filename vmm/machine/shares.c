@@ -9,7 +9,7 @@
 
 #include "vmm/machine/priv.h"
 
-static struct machine_share **find(struct machine *m, const struct node *n)
+static struct machine_share **shares_find(struct machine *m, const struct node *n)
 {
 	struct machine_share **p = &m->shares;
 
@@ -20,7 +20,7 @@ static struct machine_share **find(struct machine *m, const struct node *n)
 
 struct machine_share *machine_share(struct machine *m, const struct node *n)
 {
-	struct machine_share *s = *find(m, n), *above = NULL;
+	struct machine_share *s = *shares_find(m, n), *above = NULL;
 
 	if (s)
 		return s;
@@ -47,7 +47,7 @@ struct machine_share *machine_share(struct machine *m, const struct node *n)
 static void removing(struct node *n, void *arg)
 {
 	struct machine *m = arg;
-	struct machine_share **p = find(m, n), *s = *p;
+	struct machine_share **p = shares_find(m, n), *s = *p;
 
 	if (!s)
 		return;
@@ -102,14 +102,14 @@ int machine_set_tenant(struct machine *m, const struct node *tenant, unsigned in
 
 unsigned int machine_tenant_weight(const struct machine_vm *e)
 {
-	struct machine_share *s = *find(e->machine, e->node->parent);
+	struct machine_share *s = *shares_find(e->machine, e->node->parent);
 
 	return s ? share_weight(&s->share) : SHARE_WEIGHT_DEFAULT;
 }
 
 unsigned int machine_tenant_max_events(const struct machine_vm *e)
 {
-	struct machine_share *s = *find(e->machine, e->node->parent);
+	struct machine_share *s = *shares_find(e->machine, e->node->parent);
 
 	return s ? s->emulator.max : TENANT_MAX_EVENTS;
 }

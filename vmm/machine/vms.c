@@ -11,14 +11,15 @@
 #include "vpmu/util/fail.h"
 #include "vmm/machine/priv.h"
 
-static void on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len, void *arg)
+static void vms_on_console(struct vm *vm, unsigned int vcpu, const char *line, size_t len,
+			   void *arg)
 {
 	struct machine_vm *e = arg;
 
 	e->machine->opts.console(e, vcpu, line, len, e->machine->opts.arg);
 }
 
-static void on_ended(struct vm *vm, void *arg)
+static void vms_on_ended(struct vm *vm, void *arg)
 {
 	struct machine_vm *e = arg;
 
@@ -74,8 +75,8 @@ static int create_vm(struct machine *m, struct machine_vm *e, const struct vm_co
 		.weight = c->weight,
 		.account = vpmu_backend_core_account(node_in(e->node, source)),
 		.vcpu_accounts = vcpus,
-		.console = on_console,
-		.ended = on_ended,
+		.console = vms_on_console,
+		.ended = vms_on_ended,
 		.join = on_join,
 		.arg = e,
 	};
@@ -197,8 +198,8 @@ static void note_backend(const struct machine *m, const struct vm_config *c,
 	m->opts.note(line, m->opts.arg);
 }
 
-static int add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
-		  struct machine_vm **out, char *err, size_t errlen)
+static int vms_add_vm(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
+		      struct machine_vm **out, char *err, size_t errlen)
 {
 	struct machine_vm *e;
 	struct backend *backend;
@@ -260,13 +261,13 @@ err_free:
 int machine_vm_add(struct machine *m, const struct vm_config *c, struct machine_vm **out, char *err,
 		   size_t errlen)
 {
-	return add_vm(m, c, NULL, NULL, out, err, errlen);
+	return vms_add_vm(m, c, NULL, NULL, out, err, errlen);
 }
 
 int machine_vm_restore(struct machine *m, const struct vm_config *c, load_fn load, void *load_arg,
 		       struct machine_vm **out, char *err, size_t errlen)
 {
-	return add_vm(m, c, load, load_arg, out, err, errlen);
+	return vms_add_vm(m, c, load, load_arg, out, err, errlen);
 }
 
 void machine_vm_remove(struct machine_vm *e)
@@ -314,7 +315,7 @@ enum vm_state machine_vm_state(const struct machine_vm *e)
 	return e->vm ? vm_state(e->vm) : e->state;
 }
 
-static struct machine_uncounted uncounted(const struct vm_uncounted *u)
+static struct machine_uncounted vms_uncounted(const struct vm_uncounted *u)
 {
 	return (struct machine_uncounted){
 		.n = atomic_load_explicit(&u->n, memory_order_relaxed),
@@ -324,12 +325,12 @@ static struct machine_uncounted uncounted(const struct vm_uncounted *u)
 
 struct machine_uncounted machine_vm_denied(const struct machine_vm *e)
 {
-	return e->vm ? uncounted(&e->vm->denied) : e->denied;
+	return e->vm ? vms_uncounted(&e->vm->denied) : e->denied;
 }
 
 struct machine_uncounted machine_vm_unsupported(const struct machine_vm *e)
 {
-	return e->vm ? uncounted(&e->vm->unsupported) : e->unsupported;
+	return e->vm ? vms_uncounted(&e->vm->unsupported) : e->unsupported;
 }
 
 uint64_t machine_vm_refused(const struct machine_vm *e)

@@ -81,7 +81,7 @@ int halt_reserve(struct runner_pcpu *p, unsigned int vms)
 	return ret;
 }
 
-static void place(struct runner_pcpu *p, unsigned int i, struct vm *vm)
+static void halt_place(struct runner_pcpu *p, unsigned int i, struct vm *vm)
 {
 	p->timers.heap[i] = vm;
 	vm->timer.at = i;
@@ -93,15 +93,15 @@ static void sift(struct runner_pcpu *p, unsigned int i, struct vm *vm)
 	unsigned int c;
 
 	for (; i && vm->timer.due < heap[(i - 1) / 2]->timer.due; i = (i - 1) / 2)
-		place(p, i, heap[(i - 1) / 2]);
+		halt_place(p, i, heap[(i - 1) / 2]);
 	for (; (c = 2 * i + 1) < p->timers.nr; i = c) {
 		if (c + 1 < p->timers.nr && heap[c + 1]->timer.due < heap[c]->timer.due)
 			c++;
 		if (heap[c]->timer.due >= vm->timer.due)
 			break;
-		place(p, i, heap[c]);
+		halt_place(p, i, heap[c]);
 	}
-	place(p, i, vm);
+	halt_place(p, i, vm);
 }
 
 static void note_first(struct runner_pcpu *p)
@@ -183,7 +183,7 @@ void halt_expire(struct runner_pcpu *p)
 
 /* ---- a pCPU without work ---- */
 
-static uint64_t first(const struct runner_pcpu *p)
+static uint64_t halt_first(const struct runner_pcpu *p)
 {
 	return atomic_load_explicit(&p->timers.first, memory_order_relaxed);
 }
@@ -191,7 +191,7 @@ static uint64_t first(const struct runner_pcpu *p)
 bool halt_wait(struct runner_pcpu *p)
 {
 	struct runner *r = p->runner;
-	uint64_t due = first(p), at;
+	uint64_t due = halt_first(p), at;
 	struct timespec t;
 
 	if (due == UINT64_MAX) {
@@ -217,7 +217,7 @@ bool halt_skip(struct runner *r)
 	uint64_t due = UINT64_MAX, now = time_now(r);
 
 	for (unsigned int i = 0; i < r->nr; i++)
-		due = first(r->pcpus[i]) < due ? first(r->pcpus[i]) : due;
+		due = halt_first(r->pcpus[i]) < due ? halt_first(r->pcpus[i]) : due;
 	if (due == UINT64_MAX)
 		return false;
 	if (due > now)
@@ -228,7 +228,7 @@ bool halt_skip(struct runner *r)
 /* ---- vCPUs ---- */
 
 /* The queue for a vCPU that wakes up: where it was, unless another pCPU has nothing to do. */
-static struct runner_pcpu *target(struct vcpu *v)
+static struct runner_pcpu *halt_target(struct vcpu *v)
 {
 	struct runner_pcpu *p = v->placed ? v->placed : v->clock_of;
 	struct runner *r = p->runner;
@@ -259,7 +259,7 @@ void halt_wake(struct vcpu *v)
 	/* Acquire: pairs with the release in halt_sleep. Release: the pCPU that finds WOKEN sees
 	 * what we did before, also a request. */
 	if (atomic_exchange_explicit(&v->sleep, WOKEN, memory_order_acq_rel) == ASLEEP)
-		resume(v, target(v));
+		resume(v, halt_target(v));
 }
 
 void halt_begin(struct runner_pcpu *p, struct vcpu *v)
@@ -295,7 +295,7 @@ void halt_ended(struct runner_pcpu *p, struct vcpu *v)
 
 /* ---- VMs; the control thread ---- */
 
-static void on_wake(void *arg, unsigned int id)
+static void halt_on_wake(void *arg, unsigned int id)
 {
 	halt_wake(&((struct vm *)arg)->vcpus[id]);
 }
@@ -308,7 +308,7 @@ static uint64_t on_time(void *arg)
 void halt_start(struct vm *vm)
 {
 	const struct vmm_waker w = {
-		.wake = on_wake,
+		.wake = halt_on_wake,
 		.time = on_time,
 		.arg = vm,
 		.repeats = ((struct runner *)vm->sched)->cfg.skip_idle,

@@ -143,7 +143,7 @@ static int make_current(struct runner_pcpu *p, struct vcpu *v)
 }
 
 /* Choose the vCPU that runs next and make it current. NULL: there is none. */
-static struct vcpu *pick(struct runner_pcpu *p)
+static struct vcpu *runner_pick(struct runner_pcpu *p)
 {
 	struct vcpu *prev = p->cur, *v;
 	bool again = prev && !runner_must_go(prev);
@@ -204,7 +204,7 @@ bool runner_slice(struct runner_pcpu *p)
 	enum vcpu_slice slice;
 
 	halt_poll(p);
-	v = pick(p);
+	v = runner_pick(p);
 	if (!v)
 		return false;
 	if (cfg->random_slices)

@@ -63,7 +63,7 @@ static void take_away(struct runner *r, struct vm *vm, enum vcpu_request req)
 	}
 }
 
-static struct runner *of_sched(struct vm_sched *s)
+static struct runner *runner_ctl_of_sched(struct vm_sched *s)
 {
 	return (struct runner *)s; /* sched is the first member */
 }
@@ -71,7 +71,7 @@ static struct runner *of_sched(struct vm_sched *s)
 static int sched_vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
 			   size_t errlen)
 {
-	struct runner *r = of_sched(s);
+	struct runner *r = runner_ctl_of_sched(s);
 
 	/* Modelled counters are the tallies that the engine counts into. */
 	if (!(v->vm->ops->can & VMM_CAN_TALLY))
@@ -94,7 +94,7 @@ static void sched_vcpu_fini(struct vm_sched *s, struct vcpu *v)
 	/* A vCPU that never ran has no counters, but its register model may hold branch records. */
 	if (v->guest && !v->guest_gone)
 		vpmu_guest_fini(v->guest);
-	of_sched(s)->vcpus -= v->counted;
+	runner_ctl_of_sched(s)->vcpus -= v->counted;
 	v->counted = false;
 }
 
@@ -108,9 +108,9 @@ static struct runner_pcpu *shortest(struct runner *r)
 	return best;
 }
 
-static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errlen)
+static int runner_ctl_sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errlen)
 {
-	struct runner *r = of_sched(s);
+	struct runner *r = runner_ctl_of_sched(s);
 
 	halt_start(vm);
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
@@ -133,27 +133,27 @@ static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errl
 /* A VM that is stopped: no time passes for it. */
 static void stop_vm(struct vm_sched *s, struct vm *vm, enum vcpu_request req)
 {
-	take_away(of_sched(s), vm, req);
-	halt_stop(of_sched(s), vm);
+	take_away(runner_ctl_of_sched(s), vm, req);
+	halt_stop(runner_ctl_of_sched(s), vm);
 }
 
-static void sched_pause(struct vm_sched *s, struct vm *vm)
+static void runner_ctl_sched_pause(struct vm_sched *s, struct vm *vm)
 {
 	stop_vm(s, vm, VCPU_REQ_PARK);
 }
 
-static int sched_unplace(struct vm_sched *s, struct vm *vm)
+static int runner_ctl_sched_unplace(struct vm_sched *s, struct vm *vm)
 {
 	stop_vm(s, vm, VCPU_REQ_UNPLACE);
 	return 0;
 }
 
-static void sched_remove(struct vm_sched *s, struct vm *vm)
+static void runner_ctl_sched_remove(struct vm_sched *s, struct vm *vm)
 {
 	stop_vm(s, vm, VCPU_REQ_DROP);
 }
 
-static void sched_wake(struct vm_sched *s, struct vcpu *v)
+static void runner_ctl_sched_wake(struct vm_sched *s, struct vcpu *v)
 {
 	halt_wake(v);
 }
@@ -161,11 +161,11 @@ static void sched_wake(struct vm_sched *s, struct vcpu *v)
 static const struct vm_sched_ops runner_sched_ops = {
 	.vcpu_init = sched_vcpu_init,
 	.vcpu_fini = sched_vcpu_fini,
-	.start = sched_start,
-	.pause = sched_pause,
-	.unplace = sched_unplace,
-	.remove = sched_remove,
-	.wake = sched_wake,
+	.start = runner_ctl_sched_start,
+	.pause = runner_ctl_sched_pause,
+	.unplace = runner_ctl_sched_unplace,
+	.remove = runner_ctl_sched_remove,
+	.wake = runner_ctl_sched_wake,
 };
 
 struct vm_sched *runner_sched(struct runner *r)
@@ -199,7 +199,7 @@ uint64_t runner_step(struct runner *r, uint64_t slices)
 	return done;
 }
 
-static void pcpu_free(struct runner_pcpu *p)
+static void runner_ctl_pcpu_free(struct runner_pcpu *p)
 {
 	if (!p)
 		return;
@@ -243,7 +243,7 @@ static int pcpu_new(struct runner *r, struct vpmu_host *host, unsigned int id,
 	if (!ret)
 		ret = vpmu_pcpu_create(host, &p->emulator.pmu, id, &p->pcpu);
 	if (ret) {
-		pcpu_free(p);
+		runner_ctl_pcpu_free(p);
 		return ret;
 	}
 	p->env = (struct vcpu_env){.pcpu = p->pcpu,
@@ -322,7 +322,7 @@ void runner_destroy(struct runner *r)
 	for (unsigned int i = 0; i < r->nr; i++) {
 		if (r->pcpus[i])
 			runner_leave(r->pcpus[i]);
-		pcpu_free(r->pcpus[i]);
+		runner_ctl_pcpu_free(r->pcpus[i]);
 	}
 	free(r->pcpus);
 	pthread_cond_destroy(&r->away_cond);

@@ -87,24 +87,24 @@ int runq_reserve(struct runner_pcpu *q, unsigned int vcpus)
 
 /* ---- virtual time ---- */
 
-static uint64_t now(const struct runner_pcpu *q)
+static uint64_t runqueue_now(const struct runner_pcpu *q)
 {
 	return atomic_load_explicit(&q->vclock, memory_order_relaxed);
 }
 
 /* Only under the lock of @q. */
-static void advance(struct runner_pcpu *q, uint64_t vtime)
+static void runqueue_advance(struct runner_pcpu *q, uint64_t vtime)
 {
-	if ((int64_t)(vtime - now(q)) > 0)
+	if ((int64_t)(vtime - runqueue_now(q)) > 0)
 		atomic_store_explicit(&q->vclock, vtime, memory_order_relaxed);
 }
 
 /* Make v->vtime relate to the clock of @q. */
 static void rebase(struct vcpu *v, struct runner_pcpu *q)
 {
-	int64_t owes = v->clock_of ? (int64_t)(v->vtime - now(v->clock_of)) : 0;
+	int64_t owes = v->clock_of ? (int64_t)(v->vtime - runqueue_now(v->clock_of)) : 0;
 
-	v->vtime = now(q) + (uint64_t)(owes > 0 ? owes : 0);
+	v->vtime = runqueue_now(q) + (uint64_t)(owes > 0 ? owes : 0);
 	v->clock_of = q;
 }
 
@@ -159,7 +159,7 @@ static struct vcpu *pop_locked(struct runner_pcpu *q)
 		atomic_store_explicit(&q->hurry, q->front != NULL, memory_order_relaxed);
 	} else if (q->nr) {
 		v = heap_remove(q, 0);
-		advance(q, v->vtime);
+		runqueue_advance(q, v->vtime);
 	}
 	if (v)
 		changed(q, -1);
@@ -208,7 +208,7 @@ struct vcpu *runq_pop(struct runner_pcpu *q, const struct vcpu *cur)
 
 	pthread_mutex_lock(&q->lock);
 	if (cur && !q->front && (!q->nr || (int64_t)(cur->vtime - q->heap[0].vtime) < 0))
-		advance(q, cur->vtime);
+		runqueue_advance(q, cur->vtime);
 	else
 		v = pop_locked(q);
 	warm_next(q);

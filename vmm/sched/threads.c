@@ -52,7 +52,7 @@ static enum order order_of(struct vcpu_thread *t)
 }
 
 /* Before the first run, place the vCPU on the pCPU where it stays. False: out of memory. */
-static bool place(struct vcpu_thread *t)
+static bool threads_place(struct vcpu_thread *t)
 {
 	if (t->placed)
 		return true;
@@ -85,13 +85,13 @@ static void finish_guest(struct vcpu_thread *t)
 }
 
 /* Run the vCPU until it ends or the order changes. The pCPU is online meanwhile. */
-static void run(struct vcpu_thread *t)
+static void threads_run(struct vcpu_thread *t)
 {
 	struct vcpu *v = t->v;
 	struct vcpu_used used = {0};
 
 	vpmu_pcpu_online(t->env.pcpu);
-	if (place(t))
+	if (threads_place(t))
 		vpmu_pcpu_switch(t->env.pcpu, &v->ctx);
 	while (v->state == VCPU_READY && order_of(t) == ORDER_RUN) {
 		vcpu_run_slice(v, &t->env, 0, &used);
@@ -138,7 +138,7 @@ static void *vcpu_thread(void *arg)
 		}
 		t->running = true;
 		pthread_mutex_unlock(&ts->lock);
-		run(t);
+		threads_run(t);
 		pthread_mutex_lock(&ts->lock);
 		t->running = false;
 		pthread_cond_broadcast(&ts->cond);
@@ -154,7 +154,7 @@ static void *vcpu_thread(void *arg)
 
 /* ---- the control thread ---- */
 
-static struct threads *of_sched(struct vm_sched *s)
+static struct threads *threads_of_sched(struct vm_sched *s)
 {
 	return (struct threads *)s; /* sched is the first member */
 }
@@ -182,7 +182,7 @@ static void give_order(struct vcpu_thread *t, enum order order)
 static int vcpu_init(struct vm_sched *s, struct vcpu *v, struct vpmu_hostpmu **pmu, char *err,
 		     size_t errlen)
 {
-	struct threads *ts = of_sched(s);
+	struct threads *ts = threads_of_sched(s);
 	struct vcpu_thread *t = calloc(1, sizeof(*t));
 	int ret;
 
@@ -218,11 +218,11 @@ static void vcpu_fini(struct vm_sched *s, struct vcpu *v)
 
 	if (!t)
 		return;
-	for (p = &of_sched(s)->list; *p != t; p = &(*p)->next)
+	for (p = &threads_of_sched(s)->list; *p != t; p = &(*p)->next)
 		;
 	*p = t->next;
 	vpmu_pcpu_destroy(t->env.pcpu);
-	of_sched(s)->pmu.destroy(t->pmu);
+	threads_of_sched(s)->pmu.destroy(t->pmu);
 	free(t);
 	v->thread = NULL;
 }
@@ -257,7 +257,7 @@ static void quit(struct vcpu_thread *t)
 	t->tid = 0;
 }
 
-static int sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errlen)
+static int threads_sched_start(struct vm_sched *s, struct vm *vm, char *err, size_t errlen)
 {
 	int ret;
 
@@ -289,36 +289,36 @@ static void stop_all(struct threads *ts, struct vm *vm, enum order order)
 	pthread_mutex_unlock(&ts->lock);
 }
 
-static void sched_pause(struct vm_sched *s, struct vm *vm)
+static void threads_sched_pause(struct vm_sched *s, struct vm *vm)
 {
-	stop_all(of_sched(s), vm, ORDER_WAIT);
+	stop_all(threads_of_sched(s), vm, ORDER_WAIT);
 }
 
-static int sched_unplace(struct vm_sched *s, struct vm *vm)
+static int threads_sched_unplace(struct vm_sched *s, struct vm *vm)
 {
-	stop_all(of_sched(s), vm, ORDER_UNPLACE);
+	stop_all(threads_of_sched(s), vm, ORDER_UNPLACE);
 	return 0;
 }
 
-static void sched_remove(struct vm_sched *s, struct vm *vm)
+static void threads_sched_remove(struct vm_sched *s, struct vm *vm)
 {
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
 		quit(thread_of(&vm->vcpus[i]));
 }
 
-/* The kernel wakes it: run() does not return while it waits. */
-static void sched_wake(struct vm_sched *s, struct vcpu *v)
+/* The kernel wakes it: threads_run() does not return while it waits. */
+static void threads_sched_wake(struct vm_sched *s, struct vcpu *v)
 {
 }
 
 static const struct vm_sched_ops threads_sched_ops = {
 	.vcpu_init = vcpu_init,
 	.vcpu_fini = vcpu_fini,
-	.start = sched_start,
-	.pause = sched_pause,
-	.unplace = sched_unplace,
-	.remove = sched_remove,
-	.wake = sched_wake,
+	.start = threads_sched_start,
+	.pause = threads_sched_pause,
+	.unplace = threads_sched_unplace,
+	.remove = threads_sched_remove,
+	.wake = threads_sched_wake,
 };
 
 struct vm_sched *threads_sched(struct threads *ts)

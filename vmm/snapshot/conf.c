@@ -128,7 +128,7 @@ static void want(struct wants *w, const char *fmt, ...)
 
 /* Narrow rs->cfg, which is the file's, to what the operator said or the defaults for files that are
  * not trusted. */
-static int limit(struct restore *rs, const char *file, char *err, size_t errlen)
+static int conf_limit(struct restore *rs, const char *file, char *err, size_t errlen)
 {
 	const struct snapshot_said *o = rs->said;
 	struct vm_config *cfg = &rs->cfg, said;
@@ -177,7 +177,7 @@ out:
 }
 
 /* Whether the request replaces what the file says. */
-static bool replaced(const struct snapshot_said *o, const char *key)
+static bool conf_replaced(const struct snapshot_said *o, const char *key)
 {
 	return (o->name && !strcmp(key, "name")) || (o->tenant && !strcmp(key, "tenant")) ||
 	       (o->allow && (!strcmp(key, "allow") || !strcmp(key, "deny"))) ||
@@ -226,11 +226,11 @@ int snap_load_conf(struct snap_in *in, void *arg, char *err, size_t errlen)
 				"%.160s: the configuration has the key %.80s, which no snapshot "
 				"has",
 				in->name, key);
-		if (!replaced(rs->said, key))
+		if (!conf_replaced(rs->said, key))
 			ret = vm_config_set(&rs->cfg, key, value, err, errlen);
 	}
 	if (!ret)
-		ret = limit(rs, in->name, err, errlen);
+		ret = conf_limit(rs, in->name, err, errlen);
 	if (!ret)
 		ret = vm_config_check(&rs->cfg, err, errlen);
 	if (!ret && rs->cfg.engine == VM_ENGINE_AUTO)

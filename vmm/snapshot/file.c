@@ -16,7 +16,7 @@
 
 /* ---- writing ---- */
 
-static void flush(struct snap_out *o)
+static void file_flush(struct snap_out *o)
 {
 	const uint8_t *p = o->buf;
 
@@ -50,7 +50,7 @@ void snap_write(struct snap_out *o, const void *p, size_t n)
 		from += part;
 		n -= part;
 		if (o->used == sizeof(o->buf))
-			flush(o);
+			file_flush(o);
 	}
 }
 
@@ -60,7 +60,7 @@ int snap_finish(struct snap_out *o)
 			  (uint8_t)(o->crc >> 24)};
 
 	snap_write(o, crc, sizeof(crc));
-	flush(o);
+	file_flush(o);
 	if (!o->error && fsync(o->fd))
 		o->error = -errno;
 	return o->error;
@@ -79,7 +79,7 @@ struct walk {
 	uint64_t section_at;
 };
 
-static int bad(const struct walk *w, uint64_t at, const char *what)
+static int file_bad(const struct walk *w, uint64_t at, const char *what)
 {
 	return fail(-EINVAL, w->err, w->errlen, "%s: offset %" PRIu64 ": %s", w->in->name, at,
 		    what);
@@ -99,7 +99,7 @@ static int get_raw(struct walk *w, void *p, size_t n)
 			return fail(-errno, w->err, w->errlen, "%s: offset %" PRIu64 ": %s",
 				    w->in->name, w->at, strerror(errno));
 		if (!got)
-			return bad(w, w->at, "the file ends here, in the middle of a section");
+			return file_bad(w, w->at, "the file ends here, in the middle of a section");
 		to += got;
 		w->at += (uint64_t)got;
 		n -= (size_t)got;
@@ -107,7 +107,7 @@ static int get_raw(struct walk *w, void *p, size_t n)
 	return 0;
 }
 
-static int get(struct walk *w, void *p, size_t n)
+static int file_get(struct walk *w, void *p, size_t n)
 {
 	int ret = get_raw(w, p, n);
 
@@ -121,57 +121,58 @@ static int head(struct walk *w)
 	uint8_t raw[SNAP_HEAD];
 	struct vpmu_blob_reader r = {.data = raw, .len = sizeof(raw), .at = 8};
 	uint32_t version;
-	int ret = get(w, raw, sizeof(raw));
+	int ret = file_get(w, raw, sizeof(raw));
 
 	if (ret)
 		return ret;
 	if (memcmp(raw, SNAP_MAGIC, 8))
-		return bad(w, 0, "not a snapshot");
+		return file_bad(w, 0, "not a snapshot");
 	version = vpmu_blob_get_u32(&r);
 	if (version != SNAP_VERSION)
 		return fail(-EINVAL, w->err, w->errlen,
 			    "%s: snapshot of format %u, accepted: format %u", w->in->name, version,
 			    SNAP_VERSION);
 	if (vpmu_blob_get_u32(&r))
-		return bad(w, 12, "reserved bytes are not 0");
+		return file_bad(w, 12, "reserved bytes are not 0");
 	return 0;
 }
 
-static int section(struct walk *w)
+static int file_section(struct walk *w)
 {
 	uint8_t raw[SNAP_SECTION_HEAD];
 	struct vpmu_blob_reader r = {.data = raw, .len = sizeof(raw)};
 	int ret;
 
 	w->section_at = w->at;
-	ret = get(w, raw, sizeof(raw));
+	ret = file_get(w, raw, sizeof(raw));
 	if (ret)
 		return ret;
 	w->tag = vpmu_blob_get_u32(&r);
 	if (vpmu_blob_get_u16(&r) != 1)
-		return bad(w, w->section_at, "the section's version is not 1");
+		return file_bad(w, w->section_at, "the section's version is not 1");
 	if (vpmu_blob_get_u16(&r))
-		return bad(w, w->section_at, "reserved bytes are not 0");
+		return file_bad(w, w->section_at, "reserved bytes are not 0");
 	w->bytes = vpmu_blob_get_u32(&r);
 	return 0;
 }
 
 /* Read a section, which must have tag @tag, into a new buffer *@buf. */
-static int keep(struct walk *w, uint32_t tag, const char *missing, uint8_t **buf, size_t *bytes)
+static int file_keep(struct walk *w, uint32_t tag, const char *missing, uint8_t **buf,
+		     size_t *bytes)
 {
-	int ret = section(w);
+	int ret = file_section(w);
 
 	if (ret)
 		return ret;
 	if (w->tag != tag)
-		return bad(w, w->section_at, missing);
+		return file_bad(w, w->section_at, missing);
 	if (w->bytes > SNAP_SECTION_MAX)
-		return bad(w, w->section_at, "section is too long");
+		return file_bad(w, w->section_at, "section is too long");
 	*buf = malloc(w->bytes ? w->bytes : 1);
 	if (!*buf)
 		return fail(-ENOMEM, w->err, w->errlen, "%s: out of memory", w->in->name);
 	*bytes = w->bytes;
-	return get(w, *buf, w->bytes);
+	return file_get(w, *buf, w->bytes);
 }
 
 /* Copy pages to @ram, which is zero. Pages of zeros are not written, because writing would make
@@ -193,22 +194,23 @@ static int ram_sections(struct walk *w, const struct vmm_ram *ram,
 	uint8_t word[8];
 	int ret;
 
-	while (!(ret = section(w)) && w->tag == SNAP_RAMP) {
+	while (!(ret = file_section(w)) && w->tag == SNAP_RAMP) {
 		struct vpmu_blob_reader r = {.data = word, .len = sizeof(word)};
 		uint64_t gpa, n = w->bytes - sizeof(word);
 
 		if (w->bytes <= sizeof(word) || n % SNAP_PAGE || n > SNAP_RUN_PAGES * SNAP_PAGE)
-			return bad(w, w->section_at, wrong);
-		ret = get(w, word, sizeof(word));
+			return file_bad(w, w->section_at, wrong);
+		ret = file_get(w, word, sizeof(word));
 		if (ret)
 			return ret;
 		gpa = vpmu_blob_get_u64(&r);
 		if (gpa % SNAP_PAGE || gpa < end || !vmm_ram_holds(&w->in->layout, gpa, n))
-			return bad(w, w->section_at,
-				   "the RAM section is outside of the VM's memory or out of order");
+			return file_bad(
+				w, w->section_at,
+				"the RAM section is outside of the VM's memory or out of order");
 		end = gpa + n;
 		pages += n / SNAP_PAGE;
-		ret = get(w, buf, n);
+		ret = file_get(w, buf, n);
 		if (ret)
 			return ret;
 		if (ram)
@@ -217,12 +219,12 @@ static int ram_sections(struct walk *w, const struct vmm_ram *ram,
 	if (ret)
 		return ret;
 	if (w->tag != SNAP_END || w->bytes != sizeof(word))
-		return bad(w, w->section_at, "a RAM or END section must come here");
-	ret = get(w, word, sizeof(word));
+		return file_bad(w, w->section_at, "a RAM or END section must come here");
+	ret = file_get(w, word, sizeof(word));
 	told = vpmu_blob_get_u64(&(struct vpmu_blob_reader){.data = word, .len = sizeof(word)});
 	if (!ret && told != pages)
-		return bad(w, w->section_at,
-			   "the number of pages differs from that in the END section");
+		return file_bad(w, w->section_at,
+				"the number of pages differs from that in the END section");
 	return ret;
 }
 
@@ -246,11 +248,11 @@ static int tail(struct walk *w)
 	if (ret)
 		return ret;
 	if (vpmu_blob_get_u32(&(struct vpmu_blob_reader){.data = raw, .len = 4}) != crc)
-		return bad(w, w->at - 4, "CRC is wrong: the file is damaged");
+		return file_bad(w, w->at - 4, "CRC is wrong: the file is damaged");
 	do
 		n = pread(w->in->fd, &more, 1, (off_t)w->at);
 	while (n < 0 && errno == EINTR);
-	return n ? bad(w, w->at, "there are bytes after the end") : 0;
+	return n ? file_bad(w, w->at, "there are bytes after the end") : 0;
 }
 
 int snap_check(struct snap_in *in,
@@ -261,19 +263,19 @@ int snap_check(struct snap_in *in,
 	int ret = head(&w);
 
 	if (!ret)
-		ret = keep(&w, SNAP_CONF, "a CONF section must come here", &in->conf,
-			   &in->conf_bytes);
+		ret = file_keep(&w, SNAP_CONF, "a CONF section must come here", &in->conf,
+				&in->conf_bytes);
 	if (!ret)
 		ret = conf(in, arg, err, errlen);
 	if (!ret && in->platform) {
 		in->plat_at = w.at;
-		ret = keep(&w, SNAP_PLAT, "a PLAT section must come here", &in->plat,
-			   &in->plat_bytes);
+		ret = file_keep(&w, SNAP_PLAT, "a PLAT section must come here", &in->plat,
+				&in->plat_bytes);
 	}
 	for (unsigned int i = 0; i < in->vcpus && !ret; i++) {
 		in->vcpu_at[i] = w.at;
-		ret = keep(&w, SNAP_VCPU, "a VCPU section must come here", &in->vcpu[i],
-			   &in->vcpu_bytes[i]);
+		ret = file_keep(&w, SNAP_VCPU, "a VCPU section must come here", &in->vcpu[i],
+				&in->vcpu_bytes[i]);
 	}
 	if (!ret)
 		ret = ram_pages(&w, NULL);
@@ -287,14 +289,14 @@ int snap_check(struct snap_in *in,
 static int again(struct walk *w, size_t bytes)
 {
 	uint8_t buf[256];
-	int ret = section(w);
+	int ret = file_section(w);
 
 	if (!ret && w->bytes != bytes)
-		ret = bad(w, w->section_at, "the file changes while it is read");
+		ret = file_bad(w, w->section_at, "the file changes while it is read");
 	while (bytes && !ret) {
 		size_t n = bytes < sizeof(buf) ? bytes : sizeof(buf);
 
-		ret = get(w, buf, n);
+		ret = file_get(w, buf, n);
 		bytes -= n;
 	}
 	return ret;
@@ -316,7 +318,7 @@ int snap_load_ram(struct snap_in *in, const struct vmm_ram *ram, char *err, size
 	if (!ret)
 		ret = tail(&w);
 	if (!ret && w.crc != in->crc)
-		ret = bad(&w, 0, "the file changes while it is read");
+		ret = file_bad(&w, 0, "the file changes while it is read");
 	return ret;
 }
 

@@ -58,7 +58,8 @@ int snap_save_platform(struct vm *vm, struct vpmu_blob *b, char *err, size_t err
 
 /* Check that what was loaded, saved again, gives the bytes of @r. So nothing in them was ignored.
  * An engine on whose clock real time passes cannot be asked. */
-static int check_same(struct vm *vm, const struct vpmu_blob_reader *r, char *err, size_t errlen)
+static int platform_check_same(struct vm *vm, const struct vpmu_blob_reader *r, char *err,
+			       size_t errlen)
 {
 	struct vpmu_blob b = {0};
 	int ret = vm->ops->can & VMM_CAN_TALLY ? snap_save_platform(vm, &b, err, errlen) : 0;
@@ -86,5 +87,5 @@ int snap_load_platform(struct vm *vm, struct vpmu_blob_reader *r, char *err, siz
 		return fail(-EINVAL, err, errlen, "its devices are damaged or out of range");
 	if (!vpmu_blob_done(r))
 		return fail(-EINVAL, err, errlen, "there are bytes after its end");
-	return check_same(vm, r, err, errlen);
+	return platform_check_same(vm, r, err, errlen);
 }

@@ -122,7 +122,8 @@ static int make_temporary(int at, const char *base, char tmp[NAME_MAX + 1])
 }
 
 /* Write @base in @at. */
-static int replace_file(struct machine_vm *e, int at, const char *base, char *err, size_t errlen)
+static int snapshot_replace_file(struct machine_vm *e, int at, const char *base, char *err,
+				 size_t errlen)
 {
 	char tmp[NAME_MAX + 1];
 	struct snap_out *o;
@@ -151,14 +152,15 @@ static int replace_file(struct machine_vm *e, int at, const char *base, char *er
 	return ret;
 }
 
-static int write_file(struct machine_vm *e, int dir, const char *file, char *err, size_t errlen)
+static int snapshot_write_file(struct machine_vm *e, int dir, const char *file, char *err,
+			       size_t errlen)
 {
 	const char *base;
 	int ret, at = snap_parent(dir, file, &base, err, errlen);
 
 	if (at < 0)
 		return at;
-	ret = replace_file(e, at, base, err, errlen);
+	ret = snapshot_replace_file(e, at, base, err, errlen);
 	close(at);
 	return ret;
 }
@@ -199,7 +201,7 @@ int snapshot_save(struct machine_vm *e, int dir, const char *file, char *err, si
 	if (ret) {
 		fail(ret, err, errlen, "%s", why);
 	} else {
-		ret = write_file(e, dir, file, why, sizeof(why));
+		ret = snapshot_write_file(e, dir, file, why, sizeof(why));
 		if (!ret)
 			return 0;
 		fail(ret, err, errlen, "vm %s: %.300s: %s", e->name, file, why);

@@ -15,7 +15,7 @@
 #define TAG_SREGS 0x47455253u /* "SREG" */
 #define TAG_EXIT  0x54495845u /* "EXIT" */
 
-static int bad(const struct vcpu *v, const char *what, char *err, size_t errlen)
+static int vcpu_bad(const struct vcpu *v, const char *what, char *err, size_t errlen)
 {
 	return fail(-EINVAL, err, errlen, "vCPU %u: %s", v->id, what);
 }
@@ -298,20 +298,20 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 	int ret;
 
 	if (!load_regs(r, &regs))
-		return bad(v, "its registers are damaged", err, errlen);
+		return vcpu_bad(v, "its registers are damaged", err, errlen);
 	if (!load_sregs(r, &sregs))
-		return bad(v, "its system registers are damaged or out of range", err, errlen);
+		return vcpu_bad(v, "its system registers are damaged or out of range", err, errlen);
 	if (!open_section(r, SNAP_ENGINE, &engine))
-		return bad(v, "its state of the engine is damaged", err, errlen);
+		return vcpu_bad(v, "its state of the engine is damaged", err, errlen);
 	ret = ops->set_sregs(v->ev, &sregs);
 	if (ret)
-		return bad(v, "no guest can have its system registers", err, errlen);
+		return vcpu_bad(v, "no guest can have its system registers", err, errlen);
 	ret = ops->set_regs(v->ev, &regs);
 	if (ret)
-		return bad(v, "no guest can have its registers", err, errlen);
+		return vcpu_bad(v, "no guest can have its registers", err, errlen);
 	ret = ops->set_state(v->ev, engine.data, engine.len);
 	if (ret == -EINVAL)
-		return bad(v, "no guest can have its state of the engine", err, errlen);
+		return vcpu_bad(v, "no guest can have its state of the engine", err, errlen);
 	return ret ? fail(ret, err, errlen, "vCPU %u: engine %s: %s", v->id, ops->name,
 			  strerror(-ret))
 		   : 0;
@@ -320,13 +320,14 @@ static int load_engine(struct vcpu *v, struct vpmu_blob_reader *r, char *err, si
 /* Check that the loaded vCPU, saved again, gives the bytes of @r. So nothing in them was ignored.
  * An engine in whose vCPUs real time passes cannot be asked: there each part is checked by who
  * takes it, and the engine's by the kernel. */
-static int check_same(struct vcpu *v, const struct vpmu_blob_reader *r, char *err, size_t errlen)
+static int vcpu_check_same(struct vcpu *v, const struct vpmu_blob_reader *r, char *err,
+			   size_t errlen)
 {
 	struct vpmu_blob b = {0};
 	int ret = v->vm->ops->can & VMM_CAN_TALLY ? snap_save_vcpu(v, &b, err, errlen) : 0;
 
 	if (!ret && b.len && (b.len != r->len || memcmp(b.data, r->data, b.len)))
-		ret = bad(v, "no guest can have its registers", err, errlen);
+		ret = vcpu_bad(v, "no guest can have its registers", err, errlen);
 	vpmu_blob_fini(&b);
 	return ret;
 }
@@ -341,9 +342,10 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 
 	v->status = vpmu_blob_get_u32(r);
 	if (r->failed || id != v->id)
-		return bad(v, "the section is damaged or is that of another vCPU", err, errlen);
+		return vcpu_bad(v, "the section is damaged or is that of another vCPU", err,
+				errlen);
 	if (state != VCPU_READY && state != VCPU_EXITED && state != VCPU_HALTED)
-		return bad(v, "its state is neither running nor ended", err, errlen);
+		return vcpu_bad(v, "its state is neither running nor ended", err, errlen);
 	v->state = state;
 	/* The VM's clock does not wait for it. */
 	if (state != VCPU_READY && v->vm->irqchip && v->vm->ops->can & VMM_CAN_WAKE)
@@ -353,13 +355,14 @@ int snap_load_vcpu(struct vcpu *v, struct vpmu_blob_reader *r, char *err, size_t
 		if (ret)
 			return ret;
 		if (!load_exit(r, &v->run))
-			return bad(v, "its last exit is damaged or out of range", err, errlen);
+			return vcpu_bad(v, "its last exit is damaged or out of range", err, errlen);
 		if (!v->vm->devices && !serial_load(&v->serial, r))
-			return bad(v, "its serial line is damaged or out of range", err, errlen);
+			return vcpu_bad(v, "its serial line is damaged or out of range", err,
+					errlen);
 		ret = vpmu_guest_load(v->guest, r, why, sizeof(why));
 		if (ret)
 			return fail(ret, err, errlen, "vCPU %u: %s", v->id, why);
 	}
-	return vpmu_blob_done(r) ? check_same(v, r, err, errlen)
-				 : bad(v, "there are bytes after its end", err, errlen);
+	return vpmu_blob_done(r) ? vcpu_check_same(v, r, err, errlen)
+				 : vcpu_bad(v, "there are bytes after its end", err, errlen);
 }

@@ -77,7 +77,7 @@ struct table {
 	size_t n;
 };
 
-static bool is_intel(const struct table *t)
+static bool cpuid_linux_is_intel(const struct table *t)
 {
 	return t->id->vendor[0] == 'G';
 }
@@ -102,8 +102,8 @@ static const struct kvm_cpuid_entry2 *supported(const struct vmm_cpuid_host *h, 
 }
 
 /* Add a leaf; @a to @d without the PMU's part, which is added here. */
-static void add(struct table *t, uint32_t leaf, int sub, uint32_t a, uint32_t b, uint32_t c,
-		uint32_t d)
+static void cpuid_linux_add(struct table *t, uint32_t leaf, int sub, uint32_t a, uint32_t b,
+			    uint32_t c, uint32_t d)
 {
 	uint32_t regs[4] = {a, b, c, d};
 
@@ -146,7 +146,7 @@ static uint32_t max_basic(const struct table *t)
 	/* 1CH describes architectural LBR, 1FH the topology: real CPUs that have it have both. */
 	if (t->guest->cfg.model == VPMU_GUEST_INTEL_V5)
 		return 0x1f;
-	if (is_intel(t))
+	if (cpuid_linux_is_intel(t))
 		return 0x16;
 	return is_k7(t) ? 0x7 : 0xb;
 }
@@ -154,9 +154,9 @@ static uint32_t max_basic(const struct table *t)
 static void topology(struct table *t, uint32_t leaf)
 {
 	/* One package, one thread in each core: SMT level, core level, end. */
-	add(t, leaf, 0, 0, 1, 1u << 8, t->vcpu);
-	add(t, leaf, 1, t->shift, t->nr_vcpus, 1 | 2u << 8, t->vcpu);
-	add(t, leaf, 2, 0, 0, 2, t->vcpu);
+	cpuid_linux_add(t, leaf, 0, 0, 1, 1u << 8, t->vcpu);
+	cpuid_linux_add(t, leaf, 1, t->shift, t->nr_vcpus, 1 | 2u << 8, t->vcpu);
+	cpuid_linux_add(t, leaf, 2, 0, 0, 2, t->vcpu);
 }
 
 static void basic_leaves(struct table *t)
@@ -164,31 +164,37 @@ static void basic_leaves(struct table *t)
 	const char *v = t->id->vendor;
 	uint32_t khz = t->host->tsc_khz;
 
-	add(t, 0, -1, max_basic(t), cpuid_text(v, 0), cpuid_text(v, 8), cpuid_text(v, 4));
-	add(t, 1, -1, t->id->signature,
-	    8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) | t->vcpu << 24, /* CLFLUSH: 64 */
-	    common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
-		    F1C_HYPERVISOR,
-	    F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP | F1D_MTRR, EDX) |
-		    (t->nr_vcpus > 1 ? F1D_HTT : 0));
+	cpuid_linux_add(t, 0, -1, max_basic(t), cpuid_text(v, 0), cpuid_text(v, 8),
+			cpuid_text(v, 4));
+	cpuid_linux_add(t, 1, -1, t->id->signature,
+			8u << 8 | (t->nr_vcpus > 1 ? t->nr_vcpus << 16 : 0) |
+				t->vcpu << 24, /* CLFLUSH: 64 */
+			common(t, 1, F1C_CX16 | F1C_POPCNT, ECX) | F1C_X2APIC | F1C_TSC_DEADLINE |
+				F1C_HYPERVISOR,
+			F1D_ALL | machine_check(t) | common(t, 1, F1D_SEP | F1D_MTRR, EDX) |
+				(t->nr_vcpus > 1 ? F1D_HTT : 0));
 	if (max_basic(t) >= 6)
-		add(t, 6, -1, F6A_ARAT, 0, 0, 0);
-	add(t, 7, 0, 0, common(t, 7, F7B_ALL, EBX), 0,
-	    common(t, 7, F7D_FSRM | (is_intel(t) ? F7D_SPEC_CTRL | F7D_ARCH_CAPS : 0), EDX));
-	if (is_intel(t))
-		add(t, 0xa, -1, 0, 0, 0, 0);
+		cpuid_linux_add(t, 6, -1, F6A_ARAT, 0, 0, 0);
+	cpuid_linux_add(
+		t, 7, 0, 0, common(t, 7, F7B_ALL, EBX), 0,
+		common(t, 7,
+		       F7D_FSRM | (cpuid_linux_is_intel(t) ? F7D_SPEC_CTRL | F7D_ARCH_CAPS : 0),
+		       EDX));
+	if (cpuid_linux_is_intel(t))
+		cpuid_linux_add(t, 0xa, -1, 0, 0, 0, 0);
 	if (max_basic(t) >= 0xb)
 		topology(t, 0xb);
-	if (is_intel(t) && khz) {
+	if (cpuid_linux_is_intel(t) && khz) {
 		/* The crystal is the clock of the APIC's timer: SDM vol. 3, 11.5.4. */
 		uint32_t timer = t->host->timer_hz;
 
 		if (timer && khz * 1000ULL % timer == 0)
-			add(t, 0x15, -1, 1, (uint32_t)(khz * 1000ULL / timer), timer, 0);
-		add(t, 0x16, -1, khz / 1000, khz / 1000, timer / 1000000, 0);
+			cpuid_linux_add(t, 0x15, -1, 1, (uint32_t)(khz * 1000ULL / timer), timer,
+					0);
+		cpuid_linux_add(t, 0x16, -1, khz / 1000, khz / 1000, timer / 1000000, 0);
 	}
 	if (max_basic(t) >= 0x1c)
-		add(t, 0x1c, -1, 0, 0, 0, 0);
+		cpuid_linux_add(t, 0x1c, -1, 0, 0, 0, 0);
 	if (max_basic(t) >= 0x1f)
 		topology(t, 0x1f);
 }
@@ -211,38 +217,40 @@ static void hypervisor_leaves(struct table *t)
 		.function = KVM_CPUID_FEATURES,
 		.eax = common(t, KVM_CPUID_FEATURES, KVM_FEATURES, EAX),
 	};
-	add(t, VPMU_PV_CPUID_BESIDE, -1, 0, 0, 0, 0);
-	add(t, VPMU_PV_CPUID_BESIDE + 1, -1, 0, 0, 0, 0);
+	cpuid_linux_add(t, VPMU_PV_CPUID_BESIDE, -1, 0, 0, 0, 0);
+	cpuid_linux_add(t, VPMU_PV_CPUID_BESIDE + 1, -1, 0, 0, 0, 0);
 }
 
 static void extended_leaves(struct table *t)
 {
-	bool amd = !is_intel(t);
+	bool amd = !cpuid_linux_is_intel(t);
 	const char *v = t->id->vendor;
 	uint32_t max = amd ? (is_k7(t) ? 0x80000021 : 0x80000022) : 0x80000008;
 
-	add(t, 0x80000000, -1, max, amd ? cpuid_text(v, 0) : 0, amd ? cpuid_text(v, 8) : 0,
-	    amd ? cpuid_text(v, 4) : 0);
-	add(t, 0x80000001, -1, amd ? t->id->signature : 0, 0,
-	    common(t, 0x80000001, F81C_LAHF | F81C_LZCNT | F81C_PREFETCHW, ECX) |
-		    (amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0),
-	    common(t, 0x80000001, F81D_ALL, EDX) |
-		    (amd ? F81D_REPEATED | machine_check(t) | common(t, 1, F1D_MTRR, EDX) : 0));
+	cpuid_linux_add(t, 0x80000000, -1, max, amd ? cpuid_text(v, 0) : 0,
+			amd ? cpuid_text(v, 8) : 0, amd ? cpuid_text(v, 4) : 0);
+	cpuid_linux_add(
+		t, 0x80000001, -1, amd ? t->id->signature : 0, 0,
+		common(t, 0x80000001, F81C_LAHF | F81C_LZCNT | F81C_PREFETCHW, ECX) |
+			(amd && t->nr_vcpus > 1 ? F81C_CMPLEGACY : 0),
+		common(t, 0x80000001, F81D_ALL, EDX) |
+			(amd ? F81D_REPEATED | machine_check(t) | common(t, 1, F1D_MTRR, EDX) : 0));
 	for (uint32_t i = 0; i < 3; i++)
-		add(t, 0x80000002 + i, -1, cpuid_text(cpuid_brand, i * 16),
-		    cpuid_text(cpuid_brand, i * 16 + 4), cpuid_text(cpuid_brand, i * 16 + 8),
-		    cpuid_text(cpuid_brand, i * 16 + 12));
-	add(t, 0x80000007, -1, 0, 0, 0, F87D_INVARIANT);
-	add(t, 0x80000008, -1, CPUID_ADDRESS_BITS,
-	    amd ? common(t, 0x80000008, F88B_XSAVEERPTR | F88B_SSB_NO, EBX) : 0,
-	    amd ? (t->nr_vcpus - 1) | t->shift << 12 : 0, 0);
+		cpuid_linux_add(t, 0x80000002 + i, -1, cpuid_text(cpuid_brand, i * 16),
+				cpuid_text(cpuid_brand, i * 16 + 4),
+				cpuid_text(cpuid_brand, i * 16 + 8),
+				cpuid_text(cpuid_brand, i * 16 + 12));
+	cpuid_linux_add(t, 0x80000007, -1, 0, 0, 0, F87D_INVARIANT);
+	cpuid_linux_add(t, 0x80000008, -1, CPUID_ADDRESS_BITS,
+			amd ? common(t, 0x80000008, F88B_XSAVEERPTR | F88B_SSB_NO, EBX) : 0,
+			amd ? (t->nr_vcpus - 1) | t->shift << 12 : 0, 0);
 	if (!amd)
 		return;
-	add(t, 0x80000021, -1,
-	    common(t, 0x80000021, F821A_LFENCE | F821A_AUTOIBRS | F821A_SRSO_NO, EAX), 0,
-	    common(t, 0x80000021, F821C_TSA_NO, ECX), 0);
+	cpuid_linux_add(t, 0x80000021, -1,
+			common(t, 0x80000021, F821A_LFENCE | F821A_AUTOIBRS | F821A_SRSO_NO, EAX),
+			0, common(t, 0x80000021, F821C_TSA_NO, ECX), 0);
 	if (!is_k7(t))
-		add(t, 0x80000022, -1, 0, 0, 0, 0);
+		cpuid_linux_add(t, 0x80000022, -1, 0, 0, 0, 0);
 }
 
 size_t vmm_cpuid_linux(const struct vpmu_guest *guest, unsigned int vcpu, unsigned int nr_vcpus,

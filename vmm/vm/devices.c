@@ -13,7 +13,7 @@
 /* What Linux prints first when it panics, whatever its log level is (kernel/panic.c). */
 #define PANIC "Kernel panic - not syncing: "
 
-static void console_line(const char *line, size_t len, void *arg)
+static void devices_console_line(const char *line, size_t len, void *arg)
 {
 	struct vm_devices *d = arg;
 	const char *panic = memmem(line, len, PANIC, strlen(PANIC));
@@ -88,7 +88,7 @@ struct vm_devices *vm_devices_new(struct vm *vm)
 	if (!d)
 		return NULL;
 	d->vm = vm;
-	serial_init(&d->serial, console_line, serial_irq, d);
+	serial_init(&d->serial, devices_console_line, serial_irq, d);
 	d->power = (struct power){.off = off, .reset = reset, .arg = d};
 	return d;
 }
@@ -128,7 +128,7 @@ void vm_devices_save(struct vm_devices *d, struct vpmu_blob *b)
 }
 
 /* Whether @text is what console_line makes. */
-static bool printable(const char *text, size_t len)
+static bool devices_printable(const char *text, size_t len)
 {
 	char again[SERIAL_TEXT_MAX];
 
@@ -147,8 +147,8 @@ bool vm_devices_load(struct vm_devices *d, struct vpmu_blob_reader *r)
 	if (len >= VM_PANIC_MAX)
 		return false;
 	vpmu_blob_get_bytes(&in, panic, len);
-	if (!printable(panic, len) || !serial_load(&d->serial, &in) || !pci_load(&d->pci, &in) ||
-	    !vpmu_blob_done(&in))
+	if (!devices_printable(panic, len) || !serial_load(&d->serial, &in) ||
+	    !pci_load(&d->pci, &in) || !vpmu_blob_done(&in))
 		return false;
 	pthread_mutex_lock(&d->serial.lock);
 	memcpy(d->panic, panic, VM_PANIC_MAX);

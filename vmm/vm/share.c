@@ -28,7 +28,7 @@ static uint64_t active(const struct share *s)
 
 /* Add @by, which may be negative, to what competes below @s. Who has nothing that competes does not
  * compete either. */
-static void add(struct share *s, int64_t by)
+static void share_add(struct share *s, int64_t by)
 {
 	for (; s; s = s->parent) {
 		uint64_t before = active(s), now = before + (uint64_t)by;
@@ -50,7 +50,7 @@ void share_set_weight(struct share *s, uint32_t weight)
 	by = (int64_t)weight - share_weight(s);
 	atomic_store_explicit(&s->weight, weight, memory_order_relaxed);
 	if (active(s) && by)
-		add(s->parent, by);
+		share_add(s->parent, by);
 	atomic_fetch_add_explicit(&generation, 1, memory_order_release);
 	pthread_mutex_unlock(&lock);
 }
@@ -58,14 +58,14 @@ void share_set_weight(struct share *s, uint32_t weight)
 void share_enter(struct share *s)
 {
 	pthread_mutex_lock(&lock);
-	add(s, SHARE_WEIGHT_DEFAULT);
+	share_add(s, SHARE_WEIGHT_DEFAULT);
 	pthread_mutex_unlock(&lock);
 }
 
 void share_leave(struct share *s)
 {
 	pthread_mutex_lock(&lock);
-	add(s, -(int64_t)SHARE_WEIGHT_DEFAULT);
+	share_add(s, -(int64_t)SHARE_WEIGHT_DEFAULT);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -17,7 +17,7 @@
 
 enum step { STEP_ON, STEP_BUDGET, STEP_INTR, STEP_YIELD, STEP_HALTED, STEP_ENDED };
 
-static enum step end(struct vcpu *v, enum vcpu_state state)
+static enum step vcpu_end(struct vcpu *v, enum vcpu_state state)
 {
 	if (!v->vm->devices)
 		serial_flush(&v->serial);
@@ -64,7 +64,7 @@ static inline bool service_counters(struct vcpu *v)
 /* ---- MSRs ---- */
 
 /* The guest has @n by now, of which *@noted are in @all. */
-static void note(struct vm_uncounted *all, uint64_t *noted, uint64_t n, uint64_t last)
+static void vcpu_note(struct vm_uncounted *all, uint64_t *noted, uint64_t n, uint64_t last)
 {
 	if (n == *noted)
 		return;
@@ -77,12 +77,12 @@ void vcpu_note_uncounted(struct vcpu *v)
 {
 	const struct vpmu_guest *g = v->guest;
 
-	note(&v->vm->denied, &v->denied, g->denied, g->denied_last);
-	note(&v->vm->unsupported, &v->unsupported, g->unsupported, g->unsupported_last);
+	vcpu_note(&v->vm->denied, &v->denied, g->denied, g->denied_last);
+	vcpu_note(&v->vm->unsupported, &v->unsupported, g->unsupported, g->unsupported_last);
 }
 
 /* MSRs that neither the engine nor the PMU model knows do not exist: #GP. */
-static void rdmsr(struct vcpu *v)
+static void vcpu_rdmsr(struct vcpu *v)
 {
 	struct vmm_run *run = &v->run;
 
@@ -90,7 +90,7 @@ static void rdmsr(struct vcpu *v)
 	run->u.msr.fault = vpmu_guest_rdmsr(v->guest, run->u.msr.index, &run->u.msr.data) != 0;
 }
 
-static void wrmsr(struct vcpu *v)
+static void vcpu_wrmsr(struct vcpu *v)
 {
 	struct vmm_run *run = &v->run;
 
@@ -100,7 +100,7 @@ static void wrmsr(struct vcpu *v)
 
 /* ---- devices ---- */
 
-static void console_line(const char *line, size_t len, void *arg)
+static void vcpu_console_line(const char *line, size_t len, void *arg)
 {
 	struct vcpu *v = arg;
 
@@ -112,7 +112,7 @@ static void exited(uint32_t status, void *arg)
 	struct vcpu *v = arg;
 
 	v->status = status;
-	end(v, VCPU_EXITED);
+	vcpu_end(v, VCPU_EXITED);
 	if (v->vm->devices)
 		vm_devices_exited(v->vm->devices);
 }
@@ -128,12 +128,12 @@ int vcpu_devices(struct vcpu *v)
 			       ? ret
 			       : exitport_claim_debug(&v->exitport, &v->ports);
 	}
-	serial_init(&v->serial, console_line, NULL, v);
+	serial_init(&v->serial, vcpu_console_line, NULL, v);
 	ret = serial_claim(&v->serial, &v->ports);
 	return ret ? ret : exitport_claim(&v->exitport, &v->ports);
 }
 
-static enum step port_io(struct vcpu *v)
+static enum step vcpu_port_io(struct vcpu *v)
 {
 	struct vmm_run *run = &v->run;
 
@@ -157,7 +157,7 @@ static enum step halt(struct vcpu *v, const struct vcpu_env *env)
 	vpmu_pcpu_overflow(env->pcpu);
 	if (service_counters(v))
 		return STEP_ON;
-	return v->vm->irqchip && v->run.u.hlt.waits ? STEP_HALTED : end(v, VCPU_HALTED);
+	return v->vm->irqchip && v->run.u.hlt.waits ? STEP_HALTED : vcpu_end(v, VCPU_HALTED);
 }
 
 /* Whether the vCPU cannot go on because its kernel panicked: kernels end the machine in many ways.
@@ -167,7 +167,7 @@ static bool panicked(struct vcpu *v)
 	return v->vm->devices && vm_devices_panicked(v->vm->devices);
 }
 
-static enum step answer(struct vcpu *v, const struct vcpu_env *env)
+static enum step vcpu_answer(struct vcpu *v, const struct vcpu_env *env)
 {
 	struct vmm_run *run = &v->run;
 
@@ -181,12 +181,12 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 					      know it */
 		return STEP_YIELD;
 	case VMM_EXIT_IO:
-		return port_io(v);
+		return vcpu_port_io(v);
 	case VMM_EXIT_RDMSR:
-		rdmsr(v);
+		vcpu_rdmsr(v);
 		return STEP_ON;
 	case VMM_EXIT_WRMSR:
-		wrmsr(v);
+		vcpu_wrmsr(v);
 		return STEP_ON;
 	case VMM_EXIT_RDPMC:
 		run->u.pmc.data = 0;
@@ -201,15 +201,15 @@ static enum step answer(struct vcpu *v, const struct vcpu_env *env)
 	case VMM_EXIT_SHUTDOWN:
 		if (!panicked(v))
 			vm_fail(v->vm, "vCPU %u: triple fault at RIP 0x%" PRIx64, v->id, rip_of(v));
-		return end(v, VCPU_FAILED);
+		return vcpu_end(v, VCPU_FAILED);
 	case VMM_EXIT_ERROR:
 		if (!panicked(v))
 			vm_fail(v->vm, "vCPU %u: %s", v->id, run->u.error.msg);
-		return end(v, VCPU_FAILED);
+		return vcpu_end(v, VCPU_FAILED);
 	}
 	vm_fail(v->vm, "vCPU %u: engine %s reports unknown exit %d", v->id, v->vm->ops->name,
 		run->exit);
-	return end(v, VCPU_FAILED);
+	return vcpu_end(v, VCPU_FAILED);
 }
 
 /* Count the modelled cost of an exit as host time, for the account that is still current. */
@@ -225,7 +225,7 @@ static inline void model_world_switch(const struct vcpu_env *env)
 }
 
 /* @v never runs again. Its last branches are still on the pCPU: keep them for a post-mortem. */
-static enum vcpu_slice ended(struct vcpu *v, const struct vcpu_env *env)
+static enum vcpu_slice vcpu_ended(struct vcpu *v, const struct vcpu_env *env)
 {
 	struct vcpu_branches b;
 
@@ -273,8 +273,8 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 	run->pauses = budget ? VCPU_SLICE_PAUSES : 0;
 	for (;;) {
 		if (vm_failing(v->vm)) {
-			end(v, VCPU_STOPPED);
-			return ended(v, env);
+			vcpu_end(v, VCPU_STOPPED);
+			return vcpu_ended(v, env);
 		}
 		service_counters(v);
 		run->budget = left;
@@ -284,8 +284,8 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 		if (ret) {
 			model_world_switch(env);
 			vm_fail(v->vm, "vCPU %u: engine %s: %s", v->id, ops->name, strerror(-ret));
-			end(v, VCPU_FAILED);
-			return ended(v, env);
+			vcpu_end(v, VCPU_FAILED);
+			return vcpu_ended(v, env);
 		}
 		/* An engine that knows no effort says 0. */
 		effort = (run->effort ? run->effort : run->retired) + answer_effort(run);
@@ -301,7 +301,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 			step = STEP_ON;
 		} else {
 			model_world_switch(env);
-			step = answer(v, env);
+			step = vcpu_answer(v, env);
 			exits++;
 		}
 		effort = WORK_EFFORT * (v->guest->work - work);
@@ -320,7 +320,7 @@ enum vcpu_slice vcpu_run_slice(struct vcpu *v, const struct vcpu_env *env, uint6
 		case STEP_HALTED:
 			return VCPU_SLICE_HALTED;
 		case STEP_ENDED:
-			return ended(v, env);
+			return vcpu_ended(v, env);
 		}
 		vpmu_pcpu_poll(env->pcpu);
 		if (budget &&

@@ -295,7 +295,7 @@ int vm_unplace(struct vm *vm)
 	return ret;
 }
 
-/* Whether the caller is the first that ends the VM, and must settle() it. */
+/* Whether the caller is the first that ends the VM, and must vm_settle() it. */
 static bool first_to_end(struct vm *vm)
 {
 	int none = 0;
@@ -304,7 +304,7 @@ static bool first_to_end(struct vm *vm)
 }
 
 /* Reason and how are there: stop all vCPUs. */
-static void settle(struct vm *vm)
+static void vm_settle(struct vm *vm)
 {
 	/* Release: pairs with the acquire in vm_how; whoever sees 2 sees the reason. */
 	atomic_store_explicit(&vm->failing, 2, memory_order_release);
@@ -325,7 +325,7 @@ void vm_fail(struct vm *vm, const char *fmt, ...)
 	vsnprintf(vm->reason, sizeof(vm->reason), fmt, ap);
 	va_end(ap);
 	vm->how = VM_HOW_FAILED;
-	settle(vm);
+	vm_settle(vm);
 }
 
 void vm_end(struct vm *vm, enum vm_how how)
@@ -333,7 +333,7 @@ void vm_end(struct vm *vm, enum vm_how how)
 	if (!first_to_end(vm))
 		return;
 	vm->how = how;
-	settle(vm);
+	vm_settle(vm);
 }
 
 void vm_vcpu_ended(struct vcpu *v)
@@ -359,7 +359,7 @@ void vm_vcpu_ended(struct vcpu *v)
 
 enum vm_how vm_how(const struct vm *vm)
 {
-	/* Acquire: pairs with the release in settle(). */
+	/* Acquire: pairs with the release in vm_settle(). */
 	return atomic_load_explicit(&vm->failing, memory_order_acquire) == 2 ? vm->how
 									     : VM_HOW_EXITED;
 }

@@ -71,7 +71,7 @@ uint64_t watch_charge(struct vpmu_pcpu *p, uint64_t slots)
 		if (!(p->armed & VPMU_BIT(s)))
 			continue;
 		if (counted[s] >= p->arm_left[s]) {
-			p->arm_left[s] = 0; /* no distance is 0, so arm() arms again */
+			p->arm_left[s] = 0; /* no distance is 0, so alarm_arm() arms again */
 			used_up |= VPMU_BIT(s);
 		} else {
 			p->arm_left[s] -= counted[s];
@@ -107,7 +107,7 @@ static void disarm(struct vpmu_pcpu *p, uint64_t slots)
  * armed for just that is left alone. So vCPUs that have no alarms, only a sampler of their VM, hand
  * its alarm on without touching the hardware.
  */
-static void arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t slots)
+static void alarm_arm(struct vpmu_pcpu *p, const struct vpmu_context *ctx, uint64_t slots)
 {
 	const uint64_t most = p->pmu->width_mask / 2;
 	uint64_t least[VPMU_MAX_SLOTS];
@@ -143,7 +143,7 @@ void watch_rearm(struct vpmu_pcpu *p, uint64_t slots)
 		return;
 	disarm(p, p->armed & ~p->watch);
 	p->armed &= ~slots;
-	arm(p, p->ctx, slots & p->watch);
+	alarm_arm(p, p->ctx, slots & p->watch);
 }
 
 void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next)
@@ -153,7 +153,7 @@ void watch_switch(struct vpmu_pcpu *p, const struct vpmu_context *next)
 	if (!p->pmu->ops->arm)
 		return;
 	disarm(p, p->armed & ~p->watch);
-	arm(p, next, p->watch & p->active);
+	alarm_arm(p, next, p->watch & p->active);
 }
 
 /* Call only while @ctx is running or about to run: its list of samplers is valid only then. */
@@ -170,7 +170,7 @@ void watch_update(struct vpmu_context *ctx)
 
 /* ---- public ---- */
 
-static bool running(const struct vpmu_pcpu *p, const struct vpmu_context *ctx)
+static bool alarm_running(const struct vpmu_pcpu *p, const struct vpmu_context *ctx)
 {
 	return p && p->ctx == ctx;
 }
@@ -183,11 +183,11 @@ void vpmu_alarm_clear(struct vpmu_alarm *a, struct vpmu_pcpu *p)
 	if (!ctx)
 		return;
 	slot = VPMU_BIT(a->slot);
-	if (running(p, ctx))
+	if (alarm_running(p, ctx))
 		pcpu_charge(p, slot);
 	if (a->ctx) /* the charge can have ended it */
 		unlink_alarm(a);
-	if (running(p, ctx)) {
+	if (alarm_running(p, ctx)) {
 		watch_update(ctx);
 		watch_rearm(p, slot & p->active);
 	} else {
@@ -203,7 +203,7 @@ void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct
 		vpmu_alarm_clear(a, p);
 	if (c->slot < 0)
 		return;
-	if (running(p, ctx))
+	if (alarm_running(p, ctx))
 		pcpu_charge(p, VPMU_BIT(c->slot));
 	a->left = events;
 	if (!a->ctx) {
@@ -213,7 +213,7 @@ void vpmu_alarm_set(struct vpmu_alarm *a, struct vpmu_context *ctx, const struct
 		ctx->alarms = a;
 		ctx->watch |= VPMU_BIT(a->slot);
 	}
-	if (running(p, ctx))
+	if (alarm_running(p, ctx))
 		watch_rearm(p, VPMU_BIT(a->slot) & p->active);
 }
 

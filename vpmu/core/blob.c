@@ -98,7 +98,7 @@ void vpmu_blob_end(struct vpmu_blob *b, size_t section)
 /* ---- reading ---- */
 
 /* The next @n bytes; NULL, and @r has failed: there are fewer. */
-static const uint8_t *take(struct vpmu_blob_reader *r, size_t n)
+static const uint8_t *blob_take(struct vpmu_blob_reader *r, size_t n)
 {
 	const uint8_t *p = r->data + r->at;
 
@@ -112,7 +112,7 @@ static const uint8_t *take(struct vpmu_blob_reader *r, size_t n)
 
 static uint64_t get_le(struct vpmu_blob_reader *r, size_t bytes)
 {
-	const uint8_t *p = take(r, bytes);
+	const uint8_t *p = blob_take(r, bytes);
 	uint64_t x = 0;
 
 	for (size_t i = 0; p && i < bytes; i++)
@@ -151,7 +151,7 @@ bool vpmu_blob_get_bool(struct vpmu_blob_reader *r)
 
 void vpmu_blob_get_bytes(struct vpmu_blob_reader *r, void *p, size_t n)
 {
-	const uint8_t *from = take(r, n);
+	const uint8_t *from = blob_take(r, n);
 
 	if (from && n)
 		memcpy(p, from, n);
@@ -165,7 +165,7 @@ bool vpmu_blob_get_section(struct vpmu_blob_reader *r, uint32_t tag, uint16_t *v
 	uint32_t t = vpmu_blob_get_u32(r);
 	uint16_t v = vpmu_blob_get_u16(r), reserved = vpmu_blob_get_u16(r);
 	uint32_t len = vpmu_blob_get_u32(r);
-	const uint8_t *data = take(r, len);
+	const uint8_t *data = blob_take(r, len);
 
 	*inner = (struct vpmu_blob_reader){.failed = true};
 	*version = v;

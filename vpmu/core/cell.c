@@ -144,7 +144,7 @@ static struct vpmu_cell *cell_alloc(uint64_t state, uint64_t slots, uint64_t uns
  * Label the rows of @a by the keys that their slots have now. Only rows of slots that @a does not
  * use yet can change, and nobody reads those: times from before move from one kind to the other.
  */
-static void label(struct vpmu_account *a)
+static void cell_label(struct vpmu_account *a)
 {
 	struct vpmu_cell *cell;
 	unsigned int s;
@@ -163,7 +163,7 @@ static void label(struct vpmu_account *a)
 }
 
 /* Which of @slots have no row in @cell and those that follow it. */
-static uint64_t missing(const struct vpmu_cell *cell, uint64_t slots)
+static uint64_t cell_missing(const struct vpmu_cell *cell, uint64_t slots)
 {
 	for (; cell; cell = cell_next(cell))
 		slots &= ~cell->mask;
@@ -175,7 +175,7 @@ static int cover(struct vpmu_account *a, struct vpmu_pcpu *p, uint64_t slots)
 {
 	struct vpmu_cell *first = cell_first(a, p), *cell;
 
-	slots = missing(first, slots);
+	slots = cell_missing(first, slots);
 	if (!slots)
 		return 0;
 	cell = cell_alloc(load_relaxed(&p->state), slots, home_unsup(a->host, p->home, slots));
@@ -215,7 +215,7 @@ static uint64_t keys_of(const struct vpmu_account *a)
 	return load_acquire(&a->keys_local) | load_acquire(&a->keys_ctl);
 }
 
-static void drop(struct vpmu_account *a);
+static void cell_drop(struct vpmu_account *a);
 
 int cells_place(struct vpmu_context *ctx, struct vpmu_pcpu *p)
 {
@@ -235,7 +235,7 @@ int cells_place(struct vpmu_context *ctx, struct vpmu_pcpu *p)
 		ctx->home = home_of(p->state);
 		ctx->serial = p->serial;
 		if (own->ctx == ctx && !load_acquire(&own->nr_consumers))
-			drop(own);
+			cell_drop(own);
 	}
 	pthread_mutex_unlock(&host->tree_lock);
 	return ret;
@@ -276,7 +276,7 @@ int cells_ctl_add(struct vpmu_account *a, uint64_t slots)
 	int ret;
 
 	pthread_mutex_lock(&a->host->tree_lock);
-	label(a);
+	cell_label(a);
 	ret = for_each_visited(a, cover, slots);
 	if (!ret)
 		store_release(&a->keys_ctl, a->keys_ctl | slots);
@@ -303,7 +303,8 @@ static void charge_instead(struct vpmu_pcpu *p, struct vpmu_cell *old, struct vp
  * Put a copy of @old that also has @slots in its place. The owner is the only one who writes to
  * cells of this pCPU, so the copy is exact, and each reader finds the one or the other.
  */
-static int grow(struct vpmu_account *a, struct vpmu_pcpu *p, struct vpmu_cell *old, uint64_t slots)
+static int cell_grow(struct vpmu_account *a, struct vpmu_pcpu *p, struct vpmu_cell *old,
+		     uint64_t slots)
 {
 	struct vpmu_cell *new, **at = &a->cells;
 	unsigned int s;
@@ -333,7 +334,7 @@ static int grow(struct vpmu_account *a, struct vpmu_pcpu *p, struct vpmu_cell *o
 static bool has_row(const struct vpmu_account *a, const struct vpmu_pcpu *p, uint64_t slot)
 {
 	return a->local && a->local->slots_gen == load_acquire(&a->host->slots_gen) &&
-	       !missing(cell_first(a, p), slot);
+	       !cell_missing(cell_first(a, p), slot);
 }
 
 int cells_local_add(struct vpmu_account *a, struct vpmu_pcpu *p, int slot)
@@ -352,10 +353,10 @@ int cells_local_add(struct vpmu_account *a, struct vpmu_pcpu *p, int slot)
 		goto out;
 	}
 	a->local->slots_gen = load_acquire(&a->host->slots_gen);
-	label(a);
+	cell_label(a);
 	first = cell_first(a, p);
-	if (first && missing(first, slots))
-		ret = grow(a, p, first, slots);
+	if (first && cell_missing(first, slots))
+		ret = cell_grow(a, p, first, slots);
 	else
 		ret = cover(a, p, slots);
 	if (a->ctx)
@@ -398,7 +399,7 @@ struct deferred {
 	struct vpmu_cell *first;
 };
 
-static void deferred_free(struct rcu_head *head)
+static void cell_deferred_free(struct rcu_head *head)
 {
 	struct deferred *d = caa_container_of(head, struct deferred, rcu);
 
@@ -408,7 +409,7 @@ static void deferred_free(struct rcu_head *head)
 
 /* Under tree_lock, when no pCPU charges the cells of @a, except one that is late. Without memory,
  * or while a pCPU is late, the cells stay until the next time. */
-static void drop(struct vpmu_account *a)
+static void cell_drop(struct vpmu_account *a)
 {
 	struct deferred *d;
 
@@ -420,7 +421,7 @@ static void drop(struct vpmu_account *a)
 	d->first = a->cells;
 	store_release(&a->cells, NULL);
 	retire(a->host, d->first);
-	urcu_memb_call_rcu(&d->rcu, deferred_free);
+	urcu_memb_call_rcu(&d->rcu, cell_deferred_free);
 }
 
 void cells_reap(struct vpmu_account *a)
@@ -432,7 +433,7 @@ void cells_reap(struct vpmu_account *a)
 		/* With keys of its own, the vCPU's owner can be looking at the cells. The first one
 		 * is made under the lock; the owner may be making room for another one now. */
 		if (!load_relaxed(&a->local))
-			drop(a);
+			cell_drop(a);
 	}
 	pthread_mutex_unlock(&a->host->tree_lock);
 }

@@ -37,7 +37,7 @@ static struct books *books_of(const struct audit *audit, uint64_t state)
 }
 
 /* On the pCPU's owner, at a safe point. */
-static void begin(struct vpmu_pcpu *p, void *arg)
+static void conservation_begin(struct vpmu_pcpu *p, void *arg)
 {
 	struct books *b = books_of(arg, p->state);
 	const struct vpmu_home *home = p->home;
@@ -70,7 +70,7 @@ static bool claim(struct vpmu_cell *cell, uint64_t state)
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void add_rows(const struct vpmu_cell *cell, uint64_t *to)
+static void conservation_add_rows(const struct vpmu_cell *cell, uint64_t *to)
 {
 	const struct vpmu_row *row = cell->row;
 
@@ -82,7 +82,7 @@ static void add_rows(const struct vpmu_cell *cell, uint64_t *to)
 void audit_see(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 {
 	if (claim(cell, p->state))
-		add_rows(cell, p->home->seen);
+		conservation_add_rows(cell, p->home->seen);
 }
 
 /* The rows stay as they are until somebody has claimed the cell. */
@@ -93,14 +93,14 @@ static void see(const struct audit *audit, struct vpmu_cell *cell)
 
 	if (!b->taken)
 		return; /* the pCPU is gone */
-	add_rows(cell, rows);
+	conservation_add_rows(cell, rows);
 	if (!claim(cell, b->state))
 		return;
 	for (unsigned int s = 0; s < VPMU_MAX_SLOTS; s++)
 		b->charged[s] += rows[s];
 }
 
-static void walk(const struct audit *audit, const struct vpmu_account *a)
+static void conservation_walk(const struct audit *audit, const struct vpmu_account *a)
 {
 	const struct vpmu_account *child;
 	struct vpmu_cell *cell;
@@ -110,7 +110,7 @@ static void walk(const struct audit *audit, const struct vpmu_account *a)
 		see(audit, cell);
 	urcu_memb_read_unlock();
 	cds_list_for_each_entry (child, &a->children, node)
-		walk(audit, child);
+		conservation_walk(audit, child);
 }
 
 /* No cell may go while it goes on. */
@@ -126,7 +126,8 @@ struct rows {
 	size_t n;
 };
 
-static void show(struct rows *rows, const struct books *b, const struct vpmu_home *home)
+static void conservation_show(struct rows *rows, const struct books *b,
+			      const struct vpmu_home *home)
 {
 	unsigned int s;
 
@@ -163,16 +164,16 @@ int vpmu_host_conservation(struct vpmu_host *host,
 	if (!audit.books || !rows.row)
 		goto out;
 	auditing(host, true);
-	ret = host_sync_locked(host, begin, &audit);
+	ret = host_sync_locked(host, conservation_begin, &audit);
 	/* Also when a pCPU is late: the cells of those that have begun must agree with them. */
-	walk(&audit, host->root);
+	conservation_walk(&audit, host->root);
 	late = host_sync_locked(host, NULL,
 				NULL); /* what owners have seen is complete and visible */
 	ret = ret ? ret : late;
 	auditing(host, false);
 	for (unsigned int i = 0; !ret && i < host->nr_homes; i++) {
 		if (audit.books[i].taken)
-			show(&rows, &audit.books[i], host->home[i]);
+			conservation_show(&rows, &audit.books[i], host->home[i]);
 	}
 	qsort(rows.row, rows.n, sizeof(*rows.row), by_pcpu);
 	for (size_t i = 0; i < rows.n && !ret; i++)

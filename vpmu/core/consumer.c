@@ -48,7 +48,7 @@ static struct vpmu_sum minus(const struct vpmu_sum *a, const struct vpmu_sum *b)
 /* ---- the latch ---- */
 
 /* The state as the writer knows it: the owner in the local form, ctl_lock's holder in the other. */
-static struct vpmu_state *now(struct vpmu_consumer *c)
+static struct vpmu_state *consumer_now(struct vpmu_consumer *c)
 {
 	return &c->state[c->seq & 1];
 }
@@ -98,7 +98,7 @@ static uint64_t cut_unset(uint64_t seq)
 
 /* Set *@cut to @mine if it is not set yet. Returns what it is set to, so that everybody uses the
  * number of whoever came first. */
-static uint64_t decide(uint64_t *cut, uint64_t seq, uint64_t mine)
+static uint64_t consumer_decide(uint64_t *cut, uint64_t seq, uint64_t mine)
 {
 	uint64_t found = cut_unset(seq);
 
@@ -125,10 +125,10 @@ static struct vpmu_sum cut_sum(struct vpmu_consumer *c, const struct vpmu_state 
 	fence_full();
 	account_sum(s->account, s->how.slot, &sum);
 	return (struct vpmu_sum){
-		.count = decide(&c->cut.count, seq, sum.count),
-		.time_ns = decide(&c->cut.time_ns, seq, sum.time_ns),
-		.idle_ns = decide(&c->cut.idle_ns, seq, sum.idle_ns),
-		.unsup_ns = decide(&c->cut.unsup_ns, seq, sum.unsup_ns),
+		.count = consumer_decide(&c->cut.count, seq, sum.count),
+		.time_ns = consumer_decide(&c->cut.time_ns, seq, sum.time_ns),
+		.idle_ns = consumer_decide(&c->cut.idle_ns, seq, sum.idle_ns),
+		.unsup_ns = consumer_decide(&c->cut.unsup_ns, seq, sum.unsup_ns),
 	};
 }
 
@@ -180,7 +180,7 @@ static struct vpmu_quota *quota_of(const struct vpmu_consumer *c)
 }
 
 /* A control call has taken the keys out of use before: keys_ctl_del. */
-static void release(struct vpmu_consumer *c)
+static void consumer_release(struct vpmu_consumer *c)
 {
 	if (c->local)
 		keys_local_del(c->account, c->slot);
@@ -229,10 +229,10 @@ static bool supported_now(const struct vpmu_state *s, const struct vpmu_sum *v)
 }
 
 /* Count on from the value that the consumer has, since the account's total is current. */
-static void start(struct vpmu_consumer *c)
+static void consumer_start(struct vpmu_consumer *c)
 {
 	struct vpmu_sum base = sum_of(c->account, c->slot), v = value_now(c);
-	unsigned int q = now(c)->how.quality;
+	unsigned int q = consumer_now(c)->how.quality;
 	struct vpmu_state s = {
 		.how = {.kind = VPMU_CONSUMER_COUNTING,
 			.slot = (uint8_t)c->slot,
@@ -251,10 +251,10 @@ static void start(struct vpmu_consumer *c)
  * so the last value is known. In the control form other pCPUs charge it all the time, so the last
  * value is decided after the publication (cut_sum), and before the slot can get another key.
  */
-static void stop(struct vpmu_consumer *c)
+static void consumer_stop(struct vpmu_consumer *c)
 {
 	struct vpmu_sum v = value_now(c);
-	struct vpmu_state s = *now(c);
+	struct vpmu_state s = *consumer_now(c);
 
 	s.how.quality = (uint8_t)quality_now(&s);
 	s.how.supported = supported_now(&s, &v);
@@ -272,7 +272,7 @@ static void stop(struct vpmu_consumer *c)
 	s.how.kind = VPMU_CONSUMER_STOPPED;
 	s.add = v;
 	publish(c, &s);
-	release(c);
+	consumer_release(c);
 }
 
 /* ---- what a host can do with a key ---- */
@@ -302,7 +302,8 @@ static void ask_host(struct vpmu_consumer *c)
 
 /* ---- local form ---- */
 
-/* Take a slot and put it into use. The consumer counts after a refresh of @p and start(). */
+/* Take a slot and put it into use. The consumer counts after a refresh of @p and consumer_start().
+ */
 static int local_take(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	int slot;
@@ -326,7 +327,7 @@ static void local_start(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 {
 	if (p->ctx->own == c->account)
 		pcpu_refresh(p);
-	start(c);
+	consumer_start(c);
 }
 
 static int local_enable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
@@ -346,13 +347,13 @@ static void local_disable(struct vpmu_consumer *c, struct vpmu_pcpu *p)
 	if (c->slot < 0)
 		return;
 	local_charge(p, c->account, c->slot);
-	stop(c);
+	consumer_stop(c);
 }
 
 /* ---- control form: many at once ---- */
 
 /* Under ctl_lock. Take a slot. The consumer counts after keys_ctl_add, a sync, when every count
- * from before the call is in the totals, and start(). */
+ * from before the call is in the totals, and consumer_start(). */
 static int ctl_take(struct vpmu_consumer *c)
 {
 	int slot = slot_get(c->account->host, c->key, NULL);
@@ -365,7 +366,8 @@ static int ctl_take(struct vpmu_consumer *c)
 
 /* ---- public ---- */
 
-static int init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key, bool local)
+static int consumer_init(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
+			 bool local)
 {
 	if (!vpmu_key_valid(key))
 		return -EINVAL;
@@ -391,7 +393,7 @@ static void fini(struct vpmu_consumer *c)
 }
 
 /* End a consumer whose totals are current; fini is left to do. */
-static void end(struct vpmu_consumer *c, struct vpmu_value *last)
+static void consumer_end(struct vpmu_consumer *c, struct vpmu_value *last)
 {
 	/*
 	 * There can be concurrent readers. In the control form, none of them may read more than the
@@ -399,11 +401,11 @@ static void end(struct vpmu_consumer *c, struct vpmu_value *last)
 	 * the slot keeps its key until the owner, which runs this, charges again.
 	 */
 	if (c->slot >= 0 && !c->local)
-		stop(c);
+		consumer_stop(c);
 	if (last)
 		vpmu_consumer_read(c, last);
 	if (c->slot >= 0)
-		release(c);
+		consumer_release(c);
 }
 
 int vpmu_consumer_add(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_key_t key,
@@ -426,7 +428,7 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 
 	if (!account)
 		return local_take(c, p);
-	ret = init(c, account, key, true);
+	ret = consumer_init(c, account, key, true);
 	if (ret)
 		return ret;
 	ask_pmu(c, p->pmu);
@@ -438,7 +440,7 @@ int consumer_take(struct vpmu_consumer *c, struct vpmu_account *account, vpmu_ke
 
 void consumer_begin(struct vpmu_consumer *c)
 {
-	start(c);
+	consumer_start(c);
 }
 
 /* Make every pCPU on which @n consumers count charge what it has, and take up changed keys. */
@@ -473,16 +475,16 @@ static int ctl_enable(struct vpmu_consumer *c)
 		return ret;
 	ret = keys_ctl_add(c->account, &c, 1);
 	if (ret) {
-		release(c);
+		consumer_release(c);
 		return ret;
 	}
 	ret = ctl_sync(host, &c, 1);
 	if (ret) {
 		keys_ctl_del(c);
-		release(c);
+		consumer_release(c);
 		cells_reap(c->account);
 	} else {
-		start(c);
+		consumer_start(c);
 	}
 	return ret;
 }
@@ -512,7 +514,7 @@ void vpmu_consumer_disable(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu)
 	if (c->slot >= 0) {
 		keys_ctl_del(c);
 		ctl_sync(host, &c, 1);
-		stop(c);
+		consumer_stop(c);
 		cells_reap(c->account);
 	}
 	pthread_mutex_unlock(&host->ctl_lock);
@@ -526,7 +528,7 @@ void vpmu_consumer_del(struct vpmu_consumer *c, struct vpmu_pcpu *pcpu, struct v
 	}
 	if (c->slot >= 0)
 		local_charge(pcpu, c->account, c->slot);
-	end(c, last);
+	consumer_end(c, last);
 	fini(c);
 }
 
@@ -543,7 +545,7 @@ int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const 
 	host = account[0]->host;
 	pthread_mutex_lock(&host->ctl_lock);
 	for (i = 0; i < n; i++) {
-		ret = init(c[i], account[i], key[i], false);
+		ret = consumer_init(c[i], account[i], key[i], false);
 		if (ret)
 			goto fail;
 		inited++;
@@ -569,7 +571,7 @@ int vpmu_consumer_add_many(struct vpmu_consumer **c, struct vpmu_account *const 
 	if (ret)
 		goto fail;
 	for (; i < n; i++)
-		start(c[i]);
+		consumer_start(c[i]);
 	pthread_mutex_unlock(&host->ctl_lock);
 	return unsupported ? -EOPNOTSUPP : 0;
 fail:
@@ -580,7 +582,7 @@ fail:
 	ctl_sync(host, c, used);
 	for (size_t k = 0; k < inited; k++) {
 		if (k < taken)
-			release(c[k]);
+			consumer_release(c[k]);
 		fini(c[k]);
 	}
 	ctl_reap(account, inited);
@@ -603,7 +605,7 @@ void vpmu_consumer_del_many(struct vpmu_consumer **c, size_t n, struct vpmu_valu
 	}
 	ctl_sync(host, c, n);
 	for (size_t i = 0; i < n; i++)
-		end(c[i], last ? &last[i] : NULL);
+		consumer_end(c[i], last ? &last[i] : NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (c[i]->account != before)
 			cells_reap(c[i]->account);
@@ -639,7 +641,7 @@ struct deferred {
 	void *ptr;
 };
 
-static void deferred_free(struct rcu_head *head)
+static void consumer_deferred_free(struct rcu_head *head)
 {
 	struct deferred *d = caa_container_of(head, struct deferred, rcu);
 
@@ -660,5 +662,5 @@ void vpmu_rcu_free(void *ptr)
 		return;
 	}
 	d->ptr = ptr;
-	urcu_memb_call_rcu(&d->rcu, deferred_free);
+	urcu_memb_call_rcu(&d->rcu, consumer_deferred_free);
 }

@@ -81,7 +81,7 @@ void vpmu_host_sharing(struct vpmu_host *host, struct vpmu_sharing *out)
 	urcu_memb_read_unlock();
 }
 
-static void pcpu_free(struct rcu_head *head)
+static void host_pcpu_free(struct rcu_head *head)
 {
 	struct vpmu_pcpu *p = caa_container_of(head, struct vpmu_pcpu, rcu);
 
@@ -135,7 +135,7 @@ fail_locked:
 	pthread_mutex_unlock(&host->ctl_lock);
 fail:
 	vpmu_context_fini(&p->host_ctx);
-	pcpu_free(&p->rcu);
+	host_pcpu_free(&p->rcu);
 	return ret;
 }
 
@@ -156,7 +156,7 @@ int vpmu_pcpu_destroy(struct vpmu_pcpu *p)
 	cds_list_del_rcu(&p->node);
 	context_fini_locked(&p->host_ctx);
 	home_leave(p);
-	urcu_memb_call_rcu(&p->rcu, pcpu_free);
+	urcu_memb_call_rcu(&p->rcu, host_pcpu_free);
 	ret = 0;
 out:
 	pthread_mutex_unlock(&host->ctl_lock);

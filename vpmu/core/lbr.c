@@ -32,7 +32,7 @@ static inline struct vpmu_taskdata *chosen(const struct vpmu_context *ctx)
 	return rcu_dereference(ctx->lbr.data[ctx->lbr.guest_on ? VPMU_LBR_GUEST : VPMU_LBR_HOST]);
 }
 
-/* Inside an RCU read side. The CPU may go on recording until enter(). */
+/* Inside an RCU read side. The CPU may go on recording until lbr_enter(). */
 static void leave(struct vpmu_pcpu *p)
 {
 	struct vpmu_lbr_task *t = &p->ctx->lbr;
@@ -56,7 +56,7 @@ static void leave(struct vpmu_pcpu *p)
 }
 
 /* Inside an RCU read side, after leave(). */
-static void enter(struct vpmu_pcpu *p, const struct vpmu_context *ctx)
+static void lbr_enter(struct vpmu_pcpu *p, const struct vpmu_context *ctx)
 {
 	const struct vpmu_hostpmu_ops *ops = p->pmu->ops;
 	struct vpmu_taskdata *to = chosen(ctx);
@@ -84,7 +84,7 @@ void lbr_switch(struct vpmu_pcpu *p, struct vpmu_context *next)
 		return;
 	urcu_memb_read_lock();
 	leave(p);
-	enter(p, next);
+	lbr_enter(p, next);
 	urcu_memb_read_unlock();
 }
 
@@ -95,7 +95,7 @@ void lbr_flush(struct vpmu_pcpu *p)
 		return;
 	urcu_memb_read_lock();
 	leave(p);
-	enter(p, p->ctx);
+	lbr_enter(p, p->ctx);
 	urcu_memb_read_unlock();
 }
 
@@ -121,8 +121,8 @@ static bool in_cpu(const struct vpmu_context *ctx, const struct vpmu_pcpu *pcpu,
 
 /* The guest's data @g were replaced: what the CPU holds of them is no longer valid, and what is to
  * be recorded for @ctx can have changed. */
-static void replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
-		     const struct vpmu_taskdata *g)
+static void lbr_replaced(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
+			 const struct vpmu_taskdata *g)
 {
 	if (!pcpu || pcpu->ctx != ctx)
 		return;
@@ -164,7 +164,7 @@ void vpmu_lbr_guest_close(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu)
 		return;
 	rcu_assign_pointer(ctx->lbr.data[VPMU_LBR_GUEST], NULL);
 	ctx->lbr.guest_on = false;
-	replaced(ctx, pcpu, g);
+	lbr_replaced(ctx, pcpu, g);
 	taskdata_park(&ctx->own->host->lbr_pool, g, &ctx->lbr.parked);
 }
 
@@ -194,7 +194,7 @@ int vpmu_lbr_guest_set(struct vpmu_context *ctx, struct vpmu_pcpu *pcpu,
 		return -EINVAL;
 	taskdata_write(g, r);
 	ctx->lbr.guest_on = r->ctl & VPMU_LBR_EN;
-	replaced(ctx, pcpu, g);
+	lbr_replaced(ctx, pcpu, g);
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 
 /* ---- the contexts an account covers ---- */
 
-static bool is_below(const struct vpmu_account *a, const struct vpmu_account *top)
+static bool lbr_attach_is_below(const struct vpmu_account *a, const struct vpmu_account *top)
 {
 	while (a && a != top)
 		a = a->parent;
@@ -25,7 +25,7 @@ static bool is_below(const struct vpmu_account *a, const struct vpmu_account *to
  * vCPU tasks. */
 static struct vpmu_context *covered_from(struct vpmu_context *ctx, const struct vpmu_account *top)
 {
-	while (ctx && (ctx->own == top->host->other || !is_below(ctx->own, top)))
+	while (ctx && (ctx->own == top->host->other || !lbr_attach_is_below(ctx->own, top)))
 		ctx = ctx->host_next;
 	return ctx;
 }

@@ -120,7 +120,7 @@ static __attribute__((noinline)) void charge_all(struct vpmu_pcpu *p, uint64_t s
  * Charge @slots, which are some of the slots of the only cell. Where their rows are is the same at
  * every switch between VMs for which the same is counted, so it is remembered.
  */
-static __attribute__((noinline)) void charge_some(struct vpmu_pcpu *p, uint64_t slots)
+static __attribute__((noinline)) void pcpu_charge_some(struct vpmu_pcpu *p, uint64_t slots)
 {
 	struct vpmu_cell *cell = p->cell;
 	uint64_t width_mask = p->pmu->width_mask;
@@ -161,7 +161,7 @@ static inline void charge_unwatched(struct vpmu_pcpu *p, uint64_t slots)
 			vpmu_charge(&row->total, &c->snap, *c->word, width_mask);
 		}
 	} else if (slots & ~others) {
-		charge_some(p, slots & ~others);
+		pcpu_charge_some(p, slots & ~others);
 	}
 	if (unlikely(others))
 		charge_all(p, others);
@@ -217,7 +217,7 @@ COLD void pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 }
 
 /* Before the cells from @cell on are charged next. Their time has been charged up to now. */
-static inline void look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
+static inline void core_pcpu_look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 {
 	do {
 		if (unlikely(load_relaxed(&cell->state) != p->state))
@@ -228,7 +228,7 @@ static inline void look_at(struct vpmu_pcpu *p, struct vpmu_cell *cell)
 /* ---- switching ---- */
 
 /* Charge those who are charged now what they have used, because they will be others. */
-static void settle(struct vpmu_pcpu *p, bool *settled)
+static void pcpu_settle(struct vpmu_pcpu *p, bool *settled)
 {
 	if (*settled)
 		return;
@@ -246,7 +246,7 @@ static void revalidate(struct vpmu_pcpu *p, bool *settled)
 	if (slots_gen == p->slots_gen)
 		return;
 	p->slots_gen = slots_gen;
-	settle(p, settled);
+	pcpu_settle(p, settled);
 	vpmu_for_each_slot (s, p->bound) {
 		if (load_acquire(&p->host->slot[s].key) == p->key[s])
 			continue;
@@ -267,7 +267,7 @@ static void link_up(struct vpmu_pcpu *p, struct vpmu_cell *cell, struct vpmu_cel
 		return;
 	for (const struct vpmu_cell *c = p->cell; c; c = c->up) {
 		if (c == cell)
-			settle(p, settled);
+			pcpu_settle(p, settled);
 	}
 	cell->up = up;
 }
@@ -329,14 +329,14 @@ static COLD bool context_update(struct vpmu_pcpu *p, struct vpmu_context *ctx)
 }
 
 /* The second half of a switch: everything has been charged. */
-static inline __attribute__((always_inline)) void enter(struct vpmu_pcpu *p,
-							struct vpmu_context *next, bool watched)
+static inline __attribute__((always_inline)) void
+pcpu_enter(struct vpmu_pcpu *p, struct vpmu_context *next, bool watched)
 {
 	uint64_t keys = next->keys;
 
 	if (unlikely(keys & ~p->active))
 		provide_counters(p, keys);
-	look_at(p, next->cell);
+	core_pcpu_look_at(p, next->cell);
 	p->cell = next->cell;
 	store_relaxed(&p->keys, keys); /* vpmu_pcpu_wants_tick looks at it */
 	if (watched && (p->watch | next->watch))
@@ -355,7 +355,7 @@ switch_to(struct vpmu_pcpu *p, struct vpmu_context *next, uint64_t charge, bool 
 	else
 		charge_unwatched(p, charge);
 	charge_time(p);
-	enter(p, next, watched);
+	pcpu_enter(p, next, watched);
 }
 
 static inline bool context_stale(const struct vpmu_context *ctx, const struct vpmu_host *host)
@@ -405,7 +405,7 @@ static COLD void switch_stale(struct vpmu_pcpu *p, struct vpmu_context *next)
 {
 	if (context_update(p, next)) {
 		charge_slots(p, next->keys & ~p->keys);
-		enter(p, next, true);
+		pcpu_enter(p, next, true);
 		runs_now(p, next);
 	} else if (p->watch | next->watch) {
 		switch_watched(p, next);
@@ -435,7 +435,7 @@ void pcpu_refresh(struct vpmu_pcpu *p)
 {
 	if (context_stale(p->ctx, p->host) && context_update(p, p->ctx)) {
 		charge_slots(p, p->active & ~p->keys);
-		enter(p, p->ctx, true);
+		pcpu_enter(p, p->ctx, true);
 	} else {
 		switch_to(p, p->ctx, p->active, true);
 	}
@@ -458,5 +458,5 @@ void vpmu_pcpu_tick(struct vpmu_pcpu *p)
 	pcpu_refresh(p);
 	if (rotate_counters(p) && p->watch)
 		watch_switch(p, p->ctx);
-	look_at(p, p->cell);
+	core_pcpu_look_at(p, p->cell);
 }

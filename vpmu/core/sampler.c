@@ -64,8 +64,8 @@ sample_with_lbr(struct vpmu_pcpu *p, const struct vpmu_sampler *s, struct vpmu_s
 }
 
 /* Inside an RCU read side: vpmu_sampler_destroy waits for it when the owner does not answer. */
-static void sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods,
-		   uint64_t over)
+static void sampler_sample(struct vpmu_pcpu *p, const struct vpmu_sampler *s, uint64_t periods,
+			   uint64_t over)
 {
 	const struct vpmu_hostpmu *pmu = p->pmu;
 	struct vpmu_sample v = {
@@ -112,7 +112,7 @@ void sampler_take(struct vpmu_pcpu *p, uint64_t slots, const uint64_t *counted)
 		}
 		*left = s->opts.period - over;
 		urcu_memb_read_lock();
-		sample(p, s, periods, over);
+		sampler_sample(p, s, periods, over);
 		urcu_memb_read_unlock();
 	}
 }
@@ -147,7 +147,7 @@ static int can_sample(const struct vpmu_host *host, vpmu_key_t key)
  * While a pCPU is late, the sampler keeps its place and its memory, and it is dead. The grace
  * period ends samples that its owner may be taking.
  */
-static void stop(struct vpmu_host *host, struct vpmu_sampler *s)
+static void sampler_stop(struct vpmu_host *host, struct vpmu_sampler *s)
 {
 	struct vpmu_account *a = s->opts.account;
 
@@ -163,8 +163,8 @@ static void stop(struct vpmu_host *host, struct vpmu_sampler *s)
 	urcu_memb_synchronize_rcu();
 }
 
-/* The last step, after stop() if the sampler has been started. */
-static void end(struct vpmu_host *host, struct vpmu_sampler *s)
+/* The last step, after sampler_stop() if the sampler has been started. */
+static void sampler_end(struct vpmu_host *host, struct vpmu_sampler *s)
 {
 	vpmu_consumer_del(&s->consumer, NULL, NULL);
 	if (!s->dead) {
@@ -194,7 +194,7 @@ void sampler_reap(struct vpmu_host *host)
  * finds its distance. In the sync, each pCPU charges what it counted before and takes the sampler
  * up.
  */
-static int start(struct vpmu_host *host, struct vpmu_sampler *s)
+static int sampler_start(struct vpmu_host *host, struct vpmu_sampler *s)
 {
 	struct vpmu_account *a = s->opts.account;
 	int ret = can_sample(host, s->opts.key);
@@ -215,7 +215,7 @@ static int start(struct vpmu_host *host, struct vpmu_sampler *s)
 	sync_concerns(a);
 	ret = host_sync_locked(host, NULL, NULL);
 	if (ret)
-		stop(host, s);
+		sampler_stop(host, s);
 	return ret;
 }
 
@@ -240,11 +240,11 @@ int vpmu_sampler_create(struct vpmu_host *host, const struct vpmu_sampler_opts *
 	if (!ret) {
 		s->slot = (unsigned int)s->consumer.slot;
 		pthread_mutex_lock(&host->ctl_lock);
-		ret = start(host, s);
+		ret = sampler_start(host, s);
 		pthread_mutex_unlock(&host->ctl_lock);
 	}
 	if (ret) {
-		end(host, s);
+		sampler_end(host, s);
 		return ret;
 	}
 	*out = s;
@@ -259,9 +259,9 @@ void vpmu_sampler_destroy(struct vpmu_sampler *s)
 		return;
 	host = s->opts.account->host;
 	pthread_mutex_lock(&host->ctl_lock);
-	stop(host, s);
+	sampler_stop(host, s);
 	pthread_mutex_unlock(&host->ctl_lock);
-	end(host, s);
+	sampler_end(host, s);
 }
 
 void vpmu_sampler_read(const struct vpmu_sampler *s, struct vpmu_value *out)

@@ -128,7 +128,7 @@ static bool guest_room(const struct vpmu_host *host, vpmu_key_t key)
 	return used < room;
 }
 
-static int refuse(struct vpmu_host *host, struct vpmu_quota *q, int ret)
+static int slot_refuse(struct vpmu_host *host, struct vpmu_quota *q, int ret)
 {
 	if (q)
 		__atomic_add_fetch(&q->refused, 1, __ATOMIC_RELAXED);
@@ -178,7 +178,7 @@ static int slot_get_slow(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quo
 		store_relaxed(&host->hash[key_hash(key)], (uint8_t)(slot + 1));
 	}
 	pthread_mutex_unlock(&host->slots_lock);
-	return slot >= 0 ? slot : refuse(host, q, slot);
+	return slot >= 0 ? slot : slot_refuse(host, q, slot);
 }
 
 /* A slot that others use for @key, or -1. No lock. */
@@ -212,7 +212,7 @@ int slot_get(struct vpmu_host *host, vpmu_key_t key, struct vpmu_quota *q)
 	if (ok)
 		return slot;
 	slot_put(host, slot, NULL);
-	return refuse(host, q, -EDQUOT);
+	return slot_refuse(host, q, -EDQUOT);
 }
 
 void slot_put(struct vpmu_host *host, int slot, struct vpmu_quota *q)

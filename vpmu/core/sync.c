@@ -128,7 +128,7 @@ static struct patience patience(const struct vpmu_host *host)
 }
 
 /* Have the owner of @p do it; without an owner, do it. */
-static void ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
+static void sync_ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *arg), void *arg)
 {
 	pthread_mutex_lock(&p->lock);
 	if (p->online) {
@@ -147,7 +147,7 @@ static void ask(struct vpmu_pcpu *p, void (*fn)(struct vpmu_pcpu *p, void *arg),
 }
 
 /* Wait for the owner of @p. After the return it does not call what it was asked to. */
-static int wait_for(struct vpmu_pcpu *p, struct patience *w)
+static int sync_wait_for(struct vpmu_pcpu *p, struct patience *w)
 {
 	int ret = 0;
 
@@ -180,10 +180,10 @@ int host_sync_locked(struct vpmu_host *host, void (*fn)(struct vpmu_pcpu *p, voi
 
 	cds_list_for_each_entry (p, &host->pcpus, node) {
 		if (!p->spared)
-			ask(p, fn, arg);
+			sync_ask(p, fn, arg);
 	}
 	cds_list_for_each_entry (p, &host->pcpus, node) {
-		if (!p->spared && wait_for(p, &w))
+		if (!p->spared && sync_wait_for(p, &w))
 			ret = -ETIMEDOUT;
 		p->spared = false;
 	}

@@ -83,12 +83,12 @@ static bool host_has(enum vpmu_generic ev)
 
 /* ---- raw keys ----------------------------------------------------------------------------- */
 
-static uint64_t encode(uint64_t config)
+static uint64_t arm64_encode(uint64_t config)
 {
 	return config;
 }
 
-static uint64_t decode(vpmu_key_t key)
+static uint64_t arm64_decode(vpmu_key_t key)
 {
 	return key & VPMU_KEY_EVENT_MASK;
 }
@@ -107,7 +107,7 @@ static bool pfm_has(const char *pmu)
 	return !strncmp(pmu, "arm_", 4);
 }
 
-static uint64_t pfm_priv(uint64_t code)
+static uint64_t arm64_pfm_priv(uint64_t code)
 {
 	return (code & PFM_NO_USR ? 0 : VPMU_KEY_USR) | (code & PFM_NO_OS ? 0 : VPMU_KEY_OS);
 }
@@ -151,8 +151,8 @@ const struct event_vendor vpmu_event_arm = {
 			[VPMU_EV_STALLED_FRONTEND] = 0x23,
 			[VPMU_EV_STALLED_BACKEND] = 0x24,
 		},
-	.encode = encode,
-	.decode = decode,
+	.encode = arm64_encode,
+	.decode = arm64_decode,
 	.is_host = is_host,
 	.wrong_hw_ids = 1u << VPMU_EV_REF_CYCLES | 1u << VPMU_EV_BRANCHES |
 			1u << VPMU_EV_BRANCH_MISSES | 1u << VPMU_EV_CACHE_REFERENCES |
@@ -160,6 +160,6 @@ const struct event_vendor vpmu_event_arm = {
 	.host_has = host_has,
 	.pseudo = pseudo,
 	.pfm_has = pfm_has,
-	.pfm_priv = pfm_priv,
+	.pfm_priv = arm64_pfm_priv,
 	.pfm_refuse = pfm_refuse,
 };

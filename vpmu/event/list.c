@@ -74,7 +74,7 @@ static int list_add(struct list *l, const char *at, size_t len, const char *mods
 }
 
 /* Add the names from @p up to @end, which commas separate. */
-static int list_names(struct list *l, const char *p, const char *end, const char *mods)
+static int event_list_names(struct list *l, const char *p, const char *end, const char *mods)
 {
 	const char *stop;
 	int rc;
@@ -114,7 +114,7 @@ static int list_group(struct list *l, const char **pp)
 		return list_err(l, -EINVAL, close + 1,
 				"after '}' comes ',' or ':' and modifiers; accepted: u k h G H");
 	snprintf(mods, sizeof(mods), "%.*s", (int)len, close + 1);
-	return list_names(l, open + 1, close, mods);
+	return event_list_names(l, open + 1, close, mods);
 }
 
 int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_t *keys,
@@ -138,7 +138,7 @@ int vpmu_event_parse_list(const char *list, enum vpmu_space raw_space, vpmu_key_
 		} else {
 			const char *end = p + strcspn(p, ",");
 
-			rc = list_names(&l, p, end, "");
+			rc = event_list_names(&l, p, end, "");
 			p = end;
 		}
 		if (!rc && *p && *p != ',')

@@ -31,7 +31,7 @@ static void __attribute__((constructor)) encode_inactive(void)
 	setenv("LIBPFM_ENCODE_INACTIVE", "1", 0);
 }
 
-static void init(void)
+static void pfm_init(void)
 {
 	init_rc = pfm_initialize();
 }
@@ -39,7 +39,7 @@ static void init(void)
 /* Start libpfm if need be, and take the lock. -ENOENT, without the lock: it does not start. */
 static int pfm_enter(void)
 {
-	pthread_once(&once, init);
+	pthread_once(&once, pfm_init);
 	if (init_rc != PFM_SUCCESS)
 		return -ENOENT;
 	pthread_mutex_lock(&lock);
@@ -52,7 +52,7 @@ static void pfm_leave(void)
 }
 
 /* Store the codes of @name, @max at most, their number and the event's index. Returns PFM_*. */
-static int encode(const char *name, uint64_t *codes, int max, int *count, int *idx)
+static int pfm_encode(const char *name, uint64_t *codes, int max, int *count, int *idx)
 {
 	pfm_pmu_encode_arg_t arg = {.size = sizeof(arg)};
 	int rc = pfm_get_os_event_encoding(name, PFM_PLM0 | PFM_PLM3, PFM_OS_NONE, &arg);
@@ -77,7 +77,7 @@ bool vpmu_pfm_host_has(const char *event, uint64_t mask, uint64_t config)
 	if (pfm_enter())
 		return false;
 	/* A name without "pmu::" is looked up in the tables of the running CPU only. */
-	has = encode(event, codes, 1, &count, &idx) == PFM_SUCCESS && count == 1 &&
+	has = pfm_encode(event, codes, 1, &count, &idx) == PFM_SUCCESS && count == 1 &&
 	      (codes[0] & mask) == config;
 	pfm_leave();
 	return has;
@@ -284,7 +284,7 @@ int vpmu_pfm_encode(const char *name, enum vpmu_space *space, uint64_t *config, 
 	if (rc)
 		return fail(rc, err, errlen, "event '%s': libpfm4 failed to start", name);
 
-	rc = encode(name, codes, 1, &count, &idx);
+	rc = pfm_encode(name, codes, 1, &count, &idx);
 	if (rc != PFM_SUCCESS) {
 		rc = explain(name, rc, err, errlen);
 		goto out;

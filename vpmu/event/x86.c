@@ -44,7 +44,7 @@
 /* ---- the running CPU ---------------------------------------------------------------------- */
 
 /* CPUID @leaf into @r (eax, ebx, ecx, edx). False: no such leaf, or no x86 CPU. */
-static bool cpuid(unsigned int leaf, unsigned int r[4])
+static bool x86_cpuid(unsigned int leaf, unsigned int r[4])
 {
 #ifdef __x86_64__
 	return __get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3]);
@@ -57,7 +57,7 @@ static bool cpu_vendor_is(const char *vendor)
 {
 	unsigned int r[4];
 
-	return cpuid(0, r) && !memcmp(vendor, &r[1], 4) && !memcmp(vendor + 4, &r[3], 4) &&
+	return x86_cpuid(0, r) && !memcmp(vendor, &r[1], 4) && !memcmp(vendor + 4, &r[3], 4) &&
 	       !memcmp(vendor + 8, &r[2], 4);
 }
 
@@ -77,7 +77,7 @@ static bool intel_has_slots(void)
 {
 	unsigned int r[4];
 
-	return cpuid(0xa, r) && r[0] >> 24 > 7 && !(r[1] & 1u << 7);
+	return x86_cpuid(0xa, r) && r[0] >> 24 > 7 && !(r[1] & 1u << 7);
 }
 
 /* PPR: LsDispatch has been PMCx029 since family 17h. */
@@ -85,7 +85,7 @@ static bool amd_has_ls_dispatch(void)
 {
 	unsigned int r[4], family;
 
-	if (!cpuid(1, r))
+	if (!x86_cpuid(1, r))
 		return false;
 	family = r[0] >> 8 & 0xf;
 	if (family == 0xf)
@@ -123,7 +123,7 @@ static bool amd_host_has(enum vpmu_generic ev)
 
 /* ---- raw keys ----------------------------------------------------------------------------- */
 
-static uint64_t encode(uint64_t config)
+static uint64_t x86_encode(uint64_t config)
 {
 	uint64_t key = (config & EVTSEL_EVENT) | (config & EVTSEL_AMD_EVENT_HI) >> 24;
 
@@ -141,10 +141,10 @@ static uint64_t intel_encode(uint64_t config)
 {
 	if (!(config >> EVTSEL_CMASK_SHIFT & 0xff))
 		config &= ~EVTSEL_INV;
-	return encode(config);
+	return x86_encode(config);
 }
 
-static uint64_t decode(vpmu_key_t key)
+static uint64_t x86_decode(vpmu_key_t key)
 {
 	uint64_t config = key & EVTSEL_EVENT;
 
@@ -191,12 +191,12 @@ static bool intel_pfm_has(const char *pmu)
 #endif
 }
 
-static uint64_t pfm_priv(uint64_t code)
+static uint64_t x86_pfm_priv(uint64_t code)
 {
 	return (code & EVTSEL_USR ? VPMU_KEY_USR : 0) | (code & EVTSEL_OS ? VPMU_KEY_OS : 0);
 }
 
-static const char *refuse(uint64_t extra)
+static const char *x86_refuse(uint64_t extra)
 {
 	if (extra & EVTSEL_HOST_GUEST)
 		return ": write guest only and host only as :G and :H at the end";
@@ -213,12 +213,12 @@ static const char *intel_pfm_refuse(uint64_t code)
 
 	if (!(extra & (EVTSEL_HOST_GUEST | EVTSEL_ANY)) && extra & EVTSEL_IN_TX)
 		return " needs transaction filtering, which cannot be shared";
-	return refuse(extra);
+	return x86_refuse(extra);
 }
 
 static const char *amd_pfm_refuse(uint64_t code)
 {
-	return refuse(code & ~(AMD_MASK | EVTSEL_PLUMBING));
+	return x86_refuse(code & ~(AMD_MASK | EVTSEL_PLUMBING));
 }
 
 /* ---- the tables --------------------------------------------------------------------------- */
@@ -260,12 +260,12 @@ const struct event_vendor vpmu_event_intel = {
 			[VPMU_EV_STALLED_BACKEND] = VPMU_NO_CONFIG,
 		},
 	.encode = intel_encode,
-	.decode = decode,
+	.decode = x86_decode,
 	.is_host = intel_is_host,
 	.host_has = intel_host_has,
 	.pseudo = intel_pseudo,
 	.pfm_has = intel_pfm_has,
-	.pfm_priv = pfm_priv,
+	.pfm_priv = x86_pfm_priv,
 	.pfm_refuse = intel_pfm_refuse,
 };
 
@@ -298,14 +298,14 @@ const struct event_vendor vpmu_event_amd = {
 			[VPMU_EV_STALLED_FRONTEND] = VPMU_NO_CONFIG,
 			[VPMU_EV_STALLED_BACKEND] = VPMU_NO_CONFIG,
 		},
-	.encode = encode,
-	.decode = decode,
+	.encode = x86_encode,
+	.decode = x86_decode,
 	.is_host = amd_is_host,
 	.wrong_hw_ids = 1u << VPMU_EV_CACHE_REFERENCES | 1u << VPMU_EV_CACHE_MISSES |
 			1u << VPMU_EV_BUS_CYCLES,
 	.host_has = amd_host_has,
 	.pseudo = amd_pseudo,
 	.pfm_has = amd_pfm_has,
-	.pfm_priv = pfm_priv,
+	.pfm_priv = x86_pfm_priv,
 	.pfm_refuse = amd_pfm_refuse,
 };

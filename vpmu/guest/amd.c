@@ -70,7 +70,7 @@ static int ctl_wr(struct vpmu_guest *g, unsigned int n, uint64_t val)
 	return 0;
 }
 
-static vpmu_key_t selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
+static vpmu_key_t amd_selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
 {
 	uint64_t sel = g->ctr[i].evtsel, flags = VPMU_KEY_GUEST;
 
@@ -132,7 +132,7 @@ static int global_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0; /* STATUS is read-only: ignored */
 }
 
-static void pmi(struct vpmu_guest *g)
+static void amd_pmi(struct vpmu_guest *g)
 {
 	uint64_t frz = 0;
 
@@ -144,7 +144,7 @@ static void pmi(struct vpmu_guest *g)
 		guest_set_status(g, 0, frz);
 }
 
-static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+static int amd_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = g->debugctl;
 	return 0;
@@ -152,7 +152,7 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 
 /* DebugCtl, APM vol. 2, 13.1.1.6. The model keeps the two freeze bits. It drops bits 5:0. All other
  * bits are reserved: #GP. */
-static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+static int amd_debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
 
@@ -183,7 +183,7 @@ static const struct guest_reg regs_v2[] = {
 	{0xc0000300, NR_GLOBAL, global_rd, global_wr},
 	{0xc0010000, 2 * NR_K7, k7_rd, k7_wr},
 	PV,
-	{0x1d9, 1, debugctl_rd, debugctl_wr},
+	{0x1d9, 1, amd_debugctl_rd, amd_debugctl_wr},
 	{0xc000010e, 2, guest_amd_lbr_cfg_rd, guest_amd_lbr_cfg_wr}, /* LBR_SELECT, DBG_EXTN_CFG */
 	{0xc0010300, 2 * NR_LBR, guest_amd_lbr_rd, guest_amd_lbr_wr},
 };
@@ -191,7 +191,7 @@ static const struct guest_reg regs_v2[] = {
 /* ECX is the number of the core counter; all other values are #GP (APM vol. 3, RDPMC). The
  * northbridge and L3 counters, which begin at 6 and 10 if CPUID announces them, do not exist here.
  */
-static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
+static int amd_rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 {
 	return ecx < g->cfg.gp ? (int)ecx : -1;
 }
@@ -233,9 +233,9 @@ const struct vpmu_guest_ops guest_amd_k7_ops = {
 	.gp_max = NR_K7,
 	.gp_default = NR_K7,
 	.width = WIDTH,
-	.rdpmc = rdpmc,
+	.rdpmc = amd_rdpmc,
 	.cpuid = cpuid_k7,
-	.select = selects,
+	.select = amd_selects,
 };
 
 const struct vpmu_guest_ops guest_amd_core_ops = {
@@ -245,9 +245,9 @@ const struct vpmu_guest_ops guest_amd_core_ops = {
 	.gp_max = NR_CORE,
 	.gp_default = NR_CORE,
 	.width = WIDTH,
-	.rdpmc = rdpmc,
+	.rdpmc = amd_rdpmc,
 	.cpuid = cpuid_core,
-	.select = selects,
+	.select = amd_selects,
 };
 
 const struct vpmu_guest_ops guest_amd_v2_ops = {
@@ -259,9 +259,9 @@ const struct vpmu_guest_ops guest_amd_v2_ops = {
 	.gp_default = NR_CORE,
 	.width = WIDTH,
 	.lbr_max = NR_LBR,
-	.rdpmc = rdpmc,
+	.rdpmc = amd_rdpmc,
 	.cpuid = cpuid_v2,
-	.select = selects,
-	.pmi = pmi,
+	.select = amd_selects,
+	.pmi = amd_pmi,
 	.lbr = guest_amd_lbr,
 };

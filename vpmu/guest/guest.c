@@ -228,7 +228,7 @@ void guest_apply(struct vpmu_guest *g, uint32_t ctrs)
 	guest_for_each_ctr(i, ctrs & g->ctrs) guest_arm(g, i);
 }
 
-static bool allowed(const struct vpmu_guest *g, unsigned int i, vpmu_key_t key)
+static bool guest_allowed(const struct vpmu_guest *g, unsigned int i, vpmu_key_t key)
 {
 	if (i >= FIXED0)
 		return vpmu_policy_allows_fixed(g->cfg.policy, key);
@@ -246,7 +246,7 @@ void guest_derive(struct vpmu_guest *g, uint32_t ctrs)
 		bool intr = false;
 		vpmu_key_t key = g->ops->select(g, i, &intr);
 
-		c->denied = key && !allowed(g, i, key);
+		c->denied = key && !guest_allowed(g, i, key);
 		c->sel = c->denied ? 0 : key;
 		g->intr = intr ? g->intr | 1u << i : g->intr & ~(1u << i);
 	}

@@ -157,7 +157,7 @@ static vpmu_key_t fixed_key(unsigned int n, unsigned int ctrl)
 	return vpmu_key_generic(event[n], key_flags(ctrl & FIXED_OS, ctrl & FIXED_USR));
 }
 
-static vpmu_key_t selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
+static vpmu_key_t intel_selects(const struct vpmu_guest *g, unsigned int i, bool *intr)
 {
 	uint64_t sel;
 
@@ -280,7 +280,7 @@ static int inuse_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
  * which the handler clears. Versions 2 and 3 are legacy (18.4.7): the PMI clears the enables in
  * IA32_PERF_GLOBAL_CTRL. They have no LBR to freeze.
  */
-static void pmi(struct vpmu_guest *g)
+static void intel_pmi(struct vpmu_guest *g)
 {
 	uint64_t frz = 0;
 
@@ -306,7 +306,7 @@ static int caps_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 	return 0;
 }
 
-static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+static int intel_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = g->debugctl;
 	return 0;
@@ -317,7 +317,7 @@ static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
  * without these its bit is reserved. LBR and BTF are dropped. On parts that have only architectural
  * LBR, hardware drops LBR, too (18.4.1). All other bits are reserved.
  */
-static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+static int intel_debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	uint64_t bits = DEBUGCTL_FREEZE_PERFMON | (g->lbr_max ? DEBUGCTL_FREEZE_LBRS : 0);
 
@@ -337,7 +337,7 @@ static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 		{0x390, 1, status_cmd_rd, status_reset_wr}, /* ..._OVF_CTRL, ..._STATUS_RESET */   \
 		{0x38d, 1, fixed_ctrl_rd, fixed_ctrl_wr},   /* IA32_FIXED_CTR_CTRL */              \
 		{VPMU_PV_MSR_BASE, VPMU_PV_MSR_COUNT, guest_pv_rd, NULL},                          \
-		{0x1d9, 1, debugctl_rd, debugctl_wr}, /* IA32_DEBUGCTL */                          \
+		{0x1d9, 1, intel_debugctl_rd, intel_debugctl_wr}, /* IA32_DEBUGCTL */              \
 	{                                                                                          \
 		0x345, 1, caps_rd, NULL                                                            \
 	} /* IA32_PERF_CAPABILITIES */
@@ -366,7 +366,7 @@ static const struct guest_reg regs_v5[] = {
  * metrics, which IA32_PERF_CAPABILITIES[15] does not announce, and "fast" reads (ECX[31]), which
  * exist only without architectural perfmon.
  */
-static int rdpmc(const struct vpmu_guest *g, uint32_t ecx)
+static int intel_rdpmc(const struct vpmu_guest *g, uint32_t ecx)
 {
 	unsigned int n = ecx & 0xffff;
 
@@ -409,7 +409,7 @@ static uint32_t events_missing(const struct vpmu_guest *g, unsigned int length)
 	return missing;
 }
 
-static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+static void intel_cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
 {
 	unsigned int ver = version(g);
 	unsigned int length = ver >= 5 ? 8 : 7;
@@ -441,8 +441,8 @@ static void cpuid(const struct vpmu_guest *g, uint32_t leaf, uint32_t subleaf, u
  */
 #define COMMON                                                                                     \
 	.intel = true, .global = true, .gp_min = 2, .gp_max = NR_GP, .gp_default = 8,              \
-	.fixed_max = NR_FIXED, .fixed_default = 3, .width = WIDTH, .rdpmc = rdpmc, .cpuid = cpuid, \
-	.select = selects, .pmi = pmi
+	.fixed_max = NR_FIXED, .fixed_default = 3, .width = WIDTH, .rdpmc = intel_rdpmc,           \
+	.cpuid = intel_cpuid, .select = intel_selects, .pmi = intel_pmi
 
 const struct vpmu_guest_ops guest_intel_v2_ops = {
 	.regs = regs_v2,

@@ -49,7 +49,7 @@ static int state(struct vpmu_guest *g, struct vpmu_lbr_regs *r, bool make)
 }
 
 /* Replace the state by *r; free it if no record is left and the guest records nothing. */
-static void store(struct vpmu_guest *g, struct vpmu_lbr_regs *r)
+static void lbr_store(struct vpmu_guest *g, struct vpmu_lbr_regs *r)
 {
 	while (r->count && empty(g, nth(r, r->count - 1u)))
 		r->count--;
@@ -73,7 +73,7 @@ void guest_lbr_apply(struct vpmu_guest *g)
 	if (state(g, &r, want & VPMU_LBR_EN))
 		return;
 	if (r.ctl != want || (!r.count && !(want & VPMU_LBR_EN)))
-		store(g, &r);
+		lbr_store(g, &r);
 }
 
 bool guest_lbr_get(struct vpmu_guest *g, unsigned int n, struct vpmu_lbr_entry *e)
@@ -99,7 +99,7 @@ void guest_lbr_put(struct vpmu_guest *g, unsigned int n, const struct vpmu_lbr_e
 	for (; r.count <= n; r.count++)
 		*nth(&r, r.count) = no_entry(g);
 	*nth(&r, n) = *e;
-	store(g, &r);
+	lbr_store(g, &r);
 }
 
 void guest_lbr_reset(struct vpmu_guest *g)
@@ -111,5 +111,5 @@ void guest_lbr_reset(struct vpmu_guest *g)
 		return;
 	}
 	r = (struct vpmu_lbr_regs){.depth = (uint8_t)g->lbr_depth};
-	store(g, &r);
+	lbr_store(g, &r);
 }

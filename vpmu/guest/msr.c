@@ -72,13 +72,13 @@ static int unlisted(uint32_t msr)
  * has them, also one without a PMU. A model that keeps bits of (IA32_)DEBUGCTL lists it itself;
  * here the register keeps nothing.
  */
-static int debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
+static int msr_debugctl_rd(struct vpmu_guest *g, unsigned int i, uint64_t *val)
 {
 	*val = 0;
 	return 0;
 }
 
-static int debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
+static int msr_debugctl_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 {
 	uint64_t dropped = vpmu_guest_is_intel(g) ? DEBUGCTL_DROPPED_INTEL : DEBUGCTL_DROPPED_AMD;
 
@@ -101,7 +101,7 @@ static int misc_enable_wr(struct vpmu_guest *g, unsigned int i, uint64_t val)
 	return 0;
 }
 
-static const struct guest_reg debugctl = {0x1d9, 1, debugctl_rd, debugctl_wr};
+static const struct guest_reg debugctl = {0x1d9, 1, msr_debugctl_rd, msr_debugctl_wr};
 static const struct guest_reg misc_enable = {0x1a0, 1, misc_enable_rd, misc_enable_wr};
 
 static const struct guest_reg *find_reg(const struct vpmu_guest *g, uint32_t msr)

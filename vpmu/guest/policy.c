@@ -39,7 +39,7 @@ const char *vpmu_policy_tier_name(enum vpmu_policy_tier tier)
 
 /* ---- lists as text ---- */
 
-static int bad(char *err, size_t errlen, const char *entry, const char *why)
+static int policy_bad(char *err, size_t errlen, const char *entry, const char *why)
 {
 	if (err && errlen)
 		snprintf(err, errlen, "policy: \"%s\": %s", entry, why);
@@ -48,8 +48,8 @@ static int bad(char *err, size_t errlen, const char *entry, const char *why)
 
 /* Parse a hexadecimal number of at most @max that ends with @ends ("" for the end of @s). *end is
  * behind it. */
-static bool hex(const char *s, const char *ends, unsigned int max, unsigned int *val,
-		const char **end)
+static bool policy_hex(const char *s, const char *ends, unsigned int max, unsigned int *val,
+		       const char **end)
 {
 	unsigned int x = 0, digits = 0;
 
@@ -78,20 +78,20 @@ static int parse_masked(struct vpmu_policy_event *e, enum vpmu_space space, cons
 	unsigned int event, mask, match;
 	const char *p = text;
 
-	if (!hex(p, "/", space == VPMU_SPACE_AMD ? 0xfff : 0xff, &event, &p) ||
-	    !hex(p, "/", 0xff, &mask, &p) || !hex(p, "", 0xff, &match, &p))
-		return bad(err, errlen, entry, "not EVENT/MASK/MATCH in hexadecimal");
+	if (!policy_hex(p, "/", space == VPMU_SPACE_AMD ? 0xfff : 0xff, &event, &p) ||
+	    !policy_hex(p, "/", 0xff, &mask, &p) || !policy_hex(p, "", 0xff, &match, &p))
+		return policy_bad(err, errlen, entry, "not EVENT/MASK/MATCH in hexadecimal");
 	if (match & ~mask)
-		return bad(err, errlen, entry,
-			   "MATCH has bits that are not in MASK, so it matches nothing");
+		return policy_bad(err, errlen, entry,
+				  "MATCH has bits that are not in MASK, so it matches nothing");
 	e->event = (uint16_t)event;
 	e->mask = (uint8_t)mask;
 	e->match = (uint8_t)match;
 	return 0;
 }
 
-static int parse_name(struct vpmu_policy_event *e, enum vpmu_space space, const char *entry,
-		      const char *name, char *err, size_t errlen)
+static int policy_parse_name(struct vpmu_policy_event *e, enum vpmu_space space, const char *entry,
+			     const char *name, char *err, size_t errlen)
 {
 	const uint64_t everywhere = VPMU_KEY_USR | VPMU_KEY_OS | VPMU_KEY_GUEST;
 	uint64_t config;
@@ -102,23 +102,26 @@ static int parse_name(struct vpmu_policy_event *e, enum vpmu_space space, const 
 	if (ret)
 		return -EINVAL;
 	if (vpmu_key_space(key) == VPMU_SPACE_SOFTWARE)
-		return bad(err, errlen, entry, "guests have no software events");
+		return policy_bad(err, errlen, entry, "guests have no software events");
 	if (key & VPMU_KEY_HOST)
-		return bad(err, errlen, entry,
-			   "a policy is about what guests count of themselves, not about the host "
-			   "(:H)");
+		return policy_bad(
+			err, errlen, entry,
+			"a policy is about what guests count of themselves, not about the host "
+			"(:H)");
 	if ((key & everywhere) != everywhere)
-		return bad(err, errlen, entry,
-			   "a policy cannot depend on the privilege level (:u, :k)");
+		return policy_bad(err, errlen, entry,
+				  "a policy cannot depend on the privilege level (:u, :k)");
 	if (vpmu_key_space(key) == VPMU_SPACE_GENERIC && space == VPMU_SPACE_INTEL &&
 	    vpmu_key_event(key) == VPMU_EV_REF_CYCLES)
 		config = PSEUDO_REF_CYCLES;
 	else if (vpmu_key_to_raw(key, space, &config))
-		return bad(err, errlen, entry, "guests of this vendor cannot select this event");
+		return policy_bad(err, errlen, entry,
+				  "guests of this vendor cannot select this event");
 	if (config & ~0xf0000ffffULL)
-		return bad(err, errlen, entry,
-			   "a policy looks at event and unit mask only, not at edge, invert or "
-			   "counter mask");
+		return policy_bad(
+			err, errlen, entry,
+			"a policy looks at event and unit mask only, not at edge, invert or "
+			"counter mask");
 	e->event = (uint16_t)((config & 0xff) | (config >> 24 & 0xf00));
 	e->mask = 0xff;
 	e->match = (uint8_t)(config >> 8);
@@ -135,7 +138,7 @@ static int parse_entry(struct vpmu_policy *p, enum vpmu_space space, const char 
 	if (strchr(text, '/'))
 		ret = parse_masked(&e, space, entry, text, err, errlen);
 	else
-		ret = parse_name(&e, space, entry, text, err, errlen);
+		ret = policy_parse_name(&e, space, entry, text, err, errlen);
 	if (ret)
 		return ret;
 	if (p->nr_events == VPMU_POLICY_EVENTS_MAX) {
@@ -161,7 +164,7 @@ int vpmu_policy_add(struct vpmu_policy *p, enum vpmu_space space, const char *te
 		text += strspn(text, " \t");
 		len = strcspn(text, ",");
 		if (len >= sizeof(entry)) {
-			ret = bad(err, errlen, "...", "name too long");
+			ret = policy_bad(err, errlen, "...", "name too long");
 			break;
 		}
 		memcpy(entry, text, len);
@@ -169,7 +172,7 @@ int vpmu_policy_add(struct vpmu_policy *p, enum vpmu_space space, const char *te
 			len--;
 		entry[len] = '\0';
 		ret = len ? parse_entry(p, space, entry, err, errlen)
-			  : bad(err, errlen, "", "an event is missing");
+			  : policy_bad(err, errlen, "", "an event is missing");
 		if (ret)
 			break;
 		text += strcspn(text, ",");
@@ -206,7 +209,7 @@ static bool tier_allows(enum vpmu_policy_tier tier, vpmu_key_t key)
 	return false;
 }
 
-static bool listed(const struct vpmu_policy *p, unsigned int event, unsigned int umask)
+static bool policy_listed(const struct vpmu_policy *p, unsigned int event, unsigned int umask)
 {
 	bool in = false;
 
@@ -222,7 +225,7 @@ static bool listed(const struct vpmu_policy *p, unsigned int event, unsigned int
 	return in;
 }
 
-static bool decide(const struct vpmu_policy *p, bool in_list, vpmu_key_t key)
+static bool policy_decide(const struct vpmu_policy *p, bool in_list, vpmu_key_t key)
 {
 	switch (p->action) {
 	case VPMU_POLICY_ALLOW:
@@ -240,13 +243,13 @@ static bool listed_raw(const struct vpmu_policy *p, enum vpmu_space space, uint6
 
 	if (space == VPMU_SPACE_AMD)
 		event |= (unsigned int)(evtsel >> 24 & 0xf00);
-	return listed(p, event, (unsigned int)(evtsel >> 8 & 0xff));
+	return policy_listed(p, event, (unsigned int)(evtsel >> 8 & 0xff));
 }
 
 bool vpmu_policy_allows(const struct vpmu_policy *p, enum vpmu_space space, uint64_t evtsel,
 			vpmu_key_t key)
 {
-	return !p || decide(p, listed_raw(p, space, evtsel), key);
+	return !p || policy_decide(p, listed_raw(p, space, evtsel), key);
 }
 
 bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key)
@@ -258,7 +261,7 @@ bool vpmu_policy_allows_fixed(const struct vpmu_policy *p, vpmu_key_t key)
 	if (vpmu_key_event(key) != VPMU_EV_REF_CYCLES &&
 	    vpmu_key_to_raw(key, VPMU_SPACE_INTEL, &config))
 		config = 0;
-	return decide(p, listed_raw(p, VPMU_SPACE_INTEL, config), key);
+	return policy_decide(p, listed_raw(p, VPMU_SPACE_INTEL, config), key);
 }
 
 bool vpmu_policy_lbr(const struct vpmu_policy *p)

@@ -2,11 +2,11 @@
 /*
  * The PMU of a vCPU as bytes, for vmm/snapshot. docs/snapshot.md has the format.
  *
- * The bytes may be hostile. decode() reads them into a struct saved. check() writes the saved
- * registers to a scratch guest of the same configuration with the model's own write functions, so a
- * snapshot can only hold what a guest can write. What only hardware writes (counts, times, overflow
- * bits, branch records) is checked here. The guest itself must not change before all checks have
- * passed.
+ * The bytes may be hostile. save_decode() reads them into a struct saved. save_check() writes the
+ * saved registers to a scratch guest of the same configuration with the model's own write
+ * functions, so a snapshot can only hold what a guest can write. What only hardware writes (counts,
+ * times, overflow bits, branch records) is checked here. The guest itself must not change before
+ * all checks have passed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -115,9 +115,10 @@ struct error {
 	size_t len;
 };
 
-static int bad(const struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int save_bad(const struct error *e, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static int bad(const struct error *e, const char *fmt, ...)
+static int save_bad(const struct error *e, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -132,8 +133,8 @@ static int differs(const struct error *e, const char *what, uint64_t got, uint64
 {
 	if (got == want)
 		return 0;
-	return bad(e, "PMU: %s is %" PRIu64 ", but %" PRIu64 " in this VM's configuration", what,
-		   got, want);
+	return save_bad(e, "PMU: %s is %" PRIu64 ", but %" PRIu64 " in this VM's configuration",
+			what, got, want);
 }
 
 static void get_records(struct vpmu_blob_reader *r, struct vpmu_lbr_regs *lbr)
@@ -156,8 +157,8 @@ static void get_records(struct vpmu_blob_reader *r, struct vpmu_lbr_regs *lbr)
 
 /* Read the section into *s. Its configuration must be that of @g, because the number of counters in
  * the section depends on it. */
-static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct saved *s,
-		  const struct error *e)
+static int save_decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct saved *s,
+		       const struct error *e)
 {
 	struct vpmu_blob_reader r;
 	uint16_t version;
@@ -166,9 +167,10 @@ static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct
 
 	*s = (struct saved){0};
 	if (!vpmu_blob_get_section(b, SECTION_TAG, &version, &r))
-		return bad(e, "PMU: the section is missing or cut off");
+		return save_bad(e, "PMU: the section is missing or cut off");
 	if (version != SECTION_VERSION)
-		return bad(e, "PMU: section of version %u, accepted: %u", version, SECTION_VERSION);
+		return save_bad(e, "PMU: section of version %u, accepted: %u", version,
+				SECTION_VERSION);
 	s->model = vpmu_blob_get_u8(&r);
 	s->gp = vpmu_blob_get_u8(&r);
 	s->fixed = vpmu_blob_get_u8(&r);
@@ -214,8 +216,9 @@ static int decode(const struct vpmu_guest *g, struct vpmu_blob_reader *b, struct
 	if (s->has_records)
 		get_records(&r, &s->lbr);
 	if (!vpmu_blob_done(&r))
-		return bad(e, "PMU: the length of the section does not fit its contents, or a flag "
-			      "is neither 0 nor 1");
+		return save_bad(
+			e, "PMU: the length of the section does not fit its contents, or a flag "
+			   "is neither 0 nor 1");
 	return 0;
 }
 
@@ -232,8 +235,9 @@ static int replay(struct vpmu_guest *scratch, const struct error *e, const char 
 	if (*field == val)
 		return 0;
 	if (vpmu_guest_wrmsr(scratch, msr, val) || *field != val)
-		return bad(e, "PMU: %s is 0x%" PRIx64 ", which a guest of model %s cannot write",
-			   what, val, vpmu_guest_model_name(scratch->cfg.model));
+		return save_bad(e,
+				"PMU: %s is 0x%" PRIx64 ", which a guest of model %s cannot write",
+				what, val, vpmu_guest_model_name(scratch->cfg.model));
 	return 0;
 }
 
@@ -246,14 +250,15 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 
 	snprintf(what, sizeof(what), "event select %u", i);
 	if (c->value & ~scratch->width_mask)
-		return bad(e, "PMU: counter %u is 0x%" PRIx64 ", wider than %u bits", i, c->value,
-			   scratch->ops->width);
+		return save_bad(e, "PMU: counter %u is 0x%" PRIx64 ", wider than %u bits", i,
+				c->value, scratch->ops->width);
 	if (c->running_ns > c->enabled_ns || c->enabled_ns > TIME_MAX)
-		return bad(e, "PMU: counter %u was enabled for %" PRIu64 " ns and ran for %" PRIu64,
-			   i, c->enabled_ns, c->running_ns);
+		return save_bad(
+			e, "PMU: counter %u was enabled for %" PRIu64 " ns and ran for %" PRIu64, i,
+			c->enabled_ns, c->running_ns);
 	if (c->quality > VPMU_Q_TSC && c->quality != VPMU_PV_UNSUPPORTED)
-		return bad(e, "PMU: counter %u has quality %u, accepted: 0 to %u, %u", i,
-			   c->quality, VPMU_Q_TSC, VPMU_PV_UNSUPPORTED);
+		return save_bad(e, "PMU: counter %u has quality %u, accepted: 0 to %u, %u", i,
+				c->quality, VPMU_Q_TSC, VPMU_PV_UNSUPPORTED);
 	if (i >= FIXED0)
 		return 0;
 	return replay(scratch, e, what, intel ? 0x186 + i : sel, c->evtsel,
@@ -262,7 +267,7 @@ static int check_ctr(struct vpmu_guest *scratch, const struct error *e, unsigned
 
 /* Every model with a status register has overflow bits. All other bits must be ones that a guest
  * can set. */
-static int check_status(struct vpmu_guest *scratch, const struct error *e, uint64_t status)
+static int save_check_status(struct vpmu_guest *scratch, const struct error *e, uint64_t status)
 {
 	bool has = scratch->ops && scratch->ops->global;
 	uint64_t rest = has ? status & ~guest_global_mask(scratch) : status;
@@ -273,7 +278,7 @@ static int check_status(struct vpmu_guest *scratch, const struct error *e, uint6
 
 /* Whether the model's registers can hold address @a, i.e. whether it is sign-extended from 48 bits
  * (Intel; SDM vol. 4, 1500H: #GP otherwise) or 58 bits (AMD; APM vol. 2, 13.1.1.9). */
-static bool address_ok(bool intel, uint64_t a)
+static bool save_address_ok(bool intel, uint64_t a)
 {
 	unsigned int above = intel ? 16 : 6;
 
@@ -292,27 +297,29 @@ static int check_records(const struct vpmu_guest *scratch, const struct error *e
 	if (!s->has_records)
 		return 0;
 	if (!s->lbr_max)
-		return bad(e,
-			   "PMU: branch records are given, but this VM's configuration has none");
+		return save_bad(
+			e, "PMU: branch records are given, but this VM's configuration has none");
 	if (r->count > s->lbr_depth)
-		return bad(e, "PMU: %u branch records given, accepted: at most %u", r->count,
-			   s->lbr_depth);
+		return save_bad(e, "PMU: %u branch records given, accepted: at most %u", r->count,
+				s->lbr_depth);
 	if (!r->count && !(scratch->ops->lbr(scratch) & VPMU_LBR_EN))
-		return bad(e, "PMU: an empty set of branch records is given, but the guest records "
-			      "nothing");
+		return save_bad(
+			e, "PMU: an empty set of branch records is given, but the guest records "
+			   "nothing");
 	for (unsigned int i = 0; i < r->count; i++) {
 		const struct vpmu_lbr_entry *x = &r->e[i];
 
-		if (!address_ok(intel, x->from) || !address_ok(intel, x->to) || (x->info & ~info))
-			return bad(e,
-				   "PMU: branch record from 0x%" PRIx64 " to 0x%" PRIx64
-				   ", info 0x%" PRIx64 ": a CPU cannot make this record",
-				   x->from, x->to, x->info);
+		if (!save_address_ok(intel, x->from) || !save_address_ok(intel, x->to) ||
+		    (x->info & ~info))
+			return save_bad(e,
+					"PMU: branch record from 0x%" PRIx64 " to 0x%" PRIx64
+					", info 0x%" PRIx64 ": a CPU cannot make this record",
+					x->from, x->to, x->info);
 	}
 	return 0;
 }
 
-static int check_lbr(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
+static int save_check_lbr(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
 	uint64_t depth = scratch->lbr_depth;
@@ -320,8 +327,9 @@ static int check_lbr(struct vpmu_guest *scratch, const struct error *e, const st
 
 	if (s->lbr_depth != depth && (!intel || vpmu_guest_wrmsr(scratch, 0x14cf, s->lbr_depth) ||
 				      scratch->lbr_depth != s->lbr_depth))
-		return bad(e, "PMU: branch record depth %u, which a guest of model %s cannot write",
-			   s->lbr_depth, vpmu_guest_model_name(scratch->cfg.model));
+		return save_bad(
+			e, "PMU: branch record depth %u, which a guest of model %s cannot write",
+			s->lbr_depth, vpmu_guest_model_name(scratch->cfg.model));
 	ret = replay(scratch, e, "branch record control", intel ? 0x14ce : 0xc000010e, s->lbr_ctl,
 		     &scratch->lbr_ctl);
 	if (!ret)
@@ -332,7 +340,7 @@ static int check_lbr(struct vpmu_guest *scratch, const struct error *e, const st
 
 /* Check that a guest can reach the state *s: -EINVAL if not. On success @scratch has its registers.
  */
-static int check(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
+static int save_check(struct vpmu_guest *scratch, const struct error *e, const struct saved *s)
 {
 	bool intel = vpmu_guest_is_intel(scratch);
 	unsigned int i;
@@ -351,19 +359,19 @@ static int check(struct vpmu_guest *scratch, const struct error *e, const struct
 	if (!ret)
 		ret = replay(scratch, e, "DEBUGCTL", 0x1d9, s->debugctl, &scratch->debugctl);
 	if (!ret)
-		ret = check_status(scratch, e, s->global_status);
+		ret = save_check_status(scratch, e, s->global_status);
 	if (!ret)
-		ret = check_lbr(scratch, e, s);
+		ret = save_check_lbr(scratch, e, s);
 	if (!ret)
 		ret = check_records(scratch, e, s);
 	if (!ret && s->pmi && !scratch->ops)
-		ret = bad(e, "PMU: a PMI is due, but this VM has no PMU");
+		ret = save_bad(e, "PMU: a PMI is due, but this VM has no PMU");
 	return ret;
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static void apply(struct vpmu_guest *g, const struct saved *s)
+static void save_apply(struct vpmu_guest *g, const struct saved *s)
 {
 	unsigned int i;
 
@@ -394,7 +402,7 @@ static void apply(struct vpmu_guest *g, const struct saved *s)
 		guest_derive(g, g->ctrs);
 }
 
-/* This can fail, so it is done before apply(). @ctl: what the registers say is recorded. */
+/* This can fail, so it is done before save_apply(). @ctl: what the registers say is recorded. */
 static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t ctl,
 			 const struct error *e)
 {
@@ -412,7 +420,7 @@ static int apply_records(struct vpmu_guest *g, const struct saved *s, uint32_t c
 	if (!ret)
 		ret = vpmu_lbr_guest_set(g->ctx, NULL, &r);
 	if (ret)
-		bad(e, "PMU: branch records: error %d", -ret);
+		save_bad(e, "PMU: branch records: error %d", -ret);
 	return ret;
 }
 
@@ -424,19 +432,19 @@ int vpmu_guest_load(struct vpmu_guest *g, struct vpmu_blob_reader *b, char *err,
 	int ret;
 
 	if (g->pcpu) {
-		bad(&e, "PMU: the vCPU is placed on a pCPU");
+		save_bad(&e, "PMU: the vCPU is placed on a pCPU");
 		return -EBUSY;
 	}
-	ret = decode(g, b, &s, &e);
+	ret = save_decode(g, b, &s, &e);
 	if (ret)
 		return ret;
 	if (vpmu_guest_init(&scratch, &g->cfg, g->ctx, g->pmu))
-		return bad(&e, "PMU: this VM's configuration is not valid");
+		return save_bad(&e, "PMU: this VM's configuration is not valid");
 	scratch.ctx = NULL; /* it has registers only, so there is nothing to finish */
-	ret = check(&scratch, &e, &s);
+	ret = save_check(&scratch, &e, &s);
 	if (!ret)
 		ret = apply_records(g, &s, scratch.lbr_max ? scratch.ops->lbr(&scratch) : 0, &e);
 	if (!ret)
-		apply(g, &s);
+		save_apply(g, &s);
 	return ret;
 }

@@ -176,7 +176,7 @@ static uint64_t emu_now(const struct vpmu_hostpmu *pmu)
 	return *pmu->clock_ns;
 }
 
-static void emu_kick(struct vpmu_hostpmu *pmu)
+static void emupmu_emu_kick(struct vpmu_hostpmu *pmu)
 {
 	struct vpmu_emupmu *sp = emulator(pmu);
 
@@ -193,7 +193,7 @@ static const struct vpmu_hostpmu_ops emu_ops = {
 	.read = emu_read,
 	.now = emu_now,
 	.audit = emu_audit,
-	.kick = emu_kick,
+	.kick = emupmu_emu_kick,
 	.arm = emu_arm,
 	.lbr_save = emu_lbr_save,
 	.lbr_restore = emu_lbr_restore,

@@ -135,7 +135,7 @@ static enum vpmu_quality perf_quality(const struct vpmu_hostpmu *pmu, vpmu_key_t
 
 /* The time of now(), without noting that somebody asked. Stands still before the thread is named
  * and after it has ended. */
-static uint64_t clock_now(const struct vpmu_hostpmu_perf *p)
+static uint64_t perf_clock_now(const struct vpmu_hostpmu_perf *p)
 {
 	uint64_t now;
 
@@ -149,7 +149,7 @@ static uint64_t perf_now(const struct vpmu_hostpmu *pmu)
 {
 	struct vpmu_hostpmu_perf *p = perf(pmu);
 
-	p->clock_ns = clock_now(p);
+	p->clock_ns = perf_clock_now(p);
 	for (; p->fresh; p->fresh &= p->fresh - 1)
 		p->ctr[__builtin_ctz(p->fresh)].seen_ns = p->clock_ns;
 	return p->clock_ns;
@@ -189,7 +189,7 @@ static void note_throttled(const struct vpmu_hostpmu_perf *p, struct vpmu_perf_c
 	if (!c->based || !stopped)
 		return;
 	/* No longer than the thread has run since. */
-	since = clock_now(p) - c->seen_ns;
+	since = perf_clock_now(p) - c->seen_ns;
 	since -= c->gap_ns - gap_before < since ? c->gap_ns - gap_before : since;
 	if (stopped > since)
 		stopped = since;
@@ -255,7 +255,7 @@ static uint64_t perf_gap_ns(const struct vpmu_hostpmu *pmu, unsigned int ctr)
 
 	/* Nobody knows when the kernel stopped it. Behind its last good reading is the side on
 	 * which no time is claimed that was not counted. */
-	return c->lost ? c->gap_ns + (clock_now(p) - c->seen_ns) : c->gap_ns;
+	return c->lost ? c->gap_ns + (perf_clock_now(p) - c->seen_ns) : c->gap_ns;
 }
 
 /* The host's own work does not count in @key, so its counter stands still between a read and its

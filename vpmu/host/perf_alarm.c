@@ -61,7 +61,7 @@ void vpmu_perf_sys_timer_end(timer_t id)
 	timer_delete(id);
 }
 
-static uint64_t tsc(void)
+static uint64_t perf_alarm_tsc(void)
 {
 #ifdef __x86_64__
 	return __builtin_ia32_rdtsc();
@@ -73,10 +73,10 @@ static uint64_t tsc(void)
 static uint64_t begin_tsc, begin_ns;
 static pthread_once_t begin_once = PTHREAD_ONCE_INIT;
 
-static void begin(void)
+static void perf_alarm_begin(void)
 {
 	vpmu_perf_sys->clock(0, &begin_ns);
-	begin_tsc = tsc();
+	begin_tsc = perf_alarm_tsc();
 }
 
 /* By the rate since the first call: the longer ago, the more exact. */
@@ -85,9 +85,10 @@ uint64_t vpmu_perf_sys_tsc_ns(uint64_t ticks)
 	uint64_t now = 0;
 	double rate;
 
-	pthread_once(&begin_once, begin);
+	pthread_once(&begin_once, perf_alarm_begin);
 	vpmu_perf_sys->clock(0, &now);
-	rate = now > begin_ns ? (double)(tsc() - begin_tsc) / (double)(now - begin_ns) : 0;
+	rate = now > begin_ns ? (double)(perf_alarm_tsc() - begin_tsc) / (double)(now - begin_ns)
+			      : 0;
 	return rate > 0 ? (uint64_t)((double)ticks / rate) : ticks;
 }
 

@@ -33,7 +33,7 @@ static int paranoid_level(void)
 }
 
 /* Write one line to @buf that says why a probe of @key returned @rc. */
-static void why_not(int paranoid, vpmu_key_t key, int rc, char *buf, size_t len)
+static void perf_check_why_not(int paranoid, vpmu_key_t key, int rc, char *buf, size_t len)
 {
 	struct perf_event_attr attr;
 
@@ -86,7 +86,7 @@ static int check_perf(const struct check *ck)
 	char why[160];
 
 	if (rc)
-		why_not(ck->paranoid, 0, rc, why, sizeof(why));
+		perf_check_why_not(ck->paranoid, 0, rc, why, sizeof(why));
 	else
 		snprintf(why, sizeof(why), "perf_event_paranoid is %d", ck->paranoid);
 	return ck->fn("perf events", !rc, why, ck->arg);
@@ -106,8 +106,8 @@ static int check_hardware(const struct check *ck)
 		if (c.kinds > 1)
 			snprintf(why + n, sizeof(why) - (size_t)n, "; %u kinds of core", c.kinds);
 	} else {
-		why_not(ck->paranoid, vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR), c.rc, why,
-			sizeof(why));
+		perf_check_why_not(ck->paranoid, vpmu_key_generic(VPMU_EV_BRANCHES, VPMU_KEY_USR),
+				   c.rc, why, sizeof(why));
 	}
 	return ck->fn("hardware counters", c.gp, why, ck->arg);
 }
@@ -128,7 +128,7 @@ void vpmu_hostpmu_perf_why_not(vpmu_key_t key, char *why, size_t whylen)
 	int rc = probe(key);
 
 	if (rc)
-		why_not(paranoid_level(), key, rc, why, whylen);
+		perf_check_why_not(paranoid_level(), key, rc, why, whylen);
 	else
 		snprintf(why, whylen, "not known: it can be counted now");
 }
@@ -140,7 +140,7 @@ static int check_event(const struct vpmu_event_info *info, void *arg)
 	char why[160] = "";
 
 	if (rc)
-		why_not(ck->paranoid, info->key, rc, why, sizeof(why));
+		perf_check_why_not(ck->paranoid, info->key, rc, why, sizeof(why));
 	if (rc && info->key == vpmu_key_generic(VPMU_EV_REF_CYCLES, VPMU_KEY_USR | VPMU_KEY_OS))
 		return ck->fn(info->name, true,
 			      "in KVM guests, as TSC ticks between entering and leaving the guest "

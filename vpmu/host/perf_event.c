@@ -30,7 +30,7 @@
 
 /* ---- the kernel --------------------------------------------------------------------------- */
 
-static int sys_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
+static int perf_event_sys_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
 {
 	long rc = syscall(SYS_perf_event_open, attr, tid, cpu, group, PERF_FLAG_FD_CLOEXEC);
 
@@ -54,7 +54,7 @@ static int sys_enable(int fd, bool on)
 	return ioctl(fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0) ? -errno : 0;
 }
 
-static struct perf_event_mmap_page *sys_map(int fd, bool ring)
+static struct perf_event_mmap_page *perf_event_sys_map(int fd, bool ring)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	void *page = MAP_FAILED;
@@ -66,7 +66,7 @@ static struct perf_event_mmap_page *sys_map(int fd, bool ring)
 	return page == MAP_FAILED ? NULL : page;
 }
 
-static void sys_unmap(struct perf_event_mmap_page *page)
+static void perf_event_sys_unmap(struct perf_event_mmap_page *page)
 {
 	munmap(page, (size_t)sysconf(_SC_PAGESIZE) + page->data_size);
 }
@@ -83,7 +83,7 @@ static uint64_t sys_rdpmc(uint32_t index)
 #endif
 }
 
-static void sys_close(int fd)
+static void perf_event_sys_close(int fd)
 {
 	close(fd);
 }
@@ -173,13 +173,13 @@ static unsigned int sys_core_types(uint32_t *types, unsigned int max)
 }
 
 static const struct vpmu_perf_sys the_kernel = {
-	.open = sys_open,
+	.open = perf_event_sys_open,
 	.read = sys_read,
 	.enable = sys_enable,
-	.map = sys_map,
-	.unmap = sys_unmap,
+	.map = perf_event_sys_map,
+	.unmap = perf_event_sys_unmap,
 	.rdpmc = sys_rdpmc,
-	.close = sys_close,
+	.close = perf_event_sys_close,
 	.notify = vpmu_perf_sys_notify,
 	.period = vpmu_perf_sys_period,
 	.timer_make = vpmu_perf_sys_timer_make,

@@ -55,7 +55,8 @@ static int open_group(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_where 
 	return 0;
 }
 
-static int open_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_key_t key)
+static int perf_group_open_event(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e,
+				 vpmu_key_t key)
 {
 	struct vpmu_perf_where where = {
 		.tid = p->opts.cpu == VPMU_PERF_THREAD ? p->tid : -1,
@@ -135,7 +136,7 @@ static void restart_group(const struct vpmu_hostpmu_perf *p)
  * is in use elsewhere, or two events of the group need the same one. (A kernel that starts @e at
  * the next context switch only leaves the others running until then.)
  */
-static int start(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e)
+static int perf_group_start(struct vpmu_hostpmu_perf *p, const struct vpmu_perf_event *e)
 {
 	int before = vpmu_perf_in_group(p, e->key) ? group_runs(p) : VPMU_PERF_UNKNOWN;
 	int rc = vpmu_perf_event_enable(e, true);
@@ -158,10 +159,10 @@ int vpmu_perf_take(struct vpmu_hostpmu_perf *p, struct vpmu_perf_event *e, vpmu_
 	int rc = 0;
 
 	if (!unpark(p, e, key))
-		rc = open_event(p, e, key);
+		rc = perf_group_open_event(p, e, key);
 	if (rc)
 		return rc;
-	rc = start(p, e);
+	rc = perf_group_start(p, e);
 	if (rc)
 		park(p, e);
 	return rc;

@@ -143,7 +143,7 @@ static void find_capacity(struct vpmu_perf_capacity *c, const int *leader)
 		vpmu_perf_event_close(&e[--n]);
 }
 
-static void find(struct vpmu_perf_capacity *c)
+static void perf_probe_find(struct vpmu_perf_capacity *c)
 {
 	uint32_t types[VPMU_PERF_TYPES];
 	int leader[VPMU_PERF_TYPES];
@@ -172,7 +172,7 @@ struct vpmu_perf_capacity vpmu_perf_capacity(void)
 
 	pthread_mutex_lock(&lock);
 	if (!found || (until_ns && wall_ns() >= until_ns)) {
-		find(&capacity);
+		perf_probe_find(&capacity);
 		until_ns = is_lasting(capacity.rc) ? 0 : wall_ns() + AGAIN_NS;
 		found = true;
 	}

@@ -33,7 +33,8 @@ void vpmu_perf_clock_attr(struct perf_event_attr *attr)
 }
 
 /* Copy @n bytes from position @at of the ring behind @page. */
-static void copy(void *to, const struct perf_event_mmap_page *page, uint64_t at, size_t n)
+static void perf_throttle_copy(void *to, const struct perf_event_mmap_page *page, uint64_t at,
+			       size_t n)
 {
 	const uint8_t *data = (const uint8_t *)page + page->data_offset;
 	uint8_t *p = to;
@@ -42,13 +43,13 @@ static void copy(void *to, const struct perf_event_mmap_page *page, uint64_t at,
 		*p++ = data[at++ % page->data_size];
 }
 
-static uint64_t add(uint64_t ns, uint64_t more)
+static uint64_t perf_throttle_add(uint64_t ns, uint64_t more)
 {
 	return ns > UNKNOWN - more ? UNKNOWN : ns + more;
 }
 
 /* The event was stopped until @time. Without a begin it began before what we have seen. */
-static uint64_t ended(struct vpmu_perf_ring *r, uint64_t time)
+static uint64_t perf_throttle_ended(struct vpmu_perf_ring *r, uint64_t time)
 {
 	uint64_t from = r->stopped_at;
 
@@ -71,16 +72,16 @@ static uint64_t read_records(struct vpmu_perf_ring *r, const struct perf_event_m
 		/* Overwritten, or not what the kernel writes: nobody can tell. */
 		if (left > page->data_size || left < sizeof(rec.header))
 			goto unknown;
-		copy(&rec.header, page, r->at, sizeof(rec.header));
+		perf_throttle_copy(&rec.header, page, r->at, sizeof(rec.header));
 		if (rec.header.size < sizeof(rec.header) || rec.header.size > left)
 			goto unknown;
 		if (rec.header.type == PERF_RECORD_THROTTLE ||
 		    rec.header.type == PERF_RECORD_UNTHROTTLE) {
 			if (rec.header.size < sizeof(rec))
 				goto unknown;
-			copy(&rec, page, r->at, sizeof(rec));
+			perf_throttle_copy(&rec, page, r->at, sizeof(rec));
 			if (rec.header.type == PERF_RECORD_UNTHROTTLE)
-				ns = add(ns, ended(r, rec.time));
+				ns = perf_throttle_add(ns, perf_throttle_ended(r, rec.time));
 			else
 				r->stopped_at = rec.time ? rec.time : 1;
 		}
@@ -109,7 +110,7 @@ static uint64_t stopped_of(struct vpmu_perf_ring *r)
 		/* It is stopped now. What follows is for the next call. */
 		if (vpmu_perf_sys->clock(0, &now))
 			return UNKNOWN;
-		ns = add(ns, now > r->stopped_at ? now - r->stopped_at : 0);
+		ns = perf_throttle_add(ns, now > r->stopped_at ? now - r->stopped_at : 0);
 		r->stopped_at = now > r->stopped_at ? now : r->stopped_at;
 	}
 	return ns;
@@ -120,6 +121,6 @@ uint64_t vpmu_perf_event_stopped(struct vpmu_perf_event *e)
 	uint64_t ns = 0;
 
 	for (unsigned int i = 0; i < e->nr; i++)
-		ns = add(ns, stopped_of(&e->ring[i]));
+		ns = perf_throttle_add(ns, stopped_of(&e->ring[i]));
 	return ns;
 }

@@ -8,7 +8,7 @@
 
 #include "vpmu/util/replace.h"
 
-static int write_all(int fd, const char *text, size_t len)
+static int replace_write_all(int fd, const char *text, size_t len)
 {
 	while (len) {
 		ssize_t n = write(fd, text, len);
@@ -32,7 +32,7 @@ int replace_file(const char *path, const char *next, mode_t mode, bool lasting, 
 	fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -errno;
-	ret = write_all(fd, text, len);
+	ret = replace_write_all(fd, text, len);
 	/* EINVAL: a file system that has no disk. */
 	if (!ret && lasting && fsync(fd) && errno != EINVAL)
 		ret = -errno;

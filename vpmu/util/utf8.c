@@ -7,7 +7,7 @@
 
 /* Whether a terminal acts on character @c: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to
  * U+2069 (Unicode's Bidi_Control and the separators), and the controls. */
-static bool acts(uint32_t c)
+static bool utf8_acts(uint32_t c)
 {
 	return (c < 0x20 && c != '\t') || (c >= 0x7f && c <= 0x9f) || c == 0x61c || c == 0x200e ||
 	       c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
@@ -35,7 +35,7 @@ size_t utf8_shown(const char *text, size_t left)
 			return 0;
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) || acts(c))
+	if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) || utf8_acts(c))
 		return 0;
 	return len;
 }

@@ -72,7 +72,7 @@ bool cmdline_uuid(const char *text, size_t len, char uuid[DISC_UUID_SIZE])
 	return true;
 }
 
-static bool is(const char *arg, size_t len, const char *what)
+static bool cmdline_is(const char *arg, size_t len, const char *what)
 {
 	return len == strlen(what) && !memcmp(arg, what, len);
 }
@@ -131,20 +131,20 @@ void cmdline_qemu(const char *args, size_t len, struct qemu_args *out)
 		int value_len;
 
 		at += n + 1;
-		if (is(opt, opt_len, "name")) {
+		if (cmdline_is(opt, opt_len, "name")) {
 			option(arg, n, "guest", value, &value_len);
 			if (value_len > 0)
 				cmdline_name(value, (size_t)value_len, out->name);
 			opt_len = 0;
-		} else if (is(opt, opt_len, "uuid")) {
+		} else if (cmdline_is(opt, opt_len, "uuid")) {
 			cmdline_uuid(arg, n, out->uuid);
 			opt_len = 0;
-		} else if (is(opt, opt_len, "machine") || is(opt, opt_len, "M")) {
+		} else if (cmdline_is(opt, opt_len, "machine") || cmdline_is(opt, opt_len, "M")) {
 			option(arg, n, "type", value, &value_len);
 			if (value_len >= 0)
-				out->no_machine = is(value, (size_t)value_len, "none");
+				out->no_machine = cmdline_is(value, (size_t)value_len, "none");
 			opt_len = 0;
-		} else if (is(opt, opt_len, "append")) {
+		} else if (cmdline_is(opt, opt_len, "append")) {
 			opt_len = 0; /* a guest's kernel may be told anything */
 		} else if (n > 1 && *next == '-') {
 			next += next[1] == '-' ? 2 : 1;

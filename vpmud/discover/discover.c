@@ -49,7 +49,7 @@ void disc_note(struct disc *d, struct proc *p, enum note_cause cause, const char
 }
 
 /* sd_event_now() would leave out what this turn of the loop did. */
-static uint64_t now(clockid_t clock)
+static uint64_t discover_now(clockid_t clock)
 {
 	struct timespec ts;
 
@@ -63,10 +63,10 @@ static void note_walk(struct disc *d, int ret)
 	disc_note(d, NULL, NOTE_ERROR, "%s: %s; it is tried again", d->proc_path, strerror(-ret));
 }
 
-static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
+static int discover_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct disc *d = arg;
-	uint64_t start = now(CLOCK_THREAD_CPUTIME_ID), used, next;
+	uint64_t start = discover_now(CLOCK_THREAD_CPUTIME_ID), used, next;
 	bool over = true;
 	int ret = 0;
 
@@ -80,17 +80,17 @@ static int on_timer(sd_event_source *s, uint64_t usec, void *arg)
 		ret = 0;
 	}
 	if (!d->walk) {
-		d->began = now(CLOCK_MONOTONIC);
+		d->began = discover_now(CLOCK_MONOTONIC);
 		ret = scan_restart(d, false);
 	}
 	if (ret)
 		note_walk(d, ret);
 	else
 		over = scan_some(d, TURN_FILES);
-	used = now(CLOCK_THREAD_CPUTIME_ID) - start;
+	used = discover_now(CLOCK_THREAD_CPUTIME_ID) - start;
 	if (used > WORK_US_MAX)
 		used = WORK_US_MAX;
-	next = now(CLOCK_MONOTONIC) + used * REST;
+	next = discover_now(CLOCK_MONOTONIC) + used * REST;
 	if (over && next < d->began + d->poll_us)
 		next = d->began + d->poll_us;
 	/* Only a source that is being destroyed refuses these. */
@@ -109,7 +109,7 @@ int disc_scan(struct disc *d)
 {
 	int ret;
 
-	d->began = now(CLOCK_MONOTONIC);
+	d->began = discover_now(CLOCK_MONOTONIC);
 	ret = scan_restart(d, true);
 	if (ret)
 		return ret;
@@ -148,7 +148,7 @@ int disc_open(sd_event *e, const struct disc_opts *o, const struct disc_ops *ops
 			  "no cgroup2 is mounted (%s); VMs are shown without the ids of their "
 			  "cgroups",
 			  strerror(-d->cgroup));
-	ret = sd_event_add_time(e, &d->timer, CLOCK_MONOTONIC, 0, TIMER_US, on_timer, d);
+	ret = sd_event_add_time(e, &d->timer, CLOCK_MONOTONIC, 0, TIMER_US, discover_on_timer, d);
 	if (ret < 0)
 		goto fail;
 	if (o->nr_uris) {

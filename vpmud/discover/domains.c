@@ -33,7 +33,7 @@ static int by_key(const void *a, const void *b)
 	return c ? c : x->uri < y->uri ? -1 : x->uri > y->uri;
 }
 
-static struct domain *find(struct disc *d, const char *uuid, size_t uri)
+static struct domain *domains_find(struct disc *d, const char *uuid, size_t uri)
 {
 	struct domain key = {.uri = uri};
 	void *node;
@@ -45,7 +45,7 @@ static struct domain *find(struct disc *d, const char *uuid, size_t uri)
 
 static void update(struct disc *d, const struct virt_message *m)
 {
-	struct domain *dom = find(d, m->xml.uuid, m->uri);
+	struct domain *dom = domains_find(d, m->xml.uuid, m->uri);
 	bool noted = dom && dom->noted;
 
 	if (!dom) {
@@ -83,7 +83,7 @@ struct pick {
 	struct domain *first;
 };
 
-static void pick(const void *node, VISIT which, void *closure)
+static void domains_pick(const void *node, VISIT which, void *closure)
 {
 	struct domain *dom = *(struct domain *const *)node;
 	struct pick *p = closure;
@@ -98,7 +98,7 @@ static void pick(const void *node, VISIT which, void *closure)
 	}
 }
 
-static void drop(struct disc *d, struct domain *dom)
+static void domains_drop(struct disc *d, struct domain *dom)
 {
 	tdelete(dom, &d->domains, by_key);
 	free(dom);
@@ -108,12 +108,12 @@ static void list(struct disc *d, size_t uri, bool begin)
 {
 	struct pick p = {.uri = uri, .mark = begin};
 
-	twalk_r(d->domains, pick, &p);
+	twalk_r(d->domains, domains_pick, &p);
 	while (p.first) {
 		struct domain *dom = p.first;
 
 		p.first = dom->next;
-		drop(d, dom);
+		domains_drop(d, dom);
 	}
 	d->listing = begin;
 }
@@ -145,7 +145,7 @@ struct count {
 	size_t uri, active;
 };
 
-static void count(const void *node, VISIT which, void *closure)
+static void domains_count(const void *node, VISIT which, void *closure)
 {
 	const struct domain *dom = *(struct domain *const *)node;
 	struct count *c = closure;
@@ -164,7 +164,7 @@ void disc_libvirt(const struct disc *d,
 		const struct libvirt_uri *u = &d->uris[i];
 		struct count c = {.uri = i};
 
-		twalk_r(d->domains, count, &c);
+		twalk_r(d->domains, domains_count, &c);
 		snprintf(text, sizeof(text), "connected; domains that run: %zu", c.active);
 		fn(u->name, u->connected,
 		   u->connected ? text
@@ -191,9 +191,9 @@ void domains_take(struct disc *d)
 			update(d, m);
 			break;
 		case VIRT_GONE:
-			dom = find(d, m->xml.uuid, m->uri);
+			dom = domains_find(d, m->xml.uuid, m->uri);
 			if (dom)
-				drop(d, dom);
+				domains_drop(d, dom);
 			break;
 		case VIRT_LINK:
 			unconnected(&d->uris[m->uri], m->text);
@@ -234,7 +234,7 @@ int domains_join(struct disc *d, struct proc *p, struct disc_vm *vm)
 	int ret;
 
 	for (size_t i = 0; vm->uuid && i < d->nr_uris; i++) {
-		struct domain *dom = find(d, vm->uuid, i);
+		struct domain *dom = domains_find(d, vm->uuid, i);
 
 		if (!dom || !dom->active || !is_domain(d, p, dom))
 			continue;

@@ -22,7 +22,7 @@ void domxml_init(void)
 	xmlInitParser();
 }
 
-static bool named(const xmlNode *n, const char *name)
+static bool domxml_named(const xmlNode *n, const char *name)
 {
 	return n->type == XML_ELEMENT_NODE && !strcmp((const char *)n->name, name);
 }
@@ -31,7 +31,7 @@ static bool named(const xmlNode *n, const char *name)
 static xmlNode *child(const xmlNode *n, const char *name)
 {
 	for (xmlNode *c = n->children; c; c = c->next)
-		if (named(c, name) && !c->ns)
+		if (domxml_named(c, name) && !c->ns)
 			return c;
 	return NULL;
 }
@@ -43,7 +43,7 @@ static xmlNode *child_of(const xmlNode *n, const char *name, const char *space, 
 		const char *href =
 			c->type == XML_ELEMENT_NODE && c->ns ? (const char *)c->ns->href : NULL;
 
-		if (href && named(c, name) &&
+		if (href && domxml_named(c, name) &&
 		    (begins ? !strncmp(href, space, strlen(space)) : !strcmp(href, space)))
 			return c;
 	}
@@ -52,7 +52,7 @@ static xmlNode *child_of(const xmlNode *n, const char *name, const char *space, 
 
 /* The text in @n without blanks around it, of at least 1 and fewer than @size bytes. -EINVAL: it is
  * something else. */
-static int text_of(xmlNode *n, char *to, size_t size)
+static int domxml_text_of(xmlNode *n, char *to, size_t size)
 {
 	xmlChar *all = n ? xmlNodeGetContent(n) : NULL;
 	const char *text = (const char *)all;
@@ -84,7 +84,7 @@ static int our_tenant(xmlNode *metadata, struct domxml *out, char *err, size_t e
 
 	if (!n)
 		return -ENOENT;
-	ret = text_of(n, out->tenant, sizeof(out->tenant));
+	ret = domxml_text_of(n, out->tenant, sizeof(out->tenant));
 	if (ret == -ENOMEM)
 		return ret;
 	if (!ret && out->tenant[0] == '/' && utf8_text(out->tenant) && !strchr(out->tenant, '\t'))
@@ -192,20 +192,20 @@ static void end_at_error(void *ctxt, xmlError *error)
 		xmlStopParser(ctxt);
 }
 
-static int parse(xmlDoc *doc, struct domxml *out, char *err, size_t errlen)
+static int discover_domxml_parse(xmlDoc *doc, struct domxml *out, char *err, size_t errlen)
 {
 	xmlNode *root = xmlDocGetRootElement(doc), *metadata;
 	char text[DISC_NAME_SIZE];
 	int ret;
 
-	if (!root || !named(root, "domain"))
+	if (!root || !domxml_named(root, "domain"))
 		return fail(-EINVAL, err, errlen, "domain XML: accepted: a <domain>");
-	ret = text_of(child(root, "name"), text, sizeof(text));
+	ret = domxml_text_of(child(root, "name"), text, sizeof(text));
 	if (ret)
 		return fail(ret, err, errlen, "domain XML: accepted: a <name> of 1 to %d bytes",
 			    DISC_NAME_SIZE - 1);
 	cmdline_name(text, strlen(text), out->name);
-	ret = text_of(child(root, "uuid"), text, sizeof(text));
+	ret = domxml_text_of(child(root, "uuid"), text, sizeof(text));
 	if (ret == -ENOMEM)
 		return ret;
 	if (ret || !cmdline_uuid(text, strlen(text), out->uuid))
@@ -245,7 +245,7 @@ int domxml_parse(const char *xml, size_t len, struct domxml *out, char *err, siz
 	xmlFreeParserCtxt(ctxt);
 	if (!doc)
 		return fail(-EINVAL, err, errlen, "domain XML: it is not well-formed");
-	ret = parse(doc, out, err, errlen);
+	ret = discover_domxml_parse(doc, out, err, errlen);
 	xmlFreeDoc(doc);
 	if (ret == -ENOMEM)
 		fail(0, err, errlen, "domain XML: out of memory");

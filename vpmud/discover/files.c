@@ -110,7 +110,7 @@ static bool ours(const struct kvm_files *f, uint64_t inode)
 }
 
 /* @path as it is seen from /; a server may have bound a relative one. */
-static int absolute(int dir, const char *path, char **out)
+static int files_absolute(int dir, const char *path, char **out)
 {
 	char cwd[PATH_MAX];
 	ssize_t len;
@@ -159,7 +159,7 @@ int files_listening(struct disc *d, int dir, char **path)
 		    !at || !(flags & UNIX_LISTENS) || !ours(&d->files, inode) || line[at] == '@' ||
 		    !line[at] || !utf8_text(line + at))
 			continue;
-		ret = absolute(dir, line + at, path);
+		ret = files_absolute(dir, line + at, path);
 	}
 	free(line);
 	fclose(f);

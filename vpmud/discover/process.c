@@ -123,7 +123,7 @@ static int files(struct disc *d, struct proc *p, int dir)
 	return 0;
 }
 
-static int set_name(struct proc *p, struct disc_vm *vm)
+static int process_set_name(struct proc *p, struct disc_vm *vm)
 {
 	char name[DISC_NAME_SIZE];
 
@@ -236,7 +236,7 @@ int process_look(struct disc *d, struct proc *p, int dir, const struct proc_stat
 	ret = procfile_uid(dir, &vm->uid);
 	d->work++;
 	if (!ret)
-		ret = set_name(p, vm);
+		ret = process_set_name(p, vm);
 	if (!ret && p->args && p->args->uuid[0])
 		ret = vm_set(&vm->uuid, p->args->uuid);
 	if (!ret)

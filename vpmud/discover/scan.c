@@ -27,7 +27,7 @@
 /* Entries of a directory that cost as much as reading a file. */
 #define ENTRIES_PER_FILE 8
 
-static int by_pid(const void *a, const void *b)
+static int scan_by_pid(const void *a, const void *b)
 {
 	const struct proc *x = a, *y = b;
 
@@ -37,12 +37,12 @@ static int by_pid(const void *a, const void *b)
 struct proc *scan_find(struct disc *d, pid_t pid)
 {
 	struct proc key = {.pid = pid};
-	void *node = tfind(&key, &d->procs, by_pid);
+	void *node = tfind(&key, &d->procs, scan_by_pid);
 
 	return node ? *(struct proc **)node : NULL;
 }
 
-static void report_end(struct disc *d, struct proc *p)
+static void scan_report_end(struct disc *d, struct proc *p)
 {
 	struct disc_vm *vm = p->vm;
 
@@ -53,7 +53,7 @@ static void report_end(struct disc *d, struct proc *p)
 	vm_free(vm);
 }
 
-static void forget(void *proc)
+static void scan_forget(void *proc)
 {
 	struct proc *p = proc;
 
@@ -65,9 +65,9 @@ static void forget(void *proc)
 /* The process is not there any more, or not with this start. */
 static void gone(struct disc *d, struct proc *p)
 {
-	report_end(d, p);
-	tdelete(p, &d->procs, by_pid);
-	forget(p);
+	scan_report_end(d, p);
+	tdelete(p, &d->procs, scan_by_pid);
+	scan_forget(p);
 }
 
 /* Keep @vm instead of what was reported before, and report what is new. @vm NULL: it is no VM. */
@@ -76,7 +76,7 @@ static void report(struct disc *d, struct proc *p, struct disc_vm *vm)
 	struct disc_vm *old = p->vm;
 
 	if (!vm) {
-		report_end(d, p);
+		scan_report_end(d, p);
 		return;
 	}
 	if (old && vm_equal(old, vm)) {
@@ -101,14 +101,14 @@ static struct proc *remember(struct disc *d, pid_t pid, const struct proc_stat *
 	p->start_time = st->start_time;
 	p->since = d->round;
 	strcpy(p->comm, st->comm);
-	if (tsearch(p, &d->procs, by_pid))
+	if (tsearch(p, &d->procs, scan_by_pid))
 		return p;
 	free(p);
 	return NULL;
 }
 
 /* What reading a process said, other than that it ended: nothing changes, and the round says so. */
-static void failed(struct disc *d, struct proc *p, pid_t pid, int err)
+static void scan_failed(struct disc *d, struct proc *p, pid_t pid, int err)
 {
 	if (p)
 		p->seen = d->round;
@@ -132,7 +132,7 @@ static void look(struct disc *d, pid_t pid, int dir)
 
 	d->work++;
 	if (ret && !procfile_gone(ret)) {
-		failed(d, p, pid, ret);
+		scan_failed(d, p, pid, ret);
 		return;
 	}
 	/* A zombie runs nothing, unless other threads than its first live on. */
@@ -148,7 +148,7 @@ static void look(struct disc *d, pid_t pid, int dir)
 	if (!p)
 		p = remember(d, pid, &st);
 	if (!p) {
-		failed(d, NULL, pid, -ENOMEM);
+		scan_failed(d, NULL, pid, -ENOMEM);
 		return;
 	}
 	p->seen = d->round;
@@ -163,7 +163,7 @@ static void look(struct disc *d, pid_t pid, int dir)
 	if (procfile_gone(ret))
 		gone(d, p);
 	else if (ret)
-		failed(d, p, pid, ret);
+		scan_failed(d, p, pid, ret);
 	else
 		report(d, p, vm);
 }
@@ -200,7 +200,7 @@ void scan_pid(struct disc *d, pid_t pid)
 	dir = openat(d->proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
 		if (!procfile_gone(-errno))
-			failed(d, scan_find(d, pid), pid, -errno);
+			scan_failed(d, scan_find(d, pid), pid, -errno);
 		return; /* the end of the round notices what ended */
 	}
 	look(d, pid, dir);
@@ -281,7 +281,7 @@ bool scan_some(struct disc *d, uint64_t limit)
 			d->walk = NULL;
 			/* Half a list says nothing about who ended. */
 			if (ret)
-				failed(d, NULL, 0, ret);
+				scan_failed(d, NULL, 0, ret);
 			else
 				sweep(d);
 			return true;
@@ -300,6 +300,6 @@ void scan_free(struct disc *d)
 	if (d->walk)
 		closedir(d->walk);
 	d->walk = NULL;
-	tdestroy(d->procs, forget);
+	tdestroy(d->procs, scan_forget);
 	d->procs = NULL;
 }

@@ -23,7 +23,7 @@ static void silent(void *arg, virErrorPtr error)
 {
 }
 
-static void *events(void *arg)
+static void *virt_lib_events(void *arg)
 {
 	static const struct timespec pause = {.tv_sec = 1};
 
@@ -33,7 +33,7 @@ static void *events(void *arg)
 	return NULL;
 }
 
-static int start(char *err, size_t errlen)
+static int virt_lib_start(char *err, size_t errlen)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -44,12 +44,12 @@ static int start(char *err, size_t errlen)
 	one.lib.virSetErrorFunc(NULL, silent);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	ret = pthread_create(&thread, &attr, events, NULL);
+	ret = pthread_create(&thread, &attr, virt_lib_events, NULL);
 	pthread_attr_destroy(&attr);
 	return ret ? fail(-1, err, errlen, "thread for libvirt: %s", strerror(ret)) : 0;
 }
 
-static int load(char *err, size_t errlen)
+static int discover_virt_lib_load(char *err, size_t errlen)
 {
 	void *so = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
@@ -62,7 +62,7 @@ static int load(char *err, size_t errlen)
 	VIRT_FUNCTIONS(X)
 #undef X
 	/* It stays loaded: its threads cannot be ended. */
-	return start(err, errlen);
+	return virt_lib_start(err, errlen);
 missing:
 	fail(-1, err, errlen, "%s", dlerror());
 	dlclose(so);
@@ -73,7 +73,7 @@ const struct virt_lib *virt_lib_load(char *err, size_t errlen)
 {
 	pthread_mutex_lock(&one.lock);
 	if (!one.loaded)
-		one.loaded = !load(err, errlen);
+		one.loaded = !discover_virt_lib_load(err, errlen);
 	pthread_mutex_unlock(&one.lock);
 	return one.loaded ? &one.lib : NULL;
 }

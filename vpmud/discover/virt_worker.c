@@ -106,7 +106,7 @@ static void on_metadata(virConnectPtr conn, virDomainPtr dom, int type, const ch
 /* ---- the thread of a URI ---- */
 
 /* The process of the domain @name, as its driver's file says; 0: it does not. */
-static pid_t pid_of(const struct virt_worker *w, const char *name)
+static pid_t virt_worker_pid_of(const struct virt_worker *w, const char *name)
 {
 	char path[PATH_MAX], text[32];
 	ssize_t n;
@@ -129,7 +129,7 @@ static pid_t pid_of(const struct virt_worker *w, const char *name)
 }
 
 /* Ask about @dom and post the answer. False: it could not be asked. */
-static bool ask(struct virt_worker *w, virDomainPtr dom)
+static bool virt_worker_ask(struct virt_worker *w, virDomainPtr dom)
 {
 	char *xml = w->lib->virDomainGetXMLDesc(dom, 0);
 	struct virt_message *m = xml ? message(w, VIRT_DOMAIN) : NULL;
@@ -150,7 +150,7 @@ static bool ask(struct virt_worker *w, virDomainPtr dom)
 		memcpy(w->bad, m->text, sizeof(w->bad));
 	} else {
 		m->active = w->lib->virDomainIsActive(dom) == 1;
-		m->pid = m->active ? pid_of(w, m->xml.name) : 0;
+		m->pid = m->active ? virt_worker_pid_of(w, m->xml.name) : 0;
 	}
 	virt_post(w->queue, m);
 	return true;
@@ -165,7 +165,7 @@ static bool ask_all(struct virt_worker *w, virConnectPtr conn)
 	for (int i = 0; i < n; i++) {
 		/* One that is removed meanwhile has no XML; an event says so. */
 		if (ok)
-			ask(w, doms[i]);
+			virt_worker_ask(w, doms[i]);
 		w->lib->virDomainFree(doms[i]);
 	}
 	if (n >= 0)
@@ -179,7 +179,7 @@ static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
 	struct virt_message *m;
 
 	if (dom) {
-		ask(w, dom);
+		virt_worker_ask(w, dom);
 		w->lib->virDomainFree(dom);
 		return;
 	}
@@ -195,16 +195,16 @@ static void ask_one(struct virt_worker *w, virConnectPtr conn, const char *uuid)
 /* Wait until there is something to do, for at most @seconds if that is not 0. True: stop. */
 static bool wait_for_work(struct virt_worker *w, unsigned int seconds)
 {
-	struct timespec end;
+	struct timespec virt_worker_end;
 	bool stop;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += seconds;
+	clock_gettime(CLOCK_MONOTONIC, &virt_worker_end);
+	virt_worker_end.tv_sec += seconds;
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop && (seconds || (!w->lost && !w->all && !w->nr_named)))
 		if (!seconds)
 			pthread_cond_wait(&w->cond, &w->lock);
-		else if (pthread_cond_timedwait(&w->cond, &w->lock, &end) == ETIMEDOUT)
+		else if (pthread_cond_timedwait(&w->cond, &w->lock, &virt_worker_end) == ETIMEDOUT)
 			break;
 	stop = w->stop;
 	pthread_mutex_unlock(&w->lock);
@@ -245,14 +245,14 @@ static void follow(struct virt_worker *w, virConnectPtr conn)
 }
 
 /* Callbacks, then all domains: nothing that happens in between is missed. */
-static int begin(struct virt_worker *w, virConnectPtr conn, int ids[2])
+static int virt_worker_begin(struct virt_worker *w, virConnectPtr conn, int ids[2])
 {
 	const struct virt_lib *l = w->lib;
 
 	/* Local drivers know neither of the first two, and cannot be lost. */
 	l->virConnectSetKeepAlive(conn, ALIVE_SECONDS, ALIVE_COUNT);
 	/* Without a reference, for local drivers take it and never give it back. It is not called
-	 * after end() has taken it away. */
+	 * after virt_worker_end() has taken it away. */
 	l->virConnectRegisterCloseCallback(conn, on_close, w, NULL);
 	virt_worker_get(w);
 	ids[0] = l->virConnectDomainEventRegisterAny(conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
@@ -268,7 +268,7 @@ static int begin(struct virt_worker *w, virConnectPtr conn, int ids[2])
 	return ids[0] < 0 ? -1 : 0;
 }
 
-static void end(struct virt_worker *w, virConnectPtr conn, const int ids[2])
+static void virt_worker_end(struct virt_worker *w, virConnectPtr conn, const int ids[2])
 {
 	for (int i = 0; i < 2; i++)
 		if (ids[i] >= 0)
@@ -278,7 +278,7 @@ static void end(struct virt_worker *w, virConnectPtr conn, const int ids[2])
 }
 
 /* One connection, from its beginning to its end. Returns whether it stood. */
-static bool serve(struct virt_worker *w)
+static bool virt_worker_serve(struct virt_worker *w)
 {
 	virConnectPtr conn = w->lib->virConnectOpenReadOnly(w->uri);
 	bool ok = false;
@@ -290,7 +290,7 @@ static bool serve(struct virt_worker *w)
 		w->all = true;
 		w->nr_named = 0;
 		pthread_mutex_unlock(&w->lock);
-		ok = !begin(w, conn, ids);
+		ok = !virt_worker_begin(w, conn, ids);
 		if (ok && w->noted) {
 			post_note(w, "connected again", "");
 			w->noted = false;
@@ -304,7 +304,7 @@ static bool serve(struct virt_worker *w)
 	if (ok)
 		follow(w, conn);
 	if (conn)
-		end(w, conn, ids);
+		virt_worker_end(w, conn, ids);
 	return ok;
 }
 
@@ -327,7 +327,7 @@ void *virt_worker(void *arg)
 		bool stood;
 
 		clock_gettime(CLOCK_MONOTONIC, &from);
-		stood = serve(w);
+		stood = virt_worker_serve(w);
 		clock_gettime(CLOCK_MONOTONIC, &to);
 		if (stopped(w))
 			break;

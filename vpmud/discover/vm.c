@@ -34,7 +34,7 @@ int vm_set(const char **field, const char *text)
 	return 0;
 }
 
-static bool same(const char *a, const char *b)
+static bool vm_same(const char *a, const char *b)
 {
 	return a == b || (a && b && !strcmp(a, b));
 }
@@ -42,10 +42,10 @@ static bool same(const char *a, const char *b)
 bool vm_equal(const struct disc_vm *a, const struct disc_vm *b)
 {
 	if (a->pid != b->pid || a->start_time != b->start_time || a->uid != b->uid ||
-	    !same(a->name, b->name) || !same(a->uuid, b->uuid) || !same(a->kind, b->kind) ||
-	    !same(a->cgroup, b->cgroup) || a->cgroup_id != b->cgroup_id ||
-	    !same(a->tenant, b->tenant) || !same(a->backend_socket, b->backend_socket) ||
-	    a->nr_vcpus != b->nr_vcpus)
+	    !vm_same(a->name, b->name) || !vm_same(a->uuid, b->uuid) ||
+	    !vm_same(a->kind, b->kind) || !vm_same(a->cgroup, b->cgroup) ||
+	    a->cgroup_id != b->cgroup_id || !vm_same(a->tenant, b->tenant) ||
+	    !vm_same(a->backend_socket, b->backend_socket) || a->nr_vcpus != b->nr_vcpus)
 		return false;
 	for (size_t i = 0; i < a->nr_vcpus; i++)
 		if (a->vcpus[i].index != b->vcpus[i].index || a->vcpus[i].tid != b->vcpus[i].tid ||

@@ -34,7 +34,8 @@ static __attribute__((no_sanitize("alignment"))) bool cas(void *p, unsigned int 
 }
 
 /* What another vCPU may change meanwhile: cas() looks again. */
-static __attribute__((no_sanitize("alignment"))) uint64_t peek(const void *p, unsigned int lg)
+static __attribute__((no_sanitize("alignment"))) uint64_t atomic_peek(const void *p,
+								      unsigned int lg)
 {
 	switch (lg) {
 	case 0:
@@ -49,7 +50,8 @@ static __attribute__((no_sanitize("alignment"))) uint64_t peek(const void *p, un
 }
 
 /* What @old becomes. */
-static uint64_t modify(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old, uint64_t b)
+static uint64_t atomic_modify(const struct emu_vcpu *v, const struct emu_op *op, uint64_t old,
+			      uint64_t b)
 {
 	unsigned int lg = op->base;
 	uint64_t bit = 1ULL << (b & ((8u << lg) - 1));
@@ -102,10 +104,10 @@ static void carry_flags(struct emu_vcpu *v, unsigned int lg, uint64_t a, uint64_
 }
 
 /* Registers and flags, once memory is done. */
-static void finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t a, uint64_t b)
+static void atomic_finish(struct emu_vcpu *v, const struct emu_op *op, uint64_t a, uint64_t b)
 {
 	unsigned int lg = op->base, bytes = 1u << lg;
-	uint64_t r = modify(v, op, a, b), sr = emu_sext(r, lg);
+	uint64_t r = atomic_modify(v, op, a, b), sr = emu_sext(r, lg);
 	uint64_t cf;
 
 	switch (op->idx) {
@@ -170,8 +172,8 @@ int emu_help_locked(struct emu_vcpu *v, const struct emu_op *op)
 	if (!p)
 		return 1;
 	if (p != v->bounce.buf && (at & (LINE - 1)) + bytes <= LINE) {
-		old = peek(p, lg);
-		while (!cas(p, lg, &old, modify(v, op, old, b)))
+		old = atomic_peek(p, lg);
+		while (!cas(p, lg, &old, atomic_modify(v, op, old, b)))
 			;
 	} else {
 		v->extra += EMU_EFFORT_SPLIT;
@@ -182,12 +184,12 @@ int emu_help_locked(struct emu_vcpu *v, const struct emu_op *op)
 			return 1;
 		}
 		old = emu_get(p, bytes);
-		emu_put(p, bytes, modify(v, op, old, b));
+		emu_put(p, bytes, atomic_modify(v, op, old, b));
 		if (p == v->bounce.buf)
 			emu_rmw_commit(v);
 		pthread_mutex_unlock(&v->vm->split_lock);
 	}
-	finish(v, op, old, b);
+	atomic_finish(v, op, old, b);
 	return 0;
 }
 

@@ -186,8 +186,8 @@ void emit_rmw_end(struct emit *e, unsigned int i, const struct emit_mem *m)
 
 /* ---- the whole instruction ---- */
 
-static void finish(struct emu_code *c, unsigned int first, uint64_t rip, unsigned int len,
-		   uint8_t ev)
+static void emit_finish(struct emu_code *c, unsigned int first, uint64_t rip, unsigned int len,
+			uint8_t ev)
 {
 	c->ops[first].len = (uint8_t)len;
 	c->ops[first].ev = ev;
@@ -198,8 +198,8 @@ static void finish(struct emu_code *c, unsigned int first, uint64_t rip, unsigne
 	c->last = rip;
 }
 
-static uint8_t events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
-		      const struct emu_isa_row *row)
+static uint8_t emit_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOperand *zo,
+			   const struct emu_isa_row *row)
 {
 	unsigned int ev = row->flags & ISA_BRANCH ? EMU_EV_BRANCH : 0, cost = row->cost;
 
@@ -228,7 +228,7 @@ uint8_t emu_insn_events(const ZydisDecodedInstruction *zi, const ZydisDecodedOpe
 
 	if (zi->meta.branch_type != ZYDIS_BRANCH_TYPE_NONE)
 		other.flags = ISA_BRANCH;
-	return events(zi, zo, row ? row : &other);
+	return emit_events(zi, zo, row ? row : &other);
 }
 
 void emu_emit(struct emu_code *c, uint64_t rip, const struct ZydisDecodedInstruction_ *zi,
@@ -241,12 +241,12 @@ void emu_emit(struct emu_code *c, uint64_t rip, const struct ZydisDecodedInstruc
 	uint8_t ev = 0;
 
 	if (row && row->fn(&e, row->arg)) {
-		ev = events(zi, zo, row);
+		ev = emit_events(zi, zo, row);
 	} else {
 		c->nr_ops = first;
 		emit_sysop(&e, emu_sys_closed);
 	}
-	finish(c, first, rip, zi->length, ev);
+	emit_finish(c, first, rip, zi->length, ev);
 	if (fl && ((fl->modified | fl->set_0 | fl->set_1 | fl->undefined) & EMU_ARITH))
 		c->fclass = e.fc;
 }
@@ -257,7 +257,7 @@ void emu_emit_fault(struct emu_code *c, uint64_t rip, unsigned int len, bool gp)
 	unsigned int first = c->nr_ops;
 
 	emit_sysop(&e, gp ? emu_sys_gp : emu_sys_ud);
-	finish(c, first, rip, len, 0);
+	emit_finish(c, first, rip, len, 0);
 }
 
 void emu_emit_end(struct emu_code *c)

@@ -45,8 +45,9 @@ static unsigned int exchange_begin(struct emit *e, unsigned int i, struct emit_m
 	return emit_t0(lg);
 }
 
-static bool exchange(struct emit *e, unsigned int op32,
-		     int (*fn)(struct emu_vcpu *, const struct emu_op *), unsigned int kind)
+static bool emit_int_exchange(struct emit *e, unsigned int op32,
+			      int (*fn)(struct emu_vcpu *, const struct emu_op *),
+			      unsigned int kind)
 {
 	unsigned int src = emit_reg(e, 1), t0;
 	struct emit_mem m;
@@ -462,12 +463,12 @@ bool emit_pause(struct emit *e, unsigned int arg)
 
 bool emit_xadd(struct emit *e, unsigned int arg)
 {
-	return exchange(e, EMU_OP_XADD32, emu_help_xadd, LOCKED_XADD);
+	return emit_int_exchange(e, EMU_OP_XADD32, emu_help_xadd, LOCKED_XADD);
 }
 
 bool emit_cmpxchg(struct emit *e, unsigned int arg)
 {
-	return exchange(e, EMU_OP_CMPXCHG32, emu_help_cmpxchg, LOCKED_CMPXCHG);
+	return emit_int_exchange(e, EMU_OP_CMPXCHG32, emu_help_cmpxchg, LOCKED_CMPXCHG);
 }
 
 bool emit_cmpxchgb(struct emit *e, unsigned int lg)

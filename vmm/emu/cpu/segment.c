@@ -209,7 +209,7 @@ int emu_help_from_seg(struct emu_vcpu *v, const struct emu_op *op)
 
 /* Read the descriptor of @sel as these instructions do: *d, and whether there is one. Traps only
  * where the table itself cannot be read. */
-static int look_up(struct emu_vcpu *v, uint16_t sel, uint64_t *d, bool *there)
+static int segment_look_up(struct emu_vcpu *v, uint16_t sel, uint64_t *d, bool *there)
 {
 	uint32_t limit = v->gdt.limit;
 
@@ -246,7 +246,7 @@ int emu_help_descriptor(struct emu_vcpu *v, const struct emu_op *op)
 	bool there, ok;
 	uint64_t d = 0;
 
-	if (look_up(v, sel, &d, &there))
+	if (segment_look_up(v, sel, &d, &there))
 		return 1;
 	type = DESC_TYPE(d);
 	ok = there && visible(v, sel, d);

@@ -32,7 +32,7 @@ static uint64_t dst_at(const struct str *s)
 }
 
 /* Move register @reg by @n elements. With a 32-bit address size its upper half becomes 0. */
-static void advance(struct str *s, unsigned int reg, uint64_t n)
+static void string_advance(struct str *s, unsigned int reg, uint64_t n)
 {
 	s->v->r[reg] = (s->v->r[reg] + (uint64_t)s->step * n) & s->amask;
 }
@@ -45,7 +45,7 @@ static void cmp_flags(struct emu_vcpu *v, unsigned int lg, uint64_t a, uint64_t 
 /* Process one element. Traps. CMPS reads two operands in memory, and if both fault, the fault of
  * the first one is reported. Intel's CPUs read the operand at ES:[RDI] first, AMD's the operand at
  * DS:[RSI]. */
-static int one(struct str *s, unsigned int kind, unsigned int lg)
+static int string_one(struct str *s, unsigned int kind, unsigned int lg)
 {
 	struct emu_vcpu *v = s->v;
 	bool dst_first = kind == STR_SCAS || (kind == STR_CMPS && v->intel);
@@ -86,9 +86,9 @@ static int one(struct str *s, unsigned int kind, unsigned int lg)
 		break;
 	}
 	if (kind != STR_STOS && kind != STR_SCAS)
-		advance(s, EMU_RSI, 1);
+		string_advance(s, EMU_RSI, 1);
 	if (kind != STR_LODS)
-		advance(s, EMU_RDI, 1);
+		string_advance(s, EMU_RDI, 1);
 	return 0;
 }
 
@@ -102,7 +102,7 @@ static uint64_t room_below(const struct str *s, uint64_t at, uint64_t end)
 
 /* How many elements from @va on, whose offset in the segment is register @reg, lie inside @va's
  * page before the offset wraps around. */
-static uint64_t room(const struct str *s, uint64_t va, unsigned int reg)
+static uint64_t string_room(const struct str *s, uint64_t va, unsigned int reg)
 {
 	uint64_t n = room_below(s, va & ~EMU_PAGE_MASK, EMU_PAGE_SIZE), wrap;
 
@@ -132,7 +132,7 @@ static inline uint8_t *piece(struct str *s, uint64_t va, bool write)
 }
 
 /* Copy @n elements from @p to @d, one after the other. */
-static void copy(const struct str *s, uint8_t *d, const uint8_t *p, uint64_t n)
+static void string_copy(const struct str *s, uint8_t *d, const uint8_t *p, uint64_t n)
 {
 	uint64_t bytes = n * s->bytes, apart = (uint64_t)(d - p), done;
 
@@ -163,7 +163,7 @@ static void copy(const struct str *s, uint8_t *d, const uint8_t *p, uint64_t n)
 }
 
 /* Store @x to the @n elements that begin at @d and lie upwards. */
-static void fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
+static void string_fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
 {
 	uint64_t bytes = n * s->bytes;
 
@@ -178,9 +178,9 @@ static void fill(const struct str *s, uint8_t *d, uint64_t x, uint64_t n)
 
 /* Compare the elements @n at @a with those at @b, or all with @x if @b is NULL, until two are equal
  * (@equal) or differ. Returns how many were compared. @bytes is a constant. */
-static inline __attribute__((always_inline)) uint64_t scan(const struct str *s, const uint8_t *a,
-							   const uint8_t *b, uint64_t x, uint64_t n,
-							   bool equal, unsigned int bytes)
+static inline __attribute__((always_inline)) uint64_t
+string_scan(const struct str *s, const uint8_t *a, const uint8_t *b, uint64_t x, uint64_t n,
+	    bool equal, unsigned int bytes)
 {
 	for (uint64_t i = 0; i < n; i++, a += s->step) {
 		if (b) {
@@ -196,8 +196,8 @@ static inline __attribute__((always_inline)) uint64_t scan(const struct str *s, 
 	return n;
 }
 
-static uint64_t compare(const struct str *s, const uint8_t *a, const uint8_t *b, uint64_t x,
-			uint64_t n, bool equal)
+static uint64_t string_compare(const struct str *s, const uint8_t *a, const uint8_t *b, uint64_t x,
+			       uint64_t n, bool equal)
 {
 	uint64_t bytes = n * s->bytes, same = 0, skip;
 	const uint8_t *hit;
@@ -226,38 +226,38 @@ static uint64_t compare(const struct str *s, const uint8_t *a, const uint8_t *b,
 	n -= skip;
 	switch (s->bytes) {
 	case 1:
-		return skip + scan(s, a, b, x, n, equal, 1);
+		return skip + string_scan(s, a, b, x, n, equal, 1);
 	case 2:
-		return skip + scan(s, a, b, x, n, equal, 2);
+		return skip + string_scan(s, a, b, x, n, equal, 2);
 	case 4:
-		return skip + scan(s, a, b, x, n, equal, 4);
+		return skip + string_scan(s, a, b, x, n, equal, 4);
 	default:
-		return skip + scan(s, a, b, x, n, equal, 8);
+		return skip + string_scan(s, a, b, x, n, equal, 8);
 	}
 }
 
 /* The number of elements that MOVS and so on can process in the current pages, at most @count. */
-static inline uint64_t fit(const struct str *s, bool reads, bool to_di, uint64_t count)
+static inline uint64_t string_fit(const struct str *s, bool reads, bool to_di, uint64_t count)
 {
 	uint64_t n;
 
 	if (to_di) {
-		n = room(s, dst_at(s), EMU_RDI);
+		n = string_room(s, dst_at(s), EMU_RDI);
 		count = n < count ? n : count;
 	}
 	if (reads) {
-		n = room(s, src_at(s), EMU_RSI);
+		n = string_room(s, src_at(s), EMU_RSI);
 		count = n < count ? n : count;
 	}
 	return count;
 }
 
 /* Process as many elements of MOVS or STOS as lie in the current pages, at most @count. Returns how
- * many. 0: there was a trap, or the caller must process one element by one(). */
+ * many. 0: there was a trap, or the caller must process one element by string_one(). */
 static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 {
 	struct emu_vcpu *v = s->v;
-	uint64_t n = fit(s, movs, true, count);
+	uint64_t n = string_fit(s, movs, true, count);
 	uint8_t *d, *p;
 
 	if (n < 2)
@@ -270,15 +270,15 @@ static uint64_t bulk_store(struct str *s, bool movs, uint64_t count)
 		d = piece(s, dst_at(s), true);
 		if (!d)
 			return 0;
-		copy(s, d, p, n);
-		advance(s, EMU_RSI, n);
+		string_copy(s, d, p, n);
+		string_advance(s, EMU_RSI, n);
 	} else {
 		d = piece(s, dst_at(s), true);
 		if (!d)
 			return 0;
-		fill(s, s->step < 0 ? d - (n - 1) * s->bytes : d, v->r[EMU_RAX], n);
+		string_fill(s, s->step < 0 ? d - (n - 1) * s->bytes : d, v->r[EMU_RAX], n);
 	}
-	advance(s, EMU_RDI, n);
+	string_advance(s, EMU_RDI, n);
 	return n;
 }
 
@@ -288,7 +288,7 @@ static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, boo
 			  uint64_t count)
 {
 	struct emu_vcpu *v = s->v;
-	uint64_t n = fit(s, kind != STR_SCAS, kind != STR_LODS, count), x;
+	uint64_t n = string_fit(s, kind != STR_SCAS, kind != STR_LODS, count), x;
 	int64_t last;
 	const uint8_t *a = NULL, *b = NULL; /* at RSI, at RDI */
 
@@ -313,18 +313,18 @@ static uint64_t bulk_load(struct str *s, unsigned int kind, unsigned int lg, boo
 	}
 	if (kind == STR_LODS) {
 		emu_wr(v, EMU_RAX, s->bytes, emu_get(a + (int64_t)(n - 1) * s->step, s->bytes));
-		advance(s, EMU_RSI, n);
+		string_advance(s, EMU_RSI, n);
 		return n;
 	}
 	x = emu_rd(v, EMU_RAX, s->bytes);
-	n = a ? compare(s, a, b, 0, n, equal) : compare(s, b, NULL, x, n, equal);
+	n = a ? string_compare(s, a, b, 0, n, equal) : string_compare(s, b, NULL, x, n, equal);
 	last = (int64_t)(n - 1) * s->step;
 	if (a) {
 		x = emu_get(a + last, s->bytes);
-		advance(s, EMU_RSI, n);
+		string_advance(s, EMU_RSI, n);
 	}
 	cmp_flags(v, lg, x, emu_get(b + last, s->bytes));
-	advance(s, EMU_RDI, n);
+	string_advance(s, EMU_RDI, n);
 	return n;
 }
 
@@ -370,7 +370,7 @@ int emu_help_string(struct emu_vcpu *v, const struct emu_op *op)
 
 	s.step = v->rflags & EMU_DF ? -(int64_t)s.bytes : (int64_t)s.bytes;
 	if (!(op->flags & (EMU_OPF_REP | EMU_OPF_REPNE)))
-		return one(&s, kind, lg);
+		return string_one(&s, kind, lg);
 
 	if (unlikely(v->intel && (op->flags & EMU_OPF_A32)))
 		narrow(v, kind);
@@ -388,7 +388,7 @@ int emu_help_string(struct emu_vcpu *v, const struct emu_op *op)
 				    ? bulk_store(&s, kind == STR_MOVS, count)
 				    : bulk_load(&s, kind, lg, op->flags & EMU_OPF_REPNE, count);
 		if (!v->trap && !n) {
-			n = !one(&s, kind, lg);
+			n = !string_one(&s, kind, lg);
 			v->extra += EMU_EFFORT_ELEMENT;
 		}
 		if (v->trap)

@@ -22,7 +22,7 @@ static bool is_mmx(const struct emit *e, unsigned int i)
 }
 
 /* The number of a register of any class. */
-static unsigned int number(const struct emit *e, unsigned int i)
+static unsigned int emit_simd_number(const struct emit *e, unsigned int i)
 {
 	if (is_xmm(e, i) || is_mmx(e, i))
 		return (unsigned int)ZydisRegisterGetId(e->zo[i].reg.value);
@@ -51,7 +51,7 @@ static const uint8_t *wide_stub(unsigned int prefix, unsigned int opcode)
 	       ((prefix == SIMD_F2 ? 3u : 0) + (opcode == 0x2a ? 0 : opcode - 0x2b)) * 8;
 }
 
-static unsigned int bytes_of(const struct emit *e, unsigned int i)
+static unsigned int emit_simd_bytes_of(const struct emit *e, unsigned int i)
 {
 	return e->zo[i].size / 8u;
 }
@@ -85,7 +85,7 @@ static bool shift_imm(struct emit *e)
 		op->scale = (uint8_t)count;
 		op->imm = (int64_t)(uintptr_t)shift_stub(e);
 	}
-	op->dst = (uint8_t)number(e, 0);
+	op->dst = (uint8_t)emit_simd_number(e, 0);
 	return true;
 }
 
@@ -98,7 +98,7 @@ static bool has_imm(const struct emit *e)
 }
 
 /* The helper that has the instruction, and SIMD_* */
-static unsigned int flags_of(const struct emit *e, unsigned int class)
+static unsigned int emit_simd_flags_of(const struct emit *e, unsigned int class)
 {
 	switch (class) {
 	case SIMD_ARITH:
@@ -130,9 +130,10 @@ static unsigned int flags_of(const struct emit *e, unsigned int class)
 
 bool emit_simd(struct emit *e, unsigned int class)
 {
-	unsigned int mem = emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM, flags = flags_of(e, class);
+	unsigned int mem = emit_is_mem(e, 1) ? 1 : EMIT_NO_MEM,
+		     flags = emit_simd_flags_of(e, class);
 	unsigned int prefix = prefix_of(e), opcode = e->zi->opcode;
-	unsigned int bytes = mem == 1 ? bytes_of(e, 1) : 0;
+	unsigned int bytes = mem == 1 ? emit_simd_bytes_of(e, 1) : 0;
 	bool mmx = is_mmx(e, 0) || is_mmx(e, 1) || class == SIMD_CVT_MMX;
 	int (*fn)(struct emu_vcpu *, const struct emu_op *);
 	const uint8_t *stub = emu_simd_stub(prefix, opcode);
@@ -164,8 +165,8 @@ bool emit_simd(struct emit *e, unsigned int class)
 		fn = flags & SIMD_FP ? emu_help_simd_fp : emu_help_simd;
 	}
 	op = emit_fp_helper(e, fn, mem, bytes, flags);
-	op->dst = (uint8_t)number(e, 0);
-	op->src = mem == 1 ? 0 : (uint8_t)number(e, 1);
+	op->dst = (uint8_t)emit_simd_number(e, 0);
+	op->src = mem == 1 ? 0 : (uint8_t)emit_simd_number(e, 1);
 	op->scale = flags & SIMD_TO_GPR ? (uint8_t)emit_lg(e, 0) : 0;
 	op->imm = (int64_t)(uintptr_t)stub;
 	if (class == SIMD_COMPARE)
@@ -186,16 +187,16 @@ static bool mmx_mov(struct emit *e)
 		kind = is_mmx(e, 1) ? MMX_MOVE : is_xmm(e, 1) ? MMX_FROM_XMM : MMX_FROM_GPR;
 	else
 		kind = is_xmm(e, 0) ? MMX_TO_XMM : MMX_TO_GPR;
-	bytes = mem != EMIT_NO_MEM     ? bytes_of(e, mem)
-		: kind == MMX_FROM_GPR ? bytes_of(e, 1)
-		: kind == MMX_TO_GPR   ? bytes_of(e, 0)
+	bytes = mem != EMIT_NO_MEM     ? emit_simd_bytes_of(e, mem)
+		: kind == MMX_FROM_GPR ? emit_simd_bytes_of(e, 1)
+		: kind == MMX_TO_GPR   ? emit_simd_bytes_of(e, 0)
 				       : 0;
 	op = emit_fp_helper(e, emu_help_mmx_mov, mem, bytes,
 			    is_xmm(e, 0) || is_xmm(e, 1) ? SIMD_XMM : 0);
 	op->base = (uint8_t)bytes;
 	op->scale = (uint8_t)kind;
-	op->dst = mem == 0 ? 0 : (uint8_t)number(e, 0);
-	op->src = mem == 1 ? 0 : (uint8_t)number(e, 1);
+	op->dst = mem == 0 ? 0 : (uint8_t)emit_simd_number(e, 0);
+	op->src = mem == 1 ? 0 : (uint8_t)emit_simd_number(e, 1);
 	return true;
 }
 
@@ -229,8 +230,8 @@ static bool reg_mov(struct emit *e)
 			break;
 		}
 	op->scale = (uint8_t)kind;
-	op->dst = (uint8_t)number(e, 0);
-	op->src = (uint8_t)number(e, 1);
+	op->dst = (uint8_t)emit_simd_number(e, 0);
+	op->src = (uint8_t)emit_simd_number(e, 1);
 	return true;
 }
 
@@ -246,7 +247,7 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 		return mmx_mov(e);
 	if (mem == EMIT_NO_MEM)
 		return reg_mov(e);
-	bytes = bytes_of(e, mem);
+	bytes = emit_simd_bytes_of(e, mem);
 	switch (e->zi->mnemonic) {
 	case ZYDIS_MNEMONIC_MOVAPS:
 	case ZYDIS_MNEMONIC_MOVAPD:
@@ -268,8 +269,8 @@ bool emit_simd_mov(struct emit *e, unsigned int arg)
 	}
 	op = emit_fp_helper(e, mem ? emu_help_simd_load : emu_help_simd_store, mem, bytes, flags);
 	op->scale = (uint8_t)part;
-	op->dst = mem ? (uint8_t)number(e, 0) : 0;
-	op->src = mem ? 0 : (uint8_t)number(e, 1);
+	op->dst = mem ? (uint8_t)emit_simd_number(e, 0) : 0;
+	op->src = mem ? 0 : (uint8_t)emit_simd_number(e, 1);
 	return true;
 }
 
@@ -283,7 +284,7 @@ bool emit_maskmov(struct emit *e, unsigned int mmx)
 	if (mem == e->zi->operand_count || !legacy(e))
 		return false;
 	op = emit_fp_helper(e, emu_help_maskmov, mem, mmx ? 8 : 16, mmx ? SIMD_MMX : 0);
-	op->dst = (uint8_t)number(e, mem == 0 ? 1 : 0);
-	op->src = (uint8_t)number(e, mem == 2 ? 1 : 2);
+	op->dst = (uint8_t)emit_simd_number(e, mem == 0 ? 1 : 0);
+	op->src = (uint8_t)emit_simd_number(e, mem == 2 ? 1 : 2);
 	return true;
 }

@@ -52,7 +52,7 @@ static int not_now(struct emu_vcpu *v)
 
 /* FSW.ES says that an exception which is not masked waits. CR0.NE = 0 would report it by an
  * external interrupt, which is not modelled. */
-static int pending(struct emu_vcpu *v)
+static int fpu_pending(struct emu_vcpu *v)
 {
 	return v->fpu.fx.fsw & EMU_FSW_ES ? emu_fault(v, EMU_MF, false, 0) : 0;
 }
@@ -61,7 +61,7 @@ int emu_fp_x87(struct emu_vcpu *v, bool wait)
 {
 	if (unlikely(v->cr0 & (CR0_EM | CR0_TS)))
 		return not_now(v);
-	return wait ? pending(v) : 0;
+	return wait ? fpu_pending(v) : 0;
 }
 
 int emu_fp_mmx(struct emu_vcpu *v)
@@ -70,7 +70,7 @@ int emu_fp_mmx(struct emu_vcpu *v)
 		return emu_ud(v);
 	if (unlikely(v->cr0 & CR0_TS))
 		return not_now(v);
-	return pending(v);
+	return fpu_pending(v);
 }
 
 int emu_fp_sse(struct emu_vcpu *v)
@@ -85,7 +85,7 @@ int emu_help_fwait(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if ((v->cr0 & (CR0_MP | CR0_TS)) == (CR0_MP | CR0_TS))
 		return not_now(v);
-	return pending(v);
+	return fpu_pending(v);
 }
 
 /* ---- FXSAVE, FXRSTOR: op->base is 1 with REX.W ---- */

@@ -42,14 +42,14 @@ uint64_t emu_mmx(const struct emu_vcpu *v, unsigned int n)
 }
 
 /* After emu_mmx_done(). */
-static void put(struct emu_vcpu *v, unsigned int n, uint64_t x)
+static void mmx_put(struct emu_vcpu *v, unsigned int n, uint64_t x)
 {
 	v->fpu.fx.st[n].q[0] = x;
 	v->fpu.fx.st[n].w[4] = 0xffff;
 }
 
 /* What an instruction that also touches XMM registers needs besides. */
-static int enter(struct emu_vcpu *v, const struct emu_op *op)
+static int mmx_enter(struct emu_vcpu *v, const struct emu_op *op)
 {
 	if ((op->idx & SIMD_XMM) && emu_fp_sse(v))
 		return 1;
@@ -67,7 +67,7 @@ int emu_help_mmx(struct emu_vcpu *v, const struct emu_op *op)
 	struct emu_simd_io io = {.gpr = 0};
 	bool stays = op->idx & SIMD_STAYS && op->base;
 
-	if (stays ? emu_fp_sse(v) : enter(v, op))
+	if (stays ? emu_fp_sse(v) : mmx_enter(v, op))
 		return 1;
 	if (op->idx & SIMD_FROM_GPR && !op->base)
 		io.gpr = v->r[op->src];
@@ -97,7 +97,7 @@ int emu_help_mmx(struct emu_vcpu *v, const struct emu_op *op)
 	if (!stays)
 		emu_mmx_done(v);
 	if (op->idx & SIMD_MMX)
-		put(v, op->dst, io.mm_a);
+		mmx_put(v, op->dst, io.mm_a);
 	else if (op->idx & SIMD_XMM)
 		v->fpu.fx.xmm[op->dst] = io.a;
 	else
@@ -110,7 +110,7 @@ int emu_help_mmx_mov(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t x = 0;
 
-	if (enter(v, op))
+	if (mmx_enter(v, op))
 		return 1;
 	switch (op->scale) {
 	case MMX_LOAD:
@@ -142,7 +142,7 @@ int emu_help_mmx_mov(struct emu_vcpu *v, const struct emu_op *op)
 		x = emu_mmx(v, op->src);
 	}
 	emu_mmx_done(v);
-	put(v, op->dst, x);
+	mmx_put(v, op->dst, x);
 	return 0;
 }
 
@@ -156,7 +156,7 @@ int emu_help_mmx_shift(struct emu_vcpu *v, const struct emu_op *op)
 	io.mm_a = emu_mmx(v, op->dst);
 	emu_simd_mm(&io, (const void *)(uintptr_t)op->imm);
 	emu_mmx_done(v);
-	put(v, op->dst, io.mm_a);
+	mmx_put(v, op->dst, io.mm_a);
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 
 /* 16 bytes on an address that is not a multiple of 16 (SDM vol. 1, 4.1.1; APM vol. 2, 8.2.14). It
  * is #GP in the stack segment, too. */
-static int misaligned(struct emu_vcpu *v, const struct emu_op *op)
+static int simd_misaligned(struct emu_vcpu *v, const struct emu_op *op)
 {
 	uint64_t va = v->r[EMU_TEA];
 
@@ -28,7 +28,7 @@ static const struct emu_tlbe *entry_of(const struct emu_vcpu *v, uint64_t va)
 	return &v->tlb[va >> EMU_PAGE_SHIFT & (EMU_TLB_SIZE - 1)];
 }
 
-static void copy(void *to, const void *from, unsigned int bytes)
+static void simd_copy(void *to, const void *from, unsigned int bytes)
 {
 	switch (bytes) {
 	case 16:
@@ -50,11 +50,11 @@ int emu_simd_load(struct emu_vcpu *v, const struct emu_op *op, void *to)
 	uint64_t va = v->r[EMU_TEA];
 	const struct emu_tlbe *e = entry_of(v, va);
 
-	if (misaligned(v, op))
+	if (simd_misaligned(v, op))
 		return 1;
 	if (unlikely(e->rtag != ((va + op->base - 1) & EMU_PAGE_MASK)))
 		return emu_sys_read(v, va, to, op->base, v->cpl == 3 ? EMU_ACC_U : 0);
-	copy(to, (const void *)(e->add + va), op->base);
+	simd_copy(to, (const void *)(e->add + va), op->base);
 	return 0;
 }
 
@@ -64,23 +64,23 @@ int emu_simd_store(struct emu_vcpu *v, const struct emu_op *op, const void *from
 	const struct emu_tlbe *e = entry_of(v, va);
 	void *p;
 
-	if (misaligned(v, op))
+	if (simd_misaligned(v, op))
 		return 1;
 	if (likely(e->wtag == ((va + op->base - 1) & EMU_PAGE_MASK))) {
-		copy((void *)(e->add + va), from, op->base);
+		simd_copy((void *)(e->add + va), from, op->base);
 		return 0;
 	}
 	p = emu_rmw_slow(v, va, op->base);
 	if (!p)
 		return 1;
-	copy(p, from, op->base);
+	simd_copy(p, from, op->base);
 	if (p == v->bounce.buf)
 		emu_rmw_commit(v);
 	return 0;
 }
 
 /* The second operand. */
-static int source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to)
+static int simd_source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to)
 {
 	if (!op->base) {
 		*to = v->fpu.fx.xmm[op->src];
@@ -90,7 +90,7 @@ static int source(struct emu_vcpu *v, const struct emu_op *op, union emu_xmm *to
 	return emu_simd_load(v, op, to);
 }
 
-static const void *stub_of(const struct emu_op *op)
+static const void *simd_stub_of(const struct emu_op *op)
 {
 	return (const void *)(uintptr_t)op->imm;
 }
@@ -102,11 +102,11 @@ int emu_help_simd(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct emu_simd_io io;
 
-	if (emu_fp_sse(v) || source(v, op, &io.b))
+	if (emu_fp_sse(v) || simd_source(v, op, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
-	emu_simd_int(&io, stub_of(op));
+	emu_simd_int(&io, simd_stub_of(op));
 	v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
 }
@@ -116,7 +116,7 @@ int emu_help_simd_fp(struct emu_vcpu *v, const struct emu_op *op)
 	struct emu_simd_io io;
 
 	v->extra += op->idx & SIMD_LONG ? EMU_EFFORT_FP_LONG : 0;
-	if (emu_fp_sse(v) || source(v, op, &io.b))
+	if (emu_fp_sse(v) || simd_source(v, op, &io.b))
 		return 1;
 	io.a = v->fpu.fx.xmm[op->dst];
 	io.gpr = 0;
@@ -141,7 +141,7 @@ int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 		} else {
 			io.gpr = v->r[op->src];
 		}
-	} else if (source(v, op, &io.b)) {
+	} else if (simd_source(v, op, &io.b)) {
 		return 1;
 	}
 	if (!(op->idx & SIMD_TO_GPR))
@@ -150,7 +150,7 @@ int emu_help_simd_gpr(struct emu_vcpu *v, const struct emu_op *op)
 		if (emu_simd_run_fp(v, op, &io, emu_simd_fp))
 			return 1;
 	} else {
-		emu_simd_int(&io, stub_of(op));
+		emu_simd_int(&io, simd_stub_of(op));
 	}
 	if (op->idx & SIMD_FLAGS)
 		emu_fl_raw(v, io.flags & EMU_ARITH);
@@ -168,7 +168,7 @@ int emu_help_simd_count(struct emu_vcpu *v, const struct emu_op *op)
 
 	if (emu_fp_sse(v))
 		return 1;
-	emu_simd_int(&io, stub_of(op));
+	emu_simd_int(&io, simd_stub_of(op));
 	v->fpu.fx.xmm[op->dst] = io.a;
 	return 0;
 }

@@ -65,8 +65,8 @@ static uint64_t with_exponent(uint64_t x, bool is64, unsigned int e)
 }
 
 /* The flags that the operation of @s raises for two scalars. */
-static uint32_t flags_of(const struct shape *s, uint32_t mxcsr, uint64_t a, uint64_t b,
-			 struct emu_simd_io *io)
+static uint32_t simd_fp_flags_of(const struct shape *s, uint32_t mxcsr, uint64_t a, uint64_t b,
+				 struct emu_simd_io *io)
 {
 	memset(io, 0, sizeof(*io));
 	io->a.q[0] = a;
@@ -83,7 +83,7 @@ static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks
 {
 	const unsigned int middle = s->from64 ? 0x3ff : 0x7f;
 	struct emu_simd_io io;
-	uint32_t f = flags_of(s, mxcsr, a, b, &io);
+	uint32_t f = simd_fp_flags_of(s, mxcsr, a, b, &io);
 
 	if (f & (EMU_FP_IE | EMU_FP_ZE))
 		return f;
@@ -110,7 +110,7 @@ static uint32_t lane_flags(const struct shape *s, uint32_t mxcsr, uint32_t masks
 			a = with_exponent(a, s->from64, middle);
 		b = with_exponent(b, s->from64, middle);
 	}
-	return f | (flags_of(s, mxcsr, a, b, &io) & EMU_FP_PE);
+	return f | (simd_fp_flags_of(s, mxcsr, a, b, &io) & EMU_FP_PE);
 }
 
 static uint64_t element(const union emu_xmm *x, bool is64, unsigned int lane)

@@ -15,7 +15,7 @@
 /* Exceptions that keep a result from being stored, if they are not masked (SDM vol. 1, 8.5). */
 #define NO_STORE (EMU_FP_IE | EMU_FP_OE | EMU_FP_UE)
 
-static const uint8_t *stub_of(const struct emu_op *op)
+static const uint8_t *x87_stub_of(const struct emu_op *op)
 {
 	unsigned int modrm = op->src;
 
@@ -24,7 +24,7 @@ static const uint8_t *stub_of(const struct emu_op *op)
 	return emu_stub_x87_mem + (op->dst * 8u + (modrm >> 3 & 7)) * 4;
 }
 
-static void note(struct emu_vcpu *v, const struct emu_op *op)
+static void x87_note(struct emu_vcpu *v, const struct emu_op *op)
 {
 	struct emu_fpu *f = &v->fpu;
 
@@ -65,7 +65,7 @@ int emu_help_x87(struct emu_vcpu *v, const struct emu_op *op)
 	/* Flags that are set are masked, or #MF had been raised: without them ES is the same. */
 	fsw = v->fpu.fx.fsw;
 	v->fpu.fx.fsw = fsw & (uint16_t)~SLOW;
-	out = emu_x87_call(&v->fpu.fx, buf, stub_of(op), emu_flags(v) | 2);
+	out = emu_x87_call(&v->fpu.fx, buf, x87_stub_of(op), emu_flags(v) | 2);
 	fcw = v->fpu.fx.fcw;
 	if (op->idx & X87_FLAGS)
 		emu_fl_raw(v, out.flags & EMU_ARITH);
@@ -77,7 +77,7 @@ int emu_help_x87(struct emu_vcpu *v, const struct emu_op *op)
 		if (p == v->bounce.buf)
 			emu_rmw_commit(v);
 	}
-	note(v, op);
+	x87_note(v, op);
 	return 0;
 }
 
@@ -135,7 +135,7 @@ int emu_help_x87_control(struct emu_vcpu *v, const struct emu_op *op)
 	struct emu_fpu *f = &v->fpu;
 	_Alignas(16) uint8_t buf[112] = {0};
 	uint64_t va = v->r[EMU_TEA];
-	const uint8_t *stub = stub_of(op);
+	const uint8_t *stub = x87_stub_of(op);
 	bool small = op->idx & X87_SMALL;
 
 	if (emu_fp_x87(v, op->idx & X87_WAIT))

@@ -322,7 +322,7 @@ void emu_chip_take(struct emu_vcpu *v)
 
 /* INIT: SDM vol. 3, table 9-1 and 11.4.7.3. The PMU keeps its registers, and so do the TSC and the
  * MSRs. */
-static void init(struct emu_vcpu *v)
+static void irqchip_chip_init(struct emu_vcpu *v)
 {
 	uint64_t apic_base = v->apic_base, pat = v->pat, cr0 = v->cr0;
 	const struct kvm_cpuid_entry2 *sig = NULL;
@@ -367,7 +367,7 @@ void emu_chip_signals(struct emu_vcpu *v)
 	emu_chip_take(v);
 	signals = atomic_exchange(&v->plat.signals, 0);
 	if (signals & EMU_POST_INIT) {
-		init(v);
+		irqchip_chip_init(v);
 		/* The processor that boots the system goes to the reset vector. */
 		v->plat.wait_sipi = v->id != 0;
 	}

@@ -102,7 +102,7 @@ static void bring_up_to_date(struct emu_vcpu *v)
 }
 
 /* The guest has written to the APIC. */
-static void written(struct emu_vcpu *v)
+static void irq_written(struct emu_vcpu *v)
 {
 	v->cr8 = v->lapic.tpr >> 4;
 	if (v->chip)
@@ -137,7 +137,7 @@ int emu_lapic_wrmsr(struct emu_vcpu *v, uint32_t msr, uint64_t x)
 	bring_up_to_date(v);
 	if (lapic_wrmsr(&v->lapic, msr, x))
 		return emu_gp(v, 0);
-	written(v);
+	irq_written(v);
 	return 0;
 }
 
@@ -158,7 +158,7 @@ void emu_lapic_mmio_write(struct emu_vcpu *v, uint32_t reg, uint32_t x)
 	v->acc = 0;
 	bring_up_to_date(v);
 	lapic_mmio_write(&v->lapic, reg, x);
-	written(v);
+	irq_written(v);
 }
 
 void emu_lapic_deadline(struct emu_vcpu *v, const uint64_t *x)

@@ -52,7 +52,7 @@ void lapic_enter_x2apic(struct lapic *l)
 
 /* ---- interrupts: who waits, who is in service ---- */
 
-static void set_bit(uint32_t *set, unsigned int vector)
+static void lapic_set_bit(uint32_t *set, unsigned int vector)
 {
 	set[vector / 32] |= 1u << vector % 32;
 }
@@ -82,7 +82,7 @@ void lapic_error(struct lapic *l, uint32_t bits)
 	if ((entry & LVT_VECTOR) < FIRST_VECTOR)
 		l->esr |= ESR_RECEIVE;
 	else
-		set_bit(l->irr, entry & LVT_VECTOR);
+		lapic_set_bit(l->irr, entry & LVT_VECTOR);
 }
 
 /* A fixed interrupt arrives. */
@@ -94,10 +94,10 @@ void lapic_accept(struct lapic *l, unsigned int vector, bool level)
 		lapic_error(l, ESR_RECEIVE);
 		return;
 	}
-	set_bit(l->irr, vector);
+	lapic_set_bit(l->irr, vector);
 	/* TMR says how the vector came last (11.8.4). */
 	if (level)
-		set_bit(l->tmr, vector);
+		lapic_set_bit(l->tmr, vector);
 	else
 		clear_bit(l->tmr, vector);
 }
@@ -137,7 +137,7 @@ unsigned int lapic_next(const struct lapic *l)
 void lapic_taken(struct lapic *l)
 {
 	clear_bit(l->irr, l->offered);
-	set_bit(l->isr, l->offered);
+	lapic_set_bit(l->isr, l->offered);
 	l->offered = 0;
 }
 

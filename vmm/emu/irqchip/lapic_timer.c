@@ -12,18 +12,18 @@
 #define MODE_PERIODIC (1u << 17)
 #define MODE_DEADLINE (2u << 17)
 
-static uint32_t mode_of(uint32_t lvt)
+static uint32_t lapic_timer_mode_of(uint32_t lvt)
 {
 	return lvt & LVT_MODE;
 }
 
 static uint32_t mode(const struct lapic *l)
 {
-	return mode_of(l->lvt[LVT_TIMER]);
+	return lapic_timer_mode_of(l->lvt[LVT_TIMER]);
 }
 
 /* Figure 11-10: bits 3, 1 and 0 give 2, 4, 8, 16, 32, 64, 128, 1. */
-static unsigned int shift(const struct lapic *l)
+static unsigned int lapic_timer_shift(const struct lapic *l)
 {
 	unsigned int bits = (l->timer_divide >> 1 & 4) | (l->timer_divide & 3);
 
@@ -32,7 +32,7 @@ static unsigned int shift(const struct lapic *l)
 
 uint32_t lapic_timer_current(const struct lapic *l)
 {
-	uint64_t passed = (l->now - l->timer_at) >> shift(l);
+	uint64_t passed = (l->now - l->timer_at) >> lapic_timer_shift(l);
 
 	return passed < l->timer_left ? l->timer_left - (uint32_t)passed : 0;
 }
@@ -51,12 +51,13 @@ uint64_t lapic_timer_due(const struct lapic *l)
 	}
 	if (!l->timer_left || mode(l) == LVT_MODE)
 		return LAPIC_NEVER;
-	return l->timer_at + ((uint64_t)l->timer_left << shift(l));
+	return l->timer_at + ((uint64_t)l->timer_left << lapic_timer_shift(l));
 }
 
 void lapic_timer_expire(struct lapic *l)
 {
-	uint64_t due = lapic_timer_due(l), period = (uint64_t)l->timer_initial << shift(l);
+	uint64_t due = lapic_timer_due(l),
+		 period = (uint64_t)l->timer_initial << lapic_timer_shift(l);
 
 	if (due > l->now)
 		return;
@@ -106,7 +107,7 @@ void lapic_timer_wr_divide(struct lapic *l, uint32_t x)
 /* A change to or from TSC-deadline mode disarms the timer (11.5.4.1). */
 void lapic_timer_wr_lvt(struct lapic *l, uint32_t x)
 {
-	if ((mode(l) == MODE_DEADLINE) == (mode_of(x) == MODE_DEADLINE))
+	if ((mode(l) == MODE_DEADLINE) == (lapic_timer_mode_of(x) == MODE_DEADLINE))
 		return;
 	l->tsc_deadline = 0;
 	l->timer_left = 0;

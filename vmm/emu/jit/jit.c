@@ -141,7 +141,7 @@ void emu_jit_fini(struct emu_vcpu *v)
 }
 
 /* Forget all code, and keep the blocks. */
-static void forget(struct emu_vcpu *v)
+static void jit_forget(struct emu_vcpu *v)
 {
 	for (unsigned int i = 0; i <= v->hash_mask; i++)
 		for (struct emu_block *b = v->hash[i]; b; b = b->hash_next)
@@ -296,7 +296,7 @@ static bool batch(struct emu_vcpu *v, struct emu_block *first)
 }
 
 /* Sites and slots for @v. */
-static bool take(struct emu_vcpu *v)
+static bool jit_take(struct emu_vcpu *v)
 {
 	if (v->jit.sites)
 		return true;
@@ -312,7 +312,7 @@ static bool take(struct emu_vcpu *v)
 
 /* @v has more code than a freestanding guest has: let it keep that. False: it is not so, or it
  * has done this before. */
-static bool grow(struct emu_vcpu *v)
+static bool jit_grow(struct emu_vcpu *v)
 {
 	if (!v->chip || v->jit.big || !jit_parts_plenty())
 		return false;
@@ -326,13 +326,13 @@ static bool grow(struct emu_vcpu *v)
 
 static void translate(struct emu_vcpu *v, struct emu_block *b)
 {
-	if (!take(v)) {
+	if (!jit_take(v)) {
 		b->ops[0].h = b->h0;
 		return;
 	}
-	if (batch(v, b) || (grow(v) && batch(v, b)))
+	if (batch(v, b) || (jit_grow(v) && batch(v, b)))
 		return;
-	forget(v);
+	jit_forget(v);
 	batch(v, b);
 }
 

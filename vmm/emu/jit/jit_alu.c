@@ -17,8 +17,8 @@ static bool is_logic(unsigned int alu)
 /* ---- two operands ---- */
 
 /* @dst, a host register, becomes @dst op @s. */
-static void apply(struct jit *j, unsigned int alu, unsigned int lg, unsigned int dst,
-		  struct jit_source s)
+static void jit_alu_apply(struct jit *j, unsigned int alu, unsigned int lg, unsigned int dst,
+			  struct jit_source s)
 {
 	if (s.is_imm)
 		x_alu_imm(&j->b, alu, lg, rm_reg(dst), s.imm);
@@ -34,7 +34,7 @@ static void test(struct jit *j, unsigned int lg, struct rm a, struct jit_source 
 		return;
 	}
 	x_mov(&j->b, a.is_reg && lg < 2 ? 2 : lg, HOST_S1, a);
-	apply(j, X_AND, lg, HOST_S1, s);
+	jit_alu_apply(j, X_AND, lg, HOST_S1, s);
 	x_alu_imm(&j->b, X_CMP, lg, rm_reg(HOST_S1), 0);
 }
 
@@ -50,10 +50,10 @@ static void alu_reg(struct jit *j, unsigned int alu, unsigned int lg, unsigned i
 	if (alu == TEST) {
 		test(j, lg, d, s);
 	} else if (d.is_reg) {
-		apply(j, alu, lg, d.base, s);
+		jit_alu_apply(j, alu, lg, d.base, s);
 	} else if (lg == 2 || !s.is_imm) { /* 32 bits: the upper half becomes 0 */
 		x_mov(&j->b, lg, HOST_S1, d);
-		apply(j, alu, lg, HOST_S1, s);
+		jit_alu_apply(j, alu, lg, HOST_S1, s);
 		if (alu != X_CMP)
 			x_store(&j->b, lg == 2 ? 3 : lg, d, HOST_S1);
 		result = rm_reg(HOST_S1);

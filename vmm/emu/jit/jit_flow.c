@@ -174,7 +174,7 @@ static void two_edges(struct jit *j, const struct emu_op *op, unsigned int cc)
 
 /* HOST_S1 = the target of an indirect transfer. HOST_S2 becomes its block, or the code is left. As
  * INDIRECT in exec.c; a target that is not canonical is in no block. */
-static void look_up(struct jit *j)
+static void jit_flow_look_up(struct jit *j)
 {
 	jit_clobber(j);
 	x_mov(&j->b, 3, HOST_S2, rm_reg(HOST_S1));
@@ -249,13 +249,13 @@ bool jit_branch(struct jit *j)
 		return true;
 	case EMU_OP_JMP_R:
 		x_mov(&j->b, 3, HOST_S1, jit_rm(op->src));
-		look_up(j);
+		jit_flow_look_up(j);
 		x_mov(&j->b, 3, HOST_S1, rm_reg(HOST_S2));
 		go(j);
 		return true;
 	case EMU_OP_CALL_R:
 		x_mov(&j->b, 3, HOST_S1, jit_rm(op->src));
-		look_up(j);
+		jit_flow_look_up(j);
 		x_store(&j->b, 3, rm_mem(HOST_RSP, FRAME_BLOCK), HOST_S2);
 		ok = push_return(j, (uint64_t)op->imm);
 		x_mov(&j->b, 3, HOST_S1, rm_mem(HOST_RSP, FRAME_BLOCK));
@@ -265,7 +265,7 @@ bool jit_branch(struct jit *j)
 	case EMU_OP_RETI:
 		m = jit_access(j, top, 8, false, &ok);
 		x_mov(&j->b, 3, HOST_S1, m);
-		look_up(j);
+		jit_flow_look_up(j);
 		x_lea(&j->b, 3, HOST_R12,
 		      rm_mem(HOST_R12, 8 + (code == EMU_OP_RETI ? (int32_t)op->imm : 0)));
 		x_mov(&j->b, 3, HOST_S1, rm_reg(HOST_S2));

@@ -183,7 +183,7 @@ static bool direct(struct jit_ea ea, struct rm *m)
 }
 
 /* HOST_S1 = the address; overwrites HOST_S2. */
-static bool compute(struct jit *j, struct jit_ea ea)
+static bool jit_mem_compute(struct jit *j, struct jit_ea ea)
 {
 	struct rm m = rm_mem(HOST_S1, (int32_t)ea.disp);
 
@@ -213,7 +213,7 @@ bool jit_address(struct jit *j, struct jit_ea ea, unsigned int lg, unsigned int 
 		x_lea(&j->b, lg, dst, m);
 		return true;
 	}
-	if (!compute(j, ea))
+	if (!jit_mem_compute(j, ea))
 		return false;
 	x_mov(&j->b, lg, dst, rm_reg(HOST_S1));
 	return true;
@@ -229,7 +229,7 @@ static void entry(struct jit *j)
 
 /* HOST_S1 holds the page of the last byte. Returns the jump that is taken unless the entry at
  * HOST_S2 is for that page. */
-static uint8_t *compare(struct jit *j, bool store)
+static uint8_t *jit_mem_compare(struct jit *j, bool store)
 {
 	int32_t tag = store ? offsetof(struct emu_tlbe, wtag) : offsetof(struct emu_tlbe, rtag);
 
@@ -237,13 +237,13 @@ static uint8_t *compare(struct jit *j, bool store)
 	return x_jcc(&j->b, CC_NE);
 }
 
-static void page_of(struct jit *j, unsigned int reg)
+static void jit_mem_page_of(struct jit *j, unsigned int reg)
 {
 	x_alu_imm(&j->b, X_AND, 3, rm_reg(reg), -(int64_t)EMU_PAGE_SIZE);
 }
 
 /* Returns the jump that is taken unless the address in @reg is a multiple of @bytes. */
-static uint8_t *misaligned(struct jit *j, unsigned int reg, unsigned int bytes)
+static uint8_t *jit_mem_misaligned(struct jit *j, unsigned int reg, unsigned int bytes)
 {
 	x_op(&j->b, 0xf6, 0, 0, rm_reg(reg)); /* test */
 	x_byte(&j->b, bytes - 1);
@@ -256,19 +256,19 @@ static struct rm access_computed(struct jit *j, struct jit_ea ea, unsigned int b
 {
 	struct rm at = rm_mem(HOST_RSP, FRAME_ADDR);
 
-	if (!compute(j, ea)) {
+	if (!jit_mem_compute(j, ea)) {
 		*ok = false;
 		return at;
 	}
 	if (j->aligned)
-		jit_leave_at(j, misaligned(j, HOST_S1, bytes));
+		jit_leave_at(j, jit_mem_misaligned(j, HOST_S1, bytes));
 	x_store(&j->b, 3, at, HOST_S1);
 	x_mov(&j->b, 2, HOST_S2, rm_reg(HOST_S1));
 	entry(j);
 	if (bytes > 1)
 		x_alu_imm(&j->b, X_ADD, 3, rm_reg(HOST_S1), bytes - 1);
-	page_of(j, HOST_S1);
-	jit_leave_at(j, compare(j, store));
+	jit_mem_page_of(j, HOST_S1);
+	jit_leave_at(j, jit_mem_compare(j, store));
 	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, offsetof(struct emu_tlbe, add)));
 	x_alu_load(&j->b, X_ADD, 3, HOST_S2, at);
 	return rm_mem(HOST_S2, 0);
@@ -308,12 +308,12 @@ struct rm jit_access(struct jit *j, struct jit_ea ea, unsigned int bytes, bool s
 	else
 		x_lea(&j->b, 3, HOST_S1, m);
 	if (any) {
-		page_of(j, HOST_S1);
+		jit_mem_page_of(j, HOST_S1);
 		x_alu_load(&j->b, X_CMP, 3, HOST_S1, of_site(at, offsetof(struct emu_site, tag)));
 		first = x_jcc(&j->b, CC_NE);
 		last.disp += (int32_t)bytes - 1;
 		x_lea(&j->b, 3, HOST_S1, last);
-		page_of(j, HOST_S1);
+		jit_mem_page_of(j, HOST_S1);
 	} else {
 		x_alu_imm(&j->b, X_AND, 3, rm_reg(HOST_S1), -(int64_t)EMU_PAGE_SIZE | (bytes - 1));
 	}
@@ -352,14 +352,14 @@ void jit_write_miss(struct jit *j, const struct jit_miss *m)
 		x_link(&j->b, m->first, j->b.at);
 	x_lea(&j->b, 2, HOST_S2, m->ea);
 	if (m->aligned) {
-		j->exits[j->nr_exits].site = misaligned(j, HOST_S2, m->bytes);
+		j->exits[j->nr_exits].site = jit_mem_misaligned(j, HOST_S2, m->bytes);
 		j->exits[j->nr_exits++].word = m->word;
 	}
 	entry(j);
 	last.disp += (int32_t)m->bytes - 1;
 	x_lea(&j->b, 3, HOST_S1, last);
-	page_of(j, HOST_S1);
-	j->exits[j->nr_exits].site = compare(j, m->store);
+	jit_mem_page_of(j, HOST_S1);
+	j->exits[j->nr_exits].site = jit_mem_compare(j, m->store);
 	j->exits[j->nr_exits++].word = m->word;
 	x_mov(&j->b, 3, HOST_S2, rm_mem(HOST_S2, offsetof(struct emu_tlbe, add)));
 	x_store(&j->b, 3, add, HOST_S2);

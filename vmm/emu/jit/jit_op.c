@@ -13,7 +13,7 @@
 /* ---- moves ---- */
 
 /* A guest register = @m, an operand of 1 << @lg bytes. */
-static void load(struct jit *j, unsigned int lg, unsigned int dst, struct rm m)
+static void jit_op_load(struct jit *j, unsigned int lg, unsigned int dst, struct rm m)
 {
 	struct rm d = jit_rm(jit_number(lg, dst));
 
@@ -43,7 +43,7 @@ static bool takes_t0(const struct jit *j, unsigned int i)
 	return IN(c, MUL32, MUL64) || IN(c, IMUL_RR32, IMUL_RRI64) || IN(c, CMOVCC32, CMOV64_RNS);
 }
 
-static bool move(struct jit *j, const struct emu_op *op, unsigned int code)
+static bool jit_op_move(struct jit *j, const struct emu_op *op, unsigned int code)
 {
 	unsigned int i = code - EMU_OP_MOV_RR8, lg = i % 4;
 	bool ok = true;
@@ -53,7 +53,7 @@ static bool move(struct jit *j, const struct emu_op *op, unsigned int code)
 	case 0: /* MOV_RR */
 		if (jit_is_high(lg, op->dst) || jit_is_high(lg, op->src))
 			return false;
-		load(j, lg, op->dst, jit_rm(jit_number(lg, op->src)));
+		jit_op_load(j, lg, op->dst, jit_rm(jit_number(lg, op->src)));
 		return true;
 	case 1: /* MOV_RI */
 		if (jit_is_high(lg, op->dst))
@@ -69,7 +69,7 @@ static bool move(struct jit *j, const struct emu_op *op, unsigned int code)
 		if (j->t0_known)
 			j->t0 = m;
 		else
-			load(j, lg, op->dst, m);
+			jit_op_load(j, lg, op->dst, m);
 		return ok;
 	case 4: /* STB */
 	case 5: /* STX */
@@ -114,7 +114,7 @@ static bool extend(struct jit *j, const struct emu_op *op, unsigned int code)
 	return ok;
 }
 
-static bool lea(struct jit *j, const struct emu_op *op, unsigned int code)
+static bool jit_op_lea(struct jit *j, const struct emu_op *op, unsigned int code)
 {
 	struct rm d = jit_rm(op->dst);
 	unsigned int dst = d.is_reg ? d.base : HOST_S1;
@@ -268,13 +268,13 @@ bool jit_op(struct jit *j)
 	if (IN(code, ADD_RR8, TEST_MI64))
 		return jit_alu_op(j, op, code);
 	if (IN(code, MOV_RR8, LDL64))
-		return move(j, op, code);
+		return jit_op_move(j, op, code);
 	if (IN(code, EXR_Z8, EXX_S32_64))
 		return extend(j, op, code);
 	if (IN(code, NOT8, SAR_C64))
 		return jit_unary_op(j, op, code);
 	if (IN(code, LEA64B, LEA16))
-		return lea(j, op, code);
+		return jit_op_lea(j, op, code);
 	if (code == EMU_OP_SETCC || IN(code, SET_B, SET_RNS)) {
 		unsigned int cc;
 

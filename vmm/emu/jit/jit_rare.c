@@ -11,8 +11,8 @@
 
 /* ---- read-modify-write ---- */
 
-static bool modify(struct jit *j, const struct emu_op *op, unsigned int code, unsigned int lg,
-		   struct rm m)
+static bool jit_rare_modify(struct jit *j, const struct emu_op *op, unsigned int code,
+			    unsigned int lg, struct rm m)
 {
 	unsigned int src = op->src;
 
@@ -94,7 +94,7 @@ bool jit_rmw(struct jit *j)
 	    (mid->dst != t0 && j->code[i + 1] != EMU_OP_HELPER))
 		return false;
 	m = jit_access(j, ea, 1u << lg, true, &ok);
-	return modify(j, mid, j->code[i + 1], lg, m) && ok;
+	return jit_rare_modify(j, mid, j->code[i + 1], lg, m) && ok;
 }
 
 /* ---- division: CF and OF stay, AF = 1, SF = ZF = PF = 0 ---- */

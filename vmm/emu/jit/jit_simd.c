@@ -81,7 +81,7 @@ static void store_all(struct jit *j, unsigned int reg, struct rm m)
 }
 
 /* A host register with guest register @n; HOST_S1 holds the vCPU. */
-static unsigned int get(struct jit *j, unsigned int n)
+static unsigned int jit_simd_get(struct jit *j, unsigned int n)
 {
 	unsigned int reg = n < XMM_KEPT ? n : XMM_SCRATCH;
 
@@ -93,21 +93,21 @@ static unsigned int get(struct jit *j, unsigned int n)
 }
 
 /* Where a new value of guest register @n is made. */
-static unsigned int target(unsigned int n)
+static unsigned int jit_simd_target(unsigned int n)
 {
 	return n < XMM_KEPT ? n : XMM_SCRATCH;
 }
 
-/* Guest register @n has its new value in target(n). */
-static void put(struct jit *j, unsigned int n)
+/* Guest register @n has its new value in jit_simd_target(n). */
+static void jit_simd_put(struct jit *j, unsigned int n)
 {
-	store_all(j, target(n), in_vcpu(n));
+	store_all(j, jit_simd_target(n), in_vcpu(n));
 	if (n < XMM_KEPT)
 		j->xmm |= 1u << n;
 }
 
 /* The memory operand. */
-static struct rm operand(struct jit *j, const struct emu_op *op, bool store, bool *ok)
+static struct rm operand(struct jit *j, const struct emu_op *op, bool jit_simd_store, bool *ok)
 {
 	struct rm m = {0};
 
@@ -116,13 +116,13 @@ static struct rm operand(struct jit *j, const struct emu_op *op, bool store, boo
 		return m;
 	}
 	j->aligned = op->base == 16 && (op->idx & SIMD_ALIGN);
-	m = jit_access(j, j->tea, op->base, store, ok);
+	m = jit_access(j, j->tea, op->base, jit_simd_store, ok);
 	j->aligned = false;
 	return m;
 }
 
 /* The second operand, with the vCPU in HOST_S1 afterwards. */
-static struct rm source(struct jit *j, const struct emu_op *op, bool *ok)
+static struct rm jit_simd_source(struct jit *j, const struct emu_op *op, bool *ok)
 {
 	struct rm m = {0};
 
@@ -131,18 +131,18 @@ static struct rm source(struct jit *j, const struct emu_op *op, bool *ok)
 	vcpu(j);
 	if (op->base)
 		return m;
-	return op->src < XMM_KEPT ? rm_reg(get(j, op->src)) : in_vcpu(op->src);
+	return op->src < XMM_KEPT ? rm_reg(jit_simd_get(j, op->src)) : in_vcpu(op->src);
 }
 
 /* ---- templates ---- */
 
-static bool compute(struct jit *j, const struct emu_op *op)
+static bool jit_simd_compute(struct jit *j, const struct emu_op *op)
 {
 	bool ok = true;
-	struct rm m = source(j, op, &ok);
+	struct rm m = jit_simd_source(j, op, &ok);
 
-	x_code(j, read_stub(op), get(j, op->dst), m);
-	put(j, op->dst);
+	x_code(j, read_stub(op), jit_simd_get(j, op->dst), m);
+	jit_simd_put(j, op->dst);
 	return ok;
 }
 
@@ -156,13 +156,13 @@ static bool with_gpr(struct jit *j, const struct emu_op *op)
 	if (op->idx & SIMD_FROM_GPR) {
 		m = op->base ? operand(j, op, false, &ok) : jit_rm(op->src);
 		vcpu(j);
-		x_code(j, c, get(j, op->dst), m);
-		put(j, op->dst);
+		x_code(j, c, jit_simd_get(j, op->dst), m);
+		jit_simd_put(j, op->dst);
 		return ok;
 	}
-	m = source(j, op, &ok);
+	m = jit_simd_source(j, op, &ok);
 	if (op->idx & SIMD_FLAGS) {
-		x_code(j, c, get(j, op->dst), m);
+		x_code(j, c, jit_simd_get(j, op->dst), m);
 		jit_set(j, SHAPE_ALL, false);
 		return ok;
 	}
@@ -170,59 +170,59 @@ static bool with_gpr(struct jit *j, const struct emu_op *op)
 	if (d == HOST_NONE)
 		d = HOST_S2;
 	if (!m.is_reg && !(op->idx & SIMD_FP)) /* these have no memory form */
-		m = rm_reg(get(j, op->src));
+		m = rm_reg(jit_simd_get(j, op->src));
 	x_code(j, c, d, m);
 	jit_put(j, op->dst, d);
 	return ok;
 }
 
 /* Shifts by a constant: 66 0F 71, 72 and 73. */
-static void shift(struct jit *j, unsigned int opcode, unsigned int digit, unsigned int n,
-		  unsigned int count)
+static void jit_simd_shift(struct jit *j, unsigned int opcode, unsigned int digit, unsigned int n,
+			   unsigned int count)
 {
 	vcpu(j);
-	x_simd(j, 0x66, opcode, 2, digit, rm_reg(get(j, n)));
+	x_simd(j, 0x66, opcode, 2, digit, rm_reg(jit_simd_get(j, n)));
 	x_byte(&j->b, count);
-	put(j, n);
+	jit_simd_put(j, n);
 }
 
 static void shift_count(struct jit *j, const struct emu_op *op)
 {
 	unsigned int code = read_stub(op).opcode; /* D1..D3 right, E1, E2 arithmetic, F1..F3 left */
 
-	shift(j, 0x70 + (code & 3),
-	      code >> 4 == 0xd	 ? 2
-	      : code >> 4 == 0xe ? 4
-				 : 6,
-	      op->dst, op->scale);
+	jit_simd_shift(j, 0x70 + (code & 3),
+		       code >> 4 == 0xd	  ? 2
+		       : code >> 4 == 0xe ? 4
+					  : 6,
+		       op->dst, op->scale);
 }
 
-static bool load(struct jit *j, const struct emu_op *op)
+static bool jit_simd_load(struct jit *j, const struct emu_op *op)
 {
 	bool ok = true;
-	struct rm m = source(j, op, &ok);
-	unsigned int reg = target(op->dst);
+	struct rm m = jit_simd_source(j, op, &ok);
+	unsigned int reg = jit_simd_target(op->dst);
 
 	if (op->base == 16) {
 		load_all(j, reg, m);
 	} else if (op->idx & SIMD_ZERO) { /* MOVSS, MOVSD */
 		x_simd(j, op->base == 4 ? 0xf3 : 0xf2, 0x10, 2, reg, m);
 	} else { /* MOVLPS, MOVHPS */
-		reg = get(j, op->dst);
+		reg = jit_simd_get(j, op->dst);
 		x_simd(j, 0, op->scale ? 0x16 : 0x12, 2, reg, m);
 	}
-	put(j, op->dst);
+	jit_simd_put(j, op->dst);
 	return ok;
 }
 
-static bool store(struct jit *j, const struct emu_op *op)
+static bool jit_simd_store(struct jit *j, const struct emu_op *op)
 {
 	bool ok = true;
 	struct rm m = operand(j, op, true, &ok);
 	unsigned int reg;
 
 	vcpu(j);
-	reg = get(j, op->src);
+	reg = jit_simd_get(j, op->src);
 	if (op->base == 16)
 		store_all(j, reg, m);
 	else if (op->scale) /* MOVHPS */
@@ -232,7 +232,7 @@ static bool store(struct jit *j, const struct emu_op *op)
 	return ok;
 }
 
-static bool mov(struct jit *j, const struct emu_op *op)
+static bool jit_simd_mov(struct jit *j, const struct emu_op *op)
 {
 	static const struct {
 		uint8_t prefix, opcode;
@@ -246,24 +246,25 @@ static bool mov(struct jit *j, const struct emu_op *op)
 	switch (op->scale) {
 	case MOV_FROM32:
 	case MOV_FROM64:
-		x_simd(j, 0x66, 0x6e, lg, target(op->dst), jit_rm(op->src));
-		put(j, op->dst);
+		x_simd(j, 0x66, 0x6e, lg, jit_simd_target(op->dst), jit_rm(op->src));
+		jit_simd_put(j, op->dst);
 		return true;
 	case MOV_TO32:
 	case MOV_TO64:
 		d = jit_host(op->dst);
 		if (d == HOST_NONE)
 			d = HOST_S2;
-		x_simd(j, 0x66, 0x7e, lg, get(j, op->src), rm_reg(d));
+		x_simd(j, 0x66, 0x7e, lg, jit_simd_get(j, op->src), rm_reg(d));
 		jit_put(j, op->dst, d);
 		return true;
 	}
 	if (op->dst >= XMM_KEPT && op->src >= XMM_KEPT) /* there is one scratch register */
 		return false;
-	s = get(j, op->src);
-	d = op->scale == MOV_ALL || op->scale == MOV_ZERO64 ? target(op->dst) : get(j, op->dst);
+	s = jit_simd_get(j, op->src);
+	d = op->scale == MOV_ALL || op->scale == MOV_ZERO64 ? jit_simd_target(op->dst)
+							    : jit_simd_get(j, op->dst);
 	x_simd(j, between[op->scale].prefix, between[op->scale].opcode, 2, d, rm_reg(s));
-	put(j, op->dst);
+	jit_simd_put(j, op->dst);
 	return true;
 }
 
@@ -318,19 +319,19 @@ int jit_simd_quarters(const struct emu_op *op, uint32_t *known)
 bool jit_simd(struct jit *j, const struct emu_op *op)
 {
 	if (op->fn == emu_help_simd || op->fn == emu_help_simd_fp)
-		return compute(j, op);
+		return jit_simd_compute(j, op);
 	if (op->fn == emu_help_simd_gpr)
 		return with_gpr(j, op);
 	if (op->fn == emu_help_simd_load)
-		return load(j, op);
+		return jit_simd_load(j, op);
 	if (op->fn == emu_help_simd_store)
-		return store(j, op);
+		return jit_simd_store(j, op);
 	if (op->fn == emu_help_simd_mov)
-		return mov(j, op);
+		return jit_simd_mov(j, op);
 	if (op->fn == emu_help_simd_count)
 		shift_count(j, op);
 	else
-		shift(j, 0x73, op->idx & SIMD_RIGHT ? 3 : 7, op->dst, op->scale);
+		jit_simd_shift(j, 0x73, op->idx & SIMD_RIGHT ? 3 : 7, op->dst, op->scale);
 	return true;
 }
 

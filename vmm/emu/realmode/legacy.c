@@ -16,7 +16,7 @@
 #define COST_OTHER 20u
 
 /* Add up to @n bytes of code at linear address @la to @buf. Traps. */
-static int fetch(struct emu_vcpu *v, uint32_t la, uint8_t *buf, unsigned int n)
+static int legacy_fetch(struct emu_vcpu *v, uint32_t la, uint8_t *buf, unsigned int n)
 {
 	uint64_t pa;
 
@@ -49,8 +49,8 @@ static void decoder(const struct emu_vcpu *v, ZydisDecoder *d)
 }
 
 /* Fetch and decode the instruction at CS:IP into *zi, zo[] and raw[]. Traps. */
-static int decode(struct emu_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstruction *zi,
-		  ZydisDecodedOperand *zo)
+static int legacy_decode(struct emu_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstruction *zi,
+			 ZydisDecodedOperand *zo)
 {
 	uint32_t la = (uint32_t)(v->seg[EMU_CS].base + v->rip);
 	unsigned int room = (unsigned int)(EMU_PAGE_SIZE - (la & ~EMU_PAGE_MASK));
@@ -58,12 +58,12 @@ static int decode(struct emu_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstruc
 	ZydisDecoder d;
 	ZyanStatus st;
 
-	if (fetch(v, la, raw, n))
+	if (legacy_fetch(v, la, raw, n))
 		return 1;
 	decoder(v, &d);
 	st = ZydisDecoderDecodeFull(&d, raw, n, zi, zo);
 	if (st == ZYDIS_STATUS_NO_MORE_DATA && n < INSN_MAX) {
-		if (fetch(v, la + n, raw + n, INSN_MAX - n))
+		if (legacy_fetch(v, la + n, raw + n, INSN_MAX - n))
 			return 1;
 		st = ZydisDecoderDecodeFull(&d, raw, INSN_MAX, zi, zo);
 	}
@@ -74,8 +74,8 @@ static int decode(struct emu_vcpu *v, uint8_t raw[INSN_MAX], ZydisDecodedInstruc
 	return 0;
 }
 
-static int refuse(struct emu_vcpu *v, const uint8_t *raw, const ZydisDecodedInstruction *zi,
-		  const ZydisDecodedOperand *zo)
+static int legacy_refuse(struct emu_vcpu *v, const uint8_t *raw, const ZydisDecodedInstruction *zi,
+			 const ZydisDecodedOperand *zo)
 {
 	char hex[3 * INSN_MAX + 1] = "", text[80] = "?";
 	ZydisFormatter f;
@@ -102,7 +102,7 @@ void emu_legacy_step(struct emu_vcpu *v)
 
 	v->extra += EMU_EFFORT_SLICE + EMU_EFFORT_DECODE;
 	v->single = true; /* stores may hit decoded code */
-	rc = decode(v, raw, &zi, zo);
+	rc = legacy_decode(v, raw, &zi, zo);
 	if (!rc) {
 		mask = v->seg[EMU_CS].db ? 0xffffffff : 0xffff;
 		l.next = (v->rip + zi.length) & mask;
@@ -114,7 +114,7 @@ void emu_legacy_step(struct emu_vcpu *v)
 		rc = emu_legacy_insn(&l);
 		v->cur = cur;
 		if (rc < 0)
-			refuse(v, raw, &zi, zo);
+			legacy_refuse(v, raw, &zi, zo);
 		if (rc == 0 || rc == 2) {
 			v->rip = l.next;
 			emu_count_one(v, ev, l.taken);

@@ -42,8 +42,8 @@ int legacy_load(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, u
 	return v->trap != EMU_TRAP_NONE;
 }
 
-static int store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off, unsigned int bytes,
-		 uint64_t x)
+static int legacy_insn_store(struct emu_vcpu *v, const struct kvm_segment *s, uint64_t off,
+			     unsigned int bytes, uint64_t x)
 {
 	uint64_t la = 0;
 
@@ -65,12 +65,12 @@ uint64_t legacy_address(const struct legacy *l, const ZydisDecodedOperandMem *m)
 	return at & mask;
 }
 
-static unsigned int bytes_of(const struct legacy *l, unsigned int i)
+static unsigned int legacy_insn_bytes_of(const struct legacy *l, unsigned int i)
 {
 	return l->zo[i].size / 8u;
 }
 
-static int get(struct legacy *l, unsigned int i, uint64_t *x)
+static int legacy_insn_get(struct legacy *l, unsigned int i, uint64_t *x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
 	struct emu_vcpu *v = l->v;
@@ -83,22 +83,22 @@ static int get(struct legacy *l, unsigned int i, uint64_t *x)
 		if (o->reg.value >= ZYDIS_REGISTER_ES && o->reg.value <= ZYDIS_REGISTER_GS)
 			*x = legacy_segment(v, o->reg.value)->selector;
 		else
-			*x = emu_rd(v, emu_gpr(o->reg.value), bytes_of(l, i));
+			*x = emu_rd(v, emu_gpr(o->reg.value), legacy_insn_bytes_of(l, i));
 		return 0;
 	default:
 		return legacy_load(v, legacy_segment(v, o->mem.segment), legacy_address(l, &o->mem),
-				   bytes_of(l, i), x);
+				   legacy_insn_bytes_of(l, i), x);
 	}
 }
 
-static int put(struct legacy *l, unsigned int i, uint64_t x)
+static int legacy_insn_put(struct legacy *l, unsigned int i, uint64_t x)
 {
 	const ZydisDecodedOperand *o = &l->zo[i];
 
 	if (o->type == ZYDIS_OPERAND_TYPE_MEMORY)
-		return store(l->v, legacy_segment(l->v, o->mem.segment), legacy_address(l, &o->mem),
-			     bytes_of(l, i), x);
-	emu_wr(l->v, emu_gpr(o->reg.value), bytes_of(l, i), x);
+		return legacy_insn_store(l->v, legacy_segment(l->v, o->mem.segment),
+					 legacy_address(l, &o->mem), legacy_insn_bytes_of(l, i), x);
+	emu_wr(l->v, emu_gpr(o->reg.value), legacy_insn_bytes_of(l, i), x);
 	return 0;
 }
 
@@ -137,19 +137,19 @@ static int push(struct emu_vcpu *v, unsigned int bytes, uint64_t x)
 {
 	uint64_t sp = (v->r[EMU_RSP] - bytes) & stack_mask(v);
 
-	if (store(v, &v->seg[EMU_SS], sp, bytes, x))
+	if (legacy_insn_store(v, &v->seg[EMU_SS], sp, bytes, x))
 		return 1;
 	set_sp(v, sp);
 	return 0;
 }
 
 /* The value at SP + @skip; the caller moves SP when nothing can fail any more. */
-static int peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
+static int legacy_insn_peek(struct emu_vcpu *v, unsigned int skip, unsigned int bytes, uint64_t *x)
 {
 	return legacy_load(v, &v->seg[EMU_SS], (v->r[EMU_RSP] + skip) & stack_mask(v), bytes, x);
 }
 
-static void drop(struct emu_vcpu *v, unsigned int bytes)
+static void legacy_insn_drop(struct emu_vcpu *v, unsigned int bytes)
 {
 	set_sp(v, v->r[EMU_RSP] + bytes);
 }
@@ -168,7 +168,7 @@ static int near_to(struct legacy *l, uint64_t off)
 
 static int near_target(struct legacy *l, uint64_t *off)
 {
-	if (get(l, 0, off))
+	if (legacy_insn_get(l, 0, off))
 		return 1;
 	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && l->zo[0].imm.is_relative)
 		*off += l->next;
@@ -177,7 +177,7 @@ static int near_target(struct legacy *l, uint64_t *off)
 
 /* ---- instructions by kind ---- */
 
-static int mov(struct legacy *l)
+static int legacy_insn_mov(struct legacy *l)
 {
 	ZydisRegister r = l->zo[0].type == ZYDIS_OPERAND_TYPE_REGISTER ? l->zo[0].reg.value
 								       : ZYDIS_REGISTER_NONE;
@@ -191,20 +191,20 @@ static int mov(struct legacy *l)
 	if ((r >= ZYDIS_REGISTER_DR0 && r <= ZYDIS_REGISTER_DR15) ||
 	    (from >= ZYDIS_REGISTER_DR0 && from <= ZYDIS_REGISTER_DR15) || r == ZYDIS_REGISTER_CS)
 		return -1;
-	if (get(l, 1, &x))
+	if (legacy_insn_get(l, 1, &x))
 		return 1;
 	if (r >= ZYDIS_REGISTER_ES && r <= ZYDIS_REGISTER_GS)
 		return legacy_load_segment(l->v, r - ZYDIS_REGISTER_ES, (uint16_t)x);
-	return put(l, 0, x);
+	return legacy_insn_put(l, 0, x);
 }
 
 static int alu(struct legacy *l, unsigned int kind, bool keep)
 {
-	unsigned int n = bytes_of(l, 0);
+	unsigned int n = legacy_insn_bytes_of(l, 0);
 	enum emu_fk fk = EMU_FK_SUB;
 	uint64_t a, b, res;
 
-	if (get(l, 0, &a) || get(l, 1, &b))
+	if (legacy_insn_get(l, 0, &a) || legacy_insn_get(l, 1, &b))
 		return 1;
 	switch (kind) {
 	case ALU_ADD:
@@ -223,7 +223,7 @@ static int alu(struct legacy *l, unsigned int kind, bool keep)
 	default:
 		res = a ^ b;
 	}
-	if (keep && put(l, 0, res))
+	if (keep && legacy_insn_put(l, 0, res))
 		return 1;
 	if (kind == ALU_SUB)
 		set_flags(l->v, fk, n, a, b);
@@ -237,21 +237,21 @@ static int inc_dec(struct legacy *l, bool dec)
 	bool cf = carry(l->v);
 	uint64_t a;
 
-	if (get(l, 0, &a))
+	if (legacy_insn_get(l, 0, &a))
 		return 1;
 	a += dec ? -1ULL : 1;
-	if (put(l, 0, a))
+	if (legacy_insn_put(l, 0, a))
 		return 1;
-	set_flags(l->v, dec ? EMU_FK_DEC : EMU_FK_INC, bytes_of(l, 0), a, cf);
+	set_flags(l->v, dec ? EMU_FK_DEC : EMU_FK_INC, legacy_insn_bytes_of(l, 0), a, cf);
 	return 0;
 }
 
-static int shift(struct legacy *l, bool left)
+static int legacy_insn_shift(struct legacy *l, bool left)
 {
-	unsigned int n = bytes_of(l, 0), bits = n * 8;
+	unsigned int n = legacy_insn_bytes_of(l, 0), bits = n * 8;
 	uint64_t a, by, cf;
 
-	if (get(l, 0, &a) || get(l, 1, &by))
+	if (legacy_insn_get(l, 0, &a) || legacy_insn_get(l, 1, &by))
 		return 1;
 	by &= 31;
 	if (!by)
@@ -260,7 +260,7 @@ static int shift(struct legacy *l, bool left)
 		return -1; /* the carry is undefined */
 	cf = left ? a >> (bits - by) & 1 : a >> (by - 1) & 1;
 	a = left ? a << by : a >> by;
-	if (put(l, 0, a))
+	if (legacy_insn_put(l, 0, a))
 		return 1;
 	set_flags(l->v, left ? EMU_FK_SHL : EMU_FK_SHR, n, a, cf);
 	return 0;
@@ -269,13 +269,13 @@ static int shift(struct legacy *l, bool left)
 /* BT, BTS, BTR. A register as the index of a bit in memory would move the address: not here. */
 static int bit(struct legacy *l)
 {
-	unsigned int n = bytes_of(l, 0);
+	unsigned int n = legacy_insn_bytes_of(l, 0);
 	uint64_t a, i, res;
 
 	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
 	    l->zo[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
 		return -1;
-	if (get(l, 0, &a) || get(l, 1, &i))
+	if (legacy_insn_get(l, 0, &a) || legacy_insn_get(l, 1, &i))
 		return 1;
 	i &= n * 8 - 1;
 	res = a;
@@ -283,7 +283,7 @@ static int bit(struct legacy *l)
 		res |= 1ULL << i;
 	else if (l->zi->mnemonic == ZYDIS_MNEMONIC_BTR)
 		res &= ~(1ULL << i);
-	if (l->zi->mnemonic != ZYDIS_MNEMONIC_BT && put(l, 0, res))
+	if (l->zi->mnemonic != ZYDIS_MNEMONIC_BT && legacy_insn_put(l, 0, res))
 		return 1;
 	emu_fl_override(l->v, EMU_CF, a >> i & 1 ? EMU_CF : 0);
 	return 0;
@@ -297,33 +297,33 @@ static int stack_insn(struct legacy *l)
 
 	switch (l->zi->mnemonic) {
 	case ZYDIS_MNEMONIC_PUSH:
-		return get(l, 0, &x) || push(v, n, x);
+		return legacy_insn_get(l, 0, &x) || push(v, n, x);
 	case ZYDIS_MNEMONIC_PUSHF:
 	case ZYDIS_MNEMONIC_PUSHFD:
 		return push(v, n, f & ~(EMU_VM | EMU_RF));
 	case ZYDIS_MNEMONIC_POP:
 		if (l->zo[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
 			return -1;
-		if (peek(v, 0, n, &x))
+		if (legacy_insn_peek(v, 0, n, &x))
 			return 1;
 		if (l->zo[0].reg.value >= ZYDIS_REGISTER_ES &&
 		    l->zo[0].reg.value <= ZYDIS_REGISTER_GS) {
 			if (legacy_load_segment(v, l->zo[0].reg.value - ZYDIS_REGISTER_ES,
 						(uint16_t)x))
 				return 1;
-			drop(v, n);
+			legacy_insn_drop(v, n);
 			return 0;
 		}
-		drop(v, n);
-		return put(l, 0, x);
+		legacy_insn_drop(v, n);
+		return legacy_insn_put(l, 0, x);
 	default: /* POPF */
-		if (peek(v, 0, n, &x))
+		if (legacy_insn_peek(v, 0, n, &x))
 			return 1;
 		if (x & EMU_TF)
 			return emu_error(v, "single-stepping of 16- or 32-bit code");
 		if (n == 2)
 			x |= f & ~0xffffULL;
-		drop(v, n);
+		legacy_insn_drop(v, n);
 		emu_put_rflags(v, ((f & ~(uint64_t)(POPF_BITS | EMU_IOPL)) |
 				   (x & (POPF_BITS | EMU_IOPL))) &
 					  ~EMU_RF);
@@ -355,11 +355,11 @@ static int ret_insn(struct legacy *l)
 				    : 0;
 	uint64_t off, sel;
 
-	if (peek(l->v, 0, n, &off) || (far && peek(l->v, n, n, &sel)))
+	if (legacy_insn_peek(l->v, 0, n, &off) || (far && legacy_insn_peek(l->v, n, n, &sel)))
 		return 1;
 	if (far ? legacy_far_to(l, (uint16_t)sel, off) : near_to(l, off))
 		return 1;
-	drop(l->v, (far ? 2 * n : n) + more);
+	legacy_insn_drop(l->v, (far ? 2 * n : n) + more);
 	return 0;
 }
 
@@ -382,9 +382,10 @@ static int branch(struct legacy *l)
 	return near_target(l, &off) || near_to(l, off);
 }
 
-static int lea(struct legacy *l)
+static int legacy_insn_lea(struct legacy *l)
 {
-	emu_wr(l->v, emu_gpr(l->zo[0].reg.value), bytes_of(l, 0), legacy_address(l, &l->zo[1].mem));
+	emu_wr(l->v, emu_gpr(l->zo[0].reg.value), legacy_insn_bytes_of(l, 0),
+	       legacy_address(l, &l->zo[1].mem));
 	return 0;
 }
 
@@ -392,23 +393,24 @@ static int zero_extend(struct legacy *l)
 {
 	uint64_t x;
 
-	return get(l, 1, &x) || put(l, 0, x);
+	return legacy_insn_get(l, 1, &x) || legacy_insn_put(l, 0, x);
 }
 
 /* An XCHG with memory is always locked. */
-static int exchange(struct legacy *l)
+static int legacy_insn_exchange(struct legacy *l)
 {
 	uint64_t a, b;
 
 	if (l->zo[0].type == ZYDIS_OPERAND_TYPE_MEMORY)
 		return legacy_locked(l);
-	return get(l, 0, &a) || get(l, 1, &b) || put(l, 0, b) || put(l, 1, a);
+	return legacy_insn_get(l, 0, &a) || legacy_insn_get(l, 1, &b) || legacy_insn_put(l, 0, b) ||
+	       legacy_insn_put(l, 1, a);
 }
 
 static int port(struct legacy *l, bool in)
 {
 	const ZydisDecodedOperand *o = &l->zo[in ? 1 : 0];
-	struct emu_op op = {.base = (uint8_t)__builtin_ctz(bytes_of(l, in ? 0 : 1)),
+	struct emu_op op = {.base = (uint8_t)__builtin_ctz(legacy_insn_bytes_of(l, in ? 0 : 1)),
 			    .ev = emu_insn_events(l->zi, l->zo, 0)};
 
 	op.src = o->type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? EMIT_IMM : EMU_RDX;
@@ -438,13 +440,13 @@ int emu_legacy_insn(struct legacy *l)
 		return branch(l);
 	switch (l->zi->mnemonic) {
 	case ZYDIS_MNEMONIC_MOV:
-		return mov(l);
+		return legacy_insn_mov(l);
 	case ZYDIS_MNEMONIC_MOVZX:
 		return zero_extend(l);
 	case ZYDIS_MNEMONIC_LEA:
-		return lea(l);
+		return legacy_insn_lea(l);
 	case ZYDIS_MNEMONIC_XCHG:
-		return exchange(l);
+		return legacy_insn_exchange(l);
 	case ZYDIS_MNEMONIC_ADD:
 		return alu(l, ALU_ADD, true);
 	case ZYDIS_MNEMONIC_SUB:
@@ -464,9 +466,9 @@ int emu_legacy_insn(struct legacy *l)
 	case ZYDIS_MNEMONIC_DEC:
 		return inc_dec(l, true);
 	case ZYDIS_MNEMONIC_SHL:
-		return shift(l, true);
+		return legacy_insn_shift(l, true);
 	case ZYDIS_MNEMONIC_SHR:
-		return shift(l, false);
+		return legacy_insn_shift(l, false);
 	case ZYDIS_MNEMONIC_BT:
 	case ZYDIS_MNEMONIC_BTS:
 	case ZYDIS_MNEMONIC_BTR:

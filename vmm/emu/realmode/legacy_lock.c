@@ -40,7 +40,7 @@ static int kind_of(ZydisMnemonic m)
 
 /* Leave the linear address of the memory operand in EMU_TEA. @skip: bytes beyond its address.
  * Traps. */
-static int address(struct legacy *l, unsigned int bytes, int64_t skip)
+static int legacy_lock_address(struct legacy *l, unsigned int bytes, int64_t skip)
 {
 	const ZydisDecodedOperandMem *m = &l->zo[0].mem;
 	uint64_t mask = l->zi->address_width == 16 ? 0xffff : 0xffffffff;
@@ -61,7 +61,7 @@ int legacy_locked(struct legacy *l)
 
 	if (l->zi->mnemonic == ZYDIS_MNEMONIC_CMPXCHG8B) {
 		op.base = 2; /* log2 of half the operand */
-		return address(l, n, 0) || emu_help_cmpxchgb(v, &op);
+		return legacy_lock_address(l, n, 0) || emu_help_cmpxchgb(v, &op);
 	}
 	if (kind < 0)
 		return -1;
@@ -76,5 +76,5 @@ int legacy_locked(struct legacy *l)
 			skip = ((int64_t)emu_sext(emu_rd(v, op.src, n), op.base) >> (3 + op.base)) *
 			       n;
 	}
-	return address(l, n, skip) || emu_help_locked(v, &op);
+	return legacy_lock_address(l, n, skip) || emu_help_locked(v, &op);
 }
