@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,8 +37,12 @@ static volatile sig_atomic_t signals;
 
 void failed(const char *fmt, ...)
 {
+	struct utsname u;
 	va_list ap;
 
+	/* Which kernel it was: tools/linux-guest fetches whatever is the newest one. */
+	if (!failures && !uname(&u))
+		printf("random: FAILED with Linux %s, %s\n", u.release, u.version);
 	if (failures++ > 20)
 		return;
 	printf("random: FAILED: ");

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include "random.h"
 
 #define MEMBERS_MAX 128
+#define GROUP_WORDS (3 + 3 * MEMBERS_MAX)
 
 struct event events[EVENTS];
 uint64_t done_opens, done_refused, done_reads, done_records, done_samples;
@@ -170,9 +172,40 @@ static void check_counts(struct event *e, uint64_t value, uint64_t enabled, uint
 	e->running = times ? running : 0;
 }
 
+/* A read of event @i gave @got bytes at @buf, where @want are right. Another run may not come to
+ * this again, so all that tells whose fault it is is said at once. */
+static void wrong_size(int i, const uint64_t *buf, ssize_t got, size_t want)
+{
+	const struct event *e = &events[i];
+	uint64_t again[GROUP_WORDS], id = 0;
+	char words[8 * 20 + 1] = "", words_again[8 * 20 + 1] = "";
+	unsigned int members = 0;
+	ssize_t n;
+
+	/* The pattern shows which words the kernel writes. */
+	memset(again, 0xa5, sizeof(again));
+	n = read(e->fd, again, sizeof(again));
+	if (ioctl(e->fd, PERF_EVENT_IOC_ID, &id))
+		id = 0;
+	for (unsigned int k = 0; k < EVENTS; k++)
+		members += events[k].fd >= 0 && events[k].leader == i;
+	for (unsigned int k = 0; k < 8; k++) {
+		sprintf(words + strlen(words), " 0x%llx", (unsigned long long)buf[k]);
+		sprintf(words_again + strlen(words_again), " 0x%llx", (unsigned long long)again[k]);
+	}
+	failed("a read of event %d has %zd bytes, not %zu:%s", i, got, want, words);
+	failed("  a second read has %zd bytes:%s", n, words_again);
+	failed("  type %u config 0x%llx read_format 0x%llx pid %d cpu %d inherit %u pinned %u, ID "
+	       "%llu (now %llu), leader %d, leads %u",
+	       e->attr.type, (unsigned long long)e->attr.config,
+	       (unsigned long long)e->attr.read_format, (int)e->pid, e->cpu, e->attr.inherit,
+	       e->attr.pinned, (unsigned long long)e->id, (unsigned long long)id, e->leader,
+	       members);
+}
+
 void op_read(void)
 {
-	uint64_t buf[3 + 3 * MEMBERS_MAX];
+	uint64_t buf[GROUP_WORDS];
 	bool enabled, running;
 	struct event *e;
 	int i = some_event();
@@ -201,7 +234,7 @@ void op_read(void)
 		run = running ? buf[n++] : 0;
 		n += members * (1 + !!(e->attr.read_format & PERF_FORMAT_ID));
 		if ((size_t)got != n * 8)
-			failed("a group's read has %zd bytes, not %zu", got, n * 8);
+			wrong_size(i, buf, got, n * 8);
 		/* the first is the leader, whose counts are kept where it is read by itself */
 		if (e->leader < 0 && (e->attr.read_format & PERF_FORMAT_ID) &&
 		    buf[2 + enabled + running] != e->id)
@@ -214,7 +247,7 @@ void op_read(void)
 	run = running ? buf[n++] : 0;
 	n += !!(e->attr.read_format & PERF_FORMAT_ID);
 	if ((size_t)got != n * 8)
-		failed("a read has %zd bytes, not %zu", got, n * 8);
+		wrong_size(i, buf, got, n * 8);
 	check_counts(e, buf[0], en, run, enabled && running);
 }
 
