@@ -24,8 +24,10 @@ struct event {
 	size_t map_bytes;
 	bool own_ring; /* the kernel waits for what we have read; no other event's ring */
 	int leader;    /* index, -1: none */
-	uint64_t id;   /* as the kernel calls it */
-	pid_t pid;     /* as it was opened */
+	/* it has led no other one since its leader was closed, whose group had so many; or 0 */
+	unsigned int was_of;
+	uint64_t id; /* as the kernel calls it */
+	pid_t pid;   /* as it was opened */
 	int cpu;
 	/* the last values that were read; only while nothing has reset them */
 	bool counted;
