@@ -83,6 +83,35 @@ like "exit status of trusted tests" 0 $?
 like "trusted tests" "caught never
 skipped leaves-the-test-out" "$(told <<<"$out")"
 
+# A tree without git is chosen from by its list: always the same, and all there are if N is more.
+out=$("$dir/tests/mutate" --some 3 1000)
+like "how many of some" 3 "$(told <<<"$out" | wc -l)"
+like "some, again" "$(told <<<"$out")" "$("$dir/tests/mutate" --some 3 1000 | told)"
+out=$("$dir/tests/mutate" --some 9 1000)
+like "exit status of some" 1 $?
+like "some of a few" 7 "$(told <<<"$out" | wc -l)"
+sed -i '/^name: leaves-the-test-out/,/^$/!d' "$dir/tests/mutations.txt"
+out=$("$dir/tests/mutate" --some 4 1000)
+like "exit status of some that cannot run" 77 $?
+like "some that cannot run" "# SKIP leaves-the-test-out: sum cannot run here" "$(grep '^#' <<<"$out")"
+sed -i 's/return 77/return 1/' "$dir/tests/mutations.txt"
+like "some that are caught" "caught leaves-the-test-out" "$("$dir/tests/mutate" --some 4 1000 | told)"
+
+# Another commit, other defects.
+for i in $(seq 40); do entry "n$i" sum '	int spare = 1;' "	int spare = $i + 1;"; done >>"$dir/tests/mutations.txt"
+printf '%s\n' build-mutate other >"$dir/.gitignore"
+(cd "$dir" && git init -q && git add CMakeLists.txt sum.c no.c tests) 2>/dev/null && {
+	commit() {
+		git -C "$dir" -c user.name=n -c user.email=e -c commit.gpgsign=false commit -q --allow-empty -m "$1"
+		"$dir/tests/mutate" --some 4 1000 | told
+	}
+	first=$(commit one)
+	like "how many of a commit" 4 "$(wc -l <<<"$first")"
+	[ "$first" != "$(commit two)" ] || like "another commit" "other defects" "$first"
+}
+
+"$dir/tests/mutate" --some 3 2>/dev/null
+like "exit status without seconds" 2 $?
 "$dir/tests/mutate" nobody 2>/dev/null
 like "exit status of a wrong name" 2 $?
 exit $bad
