@@ -12,7 +12,7 @@
 #include "vpmu/util/fail.h"
 
 #define FOLDER_OF_USER	  "vpmu/metrics"
-#define FOLDER_OF_PROGRAM "../share/vpmu/metrics" /* as installed, and in a build */
+#define FOLDER_OF_PROGRAM VPMU_DATA_FROM_BIN "/vpmu/metrics" /* CMake: as installed, "../share" */
 #define MODIFIERS	  "ukhGH"
 #define EVENTS_MAX	  64 /* more is for the server to refuse */
 

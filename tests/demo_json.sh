@@ -1,17 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# ./demo --json prints only objects of the documented kinds, with the promised contents, and what
-# it prints agrees with itself. Usage: demo_json.sh BUILDDIR
+# ./demo --json and the other acts print only objects of the documented kinds, with the promised contents, and what
+# they print agrees with itself. ./demo's table has each act. Usage: demo_json.sh BUILDDIR
 set -eu
 cd "$(dirname "$0")/.."
 out=$(mktemp)
-trap 'rm -f "$out"' EXIT
-VPMU_BUILD=$1 ./demo --json >"$out"
-
+trap 'rm -f "$out" "$out.act"' EXIT
+export VPMU_BUILD=$1
 fail() {
 	echo "demo_json: $*"
 	exit 1
 }
+[ "$(./demo --acts | awk '/^ *examples/ { print $1 }' | sort)" = "$(find examples -name '*.sh' -perm -100 | sort)" ] ||
+	fail "the table of acts does not have the acts: $(./demo --acts)"
+./demo --json >"$out"
+ran=
+for act in linux kvm host; do
+	rc=0
+	why=$(examples/$act.sh --json 2>&1 >"$out.act") || rc=$?
+	case $rc in
+	0) ran="$ran $act" ;;
+	77) echo "# SKIP ${why##*$'\n'}" ;;
+	*) fail "examples/$act.sh: exit status $rc: $why" ;;
+	esac
+	# On KVM without a PMU nothing is counted whose conservation could be shown.
+	[ $rc = 77 ] || [ $act = kvm ] || jq -se 'map(select(.kind == "conservation")) | length > 0' "$out.act" >/dev/null ||
+		fail "examples/$act.sh says nothing of conservation"
+	[ $rc = 77 ] || jq -se 'map(select(.kind == "tenant")) | length > 1' "$out.act" >/dev/null ||
+		fail "examples/$act.sh counts no tenants"
+	cat "$out.act" >>"$out"
+done
 [ -s "$out" ] || fail "no output"
 jq -e . "$out" >/dev/null || fail "a line is not JSON"
 check() { # what jq-program: true over the whole output
@@ -58,7 +76,7 @@ check "a vCPU without a call chain, or a chain that is none" \
 check "a chain of fib that does not call itself" \
 	'[.[] | select(.kind == "lbr" and .vm == "web-1")] |
 	 all(.chain[0:3] | all(. == "workload_fib"))'
-if ! tools/linux-guest gone; then
+if [[ $ran == *linux* ]]; then
 	# The program's path is known: tests/linux/path.S. Linux clears branch records when it switches tasks, so a few
 	# samples may have less than all of them.
 	check "a stock Linux guest whose own perf does not count what its program executes" \

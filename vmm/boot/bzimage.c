@@ -112,6 +112,11 @@ static int unpack_payload(const struct image *img, size_t payload, size_t bytes,
 			    "%s: bzImage: the payload begins with %02x %02x %02x %02x, accepted: "
 			    "what " UNPACK_ACCEPTED " begins with",
 			    img->name, in[0], in[1], in[2], in[3]);
+	case -ENOSYS:
+		return fail(-ENOEXEC, err, errlen,
+			    "%s: bzImage: the payload is in %s, and this build of vpmu-vmm has no "
+			    "library for that",
+			    img->name, method);
 	case -E2BIG:
 		return fail(-ENOEXEC, err, errlen,
 			    "%s: bzImage: the payload (%s) unpacks to more than the %zu bytes that "

@@ -6,17 +6,27 @@
  * Formats as the kernel writes them (linux scripts/Makefile.lib): one stream of each, and of lz4
  * the "legacy" frame of lz4 -l. A 32-bit size follows that is no part of the stream.
  */
-#include <bzlib.h>
 #include <errno.h>
 #include <limits.h>
-#include <lz4.h>
-#include <lzma.h>
 #include <string.h>
 #include <zlib.h>
-#include <zstd.h>
-#include <zstd_errors.h>
 
 #include "vmm/boot/unpack.h"
+
+/* Each of these libraries may be missing where vpmu is built. */
+#ifdef UNPACK_BZ2
+#include <bzlib.h>
+#endif
+#ifdef UNPACK_LZ4
+#include <lz4.h>
+#endif
+#ifdef UNPACK_LZMA
+#include <lzma.h>
+#endif
+#ifdef UNPACK_ZSTD
+#include <zstd.h>
+#include <zstd_errors.h>
+#endif
 
 #define DICTIONARY_MAX (256ULL << 20)
 
@@ -44,6 +54,7 @@ static long unpack_gzip(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 	return ret;
 }
 
+#ifdef UNPACK_LZMA
 static long run_lzma(lzma_stream *s, const uint8_t *in, size_t n, uint8_t *out, size_t room)
 {
 	lzma_ret z;
@@ -84,7 +95,12 @@ static long unpack_lzma(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 		return -ENOMEM;
 	return run_lzma(&s, in, n, out, room);
 }
+#else
+#define unpack_xz   NULL
+#define unpack_lzma NULL
+#endif
 
+#ifdef UNPACK_ZSTD
 static long unpack_zstd(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 {
 	size_t frame = ZSTD_findFrameCompressedSize(in, n);
@@ -105,7 +121,11 @@ static long unpack_zstd(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 		return -EBADMSG;
 	}
 }
+#else
+#define unpack_zstd NULL
+#endif
 
+#ifdef UNPACK_LZ4
 #define LZ4_BLOCK_BYTES                                                                            \
 	(8 << 20) /* of a legacy frame: what each block but the last unpacks to                    \
 		   */
@@ -138,7 +158,11 @@ static long unpack_lz4(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 	}
 	return done ? (long)done : -EBADMSG;
 }
+#else
+#define unpack_lz4 NULL
+#endif
 
+#ifdef UNPACK_BZ2
 static long unpack_bzip2(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 {
 	bz_stream s = {
@@ -162,6 +186,9 @@ static long unpack_bzip2(const uint8_t *in, size_t n, uint8_t *out, size_t room)
 	BZ2_bzDecompressEnd(&s);
 	return ret;
 }
+#else
+#define unpack_bzip2 NULL
+#endif
 
 long unpack(const uint8_t *in, size_t n, uint8_t *out, size_t room, const char **method)
 {
@@ -182,7 +209,7 @@ long unpack(const uint8_t *in, size_t n, uint8_t *out, size_t room, const char *
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (n >= formats[i].len && !memcmp(in, formats[i].magic, formats[i].len)) {
 			*method = formats[i].name;
-			return formats[i].unpack(in, n, out, room);
+			return formats[i].unpack ? formats[i].unpack(in, n, out, room) : -ENOSYS;
 		}
 	*method = "";
 	return -ENOTSUP;

@@ -12,7 +12,8 @@
 /*
  * unpack - decompress the @n bytes at @in, which may be followed by bytes that are not part of the
  * compressed data, to the @room bytes at @out. Returns how many there are, or: -ENOTSUP: the first
- * bytes are not those of a format in UNPACK_ACCEPTED; -ENOMEM; -E2BIG: there are more than @room;
+ * bytes are not those of a format in UNPACK_ACCEPTED; -ENOSYS: this build has no library for the
+ * format; -ENOMEM; -E2BIG: there are more than @room;
  * -EBADMSG: the data is damaged or ends too early, or needs a dictionary of more than 256 MiB.
  * *@method is the name of the format; "" with -ENOTSUP. Uses no more memory than @room and the
  * dictionary. Any thread.
