@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The tree of accounts. Control calls make and remove accounts; consumers and sessions read their
  * sums through this.

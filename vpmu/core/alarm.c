@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Alarms: distances to the next sample, and the hardware counter armed for the smallest of them.
  * Register models set alarms (alarm.h); the switch path calls the watch_ functions. All of this

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Byte streams of snapshots, see blob.h. What is read is hostile: no read may go past the end.
  */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Byte streams of snapshots: numbers are little-endian; sections have a tag, a version and a
  * length. vpmu/guest/save.c, vmm/emu and vmm/snapshot write and read them; docs/snapshot.md

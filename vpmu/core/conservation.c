@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Invariant I1, checked on the running system: what the hardware counted equals what the rows of
  * all accounts hold. A control call, for `vpmu check`, the control socket and tests.

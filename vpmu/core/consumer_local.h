@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Private to libvpmu: starting several consumers of one vCPU at the same instant. Register models
  * (vpmu/guest) call this when a guest turns its counters on. With vpmu_consumer_enable for each of

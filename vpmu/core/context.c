@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Contexts: beginning and end of a vCPU task, and its placement on a pCPU. The VMM calls this when
  * it makes, moves and removes vCPUs. The switch path never does.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Making and taking down hosts and pCPUs, and the host's figures. Control calls only; nothing here
  * is on the switch path.

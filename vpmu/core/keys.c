@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Which slots an account uses: references by slot, those of control consumers and those of the
  * vCPU's own apart, because different threads change them. consumer.c calls this when a consumer

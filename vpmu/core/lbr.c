@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * What the branch record facility of a CPU records, and for whom. The switch path and safe points
  * call lbr_switch and lbr_flush; register models call the vpmu_lbr_guest_ functions; operators

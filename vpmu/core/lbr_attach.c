@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Who captures branch records. Captures (service/capture.c) attach to accounts, which are
  * counted. A context has capture data while its own account or an ancestor of that is attached; all

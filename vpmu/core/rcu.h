@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * liburcu, memb flavour, with the read side inlined. Include this instead of urcu/urcu-memb.h.
  *
@@ -16,7 +16,7 @@
 #define VPMU_CORE_RCU_H
 
 #ifndef _LGPL_SOURCE
-#define _LGPL_SOURCE /* inline read side of liburcu; we are GPL */
+#define _LGPL_SOURCE /* inline read side of liburcu; we are LGPL, too */
 #endif
 #include <urcu/urcu-memb.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Samplers: an operator's profile of an account, by the counter that everybody else shares. Control
  * calls make and destroy them; the switch path (alarm.c) takes samples, without locks or memory.

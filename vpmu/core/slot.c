@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The slot table of a host: which slot stands for which key, and how many consumers use it.
  * Consumers (consumer.c) take and put slots here, also on the owner's side while a guest enables

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The pool of task data, and writing an object while others read it. Called by lbr.c,
  * lbr_attach.c and the BPF backend; see taskdata.h. Reading takes no lock; making and giving back

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Task data: the memory that holds a vCPU task's branch records while they are not in a CPU, and
  * the pool it comes from. lbr.c (what a CPU records) and lbr_attach.c (who captures) use it, and

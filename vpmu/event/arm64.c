@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * arm64: the events of the Arm architecture (PMUv3), and how to recognize a host that has them.
  * Called through the table of vendor.h by the rest of this folder; pure but for the questions to

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Keys to and from struct perf_event_attr, for the CPU this process runs on. The perf host PMU
  * calls this when it binds a counter, and `vpmu check` does; the switch path never. An attr must

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Event keys: the tables of generic and software events, and the pure functions on keys. Register
  * models and host PMUs call these, also when a guest writes an event select: no locks, no

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Lists of event names as in `perf stat -e`, for the same callers as parse.c. The text is hostile.
  *

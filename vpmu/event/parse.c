@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Event names to keys, as operators, clients of the control socket and configuration files write
  * them. The text is hostile: it must not be copied without a limit, and every refusal is one line

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * libpfm4's event names to encodings. A name may be of any PMU that libpfm knows, not only the
  * running CPU's, because guests can have another one. parse.c and the vendors' files call this; it

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the files of this folder share: the tables of generic and software events, and the pieces of
  * the parser. Nobody outside of the folder includes this.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* The list of vendors, and which of them the running CPU is. Called by the rest of this folder. */
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * x86: Intel's and AMD's encodings of events, and how to recognize these CPUs. Called through the
  * tables of vendor.h by the rest of this folder; pure but for the questions to the running CPU.

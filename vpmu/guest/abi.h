@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Guest ABI: what a guest image can rely on when it runs under vpmu-vmm: paravirtual CPUID leaves
  * and MSRs, boot protocol, ports. The VMM, the register models and freestanding guest code include

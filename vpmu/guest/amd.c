@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The register models of AMD core performance counters: amd-k7 (four counters), amd-core
  * (PERFCTR_CORE: six counters, with the K7 addresses as aliases of the first four), and amd-v2

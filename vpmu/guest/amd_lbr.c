@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Registers of AMD's last branch record stack, LbrExtV2. amd.c has them in its table for amd-v2;
  * lbr.c keeps the records.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The counters of a vCPU, for all register models. The vendor files and msr.c call these functions.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The register models of Intel architectural performance monitoring, versions 2 to 5. msr.c finds
  * the tables below through struct vpmu_guest_ops. Counters are changed only through the functions

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Registers of architectural last branch records. intel.c has them in its table for intel-v5; lbr.c
  * keeps the records.

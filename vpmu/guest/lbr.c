@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Branch records of a guest, for all register models. intel_lbr.c and amd_lbr.c call these
  * functions. The context has the records (vpmu/lbr.h). They exist only while the guest uses them:

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Which PMU a guest sees: the names of the register models and the choices a VM's configuration
  * makes. Configuration (vmm/config) and engines include this file. It must not know the registers:

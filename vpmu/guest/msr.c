@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Entry points of the register models: find the register of an MSR number, the counter of an RDPMC
  * index and the values of a CPUID leaf. vmm/vm calls these functions (guest.h). PMU facilities that

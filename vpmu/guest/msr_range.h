@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Ranges of MSRs. A register model names the ranges that a VMM must trap, and an engine traps them.
  * This is apart from model.h so that engines need not include anything of the register models.

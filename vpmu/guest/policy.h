@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Which events a guest may count: a tier, and a list that replaces or narrows it. vmm/config makes
  * a policy from a VM's configuration; the register models ask it. A guest can program an event that

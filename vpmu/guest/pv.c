@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The paravirtual MSRs and CPUID leaves of vpmu/guest/abi.h. They tell a guest how good a count is.
  * A guest that uses them can print "not counted" or "estimated", which the counter's value alone

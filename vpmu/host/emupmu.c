@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The emulator's PMU as a host PMU. The core calls it through vpmu_hostpmu_ops, on the owner of
  * the pCPU; nothing here may take a lock or allocate memory.

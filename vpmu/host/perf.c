@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The host PMU made of perf events, see hostpmu_perf.h. libvpmu calls it through vpmu_hostpmu_ops,
  * on the thread whose events these are; only making and removing the PMU happens elsewhere. Each

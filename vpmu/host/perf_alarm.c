@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Alarms of a thread's perf PMU: the timers of what is counted by the TSC, and the system calls
  * behind these and behind armed perf events. hostpmu_perf.c calls this when libvpmu arms a counter.

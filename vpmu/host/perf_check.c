@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * What the host can count with perf events, and why not, in words: for `vpmu check`. Nothing here
  * is for the switch path.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * Perf events: opening, starting, stopping and reading what counts one key; and the system calls
  * behind that. hostpmu_perf.c and perf_probe.c call this.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * The perf events of one host PMU as a whole: the group they are in, the events that wait for their
  * key's next turn, and whether the group still counts after an event was added. hostpmu_perf.c

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Shared by the hostpmu_perf files and their tests: a table of the few system calls, so that a test
  * can act as a kernel with a hardware PMU; what the host was found to have; and events.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * What the host can count with perf events, found out by trying: how many hardware events at a
  * time, and which keys. hostpmu_perf.c calls this when a key is first used and at ticks, never on

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * How long the kernel has stopped events because they interrupted too often. hostpmu_perf.c calls
  * this when it reads a counter.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* One-line error messages, see fail.h. Called by whoever checks input. */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One-line error messages: what failed, where, and what would be accepted. Everything that checks
  * input of an operator or a client calls this. The text may quote that input, so control characters

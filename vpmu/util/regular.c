@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* Opening regular files only; see regular.h. A file is never opened before it is known what it is.
  */
 #include <errno.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* Writing a file beside the old one and putting it in its place, see replace.h. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Files that readers see whole, in their old or their new form: vpmud's state and its metrics. Any
  * thread.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+// SPDX-License-Identifier: LGPL-2.1-or-later
 /* Checking UTF-8 that is to be shown; see utf8.h. Must accept no byte that it does not know. */
 #include <stdint.h>
 #include <string.h>

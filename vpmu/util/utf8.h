@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Which bytes may be shown to people and put into JSON: for whoever takes text from guests, files
  * and clients. Pure functions, any thread.

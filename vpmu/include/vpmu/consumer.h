@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Consumers: one counter of somebody. A consumer counts one key for one account and everything
  * below the account; its value is the difference of the account's total now and when it started.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a host PMU implements: the counters of one pCPU (emulator, emupmu.h) or of one vCPU
  * thread (perf events, hostpmu_perf.h).

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A host PMU made of perf events, either those of one thread (a vCPU thread of the KVM engine) or
  * those of one CPU. vmm/sched/perfpmu.c makes one per vCPU thread; `vpmu check` asks what the host

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A pCPU: one CPU with counters, and what the thread that owns it must tell libvpmu.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * How many of a host's slots (distinct events counted at a time) one VM may use, one tenant with
  * all of its VMs, and all guests together, so that no guest and no tenant leaves others and the
