@@ -108,6 +108,7 @@ cgroup = /${ground##*/}/globex
 vm = globex-vm-$$
 vm_owner = 65534
 END
+"$vpmud" --check-config -c "$work/vpmud.conf" >"$work/vpmud.err" 2>&1 || die "$(tail -n 1 "$work/vpmud.err")"
 start_vpmud() {
 	"$vpmud" -c "$work/vpmud.conf" 2>"$work/vpmud.err" &
 	vmm_pid=$!
