@@ -3,7 +3,7 @@
  * The BPF backend: a source of counts (service/backend/backend.h, backend "bpf") for everything
  * that runs on this host. One perf event for each CPU and distinct key counts; a BPF program at the
  * kernel's context switch charges what it counted to the node of the task that ran.
- * docs/cgroup-counting.md says how, and what is exact.
+ * docs/internals/cgroup-counting.md says how, and what is exact.
  *
  * The daemon makes one backend, and says which cgroups and tasks run in which node. All functions:
  * control thread. Errors are negative errno. Nothing is attached to the kernel while nobody counts.

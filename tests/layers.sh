@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Holds the source tree against the floors of docs/architecture.md: tests/layers.sh [ROOT [BUILD]]
+# Holds the source tree against the floors of docs/internals/architecture.md: tests/layers.sh [ROOT [BUILD]]
 #
 # Fails when a file includes a header of a folder on the same or a higher floor, when a folder is on
 # no floor, when a folder includes a header that its "never" line names, and when folders form a
@@ -20,9 +20,9 @@ trap 'rm -rf "$tmp"' EXIT
 awk '/^```floors/ { on = 1; next } /^```/ { on = 0 }
 	on && $1 ~ /^(only|never|acyclic|rooms)$/ { print; next }
 	on && NF { n++; for (i = 1; i <= NF; i++) print "floor", n, $i }' \
-	docs/architecture.md >"$tmp/rules"
+	docs/internals/architecture.md >"$tmp/rules"
 if ! grep -q '^floor' "$tmp/rules"; then
-	echo "layers: docs/architecture.md: no block of floors (\`\`\`floors)"
+	echo "layers: docs/internals/architecture.md: no block of floors (\`\`\`floors)"
 	exit 1
 fi
 

@@ -9,8 +9,8 @@ bad=0
 
 fresh() {
 	rm -rf "$tmp/tree"
-	mkdir -p "$tmp/tree/docs" "$tmp/tree/tests"
-	cp "$src/docs/architecture.md" "$tmp/tree/docs/"
+	mkdir -p "$tmp/tree/docs/internals" "$tmp/tree/tests"
+	cp "$src/docs/internals/architecture.md" "$tmp/tree/docs/internals/"
 	tar cf - -C "$src" vpmu cgroup service exporter vpmud cli vmm guest-tools | tar xf - -C "$tmp/tree"
 }
 expect() { # pattern that the output must have, what was planted, and the build folder if it is in there

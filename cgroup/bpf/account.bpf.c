@@ -2,7 +2,7 @@
 /*
  * The program of the BPF backend. At each context switch of a CPU it finds the account of the next
  * task, and charges what the CPU's events have counted since the last charge to the account that
- * ran. load.c loads it; docs/cgroup-counting.md explains it.
+ * ran. load.c loads it; docs/internals/cgroup-counting.md explains it.
  *
  * All programs run with interrupts off, but for a flush that a CPU asks of itself (see
  * account_flush()). So a CPU never runs two of them at a time, and each CPU writes its own state

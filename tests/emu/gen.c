@@ -140,7 +140,7 @@ static void define_flags(struct gen *g)
 }
 
 /*
- * Forms that are not on the list though their mnemonic is (docs/emulator.md): nested and
+ * Forms that are not on the list though their mnemonic is (docs/internals/emulator.md): nested and
  * 16-bit frames, vector instructions that share a string instruction's name. And 0F 0D with a
  * register, #UD on AMD's CPUs by the manual only. And CVTPI2PS from memory, where a CPU of Intel's
  * does not do what SDM vol. 2 says.

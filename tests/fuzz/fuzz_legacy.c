@@ -10,8 +10,8 @@
  * tally holds what was retired; an error is one line; slicing and saving change nothing.
  *
  * A vCPU that is restored has no translations cached, so a guest that changes its page tables while
- * it uses them may go on in another way there, as on any CPU (docs/emulator.md, "State"). What
- * such a guest does is not compared.
+ * it uses them may go on in another way there, as on any CPU (docs/internals/emulator.md, "State").
+ * What such a guest does is not compared.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# cmake --install, with DESTDIR and with a prefix: what is installed is what docs/packages.md says, and it runs
+# cmake --install, with DESTDIR and with a prefix: what is installed is what docs/building.md says, and it runs
 # from where it is, with the guest image by its name. Also: the README lists the packages of tools/deps.
 . "$(dirname "$0")/cli_lib.inc"
 src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 build=$(cd "$VPMU_BIN/.." && pwd) || exit 1
 guest='name=g,engine=emulator,image=guest,args=run fib 20'
 
-# ---- what docs/packages.md says ----
-sed -n '/^## Files of an installation/,/^## [^F]/p' "$src/docs/packages.md" |
+# ---- what docs/building.md says ----
+sed -n '/^## Files of an installation/,/^## [^F]/p' "$src/docs/building.md" |
 	sed -n 's/^| `\([^`]*\)` |.*/\1/p' | sort >"$dir/listed"
-grep -q bin/vpmu-vmm "$dir/listed" || { echo "FAILED: no table of files in docs/packages.md"; exit 1; }
+grep -q bin/vpmu-vmm "$dir/listed" || { echo "FAILED: no table of files in docs/building.md"; exit 1; }
 # libvpmu for other programs is not built with a sanitizer.
 grep -q '^VPMU_SANITIZE:[A-Z]*=.' "$build/CMakeCache.txt" && sed -i '\|^include/|d; \|^lib/libvpmu|d; \|^lib/pkgconfig/|d' "$dir/listed"
 command -v scdoc >/dev/null || sed -i '\|^share/man/|d' "$dir/listed"
@@ -29,7 +29,7 @@ while read -r row; do
 	esac
 done <"$dir/listed" | sort >"$dir/rows"
 mv "$dir/rows" "$dir/listed"
-check "files that are installed, against docs/packages.md" "$(cat "$dir/installed")" "$(cat "$dir/listed")"
+check "files that are installed, against docs/building.md" "$(cat "$dir/installed")" "$(cat "$dir/listed")"
 check "outside of the prefix" "$(cd "$dir/dest" && find . ! -type d ! -path './opt/vpmu/*')" ""
 check "files that everybody may read" \
 	"$(cd "$dir/dest" && find . -type f ! -perm -444)" ""

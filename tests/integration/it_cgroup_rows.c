@@ -3,8 +3,8 @@
  * Every row is right or says that it is partial, on the running kernel: what tenants are charged
  * beside the kernel's own numbers, those of its tasks and those of its perf events of cgroups.
  * Kernels that hide switches, or show no moves of running tasks, must not make a row wrong that
- * looks right (docs/cgroup-counting.md). Conservation cannot see this: the sum is right whoever is
- * charged.
+ * looks right (docs/internals/cgroup-counting.md). Conservation cannot see this: the sum is right
+ * whoever is charged.
  *
  *   IT_KERNEL_ROWS=N  processes of the churn (default 200; an emulated machine takes 20)
  */

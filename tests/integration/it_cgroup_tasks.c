@@ -2,9 +2,10 @@
 /*
  * Very many bound tasks on the running kernel: threads as vCPUs of VMs in tenants. Each takes a
  * known number of page faults, which must be its own row's to the count. Some kernels hide the
- * switches of some tasks from the program (docs/cgroup-counting.md, "Switches that are not seen").
- * Then a row may lack a stint, which must be unclaimed, and the backend must have found the switch.
- * A row may have more when the kernel has taken a page away: each row must be right in some round.
+ * switches of some tasks from the program (docs/internals/cgroup-counting.md, "Switches that are
+ * not seen"). Then a row may lack a stint, which must be unclaimed, and the backend must have found
+ * the switch. A row may have more when the kernel has taken a page away: each row must be right in
+ * some round.
  *
  * IT_KERNEL_TASKS=100000: so many (default 2000). More than 30,000 need kernel.pid_max above its
  * default, and 30 KB of kernel memory each.

@@ -221,8 +221,8 @@ bool have(struct tenants *t, uint64_t a, uint64_t b, uint64_t task)
 	return right;
 }
 
-/* The kernel may hide a switch (docs/cgroup-counting.md): no kernel that is known to do so shows
- * moves. Where it is known that it did, the round does not count. */
+/* The kernel may hide a switch (docs/internals/cgroup-counting.md): no kernel that is known to do
+ * so shows moves. Where it is known that it did, the round does not count. */
 uint64_t hidden(struct bpf_backend *k)
 {
 	struct bpf_backend_usage u;

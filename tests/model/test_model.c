@@ -7,8 +7,9 @@
  * --seed replays one history. Histories are independent, and mostly wait for RCU grace periods
  * (each makes and destroys a host), so several threads run them at the same time.
  *
- * That it can fail was tried by breaking the library, one thing at a time: docs/testing.md says
- * what was tried, and what of it only test_signal, test_lbr_churn or a unit test finds.
+ * That it can fail was tried by breaking the library, one thing at a time:
+ * docs/internals/testing.md says what was tried, and what of it only test_signal, test_lbr_churn or
+ * a unit test finds.
  */
 #include <getopt.h>
 #include <pthread.h>

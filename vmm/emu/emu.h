@@ -4,7 +4,7 @@
  *
  * This header has the internal structures of one VM and one vCPU; code.h has those of its code.
  * Only the files of this folder and tests include it. Other folders use vmm_emu_ops
- * (vmm/engine/engine.h). docs/emulator.md says what is modelled, counted and refused.
+ * (vmm/engine/engine.h). docs/internals/emulator.md says what is modelled, counted and refused.
  *
  * Layout rule: the fields that the dispatch loop touches come first in struct emu_vcpu. A vCPU
  * that gets its time slice after a thousand others then loads few cache lines.

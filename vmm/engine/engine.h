@@ -288,8 +288,8 @@ struct vmm_engine_ops {
 
 	/* set_cpuid - what CPUID shows. The vendor in leaf 0 also decides whether delivering a PMI
 	 * masks LVTPC (pmi), and where the emulator behaves like an Intel or an AMD CPU
-	 * (docs/emulator.md, "Intel and AMD"). Call it before set_sregs, because KVM accepts
-	 * control register bits by it, and not while the vCPU runs. */
+	 * (docs/internals/emulator.md, "Intel and AMD"). Call it before set_sregs, because KVM
+	 * accepts control register bits by it, and not while the vCPU runs. */
 	int (*set_cpuid)(struct vmm_engine_vcpu *v, const struct kvm_cpuid_entry2 *e, size_t n);
 	/* supported_cpuid - the most that CPUID may show of this engine's CPUs: *table has *n
 	 * entries, which stay until close(). *table is NULL: the engine executes what a table of

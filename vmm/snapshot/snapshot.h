@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Saves a VM to a file and restores it. docs/snapshot.md has the format and
+ * Saves a VM to a file and restores it. docs/internals/snapshot.md has the format and
  * what is guaranteed. vmm/control_snapshot.c calls these functions, on the control thread. On an
  * error they return -errno, and @err has one line with the file, the place in it and what is wrong.
  */

@@ -57,7 +57,7 @@
 /* 80000008H EBX: FXSAVE stores the error pointers always */
 #define F88B_XSAVEERPTR BIT(2)
 #define F88B_SSB_NO	BIT(26)
-/* 80000021H: what an interpreter has by nature (docs/emulator.md, "Stock kernels") */
+/* 80000021H: what an interpreter has by nature (docs/internals/emulator.md, "Stock kernels") */
 #define F821A_LFENCE   BIT(2) /* LFENCE serialises */
 #define F821A_AUTOIBRS BIT(8)
 #define F821A_SRSO_NO  BIT(29)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Byte streams of snapshots: numbers are little-endian; sections have a tag, a version and a
- * length. vpmu/guest/save.c, vmm/emu and vmm/snapshot write and read them; docs/snapshot.md
- * specifies the file they are in.
+ * length. vpmu/guest/save.c, vmm/emu and vmm/snapshot write and read them;
+ * docs/internals/snapshot.md specifies the file they are in.
  *
  * A reader must not trust the bytes. Each read is checked against the end. After the first failure
  * every read gives 0, so it is enough to ask for failures at the end. A section must be used up

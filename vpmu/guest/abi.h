@@ -32,7 +32,7 @@
 #define VPMU_PV_FIXED	    16u
 #define VPMU_PV_UNSUPPORTED 0xffu
 #define VPMU_PV_Q_EXACT	    0u /* events counted one by one */
-#define VPMU_PV_Q_MODELLED  1u /* from the emulator's cost table: docs/emulator.md */
+#define VPMU_PV_Q_MODELLED  1u /* from the emulator's cost table: docs/internals/emulator.md */
 #define VPMU_PV_Q_ESTIMATED 2u /* derived, such as cycles from the nominal clock */
 #define VPMU_PV_Q_TSC	    3u /* time stamp counter between entering and leaving the guest */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The PMU of a vCPU as bytes, for vmm/snapshot. docs/snapshot.md has the format.
+ * The PMU of a vCPU as bytes, for vmm/snapshot. docs/internals/snapshot.md has the format.
  *
  * The bytes may be hostile. save_decode() reads them into a struct saved. save_check() writes the
  * saved registers to a scratch guest of the same configuration with the model's own write

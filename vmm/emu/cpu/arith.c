@@ -4,7 +4,7 @@
  * shifts, bit tests and scans, sign extension, flag instructions. Operand registers follow
  * emu_rd()/emu_wr(); op->base is log2 of the operand's bytes, op->idx the kind (emit.h).
  *
- * Undefined flags are those AMD family 19h leaves, see docs/emulator.md.
+ * Undefined flags are those AMD family 19h leaves, see docs/internals/emulator.md.
  */
 #include "vmm/emu/cpu/emit.h"
 

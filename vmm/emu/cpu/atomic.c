@@ -5,7 +5,7 @@
  * In a VM of one vCPU most locked instructions do not come here: emit_int.c makes plain ops of
  * them. A locked access inside one cache line is a host atomic, so vCPUs that run on several
  * threads see each other's. One that crosses a line, or touches a page with decoded code, is atomic
- * against other such accesses of the VM only (its split_lock); docs/emulator.md says so.
+ * against other such accesses of the VM only (its split_lock); docs/internals/emulator.md says so.
  */
 #include <string.h>
 

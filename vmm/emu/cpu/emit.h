@@ -30,7 +30,7 @@ struct emu_isa_row {
 	ZydisMnemonic mnemonic;
 	emit_fn fn;
 	uint16_t arg;
-	uint8_t cost;  /* modelled cycles, without memory accesses (docs/emulator.md) */
+	uint8_t cost;  /* modelled cycles, without memory accesses (docs/internals/emulator.md) */
 	uint8_t flags; /* ISA_* */
 };
 #define ISA_NO_MEM 1u /* do not count loads and stores of its memory operands */

@@ -4,7 +4,7 @@
  * the vCPU (fl_a, fl_b, fl_kind). The six flags are computed from them when an instruction reads
  * flags. All files that execute instructions or deliver events call these functions. Where the
  * manuals leave a flag undefined, the value is the one measured on AMD family 19h
- * (docs/emulator.md, "Undefined flags").
+ * (docs/internals/emulator.md, "Undefined flags").
  */
 #ifndef VMM_EMU_CPU_FLAGS_H
 #define VMM_EMU_CPU_FLAGS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Translated code: what the files jit*.c share. docs/emulator.md, "Translated code", says what
- * is translated and why it is exact. exec.c and cache.c call the functions of the first part only.
+ * Translated code: what the files jit*.c share. docs/internals/emulator.md, "Translated code", says
+ * what is translated and why it is exact. exec.c and cache.c call the functions of the first part
+ * only.
  */
 #ifndef VMM_EMU_JIT_JIT_H
 #define VMM_EMU_JIT_JIT_H

@@ -18,7 +18,7 @@
 enum vpmu_emu_mode { VPMU_EMU_OS = 0, VPMU_EMU_USR = 1, VPMU_EMU_HOST = 2, VPMU_EMU_MODES };
 
 /* What the emulator can count; enum vpmu_generic has the meanings. Cycles and ref-cycles are
- * modelled by a fixed table of costs (docs/emulator.md). */
+ * modelled by a fixed table of costs (docs/internals/emulator.md). */
 enum vpmu_emu_event {
 	VPMU_EMU_CYCLES = 0,
 	VPMU_EMU_INSTRUCTIONS,
