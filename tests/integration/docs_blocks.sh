@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Runs every command of README.md, docs/operator-guide.md and docs/guest-guide.md, in order, as a reader
+# Runs every command of README.md, docs/operator-guide.md, guest-guide.md and lab.md, in order, as a reader
 # would: each page in a shell of its own, in a folder that looks like the source tree after a build.
 #
 # A page shows commands in fenced blocks with the info string "console":
@@ -233,7 +233,7 @@ page() {
 cd "$src" || exit 1
 bad=0
 for p in "${@:-}"; do
-	for p in ${p:-README.md docs/operator-guide.md docs/guest-guide.md}; do
+	for p in ${p:-README.md docs/operator-guide.md docs/guest-guide.md docs/lab.md}; do
 		(page "$p") || bad=1
 	done
 done

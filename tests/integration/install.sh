@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # cmake --install, with DESTDIR and with a prefix: what is installed is what docs/building.md says, and it runs
-# from where it is, with the guest image by its name. Also: the README lists the packages of tools/deps.
+# from where it is, with the guest image by its name. Also: it lists the packages of tools/deps.
 . "$(dirname "$0")/cli_lib.inc"
 src=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 build=$(cd "$VPMU_BIN/.." && pwd) || exit 1
@@ -66,10 +66,10 @@ stop_server
 
 # ---- packages ----
 block() { # WORDS: the block with this info string, one word a line
-	sed -n "/^\`\`\`text $1\$/,/^\`\`\`\$/p" "$src/README.md" | grep -v '^```' | tr -s ' ' '\n'
+	sed -n "/^\`\`\`text $1\$/,/^\`\`\`\$/p" "$src/docs/building.md" | grep -v '^```' | tr -s ' ' '\n'
 }
 deps() { sh "$src/tools/deps" list "$@"; }
-check "packages in the README" "$(block packages)" "$(deps)"
+check "packages in docs/building.md" "$(block packages)" "$(deps)"
 check "packages for the tests" "$(block packages; block 'packages check')" "$(deps check)"
 check "packages for the fuzzers" \
 	"$(block packages; block 'packages check'; block 'packages fuzz')" "$(deps check fuzz)"

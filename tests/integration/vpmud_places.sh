@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The rules of docs/places.md, as they stand there, for VMs in cgroups as those places have them. The test has
+# The rules of docs/operator-guide.md, as they stand there, for VMs in cgroups as those places have them. The test has
 # a cgroup namespace of its own, so that paths begin where they do on a host.
 if [ -z "${PLACES_INSIDE-}" ]; then
 	. "$(dirname "$0")/vpmud_lib.inc"
@@ -14,7 +14,7 @@ if [ -z "${PLACES_INSIDE-}" ]; then
 	exit $status
 fi
 . "$(dirname "$0")/vpmud_lib.inc"
-page=$(cd "$(dirname "$0")/../../docs" && pwd)/places.md
+page=$(cd "$(dirname "$0")/../../docs" && pwd)/operator-guide.md
 need_run
 mkdir "$dir/cg"
 mount -t cgroup2 none "$dir/cg" || { echo "# SKIP cgroup2 cannot be mounted in a namespace"; exit 77; }
@@ -45,7 +45,7 @@ tried=
 place() {
 	tried="$tried $1"
 	section "$1" >"$dir/section"
-	[ -s "$dir/section" ] || { check "docs/places.md has place=$1" no yes; return; }
+	[ -s "$dir/section" ] || { check "docs/operator-guide.md has place=$1" no yes; return; }
 	{
 		printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\nvmm_sockets = none\ncgroup_root = %s\n' \
 			"$VPMU_SOCKET" "$ground"

@@ -7,9 +7,7 @@
  * --seed replays one history. Histories are independent, and mostly wait for RCU grace periods
  * (each makes and destroys a host), so several threads run them at the same time.
  *
- * That it can fail was tried by breaking the library, one thing at a time:
- * docs/internals/testing.md says what was tried, and what of it only test_signal, test_lbr_churn or
- * a unit test finds.
+ * tests/mutations.txt has defects of the library that it must find.
  */
 #include <getopt.h>
 #include <pthread.h>

@@ -110,7 +110,7 @@ fi
 mkdir "$layer/test" "$layer/test/new" "$layer/test/old"
 cp "$debs"/vpmud_*.deb "$debs"/vpmu_*.deb "$debs"/vpmu-vmm_*.deb "$debs"/libvpmu0_*.deb "$layer/test/new/"
 cp "$(dirname "$0")/$inside" "$layer/test/inside.sh" &&
-	cp "$(dirname "$0")/inside.inc" "$src/README.md" "$src/docs/places.md" "$layer/test/" || exit 1
+	cp "$(dirname "$0")/inside.inc" "$src/docs/building.md" "$src/docs/operator-guide.md" "$layer/test/" || exit 1
 
 # The version before is the same packages with another version, in their control files and in what the
 # programs say of themselves (three bytes of equal length in place of three).

@@ -97,11 +97,11 @@ if [ -n "$counts" ]; then
 	echo "ok: upgraded to $now with a session alive: $a page faults before, $(value) now"
 fi
 
-# ---- what README.md says of packages, as it is there ----
+# ---- the commands of docs/building.md, as they stand there ----
 must apt-get install -y --no-install-recommends ./new/vpmu-vmm_*.deb ./new/libvpmu0_*.deb
 [ -z "$counts" ] || must vpmu detach day
-sed -n '/^## Packages/,/^## [^P]/p' README.md | awk '/^```console.*container.sh/ { on = 1; next } /^```/ { on = 0 } on' >block
-grep -q '^\$ ' block || check "commands in README.md" "$(cat block)" "some"
+sed -n '/^## Packages/,/^## [^P]/p' building.md | awk '/^```console.*container.sh/ { on = 1; next } /^```/ { on = 0 } on' >block
+grep -q '^\$ ' block || check "commands in building.md" "$(cat block)" "some"
 cd new || exit 1
 # Numbers are any numbers, blanks are one blank, and a line "..." stands for any lines.
 plain() { sed 's/[0-9][0-9,.]*/N/g; s/  */ /g; s/ $//'; }
@@ -111,16 +111,16 @@ while IFS= read -r line; do
 	'$ '*)
 		n=$((n + 1))
 		command=$(printf '%s' "${line#?? }" | sed 's/^\$ //; s/  *#.*//')
-		sh -c "$command" >../shown 2>&1 </dev/null || check "README.md: $command" "$(tail -5 ../shown)" "status 0"
+		sh -c "$command" >../shown 2>&1 </dev/null || check "building.md: $command" "$(tail -5 ../shown)" "status 0"
 		plain <../shown >../shown.plain
 		;;
 	...) ;;
 	*) grep -qxF -- "$(printf '%s\n' "$line" | plain)" ../shown.plain ||
-		check "README.md: $command" "$(cat ../shown)" "$line" ;;
+		check "building.md: $command" "$(cat ../shown)" "$line" ;;
 	esac
 done <../block
 cd ..
-echo "ok: $n commands of README.md"
+echo "ok: $n commands of building.md"
 
 fi
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What "container.sh libvirt" runs inside of a Debian 12 with libvirt's system daemon (qemu:///system), as root, under
 # systemd: vpmud from its package finds domains by itself, their metadata or their scopes name the tenant as
-# docs/places.md has it, and what vpmu counts agrees with what libvirt says. Prometheus joins both exporters' metrics.
+# docs/operator-guide.md has it, and what vpmu counts agrees with what libvirt says. Prometheus joins both exporters' metrics.
 # vpmud sees no vCPUs here, since the container has a PID namespace of its own: VMs are counted by their cgroups.
 . /root/test/inside.inc
 export LIBVIRT_DEFAULT_URI=qemu:///system
@@ -26,7 +26,7 @@ becomes() { # WHAT WANT COMMAND...: COMMAND prints WANT, sooner or later. The li
 	done
 }
 block() { # PLACE: its part of vpmud.conf
-	sed -n "/^\`\`\`ini place=$1\$/,/^\`\`\`\$/p" places.md | grep -v '^```'
+	sed -n "/^\`\`\`ini place=$1\$/,/^\`\`\`\$/p" operator-guide.md | grep -v '^```'
 }
 domain() { # NAME: a guest without an operating system, whose vCPU loops with interrupts off (cli; jmp .)
 	{
@@ -73,16 +73,16 @@ if grep -Eq 'does not permit|no BTF' log; then
 fi
 check "vpmud.service" "$(systemctl is-active vpmud.service)" active
 
-# ---- a domain is found; the command of places.md names its tenant while it runs ----
+# ---- a domain is found; the command of operator-guide.md names its tenant while it runs ----
 domain web-1
 uuid=$(virsh domuuid web-1 | head -1)
 becomes "web-1" "/host libvirt cgroup $uuid" row web-1
-command=$(sed -n 's/^# \(virsh metadata web-1 .*\)/\1/p' places.md)
-check "commands of places.md" "$(echo "$command" | wc -l)" 1
+command=$(sed -n 's/^\$ \(virsh metadata web-1 .*\)/\1/p' operator-guide.md)
+check "commands of operator-guide.md" "$(echo "$command" | wc -l)" 1
 need sh -c "$command"
 becomes "web-1 with metadata" "/acme/web libvirt cgroup $uuid" row web-1
 
-# ---- another one by its scope, with the section of places.md; metrics ----
+# ---- another one by its scope, with the section of operator-guide.md; metrics ----
 {
 	block libvirt-metadata
 	block libvirt-scope
@@ -99,7 +99,7 @@ case $(scope acme-db) in
 /machine.slice/machine-qemu\\x2d*\\x2dacme\\x2ddb.scope*) ;;
 *) check "the cgroup of acme-db" "$(scope acme-db)" "a scope in machine.slice" ;;
 esac
-echo "ok: two domains of qemu:///system found by themselves, in the tenants of places.md"
+echo "ok: two domains of qemu:///system found by themselves, in the tenants of operator-guide.md"
 
 # ---- what vpmu counts lies between what libvirt says before and after ----
 need vpmu attach vms -e task-clock --for-each vm

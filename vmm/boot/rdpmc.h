@@ -2,7 +2,7 @@
 /*
  * The RDPMC instructions of a stock kernel. KVM cannot let user space answer RDPMC, so on KVM the
  * VMM replaces each by an instruction of the same length that exits, IN EAX,33H, before the kernel
- * starts (docs/guest-guide.md, "RDPMC on KVM").
+ * starts (docs/guest-guide.md, "Stock kernels on KVM").
  */
 #ifndef VMM_BOOT_RDPMC_H
 #define VMM_BOOT_RDPMC_H

@@ -38,8 +38,8 @@ int emu_sys_gp(struct emu_vcpu *v, const struct emu_op *op)
 /*
  * Whether an instruction outside of the closed list is #UD on a vCPU that shows a whole CPU: it
  * belongs to an extension that CPUID does not show. What x86-64 itself has and the list has not is
- * #UD in programs only, so that a program does not end its VM (docs/internals/emulator.md, "What is
- * refused").
+ * #UD in programs only, so that a program does not end its VM (docs/internals/emulator.md, "What
+ * runs").
  */
 static bool undefined(const struct emu_vcpu *v, const ZydisDecodedInstruction *zi)
 {
