@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,11 +14,11 @@
 #include "cli/client.h"
 #include "cli/error.h"
 #include "cli/progress.h"
+#include "cli/sockets.h"
 #include "cli/terminal.h"
 
 #define ANSWER_MAX  (128u << 20) /* bytes of one answer */
 #define TIMEOUT_SEC 30
-#define PLACES_MAX  4
 
 struct client {
 	int fd;
@@ -53,33 +52,6 @@ static int dial(const char *path)
 	return ret;
 }
 
-/* Everybody may make directories in /tmp, so a socket there is used only in a directory of ours. */
-static bool trusted(const char *path)
-{
-	char dir[128];
-	struct stat st;
-
-	if (strncmp(path, "/tmp/", 5) != 0)
-		return true;
-	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
-	return lstat(dir, &st) || (S_ISDIR(st.st_mode) && st.st_uid == geteuid());
-}
-
-/* Where servers listen that were given no path: docs/protocol.md. vpmud's VMs are the whole host's,
- * so it comes first. */
-static size_t client_usual_places(char place[PLACES_MAX][108])
-{
-	const char *xdg = getenv("XDG_RUNTIME_DIR");
-	size_t n = 0;
-
-	snprintf(place[n++], 108, "/run/vpmu/vpmud.sock");
-	snprintf(place[n++], 108, "/run/vpmu/vpmu-vmm.sock");
-	if (xdg && *xdg == '/')
-		snprintf(place[n++], 108, "%s/vpmu/vpmu-vmm.sock", xdg);
-	snprintf(place[n++], 108, "/tmp/vpmu-%u/vpmu-vmm.sock", geteuid());
-	return n;
-}
-
 static struct client *client_new(int fd, const char *path)
 {
 	struct client *c = calloc(1, sizeof(*c));
@@ -109,14 +81,14 @@ bool client_named(const struct cli *cli)
 struct client *client_reach(const struct cli *cli, char *tried, size_t room)
 {
 	const char *path = named_path(cli);
-	char place[PLACES_MAX][108];
-	size_t n = path ? 1 : client_usual_places(place), len = 0;
+	char place[SOCKETS_USUAL][SOCKET_PATH_MAX];
+	size_t n = path ? 1 : sockets_usual(place), len = 0;
 
 	json_memory_init();
 	*tried = '\0';
 	for (size_t i = 0; i < n; i++) {
 		const char *p = path ? path : place[i];
-		int fd = trusted(p) ? dial(p) : -EPERM;
+		int fd = socket_trusted(p) ? dial(p) : -EPERM;
 
 		if (fd >= 0) {
 			*tried = '\0';
@@ -131,17 +103,22 @@ struct client *client_reach(const struct cli *cli, char *tried, size_t room)
 
 struct client *client_open(const struct cli *cli, bool quiet)
 {
-	char tried[CLIENT_TRIED];
+	char tried[CLIENT_TRIED], found[SOCKETS_FOUND];
 	struct client *c = client_reach(cli, tried, sizeof(tried));
 
-	if (!c && *tried && !quiet)
+	if (c || !*tried || quiet)
+		return c;
+	sockets_found(NULL, found);
+	if (*found)
+		cli_error("no server: tried %s%s", tried, found);
+	else
 		cli_error("no server: tried %s; %s", tried,
 			  strstr(tried, strerror(EACCES))
 				  ? "only root, the server's user and members of its admin_group "
 				    "and reader_group may use its socket"
 				  : "start vpmud or `vpmu-vmm --socket PATH ...`, or name its "
 				    "socket with -S PATH or $VPMU_SOCKET");
-	return c;
+	return NULL;
 }
 
 void client_close(struct client *c)
@@ -405,6 +382,17 @@ static bool about_usage(const json_t *resp, const char *cmd)
 	       (err == ENOENT && text && strncmp(text, "event", 5) == 0);
 }
 
+/* The server has no command @cmd: vpmud runs no VMs. Others may have it. As as_typed. */
+static char *no_command(const struct client *c, const char *cmd)
+{
+	char found[SOCKETS_FOUND], *text;
+
+	sockets_found(c->path, found);
+	return asprintf(&text, "the server at %s has no command \"%s\"%s", c->path, cmd, found) < 0
+		       ? NULL
+		       : text;
+}
+
 json_t *client_try(struct client *c, json_t *req, char **err)
 {
 	char *line = req ? json_dumps(req, JSON_COMPACT) : NULL;
@@ -435,7 +423,9 @@ json_t *client_try(struct client *c, json_t *req, char **err)
 	if (json_is_true(json_object_get(resp, "ok")))
 		return resp;
 	usage_refused |= about_usage(resp, cmd);
-	if (json_is_string(json_object_get(resp, "error")))
+	if (json_integer_value(json_object_get(resp, "errno")) == ENOSYS)
+		*err = no_command(c, cmd);
+	else if (json_is_string(json_object_get(resp, "error")))
 		*err = as_typed(json_string_value(json_object_get(resp, "error")));
 	else
 		cli_error("server at %s: its answer does not follow vpmu's protocol", c->path);

@@ -22,11 +22,35 @@ bad() { # STATUS PATTERN ARG...
 }
 
 # No server: which places were tried, and how to start one.
-bad 1 "tried $VPMU_SOCKET .*vpmu-vmm" list
+bad 1 "tried $VPMU_SOCKET .*-S PATH" list
 bad 1 'tried /nowhere/s' -S /nowhere/s stat -d 1
 bad 1 'tried /nowhere/s' events -S /nowhere/s
 (unset VPMU_SOCKET; HOME=/ XDG_RUNTIME_DIR="$dir" "$vpmu" sharing 2>&1 | grep -q "tried .*$dir/vpmu/vpmu-vmm.sock" ||
 	"$vpmu" sharing >/dev/null 2>&1) || check "the usual places" "not named" "named"
+# Servers that listen at other sockets of these directories are named; a socket of nobody is not.
+mkdir "$dir/vpmu"
+"$VPMU_BIN/vpmu-vmm" --socket "$dir/vpmu/web.sock" --hold >/dev/null 2>&1 &
+other=$!
+wait_for "$other" "$vpmu" -S "$dir/vpmu/web.sock" sharing
+perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die $!' "$dir/vpmu/nobody.sock"
+for json in "" -j; do
+	XDG_RUNTIME_DIR="$dir" "$vpmu" -S /nowhere/s list $json >"$dir/out" 2>"$dir/err"
+	check "list $json: status" $? 1
+	check "list $json: nothing else" "$(cat "$dir/out")" ""
+	check "list $json: one line" "$(wc -l <"$dir/err")" 1
+	grep -Eq "tried /nowhere/s \(.*\); found .*$dir/vpmu/web.sock.*: choose one with -S PATH$" "$dir/err" ||
+		check "list $json names sockets" "$(cat "$dir/err")" "$dir/vpmu/web.sock"
+	grep -q nobody.sock "$dir/err" && check "a socket of nobody" "$(cat "$dir/err")" "not named"
+done
+# One that has no such command says so, and where else to ask.
+XDG_RUNTIME_DIR="$dir" "$vpmu" -S "$dir/vpmu/web.sock" reload 2>"$dir/err"
+check "no such command: status" $? 1
+case $(cat "$dir/err") in
+"vpmu: the server at $dir/vpmu/web.sock has no command \"reload\""*) ;;
+*) check "no such command" "$(cat "$dir/err")" "has no command" ;;
+esac
+"$vpmu" -S "$dir/vpmu/web.sock" quit
+wait "$other"
 
 start_server --vm "$(vm web-1 tenant=/acme/web 'run loop 1000')"
 wait_state web-1 done

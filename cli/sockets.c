@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The sockets of servers that a client can find by itself, see sockets.h. */
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cli/sockets.h"
+#include "vpmu/util/utf8.h"
+
+#define SHOWN_MAX 8 /* more are counted only */
+
+_Static_assert(SOCKET_PATH_MAX == sizeof(((struct sockaddr_un *)0)->sun_path), "a path too long");
+
+/* vpmud's VMs are the whole host's, so it comes first. */
+size_t sockets_usual(char place[SOCKETS_USUAL][SOCKET_PATH_MAX])
+{
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	size_t n = 0;
+
+	snprintf(place[n++], SOCKET_PATH_MAX, "/run/vpmu/vpmud.sock");
+	snprintf(place[n++], SOCKET_PATH_MAX, "/run/vpmu/vpmu-vmm.sock");
+	if (xdg && *xdg == '/')
+		snprintf(place[n++], SOCKET_PATH_MAX, "%s/vpmu/vpmu-vmm.sock", xdg);
+	snprintf(place[n++], SOCKET_PATH_MAX, "/tmp/vpmu-%u/vpmu-vmm.sock", geteuid());
+	return n;
+}
+
+bool socket_trusted(const char *path)
+{
+	char dir[128];
+	struct stat st;
+
+	if (strncmp(path, "/tmp/", 5) != 0)
+		return true;
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
+	return lstat(dir, &st) || (S_ISDIR(st.st_mode) && st.st_uid == geteuid());
+}
+
+/* Whether somebody listens at @path, and we may connect. A server with many clients may be busy. */
+static bool listens(const char *path)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd;
+	bool ok;
+
+	if (strlen(path) >= sizeof(addr.sun_path) || !socket_trusted(path))
+		return false;
+	strcpy(addr.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	ok = !connect(fd, (struct sockaddr *)&addr, sizeof(addr)) || errno == EAGAIN;
+	close(fd);
+	return ok;
+}
+
+/* All sockets in the directories of the usual ones, each once. */
+static int find(glob_t *found)
+{
+	char place[SOCKETS_USUAL][SOCKET_PATH_MAX], pattern[SOCKET_PATH_MAX + 8], last[128] = "";
+	size_t n = sockets_usual(place);
+	int flags = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int dir = (int)(strrchr(place[i], '/') - place[i]);
+
+		snprintf(pattern, sizeof(pattern), "%.*s/*.sock", dir, place[i]);
+		if (!strcmp(pattern, last))
+			continue;
+		snprintf(last, sizeof(last), "%s", pattern);
+		if (glob(pattern, flags, NULL, found) == GLOB_NOSPACE)
+			return -ENOMEM;
+		flags = GLOB_APPEND;
+	}
+	return 0;
+}
+
+void sockets_found(const char *but, char text[SOCKETS_FOUND])
+{
+	glob_t found = {0};
+	size_t nr = 0, len = 0;
+
+	*text = '\0';
+	if (find(&found))
+		goto out;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const char *path = found.gl_pathv[i];
+
+		if ((but && !strcmp(path, but)) || !utf8_text(path) || !listens(path))
+			continue;
+		if (nr++ < SHOWN_MAX)
+			len += (size_t)snprintf(text + len, SOCKETS_FOUND - len, "%s%s",
+						nr > 1 ? ", " : "; found ", path);
+	}
+	if (nr > SHOWN_MAX)
+		len += (size_t)snprintf(text + len, SOCKETS_FOUND - len, " and %zu more",
+					nr - SHOWN_MAX);
+	if (nr)
+		snprintf(text + len, SOCKETS_FOUND - len, ": choose one with -S PATH");
+out:
+	globfree(&found);
+}
