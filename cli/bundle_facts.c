@@ -266,11 +266,12 @@ void facts_config(const struct redact *r, const char *path, FILE *to)
 {
 	/* Keys; their values are names, but for the first ones. */
 	static const char *const keys[] = {
-		"isolated",    "leave_counters", "counters",  "events",	     "textfile_interval",
-		"max_domains", "max_tenants",	 "keep_gone", "created",     "socket",
-		"pin_dir",     "cgroup_root",	 "libvirt",   "vmm_sockets", "admin_group",
-		"listen",      "tls_cert",	 "tls_key",   "users",	     "reader_group",
-		"textfile",    "cgroup",	 "metadata",  "vm",	     NULL};
+		"isolated",    "leave_counters", "counters",  "events",	      "textfile_interval",
+		"max_domains", "max_tenants",	 "keep_gone", "created",      "socket",
+		"pin_dir",     "cgroup_root",	 "libvirt",   "admin_group",  "listen",
+		"tls_cert",    "tls_key",	 "users",     "reader_group", "textfile",
+		"cgroup",      "metadata",	 "vm",	      NULL,
+	};
 	const char *const *names = keys + 9;
 	char *text = contents(path), *rest = text, *line;
 

@@ -92,12 +92,6 @@ static const struct {
 	{"vpmud may count", NULL,
 	 "the reason is the kernel's: journalctl -u vpmud and dmesg; sysctl "
 	 "kernel.perf_event_paranoid=2 if that is greater"},
-	{"server ", NULL,
-	 "look at that vpmu-vmm: stopped, overloaded, or ended; it is asked again by itself"},
-	{"peer", NULL,
-	 "look at that vpmu-vmm: stopped, overloaded, or ended; it is asked again by itself"},
-	{"vpmu-vmm", NULL,
-	 "look at that vpmu-vmm: stopped, overloaded, or ended; it is asked again by itself"},
 	{"libvirt", NULL,
 	 "install libvirt0 and start libvirtd or virtqemud, or set libvirt = none in vpmud.conf"},
 

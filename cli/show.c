@@ -219,14 +219,13 @@ int cmd_sessions(struct cli *cli, int argc, char **argv)
 
 int cmd_conservation(struct cli *cli, int argc, char **argv)
 {
-	struct column columns[] = {
+	static const struct column columns[] = {
 		COLUMN_BACKEND,
 		{"PCPU", "pcpu", COLUMN_NUMBER},
 		{"EVENT", "event", COLUMN_TEXT},
 		{"HARDWARE", "hardware", COLUMN_NUMBER},
 		{"CHARGED", "charged", COLUMN_NUMBER},
 		{"EQUAL", "equal", COLUMN_TEXT | COLUMN_MAY_MISS},
-		{NULL, NULL, 0}, /* or the server, if a row has one */
 		{NULL, NULL, 0},
 	};
 	bool json =
@@ -236,26 +235,13 @@ int cmd_conservation(struct cli *cli, int argc, char **argv)
 				"status 1 when they differ anywhere.");
 	struct client *c = client_open(cli, false);
 	json_t *answer, *rows = rows_ask(c, "conservation", "rows", &answer), *row;
-	const json_t *missing = json_object_get(answer, "missing");
 	struct fields f = {0};
 	int differ = 0, ret = 1;
 	size_t i;
 
-	if (missing)
-		missing = field_array(&f, answer, "missing");
-	json_array_foreach (missing, i, row) {
-		const char *server = field_string(&f, row, "server");
-
-		cli_error("the server at %s is not compared: %s", server,
-			  field_string(&f, row, "why"));
-		differ = 1;
-	}
 	json_array_foreach (rows, i, row) {
 		bool equal = field_u64(&f, row, "hardware") == field_u64(&f, row, "charged");
 
-		if (json_object_get(row, "server"))
-			columns[6] =
-				(struct column){"SERVER", "server", COLUMN_TEXT | COLUMN_MAY_MISS};
 		differ |= !equal;
 		if (!json)
 			json_object_set_new(row, "equal", json_string(equal ? "yes" : "NO"));

@@ -65,13 +65,6 @@ void metrics_end(struct sessions *ss)
 	}
 }
 
-const vpmu_key_t *metrics_keys(struct metrics *m, bool vms)
-{
-	const struct session *s = metrics_find(m->o.sessions, vms);
-
-	return s ? s->keys : NULL;
-}
-
 int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err, size_t errlen)
 {
 	struct metrics *m = calloc(1, sizeof(*m));

@@ -57,9 +57,6 @@ int metrics_create(const struct metrics_opts *o, struct metrics **out, char *err
 void metrics_destroy(struct metrics *m);
 void metrics_end(struct sessions *ss);
 
-/* metrics_keys - the keys of the VMs' (@vms) or the tenants' session; NULL: it has ended. */
-const vpmu_key_t *metrics_keys(struct metrics *m, bool vms);
-
 /* metrics_render - all families to @e, whose form is set, but expo_end. Sessions that somebody has
  * ended are opened again. -errno and a line in @err. */
 int metrics_render(struct metrics *m, struct expo *e, char *err, size_t errlen);

@@ -138,11 +138,6 @@ static int client_wait(struct client *c)
 	return ret;
 }
 
-void listener_wait(void *client, struct later *later)
-{
-	((struct client *)client)->later = later;
-}
-
 /* Write as much as the socket accepts. false: the client is gone. */
 static bool client_write(struct client *c)
 {
@@ -192,7 +187,7 @@ static int on_work(sd_event_source *src, void *arg)
 	if (!nl || c->out || c->later)
 		return 0;
 	len = (size_t)(nl - c->in);
-	line = server_dispatch_conn(c->l->s, &c->who, c->in, len, c, &c->later);
+	line = server_dispatch_conn(c->l->s, &c->who, c->in, len, &c->later);
 	if (!c->later)
 		set_answer(c, line);
 	c->in_len -= len + 1;
@@ -201,10 +196,12 @@ static int on_work(sd_event_source *src, void *arg)
 	return 0;
 }
 
-void listener_answer(void *client, char *line)
+void listener_answer(struct listener *l, const struct later *later, char *line)
 {
-	struct client *c = client;
+	struct client *c = l->clients;
 
+	while (c->later != later)
+		c = c->next;
 	c->later = NULL;
 	c->active_ns = now_ns(); /* it was not silent: we were */
 	set_answer(c, line);

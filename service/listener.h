@@ -22,19 +22,16 @@ void listener_destroy(struct listener *l);
 
 /*
  * server_dispatch_conn - server_dispatch for the connection whose rights are @who. The address of
- * @who is the connection's identity, @conn below. If the request waits (server_opts.hold), it
- * returns NULL and *@later; listener_answer follows, unless server_forget comes first. @later NULL:
- * it never waits.
+ * @who is the connection's identity, @conn below. If the request waits (server_wait), it returns
+ * NULL and *@later; listener_answer follows, unless server_forget comes first. @later NULL: it
+ * never waits.
  */
 char *server_dispatch_conn(struct server *s, const struct access *who, const char *line, size_t len,
-			   void *client, struct later **later);
+			   struct later **later);
 /* server_forget - the client of @l is gone. */
 void server_forget(struct later *l);
-/* listener_answer - for server.c: the answer (malloc'd; NULL: no memory) of a request of @client
- * that waited. */
-void listener_answer(void *client, char *line);
-/* listener_wait - for server.c: the request of @client that waited waits on, as @later. */
-void listener_wait(void *client, struct later *later);
+/* listener_answer - for server.c: the answer (malloc'd; NULL: no memory) of the request @later. */
+void listener_answer(struct listener *l, const struct later *later, char *line);
 /* server_error_line - an error answer, malloc'd; NULL when out of memory. */
 char *server_error_line(int ret, const char *text);
 /* server_last_words - the final counts of one session of connection @conn, which ends with that, as

@@ -30,9 +30,7 @@ struct entry {
 struct later {
 	struct server *s;
 	const struct access *who;
-	void *client;
 	json_t *req;
-	char *text; /* the answer, when the command has been done */
 	void (*lost)(void *arg);
 	void *arg;
 };
@@ -47,6 +45,8 @@ struct server {
 	/* server_then of the request being answered; NULL: nothing */
 	void (*then)(bool ok, void *arg);
 	void *then_arg;
+	json_t *may_wait;    /* the request being answered, if it may wait */
+	struct later *later; /* it waits */
 };
 
 static const struct entry *find_command(const struct server *s, const char *name)
@@ -203,13 +203,51 @@ static int server_run(struct server *s, const json_t *req, json_t *resp, char *e
 			  : e->fn(e->arg, req, resp, err, errlen);
 }
 
-/* Run the command of @req and return the line of its answer; NULL: no memory for it. */
+/* ---- requests that wait --------------------------------------------------------------------- */
+
+struct later *server_wait(struct server *s, void (*lost)(void *arg), void *arg)
+{
+	struct later *l = s->may_wait ? calloc(1, sizeof(*l)) : NULL;
+
+	if (!l)
+		return NULL;
+	*l = (struct later){.s = s, .who = s->c.who, .lost = lost, .arg = arg};
+	l->req = json_incref(s->may_wait);
+	s->may_wait = NULL;
+	s->later = l;
+	return l;
+}
+
+static void later_free(struct later *l)
+{
+	if (!l)
+		return;
+	json_decref(l->req);
+	free(l);
+}
+
+void server_forget(struct later *l)
+{
+	l->lost(l->arg);
+	later_free(l);
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* Run the command of @req and return the line of its answer. NULL: it waits, or there is no memory
+ * for it. */
 static char *run_and_answer(struct server *s, const json_t *req)
 {
 	json_t *resp = json_object();
 	char err[512] = "", *text = NULL;
 	int ret = resp ? server_run(s, req, resp, err, sizeof(err)) : -ENOMEM;
 
+	if (!ret && s->later) {
+		json_decref(resp);
+		return NULL;
+	}
+	later_free(s->later);
+	s->later = NULL;
 	if (!ret && !json_object_set_new(resp, "ok", json_true()))
 		text = with_text(&s->c.text, service_server_answer(req, resp));
 	json_text_free(&s->c.text);
@@ -225,123 +263,45 @@ static char *run_and_answer(struct server *s, const json_t *req)
 	return text;
 }
 
-/* ---- requests that wait --------------------------------------------------------------------- */
-
-static void later_free(struct later *l)
-{
-	json_decref(l->req);
-	free(l->text);
-	free(l);
-}
-
-void server_forget(struct later *l)
-{
-	if (l->lost)
-		l->lost(l->arg);
-	later_free(l);
-}
-
-void server_on_lost(struct later *l, void (*lost)(void *arg), void *arg)
-{
-	l->lost = lost;
-	l->arg = arg;
-}
-
-/* Ask whether @req of the client at @client waits. *@text is its answer; NULL: it was not run yet.
- * It takes the answer with it, or is refused by one. Only what the client may use can wait. */
-static bool server_hold(struct server *s, const struct access *who, void *client, json_t *req,
-			char **text, struct later **out)
-{
-	const struct entry *e = find_command(s, json_string_value(json_object_get(req, "cmd")));
-	char err[512] = "";
-	struct later *l;
-	int ret;
-
-	if (!s->opts.hold || !e || !may(who, e))
-		return false;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return false; /* it is answered by what is known now */
-	*l = (struct later){.s = s, .who = who, .client = client, .text = *text};
-	l->req = json_incref(req);
-	ret = s->opts.hold(s->opts.arg, req, who, *text != NULL, l, err, sizeof(err));
-	if (ret > 0) {
-		*text = NULL;
-		*out = l;
-		return true;
-	}
-	l->text = NULL;
-	later_free(l);
-	/* What asked servers may have used jansson. */
-	json_memory_begin();
-	if (ret < 0 && !*text) {
-		*text = error_answer(ret, req, err);
-		if (!*text)
-			*text = oom_line();
-	}
-	return false;
-}
-
 /*
  * Run the command of @req. The line that says that there is no memory is made before: it cannot be
  * made when the request is not whole, and it is there when the command has used up the memory.
  * @later: as server_dispatch_conn.
  */
-static char *perform(struct server *s, const struct access *who, void *client, json_t *req,
-		     struct later **later)
+static char *perform(struct server *s, const struct access *who, json_t *req, struct later **later)
 {
 	char *oom = error_answer(-ENOMEM, req, "request: out of memory"), *text = NULL;
 
 	if (oom) {
 		s->c.who = who;
+		s->may_wait = later ? req : NULL;
 		text = run_and_answer(s, req);
+		s->may_wait = NULL;
 		s->c.who = NULL;
 	}
-	if (!text)
+	if (!text && !s->later)
 		return oom ? oom : oom_line();
-	free(oom);
 	if (later)
-		server_hold(s, who, client, req, &text, later);
+		*later = s->later;
+	s->later = NULL;
+	free(oom);
 	return text;
 }
 
-void server_go_on(struct later *l)
+void server_go_on(struct later *l, int ret, const char *err)
 {
-	struct later *again = NULL;
-	char *text = l->text;
-
-	l->text = NULL;
-	if (!text) {
-		json_memory_begin();
-		text = perform(l->s, l->who, l->client, l->req, &again);
-	}
-	if (again)
-		listener_wait(l->client, again);
-	else
-		listener_answer(l->client, text);
-	later_free(l);
-}
-
-void server_answer(struct later *l, int ret, const json_t *resp, const char *err)
-{
-	json_t *copy;
-	char *text = NULL;
+	char *text;
 
 	json_memory_begin();
-	copy = ret ? NULL : json_copy((json_t *)resp);
-	if (ret)
-		text = error_answer(ret, l->req, err);
-	else if (copy && !json_object_set_new(copy, "ok", json_true()))
-		text = service_server_answer(l->req, copy);
-	json_decref(copy);
-	listener_answer(l->client, text ? text : oom_line());
+	text = ret ? error_answer(ret, l->req, err) : perform(l->s, l->who, l->req, NULL);
+	listener_answer(l->s->listener, l, text ? text : oom_line());
 	later_free(l);
 }
 
 /* A request that jansson could not hold whole is not run, whatever it seems to say. An answer that
  * it could not hold whole is not sent. */
 char *server_dispatch_conn(struct server *s, const struct access *who, const char *line, size_t len,
-			   void *client, struct later **later)
+			   struct later **later)
 {
 	char err[512] = "", *text = NULL;
 	json_t *req = NULL;
@@ -354,15 +314,14 @@ char *server_dispatch_conn(struct server *s, const struct access *who, const cha
 		text = error_answer(ret, NULL, err);
 		return text ? text : oom_line();
 	}
-	if ((!later || !server_hold(s, who, client, req, &text, later)) && !text)
-		text = perform(s, who, client, req, later);
+	text = perform(s, who, req, later);
 	json_decref(req);
 	return text;
 }
 
 char *server_dispatch(struct server *s, const char *line, size_t len)
 {
-	return server_dispatch_conn(s, NULL, line, len, NULL, NULL);
+	return server_dispatch_conn(s, NULL, line, len, NULL);
 }
 
 char *server_last_words(struct server *s, const struct access *conn)
@@ -375,7 +334,7 @@ char *server_last_words(struct server *s, const struct access *conn)
 		return NULL;
 	len = snprintf(line, sizeof(line), "{\"cmd\":\"detach\",\"session\":\"%s\",\"id\":\"end\"}",
 		       e->name);
-	return server_dispatch_conn(s, conn, line, (size_t)len, NULL, NULL);
+	return server_dispatch_conn(s, conn, line, (size_t)len, NULL);
 }
 
 /* End lost sessions whose time is over, and come back for the next one. */

@@ -54,21 +54,10 @@ struct server_opts {
 	 * backend. @all: the client may see every tenant, and so figures of the whole host. May be
 	 * NULL */
 	void (*check)(json_t *rows, bool all, void *arg);
-	/* for `conservation`, whose client sees all: adds what others have compared to @resp, which
-	 * has our own "rows". -ENOMEM. May be NULL */
-	int (*compared)(json_t *resp, void *arg);
 	int (*vm_info)(const struct node *vm, json_t *obj,
 		       void *arg); /* adds fields to a VM in `list`; may be NULL */
 	/* A command has been done, and its answer is about to be sent. May be NULL */
 	void (*done)(void *arg);
-	/*
-	 * A client may use the command of @req. @ready: it has been done, and its answer is ready;
-	 * else it is about to be done. 1: it waits, and its client with it, until server_go_on or
-	 * server_answer of @l; the others are served meanwhile. 0: it does not wait. -errno and a
-	 * line in @err, not when @ready: it is refused. May be NULL: none waits
-	 */
-	int (*hold)(void *arg, const json_t *req, const struct access *who, bool ready,
-		    struct later *l, char *err, size_t errlen);
 	unsigned int slow_sec;		   /* 0: SERVER_SLOW_SEC */
 	unsigned int lost_sec;		   /* 0: SERVER_LOST_SEC */
 	const struct access_rules *access; /* groups that may connect; NULL: none. Not copied */
@@ -106,15 +95,15 @@ int server_register(struct server *s, const char *cmd, server_fn fn, void *arg);
 void server_then(struct server *s, void (*then)(bool ok, void *arg), void *arg);
 
 /*
- * A request that opts.hold lets wait. server_go_on - do what waited: run the command, or send its
- * answer. server_answer - answer in the command's place: @ret 0 and the fields @resp, or -errno and
- * the line @err; for one that is not @ready only. Either ends @l. It may not be called by hold.
- * server_on_lost - in hold: @lost is called instead when the client goes away meanwhile, which ends
- * @l as well.
+ * server_wait - for a command, while it is called and before it has done anything: the request
+ * waits, and its client with it, and the others are served meanwhile. The command then returns 0
+ * and is not answered; if it returns an error it does not wait. NULL: it cannot wait, because it
+ * has waited already, nobody is connected, or there is no memory. It is done at once then.
+ * server_go_on - @ret 0: run the command again; -errno: answer with that and the line @err. @lost
+ * is called instead if the client goes away meanwhile, or the server ends. Each ends the wait.
  */
-void server_go_on(struct later *l);
-void server_answer(struct later *l, int ret, const json_t *resp, const char *err);
-void server_on_lost(struct later *l, void (*lost)(void *arg), void *arg);
+struct later *server_wait(struct server *s, void (*lost)(void *arg), void *arg);
+void server_go_on(struct later *l, int ret, const char *err);
 
 /* server_dispatch - one request line (not NUL-terminated, @len bytes) to one malloc'd answer line
  * ending in \n. NULL only when out of memory; the command was not done then. Tests and the fuzzer

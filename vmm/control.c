@@ -101,27 +101,14 @@ static int cmd_vm_add(void *arg, const json_t *req, json_t *resp, char *err, siz
 	if (ret)
 		return fail(ret, err, errlen, "vm-add: out of memory");
 	ret = read_config(req, &cfg, err, errlen);
+	if (!ret && cfg.kernel)
+		ret = control_kernel_wait(c, &cfg, err, errlen);
 	if (!ret)
 		ret = machine_vm_add(c->machine, &cfg, &vm, err, errlen);
 	vm_config_fini(&cfg);
-	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
-}
-
-/* A VM with a kernel waits for that to be unpacked. What is wrong otherwise, the command says. */
-static int control_hold(void *arg, const json_t *req, const struct access *who, bool ready,
-			struct later *l, char *err, size_t errlen)
-{
-	const char *cmd = json_string_value(json_object_get(req, "cmd"));
-	struct vm_config cfg;
-	char why[VM_REASON_MAX];
-	int ret = 0;
-
-	if (ready || strcmp(cmd, "vm-add") || vm_config_init(&cfg, "vm-add"))
+	if (ret > 0) /* it waits */
 		return 0;
-	if (!read_config(req, &cfg, why, sizeof(why)) && cfg.kernel)
-		ret = control_kernel_hold(arg, &cfg, l, err, errlen);
-	vm_config_fini(&cfg);
-	return ret;
+	return ret ? ret : control_vm_added(c, vm, resp, err, errlen);
 }
 
 /* The VM that field "name" names. Without the field: NULL, or an error if it is @required. */
@@ -360,7 +347,6 @@ int control_serve(struct control *c, sd_event *ev, const char *path, char *err, 
 		.name = "vpmu-vmm",
 		.check = control_check,
 		.vm_info = control_vm_info,
-		.hold = control_hold,
 		.access = c->access,
 		.log = server_log,
 		.arg = c,

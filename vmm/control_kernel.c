@@ -32,15 +32,18 @@ static void bpf_backend_lost(void *arg)
 	((struct control_kernel *)arg)->request = NULL;
 }
 
-int control_kernel_hold(struct control *c, const struct vm_config *vm, struct later *l, char *err,
-			size_t errlen)
+int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err, size_t errlen)
 {
 	struct control_kernel *k = calloc(1, sizeof(*k)), **last = &c->kernels;
 
 	if (!k)
 		return fail(-ENOMEM, err, errlen, "vm-add: out of memory");
 	k->c = c;
-	k->request = l;
+	k->request = server_wait(c->server, bpf_backend_lost, k);
+	if (!k->request) {
+		kernel_free(k);
+		return 0;
+	}
 	k->path = strdup(vm->kernel);
 	k->vm = strdup(vm->name);
 	if (k->path && k->vm && !c->kernels)
@@ -52,7 +55,6 @@ int control_kernel_hold(struct control *c, const struct vm_config *vm, struct la
 	while (*last)
 		last = &(*last)->next;
 	*last = k;
-	server_on_lost(l, bpf_backend_lost, k);
 	return 1;
 }
 
@@ -61,12 +63,9 @@ static void kernel_end(struct control_kernel *k, int ret, const char *why)
 {
 	char err[VM_REASON_MAX + 120];
 
-	if (k->request && !ret) {
-		server_go_on(k->request);
-	} else if (k->request) {
-		fail(0, err, sizeof(err), "vm-add: vm %s: %s", k->vm, why);
-		server_answer(k->request, ret, NULL, err);
-	}
+	fail(0, err, sizeof(err), "vm-add: vm %s: %s", k->vm, why);
+	if (k->request)
+		server_go_on(k->request, ret, err);
 	machine_unpack_unused(k->c->machine);
 	kernel_free(k);
 }

@@ -5,10 +5,10 @@
 
 #include "vmm/control.h"
 
-/* control_kernel_hold - let @l, which adds @vm, a VM with a kernel, wait for that kernel. 1, or
- * -errno and one line in @err (server_opts.hold). */
-int control_kernel_hold(struct control *c, const struct vm_config *vm, struct later *l, char *err,
-			size_t errlen);
+/* control_kernel_wait - let the request that adds @vm, a VM with a kernel, wait for that kernel. 1;
+ * 0: it cannot wait (server_wait), which it cannot when it is run again with the kernel unpacked;
+ * or -errno and one line in @err. */
+int control_kernel_wait(struct control *c, const struct vm_config *vm, char *err, size_t errlen);
 
 /* control_kernels_close - nobody waits any more: the server's clients have gone. */
 void control_kernels_close(struct control *c);

@@ -22,12 +22,12 @@ static const struct contain_cap caps[] = {
 	{CAP_BPF, "CAP_BPF"},	      /* maps, and attaching the program when somebody counts */
 	{CAP_PERFMON, "CAP_PERFMON"}, /* perf events of all tasks on a CPU */
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE"}, /* what /proc says of others' processes: VMs' files */
-	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"}, /* cgroup directories and sockets of others */
+	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"}, /* cgroup directories of others */
 };
 
 /* Beside the system calls of every server. */
 static const uint16_t calls[] = {SYS_bpf,
-				 /* discovery: libvirt's and vpmu-vmm's sockets */
+				 /* discovery: libvirt's sockets */
 				 SYS_socket, SYS_connect, SYS_getpeername, SYS_socketpair,
 				 SYS_pipe2, SYS_pselect6, SYS_recvmmsg, SYS_sendmmsg,
 #ifdef SYS_select /* not on arm64 */

@@ -12,7 +12,6 @@
 #include "service/session.h"
 #include "vpmud/config.h"
 #include "vpmud/metrics.h"
-#include "vpmud/peers.h"
 #include "vpmu/event/event.h"
 #include "vpmu/util/fail.h"
 
@@ -43,11 +42,6 @@ static int set_libvirt(const struct config_key *k, void *field, const char *valu
 		return -EINVAL;
 	}
 	return config_set_text(k, field, value, why);
-}
-
-static int set_sockets(const struct config_key *k, void *field, const char *value, char *why)
-{
-	return peers_places_ok(value) ? config_set_text(k, field, value, why) : -EINVAL;
 }
 
 static int set_patterns(const struct config_key *k, void *field, const char *value, char *why)
@@ -131,8 +125,6 @@ static const struct config_key vpmud_keys[] = {
 	{"cgroup_root", set_path, C(cgroup_root), 1, 4000, "the path where cgroup2 is mounted"},
 	{"libvirt", set_libvirt, C(libvirt), 1, 1023,
 	 "URIs such as qemu:///system, but not qemu:///embed, separated by blanks, or none"},
-	{"vmm_sockets", set_sockets, C(vmm_sockets), 1, 1023,
-	 "paths and patterns such as /run/vpmu/*.sock, separated by blanks, or none"},
 	{"isolated", config_set_bool, C(isolated), 0, 0, "yes or no"},
 	{"leave_counters", config_set_uint, C(leave_counters), 0, 64, "0 to 64"},
 	{"counters", config_set_uint, C(counters), 1, 64, "1 to 64"},
@@ -277,7 +269,6 @@ void vpmud_config_fini(struct vpmud_config *c)
 	free(c->pin_dir);
 	free(c->cgroup_root);
 	free(c->libvirt);
-	free(c->vmm_sockets);
 	free(c->admin_group);
 	free(c->reader_group);
 	free(c->metrics.events);
@@ -326,7 +317,6 @@ const char *vpmud_config_fixed(const struct vpmud_config *a, const struct vpmud_
 	       : differ(a->pin_dir, b->pin_dir)		  ? "pin_dir"
 	       : differ(a->cgroup_root, b->cgroup_root)	  ? "cgroup_root"
 	       : differ(a->libvirt, b->libvirt)		  ? "libvirt"
-	       : differ(a->vmm_sockets, b->vmm_sockets)	  ? "vmm_sockets"
 	       : a->isolated != b->isolated		  ? "isolated"
 	       : a->leave_counters != b->leave_counters	  ? "leave_counters"
 	       : a->counters != b->counters		  ? "counters"

@@ -35,7 +35,6 @@ struct vpmud_config {
 	char *pin_dir;			  /* in a bpffs; "none"; NULL: the usual one */
 	char *cgroup_root;		  /* where cgroup2 is mounted; NULL: the usual places */
 	char *admin_group, *reader_group; /* service/access.h; may be NULL */
-	char *vmm_sockets;		  /* struct peers_opts */
 	char *libvirt;		     /* URIs, separated by blanks; "none": libvirt is not asked */
 	bool isolated;		     /* count on isolated and nohz_full CPUs as on others */
 	unsigned int leave_counters; /* general hardware counters of each CPU for others */

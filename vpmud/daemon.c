@@ -20,7 +20,6 @@
 #include "vpmud/daemon.h"
 #include "vpmud/persist.h"
 #include "vpmud/metrics.h"
-#include "vpmud/peers.h"
 #include "vpmud/report.h"
 #include "vpmud/caps.h"
 #include "vpmud/tree.h"
@@ -47,7 +46,6 @@ struct daemon {
 	struct tree *tree;
 	struct cgroups *cgroups;
 	struct disc *disc;
-	struct peers *peers;
 	struct server *server;
 	struct vmetrics *metrics; /* NULL: none */
 	sd_event_source *tend, *turn, *named, *post;
@@ -136,29 +134,7 @@ static int daemon_cmd_reload(void *arg, const json_t *req, json_t *resp, char *e
 
 static int daemon_vm_info(const struct node *vm, json_t *obj, void *arg)
 {
-	const struct daemon *d = arg;
-
-	if (peers_has(d->peers, vm))
-		return peers_info(d->peers, vm, obj);
 	return tree_vm_info(vm, obj) ? -ENOMEM : 0;
-}
-
-static int daemon_hold(void *arg, const json_t *req, const struct access *who, bool ready,
-		       struct later *l, char *err, size_t errlen)
-{
-	struct daemon *d = arg;
-	const char *cmd = json_string_value(json_object_get(req, "cmd"));
-
-	if (cmd && !strcmp(cmd, "metrics"))
-		return !ready && access_admin(who) ? vmetrics_hold(d->metrics, l) : 0;
-	return peers_hold(d->peers, server_sessions(d->server), req, who, ready, l, err, errlen);
-}
-
-static int compared(json_t *resp, void *arg)
-{
-	const struct daemon *d = arg;
-
-	return peers_compared(d->peers, resp);
 }
 
 static void daemon_check(json_t *rows, bool all, void *arg)
@@ -168,7 +144,6 @@ static void daemon_check(json_t *rows, bool all, void *arg)
 		.kernel = d->kernel,
 		.disc = d->disc,
 		.tree = d->tree,
-		.peers = d->peers,
 		.cgroup_root = d->cgroup_root,
 		.sections = d->config.rules.nr,
 		.reload_error = d->reload_error,
@@ -179,13 +154,9 @@ static void daemon_check(json_t *rows, bool all, void *arg)
 
 static struct metrics_about daemon_about(void *arg, const struct node *vm)
 {
-	const struct daemon *d = arg;
-	struct tree_about a = {NULL, NULL, 0};
+	struct tree_about a = tree_vm_about(vm);
 
-	if (!peers_has(d->peers, vm))
-		a = tree_vm_about(vm);
-	/* System users, such as those of other managers of VMs, are the host. So are the servers of
-	 * peers.h, which are root's or vpmud's own user's. */
+	/* System users, such as those of managers of VMs, are the host. */
 	return (struct metrics_about){a.uuid, a.cgroup, a.owner < FIRST_USER ? 0 : a.owner};
 }
 
@@ -330,10 +301,8 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 		.listen_fd = listen_fd,
 		.name = "vpmud",
 		.check = daemon_check,
-		.compared = compared,
 		.vm_info = daemon_vm_info,
 		.done = on_done,
-		.hold = daemon_hold,
 		.access = &d->access,
 		.log = daemon_on_log,
 		.arg = d,
@@ -348,8 +317,7 @@ static int open_server(struct daemon *d, int listen_fd, char *err, size_t errlen
 	ret = server_create(d->ts, d->ev, &o, &d->server, err, errlen);
 	if (!ret && d->keep)
 		keep_begin(d->keep, server_sessions(d->server), d->tree);
-	if (!ret && (server_register(d->server, "reload", daemon_cmd_reload, d) ||
-		     peers_register(d->peers, d->server)))
+	if (!ret && server_register(d->server, "reload", daemon_cmd_reload, d))
 		ret = fail(-EEXIST, err, errlen, "socket: a command is there already");
 	return ret;
 }
@@ -381,18 +349,9 @@ static int open_metrics(struct daemon *d, char *err, size_t errlen)
 	if (server_register(d->server, "metrics", vmetrics_command, d->metrics))
 		return fail(-EEXIST, err, errlen, "socket: a command is there already");
 	if (d->metrics)
-		return vmetrics_begin(d->metrics, d->ev, &o, d->peers, daemon_say, err, errlen);
+		return vmetrics_begin(d->metrics, d->ev, &o, daemon_say, err, errlen);
 	metrics_end(o.sessions);
 	return 0;
-}
-
-static int open_peers(struct daemon *d, char *err, size_t errlen)
-{
-	const struct peers_opts o = {
-		.places = d->config.vmm_sockets, .uid = geteuid(), .note = daemon_on_note};
-	int ret = peers_create(d->ev, d->ts, &o, &d->peers);
-
-	return ret < 0 ? fail(ret, err, errlen, "servers: %s", strerror(-ret)) : 0;
 }
 
 /* Where the socket and the pins are. */
@@ -450,8 +409,6 @@ int daemon_create(sd_event *ev, const struct daemon_opts *o, struct daemon **out
 	if (!ret)
 		ret = open_discovery(d, err, errlen);
 	if (!ret)
-		ret = open_peers(d, err, errlen);
-	if (!ret)
 		ret = open_server(d, o->listen_fd, err, errlen);
 	if (!ret)
 		ret = open_metrics(d, err, errlen);
@@ -480,12 +437,10 @@ void daemon_destroy(struct daemon *d)
 	sd_event_source_disable_unref(d->post);
 	vmetrics_destroy(d->metrics);
 	server_destroy(d->server);
-	peers_stop(d->peers);
 	disc_close(d->disc);
 	cgroups_close(d->cgroups);
 	tree_destroy(d->tree);
 	tenants_destroy(d->ts);
-	peers_destroy(d->peers);
 	if (d->kernel)
 		bpf_backend_close(d->kernel);
 	access_fini(&d->access);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Who gets the metrics, and when; see metrics.h. daemon.c calls it. Of the HTTP process nothing is
- * believed: it may ask, and is answered one text at a time. A scrape must never wait for more than
- * a server of peers.h may take.
+ * believed: it may ask, and is answered one text at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,95 +23,22 @@
 
 #define GAP_NS 400000000ULL /* between two texts of one form for the HTTP process */
 
-/* Waiting for the servers' counts, of both sessions. */
-struct wait {
-	struct vmetrics *m;
-	struct wait *next;
-	struct peers_fresh *f;
-	int stage;
-	void (*done)(void *arg);
-	void *arg;
-};
-
 struct vmetrics {
 	const struct metrics_config *c;
 	int listen_fd, sock;
 	char *unlink;
 	pid_t pid;
-	struct peers *peers;
 	struct metrics *metrics; /* NULL: not begun */
 	sd_event_source *on_ask, *timer;
 	void (*note)(const char *line);
-	struct wait *waits;
-	struct wire_ask ask; /* not answered yet; id 0: none */
 	uint64_t rendered_ns[2];
-	bool file_waits, file_failed, text_failed;
+	bool file_failed, text_failed;
 };
 
 static void metrics_say(const struct vmetrics *m, const char *line)
 {
 	if (m->note)
 		m->note(line);
-}
-
-/* ---- what a text needs first ---------------------------------------------------------------- */
-
-static void wait_free(struct wait *w)
-{
-	struct wait **at = &w->m->waits;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
-	free(w);
-}
-
-static void wait_on(void *arg);
-
-/* Ask for the counts of the next session. False: there is nothing to wait for. */
-static bool wait_next(struct wait *w)
-{
-	while (!w->f && w->stage < 2) {
-		const vpmu_key_t *keys = metrics_keys(w->m->metrics, w->stage++);
-
-		if (keys)
-			w->f = peers_fresh(w->m->peers, keys, wait_on, w);
-	}
-	return w->f != NULL;
-}
-
-static void wait_on(void *arg)
-{
-	struct wait *w = arg;
-	void (*done)(void *arg) = w->done;
-	void *done_arg = w->arg;
-
-	w->f = NULL;
-	if (wait_next(w))
-		return;
-	wait_free(w);
-	done(done_arg);
-}
-
-/* Whether @done is called later. */
-static struct wait *metrics_wait_for(struct vmetrics *m, void (*done)(void *arg), void *arg)
-{
-	struct wait *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return NULL;
-	*w = (struct wait){.m = m, .next = m->waits, .done = done, .arg = arg};
-	m->waits = w;
-	if (wait_next(w))
-		return w;
-	wait_free(w);
-	return NULL;
-}
-
-static void wait_cancel(struct wait *w)
-{
-	peers_fresh_cancel(w->f);
-	wait_free(w);
 }
 
 /* What is said each time it begins. */
@@ -125,14 +51,12 @@ static void metrics_failed(struct vmetrics *m, bool *before, int ret, const char
 
 /* ---- the textfile --------------------------------------------------------------------------- */
 
-static void metrics_write_file(void *arg)
+static void metrics_write_file(struct vmetrics *m)
 {
-	struct vmetrics *m = arg;
 	struct expo e = {.form = EXPO_TEXT};
 	char err[600];
 	int ret = metrics_render(m->metrics, &e, err, sizeof(err));
 
-	m->file_waits = false;
 	if (!ret && expo_end(&e))
 		ret = fail(-ENOMEM, err, sizeof(err), "metrics: out of memory");
 	if (!ret)
@@ -145,11 +69,7 @@ static int metrics_on_timer(sd_event_source *s, uint64_t usec, void *arg)
 {
 	struct vmetrics *m = arg;
 
-	if (!m->file_waits) {
-		m->file_waits = true;
-		if (!metrics_wait_for(m, metrics_write_file, m))
-			metrics_write_file(m);
-	}
+	metrics_write_file(m);
 	return sd_event_source_set_time_relative(s, m->c->interval * 1000000ULL);
 }
 
@@ -175,11 +95,10 @@ static int memory_file(const struct expo *e)
 	return fd;
 }
 
-static void metrics_answer(void *arg)
+static void metrics_answer(struct vmetrics *m, const struct wire_ask *q)
 {
-	struct vmetrics *m = arg;
-	struct wire_answer a = {.id = m->ask.id};
-	struct expo e = {.form = m->ask.form};
+	struct wire_answer a = {.id = q->id};
+	struct expo e = {.form = q->form};
 	int fd = -1;
 
 	a.ret = metrics_render(m->metrics, &e, a.why, sizeof(a.why));
@@ -192,8 +111,7 @@ static void metrics_answer(void *arg)
 	metrics_failed(m, &m->text_failed, a.ret, a.why);
 	a.len = e.len;
 	expo_fini(&e);
-	m->rendered_ns[m->ask.form] = now_ns();
-	m->ask.id = 0;
+	m->rendered_ns[q->form] = now_ns();
 	wire_send(m->sock, &a, sizeof(a), fd);
 	if (fd >= 0)
 		close(fd);
@@ -202,7 +120,6 @@ static void metrics_answer(void *arg)
 static int on_ask(sd_event_source *s, int sock, uint32_t events, void *arg)
 {
 	struct vmetrics *m = arg;
-	bool busy = m->ask.id != 0;
 	struct wire_answer no = {.ret = -EAGAIN};
 	struct wire_ask q;
 	int fd, n = wire_recv(sock, &q, sizeof(q), &fd);
@@ -223,56 +140,16 @@ static int on_ask(sd_event_source *s, int sock, uint32_t events, void *arg)
 	}
 	if (n != sizeof(q) || !q.id || q.form > EXPO_OPENMETRICS)
 		return 0;
-	if (!busy && now_ns() - m->rendered_ns[q.form] < GAP_NS) {
+	if (now_ns() - m->rendered_ns[q.form] < GAP_NS) {
 		no.id = q.id;
 		wire_send(sock, &no, sizeof(no), -1);
 		return 0;
 	}
-	m->ask = q; /* of two the later one: the process asks again only when it is another one */
-	if (!busy && !metrics_wait_for(m, metrics_answer, m))
-		metrics_answer(m);
+	metrics_answer(m, &q);
 	return 0;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
-
-struct held {
-	struct later *l;
-	struct wait *w;
-};
-
-static void go_on(void *arg)
-{
-	struct held *h = arg;
-	struct later *l = h->l;
-
-	free(h);
-	server_go_on(l);
-}
-
-static void metrics_lost(void *arg)
-{
-	struct held *h = arg;
-
-	wait_cancel(h->w);
-	free(h);
-}
-
-int vmetrics_hold(struct vmetrics *m, struct later *l)
-{
-	struct held *h = m && m->metrics ? calloc(1, sizeof(*h)) : NULL;
-
-	if (!h)
-		return 0;
-	h->l = l;
-	h->w = metrics_wait_for(m, go_on, h);
-	if (!h->w) {
-		free(h);
-		return 0;
-	}
-	server_on_lost(l, metrics_lost, h);
-	return 1;
-}
 
 /* Each line is a string: clients show no string with a line's end in it. */
 static json_t *lines(const struct expo *e)
@@ -405,12 +282,11 @@ int vmetrics_create(const struct metrics_config *c, int listen_fd, gid_t gid, st
 	return 0;
 }
 
-int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o, struct peers *peers,
+int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o,
 		   void (*note)(const char *line), char *err, size_t errlen)
 {
 	int ret;
 
-	m->peers = peers;
 	m->note = note;
 	o->events = m->c->events;
 	o->created = m->c->created;
@@ -436,8 +312,6 @@ void vmetrics_destroy(struct vmetrics *m)
 {
 	if (!m)
 		return;
-	while (m->waits)
-		wait_cancel(m->waits);
 	sd_event_source_disable_unref(m->on_ask);
 	sd_event_source_disable_unref(m->timer);
 	metrics_destroy(m->metrics);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The metrics of vpmud: whoever wants them - the HTTP process, the textfile, the command
- * `metrics` - is given a text of now (exporter/metrics.h), after the vpmu-vmm servers have
- * said their counts. All functions: the event loop's thread.
+ * `metrics` - is given a text of now (exporter/metrics.h). All functions: the event loop's thread.
  */
 #ifndef VPMUD_METRICS_H
 #define VPMUD_METRICS_H
 
+#include <systemd/sd-event.h>
+
 #include "exporter/metrics.h"
-#include "service/server.h"
 #include "vpmud/config.h"
-#include "vpmud/peers.h"
 
 struct vmetrics;
 
@@ -34,12 +33,10 @@ void vmetrics_destroy(struct vmetrics *m);
  * configuration has. @note gets a line when something fails for the first time. -errno and one line
  * to @err.
  */
-int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o, struct peers *peers,
+int vmetrics_begin(struct vmetrics *m, sd_event *ev, struct metrics_opts *o,
 		   void (*note)(const char *line), char *err, size_t errlen);
 
-/* vmetrics_command - the command `metrics`, for server_register; @arg is the struct vmetrics.
- * vmetrics_hold - for server_opts.hold: its request waits for the servers; 1, or 0: it need not. */
+/* vmetrics_command - the command `metrics`, for server_register; @arg is the struct vmetrics. */
 int vmetrics_command(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen);
-int vmetrics_hold(struct vmetrics *m, struct later *l);
 
 #endif

@@ -109,7 +109,6 @@ void report_check(const struct report *r, json_t *rows, bool all)
 	may = vpmu_backend_can_count(bpf_as_backend(r->kernel), ANY_EVENT, &q, why, sizeof(why));
 	report_check_row("vpmud may count", may, may ? "perf events of all tasks on a CPU" : why,
 			 rows);
-	peers_check(r->peers, report_check_row, rows);
 }
 
 void report_metrics(struct bpf_backend *kernel, struct expo *e)

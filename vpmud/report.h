@@ -8,14 +8,12 @@
 #include "vpmud/discover/discover.h"
 #include "exporter/exposition.h"
 #include "cgroup/cgroup.h"
-#include "vpmud/peers.h"
 #include "vpmud/tree.h"
 
 struct report {
 	struct bpf_backend *kernel;
 	const struct disc *disc;
 	struct tree *tree;
-	struct peers *peers;
 	const char *cgroup_root;
 	size_t sections;	  /* of tenants, in the configuration */
 	const char *reload_error; /* why the last reload was refused; "": it was not */

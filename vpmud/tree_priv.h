@@ -41,7 +41,7 @@ struct tree_vm {
 	pid_t pid;
 	uint64_t start_time;
 	/* As found last; NULL: not known. */
-	char *name, *uuid, *kind, *metadata, *cgroup;
+	char *name, *uuid, *kind, *metadata, *cgroup, *socket;
 	uint64_t cgroup_id;
 	uid_t uid;
 	bool libvirt;		  /* it is libvirt's process of the domain @name */

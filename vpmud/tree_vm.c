@@ -26,6 +26,7 @@ void tree_vm_free(struct tree_vm *vm)
 	free(vm->kind);
 	free(vm->metadata);
 	free(vm->cgroup);
+	free(vm->socket);
 	free(vm->threads);
 	free(vm->vcpus);
 	free(vm);
@@ -71,7 +72,8 @@ static int tree_vm_take(struct tree_vm *v, const struct disc_vm *vm)
 	return tree_vm_set(&v->name, vm->name) || tree_vm_set(&v->uuid, vm->uuid) ||
 			       tree_vm_set(&v->kind, vm->kind) ||
 			       tree_vm_set(&v->metadata, vm->tenant) ||
-			       tree_vm_set(&v->cgroup, vm->cgroup)
+			       tree_vm_set(&v->cgroup, vm->cgroup) ||
+			       tree_vm_set(&v->socket, vm->backend_socket)
 		       ? -ENOMEM
 		       : 0;
 }
@@ -522,6 +524,8 @@ int tree_vm_info(const struct node *vm, json_t *obj)
 	bad |= json_object_set_new(obj, "counted", json_string(v->whole ? "cgroup" : "vcpus"));
 	if (v->cgroup)
 		bad |= json_object_set_new(obj, "cgroup", json_string(v->cgroup));
+	if (v->socket)
+		bad |= json_object_set_new(obj, "server", json_string(v->socket));
 	return bad;
 }
 

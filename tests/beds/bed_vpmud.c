@@ -20,7 +20,7 @@
 #define TIMES	20u
 #define CONFIG                                                                                     \
 	"[vpmud]\n"                                                                                \
-	"libvirt = none\nvmm_sockets = none\n"                                                     \
+	"libvirt = none\n"                                                                         \
 	"[tenant /t0]\ncgroup = /t0\n"                                                             \
 	"[tenant /t1]\ncgroup = /t1\n"                                                             \
 	"[tenant /t2]\ncgroup = /t2\n"

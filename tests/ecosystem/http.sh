@@ -15,7 +15,7 @@ begin() { # LINE...: vpmud with these lines in [metrics]
 	while :; do
 		free_port
 		{
-			printf '[vpmud]\nsocket = %s\npin_dir = %s\nlibvirt = none\nvmm_sockets = none\n' "$VPMU_SOCKET" "$pin_dir"
+			printf '[vpmud]\nsocket = %s\npin_dir = %s\nlibvirt = none\n' "$VPMU_SOCKET" "$pin_dir"
 			printf '[tenant /t/*]\ncgroup = %s/*\n[metrics]\nevents = page-faults,context-switches,task-clock\n' "$top"
 			printf '%s\n' "$@" | sed "s/PORT/$port/"
 		} >"$conf"

@@ -200,7 +200,7 @@ static struct access reader = {.uid = 1000, .nr = 1, .tenants = {"/a"}};
 
 static void request(struct server *s, const struct access *who, const char *line, size_t len)
 {
-	char *answer = server_dispatch_conn(s, who, line, len, NULL, NULL);
+	char *answer = server_dispatch_conn(s, who, line, len, NULL);
 	json_t *obj;
 
 	check(answer, "no answer");

@@ -413,7 +413,7 @@ static uint64_t nodes_now(void)
 static void request(const struct access *who, const char *line, size_t len)
 {
 	uint64_t before = nodes_now(), after;
-	char *answer = server_dispatch_conn(server, who, line, len, NULL, NULL);
+	char *answer = server_dispatch_conn(server, who, line, len, NULL);
 	json_t *obj;
 
 	check(answer && strchr(answer, '\n') == answer + strlen(answer) - 1, "not one line");

@@ -47,7 +47,7 @@ place() {
 	section "$1" >"$dir/section"
 	[ -s "$dir/section" ] || { check "docs/operator-guide.md has place=$1" no yes; return; }
 	{
-		printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\nvmm_sockets = none\ncgroup_root = %s\n' \
+		printf '[vpmud]\nsocket = %s\npin_dir = none\nlibvirt = none\ncgroup_root = %s\n' \
 			"$VPMU_SOCKET" "$ground"
 		cat "$dir/section"
 	} >"$conf"

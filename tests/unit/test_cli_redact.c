@@ -219,7 +219,6 @@ Test(remedy, every_row)
 		 "kernel takes neither an fentry program nor a kprobe that sees moves",
 		 ""},
 		{__LINE__, "vpmud may count", "perf_event_open: x", "journalctl"},
-		{__LINE__, "server at /run/vpmu/x", "it does not answer", "vpmu-vmm"},
 		/* service/daemon/contain.c */
 		{__LINE__, "contain: user", "user 0", "--user"},
 		{__LINE__, "contain: capabilities", "not taken", "as root"},

@@ -693,13 +693,20 @@ Test(discover, vpmu_vmm_and_its_socket)
 		"0000000000000000: 00000002 00000000 00010000 0001 01 703\n"
 		"0000000000000000: 00000002 00000000 00010000 0001 01 704 a b/vpmu.sock\n";
 
-	bed_process(&(struct bed_process){.pid = 10, .comm = "vpmu-vmm", .cmdline = "vpmu-vmm"});
+	/* What it says of its VMs is not asked: their name is its process's, their place its
+	 * cgroup. */
+	bed_mkdir(bed_path("cgroup/acme"));
+	bed_process(&(struct bed_process){.pid = 10,
+					  .comm = "vpmu-vmm",
+					  .cmdline = "vpmu-vmm --vm name=web,tenant=/globex",
+					  .cgroup = "0::/acme\n"});
 	bed_mkdir(bed_path("proc/10/net"));
 	bed_write(bed_path("proc/10/net/unix"), unix_sockets, sizeof(unix_sockets) - 1);
 	cr_assert(!symlink("/home/me", bed_path("proc/10/cwd")));
 	bed_thread(10, 11, "CPU 0/KVM", 1001, 0, NULL);
-	expect_seen("added vpmu-vmm vpmu-vmm-10 uuid=- id=10/1000 cgroup=/ tenant=- socket=- "
-		    "vcpus=0:11/1001\n");
+	bed_thread(10, 12, "CPU 1/KVM", 1002, 0, NULL);
+	expect_seen("added vpmu-vmm vpmu-vmm-10 uuid=- id=10/1000 cgroup=/acme tenant=- socket=- "
+		    "vcpus=0:11/1001,1:12/1002\n");
 	for (int i = 701; i <= 704; i++) {
 		char to[32];
 
@@ -712,8 +719,9 @@ Test(discover, vpmu_vmm_and_its_socket)
 
 		if (!*got)
 			continue;
-		cr_expect_str_eq(got, "changed vpmu-vmm vpmu-vmm-10 uuid=- id=10/1000 cgroup=/ "
-				      "tenant=- socket=/home/me/a b/vpmu.sock vcpus=0:11/1001\n");
+		cr_expect_str_eq(got, "changed vpmu-vmm vpmu-vmm-10 uuid=- id=10/1000 cgroup=/acme "
+				      "tenant=- socket=/home/me/a b/vpmu.sock "
+				      "vcpus=0:11/1001,1:12/1002\n");
 		return;
 	}
 	cr_assert_fail("the socket is not found");

@@ -420,7 +420,7 @@ static const char *says_to(const struct access *who, const char *request)
 	static char *answer;
 
 	free(answer);
-	answer = server_dispatch_conn(srv, who, request, strlen(request), NULL, NULL);
+	answer = server_dispatch_conn(srv, who, request, strlen(request), NULL);
 	cr_assert(answer);
 	return answer;
 }

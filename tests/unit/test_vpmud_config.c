@@ -43,7 +43,6 @@ Test(vpmud_config, defaults_and_all_keys)
 			       "libvirt = qemu:///embedded?x=:///embed\nisolated = yes\n"
 			       "admin_group=adm\n"
 			       "leave_counters = 0\ncounters = 8\n"
-			       "vmm_sockets = /run/v/*.sock /x\n"
 			       "reader_group = a=/acme b\n[tenant /acme]\ncgroup = /a.slice\n"
 			       "cgroup = /b-*.slice/x\\x2dy\nmetadata = 12*\nvm = web-?\n"
 			       "vm_owner = root\nvm_owner = 4294967294\n"
@@ -53,7 +52,6 @@ Test(vpmud_config, defaults_and_all_keys)
 	cr_expect_str_eq(c.pin_dir, "/b/p");
 	cr_expect_str_eq(c.cgroup_root, "/c");
 	cr_expect_str_eq(c.libvirt, "qemu:///embedded?x=:///embed");
-	cr_expect_str_eq(c.vmm_sockets, "/run/v/*.sock /x");
 	cr_expect(c.isolated);
 	cr_expect_eq(c.leave_counters, 0);
 	cr_expect_eq(c.counters, 8);
@@ -105,7 +103,6 @@ Test(vpmud_config, what_is_wrong_is_said_in_one_line)
 		 "f.conf:2: vpmud/socket: \"a\" given, accepted: "},
 		{__LINE__, "[vpmud]\nsocket = /a\nsocket = /b\n",
 		 "f.conf:3: vpmud/socket: given twice"},
-		{__LINE__, "[vpmud]\nvmm_sockets = a.sock\n", "/run/vpmu/*.sock, separated by"},
 		{__LINE__, "[vpmud]\nlibvirt = qemu:///system qemu:///embed?root=/a\n",
 		 "it has domains of its own process only"},
 		{__LINE__, "[vpmud]\nlibvirt = qemu:///embed\n", "domains of its own process"},
@@ -171,9 +168,8 @@ Test(vpmud_config, limits)
 Test(vpmud_config, what_a_reload_cannot_change)
 {
 	static const char *const changes[] = {
-		"socket=/x",  "pin_dir=/x",	"cgroup_root=/x", "libvirt=none",
-		"isolated=1", "admin_group=x",	"reader_group=x", "leave_counters=3",
-		"counters=5", "vmm_sockets=/x",
+		"socket=/x",	 "pin_dir=/x",	   "cgroup_root=/x",   "libvirt=none", "isolated=1",
+		"admin_group=x", "reader_group=x", "leave_counters=3", "counters=5",
 	};
 	struct vpmud_config d;
 	char text[80];

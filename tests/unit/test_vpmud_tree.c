@@ -226,6 +226,33 @@ static void expect_bound(unsigned int line, uint64_t id, pid_t tid,
 #define CGROUP_BOUND(id, n) expect_bound(__LINE__, id, 0, n)
 #define TASK_BOUND(tid, n)  expect_bound(__LINE__, 0, tid, n)
 
+/* A vpmu-vmm is a VM as others are: its cgroup says whose it is, whatever its server says. */
+Test(vpmud_tree, a_vpmu_vmm_belongs_where_its_cgroup_is)
+{
+	struct disc_vm vm = vm_of(7, "vpmu-vmm-7", NULL, "/acme/vmm", 50, "01");
+	json_t *info = json_object();
+
+	start("[tenant /acme]\ncgroup = /acme\n");
+	procs("/acme", "");
+	procs("/acme/vmm", "7\n");
+	vm.kind = "vpmu-vmm";
+	tree_vm_added(t, &vm);
+	cr_assert(in("vpmu-vmm-7"));
+	cr_expect_str_eq(tenant_vm_find(ts, "vpmu-vmm-7")->path, "/acme");
+	TASK_BOUND(700, vcpu_in("vpmu-vmm-7", 0));
+	TASK_BOUND(701, vcpu_in("vpmu-vmm-7", 1));
+	CGROUP_BOUND(50, in("vpmu-vmm-7"));
+	/* Where its server listens is known when it does. */
+	cr_assert_eq(tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info), 0);
+	cr_expect_null(json_object_get(info, "server"));
+	vm.backend_socket = "/run/vpmu/a.sock";
+	tree_vm_changed(t, &vm);
+	cr_assert_eq(tree_vm_info(tenant_vm_find(ts, "vpmu-vmm-7"), info), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(info, "server")), "/run/vpmu/a.sock");
+	cr_expect_str_eq(json_string_value(json_object_get(info, "found")), "vpmu-vmm");
+	json_decref(info);
+}
+
 Test(vpmud_tree, a_vm_with_its_vcpus_and_cgroup)
 {
 	struct disc_vm vm = vm_of(7, "web", "/acme/web", "/m/a", 50, "01");

@@ -46,9 +46,8 @@ struct disc_vm {
 	const char *tenant;
 	size_t nr_vcpus; /* the threads known so far, sorted by index; no index twice */
 	const struct disc_vcpu *vcpus;
-	/* Where vpmu-vmm listens, or NULL. The path is as the server sees it: who connects checks
-	 * by SO_PEERCRED that @pid answers. One vpmu-vmm is one VM here, of all its vCPU threads;
-	 * the server says which VMs there are. */
+	/* Where vpmu-vmm listens, or NULL. The path is as the process sees it. One vpmu-vmm is one
+	 * VM here, of all its vCPU threads; a client that asks it there learns which VMs it has. */
 	const char *backend_socket;
 };
 

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* server_wait in service/server.h: commands that are answered later, and who is served meanwhile.
+ */
+#include "server_bed.h"
+
+/* The command `wait`: it waits the first time, and says how often it was run. */
+static struct later *waits;
+static unsigned int runs, losses;
+static bool refuse;
+
+static void on_lost(void *arg)
+{
+	cr_expect_eq(arg, &losses);
+	losses++;
+	waits = NULL;
+}
+
+static int cmd_wait(void *arg, const json_t *req, json_t *resp, char *err, size_t errlen)
+{
+	struct later *l = server_wait(srv, on_lost, &losses);
+
+	runs++;
+	if (l && refuse) {
+		snprintf(err, errlen, "wait: refused");
+		return -EPERM;
+	}
+	if (l) {
+		waits = l;
+		return 0;
+	}
+	return json_object_set_new(resp, "runs", json_integer(runs));
+}
+
+static void setup(void)
+{
+	server_setup();
+	runs = losses = 0;
+	refuse = false;
+	waits = NULL;
+	cr_assert_eq(server_register(srv, "wait", cmd_wait, NULL), 0);
+}
+
+TestSuite(server_wait, .init = setup, .fini = server_teardown);
+
+/* What was waited for is there. */
+static void go_on(int ret, const char *err)
+{
+	struct later *l = waits;
+
+	cr_assert(l);
+	waits = NULL;
+	server_go_on(l, ret, err);
+}
+
+Test(server_wait, others_are_served_and_answers_keep_their_order)
+{
+	char buf[65536];
+	int fd = dial(), other = dial();
+
+	say(fd, "{\"cmd\":\"wait\",\"id\":1}\n{\"cmd\":\"sharing\",\"id\":2}\n");
+	cr_expect_eq(take(fd, buf, sizeof(buf)), 0, "%s", buf);
+	cr_expect_eq(runs, 1);
+	say(other, "{\"cmd\":\"sharing\"}\n");
+	take(other, buf, sizeof(buf));
+	cr_expect_eq(lines(buf), 1, "%s", buf);
+	go_on(0, NULL);
+	take(fd, buf, sizeof(buf));
+	cr_expect_eq(runs, 2);
+	cr_expect_eq(lines(buf), 2, "%s", buf);
+	cr_expect_eq(strncmp(buf, "{\"runs\":2,\"ok\":true,\"id\":1}\n", 28), 0, "%s", buf);
+	cr_expect(strstr(buf, "\"id\":2"), "%s", buf);
+	cr_expect_eq(losses, 0);
+	close(fd);
+	close(other);
+	pump();
+}
+
+Test(server_wait, an_error_instead)
+{
+	char buf[65536];
+	int fd = dial();
+
+	say(fd, "{\"cmd\":\"wait\",\"id\":\"a\"}\n");
+	take(fd, buf, sizeof(buf));
+	go_on(-ENOEXEC, "wait: it is no kernel");
+	take(fd, buf, sizeof(buf));
+	cr_expect_str_eq(buf, "{\"ok\":false,\"errno\":8,\"error\":\"wait: it is no kernel\","
+			      "\"id\":\"a\"}\n");
+	cr_expect_eq(runs, 1);
+	/* A command that fails at once does not wait. */
+	refuse = true;
+	say(fd, "{\"cmd\":\"wait\"}\n");
+	take(fd, buf, sizeof(buf));
+	cr_expect_str_eq(buf, "{\"ok\":false,\"errno\":1,\"error\":\"wait: refused\"}\n");
+	say(fd, "{\"cmd\":\"sharing\"}\n");
+	take(fd, buf, sizeof(buf));
+	cr_expect_eq(lines(buf), 1, "%s", buf);
+	cr_expect_eq(losses, 0);
+	close(fd);
+	pump();
+}
+
+Test(server_wait, a_client_that_goes_waits_no_more)
+{
+	char buf[65536];
+	int fd = dial();
+
+	say(fd, "{\"cmd\":\"wait\"}\n");
+	take(fd, buf, sizeof(buf));
+	cr_assert(waits);
+	close(fd);
+	pump();
+	cr_expect_eq(losses, 1);
+	cr_expect_null(waits);
+	/* Half closed it is there, and gets its answer. */
+	fd = dial();
+	say(fd, "{\"cmd\":\"wait\"}\n");
+	shutdown(fd, SHUT_WR);
+	take(fd, buf, sizeof(buf));
+	cr_expect_eq(losses, 1);
+	go_on(0, NULL);
+	take(fd, buf, sizeof(buf));
+	cr_expect(strstr(buf, "\"runs\":3"), "%s", buf);
+	close(fd);
+	pump();
+}
+
+Test(server_wait, a_client_that_waits_is_not_idle)
+{
+	int fd[SERVER_CLIENTS_MAX], more;
+	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 100000000};
+	char buf[65536];
+
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
+		fd[i] = dial();
+		pump();
+	}
+	say(fd[0], "{\"cmd\":\"wait\"}\n");
+	take(fd[0], buf, sizeof(buf));
+	nanosleep(&idle, NULL);
+	more = dial();
+	say(more, "{\"cmd\":\"sharing\"}\n");
+	take(more, buf, sizeof(buf));
+	cr_expect_eq(lines(buf), 1, "%s", buf);
+	cr_expect_eq(losses, 0, "another one was dropped");
+	go_on(0, NULL);
+	take(fd[0], buf, sizeof(buf));
+	cr_expect(strstr(buf, "\"runs\":2"), "%s", buf);
+	for (int i = 0; i < SERVER_CLIENTS_MAX; i++)
+		close(fd[i]);
+	close(more);
+	pump();
+}
+
+Test(server_wait, nobody_to_wait_for_or_the_server_ends)
+{
+	json_t *obj = ask("{\"cmd\":\"wait\"}"); /* no connection */
+	char buf[65536];
+	int fd = dial();
+
+	cr_expect_eq(json_integer_value(json_object_get(obj, "runs")), 1);
+	cr_expect_null(waits);
+	json_decref(obj);
+	say(fd, "{\"cmd\":\"wait\"}\n");
+	take(fd, buf, sizeof(buf));
+	cr_assert(waits);
+	server_leave(srv);
+	cr_expect_eq(losses, 1);
+	cr_expect_eq(recv(fd, buf, sizeof(buf), 0), 0, "closed without an answer");
+	close(fd);
+}
