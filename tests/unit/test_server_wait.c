@@ -131,12 +131,14 @@ Test(server_wait, a_client_that_waits_is_not_idle)
 	struct timespec idle = {.tv_sec = SERVER_IDLE_MS / 1000, .tv_nsec = 100000000};
 	char buf[65536];
 
-	for (int i = 0; i < SERVER_CLIENTS_MAX; i++) {
+	/* It is the one that has said nothing for longest. */
+	fd[0] = dial();
+	say(fd[0], "{\"cmd\":\"wait\"}\n");
+	take(fd[0], buf, sizeof(buf));
+	for (int i = 1; i < SERVER_CLIENTS_MAX; i++) {
 		fd[i] = dial();
 		pump();
 	}
-	say(fd[0], "{\"cmd\":\"wait\"}\n");
-	take(fd[0], buf, sizeof(buf));
 	nanosleep(&idle, NULL);
 	more = dial();
 	say(more, "{\"cmd\":\"sharing\"}\n");
