@@ -374,8 +374,6 @@ int session_read(struct session *s, int (*fn)(const struct session_row *row, voi
 	rows_read(s);
 	for (size_t i = 0; i < s->nr_rows && !ret; i++) {
 		s->rows[i]->pub.values = row_values(s, s->rows[i]);
-		if (s->rows[i]->c)
-			s->rows[i]->pub.error = vpmu_backend_missing(s->rows[i]->c);
 		ret = fn(&s->rows[i]->pub, arg);
 	}
 	return ret;

@@ -230,12 +230,6 @@ void rows_stop(struct session *s, struct row **rows, size_t n)
 	for (unsigned int i = 0; (source = tenants_source(s->ts, i)); i++)
 		vpmu_backend_detach(rows_of(rows, n, source));
 	for (size_t i = 0; i < n; i++) {
-		const char *why = rows[i]->c ? vpmu_backend_missing(rows[i]->c) : NULL;
-
-		if (why) {
-			rows[i]->error = strdup(why);
-			rows[i]->pub.error = rows[i]->error ? rows[i]->error : "out of memory";
-		}
 		vpmu_counting_free(rows[i]->c);
 		rows[i]->c = NULL;
 	}

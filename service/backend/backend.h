@@ -182,14 +182,6 @@ struct vpmu_backend_ops {
 	 * less than they do.
 	 */
 	void (*read_list)(struct vpmu_counting *list);
-	/*
-	 * missing - why the counting has no values that may be shown, in one line that lives until
-	 * the next call for the source; NULL: it has. A source that asks somebody else for its
-	 * counts says so here. Its values must not be shown then. May be NULL: they are never
-	 * missing.
-	 */
-	const char *(*missing)(const struct vpmu_counting *c);
-
 	/* can_count - whether @key is counted here, and how well; else one line to @why. */
 	bool (*can_count)(const struct vpmu_backend *s, vpmu_key_t key, enum vpmu_quality *q,
 			  char *why, size_t whylen);
@@ -262,11 +254,6 @@ void vpmu_backend_flush(const struct vpmu_counting *list);
 static inline void vpmu_backend_read(const struct vpmu_counting *c)
 {
 	c->source->ops->read(c);
-}
-
-static inline const char *vpmu_backend_missing(const struct vpmu_counting *c)
-{
-	return c->source->ops->missing ? c->source->ops->missing(c) : NULL;
 }
 
 static inline void vpmu_backend_flush_node(struct vpmu_backend_node *n)
