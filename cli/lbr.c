@@ -54,8 +54,7 @@ static error_t lbr_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_MODE:
 		cli_once(state, key, "--mode");
-		if (strcmp(arg, CALL_STACK) && strcmp(arg, "branches") && strcmp(arg, "calls"))
-			cli_usage("lbr: --mode \"%s\": give call-stack, branches or calls", arg);
+		cli_choice(state, "--mode", arg, -1u);
 		o->mode = arg;
 		return 0;
 	case 'n':

@@ -14,6 +14,7 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/complete.h"
 #include "cli/error.h"
 #include "cli/terminal.h"
 
@@ -94,6 +95,12 @@ static char *help_filter(int key, const char *text, void *input)
 	return out;
 }
 
+static void offer_commands(const struct complete *c)
+{
+	for (const struct subcommand *s = subcommands; s->name; s++)
+		complete_offer(c, s->name, s->brief);
+}
+
 static bool ran; /* a subcommand, so that its output is done with */
 
 static int main_run(struct cli *cli, int argc, char **argv)
@@ -153,6 +160,7 @@ int main(int argc, char **argv)
 {
 	struct cli cli = {0};
 	struct main_input in = {.cli = &cli, .first = argc};
+	struct completion completion = {.commands = offer_commands};
 
 	setlocale(LC_CTYPE, "");
 	atexit(main_at_exit);
@@ -161,6 +169,12 @@ int main(int argc, char **argv)
 	/* The same of a file that may not grow; half of one would be left. */
 	signal(SIGXFSZ, SIG_IGN);
 	argp_err_exit_status = EXIT_USAGE;
+	if (complete_asked(&completion.c, argc, argv)) {
+		if (cli_complete_main(&completion, &main_argp))
+			return 0;
+		cli.completion = &completion;
+		return main_run(&cli, 1, (char *[]){(char *)completion.c.args[0], NULL});
+	}
 	if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &in))
 		cli_usage("out of memory");
 	if (in.first == argc)

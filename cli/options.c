@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/complete.h"
 #include "cli/error.h"
 #include "cli/options.h"
+#include "cli/values.h"
 
 #define DURATION_MAX_S 1e6
 #define LIST_MAX       8192 /* bytes of all -e together */
@@ -30,6 +32,30 @@ void cli_once(const struct argp_state *state, int key, const char *option)
 	if (given[key])
 		cli_usage("%s: %s is given twice; give it once", cli_command(state), option);
 	given[key] = true;
+}
+
+unsigned int cli_choice(const struct argp_state *state, const char *option, const char *text,
+			unsigned int have)
+{
+	const char *const *values = cli_values(option + 2);
+	char list[64] = "";
+	size_t len = 0;
+	bool last;
+
+	for (unsigned int i = 0; values[i]; i++) {
+		if (!(have & 1u << i))
+			continue;
+		if (!strcmp(text, values[i]))
+			return i;
+		have &= ~(1u << i);
+		last = !have || !values[i + 1];
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
+					!len   ? ""
+					: last ? " or "
+					       : ", ",
+					values[i]);
+	}
+	cli_usage("%s: %s \"%s\": give %s", cli_command(state), option, text, list);
 }
 
 long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
@@ -111,9 +137,7 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_FOR_EACH:
 		cli_once(state, key, "--for-each");
-		if (strcmp(arg, "tenant") && strcmp(arg, "vm") && strcmp(arg, "vcpu"))
-			cli_usage("%s: --for-each \"%s\": give tenant, vm or vcpu",
-				  cli_command(state), arg);
+		cli_choice(state, "--for-each", arg, -1u);
 		o->scope = arg;
 		return 0;
 	case 't':
@@ -208,32 +232,6 @@ static const struct argp_option json_options[] = {
 
 const struct argp cli_json_argp = {.options = json_options, .parser = parse_json};
 
-static enum data_format parse_data_format(const struct argp_state *state, const char *text,
-					  unsigned int have)
-{
-	static const struct {
-		enum data_format format;
-		const char *name;
-	} formats[] = {{DATA_PERF_SCRIPT, "perf-script"},
-		       {DATA_PPROF, "pprof"},
-		       {DATA_BRSTACK, "brstack"}};
-	char list[64] = "";
-
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-		if (!(have & formats[i].format))
-			continue;
-		if (!strcmp(text, formats[i].name))
-			return formats[i].format;
-		have &= ~formats[i].format;
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-			 !*list ? ""
-			 : have ? ", "
-				: " or ",
-			 formats[i].name);
-	}
-	cli_usage("%s: --format \"%s\": give %s", cli_command(state), text, list);
-}
-
 static void check_look(const struct argp_state *state, struct look_opts *o)
 {
 	if (o->folded + o->json + (o->format != DATA_NONE) > 1)
@@ -264,7 +262,7 @@ static error_t parse_look(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_FORMAT:
 		cli_once(state, key, "--format");
-		o->format = parse_data_format(state, arg, o->formats);
+		o->format = 1u << cli_choice(state, "--format", arg, o->formats);
 		return 0;
 	case 'o':
 		cli_once(state, key, "-o");
@@ -363,6 +361,8 @@ void cli_parse(struct cli *cli, const struct argp *argp, int argc, char **argv, 
 	struct outer o = {
 		.cli = cli, .own = input, .first_arg = argc, .stop_at_arg = first_arg != NULL};
 
+	if (cli->completion)
+		cli_complete(cli, &outer, argv[0]);
 	/* Wrong options end the program there; what is left is memory. */
 	if (argp_parse(&outer, argc, argv, first_arg ? ARGP_IN_ORDER : 0, NULL, &o))
 		cli_usage("%s: out of memory", argv[0]);

@@ -11,9 +11,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
+struct completion;
+
 /* What every subcommand gets. */
 struct cli {
 	const char *socket; /* -S; NULL: $VPMU_SOCKET, else the usual places */
+	/* The command line is only to be completed (cli/complete.h), which cli_parse does; NULL:
+	 * no. */
+	struct completion *completion;
 };
 
 /* The option -S. Its input is struct cli. */
@@ -43,6 +48,11 @@ void cli_one_arg(const char **out, const char *arg, const char *what,
 /* cli_once - called when @option, which adds nothing when it is repeated, is parsed: given twice,
  * it ends the program. @key is its key. */
 void cli_once(const struct argp_state *state, int key, const char *option);
+
+/* cli_choice - the index of @text in cli_values(@option + 2), of those whose bit in @have is set.
+ * @option: "--mode". */
+unsigned int cli_choice(const struct argp_state *state, const char *option, const char *text,
+			unsigned int have);
 
 /* cli_number - all of @text is a decimal number from @min to @max. @option: "-I". */
 long cli_number(const struct argp_state *state, const char *option, const char *text, long min,
@@ -85,7 +95,7 @@ extern const struct argp cli_format_argp;
 /* -j alone. Its input is a bool. */
 extern const struct argp cli_json_argp;
 
-/* What --format chooses: data for other tools instead of text. */
+/* What --format chooses: data for other tools instead of text. Bit n is value n of the option. */
 enum data_format {
 	DATA_NONE,
 	DATA_PERF_SCRIPT = 1 << 0, /* perf-script */

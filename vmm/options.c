@@ -230,6 +230,20 @@ static int options_apply(struct found *f)
 	return 0;
 }
 
+static void complete_line(struct complete *c, const struct argp *argp)
+{
+	int key;
+
+	complete_scan(c, argp, false);
+	key = c->value ? c->value->key : 0;
+	if (key == OPT_VM)
+		config_complete_vm(c);
+	else if (key >= OPT_HOST)
+		config_complete_host(c, host_options[key - OPT_HOST].key);
+	else
+		complete_option(c, argp);
+}
+
 int options_parse(struct options *o, int argc, char **argv, char *err, size_t errlen)
 {
 	static const struct argp_option own[] = {
@@ -253,6 +267,7 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 	struct argp_option all[sizeof(own) / sizeof(own[0]) + NR_HOST + 1] = {0};
 	struct argp argp = {.options = all, .parser = vmm_options_parse};
 	struct found f = {.o = o, .err = err, .errlen = errlen};
+	struct complete words;
 	int ret;
 
 	argp_err_exit_status = 2;
@@ -267,6 +282,10 @@ int options_parse(struct options *o, int argc, char **argv, char *err, size_t er
 
 	*o = (struct options){0};
 	config_init(&o->config);
+	if (complete_asked(&words, argc, argv)) {
+		complete_line(&words, &argp);
+		exit(EXIT_SUCCESS);
+	}
 	ret = argp_parse(&argp, argc, argv, 0, NULL, &f);
 	if (ret)
 		ret = fail(-ret, err, errlen, "%s", strerror(ret));

@@ -22,9 +22,9 @@ struct options {
 
 /*
  * options_parse - parse the command line and read the configuration file. 0, or -errno with one
- * line in @err. --help, --usage and --version end the process with status 0, and a misspelt option
- * with status 2, because argp does so. options_fini - free what *o holds; to be called even if
- * options_parse failed.
+ * line in @err. --help, --usage, --version and --complete end the process with status 0, and a
+ * misspelt option with status 2, because argp does so. options_fini - free what *o holds; to be
+ * called even if options_parse failed.
  */
 int options_parse(struct options *o, int argc, char **argv, char *err, size_t errlen);
 void options_fini(struct options *o);

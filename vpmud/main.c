@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "service/access.h"
+#include "service/program/complete.h"
 #include "vpmud/config.h"
 #include "vpmud/daemon.h"
 #include "vpmu/core/rcu.h"
@@ -189,10 +190,16 @@ int main(int argc, char **argv)
 		.parser = main_parse,
 		.doc = "Count events of every VM and cgroup of this host, for each tenant.",
 	};
+	struct complete words;
 	struct options o = {0};
 	char err[ERR_MAX] = "";
 	int ret;
 
+	if (complete_asked(&words, argc, argv)) {
+		complete_scan(&words, &argp, false);
+		complete_option(&words, &argp);
+		return EXIT_SUCCESS;
+	}
 	argp_err_exit_status = EXIT_USAGE;
 	/* Wrong options end the program there; what is left is memory. */
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o)) {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bash completion of vpmu and vpmu-vmm, with a server that has names with colons.
+# bash completion of vpmu and vpmu-vmm, with a server that has names with colons, and with a hostile one.
 . "$(dirname "$0")/cli_lib.inc"
+. "$(dirname "$0")/answers.inc"
 command -v bash >/dev/null || { echo "# SKIP no bash"; exit 77; }
 completions=$(cd "$(dirname "$0")" && pwd)/../../cli/completions/vpmu.bash
 PATH=$VPMU_BIN:$PATH
@@ -12,13 +13,13 @@ start_server --paused --vm "$(vm web:1 tenant=/acme/web:eu 'spin 1000000')" \
 "$vpmu" attach bill:march -e cycles || exit 1
 touch "$dir/image one.elf" "$dir/file.ini"
 
-# The answers for a line that is typed up to its end, as the shell gets them, on one line.
+# The answers for a line that is typed up to its end, as the shell gets them, on one line; a blank in one is a _.
 ask() { # LINE
 	got=$(cd "$dir" && bash --norc -c '
 		. "$1"
 		COMP_LINE=$2 COMP_POINT=${#2}
-		[[ $2 == vpmu-vmm* ]] && _vpmu_vmm || _vpmu
-		printf "%s\n" "${COMPREPLY[@]}"' - "$completions" "$1" | LC_ALL=C sort -u | tr '\n' ' ')
+		_vpmu
+		printf "%s\n" "${COMPREPLY[@]}"' - "$completions" "$1" | LC_ALL=C sort -u | tr ' \n' '_ ')
 }
 completes() { # LINE WANT
 	ask "$1"
@@ -52,6 +53,8 @@ has_answers "vpmu top -" -b -f -n -x -j
 
 # Values of options, behind a blank and behind =, which the shell takes for the end of a word.
 completes "vpmu stat --for-each v" "vcpu vm"
+completes "vpmu lbr --format " "brstack perf-script pprof"
+completes "vpmu profile --format=p" "perf-script pprof"
 completes "vpmu stat --for-each=v" "vcpu vm"
 completes "vpmu stat --for-each=" "tenant vcpu vm"
 completes "vpmu lbr --mode=call" "call-stack calls"
@@ -77,7 +80,8 @@ completes "vpmu profile -d 1 d" "db-1"
 completes "vpmu vm rm web:" "1 2"
 completes "vpmu vm save db" "db-1"
 completes "vpmu vm save db-1 fi" "file.ini"
-completes "vpmu vm restore im" "image one.elf"
+completes "vpmu vm restore im" "image_one.elf"
+completes "vpmu vm restore image\\ o" "image_one.elf"
 completes "vpmu tenant rm /acme/web:" "eu"
 completes "vpmu tenant " "add rm set"
 completes "vpmu tenant set /b" "/bob"
@@ -112,6 +116,35 @@ completes "vpmu-vmm --vm=pmu=intel-v" "intel-v2 intel-v3 intel-v4 intel-v5"
 ask "vpmu vm add "
 check "the keys are those of the server" "$got" \
 	"$(sed 's/.*accepted: //; s/, /\n/g' "$dir/err" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' ')"
+accepted() { sed 's/.*accepted: //; s/, /\n/g' "$dir/err" | grep -vx "$1" | sed 's/$/=/' | LC_ALL=C sort | tr '\n' ' '; }
+"$vpmu" vm restore f nope=1 2>"$dir/err"
+ask "vpmu vm restore f "
+check "the keys of vm restore" "$got" "$(accepted file)"
+"$vpmu" vm set db-1 nope=1 2>"$dir/err"
+ask "vpmu vm set db-1 "
+check "the keys of vm set" "$got" "$(accepted name)"
+"$vpmu" tenant set /bob nope=1 2>"$dir/err"
+ask "vpmu tenant set /bob "
+check "the keys of tenant set" "$got" "$(accepted path)"
 stop_server
 completes "vpmu stat -t w" ""
+
+# Names of a server that is not ours: what a shell would expand, or take for an option, is not offered.
+vm='{"kind":"vm","path":"/","depth":1,"vcpus":1,"backend":"emulator","vm":'
+answers <<END
+list {"nodes":[{"kind":"root","path":"/","depth":0},{"kind":"tenant","path":"/\$(id)","depth":1},$vm"\$(touch $dir/ran)"},$vm"\`touch $dir/ran\`"},$vm"a;touch $dir/ran"},$vm"*"},$vm"?????"},$vm"{a,b}"},$vm"~root"},$vm"-rf"},$vm"=ls"},$vm"a b"},$vm"a\tb"},$vm"a\nb"},$vm"a'b"},$vm"a\"b"},$vm"a\\\\b"},$vm"\tfiles\t"},$vm""},$vm"fine.1:@x"}],"ok":true}
+sessions {"sessions":[{"session":"!!"},{"session":"&"},{"session":7},{"session":"ok"}],"ok":true}
+END
+completes "vpmu stat -t " "/ fine.1:@x"
+completes "vpmu pause " "fine.1:@x"
+completes "vpmu tenant rm " ""
+completes "vpmu detach " "ok"
+check "what a name runs" "$(ls "$dir" | grep ran)" ""
+
+# A server that does not answer holds up nobody.
+answers <<END
+list +3600000 {"nodes":[],"ok":true}
+END
+ask_late() { VPMU_COMPLETE_SECONDS=1 timeout 300 "$vpmu" --complete pause ''; }
+check "a server that does not answer" "$(ask_late; echo $?)" "1"
 finish

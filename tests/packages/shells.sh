@@ -6,6 +6,7 @@
 # (zpty) with compinit, fish by `complete -C`. tests/integration/cli_completion.sh has the fine points of
 # bash; here all three must know the same things.
 . "$(dirname "$0")/../integration/cli_lib.inc"
+. "$(dirname "$0")/../integration/answers.inc"
 shell=$1
 command -v "$shell" >/dev/null || { echo "# SKIP no $shell"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd) completions=$here/../../cli/completions
@@ -23,7 +24,7 @@ touch "$dir/work/image.elf" "$dir/work/file.ini"
 # The words that the shell offers for a line that is typed up to its end, sorted, on one line.
 ask_bash() {
 	bash --norc -c '
-		for f in vpmu vpmud; do . "$1/$f.bash"; done
+		. "$1/vpmu.bash"
 		COMP_LINE=$2 COMP_POINT=${#2}
 		read -ra COMP_WORDS <<<"$2"
 		[[ $2 == *" " ]] && COMP_WORDS+=("")
@@ -33,10 +34,11 @@ ask_bash() {
 }
 ask_fish() {
 	fish --no-config -c '
-		for f in vpmu vpmu-vmm vpmud; source $argv[1]/$f.fish; end
+		source $argv[1]/vpmu.fish
 		complete -C $argv[2]' "$completions" "$1" | cut -f1
 }
-ask_zsh() { timeout 1800 zsh -f "$here/ask.zsh" "$completions" "$1"; }
+mkdir "$dir/zsh" && cp "$completions/vpmu.zsh" "$dir/zsh/_vpmu"
+ask_zsh() { timeout 1800 zsh -f "$here/ask.zsh" "$dir/zsh" "$1"; }
 
 # bash answers what stands behind the last = of a word, as the shell splits there; zsh answers the part that
 # is new; fish answers whole words. So what is before the last = or comma is taken off.
@@ -74,7 +76,6 @@ completes "vpmu st" "stat"
 completes "vpmu help pro" "profile"
 completes "vpmu --so" "--socket"
 has "vpmu-vmm --" $("$vmm" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
-# Those of vpmud are in the files: each option of the program must be.
 has "vpmud --" $("$VPMU_BIN/vpmud" --help | sed -n 's/^  .\{4\}\(--[a-z-]*\).*/\1/p')
 completes "vpmud --config fi" "file.ini"
 
@@ -108,4 +109,12 @@ completes "vpmu-vmm -c fi" "file.ini"
 
 stop_server
 completes "vpmu stat -t w" ""
+
+# Names that a shell would expand are not offered (more of them: tests/integration/cli_completion.sh).
+vm='{"kind":"vm","path":"/","depth":1,"vcpus":1,"backend":"emulator","vm":'
+answers <<END
+list {"nodes":[$vm"\$(touch $dir/ran)"},$vm"\`touch $dir/ran\`"},$vm"*"},$vm"~root"},$vm"-rf"},$vm"a;b"},$vm"fine"}],"ok":true}
+END
+completes "vpmu pause " "fine"
+check "what a name runs" "$(ls "$dir" | grep ran)" ""
 finish

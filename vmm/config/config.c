@@ -281,6 +281,49 @@ bool config_vm_given(const struct vm_config *vm, const char *name)
 	return false;
 }
 
+/* ---- completion ---- */
+
+static void complete_key(struct complete *c, const struct config_key *k)
+{
+	if (strstr(k->accepted, "path of"))
+		complete_files(c);
+	if (k->set != config_set_text) /* those accept any text, which @accepted describes */
+		complete_accepted(c, k->accepted);
+}
+
+void config_complete_host(struct complete *c, const char *key)
+{
+	for (size_t i = 0; i < NR(host_keys); i++)
+		if (!strcmp(host_keys[i].name, key))
+			complete_key(c, &host_keys[i]);
+}
+
+void config_complete_vm(struct complete *c)
+{
+	static const char *const vm_add[] = {"vm", "add", NULL};
+	const char *eq;
+	char key[40];
+
+	complete_item(c);
+	eq = strchr(c->typed, '=');
+	if (!eq)
+		complete_more();
+	for (size_t i = 0; i < NR(vm_keys); i++) {
+		const struct config_key *k = &vm_keys[i];
+
+		snprintf(key, sizeof(key), "%s=", k->name);
+		if (!eq)
+			complete_offer(c, key, NULL);
+		if (!eq || strncmp(c->typed, key, strlen(key)))
+			continue;
+		if (k->set == config_set_name || k->set == set_tenant)
+			complete_by(c, "vpmu", vm_add); /* it asks the server */
+		c->typed = eq + 1;
+		complete_key(c, k);
+		return;
+	}
+}
+
 /* ---- names ---- */
 
 bool vm_name_ok(const char *name)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "service/daemon/inifile.h" /* CONFIG_FILE_MAX */
+#include "service/program/complete.h"
 #include "vpmu/guest/model.h"
 #include "vpmu/guest/policy.h"
 
@@ -154,6 +155,11 @@ int vm_config_check(const struct vm_config *vm, char *err, size_t errlen);
  */
 int vm_config_policy(const struct vm_config *vm, const struct vpmu_policy **out,
 		     struct vpmu_policy **mem, char *err, size_t errlen);
+
+/* config_complete_host - complete a value of @key of [host]. config_complete_vm - complete the --vm
+ * option. */
+void config_complete_host(struct complete *c, const char *key);
+void config_complete_vm(struct complete *c);
 
 /* vm_name_ok - whether @name has 1 to VM_NAME_MAX of the characters [A-Za-z0-9_.:@-], the first of
  * them a letter, digit or "_". Any thread. */
