@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/bundle.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/error.h"
@@ -262,39 +261,6 @@ static void print_remedies(json_t *const of[2])
 		}
 }
 
-enum { OPT_BUNDLE = 256, OPT_NAMES };
-
-struct check_opts {
-	bool json, names;
-	const char *bundle;
-};
-
-static error_t parse_check(int key, char *arg, struct argp_state *state)
-{
-	struct check_opts *o = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->json;
-		return 0;
-	case OPT_BUNDLE:
-		cli_once(state, OPT_BUNDLE, "--bundle");
-		o->bundle = arg;
-		return 0;
-	case OPT_NAMES:
-		o->names = true;
-		return 0;
-	case ARGP_KEY_END:
-		if (o->names && !o->bundle)
-			cli_usage("check: --names needs --bundle FILE");
-		if (o->bundle && o->json)
-			cli_usage("check: --bundle writes a file: -j does not go with it");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 int cmd_check(struct cli *cli, int argc, char **argv)
 {
 	static const struct column columns[] = {COLUMN_BACKEND,
@@ -302,29 +268,16 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 						{"OK", "ok", COLUMN_BOOL},
 						{"WHY", "why", COLUMN_TEXT},
 						{NULL, NULL, 0}};
-	static const struct argp_option known[] = {
-		{"bundle", OPT_BUNDLE, "FILE", 0,
-		 "Write an archive for a bug report to FILE (tar.gz) instead", 0},
-		{"names", OPT_NAMES, NULL, 0, "With --bundle: keep the names of tenants and VMs",
-		 0},
-		{0},
-	};
-	static const struct argp_child children[] = {{&cli_json_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
-		.options = known,
-		.parser = parse_check,
-		.doc = "Show what the server's host can count, and why not. Without a server: what "
-		       "perf events can count here for this user. Then show who else uses the "
-		       "counters of this host, as far as this user may see it. That part opens no "
-		       "perf events. Then show what to do about each line that says no.",
-		.children = children,
-	};
-	struct check_opts o = {0};
+	bool json = rows_parse_json(
+		cli, argc, argv,
+		"Show what the server's host can count, and why not. Without a server: what perf "
+		"events can count here for this user. Then show who else uses the counters of this "
+		"host, as far as this user may see it. That part opens no perf events. Then show "
+		"what to do about each line that says no.");
 	/* First: without a server the other part opens events for a moment. */
 	json_t *holders, *answer = NULL, *rows;
 	int ret;
 
-	cli_parse(cli, &argp, argc, argv, NULL, &o);
 	holders = ask_holders();
 	rows = ask_or(cli, "check", "rows", &answer, local_check,
 		      "these are the perf events of this machine only");
@@ -333,17 +286,14 @@ int cmd_check(struct cli *cli, int argc, char **argv)
 		cli_error("out of memory");
 		ret = 1;
 	}
-	if (!ret && holders && o.bundle) {
-		ret = bundle_write(cli, o.bundle, o.names, &(struct bundle_rows){rows, holders});
-	} else if (!ret) {
-		ret = rows_print(rows, columns, o.json);
-		if (holders && !ret && !o.json)
-			puts("\n# who uses the counters of this host");
-		if (holders && !ret)
-			ret = rows_print(holders, columns, o.json);
-		if (holders && !ret && !o.json)
-			print_remedies((json_t *const[2]){rows, holders});
-	}
+	if (!ret)
+		ret = rows_print(rows, columns, json);
+	if (holders && !ret && !json)
+		puts("\n# who uses the counters of this host");
+	if (holders && !ret)
+		ret = rows_print(holders, columns, json);
+	if (holders && !ret && !json)
+		print_remedies((json_t *const[2]){rows, holders});
 	json_decref(answer);
 	json_decref(holders);
 	return holders ? ret : 1;
